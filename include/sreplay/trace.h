@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trace.h: what a record looks like, in a ring and in a trace.
+ *
+ * A record is the same sequence of bytes from the reserve in the recorded
+ * thread to the reader of the trace: the daemon moves records, it does not
+ * translate them.  docs/trace-format.md describes what stands around them on
+ * disk (frames, streams, the directory).
+ *
+ * Integers are little-endian.
+ */
+#ifndef SREPLAY_TRACE_H
+#define SREPLAY_TRACE_H
+
+#include <stdint.h>
+
+/* Raised with every change that an older reader would misread. */
+#define SR_TRACE_VERSION 1
+
+/* Records start at multiples of this, in the ring and inside a frame. */
+#define SR_RECORD_ALIGN 8u
+
+struct sr_record {
+	uint32_t size;  /* header and payload, without the padding that follows */
+	uint16_t kind;  /* enum sr_record_kind, or SR_REC_CALL + number of the call */
+	uint16_t flags; /* SR_RECORD_* */
+};
+
+/*
+ * The record was larger than a ring takes at once: its payload goes on in the
+ * next record of the same stream, which has the same kind.  Readers see the
+ * whole only.
+ */
+#define SR_RECORD_MORE 1u
+
+enum sr_record_kind {
+	/* Filler, skipped by every reader. */
+	SR_REC_PAD = 0,
+	/*
+	 * The previous call happened again, with the same arguments and
+	 * results: u64 count.  Counts as that many SNs.
+	 * Written by the record engine for idle polling.
+	 */
+	SR_REC_REPEAT = 1,
+	/* Written by the record engine as the last one of a stream: i32 exit status of the process. */
+	SR_REC_EXIT = 2,
+	/*
+	 * Written by the daemon where the stream ends without SR_REC_EXIT or
+	 * has a hole: u32 reason (enum sr_mark), u64 argument, text.
+	 */
+	SR_REC_MARK = 3,
+	/* First of the kinds that are intercepted calls; each counts as one SN. */
+	SR_REC_CALL = 64,
+};
+
+enum sr_mark {
+	SR_MARK_DIED = 1,    /* the process was gone without SR_REC_EXIT */
+	SR_MARK_DROPPED = 2, /* --lossy: argument records did not fit in the ring */
+	SR_MARK_STOPPED = 3, /* the daemon could not write any more; the text says why */
+};
+
+static inline uint32_t sr_record_padded(uint32_t size)
+{
+	return (size + SR_RECORD_ALIGN - 1) & ~(SR_RECORD_ALIGN - 1);
+}
+
+#endif
