@@ -17,7 +17,10 @@
 /* Raised with every change that an older reader would misread. */
 #define SR_TRACE_VERSION 1
 
-/* Records start at multiples of this, in the ring and inside a frame. */
+/*
+ * Records start at multiples of this, in the ring and inside a frame.  The
+ * padding behind a record is zero.
+ */
 #define SR_RECORD_ALIGN 8u
 
 struct sr_record {
@@ -38,25 +41,45 @@ enum sr_record_kind {
 	SR_REC_PAD = 0,
 	/*
 	 * The previous call happened again, with the same arguments and
-	 * results: u64 count.  Counts as that many SNs.
+	 * results: struct sr_repeat_payload.  Counts as that many SNs.
 	 * Written by the record engine for idle polling.
 	 */
 	SR_REC_REPEAT = 1,
-	/* Written by the record engine as the last one of a stream: i32 exit status of the process. */
+	/*
+	 * Written by the record engine as the last one of a stream:
+	 * struct sr_exit_payload.
+	 */
 	SR_REC_EXIT = 2,
 	/*
-	 * Written by the daemon where the stream ends without SR_REC_EXIT or
-	 * has a hole: u32 reason (enum sr_mark), u64 argument, text.
+	 * The stream ends here without SR_REC_EXIT, or has a hole here:
+	 * struct sr_mark_payload.  Written by the daemon, but for
+	 * SR_MARK_DROPPED, which the ring's producer puts where the hole is.
 	 */
 	SR_REC_MARK = 3,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };
 
+struct sr_repeat_payload {
+	uint64_t count;
+};
+
+struct sr_exit_payload {
+	int32_t status; /* exit status of the process */
+};
+
 enum sr_mark {
 	SR_MARK_DIED = 1,    /* the process was gone without SR_REC_EXIT */
 	SR_MARK_DROPPED = 2, /* --lossy: argument records did not fit in the ring */
-	SR_MARK_STOPPED = 3, /* the daemon could not write any more; the text says why */
+	SR_MARK_STOPPED = 3, /* the daemon could not write any more; argument is an errno */
+};
+
+struct sr_mark_payload {
+	uint32_t reason; /* enum sr_mark */
+	uint32_t reserved;
+	uint64_t argument;
+	uint64_t skipped_sns; /* SNs that the hole swallowed: the next call's SN is that much higher */
+	char text[];          /* for people, to the end of the payload, no 0 at its end */
 };
 
 static inline uint32_t sr_record_padded(uint32_t size)

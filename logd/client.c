@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "place.h"
+#include "rawsys.h"
+#include "talk.h"
+
+#define PAGE_BYTES	4096
+#define ANSWER_MS	20000 /* the daemon may have to hash a library or two */
+#define RETRY_MS	50
+#define FIRST_RINGS	256 /* a page of them */
+
+struct sr_client_ring {
+	struct sr_ring *ring;
+	uint32_t thread;
+};
+
+/* Introduced once, and not given up since. */
+static bool is_live(const struct sr_client *c)
+{
+	return c->state == SR_CLIENT_LIVE;
+}
+
+/* ---- lock: one per process, never held while a ring waits ---- */
+
+static bool lock(struct sr_client *c)
+{
+	uint32_t me = (uint32_t)sr_sys_gettid(), holder = 0;
+
+	while (!atomic_compare_exchange_strong(&c->lock, &holder, me)) {
+		if (holder == me)
+			return false;
+		sr_sys_futex((uint32_t *)&c->lock, FUTEX_WAIT_PRIVATE, holder, NULL);
+		holder = 0;
+	}
+	return true;
+}
+
+static bool try_lock(struct sr_client *c)
+{
+	uint32_t free = 0;
+
+	return atomic_compare_exchange_strong(&c->lock, &free, (uint32_t)sr_sys_gettid());
+}
+
+static void unlock(struct sr_client *c)
+{
+	atomic_store(&c->lock, 0);
+	sr_sys_futex((uint32_t *)&c->lock, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+/* ---- sentences, without stdio ---- */
+
+struct sentence {
+	char *at, *end;
+};
+
+static void say(struct sentence *s, const char *text)
+{
+	while (s->at < s->end && *text)
+		*s->at++ = *text++;
+	if (s->at <= s->end && s->end)
+		*s->at = 0;
+}
+
+static void say_number(struct sentence *s, int number)
+{
+	char digits[12], *d = digits + sizeof(digits) - 1;
+
+	*d = 0;
+	do
+		*--d = (char)('0' + number % 10);
+	while ((number /= 10) > 0);
+	say(s, d);
+}
+
+static struct sentence begin(char *text, size_t size)
+{
+	if (!size)
+		return (struct sentence){NULL, NULL};
+	text[0] = 0;
+	return (struct sentence){text, text + size - 1};
+}
+
+static void explain_connect(struct sentence *s, const char *path, int err)
+{
+	if (err == -ENOENT || err == -ECONNREFUSED) {
+		say(s, "no sreplay-logd listens on ");
+		say(s, path);
+		say(s, "; start one (sreplay-logd --daemonize) or name its socket in SREPLAY_SOCKET");
+		return;
+	}
+	say(s, "cannot talk to sreplay-logd on ");
+	say(s, path);
+	say(s, ": error ");
+	say_number(s, -err);
+	if (err == -EACCES)
+		say(s, " (permission denied: it is another user's)");
+	else if (err == -EPROTO)
+		say(s, " (it speaks another version of the protocol)");
+	else if (err == -ETIMEDOUT)
+		say(s, " (it does not answer)");
+}
+
+/* ---- hello ---- */
+
+static void disconnect(struct sr_client *c)
+{
+	if (c->socket >= 0)
+		sr_sys_close(c->socket);
+	c->socket = -1;
+	if (!c->lost_since)
+		c->lost_since = sr_sys_now_ms();
+}
+
+/*
+ * The page stays where it is, since committing threads may be using it: a new
+ * daemon's page is mapped over the old one's.
+ */
+static int map_doorbell(struct sr_client *c, int fd)
+{
+	void *page = c->doorbell_page ? c->doorbell_page : sr_place(PAGE_BYTES);
+
+	if (fd < 0)
+		return -EPROTO;
+	if (!sr_sys_is_error(page))
+		page = sr_sys_mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				   fd, 0);
+	sr_sys_close(fd);
+	if (sr_sys_is_error(page))
+		return (int)(intptr_t)page;
+	c->doorbell_page = page;
+	return 0;
+}
+
+/* Connect and introduce; answer->text is the daemon's reason when its error is returned. */
+static int greet(struct sr_client *c, struct sr_message *answer)
+{
+	int doorbell = -1, ret;
+
+	answer->text[0] = 0;
+	c->socket = sr_talk_connect(c->path);
+	if (c->socket < 0)
+		return c->socket;
+	ret = sr_talk(c->socket, &c->hello, c->hello_fd, answer, &doorbell, ANSWER_MS);
+	if (!ret && answer->error)
+		ret = answer->error;
+	if (ret) {
+		if (doorbell >= 0)
+			sr_sys_close(doorbell);
+		return ret;
+	}
+	ret = map_doorbell(c, doorbell);
+	if (ret)
+		return ret;
+	c->lost_since = 0;
+	return 0;
+}
+
+static int make_hello(struct sr_client *c, const struct sr_hello *h)
+{
+	struct sr_hello_body body = {
+		.trace_dir_size = (uint32_t)strlen(h->trace_dir),
+		.schema_size = (uint32_t)h->schema_size,
+		.extra_size = h->extra_json ? (uint32_t)strlen(h->extra_json) : 0,
+	};
+	struct iovec texts[] = {
+		{&body, sizeof(body)},
+		{(void *)h->trace_dir, body.trace_dir_size},
+		{(void *)h->schema, body.schema_size},
+		{(void *)h->extra_json, body.extra_size},
+	};
+	long ret;
+
+	sr_message_init(&c->hello, SR_MSG_HELLO);
+	c->hello.rank = h->rank;
+	c->hello.hello_flags = h->flags;
+	c->hello.trace_version = h->version;
+	c->hello.value = h->stack;
+	ret = sr_sys_getrandom(c->hello.process, sizeof(c->hello.process));
+	if (ret != sizeof(c->hello.process))
+		return ret < 0 ? (int)ret : -EIO;
+	c->hello_fd = sr_talk_memfd(texts, 4);
+	return c->hello_fd < 0 ? c->hello_fd : 0;
+}
+
+static void forget(struct sr_client *c)
+{
+	/* Zeroed storage that was never connected: 0 is the program's file descriptor. */
+	if (c->state == SR_CLIENT_NONE)
+		return;
+	if (c->socket >= 0)
+		sr_sys_close(c->socket);
+	if (c->hello_fd >= 0)
+		sr_sys_close(c->hello_fd);
+	if (c->doorbell_page)
+		sr_sys_munmap(c->doorbell_page, PAGE_BYTES);
+	if (c->rings)
+		sr_sys_munmap(c->rings, c->room_rings * sizeof(*c->rings));
+	memset(c, 0, sizeof(*c));
+}
+
+int sr_client_connect(struct sr_client *c, const char *socket_path, const struct sr_hello *hello,
+		      char *error, size_t error_size)
+{
+	struct sentence s = begin(error, error_size);
+	struct sr_message answer;
+	int ret;
+
+	memset(c, 0, sizeof(*c));
+	c->state = SR_CLIENT_LIVE;
+	c->socket = c->hello_fd = -1;
+	c->patience_ms = SR_CLIENT_PATIENCE_MS;
+	if (strlen(socket_path) >= sizeof(c->path)) {
+		say(&s, "the socket's path is too long: ");
+		say(&s, socket_path);
+		forget(c);
+		return -ENAMETOOLONG;
+	}
+	strcpy(c->path, socket_path);
+	answer.text[0] = 0;
+	ret = make_hello(c, hello);
+	if (!ret)
+		ret = greet(c, &answer);
+	if (!ret)
+		return 0;
+	if (answer.text[0])
+		say(&s, answer.text);
+	else
+		explain_connect(&s, socket_path, ret);
+	forget(c);
+	return ret;
+}
+
+/* ---- rings ---- */
+
+static int hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags)
+{
+	struct sr_message request, answer;
+	int ret;
+
+	sr_message_init(&request, SR_MSG_RING);
+	request.thread = entry->thread;
+	request.flags = flags;
+	ret = sr_talk(c->socket, &request, entry->ring->fd, &answer, NULL, ANSWER_MS);
+	if (ret)
+		return ret;
+	if (!answer.error)
+		sr_ring_set_doorbell(entry->ring, c->doorbell_page);
+	return answer.error;
+}
+
+/* Not malloc: the program's heap must not notice the recorder. */
+static int grow_table(struct sr_client *c)
+{
+	uint32_t room = c->room_rings ? 2 * c->room_rings : FIRST_RINGS;
+	struct sr_client_ring *rings = sr_place(room * sizeof(*rings));
+
+	if (!sr_sys_is_error(rings))
+		rings = sr_sys_mmap(rings, room * sizeof(*rings), PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (sr_sys_is_error(rings))
+		return (int)(intptr_t)rings;
+	if (c->rings) {
+		memcpy(rings, c->rings, c->n_rings * sizeof(*rings));
+		sr_sys_munmap(c->rings, c->room_rings * sizeof(*rings));
+	}
+	c->rings = rings;
+	c->room_rings = room;
+	return 0;
+}
+
+/* A ring's wait for room is where a dead daemon is noticed. */
+static void check_daemon(void *client)
+{
+	sr_client_check(client);
+}
+
+/* The daemon died: whatever it was told, the next one must be told again. */
+static bool is_broken_talk(int err)
+{
+	return err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN || err == -EBADF;
+}
+
+static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring *ring)
+{
+	struct sr_client_ring entry = {ring, thread};
+	int ret = 0;
+
+	if (!is_live(c))
+		return -ENOTCONN;
+	if (c->n_rings == c->room_rings)
+		ret = grow_table(c);
+	if (ret)
+		return ret;
+	if (c->socket >= 0)
+		ret = hand_over(c, &entry, 0);
+	else
+		ret = -ECONNRESET;
+	/* Between two daemons, a ring is recorded as well: the next one gets it with all others. */
+	if (is_broken_talk(ret)) {
+		disconnect(c);
+		ret = 0;
+	}
+	if (ret)
+		return ret;
+	sr_ring_set_wait_hook(ring, check_daemon, c);
+	c->rings[c->n_rings++] = entry;
+	return 0;
+}
+
+int sr_client_add_ring(struct sr_client *c, uint32_t thread, struct sr_ring *ring)
+{
+	int ret;
+
+	if (!lock(c))
+		return -EDEADLK;
+	ret = add_ring_locked(c, thread, ring);
+	unlock(c);
+	return ret;
+}
+
+/* Called with the lock held. */
+static void forget_ring(struct sr_client *c, const struct sr_ring *ring)
+{
+	for (uint32_t i = 0; i < c->n_rings; i++) {
+		if (c->rings[i].ring == ring) {
+			c->rings[i] = c->rings[--c->n_rings];
+			return;
+		}
+	}
+}
+
+static void reconnect(struct sr_client *c);
+
+/* A ring that no daemon has may hold records still: they need one more daemon. */
+static void wait_for_daemon(struct sr_client *c, int64_t deadline)
+{
+	while (is_live(c) && c->socket < 0 && c->n_rings && sr_sys_now_ms() < deadline) {
+		struct timespec pause = sr_sys_ms(RETRY_MS);
+
+		reconnect(c);
+		if (c->socket < 0)
+			sr_sys_nanosleep(&pause);
+	}
+}
+
+void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring)
+{
+	sr_ring_close(ring);
+	if (!lock(c))
+		return;
+	if (c->socket < 0 && !sr_ring_stopped(ring))
+		wait_for_daemon(c, sr_sys_now_ms() + c->patience_ms);
+	forget_ring(c, ring);
+	unlock(c);
+	sr_ring_detach(ring);
+}
+
+/* ---- noticing and replacing a dead daemon; the lock is held ---- */
+
+static bool has_hung_up(const struct sr_client *c)
+{
+	struct pollfd p = {.fd = c->socket, .events = POLLIN};
+	struct timespec now = {0};
+
+	/* The daemon never speaks first: anything to read is the end of file. */
+	return c->socket < 0 || sr_sys_ppoll(&p, 1, &now) > 0;
+}
+
+static void give_up(struct sr_client *c, int error)
+{
+	c->state = SR_CLIENT_GIVEN_UP;
+	for (uint32_t i = 0; i < c->n_rings; i++)
+		sr_ring_stop(c->rings[i].ring, error);
+}
+
+static int resume(struct sr_client *c)
+{
+	struct sr_message answer;
+	int ret;
+
+	c->hello.flags |= SR_MESSAGE_RESUME;
+	ret = greet(c, &answer);
+	for (uint32_t i = 0; !ret && i < c->n_rings; i++) {
+		int err = hand_over(c, &c->rings[i], SR_MESSAGE_RESUME);
+
+		if (is_broken_talk(err) || err == -ETIMEDOUT)
+			ret = err;
+		else if (err)
+			sr_ring_stop(c->rings[i].ring, -err);
+	}
+	return ret;
+}
+
+static bool is_worth_another_try(int err)
+{
+	return is_broken_talk(err) || err == -ENOENT || err == -ECONNREFUSED || err == -ETIMEDOUT ||
+	       err == -EAGAIN;
+}
+
+static void reconnect(struct sr_client *c)
+{
+	int64_t now = sr_sys_now_ms();
+	int err;
+
+	if (now < c->next_try)
+		return;
+	c->next_try = now + RETRY_MS;
+	if (c->socket >= 0)
+		disconnect(c);
+	err = resume(c);
+	if (!err)
+		return;
+	disconnect(c);
+	/* Refused, or none came for too long: the program goes on unrecorded. */
+	if (!is_worth_another_try(err))
+		give_up(c, -err);
+	else if (c->patience_ms >= 0 && now - c->lost_since > c->patience_ms)
+		give_up(c, ENOTCONN);
+}
+
+void sr_client_check(struct sr_client *c)
+{
+	if (!try_lock(c)) /* another thread is at it, or this one is in the middle of it */
+		return;
+	if (is_live(c) && has_hung_up(c))
+		reconnect(c);
+	unlock(c);
+}
+
+void sr_client_set_patience(struct sr_client *c, int64_t ms)
+{
+	c->patience_ms = ms;
+}
+
+/* ---- the end ---- */
+
+static int finish_locked(struct sr_client *c, int64_t deadline)
+{
+	struct sr_message request, answer;
+	int ret = -ENOTCONN;
+
+	sr_message_init(&request, SR_MSG_FINISH);
+	while (is_live(c)) {
+		int64_t left = deadline - sr_sys_now_ms();
+
+		if (has_hung_up(c))
+			wait_for_daemon(c, deadline);
+		if (c->socket < 0)
+			return left > 0 ? -ENOTCONN : -ETIMEDOUT;
+		ret = sr_talk(c->socket, &request, -1, &answer, NULL, left > 0 ? (int)left : 0);
+		if (!is_broken_talk(ret))
+			break;
+		disconnect(c);
+	}
+	/* A late answer would be taken for the next request's. */
+	if (ret == -ETIMEDOUT)
+		disconnect(c);
+	return ret ? ret : answer.error;
+}
+
+int sr_client_finish(struct sr_client *c, int timeout_ms)
+{
+	int ret;
+
+	if (!lock(c))
+		return -EDEADLK;
+	ret = finish_locked(c, sr_sys_now_ms() + timeout_ms);
+	unlock(c);
+	return ret;
+}
+
+void sr_client_abandon(struct sr_client *c)
+{
+	/* The lock's holder may be a thread that the child does not have: no locking. */
+	for (uint32_t i = 0; i < c->n_rings; i++)
+		sr_ring_detach(c->rings[i].ring);
+	forget(c);
+}
+
+/* ---- without a hello ---- */
+
+int sr_client_wait_trace(const char *socket_path, const char *trace_dir, int timeout_ms)
+{
+	struct iovec text = {(void *)trace_dir, strlen(trace_dir)};
+	struct sr_message request, answer;
+	int fd, ret, socket = sr_talk_connect(socket_path);
+
+	if (socket < 0)
+		return socket;
+	fd = sr_talk_memfd(&text, 1);
+	sr_message_init(&request, SR_MSG_WAIT_TRACE);
+	ret = fd < 0 ? fd : sr_talk(socket, &request, fd, &answer, NULL, timeout_ms);
+	if (fd >= 0)
+		sr_sys_close(fd);
+	sr_sys_close(socket);
+	return ret ? ret : answer.error;
+}
+
+int sr_client_status(const char *socket_path)
+{
+	struct sr_message request, answer;
+	int fd = -1, ret, socket = sr_talk_connect(socket_path);
+
+	if (socket < 0)
+		return socket;
+	sr_message_init(&request, SR_MSG_STATUS);
+	ret = sr_talk(socket, &request, -1, &answer, &fd, ANSWER_MS);
+	sr_sys_close(socket);
+	if (!ret)
+		ret = answer.error;
+	if (ret && fd >= 0)
+		sr_sys_close(fd);
+	if (!ret && fd < 0)
+		ret = -EPROTO;
+	return ret ? ret : fd;
+}
