@@ -19,6 +19,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 
 from failure import Failure
 
@@ -79,7 +80,7 @@ def kernel():
 
 
 def import_kernel(unpacked):
-    """Keep of unpacked kernel packages what the guest needs: 70 of 450 MB."""
+    """Keep of unpacked kernel packages what the guest needs: 67 of 400 MB."""
     version = modules_version(unpacked)
     target = os.path.join(directory(), f"kernel-{version}-{digest(*MODULES)}")
     work = tempfile.mkdtemp(prefix="new-kernel.", dir=directory())
@@ -180,6 +181,15 @@ def make_initramfs(path, kernel_directory, busybox, init):
         archive = subprocess.run(["cpio", "--quiet", "-o", "-H", "newc"], cwd=root, check=True,
                                  input=names, stdout=subprocess.PIPE).stdout
     write_whole(path, archive)
+    forget_old_initramfs(path)
+
+
+def forget_old_initramfs(current):
+    """Those of earlier versions; a day old, because a run that starts now may have chosen one."""
+    for path in glob.glob(os.path.join(directory(), "initramfs-*.cpio")):
+        with contextlib.suppress(FileNotFoundError):
+            if path != current and time.time() - os.path.getmtime(path) > 86400:
+                os.unlink(path)
 
 
 # KVM.
