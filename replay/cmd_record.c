@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_record.c: `sreplay record`: sees to a daemon, sets the shim's environment
+ * variables, runs the command and waits until the daemon has written all of it.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "logd/client.h"
+#include "logd/socket_path.h"
+#include "replay/command.h"
+#include "shim/settings.h"
+
+/* A daemon that we started goes when nobody has needed it for so long. */
+#define IDLE_EXIT_SECONDS "60"
+/* How long the end of the trace may take to be written. */
+#define WRITTEN_MS 60000
+
+struct options {
+	const char *output;
+	const char *rank;
+	const char *group;
+	char **command;
+};
+
+static const struct argp_option option_list[] = {
+	{"output", 'o', "DIR.srec", 0, "the trace directory (default: COMMAND.srec)", 0},
+	{"rank", 'r', "N", 0, "this process's rank (default: the launcher's, else 0)", 0},
+	{"group", 'g', "LIST", 0, "record these ranks only, e.g. 0,2-5 (default: all)", 0},
+	{0},
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case 'o':
+		o->output = arg;
+		return 0;
+	case 'r':
+		if (sr_parse_number("--rank", arg) < 0)
+			exit(SR_EXIT_FAILED);
+		o->rank = arg;
+		return 0;
+	case 'g':
+		o->group = arg;
+		return 0;
+	case ARGP_KEY_ARGS:
+		o->command = state->argv + state->next;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "no command to record");
+		return EINVAL;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	option_list, parse_option, "-- COMMAND [ARGUMENT...]",
+	"Run COMMAND and record what enters it. Several of these at the same time with the same "
+	"--output and different ranks make one trace. The exit status is the command's "
+	"(128+N if signal N ended it).",
+	NULL, NULL, NULL,
+};
+
+/* ------------------------------------------------------------- the daemon */
+
+static bool daemon_answers(const char *socket_path)
+{
+	int fd = sr_client_status(socket_path);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+static bool see_to_daemon(const char *socket_path)
+{
+	char path[PATH_MAX];
+	int status;
+	pid_t child;
+
+	if (daemon_answers(socket_path))
+		return true;
+	if (!sr_find_daemon(path, sizeof(path)))
+		return false;
+	child = fork();
+	if (child == 0) {
+		execl(path, path, "--daemonize", "--idle-exit", IDLE_EXIT_SECONDS, "--socket", socket_path,
+		      NULL);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) < 0) {
+		sr_fail("cannot start %s: %s", path, strerror(errno));
+		return false;
+	}
+	/* Another `sreplay record` may have been faster: then ours refused to be the second. */
+	if (daemon_answers(socket_path))
+		return true;
+	sr_fail("%s does not answer at %s; run it by hand to see why", path, socket_path);
+	return false;
+}
+
+/* -------------------------------------------------------------- the child */
+
+static void set_environment(const struct options *o, const char *shim, const char *trace,
+			    const char *socket_path)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char preload[2 * PATH_MAX];
+
+	snprintf(preload, sizeof(preload), "%s%s%s", shim, old && *old ? ":" : "", old ? old : "");
+	setenv("LD_PRELOAD", preload, 1);
+	setenv(SR_ENV_TRACE, trace, 1);
+	setenv(SR_ENV_SOCKET, socket_path, 1);
+	if (o->rank)
+		setenv(SR_ENV_RANK, o->rank, 1);
+	if (o->group)
+		setenv(SR_ENV_GROUP, o->group, 1);
+}
+
+static void __attribute__((noreturn)) run(char **command)
+{
+	/* Addresses must be the same in the replay. */
+	if (personality(ADDR_NO_RANDOMIZE) < 0)
+		sr_note("cannot switch off address randomisation (%s): the replay may diverge",
+			strerror(errno));
+	execvp(command[0], command);
+	sr_fail("cannot run %s: %s", command[0], strerror(errno));
+	_exit(errno == ENOENT ? 127 : 126);
+}
+
+static pid_t child_pid;
+
+static void pass_on(int signal_number)
+{
+	kill(child_pid, signal_number);
+}
+
+/* Ctrl-C goes to the whole group anyway; a signal sent to us is meant for the command. */
+static void forward_signals(void)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, forward = {.sa_handler = pass_on};
+
+	sigaction(SIGINT, &ignore, NULL);
+	sigaction(SIGQUIT, &ignore, NULL);
+	sigaction(SIGTERM, &forward, NULL);
+	sigaction(SIGHUP, &forward, NULL);
+}
+
+static int exit_status(int status)
+{
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int run_and_wait(char **command)
+{
+	int status;
+
+	child_pid = fork();
+	if (child_pid < 0)
+		return sr_fail("cannot fork: %s", strerror(errno));
+	if (child_pid == 0)
+		run(command);
+	forward_signals();
+	while (waitpid(child_pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return sr_fail("cannot wait for %s: %s", command[0], strerror(errno));
+	return exit_status(status);
+}
+
+/* -------------------------------------------------------------- the trace */
+
+/* The directory's absolute path; it need not exist. */
+static bool absolute(const char *path, char *out, size_t size)
+{
+	char cwd[PATH_MAX];
+
+	if (path[0] == '/')
+		return (size_t)snprintf(out, size, "%s", path) < size;
+	if (!getcwd(cwd, sizeof(cwd)))
+		return false;
+	return (size_t)snprintf(out, size, "%s/%s", cwd, path) < size;
+}
+
+static bool default_output(const char *command, char *out, size_t size)
+{
+	const char *name = strrchr(command, '/');
+	struct stat st;
+
+	snprintf(out, size, "%s.srec", name ? name + 1 : command);
+	if (stat(out, &st))
+		return true;
+	sr_fail("%s exists; remove it, or name another trace with -o", out);
+	return false;
+}
+
+int sr_cmd_record(int argc, char **argv)
+{
+	char name[NAME_MAX], trace[PATH_MAX], shim[PATH_MAX], socket_path[108];
+	struct options o = {0};
+	struct stat st;
+	int status, err;
+
+	/* Options after the command's name are the command's. */
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o))
+		return SR_EXIT_FAILED;
+	if (!o.output && !default_output(o.command[0], name, sizeof(name)))
+		return SR_EXIT_FAILED;
+	if (!absolute(o.output ? o.output : name, trace, sizeof(trace)))
+		return sr_fail("%s: the path is too long", o.output ? o.output : name);
+	err = sr_socket_path(socket_path, sizeof(socket_path));
+	if (err)
+		return sr_fail("cannot make a place for the daemon's socket: %s", strerror(-err));
+	if (!sr_find_shim(shim, sizeof(shim)) || !see_to_daemon(socket_path))
+		return SR_EXIT_FAILED;
+	set_environment(&o, shim, trace, socket_path);
+	status = run_and_wait(o.command);
+	err = sr_client_wait_trace(socket_path, trace, WRITTEN_MS);
+	if (err == -ETIMEDOUT)
+		sr_note("%s: sreplay-logd is still writing", trace);
+	else if (err)
+		sr_note("%s: sreplay-logd is gone (%s); the trace ends where it was", trace, strerror(-err));
+	if (stat(trace, &st))
+		sr_note("nothing was recorded: no process of %s uses libibverbs", o.command[0]);
+	return status;
+}

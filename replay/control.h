@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * control.h: what `sreplay replay` and the process it replays share: one page.
+ *
+ * The command writes the first half before it starts the process; the process
+ * finds the page at a fixed descriptor number, since its environment must be
+ * the recorded one, byte for byte.  Records come over one ring per thread, with
+ * the command as the producer.
+ */
+#ifndef REPLAY_CONTROL_H
+#define REPLAY_CONTROL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sreplay/trace.h>
+
+#define SR_REPLAY_MAGIC   0x31796c7065725f73ull
+#define SR_REPLAY_FD      511 /* of the page's memfd in the new process */
+#define SR_REPLAY_THREADS 256 /* streams of one process */
+#define SR_REPLAY_BYTES   4096 /* of arguments shown in a divergence, each side */
+
+/* Exit statuses of `sreplay replay` that are not the program's. */
+#define SR_REPLAY_EXIT_CUT      123 /* the trace ended before the program */
+#define SR_REPLAY_EXIT_DIVERGED 124 /* the program did not do what was recorded */
+#define SR_REPLAY_EXIT_FAILED   125 /* the replay could not be made */
+
+/* Sent by the command after a stream's last record when there was no SR_REC_EXIT: u32 sr_replay_outcome. */
+#define SR_REC_REPLAY_END 32
+
+enum sr_replay_outcome {
+	SR_REPLAY_RUNNING,
+	SR_REPLAY_EXACT,       /* the program ended as recorded */
+	SR_REPLAY_DIED,        /* came to where the recorded program was killed */
+	SR_REPLAY_CUT,         /* came to the end of a trace that is not whole */
+	SR_REPLAY_DIVERGED,    /* another call, or other arguments, than recorded */
+	SR_REPLAY_EARLY_EXIT,  /* ended with recorded calls left, or with another status */
+	SR_REPLAY_LATE_CALL,   /* a call where the recording ends with an exit */
+	SR_REPLAY_UNSUPPORTED, /* a call that is recorded by name only */
+	SR_REPLAY_BAD_RECORD,  /* a record that does not fit its call */
+};
+
+struct sr_replay_report {
+	uint32_t thread;
+	uint64_t sn;
+	uint16_t expected, found; /* record kinds; 0: the end of the process */
+	int32_t expected_status, found_status;
+	uint64_t expected_site, found_site;
+	uint32_t expected_size, found_size; /* of the encoded arguments; shown up to SR_REPLAY_BYTES */
+	uint8_t expected_in[SR_REPLAY_BYTES];
+	uint8_t found_in[SR_REPLAY_BYTES];
+};
+
+struct sr_replay_control {
+	uint64_t magic;
+	uint32_t version; /* SR_TRACE_VERSION */
+	uint32_t threads;
+	int32_t stream_fd[SR_REPLAY_THREADS]; /* the rings' memfds, by thread number */
+	bool stdout_line_buffered;
+
+	/* The process's. */
+	_Atomic uint64_t calls;   /* replayed so far */
+	_Atomic uint32_t outcome; /* enum sr_replay_outcome; the report is complete before it is set */
+	struct sr_replay_report report;
+};
+
+#endif

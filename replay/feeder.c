@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/feeder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replay/control.h"
+
+#define RING_BYTES (4u << 20)
+
+int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
+		   struct sr_error *err)
+{
+	int error = sr_stream_open(&f->stream, t, rank, thread, err);
+
+	if (error)
+		return error;
+	error = sr_ring_create(&f->ring, RING_BYTES);
+	if (error) {
+		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s", thread,
+			 strerror(-error));
+		sr_stream_close(f->stream);
+	}
+	return error;
+}
+
+/* A stream without SR_REC_EXIT: where the process was killed, or where the trace is cut. */
+static enum sr_replay_outcome unfinished(const struct sr_entry *last)
+{
+	uint32_t reason = 0;
+
+	if (last->kind == SR_REC_MARK && last->size >= sizeof(reason))
+		memcpy(&reason, last->payload, sizeof(reason));
+	return reason == SR_MARK_DIED ? SR_REPLAY_DIED : SR_REPLAY_CUT;
+}
+
+static int send(struct sr_feeder *f, uint16_t kind, const void *payload, size_t size)
+{
+	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
+
+	return sr_ring_writev(&f->ring, kind, &iov, 1);
+}
+
+static void *feed(void *argument)
+{
+	struct sr_feeder *f = argument;
+	struct sr_entry e;
+	uint32_t outcome = SR_REPLAY_CUT;
+	int got;
+
+	while ((got = sr_stream_next(f->stream, &e)) > 0) {
+		if (e.kind == SR_REC_MARK) {
+			outcome = unfinished(&e);
+			break;
+		}
+		if (send(f, e.kind, e.payload, e.size))
+			return NULL; /* the process is gone */
+	}
+	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));
+	return NULL;
+}
+
+int sr_feeder_start(struct sr_feeder *f)
+{
+	int error = pthread_create(&f->thread, NULL, feed, f);
+
+	f->running = !error;
+	return -error;
+}
+
+void sr_feeder_stop(struct sr_feeder *f)
+{
+	const char *warning;
+
+	if (f->running) {
+		/* The feeder may be waiting for room that nobody makes any more. */
+		sr_ring_stop(&f->ring, EPIPE);
+		pthread_join(f->thread, NULL);
+	}
+	warning = sr_stream_warning(f->stream);
+	snprintf(f->warning, sizeof(f->warning), "%s", warning ? warning : "");
+	sr_stream_close(f->stream);
+	sr_ring_detach(&f->ring);
+}

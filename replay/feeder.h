@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * feeder.h: sends a recorded thread's stream to its replayed twin: a thread of
+ * `sreplay replay` that reads the trace and produces into a ring.
+ */
+#ifndef REPLAY_FEEDER_H
+#define REPLAY_FEEDER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "logd/reader.h"
+#include "logd/ring.h"
+
+struct sr_feeder {
+	struct sr_stream *stream;
+	struct sr_ring ring; /* its memfd is ring.fd */
+	pthread_t thread;
+	bool running;
+	char warning[512]; /* why the stream ended early, for the verdict; valid after sr_feeder_stop */
+};
+
+/* Opens the stream and makes the ring; -errno and a sentence in err. */
+int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
+		   struct sr_error *err);
+int sr_feeder_start(struct sr_feeder *f);
+
+/* The replayed process is gone: ends the thread, frees everything. */
+void sr_feeder_stop(struct sr_feeder *f);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* main.c: the `sreplay` command. */
+#include <stdio.h>
+#include <string.h>
+
+#include "replay/command.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *what;
+} commands[] = {
+	{"record", sr_cmd_record, "run a program and record what enters it"},
+	{"replay", sr_cmd_replay, "run a recorded process again, alone, from its trace"},
+	{"dump", sr_cmd_dump, "print the records of a trace, a line each"},
+	{"info", sr_cmd_info, "say what a trace holds"},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: sreplay COMMAND [OPTION...] [ARGUMENT...]\n\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].what);
+	fprintf(to, "\nsreplay COMMAND --help tells more.\n");
+}
+
+int main(int argc, char **argv)
+{
+	char name[64];
+
+	if (argc < 2) {
+		usage(stderr);
+		return SR_EXIT_FAILED;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("sreplay %s\n", SREPLAY_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		/* argp prints argv[0] as the program's name */
+		snprintf(name, sizeof(name), "sreplay %s", commands[i].name);
+		argv[1] = name;
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	return sr_fail("there is no command \"%s\"; sreplay --help lists them", argv[1]);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* recorded.h: the recorded process, as process.json describes it, and whether it can be started here. */
+#ifndef REPLAY_RECORDED_H
+#define REPLAY_RECORDED_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "logd/reader.h"
+
+struct sr_recorded {
+	const json_t *json; /* the trace's */
+	char *exe;
+	char *cwd;
+	char **argv;
+	char **env;
+	bool stdout_line_buffered;
+};
+
+/* false after a message that names what is missing in process.json. */
+bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank, const char *dir);
+void sr_recorded_free(struct sr_recorded *r);
+
+/*
+ * Are the executable and its libraries the recorded ones?  false after a message
+ * per file that is not.
+ */
+bool sr_recorded_check_files(const struct sr_recorded *r);
+
+#endif

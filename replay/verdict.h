@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* verdict.h: how a replay went, in words and as an exit status. */
+#ifndef REPLAY_VERDICT_H
+#define REPLAY_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replay/control.h"
+#include "replay/schema.h"
+
+struct sr_verdict {
+	const char *dir;
+	int32_t rank;
+	int wait_status;     /* of the replayed process */
+	bool stuck;          /* it made no progress and was killed */
+	long timeout;        /* seconds after which that is so */
+	const char *warning; /* about the trace, or NULL */
+	struct sr_schema *schema;
+};
+
+/* Says it on standard error; returns what `sreplay replay` exits with. */
+int sr_verdict_say(const struct sr_verdict *v, const struct sr_replay_control *c);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * call.h: an intercepted call, as the wrappers hand it to an engine.
+ *
+ * Every wrapper (made from calls.def) packs its arguments into words and enters
+ * sr_call().  What differs between calls is in sr_calls[] and sr_call_codecs[];
+ * what differs between record and replay is the engine.
+ */
+#ifndef SHIM_CALL_H
+#define SHIM_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calls.gen.h"
+#include "shim/codec.h"
+
+struct sr_thread;
+
+/* Where the real function is found. */
+enum sr_source {
+	SR_SOURCE_LIBC,
+	SR_SOURCE_IBVERBS,
+	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
+	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
+	SR_SOURCE_QP,      /* a member of ibv_qp_ex, likewise */
+};
+
+#define SR_CALL_NEWFD  1u /* the result is a descriptor, captured from now on */
+#define SR_CALL_WAIT   2u /* may block */
+#define SR_CALL_OPAQUE 4u /* recorded by name only */
+#define SR_CALL_VOID   8u /* has no result */
+
+/* The most arguments an intercepted call has: what the ABI passes in registers. */
+#define SR_MAX_ARGS 6
+
+struct sr_call_desc {
+	const char *name;
+	uint8_t nargs;
+	uint8_t source; /* enum sr_source */
+	uint8_t ret_size;
+	uint8_t ret_signed;
+	uint16_t flags;
+	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
+	const char *version;
+	void *wrapper;
+	size_t op_offset; /* of the pointer in its container */
+	void *(*holder)(const uint64_t *a);
+	/* Captured at all with these arguments?  NULL: always (or as fd_arg says). */
+	bool (*when)(const uint64_t *a);
+	/* Recording: instead of the real function. */
+	uint64_t (*invoke)(const struct sr_call_desc *d, uint64_t *a);
+	/* Replay: after the results were delivered. */
+	void (*replayed)(const struct sr_call_desc *d, uint64_t *a, uint64_t result);
+};
+
+struct sr_call_codec {
+	void (*put_in)(struct sr_buf *b, const uint64_t *a);
+	void (*put_out)(struct sr_buf *b, const uint64_t *a, uint64_t result);
+	void (*deliver)(struct sr_cursor *c, const uint64_t *a, uint64_t result);
+};
+
+extern const struct sr_call_desc sr_calls[SR_CALL_COUNT];
+extern const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT];
+
+/*
+ * What stands at the head of each call record's payload; the arguments
+ * (in_size bytes) and then the results follow, in the order of calls.def.
+ */
+struct sr_call_head {
+	uint64_t site; /* the address the call returns to */
+	uint64_t result;
+	int32_t error; /* errno after the call */
+	uint32_t in_size;
+};
+
+/* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT). */
+#define SR_REPEAT_MAX 160
+
+struct sr_engine {
+	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
+};
+
+/* NULL while the shim is inert.  Set once, before the program's main. */
+extern const struct sr_engine *sr_engine;
+
+/* The one entry of all wrappers. */
+uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);
+
+/* Runs the function that the wrapper stands in for. */
+uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a);
+
+/* The same with the recorder's bookkeeping around it, if the call has any. */
+static inline uint64_t sr_invoke(const struct sr_call_desc *d, uint64_t *a)
+{
+	return d->invoke ? d->invoke(d, a) : sr_real(d, a);
+}
+
+static inline enum sr_call_number sr_call_number(const struct sr_call_desc *d)
+{
+	return (enum sr_call_number)(d - sr_calls);
+}
+
+#endif

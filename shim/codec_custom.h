@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * codec_custom.h: the wire types of calls.def that are more than a list of
+ * fields.  put appends to a record; deliver takes from one and stores where the
+ * program expects it.
+ */
+#ifndef SHIM_CODEC_CUSTOM_H
+#define SHIM_CODEC_CUSTOM_H
+
+#include "shim/call.h"
+#include "shim/hooks.h"
+#include "wire.gen.h"
+
+/* XXH3-64 of what the program sends: compared on replay, not kept. */
+void sr_put_checksum(struct sr_buf *b, const void *p, size_t n);
+void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n);
+
+/* Plain bytes, and a C string (NULL is the empty one). */
+void sr_put_data(struct sr_buf *b, const void *p, size_t n);
+void sr_deliver_data(struct sr_cursor *c, void *p, size_t n);
+void sr_put_text(struct sr_buf *b, const char *s);
+
+/* A struct at an address that must be the recorded one. */
+void sr_place_object(struct sr_cursor *c, void *p, size_t size);
+
+/* Socket addresses: one given, the room for one, one returned together with its length. */
+void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n);
+void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n);
+void sr_put_sockaddr_out(struct sr_buf *b, const void *p, const socklen_t *n);
+void sr_deliver_sockaddr_out(struct sr_cursor *c, void *p, socklen_t *n);
+
+void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp);
+void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr);
+void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n);
+
+/* bad_wr as its place in the chain. */
+void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+void sr_put_bad_recv_wr(struct sr_buf *b, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+void sr_put_wc_array(struct sr_buf *b, const struct ibv_wc *wc, int n);
+void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n);
+
+/* The bytes that this thread's last poll proved to be in memory (sr_thread.arrived). */
+void sr_put_arrived(struct sr_buf *b, int n);
+void sr_deliver_arrived(struct sr_cursor *c, int n);
+
+/* Only the fields that the mask names are given. */
+void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask);
+
+void sr_put_device_list(struct sr_buf *b, struct ibv_device **list);
+void sr_deliver_device_list(struct sr_cursor *c, struct ibv_device **list);
+void sr_put_context(struct sr_buf *b, struct ibv_context *context);
+void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context);
+void sr_put_qp_ex(struct sr_buf *b, struct ibv_qp_ex *ex);
+void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex);
+
+void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n);
+void sr_put_pollfds_out(struct sr_buf *b, const struct pollfd *fds, size_t n);
+void sr_deliver_pollfds_out(struct sr_cursor *c, struct pollfd *fds, size_t n);
+
+void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res);
+void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res);
+
+#endif

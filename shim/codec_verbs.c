@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* codec_verbs.c: work requests, completions and devices. */
+#include "shim/codec_custom.h"
+#include "shim/heap.h"
+#include "shim/objects.h"
+#include "shim/thread.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* ---------------------------------------------------------- work requests */
+
+static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+		const void *p = (void *)(uintptr_t)sge->addr;
+
+		/* Inline data is read by the CPU, whatever the key. */
+		if (!(wr->send_flags & IBV_SEND_INLINE))
+			p = sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
+		if (p && sge->length)
+			sum = XXH3_64bits_withSeed(p, sge->length, sum);
+	}
+	return sum;
+}
+
+static bool sends_data(const struct ibv_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
+{
+	struct sr_wire_send_wr v = {
+		.wr_id = wr->wr_id,
+		.opcode = wr->opcode,
+		.send_flags = wr->send_flags,
+		.sg_list = wr->sg_list,
+		.sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
+	};
+
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+		v.remote_addr = wr->wr.rdma.remote_addr;
+		v.rkey = wr->wr.rdma.rkey;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		v.swap = wr->wr.atomic.swap;
+		/* fall through */
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		v.remote_addr = wr->wr.atomic.remote_addr;
+		v.rkey = wr->wr.atomic.rkey;
+		v.compare_add = wr->wr.atomic.compare_add;
+		break;
+	default:
+		break;
+	}
+	switch (wr->opcode) {
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_LOCAL_INV:
+		v.imm_data = wr->imm_data;
+		break;
+	default:
+		break;
+	}
+	if (qp->qp_type == IBV_QPT_UD) {
+		v.ah = (uintptr_t)wr->wr.ud.ah;
+		v.remote_qpn = wr->wr.ud.remote_qpn;
+		v.remote_qkey = wr->wr.ud.remote_qkey;
+	}
+	if (sends_data(wr))
+		v.checksum = checksum_of(qp, wr);
+	sr_put_send_wr_fields(b, &v);
+}
+
+void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
+{
+	uint32_t n = 0;
+
+	for (const struct ibv_send_wr *w = wr; w; w = w->next)
+		n++;
+	sr_put_u32(b, n);
+	for (; wr; wr = wr->next)
+		put_send_wr(b, wr, qp);
+}
+
+void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
+{
+	uint32_t n = 0;
+
+	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
+		n++;
+	sr_put_u32(b, n);
+	for (; wr; wr = wr->next) {
+		struct sr_wire_recv_wr v = {
+			.wr_id = wr->wr_id,
+			.sg_list = wr->sg_list,
+			.sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
+		};
+
+		sr_put_recv_wr_fields(b, &v);
+	}
+}
+
+void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n)
+{
+	sr_put_u32(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		sr_put_ibv_sge(b, &sge[i]);
+}
+
+/* A chain's member as its number; a provider that names none is taken to mean the first. */
+void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	uint32_t n = 0;
+
+	for (; wr && wr != *bad_wr; wr = wr->next)
+		n++;
+	sr_put_u32(b, wr ? n : 0);
+}
+
+void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	for (uint32_t n = sr_get_u32(c); wr && n; n--)
+		wr = wr->next;
+	*bad_wr = wr;
+}
+
+void sr_put_bad_recv_wr(struct sr_buf *b, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	uint32_t n = 0;
+
+	for (; wr && wr != *bad_wr; wr = wr->next)
+		n++;
+	sr_put_u32(b, wr ? n : 0);
+}
+
+void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	for (uint32_t n = sr_get_u32(c); wr && n; n--)
+		wr = wr->next;
+	*bad_wr = wr;
+}
+
+/* ------------------------------------------------------------ completions */
+
+void sr_put_wc_array(struct sr_buf *b, const struct ibv_wc *wc, int n)
+{
+	sr_put_u32(b, (uint32_t)n);
+	for (int i = 0; i < n; i++)
+		sr_put_ibv_wc(b, &wc[i]);
+}
+
+void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
+{
+	if (sr_get_u32(c) != (uint32_t)n) {
+		c->bad = true;
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		sr_get_ibv_wc(c, &wc[i]);
+}
+
+void sr_put_arrived(struct sr_buf *b, int n)
+{
+	const struct sr_thread *t = &sr_self;
+
+	sr_put_u32(b, t->arrived_count);
+	for (uint32_t i = 0; i < t->arrived_count; i++) {
+		struct sr_wire_segment v = {
+			.addr = (uintptr_t)t->arrived[i].addr,
+			.data = {t->arrived[i].addr, t->arrived[i].length},
+		};
+
+		sr_put_segment_fields(b, &v);
+	}
+}
+
+void sr_deliver_arrived(struct sr_cursor *c, int n)
+{
+	for (uint32_t left = sr_get_u32(c); left && !c->bad; left--) {
+		struct sr_wire_segment v;
+
+		sr_get_segment_fields(c, &v);
+		if (!c->bad)
+			memcpy((void *)(uintptr_t)v.addr, v.data.p, v.data.n);
+	}
+}
+
+/* ------------------------------------------------------------ queue pairs */
+
+void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr given = {};
+
+	/* The rest of the struct is whatever lay on the program's stack. */
+#define GIVE(bit, field)                                                                           \
+	if (mask & (bit))                                                                          \
+	given.field = attr->field
+	GIVE(IBV_QP_STATE, qp_state);
+	GIVE(IBV_QP_CUR_STATE, cur_qp_state);
+	GIVE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	GIVE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	GIVE(IBV_QP_PKEY_INDEX, pkey_index);
+	GIVE(IBV_QP_PORT, port_num);
+	GIVE(IBV_QP_QKEY, qkey);
+	GIVE(IBV_QP_AV, ah_attr);
+	GIVE(IBV_QP_PATH_MTU, path_mtu);
+	GIVE(IBV_QP_TIMEOUT, timeout);
+	GIVE(IBV_QP_RETRY_CNT, retry_cnt);
+	GIVE(IBV_QP_RNR_RETRY, rnr_retry);
+	GIVE(IBV_QP_RQ_PSN, rq_psn);
+	GIVE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	GIVE(IBV_QP_ALT_PATH, alt_ah_attr);
+	GIVE(IBV_QP_ALT_PATH, alt_pkey_index);
+	GIVE(IBV_QP_ALT_PATH, alt_port_num);
+	GIVE(IBV_QP_ALT_PATH, alt_timeout);
+	GIVE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	GIVE(IBV_QP_SQ_PSN, sq_psn);
+	GIVE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	GIVE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	GIVE(IBV_QP_CAP, cap);
+	GIVE(IBV_QP_DEST_QPN, dest_qp_num);
+	GIVE(IBV_QP_RATE_LIMIT, rate_limit);
+#undef GIVE
+	sr_put_ibv_qp_attr(b, &given);
+}
+
+void sr_put_qp_ex(struct sr_buf *b, struct ibv_qp_ex *ex)
+{
+	struct sr_wire_qp_ex v;
+
+	sr_put_u8(b, ex != NULL);
+	if (!ex)
+		return;
+	v = (struct sr_wire_qp_ex){
+		.comp_mask = ex->comp_mask,
+		.wr_id = ex->wr_id,
+		.wr_flags = ex->wr_flags,
+		.ops = sr_qp_ex_present(ex),
+	};
+	sr_put_qp_ex_fields(b, &v);
+}
+
+void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex)
+{
+	struct sr_wire_qp_ex v;
+
+	if (!sr_get_u8(c))
+		return;
+	sr_get_qp_ex_fields(c, &v);
+	if (!sr_heap_in_library_arena(ex, sizeof(*ex))) {
+		c->bad = true;
+		return;
+	}
+	/* qp_base is there already, from the call that made the queue pair. */
+	ex->comp_mask = v.comp_mask;
+	ex->wr_id = v.wr_id;
+	ex->wr_flags = v.wr_flags;
+	sr_qp_ex_install(ex, v.ops);
+}
+
+/* ---------------------------------------------------------------- devices */
+
+void sr_put_device_list(struct sr_buf *b, struct ibv_device **list)
+{
+	uint32_t n = 0;
+
+	while (list && list[n])
+		n++;
+	sr_put_u32(b, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct sr_wire_device v = {
+			.address = (uintptr_t)list[i],
+			.node_type = list[i]->node_type,
+			.transport_type = list[i]->transport_type,
+		};
+
+		memcpy(v.name, list[i]->name, sizeof(v.name));
+		memcpy(v.dev_name, list[i]->dev_name, sizeof(v.dev_name));
+		memcpy(v.dev_path, list[i]->dev_path, sizeof(v.dev_path));
+		memcpy(v.ibdev_path, list[i]->ibdev_path, sizeof(v.ibdev_path));
+		sr_put_device_fields(b, &v);
+	}
+}
+
+void sr_deliver_device_list(struct sr_cursor *c, struct ibv_device **list)
+{
+	uint32_t n = sr_get_u32(c);
+
+	if (!list)
+		return;
+	if (!sr_heap_in_library_arena(list, (n + 1) * sizeof(*list))) {
+		c->bad = true;
+		return;
+	}
+	list[n] = NULL;
+	for (uint32_t i = 0; i < n && !c->bad; i++) {
+		struct sr_wire_device v;
+		struct ibv_device *device;
+
+		sr_get_device_fields(c, &v);
+		device = (void *)(uintptr_t)v.address;
+		if (!sr_heap_in_library_arena(device, sizeof(*device))) {
+			c->bad = true;
+			return;
+		}
+		memset(device, 0, sizeof(*device));
+		device->node_type = v.node_type;
+		device->transport_type = v.transport_type;
+		memcpy(device->name, v.name, sizeof(v.name));
+		memcpy(device->dev_name, v.dev_name, sizeof(v.dev_name));
+		memcpy(device->dev_path, v.dev_path, sizeof(v.dev_path));
+		memcpy(device->ibdev_path, v.ibdev_path, sizeof(v.ibdev_path));
+		list[i] = device;
+	}
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * context.c: ibv_post_send, ibv_poll_cq and their kin are inline functions that
+ * jump through pointers in the context, so those pointers are what has to be
+ * interposed: in ibv_context.ops and, for the newer operations, in the
+ * verbs_context around it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "shim/codec_custom.h"
+#include "shim/fds.h"
+#include "shim/heap.h"
+#include "shim/hooks.h"
+#include "shim/map.h"
+#include "shim/objects.h"
+
+static struct sr_map contexts;
+static _Atomic uint32_t context_numbers;
+
+struct sr_context *sr_context_find(struct ibv_context *context)
+{
+	return sr_map_get(&contexts, (uintptr_t)context);
+}
+
+/* The container of an operation: ibv_context itself, or the verbs_context around it, or none. */
+static void *container(const struct sr_call_desc *d, struct ibv_context *context)
+{
+	if (d->source == SR_SOURCE_CONTEXT)
+		return context;
+	if (d->source == SR_SOURCE_VERBS)
+		return verbs_get_ctx(context);
+	return NULL;
+}
+
+/* Where the context keeps the pointer of this operation; NULL if it has no such operation. */
+static void **slot_of(const struct sr_call_desc *d, struct ibv_context *context)
+{
+	struct verbs_context *verbs;
+	char *base = container(d, context);
+
+	if (!base)
+		return NULL;
+	if (d->source == SR_SOURCE_VERBS) {
+		/* verbs_context grows at its front: an older provider's starts later. */
+		verbs = (struct verbs_context *)base;
+		if (verbs->sz < sizeof(*verbs) - d->op_offset)
+			return NULL;
+	}
+	return (void **)(base + d->op_offset);
+}
+
+static struct sr_context *new_context(void)
+{
+	struct sr_context *c = sr_alloc_zeroed(sizeof(*c));
+
+	if (c)
+		c->number = atomic_fetch_add(&context_numbers, 1) + 1;
+	return c;
+}
+
+int sr_context_patch(struct ibv_context *context)
+{
+	struct sr_context *c = new_context();
+	struct verbs_context *verbs = verbs_get_ctx(context);
+
+	if (!c)
+		return -ENOMEM;
+	if (verbs) {
+		size_t known = verbs->sz < sizeof(*verbs) ? verbs->sz : sizeof(*verbs);
+
+		memcpy((char *)&c->original + sizeof(*verbs) - known,
+		       (char *)verbs + sizeof(*verbs) - known, known);
+	} else {
+		c->original.context = *context;
+	}
+	if (sr_map_put(&contexts, (uintptr_t)context, c)) {
+		sr_free(c);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < SR_CALL_COUNT; i++) {
+		void **slot = slot_of(&sr_calls[i], context);
+
+		if (slot && *slot)
+			*slot = sr_calls[i].wrapper;
+	}
+	return 0;
+}
+
+void sr_context_forget(struct ibv_context *context)
+{
+	sr_free(sr_map_take(&contexts, (uintptr_t)context));
+}
+
+void *sr_context_original(struct ibv_context *context, size_t op_offset, bool verbs)
+{
+	struct sr_context *c = sr_context_find(context);
+
+	if (!c)
+		return NULL;
+	return *(void **)((char *)(verbs ? (void *)&c->original : (void *)&c->original.context) + op_offset);
+}
+
+/* ---------------------------------------------------------------- record */
+
+uint64_t sr_invoke_open_context(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_context *context = (void *)sr_real(d, a);
+
+	if (context && !sr_context_find(context) && !sr_context_patch(context)) {
+		sr_fd_capture(context->cmd_fd);
+		sr_fd_capture(context->async_fd);
+	}
+	return (uintptr_t)context;
+}
+
+uint64_t sr_invoke_close_context(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_context *context = (void *)a[0];
+	int cmd_fd = context->cmd_fd, async_fd = context->async_fd;
+	uint64_t result = sr_real(d, a);
+
+	if ((int)result == 0) {
+		sr_fd_release(cmd_fd);
+		sr_fd_release(async_fd);
+		sr_context_forget(context);
+	}
+	return result;
+}
+
+/* Bit n of the set: the n-th operation of that source in sr_calls exists in this context. */
+static uint64_t present(struct ibv_context *context, enum sr_source source)
+{
+	uint64_t set = 0;
+	int n = 0;
+
+	for (int i = 0; i < SR_CALL_COUNT; i++) {
+		void **slot;
+
+		if (sr_calls[i].source != source)
+			continue;
+		slot = slot_of(&sr_calls[i], context);
+		if (slot && *slot)
+			set |= 1ull << n;
+		n++;
+	}
+	return set;
+}
+
+void sr_put_context(struct sr_buf *b, struct ibv_context *context)
+{
+	struct verbs_context *verbs = context ? verbs_get_ctx(context) : NULL;
+	struct sr_wire_context v;
+
+	sr_put_u8(b, context != NULL);
+	if (!context)
+		return;
+	v = (struct sr_wire_context){
+		.device = (uintptr_t)context->device,
+		.cmd_fd = context->cmd_fd,
+		.async_fd = context->async_fd,
+		.num_comp_vectors = context->num_comp_vectors,
+		.abi_compat = (uintptr_t)context->abi_compat,
+		.verbs_size = verbs ? verbs->sz : 0,
+		.ops = present(context, SR_SOURCE_CONTEXT),
+		.verbs_ops = present(context, SR_SOURCE_VERBS),
+	};
+	sr_put_context_fields(b, &v);
+}
+
+/* ---------------------------------------------------------------- replay */
+
+static void install(struct ibv_context *context, enum sr_source source, uint64_t set)
+{
+	int n = 0;
+
+	for (int i = 0; i < SR_CALL_COUNT; i++) {
+		if (sr_calls[i].source != source)
+			continue;
+		if (set >> n & 1)
+			*slot_of(&sr_calls[i], context) = sr_calls[i].wrapper;
+		n++;
+	}
+}
+
+void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context)
+{
+	struct verbs_context *verbs;
+	struct sr_wire_context v;
+	void *start = context;
+	size_t size = sizeof(*context);
+
+	if (!sr_get_u8(c))
+		return;
+	sr_get_context_fields(c, &v);
+	if (v.verbs_size) {
+		verbs = (void *)((char *)context - offsetof(struct verbs_context, context));
+		start = verbs;
+		size = sizeof(*verbs);
+	}
+	if (!sr_heap_in_library_arena(start, size)) {
+		c->bad = true;
+		return;
+	}
+	memset(start, 0, size);
+	if (v.verbs_size)
+		verbs->sz = v.verbs_size;
+	context->device = (void *)v.device;
+	context->cmd_fd = v.cmd_fd;
+	context->async_fd = v.async_fd;
+	context->num_comp_vectors = v.num_comp_vectors;
+	context->abi_compat = (void *)v.abi_compat;
+	install(context, SR_SOURCE_CONTEXT, v.ops);
+	install(context, SR_SOURCE_VERBS, v.verbs_ops);
+}
+
+void sr_replayed_open_context(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct ibv_context *context = (void *)result;
+	struct sr_context *c;
+
+	if (!context)
+		return;
+	c = new_context();
+	if (c && sr_map_put(&contexts, (uintptr_t)context, c))
+		sr_free(c);
+	sr_fd_hold(context->cmd_fd);
+	sr_fd_hold(context->async_fd);
+}
+
+void sr_replayed_close_context(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct ibv_context *context = (void *)a[0];
+
+	if ((int)result != 0)
+		return;
+	sr_fd_drop(context->cmd_fd);
+	sr_fd_drop(context->async_fd);
+	sr_context_forget(context);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dispatch.c: from a wrapper to the engine, or straight to the real function. */
+#include "shim/call.h"
+#include "shim/fds.h"
+#include "shim/thread.h"
+
+const struct sr_engine *sr_engine;
+__thread struct sr_thread sr_self;
+
+static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
+{
+	if (d->fd_arg >= 0)
+		return sr_fd_captured((int)a[d->fd_arg]);
+	return !d->when || d->when(a);
+}
+
+uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
+{
+	const struct sr_call_desc *d = &sr_calls[n];
+	struct sr_thread *t = &sr_self;
+
+	if (!sr_engine)
+		return sr_real(d, a);
+	/*
+	 * Only the outermost call of a thread is the program's; but what it
+	 * makes of queue pairs and requests has to be known either way.
+	 */
+	if (t->depth)
+		return sr_invoke(d, a);
+	if (!is_captured(d, a))
+		return sr_real(d, a);
+	return sr_engine->call(t, n, a, site);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fds.h: which file descriptors are captured: calls on them are recorded, and
+ * on replay answered from the trace.  The others (regular files, the standard
+ * streams) are the program's own in both runs.
+ *
+ * On replay a captured descriptor is held open by a placeholder, so that the
+ * kernel hands out the recorded numbers for everything else.
+ */
+#ifndef SHIM_FDS_H
+#define SHIM_FDS_H
+
+#include <stdbool.h>
+
+/* Larger descriptors are never captured (and said so once). */
+#define SR_MAX_FD 65536
+
+bool sr_fd_captured(int fd);
+void sr_fd_capture(int fd);
+void sr_fd_release(int fd);
+
+/* Replay: the number becomes taken, and captured. */
+void sr_fd_hold(int fd);
+
+/* Replay: the number becomes free again. */
+void sr_fd_drop(int fd);
+
+#endif

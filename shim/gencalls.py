@@ -1,0 +1,552 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Turns calls.def, the one description of what sreplay intercepts, into C.
+
+    gencalls.py calls.def OUTDIR
+
+writes into OUTDIR
+    calls.gen.h      numbers of the calls, wire structs, their put and get functions
+    codec.gen.c      per call: arguments to bytes, results to bytes, bytes to results
+    wrappers.gen.c   the interposed functions and the table of operation pointers
+    schema.gen.c     the same description as JSON, stored in every trace
+    exports.map      the version script of libsreplay_verbs.so
+
+The grammar is described at the head of calls.def.
+"""
+import json
+import os
+import re
+import sys
+from collections import OrderedDict
+
+# wire type -> (bytes, C type)
+SCALARS = {
+    'u8': (1, 'uint8_t'), 'u16': (2, 'uint16_t'), 'u32': (4, 'uint32_t'), 'u64': (8, 'uint64_t'),
+    'i32': (4, 'int32_t'), 'i64': (8, 'int64_t'),
+    'x8': (1, 'uint8_t'), 'x16': (2, 'uint16_t'), 'x32': (4, 'uint32_t'), 'x64': (8, 'uint64_t'),
+    'ptr': (8, 'uint64_t'),
+}
+
+# Functions that calls.def may name for a call, and what they look like.
+HOOKS = {
+    'when': 'bool %s(const uint64_t *a);',
+    'invoke': 'uint64_t %s(const struct sr_call_desc *d, uint64_t *a);',
+    'replayed': 'void %s(const struct sr_call_desc *d, uint64_t *a, uint64_t result);',
+}
+
+# C type of an argument or result -> wire type
+C_TO_WIRE = {
+    'int': 'i32', 'unsigned int': 'u32', 'uint8_t': 'u8', 'uint16_t': 'u16', 'uint32_t': 'u32',
+    'uint64_t': 'u64', 'int64_t': 'i64', 'size_t': 'u64', 'ssize_t': 'i64', 'long': 'i64',
+    'socklen_t': 'u32', 'pid_t': 'i32', 'time_t': 'i64', 'clockid_t': 'i32', 'nfds_t': 'u64',
+    'useconds_t': 'u32', '__be16': 'x16', '__be32': 'x32', '__be64': 'x64', 'off_t': 'i64',
+    'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64',
+}
+
+
+def fail(line_number, text):
+    sys.exit('%s:%d: %s' % (DEF_PATH, line_number, text))
+
+
+class Field:
+    """One field of a wire struct."""
+
+    def __init__(self, wire, path, count=None):
+        self.wire = wire          # scalar, rawN, bytes, string, NAME or NAME[]
+        self.path = path          # C path below the struct: "grh.dgid"
+
+    @property
+    def name(self):
+        return self.path.replace('.', '_')
+
+    @property
+    def raw(self):
+        m = re.fullmatch(r'raw(\d+)', self.wire)
+        return int(m.group(1)) if m else 0
+
+
+class Struct:
+    def __init__(self, name, ctype):
+        self.name, self.ctype, self.fields = name, ctype, []
+
+    @property
+    def func(self):
+        """What sr_put_ and sr_get_ are called for it; wire structures have a hand-written caller."""
+        return self.name + ('' if self.ctype else '_fields')
+
+    @property
+    def c(self):
+        return self.ctype or 'struct sr_wire_' + self.name
+
+
+class Call:
+    def __init__(self, ret, name, params):
+        self.ret, self.name, self.params = ret, name, params
+        self.lib = self.version = self.op = self.op_holder = None
+        self.ins, self.outs = [], []    # (wire, expr, extra exprs, condition)
+        self.attrs = {}                 # fd, newfd, hook, inert, ...
+        self.opaque = False
+
+    @property
+    def ident(self):
+        return self.name
+
+
+def ctype_of(decl):
+    """'struct ibv_qp *qp' -> ('struct ibv_qp *', 'qp')"""
+    m = re.fullmatch(r'\s*(.*?)(\w+)\s*', decl)
+    return m.group(1).strip(), m.group(2)
+
+
+def wire_of(ctype, line_number):
+    c = ctype.replace('const ', '').strip()
+    if c.endswith('*'):
+        return 'ptr'
+    if c.startswith('enum '):
+        return 'u32'
+    if c not in C_TO_WIRE:
+        fail(line_number, 'no wire type for C type "%s"' % ctype)
+    return C_TO_WIRE[c]
+
+
+def parse(path):
+    structs, calls = OrderedDict(), OrderedDict()
+    current = None
+    with open(path) as f:
+        lines = f.read().split('\n')
+    i = 0
+    while i < len(lines):
+        number, line = i + 1, re.sub(r'(^|\s)#.*', '', lines[i]).rstrip()
+        i += 1
+        if not line.strip():
+            continue
+        if not line[0].isspace():
+            while line.count('(') != line.count(')'):      # a prototype over several lines
+                line += ' ' + re.sub(r'(^|\s)#.*', '', lines[i]).strip()
+                i += 1
+            words = line.split()
+            if words[0] == 'struct':
+                m = re.fullmatch(r'struct (\w+)(?: = (.*))?', line)
+                if not m:
+                    fail(number, 'expected: struct NAME [= C TYPE]')
+                current = Struct(m.group(1), m.group(2))
+                structs[current.name] = current
+            elif words[0] == 'call':
+                m = re.fullmatch(r'call (.*?)(\w+)\((.*)\)', line)
+                if not m:
+                    fail(number, 'expected: call TYPE NAME(ARGUMENTS)')
+                params = [] if m.group(3).strip() == 'void' else \
+                    [ctype_of(p) for p in m.group(3).split(',')]
+                current = Call(m.group(1).strip(), m.group(2), params)
+                if current.name in calls:
+                    fail(number, 'call %s is described twice' % current.name)
+                calls[current.name] = current
+            else:
+                fail(number, 'expected "struct" or "call", found "%s"' % words[0])
+        elif isinstance(current, Struct):
+            words = line.split()
+            if len(words) != 2:
+                fail(number, 'expected: TYPE FIELD')
+            current.fields.append(Field(words[0], words[1]))
+        elif isinstance(current, Call):
+            parse_call_line(current, line.strip(), number, structs)
+        else:
+            fail(number, 'a field outside a struct or call')
+    return structs, calls
+
+
+def parse_call_line(call, line, number, structs):
+    word, _, rest = line.partition(' ')
+    rest = rest.strip()
+    if word == 'from':
+        call.lib, call.version = (rest.split() + [None])[:2]
+    elif word == 'op':
+        m = re.fullmatch(r'(\w+) (\S+) of (\S+)', rest)
+        if not m:
+            fail(number, 'expected: op KIND FIELD of EXPRESSION')
+        call.lib, call.op, call.op_holder = m.groups()
+    elif word == 'is':
+        for attr in rest.split():
+            key, _, value = attr.partition('=')
+            call.attrs[key] = value or True
+    elif word in ('in', 'out'):
+        condition = None
+        m = re.fullmatch(r'(.*?) if (.*)', rest)
+        if m:
+            rest, condition = m.groups()
+        words = rest.split()
+        types = dict((n, t) for t, n in call.params)
+        if word == 'in' and all(w in types for w in words):
+            # plain arguments, the wire type follows from the C type
+            for w in words:
+                call.ins.append((wire_of(types[w], number), w, [], condition))
+            return
+        entry = (words[0], words[1], words[2:], condition)
+        (call.ins if word == 'in' else call.outs).append(entry)
+    else:
+        fail(number, 'unknown word "%s"' % word)
+
+
+# ---------------------------------------------------------------- structs
+
+def emit_structs(structs, out):
+    for s in structs.values():
+        if not s.ctype:
+            out.append('struct sr_wire_%s {' % s.name)
+            for f in s.fields:
+                if f.raw:
+                    out.append('\tuint8_t %s[%d];' % (f.path, f.raw))
+                elif f.wire in ('bytes', 'string'):
+                    out.append('\tstruct sr_bytes %s;' % f.path)
+                elif f.wire.endswith('[]'):
+                    out.append('\tconst %s *%s;\n\tuint32_t %s_n;'
+                               % (structs[f.wire[:-2]].c, f.path, f.path))
+                else:
+                    out.append('\t%s %s;' % (SCALARS[f.wire][1], f.path))
+            out.append('};\n')
+        out.append('static inline void sr_put_%s(struct sr_buf *b, const %s *v)\n{' % (s.func, s.c))
+        for f in s.fields:
+            if f.raw:
+                out.append('\tsr_put_raw(b, &v->%s, %d);' % (f.path, f.raw))
+            elif f.wire in ('bytes', 'string'):
+                out.append('\tsr_put_bytes(b, v->%s.p, v->%s.n);' % (f.path, f.path))
+            elif f.wire.endswith('[]'):
+                out.append('\tsr_put_u32(b, v->%s_n);' % f.path)
+                out.append('\tfor (uint32_t i = 0; i < v->%s_n; i++)\n\t\tsr_put_%s(b, &v->%s[i]);'
+                           % (f.path, f.wire[:-2], f.path))
+            elif f.wire in structs:
+                out.append('\tsr_put_%s(b, &v->%s);' % (f.wire, f.path))
+            else:
+                out.append('\tsr_put_u%d(b, (%s)v->%s);' % (SCALARS[f.wire][0] * 8,
+                                                          'uintptr_t' if f.wire == 'ptr' and s.ctype
+                                                          else SCALARS[f.wire][1], f.path))
+        out.append('}\n')
+        if any(f.wire.endswith('[]') for f in s.fields):
+            continue            # only ever an argument: nobody reads it back
+        out.append('static inline void sr_get_%s(struct sr_cursor *c, %s *v)\n{' % (s.func, s.c))
+        for f in s.fields:
+            if f.raw:
+                out.append('\tsr_get_raw(c, &v->%s, %d);' % (f.path, f.raw))
+            elif f.wire in ('bytes', 'string'):
+                out.append('\tv->%s = sr_get_bytes(c);' % f.path)
+            elif f.wire in structs:
+                out.append('\tsr_get_%s(c, &v->%s);' % (f.wire, f.path))
+            elif f.wire == 'ptr' and s.ctype:
+                out.append('\tv->%s = (void *)(uintptr_t)sr_get_u64(c);' % f.path)
+            else:
+                out.append('\tv->%s = (__typeof__(v->%s))sr_get_u%d(c);'
+                           % (f.path, f.path, SCALARS[f.wire][0] * 8))
+        out.append('}\n')
+
+
+# ---------------------------------------------------------------- calls
+
+def unpack(call, used):
+    """Locals with the arguments' names and C types, taken from the words a[]."""
+    lines = []
+    text = ' '.join(used)
+    for n, (ctype, name) in enumerate(call.params):
+        if not re.search(r'\b%s\b' % name, text):
+            continue
+        cast = '(%s)' % ctype if not ctype.endswith('*') else '(%s)(uintptr_t)' % ctype
+        sep = '' if ctype.endswith('*') else ' '
+        lines.append('\t%s%s%s = %sa[%d];' % (ctype, sep, name, cast, n))
+    if re.search(r'\bret\b', text) and call.ret != 'void':
+        cast = '(%s)' % call.ret if not call.ret.endswith('*') else '(%s)(uintptr_t)' % call.ret
+        sep = '' if call.ret.endswith('*') else ' '
+        lines.append('\t%s%sret = %sresult;' % (call.ret, sep, cast))
+    return lines
+
+
+def exprs(entries, with_conditions):
+    for wire, expr, extra, condition in entries:
+        yield expr
+        yield from extra
+        if condition and with_conditions:
+            yield condition
+
+
+def plain(structs, wire):
+    """A structure of the program's, field by field; others have hand-written put and deliver."""
+    return wire in structs and structs[wire].ctype
+
+
+def put(structs, wire, expr, extra, condition):
+    """Appends one value; in front of a conditional one goes a byte that says if it is there."""
+    if plain(structs, wire):
+        return ['\tsr_put_opt_%s(b, %s);' % (wire, '%s ? %s : NULL' % (condition, expr) if condition else expr)]
+    statement = '\t' + put_value(wire, expr, extra)
+    if not condition:
+        return [statement]
+    return ['\tsr_put_u8(b, (%s) != 0);' % condition, '\tif (%s)' % condition, '\t' + statement]
+
+
+def put_value(wire, expr, extra):
+    if wire in SCALARS:
+        size, c = SCALARS[wire]
+        return 'sr_put_u%d(b, (%s)%s);' % (size * 8, 'uintptr_t' if wire == 'ptr' else c, expr)
+    m = re.fullmatch(r'raw(\d+)', wire)
+    if m:
+        return 'sr_put_raw(b, %s, %s);' % (expr, m.group(1))
+    m = re.fullmatch(r'object\[(.*)\]', wire)
+    if m:
+        return 'sr_put_bytes(b, %s, sizeof(struct %s));' % (expr, m.group(1))
+    return 'sr_put_%s(b, %s);' % (wire, ', '.join([expr] + extra))
+
+
+def get(structs, wire, expr, extra, condition):
+    """Delivers one value to where the program expects it."""
+    if plain(structs, wire):
+        return ['\tsr_get_opt_%s(c, %s);' % (wire, expr)]
+    statement = '\t' + get_value(wire, expr, extra)
+    return ['\tif (sr_get_u8(c))', '\t' + statement] if condition else [statement]
+
+
+def get_value(wire, expr, extra):
+    if wire in SCALARS:
+        size, c = SCALARS[wire]
+        if wire == 'ptr':
+            return '%s = (void *)(uintptr_t)sr_get_u64(c);' % expr
+        return '%s = (__typeof__(%s))sr_get_u%d(c);' % (expr, expr, size * 8)
+    m = re.fullmatch(r'raw(\d+)', wire)
+    if m:
+        return 'sr_get_raw(c, %s, %s);' % (expr, m.group(1))
+    m = re.fullmatch(r'object\[(.*)\]', wire)
+    if m:
+        return 'sr_place_object(c, %s, sizeof(struct %s));' % (expr, m.group(1))
+    return 'sr_deliver_%s(c, %s);' % (wire, ', '.join([expr] + extra))
+
+
+def emit_codec(structs, calls):
+    out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/codec_custom.h"', '']
+    optional = set()
+    for call in calls.values():
+        for wire, *_ in call.ins + call.outs:
+            if plain(structs, wire):
+                optional.add(wire)
+    for name in structs:
+        if name not in optional:
+            continue
+        s = structs[name]
+        out += ['static void __attribute__((unused)) sr_put_opt_%s(struct sr_buf *b, const %s *v)'
+                % (name, s.c),
+                '{', '\tsr_put_u8(b, v != NULL);', '\tif (v)', '\t\tsr_put_%s(b, v);' % name, '}', '',
+                'static void __attribute__((unused)) sr_get_opt_%s(struct sr_cursor *c, %s *v)'
+                % (name, s.c),
+                '{', '\tif (sr_get_u8(c) && v)', '\t\tsr_get_%s(c, v);' % name, '}', '']
+    for call in calls.values():
+        for suffix, entries, how in (('in', call.ins, put), ('out', call.outs, put),
+                                     ('deliver', call.outs, get)):
+            if not entries:
+                continue
+            first = 'struct sr_cursor *c' if suffix == 'deliver' else 'struct sr_buf *b'
+            tail = '' if suffix == 'in' else ', uint64_t result'
+            out.append('static void %s_%s(%s, const uint64_t *a%s)\n{' % (call.ident, suffix, first, tail))
+            lines = unpack(call, list(exprs(entries, suffix != 'deliver')))
+            out += lines + ([''] if lines else [])
+            for entry in entries:
+                out += how(structs, *entry)
+            out.append('}\n')
+    out.append('const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT] = {')
+    for call in calls.values():
+        parts = ['.put_in = %s_in' % call.ident] if call.ins else []
+        if call.outs:
+            parts += ['.put_out = %s_out' % call.ident, '.deliver = %s_deliver' % call.ident]
+        out.append('\t[SR_CALL_%s] = { %s },' % (call.ident, ', '.join(parts)))
+    out.append('};')
+    return '\n'.join(out) + '\n'
+
+
+def emit_header(structs, calls):
+    out = ['/* Made by gencalls.py from calls.def. */', '#ifndef SR_CALLS_GEN_H', '#define SR_CALLS_GEN_H', '',
+           'enum sr_call_number {']
+    for call in calls.values():
+        out.append('\tSR_CALL_%s,' % call.ident)
+    out += ['\tSR_CALL_COUNT', '};', '', '#endif']
+    return '\n'.join(out) + '\n'
+
+
+def emit_wire(structs):
+    out = ['/* Made by gencalls.py from calls.def. */', '#ifndef SR_WIRE_GEN_H', '#define SR_WIRE_GEN_H', '',
+           '#include "shim/codec.h"', '']
+    emit_structs(structs, out)
+    out.append('#endif')
+    return '\n'.join(out) + '\n'
+
+
+def emit_wrappers(calls):
+    out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/wrapper.h"', '',
+           '#define WORD(x) ((uint64_t)(uintptr_t)(x))',
+           '/* A narrow argument is widened as the ABI leaves its upper bits undefined. */', '']
+    for call in calls.values():
+        exported = call.op is None
+        params = ', '.join('%s%s%s' % (t, '' if t.endswith('*') else ' ', n) for t, n in call.params) or 'void'
+        if call.attrs.get('variadic'):
+            # the last named argument is read from the variable ones
+            params = ', '.join('%s%s%s' % (t, '' if t.endswith('*') else ' ', n)
+                               for t, n in call.params[:-1]) + ', ...'
+        name = call.name if exported else 'op_' + call.name
+        storage = 'SR_EXPORT ' if exported else 'static '
+        sep = '' if call.ret.endswith('*') else ' '
+        if exported:
+            out.append('#undef %s' % name)
+            out.append('%s%s%s(%s);' % (call.ret, sep, name, params))
+        out.append('%s%s%s%s(%s)\n{' % (storage, call.ret, sep, name, params))
+        if call.attrs.get('variadic'):
+            ctype, pname = call.params[-1]
+            out.append('\tva_list ap;\n\tva_start(ap, %s);\n\t%s%s%s = va_arg(ap, %s);\n\tva_end(ap);'
+                       % (call.params[-2][1], ctype, '' if ctype.endswith('*') else ' ', pname, ctype))
+        words = ', '.join('WORD(%s)' % n for _, n in call.params) or '0'
+        out.append('\tuint64_t a[] = { %s };\n' % words)
+        result = 'sr_call(SR_CALL_%s, a, __builtin_return_address(0))' % call.ident
+        if call.ret == 'void':
+            out.append('\t%s;' % result)
+        elif call.ret.endswith('*'):
+            out.append('\treturn (%s)(uintptr_t)%s;' % (call.ret, result))
+        else:
+            out.append('\treturn (%s)%s;' % (call.ret, result))
+        out.append('}\n')
+    # how each call finds the function it stands for
+    out.append('/* Operations reached through a pointer in an object: where that object is. */')
+    for call in calls.values():
+        if call.op:
+            out.append('static void *%s_holder(const uint64_t *a)\n{' % call.ident)
+            out += unpack(call, [call.op_holder])
+            out.append('\treturn (void *)%s;\n}\n' % call.op_holder)
+    out.append('const struct sr_call_desc sr_calls[SR_CALL_COUNT] = {')
+    for call in calls.values():
+        out.append('\t[SR_CALL_%s] = {' % call.ident)
+        out.append('\t\t.name = "%s", .nargs = %d,' % (call.name, len(call.params)))
+        if call.op:
+            container = {'context': 'struct ibv_context', 'verbs': 'struct verbs_context',
+                         'qp': 'struct ibv_qp_ex'}[call.lib]
+            out.append('\t\t.source = SR_SOURCE_%s, .wrapper = (void *)op_%s,' % (call.lib.upper(), call.name))
+            out.append('\t\t.op_offset = offsetof(%s, %s), .holder = %s_holder,' % (container, call.op, call.ident))
+        else:
+            out.append('\t\t.source = SR_SOURCE_%s, .version = %s, .wrapper = (void *)%s,'
+                       % (call.lib.upper(), '"%s"' % call.version if call.version else 'NULL', call.name))
+        flags = [k for k in ('newfd', 'wait', 'opaque', 'void') if call.attrs.get(k)]
+        if call.ret == 'void':
+            flags.append('void')
+        flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'
+        out.append('\t\t.flags = %s, .fd_arg = %s,' % (flags, fd_arg(call)))
+        if call.ret != 'void':
+            wire = 'ptr' if call.ret.endswith('*') else C_TO_WIRE.get(call.ret, 'i32')
+            out.append('\t\t.ret_size = %d, .ret_signed = %d,' % (SCALARS[wire][0], wire[0] == 'i'))
+        for hook in HOOKS:
+            if call.attrs.get(hook):
+                out.append('\t\t.%s = %s,' % (hook, call.attrs[hook]))
+        out.append('\t},')
+    out.append('};')
+    return '\n'.join(out) + '\n'
+
+
+def fd_arg(call):
+    if 'fd' not in call.attrs:
+        return '-1'
+    names = [n for _, n in call.params]
+    return str(names.index(call.attrs['fd']))
+
+
+def hook_declarations(calls):
+    names = []
+    for call in calls.values():
+        for hook in HOOKS:
+            v = call.attrs.get(hook)
+            if v and (hook, v) not in names:
+                names.append((hook, v))
+    out = []
+    for hook, v in names:
+        out.append(HOOKS[hook] % v)
+    return '\n'.join(out) + '\n'
+
+
+def emit_schema(structs, calls):
+    schema = OrderedDict(structs=OrderedDict(), calls=[])
+    for s in structs.values():
+        schema['structs'][s.name] = [OrderedDict(name=f.path, type=f.wire) for f in s.fields]
+    for number, call in enumerate(calls.values()):
+        def fields(entries):
+            result = []
+            for wire, expr, extra, condition in entries:
+                wire = re.sub(r'object\[(.*)\]', 'bytes', wire)
+                name = re.sub(r'^[*&(]+|\)+$', '', expr)
+                wire = CUSTOM_SCHEMA.get(wire, wire + '?' if plain(structs, wire) else wire)
+                if condition and not wire.endswith('?'):
+                    wire += '?'
+                result.append(OrderedDict(name=name, type=wire))
+            return result
+        ret = 'void' if call.ret == 'void' else 'ptr' if call.ret.endswith('*') else C_TO_WIRE.get(call.ret, 'i32')
+        schema['calls'].append(OrderedDict(number=number, name=call.name, ret=ret,
+                                           **{'in': fields(call.ins), 'out': fields(call.outs)}))
+    text = json.dumps(schema, separators=(',', ':'))
+    out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/schema.h"', '',
+           'const char sr_schema[] =']
+    for n in range(0, len(text), 90):
+        out.append('\t' + json.dumps(text[n:n + 90]))
+    out[-1] += ';'
+    out.append('const size_t sr_schema_size = sizeof(sr_schema) - 1;')
+    return '\n'.join(out) + '\n'
+
+
+# Wire types whose code is by hand in codec_custom.c: what they look like to a reader of the trace.
+CUSTOM_SCHEMA = {
+    'checksum': 'x64',
+    'sockaddr': 'bytes',
+    'data': 'bytes',
+    'text': 'string',
+    'send_wr_list': 'send_wr[]',
+    'recv_wr_list': 'recv_wr[]',
+    'sge_array': 'ibv_sge[]',
+    'wc_array': 'ibv_wc[]',
+    'arrived': 'segment[]',
+    'device_list': 'device[]',
+    'context': 'context?',
+    'qp_ex': 'qp_ex?',
+    'qp_attr_masked': 'ibv_qp_attr',
+    'sockaddr_room': 'u32',
+    'addrinfo_list': 'addrinfo[]',
+    'bad_send_wr': 'u32',
+    'bad_recv_wr': 'u32',
+    'pollfds': 'pollfd[]',
+    'pollfds_out': 'pollfd[]',
+    'sockaddr_out': 'sockaddr',
+    'buf_list_checksum': 'x64',
+}
+
+
+def emit_map(calls):
+    """Exports libibverbs's own version nodes: a reference to ibv_x@IBVERBS_1.1 must find ours, and
+    one to the older ibv_x@IBVERBS_1.0, another ABI, must not."""
+    nodes = OrderedDict()
+    for call in calls.values():
+        if call.op is None and call.version:
+            nodes.setdefault(call.version, []).append(call.name)
+    out, previous = [], ''
+    for version in sorted(nodes, key=lambda v: [int(x) for x in v.rsplit('_', 1)[1].split('.')]):
+        out.append('%s {\n\tglobal:\n%s\n}%s;\n' % (
+            version, '\n'.join('\t\t%s;' % n for n in sorted(nodes[version])), previous))
+        previous = ' ' + version
+    return '\n'.join(out)
+
+
+def main():
+    global DEF_PATH
+    DEF_PATH, outdir = sys.argv[1], sys.argv[2]
+    structs, calls = parse(DEF_PATH)
+    files = {
+        'calls.gen.h': emit_header(structs, calls),
+        'wire.gen.h': emit_wire(structs),
+        'hooks.gen.h': '/* Made by gencalls.py from calls.def. */\n' + hook_declarations(calls),
+        'codec.gen.c': emit_codec(structs, calls),
+        'wrappers.gen.c': emit_wrappers(calls),
+        'schema.gen.c': emit_schema(structs, calls),
+        'exports.map': emit_map(calls),
+    }
+    for name, text in files.items():
+        with open(os.path.join(outdir, name), 'w') as f:
+            f.write(text)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * heap.h: who allocates where.
+ *
+ * A replay makes no provider calls, so what the verbs libraries allocate must
+ * not move what the program allocates: addresses have to be equal in both
+ * runs.  The shim interposes the malloc family and sends
+ *     the program's own calls to the next malloc, untouched,
+ *     those made inside an intercepted call to the library arena,
+ *     those of the shim itself to the shim arena.
+ * Both arenas lie at fixed addresses.  A replay lays the objects that the
+ * program can see (contexts, queue pairs, ...) into the library arena at the
+ * addresses they had in the recording; nothing else uses it then.
+ *
+ * An arena hands out blocks of power-of-two size classes and never returns
+ * memory to the kernel.  Thread-safe; not async-signal-safe, as malloc is not.
+ */
+#ifndef SHIM_HEAP_H
+#define SHIM_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where the arenas are: below the stack and libraries, above any heap. */
+#define SR_LIBRARY_ARENA 0x200000000000ull
+#define SR_SHIM_ARENA    0x210000000000ull
+#define SR_ARENA_BYTES   (16ull << 30)
+/* Mappings that the verbs libraries make (queue buffers, doorbells), and the rings. */
+#define SR_LIBRARY_MAPS  0x220000000000ull
+#define SR_SHIM_MAPS     0x230000000000ull
+
+/* Reserves both arenas; before it, and if it fails (-errno), everything is the program's. */
+int sr_heap_init(void);
+
+/* Replay: makes the whole library arena accessible, to lay recorded objects into it. */
+int sr_heap_open_library_arena(void);
+
+bool sr_heap_in_library_arena(const void *p, size_t size);
+bool sr_heap_in_shim_arena(const void *p, size_t size);
+
+/* For the shim's own use from any state. */
+void *sr_alloc(size_t size);
+void *sr_alloc_zeroed(size_t size);
+void sr_free(void *p);
+
+/* An address range for a mapping of the shim's own, away from the program's. */
+void *sr_heap_place_mapping(size_t size);
+
+#endif

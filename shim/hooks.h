@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * hooks.h: the functions that calls.def names with "invoke=" and "replayed=".
+ *
+ * invoke: recording only.  Runs the real function (sr_real) with bookkeeping
+ * around it, for nested calls too, and may hand it other arguments; what it
+ * returns is what the program gets.
+ *
+ * replayed: replay only, after the recorded results were delivered.
+ */
+#ifndef SHIM_HOOKS_H
+#define SHIM_HOOKS_H
+
+#include "shim/call.h"
+
+#include "hooks.gen.h"
+
+/* fcntl commands whose argument is a number, not a pointer. */
+bool sr_fcntl_takes_number(int cmd);
+
+/* poll: is one of the descriptors a captured one? */
+bool sr_poll_captured(const uint64_t *a);
+
+#endif

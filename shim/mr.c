@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mr.c: memory regions; see objects.h. */
+#include "shim/heap.h"
+#include "shim/hooks.h"
+#include "shim/map.h"
+#include "shim/objects.h"
+
+struct region {
+	char *addr;
+	size_t length;
+	uint64_t iova;
+};
+
+static struct sr_map regions;
+
+static uint64_t key_of(struct ibv_context *context, uint32_t lkey)
+{
+	struct sr_context *c = sr_context_find(context);
+
+	/* Keys are per device; context numbers start at 1, so no key is 0. */
+	return c ? (uint64_t)c->number << 32 | lkey : 0;
+}
+
+void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	uint64_t key = key_of(context, lkey);
+	struct region *r = key ? sr_map_get(&regions, key) : NULL;
+
+	if (!r || !r->addr || addr - r->iova > r->length || length > r->length - (addr - r->iova))
+		return NULL;
+	return r->addr + (addr - r->iova);
+}
+
+void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova)
+{
+	uint64_t key = key_of(mr->context, mr->lkey);
+	struct region *r = key ? sr_alloc(sizeof(*r)) : NULL;
+
+	if (!r)
+		return;
+	*r = (struct region){ .addr = addr, .length = length, .iova = iova };
+	if (sr_map_put(&regions, key, r))
+		sr_free(r);
+}
+
+void sr_mr_remove(struct ibv_mr *mr)
+{
+	uint64_t key = key_of(mr->context, mr->lkey);
+
+	if (key)
+		sr_free(sr_map_take(&regions, key));
+}
+
+/* ibv_reg_mr: pd, addr, length, access. */
+void sr_replayed_reg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (result)
+		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2], a[3] & IBV_ACCESS_ZERO_BASED ? 0 : a[1]);
+}
+
+uint64_t sr_invoke_reg_mr(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result = sr_real(d, a);
+
+	sr_replayed_reg_mr(d, a, result);
+	return result;
+}
+
+/* ibv_reg_mr_iova and ibv_reg_mr_iova2: pd, addr, length, iova, access. */
+void sr_replayed_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (result)
+		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2], a[4] & IBV_ACCESS_ZERO_BASED ? 0 : a[3]);
+}
+
+uint64_t sr_invoke_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result = sr_real(d, a);
+
+	sr_replayed_reg_mr_iova(d, a, result);
+	return result;
+}
+
+/* ibv_rereg_mr: mr, flags, pd, addr, length, access.  The old lkey was forgotten before. */
+void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct ibv_mr *mr = (void *)a[0];
+
+	if ((int)result == 0)
+		sr_mr_add(mr, mr->addr, mr->length, (uintptr_t)mr->addr);
+}
+
+uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_mr before = *(struct ibv_mr *)a[0];
+	uint64_t result = sr_real(d, a);
+
+	if ((int)result == 0) {
+		sr_mr_remove(&before);
+		sr_replayed_rereg_mr(d, a, result);
+	}
+	return result;
+}
+
+/* ibv_dereg_mr: mr, whose memory is gone afterwards. */
+void sr_replayed_dereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result == 0)
+		sr_mr_remove((struct ibv_mr *)a[0]);
+}
+
+uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_mr mr = *(struct ibv_mr *)a[0];
+	uint64_t result;
+
+	/* Before the real call: right after it another thread may be given the same key. */
+	sr_mr_remove(&mr);
+	result = sr_real(d, a);
+	if ((int)result != 0)
+		sr_mr_add(&mr, mr.addr, mr.length, (uintptr_t)mr.addr);
+	return result;
+}

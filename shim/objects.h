@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * objects.h: what the recorder knows of the program's verbs objects.
+ *
+ *   context.c  opened devices: the operations they had before they were patched
+ *   mr.c       memory regions: from (context, lkey) and an address in a
+ *              scatter/gather list to the memory behind it
+ *   wq.c       work queues: which request a completion belongs to
+ *
+ * All functions are thread-safe.
+ */
+#ifndef SHIM_OBJECTS_H
+#define SHIM_OBJECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "shim/lock.h"
+
+/* ------------------------------------------------------------- contexts */
+
+struct sr_context {
+	/* As the provider filled it in; context.ops and, if extended, all around it. */
+	struct verbs_context original;
+	uint32_t number; /* from 1 on */
+};
+
+/* NULL if the context was not opened through the shim. */
+struct sr_context *sr_context_find(struct ibv_context *context);
+
+/* Saves the operations of a new context and puts the wrappers in their place. */
+int sr_context_patch(struct ibv_context *context);
+void sr_context_forget(struct ibv_context *context);
+
+/* The pointer that the wrapper of an operation replaced. */
+void *sr_context_original(struct ibv_context *context, size_t op_offset, bool verbs);
+
+/* ------------------------------------------------------- memory regions */
+
+/*
+ * What a scatter/gather entry leads to: memory of this process, or NULL where
+ * the CPU has no address for it (device memory, an unknown key).
+ */
+void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length);
+
+void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
+void sr_mr_remove(struct ibv_mr *mr);
+
+/* ---------------------------------------------------------- work queues */
+
+struct sr_wq;
+
+/* What completes a request tells of its buffers. */
+enum sr_wqe_kind {
+	SR_WQE_SOURCE, /* nothing arrives: sends and writes */
+	SR_WQE_FETCH,  /* RDMA READ and atomics: the whole scatter list was written */
+	SR_WQE_RECV,   /* byte_len bytes of the scatter list were written */
+};
+
+/* A work request from its post to its completion.  Its address is the wr_id the provider sees. */
+struct sr_wqe {
+	uint64_t magic;
+	struct sr_wq *wq;
+	struct sr_wqe *next;
+	uint64_t wr_id; /* the program's */
+	enum sr_wqe_kind kind;
+	uint32_t num_sge;
+	struct ibv_sge sge[];
+};
+
+struct sr_qp {
+	struct ibv_qp *qp;
+	struct sr_wq *sq;
+	struct sr_wq *rq; /* NULL with a shared receive queue */
+	/* ibv_qp_ex: the operations before they were patched; has_ex once they were. */
+	struct ibv_qp_ex original;
+	bool has_ex;
+	/* The request between a builder call and its set_sge, and the first since wr_start. */
+	struct sr_wqe *building;
+	struct sr_wqe *batch;
+};
+
+/* ordered: completes in the order of the posts (send queues). */
+struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, bool ordered);
+
+uint32_t sr_wq_max_sge(const struct sr_wq *wq);
+
+/* The queue is gone; its requests keep their meaning while completions of them may be in `cq`. */
+void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq);
+
+/* A request with the buffers that completion will tell of (sge may be NULL). */
+struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
+			   const struct ibv_sge *sge, uint32_t num_sge);
+
+/* It was not posted after all. */
+void sr_wqe_give_back(struct sr_wqe *wqe);
+
+/* Send queues complete in order: requests go into a list, in the order of their post. */
+void sr_wq_lock_posts(struct sr_wq *wq);
+void sr_wq_unlock_posts(struct sr_wq *wq);
+void sr_wq_append(struct sr_wq *wq, struct sr_wqe *first, struct sr_wqe *last);
+/* Takes back the requests from `first` to the end of the list. */
+void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
+
+/*
+ * A completion: puts the program's wr_id into it and tells (to the thread's list
+ * of arrived bytes) what memory it proves to be written.
+ */
+void sr_wq_complete(struct ibv_wc *wc);
+
+/* Completion queues made through the shim; requests of others keep their own wr_ids. */
+void sr_cq_add(struct ibv_cq *cq);
+bool sr_cq_known(struct ibv_cq *cq);
+void sr_cq_remove(struct ibv_cq *cq);
+
+/* A poll found fewer completions than it asked for: none is left of queue pairs destroyed before it. */
+void sr_cq_drained(struct ibv_cq *cq);
+
+struct sr_qp *sr_qp_find(struct ibv_qp *qp);
+
+/*
+ * The builder operations of an extended queue pair: bit n stands for the n-th
+ * call of source SR_SOURCE_QP.  Install puts wrappers where the set says; ~0
+ * means wherever there is an operation.
+ */
+void sr_qp_ex_install(struct ibv_qp_ex *ex, uint64_t set);
+uint64_t sr_qp_ex_present(const struct ibv_qp_ex *ex);
+
+struct sr_wq *sr_srq_find(struct ibv_srq *srq);
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * queues.c: the recorder's bookkeeping around the calls on queue pairs, shared
+ * receive queues and completion queues: every request goes out under a wr_id of
+ * the shim's (see wq.c), and every completion comes back under the program's.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "shim/heap.h"
+#include "shim/hooks.h"
+#include "shim/map.h"
+#include "shim/objects.h"
+#include "shim/thread.h"
+
+/* Posted in one real call; longer chains go out in several. */
+#define BATCH 16
+
+static struct sr_map qps;
+static struct sr_map srqs;
+
+struct sr_qp *sr_qp_find(struct ibv_qp *qp)
+{
+	return sr_map_get(&qps, (uintptr_t)qp);
+}
+
+struct sr_wq *sr_srq_find(struct ibv_srq *srq)
+{
+	return sr_map_get(&srqs, (uintptr_t)srq);
+}
+
+/* ----------------------------------------------------- completion queues */
+
+uint64_t sr_invoke_create_cq(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_cq *cq = (void *)sr_real(d, a);
+
+	if (cq)
+		sr_cq_add(cq);
+	return (uintptr_t)cq;
+}
+
+uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result = sr_real(d, a);
+
+	if ((int)result == 0)
+		sr_cq_remove((struct ibv_cq *)a[0]);
+	return result;
+}
+
+uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_wc *wc = (void *)a[2];
+	int n = (int)sr_real(d, a);
+
+	sr_self.arrived_count = 0;
+	for (int i = 0; i < n; i++)
+		sr_wq_complete(&wc[i]);
+	if (n >= 0 && n < (int)a[1])
+		sr_cq_drained((struct ibv_cq *)a[0]);
+	return (uint64_t)(int64_t)n;
+}
+
+/* ------------------------------------------------- shared receive queues */
+
+uint64_t sr_invoke_create_srq(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_srq_init_attr *attr = (void *)a[1];
+	struct ibv_srq *srq = (void *)sr_real(d, a);
+	struct sr_wq *wq = srq ? sr_wq_create(srq->context, attr->attr.max_sge, false) : NULL;
+
+	if (wq && sr_map_put(&srqs, (uintptr_t)srq, wq))
+		sr_wq_retire(wq, NULL);
+	return (uintptr_t)srq;
+}
+
+uint64_t sr_invoke_destroy_srq(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result = sr_real(d, a);
+
+	/* Its queue pairs are gone, and with them the completions of its requests. */
+	if ((int)result == 0)
+		sr_wq_retire(sr_map_take(&srqs, a[0]), NULL);
+	return result;
+}
+
+/* ------------------------------------------------------------ queue pairs */
+
+static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap)
+{
+	struct sr_qp *q;
+
+	/* Completions that the shim does not see would show its wr_ids to the program. */
+	if (!sr_cq_known(qp->send_cq) || !sr_cq_known(qp->recv_cq))
+		return;
+	q = sr_alloc_zeroed(sizeof(*q));
+	if (!q)
+		return;
+	q->qp = qp;
+	q->sq = sr_wq_create(qp->context, cap->max_send_sge, true);
+	if (!qp->srq)
+		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, false);
+	sr_map_put(&qps, (uintptr_t)qp, q);
+}
+
+uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_qp *qp = (void *)sr_real(d, a);
+
+	if (qp)
+		add_qp(qp, &((struct ibv_qp_init_attr *)a[1])->cap);
+	return (uintptr_t)qp;
+}
+
+uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_qp *qp = (void *)sr_real(d, a);
+
+	if (qp)
+		add_qp(qp, &((struct ibv_qp_init_attr_ex *)a[1])->cap);
+	return (uintptr_t)qp;
+}
+
+uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_qp *qp = (void *)a[0];
+	struct ibv_qp_attr *attr = (void *)a[1];
+	struct sr_qp *q = sr_qp_find(qp);
+	uint64_t result = sr_real(d, a);
+	uint32_t sges;
+
+	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RESET)
+		return result;
+	/* A reset empties the queues; what had completed may still be polled. */
+	if (q->sq) {
+		sges = sr_wq_max_sge(q->sq);
+		sr_wq_retire(q->sq, qp->send_cq);
+		q->sq = sr_wq_create(qp->context, sges, true);
+	}
+	if (q->rq) {
+		sges = sr_wq_max_sge(q->rq);
+		sr_wq_retire(q->rq, qp->recv_cq);
+		q->rq = sr_wq_create(qp->context, sges, false);
+	}
+	return result;
+}
+
+uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_qp *qp = (void *)a[0];
+	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
+	uint64_t result = sr_real(d, a);
+	struct sr_qp *q;
+
+	if ((int)result != 0)
+		return result;
+	q = sr_map_take(&qps, (uintptr_t)qp);
+	if (q) {
+		sr_wq_retire(q->sq, send_cq);
+		sr_wq_retire(q->rq, recv_cq);
+		sr_free(q);
+	}
+	return result;
+}
+
+/* --------------------------------------------------------------- receives */
+
+/*
+ * Posts a chain in batches of copies with the shim's wr_ids: the program's own
+ * requests may be constant, or used by two threads at once.
+ */
+static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d, uint64_t object,
+			   struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct ibv_recv_wr copies[BATCH], *bad;
+	struct sr_wqe *wqes[BATCH];
+	int n, err;
+
+	do {
+		struct ibv_recv_wr *first = wr;
+
+		for (n = 0; wr && n < BATCH; n++, wr = wr->next) {
+			copies[n] = *wr;
+			copies[n].next = n + 1 < BATCH && wr->next ? &copies[n + 1] : NULL;
+			wqes[n] = sr_wqe_take(wq, wr->wr_id, SR_WQE_RECV, wr->sg_list,
+					      (uint32_t)wr->num_sge);
+			if (wqes[n])
+				copies[n].wr_id = (uintptr_t)wqes[n];
+		}
+		bad = NULL;
+		err = (int)sr_real(d, (uint64_t[]){object, (uintptr_t)copies, (uintptr_t)&bad});
+		if (!err)
+			continue;
+		/* Those from the refused one on were not posted. */
+		for (int i = 0, refused = 0; i < n; i++, first = first->next) {
+			if (bad == &copies[i]) {
+				refused = 1;
+				*bad_wr = first;
+			}
+			if (refused && wqes[i])
+				sr_wqe_give_back(wqes[i]);
+		}
+		return err;
+	} while (wr);
+	return 0;
+}
+
+uint64_t sr_invoke_post_recv(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+
+	if (!q || !q->rq || !a[1])
+		return sr_real(d, a);
+	return (uint64_t)post_recv_chain(q->rq, d, a[0], (void *)a[1], (void *)a[2]);
+}
+
+uint64_t sr_invoke_post_srq_recv(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_wq *wq = sr_srq_find((struct ibv_srq *)a[0]);
+
+	if (!wq || !a[1])
+		return sr_real(d, a);
+	return (uint64_t)post_recv_chain(wq, d, a[0], (void *)a[1], (void *)a[2]);
+}
+
+/* ------------------------------------------------------------------ sends */
+
+static enum sr_wqe_kind kind_of(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return SR_WQE_FETCH;
+	default:
+		return SR_WQE_SOURCE;
+	}
+}
+
+static struct sr_wqe *take_for_send(struct sr_wq *sq, const struct ibv_send_wr *wr)
+{
+	enum sr_wqe_kind kind = kind_of(wr->opcode);
+
+	/* Only where something arrives does the list have to be kept. */
+	return sr_wqe_take(sq, wr->wr_id, kind, kind == SR_WQE_FETCH ? wr->sg_list : NULL,
+			   kind == SR_WQE_FETCH ? (uint32_t)wr->num_sge : 0);
+}
+
+/* One batch, with the queue's lock on posts held.  0, or the provider's error and the refused one. */
+static int post_send_batch(struct sr_wq *sq, const struct sr_call_desc *d, uint64_t qp,
+			   struct ibv_send_wr *copies, int n, int *refused)
+{
+	struct sr_wqe *wqes[BATCH];
+	struct ibv_send_wr *bad = NULL;
+	int err;
+
+	for (int i = 0; i < n; i++) {
+		wqes[i] = take_for_send(sq, &copies[i]);
+		if (!wqes[i])
+			continue;
+		copies[i].wr_id = (uintptr_t)wqes[i];
+		/* Before the post: its completion may be polled before the post returns. */
+		sr_wq_append(sq, wqes[i], wqes[i]);
+	}
+	err = (int)sr_real(d, (uint64_t[]){qp, (uintptr_t)copies, (uintptr_t)&bad});
+	if (!err)
+		return 0;
+	*refused = bad >= copies && bad < copies + n ? (int)(bad - copies) : 0;
+	for (int i = *refused; i < n; i++) {
+		if (wqes[i]) {
+			sr_wq_unappend(sq, wqes[i]);
+			break;
+		}
+	}
+	return err;
+}
+
+uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+	struct ibv_send_wr *wr = (void *)a[1], **bad_wr = (void *)a[2];
+	struct ibv_send_wr copies[BATCH], *originals[BATCH];
+	int n, refused = 0, err = 0;
+
+	if (!q || !q->sq || !wr)
+		return sr_real(d, a);
+	sr_wq_lock_posts(q->sq);
+	while (wr && !err) {
+		for (n = 0; wr && n < BATCH; n++, wr = wr->next) {
+			originals[n] = wr;
+			copies[n] = *wr;
+			copies[n].next = n + 1 < BATCH && wr->next ? &copies[n + 1] : NULL;
+		}
+		err = post_send_batch(q->sq, d, a[0], copies, n, &refused);
+	}
+	sr_wq_unlock_posts(q->sq);
+	if (err)
+		*bad_wr = originals[refused];
+	return (uint64_t)(int64_t)err;
+}
+
+/* ------------------------------------- the work request builders of ibv_qp_ex */
+
+/*
+ * The builder's pointers are per queue pair, and set when it is created; the
+ * program gets at them through ibv_qp_to_qp_ex.
+ */
+uint64_t sr_invoke_qp_to_qp_ex(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_qp_ex *ex = (void *)sr_real(d, a);
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+
+	if (!ex || !q || q->has_ex)
+		return (uintptr_t)ex;
+	q->original = *ex;
+	q->has_ex = true;
+	sr_qp_ex_install(ex, ~0ull);
+	return (uintptr_t)ex;
+}
+
+void sr_qp_ex_install(struct ibv_qp_ex *ex, uint64_t set)
+{
+	int n = 0;
+
+	for (int i = 0; i < SR_CALL_COUNT; i++) {
+		void **slot = (void **)((char *)ex + sr_calls[i].op_offset);
+
+		if (sr_calls[i].source != SR_SOURCE_QP)
+			continue;
+		if (set == ~0ull ? *slot != NULL : set >> n & 1)
+			*slot = sr_calls[i].wrapper;
+		n++;
+	}
+}
+
+uint64_t sr_qp_ex_present(const struct ibv_qp_ex *ex)
+{
+	uint64_t set = 0;
+	int n = 0;
+
+	for (int i = 0; i < SR_CALL_COUNT; i++) {
+		if (sr_calls[i].source != SR_SOURCE_QP)
+			continue;
+		if (*(void **)((const char *)ex + sr_calls[i].op_offset))
+			set |= 1ull << n;
+		n++;
+	}
+	return set;
+}
+
+/* A batch is one thread's from wr_start to wr_complete: that is when the queue's posts are locked. */
+uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+
+	if (q && q->sq) {
+		sr_wq_lock_posts(q->sq);
+		q->building = q->batch = NULL;
+	}
+	return sr_real(d, a);
+}
+
+static void end_batch(struct sr_qp *q, bool posted)
+{
+	if (!posted && q->batch)
+		sr_wq_unappend(q->sq, q->batch);
+	q->building = q->batch = NULL;
+	sr_wq_unlock_posts(q->sq);
+}
+
+uint64_t sr_invoke_wr_complete(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+	int err = (int)sr_real(d, a);
+
+	if (q && q->sq)
+		end_batch(q, err == 0);
+	return (uint64_t)(int64_t)err;
+}
+
+uint64_t sr_invoke_wr_abort(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+	uint64_t result = sr_real(d, a);
+
+	if (q && q->sq)
+		end_batch(q, false);
+	return result;
+}
+
+static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kind kind)
+{
+	struct ibv_qp_ex *ex = (void *)a[0];
+	struct sr_qp *q = sr_qp_find(&ex->qp_base);
+	uint64_t wr_id = ex->wr_id;
+	uint64_t result;
+	struct sr_wqe *wqe = NULL;
+
+	if (q && q->sq)
+		wqe = sr_wqe_take(q->sq, wr_id, kind, NULL, 0);
+	if (wqe) {
+		ex->wr_id = (uintptr_t)wqe;
+		sr_wq_append(q->sq, wqe, wqe);
+		if (!q->batch)
+			q->batch = wqe;
+		q->building = wqe;
+	}
+	result = sr_real(d, a);
+	ex->wr_id = wr_id; /* the field is the program's */
+	return result;
+}
+
+uint64_t sr_invoke_wr_send(const struct sr_call_desc *d, uint64_t *a)
+{
+	return build(d, a, SR_WQE_SOURCE);
+}
+
+uint64_t sr_invoke_wr_fetch(const struct sr_call_desc *d, uint64_t *a)
+{
+	return build(d, a, SR_WQE_FETCH);
+}
+
+uint64_t sr_invoke_wr_set_sge(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+
+	if (q && q->building && q->building->kind == SR_WQE_FETCH) {
+		q->building->sge[0] = (struct ibv_sge){.lkey = (uint32_t)a[1], .addr = a[2],
+						       .length = (uint32_t)a[3]};
+		q->building->num_sge = 1;
+	}
+	return sr_real(d, a);
+}
+
+uint64_t sr_invoke_wr_set_sge_list(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+	uint32_t n = (uint32_t)a[1];
+
+	if (q && q->building && q->building->kind == SR_WQE_FETCH && n <= sr_wq_max_sge(q->sq)) {
+		memcpy(q->building->sge, (void *)a[2], n * sizeof(struct ibv_sge));
+		q->building->num_sge = n;
+	}
+	return sr_real(d, a);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* real.c: the functions that the wrappers stand in for, and how they are called. */
+#include "shim/real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "shim/call.h"
+#include "shim/objects.h"
+#include "shim/thread.h"
+
+static void *_Atomic functions[SR_CALL_COUNT];
+
+/*
+ * RTLD_NEXT does not see a library that was loaded RTLD_LOCAL (a Python
+ * extension's, a UCX module's), so libibverbs is asked for by name.
+ */
+void *sr_libibverbs(void)
+{
+	static void *_Atomic handle;
+	void *h = atomic_load_explicit(&handle, memory_order_acquire);
+
+	if (!h) {
+		h = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+		atomic_store_explicit(&handle, h, memory_order_release);
+	}
+	return h;
+}
+
+static void *look_up(const struct sr_call_desc *d)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t); /* dlsym may allocate */
+	void *library, *f = NULL;
+
+	if (d->source == SR_SOURCE_LIBC) {
+		f = dlsym(RTLD_NEXT, d->name);
+	} else {
+		library = sr_libibverbs();
+		if (library)
+			f = dlvsym(library, d->name, d->version);
+	}
+	sr_leave(t, before);
+	return f;
+}
+
+static void *exported(const struct sr_call_desc *d)
+{
+	enum sr_call_number n = sr_call_number(d);
+	void *f = atomic_load_explicit(&functions[n], memory_order_acquire);
+
+	if (!f) {
+		f = look_up(d);
+		atomic_store_explicit(&functions[n], f, memory_order_release);
+	}
+	return f;
+}
+
+static void *in_queue_pair(const struct sr_call_desc *d, const uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find(d->holder(a));
+
+	return q ? *(void **)((char *)&q->original + d->op_offset) : NULL;
+}
+
+static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
+{
+	switch ((enum sr_source)d->source) {
+	case SR_SOURCE_LIBC:
+	case SR_SOURCE_IBVERBS:
+		return exported(d);
+	case SR_SOURCE_CONTEXT:
+		return sr_context_original(d->holder(a), d->op_offset, false);
+	case SR_SOURCE_VERBS:
+		return sr_context_original(d->holder(a), d->op_offset, true);
+	case SR_SOURCE_QP:
+		return in_queue_pair(d, a);
+	}
+	return NULL;
+}
+
+/* What a call returns that cannot be made. */
+static uint64_t unavailable(const struct sr_call_desc *d)
+{
+	errno = ENOSYS;
+	return d->ret_size == sizeof(void *) && !d->ret_signed ? 0 : (uint64_t)-1;
+}
+
+/*
+ * Integers and pointers are passed in registers, a word each, on all machines
+ * that rdma-core runs on; so one call fits functions of any such prototype.
+ */
+uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
+{
+	typedef uint64_t word;
+	void *f = function_of(d, a);
+
+	if (!f)
+		return unavailable(d);
+	switch (d->nargs) {
+	case 0:
+		return ((word(*)(void))f)();
+	case 1:
+		return ((word(*)(word))f)(a[0]);
+	case 2:
+		return ((word(*)(word, word))f)(a[0], a[1]);
+	case 3:
+		return ((word(*)(word, word, word))f)(a[0], a[1], a[2]);
+	case 4:
+		return ((word(*)(word, word, word, word))f)(a[0], a[1], a[2], a[3]);
+	case 5:
+		return ((word(*)(word, word, word, word, word))f)(a[0], a[1], a[2], a[3], a[4]);
+	default:
+		return ((word(*)(word, word, word, word, word, word))f)(a[0], a[1], a[2], a[3], a[4],
+									a[5]);
+	}
+}

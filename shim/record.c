@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * record.c: a call becomes a record.
+ *
+ * The arguments are encoded before the real call (it may change what they point
+ * to), the results after it.  Then the record goes into the thread's ring in
+ * one piece, so a killed program leaves whole records only.
+ */
+#include "shim/record.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "logd/client.h"
+#include "shim/call.h"
+#include "shim/fds.h"
+#include "shim/say.h"
+#include "shim/schema.h"
+#include "shim/stdio_pin.h"
+#include "shim/thread.h"
+
+/* How long the end of the process waits for its last records to be on disk. */
+#define FINISH_MS 30000
+
+static struct sr_client client;
+static size_t ring_bytes;
+static _Atomic uint32_t next_thread;
+
+static void check_daemon(void *argument)
+{
+	sr_client_check(argument);
+}
+
+/* The thread's first call: its stream. */
+static void start_thread(struct sr_thread *t)
+{
+	int err;
+
+	t->started = true;
+	t->number = atomic_fetch_add(&next_thread, 1);
+	err = sr_ring_create(&t->ring, ring_bytes);
+	if (!err) {
+		sr_ring_set_wait_hook(&t->ring, check_daemon, &client);
+		err = sr_client_add_ring(&client, t->number, &t->ring);
+		if (err)
+			sr_ring_detach(&t->ring);
+	}
+	if (err) {
+		t->silent = true;
+		sr_say("thread %u of this process is not recorded: its ring cannot be set up (%s)",
+		       t->number, strerrorname_np(-err));
+	}
+}
+
+static void emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
+	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
+	void *room;
+
+	if (size > sr_ring_max_payload(&t->ring)) {
+		sr_ring_writev(&t->ring, kind, &iov, 1);
+		return;
+	}
+	room = sr_ring_reserve(&t->ring, kind, (uint32_t)size);
+	if (!room)
+		return;
+	memcpy(room, payload, size);
+	sr_ring_commit(&t->ring, (uint32_t)size);
+}
+
+static void flush_repeats(struct sr_thread *t)
+{
+	uint64_t n = t->repeats;
+
+	if (!n)
+		return;
+	t->repeats = 0;
+	emit(t, SR_REC_REPEAT, &n, sizeof(n));
+}
+
+/* Idle polling is the same call with the same result over and over: counted, not written. */
+static bool is_repeat(struct sr_thread *t, uint16_t kind)
+{
+	struct sr_buf *b = &t->buf;
+
+	return kind == t->last_kind && b->len == t->last_size && !memcmp(b->p, t->last, b->len);
+}
+
+static void emit_call(struct sr_thread *t, uint16_t kind)
+{
+	struct sr_buf *b = &t->buf;
+
+	if (b->len <= SR_REPEAT_MAX && is_repeat(t, kind)) {
+		t->repeats++;
+		return;
+	}
+	flush_repeats(t);
+	emit(t, kind, b->p, b->len);
+	t->last_size = 0;
+	if (b->len <= SR_REPEAT_MAX) {
+		t->last_kind = kind;
+		t->last_size = (uint32_t)b->len;
+		memcpy(t->last, b->p, b->len);
+	}
+}
+
+/* The upper bits of a narrow result are not the callee's to set. */
+static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
+{
+	if (d->flags & SR_CALL_VOID)
+		return 0;
+	if (d->ret_size == sizeof(int32_t))
+		return d->ret_signed ? (uint64_t)(int64_t)(int32_t)result : (uint32_t)result;
+	return result;
+}
+
+static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	const struct sr_call_desc *d = &sr_calls[n];
+	const struct sr_call_codec *codec = &sr_call_codecs[n];
+	struct sr_call_head head = {.site = (uintptr_t)site};
+	struct sr_buf *b = &t->buf;
+	enum sr_heap before = sr_enter(t);
+	int saved = errno;
+
+	if (!t->started)
+		start_thread(t);
+	b->len = 0;
+	sr_put_raw(b, &head, sizeof(head));
+	if (codec->put_in)
+		codec->put_in(b, a);
+	head.in_size = (uint32_t)(b->len - sizeof(head));
+
+	t->heap = SR_HEAP_LIBRARY;
+	errno = saved;
+	head.result = widen(d, sr_invoke(d, a));
+	head.error = errno;
+	t->heap = SR_HEAP_SHIM;
+
+	if (codec->put_out)
+		codec->put_out(b, a, head.result);
+	if (d->flags & SR_CALL_NEWFD && (int)head.result >= 0)
+		sr_fd_capture((int)head.result);
+	if (b->p)
+		memcpy(b->p, &head, sizeof(head));
+	t->sn++;
+	if (!t->silent)
+		emit_call(t, (uint16_t)(SR_REC_CALL + n));
+
+	sr_leave(t, before);
+	errno = head.error;
+	return head.result;
+}
+
+static const struct sr_engine record_engine = {.call = record_call};
+
+void sr_record_exit(int status)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+	int32_t word = status;
+
+	if (!t->started)
+		start_thread(t);
+	if (!t->silent) {
+		flush_repeats(t);
+		emit(t, SR_REC_EXIT, &word, sizeof(word));
+	}
+	sr_engine = NULL;
+	if (sr_client_finish(&client, FINISH_MS))
+		sr_say("the end of the recording could not be written: no answer from sreplay-logd");
+	sr_leave(t, before);
+}
+
+/* A child is not recorded: the rings are its parent's. */
+static void forget_in_child(void)
+{
+	sr_engine = NULL;
+	sr_client_abandon(&client);
+}
+
+void sr_record_start(const struct sr_settings *s)
+{
+	char error[512] = "", extra[256];
+	struct sr_hello hello = {
+		.version = SR_TRACE_VERSION,
+		.rank = s->rank,
+		.trace_dir = s->trace,
+		.schema = sr_schema,
+		.schema_size = sr_schema_size,
+		.extra_json = extra,
+	};
+
+	sr_stdio_pin_as_found();
+	snprintf(extra, sizeof(extra), "{\"stdout_line_buffered\":%s}",
+		 sr_stdio_line_buffered() ? "true" : "false");
+	ring_bytes = s->ring_bytes;
+	if (sr_client_connect(&client, s->socket, &hello, error, sizeof(error))) {
+		sr_say("rank %d is not recorded: %s", s->rank, error);
+		return;
+	}
+	pthread_atfork(NULL, NULL, forget_in_child);
+	sr_engine = &record_engine;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shim/say.h"
+
+/* Where launchers say which rank a process is, the most specific first. */
+static const char *const launcher_ranks[] = {
+	"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
+};
+
+static int number(const char *name, const char *text, long least, long most, long *value)
+{
+	char *end;
+	long v = strtol(text, &end, 10);
+
+	if (end == text || *end || v < least || v > most) {
+		sr_say("%s=%s is not a number from %ld to %ld; this process is not recorded", name, text,
+		       least, most);
+		return -EINVAL;
+	}
+	*value = v;
+	return 0;
+}
+
+static int read_rank(struct sr_settings *s)
+{
+	const char *name = SR_ENV_RANK, *text = getenv(name);
+	long rank = 0;
+
+	for (size_t i = 0; !text && i < sizeof(launcher_ranks) / sizeof(launcher_ranks[0]); i++) {
+		name = launcher_ranks[i];
+		text = getenv(name);
+	}
+	if (text && number(name, text, 0, 1 << 20, &rank))
+		return -EINVAL;
+	s->rank = (int)rank;
+	return 0;
+}
+
+/* "0,2-5": is the rank in it? */
+static int read_group(struct sr_settings *s)
+{
+	const char *list = getenv(SR_ENV_GROUP), *p = list;
+	char *end;
+
+	s->in_group = !list || !*list;
+	while (p && *p) {
+		long first = strtol(p, &end, 10), last = first;
+
+		if (end == p || first < 0)
+			goto bad;
+		if (*end == '-') {
+			p = end + 1;
+			last = strtol(p, &end, 10);
+			if (end == p || last < first)
+				goto bad;
+		}
+		if (*end && *end != ',')
+			goto bad;
+		if (s->rank >= first && s->rank <= last)
+			s->in_group = true;
+		p = *end ? end + 1 : end;
+	}
+	return 0;
+bad:
+	sr_say("%s=%s is not a list of ranks such as 0,2-5; this process is not recorded", SR_ENV_GROUP,
+	       list);
+	return -EINVAL;
+}
+
+int sr_settings_read(struct sr_settings *s)
+{
+	const char *ring = getenv(SR_ENV_RING);
+	long bytes = 4 << 20;
+
+	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE), .socket = getenv(SR_ENV_SOCKET)};
+	if (!s->trace || !*s->trace) {
+		s->trace = NULL;
+		return 0;
+	}
+	if (s->trace[0] != '/') {
+		sr_say("%s=%s is not an absolute path; this process is not recorded", SR_ENV_TRACE, s->trace);
+		return -EINVAL;
+	}
+	if (ring && number(SR_ENV_RING, ring, 64 << 10, 1 << 30, &bytes))
+		return -EINVAL;
+	s->ring_bytes = (size_t)bytes;
+	if (read_rank(s))
+		return -EINVAL;
+	return read_group(s);
+}

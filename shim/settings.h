@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * settings.h: the environment variables by which a recording is asked for.
+ * They are the plain interface (LD_PRELOAD and these); `sreplay record` sets them.
+ */
+#ifndef SHIM_SETTINGS_H
+#define SHIM_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SR_ENV_TRACE  "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
+#define SR_ENV_RANK   "SREPLAY_RANK"   /* default: the launcher's, else 0 */
+#define SR_ENV_GROUP  "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
+#define SR_ENV_SOCKET "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
+#define SR_ENV_RING   "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
+
+struct sr_settings {
+	const char *trace; /* NULL: nothing is asked for */
+	const char *socket;
+	int rank;
+	bool in_group;
+	size_t ring_bytes;
+};
+
+/* 0, or -EINVAL after a message on standard error that names the variable. */
+int sr_settings_read(struct sr_settings *settings);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * start.c: the shim wakes up in a new process, and goes down with it.
+ *
+ * Decides once, before main, what this process is: replayed, recorded, or none
+ * of sreplay's business.  In the last case nothing is set up: the wrappers go
+ * straight to the real functions.
+ */
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "logd/rawsys.h"
+#include "logd/ring.h"
+#include "replay/engine.h"
+#include "shim/heap.h"
+#include "shim/real.h"
+#include "shim/record.h"
+#include "shim/say.h"
+#include "shim/settings.h"
+#include "shim/thread.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Called with the process's exit status, once. */
+static void (*at_exit)(int status);
+
+static void handle_exit(int status, void *unused)
+{
+	if (at_exit && sr_engine)
+		at_exit(status);
+}
+
+/*
+ * Blocks of any size from one heap: where mmap would put a large one depends on
+ * the kernel and on the libraries that happen to be loaded.
+ */
+static void pin_malloc(void)
+{
+	mallopt(M_MMAP_MAX, 0);
+	mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
+
+static bool prepare(void)
+{
+	int err = sr_heap_init();
+
+	if (err) {
+		sr_say("its address ranges are taken (%s): this process is not recorded",
+		       strerrorname_np(-err));
+		return false;
+	}
+	sr_ring_set_placement(sr_heap_place_mapping);
+	pin_malloc();
+	/*
+	 * The first handler registered is the last one run: after those of the
+	 * program and the destructors of all libraries.
+	 */
+	on_exit(handle_exit, NULL);
+	return true;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	struct sr_settings settings;
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+
+	if (sr_replay_wanted()) {
+		if (!prepare())
+			_exit(SR_REPLAY_EXIT_FAILED);
+		before = sr_enter(t);
+		at_exit = sr_replay_exit;
+		sr_replay_start();
+		sr_leave(t, before);
+		return;
+	}
+	before = sr_enter(t);
+	/* A process without libibverbs (the shell that starts the job, say) stays inert. */
+	if (!sr_settings_read(&settings) && settings.trace && settings.in_group && sr_libibverbs() &&
+	    prepare()) {
+		at_exit = sr_record_exit;
+		sr_record_start(&settings);
+	}
+	sr_leave(t, before);
+}
+
+/* The ways out of a process that pass by exit handlers. */
+static void __attribute__((noreturn)) leave(int status)
+{
+	handle_exit(status, NULL);
+	for (;;)
+		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+EXPORT void __attribute__((noreturn)) _exit(int status)
+{
+	leave(status);
+}
+
+EXPORT void __attribute__((noreturn)) _Exit(int status)
+{
+	leave(status);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/stdio_pin.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static char buffer[4096];
+static bool line_buffered;
+
+void sr_stdio_pin(bool line)
+{
+	line_buffered = line;
+	setvbuf(stdout, buffer, line ? _IOLBF : _IOFBF, sizeof(buffer));
+}
+
+void sr_stdio_pin_as_found(void)
+{
+	sr_stdio_pin(isatty(STDOUT_FILENO));
+}
+
+bool sr_stdio_line_buffered(void)
+{
+	return line_buffered;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * thread.h: what the shim keeps per thread of the program.
+ *
+ * The struct is a plain TLS variable of the initial-exec model: it is there
+ * before any constructor runs (malloc needs it then) and reading it makes no
+ * call.
+ */
+#ifndef SHIM_THREAD_H
+#define SHIM_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "logd/ring.h"
+#include "shim/call.h"
+
+/* On whose behalf memory is allocated now; see heap.h. */
+enum sr_heap {
+	SR_HEAP_PROGRAM,
+	SR_HEAP_LIBRARY, /* inside a verbs or libc call that the shim intercepted */
+	SR_HEAP_SHIM,
+};
+
+/* Bytes that a completion of this thread's last poll proves to be in local memory. */
+struct sr_arrived {
+	void *addr; /* where they lie */
+	uint32_t length;
+};
+
+struct sr_replay_stream;
+
+struct sr_thread {
+	int depth; /* > 0: inside an intercepted call; what is called from there is not the program's */
+	enum sr_heap heap;
+	bool started; /* its stream is open (or known not to be had) */
+	bool silent;  /* no stream: calls pass through unrecorded */
+	uint32_t number;
+	uint64_t sn; /* of the call under way or, between calls, of the last one */
+	struct sr_ring ring;
+	struct sr_buf buf;
+
+	/* The last record and how often it came again since. */
+	uint64_t repeats;
+	uint32_t last_size;
+	uint16_t last_kind;
+	uint8_t last[SR_REPEAT_MAX];
+
+	struct sr_replay_stream *stream; /* replay: see replay/engine.c */
+
+	struct sr_arrived *arrived;
+	uint32_t arrived_count, arrived_room;
+};
+
+extern __thread struct sr_thread sr_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/*
+ * The shim's own work begins and ends: nested calls pass through, memory comes
+ * from the shim's heap.  Sections nest.
+ */
+static inline enum sr_heap sr_enter(struct sr_thread *t)
+{
+	enum sr_heap before = t->heap;
+
+	t->depth++;
+	t->heap = SR_HEAP_SHIM;
+	return before;
+}
+
+static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
+{
+	t->heap = before;
+	t->depth--;
+}
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wrapper.h: what the generated wrappers need, and nobody else. */
+#ifndef SHIM_WRAPPER_H
+#define SHIM_WRAPPER_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "shim/call.h"
+#include "shim/hooks.h"
+
+#define SR_EXPORT __attribute__((visibility("default")))
+
+#endif
