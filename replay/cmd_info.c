@@ -131,7 +131,7 @@ static int print_rank(struct sr_trace *t, const char *dir, int32_t rank)
 		print_command(r.argv);
 		printf("  on %s, Linux %s, process %lld\n",
 		       json_string_value(json_object_get(r.json, "hostname")),
-		       json_string_value(json_object_get(r.json, "kernel")),
+		       json_string_value(json_object_get(json_object_get(r.json, "kernel"), "release")),
 		       (long long)json_integer_value(json_object_get(r.json, "pid")));
 		printf("  %zu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n", n,
 		       n == 1 ? "" : "s", (ull)sum->calls, (ull)sum->records, (ull)sum->raw_bytes,

@@ -1,5 +1,121 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/recorded.h"
-bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank, const char *dir){return false;}
-void sr_recorded_free(struct sr_recorded *r){}
-bool sr_recorded_check_files(const struct sr_recorded *r){return false;}
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "logd/elf_id.h"
+#include "replay/command.h"
+
+static char *text_of(const json_t *json, const char *key)
+{
+	return sr_trace_bytes(json_object_get(json, key), NULL);
+}
+
+/* A NULL-terminated vector of the strings; NULL if they are not strings. */
+static char **vector_of(const json_t *json, const char *key)
+{
+	json_t *list = json_object_get(json, key);
+	size_t n = json_array_size(list);
+	char **v = calloc(n + 1, sizeof(*v));
+
+	if (!json_is_array(list) || !v) {
+		free(v);
+		return NULL;
+	}
+	for (size_t i = 0; i < n; i++) {
+		v[i] = sr_trace_bytes(json_array_get(list, i), NULL);
+		if (!v[i]) {
+			while (i)
+				free(v[--i]);
+			free(v);
+			return NULL;
+		}
+	}
+	return v;
+}
+
+static void free_vector(char **v)
+{
+	for (char **p = v; p && *p; p++)
+		free(*p);
+	free(v);
+}
+
+bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank, const char *dir)
+{
+	const json_t *json = sr_trace_process(t, rank);
+	const json_t *extra = json_object_get(json, "extra");
+
+	*r = (struct sr_recorded){
+		.json = json,
+		.exe = text_of(json, "executable"),
+		.cwd = text_of(json, "directory"),
+		.argv = vector_of(json, "arguments"),
+		.env = vector_of(json, "environment"),
+		.stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
+	};
+	if (r->exe && r->cwd && r->argv && r->env && json_is_array(json_object_get(json, "objects")))
+		return true;
+	sr_fail("%s/rank-%d/process.json: executable, directory, arguments, environment or objects is missing",
+		dir, rank);
+	sr_recorded_free(r);
+	return false;
+}
+
+void sr_recorded_free(struct sr_recorded *r)
+{
+	free(r->exe);
+	free(r->cwd);
+	free_vector(r->argv);
+	free_vector(r->env);
+}
+
+/* "build id 0123…" as the recorder wrote it down, of the file as it is now. */
+static bool same_identity(int fd, const json_t *object, const char *path)
+{
+	const char *recorded = json_string_value(json_object_get(object, "build_id"));
+	const char *what = recorded ? "build id" : "content hash";
+	char now[256] = "none";
+
+	if (!recorded)
+		recorded = json_string_value(json_object_get(object, "xxh3"));
+	if (!recorded)
+		return true; /* could not be read when it was recorded, either */
+	if (json_object_get(object, "build_id"))
+		elf_build_id(fd, now, sizeof(now));
+	else
+		file_hash(fd, now);
+	if (!strcmp(now, recorded))
+		return true;
+	sr_fail("%s is not the file that was recorded: its %s is %s, recorded was %s; replay needs the same one",
+		path, what, now, recorded);
+	return false;
+}
+
+bool sr_recorded_check_files(const struct sr_recorded *r)
+{
+	const json_t *object;
+	bool good = true;
+	size_t i;
+
+	json_array_foreach(json_object_get(r->json, "objects"), i, object)
+	{
+		char *path = text_of(object, "path");
+		int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+		if (fd < 0) {
+			sr_fail("%s, which the recorded program used, cannot be read: %s", path ? path : "a file",
+				strerror(errno));
+			good = false;
+		} else {
+			good = same_identity(fd, object, path) && good;
+			close(fd);
+		}
+		free(path);
+	}
+	return good;
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the end-to-end tests share: running sreplay, and counting in TAP."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+BUILD = os.environ.get("SREPLAY_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
+SREPLAY = os.path.join(os.path.realpath(BUILD), "replay", "sreplay")
+
+# In the emulated machine a program runs some 13 times slower than natively.
+RECORD_SECONDS = 120
+REPLAY_SECONDS = 60
+
+
+class Tap:
+    """Prints `ok N - text` lines; the process's exit status says whether all were."""
+
+    def __init__(self):
+        self.count = 0
+        self.failed = 0
+
+    def ok(self, condition, text, detail=""):
+        self.count += 1
+        if not condition:
+            self.failed += 1
+            for line in str(detail).splitlines()[:40]:
+                print("# " + line)
+        print("%s %d - %s" % ("ok" if condition else "not ok", self.count, text), flush=True)
+        return condition
+
+    def finish(self):
+        print("1..%d" % self.count)
+        sys.exit(1 if self.failed else 0)
+
+
+def start(arguments, stdout, stderr, **options):
+    return subprocess.Popen(arguments, stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL,
+                            start_new_session=True, **options)
+
+
+def wait_for_listener(port, process, seconds=RECORD_SECONDS):
+    """Until something listens on the TCP port; looks at the kernel's table and does not connect."""
+    wanted = ":%04X" % port
+    end = time.time() + seconds
+    while time.time() < end and process.poll() is None:
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            with open(table) as f:
+                for line in f.readlines()[1:]:
+                    fields = line.split()
+                    if fields[1].endswith(wanted) and fields[3] == "0A":
+                        return True
+        time.sleep(0.05)
+    return False
+
+
+def kill_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def replay(trace, rank, timeout=REPLAY_SECONDS, **options):
+    """Runs `sreplay replay`; (exit status, stdout, stderr), 'hang' as the status if it does not end."""
+    try:
+        r = subprocess.run([SREPLAY, "replay", "--rank", str(rank), trace], capture_output=True,
+                           stdin=subprocess.DEVNULL, timeout=timeout, **options)
+        return r.returncode, r.stdout, r.stderr.decode(errors="replace")
+    except subprocess.TimeoutExpired as e:
+        return "hang", e.stdout or b"", (e.stderr or b"").decode(errors="replace")
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def fresh(directory):
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    return directory

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * heap_stub.c: shim/heap.h for unit tests: the shim's arena, and no interposed
+ * malloc, so that the sanitizers keep theirs.
+ */
+#include "shim/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/arena.h"
+#include "shim/thread.h"
+
+__thread struct sr_thread sr_self;
+
+static struct sr_arena arena;
+
+static struct sr_arena *the_arena(void)
+{
+	if (!arena.base && sr_arena_init(&arena, SR_SHIM_ARENA, 1ull << 30))
+		abort();
+	return &arena;
+}
+
+bool sr_heap_in_shim_arena(const void *p, size_t size)
+{
+	return sr_arena_owns(the_arena(), p) && (uintptr_t)p + size <= arena.usable;
+}
+
+bool sr_heap_in_library_arena(const void *p, size_t size)
+{
+	return sr_heap_in_shim_arena(p, size);
+}
+
+void *sr_alloc(size_t size)
+{
+	return sr_arena_alloc(the_arena(), size, 16);
+}
+
+void *sr_alloc_zeroed(size_t size)
+{
+	void *p = sr_alloc(size);
+
+	return p ? memset(p, 0, size) : NULL;
+}
+
+void sr_free(void *p)
+{
+	if (p)
+		sr_arena_free(&arena, p);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_wq.c: a completion gets the program's wr_id back and tells exactly the
+ * bytes that it proves to be in memory, whatever the order, the signaling, the
+ * errors, and whether the queue pair is still there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "shim/objects.h"
+#include "shim/thread.h"
+
+static char memory[1 << 16];
+static struct ibv_context context;
+static struct ibv_cq cq;
+
+/* In these tests, keys are 1 for memory of the process and 2 for memory of a device. */
+void *sr_mr_memory(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	assert_ptr_equal(c, &context);
+	return lkey == 1 ? (void *)(uintptr_t)addr : NULL;
+}
+
+static struct ibv_sge sge_at(size_t offset, uint32_t length)
+{
+	return (struct ibv_sge){.addr = (uintptr_t)memory + offset, .length = length, .lkey = 1};
+}
+
+static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status status, uint32_t byte_len)
+{
+	return (struct ibv_wc){.wr_id = (uintptr_t)wqe, .status = status, .byte_len = byte_len,
+			       .opcode = IBV_WC_RECV};
+}
+
+static void complete(struct ibv_wc *wc)
+{
+	sr_self.arrived_count = 0;
+	sr_wq_complete(wc);
+}
+
+static void assert_arrived(uint32_t i, size_t offset, uint32_t length)
+{
+	assert_true(i < sr_self.arrived_count);
+	assert_ptr_equal(sr_self.arrived[i].addr, memory + offset);
+	assert_int_equal(sr_self.arrived[i].length, length);
+}
+
+static void a_receive_fills_its_list_up_to_byte_len(void **state)
+{
+	struct sr_wq *wq = sr_wq_create(&context, 3, false);
+	struct ibv_sge list[] = {sge_at(0, 10), sge_at(100, 10), sge_at(200, 10)};
+	struct ibv_wc wc = completion(sr_wqe_take(wq, 77, SR_WQE_RECV, list, 3), IBV_WC_SUCCESS, 15);
+
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 77);
+	assert_int_equal(sr_self.arrived_count, 2);
+	assert_arrived(0, 0, 10);
+	assert_arrived(1, 100, 5);
+	sr_wq_retire(wq, NULL);
+}
+
+static void a_flushed_receive_brings_nothing(void **state)
+{
+	struct sr_wq *wq = sr_wq_create(&context, 1, false);
+	struct ibv_sge list = sge_at(0, 10);
+	struct ibv_wc wc = completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_WR_FLUSH_ERR, 10);
+
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 5);
+	assert_int_equal(sr_self.arrived_count, 0);
+	sr_wq_retire(wq, NULL);
+}
+
+static void a_write_with_immediate_leaves_the_receive_buffers_alone(void **state)
+{
+	struct sr_wq *wq = sr_wq_create(&context, 1, false);
+	struct ibv_sge list = sge_at(0, 10);
+	struct ibv_wc wc = completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_SUCCESS, 10);
+
+	wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+	complete(&wc);
+	assert_int_equal(sr_self.arrived_count, 0);
+	sr_wq_retire(wq, NULL);
+}
+
+static void memory_of_a_device_is_left_out(void **state)
+{
+	struct sr_wq *wq = sr_wq_create(&context, 2, false);
+	struct ibv_sge list[] = {{.addr = 0, .length = 10, .lkey = 2}, sge_at(50, 10)};
+	struct ibv_wc wc = completion(sr_wqe_take(wq, 5, SR_WQE_RECV, list, 2), IBV_WC_SUCCESS, 20);
+
+	complete(&wc);
+	assert_int_equal(sr_self.arrived_count, 1);
+	assert_arrived(0, 50, 10);
+	sr_wq_retire(wq, NULL);
+}
+
+static void a_wr_id_of_the_programs_own_is_left_alone(void **state)
+{
+	static const uint64_t ids[] = {0, 1, 8, UINT64_MAX, 0x210000000008ull};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		struct ibv_wc wc = {.wr_id = ids[i]};
+
+		complete(&wc);
+		assert_int_equal(wc.wr_id, ids[i]);
+	}
+}
+
+static struct sr_wqe *post(struct sr_wq *sq, uint64_t wr_id, enum sr_wqe_kind kind, const struct ibv_sge *sge)
+{
+	struct sr_wqe *wqe = sr_wqe_take(sq, wr_id, kind, sge, sge ? 1 : 0);
+
+	sr_wq_append(sq, wqe, wqe);
+	return wqe;
+}
+
+static void a_completion_stands_for_the_unsignaled_before_it(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct ibv_sge first = sge_at(0, 8), second = sge_at(8, 8), third = sge_at(16, 8);
+	struct sr_wqe *last;
+	struct ibv_wc wc;
+
+	post(sq, 1, SR_WQE_FETCH, &first);
+	post(sq, 2, SR_WQE_SOURCE, NULL);
+	last = post(sq, 3, SR_WQE_FETCH, &second);
+	post(sq, 4, SR_WQE_FETCH, &third);
+	wc = completion(last, IBV_WC_SUCCESS, 0);
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 3);
+	assert_int_equal(sr_self.arrived_count, 2);
+	assert_arrived(0, 0, 8);
+	assert_arrived(1, 8, 8);
+	sr_wq_retire(sq, NULL);
+}
+
+static void before_a_failed_request_all_had_succeeded(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct ibv_sge first = sge_at(0, 8), second = sge_at(8, 8);
+	struct ibv_wc wc;
+
+	post(sq, 1, SR_WQE_FETCH, &first);
+	wc = completion(post(sq, 2, SR_WQE_FETCH, &second), IBV_WC_REM_ACCESS_ERR, 0);
+	complete(&wc);
+	assert_int_equal(sr_self.arrived_count, 1);
+	assert_arrived(0, 0, 8);
+	sr_wq_retire(sq, NULL);
+}
+
+static void a_refused_post_leaves_no_trace(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct ibv_sge first = sge_at(0, 8), second = sge_at(8, 8);
+	struct sr_wqe *kept = post(sq, 1, SR_WQE_FETCH, &first);
+	struct ibv_wc wc;
+
+	sr_wq_unappend(sq, post(sq, 2, SR_WQE_FETCH, &second));
+	post(sq, 3, SR_WQE_SOURCE, NULL);
+	wc = completion(kept, IBV_WC_SUCCESS, 0);
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(sr_self.arrived_count, 1);
+	wc = completion(post(sq, 4, SR_WQE_SOURCE, NULL), IBV_WC_SUCCESS, 0);
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 4);
+	assert_int_equal(sr_self.arrived_count, 0);
+	sr_wq_retire(sq, NULL);
+}
+
+/* The queue pair is destroyed; what it had completed is polled later. */
+static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
+{
+	struct sr_wq *rq, *sq;
+	struct ibv_wc late_receive, late_send;
+
+	sr_cq_add(&cq);
+	rq = sr_wq_create(&context, 1, false);
+	sq = sr_wq_create(&context, 1, true);
+	late_receive = completion(sr_wqe_take(rq, 11, SR_WQE_RECV, NULL, 0), IBV_WC_SUCCESS, 0);
+	late_send = completion(post(sq, 12, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
+	sr_wq_retire(rq, &cq);
+	sr_wq_retire(sq, &cq);
+	complete(&late_receive);
+	complete(&late_send);
+	assert_int_equal(late_receive.wr_id, 11);
+	assert_int_equal(late_send.wr_id, 12);
+	sr_cq_drained(&cq);
+	sr_wq_retire(sr_wq_create(&context, 1, false), &cq);
+	sr_cq_remove(&cq);
+}
+
+/* Random posts, each with its own wr_id, completed at random in the order of the queue. */
+static void random_sends_come_back_in_order(void **state)
+{
+	enum { ROUNDS = 100000, WINDOW = 300 };
+	static struct sr_wqe *posted[ROUNDS];
+	static uint32_t offsets[ROUNDS];
+	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	int head = 0;
+
+	srand(3);
+	for (int n = 0; n < ROUNDS; n++) {
+		struct ibv_sge sge;
+
+		offsets[n] = (uint32_t)rand() % 60000;
+		sge = sge_at(offsets[n], 1 + offsets[n] % 64);
+		posted[n] = post(sq, 1000 + (uint64_t)n, offsets[n] % 2 ? SR_WQE_FETCH : SR_WQE_SOURCE,
+				 offsets[n] % 2 ? &sge : NULL);
+		while (n - head > rand() % WINDOW) {
+			int done = head + rand() % (n - head + 1);
+			struct ibv_wc wc = completion(posted[done], IBV_WC_SUCCESS, 0);
+			uint32_t i = 0;
+
+			complete(&wc);
+			assert_int_equal(wc.wr_id, 1000 + done);
+			for (; head <= done; head++)
+				if (offsets[head] % 2)
+					assert_arrived(i++, offsets[head], 1 + offsets[head] % 64);
+			assert_int_equal(i, sr_self.arrived_count);
+		}
+	}
+	sr_wq_retire(sq, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_receive_fills_its_list_up_to_byte_len),
+		cmocka_unit_test(a_flushed_receive_brings_nothing),
+		cmocka_unit_test(a_write_with_immediate_leaves_the_receive_buffers_alone),
+		cmocka_unit_test(memory_of_a_device_is_left_out),
+		cmocka_unit_test(a_wr_id_of_the_programs_own_is_left_alone),
+		cmocka_unit_test(a_completion_stands_for_the_unsignaled_before_it),
+		cmocka_unit_test(before_a_failed_request_all_had_succeeded),
+		cmocka_unit_test(a_refused_post_leaves_no_trace),
+		cmocka_unit_test(a_destroyed_queue_pairs_completions_keep_their_wr_ids),
+		cmocka_unit_test(random_sends_come_back_in_order),
+	};
+
+	return cmocka_run_group_tests_name("wq", tests, NULL, NULL);
+}
