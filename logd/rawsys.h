@@ -140,6 +140,16 @@ static inline long sr_sys_recvmsg(int fd, struct msghdr *message, int flags)
 	return sr_syscall(SYS_recvmsg, fd, SR_ARG(message), flags, 0, 0, 0);
 }
 
+static inline long sr_sys_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
+{
+	return sr_syscall(SYS_getsockopt, fd, level, name, SR_ARG(value), SR_ARG(size), 0);
+}
+
+static inline long sr_sys_geteuid(void)
+{
+	return sr_syscall(SYS_geteuid, 0, 0, 0, 0, 0, 0);
+}
+
 static inline long sr_sys_getrandom(void *data, size_t size)
 {
 	return sr_syscall(SYS_getrandom, SR_ARG(data), (long)size, 0, 0, 0, 0);

@@ -317,15 +317,21 @@ void sr_ring_lose(struct sr_ring *r, uint16_t kind)
 {
 	uint32_t sns = kind >= SR_REC_CALL;
 
+	struct sr_ring_shared *s = r->shared;
+
 	if (sr_ring_stopped(r))
 		return;
-	atomic_fetch_add_explicit(&r->shared->lost_records, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&r->shared->lost_sns, sns, memory_order_relaxed);
-	/* Atomic towards handlers of this thread only. */
-	__atomic_fetch_add(&r->unmarked_records, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&r->unmarked_sns, sns, __ATOMIC_RELAXED);
+	/* Atomic because a handler of this thread may come in between. */
+	atomic_fetch_add_explicit(&s->lost_records, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->unmarked_records, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->unmarked_sns, sns, memory_order_relaxed);
 	/* The next reserve takes the slow path and writes the mark. */
 	r->limit = 0;
+}
+
+static bool has_unmarked(const struct sr_ring *r)
+{
+	return atomic_load_explicit(&r->shared->unmarked_records, memory_order_relaxed) != 0;
 }
 
 #define MARK_BYTES (sizeof(struct sr_record) + sizeof(struct sr_mark_payload))
@@ -335,21 +341,26 @@ static void write_hole_mark(struct sr_ring *r)
 {
 	struct sr_record *record = (struct sr_record *)(r->data + (r->head & r->mask));
 	struct sr_mark_payload *mark = (struct sr_mark_payload *)(record + 1);
+	struct sr_ring_shared *s = r->shared;
+	uint64_t records = atomic_load_explicit(&s->unmarked_records, memory_order_relaxed);
+	uint64_t sns = atomic_load_explicit(&s->unmarked_sns, memory_order_relaxed);
 
 	record->size = MARK_BYTES;
 	record->kind = SR_REC_MARK;
 	record->flags = 0;
 	mark->reason = SR_MARK_DROPPED;
 	mark->reserved = 0;
-	mark->argument = __atomic_exchange_n(&r->unmarked_records, 0, __ATOMIC_RELAXED);
-	mark->skipped_sns = __atomic_exchange_n(&r->unmarked_sns, 0, __ATOMIC_RELAXED);
+	mark->argument = records;
+	mark->skipped_sns = sns;
 	sr_ring_publish(r, r->head + sr_record_padded(MARK_BYTES));
+	atomic_fetch_sub_explicit(&s->unmarked_records, records, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&s->unmarked_sns, sns, memory_order_relaxed);
 }
 
 /* Room for what is asked, in front of it the mark of a hole if there is one. */
 static bool make_room_and_mark(struct sr_ring *r, uint64_t need)
 {
-	uint64_t mark = r->unmarked_records ? sr_record_padded(MARK_BYTES) : 0;
+	uint64_t mark = has_unmarked(r) ? sr_record_padded(MARK_BYTES) : 0;
 
 	if (sr_ring_stopped(r))
 		return false;
@@ -461,7 +472,7 @@ int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, in
 
 void sr_ring_close(struct sr_ring *r)
 {
-	if (r->unmarked_records && !r->busy)
+	if (has_unmarked(r) && !r->busy)
 		make_room_and_mark(r, 0);
 	/* Release: a consumer that sees it closed sees the last head. */
 	atomic_store_explicit(&r->shared->closed, 1, memory_order_release);
@@ -564,6 +575,12 @@ void sr_ring_stop(struct sr_ring *r, int error)
 	atomic_store(&s->stopped, error ? (uint32_t)error : EIO);
 	atomic_fetch_add(&s->room, 1);
 	futex_wake_all(&s->room);
+}
+
+uint64_t sr_ring_unmarked(const struct sr_ring *r, uint64_t *sns)
+{
+	*sns = atomic_load_explicit(&r->shared->unmarked_sns, memory_order_relaxed);
+	return atomic_load_explicit(&r->shared->unmarked_records, memory_order_relaxed);
 }
 
 int sr_ring_resume_at(struct sr_ring *r, uint64_t position)

@@ -64,9 +64,11 @@ struct sr_ring_shared {
 	_Alignas(64) _Atomic uint64_t room_at;
 	_Atomic uint32_t room; /* futex */
 
-	/* Kept by the producer for the daemon's report and last mark. */
-	_Alignas(64) _Atomic uint64_t lost_records;
-	_Atomic uint64_t lost_sns;
+	/* Dropped since the last SR_MARK_DROPPED: the producer's next mark, or the daemon's last. */
+	_Alignas(64) _Atomic uint64_t unmarked_records;
+	_Atomic uint64_t unmarked_sns;
+	/* For the daemon's report. */
+	_Atomic uint64_t lost_records;
 	_Atomic uint64_t waits;
 };
 
@@ -83,8 +85,6 @@ struct sr_ring {
 	/* producer: inside of a reservation; read and written by signal handlers of the same thread */
 	volatile uint32_t busy;
 	bool lossy;
-	uint32_t unmarked_records; /* dropped since the last SR_MARK_DROPPED */
-	uint32_t unmarked_sns;
 	_Atomic uint32_t *doorbell;
 	void (*wait_hook)(void *argument);
 	void *wait_argument;
@@ -261,6 +261,9 @@ void sr_ring_stop(struct sr_ring *r, int error);
  * that is not between the tail and the head.
  */
 int sr_ring_resume_at(struct sr_ring *r, uint64_t position);
+
+/* Dropped and not marked in the stream by the producer, which is gone. */
+uint64_t sr_ring_unmarked(const struct sr_ring *r, uint64_t *sns);
 
 /* ---- either ---- */
 

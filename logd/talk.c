@@ -18,6 +18,18 @@ void sr_message_init(struct sr_message *m, enum sr_message_type type)
 	m->type = type;
 }
 
+/* A daemon of another user (but root) would get what is in this process's memory. */
+static long check_daemon_user(int fd)
+{
+	struct ucred daemon;
+	socklen_t size = sizeof(daemon);
+	long ret = sr_sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &daemon, &size);
+
+	if (!ret && daemon.uid != 0 && daemon.uid != (uid_t)sr_sys_geteuid())
+		ret = -EACCES;
+	return ret;
+}
+
 int sr_talk_connect(const char *socket_path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -35,6 +47,8 @@ int sr_talk_connect(const char *socket_path)
 	do
 		ret = sr_sys_connect(fd, &address, sizeof(address));
 	while (ret == -EINTR);
+	if (!ret)
+		ret = check_daemon_user(fd);
 	if (ret) {
 		sr_sys_close(fd);
 		return (int)ret;

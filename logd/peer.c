@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The answering side of protocol.h. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "drain.h"
+#include "log.h"
+#include "server.h"
+#include "talk.h"
+
+union fd_control {
+	char bytes[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr align;
+};
+
+/* ---- packets ---- */
+
+static void answer(struct peer *p, const struct sr_message *m, int fd)
+{
+	struct iovec iov = {(void *)m, sizeof(*m)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	union fd_control control = {0};
+
+	if (fd >= 0) {
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control);
+	}
+	/* A peer that does not listen any more is noticed by the next receive. */
+	(void)!sendmsg(p->source.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void answer_error(struct peer *p, const struct sr_message *request, int error,
+			 const char *text)
+{
+	struct sr_message m;
+
+	sr_message_init(&m, request->type);
+	m.error = error;
+	if (error)
+		snprintf(m.text, sizeof(m.text), "%s", text[0] ? text : strerror(-error));
+	answer(p, &m, -1);
+}
+
+static int received_fd(struct msghdr *message)
+{
+	int fd = -1;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(int)))
+			memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	}
+	return fd;
+}
+
+/* 1: a request; 0: none now; -errno: the peer is gone, or talks another language. */
+static int receive(struct peer *p, struct sr_message *m, int *fd)
+{
+	struct iovec iov = {m, sizeof(*m)};
+	union fd_control control = {0};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(p->source.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	*fd = -1;
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n == 0)
+		return -ECONNRESET;
+	*fd = received_fd(&message);
+	if (n == sizeof(*m) && m->magic == SR_PROTOCOL_MAGIC && m->version == SR_PROTOCOL_VERSION)
+		return 1;
+	/* Its first fields are the same in every version: it can at least be told. */
+	m->type = 0;
+	answer_error(p, m, -EPROTO, "this sreplay-logd speaks version 1 of the protocol");
+	return -EPROTO;
+}
+
+/* ---- requests ---- */
+
+static void serve_hello(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+{
+	struct sr_message reply;
+	char error[sizeof(m->text)] = "";
+	int err = recording_hello(s, p, m, fd, error, sizeof(error));
+
+	if (err) {
+		log_line("process %d refused: %s", (int)p->pid, error[0] ? error : strerror(-err));
+		answer_error(p, m, err, error);
+		return;
+	}
+	sr_message_init(&reply, SR_MSG_HELLO);
+	answer(p, &reply, drain_doorbell_fd(s->drain, p->recording->doorbell));
+}
+
+/* True: fd has a new owner. */
+static bool serve_ring(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+{
+	char error[sizeof(m->text)] = "";
+	int err = -ENOTCONN;
+
+	if (p->recording && fd >= 0)
+		err = recording_add_ring(s, p->recording, m, fd, error, sizeof(error));
+	answer_error(p, m, err, error);
+	return !err;
+}
+
+static void serve_finish(struct server *s, struct peer *p, const struct sr_message *m)
+{
+	if (!p->recording) {
+		answer_error(p, m, -ENOTCONN, "");
+		return;
+	}
+	recording_finish(s, p->recording);
+	recordings_progress(s);
+}
+
+void peer_answer_finish(struct recording *r)
+{
+	struct sr_message request = {.type = SR_MSG_FINISH};
+
+	r->finishing = false;
+	if (r->peer)
+		answer_error(r->peer, &request, 0, "");
+}
+
+static void serve_status(struct server *s, struct peer *p, const struct sr_message *m)
+{
+	struct sr_message reply;
+	int fd = report_make(s);
+
+	if (fd < 0) {
+		answer_error(p, m, fd, "");
+		return;
+	}
+	sr_message_init(&reply, SR_MSG_STATUS);
+	answer(p, &reply, fd);
+	close(fd);
+}
+
+static bool is_written_to(const struct server *s, const struct peer *p)
+{
+	for (const struct recording *r = s->recordings; r; r = r->next) {
+		if (r->trace_device == p->trace_device && r->trace_inode == p->trace_inode)
+			return true;
+	}
+	return false;
+}
+
+void peers_answer_waits(struct server *s)
+{
+	struct sr_message request = {.type = SR_MSG_WAIT_TRACE};
+
+	for (struct peer *p = s->peers; p; p = p->next) {
+		if (p->waits_for_trace && !is_written_to(s, p)) {
+			p->waits_for_trace = false;
+			answer_error(p, &request, 0, "");
+		}
+	}
+}
+
+static void serve_wait(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+{
+	char dir[PATH_MAX] = "";
+	ssize_t n = fd < 0 ? -1 : pread(fd, dir, sizeof(dir) - 1, 0);
+	struct stat st;
+
+	if (n <= 0 || stat(dir, &st)) {
+		answer_error(p, m, n <= 0 ? -EPROTO : -errno, "");
+		return;
+	}
+	p->trace_device = st.st_dev;
+	p->trace_inode = st.st_ino;
+	p->waits_for_trace = true;
+	peers_answer_waits(s);
+}
+
+static void serve_request(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+{
+	bool taken = false;
+
+	switch (m->type) {
+	case SR_MSG_HELLO:
+		serve_hello(s, p, m, fd);
+		break;
+	case SR_MSG_RING:
+		taken = serve_ring(s, p, m, fd);
+		break;
+	case SR_MSG_FINISH:
+		serve_finish(s, p, m);
+		break;
+	case SR_MSG_STATUS:
+		serve_status(s, p, m);
+		break;
+	case SR_MSG_WAIT_TRACE:
+		serve_wait(s, p, m, fd);
+		break;
+	default:
+		answer_error(p, m, -EPROTO, "not a request that this sreplay-logd knows");
+	}
+	if (fd >= 0 && !taken)
+		close(fd);
+}
+
+void peer_serve(struct server *s, struct peer *p)
+{
+	struct sr_message m;
+	int fd, ret;
+
+	while ((ret = receive(p, &m, &fd)) > 0)
+		serve_request(s, p, &m, fd);
+	if (ret < 0) {
+		if (fd >= 0)
+			close(fd);
+		peer_free(s, p);
+	}
+}
+
+/* ---- coming and going ---- */
+
+static void peer_ready(struct server *s, struct source *source)
+{
+	peer_serve(s, (struct peer *)source);
+}
+
+void peer_free(struct server *s, struct peer *p)
+{
+	struct peer **at = &s->peers;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	if (p->recording)
+		p->recording->peer = NULL;
+	server_unwatch(s, &p->source);
+	close(p->source.fd);
+	free(p);
+}
+
+/* Whose end is it?  Only our own user's processes may speak. */
+static int check_credentials(int fd, pid_t *pid)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+		return -errno;
+	*pid = peer.pid;
+	if (peer.uid == geteuid())
+		return 0;
+	log_line("a process (%d) of user %u refused: this daemon serves user %u", (int)peer.pid,
+		 peer.uid, geteuid());
+	return -EACCES;
+}
+
+static void refuse(int fd)
+{
+	struct peer stranger = {.source.fd = fd};
+	struct sr_message m = {.type = 0};
+
+	answer_error(&stranger, &m, -EACCES, "this sreplay-logd serves another user");
+	close(fd);
+}
+
+void peer_accept(struct server *s, struct source *listener)
+{
+	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct peer *p;
+	pid_t pid = 0;
+
+	if (fd < 0)
+		return;
+	if (check_credentials(fd, &pid)) {
+		refuse(fd);
+		return;
+	}
+	p = calloc(1, sizeof(*p));
+	if (p) {
+		p->source = (struct source){.ready = peer_ready, .fd = fd};
+		p->pid = pid;
+	}
+	if (!p || server_watch(s, &p->source)) {
+		free(p);
+		close(fd);
+		return;
+	}
+	p->next = s->peers;
+	s->peers = p;
+}

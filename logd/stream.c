@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "frame.h"
+#include "frame_writer.h"
+#include "log.h"
+#include "stream_resume.h"
+
+/* A frame is cut here: large enough to compress well, small enough for a cache. */
+#define FRAME_TARGET (512u << 10)
+
+/* ---- opening ---- */
+
+static void make_header(struct sr_stream_header *h, const struct stream_origin *o)
+{
+	memset(h, 0, sizeof(*h));
+	memcpy(h->magic, SR_STREAM_MAGIC, sizeof(h->magic));
+	h->version = SR_TRACE_VERSION;
+	h->header_bytes = sizeof(*h);
+	h->rank = o->rank;
+	h->thread = o->thread;
+	memcpy(h->process, o->process, sizeof(h->process));
+	sr_stream_header_seal(h);
+}
+
+/* New file, or one whose first line was torn: nothing is lost by writing it again. */
+static int write_header(struct stream *s, const struct sr_stream_header *h)
+{
+	ssize_t n = pwrite(s->fd, h, sizeof(*h), 0);
+
+	if (n != sizeof(*h))
+		return n < 0 ? -errno : -ENOSPC;
+	s->offset = sizeof(*h);
+	s->next_sn = 1;
+	return 0;
+}
+
+/* The torn frame at the end goes: its records are still in the ring. */
+static int resume_file(struct stream *s, const struct sr_stream_header *mine)
+{
+	struct stream_end_found end;
+	struct sr_stream_header h;
+	ssize_t n = pread(s->fd, &h, sizeof(h), 0);
+	int err;
+
+	if (n < 0)
+		return -errno;
+	if (n < (ssize_t)sizeof(h))
+		return write_header(s, mine);
+	if (memcmp(&h, mine, sizeof(h)))
+		return -EEXIST;
+	err = stream_find_end(s->fd, sizeof(h), &end);
+	if (err)
+		return err;
+	if (ftruncate(s->fd, (off_t)end.offset))
+		return -errno;
+	s->offset = end.offset;
+	s->next_sn = end.next_sn;
+	s->open = end.open;
+	s->records = end.records;
+	/* What the old daemon wrote but had not released yet must not come twice. */
+	return sr_ring_resume_at(&s->ring, end.ring_position);
+}
+
+static int open_file(struct stream *s, const struct stream_origin *o, bool resume)
+{
+	const char *file = strchr(s->name, '/') + 1;
+	struct sr_stream_header h;
+	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_EXCL);
+
+	make_header(&h, o);
+	s->fd = openat(o->rank_fd, file, flags, 0600);
+	if (s->fd < 0)
+		return -errno;
+	return resume ? resume_file(s, &h) : write_header(s, &h);
+}
+
+int stream_open(struct stream **stream, const struct stream_origin *o, int memfd, bool resume,
+		char *error, size_t error_size)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = -1;
+	s->thread = o->thread;
+	s->trace_fd = o->trace_fd;
+	snprintf(s->name, sizeof(s->name), "rank-%d/thread-%u.srs", o->rank, o->thread);
+	err = sr_ring_attach(&s->ring, memfd, SR_RING_CONSUMER);
+	if (err) {
+		snprintf(error, error_size, "the ring of %s is not one of this version", s->name);
+		goto fail;
+	}
+	err = open_file(s, o, resume);
+	if (err) {
+		snprintf(error, error_size, "cannot write %s: %s", s->name, strerror(-err));
+		s->ring.fd = -1; /* still the caller's */
+		goto fail;
+	}
+	s->written = sr_ring_position(&s->ring);
+	/* The mapping is enough; many threads are many file descriptors. */
+	close(memfd);
+	s->ring.fd = -1;
+	*stream = s;
+	return 0;
+fail:
+	stream_free(s);
+	return err;
+}
+
+void stream_free(struct stream *s)
+{
+	sr_ring_detach(&s->ring);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
+}
+
+/* ---- writing ---- */
+
+uint64_t stream_committed(const struct stream *s)
+{
+	return atomic_load(&s->ring.shared->head);
+}
+
+bool stream_is_asked(const struct stream *s)
+{
+	return !atomic_load(&s->stopped) &&
+	       atomic_load(&s->flush_to) > atomic_load(&s->written);
+}
+
+size_t stream_waiting(struct stream *s)
+{
+	const void *records;
+
+	return s->stopped ? 0 : sr_ring_peek(&s->ring, &records);
+}
+
+/* Records that are not in the ring but the daemon's own: one mark. */
+static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark reason,
+		      uint64_t argument, uint64_t skipped, const char *text)
+{
+	_Alignas(8) unsigned char data[512] = {0};
+	struct sr_record *record = (struct sr_record *)data;
+	struct sr_mark_payload *mark = (struct sr_mark_payload *)(record + 1);
+	size_t length = strlen(text), most = sizeof(data) - sizeof(*record) - sizeof(*mark);
+	struct sr_frame_header h = {0};
+	int64_t n;
+
+	if (length > most)
+		length = most;
+	record->size = (uint32_t)(sizeof(*record) + sizeof(*mark) + length);
+	record->kind = SR_REC_MARK;
+	mark->reason = reason;
+	mark->argument = argument;
+	mark->skipped_sns = skipped;
+	memcpy(mark->text, text, length);
+	h.raw_bytes = sr_record_padded(record->size);
+	h.first_sn = s->next_sn;
+	h.sns = skipped;
+	h.ring_begin = s->written;
+	h.records = 1;
+	n = frame_write(w, s->fd, s->offset, &h, data);
+	if (n < 0)
+		return (int)n;
+	s->offset += (uint64_t)n;
+	s->next_sn += skipped;
+	s->open = false;
+	s->records++;
+	return 0;
+}
+
+/* The program goes on; its records are dropped from here on. */
+static void stop(struct stream *s, struct frame_writer *w, int error, const char *why)
+{
+	char text[300];
+	int err;
+
+	snprintf(text, sizeof(text), "recording of this thread ended: %s", why);
+	err = write_mark(s, w, SR_MARK_STOPPED, (uint64_t)-error, 0, text);
+	log_trace(s->trace_fd, "%s: %s; the program goes on unrecorded%s", s->name, text,
+		  err ? " (and the mark that says so could not be written)" : "");
+	atomic_store(&s->stopped, true);
+	sr_ring_stop(&s->ring, -error);
+}
+
+/* Writes into a removed file succeed, and are lost. */
+static bool is_removed(const struct stream *s)
+{
+	struct stat st;
+
+	return fstat(s->fd, &st) || st.st_nlink == 0;
+}
+
+static void account(struct stream *s, const struct sr_frame_header *h, const struct sr_count *c,
+		    int64_t stored)
+{
+	s->offset += (uint64_t)stored;
+	s->next_sn += h->sns;
+	s->open = c->open;
+	s->exit = c->exit;
+	atomic_fetch_add_explicit(&s->records, h->records, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->stored_bytes, (uint64_t)stored, memory_order_relaxed);
+	/* The tail moves only now that the file has it. */
+	sr_ring_release(&s->ring, h->ring_bytes);
+	atomic_store(&s->written, sr_ring_position(&s->ring));
+}
+
+void stream_write(struct stream *s, struct frame_writer *w)
+{
+	struct sr_frame_header h = {0};
+	struct sr_count count;
+	const void *records;
+	size_t waiting = sr_ring_peek(&s->ring, &records);
+	int64_t n;
+
+	if (s->stopped || !waiting)
+		return;
+	if (sr_count_records(&count, records, waiting, FRAME_TARGET, s->open)) {
+		stop(s, w, -EINVAL,
+		     "what is in the ring are no records: the program wrote over it");
+		return;
+	}
+	if (is_removed(s)) {
+		stop(s, w, -ENOENT, "its file was removed");
+		return;
+	}
+	h.raw_bytes = h.ring_bytes = (uint32_t)count.bytes;
+	h.records = count.records;
+	h.first_sn = s->next_sn;
+	h.sns = count.sns;
+	h.ring_begin = sr_ring_position(&s->ring);
+	h.flags = count.open ? SR_FRAME_OPEN : 0;
+	n = frame_write(w, s->fd, s->offset, &h, records);
+	if (n < 0)
+		stop(s, w, (int)n, strerror((int)-n));
+	else
+		account(s, &h, &count, n);
+}
+
+/* What the end of the stream has to say besides its records. */
+static void write_last_marks(struct stream *s, struct frame_writer *w)
+{
+	uint64_t sns, records = sr_ring_unmarked(&s->ring, &sns);
+
+	if (records)
+		write_mark(s, w, SR_MARK_DROPPED, records, sns, "");
+	if (atomic_load(&s->gone) && !s->exit && !sr_ring_closed(&s->ring))
+		write_mark(s, w, SR_MARK_DIED, 0, 0, "the process ended without a word");
+}
+
+void stream_end(struct stream *s, struct frame_writer *w)
+{
+	while (!s->stopped && stream_waiting(s))
+		stream_write(s, w);
+	if (!s->stopped)
+		write_last_marks(s, w);
+	close(s->fd);
+	s->fd = -1;
+	atomic_store(&s->ended, true);
+}
