@@ -20,7 +20,7 @@ from failure import EXIT_TIMEOUT, Failure
 
 BOOT_LIMIT = 120       # seconds; a loaded host needs 20
 KVM_TRIAL_LIMIT = 10   # where KVM works it takes 2
-CONSOLE_TAIL = 25      # lines shown when the guest fails
+CONSOLE_TAIL = 60      # lines shown when the guest fails
 
 # Sockets and directories of the host's that are not in the guest.
 HOST_ONLY_VARIABLES = ("DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "SSH_AUTH_SOCK", "TMPDIR",
@@ -333,7 +333,7 @@ def send_stdin(target):
 @contextlib.contextmanager
 def raw_terminal():
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)  # keeps what was typed ahead
     try:
         yield
     finally:
