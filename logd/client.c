@@ -12,7 +12,8 @@
 
 #define PAGE_BYTES	4096
 #define ANSWER_MS	20000 /* the daemon may have to hash a library or two */
-#define RETRY_MS	50
+#define RETRY_MS	20
+#define SUCCESSOR_MS	2000
 #define FIRST_RINGS	256 /* a page of them */
 
 struct sr_client_ring {
@@ -162,6 +163,32 @@ static int greet(struct sr_client *c, struct sr_message *answer)
 	return 0;
 }
 
+/* The daemon died: whatever it was told, the next one must be told again. */
+static bool is_broken_talk(int err)
+{
+	return err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN || err == -EBADF;
+}
+
+/* No daemon at all is the user's to mend; one that dies during the hello has a successor soon. */
+static int greet_first(struct sr_client *c, struct sr_message *answer)
+{
+	int64_t deadline = sr_sys_now_ms() + SUCCESSOR_MS;
+	int ret = greet(c, answer);
+	bool broken = is_broken_talk(ret);
+
+	while (broken && ret && sr_sys_now_ms() < deadline &&
+	       (is_broken_talk(ret) || ret == -ENOENT || ret == -ECONNREFUSED)) {
+		struct timespec pause = sr_sys_ms(RETRY_MS);
+
+		if (c->socket >= 0)
+			sr_sys_close(c->socket);
+		c->socket = -1;
+		sr_sys_nanosleep(&pause);
+		ret = greet(c, answer);
+	}
+	return ret;
+}
+
 static int make_hello(struct sr_client *c, const struct sr_hello *h)
 {
 	struct sr_hello_body body = {
@@ -226,7 +253,7 @@ int sr_client_connect(struct sr_client *c, const char *socket_path, const struct
 	answer.text[0] = 0;
 	ret = make_hello(c, hello);
 	if (!ret)
-		ret = greet(c, &answer);
+		ret = greet_first(c, &answer);
 	if (!ret)
 		return 0;
 	if (answer.text[0])
@@ -279,12 +306,6 @@ static int grow_table(struct sr_client *c)
 static void check_daemon(void *client)
 {
 	sr_client_check(client);
-}
-
-/* The daemon died: whatever it was told, the next one must be told again. */
-static bool is_broken_talk(int err)
-{
-	return err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN || err == -EBADF;
 }
 
 static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring *ring)

@@ -79,12 +79,16 @@ static int write_json(int dir, const char *name, const json_t *value)
 static json_t *read_json(int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	json_t *value;
 
-	if (fd < 0)
+	if (!file) {
+		if (fd >= 0)
+			close(fd);
 		return NULL;
-	value = json_loadfd(fd, 0, NULL);
-	close(fd);
+	}
+	value = json_loadf(file, 0, NULL);
+	fclose(file);
 	return value;
 }
 
@@ -229,8 +233,8 @@ static int publish_rank(const struct rank_claim *c, int dir, const char *id, con
 
 static int open_rank(const struct rank_claim *c, int dir, const char *id, const struct words *w)
 {
+	int fd, err = -EEXIST;
 	char name[32];
-	int fd, err = 0;
 
 	snprintf(name, sizeof(name), "rank-%d", c->rank);
 	if (faccessat(dir, name, F_OK, 0))
@@ -240,7 +244,7 @@ static int open_rank(const struct rank_claim *c, int dir, const char *id, const 
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return fail(w, -errno, "cannot open %s/%s: %s", c->dir, name, strerror(errno));
-	if (!is_same_process(fd, id)) {
+	if (err && !is_same_process(fd, id)) {
 		close(fd);
 		return fail(w, -EEXIST, "rank %d of %s is recorded already: choose another rank "
 			    "(--rank) or another directory (-o)", c->rank, c->dir);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* harness.h: a daemon of a test's own, in a directory of its own. */
+#ifndef TESTS_LOGD_HARNESS_H
+#define TESTS_LOGD_HARNESS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "client.h"
+#include "reader.h"
+
+struct harness {
+	char dir[64];     /* in /tmp; removed by harness_end */
+	char socket[128]; /* the daemon's */
+	char trace[128];  /* DIR/t.srec */
+	pid_t daemon;     /* a child of the test */
+};
+
+void harness_begin(struct harness *h);
+void harness_end(struct harness *h);
+
+/* Start sreplay-logd with these options besides the socket; returns when it listens. */
+void daemon_start(struct harness *h, const char *const *options);
+/* Kill it and wait for its end; its exit status. */
+int daemon_kill(struct harness *h, int signal);
+
+/* Connect as rank of the harness's trace.  0 or -errno, error has the sentence. */
+int connect_as(struct harness *h, struct sr_client *c, int32_t rank, char *error, size_t size);
+
+/* What a stream turned out to hold. */
+struct stream_check {
+	uint64_t records; /* of the pattern, in order from 0 */
+	bool exit;        /* ends with SR_REC_EXIT */
+	uint32_t mark;    /* reason of the last mark; 0: none */
+	uint64_t mark_argument;
+	char warning[600];
+};
+
+/*
+ * Read thread T of a rank to its end.  False, with words on stderr: it is
+ * damaged, or not the pattern.
+ */
+bool check_stream(const char *trace, int32_t rank, uint32_t thread, uint64_t seed,
+		  struct stream_check *found);
+
+/* Nobody writes to the trace any more. */
+void wait_written(struct harness *h);
+
+void sleep_us(unsigned int us);
+
+#endif

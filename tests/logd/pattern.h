@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pattern.h: a record sequence that follows from a seed, so that whoever reads
+ * it back knows what the n-th record must be.
+ */
+#ifndef TESTS_LOGD_PATTERN_H
+#define TESTS_LOGD_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reader.h"
+#include "ring.h"
+
+static inline uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15ull;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+struct pattern_record {
+	uint16_t kind;
+	uint64_t sns; /* that it counts */
+	size_t size;
+};
+
+/* The n-th record of a sequence: mostly small, at times larger than a small ring. */
+struct pattern_record pattern_at(uint64_t seed, uint64_t n);
+
+/* Its payload; a REPEAT's and a MARK's begin with what they must. */
+void pattern_fill(uint64_t seed, uint64_t n, const struct pattern_record *r, void *payload);
+
+/* Put the n-th record into the ring.  False: it was dropped. */
+bool pattern_write(struct sr_ring *ring, uint64_t seed, uint64_t n);
+
+/* Is the entry the n-th record, with SN sn?  Says what is wrong on stderr. */
+bool pattern_matches(const struct sr_entry *e, uint64_t seed, uint64_t n, uint64_t sn);
+
+#endif
