@@ -4,8 +4,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "shim/call.h"
 #include "shim/objects.h"
@@ -27,6 +29,18 @@ void *sr_libibverbs(void)
 		atomic_store_explicit(&handle, h, memory_order_release);
 	}
 	return h;
+}
+
+static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+
+	return !strcmp(slash ? slash + 1 : info->dlpi_name, "libibverbs.so.1");
+}
+
+bool sr_libibverbs_is_loaded(void)
+{
+	return dl_iterate_phdr(is_libibverbs, NULL);
 }
 
 static void *look_up(const struct sr_call_desc *d)

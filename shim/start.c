@@ -78,8 +78,8 @@ __attribute__((constructor)) static void start(void)
 	}
 	before = sr_enter(t);
 	/* A process without libibverbs (the shell that starts the job, say) stays inert. */
-	if (!sr_settings_read(&settings) && settings.trace && settings.in_group && sr_libibverbs() &&
-	    prepare()) {
+	if (!sr_settings_read(&settings) && settings.trace && settings.in_group &&
+	    sr_libibverbs_is_loaded() && prepare()) {
 		at_exit = sr_record_exit;
 		sr_record_start(&settings);
 	}
