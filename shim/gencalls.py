@@ -79,6 +79,15 @@ class Struct:
         return self.ctype or 'struct sr_wire_' + self.name
 
 
+class Entry(tuple):
+    """A value of a call: wire type, expression, further expressions, condition; label in the schema."""
+
+    label = None
+
+    def __new__(cls, *values):
+        return tuple.__new__(cls, values)
+
+
 class Call:
     def __init__(self, ret, name, params):
         self.ret, self.name, self.params = ret, name, params
@@ -174,14 +183,19 @@ def parse_call_line(call, line, number, structs):
         m = re.fullmatch(r'(.*?) if (.*)', rest)
         if m:
             rest, condition = m.groups()
+        label = None
+        m = re.fullmatch(r'(.*?) as (\w+)', rest)
+        if m:
+            rest, label = m.groups()
         words = rest.split()
         types = dict((n, t) for t, n in call.params)
         if word == 'in' and all(w in types for w in words):
             # plain arguments, the wire type follows from the C type
             for w in words:
-                call.ins.append((wire_of(types[w], number), w, [], condition))
+                call.ins.append(Entry(wire_of(types[w], number), w, [], condition))
             return
-        entry = (words[0], words[1], words[2:], condition)
+        entry = Entry(words[0], words[1], words[2:], condition)
+        entry.label = label
         (call.ins if word == 'in' else call.outs).append(entry)
     else:
         fail(number, 'unknown word "%s"' % word)
@@ -468,9 +482,10 @@ def emit_schema(structs, calls):
     for number, call in enumerate(calls.values()):
         def fields(entries):
             result = []
-            for wire, expr, extra, condition in entries:
+            for entry in entries:
+                wire, expr, extra, condition = entry
                 wire = re.sub(r'object\[(.*)\]', 'bytes', wire)
-                name = re.sub(r'^[*&(]+|\)+$', '', expr)
+                name = entry.label or re.sub(r'^[*&(]+|\)+$', '', expr)
                 wire = CUSTOM_SCHEMA.get(wire, wire + '?' if plain(structs, wire) else wire)
                 if condition and not wire.endswith('?'):
                     wire += '?'

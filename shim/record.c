@@ -15,6 +15,8 @@
 #include "logd/client.h"
 #include "shim/call.h"
 #include "shim/fds.h"
+#include "shim/heap.h"
+#include "shim/lock.h"
 #include "shim/say.h"
 #include "shim/schema.h"
 #include "shim/stdio_pin.h"
@@ -30,6 +32,69 @@ static _Atomic uint32_t next_thread;
 static void check_daemon(void *argument)
 {
 	sr_client_check(argument);
+}
+
+/* ------------------------------------------------------- threads' streams */
+
+/*
+ * All threads with a stream, for the end of the process: a ring that is closed
+ * then was not cut off by a kill.
+ */
+static struct sr_thread *threads;
+static struct sr_lock threads_lock;
+static pthread_key_t thread_key;
+
+static void flush_repeats(struct sr_thread *t);
+
+static void link_thread(struct sr_thread *t)
+{
+	sr_lock(&threads_lock);
+	t->next = threads;
+	threads = t;
+	sr_unlock(&threads_lock);
+}
+
+static void unlink_thread(struct sr_thread *t)
+{
+	struct sr_thread **link;
+
+	sr_lock(&threads_lock);
+	for (link = &threads; *link; link = &(*link)->next) {
+		if (*link == t) {
+			*link = t->next;
+			break;
+		}
+	}
+	sr_unlock(&threads_lock);
+}
+
+static void close_all(void)
+{
+	sr_lock(&threads_lock);
+	for (struct sr_thread *t = threads; t; t = t->next)
+		sr_ring_close(&t->ring);
+	sr_unlock(&threads_lock);
+}
+
+/* The destructor of thread_key. */
+static void end_thread(void *thread)
+{
+	struct sr_thread *t = thread;
+	enum sr_heap before = sr_enter(t);
+
+	if (sr_engine && !t->silent) {
+		flush_repeats(t);
+		unlink_thread(t);
+		sr_client_remove_ring(&client, &t->ring);
+		/* Destructors of the program's that still come are not recorded. */
+		t->silent = true;
+	}
+	sr_free(t->buf.p);
+	sr_free(t->arrived);
+	t->buf = (struct sr_buf){0};
+	t->arrived = NULL;
+	t->arrived_room = 0;
+	sr_leave(t, before);
 }
 
 /* The thread's first call: its stream. */
@@ -50,8 +115,13 @@ static void start_thread(struct sr_thread *t)
 		t->silent = true;
 		sr_say("thread %u of this process is not recorded: its ring cannot be set up (%s)",
 		       t->number, strerrorname_np(-err));
+		return;
 	}
+	link_thread(t);
+	pthread_setspecific(thread_key, t);
 }
+
+/* ---------------------------------------------------------------- records */
 
 static void emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
@@ -168,6 +238,7 @@ void sr_record_exit(int status)
 		emit(t, SR_REC_EXIT, &word, sizeof(word));
 	}
 	sr_engine = NULL;
+	close_all();
 	if (sr_client_finish(&client, FINISH_MS))
 		sr_say("the end of the recording could not be written: no answer from sreplay-logd");
 	sr_leave(t, before);
@@ -196,6 +267,10 @@ void sr_record_start(const struct sr_settings *s)
 	snprintf(extra, sizeof(extra), "{\"stdout_line_buffered\":%s}",
 		 sr_stdio_line_buffered() ? "true" : "false");
 	ring_bytes = s->ring_bytes;
+	if (pthread_key_create(&thread_key, end_thread)) {
+		sr_say("rank %d is not recorded: the program has used up the thread keys", s->rank);
+		return;
+	}
 	if (sr_client_connect(&client, s->socket, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;

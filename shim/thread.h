@@ -36,6 +36,7 @@ struct sr_thread {
 	bool started; /* its stream is open (or known not to be had) */
 	bool silent;  /* no stream: calls pass through unrecorded */
 	uint32_t number;
+	struct sr_thread *next; /* recording: of the threads with a stream */
 	uint64_t sn; /* of the call under way or, between calls, of the last one */
 	struct sr_ring ring;
 	struct sr_buf buf;
