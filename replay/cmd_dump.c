@@ -7,6 +7,7 @@
 
 #include "logd/reader.h"
 #include "replay/command.h"
+#include "replay/marks.h"
 #include "replay/schema.h"
 #include "shim/call.h"
 
@@ -79,43 +80,21 @@ static const struct argp argp = {
 
 /* ---------------------------------------------------------------- records */
 
-static const char *mark_text(uint32_t reason)
-{
-	switch (reason) {
-	case SR_MARK_DIED:
-		return "the process died here";
-	case SR_MARK_DROPPED:
-		return "records dropped";
-	case SR_MARK_STOPPED:
-		return "the daemon stopped writing";
-	default:
-		return "unknown reason";
-	}
-}
-
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
 {
-	uint64_t count = 0;
-	uint32_t reason = 0;
-	int32_t status = 0;
+	char sentence[512];
+	enum sr_mark reason;
+	uint64_t count;
+	int32_t status;
 
-	switch (e->kind) {
-	case SR_REC_REPEAT:
-		memcpy(&count, e->payload, e->size < sizeof(count) ? e->size : sizeof(count));
+	if (sr_entry_repeat(e, &count))
 		return json_pack("{s:s, s:I}", "record", "repeat", "count", (json_int_t)count);
-	case SR_REC_EXIT:
-		memcpy(&status, e->payload, e->size < sizeof(status) ? e->size : sizeof(status));
+	if (sr_entry_exit(e, &status))
 		return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
-	case SR_REC_MARK:
-		memcpy(&reason, e->payload, e->size < sizeof(reason) ? e->size : sizeof(reason));
-		if (e->size > 12)
-			return json_pack("{s:s, s:s, s:s%}", "record", "mark", "reason", mark_text(reason),
-					 "text", (const char *)e->payload + 12, e->size - 12);
-		return json_pack("{s:s, s:s}", "record", "mark", "reason", mark_text(reason));
-	default:
-		return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
-	}
+	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
+		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text", sentence);
+	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
 }
 
 static void print_line(const struct sr_schema *schema, const struct sr_entry *e, json_t *v)

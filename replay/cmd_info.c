@@ -8,6 +8,7 @@
 
 #include "logd/reader.h"
 #include "replay/command.h"
+#include "replay/marks.h"
 #include "replay/recorded.h"
 #include "replay/schema.h"
 
@@ -43,25 +44,18 @@ static const struct argp argp = {
 struct summary {
 	uint64_t calls, records, raw_bytes, stored_bytes;
 	uint64_t of_kind[KINDS];
-	char end[128];
+	char end[512];
 };
 
 static void note_end(struct summary *sum, const struct sr_entry *e)
 {
-	uint32_t reason = 0;
+	enum sr_mark reason;
 	int32_t status;
 
-	if (e->kind == SR_REC_EXIT && e->size == sizeof(status)) {
-		memcpy(&status, e->payload, sizeof(status));
+	if (sr_entry_exit(e, &status))
 		snprintf(sum->end, sizeof(sum->end), "ended with status %d", status);
-	} else if (e->kind == SR_REC_MARK && e->size >= sizeof(reason)) {
-		memcpy(&reason, e->payload, sizeof(reason));
-		if (reason == SR_MARK_DIED)
-			snprintf(sum->end, sizeof(sum->end), "killed, or gone without exit");
-		else if (reason == SR_MARK_STOPPED)
-			snprintf(sum->end, sizeof(sum->end), "the recording was cut short: %.*s",
-				 e->size > 12 ? (int)(e->size - 12) : 0, (const char *)e->payload + 12);
-	}
+	else
+		sr_entry_mark(e, &reason, sum->end, sizeof(sum->end));
 }
 
 static int read_stream(struct sr_trace *t, int32_t rank, uint32_t thread, struct summary *sum)

@@ -139,8 +139,8 @@ static bool next_call(struct sr_thread *t, struct record *r)
 			if (!next_record(t, r))
 				return false;
 		} while (r->kind == SR_REC_PAD);
-		if (r->kind == SR_REC_REPEAT && r->size == sizeof(s->repeats_left))
-			memcpy(&s->repeats_left, r->payload, r->size);
+		if (r->kind == SR_REC_REPEAT && r->size == sizeof(struct sr_repeat_payload))
+			s->repeats_left = ((const struct sr_repeat_payload *)r->payload)->count;
 	}
 	if (s->repeats_left) {
 		s->repeats_left--;
@@ -155,13 +155,18 @@ static bool next_call(struct sr_thread *t, struct record *r)
 
 /* ---------------------------------------------------------------- a call */
 
+static int32_t exit_status(const struct record *r)
+{
+	return r->size < sizeof(struct sr_exit_payload) ? 0 : ((const struct sr_exit_payload *)r->payload)->status;
+}
+
 /* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
 static void __attribute__((noreturn)) end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found)
 {
 	uint32_t outcome = SR_REPLAY_CUT;
 
 	if (r && r->kind == SR_REC_EXIT) {
-		memcpy(&control->report.expected_status, r->payload, sizeof(int32_t));
+		control->report.expected_status = exit_status(r);
 		diverge(t, SR_REPLAY_LATE_CALL, 0, found);
 	}
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
@@ -265,7 +270,7 @@ void sr_replay_exit(int status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);
 	if (r.kind != SR_REC_EXIT)
 		end_of_stream(t, &r, 0);
-	memcpy(&control->report.expected_status, r.payload, sizeof(int32_t));
+	control->report.expected_status = exit_status(&r);
 	if (control->report.expected_status != status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);
 	atomic_store_explicit(&control->outcome, SR_REPLAY_EXACT, memory_order_release);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "replay/control.h"
+#include "replay/marks.h"
 
 #define RING_BYTES (4u << 20)
 
@@ -25,16 +26,6 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 	return error;
 }
 
-/* A stream without SR_REC_EXIT: where the process was killed, or where the trace is cut. */
-static enum sr_replay_outcome unfinished(const struct sr_entry *last)
-{
-	uint32_t reason = 0;
-
-	if (last->kind == SR_REC_MARK && last->size >= sizeof(reason))
-		memcpy(&reason, last->payload, sizeof(reason));
-	return reason == SR_MARK_DIED ? SR_REPLAY_DIED : SR_REPLAY_CUT;
-}
-
 static int send(struct sr_feeder *f, uint16_t kind, const void *payload, size_t size)
 {
 	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
@@ -47,16 +38,22 @@ static void *feed(void *argument)
 	struct sr_feeder *f = argument;
 	struct sr_entry e;
 	uint32_t outcome = SR_REPLAY_CUT;
+	char sentence[sizeof(f->warning)] = "";
+	enum sr_mark reason;
 	int got;
 
 	while ((got = sr_stream_next(f->stream, &e)) > 0) {
-		if (e.kind == SR_REC_MARK) {
-			outcome = unfinished(&e);
+		/* No call comes after a mark, or it does not follow on the one before. */
+		if (sr_entry_mark(&e, &reason, sentence, sizeof(sentence))) {
+			outcome = reason == SR_MARK_DIED ? SR_REPLAY_DIED : SR_REPLAY_CUT;
 			break;
 		}
 		if (send(f, e.kind, e.payload, e.size))
 			return NULL; /* the process is gone */
 	}
+	/* Where the recording was cut short, the mark says why; a torn file has the reader's warning. */
+	if (outcome == SR_REPLAY_CUT)
+		memcpy(f->warning, sentence, sizeof(f->warning));
 	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));
 	return NULL;
 }
@@ -79,7 +76,8 @@ void sr_feeder_stop(struct sr_feeder *f)
 		pthread_join(f->thread, NULL);
 	}
 	warning = sr_stream_warning(f->stream);
-	snprintf(f->warning, sizeof(f->warning), "%s", warning ? warning : "");
+	if (warning)
+		snprintf(f->warning, sizeof(f->warning), "%s", warning);
 	sr_stream_close(f->stream);
 	sr_ring_detach(&f->ring);
 }

@@ -141,12 +141,12 @@ static void emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t
 
 static void flush_repeats(struct sr_thread *t)
 {
-	uint64_t n = t->repeats;
+	struct sr_repeat_payload repeat = {.count = t->repeats};
 
-	if (!n)
+	if (!repeat.count)
 		return;
 	t->repeats = 0;
-	emit(t, SR_REC_REPEAT, &n, sizeof(n));
+	emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat));
 }
 
 /* Idle polling is the same call with the same result over and over: counted, not written. */
@@ -229,13 +229,13 @@ void sr_record_exit(int status)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
-	int32_t word = status;
+	struct sr_exit_payload payload = {.status = status};
 
 	if (!t->started)
 		start_thread(t);
 	if (!t->silent) {
 		flush_repeats(t);
-		emit(t, SR_REC_EXIT, &word, sizeof(word));
+		emit(t, SR_REC_EXIT, &payload, sizeof(payload));
 	}
 	sr_engine = NULL;
 	close_all();

@@ -143,6 +143,8 @@ def tools(tap, trace):
     status, out, err = sreplay("info", trace)
     tap.ok(status == 0 and "2 ranks" in out and "poll_cq" in out and "ended with status 0" in out,
            "info tells ranks, calls and ends", out + err)
+    status, out, err = sreplay("verify", trace)
+    tap.ok(status == 0 and out.count(": whole,") == 2, "verify finds a good trace whole", out + err)
     status, out, err = sreplay("dump", "--rank", "0", "--sn", "3..5", trace)
     numbers = [int(line.split()[0]) for line in out.splitlines()[1:]]
     tap.ok(status == 0 and numbers and min(numbers) >= 1 and max(numbers) <= 5,

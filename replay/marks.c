@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/marks.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool payload(const struct sr_entry *e, uint16_t kind, void *to, size_t size)
+{
+	if (e->kind != kind || e->size < size)
+		return false;
+	memcpy(to, e->payload, size);
+	return true;
+}
+
+bool sr_entry_exit(const struct sr_entry *e, int32_t *status)
+{
+	struct sr_exit_payload p;
+
+	if (!payload(e, SR_REC_EXIT, &p, sizeof(p)))
+		return false;
+	*status = p.status;
+	return true;
+}
+
+bool sr_entry_repeat(const struct sr_entry *e, uint64_t *count)
+{
+	struct sr_repeat_payload p;
+
+	if (!payload(e, SR_REC_REPEAT, &p, sizeof(p)))
+		return false;
+	*count = p.count;
+	return true;
+}
+
+bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentence, size_t size)
+{
+	struct sr_mark_payload p;
+	int text = (int)(e->size - sizeof(p));
+	const char *words = (const char *)e->payload + sizeof(p);
+
+	if (!payload(e, SR_REC_MARK, &p, sizeof(p)))
+		return false;
+	*reason = (enum sr_mark)p.reason;
+	switch (*reason) {
+	case SR_MARK_DIED:
+		snprintf(sentence, size, "the process was killed, or gone without exit");
+		break;
+	case SR_MARK_DROPPED:
+		snprintf(sentence, size, "%llu records were dropped (--lossy)", (unsigned long long)p.argument);
+		break;
+	case SR_MARK_STOPPED:
+		snprintf(sentence, size, "the recording was cut short: %.*s", text, words);
+		break;
+	default:
+		snprintf(sentence, size, "a mark of an unknown kind (%u): %.*s", p.reason, text, words);
+	}
+	return true;
+}

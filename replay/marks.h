@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* marks.h: the records that are no calls, taken apart. */
+#ifndef REPLAY_MARKS_H
+#define REPLAY_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/reader.h"
+
+/* Each is false if the entry is another kind of record, or too short for it. */
+bool sr_entry_exit(const struct sr_entry *e, int32_t *status);
+bool sr_entry_repeat(const struct sr_entry *e, uint64_t *count);
+
+/* A mark's reason, and what it means, with the daemon's own words. */
+bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentence, size_t size);
+
+#endif
