@@ -189,6 +189,12 @@ static void serve_request(struct server *s, struct peer *p, const struct sr_mess
 {
 	bool taken = false;
 
+	if (p->stranger) {
+		answer_error(p, m, -EACCES, "this sreplay-logd serves another user");
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
 	switch (m->type) {
 	case SR_MSG_HELLO:
 		serve_hello(s, p, m, fd);
@@ -263,29 +269,19 @@ static int check_credentials(int fd, pid_t *pid)
 	return -EACCES;
 }
 
-static void refuse(int fd)
-{
-	struct peer stranger = {.source.fd = fd};
-	struct sr_message m = {.type = 0};
-
-	answer_error(&stranger, &m, -EACCES, "this sreplay-logd serves another user");
-	close(fd);
-}
-
 void peer_accept(struct server *s, struct source *listener)
 {
 	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	bool stranger;
 	struct peer *p;
 	pid_t pid = 0;
 
 	if (fd < 0)
 		return;
-	if (check_credentials(fd, &pid)) {
-		refuse(fd);
-		return;
-	}
+	stranger = check_credentials(fd, &pid) != 0;
 	p = calloc(1, sizeof(*p));
 	if (p) {
+		p->stranger = stranger;
 		p->source = (struct source){.ready = peer_ready, .fd = fd};
 		p->pid = pid;
 	}

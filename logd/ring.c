@@ -319,14 +319,14 @@ void sr_ring_lose(struct sr_ring *r, uint16_t kind)
 
 	struct sr_ring_shared *s = r->shared;
 
+	/* The next reserve takes the slow path: to write the mark, or to find the ring stopped. */
+	r->limit = 0;
 	if (sr_ring_stopped(r))
 		return;
 	/* Atomic because a handler of this thread may come in between. */
 	atomic_fetch_add_explicit(&s->lost_records, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->unmarked_records, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->unmarked_sns, sns, memory_order_relaxed);
-	/* The next reserve takes the slow path and writes the mark. */
-	r->limit = 0;
 }
 
 static bool has_unmarked(const struct sr_ring *r)

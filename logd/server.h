@@ -32,6 +32,7 @@ struct peer {
 	struct peer *next;
 	pid_t pid;
 	struct recording *recording;
+	bool stranger; /* another user's: it is told so, and nothing else */
 	bool waits_for_trace;
 	dev_t trace_device;
 	ino_t trace_inode;

@@ -144,6 +144,9 @@ int sr_talk(int socket, const struct sr_message *request, int send_fd, struct sr
 
 	if (answer_fd)
 		*answer_fd = -1;
+	/* A daemon that refused and hung up has left its reason. */
+	if (ret == -EPIPE && !receive_message(socket, answer, answer_fd))
+		return 0;
 	if (ret)
 		return ret;
 	do {

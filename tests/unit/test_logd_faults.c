@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What goes wrong around the daemon: the program goes on, the trace and a message say why. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "harness.h"
+#include "pattern.h"
+#include "rawsys.h"
+
+#define SEED 9
+
+static int set_up(void **state)
+{
+	static const char *const options[] = {"--level", "0", NULL};
+	struct harness *h = calloc(1, sizeof(*h));
+
+	harness_begin(h);
+	daemon_start(h, options);
+	*state = h;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	harness_end(*state);
+	free(*state);
+	return 0;
+}
+
+struct client {
+	struct sr_client c;
+	struct sr_ring ring;
+};
+
+static void begin(struct harness *h, struct client *c)
+{
+	char error[400] = "";
+
+	memset(c, 0, sizeof(*c));
+	assert_int_equal(connect_as(h, &c->c, 0, error, sizeof(error)), 0);
+	assert_int_equal(sr_ring_create(&c->ring, 256 << 10), 0);
+	assert_int_equal(sr_client_add_ring(&c->c, 0, &c->ring), 0);
+}
+
+/* How many records got in; a program that never waits for long. */
+static uint64_t write_until_stopped(struct client *c, uint64_t most)
+{
+	for (uint64_t n = 0; n < most; n++) {
+		if (!pattern_write(&c->ring, SEED, n))
+			return n;
+	}
+	return most;
+}
+
+static void check_goes_on_fast(struct client *c)
+{
+	int64_t start = sr_sys_now_ms();
+
+	for (int i = 0; i < 100000; i++)
+		assert_null(sr_ring_reserve(&c->ring, SR_REC_CALL, 8));
+	assert_true(sr_sys_now_ms() - start < 2000);
+	assert_int_equal(sr_client_finish(&c->c, 5000), 0);
+}
+
+static void expect_stopped(struct harness *h, uint64_t written, int error)
+{
+	struct stream_check found;
+
+	assert_true(check_stream(h->trace, 0, 0, SEED, &found));
+	assert_true(found.records > 0 && found.records <= written);
+	assert_int_equal(found.mark, SR_MARK_STOPPED);
+	assert_int_equal(found.mark_argument, error);
+}
+
+static bool log_says(struct harness *h, const char *words)
+{
+	char path[200], text[8192] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/daemon.log", h->trace);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		return false;
+	close(fd);
+	return strstr(text, words);
+}
+
+/* ---- the file system ---- */
+
+static bool mount_small(struct harness *h, const char *options)
+{
+	char dir[100];
+
+	snprintf(dir, sizeof(dir), "%s/small", h->dir);
+	mkdir(dir, 0700);
+	snprintf(h->trace, sizeof(h->trace), "%s/t.srec", dir);
+	return mount("none", dir, "tmpfs", 0, options) == 0;
+}
+
+static void unmount_small(struct harness *h)
+{
+	char dir[100];
+
+	snprintf(dir, sizeof(dir), "%s/small", h->dir);
+	umount2(dir, MNT_DETACH);
+}
+
+static void test_full_disk(void **state)
+{
+	struct harness *h = *state;
+	struct client c;
+	uint64_t n;
+
+	if (!mount_small(h, "size=2m"))
+		skip();
+	begin(h, &c);
+	n = write_until_stopped(&c, 1000000);
+	assert_true(n < 1000000);
+	check_goes_on_fast(&c);
+	expect_stopped(h, n, ENOSPC);
+	sr_client_abandon(&c.c);
+	unmount_small(h);
+}
+
+static void test_read_only_file_system(void **state)
+{
+	struct harness *h = *state;
+	struct sr_client c = {0};
+	char dir[100], error[400] = "";
+
+	if (!mount_small(h, "size=2m"))
+		skip();
+	snprintf(dir, sizeof(dir), "%s/small", h->dir);
+	assert_int_equal(mount("none", dir, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
+	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), -EROFS);
+	assert_non_null(strstr(error, h->trace));
+	assert_non_null(strstr(error, "Read-only"));
+	unmount_small(h);
+}
+
+static void test_file_size_limit(void **state)
+{
+	struct rlimit limit = {1000000, 1000000};
+	struct harness *h = *state;
+	struct client c;
+	uint64_t n;
+
+	assert_int_equal(prlimit(h->daemon, RLIMIT_FSIZE, &limit, NULL), 0);
+	begin(h, &c);
+	n = write_until_stopped(&c, 1000000);
+	assert_true(n < 1000000);
+	check_goes_on_fast(&c);
+	expect_stopped(h, n, EFBIG);
+	assert_true(log_says(h, "rank-0/thread-0.srs"));
+	assert_true(log_says(h, "File too large"));
+	sr_client_abandon(&c.c);
+}
+
+static void test_removed_directory(void **state)
+{
+	struct harness *h = *state;
+	char command[200];
+	struct client c;
+
+	begin(h, &c);
+	assert_true(pattern_write(&c.ring, SEED, 0));
+	assert_int_equal(sr_client_finish(&c.c, 5000), 0);
+	snprintf(command, sizeof(command), "rm -rf %s", h->trace);
+	assert_int_equal(system(command), 0);
+	assert_true(write_until_stopped(&c, 1000000) < 1000000);
+	check_goes_on_fast(&c);
+	sr_client_abandon(&c.c);
+}
+
+static void test_directory_that_is_no_trace_is_left_alone(void **state)
+{
+	struct harness *h = *state;
+	struct sr_client c = {0};
+	char error[400] = "";
+
+	snprintf(h->trace, sizeof(h->trace), "%s", h->dir); /* holds the socket's directory */
+	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), -ENOTEMPTY);
+	assert_non_null(strstr(error, "is not a trace"));
+	snprintf(h->trace, sizeof(h->trace), "%s/no/such/t.srec", h->dir);
+	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), -ENOENT);
+	snprintf(h->trace, sizeof(h->trace), "%s/s/logd.sock.lock/t.srec", h->dir);
+	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), -ENOTDIR);
+}
+
+static void test_directory_that_may_not_be_written(void **state)
+{
+	struct harness *h = *state;
+	struct sr_client c = {0};
+	char error[400] = "";
+	int status;
+	pid_t pid;
+
+	if (geteuid())
+		skip();
+	/* A daemon without root's rights. */
+	daemon_kill(h, SIGTERM);
+	chmod(h->dir, 0755);
+	pid = fork();
+	if (pid == 0) {
+		struct harness mine = *h;
+
+		snprintf(mine.socket, sizeof(mine.socket), "/tmp/sreplay-test-nobody-%d/s",
+			 (int)getpid());
+		if (setgid(65534) || setuid(65534))
+			_exit(1);
+		daemon_start(&mine, NULL);
+		if (connect_as(&mine, &c, 0, error, sizeof(error)) != -EACCES ||
+		    !strstr(error, mine.trace))
+			_exit(2);
+		daemon_kill(&mine, SIGTERM);
+		strcpy(strrchr(mine.socket, '/'), "/s.lock");
+		unlink(mine.socket);
+		*strrchr(mine.socket, '/') = 0;
+		rmdir(mine.socket);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+/* ---- others ---- */
+
+static void test_other_users_process_is_refused(void **state)
+{
+	struct harness *h = *state;
+	char path[200], error[400] = "";
+	int status;
+	pid_t pid;
+
+	if (geteuid())
+		skip();
+	/* Even where the file system would let it. */
+	chmod(h->dir, 0755);
+	snprintf(path, sizeof(path), "%s/s", h->dir);
+	chmod(path, 0755);
+	chmod(h->socket, 0666);
+	pid = fork();
+	if (pid == 0) {
+		struct sr_client c = {0};
+
+		if (setgid(65534) || setuid(65534))
+			_exit(1);
+		_exit(connect_as(h, &c, 0, error, sizeof(error)) == -EACCES &&
+				      strstr(error, "another user")
+			      ? 0
+			      : 2);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(access(h->trace, F_OK), -1);
+}
+
+static void test_second_daemon_is_refused(void **state)
+{
+	struct harness *h = *state;
+	char command[400], line[300] = "", number[20];
+	FILE *out;
+
+	snprintf(command, sizeof(command), "%s --socket %s 2>&1", getenv("SREPLAY_LOGD"), h->socket);
+	out = popen(command, "r");
+	assert_non_null(fgets(line, sizeof(line), out));
+	assert_true(pclose(out) != 0);
+	snprintf(number, sizeof(number), "process %d", (int)h->daemon);
+	assert_non_null(strstr(line, "another sreplay-logd"));
+	assert_non_null(strstr(line, number));
+}
+
+static void test_recorded_rank_is_refused(void **state)
+{
+	struct sr_client first = {0}, second = {0};
+	char error[400] = "";
+
+	assert_int_equal(connect_as(*state, &first, 4, error, sizeof(error)), 0);
+	assert_int_equal(connect_as(*state, &second, 4, error, sizeof(error)), -EEXIST);
+	assert_non_null(strstr(error, "rank 4"));
+	assert_int_equal(connect_as(*state, &second, -1, error, sizeof(error)), -EINVAL);
+	sr_client_abandon(&first);
+}
+
+/* ---- the program and the daemon ---- */
+
+static void test_program_that_writes_over_its_ring(void **state)
+{
+	struct harness *h = *state;
+	struct client c;
+
+	begin(h, &c);
+	for (uint64_t n = 0; n < 100; n++)
+		assert_true(pattern_write(&c.ring, SEED, n));
+	assert_int_equal(sr_client_finish(&c.c, 5000), 0);
+	((struct sr_record *)sr_ring_reserve(&c.ring, SR_REC_CALL, 64))[-1].size = 3;
+	atomic_fetch_add(&c.ring.shared->head, 72);
+	assert_int_equal(sr_client_finish(&c.c, 5000), 0);
+	expect_stopped(h, 100, EINVAL);
+	sr_client_abandon(&c.c);
+}
+
+static void test_daemon_that_does_not_come_back(void **state)
+{
+	struct harness *h = *state;
+	struct client c;
+
+	begin(h, &c);
+	sr_client_set_patience(&c.c, 300);
+	daemon_kill(h, SIGKILL);
+	assert_true(write_until_stopped(&c, 1000000) < 1000000);
+	for (int i = 0; i < 100000; i++)
+		assert_null(sr_ring_reserve(&c.ring, SR_REC_CALL, 8));
+	assert_true(sr_client_finish(&c.c, 1000) < 0);
+	sr_client_abandon(&c.c);
+}
+
+static void test_no_daemon_is_said_with_a_remedy(void **state)
+{
+	struct harness *h = *state;
+	struct sr_client c = {0};
+	char error[400] = "";
+
+	daemon_kill(h, SIGTERM);
+	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), -ENOENT);
+	assert_non_null(strstr(error, h->socket));
+	assert_non_null(strstr(error, "sreplay-logd --daemonize"));
+	/* Nothing of it is left, nor does any function mind. */
+	sr_client_check(&c);
+	assert_int_equal(sr_client_finish(&c, 10), -ENOTCONN);
+	sr_client_abandon(&c);
+}
+
+int main(void)
+{
+#define FAULT_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		FAULT_TEST(test_full_disk),
+		FAULT_TEST(test_read_only_file_system),
+		FAULT_TEST(test_file_size_limit),
+		FAULT_TEST(test_removed_directory),
+		FAULT_TEST(test_directory_that_is_no_trace_is_left_alone),
+		FAULT_TEST(test_directory_that_may_not_be_written),
+		FAULT_TEST(test_other_users_process_is_refused),
+		FAULT_TEST(test_second_daemon_is_refused),
+		FAULT_TEST(test_recorded_rank_is_refused),
+		FAULT_TEST(test_program_that_writes_over_its_ring),
+		FAULT_TEST(test_daemon_that_does_not_come_back),
+		FAULT_TEST(test_no_daemon_is_said_with_a_remedy),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

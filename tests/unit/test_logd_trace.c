@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Traces on disk: what is written is read back; what is torn or damaged is noticed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "frame.h"
+#include "frame_writer.h"
+#include "harness.h"
+#include "pattern.h"
+#include "stream.h"
+#include "trace_dir.h"
+
+static const uint8_t process[16] = "a process's id..";
+
+/* A trace with one stream, written in this process. */
+struct fixture {
+	struct harness h;
+	int trace_fd, rank_fd;
+	struct frame_writer *writer;
+	struct sr_ring ring; /* the producer's side */
+	struct stream *stream;
+	char path[256];
+};
+
+static void open_stream(struct fixture *f, bool resume)
+{
+	struct stream_origin o = {f->rank_fd, f->trace_fd, 0, 0, process};
+	char error[400] = "";
+
+	assert_int_equal(
+		stream_open(&f->stream, &o, dup(f->ring.fd), resume, error, sizeof(error)), 0);
+}
+
+static void begin(struct fixture *f, int level, size_t ring_bytes)
+{
+	struct rank_claim claim = {.rank = 0, .process = process, .schema = "{}", .schema_size = 2};
+	char error[400] = "", id[33];
+
+	harness_begin(&f->h);
+	claim.dir = f->h.trace;
+	process_id_text(id, process);
+	claim.description = json_pack("{s:s}", "process", id);
+	assert_int_equal(trace_dir_claim(&claim, &f->trace_fd, &f->rank_fd, error, sizeof(error)),
+			 0);
+	json_decref(claim.description);
+	f->writer = frame_writer_new(level);
+	assert_int_equal(sr_ring_create(&f->ring, ring_bytes), 0);
+	open_stream(f, false);
+	snprintf(f->path, sizeof(f->path), "%s/rank-0/thread-0.srs", f->h.trace);
+}
+
+static void end(struct fixture *f)
+{
+	if (f->stream)
+		stream_free(f->stream);
+	sr_ring_detach(&f->ring);
+	frame_writer_free(f->writer);
+	close(f->trace_fd);
+	close(f->rank_fd);
+	harness_end(&f->h);
+}
+
+struct producer {
+	struct sr_ring *ring;
+	uint64_t seed, records;
+};
+
+static void *produce(void *argument)
+{
+	struct producer *p = argument;
+
+	for (uint64_t n = 0; n < p->records; n++) {
+		if (!pattern_write(p->ring, p->seed, n))
+			abort();
+	}
+	sr_ring_close(p->ring);
+	return NULL;
+}
+
+/* Write a whole pattern, in frames of random sizes. */
+static void write_pattern(struct fixture *f, uint64_t seed, uint64_t records)
+{
+	struct producer p = {&f->ring, seed, records};
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, produce, &p);
+	while (!sr_ring_closed(&f->stream->ring) || stream_waiting(f->stream)) {
+		if (stream_waiting(f->stream))
+			stream_write(f->stream, f->writer);
+		if (mix(f->stream->offset) % 3)
+			sleep_us((unsigned int)(mix(f->stream->offset + 1) % 200));
+	}
+	pthread_join(thread, NULL);
+}
+
+/* A few small records, one frame for each n of them; for tests that look at each byte. */
+static void write_small(struct fixture *f, uint64_t from, uint64_t to, uint64_t each)
+{
+	for (uint64_t n = from; n < to; n++) {
+		uint64_t *payload = sr_ring_reserve(&f->ring, SR_REC_CALL, 8);
+
+		*payload = n;
+		sr_ring_commit(&f->ring, 8);
+		if ((n + 1) % each == 0)
+			stream_write(f->stream, f->writer);
+	}
+	stream_write(f->stream, f->writer);
+}
+
+struct outcome {
+	uint64_t records;
+	int ret; /* of the last next, or of the open */
+	char text[700];
+};
+
+/* Read numbered small records. */
+static struct outcome read_small(const struct fixture *f)
+{
+	struct outcome o = {0};
+	struct sr_trace *t;
+	struct sr_stream *s;
+	struct sr_error err;
+	struct sr_entry e;
+
+	assert_int_equal(sr_trace_open(&t, f->h.trace, &err), 0);
+	o.ret = sr_stream_open(&s, t, 0, 0, &err);
+	if (o.ret) {
+		memcpy(o.text, err.text, sizeof(err.text));
+	} else {
+		while ((o.ret = sr_stream_next(s, &e)) == 1) {
+			assert_int_equal(e.kind, SR_REC_CALL);
+			assert_int_equal(*(const uint64_t *)e.payload, o.records);
+			assert_int_equal(e.sn, ++o.records);
+		}
+		if (sr_stream_warning(s))
+			snprintf(o.text, sizeof(o.text), "%s", sr_stream_warning(s));
+		sr_stream_close(s);
+	}
+	sr_trace_close(t);
+	return o;
+}
+
+static void *load(const char *path, size_t *size)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY);
+	void *data;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	*size = (size_t)st.st_size;
+	data = malloc(*size + 1);
+	assert_int_equal(read(fd, data, *size), *size);
+	close(fd);
+	return data;
+}
+
+static void store(const char *path, const void *data, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC);
+
+	assert_int_equal(write(fd, data, size), size);
+	close(fd);
+}
+
+/* ---- whole traces ---- */
+
+static void check_property(uint64_t seed, int level)
+{
+	struct stream_check found;
+	struct fixture f;
+
+	begin(&f, level, (64u << 10) << (seed % 3));
+	write_pattern(&f, seed, 4000);
+	assert_true(check_stream(f.h.trace, 0, 0, seed, &found));
+	assert_int_equal(found.records, 4000);
+	assert_string_equal(found.warning, "");
+	end(&f);
+}
+
+static void test_any_sequence_is_read_as_written(void **state)
+{
+	for (uint64_t seed = 100; seed < 110; seed++)
+		check_property(seed, seed % 2 ? 1 : 0);
+}
+
+static void seek_to(struct sr_stream *s, const uint64_t *sns, uint64_t records, uint64_t sn,
+		    uint64_t seed)
+{
+	uint64_t n = 0;
+	struct sr_entry e;
+
+	/* The last record that counts and begins at or before sn. */
+	for (uint64_t i = 0; i < records && sns[i] <= sn; i++) {
+		if (pattern_at(seed, i).sns)
+			n = i;
+	}
+	assert_int_equal(sr_stream_seek(s, sn), 0);
+	assert_int_equal(sr_stream_next(s, &e), 1);
+	assert_true(pattern_matches(&e, seed, n, sns[n]));
+	if (n + 1 < records) {
+		assert_int_equal(sr_stream_next(s, &e), 1);
+		assert_true(pattern_matches(&e, seed, n + 1, sns[n + 1]));
+	}
+}
+
+static void test_seek_finds_every_sn(void **state)
+{
+	const uint64_t seed = 42, records = 3000;
+	uint64_t *sns = calloc(records + 1, sizeof(*sns));
+	struct sr_trace *t;
+	struct sr_stream *s;
+	struct sr_error err;
+	struct fixture f;
+
+	begin(&f, 1, 64 << 10);
+	write_pattern(&f, seed, records);
+	sns[0] = 1;
+	for (uint64_t n = 0; n < records; n++)
+		sns[n + 1] = sns[n] + pattern_at(seed, n).sns;
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), 0);
+	assert_int_equal(sr_stream_open(&s, t, 0, 0, &err), 0);
+	for (uint64_t i = 0; i < 800; i++) /* to and fro */
+		seek_to(s, sns, records, 1 + mix(i) % (sns[records] - 1), seed);
+	seek_to(s, sns, records, 1, seed);
+	seek_to(s, sns, records, sns[records] - 1, seed);
+	assert_int_equal(sr_stream_seek(s, sns[records]), -ENOENT);
+	sr_stream_close(s);
+	sr_trace_close(t);
+	free(sns);
+	end(&f);
+}
+
+static void test_stream_is_read_while_it_grows(void **state)
+{
+	struct sr_trace *t;
+	struct sr_stream *s;
+	struct sr_error err;
+	struct sr_entry e;
+	struct fixture f;
+
+	begin(&f, 1, 64 << 10);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), 0);
+	assert_int_equal(sr_stream_open(&s, t, 0, 0, &err), 0);
+	for (uint64_t n = 0; n < 50; n++) {
+		assert_int_equal(sr_stream_next(s, &e), 0);
+		write_small(&f, n, n + 1, 1);
+		assert_int_equal(sr_stream_next(s, &e), 1);
+		assert_int_equal(e.sn, n + 1);
+	}
+	sr_stream_close(s);
+	sr_trace_close(t);
+	end(&f);
+}
+
+/* ---- torn and damaged ---- */
+
+static void test_cut_at_every_byte_is_read_up_to_the_cut(void **state)
+{
+	size_t size, whole = sizeof(struct sr_stream_header);
+	uint64_t records = 0;
+	unsigned char *data;
+	struct fixture f;
+
+	begin(&f, 0, 64 << 10);
+	write_small(&f, 0, 40, 10);
+	data = load(f.path, &size);
+	for (size_t cut = 0; cut <= size; cut++) {
+		struct sr_frame_header h;
+		struct outcome o;
+
+		if (cut > whole) {
+			memcpy(&h, data + whole, sizeof(h) < size - whole ? sizeof(h) : 0);
+			if (cut == whole + sizeof(h) + h.stored_bytes) {
+				whole = cut;
+				records += h.records;
+			}
+		}
+		store(f.path, data, cut);
+		o = read_small(&f);
+		assert_int_equal(o.ret, 0);
+		assert_int_equal(o.records, records);
+		if (cut == whole) {
+			assert_string_equal(o.text, "");
+		} else {
+			assert_non_null(strstr(o.text, "thread-0.srs"));
+			assert_non_null(strstr(o.text, "offset"));
+		}
+	}
+	assert_int_equal(records, 40);
+	free(data);
+	end(&f);
+}
+
+static void test_every_damaged_byte_is_noticed(void **state)
+{
+	unsigned char *data;
+	struct fixture f;
+	size_t size;
+
+	begin(&f, 1, 64 << 10);
+	write_small(&f, 0, 30, 10);
+	data = load(f.path, &size);
+	for (size_t i = 0; i < size; i++) {
+		data[i] ^= (unsigned char)(1 << i % 8);
+		store(f.path, data, size);
+		assert_true(read_small(&f).ret < 0);
+		data[i] ^= (unsigned char)(1 << i % 8);
+	}
+	free(data);
+	end(&f);
+}
+
+static void test_zeros_at_the_end_are_a_torn_tail(void **state)
+{
+	struct fixture f;
+	struct outcome o;
+	struct stat st;
+
+	begin(&f, 1, 64 << 10);
+	write_small(&f, 0, 20, 10);
+	assert_int_equal(stat(f.path, &st), 0);
+	assert_int_equal(truncate(f.path, st.st_size + 5000), 0);
+	o = read_small(&f);
+	assert_int_equal(o.ret, 0);
+	assert_int_equal(o.records, 20);
+	assert_non_null(strstr(o.text, "ends inside of a frame"));
+	end(&f);
+}
+
+static void test_missing_frame_is_noticed(void **state)
+{
+	struct sr_frame_header h;
+	unsigned char *data;
+	struct fixture f;
+	size_t size, from = sizeof(struct sr_stream_header), n;
+
+	begin(&f, 0, 64 << 10);
+	write_small(&f, 0, 30, 10);
+	data = load(f.path, &size);
+	memcpy(&h, data + from, sizeof(h));
+	n = sizeof(h) + h.stored_bytes;
+	memmove(data + from, data + from + n, size - from - n);
+	store(f.path, data, size - n);
+	assert_int_equal(read_small(&f).ret, -EBADMSG);
+	free(data);
+	end(&f);
+}
+
+static void test_unknown_version_is_named(void **state)
+{
+	struct sr_stream_header h;
+	struct sr_trace *t;
+	struct sr_error err;
+	struct fixture f;
+	struct outcome o;
+	char path[256];
+	int fd;
+
+	begin(&f, 1, 64 << 10);
+	fd = open(f.path, O_RDWR);
+	assert_int_equal(pread(fd, &h, sizeof(h), 0), sizeof(h));
+	h.version = 77;
+	sr_stream_header_seal(&h);
+	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
+	close(fd);
+	o = read_small(&f);
+	assert_int_equal(o.ret, -EPROTO);
+	assert_non_null(strstr(o.text, "version 77"));
+	assert_non_null(strstr(o.text, "version 1"));
+	snprintf(path, sizeof(path), "%s/manifest.json", f.h.trace);
+	store(path, "{\"format\": \"sreplay-trace\", \"version\": 9}", 41);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), -EPROTO);
+	assert_non_null(strstr(err.text, "version 9"));
+	store(path, "{\"format\": \"other\", \"version\": 1}", 33);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), -EINVAL);
+	store(path, "{", 1);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), -EBADMSG);
+	assert_int_equal(sr_trace_open(&t, "/nowhere.srec", &err), -ENOENT);
+	end(&f);
+}
+
+/* ---- the next daemon ---- */
+
+/* As if the daemon had been killed when `cut` bytes were written and nothing after `tail` released. */
+static void resume_from(struct fixture *f, const void *data, size_t cut, uint64_t tail)
+{
+	struct outcome o;
+
+	store(f->path, data, cut);
+	stream_free(f->stream);
+	atomic_store(&f->ring.shared->tail, tail);
+	open_stream(f, true);
+	while (stream_waiting(f->stream))
+		stream_write(f->stream, f->writer);
+	o = read_small(f);
+	assert_int_equal(o.ret, 0);
+	assert_int_equal(o.records, 40);
+	assert_string_equal(o.text, "");
+}
+
+static void test_next_daemon_neither_loses_nor_doubles(void **state)
+{
+	unsigned char *data;
+	struct fixture f;
+	size_t size;
+
+	begin(&f, 0, 64 << 10);
+	write_small(&f, 0, 40, 10);
+	data = load(f.path, &size);
+	/* Nothing released: all 40 records are in the ring, some of them in the file too. */
+	for (size_t cut = 0; cut <= size; cut++)
+		resume_from(&f, data, cut, 0);
+	/* Released up to the third frame: a cut there would lose, and cannot happen. */
+	resume_from(&f, data, size - 3, 30 * 16);
+	resume_from(&f, data, size, 40 * 16);
+	free(data);
+	end(&f);
+}
+
+static void test_another_processes_stream_is_not_resumed(void **state)
+{
+	struct sr_stream_header h;
+	char error[400] = "";
+	struct stream *stream;
+	struct fixture f;
+	int fd, memfd;
+
+	begin(&f, 0, 64 << 10);
+	fd = open(f.path, O_RDWR);
+	assert_int_equal(pread(fd, &h, sizeof(h), 0), sizeof(h));
+	h.process[0] ^= 1;
+	sr_stream_header_seal(&h);
+	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
+	close(fd);
+	memfd = dup(f.ring.fd);
+	assert_int_equal(stream_open(&stream,
+				     &(struct stream_origin){f.rank_fd, f.trace_fd, 0, 0, process},
+				     memfd, true, error, sizeof(error)),
+			 -EEXIST);
+	close(memfd);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_any_sequence_is_read_as_written),
+		cmocka_unit_test(test_seek_finds_every_sn),
+		cmocka_unit_test(test_stream_is_read_while_it_grows),
+		cmocka_unit_test(test_cut_at_every_byte_is_read_up_to_the_cut),
+		cmocka_unit_test(test_every_damaged_byte_is_noticed),
+		cmocka_unit_test(test_zeros_at_the_end_are_a_torn_tail),
+		cmocka_unit_test(test_missing_frame_is_noticed),
+		cmocka_unit_test(test_unknown_version_is_named),
+		cmocka_unit_test(test_next_daemon_neither_loses_nor_doubles),
+		cmocka_unit_test(test_another_processes_stream_is_not_resumed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
