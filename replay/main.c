@@ -31,6 +31,8 @@ int main(int argc, char **argv)
 {
 	char name[64];
 
+	/* Whole lines, so that they do not mix with those of the program. */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (argc < 2) {
 		usage(stderr);
 		return SR_EXIT_FAILED;
