@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * overhead.c: what intercepted calls cost.  bench/overhead runs it bare, under
+ * the inert shim and recorded, with the stand-in for libibverbs, whose
+ * operations do next to nothing.
+ *
+ *   overhead [ROUNDS [CALLS [PAUSE_US [CASE...]]]]
+ *
+ * Prints "CASE NANOSECONDS": the median over the rounds of the time of one
+ * iteration.  A round is CALLS iterations of each case; between rounds it sleeps
+ * so that a recording's ring is empty again when the next one begins.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+/* Requests in flight at a time, where there is more than one. */
+#define DEPTH      1024
+#define MAX_ROUNDS 1001
+
+static struct {
+	struct ibv_cq *idle_cq;
+	struct ibv_cq *cq, *send_cq, *recv_cq;
+	struct ibv_qp *qp;   /* not connected: completes at once */
+	struct ibv_qp *self; /* connected to itself */
+	struct ibv_mr *mr;
+	char *buffer; /* DEPTH of 4 KiB */
+} b;
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+/* ------------------------------------------------------------------ set-up */
+
+static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *send_cq, struct ibv_cq *recv_cq,
+			      uint32_t depth)
+{
+	struct ibv_qp_init_attr attr = {
+	    .send_cq = send_cq,
+	    .recv_cq = recv_cq,
+	    .cap = {.max_send_wr = DEPTH,
+		    .max_recv_wr = DEPTH,
+		    .max_send_sge = 1,
+		    .max_recv_sge = 1},
+	    .qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+
+	if (!qp)
+		die("ibv_create_qp");
+	return qp;
+}
+
+static void connect_to_itself(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	int err = ibv_modify_qp(
+	    qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+
+	attr.qp_state = IBV_QPS_RTR;
+	attr.dest_qp_num = qp->qp_num;
+	err |= ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	attr.qp_state = IBV_QPS_RTS;
+	attr.rnr_retry = 7;
+	err |= ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (err)
+		die("ibv_modify_qp");
+}
+
+static void set_up(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
+
+	if (!pd)
+		die("no device: run it with LD_LIBRARY_PATH=BUILD/bench/standin");
+	b.idle_cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	b.cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	b.send_cq = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
+	b.recv_cq = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
+	b.buffer = aligned_alloc(4096, DEPTH * 4096);
+	memset(b.buffer, 2, DEPTH * 4096);
+	b.mr = ibv_reg_mr(pd, b.buffer, DEPTH * 4096, IBV_ACCESS_LOCAL_WRITE);
+	if (!b.idle_cq || !b.cq || !b.send_cq || !b.recv_cq || !b.mr)
+		die("set-up");
+	b.qp = make_qp(pd, b.cq, b.cq, 16);
+	b.self = make_qp(pd, b.send_cq, b.recv_cq, DEPTH);
+	connect_to_itself(b.self);
+}
+
+/* ------------------------------------------------------------------- cases */
+
+/* All that is timed: `n` iterations; nanoseconds. */
+
+static double clock_calls(int n, uint32_t bytes)
+{
+	struct timespec ts;
+	double start = now();
+
+	for (int i = 0; i < n; i++)
+		clock_gettime(CLOCK_MONOTONIC, &ts);
+	return now() - start;
+}
+
+static double idle_polls(int n, uint32_t bytes)
+{
+	struct ibv_wc wc;
+	double start = now();
+
+	for (int i = 0; i < n; i++)
+		if (ibv_poll_cq(b.idle_cq, 1, &wc))
+			die("a completion from nowhere");
+	return now() - start;
+}
+
+static double notifications(int n, uint32_t bytes)
+{
+	double start = now();
+
+	for (int i = 0; i < n; i++)
+		ibv_req_notify_cq(b.idle_cq, 0);
+	return now() - start;
+}
+
+/* A send that completes at once, and the poll that finds it. */
+static double pairs(int n, uint32_t bytes)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)b.buffer, .length = bytes, .lkey = b.mr->lkey};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	struct ibv_wc wc;
+	double start;
+
+	wr.sg_list = &sge;
+	wr.num_sge = bytes > 0;
+	start = now();
+	for (int i = 0; i < n; i++) {
+		wr.wr_id = (uint64_t)i;
+		if (ibv_post_send(b.qp, &wr, &bad) || ibv_poll_cq(b.cq, 1, &wc) != 1)
+			die("post_send and poll_cq");
+	}
+	return now() - start;
+}
+
+static void post_receives(int n, uint32_t bytes)
+{
+	struct ibv_sge sge = {.length = bytes, .lkey = b.mr->lkey};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = bytes > 0}, *bad;
+
+	for (int i = 0; i < n; i++) {
+		wr.wr_id = (uint64_t)i;
+		sge.addr = (uintptr_t)b.buffer + (size_t)i * 4096;
+		if (ibv_post_recv(b.self, &wr, &bad))
+			die("ibv_post_recv");
+	}
+}
+
+static void post_sends(int n, uint32_t bytes)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)b.buffer, .length = bytes, .lkey = b.mr->lkey};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = bytes > 0},
+			   *bad;
+
+	for (int i = 0; i < n; i++) {
+		wr.send_flags = i + 1 == n ? IBV_SEND_SIGNALED : 0;
+		if (ibv_post_send(b.self, &wr, &bad))
+			die("ibv_post_send");
+	}
+}
+
+static void poll(struct ibv_cq *cq, int n)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < n; i++)
+		if (ibv_poll_cq(cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS)
+			die("ibv_poll_cq");
+}
+
+/* Receives and the sends that fill them; timed: 0 the posts of receives, 1 of sends, 2 the polls.
+ */
+static double receive(int n, uint32_t bytes, int timed)
+{
+	double spent[4] = {0};
+
+	for (int left = n; left > 0; left -= DEPTH) {
+		int m = left < DEPTH ? left : DEPTH;
+		double t[4];
+
+		t[0] = now();
+		post_receives(m, bytes);
+		t[1] = now();
+		post_sends(m, bytes);
+		t[2] = now();
+		poll(b.recv_cq, m);
+		t[3] = now();
+		poll(b.send_cq, 1);
+		for (int i = 0; i < 3; i++)
+			spent[i] += t[i + 1] - t[i];
+	}
+	return spent[timed];
+}
+
+static double receive_posts(int n, uint32_t bytes)
+{
+	return receive(n, bytes, 0);
+}
+
+static double receive_polls(int n, uint32_t bytes)
+{
+	return receive(n, bytes, 2);
+}
+
+static const struct {
+	const char *name;
+	double (*run)(int n, uint32_t bytes);
+	uint32_t bytes;
+	int share; /* of CALLS: a recording with payload fills its ring sooner */
+} cases[] = {
+    {"clock_gettime", clock_calls, 0, 1},
+    {"poll_cq idle", idle_polls, 0, 1},
+    {"req_notify_cq", notifications, 0, 1},
+    {"post_send+poll_cq", pairs, 0, 1},
+    {"post_send+poll_cq 64 B", pairs, 64, 1},
+    {"post_send+poll_cq 4 KiB", pairs, 4096, 1},
+    {"post_recv", receive_posts, 64, 1},
+    {"poll_cq received 0 B", receive_polls, 0, 1},
+    {"poll_cq received 64 B", receive_polls, 64, 1},
+    {"poll_cq received 4 KiB", receive_polls, 4096, 16},
+};
+
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+static bool is_chosen(const char *name, int argc, char **argv)
+{
+	for (int i = 4; i < argc; i++)
+		if (!strcmp(argv[i], name))
+			return true;
+	return argc <= 4;
+}
+
+static int ascending(const void *a, const void *c)
+{
+	double x = *(const double *)a, y = *(const double *)c;
+
+	return x < y ? -1 : x > y;
+}
+
+int main(int argc, char **argv)
+{
+	int rounds = argc > 1 ? atoi(argv[1]) : 21, calls = argc > 2 ? atoi(argv[2]) : 8192;
+	useconds_t pause = argc > 3 ? (useconds_t)atoi(argv[3]) : 20000;
+	static double ns[CASES][MAX_ROUNDS];
+
+	if (rounds < 1 || rounds > MAX_ROUNDS || calls < 16) {
+		fprintf(stderr, "usage: overhead [ROUNDS [CALLS [PAUSE_US [CASE...]]]]\n");
+		return 2;
+	}
+	set_up();
+	for (int round = 0; round < rounds; round++) {
+		for (size_t i = 0; i < CASES; i++) {
+			int n = calls / cases[i].share;
+
+			if (!is_chosen(cases[i].name, argc, argv))
+				continue;
+			if (pause)
+				usleep(pause);
+			ns[i][round] = cases[i].run(n, cases[i].bytes) / n;
+		}
+	}
+	for (size_t i = 0; i < CASES; i++) {
+		if (!is_chosen(cases[i].name, argc, argv))
+			continue;
+		qsort(ns[i], (size_t)rounds, sizeof(double), ascending);
+		printf("%s %.2f\n", cases[i].name, ns[i][rounds / 2]);
+	}
+	return 0;
+}
