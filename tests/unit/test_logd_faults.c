@@ -35,8 +35,18 @@ static int set_up(void **state)
 	return 0;
 }
 
+/* Some tests mount a file system of their own in the harness's directory. */
+static void unmount_small(struct harness *h)
+{
+	char dir[100];
+
+	snprintf(dir, sizeof(dir), "%s/small", h->dir);
+	umount2(dir, MNT_DETACH);
+}
+
 static int tear_down(void **state)
 {
+	unmount_small(*state);
 	harness_end(*state);
 	free(*state);
 	return 0;
@@ -112,14 +122,6 @@ static bool mount_small(struct harness *h, const char *options)
 	return mount("none", dir, "tmpfs", 0, options) == 0;
 }
 
-static void unmount_small(struct harness *h)
-{
-	char dir[100];
-
-	snprintf(dir, sizeof(dir), "%s/small", h->dir);
-	umount2(dir, MNT_DETACH);
-}
-
 static void test_full_disk(void **state)
 {
 	struct harness *h = *state;
@@ -134,7 +136,6 @@ static void test_full_disk(void **state)
 	check_goes_on_fast(&c);
 	expect_stopped(h, n, ENOSPC);
 	sr_client_abandon(&c.c);
-	unmount_small(h);
 }
 
 static void test_read_only_file_system(void **state)
@@ -150,7 +151,6 @@ static void test_read_only_file_system(void **state)
 	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), -EROFS);
 	assert_non_null(strstr(error, h->trace));
 	assert_non_null(strstr(error, "Read-only"));
-	unmount_small(h);
 }
 
 static void test_file_size_limit(void **state)
