@@ -9,7 +9,7 @@
 
 static bool sq_is_full(const struct si_qp *qp)
 {
-	return qp->sq_tail + qp->built - qp->sq_head == qp->init.cap.max_send_wr;
+	return qp->sq_tail + qp->built - qp->sq_freed == qp->init.cap.max_send_wr;
 }
 
 static struct si_send *sq_slot(struct si_qp *qp, uint32_t index)
@@ -130,7 +130,7 @@ static int post_recvs(struct si_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_
 {
 	for (; wr; wr = wr->next) {
 		struct si_recv *r;
-		bool full = rq->tail - rq->head == rq->size;
+		bool full = rq->tail - rq->freed == rq->size;
 
 		if (full || wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge) {
 			*bad_wr = wr;

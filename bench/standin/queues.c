@@ -31,18 +31,22 @@ void si_cq_push(struct si_cq *c, const struct si_cqe *cqe)
 		return; /* a full pipe holds thousands of events that nobody took */
 }
 
-/* The completion at the head leaves the queue, and gives slots of its send queue back. */
-static void take(struct si_cq *c, struct ibv_wc *wc)
+static void free_up_to(uint32_t *freed, uint32_t index)
 {
-	struct si_cqe *cqe = &c->ring[c->head++ % c->size];
-	struct si_qp *qp;
+	/* Completions from before a reset say nothing of the slots of today. */
+	if ((int32_t)(index + 1 - *freed) > 0)
+		*freed = index + 1;
+}
 
-	*wc = cqe->wc;
-	if (!cqe->sent)
-		return;
-	qp = si_qp_find(wc->qp_num);
-	if (qp && (int32_t)(cqe->sq_index + 1 - qp->sq_head) > 0)
-		qp->sq_head = cqe->sq_index + 1;
+static void free_slot(const struct si_cqe *cqe)
+{
+	struct si_srq *srq = cqe->srqn ? si_srq_find(cqe->srqn) : NULL;
+	struct si_qp *qp = si_qp_find(cqe->wc.qp_num);
+
+	if (srq)
+		srq->rq.freed++; /* in any order */
+	else if (qp && !cqe->srqn)
+		free_up_to(cqe->sent ? &qp->sq_freed : &qp->rq.freed, cqe->index);
 }
 
 int si_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
@@ -53,8 +57,12 @@ int si_poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 
 	if (si_random_state)
 		si_progress();
-	for (; n < room && c->head != c->tail; n++)
-		take(c, &wc[n]);
+	for (; n < room && c->head != c->tail; n++) {
+		struct si_cqe *cqe = &c->ring[c->head++ % c->size];
+
+		wc[n] = cqe->wc;
+		free_slot(cqe);
+	}
 	si_unlock(locked);
 	return n;
 }
@@ -268,7 +276,7 @@ struct si_srq *si_srq_find(uint32_t number)
 {
 	struct si_srq *s = srqs;
 
-	while (s && s->number != number)
+	while (s && s->rq.srqn != number)
 		s = s->next;
 	return s;
 }
@@ -294,7 +302,7 @@ struct ibv_srq *si_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	pthread_mutex_init(&s->srq.mutex, NULL);
 	pthread_cond_init(&s->srq.cond, NULL);
 	locked = si_lock();
-	s->number = ++number;
+	s->rq.srqn = ++number;
 	s->next = srqs;
 	srqs = s;
 	si_unlock(locked);
@@ -315,7 +323,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 
 int si_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
-	*number = ((struct si_srq *)srq)->number;
+	*number = ((struct si_srq *)srq)->rq.srqn;
 	return 0;
 }
 
@@ -569,8 +577,8 @@ static void take_attributes(struct ibv_qp_attr *own, const struct ibv_qp_attr *g
 
 static void reset(struct si_qp *qp)
 {
-	qp->sq_head = qp->sq_next = qp->sq_tail;
-	qp->rq.head = qp->rq.tail;
+	qp->sq_freed = qp->sq_next = qp->sq_tail;
+	qp->rq.freed = qp->rq.head = qp->rq.tail;
 	qp->connected = false;
 	qp->attr = (struct ibv_qp_attr){0};
 }

@@ -41,9 +41,11 @@ struct si_channel {
 	int write_fd; /* of the pipe whose other end is channel.fd */
 };
 
+/* A slot of a queue is free again when the completion of its request is polled. */
 struct si_cqe {
 	struct ibv_wc wc;
-	uint32_t sq_index; /* of the request, if it was a send */
+	uint32_t index; /* of the request in its queue */
+	uint32_t srqn;  /* a shared queue's number, or 0 */
 	bool sent;
 	bool solicited;
 };
@@ -76,14 +78,16 @@ struct si_recv {
 /* A queue pair's receive queue or a shared one. */
 struct si_rq {
 	struct si_recv *ring;
-	uint32_t size, max_sge, head, tail;
+	uint32_t size, max_sge;
+	/* Slots up to freed are free again, up to head received into, up to tail posted. */
+	uint32_t freed, head, tail;
+	uint32_t srqn; /* 0: a queue pair's */
 };
 
 struct si_srq {
 	struct ibv_srq srq;
 	struct si_rq rq;
 	uint32_t limit;
-	uint32_t number;
 	struct si_cq *cq; /* XRC */
 	int users;
 	struct si_srq *next;
@@ -113,9 +117,9 @@ struct si_qp {
 	bool connected;
 	struct ibv_qp_init_attr_ex init;
 	struct ibv_qp_attr attr;
-	/* Slots up to head are free again, up to next executed, up to tail posted. */
+	/* Slots up to freed are free again, up to next executed, up to tail posted. */
 	struct si_send *sq;
-	uint32_t sq_head, sq_next, sq_tail;
+	uint32_t sq_freed, sq_next, sq_tail;
 	/* Between wr_start and wr_complete: slots after sq_tail, and the first error. */
 	uint32_t built;
 	int build_error;

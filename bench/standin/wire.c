@@ -32,21 +32,16 @@ static enum ibv_wc_opcode completed(enum ibv_wr_opcode opcode)
 static void push_sent(struct si_qp *qp, uint32_t index, const struct si_send *s, int status,
 		      uint32_t length)
 {
-	struct si_cqe cqe = {
-	    .wc =
-		{
-		    .wr_id = s->wr_id,
-		    .status = (enum ibv_wc_status)status,
-		    .opcode = completed(s->opcode),
-		    .byte_len = length,
-		    .qp_num = qp->qp.qp_num,
-		},
-	    .sq_index = index,
-	    .sent = true,
-	};
+	struct si_cqe cqe = {.index = index, .sent = true};
 
-	if (s->flags & IBV_SEND_SIGNALED || qp->init.sq_sig_all || status != IBV_WC_SUCCESS)
-		si_cq_push((struct si_cq *)qp->qp.send_cq, &cqe);
+	if (!(s->flags & IBV_SEND_SIGNALED) && !qp->init.sq_sig_all && status == IBV_WC_SUCCESS)
+		return;
+	cqe.wc.wr_id = s->wr_id;
+	cqe.wc.status = (enum ibv_wc_status)status;
+	cqe.wc.opcode = completed(s->opcode);
+	cqe.wc.byte_len = length;
+	cqe.wc.qp_num = qp->qp.qp_num;
+	si_cq_push((struct si_cq *)qp->qp.send_cq, &cqe);
 }
 
 void si_complete_unsent(struct si_qp *qp, const struct si_send *s, enum ibv_wc_status status)
@@ -54,20 +49,20 @@ void si_complete_unsent(struct si_qp *qp, const struct si_send *s, enum ibv_wc_s
 	push_sent(qp, qp->sq_next++, s, status, 0);
 }
 
-static void push_received(struct si_cq *cq, const struct si_qp *qp, const struct si_recv *r,
-			  int status)
-{
-	struct si_cqe cqe = {
-	    .wc =
-		{
-		    .wr_id = r->wr_id,
-		    .status = (enum ibv_wc_status)status,
-		    .opcode = IBV_WC_RECV,
-		    .qp_num = qp->qp.qp_num,
-		},
-	};
+struct target {
+	struct si_rq *rq;
+	struct si_cq *cq;
+};
 
-	si_cq_push(cq, &cqe);
+/* Takes the request at the head of a receive queue; its completion, to be filled in. */
+static struct si_cqe take_receive(struct si_rq *rq, const struct si_qp *qp)
+{
+	struct si_cqe cqe = {.index = rq->head++, .srqn = rq->srqn};
+
+	cqe.wc.wr_id = rq->ring[cqe.index % rq->size].wr_id;
+	cqe.wc.opcode = IBV_WC_RECV;
+	cqe.wc.qp_num = qp->qp.qp_num;
+	return cqe;
 }
 
 static struct si_send *sq_slot(struct si_qp *qp, uint32_t index)
@@ -80,9 +75,12 @@ void si_qp_fail(struct si_qp *qp)
 	qp->qp.state = IBV_QPS_ERR;
 	while (qp->sq_next != qp->sq_tail)
 		si_complete_unsent(qp, sq_slot(qp, qp->sq_next), IBV_WC_WR_FLUSH_ERR);
-	for (; qp->rq.head != qp->rq.tail; qp->rq.head++)
-		push_received((struct si_cq *)qp->qp.recv_cq, qp,
-			      &qp->rq.ring[qp->rq.head % qp->rq.size], IBV_WC_WR_FLUSH_ERR);
+	while (qp->rq.head != qp->rq.tail) {
+		struct si_cqe cqe = take_receive(&qp->rq, qp);
+
+		cqe.wc.status = IBV_WC_WR_FLUSH_ERR;
+		si_cq_push((struct si_cq *)qp->qp.recv_cq, &cqe);
+	}
 }
 
 /* ------------------------------------------------------------------- data */
@@ -180,11 +178,6 @@ static int refuse(const struct si_qp *qp, struct si_qp *peer, int status)
 	return status;
 }
 
-struct target {
-	struct si_rq *rq;
-	struct si_cq *cq;
-};
-
 static bool find_target(struct target *t, const struct si_send *s, struct si_qp *peer)
 {
 	struct si_srq *srq = (struct si_srq *)peer->qp.srq;
@@ -248,29 +241,23 @@ static int scatter(const struct si_recv *r, struct buffers *from, uint64_t lengt
 static int deliver(struct si_qp *qp, const struct si_send *s, struct si_qp *peer, struct target *t,
 		   struct buffers *from, uint64_t length)
 {
-	struct si_recv *r = &t->rq->ring[t->rq->head++ % t->rq->size];
+	struct si_cqe cqe = take_receive(t->rq, peer);
 	uint64_t header = qp->qp.qp_type == IBV_QPT_UD ? GRH_BYTES : 0;
-	int status = from ? scatter(r, from, length, header) : IBV_WC_SUCCESS;
-	struct si_cqe cqe = {
-	    .wc =
-		{
-		    .wr_id = r->wr_id,
-		    .opcode = IBV_WC_RECV,
-		    .byte_len = (uint32_t)(length + header),
-		    .qp_num = peer->qp.qp_num,
-		},
-	    .solicited = s->flags & IBV_SEND_SOLICITED,
-	};
+	int status = IBV_WC_SUCCESS;
 
-	if (status != IBV_WC_SUCCESS) {
-		push_received(t->cq, peer, r, status);
-		return refuse(qp, peer,
-			      status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR
-							   : IBV_WC_REM_OP_ERR);
+	if (from)
+		status = scatter(&t->rq->ring[cqe.index % t->rq->size], from, length, header);
+	cqe.wc.status = (enum ibv_wc_status)status;
+	cqe.solicited = s->flags & IBV_SEND_SOLICITED;
+	if (status == IBV_WC_SUCCESS) {
+		cqe.wc.byte_len = (uint32_t)(length + header);
+		fill_received(&cqe.wc, s, qp);
 	}
-	fill_received(&cqe.wc, s, qp);
 	si_cq_push(t->cq, &cqe);
-	return IBV_WC_SUCCESS;
+	if (status == IBV_WC_SUCCESS)
+		return status;
+	return refuse(qp, peer,
+		      status == IBV_WC_LOC_LEN_ERR ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
 }
 
 static int execute_send(struct si_qp *qp, const struct si_send *s, struct si_qp *peer)

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The data path recorded and replayed natively, on the stand-in for libibverbs: no RDMA needed.
+
+    loopback.py [SEEDS [EPOCHS]]
+
+For each seed tests/apps/loopback runs bare and recorded, and is replayed.  A
+second time the stand-in executes requests in an order of chance, another one in
+each run: only the recording and its replay can be equal then.  A failure is
+reduced: to as few features of the program and as few epochs as still show it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from harness import BUILD, SREPLAY, Tap, replay
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "loopback")
+STANDIN = os.path.join(os.path.realpath(BUILD), "bench", "standin")
+FEATURES = "lmufisxerb"
+RUN_SECONDS = 60
+
+
+class Case:
+    def __init__(self, directory, seed, epochs, features=FEATURES, standin_seed=None):
+        self.directory, self.seed, self.epochs = directory, seed, epochs
+        self.features, self.standin_seed = features, standin_seed
+
+    def __str__(self):
+        by_chance = "STANDIN_SEED=%s " % self.standin_seed if self.standin_seed else ""
+        return by_chance + " ".join(self.command()[:1] + [str(w) for w in self.command()[1:]])
+
+    def command(self):
+        # an empty list of features would be all of them
+        return [PROGRAM, str(self.seed), str(self.epochs), self.features or "-"]
+
+    def run(self, prefix=()):
+        env = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+        env.pop("STANDIN_SEED", None)
+        if self.standin_seed:
+            env["STANDIN_SEED"] = self.standin_seed
+        try:
+            return subprocess.run(list(prefix) + self.command(), env=env, capture_output=True, timeout=RUN_SECONDS)
+        except subprocess.TimeoutExpired as e:
+            return subprocess.CompletedProcess(e.cmd, "hang", e.stdout or b"", e.stderr or b"")
+
+    def difference(self):
+        """'' if all is as it must be, else what is not."""
+        trace = os.path.join(self.directory, "loopback.srec")
+        shutil.rmtree(trace, ignore_errors=True)
+        bare = self.run()
+        recorded = self.run([SREPLAY, "record", "-o", trace, "--"])
+        if recorded.returncode != bare.returncode:
+            return "recorded exit status %s, not %s\n%s" % (recorded.returncode, bare.returncode,
+                                                            recorded.stderr.decode(errors="replace"))
+        if not self.standin_seed and recorded.stdout != bare.stdout:
+            return "recorded output\n" + first_difference(recorded.stdout, bare.stdout)
+        status, out, err = replay(trace, 0)
+        if status != recorded.returncode:
+            return "replayed exit status %s, not %s\n%s" % (status, recorded.returncode, err)
+        if out != recorded.stdout:
+            return "replayed output\n" + first_difference(out, recorded.stdout)
+        return ""
+
+    def reduced(self):
+        """The same with fewer features and epochs, as long as something differs."""
+        case = self
+        for letter in FEATURES:
+            fewer = case.with_(features=case.features.replace(letter, ""))
+            if fewer.difference():
+                case = fewer
+        for epochs in range(1, case.epochs):
+            if case.with_(epochs=epochs).difference():
+                return case.with_(epochs=epochs)
+        return case
+
+    def with_(self, **changes):
+        arguments = dict(seed=self.seed, epochs=self.epochs, features=self.features, standin_seed=self.standin_seed)
+        arguments.update(changes)
+        return Case(self.directory, **arguments)
+
+
+def first_difference(got, expected):
+    got, expected = got.decode(errors="replace").splitlines(), expected.decode(errors="replace").splitlines()
+    for n, (g, e) in enumerate(zip(got, expected)):
+        if g != e:
+            return "line %d\n  before:   %s\n  got:      %s\n  expected: %s" % (n + 1, expected[n - 1] if n else "", g, e)
+    return "%d lines instead of %d" % (len(got), len(expected))
+
+
+def main():
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+    epochs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for standin_seed in (None, "time"):
+            for seed in range(1, seeds + 1):
+                case = Case(directory, seed, epochs, standin_seed=standin_seed)
+                detail = case.difference()
+                if detail:
+                    small = case.reduced()
+                    detail = "%s\nreduced to: %s\n%s" % (detail, small, small.difference())
+                tap.ok(not detail, "seed %d, requests executed %s: bare, recorded and replayed alike" % (
+                    seed, "by chance" if standin_seed else "at once"), detail)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
