@@ -90,24 +90,50 @@ static void answer_when_reached(struct worker *w, struct stream *s)
 	}
 }
 
-/* True: there is more to do at once. */
-static bool serve(struct worker *w, struct stream *s, int64_t now)
+static bool wants_more(struct worker *w, struct stream *s)
 {
-	bool due = is_due(w, s, stream_waiting(s), now);
+	size_t waiting = stream_waiting(s);
 
-	if (due) {
-		stream_write(s, w->writer);
-		s->due_ms = 0;
-	}
-	answer_when_reached(w, s);
-	return due && (stream_waiting(s) >= watermark(s) || stream_is_asked(s) ||
-		       (atomic_load(&w->drain->stopping) && stream_waiting(s)));
+	return waiting >= watermark(s) || stream_is_asked(s) ||
+	       (atomic_load(&w->drain->stopping) && waiting);
 }
 
+/* Streams whose next frame is ready to be written. */
+struct batch {
+	struct frame_job jobs[FRAME_JOBS];
+	struct stream *streams[FRAME_JOBS];
+	unsigned int n;
+	bool more; /* some have more to write at once */
+};
+
+static void write_batch(struct worker *w, struct batch *b)
+{
+	frame_write(w->writer, b->jobs, b->n);
+	for (unsigned int i = 0; i < b->n; i++) {
+		stream_complete(b->streams[i], w->writer, &b->jobs[i]);
+		answer_when_reached(w, b->streams[i]);
+		b->more |= wants_more(w, b->streams[i]);
+	}
+	b->n = 0;
+}
+
+static void serve(struct worker *w, struct stream *s, struct batch *b, int64_t now)
+{
+	if (is_due(w, s, stream_waiting(s), now)) {
+		s->due_ms = 0;
+		if (stream_prepare(s, w->writer, &b->jobs[b->n]))
+			b->streams[b->n++] = s;
+	}
+	answer_when_reached(w, s);
+	if (b->n == FRAME_JOBS)
+		write_batch(w, b);
+}
+
+/* True: there is more to do at once. */
 static bool serve_all(struct worker *w)
 {
 	int64_t now = sr_sys_now_ms();
-	bool more = false;
+	struct batch b = {0};
 
 	for (struct stream **at = &w->streams; *at;) {
 		struct stream *s = *at;
@@ -118,10 +144,12 @@ static bool serve_all(struct worker *w)
 			tell_main(w->drain);
 			continue; /* it is main's again */
 		}
-		more |= serve(w, s, now);
+		serve(w, s, &b, now);
 		at = &s->next;
 	}
-	return more;
+	if (b.n)
+		write_batch(w, &b);
+	return b.more;
 }
 
 static void take_added(struct worker *w)
@@ -208,7 +236,7 @@ static void *work(void *argument)
 
 /* ---- from the main thread ---- */
 
-static int start_worker(struct worker *w, struct drain *d, int level)
+static int start_worker(struct worker *w, struct drain *d, const struct drain_options *o)
 {
 	void *page;
 	int err;
@@ -223,7 +251,7 @@ static int start_worker(struct worker *w, struct drain *d, int level)
 	if (page == MAP_FAILED)
 		return -errno;
 	w->doorbell = page;
-	w->writer = frame_writer_new(level);
+	w->writer = frame_writer_new(o->level, o->plain);
 	if (!w->writer)
 		return -ENOMEM;
 	err = pthread_create(&w->thread, NULL, work, w);
@@ -231,16 +259,16 @@ static int start_worker(struct worker *w, struct drain *d, int level)
 	return -err;
 }
 
-int drain_start(struct drain **drain, int threads, int level, int event_fd)
+int drain_start(struct drain **drain, const struct drain_options *o, int event_fd)
 {
-	struct drain *d = calloc(1, sizeof(*d) + (size_t)threads * sizeof(d->workers[0]));
+	struct drain *d = calloc(1, sizeof(*d) + (size_t)o->threads * sizeof(d->workers[0]));
 	int err = 0;
 
 	if (!d)
 		return -ENOMEM;
 	d->event_fd = event_fd;
-	for (d->n = 0; d->n < threads && !err; d->n++)
-		err = start_worker(&d->workers[d->n], d, level);
+	for (d->n = 0; d->n < o->threads && !err; d->n++)
+		err = start_worker(&d->workers[d->n], d, o);
 	if (err) {
 		drain_stop(d);
 		return err;

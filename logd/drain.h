@@ -17,8 +17,14 @@
 
 struct drain;
 
+struct drain_options {
+	int threads;
+	int level;  /* zstd's; 0 = none */
+	bool plain; /* no io_uring */
+};
+
 /* event_fd is written to when a stream has reached what was asked of it. -errno. */
-int drain_start(struct drain **d, int threads, int level, int event_fd);
+int drain_start(struct drain **d, const struct drain_options *o, int event_fd);
 
 /* Write what is in the rings, end nothing, stop the threads, free all. */
 void drain_stop(struct drain *d);

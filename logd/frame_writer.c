@@ -1,26 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "frame_writer.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #include <zstd.h>
 
+#include "batch_writer.h"
+#include "ring.h"
+
+/* What the largest frame can need: one record, or as many as make FRAME_TARGET. */
+#define FRAME_MAX_WRITTEN (SR_RING_MAX_PIECE + sizeof(struct sr_record))
+
 struct frame_writer {
 	ZSTD_CCtx *compressor; /* NULL: raw */
-	void *compressed;
+	unsigned char *compressed; /* room for each job */
 	size_t room;
+	struct batch_writer *batch; /* NULL: plain */
 };
 
-struct frame_writer *frame_writer_new(int level)
+struct frame_writer *frame_writer_new(int level, bool plain)
 {
 	struct frame_writer *w = calloc(1, sizeof(*w));
 
-	if (!w || !level)
+	if (!w)
+		return NULL;
+	w->batch = plain ? NULL : batch_writer_new(FRAME_JOBS);
+	if (!level)
 		return w;
-	w->room = ZSTD_compressBound(SR_FRAME_MAX_RAW);
-	w->compressed = malloc(w->room);
+	w->room = ZSTD_compressBound(FRAME_MAX_WRITTEN);
+	w->compressed = malloc(FRAME_JOBS * w->room);
 	w->compressor = ZSTD_createCCtx();
 	if (!w->compressed || !w->compressor) {
 		frame_writer_free(w);
@@ -34,66 +42,57 @@ void frame_writer_free(struct frame_writer *w)
 {
 	if (!w)
 		return;
+	batch_writer_free(w->batch);
 	ZSTD_freeCCtx(w->compressor);
 	free(w->compressed);
 	free(w);
 }
 
 /* What is stored of the records: compressed if that makes it smaller. */
-static const void *encode(struct frame_writer *w, struct sr_frame_header *h, const void *records)
+static const void *encode(struct frame_writer *w, struct frame_job *job, unsigned char *room)
 {
+	struct sr_frame_header *h = &job->h;
 	size_t n;
 
 	h->codec = SR_CODEC_RAW;
 	h->stored_bytes = h->raw_bytes;
 	if (!w->compressor)
-		return records;
-	n = ZSTD_compress2(w->compressor, w->compressed, w->room, records, h->raw_bytes);
+		return job->records;
+	n = ZSTD_compress2(w->compressor, room, w->room, job->records, h->raw_bytes);
 	if (ZSTD_isError(n) || n >= h->raw_bytes)
-		return records;
+		return job->records;
 	h->codec = SR_CODEC_ZSTD;
 	h->stored_bytes = (uint32_t)n;
-	return w->compressed;
+	return room;
 }
 
-/* 0 or -errno. */
-static int write_at(int fd, struct iovec *iov, int n, uint64_t offset)
+static void seal(struct frame_writer *w, struct frame_job *job, struct batch_write *write,
+		 unsigned char *room)
 {
-	while (n) {
-		ssize_t done = pwritev(fd, iov, n, (off_t)offset);
+	const void *stored = encode(w, job, room);
 
-		if (done < 0 && errno == EINTR)
+	job->h.magic = SR_FRAME_MAGIC;
+	sr_frame_seal(&job->h, stored);
+	*write = (struct batch_write){
+		.fd = job->fd,
+		.offset = job->offset,
+		.iov = {{&job->h, sizeof(job->h)}, {(void *)stored, job->h.stored_bytes}},
+	};
+}
+
+void frame_write(struct frame_writer *w, struct frame_job *jobs, unsigned int n)
+{
+	struct batch_write writes[FRAME_JOBS];
+
+	for (unsigned int i = 0; i < n; i++)
+		seal(w, &jobs[i], &writes[i], w->compressed + i * w->room);
+	batch_write(w->batch, writes, n);
+	for (unsigned int i = 0; i < n; i++) {
+		jobs[i].result = writes[i].error;
+		if (!writes[i].error)
+			jobs[i].result = (int64_t)(sizeof(jobs[i].h) + jobs[i].h.stored_bytes);
+		/* No torn frame in front of a mark; where even this fails, readers cut it. */
+		else if (ftruncate(jobs[i].fd, (off_t)jobs[i].offset))
 			continue;
-		if (done <= 0)
-			return done ? -errno : -EIO;
-		offset += (uint64_t)done;
-		while (n && (size_t)done >= iov->iov_len) {
-			done -= (ssize_t)iov->iov_len;
-			iov++;
-			n--;
-		}
-		if (n) {
-			iov->iov_base = (char *)iov->iov_base + done;
-			iov->iov_len -= (size_t)done;
-		}
 	}
-	return 0;
-}
-
-int64_t frame_write(struct frame_writer *w, int fd, uint64_t offset, struct sr_frame_header *h,
-		    const void *records)
-{
-	const void *stored = encode(w, h, records);
-	struct iovec iov[] = {{h, sizeof(*h)}, {(void *)stored, h->stored_bytes}};
-	int err;
-
-	h->magic = SR_FRAME_MAGIC;
-	sr_frame_seal(h, stored);
-	err = write_at(fd, iov, 2, offset);
-	if (!err)
-		return (int64_t)(sizeof(*h) + h->stored_bytes);
-	/* No torn frame in front of a mark; where even this fails, readers cut it. */
-	if (ftruncate(fd, (off_t)offset))
-		return err;
-	return err;
 }

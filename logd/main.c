@@ -36,7 +36,7 @@ struct options {
 	char socket[PATH_MAX];
 	char log[PATH_MAX];
 	const char *wait_dir;
-	int level;
+	struct drain_options drain;
 	int idle_exit; /* seconds; 0: never */
 	int timeout;   /* seconds, of --wait */
 	bool daemonize, status;
@@ -44,7 +44,7 @@ struct options {
 
 static const char usage_text[] =
 	"usage: sreplay-logd [--daemonize] [--socket PATH] [--level N] [--idle-exit SECONDS]\n"
-	"                    [--log FILE]\n"
+	"                    [--log FILE] [--plain-io]\n"
 	"       sreplay-logd --status [--socket PATH]\n"
 	"       sreplay-logd --wait DIR.srec [--timeout SECONDS] [--socket PATH]\n";
 
@@ -69,7 +69,7 @@ static const struct option long_options[] = {
 	{"level", required_argument, NULL, 'l'},   {"idle-exit", required_argument, NULL, 'i'},
 	{"log", required_argument, NULL, 'o'},	   {"status", no_argument, NULL, 'S'},
 	{"wait", required_argument, NULL, 'w'},	   {"timeout", required_argument, NULL, 't'},
-	{"version", no_argument, NULL, 'V'},	   {"help", no_argument, NULL, 'h'},
+	{"plain-io", no_argument, NULL, 'p'},	   {"version", no_argument, NULL, 'V'},	   {"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -83,7 +83,7 @@ static void take_option(struct options *o, int c)
 		snprintf(o->socket, sizeof(o->socket), "%s", optarg);
 		break;
 	case 'l':
-		o->level = number_option("level", optarg, 0, LEVEL_MAX);
+		o->drain.level = number_option("level", optarg, 0, LEVEL_MAX);
 		break;
 	case 'i':
 		o->idle_exit = number_option("idle-exit", optarg, 1, INT_MAX / 1000);
@@ -99,6 +99,9 @@ static void take_option(struct options *o, int c)
 		break;
 	case 't':
 		o->timeout = number_option("timeout", optarg, 0, INT_MAX / 1000);
+		break;
+	case 'p':
+		o->drain.plain = true;
 		break;
 	case 'V':
 		puts("sreplay-logd " SREPLAY_VERSION);
@@ -116,7 +119,7 @@ static void parse_options(struct options *o, int argc, char **argv)
 {
 	int c;
 
-	*o = (struct options){.level = LEVEL_DEFAULT, .timeout = INT_MAX / 1000};
+	*o = (struct options){.drain = {.threads = DRAIN_THREADS, .level = LEVEL_DEFAULT}, .timeout = INT_MAX / 1000};
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
 		take_option(o, c);
 	if (optind < argc) {
@@ -305,7 +308,7 @@ static int start(struct server *s, const struct options *o, char *error, size_t 
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->event = (struct source){take_event, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	s->signals = (struct source){take_signal, open_signals()};
-	err = drain_start(&s->drain, DRAIN_THREADS, o->level, s->event.fd);
+	err = drain_start(&s->drain, &o->drain, s->event.fd);
 	if (err || server_watch(s, &s->listener) || server_watch(s, &s->event) ||
 	    server_watch(s, &s->signals)) {
 		snprintf(error, size, "cannot start: %s", strerror(err ? -err : errno));

@@ -16,6 +16,8 @@
 
 /* A frame is cut here: large enough to compress well, small enough for a cache. */
 #define FRAME_TARGET (512u << 10)
+/* ... unless a single record is larger; none is larger than this. */
+#define FRAME_MOST (SR_RING_MAX_PIECE + sizeof(struct sr_record))
 
 /* ---- opening ---- */
 
@@ -153,8 +155,7 @@ static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark rea
 	struct sr_record *record = (struct sr_record *)data;
 	struct sr_mark_payload *mark = (struct sr_mark_payload *)(record + 1);
 	size_t length = strlen(text), most = sizeof(data) - sizeof(*record) - sizeof(*mark);
-	struct sr_frame_header h = {0};
-	int64_t n;
+	struct frame_job job = {.fd = s->fd, .offset = s->offset, .records = data};
 
 	if (length > most)
 		length = most;
@@ -164,15 +165,15 @@ static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark rea
 	mark->argument = argument;
 	mark->skipped_sns = skipped;
 	memcpy(mark->text, text, length);
-	h.raw_bytes = sr_record_padded(record->size);
-	h.first_sn = s->next_sn;
-	h.sns = skipped;
-	h.ring_begin = s->written;
-	h.records = 1;
-	n = frame_write(w, s->fd, s->offset, &h, data);
-	if (n < 0)
-		return (int)n;
-	s->offset += (uint64_t)n;
+	job.h.raw_bytes = sr_record_padded(record->size);
+	job.h.first_sn = s->next_sn;
+	job.h.sns = skipped;
+	job.h.ring_begin = s->written;
+	job.h.records = 1;
+	frame_write(w, &job, 1);
+	if (job.result < 0)
+		return (int)job.result;
+	s->offset += (uint64_t)job.result;
 	s->next_sn += skipped;
 	s->open = false;
 	s->records++;
@@ -201,50 +202,67 @@ static bool is_removed(const struct stream *s)
 	return fstat(s->fd, &st) || st.st_nlink == 0;
 }
 
-static void account(struct stream *s, const struct sr_frame_header *h, const struct sr_count *c,
-		    int64_t stored)
+bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *job)
 {
-	s->offset += (uint64_t)stored;
-	s->next_sn += h->sns;
-	s->open = c->open;
-	s->exit = c->exit;
-	atomic_fetch_add_explicit(&s->records, h->records, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->stored_bytes, (uint64_t)stored, memory_order_relaxed);
+	struct sr_count count;
+	const void *records;
+	size_t waiting = sr_ring_peek(&s->ring, &records);
+
+	if (s->stopped || !waiting)
+		return false;
+	if (sr_count_records(&count, records, waiting, FRAME_TARGET, s->open) ||
+	    count.bytes > FRAME_MOST) {
+		stop(s, w, -EINVAL,
+		     "what is in the ring are no records: the program wrote over it");
+		return false;
+	}
+	if (is_removed(s)) {
+		stop(s, w, -ENOENT, "its file was removed");
+		return false;
+	}
+	s->exit_next = count.exit;
+	*job = (struct frame_job){
+		.fd = s->fd,
+		.offset = s->offset,
+		.records = records,
+		.h = {
+			.flags = count.open ? SR_FRAME_OPEN : 0,
+			.raw_bytes = (uint32_t)count.bytes,
+			.first_sn = s->next_sn,
+			.sns = count.sns,
+			.ring_begin = sr_ring_position(&s->ring),
+			.ring_bytes = (uint32_t)count.bytes,
+			.records = count.records,
+		},
+	};
+	return true;
+}
+
+void stream_complete(struct stream *s, struct frame_writer *w, const struct frame_job *job)
+{
+	if (job->result < 0) {
+		stop(s, w, (int)job->result, strerror((int)-job->result));
+		return;
+	}
+	s->offset += (uint64_t)job->result;
+	s->next_sn += job->h.sns;
+	s->open = job->h.flags & SR_FRAME_OPEN;
+	s->exit = s->exit_next;
+	atomic_fetch_add_explicit(&s->records, job->h.records, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->stored_bytes, (uint64_t)job->result, memory_order_relaxed);
 	/* The tail moves only now that the file has it. */
-	sr_ring_release(&s->ring, h->ring_bytes);
+	sr_ring_release(&s->ring, job->h.ring_bytes);
 	atomic_store(&s->written, sr_ring_position(&s->ring));
 }
 
 void stream_write(struct stream *s, struct frame_writer *w)
 {
-	struct sr_frame_header h = {0};
-	struct sr_count count;
-	const void *records;
-	size_t waiting = sr_ring_peek(&s->ring, &records);
-	int64_t n;
+	struct frame_job job;
 
-	if (s->stopped || !waiting)
+	if (!stream_prepare(s, w, &job))
 		return;
-	if (sr_count_records(&count, records, waiting, FRAME_TARGET, s->open)) {
-		stop(s, w, -EINVAL,
-		     "what is in the ring are no records: the program wrote over it");
-		return;
-	}
-	if (is_removed(s)) {
-		stop(s, w, -ENOENT, "its file was removed");
-		return;
-	}
-	h.raw_bytes = h.ring_bytes = (uint32_t)count.bytes;
-	h.records = count.records;
-	h.first_sn = s->next_sn;
-	h.sns = count.sns;
-	h.ring_begin = sr_ring_position(&s->ring);
-	h.flags = count.open ? SR_FRAME_OPEN : 0;
-	n = frame_write(w, s->fd, s->offset, &h, records);
-	if (n < 0)
-		stop(s, w, (int)n, strerror((int)-n));
-	else
-		account(s, &h, &count, n);
+	frame_write(w, &job, 1);
+	stream_complete(s, w, &job);
 }
 
 /* What the end of the stream has to say besides its records. */

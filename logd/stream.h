@@ -18,6 +18,7 @@
 
 #include "ring.h"
 
+struct frame_job;
 struct frame_writer;
 
 struct stream {
@@ -33,6 +34,7 @@ struct stream {
 	uint64_t next_sn;
 	bool open; /* the last record goes on in the next frame */
 	bool exit; /* the last record is SR_REC_EXIT */
+	bool exit_next; /* ... once the frame that is being written is */
 	int64_t due_ms; /* when what is in the ring is written even if it is little; 0: it is empty */
 
 	_Atomic uint64_t written;  /* ring position up to which the file has it */
@@ -70,9 +72,16 @@ uint64_t stream_committed(const struct stream *s);
 bool stream_is_asked(const struct stream *s);
 
 /*
- * Write one frame of what waits.  On an error the recording of the stream ends,
- * with a mark if that can still be written, and the ring is stopped.
+ * Write one frame of what waits, in two steps so that the frames of several
+ * streams can be written at once: prepare, frame_write, complete.  prepare
+ * returns false if there is nothing to write.  On an error the recording of the
+ * stream ends, with a mark if that can still be written, and the ring is
+ * stopped.
  */
+bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *job);
+void stream_complete(struct stream *s, struct frame_writer *w, const struct frame_job *job);
+
+/* The same at once. */
 void stream_write(struct stream *s, struct frame_writer *w);
 
 /* No more will come: the last mark if one is due, then `ended`. */

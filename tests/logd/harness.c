@@ -60,6 +60,8 @@ static _Noreturn void become_daemon(const struct harness *h, const char *const *
 		argv[0] = "sreplay-logd";
 	while (options && *options)
 		argv[n++] = *options++;
+	if (getenv("SREPLAY_TEST_PLAIN_IO"))
+		argv[n++] = "--plain-io";
 	/* A test that dies takes its daemon along. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execvp(argv[0], (char *const *)argv);

@@ -55,7 +55,7 @@ static void begin(struct fixture *f, int level, size_t ring_bytes)
 	assert_int_equal(trace_dir_claim(&claim, &f->trace_fd, &f->rank_fd, error, sizeof(error)),
 			 0);
 	json_decref(claim.description);
-	f->writer = frame_writer_new(level);
+	f->writer = frame_writer_new(level, false);
 	assert_int_equal(sr_ring_create(&f->ring, ring_bytes), 0);
 	open_stream(f, false);
 	snprintf(f->path, sizeof(f->path), "%s/rank-0/thread-0.srs", f->h.trace);
