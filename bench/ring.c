@@ -30,12 +30,9 @@ struct measure {
 };
 
 static const struct measure measures[] = {
-	{"8 B, keeping up", 8, 50000, 4000000},
-	{"64 B, keeping up", 64, 20000, 2000000},
-	{"4 KiB, bursts", 4096, 200, 100000},
-	{"8 B, sustained", 8, 0, 50000000},
-	{"64 B, sustained", 64, 0, 20000000},
-	{"4 KiB, sustained", 4096, 0, 500000},
+    {"8 B, keeping up", 8, 50000, 4000000}, {"64 B, keeping up", 64, 20000, 2000000},
+    {"4 KiB, bursts", 4096, 200, 100000},   {"8 B, sustained", 8, 0, 50000000},
+    {"64 B, sustained", 64, 0, 20000000},   {"4 KiB, sustained", 4096, 0, 500000},
 };
 
 static unsigned char source[4096];
@@ -49,7 +46,7 @@ static double now_ns(void)
 }
 
 static inline __attribute__((always_inline)) void produce(struct sr_ring *ring, uint32_t payload,
-							   uint64_t n)
+							  uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++) {
 		void *to = sr_ring_reserve(ring, SR_REC_CALL, payload);
@@ -99,8 +96,8 @@ static double run_sustained(struct sr_client *c, struct sr_ring *ring, const str
 
 static void connect_to(struct sr_client *c, const char *socket, const char *dir)
 {
-	struct sr_hello hello = {.version = SR_TRACE_VERSION, .trace_dir = dir, .schema = "{}",
-				 .schema_size = 2};
+	struct sr_hello hello = {
+	    .version = SR_TRACE_VERSION, .trace_dir = dir, .schema = "{}", .schema_size = 2};
 	char error[400];
 
 	if (sr_client_connect(c, socket, &hello, error, sizeof(error))) {

@@ -16,7 +16,7 @@ struct batch_write {
 	int fd;
 	uint64_t offset;
 	struct iovec iov[2]; /* used up */
-	int error;	     /* afterwards: 0, or -errno: some of it may have been written */
+	int error;           /* afterwards: 0, or -errno: some of it may have been written */
 };
 
 /* NULL: no io_uring here; batch_write takes NULL too. */

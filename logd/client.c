@@ -10,11 +10,11 @@
 #include "rawsys.h"
 #include "talk.h"
 
-#define PAGE_BYTES	4096
-#define ANSWER_MS	20000 /* the daemon may have to hash a library or two */
-#define RETRY_MS	20
-#define SUCCESSOR_MS	2000
-#define FIRST_RINGS	256 /* a page of them */
+#define PAGE_BYTES   4096
+#define ANSWER_MS    20000 /* the daemon may have to hash a library or two */
+#define RETRY_MS     20
+#define SUCCESSOR_MS 2000
+#define FIRST_RINGS  256 /* a page of them */
 
 struct sr_client_ring {
 	struct sr_ring *ring;
@@ -93,7 +93,8 @@ static void explain_connect(struct sentence *s, const char *path, int err)
 	if (err == -ENOENT || err == -ECONNREFUSED) {
 		say(s, "no sreplay-logd listens on ");
 		say(s, path);
-		say(s, "; start one (sreplay-logd --daemonize) or name its socket in SREPLAY_SOCKET");
+		say(s,
+		    "; start one (sreplay-logd --daemonize) or name its socket in SREPLAY_SOCKET");
 		return;
 	}
 	say(s, "cannot talk to sreplay-logd on ");
@@ -192,15 +193,15 @@ static int greet_first(struct sr_client *c, struct sr_message *answer)
 static int make_hello(struct sr_client *c, const struct sr_hello *h)
 {
 	struct sr_hello_body body = {
-		.trace_dir_size = (uint32_t)strlen(h->trace_dir),
-		.schema_size = (uint32_t)h->schema_size,
-		.extra_size = h->extra_json ? (uint32_t)strlen(h->extra_json) : 0,
+	    .trace_dir_size = (uint32_t)strlen(h->trace_dir),
+	    .schema_size = (uint32_t)h->schema_size,
+	    .extra_size = h->extra_json ? (uint32_t)strlen(h->extra_json) : 0,
 	};
 	struct iovec texts[] = {
-		{&body, sizeof(body)},
-		{(void *)h->trace_dir, body.trace_dir_size},
-		{(void *)h->schema, body.schema_size},
-		{(void *)h->extra_json, body.extra_size},
+	    {&body, sizeof(body)},
+	    {(void *)h->trace_dir, body.trace_dir_size},
+	    {(void *)h->schema, body.schema_size},
+	    {(void *)h->extra_json, body.extra_size},
 	};
 	long ret;
 

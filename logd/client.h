@@ -23,10 +23,10 @@
 struct sr_hello {
 	uint32_t version; /* SR_TRACE_VERSION */
 	int32_t rank;
-	uint32_t flags; /* stored, not looked at */
-	uint64_t stack; /* stored, not looked at */
+	uint32_t flags;        /* stored, not looked at */
+	uint64_t stack;        /* stored, not looked at */
 	const char *trace_dir; /* absolute, or relative to the process's directory */
-	const char *schema; /* JSON text that describes the call records */
+	const char *schema;    /* JSON text that describes the call records */
 	size_t schema_size;
 	const char *extra_json; /* a JSON object, or NULL */
 };

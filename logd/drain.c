@@ -12,13 +12,13 @@
 #include "frame_writer.h"
 #include "rawsys.h"
 
-#define PAGE_BYTES 4096
+#define PAGE_BYTES    4096
 /* Silent for so many ticks: sleep until the doorbell. */
-#define IDLE_TICKS 4
+#define IDLE_TICKS    4
 /* Even then, now and then: against a doorbell that a program wrote over. */
 #define LONG_SLEEP_MS 5000
 /* A program that goes on producing cannot keep the daemon from ending. */
-#define LAST_MS 3000
+#define LAST_MS       3000
 /* No use in letting more wait: it only gets cold. */
 #define WATERMARK_MAX (256u << 10)
 

@@ -38,14 +38,14 @@ struct sr_frame_header {
 	uint32_t magic;
 	uint16_t codec;
 	uint16_t flags;
-	uint32_t stored_bytes; /* that follow this header */
-	uint32_t raw_bytes;    /* of records, once decoded */
-	uint64_t first_sn;     /* of the first call that begins in this frame */
-	uint64_t sns;          /* calls that begin in this frame */
-	uint64_t ring_begin;   /* position in the thread's ring of the first record */
-	uint32_t ring_bytes;   /* 0: records of the daemon's own */
-	uint32_t records;      /* pieces count one each */
-	uint64_t checksum;     /* XXH3 of the stored bytes */
+	uint32_t stored_bytes;    /* that follow this header */
+	uint32_t raw_bytes;       /* of records, once decoded */
+	uint64_t first_sn;        /* of the first call that begins in this frame */
+	uint64_t sns;             /* calls that begin in this frame */
+	uint64_t ring_begin;      /* position in the thread's ring of the first record */
+	uint32_t ring_bytes;      /* 0: records of the daemon's own */
+	uint32_t records;         /* pieces count one each */
+	uint64_t checksum;        /* XXH3 of the stored bytes */
 	uint64_t header_checksum; /* XXH3 of all in front of it */
 };
 
@@ -59,6 +59,6 @@ _Static_assert(sizeof(struct sr_frame_header) == 64, "on disk");
 #define SR_FRAME_MAX_RAW (4u << 20)
 
 /* No record is larger, all pieces together: what a reader will assemble. */
-#define SR_RECORD_MAX (1ull << 30)
+#define SR_RECORD_MAX    (1ull << 30)
 
 #endif

@@ -74,8 +74,9 @@ int sr_count_records(struct sr_count *c, const void *records, size_t available, 
 	while (c->bytes < limit) {
 		const struct sr_record *r = (const struct sr_record *)(data + c->bytes);
 		/* Once: the recorded program could change it while it is looked at. */
-		uint32_t size = available - c->bytes < sizeof(*r) ? 0 :
-			__atomic_load_n(&r->size, __ATOMIC_RELAXED);
+		uint32_t size = available - c->bytes < sizeof(*r)
+				    ? 0
+				    : __atomic_load_n(&r->size, __ATOMIC_RELAXED);
 		int64_t sns;
 
 		if (size < sizeof(*r) || size > UINT32_MAX - SR_RECORD_ALIGN ||

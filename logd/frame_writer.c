@@ -12,7 +12,7 @@
 #define FRAME_MAX_WRITTEN (SR_RING_MAX_PIECE + sizeof(struct sr_record))
 
 struct frame_writer {
-	ZSTD_CCtx *compressor; /* NULL: raw */
+	ZSTD_CCtx *compressor;     /* NULL: raw */
 	unsigned char *compressed; /* room for each job */
 	size_t room;
 	struct batch_writer *batch; /* NULL: plain */
@@ -74,9 +74,9 @@ static void seal(struct frame_writer *w, struct frame_job *job, struct batch_wri
 	job->h.magic = SR_FRAME_MAGIC;
 	sr_frame_seal(&job->h, stored);
 	*write = (struct batch_write){
-		.fd = job->fd,
-		.offset = job->offset,
-		.iov = {{&job->h, sizeof(job->h)}, {(void *)stored, job->h.stored_bytes}},
+	    .fd = job->fd,
+	    .offset = job->offset,
+	    .iov = {{&job->h, sizeof(job->h)}, {(void *)stored, job->h.stored_bytes}},
 	};
 }
 

@@ -21,7 +21,7 @@ struct frame_writer;
 /* One frame on its way to the end of one file. */
 struct frame_job {
 	int fd;
-	uint64_t offset;	  /* the file's end */
+	uint64_t offset;          /* the file's end */
 	struct sr_frame_header h; /* what it says of the records is the caller's */
 	const void *records;
 	/* Afterwards: bytes written; or -errno, and the file is cut back to offset. */

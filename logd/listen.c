@@ -42,8 +42,10 @@ static int check_directory(const char *dir, char *error, size_t size)
 	if (S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
 	    (!(st.st_mode & 022) || (st.st_mode & S_ISVTX)))
 		return 0;
-	snprintf(error, size, "%s is not safe for a socket: it belongs to, or may be written by, "
-		 "another user; name another place with --socket", dir);
+	snprintf(error, size,
+		 "%s is not safe for a socket: it belongs to, or may be written by, "
+		 "another user; name another place with --socket",
+		 dir);
 	return -EPERM;
 }
 

@@ -34,8 +34,8 @@ static void put_into_trace(int dir_fd, const char *text)
 	time_t now = time(NULL);
 	char stamp[40];
 	struct tm tm;
-	int fd = openat(dir_fd, "daemon.log", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-			0600);
+	int fd = openat(dir_fd, "daemon.log",
+			O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0)
 		return;

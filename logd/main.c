@@ -43,10 +43,10 @@ struct options {
 };
 
 static const char usage_text[] =
-	"usage: sreplay-logd [--daemonize] [--socket PATH] [--level N] [--idle-exit SECONDS]\n"
-	"                    [--log FILE] [--plain-io]\n"
-	"       sreplay-logd --status [--socket PATH]\n"
-	"       sreplay-logd --wait DIR.srec [--timeout SECONDS] [--socket PATH]\n";
+    "usage: sreplay-logd [--daemonize] [--socket PATH] [--level N] [--idle-exit SECONDS]\n"
+    "                    [--log FILE] [--plain-io]\n"
+    "       sreplay-logd --status [--socket PATH]\n"
+    "       sreplay-logd --wait DIR.srec [--timeout SECONDS] [--socket PATH]\n";
 
 /* ---- options ---- */
 
@@ -65,12 +65,12 @@ static int number_option(const char *name, const char *text, int low, int high)
 }
 
 static const struct option long_options[] = {
-	{"daemonize", no_argument, NULL, 'd'},	   {"socket", required_argument, NULL, 's'},
-	{"level", required_argument, NULL, 'l'},   {"idle-exit", required_argument, NULL, 'i'},
-	{"log", required_argument, NULL, 'o'},	   {"status", no_argument, NULL, 'S'},
-	{"wait", required_argument, NULL, 'w'},	   {"timeout", required_argument, NULL, 't'},
-	{"plain-io", no_argument, NULL, 'p'},	   {"version", no_argument, NULL, 'V'},	   {"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+    {"daemonize", no_argument, NULL, 'd'},   {"socket", required_argument, NULL, 's'},
+    {"level", required_argument, NULL, 'l'}, {"idle-exit", required_argument, NULL, 'i'},
+    {"log", required_argument, NULL, 'o'},   {"status", no_argument, NULL, 'S'},
+    {"wait", required_argument, NULL, 'w'},  {"timeout", required_argument, NULL, 't'},
+    {"plain-io", no_argument, NULL, 'p'},    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 };
 
 static void take_option(struct options *o, int c)
@@ -119,7 +119,8 @@ static void parse_options(struct options *o, int argc, char **argv)
 {
 	int c;
 
-	*o = (struct options){.drain = {.threads = DRAIN_THREADS, .level = LEVEL_DEFAULT}, .timeout = INT_MAX / 1000};
+	*o = (struct options){.drain = {.threads = DRAIN_THREADS, .level = LEVEL_DEFAULT},
+			      .timeout = INT_MAX / 1000};
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
 		take_option(o, c);
 	if (optind < argc) {

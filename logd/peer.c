@@ -68,7 +68,9 @@ static int receive(struct peer *p, struct sr_message *m, int *fd)
 {
 	struct iovec iov = {m, sizeof(*m)};
 	union fd_control control = {0};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr message = {.msg_iov = &iov,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
 	ssize_t n = recvmsg(p->source.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 

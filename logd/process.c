@@ -129,7 +129,8 @@ static bool parse_mapping(const char *line, struct mapping *m)
 	int path = 0;
 
 	if (sscanf(line, "%llx-%llx %4s %llx %*s %*s %n", &m->start, &m->end, m->permissions,
-		   &m->offset, &path) < 4 || !path)
+		   &m->offset, &path) < 4 ||
+	    !path)
 		return false;
 	m->path = line + path;
 	return m->path[0] == '/';
@@ -161,8 +162,8 @@ static bool add_identity(json_t *object, pid_t pid, const struct mapping *m)
 static void add_range(json_t *object, const struct mapping *m)
 {
 	json_array_append_new(json_object_get(object, "ranges"),
-			      json_pack("{s:I, s:I, s:I, s:s}", "start", (json_int_t)m->start, "end",
-					(json_int_t)m->end, "offset", (json_int_t)m->offset,
+			      json_pack("{s:I, s:I, s:I, s:s}", "start", (json_int_t)m->start,
+					"end", (json_int_t)m->end, "offset", (json_int_t)m->offset,
 					"permissions", m->permissions));
 	if (m->offset == 0 && !json_object_get(object, "load_address"))
 		json_object_set_new(object, "load_address", json_integer((json_int_t)m->start));
@@ -245,9 +246,9 @@ static void add_host(json_t *process)
 	if (uname(&u))
 		return;
 	json_object_set_new(process, "hostname", json_string(u.nodename));
-	json_object_set_new(process, "kernel", json_pack("{s:s, s:s, s:s}", "release", u.release,
-							 "version", u.version, "machine",
-							 u.machine));
+	json_object_set_new(process, "kernel",
+			    json_pack("{s:s, s:s, s:s}", "release", u.release, "version", u.version,
+				      "machine", u.machine));
 }
 
 /* ---- the whole ---- */

@@ -23,7 +23,8 @@ enum sr_message_type {
 	 * Answer: fd: memfd page whose first word is the doorbell.
 	 */
 	SR_MSG_HELLO = 1,
-	/* A ring of this process: thread; fd: the ring's memfd.  With SR_MESSAGE_RESUME as above. */
+	/* A ring of this process: thread; fd: the ring's memfd.  With SR_MESSAGE_RESUME as above.
+	 */
 	SR_MSG_RING = 2,
 	/* Answer when all that was committed before is written. */
 	SR_MSG_FINISH = 3,
@@ -45,7 +46,7 @@ struct sr_message {
 	int32_t error; /* in answers: 0, or -errno and text says why */
 	uint32_t thread;
 	int32_t rank;
-	uint32_t flags;     /* SR_MESSAGE_* */
+	uint32_t flags; /* SR_MESSAGE_* */
 	uint32_t hello_flags;
 	uint32_t trace_version;
 	uint64_t value;

@@ -301,13 +301,13 @@ static void begin_entry(struct sr_stream *s, const struct sr_record *r)
 	bool counts = r->kind >= SR_REC_CALL || r->kind == SR_REC_REPEAT;
 
 	s->entry = (struct sr_entry){
-		.kind = r->kind,
-		.flags = r->flags & ~SR_RECORD_MORE,
-		.count = sns_of(r),
-		.sn = counts ? s->next_sn : s->next_sn - 1,
-		.payload = r + 1,
-		.size = r->size - sizeof(*r),
-		.offset = s->frame_offset,
+	    .kind = r->kind,
+	    .flags = r->flags & ~SR_RECORD_MORE,
+	    .count = sns_of(r),
+	    .sn = counts ? s->next_sn : s->next_sn - 1,
+	    .payload = r + 1,
+	    .size = r->size - sizeof(*r),
+	    .offset = s->frame_offset,
 	};
 	s->next_sn += s->entry.count;
 }
@@ -471,7 +471,8 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 		return 0;
 	}
 	if (memcmp(h.magic, SR_STREAM_MAGIC, sizeof(h.magic)))
-		return sr_error_set(err, -EINVAL, "%s is not a stream of an sreplay trace", s->path);
+		return sr_error_set(err, -EINVAL, "%s is not a stream of an sreplay trace",
+				    s->path);
 	if (h.version != SR_TRACE_VERSION)
 		return sr_error_set(err, -EPROTO,
 				    "%s has version %u; this sreplay reads version %d: use the "

@@ -77,8 +77,8 @@ static int compare_numbers(const void *a, const void *b)
 }
 
 /* The numbers of all such names in a directory, ascending. */
-static int list_numbers(const char *dir, const char *prefix, const char *suffix,
-			uint32_t **numbers, size_t *n)
+static int list_numbers(const char *dir, const char *prefix, const char *suffix, uint32_t **numbers,
+			size_t *n)
 {
 	DIR *d = opendir(dir);
 	size_t room = 0;
@@ -117,8 +117,8 @@ static int check_manifest(const char *dir, const json_t *manifest, struct sr_err
 	const json_t *version = json_object_get(manifest, "version");
 
 	if (!format || strcmp(format, "sreplay-trace"))
-		return sr_error_set(err, -EINVAL,
-				    "%s/manifest.json is not the manifest of an sreplay trace", dir);
+		return sr_error_set(
+		    err, -EINVAL, "%s/manifest.json is not the manifest of an sreplay trace", dir);
 	if (!json_is_integer(version) || json_integer_value(version) != SR_TRACE_VERSION)
 		return sr_error_set(err, -EPROTO,
 				    "%s is a trace of version %lld; this sreplay reads version %d: "
@@ -140,8 +140,9 @@ static int read_manifest(const char *dir, struct sr_error *err)
 		if (access(dir, F_OK))
 			return sr_error_set(err, ret, "there is no trace %s: %s", dir,
 					    strerror(errno));
-		return sr_error_set(err, ret, "%s is not a trace: cannot read its manifest.json: %s",
-				    dir, strerror(-ret));
+		return sr_error_set(err, ret,
+				    "%s is not a trace: cannot read its manifest.json: %s", dir,
+				    strerror(-ret));
 	}
 	manifest = json_load_file(path, 0, &wrong);
 	if (!manifest)

@@ -29,7 +29,8 @@ struct sr_error {
 struct sr_entry {
 	uint16_t kind; /* enum sr_record_kind, or SR_REC_CALL + number of the call */
 	uint16_t flags;
-	/* Of a call: its SN.  Of a REPEAT: the first one it stands for.  Else: the last call's, or 0. */
+	/* Of a call: its SN.  Of a REPEAT: the first one it stands for.  Else: the last call's, or
+	 * 0. */
 	uint64_t sn;
 	uint64_t count;      /* SNs that it stands for: 1, a REPEAT's count, a mark's hole, or 0 */
 	const void *payload; /* whole, 8-byte aligned; until the next call on the stream */

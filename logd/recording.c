@@ -58,20 +58,20 @@ static int claim(struct recording *r, const struct sr_message *hello, const stru
 		 char *error, size_t error_size)
 {
 	const struct process_facts facts = {
-		.pid = r->pid,
-		.rank = hello->rank,
-		.flags = hello->hello_flags,
-		.stack = hello->value,
-		.id = hello->process,
-		.extra = t->extra,
-		.extra_size = t->body.extra_size,
+	    .pid = r->pid,
+	    .rank = hello->rank,
+	    .flags = hello->hello_flags,
+	    .stack = hello->value,
+	    .id = hello->process,
+	    .extra = t->extra,
+	    .extra_size = t->body.extra_size,
 	};
 	struct rank_claim c = {
-		.dir = t->dir,
-		.rank = hello->rank,
-		.process = hello->process,
-		.schema = t->schema,
-		.schema_size = t->body.schema_size,
+	    .dir = t->dir,
+	    .rank = hello->rank,
+	    .process = hello->process,
+	    .schema = t->schema,
+	    .schema_size = t->body.schema_size,
 	};
 	struct stat st;
 	int err;
@@ -177,10 +177,11 @@ static int check_hello(const struct sr_message *hello, int body_fd, char *error,
 	if (body_fd < 0)
 		return -EPROTO;
 	if (hello->trace_version != SR_TRACE_VERSION) {
-		snprintf(error, error_size,
-			 "the process writes traces of version %u, this sreplay-logd of version %d: "
-			 "use the two of one release",
-			 hello->trace_version, SR_TRACE_VERSION);
+		snprintf(
+		    error, error_size,
+		    "the process writes traces of version %u, this sreplay-logd of version %d: "
+		    "use the two of one release",
+		    hello->trace_version, SR_TRACE_VERSION);
 		return -EPROTO;
 	}
 	if (hello->rank < 0) {
@@ -231,11 +232,11 @@ int recording_add_ring(struct server *s, struct recording *r, const struct sr_me
 		       char *error, size_t error_size)
 {
 	const struct stream_origin origin = {
-		.rank_fd = r->rank_fd,
-		.trace_fd = r->trace_fd,
-		.rank = r->rank,
-		.thread = m->thread,
-		.process = r->process,
+	    .rank_fd = r->rank_fd,
+	    .trace_fd = r->trace_fd,
+	    .rank = r->rank,
+	    .thread = m->thread,
+	    .process = r->process,
 	};
 	bool resume = m->flags & SR_MESSAGE_RESUME;
 	struct stream *stream;

@@ -106,8 +106,7 @@ static void become(struct sr_ring *r, enum sr_ring_side side)
 	r->tail = atomic_load_explicit(&s->tail, memory_order_acquire);
 	r->limit = r->tail + r->mask + 1;
 	if (side == SR_RING_PRODUCER)
-		s->expedited =
-			sr_sys_membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+		s->expedited = sr_sys_membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
 }
 
 int sr_ring_create(struct sr_ring *r, size_t bytes)
@@ -262,7 +261,8 @@ void sr_ring_wake_consumer(struct sr_ring *r)
 /* How far the producer may write now; learns how far the consumer came. */
 static uint64_t refresh_limit(struct sr_ring *r)
 {
-	/* Acquire: the consumer's reads of the old records are done before they are written over. */
+	/* Acquire: the consumer's reads of the old records are done before they are written over.
+	 */
 	uint64_t tail = atomic_load_explicit(&r->shared->tail, memory_order_acquire);
 
 	r->limit = tail + r->mask + 1;

@@ -44,8 +44,9 @@ struct sr_ring_shared {
 	uint32_t header_bytes;
 	uint64_t data_bytes; /* a power of two */
 	uint32_t expedited;  /* the producer's process is registered for membarrier */
-	_Atomic uint32_t stopped; /* errno of the consumer that gave up; the producer drops from then on */
-	_Atomic uint32_t closed;  /* the producer is done */
+	_Atomic uint32_t
+	    stopped; /* errno of the consumer that gave up; the producer drops from then on */
+	_Atomic uint32_t closed; /* the producer is done */
 
 	/* The producer's: how far records are committed. */
 	_Alignas(64) _Atomic uint64_t head;
@@ -64,7 +65,8 @@ struct sr_ring_shared {
 	_Alignas(64) _Atomic uint64_t room_at;
 	_Atomic uint32_t room; /* futex */
 
-	/* Dropped since the last SR_MARK_DROPPED: the producer's next mark, or the daemon's last. */
+	/* Dropped since the last SR_MARK_DROPPED: the producer's next mark, or the daemon's last.
+	 */
 	_Alignas(64) _Atomic uint64_t unmarked_records;
 	_Atomic uint64_t unmarked_sns;
 	/* For the daemon's report. */
@@ -82,7 +84,8 @@ struct sr_ring {
 	uint64_t tail;  /* consumer: where the next record is */
 	uint32_t max_payload;
 	enum sr_ring_side side;
-	/* producer: inside of a reservation; read and written by signal handlers of the same thread */
+	/* producer: inside of a reservation; read and written by signal handlers of the same thread
+	 */
 	volatile uint32_t busy;
 	bool lossy;
 	_Atomic uint32_t *doorbell;
@@ -208,7 +211,7 @@ static inline void sr_ring_publish(struct sr_ring *r, uint64_t head)
 	 * sr_ring_fence_producers.
 	 */
 	if (__builtin_expect(
-		    head >= atomic_load_explicit(&r->shared->wake_at, memory_order_relaxed), 0))
+		head >= atomic_load_explicit(&r->shared->wake_at, memory_order_relaxed), 0))
 		sr_ring_wake_consumer(r);
 }
 
@@ -267,7 +270,8 @@ uint64_t sr_ring_unmarked(const struct sr_ring *r, uint64_t *sns);
 
 /* ---- either ---- */
 
-/* Bytes since the ring was made: committed ones for the producer, released ones for the consumer. */
+/* Bytes since the ring was made: committed ones for the producer, released ones for the consumer.
+ */
 uint64_t sr_ring_position(const struct sr_ring *r);
 bool sr_ring_stopped(const struct sr_ring *r);
 bool sr_ring_closed(const struct sr_ring *r);

@@ -18,6 +18,7 @@ int sr_socket_path(char *path, size_t size)
 	else if (runtime && *runtime)
 		n = snprintf(path, size, "%s/sreplay/logd.sock", runtime);
 	else
-		n = snprintf(path, size, "/tmp/sreplay-%u/sreplay/logd.sock", (unsigned int)getuid());
+		n = snprintf(path, size, "/tmp/sreplay-%u/sreplay/logd.sock",
+			     (unsigned int)getuid());
 	return n < 0 || (size_t)n >= size || (size_t)n >= address ? -ENAMETOOLONG : 0;
 }

@@ -17,7 +17,7 @@
 /* A frame is cut here: large enough to compress well, small enough for a cache. */
 #define FRAME_TARGET (512u << 10)
 /* ... unless a single record is larger; none is larger than this. */
-#define FRAME_MOST (SR_RING_MAX_PIECE + sizeof(struct sr_record))
+#define FRAME_MOST   (SR_RING_MAX_PIECE + sizeof(struct sr_record))
 
 /* ---- opening ---- */
 
@@ -136,8 +136,7 @@ uint64_t stream_committed(const struct stream *s)
 
 bool stream_is_asked(const struct stream *s)
 {
-	return !atomic_load(&s->stopped) &&
-	       atomic_load(&s->flush_to) > atomic_load(&s->written);
+	return !atomic_load(&s->stopped) && atomic_load(&s->flush_to) > atomic_load(&s->written);
 }
 
 size_t stream_waiting(struct stream *s)
@@ -222,17 +221,18 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 	}
 	s->exit_next = count.exit;
 	*job = (struct frame_job){
-		.fd = s->fd,
-		.offset = s->offset,
-		.records = records,
-		.h = {
-			.flags = count.open ? SR_FRAME_OPEN : 0,
-			.raw_bytes = (uint32_t)count.bytes,
-			.first_sn = s->next_sn,
-			.sns = count.sns,
-			.ring_begin = sr_ring_position(&s->ring),
-			.ring_bytes = (uint32_t)count.bytes,
-			.records = count.records,
+	    .fd = s->fd,
+	    .offset = s->offset,
+	    .records = records,
+	    .h =
+		{
+		    .flags = count.open ? SR_FRAME_OPEN : 0,
+		    .raw_bytes = (uint32_t)count.bytes,
+		    .first_sn = s->next_sn,
+		    .sns = count.sns,
+		    .ring_begin = sr_ring_position(&s->ring),
+		    .ring_bytes = (uint32_t)count.bytes,
+		    .records = count.records,
 		},
 	};
 	return true;

@@ -26,23 +26,24 @@ struct stream {
 	struct stream *next_mine; /* of the recording's list */
 	struct sr_ring ring;
 	int fd;
-	int trace_fd; /* the trace's directory, for daemon.log; the recording's, not closed here */
+	int trace_fd;  /* the trace's directory, for daemon.log; the recording's, not closed here */
 	char name[64]; /* "rank-N/thread-T.srs" */
 	uint32_t thread;
 
 	uint64_t offset; /* end of the file */
 	uint64_t next_sn;
-	bool open; /* the last record goes on in the next frame */
-	bool exit; /* the last record is SR_REC_EXIT */
+	bool open;      /* the last record goes on in the next frame */
+	bool exit;      /* the last record is SR_REC_EXIT */
 	bool exit_next; /* ... once the frame that is being written is */
-	int64_t due_ms; /* when what is in the ring is written even if it is little; 0: it is empty */
+	int64_t
+	    due_ms; /* when what is in the ring is written even if it is little; 0: it is empty */
 
 	_Atomic uint64_t written;  /* ring position up to which the file has it */
 	_Atomic uint64_t flush_to; /* wanted by the main thread: write up to here now */
 	_Atomic bool tell;         /* ... and say so when it is reached */
 	_Atomic bool gone;         /* the process is dead: empty the ring and end */
 	_Atomic bool ended;
-	_Atomic bool stopped;      /* an error ended the recording; the ring drops */
+	_Atomic bool stopped; /* an error ended the recording; the ring drops */
 	_Atomic uint64_t stored_bytes, records;
 };
 

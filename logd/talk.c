@@ -116,7 +116,9 @@ static int receive_message(int socket, struct sr_message *m, int *fd)
 {
 	struct iovec iov = {m, sizeof(*m)};
 	union fd_control control = {0};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr message = {.msg_iov = &iov,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
 	long ret = sr_sys_recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	int got;

@@ -45,7 +45,8 @@ void process_id_text(char text[33], const uint8_t *process)
 
 static int write_text(int dir, const char *name, const char *text, size_t size)
 {
-	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	int fd =
+	    openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	int err = 0;
 
 	if (fd < 0)
@@ -124,12 +125,15 @@ static int check_manifest(const struct rank_claim *c, int dir, const struct word
 	int ret = 0;
 
 	if (!format || strcmp(format, "sreplay-trace"))
-		ret = fail(w, -EINVAL, "%s/manifest.json is not that of a trace: choose another "
-			   "directory", c->dir);
+		ret = fail(w, -EINVAL,
+			   "%s/manifest.json is not that of a trace: choose another "
+			   "directory",
+			   c->dir);
 	else if (version != SR_TRACE_VERSION)
-		ret = fail(w, -EPROTO, "%s is a trace of version %lld, this sreplay-logd writes "
-			   "version %d: choose another directory", c->dir, (long long)version,
-			   SR_TRACE_VERSION);
+		ret = fail(w, -EPROTO,
+			   "%s is a trace of version %lld, this sreplay-logd writes "
+			   "version %d: choose another directory",
+			   c->dir, (long long)version, SR_TRACE_VERSION);
 	json_decref(manifest);
 	return ret;
 }
@@ -165,8 +169,10 @@ static int open_trace(const struct rank_claim *c, const char *id, const struct w
 	if (!faccessat(dir, "manifest.json", F_OK, 0))
 		err = check_manifest(c, dir, w);
 	else if (holds_something_else(dir))
-		err = fail(w, -ENOTEMPTY, "%s is there already and is not a trace: choose another "
-			   "directory", c->dir);
+		err = fail(w, -ENOTEMPTY,
+			   "%s is there already and is not a trace: choose another "
+			   "directory",
+			   c->dir);
 	else if ((err = make_manifest(dir, id)))
 		fail(w, err, "cannot write into the trace's directory %s: %s", c->dir,
 		     strerror(-err));
@@ -246,8 +252,10 @@ static int open_rank(const struct rank_claim *c, int dir, const char *id, const 
 		return fail(w, -errno, "cannot open %s/%s: %s", c->dir, name, strerror(errno));
 	if (err && !is_same_process(fd, id)) {
 		close(fd);
-		return fail(w, -EEXIST, "rank %d of %s is recorded already: choose another rank "
-			    "(--rank) or another directory (-o)", c->rank, c->dir);
+		return fail(w, -EEXIST,
+			    "rank %d of %s is recorded already: choose another rank "
+			    "(--rank) or another directory (-o)",
+			    c->rank, c->dir);
 	}
 	return fd;
 }

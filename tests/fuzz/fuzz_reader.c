@@ -22,7 +22,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 static char dir[64], stream_path[96], process_path[96], manifest_path[96];
 
 static const char process_json[] =
-	"{\"process\": \"00000000000000000000000000000000\", \"rank\": 0}";
+    "{\"process\": \"00000000000000000000000000000000\", \"rank\": 0}";
 static const char manifest_json[] = "{\"format\": \"sreplay-trace\", \"version\": 1}";
 
 static void put(const char *path, const void *data, size_t size)
@@ -134,8 +134,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(copy, data + 1, size - 1);
 	if (data[0] == 1)
 		repair(copy, size - 1);
-	put(data[0] == 2 ? process_path : data[0] == 3 ? manifest_path : stream_path, copy,
-	    size - 1);
+	put(data[0] == 2   ? process_path
+	    : data[0] == 3 ? manifest_path
+			   : stream_path,
+	    copy, size - 1);
 	free(copy);
 	read_stream();
 	if (data[0] == 2)

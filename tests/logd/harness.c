@@ -103,13 +103,13 @@ int connect_as(struct harness *h, struct sr_client *c, int32_t rank, char *error
 {
 	static const char schema[] = "{\"calls\": []}";
 	struct sr_hello hello = {
-		.version = SR_TRACE_VERSION,
-		.rank = rank,
-		.stack = 0x7fff12340000,
-		.trace_dir = h->trace,
-		.schema = schema,
-		.schema_size = sizeof(schema) - 1,
-		.extra_json = "{\"test\": true}",
+	    .version = SR_TRACE_VERSION,
+	    .rank = rank,
+	    .stack = 0x7fff12340000,
+	    .trace_dir = h->trace,
+	    .schema = schema,
+	    .schema_size = sizeof(schema) - 1,
+	    .extra_json = "{\"test\": true}",
 	};
 
 	return sr_client_connect(c, h->socket, &hello, error, size);

@@ -100,7 +100,8 @@ static bool check_thread(int32_t rank, uint32_t t, uint32_t mark)
 	if (found.records >= committed && found.records <= begun && found.mark == mark &&
 	    !found.warning[0])
 		return true;
-	fprintf(stderr, "rank %d thread %u: %llu records, %llu were committed, %llu begun; mark %u %s\n",
+	fprintf(stderr,
+		"rank %d thread %u: %llu records, %llu were committed, %llu begun; mark %u %s\n",
 		rank, t, (unsigned long long)found.records, (unsigned long long)committed,
 		(unsigned long long)begun, found.mark, found.warning);
 	return false;
@@ -190,7 +191,8 @@ static int storm_of_producers(int count)
 	return 0;
 }
 
-/* Without a daemon at its start a process goes unrecorded, by design: that is not the matter here. */
+/* Without a daemon at its start a process goes unrecorded, by design: that is not the matter here.
+ */
 static void wait_until_recorded(void)
 {
 	for (uint32_t t = 0; t < THREADS; t++) {

@@ -23,9 +23,9 @@ struct pattern_record pattern_at(uint64_t seed, uint64_t n)
 {
 	uint64_t random = mix(mix(seed) ^ n);
 	struct pattern_record r = {
-		.kind = (uint16_t)(SR_REC_CALL + (random >> 50) % 100),
-		.sns = 1,
-		.size = size_at(random),
+	    .kind = (uint16_t)(SR_REC_CALL + (random >> 50) % 100),
+	    .sns = 1,
+	    .size = size_at(random),
 	};
 
 	switch (random % 31) {

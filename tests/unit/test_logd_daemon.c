@@ -215,7 +215,8 @@ static void test_record_is_in_the_file_within_100_ms(void **state)
 		while (found.records < n + 1) {
 			sleep_us(2000);
 			assert_true(check_stream(h->trace, 0, 0, SEED, &found));
-			assert_true(sr_sys_now_ms() - begin < 1000); /* 100 on a machine of our own */
+			assert_true(sr_sys_now_ms() - begin <
+				    1000); /* 100 on a machine of our own */
 		}
 	}
 	sr_client_abandon(&c);
@@ -242,7 +243,8 @@ static void test_process_is_described(void **state)
 	assert_int_equal(json_integer_value(json_object_get(p, "pid")), getpid());
 	assert_int_equal(json_integer_value(json_object_get(p, "stack")), 0x7fff12340000);
 	assert_true(json_is_true(json_object_get(json_object_get(p, "extra"), "test")));
-	json_array_foreach(json_object_get(p, "environment"), i, v) {
+	json_array_foreach(json_object_get(p, "environment"), i, v)
+	{
 		bytes = sr_trace_bytes(v, &size);
 		if (!strncmp(bytes, "TEST_LOGD_ODD=", 14))
 			seen = !strcmp(bytes + 14, odd);
@@ -352,18 +354,18 @@ int main(int argc, char **argv)
 {
 #define DAEMON_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		DAEMON_TEST(test_ended_process_leaves_all_and_no_mark),
-		DAEMON_TEST(test_exit_without_finish_is_complete_too),
-		DAEMON_TEST(test_killed_process_is_marked),
-		DAEMON_TEST(test_ended_thread_is_no_death),
-		DAEMON_TEST(test_child_that_abandons_disturbs_nothing),
-		DAEMON_TEST(test_lost_connection_is_made_again),
-		DAEMON_TEST(test_record_is_in_the_file_within_100_ms),
-		DAEMON_TEST(test_process_is_described),
-		DAEMON_TEST(test_status_tells_of_each_process),
-		DAEMON_TEST(test_ranks_of_one_trace_come_together_and_only_once),
-		DAEMON_TEST(test_sigterm_drains_first),
-		DAEMON_TEST(test_idle_daemon_ends_itself),
+	    DAEMON_TEST(test_ended_process_leaves_all_and_no_mark),
+	    DAEMON_TEST(test_exit_without_finish_is_complete_too),
+	    DAEMON_TEST(test_killed_process_is_marked),
+	    DAEMON_TEST(test_ended_thread_is_no_death),
+	    DAEMON_TEST(test_child_that_abandons_disturbs_nothing),
+	    DAEMON_TEST(test_lost_connection_is_made_again),
+	    DAEMON_TEST(test_record_is_in_the_file_within_100_ms),
+	    DAEMON_TEST(test_process_is_described),
+	    DAEMON_TEST(test_status_tells_of_each_process),
+	    DAEMON_TEST(test_ranks_of_one_trace_come_together_and_only_once),
+	    DAEMON_TEST(test_sigterm_drains_first),
+	    DAEMON_TEST(test_idle_daemon_ends_itself),
 	};
 
 	/* The environment of /proc is that of the start: bytes that are no UTF-8, from there. */

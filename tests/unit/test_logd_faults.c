@@ -261,9 +261,9 @@ static void test_other_users_process_is_refused(void **state)
 		if (setgid(65534) || setuid(65534))
 			_exit(1);
 		_exit(connect_as(h, &c, 0, error, sizeof(error)) == -EACCES &&
-				      strstr(error, "another user")
-			      ? 0
-			      : 2);
+			      strstr(error, "another user")
+			  ? 0
+			  : 2);
 	}
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);
@@ -276,7 +276,8 @@ static void test_second_daemon_is_refused(void **state)
 	char command[400], line[300] = "", number[20];
 	FILE *out;
 
-	snprintf(command, sizeof(command), "%s --socket %s 2>&1", getenv("SREPLAY_LOGD"), h->socket);
+	snprintf(command, sizeof(command), "%s --socket %s 2>&1", getenv("SREPLAY_LOGD"),
+		 h->socket);
 	out = popen(command, "r");
 	assert_non_null(fgets(line, sizeof(line), out));
 	assert_true(pclose(out) != 0);
@@ -350,18 +351,18 @@ int main(void)
 {
 #define FAULT_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		FAULT_TEST(test_full_disk),
-		FAULT_TEST(test_read_only_file_system),
-		FAULT_TEST(test_file_size_limit),
-		FAULT_TEST(test_removed_directory),
-		FAULT_TEST(test_directory_that_is_no_trace_is_left_alone),
-		FAULT_TEST(test_directory_that_may_not_be_written),
-		FAULT_TEST(test_other_users_process_is_refused),
-		FAULT_TEST(test_second_daemon_is_refused),
-		FAULT_TEST(test_recorded_rank_is_refused),
-		FAULT_TEST(test_program_that_writes_over_its_ring),
-		FAULT_TEST(test_daemon_that_does_not_come_back),
-		FAULT_TEST(test_no_daemon_is_said_with_a_remedy),
+	    FAULT_TEST(test_full_disk),
+	    FAULT_TEST(test_read_only_file_system),
+	    FAULT_TEST(test_file_size_limit),
+	    FAULT_TEST(test_removed_directory),
+	    FAULT_TEST(test_directory_that_is_no_trace_is_left_alone),
+	    FAULT_TEST(test_directory_that_may_not_be_written),
+	    FAULT_TEST(test_other_users_process_is_refused),
+	    FAULT_TEST(test_second_daemon_is_refused),
+	    FAULT_TEST(test_recorded_rank_is_refused),
+	    FAULT_TEST(test_program_that_writes_over_its_ring),
+	    FAULT_TEST(test_daemon_that_does_not_come_back),
+	    FAULT_TEST(test_no_daemon_is_said_with_a_remedy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

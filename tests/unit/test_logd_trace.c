@@ -39,8 +39,8 @@ static void open_stream(struct fixture *f, bool resume)
 	struct stream_origin o = {f->rank_fd, f->trace_fd, 0, 0, process};
 	char error[400] = "";
 
-	assert_int_equal(
-		stream_open(&f->stream, &o, dup(f->ring.fd), resume, error, sizeof(error)), 0);
+	assert_int_equal(stream_open(&f->stream, &o, dup(f->ring.fd), resume, error, sizeof(error)),
+			 0);
 }
 
 static void begin(struct fixture *f, int level, size_t ring_bytes)
@@ -393,7 +393,8 @@ static void test_unknown_version_is_named(void **state)
 
 /* ---- the next daemon ---- */
 
-/* As if the daemon had been killed when `cut` bytes were written and nothing after `tail` released. */
+/* As if the daemon had been killed when `cut` bytes were written and nothing after `tail` released.
+ */
 static void resume_from(struct fixture *f, const void *data, size_t cut, uint64_t tail)
 {
 	struct outcome o;
@@ -456,16 +457,16 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_any_sequence_is_read_as_written),
-		cmocka_unit_test(test_seek_finds_every_sn),
-		cmocka_unit_test(test_stream_is_read_while_it_grows),
-		cmocka_unit_test(test_cut_at_every_byte_is_read_up_to_the_cut),
-		cmocka_unit_test(test_every_damaged_byte_is_noticed),
-		cmocka_unit_test(test_zeros_at_the_end_are_a_torn_tail),
-		cmocka_unit_test(test_missing_frame_is_noticed),
-		cmocka_unit_test(test_unknown_version_is_named),
-		cmocka_unit_test(test_next_daemon_neither_loses_nor_doubles),
-		cmocka_unit_test(test_another_processes_stream_is_not_resumed),
+	    cmocka_unit_test(test_any_sequence_is_read_as_written),
+	    cmocka_unit_test(test_seek_finds_every_sn),
+	    cmocka_unit_test(test_stream_is_read_while_it_grows),
+	    cmocka_unit_test(test_cut_at_every_byte_is_read_up_to_the_cut),
+	    cmocka_unit_test(test_every_damaged_byte_is_noticed),
+	    cmocka_unit_test(test_zeros_at_the_end_are_a_torn_tail),
+	    cmocka_unit_test(test_missing_frame_is_noticed),
+	    cmocka_unit_test(test_unknown_version_is_named),
+	    cmocka_unit_test(test_next_daemon_neither_loses_nor_doubles),
+	    cmocka_unit_test(test_another_processes_stream_is_not_resumed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

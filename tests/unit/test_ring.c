@@ -485,22 +485,22 @@ static void test_descriptors_stay_out_of_the_way(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_commit_makes_visible_and_not_before),
-		cmocka_unit_test(test_cancel_leaves_nothing),
-		cmocka_unit_test(test_records_are_contiguous_across_the_end),
-		cmocka_unit_test(test_too_large_is_refused),
-		cmocka_unit_test(test_reserve_inside_of_a_reservation_is_detected),
-		cmocka_unit_test(test_signals_at_any_instruction_corrupt_nothing),
-		cmocka_unit_test(test_lossy_drops_whole_records_and_marks_the_hole),
-		cmocka_unit_test(test_producer_waits_for_room_and_calls_its_hook),
-		cmocka_unit_test(test_stopped_ring_drops_without_waiting),
-		cmocka_unit_test(test_any_sequence_comes_out_as_it_went_in),
-		cmocka_unit_test(test_wait_ends_with_its_time),
-		cmocka_unit_test(test_new_consumer_goes_on_where_the_old_one_released),
-		cmocka_unit_test(test_killed_producer_leaves_what_it_committed),
-		cmocka_unit_test(test_what_is_no_sealed_ring_is_refused),
-		cmocka_unit_test(test_wild_head_leads_nowhere),
-		cmocka_unit_test(test_descriptors_stay_out_of_the_way),
+	    cmocka_unit_test(test_commit_makes_visible_and_not_before),
+	    cmocka_unit_test(test_cancel_leaves_nothing),
+	    cmocka_unit_test(test_records_are_contiguous_across_the_end),
+	    cmocka_unit_test(test_too_large_is_refused),
+	    cmocka_unit_test(test_reserve_inside_of_a_reservation_is_detected),
+	    cmocka_unit_test(test_signals_at_any_instruction_corrupt_nothing),
+	    cmocka_unit_test(test_lossy_drops_whole_records_and_marks_the_hole),
+	    cmocka_unit_test(test_producer_waits_for_room_and_calls_its_hook),
+	    cmocka_unit_test(test_stopped_ring_drops_without_waiting),
+	    cmocka_unit_test(test_any_sequence_comes_out_as_it_went_in),
+	    cmocka_unit_test(test_wait_ends_with_its_time),
+	    cmocka_unit_test(test_new_consumer_goes_on_where_the_old_one_released),
+	    cmocka_unit_test(test_killed_producer_leaves_what_it_committed),
+	    cmocka_unit_test(test_what_is_no_sealed_ring_is_refused),
+	    cmocka_unit_test(test_wild_head_leads_nowhere),
+	    cmocka_unit_test(test_descriptors_stay_out_of_the_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
