@@ -17,6 +17,7 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -177,6 +178,27 @@ static bool pass_descriptors(struct replay *r)
 	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
 }
 
+/* The kernel places mappings below the room that the stack may take. */
+static void set_stack_limit(const struct sr_recorded *p)
+{
+	struct rlimit limit;
+
+	if (!p->stack_limit || getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == p->stack_limit)
+		return;
+	limit.rlim_cur = p->stack_limit;
+	if (limit.rlim_max < limit.rlim_cur || setrlimit(RLIMIT_STACK, &limit))
+		sr_note("the recorded limit on the stack, %llu bytes, cannot be set here: addresses may differ",
+			p->stack_limit);
+}
+
+/* Does the path by which the program was executed still lead to it? */
+static bool same_file(const char *path, const char *exe)
+{
+	struct stat a, b;
+
+	return path && !stat(path, &a) && !stat(exe, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 static void __attribute__((noreturn)) become_recorded(struct replay *r)
 {
 	const struct sr_recorded *p = &r->recorded;
@@ -191,11 +213,12 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r)
 			strerror(errno));
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
 		sr_note("cannot switch off address randomisation: %s", strerror(errno));
+	set_stack_limit(p);
 	if (!pass_descriptors(r))
 		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %d?", strerror(errno),
 			SR_REPLAY_FD + SR_REPLAY_THREADS);
 	else
-		execve(p->exe, p->argv, p->env);
+		execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv, p->env);
 	sr_fail("cannot run %s: %s", p->exe, strerror(errno));
 	_exit(SR_REPLAY_EXIT_FAILED);
 }
@@ -259,6 +282,8 @@ static int run(struct replay *r, const struct options *o)
 	v.stuck = wait_for_child(r, o->timeout, &v.wait_status);
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		sr_feeder_stop(&r->feeders[i]);
+		v.recorded_calls += r->feeders[i].calls;
+		v.killed = v.killed || r->feeders[i].killed;
 		if (r->feeders[i].warning[0])
 			v.warning = r->feeders[i].warning;
 	}

@@ -11,6 +11,7 @@
 #include "replay/engine.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,8 +55,11 @@ bool sr_replay_wanted(void)
 
 static void __attribute__((noreturn)) end(enum sr_replay_outcome outcome, int status)
 {
-	/* Release: who sees the outcome sees the report. */
-	atomic_store_explicit(&control->outcome, outcome, memory_order_release);
+	uint32_t running = SR_REPLAY_RUNNING;
+
+	/* The first word stands.  Release: who sees the outcome sees the report. */
+	atomic_compare_exchange_strong_explicit(&control->outcome, &running, outcome, memory_order_release,
+						memory_order_relaxed);
 	/* What the program printed before is part of what a developer wants to see. */
 	if (outcome != SR_REPLAY_DIED)
 		fflush(stdout);
@@ -160,6 +164,20 @@ static int32_t exit_status(const struct record *r)
 	return r->size < sizeof(struct sr_exit_payload) ? 0 : ((const struct sr_exit_payload *)r->payload)->status;
 }
 
+/* The recording has nothing more for this thread; the others may still have a way to go. */
+static void wait_for_others(void)
+{
+	const struct timespec second = {.tv_sec = 1};
+	uint64_t before;
+
+	if (control->threads <= 1)
+		return;
+	do {
+		before = atomic_load(&control->calls);
+		sr_sys_nanosleep(&second);
+	} while (atomic_load(&control->calls) != before);
+}
+
 /* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
 static void __attribute__((noreturn)) end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found)
 {
@@ -169,6 +187,7 @@ static void __attribute__((noreturn)) end_of_stream(struct sr_thread *t, const s
 		control->report.expected_status = exit_status(r);
 		diverge(t, SR_REPLAY_LATE_CALL, 0, found);
 	}
+	wait_for_others();
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
 		memcpy(&outcome, r->payload, sizeof(outcome));
 	control->report.thread = t->number;
@@ -253,13 +272,34 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 
 static const struct sr_engine replay_engine = {.call = replay_call};
 
+/* The process has ended as recorded; a thread that still runs has nothing left to do. */
+static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	const struct timespec long_time = {.tv_sec = 3600};
+
+	do
+		sr_sys_nanosleep(&long_time);
+	while (true);
+	return 0;
+}
+
+static const struct sr_engine halted_engine = {.call = halt};
+
+/* A child of the program's was not recorded, and is not replayed: its calls are real. */
+static void leave_child_alone(void)
+{
+	sr_engine = NULL;
+}
+
 void sr_replay_exit(int status)
 {
 	struct sr_thread *t = &sr_self;
 	struct record r;
 
+	if (sr_engine != &replay_engine)
+		return;
 	sr_enter(t);
-	sr_engine = NULL;
+	sr_engine = &halted_engine;
 	if (!t->started)
 		start_thread(t);
 	control->report.found_status = status;
@@ -297,7 +337,7 @@ void sr_replay_start(void)
 	void *page = sr_sys_mmap(sr_heap_place_mapping(sizeof(*control)), sizeof(*control),
 				 PROT_READ | PROT_WRITE, MAP_SHARED, SR_REPLAY_FD, 0);
 
-	if (sr_sys_is_error(page) || sr_heap_open_library_arena())
+	if (sr_sys_is_error(page) || pthread_atfork(NULL, NULL, leave_child_alone))
 		for (;;)
 			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 	control = page;

@@ -48,9 +48,11 @@ static void *feed(void *argument)
 			outcome = reason == SR_MARK_DIED ? SR_REPLAY_DIED : SR_REPLAY_CUT;
 			break;
 		}
+		f->calls += e.count;
 		if (send(f, e.kind, e.payload, e.size))
 			return NULL; /* the process is gone */
 	}
+	f->killed = outcome == SR_REPLAY_DIED;
 	/* Where the recording was cut short, the mark says why; a torn file has the reader's warning. */
 	if (outcome == SR_REPLAY_CUT)
 		memcpy(f->warning, sentence, sizeof(f->warning));

@@ -17,7 +17,10 @@ struct sr_feeder {
 	struct sr_ring ring; /* its memfd is ring.fd */
 	pthread_t thread;
 	bool running;
-	char warning[512]; /* why the stream ended early, for the verdict; valid after sr_feeder_stop */
+	/* Valid after sr_feeder_stop. */
+	uint64_t calls; /* in the stream, as far as it was read */
+	bool killed;    /* it ends where the process was killed */
+	char warning[512]; /* why the stream ended early, for the verdict */
 };
 
 /* Opens the stream and makes the ring; -errno and a sentence in err. */

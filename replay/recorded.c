@@ -49,6 +49,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 {
 	const json_t *json = sr_trace_process(t, rank);
 	const json_t *extra = json_object_get(json, "extra");
+	const char *limit = json_string_value(json_object_get(extra, "stack_limit"));
 
 	*r = (struct sr_recorded){
 		.json = json,
@@ -56,6 +57,8 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 		.cwd = text_of(json, "directory"),
 		.argv = vector_of(json, "arguments"),
 		.env = vector_of(json, "environment"),
+		.executed_as = text_of(extra, "executed_as"),
+		.stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
 		.stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
 	if (r->exe && r->cwd && r->argv && r->env && json_is_array(json_object_get(json, "objects")))
@@ -69,6 +72,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 void sr_recorded_free(struct sr_recorded *r)
 {
 	free(r->exe);
+	free(r->executed_as);
 	free(r->cwd);
 	free_vector(r->argv);
 	free_vector(r->env);

@@ -14,6 +14,8 @@ struct sr_recorded {
 	char *cwd;
 	char **argv;
 	char **env;
+	char *executed_as; /* the path given to execve: it lies on the stack, and moves it */
+	unsigned long long stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
 	bool stdout_line_buffered;
 };
 

@@ -113,7 +113,7 @@ static size_t integer_bytes(const char *type)
 {
 	if (!strcmp(type, "ptr"))
 		return 8;
-	if (!strchr("uix", type[0]))
+	if (!type[0] || !strchr("uix", type[0]))
 		return 0;
 	switch (atoi(type + 1)) {
 	case 8:
@@ -174,7 +174,7 @@ static json_t *decode_suffixed(const struct sr_schema *s, const char *type, stru
 	size_t n = strlen(type);
 	char inner[64];
 
-	if (n >= sizeof(inner))
+	if (!n || n >= sizeof(inner))
 		return NULL;
 	memcpy(inner, type, n + 1);
 	if (type[n - 1] == '?') {

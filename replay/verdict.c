@@ -84,6 +84,11 @@ static int say_unfinished(const struct sr_verdict *v, const struct sr_replay_con
 			v->timeout);
 		return end_line(v, c, "stuck", SR_REPLAY_EXIT_DIVERGED);
 	}
+	if (WIFSIGNALED(v->wait_status) && v->killed && atomic_load(&c->calls) == v->recorded_calls) {
+		sr_note("rank %d: the program was ended by signal %d (%s), where the recording ends too", v->rank,
+			WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
+		return end_line(v, c, "exact", 128 + WTERMSIG(v->wait_status));
+	}
 	if (WIFSIGNALED(v->wait_status)) {
 		sr_note("rank %d: the program was ended by signal %d (%s)", v->rank,
 			WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));

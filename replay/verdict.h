@@ -15,6 +15,8 @@ struct sr_verdict {
 	int wait_status;     /* of the replayed process */
 	bool stuck;          /* it made no progress and was killed */
 	long timeout;        /* seconds after which that is so */
+	uint64_t recorded_calls;
+	bool killed;         /* the recording ends where the process was killed */
 	const char *warning; /* about the trace, or NULL */
 	struct sr_schema *schema;
 };

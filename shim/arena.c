@@ -20,46 +20,52 @@ _Static_assert(sizeof(struct head) == 16, "blocks keep malloc's alignment");
 #define MIN_CLASS 5 /* 32 bytes: a head and 16 more */
 #define STEP (2ull << 20) /* the range becomes accessible in steps of this */
 
-int sr_arena_init(struct sr_arena *arena, uintptr_t base, size_t bytes)
+/*
+ * The next step becomes accessible.  Nothing is reserved ahead: address space
+ * counts, in mlockall and against RLIMIT_AS, even where it is not accessible.
+ */
+static int add_step(struct sr_arena *arena)
 {
-	/*
-	 * PROT_NONE: reserves addresses, and is not accounted as memory even
-	 * where the kernel does not overcommit.
-	 */
-	void *p = sr_sys_mmap((void *)base, bytes, PROT_NONE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	void *p = sr_sys_mmap((void *)arena->usable, STEP, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (sr_sys_is_error(p))
 		return (int)(intptr_t)p;
-	if ((uintptr_t)p != base) { /* Linux < 4.17 takes the address for a hint */
-		sr_sys_munmap(p, bytes);
+	if ((uintptr_t)p != arena->usable) { /* Linux < 4.17 takes the address for a hint */
+		sr_sys_munmap(p, STEP);
 		return -EEXIST;
 	}
+	arena->usable += STEP;
+	return 0;
+}
+
+int sr_arena_init(struct sr_arena *arena, uintptr_t base, size_t bytes)
+{
 	arena->base = arena->next = arena->usable = base;
 	arena->end = base + bytes;
-	return 0;
+	return add_step(arena);
 }
 
+/* With the lock held, unless nobody else allocates. */
 static int make_usable(struct sr_arena *arena, uintptr_t end)
 {
-	uintptr_t usable = (end + STEP - 1) & ~(STEP - 1);
+	int err = end > arena->end ? -ENOMEM : 0;
 
-	if (end > arena->end)
-		return -ENOMEM;
-	if (usable > arena->end)
-		usable = arena->end;
-	if (usable <= arena->usable)
-		return 0;
-	if (sr_syscall(SYS_mprotect, (long)arena->usable, (long)(usable - arena->usable),
-		       PROT_READ | PROT_WRITE, 0, 0, 0))
-		return -ENOMEM;
-	arena->usable = usable;
-	return 0;
+	while (!err && end > arena->usable)
+		err = add_step(arena);
+	return err;
 }
 
-int sr_arena_open(struct sr_arena *arena)
+int sr_arena_reach(struct sr_arena *arena, const void *p, size_t size)
 {
-	return make_usable(arena, arena->end);
+	int err;
+
+	if (!sr_arena_owns(arena, p) || size > arena->end - (uintptr_t)p)
+		return -EFAULT;
+	sr_lock(&arena->lock);
+	err = make_usable(arena, (uintptr_t)p + size);
+	sr_unlock(&arena->lock);
+	return err;
 }
 
 static uint32_t class_of(size_t bytes)

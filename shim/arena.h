@@ -13,17 +13,18 @@
 
 struct sr_arena {
 	uintptr_t base;
-	uintptr_t end;    /* of the reserved range */
+	uintptr_t end;    /* of the range that it may grow into */
 	uintptr_t next;   /* first byte never handed out */
 	uintptr_t usable; /* end of what is accessible */
 	void *free[SR_ARENA_CLASSES];
 	struct sr_lock lock;
 };
 
+/* bytes: a multiple of 2 MiB.  -EEXIST if something else is mapped at base. */
 int sr_arena_init(struct sr_arena *arena, uintptr_t base, size_t bytes);
 
-/* Makes the whole range accessible. */
-int sr_arena_open(struct sr_arena *arena);
+/* Makes the range accessible up to the end of these bytes, to write there what is recorded. */
+int sr_arena_reach(struct sr_arena *arena, const void *p, size_t size);
 
 /* NULL when the range is used up; align is a power of two. */
 void *sr_arena_alloc(struct sr_arena *arena, size_t size, size_t align);

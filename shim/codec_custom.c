@@ -3,6 +3,9 @@
 #include "shim/codec_custom.h"
 
 #define XXH_INLINE_ALL
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/un.h>
 #include <xxhash.h>
 
 #include "shim/heap.h"
@@ -81,7 +84,31 @@ void sr_place_object(struct sr_cursor *c, void *p, size_t size)
 
 /* ---------------------------------------------------------------- sockets */
 
+/*
+ * Of an address the kernel looks at some members only; the rest is whatever lay
+ * on the program's stack, and must not be compared.
+ */
 void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n)
+{
+	struct sockaddr_in in = {0};
+	struct sockaddr_un un = {0};
+	sa_family_t family = 0;
+	size_t path = offsetof(struct sockaddr_un, sun_path);
+
+	if (p && n >= sizeof(family))
+		memcpy(&family, p, sizeof(family));
+	if (family == AF_INET && n >= sizeof(in)) {
+		memcpy(&in, p, offsetof(struct sockaddr_in, sin_zero));
+		sr_put_bytes(b, &in, sizeof(in));
+	} else if (family == AF_UNIX && n > path && n <= sizeof(un) && ((const char *)p)[path]) {
+		memcpy(&un, p, path + strnlen((const char *)p + path, n - path));
+		sr_put_bytes(b, &un, n);
+	} else {
+		sr_put_bytes(b, p, n);
+	}
+}
+
+void sr_put_option(struct sr_buf *b, const void *p, socklen_t n)
 {
 	sr_put_bytes(b, p, n);
 }

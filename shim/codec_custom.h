@@ -25,6 +25,7 @@ void sr_place_object(struct sr_cursor *c, void *p, size_t size);
 
 /* Socket addresses: one given, the room for one, one returned together with its length. */
 void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n);
+void sr_put_option(struct sr_buf *b, const void *p, socklen_t n);
 void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n);
 void sr_put_sockaddr_out(struct sr_buf *b, const void *p, const socklen_t *n);
 void sr_deliver_sockaddr_out(struct sr_cursor *c, void *p, socklen_t *n);
@@ -46,7 +47,8 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n);
 void sr_put_arrived(struct sr_buf *b, int n);
 void sr_deliver_arrived(struct sr_cursor *c, int n);
 
-/* Only the fields that the mask names are given. */
+/* Without the members that nobody reads: the GRH of an address that has none, what the mask does not name. */
+void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr);
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask);
 
 void sr_put_device_list(struct sr_buf *b, struct ibv_device **list);

@@ -205,6 +205,22 @@ void sr_deliver_arrived(struct sr_cursor *c, int n)
 
 /* ------------------------------------------------------------ queue pairs */
 
+static struct ibv_ah_attr without_leftovers(const struct ibv_ah_attr *attr)
+{
+	struct ibv_ah_attr given = *attr;
+
+	if (!attr->is_global)
+		given.grh = (struct ibv_global_route){0};
+	return given;
+}
+
+void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr)
+{
+	struct ibv_ah_attr given = without_leftovers(attr);
+
+	sr_put_ibv_ah_attr(b, &given);
+}
+
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr given = {};
@@ -239,6 +255,8 @@ void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int
 	GIVE(IBV_QP_DEST_QPN, dest_qp_num);
 	GIVE(IBV_QP_RATE_LIMIT, rate_limit);
 #undef GIVE
+	given.ah_attr = without_leftovers(&given.ah_attr);
+	given.alt_ah_attr = without_leftovers(&given.alt_ah_attr);
 	sr_put_ibv_qp_attr(b, &given);
 }
 
@@ -306,7 +324,7 @@ void sr_deliver_device_list(struct sr_cursor *c, struct ibv_device **list)
 
 	if (!list)
 		return;
-	if (!sr_heap_in_library_arena(list, (n + 1) * sizeof(*list))) {
+	if (!sr_heap_in_library_arena(list, ((size_t)n + 1) * sizeof(*list))) {
 		c->bad = true;
 		return;
 	}

@@ -59,6 +59,18 @@ static struct sr_context *new_context(void)
 	return c;
 }
 
+static int add_context(struct ibv_context *context, struct sr_context *c)
+{
+	void *old;
+
+	if (sr_map_put(&contexts, (uintptr_t)context, c, &old)) {
+		sr_free(c);
+		return -ENOMEM;
+	}
+	sr_free(old);
+	return 0;
+}
+
 int sr_context_patch(struct ibv_context *context)
 {
 	struct sr_context *c = new_context();
@@ -74,10 +86,8 @@ int sr_context_patch(struct ibv_context *context)
 	} else {
 		c->original.context = *context;
 	}
-	if (sr_map_put(&contexts, (uintptr_t)context, c)) {
-		sr_free(c);
+	if (add_context(context, c))
 		return -ENOMEM;
-	}
 	for (int i = 0; i < SR_CALL_COUNT; i++) {
 		void **slot = slot_of(&sr_calls[i], context);
 
@@ -118,13 +128,22 @@ uint64_t sr_invoke_close_context(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_context *context = (void *)a[0];
 	int cmd_fd = context->cmd_fd, async_fd = context->async_fd;
-	uint64_t result = sr_real(d, a);
+	struct sr_context *c, *old;
+	uint64_t result;
 
+	/* Before the real call: right after it another thread may be given the same address and numbers. */
+	sr_fd_release(cmd_fd);
+	sr_fd_release(async_fd);
+	c = sr_map_take(&contexts, (uintptr_t)context);
+	result = sr_real(d, a);
 	if ((int)result == 0) {
-		sr_fd_release(cmd_fd);
-		sr_fd_release(async_fd);
-		sr_context_forget(context);
+		sr_free(c);
+		return result;
 	}
+	sr_fd_capture(cmd_fd);
+	sr_fd_capture(async_fd);
+	if (c)
+		sr_map_put(&contexts, (uintptr_t)context, c, (void **)&old);
 	return result;
 }
 
@@ -222,8 +241,8 @@ void sr_replayed_open_context(const struct sr_call_desc *d, uint64_t *a, uint64_
 	if (!context)
 		return;
 	c = new_context();
-	if (c && sr_map_put(&contexts, (uintptr_t)context, c))
-		sr_free(c);
+	if (c)
+		add_context(context, c);
 	sr_fd_hold(context->cmd_fd);
 	sr_fd_hold(context->async_fd);
 }

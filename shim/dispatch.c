@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dispatch.c: from a wrapper to the engine, or straight to the real function. */
+#include <errno.h>
+
 #include "shim/call.h"
 #include "shim/fds.h"
+#include "shim/record.h"
 #include "shim/thread.h"
 
 const struct sr_engine *sr_engine;
@@ -14,6 +17,13 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 	return !d->when || d->when(a);
 }
 
+/* The recorder's own descriptors do not exist for the program. */
+static uint64_t no_such_descriptor(void)
+{
+	errno = EBADF;
+	return (uint64_t)-1;
+}
+
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
@@ -21,6 +31,8 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 
 	if (!sr_engine)
 		return sr_real(d, a);
+	if (d->fd_arg >= 0 && sr_record_owns_fd((int)a[d->fd_arg]) && !t->depth)
+		return no_such_descriptor();
 	/*
 	 * Only the outermost call of a thread is the program's; but what it
 	 * makes of queue pairs and requests has to be known either way.

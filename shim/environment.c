@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* environment.c: hooks of the libc calls that make and end file descriptors. */
+#include <errno.h>
 #include <fcntl.h>
 
 #include "shim/fds.h"
@@ -10,13 +11,15 @@ uint64_t sr_invoke_close(const struct sr_call_desc *d, uint64_t *a)
 {
 	/* Before the real call: right after it another thread may be given the same number. */
 	bool was_captured = sr_fd_captured((int)a[0]);
-	int result;
+	int result, error;
 
 	sr_fd_release((int)a[0]);
 	result = (int)sr_real(d, a);
+	error = errno;
 	/* Linux frees the number even where close fails, except if it was none. */
 	if (result < 0 && was_captured && fcntl((int)a[0], F_GETFD) >= 0)
 		sr_fd_capture((int)a[0]);
+	errno = error;
 	return (uint64_t)(int64_t)result;
 }
 

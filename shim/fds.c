@@ -31,14 +31,15 @@ void sr_fd_release(int fd)
 
 void sr_fd_hold(int fd)
 {
-	long null;
+	long held;
 
 	if (fd < 0)
 		return;
-	null = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/dev/null"), O_RDWR | O_CLOEXEC, 0, 0, 0);
-	if (null >= 0 && null != fd) {
-		sr_syscall(SYS_dup3, null, fd, O_CLOEXEC, 0, 0, 0);
-		sr_sys_close((int)null);
+	/* Something that can be polled, unlike /dev/null, and that is never ready to read. */
+	held = sr_syscall(SYS_eventfd2, 0, O_CLOEXEC, 0, 0, 0, 0);
+	if (held >= 0 && held != fd) {
+		sr_syscall(SYS_dup3, held, fd, O_CLOEXEC, 0, 0, 0);
+		sr_sys_close((int)held);
 	}
 	sr_fd_capture(fd);
 }

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* Larger descriptors are never captured (and said so once). */
+/* Larger descriptors are never captured. */
 #define SR_MAX_FD 65536
 
 bool sr_fd_captured(int fd);

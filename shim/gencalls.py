@@ -520,6 +520,8 @@ CUSTOM_SCHEMA = {
     'qp_ex': 'qp_ex?',
     'qp_attr_masked': 'ibv_qp_attr',
     'sockaddr_room': 'u32',
+    'option': 'bytes',
+    'address_vector': 'ibv_ah_attr',
     'addrinfo_list': 'addrinfo[]',
     'bad_send_wr': 'u32',
     'bad_recv_wr': 'u32',

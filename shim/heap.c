@@ -99,25 +99,19 @@ int sr_heap_init(void)
 	return err;
 }
 
-int sr_heap_open_library_arena(void)
+bool sr_heap_is_first(void)
 {
-	return sr_arena_open(&library_arena);
-}
-
-static bool in_arena(const struct sr_arena *arena, const void *p, size_t size)
-{
-	return sr_arena_owns(arena, p) && size <= arena->usable - (uintptr_t)p &&
-	       (uintptr_t)p < arena->usable;
+	return dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc;
 }
 
 bool sr_heap_in_library_arena(const void *p, size_t size)
 {
-	return in_arena(&library_arena, p, size);
+	return !sr_arena_reach(&library_arena, p, size);
 }
 
 bool sr_heap_in_shim_arena(const void *p, size_t size)
 {
-	return in_arena(&shim_arena, p, size);
+	return (uintptr_t)p >= shim_arena.base && (uintptr_t)p + size <= shim_arena.usable;
 }
 
 /* The arena that an allocation of this moment goes to; NULL for the program's. */
@@ -315,6 +309,28 @@ EXPORT size_t malloc_usable_size(void *p)
 	return p ? usable_size(p) : 0;
 }
 
+/* The next mmap, which may be another interposer's; the kernel while it is looked for. */
+static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	static void *(*next_one)(void *, size_t, int, int, int, off_t);
+	static bool asking;
+	void *p;
+
+	if (!next_one && !asking) {
+		asking = true;
+		next_one = (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+		asking = false;
+	}
+	if (next_one)
+		return next_one(addr, size, prot, flags, fd, offset);
+	p = sr_sys_mmap(addr, size, prot, flags, fd, offset);
+	if (sr_sys_is_error(p)) {
+		errno = (int)-(intptr_t)p;
+		return MAP_FAILED;
+	}
+	return p;
+}
+
 /*
  * The verbs libraries map their queues with mmap: a range of their own keeps
  * the program's mappings where they are without them.  (What ld.so maps for a
@@ -322,16 +338,9 @@ EXPORT size_t malloc_usable_size(void *p)
  */
 EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	void *p;
-
 	if (!addr && current_arena())
 		addr = place_library_mapping(size);
-	p = sr_sys_mmap(addr, size, prot, flags, fd, offset);
-	if (sr_sys_is_error(p)) {
-		errno = (int)-(intptr_t)p;
-		return MAP_FAILED;
-	}
-	return p;
+	return next_mmap(addr, size, prot, flags, fd, offset);
 }
 
 EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)

@@ -30,13 +30,15 @@
 #define SR_LIBRARY_MAPS  0x220000000000ull
 #define SR_SHIM_MAPS     0x230000000000ull
 
-/* Reserves both arenas; before it, and if it fails (-errno), everything is the program's. */
+/* Makes both arenas; before it, and if it fails (-errno), everything is the program's. */
 int sr_heap_init(void);
 
-/* Replay: makes the whole library arena accessible, to lay recorded objects into it. */
-int sr_heap_open_library_arena(void);
+/* Is malloc this library's, or is there another in front of it? */
+bool sr_heap_is_first(void);
 
+/* Replay: may a recorded object be laid there?  Makes the arena reach as far. */
 bool sr_heap_in_library_arena(const void *p, size_t size);
+
 bool sr_heap_in_shim_arena(const void *p, size_t size);
 
 /* For the shim's own use from any state. */

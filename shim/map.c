@@ -3,10 +3,11 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "shim/heap.h"
 
-#define FIRST_SLOTS 64
+#define FIRST_SLOTS 4096
 
 static struct sr_map_slot *find(struct sr_map_table *t, uint64_t key)
 {
@@ -19,27 +20,49 @@ static struct sr_map_slot *find(struct sr_map_table *t, uint64_t key)
 	}
 }
 
-static void store(struct sr_map *m, struct sr_map_table *t, uint64_t key, void *value)
+static void *store(struct sr_map *m, struct sr_map_table *t, uint64_t key, void *value)
 {
 	struct sr_map_slot *s = find(t, key);
-
 	/* The value first: who finds the key must find it with its value. */
-	atomic_store_explicit(&s->value, value, memory_order_release);
+	void *old = atomic_exchange_explicit(&s->value, value, memory_order_acq_rel);
+
 	if (!atomic_load_explicit(&s->key, memory_order_relaxed)) {
 		atomic_store_explicit(&s->key, key, memory_order_release);
 		m->used++;
 	}
+	return old;
 }
 
-static int grow(struct sr_map *m)
+static uint64_t count_values(const struct sr_map_table *t)
 {
-	struct sr_map_table *old = atomic_load_explicit(&m->table, memory_order_relaxed);
-	uint64_t n = old ? (old->mask + 1) * 2 : FIRST_SLOTS;
-	struct sr_map_table *t = sr_alloc_zeroed(sizeof(*t) + n * sizeof(t->slots[0]));
+	uint64_t n = 0;
 
+	for (uint64_t i = 0; t && i <= t->mask; i++)
+		n += atomic_load_explicit(&t->slots[i].value, memory_order_relaxed) != NULL;
+	return n;
+}
+
+/* A table for what lives, without the stones of what was taken. */
+static int renew(struct sr_map *m)
+{
+	struct sr_map_table *old = atomic_load_explicit(&m->table, memory_order_relaxed), *t;
+	uint64_t n = FIRST_SLOTS, live = count_values(old);
+
+	while (n < live * 4)
+		n *= 2;
+	/*
+	 * Of the same size as the one replaced last: a reader that is still in
+	 * that would have slept through 2,048 changes, and only misses a key.
+	 */
+	t = m->spare && m->spare->mask == n - 1 ? m->spare : NULL;
+	if (t)
+		memset(t->slots, 0, n * sizeof(t->slots[0]));
+	else
+		t = sr_alloc_zeroed(sizeof(*t) + n * sizeof(t->slots[0]));
 	if (!t)
 		return -ENOMEM;
 	t->mask = n - 1;
+	m->spare = old;
 	m->used = 0;
 	for (uint64_t i = 0; old && i <= old->mask; i++) {
 		void *value = atomic_load_explicit(&old->slots[i].value, memory_order_relaxed);
@@ -51,7 +74,7 @@ static int grow(struct sr_map *m)
 	return 0;
 }
 
-int sr_map_put(struct sr_map *m, uint64_t key, void *value)
+int sr_map_put(struct sr_map *m, uint64_t key, void *value, void **old)
 {
 	struct sr_map_table *t;
 	int err = 0;
@@ -59,9 +82,9 @@ int sr_map_put(struct sr_map *m, uint64_t key, void *value)
 	sr_lock(&m->lock);
 	t = atomic_load_explicit(&m->table, memory_order_relaxed);
 	if (!t || m->used * 2 > t->mask)
-		err = grow(m);
+		err = renew(m);
 	if (!err)
-		store(m, atomic_load_explicit(&m->table, memory_order_relaxed), key, value);
+		*old = store(m, atomic_load_explicit(&m->table, memory_order_relaxed), key, value);
 	sr_unlock(&m->lock);
 	return err;
 }

@@ -3,9 +3,10 @@
  * map.h: from a 64-bit key (an object's address, a queue pair's number, an
  * lkey) to the shim's own struct for it.
  *
- * Looked up on the data path without a lock; changed under one.  Tables that
- * were outgrown are kept, since a reader may still be in them: together they
- * are not larger than the last.
+ * Looked up on the data path without a lock; changed under one.  A table that
+ * was replaced is kept, since a reader may still be in it, and used again when
+ * the next one of its size is needed: by then half a table of changes has gone
+ * by.
  */
 #ifndef SHIM_MAP_H
 #define SHIM_MAP_H
@@ -27,7 +28,8 @@ struct sr_map_table {
 
 struct sr_map {
 	struct sr_map_table *_Atomic table;
-	uint64_t used; /* slots that have or had a key */
+	struct sr_map_table *spare; /* the last one replaced */
+	uint64_t used;              /* slots that have or had a key */
 	struct sr_lock lock;
 };
 
@@ -54,8 +56,8 @@ static inline void *sr_map_get(struct sr_map *m, uint64_t key)
 	}
 }
 
-/* Key 0 is not one.  Replaces what was there.  0 or -ENOMEM. */
-int sr_map_put(struct sr_map *m, uint64_t key, void *value);
+/* Key 0 is not one.  *old is what was there, or NULL.  0 or -ENOMEM. */
+int sr_map_put(struct sr_map *m, uint64_t key, void *value, void **old);
 
 /* Takes the value out; NULL if there was none. */
 void *sr_map_take(struct sr_map *m, uint64_t key);

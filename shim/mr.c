@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mr.c: memory regions; see objects.h. */
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "logd/rawsys.h"
 #include "shim/heap.h"
 #include "shim/hooks.h"
 #include "shim/map.h"
 #include "shim/objects.h"
 
 struct region {
-	char *addr;
+	char *addr; /* NULL: no memory of the CPU's */
 	size_t length;
 	uint64_t iova;
 };
@@ -31,16 +35,43 @@ void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, ui
 	return r->addr + (addr - r->iova);
 }
 
-void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova)
+/* One byte at p, as the kernel sees it: memory of a GPU, say, can be registered but not read. */
+static bool is_readable(const void *p)
+{
+	char byte;
+	struct iovec here = {&byte, 1}, there = {(void *)p, 1};
+
+	return sr_syscall(SYS_process_vm_readv, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), SR_ARG(&here), 1,
+			  SR_ARG(&there), 1, 0) == 1;
+}
+
+static void add_region(struct ibv_mr *mr, struct region *r)
 {
 	uint64_t key = key_of(mr->context, mr->lkey);
-	struct region *r = key ? sr_alloc(sizeof(*r)) : NULL;
+	void *old;
+
+	if (!key || sr_map_put(&regions, key, r, &old)) {
+		sr_free(r);
+		return;
+	}
+	/* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: the same region was added twice. */
+	sr_free(old);
+}
+
+void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova)
+{
+	struct region *r = sr_alloc(sizeof(*r));
+	bool everything = !addr && length == SIZE_MAX; /* implicit on-demand paging */
 
 	if (!r)
 		return;
-	*r = (struct region){ .addr = addr, .length = length, .iova = iova };
-	if (sr_map_put(&regions, key, r))
-		sr_free(r);
+	if (everything)
+		*r = (struct region){.addr = (char *)1, .length = SIZE_MAX, .iova = 1};
+	else if (length && is_readable(addr) && is_readable((char *)addr + length - 1))
+		*r = (struct region){.addr = addr, .length = length, .iova = iova};
+	else
+		*r = (struct region){.addr = NULL};
+	add_region(mr, r);
 }
 
 void sr_mr_remove(struct ibv_mr *mr)
@@ -112,12 +143,14 @@ void sr_replayed_dereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t re
 uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_mr mr = *(struct ibv_mr *)a[0];
-	uint64_t result;
-
+	uint64_t key = key_of(mr.context, mr.lkey), result;
 	/* Before the real call: right after it another thread may be given the same key. */
-	sr_mr_remove(&mr);
+	struct region *r = key ? sr_map_take(&regions, key) : NULL;
+
 	result = sr_real(d, a);
-	if ((int)result != 0)
-		sr_mr_add(&mr, mr.addr, mr.length, (uintptr_t)mr.addr);
+	if ((int)result != 0 && r)
+		add_region(&mr, r);
+	else
+		sr_free(r);
 	return result;
 }

@@ -112,12 +112,22 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
 void sr_wq_complete(struct ibv_wc *wc);
 
 /* Completion queues made through the shim; requests of others keep their own wr_ids. */
+struct sr_cq;
+
 void sr_cq_add(struct ibv_cq *cq);
 bool sr_cq_known(struct ibv_cq *cq);
-void sr_cq_remove(struct ibv_cq *cq);
 
-/* A poll found fewer completions than it asked for: none is left of queue pairs destroyed before it. */
-void sr_cq_drained(struct ibv_cq *cq);
+/* Around a destroy: taken out before it, then freed, or put back if it failed. */
+struct sr_cq *sr_cq_take(struct ibv_cq *cq);
+void sr_cq_put_back(struct ibv_cq *cq, struct sr_cq *c);
+void sr_cq_free(struct sr_cq *c);
+
+/*
+ * Around a poll: the queues retired before it, and then, if it found fewer
+ * completions than it asked for, that none is left of those queues.
+ */
+struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
+void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired);
 
 struct sr_qp *sr_qp_find(struct ibv_qp *qp);
 

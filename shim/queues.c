@@ -5,6 +5,7 @@
  * the shim's (see wq.c), and every completion comes back under the program's.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "shim/heap.h"
@@ -29,7 +30,32 @@ struct sr_wq *sr_srq_find(struct ibv_srq *srq)
 	return sr_map_get(&srqs, (uintptr_t)srq);
 }
 
+/* Without memory for it, the object is as good as unknown: its requests keep their own wr_ids. */
+static void put(struct sr_map *m, void *object, void *value)
+{
+	void *old;
+
+	sr_map_put(m, (uintptr_t)object, value, &old);
+}
+
 /* ----------------------------------------------------- completion queues */
+
+/*
+ * Extended completion queues are polled through functions that are not
+ * intercepted yet.  Which queue a shared receive queue's requests complete in
+ * is not known when they are posted, so once there is one, they all keep their
+ * own wr_ids.
+ */
+static atomic_bool has_extended_cq;
+
+uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t cq = sr_real(d, a);
+
+	if (cq)
+		atomic_store(&has_extended_cq, true);
+	return cq;
+}
 
 uint64_t sr_invoke_create_cq(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -42,23 +68,27 @@ uint64_t sr_invoke_create_cq(const struct sr_call_desc *d, uint64_t *a)
 
 uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
 {
+	struct sr_cq *c = sr_cq_take((struct ibv_cq *)a[0]);
 	uint64_t result = sr_real(d, a);
 
 	if ((int)result == 0)
-		sr_cq_remove((struct ibv_cq *)a[0]);
+		sr_cq_free(c);
+	else
+		sr_cq_put_back((struct ibv_cq *)a[0], c);
 	return result;
 }
 
 uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_wc *wc = (void *)a[2];
+	struct sr_wq *retired = sr_cq_retired((struct ibv_cq *)a[0]);
 	int n = (int)sr_real(d, a);
 
 	sr_self.arrived_count = 0;
 	for (int i = 0; i < n; i++)
 		sr_wq_complete(&wc[i]);
-	if (n >= 0 && n < (int)a[1])
-		sr_cq_drained((struct ibv_cq *)a[0]);
+	if (retired && n >= 0 && n < (int)a[1])
+		sr_cq_drained((struct ibv_cq *)a[0], retired);
 	return (uint64_t)(int64_t)n;
 }
 
@@ -70,18 +100,21 @@ uint64_t sr_invoke_create_srq(const struct sr_call_desc *d, uint64_t *a)
 	struct ibv_srq *srq = (void *)sr_real(d, a);
 	struct sr_wq *wq = srq ? sr_wq_create(srq->context, attr->attr.max_sge, false) : NULL;
 
-	if (wq && sr_map_put(&srqs, (uintptr_t)srq, wq))
-		sr_wq_retire(wq, NULL);
+	if (wq)
+		put(&srqs, srq, wq);
 	return (uintptr_t)srq;
 }
 
 uint64_t sr_invoke_destroy_srq(const struct sr_call_desc *d, uint64_t *a)
 {
+	/* Before the real call: right after it another thread may be given the same address. */
+	struct sr_wq *wq = sr_map_take(&srqs, a[0]);
 	uint64_t result = sr_real(d, a);
 
-	/* Its queue pairs are gone, and with them the completions of its requests. */
 	if ((int)result == 0)
-		sr_wq_retire(sr_map_take(&srqs, a[0]), NULL);
+		sr_wq_retire(wq, NULL);
+	else if (wq)
+		put(&srqs, (void *)a[0], wq);
 	return result;
 }
 
@@ -101,7 +134,7 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap)
 	q->sq = sr_wq_create(qp->context, cap->max_send_sge, true);
 	if (!qp->srq)
 		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, false);
-	sr_map_put(&qps, (uintptr_t)qp, q);
+	put(&qps, qp, q);
 }
 
 uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
@@ -150,12 +183,15 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp *qp = (void *)a[0];
 	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
+	/* Before the real call: right after it another thread may be given the same address. */
+	struct sr_qp *q = sr_map_take(&qps, (uintptr_t)qp);
 	uint64_t result = sr_real(d, a);
-	struct sr_qp *q;
 
-	if ((int)result != 0)
+	if ((int)result != 0) {
+		if (q)
+			put(&qps, qp, q);
 		return result;
-	q = sr_map_take(&qps, (uintptr_t)qp);
+	}
 	if (q) {
 		sr_wq_retire(q->sq, send_cq);
 		sr_wq_retire(q->rq, recv_cq);
@@ -188,7 +224,7 @@ static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d, uint6
 			if (wqes[n])
 				copies[n].wr_id = (uintptr_t)wqes[n];
 		}
-		bad = NULL;
+		bad = copies; /* should the provider not say */
 		err = (int)sr_real(d, (uint64_t[]){object, (uintptr_t)copies, (uintptr_t)&bad});
 		if (!err)
 			continue;
@@ -219,7 +255,7 @@ uint64_t sr_invoke_post_srq_recv(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_wq *wq = sr_srq_find((struct ibv_srq *)a[0]);
 
-	if (!wq || !a[1])
+	if (!wq || !a[1] || atomic_load_explicit(&has_extended_cq, memory_order_relaxed))
 		return sr_real(d, a);
 	return (uint64_t)post_recv_chain(wq, d, a[0], (void *)a[1], (void *)a[2]);
 }
@@ -397,14 +433,15 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 	uint64_t result;
 	struct sr_wqe *wqe = NULL;
 
-	if (q && q->sq)
+	if (q && q->sq) {
 		wqe = sr_wqe_take(q->sq, wr_id, kind, NULL, 0);
+		q->building = wqe;
+	}
 	if (wqe) {
 		ex->wr_id = (uintptr_t)wqe;
 		sr_wq_append(q->sq, wqe, wqe);
 		if (!q->batch)
 			q->batch = wqe;
-		q->building = wqe;
 	}
 	result = sr_real(d, a);
 	ex->wr_id = wr_id; /* the field is the program's */

@@ -31,6 +31,21 @@ void *sr_libibverbs(void)
 	return h;
 }
 
+void *sr_next(const char *name, void *_Atomic *cache)
+{
+	void *f = atomic_load_explicit(cache, memory_order_acquire);
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+
+	if (f)
+		return f;
+	before = sr_enter(t); /* dlsym may allocate */
+	f = dlsym(RTLD_NEXT, name);
+	sr_leave(t, before);
+	atomic_store_explicit(cache, f, memory_order_release);
+	return f;
+}
+
 static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
@@ -43,31 +58,27 @@ bool sr_libibverbs_is_loaded(void)
 	return dl_iterate_phdr(is_libibverbs, NULL);
 }
 
-static void *look_up(const struct sr_call_desc *d)
+static void *look_up_verb(const struct sr_call_desc *d)
 {
 	struct sr_thread *t = &sr_self;
-	enum sr_heap before = sr_enter(t); /* dlsym may allocate */
-	void *library, *f = NULL;
+	enum sr_heap before = sr_enter(t);
+	void *library = sr_libibverbs();
+	void *f = library ? dlvsym(library, d->name, d->version) : NULL;
 
-	if (d->source == SR_SOURCE_LIBC) {
-		f = dlsym(RTLD_NEXT, d->name);
-	} else {
-		library = sr_libibverbs();
-		if (library)
-			f = dlvsym(library, d->name, d->version);
-	}
 	sr_leave(t, before);
 	return f;
 }
 
 static void *exported(const struct sr_call_desc *d)
 {
-	enum sr_call_number n = sr_call_number(d);
-	void *f = atomic_load_explicit(&functions[n], memory_order_acquire);
+	void *_Atomic *cache = &functions[sr_call_number(d)];
+	void *f = atomic_load_explicit(cache, memory_order_acquire);
 
+	if (!f && d->source == SR_SOURCE_LIBC)
+		return sr_next(d->name, cache);
 	if (!f) {
-		f = look_up(d);
-		atomic_store_explicit(&functions[n], f, memory_order_release);
+		f = look_up_verb(d);
+		atomic_store_explicit(cache, f, memory_order_release);
 	}
 	return f;
 }

@@ -9,10 +9,14 @@
 #include "shim/record.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
 
 #include "logd/client.h"
+#include "logd/socket_path.h"
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
@@ -28,6 +32,8 @@
 static struct sr_client client;
 static size_t ring_bytes;
 static _Atomic uint32_t next_thread;
+
+static const struct sr_engine record_engine;
 
 static void check_daemon(void *argument)
 {
@@ -82,7 +88,7 @@ static void end_thread(void *thread)
 	struct sr_thread *t = thread;
 	enum sr_heap before = sr_enter(t);
 
-	if (sr_engine && !t->silent) {
+	if (sr_engine == &record_engine && !t->silent) {
 		flush_repeats(t);
 		unlink_thread(t);
 		sr_client_remove_ring(&client, &t->ring);
@@ -225,19 +231,38 @@ static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 
 static const struct sr_engine record_engine = {.call = record_call};
 
+/*
+ * After the last record.  Other threads may go on until the process is gone:
+ * unrecorded, but the shim's wr_ids must still not show in what they poll.
+ */
+static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	enum sr_heap before = sr_enter(t);
+	uint64_t result;
+
+	t->heap = SR_HEAP_LIBRARY;
+	result = sr_invoke(&sr_calls[n], a);
+	sr_leave(t, before);
+	return result;
+}
+
+static const struct sr_engine passing_engine = {.call = pass_call};
+
 void sr_record_exit(int status)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
 	struct sr_exit_payload payload = {.status = status};
 
+	if (sr_engine != &record_engine)
+		return;
 	if (!t->started)
 		start_thread(t);
 	if (!t->silent) {
 		flush_repeats(t);
 		emit(t, SR_REC_EXIT, &payload, sizeof(payload));
 	}
-	sr_engine = NULL;
+	sr_engine = &passing_engine;
 	close_all();
 	if (sr_client_finish(&client, FINISH_MS))
 		sr_say("the end of the recording could not be written: no answer from sreplay-logd");
@@ -251,9 +276,49 @@ static void forget_in_child(void)
 	sr_client_abandon(&client);
 }
 
+bool sr_record_owns_fd(int fd)
+{
+	bool owns;
+
+	/* Ours are high numbers, where programs rarely have any. */
+	if (fd < SR_OWN_FD_FLOOR || sr_engine != &record_engine)
+		return false;
+	sr_lock(&threads_lock);
+	owns = fd == client.socket || fd == client.hello_fd;
+	for (struct sr_thread *t = threads; t && !owns; t = t->next)
+		owns = fd == t->ring.fd;
+	sr_unlock(&threads_lock);
+	return owns;
+}
+
+/*
+ * What a replay needs besides what the daemon finds in /proc: how standard
+ * output is flushed; the path by which the program was executed, which the
+ * kernel keeps at the top of the stack; and the limit that decides where
+ * mappings begin.
+ */
+static bool describe(char *extra, size_t size)
+{
+	const char *path = (const char *)getauxval(AT_EXECFN);
+	uint64_t stack[2] = {0};
+	int n;
+
+	sr_sys_getrlimit(RLIMIT_STACK, stack);
+	n = snprintf(extra, size, "{\"stdout_line_buffered\":%s,\"stack_limit\":\"%llu\",\"executed_as\":\"",
+		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0]);
+	for (; path && *path && n < (int)size - 16; path++) {
+		if (*path == '"' || *path == '\\' || (unsigned char)*path < ' ')
+			n += snprintf(extra + n, size - (size_t)n, "\\u%04x", *path);
+		else
+			extra[n++] = *path;
+	}
+	n += snprintf(extra + n, size - (size_t)n, "\"}");
+	return path && !*path;
+}
+
 void sr_record_start(const struct sr_settings *s)
 {
-	char error[512] = "", extra[256];
+	char error[512] = "", extra[PATH_MAX + 256], socket_path[108];
 	struct sr_hello hello = {
 		.version = SR_TRACE_VERSION,
 		.rank = s->rank,
@@ -264,14 +329,20 @@ void sr_record_start(const struct sr_settings *s)
 	};
 
 	sr_stdio_pin_as_found();
-	snprintf(extra, sizeof(extra), "{\"stdout_line_buffered\":%s}",
-		 sr_stdio_line_buffered() ? "true" : "false");
+	if (!describe(extra, sizeof(extra))) {
+		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
+		return;
+	}
+	if (sr_socket_path(socket_path, sizeof(socket_path))) {
+		sr_say("rank %d is not recorded: the path in %s is too long", s->rank, SR_ENV_SOCKET);
+		return;
+	}
 	ring_bytes = s->ring_bytes;
 	if (pthread_key_create(&thread_key, end_thread)) {
 		sr_say("rank %d is not recorded: the program has used up the thread keys", s->rank);
 		return;
 	}
-	if (sr_client_connect(&client, s->socket, &hello, error, sizeof(error))) {
+	if (sr_client_connect(&client, socket_path, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;
 	}

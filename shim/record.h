@@ -14,4 +14,12 @@ void sr_record_start(const struct sr_settings *settings);
 /* The process ends with this status: the last record, and a wait until all is on disk. */
 void sr_record_exit(int status);
 
+/*
+ * Is this one of the recorder's own descriptors?  To the program there is none
+ * of that number: it cannot close it, and programs that close all numbers go on
+ * being recorded.
+ */
+#define SR_OWN_FD_FLOOR 64
+bool sr_record_owns_fd(int fd);
+
 #endif

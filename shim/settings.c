@@ -76,7 +76,7 @@ int sr_settings_read(struct sr_settings *s)
 	const char *ring = getenv(SR_ENV_RING);
 	long bytes = 4 << 20;
 
-	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE), .socket = getenv(SR_ENV_SOCKET)};
+	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
 		s->trace = NULL;
 		return 0;

@@ -17,7 +17,6 @@
 
 struct sr_settings {
 	const char *trace; /* NULL: nothing is asked for */
-	const char *socket;
 	int rank;
 	bool in_group;
 	size_t ring_bytes;

@@ -6,6 +6,7 @@
  * of sreplay's business.  In the last case nothing is set up: the wrappers go
  * straight to the real functions.
  */
+#include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -44,8 +45,14 @@ static void pin_malloc(void)
 
 static bool prepare(void)
 {
-	int err = sr_heap_init();
+	int err = 0;
 
+	if (!sr_heap_is_first()) {
+		sr_say("the program brings its own malloc, which libsreplay_verbs.so cannot see: this process is "
+		       "not recorded");
+		return false;
+	}
+	err = sr_heap_init();
 	if (err) {
 		sr_say("its address ranges are taken (%s): this process is not recorded",
 		       strerrorname_np(-err));
@@ -87,19 +94,33 @@ __attribute__((constructor)) static void start(void)
 }
 
 /* The ways out of a process that pass by exit handlers. */
-static void __attribute__((noreturn)) leave(int status)
+static void __attribute__((noreturn)) leave(const char *name, int status)
 {
+	void (*next)(int) = (void (*)(int))dlsym(RTLD_NEXT, name);
+
 	handle_exit(status, NULL);
+	if (next)
+		next(status);
 	for (;;)
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
 EXPORT void __attribute__((noreturn)) _exit(int status)
 {
-	leave(status);
+	leave("_exit", status);
 }
 
 EXPORT void __attribute__((noreturn)) _Exit(int status)
 {
-	leave(status);
+	leave("_Exit", status);
+}
+
+/*
+ * A vfork child runs in its parent's memory and calls close, dup2, _exit, ...
+ * there: that would be recorded as the parent's doing.  A fork is a vfork with
+ * less sharing, and its child is told apart.
+ */
+EXPORT pid_t vfork(void)
+{
+	return fork();
 }

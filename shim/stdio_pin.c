@@ -2,6 +2,7 @@
 #include "shim/stdio_pin.h"
 
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 static char buffer[4096];
@@ -10,6 +11,9 @@ static bool line_buffered;
 void sr_stdio_pin(bool line)
 {
 	line_buffered = line;
+	/* Somebody chose a buffer already (stdbuf, say), and does so in both runs. */
+	if (__fbufsize(stdout))
+		return;
 	setvbuf(stdout, buffer, line ? _IOLBF : _IOFBF, sizeof(buffer));
 }
 

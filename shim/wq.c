@@ -41,7 +41,7 @@ struct sr_wq {
 	struct chunk *chunks;
 	uint64_t outstanding;
 	bool ordered;
-	struct sr_wq *next_retired;
+	struct sr_wq *_Atomic next_retired;
 };
 
 /*
@@ -58,6 +58,7 @@ struct sr_cq {
 };
 
 static struct sr_map cqs;
+static atomic_bool any_retired;
 
 struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, bool ordered)
 {
@@ -112,6 +113,7 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 	}
 	if (!c)
 		return; /* nobody can say when its last completion is polled: kept */
+	atomic_store(&any_retired, true);
 	sr_lock(&c->lock);
 	drained = c->drained;
 	c->drained = NULL;
@@ -121,21 +123,35 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 	destroy_list(drained);
 }
 
-void sr_cq_drained(struct ibv_cq *cq)
+struct sr_wq *sr_cq_retired(struct ibv_cq *cq)
+{
+	struct sr_cq *c;
+
+	/* Nearly always there is none, and no poll has to look. */
+	if (!atomic_load_explicit(&any_retired, memory_order_relaxed))
+		return NULL;
+	c = sr_map_get(&cqs, (uintptr_t)cq);
+	return c ? atomic_load_explicit(&c->retired, memory_order_acquire) : NULL;
+}
+
+void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
 {
 	struct sr_cq *c = sr_map_get(&cqs, (uintptr_t)cq);
-	struct sr_wq *wq, *last;
+	struct sr_wq *_Atomic *link, *wq, *last;
 
-	if (!c || !atomic_load_explicit(&c->retired, memory_order_relaxed))
+	if (!c)
 		return;
 	sr_lock(&c->lock);
-	wq = c->retired;
-	for (last = wq; last && last->next_retired; last = last->next_retired)
-		;
-	if (last) {
+	/* From there on the list is what was retired before that poll. */
+	for (wq = c->retired, last = NULL; wq && wq != retired; wq = wq->next_retired)
+		last = wq;
+	link = last ? &last->next_retired : &c->retired;
+	if (wq) {
+		atomic_store(link, NULL);
+		for (last = wq; last->next_retired; last = last->next_retired)
+			;
 		last->next_retired = c->drained;
 		c->drained = wq;
-		c->retired = NULL;
 	}
 	sr_unlock(&c->lock);
 }
@@ -346,10 +362,7 @@ void sr_wq_complete(struct ibv_wc *wc)
 
 void sr_cq_add(struct ibv_cq *cq)
 {
-	struct sr_cq *c = sr_alloc_zeroed(sizeof(*c));
-
-	if (c && sr_map_put(&cqs, (uintptr_t)cq, c))
-		sr_free(c);
+	sr_cq_put_back(cq, sr_alloc_zeroed(sizeof(struct sr_cq)));
 }
 
 bool sr_cq_known(struct ibv_cq *cq)
@@ -357,10 +370,21 @@ bool sr_cq_known(struct ibv_cq *cq)
 	return cq && sr_map_get(&cqs, (uintptr_t)cq);
 }
 
-void sr_cq_remove(struct ibv_cq *cq)
+struct sr_cq *sr_cq_take(struct ibv_cq *cq)
 {
-	struct sr_cq *c = sr_map_take(&cqs, (uintptr_t)cq);
+	return sr_map_take(&cqs, (uintptr_t)cq);
+}
 
+void sr_cq_put_back(struct ibv_cq *cq, struct sr_cq *c)
+{
+	void *old;
+
+	if (c && sr_map_put(&cqs, (uintptr_t)cq, c, &old))
+		sr_free(c);
+}
+
+void sr_cq_free(struct sr_cq *c)
+{
 	if (!c)
 		return;
 	destroy_list(c->retired);

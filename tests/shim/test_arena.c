@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_arena.c: blocks of the arena are aligned, apart from each other, and used again. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +26,7 @@ static void a_taken_range_is_refused(void **state)
 {
 	struct sr_arena other = {0};
 
-	assert_int_not_equal(sr_arena_init(&other, BASE + 4096, 4096), 0);
+	assert_int_equal(sr_arena_init(&other, BASE, BYTES), -EEXIST);
 }
 
 static void what_is_too_large_gives_null(void **state)
@@ -42,6 +43,17 @@ static void a_freed_block_is_used_again(void **state)
 	sr_arena_free(&arena, p);
 	assert_ptr_equal(sr_arena_alloc(&arena, 1000, 16), p);
 	sr_arena_free(&arena, p);
+}
+
+/* A replay writes objects where they were; memory has to be there by then. */
+static void it_reaches_as_far_as_asked(void **state)
+{
+	char *far = (char *)BASE + (100ull << 20);
+
+	assert_int_equal(sr_arena_reach(&arena, far, 4096), 0);
+	memset(far, 1, 4096);
+	assert_int_equal(sr_arena_reach(&arena, (char *)BASE + BYTES - 1, 2), -EFAULT);
+	assert_int_equal(sr_arena_reach(&arena, (char *)BASE - 1, 1), -EFAULT);
 }
 
 /* Random allocations; each block is filled with its own byte and must keep it until it is freed. */
@@ -78,6 +90,7 @@ int main(void)
 		cmocka_unit_test(a_taken_range_is_refused),
 		cmocka_unit_test(what_is_too_large_gives_null),
 		cmocka_unit_test(a_freed_block_is_used_again),
+		cmocka_unit_test(it_reaches_as_far_as_asked),
 		cmocka_unit_test(blocks_do_not_overlap),
 	};
 

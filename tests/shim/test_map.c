@@ -17,6 +17,7 @@ static void it_holds_what_was_put_and_not_taken(void **state)
 {
 	static void *model[KEYS + 1];
 	struct sr_map m = {0};
+	void *old;
 
 	srand(2);
 	for (int round = 0; round < 200000; round++) {
@@ -24,8 +25,9 @@ static void it_holds_what_was_put_and_not_taken(void **state)
 
 		switch (rand() % 3) {
 		case 0:
+			assert_int_equal(sr_map_put(&m, key * 4096, (void *)(uintptr_t)(round + 1), &old), 0);
+			assert_ptr_equal(old, model[key]);
 			model[key] = (void *)(uintptr_t)(round + 1);
-			assert_int_equal(sr_map_put(&m, key * 4096, model[key]), 0);
 			break;
 		case 1:
 			assert_ptr_equal(sr_map_take(&m, key * 4096), model[key]);
@@ -61,16 +63,29 @@ static void *look(void *unused)
 static void readers_see_a_growing_map_whole(void **state)
 {
 	pthread_t reader;
-	void *missed;
+	void *missed, *old;
 
 	for (uint64_t key = 1; key <= 16; key++)
-		assert_int_equal(sr_map_put(&shared, key, (void *)(uintptr_t)(key + 1)), 0);
+		assert_int_equal(sr_map_put(&shared, key, (void *)(uintptr_t)(key + 1), &old), 0);
 	assert_int_equal(pthread_create(&reader, NULL, look, NULL), 0);
 	for (uint64_t key = 100; key < 100000; key++)
-		assert_int_equal(sr_map_put(&shared, key, &shared), 0);
+		assert_int_equal(sr_map_put(&shared, key, &shared, &old), 0);
 	done = 1;
 	pthread_join(reader, &missed);
 	assert_null(missed);
+}
+
+/* A program that registers and deregisters for ever must not make the map grow. */
+static void what_comes_and_goes_takes_no_memory(void **state)
+{
+	struct sr_map m = {0};
+	void *old;
+
+	for (uint64_t key = 1; key < 1000000; key++) {
+		assert_int_equal(sr_map_put(&m, key, &m, &old), 0);
+		assert_ptr_equal(sr_map_take(&m, key), &m);
+	}
+	assert_true(m.table->mask < 8192);
 }
 
 int main(void)
@@ -79,6 +94,7 @@ int main(void)
 		cmocka_unit_test(it_holds_what_was_put_and_not_taken),
 		cmocka_unit_test(an_empty_map_has_nothing),
 		cmocka_unit_test(readers_see_a_growing_map_whole),
+		cmocka_unit_test(what_comes_and_goes_takes_no_memory),
 	};
 
 	return cmocka_run_group_tests_name("map", tests, NULL, NULL);

@@ -191,9 +191,30 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 	complete(&late_send);
 	assert_int_equal(late_receive.wr_id, 11);
 	assert_int_equal(late_send.wr_id, 12);
-	sr_cq_drained(&cq);
+	sr_cq_drained(&cq, sr_cq_retired(&cq));
+	assert_null(sr_cq_retired(&cq));
 	sr_wq_retire(sr_wq_create(&context, 1, false), &cq);
-	sr_cq_remove(&cq);
+	sr_cq_free(sr_cq_take(&cq));
+}
+
+/* A queue that is retired after a poll has begun may still have completions in the queue. */
+static void what_is_retired_during_a_poll_is_kept(void **state)
+{
+	struct sr_wq *before = sr_wq_create(&context, 1, false), *during = sr_wq_create(&context, 1, false);
+	struct sr_wq *seen;
+	struct ibv_wc late;
+
+	sr_cq_add(&cq);
+	sr_wqe_take(before, 1, SR_WQE_RECV, NULL, 0);
+	late = completion(sr_wqe_take(during, 2, SR_WQE_RECV, NULL, 0), IBV_WC_SUCCESS, 0);
+	sr_wq_retire(before, &cq);
+	seen = sr_cq_retired(&cq);
+	sr_wq_retire(during, &cq);
+	sr_cq_drained(&cq, seen);
+	assert_ptr_equal(sr_cq_retired(&cq), during);
+	complete(&late);
+	assert_int_equal(late.wr_id, 2);
+	sr_cq_free(sr_cq_take(&cq));
 }
 
 /* Random posts, each with its own wr_id, completed at random in the order of the queue. */
@@ -241,6 +262,7 @@ int main(void)
 		cmocka_unit_test(before_a_failed_request_all_had_succeeded),
 		cmocka_unit_test(a_refused_post_leaves_no_trace),
 		cmocka_unit_test(a_destroyed_queue_pairs_completions_keep_their_wr_ids),
+		cmocka_unit_test(what_is_retired_during_a_poll_is_kept),
 		cmocka_unit_test(random_sends_come_back_in_order),
 	};
 
