@@ -10,11 +10,12 @@
 #include "rawsys.h"
 #include "talk.h"
 
-#define PAGE_BYTES   4096
-#define ANSWER_MS    20000 /* the daemon may have to hash a library or two */
-#define RETRY_MS     20
-#define SUCCESSOR_MS 2000
-#define FIRST_RINGS  256 /* a page of them */
+#define PAGE_BYTES    4096
+#define ANSWER_MS     20000 /* the daemon may have to hash a library or two */
+#define EMPTY_POLL_US 200
+#define RETRY_MS      20
+#define SUCCESSOR_MS  2000
+#define FIRST_RINGS   256 /* a page of them */
 
 struct sr_client_ring {
 	struct sr_ring *ring;
@@ -372,13 +373,28 @@ static void wait_for_daemon(struct sr_client *c, int64_t deadline)
 	}
 }
 
+/*
+ * Only what the daemon has released is written: a ring that is let go earlier
+ * would be lost with a daemon that dies now.
+ */
+static void wait_until_empty(struct sr_client *c, const struct sr_ring *ring)
+{
+	const struct timespec pause = {.tv_nsec = EMPTY_POLL_US * 1000};
+	int64_t deadline = sr_sys_now_ms() + (c->patience_ms < 0 ? INT64_MAX / 2 : c->patience_ms);
+
+	while (is_live(c) && !sr_ring_stopped(ring) && !sr_ring_empty(ring) &&
+	       sr_sys_now_ms() < deadline) {
+		sr_client_check(c);
+		sr_sys_nanosleep(&pause);
+	}
+}
+
 void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring)
 {
 	sr_ring_close(ring);
+	wait_until_empty(c, ring);
 	if (!lock(c))
 		return;
-	if (c->socket < 0 && !sr_ring_stopped(ring))
-		wait_for_daemon(c, sr_sys_now_ms() + c->patience_ms);
 	forget_ring(c, ring);
 	unlock(c);
 	sr_ring_detach(ring);

@@ -66,8 +66,9 @@ int sr_client_connect(struct sr_client *c, const char *socket_path, const struct
 int sr_client_add_ring(struct sr_client *c, uint32_t thread, struct sr_ring *ring);
 
 /*
- * The thread is done: the ring is closed, forgotten and detached.  The daemon
- * writes what is in it and ends the stream.
+ * The thread is done: the ring is closed and, once the daemon has written what
+ * is in it, forgotten and detached.  Takes a millisecond, or as long as it
+ * takes a dead daemon's successor to come.
  */
 void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
 

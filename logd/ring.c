@@ -214,6 +214,12 @@ bool sr_ring_closed(const struct sr_ring *r)
 	return atomic_load_explicit(&r->shared->closed, memory_order_acquire) != 0;
 }
 
+bool sr_ring_empty(const struct sr_ring *r)
+{
+	return atomic_load_explicit(&r->shared->tail, memory_order_acquire) ==
+	       atomic_load_explicit(&r->shared->head, memory_order_acquire);
+}
+
 size_t sr_ring_bytes(const struct sr_ring *r)
 {
 	return r->mask + 1;

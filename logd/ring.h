@@ -275,6 +275,8 @@ uint64_t sr_ring_unmarked(const struct sr_ring *r, uint64_t *sns);
 uint64_t sr_ring_position(const struct sr_ring *r);
 bool sr_ring_stopped(const struct sr_ring *r);
 bool sr_ring_closed(const struct sr_ring *r);
+/* Everything committed is released. */
+bool sr_ring_empty(const struct sr_ring *r);
 size_t sr_ring_bytes(const struct sr_ring *r);
 
 #endif

@@ -336,6 +336,41 @@ static void test_sigterm_drains_first(void **state)
 	sr_client_abandon(&c);
 }
 
+struct last_words {
+	struct sr_client c;
+	struct sr_ring ring;
+};
+
+static void *end_thread(void *argument)
+{
+	struct last_words *l = argument;
+
+	sr_client_remove_ring(&l->c, &l->ring);
+	return NULL;
+}
+
+static void test_thread_that_ends_without_a_daemon_loses_nothing(void **state)
+{
+	struct harness *h = *state;
+	struct stream_check found;
+	struct last_words l = {0};
+	char error[400] = "";
+	pthread_t thread;
+
+	assert_int_equal(connect_as(h, &l.c, 0, error, sizeof(error)), 0);
+	assert_int_equal(sr_ring_create(&l.ring, 16 << 20), 0);
+	assert_int_equal(sr_client_add_ring(&l.c, 0, &l.ring), 0);
+	daemon_kill(h, SIGKILL);
+	write_some(&l.ring, 0, 2000);
+	pthread_create(&thread, NULL, end_thread, &l);
+	sleep_us(100000);
+	daemon_start(h, NULL);
+	pthread_join(thread, NULL);
+	assert_true(check_stream(h->trace, 0, 0, SEED, &found));
+	assert_int_equal(found.records, 2000);
+	sr_client_abandon(&l.c);
+}
+
 static void test_idle_daemon_ends_itself(void **state)
 {
 	static const char *const options[] = {"--idle-exit", "1", NULL};
@@ -365,6 +400,7 @@ int main(int argc, char **argv)
 	    DAEMON_TEST(test_status_tells_of_each_process),
 	    DAEMON_TEST(test_ranks_of_one_trace_come_together_and_only_once),
 	    DAEMON_TEST(test_sigterm_drains_first),
+	    DAEMON_TEST(test_thread_that_ends_without_a_daemon_loses_nothing),
 	    DAEMON_TEST(test_idle_daemon_ends_itself),
 	};
 
