@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * hostile.c: what programs do that recorders trip over, a case per argument.
+ * Each prints the same bare and recorded, and again in its replay.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+/* A bound UDP socket that has one datagram of so many bytes. */
+static int socket_with_datagram(size_t bytes)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	char *data = calloc(1, bytes);
+
+	bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+	getsockname(fd, (struct sockaddr *)&addr, &len);
+	connect(fd, (struct sockaddr *)&addr, sizeof(addr));
+	send(fd, data, bytes, 0);
+	free(data);
+	return fd;
+}
+
+static int wait_for(pid_t child)
+{
+	int status;
+
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ------------------------------------------------------------ processes */
+
+static void *short_thread(void *unused)
+{
+	time(NULL);
+	return NULL;
+}
+
+static void threads_then_fork(void)
+{
+	pthread_t t;
+	pid_t child;
+
+	for (int i = 0; i < 200; i++) {
+		pthread_create(&t, NULL, short_thread, NULL);
+		pthread_join(t, NULL);
+	}
+	fflush(stdout);
+	child = fork();
+	if (!child)
+		_exit(time(NULL) > 0 ? 5 : 6);
+	printf("child %d\n", wait_for(child));
+}
+
+static void vfork_that_fails_to_exec(void)
+{
+	pid_t child = vfork();
+
+	if (!child) {
+		execl("/no/such/program", "x", NULL);
+		_exit(127);
+	}
+	printf("child %d\n", wait_for(child));
+	printf("time goes on: %d\n", time(NULL) > 0);
+}
+
+static void vfork_that_closes(void)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	pid_t child = vfork();
+
+	if (!child) {
+		close(fd);
+		_exit(0);
+	}
+	printf("child %d", wait_for(child));
+	printf(" bind %d\n", bind(fd, (struct sockaddr *)&addr, sizeof(addr)));
+}
+
+static void crash(void)
+{
+	printf("%ld\n", (long)time(NULL));
+	fflush(stdout);
+	*(volatile int *)(uintptr_t)strtoul("8", NULL, 0) = 1;
+}
+
+static void *wait_for_ever(void *fd)
+{
+	char c;
+
+	return (void *)recv(*(int *)fd, &c, 1, 0);
+}
+
+/* A thread is still in a call when the process ends: that call has no record. */
+static void blocked_thread_at_exit(void)
+{
+	int fd = socket_with_datagram(1);
+	long sum = 0;
+	pthread_t t;
+	char c;
+
+	recv(fd, &c, 1, 0);
+	pthread_create(&t, NULL, wait_for_ever, &fd);
+	usleep(200000);
+	for (int i = 0; i < 100000; i++)
+		sum += time(NULL) > 0;
+	printf("%ld\n", sum);
+}
+
+/* ---------------------------------------------------------- descriptors */
+
+static void close_all_descriptors(void)
+{
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+	printf("closed all, one more: %d", close(700));
+	printf(" errno %d, time %ld\n", errno, (long)time(NULL));
+}
+
+static void close_all_by_range(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	int closed = close_range(3, ~0u, 0);
+
+	printf("close_range %d, closed %d, time %ld\n", closed, close(fd), (long)time(NULL));
+	closefrom(3);
+	printf("time %ld\n", (long)time(NULL));
+}
+
+static void duplicates(void)
+{
+	int fd = socket_with_datagram(7), copy = dup(fd), other = dup2(fd, 40), third = dup3(fd, 41, O_CLOEXEC);
+	char data[16];
+
+	close(fd);
+	close(copy);
+	printf("%d %d %d: recv", copy, other, third);
+	printf(" %zd\n", recv(third, data, sizeof(data), 0));
+}
+
+static void poll_a_captured_descriptor_with_epoll(void)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), set = epoll_create1(0);
+
+	printf("epoll_ctl %d\n", epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+}
+
+/* ------------------------------------------------------------- memory */
+
+/* Fills what the next function's locals will lie on, differently each time. */
+static __attribute__((noinline)) void scribble(void)
+{
+	volatile unsigned char stack[2048];
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (size_t i = 0; i < sizeof(stack); i++)
+		stack[i] = (unsigned char)(now.tv_nsec >> (i % 8));
+}
+
+static __attribute__((noinline)) void connect_with_leftovers(int fd)
+{
+	struct sockaddr_in addr; /* sin_zero is not set */
+
+	addr.sin_family = AF_INET;
+	addr.sin_port = htons(9);
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	printf("connect %d\n", connect(fd, (struct sockaddr *)&addr, sizeof(addr)));
+}
+
+static void leftovers_in_an_address(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	scribble();
+	connect_with_leftovers(fd);
+}
+
+static void truncated_datagram(void)
+{
+	int fd = socket_with_datagram(9000);
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	mprotect(page + 4096, 4096, PROT_NONE);
+	printf("recv %zd\n", recv(fd, page + 4092, 4, MSG_PEEK | MSG_TRUNC));
+}
+
+static void addresses(void)
+{
+	int local;
+
+	printf("stack %p heap %p", (void *)&local, malloc(100));
+	printf(" large %p map %p\n", malloc(10 << 20),
+	       mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+
+static void many_registrations(void)
+{
+	for (int i = 0; i < 100000; i++)
+		free(malloc((size_t)i % 5000));
+	addresses();
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"threads-then-fork", threads_then_fork},
+	{"vfork-that-fails-to-exec", vfork_that_fails_to_exec},
+	{"vfork-that-closes", vfork_that_closes},
+	{"crash", crash},
+	{"blocked-thread-at-exit", blocked_thread_at_exit},
+	{"close-all-descriptors", close_all_descriptors},
+	{"close-all-by-range", close_all_by_range},
+	{"duplicates", duplicates},
+	{"epoll", poll_a_captured_descriptor_with_epoll},
+	{"leftovers-in-an-address", leftovers_in_an_address},
+	{"truncated-datagram", truncated_datagram},
+	{"addresses", addresses},
+	{"heap-churn", many_registrations},
+};
+
+int main(int argc, char **argv)
+{
+	int n;
+
+	ibv_get_device_list(&n); /* so that the process is recorded */
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (argc > 1 && !strcmp(argv[1], cases[i].name)) {
+			cases[i].run();
+			return 3;
+		}
+		if (argc < 2)
+			puts(cases[i].name);
+	}
+	return argc > 1;
+}

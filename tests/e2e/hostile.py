@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What programs do that recorders trip over (tests/apps/hostile.c): each case bare, recorded, replayed.
+
+Needs no RDMA.  Each case was a bug once.
+"""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from harness import BUILD, SREPLAY, Tap, replay
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "hostile")
+SHIM = os.path.join(os.path.realpath(BUILD), "shim", "libsreplay_verbs.so")
+
+# What a run prints that another run need not: times and addresses.
+VARYING = re.compile(rb"time \d+|^\d{9,}$|0x[0-9a-f]+", re.M)
+# The process dies of a signal, in all three.
+STATUS = {"crash": -signal.SIGSEGV}
+
+
+def run(command, **options):
+    return subprocess.run(command, capture_output=True, timeout=100, **options)
+
+
+def same(one, two):
+    return VARYING.sub(b"#", one) == VARYING.sub(b"#", two)
+
+
+def check(tap, directory, name):
+    status = STATUS.get(name, 3)
+    shell_status = 128 - status if status < 0 else status
+    bare = run([PROGRAM, name])
+    trace = os.path.join(directory, name + ".srec")
+    begin = time.time()
+    recorded = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, name])
+    seconds = time.time() - begin
+    replayed = replay(trace, 0)
+    tap.ok(bare.returncode == status and recorded.returncode == shell_status and same(bare.stdout, recorded.stdout)
+           and not recorded.stderr and seconds < 20,
+           "%s: recorded as bare" % name, "%s %s after %.1f s\n%s\n%s\n%s" % (
+               bare.returncode, recorded.returncode, seconds, bare.stdout, recorded.stdout, recorded.stderr))
+    tap.ok(replayed[0] == shell_status and replayed[1] == recorded.stdout and "0 divergences: exact" in replayed[2],
+           "%s: replayed exactly" % name, "%s\n%s\n%s" % (recorded.stdout, replayed[1], replayed[2]))
+
+
+def by_another_path(tap, directory):
+    """The path by which a program is executed, and the stack's limit, decide where things lie."""
+    link = os.path.join(directory, "a-link-to-the-program-with-a-long-name")
+    os.symlink(PROGRAM, link)
+    trace = os.path.join(directory, "link.srec")
+    recorded = run([SREPLAY, "record", "-o", trace, "--", link, "addresses"])
+    tap.ok(replay(trace, 0)[1] == recorded.stdout, "executed through a link: the same addresses", recorded.stdout)
+    unlimited = replay(trace, 0, preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_STACK, (1 << 30, resource.getrlimit(resource.RLIMIT_STACK)[1])))
+    tap.ok(unlimited[1] == recorded.stdout, "replayed with another limit on the stack: the same addresses",
+           "%s\n%s" % (recorded.stdout, unlimited[1]))
+
+
+def plain_preload(tap, directory):
+    trace = os.path.join(directory, "plain.srec")
+    environment = dict(os.environ, LD_PRELOAD=SHIM, SREPLAY_TRACE=trace)
+    r = run([PROGRAM, "duplicates"], env=environment)
+    status, out, err = replay(trace, 0)
+    tap.ok(r.returncode == 3 and not r.stderr and status == 3 and out == r.stdout,
+           "plain LD_PRELOAD with a daemon records as sreplay record does", "%s %s" % (r.stderr, err))
+    environment["SREPLAY_SOCKET"] = os.path.join(directory, "nobody")
+    r = run([PROGRAM, "duplicates"], env=environment)
+    tap.ok(r.returncode == 3 and len(r.stderr.splitlines()) == 1 and b"is not recorded" in r.stderr,
+           "without a daemon, one line, and the program runs", r.stderr)
+    for name, value in (("SREPLAY_RANK", "x"), ("SREPLAY_GROUP", "1-"), ("SREPLAY_RING", "1"), ("SREPLAY_TRACE", "r")):
+        r = run([PROGRAM, "duplicates"], env=dict(environment, **{name: value}))
+        tap.ok(r.returncode == 3 and name.encode() in r.stderr, "%s=%s is named" % (name, value), r.stderr)
+
+
+def stdbuf(tap, directory):
+    trace = os.path.join(directory, "stdbuf.srec")
+    recorded = run(["stdbuf", "-oL", SREPLAY, "record", "-o", trace, "--", PROGRAM, "duplicates"])
+    tap.ok(recorded.returncode == 3 and replay(trace, 0)[1] == recorded.stdout, "under stdbuf", recorded.stderr)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for name in run([PROGRAM]).stdout.decode().split():
+            check(tap, directory, name)
+        by_another_path(tap, directory)
+        plain_preload(tap, directory)
+        stdbuf(tap, directory)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
