@@ -19,11 +19,11 @@ struct options {
 };
 
 static const struct argp_option option_list[] = {
-	{"rank", 'r', "N", 0, "this rank only", 0},
-	{"thread", 't', "N", 0, "this thread only", 0},
-	{"sn", 's', "A..B", 0, "calls with these numbers only (A, A.., ..B, A..B)", 0},
-	{"json", 'j', NULL, 0, "a JSON object per line, with all bytes of all values", 0},
-	{0},
+    {"rank", 'r', "N", 0, "this rank only", 0},
+    {"thread", 't', "N", 0, "this thread only", 0},
+    {"sn", 's', "A..B", 0, "calls with these numbers only (A, A.., ..B, A..B)", 0},
+    {"json", 'j', NULL, 0, "a JSON object per line, with all bytes of all values", 0},
+    {0},
 };
 
 static bool parse_range(const char *text, struct options *o)
@@ -75,7 +75,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-	option_list, parse_option, "DIR.srec", "Print the records of a trace, a line each.", NULL, NULL, NULL,
+    option_list, parse_option, "DIR.srec", "Print the records of a trace, a line each.",
+    NULL,        NULL,         NULL,
 };
 
 /* ---------------------------------------------------------------- records */
@@ -93,7 +94,8 @@ static json_t *decode_other(const struct sr_entry *e)
 	if (sr_entry_exit(e, &status))
 		return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
 	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
-		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text", sentence);
+		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
+				 sentence);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
 }
 
@@ -126,12 +128,13 @@ static void print_line(const struct sr_schema *schema, const struct sr_entry *e,
 static int print_record(const struct options *o, const struct sr_schema *schema, int32_t rank,
 			uint32_t thread, const struct sr_entry *e)
 {
-	json_t *v = e->kind >= SR_REC_CALL ? sr_schema_decode(schema, e->kind, e->payload, e->size) :
-					     decode_other(e);
+	json_t *v = e->kind >= SR_REC_CALL ? sr_schema_decode(schema, e->kind, e->payload, e->size)
+					   : decode_other(e);
 
 	if (!v)
-		return sr_fail("rank %d thread %u SN %llu: the record does not fit the trace's schema", rank,
-			       thread, (unsigned long long)e->sn);
+		return sr_fail(
+		    "rank %d thread %u SN %llu: the record does not fit the trace's schema", rank,
+		    thread, (unsigned long long)e->sn);
 	if (!o->json) {
 		print_line(schema, e, v);
 	} else {
@@ -139,7 +142,8 @@ static int print_record(const struct options *o, const struct sr_schema *schema,
 		json_object_set_new(v, "thread", json_integer(thread));
 		json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
 		if (e->kind >= SR_REC_CALL)
-			json_object_set_new(v, "call", json_string(sr_schema_name(schema, e->kind)));
+			json_object_set_new(v, "call",
+					    json_string(sr_schema_name(schema, e->kind)));
 		json_dumpf(v, stdout, JSON_COMPACT);
 		putchar('\n');
 	}

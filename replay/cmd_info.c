@@ -36,8 +36,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-	NULL, parse_option, "DIR.srec", "Say what a trace holds: its ranks, their programs, calls and ends.",
-	NULL, NULL, NULL,
+    NULL,       parse_option,
+    "DIR.srec", "Say what a trace holds: its ranks, their programs, calls and ends.",
+    NULL,       NULL,
+    NULL,
 };
 
 /* What the streams of a rank hold. */
@@ -125,7 +127,8 @@ static int print_rank(struct sr_trace *t, const char *dir, int32_t rank)
 		print_command(r.argv);
 		printf("  on %s, Linux %s, process %lld\n",
 		       json_string_value(json_object_get(r.json, "hostname")),
-		       json_string_value(json_object_get(json_object_get(r.json, "kernel"), "release")),
+		       json_string_value(
+			   json_object_get(json_object_get(r.json, "kernel"), "release")),
 		       (long long)json_integer_value(json_object_get(r.json, "pid")));
 		printf("  %zu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n", n,
 		       n == 1 ? "" : "s", (ull)sum->calls, (ull)sum->records, (ull)sum->raw_bytes,

@@ -23,20 +23,22 @@
 /* A daemon that we started goes when nobody has needed it for so long. */
 #define IDLE_EXIT_SECONDS "60"
 /* How long the end of the trace may take to be written. */
-#define WRITTEN_MS 60000
+#define WRITTEN_MS        60000
 
 struct options {
 	const char *output;
 	const char *rank;
 	const char *group;
+	bool lossy;
 	char **command;
 };
 
 static const struct argp_option option_list[] = {
-	{"output", 'o', "DIR.srec", 0, "the trace directory (default: COMMAND.srec)", 0},
-	{"rank", 'r', "N", 0, "this process's rank (default: the launcher's, else 0)", 0},
-	{"group", 'g', "LIST", 0, "record these ranks only, e.g. 0,2-5 (default: all)", 0},
-	{0},
+    {"output", 'o', "DIR.srec", 0, "the trace directory (default: COMMAND.srec)", 0},
+    {"rank", 'r', "N", 0, "this process's rank (default: the launcher's, else 0)", 0},
+    {"group", 'g', "LIST", 0, "record these ranks only, e.g. 0,2-5 (default: all)", 0},
+    {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
+    {0},
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -55,6 +57,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'g':
 		o->group = arg;
 		return 0;
+	case 'l':
+		o->lossy = true;
+		return 0;
 	case ARGP_KEY_ARGS:
 		o->command = state->argv + state->next;
 		return 0;
@@ -67,11 +72,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-	option_list, parse_option, "-- COMMAND [ARGUMENT...]",
-	"Run COMMAND and record what enters it. Several of these at the same time with the same "
-	"--output and different ranks make one trace. The exit status is the command's "
-	"(128+N if signal N ended it).",
-	NULL, NULL, NULL,
+    option_list,
+    parse_option,
+    "-- COMMAND [ARGUMENT...]",
+    "Run COMMAND and record what enters it. Several of these at the same time with the same "
+    "--output and different ranks make one trace. The exit status is the command's "
+    "(128+N if signal N ended it).",
+    NULL,
+    NULL,
+    NULL,
 };
 
 /* ------------------------------------------------------------- the daemon */
@@ -98,8 +107,8 @@ static bool see_to_daemon(const char *socket_path)
 		return false;
 	child = fork();
 	if (child == 0) {
-		execl(path, path, "--daemonize", "--idle-exit", IDLE_EXIT_SECONDS, "--socket", socket_path,
-		      NULL);
+		execl(path, path, "--daemonize", "--idle-exit", IDLE_EXIT_SECONDS, "--socket",
+		      socket_path, NULL);
 		_exit(127);
 	}
 	if (child < 0 || waitpid(child, &status, 0) < 0) {
@@ -129,6 +138,8 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_RANK, o->rank, 1);
 	if (o->group)
 		setenv(SR_ENV_GROUP, o->group, 1);
+	if (o->lossy)
+		setenv(SR_ENV_LOSSY, "1", 1);
 }
 
 static void __attribute__((noreturn)) run(char **command)
@@ -232,7 +243,8 @@ int sr_cmd_record(int argc, char **argv)
 	if (err == -ETIMEDOUT)
 		sr_note("%s: sreplay-logd is still writing", trace);
 	else if (err)
-		sr_note("%s: sreplay-logd is gone (%s); the trace ends where it was", trace, strerror(-err));
+		sr_note("%s: sreplay-logd is gone (%s); the trace ends where it was", trace,
+			strerror(-err));
 	if (stat(trace, &st))
 		sr_note("nothing was recorded: no process of %s uses libibverbs", o.command[0]);
 	return status;

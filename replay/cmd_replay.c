@@ -30,7 +30,7 @@
 #include "replay/verdict.h"
 
 #define DEFAULT_TIMEOUT 60
-#define TICK_MS 100
+#define TICK_MS         100
 
 struct options {
 	const char *dir;
@@ -39,10 +39,10 @@ struct options {
 };
 
 static const struct argp_option option_list[] = {
-	{"rank", 'r', "N", 0, "the rank to replay (needed if the trace has several)", 0},
-	{"timeout", 't', "SECONDS", 0,
-	 "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
-	{0},
+    {"rank", 'r', "N", 0, "the rank to replay (needed if the trace has several)", 0},
+    {"timeout", 't', "SECONDS", 0,
+     "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
+    {0},
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -71,12 +71,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-	option_list, parse_option, "DIR.srec",
-	"Run one recorded process again, alone, with what entered it taken from the trace. No RDMA "
-	"device, and none of its peers, is needed. Exit status: the program's, if the replay was "
-	"exact; 123 if the trace ends before the program; 124 if the program diverged from it; 125 if "
-	"it could not be replayed.",
-	NULL, NULL, NULL,
+    option_list,
+    parse_option,
+    "DIR.srec",
+    "Run one recorded process again, alone, with what entered it taken from the trace. No RDMA "
+    "device, and none of its peers, is needed. Exit status: the program's, if the replay was "
+    "exact; 123 if the trace ends before the program; 124 if the program diverged from it; 125 if "
+    "it could not be replayed.",
+    NULL,
+    NULL,
+    NULL,
 };
 
 /* ------------------------------------------------------------ preparation */
@@ -187,7 +191,8 @@ static void set_stack_limit(const struct sr_recorded *p)
 		return;
 	limit.rlim_cur = p->stack_limit;
 	if (limit.rlim_max < limit.rlim_cur || setrlimit(RLIMIT_STACK, &limit))
-		sr_note("the recorded limit on the stack, %llu bytes, cannot be set here: addresses may differ",
+		sr_note("the recorded limit on the stack, %llu bytes, cannot be set here: "
+			"addresses may differ",
 			p->stack_limit);
 }
 
@@ -196,7 +201,8 @@ static bool same_file(const char *path, const char *exe)
 {
 	struct stat a, b;
 
-	return path && !stat(path, &a) && !stat(exe, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return path && !stat(path, &a) && !stat(exe, &b) && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 }
 
 static void __attribute__((noreturn)) become_recorded(struct replay *r)
@@ -215,10 +221,11 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r)
 		sr_note("cannot switch off address randomisation: %s", strerror(errno));
 	set_stack_limit(p);
 	if (!pass_descriptors(r))
-		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %d?", strerror(errno),
-			SR_REPLAY_FD + SR_REPLAY_THREADS);
+		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %d?",
+			strerror(errno), SR_REPLAY_FD + SR_REPLAY_THREADS);
 	else
-		execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv, p->env);
+		execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv,
+		       p->env);
 	sr_fail("cannot run %s: %s", p->exe, strerror(errno));
 	_exit(SR_REPLAY_EXIT_FAILED);
 }
@@ -305,7 +312,8 @@ int sr_cmd_replay(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&r.trace, o.dir, &err))
 		return sr_fail("%s", err.text);
-	if (choose_rank(r.trace, &o) && sr_recorded_load(&r.recorded, r.trace, (int32_t)o.rank, o.dir)) {
+	if (choose_rank(r.trace, &o) &&
+	    sr_recorded_load(&r.recorded, r.trace, (int32_t)o.rank, o.dir)) {
 		if (sr_recorded_check_files(&r.recorded))
 			status = run(&r, &o);
 		sr_recorded_free(&r.recorded);

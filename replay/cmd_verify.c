@@ -29,10 +29,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-	NULL, parse_option, "DIR.srec",
-	"Check every checksum and count of a trace. Exit status: 0 if all is well, 1 if a stream is cut or "
-	"damaged.",
-	NULL, NULL, NULL,
+    NULL,
+    parse_option,
+    "DIR.srec",
+    "Check every checksum and count of a trace. Exit status: 0 if all is well, 1 if a stream is "
+    "cut or "
+    "damaged.",
+    NULL,
+    NULL,
+    NULL,
 };
 
 /* 0, or 1 after a message. */
@@ -53,9 +58,14 @@ static int verify_stream(struct sr_trace *t, int32_t rank, uint32_t thread)
 	while (got > 0);
 	totals = sr_stream_totals(s);
 	bad = got < 0 || sr_stream_warning(s);
-	printf("rank %d thread %u: %s, %llu frames, %llu records, %llu calls, %llu bytes (%llu on disk)\n", rank,
-	       thread, got < 0 ? "damaged" : bad ? "cut" : "whole", (ull)totals->frames, (ull)totals->records,
-	       (ull)totals->sns, (ull)totals->raw_bytes, (ull)totals->stored_bytes);
+	printf("rank %d thread %u: %s, %llu frames, %llu records, %llu calls, %llu bytes (%llu on "
+	       "disk)\n",
+	       rank, thread,
+	       got < 0 ? "damaged"
+	       : bad   ? "cut"
+		       : "whole",
+	       (ull)totals->frames, (ull)totals->records, (ull)totals->sns, (ull)totals->raw_bytes,
+	       (ull)totals->stored_bytes);
 	if (bad)
 		sr_note("%s", sr_stream_warning(s));
 	sr_stream_close(s);

@@ -59,16 +59,17 @@ static bool find(char *path, size_t size, const char *what, const char *const pl
 		memcpy(path, real, strlen(real) + 1);
 		return true;
 	}
-	sr_fail("%s is not where it was installed or built: looked for %s/%s", what, dir, places[0]);
+	sr_fail("%s is not where it was installed or built: looked for %s/%s", what, dir,
+		places[0]);
 	return false;
 }
 
 bool sr_find_shim(char *path, size_t size)
 {
 	static const char *const places[] = {
-		"../" SREPLAY_LIBDIR "/libsreplay_verbs.so",
-		"../shim/libsreplay_verbs.so", /* build tree */
-		NULL,
+	    "../" SREPLAY_LIBDIR "/libsreplay_verbs.so",
+	    "../shim/libsreplay_verbs.so", /* build tree */
+	    NULL,
 	};
 
 	return find(path, size, "libsreplay_verbs.so", places);
@@ -77,9 +78,9 @@ bool sr_find_shim(char *path, size_t size)
 bool sr_find_daemon(char *path, size_t size)
 {
 	static const char *const places[] = {
-		"sreplay-logd",
-		"../logd/sreplay-logd", /* build tree */
-		NULL,
+	    "sreplay-logd",
+	    "../logd/sreplay-logd", /* build tree */
+	    NULL,
 	};
 
 	return find(path, size, "sreplay-logd", places);

@@ -16,18 +16,19 @@
 
 #include <sreplay/trace.h>
 
-#define SR_REPLAY_MAGIC   0x31796c7065725f73ull
-#define SR_REPLAY_FD      511 /* of the page's memfd in the new process */
-#define SR_REPLAY_THREADS 256 /* streams of one process */
-#define SR_REPLAY_BYTES   4096 /* of arguments shown in a divergence, each side */
+#define SR_REPLAY_MAGIC         0x31796c7065725f73ull
+#define SR_REPLAY_FD            511  /* of the page's memfd in the new process */
+#define SR_REPLAY_THREADS       256  /* streams of one process */
+#define SR_REPLAY_BYTES         4096 /* of arguments shown in a divergence, each side */
 
 /* Exit statuses of `sreplay replay` that are not the program's. */
 #define SR_REPLAY_EXIT_CUT      123 /* the trace ended before the program */
 #define SR_REPLAY_EXIT_DIVERGED 124 /* the program did not do what was recorded */
 #define SR_REPLAY_EXIT_FAILED   125 /* the replay could not be made */
 
-/* Sent by the command after a stream's last record when there was no SR_REC_EXIT: u32 sr_replay_outcome. */
-#define SR_REC_REPLAY_END 32
+/* Sent by the command after a stream's last record when there was no SR_REC_EXIT: u32
+ * sr_replay_outcome. */
+#define SR_REC_REPLAY_END       32
 
 enum sr_replay_outcome {
 	SR_REPLAY_RUNNING,
@@ -47,7 +48,8 @@ struct sr_replay_report {
 	uint16_t expected, found; /* record kinds; 0: the end of the process */
 	int32_t expected_status, found_status;
 	uint64_t expected_site, found_site;
-	uint32_t expected_size, found_size; /* of the encoded arguments; shown up to SR_REPLAY_BYTES */
+	uint32_t expected_size,
+	    found_size; /* of the encoded arguments; shown up to SR_REPLAY_BYTES */
 	uint8_t expected_in[SR_REPLAY_BYTES];
 	uint8_t found_in[SR_REPLAY_BYTES];
 };
@@ -60,8 +62,9 @@ struct sr_replay_control {
 	bool stdout_line_buffered;
 
 	/* The process's. */
-	_Atomic uint64_t calls;   /* replayed so far */
-	_Atomic uint32_t outcome; /* enum sr_replay_outcome; the report is complete before it is set */
+	_Atomic uint64_t calls; /* replayed so far */
+	_Atomic uint32_t
+	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */
 	struct sr_replay_report report;
 };
 

@@ -47,7 +47,7 @@ bool sr_replay_wanted(void)
 	uint64_t magic = 0;
 
 	return sr_syscall(SYS_pread64, SR_REPLAY_FD, SR_ARG(&magic), sizeof(magic), 0, 0, 0) ==
-		       sizeof(magic) &&
+		   sizeof(magic) &&
 	       magic == SR_REPLAY_MAGIC;
 }
 
@@ -58,8 +58,8 @@ static void __attribute__((noreturn)) end(enum sr_replay_outcome outcome, int st
 	uint32_t running = SR_REPLAY_RUNNING;
 
 	/* The first word stands.  Release: who sees the outcome sees the report. */
-	atomic_compare_exchange_strong_explicit(&control->outcome, &running, outcome, memory_order_release,
-						memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&control->outcome, &running, outcome,
+						memory_order_release, memory_order_relaxed);
 	/* What the program printed before is part of what a developer wants to see. */
 	if (outcome != SR_REPLAY_DIED)
 		fflush(stdout);
@@ -161,7 +161,9 @@ static bool next_call(struct sr_thread *t, struct record *r)
 
 static int32_t exit_status(const struct record *r)
 {
-	return r->size < sizeof(struct sr_exit_payload) ? 0 : ((const struct sr_exit_payload *)r->payload)->status;
+	return r->size < sizeof(struct sr_exit_payload)
+		   ? 0
+		   : ((const struct sr_exit_payload *)r->payload)->status;
 }
 
 /* The recording has nothing more for this thread; the others may still have a way to go. */
@@ -179,7 +181,8 @@ static void wait_for_others(void)
 }
 
 /* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
-static void __attribute__((noreturn)) end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found)
+static void __attribute__((noreturn))
+end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found)
 {
 	uint32_t outcome = SR_REPLAY_CUT;
 
@@ -196,8 +199,8 @@ static void __attribute__((noreturn)) end_of_stream(struct sr_thread *t, const s
 	end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
 }
 
-static void check_arguments(struct sr_thread *t, const struct record *r, const struct sr_call_head *head,
-			    uint64_t *a, void *site)
+static void check_arguments(struct sr_thread *t, const struct record *r,
+			    const struct sr_call_head *head, uint64_t *a, void *site)
 {
 	const struct sr_call_codec *codec = &sr_call_codecs[r->kind - SR_REC_CALL];
 	const uint8_t *in = r->payload + sizeof(*head);
@@ -220,8 +223,8 @@ static void deliver(struct sr_thread *t, const struct sr_call_desc *d, const str
 {
 	const struct sr_call_codec *codec = &sr_call_codecs[sr_call_number(d)];
 	struct sr_cursor c = {
-		.p = r->payload + sizeof(*head) + head->in_size,
-		.end = r->payload + r->size,
+	    .p = r->payload + sizeof(*head) + head->in_size,
+	    .end = r->payload + r->size,
 	};
 
 	if (codec->deliver)

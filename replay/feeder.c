@@ -19,8 +19,8 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 		return error;
 	error = sr_ring_create(&f->ring, RING_BYTES);
 	if (error) {
-		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s", thread,
-			 strerror(-error));
+		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s",
+			 thread, strerror(-error));
 		sr_stream_close(f->stream);
 	}
 	return error;
@@ -53,7 +53,8 @@ static void *feed(void *argument)
 			return NULL; /* the process is gone */
 	}
 	f->killed = outcome == SR_REPLAY_DIED;
-	/* Where the recording was cut short, the mark says why; a torn file has the reader's warning. */
+	/* Where the recording was cut short, the mark says why; a torn file has the reader's
+	 * warning. */
 	if (outcome == SR_REPLAY_CUT)
 		memcpy(f->warning, sentence, sizeof(f->warning));
 	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));

@@ -18,8 +18,8 @@ struct sr_feeder {
 	pthread_t thread;
 	bool running;
 	/* Valid after sr_feeder_stop. */
-	uint64_t calls; /* in the stream, as far as it was read */
-	bool killed;    /* it ends where the process was killed */
+	uint64_t calls;    /* in the stream, as far as it was read */
+	bool killed;       /* it ends where the process was killed */
 	char warning[512]; /* why the stream ended early, for the verdict */
 };
 

@@ -10,11 +10,11 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *what;
 } commands[] = {
-	{"record", sr_cmd_record, "run a program and record what enters it"},
-	{"replay", sr_cmd_replay, "run a recorded process again, alone, from its trace"},
-	{"dump", sr_cmd_dump, "print the records of a trace, a line each"},
-	{"verify", sr_cmd_verify, "check every checksum and count of a trace"},
-	{"info", sr_cmd_info, "say what a trace holds"},
+    {"record", sr_cmd_record, "run a program and record what enters it"},
+    {"replay", sr_cmd_replay, "run a recorded process again, alone, from its trace"},
+    {"dump", sr_cmd_dump, "print the records of a trace, a line each"},
+    {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
+    {"info", sr_cmd_info, "say what a trace holds"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -46,13 +46,15 @@ bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentenc
 		snprintf(sentence, size, "the process was killed, or gone without exit");
 		break;
 	case SR_MARK_DROPPED:
-		snprintf(sentence, size, "%llu records were dropped (--lossy)", (unsigned long long)p.argument);
+		snprintf(sentence, size, "%llu records were dropped (--lossy)",
+			 (unsigned long long)p.argument);
 		break;
 	case SR_MARK_STOPPED:
 		snprintf(sentence, size, "the recording was cut short: %.*s", text, words);
 		break;
 	default:
-		snprintf(sentence, size, "a mark of an unknown kind (%u): %.*s", p.reason, text, words);
+		snprintf(sentence, size, "a mark of an unknown kind (%u): %.*s", p.reason, text,
+			 words);
 	}
 	return true;
 }

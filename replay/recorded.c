@@ -45,25 +45,28 @@ static void free_vector(char **v)
 	free(v);
 }
 
-bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank, const char *dir)
+bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank,
+		      const char *dir)
 {
 	const json_t *json = sr_trace_process(t, rank);
 	const json_t *extra = json_object_get(json, "extra");
 	const char *limit = json_string_value(json_object_get(extra, "stack_limit"));
 
 	*r = (struct sr_recorded){
-		.json = json,
-		.exe = text_of(json, "executable"),
-		.cwd = text_of(json, "directory"),
-		.argv = vector_of(json, "arguments"),
-		.env = vector_of(json, "environment"),
-		.executed_as = text_of(extra, "executed_as"),
-		.stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
-		.stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
+	    .json = json,
+	    .exe = text_of(json, "executable"),
+	    .cwd = text_of(json, "directory"),
+	    .argv = vector_of(json, "arguments"),
+	    .env = vector_of(json, "environment"),
+	    .executed_as = text_of(extra, "executed_as"),
+	    .stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
+	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
-	if (r->exe && r->cwd && r->argv && r->env && json_is_array(json_object_get(json, "objects")))
+	if (r->exe && r->cwd && r->argv && r->env &&
+	    json_is_array(json_object_get(json, "objects")))
 		return true;
-	sr_fail("%s/rank-%d/process.json: executable, directory, arguments, environment or objects is missing",
+	sr_fail("%s/rank-%d/process.json: executable, directory, arguments, environment or objects "
+		"is missing",
 		dir, rank);
 	sr_recorded_free(r);
 	return false;
@@ -95,7 +98,8 @@ static bool same_identity(int fd, const json_t *object, const char *path)
 		file_hash(fd, now);
 	if (!strcmp(now, recorded))
 		return true;
-	sr_fail("%s is not the file that was recorded: its %s is %s, recorded was %s; replay needs the same one",
+	sr_fail("%s is not the file that was recorded: its %s is %s, recorded was %s; replay needs "
+		"the same one",
 		path, what, now, recorded);
 	return false;
 }
@@ -112,8 +116,8 @@ bool sr_recorded_check_files(const struct sr_recorded *r)
 		int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 
 		if (fd < 0) {
-			sr_fail("%s, which the recorded program used, cannot be read: %s", path ? path : "a file",
-				strerror(errno));
+			sr_fail("%s, which the recorded program used, cannot be read: %s",
+				path ? path : "a file", strerror(errno));
 			good = false;
 		} else {
 			good = same_identity(fd, object, path) && good;

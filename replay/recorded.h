@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* recorded.h: the recorded process, as process.json describes it, and whether it can be started here. */
+/* recorded.h: the recorded process, as process.json describes it, and whether it can be started
+ * here. */
 #ifndef REPLAY_RECORDED_H
 #define REPLAY_RECORDED_H
 
@@ -15,12 +16,14 @@ struct sr_recorded {
 	char **argv;
 	char **env;
 	char *executed_as; /* the path given to execve: it lies on the stack, and moves it */
-	unsigned long long stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
+	unsigned long long
+	    stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
 	bool stdout_line_buffered;
 };
 
 /* false after a message that names what is missing in process.json. */
-bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank, const char *dir);
+bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank,
+		      const char *dir);
 void sr_recorded_free(struct sr_recorded *r);
 
 /*

@@ -142,11 +142,14 @@ static json_t *decode_integer(const char *type, size_t n, struct cursor *c)
 	return json_integer((json_int_t)v);
 }
 
-static json_t *decode_fields(const struct sr_schema *s, const json_t *fields, struct cursor *c, int depth);
+static json_t *decode_fields(const struct sr_schema *s, const json_t *fields, struct cursor *c,
+			     int depth);
 
-static json_t *decode_type(const struct sr_schema *s, const char *type, struct cursor *c, int depth);
+static json_t *decode_type(const struct sr_schema *s, const char *type, struct cursor *c,
+			   int depth);
 
-static json_t *decode_array(const struct sr_schema *s, const char *type, struct cursor *c, int depth)
+static json_t *decode_array(const struct sr_schema *s, const char *type, struct cursor *c,
+			    int depth)
 {
 	uint64_t n = take_integer(c, 4);
 	json_t *array = json_array();
@@ -169,7 +172,8 @@ static json_t *decode_bytes(const char *type, struct cursor *c)
 	return text ? text : hex_bytes(p, n);
 }
 
-static json_t *decode_suffixed(const struct sr_schema *s, const char *type, struct cursor *c, int depth)
+static json_t *decode_suffixed(const struct sr_schema *s, const char *type, struct cursor *c,
+			       int depth)
 {
 	size_t n = strlen(type);
 	char inner[64];
@@ -227,7 +231,8 @@ static json_t *decode_type(const struct sr_schema *s, const char *type, struct c
 	return decode_fields(s, fields, c, depth + 1);
 }
 
-static json_t *decode_fields(const struct sr_schema *s, const json_t *fields, struct cursor *c, int depth)
+static json_t *decode_fields(const struct sr_schema *s, const json_t *fields, struct cursor *c,
+			     int depth)
 {
 	json_t *object = json_object();
 	const json_t *field;
@@ -247,8 +252,8 @@ static json_t *decode_fields(const struct sr_schema *s, const json_t *fields, st
 	return object;
 }
 
-static json_t *decode_list(const struct sr_schema *s, uint16_t kind, const char *list, const void *p,
-			   size_t size)
+static json_t *decode_list(const struct sr_schema *s, uint16_t kind, const char *list,
+			   const void *p, size_t size)
 {
 	struct cursor c = {p, size, false};
 	json_t *value = decode_fields(s, json_object_get(call_of(s, kind), list), &c, 0);

@@ -26,7 +26,8 @@ const char *sr_schema_name(const struct sr_schema *s, uint16_t kind);
  *   {"site": , "result": , "errno": , "in": {...}, "out": {...}}
  * in the order of the fields; NULL if the bytes do not fit the schema.
  */
-json_t *sr_schema_decode(const struct sr_schema *s, uint16_t kind, const void *payload, size_t size);
+json_t *sr_schema_decode(const struct sr_schema *s, uint16_t kind, const void *payload,
+			 size_t size);
 
 /* Encoded arguments alone. */
 json_t *sr_schema_decode_in(const struct sr_schema *s, uint16_t kind, const void *in, size_t size);

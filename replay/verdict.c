@@ -20,8 +20,8 @@ static void where(const struct sr_verdict *v, const struct sr_replay_report *r)
 	fprintf(stderr, "sreplay: rank %d thread %u SN %llu: ", v->rank, r->thread, (ull)r->sn);
 }
 
-static void say_arguments(const struct sr_verdict *v, const char *what, uint16_t kind, uint64_t site,
-			  const uint8_t *in, uint32_t size)
+static void say_arguments(const struct sr_verdict *v, const char *what, uint16_t kind,
+			  uint64_t site, const uint8_t *in, uint32_t size)
 {
 	json_t *json = NULL;
 
@@ -40,13 +40,15 @@ static void say_divergence(const struct sr_verdict *v, const struct sr_replay_re
 {
 	where(v, r);
 	if (r->expected != r->found) {
-		fprintf(stderr, "the program called %s @0x%llx where the recording has %s @0x%llx\n",
+		fprintf(stderr,
+			"the program called %s @0x%llx where the recording has %s @0x%llx\n",
 			name_of(v, r->found), (ull)r->found_site, name_of(v, r->expected),
 			(ull)r->expected_site);
 		return;
 	}
 	fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
-	say_arguments(v, "recorded:", r->expected, r->expected_site, r->expected_in, r->expected_size);
+	say_arguments(v, "recorded:", r->expected, r->expected_site, r->expected_in,
+		      r->expected_size);
 	say_arguments(v, "now:     ", r->found, r->found_site, r->found_in, r->found_size);
 }
 
@@ -57,8 +59,8 @@ static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_re
 		fprintf(stderr, "the program ended with status %d where the recording has %s\n",
 			r->found_status, name_of(v, r->expected));
 	else
-		fprintf(stderr, "the program ended with status %d, recorded was %d\n", r->found_status,
-			r->expected_status);
+		fprintf(stderr, "the program ended with status %d, recorded was %d\n",
+			r->found_status, r->expected_status);
 }
 
 static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r)
@@ -70,23 +72,26 @@ static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r
 		sr_note("%s", v->warning);
 }
 
-static int end_line(const struct sr_verdict *v, const struct sr_replay_control *c, const char *how, int status)
+static int end_line(const struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
+		    int status)
 {
-	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank, (ull)atomic_load(&c->calls),
-		status == SR_REPLAY_EXIT_DIVERGED, how);
+	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank,
+		(ull)atomic_load(&c->calls), status == SR_REPLAY_EXIT_DIVERGED, how);
 	return status;
 }
 
 static int say_unfinished(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	if (v->stuck) {
-		sr_note("rank %d made no recorded call for %ld s: stopped (--timeout changes that)", v->rank,
-			v->timeout);
+		sr_note("rank %d made no recorded call for %ld s: stopped (--timeout changes that)",
+			v->rank, v->timeout);
 		return end_line(v, c, "stuck", SR_REPLAY_EXIT_DIVERGED);
 	}
-	if (WIFSIGNALED(v->wait_status) && v->killed && atomic_load(&c->calls) == v->recorded_calls) {
-		sr_note("rank %d: the program was ended by signal %d (%s), where the recording ends too", v->rank,
-			WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
+	if (WIFSIGNALED(v->wait_status) && v->killed &&
+	    atomic_load(&c->calls) == v->recorded_calls) {
+		sr_note("rank %d: the program was ended by signal %d (%s), where the recording "
+			"ends too",
+			v->rank, WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
 		return end_line(v, c, "exact", 128 + WTERMSIG(v->wait_status));
 	}
 	if (WIFSIGNALED(v->wait_status)) {
@@ -96,7 +101,8 @@ static int say_unfinished(const struct sr_verdict *v, const struct sr_replay_con
 	}
 	if (WEXITSTATUS(v->wait_status) == SR_REPLAY_EXIT_FAILED)
 		return SR_REPLAY_EXIT_FAILED; /* the child has said why */
-	return end_line(v, c, "the program ended without a word to sreplay", SR_REPLAY_EXIT_DIVERGED);
+	return end_line(v, c, "the program ended without a word to sreplay",
+			SR_REPLAY_EXIT_DIVERGED);
 }
 
 int sr_verdict_say(const struct sr_verdict *v, const struct sr_replay_control *c)

@@ -12,9 +12,9 @@
 struct sr_verdict {
 	const char *dir;
 	int32_t rank;
-	int wait_status;     /* of the replayed process */
-	bool stuck;          /* it made no progress and was killed */
-	long timeout;        /* seconds after which that is so */
+	int wait_status; /* of the replayed process */
+	bool stuck;      /* it made no progress and was killed */
+	long timeout;    /* seconds after which that is so */
 	uint64_t recorded_calls;
 	bool killed;         /* the recording ends where the process was killed */
 	const char *warning; /* about the trace, or NULL */

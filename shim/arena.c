@@ -17,8 +17,8 @@ struct head {
 
 _Static_assert(sizeof(struct head) == 16, "blocks keep malloc's alignment");
 
-#define MIN_CLASS 5 /* 32 bytes: a head and 16 more */
-#define STEP (2ull << 20) /* the range becomes accessible in steps of this */
+#define MIN_CLASS 5            /* 32 bytes: a head and 16 more */
+#define STEP      (2ull << 20) /* the range becomes accessible in steps of this */
 
 /*
  * The next step becomes accessible.  Nothing is reserved ahead: address space
@@ -73,7 +73,7 @@ static uint32_t class_of(size_t bytes)
 	uint32_t class = MIN_CLASS;
 
 	while ((1ull << class) < bytes)
-		class++;
+		class ++;
 	return class;
 }
 

@@ -32,7 +32,7 @@ enum sr_source {
 #define SR_CALL_VOID   8u /* has no result */
 
 /* The most arguments an intercepted call has: what the ABI passes in registers. */
-#define SR_MAX_ARGS 6
+#define SR_MAX_ARGS    6
 
 struct sr_call_desc {
 	const char *name;
@@ -74,7 +74,8 @@ struct sr_call_head {
 	uint32_t in_size;
 };
 
-/* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT). */
+/* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT).
+ */
 #define SR_REPEAT_MAX 160
 
 struct sr_engine {

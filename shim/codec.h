@@ -124,7 +124,7 @@ static inline uint64_t sr_get_u64(struct sr_cursor *c)
 /* Points into the record: valid as long as that is. */
 static inline struct sr_bytes sr_get_bytes(struct sr_cursor *c)
 {
-	struct sr_bytes v = { .n = sr_get_u32(c) };
+	struct sr_bytes v = {.n = sr_get_u32(c)};
 
 	if ((size_t)(c->end - c->p) < v.n) {
 		c->bad = true;

@@ -180,16 +180,16 @@ void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res)
 	sr_put_u32(b, n);
 	for (struct addrinfo *ai = *res; ai; ai = ai->ai_next) {
 		struct sr_wire_addrinfo v = {
-			.address = (uintptr_t)ai,
-			.flags = ai->ai_flags,
-			.family = ai->ai_family,
-			.socktype = ai->ai_socktype,
-			.protocol = ai->ai_protocol,
-			.addr_at = (uintptr_t)ai->ai_addr,
-			.addr = {ai->ai_addr, ai->ai_addr ? ai->ai_addrlen : 0},
-			.name_at = (uintptr_t)ai->ai_canonname,
-			.canonname = {ai->ai_canonname,
-				      ai->ai_canonname ? (uint32_t)strlen(ai->ai_canonname) + 1 : 0},
+		    .address = (uintptr_t)ai,
+		    .flags = ai->ai_flags,
+		    .family = ai->ai_family,
+		    .socktype = ai->ai_socktype,
+		    .protocol = ai->ai_protocol,
+		    .addr_at = (uintptr_t)ai->ai_addr,
+		    .addr = {ai->ai_addr, ai->ai_addr ? ai->ai_addrlen : 0},
+		    .name_at = (uintptr_t)ai->ai_canonname,
+		    .canonname = {ai->ai_canonname,
+				  ai->ai_canonname ? (uint32_t)strlen(ai->ai_canonname) + 1 : 0},
 		};
 
 		sr_put_addrinfo_fields(b, &v);
@@ -221,13 +221,13 @@ void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res)
 
 		sr_get_addrinfo_fields(c, &v);
 		ai = (struct addrinfo){
-			.ai_flags = v.flags,
-			.ai_family = v.family,
-			.ai_socktype = v.socktype,
-			.ai_protocol = v.protocol,
-			.ai_addrlen = v.addr.n,
-			.ai_addr = (void *)(uintptr_t)v.addr_at,
-			.ai_canonname = (void *)(uintptr_t)v.name_at,
+		    .ai_flags = v.flags,
+		    .ai_family = v.family,
+		    .ai_socktype = v.socktype,
+		    .ai_protocol = v.protocol,
+		    .ai_addrlen = v.addr.n,
+		    .ai_addr = (void *)(uintptr_t)v.addr_at,
+		    .ai_canonname = (void *)(uintptr_t)v.name_at,
 		};
 		place(c, v.addr_at, v.addr);
 		place(c, v.name_at, v.canonname);

@@ -36,9 +36,11 @@ void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n);
 
 /* bad_wr as its place in the chain. */
 void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
-void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr,
+			    struct ibv_send_wr **bad_wr);
 void sr_put_bad_recv_wr(struct sr_buf *b, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr,
+			    struct ibv_recv_wr **bad_wr);
 
 void sr_put_wc_array(struct sr_buf *b, const struct ibv_wc *wc, int n);
 void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n);
@@ -47,7 +49,8 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n);
 void sr_put_arrived(struct sr_buf *b, int n);
 void sr_deliver_arrived(struct sr_cursor *c, int n);
 
-/* Without the members that nobody reads: the GRH of an address that has none, what the mask does not name. */
+/* Without the members that nobody reads: the GRH of an address that has none, what the mask does
+ * not name. */
 void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr);
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask);
 

@@ -44,11 +44,11 @@ static bool sends_data(const struct ibv_send_wr *wr)
 static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
 {
 	struct sr_wire_send_wr v = {
-		.wr_id = wr->wr_id,
-		.opcode = wr->opcode,
-		.send_flags = wr->send_flags,
-		.sg_list = wr->sg_list,
-		.sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
+	    .wr_id = wr->wr_id,
+	    .opcode = wr->opcode,
+	    .send_flags = wr->send_flags,
+	    .sg_list = wr->sg_list,
+	    .sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
 	};
 
 	switch (wr->opcode) {
@@ -109,9 +109,9 @@ void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 	sr_put_u32(b, n);
 	for (; wr; wr = wr->next) {
 		struct sr_wire_recv_wr v = {
-			.wr_id = wr->wr_id,
-			.sg_list = wr->sg_list,
-			.sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
+		    .wr_id = wr->wr_id,
+		    .sg_list = wr->sg_list,
+		    .sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
 		};
 
 		sr_put_recv_wr_fields(b, &v);
@@ -135,7 +135,8 @@ void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_sen
 	sr_put_u32(b, wr ? n : 0);
 }
 
-void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr,
+			    struct ibv_send_wr **bad_wr)
 {
 	for (uint32_t n = sr_get_u32(c); wr && n; n--)
 		wr = wr->next;
@@ -151,7 +152,8 @@ void sr_put_bad_recv_wr(struct sr_buf *b, struct ibv_recv_wr *wr, struct ibv_rec
 	sr_put_u32(b, wr ? n : 0);
 }
 
-void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr,
+			    struct ibv_recv_wr **bad_wr)
 {
 	for (uint32_t n = sr_get_u32(c); wr && n; n--)
 		wr = wr->next;
@@ -184,8 +186,8 @@ void sr_put_arrived(struct sr_buf *b, int n)
 	sr_put_u32(b, t->arrived_count);
 	for (uint32_t i = 0; i < t->arrived_count; i++) {
 		struct sr_wire_segment v = {
-			.addr = (uintptr_t)t->arrived[i].addr,
-			.data = {t->arrived[i].addr, t->arrived[i].length},
+		    .addr = (uintptr_t)t->arrived[i].addr,
+		    .data = {t->arrived[i].addr, t->arrived[i].length},
 		};
 
 		sr_put_segment_fields(b, &v);
@@ -268,10 +270,10 @@ void sr_put_qp_ex(struct sr_buf *b, struct ibv_qp_ex *ex)
 	if (!ex)
 		return;
 	v = (struct sr_wire_qp_ex){
-		.comp_mask = ex->comp_mask,
-		.wr_id = ex->wr_id,
-		.wr_flags = ex->wr_flags,
-		.ops = sr_qp_ex_present(ex),
+	    .comp_mask = ex->comp_mask,
+	    .wr_id = ex->wr_id,
+	    .wr_flags = ex->wr_flags,
+	    .ops = sr_qp_ex_present(ex),
 	};
 	sr_put_qp_ex_fields(b, &v);
 }
@@ -305,9 +307,9 @@ void sr_put_device_list(struct sr_buf *b, struct ibv_device **list)
 	sr_put_u32(b, n);
 	for (uint32_t i = 0; i < n; i++) {
 		struct sr_wire_device v = {
-			.address = (uintptr_t)list[i],
-			.node_type = list[i]->node_type,
-			.transport_type = list[i]->transport_type,
+		    .address = (uintptr_t)list[i],
+		    .node_type = list[i]->node_type,
+		    .transport_type = list[i]->transport_type,
 		};
 
 		memcpy(v.name, list[i]->name, sizeof(v.name));

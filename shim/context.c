@@ -108,7 +108,8 @@ void *sr_context_original(struct ibv_context *context, size_t op_offset, bool ve
 
 	if (!c)
 		return NULL;
-	return *(void **)((char *)(verbs ? (void *)&c->original : (void *)&c->original.context) + op_offset);
+	return *(void **)((char *)(verbs ? (void *)&c->original : (void *)&c->original.context) +
+			  op_offset);
 }
 
 /* ---------------------------------------------------------------- record */
@@ -131,7 +132,8 @@ uint64_t sr_invoke_close_context(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_context *c, *old;
 	uint64_t result;
 
-	/* Before the real call: right after it another thread may be given the same address and numbers. */
+	/* Before the real call: right after it another thread may be given the same address and
+	 * numbers. */
 	sr_fd_release(cmd_fd);
 	sr_fd_release(async_fd);
 	c = sr_map_take(&contexts, (uintptr_t)context);
@@ -175,14 +177,14 @@ void sr_put_context(struct sr_buf *b, struct ibv_context *context)
 	if (!context)
 		return;
 	v = (struct sr_wire_context){
-		.device = (uintptr_t)context->device,
-		.cmd_fd = context->cmd_fd,
-		.async_fd = context->async_fd,
-		.num_comp_vectors = context->num_comp_vectors,
-		.abi_compat = (uintptr_t)context->abi_compat,
-		.verbs_size = verbs ? verbs->sz : 0,
-		.ops = present(context, SR_SOURCE_CONTEXT),
-		.verbs_ops = present(context, SR_SOURCE_VERBS),
+	    .device = (uintptr_t)context->device,
+	    .cmd_fd = context->cmd_fd,
+	    .async_fd = context->async_fd,
+	    .num_comp_vectors = context->num_comp_vectors,
+	    .abi_compat = (uintptr_t)context->abi_compat,
+	    .verbs_size = verbs ? verbs->sz : 0,
+	    .ops = present(context, SR_SOURCE_CONTEXT),
+	    .verbs_ops = present(context, SR_SOURCE_VERBS),
 	};
 	sr_put_context_fields(b, &v);
 }

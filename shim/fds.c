@@ -20,13 +20,15 @@ bool sr_fd_captured(int fd)
 void sr_fd_capture(int fd)
 {
 	if (fd >= 0 && fd < SR_MAX_FD)
-		atomic_fetch_or_explicit(&captured[fd / 64], 1ull << (fd % 64), memory_order_relaxed);
+		atomic_fetch_or_explicit(&captured[fd / 64], 1ull << (fd % 64),
+					 memory_order_relaxed);
 }
 
 void sr_fd_release(int fd)
 {
 	if (fd >= 0 && fd < SR_MAX_FD)
-		atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
+		atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)),
+					  memory_order_relaxed);
 }
 
 void sr_fd_hold(int fd)

@@ -318,7 +318,8 @@ static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off
 
 	if (!next_one && !asking) {
 		asking = true;
-		next_one = (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+		next_one =
+		    (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
 		asking = false;
 	}
 	if (next_one)
@@ -344,4 +345,4 @@ EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 }
 
 EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
-	__attribute__((alias("mmap")));
+    __attribute__((alias("mmap")));

@@ -68,7 +68,8 @@ static int renew(struct sr_map *m)
 		void *value = atomic_load_explicit(&old->slots[i].value, memory_order_relaxed);
 
 		if (value)
-			store(m, t, atomic_load_explicit(&old->slots[i].key, memory_order_relaxed), value);
+			store(m, t, atomic_load_explicit(&old->slots[i].key, memory_order_relaxed),
+			      value);
 	}
 	atomic_store_explicit(&m->table, t, memory_order_release);
 	return 0;

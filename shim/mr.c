@@ -41,8 +41,8 @@ static bool is_readable(const void *p)
 	char byte;
 	struct iovec here = {&byte, 1}, there = {(void *)p, 1};
 
-	return sr_syscall(SYS_process_vm_readv, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), SR_ARG(&here), 1,
-			  SR_ARG(&there), 1, 0) == 1;
+	return sr_syscall(SYS_process_vm_readv, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
+			  SR_ARG(&here), 1, SR_ARG(&there), 1, 0) == 1;
 }
 
 static void add_region(struct ibv_mr *mr, struct region *r)
@@ -86,7 +86,8 @@ void sr_mr_remove(struct ibv_mr *mr)
 void sr_replayed_reg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	if (result)
-		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2], a[3] & IBV_ACCESS_ZERO_BASED ? 0 : a[1]);
+		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2],
+			  a[3] & IBV_ACCESS_ZERO_BASED ? 0 : a[1]);
 }
 
 uint64_t sr_invoke_reg_mr(const struct sr_call_desc *d, uint64_t *a)
@@ -101,7 +102,8 @@ uint64_t sr_invoke_reg_mr(const struct sr_call_desc *d, uint64_t *a)
 void sr_replayed_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	if (result)
-		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2], a[4] & IBV_ACCESS_ZERO_BASED ? 0 : a[3]);
+		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2],
+			  a[4] & IBV_ACCESS_ZERO_BASED ? 0 : a[3]);
 }
 
 uint64_t sr_invoke_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a)

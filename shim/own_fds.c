@@ -60,7 +60,8 @@ EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 	long err;
 
 	if (!sr_engine)
-		return ((int (*)(unsigned int, unsigned int, int))sr_next("close_range", &next))(first, last, flags);
+		return ((int (*)(unsigned int, unsigned int, int))sr_next("close_range", &next))(
+		    first, last, flags);
 	err = first > last ? -EINVAL : close_around_ours(first, last, flags);
 	if (!err)
 		return 0;

@@ -163,7 +163,8 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	uint64_t result = sr_real(d, a);
 	uint32_t sges;
 
-	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RESET)
+	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) ||
+	    attr->qp_state != IBV_QPS_RESET)
 		return result;
 	/* A reset empties the queues; what had completed may still be polled. */
 	if (q->sq) {
@@ -283,7 +284,8 @@ static struct sr_wqe *take_for_send(struct sr_wq *sq, const struct ibv_send_wr *
 			   kind == SR_WQE_FETCH ? (uint32_t)wr->num_sge : 0);
 }
 
-/* One batch, with the queue's lock on posts held.  0, or the provider's error and the refused one. */
+/* One batch, with the queue's lock on posts held.  0, or the provider's error and the refused one.
+ */
 static int post_send_batch(struct sr_wq *sq, const struct sr_call_desc *d, uint64_t qp,
 			   struct ibv_send_wr *copies, int n, int *refused)
 {
@@ -385,7 +387,8 @@ uint64_t sr_qp_ex_present(const struct ibv_qp_ex *ex)
 	return set;
 }
 
-/* A batch is one thread's from wr_start to wr_complete: that is when the queue's posts are locked. */
+/* A batch is one thread's from wr_start to wr_complete: that is when the queue's posts are locked.
+ */
 uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
@@ -463,8 +466,8 @@ uint64_t sr_invoke_wr_set_sge(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
 
 	if (q && q->building && q->building->kind == SR_WQE_FETCH) {
-		q->building->sge[0] = (struct ibv_sge){.lkey = (uint32_t)a[1], .addr = a[2],
-						       .length = (uint32_t)a[3]};
+		q->building->sge[0] = (struct ibv_sge){
+		    .lkey = (uint32_t)a[1], .addr = a[2], .length = (uint32_t)a[3]};
 		q->building->num_sge = 1;
 	}
 	return sr_real(d, a);

@@ -138,7 +138,7 @@ uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 	case 5:
 		return ((word(*)(word, word, word, word, word))f)(a[0], a[1], a[2], a[3], a[4]);
 	default:
-		return ((word(*)(word, word, word, word, word, word))f)(a[0], a[1], a[2], a[3], a[4],
-									a[5]);
+		return ((word(*)(word, word, word, word, word, word))f)(a[0], a[1], a[2], a[3],
+									a[4], a[5]);
 	}
 }

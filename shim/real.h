@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/* Allocates nothing, unlike a dlopen: before the arenas are there, that would be the program's memory. */
+/* Allocates nothing, unlike a dlopen: before the arenas are there, that would be the program's
+ * memory. */
 bool sr_libibverbs_is_loaded(void);
 
 /* A handle on libibverbs, or NULL while the process has not loaded it. */

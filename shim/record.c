@@ -31,14 +31,10 @@
 
 static struct sr_client client;
 static size_t ring_bytes;
+static bool lossy;
 static _Atomic uint32_t next_thread;
 
 static const struct sr_engine record_engine;
-
-static void check_daemon(void *argument)
-{
-	sr_client_check(argument);
-}
 
 /* ------------------------------------------------------- threads' streams */
 
@@ -112,7 +108,7 @@ static void start_thread(struct sr_thread *t)
 	t->number = atomic_fetch_add(&next_thread, 1);
 	err = sr_ring_create(&t->ring, ring_bytes);
 	if (!err) {
-		sr_ring_set_wait_hook(&t->ring, check_daemon, &client);
+		sr_ring_set_lossy(&t->ring, lossy);
 		err = sr_client_add_ring(&client, t->number, &t->ring);
 		if (err)
 			sr_ring_detach(&t->ring);
@@ -265,7 +261,8 @@ void sr_record_exit(int status)
 	sr_engine = &passing_engine;
 	close_all();
 	if (sr_client_finish(&client, FINISH_MS))
-		sr_say("the end of the recording could not be written: no answer from sreplay-logd");
+		sr_say(
+		    "the end of the recording could not be written: no answer from sreplay-logd");
 	sr_leave(t, before);
 }
 
@@ -304,7 +301,8 @@ static bool describe(char *extra, size_t size)
 	int n;
 
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
-	n = snprintf(extra, size, "{\"stdout_line_buffered\":%s,\"stack_limit\":\"%llu\",\"executed_as\":\"",
+	n = snprintf(extra, size,
+		     "{\"stdout_line_buffered\":%s,\"stack_limit\":\"%llu\",\"executed_as\":\"",
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0]);
 	for (; path && *path && n < (int)size - 16; path++) {
 		if (*path == '"' || *path == '\\' || (unsigned char)*path < ' ')
@@ -320,12 +318,12 @@ void sr_record_start(const struct sr_settings *s)
 {
 	char error[512] = "", extra[PATH_MAX + 256], socket_path[108];
 	struct sr_hello hello = {
-		.version = SR_TRACE_VERSION,
-		.rank = s->rank,
-		.trace_dir = s->trace,
-		.schema = sr_schema,
-		.schema_size = sr_schema_size,
-		.extra_json = extra,
+	    .version = SR_TRACE_VERSION,
+	    .rank = s->rank,
+	    .trace_dir = s->trace,
+	    .schema = sr_schema,
+	    .schema_size = sr_schema_size,
+	    .extra_json = extra,
 	};
 
 	sr_stdio_pin_as_found();
@@ -334,10 +332,12 @@ void sr_record_start(const struct sr_settings *s)
 		return;
 	}
 	if (sr_socket_path(socket_path, sizeof(socket_path))) {
-		sr_say("rank %d is not recorded: the path in %s is too long", s->rank, SR_ENV_SOCKET);
+		sr_say("rank %d is not recorded: the path in %s is too long", s->rank,
+		       SR_ENV_SOCKET);
 		return;
 	}
 	ring_bytes = s->ring_bytes;
+	lossy = s->lossy;
 	if (pthread_key_create(&thread_key, end_thread)) {
 		sr_say("rank %d is not recorded: the program has used up the thread keys", s->rank);
 		return;

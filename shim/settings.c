@@ -8,7 +8,7 @@
 
 /* Where launchers say which rank a process is, the most specific first. */
 static const char *const launcher_ranks[] = {
-	"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
+    "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
 };
 
 static int number(const char *name, const char *text, long least, long most, long *value)
@@ -17,8 +17,8 @@ static int number(const char *name, const char *text, long least, long most, lon
 	long v = strtol(text, &end, 10);
 
 	if (end == text || *end || v < least || v > most) {
-		sr_say("%s=%s is not a number from %ld to %ld; this process is not recorded", name, text,
-		       least, most);
+		sr_say("%s=%s is not a number from %ld to %ld; this process is not recorded", name,
+		       text, least, most);
 		return -EINVAL;
 	}
 	*value = v;
@@ -66,15 +66,16 @@ static int read_group(struct sr_settings *s)
 	}
 	return 0;
 bad:
-	sr_say("%s=%s is not a list of ranks such as 0,2-5; this process is not recorded", SR_ENV_GROUP,
-	       list);
+	sr_say("%s=%s is not a list of ranks such as 0,2-5; this process is not recorded",
+	       SR_ENV_GROUP, list);
 	return -EINVAL;
 }
 
 int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = getenv(SR_ENV_RING);
-	long bytes = 4 << 20;
+	const char *lossy = getenv(SR_ENV_LOSSY);
+	long bytes = 4 << 20, drop = 0;
 
 	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -82,12 +83,16 @@ int sr_settings_read(struct sr_settings *s)
 		return 0;
 	}
 	if (s->trace[0] != '/') {
-		sr_say("%s=%s is not an absolute path; this process is not recorded", SR_ENV_TRACE, s->trace);
+		sr_say("%s=%s is not an absolute path; this process is not recorded", SR_ENV_TRACE,
+		       s->trace);
 		return -EINVAL;
 	}
 	if (ring && number(SR_ENV_RING, ring, 64 << 10, 1 << 30, &bytes))
 		return -EINVAL;
+	if (lossy && number(SR_ENV_LOSSY, lossy, 0, 1, &drop))
+		return -EINVAL;
 	s->ring_bytes = (size_t)bytes;
+	s->lossy = drop;
 	if (read_rank(s))
 		return -EINVAL;
 	return read_group(s);

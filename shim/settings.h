@@ -14,12 +14,14 @@
 #define SR_ENV_GROUP  "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
 #define SR_ENV_SOCKET "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
 #define SR_ENV_RING   "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
+#define SR_ENV_LOSSY  "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
 
 struct sr_settings {
 	const char *trace; /* NULL: nothing is asked for */
 	int rank;
 	bool in_group;
 	size_t ring_bytes;
+	bool lossy;
 };
 
 /* 0, or -EINVAL after a message on standard error that names the variable. */

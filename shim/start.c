@@ -48,7 +48,8 @@ static bool prepare(void)
 	int err = 0;
 
 	if (!sr_heap_is_first()) {
-		sr_say("the program brings its own malloc, which libsreplay_verbs.so cannot see: this process is "
+		sr_say("the program brings its own malloc, which libsreplay_verbs.so cannot see: "
+		       "this process is "
 		       "not recorded");
 		return false;
 	}

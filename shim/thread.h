@@ -31,13 +31,14 @@ struct sr_arrived {
 struct sr_replay_stream;
 
 struct sr_thread {
-	int depth; /* > 0: inside an intercepted call; what is called from there is not the program's */
+	int depth; /* > 0: inside an intercepted call; what is called from there is not the
+		      program's */
 	enum sr_heap heap;
 	bool started; /* its stream is open (or known not to be had) */
 	bool silent;  /* no stream: calls pass through unrecorded */
 	uint32_t number;
 	struct sr_thread *next; /* recording: of the threads with a stream */
-	uint64_t sn; /* of the call under way or, between calls, of the last one */
+	uint64_t sn;            /* of the call under way or, between calls, of the last one */
 	struct sr_ring ring;
 	struct sr_buf buf;
 
@@ -53,7 +54,8 @@ struct sr_thread {
 	uint32_t arrived_count, arrived_room;
 };
 
-extern __thread struct sr_thread sr_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread struct sr_thread sr_self
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /*
  * The shim's own work begins and ends: nested calls pass through, memory comes

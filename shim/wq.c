@@ -22,7 +22,7 @@
 #include "shim/objects.h"
 #include "shim/thread.h"
 
-#define MAGIC 0x73725f7771655f31ull
+#define MAGIC      0x73725f7771655f31ull
 
 /* Requests are allocated in chunks. */
 #define CHUNK_WQES 64

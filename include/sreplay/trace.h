@@ -21,7 +21,7 @@
  * Records start at multiples of this, in the ring and inside a frame.  The
  * padding behind a record is zero.
  */
-#define SR_RECORD_ALIGN 8u
+#define SR_RECORD_ALIGN  8u
 
 struct sr_record {
 	uint32_t size;  /* header and payload, without the padding that follows */
@@ -78,8 +78,9 @@ struct sr_mark_payload {
 	uint32_t reason; /* enum sr_mark */
 	uint32_t reserved;
 	uint64_t argument;
-	uint64_t skipped_sns; /* SNs that the hole swallowed: the next call's SN is that much higher */
-	char text[];          /* for people, to the end of the payload, no 0 at its end */
+	uint64_t
+	    skipped_sns; /* SNs that the hole swallowed: the next call's SN is that much higher */
+	char text[];     /* for people, to the end of the payload, no 0 at its end */
 };
 
 static inline uint32_t sr_record_padded(uint32_t size)

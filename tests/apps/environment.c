@@ -30,8 +30,8 @@ static void times(void)
 
 	gettimeofday(&tv, NULL);
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	printf("time %ld %ld.%06ld %ld.%09ld\n", (long)time(NULL), (long)tv.tv_sec, (long)tv.tv_usec,
-	       (long)ts.tv_sec, ts.tv_nsec);
+	printf("time %ld %ld.%06ld %ld.%09ld\n", (long)time(NULL), (long)tv.tv_sec,
+	       (long)tv.tv_usec, (long)ts.tv_sec, ts.tv_nsec);
 	usleep(1000);
 	nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
 }
@@ -45,7 +45,8 @@ static void chance(void)
 		printf("random %02x%02x%02x%02x\n", bytes[0], bytes[1], bytes[2], bytes[3]);
 	if (!getentropy(bytes, sizeof(bytes)))
 		printf("entropy %02x%02x%02x%02x\n", bytes[0], bytes[1], bytes[2], bytes[3]);
-	printf("process %d of %d on %s\n", getpid(), getppid(), gethostname(name, sizeof(name)) ? "?" : name);
+	printf("process %d of %d on %s\n", getpid(), getppid(),
+	       gethostname(name, sizeof(name)) ? "?" : name);
 }
 
 /* Addresses must not depend on what the libraries did meanwhile. */
@@ -60,7 +61,8 @@ static void addresses(void)
 
 static int listener(struct sockaddr_in *addr)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+	struct addrinfo hints = {
+	    .ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
 	struct addrinfo *res, *ai;
 	socklen_t len = sizeof(*addr);
 	int fd, n = 0, one = 1, err = getaddrinfo("127.0.0.1", "0", &hints, &res);
@@ -95,7 +97,8 @@ static void sockets(void)
 	printf("connect %d", connect(client, (struct sockaddr *)&addr, sizeof(addr)));
 	printf(" errno %d\n", errno);
 	server = accept(fd, (struct sockaddr *)&peer, &len);
-	printf("accepted fd %d from port %d, %u bytes of address\n", server, ntohs(peer.sin_port), len);
+	printf("accepted fd %d from port %d, %u bytes of address\n", server, ntohs(peer.sin_port),
+	       len);
 	printf("too early: %zd", recv(client, buffer, sizeof(buffer), 0));
 	printf(" errno %d\n", errno);
 	printf("sent %zd\n", write(server, "some bytes", 10));
@@ -107,7 +110,8 @@ static void sockets(void)
 	len = sizeof(value);
 	printf("getsockopt %d", getsockopt(client, SOL_SOCKET, SO_SNDBUF, &value, &len));
 	printf(" sndbuf %d\n", value);
-	printf("getpeername %d, %u of its bytes wanted", getpeername(client, (struct sockaddr *)buffer, &small), small);
+	printf("getpeername %d, %u of its bytes wanted",
+	       getpeername(client, (struct sockaddr *)buffer, &small), small);
 	printf("\nclose %d %d %d %d", close(client), close(server), close(fd), close(copy));
 	printf(" again %d", close(copy));
 	printf(" errno %d\n", errno);

@@ -25,7 +25,8 @@
 /* A bound UDP socket that has one datagram of so many bytes. */
 static int socket_with_datagram(size_t bytes)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(addr);
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	char *data = calloc(1, bytes);
@@ -148,7 +149,8 @@ static void close_all_by_range(void)
 
 static void duplicates(void)
 {
-	int fd = socket_with_datagram(7), copy = dup(fd), other = dup2(fd, 40), third = dup3(fd, 41, O_CLOEXEC);
+	int fd = socket_with_datagram(7), copy = dup(fd), other = dup2(fd, 40),
+	    third = dup3(fd, 41, O_CLOEXEC);
 	char data[16];
 
 	close(fd);
@@ -225,19 +227,19 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"threads-then-fork", threads_then_fork},
-	{"vfork-that-fails-to-exec", vfork_that_fails_to_exec},
-	{"vfork-that-closes", vfork_that_closes},
-	{"crash", crash},
-	{"blocked-thread-at-exit", blocked_thread_at_exit},
-	{"close-all-descriptors", close_all_descriptors},
-	{"close-all-by-range", close_all_by_range},
-	{"duplicates", duplicates},
-	{"epoll", poll_a_captured_descriptor_with_epoll},
-	{"leftovers-in-an-address", leftovers_in_an_address},
-	{"truncated-datagram", truncated_datagram},
-	{"addresses", addresses},
-	{"heap-churn", many_registrations},
+    {"threads-then-fork", threads_then_fork},
+    {"vfork-that-fails-to-exec", vfork_that_fails_to_exec},
+    {"vfork-that-closes", vfork_that_closes},
+    {"crash", crash},
+    {"blocked-thread-at-exit", blocked_thread_at_exit},
+    {"close-all-descriptors", close_all_descriptors},
+    {"close-all-by-range", close_all_by_range},
+    {"duplicates", duplicates},
+    {"epoll", poll_a_captured_descriptor_with_epoll},
+    {"leftovers-in-an-address", leftovers_in_an_address},
+    {"truncated-datagram", truncated_datagram},
+    {"addresses", addresses},
+    {"heap-churn", many_registrations},
 };
 
 int main(int argc, char **argv)

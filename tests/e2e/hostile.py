@@ -75,7 +75,7 @@ def plain_preload(tap, directory):
     r = run([PROGRAM, "duplicates"], env=environment)
     tap.ok(r.returncode == 3 and len(r.stderr.splitlines()) == 1 and b"is not recorded" in r.stderr,
            "without a daemon, one line, and the program runs", r.stderr)
-    for name, value in (("SREPLAY_RANK", "x"), ("SREPLAY_GROUP", "1-"), ("SREPLAY_RING", "1"), ("SREPLAY_TRACE", "r")):
+    for name, value in (("SREPLAY_RANK", "x"), ("SREPLAY_GROUP", "1-"), ("SREPLAY_RING", "1"), ("SREPLAY_LOSSY", "2"), ("SREPLAY_TRACE", "r")):
         r = run([PROGRAM, "duplicates"], env=dict(environment, **{name: value}))
         tap.ok(r.returncode == 3 and name.encode() in r.stderr, "%s=%s is named" % (name, value), r.stderr)
 

@@ -68,7 +68,8 @@ static void blocks_do_not_overlap(void **state)
 	srand(1);
 	for (int round = 0; round < ROUNDS; round++) {
 		int i = rand() % LIVE;
-		size_t align = 16ull << rand() % 9, size = (size_t)rand() % (rand() % 8 ? 300 : 60000);
+		size_t align = 16ull << rand() % 9,
+		       size = (size_t)rand() % (rand() % 8 ? 300 : 60000);
 
 		if (live[i].p) {
 			for (size_t n = 0; n < live[i].size; n++)
@@ -87,11 +88,11 @@ static void blocks_do_not_overlap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_taken_range_is_refused),
-		cmocka_unit_test(what_is_too_large_gives_null),
-		cmocka_unit_test(a_freed_block_is_used_again),
-		cmocka_unit_test(it_reaches_as_far_as_asked),
-		cmocka_unit_test(blocks_do_not_overlap),
+	    cmocka_unit_test(a_taken_range_is_refused),
+	    cmocka_unit_test(what_is_too_large_gives_null),
+	    cmocka_unit_test(a_freed_block_is_used_again),
+	    cmocka_unit_test(it_reaches_as_far_as_asked),
+	    cmocka_unit_test(blocks_do_not_overlap),
 	};
 
 	return cmocka_run_group_tests_name("arena", tests, set_up, NULL);

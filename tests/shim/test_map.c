@@ -25,7 +25,8 @@ static void it_holds_what_was_put_and_not_taken(void **state)
 
 		switch (rand() % 3) {
 		case 0:
-			assert_int_equal(sr_map_put(&m, key * 4096, (void *)(uintptr_t)(round + 1), &old), 0);
+			assert_int_equal(
+			    sr_map_put(&m, key * 4096, (void *)(uintptr_t)(round + 1), &old), 0);
 			assert_ptr_equal(old, model[key]);
 			model[key] = (void *)(uintptr_t)(round + 1);
 			break;
@@ -91,10 +92,10 @@ static void what_comes_and_goes_takes_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_holds_what_was_put_and_not_taken),
-		cmocka_unit_test(an_empty_map_has_nothing),
-		cmocka_unit_test(readers_see_a_growing_map_whole),
-		cmocka_unit_test(what_comes_and_goes_takes_no_memory),
+	    cmocka_unit_test(it_holds_what_was_put_and_not_taken),
+	    cmocka_unit_test(an_empty_map_has_nothing),
+	    cmocka_unit_test(readers_see_a_growing_map_whole),
+	    cmocka_unit_test(what_comes_and_goes_takes_no_memory),
 	};
 
 	return cmocka_run_group_tests_name("map", tests, NULL, NULL);

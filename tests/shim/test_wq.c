@@ -31,10 +31,11 @@ static struct ibv_sge sge_at(size_t offset, uint32_t length)
 	return (struct ibv_sge){.addr = (uintptr_t)memory + offset, .length = length, .lkey = 1};
 }
 
-static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status status, uint32_t byte_len)
+static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status status,
+				uint32_t byte_len)
 {
-	return (struct ibv_wc){.wr_id = (uintptr_t)wqe, .status = status, .byte_len = byte_len,
-			       .opcode = IBV_WC_RECV};
+	return (struct ibv_wc){
+	    .wr_id = (uintptr_t)wqe, .status = status, .byte_len = byte_len, .opcode = IBV_WC_RECV};
 }
 
 static void complete(struct ibv_wc *wc)
@@ -54,7 +55,8 @@ static void a_receive_fills_its_list_up_to_byte_len(void **state)
 {
 	struct sr_wq *wq = sr_wq_create(&context, 3, false);
 	struct ibv_sge list[] = {sge_at(0, 10), sge_at(100, 10), sge_at(200, 10)};
-	struct ibv_wc wc = completion(sr_wqe_take(wq, 77, SR_WQE_RECV, list, 3), IBV_WC_SUCCESS, 15);
+	struct ibv_wc wc =
+	    completion(sr_wqe_take(wq, 77, SR_WQE_RECV, list, 3), IBV_WC_SUCCESS, 15);
 
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 77);
@@ -68,7 +70,8 @@ static void a_flushed_receive_brings_nothing(void **state)
 {
 	struct sr_wq *wq = sr_wq_create(&context, 1, false);
 	struct ibv_sge list = sge_at(0, 10);
-	struct ibv_wc wc = completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_WR_FLUSH_ERR, 10);
+	struct ibv_wc wc =
+	    completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_WR_FLUSH_ERR, 10);
 
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 5);
@@ -80,7 +83,8 @@ static void a_write_with_immediate_leaves_the_receive_buffers_alone(void **state
 {
 	struct sr_wq *wq = sr_wq_create(&context, 1, false);
 	struct ibv_sge list = sge_at(0, 10);
-	struct ibv_wc wc = completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_SUCCESS, 10);
+	struct ibv_wc wc =
+	    completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_SUCCESS, 10);
 
 	wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 	complete(&wc);
@@ -112,7 +116,8 @@ static void a_wr_id_of_the_programs_own_is_left_alone(void **state)
 	}
 }
 
-static struct sr_wqe *post(struct sr_wq *sq, uint64_t wr_id, enum sr_wqe_kind kind, const struct ibv_sge *sge)
+static struct sr_wqe *post(struct sr_wq *sq, uint64_t wr_id, enum sr_wqe_kind kind,
+			   const struct ibv_sge *sge)
 {
 	struct sr_wqe *wqe = sr_wqe_take(sq, wr_id, kind, sge, sge ? 1 : 0);
 
@@ -200,7 +205,8 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 /* A queue that is retired after a poll has begun may still have completions in the queue. */
 static void what_is_retired_during_a_poll_is_kept(void **state)
 {
-	struct sr_wq *before = sr_wq_create(&context, 1, false), *during = sr_wq_create(&context, 1, false);
+	struct sr_wq *before = sr_wq_create(&context, 1, false),
+		     *during = sr_wq_create(&context, 1, false);
 	struct sr_wq *seen;
 	struct ibv_wc late;
 
@@ -232,8 +238,9 @@ static void random_sends_come_back_in_order(void **state)
 
 		offsets[n] = (uint32_t)rand() % 60000;
 		sge = sge_at(offsets[n], 1 + offsets[n] % 64);
-		posted[n] = post(sq, 1000 + (uint64_t)n, offsets[n] % 2 ? SR_WQE_FETCH : SR_WQE_SOURCE,
-				 offsets[n] % 2 ? &sge : NULL);
+		posted[n] =
+		    post(sq, 1000 + (uint64_t)n, offsets[n] % 2 ? SR_WQE_FETCH : SR_WQE_SOURCE,
+			 offsets[n] % 2 ? &sge : NULL);
 		while (n - head > rand() % WINDOW) {
 			int done = head + rand() % (n - head + 1);
 			struct ibv_wc wc = completion(posted[done], IBV_WC_SUCCESS, 0);
@@ -253,17 +260,17 @@ static void random_sends_come_back_in_order(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_receive_fills_its_list_up_to_byte_len),
-		cmocka_unit_test(a_flushed_receive_brings_nothing),
-		cmocka_unit_test(a_write_with_immediate_leaves_the_receive_buffers_alone),
-		cmocka_unit_test(memory_of_a_device_is_left_out),
-		cmocka_unit_test(a_wr_id_of_the_programs_own_is_left_alone),
-		cmocka_unit_test(a_completion_stands_for_the_unsignaled_before_it),
-		cmocka_unit_test(before_a_failed_request_all_had_succeeded),
-		cmocka_unit_test(a_refused_post_leaves_no_trace),
-		cmocka_unit_test(a_destroyed_queue_pairs_completions_keep_their_wr_ids),
-		cmocka_unit_test(what_is_retired_during_a_poll_is_kept),
-		cmocka_unit_test(random_sends_come_back_in_order),
+	    cmocka_unit_test(a_receive_fills_its_list_up_to_byte_len),
+	    cmocka_unit_test(a_flushed_receive_brings_nothing),
+	    cmocka_unit_test(a_write_with_immediate_leaves_the_receive_buffers_alone),
+	    cmocka_unit_test(memory_of_a_device_is_left_out),
+	    cmocka_unit_test(a_wr_id_of_the_programs_own_is_left_alone),
+	    cmocka_unit_test(a_completion_stands_for_the_unsignaled_before_it),
+	    cmocka_unit_test(before_a_failed_request_all_had_succeeded),
+	    cmocka_unit_test(a_refused_post_leaves_no_trace),
+	    cmocka_unit_test(a_destroyed_queue_pairs_completions_keep_their_wr_ids),
+	    cmocka_unit_test(what_is_retired_during_a_poll_is_kept),
+	    cmocka_unit_test(random_sends_come_back_in_order),
 	};
 
 	return cmocka_run_group_tests_name("wq", tests, NULL, NULL);
