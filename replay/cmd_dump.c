@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cmd_dump.c: `sreplay dump`: a line per record. */
-#include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,17 +59,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'j':
 		o->json = true;
 		return 0;
-	case ARGP_KEY_ARG:
-		if (o->dir)
-			argp_usage(state);
-		o->dir = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->dir)
-			argp_usage(state);
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sr_parse_dir(key, arg, state, &o->dir);
 	}
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cmd_info.c: `sreplay info`: what a trace holds. */
-#include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +14,8 @@ typedef unsigned long long ull;
 
 #define KINDS 65536
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	const char **dir = state->input;
-
-	switch (key) {
-	case ARGP_KEY_ARG:
-		if (*dir)
-			argp_usage(state);
-		*dir = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!*dir)
-			argp_usage(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp argp = {
-    NULL,       parse_option,
+    NULL,       sr_parse_dir_only,
     "DIR.srec", "Say what a trace holds: its ranks, their programs, calls and ends.",
     NULL,       NULL,
     NULL,

@@ -5,7 +5,6 @@
  * it was recorded, which finds the control page (control.h) at a descriptor
  * and so knows that it is replayed.
  */
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -56,17 +55,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 't':
 		o->timeout = sr_parse_number("--timeout", arg);
 		return o->timeout < 0 ? EINVAL : 0;
-	case ARGP_KEY_ARG:
-		if (o->dir)
-			argp_usage(state);
-		o->dir = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->dir)
-			argp_usage(state);
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sr_parse_dir(key, arg, state, &o->dir);
 	}
 }
 

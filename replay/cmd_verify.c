@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cmd_verify.c: `sreplay verify`: reads a whole trace, with every checksum and count. */
-#include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 
 #include "logd/reader.h"
@@ -9,28 +7,9 @@
 
 typedef unsigned long long ull;
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	const char **dir = state->input;
-
-	switch (key) {
-	case ARGP_KEY_ARG:
-		if (*dir)
-			argp_usage(state);
-		*dir = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!*dir)
-			argp_usage(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const struct argp argp = {
     NULL,
-    parse_option,
+    sr_parse_dir_only,
     "DIR.srec",
     "Check every checksum and count of a trace. Exit status: 0 if all is well, 1 if a stream is "
     "cut or "

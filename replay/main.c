@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* main.c: the `sreplay` command. */
+#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ int main(int argc, char **argv)
 {
 	char name[64];
 
+	argp_err_exit_status = SR_EXIT_FAILED;
 	/* Whole lines, so that they do not mix with those of the program. */
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (argc < 2) {
