@@ -20,7 +20,7 @@
 #include <infiniband/verbs.h>
 
 /* Requests in flight at a time, where there is more than one. */
-#define DEPTH      1024
+#define DEPTH      256
 #define MAX_ROUNDS 1001
 
 static struct {

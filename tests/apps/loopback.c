@@ -5,6 +5,7 @@
  * it sees.  Its replay has to print the same.
  *
  *   loopback SEED [EPOCHS [FEATURES]]
+ *   loopback threads
  *
  * An epoch makes pairs of connected queue pairs with properties taken by
  * chance, posts and polls at random, and ends them in one of several ways: all
@@ -17,9 +18,15 @@
  * Printed are all fields of all completions, checksums of all bytes that
  * completions tell of, all refusals.  Not printed is what RDMA WRITEs leave in
  * windows: nothing tells the program when it is there.
+ *
+ * "threads": several threads, each posting on a queue pair of its own, poll one
+ * completion queue, and count what they see of each request: exactly one
+ * completion for the receive and one for the send.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -649,6 +656,83 @@ static void epoch(void)
 		drain();
 }
 
+/* ----------------------------------------------------------------- threads */
+
+#define THREADS  4
+#define REQUESTS 20000
+
+static _Atomic unsigned char seen[2][THREADS][REQUESTS];
+static atomic_int seen_in_all;
+
+static void poll_counting(void)
+{
+	struct ibv_wc wc[4];
+	int n = ibv_poll_cq(w.cq[0], 4, wc);
+
+	for (int i = 0; i < n; i++) {
+		uint32_t thread = (uint32_t)(wc[i].wr_id >> 32), k = (uint32_t)wc[i].wr_id;
+
+		if (wc[i].status != IBV_WC_SUCCESS || thread >= THREADS || k >= REQUESTS)
+			printf("wr_id %llx: %s\n", (unsigned long long)wc[i].wr_id,
+			       ibv_wc_status_str(wc[i].status));
+		else
+			seen[wc[i].opcode & IBV_WC_RECV ? 1 : 0][thread][k]++;
+		seen_in_all++;
+	}
+}
+
+static void *post_and_poll(void *argument)
+{
+	struct end *e = argument;
+	struct ibv_sge from = {(uintptr_t)e->source, 64, e->source_mr->lkey};
+	struct ibv_sge to = {e->sink_iova, 64, e->sink_mr->lkey};
+
+	for (uint32_t k = 0; k < REQUESTS; k++) {
+		uint64_t wr_id = (uint64_t)e->name << 32 | k;
+		struct ibv_recv_wr recv = {.wr_id = wr_id, .sg_list = &to, .num_sge = 1}, *bad_recv;
+		struct ibv_send_wr send = {.wr_id = wr_id, .sg_list = &from, .num_sge = 1},
+				   *bad_send;
+
+		send.opcode = IBV_WR_SEND;
+		send.send_flags = IBV_SEND_SIGNALED;
+		while (ibv_post_recv(e->qp, &recv, &bad_recv))
+			poll_counting();
+		while (ibv_post_send(e->qp, &send, &bad_send))
+			poll_counting();
+		poll_counting();
+	}
+	while (seen_in_all < 2 * THREADS * REQUESTS)
+		poll_counting();
+	return NULL;
+}
+
+static int poll_in_threads(void)
+{
+	pthread_t threads[THREADS];
+	int wrong = 0;
+
+	w.cq[1] = w.cq[0];
+	w.features = "-";
+	for (w.n_ends = 0; w.n_ends < THREADS; w.n_ends++) {
+		create_qp(&w.ends[w.n_ends]);
+		w.ends[w.n_ends].peer = &w.ends[w.n_ends];
+		to_state(&w.ends[w.n_ends], IBV_QPS_INIT);
+		to_state(&w.ends[w.n_ends], IBV_QPS_RTR);
+		to_state(&w.ends[w.n_ends], IBV_QPS_RTS);
+	}
+	for (int i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, post_and_poll, &w.ends[i]))
+			exit(1);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (int kind = 0; kind < 2; kind++)
+		for (int i = 0; i < THREADS; i++)
+			for (int k = 0; k < REQUESTS; k++)
+				wrong += seen[kind][i][k] != 1;
+	printf("%d requests did not complete exactly once\n", wrong);
+	return wrong > 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -672,6 +756,8 @@ int main(int argc, char **argv)
 				      "ibv_create_cq");
 	for (int i = 0; i < ENDS; i++)
 		create_memory(&w.ends[i], i);
+	if (argc > 1 && !strcmp(argv[1], "threads"))
+		return poll_in_threads();
 	for (int i = 0; i < epochs; i++)
 		epoch();
 	drain();

@@ -23,6 +23,7 @@ PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "loopback")
 STANDIN = os.path.join(os.path.realpath(BUILD), "bench", "standin")
 FEATURES = "lmufisxerb"
 RUN_SECONDS = 60
+THREAD_RUNS = 20
 
 
 class Case:
@@ -92,6 +93,19 @@ def first_difference(got, expected):
     return "%d lines instead of %d" % (len(got), len(expected))
 
 
+def threads_differ(directory, runs):
+    """Threads that poll one completion queue each see their own completions: '' or what they said."""
+    env = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+    for run in range(runs):
+        trace = os.path.join(directory, "threads%d.srec" % run)
+        r = subprocess.run([SREPLAY, "record", "-o", trace, "--", PROGRAM, "threads"], env=env, capture_output=True,
+                           timeout=RUN_SECONDS)
+        shutil.rmtree(trace, ignore_errors=True)
+        if r.returncode:
+            return "run %d: exit status %d\n%s%s" % (run, r.returncode, r.stdout.decode(), r.stderr.decode())
+    return ""
+
+
 def main():
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     epochs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
@@ -107,6 +121,8 @@ def main():
                     detail = "%s\nreduced to: %s\n%s" % (detail, small, small.difference())
                 tap.ok(not detail, "seed %d, requests executed %s: bare, recorded and replayed alike" % (
                     seed, "by chance" if standin_seed else "at once"), detail)
+        detail = threads_differ(directory, THREAD_RUNS)
+        tap.ok(not detail, "threads that poll one completion queue, recorded %d times" % THREAD_RUNS, detail)
     tap.finish()
 
 
