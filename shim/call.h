@@ -23,7 +23,10 @@ enum sr_source {
 	SR_SOURCE_IBVERBS,
 	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
 	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
-	SR_SOURCE_QP,      /* a member of ibv_qp_ex, likewise */
+	/* A member of another object, saved when that was patched (ops.h). */
+	SR_SOURCE_QP, /* ibv_qp_ex */
+	SR_SOURCE_CQ, /* ibv_cq_ex */
+	SR_SOURCE_DM, /* ibv_dm */
 };
 
 #define SR_CALL_NEWFD  1u /* the result is a descriptor, captured from now on */

@@ -9,6 +9,7 @@
 
 #include "shim/call.h"
 #include "shim/hooks.h"
+#include "shim/objects.h"
 #include "wire.gen.h"
 
 /* XXH3-64 of what the program sends: compared on replay, not kept. */
@@ -60,6 +61,10 @@ void sr_put_context(struct sr_buf *b, struct ibv_context *context);
 void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context);
 void sr_put_qp_ex(struct sr_buf *b, struct ibv_qp_ex *ex);
 void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex);
+
+/* Which operations an object has (bit = number among those of its kind), as wrappers on replay. */
+void sr_put_ops(struct sr_buf *b, const void *object, enum sr_source source);
+void sr_deliver_ops(struct sr_cursor *c, void *object, enum sr_source source);
 
 void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n);
 void sr_put_pollfds_out(struct sr_buf *b, const struct pollfd *fds, size_t n);

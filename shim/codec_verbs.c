@@ -3,6 +3,7 @@
 #include "shim/codec_custom.h"
 #include "shim/heap.h"
 #include "shim/objects.h"
+#include "shim/ops.h"
 #include "shim/thread.h"
 
 #define XXH_INLINE_ALL
@@ -273,7 +274,7 @@ void sr_put_qp_ex(struct sr_buf *b, struct ibv_qp_ex *ex)
 	    .comp_mask = ex->comp_mask,
 	    .wr_id = ex->wr_id,
 	    .wr_flags = ex->wr_flags,
-	    .ops = sr_qp_ex_present(ex),
+	    .ops = sr_ops_present(ex, SR_SOURCE_QP),
 	};
 	sr_put_qp_ex_fields(b, &v);
 }
@@ -293,7 +294,20 @@ void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex)
 	ex->comp_mask = v.comp_mask;
 	ex->wr_id = v.wr_id;
 	ex->wr_flags = v.wr_flags;
-	sr_qp_ex_install(ex, v.ops);
+	sr_ops_install(ex, SR_SOURCE_QP, v.ops);
+}
+
+void sr_put_ops(struct sr_buf *b, const void *object, enum sr_source source)
+{
+	sr_put_u64(b, sr_ops_present(object, source));
+}
+
+void sr_deliver_ops(struct sr_cursor *c, void *object, enum sr_source source)
+{
+	uint64_t set = sr_get_u64(c);
+
+	if (!c->bad && object)
+		sr_ops_install(object, source, set);
 }
 
 /* ---------------------------------------------------------------- devices */

@@ -5,7 +5,9 @@
     gencalls.py calls.def OUTDIR
 
 writes into OUTDIR
-    calls.gen.h      numbers of the calls, wire structs, their put and get functions
+    calls.gen.h      numbers of the calls
+    ops.gen.h        the operation pointers among them, as a list for the preprocessor
+    wire.gen.h       wire structs, their put and get functions
     codec.gen.c      per call: arguments to bytes, results to bytes, bytes to results
     wrappers.gen.c   the interposed functions and the table of operation pointers
     schema.gen.c     the same description as JSON, stored in every trace
@@ -34,6 +36,12 @@ HOOKS = {
     'replayed': 'void %s(const struct sr_call_desc *d, uint64_t *a, uint64_t result);',
 }
 
+# Where operation pointers are: kind -> C type of the struct.
+CONTAINERS = {
+    'context': 'struct ibv_context', 'verbs': 'struct verbs_context', 'qp': 'struct ibv_qp_ex',
+    'cq': 'struct ibv_cq_ex', 'dm': 'struct ibv_dm',
+}
+
 # C type of an argument or result -> wire type
 C_TO_WIRE = {
     'int': 'i32', 'unsigned int': 'u32', 'uint8_t': 'u8', 'uint16_t': 'u16', 'uint32_t': 'u32',
@@ -51,9 +59,10 @@ def fail(line_number, text):
 class Field:
     """One field of a wire struct."""
 
-    def __init__(self, wire, path, count=None):
+    def __init__(self, wire, path, condition=None):
         self.wire = wire          # scalar, rawN, bytes, string, NAME or NAME[]
         self.path = path          # C path below the struct: "grh.dgid"
+        self.condition = condition
 
     @property
     def name(self):
@@ -94,7 +103,7 @@ class Call:
         self.lib = self.version = self.op = self.op_holder = None
         self.ins, self.outs = [], []    # (wire, expr, extra exprs, condition)
         self.attrs = {}                 # fd, newfd, hook, inert, ...
-        self.opaque = False
+        self.answer = None
 
     @property
     def ident(self):
@@ -153,10 +162,10 @@ def parse(path):
             else:
                 fail(number, 'expected "struct" or "call", found "%s"' % words[0])
         elif isinstance(current, Struct):
-            words = line.split()
-            if len(words) != 2:
-                fail(number, 'expected: TYPE FIELD')
-            current.fields.append(Field(words[0], words[1]))
+            m = re.fullmatch(r'(\S+)\s+(\S+)(?:\s+if (.*))?', line.strip())
+            if not m:
+                fail(number, 'expected: TYPE FIELD [if CONDITION]')
+            current.fields.append(Field(*m.groups()))
         elif isinstance(current, Call):
             parse_call_line(current, line.strip(), number, structs)
         else:
@@ -174,6 +183,10 @@ def parse_call_line(call, line, number, structs):
         if not m:
             fail(number, 'expected: op KIND FIELD of EXPRESSION')
         call.lib, call.op, call.op_holder = m.groups()
+        if call.lib not in CONTAINERS:
+            fail(number, 'no kind "%s"' % call.lib)
+    elif word == 'answer':
+        call.answer = rest
     elif word == 'is':
         for attr in rest.split():
             key, _, value = attr.partition('=')
@@ -220,7 +233,11 @@ def emit_structs(structs, out):
             out.append('};\n')
         out.append('static inline void sr_put_%s(struct sr_buf *b, const %s *v)\n{' % (s.func, s.c))
         for f in s.fields:
-            if f.raw:
+            if f.condition:
+                size, c = SCALARS[f.wire]
+                out.append('\tsr_put_u%d(b, %s ? (%s)v->%s : 0);'
+                           % (size * 8, f.condition, 'uintptr_t' if f.wire == 'ptr' else c, f.path))
+            elif f.raw:
                 out.append('\tsr_put_raw(b, &v->%s, %d);' % (f.path, f.raw))
             elif f.wire in ('bytes', 'string'):
                 out.append('\tsr_put_bytes(b, v->%s.p, v->%s.n);' % (f.path, f.path))
@@ -239,7 +256,12 @@ def emit_structs(structs, out):
             continue            # only ever an argument: nobody reads it back
         out.append('static inline void sr_get_%s(struct sr_cursor *c, %s *v)\n{' % (s.func, s.c))
         for f in s.fields:
-            if f.raw:
+            if f.condition:
+                size, c = SCALARS[f.wire]
+                out.append('\t%s field_%s = sr_get_u%d(c);' % (c, f.name, size * 8))
+                out.append('\tif (%s)\n\t\tv->%s = (__typeof__(v->%s))%sfield_%s;' % (
+                    f.condition, f.path, f.path, '(uintptr_t)' if f.wire == 'ptr' else '', f.name))
+            elif f.raw:
                 out.append('\tsr_get_raw(c, &v->%s, %d);' % (f.path, f.raw))
             elif f.wire in ('bytes', 'string'):
                 out.append('\tv->%s = sr_get_bytes(c);' % f.path)
@@ -380,6 +402,14 @@ def emit_header(structs, calls):
     return '\n'.join(out) + '\n'
 
 
+def emit_ops(calls):
+    out = ['/* Made by gencalls.py from calls.def: SR_OP(kind, struct, field) for each. */']
+    for call in calls.values():
+        if call.op:
+            out.append('SR_OP(%s, %s, %s)' % (call.lib.upper(), CONTAINERS[call.lib], call.op))
+    return '\n'.join(out) + '\n'
+
+
 def emit_wire(structs):
     out = ['/* Made by gencalls.py from calls.def. */', '#ifndef SR_WIRE_GEN_H', '#define SR_WIRE_GEN_H', '',
            '#include "shim/codec.h"', '']
@@ -410,6 +440,9 @@ def emit_wrappers(calls):
             ctype, pname = call.params[-1]
             out.append('\tva_list ap;\n\tva_start(ap, %s);\n\t%s%s%s = va_arg(ap, %s);\n\tva_end(ap);'
                        % (call.params[-2][1], ctype, '' if ctype.endswith('*') else ' ', pname, ctype))
+        if call.answer:
+            out.append('\t%s%s;\n}\n' % ('' if call.ret == 'void' else 'return ', call.answer))
+            continue
         words = ', '.join('WORD(%s)' % n for _, n in call.params) or '0'
         out.append('\tuint64_t a[] = { %s };\n' % words)
         result = 'sr_call(SR_CALL_%s, a, __builtin_return_address(0))' % call.ident
@@ -420,10 +453,16 @@ def emit_wrappers(calls):
         else:
             out.append('\treturn (%s)%s;' % (call.ret, result))
         out.append('}\n')
-    # how each call finds the function it stands for
-    out.append('/* Operations reached through a pointer in an object: where that object is. */')
+    out.append('/* A wrapper has the prototype of the pointer that it replaces. */')
     for call in calls.values():
         if call.op:
+            out.append('_Static_assert(__builtin_types_compatible_p(__typeof__(&op_%s), '
+                       '__typeof__(((%s *)0)->%s)), "%s");'
+                       % (call.name, CONTAINERS[call.lib], call.op, call.name))
+    # how each call finds the function it stands for
+    out.append('\n/* Operations reached through a pointer in an object: where that object is. */')
+    for call in calls.values():
+        if call.op and not call.answer:
             out.append('static void *%s_holder(const uint64_t *a)\n{' % call.ident)
             out += unpack(call, [call.op_holder])
             out.append('\treturn (void *)%s;\n}\n' % call.op_holder)
@@ -432,10 +471,10 @@ def emit_wrappers(calls):
         out.append('\t[SR_CALL_%s] = {' % call.ident)
         out.append('\t\t.name = "%s", .nargs = %d,' % (call.name, len(call.params)))
         if call.op:
-            container = {'context': 'struct ibv_context', 'verbs': 'struct verbs_context',
-                         'qp': 'struct ibv_qp_ex'}[call.lib]
             out.append('\t\t.source = SR_SOURCE_%s, .wrapper = (void *)op_%s,' % (call.lib.upper(), call.name))
-            out.append('\t\t.op_offset = offsetof(%s, %s), .holder = %s_holder,' % (container, call.op, call.ident))
+            out.append('\t\t.op_offset = offsetof(%s, %s),' % (CONTAINERS[call.lib], call.op))
+            if not call.answer:
+                out.append('\t\t.holder = %s_holder,' % call.ident)
         else:
             out.append('\t\t.source = SR_SOURCE_%s, .version = %s, .wrapper = (void *)%s,'
                        % (call.lib.upper(), '"%s"' % call.version if call.version else 'NULL', call.name))
@@ -518,6 +557,7 @@ CUSTOM_SCHEMA = {
     'device_list': 'device[]',
     'context': 'context?',
     'qp_ex': 'qp_ex?',
+    'ops': 'x64',
     'qp_attr_masked': 'ibv_qp_attr',
     'sockaddr_room': 'u32',
     'option': 'bytes',
@@ -559,6 +599,7 @@ def main():
         'wrappers.gen.c': emit_wrappers(calls),
         'schema.gen.c': emit_schema(structs, calls),
         'exports.map': emit_map(calls),
+        'ops.gen.h': emit_ops(calls),
     }
     for name, text in files.items():
         with open(os.path.join(outdir, name), 'w') as f:

@@ -6,6 +6,7 @@
  *   mr.c       memory regions: from (context, lkey) and an address in a
  *              scatter/gather list to the memory behind it
  *   wq.c       work queues: which request a completion belongs to
+ *   cq_ex.c    extended completion queues: the completion that is being read
  *
  * All functions are thread-safe.
  */
@@ -67,17 +68,17 @@ struct sr_wqe {
 	struct sr_wqe *next;
 	uint64_t wr_id; /* the program's */
 	enum sr_wqe_kind kind;
+	bool signaled; /* a completion of its own comes even if it succeeds; send queues only */
+	bool listed;
 	uint32_t num_sge;
 	struct ibv_sge sge[];
 };
 
 struct sr_qp {
 	struct ibv_qp *qp;
+	bool sig_all; /* all sends are signaled */
 	struct sr_wq *sq;
 	struct sr_wq *rq; /* NULL with a shared receive queue */
-	/* ibv_qp_ex: the operations before they were patched; has_ex once they were. */
-	struct ibv_qp_ex original;
-	bool has_ex;
 	/* The request between a builder call and its set_sge, and the first since wr_start. */
 	struct sr_wqe *building;
 	struct sr_wqe *batch;
@@ -129,15 +130,39 @@ void sr_cq_free(struct sr_cq *c);
 struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
 void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired);
 
-struct sr_qp *sr_qp_find(struct ibv_qp *qp);
+/* ------------------------------------------- extended completion queues */
 
-/*
- * The builder operations of an extended queue pair: bit n stands for the n-th
- * call of source SR_SOURCE_QP.  Install puts wrappers where the set says; ~0
- * means wherever there is an operation.
- */
-void sr_qp_ex_install(struct ibv_qp_ex *ex, uint64_t set);
-uint64_t sr_qp_ex_present(const struct ibv_qp_ex *ex);
+/* What the program may read of a completion between start_poll and end_poll. */
+struct sr_completion {
+	uint64_t wr_id;
+	enum ibv_wc_status status;
+	enum ibv_wc_opcode opcode;
+	uint32_t vendor_err;
+	uint32_t byte_len;
+	__be32 imm_data;
+	uint32_t qp_num;
+	uint32_t src_qp;
+	unsigned int wc_flags;
+	uint32_t slid;
+	uint8_t sl;
+	uint8_t dlid_path_bits;
+	uint64_t completion_ts;
+	uint16_t cvlan;
+	uint32_t flow_tag;
+	struct ibv_wc_tm_info tm_info;
+	uint64_t completion_wallclock_ns;
+};
+
+/* The one that start_poll or next_poll found last; NULL if the queue is not an extended one. */
+struct sr_completion *sr_cq_current(const struct ibv_cq_ex *cq);
+
+/* Around a destroy, as sr_cq_take and its kin. */
+struct sr_completion *sr_cq_ex_take(struct ibv_cq *cq);
+void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c);
+
+/* ------------------------------------------------------------ queue pairs */
+
+struct sr_qp *sr_qp_find(struct ibv_qp *qp);
 
 struct sr_wq *sr_srq_find(struct ibv_srq *srq);
 

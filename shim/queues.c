@@ -5,13 +5,13 @@
  * the shim's (see wq.c), and every completion comes back under the program's.
  */
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "shim/heap.h"
 #include "shim/hooks.h"
 #include "shim/map.h"
 #include "shim/objects.h"
+#include "shim/ops.h"
 #include "shim/thread.h"
 
 /* Posted in one real call; longer chains go out in several. */
@@ -40,23 +40,6 @@ static void put(struct sr_map *m, void *object, void *value)
 
 /* ----------------------------------------------------- completion queues */
 
-/*
- * Extended completion queues are polled through functions that are not
- * intercepted yet.  Which queue a shared receive queue's requests complete in
- * is not known when they are posted, so once there is one, they all keep their
- * own wr_ids.
- */
-static atomic_bool has_extended_cq;
-
-uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
-{
-	uint64_t cq = sr_real(d, a);
-
-	if (cq)
-		atomic_store(&has_extended_cq, true);
-	return cq;
-}
-
 uint64_t sr_invoke_create_cq(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq *cq = (void *)sr_real(d, a);
@@ -68,13 +51,22 @@ uint64_t sr_invoke_create_cq(const struct sr_call_desc *d, uint64_t *a)
 
 uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
 {
-	struct sr_cq *c = sr_cq_take((struct ibv_cq *)a[0]);
+	struct ibv_cq *cq = (struct ibv_cq *)a[0];
+	/* Before the real call: right after it another thread may be given the same address. */
+	struct sr_cq *c = sr_cq_take(cq);
+	struct sr_completion *current = sr_cq_ex_take(cq);
+	void *ops = sr_ops_take(cq);
 	uint64_t result = sr_real(d, a);
 
-	if ((int)result == 0)
+	if ((int)result == 0) {
 		sr_cq_free(c);
-	else
-		sr_cq_put_back((struct ibv_cq *)a[0], c);
+		sr_free(current);
+		sr_free(ops);
+		return result;
+	}
+	sr_cq_put_back(cq, c);
+	sr_cq_ex_put_back(cq, current);
+	sr_ops_put_back(cq, ops);
 	return result;
 }
 
@@ -120,38 +112,43 @@ uint64_t sr_invoke_destroy_srq(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------------------ queue pairs */
 
-static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap)
+static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool sig_all)
 {
 	struct sr_qp *q;
 
-	/* Completions that the shim does not see would show its wr_ids to the program. */
-	if (!sr_cq_known(qp->send_cq) || !sr_cq_known(qp->recv_cq))
-		return;
 	q = sr_alloc_zeroed(sizeof(*q));
 	if (!q)
 		return;
 	q->qp = qp;
-	q->sq = sr_wq_create(qp->context, cap->max_send_sge, true);
-	if (!qp->srq)
+	q->sig_all = sig_all;
+	/*
+	 * Completions that the shim does not see (of a queue made by direct
+	 * verbs) would show its wr_ids to the program.
+	 */
+	if (sr_cq_known(qp->send_cq))
+		q->sq = sr_wq_create(qp->context, cap->max_send_sge, true);
+	if (!qp->srq && sr_cq_known(qp->recv_cq))
 		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, false);
 	put(&qps, qp, q);
 }
 
 uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
 {
+	struct ibv_qp_init_attr *attr = (void *)a[1];
 	struct ibv_qp *qp = (void *)sr_real(d, a);
 
 	if (qp)
-		add_qp(qp, &((struct ibv_qp_init_attr *)a[1])->cap);
+		add_qp(qp, &attr->cap, attr->sq_sig_all);
 	return (uintptr_t)qp;
 }
 
 uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 {
+	struct ibv_qp_init_attr_ex *attr = (void *)a[1];
 	struct ibv_qp *qp = (void *)sr_real(d, a);
 
 	if (qp)
-		add_qp(qp, &((struct ibv_qp_init_attr_ex *)a[1])->cap);
+		add_qp(qp, &attr->cap, attr->sq_sig_all);
 	return (uintptr_t)qp;
 }
 
@@ -186,13 +183,16 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
 	/* Before the real call: right after it another thread may be given the same address. */
 	struct sr_qp *q = sr_map_take(&qps, (uintptr_t)qp);
+	void *ops = sr_ops_take(qp);
 	uint64_t result = sr_real(d, a);
 
 	if ((int)result != 0) {
 		if (q)
 			put(&qps, qp, q);
+		sr_ops_put_back(qp, ops);
 		return result;
 	}
+	sr_free(ops);
 	if (q) {
 		sr_wq_retire(q->sq, send_cq);
 		sr_wq_retire(q->rq, recv_cq);
@@ -256,7 +256,7 @@ uint64_t sr_invoke_post_srq_recv(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_wq *wq = sr_srq_find((struct ibv_srq *)a[0]);
 
-	if (!wq || !a[1] || atomic_load_explicit(&has_extended_cq, memory_order_relaxed))
+	if (!wq || !a[1])
 		return sr_real(d, a);
 	return (uint64_t)post_recv_chain(wq, d, a[0], (void *)a[1], (void *)a[2]);
 }
@@ -275,18 +275,22 @@ static enum sr_wqe_kind kind_of(enum ibv_wr_opcode opcode)
 	}
 }
 
-static struct sr_wqe *take_for_send(struct sr_wq *sq, const struct ibv_send_wr *wr)
+static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *wr)
 {
 	enum sr_wqe_kind kind = kind_of(wr->opcode);
-
 	/* Only where something arrives does the list have to be kept. */
-	return sr_wqe_take(sq, wr->wr_id, kind, kind == SR_WQE_FETCH ? wr->sg_list : NULL,
-			   kind == SR_WQE_FETCH ? (uint32_t)wr->num_sge : 0);
+	struct sr_wqe *wqe =
+	    sr_wqe_take(q->sq, wr->wr_id, kind, kind == SR_WQE_FETCH ? wr->sg_list : NULL,
+			kind == SR_WQE_FETCH ? (uint32_t)wr->num_sge : 0);
+
+	if (wqe)
+		wqe->signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+	return wqe;
 }
 
 /* One batch, with the queue's lock on posts held.  0, or the provider's error and the refused one.
  */
-static int post_send_batch(struct sr_wq *sq, const struct sr_call_desc *d, uint64_t qp,
+static int post_send_batch(struct sr_qp *q, const struct sr_call_desc *d,
 			   struct ibv_send_wr *copies, int n, int *refused)
 {
 	struct sr_wqe *wqes[BATCH];
@@ -294,20 +298,20 @@ static int post_send_batch(struct sr_wq *sq, const struct sr_call_desc *d, uint6
 	int err;
 
 	for (int i = 0; i < n; i++) {
-		wqes[i] = take_for_send(sq, &copies[i]);
+		wqes[i] = take_for_send(q, &copies[i]);
 		if (!wqes[i])
 			continue;
 		copies[i].wr_id = (uintptr_t)wqes[i];
 		/* Before the post: its completion may be polled before the post returns. */
-		sr_wq_append(sq, wqes[i], wqes[i]);
+		sr_wq_append(q->sq, wqes[i], wqes[i]);
 	}
-	err = (int)sr_real(d, (uint64_t[]){qp, (uintptr_t)copies, (uintptr_t)&bad});
+	err = (int)sr_real(d, (uint64_t[]){(uintptr_t)q->qp, (uintptr_t)copies, (uintptr_t)&bad});
 	if (!err)
 		return 0;
 	*refused = bad >= copies && bad < copies + n ? (int)(bad - copies) : 0;
 	for (int i = *refused; i < n; i++) {
 		if (wqes[i]) {
-			sr_wq_unappend(sq, wqes[i]);
+			sr_wq_unappend(q->sq, wqes[i]);
 			break;
 		}
 	}
@@ -330,7 +334,7 @@ uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 			copies[n] = *wr;
 			copies[n].next = n + 1 < BATCH && wr->next ? &copies[n + 1] : NULL;
 		}
-		err = post_send_batch(q->sq, d, a[0], copies, n, &refused);
+		err = post_send_batch(q, d, copies, n, &refused);
 	}
 	sr_wq_unlock_posts(q->sq);
 	if (err)
@@ -347,44 +351,10 @@ uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 uint64_t sr_invoke_qp_to_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp_ex *ex = (void *)sr_real(d, a);
-	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
 
-	if (!ex || !q || q->has_ex)
-		return (uintptr_t)ex;
-	q->original = *ex;
-	q->has_ex = true;
-	sr_qp_ex_install(ex, ~0ull);
+	if (ex)
+		sr_ops_patch(ex, SR_SOURCE_QP);
 	return (uintptr_t)ex;
-}
-
-void sr_qp_ex_install(struct ibv_qp_ex *ex, uint64_t set)
-{
-	int n = 0;
-
-	for (int i = 0; i < SR_CALL_COUNT; i++) {
-		void **slot = (void **)((char *)ex + sr_calls[i].op_offset);
-
-		if (sr_calls[i].source != SR_SOURCE_QP)
-			continue;
-		if (set == ~0ull ? *slot != NULL : set >> n & 1)
-			*slot = sr_calls[i].wrapper;
-		n++;
-	}
-}
-
-uint64_t sr_qp_ex_present(const struct ibv_qp_ex *ex)
-{
-	uint64_t set = 0;
-	int n = 0;
-
-	for (int i = 0; i < SR_CALL_COUNT; i++) {
-		if (sr_calls[i].source != SR_SOURCE_QP)
-			continue;
-		if (*(void **)((const char *)ex + sr_calls[i].op_offset))
-			set |= 1ull << n;
-		n++;
-	}
-	return set;
 }
 
 /* A batch is one thread's from wr_start to wr_complete: that is when the queue's posts are locked.
@@ -441,6 +411,7 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 		q->building = wqe;
 	}
 	if (wqe) {
+		wqe->signaled = q->sig_all || ex->wr_flags & IBV_SEND_SIGNALED;
 		ex->wr_id = (uintptr_t)wqe;
 		sr_wq_append(q->sq, wqe, wqe);
 		if (!q->batch)

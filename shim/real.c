@@ -11,6 +11,7 @@
 
 #include "shim/call.h"
 #include "shim/objects.h"
+#include "shim/ops.h"
 #include "shim/thread.h"
 
 static void *_Atomic functions[SR_CALL_COUNT];
@@ -83,11 +84,11 @@ static void *exported(const struct sr_call_desc *d)
 	return f;
 }
 
-static void *in_queue_pair(const struct sr_call_desc *d, const uint64_t *a)
+static void *in_object(const struct sr_call_desc *d, const uint64_t *a)
 {
-	struct sr_qp *q = sr_qp_find(d->holder(a));
+	const char *saved = sr_ops_saved(d->holder(a));
 
-	return q ? *(void **)((char *)&q->original + d->op_offset) : NULL;
+	return saved ? *(void **)(saved + d->op_offset) : NULL;
 }
 
 static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
@@ -101,7 +102,9 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	case SR_SOURCE_VERBS:
 		return sr_context_original(d->holder(a), d->op_offset, true);
 	case SR_SOURCE_QP:
-		return in_queue_pair(d, a);
+	case SR_SOURCE_CQ:
+	case SR_SOURCE_DM:
+		return in_object(d, a);
 	}
 	return NULL;
 }

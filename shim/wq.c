@@ -8,7 +8,10 @@
  * the program's back into the completion.
  *
  * A send queue completes in the order of its posts, and a completion stands for
- * the unsignaled requests before it: there requests are kept in a list.
+ * the unsignaled requests before it: there requests are kept in a list.  Threads
+ * that poll one completion queue may tell of completions in another order than
+ * that of the queue; so a request that has a completion of its own, which
+ * another thread may be holding, leaves the list but lives on until it is told.
  *
  * Lock order: posts before list.  The lock on posts is held across the real
  * post, so that the list has the order of the queue; a completion may be polled
@@ -196,6 +199,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	wqe->next = NULL;
 	wqe->wr_id = wr_id;
 	wqe->kind = kind;
+	wqe->signaled = false;
 	wqe->num_sge = sge ? num_sge : 0;
 	if (sge)
 		memcpy(wqe->sge, sge, num_sge * sizeof(*sge));
@@ -204,6 +208,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 
 static void release(struct sr_wqe *wqe)
 {
+	wqe->listed = false;
 	wqe->next = wqe->wq->free;
 	wqe->wq->free = wqe;
 	wqe->wq->outstanding--;
@@ -234,6 +239,8 @@ void sr_wq_append(struct sr_wq *wq, struct sr_wqe *first, struct sr_wqe *last)
 	else
 		wq->first = first;
 	wq->last = last;
+	for (struct sr_wqe *wqe = first; wqe; wqe = wqe->next)
+		wqe->listed = true;
 	sr_unlock(&wq->list);
 }
 
@@ -321,21 +328,17 @@ static void complete_in_order(struct sr_wq *wq, struct sr_wqe *done, bool succes
 		/* What came before a failed request has succeeded. */
 		if (wqe->kind == SR_WQE_FETCH && (wqe != done || success))
 			arrived(wqe, whole_list(wqe));
-		release(wqe);
+		/* After an error, unsignaled ones may have a completion of their own as well. */
+		if (wqe == done || (success && !wqe->signaled))
+			release(wqe);
+		else
+			wqe->listed = false;
 		if (wqe == done)
 			break;
 	}
 	wq->first = wqe ? next : NULL;
 	if (!wq->first)
 		wq->last = NULL;
-}
-
-static bool is_listed(const struct sr_wq *wq, const struct sr_wqe *wqe)
-{
-	for (const struct sr_wqe *w = wq->first; w; w = w->next)
-		if (w == wqe)
-			return true;
-	return false;
 }
 
 void sr_wq_complete(struct ibv_wc *wc)
@@ -352,8 +355,13 @@ void sr_wq_complete(struct ibv_wc *wc)
 		if (receives_into_list(wc))
 			arrived(wqe, wc->byte_len);
 		release(wqe);
-	} else if (is_listed(wq, wqe)) {
+	} else if (wqe->listed) {
 		complete_in_order(wq, wqe, wc->status == IBV_WC_SUCCESS);
+	} else {
+		/* A later one was told first. */
+		if (wqe->kind == SR_WQE_FETCH && wc->status == IBV_WC_SUCCESS)
+			arrived(wqe, whole_list(wqe));
+		release(wqe);
 	}
 	sr_unlock(&wq->list);
 }

@@ -8,6 +8,7 @@
 
 #include "shim/call.h"
 #include "shim/hooks.h"
+#include "shim/objects.h"
 
 #define SR_EXPORT __attribute__((visibility("default")))
 

@@ -85,6 +85,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 	if (!si_poll_cq(&c->cq, 1, &c->current))
 		return ENOENT;
+	c->polled++;
 	ex->wr_id = c->current.wr_id;
 	ex->status = c->current.status;
 	return 0;
@@ -115,6 +116,31 @@ READ_FIELD(unsigned int, wc_flags, wc_flags)
 READ_FIELD(uint32_t, slid, slid)
 READ_FIELD(uint8_t, sl, sl)
 READ_FIELD(uint8_t, dlid_path_bits, dlid_path_bits)
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return 1000 * ((struct si_cq *)ex)->polled;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	return 1000000000 + read_completion_ts(ex);
+}
+
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	return (uint16_t)((struct si_cq *)ex)->polled;
+}
+
+static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
+{
+	return ~(uint32_t)((struct si_cq *)ex)->polled;
+}
+
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	*info = (struct ibv_wc_tm_info){.tag = read_completion_ts(ex), .priv = read_flow_tag(ex)};
+}
 
 static struct si_cq *new_cq(struct ibv_context *context, uint32_t cqe, void *cq_context,
 			    struct ibv_comp_channel *channel)
@@ -149,7 +175,7 @@ struct ibv_cq_ex *si_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 {
 	struct si_cq *c;
 
-	if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
+	if (attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS)
 		return si_refuse(EOPNOTSUPP);
 	c = new_cq(context, attr->cqe, attr->cq_context, attr->channel);
 	if (!c)
@@ -174,6 +200,16 @@ struct ibv_cq_ex *si_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 		c->ex.read_sl = read_sl;
 	if (attr->wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
 		c->ex.read_dlid_path_bits = read_dlid_path_bits;
+	if (attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		c->ex.read_completion_ts = read_completion_ts;
+	if (attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		c->ex.read_completion_wallclock_ns = read_completion_wallclock_ns;
+	if (attr->wc_flags & IBV_WC_EX_WITH_CVLAN)
+		c->ex.read_cvlan = read_cvlan;
+	if (attr->wc_flags & IBV_WC_EX_WITH_FLOW_TAG)
+		c->ex.read_flow_tag = read_flow_tag;
+	if (attr->wc_flags & IBV_WC_EX_WITH_TM_INFO)
+		c->ex.read_tm_info = read_tm_info;
 	return &c->ex;
 }
 

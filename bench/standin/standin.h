@@ -67,6 +67,7 @@ struct si_cq {
 	uint32_t events_taken; /* by ibv_get_cq_event */
 	int users;
 	struct ibv_wc current; /* between start_poll and end_poll */
+	uint64_t polled;       /* completions so far: what stands for their times */
 };
 
 struct si_recv {

@@ -13,7 +13,7 @@
  * outstanding and completions unpolled.  FEATURES restricts to what its letters
  * say (default: all): l long chains, m several sges, u unsignaled sends, f READs
  * and atomics, i inline data, s shared receive queues, x the builders of ibv_qp_ex,
- * e events, r re-used wr_ids, b broken ends.
+ * e events, r re-used wr_ids, b broken ends, c extended completion queues.
  *
  * Printed are all fields of all completions, checksums of all bytes that
  * completions tell of, all refusals.  Not printed is what RDMA WRITEs leave in
@@ -73,7 +73,10 @@ static struct {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq[2]; /* sends, receives; or the same twice */
-	struct ibv_srq *srq;  /* or NULL */
+	/* The same as extended ones, or NULL, and what they offer. */
+	struct ibv_cq_ex *cq_ex[2];
+	uint64_t cq_flags;
+	struct ibv_srq *srq; /* or NULL */
 	struct fifo srq_posted;
 	struct end ends[ENDS];
 	int n_ends;
@@ -192,15 +195,21 @@ static void sent(struct end *e, const struct ibv_wc *wc)
 	}
 }
 
+static bool knows_length(void)
+{
+	return !w.cq_ex[1] || w.cq_flags & IBV_WC_EX_WITH_BYTE_LEN;
+}
+
 static void received(struct end *e, const struct ibv_wc *wc)
 {
 	struct fifo *f = w.srq ? &w.srq_posted : &e->received;
 	struct posted *p = &f->entries[f->head++ % SLOTS];
 
-	/* A shared queue's buffers are the first end's. */
+	/* A shared queue's buffers are the first end's; without a length all of it is looked at. */
 	if (wc->status == IBV_WC_SUCCESS && wc->opcode == IBV_WC_RECV)
 		printf("  received %016llx\n",
-		       (unsigned long long)sum_of(p, wc->byte_len, w.srq ? &w.ends[0] : e));
+		       (unsigned long long)sum_of(p, knows_length() ? wc->byte_len : UINT32_MAX,
+						  w.srq ? &w.ends[0] : e));
 }
 
 static void show(const struct ibv_wc *wc)
@@ -220,11 +229,107 @@ static void show(const struct ibv_wc *wc)
 		sent(e, wc);
 }
 
+static bool offers(uint64_t flag)
+{
+	return w.cq_flags & flag;
+}
+
+static void show_extras(struct ibv_cq_ex *cq)
+{
+	struct ibv_wc_tm_info tm = {0};
+
+	if (offers(IBV_WC_EX_WITH_TM_INFO))
+		ibv_wc_read_tm_info(cq, &tm);
+	printf("  tag %llu %u", (unsigned long long)tm.tag, tm.priv);
+	if (offers(IBV_WC_EX_WITH_CVLAN))
+		printf(" cvlan %u", ibv_wc_read_cvlan(cq));
+	if (offers(IBV_WC_EX_WITH_FLOW_TAG))
+		printf(" flow %u", ibv_wc_read_flow_tag(cq));
+	if (offers(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+		printf(" at %llu", (unsigned long long)ibv_wc_read_completion_wallclock_ns(cq));
+	if (offers(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP))
+		printf(" ts %llu", (unsigned long long)ibv_wc_read_completion_ts(cq));
+	printf("\n");
+}
+
+/* In an order of chance, some twice. */
+static void read_fields(struct ibv_cq_ex *cq, struct ibv_wc *wc)
+{
+	uint32_t from = chance(10);
+
+	*wc = (struct ibv_wc){.wr_id = cq->wr_id, .status = cq->status};
+	for (uint32_t i = from; i < from + 12; i++) {
+		switch (i % 10) {
+		case 0:
+			wc->opcode = ibv_wc_read_opcode(cq);
+			break;
+		case 1:
+			wc->vendor_err = ibv_wc_read_vendor_err(cq);
+			break;
+		case 2:
+			wc->wc_flags = ibv_wc_read_wc_flags(cq);
+			break;
+		case 3:
+			wc->qp_num = ibv_wc_read_qp_num(cq);
+			break;
+		case 4:
+			if (offers(IBV_WC_EX_WITH_BYTE_LEN))
+				wc->byte_len = ibv_wc_read_byte_len(cq);
+			break;
+		case 5:
+			if (offers(IBV_WC_EX_WITH_IMM))
+				wc->imm_data = ibv_wc_read_imm_data(cq);
+			break;
+		case 6:
+			if (offers(IBV_WC_EX_WITH_SRC_QP))
+				wc->src_qp = ibv_wc_read_src_qp(cq);
+			break;
+		case 7:
+			if (offers(IBV_WC_EX_WITH_SLID))
+				wc->slid = (uint16_t)ibv_wc_read_slid(cq);
+			break;
+		case 8:
+			if (offers(IBV_WC_EX_WITH_SL))
+				wc->sl = ibv_wc_read_sl(cq);
+			break;
+		default:
+			if (offers(IBV_WC_EX_WITH_DLID_PATH_BITS))
+				wc->dlid_path_bits = ibv_wc_read_dlid_path_bits(cq);
+			break;
+		}
+	}
+}
+
+static int poll_extended(struct ibv_cq_ex *cq, int room)
+{
+	struct ibv_poll_cq_attr attr = {};
+	struct ibv_wc wc;
+	int n = 0, err;
+
+	for (err = ibv_start_poll(cq, &attr); !err; err = ibv_next_poll(cq)) {
+		read_fields(cq, &wc);
+		show(&wc);
+		show_extras(cq);
+		if (++n == room)
+			break;
+	}
+	if (n)
+		ibv_end_poll(cq);
+	else if (err != ENOENT)
+		printf("start_poll: %d\n", err);
+	return n;
+}
+
 static int poll_some(struct ibv_cq *cq, int room)
 {
 	struct ibv_wc wc[16];
-	int n = ibv_poll_cq(cq, room, wc);
+	struct ibv_cq_ex *ex = cq == w.cq[0] ? w.cq_ex[0] : w.cq_ex[1];
+	int n;
 
+	/* The old way works on the new queues, too. */
+	if (ex && !one_in(4))
+		return poll_extended(ex, room);
+	n = ibv_poll_cq(cq, room, wc);
 	for (int i = 0; i < n; i++)
 		show(&wc[i]);
 	return n;
@@ -733,6 +838,22 @@ static int poll_in_threads(void)
 	return wrong > 0;
 }
 
+static struct ibv_cq *create_cq(int i)
+{
+	struct ibv_cq_init_attr_ex attr = {
+	    .cqe = 4096,
+	    .cq_context = (void *)(intptr_t)(i + 1),
+	    .channel = w.channel,
+	    .wc_flags = w.cq_flags,
+	};
+
+	if (!w.cq_flags)
+		return check(ibv_create_cq(w.context, 4096, attr.cq_context, w.channel, 0),
+			     "ibv_create_cq");
+	w.cq_ex[i] = check(ibv_create_cq_ex(w.context, &attr), "ibv_create_cq_ex");
+	return ibv_cq_ex_to_cq(w.cq_ex[i]);
+}
+
 int main(int argc, char **argv)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -748,12 +869,12 @@ int main(int argc, char **argv)
 	w.channel = check(ibv_create_comp_channel(w.context), "ibv_create_comp_channel");
 	fcntl(w.channel->fd, F_SETFL, fcntl(w.channel->fd, F_GETFL) | O_NONBLOCK);
 	one_cq = one_in(2);
+	if (feature('c', 2))
+		w.cq_flags = IBV_WC_EX_WITH_QP_NUM | chance(IBV_CREATE_CQ_SUP_WC_FLAGS + 1);
 	for (int i = 0; i < 2; i++)
-		w.cq[i] = i && one_cq
-			      ? w.cq[0]
-			      : check(ibv_create_cq(w.context, 4096, (void *)(intptr_t)(i + 1),
-						    w.channel, 0),
-				      "ibv_create_cq");
+		w.cq[i] = i && one_cq ? w.cq[0] : create_cq(i);
+	if (one_cq)
+		w.cq_ex[1] = w.cq_ex[0];
 	for (int i = 0; i < ENDS; i++)
 		create_memory(&w.ends[i], i);
 	if (argc > 1 && !strcmp(argv[1], "threads"))

@@ -223,6 +223,45 @@ static void what_is_retired_during_a_poll_is_kept(void **state)
 	sr_cq_free(sr_cq_take(&cq));
 }
 
+/* Two threads poll one completion queue: the second's later completion may be told first. */
+static void completions_told_in_another_order_keep_their_wr_ids(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct ibv_sge list = sge_at(0, 8);
+	struct sr_wqe *first = post(sq, 1, SR_WQE_FETCH, &list),
+		      *second = post(sq, 2, SR_WQE_SOURCE, NULL);
+	struct ibv_wc wc = completion(second, IBV_WC_SUCCESS, 0);
+
+	first->signaled = second->signaled = true;
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 2);
+	assert_arrived(0, 0, 8);
+	/* What is posted meanwhile must not get the first one's place. */
+	for (uint64_t n = 0; n < 100; n++)
+		post(sq, 100 + n, SR_WQE_SOURCE, NULL);
+	wc = completion(first, IBV_WC_SUCCESS, 0);
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 1);
+	assert_arrived(0, 0, 8);
+	sr_wq_retire(sq, NULL);
+}
+
+/* After an error each request has a completion, the unsignaled as well. */
+static void flushes_told_in_another_order_keep_their_wr_ids(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct sr_wqe *failed = post(sq, 1, SR_WQE_SOURCE, NULL);
+	struct ibv_wc wc = completion(post(sq, 2, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
+
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 2);
+	post(sq, 3, SR_WQE_SOURCE, NULL);
+	wc = completion(failed, IBV_WC_REM_ACCESS_ERR, 0);
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 1);
+	sr_wq_retire(sq, NULL);
+}
+
 /* Random posts, each with its own wr_id, completed at random in the order of the queue. */
 static void random_sends_come_back_in_order(void **state)
 {
@@ -270,6 +309,8 @@ int main(void)
 	    cmocka_unit_test(a_refused_post_leaves_no_trace),
 	    cmocka_unit_test(a_destroyed_queue_pairs_completions_keep_their_wr_ids),
 	    cmocka_unit_test(what_is_retired_during_a_poll_is_kept),
+	    cmocka_unit_test(completions_told_in_another_order_keep_their_wr_ids),
+	    cmocka_unit_test(flushes_told_in_another_order_keep_their_wr_ids),
 	    cmocka_unit_test(random_sends_come_back_in_order),
 	};
 
