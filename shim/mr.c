@@ -8,6 +8,7 @@
 #include "shim/hooks.h"
 #include "shim/map.h"
 #include "shim/objects.h"
+#include "shim/ops.h"
 
 struct region {
 	char *addr; /* NULL: no memory of the CPU's */
@@ -154,5 +155,29 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 		add_region(&mr, r);
 	else
 		sr_free(r);
+	return result;
+}
+
+/* ---------------------------------------------------------- device memory */
+
+uint64_t sr_invoke_new_dm(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_dm *dm = (void *)sr_real(d, a);
+
+	if (dm)
+		sr_ops_patch(dm, SR_SOURCE_DM);
+	return (uintptr_t)dm;
+}
+
+/* ibv_free_dm, and ibv_unimport_dm, which has no result and never fails. */
+uint64_t sr_invoke_end_dm(const struct sr_call_desc *d, uint64_t *a)
+{
+	void *ops = sr_ops_take((void *)a[0]);
+	uint64_t result = sr_real(d, a);
+
+	if (!(d->flags & SR_CALL_VOID) && (int)result != 0)
+		sr_ops_put_back((void *)a[0], ops);
+	else
+		sr_free(ops);
 	return result;
 }

@@ -86,14 +86,29 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------- shared receive queues */
 
-uint64_t sr_invoke_create_srq(const struct sr_call_desc *d, uint64_t *a)
+static void add_srq(struct ibv_srq *srq, const struct ibv_srq_attr *attr)
 {
-	struct ibv_srq_init_attr *attr = (void *)a[1];
-	struct ibv_srq *srq = (void *)sr_real(d, a);
-	struct sr_wq *wq = srq ? sr_wq_create(srq->context, attr->attr.max_sge, false) : NULL;
+	struct sr_wq *wq = sr_wq_create(srq->context, attr->max_sge, false);
 
 	if (wq)
 		put(&srqs, srq, wq);
+}
+
+uint64_t sr_invoke_create_srq(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_srq *srq = (void *)sr_real(d, a);
+
+	if (srq)
+		add_srq(srq, &((struct ibv_srq_init_attr *)a[1])->attr);
+	return (uintptr_t)srq;
+}
+
+uint64_t sr_invoke_create_srq_ex(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_srq *srq = (void *)sr_real(d, a);
+
+	if (srq)
+		add_srq(srq, &((struct ibv_srq_init_attr_ex *)a[1])->attr);
 	return (uintptr_t)srq;
 }
 
@@ -339,6 +354,30 @@ uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 	sr_wq_unlock_posts(q->sq);
 	if (err)
 		*bad_wr = originals[refused];
+	return (uint64_t)(int64_t)err;
+}
+
+/* A window of the old type is bound by a send of its own: qp, mw, bind. */
+uint64_t sr_invoke_bind_mw(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+	struct ibv_mw_bind bind = *(struct ibv_mw_bind *)a[2];
+	struct sr_wqe *wqe = NULL;
+	int err;
+
+	if (!q || !q->sq)
+		return sr_real(d, a);
+	sr_wq_lock_posts(q->sq);
+	wqe = sr_wqe_take(q->sq, bind.wr_id, SR_WQE_SOURCE, NULL, 0);
+	if (wqe) {
+		wqe->signaled = q->sig_all || bind.send_flags & IBV_SEND_SIGNALED;
+		bind.wr_id = (uintptr_t)wqe;
+		sr_wq_append(q->sq, wqe, wqe);
+	}
+	err = (int)sr_real(d, (uint64_t[]){a[0], a[1], (uintptr_t)&bind});
+	if (err && wqe)
+		sr_wq_unappend(q->sq, wqe);
+	sr_wq_unlock_posts(q->sq);
 	return (uint64_t)(int64_t)err;
 }
 

@@ -13,7 +13,8 @@
  * outstanding and completions unpolled.  FEATURES restricts to what its letters
  * say (default: all): l long chains, m several sges, u unsignaled sends, f READs
  * and atomics, i inline data, s shared receive queues, x the builders of ibv_qp_ex,
- * e events, r re-used wr_ids, b broken ends, c extended completion queues.
+ * e events, r re-used wr_ids, b broken ends, c extended completion queues,
+ * p parent domains and the extended way to make shared receive queues.
  *
  * Printed are all fields of all completions, checksums of all bytes that
  * completions tell of, all refusals.  Not printed is what RDMA WRITEs leave in
@@ -729,17 +730,30 @@ static void finish(void)
 	}
 }
 
+static struct ibv_srq *create_srq(void)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = DEPTH, .max_sge = MAX_SGE}};
+	struct ibv_srq_init_attr_ex ex = {
+	    .attr = attr.attr, .comp_mask = IBV_SRQ_INIT_ATTR_PD, .pd = w.pd};
+	struct ibv_srq *srq;
+	uint32_t number = 0;
+
+	if (!feature('p', 2))
+		return check(ibv_create_srq(w.pd, &attr), "ibv_create_srq");
+	srq = check(ibv_create_srq_ex(w.context, &ex), "ibv_create_srq_ex");
+	printf("srq number: %d", ibv_get_srq_num(srq, &number));
+	printf(" %u\n", number);
+	return srq;
+}
+
 static void epoch(void)
 {
 	w.sig_all = one_in(4);
 	w.n_ends = 2 * (1 + (int)chance(MAX_PAIRS));
 	w.reused_ids = feature('r', 2);
 	memset(&w.srq_posted, 0, sizeof(w.srq_posted));
-	if (feature('s', 2)) {
-		struct ibv_srq_init_attr attr = {.attr = {.max_wr = DEPTH, .max_sge = MAX_SGE}};
-
-		w.srq = check(ibv_create_srq(w.pd, &attr), "ibv_create_srq");
-	}
+	if (feature('s', 2))
+		w.srq = create_srq();
 	printf("epoch: %d ends, wr_ids %s, %s, srq %d\n", w.n_ends,
 	       w.reused_ids ? "re-used" : "unique",
 	       w.sig_all ? "all signaled" : "signaled as asked", w.srq != NULL);
@@ -838,6 +852,24 @@ static int poll_in_threads(void)
 	return wrong > 0;
 }
 
+/* Objects that only have a name here: they must come and go. */
+static struct ibv_pd *create_domain(struct ibv_pd *pd)
+{
+	struct ibv_td_init_attr td_attr = {};
+	struct ibv_xrcd_init_attr xrcd_attr = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							    IBV_XRCD_INIT_ATTR_OFLAGS,
+					       .fd = -1,
+					       .oflags = O_CREAT};
+	struct ibv_td *td = check(ibv_alloc_td(w.context, &td_attr), "ibv_alloc_td");
+	struct ibv_parent_domain_init_attr attr = {.pd = pd, .td = td};
+	struct ibv_xrcd *xrcd = check(ibv_open_xrcd(w.context, &xrcd_attr), "ibv_open_xrcd");
+
+	printf("xrcd closed: %d\n", ibv_close_xrcd(xrcd));
+	pd = check(ibv_alloc_parent_domain(w.context, &attr), "ibv_alloc_parent_domain");
+	printf("td freed: %d\n", ibv_dealloc_td(td));
+	return pd;
+}
+
 static struct ibv_cq *create_cq(int i)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -866,6 +898,8 @@ int main(int argc, char **argv)
 	check(w.context, "no device: LD_LIBRARY_PATH=BUILD/bench/standin");
 	ibv_free_device_list(list);
 	w.pd = check(ibv_alloc_pd(w.context), "ibv_alloc_pd");
+	if (feature('p', 2))
+		w.pd = create_domain(w.pd);
 	w.channel = check(ibv_create_comp_channel(w.context), "ibv_create_comp_channel");
 	fcntl(w.channel->fd, F_SETFL, fcntl(w.channel->fd, F_GETFL) | O_NONBLOCK);
 	one_cq = one_in(2);
