@@ -5,17 +5,20 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "logd/client.h"
 #include "logd/socket_path.h"
+#include "logd/talk.h"
 #include "replay/command.h"
 #include "shim/settings.h"
 
@@ -175,7 +178,32 @@ static int exit_status(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int run_and_wait(char **command)
+/*
+ * Until the command ends.  A daemon that dies meanwhile (its end of the
+ * connection hangs up) is replaced: the recorded processes find the new one at
+ * the same place, and hand it the rings that the old one left.
+ */
+static void wait_for_end(const char *socket_path)
+{
+	struct pollfd p[] = {
+	    {.fd = (int)syscall(SYS_pidfd_open, child_pid, 0), .events = POLLIN},
+	    {.fd = sr_talk_connect(socket_path), .events = POLLIN},
+	};
+
+	while (!(p[0].revents & POLLIN)) {
+		/* EINTR: a signal that was passed on */
+		if (poll(p, 2, -1) <= 0 || !p[1].revents)
+			continue;
+		close(p[1].fd);
+		sr_note("sreplay-logd is gone; starting another");
+		p[1].fd = see_to_daemon(socket_path) ? sr_talk_connect(socket_path) : -1;
+	}
+	close(p[0].fd);
+	if (p[1].fd >= 0)
+		close(p[1].fd);
+}
+
+static int run_and_wait(char **command, const char *socket_path)
 {
 	int status;
 
@@ -185,6 +213,7 @@ static int run_and_wait(char **command)
 	if (child_pid == 0)
 		run(command);
 	forward_signals();
+	wait_for_end(socket_path);
 	while (waitpid(child_pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return sr_fail("cannot wait for %s: %s", command[0], strerror(errno));
@@ -237,7 +266,7 @@ int sr_cmd_record(int argc, char **argv)
 	if (!sr_find_shim(shim, sizeof(shim)) || !see_to_daemon(socket_path))
 		return SR_EXIT_FAILED;
 	set_environment(&o, shim, trace, socket_path);
-	status = run_and_wait(o.command);
+	status = run_and_wait(o.command, socket_path);
 	err = sr_client_wait_trace(socket_path, trace, WRITTEN_MS);
 	if (err == -ETIMEDOUT)
 		sr_note("%s: sreplay-logd is still writing", trace);
