@@ -29,10 +29,11 @@ enum sr_source {
 	SR_SOURCE_DM, /* ibv_dm */
 };
 
-#define SR_CALL_NEWFD  1u /* the result is a descriptor, captured from now on */
-#define SR_CALL_WAIT   2u /* may block */
-#define SR_CALL_OPAQUE 4u /* recorded by name only */
-#define SR_CALL_VOID   8u /* has no result */
+#define SR_CALL_NEWFD  1u  /* the result is a descriptor, captured from now on */
+#define SR_CALL_WAIT   2u  /* may block */
+#define SR_CALL_OPAQUE 4u  /* recorded by name only */
+#define SR_CALL_VOID   8u  /* has no result */
+#define SR_CALL_OPENS  16u /* opens a device: see sr_waiting */
 
 /* The most arguments an intercepted call has: what the ABI passes in registers. */
 #define SR_MAX_ARGS    6
@@ -87,6 +88,16 @@ struct sr_engine {
 
 /* NULL while the shim is inert.  Set once, before the program's main. */
 extern const struct sr_engine *sr_engine;
+
+/*
+ * Inert, but to be recorded as soon as it opens a device: the process had not
+ * loaded libibverbs when it started.  Many of these never do (shells, mpirun);
+ * a Python or a UCX program does by dlopen.
+ */
+extern bool sr_waiting;
+
+/* Ends the waiting; true if the process is recorded from now on. */
+bool sr_wake(void);
 
 /* The one entry of all wrappers. */
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);

@@ -8,6 +8,7 @@
 #include "shim/thread.h"
 
 const struct sr_engine *sr_engine;
+bool sr_waiting;
 __thread struct sr_thread sr_self;
 
 static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
@@ -29,7 +30,7 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	const struct sr_call_desc *d = &sr_calls[n];
 	struct sr_thread *t = &sr_self;
 
-	if (!sr_engine)
+	if (!sr_engine && !(sr_waiting && d->flags & SR_CALL_OPENS && sr_wake()))
 		return sr_real(d, a);
 	if (d->fd_arg >= 0 && sr_record_owns_fd((int)a[d->fd_arg]) && !t->depth)
 		return no_such_descriptor();

@@ -478,7 +478,7 @@ def emit_wrappers(calls):
         else:
             out.append('\t\t.source = SR_SOURCE_%s, .version = %s, .wrapper = (void *)%s,'
                        % (call.lib.upper(), '"%s"' % call.version if call.version else 'NULL', call.name))
-        flags = [k for k in ('newfd', 'wait', 'opaque', 'void') if call.attrs.get(k)]
+        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'void') if call.attrs.get(k)]
         if call.ret == 'void':
             flags.append('void')
         flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'

@@ -292,9 +292,9 @@ bool sr_record_owns_fd(int fd)
  * What a replay needs besides what the daemon finds in /proc: how standard
  * output is flushed; the path by which the program was executed, which the
  * kernel keeps at the top of the stack; and the limit that decides where
- * mappings begin.
+ * mappings begin; and whether there is a beginning at all.
  */
-static bool describe(char *extra, size_t size)
+static bool describe(char *extra, size_t size, enum sr_record_from from)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	uint64_t stack[2] = {0};
@@ -302,7 +302,9 @@ static bool describe(char *extra, size_t size)
 
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
-		     "{\"stdout_line_buffered\":%s,\"stack_limit\":\"%llu\",\"executed_as\":\"",
+		     "{\"recorded_from\":\"%s\",\"stdout_line_buffered\":%s,"
+		     "\"stack_limit\":\"%llu\",\"executed_as\":\"",
+		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0]);
 	for (; path && *path && n < (int)size - 16; path++) {
 		if (*path == '"' || *path == '\\' || (unsigned char)*path < ' ')
@@ -314,7 +316,7 @@ static bool describe(char *extra, size_t size)
 	return path && !*path;
 }
 
-void sr_record_start(const struct sr_settings *s)
+void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 {
 	char error[512] = "", extra[PATH_MAX + 256], socket_path[108];
 	struct sr_hello hello = {
@@ -326,8 +328,10 @@ void sr_record_start(const struct sr_settings *s)
 	    .extra_json = extra,
 	};
 
-	sr_stdio_pin_as_found();
-	if (!describe(extra, sizeof(extra))) {
+	/* Later on, the program may have written to it. */
+	if (from == SR_RECORD_FROM_START)
+		sr_stdio_pin_as_found();
+	if (!describe(extra, sizeof(extra), from)) {
 		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
 		return;
 	}

@@ -5,11 +5,17 @@
 
 #include "shim/settings.h"
 
+/* What the trace has of the process; the manifest says which. */
+enum sr_record_from {
+	SR_RECORD_FROM_START,
+	SR_RECORD_FROM_OPEN, /* from the first device that it opened */
+};
+
 /*
  * Connects to the daemon and sets sr_engine.  On failure says why on standard
  * error, once, and leaves the process inert: the program runs unrecorded.
  */
-void sr_record_start(const struct sr_settings *settings);
+void sr_record_start(const struct sr_settings *settings, enum sr_record_from from);
 
 /* The process ends with this status: the last record, and a wait until all is on disk. */
 void sr_record_exit(int status);

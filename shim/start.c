@@ -2,9 +2,16 @@
 /*
  * start.c: the shim wakes up in a new process, and goes down with it.
  *
- * Decides once, before main, what this process is: replayed, recorded, or none
- * of sreplay's business.  In the last case nothing is set up: the wrappers go
+ * Decides before main what this process is: replayed, recorded, or none of
+ * sreplay's business.  In the last case nothing is set up: the wrappers go
  * straight to the real functions.
+ *
+ * A process that is to be recorded but has not loaded libibverbs may be the
+ * program, which will load it by dlopen, or what starts the program (a shell,
+ * mpirun).  To record them all from their start would have the launcher take
+ * the program's rank, and cost those something that never use a device.  So it
+ * waits until it opens a device, and is recorded from there on.  Its trace says
+ * so: it can be read and analysed, but a replay lacks the beginning.
  */
 #include <dlfcn.h>
 #include <malloc.h>
@@ -15,7 +22,9 @@
 #include "logd/rawsys.h"
 #include "logd/ring.h"
 #include "replay/engine.h"
+#include "shim/call.h"
 #include "shim/heap.h"
+#include "shim/lock.h"
 #include "shim/real.h"
 #include "shim/record.h"
 #include "shim/say.h"
@@ -45,7 +54,7 @@ static void pin_malloc(void)
 
 static bool prepare(void)
 {
-	int err = 0;
+	int err;
 
 	if (!sr_heap_is_first()) {
 		sr_say("the program brings its own malloc, which libsreplay_verbs.so cannot see: "
@@ -60,7 +69,6 @@ static bool prepare(void)
 		return false;
 	}
 	sr_ring_set_placement(sr_heap_place_mapping);
-	pin_malloc();
 	/*
 	 * The first handler registered is the last one run: after those of the
 	 * program and the destructors of all libraries.
@@ -69,15 +77,42 @@ static bool prepare(void)
 	return true;
 }
 
+static struct sr_settings settings;
+
+static void record(enum sr_record_from from)
+{
+	if (!prepare())
+		return;
+	at_exit = sr_record_exit;
+	if (from == SR_RECORD_FROM_START)
+		pin_malloc();
+	sr_record_start(&settings, from);
+}
+
+bool sr_wake(void)
+{
+	static struct sr_lock waking;
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+
+	sr_lock(&waking);
+	if (sr_waiting)
+		record(SR_RECORD_FROM_OPEN);
+	sr_waiting = false;
+	sr_unlock(&waking);
+	sr_leave(t, before);
+	return sr_engine;
+}
+
 __attribute__((constructor)) static void start(void)
 {
-	struct sr_settings settings;
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before;
 
 	if (sr_replay_wanted()) {
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
+		pin_malloc();
 		before = sr_enter(t);
 		at_exit = sr_replay_exit;
 		sr_replay_start();
@@ -85,11 +120,11 @@ __attribute__((constructor)) static void start(void)
 		return;
 	}
 	before = sr_enter(t);
-	/* A process without libibverbs (the shell that starts the job, say) stays inert. */
-	if (!sr_settings_read(&settings) && settings.trace && settings.in_group &&
-	    sr_libibverbs_is_loaded() && prepare()) {
-		at_exit = sr_record_exit;
-		sr_record_start(&settings);
+	if (!sr_settings_read(&settings) && settings.trace && settings.in_group) {
+		if (sr_libibverbs_is_loaded())
+			record(SR_RECORD_FROM_START);
+		else
+			sr_waiting = true;
 	}
 	sr_leave(t, before);
 }

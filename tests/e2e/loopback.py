@@ -10,6 +10,7 @@ each run: only the recording and its replay can be equal then.  A failure is
 reduced: to as few features of the program and as few epochs as still show it.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -106,6 +107,24 @@ def threads_differ(directory, runs):
     return ""
 
 
+def late_differs(directory):
+    """A program that loads libibverbs by dlopen is recorded from its first device on; the shell around
+    it is none.  '' or what is wrong."""
+    late = os.path.join(os.path.realpath(BUILD), "tests", "shim", "late")
+    trace = os.path.join(directory, "late.srec")
+    r = subprocess.run([SREPLAY, "record", "-o", trace, "--", "sh", "-c", "%s %s_module.so && exit 3" % (late, late)],
+                       env=dict(os.environ, LD_LIBRARY_PATH=STANDIN), capture_output=True, timeout=RUN_SECONDS)
+    if r.returncode != 3 or r.stderr:
+        return "exit status %d\n%s" % (r.returncode, r.stderr.decode())
+    with open(os.path.join(trace, "rank-0", "process.json")) as f:
+        process = json.load(f)
+    dump = subprocess.run([SREPLAY, "dump", trace], capture_output=True).stdout.decode()
+    first = next((line for line in dump.splitlines() if "(" in line), "")
+    if process["extra"]["recorded_from"] != "open" or "ibv_open_device" not in first or "poll_cq" not in dump:
+        return "%s\n%s" % (process, dump)
+    return ""
+
+
 def main():
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     epochs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
@@ -123,6 +142,8 @@ def main():
                     seed, "by chance" if standin_seed else "at once"), detail)
         detail = threads_differ(directory, THREAD_RUNS)
         tap.ok(not detail, "threads that poll one completion queue, recorded %d times" % THREAD_RUNS, detail)
+        detail = late_differs(directory)
+        tap.ok(not detail, "a program that loads libibverbs late is recorded from there on", detail)
     tap.finish()
 
 
