@@ -42,12 +42,25 @@ struct sr_bytes {
 /* Makes room for n more bytes; false when there is no memory, and then appends nothing. */
 bool sr_buf_grow(struct sr_buf *b, size_t n);
 
+/* n more bytes, to be filled in; NULL when there is no memory. */
+static inline uint8_t *sr_buf_room(struct sr_buf *b, size_t n)
+{
+	uint8_t *p;
+
+	if (__builtin_expect(b->cap - b->len < n, 0) && !sr_buf_grow(b, n))
+		return NULL;
+	p = b->p + b->len;
+	b->len += n;
+	return p;
+}
+
+/* The library is built with -fno-builtin; a copy of known size must not be a call. */
 static inline void sr_put_raw(struct sr_buf *b, const void *p, size_t n)
 {
-	if (b->cap - b->len < n && !sr_buf_grow(b, n))
-		return;
-	memcpy(b->p + b->len, p, n);
-	b->len += n;
+	uint8_t *room = sr_buf_room(b, n);
+
+	if (room)
+		__builtin_memcpy(room, p, n);
 }
 
 static inline void sr_put_u8(struct sr_buf *b, uint8_t v)
@@ -85,7 +98,7 @@ static inline void sr_get_raw(struct sr_cursor *c, void *p, size_t n)
 		memset(p, 0, n);
 		return;
 	}
-	memcpy(p, c->p, n);
+	__builtin_memcpy(p, c->p, n);
 	c->p += n;
 }
 

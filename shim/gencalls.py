@@ -216,6 +216,65 @@ def parse_call_line(call, line, number, structs):
 
 # ---------------------------------------------------------------- structs
 
+def field_size(f, structs):
+    """Bytes of a field whose encoding always has the same length, or 0."""
+    if f.wire in structs:
+        sizes = [field_size(g, structs) for g in structs[f.wire].fields]
+        return sum(sizes) if all(sizes) else 0
+    return f.raw or SCALARS.get(f.wire, (0,))[0]
+
+
+def value_of(s, f):
+    """A scalar field as its wire type; 0 where it is not there."""
+    value = '(%s)v->%s' % ('uintptr_t' if f.wire == 'ptr' and s.ctype else SCALARS[f.wire][1], f.path)
+    return '%s ? %s : 0' % (f.condition, value) if f.condition else value
+
+
+def emit_stores(fields, s, structs, out, indent):
+    """Stores a run of fields of known sizes from p on; returns their bytes."""
+    at = 0
+    for f in fields:
+        if f.raw:
+            out.append('%s__builtin_memcpy(p + %d, &v->%s, %d);' % (indent, at, f.path, f.raw))
+        elif f.wire in structs:
+            out.append('%ssr_store_%s(p + %d, &v->%s);' % (indent, structs[f.wire].func, at, f.path))
+        else:
+            size, c = SCALARS[f.wire]
+            out.append('%s__builtin_memcpy(p + %d, &(%s){%s}, %d);' % (indent, at, c, value_of(s, f), size))
+        at += field_size(f, structs)
+    return at
+
+
+def emit_put(s, structs, out):
+    """Room is made, and the length moved on, once for all fields of known sizes in front: this is the
+    hot path."""
+    known = 0
+    while known < len(s.fields) and field_size(s.fields[known], structs):
+        known += 1
+    stores = []
+    size = emit_stores(s.fields[:known], s, structs, stores, '\t')
+    if known:
+        out.append('static inline void sr_store_%s(uint8_t *p, const %s *v)\n{' % (s.func, s.c))
+        out += stores + ['}\n']
+    out.append('static inline void sr_put_%s(struct sr_buf *b, const %s *v)\n{' % (s.func, s.c))
+    if known:
+        out.append('\tuint8_t *p = sr_buf_room(b, %d);\n\n\tif (p)\n\t\tsr_store_%s(p, v);' % (size, s.func))
+    for f in s.fields[known:]:
+        if f.wire in ('bytes', 'string'):
+            out.append('\tsr_put_bytes(b, v->%s.p, v->%s.n);' % (f.path, f.path))
+        elif f.wire.endswith('[]'):
+            out.append('\tsr_put_u32(b, v->%s_n);' % f.path)
+            out.append('\tfor (uint32_t i = 0; i < v->%s_n; i++)\n\t\tsr_put_%s(b, &v->%s[i]);'
+                       % (f.path, f.wire[:-2], f.path))
+        elif f.raw:
+            out.append('\tsr_put_raw(b, &v->%s, %d);' % (f.path, f.raw))
+        elif f.wire in structs:
+            out.append('\tsr_put_%s(b, &v->%s);' % (f.wire, f.path))
+        else:
+            out.append('\tsr_put_u%d(b, %s);' % (SCALARS[f.wire][0] * 8, value_of(s, f)))
+    out.append('}\n')
+
+
 def emit_structs(structs, out):
     for s in structs.values():
         if not s.ctype:
@@ -231,27 +290,7 @@ def emit_structs(structs, out):
                 else:
                     out.append('\t%s %s;' % (SCALARS[f.wire][1], f.path))
             out.append('};\n')
-        out.append('static inline void sr_put_%s(struct sr_buf *b, const %s *v)\n{' % (s.func, s.c))
-        for f in s.fields:
-            if f.condition:
-                size, c = SCALARS[f.wire]
-                out.append('\tsr_put_u%d(b, %s ? (%s)v->%s : 0);'
-                           % (size * 8, f.condition, 'uintptr_t' if f.wire == 'ptr' else c, f.path))
-            elif f.raw:
-                out.append('\tsr_put_raw(b, &v->%s, %d);' % (f.path, f.raw))
-            elif f.wire in ('bytes', 'string'):
-                out.append('\tsr_put_bytes(b, v->%s.p, v->%s.n);' % (f.path, f.path))
-            elif f.wire.endswith('[]'):
-                out.append('\tsr_put_u32(b, v->%s_n);' % f.path)
-                out.append('\tfor (uint32_t i = 0; i < v->%s_n; i++)\n\t\tsr_put_%s(b, &v->%s[i]);'
-                           % (f.path, f.wire[:-2], f.path))
-            elif f.wire in structs:
-                out.append('\tsr_put_%s(b, &v->%s);' % (f.wire, f.path))
-            else:
-                out.append('\tsr_put_u%d(b, (%s)v->%s);' % (SCALARS[f.wire][0] * 8,
-                                                          'uintptr_t' if f.wire == 'ptr' and s.ctype
-                                                          else SCALARS[f.wire][1], f.path))
-        out.append('}\n')
+        emit_put(s, structs, out)
         if any(f.wire.endswith('[]') for f in s.fields):
             continue            # only ever an argument: nobody reads it back
         out.append('static inline void sr_get_%s(struct sr_cursor *c, %s *v)\n{' % (s.func, s.c))

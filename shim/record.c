@@ -92,8 +92,9 @@ static void end_thread(void *thread)
 		t->silent = true;
 	}
 	sr_free(t->buf.p);
+	sr_free(t->last.p);
 	sr_free(t->arrived);
-	t->buf = (struct sr_buf){0};
+	t->buf = t->last = (struct sr_buf){0};
 	t->arrived = NULL;
 	t->arrived_room = 0;
 	sr_leave(t, before);
@@ -154,14 +155,24 @@ static void flush_repeats(struct sr_thread *t)
 /* Idle polling is the same call with the same result over and over: counted, not written. */
 static bool is_repeat(struct sr_thread *t, uint16_t kind)
 {
-	struct sr_buf *b = &t->buf;
+	const struct sr_buf *b = &t->buf, *last = &t->last;
 
-	return kind == t->last_kind && b->len == t->last_size && !memcmp(b->p, t->last, b->len);
+	return kind == t->last_kind && b->len == last->len && !memcmp(b->p, last->p, b->len);
+}
+
+/* The record becomes the last one, without being copied. */
+static void keep(struct sr_thread *t, uint16_t kind)
+{
+	struct sr_buf last = t->last;
+
+	t->last = t->buf;
+	t->last_kind = kind;
+	t->buf = last;
 }
 
 static void emit_call(struct sr_thread *t, uint16_t kind)
 {
-	struct sr_buf *b = &t->buf;
+	const struct sr_buf *b = &t->buf;
 
 	if (b->len <= SR_REPEAT_MAX && is_repeat(t, kind)) {
 		t->repeats++;
@@ -169,12 +180,10 @@ static void emit_call(struct sr_thread *t, uint16_t kind)
 	}
 	flush_repeats(t);
 	emit(t, kind, b->p, b->len);
-	t->last_size = 0;
-	if (b->len <= SR_REPEAT_MAX) {
-		t->last_kind = kind;
-		t->last_size = (uint32_t)b->len;
-		memcpy(t->last, b->p, b->len);
-	}
+	if (b->len <= SR_REPEAT_MAX)
+		keep(t, kind);
+	else
+		t->last.len = 0;
 }
 
 /* The upper bits of a narrow result are not the callee's to set. */
@@ -215,7 +224,7 @@ static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	if (d->flags & SR_CALL_NEWFD && (int)head.result >= 0)
 		sr_fd_capture((int)head.result);
 	if (b->p)
-		memcpy(b->p, &head, sizeof(head));
+		__builtin_memcpy(b->p, &head, sizeof(head));
 	t->sn++;
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + n));

@@ -42,11 +42,10 @@ struct sr_thread {
 	struct sr_ring ring;
 	struct sr_buf buf;
 
-	/* The last record and how often it came again since. */
+	/* The last record, empty if it was a long one, and how often it came again since. */
 	uint64_t repeats;
-	uint32_t last_size;
 	uint16_t last_kind;
-	uint8_t last[SR_REPEAT_MAX];
+	struct sr_buf last;
 
 	struct sr_replay_stream *stream; /* replay: see replay/engine.c */
 

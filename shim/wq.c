@@ -201,8 +201,9 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	wqe->kind = kind;
 	wqe->signaled = false;
 	wqe->num_sge = sge ? num_sge : 0;
-	if (sge)
-		memcpy(wqe->sge, sge, num_sge * sizeof(*sge));
+	/* The usual list is not worth a call. */
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		wqe->sge[i] = sge[i];
 	return wqe;
 }
 
