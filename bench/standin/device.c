@@ -260,6 +260,73 @@ static int close_xrcd(struct ibv_xrcd *xrcd)
 	return 0;
 }
 
+/* Device memory is memory behind a copying function. */
+struct si_dm {
+	struct ibv_dm dm;
+	size_t length;
+	char memory[];
+};
+
+static int memcpy_to_dm(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
+{
+	struct si_dm *m = (struct si_dm *)dm;
+
+	if (offset > m->length || length > m->length - offset)
+		return EFAULT;
+	memcpy(m->memory + offset, from, length);
+	return 0;
+}
+
+static int memcpy_from_dm(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
+{
+	struct si_dm *m = (struct si_dm *)dm;
+
+	if (offset > m->length || length > m->length - offset)
+		return EFAULT;
+	memcpy(to, m->memory + offset, length);
+	return 0;
+}
+
+static struct ibv_dm *alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct si_dm *m = calloc(1, sizeof(*m) + attr->length);
+
+	if (!m)
+		return si_refuse(ENOMEM);
+	m->dm.context = context;
+	m->dm.memcpy_to_dm = memcpy_to_dm;
+	m->dm.memcpy_from_dm = memcpy_from_dm;
+	m->length = attr->length;
+	return &m->dm;
+}
+
+static int free_dm(struct ibv_dm *dm)
+{
+	free(dm);
+	return 0;
+}
+
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+
+	if (mw)
+		*mw = (struct ibv_mw){.context = pd->context, .pd = pd, .type = type};
+	return mw;
+}
+
+/* To bind is refused: a window has no key here. */
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	return EOPNOTSUPP;
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+	free(mw);
+	return 0;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *d)
 {
 	struct verbs_context *verbs = calloc(1, sizeof(*verbs));
@@ -278,7 +345,12 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	context->ops.post_send = si_post_send;
 	context->ops.post_recv = si_post_recv;
 	context->ops.post_srq_recv = si_post_srq_recv;
+	context->ops.alloc_mw = alloc_mw;
+	context->ops.bind_mw = bind_mw;
+	context->ops.dealloc_mw = dealloc_mw;
 	verbs->sz = sizeof(*verbs);
+	verbs->alloc_dm = alloc_dm;
+	verbs->free_dm = free_dm;
 	verbs->query_device_ex = query_device_ex;
 	verbs->query_port = query_port_ex;
 	verbs->create_cq_ex = si_create_cq_ex;

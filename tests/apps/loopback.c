@@ -14,7 +14,8 @@
  * say (default: all): l long chains, m several sges, u unsignaled sends, f READs
  * and atomics, i inline data, s shared receive queues, x the builders of ibv_qp_ex,
  * e events, r re-used wr_ids, b broken ends, c extended completion queues,
- * p parent domains and the extended way to make shared receive queues.
+ * p parent domains, device memory, memory windows, the extended way to make
+ * shared receive queues.
  *
  * Printed are all fields of all completions, checksums of all bytes that
  * completions tell of, all refusals.  Not printed is what RDMA WRITEs leave in
@@ -684,6 +685,18 @@ static void offend(struct end *e)
 	printf("end %d: offends: %d\n", e->name, ibv_post_send(e->qp, &wr, &bad));
 }
 
+/* A refused bind must leave no request behind. */
+static void bind_in_vain(struct end *e)
+{
+	struct ibv_mw *mw = check(ibv_alloc_mw(w.pd, IBV_MW_TYPE_1), "ibv_alloc_mw");
+	struct ibv_mw_bind bind = {
+	    .wr_id = 7,
+	    .bind_info = {.mr = e->window_mr, .addr = (uintptr_t)e->window, .length = SLOT}};
+
+	printf("bind: %d", ibv_bind_mw(e->qp, mw, &bind));
+	printf(" freed: %d\n", ibv_dealloc_mw(mw));
+}
+
 static void forget_posts(void)
 {
 	for (int i = 0; i < w.n_ends; i++) {
@@ -763,6 +776,10 @@ static void epoch(void)
 		w.ends[i].peer = &w.ends[i ^ 1];
 	connect_ends();
 	act();
+	if (feature('p', 4)) {
+		bind_in_vain(&w.ends[0]);
+		act();
+	}
 	finish();
 	for (int i = 0; i < w.n_ends; i++)
 		destroy_qp(&w.ends[i]);
@@ -870,6 +887,20 @@ static struct ibv_pd *create_domain(struct ibv_pd *pd)
 	return pd;
 }
 
+static void use_device_memory(void)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 256};
+	struct ibv_dm *dm = check(ibv_alloc_dm(w.context, &attr), "ibv_alloc_dm");
+	char bytes[128], back[128] = "";
+
+	fill(bytes, sizeof(bytes));
+	printf("to dm: %d", ibv_memcpy_to_dm(dm, 100, bytes, sizeof(bytes)));
+	printf(" from dm: %d", ibv_memcpy_from_dm(back, dm, 100, sizeof(back)));
+	printf(" %s", memcmp(bytes, back, sizeof(bytes)) ? "differ" : "equal");
+	printf(" beyond: %d", ibv_memcpy_from_dm(back, dm, 200, sizeof(back)));
+	printf(" freed: %d\n", ibv_free_dm(dm));
+}
+
 static struct ibv_cq *create_cq(int i)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -898,8 +929,10 @@ int main(int argc, char **argv)
 	check(w.context, "no device: LD_LIBRARY_PATH=BUILD/bench/standin");
 	ibv_free_device_list(list);
 	w.pd = check(ibv_alloc_pd(w.context), "ibv_alloc_pd");
-	if (feature('p', 2))
+	if (feature('p', 2)) {
 		w.pd = create_domain(w.pd);
+		use_device_memory();
+	}
 	w.channel = check(ibv_create_comp_channel(w.context), "ibv_create_comp_channel");
 	fcntl(w.channel->fd, F_SETFL, fcntl(w.channel->fd, F_GETFL) | O_NONBLOCK);
 	one_cq = one_in(2);
