@@ -230,6 +230,8 @@ static int fork_away(void)
 	char byte;
 	pid_t pid;
 
+	/* Pipes and locks of whoever started us must not live as long as we. */
+	close_range(STDERR_FILENO + 1, ~0u, 0);
 	if (pipe2(ready, O_CLOEXEC) || (pid = fork()) < 0) {
 		fprintf(stderr, "sreplay-logd: cannot start: %s\n", strerror(errno));
 		exit(1);

@@ -111,10 +111,13 @@ static void process_died(struct server *s, struct source *source)
 	struct recording *r = (struct recording *)source;
 
 	server_unwatch(s, source);
-	r->dead = true;
-	/* A ring that it sent with its last breath is still in the socket. */
+	/*
+	 * A ring that it sent with its last breath is still in the socket.
+	 * Only then dead: what is served may end recordings that are.
+	 */
 	if (r->peer)
 		peer_serve(s, r->peer);
+	r->dead = true;
 	for (struct stream *m = r->streams; m; m = m->next_mine)
 		atomic_store(&m->gone, true);
 	drain_kick(s->drain, r->doorbell);

@@ -7,6 +7,7 @@
 #include <linux/memfd.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "highfd.h"
 #include "place.h"
@@ -67,9 +68,15 @@ static size_t round_up_to_power_of_two(size_t bytes)
 
 static int make_memfd(size_t data_bytes)
 {
-	int fd = (int)sr_sys_memfd_create("sreplay-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
 	long err;
+	int fd;
 
+	/* Over the limit on file sizes the kernel would send SIGXFSZ, to the program. */
+	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
+	if (limit[0] < HEADER_BYTES + data_bytes)
+		return -EFBIG;
+	fd = (int)sr_sys_memfd_create("sreplay-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fd;
 	fd = sr_fd_raise(fd);
@@ -476,10 +483,21 @@ int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, in
 	return ret;
 }
 
+void sr_ring_lose_sns(struct sr_ring *r, uint64_t sns)
+{
+	if (!sr_ring_stopped(r))
+		atomic_fetch_add_explicit(&r->shared->unmarked_sns, sns, memory_order_relaxed);
+}
+
 void sr_ring_close(struct sr_ring *r)
 {
 	if (has_unmarked(r) && !r->busy)
 		make_room_and_mark(r, 0);
+	sr_ring_close_of_other_thread(r);
+}
+
+void sr_ring_close_of_other_thread(struct sr_ring *r)
+{
 	/* Release: a consumer that sees it closed sees the last head. */
 	atomic_store_explicit(&r->shared->closed, 1, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst); /* as a commit would need: see sr_ring_publish */

@@ -148,6 +148,15 @@ int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, in
 /* No more records will come.  Everything committed stays readable. */
 void sr_ring_close(struct sr_ring *r);
 
+/*
+ * The same of a ring whose producer may still be at it: what it commits from
+ * here on may be lost.  A hole that it had not marked yet, the daemon marks.
+ */
+void sr_ring_close_of_other_thread(struct sr_ring *r);
+
+/* After a record was dropped: it stood for so many SNs more than its kind says. */
+void sr_ring_lose_sns(struct sr_ring *r, uint64_t sns);
+
 /* Slow paths of the two functions below. */
 bool sr_ring_make_room(struct sr_ring *r, uint16_t kind, uint64_t need);
 void sr_ring_lose(struct sr_ring *r, uint16_t kind);

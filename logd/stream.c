@@ -55,13 +55,21 @@ static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 
 	if (n < 0)
 		return -errno;
+	/* Without its first line, but read from before: the file is not the one that was written.
+	 */
 	if (n < (ssize_t)sizeof(h))
-		return write_header(s, mine);
+		return sr_ring_position(&s->ring) ? -ENOENT : write_header(s, mine);
 	if (memcmp(&h, mine, sizeof(h)))
 		return -EEXIST;
 	err = stream_find_end(s->fd, sizeof(h), &end);
 	if (err)
 		return err;
+	/*
+	 * What was released from the ring had been written: less of it in the
+	 * file is damage, not a torn tail, and what stands behind it is kept.
+	 */
+	if (end.ring_position < sr_ring_position(&s->ring))
+		return -EBADMSG;
 	if (ftruncate(s->fd, (off_t)end.offset))
 		return -errno;
 	s->offset = end.offset;
@@ -109,6 +117,9 @@ int stream_open(struct stream **stream, const struct stream_origin *o, int memfd
 		goto fail;
 	}
 	s->written = sr_ring_position(&s->ring);
+	/* The daemon before us had given it up, and nothing follows the mark that says so. */
+	if (resume && sr_ring_stopped(&s->ring))
+		s->stopped = true;
 	/* The mapping is enough; many threads are many file descriptors. */
 	close(memfd);
 	s->ring.fd = -1;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/memfd.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 
@@ -176,9 +177,17 @@ static long write_all(int fd, const unsigned char *data, size_t size)
 
 int sr_talk_memfd(const struct iovec *texts, int n)
 {
-	int fd = (int)sr_sys_memfd_create("sreplay-text", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX}, size = 0;
 	long err = 0;
+	int fd;
 
+	/* As in ring.c: no SIGXFSZ for the program. */
+	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
+	for (int i = 0; i < n; i++)
+		size += texts[i].iov_len;
+	if (limit[0] < size)
+		return -EFBIG;
+	fd = (int)sr_sys_memfd_create("sreplay-text", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return fd;
 	fd = sr_fd_raise(fd);

@@ -4,6 +4,7 @@
  * variables, runs the command and waits until the daemon has written all of it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "logd/client.h"
@@ -24,6 +26,8 @@
 
 /* A daemon that we started goes when nobody has needed it for so long. */
 #define IDLE_EXIT_SECONDS "60"
+/* Of 20 ms each, until a daemon answers. */
+#define START_TRIES       400
 /* How long the end of the trace may take to be written. */
 #define WRITTEN_MS        60000
 
@@ -97,18 +101,15 @@ static bool daemon_answers(const char *socket_path)
 	return true;
 }
 
-static bool see_to_daemon(const char *socket_path)
+/* Its own words are not shown: that another one was faster is no news. */
+static bool start_daemon(const char *path, const char *socket_path)
 {
-	char path[PATH_MAX];
-	int status;
-	pid_t child;
+	int status, null;
+	pid_t child = fork();
 
-	if (daemon_answers(socket_path))
-		return true;
-	if (!sr_find_daemon(path, sizeof(path)))
-		return false;
-	child = fork();
 	if (child == 0) {
+		null = open("/dev/null", O_WRONLY);
+		dup2(null, STDERR_FILENO);
 		execl(path, path, "--daemonize", "--idle-exit", IDLE_EXIT_SECONDS, "--socket",
 		      socket_path, NULL);
 		_exit(127);
@@ -117,9 +118,29 @@ static bool see_to_daemon(const char *socket_path)
 		sr_fail("cannot start %s: %s", path, strerror(errno));
 		return false;
 	}
-	/* Another `sreplay record` may have been faster: then ours refused to be the second. */
+	return true;
+}
+
+/*
+ * Many `sreplay record` may start at once, with one daemon still ending and
+ * another not yet listening: ask and start by turns until one answers.
+ */
+static bool see_to_daemon(const char *socket_path)
+{
+	const struct timespec pause = {.tv_nsec = 20000000};
+	char path[PATH_MAX];
+
 	if (daemon_answers(socket_path))
 		return true;
+	if (!sr_find_daemon(path, sizeof(path)))
+		return false;
+	for (int i = 0; i < START_TRIES; i++) {
+		if (i % 10 == 0 && !start_daemon(path, socket_path))
+			return false;
+		if (daemon_answers(socket_path))
+			return true;
+		nanosleep(&pause, NULL);
+	}
 	sr_fail("%s does not answer at %s; run it by hand to see why", path, socket_path);
 	return false;
 }
@@ -183,22 +204,37 @@ static int exit_status(int status)
  * connection hangs up) is replaced: the recorded processes find the new one at
  * the same place, and hand it the rings that the old one left.
  */
+static bool child_has_ended(void)
+{
+	siginfo_t info = {0};
+
+	return !waitid(P_PID, (id_t)child_pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
 static void wait_for_end(const char *socket_path)
 {
 	struct pollfd p[] = {
 	    {.fd = (int)syscall(SYS_pidfd_open, child_pid, 0), .events = POLLIN},
 	    {.fd = sr_talk_connect(socket_path), .events = POLLIN},
 	};
+	/* Without a pidfd (old kernels, sandboxes) by looking again and again. */
+	int look_every = p[0].fd < 0 ? 100 : -1;
 
-	while (!(p[0].revents & POLLIN)) {
-		/* EINTR: a signal that was passed on */
-		if (poll(p, 2, -1) <= 0 || !p[1].revents)
+	while (!child_has_ended()) {
+		poll(p, 2, p[1].fd < 0 ? 1000 : look_every);
+		if (p[1].fd >= 0 && !p[1].revents)
 			continue;
-		close(p[1].fd);
-		sr_note("sreplay-logd is gone; starting another");
-		p[1].fd = see_to_daemon(socket_path) ? sr_talk_connect(socket_path) : -1;
+		if (p[1].fd >= 0) {
+			close(p[1].fd);
+			sr_note("sreplay-logd is gone; starting another");
+		}
+		p[1].fd = !child_has_ended() && see_to_daemon(socket_path)
+			      ? sr_talk_connect(socket_path)
+			      : -1;
+		p[1].revents = 0;
 	}
-	close(p[0].fd);
+	if (p[0].fd >= 0)
+		close(p[0].fd);
 	if (p[1].fd >= 0)
 		close(p[1].fd);
 }
@@ -267,13 +303,15 @@ int sr_cmd_record(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	set_environment(&o, shim, trace, socket_path);
 	status = run_and_wait(o.command, socket_path);
+	if (stat(trace, &st)) {
+		sr_note("nothing was recorded: no process of %s uses libibverbs", o.command[0]);
+		return status;
+	}
 	err = sr_client_wait_trace(socket_path, trace, WRITTEN_MS);
 	if (err == -ETIMEDOUT)
 		sr_note("%s: sreplay-logd is still writing", trace);
 	else if (err)
 		sr_note("%s: sreplay-logd is gone (%s); the trace ends where it was", trace,
 			strerror(-err));
-	if (stat(trace, &st))
-		sr_note("nothing was recorded: no process of %s uses libibverbs", o.command[0]);
 	return status;
 }

@@ -304,7 +304,12 @@ int sr_cmd_replay(int argc, char **argv)
 		return sr_fail("%s", err.text);
 	if (choose_rank(r.trace, &o) &&
 	    sr_recorded_load(&r.recorded, r.trace, (int32_t)o.rank, o.dir)) {
-		if (sr_recorded_check_files(&r.recorded))
+		if (r.recorded.from_open)
+			sr_fail("rank %ld loaded libibverbs after it had started, and what it did "
+				"before is not "
+				"recorded: it cannot be replayed yet",
+				o.rank);
+		else if (sr_recorded_check_files(&r.recorded))
 			status = run(&r, &o);
 		sr_recorded_free(&r.recorded);
 	}

@@ -62,6 +62,9 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
 	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
+	if (json_string_value(json_object_get(extra, "recorded_from")) &&
+	    !strcmp(json_string_value(json_object_get(extra, "recorded_from")), "open"))
+		r->from_open = true;
 	if (r->exe && r->cwd && r->argv && r->env &&
 	    json_is_array(json_object_get(json, "objects")))
 		return true;

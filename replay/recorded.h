@@ -19,6 +19,7 @@ struct sr_recorded {
 	unsigned long long
 	    stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
 	bool stdout_line_buffered;
+	bool from_open; /* libibverbs came late: what was before the first device is not recorded */
 };
 
 /* false after a message that names what is missing in process.json. */

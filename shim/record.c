@@ -74,7 +74,10 @@ static void close_all(void)
 {
 	sr_lock(&threads_lock);
 	for (struct sr_thread *t = threads; t; t = t->next)
-		sr_ring_close(&t->ring);
+		if (t == &sr_self)
+			sr_ring_close(&t->ring);
+		else
+			sr_ring_close_of_other_thread(&t->ring);
 	sr_unlock(&threads_lock);
 }
 
@@ -126,20 +129,20 @@ static void start_thread(struct sr_thread *t)
 
 /* ---------------------------------------------------------------- records */
 
-static void emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+/* False if it was dropped (--lossy, or a daemon that has given up). */
+static bool emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
 	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
 	void *room;
 
-	if (size > sr_ring_max_payload(&t->ring)) {
-		sr_ring_writev(&t->ring, kind, &iov, 1);
-		return;
-	}
+	if (size > sr_ring_max_payload(&t->ring))
+		return !sr_ring_writev(&t->ring, kind, &iov, 1);
 	room = sr_ring_reserve(&t->ring, kind, (uint32_t)size);
 	if (!room)
-		return;
+		return false;
 	memcpy(room, payload, size);
 	sr_ring_commit(&t->ring, (uint32_t)size);
+	return true;
 }
 
 static void flush_repeats(struct sr_thread *t)
@@ -149,7 +152,8 @@ static void flush_repeats(struct sr_thread *t)
 	if (!repeat.count)
 		return;
 	t->repeats = 0;
-	emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat));
+	if (!emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat)))
+		sr_ring_lose_sns(&t->ring, repeat.count);
 }
 
 /* Idle polling is the same call with the same result over and over: counted, not written. */
@@ -179,8 +183,8 @@ static void emit_call(struct sr_thread *t, uint16_t kind)
 		return;
 	}
 	flush_repeats(t);
-	emit(t, kind, b->p, b->len);
-	if (b->len <= SR_REPEAT_MAX)
+	/* A repeat stands for the record in front of it, so that must be there. */
+	if (emit(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
 		keep(t, kind);
 	else
 		t->last.len = 0;
@@ -256,11 +260,12 @@ static const struct sr_engine passing_engine = {.call = pass_call};
 void sr_record_exit(int status)
 {
 	struct sr_thread *t = &sr_self;
-	enum sr_heap before = sr_enter(t);
 	struct sr_exit_payload payload = {.status = status};
+	enum sr_heap before;
 
 	if (sr_engine != &record_engine)
 		return;
+	before = sr_enter(t);
 	if (!t->started)
 		start_thread(t);
 	if (!t->silent) {
@@ -312,22 +317,19 @@ static bool describe(char *extra, size_t size, enum sr_record_from from)
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
 		     "{\"recorded_from\":\"%s\",\"stdout_line_buffered\":%s,"
-		     "\"stack_limit\":\"%llu\",\"executed_as\":\"",
+		     "\"stack_limit\":\"%llu\",\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0]);
-	for (; path && *path && n < (int)size - 16; path++) {
-		if (*path == '"' || *path == '\\' || (unsigned char)*path < ' ')
-			n += snprintf(extra + n, size - (size_t)n, "\\u%04x", *path);
-		else
-			extra[n++] = *path;
-	}
-	n += snprintf(extra + n, size - (size_t)n, "\"}");
+	/* In hexadecimal: a path need not be UTF-8. */
+	for (; path && *path && n < (int)size - 8; path++)
+		n += snprintf(extra + n, size - (size_t)n, "%02x", (unsigned char)*path);
+	n += snprintf(extra + n, size - (size_t)n, "\"}}");
 	return path && !*path;
 }
 
 void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 {
-	char error[512] = "", extra[PATH_MAX + 256], socket_path[108];
+	char error[512] = "", extra[2 * PATH_MAX + 256], socket_path[108];
 	struct sr_hello hello = {
 	    .version = SR_TRACE_VERSION,
 	    .rank = s->rank,

@@ -8,6 +8,7 @@ Needs no RDMA.  Each case was a bug once.
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,6 +87,42 @@ def stdbuf(tap, directory):
     tap.ok(recorded.returncode == 3 and replay(trace, 0)[1] == recorded.stdout, "under stdbuf", recorded.stderr)
 
 
+def file_size_limit(tap, directory):
+    trace = os.path.join(directory, "fsize.srec")
+    limited = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, "duplicates"], preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_FSIZE, (1 << 20, resource.getrlimit(resource.RLIMIT_FSIZE)[1])))
+    tap.ok(limited.returncode == 3 and b"not recorded" in limited.stderr,
+           "under a limit on file sizes the program runs, unrecorded", "%s %s" % (limited.returncode, limited.stderr))
+
+
+def path_that_is_not_utf8(tap, directory):
+    path = os.path.join(directory.encode(), b"caf\xe9")
+    shutil.copy(PROGRAM, path)
+    trace = os.path.join(directory, "path.srec")
+    recorded = run([SREPLAY, "record", "-o", trace, "--", path, "addresses"])
+    tap.ok(recorded.returncode == 3 and replay(trace, 0)[1] == recorded.stdout,
+           "executed by a path that is not UTF-8", recorded.stderr)
+
+
+def many_at_once(tap, directory):
+    """Twenty ranks start with no daemon running: one daemon, all recorded."""
+    bad = []
+    for turn in range(3):
+        environment = dict(os.environ, SREPLAY_SOCKET=os.path.join(directory, "many-%d" % turn))
+        trace = os.path.join(directory, "many-%d.srec" % turn)
+        processes = [subprocess.Popen([SREPLAY, "record", "-o", trace, "--rank", str(rank), "--", PROGRAM, "duplicates"],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+                     for rank in range(20)]
+        for process in processes:
+            errors = process.communicate()[1]
+            if process.returncode != 3 or errors:
+                bad.append("%s %s" % (process.returncode, errors))
+        verified = run([SREPLAY, "verify", trace])
+        if verified.stdout.count(b": whole") != 20:
+            bad.append(verified.stdout.decode())
+    tap.ok(not bad, "twenty recordings started at once, thrice", "\n".join(bad))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
@@ -95,6 +132,9 @@ def main():
         by_another_path(tap, directory)
         plain_preload(tap, directory)
         stdbuf(tap, directory)
+        file_size_limit(tap, directory)
+        path_that_is_not_utf8(tap, directory)
+        many_at_once(tap, directory)
     tap.finish()
 
 
