@@ -14,10 +14,11 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import SREPLAY, Tap, fresh, kill_group, start
+from harness import SREPLAY, Tap, fresh, kill_group, start, wait_for_listener
 
 ADDRESS = "198.18.0.1"  # of rxe0 in the runner's machine
 SECONDS = 60
+PORT = 18515  # perftest's
 PERFTEST = "-d rxe0 -x 1 -F -n 100 "
 
 # name: (server, client)
@@ -38,13 +39,23 @@ PROGRAMS["udaddy"] = ("udaddy -b " + ADDRESS, "udaddy -s " + ADDRESS)
 PROGRAMS["rstream"] = ("rstream -S 4096 -I 100 -b " + ADDRESS, "rstream -S 4096 -I 100 -s " + ADDRESS)
 
 
+def wait_for_server(process):
+    """Until it listens: at perftest's TCP port, or by librdmacm, which only the kernel's RDMA side shows."""
+    end = time.time() + SECONDS
+    while time.time() < end and process.poll() is None:
+        ids = subprocess.run(["rdma", "resource", "show", "cm_id"], capture_output=True, text=True).stdout
+        if "state LISTEN" in ids or wait_for_listener(PORT, process, 0.2):
+            return
+
+
 def run(commands, log):
     """Exit statuses of server and client, or 'hang'."""
     processes = []
     for side, command in enumerate(commands):
         out = open("%s.%d" % (log, side), "wb")
         processes.append(start(command, out, subprocess.STDOUT))
-        time.sleep(1)  # they have no common sign of being ready
+        if side == 0:
+            wait_for_server(processes[0])
     result = []
     for process in processes:
         try:
