@@ -77,6 +77,20 @@ static void print_calls(const struct summary *sum, const struct sr_schema *schem
 			       sr_schema_name(schema, (uint16_t)kind));
 }
 
+/* What such a call made is worked on without further calls, so the trace lacks it. */
+static void print_direct(const struct summary *sum, const struct sr_schema *schema)
+{
+	uint64_t calls = 0;
+
+	for (size_t kind = SR_REC_CALL; kind < KINDS; kind++)
+		if (sr_schema_is_direct(schema, (uint16_t)kind))
+			calls += sum->of_kind[kind];
+	if (calls)
+		printf("  not complete: direct verbs were let through (--allow-direct), %llu call%s; "
+		       "a replay ends at the first\n",
+		       (ull)calls, calls == 1 ? "" : "s");
+}
+
 static void print_command(char **argv)
 {
 	printf("  command:");
@@ -112,6 +126,7 @@ static int print_rank(struct sr_trace *t, const char *dir, int32_t rank)
 		printf("  %zu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n", n,
 		       n == 1 ? "" : "s", (ull)sum->calls, (ull)sum->records, (ull)sum->raw_bytes,
 		       (ull)sum->stored_bytes);
+		print_direct(sum, schema);
 		print_calls(sum, schema);
 		sr_recorded_free(&r);
 	}

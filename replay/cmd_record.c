@@ -36,6 +36,7 @@ struct options {
 	const char *rank;
 	const char *group;
 	bool lossy;
+	bool allow_direct;
 	char **command;
 };
 
@@ -44,6 +45,7 @@ static const struct argp_option option_list[] = {
     {"rank", 'r', "N", 0, "this process's rank (default: the launcher's, else 0)", 0},
     {"group", 'g', "LIST", 0, "record these ranks only, e.g. 0,2-5 (default: all)", 0},
     {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
+    {"allow-direct", 'd', NULL, 0, "let direct verbs (mlx5dv_*, ...) through, unrecorded", 0},
     {0},
 };
 
@@ -65,6 +67,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'l':
 		o->lossy = true;
+		return 0;
+	case 'd':
+		o->allow_direct = true;
 		return 0;
 	case ARGP_KEY_ARGS:
 		o->command = state->argv + state->next;
@@ -163,6 +168,8 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_GROUP, o->group, 1);
 	if (o->lossy)
 		setenv(SR_ENV_LOSSY, "1", 1);
+	if (o->allow_direct)
+		setenv(SR_ENV_DIRECT, "1", 1);
 }
 
 static void __attribute__((noreturn)) run(char **command)

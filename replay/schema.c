@@ -60,6 +60,11 @@ const char *sr_schema_name(const struct sr_schema *s, uint16_t kind)
 	return name ? name : kind ? "an unknown call" : "exit";
 }
 
+bool sr_schema_is_direct(const struct sr_schema *s, uint16_t kind)
+{
+	return json_is_true(json_object_get(call_of(s, kind), "direct"));
+}
+
 /* -------------------------------------------------------------- decoding */
 
 static const void *take(struct cursor *c, size_t n)

@@ -21,6 +21,9 @@ void sr_schema_free(struct sr_schema *s);
 /* "ibv_poll_cq", or "exit" for 0, or "unknown call N". */
 const char *sr_schema_name(const struct sr_schema *s, uint16_t kind);
 
+/* Direct verbs: let through, only its name was recorded. */
+bool sr_schema_is_direct(const struct sr_schema *s, uint16_t kind);
+
 /*
  * A call record's payload as
  *   {"site": , "result": , "errno": , "in": {...}, "out": {...}}

@@ -21,6 +21,12 @@ struct sr_thread;
 enum sr_source {
 	SR_SOURCE_LIBC,
 	SR_SOURCE_IBVERBS,
+	/* Direct verbs: the libraries of the providers (direct.c). */
+	SR_SOURCE_MLX5,
+	SR_SOURCE_MLX4,
+	SR_SOURCE_EFA,
+	SR_SOURCE_HNS,
+	SR_SOURCE_MANA,
 	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
 	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
 	/* A member of another object, saved when that was patched (ops.h). */
@@ -34,6 +40,14 @@ enum sr_source {
 #define SR_CALL_OPAQUE 4u  /* recorded by name only */
 #define SR_CALL_VOID   8u  /* has no result */
 #define SR_CALL_OPENS  16u /* opens a device: see sr_waiting */
+#define SR_CALL_DIRECT 32u /* of direct verbs: refused, or let through unrecorded */
+
+/* How a function says that something is not supported. */
+enum sr_failure {
+	SR_FAILS_NULL,  /* NULL, with errno set */
+	SR_FAILS_ERRNO, /* the error's number */
+	SR_FAILS_FALSE,
+};
 
 /* The most arguments an intercepted call has: what the ABI passes in registers. */
 #define SR_MAX_ARGS    6
@@ -44,6 +58,7 @@ struct sr_call_desc {
 	uint8_t source; /* enum sr_source */
 	uint8_t ret_size;
 	uint8_t ret_signed;
+	uint8_t fails; /* direct verbs: enum sr_failure */
 	uint16_t flags;
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
 	const char *version;
@@ -66,6 +81,10 @@ struct sr_call_codec {
 
 extern const struct sr_call_desc sr_calls[SR_CALL_COUNT];
 extern const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT];
+
+/* The numbers of the calls that are exported functions, in the order of their names. */
+extern const uint16_t sr_exported_calls[];
+extern const size_t sr_exported_count;
 
 /*
  * What stands at the head of each call record's payload; the arguments
@@ -101,6 +120,12 @@ bool sr_wake(void);
 
 /* The one entry of all wrappers. */
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);
+
+/* Direct verbs in a recorded process: is this call to fail?  Says so, the first time of each. */
+bool sr_direct_refuses(const struct sr_call_desc *d);
+
+/* What a call returns, and does to errno, that is refused. */
+uint64_t sr_direct_failure(const struct sr_call_desc *d);
 
 /* Runs the function that the wrapper stands in for. */
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a);

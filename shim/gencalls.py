@@ -42,6 +42,10 @@ CONTAINERS = {
     'cq': 'struct ibv_cq_ex', 'dm': 'struct ibv_dm',
 }
 
+# How one of direct verbs fails -> the C type that it returns.
+FAILURES = {'null': 'void *', 'errno': 'int', 'false': 'int'}
+DIRECT_ATTRIBUTES = ('direct', 'opaque', 'opens')
+
 # C type of an argument or result -> wire type
 C_TO_WIRE = {
     'int': 'i32', 'unsigned int': 'u32', 'uint8_t': 'u8', 'uint16_t': 'u16', 'uint32_t': 'u32',
@@ -104,6 +108,7 @@ class Call:
         self.ins, self.outs = [], []    # (wire, expr, extra exprs, condition)
         self.attrs = {}                 # fd, newfd, hook, inert, ...
         self.answer = None
+        self.fails = None               # direct verbs: see FAILURES
 
     @property
     def ident(self):
@@ -159,8 +164,11 @@ def parse(path):
                 if current.name in calls:
                     fail(number, 'call %s is described twice' % current.name)
                 calls[current.name] = current
+            elif words[0] == 'direct':
+                current = parse_direct(words[1:], number)
+                calls[current.name] = current
             else:
-                fail(number, 'expected "struct" or "call", found "%s"' % words[0])
+                fail(number, 'expected "struct", "call" or "direct", found "%s"' % words[0])
         elif isinstance(current, Struct):
             m = re.fullmatch(r'(\S+)\s+(\S+)(?:\s+if (.*))?', line.strip())
             if not m:
@@ -171,6 +179,18 @@ def parse(path):
         else:
             fail(number, 'a field outside a struct or call')
     return structs, calls
+
+
+def parse_direct(words, number):
+    """direct LIBRARY FAILURE NAME VERSION [invoke=FUNCTION]"""
+    if len(words) < 4 or words[1] not in FAILURES:
+        fail(number, 'expected: direct LIBRARY FAILURE NAME VERSION [invoke=FUNCTION]')
+    library, fails, name, version = words[:4]
+    call = Call(FAILURES[fails], name, [('uint64_t', 'a%d' % n) for n in range(6)])
+    call.lib, call.version, call.fails = library, version, fails
+    call.attrs = dict.fromkeys(DIRECT_ATTRIBUTES, True)
+    call.attrs.update(word.split('=') for word in words[4:])
+    return call
 
 
 def parse_call_line(call, line, number, structs):
@@ -517,7 +537,9 @@ def emit_wrappers(calls):
         else:
             out.append('\t\t.source = SR_SOURCE_%s, .version = %s, .wrapper = (void *)%s,'
                        % (call.lib.upper(), '"%s"' % call.version if call.version else 'NULL', call.name))
-        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'void') if call.attrs.get(k)]
+        if call.fails:
+            out.append('\t\t.fails = SR_FAILS_%s,' % call.fails.upper())
+        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'void', 'direct') if call.attrs.get(k)]
         if call.ret == 'void':
             flags.append('void')
         flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'
@@ -530,7 +552,15 @@ def emit_wrappers(calls):
                 out.append('\t\t.%s = %s,' % (hook, call.attrs[hook]))
         out.append('\t},')
     out.append('};')
+    emit_exported(calls, out)
     return '\n'.join(out) + '\n'
+
+
+def emit_exported(calls, out):
+    names = sorted((c.name for c in calls.values() if not c.op and not c.answer), key=str.encode)
+    out.append('\nconst uint16_t sr_exported_calls[] = {')
+    out += ['\tSR_CALL_%s,' % name for name in names]
+    out.append('};\nconst size_t sr_exported_count = %d;' % len(names))
 
 
 def fd_arg(call):
@@ -570,8 +600,11 @@ def emit_schema(structs, calls):
                 result.append(OrderedDict(name=name, type=wire))
             return result
         ret = 'void' if call.ret == 'void' else 'ptr' if call.ret.endswith('*') else C_TO_WIRE.get(call.ret, 'i32')
-        schema['calls'].append(OrderedDict(number=number, name=call.name, ret=ret,
-                                           **{'in': fields(call.ins), 'out': fields(call.outs)}))
+        described = OrderedDict(number=number, name=call.name, ret=ret,
+                                **{'in': fields(call.ins), 'out': fields(call.outs)})
+        if call.fails:
+            described['direct'] = True
+        schema['calls'].append(described)
     text = json.dumps(schema, separators=(',', ':'))
     out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/schema.h"', '',
            'const char sr_schema[] =']
@@ -618,11 +651,17 @@ def emit_map(calls):
     for call in calls.values():
         if call.op is None and call.version:
             nodes.setdefault(call.version, []).append(call.name)
-    out, previous = [], ''
-    for version in sorted(nodes, key=lambda v: [int(x) for x in v.rsplit('_', 1)[1].split('.')]):
+
+    def place(version):
+        family, number = version.rsplit('_', 1)
+        return family, [int(x) for x in number.split('.')]
+
+    out, previous = [], None
+    for version in sorted(nodes, key=place):
+        after = ' ' + previous if previous and place(previous)[0] == place(version)[0] else ''
         out.append('%s {\n\tglobal:\n%s\n}%s;\n' % (
-            version, '\n'.join('\t\t%s;' % n for n in sorted(nodes[version])), previous))
-        previous = ' ' + version
+            version, '\n'.join('\t\t%s;' % n for n in sorted(nodes[version])), after))
+        previous = version
     return '\n'.join(out)
 
 

@@ -11,6 +11,7 @@
 
 #include "logd/rawsys.h"
 #include "shim/arena.h"
+#include "shim/symbols.h"
 #include "shim/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -61,7 +62,7 @@ static bool is_boot(const void *p)
 
 static void *next_symbol(const char *name, void *otherwise)
 {
-	void *p = dlsym(RTLD_NEXT, name);
+	void *p = sr_dlsym(RTLD_NEXT, name);
 
 	return p ? p : otherwise;
 }
@@ -101,7 +102,7 @@ int sr_heap_init(void)
 
 bool sr_heap_is_first(void)
 {
-	return dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc;
+	return sr_dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc;
 }
 
 bool sr_heap_in_library_arena(const void *p, size_t size)
@@ -319,7 +320,7 @@ static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off
 	if (!next_one && !asking) {
 		asking = true;
 		next_one =
-		    (void *(*)(void *, size_t, int, int, int, off_t))dlsym(RTLD_NEXT, "mmap");
+		    (void *(*)(void *, size_t, int, int, int, off_t))sr_dlsym(RTLD_NEXT, "mmap");
 		asking = false;
 	}
 	if (next_one)

@@ -12,9 +12,17 @@
 #include "shim/call.h"
 #include "shim/objects.h"
 #include "shim/ops.h"
+#include "shim/symbols.h"
 #include "shim/thread.h"
 
 static void *_Atomic functions[SR_CALL_COUNT];
+
+/* Never loaded by the shim: a function that is called is there. */
+static const char *const direct_libraries[] = {
+    [SR_SOURCE_MLX5] = "libmlx5.so.1", [SR_SOURCE_MLX4] = "libmlx4.so.1",
+    [SR_SOURCE_EFA] = "libefa.so.1",   [SR_SOURCE_HNS] = "libhns.so.1",
+    [SR_SOURCE_MANA] = "libmana.so.1",
+};
 
 /*
  * RTLD_NEXT does not see a library that was loaded RTLD_LOCAL (a Python
@@ -41,7 +49,7 @@ void *sr_next(const char *name, void *_Atomic *cache)
 	if (f)
 		return f;
 	before = sr_enter(t); /* dlsym may allocate */
-	f = dlsym(RTLD_NEXT, name);
+	f = sr_dlsym(RTLD_NEXT, name);
 	sr_leave(t, before);
 	atomic_store_explicit(cache, f, memory_order_release);
 	return f;
@@ -63,14 +71,16 @@ static void *look_up_verb(const struct sr_call_desc *d)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
-	void *library = sr_libibverbs();
-	void *f = library ? dlvsym(library, d->name, d->version) : NULL;
+	void *library = d->flags & SR_CALL_DIRECT
+			    ? dlopen(direct_libraries[d->source], RTLD_LAZY | RTLD_NOLOAD)
+			    : sr_libibverbs();
+	void *f = library ? sr_dlvsym(library, d->name, d->version) : NULL;
 
 	sr_leave(t, before);
 	return f;
 }
 
-static void *exported(const struct sr_call_desc *d)
+void *sr_real_function(const struct sr_call_desc *d)
 {
 	void *_Atomic *cache = &functions[sr_call_number(d)];
 	void *f = atomic_load_explicit(cache, memory_order_acquire);
@@ -96,7 +106,12 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	switch ((enum sr_source)d->source) {
 	case SR_SOURCE_LIBC:
 	case SR_SOURCE_IBVERBS:
-		return exported(d);
+	case SR_SOURCE_MLX5:
+	case SR_SOURCE_MLX4:
+	case SR_SOURCE_EFA:
+	case SR_SOURCE_HNS:
+	case SR_SOURCE_MANA:
+		return sr_real_function(d);
 	case SR_SOURCE_CONTEXT:
 		return sr_context_original(d->holder(a), d->op_offset, false);
 	case SR_SOURCE_VERBS:

@@ -75,7 +75,8 @@ int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = getenv(SR_ENV_RING);
 	const char *lossy = getenv(SR_ENV_LOSSY);
-	long bytes = 4 << 20, drop = 0;
+	const char *direct = getenv(SR_ENV_DIRECT);
+	long bytes = 4 << 20, drop = 0, allow = 0;
 
 	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -91,6 +92,9 @@ int sr_settings_read(struct sr_settings *s)
 		return -EINVAL;
 	if (lossy && number(SR_ENV_LOSSY, lossy, 0, 1, &drop))
 		return -EINVAL;
+	if (direct && number(SR_ENV_DIRECT, direct, 0, 1, &allow))
+		return -EINVAL;
+	s->allow_direct = allow;
 	s->ring_bytes = (size_t)bytes;
 	s->lossy = drop;
 	if (read_rank(s))

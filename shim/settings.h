@@ -15,6 +15,7 @@
 #define SR_ENV_SOCKET "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
 #define SR_ENV_RING   "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
 #define SR_ENV_LOSSY  "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
+#define SR_ENV_DIRECT "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
 
 struct sr_settings {
 	const char *trace; /* NULL: nothing is asked for */
@@ -22,6 +23,7 @@ struct sr_settings {
 	bool in_group;
 	size_t ring_bytes;
 	bool lossy;
+	bool allow_direct;
 };
 
 /* 0, or -EINVAL after a message on standard error that names the variable. */

@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,12 +24,15 @@
 #include "logd/ring.h"
 #include "replay/engine.h"
 #include "shim/call.h"
+#include "shim/direct.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
 #include "shim/real.h"
 #include "shim/record.h"
+#include "shim/restart.h"
 #include "shim/say.h"
 #include "shim/settings.h"
+#include "shim/symbols.h"
 #include "shim/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -84,6 +88,7 @@ static void record(enum sr_record_from from)
 	if (!prepare())
 		return;
 	at_exit = sr_record_exit;
+	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
 	if (from == SR_RECORD_FROM_START)
 		pin_malloc();
 	sr_record_start(&settings, from);
@@ -104,6 +109,14 @@ bool sr_wake(void)
 	return sr_engine;
 }
 
+/* Its environment is the recorded process's. */
+static bool replays_direct_verbs(void)
+{
+	const char *allowed = getenv(SR_ENV_DIRECT);
+
+	return allowed && !strcmp(allowed, "1");
+}
+
 __attribute__((constructor)) static void start(void)
 {
 	struct sr_thread *t = &sr_self;
@@ -115,16 +128,19 @@ __attribute__((constructor)) static void start(void)
 		pin_malloc();
 		before = sr_enter(t);
 		at_exit = sr_replay_exit;
+		sr_direct_set(replays_direct_verbs() ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE_QUIETLY);
 		sr_replay_start();
 		sr_leave(t, before);
 		return;
 	}
 	before = sr_enter(t);
 	if (!sr_settings_read(&settings) && settings.trace && settings.in_group) {
-		if (sr_libibverbs_is_loaded())
+		if (sr_libibverbs_is_loaded()) {
+			sr_restart_without_randomisation();
 			record(SR_RECORD_FROM_START);
-		else
+		} else {
 			sr_waiting = true;
+		}
 	}
 	sr_leave(t, before);
 }
@@ -132,7 +148,7 @@ __attribute__((constructor)) static void start(void)
 /* The ways out of a process that pass by exit handlers. */
 static void __attribute__((noreturn)) leave(const char *name, int status)
 {
-	void (*next)(int) = (void (*)(int))dlsym(RTLD_NEXT, name);
+	void (*next)(int) = (void (*)(int))sr_dlsym(RTLD_NEXT, name);
 
 	handle_exit(status, NULL);
 	if (next)
