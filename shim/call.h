@@ -44,8 +44,9 @@ enum sr_source {
 
 /* How a function says that something is not supported. */
 enum sr_failure {
-	SR_FAILS_NULL,  /* NULL, with errno set */
-	SR_FAILS_ERRNO, /* the error's number */
+	SR_FAILS_NULL,     /* NULL, with errno set */
+	SR_FAILS_ERRNO,    /* the error's number */
+	SR_FAILS_NEGATIVE, /* the same below zero */
 	SR_FAILS_FALSE,
 };
 

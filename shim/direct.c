@@ -57,6 +57,8 @@ uint64_t sr_direct_failure(const struct sr_call_desc *d)
 		return 0;
 	case SR_FAILS_ERRNO:
 		return EOPNOTSUPP;
+	case SR_FAILS_NEGATIVE:
+		return (uint64_t)-EOPNOTSUPP;
 	case SR_FAILS_FALSE:
 		break;
 	}

@@ -43,7 +43,7 @@ CONTAINERS = {
 }
 
 # How one of direct verbs fails -> the C type that it returns.
-FAILURES = {'null': 'void *', 'errno': 'int', 'false': 'int'}
+FAILURES = {'null': 'void *', 'errno': 'int', 'negative': 'int', 'false': 'int'}
 DIRECT_ATTRIBUTES = ('direct', 'opaque', 'opens')
 
 # C type of an argument or result -> wire type
