@@ -59,6 +59,11 @@ static struct sr_context *new_context(void)
 	return c;
 }
 
+uint32_t sr_contexts_seen(void)
+{
+	return atomic_load(&context_numbers);
+}
+
 static int add_context(struct ibv_context *context, struct sr_context *c)
 {
 	void *old;

@@ -46,6 +46,9 @@ CONTAINERS = {
 FAILURES = {'null': 'void *', 'errno': 'int', 'negative': 'int', 'false': 'int'}
 DIRECT_ATTRIBUTES = ('direct', 'opaque', 'opens')
 
+# Wrappers by hand, in old_versions.c.
+OLD_VERSIONS = [('ibv_open_device', 'IBVERBS_1.0'), ('mlx5dv_init_obj', 'MLX5_1.0')]
+
 # C type of an argument or result -> wire type
 C_TO_WIRE = {
     'int': 'i32', 'unsigned int': 'u32', 'uint8_t': 'u8', 'uint16_t': 'u16', 'uint32_t': 'u32',
@@ -651,6 +654,8 @@ def emit_map(calls):
     for call in calls.values():
         if call.op is None and call.version:
             nodes.setdefault(call.version, []).append(call.name)
+    for name, version in OLD_VERSIONS:
+        nodes.setdefault(version, [])
 
     def place(version):
         family, number = version.rsplit('_', 1)
@@ -659,8 +664,8 @@ def emit_map(calls):
     out, previous = [], None
     for version in sorted(nodes, key=place):
         after = ' ' + previous if previous and place(previous)[0] == place(version)[0] else ''
-        out.append('%s {\n\tglobal:\n%s\n}%s;\n' % (
-            version, '\n'.join('\t\t%s;' % n for n in sorted(nodes[version])), after))
+        names = ''.join('\t\t%s;\n' % n for n in sorted(nodes[version]))
+        out.append('%s {\n\tglobal:\n%s}%s;\n' % (version, names, after))
         previous = version
     return '\n'.join(out)
 

@@ -19,7 +19,8 @@ void sr_stdio_pin(bool line)
 
 void sr_stdio_pin_as_found(void)
 {
-	sr_stdio_pin(isatty(STDOUT_FILENO));
+	/* stdbuf -oL has said how, but there is no buffer yet. */
+	sr_stdio_pin(isatty(STDOUT_FILENO) || __flbf(stdout));
 }
 
 bool sr_stdio_line_buffered(void)

@@ -5,6 +5,7 @@
 Needs no RDMA.  Each case was a bug once.
 """
 
+import json
 import os
 import re
 import resource
@@ -84,7 +85,10 @@ def plain_preload(tap, directory):
 def stdbuf(tap, directory):
     trace = os.path.join(directory, "stdbuf.srec")
     recorded = run(["stdbuf", "-oL", SREPLAY, "record", "-o", trace, "--", PROGRAM, "duplicates"])
-    tap.ok(recorded.returncode == 3 and replay(trace, 0)[1] == recorded.stdout, "under stdbuf", recorded.stderr)
+    with open(os.path.join(trace, "rank-0", "process.json")) as f:
+        by_lines = json.load(f)["extra"]["stdout_line_buffered"]
+    tap.ok(recorded.returncode == 3 and replay(trace, 0)[1] == recorded.stdout and by_lines,
+           "under stdbuf: its output comes line by line", recorded.stderr)
 
 
 def file_size_limit(tap, directory):
