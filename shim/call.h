@@ -123,7 +123,7 @@ bool sr_wake(void);
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);
 
 /* Direct verbs in a recorded process: is this call to fail?  Says so, the first time of each. */
-bool sr_direct_refuses(const struct sr_call_desc *d);
+bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a);
 
 /* What a call returns, and does to errno, that is refused. */
 uint64_t sr_direct_failure(const struct sr_call_desc *d);

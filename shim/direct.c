@@ -16,6 +16,7 @@
 
 #include "shim/call.h"
 #include "shim/say.h"
+#include "shim/thread.h"
 
 static enum sr_direct mode;
 static atomic_bool said[SR_CALL_COUNT];
@@ -38,10 +39,27 @@ static const char *way_out(const struct sr_call_desc *d)
 	}
 }
 
-bool sr_direct_refuses(const struct sr_call_desc *d)
+/* UCX asks of each device: that others' are not supported is no refusal. */
+static bool is_so_anyway(const struct sr_call_desc *d, const uint64_t *a)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+	bool supported;
+
+	if (d->fails != SR_FAILS_FALSE || mode == SR_DIRECT_REFUSE_QUIETLY)
+		return false;
+	before = sr_enter(t);
+	supported = (uint8_t)sr_real(d, a);
+	sr_leave(t, before);
+	return !supported;
+}
+
+bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a)
 {
 	if (mode == SR_DIRECT_ALLOW)
 		return false;
+	if (is_so_anyway(d, a))
+		return true;
 	if (mode == SR_DIRECT_REFUSE && !atomic_exchange(&said[sr_call_number(d)], true))
 		sr_say("%s is refused: direct verbs cannot be recorded; %s, or let it through "
 		       "unrecorded with --allow-direct (SREPLAY_ALLOW_DIRECT=1)",

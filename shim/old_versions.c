@@ -65,9 +65,10 @@ void *sr_open_device_1_0(void *device)
 int sr_init_obj_1_0(void *obj, uint64_t type)
 {
 	const struct sr_call_desc *d = &sr_calls[SR_CALL_mlx5dv_init_obj];
+	const uint64_t a[] = {(uintptr_t)obj, type};
 	int (*init_obj)(void *, uint64_t);
 
-	if ((sr_engine || (sr_waiting && sr_wake())) && !sr_self.depth && sr_direct_refuses(d))
+	if ((sr_engine || (sr_waiting && sr_wake())) && !sr_self.depth && sr_direct_refuses(d, a))
 		return (int)sr_direct_failure(d);
 	init_obj =
 	    (int (*)(void *, uint64_t))old_function("libmlx5.so.1", "mlx5dv_init_obj", "MLX5_1.0");
