@@ -44,6 +44,25 @@ struct old_qp_init_attr {
 	int sq_sig_all;
 };
 
+/* The link came first then. */
+struct old_recv_wr {
+	struct old_recv_wr *next;
+	uint64_t wr_id;
+	struct ibv_sge *sg_list;
+	int num_sge;
+};
+
+struct old_send_wr {
+	struct old_send_wr *next;
+	uint64_t wr_id;
+	struct ibv_sge *sg_list;
+	int num_sge;
+	enum ibv_wr_opcode opcode;
+	int send_flags;
+	uint32_t imm_data;
+	uint64_t operands[4];
+};
+
 #define OLD(type, name, ...)                                                                       \
 	type old_##name(__VA_ARGS__);                                                              \
 	__asm__(".symver old_" #name ", ibv_" #name "@IBVERBS_1.0")
@@ -115,11 +134,11 @@ int main(void)
 
 	int (*poll_cq)(void *, int, struct ibv_wc *) =
 	    (int (*)(void *, int, struct ibv_wc *))context->ops[OP_POLL_CQ];
-	int (*post_send)(struct old_qp *, struct ibv_send_wr *, struct ibv_send_wr **) =
-	    (int (*)(struct old_qp *, struct ibv_send_wr *, struct ibv_send_wr **))
+	int (*post_send)(struct old_qp *, struct old_send_wr *, struct old_send_wr **) =
+	    (int (*)(struct old_qp *, struct old_send_wr *, struct old_send_wr **))
 		context->ops[OP_POST_SEND];
-	int (*post_recv)(struct old_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **) =
-	    (int (*)(struct old_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **))
+	int (*post_recv)(struct old_qp *, struct old_recv_wr *, struct old_recv_wr **) =
+	    (int (*)(struct old_qp *, struct old_recv_wr *, struct old_recv_wr **))
 		context->ops[OP_POST_RECV];
 	void *pd = old_alloc_pd(context);
 	void *cq = old_create_cq(context, 16, NULL, NULL, 0);
@@ -138,8 +157,8 @@ int main(void)
 
 	struct ibv_sge to = {.addr = (uintptr_t)memory + 100, .length = 16, .lkey = mr->lkey};
 	struct ibv_sge from = {.addr = (uintptr_t)memory, .length = 16, .lkey = mr->lkey};
-	struct ibv_recv_wr recv = {.wr_id = 6, .sg_list = &to, .num_sge = 1}, *bad_recv;
-	struct ibv_send_wr send = {.wr_id = 7,
+	struct old_recv_wr recv = {.wr_id = 6, .sg_list = &to, .num_sge = 1}, *bad_recv;
+	struct old_send_wr send = {.wr_id = 7,
 				   .sg_list = &from,
 				   .num_sge = 1,
 				   .opcode = IBV_WR_SEND,
