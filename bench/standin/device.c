@@ -365,6 +365,30 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	return context;
 }
 
+/*
+ * Two functions of 2006, which call those of today directly, as in a library that is
+ * linked with -Bsymbolic-functions.
+ */
+extern __typeof__(ibv_get_device_list) direct_get_device_list
+    __attribute__((alias("ibv_get_device_list"), visibility("hidden")));
+extern __typeof__(ibv_open_device) direct_open_device
+    __attribute__((alias("ibv_open_device"), visibility("hidden")));
+
+struct ibv_device **si_get_device_list_1_0(int *num_devices);
+struct ibv_context *si_open_device_1_0(struct ibv_device *d);
+__asm__(".symver si_get_device_list_1_0, ibv_get_device_list@IBVERBS_1.0");
+__asm__(".symver si_open_device_1_0, ibv_open_device@IBVERBS_1.0");
+
+struct ibv_device **si_get_device_list_1_0(int *num_devices)
+{
+	return direct_get_device_list(num_devices);
+}
+
+struct ibv_context *si_open_device_1_0(struct ibv_device *d)
+{
+	return direct_open_device(d);
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
 	close(context->cmd_fd);
