@@ -86,9 +86,10 @@ static void print_direct(const struct summary *sum, const struct sr_schema *sche
 		if (sr_schema_is_direct(schema, (uint16_t)kind))
 			calls += sum->of_kind[kind];
 	if (calls)
-		printf("  not complete: direct verbs were let through (--allow-direct), %llu call%s; "
-		       "a replay ends at the first\n",
-		       (ull)calls, calls == 1 ? "" : "s");
+		printf(
+		    "  not complete: direct verbs were let through (--allow-direct), %llu call%s; "
+		    "a replay ends at the first\n",
+		    (ull)calls, calls == 1 ? "" : "s");
 }
 
 static void print_command(char **argv)

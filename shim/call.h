@@ -51,7 +51,7 @@ enum sr_failure {
 };
 
 /* The most arguments an intercepted call has: what the ABI passes in registers. */
-#define SR_MAX_ARGS    6
+#define SR_MAX_ARGS 6
 
 struct sr_call_desc {
 	const char *name;

@@ -176,8 +176,7 @@ struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
 	answer.result = real_lookup(handle, name, version);
 	if (answer.result == d->wrapper && !sr_real_function(d))
 		answer.result = fail(name, version);
-	else if ((sr_engine || sr_waiting) && answer.result &&
-		 answer.result == sr_real_function(d))
+	else if ((sr_engine || sr_waiting) && answer.result && answer.result == sr_real_function(d))
 		answer.result = d->wrapper;
 	return answer;
 }

@@ -38,7 +38,8 @@ static int use_a_device(void *verbs)
 				    int) =
 	    (struct ibv_cq * (*)(struct ibv_context *, int, void *, struct ibv_comp_channel *, int))
 		dlsym(verbs, "ibv_create_cq");
-	int (*destroy_cq)(struct ibv_cq *) = (int (*)(struct ibv_cq *))dlsym(verbs, "ibv_destroy_cq");
+	int (*destroy_cq)(struct ibv_cq *) =
+	    (int (*)(struct ibv_cq *))dlsym(verbs, "ibv_destroy_cq");
 	int (*close_device)(struct ibv_context *) =
 	    (int (*)(struct ibv_context *))dlsym(verbs, "ibv_close_device");
 	struct ibv_device **list = get_list(NULL);
@@ -71,15 +72,15 @@ int main(int argc, char **argv)
 	say("so does the program", dlsym(RTLD_DEFAULT, "only_in_the_module") != NULL);
 	say("a function that calls the next of its name is not called again",
 	    parent_by_way_of_next() == getppid());
-	say("the version decides", dlvsym(verbs, "ibv_open_device", "IBVERBS_1.1") ==
-				       dlsym(verbs, "ibv_open_device"));
+	say("the version decides",
+	    dlvsym(verbs, "ibv_open_device", "IBVERBS_1.1") == dlsym(verbs, "ibv_open_device"));
 	say("a version that is not there", dlvsym(verbs, "ibv_open_device", "IBVERBS_0.9") != NULL);
 	dlerror();
 	say("a name that is not there", dlsym(verbs, "ibv_nonesuch") != NULL);
 	error = dlerror();
 	printf("%s\n", error ? error : "no error");
-	say("a module's own function of that name", dlsym(module, "ibv_fork_init") ==
-							dlsym(module, "the_modules_fork_init"));
+	say("a module's own function of that name",
+	    dlsym(module, "ibv_fork_init") == dlsym(module, "the_modules_fork_init"));
 	say("a device works", use_a_device(verbs));
 	/* Recorded from here on. */
 	getpid_of_libc = (pid_t(*)(void))dlsym(libc, "getpid");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lookups_module.c: what lookups.c loads: it sees its own symbols by RTLD_DEFAULT, the program does not. */
+/* lookups_module.c: what lookups.c loads: it sees its own symbols by RTLD_DEFAULT, the program does
+ * not. */
 #include <dlfcn.h>
 
 void *ask_for_default(const char *name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lookups_next.c: an interposer, linked to lookups.c: stands behind the shim in the search order. */
+/* lookups_next.c: an interposer, linked to lookups.c: stands behind the shim in the search order.
+ */
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -135,11 +135,11 @@ int main(void)
 	int (*poll_cq)(void *, int, struct ibv_wc *) =
 	    (int (*)(void *, int, struct ibv_wc *))context->ops[OP_POLL_CQ];
 	int (*post_send)(struct old_qp *, struct old_send_wr *, struct old_send_wr **) =
-	    (int (*)(struct old_qp *, struct old_send_wr *, struct old_send_wr **))
-		context->ops[OP_POST_SEND];
+	    (int (*)(struct old_qp *, struct old_send_wr *,
+		     struct old_send_wr **))context->ops[OP_POST_SEND];
 	int (*post_recv)(struct old_qp *, struct old_recv_wr *, struct old_recv_wr **) =
-	    (int (*)(struct old_qp *, struct old_recv_wr *, struct old_recv_wr **))
-		context->ops[OP_POST_RECV];
+	    (int (*)(struct old_qp *, struct old_recv_wr *,
+		     struct old_recv_wr **))context->ops[OP_POST_RECV];
 	void *pd = old_alloc_pd(context);
 	void *cq = old_create_cq(context, 16, NULL, NULL, 0);
 	struct old_mr *mr = old_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
@@ -175,8 +175,8 @@ int main(void)
 		completed += wc.wr_id;
 	}
 	printf("received: %s\n", memory + 100);
-	need(!old_destroy_qp(qp) && !old_dereg_mr(mr) && !old_destroy_cq(cq) && !old_dealloc_pd(pd) &&
-		 !old_close_device(context),
+	need(!old_destroy_qp(qp) && !old_dereg_mr(mr) && !old_destroy_cq(cq) &&
+		 !old_dealloc_pd(pd) && !old_close_device(context),
 	     "destroy");
 	return 3;
 }
