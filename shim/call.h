@@ -119,14 +119,11 @@ extern bool sr_waiting;
 /* Ends the waiting; true if the process is recorded from now on. */
 bool sr_wake(void);
 
-/* The one entry of all wrappers. */
+/* The one entry of all wrappers ... */
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);
 
-/* Direct verbs in a recorded process: is this call to fail?  Says so, the first time of each. */
-bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a);
-
-/* What a call returns, and does to errno, that is refused. */
-uint64_t sr_direct_failure(const struct sr_call_desc *d);
+/* ... but those of direct verbs, which may be refused (direct.c) before they come there. */
+uint64_t sr_direct_call(enum sr_call_number n, uint64_t *a, void *site);
 
 /* Runs the function that the wrapper stands in for. */
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a);

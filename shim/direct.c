@@ -56,7 +56,10 @@ static bool is_so_anyway(const struct sr_call_desc *d, const uint64_t *a)
 
 bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a)
 {
-	if (mode == SR_DIRECT_ALLOW)
+	/* Outside of the group, or one of the libraries calls it. */
+	if (!sr_engine && !(sr_waiting && sr_wake()))
+		return false;
+	if (sr_self.depth || mode == SR_DIRECT_ALLOW)
 		return false;
 	if (is_so_anyway(d, a))
 		return true;
@@ -81,4 +84,11 @@ uint64_t sr_direct_failure(const struct sr_call_desc *d)
 		break;
 	}
 	return 0;
+}
+
+uint64_t sr_direct_call(enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (sr_direct_refuses(&sr_calls[n], a))
+		return sr_direct_failure(&sr_calls[n]);
+	return sr_call(n, a, site);
 }

@@ -40,8 +40,6 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	 */
 	if (t->depth)
 		return sr_invoke(d, a);
-	if (d->flags & SR_CALL_DIRECT && sr_direct_refuses(d, a))
-		return sr_direct_failure(d);
 	if (!is_captured(d, a))
 		return sr_real(d, a);
 	return sr_engine->call(t, n, a, site);

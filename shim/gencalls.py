@@ -507,7 +507,8 @@ def emit_wrappers(calls):
             continue
         words = ', '.join('WORD(%s)' % n for _, n in call.params) or '0'
         out.append('\tuint64_t a[] = { %s };\n' % words)
-        result = 'sr_call(SR_CALL_%s, a, __builtin_return_address(0))' % call.ident
+        entry = 'sr_direct_call' if call.fails else 'sr_call'
+        result = '%s(SR_CALL_%s, a, __builtin_return_address(0))' % (entry, call.ident)
         if call.ret == 'void':
             out.append('\t%s;' % result)
         elif call.ret.endswith('*'):

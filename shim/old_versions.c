@@ -19,6 +19,7 @@
 #include <errno.h>
 
 #include "shim/call.h"
+#include "shim/direct.h"
 #include "shim/objects.h"
 #include "shim/real.h"
 #include "shim/say.h"
@@ -68,7 +69,7 @@ int sr_init_obj_1_0(void *obj, uint64_t type)
 	const uint64_t a[] = {(uintptr_t)obj, type};
 	int (*init_obj)(void *, uint64_t);
 
-	if ((sr_engine || (sr_waiting && sr_wake())) && !sr_self.depth && sr_direct_refuses(d, a))
+	if (sr_direct_refuses(d, a))
 		return (int)sr_direct_failure(d);
 	init_obj =
 	    (int (*)(void *, uint64_t))old_function("libmlx5.so.1", "mlx5dv_init_obj", "MLX5_1.0");
