@@ -2,12 +2,11 @@
 /* codec_custom.c: plain data, sockets and netdb; the verbs' types are in codec_verbs.c. */
 #include "shim/codec_custom.h"
 
-#define XXH_INLINE_ALL
 #include <netinet/in.h>
 #include <stddef.h>
 #include <sys/un.h>
-#include <xxhash.h>
 
+#include "shim/checksum.h"
 #include "shim/heap.h"
 
 #define FIRST_CAPACITY 4096
@@ -34,7 +33,7 @@ bool sr_buf_grow(struct sr_buf *b, size_t n)
 
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n)
 {
-	sr_put_u64(b, p && n ? XXH3_64bits(p, n) : 0);
+	sr_put_u64(b, p && n ? sr_checksum(p, n, 0) : 0);
 }
 
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n)
@@ -42,7 +41,7 @@ void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list,
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum = XXH3_64bits_withSeed(list[i].addr, list[i].length, sum);
+		sum = sr_checksum(list[i].addr, list[i].length, sum);
 	sr_put_u64(b, sum);
 }
 

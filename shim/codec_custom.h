@@ -12,7 +12,7 @@
 #include "shim/objects.h"
 #include "wire.gen.h"
 
-/* XXH3-64 of what the program sends: compared on replay, not kept. */
+/* What the program sends, as checksum.h has it. */
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n);
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n);
 

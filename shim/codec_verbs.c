@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* codec_verbs.c: work requests, completions and devices. */
+#include "shim/checksum.h"
 #include "shim/codec_custom.h"
 #include "shim/heap.h"
 #include "shim/objects.h"
 #include "shim/ops.h"
 #include "shim/thread.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 /* ---------------------------------------------------------- work requests */
 
@@ -23,7 +21,7 @@ static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *w
 		if (!(wr->send_flags & IBV_SEND_INLINE))
 			p = sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
 		if (p && sge->length)
-			sum = XXH3_64bits_withSeed(p, sge->length, sum);
+			sum = sr_checksum(p, sge->length, sum);
 	}
 	return sum;
 }
