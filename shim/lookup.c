@@ -16,6 +16,9 @@
  * the return address: so the entries jump to the real function, with nothing
  * in between on the stack.
  *
+ * Where no such library is loaded, they find nothing, as without the shim.  (Where it
+ * is loaded RTLD_LOCAL they find the wrapper, and would find nothing.)
+ *
  * A library that was loaded with RTLD_DEEPBIND is bound past the shim.
  */
 #include <dlfcn.h>
