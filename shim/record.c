@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #include "logd/client.h"
+#include "logd/rawsys.h"
 #include "logd/socket_path.h"
 #include "shim/call.h"
 #include "shim/fds.h"
