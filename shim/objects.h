@@ -65,7 +65,7 @@ enum sr_wqe_kind {
 struct sr_wqe {
 	uint64_t magic;
 	struct sr_wq *wq;
-	struct sr_wqe *next; /* in a send queue's list, read and written as atomics */
+	struct sr_wqe *next;     /* in a send queue's list, read and written as atomics */
 	struct sr_wqe *previous; /* of the same send queue; only good for taking back */
 	uint64_t wr_id;          /* the program's */
 	enum sr_wqe_kind kind;
@@ -86,7 +86,8 @@ struct sr_qp {
 	struct sr_wqe *batch;
 };
 
-/* ordered: completes in the order of the posts (send queues).  depth: the most requests at a time. */
+/* ordered: completes in the order of the posts (send queues).  depth: the most requests at a time.
+ */
 struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,
 			   bool ordered);
 struct sr_wq *sr_wq_create_alike(const struct sr_wq *wq);

@@ -228,8 +228,8 @@ static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr *wr)
 
 	for (; wr && n < room; wr = wr->next) {
 		struct ibv_recv_wr *copy = &copies[n++];
-		struct sr_wqe *wqe = sr_wqe_take(wq, wr->wr_id, SR_WQE_RECV, wr->sg_list,
-						 (uint32_t)wr->num_sge);
+		struct sr_wqe *wqe =
+		    sr_wqe_take(wq, wr->wr_id, SR_WQE_RECV, wr->sg_list, (uint32_t)wr->num_sge);
 
 		*copy = *wr;
 		copy->next = copy + 1;

@@ -135,7 +135,8 @@ struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32
 	wq->max_sge = max_sge ? max_sge : 1;
 	wq->ordered = ordered;
 	wq->room = depth < UINT32_MAX ? depth + 1 : depth;
-	/* Not zeroed: the pages of a deep queue that only ever sees short chains are never there. */
+	/* Not zeroed: the pages of a deep queue that only ever sees short chains are never there.
+	 */
 	wq->copies = sr_alloc(wq->room * copy_size(ordered));
 	if (!wq->copies || !add_chunk(wq)) {
 		destroy(wq);
