@@ -6,10 +6,15 @@
  *
  *   overhead [ROUNDS [CALLS [PAUSE_US [CASE...]]]]
  *
+ * Without a CASE, all but those of two threads: once there was a second thread,
+ * no lock of the process is free any more.
+ *
  * Prints "CASE NANOSECONDS": the median over the rounds of the time of one
  * iteration.  A round is CALLS iterations of each case; between rounds it sleeps
  * so that a recording's ring is empty again when the next one begins.
  */
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +30,9 @@
 
 static struct {
 	struct ibv_cq *idle_cq;
-	struct ibv_cq *cq, *send_cq, *recv_cq;
-	struct ibv_qp *qp;   /* not connected: completes at once */
-	struct ibv_qp *self; /* connected to itself */
+	struct ibv_cq *cq, *other_cq, *send_cq, *recv_cq;
+	struct ibv_qp *qp, *other_qp; /* not connected: complete at once */
+	struct ibv_qp *self;          /* connected to itself */
 	struct ibv_mr *mr;
 	char *buffer; /* DEPTH of 4 KiB */
 } b;
@@ -97,14 +102,16 @@ static void set_up(void)
 		die("no device: run it with LD_LIBRARY_PATH=BUILD/bench/standin");
 	b.idle_cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	b.cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+	b.other_cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	b.send_cq = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
 	b.recv_cq = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
 	b.buffer = aligned_alloc(4096, DEPTH * 4096);
 	memset(b.buffer, 2, DEPTH * 4096);
 	b.mr = ibv_reg_mr(pd, b.buffer, DEPTH * 4096, IBV_ACCESS_LOCAL_WRITE);
-	if (!b.idle_cq || !b.cq || !b.send_cq || !b.recv_cq || !b.mr)
+	if (!b.idle_cq || !b.cq || !b.other_cq || !b.send_cq || !b.recv_cq || !b.mr)
 		die("set-up");
 	b.qp = make_qp(pd, b.cq, b.cq, 16);
+	b.other_qp = make_qp(pd, b.other_cq, b.other_cq, 16);
 	b.self = make_qp(pd, b.send_cq, b.recv_cq, DEPTH);
 	connect_to_itself(b.self);
 }
@@ -144,7 +151,7 @@ static double notifications(int n, uint32_t bytes)
 }
 
 /* A send that completes at once, and the poll that finds it. */
-static double pairs(int n, uint32_t bytes)
+static double pairs_on(struct ibv_qp *qp, int n, uint32_t bytes)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)b.buffer, .length = bytes, .lkey = b.mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
@@ -156,10 +163,15 @@ static double pairs(int n, uint32_t bytes)
 	start = now();
 	for (int i = 0; i < n; i++) {
 		wr.wr_id = (uint64_t)i;
-		if (ibv_post_send(b.qp, &wr, &bad) || ibv_poll_cq(b.cq, 1, &wc) != 1)
+		if (ibv_post_send(qp, &wr, &bad) || ibv_poll_cq(qp->send_cq, 1, &wc) != 1)
 			die("post_send and poll_cq");
 	}
 	return now() - start;
+}
+
+static double pairs(int n, uint32_t bytes)
+{
+	return pairs_on(b.qp, n, bytes);
 }
 
 static void post_receives(int n, uint32_t bytes)
@@ -231,11 +243,107 @@ static double receive_polls(int n, uint32_t bytes)
 	return receive(n, bytes, 2);
 }
 
+/* ------------------------------------------------------------- two threads */
+
+static void *sleep_on(void *unused)
+{
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void have_second_thread(void)
+{
+	static pthread_t sleeper;
+
+	if (!sleeper && pthread_create(&sleeper, NULL, sleep_on, NULL))
+		die("pthread_create");
+}
+
+static double pairs_beside_sleeper(int n, uint32_t bytes)
+{
+	have_second_thread();
+	return pairs(n, bytes);
+}
+
+static double receive_posts_beside_sleeper(int n, uint32_t bytes)
+{
+	have_second_thread();
+	return receive_posts(n, bytes);
+}
+
+static double receive_polls_beside_sleeper(int n, uint32_t bytes)
+{
+	have_second_thread();
+	return receive_polls(n, bytes);
+}
+
+/* Half of the iterations in a thread, half here.  It is there all the time: its ring is not timed.
+ */
+static struct {
+	pthread_t thread;
+	sem_t begin, end;
+	struct ibv_qp *qp;
+	int n;
+} helper;
+
+static void *help(void *unused)
+{
+	for (;;) {
+		sem_wait(&helper.begin);
+		pairs_on(helper.qp, helper.n, 0);
+		sem_post(&helper.end);
+	}
+	return NULL;
+}
+
+static void run_helper(struct ibv_qp *qp, int n)
+{
+	helper.qp = qp;
+	helper.n = n;
+	sem_post(&helper.begin);
+}
+
+static void have_helper(void)
+{
+	if (helper.thread)
+		return;
+	sem_init(&helper.begin, 0, 0);
+	sem_init(&helper.end, 0, 0);
+	if (pthread_create(&helper.thread, NULL, help, NULL))
+		die("pthread_create");
+	run_helper(b.other_qp, 1);
+	sem_wait(&helper.end);
+}
+
+static double halves(struct ibv_qp *other, int n)
+{
+	double start;
+
+	have_helper();
+	start = now();
+	run_helper(other, n / 2);
+	pairs_on(b.qp, n - n / 2, 0);
+	sem_wait(&helper.end);
+	return now() - start;
+}
+
+static double two_queue_pairs(int n, uint32_t bytes)
+{
+	return halves(b.other_qp, n);
+}
+
+static double one_queue_pair(int n, uint32_t bytes)
+{
+	return halves(b.qp, n);
+}
+
 static const struct {
 	const char *name;
 	double (*run)(int n, uint32_t bytes);
 	uint32_t bytes;
 	int share; /* of CALLS: a recording with payload fills its ring sooner */
+	bool threads;
 } cases[] = {
     {"clock_gettime", clock_calls, 0, 1},
     {"poll_cq idle", idle_polls, 0, 1},
@@ -247,16 +355,21 @@ static const struct {
     {"poll_cq received 0 B", receive_polls, 0, 1},
     {"poll_cq received 64 B", receive_polls, 64, 1},
     {"poll_cq received 4 KiB", receive_polls, 4096, 16},
+    {"post_send+poll_cq beside a thread", pairs_beside_sleeper, 0, 1, true},
+    {"post_recv beside a thread", receive_posts_beside_sleeper, 64, 1, true},
+    {"poll_cq received 0 B beside a thread", receive_polls_beside_sleeper, 0, 1, true},
+    {"post_send+poll_cq in 2 threads", two_queue_pairs, 0, 1, true},
+    {"post_send+poll_cq in 2 threads, 1 QP", one_queue_pair, 0, 1, true},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 
-static bool is_chosen(const char *name, int argc, char **argv)
+static bool is_chosen(size_t number, int argc, char **argv)
 {
 	for (int i = 4; i < argc; i++)
-		if (!strcmp(argv[i], name))
+		if (!strcmp(argv[i], cases[number].name))
 			return true;
-	return argc <= 4;
+	return argc <= 4 && !cases[number].threads;
 }
 
 static int ascending(const void *a, const void *c)
@@ -281,7 +394,7 @@ int main(int argc, char **argv)
 		for (size_t i = 0; i < CASES; i++) {
 			int n = calls / cases[i].share;
 
-			if (!is_chosen(cases[i].name, argc, argv))
+			if (!is_chosen(i, argc, argv))
 				continue;
 			if (pause)
 				usleep(pause);
@@ -289,7 +402,7 @@ int main(int argc, char **argv)
 		}
 	}
 	for (size_t i = 0; i < CASES; i++) {
-		if (!is_chosen(cases[i].name, argc, argv))
+		if (!is_chosen(i, argc, argv))
 			continue;
 		qsort(ns[i], (size_t)rounds, sizeof(double), ascending);
 		printf("%s %.2f\n", cases[i].name, ns[i][rounds / 2]);

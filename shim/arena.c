@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "logd/rawsys.h"
+
 /*
  * In front of each block; 16 bytes, so that blocks keep malloc's alignment.
  * For a block with a larger alignment the head lies right in front of what the

@@ -178,19 +178,27 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
 		sr_get_ibv_wc(c, &wc[i]);
 }
 
+static void put_arrived(struct sr_buf *b, struct sr_arrived *arrived)
+{
+	sr_put_u64(b, (uintptr_t)arrived->addr);
+	if (arrived->length < SR_GATHER_MIN) {
+		arrived->at = 0;
+		sr_put_bytes(b, arrived->addr, arrived->length);
+		return;
+	}
+	sr_put_u32(b, arrived->length);
+	arrived->at = (uint32_t)b->len;
+	sr_self.gathered += arrived->length;
+}
+
+/* Struct segment of calls.def, with the longer ones left to the engine. */
 void sr_put_arrived(struct sr_buf *b, int n)
 {
-	const struct sr_thread *t = &sr_self;
+	struct sr_thread *t = &sr_self;
 
 	sr_put_u32(b, t->arrived_count);
-	for (uint32_t i = 0; i < t->arrived_count; i++) {
-		struct sr_wire_segment v = {
-		    .addr = (uintptr_t)t->arrived[i].addr,
-		    .data = {t->arrived[i].addr, t->arrived[i].length},
-		};
-
-		sr_put_segment_fields(b, &v);
-	}
+	for (uint32_t i = 0; i < t->arrived_count; i++)
+		put_arrived(b, &t->arrived[i]);
 }
 
 void sr_deliver_arrived(struct sr_cursor *c, int n)

@@ -129,7 +129,7 @@ static void found(struct ibv_cq_ex *cq, struct sr_completion *c)
 	read_fields(cq, sr_ops_saved(cq), c);
 	wc = (struct ibv_wc){
 	    .wr_id = c->wr_id, .status = c->status, .opcode = c->opcode, .byte_len = c->byte_len};
-	sr_wq_complete(&wc);
+	sr_wq_complete(&wc, 1);
 	cq->wr_id = c->wr_id = wc.wr_id;
 }
 

@@ -12,6 +12,7 @@
 #define SHIM_MAP_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "shim/lock.h"

@@ -68,11 +68,13 @@ enum sr_wqe_kind {
 struct sr_wqe {
 	uint64_t magic;
 	struct sr_wq *wq;
-	struct sr_wqe *next;
-	uint64_t wr_id; /* the program's */
+	struct sr_wqe *next;     /* in a send queue's list, read and written as atomics */
+	struct sr_wqe *previous; /* of the same send queue; only good for taking back */
+	uint64_t wr_id;          /* the program's */
 	enum sr_wqe_kind kind;
-	bool signaled; /* a completion of its own comes even if it succeeds; send queues only */
-	bool listed;
+	bool signaled;  /* a completion of its own comes even if it succeeds; send queues only */
+	bool is_passed; /* by its own completion or that of a later one */
+	bool told;      /* no completion of it is to come */
 	uint32_t num_sge;
 	struct ibv_sge sge[];
 };
@@ -87,33 +89,47 @@ struct sr_qp {
 	struct sr_wqe *batch;
 };
 
-/* ordered: completes in the order of the posts (send queues). */
-struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, bool ordered);
+/* ordered: completes in the order of the posts (send queues).  depth: the most requests at a time.
+ */
+struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,
+			   bool ordered);
+struct sr_wq *sr_wq_create_alike(const struct sr_wq *wq);
 
 uint32_t sr_wq_max_sge(const struct sr_wq *wq);
 
 /* The queue is gone; its requests keep their meaning while completions of them may be in `cq`. */
 void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq);
 
+/* Held across a post; what follows up to sr_wq_unappend is called with it only. */
+void sr_wq_lock_posts(struct sr_wq *wq);
+void sr_wq_unlock_posts(struct sr_wq *wq);
+
+/*
+ * Room for the copy of a chain, as struct ibv_send_wr (ordered) or ibv_recv_wr:
+ * for one more than the queue is deep, so that a chain that it can take fits.
+ */
+void *sr_wq_copies(const struct sr_wq *wq, uint32_t *room);
+
 /* A request with the buffers that completion will tell of (sge may be NULL). */
 struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
 			   const struct ibv_sge *sge, uint32_t num_sge);
 
-/* It was not posted after all. */
+/* The request that was posted under this wr_id; NULL if the wr_id is none of the shim's. */
+struct sr_wqe *sr_wqe_of(uint64_t wr_id);
+
+/* It was not posted after all, and is not appended. */
 void sr_wqe_give_back(struct sr_wqe *wqe);
 
 /* Send queues complete in order: requests go into a list, in the order of their post. */
-void sr_wq_lock_posts(struct sr_wq *wq);
-void sr_wq_unlock_posts(struct sr_wq *wq);
-void sr_wq_append(struct sr_wq *wq, struct sr_wqe *first, struct sr_wqe *last);
+void sr_wq_append(struct sr_wq *wq, struct sr_wqe *wqe);
 /* Takes back the requests from `first` to the end of the list. */
 void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
 
 /*
- * A completion: puts the program's wr_id into it and tells (to the thread's list
- * of arrived bytes) what memory it proves to be written.
+ * Completions of one poll: puts the program's wr_ids into them and tells (to the
+ * thread's list of arrived bytes) what memory they prove to be written.
  */
-void sr_wq_complete(struct ibv_wc *wc);
+void sr_wq_complete(struct ibv_wc *wc, int n);
 
 /* Completion queues made through the shim; requests of others keep their own wr_ids. */
 struct sr_cq;

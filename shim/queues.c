@@ -14,9 +14,6 @@
 #include "shim/ops.h"
 #include "shim/thread.h"
 
-/* Posted in one real call; longer chains go out in several. */
-#define BATCH 16
-
 static struct sr_map qps;
 static struct sr_map srqs;
 
@@ -77,8 +74,7 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 	int n = (int)sr_real(d, a);
 
 	sr_self.arrived_count = 0;
-	for (int i = 0; i < n; i++)
-		sr_wq_complete(&wc[i]);
+	sr_wq_complete(wc, n);
 	if (retired && n >= 0 && n < (int)a[1])
 		sr_cq_drained((struct ibv_cq *)a[0], retired);
 	return (uint64_t)(int64_t)n;
@@ -88,7 +84,7 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 
 static void add_srq(struct ibv_srq *srq, const struct ibv_srq_attr *attr)
 {
-	struct sr_wq *wq = sr_wq_create(srq->context, attr->max_sge, false);
+	struct sr_wq *wq = sr_wq_create(srq->context, attr->max_sge, attr->max_wr, false);
 
 	if (wq)
 		put(&srqs, srq, wq);
@@ -141,9 +137,9 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool sig_all
 	 * verbs) would show its wr_ids to the program.
 	 */
 	if (sr_cq_known(qp->send_cq))
-		q->sq = sr_wq_create(qp->context, cap->max_send_sge, true);
+		q->sq = sr_wq_create(qp->context, cap->max_send_sge, cap->max_send_wr, true);
 	if (!qp->srq && sr_cq_known(qp->recv_cq))
-		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, false);
+		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, cap->max_recv_wr, false);
 	put(&qps, qp, q);
 }
 
@@ -173,21 +169,21 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	struct ibv_qp_attr *attr = (void *)a[1];
 	struct sr_qp *q = sr_qp_find(qp);
 	uint64_t result = sr_real(d, a);
-	uint32_t sges;
+	struct sr_wq *next;
 
 	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) ||
 	    attr->qp_state != IBV_QPS_RESET)
 		return result;
 	/* A reset empties the queues; what had completed may still be polled. */
 	if (q->sq) {
-		sges = sr_wq_max_sge(q->sq);
+		next = sr_wq_create_alike(q->sq);
 		sr_wq_retire(q->sq, qp->send_cq);
-		q->sq = sr_wq_create(qp->context, sges, true);
+		q->sq = next;
 	}
 	if (q->rq) {
-		sges = sr_wq_max_sge(q->rq);
+		next = sr_wq_create_alike(q->rq);
 		sr_wq_retire(q->rq, qp->recv_cq);
-		q->rq = sr_wq_create(qp->context, sges, false);
+		q->rq = next;
 	}
 	return result;
 }
@@ -219,43 +215,65 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 /* --------------------------------------------------------------- receives */
 
 /*
- * Posts a chain in batches of copies with the shim's wr_ids: the program's own
- * requests may be constant, or used by two threads at once.
+ * What the provider gets are copies with the shim's wr_ids: the program's own
+ * requests may be constant, or used by two threads at once.  It gets them in one
+ * post, as they came, with one exception: a chain that is longer than the whole
+ * queue, which it is going to refuse somewhere.
  */
+
+static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr *wr)
+{
+	uint32_t room, n = 0;
+	struct ibv_recv_wr *copies = sr_wq_copies(wq, &room);
+
+	for (; wr && n < room; wr = wr->next) {
+		struct ibv_recv_wr *copy = &copies[n++];
+		struct sr_wqe *wqe =
+		    sr_wqe_take(wq, wr->wr_id, SR_WQE_RECV, wr->sg_list, (uint32_t)wr->num_sge);
+
+		*copy = *wr;
+		copy->next = copy + 1;
+		if (wqe)
+			copy->wr_id = (uintptr_t)wqe;
+	}
+	copies[n - 1].next = NULL;
+	return (int)n;
+}
+
+/* Those from the refused one on were not posted.  Which the provider did not say: all. */
+static int take_back_recvs(struct ibv_recv_wr *copies, int n, const struct ibv_recv_wr *bad)
+{
+	int refused = bad >= copies && bad < copies + n ? (int)(bad - copies) : 0;
+
+	for (int i = refused; i < n; i++) {
+		struct sr_wqe *wqe = sr_wqe_of(copies[i].wr_id);
+
+		if (wqe)
+			sr_wqe_give_back(wqe);
+	}
+	return refused;
+}
+
 static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d, uint64_t object,
 			   struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
-	struct ibv_recv_wr copies[BATCH], *bad;
-	struct sr_wqe *wqes[BATCH];
-	int n, err;
+	uint32_t room;
+	struct ibv_recv_wr *copies = sr_wq_copies(wq, &room), *bad = NULL;
+	int err, n, posted;
 
+	sr_wq_lock_posts(wq);
 	do {
-		struct ibv_recv_wr *first = wr;
-
-		for (n = 0; wr && n < BATCH; n++, wr = wr->next) {
-			copies[n] = *wr;
-			copies[n].next = n + 1 < BATCH && wr->next ? &copies[n + 1] : NULL;
-			wqes[n] = sr_wqe_take(wq, wr->wr_id, SR_WQE_RECV, wr->sg_list,
-					      (uint32_t)wr->num_sge);
-			if (wqes[n])
-				copies[n].wr_id = (uintptr_t)wqes[n];
-		}
-		bad = copies; /* should the provider not say */
+		posted = n = copy_recvs(wq, wr);
 		err = (int)sr_real(d, (uint64_t[]){object, (uintptr_t)copies, (uintptr_t)&bad});
-		if (!err)
-			continue;
-		/* Those from the refused one on were not posted. */
-		for (int i = 0, refused = 0; i < n; i++, first = first->next) {
-			if (bad == &copies[i]) {
-				refused = 1;
-				*bad_wr = first;
-			}
-			if (refused && wqes[i])
-				sr_wqe_give_back(wqes[i]);
-		}
-		return err;
-	} while (wr);
-	return 0;
+		if (err)
+			posted = take_back_recvs(copies, n, bad);
+		while (posted--)
+			wr = wr->next;
+	} while (wr && !err);
+	sr_wq_unlock_posts(wq);
+	if (err)
+		*bad_wr = wr;
+	return err;
 }
 
 uint64_t sr_invoke_post_recv(const struct sr_call_desc *d, uint64_t *a)
@@ -303,57 +321,65 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 	return wqe;
 }
 
-/* One batch, with the queue's lock on posts held.  0, or the provider's error and the refused one.
- */
-static int post_send_batch(struct sr_qp *q, const struct sr_call_desc *d,
-			   struct ibv_send_wr *copies, int n, int *refused)
+static int copy_sends(struct sr_qp *q, struct ibv_send_wr *wr)
 {
-	struct sr_wqe *wqes[BATCH];
-	struct ibv_send_wr *bad = NULL;
-	int err;
+	uint32_t room, n = 0;
+	struct ibv_send_wr *copies = sr_wq_copies(q->sq, &room);
 
-	for (int i = 0; i < n; i++) {
-		wqes[i] = take_for_send(q, &copies[i]);
-		if (!wqes[i])
+	for (; wr && n < room; wr = wr->next) {
+		struct ibv_send_wr *copy = &copies[n++];
+		struct sr_wqe *wqe = take_for_send(q, wr);
+
+		*copy = *wr;
+		copy->next = copy + 1;
+		if (!wqe)
 			continue;
-		copies[i].wr_id = (uintptr_t)wqes[i];
+		copy->wr_id = (uintptr_t)wqe;
 		/* Before the post: its completion may be polled before the post returns. */
-		sr_wq_append(q->sq, wqes[i], wqes[i]);
+		sr_wq_append(q->sq, wqe);
 	}
-	err = (int)sr_real(d, (uint64_t[]){(uintptr_t)q->qp, (uintptr_t)copies, (uintptr_t)&bad});
-	if (!err)
-		return 0;
-	*refused = bad >= copies && bad < copies + n ? (int)(bad - copies) : 0;
-	for (int i = *refused; i < n; i++) {
-		if (wqes[i]) {
-			sr_wq_unappend(q->sq, wqes[i]);
+	copies[n - 1].next = NULL;
+	return (int)n;
+}
+
+static int take_back_sends(struct sr_wq *sq, struct ibv_send_wr *copies, int n,
+			   const struct ibv_send_wr *bad)
+{
+	int refused = bad >= copies && bad < copies + n ? (int)(bad - copies) : 0;
+
+	for (int i = refused; i < n; i++) {
+		struct sr_wqe *wqe = sr_wqe_of(copies[i].wr_id);
+
+		if (wqe) {
+			sr_wq_unappend(sq, wqe); /* and all behind it */
 			break;
 		}
 	}
-	return err;
+	return refused;
 }
 
 uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
-	struct ibv_send_wr *wr = (void *)a[1], **bad_wr = (void *)a[2];
-	struct ibv_send_wr copies[BATCH], *originals[BATCH];
-	int n, refused = 0, err = 0;
+	struct ibv_send_wr *wr = (void *)a[1], **bad_wr = (void *)a[2], *copies, *bad = NULL;
+	int n, posted, err;
+	uint32_t room;
 
 	if (!q || !q->sq || !wr)
 		return sr_real(d, a);
+	copies = sr_wq_copies(q->sq, &room);
 	sr_wq_lock_posts(q->sq);
-	while (wr && !err) {
-		for (n = 0; wr && n < BATCH; n++, wr = wr->next) {
-			originals[n] = wr;
-			copies[n] = *wr;
-			copies[n].next = n + 1 < BATCH && wr->next ? &copies[n + 1] : NULL;
-		}
-		err = post_send_batch(q, d, copies, n, &refused);
-	}
+	do {
+		posted = n = copy_sends(q, wr);
+		err = (int)sr_real(d, (uint64_t[]){a[0], (uintptr_t)copies, (uintptr_t)&bad});
+		if (err)
+			posted = take_back_sends(q->sq, copies, n, bad);
+		while (posted--)
+			wr = wr->next;
+	} while (wr && !err);
 	sr_wq_unlock_posts(q->sq);
 	if (err)
-		*bad_wr = originals[refused];
+		*bad_wr = wr;
 	return (uint64_t)(int64_t)err;
 }
 
@@ -372,7 +398,7 @@ uint64_t sr_invoke_bind_mw(const struct sr_call_desc *d, uint64_t *a)
 	if (wqe) {
 		wqe->signaled = q->sig_all || bind.send_flags & IBV_SEND_SIGNALED;
 		bind.wr_id = (uintptr_t)wqe;
-		sr_wq_append(q->sq, wqe, wqe);
+		sr_wq_append(q->sq, wqe);
 	}
 	err = (int)sr_real(d, (uint64_t[]){a[0], a[1], (uintptr_t)&bind});
 	if (err && wqe)
@@ -452,7 +478,7 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 	if (wqe) {
 		wqe->signaled = q->sig_all || ex->wr_flags & IBV_SEND_SIGNALED;
 		ex->wr_id = (uintptr_t)wqe;
-		sr_wq_append(q->sq, wqe, wqe);
+		sr_wq_append(q->sq, wqe);
 		if (!q->batch)
 			q->batch = wqe;
 	}

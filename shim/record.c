@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #include "logd/client.h"
+#include "logd/rawsys.h"
 #include "logd/socket_path.h"
 #include "shim/call.h"
 #include "shim/fds.h"
@@ -174,15 +175,71 @@ static void keep(struct sr_thread *t, uint16_t kind)
 	t->buf = last;
 }
 
+/* What of the record is in buf up to each gathered piece, the piece, and so on. */
+static int list_pieces(const struct sr_thread *t, struct iovec *iov)
+{
+	const struct sr_buf *b = &t->buf;
+	uint32_t from = 0;
+	int n = 0;
+
+	for (uint32_t i = 0; i < t->arrived_count; i++) {
+		const struct sr_arrived *a = &t->arrived[i];
+
+		if (!a->at)
+			continue;
+		iov[n++] = (struct iovec){b->p + from, a->at - from};
+		iov[n++] = (struct iovec){a->addr, a->length};
+		from = a->at;
+	}
+	iov[n++] = (struct iovec){b->p + from, b->len - from};
+	return n;
+}
+
+/* One copy, from where the device put it into the ring. */
+static void emit_gathered(struct sr_thread *t, uint16_t kind)
+{
+	/* The last record is not going to be compared with: its buffer serves for the list. */
+	struct sr_buf *list = &t->last;
+	struct iovec *iov;
+	uint64_t total = t->buf.len + t->gathered;
+	unsigned char *room;
+	int n;
+
+	list->len = 0;
+	iov = (void *)sr_buf_room(list, (2ull * t->arrived_count + 1) * sizeof(*iov));
+	list->len = 0;
+	if (!iov) {
+		sr_ring_lose(&t->ring, kind);
+		return;
+	}
+	n = list_pieces(t, iov);
+	if (total > sr_ring_max_payload(&t->ring)) {
+		sr_ring_writev(&t->ring, kind, iov, n);
+		return;
+	}
+	room = sr_ring_reserve(&t->ring, kind, (uint32_t)total);
+	if (!room)
+		return;
+	for (int i = 0; i < n; i++) {
+		memcpy(room, iov[i].iov_base, iov[i].iov_len);
+		room += iov[i].iov_len;
+	}
+	sr_ring_commit(&t->ring, (uint32_t)total);
+}
+
 static void emit_call(struct sr_thread *t, uint16_t kind)
 {
 	const struct sr_buf *b = &t->buf;
 
-	if (b->len <= SR_REPEAT_MAX && is_repeat(t, kind)) {
+	if (b->len <= SR_REPEAT_MAX && !t->gathered && is_repeat(t, kind)) {
 		t->repeats++;
 		return;
 	}
 	flush_repeats(t);
+	if (t->gathered) {
+		emit_gathered(t, kind);
+		return;
+	}
 	/* A repeat stands for the record in front of it, so that must be there. */
 	if (emit(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
 		keep(t, kind);
@@ -212,6 +269,7 @@ static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	if (!t->started)
 		start_thread(t);
 	b->len = 0;
+	t->gathered = 0;
 	sr_put_raw(b, &head, sizeof(head));
 	if (codec->put_in)
 		codec->put_in(b, a);

@@ -26,7 +26,15 @@ enum sr_heap {
 struct sr_arrived {
 	void *addr; /* where they lie */
 	uint32_t length;
+	uint32_t at; /* where in the record they go, if not 0; see sr_thread.gathered */
 };
+
+/*
+ * Arrived bytes of at least so many are not encoded, but copied from where they
+ * lie into the ring, between what was encoded before and after.  A record
+ * that has any is never kept for comparison (SR_REPEAT_MAX).
+ */
+#define SR_GATHER_MIN 256
 
 struct sr_replay_stream;
 
@@ -51,6 +59,7 @@ struct sr_thread {
 
 	struct sr_arrived *arrived;
 	uint32_t arrived_count, arrived_room;
+	uint64_t gathered; /* bytes of the record under way that are not in buf */
 };
 
 extern __thread struct sr_thread sr_self

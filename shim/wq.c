@@ -13,9 +13,13 @@
  * that of the queue; so a request that has a completion of its own, which
  * another thread may be holding, leaves the list but lives on until it is told.
  *
- * Lock order: posts before list.  The lock on posts is held across the real
- * post, so that the list has the order of the queue; a completion may be polled
- * before that post returns, and takes the list's lock only.
+ * Two locks, so that who posts and who polls do not meet, each taken once a
+ * call: posts, across the real post, so that the list has the order of the
+ * queue; and done, for a poll's completions.  The list's end belongs to the
+ * one, its beginning to the other: it always has a request in it, the last one
+ * that was passed (at first a stub), so that neither changes the other's end.
+ * Told requests are handed back in a list of their own, which a post that has
+ * run out takes as a whole.  Lock order: posts before done.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,20 +34,36 @@
 /* Requests are allocated in chunks. */
 #define CHUNK_WQES 64
 
+/* A cache line. */
+#define APART      64
+
 struct chunk {
 	struct chunk *next;
 };
 
 struct sr_wq {
+	/* Constant. */
 	struct ibv_context *context;
 	uint32_t max_sge;
-	struct sr_lock posts;
-	struct sr_lock list;
-	struct sr_wqe *free;
-	struct sr_wqe *first, *last; /* posted, not completed; ordered queues only */
-	struct chunk *chunks;
-	uint64_t outstanding;
+	uint32_t room;
 	bool ordered;
+	void *copies;
+
+	/* The poster's, with posts held; in lines that the poller does not touch. */
+	char apart[APART];
+	struct sr_lock posts;
+	struct sr_wqe *free;
+	struct sr_wqe *last; /* posted last; ordered queues only */
+	struct chunk *chunks;
+	uint64_t count; /* all there are */
+
+	/* The poller's, with done held. */
+	char apart_again[APART];
+	struct sr_lock done;
+	struct sr_wqe *returned; /* told */
+	struct sr_wqe *passed;   /* the list begins behind it; ordered queues only */
+	bool failed;             /* the last completion that was no flush was an error */
+
 	struct sr_wq *_Atomic next_retired;
 };
 
@@ -63,23 +83,6 @@ struct sr_cq {
 static struct sr_map cqs;
 static atomic_bool any_retired;
 
-struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, bool ordered)
-{
-	struct sr_wq *wq = sr_alloc_zeroed(sizeof(*wq));
-
-	if (wq) {
-		wq->context = context;
-		wq->max_sge = max_sge ? max_sge : 1;
-		wq->ordered = ordered;
-	}
-	return wq;
-}
-
-uint32_t sr_wq_max_sge(const struct sr_wq *wq)
-{
-	return wq->max_sge;
-}
-
 static void destroy(struct sr_wq *wq)
 {
 	struct chunk *chunk = wq->chunks;
@@ -90,7 +93,78 @@ static void destroy(struct sr_wq *wq)
 		sr_free(chunk);
 		chunk = next;
 	}
+	sr_free(wq->copies);
 	sr_free(wq);
+}
+
+/* With the lock on posts held, or before anybody knows of the queue. */
+static bool add_chunk(struct sr_wq *wq)
+{
+	size_t size = sizeof(struct sr_wqe) + wq->max_sge * sizeof(struct ibv_sge);
+	struct chunk *chunk = sr_alloc_zeroed(sizeof(*chunk) + CHUNK_WQES * size);
+
+	if (!chunk)
+		return false;
+	chunk->next = wq->chunks;
+	wq->chunks = chunk;
+	wq->count += CHUNK_WQES;
+	for (int i = 0; i < CHUNK_WQES; i++) {
+		struct sr_wqe *wqe = (void *)((char *)(chunk + 1) + i * size);
+
+		wqe->magic = MAGIC;
+		wqe->wq = wq;
+		wqe->next = wq->free;
+		wq->free = wqe;
+	}
+	return true;
+}
+
+static size_t copy_size(bool ordered)
+{
+	return ordered ? sizeof(struct ibv_send_wr) : sizeof(struct ibv_recv_wr);
+}
+
+struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,
+			   bool ordered)
+{
+	struct sr_wq *wq = sr_alloc_zeroed(sizeof(*wq));
+
+	if (!wq)
+		return NULL;
+	wq->context = context;
+	wq->max_sge = max_sge ? max_sge : 1;
+	wq->ordered = ordered;
+	wq->room = depth < UINT32_MAX ? depth + 1 : depth;
+	/* Not zeroed: the pages of a deep queue that only ever sees short chains are never there.
+	 */
+	wq->copies = sr_alloc(wq->room * copy_size(ordered));
+	if (!wq->copies || !add_chunk(wq)) {
+		destroy(wq);
+		return NULL;
+	}
+	if (ordered) {
+		wq->last = wq->passed = wq->free;
+		wq->free = wq->free->next;
+		wq->passed->next = NULL;
+		wq->passed->told = wq->passed->is_passed = true;
+	}
+	return wq;
+}
+
+struct sr_wq *sr_wq_create_alike(const struct sr_wq *wq)
+{
+	return sr_wq_create(wq->context, wq->max_sge, wq->room - 1, wq->ordered);
+}
+
+uint32_t sr_wq_max_sge(const struct sr_wq *wq)
+{
+	return wq->max_sge;
+}
+
+void *sr_wq_copies(const struct sr_wq *wq, uint32_t *room)
+{
+	*room = wq->room;
+	return wq->copies;
 }
 
 static void destroy_list(struct sr_wq *wq)
@@ -103,6 +177,25 @@ static void destroy_list(struct sr_wq *wq)
 	}
 }
 
+static uint64_t length_of(const struct sr_wqe *wqe)
+{
+	uint64_t n = 0;
+
+	for (; wqe; wqe = wqe->next)
+		n++;
+	return n;
+}
+
+static bool has_outstanding(struct sr_wq *wq)
+{
+	uint64_t idle = length_of(wq->free);
+
+	sr_lock(&wq->done);
+	idle += length_of(wq->returned) + (wq->passed && wq->passed->told);
+	sr_unlock(&wq->done);
+	return idle < wq->count;
+}
+
 void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 {
 	struct sr_cq *c = cq ? sr_map_get(&cqs, (uintptr_t)cq) : NULL;
@@ -110,7 +203,7 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 
 	if (!wq)
 		return;
-	if (!wq->outstanding) {
+	if (!has_outstanding(wq)) {
 		destroy(wq);
 		return;
 	}
@@ -159,68 +252,7 @@ void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
 	sr_unlock(&c->lock);
 }
 
-/* With the list's lock held. */
-static bool add_chunk(struct sr_wq *wq)
-{
-	size_t size = sizeof(struct sr_wqe) + wq->max_sge * sizeof(struct ibv_sge);
-	struct chunk *chunk = sr_alloc_zeroed(sizeof(*chunk) + CHUNK_WQES * size);
-
-	if (!chunk)
-		return false;
-	chunk->next = wq->chunks;
-	wq->chunks = chunk;
-	for (int i = 0; i < CHUNK_WQES; i++) {
-		struct sr_wqe *wqe = (void *)((char *)(chunk + 1) + i * size);
-
-		wqe->magic = MAGIC;
-		wqe->wq = wq;
-		wqe->next = wq->free;
-		wq->free = wqe;
-	}
-	return true;
-}
-
-struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
-			   const struct ibv_sge *sge, uint32_t num_sge)
-{
-	struct sr_wqe *wqe = NULL;
-
-	if (num_sge > wq->max_sge)
-		return NULL; /* the provider is going to refuse it */
-	sr_lock(&wq->list);
-	if (wq->free || add_chunk(wq)) {
-		wqe = wq->free;
-		wq->free = wqe->next;
-		wq->outstanding++;
-	}
-	sr_unlock(&wq->list);
-	if (!wqe)
-		return NULL;
-	wqe->next = NULL;
-	wqe->wr_id = wr_id;
-	wqe->kind = kind;
-	wqe->signaled = false;
-	wqe->num_sge = sge ? num_sge : 0;
-	/* The usual list is not worth a call. */
-	for (uint32_t i = 0; i < wqe->num_sge; i++)
-		wqe->sge[i] = sge[i];
-	return wqe;
-}
-
-static void release(struct sr_wqe *wqe)
-{
-	wqe->listed = false;
-	wqe->next = wqe->wq->free;
-	wqe->wq->free = wqe;
-	wqe->wq->outstanding--;
-}
-
-void sr_wqe_give_back(struct sr_wqe *wqe)
-{
-	sr_lock(&wqe->wq->list);
-	release(wqe);
-	sr_unlock(&wqe->wq->list);
-}
+/* ------------------------------------------------------------------ posts */
 
 void sr_wq_lock_posts(struct sr_wq *wq)
 {
@@ -232,39 +264,38 @@ void sr_wq_unlock_posts(struct sr_wq *wq)
 	sr_unlock(&wq->posts);
 }
 
-void sr_wq_append(struct sr_wq *wq, struct sr_wqe *first, struct sr_wqe *last)
+static bool refill(struct sr_wq *wq)
 {
-	sr_lock(&wq->list);
-	if (wq->last)
-		wq->last->next = first;
-	else
-		wq->first = first;
-	wq->last = last;
-	for (struct sr_wqe *wqe = first; wqe; wqe = wqe->next)
-		wqe->listed = true;
-	sr_unlock(&wq->list);
+	sr_lock(&wq->done);
+	wq->free = wq->returned;
+	wq->returned = NULL;
+	sr_unlock(&wq->done);
+	return wq->free || add_chunk(wq);
 }
 
-void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first)
+struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
+			   const struct ibv_sge *sge, uint32_t num_sge)
 {
-	struct sr_wqe **link, *last = NULL, *wqe, *next;
+	struct sr_wqe *wqe;
 
-	sr_lock(&wq->list);
-	for (link = &wq->first; *link && *link != first; link = &(*link)->next)
-		last = *link;
-	wqe = *link;
-	*link = NULL;
-	wq->last = last;
-	for (; wqe; wqe = next) {
-		next = wqe->next;
-		release(wqe);
-	}
-	sr_unlock(&wq->list);
+	if (num_sge > wq->max_sge)
+		return NULL; /* the provider is going to refuse it */
+	if (!wq->free && !refill(wq))
+		return NULL;
+	wqe = wq->free;
+	wq->free = wqe->next;
+	wqe->next = NULL;
+	wqe->wr_id = wr_id;
+	wqe->kind = kind;
+	wqe->signaled = wqe->is_passed = wqe->told = false;
+	wqe->num_sge = sge ? num_sge : 0;
+	/* The usual list is not worth a call. */
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		wqe->sge[i] = sge[i];
+	return wqe;
 }
 
-/* ------------------------------------------------------------ completions */
-
-static struct sr_wqe *wqe_of(uint64_t wr_id)
+struct sr_wqe *sr_wqe_of(uint64_t wr_id)
 {
 	struct sr_wqe *wqe = (void *)(uintptr_t)wr_id;
 
@@ -272,6 +303,39 @@ static struct sr_wqe *wqe_of(uint64_t wr_id)
 		return NULL;
 	return wqe;
 }
+
+void sr_wqe_give_back(struct sr_wqe *wqe)
+{
+	wqe->next = wqe->wq->free;
+	wqe->wq->free = wqe;
+}
+
+void sr_wq_append(struct sr_wq *wq, struct sr_wqe *wqe)
+{
+	wqe->previous = wq->last;
+	/* Release: a poller that follows the link finds the request whole. */
+	__atomic_store_n(&wq->last->next, wqe, __ATOMIC_RELEASE);
+	wq->last = wqe;
+}
+
+void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first)
+{
+	struct sr_wqe *wqe = first, *next;
+
+	/*
+	 * No poller is here: it goes no further than to what has completed, and
+	 * none of these was posted.  For the same reason the one before them is
+	 * still what it was: it is not handed back before a later one completes.
+	 */
+	wq->last = first->previous;
+	__atomic_store_n(&wq->last->next, NULL, __ATOMIC_RELAXED);
+	for (; wqe; wqe = next) {
+		next = wqe->next;
+		sr_wqe_give_back(wqe);
+	}
+}
+
+/* ------------------------------------------------------------ completions */
 
 static void note(struct sr_thread *t, void *p, uint32_t length)
 {
@@ -281,7 +345,8 @@ static void note(struct sr_thread *t, void *p, uint32_t length)
 
 		if (!more)
 			return;
-		memcpy(more, t->arrived, t->arrived_count * sizeof(*more));
+		if (t->arrived)
+			memcpy(more, t->arrived, t->arrived_count * sizeof(*more));
 		sr_free(t->arrived);
 		t->arrived = more;
 		t->arrived_room = room;
@@ -319,52 +384,104 @@ static bool receives_into_list(const struct ibv_wc *wc)
 	return wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM;
 }
 
-/* In the list, all up to the completed request are done. */
-static void complete_in_order(struct sr_wq *wq, struct sr_wqe *done, bool success)
+static void hand_back(struct sr_wq *wq, struct sr_wqe *wqe)
 {
-	struct sr_wqe *wqe, *next;
-
-	for (wqe = wq->first; wqe; wqe = next) {
-		next = wqe->next;
-		/* What came before a failed request has succeeded. */
-		if (wqe->kind == SR_WQE_FETCH && (wqe != done || success))
-			arrived(wqe, whole_list(wqe));
-		/* After an error, unsignaled ones may have a completion of their own as well. */
-		if (wqe == done || (success && !wqe->signaled))
-			release(wqe);
-		else
-			wqe->listed = false;
-		if (wqe == done)
-			break;
-	}
-	wq->first = wqe ? next : NULL;
-	if (!wq->first)
-		wq->last = NULL;
+	wqe->next = wq->returned;
+	wq->returned = wqe;
 }
 
-void sr_wq_complete(struct ibv_wc *wc)
+static struct sr_wqe *first_in_list(struct sr_wq *wq)
 {
-	struct sr_wqe *wqe = wqe_of(wc->wr_id);
-	struct sr_wq *wq;
+	return __atomic_load_n(&wq->passed->next, __ATOMIC_ACQUIRE);
+}
 
-	if (!wqe)
-		return;
-	wq = wqe->wq;
-	sr_lock(&wq->list);
-	wc->wr_id = wqe->wr_id;
-	if (!wq->ordered) {
+/* The first in the list leaves it, and takes the place of the one passed before. */
+static void pass(struct sr_wq *wq, struct sr_wqe *first)
+{
+	struct sr_wqe *before = wq->passed;
+
+	first->is_passed = true;
+	wq->passed = first;
+	if (before->told)
+		hand_back(wq, before);
+}
+
+/*
+ * Has a request that was not told yet succeeded, when a later one is told with
+ * this status?  Nothing does after one that failed; what comes before that one
+ * did.  A flush may be told before the failure, which another thread is holding
+ * then: a signaled request will speak for itself, of an unsignaled one all that
+ * can be said is that nobody has told of its failure.
+ */
+static bool has_succeeded(const struct sr_wq *wq, const struct sr_wqe *wqe,
+			  enum ibv_wc_status later)
+{
+	if (later == IBV_WC_SUCCESS)
+		return true;
+	return !wq->failed && (later != IBV_WC_WR_FLUSH_ERR || !wqe->signaled);
+}
+
+/* In the list, all up to the completed request are done. */
+static void pass_up_to(struct sr_wq *wq, struct sr_wqe *done, enum ibv_wc_status status)
+{
+	struct sr_wqe *wqe;
+
+	while ((wqe = first_in_list(wq))) {
+		pass(wq, wqe);
+		if (wqe == done)
+			break;
+		if (wqe->told)
+			continue;
+		if (wqe->kind == SR_WQE_FETCH && has_succeeded(wq, wqe, status))
+			arrived(wqe, whole_list(wqe));
+		/* After an error, unsignaled ones may have a completion of their own as well. */
+		wqe->told = status == IBV_WC_SUCCESS && !wqe->signaled;
+	}
+}
+
+static void complete_in_order(struct sr_wq *wq, struct sr_wqe *wqe, enum ibv_wc_status status)
+{
+	if (wqe->told)
+		return; /* told twice: not by a device that keeps the rules */
+	if (!wqe->is_passed)
+		pass_up_to(wq, wqe, status);
+	if (status == IBV_WC_SUCCESS)
+		wq->failed = false;
+	else if (status != IBV_WC_WR_FLUSH_ERR)
+		wq->failed = true;
+	if (status == IBV_WC_SUCCESS && wqe->kind == SR_WQE_FETCH)
+		arrived(wqe, whole_list(wqe));
+	wqe->told = true;
+	if (wqe != wq->passed)
+		hand_back(wq, wqe); /* a later one was told first */
+}
+
+void sr_wq_complete(struct ibv_wc *wc, int n)
+{
+	struct sr_wq *locked = NULL;
+
+	for (; n > 0; n--, wc++) {
+		struct sr_wqe *wqe = sr_wqe_of(wc->wr_id);
+
+		if (!wqe)
+			continue;
+		if (wqe->wq != locked) {
+			if (locked)
+				sr_unlock(&locked->done);
+			locked = wqe->wq;
+			sr_lock(&locked->done);
+		}
+		wc->wr_id = wqe->wr_id;
+		if (locked->ordered) {
+			complete_in_order(locked, wqe, wc->status);
+			continue;
+		}
 		if (receives_into_list(wc))
 			arrived(wqe, wc->byte_len);
-		release(wqe);
-	} else if (wqe->listed) {
-		complete_in_order(wq, wqe, wc->status == IBV_WC_SUCCESS);
-	} else {
-		/* A later one was told first. */
-		if (wqe->kind == SR_WQE_FETCH && wc->status == IBV_WC_SUCCESS)
-			arrived(wqe, whole_list(wqe));
-		release(wqe);
+		hand_back(locked, wqe);
 	}
-	sr_unlock(&wq->list);
+	if (locked)
+		sr_unlock(&locked->done);
 }
 
 /* ------------------------------------------------------ completion queues */

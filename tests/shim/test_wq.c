@@ -4,6 +4,8 @@
  * bytes that it proves to be in memory, whatever the order, the signaling, the
  * errors, and whether the queue pair is still there.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +43,7 @@ static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status sta
 static void complete(struct ibv_wc *wc)
 {
 	sr_self.arrived_count = 0;
-	sr_wq_complete(wc);
+	sr_wq_complete(wc, 1);
 }
 
 static void assert_arrived(uint32_t i, size_t offset, uint32_t length)
@@ -53,7 +55,7 @@ static void assert_arrived(uint32_t i, size_t offset, uint32_t length)
 
 static void a_receive_fills_its_list_up_to_byte_len(void **state)
 {
-	struct sr_wq *wq = sr_wq_create(&context, 3, false);
+	struct sr_wq *wq = sr_wq_create(&context, 3, 16, false);
 	struct ibv_sge list[] = {sge_at(0, 10), sge_at(100, 10), sge_at(200, 10)};
 	struct ibv_wc wc =
 	    completion(sr_wqe_take(wq, 77, SR_WQE_RECV, list, 3), IBV_WC_SUCCESS, 15);
@@ -68,7 +70,7 @@ static void a_receive_fills_its_list_up_to_byte_len(void **state)
 
 static void a_flushed_receive_brings_nothing(void **state)
 {
-	struct sr_wq *wq = sr_wq_create(&context, 1, false);
+	struct sr_wq *wq = sr_wq_create(&context, 1, 16, false);
 	struct ibv_sge list = sge_at(0, 10);
 	struct ibv_wc wc =
 	    completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_WR_FLUSH_ERR, 10);
@@ -81,7 +83,7 @@ static void a_flushed_receive_brings_nothing(void **state)
 
 static void a_write_with_immediate_leaves_the_receive_buffers_alone(void **state)
 {
-	struct sr_wq *wq = sr_wq_create(&context, 1, false);
+	struct sr_wq *wq = sr_wq_create(&context, 1, 16, false);
 	struct ibv_sge list = sge_at(0, 10);
 	struct ibv_wc wc =
 	    completion(sr_wqe_take(wq, 5, SR_WQE_RECV, &list, 1), IBV_WC_SUCCESS, 10);
@@ -94,7 +96,7 @@ static void a_write_with_immediate_leaves_the_receive_buffers_alone(void **state
 
 static void memory_of_a_device_is_left_out(void **state)
 {
-	struct sr_wq *wq = sr_wq_create(&context, 2, false);
+	struct sr_wq *wq = sr_wq_create(&context, 2, 16, false);
 	struct ibv_sge list[] = {{.addr = 0, .length = 10, .lkey = 2}, sge_at(50, 10)};
 	struct ibv_wc wc = completion(sr_wqe_take(wq, 5, SR_WQE_RECV, list, 2), IBV_WC_SUCCESS, 20);
 
@@ -121,13 +123,13 @@ static struct sr_wqe *post(struct sr_wq *sq, uint64_t wr_id, enum sr_wqe_kind ki
 {
 	struct sr_wqe *wqe = sr_wqe_take(sq, wr_id, kind, sge, sge ? 1 : 0);
 
-	sr_wq_append(sq, wqe, wqe);
+	sr_wq_append(sq, wqe);
 	return wqe;
 }
 
 static void a_completion_stands_for_the_unsignaled_before_it(void **state)
 {
-	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
 	struct ibv_sge first = sge_at(0, 8), second = sge_at(8, 8), third = sge_at(16, 8);
 	struct sr_wqe *last;
 	struct ibv_wc wc;
@@ -147,7 +149,7 @@ static void a_completion_stands_for_the_unsignaled_before_it(void **state)
 
 static void before_a_failed_request_all_had_succeeded(void **state)
 {
-	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
 	struct ibv_sge first = sge_at(0, 8), second = sge_at(8, 8);
 	struct ibv_wc wc;
 
@@ -161,7 +163,7 @@ static void before_a_failed_request_all_had_succeeded(void **state)
 
 static void a_refused_post_leaves_no_trace(void **state)
 {
-	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
 	struct ibv_sge first = sge_at(0, 8), second = sge_at(8, 8);
 	struct sr_wqe *kept = post(sq, 1, SR_WQE_FETCH, &first);
 	struct ibv_wc wc;
@@ -186,8 +188,8 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 	struct ibv_wc late_receive, late_send;
 
 	sr_cq_add(&cq);
-	rq = sr_wq_create(&context, 1, false);
-	sq = sr_wq_create(&context, 1, true);
+	rq = sr_wq_create(&context, 1, 16, false);
+	sq = sr_wq_create(&context, 1, 16, true);
 	late_receive = completion(sr_wqe_take(rq, 11, SR_WQE_RECV, NULL, 0), IBV_WC_SUCCESS, 0);
 	late_send = completion(post(sq, 12, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
 	sr_wq_retire(rq, &cq);
@@ -198,15 +200,15 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 	assert_int_equal(late_send.wr_id, 12);
 	sr_cq_drained(&cq, sr_cq_retired(&cq));
 	assert_null(sr_cq_retired(&cq));
-	sr_wq_retire(sr_wq_create(&context, 1, false), &cq);
+	sr_wq_retire(sr_wq_create(&context, 1, 16, false), &cq);
 	sr_cq_free(sr_cq_take(&cq));
 }
 
 /* A queue that is retired after a poll has begun may still have completions in the queue. */
 static void what_is_retired_during_a_poll_is_kept(void **state)
 {
-	struct sr_wq *before = sr_wq_create(&context, 1, false),
-		     *during = sr_wq_create(&context, 1, false);
+	struct sr_wq *before = sr_wq_create(&context, 1, 16, false),
+		     *during = sr_wq_create(&context, 1, 16, false);
 	struct sr_wq *seen;
 	struct ibv_wc late;
 
@@ -226,7 +228,7 @@ static void what_is_retired_during_a_poll_is_kept(void **state)
 /* Two threads poll one completion queue: the second's later completion may be told first. */
 static void completions_told_in_another_order_keep_their_wr_ids(void **state)
 {
-	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
 	struct ibv_sge list = sge_at(0, 8);
 	struct sr_wqe *first = post(sq, 1, SR_WQE_FETCH, &list),
 		      *second = post(sq, 2, SR_WQE_SOURCE, NULL);
@@ -249,7 +251,7 @@ static void completions_told_in_another_order_keep_their_wr_ids(void **state)
 /* After an error each request has a completion, the unsignaled as well. */
 static void flushes_told_in_another_order_keep_their_wr_ids(void **state)
 {
-	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
 	struct sr_wqe *failed = post(sq, 1, SR_WQE_SOURCE, NULL);
 	struct ibv_wc wc = completion(post(sq, 2, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
 
@@ -262,13 +264,155 @@ static void flushes_told_in_another_order_keep_their_wr_ids(void **state)
 	sr_wq_retire(sq, NULL);
 }
 
+/* The failure is told after a flush that came of it: two threads poll. */
+static void a_flush_does_not_vouch_for_a_read_that_failed(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
+	struct ibv_sge lists[] = {sge_at(0, 8), sge_at(8, 8), sge_at(16, 8)};
+	struct sr_wqe *failed;
+	struct ibv_wc wc;
+
+	failed = post(sq, 1, SR_WQE_FETCH, &lists[0]);
+	failed->signaled = true;
+	wc = completion(post(sq, 2, SR_WQE_FETCH, &lists[1]), IBV_WC_WR_FLUSH_ERR, 0);
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_equal(sr_self.arrived_count, 0);
+	wc = completion(failed, IBV_WC_REM_ACCESS_ERR, 0);
+	complete(&wc);
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(sr_self.arrived_count, 0);
+	/* From here on all are flushed, in whatever order that is told. */
+	post(sq, 3, SR_WQE_FETCH, &lists[2]);
+	wc = completion(post(sq, 4, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
+	complete(&wc);
+	assert_int_equal(sr_self.arrived_count, 0);
+	sr_wq_retire(sq, NULL);
+}
+
+/* An unsignaled READ, then the program puts the queue pair into error. */
+static void a_flush_vouches_for_what_was_unsignaled(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
+	struct ibv_sge list = sge_at(0, 8);
+	struct ibv_wc wc;
+
+	post(sq, 1, SR_WQE_FETCH, &list);
+	wc = completion(post(sq, 2, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
+	complete(&wc);
+	assert_int_equal(sr_self.arrived_count, 1);
+	assert_arrived(0, 0, 8);
+	sr_wq_retire(sq, NULL);
+}
+
+/* A queue in error takes requests and flushes them, for as long as the program likes. */
+static void flushed_requests_are_used_again(void **state)
+{
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
+	struct sr_wqe *seen[1000];
+	int distinct = 0;
+
+	for (int n = 0; n < 1000; n++) {
+		bool again = false;
+		struct ibv_wc wc;
+
+		seen[n] = post(sq, (uint64_t)n, SR_WQE_SOURCE, NULL);
+		wc = completion(seen[n], IBV_WC_WR_FLUSH_ERR, 0);
+		complete(&wc);
+		assert_int_equal(wc.wr_id, n);
+		for (int i = 0; i < n && !again; i++)
+			again = seen[i] == seen[n];
+		distinct += !again;
+	}
+	assert_true(distinct <= 64);
+	sr_wq_retire(sq, NULL);
+}
+
+/* One poll, completions of three queues in turn. */
+static void a_poll_of_several_queues(void **state)
+{
+	enum { QUEUES = 3, EACH = 5 };
+	struct sr_wq *queues[QUEUES];
+	struct ibv_wc wc[QUEUES * EACH];
+
+	for (int i = 0; i < QUEUES; i++)
+		queues[i] = sr_wq_create(&context, 1, 16, i > 0);
+	for (int i = 0; i < QUEUES * EACH; i++) {
+		struct sr_wq *wq = queues[i % QUEUES];
+		uint64_t id = 100 + (uint64_t)i;
+
+		wc[i] = completion(i % QUEUES ? post(wq, id, SR_WQE_SOURCE, NULL)
+					      : sr_wqe_take(wq, id, SR_WQE_RECV, NULL, 0),
+				   IBV_WC_SUCCESS, 0);
+	}
+	sr_wq_complete(wc, QUEUES * EACH);
+	for (int i = 0; i < QUEUES * EACH; i++)
+		assert_int_equal(wc[i].wr_id, 100 + i);
+	for (int i = 0; i < QUEUES; i++)
+		sr_wq_retire(queues[i], NULL);
+}
+
+enum { STORM = 200000, STORM_DEPTH = 64 };
+
+/* A send queue between two threads: wr_ids go from one to the other by a ring, as a device's. */
+struct storm {
+	struct sr_wq *sq;
+	_Atomic uint64_t head, tail;
+	uint64_t ring[STORM_DEPTH];
+	uint64_t wrong;
+};
+
+static void *poll_storm(void *argument)
+{
+	struct storm *s = argument;
+
+	for (uint64_t told = 0; told < STORM; told++) {
+		struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+
+		while (atomic_load_explicit(&s->head, memory_order_acquire) == told)
+			sched_yield();
+		wc.wr_id = s->ring[told % STORM_DEPTH];
+		atomic_store_explicit(&s->tail, told + 1, memory_order_release);
+		sr_wq_complete(&wc, 1);
+		s->wrong += wc.wr_id != told;
+	}
+	return NULL;
+}
+
+static void one_thread_posts_and_another_polls(void **state)
+{
+	static struct storm s;
+	pthread_t poller;
+
+	s.sq = sr_wq_create(&context, 1, STORM_DEPTH, true);
+	assert_int_equal(pthread_create(&poller, NULL, poll_storm, &s), 0);
+	for (uint64_t n = 0; n < STORM; n++) {
+		struct sr_wqe *wqe;
+
+		while (n - atomic_load_explicit(&s.tail, memory_order_acquire) == STORM_DEPTH)
+			sched_yield();
+		sr_wq_lock_posts(s.sq);
+		/* Now and then one is refused behind it. */
+		wqe = post(s.sq, n, SR_WQE_SOURCE, NULL);
+		wqe->signaled = true;
+		if (n % 7 == 0)
+			sr_wq_unappend(s.sq, post(s.sq, n, SR_WQE_SOURCE, NULL));
+		s.ring[n % STORM_DEPTH] = (uintptr_t)wqe;
+		atomic_store_explicit(&s.head, n + 1, memory_order_release);
+		sr_wq_unlock_posts(s.sq);
+	}
+	pthread_join(poller, NULL);
+	assert_int_equal(s.wrong, 0);
+	sr_wq_retire(s.sq, NULL);
+}
+
 /* Random posts, each with its own wr_id, completed at random in the order of the queue. */
 static void random_sends_come_back_in_order(void **state)
 {
 	enum { ROUNDS = 100000, WINDOW = 300 };
 	static struct sr_wqe *posted[ROUNDS];
 	static uint32_t offsets[ROUNDS];
-	struct sr_wq *sq = sr_wq_create(&context, 1, true);
+	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
 	int head = 0;
 
 	srand(3);
@@ -311,6 +455,11 @@ int main(void)
 	    cmocka_unit_test(what_is_retired_during_a_poll_is_kept),
 	    cmocka_unit_test(completions_told_in_another_order_keep_their_wr_ids),
 	    cmocka_unit_test(flushes_told_in_another_order_keep_their_wr_ids),
+	    cmocka_unit_test(a_flush_does_not_vouch_for_a_read_that_failed),
+	    cmocka_unit_test(a_flush_vouches_for_what_was_unsignaled),
+	    cmocka_unit_test(flushed_requests_are_used_again),
+	    cmocka_unit_test(a_poll_of_several_queues),
+	    cmocka_unit_test(one_thread_posts_and_another_polls),
 	    cmocka_unit_test(random_sends_come_back_in_order),
 	};
 
