@@ -149,7 +149,7 @@ static void remove_ring(struct harness *h, struct sr_client *c, struct sr_ring *
 static void test_ended_thread_is_no_death(void **state)
 {
 	assert_int_equal(in_process(*state, 0, remove_ring), SIGKILL);
-	expect(*state, 0, 50, false, 0);
+	expect(*state, 0, 50, false, SR_MARK_ENDED);
 }
 
 static void keep_rings_of_parent(struct harness *h, struct sr_client *c, struct sr_ring *ring)
