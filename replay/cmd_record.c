@@ -3,6 +3,7 @@
  * cmd_record.c: `sreplay record`: sees to a daemon, sets the shim's environment
  * variables, runs the command and waits until the daemon has written all of it.
  */
+#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
