@@ -226,6 +226,11 @@ bool sr_ring_closed(const struct sr_ring *r)
 	return atomic_load_explicit(&r->shared->closed, memory_order_acquire) != 0;
 }
 
+uint64_t sr_ring_released(const struct sr_ring *r)
+{
+	return atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
+}
+
 bool sr_ring_empty(const struct sr_ring *r)
 {
 	return atomic_load_explicit(&r->shared->tail, memory_order_acquire) ==

@@ -295,6 +295,8 @@ bool sr_ring_stopped(const struct sr_ring *r);
 /* Why, an errno; 0: it is not stopped. */
 int sr_ring_stop_error(const struct sr_ring *r);
 bool sr_ring_closed(const struct sr_ring *r);
+/* Bytes that the consumer has released since the ring was made. */
+uint64_t sr_ring_released(const struct sr_ring *r);
 /* Everything committed is released. */
 bool sr_ring_empty(const struct sr_ring *r);
 size_t sr_ring_bytes(const struct sr_ring *r);
