@@ -29,7 +29,8 @@ struct sr_hello {
 	const char *schema;    /* JSON text that describes the call records */
 	size_t schema_size;
 	const char *extra_json; /* a JSON object, or NULL */
-	const uint8_t *session; /* SR_SESSION_BYTES of the `sreplay record` it belongs to, or NULL */
+	const uint8_t
+	    *session; /* SR_SESSION_BYTES of the `sreplay record` it belongs to, or NULL */
 };
 
 struct sr_client_ring;
@@ -80,9 +81,9 @@ void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
 int sr_client_finish(struct sr_client *c, int timeout_ms);
 
 /*
- * Notice a daemon that is dead or does nothing any more; reconnect, say hello again and hand all rings over
- * again.  Called by rings that wait for room; the caller may add calls of its
- * own where it can afford a system call.
+ * Notice a daemon that is dead or does nothing any more; reconnect, say hello again and hand all
+ * rings over again.  Called by rings that wait for room; the caller may add calls of its own where
+ * it can afford a system call.
  */
 void sr_client_check(struct sr_client *c);
 

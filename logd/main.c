@@ -339,7 +339,7 @@ static void run(struct server *s, const struct options *o)
 		int rest = peers_wake_listener(s);
 		/* One at a time: what is served may free what else is ready. */
 		int n = epoll_wait(s->epoll_fd, &e, 1,
-				   rest >= 0	  ? rest
+				   rest >= 0      ? rest
 				   : o->idle_exit ? IDLE_LOOK_MS
 						  : -1);
 

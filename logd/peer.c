@@ -18,7 +18,6 @@
 #define LISTENER_REST_MS 100
 #include "talk.h"
 
-
 /* ---- packets ---- */
 
 /* A peer that does not listen any more is noticed by the next receive. */

@@ -79,7 +79,8 @@ void server_unwatch(struct server *s, struct source *source);
 /* ---- peer.c ---- */
 
 void peer_accept(struct server *s, struct source *listener);
-/* Ends the rest that a shortage of descriptors forced on the listener; ms until it is due, or -1. */
+/* Ends the rest that a shortage of descriptors forced on the listener; ms until it is due, or -1.
+ */
 int peers_wake_listener(struct server *s);
 void peer_free(struct server *s, struct peer *p);
 /* Answers requests until there is none left; the peer may be gone afterwards. */

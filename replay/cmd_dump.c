@@ -170,8 +170,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	const char *text = sr_trace_schema(t, rank, &size);
 
 	o->schema = text ? sr_schema_parse(text, size) : NULL;
-	return o->schema ? 0
-			 : sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
+	return o->schema ? 0 : sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
 }
 
 static int end_rank(void *argument, struct sr_trace *t, int32_t rank)

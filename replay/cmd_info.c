@@ -17,12 +17,9 @@ typedef unsigned long long ull;
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
 static const struct argp argp = {
-    NULL,
-    sr_parse_choice_only,
-    NULL,
-    "Say what a trace holds: its ranks, their programs, calls and ends.",
-    children,
-    NULL,
+    NULL,     sr_parse_choice_only,
+    NULL,     "Say what a trace holds: its ranks, their programs, calls and ends.",
+    children, NULL,
     NULL,
 };
 

@@ -91,9 +91,11 @@ static bool choose_rank(const struct sr_trace *t, struct options *o)
 		return true;
 	}
 	if (o->choice.rank < 0)
-		fprintf(stderr, "sreplay: %s holds %zu ranks; choose one with --rank:", o->choice.dir, n);
+		fprintf(stderr,
+			"sreplay: %s holds %zu ranks; choose one with --rank:", o->choice.dir, n);
 	else
-		fprintf(stderr, "sreplay: %s has no rank %ld; it holds:", o->choice.dir, o->choice.rank);
+		fprintf(stderr, "sreplay: %s has no rank %ld; it holds:", o->choice.dir,
+			o->choice.rank);
 	for (size_t i = 0; i < n; i++)
 		fprintf(stderr, " %d", sr_trace_rank_number(t, i));
 	fputc('\n', stderr);
@@ -136,10 +138,12 @@ static bool open_feeders(struct replay *r, const struct options *o)
 		r->control->stream_fd[i] = -1;
 	for (size_t i = 0; i < n && r->feeders; i++) {
 		if (threads[i] >= SR_REPLAY_THREADS) {
-			sr_fail("rank %ld has more than %d threads", o->choice.rank, SR_REPLAY_THREADS);
+			sr_fail("rank %ld has more than %d threads", o->choice.rank,
+				SR_REPLAY_THREADS);
 			return false;
 		}
-		if (sr_feeder_open(&r->feeders[i], r->trace, (int32_t)o->choice.rank, threads[i], &err)) {
+		if (sr_feeder_open(&r->feeders[i], r->trace, (int32_t)o->choice.rank, threads[i],
+				   &err)) {
 			sr_fail("%s", err.text);
 			return false;
 		}
@@ -264,7 +268,8 @@ static bool wait_for_child(const struct replay *r, long timeout, int *status)
 
 static int run(struct replay *r, const struct options *o)
 {
-	struct sr_verdict v = {.rank = (int32_t)o->choice.rank, .dir = o->choice.dir, .timeout = o->timeout};
+	struct sr_verdict v = {
+	    .rank = (int32_t)o->choice.rank, .dir = o->choice.dir, .timeout = o->timeout};
 	const char *schema;
 	size_t size;
 	int status;

@@ -16,7 +16,10 @@ struct sr_choice {
 	long rank; /* -1: none was named */
 };
 
-#define SR_CHOICE_INIT {.rank = -1}
+#define SR_CHOICE_INIT                                                                             \
+	{                                                                                          \
+		.rank = -1                                                                         \
+	}
 
 /* An argp child: DIR.srec and --rank.  Its input is a struct sr_choice. */
 extern const struct argp sr_choice_argp;

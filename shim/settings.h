@@ -12,12 +12,12 @@
 
 #include "logd/protocol.h"
 
-#define SR_ENV_TRACE  "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
-#define SR_ENV_RANK   "SREPLAY_RANK"   /* default: the launcher's, else 0 */
-#define SR_ENV_GROUP  "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
-#define SR_ENV_SOCKET "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
-#define SR_ENV_RING   "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
-#define SR_ENV_LOSSY  "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
+#define SR_ENV_TRACE   "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
+#define SR_ENV_RANK    "SREPLAY_RANK"   /* default: the launcher's, else 0 */
+#define SR_ENV_GROUP   "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
+#define SR_ENV_SOCKET  "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
+#define SR_ENV_RING    "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
+#define SR_ENV_LOSSY   "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
 
 /* Set by `sreplay record`, which waits at its end for the processes that have it. */
 #define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
