@@ -26,6 +26,7 @@
 #include "replay/control.h"
 #include "replay/feeder.h"
 #include "replay/recorded.h"
+#include "replay/stuck.h"
 #include "replay/verdict.h"
 #include "replay/visit.h"
 
@@ -240,38 +241,70 @@ static bool start_child(struct replay *r)
 	return true;
 }
 
-/* Waits for the end; a child that makes no progress for the timeout is killed.  true: it was. */
-static bool wait_for_child(const struct replay *r, long timeout, int *status)
+static bool child_has_ended(const struct replay *r)
 {
-	int pidfd = (int)syscall(SYS_pidfd_open, r->child, 0);
-	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+	siginfo_t info = {0};
+
+	usleep(TICK_MS * 1000);
+	return !waitid(P_PID, (id_t)r->child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* Until the child has ended, or has made no call for so many seconds (0: for ever): true. */
+static bool is_stuck(const struct replay *r, long seconds)
+{
+	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
 	uint64_t before = 0;
 	long idle_ms = 0;
 	bool stuck = false;
 
-	while (!stuck && poll(&p, 1, TICK_MS) == 0) {
-		uint64_t calls = atomic_load(&r->control->calls);
+	/* Without a pidfd (old kernels, sandboxes) by its state. */
+	while (!stuck && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
+		uint64_t calls = sr_replay_calls(r->control);
 
 		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
 		before = calls;
-		stuck = timeout && idle_ms >= timeout * 1000;
+		stuck = seconds && idle_ms >= seconds * 1000;
 	}
-	if (stuck)
-		kill(r->child, SIGKILL);
-	while (waitpid(r->child, status, 0) < 0 && errno == EINTR)
-		;
-	close(pidfd);
+	if (p.fd >= 0)
+		close(p.fd);
 	return stuck;
+}
+
+/* Waits for the end; a child that makes no progress is killed, after words about where it is. */
+static void wait_for_child(const struct replay *r, const struct options *o, struct sr_verdict *v)
+{
+	const struct sr_stuck stuck = {
+	    .trace = r->trace,
+	    .rank = v->rank,
+	    .seconds = o->timeout,
+	    .process = r->child,
+	    .control = r->control,
+	    .with = &v->with,
+	};
+
+	v->stuck = is_stuck(r, o->timeout);
+	if (v->stuck) {
+		sr_stuck_say(&stuck);
+		kill(r->child, SIGKILL);
+	}
+	while (waitpid(r->child, &v->wait_status, 0) < 0 && errno == EINTR)
+		;
 }
 
 /* ------------------------------------------------------------------- all */
 
+static void load_print(const struct replay *r, struct sr_verdict *v)
+{
+	size_t size;
+	const char *schema = sr_trace_schema(r->trace, v->rank, &size);
+
+	v->with.schema = schema ? sr_schema_parse(schema, size) : NULL;
+	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
+}
+
 static int run(struct replay *r, const struct options *o)
 {
-	struct sr_verdict v = {
-	    .rank = (int32_t)o->choice.rank, .dir = o->choice.dir, .timeout = o->timeout};
-	const char *schema;
-	size_t size;
+	struct sr_verdict v = {.rank = (int32_t)o->choice.rank, .trace = r->trace};
 	int status;
 
 	r->control = make_control(&r->control_fd);
@@ -280,9 +313,10 @@ static int run(struct replay *r, const struct options *o)
 	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
 	if (!open_feeders(r, o))
 		return SR_EXIT_FAILED;
+	load_print(r, &v);
 	if (!start_child(r))
 		return SR_EXIT_FAILED;
-	v.stuck = wait_for_child(r, o->timeout, &v.wait_status);
+	wait_for_child(r, o, &v);
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		sr_feeder_stop(&r->feeders[i]);
 		v.recorded_calls += r->feeders[i].calls;
@@ -290,10 +324,9 @@ static int run(struct replay *r, const struct options *o)
 		if (r->feeders[i].warning[0])
 			v.warning = r->feeders[i].warning;
 	}
-	schema = sr_trace_schema(r->trace, (int32_t)o->choice.rank, &size);
-	v.schema = schema ? sr_schema_parse(schema, size) : NULL;
 	status = sr_verdict_say(&v, r->control);
-	sr_schema_free(v.schema);
+	sr_schema_free(v.with.schema);
+	sr_symbols_free(v.with.symbols);
 	return status;
 }
 
