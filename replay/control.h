@@ -69,6 +69,7 @@ struct sr_replay_control {
 
 	/* The process's. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
+	_Atomic uint32_t reporting; /* id of the thread whose report it is; 0: none yet */
 	_Atomic uint32_t
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */
 	struct sr_replay_report report;

@@ -67,9 +67,27 @@ static void __attribute__((noreturn)) end(enum sr_replay_outcome outcome, int st
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
+static void __attribute__((noreturn)) sleep_for_ever(void)
+{
+	const struct timespec long_time = {.tv_sec = 3600};
+
+	for (;;)
+		sr_sys_nanosleep(&long_time);
+}
+
+/* There is one report, the first one's: a thread that comes later stays here until all end. */
+static void claim_report(void)
+{
+	uint32_t me = (uint32_t)sr_sys_gettid(), holder = 0;
+
+	if (!atomic_compare_exchange_strong(&control->reporting, &holder, me) && holder != me)
+		sleep_for_ever();
+}
+
 static void __attribute__((noreturn))
 diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t expected, uint16_t found)
 {
+	claim_report();
 	control->report.thread = t->number;
 	control->report.sn = t->sn;
 	control->report.expected = expected;
@@ -188,14 +206,17 @@ end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void 
 {
 	uint32_t outcome = SR_REPLAY_CUT;
 
-	control->report.found_site = (uintptr_t)site;
 	if (r && r->kind == SR_REC_EXIT) {
+		claim_report();
+		control->report.found_site = (uintptr_t)site;
 		control->report.expected_status = exit_status(r);
 		diverge(t, SR_REPLAY_LATE_CALL, 0, found);
 	}
 	wait_for_others();
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
 		memcpy(&outcome, r->payload, sizeof(outcome));
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
 	control->report.thread = t->number;
 	control->report.sn = t->sn;
 	control->report.found = found;
@@ -209,6 +230,7 @@ differ(struct sr_thread *t, const struct record *r, const struct sr_call_head *h
 {
 	uint32_t size = head->in_size;
 
+	claim_report();
 	if (size > r->size - sizeof(*head))
 		size = (uint32_t)(r->size - sizeof(*head));
 	control->report.expected_site = head->site;
@@ -298,12 +320,7 @@ static const struct sr_engine replay_engine = {.call = replay_call};
 /* The process has ended as recorded; a thread that still runs has nothing left to do. */
 static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	const struct timespec long_time = {.tv_sec = 3600};
-
-	do
-		sr_sys_nanosleep(&long_time);
-	while (true);
-	return 0;
+	sleep_for_ever();
 }
 
 static const struct sr_engine halted_engine = {.call = halt};
@@ -325,18 +342,19 @@ void sr_replay_exit(int status)
 	sr_engine = &halted_engine;
 	if (!t->started)
 		start_thread(t);
-	control->report.found_status = status;
 	t->sn++;
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, 0, NULL);
+	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT)
+		end_of_stream(t, &r, 0, NULL);
+	claim_report();
+	control->report.found_status = status;
 	if (r.kind >= SR_REC_CALL) {
 		if (r.size >= sizeof(struct sr_call_head))
 			control->report.expected_site =
 			    ((const struct sr_call_head *)r.payload)->site;
 		diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);
 	}
-	if (r.kind != SR_REC_EXIT)
-		end_of_stream(t, &r, 0, NULL);
 	control->report.expected_status = exit_status(&r);
 	if (control->report.expected_status != status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);
