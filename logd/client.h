@@ -14,6 +14,7 @@
 #define LOGD_CLIENT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,6 +77,14 @@ int sr_client_add_ring(struct sr_client *c, uint32_t thread, struct sr_ring *rin
  * takes a dead daemon's successor to come.
  */
 void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
+
+/*
+ * The process is about to read this regular file, open as fd: the daemon notes
+ * its size and content, and with keep has the content in the trace.  path: as
+ * the process sees it, or "".  For the first use of each; returns when the
+ * daemon has the file.  -EINVAL: it is none; -errno: it is not noted.
+ */
+int sr_client_add_file(struct sr_client *c, int fd, const char *path, bool keep);
 
 /* 0: everything committed before the call is written; -ETIMEDOUT, -ENOTCONN. */
 int sr_client_finish(struct sr_client *c, int timeout_ms);

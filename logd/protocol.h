@@ -37,9 +37,16 @@ enum sr_message_type {
 	 * process of the session; of no session: by any process.
 	 */
 	SR_MSG_WAIT_TRACE = 5,
+	/*
+	 * A regular file that the process is about to read; fd: it, open in any
+	 * way; text: the path as the process sees it ("": the daemon finds one).
+	 * With SR_MESSAGE_KEEP its content becomes part of the trace.
+	 */
+	SR_MSG_FILE = 6,
 };
 
 #define SR_MESSAGE_RESUME 1u
+#define SR_MESSAGE_KEEP   2u
 
 struct sr_message {
 	uint32_t magic;

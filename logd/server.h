@@ -11,6 +11,7 @@
 #ifndef LOGD_SERVER_H
 #define LOGD_SERVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,6 +21,7 @@
 struct server;
 struct stream;
 struct drain;
+struct files;
 
 /* Something that epoll watches; embedded first in what it belongs to. */
 struct source {
@@ -55,6 +57,7 @@ struct recording {
 	bool dead, finishing;
 	struct sr_message finish; /* the request, while finishing */
 	struct stream *streams;
+	_Atomic unsigned files_busy; /* notes of files that are on their way */
 	/* Of streams that have ended. */
 	uint64_t stored_bytes, records, dropped;
 };
@@ -66,6 +69,7 @@ struct server {
 	bool listener_complained;
 	const char *socket_path;
 	struct drain *drain;
+	struct files *files;
 	struct peer *peers;
 	struct recording *recordings;
 	bool stopping;
@@ -97,6 +101,8 @@ int recording_hello(struct server *s, struct peer *p, const struct sr_message *h
 /* Takes memfd on success. */
 int recording_add_ring(struct server *s, struct recording *r, const struct sr_message *m, int memfd,
 		       char *error, size_t error_size);
+/* A file that the process reads; fd stays the caller's. */
+int recording_add_file(struct server *s, struct recording *r, const struct sr_message *m, int fd);
 void recording_finish(struct server *s, struct recording *r);
 /* Streams have got somewhere: answer, free, forget. */
 void recordings_progress(struct server *s);

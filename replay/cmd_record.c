@@ -37,7 +37,7 @@ struct options {
 	const char *output;
 	const char *rank;
 	const char *group;
-	bool lossy;
+	bool lossy, record_files;
 	char **command;
 };
 
@@ -46,6 +46,7 @@ static const struct argp_option option_list[] = {
     {"rank", 'r', "N", 0, "this process's rank (default: the launcher's, else 0)", 0},
     {"group", 'g', "LIST", 0, "record these ranks only, e.g. 0,2-5 (default: all)", 0},
     {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
+    {"record-files", 'f', NULL, 0, "keep the content of the files that the program reads", 0},
     {0},
 };
 
@@ -67,6 +68,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'l':
 		o->lossy = true;
+		return 0;
+	case 'f':
+		o->record_files = true;
 		return 0;
 	case ARGP_KEY_ARGS:
 		o->command = state->argv + state->next;
@@ -177,6 +181,8 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_GROUP, o->group, 1);
 	if (o->lossy)
 		setenv(SR_ENV_LOSSY, "1", 1);
+	if (o->record_files)
+		setenv(SR_ENV_FILES, "1", 1);
 }
 
 static void __attribute__((noreturn)) run(char **command)

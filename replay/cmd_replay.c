@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +26,9 @@
 #include "replay/command.h"
 #include "replay/control.h"
 #include "replay/feeder.h"
+#include "replay/files.h"
 #include "replay/recorded.h"
+#include "replay/sandbox.h"
 #include "replay/stuck.h"
 #include "replay/verdict.h"
 #include "replay/visit.h"
@@ -36,11 +39,16 @@
 struct options {
 	struct sr_choice choice; /* no rank: the only one */
 	long timeout;
+	const char *sandbox; /* NULL: none */
 };
 
 static const struct argp_option option_list[] = {
     {"timeout", 't', "SECONDS", 0,
      "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
+    {"sandbox", 's', "DIR", 0,
+     "what the program writes to files goes into DIR/out, and files whose content the trace keeps "
+     "(record --record-files) are those of the recording",
+     0},
     {0},
 };
 
@@ -51,6 +59,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &o->choice;
+		return 0;
+	case 's':
+		o->sandbox = arg;
 		return 0;
 	case 't':
 		o->timeout = sr_parse_number("--timeout", arg);
@@ -125,6 +136,7 @@ struct replay {
 	int control_fd;
 	struct sr_feeder *feeders;
 	size_t n_feeders;
+	char sandbox[PATH_MAX]; /* "": none */
 	pid_t child;
 };
 
@@ -210,6 +222,8 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (r->sandbox[0] && !sr_sandbox_enter(r->sandbox))
+		_exit(SR_REPLAY_EXIT_FAILED);
 	if (chdir(p->cwd))
 		sr_note("%s, where the program ran, cannot be entered (%s): running here", p->cwd,
 			strerror(errno));
@@ -302,6 +316,22 @@ static void load_print(const struct replay *r, struct sr_verdict *v)
 	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
 }
 
+/* The files that the program reads: said which have changed, or put where it will find them. */
+static bool prepare_files(struct replay *r, const struct options *o)
+{
+	int32_t rank = (int32_t)o->choice.rank;
+	char out[PATH_MAX + 4];
+
+	if (o->sandbox) {
+		if (!sr_sandbox_make(o->sandbox, r->sandbox, sizeof(r->sandbox)))
+			return false;
+		snprintf(out, sizeof(out), "%s/out", r->sandbox);
+		if (!sr_files_restore(r->trace, rank, o->choice.dir, out))
+			return false;
+	}
+	return sr_files_check(r->trace, rank, o->choice.dir, o->sandbox);
+}
+
 static int run(struct replay *r, const struct options *o)
 {
 	struct sr_verdict v = {.rank = (int32_t)o->choice.rank, .trace = r->trace};
@@ -324,6 +354,8 @@ static int run(struct replay *r, const struct options *o)
 		if (r->feeders[i].warning[0])
 			v.warning = r->feeders[i].warning;
 	}
+	if (r->sandbox[0])
+		sr_sandbox_end(r->sandbox);
 	status = sr_verdict_say(&v, r->control);
 	sr_schema_free(v.with.schema);
 	sr_symbols_free(v.with.symbols);
@@ -348,7 +380,7 @@ int sr_cmd_replay(int argc, char **argv)
 				"before is not "
 				"recorded: it cannot be replayed yet",
 				o.choice.rank);
-		else if (sr_recorded_check_files(&r.recorded))
+		else if (sr_recorded_check_files(&r.recorded) && prepare_files(&r, &o))
 			status = run(&r, &o);
 		sr_recorded_free(&r.recorded);
 	}

@@ -19,6 +19,7 @@
 #include "logd/socket_path.h"
 #include "shim/call.h"
 #include "shim/fds.h"
+#include "shim/files.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
 #include "shim/say.h"
@@ -293,6 +294,7 @@ void sr_record_exit(int status)
 static void forget_in_child(void)
 {
 	sr_engine = NULL;
+	sr_files_stop();
 	sr_client_abandon(&client);
 }
 
@@ -372,6 +374,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 		return;
 	}
 	sr_client_set_give_up_hook(&client, say_given_up);
+	sr_files_start(&client, s->keep_files);
 	pthread_atfork(NULL, NULL, forget_in_child);
 	sr_engine = &record_engine;
 }

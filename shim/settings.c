@@ -99,7 +99,8 @@ int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = getenv(SR_ENV_RING);
 	const char *lossy = getenv(SR_ENV_LOSSY);
-	long bytes = 4 << 20, drop = 0;
+	const char *files = getenv(SR_ENV_FILES);
+	long bytes = 4 << 20, drop = 0, keep = 0;
 
 	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -115,8 +116,11 @@ int sr_settings_read(struct sr_settings *s)
 		return -EINVAL;
 	if (lossy && number(SR_ENV_LOSSY, lossy, 0, 1, &drop))
 		return -EINVAL;
+	if (files && number(SR_ENV_FILES, files, 0, 1, &keep))
+		return -EINVAL;
 	s->ring_bytes = (size_t)bytes;
 	s->lossy = drop;
+	s->keep_files = keep;
 	read_session(s);
 	if (read_rank(s))
 		return -EINVAL;

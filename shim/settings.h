@@ -18,6 +18,7 @@
 #define SR_ENV_SOCKET  "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
 #define SR_ENV_RING    "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
 #define SR_ENV_LOSSY   "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
+#define SR_ENV_FILES   "SREPLAY_FILES"  /* 1: keep the content of the files that are read */
 
 /* Set by `sreplay record`, which waits at its end for the processes that have it. */
 #define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
@@ -28,6 +29,7 @@ struct sr_settings {
 	bool in_group;
 	size_t ring_bytes;
 	bool lossy;
+	bool keep_files;
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 
