@@ -30,8 +30,7 @@ struct sr_hello {
 	const char *schema;    /* JSON text that describes the call records */
 	size_t schema_size;
 	const char *extra_json; /* a JSON object, or NULL */
-	const uint8_t
-	    *session; /* SR_SESSION_BYTES of the `sreplay record` it belongs to, or NULL */
+	const uint8_t *session; /* SR_SESSION_BYTES: its `sreplay record`; or NULL */
 };
 
 struct sr_client_ring;

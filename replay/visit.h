@@ -33,6 +33,8 @@ error_t sr_parse_choice_only(int key, char *arg, struct argp_state *state);
  * fails, to the next rank).
  */
 struct sr_visitor {
+	/* In front of all; NULL: nothing to do. */
+	void (*trace)(void *argument, const struct sr_trace *t);
 	/* In front of a rank's streams; NULL: nothing to do. */
 	int (*rank)(void *argument, struct sr_trace *t, int32_t rank);
 	/* An open stream; the visitor reads it. */
