@@ -10,6 +10,7 @@
  */
 #include <netinet/in.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,19 @@ __attribute__((noinline)) static void wait_for_ever(void)
 
 	pthread_mutex_lock(&lock);
 	pthread_mutex_lock(&lock);
+}
+
+/* A second thread, which makes one call and then waits until the process ends. */
+static sem_t begun, never;
+
+static void *other_thread(void *argument)
+{
+	char byte;
+
+	getrandom(&byte, 1, 0);
+	sem_post(&begun);
+	sem_wait(&never); /* other */
+	return NULL;
 }
 
 __attribute__((noinline)) static void turn(void)
@@ -72,14 +86,16 @@ static int connect_to_itself(void)
 int main(int argc, char **argv)
 {
 	struct ibv_device **devices;
+	pthread_t other;
 	char byte;
 
 	mode = argc > 1 ? argv[1] : "same";
 	devices = ibv_get_device_list(NULL);
 	if (devices)
 		ibv_free_device_list(devices);
-	if (connect_to_itself())
+	if (connect_to_itself() || pthread_create(&other, NULL, other_thread, NULL))
 		return 1;
+	sem_wait(&begun);
 	for (int i = 0; i < ROUNDS; i++) {
 		if (i == TURN)
 			turn();

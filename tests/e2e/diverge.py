@@ -59,7 +59,7 @@ def main():
         r = subprocess.run([SREPLAY, "record", "-o", trace, "--", PROGRAM, "same"], capture_output=True, text=True)
         tap.ok(r.returncode == 7, "a program is recorded", r.stderr)
 
-        calls = [c for c in dump(trace, "--json") if "call" in c]
+        calls = [c for c in dump(trace, "--thread", "0", "--json") if "call" in c]
         turn = next(c for c in calls if c["call"] == "send")
         last = calls[-1]["sn"]
         sn = turn["sn"]
@@ -104,6 +104,10 @@ def main():
                        r"^sreplay: +%d  send\(.*%s$" % (sn, re.escape(site("turn", "turn"))),
                        r"thread 0 is at:$", r"wait_for_ever \(diverge\.c:\d+\)$",
                        re.escape(site("hang", "turn")) + "$", r"main \(diverge\.c:\d+\)$", *before)
+        other = r.stderr[r.stderr.find("rank 0 thread 1"):]
+        lost = lost or missing(other, r"rank 0 thread 1 SN 2: this call did not come", r"no more calls of this thread$",
+                               r"^sreplay: +1  getrandom\(.* other_thread \(diverge\.c:\d+\)$", r"thread 1 is at:$",
+                               re.escape(site("other", "other_thread")) + "$")
         tap.ok(r.returncode == 124 and not lost,
                "a replay that hangs is stopped: what should come is named, and where it hangs", lost)
     tap.finish()
