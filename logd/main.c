@@ -22,6 +22,7 @@
 
 #include "client.h"
 #include "drain.h"
+#include "files.h"
 #include "listen.h"
 #include "log.h"
 #include "rawsys.h"
@@ -31,6 +32,7 @@
 #define DRAIN_THREADS 2
 #define LEVEL_DEFAULT 1
 #define LEVEL_MAX     19
+#define IDLE_LOOK_MS  200
 
 struct options {
 	char socket[PATH_MAX];
@@ -173,7 +175,7 @@ static int wait_for_trace(const struct options *o)
 		fprintf(stderr, "sreplay-logd: %s: %s\n", o->wait_dir, strerror(errno));
 		return 1;
 	}
-	err = sr_client_wait_trace(o->socket, dir, o->timeout * 1000);
+	err = sr_client_wait_trace(o->socket, dir, NULL, o->timeout * 1000);
 	free(dir);
 	if (err == -ETIMEDOUT) {
 		fprintf(stderr, "sreplay-logd: %s is still being written\n", o->wait_dir);
@@ -312,6 +314,8 @@ static int start(struct server *s, const struct options *o, char *error, size_t 
 	s->event = (struct source){take_event, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	s->signals = (struct source){take_signal, open_signals()};
 	err = drain_start(&s->drain, &o->drain, s->event.fd);
+	if (!err)
+		err = files_start(&s->files, s->event.fd);
 	if (err || server_watch(s, &s->listener) || server_watch(s, &s->event) ||
 	    server_watch(s, &s->signals)) {
 		snprintf(error, size, "cannot start: %s", strerror(err ? -err : errno));
@@ -335,8 +339,12 @@ static void run(struct server *s, const struct options *o)
 	struct epoll_event e;
 
 	while (!s->stopping) {
+		int rest = peers_wake_listener(s);
 		/* One at a time: what is served may free what else is ready. */
-		int n = epoll_wait(s->epoll_fd, &e, 1, o->idle_exit ? 200 : -1);
+		int n = epoll_wait(s->epoll_fd, &e, 1,
+				   rest >= 0      ? rest
+				   : o->idle_exit ? IDLE_LOOK_MS
+						  : -1);
 
 		if (n == 1) {
 			struct source *source = e.data.ptr;
@@ -357,6 +365,7 @@ static void end(struct server *s)
 	sd_notify(0, "STOPPING=1");
 #endif
 	drain_stop(s->drain);
+	files_stop(s->files);
 	recordings_progress(s);
 	while (s->peers)
 		peer_free(s, s->peers);

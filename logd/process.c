@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 
 /* ---- bytes in JSON ---- */
 
-static json_t *bytes_to_json(const char *bytes, size_t size)
+json_t *process_bytes(const char *bytes, size_t size)
 {
 	json_t *string = memchr(bytes, 0, size) ? NULL : json_stringn(bytes, size);
 	char *hex;
@@ -80,7 +81,7 @@ static json_t *proc_link(pid_t pid, const char *file)
 
 	proc_name(name, sizeof(name), pid, file);
 	n = readlink(name, target, sizeof(target));
-	return n < 0 ? json_null() : bytes_to_json(target, (size_t)n);
+	return n < 0 ? json_null() : process_bytes(target, (size_t)n);
 }
 
 /* A list of 0-terminated strings. */
@@ -93,7 +94,7 @@ static json_t *proc_strings(pid_t pid, const char *file)
 	for (size_t at = 0; text && at < size;) {
 		size_t length = strnlen(text + at, size - at);
 
-		json_array_append_new(list, bytes_to_json(text + at, length));
+		json_array_append_new(list, process_bytes(text + at, length));
 		at += length + 1;
 	}
 	free(text);
@@ -136,6 +137,18 @@ static bool parse_mapping(const char *line, struct mapping *m)
 	return m->path[0] == '/';
 }
 
+/* A regular file, or -1: what stands at a path now may be a FIFO, whose open or read waits. */
+static int open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /* What identifies the file's content; false if it is no ELF file. */
 static bool add_identity(json_t *object, pid_t pid, const struct mapping *m)
 {
@@ -145,9 +158,9 @@ static bool add_identity(json_t *object, pid_t pid, const struct mapping *m)
 
 	/* Through the mapping itself: the path may name another file by now, or in another root. */
 	snprintf(name, sizeof(name), "/proc/%d/map_files/%llx-%llx", (int)pid, m->start, m->end);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
+	fd = open_file(name);
 	if (fd < 0)
-		fd = open(m->path, O_RDONLY | O_CLOEXEC);
+		fd = open_file(m->path);
 	if (fd < 0)
 		return false;
 	elf = is_elf(fd);
@@ -173,7 +186,7 @@ static json_t *new_object(pid_t pid, const struct mapping *m)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "path", bytes_to_json(m->path, strlen(m->path)));
+	json_object_set_new(object, "path", process_bytes(m->path, strlen(m->path)));
 	if (!add_identity(object, pid, m)) {
 		json_decref(object);
 		return NULL;

@@ -26,6 +26,9 @@ struct process_facts {
 /* The object of process.json; NULL and a sentence. */
 json_t *process_describe(const struct process_facts *facts, char *error, size_t error_size);
 
+/* Bytes as above. */
+json_t *process_bytes(const char *bytes, size_t size);
+
 /* A path as the process means it, absolute. -errno. */
 int process_path(pid_t pid, const char *path, char *absolute, size_t size);
 

@@ -11,6 +11,7 @@
 #ifndef LOGD_SERVER_H
 #define LOGD_SERVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,6 +21,7 @@
 struct server;
 struct stream;
 struct drain;
+struct files;
 
 /* Something that epoll watches; embedded first in what it belongs to. */
 struct source {
@@ -34,6 +36,7 @@ struct peer {
 	struct recording *recording;
 	bool stranger; /* another user's: it is told so, and nothing else */
 	bool waits_for_trace;
+	struct sr_message wait; /* that request */
 	dev_t trace_device;
 	ino_t trace_inode;
 };
@@ -43,6 +46,7 @@ struct recording {
 	struct recording *next;
 	struct peer *peer; /* NULL: it has lost its connection, or is dead */
 	uint8_t process[SR_PROCESS_ID_BYTES];
+	uint8_t session[SR_SESSION_BYTES];
 	pid_t pid;
 	int32_t rank;
 	char *dir;
@@ -51,7 +55,9 @@ struct recording {
 	ino_t trace_inode;
 	int doorbell; /* number of its drain thread */
 	bool dead, finishing;
+	struct sr_message finish; /* the request, while finishing */
 	struct stream *streams;
+	_Atomic unsigned files_busy; /* notes of files that are on their way */
 	/* Of streams that have ended. */
 	uint64_t stored_bytes, records, dropped;
 };
@@ -59,8 +65,11 @@ struct recording {
 struct server {
 	int epoll_fd;
 	struct source listener, event, signals;
+	int64_t listener_rests_until; /* nothing to accept with before; 0: it is watched */
+	bool listener_complained;
 	const char *socket_path;
 	struct drain *drain;
+	struct files *files;
 	struct peer *peers;
 	struct recording *recordings;
 	bool stopping;
@@ -74,6 +83,9 @@ void server_unwatch(struct server *s, struct source *source);
 /* ---- peer.c ---- */
 
 void peer_accept(struct server *s, struct source *listener);
+/* Ends the rest that a shortage of descriptors forced on the listener; ms until it is due, or -1.
+ */
+int peers_wake_listener(struct server *s);
 void peer_free(struct server *s, struct peer *p);
 /* Answers requests until there is none left; the peer may be gone afterwards. */
 void peer_serve(struct server *s, struct peer *p);
@@ -89,6 +101,8 @@ int recording_hello(struct server *s, struct peer *p, const struct sr_message *h
 /* Takes memfd on success. */
 int recording_add_ring(struct server *s, struct recording *r, const struct sr_message *m, int memfd,
 		       char *error, size_t error_size);
+/* A file that the process reads; fd stays the caller's. */
+int recording_add_file(struct server *s, struct recording *r, const struct sr_message *m, int fd);
 void recording_finish(struct server *s, struct recording *r);
 /* Streams have got somewhere: answer, free, forget. */
 void recordings_progress(struct server *s);

@@ -67,9 +67,27 @@ static void __attribute__((noreturn)) end(enum sr_replay_outcome outcome, int st
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
+static void __attribute__((noreturn)) sleep_for_ever(void)
+{
+	const struct timespec long_time = {.tv_sec = 3600};
+
+	for (;;)
+		sr_sys_nanosleep(&long_time);
+}
+
+/* There is one report, the first one's: a thread that comes later stays here until all end. */
+static void claim_report(void)
+{
+	uint32_t me = (uint32_t)sr_sys_gettid(), holder = 0;
+
+	if (!atomic_compare_exchange_strong(&control->reporting, &holder, me) && holder != me)
+		sleep_for_ever();
+}
+
 static void __attribute__((noreturn))
 diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t expected, uint16_t found)
 {
+	claim_report();
 	control->report.thread = t->number;
 	control->report.sn = t->sn;
 	control->report.expected = expected;
@@ -93,6 +111,8 @@ static void start_thread(struct sr_thread *t)
 	t->number = atomic_fetch_add(&next_thread, 1);
 	t->stream = sr_alloc_zeroed(sizeof(*t->stream));
 	fd = t->number < control->threads ? control->stream_fd[t->number] : -1;
+	if (t->number < SR_REPLAY_THREADS)
+		atomic_store(&control->thread[t->number].tid, (int32_t)sr_sys_gettid());
 	if (!t->stream || fd < 0 || sr_ring_attach(&t->ring, fd, SR_RING_CONSUMER))
 		t->silent = true; /* a thread that the recording does not have */
 }
@@ -175,47 +195,69 @@ static void wait_for_others(void)
 	if (control->threads <= 1)
 		return;
 	do {
-		before = atomic_load(&control->calls);
+		before = sr_replay_calls(control);
 		sr_sys_nanosleep(&second);
-	} while (atomic_load(&control->calls) != before);
+	} while (sr_replay_calls(control) != before);
 }
 
 /* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
 static void __attribute__((noreturn))
-end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found)
+end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void *site)
 {
 	uint32_t outcome = SR_REPLAY_CUT;
 
 	if (r && r->kind == SR_REC_EXIT) {
+		claim_report();
+		control->report.found_site = (uintptr_t)site;
 		control->report.expected_status = exit_status(r);
 		diverge(t, SR_REPLAY_LATE_CALL, 0, found);
 	}
 	wait_for_others();
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
 		memcpy(&outcome, r->payload, sizeof(outcome));
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
 	control->report.thread = t->number;
 	control->report.sn = t->sn;
 	control->report.found = found;
 	end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
 }
 
-static void check_arguments(struct sr_thread *t, const struct record *r,
-			    const struct sr_call_head *head, uint64_t *a, void *site)
+/* Another call, or other arguments: both go into the report. */
+static void __attribute__((noreturn))
+differ(struct sr_thread *t, const struct record *r, const struct sr_call_head *head, uint16_t found,
+       void *site)
 {
-	const struct sr_call_codec *codec = &sr_call_codecs[r->kind - SR_REC_CALL];
-	const uint8_t *in = r->payload + sizeof(*head);
-	struct sr_buf *b = &t->buf;
+	uint32_t size = head->in_size;
 
-	b->len = 0;
-	if (codec->put_in)
-		codec->put_in(b, a);
-	if (b->len == head->in_size && !memcmp(b->p ? b->p : in, in, b->len))
-		return;
+	claim_report();
+	if (size > r->size - sizeof(*head))
+		size = (uint32_t)(r->size - sizeof(*head));
 	control->report.expected_site = head->site;
 	control->report.found_site = (uintptr_t)site;
-	show(control->report.expected_in, &control->report.expected_size, in, head->in_size);
-	show(control->report.found_in, &control->report.found_size, b->p, b->len);
-	diverge(t, SR_REPLAY_DIVERGED, r->kind, r->kind);
+	show(control->report.expected_in, &control->report.expected_size,
+	     r->payload + sizeof(*head), size);
+	show(control->report.found_in, &control->report.found_size, t->buf.p, t->buf.len);
+	diverge(t, SR_REPLAY_DIVERGED, r->kind, found);
+}
+
+/* Into t->buf, as the recorder encodes them. */
+static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
+{
+	const struct sr_call_codec *codec = &sr_call_codecs[n];
+
+	t->buf.len = 0;
+	if (codec->put_in)
+		codec->put_in(&t->buf, a);
+}
+
+static bool same_arguments(const struct sr_thread *t, const struct record *r,
+			   const struct sr_call_head *head)
+{
+	const uint8_t *in = r->payload + sizeof(*head);
+	const struct sr_buf *b = &t->buf;
+
+	return b->len == head->in_size && !memcmp(b->p ? b->p : in, in, b->len);
 }
 
 static void deliver(struct sr_thread *t, const struct sr_call_desc *d, const struct record *r,
@@ -249,24 +291,24 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		start_thread(t);
 	t->sn++;
 	if (t->silent || !next_call(t, &r))
-		end_of_stream(t, NULL, found);
+		end_of_stream(t, NULL, found, site);
 	if (r.kind < SR_REC_CALL)
-		end_of_stream(t, &r, found);
+		end_of_stream(t, &r, found, site);
 	if (r.size < sizeof(head))
 		diverge(t, SR_REPLAY_BAD_RECORD, r.kind, found);
 	memcpy(&head, r.payload, sizeof(head));
-	if (r.kind != found) {
-		control->report.expected_site = head.site;
-		control->report.found_site = (uintptr_t)site;
-		diverge(t, SR_REPLAY_DIVERGED, r.kind, found);
-	}
+	encode_arguments(t, n, a);
+	if (r.kind != found)
+		differ(t, &r, &head, found, site);
 	if (head.in_size > r.size - sizeof(head))
 		diverge(t, SR_REPLAY_BAD_RECORD, r.kind, found);
 	if (d->flags & SR_CALL_OPAQUE)
 		diverge(t, SR_REPLAY_UNSUPPORTED, r.kind, found);
-	check_arguments(t, &r, &head, a, site);
+	if (!same_arguments(t, &r, &head))
+		differ(t, &r, &head, found, site);
 	deliver(t, d, &r, &head, a);
-	atomic_fetch_add_explicit(&control->calls, 1, memory_order_relaxed);
+	/* No other thread writes it: no locked add, as all threads on one counter would need. */
+	atomic_store_explicit(&control->thread[t->number].calls, t->sn, memory_order_relaxed);
 
 	sr_leave(t, before);
 	errno = head.error;
@@ -278,12 +320,7 @@ static const struct sr_engine replay_engine = {.call = replay_call};
 /* The process has ended as recorded; a thread that still runs has nothing left to do. */
 static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	const struct timespec long_time = {.tv_sec = 3600};
-
-	do
-		sr_sys_nanosleep(&long_time);
-	while (true);
-	return 0;
+	sleep_for_ever();
 }
 
 static const struct sr_engine halted_engine = {.call = halt};
@@ -305,14 +342,19 @@ void sr_replay_exit(int status)
 	sr_engine = &halted_engine;
 	if (!t->started)
 		start_thread(t);
-	control->report.found_status = status;
 	t->sn++;
 	if (t->silent || !next_call(t, &r))
-		end_of_stream(t, NULL, 0);
-	if (r.kind >= SR_REC_CALL)
+		end_of_stream(t, NULL, 0, NULL);
+	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT)
+		end_of_stream(t, &r, 0, NULL);
+	claim_report();
+	control->report.found_status = status;
+	if (r.kind >= SR_REC_CALL) {
+		if (r.size >= sizeof(struct sr_call_head))
+			control->report.expected_site =
+			    ((const struct sr_call_head *)r.payload)->site;
 		diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);
-	if (r.kind != SR_REC_EXIT)
-		end_of_stream(t, &r, 0);
+	}
 	control->report.expected_status = exit_status(&r);
 	if (control->report.expected_status != status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);

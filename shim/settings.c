@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/say.h"
 
@@ -71,12 +72,36 @@ bad:
 	return -EINVAL;
 }
 
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Somebody else's idea of a session is none. */
+static void read_session(struct sr_settings *s)
+{
+	const char *text = getenv(SR_ENV_SESSION);
+
+	for (size_t i = 0; text && i < sizeof(s->session); i++, text += 2) {
+		int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);
+
+		if (low < 0) {
+			memset(s->session, 0, sizeof(s->session));
+			return;
+		}
+		s->session[i] = (uint8_t)(high << 4 | low);
+	}
+}
+
 int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = getenv(SR_ENV_RING);
 	const char *lossy = getenv(SR_ENV_LOSSY);
 	const char *direct = getenv(SR_ENV_DIRECT);
-	long bytes = 4 << 20, drop = 0, allow = 0;
+	const char *files = getenv(SR_ENV_FILES);
+	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0;
 
 	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -95,8 +120,12 @@ int sr_settings_read(struct sr_settings *s)
 	if (direct && number(SR_ENV_DIRECT, direct, 0, 1, &allow))
 		return -EINVAL;
 	s->allow_direct = allow;
+	if (files && number(SR_ENV_FILES, files, 0, 1, &keep))
+		return -EINVAL;
 	s->ring_bytes = (size_t)bytes;
 	s->lossy = drop;
+	s->keep_files = keep;
+	read_session(s);
 	if (read_rank(s))
 		return -EINVAL;
 	return read_group(s);

@@ -8,14 +8,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define SR_ENV_TRACE  "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
-#define SR_ENV_RANK   "SREPLAY_RANK"   /* default: the launcher's, else 0 */
-#define SR_ENV_GROUP  "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
-#define SR_ENV_SOCKET "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
-#define SR_ENV_RING   "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
-#define SR_ENV_LOSSY  "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
-#define SR_ENV_DIRECT "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
+#include "logd/protocol.h"
+
+#define SR_ENV_TRACE   "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
+#define SR_ENV_RANK    "SREPLAY_RANK"   /* default: the launcher's, else 0 */
+#define SR_ENV_GROUP   "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
+#define SR_ENV_SOCKET  "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
+#define SR_ENV_RING    "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
+#define SR_ENV_LOSSY   "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
+#define SR_ENV_DIRECT  "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
+#define SR_ENV_FILES   "SREPLAY_FILES"  /* 1: keep the content of the files that are read */
+
+/* Set by `sreplay record`, which waits at its end for the processes that have it. */
+#define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
 
 struct sr_settings {
 	const char *trace; /* NULL: nothing is asked for */
@@ -24,6 +31,8 @@ struct sr_settings {
 	size_t ring_bytes;
 	bool lossy;
 	bool allow_direct;
+	bool keep_files;
+	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 
 /* 0, or -EINVAL after a message on standard error that names the variable. */
