@@ -40,12 +40,15 @@ enum sr_replay_outcome {
 	SR_REPLAY_LATE_CALL,   /* a call where the recording ends with an exit */
 	SR_REPLAY_UNSUPPORTED, /* a call that is recorded by name only */
 	SR_REPLAY_BAD_RECORD,  /* a record that does not fit its call */
+	SR_REPLAY_THREAD_CUT,  /* of a stream: another thread ended the process */
 };
 
 /* One thread of the replayed process, written by itself. */
 struct sr_replay_thread {
 	_Atomic uint64_t calls; /* replayed so far */
 	_Atomic int32_t tid;    /* 0: it has made no call yet */
+	_Atomic bool over;
+	_Atomic uint64_t waits_for; /* the event whose turn it waits for; 0: it does not */
 };
 
 struct sr_replay_report {
@@ -69,6 +72,7 @@ struct sr_replay_control {
 
 	/* The process's. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
+	_Atomic uint64_t turn; /* the event that is to happen now: see turns.h */
 	_Atomic uint32_t reporting; /* id of the thread whose report it is; 0: none yet */
 	_Atomic uint32_t
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */

@@ -6,12 +6,14 @@
 
 #include "replay/marks.h"
 #include "shim/call.h"
+#include "shim/order.h"
 
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
 {
 	char sentence[512];
 	enum sr_mark reason;
+	struct sr_heap_payload heap;
 	uint64_t count;
 	int32_t status;
 
@@ -22,6 +24,12 @@ static json_t *decode_other(const struct sr_entry *e)
 	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
 		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
 				 sentence);
+	if (e->kind == SR_REC_HEAP && e->size >= sizeof(heap)) {
+		memcpy(&heap, e->payload, sizeof(heap));
+		return json_pack("{s:s, s:I, s:I, s:I}", "record", "heap", "run",
+				 (json_int_t)heap.run, "previous", (json_int_t)heap.previous,
+				 "position", (json_int_t)heap.position);
+	}
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
 }
 
@@ -56,6 +64,8 @@ void sr_print_site(FILE *out, const struct sr_print *p, uint64_t site)
 static void print_call(FILE *out, json_t *v)
 {
 	json_t *error = json_object_get(v, "errno"), *result = json_object_get(v, "result");
+	json_t *number;
+	size_t i;
 
 	fprintf(out, "%s(", json_string_value(json_object_get(v, "call")));
 	sr_schema_print(out, json_object_get(v, "in"));
@@ -66,10 +76,14 @@ static void print_call(FILE *out, json_t *v)
 	}
 	if (json_integer_value(result) < 0)
 		fprintf(out, " errno=%lld", (long long)json_integer_value(error));
+	if (json_integer_value(error) == SR_ERROR_CANCELLED)
+		fputs(" cancelled", out);
 	if (json_object_size(json_object_get(v, "out"))) {
 		fputs("  ", out);
 		sr_schema_print(out, json_object_get(v, "out"));
 	}
+	json_array_foreach(json_object_get(v, "order"), i, number)
+		fprintf(out, "%s%lld", i ? "-" : "  #", (long long)json_integer_value(number));
 }
 
 void sr_print_line(FILE *out, const struct sr_print *p, const struct sr_entry *e, json_t *v)

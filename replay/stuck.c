@@ -56,9 +56,9 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 {
 	const struct sr_replay_thread *t = &s->control->thread[number];
 	int32_t tid = atomic_load(&t->tid);
-	uint64_t calls = atomic_load(&t->calls);
+	uint64_t calls = atomic_load(&t->calls), waits_for = atomic_load(&t->waits_for);
 
-	if (s->control->stream_fd[number] < 0)
+	if (s->control->stream_fd[number] < 0 || atomic_load(&t->over))
 		return;
 	if (!tid) {
 		sr_note("rank %d thread %u has made no call yet; the recording has:", s->rank,
@@ -66,15 +66,45 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 		say_calls(s->trace, s->rank, number, 1, 2, s->with);
 		return;
 	}
-	sr_note("rank %d thread %u SN %llu: this call did not come; the recording has:", s->rank,
-		number, (ull)calls + 1);
+	sr_note("rank %d thread %u SN %llu: this call %s; the recording has:", s->rank, number,
+		(ull)calls + 1, waits_for ? "is under way" : "did not come");
 	if (!say_calls(s->trace, s->rank, number, calls + 1, calls + 2, s->with))
 		fputs("sreplay:   no more calls of this thread\n", stderr);
+	if (waits_for)
+		sr_note("thread %u waits for its turn, event %llu; the turn is at event %llu", number,
+			(ull)waits_for, (ull)atomic_load(&s->control->turn));
 	sr_note("the last calls of thread %u:", number);
 	sr_say_calls_before(s->trace, s->rank, number, calls + 1, s->with);
 	sr_note("thread %u is at:", number);
 	if (!sr_symbols_print_stack(stderr, "sreplay:   ", s->process, tid))
 		fputs("sreplay:   its stack cannot be read\n", stderr);
+}
+
+/* Threads wait for a turn that another one, which makes no call, does not pass on. */
+static void say_why(const struct sr_stuck *s)
+{
+	uint32_t waiting = 0, running = 0, last = 0;
+
+	for (uint32_t i = 0; i < s->control->threads; i++) {
+		const struct sr_replay_thread *t = &s->control->thread[i];
+
+		if (atomic_load(&t->waits_for)) {
+			waiting++;
+		} else if (atomic_load(&t->tid) && !atomic_load(&t->over)) {
+			running++;
+			last = i;
+		}
+	}
+	if (waiting && running == 1)
+		sr_note("thread %u makes no call, and the turn is its own: if it waits for memory "
+			"that another thread stores to, the program synchronises by plain atomics, "
+			"which sreplay does not order",
+			last);
+	else if (waiting && running)
+		sr_note("%u threads wait for their turn while %u make no calls: if these wait for "
+			"memory that others store to, the program synchronises by plain atomics, "
+			"which sreplay does not order",
+			waiting, running);
 }
 
 void sr_stuck_say(const struct sr_stuck *s)
@@ -83,6 +113,7 @@ void sr_stuck_say(const struct sr_stuck *s)
 
 	sr_note("rank %d made no recorded call for %ld s: stopped (--timeout changes that)",
 		s->rank, s->seconds);
+	say_why(s);
 	for (uint32_t i = 0; i < threads && i < THREADS_SHOWN; i++)
 		say_thread(s, i);
 	if (threads > THREADS_SHOWN)

@@ -12,6 +12,8 @@ typedef unsigned long long ull;
 
 static const char *name_of(const struct sr_verdict *v, uint16_t kind)
 {
+	if (kind == SR_REC_HEAP)
+		return "a heap operation";
 	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
 }
 
@@ -83,6 +85,14 @@ static void say_last_calls(const struct sr_verdict *v, const struct sr_replay_re
 {
 	fprintf(stderr, "sreplay: the last calls of thread %u:\n", r->thread);
 	sr_say_calls_before(v->trace, v->rank, r->thread, r->sn, &v->with);
+}
+
+/* The usual reason why one of several threads does something else. */
+static void say_threads(const struct sr_replay_control *c)
+{
+	if (c->threads > 1)
+		sr_note("the program has threads: if they synchronise by plain atomics, and not only "
+			"by calls, their order there was not recorded");
 }
 
 static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_report *r)
@@ -159,11 +169,13 @@ int sr_verdict_say(const struct sr_verdict *v, const struct sr_replay_control *c
 		end_line(v, c, "exact, up to where the recorded program was killed", 0);
 		return SR_REPLAY_EXIT_CUT;
 	case SR_REPLAY_CUT:
+	case SR_REPLAY_THREAD_CUT:
 		say_cut(v, r);
 		return end_line(v, c, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT);
 	case SR_REPLAY_DIVERGED:
 		say_divergence(v, r);
 		say_last_calls(v, r);
+		say_threads(c);
 		return end_line(v, c, "stopped at the first", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_EARLY_EXIT:
 		say_early_exit(v, r);

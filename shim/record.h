@@ -3,6 +3,8 @@
 #ifndef SHIM_RECORD_H
 #define SHIM_RECORD_H
 
+#include <stdint.h>
+
 #include "shim/settings.h"
 
 /* What the trace has of the process; the manifest says which. */
@@ -27,5 +29,9 @@ void sr_record_exit(int status);
  */
 #define SR_OWN_FD_FLOOR 64
 bool sr_record_owns_fd(int fd);
+
+/* A record of this thread's that is no call. */
+struct sr_thread;
+void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
 
 #endif
