@@ -229,7 +229,7 @@ static void emit_gathered(struct sr_thread *t, uint16_t kind)
 	sr_ring_commit(&t->ring, (uint32_t)total);
 }
 
-static void emit_call(struct sr_thread *t, uint16_t kind)
+static inline void __attribute__((always_inline)) emit_call(struct sr_thread *t, uint16_t kind)
 {
 	const struct sr_buf *b = &t->buf;
 
@@ -259,100 +259,118 @@ static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 	return result;
 }
 
-/* A call under way. */
+/* The numbers of its events end a record. */
+static void put_order(struct sr_buf *b, const struct sr_call_head *head, const uint64_t *order)
+{
+	if (head->orders)
+		sr_put_raw(b, order, head->orders * sizeof(*order));
+}
+
+/* A call under way that may be cancelled. */
 struct under_way {
 	struct sr_thread *t;
-	enum sr_call_number n;
-	struct sr_call_head head;
-	uint64_t order[2];
+	const struct sr_call_desc *d;
+	uint64_t *a;
+	struct sr_call_head *head;
+	uint64_t *order;
 	enum sr_heap before;
 	int depth; /* the thread's, in it */
 };
 
-/* The last part of the record: the numbers, then what was not known before goes into the head. */
-static void finish_record(struct under_way *w)
-{
-	struct sr_thread *t = w->t;
-	struct sr_buf *b = &t->buf;
-
-	if (w->head.orders)
-		sr_put_raw(b, w->order, w->head.orders * sizeof(w->order[0]));
-	if (b->p)
-		__builtin_memcpy(b->p, &w->head, sizeof(w->head));
-	t->sn++;
-	if (!t->silent)
-		emit_call(t, (uint16_t)(SR_REC_CALL + w->n));
-}
-
 /* The thread is cancelled inside of a real call: it is unwound, and comes past here. */
-static void record_cancelled(void *argument)
+static void __attribute__((cold)) record_cancelled(void *argument)
 {
 	struct under_way *w = argument;
 	struct sr_thread *t = w->t;
 
 	t->depth = w->depth;
 	t->heap = SR_HEAP_SHIM;
-	w->head.result = 0;
-	w->head.error = SR_ERROR_CANCELLED;
-	w->order[w->head.orders++] = sr_draw_event();
-	finish_record(w);
+	w->head->error = SR_ERROR_CANCELLED;
+	w->order[w->head->orders++] = sr_draw_event();
+	put_order(&t->buf, w->head, w->order);
+	if (t->buf.p)
+		__builtin_memcpy(t->buf.p, w->head, sizeof(*w->head));
+	t->sn++;
+	if (!t->silent)
+		emit_call(t, (uint16_t)(SR_REC_CALL + sr_call_number(w->d)));
 	sr_leave(t, w->before);
 }
 
-static uint64_t invoke_cancellable(struct under_way *w, const struct sr_call_desc *d, uint64_t *a)
+static uint64_t __attribute__((noinline)) invoke_cancellable(struct under_way w)
 {
 	uint64_t result;
 
-	pthread_cleanup_push(record_cancelled, w);
-	result = sr_invoke(d, a);
+	pthread_cleanup_push(record_cancelled, &w);
+	result = sr_invoke(w.d, w.a);
 	pthread_cleanup_pop(0);
 	return result;
 }
 
-static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+/* ordered, a constant: the process has threads. */
+static inline uint64_t __attribute__((always_inline))
+record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, const bool ordered)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
 	const struct sr_call_codec *codec = &sr_call_codecs[n];
-	struct under_way w = {.t = t, .n = n, .head = {.site = (uintptr_t)site}};
-	struct sr_call_head *head = &w.head;
+	struct sr_call_head head = {.site = (uintptr_t)site};
 	struct sr_buf *b = &t->buf;
-	bool ordered = sr_threaded && d->order;
+	enum sr_heap before = sr_enter(t);
+	uint64_t order[2];
 	int saved = errno;
 
-	w.before = sr_enter(t);
-	w.depth = t->depth;
 	if (!t->started)
 		start_thread(t);
 	b->len = 0;
 	t->gathered = 0;
-	sr_put_raw(b, head, sizeof(*head));
+	sr_put_raw(b, &head, sizeof(head));
 	if (codec->put_in)
 		codec->put_in(b, a);
-	head->in_size = (uint32_t)(b->len - sizeof(*head));
+	head.in_size = (uint32_t)(b->len - sizeof(head));
 	if (ordered && d->order & SR_ORDER_ENTRY)
-		w.order[head->orders++] = sr_draw_event();
+		order[head.orders++] = sr_draw_event();
 
 	t->heap = SR_HEAP_LIBRARY;
 	errno = saved;
-	if (sr_threaded && d->flags & SR_CALL_CANCEL)
-		head->result = widen(d, invoke_cancellable(&w, d, a));
+	if (ordered && d->flags & SR_CALL_CANCEL)
+		head.result = invoke_cancellable(
+		    (struct under_way){t, d, a, &head, order, before, t->depth});
 	else
-		head->result = widen(d, sr_invoke(d, a));
-	head->error = errno;
+		head.result = sr_invoke(d, a);
+	head.result = widen(d, head.result);
+	head.error = errno;
 	t->heap = SR_HEAP_SHIM;
 
-	if (ordered && d->order & SR_ORDER_RETURN &&
-	    !sr_found_nothing(d, head->result, head->error))
-		w.order[head->orders++] = sr_draw_event();
+	if (ordered && d->order & SR_ORDER_RETURN && !sr_found_nothing(d, head.result, head.error))
+		order[head.orders++] = sr_draw_event();
 	if (codec->put_out)
-		codec->put_out(b, a, head->result);
-	if (d->flags & SR_CALL_NEWFD && (int)head->result >= 0)
-		sr_fd_capture((int)head->result);
-	finish_record(&w);
+		codec->put_out(b, a, head.result);
+	if (d->flags & SR_CALL_NEWFD && (int)head.result >= 0)
+		sr_fd_capture((int)head.result);
+	if (ordered)
+		put_order(b, &head, order);
+	if (b->p)
+		__builtin_memcpy(b->p, &head, sizeof(head));
+	t->sn++;
+	if (!t->silent)
+		emit_call(t, (uint16_t)(SR_REC_CALL + n));
 
-	sr_leave(t, w.before);
-	errno = head->error;
-	return head->result;
+	sr_leave(t, before);
+	errno = head.error;
+	return head.result;
+}
+
+/* Apart, so that calls of a process with one thread cost what they did. */
+static uint64_t __attribute__((noinline))
+record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return record(t, n, a, site, true);
+}
+
+static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (__builtin_expect(sr_threaded, 0))
+		return record_ordered(t, n, a, site);
+	return record(t, n, a, site, false);
 }
 
 void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
