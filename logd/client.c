@@ -345,7 +345,8 @@ static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring 
 	if (ret)
 		return ret;
 	sr_ring_set_wait_hook(ring, check_daemon, c);
-	/* In that order: a child that is forked just now goes by what it finds (sr_client_abandon). */
+	/* In that order: a child that is forked just now goes by what it finds (sr_client_abandon).
+	 */
 	c->rings[c->n_rings] = entry;
 	atomic_signal_fence(memory_order_release);
 	c->n_rings++;

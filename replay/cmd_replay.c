@@ -36,6 +36,12 @@
 #define DEFAULT_TIMEOUT 60
 #define TICK_MS         100
 
+/* All rings are filled from the start: of many threads, most are over soon. */
+#define RING            (4u << 20)
+#define SMALL_RING      (256u << 10)
+#define FEW_THREADS     64
+#define SPARE_FDS       1024 /* besides those of the rings */
+
 struct options {
 	struct sr_choice choice; /* no rank: the only one */
 	long timeout;
@@ -140,12 +146,37 @@ struct replay {
 	pid_t child;
 };
 
+/*
+ * The limit on open descriptors, as far as the system lets us raise it: this
+ * process and the replayed one have a ring for each thread.  The latter gets its
+ * own limit back before it runs; what is open above it stays open.
+ */
+static struct rlimit own_limit;
+
+static void raise_limit(size_t needed)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &own_limit) || own_limit.rlim_cur >= needed)
+		return;
+	limit = own_limit;
+	limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void lower_limit(void)
+{
+	if (own_limit.rlim_max)
+		setrlimit(RLIMIT_NOFILE, &own_limit);
+}
+
 static bool open_feeders(struct replay *r, const struct options *o)
 {
 	const uint32_t *threads;
 	size_t n = sr_trace_threads(r->trace, (int32_t)o->choice.rank, &threads);
 	struct sr_error err;
 
+	raise_limit(3 * n + SPARE_FDS);
 	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
 	for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
 		r->control->stream_fd[i] = -1;
@@ -156,7 +187,7 @@ static bool open_feeders(struct replay *r, const struct options *o)
 			return false;
 		}
 		if (sr_feeder_open(&r->feeders[i], r->trace, (int32_t)o->choice.rank, threads[i],
-				   &err)) {
+				   n > FEW_THREADS ? SMALL_RING : RING, &err)) {
 			sr_fail("%s", err.text);
 			return false;
 		}
@@ -230,12 +261,14 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r)
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
 		sr_note("cannot switch off address randomisation: %s", strerror(errno));
 	set_stack_limit(p);
-	if (!pass_descriptors(r))
-		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %d?",
-			strerror(errno), SR_REPLAY_FD + SR_REPLAY_THREADS);
-	else
+	if (!pass_descriptors(r)) {
+		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %u?",
+			strerror(errno), SR_REPLAY_FD + r->control->threads);
+	} else {
+		lower_limit();
 		execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv,
 		       p->env);
+	}
 	sr_fail("cannot run %s: %s", p->exe, strerror(errno));
 	_exit(SR_REPLAY_EXIT_FAILED);
 }

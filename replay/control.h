@@ -18,7 +18,7 @@
 
 #define SR_REPLAY_MAGIC         0x31796c7065725f73ull
 #define SR_REPLAY_FD            511  /* of the page's memfd in the new process */
-#define SR_REPLAY_THREADS       256  /* streams of one process */
+#define SR_REPLAY_THREADS       4096 /* streams of one process */
 #define SR_REPLAY_BYTES         4096 /* of arguments shown in a divergence, each side */
 
 /* Exit statuses of `sreplay replay` that are not the program's. */
@@ -72,7 +72,7 @@ struct sr_replay_control {
 
 	/* The process's. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
-	_Atomic uint64_t turn; /* the event that is to happen now: see turns.h */
+	_Atomic uint64_t turn;      /* the event that is to happen now: see turns.h */
 	_Atomic uint32_t reporting; /* id of the thread whose report it is; 0: none yet */
 	_Atomic uint32_t
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */

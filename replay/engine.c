@@ -23,9 +23,9 @@
 #include "shim/fds.h"
 #include "shim/heap.h"
 #include "shim/order.h"
+#include "shim/program_threads.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
-#include "shim/program_threads.h"
 
 struct record {
 	uint16_t kind;
@@ -358,7 +358,8 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		sr_turn_done(order[0]);
 		sr_turn_wait(t->number, order[1]);
 	}
-	/* In its turn: what is delivered, and which descriptors are opened and closed, has an order. */
+	/* In its turn: what is delivered, and which descriptors are opened and closed, has an
+	 * order. */
 	if (head.error != SR_ERROR_CANCELLED)
 		deliver(t, d, &r, &head, a);
 	if (head.orders)
@@ -402,7 +403,8 @@ static void thread_ends(struct sr_thread *t)
 		end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
 }
 
-/* Does the thread take the heap over with this operation?  It does not come back if there is none. */
+/* Does the thread take the heap over with this operation?  It does not come back if there is none.
+ */
 static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 {
 	struct sr_replay_stream *s = t->stream;

@@ -8,16 +8,14 @@
 #include "replay/control.h"
 #include "replay/marks.h"
 
-#define RING_BYTES (4u << 20)
-
 int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
-		   struct sr_error *err)
+		   size_t ring_bytes, struct sr_error *err)
 {
 	int error = sr_stream_open(&f->stream, t, rank, thread, err);
 
 	if (error)
 		return error;
-	error = sr_ring_create(&f->ring, RING_BYTES);
+	error = sr_ring_create(&f->ring, ring_bytes);
 	if (error) {
 		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s",
 			 thread, strerror(-error));

@@ -83,7 +83,7 @@ static void print_call(FILE *out, json_t *v)
 		sr_schema_print(out, json_object_get(v, "out"));
 	}
 	json_array_foreach(json_object_get(v, "order"), i, number)
-		fprintf(out, "%s%lld", i ? "-" : "  #", (long long)json_integer_value(number));
+	    fprintf(out, "%s%lld", i ? "-" : "  #", (long long)json_integer_value(number));
 }
 
 void sr_print_line(FILE *out, const struct sr_print *p, const struct sr_entry *e, json_t *v)

@@ -71,8 +71,8 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 	if (!say_calls(s->trace, s->rank, number, calls + 1, calls + 2, s->with))
 		fputs("sreplay:   no more calls of this thread\n", stderr);
 	if (waits_for)
-		sr_note("thread %u waits for its turn, event %llu; the turn is at event %llu", number,
-			(ull)waits_for, (ull)atomic_load(&s->control->turn));
+		sr_note("thread %u waits for its turn, event %llu; the turn is at event %llu",
+			number, (ull)waits_for, (ull)atomic_load(&s->control->turn));
 	sr_note("the last calls of thread %u:", number);
 	sr_say_calls_before(s->trace, s->rank, number, calls + 1, s->with);
 	sr_note("thread %u is at:", number);

@@ -34,7 +34,8 @@ void sr_turn_done(uint64_t event);
 void sr_turns_add_thread(void);
 bool sr_turns_remove_thread(void);
 
-/* This thread has come to the end of its stream.  True: so have all, and nothing more will happen. */
+/* This thread has come to the end of its stream.  True: so have all, and nothing more will happen.
+ */
 bool sr_turns_park(void);
 
 /*

@@ -91,8 +91,9 @@ static void say_last_calls(const struct sr_verdict *v, const struct sr_replay_re
 static void say_threads(const struct sr_replay_control *c)
 {
 	if (c->threads > 1)
-		sr_note("the program has threads: if they synchronise by plain atomics, and not only "
-			"by calls, their order there was not recorded");
+		sr_note(
+		    "the program has threads: if they synchronise by plain atomics, and not only "
+		    "by calls, their order there was not recorded");
 }
 
 static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_report *r)

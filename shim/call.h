@@ -30,9 +30,9 @@ enum sr_source {
 	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
 	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
 	/* A member of another object, saved when that was patched (ops.h). */
-	SR_SOURCE_QP, /* ibv_qp_ex */
-	SR_SOURCE_CQ, /* ibv_cq_ex */
-	SR_SOURCE_DM, /* ibv_dm */
+	SR_SOURCE_QP,   /* ibv_qp_ex */
+	SR_SOURCE_CQ,   /* ibv_cq_ex */
+	SR_SOURCE_DM,   /* ibv_dm */
 	SR_SOURCE_SHIM, /* nowhere: an event that the shim makes a call of */
 };
 
@@ -105,7 +105,8 @@ struct sr_call_head {
 	uint64_t result;
 	int32_t error; /* errno after the call */
 	uint32_t in_size : 30;
-	uint32_t orders : 2; /* numbers of events at the end of the payload, u64 each: see order.h */
+	uint32_t
+	    orders : 2; /* numbers of events at the end of the payload, u64 each: see order.h */
 };
 
 /* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT).

@@ -13,8 +13,8 @@
 #include "shim/call.h"
 #include "shim/hooks.h"
 #include "shim/objects.h"
-#include "shim/thread.h"
 #include "shim/program_threads.h"
+#include "shim/thread.h"
 #include "wire.gen.h"
 
 /* What the program sends, as checksum.h has it. */

@@ -3,8 +3,8 @@
 
 #include "logd/rawsys.h"
 #include "shim/lock.h"
-#include "shim/record.h"
 #include "shim/program_threads.h"
+#include "shim/record.h"
 
 /* The thread that makes the run under way, by number: the first is the main thread's. */
 static struct {
@@ -59,7 +59,8 @@ bool sr_record_heap_begin(struct sr_thread *t)
 		return false;
 	number = sr_thread_number(t);
 	sr_lock(&heap.lock);
-	/* A thread that leaves always says so: without a record it would be past its stream's end. */
+	/* A thread that leaves always says so: without a record it would be past its stream's end.
+	 */
 	if (heap.owner != number || t->leaves_heap || heap.operations == UINT32_MAX)
 		take_over(t);
 	return true;

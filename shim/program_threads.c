@@ -44,7 +44,7 @@ struct sr_thread_start {
 };
 
 static pthread_key_t end_key;
-static _Atomic int32_t running = 1; /* threads of the program */
+static _Atomic int32_t running = 1; /* of the program's threads, those that are counted */
 static _Atomic uint32_t next_number;
 
 /* ---------------------------------------------------------------- numbers */
@@ -174,10 +174,9 @@ static int map_stack(struct sr_thread_start *s, pthread_attr_t *attr)
 	if (!s->stack)
 		s->stack = atomic_fetch_add(&next_stack, size + PAGE);
 	s->stack_size = size;
-	p = sr_sys_mmap((void *)s->stack, size, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK |
-			    MAP_FIXED_NOREPLACE,
-			-1, 0);
+	p = sr_sys_mmap(
+	    (void *)s->stack, size, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
 	if (p != (void *)s->stack) {
 		if (!sr_sys_is_error(p))
 			sr_sys_munmap(p, size);
@@ -217,7 +216,7 @@ static void *run(void *argument)
 		sr_free(s);
 	} else {
 		t->number = s->number;
-		t->numbered = true;
+		t->numbered = t->counted = true;
 		/* From here on a thread that creates another one may free it, or nobody. */
 		if (s->stack)
 			s->tid = (int32_t)sr_sys_gettid();
@@ -385,8 +384,8 @@ static void *exit_at_once(void *unused)
 static void load_unwinder(void)
 {
 	static void *_Atomic cache;
-	int (*join)(pthread_t, void **) = (int (*)(pthread_t, void **))sr_next("pthread_join",
-									       &cache);
+	int (*join)(pthread_t, void **) =
+	    (int (*)(pthread_t, void **))sr_next("pthread_join", &cache);
 	struct sr_thread_start s = {0};
 	pthread_attr_t attr;
 	pthread_t id;
@@ -441,7 +440,8 @@ static void end_thread(void *thread)
 		sr_call(SR_CALL_thread_end, none, __builtin_return_address(0));
 	sr_heap_leave(t);
 	t->ended = true;
-	atomic_fetch_sub(&running, 1);
+	if (t->counted)
+		atomic_fetch_sub(&running, 1);
 	if (sr_engine && sr_engine->thread_ends)
 		sr_engine->thread_ends(t);
 }
@@ -459,6 +459,7 @@ bool sr_threads_init(void)
 	if (pthread_key_create(&end_key, end_thread))
 		return false;
 	sr_thread_number(&sr_self);
+	sr_self.counted = true;
 	sr_thread_watch_end(&sr_self);
 	return true;
 }

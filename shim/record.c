@@ -25,11 +25,11 @@
 #include "shim/heap_turns.h"
 #include "shim/lock.h"
 #include "shim/order.h"
+#include "shim/program_threads.h"
 #include "shim/say.h"
 #include "shim/schema.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
-#include "shim/program_threads.h"
 
 /* How long the end of the process waits for its last records to be on disk. */
 #define FINISH_MS 30000
@@ -332,8 +332,8 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	t->heap = SR_HEAP_LIBRARY;
 	errno = saved;
 	if (ordered && d->flags & SR_CALL_CANCEL)
-		head.result = invoke_cancellable(
-		    (struct under_way){t, d, a, &head, order, before, t->depth});
+		head.result =
+		    invoke_cancellable((struct under_way){t, d, a, &head, order, before, t->depth});
 	else
 		head.result = sr_invoke(d, a);
 	head.result = widen(d, head.result);

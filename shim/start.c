@@ -27,6 +27,7 @@
 #include "shim/direct.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
+#include "shim/program_threads.h"
 #include "shim/real.h"
 #include "shim/record.h"
 #include "shim/restart.h"
@@ -34,7 +35,6 @@
 #include "shim/settings.h"
 #include "shim/symbols.h"
 #include "shim/thread.h"
-#include "shim/program_threads.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

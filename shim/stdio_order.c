@@ -17,10 +17,10 @@
 #include <stdio_ext.h>
 #include <string.h>
 
+#include "shim/hooks.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/thread.h"
-#include "shim/hooks.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

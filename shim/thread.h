@@ -51,14 +51,15 @@ struct sr_thread {
 	bool started; /* its stream is open (or known not to be had) */
 	bool silent;  /* no stream: calls pass through unrecorded */
 	bool numbered;
+	bool counted; /* created through the shim, or the main thread */
 	bool ended;   /* its last destructor has run */
 	bool creates; /* the pthread_create under way is the program's */
 	uint8_t destructor_rounds;
 	uint32_t number;
 	struct sr_child child;
-	void (*once)(void);   /* the routine of the pthread_once that begins */
+	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
-	uint64_t heap_ops; /* since it took the heap over last: see heap_turns.h */
+	uint64_t heap_ops;      /* since it took the heap over last: see heap_turns.h */
 	struct sr_thread *next; /* recording: of the threads with a stream */
 	uint64_t sn;            /* of the call under way or, between calls, of the last one */
 	struct sr_ring ring;

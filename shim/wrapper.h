@@ -4,17 +4,17 @@
 #define SHIM_WRAPPER_H
 
 #include <errno.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <semaphore.h>
 #include <stdio.h>
 
 #include "shim/call.h"
 #include "shim/hooks.h"
 #include "shim/objects.h"
 #include "shim/order.h"
-#include "shim/thread.h"
 #include "shim/program_threads.h"
+#include "shim/thread.h"
 
 /* calls.def has no arrays among arguments: to the ABI they are pointers. */
 #pragma GCC diagnostic ignored "-Warray-parameter"

@@ -77,10 +77,10 @@ struct sr_exit_payload {
 	uint64_t order; /* number of the event, 0 in a process that never had threads */
 };
 
-/* Heap operations are the calls of malloc, free and the like; a run is what one thread makes of them
- * before another one makes one. */
+/* Heap operations are the calls of malloc, free and the like; a run is what one thread makes of
+ * them before another one makes one. */
 struct sr_heap_payload {
-	uint32_t run;	   /* number of the run that begins here, from 1, modulo 2^32 */
+	uint32_t run;      /* number of the run that begins here, from 1, modulo 2^32 */
 	uint32_t previous; /* operations of the run before it */
 	uint64_t position; /* of this thread's, between its last run's first and here */
 };

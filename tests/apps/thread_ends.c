@@ -157,10 +157,14 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } ways[] = {
-    {"by_exit", by_exit},	{"holding_a_lock", holding_a_lock},
-    {"by_last_thread", by_last_thread}, {"detached", detached},
-    {"own_stacks", own_stacks}, {"many", many},
-    {"with_child", with_child}, {"killed", killed},
+    {"by_exit", by_exit},
+    {"holding_a_lock", holding_a_lock},
+    {"by_last_thread", by_last_thread},
+    {"detached", detached},
+    {"own_stacks", own_stacks},
+    {"many", many},
+    {"with_child", with_child},
+    {"killed", killed},
 };
 
 int main(int argc, char **argv)

@@ -339,7 +339,7 @@ static void c11(int me, struct story *own)
 		int how = (me + i) % 3, got;
 
 		until = soon(CLOCK_REALTIME, 20000);
-		got = how == 0	 ? mtx_lock(&c11_mutex)
+		got = how == 0   ? mtx_lock(&c11_mutex)
 		      : how == 1 ? mtx_trylock(&c11_mutex)
 				 : mtx_timedlock(&c11_mutex, &until);
 		tell(own, (uint64_t)got);
@@ -444,7 +444,8 @@ static void sockets(int me, struct story *own)
 
 			tell(own, (uint64_t)poll(&p, 1, 0));
 		}
-		/* Parts of messages, should that ever happen, are put together wrongly but alike. */
+		/* Parts of messages, should that ever happen, are put together wrongly but alike.
+		 */
 		if (recv(pair[1], &message, sizeof(message), MSG_WAITALL) != sizeof(message))
 			abort();
 		tell(own, (uint64_t)message);
