@@ -43,6 +43,10 @@ void sr_thread_watch_end(struct sr_thread *t);
  */
 bool sr_thread_revive(struct sr_thread *t);
 
+/* Is this code of libibverbs, librdmacm, a provider or what these use?  In a process with threads.
+ */
+bool sr_is_verbs_library(const void *code);
+
 /* Waits until a thread that is about to end is gone, to the kernel. */
 void sr_thread_wait_gone(int32_t tid);
 

@@ -105,8 +105,8 @@ def main():
                        r"thread 0 is at:$", r"wait_for_ever \(diverge\.c:\d+\)$",
                        re.escape(site("hang", "turn")) + "$", r"main \(diverge\.c:\d+\)$", *before)
         other = r.stderr[r.stderr.find("rank 0 thread 1"):]
-        lost = lost or missing(other, r"rank 0 thread 1 SN 2: this call did not come", r"no more calls of this thread$",
-                               r"^sreplay: +1  getrandom\(.* other_thread \(diverge\.c:\d+\)$", r"thread 1 is at:$",
+        lost = lost or missing(other, r"rank 0 thread 1 SN 3: this call did not come", r"no more calls of this thread$",
+                               r"^sreplay: +2  sem_post\(.* other_thread \(diverge\.c:\d+\)$", r"thread 1 is at:$",
                                re.escape(site("other", "other_thread")) + "$")
         tap.ok(r.returncode == 124 and not lost,
                "a replay that hangs is stopped: what should come is named, and where it hangs", lost)
