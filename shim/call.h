@@ -21,6 +21,7 @@ struct sr_thread;
 enum sr_source {
 	SR_SOURCE_LIBC,
 	SR_SOURCE_IBVERBS,
+	SR_SOURCE_RDMACM,
 	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
 	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
 	/* A member of another object, saved when that was patched (ops.h). */

@@ -16,18 +16,23 @@
 
 static void *_Atomic functions[SR_CALL_COUNT];
 
+static struct library {
+	const char *name;
+	void *_Atomic handle;
+} libibverbs = {"libibverbs.so.1"}, librdmacm = {"librdmacm.so.1"};
+
 /*
  * RTLD_NEXT does not see a library that was loaded RTLD_LOCAL (a Python
- * extension's, a UCX module's), so libibverbs is asked for by name.
+ * extension's, a UCX module's), so the verbs libraries are asked for by name.
+ * NULL while the process has not loaded it.
  */
-void *sr_libibverbs(void)
+static void *handle_of(struct library *library)
 {
-	static void *_Atomic handle;
-	void *h = atomic_load_explicit(&handle, memory_order_acquire);
+	void *h = atomic_load_explicit(&library->handle, memory_order_acquire);
 
 	if (!h) {
-		h = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-		atomic_store_explicit(&handle, h, memory_order_release);
+		h = dlopen(library->name, RTLD_LAZY | RTLD_NOLOAD);
+		atomic_store_explicit(&library->handle, h, memory_order_release);
 	}
 	return h;
 }
@@ -51,7 +56,7 @@ static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
 
-	return !strcmp(slash ? slash + 1 : info->dlpi_name, "libibverbs.so.1");
+	return !strcmp(slash ? slash + 1 : info->dlpi_name, libibverbs.name);
 }
 
 bool sr_libibverbs_is_loaded(void)
@@ -59,11 +64,11 @@ bool sr_libibverbs_is_loaded(void)
 	return dl_iterate_phdr(is_libibverbs, NULL);
 }
 
-static void *look_up_verb(const struct sr_call_desc *d)
+static void *look_up(const struct sr_call_desc *d)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
-	void *library = sr_libibverbs();
+	void *library = handle_of(d->source == SR_SOURCE_RDMACM ? &librdmacm : &libibverbs);
 	void *f = library ? dlvsym(library, d->name, d->version) : NULL;
 
 	sr_leave(t, before);
@@ -78,7 +83,7 @@ static void *exported(const struct sr_call_desc *d)
 	if (!f && d->source == SR_SOURCE_LIBC)
 		return sr_next(d->name, cache);
 	if (!f) {
-		f = look_up_verb(d);
+		f = look_up(d);
 		atomic_store_explicit(cache, f, memory_order_release);
 	}
 	return f;
@@ -96,6 +101,7 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	switch ((enum sr_source)d->source) {
 	case SR_SOURCE_LIBC:
 	case SR_SOURCE_IBVERBS:
+	case SR_SOURCE_RDMACM:
 		return exported(d);
 	case SR_SOURCE_CONTEXT:
 		return sr_context_original(d->holder(a), d->op_offset, false);

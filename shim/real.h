@@ -9,9 +9,6 @@
  * memory. */
 bool sr_libibverbs_is_loaded(void);
 
-/* A handle on libibverbs, or NULL while the process has not loaded it. */
-void *sr_libibverbs(void);
-
 /* The next definition of a libc function, looked up once; libc has it. */
 void *sr_next(const char *name, void *_Atomic *cache);
 

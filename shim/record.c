@@ -197,6 +197,8 @@ static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 		return 0;
 	if (d->ret_size == sizeof(int32_t))
 		return d->ret_signed ? (uint64_t)(int64_t)(int32_t)result : (uint32_t)result;
+	if (d->ret_size == sizeof(uint16_t))
+		return (uint16_t)result;
 	return result;
 }
 
@@ -218,9 +220,11 @@ static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	head.in_size = (uint32_t)(b->len - sizeof(head));
 
 	t->heap = SR_HEAP_LIBRARY;
+	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	errno = saved;
 	head.result = widen(d, sr_invoke(d, a));
 	head.error = errno;
+	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
 
 	if (codec->put_out)
