@@ -21,6 +21,7 @@
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
+#include "shim/main_stack.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
 
@@ -348,5 +349,6 @@ void sr_replay_start(void)
 	for (uint32_t i = 0; i < control->threads; i++)
 		control->stream_fd[i] = move_away(control->stream_fd[i]);
 	sr_stdio_pin(control->stdout_line_buffered);
+	sr_main_stack_pin(control->main_stack);
 	sr_engine = &replay_engine;
 }

@@ -20,6 +20,7 @@
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
+#include "shim/main_stack.h"
 #include "shim/lock.h"
 #include "shim/say.h"
 #include "shim/schema.h"
@@ -310,20 +311,24 @@ bool sr_record_owns_fd(int fd)
  * What a replay needs besides what the daemon finds in /proc: how standard
  * output is flushed; the path by which the program was executed, which the
  * kernel keeps at the top of the stack; and the limit that decides where
- * mappings begin; and whether there is a beginning at all.
+ * mappings begin; where main's frame is; and whether there is a beginning at all.
  */
 static bool describe(char *extra, size_t size, enum sr_record_from from)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	uint64_t stack[2] = {0};
+	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
 	int n;
 
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
 		     "{\"recorded_from\":\"%s\",\"stdout_line_buffered\":%s,"
-		     "\"stack_limit\":\"%llu\",\"executed_as\":{\"hex\":\"",
+		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
+		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
-		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0]);
+		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
+		     (unsigned long long)main_stack);
+	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
 		n += snprintf(extra + n, size - (size_t)n, "%02x", (unsigned char)*path);
