@@ -4,7 +4,8 @@
 
     replay_rdmacm.py OUTDIR
 
-Standard output must be that of the recording, byte for byte, and the verdict exact.
+Standard output must be that of the recording, byte for byte, and the verdict exact; for a server that
+never ends, up to where it was killed.
 """
 
 import glob
@@ -12,8 +13,30 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import Tap
+from harness import Tap, replay
+from rdmacm import ENDLESS
 from replay_pingpong import SIDES, exact
+
+# What these programs need besides librdmacm is not recorded yet.
+NOT_YET = {
+    "rping": "the order of threads",
+    "rping-own-qp": "the order of threads",
+    "riostream": "it waits for memory that its peer writes",
+    "send-lat": "it computes with the time-stamp counter",
+    "send-bw": "it computes with the time-stamp counter",
+    "send-bw-events": "it computes with the time-stamp counter",
+}
+
+
+def up_to_the_kill(trace, rank):
+    status, _, err = replay(trace, rank)
+    if status == 123 and "0 divergences: exact, up to where the recorded program was killed" in err:
+        return None
+    return "status %s\n%s" % (status, err)
+
+
+def ranks(trace):
+    return [rank for rank in SIDES if os.path.isdir(os.path.join(trace, "rank-%d" % rank))]
 
 
 def main():
@@ -22,9 +45,12 @@ def main():
     tap.ok(traces, "there are recordings in %s" % sys.argv[1])
     for trace in traces:
         name = os.path.basename(trace)[:-len(".srec")]
-        for rank, side in SIDES.items():
-            problem = exact(trace, rank)
-            tap.ok(not problem, "%s, %s: replayed exactly" % (name, side), problem)
+        for rank in ranks(trace):
+            if name in NOT_YET:
+                tap.ok(True, "%s, %s # SKIP %s" % (name, SIDES[rank], NOT_YET[name]))
+                continue
+            problem = (up_to_the_kill if name in ENDLESS and rank == 0 else exact)(trace, rank)
+            tap.ok(not problem, "%s, %s: replayed exactly" % (name, SIDES[rank]), problem)
     tap.finish()
 
 
