@@ -9,8 +9,8 @@
  * that did not change are recorded again: these calls are few, and a record that
  * depends on no other one holds in any order of threads.
  */
-#include <rdma/rdma_cma.h>
 #include <infiniband/ib.h>
+#include <rdma/rdma_cma.h>
 
 #include <netinet/in.h>
 
@@ -89,8 +89,7 @@ static void reach_id(struct list *l, const struct rdma_cm_id *id)
 {
 	reach(l, id, sizeof(*id));
 	reach(l, id->channel, sizeof(*id->channel));
-	reach(l, id->route.path_rec,
-	      (size_t)id->route.num_paths * sizeof(*id->route.path_rec));
+	reach(l, id->route.path_rec, (size_t)id->route.num_paths * sizeof(*id->route.path_rec));
 	reach(l, id->pd, sizeof(*id->pd));
 	reach(l, id->qp, sizeof(*id->qp));
 	reach(l, id->srq, sizeof(*id->srq));

@@ -269,18 +269,21 @@ static void know(struct ibv_context *context)
 
 struct ibv_context *sr_deliver_opened(struct sr_cursor *c)
 {
+	static struct sr_lock telling; /* two threads may be told of one device at once */
 	struct sr_wire_opened v;
 	struct ibv_context *context;
 
 	sr_get_opened_fields(c, &v);
 	context = (void *)(uintptr_t)v.address;
+	sr_lock(&telling);
 	/* librdmacm keeps a device open: told once, it stays. */
-	if (c->bad || sr_context_find(context))
-		return context;
-	sr_place_device(c, &v.device);
-	place_context(c, context, &v.context);
-	if (!c->bad)
-		know(context);
+	if (!c->bad && !sr_context_find(context)) {
+		sr_place_device(c, &v.device);
+		place_context(c, context, &v.context);
+		if (!c->bad)
+			know(context);
+	}
+	sr_unlock(&telling);
 	return context;
 }
 

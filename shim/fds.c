@@ -54,7 +54,9 @@ void sr_fd_release(int fd)
 
 bool sr_fd_next_change(int32_t *fd, bool *open)
 {
-	if (!atomic_load_explicit(&any_changed, memory_order_relaxed))
+	/* Before the search: what changes meanwhile is for the next one. */
+	if (!atomic_load_explicit(&any_changed, memory_order_relaxed) ||
+	    !atomic_exchange(&any_changed, false))
 		return false;
 	for (int word = 0; word < WORDS; word++) {
 		uint64_t bits = atomic_load(&changed[word]), bit = bits & -bits;
@@ -63,9 +65,9 @@ bool sr_fd_next_change(int32_t *fd, bool *open)
 			continue;
 		*fd = word * 64 + __builtin_ctzll(bits);
 		*open = sr_fd_captured(*fd);
+		atomic_store(&any_changed, true);
 		return true;
 	}
-	atomic_store(&any_changed, false);
 	return false;
 }
 

@@ -11,8 +11,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* For the frames between the entry point and main, and for auxiliary vectors longer than this one. */
-#define ROOM 4096
+/* For the frames between the entry point and main, and for auxiliary vectors longer than this one.
+ */
+#define ROOM   4096
 
 typedef int main_function(int argc, char **argv, char **env);
 typedef int start_function(main_function *program, int argc, char **argv, void (*init)(void),

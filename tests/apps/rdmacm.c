@@ -127,8 +127,8 @@ static struct rdma_cm_id *listening(struct rdma_event_channel *channel)
 
 	if (rdma_create_id(channel, &id, (void *)0x11, RDMA_PS_TCP))
 		fail("rdma_create_id");
-	said("reuse", rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on,
-				      sizeof(on)));
+	said("reuse",
+	     rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)));
 	if (rdma_bind_addr(id, (struct sockaddr *)&address))
 		fail("rdma_bind_addr");
 	said("bound again", rdma_bind_addr(id, (struct sockaddr *)&address));
@@ -492,11 +492,12 @@ static void datagrams(void)
 		fail("rbind");
 	rgetsockname(receiver, (struct sockaddr *)&name, &length);
 	/* Without a GRH, which they do not ask for, librdmacm's datagrams do not get over RoCE. */
-	if (said("rsendto", rsendto(sender, "a datagram", 11, 0, (struct sockaddr *)&name, length)) < 0)
+	if (said("rsendto",
+		 rsendto(sender, "a datagram", 11, 0, (struct sockaddr *)&name, length)) < 0)
 		flags = MSG_DONTWAIT;
 	length = sizeof(name);
-	said("rrecvfrom", rrecvfrom(receiver, text, sizeof(text), flags, (struct sockaddr *)&name,
-				    &length));
+	said("rrecvfrom",
+	     rrecvfrom(receiver, text, sizeof(text), flags, (struct sockaddr *)&name, &length));
 	printf("%s from %d\n", text, ntohs(name.sin_port));
 	said("rclose", rclose(sender));
 	said("rclose", rclose(receiver));
@@ -508,6 +509,8 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	setlinebuf(stdout); /* should it hang, it has said where */
+	/* Neither moves with the kernel nor with what the libraries allocate. */
+	printf("stack %p\n", (void *)&argc);
 	address.sin_family = AF_INET;
 	if (inet_pton(AF_INET, argv[1], &address.sin_addr) != 1)
 		return 2;
@@ -519,6 +522,7 @@ int main(int argc, char **argv)
 	group();
 	stream();
 	datagrams();
+	printf("heap %p %p\n", malloc(100), malloc(1 << 20));
 	printf("done\n");
 	return 0;
 }
