@@ -71,6 +71,8 @@ void sr_deliver_ops(struct sr_cursor *c, void *object, enum sr_source source);
 /* What a program finds from an rdma_cm_id on, or from an event. */
 void sr_put_cm_id(struct sr_buf *b, const struct rdma_cm_id *id);
 void sr_deliver_cm_id(struct sr_cursor *c, struct rdma_cm_id *id);
+void sr_put_cm_event_kind(struct sr_buf *b, const struct rdma_cm_event *event);
+void sr_deliver_cm_event_kind(struct sr_cursor *c, const struct rdma_cm_event *event);
 void sr_put_cm_event(struct sr_buf *b, const struct rdma_cm_event *event);
 void sr_deliver_cm_event(struct sr_cursor *c, struct rdma_cm_event *event);
 

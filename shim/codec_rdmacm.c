@@ -135,6 +135,20 @@ void sr_deliver_cm_id(struct sr_cursor *c, struct rdma_cm_id *id)
 	lay(c);
 }
 
+void sr_put_cm_event_kind(struct sr_buf *b, const struct rdma_cm_event *event)
+{
+	struct sr_wire_cm_event_kind v = {event->event, event->status};
+
+	sr_put_cm_event_kind_fields(b, &v);
+}
+
+void sr_deliver_cm_event_kind(struct sr_cursor *c, const struct rdma_cm_event *event)
+{
+	struct sr_wire_cm_event_kind v;
+
+	sr_get_cm_event_kind_fields(c, &v);
+}
+
 void sr_put_cm_event(struct sr_buf *b, const struct rdma_cm_event *event)
 {
 	struct list devices = begin(b), memory;
