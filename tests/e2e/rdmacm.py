@@ -7,8 +7,7 @@
 Each recording is a server (rank 0) and a client (rank 1), or tests/apps/rdmacm, which is both; their
 standard output is kept beside the trace.  replay_rdmacm.py replays them.
 
-Not here: rdma_xserver and rdma_xclient with -c x, since rxe has no XRC (rdma_create_ep: EOPNOTSUPP);
-rcopy, which writes files.
+Not here: rdma_xserver and rdma_xclient with -c x, since rxe has no XRC (rdma_create_ep: EOPNOTSUPP).
 """
 
 import glob
