@@ -310,7 +310,7 @@ bool sr_record_owns_fd(int fd)
 /*
  * What a replay needs besides what the daemon finds in /proc: how standard
  * output is flushed; the path by which the program was executed, which the
- * kernel keeps at the top of the stack; and the limit that decides where
+ * kernel keeps at the top of the stack; the limit that decides where
  * mappings begin; where main's frame is; and whether there is a beginning at all.
  */
 static bool describe(char *extra, size_t size, enum sr_record_from from)
