@@ -5,15 +5,16 @@
     replay_rdmacm.py OUTDIR
 
 Standard output must be that of the recording, byte for byte, and the verdict exact; for a server that
-never ends, up to where it was killed.
+never ends, up to where it was killed.  What cannot be so yet is named below, with the reason.
 """
 
 import glob
+import itertools
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import Tap, replay
+from harness import Tap, read, replay
 from rdmacm import ENDLESS
 from replay_pingpong import SIDES, exact
 
@@ -22,10 +23,19 @@ NOT_YET = {
     "rping": "the order of threads",
     "rping-own-qp": "the order of threads",
     "riostream": "it waits for memory that its peer writes",
-    "send-lat": "it computes with the time-stamp counter",
-    "send-bw": "it computes with the time-stamp counter",
-    "send-bw-events": "it computes with the time-stamp counter",
+    "send-lat": "it sorts what it computes with the time-stamp counter",
 }
+# All their calls replay, and all lines but the one with what they compute with the time-stamp counter.
+RATES = ["send-bw", "send-bw-events"]
+
+
+def but_for_the_rates(trace, rank):
+    recorded = read("%s.%d.out" % (trace[:-len(".srec")], rank)).splitlines()
+    status, out, err = replay(trace, rank)
+    different = [pair for pair in itertools.zip_longest(recorded, out.splitlines()) if pair[0] != pair[1]]
+    if status == 0 and "0 divergences: exact" in err and len(different) <= 1:
+        return None
+    return "status %s\n%s\n%s" % (status, err, different)
 
 
 def up_to_the_kill(trace, rank):
@@ -33,6 +43,12 @@ def up_to_the_kill(trace, rank):
     if status == 123 and "0 divergences: exact, up to where the recorded program was killed" in err:
         return None
     return "status %s\n%s" % (status, err)
+
+
+def check_of(name, rank):
+    if name in RATES:
+        return but_for_the_rates
+    return up_to_the_kill if name in ENDLESS and rank == 0 else exact
 
 
 def ranks(trace):
@@ -49,7 +65,7 @@ def main():
             if name in NOT_YET:
                 tap.ok(True, "%s, %s # SKIP %s" % (name, SIDES[rank], NOT_YET[name]))
                 continue
-            problem = (up_to_the_kill if name in ENDLESS and rank == 0 else exact)(trace, rank)
+            problem = check_of(name, rank)(trace, rank)
             tap.ok(not problem, "%s, %s: replayed exactly" % (name, SIDES[rank]), problem)
     tap.finish()
 
