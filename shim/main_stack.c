@@ -53,8 +53,9 @@ static int run_main(int argc, char **argv, char **env)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
-	/* Too far down already: a vector longer by ROOM. */
-	if (!pinned || here <= pinned)
+	/* Too far down already (a vector longer by ROOM), or a recording with randomised addresses.
+	 */
+	if (here <= pinned || here - pinned > 2 * ROOM)
 		return program_main(argc, argv, env);
 	return main_below(here - pinned, argc, argv, env);
 }
