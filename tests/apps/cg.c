@@ -105,7 +105,8 @@ static void multiply(double *product)
 {
 	pgas_barrier(); /* everybody's part of the vector is there */
 	for (size_t i = 0; i < n_needs; i++)
-		pgas_start_get(needs[i].rank, &gathered[i], &vector[needs[i].index], sizeof(double));
+		pgas_start_get(needs[i].rank, &gathered[i], &vector[needs[i].index],
+			       sizeof(double));
 	pgas_quiet();
 	for (long i = 0; i < mine; i++)
 		product[i] = diagonal[i] * vector[i];
@@ -130,7 +131,8 @@ static double solution(long i)
 
 static int solve(double *x, const double *right_side)
 {
-	double *r = get_memory((size_t)mine * sizeof(*r)), *q = get_memory((size_t)mine * sizeof(*q));
+	double *r = get_memory((size_t)mine * sizeof(*r)),
+	       *q = get_memory((size_t)mine * sizeof(*q));
 	double rho, before, alpha, start;
 	int iterations = 0;
 
@@ -195,6 +197,6 @@ int main(int argc, char **argv)
 		vector[i] = solution(first + i);
 	multiply(right_side);
 	iterations = solve(x, right_side);
-	return pgas_end(pgas_result(check(x, right_side, product), "cg: %ld unknowns, %d iterations", n,
-	                            iterations));
+	return pgas_end(pgas_result(check(x, right_side, product),
+				    "cg: %ld unknowns, %d iterations", n, iterations));
 }

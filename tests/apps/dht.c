@@ -4,10 +4,10 @@
  *
  *   dht [BASES]
  *
- * A genome of BASES letters is made by chance and cut into overlapping words of 31. The ranks insert
- * the words of their parts (a key is claimed by compare-swap at its home, the letter that follows is
- * put behind it), then each walks from the first word of its part, letter by letter, by looking
- * words up; the letters must be the genome's.
+ * A genome of BASES letters is made by chance and cut into overlapping words of 31. The ranks
+ * insert the words of their parts (a key is claimed by compare-swap at its home, the letter that
+ * follows is put behind it), then each walks from the first word of its part, letter by letter, by
+ * looking words up; the letters must be the genome's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,7 +113,8 @@ int main(int argc, char **argv)
 	uint64_t bases = (uint64_t)pgas_argument(argc, argv, 1, 1000, WORD + 64, "dht [BASES]");
 	uint64_t words = bases - WORD, first, end, found;
 
-	/* The table has to fit into what a rank shares before the number of ranks is known: one rank. */
+	/* The table has to fit into what a rank shares before the number of ranks is known: one
+	 * rank. */
 	pgas_start(words * FILLED * sizeof(struct slot), 0);
 	slots = words * FILLED / (uint64_t)pgas_ranks();
 	table = pgas_shared(slots * sizeof(*table));
@@ -126,5 +127,5 @@ int main(int argc, char **argv)
 	pgas_barrier();
 	found = pgas_sum(walk(first, end));
 	return pgas_end(pgas_result(found == words, "dht: %llu of %llu letters",
-	                            (unsigned long long)found, (unsigned long long)words));
+				    (unsigned long long)found, (unsigned long long)words));
 }

@@ -110,6 +110,6 @@ int main(int argc, char **argv)
 	pgas_barrier();
 	pgas_run_tasks(tasks, run);
 	pgas_get(0, &value, &cells[ROOT_CELL].sum, sizeof(value));
-	return pgas_end(pgas_result(value == iterative(n), "fib(%llu) = %llu", (unsigned long long)n,
-	                            (unsigned long long)value));
+	return pgas_end(pgas_result(value == iterative(n), "fib(%llu) = %llu",
+				    (unsigned long long)n, (unsigned long long)value));
 }

@@ -26,7 +26,8 @@ static struct place place_of(uint64_t number)
 {
 	uint64_t index = number >> 8;
 
-	return (struct place){(int)(index % (uint64_t)pgas_ranks()), index / (uint64_t)pgas_ranks() % words};
+	return (struct place){(int)(index % (uint64_t)pgas_ranks()),
+			      index / (uint64_t)pgas_ranks() % words};
 }
 
 static uint64_t seed_of(int rank)
@@ -95,6 +96,6 @@ int main(int argc, char **argv)
 		wrong += table[i] != first_value(i);
 	wrong = pgas_sum(wrong);
 	return pgas_end(pgas_result(wrong * 100 <= all * LOST_PERCENT,
-	                            "guppie: %llu updates by each rank of %llu words",
-	                            (unsigned long long)updates, (unsigned long long)all));
+				    "guppie: %llu updates by each rank of %llu words",
+				    (unsigned long long)updates, (unsigned long long)all));
 }

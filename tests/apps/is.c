@@ -38,7 +38,9 @@ static void make_keys(void)
 		/* the mean of four: most keys are in the middle */
 		uint64_t r = pgas_random(&state);
 
-		keys[i] = (uint32_t)(((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) + (r >> 48)) / 4);
+		keys[i] = (uint32_t)(((r & 0xffff) + (r >> 16 & 0xffff) + (r >> 32 & 0xffff) +
+				      (r >> 48)) /
+				     4);
 	}
 }
 
@@ -94,7 +96,7 @@ static void send_keys(void)
 			to += count(sender, receiver);
 		if (outgoing[receiver])
 			pgas_start_put(receiver, received + to, packed + from,
-			               outgoing[receiver] * sizeof(*packed));
+				       outgoing[receiver] * sizeof(*packed));
 		from += outgoing[receiver];
 	}
 	pgas_barrier();
@@ -171,5 +173,6 @@ int main(int argc, char **argv)
 		sort_received(sorted);
 		right = check(sorted) && right;
 	}
-	return pgas_end(pgas_result(right, "is: %u keys of each rank sorted %d times", n_keys, rounds));
+	return pgas_end(
+	    pgas_result(right, "is: %u keys of each rank sorted %d times", n_keys, rounds));
 }

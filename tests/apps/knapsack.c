@@ -10,7 +10,8 @@
  * from those of thing 0, without a barrier between the two. A rank that is ahead of rank 0 finds
  * zeros. "corrected" has the barrier.
  *
- * Each rank does the same alone at the end. With the race the answer may be wrong, which is what it is for.
+ * Each rank does the same alone at the end. With the race the answer may be wrong, which is what it
+ * is for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@
 #define MAX_VALUE  100
 
 static long things, capacity, block;
-/* Shared, thing i and column i of rank i % ranks, as UPC lays out arrays; each row has its own table. */
+/* Shared, thing i and column i of rank i % ranks, as UPC lays out arrays; each row has its own
+ * table. */
 static uint64_t *weights, *values, *total;
 
 static int owner(long i)

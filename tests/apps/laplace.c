@@ -56,8 +56,9 @@ static void relax(double *to, const double *from, long rows)
 
 	for (long r = 1; r <= rows; r++)
 		for (long c = 1; c <= size; c++)
-			to[r * width + c] = 0.25 * (from[(r - 1) * width + c] + from[(r + 1) * width + c] +
-			                            from[r * width + c - 1] + from[r * width + c + 1]);
+			to[r * width + c] =
+			    0.25 * (from[(r - 1) * width + c] + from[(r + 1) * width + c] +
+				    from[r * width + c - 1] + from[r * width + c + 1]);
 }
 
 static void swap(double **a, double **b)
@@ -142,7 +143,7 @@ int main(int argc, char **argv)
 	size = pgas_argument(argc, argv, 1, 64, 1, usage);
 	iterations = pgas_argument(argc, argv, 2, 100, 1, usage);
 	pgas_start(4 * ((size_t)(size + 2) * sizeof(double) + 128),
-	           2 * (size_t)(size + 2) * sizeof(double));
+		   2 * (size_t)(size + 2) * sizeof(double));
 	if (size < pgas_ranks())
 		pgas_fail("%ld rows are too few for %d ranks", size, pgas_ranks());
 	make_halos();
@@ -153,10 +154,11 @@ int main(int argc, char **argv)
 	pgas_barrier();
 	whole = iterate_alone(iterations);
 	right = !memcmp(strip + size + 2, whole + (first + 1) * (size + 2),
-	                (size_t)(rows * (size + 2)) * sizeof(*strip));
+			(size_t)(rows * (size + 2)) * sizeof(*strip));
 	middle = whole[(size / 2 + 1) * (size + 2) + size / 2 + 1];
 	free(strip);
 	free(whole);
-	return pgas_end(pgas_result(pgas_sum(!right) == 0, "laplace: %.6f in the middle after %ld iterations",
-	                            middle, iterations));
+	return pgas_end(pgas_result(pgas_sum(!right) == 0,
+				    "laplace: %.6f in the middle after %ld iterations", middle,
+				    iterations));
 }

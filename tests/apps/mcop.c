@@ -65,7 +65,8 @@ static void get_shorter(long i, long j)
 {
 	for (long k = i; k < j; k++) {
 		pgas_start_get(owner(i, k), &row[k], cell(table, i, k), sizeof(uint64_t));
-		pgas_start_get(owner(k + 1, j), &column[k], cell(table, k + 1, j), sizeof(uint64_t));
+		pgas_start_get(owner(k + 1, j), &column[k], cell(table, k + 1, j),
+			       sizeof(uint64_t));
 	}
 	pgas_quiet();
 }
@@ -115,7 +116,8 @@ static uint64_t alone(void)
 	return optimum;
 }
 
-/* With one dimension of 1 every multiplication costs SQUARE squared at least, and can do with that. */
+/* With one dimension of 1 every multiplication costs SQUARE squared at least, and can do with that.
+ */
 static bool as_known(uint64_t optimum)
 {
 	if (seed == 0)
@@ -146,6 +148,6 @@ int main(int argc, char **argv)
 	together();
 	pgas_get(owner(0, n - 1), &optimum, cell(table, 0, n - 1), sizeof(optimum));
 	return pgas_end(pgas_result(optimum == alone() && as_known(optimum),
-	                            "mcop: %ld matrices by %llu multiplications", n,
-	                            (unsigned long long)optimum));
+				    "mcop: %ld matrices by %llu multiplications", n,
+				    (unsigned long long)optimum));
 }

@@ -17,8 +17,8 @@ struct board {
 	uint32_t row, columns, down, up;
 };
 
-static const uint64_t known[MOST + 1] = {1,  1,   0,   0,    2,     10,    4,      40,     92,
-                                         352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512};
+static const uint64_t known[MOST + 1] = {1,   1,   0,    0,     2,     10,     4,       40,      92,
+					 352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512};
 
 static uint32_t size, cutoff;
 static uint64_t solutions;
@@ -30,7 +30,8 @@ static uint32_t free_places(const struct board *b)
 
 static struct board with_queen(const struct board *b, uint32_t place)
 {
-	return (struct board){b->row + 1, b->columns | place, (b->down | place) << 1, (b->up | place) >> 1};
+	return (struct board){b->row + 1, b->columns | place, (b->down | place) << 1,
+			      (b->up | place) >> 1};
 }
 
 static uint64_t count(const struct board *b)
@@ -80,6 +81,6 @@ int main(int argc, char **argv)
 	pgas_barrier();
 	pgas_run_tasks(tasks, place);
 	all = pgas_sum(solutions);
-	return pgas_end(pgas_result(all == known[size], "%u queens: %llu ways", size,
-	                            (unsigned long long)all));
+	return pgas_end(
+	    pgas_result(all == known[size], "%u queens: %llu ways", size, (unsigned long long)all));
 }

@@ -52,5 +52,5 @@ int main(int argc, char **argv)
 	pgas_barrier();
 	pgas_get(home, &last, variable, sizeof(last));
 	return pgas_end(pgas_result(right && last == n - 1, "shvar: the last number is %llu",
-	                            (unsigned long long)last));
+				    (unsigned long long)last));
 }

@@ -9,10 +9,10 @@
  *
  * A node is a SHA-1 digest: a child's is that of its parent's and of its number. The last 31 bits
  * are a number in [0, 1) that gives how many children there are: in geometric trees by a geometric
- * distribution of mean BRANCHING above DEPTH, in binomial trees CHILDREN with PROBABILITY, else none.
- * T1, T3, T1L and T3L are the published sample trees, of which the counts are published as well; the
- * smaller ones are theirs with less depth, or fewer children of the root. Other trees are counted
- * once more by each rank alone.
+ * distribution of mean BRANCHING above DEPTH, in binomial trees CHILDREN with PROBABILITY, else
+ * none. T1, T3, T1L and T3L are the published sample trees, of which the counts are published as
+ * well; the smaller ones are theirs with less depth, or fewer children of the root. Other trees are
+ * counted once more by each rank alone.
  */
 #include <math.h>
 #include <stdio.h>
@@ -57,7 +57,8 @@ static uint64_t nodes, leaves, deepest;
 static double number_of(const struct node *n)
 {
 	const uint8_t *s = n->state;
-	uint32_t bits = (uint32_t)s[16] << 24 | (uint32_t)s[17] << 16 | (uint32_t)s[18] << 8 | s[19];
+	uint32_t bits =
+	    (uint32_t)s[16] << 24 | (uint32_t)s[17] << 16 | (uint32_t)s[18] << 8 | s[19];
 
 	return (double)(bits & 0x7fffffff) / 2147483648.0;
 }
@@ -144,8 +145,8 @@ static void search_alone(const struct node *n)
 static void usage(void)
 {
 	fprintf(stderr, "usage: uts [T1|T3|T1L|T3L|T1-7|T1-6|T1-5|T3-60]\n"
-	                "       uts geometric BRANCHING DEPTH SEED\n"
-	                "       uts binomial ROOT-CHILDREN CHILDREN PROBABILITY SEED\n");
+			"       uts geometric BRANCHING DEPTH SEED\n"
+			"       uts binomial ROOT-CHILDREN CHILDREN PROBABILITY SEED\n");
 	exit(2);
 }
 
@@ -206,7 +207,7 @@ int main(int argc, char **argv)
 	all_leaves = pgas_sum(leaves);
 	depth = pgas_max(deepest);
 	return pgas_end(pgas_result(right(all_nodes, all_leaves, depth),
-	                            "uts %s: %llu nodes, %llu leaves, depth %llu", tree.name,
-	                            (unsigned long long)all_nodes, (unsigned long long)all_leaves,
-	                            (unsigned long long)depth));
+				    "uts %s: %llu nodes, %llu leaves, depth %llu", tree.name,
+				    (unsigned long long)all_nodes, (unsigned long long)all_leaves,
+				    (unsigned long long)depth));
 }

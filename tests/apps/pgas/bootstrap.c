@@ -42,8 +42,8 @@ static long setting(const char *name)
 static int connect_to_launcher(void)
 {
 	struct sockaddr_in launcher = {.sin_family = AF_INET,
-	                               .sin_port = htons((uint16_t)setting("PGAS_PORT")),
-	                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+				       .sin_port = htons((uint16_t)setting("PGAS_PORT")),
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&launcher, sizeof(launcher)))
@@ -87,7 +87,8 @@ void pgas_exchange(const void *mine, void *all, size_t bytes)
 static void make_heap(struct pgas_heap *heap, size_t bytes, int access)
 {
 	heap->size = (bytes + 4095) & ~(size_t)4095;
-	heap->base = mmap(NULL, heap->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	heap->base =
+	    mmap(NULL, heap->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (heap->base == MAP_FAILED)
 		pgas_fail("no memory for a heap of %zu bytes", heap->size);
 	pgas_register(heap, access);
@@ -131,8 +132,8 @@ void pgas_start(size_t shared_bytes, size_t private_bytes)
 		pgas_fail("rank %d of %d is not possible", rank, ranks);
 	pgas_connect(rank, ranks);
 	make_heap(&pgas.shared, shared_bytes + 65536,
-	          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-	              IBV_ACCESS_REMOTE_ATOMIC);
+		  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		      IBV_ACCESS_REMOTE_ATOMIC);
 	make_heap(&pgas.private, private_bytes + PGAS_STAGING + 4096, IBV_ACCESS_LOCAL_WRITE);
 	pgas.staging = pgas_private(PGAS_STAGING);
 	pgas.atomic_result = pgas_private(sizeof(uint64_t));
@@ -154,10 +155,11 @@ void pgas_start(size_t shared_bytes, size_t private_bytes)
 
 static void print_statistics(double seconds)
 {
-	fprintf(stderr, "pgas: rank=%d ranks=%d seconds=%.6f puts=%llu gets=%llu atomics=%llu bytes=%llu\n",
-	        pgas.rank, pgas.ranks, seconds, (unsigned long long)pgas.puts,
-	        (unsigned long long)pgas.gets, (unsigned long long)pgas.atomics,
-	        (unsigned long long)pgas.bytes);
+	fprintf(stderr,
+		"pgas: rank=%d ranks=%d seconds=%.6f puts=%llu gets=%llu atomics=%llu bytes=%llu\n",
+		pgas.rank, pgas.ranks, seconds, (unsigned long long)pgas.puts,
+		(unsigned long long)pgas.gets, (unsigned long long)pgas.atomics,
+		(unsigned long long)pgas.bytes);
 }
 
 int pgas_end(bool right)
@@ -166,7 +168,8 @@ int pgas_end(bool right)
 
 	pgas_barrier();
 	done = now_ns();
-	/* A peer that is still in the barrier needs our queue pairs: they go when all have left it. */
+	/* A peer that is still in the barrier needs our queue pairs: they go when all have left it.
+	 */
 	pgas_exchange(&pgas.rank, (int[PGAS_MAX_RANKS]){0}, sizeof(pgas.rank));
 	if (getenv("PGAS_STATISTICS"))
 		print_statistics((double)(done - pgas.started_ns) / 1e9);

@@ -48,13 +48,13 @@ static void choose_gid(void)
 static struct ibv_qp *create_queue_pair(void)
 {
 	struct ibv_qp_init_attr attr = {.send_cq = pgas.cq,
-	                                .recv_cq = pgas.cq,
-	                                .cap = {.max_send_wr = PGAS_DEPTH,
-	                                        .max_recv_wr = 1,
-	                                        .max_send_sge = 1,
-	                                        .max_recv_sge = 1,
-	                                        .max_inline_data = INLINE},
-	                                .qp_type = IBV_QPT_RC};
+					.recv_cq = pgas.cq,
+					.cap = {.max_send_wr = PGAS_DEPTH,
+						.max_recv_wr = 1,
+						.max_send_sge = 1,
+						.max_recv_sge = 1,
+						.max_inline_data = INLINE},
+					.qp_type = IBV_QPT_RC};
 	struct ibv_qp *qp = ibv_create_qp(pgas.pd, &attr);
 
 	if (!qp)
@@ -66,12 +66,13 @@ static struct ibv_qp *create_queue_pair(void)
 static void to_init(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-	                           .port_num = 1,
-	                           .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-	                                              IBV_ACCESS_REMOTE_ATOMIC};
+				   .port_num = 1,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						      IBV_ACCESS_REMOTE_READ |
+						      IBV_ACCESS_REMOTE_ATOMIC};
 
 	if (ibv_modify_qp(qp, &attr,
-	                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		pgas_fail("cannot set up a queue pair");
 }
 
@@ -84,22 +85,22 @@ static void to_ready(struct ibv_qp *qp, const struct pgas_address *a)
 	    .max_dest_rd_atomic = READS_IN_FLIGHT,
 	    .min_rnr_timer = 12,
 	    .ah_attr = {.dlid = (uint16_t)a->lid,
-	                .port_num = 1,
-	                .is_global = 1,
-	                .grh = {.dgid = a->gid, .hop_limit = 64, .sgid_index = gid_index}}};
+			.port_num = 1,
+			.is_global = 1,
+			.grh = {.dgid = a->gid, .hop_limit = 64, .sgid_index = gid_index}}};
 	/* Many ranks on few CPUs answer late: 4.2 s seven times before it is an error. */
 	struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS,
-	                           .timeout = 20,
-	                           .retry_cnt = 7,
-	                           .rnr_retry = 7,
-	                           .max_rd_atomic = READS_IN_FLIGHT};
+				   .timeout = 20,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = READS_IN_FLIGHT};
 
 	if (ibv_modify_qp(qp, &receive,
-	                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ||
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ||
 	    ibv_modify_qp(qp, &send,
-	                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-	                      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
 		pgas_fail("cannot connect a queue pair");
 }
 
@@ -130,7 +131,8 @@ void pgas_describe(struct pgas_address *a)
 {
 	struct ibv_port_attr port;
 
-	if (ibv_query_port(pgas.device, 1, &port) || ibv_query_gid(pgas.device, 1, gid_index, &a->gid))
+	if (ibv_query_port(pgas.device, 1, &port) ||
+	    ibv_query_gid(pgas.device, 1, gid_index, &a->gid))
 		pgas_fail("cannot query the port");
 	a->lid = port.lid;
 	a->base = (uintptr_t)pgas.shared.base;

@@ -130,7 +130,7 @@ static void get_slots(struct pgas_deque *d, int victim, uint64_t from, uint64_t 
 	pgas_get(victim, d->loot, slot(d, from), first * d->task_bytes);
 	if (first < n)
 		pgas_get(victim, d->loot + first * d->task_bytes, slot(d, from + first),
-		         (n - first) * d->task_bytes);
+			 (n - first) * d->task_bytes);
 }
 
 static bool steal(struct pgas_deque *d, int victim)

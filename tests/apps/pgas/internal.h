@@ -35,7 +35,8 @@ struct pgas_peer {
 	uint64_t posted, done; /* requests; they complete in order */
 };
 
-/* This process's rank, its device, its memory, its connections: one to each rank, itself included. */
+/* This process's rank, its device, its memory, its connections: one to each rank, itself included.
+ */
 struct pgas {
 	int rank, ranks;
 	struct ibv_context *device;
@@ -67,7 +68,8 @@ void pgas_make_sync(void);
 
 static inline bool pgas_inside(const struct pgas_heap *heap, const void *address)
 {
-	return (const char *)address >= heap->base && (const char *)address < heap->base + heap->size;
+	return (const char *)address >= heap->base &&
+	       (const char *)address < heap->base + heap->size;
 }
 
 #endif

@@ -20,7 +20,8 @@
 
 /* Ends the process with a message on any failure: there is nothing that a rank could go on with. */
 void pgas_start(size_t shared_bytes, size_t private_bytes);
-/* Waits for all; returns `right` as an exit status. Prints what was done if PGAS_STATISTICS is set. */
+/* Waits for all; returns `right` as an exit status. Prints what was done if PGAS_STATISTICS is set.
+ */
 int pgas_end(bool right);
 
 int pgas_rank(void);
@@ -99,7 +100,8 @@ void pgas_gather(uint64_t mine, uint64_t all[]);
 
 /* ------------------------------------------------------------ for programs */
 
-/* Argument `n` as a number, or `preset`; ends the process with `usage` if it is none or too small. */
+/* Argument `n` as a number, or `preset`; ends the process with `usage` if it is none or too small.
+ */
 long pgas_argument(int argc, char **argv, int n, long preset, long least, const char *usage);
 
 /* Prints a printf-formatted result with ": right" or ": wrong" behind it; returns `right`. */

@@ -9,7 +9,8 @@
  * error in DIR/R.err. -t ends all after so long.
  *
  * The exit status is 0 if all ranks ended with it, else that of the first one that did not; 124
- * after the time limit. When a rank fails the others are ended, since they would wait for it.
+ * after the time limit. When a rank fails (but for a wrong answer, status 1) the others are ended,
+ * since they would wait for it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,6 +32,8 @@
 #define MAX_PREFIXES 8
 #define MAX_WORDS    256
 #define LOOK_MS      50 /* for ended ranks */
+/* The status of a rank that came to its end, and with it all others. */
+#define WRONG_ANSWER 1
 
 struct prefix {
 	const char *ranks, *command;
@@ -65,7 +68,8 @@ static _Noreturn void fail(const char *what)
 
 static _Noreturn void usage(void)
 {
-	fprintf(stderr, "usage: pgasrun -n N [-w LIST COMMAND]... [-o DIR] [-t SECONDS] PROGRAM...\n");
+	fprintf(stderr,
+		"usage: pgasrun -n N [-w LIST COMMAND]... [-o DIR] [-t SECONDS] PROGRAM...\n");
 	exit(125);
 }
 
@@ -80,8 +84,10 @@ static void parse(int argc, char **argv)
 			options.directory = argv[++i];
 		else if (!strcmp(argv[i], "-t") && i + 1 < argc)
 			options.seconds = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "-w") && i + 2 < argc && options.n_prefixes < MAX_PREFIXES) {
-			options.prefixes[options.n_prefixes++] = (struct prefix){argv[i + 1], argv[i + 2]};
+		else if (!strcmp(argv[i], "-w") && i + 2 < argc &&
+			 options.n_prefixes < MAX_PREFIXES) {
+			options.prefixes[options.n_prefixes++] =
+			    (struct prefix){argv[i + 1], argv[i + 2]};
 			i += 2;
 		} else
 			usage();
@@ -215,7 +221,8 @@ static void answer_all(void)
 
 	for (int i = 0; i < round_.n; i++) {
 		for (sent = 0; sent < bytes;) {
-			ssize_t n = send(round_.fds[i], round_.all + sent, bytes - sent, MSG_NOSIGNAL);
+			ssize_t n =
+			    send(round_.fds[i], round_.all + sent, bytes - sent, MSG_NOSIGNAL);
 
 			if (n <= 0)
 				break; /* it died: seen by its exit status */
@@ -271,11 +278,12 @@ static void ended(pid_t pid, int status)
 			continue;
 		children[i] = 0;
 		running--;
-		if (code && !first_failure) {
-			fprintf(stderr, "pgasrun: rank %d ended with status %d\n", i, code);
-			first_failure = code;
+		if (!code || first_failure)
+			continue;
+		fprintf(stderr, "pgasrun: rank %d ended with status %d\n", i, code);
+		first_failure = code;
+		if (code != WRONG_ANSWER)
 			end_all();
-		}
 	}
 }
 

@@ -32,7 +32,8 @@ static uint32_t mix(int step, uint32_t b, uint32_t c, uint32_t d)
 
 void sha1(uint8_t digest[SHA1_BYTES], const void *message, size_t bytes)
 {
-	static const uint32_t start[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
+	static const uint32_t start[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476,
+					  0xc3d2e1f0};
 	uint8_t block[BLOCK] = {0};
 	uint32_t w[STEPS], s[5], t;
 

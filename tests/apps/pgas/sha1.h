@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sha1.h: the digest of a short message (FIPS 180-4), for uts: as a random number, not as a secret. */
+/* sha1.h: the digest of a short message (FIPS 180-4), for uts: as a random number, not as a secret.
+ */
 #ifndef PGAS_SHA1_H
 #define PGAS_SHA1_H
 

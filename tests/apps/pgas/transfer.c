@@ -22,7 +22,7 @@ static void poll_completions(void)
 	for (int i = 0; i < n; i++) {
 		if (wc[i].status != IBV_WC_SUCCESS)
 			pgas_fail("a transfer to rank %d failed: %s", (int)wc[i].wr_id,
-			          ibv_wc_status_str(wc[i].status));
+				  ibv_wc_status_str(wc[i].status));
 		pgas.peers[wc[i].wr_id].done++;
 	}
 }
@@ -72,12 +72,13 @@ static void post(int rank, struct ibv_send_wr *wr)
 static void post_put(int rank, void *shared, const void *local, size_t bytes, bool copied)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = (uint32_t)bytes};
-	struct ibv_send_wr wr = {.sg_list = &sge,
-	                         .num_sge = 1,
-	                         .opcode = IBV_WR_RDMA_WRITE,
-	                         .send_flags = copied ? IBV_SEND_INLINE : 0,
-	                         .wr.rdma = {.remote_addr = remote_address(&pgas.peers[rank], shared),
-	                                     .rkey = pgas.peers[rank].rkey}};
+	struct ibv_send_wr wr = {
+	    .sg_list = &sge,
+	    .num_sge = 1,
+	    .opcode = IBV_WR_RDMA_WRITE,
+	    .send_flags = copied ? IBV_SEND_INLINE : 0,
+	    .wr.rdma = {.remote_addr = remote_address(&pgas.peers[rank], shared),
+			.rkey = pgas.peers[rank].rkey}};
 
 	if (!copied)
 		sge.lkey = local_key(local);
@@ -90,11 +91,12 @@ static void post_get(int rank, void *local, const void *shared, size_t bytes)
 {
 	struct ibv_sge sge = {
 	    .addr = (uintptr_t)local, .length = (uint32_t)bytes, .lkey = local_key(local)};
-	struct ibv_send_wr wr = {.sg_list = &sge,
-	                         .num_sge = 1,
-	                         .opcode = IBV_WR_RDMA_READ,
-	                         .wr.rdma = {.remote_addr = remote_address(&pgas.peers[rank], shared),
-	                                     .rkey = pgas.peers[rank].rkey}};
+	struct ibv_send_wr wr = {
+	    .sg_list = &sge,
+	    .num_sge = 1,
+	    .opcode = IBV_WR_RDMA_READ,
+	    .wr.rdma = {.remote_addr = remote_address(&pgas.peers[rank], shared),
+			.rkey = pgas.peers[rank].rkey}};
 
 	post(rank, &wr);
 	pgas.gets++;
@@ -164,18 +166,19 @@ void pgas_get(int rank, void *local, const void *shared, size_t bytes)
 }
 
 static uint64_t atomic(int rank, uint64_t *shared, enum ibv_wr_opcode opcode, uint64_t compare_add,
-                       uint64_t swap)
+		       uint64_t swap)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)pgas.atomic_result,
-	                      .length = sizeof(uint64_t),
-	                      .lkey = pgas.private.mr->lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge,
-	                         .num_sge = 1,
-	                         .opcode = opcode,
-	                         .wr.atomic = {.remote_addr = remote_address(&pgas.peers[rank], shared),
-	                                       .compare_add = compare_add,
-	                                       .swap = swap,
-	                                       .rkey = pgas.peers[rank].rkey}};
+			      .length = sizeof(uint64_t),
+			      .lkey = pgas.private.mr->lkey};
+	struct ibv_send_wr wr = {
+	    .sg_list = &sge,
+	    .num_sge = 1,
+	    .opcode = opcode,
+	    .wr.atomic = {.remote_addr = remote_address(&pgas.peers[rank], shared),
+			  .compare_add = compare_add,
+			  .swap = swap,
+			  .rkey = pgas.peers[rank].rkey}};
 
 	post(rank, &wr);
 	pgas.atomics++;
