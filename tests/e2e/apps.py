@@ -4,10 +4,12 @@
 
     apps.py record OUTDIR [--ranks N,...] [PROGRAM...]     over rxe (run it under ci/rxe)
     apps.py replay OUTDIR                                  on a machine that needs none
+    apps.py alone                                          both, with one rank, on the stand-in for verbs
 
 record runs each program bare and then with a group of its ranks recorded; without --ranks each
 with the number that SMALL says, so that all together stay below two minutes of an emulated machine.
-replay replays each recorded rank alone, where programs.py says that it can be.
+replay replays each recorded rank alone, where programs.py says that it can be. alone also walks the
+two published trees of uts whole.
 """
 
 import argparse
@@ -17,13 +19,16 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import programs
-from harness import SREPLAY, Tap, fresh, replay
+from harness import BUILD, SREPLAY, Tap, fresh, replay
 
 # Starting a rank takes a second of the emulated machine: most programs have two, some more.
 SMALL = {"uts": (4,), "laplace": (1, 2), "cg": (1, 2), "shvar": (3,), "dht": (4,)}
+
+PUBLISHED = {"T1": 4130071, "T3": 4112897}  # nodes
 
 
 def group_of(ranks):
@@ -67,13 +72,11 @@ def record_one(tap, program, ranks, directory):
         json.dump({"program": program.name, "ranks": ranks, "group": group, "recorded": not problem}, f)
 
 
-def record(options):
-    tap = Tap()
+def record(tap, options):
     directory = fresh(options.directory)
     for program in programs.named(options.program):
         for ranks in options.ranks or SMALL.get(program.name, (2,)):
             record_one(tap, program, ranks, directory)
-    tap.finish()
 
 
 def replay_one(base, rank):
@@ -87,8 +90,7 @@ def replay_one(base, rank):
     return None
 
 
-def replay_all(options):
-    tap = Tap()
+def replay_all(tap, options):
     by_name = {p.name: p for p in programs.PROGRAMS}
     recordings = sorted(glob.glob(os.path.join(options.directory, "*.json")))
     tap.ok(recordings, "there are recordings in %s" % options.directory)
@@ -100,17 +102,31 @@ def replay_all(options):
         problems = [p for p in (replay_one(path[:-len(".json")], rank) for rank in made["group"]) if p]
         tap.ok(not problems, "%s, %d ranks: %s replay exactly, each alone" % (
             made["program"], made["ranks"], made["group"]), "\n".join(problems))
-    tap.finish()
+
+
+def alone(tap, options):
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "bench", "standin")
+    with tempfile.TemporaryDirectory() as directory:
+        options.directory = os.path.join(directory, "recorded")
+        options.ranks = [1]
+        record(tap, options)
+        replay_all(tap, options)
+        for tree, nodes in PUBLISHED.items():
+            job = programs.run(["uts", tree], 1, os.path.join(directory, tree))
+            tap.ok(job.out[0].startswith("uts %s: %d nodes" % (tree, nodes)) and job.status == 0,
+                   "uts %s: the published %d nodes" % (tree, nodes), job.detail())
 
 
 def main():
     parser = argparse.ArgumentParser(description="programs bare, recorded, replayed")
-    parser.add_argument("what", choices=("record", "replay"))
-    parser.add_argument("directory")
+    parser.add_argument("what", choices=("record", "replay", "alone"))
+    parser.add_argument("directory", nargs="?")
     parser.add_argument("program", nargs="*")
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")])
     options = parser.parse_args()
-    (record if options.what == "record" else replay_all)(options)
+    tap = Tap()
+    {"record": record, "replay": replay_all, "alone": alone}[options.what](tap, options)
+    tap.finish()
 
 
 if __name__ == "__main__":

@@ -26,20 +26,23 @@ class Program:
         self.replays = replays
 
 
-# With one rank nothing is written by others: those that only read replay without windows.
+# What peers write into windows is not recorded yet (docs/limits.md): one rank alone replays where it
+# does not read by plain loads what it put into its own window.
+ALONE = (1,)
+
 PROGRAMS = [
-    Program("uts", "uts T1-5", "uts T1-7"),
+    Program("uts", "uts T1-5", "uts T1-7", replays=ALONE),
     Program("guppie", "guppie 12 64", "guppie 16 1024"),
     Program("is", "is 1024 2", "is 4096 8"),
-    Program("laplace", "laplace 32 20", "laplace 128 200", replays=(1,)),
-    Program("mcop", "mcop 12", "mcop 40", replays=(1,)),
-    Program("nqueens", "nqueens 8", "nqueens 11 6"),
-    Program("fib", "fib 11 6", "fib 18 9"),
-    Program("dht", "dht 160", "dht 1500"),
-    Program("cg", "cg 64", "cg 300", replays=(1,)),
-    Program("knapsack", "knapsack corrected 6 40", "knapsack corrected 16 400", replays=(1,)),
-    Program("knapsack-race", "knapsack race 6 40", "knapsack race 16 400", races=True),
-    Program("shvar", "shvar 50", "shvar 2000"),
+    Program("laplace", "laplace 32 20", "laplace 128 200", replays=ALONE),
+    Program("mcop", "mcop 12", "mcop 40", replays=ALONE),
+    Program("nqueens", "nqueens 8", "nqueens 11 6", replays=ALONE),
+    Program("fib", "fib 11 6", "fib 18 9", replays=ALONE),
+    Program("dht", "dht 160", "dht 1500", replays=ALONE),
+    Program("cg", "cg 64", "cg 300", replays=ALONE),
+    Program("knapsack", "knapsack corrected 6 40", "knapsack corrected 16 400", replays=ALONE),
+    Program("knapsack-race", "knapsack race 6 40", "knapsack race 16 400", races=True, replays=ALONE),
+    Program("shvar", "shvar 50", "shvar 2000", replays=ALONE),
 ]
 
 
