@@ -26,7 +26,7 @@ import programs
 from harness import BUILD, SREPLAY, Tap, fresh, replay
 
 # Starting a rank takes a second of the emulated machine: most programs have two, some more.
-SMALL = {"uts": (4,), "laplace": (1, 2), "cg": (1, 2), "shvar": (3,), "dht": (4,)}
+SMALL = {"uts": (4,), "shvar": (3,), "dht": (4,)}
 
 PUBLISHED = {"T1": 4130071, "T3": 4112897}  # nodes
 

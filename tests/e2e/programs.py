@@ -15,7 +15,8 @@ class Program:
     """name: of the row; small: the command in tests; measured: in the benchmark.
 
     races: the answer may be wrong, and differ from run to run.
-    replays: numbers of ranks with which each recorded rank replays exactly.
+    replays: numbers of ranks with which each recorded rank replays exactly (ALONE: on the recording's
+    kernel; the runtime's heap is a mapping, and those of a program move with the kernel).
     """
 
     def __init__(self, name, small, measured, races=False, replays=()):
