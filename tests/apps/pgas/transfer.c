@@ -9,8 +9,7 @@
 
 #include "internal.h"
 
-/* Reads that may be under way at once are limited by the queue pair; more are queued there. */
-#define POLL_BATCH 16
+#define POLL_BATCH 16 /* completions taken at once */
 
 static void poll_completions(void)
 {
