@@ -32,18 +32,18 @@ class Program:
 ALONE = (1,)
 
 PROGRAMS = [
-    Program("uts", "uts T1-5", "uts T1-7", replays=ALONE),
-    Program("guppie", "guppie 12 64", "guppie 16 1024"),
+    Program("uts", "uts T1-5", "uts T1-6", replays=ALONE),
+    Program("guppie", "guppie 12 64", "guppie 14 1024"),
     Program("is", "is 1024 2", "is 4096 8"),
-    Program("laplace", "laplace 32 20", "laplace 128 200", replays=ALONE),
-    Program("mcop", "mcop 12", "mcop 40", replays=ALONE),
-    Program("nqueens", "nqueens 8", "nqueens 11 6", replays=ALONE),
-    Program("fib", "fib 11 6", "fib 18 9", replays=ALONE),
-    Program("dht", "dht 160", "dht 1500", replays=ALONE),
-    Program("cg", "cg 64", "cg 300", replays=ALONE),
-    Program("knapsack", "knapsack corrected 6 40", "knapsack corrected 16 400", replays=ALONE),
-    Program("knapsack-race", "knapsack race 6 40", "knapsack race 16 400", races=True, replays=ALONE),
-    Program("shvar", "shvar 50", "shvar 2000", replays=ALONE),
+    Program("laplace", "laplace 32 20", "laplace 64 150", replays=ALONE),
+    Program("mcop", "mcop 12", "mcop 24", replays=ALONE),
+    Program("nqueens", "nqueens 8", "nqueens 10 5", replays=ALONE),
+    Program("fib", "fib 11 6", "fib 15 8", replays=ALONE),
+    Program("dht", "dht 160", "dht 500", replays=ALONE),
+    Program("cg", "cg 64", "cg 64", replays=ALONE),
+    Program("knapsack", "knapsack corrected 6 40", "knapsack corrected 12 200", replays=ALONE),
+    Program("knapsack-race", "knapsack race 6 40", "knapsack race 12 200", races=True, replays=ALONE),
+    Program("shvar", "shvar 50", "shvar 300", replays=ALONE),
 ]
 
 
