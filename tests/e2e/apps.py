@@ -104,9 +104,26 @@ def replay_all(tap, options):
             made["program"], made["ranks"], made["group"]), "\n".join(problems))
 
 
+def launcher(tap, directory):
+    """What pgasrun does besides starting ranks."""
+    def shell(options, script):
+        r = subprocess.run([programs.LAUNCHER] + options + ["sh", "-c", script], capture_output=True, text=True)
+        return r.returncode, r.stdout + r.stderr
+
+    status, text = shell(["-n", "2", "-t", "60"], "[ $PGAS_RANK = 1 ] && exit 3; sleep 100")
+    tap.ok(status == 3, "pgasrun: a rank that fails ends the others", (status, text))
+    status, text = shell(["-n", "2", "-t", "1"], "sleep 100")
+    tap.ok(status == 124, "pgasrun: the time limit ends all", (status, text))
+    status, text = shell(["-n", "4", "-o", directory, "-w", "1,3", "env WHO=%r"], "echo $PGAS_RANK-$WHO-$PGAS_RANKS")
+    printed = [programs.text("%s/%d.out" % (directory, rank)) for rank in range(4)]
+    tap.ok(status == 0 and printed == ["0--4\n", "1-1-4\n", "2--4\n", "3-3-4\n"],
+           "pgasrun: a command is put in front of chosen ranks", (status, text, printed))
+
+
 def alone(tap, options):
     os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "bench", "standin")
     with tempfile.TemporaryDirectory() as directory:
+        launcher(tap, directory)
         options.directory = os.path.join(directory, "recorded")
         options.ranks = [1]
         record(tap, options)
