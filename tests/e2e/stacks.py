@@ -6,10 +6,14 @@
 
 Both programs check themselves (tests/apps/mpi_rma.c, shmem_rma.c). What a recording lacks for a
 replay is in docs/limits.md: UCX loads libibverbs when the program already runs.
+
+Of bare launches with OpenMPI 4.1.4 one in some ten never ends here: all ranks have printed their
+answers and spin in MPI_Finalize, in a fence of PMIx that nobody completes. Such a launch is made again.
 """
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -17,7 +21,8 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from harness import BUILD, SREPLAY, Tap, fresh, kill_group, start
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "apps")
-SECONDS = 100
+SECONDS = 60
+LAUNCHES = 3
 
 # UCX 1.13 drops rxe's UD packets as misaddressed unless told not to look.
 ENVIRONMENT = {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "rxe0:1", "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
@@ -29,18 +34,41 @@ PROGRAMS = {
 }
 
 
-def run(name, ranks, log, recorder=()):
+def end(process):
+    """mpirun's children are not of its process group: it has to end them itself."""
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+
+
+def launch(name, ranks, log, recorder):
     """(status, the ranks' lines sorted, everything that was printed)."""
-    command = PROGRAMS[name].split() + ["-n", str(ranks)] + list(recorder) + [os.path.join(APPS, name), "5"]
+    command = PROGRAMS[name].split() + ["-n", str(ranks)] + recorder + [os.path.join(APPS, name), "5"]
     process = start(command, open(log, "wb"), subprocess.STDOUT, env=dict(os.environ, **ENVIRONMENT))
     try:
         status = process.wait(SECONDS)
     except subprocess.TimeoutExpired:
-        kill_group(process)
+        end(process)
         status = "hang"
     with open(log, errors="replace") as f:
         text = f.read()
     return status, sorted(re.findall(r"^%s: .*$" % name, text, re.M)), text
+
+
+def run(name, ranks, log, trace=None):
+    """Launches again what hung when all had printed their answers."""
+    for _ in range(LAUNCHES):
+        recorder = []
+        if trace:
+            shutil.rmtree(trace, ignore_errors=True)
+            recorder = [SREPLAY, "record", "-o", trace, "--"]
+        status, lines, text = launch(name, ranks, log, recorder)
+        if status != "hang" or len(lines) < ranks:
+            break
+        print("# %s hung at its end%s" % (name, " when recorded" if trace else ""), flush=True)
+    return status, lines, text
 
 
 def right(name, ranks):
@@ -70,7 +98,7 @@ def main():
             tap.ok(status == 0 and lines == right(name, ranks), "%s, %d ranks: right" % (name, ranks),
                    "%s\n%s" % (status, text))
             trace = base + ".srec"
-            status, lines, text = run(name, ranks, base + ".recorded", [SREPLAY, "record", "-o", trace, "--"])
+            status, lines, text = run(name, ranks, base + ".recorded", trace)
             problem = trace_problem(trace, ranks)
             tap.ok(status == 0 and lines == right(name, ranks) and not problem,
                    "%s, %d ranks: right when recorded, and the trace is whole" % (name, ranks),
