@@ -590,7 +590,8 @@ def emit_wrappers(calls):
 
 
 def emit_exported(calls, out):
-    names = sorted((c.name for c in calls.values() if not c.op and not c.answer), key=str.encode)
+    names = sorted((c.name for c in calls.values() if not c.op and not c.answer and c.lib != 'shim'),
+                   key=str.encode)
     out.append('\nconst uint16_t sr_exported_calls[] = {')
     out += ['\tSR_CALL_%s,' % name for name in names]
     out.append('};\nconst size_t sr_exported_count = %d;' % len(names))
