@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Regular files of a recorded program: a replay names the inputs that have changed; in a sandbox it gets
-those that the trace keeps, and writes nowhere else.  Needs no RDMA.
-
-Which files the program reads comes from note_files (tests/logd), a stand-in for its open()."""
+those that the trace keeps, and writes nowhere else.  Needs no RDMA."""
 
 import os
 import re
@@ -16,7 +14,6 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from harness import BUILD, SREPLAY, Tap
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "inputs")
-NOTE_FILES = os.path.join(os.path.realpath(BUILD), "tests", "unit", "note_files")
 TEXT = "one\ntwo\n"
 
 
@@ -39,14 +36,10 @@ def record(place, name, keep):
     os.chmod(here, 0o711)
     write(os.path.join(here, "in.txt"), TEXT)
     write(os.path.join(here, "gone.txt"), "x")
-    note = subprocess.run([NOTE_FILES, os.environ["SREPLAY_SOCKET"], trace, "5", "1" if keep else "0",
-                           os.path.join(here, "in.txt")], capture_output=True, text=True)
     r = subprocess.run([SREPLAY, "record", *(["--record-files"] if keep else []), "-o", trace, "--", PROGRAM],
                        cwd=here, capture_output=True, text=True)
-    if r.returncode != 7 or note.returncode:
-        raise RuntimeError("%s %s %s %s" % (r.returncode, r.stderr, note.returncode, note.stderr))
-    os.rename(os.path.join(trace, "rank-5", "files.jsonl"), os.path.join(trace, "rank-0", "files.jsonl"))
-    shutil.rmtree(os.path.join(trace, "rank-5"))
+    if r.returncode != 7:
+        raise RuntimeError("%s %s" % (r.returncode, r.stderr))
     return trace, here, r.stdout
 
 
@@ -121,7 +114,7 @@ def sandbox(tap, place):
 def another_user_can(*command):
     """Runs it without root's rights; None where that is not to be had here."""
     other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "HOME=/"]
-    if os.geteuid() != 0 or subprocess.run(other + ["test", "-x", NOTE_FILES]).returncode or \
+    if os.geteuid() != 0 or subprocess.run(other + ["test", "-x", PROGRAM]).returncode or \
             subprocess.run(other + ["unshare", "--user", "--mount", "true"], stderr=subprocess.DEVNULL).returncode:
         return None
     return subprocess.run(other + list(command), capture_output=True, text=True)
