@@ -497,6 +497,7 @@ void sr_replay_exit(int status)
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, 0, NULL);
 	wait_for_exit(t, &r);
+	sr_stdio_settle();
 	sr_engine = &halted_engine;
 	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT)
 		end_of_stream(t, &r, 0, NULL);

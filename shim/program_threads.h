@@ -47,6 +47,9 @@ bool sr_thread_revive(struct sr_thread *t);
  */
 bool sr_is_verbs_library(const void *code);
 
+/* At the event that ends the process: see stdio_order.c. */
+void sr_stdio_settle(void);
+
 /* Waits until a thread that is about to end is gone, to the kernel. */
 void sr_thread_wait_gone(int32_t tid);
 

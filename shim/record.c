@@ -438,6 +438,7 @@ void sr_record_exit(int status)
 	if (sr_engine != &record_engine)
 		return;
 	before = sr_enter(t);
+	sr_stdio_settle();
 	if (sr_threaded)
 		payload.order = sr_draw_event();
 	if (!t->started)

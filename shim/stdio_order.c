@@ -17,8 +17,10 @@
 #include <stdio_ext.h>
 #include <string.h>
 
+#include "logd/rawsys.h"
 #include "shim/hooks.h"
 #include "shim/order.h"
+#include "shim/program_threads.h"
 #include "shim/real.h"
 #include "shim/thread.h"
 
@@ -54,6 +56,19 @@ void sr_replayed_flockfile(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 
 	if (!result)
 		((void (*)(FILE *))sr_next(&next))((FILE *)a[0]);
+}
+
+/*
+ * Of what a thread is printing while another one ends the process, all or nothing
+ * is to come out, in both runs: the thread that ends it takes the lock, for good,
+ * at its event.  Not at any price: the holder may never let go.
+ */
+void sr_stdio_settle(void)
+{
+	const struct timespec a_moment = {.tv_nsec = 1000000};
+
+	for (int i = 0; sr_threaded && i < 100 && ftrylockfile(stdout); i++)
+		sr_sys_nanosleep(&a_moment);
 }
 
 static int print(FILE *file, const char *format, va_list ap)
