@@ -11,7 +11,10 @@
 #include "talk.h"
 
 #define PAGE_BYTES    4096
-#define ANSWER_MS     20000 /* the daemon may have to hash a library or two */
+#define ANSWER_MS     20000 /* of the first hello: the daemon may have to hash a library or two */
+#define RING_MS       3000  /* ... of a ring: it opens a file */
+#define RESUME_MS     1000  /* ... and of one that has been silent before */
+#define SILENT_MS     3000  /* a daemon that lets rings stay full for so long is asked how it is */
 #define EMPTY_POLL_US 200
 #define RETRY_MS      20
 #define SUCCESSOR_MS  2000
@@ -142,7 +145,7 @@ static int map_doorbell(struct sr_client *c, int fd)
 }
 
 /* Connect and introduce; answer->text is the daemon's reason when its error is returned. */
-static int greet(struct sr_client *c, struct sr_message *answer)
+static int greet(struct sr_client *c, struct sr_message *answer, int timeout_ms)
 {
 	int doorbell = -1, ret;
 
@@ -150,7 +153,7 @@ static int greet(struct sr_client *c, struct sr_message *answer)
 	c->socket = sr_talk_connect(c->path);
 	if (c->socket < 0)
 		return c->socket;
-	ret = sr_talk(c->socket, &c->hello, c->hello_fd, answer, &doorbell, ANSWER_MS);
+	ret = sr_talk(c->socket, &c->hello, c->hello_fd, answer, &doorbell, timeout_ms);
 	if (!ret && answer->error)
 		ret = answer->error;
 	if (ret) {
@@ -175,7 +178,7 @@ static bool is_broken_talk(int err)
 static int greet_first(struct sr_client *c, struct sr_message *answer)
 {
 	int64_t deadline = sr_sys_now_ms() + SUCCESSOR_MS;
-	int ret = greet(c, answer);
+	int ret = greet(c, answer, ANSWER_MS);
 	bool broken = is_broken_talk(ret);
 
 	while (broken && ret && sr_sys_now_ms() < deadline &&
@@ -186,7 +189,7 @@ static int greet_first(struct sr_client *c, struct sr_message *answer)
 			sr_sys_close(c->socket);
 		c->socket = -1;
 		sr_sys_nanosleep(&pause);
-		ret = greet(c, answer);
+		ret = greet(c, answer, ANSWER_MS);
 	}
 	return ret;
 }
@@ -211,6 +214,8 @@ static int make_hello(struct sr_client *c, const struct sr_hello *h)
 	c->hello.hello_flags = h->flags;
 	c->hello.trace_version = h->version;
 	c->hello.value = h->stack;
+	if (h->session)
+		memcpy(c->hello.session, h->session, sizeof(c->hello.session));
 	ret = sr_sys_getrandom(c->hello.process, sizeof(c->hello.process));
 	if (ret != sizeof(c->hello.process))
 		return ret < 0 ? (int)ret : -EIO;
@@ -268,7 +273,8 @@ int sr_client_connect(struct sr_client *c, const char *socket_path, const struct
 
 /* ---- rings ---- */
 
-static int hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags)
+static int hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags,
+		     int timeout_ms)
 {
 	struct sr_message request, answer;
 	int ret;
@@ -276,7 +282,7 @@ static int hand_over(struct sr_client *c, const struct sr_client_ring *entry, ui
 	sr_message_init(&request, SR_MSG_RING);
 	request.thread = entry->thread;
 	request.flags = flags;
-	ret = sr_talk(c->socket, &request, entry->ring->fd, &answer, NULL, ANSWER_MS);
+	ret = sr_talk(c->socket, &request, entry->ring->fd, &answer, NULL, timeout_ms);
 	if (ret)
 		return ret;
 	if (!answer.error)
@@ -322,12 +328,18 @@ static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring 
 	if (ret)
 		return ret;
 	if (c->socket >= 0)
-		ret = hand_over(c, &entry, 0);
+		ret = hand_over(c, &entry, 0, RING_MS);
 	else
 		ret = -ECONNRESET;
-	/* Between two daemons, a ring is recorded as well: the next one gets it with all others. */
-	if (is_broken_talk(ret)) {
+	/*
+	 * Between two daemons a ring is recorded as well: the next one gets it
+	 * with all others.  So is one whose daemon is silent: the wait was the
+	 * only one, since threads that come later find no connection.
+	 */
+	if (is_broken_talk(ret) || ret == -ETIMEDOUT) {
 		disconnect(c);
+		if (ret == -ETIMEDOUT)
+			c->next_try = sr_sys_now_ms() + SILENT_MS;
 		ret = 0;
 	}
 	if (ret)
@@ -416,6 +428,8 @@ static void give_up(struct sr_client *c, int error)
 	c->state = SR_CLIENT_GIVEN_UP;
 	for (uint32_t i = 0; i < c->n_rings; i++)
 		sr_ring_stop(c->rings[i].ring, error);
+	if (c->give_up_hook)
+		c->give_up_hook(error);
 }
 
 static int resume(struct sr_client *c)
@@ -424,9 +438,9 @@ static int resume(struct sr_client *c)
 	int ret;
 
 	c->hello.flags |= SR_MESSAGE_RESUME;
-	ret = greet(c, &answer);
+	ret = greet(c, &answer, RESUME_MS);
 	for (uint32_t i = 0; !ret && i < c->n_rings; i++) {
-		int err = hand_over(c, &c->rings[i], SR_MESSAGE_RESUME);
+		int err = hand_over(c, &c->rings[i], SR_MESSAGE_RESUME, RESUME_MS);
 
 		if (is_broken_talk(err) || err == -ETIMEDOUT)
 			ret = err;
@@ -439,7 +453,7 @@ static int resume(struct sr_client *c)
 static bool is_worth_another_try(int err)
 {
 	return is_broken_talk(err) || err == -ENOENT || err == -ECONNREFUSED || err == -ETIMEDOUT ||
-	       err == -EAGAIN;
+	       err == -EAGAIN || err == -EMFILE || err == -ENFILE;
 }
 
 static void reconnect(struct sr_client *c)
@@ -453,9 +467,14 @@ static void reconnect(struct sr_client *c)
 	if (c->socket >= 0)
 		disconnect(c);
 	err = resume(c);
-	if (!err)
+	if (!err) {
+		c->emptied_at = sr_sys_now_ms();
 		return;
+	}
 	disconnect(c);
+	/* Asking a silent one costs time, of whoever needs the lock meanwhile. */
+	if (err == -ETIMEDOUT)
+		c->next_try = sr_sys_now_ms() + SILENT_MS;
 	/* Refused, or none came for too long: the program goes on unrecorded. */
 	if (!is_worth_another_try(err))
 		give_up(c, -err);
@@ -463,11 +482,31 @@ static void reconnect(struct sr_client *c)
 		give_up(c, ENOTCONN);
 }
 
+/*
+ * A ring waits; has the daemon emptied none of all for a while?  A new
+ * connection tells whether it is slow (a disk) or does nothing any more.
+ */
+static bool is_silent(struct sr_client *c)
+{
+	int64_t now = sr_sys_now_ms();
+	uint64_t emptied = 0;
+
+	for (uint32_t i = 0; i < c->n_rings; i++)
+		emptied += sr_ring_released(c->rings[i].ring);
+	/* Long since the last look: no ring has waited for that time. */
+	if (emptied != c->emptied || now - c->looked_at > SILENT_MS) {
+		c->emptied = emptied;
+		c->emptied_at = now;
+	}
+	c->looked_at = now;
+	return now - c->emptied_at > SILENT_MS;
+}
+
 void sr_client_check(struct sr_client *c)
 {
 	if (!try_lock(c)) /* another thread is at it, or this one is in the middle of it */
 		return;
-	if (is_live(c) && has_hung_up(c))
+	if (is_live(c) && (has_hung_up(c) || is_silent(c)))
 		reconnect(c);
 	unlock(c);
 }
@@ -475,6 +514,11 @@ void sr_client_check(struct sr_client *c)
 void sr_client_set_patience(struct sr_client *c, int64_t ms)
 {
 	c->patience_ms = ms;
+}
+
+void sr_client_set_give_up_hook(struct sr_client *c, void (*hook)(int error))
+{
+	c->give_up_hook = hook;
 }
 
 /* ---- the end ---- */
@@ -524,7 +568,8 @@ void sr_client_abandon(struct sr_client *c)
 
 /* ---- without a hello ---- */
 
-int sr_client_wait_trace(const char *socket_path, const char *trace_dir, int timeout_ms)
+int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const uint8_t *session,
+			 int timeout_ms)
 {
 	struct iovec text = {(void *)trace_dir, strlen(trace_dir)};
 	struct sr_message request, answer;
@@ -534,6 +579,8 @@ int sr_client_wait_trace(const char *socket_path, const char *trace_dir, int tim
 		return socket;
 	fd = sr_talk_memfd(&text, 1);
 	sr_message_init(&request, SR_MSG_WAIT_TRACE);
+	if (session)
+		memcpy(request.session, session, sizeof(request.session));
 	ret = fd < 0 ? fd : sr_talk(socket, &request, fd, &answer, NULL, timeout_ms);
 	if (fd >= 0)
 		sr_sys_close(fd);

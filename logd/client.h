@@ -29,6 +29,7 @@ struct sr_hello {
 	const char *schema;    /* JSON text that describes the call records */
 	size_t schema_size;
 	const char *extra_json; /* a JSON object, or NULL */
+	const uint8_t *session; /* SR_SESSION_BYTES of the `sreplay record` it belongs to, or NULL */
 };
 
 struct sr_client_ring;
@@ -53,6 +54,9 @@ struct sr_client {
 	int64_t lost_since; /* ms of the monotonic clock; 0 while connected */
 	int64_t next_try;
 	int64_t patience_ms;
+	uint64_t emptied; /* bytes of all rings, and when they were seen to grow */
+	int64_t emptied_at, looked_at;
+	void (*give_up_hook)(int error);
 };
 
 /* How long a process whose daemon is gone waits for the next one before it goes on unrecorded. */
@@ -76,7 +80,7 @@ void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
 int sr_client_finish(struct sr_client *c, int timeout_ms);
 
 /*
- * Notice a dead daemon; reconnect, say hello again and hand all rings over
+ * Notice a daemon that is dead or does nothing any more; reconnect, say hello again and hand all rings over
  * again.  Called by rings that wait for room; the caller may add calls of its
  * own where it can afford a system call.
  */
@@ -84,6 +88,12 @@ void sr_client_check(struct sr_client *c);
 
 /* Change SR_CLIENT_PATIENCE_MS; < 0: wait for ever. */
 void sr_client_set_patience(struct sr_client *c, int64_t ms);
+
+/*
+ * Called once, when the client gives up and all rings are stopped; from any
+ * thread, with the client's lock held.
+ */
+void sr_client_set_give_up_hook(struct sr_client *c, void (*hook)(int error));
 
 /*
  * In the child after fork(): forget the parent's daemon and rings without a
@@ -95,10 +105,12 @@ void sr_client_abandon(struct sr_client *c);
 /* ---- for the sreplay command and tests: no hello needed ---- */
 
 /*
- * Wait until no stream of the trace is being written.  0, -ETIMEDOUT, -errno
- * of connecting (-ECONNREFUSED, -ENOENT: no daemon, so nobody writes).
+ * Wait until no stream of the trace is being written by a process of this
+ * session (SR_SESSION_BYTES), or by any (NULL).  0, -ETIMEDOUT, -errno of
+ * connecting (-ECONNREFUSED, -ENOENT: no daemon, so nobody writes).
  */
-int sr_client_wait_trace(const char *socket_path, const char *trace_dir, int timeout_ms);
+int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const uint8_t *session,
+			 int timeout_ms);
 
 /* The daemon's report: a memfd with its text, or -errno. */
 int sr_client_status(const char *socket_path);

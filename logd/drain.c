@@ -119,6 +119,7 @@ static void write_batch(struct worker *w, struct batch *b)
 
 static void serve(struct worker *w, struct stream *s, struct batch *b, int64_t now)
 {
+	stream_mark_again(s, w->writer, now);
 	if (is_due(w, s, stream_waiting(s), now)) {
 		s->due_ms = 0;
 		if (stream_prepare(s, w->writer, &b->jobs[b->n]))

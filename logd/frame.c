@@ -37,6 +37,17 @@ bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored)
 	return h->checksum == XXH3_64bits(stored, h->stored_bytes);
 }
 
+/* The reason of a record that is known to be whole; 0: it is no mark. */
+static uint32_t mark_of(const struct sr_record *r)
+{
+	struct sr_mark_payload mark;
+
+	if (r->kind != SR_REC_MARK)
+		return 0;
+	memcpy(&mark, r + 1, sizeof(mark));
+	return mark.reason;
+}
+
 /* SNs that the record stands for; -1: the payload is too short to say. */
 static int64_t sns_of(const struct sr_record *r)
 {
@@ -91,6 +102,7 @@ int sr_count_records(struct sr_count *c, const void *records, size_t available, 
 		c->sns += (uint64_t)sns;
 		c->open = r->flags & SR_RECORD_MORE;
 		c->exit = r->kind == SR_REC_EXIT;
+		c->mark = mark_of(r);
 		c->records++;
 		c->bytes += sr_record_padded(size);
 	}

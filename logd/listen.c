@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +33,53 @@ static int make_directories(char *dir)
 	return ret;
 }
 
-/* Nobody else may put a socket of his own where ours is expected. */
-static int check_directory(const char *dir, char *error, size_t size)
+/* May another user not change what names in it lead to, nor what this name leads to? */
+static bool is_safe(const char *dir)
 {
 	struct stat st;
 
-	if (lstat(dir, &st))
+	if (lstat(dir, &st) || (st.st_uid != geteuid() && st.st_uid != 0))
+		return false;
+	/* In a sticky one (/tmp), ours stay ours. */
+	return S_ISLNK(st.st_mode) ||
+	       (S_ISDIR(st.st_mode) && (!(st.st_mode & 022) || (st.st_mode & S_ISVTX)));
+}
+
+/* The first directory on the way to dir, itself included, that is not safe; false: there is none. */
+static bool find_unsafe(char *dir)
+{
+	for (char *slash = dir; (slash = strchr(slash + 1, '/'));) {
+		*slash = 0;
+		if (!is_safe(dir))
+			return true;
+		*slash = '/';
+	}
+	return !is_safe("/") || !is_safe(dir);
+}
+
+/*
+ * Nobody else may put a socket of his own where ours is expected: neither on
+ * the way that the path goes, nor, where that has symbolic links, in the place
+ * itself.
+ */
+static int check_directory(const char *dir, char *error, size_t size)
+{
+	char way[PATH_MAX], place[PATH_MAX];
+	const char *unsafe = NULL;
+
+	snprintf(way, sizeof(way), "%s", dir);
+	if (!realpath(dir, place))
 		return -errno;
-	if (S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) &&
-	    (!(st.st_mode & 022) || (st.st_mode & S_ISVTX)))
+	if (find_unsafe(place))
+		unsafe = place;
+	else if (find_unsafe(way))
+		unsafe = way;
+	if (!unsafe)
 		return 0;
 	snprintf(error, size,
 		 "%s is not safe for a socket: it belongs to, or may be written by, "
 		 "another user; name another place with --socket",
-		 dir);
+		 unsafe);
 	return -EPERM;
 }
 

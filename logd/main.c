@@ -31,6 +31,7 @@
 #define DRAIN_THREADS 2
 #define LEVEL_DEFAULT 1
 #define LEVEL_MAX     19
+#define IDLE_LOOK_MS  200
 
 struct options {
 	char socket[PATH_MAX];
@@ -173,7 +174,7 @@ static int wait_for_trace(const struct options *o)
 		fprintf(stderr, "sreplay-logd: %s: %s\n", o->wait_dir, strerror(errno));
 		return 1;
 	}
-	err = sr_client_wait_trace(o->socket, dir, o->timeout * 1000);
+	err = sr_client_wait_trace(o->socket, dir, NULL, o->timeout * 1000);
 	free(dir);
 	if (err == -ETIMEDOUT) {
 		fprintf(stderr, "sreplay-logd: %s is still being written\n", o->wait_dir);
@@ -335,8 +336,12 @@ static void run(struct server *s, const struct options *o)
 	struct epoll_event e;
 
 	while (!s->stopping) {
+		int rest = peers_wake_listener(s);
 		/* One at a time: what is served may free what else is ready. */
-		int n = epoll_wait(s->epoll_fd, &e, 1, o->idle_exit ? 200 : -1);
+		int n = epoll_wait(s->epoll_fd, &e, 1,
+				   rest >= 0	  ? rest
+				   : o->idle_exit ? IDLE_LOOK_MS
+						  : -1);
 
 		if (n == 1) {
 			struct source *source = e.data.ptr;

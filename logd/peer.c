@@ -11,32 +11,21 @@
 
 #include "drain.h"
 #include "log.h"
+#include "packet.h"
+#include "rawsys.h"
 #include "server.h"
+
+#define LISTENER_REST_MS 100
 #include "talk.h"
 
-union fd_control {
-	char bytes[CMSG_SPACE(sizeof(int))];
-	struct cmsghdr align;
-};
 
 /* ---- packets ---- */
 
-static void answer(struct peer *p, const struct sr_message *m, int fd)
+/* A peer that does not listen any more is noticed by the next receive. */
+static void answer(struct peer *p, const struct sr_message *request, struct sr_message *m, int fd)
 {
-	struct iovec iov = {(void *)m, sizeof(*m)};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-	union fd_control control = {0};
-
-	if (fd >= 0) {
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.align), &fd, sizeof(fd));
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control);
-	}
-	/* A peer that does not listen any more is noticed by the next receive. */
-	(void)!sendmsg(p->source.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	m->sequence = request->sequence;
+	(void)!sr_packet_send(p->source.fd, m, fd);
 }
 
 static void answer_error(struct peer *p, const struct sr_message *request, int error,
@@ -48,44 +37,23 @@ static void answer_error(struct peer *p, const struct sr_message *request, int e
 	m.error = error;
 	if (error)
 		snprintf(m.text, sizeof(m.text), "%s", text[0] ? text : strerror(-error));
-	answer(p, &m, -1);
-}
-
-static int received_fd(struct msghdr *message)
-{
-	int fd = -1;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	}
-	return fd;
+	answer(p, request, &m, -1);
 }
 
 /* 1: a request; 0: none now; -errno: the peer is gone, or talks another language. */
 static int receive(struct peer *p, struct sr_message *m, int *fd)
 {
-	struct iovec iov = {m, sizeof(*m)};
-	union fd_control control = {0};
-	struct msghdr message = {.msg_iov = &iov,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-	ssize_t n = recvmsg(p->source.fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	int ret = sr_packet_receive(p->source.fd, m, fd);
 
-	*fd = -1;
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	if (n == 0)
-		return -ECONNRESET;
-	*fd = received_fd(&message);
-	if (n == sizeof(*m) && m->magic == SR_PROTOCOL_MAGIC && m->version == SR_PROTOCOL_VERSION)
-		return 1;
-	/* Its first fields are the same in every version: it can at least be told. */
-	m->type = 0;
-	answer_error(p, m, -EPROTO, "this sreplay-logd speaks version 1 of the protocol");
-	return -EPROTO;
+	if (ret == -EAGAIN)
+		return 0;
+	if (ret == -EPROTO) {
+		/* Its first fields are the same in every version: it can at least be told. */
+		m->type = 0;
+		answer_error(p, m, -EPROTO,
+			     "this sreplay-logd speaks another version of the protocol");
+	}
+	return ret ? ret : 1;
 }
 
 /* ---- requests ---- */
@@ -102,7 +70,7 @@ static void serve_hello(struct server *s, struct peer *p, const struct sr_messag
 		return;
 	}
 	sr_message_init(&reply, SR_MSG_HELLO);
-	answer(p, &reply, drain_doorbell_fd(s->drain, p->recording->doorbell));
+	answer(p, m, &reply, drain_doorbell_fd(s->drain, p->recording->doorbell));
 }
 
 /* True: fd has a new owner. */
@@ -123,17 +91,16 @@ static void serve_finish(struct server *s, struct peer *p, const struct sr_messa
 		answer_error(p, m, -ENOTCONN, "");
 		return;
 	}
+	p->recording->finish = *m;
 	recording_finish(s, p->recording);
 	recordings_progress(s);
 }
 
 void peer_answer_finish(struct recording *r)
 {
-	struct sr_message request = {.type = SR_MSG_FINISH};
-
 	r->finishing = false;
 	if (r->peer)
-		answer_error(r->peer, &request, 0, "");
+		answer_error(r->peer, &r->finish, 0, "");
 }
 
 static void serve_status(struct server *s, struct peer *p, const struct sr_message *m)
@@ -146,14 +113,20 @@ static void serve_status(struct server *s, struct peer *p, const struct sr_messa
 		return;
 	}
 	sr_message_init(&reply, SR_MSG_STATUS);
-	answer(p, &reply, fd);
+	answer(p, m, &reply, fd);
 	close(fd);
 }
 
+/* Is the trace that p waits for written to, by one of the processes that it waits for? */
 static bool is_written_to(const struct server *s, const struct peer *p)
 {
+	static const uint8_t any[SR_SESSION_BYTES];
+	const uint8_t *session = p->wait.session;
+
 	for (const struct recording *r = s->recordings; r; r = r->next) {
-		if (r->trace_device == p->trace_device && r->trace_inode == p->trace_inode)
+		if (r->trace_device == p->trace_device && r->trace_inode == p->trace_inode &&
+		    (!memcmp(session, any, sizeof(any)) ||
+		     !memcmp(session, r->session, sizeof(any))))
 			return true;
 	}
 	return false;
@@ -161,12 +134,10 @@ static bool is_written_to(const struct server *s, const struct peer *p)
 
 void peers_answer_waits(struct server *s)
 {
-	struct sr_message request = {.type = SR_MSG_WAIT_TRACE};
-
 	for (struct peer *p = s->peers; p; p = p->next) {
 		if (p->waits_for_trace && !is_written_to(s, p)) {
 			p->waits_for_trace = false;
-			answer_error(p, &request, 0, "");
+			answer_error(p, &p->wait, 0, "");
 		}
 	}
 }
@@ -183,6 +154,7 @@ static void serve_wait(struct server *s, struct peer *p, const struct sr_message
 	}
 	p->trace_device = st.st_dev;
 	p->trace_inode = st.st_ino;
+	p->wait = *m;
 	p->waits_for_trace = true;
 	peers_answer_waits(s);
 }
@@ -271,6 +243,36 @@ static int check_credentials(int fd, pid_t *pid)
 	return -EACCES;
 }
 
+/* What passes when others let go of something: whoever waits to be accepted stays in the queue. */
+static bool is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+/* epoll would tell of the queue again at once, and so on for as long as the shortage lasts. */
+static void rest_listener(struct server *s, int error)
+{
+	if (!s->listener_complained)
+		log_line("no new processes can be recorded for now: %s", strerror(error));
+	s->listener_complained = true;
+	server_unwatch(s, &s->listener);
+	s->listener_rests_until = sr_sys_now_ms() + LISTENER_REST_MS;
+}
+
+int peers_wake_listener(struct server *s)
+{
+	int64_t left = s->listener_rests_until - sr_sys_now_ms();
+
+	if (!s->listener_rests_until)
+		return -1;
+	if (left > 0)
+		return (int)left;
+	if (server_watch(s, &s->listener))
+		return LISTENER_REST_MS;
+	s->listener_rests_until = 0;
+	return -1;
+}
+
 void peer_accept(struct server *s, struct source *listener)
 {
 	int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -278,8 +280,12 @@ void peer_accept(struct server *s, struct source *listener)
 	struct peer *p;
 	pid_t pid = 0;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (is_shortage(errno))
+			rest_listener(s, errno);
 		return;
+	}
+	s->listener_complained = false;
 	stranger = check_credentials(fd, &pid) != 0;
 	p = calloc(1, sizeof(*p));
 	if (p) {

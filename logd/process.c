@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -136,6 +137,18 @@ static bool parse_mapping(const char *line, struct mapping *m)
 	return m->path[0] == '/';
 }
 
+/* A regular file, or -1: what stands at a path now may be a FIFO, whose open or read waits. */
+static int open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 /* What identifies the file's content; false if it is no ELF file. */
 static bool add_identity(json_t *object, pid_t pid, const struct mapping *m)
 {
@@ -145,9 +158,9 @@ static bool add_identity(json_t *object, pid_t pid, const struct mapping *m)
 
 	/* Through the mapping itself: the path may name another file by now, or in another root. */
 	snprintf(name, sizeof(name), "/proc/%d/map_files/%llx-%llx", (int)pid, m->start, m->end);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
+	fd = open_file(name);
 	if (fd < 0)
-		fd = open(m->path, O_RDONLY | O_CLOEXEC);
+		fd = open_file(m->path);
 	if (fd < 0)
 		return false;
 	elf = is_elf(fd);

@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 1u
+#define SR_PROTOCOL_VERSION 2u
 #define SR_PROCESS_ID_BYTES 16
+#define SR_SESSION_BYTES    16
 
 enum sr_message_type {
 	/*
@@ -32,7 +33,8 @@ enum sr_message_type {
 	SR_MSG_STATUS = 4,
 	/*
 	 * Anyone of this user; fd: memfd with the path of a trace directory.
-	 * Answer when no stream of that trace is being written any more.
+	 * Answer when no stream of that trace is being written any more by a
+	 * process of the session; of no session: by any process.
 	 */
 	SR_MSG_WAIT_TRACE = 5,
 };
@@ -43,7 +45,8 @@ struct sr_message {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t type;
-	int32_t error; /* in answers: 0, or -errno and text says why */
+	int32_t error;     /* in answers: 0, or -errno and text says why */
+	uint32_t sequence; /* an answer has its request's: one that comes too late is known */
 	uint32_t thread;
 	int32_t rank;
 	uint32_t flags; /* SR_MESSAGE_* */
@@ -51,6 +54,8 @@ struct sr_message {
 	uint32_t trace_version;
 	uint64_t value;
 	uint8_t process[SR_PROCESS_ID_BYTES]; /* drawn at random by the client, for its lifetime */
+	/* The `sreplay record` under which a process runs, drawn at random; zeros: none. */
+	uint8_t session[SR_SESSION_BYTES];
 	char text[320];
 };
 

@@ -43,7 +43,8 @@ struct sr_stream {
 	size_t whole_size, whole_room;
 	bool assembling;
 	struct sr_entry entry;
-	bool held; /* entry was found by a seek and is the next to return */
+	bool held;  /* entry was found by a seek and is the next to return */
+	bool ended; /* the last entry returned is one with which a stream ends */
 
 	struct place index[INDEX_ENTRIES];
 	uint32_t n_index;
@@ -364,14 +365,31 @@ static int next_entry(struct sr_stream *s)
 	}
 }
 
+static bool is_last(const struct sr_entry *e)
+{
+	uint32_t reason;
+
+	if (e->kind != SR_REC_MARK)
+		return e->kind == SR_REC_EXIT;
+	reason = ((const struct sr_mark_payload *)e->payload)->reason;
+	return reason == SR_MARK_DIED || reason == SR_MARK_STOPPED || reason == SR_MARK_ENDED;
+}
+
 int sr_stream_next(struct sr_stream *s, struct sr_entry *e)
 {
 	int ret = s->held ? 1 : next_entry(s);
 
 	s->held = false;
-	if (ret == 1)
+	if (ret == 1) {
 		*e = s->entry;
+		s->ended = is_last(e);
+	}
 	return ret;
+}
+
+bool sr_stream_ended(const struct sr_stream *s)
+{
+	return s->ended;
 }
 
 /* ---- seeking ---- */

@@ -13,6 +13,7 @@
 #define LOGD_READER_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -73,6 +74,14 @@ int sr_stream_next(struct sr_stream *s, struct sr_entry *e);
  * this SN.  0; -ENOENT: the stream ends before; -errno as sr_stream_next.
  */
 int sr_stream_seek(struct sr_stream *s, uint64_t sn);
+
+/*
+ * Was the last record read one with which a stream ends (SR_REC_EXIT, or the
+ * mark of an end)?  After sr_stream_next has returned 0, false means that the
+ * stream is still being written, or that the process and its daemon were killed
+ * before what was in the ring got into the file.
+ */
+bool sr_stream_ended(const struct sr_stream *s);
 
 /* A sentence about a torn tail or damage, or NULL. */
 const char *sr_stream_warning(const struct sr_stream *s);

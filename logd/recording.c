@@ -160,6 +160,7 @@ static int new_recording(struct server *s, struct peer *p, const struct sr_messa
 	r->pid = p->pid;
 	r->rank = hello->rank;
 	memcpy(r->process, hello->process, sizeof(r->process));
+	memcpy(r->session, hello->session, sizeof(r->session));
 	r->dir = strdup(t->dir);
 	err = r->dir ? claim(r, hello, t, error, error_size) : -ENOMEM;
 	if (!err)

@@ -213,12 +213,22 @@ uint64_t sr_ring_position(const struct sr_ring *r)
 
 bool sr_ring_stopped(const struct sr_ring *r)
 {
-	return atomic_load_explicit(&r->shared->stopped, memory_order_relaxed) != 0;
+	return sr_ring_stop_error(r) != 0;
+}
+
+int sr_ring_stop_error(const struct sr_ring *r)
+{
+	return (int)atomic_load_explicit(&r->shared->stopped, memory_order_relaxed);
 }
 
 bool sr_ring_closed(const struct sr_ring *r)
 {
 	return atomic_load_explicit(&r->shared->closed, memory_order_acquire) != 0;
+}
+
+uint64_t sr_ring_released(const struct sr_ring *r)
+{
+	return atomic_load_explicit(&r->shared->tail, memory_order_relaxed);
 }
 
 bool sr_ring_empty(const struct sr_ring *r)
@@ -433,22 +443,22 @@ static void put_piece(struct sr_ring *r, uint16_t kind, struct gather *from, uin
 }
 
 /*
- * A lossy ring drops a record as a whole or not at all.  One larger than half
- * of the ring is begun when half of the ring is free, and then waits.
+ * What all pieces of a record take.  A lossy ring begins one only where it has
+ * room for the whole, so that it never waits in the middle; one that is larger
+ * than the ring is always dropped.
  */
-static uint64_t room_to_begin(const struct sr_ring *r, uint64_t total)
+static uint64_t room_of_all_pieces(const struct sr_ring *r, uint64_t total)
 {
 	uint64_t pieces = total / r->max_payload + 1;
-	uint64_t need = total + pieces * (sizeof(struct sr_record) + SR_RECORD_ALIGN);
 
-	return need < (r->mask + 1) / 2 ? need : (r->mask + 1) / 2;
+	return total + pieces * (sizeof(struct sr_record) + SR_RECORD_ALIGN);
 }
 
 static int write_pieces(struct sr_ring *r, uint16_t kind, const struct iovec *iov, uint64_t total)
 {
 	struct gather from = {.iov = iov};
 
-	if (!make_room_and_mark(r, r->lossy ? room_to_begin(r, total) : 0))
+	if (!make_room_and_mark(r, r->lossy ? room_of_all_pieces(r, total) : 0))
 		return -EPIPE;
 	do {
 		uint32_t payload = total > r->max_payload ? r->max_payload : (uint32_t)total;

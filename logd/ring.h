@@ -118,7 +118,10 @@ void sr_ring_set_placement(void *(*place)(size_t bytes));
 
 /* ---- producer ---- */
 
-/* Drop instead of waiting when there is no room; the hole is marked in the stream. */
+/*
+ * Drop instead of waiting when there is no room; the hole is marked in the
+ * stream.  A record that is larger than the whole ring is always dropped.
+ */
 void sr_ring_set_lossy(struct sr_ring *r, bool lossy);
 
 /*
@@ -289,7 +292,11 @@ uint64_t sr_ring_unmarked(const struct sr_ring *r, uint64_t *sns);
  */
 uint64_t sr_ring_position(const struct sr_ring *r);
 bool sr_ring_stopped(const struct sr_ring *r);
+/* Why, an errno; 0: it is not stopped. */
+int sr_ring_stop_error(const struct sr_ring *r);
 bool sr_ring_closed(const struct sr_ring *r);
+/* Bytes that the consumer has released since the ring was made. */
+uint64_t sr_ring_released(const struct sr_ring *r);
 /* Everything committed is released. */
 bool sr_ring_empty(const struct sr_ring *r);
 size_t sr_ring_bytes(const struct sr_ring *r);

@@ -34,6 +34,7 @@ struct peer {
 	struct recording *recording;
 	bool stranger; /* another user's: it is told so, and nothing else */
 	bool waits_for_trace;
+	struct sr_message wait; /* that request */
 	dev_t trace_device;
 	ino_t trace_inode;
 };
@@ -43,6 +44,7 @@ struct recording {
 	struct recording *next;
 	struct peer *peer; /* NULL: it has lost its connection, or is dead */
 	uint8_t process[SR_PROCESS_ID_BYTES];
+	uint8_t session[SR_SESSION_BYTES];
 	pid_t pid;
 	int32_t rank;
 	char *dir;
@@ -51,6 +53,7 @@ struct recording {
 	ino_t trace_inode;
 	int doorbell; /* number of its drain thread */
 	bool dead, finishing;
+	struct sr_message finish; /* the request, while finishing */
 	struct stream *streams;
 	/* Of streams that have ended. */
 	uint64_t stored_bytes, records, dropped;
@@ -59,6 +62,8 @@ struct recording {
 struct server {
 	int epoll_fd;
 	struct source listener, event, signals;
+	int64_t listener_rests_until; /* nothing to accept with before; 0: it is watched */
+	bool listener_complained;
 	const char *socket_path;
 	struct drain *drain;
 	struct peer *peers;
@@ -74,6 +79,8 @@ void server_unwatch(struct server *s, struct source *source);
 /* ---- peer.c ---- */
 
 void peer_accept(struct server *s, struct source *listener);
+/* Ends the rest that a shortage of descriptors forced on the listener; ms until it is due, or -1. */
+int peers_wake_listener(struct server *s);
 void peer_free(struct server *s, struct peer *p);
 /* Answers requests until there is none left; the peer may be gone afterwards. */
 void peer_serve(struct server *s, struct peer *p);

@@ -12,6 +12,7 @@
 #include "frame.h"
 #include "frame_writer.h"
 #include "log.h"
+#include "rawsys.h"
 #include "stream_resume.h"
 
 /* A frame is cut here: large enough to compress well, small enough for a cache. */
@@ -75,6 +76,8 @@ static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 	s->offset = end.offset;
 	s->next_sn = end.next_sn;
 	s->open = end.open;
+	s->exit = end.exit;
+	s->mark = end.mark;
 	s->records = end.records;
 	/* What the old daemon wrote but had not released yet must not come twice. */
 	return sr_ring_resume_at(&s->ring, end.ring_position);
@@ -91,6 +94,14 @@ static int open_file(struct stream *s, const struct stream_origin *o, bool resum
 	if (s->fd < 0)
 		return -errno;
 	return resume ? resume_file(s, &h) : write_header(s, &h);
+}
+
+/* The mark is due at once. */
+static void stop_unmarked(struct stream *s, int error)
+{
+	s->stop_error = error;
+	s->stop_why = strerrordesc_np(-error) ? strerrordesc_np(-error) : "an unknown error";
+	s->mark_again_ms = 1;
 }
 
 int stream_open(struct stream **stream, const struct stream_origin *o, int memfd, bool resume,
@@ -117,9 +128,12 @@ int stream_open(struct stream **stream, const struct stream_origin *o, int memfd
 		goto fail;
 	}
 	s->written = sr_ring_position(&s->ring);
-	/* The daemon before us had given it up, and nothing follows the mark that says so. */
-	if (resume && sr_ring_stopped(&s->ring))
+	/* The daemon before us had given it up: nothing follows but the mark that says so. */
+	if (resume && sr_ring_stopped(&s->ring)) {
 		s->stopped = true;
+		if (s->mark != SR_MARK_STOPPED)
+			stop_unmarked(s, -sr_ring_stop_error(&s->ring));
+	}
 	/* The mapping is enough; many threads are many file descriptors. */
 	close(memfd);
 	s->ring.fd = -1;
@@ -186,20 +200,42 @@ static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark rea
 	s->offset += (uint64_t)job.result;
 	s->next_sn += skipped;
 	s->open = false;
+	s->mark = reason;
 	s->records++;
 	return 0;
 }
 
-/* The program goes on; its records are dropped from here on. */
-static void stop(struct stream *s, struct frame_writer *w, int error, const char *why)
+#define MARK_AGAIN_MS 1000
+
+static int mark_stop(struct stream *s, struct frame_writer *w)
 {
 	char text[300];
 	int err;
 
-	snprintf(text, sizeof(text), "recording of this thread ended: %s", why);
-	err = write_mark(s, w, SR_MARK_STOPPED, (uint64_t)-error, 0, text);
-	log_trace(s->trace_fd, "%s: %s; the program goes on unrecorded%s", s->name, text,
-		  err ? " (and the mark that says so could not be written)" : "");
+	snprintf(text, sizeof(text), "recording of this thread ended: %s",
+		 s->stop_why);
+	err = write_mark(s, w, SR_MARK_STOPPED, (uint64_t)-s->stop_error, 0, text);
+	s->mark_again_ms = err ? sr_sys_now_ms() + MARK_AGAIN_MS : 0;
+	return err;
+}
+
+void stream_mark_again(struct stream *s, struct frame_writer *w, int64_t now)
+{
+	if (s->mark_again_ms && now >= s->mark_again_ms)
+		mark_stop(s, w);
+}
+
+/* The program goes on; its records are dropped from here on.  why: lives for ever. */
+static void stop(struct stream *s, struct frame_writer *w, int error, const char *why)
+{
+	int err;
+
+	s->stop_error = error;
+	s->stop_why = why ? why : "an unknown error";
+	err = mark_stop(s, w);
+	log_trace(s->trace_fd, "%s: recording of this thread ended: %s; the program goes on "
+		  "unrecorded%s", s->name, s->stop_why,
+		  err ? " (and the mark that says so could not be written yet)" : "");
 	atomic_store(&s->stopped, true);
 	sr_ring_stop(&s->ring, -error);
 }
@@ -252,13 +288,14 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 void stream_complete(struct stream *s, struct frame_writer *w, const struct frame_job *job)
 {
 	if (job->result < 0) {
-		stop(s, w, (int)job->result, strerror((int)-job->result));
+		stop(s, w, (int)job->result, strerrordesc_np((int)-job->result));
 		return;
 	}
 	s->offset += (uint64_t)job->result;
 	s->next_sn += job->h.sns;
 	s->open = job->h.flags & SR_FRAME_OPEN;
 	s->exit = s->exit_next;
+	s->mark = 0;
 	atomic_fetch_add_explicit(&s->records, job->h.records, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->stored_bytes, (uint64_t)job->result, memory_order_relaxed);
 	/* The tail moves only now that the file has it. */
@@ -276,15 +313,32 @@ void stream_write(struct stream *s, struct frame_writer *w)
 	stream_complete(s, w, &job);
 }
 
-/* What the end of the stream has to say besides its records. */
+static bool is_last_mark(uint32_t mark)
+{
+	return mark == SR_MARK_DIED || mark == SR_MARK_ENDED || mark == SR_MARK_STOPPED;
+}
+
+/*
+ * What the end of the stream has to say besides its records.  A daemon that was
+ * killed in the middle of this may have said some of it.
+ */
 static void write_last_marks(struct stream *s, struct frame_writer *w)
 {
 	uint64_t sns, records = sr_ring_unmarked(&s->ring, &sns);
 
-	if (records)
+	if (is_last_mark(s->mark))
+		return;
+	if (records && s->mark != SR_MARK_DROPPED)
 		write_mark(s, w, SR_MARK_DROPPED, records, sns, "");
-	if (atomic_load(&s->gone) && !s->exit && !sr_ring_closed(&s->ring))
+	if (s->exit)
+		return;
+	if (sr_ring_stopped(&s->ring))
+		write_mark(s, w, SR_MARK_STOPPED, (uint64_t)sr_ring_stop_error(&s->ring), 0,
+			   "the process gave up waiting for sreplay-logd");
+	else if (atomic_load(&s->gone) && !sr_ring_closed(&s->ring))
 		write_mark(s, w, SR_MARK_DIED, 0, 0, "the process ended without a word");
+	else
+		write_mark(s, w, SR_MARK_ENDED, 0, 0, "");
 }
 
 void stream_end(struct stream *s, struct frame_writer *w)
@@ -293,6 +347,8 @@ void stream_end(struct stream *s, struct frame_writer *w)
 		stream_write(s, w);
 	if (!s->stopped)
 		write_last_marks(s, w);
+	else if (s->mark_again_ms)
+		mark_stop(s, w);
 	close(s->fd);
 	s->fd = -1;
 	atomic_store(&s->ended, true);

@@ -34,6 +34,7 @@ struct stream {
 	uint64_t next_sn;
 	bool open;      /* the last record goes on in the next frame */
 	bool exit;      /* the last record is SR_REC_EXIT */
+	uint32_t mark;  /* ... or the daemon's own mark with this reason; 0: it is none */
 	bool exit_next; /* ... once the frame that is being written is */
 	int64_t
 	    due_ms; /* when what is in the ring is written even if it is little; 0: it is empty */
@@ -44,6 +45,9 @@ struct stream {
 	_Atomic bool gone;         /* the process is dead: empty the ring and end */
 	_Atomic bool ended;
 	_Atomic bool stopped; /* an error ended the recording; the ring drops */
+	int stop_error;       /* ... this one */
+	const char *stop_why;
+	int64_t mark_again_ms; /* when the mark that says so is tried again; 0: it is written */
 	_Atomic uint64_t stored_bytes, records;
 };
 
@@ -84,6 +88,12 @@ void stream_complete(struct stream *s, struct frame_writer *w, const struct fram
 
 /* The same at once. */
 void stream_write(struct stream *s, struct frame_writer *w);
+
+/*
+ * The mark of a stopped stream, if it could not be written so far and the next
+ * try is due: there may be space again.  For every round.
+ */
+void stream_mark_again(struct stream *s, struct frame_writer *w, int64_t now);
 
 /* No more will come: the last mark if one is due, then `ended`. */
 void stream_end(struct stream *s, struct frame_writer *w);

@@ -12,6 +12,9 @@ struct stream_end_found {
 	uint64_t ring_position;
 	bool open;
 	uint64_t records;
+	/* What the last record is; a mark only if the daemon before wrote it. */
+	bool exit;
+	uint32_t mark; /* its reason, or 0 */
 };
 
 /*

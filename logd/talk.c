@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <linux/memfd.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 
 #include "highfd.h"
+#include "packet.h"
 #include "rawsys.h"
 
 void sr_message_init(struct sr_message *m, enum sr_message_type type)
@@ -41,7 +43,7 @@ int sr_talk_connect(const char *socket_path)
 	if (length >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, socket_path, length);
-	fd = (int)sr_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = (int)sr_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fd;
 	fd = sr_fd_raise(fd);
@@ -57,35 +59,10 @@ int sr_talk_connect(const char *socket_path)
 	return fd;
 }
 
-union fd_control {
-	char bytes[CMSG_SPACE(sizeof(int))];
-	struct cmsghdr align;
-};
-
-static int send_message(int socket, const struct sr_message *m, int fd)
+/* 0, or -ETIMEDOUT. */
+static int wait_for(int socket, short events, int64_t deadline)
 {
-	struct iovec iov = {(void *)m, sizeof(*m)};
-	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-	union fd_control control = {0};
-	long ret;
-
-	if (fd >= 0) {
-		control.align.cmsg_level = SOL_SOCKET;
-		control.align.cmsg_type = SCM_RIGHTS;
-		control.align.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.align), &fd, sizeof(int));
-		message.msg_control = &control;
-		message.msg_controllen = sizeof(control);
-	}
-	do
-		ret = sr_sys_sendmsg(socket, &message, MSG_NOSIGNAL);
-	while (ret == -EINTR);
-	return ret < 0 ? (int)ret : 0;
-}
-
-static int wait_readable(int socket, int64_t deadline)
-{
-	struct pollfd p = {.fd = socket, .events = POLLIN};
+	struct pollfd p = {.fd = socket, .events = events};
 
 	for (;;) {
 		int64_t left = deadline - sr_sys_now_ms();
@@ -101,63 +78,73 @@ static int wait_readable(int socket, int64_t deadline)
 	}
 }
 
-static int received_fd(const struct msghdr *message)
+static int send_request(int socket, const struct sr_message *m, int fd, int64_t deadline)
 {
-	const struct cmsghdr *c = CMSG_FIRSTHDR(message);
-	int fd;
+	int ret;
 
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-	    c->cmsg_len != CMSG_LEN(sizeof(int)))
-		return -1;
-	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return sr_fd_raise(fd);
+	while ((ret = sr_packet_send(socket, m, fd)) == -EAGAIN) {
+		ret = wait_for(socket, POLLOUT, deadline);
+		if (ret)
+			return ret;
+	}
+	return ret;
 }
 
-static int receive_message(int socket, struct sr_message *m, int *fd)
+/* What came with the answer, for a caller that may not want it. */
+static void hand_on(int fd, int *answer_fd)
 {
-	struct iovec iov = {m, sizeof(*m)};
-	union fd_control control = {0};
-	struct msghdr message = {.msg_iov = &iov,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control)};
-	long ret = sr_sys_recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	int got;
+	if (answer_fd)
+		*answer_fd = fd;
+	else if (fd >= 0)
+		sr_sys_close(fd);
+}
 
-	if (ret < 0)
-		return (int)ret;
-	if (ret == 0)
-		return -ECONNRESET;
-	got = received_fd(&message);
-	if (fd)
-		*fd = got;
-	else if (got >= 0)
-		sr_sys_close(got);
-	m->text[sizeof(m->text) - 1] = 0;
-	if (ret != sizeof(*m) || m->magic != SR_PROTOCOL_MAGIC || m->version != SR_PROTOCOL_VERSION)
-		return -EPROTO;
-	return 0;
+/* The answer to this request; late ones to requests that were given up are passed over. */
+static int receive_answer(int socket, uint32_t sequence, struct sr_message *answer, int *answer_fd,
+			  int64_t deadline)
+{
+	for (;;) {
+		int fd, ret = sr_packet_receive(socket, answer, &fd);
+
+		if (ret == -EAGAIN)
+			ret = wait_for(socket, POLLIN, deadline);
+		else if (!ret && answer->sequence == sequence) {
+			hand_on(fd < 0 ? fd : sr_fd_raise(fd), answer_fd);
+			return 0;
+		}
+		if (fd >= 0)
+			sr_sys_close(fd);
+		if (ret)
+			return ret;
+	}
+}
+
+static int receive_last_words(int socket, struct sr_message *answer, int *answer_fd)
+{
+	int fd, ret = sr_packet_receive(socket, answer, &fd);
+
+	hand_on(fd, answer_fd);
+	return ret;
 }
 
 int sr_talk(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
 	    int *answer_fd, int timeout_ms)
 {
+	static _Atomic uint32_t last_sequence;
 	int64_t deadline = sr_sys_now_ms() + timeout_ms;
-	int ret = send_message(socket, request, send_fd);
+	struct sr_message numbered = *request;
+	int ret;
 
 	if (answer_fd)
 		*answer_fd = -1;
+	numbered.sequence = atomic_fetch_add(&last_sequence, 1) + 1;
+	ret = send_request(socket, &numbered, send_fd, deadline);
 	/* A daemon that refused and hung up has left its reason. */
-	if (ret == -EPIPE && !receive_message(socket, answer, answer_fd))
+	if (ret == -EPIPE && !receive_last_words(socket, answer, answer_fd))
 		return 0;
 	if (ret)
 		return ret;
-	do {
-		ret = wait_readable(socket, deadline);
-		if (!ret)
-			ret = receive_message(socket, answer, answer_fd);
-	} while (ret == -EAGAIN || ret == -EINTR);
-	return ret;
+	return receive_answer(socket, numbered.sequence, answer, answer_fd, deadline);
 }
 
 static long write_all(int fd, const unsigned char *data, size_t size)

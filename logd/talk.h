@@ -10,7 +10,7 @@
 
 #include "protocol.h"
 
-/* A connected socket with a high number, or -errno. */
+/* A connected socket with a high number, or -errno (-EAGAIN: too many wait for the daemon). */
 int sr_talk_connect(const char *socket_path);
 
 /*

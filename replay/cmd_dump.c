@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logd/reader.h"
 #include "replay/command.h"
 #include "replay/marks.h"
 #include "replay/schema.h"
+#include "replay/visit.h"
 #include "shim/call.h"
 
 struct options {
-	const char *dir;
-	long rank, thread; /* -1: all */
+	struct sr_choice choice;
+	long thread; /* -1: all */
 	uint64_t first, last;
 	bool json;
+	struct sr_schema *schema; /* of the rank that is printed */
 };
 
 static const struct argp_option option_list[] = {
-    {"rank", 'r', "N", 0, "this rank only", 0},
     {"thread", 't', "N", 0, "this thread only", 0},
     {"sn", 's', "A..B", 0, "calls with these numbers only (A, A.., ..B, A..B)", 0},
     {"json", 'j', NULL, 0, "a JSON object per line, with all bytes of all values", 0},
@@ -46,9 +46,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 
 	switch (key) {
-	case 'r':
-		o->rank = sr_parse_number("--rank", arg);
-		return o->rank < 0 ? EINVAL : 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->choice;
+		return 0;
 	case 't':
 		o->thread = sr_parse_number("--thread", arg);
 		return o->thread < 0 ? EINVAL : 0;
@@ -60,13 +60,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->json = true;
 		return 0;
 	default:
-		return sr_parse_dir(key, arg, state, &o->dir);
+		return ARGP_ERR_UNKNOWN;
 	}
 }
 
+static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
+
 static const struct argp argp = {
-    option_list, parse_option, "DIR.srec", "Print the records of a trace, a line each.",
-    NULL,        NULL,         NULL,
+    option_list, parse_option, NULL, "Print the records of a trace, a line each.",
+    children,    NULL,         NULL,
 };
 
 /* ---------------------------------------------------------------- records */
@@ -115,9 +117,10 @@ static void print_line(const struct sr_schema *schema, const struct sr_entry *e,
 	printf("  @%s\n", json_string_value(json_object_get(v, "site")));
 }
 
-static int print_record(const struct options *o, const struct sr_schema *schema, int32_t rank,
-			uint32_t thread, const struct sr_entry *e)
+static int print_record(const struct options *o, int32_t rank, uint32_t thread,
+			const struct sr_entry *e)
 {
+	const struct sr_schema *schema = o->schema;
 	json_t *v = e->kind >= SR_REC_CALL ? sr_schema_decode(schema, e->kind, e->payload, e->size)
 					   : decode_other(e);
 
@@ -141,66 +144,54 @@ static int print_record(const struct options *o, const struct sr_schema *schema,
 	return 0;
 }
 
-static int dump_stream(const struct options *o, struct sr_trace *t, const struct sr_schema *schema,
-		       int32_t rank, uint32_t thread)
+static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
-	struct sr_error err;
-	struct sr_stream *s;
+	const struct options *o = argument;
 	struct sr_entry e;
-	int got, status = 0;
+	int got = 0, status = 0;
 
-	if (sr_stream_open(&s, t, rank, thread, &err))
-		return sr_fail("%s", err.text);
 	if (!o->json)
 		printf("rank %d thread %u\n", rank, thread);
-	if (o->first && (got = sr_stream_seek(s, o->first)) && got != -ENOENT)
-		status = sr_fail("%s", sr_stream_warning(s));
+	/* -ENOENT: the stream ends before; -EBADMSG: the reader's warning says it. */
+	if (o->first && (got = sr_stream_seek(s, o->first)))
+		return got == -ENOENT ? 0 : SR_EXIT_FAILED;
 	while (!status && (got = sr_stream_next(s, &e)) > 0) {
 		if (e.sn > o->last)
 			break;
-		status = print_record(o, schema, rank, thread, &e);
+		status = print_record(o, rank, thread, &e);
 	}
-	if (sr_stream_warning(s))
-		sr_note("%s", sr_stream_warning(s));
-	if (!status && got < 0)
-		status = SR_EXIT_FAILED;
-	sr_stream_close(s);
-	return status;
+	return !status && got < 0 ? SR_EXIT_FAILED : status;
 }
 
-static int dump_rank(const struct options *o, struct sr_trace *t, int32_t rank)
+static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
-	const uint32_t *threads;
-	size_t n = sr_trace_threads(t, rank, &threads), size;
+	struct options *o = argument;
+	size_t size;
 	const char *text = sr_trace_schema(t, rank, &size);
-	struct sr_schema *schema = text ? sr_schema_parse(text, size) : NULL;
-	int status = 0;
 
-	if (!schema)
-		return sr_fail("%s/rank-%d/schema.json: not a schema", o->dir, rank);
-	for (size_t i = 0; i < n && !status; i++)
-		if (o->thread < 0 || o->thread == (long)threads[i])
-			status = dump_stream(o, t, schema, rank, threads[i]);
-	sr_schema_free(schema);
-	return status;
+	o->schema = text ? sr_schema_parse(text, size) : NULL;
+	return o->schema ? 0
+			 : sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
+}
+
+static int end_rank(void *argument, struct sr_trace *t, int32_t rank)
+{
+	struct options *o = argument;
+
+	sr_schema_free(o->schema);
+	return 0;
 }
 
 int sr_cmd_dump(int argc, char **argv)
 {
-	struct options o = {.rank = -1, .thread = -1, .last = UINT64_MAX};
-	struct sr_error err;
-	struct sr_trace *t;
-	int status = 0;
+	struct options o = {.choice = SR_CHOICE_INIT, .thread = -1, .last = UINT64_MAX};
+	struct sr_visitor visitor = {.rank = begin_rank,
+				     .stream = dump_stream,
+				     .rank_end = end_rank,
+				     .cannot_open = SR_EXIT_FAILED};
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return SR_EXIT_FAILED;
-	if (sr_trace_open(&t, o.dir, &err))
-		return sr_fail("%s", err.text);
-	if (o.rank >= 0 && !sr_trace_process(t, (int32_t)o.rank))
-		status = sr_fail("%s has no rank %ld", o.dir, o.rank);
-	for (size_t i = 0; i < sr_trace_ranks(t) && !status; i++)
-		if (o.rank < 0 || o.rank == sr_trace_rank_number(t, i))
-			status = dump_rank(&o, t, sr_trace_rank_number(t, i));
-	sr_trace_close(t);
-	return status;
+	visitor.thread = o.thread;
+	return sr_visit(&o.choice, &visitor, &o);
 }

@@ -4,52 +4,63 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logd/reader.h"
 #include "replay/command.h"
 #include "replay/marks.h"
 #include "replay/recorded.h"
 #include "replay/schema.h"
+#include "replay/visit.h"
 
 typedef unsigned long long ull;
 
 #define KINDS 65536
 
+static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
+
 static const struct argp argp = {
-    NULL,       sr_parse_dir_only,
-    "DIR.srec", "Say what a trace holds: its ranks, their programs, calls and ends.",
-    NULL,       NULL,
+    NULL,
+    sr_parse_choice_only,
+    NULL,
+    "Say what a trace holds: its ranks, their programs, calls and ends.",
+    children,
+    NULL,
     NULL,
 };
 
 /* What the streams of a rank hold. */
 struct summary {
+	uint64_t threads, without_end;
 	uint64_t calls, records, raw_bytes, stored_bytes;
 	uint64_t of_kind[KINDS];
-	char end[512];
+	char end[512]; /* of the process, or why there is none */
 };
 
+struct info {
+	const char *dir;
+	struct summary sum; /* of this rank */
+	struct sr_schema *schema;
+};
+
+/* The process's end is said by one of its threads; a mark of another says why there is none. */
 static void note_end(struct summary *sum, const struct sr_entry *e)
 {
 	enum sr_mark reason;
+	char sentence[512];
 	int32_t status;
 
 	if (sr_entry_exit(e, &status))
 		snprintf(sum->end, sizeof(sum->end), "ended with status %d", status);
-	else
-		sr_entry_mark(e, &reason, sum->end, sizeof(sum->end));
+	else if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)) && reason != SR_MARK_ENDED)
+		memcpy(sum->end, sentence, sizeof(sum->end));
 }
 
-static int read_stream(struct sr_trace *t, int32_t rank, uint32_t thread, struct summary *sum)
+static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
-	const struct sr_stream_totals *totals;
+	struct summary *sum = &((struct info *)argument)->sum;
+	const struct sr_stream_totals *totals = sr_stream_totals(s);
 	uint16_t last_call = 0;
-	struct sr_error err;
-	struct sr_stream *s;
 	struct sr_entry e;
 	int got;
 
-	if (sr_stream_open(&s, t, rank, thread, &err))
-		return sr_fail("%s", err.text);
 	while ((got = sr_stream_next(s, &e)) > 0) {
 		if (e.kind >= SR_REC_CALL)
 			last_call = e.kind;
@@ -59,13 +70,11 @@ static int read_stream(struct sr_trace *t, int32_t rank, uint32_t thread, struct
 		}
 		note_end(sum, &e);
 	}
-	totals = sr_stream_totals(s);
+	sum->threads++;
+	sum->without_end += !sr_stream_ended(s);
 	sum->records += totals->records;
 	sum->raw_bytes += totals->raw_bytes;
 	sum->stored_bytes += totals->stored_bytes;
-	if (sr_stream_warning(s))
-		sr_note("%s", sr_stream_warning(s));
-	sr_stream_close(s);
 	return got < 0 ? SR_EXIT_FAILED : 0;
 }
 
@@ -100,23 +109,27 @@ static void print_command(char **argv)
 	putchar('\n');
 }
 
-static int print_rank(struct sr_trace *t, const char *dir, int32_t rank)
+static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
-	struct summary *sum = calloc(1, sizeof(*sum));
-	const uint32_t *threads;
-	size_t n = sr_trace_threads(t, rank, &threads), size;
+	struct info *i = argument;
+	size_t size;
 	const char *text = sr_trace_schema(t, rank, &size);
-	struct sr_schema *schema = text ? sr_schema_parse(text, size) : NULL;
+
+	memset(&i->sum, 0, sizeof(i->sum));
+	snprintf(i->sum.end, sizeof(i->sum.end), "no end: still running, or the trace is cut");
+	i->schema = text ? sr_schema_parse(text, size) : NULL;
+	return i->schema ? 0 : sr_fail("%s/rank-%d/schema.json: not a schema", i->dir, rank);
+}
+
+static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
+{
+	struct info *i = argument;
+	const struct summary *sum = &i->sum;
 	struct sr_recorded r;
 	int status = SR_EXIT_FAILED;
 
-	if (!sum || !schema) {
-		sr_fail("%s/rank-%d/schema.json: not a schema", dir, rank);
-	} else if (sr_recorded_load(&r, t, rank, dir)) {
-		snprintf(sum->end, sizeof(sum->end), "no end: still running, or the trace is cut");
+	if (sr_recorded_load(&r, t, rank, i->dir)) {
 		status = 0;
-		for (size_t i = 0; i < n && !status; i++)
-			status = read_stream(t, rank, threads[i], sum);
 		printf("rank %d: %s, %s\n", rank, r.exe, sum->end);
 		print_command(r.argv);
 		printf("  on %s, Linux %s, process %lld\n",
@@ -124,33 +137,38 @@ static int print_rank(struct sr_trace *t, const char *dir, int32_t rank)
 		       json_string_value(
 			   json_object_get(json_object_get(r.json, "kernel"), "release")),
 		       (long long)json_integer_value(json_object_get(r.json, "pid")));
-		printf("  %zu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n", n,
-		       n == 1 ? "" : "s", (ull)sum->calls, (ull)sum->records, (ull)sum->raw_bytes,
-		       (ull)sum->stored_bytes);
-		print_direct(sum, schema);
-		print_calls(sum, schema);
+		printf("  %llu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n",
+		       (ull)sum->threads, sum->threads == 1 ? "" : "s", (ull)sum->calls,
+		       (ull)sum->records, (ull)sum->raw_bytes, (ull)sum->stored_bytes);
+		if (sum->without_end)
+			printf("  %llu of the threads without an end: still running, or their last "
+			       "calls are lost\n",
+			       (ull)sum->without_end);
+		print_direct(sum, i->schema);
+		print_calls(sum, i->schema);
 		sr_recorded_free(&r);
 	}
-	sr_schema_free(schema);
-	free(sum);
+	sr_schema_free(i->schema);
 	return status;
 }
 
 int sr_cmd_info(int argc, char **argv)
 {
-	const char *dir = NULL;
-	struct sr_error err;
-	struct sr_trace *t;
-	int status = 0;
+	static const struct sr_visitor visitor = {.rank = begin_rank,
+						  .stream = read_stream,
+						  .rank_end = print_rank,
+						  .thread = -1,
+						  .cannot_open = SR_EXIT_FAILED};
+	struct sr_choice choice = SR_CHOICE_INIT;
+	struct info *i = calloc(1, sizeof(*i));
+	int status = SR_EXIT_FAILED;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &dir))
-		return SR_EXIT_FAILED;
-	if (sr_trace_open(&t, dir, &err))
-		return sr_fail("%s", err.text);
-	printf("%s: trace version %d, %zu rank%s\n", dir, SR_TRACE_VERSION, sr_trace_ranks(t),
-	       sr_trace_ranks(t) == 1 ? "" : "s");
-	for (size_t i = 0; i < sr_trace_ranks(t) && !status; i++)
-		status = print_rank(t, dir, sr_trace_rank_number(t, i));
-	sr_trace_close(t);
+	if (!i)
+		return sr_fail("no memory");
+	if (!argp_parse(&argp, argc, argv, 0, NULL, &choice)) {
+		i->dir = choice.dir;
+		status = sr_visit(&choice, &visitor, i);
+	}
+	free(i);
 	return status;
 }

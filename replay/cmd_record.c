@@ -3,6 +3,7 @@
  * cmd_record.c: `sreplay record`: sees to a daemon, sets the shim's environment
  * variables, runs the command and waits until the daemon has written all of it.
  */
+#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -151,6 +153,18 @@ static bool see_to_daemon(const char *socket_path)
 }
 
 /* -------------------------------------------------------------- the child */
+
+static void make_session(uint8_t session[SR_SESSION_BYTES])
+{
+	char text[2 * SR_SESSION_BYTES + 1];
+
+	/* Not a secret: another one's would only make us wait for his processes too. */
+	if (getrandom(session, SR_SESSION_BYTES, 0) != SR_SESSION_BYTES)
+		memcpy(session, &(pid_t){getpid()}, sizeof(pid_t));
+	for (int i = 0; i < SR_SESSION_BYTES; i++)
+		snprintf(text + 2 * i, 3, "%02x", session[i]);
+	setenv(SR_ENV_SESSION, text, 1);
+}
 
 static void set_environment(const struct options *o, const char *shim, const char *trace,
 			    const char *socket_path)
@@ -292,6 +306,7 @@ static bool default_output(const char *command, char *out, size_t size)
 int sr_cmd_record(int argc, char **argv)
 {
 	char name[NAME_MAX], trace[PATH_MAX], shim[PATH_MAX], socket_path[108];
+	uint8_t session[SR_SESSION_BYTES] = {0};
 	struct options o = {0};
 	struct stat st;
 	int status, err;
@@ -309,12 +324,13 @@ int sr_cmd_record(int argc, char **argv)
 	if (!sr_find_shim(shim, sizeof(shim)) || !see_to_daemon(socket_path))
 		return SR_EXIT_FAILED;
 	set_environment(&o, shim, trace, socket_path);
+	make_session(session);
 	status = run_and_wait(o.command, socket_path);
 	if (stat(trace, &st)) {
 		sr_note("nothing was recorded: no process of %s uses libibverbs", o.command[0]);
 		return status;
 	}
-	err = sr_client_wait_trace(socket_path, trace, WRITTEN_MS);
+	err = sr_client_wait_trace(socket_path, trace, session, WRITTEN_MS);
 	if (err == -ETIMEDOUT)
 		sr_note("%s: sreplay-logd is still writing", trace);
 	else if (err)

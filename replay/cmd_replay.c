@@ -27,18 +27,17 @@
 #include "replay/feeder.h"
 #include "replay/recorded.h"
 #include "replay/verdict.h"
+#include "replay/visit.h"
 
 #define DEFAULT_TIMEOUT 60
 #define TICK_MS         100
 
 struct options {
-	const char *dir;
-	long rank; /* -1: the only one */
+	struct sr_choice choice; /* no rank: the only one */
 	long timeout;
 };
 
 static const struct argp_option option_list[] = {
-    {"rank", 'r', "N", 0, "the rank to replay (needed if the trace has several)", 0},
     {"timeout", 't', "SECONDS", 0,
      "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
     {0},
@@ -49,26 +48,28 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 
 	switch (key) {
-	case 'r':
-		o->rank = sr_parse_number("--rank", arg);
-		return o->rank < 0 ? EINVAL : 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->choice;
+		return 0;
 	case 't':
 		o->timeout = sr_parse_number("--timeout", arg);
 		return o->timeout < 0 ? EINVAL : 0;
 	default:
-		return sr_parse_dir(key, arg, state, &o->dir);
+		return ARGP_ERR_UNKNOWN;
 	}
 }
+
+static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
 static const struct argp argp = {
     option_list,
     parse_option,
-    "DIR.srec",
+    NULL,
     "Run one recorded process again, alone, with what entered it taken from the trace. No RDMA "
     "device, and none of its peers, is needed. Exit status: the program's, if the replay was "
     "exact; 123 if the trace ends before the program; 124 if the program diverged from it; 125 if "
-    "it could not be replayed.",
-    NULL,
+    "it could not be replayed. --rank may be left out where the trace has one rank only.",
+    children,
     NULL,
     NULL,
 };
@@ -80,19 +81,19 @@ static bool choose_rank(const struct sr_trace *t, struct options *o)
 	size_t n = sr_trace_ranks(t);
 
 	if (!n) {
-		sr_fail("%s holds no rank: nothing was recorded", o->dir);
+		sr_fail("%s holds no rank: nothing was recorded", o->choice.dir);
 		return false;
 	}
-	if (o->rank >= 0 && sr_trace_process(t, (int32_t)o->rank))
+	if (o->choice.rank >= 0 && sr_trace_process(t, (int32_t)o->choice.rank))
 		return true;
-	if (o->rank < 0 && n == 1) {
-		o->rank = sr_trace_rank_number(t, 0);
+	if (o->choice.rank < 0 && n == 1) {
+		o->choice.rank = sr_trace_rank_number(t, 0);
 		return true;
 	}
-	if (o->rank < 0)
-		fprintf(stderr, "sreplay: %s holds %zu ranks; choose one with --rank:", o->dir, n);
+	if (o->choice.rank < 0)
+		fprintf(stderr, "sreplay: %s holds %zu ranks; choose one with --rank:", o->choice.dir, n);
 	else
-		fprintf(stderr, "sreplay: %s has no rank %ld; it holds:", o->dir, o->rank);
+		fprintf(stderr, "sreplay: %s has no rank %ld; it holds:", o->choice.dir, o->choice.rank);
 	for (size_t i = 0; i < n; i++)
 		fprintf(stderr, " %d", sr_trace_rank_number(t, i));
 	fputc('\n', stderr);
@@ -127,7 +128,7 @@ struct replay {
 static bool open_feeders(struct replay *r, const struct options *o)
 {
 	const uint32_t *threads;
-	size_t n = sr_trace_threads(r->trace, (int32_t)o->rank, &threads);
+	size_t n = sr_trace_threads(r->trace, (int32_t)o->choice.rank, &threads);
 	struct sr_error err;
 
 	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
@@ -135,10 +136,10 @@ static bool open_feeders(struct replay *r, const struct options *o)
 		r->control->stream_fd[i] = -1;
 	for (size_t i = 0; i < n && r->feeders; i++) {
 		if (threads[i] >= SR_REPLAY_THREADS) {
-			sr_fail("rank %ld has more than %d threads", o->rank, SR_REPLAY_THREADS);
+			sr_fail("rank %ld has more than %d threads", o->choice.rank, SR_REPLAY_THREADS);
 			return false;
 		}
-		if (sr_feeder_open(&r->feeders[i], r->trace, (int32_t)o->rank, threads[i], &err)) {
+		if (sr_feeder_open(&r->feeders[i], r->trace, (int32_t)o->choice.rank, threads[i], &err)) {
 			sr_fail("%s", err.text);
 			return false;
 		}
@@ -263,7 +264,7 @@ static bool wait_for_child(const struct replay *r, long timeout, int *status)
 
 static int run(struct replay *r, const struct options *o)
 {
-	struct sr_verdict v = {.rank = (int32_t)o->rank, .dir = o->dir, .timeout = o->timeout};
+	struct sr_verdict v = {.rank = (int32_t)o->choice.rank, .dir = o->choice.dir, .timeout = o->timeout};
 	const char *schema;
 	size_t size;
 	int status;
@@ -284,7 +285,7 @@ static int run(struct replay *r, const struct options *o)
 		if (r->feeders[i].warning[0])
 			v.warning = r->feeders[i].warning;
 	}
-	schema = sr_trace_schema(r->trace, (int32_t)o->rank, &size);
+	schema = sr_trace_schema(r->trace, (int32_t)o->choice.rank, &size);
 	v.schema = schema ? sr_schema_parse(schema, size) : NULL;
 	status = sr_verdict_say(&v, r->control);
 	sr_schema_free(v.schema);
@@ -293,22 +294,22 @@ static int run(struct replay *r, const struct options *o)
 
 int sr_cmd_replay(int argc, char **argv)
 {
-	struct options o = {.rank = -1, .timeout = DEFAULT_TIMEOUT};
+	struct options o = {.choice = SR_CHOICE_INIT, .timeout = DEFAULT_TIMEOUT};
 	struct replay r = {.control_fd = -1};
 	struct sr_error err;
 	int status = SR_EXIT_FAILED;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return SR_EXIT_FAILED;
-	if (sr_trace_open(&r.trace, o.dir, &err))
+	if (sr_trace_open(&r.trace, o.choice.dir, &err))
 		return sr_fail("%s", err.text);
 	if (choose_rank(r.trace, &o) &&
-	    sr_recorded_load(&r.recorded, r.trace, (int32_t)o.rank, o.dir)) {
+	    sr_recorded_load(&r.recorded, r.trace, (int32_t)o.choice.rank, o.choice.dir)) {
 		if (r.recorded.from_open)
 			sr_fail("rank %ld loaded libibverbs after it had started, and what it did "
 				"before is not "
 				"recorded: it cannot be replayed yet",
-				o.rank);
+				o.choice.rank);
 		else if (sr_recorded_check_files(&r.recorded))
 			status = run(&r, &o);
 		sr_recorded_free(&r.recorded);

@@ -3,7 +3,6 @@
 #ifndef REPLAY_COMMAND_H
 #define REPLAY_COMMAND_H
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,13 +28,6 @@ void sr_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 bool sr_find_shim(char *path, size_t size);
 bool sr_find_daemon(char *path, size_t size);
-
-/* The keys of a command whose one argument is a trace directory. */
-error_t sr_parse_dir(int key, char *arg, struct argp_state *state, const char **dir);
-
-/* A whole argp parser for a command that takes a trace directory and no options; input: const char
- * **. */
-error_t sr_parse_dir_only(int key, char *arg, struct argp_state *state);
 
 /* A rank or thread number from an argument; -1 after a message if it is none. */
 long sr_parse_number(const char *option, const char *text);

@@ -97,20 +97,3 @@ long sr_parse_number(const char *option, const char *text)
 	}
 	return value;
 }
-
-error_t sr_parse_dir(int key, char *arg, struct argp_state *state, const char **dir)
-{
-	if (key == ARGP_KEY_ARG && !*dir) {
-		*dir = arg;
-		return 0;
-	}
-	/* none, or a second one */
-	if (key == ARGP_KEY_ARG || (key == ARGP_KEY_END && !*dir))
-		argp_usage(state);
-	return key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
-}
-
-error_t sr_parse_dir_only(int key, char *arg, struct argp_state *state)
-{
-	return sr_parse_dir(key, arg, state, state->input);
-}

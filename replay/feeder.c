@@ -39,7 +39,7 @@ static void *feed(void *argument)
 	struct sr_entry e;
 	uint32_t outcome = SR_REPLAY_CUT;
 	char sentence[sizeof(f->warning)] = "";
-	enum sr_mark reason;
+	enum sr_mark reason = 0;
 	int got;
 
 	while ((got = sr_stream_next(f->stream, &e)) > 0) {
@@ -55,7 +55,7 @@ static void *feed(void *argument)
 	f->killed = outcome == SR_REPLAY_DIED;
 	/* Where the recording was cut short, the mark says why; a torn file has the reader's
 	 * warning. */
-	if (outcome == SR_REPLAY_CUT)
+	if (outcome == SR_REPLAY_CUT && reason != SR_MARK_ENDED)
 		memcpy(f->warning, sentence, sizeof(f->warning));
 	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));
 	return NULL;

@@ -52,6 +52,9 @@ bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentenc
 	case SR_MARK_STOPPED:
 		snprintf(sentence, size, "the recording was cut short: %.*s", text, words);
 		break;
+	case SR_MARK_ENDED:
+		snprintf(sentence, size, "the thread ended");
+		break;
 	default:
 		snprintf(sentence, size, "a mark of an unknown kind (%u): %.*s", p.reason, text,
 			 words);

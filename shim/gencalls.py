@@ -516,6 +516,11 @@ def emit_wrappers(calls):
         else:
             out.append('\treturn (%s)%s;' % (call.ret, result))
         out.append('}\n')
+        if call.attrs.get('also'):
+            other = call.attrs['also']
+            out.append('#undef %s' % other)
+            out.append('SR_EXPORT %s%s%s(%s) __attribute__((alias("%s")));\n'
+                       % (call.ret, sep, other, params, name))
     out.append('/* A wrapper has the prototype of the pointer that it replaces. */')
     for call in calls.values():
         if call.op:

@@ -315,6 +315,15 @@ static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *
 
 static const struct sr_engine passing_engine = {.call = pass_call};
 
+static bool given_up;
+
+static void say_given_up(int error)
+{
+	given_up = true;
+	sr_say("this process is not recorded any further: no answer from sreplay-logd (%s)",
+	       strerrorname_np(error));
+}
+
 void sr_record_exit(int status)
 {
 	struct sr_thread *t = &sr_self;
@@ -332,7 +341,7 @@ void sr_record_exit(int status)
 	}
 	sr_engine = &passing_engine;
 	close_all();
-	if (sr_client_finish(&client, FINISH_MS))
+	if (sr_client_finish(&client, FINISH_MS) && !given_up)
 		sr_say(
 		    "the end of the recording could not be written: no answer from sreplay-logd");
 	sr_leave(t, before);
@@ -395,6 +404,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	    .schema = sr_schema,
 	    .schema_size = sr_schema_size,
 	    .extra_json = extra,
+	    .session = s->session,
 	};
 
 	/* Later on, the program may have written to it. */
@@ -419,6 +429,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;
 	}
+	sr_client_set_give_up_hook(&client, say_given_up);
 	pthread_atfork(NULL, NULL, forget_in_child);
 	sr_engine = &record_engine;
 }

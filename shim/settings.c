@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/say.h"
 
@@ -71,6 +72,29 @@ bad:
 	return -EINVAL;
 }
 
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Somebody else's idea of a session is none. */
+static void read_session(struct sr_settings *s)
+{
+	const char *text = getenv(SR_ENV_SESSION);
+
+	for (size_t i = 0; text && i < sizeof(s->session); i++, text += 2) {
+		int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);
+
+		if (low < 0) {
+			memset(s->session, 0, sizeof(s->session));
+			return;
+		}
+		s->session[i] = (uint8_t)(high << 4 | low);
+	}
+}
+
 int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = getenv(SR_ENV_RING);
@@ -97,6 +121,7 @@ int sr_settings_read(struct sr_settings *s)
 	s->allow_direct = allow;
 	s->ring_bytes = (size_t)bytes;
 	s->lossy = drop;
+	read_session(s);
 	if (read_rank(s))
 		return -EINVAL;
 	return read_group(s);

@@ -8,6 +8,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include "logd/protocol.h"
 
 #define SR_ENV_TRACE  "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
 #define SR_ENV_RANK   "SREPLAY_RANK"   /* default: the launcher's, else 0 */
@@ -17,6 +20,9 @@
 #define SR_ENV_LOSSY  "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
 #define SR_ENV_DIRECT "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
 
+/* Set by `sreplay record`, which waits at its end for the processes that have it. */
+#define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
+
 struct sr_settings {
 	const char *trace; /* NULL: nothing is asked for */
 	int rank;
@@ -24,6 +30,7 @@ struct sr_settings {
 	size_t ring_bytes;
 	bool lossy;
 	bool allow_direct;
+	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 
 /* 0, or -EINVAL after a message on standard error that names the variable. */

@@ -51,7 +51,8 @@ enum sr_record_kind {
 	 */
 	SR_REC_EXIT = 2,
 	/*
-	 * The stream ends here without SR_REC_EXIT, or has a hole here:
+	 * The stream ends here without SR_REC_EXIT, or has a hole here (a
+	 * stream with neither at its end is being written, or was lost):
 	 * struct sr_mark_payload.  Written by the daemon, but for
 	 * SR_MARK_DROPPED, which the ring's producer puts where the hole is.
 	 */
@@ -71,7 +72,8 @@ struct sr_exit_payload {
 enum sr_mark {
 	SR_MARK_DIED = 1,    /* the process was gone without SR_REC_EXIT */
 	SR_MARK_DROPPED = 2, /* --lossy: argument records did not fit in the ring */
-	SR_MARK_STOPPED = 3, /* the daemon could not write any more; argument is an errno */
+	SR_MARK_STOPPED = 3, /* the recording ended before the thread; argument is an errno */
+	SR_MARK_ENDED = 4,   /* the thread ended, or another one ended the process */
 };
 
 struct sr_mark_payload {

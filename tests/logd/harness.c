@@ -94,12 +94,19 @@ int daemon_kill(struct harness *h, int signal)
 	int status = 0;
 
 	kill(h->daemon, signal);
+	kill(h->daemon, SIGCONT); /* one that a failed test left stopped */
 	waitpid(h->daemon, &status, 0);
 	h->daemon = -1;
 	return status;
 }
 
 int connect_as(struct harness *h, struct sr_client *c, int32_t rank, char *error, size_t size)
+{
+	return connect_in(h, c, rank, NULL, error, size);
+}
+
+int connect_in(struct harness *h, struct sr_client *c, int32_t rank, const uint8_t *session,
+	       char *error, size_t size)
 {
 	static const char schema[] = "{\"calls\": []}";
 	struct sr_hello hello = {
@@ -110,6 +117,7 @@ int connect_as(struct harness *h, struct sr_client *c, int32_t rank, char *error
 	    .schema = schema,
 	    .schema_size = sizeof(schema) - 1,
 	    .extra_json = "{\"test\": true}",
+	    .session = session,
 	};
 
 	return sr_client_connect(c, h->socket, &hello, error, size);
@@ -117,7 +125,7 @@ int connect_as(struct harness *h, struct sr_client *c, int32_t rank, char *error
 
 void wait_written(struct harness *h)
 {
-	int err = sr_client_wait_trace(h->socket, h->trace, 20000);
+	int err = sr_client_wait_trace(h->socket, h->trace, NULL, 20000);
 
 	if (err && err != -ENOENT) {
 		errno = -err;

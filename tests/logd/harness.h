@@ -29,6 +29,10 @@ int daemon_kill(struct harness *h, int signal);
 /* Connect as rank of the harness's trace.  0 or -errno, error has the sentence. */
 int connect_as(struct harness *h, struct sr_client *c, int32_t rank, char *error, size_t size);
 
+/* The same as a process of a session. */
+int connect_in(struct harness *h, struct sr_client *c, int32_t rank, const uint8_t *session,
+	       char *error, size_t size);
+
 /* What a stream turned out to hold. */
 struct stream_check {
 	uint64_t records; /* of the pattern, in order from 0 */

@@ -149,7 +149,7 @@ static void remove_ring(struct harness *h, struct sr_client *c, struct sr_ring *
 static void test_ended_thread_is_no_death(void **state)
 {
 	assert_int_equal(in_process(*state, 0, remove_ring), SIGKILL);
-	expect(*state, 0, 50, false, 0);
+	expect(*state, 0, 50, false, SR_MARK_ENDED);
 }
 
 static void keep_rings_of_parent(struct harness *h, struct sr_client *c, struct sr_ring *ring)
@@ -371,6 +371,21 @@ static void test_thread_that_ends_without_a_daemon_loses_nothing(void **state)
 	sr_client_abandon(&l.c);
 }
 
+/* A process of one `sreplay record` need not wait for those of others in the same trace. */
+static void test_wait_is_for_one_session_where_one_is_named(void **state)
+{
+	uint8_t mine[SR_SESSION_BYTES] = "mine", others[SR_SESSION_BYTES] = "others";
+	struct sr_client c = {0};
+	struct harness *h = *state;
+	char error[400] = "";
+
+	assert_int_equal(connect_in(h, &c, 0, others, error, sizeof(error)), 0);
+	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, mine, 5000), 0);
+	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, others, 100), -ETIMEDOUT);
+	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, NULL, 100), -ETIMEDOUT);
+	sr_client_abandon(&c);
+}
+
 static void test_idle_daemon_ends_itself(void **state)
 {
 	static const char *const options[] = {"--idle-exit", "1", NULL};
@@ -401,6 +416,7 @@ int main(int argc, char **argv)
 	    DAEMON_TEST(test_ranks_of_one_trace_come_together_and_only_once),
 	    DAEMON_TEST(test_sigterm_drains_first),
 	    DAEMON_TEST(test_thread_that_ends_without_a_daemon_loses_nothing),
+	    DAEMON_TEST(test_wait_is_for_one_session_where_one_is_named),
 	    DAEMON_TEST(test_idle_daemon_ends_itself),
 	};
 

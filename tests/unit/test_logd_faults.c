@@ -21,6 +21,7 @@
 #include "harness.h"
 #include "pattern.h"
 #include "rawsys.h"
+#include "talk.h"
 
 #define SEED 9
 
@@ -331,6 +332,213 @@ static void test_daemon_that_does_not_come_back(void **state)
 	sr_client_abandon(&c.c);
 }
 
+/* ---- a daemon that hangs ---- */
+
+static int give_ups;
+
+static void count_give_up(int error)
+{
+	give_ups++;
+}
+
+static void test_silent_daemon_delays_one_thread_once(void **state)
+{
+	struct harness *h = *state;
+	struct stream_check found;
+	struct sr_ring rings[6];
+	struct client c;
+	int64_t before;
+
+	begin(h, &c);
+	kill(h->daemon, SIGSTOP);
+	for (uint32_t i = 0; i < 6; i++) {
+		before = sr_sys_now_ms();
+		assert_int_equal(sr_ring_create(&rings[i], 256 << 10), 0);
+		assert_int_equal(sr_client_add_ring(&c.c, i + 1, &rings[i]), 0);
+		assert_true(sr_sys_now_ms() - before < (i ? 500 : 6000));
+		for (uint64_t n = 0; n < 20; n++)
+			assert_true(pattern_write(&rings[i], SEED, n));
+	}
+	kill(h->daemon, SIGCONT);
+	/* It goes on, and nothing was lost. */
+	assert_int_equal(sr_client_finish(&c.c, 20000), 0);
+	for (uint32_t i = 0; i < 6; i++) {
+		assert_true(check_stream(h->trace, 0, i + 1, SEED, &found));
+		assert_int_equal(found.records, 20);
+		sr_ring_detach(&rings[i]);
+	}
+	sr_client_abandon(&c.c);
+}
+
+static void test_silent_daemon_is_given_up_once(void **state)
+{
+	struct harness *h = *state;
+	struct stream_check found;
+	struct client c;
+	uint64_t n;
+
+	begin(h, &c);
+	sr_client_set_patience(&c.c, 300);
+	sr_client_set_give_up_hook(&c.c, count_give_up);
+	give_ups = 0;
+	kill(h->daemon, SIGSTOP);
+	n = write_until_stopped(&c, 1000000);
+	assert_true(n < 1000000);
+	assert_int_equal(give_ups, 1);
+	for (int i = 0; i < 1000; i++)
+		assert_null(sr_ring_reserve(&c.ring, SR_REC_CALL, 8));
+	assert_true(sr_client_finish(&c.c, 1000) < 0);
+	assert_int_equal(give_ups, 1);
+	/* What was in the ring is written, and the mark says that it is not all. */
+	kill(h->daemon, SIGCONT);
+	sr_ring_close(&c.ring);
+	for (int i = 0; i < 1000; i++) {
+		assert_true(check_stream(h->trace, 0, 0, SEED, &found));
+		if (found.mark)
+			break;
+		sleep_us(10000);
+	}
+	assert_int_equal(found.records, n);
+	assert_int_equal(found.mark, SR_MARK_STOPPED);
+	sr_client_abandon(&c.c);
+}
+
+static void test_late_answer_is_not_taken_for_another(void **state)
+{
+	struct sr_message request, answer;
+	struct harness *h = *state;
+	int fd = -1, socket = sr_talk_connect(h->socket);
+
+	assert_true(socket >= 0);
+	sr_message_init(&request, SR_MSG_STATUS);
+	kill(h->daemon, SIGSTOP);
+	assert_int_equal(sr_talk(socket, &request, -1, &answer, &fd, 100), -ETIMEDOUT);
+	kill(h->daemon, SIGCONT);
+	sr_message_init(&request, SR_MSG_FINISH);
+	assert_int_equal(sr_talk(socket, &request, -1, &answer, &fd, 5000), 0);
+	assert_int_equal(answer.type, SR_MSG_FINISH);
+	assert_int_equal(answer.error, -ENOTCONN);
+	assert_int_equal(fd, -1);
+	close(socket);
+}
+
+static void test_silent_daemon_with_a_full_queue_is_not_waited_for(void **state)
+{
+	struct sr_message request, answer;
+	struct harness *h = *state;
+	int socket = sr_talk_connect(h->socket);
+	int64_t before;
+
+	kill(h->daemon, SIGSTOP);
+	sr_message_init(&request, SR_MSG_STATUS);
+	alarm(60);
+	/* The socket takes a few hundred requests before the next would wait. */
+	for (int i = 0; i < 2000; i++)
+		assert_int_equal(sr_talk(socket, &request, -1, &answer, NULL, 0), -ETIMEDOUT);
+	before = sr_sys_now_ms();
+	assert_int_equal(sr_talk(socket, &request, -1, &answer, NULL, 200), -ETIMEDOUT);
+	assert_true(sr_sys_now_ms() - before < 2000);
+	alarm(0);
+	close(socket);
+	kill(h->daemon, SIGCONT);
+}
+
+/* ---- a daemon without descriptors ---- */
+
+/* Clock ticks of CPU time so far. */
+static unsigned long cpu_ticks(pid_t pid)
+{
+	unsigned long user = 0, system = 0;
+	char name[64], text[1024];
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	file = fopen(name, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	assert_int_equal(sscanf(strrchr(text, ')'),
+				") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+				&system),
+			 2);
+	return user + system;
+}
+
+static void test_daemon_without_descriptors_waits_quietly(void **state)
+{
+	struct rlimit old, few = {0};
+	struct harness *h = *state;
+	unsigned long ticks;
+	int sockets[64], fd;
+
+	assert_int_equal(prlimit(h->daemon, RLIMIT_NOFILE, NULL, &old), 0);
+	few = (struct rlimit){32, old.rlim_max};
+	assert_int_equal(prlimit(h->daemon, RLIMIT_NOFILE, &few, NULL), 0);
+	for (int i = 0; i < 64; i++)
+		assert_true((sockets[i] = sr_talk_connect(h->socket)) >= 0);
+	sleep_us(100000);
+	ticks = cpu_ticks(h->daemon);
+	sleep_us(1000000);
+	assert_true(cpu_ticks(h->daemon) - ticks < 20); /* of 100 */
+	/* Who waits is served when others have gone. */
+	for (int i = 0; i < 64; i++)
+		close(sockets[i]);
+	fd = sr_client_status(h->socket);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* ---- the place of the socket ---- */
+
+static bool daemon_starts_at(const struct harness *h, const char *place, char *words, size_t size)
+{
+	char command[600];
+	FILE *out;
+
+	/* It ends by itself; what it says goes into the pipe. */
+	snprintf(command, sizeof(command), "exec timeout 5 %s --socket %s/%s --idle-exit 1 2>&1",
+		 getenv("SREPLAY_LOGD"), h->dir, place);
+	out = popen(command, "r");
+	assert_non_null(out);
+	words[fread(words, 1, size - 1, out)] = 0;
+	return pclose(out) == 0;
+}
+
+static void test_socket_below_a_directory_of_others_is_refused(void **state)
+{
+	struct harness *h = *state;
+	char path[200], words[600];
+
+	snprintf(path, sizeof(path), "%s/open", h->dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(chmod(path, 0777), 0);
+	snprintf(path, sizeof(path), "%s/open/mine", h->dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	/* Another user could move "mine" away and put his own there. */
+	assert_false(daemon_starts_at(h, "open/mine/sock", words, sizeof(words)));
+	snprintf(path, sizeof(path), "%s/open is not safe", h->dir);
+	assert_non_null(strstr(words, path));
+	/* The same by a link in the safe directory, and by a link out of the open one. */
+	snprintf(path, sizeof(path), "%s/link", h->dir);
+	assert_int_equal(symlink("open/mine", path), 0);
+	assert_false(daemon_starts_at(h, "link/sock", words, sizeof(words)));
+	snprintf(path, sizeof(path), "%s/good", h->dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/open/link", h->dir);
+	assert_int_equal(symlink("../good", path), 0);
+	assert_false(daemon_starts_at(h, "open/link/sock", words, sizeof(words)));
+	snprintf(path, sizeof(path), "%s/to-good", h->dir);
+	assert_int_equal(symlink("good", path), 0);
+	assert_true(daemon_starts_at(h, "to-good/sock", words, sizeof(words)));
+	if (geteuid())
+		return;
+	snprintf(path, sizeof(path), "%s/open", h->dir);
+	chmod(path, 0755);
+	assert_true(daemon_starts_at(h, "open/mine/sock", words, sizeof(words)));
+	assert_int_equal(chown(path, 65534, 65534), 0);
+	assert_false(daemon_starts_at(h, "open/mine/sock", words, sizeof(words)));
+}
+
 static void test_no_daemon_is_said_with_a_remedy(void **state)
 {
 	struct harness *h = *state;
@@ -362,6 +570,12 @@ int main(void)
 	    FAULT_TEST(test_recorded_rank_is_refused),
 	    FAULT_TEST(test_program_that_writes_over_its_ring),
 	    FAULT_TEST(test_daemon_that_does_not_come_back),
+	    FAULT_TEST(test_silent_daemon_delays_one_thread_once),
+	    FAULT_TEST(test_silent_daemon_is_given_up_once),
+	    FAULT_TEST(test_late_answer_is_not_taken_for_another),
+	    FAULT_TEST(test_silent_daemon_with_a_full_queue_is_not_waited_for),
+	    FAULT_TEST(test_daemon_without_descriptors_waits_quietly),
+	    FAULT_TEST(test_socket_below_a_directory_of_others_is_refused),
 	    FAULT_TEST(test_no_daemon_is_said_with_a_remedy),
 	};
 

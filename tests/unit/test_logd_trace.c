@@ -10,7 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,6 +24,8 @@
 #include "frame_writer.h"
 #include "harness.h"
 #include "pattern.h"
+#include "process.h"
+#include "rawsys.h"
 #include "stream.h"
 #include "trace_dir.h"
 
@@ -430,6 +437,169 @@ static void test_next_daemon_neither_loses_nor_doubles(void **state)
 	end(&f);
 }
 
+/* ---- the daemon's own marks ---- */
+
+struct marks {
+	unsigned int of[8]; /* by reason */
+	uint32_t last;      /* 0: the last record is no mark */
+	bool ended;
+};
+
+static struct marks read_marks(const struct fixture *f)
+{
+	struct marks m = {0};
+	struct sr_trace *t;
+	struct sr_stream *s;
+	struct sr_error err;
+	struct sr_entry e;
+	int ret;
+
+	assert_int_equal(sr_trace_open(&t, f->h.trace, &err), 0);
+	assert_int_equal(sr_stream_open(&s, t, 0, 0, &err), 0);
+	while ((ret = sr_stream_next(s, &e)) == 1) {
+		m.last = 0;
+		if (e.kind == SR_REC_MARK) {
+			m.last = ((const struct sr_mark_payload *)e.payload)->reason;
+			m.of[m.last]++;
+		}
+	}
+	assert_int_equal(ret, 0);
+	m.ended = sr_stream_ended(s);
+	sr_stream_close(s);
+	sr_trace_close(t);
+	return m;
+}
+
+/* As if the next daemon had found the file as it is. */
+static void next_daemon(struct fixture *f)
+{
+	stream_free(f->stream);
+	open_stream(f, true);
+}
+
+static void expect_dropped_once(struct fixture *f, uint32_t last)
+{
+	struct marks m = read_marks(f);
+
+	assert_int_equal(m.of[SR_MARK_DROPPED], 1);
+	assert_int_equal(m.of[last], 1);
+	assert_int_equal(m.last, last);
+	assert_true(m.ended);
+}
+
+/* A daemon may be killed after any byte of the marks at the end; the next one says the rest. */
+static void test_last_marks_are_written_once(void **state)
+{
+	size_t records, size;
+	unsigned char *data;
+	struct fixture f;
+
+	for (int level = 0; level < 2; level++) {
+		begin(&f, level, 64 << 10);
+		write_small(&f, 0, 40, 10);
+		free(load(f.path, &records));
+		atomic_store(&f.ring.shared->unmarked_records, 5);
+		sr_ring_close_of_other_thread(&f.ring);
+		assert_false(read_marks(&f).ended);
+		stream_end(f.stream, f.writer);
+		expect_dropped_once(&f, SR_MARK_ENDED);
+		data = load(f.path, &size);
+		for (size_t cut = records; cut <= size; cut++) {
+			store(f.path, data, cut);
+			next_daemon(&f);
+			stream_end(f.stream, f.writer);
+			expect_dropped_once(&f, SR_MARK_ENDED);
+		}
+		free(data);
+		end(&f);
+	}
+}
+
+static void test_exit_is_the_last_record_for_the_next_daemon_too(void **state)
+{
+	struct sr_exit_payload *payload;
+	struct fixture f;
+
+	begin(&f, 0, 64 << 10);
+	payload = sr_ring_reserve(&f.ring, SR_REC_EXIT, sizeof(*payload));
+	payload->status = 3;
+	sr_ring_commit(&f.ring, sizeof(*payload));
+	stream_write(f.stream, f.writer);
+	next_daemon(&f);
+	atomic_store(&f.stream->gone, true);
+	stream_end(f.stream, f.writer);
+	assert_int_equal(read_marks(&f).last, 0);
+	assert_true(read_marks(&f).ended);
+	end(&f);
+}
+
+static void limit_files_to(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* The disk is full to the last byte, so that not even the mark fits. */
+static void stop_without_a_mark(struct fixture *f)
+{
+	uint64_t *payload;
+	size_t size;
+
+	begin(f, 0, 64 << 10);
+	write_small(f, 0, 10, 10);
+	payload = sr_ring_reserve(&f->ring, SR_REC_CALL, 8);
+	*payload = 10;
+	sr_ring_commit(&f->ring, 8);
+	free(load(f->path, &size));
+	limit_files_to(size);
+	stream_write(f->stream, f->writer);
+	assert_true(sr_ring_stopped(&f->ring));
+	assert_int_equal(read_marks(f).last, 0);
+}
+
+static void expect_stopped(struct fixture *f)
+{
+	struct marks m = read_marks(f);
+
+	assert_int_equal(m.of[SR_MARK_STOPPED], 1);
+	assert_int_equal(m.last, SR_MARK_STOPPED);
+	assert_true(m.ended);
+	end(f);
+}
+
+static void test_mark_of_a_full_disk_comes_when_there_is_space(void **state)
+{
+	struct fixture f;
+
+	signal(SIGXFSZ, SIG_IGN);
+	stop_without_a_mark(&f);
+	stream_mark_again(f.stream, f.writer, INT64_MAX);
+	assert_int_equal(read_marks(&f).last, 0);
+	limit_files_to(RLIM_INFINITY);
+	stream_mark_again(f.stream, f.writer, 2); /* not yet due */
+	assert_int_equal(read_marks(&f).last, 0);
+	stream_mark_again(f.stream, f.writer, INT64_MAX);
+	stream_mark_again(f.stream, f.writer, INT64_MAX);
+	expect_stopped(&f);
+
+	stop_without_a_mark(&f);
+	limit_files_to(RLIM_INFINITY);
+	stream_end(f.stream, f.writer); /* the last chance */
+	expect_stopped(&f);
+
+	stop_without_a_mark(&f);
+	limit_files_to(RLIM_INFINITY);
+	next_daemon(&f);
+	stream_mark_again(f.stream, f.writer, sr_sys_now_ms());
+	next_daemon(&f);
+	stream_mark_again(f.stream, f.writer, sr_sys_now_ms());
+	stream_end(f.stream, f.writer);
+	expect_stopped(&f);
+}
+
 static void test_another_processes_stream_is_not_resumed(void **state)
 {
 	struct sr_stream_header h;
@@ -454,6 +624,47 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 	end(&f);
 }
 
+/* ---- describing a process ---- */
+
+/* In a process of its own: it gives up root, who may open any mapping by its range. */
+static void describe_with_fifo(const char *dir)
+{
+	const struct process_facts facts = {.pid = getpid(), .id = process};
+	char path[200], error[400] = "";
+	int fd;
+
+	/* What /proc calls a file that was removed can be the name of another one. */
+	snprintf(path, sizeof(path), "%s/x", dir);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	if (fd < 0 || ftruncate(fd, 4096) ||
+	    mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED || unlink(path))
+		_exit(1);
+	close(fd);
+	snprintf(path, sizeof(path), "%s/x (deleted)", dir);
+	if (mkfifo(path, 0666) || setgid(65534) || setuid(65534) || prctl(PR_SET_DUMPABLE, 1))
+		_exit(2);
+	alarm(10); /* the open of a FIFO waits for a writer */
+	_exit(process_describe(&facts, error, sizeof(error)) ? 0 : 3);
+}
+
+static void test_fifo_in_place_of_a_mapped_file_does_not_wait(void **state)
+{
+	struct harness h;
+	int status;
+	pid_t pid;
+
+	if (geteuid())
+		skip();
+	harness_begin(&h);
+	chmod(h.dir, 0755);
+	pid = fork();
+	if (pid == 0)
+		describe_with_fifo(h.dir);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	harness_end(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -466,6 +677,10 @@ int main(void)
 	    cmocka_unit_test(test_missing_frame_is_noticed),
 	    cmocka_unit_test(test_unknown_version_is_named),
 	    cmocka_unit_test(test_next_daemon_neither_loses_nor_doubles),
+	    cmocka_unit_test(test_last_marks_are_written_once),
+	    cmocka_unit_test(test_exit_is_the_last_record_for_the_next_daemon_too),
+	    cmocka_unit_test(test_mark_of_a_full_disk_comes_when_there_is_space),
+	    cmocka_unit_test(test_fifo_in_place_of_a_mapped_file_does_not_wait),
 	    cmocka_unit_test(test_another_processes_stream_is_not_resumed),
 	};
 

@@ -255,6 +255,34 @@ static void test_lossy_drops_whole_records_and_marks_the_hole(void **state)
 	close_pair(&p);
 }
 
+static void fail_of_waiting(void *ring)
+{
+	fail_msg("a lossy ring waits");
+}
+
+/* A consumer that never comes: whatever is written, the producer comes back. */
+static void test_lossy_never_waits_for_a_large_record(void **state)
+{
+	struct iovec large = {calloc(1, 2 * SMALL), 0};
+	const size_t sizes[] = {SMALL / 2 + 100, SMALL - 100, SMALL, 2 * SMALL};
+	struct pair p;
+
+	open_pair(&p, SMALL);
+	sr_ring_set_lossy(&p.out, true);
+	sr_ring_set_wait_hook(&p.out, fail_of_waiting, NULL);
+	put_number(&p.out, 1);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		int ret;
+
+		large.iov_len = sizes[i];
+		ret = sr_ring_writev(&p.out, SR_REC_CALL, &large, 1);
+		/* Only the first fits beside what is there, and nothing does beside that one. */
+		assert_int_equal(ret, i == 0 ? 0 : -EPIPE);
+	}
+	free(large.iov_base);
+	close_pair(&p);
+}
+
 static void *drain_later(void *argument)
 {
 	struct sr_ring *in = argument;
@@ -492,6 +520,7 @@ int main(void)
 	    cmocka_unit_test(test_reserve_inside_of_a_reservation_is_detected),
 	    cmocka_unit_test(test_signals_at_any_instruction_corrupt_nothing),
 	    cmocka_unit_test(test_lossy_drops_whole_records_and_marks_the_hole),
+	    cmocka_unit_test(test_lossy_never_waits_for_a_large_record),
 	    cmocka_unit_test(test_producer_waits_for_room_and_calls_its_hook),
 	    cmocka_unit_test(test_stopped_ring_drops_without_waiting),
 	    cmocka_unit_test(test_any_sequence_comes_out_as_it_went_in),
