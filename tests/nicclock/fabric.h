@@ -37,6 +37,8 @@ struct fabric_shape {
 	int words;     /* of memory in each */
 	int lanes;     /* queue pairs from each process to each other one */
 	enum spoil spoil;
+	bool fair;        /* the network serves all queue pairs alike */
+	bool stores_seen; /* each store is an event, as where the recorder sees the CPU's stores */
 	uint64_t seed;
 };
 
@@ -49,6 +51,7 @@ struct fabric_counts {
 	uint64_t producer_found; /* ... ordered behind it */
 	uint64_t orders;         /* found */
 	uint64_t false_orders;   /* not in the true causal past of who found it */
+	uint64_t excess;         /* events by which they are too late, summed up */
 	uint64_t trace_bytes;    /* the orders, encoded */
 	uint64_t wire_bytes;     /* payload of the extra requests */
 	bool cyclic;
