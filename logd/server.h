@@ -20,6 +20,8 @@
 struct server;
 struct stream;
 struct drain;
+struct directory;
+struct nodes;
 
 /* Something that epoll watches; embedded first in what it belongs to. */
 struct source {
@@ -68,6 +70,8 @@ struct server {
 	struct drain *drain;
 	struct peer *peers;
 	struct recording *recordings;
+	struct directory *directory;
+	struct nodes *nodes; /* NULL: no job has other nodes */
 	bool stopping;
 	int64_t idle_since;
 	uint64_t recordings_ended;
