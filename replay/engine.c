@@ -142,7 +142,7 @@ static bool next_call(struct sr_thread *t, struct record *r)
 		do {
 			if (!next_record(t, r))
 				return false;
-		} while (r->kind == SR_REC_PAD);
+		} while (r->kind == SR_REC_PAD || r->kind == SR_REC_CLOCK);
 		if (r->kind == SR_REC_REPEAT && r->size == sizeof(struct sr_repeat_payload))
 			s->repeats_left = ((const struct sr_repeat_payload *)r->payload)->count;
 	}

@@ -18,7 +18,9 @@
 #include "logd/client.h"
 #include "logd/rawsys.h"
 #include "logd/socket_path.h"
+#include "nicclock/order_code.h"
 #include "shim/call.h"
+#include "shim/clocks.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
@@ -155,6 +157,20 @@ static void flush_repeats(struct sr_thread *t)
 	t->repeats = 0;
 	if (!emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat)))
 		sr_ring_lose_sns(&t->ring, repeat.count);
+}
+
+void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+{
+	struct sr_thread *t = &sr_self;
+	uint8_t bytes[SR_ORDER_MAX_BYTES(SR_CLOCK_ORDERS)];
+
+	if (sr_engine != &record_engine || !t->started || t->silent)
+		return;
+	flush_repeats(t);
+	/* The call that is under way is another than the last one, even if it looks the same. */
+	t->last.len = 0;
+	if (emit(t, SR_REC_CLOCK, bytes, sr_order_encode(&t->orders, event, orders, n, bytes)))
+		sr_order_written(&t->orders, event, orders, n);
 }
 
 /* Idle polling is the same call with the same result over and over: counted, not written. */
@@ -352,6 +368,7 @@ static void forget_in_child(void)
 {
 	sr_engine = NULL;
 	sr_client_abandon(&client);
+	sr_clocks_forget_in_child();
 }
 
 bool sr_record_owns_fd(int fd)

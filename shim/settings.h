@@ -20,6 +20,10 @@
 #define SR_ENV_LOSSY  "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
 #define SR_ENV_DIRECT "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
 
+#define SR_ENV_KEY    "SREPLAY_KEY"    /* path of the job's key; unset: a job on one node */
+#define SR_ENV_HOSTS  "SREPLAY_HOSTS"  /* its nodes' addresses, where GIDs are none */
+#define SR_ENV_CLOCKS "SREPLAY_CLOCKS" /* 0: none; 2: with oneself as well (tests); default 1 */
+
 /* Set by `sreplay record`, which waits at its end for the processes that have it. */
 #define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
 
@@ -30,6 +34,9 @@ struct sr_settings {
 	size_t ring_bytes;
 	bool lossy;
 	bool allow_direct;
+	int member; /* number in the group; -1: too many for clocks */
+	bool clocks, clocks_with_oneself;
+	const char *key, *hosts;
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 

@@ -24,6 +24,7 @@
 #include "logd/ring.h"
 #include "replay/engine.h"
 #include "shim/call.h"
+#include "shim/clocks.h"
 #include "shim/direct.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
@@ -92,6 +93,8 @@ static void record(enum sr_record_from from)
 	if (from == SR_RECORD_FROM_START)
 		pin_malloc();
 	sr_record_start(&settings, from);
+	if (sr_engine)
+		sr_clocks_start(&settings, true);
 }
 
 bool sr_wake(void)

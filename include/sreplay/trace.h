@@ -57,6 +57,12 @@ enum sr_record_kind {
 	 * SR_MARK_DROPPED, which the ring's producer puts where the hole is.
 	 */
 	SR_REC_MARK = 3,
+	/*
+	 * An event of the process's clock, with the orders found at it
+	 * (nicclock/order_code.h).  Written by the record engine in front of
+	 * the call at which it happened, or between calls.
+	 */
+	SR_REC_CLOCK = 4,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };
