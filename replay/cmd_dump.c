@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nicclock/order_code.h"
 #include "replay/command.h"
 #include "replay/marks.h"
 #include "replay/schema.h"
@@ -16,6 +17,9 @@ struct options {
 	uint64_t first, last;
 	bool json;
 	struct sr_schema *schema; /* of the rank that is printed */
+	/* Clocks are told as differences: known where the stream was read from its beginning. */
+	struct sr_order_stream clock;
+	bool clock_known;
 };
 
 static const struct argp_option option_list[] = {
@@ -73,8 +77,33 @@ static const struct argp argp = {
 
 /* ---------------------------------------------------------------- records */
 
+static json_t *decode_clock(struct options *o, const struct sr_entry *e)
+{
+	json_t *orders = json_array();
+	struct sr_order order;
+	uint32_t size = (uint32_t)e->size, at;
+	int n;
+
+	if (!o->clock_known)
+		return json_pack("{s:s, s:o}", "record", "clock", "after", orders);
+	n = sr_order_decode_event(&o->clock, e->payload, size);
+	for (at = 0; n > 0;
+	     n = sr_order_decode(&o->clock, (const uint8_t *)e->payload + at, size - at, &order)) {
+		if (at)
+			json_array_append_new(
+			    orders, order.via == SR_ORDER_SHORT
+					? json_pack("{s:b}", "missed", 1)
+					: json_pack("{s:i, s:I, s:s}", "member", order.member,
+						    "event", (json_int_t)order.event, "by",
+						    order.via == SR_ORDER_OWN ? "cpu" : "post"));
+		at += (uint32_t)n;
+	}
+	return json_pack("{s:s, s:I, s:o}", "record", "clock", "event", (json_int_t)o->clock.event,
+			 "after", orders);
+}
+
 /* Records that are no calls: {"record": name, ...}. */
-static json_t *decode_other(const struct sr_entry *e)
+static json_t *decode_other(struct options *o, const struct sr_entry *e)
 {
 	char sentence[512];
 	enum sr_mark reason;
@@ -88,6 +117,8 @@ static json_t *decode_other(const struct sr_entry *e)
 	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
 		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
 				 sentence);
+	if (e->kind == SR_REC_CLOCK)
+		return decode_clock(o, e);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
 }
 
@@ -117,12 +148,11 @@ static void print_line(const struct sr_schema *schema, const struct sr_entry *e,
 	printf("  @%s\n", json_string_value(json_object_get(v, "site")));
 }
 
-static int print_record(const struct options *o, int32_t rank, uint32_t thread,
-			const struct sr_entry *e)
+static int print_record(struct options *o, int32_t rank, uint32_t thread, const struct sr_entry *e)
 {
 	const struct sr_schema *schema = o->schema;
 	json_t *v = e->kind >= SR_REC_CALL ? sr_schema_decode(schema, e->kind, e->payload, e->size)
-					   : decode_other(e);
+					   : decode_other(o, e);
 
 	if (!v)
 		return sr_fail(
@@ -146,9 +176,12 @@ static int print_record(const struct options *o, int32_t rank, uint32_t thread,
 
 static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
-	const struct options *o = argument;
+	struct options *o = argument;
 	struct sr_entry e;
 	int got = 0, status = 0;
+
+	o->clock = (struct sr_order_stream){0};
+	o->clock_known = !o->first;
 
 	if (!o->json)
 		printf("rank %d thread %u\n", rank, thread);
@@ -170,8 +203,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	const char *text = sr_trace_schema(t, rank, &size);
 
 	o->schema = text ? sr_schema_parse(text, size) : NULL;
-	return o->schema ? 0
-			 : sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
+	return o->schema ? 0 : sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
 }
 
 static int end_rank(void *argument, struct sr_trace *t, int32_t rank)

@@ -41,6 +41,8 @@ enum sr_source {
 #define SR_CALL_VOID   8u  /* has no result */
 #define SR_CALL_OPENS  16u /* opens a device: see sr_waiting */
 #define SR_CALL_DIRECT 32u /* of direct verbs: refused, or let through unrecorded */
+/* In a process outside of the group as well: its queue pairs are in the directory (outside.h). */
+#define SR_CALL_OUTSIDE 64u
 
 /* How a function says that something is not supported. */
 enum sr_failure {

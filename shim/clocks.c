@@ -51,6 +51,13 @@ static struct {
 	bool has_complained;
 } self;
 
+bool sr_clocks_owns_fd(int fd)
+{
+	const struct sr_directory *d = &self.directory;
+
+	return self.on && ((d->open && fd == d->socket) || fd == d->job_fd);
+}
+
 bool sr_clocks_on(void)
 {
 	return self.on;
@@ -93,7 +100,7 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 	char path[108], error[320] = "";
 	int err;
 
-	if (!s->clocks || (member && s->member < 0))
+	if (!s->clocks)
 		return;
 	err = make_memory(member) ? sr_socket_path(path, sizeof(path)) : -ENOMEM;
 	job.region = (uintptr_t)&self.memory->region;

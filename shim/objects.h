@@ -34,9 +34,11 @@ struct sr_context *sr_context_find(struct ibv_context *context);
 
 /* Saves the operations of a new context and puts the wrappers in their place. */
 int sr_context_patch(struct ibv_context *context);
-
+/* Of those operations only that are seen outside of the group. */
+int sr_context_patch_outside(struct ibv_context *context);
 /* How many there have been. */
 uint32_t sr_contexts_seen(void);
+
 void sr_context_forget(struct ibv_context *context);
 
 /* The pointer that the wrapper of an operation replaced. */

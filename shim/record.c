@@ -379,7 +379,7 @@ bool sr_record_owns_fd(int fd)
 	if (fd < SR_OWN_FD_FLOOR || sr_engine != &record_engine)
 		return false;
 	sr_lock(&threads_lock);
-	owns = fd == client.socket || fd == client.hello_fd;
+	owns = fd == client.socket || fd == client.hello_fd || sr_clocks_owns_fd(fd);
 	for (struct sr_thread *t = threads; t && !owns; t = t->next)
 		owns = fd == t->ring.fd;
 	sr_unlock(&threads_lock);
@@ -392,7 +392,8 @@ bool sr_record_owns_fd(int fd)
  * kernel keeps at the top of the stack; and the limit that decides where
  * mappings begin; and whether there is a beginning at all.
  */
-static bool describe(char *extra, size_t size, enum sr_record_from from)
+static bool describe(char *extra, size_t size, const struct sr_settings *s,
+		     enum sr_record_from from)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	uint64_t stack[2] = {0};
@@ -400,9 +401,9 @@ static bool describe(char *extra, size_t size, enum sr_record_from from)
 
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
-		     "{\"recorded_from\":\"%s\",\"stdout_line_buffered\":%s,"
+		     "{\"recorded_from\":\"%s\",\"member\":%d,\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"executed_as\":{\"hex\":\"",
-		     from == SR_RECORD_FROM_START ? "start" : "open",
+		     from == SR_RECORD_FROM_START ? "start" : "open", s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0]);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
@@ -427,7 +428,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	/* Later on, the program may have written to it. */
 	if (from == SR_RECORD_FROM_START)
 		sr_stdio_pin_as_found();
-	if (!describe(extra, sizeof(extra), from)) {
+	if (!describe(extra, sizeof(extra), s, from)) {
 		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
 		return;
 	}
