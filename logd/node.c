@@ -240,15 +240,16 @@ static bool gid_address(const uint8_t *gid, struct sockaddr_storage *a)
 	return true;
 }
 
-/* Where to ask: the host of the GID, or else all of the job's. */
+/*
+ * Where to ask: the host of the GID if that is an address, and all that the job
+ * names, whose daemons may be on a network of their own.
+ */
 static void list_candidates(struct waiting *w, const uint8_t *gid)
 {
 	char hosts[SR_JOB_MAX], *rest = hosts, *host;
 
-	if (gid_address(gid, &w->candidate[0].address)) {
+	if (gid_address(gid, &w->candidate[0].address))
 		w->candidates = 1;
-		return;
-	}
 	snprintf(hosts, sizeof(hosts), "%s", w->job->hosts);
 	while (w->candidates < CANDIDATES_MAX && (host = strsep(&rest, ",\n "))) {
 		struct sockaddr_storage *a = &w->candidate[w->candidates].address;

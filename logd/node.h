@@ -3,7 +3,7 @@
  * node.h: the daemons of a job's nodes ask each other, over TCP.
  *
  * The daemon of a queue pair is found by its GID where that is an IP address
- * (RoCE v2), else by asking all of the job's hosts.  Both sides prove that they
+ * (RoCE v2), and among the job's hosts, if it names them.  Both sides prove that they
  * have the job's key (secret.h) before anything else is said; then the talk is
  * encrypted.  Who is silent for NODE_PATIENCE_MS is taken for absent, and said
  * so once; after a failed connection a host is left alone for a while.
