@@ -162,6 +162,8 @@ def producers_found(trace):
 
 
 def shvar(tap, directory):
+    if not os.path.exists(os.path.join(APPS, "pgasrun")):
+        return
     trace = os.path.join(directory, "shvar.srec")
     run = subprocess.run([os.path.join(APPS, "pgasrun"), "-n", "3", "-w", "0,1,2",
                           "%s record -o %s --rank %%r --group 0,2 --" % (SREPLAY, trace),
