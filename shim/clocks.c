@@ -106,6 +106,9 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 	job.region = (uintptr_t)&self.memory->region;
 	if (!err)
 		err = sr_directory_join(&self.directory, path, &job, error, sizeof(error));
+	/* A process that is not recorded says nothing of a daemon that it could do without. */
+	if (!member && (err == -ENOENT || err == -ECONNREFUSED))
+		return;
 	if (err) {
 		sr_say("rank %d carries no clocks: %s", s->rank,
 		       error[0] ? error : strerrorname_np(-err));

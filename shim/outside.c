@@ -5,6 +5,7 @@
 
 #include "shim/clocks.h"
 #include "shim/heap.h"
+#include "shim/hooks.h"
 #include "shim/lock.h"
 #include "shim/objects.h"
 #include "shim/thread.h"
@@ -70,8 +71,10 @@ uint64_t sr_outside_call(enum sr_call_number n, uint64_t *a)
 	if (settings && d->flags & SR_CALL_OPENS)
 		begin();
 	t->depth++;
-	if (d->flags & SR_CALL_OPENS)
+	if (d->invoke == sr_invoke_open_context)
 		result = open_device(d, a);
+	else if (!(d->flags & SR_CALL_OUTSIDE))
+		result = sr_real(d, a); /* opens a device without handing it out */
 	else if (n == SR_CALL_ibv_close_device)
 		result = close_device(d, a);
 	else
