@@ -345,7 +345,11 @@ static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring 
 	if (ret)
 		return ret;
 	sr_ring_set_wait_hook(ring, check_daemon, c);
-	c->rings[c->n_rings++] = entry;
+	/* In that order: a child that is forked just now goes by what it finds (sr_client_abandon).
+	 */
+	c->rings[c->n_rings] = entry;
+	atomic_signal_fence(memory_order_release);
+	c->n_rings++;
 	return 0;
 }
 
@@ -519,6 +523,59 @@ void sr_client_set_patience(struct sr_client *c, int64_t ms)
 void sr_client_set_give_up_hook(struct sr_client *c, void (*hook)(int error))
 {
 	c->give_up_hook = hook;
+}
+
+/* ---- files ---- */
+
+static int talk_of_file(struct sr_client *c, const struct sr_message *request, int fd)
+{
+	struct sr_message answer;
+	int ret;
+
+	if (c->socket < 0)
+		return -ECONNRESET;
+	ret = sr_talk(c->socket, request, fd, &answer, NULL, RING_MS);
+	if (is_broken_talk(ret) || ret == -ETIMEDOUT)
+		disconnect(c);
+	return ret ? ret : answer.error;
+}
+
+static int add_file_locked(struct sr_client *c, const struct sr_message *request, int fd)
+{
+	int ret;
+
+	if (!is_live(c))
+		return -ENOTCONN;
+	ret = talk_of_file(c, request, fd);
+	if (!is_broken_talk(ret))
+		return ret;
+	/* Between two daemons: what the file holds now cannot be noted later. */
+	for (int64_t end = sr_sys_now_ms() + SUCCESSOR_MS;
+	     is_live(c) && c->socket < 0 && sr_sys_now_ms() < end;) {
+		struct timespec pause = sr_sys_ms(RETRY_MS);
+
+		reconnect(c);
+		if (c->socket < 0)
+			sr_sys_nanosleep(&pause);
+	}
+	return talk_of_file(c, request, fd);
+}
+
+int sr_client_add_file(struct sr_client *c, int fd, const char *path, bool keep)
+{
+	struct sr_message request;
+	size_t size = strlen(path);
+	int ret;
+
+	sr_message_init(&request, SR_MSG_FILE);
+	request.flags = keep ? SR_MESSAGE_KEEP : 0;
+	if (size < sizeof(request.text))
+		memcpy(request.text, path, size);
+	if (!lock(c))
+		return -EDEADLK;
+	ret = add_file_locked(c, &request, fd);
+	unlock(c);
+	return ret;
 }
 
 /* ---- the end ---- */

@@ -14,6 +14,7 @@
 #define LOGD_CLIENT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,7 +30,7 @@ struct sr_hello {
 	const char *schema;    /* JSON text that describes the call records */
 	size_t schema_size;
 	const char *extra_json; /* a JSON object, or NULL */
-	const uint8_t *session; /* SR_SESSION_BYTES of the `sreplay record` it belongs to, or NULL */
+	const uint8_t *session; /* SR_SESSION_BYTES: its `sreplay record`; or NULL */
 };
 
 struct sr_client_ring;
@@ -76,13 +77,21 @@ int sr_client_add_ring(struct sr_client *c, uint32_t thread, struct sr_ring *rin
  */
 void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
 
+/*
+ * The process is about to read this regular file, open as fd: the daemon notes
+ * its size and content, and with keep has the content in the trace.  path: as
+ * the process sees it, or "".  For the first use of each; returns when the
+ * daemon has the file.  -EINVAL: it is none; -errno: it is not noted.
+ */
+int sr_client_add_file(struct sr_client *c, int fd, const char *path, bool keep);
+
 /* 0: everything committed before the call is written; -ETIMEDOUT, -ENOTCONN. */
 int sr_client_finish(struct sr_client *c, int timeout_ms);
 
 /*
- * Notice a daemon that is dead or does nothing any more; reconnect, say hello again and hand all rings over
- * again.  Called by rings that wait for room; the caller may add calls of its
- * own where it can afford a system call.
+ * Notice a daemon that is dead or does nothing any more; reconnect, say hello again and hand all
+ * rings over again.  Called by rings that wait for room; the caller may add calls of its own where
+ * it can afford a system call.
  */
 void sr_client_check(struct sr_client *c);
 

@@ -93,23 +93,61 @@ bool elf_build_id(int fd, char *hex, size_t size)
 	return false;
 }
 
-bool file_hash(int fd, char hex[17])
+static int write_all(int fd, const char *data, size_t size)
+{
+	while (size) {
+		ssize_t n = write(fd, data, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		data += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+#define BLOCK (256u << 10)
+
+static int hash_blocks(XXH3_state_t *state, char *data, int fd, int to, uint64_t *size)
+{
+	ssize_t n;
+	int err = 0;
+
+	while (!err && (n = pread(fd, data, BLOCK, (off_t)*size)) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		XXH3_64bits_update(state, data, (size_t)n);
+		*size += (uint64_t)n;
+		if (to >= 0)
+			err = write_all(to, data, (size_t)n);
+	}
+	return err;
+}
+
+int file_hash_copy(int fd, int to, char hex[17], uint64_t *size)
 {
 	XXH3_state_t *state = XXH3_createState();
-	const size_t block = 256 << 10;
-	void *data = malloc(block);
-	ssize_t n = -1;
-	off_t at = 0;
+	void *data = malloc(BLOCK);
+	int err = -ENOMEM;
 
+	*size = 0;
 	if (state && data) {
 		XXH3_64bits_reset(state);
-		while ((n = pread(fd, data, block, at)) > 0) {
-			XXH3_64bits_update(state, data, (size_t)n);
-			at += n;
-		}
+		err = hash_blocks(state, data, fd, to, size);
 		snprintf(hex, 17, "%016llx", (unsigned long long)XXH3_64bits_digest(state));
 	}
 	XXH3_freeState(state);
 	free(data);
-	return n == 0;
+	return err;
+}
+
+bool file_hash(int fd, char hex[17])
+{
+	uint64_t size;
+
+	return !file_hash_copy(fd, -1, hex, &size);
 }

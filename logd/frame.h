@@ -25,8 +25,8 @@ struct sr_count {
 	size_t bytes; /* whole records */
 	uint32_t records;
 	uint64_t sns;
-	bool open; /* the last one goes on in the next */
-	bool exit; /* the last one is SR_REC_EXIT */
+	bool open;     /* the last one goes on in the next */
+	bool exit;     /* the last one is SR_REC_EXIT */
 	uint32_t mark; /* the last one is a mark with this reason; 0: it is none */
 };
 

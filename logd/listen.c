@@ -45,7 +45,8 @@ static bool is_safe(const char *dir)
 	       (S_ISDIR(st.st_mode) && (!(st.st_mode & 022) || (st.st_mode & S_ISVTX)));
 }
 
-/* The first directory on the way to dir, itself included, that is not safe; false: there is none. */
+/* The first directory on the way to dir, itself included, that is not safe; false: there is none.
+ */
 static bool find_unsafe(char *dir)
 {
 	for (char *slash = dir; (slash = strchr(slash + 1, '/'));) {

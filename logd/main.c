@@ -24,6 +24,7 @@
 #include "client.h"
 #include "directory.h"
 #include "drain.h"
+#include "files.h"
 #include "listen.h"
 #include "log.h"
 #include "node.h"
@@ -331,6 +332,8 @@ static int start(struct server *s, const struct options *o, char *error, size_t 
 	s->event = (struct source){take_event, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 	s->signals = (struct source){take_signal, open_signals()};
 	err = drain_start(&s->drain, &o->drain, s->event.fd);
+	if (!err)
+		err = files_start(&s->files, s->event.fd);
 	if (err || server_watch(s, &s->listener) || server_watch(s, &s->event) ||
 	    server_watch(s, &s->signals)) {
 		snprintf(error, size, "cannot start: %s", strerror(err ? -err : errno));
@@ -384,6 +387,7 @@ static void end(struct server *s)
 	sd_notify(0, "STOPPING=1");
 #endif
 	drain_stop(s->drain);
+	files_stop(s->files);
 	recordings_progress(s);
 	while (s->peers)
 		peer_free(s, s->peers);

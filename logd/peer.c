@@ -87,6 +87,15 @@ static bool serve_ring(struct server *s, struct peer *p, const struct sr_message
 	return !err;
 }
 
+static void serve_file(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+{
+	int err = -ENOTCONN;
+
+	if (p->recording && fd >= 0)
+		err = recording_add_file(s, p->recording, m, fd);
+	peer_answer_error(p, m, err, "");
+}
+
 static void serve_finish(struct server *s, struct peer *p, const struct sr_message *m)
 {
 	if (!p->recording) {
@@ -177,6 +186,9 @@ static void serve_request(struct server *s, struct peer *p, const struct sr_mess
 		break;
 	case SR_MSG_RING:
 		taken = serve_ring(s, p, m, fd);
+		break;
+	case SR_MSG_FILE:
+		serve_file(s, p, m, fd);
 		break;
 	case SR_MSG_FINISH:
 		serve_finish(s, p, m);

@@ -18,7 +18,7 @@
 
 /* ---- bytes in JSON ---- */
 
-static json_t *bytes_to_json(const char *bytes, size_t size)
+json_t *process_bytes(const char *bytes, size_t size)
 {
 	json_t *string = memchr(bytes, 0, size) ? NULL : json_stringn(bytes, size);
 	char *hex;
@@ -81,7 +81,7 @@ static json_t *proc_link(pid_t pid, const char *file)
 
 	proc_name(name, sizeof(name), pid, file);
 	n = readlink(name, target, sizeof(target));
-	return n < 0 ? json_null() : bytes_to_json(target, (size_t)n);
+	return n < 0 ? json_null() : process_bytes(target, (size_t)n);
 }
 
 /* A list of 0-terminated strings. */
@@ -94,7 +94,7 @@ static json_t *proc_strings(pid_t pid, const char *file)
 	for (size_t at = 0; text && at < size;) {
 		size_t length = strnlen(text + at, size - at);
 
-		json_array_append_new(list, bytes_to_json(text + at, length));
+		json_array_append_new(list, process_bytes(text + at, length));
 		at += length + 1;
 	}
 	free(text);
@@ -186,7 +186,7 @@ static json_t *new_object(pid_t pid, const struct mapping *m)
 {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "path", bytes_to_json(m->path, strlen(m->path)));
+	json_object_set_new(object, "path", process_bytes(m->path, strlen(m->path)));
 	if (!add_identity(object, pid, m)) {
 		json_decref(object);
 		return NULL;

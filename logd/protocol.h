@@ -38,6 +38,12 @@ enum sr_message_type {
 	 */
 	SR_MSG_WAIT_TRACE = 5,
 	/*
+	 * A regular file that the process is about to read; fd: it, open in any
+	 * way; text: the path as the process sees it ("": the daemon finds one).
+	 * With SR_MESSAGE_KEEP its content becomes part of the trace.
+	 */
+	SR_MSG_FILE = 6,
+	/*
 	 * The directory (directory.h): a process takes part in a job: process,
 	 * rank, thread (its number in the group, or SR_OUTSIDER), value (the
 	 * address of its clock region); fd: memfd with a struct sr_job_body.
@@ -55,6 +61,7 @@ enum sr_message_type {
 };
 
 #define SR_MESSAGE_RESUME 1u
+#define SR_MESSAGE_KEEP   2u
 
 struct sr_message {
 	uint32_t magic;

@@ -54,7 +54,17 @@ const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size
 size_t sr_trace_threads(const struct sr_trace *t, int32_t rank, const uint32_t **threads);
 
 /*
- * The bytes of a string of process.json: JSON text as it is, or {"hex": "..."}
+ * The regular files that the rank's process read, in the order of first use, as
+ *   {"path": , "size": , "xxh3": , "kept": , "changed": , "error": }
+ * each but for path and size only if it is known: the content's hash; where the
+ * content is, relative to the trace; that somebody changed it before it could
+ * be read; why it could not.  A new array, empty if there are none; NULL and a
+ * sentence.
+ */
+json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *err);
+
+/*
+ * The bytes of a string of process.json (and of a "path" above): JSON text as it is, or {"hex": "..."}
  * where it was not UTF-8.  A malloc'ed, 0-terminated copy; NULL if it is neither.
  */
 char *sr_trace_bytes(const json_t *string, size_t *size);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "drain.h"
+#include "files.h"
 #include "log.h"
 #include "process.h"
 #include "server.h"
@@ -262,6 +263,22 @@ int recording_add_ring(struct server *s, struct recording *r, const struct sr_me
 	return 0;
 }
 
+/* ---- files ---- */
+
+int recording_add_file(struct server *s, struct recording *r, const struct sr_message *m, int fd)
+{
+	const struct file_note note = {
+	    .fd = fd,
+	    .path = m->text,
+	    .keep = m->flags & SR_MESSAGE_KEEP,
+	    .trace_fd = r->trace_fd,
+	    .rank_fd = r->rank_fd,
+	    .busy = &r->files_busy,
+	};
+
+	return files_add(s->files, &note);
+}
+
 /* ---- finishing ---- */
 
 void recording_finish(struct server *s, struct recording *r)
@@ -276,6 +293,8 @@ void recording_finish(struct server *s, struct recording *r)
 
 static bool is_finished(const struct recording *r)
 {
+	if (atomic_load(&r->files_busy))
+		return false;
 	for (struct stream *m = r->streams; m; m = m->next_mine) {
 		if (!atomic_load(&m->ended) && stream_is_asked(m))
 			return false;
@@ -308,7 +327,7 @@ void recordings_progress(struct server *s)
 		free_ended(r);
 		if (r->finishing && is_finished(r))
 			peer_answer_finish(r);
-		if (!r->dead || r->streams) {
+		if (!r->dead || r->streams || atomic_load(&r->files_busy)) {
 			at = &r->next;
 			continue;
 		}

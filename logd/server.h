@@ -11,6 +11,7 @@
 #ifndef LOGD_SERVER_H
 #define LOGD_SERVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -22,6 +23,7 @@ struct stream;
 struct drain;
 struct directory;
 struct nodes;
+struct files;
 
 /* Something that epoll watches; embedded first in what it belongs to. */
 struct source {
@@ -57,6 +59,7 @@ struct recording {
 	bool dead, finishing;
 	struct sr_message finish; /* the request, while finishing */
 	struct stream *streams;
+	_Atomic unsigned files_busy; /* notes of files that are on their way */
 	/* Of streams that have ended. */
 	uint64_t stored_bytes, records, dropped;
 };
@@ -68,6 +71,7 @@ struct server {
 	bool listener_complained;
 	const char *socket_path;
 	struct drain *drain;
+	struct files *files;
 	struct peer *peers;
 	struct recording *recordings;
 	struct directory *directory;
@@ -83,7 +87,8 @@ void server_unwatch(struct server *s, struct source *source);
 /* ---- peer.c ---- */
 
 void peer_accept(struct server *s, struct source *listener);
-/* Ends the rest that a shortage of descriptors forced on the listener; ms until it is due, or -1. */
+/* Ends the rest that a shortage of descriptors forced on the listener; ms until it is due, or -1.
+ */
 int peers_wake_listener(struct server *s);
 void peer_free(struct server *s, struct peer *p);
 /* Answers requests until there is none left; the peer may be gone afterwards. */
@@ -100,6 +105,8 @@ int recording_hello(struct server *s, struct peer *p, const struct sr_message *h
 /* Takes memfd on success. */
 int recording_add_ring(struct server *s, struct recording *r, const struct sr_message *m, int memfd,
 		       char *error, size_t error_size);
+/* A file that the process reads; fd stays the caller's. */
+int recording_add_file(struct server *s, struct recording *r, const struct sr_message *m, int fd);
 void recording_finish(struct server *s, struct recording *r);
 /* Streams have got somewhere: answer, free, forget. */
 void recordings_progress(struct server *s);

@@ -212,8 +212,7 @@ static int mark_stop(struct stream *s, struct frame_writer *w)
 	char text[300];
 	int err;
 
-	snprintf(text, sizeof(text), "recording of this thread ended: %s",
-		 s->stop_why);
+	snprintf(text, sizeof(text), "recording of this thread ended: %s", s->stop_why);
 	err = write_mark(s, w, SR_MARK_STOPPED, (uint64_t)-s->stop_error, 0, text);
 	s->mark_again_ms = err ? sr_sys_now_ms() + MARK_AGAIN_MS : 0;
 	return err;
@@ -233,8 +232,10 @@ static void stop(struct stream *s, struct frame_writer *w, int error, const char
 	s->stop_error = error;
 	s->stop_why = why ? why : "an unknown error";
 	err = mark_stop(s, w);
-	log_trace(s->trace_fd, "%s: recording of this thread ended: %s; the program goes on "
-		  "unrecorded%s", s->name, s->stop_why,
+	log_trace(s->trace_fd,
+		  "%s: recording of this thread ended: %s; the program goes on "
+		  "unrecorded%s",
+		  s->name, s->stop_why,
 		  err ? " (and the mark that says so could not be written yet)" : "");
 	atomic_store(&s->stopped, true);
 	sr_ring_stop(&s->ring, -error);

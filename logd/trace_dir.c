@@ -99,7 +99,7 @@ static json_t *read_json(int dir, const char *name)
 static bool is_ours(const char *name)
 {
 	return name[0] == '.' || !strncmp(name, "rank-", 5) || !strcmp(name, "manifest.json") ||
-	       !strcmp(name, "daemon.log");
+	       !strcmp(name, "daemon.log") || !strcmp(name, "files");
 }
 
 static bool holds_something_else(int dir)

@@ -6,17 +6,16 @@
 
 #include "nicclock/order_code.h"
 #include "replay/command.h"
-#include "replay/marks.h"
-#include "replay/schema.h"
+#include "replay/print.h"
 #include "replay/visit.h"
-#include "shim/call.h"
 
 struct options {
 	struct sr_choice choice;
 	long thread; /* -1: all */
 	uint64_t first, last;
 	bool json;
-	struct sr_schema *schema; /* of the rank that is printed */
+	bool plain;           /* no names for sites */
+	struct sr_print with; /* of the rank that is printed */
 	/* Clocks are told as differences: known where the stream was read from its beginning. */
 	struct sr_order_stream clock;
 	bool clock_known;
@@ -25,6 +24,7 @@ struct options {
 static const struct argp_option option_list[] = {
     {"thread", 't', "N", 0, "this thread only", 0},
     {"sn", 's', "A..B", 0, "calls with these numbers only (A, A.., ..B, A..B)", 0},
+    {"addresses", 'a', NULL, 0, "call sites as addresses only, without names and lines", 0},
     {"json", 'j', NULL, 0, "a JSON object per line, with all bytes of all values", 0},
     {0},
 };
@@ -59,6 +59,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 's':
 		if (!parse_range(arg, o))
 			argp_error(state, "--sn %s: expected A, A.., ..B or A..B", arg);
+		return 0;
+	case 'a':
+		o->plain = true;
 		return 0;
 	case 'j':
 		o->json = true;
@@ -102,74 +105,29 @@ static json_t *decode_clock(struct options *o, const struct sr_entry *e)
 			 "after", orders);
 }
 
-/* Records that are no calls: {"record": name, ...}. */
-static json_t *decode_other(struct options *o, const struct sr_entry *e)
+static void print_json(const struct options *o, int32_t rank, uint32_t thread,
+		       const struct sr_entry *e, json_t *v)
 {
-	char sentence[512];
-	enum sr_mark reason;
-	uint64_t count;
-	int32_t status;
-
-	if (sr_entry_repeat(e, &count))
-		return json_pack("{s:s, s:I}", "record", "repeat", "count", (json_int_t)count);
-	if (sr_entry_exit(e, &status))
-		return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
-	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
-		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
-				 sentence);
-	if (e->kind == SR_REC_CLOCK)
-		return decode_clock(o, e);
-	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
-}
-
-static void print_line(const struct sr_schema *schema, const struct sr_entry *e, json_t *v)
-{
-	json_t *error = json_object_get(v, "errno"), *result = json_object_get(v, "result");
-
-	printf("%8llu  ", (unsigned long long)e->sn);
-	if (!result) {
-		sr_schema_print(stdout, v);
-		putchar('\n');
-		return;
-	}
-	printf("%s(", sr_schema_name(schema, e->kind));
-	sr_schema_print(stdout, json_object_get(v, "in"));
-	printf(")");
-	if (!json_is_null(result)) {
-		printf(" = ");
-		sr_schema_print(stdout, result);
-	}
-	if (json_integer_value(result) < 0)
-		printf(" errno=%lld", (long long)json_integer_value(error));
-	if (json_object_size(json_object_get(v, "out"))) {
-		printf("  ");
-		sr_schema_print(stdout, json_object_get(v, "out"));
-	}
-	printf("  @%s\n", json_string_value(json_object_get(v, "site")));
+	json_object_set_new(v, "rank", json_integer(rank));
+	json_object_set_new(v, "thread", json_integer(thread));
+	json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
+	json_dumpf(v, stdout, JSON_COMPACT);
+	putchar('\n');
 }
 
 static int print_record(struct options *o, int32_t rank, uint32_t thread, const struct sr_entry *e)
 {
-	const struct sr_schema *schema = o->schema;
-	json_t *v = e->kind >= SR_REC_CALL ? sr_schema_decode(schema, e->kind, e->payload, e->size)
-					   : decode_other(o, e);
+	json_t *v =
+	    e->kind == SR_REC_CLOCK ? decode_clock(o, e) : sr_print_decode(&o->with, e);
 
 	if (!v)
 		return sr_fail(
 		    "rank %d thread %u SN %llu: the record does not fit the trace's schema", rank,
 		    thread, (unsigned long long)e->sn);
-	if (!o->json) {
-		print_line(schema, e, v);
-	} else {
-		json_object_set_new(v, "rank", json_integer(rank));
-		json_object_set_new(v, "thread", json_integer(thread));
-		json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
-		if (e->kind >= SR_REC_CALL)
-			json_object_set_new(v, "call",
-					    json_string(sr_schema_name(schema, e->kind)));
-		json_dumpf(v, stdout, JSON_COMPACT);
-		putchar('\n');
-	}
+	if (o->json)
+		print_json(o, rank, thread, e, v);
+	else
+		sr_print_line(stdout, &o->with, e, v);
 	json_decref(v);
 	return 0;
 }
@@ -199,18 +157,23 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct options *o = argument;
+	const json_t *process = sr_trace_process(t, rank);
 	size_t size;
 	const char *text = sr_trace_schema(t, rank, &size);
 
-	o->schema = text ? sr_schema_parse(text, size) : NULL;
-	return o->schema ? 0 : sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
+	o->with.schema = text ? sr_schema_parse(text, size) : NULL;
+	if (!o->with.schema)
+		return sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
+	o->with.symbols = o->plain ? NULL : sr_symbols_new(json_object_get(process, "objects"));
+	return 0;
 }
 
 static int end_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct options *o = argument;
 
-	sr_schema_free(o->schema);
+	sr_schema_free(o->with.schema);
+	sr_symbols_free(o->with.symbols);
 	return 0;
 }
 

@@ -17,12 +17,9 @@ typedef unsigned long long ull;
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
 static const struct argp argp = {
-    NULL,
-    sr_parse_choice_only,
-    NULL,
-    "Say what a trace holds: its ranks, their programs, calls and ends.",
-    children,
-    NULL,
+    NULL,     sr_parse_choice_only,
+    NULL,     "Say what a trace holds: its ranks, their programs, calls and ends.",
+    children, NULL,
     NULL,
 };
 
@@ -109,6 +106,15 @@ static void print_command(char **argv)
 	putchar('\n');
 }
 
+static void print_trace(void *argument, const struct sr_trace *t)
+{
+	const struct info *i = argument;
+	size_t ranks = sr_trace_ranks(t);
+
+	printf("%s: trace version %d, %zu rank%s\n", i->dir, SR_TRACE_VERSION, ranks,
+	       ranks == 1 ? "" : "s");
+}
+
 static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct info *i = argument;
@@ -154,7 +160,8 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 
 int sr_cmd_info(int argc, char **argv)
 {
-	static const struct sr_visitor visitor = {.rank = begin_rank,
+	static const struct sr_visitor visitor = {.trace = print_trace,
+						  .rank = begin_rank,
 						  .stream = read_stream,
 						  .rank_end = print_rank,
 						  .thread = -1,

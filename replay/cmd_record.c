@@ -39,7 +39,7 @@ struct options {
 	const char *group;
 	const char *key;
 	const char *hosts;
-	bool lossy, allow_direct, no_clocks;
+	bool lossy, record_files, allow_direct, no_clocks;
 	char **command;
 };
 
@@ -55,6 +55,7 @@ static const struct argp_option option_list[] = {
     {"no-clocks", 'C', NULL, 0, "do not find out which rank came before which", 0},
     {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
     {"allow-direct", 'd', NULL, 0, "let direct verbs (mlx5dv_*, ...) through, unrecorded", 0},
+    {"record-files", 'f', NULL, 0, "keep the content of the files that the program reads", 0},
     {0},
 };
 
@@ -88,6 +89,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'C':
 		o->no_clocks = true;
+		return 0;
+	case 'f':
+		o->record_files = true;
 		return 0;
 	case ARGP_KEY_ARGS:
 		o->command = state->argv + state->next;
@@ -206,6 +210,8 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_HOSTS, o->hosts, 1);
 	if (o->no_clocks)
 		setenv(SR_ENV_CLOCKS, "0", 1);
+	if (o->record_files)
+		setenv(SR_ENV_FILES, "1", 1);
 }
 
 static void __attribute__((noreturn)) run(char **command)

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,21 +26,35 @@
 #include "replay/command.h"
 #include "replay/control.h"
 #include "replay/feeder.h"
+#include "replay/files.h"
 #include "replay/recorded.h"
+#include "replay/sandbox.h"
+#include "replay/stuck.h"
 #include "replay/verdict.h"
 #include "replay/visit.h"
 
 #define DEFAULT_TIMEOUT 60
 #define TICK_MS         100
 
+/* All rings are filled from the start: of many threads, most are over soon. */
+#define RING            (4u << 20)
+#define SMALL_RING      (256u << 10)
+#define FEW_THREADS     64
+#define SPARE_FDS       1024 /* besides those of the rings */
+
 struct options {
 	struct sr_choice choice; /* no rank: the only one */
 	long timeout;
+	const char *sandbox; /* NULL: none */
 };
 
 static const struct argp_option option_list[] = {
     {"timeout", 't', "SECONDS", 0,
      "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
+    {"sandbox", 's', "DIR", 0,
+     "what the program writes to files goes into DIR/out, and files whose content the trace keeps "
+     "(record --record-files) are those of the recording",
+     0},
     {0},
 };
 
@@ -50,6 +65,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &o->choice;
+		return 0;
+	case 's':
+		o->sandbox = arg;
 		return 0;
 	case 't':
 		o->timeout = sr_parse_number("--timeout", arg);
@@ -91,9 +109,11 @@ static bool choose_rank(const struct sr_trace *t, struct options *o)
 		return true;
 	}
 	if (o->choice.rank < 0)
-		fprintf(stderr, "sreplay: %s holds %zu ranks; choose one with --rank:", o->choice.dir, n);
+		fprintf(stderr,
+			"sreplay: %s holds %zu ranks; choose one with --rank:", o->choice.dir, n);
 	else
-		fprintf(stderr, "sreplay: %s has no rank %ld; it holds:", o->choice.dir, o->choice.rank);
+		fprintf(stderr, "sreplay: %s has no rank %ld; it holds:", o->choice.dir,
+			o->choice.rank);
 	for (size_t i = 0; i < n; i++)
 		fprintf(stderr, " %d", sr_trace_rank_number(t, i));
 	fputc('\n', stderr);
@@ -122,8 +142,33 @@ struct replay {
 	int control_fd;
 	struct sr_feeder *feeders;
 	size_t n_feeders;
+	char sandbox[PATH_MAX]; /* "": none */
 	pid_t child;
 };
+
+/*
+ * The limit on open descriptors, as far as the system lets us raise it: this
+ * process and the replayed one have a ring for each thread.  The latter gets its
+ * own limit back before it runs; what is open above it stays open.
+ */
+static struct rlimit own_limit;
+
+static void raise_limit(size_t needed)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &own_limit) || own_limit.rlim_cur >= needed)
+		return;
+	limit = own_limit;
+	limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void lower_limit(void)
+{
+	if (own_limit.rlim_max)
+		setrlimit(RLIMIT_NOFILE, &own_limit);
+}
 
 static bool open_feeders(struct replay *r, const struct options *o)
 {
@@ -131,15 +176,18 @@ static bool open_feeders(struct replay *r, const struct options *o)
 	size_t n = sr_trace_threads(r->trace, (int32_t)o->choice.rank, &threads);
 	struct sr_error err;
 
+	raise_limit(3 * n + SPARE_FDS);
 	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
 	for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
 		r->control->stream_fd[i] = -1;
 	for (size_t i = 0; i < n && r->feeders; i++) {
 		if (threads[i] >= SR_REPLAY_THREADS) {
-			sr_fail("rank %ld has more than %d threads", o->choice.rank, SR_REPLAY_THREADS);
+			sr_fail("rank %ld has more than %d threads", o->choice.rank,
+				SR_REPLAY_THREADS);
 			return false;
 		}
-		if (sr_feeder_open(&r->feeders[i], r->trace, (int32_t)o->choice.rank, threads[i], &err)) {
+		if (sr_feeder_open(&r->feeders[i], r->trace, (int32_t)o->choice.rank, threads[i],
+				   n > FEW_THREADS ? SMALL_RING : RING, &err)) {
 			sr_fail("%s", err.text);
 			return false;
 		}
@@ -205,18 +253,22 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (r->sandbox[0] && !sr_sandbox_enter(r->sandbox))
+		_exit(SR_REPLAY_EXIT_FAILED);
 	if (chdir(p->cwd))
 		sr_note("%s, where the program ran, cannot be entered (%s): running here", p->cwd,
 			strerror(errno));
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
 		sr_note("cannot switch off address randomisation: %s", strerror(errno));
 	set_stack_limit(p);
-	if (!pass_descriptors(r))
-		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %d?",
-			strerror(errno), SR_REPLAY_FD + SR_REPLAY_THREADS);
-	else
+	if (!pass_descriptors(r)) {
+		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %u?",
+			strerror(errno), SR_REPLAY_FD + r->control->threads);
+	} else {
+		lower_limit();
 		execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv,
 		       p->env);
+	}
 	sr_fail("cannot run %s: %s", p->exe, strerror(errno));
 	_exit(SR_REPLAY_EXIT_FAILED);
 }
@@ -236,37 +288,86 @@ static bool start_child(struct replay *r)
 	return true;
 }
 
-/* Waits for the end; a child that makes no progress for the timeout is killed.  true: it was. */
-static bool wait_for_child(const struct replay *r, long timeout, int *status)
+static bool child_has_ended(const struct replay *r)
 {
-	int pidfd = (int)syscall(SYS_pidfd_open, r->child, 0);
-	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+	siginfo_t info = {0};
+
+	usleep(TICK_MS * 1000);
+	return !waitid(P_PID, (id_t)r->child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* Until the child has ended, or has made no call for so many seconds (0: for ever): true. */
+static bool is_stuck(const struct replay *r, long seconds)
+{
+	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
 	uint64_t before = 0;
 	long idle_ms = 0;
 	bool stuck = false;
 
-	while (!stuck && poll(&p, 1, TICK_MS) == 0) {
-		uint64_t calls = atomic_load(&r->control->calls);
+	/* Without a pidfd (old kernels, sandboxes) by its state. */
+	while (!stuck && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
+		uint64_t calls = sr_replay_calls(r->control);
 
 		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
 		before = calls;
-		stuck = timeout && idle_ms >= timeout * 1000;
+		stuck = seconds && idle_ms >= seconds * 1000;
 	}
-	if (stuck)
-		kill(r->child, SIGKILL);
-	while (waitpid(r->child, status, 0) < 0 && errno == EINTR)
-		;
-	close(pidfd);
+	if (p.fd >= 0)
+		close(p.fd);
 	return stuck;
+}
+
+/* Waits for the end; a child that makes no progress is killed, after words about where it is. */
+static void wait_for_child(const struct replay *r, const struct options *o, struct sr_verdict *v)
+{
+	const struct sr_stuck stuck = {
+	    .trace = r->trace,
+	    .rank = v->rank,
+	    .seconds = o->timeout,
+	    .process = r->child,
+	    .control = r->control,
+	    .with = &v->with,
+	};
+
+	v->stuck = is_stuck(r, o->timeout);
+	if (v->stuck) {
+		sr_stuck_say(&stuck);
+		kill(r->child, SIGKILL);
+	}
+	while (waitpid(r->child, &v->wait_status, 0) < 0 && errno == EINTR)
+		;
 }
 
 /* ------------------------------------------------------------------- all */
 
+static void load_print(const struct replay *r, struct sr_verdict *v)
+{
+	size_t size;
+	const char *schema = sr_trace_schema(r->trace, v->rank, &size);
+
+	v->with.schema = schema ? sr_schema_parse(schema, size) : NULL;
+	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
+}
+
+/* The files that the program reads: said which have changed, or put where it will find them. */
+static bool prepare_files(struct replay *r, const struct options *o)
+{
+	int32_t rank = (int32_t)o->choice.rank;
+	char out[PATH_MAX + 4];
+
+	if (o->sandbox) {
+		if (!sr_sandbox_make(o->sandbox, r->sandbox, sizeof(r->sandbox)))
+			return false;
+		snprintf(out, sizeof(out), "%s/out", r->sandbox);
+		if (!sr_files_restore(r->trace, rank, o->choice.dir, out))
+			return false;
+	}
+	return sr_files_check(r->trace, rank, o->choice.dir, o->sandbox);
+}
+
 static int run(struct replay *r, const struct options *o)
 {
-	struct sr_verdict v = {.rank = (int32_t)o->choice.rank, .dir = o->choice.dir, .timeout = o->timeout};
-	const char *schema;
-	size_t size;
+	struct sr_verdict v = {.rank = (int32_t)o->choice.rank, .trace = r->trace};
 	int status;
 
 	r->control = make_control(&r->control_fd);
@@ -275,9 +376,10 @@ static int run(struct replay *r, const struct options *o)
 	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
 	if (!open_feeders(r, o))
 		return SR_EXIT_FAILED;
+	load_print(r, &v);
 	if (!start_child(r))
 		return SR_EXIT_FAILED;
-	v.stuck = wait_for_child(r, o->timeout, &v.wait_status);
+	wait_for_child(r, o, &v);
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		sr_feeder_stop(&r->feeders[i]);
 		v.recorded_calls += r->feeders[i].calls;
@@ -285,10 +387,11 @@ static int run(struct replay *r, const struct options *o)
 		if (r->feeders[i].warning[0])
 			v.warning = r->feeders[i].warning;
 	}
-	schema = sr_trace_schema(r->trace, (int32_t)o->choice.rank, &size);
-	v.schema = schema ? sr_schema_parse(schema, size) : NULL;
+	if (r->sandbox[0])
+		sr_sandbox_end(r->sandbox);
 	status = sr_verdict_say(&v, r->control);
-	sr_schema_free(v.schema);
+	sr_schema_free(v.with.schema);
+	sr_symbols_free(v.with.symbols);
 	return status;
 }
 
@@ -310,7 +413,7 @@ int sr_cmd_replay(int argc, char **argv)
 				"before is not "
 				"recorded: it cannot be replayed yet",
 				o.choice.rank);
-		else if (sr_recorded_check_files(&r.recorded))
+		else if (sr_recorded_check_files(&r.recorded) && prepare_files(&r, &o))
 			status = run(&r, &o);
 		sr_recorded_free(&r.recorded);
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * control.h: what `sreplay replay` and the process it replays share: one page.
+ * control.h: what `sreplay replay` and the process it replays share: a few pages.
  *
  * The command writes the first half before it starts the process; the process
- * finds the page at a fixed descriptor number, since its environment must be
+ * finds them at a fixed descriptor number, since its environment must be
  * the recorded one, byte for byte.  Records come over one ring per thread, with
  * the command as the producer.
  */
@@ -18,7 +18,7 @@
 
 #define SR_REPLAY_MAGIC         0x31796c7065725f73ull
 #define SR_REPLAY_FD            511  /* of the page's memfd in the new process */
-#define SR_REPLAY_THREADS       256  /* streams of one process */
+#define SR_REPLAY_THREADS       4096 /* streams of one process */
 #define SR_REPLAY_BYTES         4096 /* of arguments shown in a divergence, each side */
 
 /* Exit statuses of `sreplay replay` that are not the program's. */
@@ -40,6 +40,15 @@ enum sr_replay_outcome {
 	SR_REPLAY_LATE_CALL,   /* a call where the recording ends with an exit */
 	SR_REPLAY_UNSUPPORTED, /* a call that is recorded by name only */
 	SR_REPLAY_BAD_RECORD,  /* a record that does not fit its call */
+	SR_REPLAY_THREAD_CUT,  /* of a stream: another thread ended the process */
+};
+
+/* One thread of the replayed process, written by itself. */
+struct sr_replay_thread {
+	_Atomic uint64_t calls; /* replayed so far */
+	_Atomic int32_t tid;    /* 0: it has made no call yet */
+	_Atomic bool over;
+	_Atomic uint64_t waits_for; /* the event whose turn it waits for; 0: it does not */
 };
 
 struct sr_replay_report {
@@ -62,10 +71,22 @@ struct sr_replay_control {
 	bool stdout_line_buffered;
 
 	/* The process's. */
-	_Atomic uint64_t calls; /* replayed so far */
+	struct sr_replay_thread thread[SR_REPLAY_THREADS];
+	_Atomic uint64_t turn;      /* the event that is to happen now: see turns.h */
+	_Atomic uint32_t reporting; /* id of the thread whose report it is; 0: none yet */
 	_Atomic uint32_t
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */
 	struct sr_replay_report report;
 };
+
+/* Of all threads. */
+static inline uint64_t sr_replay_calls(const struct sr_replay_control *c)
+{
+	uint64_t calls = 0;
+
+	for (int i = 0; i < SR_REPLAY_THREADS; i++)
+		calls += atomic_load_explicit(&c->thread[i].calls, memory_order_relaxed);
+	return calls;
+}
 
 #endif

@@ -18,9 +18,12 @@
 
 #include "logd/rawsys.h"
 #include "logd/ring.h"
+#include "replay/turns.h"
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
+#include "shim/order.h"
+#include "shim/program_threads.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
 
@@ -37,10 +40,13 @@ struct sr_replay_stream {
 	uint64_t repeats_left; /* of the last call */
 	uint16_t last_kind;
 	struct sr_buf last;
+
+	/* The record after those, if it was looked at already. */
+	bool peeked;
+	struct record next;
 };
 
 static struct sr_replay_control *control;
-static _Atomic uint32_t next_thread;
 
 bool sr_replay_wanted(void)
 {
@@ -67,9 +73,27 @@ static void __attribute__((noreturn)) end(enum sr_replay_outcome outcome, int st
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
+static void __attribute__((noreturn)) sleep_for_ever(void)
+{
+	const struct timespec long_time = {.tv_sec = 3600};
+
+	for (;;)
+		sr_sys_nanosleep(&long_time);
+}
+
+/* There is one report, the first one's: a thread that comes later stays here until all end. */
+static void claim_report(void)
+{
+	uint32_t me = (uint32_t)sr_sys_gettid(), holder = 0;
+
+	if (!atomic_compare_exchange_strong(&control->reporting, &holder, me) && holder != me)
+		sleep_for_ever();
+}
+
 static void __attribute__((noreturn))
 diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t expected, uint16_t found)
 {
+	claim_report();
 	control->report.thread = t->number;
 	control->report.sn = t->sn;
 	control->report.expected = expected;
@@ -90,9 +114,16 @@ static void start_thread(struct sr_thread *t)
 	int fd;
 
 	t->started = true;
-	t->number = atomic_fetch_add(&next_thread, 1);
+	if (t->ended && !sr_thread_revive(t)) {
+		t->silent = true;
+		return;
+	}
+	sr_thread_number(t);
+	sr_thread_watch_end(t);
 	t->stream = sr_alloc_zeroed(sizeof(*t->stream));
 	fd = t->number < control->threads ? control->stream_fd[t->number] : -1;
+	if (t->number < SR_REPLAY_THREADS)
+		atomic_store(&control->thread[t->number].tid, (int32_t)sr_sys_gettid());
 	if (!t->stream || fd < 0 || sr_ring_attach(&t->ring, fd, SR_RING_CONSUMER))
 		t->silent = true; /* a thread that the recording does not have */
 }
@@ -133,16 +164,29 @@ static bool next_record(struct sr_thread *t, struct record *r)
 	return true;
 }
 
+/* s->next is the record that comes after the repeats of the last one; false: there is none. */
+static bool peek(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	while (!s->peeked) {
+		if (!next_record(t, &s->next))
+			return false;
+		s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK;
+	}
+	return true;
+}
+
 /* The record of the call that is under way; SR_REC_REPEAT stands for the last one again. */
 static bool next_call(struct sr_thread *t, struct record *r)
 {
 	struct sr_replay_stream *s = t->stream;
 
 	if (!s->repeats_left) {
-		do {
-			if (!next_record(t, r))
-				return false;
-		} while (r->kind == SR_REC_PAD || r->kind == SR_REC_CLOCK);
+		if (!peek(t))
+			return false;
+		*r = s->next;
+		s->peeked = false;
 		if (r->kind == SR_REC_REPEAT && r->size == sizeof(struct sr_repeat_payload))
 			s->repeats_left = ((const struct sr_repeat_payload *)r->payload)->count;
 	}
@@ -161,61 +205,89 @@ static bool next_call(struct sr_thread *t, struct record *r)
 
 static int32_t exit_status(const struct record *r)
 {
-	return r->size < sizeof(struct sr_exit_payload)
-		   ? 0
-		   : ((const struct sr_exit_payload *)r->payload)->status;
+	int32_t status = 0;
+
+	if (r->size >= sizeof(status))
+		memcpy(&status, r->payload, sizeof(status));
+	return status;
 }
 
-/* The recording has nothing more for this thread; the others may still have a way to go. */
-static void wait_for_others(void)
+/*
+ * The recording has nothing more for this thread.  The others may still have a way
+ * to go, at whose end one of them ends the process.  Of a process that was
+ * killed, they may also be where no call is ever made: that is the end too.
+ */
+static void wait_for_others(uint32_t outcome)
 {
 	const struct timespec second = {.tv_sec = 1};
 	uint64_t before;
 
-	if (control->threads <= 1)
+	if (sr_turns_park())
 		return;
 	do {
-		before = atomic_load(&control->calls);
+		before = sr_replay_calls(control);
 		sr_sys_nanosleep(&second);
-	} while (atomic_load(&control->calls) != before);
+	} while (outcome == SR_REPLAY_THREAD_CUT || sr_replay_calls(control) != before);
 }
 
 /* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
 static void __attribute__((noreturn))
-end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found)
+end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void *site)
 {
 	uint32_t outcome = SR_REPLAY_CUT;
 
 	if (r && r->kind == SR_REC_EXIT) {
+		claim_report();
+		control->report.found_site = (uintptr_t)site;
 		control->report.expected_status = exit_status(r);
 		diverge(t, SR_REPLAY_LATE_CALL, 0, found);
 	}
-	wait_for_others();
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
 		memcpy(&outcome, r->payload, sizeof(outcome));
+	wait_for_others(outcome);
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
 	control->report.thread = t->number;
 	control->report.sn = t->sn;
 	control->report.found = found;
 	end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
 }
 
-static void check_arguments(struct sr_thread *t, const struct record *r,
-			    const struct sr_call_head *head, uint64_t *a, void *site)
+/* Another call, or other arguments: both go into the report. */
+static void __attribute__((noreturn))
+differ(struct sr_thread *t, const struct record *r, const struct sr_call_head *head, uint16_t found,
+       void *site)
 {
-	const struct sr_call_codec *codec = &sr_call_codecs[r->kind - SR_REC_CALL];
-	const uint8_t *in = r->payload + sizeof(*head);
-	struct sr_buf *b = &t->buf;
+	uint32_t size = head->in_size;
 
-	b->len = 0;
-	if (codec->put_in)
-		codec->put_in(b, a);
-	if (b->len == head->in_size && !memcmp(b->p ? b->p : in, in, b->len))
-		return;
+	claim_report();
+	if (size > r->size - sizeof(*head))
+		size = (uint32_t)(r->size - sizeof(*head));
 	control->report.expected_site = head->site;
 	control->report.found_site = (uintptr_t)site;
-	show(control->report.expected_in, &control->report.expected_size, in, head->in_size);
-	show(control->report.found_in, &control->report.found_size, b->p, b->len);
-	diverge(t, SR_REPLAY_DIVERGED, r->kind, r->kind);
+	show(control->report.expected_in, &control->report.expected_size,
+	     r->payload + sizeof(*head), size);
+	show(control->report.found_in, &control->report.found_size, t->buf.p, t->buf.len);
+	diverge(t, SR_REPLAY_DIVERGED, r->kind, found);
+}
+
+/* Into t->buf, as the recorder encodes them. */
+static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
+{
+	const struct sr_call_codec *codec = &sr_call_codecs[n];
+
+	t->buf.len = 0;
+	if (codec->put_in)
+		codec->put_in(&t->buf, a);
+}
+
+static bool same_arguments(const struct sr_thread *t, const struct record *r,
+			   const struct sr_call_head *head)
+{
+	const uint8_t *in = r->payload + sizeof(*head);
+	const struct sr_buf *b = &t->buf;
+
+	return b->len == head->in_size && !memcmp(b->p ? b->p : in, in, b->len);
 }
 
 static void deliver(struct sr_thread *t, const struct sr_call_desc *d, const struct record *r,
@@ -224,7 +296,7 @@ static void deliver(struct sr_thread *t, const struct sr_call_desc *d, const str
 	const struct sr_call_codec *codec = &sr_call_codecs[sr_call_number(d)];
 	struct sr_cursor c = {
 	    .p = r->payload + sizeof(*head) + head->in_size,
-	    .end = r->payload + r->size,
+	    .end = r->payload + r->size - head->orders * sizeof(uint64_t),
 	};
 
 	if (codec->deliver)
@@ -237,6 +309,16 @@ static void deliver(struct sr_thread *t, const struct sr_call_desc *d, const str
 		d->replayed(d, a, head->result);
 }
 
+/* A call of a destructor that comes after the thread's last event: it was not recorded. */
+static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a,
+		     enum sr_heap before)
+{
+	uint64_t result = sr_real(d, a);
+
+	sr_leave(t, before);
+	return result;
+}
+
 static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
@@ -244,46 +326,139 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	uint16_t found = (uint16_t)(SR_REC_CALL + n);
 	struct sr_call_head head;
 	struct record r;
+	uint64_t order[3];
 
 	if (!t->started)
 		start_thread(t);
+	if (t->ended)
+		return pass(t, d, a, before);
 	t->sn++;
 	if (t->silent || !next_call(t, &r))
-		end_of_stream(t, NULL, found);
+		end_of_stream(t, NULL, found, site);
 	if (r.kind < SR_REC_CALL)
-		end_of_stream(t, &r, found);
+		end_of_stream(t, &r, found, site);
 	if (r.size < sizeof(head))
 		diverge(t, SR_REPLAY_BAD_RECORD, r.kind, found);
 	memcpy(&head, r.payload, sizeof(head));
-	if (r.kind != found) {
-		control->report.expected_site = head.site;
-		control->report.found_site = (uintptr_t)site;
-		diverge(t, SR_REPLAY_DIVERGED, r.kind, found);
-	}
-	if (head.in_size > r.size - sizeof(head))
+	encode_arguments(t, n, a);
+	if (r.kind != found)
+		differ(t, &r, &head, found, site);
+	if (head.in_size + head.orders * sizeof(uint64_t) > r.size - sizeof(head) ||
+	    head.orders > 2)
 		diverge(t, SR_REPLAY_BAD_RECORD, r.kind, found);
 	if (d->flags & SR_CALL_OPAQUE)
 		diverge(t, SR_REPLAY_UNSUPPORTED, r.kind, found);
-	check_arguments(t, &r, &head, a, site);
-	deliver(t, d, &r, &head, a);
-	atomic_fetch_add_explicit(&control->calls, 1, memory_order_relaxed);
+	if (!same_arguments(t, &r, &head))
+		differ(t, &r, &head, found, site);
+	memcpy(order, r.payload + r.size - head.orders * sizeof(uint64_t),
+	       head.orders * sizeof(uint64_t));
+	if (head.orders)
+		sr_turn_wait(t->number, order[0]);
+	if (head.orders == 2) {
+		sr_turn_done(order[0]);
+		sr_turn_wait(t->number, order[1]);
+	}
+	/* In its turn: what is delivered, and which descriptors are opened and closed, has an
+	 * order. */
+	if (head.error != SR_ERROR_CANCELLED)
+		deliver(t, d, &r, &head, a);
+	if (head.orders)
+		sr_turn_done(order[head.orders - 1]);
+	/* No other thread writes it: no locked add, as all threads on one counter would need. */
+	atomic_store_explicit(&control->thread[t->number].calls, t->sn, memory_order_relaxed);
 
 	sr_leave(t, before);
+	if (head.error == SR_ERROR_CANCELLED)
+		pthread_exit(PTHREAD_CANCELED); /* as a cancelled thread goes */
 	errno = head.error;
 	return head.result;
 }
 
-static const struct sr_engine replay_engine = {.call = replay_call};
+/* ---------------------------------------------------------------- threads */
+
+static bool comes_next(struct sr_thread *t, enum sr_call_number n)
+{
+	enum sr_heap before = sr_enter(t);
+	uint16_t kind = 0;
+
+	if (!t->started)
+		start_thread(t);
+	if (!t->silent && t->stream->repeats_left)
+		kind = t->stream->last_kind;
+	else if (!t->silent && peek(t))
+		kind = t->stream->next.kind;
+	sr_leave(t, before);
+	return kind == SR_REC_CALL + n;
+}
+
+static void thread_ends(struct sr_thread *t)
+{
+	if (t->number < SR_REPLAY_THREADS)
+		atomic_store(&control->thread[t->number].over, true);
+	sr_ring_detach(&t->ring);
+	sr_free(t->stream);
+	t->stream = NULL;
+	t->started = false;
+	if (sr_turns_remove_thread())
+		end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
+}
+
+/* Does the thread take the heap over with this operation?  It does not come back if there is none.
+ */
+static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (s->repeats_left)
+		return false;
+	if (!peek(t) || s->next.kind == SR_REC_REPLAY_END) {
+		if (!sr_heap_turn_on_demand(t->number))
+			end_of_stream(t, s->peeked ? &s->next : NULL, SR_REC_HEAP, NULL);
+		return false;
+	}
+	if (s->next.kind != SR_REC_HEAP || s->next.size < sizeof(*heap))
+		return false;
+	memcpy(heap, s->next.payload, sizeof(*heap));
+	return heap->position == t->heap_ops;
+}
+
+static bool heap_begin(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+	struct sr_heap_payload heap;
+	int saved = errno;
+
+	if (!t->started)
+		start_thread(t);
+	if (!t->ended && !t->silent && takes_heap_over(t, &heap)) {
+		sr_heap_turn_take(t->number, heap.run, heap.previous);
+		t->stream->peeked = false;
+		t->heap_ops = 0;
+	}
+	sr_leave(t, before);
+	errno = saved;
+	return !t->ended && !t->silent;
+}
+
+static void heap_end(struct sr_thread *t)
+{
+	t->heap_ops++;
+	sr_heap_turn_done();
+}
+
+static const struct sr_engine replay_engine = {
+    .call = replay_call,
+    .heap_begin = heap_begin,
+    .heap_end = heap_end,
+    .comes_next = comes_next,
+    .thread_starts = sr_turns_add_thread,
+    .thread_ends = thread_ends,
+};
 
 /* The process has ended as recorded; a thread that still runs has nothing left to do. */
 static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	const struct timespec long_time = {.tv_sec = 3600};
-
-	do
-		sr_sys_nanosleep(&long_time);
-	while (true);
-	return 0;
+	sleep_for_ever();
 }
 
 static const struct sr_engine halted_engine = {.call = halt};
@@ -292,6 +467,19 @@ static const struct sr_engine halted_engine = {.call = halt};
 static void leave_child_alone(void)
 {
 	sr_engine = NULL;
+	sr_threaded = false;
+}
+
+/* What other threads did before comes before. */
+static void wait_for_exit(const struct sr_thread *t, const struct record *r)
+{
+	struct sr_exit_payload payload;
+
+	if (r->kind != SR_REC_EXIT || r->size < sizeof(payload))
+		return;
+	memcpy(&payload, r->payload, sizeof(payload));
+	if (payload.order)
+		sr_turn_wait(t->number, payload.order);
 }
 
 void sr_replay_exit(int status)
@@ -302,17 +490,23 @@ void sr_replay_exit(int status)
 	if (sr_engine != &replay_engine)
 		return;
 	sr_enter(t);
-	sr_engine = &halted_engine;
 	if (!t->started)
 		start_thread(t);
-	control->report.found_status = status;
 	t->sn++;
 	if (t->silent || !next_call(t, &r))
-		end_of_stream(t, NULL, 0);
-	if (r.kind >= SR_REC_CALL)
+		end_of_stream(t, NULL, 0, NULL);
+	wait_for_exit(t, &r);
+	sr_engine = &halted_engine;
+	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT)
+		end_of_stream(t, &r, 0, NULL);
+	claim_report();
+	control->report.found_status = status;
+	if (r.kind >= SR_REC_CALL) {
+		if (r.size >= sizeof(struct sr_call_head))
+			control->report.expected_site =
+			    ((const struct sr_call_head *)r.payload)->site;
 		diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);
-	if (r.kind != SR_REC_EXIT)
-		end_of_stream(t, &r, 0);
+	}
 	control->report.expected_status = exit_status(&r);
 	if (control->report.expected_status != status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);
@@ -347,6 +541,7 @@ void sr_replay_start(void)
 	sr_sys_close(SR_REPLAY_FD);
 	for (uint32_t i = 0; i < control->threads; i++)
 		control->stream_fd[i] = move_away(control->stream_fd[i]);
+	sr_turns_start(control);
 	sr_stdio_pin(control->stdout_line_buffered);
 	sr_engine = &replay_engine;
 }

@@ -8,16 +8,14 @@
 #include "replay/control.h"
 #include "replay/marks.h"
 
-#define RING_BYTES (4u << 20)
-
 int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
-		   struct sr_error *err)
+		   size_t ring_bytes, struct sr_error *err)
 {
 	int error = sr_stream_open(&f->stream, t, rank, thread, err);
 
 	if (error)
 		return error;
-	error = sr_ring_create(&f->ring, RING_BYTES);
+	error = sr_ring_create(&f->ring, ring_bytes);
 	if (error) {
 		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s",
 			 thread, strerror(-error));
@@ -33,6 +31,18 @@ static int send(struct sr_feeder *f, uint16_t kind, const void *payload, size_t 
 	return sr_ring_writev(&f->ring, kind, &iov, 1);
 }
 
+static uint32_t outcome_of(enum sr_mark reason)
+{
+	switch (reason) {
+	case SR_MARK_DIED:
+		return SR_REPLAY_DIED;
+	case SR_MARK_ENDED:
+		return SR_REPLAY_THREAD_CUT;
+	default:
+		return SR_REPLAY_CUT;
+	}
+}
+
 static void *feed(void *argument)
 {
 	struct sr_feeder *f = argument;
@@ -45,7 +55,7 @@ static void *feed(void *argument)
 	while ((got = sr_stream_next(f->stream, &e)) > 0) {
 		/* No call comes after a mark, or it does not follow on the one before. */
 		if (sr_entry_mark(&e, &reason, sentence, sizeof(sentence))) {
-			outcome = reason == SR_MARK_DIED ? SR_REPLAY_DIED : SR_REPLAY_CUT;
+			outcome = outcome_of(reason);
 			break;
 		}
 		f->calls += e.count;

@@ -25,7 +25,7 @@ struct sr_feeder {
 
 /* Opens the stream and makes the ring; -errno and a sentence in err. */
 int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
-		   struct sr_error *err);
+		   size_t ring_bytes, struct sr_error *err);
 int sr_feeder_start(struct sr_feeder *f);
 
 /* The replayed process is gone: ends the thread, frees everything. */

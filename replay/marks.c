@@ -14,12 +14,7 @@ static bool payload(const struct sr_entry *e, uint16_t kind, void *to, size_t si
 
 bool sr_entry_exit(const struct sr_entry *e, int32_t *status)
 {
-	struct sr_exit_payload p;
-
-	if (!payload(e, SR_REC_EXIT, &p, sizeof(p)))
-		return false;
-	*status = p.status;
-	return true;
+	return payload(e, SR_REC_EXIT, status, sizeof(*status));
 }
 
 bool sr_entry_repeat(const struct sr_entry *e, uint64_t *count)

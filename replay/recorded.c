@@ -84,26 +84,44 @@ void sr_recorded_free(struct sr_recorded *r)
 	free_vector(r->env);
 }
 
-/* "build id 0123…" as the recorder wrote it down, of the file as it is now. */
+/* What tells an ELF file from others: as the recorder wrote it down, and as it is now. */
+struct identity {
+	const char *what, *recorded; /* NULL: it could not be read when it was recorded, either */
+	char now[256];
+};
+
+static bool compare_identity(struct identity *id, int fd, const json_t *object)
+{
+	const char *build_id = json_string_value(json_object_get(object, "build_id"));
+	const char *hash = json_string_value(json_object_get(object, "xxh3"));
+
+	*id = (struct identity){build_id ? "build id" : "content hash", build_id ? build_id : hash,
+				"none"};
+	if (!id->recorded)
+		return true;
+	if (build_id)
+		elf_build_id(fd, id->now, sizeof(id->now));
+	else
+		file_hash(fd, id->now);
+	return !strcmp(id->now, id->recorded);
+}
+
+bool sr_recorded_is_same_file(int fd, const json_t *object)
+{
+	struct identity id;
+
+	return compare_identity(&id, fd, object);
+}
+
 static bool same_identity(int fd, const json_t *object, const char *path)
 {
-	const char *recorded = json_string_value(json_object_get(object, "build_id"));
-	const char *what = recorded ? "build id" : "content hash";
-	char now[256] = "none";
+	struct identity id;
 
-	if (!recorded)
-		recorded = json_string_value(json_object_get(object, "xxh3"));
-	if (!recorded)
-		return true; /* could not be read when it was recorded, either */
-	if (json_object_get(object, "build_id"))
-		elf_build_id(fd, now, sizeof(now));
-	else
-		file_hash(fd, now);
-	if (!strcmp(now, recorded))
+	if (compare_identity(&id, fd, object))
 		return true;
 	sr_fail("%s is not the file that was recorded: its %s is %s, recorded was %s; replay needs "
 		"the same one",
-		path, what, now, recorded);
+		path, id.what, id.now, id.recorded);
 	return false;
 }
 

@@ -33,4 +33,7 @@ void sr_recorded_free(struct sr_recorded *r);
  */
 bool sr_recorded_check_files(const struct sr_recorded *r);
 
+/* The same of one, an element of process.json's "objects", without a message. */
+bool sr_recorded_is_same_file(int fd, const json_t *object);
+
 #endif

@@ -7,6 +7,7 @@
 #include <sreplay/trace.h>
 
 #include "shim/call.h"
+#include "shim/order.h"
 
 /* Nesting of structures and arrays; more is a damaged schema. */
 #define MAX_DEPTH 8
@@ -283,6 +284,18 @@ static json_t *decode_result(const struct sr_schema *s, uint16_t kind, uint64_t 
 	return n ? decode_integer(type, n, &c) : json_null();
 }
 
+static json_t *numbers(const uint8_t *p, unsigned int n)
+{
+	json_t *list = json_array();
+	uint64_t number;
+
+	for (unsigned int i = 0; i < n; i++) {
+		memcpy(&number, p + i * sizeof(number), sizeof(number));
+		json_array_append_new(list, json_integer((json_int_t)number));
+	}
+	return list;
+}
+
 json_t *sr_schema_decode(const struct sr_schema *s, uint16_t kind, const void *payload, size_t size)
 {
 	struct sr_call_head head;
@@ -294,15 +307,20 @@ json_t *sr_schema_decode(const struct sr_schema *s, uint16_t kind, const void *p
 	memcpy(&head, payload, sizeof(head));
 	p += sizeof(head);
 	size -= sizeof(head);
-	if (head.in_size > size)
+	if (head.in_size + head.orders * sizeof(uint64_t) > size)
 		return NULL;
+	size -= head.orders * sizeof(uint64_t);
 	in = decode_list(s, kind, "in", p, head.in_size);
 	out = decode_list(s, kind, "out", p + head.in_size, size - head.in_size);
 	value = json_object();
 	json_object_set_new(value, "site", hex_number(head.site));
 	json_object_set_new(value, "result", decode_result(s, kind, head.result));
 	json_object_set_new(value, "errno", json_integer(head.error));
-	if (in && out) {
+	if (head.orders)
+		json_object_set_new(value, "order", numbers(p + size, head.orders));
+	if (in && (out || head.error == SR_ERROR_CANCELLED)) {
+		if (!out)
+			out = json_object();
 		json_object_set(value, "in", in);
 		json_object_set(value, "out", out);
 	} else {

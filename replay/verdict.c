@@ -6,12 +6,15 @@
 #include <sys/wait.h>
 
 #include "replay/command.h"
+#include "replay/stuck.h"
 
 typedef unsigned long long ull;
 
 static const char *name_of(const struct sr_verdict *v, uint16_t kind)
 {
-	return v->schema ? sr_schema_name(v->schema, kind) : "a call";
+	if (kind == SR_REC_HEAP)
+		return "a heap operation";
+	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
 }
 
 /* "rank 0 thread 0 SN 42: " */
@@ -20,47 +23,102 @@ static void where(const struct sr_verdict *v, const struct sr_replay_report *r)
 	fprintf(stderr, "sreplay: rank %d thread %u SN %llu: ", v->rank, r->thread, (ull)r->sn);
 }
 
-static void say_arguments(const struct sr_verdict *v, const char *what, uint16_t kind,
-			  uint64_t site, const uint8_t *in, uint32_t size)
+/* NULL: they are not there, or too long for the report. */
+static json_t *decode_arguments(const struct sr_verdict *v, uint16_t kind, const uint8_t *in,
+				uint32_t size)
 {
-	json_t *json = NULL;
+	if (!v->with.schema || size > SR_REPLAY_BYTES)
+		return NULL;
+	return sr_schema_decode_in(v->with.schema, kind, in, size);
+}
 
+static void say_call(const struct sr_verdict *v, const char *what, uint16_t kind, uint64_t site,
+		     const json_t *arguments, uint32_t size)
+{
 	fprintf(stderr, "sreplay:   %s %s(", what, name_of(v, kind));
-	if (v->schema && size <= SR_REPLAY_BYTES)
-		json = sr_schema_decode_in(v->schema, kind, in, size);
-	if (json)
-		sr_schema_print(stderr, json);
+	if (arguments)
+		sr_schema_print(stderr, arguments);
 	else
 		fprintf(stderr, "%u bytes", size);
-	fprintf(stderr, ") @0x%llx\n", (ull)site);
-	json_decref(json);
+	fputs(") ", stderr);
+	sr_print_site(stderr, &v->with, site);
+	fputc('\n', stderr);
+}
+
+/* Long ones are not shown whole: which of them to look at. */
+static void say_which_differ(json_t *recorded, json_t *now)
+{
+	const char *name, *separator = " ";
+	json_t *value;
+
+	fputs("sreplay:   different:", stderr);
+	json_object_foreach(recorded, name, value)
+	{
+		if (json_equal(value, json_object_get(now, name)))
+			continue;
+		fprintf(stderr, "%s%s", separator, name);
+		separator = ", ";
+	}
+	fputc('\n', stderr);
 }
 
 static void say_divergence(const struct sr_verdict *v, const struct sr_replay_report *r)
 {
+	json_t *recorded = decode_arguments(v, r->expected, r->expected_in, r->expected_size);
+	json_t *now = decode_arguments(v, r->found, r->found_in, r->found_size);
+
 	where(v, r);
-	if (r->expected != r->found) {
-		fprintf(stderr,
-			"the program called %s @0x%llx where the recording has %s @0x%llx\n",
-			name_of(v, r->found), (ull)r->found_site, name_of(v, r->expected),
-			(ull)r->expected_site);
-		return;
-	}
-	fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
-	say_arguments(v, "recorded:", r->expected, r->expected_site, r->expected_in,
-		      r->expected_size);
-	say_arguments(v, "now:     ", r->found, r->found_site, r->found_in, r->found_size);
+	if (r->expected != r->found)
+		fprintf(stderr, "the program called %s where the recording has %s\n",
+			name_of(v, r->found), name_of(v, r->expected));
+	else
+		fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
+	say_call(v, "recorded:", r->expected, r->expected_site, recorded, r->expected_size);
+	say_call(v, "now:     ", r->found, r->found_site, now, r->found_size);
+	if (r->expected == r->found && recorded && now)
+		say_which_differ(recorded, now);
+	json_decref(recorded);
+	json_decref(now);
+}
+
+static void say_last_calls(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	fprintf(stderr, "sreplay: the last calls of thread %u:\n", r->thread);
+	sr_say_calls_before(v->trace, v->rank, r->thread, r->sn, &v->with);
+}
+
+/* The usual reason why one of several threads does something else. */
+static void say_threads(const struct sr_replay_control *c)
+{
+	if (c->threads > 1)
+		sr_note(
+		    "the program has threads: if they synchronise by plain atomics, and not only "
+		    "by calls, their order there was not recorded");
 }
 
 static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_report *r)
 {
 	where(v, r);
-	if (r->expected)
-		fprintf(stderr, "the program ended with status %d where the recording has %s\n",
-			r->found_status, name_of(v, r->expected));
-	else
-		fprintf(stderr, "the program ended with status %d, recorded was %d\n",
-			r->found_status, r->expected_status);
+	fprintf(stderr, "the program ended with status %d", r->found_status);
+	if (r->expected) {
+		fprintf(stderr, " where the recording has %s ", name_of(v, r->expected));
+		sr_print_site(stderr, &v->with, r->expected_site);
+		fputc('\n', stderr);
+	} else {
+		fprintf(stderr, ", recorded was %d\n", r->expected_status);
+	}
+	say_last_calls(v, r);
+}
+
+static void say_late_call(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fprintf(stderr, "the program called %s where the recording ends with status %d\n",
+		name_of(v, r->found), r->expected_status);
+	fputs("sreplay:   now:      ", stderr);
+	sr_print_site(stderr, &v->with, r->found_site);
+	fputc('\n', stderr);
+	say_last_calls(v, r);
 }
 
 static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r)
@@ -76,19 +134,15 @@ static int end_line(const struct sr_verdict *v, const struct sr_replay_control *
 		    int status)
 {
 	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank,
-		(ull)atomic_load(&c->calls), status == SR_REPLAY_EXIT_DIVERGED, how);
+		(ull)sr_replay_calls(c), status == SR_REPLAY_EXIT_DIVERGED, how);
 	return status;
 }
 
 static int say_unfinished(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
-	if (v->stuck) {
-		sr_note("rank %d made no recorded call for %ld s: stopped (--timeout changes that)",
-			v->rank, v->timeout);
+	if (v->stuck)
 		return end_line(v, c, "stuck", SR_REPLAY_EXIT_DIVERGED);
-	}
-	if (WIFSIGNALED(v->wait_status) && v->killed &&
-	    atomic_load(&c->calls) == v->recorded_calls) {
+	if (WIFSIGNALED(v->wait_status) && v->killed && sr_replay_calls(c) == v->recorded_calls) {
 		sr_note("rank %d: the program was ended by signal %d (%s), where the recording "
 			"ends too",
 			v->rank, WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
@@ -116,18 +170,19 @@ int sr_verdict_say(const struct sr_verdict *v, const struct sr_replay_control *c
 		end_line(v, c, "exact, up to where the recorded program was killed", 0);
 		return SR_REPLAY_EXIT_CUT;
 	case SR_REPLAY_CUT:
+	case SR_REPLAY_THREAD_CUT:
 		say_cut(v, r);
 		return end_line(v, c, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT);
 	case SR_REPLAY_DIVERGED:
 		say_divergence(v, r);
+		say_last_calls(v, r);
+		say_threads(c);
 		return end_line(v, c, "stopped at the first", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_EARLY_EXIT:
 		say_early_exit(v, r);
 		return end_line(v, c, "the end is not the recorded one", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_LATE_CALL:
-		where(v, r);
-		fprintf(stderr, "the program called %s where the recording ends with status %d\n",
-			name_of(v, r->found), r->expected_status);
+		say_late_call(v, r);
 		return end_line(v, c, "the end is not the recorded one", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_UNSUPPORTED:
 		where(v, r);

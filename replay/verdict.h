@@ -7,18 +7,17 @@
 #include <stdint.h>
 
 #include "replay/control.h"
-#include "replay/schema.h"
+#include "replay/print.h"
 
 struct sr_verdict {
-	const char *dir;
+	struct sr_trace *trace;
 	int32_t rank;
 	int wait_status; /* of the replayed process */
-	bool stuck;      /* it made no progress and was killed */
-	long timeout;    /* seconds after which that is so */
+	bool stuck;      /* it made no progress and was killed; sr_stuck_say has said where */
 	uint64_t recorded_calls;
 	bool killed;         /* the recording ends where the process was killed */
 	const char *warning; /* about the trace, or NULL */
-	struct sr_schema *schema;
+	struct sr_print with;
 };
 
 /* Says it on standard error; returns what `sreplay replay` exits with. */

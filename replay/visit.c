@@ -94,6 +94,8 @@ int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argume
 
 	if (sr_trace_open(&t, c->dir, &err))
 		return sr_fail("%s", err.text);
+	if (v->trace)
+		v->trace(argument, t);
 	if (c->rank >= 0 && !sr_trace_process(t, (int32_t)c->rank))
 		status = sr_fail("%s has no rank %ld", c->dir, c->rank);
 	for (size_t i = 0; i < sr_trace_ranks(t); i++) {

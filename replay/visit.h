@@ -16,7 +16,10 @@ struct sr_choice {
 	long rank; /* -1: none was named */
 };
 
-#define SR_CHOICE_INIT {.rank = -1}
+#define SR_CHOICE_INIT                                                                             \
+	{                                                                                          \
+		.rank = -1                                                                         \
+	}
 
 /* An argp child: DIR.srec and --rank.  Its input is a struct sr_choice. */
 extern const struct argp sr_choice_argp;
@@ -30,6 +33,8 @@ error_t sr_parse_choice_only(int key, char *arg, struct argp_state *state);
  * fails, to the next rank).
  */
 struct sr_visitor {
+	/* In front of all; NULL: nothing to do. */
+	void (*trace)(void *argument, const struct sr_trace *t);
 	/* In front of a rank's streams; NULL: nothing to do. */
 	int (*rank)(void *argument, struct sr_trace *t, int32_t rank);
 	/* An open stream; the visitor reads it. */

@@ -30,9 +30,10 @@ enum sr_source {
 	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
 	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
 	/* A member of another object, saved when that was patched (ops.h). */
-	SR_SOURCE_QP, /* ibv_qp_ex */
-	SR_SOURCE_CQ, /* ibv_cq_ex */
-	SR_SOURCE_DM, /* ibv_dm */
+	SR_SOURCE_QP,   /* ibv_qp_ex */
+	SR_SOURCE_CQ,   /* ibv_cq_ex */
+	SR_SOURCE_DM,   /* ibv_dm */
+	SR_SOURCE_SHIM, /* nowhere: an event that the shim makes a call of */
 };
 
 #define SR_CALL_NEWFD  1u  /* the result is a descriptor, captured from now on */
@@ -41,8 +42,14 @@ enum sr_source {
 #define SR_CALL_VOID   8u  /* has no result */
 #define SR_CALL_OPENS  16u /* opens a device: see sr_waiting */
 #define SR_CALL_DIRECT 32u /* of direct verbs: refused, or let through unrecorded */
+#define SR_CALL_CANCEL 64u /* a cancellation point */
 /* In a process outside of the group as well: its queue pairs are in the directory (outside.h). */
-#define SR_CALL_OUTSIDE 64u
+#define SR_CALL_OUTSIDE 128u
+
+/* sr_call_desc.order: when it draws event numbers (order.h). */
+#define SR_ORDER_ENTRY  1u
+#define SR_ORDER_RETURN 2u
+#define SR_ORDER_IDLE   4u /* ... unless its result is sr_call_desc.idle: it found nothing */
 
 /* How a function says that something is not supported. */
 enum sr_failure {
@@ -63,6 +70,8 @@ struct sr_call_desc {
 	uint8_t ret_signed;
 	uint8_t fails; /* direct verbs: enum sr_failure */
 	uint16_t flags;
+	uint8_t order;
+	int16_t idle;
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
 	const char *version;
 	void *wrapper;
@@ -97,7 +106,9 @@ struct sr_call_head {
 	uint64_t site; /* the address the call returns to */
 	uint64_t result;
 	int32_t error; /* errno after the call */
-	uint32_t in_size;
+	uint32_t in_size : 30;
+	uint32_t
+	    orders : 2; /* numbers of events at the end of the payload, u64 each: see order.h */
 };
 
 /* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT).
@@ -106,6 +117,18 @@ struct sr_call_head {
 
 struct sr_engine {
 	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
+
+	/* Of a process with threads.  All may be NULL. */
+
+	/* Around each operation on the program's heap; without begin there is no end. */
+	bool (*heap_begin)(struct sr_thread *t);
+	void (*heap_end)(struct sr_thread *t);
+	/* Replay: is the thread's next record one of this call? */
+	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
+	/* A thread is about to be created. */
+	void (*thread_starts)(void);
+	/* This thread has made its last call. */
+	void (*thread_ends)(struct sr_thread *t);
 };
 
 /* NULL while the shim is inert.  Set once, before the program's main. */

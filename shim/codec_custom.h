@@ -7,9 +7,14 @@
 #ifndef SHIM_CODEC_CUSTOM_H
 #define SHIM_CODEC_CUSTOM_H
 
+#include <semaphore.h>
+#include <stdio.h>
+
 #include "shim/call.h"
 #include "shim/hooks.h"
 #include "shim/objects.h"
+#include "shim/program_threads.h"
+#include "shim/thread.h"
 #include "wire.gen.h"
 
 /* What the program sends, as checksum.h has it. */

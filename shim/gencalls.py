@@ -36,6 +36,12 @@ HOOKS = {
     'replayed': 'void %s(const struct sr_call_desc *d, uint64_t *a, uint64_t result);',
 }
 
+# When a call of a process with threads draws numbers: see order.h.
+ORDERS = {
+    'none': '0', 'entry': 'SR_ORDER_ENTRY', 'return': 'SR_ORDER_RETURN',
+    'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
+}
+
 # Where operation pointers are: kind -> C type of the struct.
 CONTAINERS = {
     'context': 'struct ibv_context', 'verbs': 'struct verbs_context', 'qp': 'struct ibv_qp_ex',
@@ -55,7 +61,7 @@ C_TO_WIRE = {
     'uint64_t': 'u64', 'int64_t': 'i64', 'size_t': 'u64', 'ssize_t': 'i64', 'long': 'i64',
     'socklen_t': 'u32', 'pid_t': 'i32', 'time_t': 'i64', 'clockid_t': 'i32', 'nfds_t': 'u64',
     'useconds_t': 'u32', '__be16': 'x16', '__be32': 'x32', '__be64': 'x64', 'off_t': 'i64',
-    'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64',
+    'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
 }
 
 
@@ -485,6 +491,8 @@ def emit_wrappers(calls):
            '#define WORD(x) ((uint64_t)(uintptr_t)(x))',
            '/* A narrow argument is widened as the ABI leaves its upper bits undefined. */', '']
     for call in calls.values():
+        if call.lib == 'shim':
+            continue
         exported = call.op is None
         params = ', '.join('%s%s%s' % (t, '' if t.endswith('*') else ' ', n) for t, n in call.params) or 'void'
         if call.attrs.get('variadic'):
@@ -543,12 +551,14 @@ def emit_wrappers(calls):
             out.append('\t\t.op_offset = offsetof(%s, %s),' % (CONTAINERS[call.lib], call.op))
             if not call.answer:
                 out.append('\t\t.holder = %s_holder,' % call.ident)
+        elif call.lib == 'shim':
+            out.append('\t\t.source = SR_SOURCE_SHIM,')
         else:
             out.append('\t\t.source = SR_SOURCE_%s, .version = %s, .wrapper = (void *)%s,'
                        % (call.lib.upper(), '"%s"' % call.version if call.version else 'NULL', call.name))
         if call.fails:
             out.append('\t\t.fails = SR_FAILS_%s,' % call.fails.upper())
-        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'void', 'direct', 'outside') if call.attrs.get(k)]
+        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside') if call.attrs.get(k)]
         if call.ret == 'void':
             flags.append('void')
         flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'
@@ -556,6 +566,11 @@ def emit_wrappers(calls):
         if call.ret != 'void':
             wire = 'ptr' if call.ret.endswith('*') else C_TO_WIRE.get(call.ret, 'i32')
             out.append('\t\t.ret_size = %d, .ret_signed = %d,' % (SCALARS[wire][0], wire[0] == 'i'))
+        order = ORDERS[call.attrs.get('order', 'both')]
+        if 'idle' in call.attrs:
+            order += ' | SR_ORDER_IDLE'
+            out.append('\t\t.idle = %s,' % call.attrs['idle'])
+        out.append('\t\t.order = %s,' % order)
         for hook in HOOKS:
             if call.attrs.get(hook):
                 out.append('\t\t.%s = %s,' % (hook, call.attrs[hook]))
@@ -658,7 +673,7 @@ def emit_map(calls):
     one to the older ibv_x@IBVERBS_1.0, another ABI, must not."""
     nodes = OrderedDict()
     for call in calls.values():
-        if call.op is None and call.version:
+        if call.op is None and call.version and call.lib != 'libc':
             nodes.setdefault(call.version, []).append(call.name)
     for name, version in OLD_VERSIONS:
         nodes.setdefault(version, [])

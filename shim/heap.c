@@ -11,6 +11,7 @@
 
 #include "logd/rawsys.h"
 #include "shim/arena.h"
+#include "shim/heap_turns.h"
 #include "shim/symbols.h"
 #include "shim/thread.h"
 
@@ -171,6 +172,52 @@ void sr_free(void *p)
 		sr_arena_free(&shim_arena, p);
 }
 
+/* ------------------------------------------------ the program's own heap */
+
+static void *program_malloc(size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *p = next.malloc(size);
+
+	sr_heap_end(turn);
+	return p;
+}
+
+static void *program_calloc(size_t n, size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *p = next.calloc(n, size);
+
+	sr_heap_end(turn);
+	return p;
+}
+
+static void *program_realloc(void *p, size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *q = next.realloc(p, size);
+
+	sr_heap_end(turn);
+	return q;
+}
+
+static void *program_memalign(size_t align, size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *p = next.memalign(align, size);
+
+	sr_heap_end(turn);
+	return p;
+}
+
+static void program_free(void *p)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+
+	next.free(p);
+	sr_heap_end(turn);
+}
+
 /* ------------------------------------------------------ the malloc family */
 
 static void *alloc_in(struct sr_arena *arena, size_t size, size_t align)
@@ -188,7 +235,7 @@ EXPORT void *malloc(size_t size)
 
 	if (arena)
 		return alloc_in(arena, size, 16);
-	return have_next() ? next.malloc(size) : boot_alloc(size);
+	return have_next() ? program_malloc(size) : boot_alloc(size);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
@@ -198,7 +245,7 @@ EXPORT void *calloc(size_t n, size_t size)
 	void *p;
 
 	if (!arena)
-		return have_next() ? next.calloc(n, size) : boot_alloc(n * size);
+		return have_next() ? program_calloc(n, size) : boot_alloc(n * size);
 	if (__builtin_mul_overflow(n, size, &total)) {
 		errno = ENOMEM;
 		return NULL;
@@ -217,7 +264,7 @@ EXPORT void free(void *p)
 	if (arena)
 		sr_arena_free(arena, p);
 	else if (have_next())
-		next.free(p);
+		program_free(p);
 }
 
 static size_t usable_size(void *p)
@@ -249,7 +296,7 @@ EXPORT void *realloc(void *p, size_t size)
 	if (!p)
 		return malloc(size);
 	if (!arena && !is_boot(p))
-		return have_next() ? next.realloc(p, size) : NULL;
+		return have_next() ? program_realloc(p, size) : NULL;
 	if (!size) {
 		free(p);
 		return NULL;
@@ -276,7 +323,7 @@ EXPORT void *memalign(size_t align, size_t size)
 
 	if (arena)
 		return alloc_in(arena, size, align);
-	return have_next() ? next.memalign(align, size) : NULL;
+	return have_next() ? program_memalign(align, size) : NULL;
 }
 
 EXPORT void *aligned_alloc(size_t align, size_t size)

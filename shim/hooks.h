@@ -21,4 +21,10 @@ bool sr_fcntl_takes_number(int cmd);
 /* poll: is one of the descriptors a captured one? */
 bool sr_poll_captured(const uint64_t *a);
 
+/* A thread is being created: the process has several from now on. */
+bool sr_makes_thread(const uint64_t *a);
+
+/* Does the process have, or did it ever have, more than one thread of the program's? */
+bool sr_has_threads(const uint64_t *a);
+
 #endif

@@ -55,6 +55,27 @@ void *sr_next(const char *name, void *_Atomic *cache)
 	return f;
 }
 
+/*
+ * RTLD_NEXT without a version finds the oldest one; for condition variables
+ * that is another ABI on x86-64.  Machines without that past have no such version.
+ */
+static void *next_version(const struct sr_call_desc *d, void *_Atomic *cache)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+	void *f;
+
+	if (!d->version)
+		return sr_next(d->name, cache);
+	before = sr_enter(t);
+	f = dlvsym(RTLD_NEXT, d->name, d->version);
+	sr_leave(t, before);
+	if (!f)
+		return sr_next(d->name, cache);
+	atomic_store_explicit(cache, f, memory_order_release);
+	return f;
+}
+
 static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
@@ -86,7 +107,7 @@ void *sr_real_function(const struct sr_call_desc *d)
 	void *f = atomic_load_explicit(cache, memory_order_acquire);
 
 	if (!f && d->source == SR_SOURCE_LIBC)
-		return sr_next(d->name, cache);
+		return next_version(d, cache);
 	if (!f) {
 		f = look_up_verb(d);
 		atomic_store_explicit(cache, f, memory_order_release);
@@ -120,6 +141,8 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	case SR_SOURCE_CQ:
 	case SR_SOURCE_DM:
 		return in_object(d, a);
+	case SR_SOURCE_SHIM:
+		break;
 	}
 	return NULL;
 }
@@ -127,6 +150,8 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 /* What a call returns that cannot be made. */
 static uint64_t unavailable(const struct sr_call_desc *d)
 {
+	if (d->source == SR_SOURCE_SHIM)
+		return 0;
 	errno = ENOSYS;
 	return d->ret_size == sizeof(void *) && !d->ret_signed ? 0 : (uint64_t)-1;
 }

@@ -22,8 +22,12 @@
 #include "shim/call.h"
 #include "shim/clocks.h"
 #include "shim/fds.h"
+#include "shim/files.h"
 #include "shim/heap.h"
+#include "shim/heap_turns.h"
 #include "shim/lock.h"
+#include "shim/order.h"
+#include "shim/program_threads.h"
 #include "shim/say.h"
 #include "shim/schema.h"
 #include "shim/stdio_pin.h"
@@ -35,8 +39,6 @@
 static struct sr_client client;
 static size_t ring_bytes;
 static bool lossy;
-static _Atomic uint32_t next_thread;
-
 static const struct sr_engine record_engine;
 
 /* ------------------------------------------------------- threads' streams */
@@ -47,7 +49,6 @@ static const struct sr_engine record_engine;
  */
 static struct sr_thread *threads;
 static struct sr_lock threads_lock;
-static pthread_key_t thread_key;
 
 static void flush_repeats(struct sr_thread *t);
 
@@ -84,19 +85,16 @@ static void close_all(void)
 	sr_unlock(&threads_lock);
 }
 
-/* The destructor of thread_key. */
-static void end_thread(void *thread)
+static void end_thread(struct sr_thread *t)
 {
-	struct sr_thread *t = thread;
 	enum sr_heap before = sr_enter(t);
 
-	if (sr_engine == &record_engine && !t->silent) {
+	if (sr_engine == &record_engine && t->started && !t->silent) {
 		flush_repeats(t);
 		unlink_thread(t);
 		sr_client_remove_ring(&client, &t->ring);
-		/* Destructors of the program's that still come are not recorded. */
-		t->silent = true;
 	}
+	t->started = false;
 	sr_free(t->buf.p);
 	sr_free(t->last.p);
 	sr_free(t->arrived);
@@ -112,7 +110,11 @@ static void start_thread(struct sr_thread *t)
 	int err;
 
 	t->started = true;
-	t->number = atomic_fetch_add(&next_thread, 1);
+	if (t->ended && !sr_thread_revive(t)) {
+		t->silent = true;
+		return;
+	}
+	sr_thread_number(t);
 	err = sr_ring_create(&t->ring, ring_bytes);
 	if (!err) {
 		sr_ring_set_lossy(&t->ring, lossy);
@@ -127,7 +129,7 @@ static void start_thread(struct sr_thread *t)
 		return;
 	}
 	link_thread(t);
-	pthread_setspecific(thread_key, t);
+	sr_thread_watch_end(t);
 }
 
 /* ---------------------------------------------------------------- records */
@@ -243,7 +245,7 @@ static void emit_gathered(struct sr_thread *t, uint16_t kind)
 	sr_ring_commit(&t->ring, (uint32_t)total);
 }
 
-static void emit_call(struct sr_thread *t, uint16_t kind)
+static inline void __attribute__((always_inline)) emit_call(struct sr_thread *t, uint16_t kind)
 {
 	const struct sr_buf *b = &t->buf;
 
@@ -273,13 +275,63 @@ static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 	return result;
 }
 
-static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+/* The numbers of its events end a record. */
+static void put_order(struct sr_buf *b, const struct sr_call_head *head, const uint64_t *order)
+{
+	if (head->orders)
+		sr_put_raw(b, order, head->orders * sizeof(*order));
+}
+
+/* A call under way that may be cancelled. */
+struct under_way {
+	struct sr_thread *t;
+	const struct sr_call_desc *d;
+	uint64_t *a;
+	struct sr_call_head *head;
+	uint64_t *order;
+	enum sr_heap before;
+	int depth; /* the thread's, in it */
+};
+
+/* The thread is cancelled inside of a real call: it is unwound, and comes past here. */
+static void __attribute__((cold)) record_cancelled(void *argument)
+{
+	struct under_way *w = argument;
+	struct sr_thread *t = w->t;
+
+	t->depth = w->depth;
+	t->heap = SR_HEAP_SHIM;
+	w->head->error = SR_ERROR_CANCELLED;
+	w->order[w->head->orders++] = sr_draw_event();
+	put_order(&t->buf, w->head, w->order);
+	if (t->buf.p)
+		__builtin_memcpy(t->buf.p, w->head, sizeof(*w->head));
+	t->sn++;
+	if (!t->silent)
+		emit_call(t, (uint16_t)(SR_REC_CALL + sr_call_number(w->d)));
+	sr_leave(t, w->before);
+}
+
+static uint64_t __attribute__((noinline)) invoke_cancellable(struct under_way w)
+{
+	uint64_t result;
+
+	pthread_cleanup_push(record_cancelled, &w);
+	result = sr_invoke(w.d, w.a);
+	pthread_cleanup_pop(0);
+	return result;
+}
+
+/* ordered, a constant: the process has threads. */
+static inline uint64_t __attribute__((always_inline))
+record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, const bool ordered)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
 	const struct sr_call_codec *codec = &sr_call_codecs[n];
 	struct sr_call_head head = {.site = (uintptr_t)site};
 	struct sr_buf *b = &t->buf;
 	enum sr_heap before = sr_enter(t);
+	uint64_t order[2];
 	int saved = errno;
 
 	if (!t->started)
@@ -290,17 +342,28 @@ static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	if (codec->put_in)
 		codec->put_in(b, a);
 	head.in_size = (uint32_t)(b->len - sizeof(head));
+	if (ordered && d->order & SR_ORDER_ENTRY)
+		order[head.orders++] = sr_draw_event();
 
 	t->heap = SR_HEAP_LIBRARY;
 	errno = saved;
-	head.result = widen(d, sr_invoke(d, a));
+	if (ordered && d->flags & SR_CALL_CANCEL)
+		head.result =
+		    invoke_cancellable((struct under_way){t, d, a, &head, order, before, t->depth});
+	else
+		head.result = sr_invoke(d, a);
+	head.result = widen(d, head.result);
 	head.error = errno;
 	t->heap = SR_HEAP_SHIM;
 
+	if (ordered && d->order & SR_ORDER_RETURN && !sr_found_nothing(d, head.result, head.error))
+		order[head.orders++] = sr_draw_event();
 	if (codec->put_out)
 		codec->put_out(b, a, head.result);
 	if (d->flags & SR_CALL_NEWFD && (int)head.result >= 0)
 		sr_fd_capture((int)head.result);
+	if (ordered)
+		put_order(b, &head, order);
 	if (b->p)
 		__builtin_memcpy(b->p, &head, sizeof(head));
 	t->sn++;
@@ -312,7 +375,44 @@ static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	return head.result;
 }
 
-static const struct sr_engine record_engine = {.call = record_call};
+/* Apart, so that calls of a process with one thread cost what they did. */
+static uint64_t __attribute__((noinline))
+record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return record(t, n, a, site, true);
+}
+
+static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (__builtin_expect(sr_threaded, 0))
+		return record_ordered(t, n, a, site);
+	return record(t, n, a, site, false);
+}
+
+void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
+	enum sr_heap before;
+
+	if (sr_engine != &record_engine)
+		return;
+	before = sr_enter(t);
+	if (!t->started)
+		start_thread(t);
+	if (!t->silent) {
+		flush_repeats(t);
+		emit(t, kind, payload, size);
+		/* A repeat would stand for the record in front of it, which is this one. */
+		t->last.len = 0;
+	}
+	sr_leave(t, before);
+}
+
+static const struct sr_engine record_engine = {
+    .call = record_call,
+    .heap_begin = sr_record_heap_begin,
+    .heap_end = sr_record_heap_end,
+    .thread_ends = end_thread,
+};
 
 /*
  * After the last record.  Other threads may go on until the process is gone:
@@ -349,6 +449,8 @@ void sr_record_exit(int status)
 	if (sr_engine != &record_engine)
 		return;
 	before = sr_enter(t);
+	if (sr_threaded)
+		payload.order = sr_draw_event();
 	if (!t->started)
 		start_thread(t);
 	if (!t->silent) {
@@ -367,6 +469,8 @@ void sr_record_exit(int status)
 static void forget_in_child(void)
 {
 	sr_engine = NULL;
+	sr_files_stop();
+	sr_threaded = false;
 	sr_client_abandon(&client);
 	sr_clocks_forget_in_child();
 }
@@ -439,15 +543,14 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	}
 	ring_bytes = s->ring_bytes;
 	lossy = s->lossy;
-	if (pthread_key_create(&thread_key, end_thread)) {
-		sr_say("rank %d is not recorded: the program has used up the thread keys", s->rank);
-		return;
-	}
 	if (sr_client_connect(&client, socket_path, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;
 	}
+	/* Recorded from a device on, it may have threads already. */
+	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_client_set_give_up_hook(&client, say_given_up);
+	sr_files_start(&client, s->keep_files);
 	pthread_atfork(NULL, NULL, forget_in_child);
 	sr_engine = &record_engine;
 }

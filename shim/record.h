@@ -3,6 +3,8 @@
 #ifndef SHIM_RECORD_H
 #define SHIM_RECORD_H
 
+#include <stdint.h>
+
 #include "shim/settings.h"
 
 /* What the trace has of the process; the manifest says which. */
@@ -31,5 +33,9 @@ void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
  */
 #define SR_OWN_FD_FLOOR 64
 bool sr_record_owns_fd(int fd);
+
+/* A record of this thread's that is no call. */
+struct sr_thread;
+void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
 
 #endif

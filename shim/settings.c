@@ -110,7 +110,8 @@ int sr_settings_read(struct sr_settings *s)
 	const char *ring = getenv(SR_ENV_RING);
 	const char *lossy = getenv(SR_ENV_LOSSY), *clocks = getenv(SR_ENV_CLOCKS);
 	const char *direct = getenv(SR_ENV_DIRECT);
-	long bytes = 4 << 20, drop = 0, allow = 0, how = 1;
+	const char *files = getenv(SR_ENV_FILES);
+	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 1;
 
 	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -129,6 +130,8 @@ int sr_settings_read(struct sr_settings *s)
 	if (direct && number(SR_ENV_DIRECT, direct, 0, 1, &allow))
 		return -EINVAL;
 	s->allow_direct = allow;
+	if (files && number(SR_ENV_FILES, files, 0, 1, &keep))
+		return -EINVAL;
 	s->ring_bytes = (size_t)bytes;
 	s->lossy = drop;
 	if (clocks && number(SR_ENV_CLOCKS, clocks, 0, 2, &how))
@@ -137,6 +140,7 @@ int sr_settings_read(struct sr_settings *s)
 	s->clocks_with_oneself = how == 2;
 	s->key = getenv(SR_ENV_KEY);
 	s->hosts = getenv(SR_ENV_HOSTS);
+	s->keep_files = keep;
 	read_session(s);
 	if (read_rank(s))
 		return -EINVAL;

@@ -12,13 +12,14 @@
 
 #include "logd/protocol.h"
 
-#define SR_ENV_TRACE  "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
-#define SR_ENV_RANK   "SREPLAY_RANK"   /* default: the launcher's, else 0 */
-#define SR_ENV_GROUP  "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
-#define SR_ENV_SOCKET "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
-#define SR_ENV_RING   "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
-#define SR_ENV_LOSSY  "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
-#define SR_ENV_DIRECT "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
+#define SR_ENV_TRACE   "SREPLAY_TRACE"  /* the trace directory, absolute; unset: inert */
+#define SR_ENV_RANK    "SREPLAY_RANK"   /* default: the launcher's, else 0 */
+#define SR_ENV_GROUP   "SREPLAY_GROUP"  /* ranks to record, "0,2-5"; default: all */
+#define SR_ENV_SOCKET  "SREPLAY_SOCKET" /* the daemon's, if it is not the usual one */
+#define SR_ENV_RING    "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
+#define SR_ENV_LOSSY   "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
+#define SR_ENV_DIRECT  "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
+#define SR_ENV_FILES   "SREPLAY_FILES"  /* 1: keep the content of the files that are read */
 
 #define SR_ENV_KEY    "SREPLAY_KEY"    /* path of the job's key; unset: a job on one node */
 #define SR_ENV_HOSTS  "SREPLAY_HOSTS"  /* its nodes' addresses, where GIDs are none */
@@ -37,6 +38,7 @@ struct sr_settings {
 	int member; /* number in the group; -1: too many for clocks */
 	bool clocks, clocks_with_oneself;
 	const char *key, *hosts;
+	bool keep_files;
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 

@@ -29,6 +29,7 @@
 #include "shim/heap.h"
 #include "shim/lock.h"
 #include "shim/outside.h"
+#include "shim/program_threads.h"
 #include "shim/real.h"
 #include "shim/record.h"
 #include "shim/restart.h"
@@ -56,6 +57,9 @@ static void pin_malloc(void)
 {
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, 512 << 20);
+	/* How many arenas there may be depends on the machine, and which a thread takes on chance.
+	 */
+	mallopt(M_ARENA_MAX, 1);
 }
 
 static bool prepare(void)
@@ -72,6 +76,10 @@ static bool prepare(void)
 	if (err) {
 		sr_say("its address ranges are taken (%s): this process is not recorded",
 		       strerrorname_np(-err));
+		return false;
+	}
+	if (!sr_threads_init()) {
+		sr_say("the program has used up the thread keys: this process is not recorded");
 		return false;
 	}
 	sr_ring_set_placement(sr_heap_place_mapping);

@@ -39,13 +39,28 @@ struct sr_arrived {
 
 struct sr_replay_stream;
 
+/* A thread that this one creates: what the record of pthread_create says of it. */
+struct sr_child {
+	uint32_t number;
+	uint64_t stack; /* its lowest address; 0: the program's own choice */
+};
+
 struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
 	enum sr_heap heap;
 	bool started; /* its stream is open (or known not to be had) */
 	bool silent;  /* no stream: calls pass through unrecorded */
+	bool numbered;
+	bool counted; /* created through the shim, or the main thread */
+	bool ended;   /* its last destructor has run */
+	bool creates; /* the pthread_create under way is the program's */
+	uint8_t destructor_rounds;
 	uint32_t number;
+	struct sr_child child;
+	void (*once)(void); /* the routine of the pthread_once that begins */
+	bool uses_heap, leaves_heap;
+	uint64_t heap_ops;      /* since it took the heap over last: see heap_turns.h */
 	struct sr_thread *next; /* recording: of the threads with a stream */
 	uint64_t sn;            /* of the call under way or, between calls, of the last one */
 	struct sr_ring ring;

@@ -3,12 +3,18 @@
 #ifndef SHIM_WRAPPER_H
 #define SHIM_WRAPPER_H
 
+#include <errno.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "shim/call.h"
 #include "shim/hooks.h"
 #include "shim/objects.h"
+#include "shim/order.h"
+#include "shim/program_threads.h"
+#include "shim/thread.h"
 
 /* calls.def has no arrays among arguments: to the ABI they are pointers. */
 #pragma GCC diagnostic ignored "-Warray-parameter"

@@ -58,11 +58,17 @@ enum sr_record_kind {
 	 */
 	SR_REC_MARK = 3,
 	/*
+	 * In front of a heap operation: this thread takes the program's heap over
+	 * from another one: struct sr_heap_payload.  Written by the record
+	 * engine in a process with threads.
+	 */
+	SR_REC_HEAP = 4,
+	/*
 	 * An event of the process's clock, with the orders found at it
 	 * (nicclock/order_code.h).  Written by the record engine in front of
 	 * the call at which it happened, or between calls.
 	 */
-	SR_REC_CLOCK = 4,
+	SR_REC_CLOCK = 5,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };
@@ -73,6 +79,16 @@ struct sr_repeat_payload {
 
 struct sr_exit_payload {
 	int32_t status; /* exit status of the process */
+	uint32_t reserved;
+	uint64_t order; /* number of the event, 0 in a process that never had threads */
+};
+
+/* Heap operations are the calls of malloc, free and the like; a run is what one thread makes of
+ * them before another one makes one. */
+struct sr_heap_payload {
+	uint32_t run;      /* number of the run that begins here, from 1, modulo 2^32 */
+	uint32_t previous; /* operations of the run before it */
+	uint64_t position; /* of this thread's, between its last run's first and here */
 };
 
 enum sr_mark {

@@ -47,6 +47,19 @@ def main():
             tap.ok(verified.returncode == 1 and "without an end" in verified.stdout and
                    "rank 0 thread 0 has no end" in verified.stderr,
                    "verify says of the other one that it has no end", verified.stdout + verified.stderr)
+            # The program and the daemon at once: nobody is left who could say that there was more.
+            os.kill(daemon.pid, signal.SIGSTOP)
+            time.sleep(0.3)
+            kill_group(other)
+            daemon.kill()
+            daemon.wait()
+            daemon = subprocess.Popen([LOGD])
+            verified = subprocess.run([SREPLAY, "verify", "--rank", "0", trace], capture_output=True, text=True)
+            tap.ok(verified.returncode == 1 and "without an end" in verified.stdout,
+                   "verify says so too when the program and the daemon were both killed",
+                   verified.stdout + verified.stderr)
+            said = subprocess.run([SREPLAY, "info", "--rank", "0", trace], capture_output=True, text=True)
+            tap.ok("1 of the threads without an end" in said.stdout, "and info does", said.stdout + said.stderr)
         finally:
             kill_group(other)
             other.wait()

@@ -93,8 +93,9 @@ int daemon_kill(struct harness *h, int signal)
 {
 	int status = 0;
 
+	/* One that a failed test left stopped; first, as a leak check at the end cannot bear it. */
+	kill(h->daemon, SIGCONT);
 	kill(h->daemon, signal);
-	kill(h->daemon, SIGCONT); /* one that a failed test left stopped */
 	waitpid(h->daemon, &status, 0);
 	h->daemon = -1;
 	return status;

@@ -34,6 +34,7 @@ struct progress {
 static struct progress *progress;
 static struct harness h;
 static struct sr_client client;
+static struct sr_ring rings[THREADS]; /* the client knows them longer than their threads live */
 static uint64_t seed;
 
 static uint64_t stream_seed(int32_t rank, uint32_t thread)
@@ -51,14 +52,14 @@ static void *produce(void *argument)
 {
 	const struct job *job = argument;
 	uint32_t t = job->thread;
-	struct sr_ring ring;
+	struct sr_ring *ring = &rings[t];
 
-	if (sr_ring_create(&ring, (64 << 10) << (t % 2)) || sr_client_add_ring(&client, t, &ring))
+	if (sr_ring_create(ring, (64 << 10) << (t % 2)) || sr_client_add_ring(&client, t, ring))
 		_exit(3);
 	atomic_store(&progress->added[t], true);
 	for (uint64_t n = 0; !atomic_load(&progress->stop); n++) {
 		atomic_store(&progress->begun[t], n + 1);
-		if (!pattern_write(&ring, stream_seed(job->rank, t), n))
+		if (!pattern_write(ring, stream_seed(job->rank, t), n))
 			_exit(4);
 		atomic_store(&progress->committed[t], n + 1);
 		if (job->pause_us && n % 64 == 63)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/print.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/marks.h"
+#include "shim/call.h"
+#include "shim/order.h"
+
+/* Records that are no calls: {"record": name, ...}. */
+static json_t *decode_other(const struct sr_entry *e)
+{
+	char sentence[512];
+	enum sr_mark reason;
+	struct sr_heap_payload heap;
+	uint64_t count;
+	int32_t status;
+
+	if (sr_entry_repeat(e, &count))
+		return json_pack("{s:s, s:I}", "record", "repeat", "count", (json_int_t)count);
+	if (sr_entry_exit(e, &status))
+		return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
+	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
+		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
+				 sentence);
+	if (e->kind == SR_REC_HEAP && e->size >= sizeof(heap)) {
+		memcpy(&heap, e->payload, sizeof(heap));
+		return json_pack("{s:s, s:I, s:I, s:I}", "record", "heap", "run",
+				 (json_int_t)heap.run, "previous", (json_int_t)heap.previous,
+				 "position", (json_int_t)heap.position);
+	}
+	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
+}
+
+static json_t *decode_call(const struct sr_print *p, const struct sr_entry *e)
+{
+	json_t *v = sr_schema_decode(p->schema, e->kind, e->payload, e->size);
+	struct sr_call_head head;
+	const char *at;
+
+	if (!v)
+		return NULL;
+	memcpy(&head, e->payload, sizeof(head));
+	at = sr_symbols_site(p->symbols, head.site);
+	json_object_set_new(v, "call", json_string(sr_schema_name(p->schema, e->kind)));
+	if (at[0])
+		json_object_set_new(v, "at", json_string(at));
+	return v;
+}
+
+json_t *sr_print_decode(const struct sr_print *p, const struct sr_entry *e)
+{
+	return e->kind >= SR_REC_CALL ? decode_call(p, e) : decode_other(e);
+}
+
+void sr_print_site(FILE *out, const struct sr_print *p, uint64_t site)
+{
+	const char *at = sr_symbols_site(p->symbols, site);
+
+	fprintf(out, "@0x%llx%s%s", (unsigned long long)site, at[0] ? " " : "", at);
+}
+
+static void print_call(FILE *out, json_t *v)
+{
+	json_t *error = json_object_get(v, "errno"), *result = json_object_get(v, "result");
+	json_t *number;
+	size_t i;
+
+	fprintf(out, "%s(", json_string_value(json_object_get(v, "call")));
+	sr_schema_print(out, json_object_get(v, "in"));
+	fputc(')', out);
+	if (!json_is_null(result)) {
+		fputs(" = ", out);
+		sr_schema_print(out, result);
+	}
+	if (json_integer_value(result) < 0)
+		fprintf(out, " errno=%lld", (long long)json_integer_value(error));
+	if (json_integer_value(error) == SR_ERROR_CANCELLED)
+		fputs(" cancelled", out);
+	if (json_object_size(json_object_get(v, "out"))) {
+		fputs("  ", out);
+		sr_schema_print(out, json_object_get(v, "out"));
+	}
+	json_array_foreach(json_object_get(v, "order"), i, number)
+	    fprintf(out, "%s%lld", i ? "-" : "  #", (long long)json_integer_value(number));
+}
+
+void sr_print_line(FILE *out, const struct sr_print *p, const struct sr_entry *e, json_t *v)
+{
+	struct sr_call_head head;
+
+	fprintf(out, "%8llu  ", (unsigned long long)e->sn);
+	if (e->kind < SR_REC_CALL) {
+		sr_schema_print(out, v);
+	} else {
+		memcpy(&head, e->payload, sizeof(head));
+		print_call(out, v);
+		fputs("  ", out);
+		sr_print_site(out, p, head.site);
+	}
+	fputc('\n', out);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stdio_order.c: what several threads print comes in the recorded order.
+ *
+ * glibc's printf and its kin take their file's lock without a call that the shim
+ * could see, and write by an inner call, when the buffer is full.  So the order
+ * of what threads print is decided inside of glibc, and recording the writes
+ * would not tell it.  These wrappers take the file's lock first, by flockfile,
+ * which is an ordered call like any other lock's; glibc takes it a second time.
+ *
+ * With one thread, they are passed by.  What reads from files is not here:
+ * threads that share an input file do not replay exactly.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
+
+#include "shim/hooks.h"
+#include "shim/order.h"
+#include "shim/real.h"
+#include "shim/thread.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+#undef putc
+#undef putchar
+#undef fputc
+
+int __vfprintf_chk(FILE *file, int flag, const char *format, va_list ap);
+int __printf_chk(int flag, const char *format, ...);
+int __fprintf_chk(FILE *file, int flag, const char *format, ...);
+int __vprintf_chk(int flag, const char *format, va_list ap);
+int _IO_putc(int c, FILE *file);
+
+static void unlock(void *file)
+{
+	funlockfile(file);
+}
+
+/* NULL where there is nothing to order, else the file, which is locked now. */
+static FILE *lock(FILE *file)
+{
+	if (__builtin_expect(!sr_threaded, 1) || !sr_engine || sr_self.depth || !file)
+		return NULL;
+	flockfile(file);
+	return file;
+}
+
+void sr_replayed_flockfile(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	static void *_Atomic cache;
+
+	if (!result)
+		((void (*)(FILE *))sr_next("flockfile", &cache))((FILE *)a[0]);
+}
+
+static int print(FILE *file, const char *format, va_list ap)
+{
+	static void *_Atomic cache;
+	int (*real)(FILE *, const char *, va_list) =
+	    (int (*)(FILE *, const char *, va_list))sr_next("vfprintf", &cache);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(file, format, ap);
+	/* To write is a cancellation point. */
+	pthread_cleanup_push(unlock, locked);
+	n = real(file, format, ap);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+static int print_checked(FILE *file, int flag, const char *format, va_list ap)
+{
+	static void *_Atomic cache;
+	int (*real)(FILE *, int, const char *, va_list) =
+	    (int (*)(FILE *, int, const char *, va_list))sr_next("__vfprintf_chk", &cache);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(file, flag, format, ap);
+	pthread_cleanup_push(unlock, locked);
+	n = real(file, flag, format, ap);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int vfprintf(FILE *file, const char *format, va_list ap)
+{
+	return print(file, format, ap);
+}
+
+EXPORT int vprintf(const char *format, va_list ap)
+{
+	return print(stdout, format, ap);
+}
+
+EXPORT int fprintf(FILE *file, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print(file, format, ap);
+	va_end(ap);
+	return n;
+}
+
+EXPORT int printf(const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print(stdout, format, ap);
+	va_end(ap);
+	return n;
+}
+
+EXPORT int __vfprintf_chk(FILE *file, int flag, const char *format, va_list ap)
+{
+	return print_checked(file, flag, format, ap);
+}
+
+EXPORT int __vprintf_chk(int flag, const char *format, va_list ap)
+{
+	return print_checked(stdout, flag, format, ap);
+}
+
+EXPORT int __fprintf_chk(FILE *file, int flag, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print_checked(file, flag, format, ap);
+	va_end(ap);
+	return n;
+}
+
+EXPORT int __printf_chk(int flag, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print_checked(stdout, flag, format, ap);
+	va_end(ap);
+	return n;
+}
+
+static size_t put_bytes(const void *p, size_t size, size_t count, FILE *file)
+{
+	static void *_Atomic cache;
+	size_t (*real)(const void *, size_t, size_t, FILE *) =
+	    (size_t(*)(const void *, size_t, size_t, FILE *))sr_next("fwrite", &cache);
+	FILE *locked = lock(file);
+	size_t n;
+
+	if (!locked)
+		return real(p, size, count, file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(p, size, count, file);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT size_t fwrite(const void *p, size_t size, size_t count, FILE *file)
+{
+	return put_bytes(p, size, count, file);
+}
+
+EXPORT int fputs(const char *text, FILE *file)
+{
+	static void *_Atomic cache;
+	int (*real)(const char *, FILE *) = (int (*)(const char *, FILE *))sr_next("fputs", &cache);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(text, file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(text, file);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int puts(const char *text)
+{
+	static void *_Atomic cache;
+	int (*real)(const char *) = (int (*)(const char *))sr_next("puts", &cache);
+	FILE *locked = lock(stdout);
+	int n;
+
+	if (!locked)
+		return real(text);
+	pthread_cleanup_push(unlock, locked);
+	n = real(text);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int fputc(int c, FILE *file)
+{
+	static void *_Atomic cache;
+	int (*real)(int, FILE *) = (int (*)(int, FILE *))sr_next("fputc", &cache);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(c, file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(c, file);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int putc(int c, FILE *file)
+{
+	return fputc(c, file);
+}
+
+EXPORT int _IO_putc(int c, FILE *file)
+{
+	return fputc(c, file);
+}
+
+EXPORT int putchar(int c)
+{
+	return fputc(c, stdout);
+}
+
+EXPORT void perror(const char *text)
+{
+	static void *_Atomic cache;
+	void (*real)(const char *) = (void (*)(const char *))sr_next("perror", &cache);
+	FILE *locked = lock(stderr);
+
+	if (!locked) {
+		real(text);
+		return;
+	}
+	pthread_cleanup_push(unlock, locked);
+	real(text);
+	pthread_cleanup_pop(1);
+}
+
+EXPORT int fflush(FILE *file)
+{
+	static void *_Atomic cache;
+	int (*real)(FILE *) = (int (*)(FILE *))sr_next("fflush", &cache);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(file);
+	pthread_cleanup_pop(1);
+	return n;
+}

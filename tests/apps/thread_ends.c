@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * thread_ends.c: ways in which a process with threads can end, or go on: see the
+ * table at the end.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#define THREADS 6
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned long told;
+static pthread_t threads[THREADS];
+
+static unsigned long tell(long who)
+{
+	unsigned long now;
+
+	pthread_mutex_lock(&mutex);
+	now = told = told * 31 + (unsigned long)who;
+	pthread_mutex_unlock(&mutex);
+	return now;
+}
+
+static void *for_ever(void *who)
+{
+	for (;;)
+		free(malloc(tell((long)who) % 1000));
+	return NULL;
+}
+
+static void *for_a_while(void *who)
+{
+	usleep(1000);
+	for (int i = 0; i < 50; i++)
+		tell((long)who);
+	printf("thread %ld: %lx\n", (long)who, tell((long)who));
+	return NULL;
+}
+
+static void start(void *(*routine)(void *), const pthread_attr_t *attr)
+{
+	for (long i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], attr, routine, (void *)i))
+			abort();
+}
+
+/* By one thread, while the others are at it. */
+static int by_exit(void)
+{
+	start(for_ever, NULL);
+	usleep(2000);
+	printf("%lx\n", tell(200));
+	exit(3);
+}
+
+static int holding_a_lock(void)
+{
+	start(for_ever, NULL);
+	usleep(2000);
+	pthread_mutex_lock(&mutex);
+	printf("%lx\n", told);
+	return 3;
+}
+
+/* Ends when the last of the others does, in which the exit handlers run. */
+static int by_last_thread(void)
+{
+	start(for_a_while, NULL);
+	free(malloc(33));
+	pthread_exit(NULL);
+}
+
+static int detached(void)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 1 << 17);
+	start(for_a_while, &attr);
+	usleep(20000);
+	printf("%lx\n", (unsigned long)threads[3]);
+	return 4;
+}
+
+static int own_stacks(void)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	for (long i = 0; i < THREADS; i++) {
+		pthread_attr_setstack(&attr, aligned_alloc(4096, 1 << 17), 1 << 17);
+		pthread_create(&threads[i], &attr, for_a_while, (void *)i);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	return 4;
+}
+
+/* More than are alive at any time; half of them are never joined. */
+static int many(void)
+{
+	for (long i = 0; i < 120; i++) {
+		pthread_create(&threads[0], NULL, for_a_while, (void *)i);
+		if (i % 2)
+			pthread_join(threads[0], NULL);
+	}
+	usleep(20000);
+	return 4;
+}
+
+static int with_child(void)
+{
+	int status = 0;
+	pid_t child;
+
+	start(for_a_while, NULL);
+	child = fork();
+	if (!child) {
+		tell(1);
+		free(malloc(100));
+		_exit(9);
+	}
+	waitpid(child, &status, 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	printf("child: %x\n", (unsigned int)status);
+	return 4;
+}
+
+/* Until somebody kills it. */
+static int killed(void)
+{
+	start(for_ever, NULL);
+	puts("running");
+	fflush(stdout);
+	for (int i = 0; i >= 0; i = (i + 1) % 1000)
+		tell(i);
+	return 1;
+}
+
+static void at_exit(void)
+{
+	free(malloc(77));
+	puts("exit handler");
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} ways[] = {
+    {"by_exit", by_exit},
+    {"holding_a_lock", holding_a_lock},
+    {"by_last_thread", by_last_thread},
+    {"detached", detached},
+    {"own_stacks", own_stacks},
+    {"many", many},
+    {"with_child", with_child},
+    {"killed", killed},
+};
+
+int main(int argc, char **argv)
+{
+	int n;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	if (list)
+		ibv_free_device_list(list);
+	atexit(at_exit);
+	for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(argv[1], ways[i].name))
+			return ways[i].run();
+	return 2;
+}
