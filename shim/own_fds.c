@@ -56,11 +56,11 @@ static long close_around_ours(unsigned int first, unsigned int last, int flags)
 
 EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 {
-	static void *_Atomic next;
+	SR_NEXT(next, "close_range");
 	long err;
 
 	if (!sr_engine)
-		return ((int (*)(unsigned int, unsigned int, int))sr_next("close_range", &next))(
+		return ((int (*)(unsigned int, unsigned int, int))sr_next(&next))(
 		    first, last, flags);
 	err = first > last ? -EINVAL : close_around_ours(first, last, flags);
 	if (!err)
@@ -71,11 +71,11 @@ EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 
 EXPORT void closefrom(int lowest)
 {
-	static void *_Atomic next;
+	SR_NEXT(next, "closefrom");
 	unsigned int first = lowest > 0 ? (unsigned int)lowest : 0;
 
 	if (!sr_engine) {
-		((void (*)(int))sr_next("closefrom", &next))(lowest);
+		((void (*)(int))sr_next(&next))(lowest);
 		return;
 	}
 	if (close_around_ours(first, UINT_MAX, 0) != -ENOSYS)
@@ -99,37 +99,37 @@ static int share_capture(int from, int to)
 
 EXPORT int dup(int from)
 {
-	static void *_Atomic next;
+	SR_NEXT(next, "dup");
 	int to;
 
 	if (sr_record_owns_fd(from)) {
 		errno = EBADF;
 		return -1;
 	}
-	to = ((int (*)(int))sr_next("dup", &next))(from);
+	to = ((int (*)(int))sr_next(&next))(from);
 	return sr_engine ? share_capture(from, to) : to;
 }
 
 EXPORT int dup2(int from, int to)
 {
-	static void *_Atomic next;
+	SR_NEXT(next, "dup2");
 
 	if (sr_record_owns_fd(from) || sr_record_owns_fd(to)) {
 		errno = EBADF;
 		return -1;
 	}
-	to = ((int (*)(int, int))sr_next("dup2", &next))(from, to);
+	to = ((int (*)(int, int))sr_next(&next))(from, to);
 	return sr_engine ? share_capture(from, to) : to;
 }
 
 EXPORT int dup3(int from, int to, int flags)
 {
-	static void *_Atomic next;
+	SR_NEXT(next, "dup3");
 
 	if (sr_record_owns_fd(from) || sr_record_owns_fd(to)) {
 		errno = EBADF;
 		return -1;
 	}
-	to = ((int (*)(int, int, int))sr_next("dup3", &next))(from, to, flags);
+	to = ((int (*)(int, int, int))sr_next(&next))(from, to, flags);
 	return sr_engine ? share_capture(from, to) : to;
 }

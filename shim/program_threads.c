@@ -197,10 +197,9 @@ static int map_stack(struct sr_thread_start *s, pthread_attr_t *attr)
 
 static int real_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(void *), void *arg)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "pthread_create");
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-	    (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))sr_next(
-		"pthread_create", &cache);
+	    (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))sr_next(&next);
 
 	return create(id, attr, f, arg);
 }
@@ -384,9 +383,9 @@ static void *exit_at_once(void *unused)
  */
 static void load_unwinder(void)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "pthread_join");
 	int (*join)(pthread_t, void **) =
-	    (int (*)(pthread_t, void **))sr_next("pthread_join", &cache);
+	    (int (*)(pthread_t, void **))sr_next(&next);
 	struct sr_thread_start s = {0};
 	pthread_attr_t attr;
 	pthread_t id;
@@ -537,21 +536,21 @@ uint64_t sr_invoke_release_thread(const struct sr_call_desc *d, uint64_t *a)
 /* The thread has made its last event, so it ends by itself, and soon. */
 void sr_replayed_join(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "pthread_join");
 
 	if (result)
 		return;
-	((int (*)(pthread_t, void **))sr_next("pthread_join", &cache))((pthread_t)a[0], NULL);
+	((int (*)(pthread_t, void **))sr_next(&next))((pthread_t)a[0], NULL);
 	release_stack((pthread_t)a[0]);
 }
 
 void sr_replayed_detach(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "pthread_detach");
 
 	if (result)
 		return;
-	((int (*)(pthread_t))sr_next("pthread_detach", &cache))((pthread_t)a[0]);
+	((int (*)(pthread_t))sr_next(&next))((pthread_t)a[0]);
 	release_stack((pthread_t)a[0]);
 }
 
@@ -626,17 +625,17 @@ static int once(once_function real, int *control, void (*routine)(void), void *s
 
 EXPORT int pthread_once(pthread_once_t *control, void (*routine)(void))
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "pthread_once");
 
-	return once((once_function)sr_next("pthread_once", &cache), control, routine,
+	return once((once_function)sr_next(&next), control, routine,
 		    __builtin_return_address(0));
 }
 
 EXPORT void call_once(once_flag *flag, void (*routine)(void))
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "pthread_once");
 
 	/* glibc's is its pthread_once, on an int as well. */
-	once((once_function)sr_next("pthread_once", &cache), (int *)flag, routine,
+	once((once_function)sr_next(&next), (int *)flag, routine,
 	     __builtin_return_address(0));
 }

@@ -40,7 +40,8 @@ void *sr_libibverbs(void)
 	return h;
 }
 
-void *sr_next(const char *name, void *_Atomic *cache)
+/* version may be NULL: the one that a program of today is linked to. */
+static void *look_up_libc(const char *name, const char *version, void *_Atomic *cache)
 {
 	void *f = atomic_load_explicit(cache, memory_order_acquire);
 	struct sr_thread *t = &sr_self;
@@ -49,31 +50,31 @@ void *sr_next(const char *name, void *_Atomic *cache)
 	if (f)
 		return f;
 	before = sr_enter(t); /* dlsym may allocate */
-	f = sr_dlsym(RTLD_NEXT, name);
+	/* Machines without the past that the version is about have no such version. */
+	f = version ? sr_dlvsym(RTLD_NEXT, name, version) : NULL;
+	if (!f)
+		f = sr_dlsym(RTLD_NEXT, name);
 	sr_leave(t, before);
 	atomic_store_explicit(cache, f, memory_order_release);
 	return f;
 }
 
-/*
- * RTLD_NEXT without a version finds the oldest one; for condition variables
- * that is another ABI on x86-64.  Machines without that past have no such version.
- */
-static void *next_version(const struct sr_call_desc *d, void *_Atomic *cache)
+void *sr_next(struct sr_next_function *next)
 {
-	struct sr_thread *t = &sr_self;
-	enum sr_heap before;
-	void *f;
+	return look_up_libc(next->name, NULL, &next->function);
+}
 
-	if (!d->version)
-		return sr_next(d->name, cache);
-	before = sr_enter(t);
-	f = dlvsym(RTLD_NEXT, d->name, d->version);
-	sr_leave(t, before);
-	if (!f)
-		return sr_next(d->name, cache);
-	atomic_store_explicit(cache, f, memory_order_release);
-	return f;
+/* The bounds of the section that SR_NEXT fills, from the linker. */
+extern struct sr_next_function __start_sr_nexts[] __attribute__((visibility("hidden")));
+extern struct sr_next_function __stop_sr_nexts[] __attribute__((visibility("hidden")));
+
+void sr_look_up_libc(void)
+{
+	for (struct sr_next_function *next = __start_sr_nexts; next < __stop_sr_nexts; next++)
+		sr_next(next);
+	for (size_t n = 0; n < SR_CALL_COUNT; n++)
+		if (sr_calls[n].source == SR_SOURCE_LIBC)
+			look_up_libc(sr_calls[n].name, sr_calls[n].version, &functions[n]);
 }
 
 static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
@@ -107,7 +108,7 @@ void *sr_real_function(const struct sr_call_desc *d)
 	void *f = atomic_load_explicit(cache, memory_order_acquire);
 
 	if (!f && d->source == SR_SOURCE_LIBC)
-		return next_version(d, cache);
+		return look_up_libc(d->name, d->version, cache);
 	if (!f) {
 		f = look_up_verb(d);
 		atomic_store_explicit(cache, f, memory_order_release);

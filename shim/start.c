@@ -134,6 +134,7 @@ __attribute__((constructor)) static void start(void)
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before;
 
+	sr_look_up_libc();
 	if (sr_replay_wanted()) {
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);

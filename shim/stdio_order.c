@@ -50,17 +50,17 @@ static FILE *lock(FILE *file)
 
 void sr_replayed_flockfile(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "flockfile");
 
 	if (!result)
-		((void (*)(FILE *))sr_next("flockfile", &cache))((FILE *)a[0]);
+		((void (*)(FILE *))sr_next(&next))((FILE *)a[0]);
 }
 
 static int print(FILE *file, const char *format, va_list ap)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "vfprintf");
 	int (*real)(FILE *, const char *, va_list) =
-	    (int (*)(FILE *, const char *, va_list))sr_next("vfprintf", &cache);
+	    (int (*)(FILE *, const char *, va_list))sr_next(&next);
 	FILE *locked = lock(file);
 	int n;
 
@@ -75,9 +75,9 @@ static int print(FILE *file, const char *format, va_list ap)
 
 static int print_checked(FILE *file, int flag, const char *format, va_list ap)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "__vfprintf_chk");
 	int (*real)(FILE *, int, const char *, va_list) =
-	    (int (*)(FILE *, int, const char *, va_list))sr_next("__vfprintf_chk", &cache);
+	    (int (*)(FILE *, int, const char *, va_list))sr_next(&next);
 	FILE *locked = lock(file);
 	int n;
 
@@ -155,9 +155,9 @@ EXPORT int __printf_chk(int flag, const char *format, ...)
 
 static size_t put_bytes(const void *p, size_t size, size_t count, FILE *file)
 {
-	static void *_Atomic cache;
+	SR_NEXT(next, "fwrite");
 	size_t (*real)(const void *, size_t, size_t, FILE *) =
-	    (size_t(*)(const void *, size_t, size_t, FILE *))sr_next("fwrite", &cache);
+	    (size_t(*)(const void *, size_t, size_t, FILE *))sr_next(&next);
 	FILE *locked = lock(file);
 	size_t n;
 
@@ -176,8 +176,8 @@ EXPORT size_t fwrite(const void *p, size_t size, size_t count, FILE *file)
 
 EXPORT int fputs(const char *text, FILE *file)
 {
-	static void *_Atomic cache;
-	int (*real)(const char *, FILE *) = (int (*)(const char *, FILE *))sr_next("fputs", &cache);
+	SR_NEXT(next, "fputs");
+	int (*real)(const char *, FILE *) = (int (*)(const char *, FILE *))sr_next(&next);
 	FILE *locked = lock(file);
 	int n;
 
@@ -191,8 +191,8 @@ EXPORT int fputs(const char *text, FILE *file)
 
 EXPORT int puts(const char *text)
 {
-	static void *_Atomic cache;
-	int (*real)(const char *) = (int (*)(const char *))sr_next("puts", &cache);
+	SR_NEXT(next, "puts");
+	int (*real)(const char *) = (int (*)(const char *))sr_next(&next);
 	FILE *locked = lock(stdout);
 	int n;
 
@@ -206,8 +206,8 @@ EXPORT int puts(const char *text)
 
 EXPORT int fputc(int c, FILE *file)
 {
-	static void *_Atomic cache;
-	int (*real)(int, FILE *) = (int (*)(int, FILE *))sr_next("fputc", &cache);
+	SR_NEXT(next, "fputc");
+	int (*real)(int, FILE *) = (int (*)(int, FILE *))sr_next(&next);
 	FILE *locked = lock(file);
 	int n;
 
@@ -236,8 +236,8 @@ EXPORT int putchar(int c)
 
 EXPORT void perror(const char *text)
 {
-	static void *_Atomic cache;
-	void (*real)(const char *) = (void (*)(const char *))sr_next("perror", &cache);
+	SR_NEXT(next, "perror");
+	void (*real)(const char *) = (void (*)(const char *))sr_next(&next);
 	FILE *locked = lock(stderr);
 
 	if (!locked) {
@@ -251,8 +251,8 @@ EXPORT void perror(const char *text)
 
 EXPORT int fflush(FILE *file)
 {
-	static void *_Atomic cache;
-	int (*real)(FILE *) = (int (*)(FILE *))sr_next("fflush", &cache);
+	SR_NEXT(next, "fflush");
+	int (*real)(FILE *) = (int (*)(FILE *))sr_next(&next);
 	FILE *locked = lock(file);
 	int n;
 
