@@ -296,7 +296,8 @@ json_t *process_describe(const struct process_facts *f, char *error, size_t erro
 	json_object_set_new(p, "flags", json_integer(f->flags));
 	json_object_set_new(p, "stack", json_integer((json_int_t)f->stack));
 	json_object_set_new(p, "pid", json_integer(f->pid));
-	json_object_set_new(p, "start_ticks", json_integer((json_int_t)process_start_ticks(f->pid)));
+	json_object_set_new(p, "start_ticks",
+			    json_integer((json_int_t)process_start_ticks(f->pid)));
 	json_object_set_new(p, "started", now_text());
 	add_host(p);
 	json_object_set_new(p, "executable", proc_link(f->pid, "exe"));

@@ -49,7 +49,8 @@ enum sr_message_type {
 	 * address of its clock region); fd: memfd with a struct sr_job_body.
 	 */
 	SR_MSG_JOIN = 16,
-	/* A queue pair of this process; text: a struct sr_queue_pair.  No answer before it is known. */
+	/* A queue pair of this process; text: a struct sr_queue_pair.  No answer before it is
+	   known. */
 	SR_MSG_QP_ADD = 17,
 	SR_MSG_QP_REMOVE = 18,
 	/*
@@ -91,11 +92,11 @@ struct sr_hello_body {
 
 /* ---- the directory ---- */
 
-#define SR_OUTSIDER   UINT32_MAX
-#define SR_GID_BYTES  16
-#define SR_GIDS       16
-#define SR_NO_CELL    UINT32_MAX
-#define SR_JOB_MAX    (64u << 10)
+#define SR_OUTSIDER  UINT32_MAX
+#define SR_GID_BYTES 16
+#define SR_GIDS      16
+#define SR_NO_CELL   UINT32_MAX
+#define SR_JOB_MAX   (64u << 10)
 
 /* Followed by three texts: what the job is called, the path of its key, its hosts. */
 struct sr_job_body {
@@ -122,8 +123,8 @@ struct sr_find {
 
 struct sr_found {
 	int32_t rank;
-	uint32_t member;   /* or SR_OUTSIDER */
-	uint64_t region;   /* address of its clock region */
+	uint32_t member; /* or SR_OUTSIDER */
+	uint64_t region; /* address of its clock region */
 	uint32_t rkey;
 	uint32_t cell;     /* in that region, for this queue pair; SR_NO_CELL for outsiders */
 	uint32_t cells;    /* in use in that region */

@@ -117,8 +117,7 @@ static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 
 static int print_record(struct options *o, int32_t rank, uint32_t thread, const struct sr_entry *e)
 {
-	json_t *v =
-	    e->kind == SR_REC_CLOCK ? decode_clock(o, e) : sr_print_decode(&o->with, e);
+	json_t *v = e->kind == SR_REC_CLOCK ? decode_clock(o, e) : sr_print_decode(&o->with, e);
 
 	if (!v)
 		return sr_fail(

@@ -104,7 +104,7 @@ struct sr_qp {
 	struct ibv_qp *qp;
 	bool sig_all; /* all sends are signaled */
 	struct sr_wq *sq;
-	struct sr_wq *rq; /* NULL with a shared receive queue */
+	struct sr_wq *rq;          /* NULL with a shared receive queue */
 	struct sr_clock_qp *clock; /* NULL: no clocks; see clocks.h */
 	uint64_t posted;           /* of the program's requests to sq */
 	/* The request between a builder call and its set_sge, and the first since wr_start. */
