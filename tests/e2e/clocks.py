@@ -23,7 +23,7 @@ APPS = os.environ.get("SREPLAY_APPS", os.path.join(os.path.realpath(BUILD), "tes
 LOGD = os.path.join(os.path.realpath(BUILD), "logd", "sreplay-logd")
 ADDRESS = "198.18.0.1"  # of rxe0
 PORT = 29471
-ROUNDS = 300
+ROUNDS = int(os.environ.get("SREPLAY_ROUNDS", "300"))
 SECONDS = 60
 
 
