@@ -374,6 +374,7 @@ static int run(struct replay *r, const struct options *o)
 	if (!r->control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
 	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
+	r->control->main_stack = r->recorded.main_stack;
 	if (!open_feeders(r, o))
 		return SR_EXIT_FAILED;
 	load_print(r, &v);

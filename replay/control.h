@@ -69,6 +69,7 @@ struct sr_replay_control {
 	uint32_t threads;
 	int32_t stream_fd[SR_REPLAY_THREADS]; /* the rings' memfds, by thread number */
 	bool stdout_line_buffered;
+	uint64_t main_stack; /* see shim/main_stack.h */
 
 	/* The process's. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];

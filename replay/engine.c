@@ -22,6 +22,7 @@
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
+#include "shim/main_stack.h"
 #include "shim/order.h"
 #include "shim/program_threads.h"
 #include "shim/stdio_pin.h"
@@ -543,5 +544,6 @@ void sr_replay_start(void)
 		control->stream_fd[i] = move_away(control->stream_fd[i]);
 	sr_turns_start(control);
 	sr_stdio_pin(control->stdout_line_buffered);
+	sr_main_stack_pin(control->main_stack);
 	sr_engine = &replay_engine;
 }

@@ -51,6 +51,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	const json_t *json = sr_trace_process(t, rank);
 	const json_t *extra = json_object_get(json, "extra");
 	const char *limit = json_string_value(json_object_get(extra, "stack_limit"));
+	const char *main_stack = json_string_value(json_object_get(extra, "main_stack"));
 
 	*r = (struct sr_recorded){
 	    .json = json,
@@ -60,6 +61,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .env = vector_of(json, "environment"),
 	    .executed_as = text_of(extra, "executed_as"),
 	    .stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
+	    .main_stack = main_stack ? strtoull(main_stack, NULL, 0) : 0,
 	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
 	if (json_string_value(json_object_get(extra, "recorded_from")) &&

@@ -18,6 +18,7 @@ struct sr_recorded {
 	char *executed_as; /* the path given to execve: it lies on the stack, and moves it */
 	unsigned long long
 	    stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
+	unsigned long long main_stack; /* where main's frame was; 0: not known */
 	bool stdout_line_buffered;
 	bool from_open; /* libibverbs came late: what was before the first device is not recorded */
 };

@@ -21,6 +21,7 @@ struct sr_thread;
 enum sr_source {
 	SR_SOURCE_LIBC,
 	SR_SOURCE_IBVERBS,
+	SR_SOURCE_RDMACM,
 	/* Direct verbs: the libraries of the providers (direct.c). */
 	SR_SOURCE_MLX5,
 	SR_SOURCE_MLX4,

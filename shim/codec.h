@@ -19,6 +19,8 @@
 #include <time.h>
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
 
 struct sr_buf {
 	uint8_t *p;

@@ -62,6 +62,58 @@ void sr_deliver_data(struct sr_cursor *c, void *p, size_t n)
 		memcpy(p, v.p, v.n);
 }
 
+static size_t total(const struct iovec *iov, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		n += iov[i].iov_len;
+	return n;
+}
+
+void sr_put_iov_room(struct sr_buf *b, const struct iovec *iov, size_t count)
+{
+	sr_put_u64(b, total(iov, count));
+}
+
+void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum = XXH3_64bits_withSeed(iov[i].iov_base, iov[i].iov_len, sum);
+	sr_put_u64(b, sum);
+}
+
+void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, size_t n)
+{
+	size_t room = total(iov, count), piece;
+
+	if (n > room)
+		n = room;
+	sr_put_u32(b, (uint32_t)n);
+	for (; n; n -= piece, iov++) {
+		piece = iov->iov_len < n ? iov->iov_len : n;
+		sr_put_raw(b, iov->iov_base, piece);
+	}
+}
+
+void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n)
+{
+	struct sr_bytes v = sr_get_bytes(c);
+	const char *from = v.p;
+	size_t left = v.n, piece;
+
+	if (left > total(iov, count)) {
+		c->bad = true;
+		return;
+	}
+	for (; left; left -= piece, from += piece, iov++) {
+		piece = iov->iov_len < left ? iov->iov_len : left;
+		memcpy(iov->iov_base, from, piece);
+	}
+}
+
 void sr_put_text(struct sr_buf *b, const char *s)
 {
 	sr_put_bytes(b, s, s ? strlen(s) : 0);

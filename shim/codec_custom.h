@@ -60,6 +60,8 @@ void sr_deliver_arrived(struct sr_cursor *c, int n);
 void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr);
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask);
 
+struct sr_wire_device sr_wire_of_device(const struct ibv_device *device);
+void sr_place_device(struct sr_cursor *c, const struct sr_wire_device *v);
 void sr_put_device_list(struct sr_buf *b, struct ibv_device **list);
 void sr_deliver_device_list(struct sr_cursor *c, struct ibv_device **list);
 void sr_put_context(struct sr_buf *b, struct ibv_context *context);
@@ -70,6 +72,43 @@ void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex);
 /* Which operations an object has (bit = number among those of its kind), as wrappers on replay. */
 void sr_put_ops(struct sr_buf *b, const void *object, enum sr_source source);
 void sr_deliver_ops(struct sr_cursor *c, void *object, enum sr_source source);
+
+/* What a program finds from an rdma_cm_id on, or from an event. */
+void sr_put_cm_id(struct sr_buf *b, const struct rdma_cm_id *id);
+void sr_deliver_cm_id(struct sr_cursor *c, struct rdma_cm_id *id);
+void sr_put_cm_event_kind(struct sr_buf *b, const struct rdma_cm_event *event);
+void sr_deliver_cm_event_kind(struct sr_cursor *c, const struct rdma_cm_event *event);
+void sr_put_cm_event(struct sr_buf *b, const struct rdma_cm_event *event);
+void sr_deliver_cm_event(struct sr_cursor *c, struct rdma_cm_event *event);
+
+/* A device that librdmacm opened: one, and rdma_get_devices's list. */
+void sr_put_opened(struct sr_buf *b, struct ibv_context *context);
+struct ibv_context *sr_deliver_opened(struct sr_cursor *c);
+void sr_put_opened_list(struct sr_buf *b, struct ibv_context **list);
+void sr_deliver_opened_list(struct sr_cursor *c, struct ibv_context **list);
+
+/* An address whose family tells its length; without the members that the library ignores. */
+void sr_put_cm_sockaddr(struct sr_buf *b, const struct sockaddr *addr);
+void sr_put_connect_param(struct sr_buf *b, const struct rdma_conn_param *param,
+			  const struct rdma_cm_id *id);
+void sr_put_accept_param(struct sr_buf *b, const struct rdma_conn_param *param,
+			 const struct rdma_cm_id *id);
+
+void sr_put_rdma_addrinfo(struct sr_buf *b, const struct rdma_addrinfo *ai);
+void sr_put_rdma_addrinfo_list(struct sr_buf *b, const struct rdma_addrinfo *ai);
+void sr_deliver_rdma_addrinfo_list(struct sr_cursor *c, const struct rdma_addrinfo *ai);
+
+/* What librdmacm opened and closed since the last record that says so (see fds.h). */
+void sr_put_library_fds(struct sr_buf *b, int unused);
+void sr_deliver_library_fds(struct sr_cursor *c, int unused);
+
+/* Buffers in pieces: their length, their content, and the first n bytes of it. */
+void sr_put_iov_room(struct sr_buf *b, const struct iovec *iov, size_t count);
+void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count);
+void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, size_t n);
+void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n);
+
+void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds);
 
 void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n);
 void sr_put_pollfds_out(struct sr_buf *b, const struct pollfd *fds, size_t n);

@@ -183,15 +183,11 @@ static uint64_t present(struct ibv_context *context, enum sr_source source)
 	return set;
 }
 
-void sr_put_context(struct sr_buf *b, struct ibv_context *context)
+static struct sr_wire_context wire_of(struct ibv_context *context)
 {
-	struct verbs_context *verbs = context ? verbs_get_ctx(context) : NULL;
-	struct sr_wire_context v;
+	struct verbs_context *verbs = verbs_get_ctx(context);
 
-	sr_put_u8(b, context != NULL);
-	if (!context)
-		return;
-	v = (struct sr_wire_context){
+	return (struct sr_wire_context){
 	    .device = (uintptr_t)context->device,
 	    .cmd_fd = context->cmd_fd,
 	    .async_fd = context->async_fd,
@@ -201,7 +197,28 @@ void sr_put_context(struct sr_buf *b, struct ibv_context *context)
 	    .ops = present(context, SR_SOURCE_CONTEXT),
 	    .verbs_ops = present(context, SR_SOURCE_VERBS),
 	};
+}
+
+void sr_put_context(struct sr_buf *b, struct ibv_context *context)
+{
+	struct sr_wire_context v;
+
+	sr_put_u8(b, context != NULL);
+	if (!context)
+		return;
+	v = wire_of(context);
 	sr_put_context_fields(b, &v);
+}
+
+void sr_put_opened(struct sr_buf *b, struct ibv_context *context)
+{
+	struct sr_wire_opened v = {
+	    .address = (uintptr_t)context,
+	    .device = sr_wire_of_device(context->device),
+	    .context = wire_of(context),
+	};
+
+	sr_put_opened_fields(b, &v);
 }
 
 /* ---------------------------------------------------------------- replay */
@@ -219,17 +236,14 @@ static void install(struct ibv_context *context, enum sr_source source, uint64_t
 	}
 }
 
-void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context)
+static void place_context(struct sr_cursor *c, struct ibv_context *context,
+			  const struct sr_wire_context *v)
 {
-	struct verbs_context *verbs;
-	struct sr_wire_context v;
+	struct verbs_context *verbs = NULL;
 	void *start = context;
 	size_t size = sizeof(*context);
 
-	if (!sr_get_u8(c))
-		return;
-	sr_get_context_fields(c, &v);
-	if (v.verbs_size) {
+	if (v->verbs_size) {
 		verbs = (void *)((char *)context - offsetof(struct verbs_context, context));
 		start = verbs;
 		size = sizeof(*verbs);
@@ -239,27 +253,62 @@ void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context)
 		return;
 	}
 	memset(start, 0, size);
-	if (v.verbs_size)
-		verbs->sz = v.verbs_size;
-	context->device = (void *)v.device;
-	context->cmd_fd = v.cmd_fd;
-	context->async_fd = v.async_fd;
-	context->num_comp_vectors = v.num_comp_vectors;
-	context->abi_compat = (void *)v.abi_compat;
-	install(context, SR_SOURCE_CONTEXT, v.ops);
-	install(context, SR_SOURCE_VERBS, v.verbs_ops);
+	if (verbs)
+		verbs->sz = v->verbs_size;
+	context->device = (void *)v->device;
+	context->cmd_fd = v->cmd_fd;
+	context->async_fd = v->async_fd;
+	context->num_comp_vectors = v->num_comp_vectors;
+	context->abi_compat = (void *)v->abi_compat;
+	install(context, SR_SOURCE_CONTEXT, v->ops);
+	install(context, SR_SOURCE_VERBS, v->verbs_ops);
+}
+
+void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context)
+{
+	struct sr_wire_context v;
+
+	if (!sr_get_u8(c))
+		return;
+	sr_get_context_fields(c, &v);
+	place_context(c, context, &v);
+}
+
+static void know(struct ibv_context *context)
+{
+	struct sr_context *c = new_context();
+
+	if (c)
+		add_context(context, c);
+}
+
+struct ibv_context *sr_deliver_opened(struct sr_cursor *c)
+{
+	static struct sr_lock telling; /* two threads may be told of one device at once */
+	struct sr_wire_opened v;
+	struct ibv_context *context;
+
+	sr_get_opened_fields(c, &v);
+	context = (void *)(uintptr_t)v.address;
+	sr_lock(&telling);
+	/* librdmacm keeps a device open: told once, it stays. */
+	if (!c->bad && !sr_context_find(context)) {
+		sr_place_device(c, &v.device);
+		place_context(c, context, &v.context);
+		if (!c->bad)
+			know(context);
+	}
+	sr_unlock(&telling);
+	return context;
 }
 
 void sr_replayed_open_context(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	struct ibv_context *context = (void *)result;
-	struct sr_context *c;
 
 	if (!context)
 		return;
-	c = new_context();
-	if (c)
-		add_context(context, c);
+	know(context);
 	sr_fd_hold(context->cmd_fd);
 	sr_fd_hold(context->async_fd);
 }

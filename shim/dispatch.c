@@ -21,6 +21,16 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 	return !d->when || d->when(a);
 }
 
+/* Inside a library, or in a thread that a library started. */
+static uint64_t nested_call(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result = sr_invoke(d, a);
+
+	if (d->flags & SR_CALL_NEWFD && sr_self.inside_rdmacm && (int)result >= 0)
+		sr_fd_capture((int)result);
+	return result;
+}
+
 /* The recorder's own descriptors do not exist for the program. */
 static uint64_t no_such_descriptor(void)
 {
@@ -44,7 +54,7 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	 * makes of queue pairs and requests has to be known either way.
 	 */
 	if (t->depth)
-		return sr_invoke(d, a);
+		return nested_call(d, a);
 	if (!is_captured(d, a))
 		return sr_real(d, a);
 	/* Libraries use locks when they are unloaded, too. */

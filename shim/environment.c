@@ -29,6 +29,24 @@ void sr_replayed_close(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 		sr_fd_drop((int)a[0]);
 }
 
+/* domain, type, protocol, fds: nested only (calls.def). */
+uint64_t sr_invoke_socketpair(const struct sr_call_desc *d, uint64_t *a)
+{
+	const int *fds = (const int *)a[3];
+	int result = (int)sr_real(d, a);
+
+	if (result == 0 && sr_self.inside_rdmacm) {
+		sr_fd_capture(fds[0]);
+		sr_fd_capture(fds[1]);
+	}
+	return (uint64_t)(int64_t)result;
+}
+
+bool sr_never(const uint64_t *a)
+{
+	return false;
+}
+
 bool sr_fcntl_takes_number(int cmd)
 {
 	switch (cmd) {

@@ -7,8 +7,14 @@
 #include <sys/syscall.h>
 
 #include "logd/rawsys.h"
+#include "shim/thread.h"
 
-static _Atomic uint64_t captured[SR_MAX_FD / 64];
+#define WORDS (SR_MAX_FD / 64)
+
+static _Atomic uint64_t captured[WORDS];
+/* Of these librdmacm has opened or closed some since the last record that said so. */
+static _Atomic uint64_t changed[WORDS];
+static atomic_bool any_changed;
 
 bool sr_fd_captured(int fd)
 {
@@ -17,18 +23,52 @@ bool sr_fd_captured(int fd)
 	return atomic_load_explicit(&captured[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
 }
 
+static void note_change(int fd)
+{
+	uint64_t bit = 1ull << (fd % 64);
+
+	if (sr_self.inside_rdmacm) {
+		atomic_fetch_or(&changed[fd / 64], bit);
+		atomic_store(&any_changed, true);
+	} else if (atomic_load_explicit(&any_changed, memory_order_relaxed)) {
+		/* What the library did to the number is history: it is the program's now. */
+		atomic_fetch_and(&changed[fd / 64], ~bit);
+	}
+}
+
 void sr_fd_capture(int fd)
 {
-	if (fd >= 0 && fd < SR_MAX_FD)
-		atomic_fetch_or_explicit(&captured[fd / 64], 1ull << (fd % 64),
-					 memory_order_relaxed);
+	if (fd < 0 || fd >= SR_MAX_FD)
+		return;
+	atomic_fetch_or_explicit(&captured[fd / 64], 1ull << (fd % 64), memory_order_relaxed);
+	note_change(fd);
 }
 
 void sr_fd_release(int fd)
 {
-	if (fd >= 0 && fd < SR_MAX_FD)
-		atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)),
-					  memory_order_relaxed);
+	if (!sr_fd_captured(fd))
+		return;
+	atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
+	note_change(fd);
+}
+
+bool sr_fd_next_change(int32_t *fd, bool *open)
+{
+	/* Before the search: what changes meanwhile is for the next one. */
+	if (!atomic_load_explicit(&any_changed, memory_order_relaxed) ||
+	    !atomic_exchange(&any_changed, false))
+		return false;
+	for (int word = 0; word < WORDS; word++) {
+		uint64_t bits = atomic_load(&changed[word]), bit = bits & -bits;
+
+		if (!bit || !(atomic_fetch_and(&changed[word], ~bit) & bit))
+			continue;
+		*fd = word * 64 + __builtin_ctzll(bits);
+		*open = sr_fd_captured(*fd);
+		atomic_store(&any_changed, true);
+		return true;
+	}
+	return false;
 }
 
 void sr_fd_hold(int fd)

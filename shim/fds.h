@@ -11,6 +11,7 @@
 #define SHIM_FDS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Larger descriptors are never captured. */
 #define SR_MAX_FD 65536
@@ -18,6 +19,15 @@
 bool sr_fd_captured(int fd);
 void sr_fd_capture(int fd);
 void sr_fd_release(int fd);
+
+/*
+ * librdmacm opens descriptors that its caller may never see, in the program's
+ * thread or in one of its own; a replay must have their numbers taken.  Each
+ * record of a librdmacm call has what came and went since the last one: the
+ * next number that was captured or released inside the library, and whether it
+ * is open now.  False when there is none left.
+ */
+bool sr_fd_next_change(int32_t *fd, bool *open);
 
 /* Replay: the number becomes taken, and captured. */
 void sr_fd_hold(int fd);

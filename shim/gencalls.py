@@ -115,6 +115,7 @@ class Call:
         self.ret, self.name, self.params = ret, name, params
         self.lib = self.version = self.op = self.op_holder = None
         self.ins, self.outs = [], []    # (wire, expr, extra exprs, condition)
+        self.trailer = None             # comes after the outs
         self.attrs = {}                 # fd, newfd, hook, inert, ...
         self.answer = None
         self.fails = None               # direct verbs: see FAILURES
@@ -187,6 +188,9 @@ def parse(path):
             parse_call_line(current, line.strip(), number, structs)
         else:
             fail(number, 'a field outside a struct or call')
+    for call in calls.values():
+        if call.trailer:
+            call.outs.append(call.trailer)
     return structs, calls
 
 
@@ -207,6 +211,9 @@ def parse_call_line(call, line, number, structs):
     rest = rest.strip()
     if word == 'from':
         call.lib, call.version = (rest.split() + [None])[:2]
+        if call.lib == 'rdmacm':
+            call.trailer = Entry('library_fds', '0', [], None)
+            call.trailer.label = 'library_fds'
     elif word == 'op':
         m = re.fullmatch(r'(\w+) (\S+) of (\S+)', rest)
         if not m:
@@ -294,11 +301,11 @@ def emit_put(s, structs, out):
         elif f.wire.endswith('[]'):
             out.append('\tsr_put_u32(b, v->%s_n);' % f.path)
             out.append('\tfor (uint32_t i = 0; i < v->%s_n; i++)\n\t\tsr_put_%s(b, &v->%s[i]);'
-                       % (f.path, f.wire[:-2], f.path))
+                       % (f.path, structs[f.wire[:-2]].func, f.path))
         elif f.raw:
             out.append('\tsr_put_raw(b, &v->%s, %d);' % (f.path, f.raw))
         elif f.wire in structs:
-            out.append('\tsr_put_%s(b, &v->%s);' % (f.wire, f.path))
+            out.append('\tsr_put_%s(b, &v->%s);' % (structs[f.wire].func, f.path))
         else:
             out.append('\tsr_put_u%d(b, %s);' % (SCALARS[f.wire][0] * 8, value_of(s, f)))
     out.append('}\n')
@@ -316,6 +323,8 @@ def emit_structs(structs, out):
                 elif f.wire.endswith('[]'):
                     out.append('\tconst %s *%s;\n\tuint32_t %s_n;'
                                % (structs[f.wire[:-2]].c, f.path, f.path))
+                elif f.wire in structs:
+                    out.append('\t%s %s;' % (structs[f.wire].c, f.path))
                 else:
                     out.append('\t%s %s;' % (SCALARS[f.wire][1], f.path))
             out.append('};\n')
@@ -334,7 +343,7 @@ def emit_structs(structs, out):
             elif f.wire in ('bytes', 'string'):
                 out.append('\tv->%s = sr_get_bytes(c);' % f.path)
             elif f.wire in structs:
-                out.append('\tsr_get_%s(c, &v->%s);' % (f.wire, f.path))
+                out.append('\tsr_get_%s(c, &v->%s);' % (structs[f.wire].func, f.path))
             elif f.wire == 'ptr' and s.ctype:
                 out.append('\tv->%s = (void *)(uintptr_t)sr_get_u64(c);' % f.path)
             else:
@@ -581,7 +590,8 @@ def emit_wrappers(calls):
 
 
 def emit_exported(calls, out):
-    names = sorted((c.name for c in calls.values() if not c.op and not c.answer), key=str.encode)
+    names = sorted((c.name for c in calls.values() if not c.op and not c.answer and c.lib != 'shim'),
+                   key=str.encode)
     out.append('\nconst uint16_t sr_exported_calls[] = {')
     out += ['\tSR_CALL_%s,' % name for name in names]
     out.append('};\nconst size_t sr_exported_count = %d;' % len(names))
@@ -665,11 +675,23 @@ CUSTOM_SCHEMA = {
     'pollfds_out': 'pollfd[]',
     'sockaddr_out': 'sockaddr',
     'buf_list_checksum': 'x64',
+    'library_fds': 'library_fd[]',
+    'cm_event': 'cm_id',
+    'cm_sockaddr': 'bytes',
+    'connect_param': 'rdma_conn_param?',
+    'accept_param': 'rdma_conn_param?',
+    'rdma_addrinfo': 'rdma_addrinfo?',
+    'rdma_addrinfo_list': 'segment[]',
+    'opened_list': 'opened[]',
+    'iov_room': 'u64',
+    'iov_checksum': 'x64',
+    'iov_data': 'bytes',
+    'fd_numbers': 'bytes',
 }
 
 
 def emit_map(calls):
-    """Exports libibverbs's own version nodes: a reference to ibv_x@IBVERBS_1.1 must find ours, and
+    """Exports the libraries' own version nodes: a reference to ibv_x@IBVERBS_1.1 must find ours, and
     one to the older ibv_x@IBVERBS_1.0, another ABI, must not."""
     nodes = OrderedDict()
     for call in calls.values():

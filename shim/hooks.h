@@ -18,6 +18,9 @@
 /* fcntl commands whose argument is a number, not a pointer. */
 bool sr_fcntl_takes_number(int cmd);
 
+/* Calls that are described for what librdmacm does with them. */
+bool sr_never(const uint64_t *a);
+
 /* poll: is one of the descriptors a captured one? */
 bool sr_poll_captured(const uint64_t *a);
 

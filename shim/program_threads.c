@@ -36,6 +36,7 @@ struct sr_thread_start {
 	void *arg;
 	bool c11;
 	bool inner; /* of a library's: not the program's */
+	bool inside_rdmacm;
 	uint32_t number;
 	uint64_t stack; /* 0: not ours */
 	size_t stack_size;
@@ -213,6 +214,7 @@ static void *run(void *argument)
 	if (s->inner) {
 		/* For good: nothing that it does is the program's. */
 		t->heap = SR_HEAP_LIBRARY;
+		t->inside_rdmacm = copy.inside_rdmacm;
 		sr_free(s);
 	} else {
 		t->number = s->number;
@@ -281,6 +283,7 @@ static int create_inner(pthread_t *id, const pthread_attr_t *attr, void *routine
 	if (!s)
 		return EAGAIN;
 	s->inner = true;
+	s->inside_rdmacm = sr_self.inside_rdmacm;
 	err = real_create(id, attr, run, s);
 	if (err)
 		sr_free(s);

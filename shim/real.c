@@ -17,25 +17,29 @@
 
 static void *_Atomic functions[SR_CALL_COUNT];
 
-/* Never loaded by the shim: a function that is called is there. */
-static const char *const direct_libraries[] = {
-    [SR_SOURCE_MLX5] = "libmlx5.so.1", [SR_SOURCE_MLX4] = "libmlx4.so.1",
-    [SR_SOURCE_EFA] = "libefa.so.1",   [SR_SOURCE_HNS] = "libhns.so.1",
-    [SR_SOURCE_MANA] = "libmana.so.1",
+/* The shim loads none of them: a function that is called is there. */
+static struct library {
+	const char *name;
+	void *_Atomic handle;
+} libraries[] = {
+    [SR_SOURCE_IBVERBS] = {"libibverbs.so.1"}, [SR_SOURCE_RDMACM] = {"librdmacm.so.1"},
+    [SR_SOURCE_MLX5] = {"libmlx5.so.1"},       [SR_SOURCE_MLX4] = {"libmlx4.so.1"},
+    [SR_SOURCE_EFA] = {"libefa.so.1"},         [SR_SOURCE_HNS] = {"libhns.so.1"},
+    [SR_SOURCE_MANA] = {"libmana.so.1"},
 };
 
 /*
  * RTLD_NEXT does not see a library that was loaded RTLD_LOCAL (a Python
- * extension's, a UCX module's), so libibverbs is asked for by name.
+ * extension's, a UCX module's), so the verbs libraries are asked for by name.
+ * NULL while the process has not loaded it.
  */
-void *sr_libibverbs(void)
+static void *handle_of(struct library *library)
 {
-	static void *_Atomic handle;
-	void *h = atomic_load_explicit(&handle, memory_order_acquire);
+	void *h = atomic_load_explicit(&library->handle, memory_order_acquire);
 
 	if (!h) {
-		h = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-		atomic_store_explicit(&handle, h, memory_order_release);
+		h = dlopen(library->name, RTLD_LAZY | RTLD_NOLOAD);
+		atomic_store_explicit(&library->handle, h, memory_order_release);
 	}
 	return h;
 }
@@ -81,7 +85,7 @@ static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
 
-	return !strcmp(slash ? slash + 1 : info->dlpi_name, "libibverbs.so.1");
+	return !strcmp(slash ? slash + 1 : info->dlpi_name, libraries[SR_SOURCE_IBVERBS].name);
 }
 
 bool sr_libibverbs_is_loaded(void)
@@ -89,13 +93,11 @@ bool sr_libibverbs_is_loaded(void)
 	return dl_iterate_phdr(is_libibverbs, NULL);
 }
 
-static void *look_up_verb(const struct sr_call_desc *d)
+static void *look_up(const struct sr_call_desc *d)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
-	void *library = d->flags & SR_CALL_DIRECT
-			    ? dlopen(direct_libraries[d->source], RTLD_LAZY | RTLD_NOLOAD)
-			    : sr_libibverbs();
+	void *library = handle_of(&libraries[d->source]);
 	void *f = library ? sr_dlvsym(library, d->name, d->version) : NULL;
 
 	sr_leave(t, before);
@@ -110,7 +112,7 @@ void *sr_real_function(const struct sr_call_desc *d)
 	if (!f && d->source == SR_SOURCE_LIBC)
 		return look_up_libc(d->name, d->version, cache);
 	if (!f) {
-		f = look_up_verb(d);
+		f = look_up(d);
 		atomic_store_explicit(cache, f, memory_order_release);
 	}
 	return f;
@@ -128,6 +130,7 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	switch ((enum sr_source)d->source) {
 	case SR_SOURCE_LIBC:
 	case SR_SOURCE_IBVERBS:
+	case SR_SOURCE_RDMACM:
 	case SR_SOURCE_MLX5:
 	case SR_SOURCE_MLX4:
 	case SR_SOURCE_EFA:

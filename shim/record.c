@@ -26,6 +26,7 @@
 #include "shim/heap.h"
 #include "shim/heap_turns.h"
 #include "shim/lock.h"
+#include "shim/main_stack.h"
 #include "shim/order.h"
 #include "shim/program_threads.h"
 #include "shim/say.h"
@@ -272,6 +273,8 @@ static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 		return 0;
 	if (d->ret_size == sizeof(int32_t))
 		return d->ret_signed ? (uint64_t)(int64_t)(int32_t)result : (uint32_t)result;
+	if (d->ret_size == sizeof(uint16_t))
+		return (uint16_t)result;
 	return result;
 }
 
@@ -346,6 +349,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		order[head.orders++] = sr_draw_event();
 
 	t->heap = SR_HEAP_LIBRARY;
+	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	errno = saved;
 	if (ordered && d->flags & SR_CALL_CANCEL)
 		head.result =
@@ -354,6 +358,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		head.result = sr_invoke(d, a);
 	head.result = widen(d, head.result);
 	head.error = errno;
+	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
 
 	if (ordered && d->order & SR_ORDER_RETURN && !sr_found_nothing(d, head.result, head.error))
@@ -493,22 +498,26 @@ bool sr_record_owns_fd(int fd)
 /*
  * What a replay needs besides what the daemon finds in /proc: how standard
  * output is flushed; the path by which the program was executed, which the
- * kernel keeps at the top of the stack; and the limit that decides where
- * mappings begin; and whether there is a beginning at all.
+ * kernel keeps at the top of the stack; the limit that decides where
+ * mappings begin; where main's frame is; and whether there is a beginning at all.
  */
 static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		     enum sr_record_from from)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	uint64_t stack[2] = {0};
+	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
 	int n;
 
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
 		     "{\"recorded_from\":\"%s\",\"member\":%d,\"stdout_line_buffered\":%s,"
-		     "\"stack_limit\":\"%llu\",\"executed_as\":{\"hex\":\"",
+		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
+		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open", s->clocks ? s->member : -1,
-		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0]);
+		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
+		     (unsigned long long)main_stack);
+	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
 		n += snprintf(extra + n, size - (size_t)n, "%02x", (unsigned char)*path);

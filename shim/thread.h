@@ -49,6 +49,8 @@ struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
 	enum sr_heap heap;
+	/* In librdmacm, or a thread of its: descriptors that come and go are the library's. */
+	bool inside_rdmacm;
 	bool started; /* its stream is open (or known not to be had) */
 	bool silent;  /* no stream: calls pass through unrecorded */
 	bool numbered;

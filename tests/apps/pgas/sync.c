@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sync.c: waiting, the barrier, locks and reductions.
+ *
+ * The barrier is a dissemination barrier: in round k a rank tells the one 2^k further, and waits to
+ * be told. Notify does the first half of round 0, wait all that is left. What is told is the number
+ * of the barrier, so that nothing has to be reset.
+ */
+#include <sched.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* Of a loop that looks at memory, before it lets other processes have the CPU. */
+#define SPINS  64
+#define ROUNDS 6 /* 2^6 = PGAS_MAX_RANKS */
+
+static struct {
+	uint64_t *told; /* by round, shared */
+	uint64_t number;
+	/* Two sets by turns: a rank that is in reduction n + 1 does not disturb one still in n. */
+	uint64_t *contributions;
+	unsigned int reductions;
+} sync_state;
+
+void pgas_make_sync(void)
+{
+	sync_state.told = pgas_shared(ROUNDS * sizeof(uint64_t));
+	sync_state.contributions = pgas_shared(2 * PGAS_MAX_RANKS * sizeof(uint64_t));
+}
+
+void pgas_relax(struct pgas_patience *patience)
+{
+	if (patience->spins++ < SPINS)
+		__builtin_ia32_pause();
+	else
+		sched_yield();
+}
+
+void pgas_wait_for(const uint64_t *word, uint64_t value)
+{
+	struct pgas_patience patience = {0};
+
+	while (pgas_load(word) < value)
+		pgas_relax(&patience);
+}
+
+/* ------------------------------------------------------------------ barrier */
+
+static void tell(int round)
+{
+	int to = (int)(((unsigned int)pgas.rank + (1u << round)) % (unsigned int)pgas.ranks);
+
+	pgas_put(to, &sync_state.told[round], &sync_state.number, sizeof(uint64_t));
+}
+
+void pgas_notify(void)
+{
+	pgas_quiet();
+	sync_state.number++;
+	if (pgas.ranks > 1)
+		tell(0);
+}
+
+void pgas_wait(void)
+{
+	for (int round = 0; 1 << round < pgas.ranks; round++) {
+		if (round > 0)
+			tell(round);
+		pgas_wait_for(&sync_state.told[round], sync_state.number);
+	}
+}
+
+void pgas_barrier(void)
+{
+	pgas_notify();
+	pgas_wait();
+}
+
+/* -------------------------------------------------------------------- locks */
+
+static uint64_t my_mark(void)
+{
+	return (uint64_t)pgas.rank + 1;
+}
+
+bool pgas_try_lock(int rank, struct pgas_lock *lock)
+{
+	return pgas_compare_swap(rank, &lock->holder, 0, my_mark()) == 0;
+}
+
+void pgas_lock(int rank, struct pgas_lock *lock)
+{
+	while (!pgas_try_lock(rank, lock))
+		sched_yield();
+}
+
+void pgas_unlock(int rank, struct pgas_lock *lock)
+{
+	pgas_quiet();
+	if (pgas_compare_swap(rank, &lock->holder, my_mark(), 0) != my_mark())
+		pgas_fail("a lock of rank %d was taken away", rank);
+}
+
+/* --------------------------------------------------------------- reductions */
+
+void pgas_gather(uint64_t mine, uint64_t all[])
+{
+	uint64_t *set = sync_state.contributions + sync_state.reductions++ % 2 * PGAS_MAX_RANKS;
+
+	set[pgas.rank] = mine;
+	for (int i = 0; i < pgas.ranks; i++)
+		if (i != pgas.rank)
+			pgas_start_put(i, &set[pgas.rank], &set[pgas.rank], sizeof(mine));
+	pgas_barrier();
+	memcpy(all, set, (size_t)pgas.ranks * sizeof(*all));
+}
+
+uint64_t pgas_sum(uint64_t mine)
+{
+	uint64_t all[PGAS_MAX_RANKS], sum = 0;
+
+	pgas_gather(mine, all);
+	for (int i = 0; i < pgas.ranks; i++)
+		sum += all[i];
+	return sum;
+}
+
+uint64_t pgas_max(uint64_t mine)
+{
+	uint64_t all[PGAS_MAX_RANKS], max = 0;
+
+	pgas_gather(mine, all);
+	for (int i = 0; i < pgas.ranks; i++)
+		if (all[i] > max)
+			max = all[i];
+	return max;
+}
+
+double pgas_sum_double(double mine)
+{
+	uint64_t all[PGAS_MAX_RANKS], bits;
+	double sum = 0, one;
+
+	memcpy(&bits, &mine, sizeof(bits));
+	pgas_gather(bits, all);
+	for (int i = 0; i < pgas.ranks; i++) {
+		memcpy(&one, &all[i], sizeof(one));
+		sum += one;
+	}
+	return sum;
+}

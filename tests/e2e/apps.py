@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The programs of tests/apps give their checked answers bare, recorded, and replayed.
+
+    apps.py record OUTDIR [--ranks N,...] [PROGRAM...]     over rxe (run it under ci/rxe)
+    apps.py replay OUTDIR                                  on a machine that needs none
+    apps.py alone                                          both, with one rank, on the stand-in for verbs
+
+record runs each program bare and then with a group of its ranks recorded; without --ranks each
+with the number that SMALL says, so that all together stay below two minutes of an emulated machine.
+replay replays each recorded rank alone, where programs.py says that it can be. alone also walks the
+two published trees of uts whole.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import programs
+from harness import BUILD, SREPLAY, Tap, fresh, replay
+
+# Starting a rank takes a second of the emulated machine: most programs have two, some more.
+SMALL = {"uts": (4,), "shvar": (3,), "dht": (4,)}
+
+PUBLISHED = {"T1": 4130071, "T3": 4112897}  # nodes
+
+
+def group_of(ranks):
+    """Half of them, and at least two, so that there is an outside where there are more."""
+    return list(range(ranks)) if ranks <= 2 else list(range(0, ranks, 2))
+
+
+def answers(job, program):
+    """What is wrong with what the ranks printed, or None."""
+    allowed = "(right|wrong)" if program.races else "right"
+    if job.status not in ((0, 1) if program.races else (0,)):
+        return "the job ended with %s" % job.status
+    for rank, out in enumerate(job.out):
+        if not re.fullmatch(r".+: %s\n" % allowed, out):
+            return "rank %d printed %r" % (rank, out)
+    return None
+
+
+def trace_is_whole(trace, group):
+    verified = subprocess.run([SREPLAY, "verify", trace], capture_output=True, text=True)
+    info = subprocess.run([SREPLAY, "info", trace], capture_output=True, text=True).stdout
+    missing = [r for r in group if not re.search(r"^rank %d\b" % r, info, re.M)]
+    if verified.returncode:
+        return verified.stdout + verified.stderr
+    return "no ranks %s in\n%s" % (missing, info) if missing else None
+
+
+def record_one(tap, program, ranks, directory):
+    base = os.path.join(directory, "%s-%d" % (program.name, ranks))
+    group = group_of(ranks)
+    bare = programs.run(program.small, ranks, base + ".bare")
+    problem = answers(bare, program)
+    tap.ok(not problem, "%s, %d ranks: right" % (program.name, ranks), "%s\n%s" % (problem, bare.detail()))
+    recorded = programs.run(program.small, ranks, base + ".recorded", base + ".srec", group)
+    problem = answers(recorded, program) or trace_is_whole(base + ".srec", group)
+    if not problem and not program.races and recorded.out != bare.out:
+        problem = "the bare run printed %s" % bare.out
+    tap.ok(not problem, "%s, %d ranks: the same with ranks %s recorded" % (program.name, ranks, group),
+           "%s\n%s" % (problem, recorded.detail()))
+    with open(base + ".json", "w") as f:
+        json.dump({"program": program.name, "ranks": ranks, "group": group, "recorded": not problem}, f)
+
+
+def record(tap, options):
+    directory = fresh(options.directory)
+    for program in programs.named(options.program):
+        for ranks in options.ranks or SMALL.get(program.name, (2,)):
+            record_one(tap, program, ranks, directory)
+
+
+def replay_one(base, rank):
+    """What is wrong with the replay of one rank, or None."""
+    expected = programs.text("%s.recorded/%d.out" % (base, rank))
+    status, out, err = replay(base + ".srec", rank)
+    if out.decode(errors="replace") != expected:
+        return "rank %d: recorded\n%sreplayed\n%s\n%s" % (rank, expected, out.decode(errors="replace"), err)
+    if not re.search(r"rank %d: \d+ calls replayed, 0 divergences: exact$" % rank, err.strip(), re.M):
+        return "rank %d: status %s\n%s" % (rank, status, err)
+    return None
+
+
+def replay_all(tap, options):
+    by_name = {p.name: p for p in programs.PROGRAMS}
+    recordings = sorted(glob.glob(os.path.join(options.directory, "*.json")))
+    tap.ok(recordings, "there are recordings in %s" % options.directory)
+    for path in recordings:
+        with open(path) as f:
+            made = json.load(f)
+        if made["ranks"] not in by_name[made["program"]].replays:
+            continue
+        problems = [p for p in (replay_one(path[:-len(".json")], rank) for rank in made["group"]) if p]
+        tap.ok(not problems, "%s, %d ranks: %s replay exactly, each alone" % (
+            made["program"], made["ranks"], made["group"]), "\n".join(problems))
+
+
+def launcher(tap, directory):
+    """What pgasrun does besides starting ranks."""
+    def shell(options, script):
+        r = subprocess.run([programs.LAUNCHER] + options + ["sh", "-c", script], capture_output=True, text=True)
+        return r.returncode, r.stdout + r.stderr
+
+    status, text = shell(["-n", "2", "-t", "60"], "[ $PGAS_RANK = 1 ] && exit 3; sleep 100")
+    tap.ok(status == 3, "pgasrun: a rank that fails ends the others", (status, text))
+    status, text = shell(["-n", "2", "-t", "1"], "sleep 100")
+    tap.ok(status == 124, "pgasrun: the time limit ends all", (status, text))
+    status, text = shell(["-n", "4", "-o", directory, "-w", "1,3", "env WHO=%r"], "echo $PGAS_RANK-$WHO-$PGAS_RANKS")
+    printed = [programs.text("%s/%d.out" % (directory, rank)) for rank in range(4)]
+    tap.ok(status == 0 and printed == ["0--4\n", "1-1-4\n", "2--4\n", "3-3-4\n"],
+           "pgasrun: a command is put in front of chosen ranks", (status, text, printed))
+
+
+def alone(tap, options):
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "bench", "standin")
+    with tempfile.TemporaryDirectory() as directory:
+        launcher(tap, directory)
+        options.directory = os.path.join(directory, "recorded")
+        options.ranks = [1]
+        record(tap, options)
+        replay_all(tap, options)
+        for tree, nodes in PUBLISHED.items():
+            job = programs.run(["uts", tree], 1, os.path.join(directory, tree))
+            tap.ok(job.out[0].startswith("uts %s: %d nodes" % (tree, nodes)) and job.status == 0,
+                   "uts %s: the published %d nodes" % (tree, nodes), job.detail())
+
+
+def main():
+    parser = argparse.ArgumentParser(description="programs bare, recorded, replayed")
+    parser.add_argument("what", choices=("record", "replay", "alone"))
+    parser.add_argument("directory", nargs="?")
+    parser.add_argument("program", nargs="*")
+    parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")])
+    options = parser.parse_args()
+    tap = Tap()
+    {"record": record, "replay": replay_all, "alone": alone}[options.what](tap, options)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

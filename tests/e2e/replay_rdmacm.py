@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Replays what rdmacm.py recorded, each side alone, on this machine (which needs no RDMA).
+
+    replay_rdmacm.py OUTDIR
+
+Standard output must be that of the recording, byte for byte, and the verdict exact; for a server that
+never ends, up to where it was killed.  What cannot be so yet is named below, with the reason.
+"""
+
+import glob
+import itertools
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from harness import Tap, read, replay
+from rdmacm import ENDLESS
+from replay_pingpong import SIDES, exact
+
+# What these programs need besides librdmacm is not recorded yet.
+NOT_YET = {
+    "rping": "the order of threads",
+    "rping-own-qp": "the order of threads",
+    "riostream": "it waits for memory that its peer writes",
+    "send-lat": "it sorts what it computes with the time-stamp counter",
+}
+# All their calls replay, and all lines but the one with what they compute with the time-stamp counter.
+RATES = ["send-bw", "send-bw-events"]
+
+
+def but_for_the_rates(trace, rank):
+    recorded = read("%s.%d.out" % (trace[:-len(".srec")], rank)).splitlines()
+    status, out, err = replay(trace, rank)
+    different = [pair for pair in itertools.zip_longest(recorded, out.splitlines()) if pair[0] != pair[1]]
+    if status == 0 and "0 divergences: exact" in err and len(different) <= 1:
+        return None
+    return "status %s\n%s\n%s" % (status, err, different)
+
+
+def up_to_the_kill(trace, rank):
+    status, _, err = replay(trace, rank)
+    if status == 123 and "0 divergences: exact, up to where the recorded program was killed" in err:
+        return None
+    return "status %s\n%s" % (status, err)
+
+
+def check_of(name, rank):
+    if name in RATES:
+        return but_for_the_rates
+    return up_to_the_kill if name in ENDLESS and rank == 0 else exact
+
+
+def ranks(trace):
+    return [rank for rank in SIDES if os.path.isdir(os.path.join(trace, "rank-%d" % rank))]
+
+
+def main():
+    tap = Tap()
+    traces = sorted(glob.glob(os.path.join(sys.argv[1], "*.srec")))
+    tap.ok(traces, "there are recordings in %s" % sys.argv[1])
+    for trace in traces:
+        name = os.path.basename(trace)[:-len(".srec")]
+        for rank in ranks(trace):
+            if name in NOT_YET:
+                tap.ok(True, "%s, %s # SKIP %s" % (name, SIDES[rank], NOT_YET[name]))
+                continue
+            problem = check_of(name, rank)(trace, rank)
+            tap.ok(not problem, "%s, %s: replayed exactly" % (name, SIDES[rank]), problem)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
