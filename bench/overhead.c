@@ -62,7 +62,8 @@ static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *send_cq, struct 
 	    .cap = {.max_send_wr = DEPTH,
 		    .max_recv_wr = DEPTH,
 		    .max_send_sge = 1,
-		    .max_recv_sge = 1},
+		    .max_recv_sge = 1,
+		    .max_inline_data = 8},
 	    .qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
@@ -74,7 +75,12 @@ static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *send_cq, struct 
 
 static void connect_to_itself(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_qp_attr attr = {
+	    .qp_state = IBV_QPS_INIT,
+	    .port_num = 1,
+	    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	    .ah_attr = {.is_global = 1, .grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1}},
+	};
 	int err = ibv_modify_qp(
 	    qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
@@ -107,7 +113,9 @@ static void set_up(void)
 	b.recv_cq = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
 	b.buffer = aligned_alloc(4096, DEPTH * 4096);
 	memset(b.buffer, 2, DEPTH * 4096);
-	b.mr = ibv_reg_mr(pd, b.buffer, DEPTH * 4096, IBV_ACCESS_LOCAL_WRITE);
+	b.mr =
+	    ibv_reg_mr(pd, b.buffer, DEPTH * 4096,
+		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
 	if (!b.idle_cq || !b.cq || !b.other_cq || !b.send_cq || !b.recv_cq || !b.mr)
 		die("set-up");
 	b.qp = make_qp(pd, b.cq, b.cq, 16);
@@ -167,6 +175,46 @@ static double pairs_on(struct ibv_qp *qp, int n, uint32_t bytes)
 			die("post_send and poll_cq");
 	}
 	return now() - start;
+}
+
+/*
+ * A WRITE or READ of 8 bytes that is carried out, after `extra` WRITEs like
+ * that which carries a clock: what those cost without sreplay.
+ */
+static double transfers(int n, enum ibv_wr_opcode opcode, int extra)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)b.buffer, .length = 8, .lkey = b.mr->lkey};
+	struct ibv_send_wr wr = {
+	    .opcode = opcode,
+	    .send_flags = IBV_SEND_SIGNALED,
+	    .sg_list = &sge,
+	    .num_sge = 1,
+	    .wr.rdma = {.remote_addr = (uintptr_t)b.buffer + 64, .rkey = b.mr->rkey}};
+	struct ibv_send_wr clock = wr, *bad;
+	struct ibv_wc wc;
+	double start;
+
+	clock.opcode = IBV_WR_RDMA_WRITE;
+	clock.send_flags = IBV_SEND_INLINE;
+	clock.next = &wr;
+	start = now();
+	for (int i = 0; i < n; i++) {
+		wr.wr_id = (uint64_t)i;
+		if (ibv_post_send(b.self, extra ? &clock : &wr, &bad) ||
+		    ibv_poll_cq(b.send_cq, 1, &wc) != 1)
+			die("a transfer");
+	}
+	return now() - start;
+}
+
+static double writes(int n, uint32_t bytes)
+{
+	return transfers(n, IBV_WR_RDMA_WRITE, 0);
+}
+
+static double writes_with_another(int n, uint32_t bytes)
+{
+	return transfers(n, IBV_WR_RDMA_WRITE, 1);
 }
 
 static double pairs(int n, uint32_t bytes)
@@ -351,6 +399,8 @@ static const struct {
     {"post_send+poll_cq", pairs, 0, 1},
     {"post_send+poll_cq 64 B", pairs, 64, 1},
     {"post_send+poll_cq 4 KiB", pairs, 4096, 1},
+    {"WRITE+poll_cq", writes, 0, 1},
+    {"2 WRITEs+poll_cq", writes_with_another, 0, 1},
     {"post_recv", receive_posts, 64, 1},
     {"poll_cq received 0 B", receive_polls, 0, 1},
     {"poll_cq received 64 B", receive_polls, 64, 1},

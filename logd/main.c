@@ -8,6 +8,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,12 @@
 #endif
 
 #include "client.h"
+#include "directory.h"
 #include "drain.h"
 #include "files.h"
 #include "listen.h"
 #include "log.h"
+#include "node.h"
 #include "rawsys.h"
 #include "server.h"
 #include "socket_path.h"
@@ -46,7 +49,7 @@ struct options {
 
 static const char usage_text[] =
     "usage: sreplay-logd [--daemonize] [--socket PATH] [--level N] [--idle-exit SECONDS]\n"
-    "                    [--log FILE] [--plain-io]\n"
+    "                    [--log FILE] [--plain-io] [--listen ADDRESS[:PORT]]\n"
     "       sreplay-logd --status [--socket PATH]\n"
     "       sreplay-logd --wait DIR.srec [--timeout SECONDS] [--socket PATH]\n";
 
@@ -67,12 +70,19 @@ static int number_option(const char *name, const char *text, int low, int high)
 }
 
 static const struct option long_options[] = {
-    {"daemonize", no_argument, NULL, 'd'},   {"socket", required_argument, NULL, 's'},
-    {"level", required_argument, NULL, 'l'}, {"idle-exit", required_argument, NULL, 'i'},
-    {"log", required_argument, NULL, 'o'},   {"status", no_argument, NULL, 'S'},
-    {"wait", required_argument, NULL, 'w'},  {"timeout", required_argument, NULL, 't'},
-    {"plain-io", no_argument, NULL, 'p'},    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+    {"daemonize", no_argument, NULL, 'd'},
+    {"socket", required_argument, NULL, 's'},
+    {"level", required_argument, NULL, 'l'},
+    {"idle-exit", required_argument, NULL, 'i'},
+    {"log", required_argument, NULL, 'o'},
+    {"status", no_argument, NULL, 'S'},
+    {"wait", required_argument, NULL, 'w'},
+    {"timeout", required_argument, NULL, 't'},
+    {"listen", required_argument, NULL, 'L'},
+    {"plain-io", no_argument, NULL, 'p'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static void take_option(struct options *o, int c)
@@ -105,6 +115,14 @@ static void take_option(struct options *o, int c)
 	case 'p':
 		o->drain.plain = true;
 		break;
+	case 'L':
+		if (!node_set_address(optarg))
+			break;
+		fprintf(stderr,
+			"sreplay-logd: --listen wants an IP address, with a port or without, "
+			"not \"%s\"\n",
+			optarg);
+		exit(2);
 	case 'V':
 		puts("sreplay-logd " SREPLAY_VERSION);
 		exit(0);
@@ -321,6 +339,10 @@ static int start(struct server *s, const struct options *o, char *error, size_t 
 		snprintf(error, size, "cannot start: %s", strerror(err ? -err : errno));
 		return err ? err : -errno;
 	}
+	if (sodium_init() < 0 || !directory_open(s, o->socket)) {
+		snprintf(error, size, "cannot start: no randomness, or no memory");
+		return -ENOMEM;
+	}
 	s->idle_since = sr_sys_now_ms();
 	return 0;
 }
@@ -329,7 +351,7 @@ static bool is_idle_for_long(struct server *s, int seconds)
 {
 	int64_t now = sr_sys_now_ms();
 
-	if (s->recordings || s->peers)
+	if (s->recordings || s->peers || directory_in_use(s->directory))
 		s->idle_since = now;
 	return seconds && now - s->idle_since >= seconds * 1000LL;
 }
@@ -369,6 +391,8 @@ static void end(struct server *s)
 	recordings_progress(s);
 	while (s->peers)
 		peer_free(s, s->peers);
+	directory_close(s, s->directory);
+	node_close(s);
 	recordings_free(s);
 }
 

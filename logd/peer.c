@@ -9,9 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "directory.h"
 #include "drain.h"
 #include "log.h"
+#include "node.h"
 #include "packet.h"
+#include "peer.h"
 #include "rawsys.h"
 #include "server.h"
 
@@ -21,14 +24,14 @@
 /* ---- packets ---- */
 
 /* A peer that does not listen any more is noticed by the next receive. */
-static void answer(struct peer *p, const struct sr_message *request, struct sr_message *m, int fd)
+void peer_answer(struct peer *p, const struct sr_message *request, struct sr_message *m, int fd)
 {
 	m->sequence = request->sequence;
 	(void)!sr_packet_send(p->source.fd, m, fd);
 }
 
-static void answer_error(struct peer *p, const struct sr_message *request, int error,
-			 const char *text)
+void peer_answer_error(struct peer *p, const struct sr_message *request, int error,
+		       const char *text)
 {
 	struct sr_message m;
 
@@ -36,7 +39,7 @@ static void answer_error(struct peer *p, const struct sr_message *request, int e
 	m.error = error;
 	if (error)
 		snprintf(m.text, sizeof(m.text), "%s", text[0] ? text : strerror(-error));
-	answer(p, request, &m, -1);
+	peer_answer(p, request, &m, -1);
 }
 
 /* 1: a request; 0: none now; -errno: the peer is gone, or talks another language. */
@@ -49,8 +52,8 @@ static int receive(struct peer *p, struct sr_message *m, int *fd)
 	if (ret == -EPROTO) {
 		/* Its first fields are the same in every version: it can at least be told. */
 		m->type = 0;
-		answer_error(p, m, -EPROTO,
-			     "this sreplay-logd speaks another version of the protocol");
+		peer_answer_error(p, m, -EPROTO,
+				  "this sreplay-logd speaks another version of the protocol");
 	}
 	return ret ? ret : 1;
 }
@@ -65,11 +68,11 @@ static void serve_hello(struct server *s, struct peer *p, const struct sr_messag
 
 	if (err) {
 		log_line("process %d refused: %s", (int)p->pid, error[0] ? error : strerror(-err));
-		answer_error(p, m, err, error);
+		peer_answer_error(p, m, err, error);
 		return;
 	}
 	sr_message_init(&reply, SR_MSG_HELLO);
-	answer(p, m, &reply, drain_doorbell_fd(s->drain, p->recording->doorbell));
+	peer_answer(p, m, &reply, drain_doorbell_fd(s->drain, p->recording->doorbell));
 }
 
 /* True: fd has a new owner. */
@@ -80,7 +83,7 @@ static bool serve_ring(struct server *s, struct peer *p, const struct sr_message
 
 	if (p->recording && fd >= 0)
 		err = recording_add_ring(s, p->recording, m, fd, error, sizeof(error));
-	answer_error(p, m, err, error);
+	peer_answer_error(p, m, err, error);
 	return !err;
 }
 
@@ -90,13 +93,13 @@ static void serve_file(struct server *s, struct peer *p, const struct sr_message
 
 	if (p->recording && fd >= 0)
 		err = recording_add_file(s, p->recording, m, fd);
-	answer_error(p, m, err, "");
+	peer_answer_error(p, m, err, "");
 }
 
 static void serve_finish(struct server *s, struct peer *p, const struct sr_message *m)
 {
 	if (!p->recording) {
-		answer_error(p, m, -ENOTCONN, "");
+		peer_answer_error(p, m, -ENOTCONN, "");
 		return;
 	}
 	p->recording->finish = *m;
@@ -108,7 +111,7 @@ void peer_answer_finish(struct recording *r)
 {
 	r->finishing = false;
 	if (r->peer)
-		answer_error(r->peer, &r->finish, 0, "");
+		peer_answer_error(r->peer, &r->finish, 0, "");
 }
 
 static void serve_status(struct server *s, struct peer *p, const struct sr_message *m)
@@ -117,11 +120,11 @@ static void serve_status(struct server *s, struct peer *p, const struct sr_messa
 	int fd = report_make(s);
 
 	if (fd < 0) {
-		answer_error(p, m, fd, "");
+		peer_answer_error(p, m, fd, "");
 		return;
 	}
 	sr_message_init(&reply, SR_MSG_STATUS);
-	answer(p, m, &reply, fd);
+	peer_answer(p, m, &reply, fd);
 	close(fd);
 }
 
@@ -145,7 +148,7 @@ void peers_answer_waits(struct server *s)
 	for (struct peer *p = s->peers; p; p = p->next) {
 		if (p->waits_for_trace && !is_written_to(s, p)) {
 			p->waits_for_trace = false;
-			answer_error(p, &p->wait, 0, "");
+			peer_answer_error(p, &p->wait, 0, "");
 		}
 	}
 }
@@ -157,7 +160,7 @@ static void serve_wait(struct server *s, struct peer *p, const struct sr_message
 	struct stat st;
 
 	if (n <= 0 || stat(dir, &st)) {
-		answer_error(p, m, n <= 0 ? -EPROTO : -errno, "");
+		peer_answer_error(p, m, n <= 0 ? -EPROTO : -errno, "");
 		return;
 	}
 	p->trace_device = st.st_dev;
@@ -172,7 +175,7 @@ static void serve_request(struct server *s, struct peer *p, const struct sr_mess
 	bool taken = false;
 
 	if (p->stranger) {
-		answer_error(p, m, -EACCES, "this sreplay-logd serves another user");
+		peer_answer_error(p, m, -EACCES, "this sreplay-logd serves another user");
 		if (fd >= 0)
 			close(fd);
 		return;
@@ -197,7 +200,9 @@ static void serve_request(struct server *s, struct peer *p, const struct sr_mess
 		serve_wait(s, p, m, fd);
 		break;
 	default:
-		answer_error(p, m, -EPROTO, "not a request that this sreplay-logd knows");
+		if (!directory_serve(s, p, m, fd))
+			peer_answer_error(p, m, -EPROTO,
+					  "not a request that this sreplay-logd knows");
 	}
 	if (fd >= 0 && !taken)
 		close(fd);
@@ -233,6 +238,7 @@ void peer_free(struct server *s, struct peer *p)
 	*at = p->next;
 	if (p->recording)
 		p->recording->peer = NULL;
+	node_forget_peer(s, p);
 	server_unwatch(s, &p->source);
 	close(p->source.fd);
 	free(p);

@@ -222,8 +222,7 @@ static json_t *mapped_objects(pid_t pid)
 
 /* ---- when and where ---- */
 
-/* In clock ticks since boot: with the pid, what tells two processes of one pid apart. */
-static json_int_t start_ticks(pid_t pid)
+uint64_t process_start_ticks(pid_t pid)
 {
 	unsigned long long ticks = 0;
 	size_t size = 0;
@@ -238,7 +237,7 @@ static json_int_t start_ticks(pid_t pid)
 	if (at)
 		sscanf(at, "%llu", &ticks);
 	free(stat);
-	return (json_int_t)ticks;
+	return ticks;
 }
 
 static json_t *now_text(void)
@@ -297,7 +296,8 @@ json_t *process_describe(const struct process_facts *f, char *error, size_t erro
 	json_object_set_new(p, "flags", json_integer(f->flags));
 	json_object_set_new(p, "stack", json_integer((json_int_t)f->stack));
 	json_object_set_new(p, "pid", json_integer(f->pid));
-	json_object_set_new(p, "start_ticks", json_integer(start_ticks(f->pid)));
+	json_object_set_new(p, "start_ticks",
+			    json_integer((json_int_t)process_start_ticks(f->pid)));
 	json_object_set_new(p, "started", now_text());
 	add_host(p);
 	json_object_set_new(p, "executable", proc_link(f->pid, "exe"));

@@ -43,6 +43,22 @@ enum sr_message_type {
 	 * With SR_MESSAGE_KEEP its content becomes part of the trace.
 	 */
 	SR_MSG_FILE = 6,
+	/*
+	 * The directory (directory.h): a process takes part in a job: process,
+	 * rank, thread (its number in the group, or SR_OUTSIDER), value (the
+	 * address of its clock region); fd: memfd with a struct sr_job_body.
+	 */
+	SR_MSG_JOIN = 16,
+	/* A queue pair of this process; text: a struct sr_queue_pair.  No answer before it is
+	   known. */
+	SR_MSG_QP_ADD = 17,
+	SR_MSG_QP_REMOVE = 18,
+	/*
+	 * Whose is a queue pair?  text: a struct sr_find.  Answer: text: a struct
+	 * sr_found.  Errors: -ENOENT nobody's that a daemon of the job knows,
+	 * -ETIMEDOUT another node's daemon is silent; text says which.
+	 */
+	SR_MSG_QP_FIND = 19,
 };
 
 #define SR_MESSAGE_RESUME 1u
@@ -72,6 +88,47 @@ struct sr_hello_body {
 	uint32_t schema_size;
 	uint32_t extra_size;
 	uint32_t reserved;
+};
+
+/* ---- the directory ---- */
+
+#define SR_OUTSIDER  UINT32_MAX
+#define SR_GID_BYTES 16
+#define SR_GIDS      16
+#define SR_NO_CELL   UINT32_MAX
+#define SR_JOB_MAX   (64u << 10)
+
+/* Followed by three texts: what the job is called, the path of its key, its hosts. */
+struct sr_job_body {
+	uint32_t name_size;
+	uint32_t key_path_size; /* 0: a job on one node */
+	uint32_t hosts_size;    /* addresses between commas, where GIDs are none */
+	uint32_t reserved;
+};
+
+/* A queue pair has every address of its device: GIDs, and LIDs made into GIDs. */
+struct sr_queue_pair {
+	uint32_t number;
+	uint32_t rkey; /* of the process's clock region in its protection domain */
+	uint32_t gids;
+	uint8_t gid[SR_GIDS][SR_GID_BYTES];
+};
+
+struct sr_find {
+	uint32_t own_number; /* with one of its addresses: the queue pair that is to be connected */
+	uint32_t number;
+	uint8_t own_gid[SR_GID_BYTES];
+	uint8_t gid[SR_GID_BYTES];
+};
+
+struct sr_found {
+	int32_t rank;
+	uint32_t member; /* or SR_OUTSIDER */
+	uint64_t region; /* address of its clock region */
+	uint32_t rkey;
+	uint32_t cell;     /* in that region, for this queue pair; SR_NO_CELL for outsiders */
+	uint32_t cells;    /* in use in that region */
+	uint32_t own_cell; /* in the asker's region, if the other one is a member */
 };
 
 #define SR_HELLO_MAX_TEXT (64u << 20)

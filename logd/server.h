@@ -21,6 +21,8 @@
 struct server;
 struct stream;
 struct drain;
+struct directory;
+struct nodes;
 struct files;
 
 /* Something that epoll watches; embedded first in what it belongs to. */
@@ -72,6 +74,8 @@ struct server {
 	struct files *files;
 	struct peer *peers;
 	struct recording *recordings;
+	struct directory *directory;
+	struct nodes *nodes; /* NULL: no job has other nodes */
 	bool stopping;
 	int64_t idle_since;
 	uint64_t recordings_ended;

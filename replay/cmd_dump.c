@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nicclock/order_code.h"
 #include "replay/command.h"
 #include "replay/print.h"
 #include "replay/visit.h"
@@ -15,6 +16,9 @@ struct options {
 	bool json;
 	bool plain;           /* no names for sites */
 	struct sr_print with; /* of the rank that is printed */
+	/* Clocks are told as differences: known where the stream was read from its beginning. */
+	struct sr_order_stream clock;
+	bool clock_known;
 };
 
 static const struct argp_option option_list[] = {
@@ -76,6 +80,31 @@ static const struct argp argp = {
 
 /* ---------------------------------------------------------------- records */
 
+static json_t *decode_clock(struct options *o, const struct sr_entry *e)
+{
+	json_t *orders = json_array();
+	struct sr_order order;
+	uint32_t size = (uint32_t)e->size, at;
+	int n;
+
+	if (!o->clock_known)
+		return json_pack("{s:s, s:o}", "record", "clock", "after", orders);
+	n = sr_order_decode_event(&o->clock, e->payload, size);
+	for (at = 0; n > 0;
+	     n = sr_order_decode(&o->clock, (const uint8_t *)e->payload + at, size - at, &order)) {
+		if (at)
+			json_array_append_new(
+			    orders, order.via == SR_ORDER_SHORT
+					? json_pack("{s:b}", "missed", 1)
+					: json_pack("{s:i, s:I, s:s}", "member", order.member,
+						    "event", (json_int_t)order.event, "by",
+						    order.via == SR_ORDER_OWN ? "cpu" : "post"));
+		at += (uint32_t)n;
+	}
+	return json_pack("{s:s, s:I, s:o}", "record", "clock", "event", (json_int_t)o->clock.event,
+			 "after", orders);
+}
+
 static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 		       const struct sr_entry *e, json_t *v)
 {
@@ -86,10 +115,9 @@ static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 	putchar('\n');
 }
 
-static int print_record(const struct options *o, int32_t rank, uint32_t thread,
-			const struct sr_entry *e)
+static int print_record(struct options *o, int32_t rank, uint32_t thread, const struct sr_entry *e)
 {
-	json_t *v = sr_print_decode(&o->with, e);
+	json_t *v = e->kind == SR_REC_CLOCK ? decode_clock(o, e) : sr_print_decode(&o->with, e);
 
 	if (!v)
 		return sr_fail(
@@ -105,9 +133,12 @@ static int print_record(const struct options *o, int32_t rank, uint32_t thread,
 
 static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
-	const struct options *o = argument;
+	struct options *o = argument;
 	struct sr_entry e;
 	int got = 0, status = 0;
+
+	o->clock = (struct sr_order_stream){0};
+	o->clock_known = !o->first;
 
 	if (!o->json)
 		printf("rank %d thread %u\n", rank, thread);

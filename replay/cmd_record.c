@@ -37,8 +37,9 @@ struct options {
 	const char *output;
 	const char *rank;
 	const char *group;
-	bool lossy, record_files;
-	bool allow_direct;
+	const char *key;
+	const char *hosts;
+	bool lossy, record_files, allow_direct, clocks;
 	char **command;
 };
 
@@ -46,6 +47,12 @@ static const struct argp_option option_list[] = {
     {"output", 'o', "DIR.srec", 0, "the trace directory (default: COMMAND.srec)", 0},
     {"rank", 'r', "N", 0, "this process's rank (default: the launcher's, else 0)", 0},
     {"group", 'g', "LIST", 0, "record these ranks only, e.g. 0,2-5 (default: all)", 0},
+    {"key", 'k', "FILE", 0,
+     "the key of a job on several nodes, whose daemons show it to each other; made if it is not "
+     "there",
+     0},
+    {"hosts", 'H', "LIST", 0, "addresses of the job's nodes, where their GIDs are none", 0},
+    {"clocks", 'C', NULL, 0, "find out which rank came before which (sreplay orders)", 0},
     {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
     {"allow-direct", 'd', NULL, 0, "let direct verbs (mlx5dv_*, ...) through, unrecorded", 0},
     {"record-files", 'f', NULL, 0, "keep the content of the files that the program reads", 0},
@@ -73,6 +80,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'd':
 		o->allow_direct = true;
+		return 0;
+	case 'k':
+		o->key = arg;
+		return 0;
+	case 'H':
+		o->hosts = arg;
+		return 0;
+	case 'C':
+		o->clocks = true;
 		return 0;
 	case 'f':
 		o->record_files = true;
@@ -188,6 +204,12 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_LOSSY, "1", 1);
 	if (o->allow_direct)
 		setenv(SR_ENV_DIRECT, "1", 1);
+	if (o->key)
+		setenv(SR_ENV_KEY, o->key, 1);
+	if (o->hosts)
+		setenv(SR_ENV_HOSTS, o->hosts, 1);
+	if (o->clocks)
+		setenv(SR_ENV_CLOCKS, "1", 1);
 	if (o->record_files)
 		setenv(SR_ENV_FILES, "1", 1);
 }
@@ -297,6 +319,51 @@ static bool absolute(const char *path, char *out, size_t size)
 	return (size_t)snprintf(out, size, "%s/%s", cwd, path) < size;
 }
 
+/*
+ * Many may start at once, on a file system that they share: who is first makes
+ * the key, and it appears whole.
+ */
+static bool see_to_key(const char *path)
+{
+	char draft[PATH_MAX];
+	uint8_t key[32];
+	int fd;
+
+	if (!access(path, F_OK))
+		return true;
+	snprintf(draft, sizeof(draft), "%s.%ld.XXXXXX", path, (long)getpid());
+	fd = mkstemp(draft); /* 0600: nobody else may read it */
+	if (fd < 0) {
+		sr_fail("cannot make the key %s: %s", path, strerror(errno));
+		return false;
+	}
+	if (getrandom(key, sizeof(key), 0) != sizeof(key) ||
+	    write(fd, key, sizeof(key)) != sizeof(key) || (link(draft, path) && errno != EEXIST)) {
+		sr_fail("cannot make the key %s: %s", path, strerror(errno));
+		close(fd);
+		unlink(draft);
+		return false;
+	}
+	close(fd);
+	unlink(draft);
+	return true;
+}
+
+/* Its absolute path, for daemon and program. */
+static bool prepare_key(struct options *o, char *key, size_t size)
+{
+	if (!o->key)
+		return true;
+	if (!see_to_key(o->key))
+		return false;
+	if (!absolute(o->key, key, size)) {
+		sr_fail("%s: the path is too long", o->key);
+		return false;
+	}
+	o->key = key;
+	return true;
+}
+
 static bool default_output(const char *command, char *out, size_t size)
 {
 	const char *name = strrchr(command, '/');
@@ -311,7 +378,7 @@ static bool default_output(const char *command, char *out, size_t size)
 
 int sr_cmd_record(int argc, char **argv)
 {
-	char name[NAME_MAX], trace[PATH_MAX], shim[PATH_MAX], socket_path[108];
+	char name[NAME_MAX], trace[PATH_MAX], shim[PATH_MAX], key[PATH_MAX], socket_path[108];
 	uint8_t session[SR_SESSION_BYTES] = {0};
 	struct options o = {0};
 	struct stat st;
@@ -324,6 +391,8 @@ int sr_cmd_record(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	if (!absolute(o.output ? o.output : name, trace, sizeof(trace)))
 		return sr_fail("%s: the path is too long", o.output ? o.output : name);
+	if (!prepare_key(&o, key, sizeof(key)))
+		return SR_EXIT_FAILED;
 	err = sr_socket_path(socket_path, sizeof(socket_path));
 	if (err)
 		return sr_fail("cannot make a place for the daemon's socket: %s", strerror(-err));

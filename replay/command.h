@@ -14,6 +14,8 @@ int sr_cmd_record(int argc, char **argv);
 int sr_cmd_replay(int argc, char **argv);
 int sr_cmd_dump(int argc, char **argv);
 int sr_cmd_verify(int argc, char **argv);
+int sr_cmd_orders(int argc, char **argv);
+int sr_cmd_collect(int argc, char **argv);
 int sr_cmd_info(int argc, char **argv);
 
 /* One line on standard error, "sreplay: ..."; returns SR_EXIT_FAILED. */

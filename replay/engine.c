@@ -173,7 +173,7 @@ static bool peek(struct sr_thread *t)
 	while (!s->peeked) {
 		if (!next_record(t, &s->next))
 			return false;
-		s->peeked = s->next.kind != SR_REC_PAD;
+		s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK;
 	}
 	return true;
 }

@@ -15,6 +15,8 @@ static const struct {
     {"replay", sr_cmd_replay, "run a recorded process again, alone, from its trace"},
     {"dump", sr_cmd_dump, "print the records of a trace, a line each"},
     {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
+    {"orders", sr_cmd_orders, "say which rank was found to come before which"},
+    {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
     {"info", sr_cmd_info, "say what a trace holds"},
 };
 

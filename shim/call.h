@@ -37,13 +37,15 @@ enum sr_source {
 	SR_SOURCE_SHIM, /* nowhere: an event that the shim makes a call of */
 };
 
-#define SR_CALL_NEWFD  1u  /* the result is a descriptor, captured from now on */
-#define SR_CALL_WAIT   2u  /* may block */
-#define SR_CALL_OPAQUE 4u  /* recorded by name only */
-#define SR_CALL_VOID   8u  /* has no result */
-#define SR_CALL_OPENS  16u /* opens a device: see sr_waiting */
-#define SR_CALL_DIRECT 32u /* of direct verbs: refused, or let through unrecorded */
-#define SR_CALL_CANCEL 64u /* a cancellation point */
+#define SR_CALL_NEWFD   1u  /* the result is a descriptor, captured from now on */
+#define SR_CALL_WAIT    2u  /* may block */
+#define SR_CALL_OPAQUE  4u  /* recorded by name only */
+#define SR_CALL_VOID    8u  /* has no result */
+#define SR_CALL_OPENS   16u /* opens a device: see sr_waiting */
+#define SR_CALL_DIRECT  32u /* of direct verbs: refused, or let through unrecorded */
+#define SR_CALL_CANCEL  64u /* a cancellation point */
+/* In a process outside of the group as well: its queue pairs are in the directory (outside.h). */
+#define SR_CALL_OUTSIDE 128u
 
 /* sr_call_desc.order: when it draws event numbers (order.h). */
 #define SR_ORDER_ENTRY  1u

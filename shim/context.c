@@ -76,7 +76,7 @@ static int add_context(struct ibv_context *context, struct sr_context *c)
 	return 0;
 }
 
-int sr_context_patch(struct ibv_context *context)
+static int patch(struct ibv_context *context, uint16_t flags)
 {
 	struct sr_context *c = new_context();
 	struct verbs_context *verbs = verbs_get_ctx(context);
@@ -96,10 +96,20 @@ int sr_context_patch(struct ibv_context *context)
 	for (int i = 0; i < SR_CALL_COUNT; i++) {
 		void **slot = slot_of(&sr_calls[i], context);
 
-		if (slot && *slot)
+		if (slot && *slot && (sr_calls[i].flags & flags) == flags)
 			*slot = sr_calls[i].wrapper;
 	}
 	return 0;
+}
+
+int sr_context_patch(struct ibv_context *context)
+{
+	return patch(context, 0);
+}
+
+int sr_context_patch_outside(struct ibv_context *context)
+{
+	return patch(context, SR_CALL_OUTSIDE);
 }
 
 void sr_context_forget(struct ibv_context *context)

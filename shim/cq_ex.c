@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "shim/call.h"
+#include "shim/clocks.h"
 #include "shim/heap.h"
 #include "shim/hooks.h"
 #include "shim/map.h"
@@ -67,7 +69,12 @@ uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 	struct ibv_cq_ex *cq;
 
 	attr.wc_flags |= IBV_WC_EX_WITH_BYTE_LEN;
+	attr.cqe = (uint32_t)sr_cq_depth((int)attr.cqe);
 	cq = (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)&attr});
+	if (!cq && attr.cqe != asked->cqe) {
+		attr.cqe = asked->cqe;
+		cq = (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)&attr});
+	}
 	if (!cq)
 		return 0;
 	/* Without memory to keep completions in, the queue stays unknown, as direct verbs' are. */
@@ -122,15 +129,25 @@ static void read_fields(struct ibv_cq_ex *cq, const struct ibv_cq_ex *ops, struc
 		ops->read_tm_info(cq, &c->tm_info);
 }
 
-static void found(struct ibv_cq_ex *cq, struct sr_completion *c)
+/* False: one of the shim's own. */
+static bool found(struct ibv_cq_ex *cq, struct sr_completion *c)
 {
 	struct ibv_wc wc;
 
 	read_fields(cq, sr_ops_saved(cq), c);
-	wc = (struct ibv_wc){
-	    .wr_id = c->wr_id, .status = c->status, .opcode = c->opcode, .byte_len = c->byte_len};
-	sr_wq_complete(&wc, 1);
+	wc = (struct ibv_wc){.wr_id = c->wr_id,
+			     .status = c->status,
+			     .opcode = c->opcode,
+			     .vendor_err = c->vendor_err,
+			     .byte_len = c->byte_len};
+	if (!sr_wq_complete(&wc, 1))
+		return false;
 	cq->wr_id = c->wr_id = wc.wr_id;
+	cq->status = c->status = wc.status;
+	c->opcode = wc.opcode;
+	c->vendor_err = wc.vendor_err;
+	c->byte_len = wc.byte_len;
+	return true;
 }
 
 /* start_poll and next_poll. */
@@ -140,11 +157,16 @@ uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_completion *c = sr_cq_current(cq);
 	struct sr_wq *retired = sr_cq_retired(ibv_cq_ex_to_cq(cq));
 	int err = (int)sr_real(d, a);
+	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
 
 	sr_self.arrived_count = 0;
-	if (!err && c)
-		found(cq, c);
-	else if (err == ENOENT && retired)
+	while (!err && c && !found(cq, c))
+		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
+	/* A program that was told of nothing does not end the poll. */
+	if (err && started)
+		sr_real(&sr_calls[SR_CALL_end_poll], a);
+	sr_clocks_look();
+	if (err == ENOENT && retired)
 		sr_cq_drained(ibv_cq_ex_to_cq(cq), retired);
 	return (uint64_t)(int64_t)err;
 }

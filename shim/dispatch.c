@@ -5,6 +5,7 @@
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/hooks.h"
+#include "shim/outside.h"
 #include "shim/program_threads.h"
 #include "shim/record.h"
 #include "shim/thread.h"
@@ -43,7 +44,9 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	struct sr_thread *t = &sr_self;
 
 	if (!sr_engine && !(sr_waiting && d->flags & SR_CALL_OPENS && sr_wake()))
-		return sr_real(d, a);
+		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
+			   ? sr_outside_call(n, a)
+			   : sr_real(d, a);
 	if (d->fd_arg >= 0 && sr_record_owns_fd((int)a[d->fd_arg]) && !t->depth)
 		return no_such_descriptor();
 	/*

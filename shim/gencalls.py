@@ -567,7 +567,7 @@ def emit_wrappers(calls):
                        % (call.lib.upper(), '"%s"' % call.version if call.version else 'NULL', call.name))
         if call.fails:
             out.append('\t\t.fails = SR_FAILS_%s,' % call.fails.upper())
-        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct') if call.attrs.get(k)]
+        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside') if call.attrs.get(k)]
         if call.ret == 'void':
             flags.append('void')
         flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'

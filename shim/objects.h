@@ -34,9 +34,11 @@ struct sr_context *sr_context_find(struct ibv_context *context);
 
 /* Saves the operations of a new context and puts the wrappers in their place. */
 int sr_context_patch(struct ibv_context *context);
-
+/* Of those operations only that are seen outside of the group. */
+int sr_context_patch_outside(struct ibv_context *context);
 /* How many there have been. */
 uint32_t sr_contexts_seen(void);
+
 void sr_context_forget(struct ibv_context *context);
 
 /* The pointer that the wrapper of an operation replaced. */
@@ -56,12 +58,20 @@ void sr_mr_remove(struct ibv_mr *mr);
 /* ---------------------------------------------------------- work queues */
 
 struct sr_wq;
+struct sr_clock_qp;
 
 /* What completes a request tells of its buffers. */
 enum sr_wqe_kind {
 	SR_WQE_SOURCE, /* nothing arrives: sends and writes */
 	SR_WQE_FETCH,  /* RDMA READ and atomics: the whole scatter list was written */
 	SR_WQE_RECV,   /* byte_len bytes of the scatter list were written */
+};
+
+/* Whose request it is: the program's, or one of clocks.h. */
+enum sr_wqe_role {
+	SR_WQE_PROGRAM,
+	SR_WQE_CLOCK,
+	SR_WQE_READER,
 };
 
 /* A work request from its post to its completion.  Its address is the wr_id the provider sees. */
@@ -75,6 +85,17 @@ struct sr_wqe {
 	bool signaled;  /* a completion of its own comes even if it succeeds; send queues only */
 	bool is_passed; /* by its own completion or that of a later one */
 	bool told;      /* no completion of it is to come */
+	enum sr_wqe_role role;
+	bool stands;  /* READER: its completion is that of the program's request in front of it */
+	bool dropped; /* READER: that one has failed, by a completion of its own */
+	/* CLOCK: the request behind it; of the program's: the READER behind it, or NULL. */
+	struct sr_wqe *other;
+	/* READER: what the completion of the other one says. */
+	enum ibv_wc_opcode opcode;
+	uint32_t length;
+	/* Of the program's: its CLOCK has failed so, and this one was only flushed. */
+	enum ibv_wc_status lent_status;
+	uint32_t lent_vendor_err;
 	uint32_t num_sge;
 	struct ibv_sge sge[];
 };
@@ -83,10 +104,18 @@ struct sr_qp {
 	struct ibv_qp *qp;
 	bool sig_all; /* all sends are signaled */
 	struct sr_wq *sq;
-	struct sr_wq *rq; /* NULL with a shared receive queue */
+	struct sr_wq *rq;          /* NULL with a shared receive queue */
+	struct sr_clock_qp *clock; /* NULL: no clocks; see clocks.h */
+	uint64_t posted;           /* of the program's requests to sq */
 	/* The request between a builder call and its set_sge, and the first since wr_start. */
 	struct sr_wqe *building;
 	struct sr_wqe *batch;
+	/* Since wr_start: has the clock gone out, and which fetch has no READER behind it yet? */
+	bool batch_has_clock;
+	bool overfull; /* it has more than the program's queue would have taken */
+	struct sr_wqe *unread;
+	enum ibv_wr_opcode unread_opcode;
+	uint64_t batch_posted; /* `posted` at wr_start */
 };
 
 /* ordered: completes in the order of the posts (send queues).  depth: the most requests at a time.
@@ -103,6 +132,11 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq);
 /* Held across a post; what follows up to sr_wq_unappend is called with it only. */
 void sr_wq_lock_posts(struct sr_wq *wq);
 void sr_wq_unlock_posts(struct sr_wq *wq);
+
+/* Ordered: whose clocks its requests carry; NULL when the queue pair goes. */
+void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock);
+/* Ordered: how many of the program's requests the poller has passed. */
+uint64_t sr_wq_passed(const struct sr_wq *wq);
 
 /*
  * Room for the copy of a chain, as struct ibv_send_wr (ordered) or ibv_recv_wr:
@@ -127,12 +161,16 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
 
 /*
  * Completions of one poll: puts the program's wr_ids into them and tells (to the
- * thread's list of arrived bytes) what memory they prove to be written.
+ * thread's list of arrived bytes) what memory they prove to be written.  Takes
+ * out those of the shim's own requests; returns how many are left.
  */
-void sr_wq_complete(struct ibv_wc *wc, int n);
+int sr_wq_complete(struct ibv_wc *wc, int n);
 
 /* Completion queues made through the shim; requests of others keep their own wr_ids. */
 struct sr_cq;
+
+/* How deep a queue of which the program asks for so much is made. */
+int sr_cq_depth(int cqe);
 
 void sr_cq_add(struct ibv_cq *cq);
 bool sr_cq_known(struct ibv_cq *cq);

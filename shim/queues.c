@@ -5,8 +5,12 @@
  * the shim's (see wq.c), and every completion comes back under the program's.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
+#include "shim/call.h"
+#include "shim/clock_posts.h"
+#include "shim/clocks.h"
 #include "shim/heap.h"
 #include "shim/hooks.h"
 #include "shim/map.h"
@@ -37,13 +41,35 @@ static void put(struct sr_map *m, void *object, void *value)
 
 /* ----------------------------------------------------- completion queues */
 
+/*
+ * After an error, each of the shim's own requests has a completion as well: there
+ * must be room for those of queues as deep as add_qp makes them.
+ */
+int sr_cq_depth(int cqe)
+{
+	return sr_clocks_is_member() && cqe > 0 && cqe < INT_MAX / SR_CLOCK_REQUESTS
+		   ? cqe * SR_CLOCK_REQUESTS
+		   : cqe;
+}
+
 uint64_t sr_invoke_create_cq(const struct sr_call_desc *d, uint64_t *a)
 {
-	struct ibv_cq *cq = (void *)sr_real(d, a);
+	uint64_t deeper[] = {a[0], (uint64_t)sr_cq_depth((int)a[1]), a[2], a[3], a[4]};
+	struct ibv_cq *cq = (void *)sr_real(d, deeper);
 
+	if (!cq && deeper[1] != a[1])
+		cq = (void *)sr_real(d, a);
 	if (cq)
 		sr_cq_add(cq);
 	return (uintptr_t)cq;
+}
+
+uint64_t sr_invoke_resize_cq(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t deeper[] = {a[0], (uint64_t)sr_cq_depth((int)a[1])};
+	uint64_t result = sr_real(d, deeper);
+
+	return (int)result != 0 && deeper[1] != a[1] ? sr_real(d, a) : result;
 }
 
 uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
@@ -71,13 +97,20 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_wc *wc = (void *)a[2];
 	struct sr_wq *retired = sr_cq_retired((struct ibv_cq *)a[0]);
-	int n = (int)sr_real(d, a);
+	int room = (int)a[1], kept = 0, n, left;
 
 	sr_self.arrived_count = 0;
-	sr_wq_complete(wc, n);
-	if (retired && n >= 0 && n < (int)a[1])
+	/* In the place of the shim's own, there may be more of the program's behind them. */
+	do {
+		n = (int)sr_real(d, (uint64_t[]){a[0], (uint64_t)room, (uintptr_t)(wc + kept)});
+		left = n > 0 ? sr_wq_complete(wc + kept, n) : 0;
+		kept += left;
+		room -= left;
+	} while (left < n);
+	sr_clocks_look();
+	if (retired && n >= 0 && room)
 		sr_cq_drained((struct ibv_cq *)a[0], retired);
-	return (uint64_t)(int64_t)n;
+	return (uint64_t)(int64_t)(kept || n >= 0 ? kept : n);
 }
 
 /* ------------------------------------------------- shared receive queues */
@@ -123,7 +156,15 @@ uint64_t sr_invoke_destroy_srq(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------------------ queue pairs */
 
-static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool sig_all)
+/* What the program asked for, and whether there is room for requests of the shim's besides. */
+struct room {
+	struct ibv_qp_cap asked;
+	int sig_all;
+	bool made;
+};
+
+static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_pd *pd,
+		   const struct room *room)
 {
 	struct sr_qp *q;
 
@@ -131,7 +172,7 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool sig_all
 	if (!q)
 		return;
 	q->qp = qp;
-	q->sig_all = sig_all;
+	q->sig_all = room->sig_all;
 	/*
 	 * Completions that the shim does not see (of a queue made by direct
 	 * verbs) would show its wr_ids to the program.
@@ -140,27 +181,156 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, bool sig_all
 		q->sq = sr_wq_create(qp->context, cap->max_send_sge, cap->max_send_wr, true);
 	if (!qp->srq && sr_cq_known(qp->recv_cq))
 		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, cap->max_recv_wr, false);
+	q->clock = sr_clocks_add_qp(qp, pd, qp->qp_type);
+	if (q->clock) {
+		q->clock->has_room = room->made && q->sq;
+		q->clock->sig_all = room->sig_all;
+		q->clock->limit = room->asked.max_send_wr;
+		q->clock->max_inline = room->asked.max_inline_data;
+		sr_wq_set_clock(q->sq, q->clock);
+		sr_clocks_name_qp(q->clock);
+	}
 	put(&qps, qp, q);
+}
+
+/*
+ * Room for the shim's own requests.  The program is shown what it asked for,
+ * and a queue that signals all requests is made as one that signals those that
+ * say so: copy_sends says it for each of the program's.
+ */
+static void ask_for_room(const struct room *room, struct ibv_qp_cap *cap, int *sig_all)
+{
+	*cap = room->asked;
+	cap->max_send_wr *= SR_CLOCK_REQUESTS;
+	if (cap->max_inline_data < SR_CLOCK_WORD_BYTES)
+		cap->max_inline_data = SR_CLOCK_WORD_BYTES;
+	if (!cap->max_send_sge)
+		cap->max_send_sge = 1;
+	*sig_all = 0;
+}
+
+static bool may_carry(enum ibv_qp_type type, const struct ibv_qp_cap *cap)
+{
+	return sr_clocks_is_member() && (type == IBV_QPT_RC || type == IBV_QPT_UC) &&
+	       cap->max_send_wr && cap->max_send_wr < UINT32_MAX / SR_CLOCK_REQUESTS;
+}
+
+/* granted: what the provider made of it. */
+static void show_asked(const struct room *room, struct ibv_qp_cap *cap, int *sig_all,
+		       struct ibv_qp_cap *granted)
+{
+	*granted = *cap;
+	*sig_all = room->sig_all;
+	if (!room->made)
+		return;
+	cap->max_send_wr = room->asked.max_send_wr;
+	if (room->asked.max_inline_data < SR_CLOCK_WORD_BYTES)
+		cap->max_inline_data = room->asked.max_inline_data;
+	if (!room->asked.max_send_sge)
+		cap->max_send_sge = 0;
+}
+
+static struct ibv_qp *create_with_room(const struct sr_call_desc *d, uint64_t *a,
+				       struct ibv_qp_cap *cap, int *sig_all, struct room *room,
+				       enum ibv_qp_type type)
+{
+	struct ibv_qp *qp = NULL;
+
+	*room = (struct room){.asked = *cap, .sig_all = *sig_all};
+	if (may_carry(type, cap)) {
+		ask_for_room(room, cap, sig_all);
+		qp = (void *)sr_real(d, a);
+	}
+	room->made = qp != NULL;
+	if (qp)
+		return qp;
+	*cap = room->asked;
+	*sig_all = room->sig_all;
+	return (void *)sr_real(d, a);
 }
 
 uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp_init_attr *attr = (void *)a[1];
-	struct ibv_qp *qp = (void *)sr_real(d, a);
+	struct ibv_qp_cap granted;
+	struct room room;
+	struct ibv_qp *qp =
+	    create_with_room(d, a, &attr->cap, &attr->sq_sig_all, &room, attr->qp_type);
 
+	show_asked(&room, &attr->cap, &attr->sq_sig_all, &granted);
 	if (qp)
-		add_qp(qp, &attr->cap, attr->sq_sig_all);
+		add_qp(qp, &granted, (struct ibv_pd *)a[0], &room);
 	return (uintptr_t)qp;
 }
 
 uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp_init_attr_ex *attr = (void *)a[1];
-	struct ibv_qp *qp = (void *)sr_real(d, a);
+	bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags;
+	uint64_t ops = builds ? attr->send_ops_flags : 0;
+	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+	struct ibv_qp_cap granted;
+	struct room room;
+	struct ibv_qp *qp;
 
+	if (builds && may_carry(attr->qp_type, &attr->cap))
+		attr->send_ops_flags |=
+		    IBV_QP_EX_WITH_RDMA_WRITE |
+		    (attr->qp_type == IBV_QPT_RC ? IBV_QP_EX_WITH_RDMA_READ : 0);
+	qp = create_with_room(d, a, &attr->cap, &attr->sq_sig_all, &room, attr->qp_type);
+	if (builds)
+		attr->send_ops_flags = ops;
+	show_asked(&room, &attr->cap, &attr->sq_sig_all, &granted);
 	if (qp)
-		add_qp(qp, &attr->cap, attr->sq_sig_all);
+		add_qp(qp, &granted, pd, &room);
 	return (uintptr_t)qp;
+}
+
+/* What the shim asked for besides is not shown. */
+uint64_t sr_invoke_query_qp(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+	struct ibv_qp_attr *attr = (void *)a[1];
+	struct ibv_qp_init_attr *init = (void *)a[3];
+	uint64_t result = sr_real(d, a);
+	struct sr_clock_qp *c = q ? q->clock : NULL;
+
+	if ((int)result != 0 || !c)
+		return result;
+	if (c->access_known)
+		attr->qp_access_flags = (unsigned int)c->access;
+	if (!c->has_room)
+		return result;
+	attr->cap.max_send_wr = init->cap.max_send_wr = c->limit;
+	if (c->max_inline < SR_CLOCK_WORD_BYTES)
+		attr->cap.max_inline_data = init->cap.max_inline_data = c->max_inline;
+	init->sq_sig_all = c->sig_all;
+	return result;
+}
+
+/* Peers write and read the clock region: without these flags that would be the queue pair's end. */
+static unsigned int with_access(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
+{
+	c->access = (int)attr->qp_access_flags;
+	c->access_known = true;
+	return attr->qp_access_flags | IBV_ACCESS_REMOTE_WRITE |
+	       (c->qp->qp_type == IBV_QPT_RC ? IBV_ACCESS_REMOTE_READ : 0);
+}
+
+static uint64_t modify(const struct sr_call_desc *d, uint64_t *a, struct sr_clock_qp *c)
+{
+	struct ibv_qp_attr attr;
+	uint64_t changed[] = {a[0], (uintptr_t)&attr, a[2]};
+
+	if (!c)
+		return sr_real(d, a);
+	attr = *(const struct ibv_qp_attr *)a[1];
+	if ((int)a[2] & IBV_QP_ACCESS_FLAGS)
+		attr.qp_access_flags = with_access(c, &attr);
+	/* Before the peer's first request can come. */
+	if ((int)a[2] & IBV_QP_STATE && attr.qp_state == IBV_QPS_RTR)
+		sr_clocks_connect(c, &attr);
+	return sr_real(d, changed);
 }
 
 uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
@@ -168,17 +338,21 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	struct ibv_qp *qp = (void *)a[0];
 	struct ibv_qp_attr *attr = (void *)a[1];
 	struct sr_qp *q = sr_qp_find(qp);
-	uint64_t result = sr_real(d, a);
+	uint64_t result = modify(d, a, q ? q->clock : NULL);
 	struct sr_wq *next;
 
 	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) ||
 	    attr->qp_state != IBV_QPS_RESET)
 		return result;
 	/* A reset empties the queues; what had completed may still be polled. */
+	sr_clocks_disconnect(q->clock);
+	q->posted = 0;
 	if (q->sq) {
 		next = sr_wq_create_alike(q->sq);
+		sr_wq_set_clock(q->sq, NULL);
 		sr_wq_retire(q->sq, qp->send_cq);
 		q->sq = next;
+		sr_wq_set_clock(q->sq, q->clock);
 	}
 	if (q->rq) {
 		next = sr_wq_create_alike(q->rq);
@@ -186,6 +360,12 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 		q->rq = next;
 	}
 	return result;
+}
+
+uint64_t sr_invoke_dealloc_pd(const struct sr_call_desc *d, uint64_t *a)
+{
+	sr_clocks_drop_pd((struct ibv_pd *)a[0]);
+	return sr_real(d, a);
 }
 
 uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
@@ -205,6 +385,8 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 	}
 	sr_free(ops);
 	if (q) {
+		sr_wq_set_clock(q->sq, NULL);
+		sr_clocks_remove_qp(q->clock);
 		sr_wq_retire(q->sq, send_cq);
 		sr_wq_retire(q->rq, recv_cq);
 		sr_free(q);
@@ -321,63 +503,159 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 	return wqe;
 }
 
-static int copy_sends(struct sr_qp *q, struct ibv_send_wr *wr)
+static bool carries_clocks(const struct sr_qp *q)
 {
-	uint32_t room, n = 0;
-	struct ibv_send_wr *copies = sr_wq_copies(q->sq, &room);
-
-	for (; wr && n < room; wr = wr->next) {
-		struct ibv_send_wr *copy = &copies[n++];
-		struct sr_wqe *wqe = take_for_send(q, wr);
-
-		*copy = *wr;
-		copy->next = copy + 1;
-		if (!wqe)
-			continue;
-		copy->wr_id = (uintptr_t)wqe;
-		/* Before the post: its completion may be polled before the post returns. */
-		sr_wq_append(q->sq, wqe);
-	}
-	copies[n - 1].next = NULL;
-	return (int)n;
+	return q->clock && q->clock->carries;
 }
 
-static int take_back_sends(struct sr_wq *sq, struct ibv_send_wr *copies, int n,
-			   const struct ibv_send_wr *bad)
+/* The queue is deeper than the program knows. */
+static bool is_full(const struct sr_qp *q)
 {
-	int refused = bad >= copies && bad < copies + n ? (int)(bad - copies) : 0;
+	return q->clock && q->clock->has_room && q->posted - sr_wq_passed(q->sq) >= q->clock->limit;
+}
 
-	for (int i = refused; i < n; i++) {
-		struct sr_wqe *wqe = sr_wqe_of(copies[i].wr_id);
+/* A chain as it goes to the provider. */
+struct sends {
+	struct sr_qp *q;
+	struct ibv_send_wr *copies;
+	uint32_t n, room;
+	bool has_clock;
+};
+
+static void put_wqe(struct sends *s, struct sr_wqe *wqe, struct ibv_send_wr *copy)
+{
+	copy->wr_id = (uintptr_t)wqe;
+	/* Before the post: its completion may be polled before the post returns. */
+	sr_wq_append(s->q->sq, wqe);
+}
+
+static void put_clock(struct sends *s, struct sr_wqe *program)
+{
+	struct sr_wqe *wqe = sr_clock_take_before(s->q, program);
+
+	if (!wqe)
+		return;
+	sr_clock_fill_before(s->q, wqe, &s->copies[s->n]);
+	put_wqe(s, wqe, &s->copies[s->n++]);
+	s->has_clock = true;
+}
+
+/* Is this the last of the chain that fetches? */
+static bool is_last_fetch(const struct ibv_send_wr *wr)
+{
+	for (wr = wr->next; wr; wr = wr->next)
+		if (kind_of(wr->opcode) == SR_WQE_FETCH)
+			return false;
+	return true;
+}
+
+static void put_reader(struct sends *s, struct sr_wqe *fetch, const struct ibv_send_wr *wr)
+{
+	struct sr_wqe *wqe;
+
+	/* The READER of a later one serves those that tell nobody of their completion. */
+	if (!fetch->signaled && !is_last_fetch(wr))
+		return;
+	wqe = sr_clock_take_behind(s->q, fetch, wr->opcode);
+	if (!wqe)
+		return;
+	s->copies[s->n - 1].send_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
+	sr_clock_fill_behind(s->q, wqe, &s->copies[s->n]);
+	put_wqe(s, wqe, &s->copies[s->n++]);
+}
+
+static void copy_send(struct sends *s, struct ibv_send_wr *wr)
+{
+	struct sr_qp *q = s->q;
+	struct sr_wqe *wqe = take_for_send(q, wr);
+	struct ibv_send_wr *copy;
+
+	if (wqe && carries_clocks(q) && !s->has_clock && sr_clock_goes_before(wr->opcode))
+		put_clock(s, wqe);
+	copy = &s->copies[s->n++];
+	*copy = *wr;
+	if (q->sig_all)
+		copy->send_flags |= IBV_SEND_SIGNALED;
+	if (!wqe)
+		return;
+	put_wqe(s, wqe, copy);
+	if (q->clock && q->clock->reads && wqe->kind == SR_WQE_FETCH)
+		put_reader(s, wqe, wr);
+}
+
+/* As much of the chain as there is room for; the first that is left, or NULL. */
+static struct ibv_send_wr *copy_sends(struct sends *s, struct ibv_send_wr *wr)
+{
+	uint32_t most = carries_clocks(s->q) ? SR_CLOCK_REQUESTS : 1;
+
+	s->n = 0;
+	for (; wr && s->n + most <= s->room && !is_full(s->q); wr = wr->next) {
+		copy_send(s, wr);
+		s->q->posted++;
+	}
+	for (uint32_t i = 0; i < s->n; i++)
+		s->copies[i].next = i + 1 < s->n ? &s->copies[i + 1] : NULL;
+	return wr;
+}
+
+static bool is_the_programs(const struct ibv_send_wr *copy)
+{
+	const struct sr_wqe *wqe = sr_wqe_of(copy->wr_id);
+
+	return !wqe || wqe->role == SR_WQE_PROGRAM;
+}
+
+/* How many of the program's were posted, of a chain that was refused at `bad`. */
+static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
+{
+	struct ibv_send_wr *end = s->copies + s->n, *refused;
+	int posted = 0;
+
+	refused = bad >= s->copies && bad < end ? s->copies + (bad - s->copies) : s->copies;
+	for (struct ibv_send_wr *copy = s->copies; copy < refused; copy++)
+		posted += is_the_programs(copy);
+	for (struct ibv_send_wr *copy = refused; copy < end; copy++)
+		s->q->posted -= is_the_programs(copy);
+	/* A clock went out for a request that did not. */
+	if (refused > s->copies && !is_the_programs(refused - 1))
+		sr_wqe_of(refused[-1].wr_id)->other = NULL;
+	for (; refused < end; refused++) {
+		struct sr_wqe *wqe = sr_wqe_of(refused->wr_id);
 
 		if (wqe) {
-			sr_wq_unappend(sq, wqe); /* and all behind it */
+			sr_wq_unappend(s->q->sq, wqe); /* and all behind it */
 			break;
 		}
 	}
-	return refused;
+	return posted;
 }
 
 uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 {
-	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
-	struct ibv_send_wr *wr = (void *)a[1], **bad_wr = (void *)a[2], *copies, *bad = NULL;
-	int n, posted, err;
-	uint32_t room;
+	struct sends s = {.q = sr_qp_find((struct ibv_qp *)a[0])};
+	struct ibv_send_wr *wr = (void *)a[1], **bad_wr = (void *)a[2], *bad = NULL, *rest;
+	int posted, err;
 
-	if (!q || !q->sq || !wr)
+	if (!s.q || !s.q->sq || !wr)
 		return sr_real(d, a);
-	copies = sr_wq_copies(q->sq, &room);
-	sr_wq_lock_posts(q->sq);
+	sr_wq_lock_posts(s.q->sq);
+	s.copies = sr_wq_copies(s.q->sq, &s.room);
 	do {
-		posted = n = copy_sends(q, wr);
-		err = (int)sr_real(d, (uint64_t[]){a[0], (uintptr_t)copies, (uintptr_t)&bad});
-		if (err)
-			posted = take_back_sends(q->sq, copies, n, bad);
+		rest = copy_sends(&s, wr);
+		if (!s.n) {
+			err = ENOMEM;
+			break;
+		}
+		err = (int)sr_real(d, (uint64_t[]){a[0], (uintptr_t)s.copies, (uintptr_t)&bad});
+		if (!err) {
+			wr = rest;
+			continue;
+		}
+		posted = take_back_sends(&s, bad);
 		while (posted--)
 			wr = wr->next;
 	} while (wr && !err);
-	sr_wq_unlock_posts(q->sq);
+	sr_wq_unlock_posts(s.q->sq);
 	if (err)
 		*bad_wr = wr;
 	return (uint64_t)(int64_t)err;
@@ -400,9 +678,14 @@ uint64_t sr_invoke_bind_mw(const struct sr_call_desc *d, uint64_t *a)
 		bind.wr_id = (uintptr_t)wqe;
 		sr_wq_append(q->sq, wqe);
 	}
+	if (q->sig_all)
+		bind.send_flags |= IBV_SEND_SIGNALED;
+	q->posted++;
 	err = (int)sr_real(d, (uint64_t[]){a[0], a[1], (uintptr_t)&bind});
 	if (err && wqe)
 		sr_wq_unappend(q->sq, wqe);
+	if (err)
+		q->posted--;
 	sr_wq_unlock_posts(q->sq);
 	return (uint64_t)(int64_t)err;
 }
@@ -430,7 +713,9 @@ uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
 
 	if (q && q->sq) {
 		sr_wq_lock_posts(q->sq);
-		q->building = q->batch = NULL;
+		q->building = q->batch = q->unread = NULL;
+		q->batch_has_clock = q->overfull = false;
+		q->batch_posted = q->posted;
 	}
 	return sr_real(d, a);
 }
@@ -439,17 +724,49 @@ static void end_batch(struct sr_qp *q, bool posted)
 {
 	if (!posted && q->batch)
 		sr_wq_unappend(q->sq, q->batch);
-	q->building = q->batch = NULL;
+	if (!posted)
+		q->posted = q->batch_posted;
+	q->building = q->batch = q->unread = NULL;
 	sr_wq_unlock_posts(q->sq);
+}
+
+static void append_to_batch(struct sr_qp *q, struct sr_wqe *wqe)
+{
+	sr_wq_append(q->sq, wqe);
+	if (!q->batch)
+		q->batch = wqe;
+}
+
+/* The scatter list of a READ is known once something else begins. */
+static void build_reader(struct sr_qp *q, struct ibv_qp_ex *ex)
+{
+	struct sr_wqe *wqe;
+
+	if (!q->unread)
+		return;
+	wqe = sr_clock_take_behind(q, q->unread, q->unread_opcode);
+	q->unread = NULL;
+	if (!wqe)
+		return;
+	append_to_batch(q, wqe);
+	sr_clock_build_behind(q, wqe, ex);
 }
 
 uint64_t sr_invoke_wr_complete(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
-	int err = (int)sr_real(d, a);
+	int err;
 
-	if (q && q->sq)
-		end_batch(q, err == 0);
+	if (!q || !q->sq)
+		return sr_real(d, a);
+	if (q->overfull) {
+		sr_real(&sr_calls[SR_CALL_wr_abort], a);
+		err = ENOMEM;
+	} else {
+		build_reader(q, (struct ibv_qp_ex *)a[0]);
+		err = (int)sr_real(d, a);
+	}
+	end_batch(q, err == 0);
 	return (uint64_t)(int64_t)err;
 }
 
@@ -463,38 +780,72 @@ uint64_t sr_invoke_wr_abort(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kind kind)
+static void build_clock(struct sr_qp *q, struct ibv_qp_ex *ex, struct sr_wqe *program)
+{
+	struct sr_wqe *wqe = sr_clock_take_before(q, program);
+
+	if (!wqe)
+		return;
+	append_to_batch(q, wqe);
+	sr_clock_build_before(q, wqe, ex);
+	q->batch_has_clock = true;
+}
+
+static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kind kind,
+		      enum ibv_wr_opcode opcode)
 {
 	struct ibv_qp_ex *ex = (void *)a[0];
 	struct sr_qp *q = sr_qp_find(&ex->qp_base);
 	uint64_t wr_id = ex->wr_id;
+	unsigned int flags = ex->wr_flags;
 	uint64_t result;
 	struct sr_wqe *wqe = NULL;
 
 	if (q && q->sq) {
+		build_reader(q, ex);
+		q->overfull |= is_full(q);
+		q->posted++;
 		wqe = sr_wqe_take(q->sq, wr_id, kind, NULL, 0);
 		q->building = wqe;
+		if (q->sig_all)
+			ex->wr_flags |= IBV_SEND_SIGNALED;
 	}
 	if (wqe) {
-		wqe->signaled = q->sig_all || ex->wr_flags & IBV_SEND_SIGNALED;
+		wqe->signaled = q->sig_all || flags & IBV_SEND_SIGNALED;
+		if (carries_clocks(q) && !q->batch_has_clock && sr_clock_goes_before(opcode))
+			build_clock(q, ex, wqe);
+		if (q->clock && q->clock->reads && kind == SR_WQE_FETCH) {
+			q->unread = wqe;
+			q->unread_opcode = opcode;
+			ex->wr_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
+		}
 		ex->wr_id = (uintptr_t)wqe;
-		sr_wq_append(q->sq, wqe);
-		if (!q->batch)
-			q->batch = wqe;
+		append_to_batch(q, wqe);
 	}
 	result = sr_real(d, a);
-	ex->wr_id = wr_id; /* the field is the program's */
+	ex->wr_id = wr_id; /* the fields are the program's */
+	ex->wr_flags = flags;
 	return result;
 }
 
+/* Of the many that go this way, bindings and local invalidations need no clock. */
 uint64_t sr_invoke_wr_send(const struct sr_call_desc *d, uint64_t *a)
 {
-	return build(d, a, SR_WQE_SOURCE);
+	enum sr_call_number n = sr_call_number(d);
+	bool is_local =
+	    n == SR_CALL_wr_bind_mw || n == SR_CALL_wr_local_inv || n == SR_CALL_wr_send_tso;
+
+	return build(d, a, SR_WQE_SOURCE, is_local ? IBV_WR_LOCAL_INV : IBV_WR_SEND);
 }
 
 uint64_t sr_invoke_wr_fetch(const struct sr_call_desc *d, uint64_t *a)
 {
-	return build(d, a, SR_WQE_FETCH);
+	enum sr_call_number n = sr_call_number(d);
+
+	return build(d, a, SR_WQE_FETCH,
+		     n == SR_CALL_wr_atomic_cmp_swp     ? IBV_WR_ATOMIC_CMP_AND_SWP
+		     : n == SR_CALL_wr_atomic_fetch_add ? IBV_WR_ATOMIC_FETCH_AND_ADD
+							: IBV_WR_RDMA_READ);
 }
 
 uint64_t sr_invoke_wr_set_sge(const struct sr_call_desc *d, uint64_t *a)

@@ -18,7 +18,9 @@
 #include "logd/client.h"
 #include "logd/rawsys.h"
 #include "logd/socket_path.h"
+#include "nicclock/order_code.h"
 #include "shim/call.h"
+#include "shim/clocks.h"
 #include "shim/fds.h"
 #include "shim/files.h"
 #include "shim/heap.h"
@@ -158,6 +160,20 @@ static void flush_repeats(struct sr_thread *t)
 	t->repeats = 0;
 	if (!emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat)))
 		sr_ring_lose_sns(&t->ring, repeat.count);
+}
+
+void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+{
+	struct sr_thread *t = &sr_self;
+	uint8_t bytes[SR_ORDER_MAX_BYTES(SR_CLOCK_ORDERS)];
+
+	if (sr_engine != &record_engine || !t->started || t->silent)
+		return;
+	flush_repeats(t);
+	/* The call that is under way is another than the last one, even if it looks the same. */
+	t->last.len = 0;
+	if (emit(t, SR_REC_CLOCK, bytes, sr_order_encode(&t->orders, event, orders, n, bytes)))
+		sr_order_written(&t->orders, event, orders, n);
 }
 
 /* Idle polling is the same call with the same result over and over: counted, not written. */
@@ -462,6 +478,7 @@ static void forget_in_child(void)
 	sr_files_stop();
 	sr_threaded = false;
 	sr_client_abandon(&client);
+	sr_clocks_forget_in_child();
 }
 
 bool sr_record_owns_fd(int fd)
@@ -472,7 +489,7 @@ bool sr_record_owns_fd(int fd)
 	if (fd < SR_OWN_FD_FLOOR || sr_engine != &record_engine)
 		return false;
 	sr_lock(&threads_lock);
-	owns = fd == client.socket || fd == client.hello_fd;
+	owns = fd == client.socket || fd == client.hello_fd || sr_clocks_owns_fd(fd);
 	for (struct sr_thread *t = threads; t && !owns; t = t->next)
 		owns = fd == t->ring.fd;
 	sr_unlock(&threads_lock);
@@ -485,7 +502,8 @@ bool sr_record_owns_fd(int fd)
  * kernel keeps at the top of the stack; the limit that decides where
  * mappings begin; where main's frame is; and whether there is a beginning at all.
  */
-static bool describe(char *extra, size_t size, enum sr_record_from from)
+static bool describe(char *extra, size_t size, const struct sr_settings *s,
+		     enum sr_record_from from)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	uint64_t stack[2] = {0};
@@ -494,10 +512,10 @@ static bool describe(char *extra, size_t size, enum sr_record_from from)
 
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
-		     "{\"recorded_from\":\"%s\",\"stdout_line_buffered\":%s,"
+		     "{\"recorded_from\":\"%s\",\"member\":%d,\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"executed_as\":{\"hex\":\"",
-		     from == SR_RECORD_FROM_START ? "start" : "open",
+		     from == SR_RECORD_FROM_START ? "start" : "open", s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack);
 	sr_main_stack_pin(main_stack);
@@ -524,7 +542,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	/* Later on, the program may have written to it. */
 	if (from == SR_RECORD_FROM_START)
 		sr_stdio_pin_as_found();
-	if (!describe(extra, sizeof(extra), from)) {
+	if (!describe(extra, sizeof(extra), s, from)) {
 		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
 		return;
 	}

@@ -22,6 +22,10 @@ void sr_record_start(const struct sr_settings *settings, enum sr_record_from fro
 /* The process ends with this status: the last record, and a wait until all is on disk. */
 void sr_record_exit(int status);
 
+/* An event of the process's clock, for the calling thread's stream, and what was found at it. */
+struct sr_order;
+void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
+
 /*
  * Is this one of the recorder's own descriptors?  To the program there is none
  * of that number: it cannot close it, and programs that close all numbers go on

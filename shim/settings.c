@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nicclock/clock.h"
 #include "shim/say.h"
 
 /* Where launchers say which rank a process is, the most specific first. */
@@ -45,9 +46,11 @@ static int read_rank(struct sr_settings *s)
 static int read_group(struct sr_settings *s)
 {
 	const char *list = getenv(SR_ENV_GROUP), *p = list;
+	bool in = false;
 	char *end;
 
 	s->in_group = !list || !*list;
+	s->member = s->in_group ? s->rank : 0;
 	while (p && *p) {
 		long first = strtol(p, &end, 10), last = first;
 
@@ -61,10 +64,17 @@ static int read_group(struct sr_settings *s)
 		}
 		if (*end && *end != ',')
 			goto bad;
-		if (s->rank >= first && s->rank <= last)
+		if (s->rank >= first && s->rank <= last) {
 			s->in_group = true;
+			s->member += (int)(s->rank - first);
+			in = true;
+		}
+		if (!in)
+			s->member += (int)(last - first + 1);
 		p = *end ? end + 1 : end;
 	}
+	if (s->member >= SR_CLOCK_MEMBERS)
+		s->member = -1;
 	return 0;
 bad:
 	sr_say("%s=%s is not a list of ranks such as 0,2-5; this process is not recorded",
@@ -98,10 +108,10 @@ static void read_session(struct sr_settings *s)
 int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = getenv(SR_ENV_RING);
-	const char *lossy = getenv(SR_ENV_LOSSY);
+	const char *lossy = getenv(SR_ENV_LOSSY), *clocks = getenv(SR_ENV_CLOCKS);
 	const char *direct = getenv(SR_ENV_DIRECT);
 	const char *files = getenv(SR_ENV_FILES);
-	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0;
+	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0;
 
 	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -124,6 +134,12 @@ int sr_settings_read(struct sr_settings *s)
 		return -EINVAL;
 	s->ring_bytes = (size_t)bytes;
 	s->lossy = drop;
+	if (clocks && number(SR_ENV_CLOCKS, clocks, 0, 2, &how))
+		return -EINVAL;
+	s->clocks = how > 0;
+	s->clocks_with_oneself = how == 2;
+	s->key = getenv(SR_ENV_KEY);
+	s->hosts = getenv(SR_ENV_HOSTS);
 	s->keep_files = keep;
 	read_session(s);
 	if (read_rank(s))

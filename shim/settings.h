@@ -19,7 +19,11 @@
 #define SR_ENV_RING    "SREPLAY_RING"   /* bytes of a thread's ring; default 4 MiB */
 #define SR_ENV_LOSSY   "SREPLAY_LOSSY"  /* 1: drop records rather than wait when a ring is full */
 #define SR_ENV_DIRECT  "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
-#define SR_ENV_FILES   "SREPLAY_FILES"  /* 1: keep the content of the files that are read */
+#define SR_ENV_FILES   "SREPLAY_FILES"        /* 1: keep the content of the files that are read */
+
+#define SR_ENV_KEY     "SREPLAY_KEY"    /* path of the job's key; unset: a job on one node */
+#define SR_ENV_HOSTS   "SREPLAY_HOSTS"  /* its nodes' addresses, where GIDs are none */
+#define SR_ENV_CLOCKS  "SREPLAY_CLOCKS" /* 1: find out who came before whom; 2: with oneself as well (tests) */
 
 /* Set by `sreplay record`, which waits at its end for the processes that have it. */
 #define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
@@ -31,6 +35,9 @@ struct sr_settings {
 	size_t ring_bytes;
 	bool lossy;
 	bool allow_direct;
+	int member; /* number in the group; -1: too many for clocks */
+	bool clocks, clocks_with_oneself;
+	const char *key, *hosts;
 	bool keep_files;
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };

@@ -24,9 +24,11 @@
 #include "logd/ring.h"
 #include "replay/engine.h"
 #include "shim/call.h"
+#include "shim/clocks.h"
 #include "shim/direct.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
+#include "shim/outside.h"
 #include "shim/program_threads.h"
 #include "shim/real.h"
 #include "shim/record.h"
@@ -100,6 +102,8 @@ static void record(enum sr_record_from from)
 	if (from == SR_RECORD_FROM_START)
 		pin_malloc();
 	sr_record_start(&settings, from);
+	if (sr_engine)
+		sr_clocks_start(&settings, settings.member >= 0);
 }
 
 bool sr_wake(void)
@@ -143,8 +147,10 @@ __attribute__((constructor)) static void start(void)
 		return;
 	}
 	before = sr_enter(t);
-	if (!sr_settings_read(&settings) && settings.trace && settings.in_group) {
-		if (sr_libibverbs_is_loaded()) {
+	if (!sr_settings_read(&settings) && settings.trace) {
+		if (!settings.in_group) {
+			sr_outside_start(&settings);
+		} else if (sr_libibverbs_is_loaded()) {
 			sr_restart_without_randomisation();
 			record(SR_RECORD_FROM_START);
 		} else {

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "logd/ring.h"
+#include "nicclock/order_code.h"
 #include "shim/call.h"
 
 /* On whose behalf memory is allocated now; see heap.h. */
@@ -66,6 +67,8 @@ struct sr_thread {
 	uint64_t sn;            /* of the call under way or, between calls, of the last one */
 	struct sr_ring ring;
 	struct sr_buf buf;
+
+	struct sr_order_stream orders; /* what its stream has of the process's clock */
 
 	/* The last record, empty if it was a long one, and how often it came again since. */
 	uint64_t repeats;

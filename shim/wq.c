@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "shim/clocks.h"
 #include "shim/heap.h"
 #include "shim/map.h"
 #include "shim/objects.h"
@@ -63,6 +64,8 @@ struct sr_wq {
 	struct sr_wqe *returned; /* told */
 	struct sr_wqe *passed;   /* the list begins behind it; ordered queues only */
 	bool failed;             /* the last completion that was no flush was an error */
+	struct sr_clock_qp *clock;
+	uint64_t passed_count; /* of the program's requests; read by the poster */
 
 	struct sr_wq *_Atomic next_retired;
 };
@@ -288,6 +291,9 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	wqe->wr_id = wr_id;
 	wqe->kind = kind;
 	wqe->signaled = wqe->is_passed = wqe->told = false;
+	wqe->role = SR_WQE_PROGRAM;
+	wqe->other = NULL;
+	wqe->lent_status = IBV_WC_SUCCESS;
 	wqe->num_sge = sge ? num_sge : 0;
 	/* The usual list is not worth a call. */
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
@@ -402,6 +408,8 @@ static void pass(struct sr_wq *wq, struct sr_wqe *first)
 
 	first->is_passed = true;
 	wq->passed = first;
+	if (first->role == SR_WQE_PROGRAM)
+		__atomic_store_n(&wq->passed_count, wq->passed_count + 1, __ATOMIC_RELAXED);
 	if (before->told)
 		hand_back(wq, before);
 }
@@ -434,6 +442,8 @@ static void pass_up_to(struct sr_wq *wq, struct sr_wqe *done, enum ibv_wc_status
 			continue;
 		if (wqe->kind == SR_WQE_FETCH && has_succeeded(wq, wqe, status))
 			arrived(wqe, whole_list(wqe));
+		if (wqe->role == SR_WQE_READER && has_succeeded(wq, wqe, status))
+			sr_clocks_read(wq->clock);
 		/* After an error, unsignaled ones may have a completion of their own as well. */
 		wqe->told = status == IBV_WC_SUCCESS && !wqe->signaled;
 	}
@@ -451,37 +461,113 @@ static void complete_in_order(struct sr_wq *wq, struct sr_wqe *wqe, enum ibv_wc_
 		wq->failed = true;
 	if (status == IBV_WC_SUCCESS && wqe->kind == SR_WQE_FETCH)
 		arrived(wqe, whole_list(wqe));
+	if (status == IBV_WC_SUCCESS && wqe->role == SR_WQE_READER)
+		sr_clocks_read(wq->clock);
 	wqe->told = true;
 	if (wqe != wq->passed)
 		hand_back(wq, wqe); /* a later one was told first */
 }
 
-void sr_wq_complete(struct ibv_wc *wc, int n)
+static bool is_failure(enum ibv_wc_status status)
+{
+	return status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR;
+}
+
+/* Only errors are told of a CLOCK.  Without it, the request behind it would have had this one. */
+static bool complete_clock(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (is_failure(wc->status) && wqe->other) {
+		wqe->other->lent_status = wc->status;
+		wqe->other->lent_vendor_err = wc->vendor_err;
+	}
+	complete_in_order(wq, wqe, wc->status);
+	return false;
+}
+
+/*
+ * The completion of a READER stands for that of the request in front of it,
+ * which was posted unsignaled: that has succeeded, or would have told of its
+ * failure itself.  So it has even if the READER was flushed.
+ */
+static bool complete_reader(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	bool stands = wqe->stands && !wqe->dropped;
+
+	wc->wr_id = wqe->wr_id;
+	wc->opcode = wqe->opcode;
+	wc->byte_len = wqe->length;
+	complete_in_order(wq, wqe, wc->status);
+	wc->status = IBV_WC_SUCCESS;
+	wc->vendor_err = 0;
+	return stands;
+}
+
+/* False: not to be shown to the program. */
+static bool complete_send(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (wqe->role == SR_WQE_CLOCK)
+		return complete_clock(wq, wqe, wc);
+	if (wqe->role == SR_WQE_READER)
+		return complete_reader(wq, wqe, wc);
+	wc->wr_id = wqe->wr_id;
+	if (wqe->other && wc->status != IBV_WC_SUCCESS)
+		wqe->other->dropped = true;
+	if (wqe->lent_status != IBV_WC_SUCCESS && wc->status == IBV_WC_WR_FLUSH_ERR) {
+		wc->status = wqe->lent_status;
+		wc->vendor_err = wqe->lent_vendor_err;
+	}
+	complete_in_order(wq, wqe, wc->status);
+	return true;
+}
+
+static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (wq->ordered)
+		return complete_send(wq, wqe, wc);
+	wc->wr_id = wqe->wr_id;
+	if (receives_into_list(wc))
+		arrived(wqe, wc->byte_len);
+	hand_back(wq, wqe);
+	return true;
+}
+
+int sr_wq_complete(struct ibv_wc *wc, int n)
 {
 	struct sr_wq *locked = NULL;
+	int kept = 0;
 
-	for (; n > 0; n--, wc++) {
-		struct sr_wqe *wqe = sr_wqe_of(wc->wr_id);
+	for (int i = 0; i < n; i++) {
+		struct sr_wqe *wqe = sr_wqe_of(wc[i].wr_id);
 
-		if (!wqe)
-			continue;
-		if (wqe->wq != locked) {
+		if (wqe && wqe->wq != locked) {
 			if (locked)
 				sr_unlock(&locked->done);
 			locked = wqe->wq;
 			sr_lock(&locked->done);
 		}
-		wc->wr_id = wqe->wr_id;
-		if (locked->ordered) {
-			complete_in_order(locked, wqe, wc->status);
+		if (wqe && !complete(locked, wqe, &wc[i]))
 			continue;
-		}
-		if (receives_into_list(wc))
-			arrived(wqe, wc->byte_len);
-		hand_back(locked, wqe);
+		if (kept != i)
+			wc[kept] = wc[i];
+		kept++;
 	}
 	if (locked)
 		sr_unlock(&locked->done);
+	return kept;
+}
+
+void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock)
+{
+	if (!wq)
+		return;
+	sr_lock(&wq->done);
+	wq->clock = clock;
+	sr_unlock(&wq->done);
+}
+
+uint64_t sr_wq_passed(const struct sr_wq *wq)
+{
+	return __atomic_load_n(&wq->passed_count, __ATOMIC_RELAXED);
 }
 
 /* ------------------------------------------------------ completion queues */

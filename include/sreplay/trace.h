@@ -63,6 +63,12 @@ enum sr_record_kind {
 	 * engine in a process with threads.
 	 */
 	SR_REC_HEAP = 4,
+	/*
+	 * An event of the process's clock, with the orders found at it
+	 * (nicclock/order_code.h).  Written by the record engine in front of
+	 * the call at which it happened, or between calls.
+	 */
+	SR_REC_CLOCK = 5,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };

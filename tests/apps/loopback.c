@@ -552,6 +552,10 @@ static int to_state(struct end *e, enum ibv_qp_state state)
 		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	    .path_mtu = IBV_MTU_1024,
 	    .dest_qp_num = e->peer->qp ? e->peer->qp->qp_num : 0,
+	    .ah_attr = {.is_global = 1,
+			/* 127.0.0.1, which the stand-in's port has. */
+			.grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+			.port_num = 1},
 	    .max_dest_rd_atomic = 1,
 	    .max_rd_atomic = 1,
 	    .min_rnr_timer = 12,

@@ -8,6 +8,9 @@ For each seed tests/apps/loopback runs bare and recorded, and is replayed.  A
 second time the stand-in executes requests in an order of chance, another one in
 each run: only the recording and its replay can be equal then.  A failure is
 reduced: to as few features of the program and as few epochs as still show it.
+
+A third time its requests carry clocks, as if the program's other queue pairs were
+another process's: nothing of the shim's own requests may be seen.
 """
 
 import json
@@ -28,12 +31,13 @@ THREAD_RUNS = 20
 
 
 class Case:
-    def __init__(self, directory, seed, epochs, features=FEATURES, standin_seed=None):
+    def __init__(self, directory, seed, epochs, features=FEATURES, standin_seed=None, clocks=False):
         self.directory, self.seed, self.epochs = directory, seed, epochs
-        self.features, self.standin_seed = features, standin_seed
+        self.features, self.standin_seed, self.clocks = features, standin_seed, clocks
 
     def __str__(self):
         by_chance = "STANDIN_SEED=%s " % self.standin_seed if self.standin_seed else ""
+        by_chance += "SREPLAY_CLOCKS=2 " if self.clocks else ""
         return by_chance + " ".join(self.command()[:1] + [str(w) for w in self.command()[1:]])
 
     def command(self):
@@ -43,6 +47,8 @@ class Case:
     def run(self, prefix=()):
         env = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
         env.pop("STANDIN_SEED", None)
+        if self.clocks:
+            env["SREPLAY_CLOCKS"] = "2"
         if self.standin_seed:
             env["STANDIN_SEED"] = self.standin_seed
         try:
@@ -59,14 +65,20 @@ class Case:
         if recorded.returncode != bare.returncode:
             return "recorded exit status %s, not %s\n%s" % (recorded.returncode, bare.returncode,
                                                             recorded.stderr.decode(errors="replace"))
-        if not self.standin_seed and recorded.stdout != bare.stdout:
-            return "recorded output\n" + first_difference(recorded.stdout, bare.stdout)
+        if not self.standin_seed and self.visible(recorded.stdout) != self.visible(bare.stdout):
+            return "recorded output\n" + first_difference(self.visible(recorded.stdout), self.visible(bare.stdout))
         status, out, err = replay(trace, 0)
         if status != recorded.returncode:
             return "replayed exit status %s, not %s\n%s" % (status, recorded.returncode, err)
         if out != recorded.stdout:
             return "replayed output\n" + first_difference(out, recorded.stdout)
+        if self.clocks and not clock_records(trace):
+            return "no request carried a clock"
         return ""
+
+    def visible(self, output):
+        """What may not differ. The stand-in's time is the number of its completions, the shim's included."""
+        return b"\n".join(line for line in output.splitlines() if not (self.clocks and line.startswith(b"  tag ")))
 
     def reduced(self):
         """The same with fewer features and epochs, as long as something differs."""
@@ -81,9 +93,15 @@ class Case:
         return case
 
     def with_(self, **changes):
-        arguments = dict(seed=self.seed, epochs=self.epochs, features=self.features, standin_seed=self.standin_seed)
+        arguments = dict(seed=self.seed, epochs=self.epochs, features=self.features, standin_seed=self.standin_seed,
+                         clocks=self.clocks)
         arguments.update(changes)
         return Case(self.directory, **arguments)
+
+
+def clock_records(trace):
+    dump = subprocess.run([SREPLAY, "dump", trace], capture_output=True).stdout
+    return dump.count(b'record="clock"')
 
 
 def first_difference(got, expected):
@@ -131,15 +149,15 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for standin_seed in (None, "time"):
+        for standin_seed, clocks in ((None, False), ("time", False), (None, True), ("time", True)):
             for seed in range(1, seeds + 1):
-                case = Case(directory, seed, epochs, standin_seed=standin_seed)
+                case = Case(directory, seed, epochs, standin_seed=standin_seed, clocks=clocks)
                 detail = case.difference()
                 if detail:
                     small = case.reduced()
                     detail = "%s\nreduced to: %s\n%s" % (detail, small, small.difference())
-                tap.ok(not detail, "seed %d, requests executed %s: bare, recorded and replayed alike" % (
-                    seed, "by chance" if standin_seed else "at once"), detail)
+                tap.ok(not detail, "seed %d, requests executed %s%s: bare, recorded and replayed alike" % (
+                    seed, "by chance" if standin_seed else "at once", ", with clocks" if clocks else ""), detail)
         detail = threads_differ(directory, THREAD_RUNS)
         tap.ok(not detail, "threads that poll one completion queue, recorded %d times" % THREAD_RUNS, detail)
         detail = late_differs(directory)

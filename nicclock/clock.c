@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nicclock/clock.h"
+
+#include <assert.h>
+
+void sr_clock_region_use_cell(struct sr_clock_region *region, uint32_t cell)
+{
+	uint64_t cells = atomic_load_explicit(&region->cells, memory_order_relaxed);
+
+	while (cells <= cell &&
+	       !atomic_compare_exchange_weak_explicit(&region->cells, &cells, cell + 1ull,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+void sr_clock_init(struct sr_clock *c, struct sr_clock_region *region, int member)
+{
+	assert(member >= 0 && member < SR_CLOCK_MEMBERS);
+	*c = (struct sr_clock){.region = region, .member = member};
+	atomic_store_explicit(&region->own, sr_clock_own_word(member, 0), memory_order_relaxed);
+}
+
+uint64_t sr_clock_now(const struct sr_clock *c)
+{
+	return sr_clock_event(atomic_load_explicit(&c->region->own, memory_order_relaxed));
+}
+
+/*
+ * The counter is the word that others read: two threads' events could not be
+ * published in their order otherwise.  Release: who reads the number by RDMA or
+ * finds it in another thread is not to miss what came before it.  What the CPU
+ * stores afterwards is ordered behind it as well, for which x86's locked
+ * instructions suffice; elsewhere the second half of acq_rel is needed.
+ */
+uint64_t sr_clock_tick(struct sr_clock *c)
+{
+	return sr_clock_event(atomic_fetch_add_explicit(&c->region->own, 1, memory_order_acq_rel)) +
+	       1;
+}
+
+/* ------------------------------------------------------------ finding orders */
+
+static bool is_anothers(const struct sr_clock *c, uint64_t word)
+{
+	return sr_clock_is_word(word) && sr_clock_member(word) != c->member;
+}
+
+/*
+ * Another's own number tells how far it came and nothing else: only a higher one
+ * than was known is worth noting.  It may be known from elsewhere.
+ */
+static bool is_new_own(const struct sr_clock *c, const struct sr_clock_view *v, uint64_t word)
+{
+	return word != atomic_load_explicit(&v->own, memory_order_acquire) &&
+	       is_anothers(c, word) &&
+	       sr_clock_event(word) >
+		   atomic_load_explicit(&c->known[sr_clock_member(word)], memory_order_acquire);
+}
+
+/*
+ * A cell is worth noting even if a higher number of that member is known: it
+ * tells what has landed.
+ */
+static bool is_new_cell(const struct sr_clock *c, const struct sr_clock_view *v, uint32_t i,
+			uint64_t word)
+{
+	return word != atomic_load_explicit(&v->seen[i], memory_order_acquire) &&
+	       is_anothers(c, word);
+}
+
+static uint64_t load(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
+{
+	return cells < v->cells ? cells : v->cells;
+}
+
+bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
+		      const _Atomic uint64_t *words, uint32_t cells)
+{
+	uint32_t n = room_for(v, cells);
+
+	/* The data was read first: that is what makes its clock visible. */
+	atomic_thread_fence(memory_order_acquire);
+	if (is_new_own(c, v, load(&words[0])))
+		return true;
+	for (uint32_t i = 0; i < n; i++)
+		if (is_new_cell(c, v, i, load(&words[SR_CLOCK_HEAD_WORDS + i])))
+			return true;
+	return false;
+}
+
+static struct sr_order order_of(uint64_t word)
+{
+	return (struct sr_order){
+	    .event = sr_clock_event(word),
+	    .member = (uint8_t)sr_clock_member(word),
+	    .via = sr_clock_is_own(word) ? SR_ORDER_OWN : SR_ORDER_CELL,
+	};
+}
+
+static uint64_t word_of(const struct sr_order *o)
+{
+	return o->via == SR_ORDER_OWN ? sr_clock_own_word(o->member, o->event)
+				      : sr_clock_cell_word(o->member, o->event);
+}
+
+static void raise_known(struct sr_clock *c, const struct sr_order *o)
+{
+	_Atomic uint64_t *known = &c->known[o->member];
+	uint64_t event = load(known);
+
+	while (event < o->event &&
+	       !atomic_compare_exchange_weak_explicit(known, &event, o->event, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atomic uint64_t *words,
+			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event)
+{
+	uint32_t at[SR_CLOCK_ORDERS], n = 0, limit = room_for(v, cells);
+	uint64_t own = load(&words[0]);
+	bool new_own;
+
+	assert(room > 0 && room <= SR_CLOCK_ORDERS);
+	atomic_thread_fence(memory_order_acquire);
+	new_own = is_new_own(c, v, own);
+	if (new_own)
+		orders[n++] = order_of(own);
+	for (uint32_t i = 0; i < limit && n < room; i++) {
+		uint64_t word = load(&words[SR_CLOCK_HEAD_WORDS + i]);
+
+		if (!is_new_cell(c, v, i, word))
+			continue;
+		at[n] = i;
+		orders[n++] = order_of(word);
+	}
+	if (!n)
+		return 0;
+	/*
+	 * Numbered before it is published: a thread that finds a word noted
+	 * already goes on, and its next event must come after this one.
+	 */
+	*event = sr_clock_tick(c);
+	for (uint32_t i = 0; i < n; i++) {
+		raise_known(c, &orders[i]);
+		if (i == 0 && new_own)
+			atomic_store_explicit(&v->own, own, memory_order_release);
+		else
+			atomic_store_explicit(&v->seen[at[i]], word_of(&orders[i]),
+					      memory_order_release);
+	}
+	return n;
+}

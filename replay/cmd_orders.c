@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_orders.c: `sreplay orders`: which rank was found to come before which, and
+ * whether all of it fits together.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "nicclock/closure.h"
+#include "nicclock/order_code.h"
+#include "replay/command.h"
+#include "replay/visit.h"
+
+typedef unsigned long long ull;
+
+/* One order, with the event at which it was found. */
+struct found {
+	uint64_t at;
+	struct sr_order order;
+};
+
+struct member {
+	long rank; /* -1: none of this number was recorded */
+	struct found *found;
+	size_t count, room;
+	uint64_t events, shorts;
+};
+
+struct orders {
+	struct sr_choice choice;
+	struct member members[SR_CLOCK_MEMBERS];
+	int member; /* the one whose streams are read; -1: it carries no clocks */
+};
+
+static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
+
+static const struct argp argp = {
+    NULL,
+    sr_parse_choice_only,
+    NULL,
+    "Say how often each rank was found to come before each other one, and check that these "
+    "orders fit together. An order by a post says that the post had begun and that what its queue "
+    "pair carried before it had landed; whether it had landed itself is not known. One by the CPU "
+    "says that its rank had come so far. Exit status: 1 if orders contradict each other.",
+    children,
+    NULL,
+    NULL,
+};
+
+static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
+{
+	struct orders *o = argument;
+	const json_t *extra = json_object_get(sr_trace_process(t, rank), "extra");
+	json_t *member = json_object_get(extra, "member");
+
+	o->member = json_is_integer(member) ? (int)json_integer_value(member) : -1;
+	if (o->member >= SR_CLOCK_MEMBERS)
+		o->member = -1;
+	if (o->member >= 0)
+		o->members[o->member].rank = rank;
+	return 0;
+}
+
+static int keep(struct member *m, uint64_t at, const struct sr_order *order)
+{
+	if (m->count == m->room) {
+		size_t room = m->room ? 2 * m->room : 1024;
+		struct found *more = realloc(m->found, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		m->found = more;
+		m->room = room;
+	}
+	m->found[m->count++] = (struct found){at, *order};
+	return 0;
+}
+
+static int take_clock(struct member *m, struct sr_order_stream *s, const struct sr_entry *e)
+{
+	struct sr_order order;
+	uint32_t size = (uint32_t)e->size, at;
+	int n = sr_order_decode_event(s, e->payload, size), err = 0;
+
+	if (n < 0)
+		return n;
+	m->events++;
+	for (at = (uint32_t)n; !err; at += (uint32_t)n) {
+		n = sr_order_decode(s, (const uint8_t *)e->payload + at, size - at, &order);
+		if (n <= 0)
+			return n;
+		if (order.via == SR_ORDER_SHORT)
+			m->shorts++;
+		else
+			err = keep(m, s->event, &order);
+	}
+	return err;
+}
+
+static int read_stream(void *argument, struct sr_stream *stream, int32_t rank, uint32_t thread)
+{
+	struct orders *o = argument;
+	struct sr_order_stream s = {0};
+	struct sr_entry e;
+	int got, err = 0;
+
+	if (o->member < 0)
+		return 0;
+	while (!err && (got = sr_stream_next(stream, &e)) > 0)
+		if (e.kind == SR_REC_CLOCK)
+			err = take_clock(&o->members[o->member], &s, &e);
+	if (err)
+		return sr_fail("rank %d thread %u SN %llu: %s", rank, thread, (ull)e.sn,
+			       err == -ENOMEM ? "no memory left" : "a damaged clock record");
+	return got < 0 ? SR_EXIT_FAILED : 0;
+}
+
+static int by_event(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* 0, -ELOOP, -ENOMEM, or -EINVAL: an order names what cannot be. */
+static int check(struct orders *o)
+{
+	struct sr_closure *c = sr_closure_create(SR_CLOCK_MEMBERS);
+	int err = c ? 0 : -ENOMEM;
+
+	for (int i = 0; i < SR_CLOCK_MEMBERS; i++) {
+		struct member *m = &o->members[i];
+
+		/* Its threads' streams come one after the other. */
+		if (m->count)
+			qsort(m->found, m->count, sizeof(*m->found), by_event);
+		for (size_t k = 0; k < m->count && !err; k++)
+			err = sr_closure_add(c, i, m->found[k].at, &m->found[k].order);
+	}
+	if (!err)
+		err = sr_closure_compute(c);
+	sr_closure_free(c);
+	return err;
+}
+
+static void print_pair(const struct member *later, const struct member *earlier, int number)
+{
+	ull posts = 0, cpu = 0;
+	uint64_t last = 0;
+
+	for (size_t k = 0; k < later->count; k++) {
+		const struct sr_order *order = &later->found[k].order;
+
+		if (order->member != number)
+			continue;
+		posts += order->via == SR_ORDER_CELL;
+		cpu += order->via == SR_ORDER_OWN;
+		if (order->event > last)
+			last = order->event;
+	}
+	if (posts + cpu)
+		printf("rank %ld before rank %ld: %llu orders (%llu by posts, %llu by its CPU), up "
+		       "to its event %llu\n",
+		       earlier->rank, later->rank, posts + cpu, posts, cpu, (ull)last);
+}
+
+static void print(const struct orders *o)
+{
+	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
+		for (int k = 0; k < SR_CLOCK_MEMBERS; k++)
+			if (o->members[i].count)
+				print_pair(&o->members[i], &o->members[k], k);
+	for (int i = 0; i < SR_CLOCK_MEMBERS; i++) {
+		const struct member *m = &o->members[i];
+
+		if (m->rank < 0)
+			continue;
+		printf("rank %ld: %llu events, %zu orders found\n", m->rank, (ull)m->events,
+		       m->count);
+		if (m->shorts)
+			printf("rank %ld: at %llu READs the peer had more clock cells than were "
+			       "read; orders may be missing there\n",
+			       m->rank, (ull)m->shorts);
+	}
+}
+
+int sr_cmd_orders(int argc, char **argv)
+{
+	static const struct sr_visitor visitor = {
+	    .rank = begin_rank, .stream = read_stream, .thread = -1, .cannot_open = SR_EXIT_FAILED};
+	static struct orders o = {.choice = SR_CHOICE_INIT};
+	int status, err;
+
+	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
+		o.members[i].rank = -1;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o.choice))
+		return SR_EXIT_FAILED;
+	status = sr_visit(&o.choice, &visitor, &o);
+	if (status)
+		return status;
+	print(&o);
+	err = check(&o);
+	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
+		free(o.members[i].found);
+	if (err == -ENOMEM)
+		return sr_fail("no memory left");
+	if (err) {
+		sr_fail("the orders of %s contradict each other", o.choice.dir);
+		return 1;
+	}
+	return 0;
+}

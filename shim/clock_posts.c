@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * clock_posts.c: the shim's own requests around those of the program; see
+ * clocks.h.  All with the queue's lock on posts held.
+ */
+#include "shim/clock_posts.h"
+
+#include "shim/call.h"
+#include "shim/clocks.h"
+
+bool sr_clock_goes_before(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_ATOMIC_WRITE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum ibv_wc_opcode completes_as(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	default:
+		return IBV_WC_RDMA_READ;
+	}
+}
+
+static struct sr_wqe *take(struct sr_qp *q, enum sr_wqe_role role)
+{
+	struct sr_wqe *wqe = sr_wqe_take(q->sq, 0, SR_WQE_SOURCE, NULL, 0);
+
+	if (wqe)
+		wqe->role = role;
+	return wqe;
+}
+
+struct sr_wqe *sr_clock_take_before(struct sr_qp *q, struct sr_wqe *program)
+{
+	struct sr_wqe *wqe = take(q, SR_WQE_CLOCK);
+
+	if (!wqe)
+		return NULL;
+	wqe->other = program;
+	sr_clocks_tick(q->clock);
+	return wqe;
+}
+
+struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
+				    enum ibv_wr_opcode opcode)
+{
+	struct sr_wqe *wqe = take(q, SR_WQE_READER);
+
+	if (!wqe)
+		return NULL;
+	wqe->wr_id = fetch->wr_id;
+	wqe->stands = wqe->signaled = fetch->signaled;
+	wqe->dropped = false;
+	wqe->opcode = completes_as(opcode);
+	wqe->length = 0;
+	for (uint32_t i = 0; i < fetch->num_sge; i++)
+		wqe->length += fetch->sge[i].length;
+	fetch->signaled = false;
+	fetch->other = wqe;
+	return wqe;
+}
+
+void sr_clock_fill_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr)
+{
+	*wr = (struct ibv_send_wr){
+	    .wr_id = (uintptr_t)wqe,
+	    .sg_list = &q->clock->word_sge,
+	    .num_sge = 1,
+	    .opcode = IBV_WR_RDMA_WRITE,
+	    .send_flags = IBV_SEND_INLINE,
+	    .wr.rdma = {.remote_addr = q->clock->cell, .rkey = q->clock->rkey},
+	};
+}
+
+static unsigned int reader_flags(const struct sr_qp *q, const struct sr_wqe *wqe)
+{
+	return q->clock->fence | (wqe->stands ? IBV_SEND_SIGNALED : 0);
+}
+
+void sr_clock_fill_behind(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr)
+{
+	*wr = (struct ibv_send_wr){
+	    .wr_id = (uintptr_t)wqe,
+	    .sg_list = &q->clock->read_sge,
+	    .num_sge = 1,
+	    .opcode = IBV_WR_RDMA_READ,
+	    .send_flags = reader_flags(q, wqe),
+	    .wr.rdma = {.remote_addr = q->clock->cells, .rkey = q->clock->rkey},
+	};
+}
+
+/* The builder's fields are the program's: they are put back. */
+void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex *ex)
+{
+	struct sr_clock_qp *c = q->clock;
+	uint64_t wr_id = ex->wr_id;
+	unsigned int flags = ex->wr_flags;
+
+	ex->wr_id = (uintptr_t)wqe;
+	ex->wr_flags = 0;
+	sr_real(&sr_calls[SR_CALL_wr_rdma_write], (uint64_t[]){(uintptr_t)ex, c->rkey, c->cell});
+	sr_real(&sr_calls[SR_CALL_wr_set_inline_data],
+		(uint64_t[]){(uintptr_t)ex, (uintptr_t)&c->word, sizeof(c->word)});
+	ex->wr_id = wr_id;
+	ex->wr_flags = flags;
+}
+
+void sr_clock_build_behind(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex *ex)
+{
+	struct sr_clock_qp *c = q->clock;
+	uint64_t wr_id = ex->wr_id;
+	unsigned int flags = ex->wr_flags;
+
+	ex->wr_id = (uintptr_t)wqe;
+	ex->wr_flags = reader_flags(q, wqe);
+	sr_real(&sr_calls[SR_CALL_wr_rdma_read], (uint64_t[]){(uintptr_t)ex, c->rkey, c->cells});
+	sr_real(&sr_calls[SR_CALL_wr_set_sge], (uint64_t[]){(uintptr_t)ex, c->read_sge.lkey,
+							    c->read_sge.addr, c->read_sge.length});
+	ex->wr_id = wr_id;
+	ex->wr_flags = flags;
+}

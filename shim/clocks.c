@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See clocks.h. */
+#include "shim/clocks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logd/directory_client.h"
+#include "logd/socket_path.h"
+#include "shim/call.h"
+#include "shim/heap.h"
+#include "shim/lock.h"
+#include "shim/map.h"
+#include "shim/record.h"
+#include "shim/say.h"
+#include "shim/thread.h"
+
+/* Of the region of this process: one for each queue pair that leads to a member. */
+#define CELLS       4088
+/* Looked at in another's region: what a READER may bring is bounded. */
+#define SLOT_CELLS  126
+#define SLOTS       1024
+/* Cells more than are in use: those of members that connect a moment later. */
+#define SPARE_CELLS 1
+
+struct sr_clock_slot {
+	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS];
+};
+
+/* What is registered, in each protection domain anew. */
+struct memory {
+	union {
+		struct sr_clock_region region;
+		char bytes[sizeof(struct sr_clock_region) + CELLS * sizeof(uint64_t)];
+	};
+	struct sr_clock_slot slots[]; /* members only */
+};
+
+static struct {
+	bool on, member;
+	bool with_oneself; /* a test's: as if one's own queue pairs were another's */
+	struct sr_clock clock;
+	struct memory *memory;
+	size_t memory_bytes;
+	struct sr_clock_view *view; /* of our own region */
+	struct sr_lock looking;
+	struct sr_directory directory;
+	struct sr_lock slots_lock;
+	uint64_t slots_taken[SLOTS / 64];
+	bool has_complained;
+} self;
+
+bool sr_clocks_owns_fd(int fd)
+{
+	const struct sr_directory *d = &self.directory;
+
+	return self.on && ((d->open && fd == d->socket) || fd == d->job_fd);
+}
+
+bool sr_clocks_on(void)
+{
+	return self.on;
+}
+
+bool sr_clocks_is_member(void)
+{
+	return self.member;
+}
+
+/* -------------------------------------------------------------------- start */
+
+static bool make_memory(bool member)
+{
+	char *p;
+
+	self.memory_bytes =
+	    sizeof(struct memory) + (member ? SLOTS * sizeof(struct sr_clock_slot) : 0);
+	/* Cells and slots begin at cache lines. */
+	p = sr_alloc_zeroed(self.memory_bytes + 63);
+	if (!p)
+		return false;
+	self.memory = (void *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
+	if (!member)
+		return true;
+	self.view = sr_alloc_zeroed(sr_clock_view_bytes(CELLS));
+	if (!self.view)
+		return false;
+	self.view->cells = CELLS;
+	return true;
+}
+
+void sr_clocks_start(const struct sr_settings *s, bool member)
+{
+	struct sr_job job = {.name = s->trace,
+			     .key_path = s->key,
+			     .hosts = s->hosts,
+			     .rank = s->rank,
+			     .member = member ? (uint32_t)s->member : SR_OUTSIDER};
+	char path[108], error[320] = "";
+	int err;
+
+	if (!s->clocks)
+		return;
+	err = make_memory(member) ? sr_socket_path(path, sizeof(path)) : -ENOMEM;
+	job.region = (uintptr_t)&self.memory->region;
+	if (!err)
+		err = sr_directory_join(&self.directory, path, &job, error, sizeof(error));
+	/* A process that is not recorded says nothing of a daemon that it could do without. */
+	if (!member && (err == -ENOENT || err == -ECONNREFUSED))
+		return;
+	if (err) {
+		sr_say("rank %d carries no clocks: %s", s->rank,
+		       error[0] ? error : strerrorname_np(-err));
+		return;
+	}
+	if (member)
+		sr_clock_init(&self.clock, &self.memory->region, s->member);
+	self.with_oneself = s->clocks_with_oneself;
+	self.member = member;
+	self.on = true;
+}
+
+void sr_clocks_forget_in_child(void)
+{
+	self.on = self.member = false;
+	sr_directory_abandon(&self.directory);
+}
+
+static void complain(const char *what, const char *why)
+{
+	if (!self.has_complained)
+		sr_say("%s: %s; it is recorded by value, without orders (said once)", what, why);
+	self.has_complained = true;
+}
+
+/* ------------------------------------------------------- protection domains */
+
+struct domain {
+	struct ibv_mr *mr;
+	uint32_t queue_pairs;
+};
+
+static struct sr_map domains;
+static struct sr_lock domains_lock;
+
+/*
+ * By the function that asks the provider at once: ibv_reg_mr calls it by its
+ * public name, and the region would be taken for one of the program's.
+ */
+static struct ibv_mr *register_memory(struct ibv_pd *pd)
+{
+	uint64_t a[] = {(uintptr_t)pd, (uintptr_t)self.memory, self.memory_bytes,
+			(uintptr_t)self.memory,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+
+	return (void *)sr_real(&sr_calls[SR_CALL_ibv_reg_mr_iova2], a);
+}
+
+/* The registration for a new queue pair in this domain; NULL if there can be none. */
+static struct ibv_mr *use_domain(struct ibv_pd *pd)
+{
+	struct domain *d;
+	void *old;
+
+	sr_lock(&domains_lock);
+	d = sr_map_get(&domains, (uintptr_t)pd);
+	if (!d) {
+		d = sr_alloc_zeroed(sizeof(*d));
+		if (d)
+			d->mr = register_memory(pd);
+		if (d && (!d->mr || sr_map_put(&domains, (uintptr_t)pd, d, &old))) {
+			sr_free(d);
+			d = NULL;
+		}
+	}
+	if (d)
+		d->queue_pairs++;
+	sr_unlock(&domains_lock);
+	return d ? d->mr : NULL;
+}
+
+static void leave_domain(struct ibv_pd *pd)
+{
+	struct domain *d;
+
+	sr_lock(&domains_lock);
+	d = sr_map_get(&domains, (uintptr_t)pd);
+	if (d)
+		d->queue_pairs--;
+	sr_unlock(&domains_lock);
+}
+
+void sr_clocks_drop_pd(struct ibv_pd *pd)
+{
+	struct domain *d;
+
+	if (!self.on)
+		return;
+	sr_lock(&domains_lock);
+	d = sr_map_get(&domains, (uintptr_t)pd);
+	/* With queue pairs left it is not going to go: peers still write there. */
+	if (d && d->queue_pairs)
+		d = NULL;
+	if (d)
+		sr_map_take(&domains, (uintptr_t)pd);
+	sr_unlock(&domains_lock);
+	if (!d)
+		return;
+	sr_real(&sr_calls[SR_CALL_ibv_dereg_mr], (uint64_t[]){(uintptr_t)d->mr});
+	sr_free(d);
+}
+
+/* -------------------------------------------------------------------- names */
+
+/* A LID is made into an address that no GID can be. */
+static void gid_of_lid(uint16_t lid, uint8_t *gid)
+{
+	memset(gid, 0, SR_GID_BYTES);
+	memcpy(gid, "\xff\xffLID", 5);
+	gid[14] = (uint8_t)(lid >> 8);
+	gid[15] = (uint8_t)lid;
+}
+
+static void add_name(struct sr_queue_pair *names, const uint8_t *gid)
+{
+	static const uint8_t none[SR_GID_BYTES], empty[SR_GID_BYTES] = {0xfe, 0x80};
+
+	if (names->gids == SR_GIDS || !memcmp(gid, none, sizeof(none)) ||
+	    !memcmp(gid, empty, sizeof(empty)))
+		return;
+	for (uint32_t i = 0; i < names->gids; i++)
+		if (!memcmp(names->gid[i], gid, SR_GID_BYTES))
+			return;
+	memcpy(names->gid[names->gids++], gid, SR_GID_BYTES);
+}
+
+static void add_names_of_port(struct ibv_context *context, uint8_t port,
+			      struct sr_queue_pair *names)
+{
+	struct ibv_port_attr attr = {0};
+	union ibv_gid gid;
+	uint8_t lid[SR_GID_BYTES];
+	uint64_t a[] = {(uintptr_t)context, port, (uintptr_t)&attr};
+
+	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_port], a))
+		return;
+	if (attr.lid) {
+		gid_of_lid(attr.lid, lid);
+		add_name(names, lid);
+	}
+	for (int i = 0; i < attr.gid_tbl_len && names->gids < SR_GIDS; i++) {
+		uint64_t g[] = {(uintptr_t)context, port, (uint64_t)i, (uintptr_t)&gid};
+
+		/* Tables are long and filled from their beginning. */
+		if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_gid], g))
+			break;
+		if (!gid.global.interface_id && !gid.global.subnet_prefix)
+			break;
+		add_name(names, gid.raw);
+	}
+}
+
+static void list_names(struct ibv_context *context, struct sr_queue_pair *names)
+{
+	struct ibv_device_attr attr;
+	uint64_t a[] = {(uintptr_t)context, (uintptr_t)&attr};
+
+	names->gids = 0;
+	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_device], a))
+		return;
+	for (uint8_t port = 1; port <= attr.phys_port_cnt; port++)
+		add_names_of_port(context, port, names);
+}
+
+/* -------------------------------------------------------------------- slots */
+
+static struct sr_clock_slot *take_slot(void)
+{
+	struct sr_clock_slot *slot = NULL;
+
+	sr_lock(&self.slots_lock);
+	for (int i = 0; i < SLOTS / 64 && !slot; i++) {
+		int bit = ~self.slots_taken[i] ? __builtin_ctzll(~self.slots_taken[i]) : -1;
+
+		if (bit < 0)
+			continue;
+		self.slots_taken[i] |= 1ull << bit;
+		slot = &self.memory->slots[i * 64 + bit];
+	}
+	sr_unlock(&self.slots_lock);
+	if (slot)
+		memset(slot, 0, sizeof(*slot));
+	return slot;
+}
+
+static void give_back_slot(struct sr_clock_slot *slot)
+{
+	size_t i;
+
+	if (!slot)
+		return;
+	i = (size_t)(slot - self.memory->slots);
+	sr_lock(&self.slots_lock);
+	self.slots_taken[i / 64] &= ~(1ull << i % 64);
+	sr_unlock(&self.slots_lock);
+}
+
+/* -------------------------------------------------------------- queue pairs */
+
+struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd, enum ibv_qp_type type)
+{
+	struct sr_clock_qp *c;
+	struct ibv_mr *mr;
+
+	if (!self.on || !pd || (type != IBV_QPT_RC && type != IBV_QPT_UC))
+		return NULL;
+	c = sr_alloc_zeroed(sizeof(*c));
+	mr = c ? use_domain(pd) : NULL;
+	if (!mr) {
+		sr_free(c);
+		return NULL;
+	}
+	c->qp = qp;
+	c->pd = pd;
+	c->names.number = qp->qp_num;
+	c->names.rkey = mr->rkey;
+	c->read_sge.lkey = mr->lkey;
+	c->word_sge = (struct ibv_sge){
+	    .addr = (uintptr_t)&c->word, .length = SR_CLOCK_WORD_BYTES, .lkey = mr->lkey};
+	return c;
+}
+
+void sr_clocks_name_qp(struct sr_clock_qp *c)
+{
+	int err;
+
+	list_names(c->qp->context, &c->names);
+	err = sr_directory_add(&self.directory, &c->names);
+	c->named = !err;
+	if (err)
+		complain("a queue pair cannot be told to the directory", strerrorname_np(-err));
+}
+
+void sr_clocks_disconnect(struct sr_clock_qp *c)
+{
+	if (!c)
+		return;
+	c->carries = c->reads = false;
+	give_back_slot(c->slot);
+	sr_free(c->view);
+	c->slot = NULL;
+	c->view = NULL;
+}
+
+void sr_clocks_remove_qp(struct sr_clock_qp *c)
+{
+	if (!c)
+		return;
+	sr_clocks_disconnect(c);
+	if (c->named)
+		sr_directory_remove(&self.directory, &c->names);
+	leave_domain(c->pd);
+	sr_free(c);
+}
+
+/* ---------------------------------------------------------------- connecting */
+
+static bool prepare_reads(struct sr_clock_qp *c, const struct sr_found *found)
+{
+	c->slot = take_slot();
+	c->view = sr_alloc_zeroed(sr_clock_view_bytes(SLOT_CELLS));
+	if (!c->slot || !c->view)
+		return false;
+	c->view->cells = SLOT_CELLS;
+	c->cells = found->region + SR_CLOCK_READ_OFFSET;
+	c->cells_count = found->cells + SPARE_CELLS;
+	if (c->cells_count > SLOT_CELLS)
+		c->cells_count = SLOT_CELLS;
+	c->read_sge.addr = (uintptr_t)c->slot->words;
+	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
+	/* Soft-RoCE answers READs in order. */
+	c->fence = strncmp(c->qp->context->device->name, "rxe", 3) ? IBV_SEND_FENCE : 0;
+	return true;
+}
+
+static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
+{
+	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
+		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
+	if (!self.member || found->cell == SR_NO_CELL || found->cell >= CELLS || !c->has_room ||
+	    (found->member == (uint32_t)self.clock.member && !self.with_oneself))
+		return;
+	c->rkey = found->rkey;
+	c->cell = found->region + sr_clock_cell_offset(found->cell);
+	c->reads = c->qp->qp_type == IBV_QPT_RC && prepare_reads(c, found);
+	c->carries = true;
+}
+
+void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
+{
+	struct sr_find find = {.own_number = c->qp->qp_num, .number = attr->dest_qp_num};
+	char error[320] = "";
+	struct sr_found found;
+	int err;
+
+	if (!c->named || !c->names.gids)
+		return;
+	sr_clocks_disconnect(c);
+	memcpy(find.own_gid, c->names.gid[0], sizeof(find.own_gid));
+	if (attr->ah_attr.is_global)
+		memcpy(find.gid, attr->ah_attr.grh.dgid.raw, sizeof(find.gid));
+	else
+		gid_of_lid(attr->ah_attr.dlid, find.gid);
+	err = sr_directory_find(&self.directory, &find, &found, error, sizeof(error));
+	if (!err)
+		use_found(c, &found);
+	else if (err != -ENOENT)
+		complain("a peer's queue pair cannot be looked up",
+			 error[0] ? error : strerrorname_np(-err));
+}
+
+/* ------------------------------------------------------------- the data path */
+
+void sr_clocks_tick(struct sr_clock_qp *c)
+{
+	uint64_t event = sr_clock_tick(&self.clock);
+
+	c->word = sr_clock_cell_word(self.clock.member, event);
+	sr_record_clock(event, NULL, 0);
+}
+
+/* With the view's lock, whichever it is. */
+static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32_t cells)
+{
+	struct sr_order orders[SR_CLOCK_ORDERS];
+	uint64_t event;
+	uint32_t n;
+
+	do {
+		n = sr_clock_merge(&self.clock, v, words, cells, orders, SR_CLOCK_ORDERS, &event);
+		if (n)
+			sr_record_clock(event, orders, n);
+	} while (n == SR_CLOCK_ORDERS);
+}
+
+/* More cells are in use than the READ asked for: an order may have been missed. */
+static void note_short(struct sr_clock_qp *c, uint64_t in_use)
+{
+	struct sr_order missed = {.member = (uint8_t)self.clock.member, .via = SR_ORDER_SHORT};
+
+	sr_record_clock(sr_clock_tick(&self.clock), &missed, 1);
+	if (in_use > SLOT_CELLS)
+		in_use = SLOT_CELLS;
+	c->cells_count = (uint32_t)in_use;
+	/* For the READs from now on. */
+	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
+}
+
+void sr_clocks_read(struct sr_clock_qp *c)
+{
+	const _Atomic uint64_t *words;
+
+	if (!c || !c->slot)
+		return;
+	words = c->slot->words;
+	if (sr_clock_is_news(&self.clock, c->view, words, c->cells_count))
+		merge(c->view, words, c->cells_count);
+	if (sr_clock_is_short(words, c->cells_count) && c->cells_count < SLOT_CELLS)
+		note_short(c, words[1]);
+}
+
+void sr_clocks_look(void)
+{
+	const struct sr_clock_region *r;
+	uint32_t cells;
+
+	if (!self.member)
+		return;
+	r = &self.memory->region;
+	cells = (uint32_t)atomic_load_explicit(&r->cells, memory_order_relaxed);
+	if (!cells || !sr_clock_is_news(&self.clock, self.view, &r->own, cells))
+		return;
+	sr_lock(&self.looking);
+	merge(self.view, &r->own, cells);
+	sr_unlock(&self.looking);
+}
+
+void sr_clocks_store(void)
+{
+	if (self.member)
+		sr_record_clock(sr_clock_tick(&self.clock), NULL, 0);
+}
