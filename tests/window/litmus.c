@@ -218,8 +218,11 @@ static bool store_buffering_with_a_fence(void)
 		if (random_below(&rnd, 2))
 			(void)view[WORDS];
 		atomic_store(&turn_cpu, i);
-		/* Now and then the NIC is done before this CPU begins. */
-		for (uint32_t n = random_below(&rnd, random_below(&rnd, 2) ? 4000 : 100); n; n--)
+		/* Every now and then the NIC is done before this CPU begins. */
+		if (random_below(&rnd, 4) == 0)
+			while (atomic_load(&turn_nic) < i)
+				sched_yield();
+		for (uint32_t n = random_below(&rnd, 100); n; n--)
 			__builtin_ia32_pause();
 		view[0] = i;
 		atomic_thread_fence(memory_order_seq_cst);
