@@ -12,15 +12,16 @@ static char bytes[BYTES_MAX];
 static size_t bytes_n;
 static struct sr_window_event event;
 
-void event_begin(uint64_t fault)
+void event_begin(uint64_t fault, uint32_t flags)
 {
-	event = (struct sr_window_event){.fault = fault, .values = values, .closed = closed};
+	event = (struct sr_window_event){
+	    .fault = fault, .flags = flags, .values = values, .closed = closed};
 	bytes_n = 0;
 }
 
 static void hand_over(void)
 {
-	if (hooks.event && (event.values_n || event.closed_n))
+	if (hooks.event && (event.values_n || event.closed_n || event.flags & SR_WINDOW_ALONE))
 		hooks.event(&event);
 }
 
@@ -51,8 +52,49 @@ void event_closed(uintptr_t view)
 		closed[event.closed_n++] = view;
 }
 
+void event_flag(uint32_t flag)
+{
+	event.flags |= flag;
+}
+
 void event_end(void)
 {
 	hand_over();
 	event.values_n = event.closed_n = 0;
+}
+
+/* ----------------------------------------------------------------- replay */
+
+static uintptr_t to_close[OPEN_MAX];
+static uint32_t to_close_n, flagged;
+
+void replay_values(uint64_t fault, uint32_t flags)
+{
+	struct sr_window_event e;
+
+	to_close_n = 0;
+	flagged = 0;
+	while (hooks.recorded && hooks.recorded(fault, flags, &e)) {
+		for (uint32_t i = 0; i < e.values_n; i++) {
+			const struct sr_window_value *v = &e.values[i];
+
+			memcpy(landing_of(page_at(v->addr), v->addr), v->data, v->length);
+		}
+		flagged |= e.flags;
+		for (uint32_t i = 0; i < e.closed_n && to_close_n < OPEN_MAX; i++)
+			to_close[to_close_n++] = e.closed[i];
+	}
+}
+
+bool replay_flagged(uint32_t flag)
+{
+	return hooks.recorded && flagged & flag;
+}
+
+void replay_closed(void)
+{
+	for (uint32_t i = 0; i < to_close_n; i++)
+		if (page_at(to_close[i])->state == PAGE_FROZEN)
+			page_close(to_close[i]);
+	to_close_n = 0;
 }

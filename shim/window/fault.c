@@ -199,6 +199,8 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 	bool stable = false;
 
 	close_live();
+	if (replay_flagged(SR_WINDOW_ALONE))
+		return false;
 	for (int i = 0; i < FREEZE_TRIES && !stable; i++) {
 		if (!snapshot(view, now))
 			continue;
@@ -234,6 +236,7 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 		return;
 	}
 	if (!freeze(addr & PAGE_MASK, p, !alone)) {
+		event_flag(SR_WINDOW_ALONE);
 		load_alone(uc, p, insn);
 		validate();
 	}
@@ -321,15 +324,17 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write, uint64_t *mask)
 	if (insn.class != INSN_UNKNOWN && page_at(insn.address) != p)
 		insn.class = INSN_UNKNOWN;
 	write = reads_and_writes(&insn, write);
-	if (!write && is_alone(&insn) && p->known && p->poll_at == insn.address &&
-	    p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] &&
+	if (!hooks.recorded && !write && is_alone(&insn) && p->known &&
+	    p->poll_at == insn.address && p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] &&
 	    await_change(p, &insn, mask) && !needs_handling(p, write))
 		return;
-	event_begin(++window_self.fault);
+	event_begin(++window_self.fault, 0);
+	replay_values(window_self.fault, 0);
 	if (write)
 		fault_store(uc, addr, p, &insn);
 	else
 		fault_load(uc, addr, p, &insn);
+	replay_closed();
 	event_end();
 }
 
@@ -346,7 +351,7 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 	}
 	if (exchange_ended(uc)) {
 		window_lock(&mask);
-		event_begin(window_self.fault);
+		event_begin(window_self.fault, 0);
 		exchange_commit(uc);
 		validate();
 		event_end();

@@ -136,10 +136,16 @@ void make_known(uintptr_t view, struct page *p);
 
 /* ------------------------------------------------------------------ event */
 
-void event_begin(uint64_t fault);
+void event_begin(uint64_t fault, uint32_t flags);
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);
 void event_closed(uintptr_t view);
+void event_flag(uint32_t flag);
 void event_end(void);
+
+/* Replay: what came with it goes to landing; pages that were closed by it are at the end. */
+void replay_values(uint64_t fault, uint32_t flags);
+bool replay_flagged(uint32_t flag);
+void replay_closed(void);
 
 void tick_arm(void);
 bool tick_is(const siginfo_t *info);

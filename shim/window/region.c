@@ -91,7 +91,8 @@ void sr_window_remove(void *addr, size_t length)
 	uint64_t mask;
 
 	window_lock(&mask);
-	event_begin(window_self.fault);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL);
+	replay_values(window_self.fault, SR_WINDOW_AT_CALL);
 	for (uintptr_t v = begin; v < end; v += PAGE)
 		page_at(v)->users--;
 	for (at = begin; at < end; at = to) {
@@ -121,7 +122,8 @@ void sr_window_observe(void)
 	if (!atomic_load_explicit(&anything_open, memory_order_acquire))
 		return;
 	window_lock(&mask);
-	event_begin(window_self.fault);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL);
+	replay_values(window_self.fault, SR_WINDOW_AT_CALL);
 	close_all();
 	if (hooks.looked)
 		hooks.looked();
@@ -136,7 +138,8 @@ void sr_window_read(const void *from, void *to, size_t length)
 	uint64_t mask;
 
 	window_lock(&mask);
-	event_begin(++window_self.fault);
+	event_begin(++window_self.fault, 0);
+	replay_values(window_self.fault, 0);
 	while (at < end) {
 		uintptr_t stop = (at & PAGE_MASK) + PAGE < end ? (at & PAGE_MASK) + PAGE : end;
 		struct page *p = page_at(at);
@@ -156,6 +159,7 @@ void sr_window_read(const void *from, void *to, size_t length)
 		at = stop;
 	}
 	validate();
+	replay_closed();
 	event_end();
 	window_unlock(mask);
 }

@@ -37,7 +37,8 @@ void tick_arm(void)
 	const struct itimerspec once = {.it_value = {.tv_nsec = TICK_NS}};
 	struct window_thread *t = &window_self;
 
-	if (t->armed)
+	/* A replay has no tick yet: what one brought stops it. */
+	if (t->armed || hooks.recorded)
 		return;
 	if (!t->has_timer) {
 		if (!make_timer(t))
@@ -67,7 +68,7 @@ void tick(void)
 		return;
 	}
 	window_lock(&mask);
-	event_begin(t->fault);
+	event_begin(t->fault, SR_WINDOW_ASYNC);
 	counts.ticks++;
 	for (uint32_t i = 0; i < open_n; i++)
 		page_at(open_pages[i])->async = true;

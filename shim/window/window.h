@@ -27,6 +27,8 @@
 
 #define SR_WINDOW_ASYNC   1u /* found by the tick or under a live page: later than the load */
 #define SR_WINDOW_AT_CALL 2u /* found by an observation, not by a fault */
+#define SR_WINDOW_ALONE                                                                            \
+	4u /* the page did not hold still: the load was done alone, nothing frozen */
 
 struct sr_window_value {
 	uintptr_t addr;
@@ -47,8 +49,11 @@ struct sr_window_event {
 struct sr_window_hooks {
 	/* Recording: under the module's lock, signals blocked; must not touch a view. */
 	void (*event)(const struct sr_window_event *e);
-	/* Replay: what the trace has for this fault; false if nothing.  NULL when recording. */
-	bool (*recorded)(uint64_t fault, struct sr_window_event *e);
+	/*
+	 * Replay (NULL when recording): the next event of the trace, if it came with this
+	 * fault or, with SR_WINDOW_AT_CALL, with an observation behind it; else false.
+	 */
+	bool (*recorded)(uint64_t fault, uint32_t flags, struct sr_window_event *e);
 	/* Memory was looked at: the place for whoever must look at other things just after it. */
 	void (*looked)(void);
 };
