@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * decode.h: the instruction at a fault, as far as it is worth doing aside.
+ *
+ * What is not known here is not an error: a load is then given a frozen page,
+ * a store a live one.
+ */
+#ifndef SHIM_WINDOW_DECODE_H
+#define SHIM_WINDOW_DECODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+enum insn_class {
+	INSN_UNKNOWN,
+	INSN_LOAD,     /* memory to register: mov, movzx, movsx */
+	INSN_COMPARE,  /* memory with register or immediate: cmp, test */
+	INSN_STORE,    /* register or immediate to memory: mov */
+	INSN_EXCHANGE, /* reads and writes memory of at most 16 bytes: add, xchg, cmpxchg, ... */
+};
+
+struct insn {
+	enum insn_class class;
+	uint8_t length;
+	uint8_t size;      /* of the operand in memory */
+	uint8_t to_size;   /* INSN_LOAD: of the register's part that is written */
+	bool extends_sign; /* INSN_LOAD */
+	bool test;         /* INSN_COMPARE: test, not cmp */
+	bool reversed;     /* INSN_COMPARE: register - memory */
+	bool has_immediate;
+	uint8_t reg;
+	bool high; /* reg is one of ah, ch, dh, bh */
+	int64_t immediate;
+	uintptr_t address;
+	/* INSN_EXCHANGE: where its bytes are. */
+	uint8_t opcode_at, modrm_at, tail_at;
+};
+
+void decode(const ucontext_t *uc, struct insn *insn);
+
+/* The general register of that number. */
+greg_t *decode_register(ucontext_t *uc, uint8_t reg);
+
+uint64_t decode_value(ucontext_t *uc, const struct insn *insn);
+
+#endif

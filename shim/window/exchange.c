@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/window/exchange.h"
+
+#include <asm/prctl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "logd/rawsys.h"
+
+/* One page per thread: the stub first, data in its second half. */
+struct exchange {
+	uint8_t stub[32];
+	uint8_t pad[2048 - 32];
+	_Alignas(64) uint8_t copy[64];
+	uint8_t before[16];
+	uintptr_t address;
+	uint8_t size, at;
+	bool under_way;
+	uint64_t mask;
+	uint64_t gs;
+	gregset_t gregs;
+	uintptr_t next;
+};
+
+static struct exchange *the_page(void)
+{
+	struct window_thread *t = &window_self;
+	void *page;
+
+	if (t->exchange)
+		return t->exchange;
+	page = sr_sys_mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sr_sys_is_error(page))
+		return NULL;
+	return t->exchange = page;
+}
+
+/* User code may set the base itself since Linux 5.9, where the CPU can: a tenth of a system call.
+ */
+static bool has_fsgsbase(void)
+{
+	return getauxval(AT_HWCAP2) & 2;
+}
+
+static void set_gs(uint64_t base)
+{
+	if (has_fsgsbase())
+		__asm__ volatile("wrgsbase %0" : : "r"(base));
+	else
+		sr_syscall(SYS_arch_prctl, ARCH_SET_GS, (long)base, 0, 0, 0, 0);
+}
+
+static uint64_t get_gs(void)
+{
+	uint64_t base = 0;
+
+	if (has_fsgsbase())
+		__asm__ volatile("rdgsbase %0" : "=r"(base));
+	else
+		sr_syscall(SYS_arch_prctl, ARCH_GET_GS, SR_ARG(&base), 0, 0, 0, 0);
+	return base;
+}
+
+/* The instruction with gs:[0] as its operand, then hlt. */
+static void write_stub(struct exchange *x, const uint8_t *insn_bytes, const struct insn *insn)
+{
+	uint8_t *p = x->stub;
+	uint8_t modrm = insn_bytes[insn->modrm_at];
+
+	*p++ = 0x65;
+	memcpy(p, insn_bytes, insn->opcode_at);
+	p += insn->opcode_at;
+	/* A REX prefix is the last one; its X bit would make the index r12. */
+	if (insn->opcode_at && (p[-1] & 0xf0) == 0x40)
+		p[-1] &= (uint8_t)~2u;
+	memcpy(p, insn_bytes + insn->opcode_at, (size_t)(insn->modrm_at - insn->opcode_at));
+	p += insn->modrm_at - insn->opcode_at;
+	*p++ = (uint8_t)((modrm & 0x38) | 4);
+	*p++ = 0x25;
+	memset(p, 0, 4);
+	p += 4;
+	memcpy(p, insn_bytes + insn->tail_at, (size_t)(insn->length - insn->tail_at));
+	p += insn->length - insn->tail_at;
+	*p = 0xf4;
+}
+
+/* Within one aligned word of 8 or 16 bytes, which can be compared and exchanged. */
+static unsigned int word_of(uintptr_t address, unsigned int size)
+{
+	if ((address & 7) + size <= 8)
+		return 8;
+	return !(address & 15) && size == 16 ? 16 : 0;
+}
+
+static void take_copy(struct exchange *x)
+{
+	unsigned int word = word_of(x->address, x->size);
+	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
+	const char *from = landing_of(page_at(begin), begin);
+
+	/* 16 bytes may be torn: then the exchange fails, and is tried again. */
+	for (unsigned int i = 0; i < word; i += 8)
+		*(uint64_t *)(x->before + i) = *(volatile const uint64_t *)(from + i);
+	memcpy(x->copy, x->before, word);
+	x->at = (uint8_t)(x->address - begin);
+}
+
+bool exchange_begin(ucontext_t *uc, const struct insn *insn)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+	struct exchange *x = the_page();
+	uint64_t all = ~(1ull << (SIGSEGV - 1));
+
+	if (!x || x->under_way || !word_of(insn->address, insn->size))
+		return false;
+	x->address = insn->address;
+	x->size = insn->size;
+	x->under_way = true;
+	make_known(insn->address & PAGE_MASK, page_at(insn->address));
+	write_stub(x, (const uint8_t *)g[REG_RIP], insn);
+	take_copy(x);
+	memcpy(x->gregs, g, sizeof(x->gregs));
+	x->next = (uintptr_t)g[REG_RIP] + insn->length;
+	x->gs = get_gs();
+	set_gs((uintptr_t)x->copy + x->at);
+	/* No handler of the program's in between: it could come back to the stub. */
+	memcpy(&x->mask, &uc->uc_sigmask, sizeof(x->mask));
+	memcpy(&uc->uc_sigmask, &all, sizeof(all));
+	g[REG_RIP] = (greg_t)x->stub;
+	return true;
+}
+
+bool exchange_ended(const ucontext_t *uc)
+{
+	const struct exchange *x = window_self.exchange;
+
+	return x && x->under_way &&
+	       (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] - (uintptr_t)x->stub < sizeof(x->stub);
+}
+
+static bool exchange_words(void *at, const uint8_t *before, const uint8_t *after, unsigned int word)
+{
+	uint64_t b[2], a[2];
+	bool done;
+
+	memcpy(b, before, sizeof(b));
+	memcpy(a, after, sizeof(a));
+	if (word == 8)
+		return __atomic_compare_exchange_n((uint64_t *)at, &b[0], a[0], false,
+						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(done), "+m"(*(char(*)[16])at), "+a"(b[0]), "+d"(b[1])
+			 : "b"(a[0]), "c"(a[1])
+			 : "memory");
+	return done;
+}
+
+void exchange_commit(ucontext_t *uc)
+{
+	struct exchange *x = window_self.exchange;
+	greg_t *g = uc->uc_mcontext.gregs;
+	unsigned int word = word_of(x->address, x->size);
+	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
+	struct page *p = page_at(begin);
+
+	if (!exchange_words(landing_of(p, begin), x->before, x->copy, word)) {
+		memcpy(g, x->gregs, sizeof(x->gregs));
+		g[REG_RIP] = (greg_t)x->stub;
+		take_copy(x);
+		return;
+	}
+	learn(begin, (char *)x->before, word, 0);
+	memcpy(shadow_of(begin), x->copy, word);
+	g[REG_RIP] = (greg_t)x->next;
+	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));
+	set_gs(x->gs);
+	x->under_way = false;
+	counts.exchanges++;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fault.c: a load or store of the program's met a page that is not open.
+ *
+ * A load is done by the handler, alone, as long as few come: that needs no
+ * change of mappings, and a load that comes again and again is a poll, which
+ * must see each change.  When others follow, the page is frozen for them.  A
+ * store is done on landing at once; when many follow, the page goes live.
+ */
+#include <errno.h>
+
+#include "logd/rawsys.h"
+#include "shim/window/decode.h"
+#include "shim/window/exchange.h"
+#include "shim/window/page.h"
+
+/* Loads done one by one before a page is frozen: what they cost together is what that costs. */
+#define LOADS_MAX    3
+/* Stores likewise, before the page goes live. */
+#define STORES_MAX   16
+
+#define PATIENCE_MIN 16
+#define PATIENCE_MAX 16384
+
+#define ERR_WRITE    2
+
+/* ------------------------------------------------------------ one operand */
+
+static uint64_t load(const void *p, unsigned int size)
+{
+	switch (size) {
+	case 1:
+		return *(const volatile uint8_t *)p;
+	case 2:
+		return *(const volatile uint16_t *)p;
+	case 4:
+		return *(const volatile uint32_t *)p;
+	default:
+		return *(const volatile uint64_t *)p;
+	}
+}
+
+static void store(void *p, uint64_t v, unsigned int size)
+{
+	switch (size) {
+	case 1:
+		*(volatile uint8_t *)p = (uint8_t)v;
+		break;
+	case 2:
+		*(volatile uint16_t *)p = (uint16_t)v;
+		break;
+	case 4:
+		*(volatile uint32_t *)p = (uint32_t)v;
+		break;
+	default:
+		*(volatile uint64_t *)p = v;
+	}
+}
+
+static int64_t sign_extended(uint64_t v, unsigned int size)
+{
+	unsigned int shift = 64 - 8 * size;
+
+	return (int64_t)(v << shift) >> shift;
+}
+
+/* Into a register: 4 bytes clear the upper half, 1 and 2 leave the rest alone. */
+static void put_register(greg_t *r, uint64_t v, unsigned int size, bool high)
+{
+	switch (size) {
+	case 1:
+		if (high)
+			*r = (*r & ~0xff00ll) | (greg_t)(v & 0xff) << 8;
+		else
+			*r = (*r & ~0xffll) | (greg_t)(v & 0xff);
+		break;
+	case 2:
+		*r = (*r & ~0xffffll) | (greg_t)(v & 0xffff);
+		break;
+	case 4:
+		*r = (greg_t)(uint32_t)v;
+		break;
+	default:
+		*r = (greg_t)v;
+	}
+}
+
+#define ARITHMETIC_FLAGS 0x8d5ull
+
+/* The flags of a - b or a & b, as the CPU has them. */
+static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned int size, bool test)
+{
+	uint64_t f;
+
+#define COMPARE(insn, type)                                                                        \
+	/* Below the stack pointer, the compiler may keep something. */                            \
+	__asm__("lea -128(%%rsp), %%rsp\n\t" insn " %2, %1\n\tpushfq\n\tpopq %0\n\t"               \
+		"lea 128(%%rsp), %%rsp"                                                            \
+		: "=&r"(f)                                                                         \
+		: "q"((type)a), "q"((type)b)                                                       \
+		: "cc", "memory")
+	switch (size) {
+	case 1:
+		if (test)
+			COMPARE("testb", uint8_t);
+		else
+			COMPARE("cmpb", uint8_t);
+		break;
+	case 2:
+		if (test)
+			COMPARE("testw", uint16_t);
+		else
+			COMPARE("cmpw", uint16_t);
+		break;
+	case 4:
+		if (test)
+			COMPARE("testl", uint32_t);
+		else
+			COMPARE("cmpl", uint32_t);
+		break;
+	default:
+		if (test)
+			COMPARE("testq", uint64_t);
+		else
+			COMPARE("cmpq", uint64_t);
+	}
+#undef COMPARE
+	*flags = (greg_t)(((uint64_t)*flags & ~ARITHMETIC_FLAGS) | (f & ARITHMETIC_FLAGS));
+}
+
+/* ------------------------------------------------------------------ loads */
+
+static void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+
+	if (insn->class == INSN_LOAD) {
+		if (insn->extends_sign)
+			v = (uint64_t)sign_extended(v, insn->size);
+		put_register(decode_register(uc, insn->reg), v, insn->to_size, insn->high);
+	} else if (insn->reversed) {
+		compare(&g[REG_EFL], decode_value(uc, insn), v, insn->size, insn->test);
+	} else {
+		compare(&g[REG_EFL], v, decode_value(uc, insn), insn->size, insn->test);
+	}
+	g[REG_RIP] += insn->length;
+}
+
+static bool is_alone(const struct insn *insn)
+{
+	return (insn->class == INSN_LOAD || insn->class == INSN_COMPARE) &&
+	       ((insn->address ^ (insn->address + insn->size - 1)) & PAGE_MASK) == 0;
+}
+
+/*
+ * Delays a load that polls, a while, until it has something new to see.  The
+ * lock is let go, since others must be able to go on.  True if the page's
+ * state may have changed.
+ */
+static bool await_change(struct page *p, const struct insn *insn, uint64_t *mask)
+{
+	const char *at = landing_of(p, insn->address);
+	uint64_t known = load(shadow_of(insn->address), insn->size);
+	uint32_t patience = p->patience ? p->patience : PATIENCE_MIN;
+
+	if (load(at, insn->size) != known)
+		return false;
+	window_unlock(*mask);
+	for (uint32_t i = 0; i < patience; i++) {
+		if (load(at, insn->size) != known) {
+			window_lock(mask);
+			p->patience = patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
+			return true;
+		}
+		__builtin_ia32_pause();
+	}
+	window_lock(mask);
+	p->patience = patience / 2 > PATIENCE_MIN ? patience / 2 : PATIENCE_MIN;
+	return true;
+}
+
+static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	uint64_t now;
+
+	make_known(insn->address & PAGE_MASK, p);
+	now = load(landing_of(p, insn->address), insn->size);
+	learn(insn->address, (const char *)&now, insn->size, 0);
+	finish_load(uc, insn, now);
+	counts.loads++;
+}
+
+/* How often a page must hold still: others' looks in between must find it as it was copied. */
+#define FREEZE_TRIES 16
+
+static bool freeze(uintptr_t view, struct page *p, bool must)
+{
+	static char now[PAGE];
+	bool stable = false;
+
+	close_live();
+	if (replay_flagged(SR_WINDOW_ALONE))
+		return false;
+	for (int i = 0; i < FREEZE_TRIES && !stable; i++) {
+		if (!snapshot(view, now))
+			continue;
+		validate();
+		stable = !memcmp(now, landing_of(p, view), PAGE);
+	}
+	if (!stable) {
+		if (!must)
+			return false;
+		counts.unstable++;
+	}
+	learn(view, now, PAGE, 0);
+	p->known = true;
+	page_freeze(view);
+	return true;
+}
+
+static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
+{
+	bool alone = is_alone(insn);
+	bool poll = alone && p->poll_at == insn->address &&
+		    p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	if (alone && (poll || p->loads < LOADS_MAX)) {
+		if (poll)
+			counts.polls++;
+		else
+			p->loads++;
+		p->poll_at = insn->address;
+		p->poll_pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+		load_alone(uc, p, insn);
+		validate();
+		return;
+	}
+	if (!freeze(addr & PAGE_MASK, p, !alone)) {
+		event_flag(SR_WINDOW_ALONE);
+		load_alone(uc, p, insn);
+		validate();
+	}
+}
+
+/* ----------------------------------------------------------------- stores */
+
+static void store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	uint64_t v = decode_value(uc, insn);
+
+	store(landing_of(p, insn->address), v, insn->size);
+	/* The program may have a fence behind its store, and then loads from a frozen page. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (p->known)
+		memcpy(shadow_of(insn->address), &v, insn->size);
+	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	counts.stores++;
+}
+
+static bool is_within(const struct insn *insn)
+{
+	return ((insn->address ^ (insn->address + insn->size - 1)) & PAGE_MASK) == 0;
+}
+
+static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
+{
+	if (p->stores < STORES_MAX && is_within(insn)) {
+		p->stores++;
+		if (insn->class == INSN_STORE) {
+			store_alone(uc, p, insn);
+			validate();
+			return;
+		}
+		if (insn->class == INSN_EXCHANGE && exchange_begin(uc, insn))
+			return;
+	}
+	page_go_live(addr & PAGE_MASK);
+}
+
+/* ------------------------------------------------------------------ entry */
+
+/* A page that another thread just gave back faults no more; a second time in a row it is not ours.
+ */
+static bool may_try_again(uintptr_t addr, uintptr_t pc)
+{
+	struct window_thread *t = &window_self;
+	bool again = t->strange_at != addr || t->strange_pc != pc;
+
+	t->strange_at = again ? addr : 0;
+	t->strange_pc = again ? pc : 0;
+	return again;
+}
+
+/* The counters of a page are of one epoch. */
+static void renew(struct page *p)
+{
+	if (p->epoch == epoch)
+		return;
+	p->epoch = epoch;
+	p->loads = 0;
+	p->stores = 0;
+}
+
+static bool reads_and_writes(const struct insn *insn, bool write)
+{
+	return write || insn->class == INSN_EXCHANGE;
+}
+
+static bool needs_handling(const struct page *p, bool write)
+{
+	return p->state == PAGE_CLOSED || (p->state == PAGE_FROZEN && write);
+}
+
+static void handle(ucontext_t *uc, uintptr_t addr, bool write, uint64_t *mask)
+{
+	struct page *p = page_at(addr);
+	struct insn insn;
+
+	if (!needs_handling(p, write))
+		return;
+	renew(p);
+	decode(uc, &insn);
+	/* Of an operand over two pages, the CPU reports the part that it may not touch. */
+	if (insn.class != INSN_UNKNOWN && page_at(insn.address) != p)
+		insn.class = INSN_UNKNOWN;
+	write = reads_and_writes(&insn, write);
+	if (!hooks.recorded && !write && is_alone(&insn) && p->known &&
+	    p->poll_at == insn.address && p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] &&
+	    await_change(p, &insn, mask) && !needs_handling(p, write))
+		return;
+	event_begin(++window_self.fault, 0);
+	replay_values(window_self.fault, 0);
+	if (write)
+		fault_store(uc, addr, p, &insn);
+	else
+		fault_load(uc, addr, p, &insn);
+	replay_closed();
+	event_end();
+}
+
+bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
+{
+	uintptr_t addr = (uintptr_t)info->si_addr;
+	struct page *p;
+	uint64_t mask;
+	bool ours;
+
+	if (tick_is(info)) {
+		tick();
+		return true;
+	}
+	if (exchange_ended(uc)) {
+		window_lock(&mask);
+		event_begin(window_self.fault, 0);
+		exchange_commit(uc);
+		validate();
+		event_end();
+		window_unlock(mask);
+		return true;
+	}
+	p = info->si_code > 0 ? page_at(addr) : NULL;
+	if (!p)
+		return false;
+	window_lock(&mask);
+	ours = p->state != PAGE_NONE;
+	if (ours)
+		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE, &mask);
+	window_unlock(mask);
+	return ours || may_try_again(addr, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+}

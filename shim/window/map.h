@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* map.h: the mappings behind views, landing and shadow: system calls only. */
+#ifndef SHIM_WINDOW_MAP_H
+#define SHIM_WINDOW_MAP_H
+
+#include <stdint.h>
+
+#include "shim/window/window.h"
+
+/* Tests only: a simulated NIC pins nothing, so it needs a mapping of its own of the same memory. */
+extern bool map_accepts_shared;
+
+/* Makes the shadow's memfd.  -errno. */
+int map_init(void);
+
+/* The pages move to landing, closed views take their place; all or nothing. */
+enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end);
+
+/* The reverse: landing becomes the program's memory. */
+void map_return(uintptr_t begin, uintptr_t end);
+
+/* A view's access.  -errno. */
+int map_protect(uintptr_t view, int prot);
+
+/* One page: landing at the view, and back. */
+int map_give(uintptr_t view);
+void map_take_back(uintptr_t view);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* page.h: the window module's inside: page states, their table, the lock. */
+#ifndef SHIM_WINDOW_PAGE_H
+#define SHIM_WINDOW_PAGE_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "shim/window/window.h"
+
+#define PAGE      4096ul
+#define PAGE_MASK (~(PAGE - 1))
+
+/* Open at a time, frozen or live: each is compared after each look at memory. */
+#define OPEN_MAX  64
+
+enum page_state {
+	PAGE_NONE, /* not a window's */
+	PAGE_CLOSED,
+	PAGE_FROZEN,
+	PAGE_LIVE,
+};
+
+struct page {
+	uint8_t state;
+	bool known;        /* the shadow is what the program knows */
+	bool async;        /* closed by the tick: what is found next may be late */
+	uint8_t loads;     /* done one by one since the page was closed */
+	uint16_t users;    /* regions */
+	uint16_t stores;   /* in this epoch */
+	uint32_t epoch;    /* that `loads` and `stores` are of */
+	uint32_t patience; /* how long a poll of this page waits, in pauses */
+	uintptr_t poll_at; /* the last load done by itself: its address ... */
+	uintptr_t poll_pc; /* ... and that of its instruction */
+};
+
+/* -------------------------------------------------------------- addresses */
+
+/*
+ * Where programs have memory, and where its landing and shadow lie.  Distances
+ * are fixed, so that what is contiguous for the program is contiguous for the
+ * NIC, whatever regions overlap.
+ */
+#define LANDING_BASE 0x300000000000ul
+#define SHADOW_BASE  0x380000000000ul
+
+struct zone {
+	uintptr_t begin, end, offset;
+};
+
+static const struct zone zones[] = {
+    {0x000000000000ul, 0x010000000000ul, 0x000000000000ul}, /* without PIE; Go's heap */
+    {0x550000000000ul, 0x580000000000ul, 0x010000000000ul}, /* PIE and brk */
+    {0x7e0000000000ul, 0x800000000000ul, 0x040000000000ul}, /* mappings */
+};
+
+#define ZONES_BYTES 0x060000000000ul
+#define NOWHERE     UINTPTR_MAX
+
+static inline uintptr_t offset_of(uintptr_t addr)
+{
+	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++)
+		if (addr - zones[i].begin < zones[i].end - zones[i].begin)
+			return addr - zones[i].begin + zones[i].offset;
+	return NOWHERE;
+}
+
+static inline char *shadow_of(uintptr_t addr)
+{
+	return (char *)(SHADOW_BASE + offset_of(addr));
+}
+
+/* The bytes as the NIC has them: a live page is at its view. */
+static inline char *landing_of(const struct page *p, uintptr_t addr)
+{
+	return p->state == PAGE_LIVE ? (char *)addr : (char *)(LANDING_BASE + offset_of(addr));
+}
+
+/* ------------------------------------------------------------------ table */
+
+/* NULL if no window was ever near. */
+struct page *page_at(uintptr_t addr);
+
+/* Makes the table reach the range.  -ENOMEM. */
+int page_table_reach(uintptr_t begin, uintptr_t end);
+
+/* The open pages' addresses. */
+extern uintptr_t open_pages[OPEN_MAX];
+extern uint32_t open_n, live_n;
+extern _Atomic uint32_t anything_open;
+extern uint32_t epoch;
+extern struct sr_window_counts counts;
+extern struct sr_window_hooks hooks;
+
+/* ------------------------------------------------------------------- lock */
+
+struct window_thread {
+	bool busy; /* holds the lock */
+	uint64_t fault;
+	bool armed;
+	uint32_t armed_epoch;
+	int timer;
+	bool has_timer;
+	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
+	struct exchange *exchange;
+};
+
+extern __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
+
+/* Signals stay blocked while it is held: a handler of the program's may fault. */
+void window_lock(uint64_t *mask);
+void window_unlock(uint64_t mask);
+
+/* ----------------------------------------------------------------- states */
+
+/* All with the lock held. */
+void page_freeze(uintptr_t view); /* the shadow is complete: shows it */
+void page_close(uintptr_t view);  /* a live page's changes go into the event */
+bool page_go_live(uintptr_t view);
+void close_all(void);
+void close_live(void);
+
+/* --------------------------------------------------------------- memory */
+
+/* Stable copy of one page of landing; false if it never held still. */
+bool snapshot(uintptr_t view, char to[PAGE]);
+
+/* After a look at memory at this moment: frozen pages that are not as they were are closed. */
+void validate(void);
+
+/* Takes over what differs from the shadow, and puts it into the event. */
+void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags);
+
+/* First touch: the whole page becomes known. */
+void make_known(uintptr_t view, struct page *p);
+
+/* ------------------------------------------------------------------ event */
+
+void event_begin(uint64_t fault, uint32_t flags);
+void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);
+void event_closed(uintptr_t view);
+void event_flag(uint32_t flag);
+void event_end(void);
+
+/* Replay: what came with it goes to landing; pages that were closed by it are at the end. */
+void replay_values(uint64_t fault, uint32_t flags);
+bool replay_flagged(uint32_t flag);
+void replay_closed(void);
+
+void tick_arm(void);
+bool tick_is(const siginfo_t *info);
+void tick(void);
+
+#endif

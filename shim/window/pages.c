@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pages.c: the table of window pages, the lock, and the changes of state. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+
+#include "logd/rawsys.h"
+#include "shim/window/map.h"
+#include "shim/window/page.h"
+
+#define CHUNK_BYTES (1ul << 30)
+#define CHUNK_PAGES (CHUNK_BYTES / PAGE)
+
+static struct page *_Atomic chunks[(1ul << 47) / CHUNK_BYTES];
+
+uintptr_t open_pages[OPEN_MAX];
+uint32_t open_n, live_n;
+_Atomic uint32_t anything_open;
+uint32_t epoch;
+struct sr_window_counts counts;
+struct sr_window_hooks hooks;
+__thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
+
+struct page *page_at(uintptr_t addr)
+{
+	struct page *chunk;
+
+	if (addr >> 47)
+		return NULL;
+	chunk = atomic_load_explicit(&chunks[addr / CHUNK_BYTES], memory_order_acquire);
+	return chunk ? &chunk[addr % CHUNK_BYTES / PAGE] : NULL;
+}
+
+int page_table_reach(uintptr_t begin, uintptr_t end)
+{
+	for (uintptr_t i = begin / CHUNK_BYTES; i <= (end - 1) / CHUNK_BYTES; i++) {
+		struct page *chunk;
+
+		if (chunks[i])
+			continue;
+		chunk = sr_sys_mmap(NULL, CHUNK_PAGES * sizeof(*chunk), PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (sr_sys_is_error(chunk))
+			return -ENOMEM;
+		atomic_store_explicit(&chunks[i], chunk, memory_order_release);
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------- lock */
+
+/* Not lock.h's: that one has a single-threaded mode, and this must hold against a signal. */
+static _Atomic uint32_t state;
+
+void window_lock(uint64_t *mask)
+{
+	/* SIGSEGV stays open: a fault would kill the process. */
+	const uint64_t all = ~(1ull << (SIGSEGV - 1));
+	uint32_t free = 0;
+
+	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(mask), sizeof(all), 0, 0);
+	if (!atomic_compare_exchange_strong_explicit(&state, &free, 1, memory_order_acquire,
+						     memory_order_relaxed))
+		while (atomic_exchange_explicit(&state, 2, memory_order_acquire))
+			sr_sys_futex((uint32_t *)&state, FUTEX_WAIT_PRIVATE, 2, NULL);
+	window_self.busy = true;
+}
+
+void window_unlock(uint64_t mask)
+{
+	window_self.busy = false;
+	if (atomic_exchange_explicit(&state, 0, memory_order_release) == 2)
+		sr_sys_futex((uint32_t *)&state, FUTEX_WAKE_PRIVATE, 1, NULL);
+	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&mask), 0, sizeof(mask), 0, 0);
+}
+
+/* ----------------------------------------------------------------- states */
+
+static void set_open_n(uint32_t n)
+{
+	open_n = n;
+	atomic_store_explicit(&anything_open, n, memory_order_release);
+}
+
+static void note_open(uintptr_t view)
+{
+	if (open_n == OPEN_MAX)
+		page_close(open_pages[0]);
+	open_pages[open_n] = view;
+	set_open_n(open_n + 1);
+	tick_arm();
+}
+
+/* In the order of their opening: the oldest is the one to go. */
+static void forget_open(uintptr_t view)
+{
+	uint32_t i = 0;
+
+	while (i < open_n && open_pages[i] != view)
+		i++;
+	if (i == open_n)
+		return;
+	memmove(&open_pages[i], &open_pages[i + 1], (open_n - i - 1) * sizeof(*open_pages));
+	set_open_n(open_n - 1);
+}
+
+void page_freeze(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	if (map_protect(view, PROT_READ))
+		return; /* the load comes again */
+	p->state = PAGE_FROZEN;
+	note_open(view);
+	counts.freezes++;
+}
+
+void page_close(uintptr_t view)
+{
+	static char now[PAGE];
+	struct page *p = page_at(view);
+
+	forget_open(view);
+	if (p->state == PAGE_LIVE) {
+		map_take_back(view);
+		live_n--;
+		p->state = PAGE_CLOSED;
+		/* What the program stored is in there as well, and cannot be told apart. */
+		if (!snapshot(view, now))
+			counts.unstable++;
+		learn(view, now, PAGE, SR_WINDOW_ASYNC);
+		p->known = true;
+	} else {
+		map_protect(view, PROT_NONE);
+		p->state = PAGE_CLOSED;
+	}
+	p->loads = 0;
+}
+
+void close_all(void)
+{
+	while (open_n)
+		page_close(open_pages[open_n - 1]);
+}
+
+void close_live(void)
+{
+	for (uint32_t i = open_n; i-- && live_n;)
+		if (page_at(open_pages[i])->state == PAGE_LIVE)
+			page_close(open_pages[i]);
+}
+
+static void close_frozen(void)
+{
+	for (uint32_t i = open_n; i--;)
+		if (page_at(open_pages[i])->state == PAGE_FROZEN)
+			page_close(open_pages[i]);
+}
+
+/*
+ * Loads from a live page are not seen, so no page may be frozen meanwhile: it
+ * could show what is older than what was read there.
+ */
+bool page_go_live(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	close_frozen();
+	if (open_n == OPEN_MAX)
+		page_close(open_pages[0]);
+	if (map_give(view))
+		return false;
+	p->state = PAGE_LIVE;
+	live_n++;
+	note_open(view);
+	counts.lives++;
+	return true;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* region.c: what becomes a window and what stops being one; observations. */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "shim/window/map.h"
+#include "shim/window/page.h"
+
+int sr_window_init(const struct sr_window_hooks *h)
+{
+	hooks = *h;
+	return map_init();
+}
+
+static bool in_one_zone(uintptr_t begin, uintptr_t end)
+{
+	return end > begin && offset_of(begin) != NOWHERE && offset_of(end - 1) != NOWHERE &&
+	       offset_of(end - 1) - offset_of(begin) == end - 1 - begin;
+}
+
+/* The first address from `at` on whose page is (or is not) a window's. */
+static uintptr_t run_end(uintptr_t at, uintptr_t end)
+{
+	bool window = page_at(at)->users;
+
+	while (at < end && (page_at(at)->users != 0) == window)
+		at += PAGE;
+	return at;
+}
+
+static void give_back(uintptr_t begin, uintptr_t end)
+{
+	for (uintptr_t v = begin; v < end; v += PAGE) {
+		struct page *p = page_at(v);
+
+		if (p->state == PAGE_FROZEN || p->state == PAGE_LIVE)
+			page_close(v);
+		/* The last look: nobody looks at its loads any more. */
+		if (hooks.event || hooks.recorded) {
+			static char now[PAGE];
+
+			snapshot(v, now);
+			learn(v, now, PAGE, SR_WINDOW_AT_CALL);
+		}
+		memset(p, 0, sizeof(*p));
+	}
+	map_return(begin, end);
+}
+
+enum sr_window_refusal sr_window_add(void *addr, size_t length)
+{
+	uintptr_t begin = (uintptr_t)addr & PAGE_MASK,
+		  end = ((uintptr_t)addr + length + PAGE - 1) & PAGE_MASK, at, to;
+	enum sr_window_refusal refusal = SR_WINDOW_OK;
+	uint64_t mask;
+
+	if (!length)
+		return SR_WINDOW_REFUSED_UNMAPPED;
+	if (!in_one_zone(begin, end))
+		return SR_WINDOW_REFUSED_ADDRESS;
+	if (page_table_reach(begin, end))
+		return SR_WINDOW_REFUSED_NO_MEMORY;
+	window_lock(&mask);
+	for (at = begin; at < end && !refusal; at = to) {
+		to = run_end(at, end);
+		if (page_at(at)->users)
+			continue;
+		/* Before the mapping changes: a thread that faults meanwhile waits here. */
+		for (uintptr_t v = at; v < to; v += PAGE)
+			page_at(v)->state = PAGE_CLOSED;
+		refusal = map_take(at, to);
+		if (refusal) {
+			for (uintptr_t v = at; v < to; v += PAGE)
+				page_at(v)->state = PAGE_NONE;
+			break;
+		}
+	}
+	/* Pieces taken before the one that was refused go back below. */
+	for (uintptr_t v = begin; v < at; v += PAGE)
+		page_at(v)->users++;
+	window_unlock(mask);
+	if (refusal && at > begin)
+		sr_window_remove((void *)begin, at - begin);
+	return refusal;
+}
+
+void sr_window_remove(void *addr, size_t length)
+{
+	uintptr_t begin = (uintptr_t)addr & PAGE_MASK,
+		  end = ((uintptr_t)addr + length + PAGE - 1) & PAGE_MASK, at, to;
+	uint64_t mask;
+
+	window_lock(&mask);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL);
+	replay_values(window_self.fault, SR_WINDOW_AT_CALL);
+	for (uintptr_t v = begin; v < end; v += PAGE)
+		page_at(v)->users--;
+	for (at = begin; at < end; at = to) {
+		to = run_end(at, end);
+		if (!page_at(at)->users)
+			give_back(at, to);
+	}
+	event_end();
+	window_unlock(mask);
+}
+
+void *sr_window_landing(const void *addr)
+{
+	struct page *p = page_at((uintptr_t)addr);
+
+	if (!p || p->state == PAGE_NONE)
+		return (void *)addr;
+	return landing_of(p, (uintptr_t)addr);
+}
+
+void sr_window_observe(void)
+{
+	uint64_t mask;
+
+	/* Loads done one by one are counted anew: no lock for that, and no harm if it is late. */
+	epoch++;
+	if (!atomic_load_explicit(&anything_open, memory_order_acquire))
+		return;
+	window_lock(&mask);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL);
+	replay_values(window_self.fault, SR_WINDOW_AT_CALL);
+	close_all();
+	if (hooks.looked)
+		hooks.looked();
+	event_end();
+	window_unlock(mask);
+}
+
+void sr_window_read(const void *from, void *to, size_t length)
+{
+	uintptr_t at = (uintptr_t)from, end = at + length;
+	char *out = to;
+	uint64_t mask;
+
+	window_lock(&mask);
+	event_begin(++window_self.fault, 0);
+	replay_values(window_self.fault, 0);
+	while (at < end) {
+		uintptr_t stop = (at & PAGE_MASK) + PAGE < end ? (at & PAGE_MASK) + PAGE : end;
+		struct page *p = page_at(at);
+		static char now[PAGE];
+
+		if (!p || p->state == PAGE_NONE) {
+			memcpy(out, (void *)at, stop - at);
+		} else {
+			if (p->state == PAGE_FROZEN)
+				page_close(at & PAGE_MASK);
+			make_known(at & PAGE_MASK, p);
+			snapshot(at & PAGE_MASK, now);
+			learn(at, now + at % PAGE, stop - at, 0);
+			memcpy(out, now + at % PAGE, stop - at);
+		}
+		out += stop - at;
+		at = stop;
+	}
+	validate();
+	replay_closed();
+	event_end();
+	window_unlock(mask);
+}
+
+void sr_window_get_counts(struct sr_window_counts *to)
+{
+	*to = counts;
+}

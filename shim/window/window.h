@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * window.h: memory that a NIC writes behind the CPU's back, made recordable.
+ *
+ * docs/windows.md says what this guarantees.  The module knows pages, faults
+ * and values; it knows nothing of verbs, traces or rings, so that the tests
+ * drive it with a simulated NIC.
+ *
+ * Three mappings belong to each page of a window, at fixed distances:
+ *     view     the program's address.  Closed (no access), frozen (the shadow,
+ *              read-only) or live (landing itself)
+ *     landing  what the NIC writes: the program's own page, moved aside
+ *     shadow   the bytes of the page that the program can know: those that it
+ *              was shown or has stored itself
+ *
+ * Called from any thread and from the SIGSEGV handler.  One lock stands for all
+ * page states; nothing in here touches a view but by changing its mapping.
+ */
+#ifndef SHIM_WINDOW_WINDOW_H
+#define SHIM_WINDOW_WINDOW_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#define SR_WINDOW_ASYNC   1u /* found by the tick or under a live page: later than the load */
+#define SR_WINDOW_AT_CALL 2u /* found by an observation, not by a fault */
+#define SR_WINDOW_ALONE                                                                            \
+	4u /* the page did not hold still: the load was done alone, nothing frozen */
+
+struct sr_window_value {
+	uintptr_t addr;
+	uint32_t length;
+	const void *data;
+};
+
+/* What a fault (or an observation) brought: values, and pages that it found changed and closed. */
+struct sr_window_event {
+	uint64_t fault; /* number of the thread's window fault, from 1 */
+	uint32_t flags;
+	uint32_t values_n;
+	const struct sr_window_value *values;
+	uint32_t closed_n;
+	const uintptr_t *closed;
+};
+
+struct sr_window_hooks {
+	/* Recording: under the module's lock, signals blocked; must not touch a view. */
+	void (*event)(const struct sr_window_event *e);
+	/*
+	 * Replay (NULL when recording): the next event of the trace, if it came with this
+	 * fault or, with SR_WINDOW_AT_CALL, with an observation behind it; else false.
+	 */
+	bool (*recorded)(uint64_t fault, uint32_t flags, struct sr_window_event *e);
+	/* Memory was looked at: the place for whoever must look at other things just after it. */
+	void (*looked)(void);
+};
+
+/* Why a region cannot be a window; what is compared at calls instead says so in the trace. */
+enum sr_window_refusal {
+	SR_WINDOW_OK,
+	SR_WINDOW_REFUSED_ADDRESS,   /* outside of the address zones */
+	SR_WINDOW_REFUSED_SHARED,    /* a mapping shared with other processes, or not writable */
+	SR_WINDOW_REFUSED_HUGE,      /* hugetlbfs: pages that cannot be split */
+	SR_WINDOW_REFUSED_STACK,     /* the stack of this thread, or the kernel's [stack] */
+	SR_WINDOW_REFUSED_UNMAPPED,  /* not memory, or on-demand paging of everything */
+	SR_WINDOW_REFUSED_BY_KERNEL, /* mremap or mmap failed */
+	SR_WINDOW_REFUSED_NO_MEMORY,
+};
+
+struct sr_window_counts {
+	uint64_t loads, polls, freezes, stores, exchanges, lives, validated, closed_by_change;
+	uint64_t ticks, async_values, unstable;
+};
+
+/* Once.  -errno. */
+int sr_window_init(const struct sr_window_hooks *hooks);
+
+/* The pages under the range become window pages, or are used by one region more. */
+enum sr_window_refusal sr_window_add(void *addr, size_t length);
+
+/* One region less; pages that none uses are the program's own again, as the NIC left them. */
+void sr_window_remove(void *addr, size_t length);
+
+/* Where the NIC writes what the program reads at addr; addr itself outside of windows. */
+void *sr_window_landing(const void *addr);
+
+/* A SIGSEGV: true if it was the module's, and the thread may go on. */
+bool sr_window_fault(siginfo_t *info, ucontext_t *uc);
+
+/* Others' writes may be seen from here on: what is open is closed. */
+void sr_window_observe(void);
+
+/* Loads on the program's behalf, recorded as such.  Pages stay as they are. */
+void sr_window_read(const void *addr, void *to, size_t length);
+
+void sr_window_get_counts(struct sr_window_counts *counts);
+
+#endif

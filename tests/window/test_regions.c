@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_regions.c: what becomes a window, what it costs the program's memory, and every instruction.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shim/window/window.h"
+
+#define PAGE 4096ul
+
+static struct {
+	uintptr_t addr;
+	uint32_t length;
+	uint8_t data[PAGE];
+} last;
+static uint64_t values;
+
+static void note(const struct sr_window_event *e)
+{
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		last.addr = e->values[i].addr;
+		last.length = e->values[i].length;
+		memcpy(last.data, e->values[i].data, e->values[i].length);
+		values++;
+	}
+}
+
+static void handle(int sig, siginfo_t *info, void *uc)
+{
+	if (!sr_window_fault(info, uc))
+		signal(SIGSEGV, SIG_DFL);
+}
+
+/* cmocka sets its own handler before each test. */
+static void take_faults(void)
+{
+	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	sigaction(SIGSEGV, &sa, NULL);
+}
+
+static uint8_t *memory(size_t pages)
+{
+	uint8_t *p =
+	    mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	take_faults();
+	for (size_t i = 0; i < pages * PAGE; i++)
+		p[i] = (uint8_t)(i / 7);
+	return p;
+}
+
+/* As the NIC does: nothing of it passes by the CPU's view. */
+static void write_by_nic(const void *p, const void *data, size_t n)
+{
+	memcpy(sr_window_landing(p), data, n);
+}
+
+static void a_region_keeps_what_was_in_it(void **state)
+{
+	uint8_t *p = memory(4);
+
+	assert_int_equal(sr_window_add(p + 100, 3 * PAGE), SR_WINDOW_OK);
+	for (size_t i = 0; i < 4 * PAGE; i++)
+		assert_int_equal(p[i], (uint8_t)(i / 7));
+	sr_window_observe();
+	p[200] = 77;
+	write_by_nic(p + 5000, "abc", 3);
+	sr_window_remove(p + 100, 3 * PAGE);
+	assert_ptr_equal(sr_window_landing(p), p);
+	assert_int_equal(p[200], 77);
+	assert_memory_equal(p + 5000, "abc", 3);
+	assert_int_equal(p[4 * PAGE - 1], (uint8_t)((4 * PAGE - 1) / 7));
+}
+
+static void regions_overlap(void **state)
+{
+	uint8_t *p = memory(8);
+
+	assert_int_equal(sr_window_add(p, 4 * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_window_add(p + 2 * PAGE + 5, 5 * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_window_add(p + 3 * PAGE, 10), SR_WINDOW_OK);
+	/* One landing for all. */
+	assert_ptr_equal((uint8_t *)sr_window_landing(p) + 6 * PAGE,
+			 sr_window_landing(p + 6 * PAGE));
+	sr_window_remove(p, 4 * PAGE);
+	assert_ptr_equal(sr_window_landing(p + PAGE), p + PAGE);
+	assert_ptr_not_equal(sr_window_landing(p + 3 * PAGE), p + 3 * PAGE);
+	write_by_nic(p + 3 * PAGE, "x", 1);
+	assert_int_equal(p[3 * PAGE], 'x');
+	sr_window_remove(p + 2 * PAGE + 5, 5 * PAGE);
+	sr_window_remove(p + 3 * PAGE, 10);
+	assert_int_equal(p[3 * PAGE], 'x');
+	for (size_t i = 0; i < 8 * PAGE; i++)
+		if (i != 3 * PAGE)
+			assert_int_equal(p[i], (uint8_t)(i / 7));
+}
+
+static void a_value_is_recorded_once(void **state)
+{
+	uint8_t *p = memory(1);
+	uint64_t before;
+
+	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(*(volatile uint8_t *)(p + 9), 1);
+	before = values;
+	write_by_nic(p + 8, "\x11\x22\x33\x44", 4);
+	sr_window_observe();
+	assert_int_equal(*(volatile uint32_t *)(p + 8), 0x44332211);
+	assert_int_equal(values, before + 1);
+	assert_ptr_equal(last.addr, p + 8);
+	assert_int_equal(last.length, 4);
+	assert_memory_equal(last.data, "\x11\x22\x33\x44", 4);
+	sr_window_observe();
+	/* Its own stores are none. */
+	*(volatile uint32_t *)(p + 8) = 5;
+	sr_window_observe();
+	assert_int_equal(*(volatile uint32_t *)(p + 8), 5);
+	assert_int_equal(values, before + 1);
+	sr_window_remove(p, PAGE);
+}
+
+static void what_cannot_be_a_window_is_refused(void **state)
+{
+	uint8_t here[10], *shared, *end;
+
+	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_int_equal(sr_window_add(shared, PAGE), SR_WINDOW_REFUSED_SHARED);
+	assert_int_equal(sr_window_add(here, sizeof(here)), SR_WINDOW_REFUSED_STACK);
+	assert_int_equal(sr_window_add((void *)0x400000000000, PAGE), SR_WINDOW_REFUSED_ADDRESS);
+	assert_int_equal(sr_window_add(NULL, SIZE_MAX), SR_WINDOW_REFUSED_ADDRESS);
+	/* Half of it is: nothing has changed then. */
+	end = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap(end + 2 * PAGE, PAGE);
+	assert_int_equal(sr_window_add(end, 3 * PAGE), SR_WINDOW_REFUSED_UNMAPPED);
+	assert_ptr_equal(sr_window_landing(end), end);
+	end[0] = 1;
+}
+
+/*
+ * Each instruction on a window and on plain memory, from the same registers:
+ * results, flags and memory must be the same.
+ */
+#define FLAGS "pushfq; popq %1;"
+#define BOTH(insn)                                                                                 \
+	do {                                                                                       \
+		for (int v = 0; v < 64; v++) {                                                     \
+			uint64_t r[2] = {0x8877665544332211ull * (unsigned)v + 3}, f[2], a[2];     \
+			uint64_t x = 0x0123456789abcdefull * (unsigned)(v * 5 + 1);                \
+                                                                                                   \
+			r[1] = r[0];                                                               \
+			a[0] = a[1] = v & 1 ? x : r[0] >> v;                                       \
+			for (int w = 0; w < 2; w++) {                                              \
+				uint8_t *m = w ? window : plain;                                   \
+                                                                                                   \
+				sr_window_observe();                                               \
+				memcpy(w ? sr_window_landing(m + 24) : m + 24, &x, 8);             \
+				__asm__ volatile("lea -128(%%rsp), %%rsp; xorl %%r8d, %%r8d;" insn \
+						 "; " FLAGS "lea 128(%%rsp), %%rsp"                \
+						 : "+b"(r[w]), "=&r"(f[w]), "+a"(a[w])             \
+						 : "D"(m), "S"(3ul)                                \
+						 : "r8", "cc", "memory");                          \
+			}                                                                          \
+			assert_int_equal(r[0], r[1]);                                              \
+			assert_int_equal(a[0], a[1]);                                              \
+			assert_int_equal(f[0] & 0x8d5, f[1] & 0x8d5);                              \
+			assert_memory_equal(plain, sr_window_landing(window), 64);                 \
+		}                                                                                  \
+	} while (0)
+
+static void every_instruction_does_what_it_does_elsewhere(void **state)
+{
+	static uint8_t plain[64];
+	uint8_t *window = memory(1);
+
+	memcpy(plain, window, 64);
+	assert_int_equal(sr_window_add(window, PAGE), SR_WINDOW_OK);
+	BOTH("movq 24(%3), %0");
+	BOTH("movl (%3,%4,8), %k0");
+	BOTH("movw 24(%3), %w0");
+	BOTH("movb 24(%3), %b0");
+	BOTH("movb 24(%3), %%bh");
+	BOTH("movzbl 24(%3), %k0");
+	BOTH("movzwq 24(%3), %0");
+	BOTH("movsbw 24(%3), %w0");
+	BOTH("movswq 24(%3), %0");
+	BOTH("movslq 24(%3), %0");
+	BOTH("movq %0, 24(%3)");
+	BOTH("movl %k0, 24(%3)");
+	BOTH("movw %w0, 24(%3)");
+	BOTH("movb %%bh, 24(%3)");
+	BOTH("movb $-2, 24(%3)");
+	BOTH("movw $-2, 24(%3)");
+	BOTH("movq $-2, 24(%3)");
+	BOTH("cmpq %0, 24(%3)");
+	BOTH("cmpl 24(%3), %k0");
+	BOTH("cmpb $7, 24(%3)");
+	BOTH("cmpw $0x1234, 24(%3)");
+	BOTH("cmpq $-5, 24(%3)");
+	BOTH("testl $0x12345678, 24(%3)");
+	BOTH("testb $8, 24(%3)");
+	BOTH("testq %0, 24(%3)");
+	BOTH("addq %0, 24(%3)");
+	BOTH("lock addl %k0, 24(%3)");
+	BOTH("lock xaddq %0, 24(%3)");
+	BOTH("xchgq %0, 24(%3)");
+	BOTH("xchgb %b0, 24(%3)");
+	BOTH("lock cmpxchgq %0, 24(%3)");
+	BOTH("lock cmpxchgl %k0, 24(%3)");
+	BOTH("stc; adcl $5, 24(%3)");
+	BOTH("lock btsq $13, 24(%3)");
+	BOTH("lock incw 24(%3)");
+	BOTH("decb 24(%3)");
+	BOTH("notq 24(%3)");
+	BOTH("negl 24(%3)");
+	BOTH("lock orl $0x100, (%3,%4,8)");
+	/* Those that are not decoded: the page itself is opened for them. */
+	BOTH("imulq 24(%3), %0");
+	BOTH("addq 24(%3), %0");
+	BOTH("shlq $3, 24(%3)");
+	BOTH("setc 24(%3)");
+	BOTH("popcntq 24(%3), %0");
+	BOTH("movq %0, %%xmm7; movq %%xmm7, 24(%3)");
+	BOTH("movdqu 20(%3), %%xmm7; movq %%xmm7, %0");
+	sr_window_remove(window, PAGE);
+}
+
+static int set_up(void **state)
+{
+	static const struct sr_window_hooks h = {.event = note};
+
+	return sr_window_init(&h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_region_keeps_what_was_in_it),
+	    cmocka_unit_test(regions_overlap),
+	    cmocka_unit_test(a_value_is_recorded_once),
+	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
+	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
+	};
+
+	return cmocka_run_group_tests_name("regions", tests, set_up, NULL);
+}

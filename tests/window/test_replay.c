@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_replay.c: a program that does anything with windows, run under a NIC
+ * that writes at random, and again without one, from what was recorded: it must
+ * load the same values at the same places, and loop as often.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shim/window/map.h"
+#include "shim/window/page.h"
+#include "shim/window/window.h"
+
+#define PAGES 4
+#define WORDS 512
+#define BYTES (PAGES * 4096)
+
+typedef volatile uint64_t word;
+
+static uint64_t rounds = 20000, seed = 1;
+static word *view, *dma;
+
+static uint32_t random_below(uint64_t *state, uint32_t n)
+{
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)((*state >> 33) % n);
+}
+
+static void handle(int sig, siginfo_t *info, void *uc)
+{
+	if (!sr_window_fault(info, uc))
+		signal(SIGSEGV, SIG_DFL);
+}
+
+/* ------------------------------------------------------------------ trace */
+
+struct item {
+	struct item *next;
+	struct sr_window_event e;
+};
+
+static struct item *first, *last, *at;
+static uint64_t items, base;
+
+static void *keep(const void *p, size_t n)
+{
+	void *copy = malloc(n + 1);
+
+	return memcpy(copy, p, n);
+}
+
+static void record(const struct sr_window_event *e)
+{
+	struct item *i = calloc(1, sizeof(*i));
+	struct sr_window_value *values = keep(e->values, e->values_n * sizeof(*values));
+
+	i->e = *e;
+	i->e.values = values;
+	i->e.closed = keep(e->closed, e->closed_n * sizeof(*e->closed));
+	for (uint32_t n = 0; n < e->values_n; n++)
+		values[n].data = keep(values[n].data, values[n].length);
+	if (last)
+		last->next = i;
+	else
+		first = i;
+	last = i;
+	items++;
+}
+
+static bool recorded(uint64_t fault, uint32_t flags, struct sr_window_event *e)
+{
+	if (!at || at->e.fault + base != fault ||
+	    (at->e.flags & SR_WINDOW_AT_CALL) != (flags & SR_WINDOW_AT_CALL))
+		return false;
+	*e = at->e;
+	at = at->next;
+	return true;
+}
+
+/* ---------------------------------------------------------------- program */
+
+static _Atomic bool stop;
+
+static void *nic(void *unused)
+{
+	uint64_t rnd = seed + 99;
+
+	while (!stop) {
+		dma[random_below(&rnd, PAGES * WORDS)] = rnd;
+		dma[3] = rnd;
+		if (random_below(&rnd, 50) == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* What it saw, step by step. */
+static void program(uint64_t *saw)
+{
+	uint64_t rnd = seed;
+
+	for (uint64_t i = 0; i < rounds; i++) {
+		word *w = &view[random_below(&rnd, PAGES * WORDS)];
+		uint64_t v = 0, n;
+
+		switch (random_below(&rnd, 9)) {
+		case 0:
+			for (n = 0; n < 10; n++)
+				v = v * 31 + view[random_below(&rnd, PAGES * WORDS)];
+			break;
+		case 1:
+			for (n = 0; n < 200 && view[3] == v; n++)
+				v = view[3];
+			v += n;
+			break;
+		case 2:
+			*w = i;
+			v = *w;
+			break;
+		case 3:
+			v = __atomic_fetch_add(w, i, __ATOMIC_SEQ_CST);
+			break;
+		case 4:
+			v = __sync_val_compare_and_swap(w, i, 7);
+			break;
+		case 5:
+			/* Fewer than make the page live: what is loaded from there is not seen. */
+			sr_window_observe();
+			for (n = 0; n < 6; n++)
+				view[WORDS + n] = i;
+			sr_window_observe();
+			break;
+		case 6:
+			sr_window_read((void *)w, &v,
+				       8 < BYTES - ((char *)w - (char *)view) ? 8 : 1);
+			break;
+		default:
+			sr_window_observe();
+			v = *w;
+		}
+		saw[i] = v;
+	}
+	sr_window_observe();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct sr_window_hooks recording = {.event = record},
+					    replaying = {.recorded = recorded};
+	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	struct sr_window_counts c;
+	uint64_t *saw, *again, bad = 0, where = 0;
+	int fd = memfd_create("memory", 0);
+	pthread_t t;
+
+	if (argc > 1)
+		rounds = strtoull(argv[1], NULL, 0);
+	if (argc > 2)
+		seed = strtoull(argv[2], NULL, 0);
+	saw = calloc(rounds, 8);
+	again = calloc(rounds, 8);
+	if (fd < 0 || ftruncate(fd, BYTES))
+		return 1;
+	view = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	dma = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map_accepts_shared = true;
+	sigaction(SIGSEGV, &sa, NULL);
+
+	printf("1..1\n");
+	if (sr_window_init(&recording) || sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
+		return 1;
+	pthread_create(&t, NULL, nic, NULL);
+	program(saw);
+	stop = true;
+	pthread_join(t, NULL);
+	sr_window_remove((void *)view, BYTES);
+	sr_window_get_counts(&c);
+
+	memset((void *)dma, 0, BYTES);
+	at = first;
+	base = window_self.fault;
+	if (sr_window_init(&replaying) || sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
+		return 1;
+	program(again);
+	for (uint64_t i = rounds; i--;)
+		if (saw[i] != again[i]) {
+			bad++;
+			where = i;
+		}
+	printf("%s 1 - a replay sees what the recorded run saw\n",
+	       bad || (at && at->next) ? "not ok" : "ok");
+	printf("# %lu events, %lu lives, %lu asynchronous values, %lu ticks; %lu of %lu steps "
+	       "differ, first "
+	       "%lu\n",
+	       items, c.lives, c.async_values, c.ticks, bad, rounds, where);
+	return bad || (at && at->next);
+}

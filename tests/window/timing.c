@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* timing.c: what the window module costs, natively: medians in ns. */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/window/map.h"
+#include "shim/window/window.h"
+
+#define PAGES  64
+#define WORDS  512
+#define ROUNDS 20001
+
+typedef volatile uint64_t word;
+
+static word *view, *dma;
+static uint64_t sample[ROUNDS];
+
+static void handle(int sig, siginfo_t *info, void *uc)
+{
+	if (!sr_window_fault(info, uc))
+		signal(SIGSEGV, SIG_DFL);
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	return *(const uint64_t *)a < *(const uint64_t *)b ? -1 : 1;
+}
+
+static void say(const char *what, uint64_t parts)
+{
+	qsort(sample, ROUNDS, sizeof(*sample), by_size);
+	printf("%-50s %6lu ns\n", what, sample[ROUNDS / 2] / parts);
+}
+
+/* Where stores are, a live page is only a matter of time. */
+static void load_that_finds_a_change(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t t;
+
+		sr_window_observe();
+		dma[1] = (uint64_t)i;
+		t = now();
+		(void)view[1];
+		sample[i] = now() - t;
+	}
+	say("a load that finds a change", 1);
+}
+
+static void page_that_is_scanned(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t t;
+
+		sr_window_observe();
+		dma[1] = (uint64_t)i;
+		t = now();
+		for (int k = 0; k < WORDS; k++)
+			(void)view[k];
+		sr_window_observe();
+		sample[i] = now() - t;
+	}
+	say("a changed page, all of it read, and closed again", 1);
+}
+
+static void isolated_store(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t t;
+
+		sr_window_observe();
+		t = now();
+		view[2] = (uint64_t)i;
+		sample[i] = now() - t;
+	}
+	say("an isolated store", 1);
+}
+
+static void exchange(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t t;
+
+		sr_window_observe();
+		t = now();
+		__atomic_fetch_add(&view[2], 1, __ATOMIC_SEQ_CST);
+		sample[i] = now() - t;
+	}
+	say("an atomic operation of the CPU", 1);
+}
+
+/* A store with 32 frozen pages, less one with none. */
+static void revalidated_page(void)
+{
+	uint64_t with = 0, without = 0;
+
+	for (int pages = 0; pages <= 32; pages += 32) {
+		for (int i = 0; i < ROUNDS; i++) {
+			uint64_t t;
+
+			if (i % 8 == 0) {
+				sr_window_observe();
+				for (int p = 1; p <= pages; p++)
+					for (int k = 0; k < 5; k++)
+						(void)view[p * WORDS + k];
+			}
+			t = now();
+			view[2] = (uint64_t)i;
+			sample[i] = now() - t;
+		}
+		qsort(sample, ROUNDS, sizeof(*sample), by_size);
+		with = sample[ROUNDS / 2];
+		if (!pages)
+			without = with;
+	}
+	printf("%-50s %6lu ns\n", "a re-validated page", (with - without) / 32);
+}
+
+static void bulk_stores(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t t;
+
+		sr_window_observe();
+		t = now();
+		for (int k = 0; k < WORDS; k++)
+			view[k] = (uint64_t)i;
+		sr_window_observe();
+		sample[i] = now() - t;
+	}
+	say("a page filled by 512 stores, and closed again", 1);
+}
+
+static void ignore(const struct sr_window_event *e)
+{
+}
+
+int main(void)
+{
+	static const struct sr_window_hooks h = {.event = ignore};
+	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	int fd = memfd_create("memory", 0);
+
+	if (fd < 0 || ftruncate(fd, PAGES * 4096))
+		return 1;
+	view = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	dma = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map_accepts_shared = true;
+	sigaction(SIGSEGV, &sa, NULL);
+	if (sr_window_init(&h) || sr_window_add((void *)view, PAGES * 4096) != SR_WINDOW_OK)
+		return 1;
+	for (int i = 0; i < PAGES; i++)
+		(void)view[i * WORDS];
+	load_that_finds_a_change();
+	page_that_is_scanned();
+	isolated_store();
+	exchange();
+	revalidated_page();
+	bulk_stores();
+	return 0;
+}
