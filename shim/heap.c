@@ -17,6 +17,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define PAGE   4096ul
+#define HUGE   (2ul << 20)
 
 /* glibc's own, by the names under which it exports them for interposers. */
 extern void *__libc_malloc(size_t size);
@@ -152,6 +153,22 @@ static void *place_library_mapping(size_t size)
 	static _Atomic uintptr_t where = SR_LIBRARY_MAPS;
 
 	return place(&where, size);
+}
+
+/*
+ * Where the program's own mappings would come to lie depends on the kernel and
+ * on what the verbs libraries have mapped, which a replay does not.
+ */
+static void *place_program_mapping(size_t size, int flags)
+{
+	static _Atomic uintptr_t where = SR_PROGRAM_MAPS;
+
+	if (!sr_engine || sr_self.depth || flags & (MAP_32BIT | MAP_FIXED) || !size)
+		return NULL;
+	if (size < HUGE)
+		return place(&where, size);
+	/* Where the kernel can back it by huge pages. */
+	return (void *)(((uintptr_t)place(&where, size + HUGE) + HUGE - 1) & ~(HUGE - 1));
 }
 
 void *sr_alloc(size_t size)
@@ -387,8 +404,9 @@ static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off
  */
 EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	if (!addr && current_arena())
-		addr = place_library_mapping(size);
+	if (!addr)
+		addr = current_arena() ? place_library_mapping(size)
+				       : place_program_mapping(size, flags);
 	return next_mmap(addr, size, prot, flags, fd, offset);
 }
 

@@ -29,6 +29,8 @@
 /* Mappings that the verbs libraries make (queue buffers, doorbells), and the rings. */
 #define SR_LIBRARY_MAPS  0x220000000000ull
 #define SR_SHIM_MAPS     0x230000000000ull
+/* Mappings that the program makes by mmap, where it leaves the place to the kernel. */
+#define SR_PROGRAM_MAPS  0x260000000000ull
 /* And the threads' stacks: SR_STACKS in program_threads.h. */
 
 /* Makes both arenas; before it, and if it fails (-errno), everything is the program's. */

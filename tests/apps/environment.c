@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -54,7 +55,10 @@ static void addresses(void)
 {
 	void *small = malloc(40), *large = malloc(3 << 20), *aligned = aligned_alloc(4096, 8192);
 
-	printf("heap %p %p %p\n", small, large, aligned);
+	void *map = mmap(NULL, 3 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	printf("heap %p %p %p, mapped %p\n", small, large, aligned, map);
+	munmap(map, 3 << 20);
 	free(large);
 	free(aligned);
 }
