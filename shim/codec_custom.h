@@ -18,20 +18,10 @@
 #include "wire.gen.h"
 
 /*
- * Which object a call is about, by its address.  ld.so puts all libraries at one
- * distance from each other, but where depends on the kernel's own pages (vdso,
- * vvar), so what lies in a library is told by its distance from this one.  The
- * kernel keeps 128 MiB and more at the top for the stack.
+ * Which object a call is about, by its address; what lies in a library is told by
+ * its distance from this one (place.c).
  */
-#define SR_LIBRARIES_FROM 0x7f0000000000ull
-#define SR_LIBRARIES_TO   0x7ffff8000000ull
-
-static inline void sr_put_place(struct sr_buf *b, uintptr_t at)
-{
-	bool in_library = at >= SR_LIBRARIES_FROM && at < SR_LIBRARIES_TO;
-
-	sr_put_u64(b, in_library ? at - (uintptr_t)sr_calls : at);
-}
+void sr_put_place(struct sr_buf *b, uintptr_t at);
 
 /* Of a pointer, to data or to a function. */
 #define sr_put_at(b, p) sr_put_place(b, (uintptr_t)(p))

@@ -30,6 +30,7 @@
 #include "shim/lock.h"
 #include "shim/outside.h"
 #include "shim/program_threads.h"
+#include "shim/place.h"
 #include "shim/real.h"
 #include "shim/record.h"
 #include "shim/restart.h"
@@ -135,6 +136,7 @@ __attribute__((constructor)) static void start(void)
 	enum sr_heap before;
 
 	sr_look_up_libc();
+	sr_places_start();
 	if (sr_replay_wanted()) {
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
