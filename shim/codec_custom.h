@@ -67,6 +67,7 @@ void sr_deliver_arrived(struct sr_cursor *c, int n);
 /* Without the members that nobody reads: the GRH of an address that has none, what the mask does
  * not name. */
 void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr);
+void sr_put_grh(struct sr_buf *b, const struct ibv_grh *grh);
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask);
 
 struct sr_wire_device sr_wire_of_device(const struct ibv_device *device);

@@ -230,6 +230,25 @@ void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr)
 	sr_put_ibv_ah_attr(b, &given);
 }
 
+/*
+ * With IPv4 (RoCE v2) the header lies in the second half, and there counts what
+ * an answer goes by: rdma-core looks at no more unless the first half seems to be
+ * IPv6.  Its identification is another one in each packet, and the first half is
+ * not written: a buffer that several receives share has them changing.
+ */
+void sr_put_grh(struct sr_buf *b, const struct ibv_grh *grh)
+{
+	const uint8_t *bytes = (const uint8_t *)grh, *ip = bytes + 20;
+	uint8_t answered[10] = {ip[1], ip[8]}; /* type of service, time to live */
+
+	if (bytes[0] >> 4 == 6 || ip[0] >> 4 != 4) {
+		sr_put_bytes(b, bytes, sizeof(*grh));
+		return;
+	}
+	memcpy(answered + 2, ip + 12, 8); /* source and destination */
+	sr_put_bytes(b, answered, sizeof(answered));
+}
+
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr given = {};

@@ -653,6 +653,7 @@ def emit_schema(structs, calls):
 CUSTOM_SCHEMA = {
     'checksum': 'x64',
     'at': 'ptr',
+    'grh': 'bytes',
     'sockaddr': 'bytes',
     'data': 'bytes',
     'text': 'string',
