@@ -9,9 +9,6 @@
  * memory. */
 bool sr_libibverbs_is_loaded(void);
 
-/* A handle on libibverbs, or NULL while the process has not loaded it. */
-void *sr_libibverbs(void);
-
 /* The function that the wrapper of an exported call stands in for; NULL while there is none. */
 struct sr_call_desc;
 void *sr_real_function(const struct sr_call_desc *d);

@@ -13,7 +13,6 @@
  * waits until it opens a device, and is recorded from there on.  Its trace says
  * so: it can be read and analysed, but a replay lacks the beginning.
  */
-#include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +28,13 @@
 #include "shim/heap.h"
 #include "shim/lock.h"
 #include "shim/outside.h"
-#include "shim/program_threads.h"
 #include "shim/place.h"
+#include "shim/program_threads.h"
 #include "shim/real.h"
 #include "shim/record.h"
 #include "shim/restart.h"
 #include "shim/say.h"
 #include "shim/settings.h"
-#include "shim/symbols.h"
 #include "shim/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -83,6 +81,7 @@ static bool prepare(void)
 		sr_say("the program has used up the thread keys: this process is not recorded");
 		return false;
 	}
+	sr_places_start();
 	sr_ring_set_placement(sr_heap_place_mapping);
 	/*
 	 * The first handler registered is the last one run: after those of the
@@ -136,7 +135,6 @@ __attribute__((constructor)) static void start(void)
 	enum sr_heap before;
 
 	sr_look_up_libc();
-	sr_places_start();
 	if (sr_replay_wanted()) {
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
@@ -163,25 +161,29 @@ __attribute__((constructor)) static void start(void)
 }
 
 /* The ways out of a process that pass by exit handlers. */
-static void __attribute__((noreturn)) leave(const char *name, int status)
+static void __attribute__((noreturn)) leave(struct sr_next_function *next, int status)
 {
-	void (*next)(int) = (void (*)(int))sr_dlsym(RTLD_NEXT, name);
+	void (*real)(int) = (void (*)(int))sr_next(next);
 
 	handle_exit(status, NULL);
-	if (next)
-		next(status);
+	if (real)
+		real(status);
 	for (;;)
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
 EXPORT void __attribute__((noreturn)) _exit(int status)
 {
-	leave("_exit", status);
+	SR_NEXT(next, "_exit");
+
+	leave(&next, status);
 }
 
 EXPORT void __attribute__((noreturn)) _Exit(int status)
 {
-	leave("_Exit", status);
+	SR_NEXT(next, "_Exit");
+
+	leave(&next, status);
 }
 
 /*
