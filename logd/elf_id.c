@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "elf_id.h"
+#include "hex.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -26,12 +27,6 @@ bool is_elf(int fd)
 	return read_fully(fd, magic, SELFMAG, 0) && !memcmp(magic, ELFMAG, SELFMAG);
 }
 
-static void to_hex(char *hex, const unsigned char *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		sprintf(hex + 2 * i, "%02x", bytes[i]);
-}
-
 static size_t round4(size_t n)
 {
 	return (n + 3) & ~(size_t)3;
@@ -55,7 +50,7 @@ static bool find_in_notes(const unsigned char *notes, size_t size, char *hex, si
 		if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 &&
 		    !memcmp(notes + name, "GNU", 4) && n.n_descsz &&
 		    2 * (size_t)n.n_descsz < hex_size) {
-			to_hex(hex, notes + description, n.n_descsz);
+			sr_to_hex(hex, notes + description, n.n_descsz);
 			return true;
 		}
 		at = end;

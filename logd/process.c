@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "elf_id.h"
+#include "hex.h"
 #include "trace_dir.h"
 
 /* ---- bytes in JSON ---- */
@@ -28,8 +29,7 @@ json_t *process_bytes(const char *bytes, size_t size)
 	hex = calloc(1, 2 * size + 1);
 	if (!hex)
 		return NULL;
-	for (size_t i = 0; i < size; i++)
-		sprintf(hex + 2 * i, "%02x", (unsigned char)bytes[i]);
+	sr_to_hex(hex, bytes, size);
 	string = json_pack("{s:s}", "hex", hex);
 	free(hex);
 	return string;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The directory of a trace: manifest, ranks, what each rank says of itself. */
 #include "read_trace.h"
+#include "hex.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -154,28 +155,6 @@ static int read_manifest(const char *dir, struct sr_error *err)
 
 /* ---- ranks ---- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
-
-static bool from_hex(const char *hex, uint8_t *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		int high = hex_digit(hex[2 * i]);
-		int low = high < 0 ? -1 : hex_digit(hex[2 * i + 1]);
-
-		if (low < 0)
-			return false;
-		bytes[i] = (uint8_t)(high << 4 | low);
-	}
-	return hex[2 * n] == 0;
-}
-
 char *sr_trace_bytes(const json_t *string, size_t *size)
 {
 	const char *hex = json_string_value(json_object_get(string, "hex"));
@@ -189,7 +168,7 @@ char *sr_trace_bytes(const json_t *string, size_t *size)
 		return NULL;
 	if (!hex) {
 		memcpy(bytes, json_string_value(string), n);
-	} else if (!from_hex(hex, (uint8_t *)bytes, n)) {
+	} else if (!sr_from_hex(hex, (uint8_t *)bytes, n)) {
 		free(bytes);
 		return NULL;
 	}
@@ -241,7 +220,7 @@ static int read_rank(struct sr_trace *t, struct rank *r, struct sr_error *err)
 	if (!r->process)
 		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, wrong.line, wrong.text);
 	id = json_string_value(json_object_get(r->process, "process"));
-	if (!id || strlen(id) != 32 || !from_hex(id, r->process_id, 16))
+	if (!id || strlen(id) != 32 || !sr_from_hex(id, r->process_id, 16))
 		return sr_error_set(err, -EBADMSG, "%s: \"process\" is not 32 hexadecimal digits",
 				    path);
 	snprintf(path, sizeof(path), "%s/schema.json", dir);

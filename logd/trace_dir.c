@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "trace_dir.h"
+#include "hex.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,8 +38,7 @@ __attribute__((format(printf, 3, 4))) static int fail(const struct words *w, int
 
 void process_id_text(char text[33], const uint8_t *process)
 {
-	for (int i = 0; i < 16; i++)
-		sprintf(text + 2 * i, "%02x", process[i]);
+	sr_to_hex(text, process, 16);
 }
 
 /* ---- files that are whole when they can be seen ---- */

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "logd/client.h"
+#include "logd/hex.h"
 #include "logd/socket_path.h"
 #include "logd/talk.h"
 #include "replay/command.h"
@@ -181,8 +182,7 @@ static void make_session(uint8_t session[SR_SESSION_BYTES])
 	/* Not a secret: another one's would only make us wait for his processes too. */
 	if (getrandom(session, SR_SESSION_BYTES, 0) != SR_SESSION_BYTES)
 		memcpy(session, &(pid_t){getpid()}, sizeof(pid_t));
-	for (int i = 0; i < SR_SESSION_BYTES; i++)
-		snprintf(text + 2 * i, 3, "%02x", session[i]);
+	sr_to_hex(text, session, SR_SESSION_BYTES);
 	setenv(SR_ENV_SESSION, text, 1);
 }
 

@@ -6,6 +6,7 @@
 
 #include <sreplay/trace.h>
 
+#include "logd/hex.h"
 #include "shim/call.h"
 #include "shim/order.h"
 
@@ -98,17 +99,12 @@ static json_t *hex_number(uint64_t v)
 
 static json_t *hex_bytes(const uint8_t *p, size_t n)
 {
-	static const char digits[] = "0123456789abcdef";
 	char *text = malloc(2 * n + 1);
 	json_t *value;
 
 	if (!text)
 		return NULL;
-	for (size_t i = 0; i < n; i++) {
-		text[2 * i] = digits[p[i] >> 4];
-		text[2 * i + 1] = digits[p[i] & 15];
-	}
-	text[2 * n] = '\0';
+	sr_to_hex(text, p, n);
 	value = json_object();
 	json_object_set_new(value, "hex", json_string(text));
 	free(text);

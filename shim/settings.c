@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nicclock/clock.h"
+#include "logd/hex.h"
 #include "shim/say.h"
 
 /* Where launchers say which rank a process is, the most specific first. */
@@ -82,27 +83,13 @@ bad:
 	return -EINVAL;
 }
 
-static int digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Somebody else's idea of a session is none. */
 static void read_session(struct sr_settings *s)
 {
 	const char *text = getenv(SR_ENV_SESSION);
 
-	for (size_t i = 0; text && i < sizeof(s->session); i++, text += 2) {
-		int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);
-
-		if (low < 0) {
-			memset(s->session, 0, sizeof(s->session));
-			return;
-		}
-		s->session[i] = (uint8_t)(high << 4 | low);
-	}
+	if (text && !sr_from_hex(text, s->session, sizeof(s->session)))
+		memset(s->session, 0, sizeof(s->session));
 }
 
 int sr_settings_read(struct sr_settings *s)
