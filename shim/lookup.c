@@ -42,60 +42,39 @@ struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
 /* Two words are returned in registers on both machines. */
 #if defined(__x86_64__)
 /* clang-format off */
-__asm__(
-	".text\n"
-	".globl dlsym\n"
-	".type dlsym, @function\n"
-	"dlsym:\n"
-	"	.cfi_startproc\n"
-	"	endbr64\n"
-	"	push %rdi\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	push %rsi\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	sub $8, %rsp\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	xor %edx, %edx\n"
-	"	call sr_look_up\n"
-	"	add $8, %rsp\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %rsi\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %rdi\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	test %rax, %rax\n"
-	"	jz 1f\n"
-	"	jmp *%rax\n"
-	"1:	mov %rdx, %rax\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	".size dlsym, . - dlsym\n"
-	".globl dlvsym\n"
-	".type dlvsym, @function\n"
-	"dlvsym:\n"
-	"	.cfi_startproc\n"
-	"	endbr64\n"
-	"	push %rdi\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	push %rsi\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	push %rdx\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	call sr_look_up\n"
-	"	mov %rdx, %rcx\n"
-	"	pop %rdx\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %rsi\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	pop %rdi\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	test %rax, %rax\n"
-	"	jz 1f\n"
-	"	jmp *%rax\n"
-	"1:	mov %rcx, %rax\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	".size dlvsym, . - dlvsym\n");
+#define ENTRY(name, version)                                                   \
+	__asm__(                                                               \
+	".text\n"                                                              \
+	".globl " #name "\n"                                                   \
+	".type " #name ", @function\n"                                         \
+	#name ":\n"                                                            \
+	"	.cfi_startproc\n"                                              \
+	"	endbr64\n"                                                     \
+	"	push %rdi\n"                                                   \
+	"	.cfi_adjust_cfa_offset 8\n"                                    \
+	"	push %rsi\n"                                                   \
+	"	.cfi_adjust_cfa_offset 8\n"                                    \
+	"	push %rdx\n"                                                   \
+	"	.cfi_adjust_cfa_offset 8\n"                                    \
+	version                                                                \
+	"	call sr_look_up\n"                                             \
+	"	mov %rdx, %rcx\n"                                              \
+	"	pop %rdx\n"                                                    \
+	"	.cfi_adjust_cfa_offset -8\n"                                   \
+	"	pop %rsi\n"                                                    \
+	"	.cfi_adjust_cfa_offset -8\n"                                   \
+	"	pop %rdi\n"                                                    \
+	"	.cfi_adjust_cfa_offset -8\n"                                   \
+	"	test %rax, %rax\n"                                             \
+	"	jz 1f\n"                                                       \
+	"	jmp *%rax\n"                                                   \
+	"1:	mov %rcx, %rax\n"                                              \
+	"	ret\n"                                                         \
+	"	.cfi_endproc\n"                                                \
+	".size " #name ", . - " #name "\n")
+
+ENTRY(dlsym, "	xor %edx, %edx\n");
+ENTRY(dlvsym, "");
 /* clang-format on */
 #elif defined(__aarch64__)
 /* clang-format off */

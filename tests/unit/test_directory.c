@@ -99,6 +99,25 @@ static void must_join(struct sr_directory *d, struct node *n, int rank, uint32_t
 		fail_msg("%s", error);
 }
 
+/* A process on each of two nodes: ranks and members 0 and 1. */
+static void two_nodes(struct node *one, struct node *two, struct sr_directory *a,
+		      struct sr_directory *b)
+{
+	node_begin(one, 2);
+	node_begin(two, 3);
+	must_join(a, one, 0, 0);
+	must_join(b, two, 1, 1);
+}
+
+static void two_nodes_end(struct node *one, struct node *two, struct sr_directory *a,
+			  struct sr_directory *b)
+{
+	sr_directory_abandon(a);
+	sr_directory_abandon(b);
+	node_end(one);
+	node_end(two);
+}
+
 static void add(struct sr_directory *d, const char *address, uint32_t number)
 {
 	struct sr_queue_pair qp = {.number = number, .rkey = number + 7, .gids = 1};
@@ -187,10 +206,7 @@ static void finds_a_queue_pair_of_another_node(void **state)
 	struct node one, two;
 	struct sr_found found;
 
-	node_begin(&one, 2);
-	node_begin(&two, 3);
-	must_join(&a, &one, 0, 0);
-	must_join(&b, &two, 1, 1);
+	two_nodes(&one, &two, &a, &b);
 	/* The same number on both nodes: the GID tells. */
 	add(&a, one.address, 10);
 	add(&b, two.address, 10);
@@ -201,10 +217,7 @@ static void finds_a_queue_pair_of_another_node(void **state)
 	assert_int_equal(find(&b, two.address, 10, one.address, 10, &found, NULL), 0);
 	assert_int_equal(found.rank, 0);
 	assert_int_equal(find(&a, one.address, 10, two.address, 11, &found, NULL), -ENOENT);
-	sr_directory_abandon(&a);
-	sr_directory_abandon(&b);
-	node_end(&one);
-	node_end(&two);
+	two_nodes_end(&one, &two, &a, &b);
 }
 
 static void asks_the_hosts_where_a_gid_is_no_address(void **state)
@@ -227,10 +240,7 @@ static void asks_the_hosts_where_a_gid_is_no_address(void **state)
 	assert_int_equal(found.rank, 1);
 	f.number = 11;
 	assert_int_equal(sr_directory_find(&a, &f, &found, NULL, 0), -ENOENT);
-	sr_directory_abandon(&a);
-	sr_directory_abandon(&b);
-	node_end(&one);
-	node_end(&two);
+	two_nodes_end(&one, &two, &a, &b);
 }
 
 static void a_wrong_key_is_refused(void **state)
@@ -252,10 +262,7 @@ static void a_wrong_key_is_refused(void **state)
 	must_join(&b, &one, 1, 1);
 	add(&b, two.address, 21);
 	assert_int_equal(find(&a, one.address, 10, two.address, 21, &found, NULL), 0);
-	sr_directory_abandon(&a);
-	sr_directory_abandon(&b);
-	node_end(&one);
-	node_end(&two);
+	two_nodes_end(&one, &two, &a, &b);
 }
 
 static void read_all(int fd, void *bytes, size_t size)
@@ -352,10 +359,7 @@ static void a_killed_daemon_knows_again_what_it_knew(void **state)
 	struct node one, two;
 	struct sr_found found;
 
-	node_begin(&one, 2);
-	node_begin(&two, 3);
-	must_join(&a, &one, 0, 0);
-	must_join(&b, &two, 1, 1);
+	two_nodes(&one, &two, &a, &b);
 	for (uint32_t i = 0; i < 10; i++) {
 		add(&a, one.address, 10 + i);
 		add(&b, two.address, 20 + i);
@@ -374,10 +378,7 @@ static void a_killed_daemon_knows_again_what_it_knew(void **state)
 	start_daemon(&one);
 	assert_int_equal(find(&a, one.address, 15, two.address, 25, &found, NULL), 0);
 	assert_int_equal(found.own_cell, 5);
-	sr_directory_abandon(&a);
-	sr_directory_abandon(&b);
-	node_end(&one);
-	node_end(&two);
+	two_nodes_end(&one, &two, &a, &b);
 }
 
 static void a_question_waits_for_the_successor_of_a_killed_daemon(void **state)
@@ -388,10 +389,7 @@ static void a_question_waits_for_the_successor_of_a_killed_daemon(void **state)
 	int status;
 	pid_t pid;
 
-	node_begin(&one, 2);
-	node_begin(&two, 3);
-	must_join(&a, &one, 0, 0);
-	must_join(&b, &two, 1, 1);
+	two_nodes(&one, &two, &a, &b);
 	add(&a, one.address, 10);
 	add(&b, two.address, 20);
 	assert_int_equal(find(&a, one.address, 10, two.address, 20, &found, NULL), 0);
@@ -403,10 +401,7 @@ static void a_question_waits_for_the_successor_of_a_killed_daemon(void **state)
 	start_daemon(&two);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	sr_directory_abandon(&a);
-	sr_directory_abandon(&b);
-	node_end(&one);
-	node_end(&two);
+	two_nodes_end(&one, &two, &a, &b);
 }
 
 static void a_process_that_ended_is_forgotten(void **state)
