@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include <zstd.h>
 
 #include "frame.h"
@@ -469,6 +470,23 @@ int sr_stream_seek(struct sr_stream *s, uint64_t sn)
 	while (ret == 1 && s->entry.sn + (s->entry.count ? s->entry.count - 1 : 0) < sn);
 	s->held = ret == 1;
 	return ret == 1 ? 0 : ret ? ret : -ENOENT;
+}
+
+int sr_stream_fingerprint(struct sr_stream *s, uint64_t *hash)
+{
+	struct sr_frame_header h;
+	int ret;
+
+	*hash = 0;
+	if (s->broken || s->headless)
+		return s->broken;
+	go_to(s, &s->index[0]);
+	while ((ret = read_frame_header(s, &h)) > 0) {
+		*hash = XXH3_64bits_withSeed(&h, sizeof(h), *hash);
+		pass_frame(s, &h);
+	}
+	go_to(s, &s->index[0]);
+	return ret;
 }
 
 /* ---- opening ---- */

@@ -86,6 +86,13 @@ int sr_stream_next(struct sr_stream *s, struct sr_entry *e);
 int sr_stream_seek(struct sr_stream *s, uint64_t sn);
 
 /*
+ * A hash of the headers of all frames, which have the checksums of what is in
+ * them: another one as soon as anything in the stream is.  Reading begins at the
+ * first record again.  0, or -errno as sr_stream_next.
+ */
+int sr_stream_fingerprint(struct sr_stream *s, uint64_t *hash);
+
+/*
  * Was the last record read one with which a stream ends (SR_REC_EXIT, or the
  * mark of an end)?  After sr_stream_next has returned 0, false means that the
  * stream is still being written, or that the process and its daemon were killed
