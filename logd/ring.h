@@ -203,6 +203,8 @@ static inline void *sr_ring_reserve(struct sr_ring *r, uint16_t kind, uint32_t p
 	 */
 	__builtin_prefetch((char *)record + 512, 1);
 	__builtin_prefetch((char *)record + 576, 1);
+	/* Padding, if it needs any, is in the last word. */
+	*(uint64_t *)((char *)record + need - sizeof(uint64_t)) = 0;
 	record->size = sizeof(*record) + payload;
 	record->kind = kind;
 	record->flags = 0;
@@ -237,12 +239,15 @@ static inline void sr_ring_publish(struct sr_ring *r, uint64_t head)
 static inline void sr_ring_commit(struct sr_ring *r, uint32_t payload)
 {
 	unsigned char *start = r->data + (r->head & r->mask);
-	uint32_t size = sizeof(struct sr_record) + payload;
+	struct sr_record *record = (struct sr_record *)start;
+	uint32_t size = sizeof(*record) + payload;
 	uint32_t padded = sr_record_padded(size);
 
-	((struct sr_record *)start)->size = size;
-	for (uint32_t i = size; i < padded; i++)
-		start[i] = 0;
+	if (record->size != size) {
+		record->size = size;
+		for (uint32_t i = size; i < padded; i++)
+			start[i] = 0;
+	}
 	sr_ring_publish(r, r->head + padded);
 	atomic_signal_fence(memory_order_seq_cst);
 	r->busy = 0;

@@ -42,10 +42,16 @@ struct sr_bytes {
 };
 
 /* Makes room for n more bytes; false when there is no memory, and then appends nothing. */
-bool sr_buf_grow(struct sr_buf *b, size_t n);
+bool __attribute__((cold)) sr_buf_grow(struct sr_buf *b, size_t n);
+
+/*
+ * On the data path all of these are inline: of what they put, the size is known
+ * there, and the copy is one store.  (The library is built with -fno-builtin.)
+ */
+#define SR_PUT static inline __attribute__((always_inline))
 
 /* n more bytes, to be filled in; NULL when there is no memory. */
-static inline uint8_t *sr_buf_room(struct sr_buf *b, size_t n)
+SR_PUT uint8_t *sr_buf_room(struct sr_buf *b, size_t n)
 {
 	uint8_t *p;
 
@@ -56,8 +62,7 @@ static inline uint8_t *sr_buf_room(struct sr_buf *b, size_t n)
 	return p;
 }
 
-/* The library is built with -fno-builtin; a copy of known size must not be a call. */
-static inline void sr_put_raw(struct sr_buf *b, const void *p, size_t n)
+SR_PUT void sr_put_raw(struct sr_buf *b, const void *p, size_t n)
 {
 	uint8_t *room = sr_buf_room(b, n);
 
@@ -65,22 +70,22 @@ static inline void sr_put_raw(struct sr_buf *b, const void *p, size_t n)
 		__builtin_memcpy(room, p, n);
 }
 
-static inline void sr_put_u8(struct sr_buf *b, uint8_t v)
+SR_PUT void sr_put_u8(struct sr_buf *b, uint8_t v)
 {
 	sr_put_raw(b, &v, sizeof(v));
 }
 
-static inline void sr_put_u16(struct sr_buf *b, uint16_t v)
+SR_PUT void sr_put_u16(struct sr_buf *b, uint16_t v)
 {
 	sr_put_raw(b, &v, sizeof(v));
 }
 
-static inline void sr_put_u32(struct sr_buf *b, uint32_t v)
+SR_PUT void sr_put_u32(struct sr_buf *b, uint32_t v)
 {
 	sr_put_raw(b, &v, sizeof(v));
 }
 
-static inline void sr_put_u64(struct sr_buf *b, uint64_t v)
+SR_PUT void sr_put_u64(struct sr_buf *b, uint64_t v)
 {
 	sr_put_raw(b, &v, sizeof(v));
 }

@@ -38,10 +38,11 @@ static uint64_t no_such_descriptor(void)
 	return (uint64_t)-1;
 }
 
-uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
+/* A call that may be none of the program's, or of a descriptor that is not captured. */
+static uint64_t __attribute__((noinline))
+doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
-	struct sr_thread *t = &sr_self;
 
 	if (!sr_engine && !(sr_waiting && d->flags & SR_CALL_OPENS && sr_wake()))
 		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
@@ -61,4 +62,15 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	if (d->when == sr_has_threads && sr_is_verbs_library(site))
 		return sr_real(d, a);
 	return sr_engine->call(t, n, a, site);
+}
+
+uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
+{
+	const struct sr_call_desc *d = &sr_calls[n];
+	struct sr_thread *t = &sr_self;
+
+	/* The data path. */
+	if (sr_engine && !t->depth && d->fd_arg < 0 && !d->when)
+		return sr_engine->call(t, n, a, site);
+	return doubtful_call(t, n, a, site);
 }

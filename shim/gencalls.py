@@ -255,9 +255,13 @@ def parse_call_line(call, line, number, structs):
 def field_size(f, structs):
     """Bytes of a field whose encoding always has the same length, or 0."""
     if f.wire in structs:
-        sizes = [field_size(g, structs) for g in structs[f.wire].fields]
-        return sum(sizes) if all(sizes) else 0
+        return struct_size(structs[f.wire], structs)
     return f.raw or SCALARS.get(f.wire, (0,))[0]
+
+
+def struct_size(s, structs):
+    sizes = [field_size(f, structs) for f in s.fields]
+    return sum(sizes) if all(sizes) else 0
 
 
 def value_of(s, f):
@@ -281,6 +285,17 @@ def emit_stores(fields, s, structs, out, indent):
     return at
 
 
+def put_with_list(s, size, element, element_size, out):
+    """Fields of known sizes, and a list of such: a work request."""
+    path = s.fields[-1].path
+    out.append('\tuint8_t *p = sr_buf_room(b, %d + (size_t)v->%s_n * %d);\n' % (size + 4, path, element_size))
+    out.append('\tif (!p)\n\t\treturn;\n\tsr_store_%s(p, v);' % s.func)
+    out.append('\t__builtin_memcpy(p + %d, &v->%s_n, 4);' % (size, path))
+    out.append('\tp += %d;' % (size + 4))
+    out.append('\tfor (uint32_t i = 0; i < v->%s_n; i++, p += %d)\n\t\tsr_store_%s(p, &v->%s[i]);\n}\n'
+               % (path, element_size, element.func, path))
+
+
 def emit_put(s, structs, out):
     """Room is made, and the length moved on, once for all fields of known sizes in front: this is the
     hot path."""
@@ -293,6 +308,11 @@ def emit_put(s, structs, out):
         out.append('static inline void sr_store_%s(uint8_t *p, const %s *v)\n{' % (s.func, s.c))
         out += stores + ['}\n']
     out.append('static inline void sr_put_%s(struct sr_buf *b, const %s *v)\n{' % (s.func, s.c))
+    rest = s.fields[known:]
+    element = structs[rest[0].wire[:-2]] if len(rest) == 1 and rest[0].wire.endswith('[]') else None
+    if known and element and struct_size(element, structs):
+        put_with_list(s, size, element, struct_size(element, structs), out)
+        return
     if known:
         out.append('\tuint8_t *p = sr_buf_room(b, %d);\n\n\tif (p)\n\t\tsr_store_%s(p, v);' % (size, s.func))
     for f in s.fields[known:]:
@@ -407,6 +427,35 @@ def put_value(wire, expr, extra):
     return 'sr_put_%s(b, %s);' % (wire, ', '.join([expr] + extra))
 
 
+def is_scalar(entry):
+    return entry[0] in SCALARS and not entry[3]
+
+
+def put_scalars(entries):
+    """A run of values of known sizes: room is made once."""
+    stores, at = [], 0
+    for wire, expr, *_ in entries:
+        size, c = SCALARS[wire]
+        stores.append('\t\t__builtin_memcpy(p + %d, &(%s){(%s)%s}, %d);' % (at, c, 'uintptr_t' if wire == 'ptr' else c, expr, size))
+        at += size
+    return ['\tuint8_t *p = sr_buf_room(b, %d);' % at, '', '\tif (p) {'] + stores + ['\t}']
+
+
+def puts(structs, entries):
+    """All values of one side of a call; the run of scalars that most begin with, at once."""
+    run = 0
+    while run < len(entries) and is_scalar(entries[run]):
+        run += 1
+    lines = put_scalars(entries[:run]) if run > 1 else []
+    for entry in entries[run if run > 1 else 0:]:
+        lines += put(structs, *entry)
+    return lines
+
+
+def gets(structs, entries):
+    return [line for entry in entries for line in get(structs, *entry)]
+
+
 def get(structs, wire, expr, extra, condition):
     """Delivers one value to where the program expects it."""
     if plain(structs, wire):
@@ -448,17 +497,16 @@ def emit_codec(structs, calls):
                 % (name, s.c),
                 '{', '\tif (sr_get_u8(c) && v)', '\t\tsr_get_%s(c, v);' % name, '}', '']
     for call in calls.values():
-        for suffix, entries, how in (('in', call.ins, put), ('out', call.outs, put),
-                                     ('deliver', call.outs, get)):
+        for suffix, entries, how in (('in', call.ins, puts), ('out', call.outs, puts),
+                                     ('deliver', call.outs, gets)):
             if not entries:
                 continue
             first = 'struct sr_cursor *c' if suffix == 'deliver' else 'struct sr_buf *b'
             tail = '' if suffix == 'in' else ', uint64_t result'
             out.append('static void %s_%s(%s, const uint64_t *a%s)\n{' % (call.ident, suffix, first, tail))
             lines = unpack(call, list(exprs(entries, suffix != 'deliver')))
-            out += lines + ([''] if lines else [])
-            for entry in entries:
-                out += how(structs, *entry)
+            body = how(structs, entries)
+            out += lines + ([''] if lines and not body[0].startswith('\tuint8_t *p') else []) + body
             out.append('}\n')
     out.append('const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT] = {')
     for call in calls.values():

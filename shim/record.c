@@ -341,7 +341,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		start_thread(t);
 	b->len = 0;
 	t->gathered = 0;
-	sr_put_raw(b, &head, sizeof(head));
+	sr_buf_room(b, sizeof(head)); /* known at the end */
 	if (codec->put_in)
 		codec->put_in(b, a);
 	head.in_size = (uint32_t)(b->len - sizeof(head));
