@@ -30,6 +30,7 @@ void sr_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
  */
 bool sr_find_shim(char *path, size_t size);
 bool sr_find_daemon(char *path, size_t size);
+bool sr_find_gdb_commands(char *path, size_t size);
 
 /* A rank or thread number from an argument; -1 after a message if it is none. */
 long sr_parse_number(const char *option, const char *text);

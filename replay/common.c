@@ -86,6 +86,17 @@ bool sr_find_daemon(char *path, size_t size)
 	return find(path, size, "sreplay-logd", places);
 }
 
+bool sr_find_gdb_commands(char *path, size_t size)
+{
+	static const char *const places[] = {
+	    "../" SREPLAY_DATADIR "/sreplay/gdb/sreplay.py",
+	    "gdb/sreplay.py", /* build tree */
+	    NULL,
+	};
+
+	return find(path, size, "the commands for gdb (sreplay.py)", places);
+}
+
 long sr_parse_number(const char *option, const char *text)
 {
 	char *end;

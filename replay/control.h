@@ -41,6 +41,7 @@ enum sr_replay_outcome {
 	SR_REPLAY_UNSUPPORTED, /* a call that is recorded by name only */
 	SR_REPLAY_BAD_RECORD,  /* a record that does not fit its call */
 	SR_REPLAY_THREAD_CUT,  /* of a stream: another thread ended the process */
+	SR_REPLAY_FORSAKEN,    /* waits for a call of another rank, which has ended without it */
 };
 
 /* One thread of the replayed process, written by itself. */
@@ -49,6 +50,12 @@ struct sr_replay_thread {
 	_Atomic int32_t tid;    /* 0: it has made no call yet */
 	_Atomic bool over;
 	_Atomic uint64_t waits_for; /* the event whose turn it waits for; 0: it does not */
+	/* Where it waits for another rank of its group: for which call; 0: it does not. */
+	_Atomic uint64_t waits_for_sn;
+	_Atomic int32_t waits_for_rank;
+	_Atomic uint32_t waits_for_thread;
+	/* The command's, or a debugger's: in front of this call the thread raises SIGTRAP. */
+	_Atomic uint64_t stop_at;
 };
 
 struct sr_replay_report {
@@ -68,16 +75,23 @@ struct sr_replay_control {
 	uint32_t version; /* SR_TRACE_VERSION */
 	uint32_t threads;
 	int32_t stream_fd[SR_REPLAY_THREADS]; /* the rings' memfds, by thread number */
+	int32_t group_fd;                     /* of the group's memory (group/shared.h), or -1 */
+	uint32_t member;                      /* this process's, in the group */
+	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */
 	bool stdout_line_buffered;
 	uint64_t main_stack; /* see shim/main_stack.h */
 
 	/* The process's. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
+	_Atomic int32_t process;    /* its id */
 	_Atomic uint64_t turn;      /* the event that is to happen now: see turns.h */
 	_Atomic uint32_t reporting; /* id of the thread whose report it is; 0: none yet */
 	_Atomic uint32_t
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */
 	struct sr_replay_report report;
+
+	/* Of the process that replays it, for who conducts a group: enum sr_verdict_kind. */
+	_Atomic uint32_t verdict;
 };
 
 /* Of all threads. */

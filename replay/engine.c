@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -310,6 +311,22 @@ static void deliver(struct sr_thread *t, const struct sr_call_desc *d, const str
 		d->replayed(d, a, head->result);
 }
 
+/*
+ * A debugger that wants to see this call stops the thread here, before anything of
+ * it is done.  By a signal that only a debugger, which asked for it, takes.
+ */
+static void stop_if_asked(const struct sr_thread *t)
+{
+	_Atomic uint64_t *stop_at = &control->thread[t->number].stop_at;
+	uint64_t sn = atomic_load_explicit(stop_at, memory_order_relaxed);
+
+	if (!sn || t->sn < sn)
+		return;
+	atomic_store(stop_at, 0);
+	sr_syscall(SYS_tgkill, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), sr_sys_gettid(), SIGTRAP,
+		   0, 0, 0);
+}
+
 /* A call of a destructor that comes after the thread's last event: it was not recorded. */
 static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a,
 		     enum sr_heap before)
@@ -334,6 +351,8 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	if (t->ended)
 		return pass(t, d, a, before);
 	t->sn++;
+	if (!t->silent)
+		stop_if_asked(t);
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, found, site);
 	if (r.kind < SR_REC_CALL)
@@ -540,6 +559,7 @@ void sr_replay_start(void)
 		for (;;)
 			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 	control = page;
+	atomic_store(&control->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	sr_sys_close(SR_REPLAY_FD);
 	for (uint32_t i = 0; i < control->threads; i++)
 		control->stream_fd[i] = move_away(control->stream_fd[i]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/command.h"
+#include "replay/launch.h"
 
 static const struct {
 	const char *name;
@@ -12,7 +13,7 @@ static const struct {
 	const char *what;
 } commands[] = {
     {"record", sr_cmd_record, "run a program and record what enters it"},
-    {"replay", sr_cmd_replay, "run a recorded process again, alone, from its trace"},
+    {"replay", sr_cmd_replay, "run recorded processes again, from their trace"},
     {"dump", sr_cmd_dump, "print the records of a trace, a line each"},
     {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
@@ -49,6 +50,9 @@ int main(int argc, char **argv)
 		printf("sreplay %s\n", SREPLAY_VERSION);
 		return 0;
 	}
+	/* For tools that start a recorded process: nobody types it. */
+	if (!strcmp(argv[1], "replay-start"))
+		return sr_cmd_replay_start(argc - 1, argv + 1);
 	for (size_t i = 0; i < COMMANDS; i++) {
 		if (strcmp(argv[1], commands[i].name))
 			continue;

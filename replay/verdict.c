@@ -130,7 +130,7 @@ static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r
 		sr_note("%s", v->warning);
 }
 
-static int end_line(const struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
+static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
 		    int status)
 {
 	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank,
@@ -138,14 +138,19 @@ static int end_line(const struct sr_verdict *v, const struct sr_replay_control *
 	return status;
 }
 
-static int say_unfinished(const struct sr_verdict *v, const struct sr_replay_control *c)
+static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	if (v->stuck)
 		return end_line(v, c, "stuck", SR_REPLAY_EXIT_DIVERGED);
+	if (v->debugged) {
+		v->how = SR_VERDICT_CUT;
+		return end_line(v, c, "ended by the debugger", SR_REPLAY_EXIT_CUT);
+	}
 	if (WIFSIGNALED(v->wait_status) && v->killed && sr_replay_calls(c) == v->recorded_calls) {
 		sr_note("rank %d: the program was ended by signal %d (%s), where the recording "
 			"ends too",
 			v->rank, WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
+		v->how = SR_VERDICT_EXACT;
 		return end_line(v, c, "exact", 128 + WTERMSIG(v->wait_status));
 	}
 	if (WIFSIGNALED(v->wait_status)) {
@@ -159,18 +164,21 @@ static int say_unfinished(const struct sr_verdict *v, const struct sr_replay_con
 			SR_REPLAY_EXIT_DIVERGED);
 }
 
-int sr_verdict_say(const struct sr_verdict *v, const struct sr_replay_control *c)
+int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	const struct sr_replay_report *r = &c->report;
 
 	switch ((enum sr_replay_outcome)atomic_load_explicit(&c->outcome, memory_order_acquire)) {
 	case SR_REPLAY_EXACT:
+		v->how = SR_VERDICT_EXACT;
 		return end_line(v, c, "exact", r->expected_status & 0xff);
 	case SR_REPLAY_DIED:
+		v->how = SR_VERDICT_EXACT;
 		end_line(v, c, "exact, up to where the recorded program was killed", 0);
 		return SR_REPLAY_EXIT_CUT;
 	case SR_REPLAY_CUT:
 	case SR_REPLAY_THREAD_CUT:
+		v->how = SR_VERDICT_CUT;
 		say_cut(v, r);
 		return end_line(v, c, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT);
 	case SR_REPLAY_DIVERGED:
@@ -193,6 +201,13 @@ int sr_verdict_say(const struct sr_verdict *v, const struct sr_replay_control *c
 		fprintf(stderr, "the record of %s is damaged, or of another version of sreplay\n",
 			name_of(v, r->expected));
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
+	case SR_REPLAY_FORSAKEN:
+		where(v, r);
+		fprintf(stderr,
+			"%s waits for a call of another rank that has ended without it: the "
+			"trace's orders are damaged\n",
+			name_of(v, r->found));
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_RUNNING:
 		break;
 	}

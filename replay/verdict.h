@@ -9,18 +9,26 @@
 #include "replay/control.h"
 #include "replay/print.h"
 
+enum sr_verdict_kind {
+	SR_VERDICT_FAILED,
+	SR_VERDICT_EXACT, /* up to its end, or to where the recorded process was killed */
+	SR_VERDICT_CUT,   /* as far as the trace goes, or as it was wanted */
+};
+
 struct sr_verdict {
 	struct sr_trace *trace;
 	int32_t rank;
 	int wait_status; /* of the replayed process */
 	bool stuck;      /* it made no progress and was killed; sr_stuck_say has said where */
+	bool debugged;   /* it may be ended by the debugger at any time */
 	uint64_t recorded_calls;
 	bool killed;         /* the recording ends where the process was killed */
 	const char *warning; /* about the trace, or NULL */
 	struct sr_print with;
+	enum sr_verdict_kind how; /* what sr_verdict_say came to */
 };
 
 /* Says it on standard error; returns what `sreplay replay` exits with. */
-int sr_verdict_say(const struct sr_verdict *v, const struct sr_replay_control *c);
+int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c);
 
 #endif

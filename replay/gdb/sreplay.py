@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Commands for gdb on a replayed process; loaded by `sreplay replay --gdb RANK`.
+
+    sreplay sn          where the current thread is: the number of its next recorded call, and what that is
+    sreplay next [N]    the next N records of the recording (default 10)
+    sreplay break SN    run until the current thread (or "thread T") makes its call SN
+    sreplay explain     which rank produced what the last call brought (`sreplay explain`)
+
+The process shares a page with the command that feeds it (replay/control.h), from which
+all of this is read; gdb has inherited it.
+"""
+
+import mmap
+import os
+import re
+import struct
+import subprocess
+
+import gdb
+
+CONTROL_FD = 511  # SR_REPLAY_FD
+MAGIC = 0x31796C7065725F73  # SR_REPLAY_MAGIC
+HEAD = struct.Struct("=QII4096iiIII")  # struct sr_replay_control, up to thread_bytes
+THREAD = struct.Struct("=QiB3xQQiIQ")  # struct sr_replay_thread
+STOP_AT = 40  # offset of its stop_at
+
+
+class Control:
+    """The control page of the replayed process."""
+
+    def __init__(self):
+        size = os.fstat(CONTROL_FD).st_size
+        self.page = mmap.mmap(CONTROL_FD, size)
+        head = HEAD.unpack_from(self.page)
+        if head[0] != MAGIC:
+            raise gdb.GdbError("this gdb was not started by `sreplay replay --gdb`")
+        self.threads, self.thread_at, self.thread_bytes = head[2], head[-2], head[-1]
+
+    def at(self, number):
+        return self.thread_at + number * self.thread_bytes
+
+    def calls(self, number):
+        return THREAD.unpack_from(self.page, self.at(number))[0]
+
+    def tid(self, number):
+        return THREAD.unpack_from(self.page, self.at(number))[1]
+
+    def stop_at(self, number):
+        return struct.unpack_from("=Q", self.page, self.at(number) + STOP_AT)[0]
+
+    def set_stop(self, number, sn):
+        struct.pack_into("=Q", self.page, self.at(number) + STOP_AT, sn)
+
+    def current(self):
+        """The recorded number of the selected thread; 0 before it has made a call."""
+        selected = gdb.selected_thread()
+        tid = selected.ptid[1] if selected else 0
+        for number in range(self.threads):
+            if tid and self.tid(number) == tid:
+                return number
+        return 0
+
+
+control = Control()
+TRACE = os.environ["SREPLAY_GDB_TRACE"]
+RANK = os.environ["SREPLAY_GDB_RANK"]
+COMMAND = os.environ["SREPLAY_GDB_COMMAND"]
+
+
+def run(*arguments):
+    # Not into the descriptors of the replay: what a child of ours holds open stays open.
+    result = subprocess.run([COMMAND] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            stdin=subprocess.DEVNULL, universal_newlines=True, errors="replace")
+    return result.stdout
+
+
+def records(thread, first, last):
+    out = run("dump", "--rank", RANK, "--thread", str(thread), "--sn", "%d..%d" % (first, last), TRACE)
+    return [line for line in out.splitlines() if not line.startswith("rank ")]
+
+
+def say_position(thread):
+    sn = control.calls(thread) + 1
+    print("rank %s thread %d SN %d; next in the recording:" % (RANK, thread, sn))
+    lines = records(thread, sn, sn)[:1]
+    if lines and 'record="repeat"' in lines[0]:
+        # The call in front of it, again.
+        lines = records(thread, int(lines[0].split()[0]) - 1, sn)[:2]
+    print("\n".join(lines) or "  nothing: the thread's last call is over")
+
+
+def select_program_frame():
+    """The innermost frame that is not the recorder's own."""
+    frame = gdb.newest_frame()
+    while frame and "libsreplay_verbs" in (gdb.solib_name(frame.pc()) or ""):
+        frame = frame.older()
+    if frame:
+        frame.select()
+
+
+class Prefix(gdb.Command):
+    """Commands for replayed processes: sn, next, break, explain."""
+
+    def __init__(self):
+        super(Prefix, self).__init__("sreplay", gdb.COMMAND_USER, gdb.COMPLETE_NONE, True)
+
+
+class Sn(gdb.Command):
+    """Where the current thread is: the number (SN) of its next recorded call, and what that is."""
+
+    def __init__(self):
+        super(Sn, self).__init__("sreplay sn", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        say_position(control.current())
+
+
+class Next(gdb.Command):
+    """The next records of the current thread: sreplay next [N]."""
+
+    def __init__(self):
+        super(Next, self).__init__("sreplay next", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        thread = control.current()
+        sn, n = control.calls(thread) + 1, int(argument or "10", 0)
+        print("\n".join(records(thread, sn, sn + n - 1)[:n]) or "no more calls of thread %d" % thread)
+
+
+class Break(gdb.Command):
+    """Stop in front of a call of the recording: sreplay break SN [thread T].
+
+The program must be running or be continued; the stop comes when the thread makes
+that call, before anything of it is done. One such stop per thread; SN 0 takes it back."""
+
+    def __init__(self):
+        super(Break, self).__init__("sreplay break", gdb.COMMAND_BREAKPOINTS)
+
+    def invoke(self, argument, from_tty):
+        match = re.match(r"\s*(\d+)(?:\s+thread\s+(\d+))?\s*$", argument)
+        if not match:
+            raise gdb.GdbError("sreplay break SN [thread T]")
+        sn = int(match.group(1))
+        thread = int(match.group(2)) if match.group(2) else control.current()
+        if sn and sn <= control.calls(thread):
+            raise gdb.GdbError("thread %d has made call %d already: it is at SN %d" %
+                               (thread, sn, control.calls(thread) + 1))
+        control.set_stop(thread, sn)
+        if sn:
+            waiting.add(thread)
+            print("stops in front of rank %s thread %d SN %d" % (RANK, thread, sn))
+
+
+class Explain(gdb.Command):
+    """Who produced what a call brought: sreplay explain [SN] (default: the last call of this thread)."""
+
+    def __init__(self):
+        super(Explain, self).__init__("sreplay explain", gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        thread = control.current()
+        sn = int(argument, 0) if argument else control.calls(thread)
+        place = "%s:%d" % (RANK, sn) if not thread else "%s:%d:%d" % (RANK, thread, sn)
+        print(run("explain", TRACE, place).rstrip())
+
+
+waiting = set()  # threads with a stop that has not come yet
+
+
+def stopped(event):
+    """In front of a wanted call: to the program's own frame, with a word where this is."""
+    thread = control.current()
+    if thread in waiting and not control.stop_at(thread):
+        waiting.discard(thread)
+        select_program_frame()
+        say_position(thread)
+
+
+def first_stop():
+    """From the command that starts the program to the program itself."""
+    for setting in ("startup-with-shell off", "disable-randomization on", "breakpoint pending on",
+                    "follow-exec-mode same", "follow-fork-mode parent"):
+        gdb.execute("set " + setting)
+    # Those of windows, and of system calls that the shim answers; the program handles them, or dies of them.
+    gdb.execute("handle SIGSEGV nostop noprint pass", to_string=True)
+    gdb.execute("handle SIGSYS nostop noprint pass", to_string=True)
+    gdb.execute("handle SIGTRAP stop print nopass", to_string=True)
+    confirm = gdb.parameter("confirm")
+    gdb.execute("set confirm off")
+    gdb.execute("tcatch exec", to_string=True)
+    gdb.execute("run", to_string=True)
+    gdb.execute("set confirm %s" % ("on" if confirm else "off"))
+    print("rank %s of %s, before its first instruction. \"help sreplay\" has commands for the recording;\n"
+          "\"continue\" runs it." % (RANK, TRACE))
+
+
+Prefix()
+Sn()
+Next()
+Break()
+Explain()
+gdb.events.stop.connect(stopped)
+first_stop()

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/group/memory.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_transport transport,
+			       int *fd)
+{
+	uint64_t size = sizeof(struct sr_group) + n * sizeof(struct sr_group_member);
+	struct sr_group *g;
+
+	*fd = memfd_create("sreplay-group", MFD_CLOEXEC);
+	if (*fd < 0 || ftruncate(*fd, (off_t)size))
+		return NULL;
+	g = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (g == MAP_FAILED)
+		return NULL;
+	g->magic = SR_GROUP_MAGIC;
+	g->size = size;
+	g->members = (uint32_t)n;
+	g->transport = transport;
+	for (size_t i = 0; i < n; i++)
+		g->member[i].rank = ranks[i];
+	return g;
+}
+
+void sr_group_end_member(struct sr_group *g, uint32_t member)
+{
+	struct sr_group_member *m = &g->member[member];
+
+	atomic_store(&m->state, SR_GROUP_ENDED);
+	atomic_fetch_add(&m->word, 1);
+	syscall(SYS_futex, &m->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* memory.h: the group's memory file (shared.h), from the command's side. */
+#ifndef REPLAY_GROUP_MEMORY_H
+#define REPLAY_GROUP_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "replay/group/shared.h"
+
+/* Made and mapped; NULL with errno. */
+struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_transport transport,
+			       int *fd);
+
+/* This member's process has ended: who still waits for it is woken, to see that. */
+void sr_group_end_member(struct sr_group *g, uint32_t member);
+
+#endif

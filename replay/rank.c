@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "replay/command.h"
+#include "replay/feeder.h"
+#include "replay/files.h"
+#include "replay/recorded.h"
+#include "replay/sandbox.h"
+#include "replay/stuck.h"
+#include "replay/verdict.h"
+
+#define TICK_MS     100
+
+/* All rings are filled from the start: of many threads, most are over soon. */
+#define RING        (4u << 20)
+#define SMALL_RING  (256u << 10)
+#define FEW_THREADS 64
+#define SPARE_FDS   1024 /* besides those of the rings */
+
+struct replay {
+	struct sr_trace *trace;
+	const struct sr_rank_options *options;
+	struct sr_recorded recorded;
+	struct sr_replay_control *control;
+	int control_fd;
+	struct sr_group *group; /* NULL: alone */
+	struct sr_feeder *feeders;
+	size_t n_feeders;
+	char sandbox[PATH_MAX]; /* "": none */
+	pid_t child;            /* the program, or the tool that runs it */
+};
+
+struct sr_replay_control *sr_rank_control(int *fd)
+{
+	struct sr_replay_control *c;
+
+	*fd = memfd_create("sreplay-control", MFD_CLOEXEC);
+	if (*fd < 0 || ftruncate(*fd, sizeof(*c)))
+		return NULL;
+	c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (c == MAP_FAILED)
+		return NULL;
+	c->magic = SR_REPLAY_MAGIC;
+	c->version = SR_TRACE_VERSION;
+	c->thread_at = offsetof(struct sr_replay_control, thread);
+	c->thread_bytes = sizeof(c->thread[0]);
+	c->group_fd = -1;
+	return c;
+}
+
+/* ------------------------------------------------------------ preparation */
+
+/*
+ * The limit on open descriptors, as far as the system lets us raise it: this
+ * process and the replayed one have a ring for each thread.  The latter gets its
+ * own limit back before it runs.  Returns that, 0 if it is not known.
+ */
+static unsigned long raise_limit(size_t needed)
+{
+	struct rlimit limit;
+	unsigned long before;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	before = limit.rlim_cur;
+	if (limit.rlim_cur < needed) {
+		limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	return before;
+}
+
+static bool open_feeders(struct replay *r, unsigned long *limit)
+{
+	int32_t rank = r->options->rank;
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(r->trace, rank, &threads);
+	struct sr_error err;
+
+	*limit = raise_limit(3 * n + SPARE_FDS);
+	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
+	for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
+		r->control->stream_fd[i] = -1;
+	for (size_t i = 0; i < n && r->feeders; i++) {
+		if (threads[i] >= SR_REPLAY_THREADS) {
+			sr_fail("rank %d has more than %d threads", rank, SR_REPLAY_THREADS);
+			return false;
+		}
+		if (sr_feeder_open(&r->feeders[i], r->trace, rank, threads[i],
+				   n > FEW_THREADS ? SMALL_RING : RING, &err)) {
+			sr_fail("%s", err.text);
+			return false;
+		}
+		r->n_feeders++;
+		r->control->stream_fd[threads[i]] = r->feeders[i].ring.fd;
+		if (threads[i] >= r->control->threads)
+			r->control->threads = threads[i] + 1;
+	}
+	return r->feeders != NULL;
+}
+
+/* The files that the program reads: said which have changed, or put where it will find them. */
+static bool prepare_files(struct replay *r)
+{
+	const struct sr_rank_options *o = r->options;
+	char out[PATH_MAX + 4];
+
+	if (o->sandbox) {
+		if (!sr_sandbox_make(o->sandbox, r->sandbox, sizeof(r->sandbox)))
+			return false;
+		snprintf(out, sizeof(out), "%s/out", r->sandbox);
+		if (!sr_files_restore(r->trace, o->rank, o->dir, out))
+			return false;
+	}
+	return sr_files_check(r->trace, o->rank, o->dir, o->sandbox);
+}
+
+/* ---------------------------------------------------------- the child */
+
+/*
+ * The descriptors it needs at numbers that the program's own will not reach,
+ * all others closed.
+ */
+static bool pass_descriptors(struct replay *r)
+{
+	struct sr_replay_control *c = r->control;
+
+	for (uint32_t i = 0; i < c->threads; i++) {
+		if (c->stream_fd[i] < 0)
+			continue;
+		c->stream_fd[i] = fcntl(c->stream_fd[i], F_DUPFD, SR_REPLAY_FD + 1);
+		if (c->stream_fd[i] < 0)
+			return false;
+	}
+	if (c->group_fd >= 0) {
+		c->group_fd = fcntl(c->group_fd, F_DUPFD, SR_REPLAY_FD + 1);
+		if (c->group_fd < 0)
+			return false;
+	}
+	if (dup2(r->control_fd, SR_REPLAY_FD) < 0)
+		return false;
+	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
+}
+
+static void __attribute__((noreturn)) become_recorded(struct replay *r, unsigned long limit)
+{
+	const struct sr_launch launch = {
+	    .recorded = &r->recorded,
+	    .tool = &r->options->tool,
+	    .trace = r->options->dir,
+	    .rank = r->options->rank,
+	    .sandbox = r->sandbox,
+	    .open_files = limit,
+	};
+
+	if (!pass_descriptors(r)) {
+		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %u?",
+			strerror(errno), SR_REPLAY_FD + r->control->threads);
+		_exit(SR_REPLAY_EXIT_FAILED);
+	}
+	sr_launch(&launch);
+}
+
+static bool start_child(struct replay *r, unsigned long limit)
+{
+	r->child = fork();
+	if (r->child < 0) {
+		sr_fail("cannot fork: %s", strerror(errno));
+		return false;
+	}
+	if (r->child == 0)
+		become_recorded(r, limit);
+	for (size_t i = 0; i < r->n_feeders; i++)
+		if (sr_feeder_start(&r->feeders[i]))
+			return false;
+	return true;
+}
+
+/* ------------------------------------------------------------- watching it */
+
+static bool child_has_ended(const struct replay *r)
+{
+	siginfo_t info = {0};
+
+	usleep(TICK_MS * 1000);
+	return !waitid(P_PID, (id_t)r->child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* Waits a thread for another rank?  Then it is that one which has to make progress. */
+static bool waits_for_group(const struct replay *r)
+{
+	for (uint32_t i = 0; i < r->control->threads; i++)
+		if (atomic_load(&r->control->thread[i].waits_for_sn))
+			return true;
+	return false;
+}
+
+static uint64_t progress(const struct replay *r)
+{
+	uint64_t calls = sr_replay_calls(r->control);
+
+	if (!r->group || !waits_for_group(r))
+		return calls;
+	for (uint32_t m = 0; m < r->group->members; m++)
+		for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
+			calls += atomic_load(&r->group->member[m].entered[i]);
+	return calls;
+}
+
+/* Until the child has ended, or has made no call for so many seconds (0: for ever): true. */
+static bool is_stuck(const struct replay *r, long seconds)
+{
+	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
+	uint64_t before = 0;
+	long idle_ms = 0;
+	bool stuck = false;
+
+	/* Without a pidfd (old kernels, sandboxes) by its state. */
+	while (!stuck && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
+		uint64_t calls = progress(r);
+
+		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
+		before = calls;
+		stuck = seconds && idle_ms >= seconds * 1000;
+	}
+	if (p.fd >= 0)
+		close(p.fd);
+	return stuck;
+}
+
+/* Waits for the end; a child that makes no progress is killed, after words about where it is. */
+static void wait_for_child(const struct replay *r, struct sr_verdict *v)
+{
+	struct sr_stuck stuck = {
+	    .trace = r->trace,
+	    .rank = v->rank,
+	    .seconds = r->options->timeout,
+	    .process = r->child,
+	    .control = r->control,
+	    .with = &v->with,
+	};
+
+	v->stuck = is_stuck(r, r->options->timeout);
+	if (v->stuck) {
+		/* With a tool around it, the child is that. */
+		if (atomic_load(&r->control->process))
+			stuck.process = atomic_load(&r->control->process);
+		sr_stuck_say(&stuck);
+		kill(r->child, SIGKILL);
+	}
+	while (waitpid(r->child, &v->wait_status, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* ------------------------------------------------------------------- all */
+
+static void load_print(const struct replay *r, struct sr_verdict *v)
+{
+	size_t size;
+	const char *schema = sr_trace_schema(r->trace, v->rank, &size);
+
+	v->with.schema = schema ? sr_schema_parse(schema, size) : NULL;
+	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
+}
+
+static int run(struct replay *r)
+{
+	struct sr_verdict v = {.rank = r->options->rank, .trace = r->trace};
+	unsigned long limit;
+	int status;
+
+	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
+	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
+	r->control->main_stack = r->recorded.main_stack;
+	if (!open_feeders(r, &limit))
+		return SR_EXIT_FAILED;
+	load_print(r, &v);
+	if (!start_child(r, limit))
+		return SR_EXIT_FAILED;
+	wait_for_child(r, &v);
+	for (size_t i = 0; i < r->n_feeders; i++) {
+		sr_feeder_stop(&r->feeders[i]);
+		v.recorded_calls += r->feeders[i].calls;
+		v.killed = v.killed || r->feeders[i].killed;
+		if (r->feeders[i].warning[0])
+			v.warning = r->feeders[i].warning;
+	}
+	if (r->sandbox[0])
+		sr_sandbox_end(r->sandbox);
+	status = sr_verdict_say(&v, r->control);
+	atomic_store(&r->control->verdict, v.how);
+	sr_schema_free(v.with.schema);
+	sr_symbols_free(v.with.symbols);
+	return status;
+}
+
+int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
+		   struct sr_replay_control *control, int control_fd, struct sr_group *group)
+{
+	struct replay r = {.trace = t,
+			   .options = o,
+			   .control = control,
+			   .control_fd = control_fd,
+			   .group = group};
+	int status = SR_EXIT_FAILED;
+
+	if (!sr_recorded_load(&r.recorded, t, o->rank, o->dir))
+		return status;
+	if (r.recorded.from_open)
+		sr_fail("rank %d loaded libibverbs after it had started, and what it did "
+			"before is not recorded: it cannot be replayed yet",
+			o->rank);
+	else if (sr_recorded_check_files(&r.recorded) && prepare_files(&r))
+		status = run(&r);
+	sr_recorded_free(&r.recorded);
+	free(r.feeders);
+	return status;
+}

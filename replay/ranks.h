@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ranks.h: lists of ranks, as users write them. */
+#ifndef REPLAY_RANKS_H
+#define REPLAY_RANKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/reader.h"
+
+/*
+ * "0,2-5" to the ranks of the trace that it names, ascending; NULL means all.
+ * Their number, and *ranks, which is the caller's to free; 0 after a message.
+ */
+size_t sr_ranks_choose(const struct sr_trace *t, const char *dir, const char *list,
+		       int32_t **ranks);
+
+#endif
