@@ -283,6 +283,7 @@ static int run(struct replay *r)
 	unsigned long limit;
 	int status;
 
+	v.with_tool = r->options->tool.kind != SR_TOOL_NONE;
 	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
 	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
 	r->control->main_stack = r->recorded.main_stack;

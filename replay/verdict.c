@@ -142,6 +142,10 @@ static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *
 {
 	if (v->stuck)
 		return end_line(v, c, "stuck", SR_REPLAY_EXIT_DIVERGED);
+	if (v->with_tool && !atomic_load(&c->process)) {
+		sr_fail("rank %d: the tool did not start the program", v->rank);
+		return SR_REPLAY_EXIT_FAILED;
+	}
 	if (v->debugged) {
 		v->how = SR_VERDICT_CUT;
 		return end_line(v, c, "ended by the debugger", SR_REPLAY_EXIT_CUT);

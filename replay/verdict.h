@@ -20,6 +20,7 @@ struct sr_verdict {
 	int32_t rank;
 	int wait_status; /* of the replayed process */
 	bool stuck;      /* it made no progress and was killed; sr_stuck_say has said where */
+	bool with_tool;  /* it ran under one */
 	bool debugged;   /* it may be ended by the debugger at any time */
 	uint64_t recorded_calls;
 	bool killed;         /* the recording ends where the process was killed */

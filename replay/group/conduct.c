@@ -40,7 +40,7 @@ struct conductor {
 	struct worker *workers;
 	int signals;  /* a signalfd */
 	int by;       /* the signal that is to end all; 0: none */
-	bool failing; /* one rank has failed, and the others are ended for it */
+	const struct worker *failed; /* it was not as recorded, and the others are ended for it */
 };
 
 /* ---------------------------------------------------------------- starting */
@@ -171,13 +171,13 @@ static enum sr_verdict_kind how(const struct worker *w)
 
 /* A rank that is not what was recorded ends the replay: its own words, then where the others are.
  */
-static void fail(struct conductor *d, const struct worker *failed)
+static void fail(struct conductor *d, struct worker *failed)
 {
 	struct sr_group_view view = {.count = 0};
 
-	if (d->failing || d->by)
+	if (d->failed || d->by)
 		return;
-	d->failing = true;
+	d->failed = failed;
 	for (size_t i = 0; i < d->c->count && view.count < SR_GROUP_MEMBERS; i++) {
 		const struct worker *w = &d->workers[i];
 
@@ -185,8 +185,6 @@ static void fail(struct conductor *d, const struct worker *failed)
 			view.rank[view.count++] = (struct sr_group_rank){
 			    .rank = w->rank, .control = w->control, .ended = w->ended};
 	}
-	sr_relay_close(&((struct worker *)failed)->out);
-	sr_relay_close(&((struct worker *)failed)->err);
 	sr_note("rank %d ends the replay; the others:", failed->rank);
 	sr_group_say_states(d->c->dir, &view);
 	end_all(d);
@@ -204,7 +202,7 @@ static void take_end(struct conductor *d, struct worker *w, int wait_status)
 		sr_relay_close(&w->out);
 		sr_relay_close(&w->err);
 	}
-	if (!WIFEXITED(wait_status) && !d->by && !d->failing)
+	if (!WIFEXITED(wait_status) && !d->by && !d->failed)
 		sr_fail("rank %d: the process that replays it was ended by signal %d (%s)",
 			w->rank, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
 	if (how(w) == SR_VERDICT_FAILED)
@@ -287,29 +285,25 @@ static void block_signals(struct conductor *d)
 	d->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Of the statuses that say why a rank was not as recorded, the gravest. */
 static int verdict(const struct conductor *d)
 {
 	size_t exact = 0;
-	int status = 0;
 
 	if (d->by) {
 		sr_note("ended by signal %d (%s)", d->by, strsignal(d->by));
 		return 128 + d->by;
 	}
-	for (size_t i = 0; i < d->c->count; i++) {
-		const struct worker *w = &d->workers[i];
-
-		if (how(w) == SR_VERDICT_EXACT)
-			exact++;
-		else if (w->status > status && w->status <= SR_EXIT_FAILED)
-			status = w->status;
+	if (d->failed)
+		return d->failed->status ? d->failed->status : SR_REPLAY_EXIT_DIVERGED;
+	for (size_t i = 0; i < d->c->count; i++)
+		exact += how(&d->workers[i]) == SR_VERDICT_EXACT;
+	if (exact < d->c->count) {
+		sr_note("%zu of %zu ranks ended as recorded, the others where their traces do",
+			exact, d->c->count);
+		return SR_REPLAY_EXIT_CUT;
 	}
-	if (exact == d->c->count)
-		sr_note("all %zu ranks ended as recorded", exact);
-	else if (!status)
-		status = SR_REPLAY_EXIT_DIVERGED;
-	return status;
+	sr_note("all %zu ranks ended as recorded", exact);
+	return 0;
 }
 
 int sr_conduct(const struct sr_conduct *c)
