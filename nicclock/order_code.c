@@ -38,35 +38,23 @@ static uint64_t unzigzag(uint64_t code)
 	return code >> 1 ^ -(code & 1);
 }
 
-uint32_t sr_order_encode(const struct sr_order_stream *s, uint64_t event,
-			 const struct sr_order *orders, uint32_t n, uint8_t *p)
+uint32_t sr_order_encode(struct sr_order_stream *s, uint64_t event, const struct sr_order *orders,
+			 uint32_t n, uint8_t *p)
 {
 	uint8_t *begin = p;
 
 	p = put_number(p, event - s->event - 1);
+	s->event = event;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct sr_order *o = &orders[i];
-		uint64_t last = s->found[o->member];
 
 		p = put_number(p, o->member * 4u + o->via);
 		if (o->via == SR_ORDER_SHORT)
 			continue;
-		/* Several of one member: each against the one in front of it. */
-		for (uint32_t j = 0; j < i; j++)
-			if (orders[j].member == o->member && orders[j].via != SR_ORDER_SHORT)
-				last = orders[j].event;
-		p = put_number(p, zigzag(o->event - last));
+		p = put_number(p, zigzag(o->event - s->found[o->member]));
+		s->found[o->member] = o->event;
 	}
 	return (uint32_t)(p - begin);
-}
-
-void sr_order_written(struct sr_order_stream *s, uint64_t event, const struct sr_order *orders,
-		      uint32_t n)
-{
-	s->event = event;
-	for (uint32_t i = 0; i < n; i++)
-		if (orders[i].via != SR_ORDER_SHORT)
-			s->found[orders[i].member] = orders[i].event;
 }
 
 int sr_order_decode_event(struct sr_order_stream *s, const uint8_t *p, uint32_t size)

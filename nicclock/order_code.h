@@ -37,15 +37,11 @@ struct sr_order_stream {
 
 /*
  * Encodes event `event` of this thread with its orders.  Returns the bytes put
- * into `p`, which has room for SR_ORDER_MAX_BYTES(n).
- *
- * The stream remembers it with sr_order_written(), once the record is in the
- * ring; a record that was dropped is as if it had never been.
+ * into `p`, which has room for SR_ORDER_MAX_BYTES(n).  From then on the stream
+ * has it: what is encoded is written, in the order of the calls.
  */
-uint32_t sr_order_encode(const struct sr_order_stream *s, uint64_t event,
-			 const struct sr_order *orders, uint32_t n, uint8_t *p);
-void sr_order_written(struct sr_order_stream *s, uint64_t event, const struct sr_order *orders,
-		      uint32_t n);
+uint32_t sr_order_encode(struct sr_order_stream *s, uint64_t event, const struct sr_order *orders,
+			 uint32_t n, uint8_t *p);
 
 /* An event without orders and with no other thread's in between needs no bytes. */
 static inline bool sr_order_is_next(const struct sr_order_stream *s, uint64_t event)

@@ -53,7 +53,6 @@ struct sr_wqe *sr_clock_take_before(struct sr_qp *q, struct sr_wqe *program)
 	if (!wqe)
 		return NULL;
 	wqe->other = program;
-	sr_clocks_tick(q->clock);
 	return wqe;
 }
 

@@ -13,7 +13,7 @@
 /* Does a request of this kind need a CLOCK in front of it? */
 bool sr_clock_goes_before(enum ibv_wr_opcode opcode);
 
-/* A CLOCK with a new event's number, or a READER that takes over the completion; NULL: none. */
+/* A CLOCK with the last tick's number, or a READER that takes over the completion; NULL: none. */
 struct sr_wqe *sr_clock_take_before(struct sr_qp *q, struct sr_wqe *program);
 struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
 				    enum ibv_wr_opcode opcode);

@@ -22,7 +22,7 @@
 #define SLOT_CELLS  126
 #define SLOTS       1024
 /* Cells more than are in use: those of members that connect a moment later. */
-#define SPARE_CELLS 1
+#define SPARE_CELLS 1u
 
 struct sr_clock_slot {
 	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS];
@@ -41,6 +41,7 @@ static struct {
 	bool on, member;
 	bool with_oneself; /* a test's: as if one's own queue pairs were another's */
 	struct sr_clock clock;
+	uint32_t members; /* 0: not known */
 	struct memory *memory;
 	size_t memory_bytes;
 	struct sr_clock_view *view; /* of our own region */
@@ -116,6 +117,7 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 	}
 	if (member)
 		sr_clock_init(&self.clock, &self.memory->region, s->member);
+	self.members = (uint32_t)s->members;
 	self.with_oneself = s->clocks_with_oneself;
 	self.member = member;
 	self.on = true;
@@ -346,7 +348,7 @@ void sr_clocks_disconnect(struct sr_clock_qp *c)
 {
 	if (!c)
 		return;
-	c->carries = c->reads = false;
+	c->carries = c->reads = c->to_oneself = false;
 	give_back_slot(c->slot);
 	sr_free(c->view);
 	c->slot = NULL;
@@ -366,6 +368,16 @@ void sr_clocks_remove_qp(struct sr_clock_qp *c)
 
 /* ---------------------------------------------------------------- connecting */
 
+/* In use, or soon: each member of the group is likely to have a queue pair that leads there. */
+static uint32_t cells_to_read(uint32_t in_use)
+{
+	uint32_t n = in_use + SPARE_CELLS;
+
+	if (n < self.members)
+		n = self.members;
+	return n < SLOT_CELLS ? n : SLOT_CELLS;
+}
+
 static bool prepare_reads(struct sr_clock_qp *c, const struct sr_found *found)
 {
 	c->slot = take_slot();
@@ -374,9 +386,7 @@ static bool prepare_reads(struct sr_clock_qp *c, const struct sr_found *found)
 		return false;
 	c->view->cells = SLOT_CELLS;
 	c->cells = found->region + SR_CLOCK_READ_OFFSET;
-	c->cells_count = found->cells + SPARE_CELLS;
-	if (c->cells_count > SLOT_CELLS)
-		c->cells_count = SLOT_CELLS;
+	c->cells_count = cells_to_read(found->cells);
 	c->read_sge.addr = (uintptr_t)c->slot->words;
 	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
 	/* Soft-RoCE answers READs in order. */
@@ -388,8 +398,10 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 {
 	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
 		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
-	if (!self.member || found->cell == SR_NO_CELL || found->cell >= CELLS || !c->has_room ||
-	    (found->member == (uint32_t)self.clock.member && !self.with_oneself))
+	if (!self.member)
+		return;
+	c->to_oneself = found->member == (uint32_t)self.clock.member && !self.with_oneself;
+	if (c->to_oneself || found->cell == SR_NO_CELL || found->cell >= CELLS || !c->has_room)
 		return;
 	c->rkey = found->rkey;
 	c->cell = found->region + sr_clock_cell_offset(found->cell);
@@ -430,7 +442,6 @@ void sr_clocks_tick(struct sr_clock_qp *c)
 	sr_record_clock(event, NULL, 0);
 }
 
-/* With the view's lock, whichever it is. */
 static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32_t cells)
 {
 	struct sr_order orders[SR_CLOCK_ORDERS];
@@ -450,9 +461,7 @@ static void note_short(struct sr_clock_qp *c, uint64_t in_use)
 	struct sr_order missed = {.member = (uint8_t)self.clock.member, .via = SR_ORDER_SHORT};
 
 	sr_record_clock(sr_clock_tick(&self.clock), &missed, 1);
-	if (in_use > SLOT_CELLS)
-		in_use = SLOT_CELLS;
-	c->cells_count = (uint32_t)in_use;
+	c->cells_count = cells_to_read((uint32_t)in_use);
 	/* For the READs from now on. */
 	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
 }
@@ -474,6 +483,7 @@ void sr_clocks_look(void)
 {
 	const struct sr_clock_region *r;
 	uint32_t cells;
+	bool alone;
 
 	if (!self.member)
 		return;
@@ -481,13 +491,21 @@ void sr_clocks_look(void)
 	cells = (uint32_t)atomic_load_explicit(&r->cells, memory_order_relaxed);
 	if (!cells || !sr_clock_is_news(&self.clock, self.view, &r->own, cells))
 		return;
-	sr_lock(&self.looking);
+	/* What cannot be written now is left for the next look. */
+	if (sr_record_is_interrupted())
+		return;
+	/*
+	 * Never waited for: this may be a signal handler that interrupted its
+	 * owner.  Two that look at once note an order twice.
+	 */
+	alone = sr_trylock(&self.looking);
 	merge(self.view, &r->own, cells);
-	sr_unlock(&self.looking);
+	if (alone)
+		sr_unlock(&self.looking);
 }
 
 void sr_clocks_store(void)
 {
-	if (self.member)
+	if (self.member && !sr_record_is_interrupted())
 		sr_record_clock(sr_clock_tick(&self.clock), NULL, 0);
 }

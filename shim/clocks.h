@@ -52,8 +52,9 @@ struct sr_clock_qp {
 	bool access_known;
 
 	/* Once it is connected to a process of the job. */
-	bool carries; /* CLOCKs go out before */
-	bool reads;   /* READERs behind */
+	bool to_oneself; /* which needs no CLOCK, but events: others read what is written there */
+	bool carries;    /* CLOCKs go out before */
+	bool reads;      /* READERs behind */
 	uint32_t rkey;
 	uint64_t cell;  /* address of the peer's cell for this queue pair */
 	uint64_t cells; /* address to read from */
@@ -102,13 +103,32 @@ void sr_clocks_tick(struct sr_clock_qp *c);
 void sr_clocks_read(struct sr_clock_qp *c);
 
 /*
- * The program is about to see memory that others write, or has been shown it:
- * look at the cells of our own region.  For completions and, of windows, after
- * each snapshot and live close.
+ * Who may call the two below: any thread at any time, inside of a SIGSEGV handler
+ * and under locks of the caller's as well.  They take no lock that they wait for,
+ * make no libc call, and allocate nothing but a new thread's ring.  In a process
+ * without clocks they return at once; with nothing new, sr_clocks_look() reads
+ * one word for each queue pair that leads here.
+ *
+ * What they write goes into the calling thread's stream, before they return:
+ * what an order is to hold for is written behind it.
+ */
+
+/*
+ * The program is about to be shown memory that others write: their clocks are
+ * looked at, and what is new is noted.  Call it *behind* the copy that the program
+ * will see, since a clock lies there before its data, and *in front of* the record
+ * of the values.  So: after each snapshot, load done alone and live close (the
+ * window module's `looked` hook), before the `event` hook.
  */
 void sr_clocks_look(void);
 
-/* Before a store of the program's becomes visible to others, where that is seen. */
+/*
+ * A new event for a store of the program's.  Call it *in front of* the store, so
+ * that who sees the bytes sees at least this number.  For each store that is
+ * handled alone, and when a page goes live: the stores there belong to that event.
+ * Stores that need none belong to the event before, and who reads them by RDMA is
+ * ordered behind that one only.
+ */
 void sr_clocks_store(void);
 
 #endif

@@ -110,8 +110,8 @@ struct sr_qp {
 	/* The request between a builder call and its set_sge, and the first since wr_start. */
 	struct sr_wqe *building;
 	struct sr_wqe *batch;
-	/* Since wr_start: has the clock gone out, and which fetch has no READER behind it yet? */
-	bool batch_has_clock;
+	/* Since wr_start: is there an event, and which fetch has no READER behind it yet? */
+	bool batch_has_event;
 	bool overfull; /* it has more than the program's queue would have taken */
 	struct sr_wqe *unread;
 	enum ibv_wr_opcode unread_opcode;

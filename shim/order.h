@@ -16,6 +16,13 @@
  * So the numbers are an order in which all that was seen can have been seen,
  * whatever the scheduler did between a draw and its real call.
  *
+ * These are not the event numbers of the process's clock (nicclock/clock.h),
+ * although both count what the process does.  A replay takes each of these in its
+ * turn, so each must be a call's and none may be left out; the clock's are drawn
+ * for a fault or a look as well, in processes with one thread too, where nothing is
+ * numbered here, and in a word that other processes read by RDMA.  What joins
+ * the two is the stream: both are in the thread's, in its order.
+ *
  * The numbers are absolute.  Differences would be smaller, but a stream with a
  * hole (--lossy) or read from its middle would lose them.
  */

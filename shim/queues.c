@@ -508,6 +508,11 @@ static bool carries_clocks(const struct sr_qp *q)
 	return q->clock && q->clock->carries;
 }
 
+static bool has_events(const struct sr_qp *q)
+{
+	return q->clock && (q->clock->carries || q->clock->to_oneself);
+}
+
 /* The queue is deeper than the program knows. */
 static bool is_full(const struct sr_qp *q)
 {
@@ -519,7 +524,7 @@ struct sends {
 	struct sr_qp *q;
 	struct ibv_send_wr *copies;
 	uint32_t n, room;
-	bool has_clock;
+	bool has_event;
 };
 
 static void put_wqe(struct sends *s, struct sr_wqe *wqe, struct ibv_send_wr *copy)
@@ -529,15 +534,18 @@ static void put_wqe(struct sends *s, struct sr_wqe *wqe, struct ibv_send_wr *cop
 	sr_wq_append(s->q->sq, wqe);
 }
 
+/* The event of this chain, and what tells the peer of it. */
 static void put_clock(struct sends *s, struct sr_wqe *program)
 {
-	struct sr_wqe *wqe = sr_clock_take_before(s->q, program);
+	struct sr_wqe *wqe;
 
+	s->has_event = true;
+	sr_clocks_tick(s->q->clock);
+	wqe = carries_clocks(s->q) ? sr_clock_take_before(s->q, program) : NULL;
 	if (!wqe)
 		return;
 	sr_clock_fill_before(s->q, wqe, &s->copies[s->n]);
 	put_wqe(s, wqe, &s->copies[s->n++]);
-	s->has_clock = true;
 }
 
 /* Is this the last of the chain that fetches? */
@@ -570,7 +578,7 @@ static void copy_send(struct sends *s, struct ibv_send_wr *wr)
 	struct sr_wqe *wqe = take_for_send(q, wr);
 	struct ibv_send_wr *copy;
 
-	if (wqe && carries_clocks(q) && !s->has_clock && sr_clock_goes_before(wr->opcode))
+	if (wqe && has_events(q) && !s->has_event && sr_clock_goes_before(wr->opcode))
 		put_clock(s, wqe);
 	copy = &s->copies[s->n++];
 	*copy = *wr;
@@ -714,7 +722,7 @@ uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
 	if (q && q->sq) {
 		sr_wq_lock_posts(q->sq);
 		q->building = q->batch = q->unread = NULL;
-		q->batch_has_clock = q->overfull = false;
+		q->batch_has_event = q->overfull = false;
 		q->batch_posted = q->posted;
 	}
 	return sr_real(d, a);
@@ -782,13 +790,15 @@ uint64_t sr_invoke_wr_abort(const struct sr_call_desc *d, uint64_t *a)
 
 static void build_clock(struct sr_qp *q, struct ibv_qp_ex *ex, struct sr_wqe *program)
 {
-	struct sr_wqe *wqe = sr_clock_take_before(q, program);
+	struct sr_wqe *wqe;
 
+	q->batch_has_event = true;
+	sr_clocks_tick(q->clock);
+	wqe = carries_clocks(q) ? sr_clock_take_before(q, program) : NULL;
 	if (!wqe)
 		return;
 	append_to_batch(q, wqe);
 	sr_clock_build_before(q, wqe, ex);
-	q->batch_has_clock = true;
 }
 
 static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kind kind,
@@ -812,7 +822,7 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 	}
 	if (wqe) {
 		wqe->signaled = q->sig_all || flags & IBV_SEND_SIGNALED;
-		if (carries_clocks(q) && !q->batch_has_clock && sr_clock_goes_before(opcode))
+		if (has_events(q) && !q->batch_has_event && sr_clock_goes_before(opcode))
 			build_clock(q, ex, wqe);
 		if (q->clock && q->clock->reads && kind == SR_WQE_FETCH) {
 			q->unread = wqe;

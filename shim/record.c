@@ -162,18 +162,43 @@ static void flush_repeats(struct sr_thread *t)
 		sr_ring_lose_sns(&t->ring, repeat.count);
 }
 
+/*
+ * In a signal handler as well.  The deltas are to what the stream has: encoded in
+ * the reservation, where no handler's record can come in between.
+ */
+static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order *orders,
+		      uint32_t n)
+{
+	void *room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, SR_ORDER_MAX_BYTES(n));
+
+	if (!room)
+		return;
+	sr_ring_commit(&t->ring, sr_order_encode(&t->orders, event, orders, n, room));
+}
+
 void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
 {
 	struct sr_thread *t = &sr_self;
-	uint8_t bytes[SR_ORDER_MAX_BYTES(SR_CLOCK_ORDERS)];
+	enum sr_heap before;
 
-	if (sr_engine != &record_engine || !t->started || t->silent)
+	if (sr_engine != &record_engine)
 		return;
-	flush_repeats(t);
-	/* The call that is under way is another than the last one, even if it looks the same. */
-	t->last.len = 0;
-	if (emit(t, SR_REC_CLOCK, bytes, sr_order_encode(&t->orders, event, orders, n, bytes)))
-		sr_order_written(&t->orders, event, orders, n);
+	before = sr_enter(t);
+	if (!t->started)
+		start_thread(t);
+	if (!t->silent) {
+		flush_repeats(t);
+		put_clock(t, event, orders, n);
+		/* The call that is under way is another than the last one, even if it looks the
+		 * same. */
+		t->last.len = 0;
+	}
+	sr_leave(t, before);
+}
+
+bool sr_record_is_interrupted(void)
+{
+	return sr_ring_busy(&sr_self.ring);
 }
 
 /* Idle polling is the same call with the same result over and over: counted, not written. */

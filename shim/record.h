@@ -26,6 +26,9 @@ void sr_record_exit(int status);
 struct sr_order;
 void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
 
+/* Is this a signal handler, in the middle of a record of its thread?  It can make none. */
+bool sr_record_is_interrupted(void);
+
 /*
  * Is this one of the recorder's own descriptors?  To the program there is none
  * of that number: it cannot close it, and programs that close all numbers go on

@@ -72,6 +72,7 @@ static int read_group(struct sr_settings *s)
 		}
 		if (!in)
 			s->member += (int)(last - first + 1);
+		s->members += (int)(last - first + 1);
 		p = *end ? end + 1 : end;
 	}
 	if (s->member >= SR_CLOCK_MEMBERS)

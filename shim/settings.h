@@ -36,6 +36,7 @@ struct sr_settings {
 	bool lossy;
 	bool allow_direct;
 	int member; /* number in the group; -1: too many for clocks */
+	int members; /* of the group, as far as it was said who they are; 0: it was not */
 	bool clocks, clocks_with_oneself;
 	const char *key, *hosts;
 	bool keep_files;

@@ -129,54 +129,85 @@ def perftest(tap, directory):
         tap.ok(reads or (events and int(events[1]) >= 20), "its posts are events", text)
 
 
-def producers_found(trace):
-    """Of the values of rank 0's that rank 2 read: how many there were, and how many were ordered behind the
-    event of the post that produced them."""
-    event, addresses, posts = 0, set(), []
-    reader = records(trace, 2)
-    for r in reader:
-        for wr in r.get("in", {}).get("wr", []) if r.get("call") == "post_send" else []:
-            if wr["opcode"] == 4 and wr["sg_list"] and wr["sg_list"][0]["length"] == 8:
-                addresses.add(wr["remote_addr"])
-    for r in records(trace, 0):
+VALUE_RANKS = 64  # a value of shvar's is number * 64 + rank
+
+
+def posts_of(reader):
+    return [wr for r in reader if r.get("call") == "post_send" for wr in r.get("in", {}).get("wr", [])]
+
+
+def clocks_of_writes(trace, rank, variable):
+    """The event of each of its WRITEs to the variable."""
+    event, events = 0, []
+    for r in records(trace, rank):
         if r.get("record") == "clock":
             event = r["event"]
-        for wr in r.get("in", {}).get("wr", []) if r.get("call") == "post_send" else []:
-            if wr["opcode"] == 0 and wr["remote_addr"] in addresses:
-                posts.append(event)
-    values = found = known = own = 0
-    for r in reader:
-        if r.get("record") == "clock":
-            known = max([known] + [o["event"] for o in r["after"] if o.get("member") == 0])
-        for segment in r.get("out", {}).get("arrived", []) if r.get("call") == "poll_cq" else []:
-            data = segment["data"]
-            data = bytes.fromhex(data["hex"]) if isinstance(data, dict) else data.encode()
-            if len(data) != 8:
-                continue
-            value = int.from_bytes(data, "little")
-            # its own number of the round before says nothing of rank 0
-            if value != own - 1 and value < len(posts):
+        events += [event for wr in posts_of([r]) if wr["opcode"] == 0 and wr["remote_addr"] == variable]
+    return events
+
+
+def values_read(r):
+    """Of a poll_cq: what READs of 8 bytes brought."""
+    for segment in r.get("out", {}).get("arrived", []) if r.get("call") == "poll_cq" else []:
+        data = segment["data"]
+        data = bytes.fromhex(data["hex"]) if isinstance(data, dict) else data.encode()
+        if len(data) == 8:
+            yield int.from_bytes(data, "little")
+
+
+def producers_found(trace, members):
+    """Of all values that a member read and another one wrote: how many there were, which of them are not
+    ordered behind the event of the post that produced them."""
+    dumps = {rank: records(trace, rank) for rank in members}
+    reads = {rank: {wr["remote_addr"] for wr in posts_of(dump) if wr["opcode"] == 4 and wr["sg_list"]
+                    and wr["sg_list"][0]["length"] == 8} for rank, dump in dumps.items()}
+    variable, = set.union(*reads.values())
+    events = {rank: clocks_of_writes(trace, rank, variable) for rank in members}
+    values, missed = 0, []
+    for rank, dump in dumps.items():
+        known = dict.fromkeys(range(len(members)), 0)
+        for r in dump:
+            for o in r["after"] if r.get("record") == "clock" else []:
+                if "event" in o:
+                    known[o["member"]] = max(known[o["member"]], o["event"])
+            for value in values_read(r):
+                number, producer = divmod(value, VALUE_RANKS)
+                if not number or producer == rank:
+                    continue
                 values += 1
-                found += known >= posts[value]
-            own += 1
-    return values, found
+                if known[members.index(producer)] < events[producer][number - 1]:
+                    missed.append((rank, producer, number, known, events[producer][number - 1]))
+    return values, missed
+
+
+def race(tap, directory, ranks, members, home):
+    """Members of the group race for the variable of rank `home`."""
+    name = "shvar-%d-of-%d-at-%d" % (len(members), ranks, home)
+    group = ",".join(map(str, members))
+    trace = os.path.join(directory, name + ".srec")
+    run = subprocess.run([os.path.join(APPS, "pgasrun"), "-n", str(ranks), "-w", ",".join(map(str, range(ranks))),
+                          "%s record -o %s --rank %%r --group %s --" % (SREPLAY, trace, group),
+                          os.path.join(APPS, "shvar"), str(ROUNDS), str(len(members)), str(home)],
+                         capture_output=True, timeout=3 * SECONDS)
+    found, status, text = orders(trace)
+    what = "%d ranks race for a variable %s" % (len(members), "of one of them" if home in members else "of an outsider's")
+    tap.ok(run.returncode == 0 and status == 0, what + ", with clocks", (run.stdout + run.stderr).decode() + text)
+    values, missed = producers_found(trace, members)
+    print("# %s: %d values of others, the producers of %d ordered before" % (name, values, values - len(missed)))
+    print("# " + text.replace("\n", "\n# "))
+    tap.ok(values > 5 and not missed, what + ": each value's producer is ordered before its read",
+           "%d of %d: reader, producer, number, known, event %s\n%s" % (len(missed), values, missed[:5], text))
 
 
 def shvar(tap, directory):
+    """SREPLAY_SHVAR: sizes of groups. The outsider is rank 1, and the members all others; or all ranks are
+    members, and the variable is the first's, which writes through a queue pair to itself, or the last's."""
     if not os.path.exists(os.path.join(APPS, "pgasrun")):
         return
-    trace = os.path.join(directory, "shvar.srec")
-    run = subprocess.run([os.path.join(APPS, "pgasrun"), "-n", "3", "-w", "0,1,2",
-                          "%s record -o %s --rank %%r --group 0,2 --" % (SREPLAY, trace),
-                          os.path.join(APPS, "shvar"), str(ROUNDS)], capture_output=True, timeout=3 * SECONDS)
-    found, status, text = orders(trace)
-    tap.ok(run.returncode == 0 and status == 0, "two ranks race for a third one's variable, with clocks",
-           (run.stdout + run.stderr).decode() + text)
-    values, right = producers_found(trace)
-    print("# %d values of rank 0's read by rank 2, the producer of %d ordered before" % (values, right))
-    print("# " + text.replace("\n", "\n# "))
-    tap.ok(values > 5 and values == right, "each value's producer is ordered before its read",
-           "%d of %d\n%s" % (right, values, text))
+    for size in [int(n) for n in os.environ.get("SREPLAY_SHVAR", "2,4").split(",")]:
+        race(tap, directory, size + 1, [0] + list(range(2, size + 1)), 1)
+        race(tap, directory, size, list(range(size)), 0)
+    race(tap, directory, 2, [0, 1], 1)
 
 
 def node_pair(directory, name, nodes, keys, hosts):

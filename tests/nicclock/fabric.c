@@ -347,7 +347,6 @@ static void count_orders(struct fabric *f, struct process *p, uint64_t event,
 
 	f->counts.orders += n;
 	f->counts.trace_bytes += sr_order_encode(&p->stream, event, orders, n, bytes);
-	sr_order_written(&p->stream, event, orders, n);
 	for (uint32_t i = 0; i < n; i++) {
 		count_false(f, p, &orders[i]);
 		if (sr_closure_add(f->closure, p->member, event, &orders[i]))

@@ -7,7 +7,6 @@
 
 #include "pgas.h"
 
-#define PGAS_MAX_RANKS 64
 /* Requests on the way to one peer. */
 #define PGAS_DEPTH     64
 /* Of blocking transfers whose local side is not registered. */

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PGAS_MAX_RANKS 64
+
 /* Ends the process with a message on any failure: there is nothing that a rank could go on with. */
 void pgas_start(size_t shared_bytes, size_t private_bytes);
 /* Waits for all; returns `right` as an exit status. Prints what was done if PGAS_STATISTICS is set.
