@@ -195,7 +195,7 @@ def race(tap, directory, ranks, members, home):
     values, missed = producers_found(trace, members)
     print("# %s: %d values of others, the producers of %d ordered before" % (name, values, values - len(missed)))
     print("# " + text.replace("\n", "\n# "))
-    tap.ok(values > 5 and not missed, what + ": each value's producer is ordered before its read",
+    tap.ok(values and not missed, what + ": each value's producer is ordered before its read",
            "%d of %d: reader, producer, number, known, event %s\n%s" % (len(missed), values, missed[:5], text))
 
 
