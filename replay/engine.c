@@ -26,6 +26,7 @@
 #include "shim/main_stack.h"
 #include "shim/order.h"
 #include "shim/program_threads.h"
+#include "shim/signals.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
 
@@ -488,6 +489,7 @@ static void leave_child_alone(void)
 {
 	sr_engine = NULL;
 	sr_threaded = false;
+	sr_signals_forget_in_child();
 }
 
 /* What other threads did before comes before. */

@@ -290,3 +290,32 @@ void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res)
 	}
 	*link = NULL;
 }
+
+/* ---------------------------------------------------------------- signals */
+
+void sr_put_signal_set(struct sr_buf *b, const sigset_t *set)
+{
+	sr_put_raw(b, set, sizeof(uint64_t));
+}
+
+void sr_deliver_signal_set(struct sr_cursor *c, sigset_t *set)
+{
+	sr_get_raw(c, set, sizeof(uint64_t));
+}
+
+void sr_put_signal_action(struct sr_buf *b, const struct sigaction *a)
+{
+	sr_put_at(b, a->sa_handler);
+	sr_put_u32(b, (uint32_t)a->sa_flags);
+	sr_put_signal_set(b, &a->sa_mask);
+}
+
+/* The handler is where it was; in a library, where that is now. */
+void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a)
+{
+	uint64_t place = sr_get_u64(c);
+
+	a->sa_handler = (__sighandler_t)place;
+	a->sa_flags = (int)sr_get_u32(c);
+	sr_deliver_signal_set(c, &a->sa_mask);
+}

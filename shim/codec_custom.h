@@ -8,6 +8,7 @@
 #define SHIM_CODEC_CUSTOM_H
 
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "shim/call.h"
@@ -123,6 +124,11 @@ void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds);
 void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n);
 void sr_put_pollfds_out(struct sr_buf *b, const struct pollfd *fds, size_t n);
 void sr_deliver_pollfds_out(struct sr_cursor *c, struct pollfd *fds, size_t n);
+
+void sr_put_signal_set(struct sr_buf *b, const sigset_t *set);
+void sr_deliver_signal_set(struct sr_cursor *c, sigset_t *set);
+void sr_put_signal_action(struct sr_buf *b, const struct sigaction *a);
+void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a);
 
 void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res);
 void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res);

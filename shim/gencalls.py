@@ -61,7 +61,7 @@ C_TO_WIRE = {
     'uint64_t': 'u64', 'int64_t': 'i64', 'size_t': 'u64', 'ssize_t': 'i64', 'long': 'i64',
     'socklen_t': 'u32', 'pid_t': 'i32', 'time_t': 'i64', 'clockid_t': 'i32', 'nfds_t': 'u64',
     'useconds_t': 'u32', '__be16': 'x16', '__be32': 'x32', '__be64': 'x64', 'off_t': 'i64',
-    'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
+    '__sighandler_t': 'ptr', 'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
 }
 
 
@@ -581,8 +581,7 @@ def emit_wrappers(calls):
         else:
             out.append('\treturn (%s)%s;' % (call.ret, result))
         out.append('}\n')
-        if call.attrs.get('also'):
-            other = call.attrs['also']
+        for other in call.attrs['also'].split(',') if 'also' in call.attrs else ():
             out.append('#undef %s' % other)
             out.append('SR_EXPORT %s%s%s(%s) __attribute__((alias("%s")));\n'
                        % (call.ret, sep, other, params, name))
@@ -737,6 +736,7 @@ CUSTOM_SCHEMA = {
     'iov_checksum': 'x64',
     'iov_data': 'bytes',
     'fd_numbers': 'bytes',
+    'signal_set': 'x64',
 }
 
 

@@ -23,6 +23,7 @@
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/say.h"
+#include "shim/signals.h"
 #include "shim/thread.h"
 
 #define PAGE 4096ul
@@ -38,7 +39,8 @@ struct sr_thread_start {
 	bool inner; /* of a library's: not the program's */
 	bool inside_rdmacm;
 	uint32_t number;
-	uint64_t stack; /* 0: not ours */
+	uint64_t hidden; /* signals.h */
+	uint64_t stack;  /* 0: not ours */
 	size_t stack_size;
 	_Atomic int32_t tid;
 	bool released; /* joined or detached */
@@ -211,6 +213,7 @@ static void *run(void *argument)
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
 
+	sr_signals_thread_begins(copy.hidden);
 	if (s->inner) {
 		/* For good: nothing that it does is the program's. */
 		t->heap = SR_HEAP_LIBRARY;
@@ -237,7 +240,8 @@ static struct sr_thread_start *new_start(void *routine, void *arg, bool c11)
 	struct sr_thread_start *s = sr_alloc_zeroed(sizeof(*s));
 
 	if (s)
-		*s = (struct sr_thread_start){.routine = routine, .arg = arg, .c11 = c11};
+		*s = (struct sr_thread_start){
+		    .routine = routine, .arg = arg, .c11 = c11, .hidden = sr_signals_hidden()};
 	return s;
 }
 
@@ -488,6 +492,7 @@ static void end_thread(void *thread)
 	if (sr_threaded && !t->depth)
 		sr_call(SR_CALL_thread_end, none, __builtin_return_address(0));
 	sr_heap_leave(t);
+	sr_signals_thread_ends();
 	t->ended = true;
 	if (t->counted)
 		atomic_fetch_sub(&running, 1);

@@ -31,6 +31,7 @@
 #include "shim/program_threads.h"
 #include "shim/say.h"
 #include "shim/schema.h"
+#include "shim/signals.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
 
@@ -500,6 +501,7 @@ void sr_record_exit(int status)
 static void forget_in_child(void)
 {
 	sr_engine = NULL;
+	sr_signals_forget_in_child();
 	sr_files_stop();
 	sr_threaded = false;
 	sr_client_abandon(&client);

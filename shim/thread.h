@@ -15,6 +15,7 @@
 #include "logd/ring.h"
 #include "nicclock/order_code.h"
 #include "shim/call.h"
+#include "shim/signals.h"
 
 /* On whose behalf memory is allocated now; see heap.h. */
 enum sr_heap {
@@ -76,6 +77,8 @@ struct sr_thread {
 	struct sr_buf last;
 
 	struct sr_replay_stream *stream; /* replay: see replay/engine.c */
+
+	struct sr_signal_state signals;
 
 	struct sr_arrived *arrived;
 	uint32_t arrived_count, arrived_room;

@@ -18,6 +18,9 @@
 
 /* calls.def has no arrays among arguments: to the ABI they are pointers. */
 #pragma GCC diagnostic ignored "-Warray-parameter"
+/* They are intercepted for programs that still use them. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
 
 #define SR_EXPORT __attribute__((visibility("default")))
 
