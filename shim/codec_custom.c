@@ -8,6 +8,7 @@
 
 #include "shim/checksum.h"
 #include "shim/heap.h"
+#include "shim/readable.h"
 
 #define FIRST_CAPACITY 4096
 
@@ -34,6 +35,12 @@ bool sr_buf_grow(struct sr_buf *b, size_t n)
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n)
 {
 	sr_put_u64(b, p && n ? sr_checksum(p, n, 0) : 0);
+}
+
+void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
+{
+	/* The kernel is going to refuse it (or takes what lies in front of the hole). */
+	sr_put_checksum(b, sr_is_readable(p, n) ? p : NULL, n);
 }
 
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n)

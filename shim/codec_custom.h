@@ -29,6 +29,8 @@ void sr_put_place(struct sr_buf *b, uintptr_t at);
 
 /* What the program sends, as checksum.h has it. */
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n);
+/* To the kernel, which says EFAULT where a library would crash: 0 of what cannot be read. */
+void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n);
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n);
 
 /* Plain bytes, and a C string (NULL is the empty one). */

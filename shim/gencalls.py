@@ -699,6 +699,7 @@ def emit_schema(structs, calls):
 # Wire types whose code is by hand in codec_custom.c: what they look like to a reader of the trace.
 CUSTOM_SCHEMA = {
     'checksum': 'x64',
+    'readable_checksum': 'x64',
     'at': 'ptr',
     'grh': 'bytes',
     'sockaddr': 'bytes',

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mr.c: memory regions; see objects.h. */
-#include <sys/syscall.h>
-#include <sys/uio.h>
-
-#include "logd/rawsys.h"
 #include "shim/heap.h"
 #include "shim/hooks.h"
 #include "shim/map.h"
 #include "shim/objects.h"
 #include "shim/ops.h"
+#include "shim/readable.h"
 
 struct region {
 	char *addr; /* NULL: no memory of the CPU's */
@@ -36,16 +33,6 @@ void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, ui
 	return r->addr + (addr - r->iova);
 }
 
-/* One byte at p, as the kernel sees it: memory of a GPU, say, can be registered but not read. */
-static bool is_readable(const void *p)
-{
-	char byte;
-	struct iovec here = {&byte, 1}, there = {(void *)p, 1};
-
-	return sr_syscall(SYS_process_vm_readv, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
-			  SR_ARG(&here), 1, SR_ARG(&there), 1, 0) == 1;
-}
-
 static void add_region(struct ibv_mr *mr, struct region *r)
 {
 	uint64_t key = key_of(mr->context, mr->lkey);
@@ -68,7 +55,8 @@ void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova)
 		return;
 	if (everything)
 		*r = (struct region){.addr = (char *)1, .length = SIZE_MAX, .iova = 1};
-	else if (length && is_readable(addr) && is_readable((char *)addr + length - 1))
+	/* Memory of a GPU, say, can be registered but not read. */
+	else if (length && sr_is_readable(addr, 1) && sr_is_readable((char *)addr + length - 1, 1))
 		*r = (struct region){.addr = addr, .length = length, .iova = iova};
 	else
 		*r = (struct region){.addr = NULL};

@@ -207,6 +207,37 @@ static void truncated_datagram(void)
 	printf("recv %zd\n", recv(fd, page + 4092, 4, MSG_PEEK | MSG_TRUNC));
 }
 
+static void send_unreadable(int fd, const void *p, size_t n)
+{
+	ssize_t sent = send(fd, p, n, 0);
+	int send_error = sent < 0 ? errno : 0;
+	ssize_t written = write(fd, p, n);
+
+	printf("send %zd (%d) write %zd (%d)\n", sent, send_error, written,
+	       written < 0 ? errno : 0);
+}
+
+/* All of it, its end, one page in the middle of many, none of it. */
+static void unreadable_buffers(void)
+{
+	size_t pages = 100, bytes = pages * 4096;
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int pair[2], datagrams = socket_with_datagram(1);
+
+	socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
+	mprotect(p + 90 * 4096, 4096, PROT_NONE);
+	send_unreadable(datagrams, NULL, 100);
+	send_unreadable(datagrams, p + 90 * 4096 - 4, 8);
+	send_unreadable(datagrams, p + 90 * 4096 + 4, 8);
+	send_unreadable(datagrams, p + 90 * 4096 - 8, 8);
+	send_unreadable(pair[0], p + 89 * 4096, 3 * 4096);
+	send_unreadable(pair[0], p, bytes);
+	send_unreadable(pair[0], (void *)-4096, 8192);
+	munmap(p, bytes);
+	send_unreadable(datagrams, p, 100);
+	send_unreadable(datagrams, "x", 1);
+}
+
 static void addresses(void)
 {
 	int local;
@@ -238,6 +269,7 @@ static const struct {
     {"epoll", poll_a_captured_descriptor_with_epoll},
     {"leftovers-in-an-address", leftovers_in_an_address},
     {"truncated-datagram", truncated_datagram},
+    {"unreadable-buffers", unreadable_buffers},
     {"addresses", addresses},
     {"heap-churn", many_registrations},
 };
