@@ -25,6 +25,7 @@
 #include "shim/heap.h"
 #include "shim/main_stack.h"
 #include "shim/order.h"
+#include "shim/own_fds.h"
 #include "shim/program_threads.h"
 #include "shim/signals.h"
 #include "shim/stdio_pin.h"
@@ -467,8 +468,20 @@ static void heap_end(struct sr_thread *t)
 	sr_heap_turn_done();
 }
 
+/* The rings, of threads that have not begun as well. */
+static int own_fd_from(int from)
+{
+	int first = -1;
+
+	for (uint32_t i = 0; i < control->threads; i++)
+		if (!atomic_load(&control->thread[i].over))
+			first = sr_lower_fd(first, control->stream_fd[i], from);
+	return first;
+}
+
 static const struct sr_engine replay_engine = {
     .call = replay_call,
+    .own_fd_from = own_fd_from,
     .heap_begin = heap_begin,
     .heap_end = heap_end,
     .comes_next = comes_next,

@@ -118,6 +118,8 @@ struct sr_call_head {
 
 struct sr_engine {
 	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
+	/* The lowest descriptor of sreplay's own from this one on, or -1; may be NULL.  See own_fds.h. */
+	int (*own_fd_from)(int fd);
 
 	/* Of a process with threads.  All may be NULL. */
 

@@ -52,11 +52,12 @@ static struct {
 	bool has_complained;
 } self;
 
-bool sr_clocks_owns_fd(int fd)
+void sr_clocks_own_fds(int fds[2])
 {
 	const struct sr_directory *d = &self.directory;
 
-	return self.on && ((d->open && fd == d->socket) || fd == d->job_fd);
+	fds[0] = self.on && d->open ? d->socket : -1;
+	fds[1] = self.on ? d->job_fd : -1;
 }
 
 bool sr_clocks_on(void)

@@ -71,8 +71,8 @@ struct sr_clock_qp {
 void sr_clocks_start(const struct sr_settings *settings, bool member);
 void sr_clocks_forget_in_child(void);
 
-/* Is this one of its descriptors? */
-bool sr_clocks_owns_fd(int fd);
+/* Its descriptors, -1 where there is none. */
+void sr_clocks_own_fds(int fds[2]);
 
 /* Are there clocks in this process, and is it a member? */
 bool sr_clocks_on(void);

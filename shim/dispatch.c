@@ -6,8 +6,8 @@
 #include "shim/fds.h"
 #include "shim/hooks.h"
 #include "shim/outside.h"
+#include "shim/own_fds.h"
 #include "shim/program_threads.h"
-#include "shim/record.h"
 #include "shim/thread.h"
 
 const struct sr_engine *sr_engine;
@@ -48,7 +48,7 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
 			   ? sr_outside_call(n, a)
 			   : sr_real(d, a);
-	if (d->fd_arg >= 0 && sr_record_owns_fd((int)a[d->fd_arg]) && !t->depth)
+	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]) && !t->depth)
 		return no_such_descriptor();
 	/*
 	 * Only the outermost call of a thread is the program's; but what it

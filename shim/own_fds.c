@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own_fds.c: calls that would close the recorder's own descriptors without
+ * own_fds.c: calls that would close sreplay's own descriptors without
  * naming them one by one, or put another file in their place.  They leave those
  * out.  (A plain close or fcntl of one fails with EBADF: see dispatch.c.)
  *
  * These calls are made in a replay as well: what they do to the numbers, they
  * do to the placeholders of captured descriptors too.
  */
+#include "shim/own_fds.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <sys/resource.h>
@@ -16,17 +18,22 @@
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/real.h"
-#include "shim/record.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Numbers that can be open; closing up to UINT_MAX means: all. */
-static unsigned int last_possible(unsigned int last)
-{
-	uint64_t limit[2] = {1024, 1024};
+/* They are high numbers, where programs rarely have any. */
+#define OWN_FLOOR 64
 
-	sr_sys_getrlimit(RLIMIT_NOFILE, limit);
-	return last < limit[0] ? last : (unsigned int)limit[0];
+int sr_own_fd_from(int fd)
+{
+	const struct sr_engine *e = sr_engine;
+
+	return e && e->own_fd_from ? e->own_fd_from(fd > 0 ? fd : 0) : -1;
+}
+
+bool sr_is_own_fd(int fd)
+{
+	return fd >= OWN_FLOOR && sr_own_fd_from(fd) == fd;
 }
 
 static long close_piece(unsigned int first, unsigned int last, int flags)
@@ -41,15 +48,15 @@ static long close_piece(unsigned int first, unsigned int last, int flags)
 /* The kernel's close_range, piece by piece around what is ours. */
 static long close_around_ours(unsigned int first, unsigned int last, int flags)
 {
-	unsigned int end = last_possible(last), from = first;
+	unsigned int from = first;
 	long err = 0;
+	int own;
 
-	for (unsigned int fd = first; fd <= end && !err; fd++) {
-		if (!sr_record_owns_fd((int)fd))
-			continue;
-		if (fd > from)
-			err = close_piece(from, fd - 1, flags);
-		from = fd + 1;
+	while (!err && from <= INT_MAX && (own = sr_own_fd_from((int)from)) >= 0 &&
+	       (unsigned int)own <= last) {
+		if ((unsigned int)own > from)
+			err = close_piece(from, (unsigned int)own - 1, flags);
+		from = (unsigned int)own + 1;
 	}
 	return err || from > last ? err : close_piece(from, last, flags);
 }
@@ -73,6 +80,7 @@ EXPORT void closefrom(int lowest)
 {
 	SR_NEXT(next, "closefrom");
 	unsigned int first = lowest > 0 ? (unsigned int)lowest : 0;
+	uint64_t limit[2] = {1024, 1024};
 
 	if (!sr_engine) {
 		((void (*)(int))sr_next(&next))(lowest);
@@ -80,8 +88,9 @@ EXPORT void closefrom(int lowest)
 	}
 	if (close_around_ours(first, UINT_MAX, 0) != -ENOSYS)
 		return;
-	for (unsigned int fd = first; fd <= last_possible(UINT_MAX); fd++)
-		if (!sr_record_owns_fd((int)fd))
+	sr_sys_getrlimit(RLIMIT_NOFILE, limit);
+	for (unsigned int fd = first; fd < limit[0]; fd++)
+		if (!sr_is_own_fd((int)fd))
 			close((int)fd);
 }
 
@@ -102,7 +111,7 @@ EXPORT int dup(int from)
 	SR_NEXT(next, "dup");
 	int to;
 
-	if (sr_record_owns_fd(from)) {
+	if (sr_is_own_fd(from)) {
 		errno = EBADF;
 		return -1;
 	}
@@ -114,7 +123,7 @@ EXPORT int dup2(int from, int to)
 {
 	SR_NEXT(next, "dup2");
 
-	if (sr_record_owns_fd(from) || sr_record_owns_fd(to)) {
+	if (sr_is_own_fd(from) || sr_is_own_fd(to)) {
 		errno = EBADF;
 		return -1;
 	}
@@ -126,7 +135,7 @@ EXPORT int dup3(int from, int to, int flags)
 {
 	SR_NEXT(next, "dup3");
 
-	if (sr_record_owns_fd(from) || sr_record_owns_fd(to)) {
+	if (sr_is_own_fd(from) || sr_is_own_fd(to)) {
 		errno = EBADF;
 		return -1;
 	}

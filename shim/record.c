@@ -28,6 +28,7 @@
 #include "shim/lock.h"
 #include "shim/main_stack.h"
 #include "shim/order.h"
+#include "shim/own_fds.h"
 #include "shim/program_threads.h"
 #include "shim/say.h"
 #include "shim/schema.h"
@@ -438,8 +439,23 @@ void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, si
 	sr_leave(t, before);
 }
 
+static int own_fd_from(int from)
+{
+	int fds[4] = {client.socket, client.hello_fd}, first = -1;
+
+	sr_clocks_own_fds(fds + 2);
+	for (int i = 0; i < 4; i++)
+		first = sr_lower_fd(first, fds[i], from);
+	sr_lock(&threads_lock);
+	for (struct sr_thread *t = threads; t; t = t->next)
+		first = sr_lower_fd(first, t->ring.fd, from);
+	sr_unlock(&threads_lock);
+	return first;
+}
+
 static const struct sr_engine record_engine = {
     .call = record_call,
+    .own_fd_from = own_fd_from,
     .heap_begin = sr_record_heap_begin,
     .heap_end = sr_record_heap_end,
     .thread_ends = end_thread,
@@ -506,21 +522,6 @@ static void forget_in_child(void)
 	sr_threaded = false;
 	sr_client_abandon(&client);
 	sr_clocks_forget_in_child();
-}
-
-bool sr_record_owns_fd(int fd)
-{
-	bool owns;
-
-	/* Ours are high numbers, where programs rarely have any. */
-	if (fd < SR_OWN_FD_FLOOR || sr_engine != &record_engine)
-		return false;
-	sr_lock(&threads_lock);
-	owns = fd == client.socket || fd == client.hello_fd || sr_clocks_owns_fd(fd);
-	for (struct sr_thread *t = threads; t && !owns; t = t->next)
-		owns = fd == t->ring.fd;
-	sr_unlock(&threads_lock);
-	return owns;
 }
 
 /*

@@ -29,14 +29,6 @@ void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
 /* Is this a signal handler, in the middle of a record of its thread?  It can make none. */
 bool sr_record_is_interrupted(void);
 
-/*
- * Is this one of the recorder's own descriptors?  To the program there is none
- * of that number: it cannot close it, and programs that close all numbers go on
- * being recorded.
- */
-#define SR_OWN_FD_FLOOR 64
-bool sr_record_owns_fd(int fd);
-
 /* A record of this thread's that is no call. */
 struct sr_thread;
 void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);

@@ -147,6 +147,38 @@ static void close_all_by_range(void)
 	printf("time %ld\n", (long)time(NULL));
 }
 
+static void *clock_reader(void *unused)
+{
+	return (void *)(uintptr_t)(time(NULL) > 0);
+}
+
+static int threads_that_work(int n)
+{
+	int worked = 0;
+	void *result;
+	pthread_t t;
+
+	while (n-- && !pthread_create(&t, NULL, clock_reader, NULL) && !pthread_join(t, &result))
+		worked += result != NULL;
+	return worked;
+}
+
+/* Threads that begin later have their stream all the same; sreplay's numbers seem closed. */
+static void close_all_then_threads(void)
+{
+	int closed = 0;
+
+	close_range(3, ~0u, 0);
+	printf("%d threads\n", threads_that_work(3));
+	closefrom(3);
+	printf("%d threads\n", threads_that_work(3));
+	for (int fd = 3; fd < 1024; fd++)
+		closed += close(fd) == 0;
+	for (int fd = 512; fd < 1024; fd++)
+		closed += dup(fd) >= 0;
+	printf("%d threads, %d of no descriptors closed\n", threads_that_work(3), closed);
+}
+
 static void duplicates(void)
 {
 	int fd = socket_with_datagram(7), copy = dup(fd), other = dup2(fd, 40),
@@ -265,6 +297,7 @@ static const struct {
     {"blocked-thread-at-exit", blocked_thread_at_exit},
     {"close-all-descriptors", close_all_descriptors},
     {"close-all-by-range", close_all_by_range},
+    {"close-all-then-threads", close_all_then_threads},
     {"duplicates", duplicates},
     {"epoll", poll_a_captured_descriptor_with_epoll},
     {"leftovers-in-an-address", leftovers_in_an_address},
