@@ -435,6 +435,7 @@ static void describe(const struct row *row, struct sr_found *found)
 	    .member = p->member,
 	    .region = p->region,
 	    .rkey = row->qp.rkey,
+	    .reads = row->qp.reads,
 	    .cell = row->cell,
 	    .cells = p->cells,
 	    .own_cell = SR_NO_CELL,

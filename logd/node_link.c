@@ -15,7 +15,7 @@
 
 #define OUT_MAX (64 << 10)
 
-static const uint8_t hello_magic[8] = {'s', 'r', 'e', 'p', 'l', 'a', 'y', 1};
+static const uint8_t hello_magic[8] = {'s', 'r', 'e', 'p', 'l', 'a', 'y', 2};
 
 /* The pieces of the handshake; the sealed ones are in node_link.h. */
 struct hello {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 2u
+#define SR_PROTOCOL_VERSION 3u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -109,7 +109,8 @@ struct sr_job_body {
 /* A queue pair has every address of its device: GIDs, and LIDs made into GIDs. */
 struct sr_queue_pair {
 	uint32_t number;
-	uint32_t rkey; /* of the process's clock region in its protection domain */
+	uint32_t rkey;  /* of the process's clock region in its protection domain */
+	uint32_t reads; /* READs and atomics at a time that its device takes of one peer */
 	uint32_t gids;
 	uint8_t gid[SR_GIDS][SR_GID_BYTES];
 };
@@ -129,6 +130,8 @@ struct sr_found {
 	uint32_t cell;     /* in that region, for this queue pair; SR_NO_CELL for outsiders */
 	uint32_t cells;    /* in use in that region */
 	uint32_t own_cell; /* in the asker's region, if the other one is a member */
+	uint32_t reads;    /* as its queue pair has it */
+	uint32_t reserved;
 };
 
 #define SR_HELLO_MAX_TEXT (64u << 20)

@@ -264,16 +264,19 @@ static void add_names_of_port(struct ibv_context *context, uint8_t port,
 	}
 }
 
-static void list_names(struct ibv_context *context, struct sr_queue_pair *names)
+static void describe(struct sr_clock_qp *c)
 {
+	struct ibv_context *context = c->qp->context;
 	struct ibv_device_attr attr;
 	uint64_t a[] = {(uintptr_t)context, (uintptr_t)&attr};
 
-	names->gids = 0;
+	c->names.gids = 0;
 	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_device], a))
 		return;
+	c->names.reads = attr.max_qp_rd_atom > 0 ? (uint32_t)attr.max_qp_rd_atom : 0;
+	c->device_reads = attr.max_qp_init_rd_atom > 0 ? (uint32_t)attr.max_qp_init_rd_atom : 0;
 	for (uint8_t port = 1; port <= attr.phys_port_cnt; port++)
-		add_names_of_port(context, port, names);
+		add_names_of_port(context, port, &c->names);
 }
 
 /* -------------------------------------------------------------------- slots */
@@ -338,7 +341,7 @@ void sr_clocks_name_qp(struct sr_clock_qp *c)
 {
 	int err;
 
-	list_names(c->qp->context, &c->names);
+	describe(c);
 	err = sr_directory_add(&self.directory, &c->names);
 	c->named = !err;
 	if (err)
@@ -349,6 +352,7 @@ void sr_clocks_disconnect(struct sr_clock_qp *c)
 {
 	if (!c)
 		return;
+	c->peer_reads = 0;
 	c->carries = c->reads = c->to_oneself = false;
 	give_back_slot(c->slot);
 	sr_free(c->view);
@@ -395,8 +399,37 @@ static bool prepare_reads(struct sr_clock_qp *c, const struct sr_found *found)
 	return true;
 }
 
+static uint8_t at_most(uint32_t n, uint32_t limit)
+{
+	if (n > limit)
+		n = limit;
+	return n < UINT8_MAX ? (uint8_t)n : UINT8_MAX;
+}
+
+/* Never less than was asked for: what is wrong with that, the provider says. */
+static uint8_t twice(uint8_t asked, uint32_t limit)
+{
+	uint8_t more = at_most(2u * asked, limit);
+
+	return more > asked ? more : asked;
+}
+
+/* Of a peer in the job, which answers twice as many as its program thinks; that is at least as many
+ * as ours has under way. */
+uint8_t sr_clocks_initiated(const struct sr_clock_qp *c, uint8_t asked)
+{
+	return c->reads ? twice(asked, at_most(c->device_reads, c->peer_reads)) : asked;
+}
+
+/* Whether this one has found the peer or not: the peer may have found this one. */
+uint8_t sr_clocks_answered(const struct sr_clock_qp *c, uint8_t asked)
+{
+	return twice(asked, c->names.reads);
+}
+
 static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 {
+	c->peer_reads = found->reads;
 	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
 		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
 	if (!self.member)

@@ -48,8 +48,12 @@ struct sr_clock_qp {
 	bool sig_all;
 	uint32_t limit; /* of requests at a time */
 	uint32_t max_inline;
-	int access;
-	bool access_known;
+	struct ibv_qp_attr
+	    asked; /* of what the shim asks for besides, and which of it (IBV_QP_*) */
+	int asked_mask;
+
+	uint32_t device_reads; /* READs and atomics that it may have under way */
+	uint32_t peer_reads;   /* that the peer's device takes; 0: none of the job's */
 
 	/* Once it is connected to a process of the job. */
 	bool to_oneself; /* which needs no CLOCK, but events: others read what is written there */
@@ -88,6 +92,12 @@ void sr_clocks_remove_qp(struct sr_clock_qp *c);
 
 /* Before the transition to RTR: whose is the other end? */
 void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr);
+/*
+ * A READER behind each READ or atomic: twice as many are under way, or the READER
+ * would wait for the other's answer.  How many to ask for instead of so many.
+ */
+uint8_t sr_clocks_initiated(const struct sr_clock_qp *c, uint8_t asked);
+uint8_t sr_clocks_answered(const struct sr_clock_qp *c, uint8_t asked);
 /* A reset. */
 void sr_clocks_disconnect(struct sr_clock_qp *c);
 

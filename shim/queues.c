@@ -286,7 +286,19 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	return (uintptr_t)qp;
 }
 
-/* What the shim asked for besides is not shown. */
+/* Of what the shim asks for besides nothing is shown: the program sees what it asked for. */
+#define HIDDEN (IBV_QP_ACCESS_FLAGS | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MAX_QP_RD_ATOMIC)
+
+static void copy_hidden(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		to->qp_access_flags = from->qp_access_flags;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		to->max_rd_atomic = from->max_rd_atomic;
+}
+
 uint64_t sr_invoke_query_qp(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
@@ -297,8 +309,7 @@ uint64_t sr_invoke_query_qp(const struct sr_call_desc *d, uint64_t *a)
 
 	if ((int)result != 0 || !c)
 		return result;
-	if (c->access_known)
-		attr->qp_access_flags = (unsigned int)c->access;
+	copy_hidden(attr, &c->asked, c->asked_mask);
 	if (!c->has_room)
 		return result;
 	attr->cap.max_send_wr = init->cap.max_send_wr = c->limit;
@@ -308,29 +319,42 @@ uint64_t sr_invoke_query_qp(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-/* Peers write and read the clock region: without these flags that would be the queue pair's end. */
-static unsigned int with_access(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
+/*
+ * Peers write and read the clock region: without these flags that would be the
+ * queue pair's end.  And there are READERs besides the program's READs.
+ */
+static void add_what_clocks_need(const struct sr_clock_qp *c, struct ibv_qp_attr *attr, int mask)
 {
-	c->access = (int)attr->qp_access_flags;
-	c->access_known = true;
-	return attr->qp_access_flags | IBV_ACCESS_REMOTE_WRITE |
-	       (c->qp->qp_type == IBV_QPT_RC ? IBV_ACCESS_REMOTE_READ : 0);
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		attr->qp_access_flags |=
+		    IBV_ACCESS_REMOTE_WRITE |
+		    (c->qp->qp_type == IBV_QPT_RC ? IBV_ACCESS_REMOTE_READ : 0);
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		attr->max_dest_rd_atomic = sr_clocks_answered(c, attr->max_dest_rd_atomic);
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		attr->max_rd_atomic = sr_clocks_initiated(c, attr->max_rd_atomic);
 }
 
 static uint64_t modify(const struct sr_call_desc *d, uint64_t *a, struct sr_clock_qp *c)
 {
+	const struct ibv_qp_attr *asked = (void *)a[1];
 	struct ibv_qp_attr attr;
-	uint64_t changed[] = {a[0], (uintptr_t)&attr, a[2]};
+	uint64_t changed[] = {a[0], (uintptr_t)&attr, a[2]}, result;
+	int mask = (int)a[2];
 
 	if (!c)
 		return sr_real(d, a);
-	attr = *(const struct ibv_qp_attr *)a[1];
-	if ((int)a[2] & IBV_QP_ACCESS_FLAGS)
-		attr.qp_access_flags = with_access(c, &attr);
+	attr = *asked;
 	/* Before the peer's first request can come. */
-	if ((int)a[2] & IBV_QP_STATE && attr.qp_state == IBV_QPS_RTR)
+	if (mask & IBV_QP_STATE && attr.qp_state == IBV_QPS_RTR)
 		sr_clocks_connect(c, &attr);
-	return sr_real(d, changed);
+	add_what_clocks_need(c, &attr, mask);
+	result = sr_real(d, changed);
+	if ((int)result == 0) {
+		copy_hidden(&c->asked, asked, mask);
+		c->asked_mask |= mask & HIDDEN;
+	}
+	return result;
 }
 
 uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
