@@ -13,7 +13,7 @@
  * outstanding and completions unpolled.  FEATURES restricts to what its letters
  * say (default: all): l long chains, m several sges, u unsignaled sends, f READs
  * and atomics, i inline data, s shared receive queues, x the builders of ibv_qp_ex,
- * e events, r re-used wr_ids, b broken ends, c extended completion queues,
+ * e events, r re-used wr_ids, b broken ends, d unreliable connections, c extended completion queues,
  * p parent domains, device memory, memory windows, the extended way to make
  * shared receive queues.
  *
@@ -61,6 +61,7 @@ struct fifo {
 /* One end of a connection, and its memory. */
 struct end {
 	int name;
+	enum ibv_qp_type type;
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *ex;
 	struct end *peer;
@@ -417,7 +418,8 @@ static void choose(struct ibv_send_wr *wr, struct posted *p, struct end *e, unsi
 	    IBV_WR_ATOMIC_FETCH_AND_ADD,
 	    IBV_WR_ATOMIC_CMP_AND_SWP,
 	};
-	enum ibv_wr_opcode opcode = opcodes[chance(feature('f', 1) ? 8 : 5)];
+	enum ibv_wr_opcode opcode =
+	    opcodes[chance(e->type == IBV_QPT_RC && feature('f', 1) ? 8 : 5)];
 	bool fetches = opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
 		       opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 	bool atomic = fetches && opcode != IBV_WR_RDMA_READ;
@@ -568,12 +570,29 @@ static int to_state(struct end *e, enum ibv_qp_state state)
 	if (state == IBV_QPS_INIT)
 		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 	if (state == IBV_QPS_RTR)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (state == IBV_QPS_RTR && e->type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	if (state == IBV_QPS_RTS)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		mask |= IBV_QP_SQ_PSN;
+	if (state == IBV_QPS_RTS && e->type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	return ibv_modify_qp(e->qp, &attr, mask);
+}
+
+/* What it was made with and what it was told: nothing that a recorder may have added. */
+static void show_qp(const struct end *e)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int err = ibv_query_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_CAP, &init);
+
+	printf("end %d: query %d: state %d access %x reads %d %d sends %u sges %u inline %u "
+	       "sig_all %d\n",
+	       e->name, err, attr.qp_state, attr.qp_access_flags, attr.max_rd_atomic,
+	       attr.max_dest_rd_atomic, init.cap.max_send_wr, init.cap.max_send_sge,
+	       init.cap.max_inline_data, init.sq_sig_all);
 }
 
 static void connect_ends(void)
@@ -588,6 +607,8 @@ static void connect_ends(void)
 		if (states[s] == IBV_QPS_INIT && one_in(2))
 			post_receives(&w.ends[chance((uint32_t)w.n_ends)]);
 	}
+	for (int i = 0; i < w.n_ends; i++)
+		show_qp(&w.ends[i]);
 }
 
 static void create_qp(struct end *e)
@@ -597,7 +618,7 @@ static void create_qp(struct end *e)
 	    .recv_cq = w.cq[1],
 	    .srq = w.srq,
 	    .cap = {DEPTH, DEPTH, MAX_SGE, MAX_SGE, INLINE},
-	    .qp_type = IBV_QPT_RC,
+	    .qp_type = e->type,
 	    .sq_sig_all = w.sig_all,
 	    .comp_mask = IBV_QP_INIT_ATTR_PD,
 	    .pd = w.pd,
@@ -774,8 +795,13 @@ static void epoch(void)
 	printf("epoch: %d ends, wr_ids %s, %s, srq %d\n", w.n_ends,
 	       w.reused_ids ? "re-used" : "unique",
 	       w.sig_all ? "all signaled" : "signaled as asked", w.srq != NULL);
-	for (int i = 0; i < w.n_ends; i++)
+	for (int i = 0; i < w.n_ends; i++) {
+		if (i % 2 == 0)
+			w.ends[i].type = feature('d', 4) ? IBV_QPT_UC : IBV_QPT_RC;
+		else
+			w.ends[i].type = w.ends[i - 1].type;
 		create_qp(&w.ends[i]);
+	}
 	for (int i = 0; i < w.n_ends; i++)
 		w.ends[i].peer = &w.ends[i ^ 1];
 	connect_ends();

@@ -25,7 +25,7 @@ from harness import BUILD, SREPLAY, Tap, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "loopback")
 STANDIN = os.path.join(os.path.realpath(BUILD), "bench", "standin")
-FEATURES = "lmufisxerbcp"
+FEATURES = "lmufisxerbcpd"
 RUN_SECONDS = 60
 THREAD_RUNS = 20
 
