@@ -15,6 +15,8 @@
 #include "logd/reader.h"
 #include "replay/command.h"
 #include "replay/group/conduct.h"
+#include "replay/group/memory.h"
+#include "replay/group/transport.h"
 #include "replay/rank.h"
 #include "replay/ranks.h"
 
@@ -31,6 +33,8 @@ struct options {
 	const char *group; /* a list of ranks; NULL: all */
 	long timeout;
 	const char *sandbox, *output;
+	enum sr_group_transport transport;
+	bool has_transport; /* given by --transport */
 	struct sr_tool tool;
 	long tool_rank; /* -1: the only one */
 };
@@ -49,6 +53,10 @@ static const struct argp_option option_list[] = {
     {"output", 'o', "DIR", 0,
      "of several ranks, what each prints goes to DIR/rank-N.out and DIR/rank-N.err as well, as it "
      "is",
+     0},
+    {"transport", OPTION_TRANSPORT, "WAY", 0,
+     "how the ranks reach each other: shm, through shared memory (default for several); none: each "
+     "has what entered it from its trace only",
      0},
     {"gdb", OPTION_GDB, "RANK", 0,
      "run this rank under gdb, with commands of its own (\"help sreplay\" there); arguments behind "
@@ -91,6 +99,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 't':
 		o->timeout = sr_parse_number("--timeout", arg);
 		return o->timeout < 0 ? EINVAL : 0;
+	case OPTION_TRANSPORT:
+		o->has_transport = true;
+		if (sr_transport_parse(arg, &o->transport))
+			return 0;
+		argp_error(state, "--transport %s: expected shm or none", arg);
+		return EINVAL;
 	case OPTION_GDB:
 		o->tool.kind = SR_TOOL_GDB;
 		return take_rank(o, "--gdb", arg) ? 0 : EINVAL;
@@ -148,12 +162,18 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank)
 	    .tool = o->tool,
 	};
 	struct sr_replay_control *control;
+	struct sr_group *group = NULL;
 	int fd;
 
 	control = sr_rank_control(&fd);
 	if (!control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
-	return sr_rank_replay(t, &one, control, fd, NULL);
+	if (o->transport != SR_GROUP_NONE) {
+		group = sr_group_make(&rank, 1, o->transport, &control->group_fd);
+		if (!group)
+			return sr_fail("cannot make the group's memory: %s", strerror(errno));
+	}
+	return sr_rank_replay(t, &one, control, fd, group);
 }
 
 static bool is_among(const int32_t *ranks, size_t n, long rank)
@@ -175,6 +195,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .output = o->output,
 	    .tool = o->tool,
 	    .tool_rank = (int32_t)o->tool_rank,
+	    .transport = o->transport,
 	};
 
 	if (o->tool.kind != SR_TOOL_NONE && n > 1 && !is_among(ranks, n, o->tool_rank))
@@ -184,6 +205,8 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	if (n > SR_GROUP_MEMBERS)
 		return sr_fail("a group of more than %d ranks cannot be replayed at once",
 			       SR_GROUP_MEMBERS);
+	if (o->transport != SR_GROUP_NONE && !sr_transport_plan(t, o->dir, ranks, n))
+		return SR_EXIT_FAILED;
 	return n == 1 ? replay_one(t, o, ranks[0]) : sr_conduct(&c);
 }
 
@@ -205,6 +228,9 @@ int sr_cmd_replay(int argc, char **argv)
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);
 	n = sr_ranks_choose(t, o.dir, o.group, &ranks);
+	/* A rank alone is what its trace says; nothing of it can be found out twice. */
+	if (n > 1 && !o.has_transport)
+		o.transport = SR_GROUP_SHM;
 	if (n) {
 		status = replay(t, &o, ranks, n);
 		free(ranks);

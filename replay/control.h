@@ -29,6 +29,9 @@
 /* Sent by the command after a stream's last record when there was no SR_REC_EXIT: u32
  * sr_replay_outcome. */
 #define SR_REC_REPLAY_END       32
+/* In front of a call's record, in a group: struct sr_group_wait, struct sr_group_peer. */
+#define SR_REC_REPLAY_WAIT      33
+#define SR_REC_REPLAY_PEER      34
 
 enum sr_replay_outcome {
 	SR_REPLAY_RUNNING,
@@ -70,11 +73,28 @@ struct sr_replay_report {
 	uint8_t found_in[SR_REPLAY_BYTES];
 };
 
+/*
+ * A value of the recording that the group has not produced, though it comes from one
+ * of it: the first is kept.
+ */
+struct sr_replay_mismatch {
+	uint32_t thread;
+	uint64_t sn;
+	uint64_t addr;
+	uint32_t length; /* of what was received */
+	uint32_t at;     /* the first byte that differs */
+	int32_t from;    /* rank */
+	uint32_t from_thread;
+	uint64_t from_sn;
+	uint8_t recorded[16], produced[16]; /* from that byte on, as far as there are any */
+};
+
 struct sr_replay_control {
 	uint64_t magic;
 	uint32_t version; /* SR_TRACE_VERSION */
 	uint32_t threads;
 	int32_t stream_fd[SR_REPLAY_THREADS]; /* the rings' memfds, by thread number */
+	int32_t found_fd;                     /* where struct sr_plan_found go, or -1 */
 	int32_t group_fd;                     /* of the group's memory (group/shared.h), or -1 */
 	uint32_t member;                      /* this process's, in the group */
 	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */
@@ -89,6 +109,11 @@ struct sr_replay_control {
 	_Atomic uint32_t
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */
 	struct sr_replay_report report;
+
+	/* Of a group: bytes that entered, whose producer was found in it, and that came from outside. */
+	_Atomic uint64_t found_inside, found_outside;
+	_Atomic uint64_t mismatches;
+	struct sr_replay_mismatch mismatch;
 
 	/* Of the process that replays it, for who conducts a group: enum sr_verdict_kind. */
 	_Atomic uint32_t verdict;

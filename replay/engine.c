@@ -19,6 +19,7 @@
 
 #include "logd/rawsys.h"
 #include "logd/ring.h"
+#include "replay/group/group.h"
 #include "replay/turns.h"
 #include "shim/call.h"
 #include "shim/fds.h"
@@ -45,9 +46,10 @@ struct sr_replay_stream {
 	uint16_t last_kind;
 	struct sr_buf last;
 
-	/* The record after those, if it was looked at already. */
+	/* The record after those, if it was looked at already, with what stands in front of it. */
 	bool peeked;
 	struct record next;
+	struct sr_buf notes;
 };
 
 static struct sr_replay_control *control;
@@ -176,7 +178,10 @@ static bool peek(struct sr_thread *t)
 	while (!s->peeked) {
 		if (!next_record(t, &s->next))
 			return false;
-		s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK;
+		if (sr_group_is_note(s->next.kind))
+			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
+		else
+			s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK;
 	}
 	return true;
 }
@@ -329,6 +334,19 @@ static void stop_if_asked(const struct sr_thread *t)
 		   0, 0, 0);
 }
 
+/*
+ * In a group: until the other ranks are where they were when the call returned.  What
+ * happened later in this process cannot be waited for by them: they were there already.
+ */
+static void hold(struct sr_thread *t, uint16_t found, void *site)
+{
+	if (!t->stream->notes.len || sr_group_hold(t, &t->stream->notes))
+		return;
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
+	diverge(t, SR_REPLAY_FORSAKEN, found, found);
+}
+
 /* A call of a destructor that comes after the thread's last event: it was not recorded. */
 static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a,
 		     enum sr_heap before)
@@ -372,18 +390,25 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		diverge(t, SR_REPLAY_UNSUPPORTED, r.kind, found);
 	if (!same_arguments(t, &r, &head))
 		differ(t, &r, &head, found, site);
+	sr_group_enter(t, n);
 	memcpy(order, r.payload + r.size - head.orders * sizeof(uint64_t),
 	       head.orders * sizeof(uint64_t));
 	if (head.orders)
 		sr_turn_wait(t->number, order[0]);
 	if (head.orders == 2) {
 		sr_turn_done(order[0]);
+		hold(t, found, site);
 		sr_turn_wait(t->number, order[1]);
 	}
+	/* What others wait for begins before this waits for them. */
+	if (!sr_group_posts(n))
+		hold(t, found, site);
 	/* In its turn: what is delivered, and which descriptors are opened and closed, has an
 	 * order. */
 	if (head.error != SR_ERROR_CANCELLED)
 		deliver(t, d, &r, &head, a);
+	sr_group_replayed(t, n, a, head.result);
+	hold(t, found, site);
 	if (head.orders)
 		sr_turn_done(order[head.orders - 1]);
 	/* No other thread writes it: no locked add, as all threads on one counter would need. */
@@ -418,6 +443,7 @@ static void thread_ends(struct sr_thread *t)
 	if (t->number < SR_REPLAY_THREADS)
 		atomic_store(&control->thread[t->number].over, true);
 	sr_ring_detach(&t->ring);
+	sr_free(t->stream->notes.p);
 	sr_free(t->stream);
 	t->stream = NULL;
 	t->started = false;
@@ -547,6 +573,7 @@ void sr_replay_exit(int status)
 	if (control->report.expected_status != status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);
 	atomic_store_explicit(&control->outcome, SR_REPLAY_EXACT, memory_order_release);
+	sr_group_linger();
 }
 
 /* ------------------------------------------------------------------ start */
@@ -578,6 +605,11 @@ void sr_replay_start(void)
 	sr_sys_close(SR_REPLAY_FD);
 	for (uint32_t i = 0; i < control->threads; i++)
 		control->stream_fd[i] = move_away(control->stream_fd[i]);
+	if (control->group_fd >= 0)
+		control->group_fd = move_away(control->group_fd);
+	if (control->found_fd >= 0)
+		control->found_fd = move_away(control->found_fd);
+	sr_group_start(control);
 	sr_turns_start(control);
 	sr_stdio_pin(control->stdout_line_buffered);
 	sr_main_stack_pin(control->main_stack);

@@ -24,8 +24,9 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 	return error;
 }
 
-static int send(struct sr_feeder *f, uint16_t kind, const void *payload, size_t size)
+static int send(void *argument, uint16_t kind, const void *payload, size_t size)
 {
+	struct sr_feeder *f = argument;
 	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
 
 	return sr_ring_writev(&f->ring, kind, &iov, 1);
@@ -59,6 +60,9 @@ static void *feed(void *argument)
 			break;
 		}
 		f->calls += e.count;
+		if (f->orders && e.count &&
+		    sr_orders_before(f->orders, e.sn + e.count - 1, send, f))
+			return NULL;
 		if (send(f, e.kind, e.payload, e.size))
 			return NULL; /* the process is gone */
 	}

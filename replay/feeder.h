@@ -11,10 +11,12 @@
 
 #include "logd/reader.h"
 #include "logd/ring.h"
+#include "replay/group/orders.h"
 
 struct sr_feeder {
 	struct sr_stream *stream;
 	struct sr_ring ring; /* its memfd is ring.fd */
+	struct sr_orders *orders; /* put in front of its calls; NULL: none */
 	pthread_t thread;
 	bool running;
 	/* Valid after sr_feeder_stop. */

@@ -18,6 +18,8 @@
 #include "replay/command.h"
 #include "replay/feeder.h"
 #include "replay/files.h"
+#include "replay/group/found.h"
+#include "replay/group/orders.h"
 #include "replay/recorded.h"
 #include "replay/sandbox.h"
 #include "replay/stuck.h"
@@ -38,6 +40,8 @@ struct replay {
 	struct sr_replay_control *control;
 	int control_fd;
 	struct sr_group *group; /* NULL: alone */
+	struct sr_plan *plan;   /* in a group */
+	struct sr_orders *orders;
 	struct sr_feeder *feeders;
 	size_t n_feeders;
 	char sandbox[PATH_MAX]; /* "": none */
@@ -58,7 +62,7 @@ struct sr_replay_control *sr_rank_control(int *fd)
 	c->version = SR_TRACE_VERSION;
 	c->thread_at = offsetof(struct sr_replay_control, thread);
 	c->thread_bytes = sizeof(c->thread[0]);
-	c->group_fd = -1;
+	c->group_fd = c->found_fd = -1;
 	return c;
 }
 
@@ -84,6 +88,36 @@ static unsigned long raise_limit(size_t needed)
 	return before;
 }
 
+/* What the plan says of the thread comes with its records. */
+static bool open_orders(struct replay *r, size_t i, uint32_t thread)
+{
+	struct sr_error err;
+
+	if (sr_orders_open(&r->orders[i], r->plan, r->group, r->options->rank, thread, &err)) {
+		sr_fail("%s", err.text);
+		return false;
+	}
+	r->feeders[i].orders = &r->orders[i];
+	return true;
+}
+
+static bool open_plan(struct replay *r)
+{
+	struct sr_error err;
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(r->trace, r->options->rank, &threads);
+
+	if (!r->group)
+		return true;
+	if (sr_plan_open(&r->plan, r->trace, &err)) {
+		sr_fail("%s", err.text);
+		return false;
+	}
+	r->orders = calloc(n ? n : 1, sizeof(*r->orders));
+	r->control->found_fd = sr_found_open();
+	return r->orders && r->control->found_fd >= 0;
+}
+
 static bool open_feeders(struct replay *r, unsigned long *limit)
 {
 	int32_t rank = r->options->rank;
@@ -106,6 +140,8 @@ static bool open_feeders(struct replay *r, unsigned long *limit)
 			return false;
 		}
 		r->n_feeders++;
+		if (r->plan && !open_orders(r, i, threads[i]))
+			return false;
 		r->control->stream_fd[threads[i]] = r->feeders[i].ring.fd;
 		if (threads[i] >= r->control->threads)
 			r->control->threads = threads[i] + 1;
@@ -131,6 +167,12 @@ static bool prepare_files(struct replay *r)
 
 /* ---------------------------------------------------------- the child */
 
+static bool pass(int32_t *fd)
+{
+	*fd = fcntl(*fd, F_DUPFD, SR_REPLAY_FD + 1);
+	return *fd >= 0;
+}
+
 /*
  * The descriptors it needs at numbers that the program's own will not reach,
  * all others closed.
@@ -140,17 +182,11 @@ static bool pass_descriptors(struct replay *r)
 	struct sr_replay_control *c = r->control;
 
 	for (uint32_t i = 0; i < c->threads; i++) {
-		if (c->stream_fd[i] < 0)
-			continue;
-		c->stream_fd[i] = fcntl(c->stream_fd[i], F_DUPFD, SR_REPLAY_FD + 1);
-		if (c->stream_fd[i] < 0)
+		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i]))
 			return false;
 	}
-	if (c->group_fd >= 0) {
-		c->group_fd = fcntl(c->group_fd, F_DUPFD, SR_REPLAY_FD + 1);
-		if (c->group_fd < 0)
-			return false;
-	}
+	if (c->group_fd >= 0 && (!pass(&c->group_fd) || !pass(&c->found_fd)))
+		return false;
 	if (dup2(r->control_fd, SR_REPLAY_FD) < 0)
 		return false;
 	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
@@ -221,6 +257,12 @@ static uint64_t progress(const struct replay *r)
 	return calls;
 }
 
+/* It has ended as recorded, and waits for the others of its group. */
+static bool is_over(const struct replay *r)
+{
+	return r->group && atomic_load(&r->control->outcome) == SR_REPLAY_EXACT;
+}
+
 /* Until the child has ended, or has made no call for so many seconds (0: for ever): true. */
 static bool is_stuck(const struct replay *r, long seconds)
 {
@@ -235,7 +277,7 @@ static bool is_stuck(const struct replay *r, long seconds)
 
 		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
 		before = calls;
-		stuck = seconds && idle_ms >= seconds * 1000;
+		stuck = seconds && idle_ms >= seconds * 1000 && !is_over(r);
 	}
 	if (p.fd >= 0)
 		close(p.fd);
@@ -281,14 +323,15 @@ static int run(struct replay *r)
 {
 	struct sr_verdict v = {.rank = r->options->rank, .trace = r->trace};
 	unsigned long limit;
-	int status;
+	int status, found;
 
 	v.with_tool = r->options->tool.kind != SR_TOOL_NONE;
 	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
 	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
 	r->control->main_stack = r->recorded.main_stack;
-	if (!open_feeders(r, &limit))
+	if (!open_plan(r) || !open_feeders(r, &limit))
 		return SR_EXIT_FAILED;
+	found = r->control->found_fd;
 	load_print(r, &v);
 	if (!start_child(r, limit))
 		return SR_EXIT_FAILED;
@@ -302,6 +345,8 @@ static int run(struct replay *r)
 	}
 	if (r->sandbox[0])
 		sr_sandbox_end(r->sandbox);
+	if (r->plan && !sr_found_save(found, r->options->dir, r->plan, v.rank))
+		return SR_EXIT_FAILED;
 	status = sr_verdict_say(&v, r->control);
 	atomic_store(&r->control->verdict, v.how);
 	sr_schema_free(v.with.schema);
@@ -329,5 +374,7 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		status = run(&r);
 	sr_recorded_free(&r.recorded);
 	free(r.feeders);
+	free(r.orders);
+	sr_plan_close(r.plan);
 	return status;
 }

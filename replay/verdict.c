@@ -130,12 +130,59 @@ static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r
 		sr_note("%s", v->warning);
 }
 
+static void say_bytes(const char *what, const uint8_t *bytes, uint32_t n)
+{
+	fprintf(stderr, "sreplay:   %s", what);
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(stderr, " %02x", bytes[i]);
+	fputc('\n', stderr);
+}
+
+/* The group has not produced what the trace says that it did. */
+static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_control *c, ull count)
+{
+	const struct sr_replay_mismatch *m = &c->mismatch;
+	uint32_t shown = m->length - m->at;
+
+	if (shown > sizeof(m->recorded))
+		shown = sizeof(m->recorded);
+	fprintf(stderr,
+		"sreplay: rank %d thread %u SN %llu: the %u bytes received at 0x%llx are not "
+		"those that rank %d sends (thread %u SN %llu); from byte %u on:\n",
+		v->rank, m->thread, (ull)m->sn, m->length, (ull)m->addr, m->from, m->from_thread,
+		(ull)m->from_sn, m->at);
+	say_bytes("recorded:", m->recorded, shown);
+	say_bytes("sent:    ", m->produced, shown);
+	if (count > 1)
+		sr_note("rank %d: %llu more values are not what their senders send", v->rank,
+			count - 1);
+}
+
 static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
 		    int status)
 {
 	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank,
-		(ull)sr_replay_calls(c), status == SR_REPLAY_EXIT_DIVERGED, how);
+		(ull)sr_replay_calls(c),
+		status == SR_REPLAY_EXIT_DIVERGED && !atomic_load(&c->mismatches), how);
 	return status;
+}
+
+/* A rank that is exact in itself: does it fit the others? */
+static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
+{
+	ull mismatches = atomic_load(&c->mismatches);
+	ull inside = atomic_load(&c->found_inside), outside = atomic_load(&c->found_outside);
+
+	if (inside || outside)
+		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
+			inside, outside);
+	if (mismatches) {
+		say_mismatch(v, c, mismatches);
+		return end_line(v, c, "exact, but for values that the group did not produce",
+				SR_REPLAY_EXIT_DIVERGED);
+	}
+	v->how = SR_VERDICT_EXACT;
+	return end_line(v, c, "exact", status);
 }
 
 static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *c)
@@ -174,8 +221,7 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 
 	switch ((enum sr_replay_outcome)atomic_load_explicit(&c->outcome, memory_order_acquire)) {
 	case SR_REPLAY_EXACT:
-		v->how = SR_VERDICT_EXACT;
-		return end_line(v, c, "exact", r->expected_status & 0xff);
+		return exact(v, c, r->expected_status & 0xff);
 	case SR_REPLAY_DIED:
 		v->how = SR_VERDICT_EXACT;
 		end_line(v, c, "exact, up to where the recorded program was killed", 0);

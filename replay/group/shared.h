@@ -21,6 +21,7 @@
 #define SR_GROUP_MAGIC    0x70756f7267727273ull
 #define SR_GROUP_MEMBERS  256
 #define SR_GROUP_CHANNELS 16384 /* a power of two */
+#define SR_GROUP_BUCKETS  4096  /* a power of two */
 
 enum sr_group_transport {
 	SR_GROUP_NONE, /* each rank alone, from its trace */
@@ -31,18 +32,32 @@ enum sr_group_transport {
 enum sr_group_state {
 	SR_GROUP_STARTS,
 	SR_GROUP_RUNS,
+	SR_GROUP_LINGERS, /* has made its last call; others may still READ from its memory */
 	SR_GROUP_ENDED,
 };
 
-/* In the order of their ranks; a member's number is its place. */
+/*
+ * In the order of their ranks; a member's number is its place.  The first thing a
+ * member does at a call is to say that it has entered it; at a post, once what it
+ * posts can be found.
+ */
 struct sr_group_member {
 	int32_t rank;
 	_Atomic uint32_t state;    /* enum sr_group_state */
 	_Atomic uint32_t word;     /* futex: raised when somebody sleeps and it has moved */
 	_Atomic uint32_t sleepers; /* of all processes, who wait for it */
 	_Atomic int32_t process;   /* its id, while it runs */
-	/* By thread: the SN whose call it has entered, with what that call posts. */
+	_Atomic uint32_t waiting;  /* threads of its own that wait for others */
+
+	/* Of what others write into its memory: see history.h. */
+	_Atomic uint32_t history_lock;
+	uint64_t writes;  /* entries so far */
+	uint64_t written; /* bytes so far */
+	uint64_t latest[SR_GROUP_BUCKETS]; /* by a hash of the page: number of the last entry, from 1 */
+
+	/* By thread: the SN whose call it has entered, and how many of its positions are known. */
 	_Atomic uint64_t entered[SR_REPLAY_THREADS];
+	_Atomic uint64_t positions[SR_REPLAY_THREADS];
 };
 
 /*
@@ -51,7 +66,7 @@ struct sr_group_member {
  * side comes first.
  */
 struct sr_group_key {
-	int32_t from, to; /* members */
+	int32_t from, to;        /* members */
 	uint32_t from_qp, to_qp; /* numbers, as recorded */
 	uint32_t generation;     /* how often these two were connected before */
 	uint32_t reserved;
@@ -59,25 +74,54 @@ struct sr_group_key {
 
 struct sr_group_channel {
 	_Atomic uint32_t state; /* 0: free; 1: being entered; 2: in use */
+	uint32_t reserved;
 	struct sr_group_key key;
 	_Atomic uint64_t posted; /* messages whose bytes and description are in the file */
 	uint64_t bytes;          /* where the next payload goes; the sender's */
 	uint64_t freed;          /* the receiver's: up to here given back to the system */
 };
 
-/* A message: 64 bytes in the file, at the channel's place + 64 * number. */
-struct sr_group_message {
-	uint64_t sn; /* of the post */
-	uint64_t at; /* where the payload is, from the channel's place on */
+/* Who did something, and when in its process: the tick counts the process's posts. */
+struct sr_group_origin {
+	uint64_t sn;
+	uint64_t tick;
+	int32_t member;
 	uint32_t thread;
 	uint32_t request; /* which of the post's */
-	uint32_t length;
-	uint32_t opcode; /* enum ibv_wr_opcode */
-	uint32_t imm_data;
-	uint32_t reserved[7];
+	uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct sr_group_message) == 64, "messages are found by their number");
+/* A message, at the channel's place + size * number. */
+struct sr_group_message {
+	struct sr_group_origin origin;
+	uint64_t at; /* where the payload is, from the channel's place on */
+	uint32_t length;
+	uint32_t opcode; /* enum ibv_wr_opcode */
+};
+
+enum sr_group_write_kind {
+	SR_GROUP_BYTES,
+	SR_GROUP_ATOMIC, /* its result is not known yet: it may have written anything */
+};
+
+/* A change of a member's memory by another one's request: within one page. */
+struct sr_group_write {
+	struct sr_group_origin origin;
+	uint64_t addr;
+	uint64_t at;       /* where its bytes are: bytes that were written before them */
+	uint64_t previous; /* the entry before it in the same bucket, from 1; 0: none */
+	uint32_t length;
+	uint32_t kind; /* enum sr_group_write_kind */
+};
+
+/*
+ * From the entry of call `sn` on a thread knows this of the others: of each, that
+ * the posts up to this tick had begun.  In the file, of each thread, ascending.
+ */
+struct sr_group_position {
+	uint64_t sn;
+	uint64_t known[]; /* by member */
+};
 
 struct sr_group {
 	uint64_t magic;
@@ -88,10 +132,23 @@ struct sr_group {
 	struct sr_group_member member[];
 };
 
-/* Behind what is mapped; a sparse file, of which only what is under way takes memory. */
+/*
+ * Behind what is mapped, read and written by pread and pwrite: a sparse file, of
+ * which only what is under way takes memory.
+ */
 static inline uint64_t sr_group_messages_at(uint32_t channel)
 {
-	return (1ull << 50) + ((uint64_t)channel << 36);
+	return (1ull << 51) + ((uint64_t)channel << 37);
+}
+
+static inline uint64_t sr_group_writes_at(uint32_t member)
+{
+	return (1ull << 52) + ((uint64_t)member << 40);
+}
+
+static inline uint64_t sr_group_written_at(uint32_t member)
+{
+	return (1ull << 53) + ((uint64_t)member << 40);
 }
 
 static inline uint64_t sr_group_payload_at(uint32_t channel)
@@ -99,11 +156,16 @@ static inline uint64_t sr_group_payload_at(uint32_t channel)
 	return (1ull << 60) + ((uint64_t)channel << 44);
 }
 
+static inline uint64_t sr_group_positions_at(uint32_t member, uint32_t thread)
+{
+	return (1ull << 61) + ((uint64_t)(member * SR_REPLAY_THREADS + thread) << 40);
+}
+
 /* What a member's process has to know of a peer: the payload of SR_REC_REPLAY_PEER. */
 struct sr_group_peer {
 	uint64_t qp; /* address of the struct ibv_qp, of this member's */
 	uint32_t qp_num, peer_qp_num;
-	int32_t peer; /* member */
+	int32_t peer; /* member; -1: none of the group */
 	uint32_t reserved;
 };
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/group/found.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "replay/command.h"
+
+int sr_found_open(void)
+{
+	int fd = memfd_create("sreplay-found", MFD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int add_all(struct sr_plan_file *f, int fd)
+{
+	struct sr_plan_found records[512];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, records, sizeof(records), at)) > 0) {
+		size_t count = (size_t)n / sizeof(records[0]);
+
+		for (size_t i = 0; i < count; i++) {
+			int error = sr_plan_file_add(f, &records[i]);
+
+			if (error)
+				return error;
+		}
+		if (!count)
+			return 0; /* the process was killed within its last record */
+		at += (off_t)(count * sizeof(records[0]));
+	}
+	return n < 0 ? -errno : 0;
+}
+
+bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank)
+{
+	char plan[PATH_MAX];
+	struct sr_plan_file *f;
+	const int32_t *group;
+	size_t n;
+	int error;
+
+	snprintf(plan, sizeof(plan), "%s/plan", dir);
+	f = sr_plan_file_new(plan, SR_PLAN_FOUND, rank, 0);
+	if (!f)
+		return sr_fail("no memory left"), false;
+	group = sr_plan_group(p, &n);
+	error = add_all(f, fd);
+	if (error)
+		sr_plan_file_abandon(f);
+	else
+		error = sr_plan_file_finish(f, sr_plan_trace_identity(p),
+					    sr_plan_group_hash(group, n));
+	if (error)
+		sr_fail("cannot write the communication report of rank %d to %s: %s", rank, plan,
+			strerror(-error));
+	return !error;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* found.h: a rank's part of the communication report (plan.h), on the command's side. */
+#ifndef REPLAY_GROUP_FOUND_H
+#define REPLAY_GROUP_FOUND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replay/plan.h"
+
+/* Where the replayed process puts its records: a memory file; -errno. */
+int sr_found_open(void);
+
+/* The rank's file in the plan, from what is there; false after a message. */
+bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/group/group.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "logd/rawsys.h"
+#include "replay/group/own.h"
+#include "shim/heap.h"
+
+bool sr_group_on;
+struct sr_group *sr_group_memory;
+struct sr_replay_control *sr_group_control;
+uint32_t sr_group_self;
+struct sr_lock sr_group_lock;
+
+static int file = -1;
+
+/* ---------------------------------------------------------------- the file */
+
+void sr_group_read(uint64_t at, void *p, size_t n)
+{
+	long got;
+
+	while (n && (got = sr_syscall(SYS_pread64, file, SR_ARG(p), (long)n, (long)at, 0, 0)) > 0) {
+		p = (char *)p + got;
+		at += (uint64_t)got;
+		n -= (size_t)got;
+	}
+	memset(p, 0, n);
+}
+
+void sr_group_write(uint64_t at, const void *p, size_t n)
+{
+	long put;
+
+	while (p && n &&
+	       (put = sr_syscall(SYS_pwrite64, file, SR_ARG(p), (long)n, (long)at, 0, 0)) > 0) {
+		p = (const char *)p + put;
+		at += (uint64_t)put;
+		n -= (size_t)put;
+	}
+}
+
+void sr_group_discard(uint64_t from, uint64_t to)
+{
+	from = (from + 4095) & ~4095ull;
+	to &= ~4095ull;
+	if (from < to)
+		sr_syscall(SYS_fallocate, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			   (long)from, (long)(to - from), 0, 0);
+}
+
+void sr_group_start(struct sr_replay_control *c)
+{
+	struct sr_group head;
+	struct sr_group_member *self;
+	void *p;
+
+	if (c->group_fd < 0)
+		return;
+	file = c->group_fd;
+	if (sr_syscall(SYS_pread64, file, SR_ARG(&head), offsetof(struct sr_group, channel), 0, 0,
+		       0) != offsetof(struct sr_group, channel) ||
+	    head.magic != SR_GROUP_MAGIC)
+		return;
+	p = sr_sys_mmap(sr_heap_place_mapping(head.size), head.size, PROT_READ | PROT_WRITE,
+			MAP_SHARED, file, 0);
+	if (sr_sys_is_error(p))
+		return;
+	sr_group_memory = p;
+	sr_group_control = c;
+	sr_group_self = c->member;
+	self = &sr_group_memory->member[sr_group_self];
+	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
+	atomic_store(&self->state, SR_GROUP_RUNS);
+	/* The others look into its memory for what they READ from there. */
+	sr_syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0, 0);
+	sr_group_on = true;
+}
+
+/* -------------------------------------------------------------------- notes */
+
+struct note {
+	uint16_t kind;
+	union {
+		struct sr_group_wait wait;
+		struct sr_group_peer peer;
+	};
+};
+
+void sr_group_note(struct sr_buf *notes, uint16_t kind, const void *payload, size_t size)
+{
+	struct note n = {.kind = kind};
+
+	if (size > sizeof(n.peer))
+		size = sizeof(n.peer);
+	memcpy(&n.wait, payload, size);
+	if (sr_group_on)
+		sr_put_raw(notes, &n, sizeof(n));
+}
+
+static bool is_member(int32_t member)
+{
+	return member >= 0 && (uint32_t)member < sr_group_memory->members;
+}
+
+static bool take_note(struct sr_thread *t, const struct note *n)
+{
+	if (n->kind == SR_REC_REPLAY_WAIT)
+		return !is_member(n->wait.member) || n->wait.thread >= SR_REPLAY_THREADS ||
+		       sr_progress_wait(t, &n->wait);
+	sr_lock(&sr_group_lock);
+	sr_requests_peer(&n->peer);
+	sr_unlock(&sr_group_lock);
+	return true;
+}
+
+bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes)
+{
+	bool held = true;
+
+	for (size_t at = 0; at < notes->len && held; at += sizeof(struct note)) {
+		struct note n;
+
+		memcpy(&n, notes->p + at, sizeof(n));
+		held = take_note(t, &n);
+	}
+	notes->len = 0;
+	return held;
+}
+
+/* -------------------------------------------------------------------- calls */
+
+void sr_group_enter(struct sr_thread *t, enum sr_call_number n)
+{
+	if (sr_group_on && !sr_group_posts(n))
+		sr_progress_enter(t->number, t->sn);
+}
+
+void sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
+		       uint64_t result)
+{
+	if (!sr_group_on)
+		return;
+	sr_lock(&sr_group_lock);
+	sr_requests_call(t, n, a, result);
+	sr_unlock(&sr_group_lock);
+	if (sr_group_posts(n))
+		sr_progress_enter(t->number, t->sn);
+}
+
+void sr_group_linger(void)
+{
+	if (sr_group_on)
+		sr_progress_linger();
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * group.h: what the replay engine asks of the group: that calls return in the
+ * order in which the recorded ranks saw each other, and that what they do to each
+ * other is done again and compared.
+ *
+ * In a process that is replayed alone nothing of this does anything.  All of it
+ * runs in the replayed process, in the threads that make the calls.
+ */
+#ifndef REPLAY_GROUP_GROUP_H
+#define REPLAY_GROUP_GROUP_H
+
+#include "replay/control.h"
+#include "shim/thread.h"
+
+extern bool sr_group_on;
+
+/* Maps the group's memory, if there is one. */
+void sr_group_start(struct sr_replay_control *c);
+
+/* Is this record one for the group?  Then it is kept in `notes`, for the call behind it. */
+static inline bool sr_group_is_note(uint16_t kind)
+{
+	return kind == SR_REC_REPLAY_WAIT || kind == SR_REC_REPLAY_PEER;
+}
+void sr_group_note(struct sr_buf *notes, uint16_t kind, const void *payload, size_t size);
+
+/* Does it post requests? */
+bool sr_group_posts(enum sr_call_number n);
+
+/* The thread's call begins: others may wait for that.  A call that posts says it later. */
+void sr_group_enter(struct sr_thread *t, enum sr_call_number n);
+
+/*
+ * Before the call returns: until the others are where they were when it did.  Empties
+ * the notes.  False: that cannot be, since one of them has ended.
+ */
+bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes);
+
+/* The call's results are delivered, it has its turn: what it posts, and what it completes. */
+void sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
+		       uint64_t result);
+
+/*
+ * The program has ended as recorded.  Its memory stays until the others have ended
+ * as well: they may look at it.
+ */
+void sr_group_linger(void);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * progress.c: waiting for others, and what is known of them by that.
+ *
+ * Each process counts its posts: ticks.  What it knows of the others, the latest
+ * tick of each that had begun, goes with whatever it does: who has waited for a
+ * call of its knows it too.  So which posts may have produced a value does not
+ * depend on how fast the processes are in this replay.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "logd/rawsys.h"
+#include "replay/group/own.h"
+
+#define SPINS 200
+
+static struct sr_lock lock; /* of what is known */
+static uint64_t known[SR_GROUP_MEMBERS];
+static struct sr_group_origin seen[SR_GROUP_MEMBERS]; /* the last call of each that was waited for */
+
+static struct sr_group_member *self(void)
+{
+	return &sr_group_memory->member[sr_group_self];
+}
+
+/* ------------------------------------------------------------- positions */
+
+static size_t position_bytes(void)
+{
+	return sizeof(struct sr_group_position) + sr_group_memory->members * sizeof(uint64_t);
+}
+
+/* With the lock held: from the entry of that call on, what is known now is. */
+static void note_position(uint32_t thread, uint64_t sn)
+{
+	_Atomic uint64_t *count = &self()->positions[thread];
+	uint64_t n = atomic_load_explicit(count, memory_order_relaxed);
+	uint64_t at = sr_group_positions_at(sr_group_self, thread) + n * position_bytes();
+	uint64_t p[1 + SR_GROUP_MEMBERS] = {sn};
+
+	memcpy(p + 1, known, sr_group_memory->members * sizeof(known[0]));
+	sr_group_write(at, p, position_bytes());
+	atomic_store_explicit(count, n + 1, memory_order_release);
+}
+
+/* With the lock held: what that thread knew when it entered that call.  Was any of it news? */
+static bool learn(const struct sr_group_wait *w)
+{
+	const struct sr_group_member *m = &sr_group_memory->member[w->member];
+	uint64_t at = sr_group_positions_at((uint32_t)w->member, w->thread);
+	uint64_t low = 0, high = atomic_load_explicit(&m->positions[w->thread], memory_order_acquire);
+	uint64_t p[1 + SR_GROUP_MEMBERS];
+	bool news = false;
+
+	/* The last position with an SN not above; most often it is among the last. */
+	for (uint64_t step = 1; high > step; step *= 2) {
+		sr_group_read(at + (high - step) * position_bytes(), p, sizeof(p[0]));
+		if (p[0] <= w->sn) {
+			low = high - step;
+			break;
+		}
+	}
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		sr_group_read(at + middle * position_bytes(), p, sizeof(p[0]));
+		if (p[0] <= w->sn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false; /* it had posted nothing, and knew of nobody */
+	sr_group_read(at + (low - 1) * position_bytes(), p, position_bytes());
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		if (i != sr_group_self && p[1 + i] > known[i]) {
+			known[i] = p[1 + i];
+			news = true;
+		}
+	return news;
+}
+
+uint64_t sr_progress_post(uint32_t thread, uint64_t sn)
+{
+	uint64_t tick;
+
+	sr_lock(&lock);
+	tick = ++known[sr_group_self];
+	note_position(thread, sn);
+	sr_unlock(&lock);
+	return tick;
+}
+
+bool sr_progress_knows(const struct sr_group_origin *o)
+{
+	bool knows;
+
+	sr_lock(&lock);
+	knows = o->tick <= known[o->member];
+	sr_unlock(&lock);
+	return knows;
+}
+
+struct sr_group_origin sr_progress_seen(uint32_t member)
+{
+	struct sr_group_origin o;
+
+	sr_lock(&lock);
+	o = seen[member];
+	o.member = (int32_t)member;
+	sr_unlock(&lock);
+	return o;
+}
+
+/* --------------------------------------------------------------- waiting */
+
+static void wake(struct sr_group_member *m)
+{
+	if (!atomic_load(&m->sleepers))
+		return;
+	atomic_fetch_add(&m->word, 1);
+	sr_sys_futex((uint32_t *)&m->word, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+void sr_progress_enter(uint32_t thread, uint64_t sn)
+{
+	struct sr_group_member *m = self();
+
+	if (thread >= SR_REPLAY_THREADS)
+		return;
+	/* The sleeper says that it is there, then looks; we change, then look for sleepers. */
+	atomic_store(&m->entered[thread], sn);
+	wake(m);
+}
+
+struct wanted {
+	struct sr_group_member *member;
+	const _Atomic uint64_t *counter;
+	uint64_t value;
+};
+
+static bool has_come(const struct wanted *w)
+{
+	return atomic_load(w->counter) >= w->value;
+}
+
+static bool has_ended(const struct wanted *w)
+{
+	return atomic_load(&w->member->state) >= SR_GROUP_LINGERS;
+}
+
+static bool sleep_until(const struct wanted *w)
+{
+	struct sr_group_member *m = w->member;
+	bool come;
+
+	for (int i = 0; i < SPINS; i++)
+		if (has_come(w))
+			return true;
+	atomic_fetch_add(&m->sleepers, 1);
+	for (;;) {
+		uint32_t word = atomic_load(&m->word);
+
+		/* What it did before it ended counts. */
+		if (has_come(w) || has_ended(w))
+			break;
+		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, NULL);
+	}
+	atomic_fetch_sub(&m->sleepers, 1);
+	come = has_come(w);
+	return come;
+}
+
+/* For whom it waits is there to be read, should it take long. */
+static bool wait_for(struct sr_thread *t, const struct wanted *w, uint32_t thread, uint64_t sn)
+{
+	struct sr_replay_thread *shown = &sr_group_control->thread[t->number];
+	bool come;
+
+	if (has_come(w))
+		return true;
+	atomic_store(&shown->waits_for_rank, w->member->rank);
+	atomic_store(&shown->waits_for_thread, thread);
+	atomic_store(&shown->waits_for_sn, sn);
+	atomic_fetch_add(&self()->waiting, 1);
+	come = sleep_until(w);
+	atomic_fetch_sub(&self()->waiting, 1);
+	atomic_store(&shown->waits_for_sn, 0);
+	return come;
+}
+
+void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+	const struct timespec moment = {.tv_nsec = 200000};
+	bool last = false;
+
+	atomic_fetch_add(&self()->waiting, 1);
+	/* What it did before it began to wait, or ended, counts. */
+	while (!is_so(argument) && !last) {
+		last = atomic_load(&m->waiting) || atomic_load(&m->state) >= SR_GROUP_LINGERS;
+		if (!last)
+			sr_sys_nanosleep(&moment);
+	}
+	atomic_fetch_sub(&self()->waiting, 1);
+}
+
+bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)
+{
+	struct sr_group_member *m = &sr_group_memory->member[w->member];
+	const struct wanted wanted = {m, &m->entered[w->thread], w->sn};
+
+	if (!wait_for(t, &wanted, w->thread, w->sn))
+		return false;
+	sr_lock(&lock);
+	seen[w->member] = (struct sr_group_origin){
+	    .sn = w->sn, .member = w->member, .thread = w->thread};
+	/* Others see it from the next call of this thread on. */
+	if (learn(w))
+		note_position(t->number, t->sn + 1);
+	sr_unlock(&lock);
+	return true;
+}
+
+bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel *c,
+			     uint64_t messages)
+{
+	struct sr_group_member *m = &sr_group_memory->member[c->key.from];
+	const struct wanted wanted = {m, &c->posted, messages};
+
+	return wait_for(t, &wanted, 0, atomic_load(&m->entered[0]) + 1);
+}
+
+void sr_progress_linger(void)
+{
+	atomic_store(&self()->state, SR_GROUP_LINGERS);
+	wake(self());
+	for (uint32_t i = 0; i < sr_group_memory->members; i++) {
+		struct sr_group_member *m = &sr_group_memory->member[i];
+		const struct wanted end = {m, NULL, 0};
+
+		atomic_fetch_add(&m->sleepers, 1);
+		while (!has_ended(&end)) {
+			uint32_t word = atomic_load(&m->word);
+
+			if (!has_ended(&end))
+				sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, NULL);
+		}
+		atomic_fetch_sub(&m->sleepers, 1);
+	}
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * falsify.c: changes one byte of a call's record in a trace: the last of what the
+ * call gave back.  All checksums are right afterwards, so only somebody who knows
+ * what the byte should be can find out.
+ *
+ *     falsify DIR.srec RANK THREAD SN
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "logd/frame.h"
+#include "logd/reader.h"
+#include "shim/call.h"
+
+static FILE *out;
+static struct sr_frame_header frame = {.magic = SR_FRAME_MAGIC, .first_sn = 1};
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "falsify: %s\n", what);
+	exit(2);
+}
+
+static void put(const void *p, size_t n)
+{
+	if (fwrite(p, 1, n, out) != n)
+		fail("cannot write");
+}
+
+/* A frame of its own for each record. */
+static void put_record(const struct sr_entry *e, const uint8_t *payload)
+{
+	uint32_t size = (uint32_t)(sizeof(struct sr_record) + e->size);
+	uint32_t padded = sr_record_padded(size);
+	struct sr_record head = {.size = size, .kind = e->kind};
+	uint8_t *raw = calloc(1, padded);
+
+	if (!raw)
+		fail("no memory");
+	memcpy(raw, &head, sizeof(head));
+	memcpy(raw + sizeof(head), payload, e->size);
+	frame.records = 1;
+	frame.sns = e->kind == SR_REC_MARK ? 0 : (uint32_t)e->count;
+	frame.raw_bytes = frame.stored_bytes = padded;
+	frame.ring_bytes = padded;
+	sr_frame_seal(&frame, raw);
+	put(&frame, sizeof(frame));
+	put(raw, padded);
+	frame.first_sn += frame.sns;
+	frame.ring_begin += padded;
+	free(raw);
+}
+
+static void change(uint8_t *payload, size_t size)
+{
+	struct sr_call_head head;
+
+	memcpy(&head, payload, sizeof(head));
+	if (size <= sizeof(head) + head.in_size + head.orders * sizeof(uint64_t))
+		fail("the call gave nothing back");
+	payload[size - head.orders * sizeof(uint64_t) - 1] ^= 0x55;
+}
+
+int main(int argc, char **argv)
+{
+	struct sr_stream_header header;
+	char path[4096], made[4200];
+	struct sr_trace *t;
+	struct sr_stream *s;
+	struct sr_error err;
+	struct sr_entry e;
+	uint64_t sn;
+	FILE *in;
+	int changed = 0;
+
+	if (argc != 5)
+		fail("DIR.srec RANK THREAD SN");
+	sn = strtoull(argv[4], NULL, 10);
+	snprintf(path, sizeof(path), "%s/rank-%s/thread-%s.srs", argv[1], argv[2], argv[3]);
+	snprintf(made, sizeof(made), "%s.new", path);
+	in = fopen(path, "re");
+	out = fopen(made, "we");
+	if (!in || !out || fread(&header, sizeof(header), 1, in) != 1)
+		fail("no such stream");
+	put(&header, sizeof(header));
+	if (sr_trace_open(&t, argv[1], &err) ||
+	    sr_stream_open(&s, t, atoi(argv[2]), (uint32_t)atoi(argv[3]), &err))
+		fail(err.text);
+	while (sr_stream_next(s, &e) > 0) {
+		uint8_t *copy = malloc(e.size + 1);
+
+		if (!copy)
+			fail("no memory");
+		memcpy(copy, e.payload, e.size);
+		if (e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
+			change(copy, e.size);
+		put_record(&e, copy);
+		free(copy);
+	}
+	sr_stream_close(s);
+	sr_trace_close(t);
+	if (fclose(out) || !changed || rename(made, path))
+		fail("no such call");
+	return 0;
+}
