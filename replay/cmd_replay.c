@@ -14,11 +14,11 @@
 
 #include "logd/reader.h"
 #include "replay/command.h"
+#include "replay/group/choose.h"
 #include "replay/group/conduct.h"
 #include "replay/group/memory.h"
 #include "replay/group/transport.h"
 #include "replay/rank.h"
-#include "replay/ranks.h"
 
 #define DEFAULT_TIMEOUT 60
 
@@ -152,7 +152,8 @@ static char **cut_tool_arguments(int *argc, char **argv)
 	return NULL;
 }
 
-static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank)
+static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
+		      enum sr_group_transport transport)
 {
 	const struct sr_rank_options one = {
 	    .dir = o->dir,
@@ -168,8 +169,8 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank)
 	control = sr_rank_control(&fd);
 	if (!control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
-	if (o->transport != SR_GROUP_NONE) {
-		group = sr_group_make(&rank, 1, o->transport, &control->group_fd);
+	if (transport != SR_GROUP_NONE) {
+		group = sr_group_make(&rank, 1, transport, &control->group_fd);
 		if (!group)
 			return sr_fail("cannot make the group's memory: %s", strerror(errno));
 	}
@@ -184,9 +185,26 @@ static bool is_among(const int32_t *ranks, size_t n, long rank)
 	return false;
 }
 
+/* What was asked for, or else the best that can be had.  False after a message. */
+static bool choose_transport(struct sr_trace *t, const struct options *o, const int32_t *ranks,
+			     size_t n, enum sr_group_transport *transport)
+{
+	*transport = o->transport;
+	/* A rank alone is what its trace says; nothing of it can be found out twice. */
+	if (!o->has_transport)
+		*transport = n > 1 ? SR_GROUP_SHM : SR_GROUP_NONE;
+	if (*transport == SR_GROUP_NONE || sr_transport_plan(t, o->dir, ranks, n))
+		return true;
+	if (o->has_transport)
+		return sr_fail("--transport none replays without"), false;
+	sr_note("so each rank is replayed from its trace only");
+	*transport = SR_GROUP_NONE;
+	return true;
+}
+
 static int replay(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
 {
-	const struct sr_conduct c = {
+	struct sr_conduct c = {
 	    .dir = o->dir,
 	    .ranks = ranks,
 	    .count = n,
@@ -195,7 +213,6 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .output = o->output,
 	    .tool = o->tool,
 	    .tool_rank = (int32_t)o->tool_rank,
-	    .transport = o->transport,
 	};
 
 	if (o->tool.kind != SR_TOOL_NONE && n > 1 && !is_among(ranks, n, o->tool_rank))
@@ -205,9 +222,9 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	if (n > SR_GROUP_MEMBERS)
 		return sr_fail("a group of more than %d ranks cannot be replayed at once",
 			       SR_GROUP_MEMBERS);
-	if (o->transport != SR_GROUP_NONE && !sr_transport_plan(t, o->dir, ranks, n))
+	if (!choose_transport(t, o, ranks, n, &c.transport))
 		return SR_EXIT_FAILED;
-	return n == 1 ? replay_one(t, o, ranks[0]) : sr_conduct(&c);
+	return n == 1 ? replay_one(t, o, ranks[0], c.transport) : sr_conduct(&c);
 }
 
 int sr_cmd_replay(int argc, char **argv)
@@ -228,9 +245,6 @@ int sr_cmd_replay(int argc, char **argv)
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);
 	n = sr_ranks_choose(t, o.dir, o.group, &ranks);
-	/* A rank alone is what its trace says; nothing of it can be found out twice. */
-	if (n > 1 && !o.has_transport)
-		o.transport = SR_GROUP_SHM;
 	if (n) {
 		status = replay(t, &o, ranks, n);
 		free(ranks);

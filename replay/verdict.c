@@ -139,11 +139,14 @@ static void say_bytes(const char *what, const uint8_t *bytes, uint32_t n)
 }
 
 /* The group has not produced what the trace says that it did. */
-static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_control *c, ull count)
+static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	const struct sr_replay_mismatch *m = &c->mismatch;
+	ull count = atomic_load(&c->mismatches);
 	uint32_t shown = m->length - m->at;
 
+	if (!count)
+		return;
 	if (shown > sizeof(m->recorded))
 		shown = sizeof(m->recorded);
 	fprintf(stderr,
@@ -170,14 +173,13 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 /* A rank that is exact in itself: does it fit the others? */
 static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
 {
-	ull mismatches = atomic_load(&c->mismatches);
 	ull inside = atomic_load(&c->found_inside), outside = atomic_load(&c->found_outside);
 
 	if (inside || outside)
 		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
 			inside, outside);
-	if (mismatches) {
-		say_mismatch(v, c, mismatches);
+	if (atomic_load(&c->mismatches)) {
+		say_mismatch(v, c);
 		return end_line(v, c, "exact, but for values that the group did not produce",
 				SR_REPLAY_EXIT_DIVERGED);
 	}
@@ -232,6 +234,7 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		say_cut(v, r);
 		return end_line(v, c, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT);
 	case SR_REPLAY_DIVERGED:
+		say_mismatch(v, c); /* which may be why */
 		say_divergence(v, r);
 		say_last_calls(v, r);
 		say_threads(c);

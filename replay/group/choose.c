@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/ranks.h"
+#include "replay/group/choose.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ranks.h: lists of ranks, as users write them. */
-#ifndef REPLAY_RANKS_H
-#define REPLAY_RANKS_H
+/* choose.h: the ranks of a trace that a list on the command line names. */
+#ifndef REPLAY_GROUP_CHOOSE_H
+#define REPLAY_GROUP_CHOOSE_H
 
 #include <stddef.h>
 #include <stdint.h>
