@@ -9,6 +9,7 @@
 #include "replay/recorded.h"
 #include "replay/schema.h"
 #include "replay/visit.h"
+#include "replay/window_print.h"
 
 typedef unsigned long long ull;
 
@@ -28,6 +29,7 @@ struct summary {
 	uint64_t threads, without_end;
 	uint64_t calls, records, raw_bytes, stored_bytes;
 	uint64_t of_kind[KINDS];
+	struct sr_window_sum windows;
 	char end[512]; /* of the process, or why there is none */
 };
 
@@ -66,6 +68,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 			sum->calls += e.count;
 		}
 		note_end(sum, &e);
+		sr_window_sum_add(&sum->windows, &e);
 	}
 	sum->threads++;
 	sum->without_end += !sr_stream_ended(s);
@@ -151,6 +154,7 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 			       "calls are lost\n",
 			       (ull)sum->without_end);
 		print_direct(sum, i->schema);
+		sr_window_sum_print(&sum->windows);
 		print_calls(sum, i->schema);
 		sr_recorded_free(&r);
 	}

@@ -40,6 +40,7 @@ struct options {
 	const char *group;
 	const char *key;
 	const char *hosts;
+	const char *window;
 	bool lossy, record_files, allow_direct, clocks;
 	char **command;
 };
@@ -54,6 +55,8 @@ static const struct argp_option option_list[] = {
      0},
     {"hosts", 'H', "LIST", 0, "addresses of the job's nodes, where their GIDs are none", 0},
     {"clocks", 'C', NULL, 0, "find out which rank came before which (sreplay orders)", 0},
+    {"window", 'w', "HOW", 0,
+     "how memory that peers write is watched: frozen (default), compare or off", 0},
     {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
     {"allow-direct", 'd', NULL, 0, "let direct verbs (mlx5dv_*, ...) through, unrecorded", 0},
     {"record-files", 'f', NULL, 0, "keep the content of the files that the program reads", 0},
@@ -87,6 +90,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'H':
 		o->hosts = arg;
+		return 0;
+	case 'w':
+		if (strcmp(arg, "frozen") && strcmp(arg, "compare") && strcmp(arg, "off"))
+			argp_error(state, "--window %s: expected frozen, compare or off", arg);
+		o->window = arg;
 		return 0;
 	case 'C':
 		o->clocks = true;
@@ -208,6 +216,8 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_KEY, o->key, 1);
 	if (o->hosts)
 		setenv(SR_ENV_HOSTS, o->hosts, 1);
+	if (o->window)
+		setenv(SR_ENV_WINDOW, o->window, 1);
 	if (o->clocks)
 		setenv(SR_ENV_CLOCKS, "1", 1);
 	if (o->record_files)

@@ -45,6 +45,8 @@ enum sr_replay_outcome {
 	SR_REPLAY_BAD_RECORD,  /* a record that does not fit its call */
 	SR_REPLAY_THREAD_CUT,  /* of a stream: another thread ended the process */
 	SR_REPLAY_FORSAKEN,    /* waits for a call of another rank, which has ended without it */
+	SR_REPLAY_MISSED_LOAD, /* memory that peers wrote was not looked at where it was recorded */
+	SR_REPLAY_NO_WINDOW,   /* such memory cannot be watched here as it was */
 };
 
 /* One thread of the replayed process, written by itself. */
@@ -67,6 +69,7 @@ struct sr_replay_report {
 	uint16_t expected, found; /* record kinds; 0: the end of the process */
 	int32_t expected_status, found_status;
 	uint64_t expected_site, found_site;
+	uint64_t expected_address, found_address; /* of memory that peers write; 0: a call */
 	uint32_t expected_size,
 	    found_size; /* of the encoded arguments; shown up to SR_REPLAY_BYTES */
 	uint8_t expected_in[SR_REPLAY_BYTES];

@@ -21,6 +21,7 @@
 #include "logd/ring.h"
 #include "replay/group/group.h"
 #include "replay/turns.h"
+#include "replay/window_records.h"
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
@@ -31,6 +32,7 @@
 #include "shim/signals.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 struct record {
 	uint16_t kind;
@@ -50,6 +52,8 @@ struct sr_replay_stream {
 	bool peeked;
 	struct record next;
 	struct sr_buf notes;
+	/* A window's event has been taken of it; the payload is looked at until the next. */
+	struct sr_window_records windows;
 };
 
 static struct sr_replay_control *control;
@@ -181,9 +185,81 @@ static bool peek(struct sr_thread *t)
 		if (sr_group_is_note(s->next.kind))
 			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
 		else
-			s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK;
+			s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK &&
+				    s->next.kind != SR_REC_WINDOW_COUNTS;
 	}
 	return true;
+}
+
+/* ---------------------------------------------------------------- windows */
+
+/* A load (or a call, at found_site) came where the recording has another load. */
+static void __attribute__((noreturn))
+miss_load(struct sr_thread *t, const struct sr_window_event *expected, uint16_t found,
+	  uint64_t found_site, uint64_t found_address)
+{
+	claim_report();
+	control->report.expected_site = expected->pc;
+	control->report.expected_address = expected->addr;
+	control->report.found_site = found_site;
+	control->report.found_address = found_address;
+	diverge(t, SR_REPLAY_MISSED_LOAD, SR_REC_WINDOW, found);
+}
+
+/* The event of a record that comes next, or NULL. */
+static const struct sr_window_event *next_event(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (s->repeats_left || !peek(t) || s->next.kind != SR_REC_WINDOW)
+		return NULL;
+	if (!sr_window_records_decode(&s->windows, s->next.payload, s->next.size))
+		diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_WINDOW, SR_REC_WINDOW);
+	return &s->windows.event;
+}
+
+/* struct sr_window_hooks: in a fault's handler, or around a call. */
+static bool recorded_event(const struct sr_window_event *now, struct sr_window_event *e)
+{
+	struct sr_thread *t = &sr_self;
+	const struct sr_window_event *next;
+	enum sr_heap before = sr_enter(t);
+	bool due;
+
+	if (!t->started)
+		start_thread(t);
+	next = t->silent || t->ended ? NULL : next_event(t);
+	due = next && sr_window_is_due(next, now);
+	if (due && next->addr && now->addr && (next->addr ^ now->addr) >> 12)
+		miss_load(t, next, SR_REC_WINDOW, now->pc, now->addr);
+	if (due) {
+		*e = *next;
+		t->stream->peeked = false;
+	}
+	sr_leave(t, before);
+	return due;
+}
+
+/* In front of a call's record: regions that it makes, and nothing that was to come before. */
+static void pass_window_records(struct sr_thread *t, uint16_t found, void *site)
+{
+	struct sr_replay_stream *s = t->stream;
+	struct sr_region_payload region;
+	const struct sr_window_event *missed;
+
+	while (!s->repeats_left && peek(t) && s->next.kind == SR_REC_REGION &&
+	       s->next.size >= sizeof(region)) {
+		memcpy(&region, s->next.payload, sizeof(region));
+		s->peeked = false;
+		if (sr_windows_replay_region(&region))
+			continue;
+		claim_report();
+		control->report.expected_address = region.addr;
+		diverge(t, SR_REPLAY_NO_WINDOW, SR_REC_REGION, found);
+	}
+	missed = next_event(t);
+	if (missed)
+		miss_load(t, missed, found, (uintptr_t)site, 0);
 }
 
 /* The record of the call that is under way; SR_REC_REPEAT stands for the last one again. */
@@ -365,6 +441,7 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	struct sr_call_head head;
 	struct record r;
 	uint64_t order[3];
+	bool windows;
 
 	if (!t->started)
 		start_thread(t);
@@ -373,6 +450,13 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	t->sn++;
 	if (!t->silent)
 		stop_if_asked(t);
+	/* Loads of memory that peers write: their records are in front of the call's. */
+	encode_arguments(t, n, a);
+	windows = sr_windows_on;
+	if (windows)
+		sr_windows_call_begins(d, a);
+	if (!t->silent)
+		pass_window_records(t, found, site);
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, found, site);
 	if (r.kind < SR_REC_CALL)
@@ -380,7 +464,6 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	if (r.size < sizeof(head))
 		diverge(t, SR_REPLAY_BAD_RECORD, r.kind, found);
 	memcpy(&head, r.payload, sizeof(head));
-	encode_arguments(t, n, a);
 	if (r.kind != found)
 		differ(t, &r, &head, found, site);
 	if (head.in_size + head.orders * sizeof(uint64_t) > r.size - sizeof(head) ||
@@ -411,6 +494,8 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	hold(t, found, site);
 	if (head.orders)
 		sr_turn_done(order[head.orders - 1]);
+	if (windows || sr_windows_on)
+		sr_windows_call_ends(d, a);
 	/* No other thread writes it: no locked add, as all threads on one counter would need. */
 	atomic_store_explicit(&control->thread[t->number].calls, t->sn, memory_order_relaxed);
 
@@ -554,6 +639,8 @@ void sr_replay_exit(int status)
 	if (!t->started)
 		start_thread(t);
 	t->sn++;
+	if (!t->silent)
+		pass_window_records(t, 0, NULL);
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, 0, NULL);
 	wait_for_exit(t, &r);
@@ -611,6 +698,7 @@ void sr_replay_start(void)
 		control->found_fd = move_away(control->found_fd);
 	sr_group_start(control);
 	sr_turns_start(control);
+	sr_windows_start_replay(recorded_event);
 	sr_stdio_pin(control->stdout_line_buffered);
 	sr_main_stack_pin(control->main_stack);
 	sr_engine = &replay_engine;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/marks.h"
+#include "replay/window_print.h"
 #include "shim/call.h"
 #include "shim/order.h"
 
@@ -30,6 +31,9 @@ static json_t *decode_other(const struct sr_entry *e)
 				 (json_int_t)heap.run, "previous", (json_int_t)heap.previous,
 				 "position", (json_int_t)heap.position);
 	}
+	if (e->kind == SR_REC_WINDOW || e->kind == SR_REC_REGION ||
+	    e->kind == SR_REC_WINDOW_COUNTS)
+		return sr_window_print(e);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
 }
 

@@ -14,6 +14,10 @@ static const char *name_of(const struct sr_verdict *v, uint16_t kind)
 {
 	if (kind == SR_REC_HEAP)
 		return "a heap operation";
+	if (kind == SR_REC_WINDOW)
+		return "a look at memory that peers write";
+	if (kind == SR_REC_REGION)
+		return "a registration";
 	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
 }
 
@@ -119,6 +123,39 @@ static void say_late_call(const struct sr_verdict *v, const struct sr_replay_rep
 	sr_print_site(stderr, &v->with, r->found_site);
 	fputc('\n', stderr);
 	say_last_calls(v, r);
+}
+
+static void say_place(const struct sr_verdict *v, const char *what, uint64_t site,
+		      uint64_t address, uint16_t kind)
+{
+	fprintf(stderr, "sreplay:   %s ", what);
+	if (address)
+		fprintf(stderr, "load of 0x%llx ", (ull)address);
+	else
+		fprintf(stderr, "%s ", kind ? name_of(v, kind) : "the end");
+	if (site)
+		sr_print_site(stderr, &v->with, site);
+	fputc('\n', stderr);
+}
+
+/* Not every load is known, but those that found something new are. */
+static void say_missed_load(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fputs("after it, memory that peers write was not looked at where it was recorded\n",
+	      stderr);
+	say_place(v, "recorded:", r->expected_site, r->expected_address, SR_REC_WINDOW);
+	say_place(v, "now:     ", r->found_site, r->found_address, r->found);
+	say_last_calls(v, r);
+}
+
+static void say_no_window(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fprintf(stderr,
+		"the memory at 0x%llx, which peers write, cannot be watched here as it was "
+		"in the recording\n",
+		(ull)r->expected_address);
 }
 
 static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r)
@@ -261,6 +298,13 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 			"trace's orders are damaged\n",
 			name_of(v, r->found));
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_MISSED_LOAD:
+		say_missed_load(v, r);
+		say_threads(c);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_NO_WINDOW:
+		say_no_window(v, r);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
 	case SR_REPLAY_RUNNING:
 		break;
 	}

@@ -63,6 +63,9 @@ enum sr_failure {
 /* The most arguments an intercepted call has: what the ABI passes in registers. */
 #define SR_MAX_ARGS 6
 
+/* sr_call_desc.length_of: the argument leads to one thing. */
+#define SR_LENGTH_STRUCT 255
+
 struct sr_call_desc {
 	const char *name;
 	uint8_t nargs;
@@ -73,6 +76,8 @@ struct sr_call_desc {
 	uint16_t flags;
 	uint8_t order;
 	int16_t idle;
+	/* Libc: of each argument that the kernel follows, 1 + the number of its length's. */
+	uint8_t length_of[SR_MAX_ARGS];
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
 	const char *version;
 	void *wrapper;

@@ -9,6 +9,7 @@
 #include "shim/checksum.h"
 #include "shim/heap.h"
 #include "shim/readable.h"
+#include "shim/windows.h"
 
 #define FIRST_CAPACITY 4096
 
@@ -34,7 +35,7 @@ bool sr_buf_grow(struct sr_buf *b, size_t n)
 
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n)
 {
-	sr_put_u64(b, p && n ? sr_checksum(p, n, 0) : 0);
+	sr_put_u64(b, p && n ? sr_checksum(sr_windows_sent(p, n), n, 0) : 0);
 }
 
 void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
@@ -48,7 +49,8 @@ void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list,
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum = sr_checksum(list[i].addr, list[i].length, sum);
+		sum = sr_checksum(sr_windows_sent(list[i].addr, list[i].length),
+				  list[i].length, sum);
 	sr_put_u64(b, sum);
 }
 

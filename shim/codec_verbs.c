@@ -6,6 +6,7 @@
 #include "shim/objects.h"
 #include "shim/ops.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 /* ---------------------------------------------------------- work requests */
 
@@ -21,7 +22,7 @@ static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *w
 		if (!(wr->send_flags & IBV_SEND_INLINE))
 			p = sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
 		if (p && sge->length)
-			sum = sr_checksum(p, sge->length, sum);
+			sum = sr_checksum(sr_windows_sent(p, sge->length), sge->length, sum);
 	}
 	return sum;
 }

@@ -9,6 +9,7 @@
 #include "shim/own_fds.h"
 #include "shim/program_threads.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 const struct sr_engine *sr_engine;
 bool sr_waiting;
@@ -38,6 +39,19 @@ static uint64_t no_such_descriptor(void)
 	return (uint64_t)-1;
 }
 
+/* Of a file, say: made in a replay as well. */
+static uint64_t uncaptured_call(const struct sr_call_desc *d, const uint64_t *a)
+{
+	bool pinned = sr_windows_pin(d, a);
+	uint64_t result = sr_real(d, a);
+	int saved = errno;
+
+	if (pinned)
+		sr_windows_unpin(d, a);
+	errno = saved;
+	return result;
+}
+
 /* A call that may be none of the program's, or of a descriptor that is not captured. */
 static uint64_t __attribute__((noinline))
 doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
@@ -57,7 +71,7 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 	if (t->depth)
 		return nested_call(d, a);
 	if (!is_captured(d, a))
-		return sr_real(d, a);
+		return sr_windows_on ? uncaptured_call(d, a) : sr_real(d, a);
 	/* Libraries use locks when they are unloaded, too. */
 	if (d->when == sr_has_threads && sr_is_verbs_library(site))
 		return sr_real(d, a);

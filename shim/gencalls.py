@@ -619,6 +619,8 @@ def emit_wrappers(calls):
             flags.append('void')
         flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'
         out.append('\t\t.flags = %s, .fd_arg = %s,' % (flags, fd_arg(call)))
+        if call.lib == 'libc' and 'when' not in call.attrs or call.name == 'poll':
+            out.append('\t\t.length_of = { %s },' % ', '.join(lengths(call)))
         if call.ret != 'void':
             wire = 'ptr' if call.ret.endswith('*') else C_TO_WIRE.get(call.ret, 'i32')
             out.append('\t\t.ret_size = %d, .ret_signed = %d,' % (SCALARS[wire][0], wire[0] == 'i'))
@@ -642,6 +644,20 @@ def emit_exported(calls, out):
     out.append('\nconst uint16_t sr_exported_calls[] = {')
     out += ['\tSR_CALL_%s,' % name for name in names]
     out.append('};\nconst size_t sr_exported_count = %d;' % len(names))
+
+
+def lengths(call):
+    """Of each argument: 0, or where the length is of what the kernel finds behind it."""
+    result = []
+    for n, (ctype, _) in enumerate(call.params):
+        following = call.params[n + 1][0] if n + 1 < len(call.params) else ''
+        if not ctype.endswith('*'):
+            result.append('0')
+        elif following in ('size_t', 'socklen_t'):
+            result.append(str(n + 2))
+        else:
+            result.append('SR_LENGTH_STRUCT')
+    return result or ['0']
 
 
 def fd_arg(call):

@@ -6,6 +6,8 @@
 #include "shim/objects.h"
 #include "shim/ops.h"
 #include "shim/readable.h"
+#include "shim/real.h"
+#include "shim/windows.h"
 
 struct region {
 	char *addr; /* NULL: no memory of the CPU's */
@@ -71,6 +73,67 @@ void sr_mr_remove(struct ibv_mr *mr)
 		sr_free(sr_map_take(&regions, key));
 }
 
+/* ---------------------------------------------------------------- windows */
+
+/* By the address of their struct ibv_mr. */
+static struct sr_map windowed;
+
+/* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: one registration, one decision. */
+static __thread bool registering __attribute__((tls_model("initial-exec")));
+
+static void keep_windowed(struct ibv_mr *mr, struct sr_windowed *w)
+{
+	struct sr_windowed *kept = w->addr && mr ? sr_alloc(sizeof(*kept)) : NULL;
+	void *old;
+
+	if (kept) {
+		*kept = *w;
+		if (!sr_map_put(&windowed, (uintptr_t)mr, kept, &old))
+			return;
+		sr_free(kept);
+	}
+	sr_windows_drop(w);
+}
+
+/* The NIC gets landing, and goes on using the program's addresses. */
+static struct ibv_mr *register_landing(uint64_t *a, uint64_t iova, uint64_t access)
+{
+	const struct sr_call_desc *d = &sr_calls[SR_CALL_ibv_reg_mr_iova2];
+	struct ibv_mr *mr;
+
+	mr = (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)sr_window_hold((void *)a[1]), a[2],
+					     iova, access & ~(uint64_t)IBV_ACCESS_RELAXED_ORDERING});
+	sr_window_release();
+	if (mr)
+		mr->addr = (void *)a[1];
+	return mr;
+}
+
+/* pd, addr, length come first in all of them. */
+static uint64_t register_memory(const struct sr_call_desc *d, uint64_t *a, uint64_t iova,
+				uint64_t access)
+{
+	struct sr_windowed w = {0};
+	struct ibv_mr *mr;
+
+	if (registering)
+		return sr_real(d, a);
+	sr_windows_add(&w, (void *)a[1], a[2], (int)access);
+	registering = true;
+	mr = w.frozen ? register_landing(a, iova, access) : (void *)sr_real(d, a);
+	registering = false;
+	keep_windowed(mr, &w);
+	return (uintptr_t)mr;
+}
+
+static void *landing_of(const struct sr_windowed *w)
+{
+	void *landing = sr_window_hold(w->addr);
+
+	sr_window_release();
+	return landing;
+}
+
 /* ibv_reg_mr: pd, addr, length, access. */
 void sr_replayed_reg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
@@ -81,7 +144,7 @@ void sr_replayed_reg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 
 uint64_t sr_invoke_reg_mr(const struct sr_call_desc *d, uint64_t *a)
 {
-	uint64_t result = sr_real(d, a);
+	uint64_t result = register_memory(d, a, a[1], a[3]);
 
 	sr_replayed_reg_mr(d, a, result);
 	return result;
@@ -97,7 +160,7 @@ void sr_replayed_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a, uint64_t
 
 uint64_t sr_invoke_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a)
 {
-	uint64_t result = sr_real(d, a);
+	uint64_t result = register_memory(d, a, a[3], a[4]);
 
 	sr_replayed_reg_mr_iova(d, a, result);
 	return result;
@@ -112,14 +175,46 @@ void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t re
 		sr_mr_add(mr, mr->addr, mr->length, (uintptr_t)mr->addr);
 }
 
+/*
+ * The kernel translates the address that it is given, which is the remote one
+ * as well: the memory has to be there.  What a peer can write from then on is
+ * compared.
+ */
+static void rewindow(struct sr_windowed *old, const uint64_t *a)
+{
+	const struct ibv_mr *mr = (void *)a[0];
+	struct sr_windowed w = {0};
+
+	if (!(a[1] & IBV_REREG_MR_CHANGE_ACCESS) && !old)
+		return;
+	if (old && !(a[1] & IBV_REREG_MR_CHANGE_TRANSLATION))
+		return;
+	if (old)
+		sr_windows_drop(old);
+	sr_windows_compare(&w, mr->addr, mr->length, SR_WINDOW_REFUSED_REREG);
+	sr_free(sr_map_take(&windowed, a[0]));
+	keep_windowed((struct ibv_mr *)a[0], &w);
+}
+
 uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_mr before = *(struct ibv_mr *)a[0];
-	uint64_t result = sr_real(d, a);
+	struct sr_windowed *w = sr_map_get(&windowed, a[0]);
+	bool pinned = sr_windows_on && a[1] & IBV_REREG_MR_CHANGE_TRANSLATION &&
+		      sr_window_touches((void *)a[3], a[4]);
+	uint64_t result;
 
+	if (pinned)
+		sr_window_pin((void *)a[3], a[4]);
+	result = sr_real(d, a);
+	if (pinned)
+		sr_window_unpin((void *)a[3], a[4]);
 	if ((int)result == 0) {
 		sr_mr_remove(&before);
 		sr_replayed_rereg_mr(d, a, result);
+		if (w || (a[1] & IBV_REREG_MR_CHANGE_ACCESS &&
+			  a[5] & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)))
+			rewindow(w, a);
 	}
 	return result;
 }
@@ -137,12 +232,26 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	uint64_t key = key_of(mr.context, mr.lkey), result;
 	/* Before the real call: right after it another thread may be given the same key. */
 	struct region *r = key ? sr_map_take(&regions, key) : NULL;
+	struct sr_windowed *w = sr_map_take(&windowed, a[0]);
+	void *old;
 
+	/* It is told to the kernel where the pages are. */
+	if (w && w->frozen)
+		((struct ibv_mr *)a[0])->addr = landing_of(w);
 	result = sr_real(d, a);
-	if ((int)result != 0 && r)
-		add_region(&mr, r);
-	else
-		sr_free(r);
+	if ((int)result != 0) {
+		if (w && w->frozen)
+			((struct ibv_mr *)a[0])->addr = mr.addr;
+		if (w && sr_map_put(&windowed, a[0], w, &old))
+			sr_free(w);
+		if (r)
+			add_region(&mr, r);
+		return result;
+	}
+	if (w)
+		sr_windows_drop(w);
+	sr_free(w);
+	sr_free(r);
 	return result;
 }
 

@@ -18,6 +18,7 @@
 #include "shim/call.h"
 #include "shim/fds.h"
 #include "shim/real.h"
+#include "shim/window/window.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -28,7 +29,10 @@ int sr_own_fd_from(int fd)
 {
 	const struct sr_engine *e = sr_engine;
 
-	return e && e->own_fd_from ? e->own_fd_from(fd > 0 ? fd : 0) : -1;
+	fd = fd > 0 ? fd : 0;
+	if (!e || !e->own_fd_from)
+		return -1;
+	return sr_lower_fd(e->own_fd_from(fd), sr_window_fd(), fd);
 }
 
 bool sr_is_own_fd(int fd)

@@ -17,6 +17,7 @@
 #include "shim/objects.h"
 #include "shim/ops.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 static struct sr_map qps;
 static struct sr_map srqs;
@@ -549,7 +550,36 @@ struct sends {
 	struct ibv_send_wr *copies;
 	uint32_t n, room;
 	bool has_event;
+	/* Inline data in windows: where the provider reads it without a fault. */
+	struct ibv_sge *inlines;
+	uint32_t inlines_n;
 };
+
+#define INLINES_MAX 32
+
+static bool is_inline_in_window(const struct ibv_send_wr *wr)
+{
+	if (!sr_windows_on || !(wr->send_flags & IBV_SEND_INLINE))
+		return false;
+	for (int i = 0; i < wr->num_sge; i++)
+		if (!sr_window_covers((void *)wr->sg_list[i].addr, wr->sg_list[i].length))
+			return false;
+	return true;
+}
+
+static void take_from_landing(struct sends *s, struct ibv_send_wr *copy)
+{
+	struct ibv_sge *list = s->inlines + s->inlines_n;
+
+	if (s->inlines_n + (uint32_t)copy->num_sge > INLINES_MAX)
+		return;
+	for (int i = 0; i < copy->num_sge; i++) {
+		list[i] = copy->sg_list[i];
+		list[i].addr = (uintptr_t)sr_window_landing((void *)list[i].addr);
+	}
+	copy->sg_list = list;
+	s->inlines_n += (uint32_t)copy->num_sge;
+}
 
 static void put_wqe(struct sends *s, struct sr_wqe *wqe, struct ibv_send_wr *copy)
 {
@@ -608,6 +638,8 @@ static void copy_send(struct sends *s, struct ibv_send_wr *wr)
 	*copy = *wr;
 	if (q->sig_all)
 		copy->send_flags |= IBV_SEND_SIGNALED;
+	if (is_inline_in_window(wr))
+		take_from_landing(s, copy);
 	if (!wqe)
 		return;
 	put_wqe(s, wqe, copy);
@@ -620,7 +652,7 @@ static struct ibv_send_wr *copy_sends(struct sends *s, struct ibv_send_wr *wr)
 {
 	uint32_t most = carries_clocks(s->q) ? SR_CLOCK_REQUESTS : 1;
 
-	s->n = 0;
+	s->n = s->inlines_n = 0;
 	for (; wr && s->n + most <= s->room && !is_full(s->q); wr = wr->next) {
 		copy_send(s, wr);
 		s->q->posted++;
@@ -664,7 +696,8 @@ static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 
 uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 {
-	struct sends s = {.q = sr_qp_find((struct ibv_qp *)a[0])};
+	struct ibv_sge inlines[INLINES_MAX];
+	struct sends s = {.q = sr_qp_find((struct ibv_qp *)a[0]), .inlines = inlines};
 	struct ibv_send_wr *wr = (void *)a[1], **bad_wr = (void *)a[2], *bad = NULL, *rest;
 	int posted, err;
 

@@ -35,6 +35,7 @@
 #include "shim/signals.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 /* How long the end of the process waits for its last records to be on disk. */
 #define FINISH_MS 30000
@@ -339,6 +340,8 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	t->sn++;
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + sr_call_number(w->d)));
+	if (sr_windows_on)
+		sr_windows_call_ends(w->d, w->a);
 	sr_leave(t, w->before);
 }
 
@@ -372,6 +375,8 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	if (codec->put_in)
 		codec->put_in(b, a);
 	head.in_size = (uint32_t)(b->len - sizeof(head));
+	if (__builtin_expect(sr_windows_on, 0))
+		sr_windows_call_begins(d, a);
 	if (ordered && d->order & SR_ORDER_ENTRY)
 		order[head.orders++] = sr_draw_event();
 
@@ -401,6 +406,8 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	t->sn++;
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + n));
+	if (__builtin_expect(sr_windows_on, 0))
+		sr_windows_call_ends(d, a);
 
 	sr_leave(t, before);
 	errno = head.error;
@@ -501,6 +508,7 @@ void sr_record_exit(int status)
 		payload.order = sr_draw_event();
 	if (!t->started)
 		start_thread(t);
+	sr_windows_record_counts();
 	if (!t->silent) {
 		flush_repeats(t);
 		emit(t, SR_REC_EXIT, &payload, sizeof(payload));

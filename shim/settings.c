@@ -8,6 +8,7 @@
 #include "nicclock/clock.h"
 #include "logd/hex.h"
 #include "shim/say.h"
+#include "shim/windows.h"
 
 /* Where launchers say which rank a process is, the most specific first. */
 static const char *const launcher_ranks[] = {
@@ -93,6 +94,25 @@ static void read_session(struct sr_settings *s)
 		memset(s->session, 0, sizeof(s->session));
 }
 
+static int read_window(struct sr_settings *s)
+{
+	static const char *const modes[] = {
+	    [SR_WINDOWS_FROZEN] = "frozen",
+	    [SR_WINDOWS_COMPARE] = "compare",
+	    [SR_WINDOWS_OFF] = "off",
+	};
+	const char *text = getenv(SR_ENV_WINDOW);
+
+	for (s->window = SR_WINDOWS_FROZEN; text && s->window <= SR_WINDOWS_OFF; s->window++)
+		if (!strcmp(text, modes[s->window]))
+			return 0;
+	if (!text)
+		return 0;
+	sr_say("%s=%s is not frozen, compare or off; this process is not recorded", SR_ENV_WINDOW,
+	       text);
+	return -EINVAL;
+}
+
 int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = getenv(SR_ENV_RING);
@@ -130,7 +150,7 @@ int sr_settings_read(struct sr_settings *s)
 	s->hosts = getenv(SR_ENV_HOSTS);
 	s->keep_files = keep;
 	read_session(s);
-	if (read_rank(s))
+	if (read_window(s) || read_rank(s))
 		return -EINVAL;
 	return read_group(s);
 }

@@ -21,6 +21,8 @@
 #define SR_ENV_DIRECT  "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
 #define SR_ENV_FILES   "SREPLAY_FILES"        /* 1: keep the content of the files that are read */
 
+#define SR_ENV_WINDOW  "SREPLAY_WINDOW"       /* frozen (default), compare, off: see windows.h */
+
 #define SR_ENV_KEY     "SREPLAY_KEY"    /* path of the job's key; unset: a job on one node */
 #define SR_ENV_HOSTS   "SREPLAY_HOSTS"  /* its nodes' addresses, where GIDs are none */
 #define SR_ENV_CLOCKS  "SREPLAY_CLOCKS" /* 1: find out who came before whom; 2: with oneself as well (tests) */
@@ -40,6 +42,7 @@ struct sr_settings {
 	bool clocks, clocks_with_oneself;
 	const char *key, *hosts;
 	bool keep_files;
+	int window; /* enum sr_windows_mode */
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 

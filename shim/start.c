@@ -36,6 +36,7 @@
 #include "shim/say.h"
 #include "shim/settings.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -102,6 +103,8 @@ static void record(enum sr_record_from from)
 	if (from == SR_RECORD_FROM_START)
 		pin_malloc();
 	sr_record_start(&settings, from);
+	if (sr_engine)
+		sr_windows_start((enum sr_windows_mode)settings.window);
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);
 }

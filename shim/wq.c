@@ -29,6 +29,7 @@
 #include "shim/map.h"
 #include "shim/objects.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 #define MAGIC      0x73725f7771655f31ull
 
@@ -360,17 +361,32 @@ static void note(struct sr_thread *t, void *p, uint32_t length)
 	t->arrived[t->arrived_count++] = (struct sr_arrived){.addr = p, .length = length};
 }
 
+/* What lies in windows is recorded when it is looked at. */
+static void note_outside_of_windows(char *p, uint32_t length)
+{
+	const uint32_t page = 4096;
+	uint32_t n;
+
+	for (; length; p += n, length -= n) {
+		n = page - (uint32_t)((uintptr_t)p % page);
+		n = n < length ? n : length;
+		if (!sr_window_touches(p, n))
+			note(&sr_self, p, n);
+	}
+}
+
 /* The first `length` bytes of the scatter list were written. */
 static void arrived(struct sr_wqe *wqe, uint32_t length)
 {
-
 	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {
 		struct ibv_sge *sge = &wqe->sge[i];
 		uint32_t n = sge->length < length ? sge->length : length;
 		void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, n);
 
 		length -= n;
-		if (n && p)
+		if (n && p && sr_windows_on && sr_window_touches(p, n))
+			note_outside_of_windows(p, n);
+		else if (n && p)
 			note(&sr_self, p, n);
 	}
 }

@@ -18,12 +18,14 @@
 
 struct si_mr {
 	struct ibv_mr mr;
+	char *memory; /* mr.addr is not a device's to rely on */
 	uint64_t iova;
 	int access;
 };
 
 pthread_mutex_t si_mutex = PTHREAD_MUTEX_INITIALIZER;
 uint64_t si_random_state;
+bool si_has_thread;
 
 static struct ibv_device *device;
 static struct si_mr *regions[MAX_MR];
@@ -213,14 +215,17 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 
 static void read_seed(void)
 {
-	const char *seed = getenv("STANDIN_SEED");
+	const char *seed = getenv("STANDIN_SEED"), *thread = getenv("STANDIN_THREAD");
 
-	if (!seed || si_random_state)
+	if ((!seed && !thread) || si_random_state)
 		return;
+	seed = thread ? thread : seed;
 	if (strcmp(seed, "time"))
 		si_random_state = strtoull(seed, NULL, 0);
 	else if (getrandom(&si_random_state, sizeof(si_random_state), 0) < 0)
 		si_random_state = 1;
+	if (thread)
+		si_thread_start();
 }
 
 /* A thread domain or parent domain only has a name here. */
@@ -451,6 +456,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	if (!m)
 		return si_refuse(ENOMEM);
 	m->mr = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
+	m->memory = addr;
 	m->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
 	m->access = (int)access;
 	locked = si_lock();
@@ -492,6 +498,7 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		mr->addr = addr;
 		mr->length = length;
+		m->memory = addr;
 		m->iova = (uintptr_t)addr;
 	}
 	/* The keys of before are no longer valid. */
@@ -519,7 +526,7 @@ void *si_memory(uint32_t key, uint64_t addr, uint64_t length, int access)
 		return NULL;
 	if (addr < m->iova || length > m->mr.length || addr - m->iova > m->mr.length - length)
 		return NULL;
-	return (char *)m->mr.addr + (addr - m->iova);
+	return m->memory + (addr - m->iova);
 }
 
 /* --------------------------------------------------------------- channels */

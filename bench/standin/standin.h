@@ -19,6 +19,9 @@
  * environment, a few at a time and of queue pairs taken by chance, in later
  * calls: completions of different queue pairs then come in any order.
  *
+ * With STANDIN_THREAD=N they are executed by a thread, with pauses of chance
+ * between them, as by a real device: memory changes while the program makes no call.
+ *
  * One lock guards everything; a process of one thread does not take it.
  */
 #ifndef STANDIN_H
@@ -130,6 +133,7 @@ struct si_qp {
 
 extern pthread_mutex_t si_mutex;
 extern uint64_t si_random_state; /* 0: requests are executed in the post */
+extern bool si_has_thread;       /* ... of the device's, that executes them */
 
 static inline bool si_lock(void)
 {
@@ -185,6 +189,9 @@ void si_progress(void);
 
 /* Executes all that can be. */
 void si_finish(void);
+
+/* The device's thread begins. */
+void si_thread_start(void);
 
 /* The request at the head of the send queue completes without having done anything. */
 void si_complete_unsent(struct si_qp *qp, const struct si_send *send, enum ibv_wc_status status);

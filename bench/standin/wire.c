@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wire.c: what a posted request does; all of it with the lock held. */
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "standin.h"
 
@@ -432,8 +434,36 @@ void si_finish(void)
 	}
 }
 
+/*
+ * System calls by number: this thread is nobody's but the device's, and what it
+ * calls must not look like the program's.
+ */
+static void *thread(void *unused)
+{
+	struct timespec pause = {0};
+
+	for (;;) {
+		pthread_mutex_lock(&si_mutex);
+		for (uint32_t n = chance(6); n && random_step(); n--)
+			;
+		pause.tv_nsec = chance(4) ? chance(3000) : chance(200000);
+		pthread_mutex_unlock(&si_mutex);
+		syscall(SYS_nanosleep, &pause, NULL);
+	}
+	return NULL;
+}
+
+void si_thread_start(void)
+{
+	pthread_t t;
+
+	si_has_thread = !pthread_create(&t, NULL, thread, NULL);
+}
+
 void si_progress(void)
 {
+	if (si_has_thread)
+		return;
 	if (!si_random_state) {
 		si_finish();
 		return;

@@ -69,6 +69,19 @@ enum sr_record_kind {
 	 * the call at which it happened, or between calls.
 	 */
 	SR_REC_CLOCK = 5,
+	/*
+	 * What the process found changed in memory that peers write, in front of
+	 * the call before which it was found: struct sr_window_payload.  Written
+	 * by the record engine, also from its fault handler.
+	 */
+	SR_REC_WINDOW = 8,
+	/*
+	 * Memory that peers write begins or ends, in front of the call that
+	 * registers or releases it: struct sr_region_payload.
+	 */
+	SR_REC_REGION = 9,
+	/* In front of SR_REC_EXIT: struct sr_window_counts_payload. */
+	SR_REC_WINDOW_COUNTS = 10,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };
@@ -89,6 +102,39 @@ struct sr_heap_payload {
 	uint32_t run;      /* number of the run that begins here, from 1, modulo 2^32 */
 	uint32_t previous; /* operations of the run before it */
 	uint64_t position; /* of this thread's, between its last run's first and here */
+};
+
+/*
+ * Then `closed` times a u64, the address of a page that was found changed, and
+ * `values` times struct sr_window_value_head with its bytes, padded to 8 by zeros.
+ */
+struct sr_window_payload {
+	uint32_t fault; /* number of the thread's window fault since its last call, from 1; 0: none */
+	uint32_t flags; /* SR_WINDOW_* of shim/window/window.h */
+	uint64_t site;  /* the instruction that faulted; 0: not an instruction's */
+	uint64_t addr;  /* where; 0: not a fault */
+	uint32_t closed, values;
+};
+
+struct sr_window_value_head {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t reserved;
+};
+
+#define SR_REGION_ADDED   1
+#define SR_REGION_REMOVED 2
+
+struct sr_region_payload {
+	uint64_t addr, length;
+	uint32_t what;    /* SR_REGION_* */
+	uint32_t refusal; /* why it is compared at calls: enum sr_window_refusal; 0: it is not */
+};
+
+/* What the windows of a process did. */
+struct sr_window_counts_payload {
+	uint64_t faults, loads, polls, freezes, stores, exchanges, lives, closed_by_change;
+	uint64_t ticks, async_values, unstable;
 };
 
 enum sr_mark {

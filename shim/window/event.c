@@ -12,10 +12,16 @@ static char bytes[BYTES_MAX];
 static size_t bytes_n;
 static struct sr_window_event event;
 
-void event_begin(uint64_t fault, uint32_t flags)
+void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr)
 {
 	event = (struct sr_window_event){
-	    .fault = fault, .flags = flags, .values = values, .closed = closed};
+	    .fault = fault,
+	    .flags = flags,
+	    .pc = pc,
+	    .addr = addr,
+	    .values = values,
+	    .closed = closed,
+	};
 	bytes_n = 0;
 }
 
@@ -44,6 +50,8 @@ void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t fla
 	    (struct sr_window_value){.addr = addr, .length = length, .data = bytes + bytes_n};
 	bytes_n += length;
 	event.flags |= flags;
+	counts.values++;
+	counts.value_bytes += length;
 }
 
 void event_closed(uintptr_t view)
@@ -65,25 +73,55 @@ void event_end(void)
 
 /* ----------------------------------------------------------------- replay */
 
+/* A tick comes when the program has used some CPU time, or else with what it does next. */
+static bool tick_is_due(const struct sr_window_event *next, const struct sr_window_event *now)
+{
+	if (now->flags & (SR_WINDOW_TICK | SR_WINDOW_AT_CALL))
+		return next->fault <= now->fault;
+	return !(now->flags & SR_WINDOW_AT_RETURN) && next->fault < now->fault;
+}
+
+bool sr_window_is_due(const struct sr_window_event *next, const struct sr_window_event *now)
+{
+	const uint32_t where = SR_WINDOW_AT_CALL | SR_WINDOW_AT_RETURN | SR_WINDOW_TICK;
+
+	if (next->flags & SR_WINDOW_TICK)
+		return tick_is_due(next, now);
+	/* The program waits for what was found when it made its next call. */
+	if (now->flags & SR_WINDOW_STALLED && next->flags & SR_WINDOW_AT_CALL &&
+	    next->flags & SR_WINDOW_ASYNC)
+		return next->fault == now->fault;
+	return (next->flags & where) == (now->flags & where) && next->fault == now->fault;
+}
+
 static uintptr_t to_close[OPEN_MAX];
 static uint32_t to_close_n, flagged;
 
-void replay_values(uint64_t fault, uint32_t flags)
+/* A value is within a page, and may be for memory that is compared: no window's. */
+static void put_value(const struct sr_window_value *v)
+{
+	const struct page *p = page_at(v->addr);
+
+	memcpy(p && p->state != PAGE_NONE ? landing_of(p, v->addr) : (char *)v->addr, v->data,
+	       v->length);
+}
+
+bool replay_values(void)
 {
 	struct sr_window_event e;
+	bool any = false;
 
 	to_close_n = 0;
 	flagged = 0;
-	while (hooks.recorded && hooks.recorded(fault, flags, &e)) {
-		for (uint32_t i = 0; i < e.values_n; i++) {
-			const struct sr_window_value *v = &e.values[i];
-
-			memcpy(landing_of(page_at(v->addr), v->addr), v->data, v->length);
-		}
+	while (hooks.recorded && hooks.recorded(&event, &e)) {
+		for (uint32_t i = 0; i < e.values_n; i++)
+			put_value(&e.values[i]);
 		flagged |= e.flags;
 		for (uint32_t i = 0; i < e.closed_n && to_close_n < OPEN_MAX; i++)
 			to_close[to_close_n++] = e.closed[i];
+		any = true;
 	}
+	return any;
 }
 
 bool replay_flagged(uint32_t flag)
@@ -93,8 +131,11 @@ bool replay_flagged(uint32_t flag)
 
 void replay_closed(void)
 {
-	for (uint32_t i = 0; i < to_close_n; i++)
-		if (page_at(to_close[i])->state == PAGE_FROZEN)
+	for (uint32_t i = 0; i < to_close_n; i++) {
+		const struct page *p = page_at(to_close[i]);
+
+		if (p && (p->state == PAGE_FROZEN || (p->state == PAGE_LIVE && !p->pins)))
 			page_close(to_close[i]);
+	}
 	to_close_n = 0;
 }

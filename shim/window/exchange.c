@@ -111,7 +111,7 @@ bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 {
 	greg_t *g = uc->uc_mcontext.gregs;
 	struct exchange *x = the_page();
-	uint64_t all = ~(1ull << (SIGSEGV - 1));
+	uint64_t all = BLOCKED;
 
 	if (!x || x->under_way || !word_of(insn->address, insn->size))
 		return false;
@@ -138,6 +138,13 @@ bool exchange_ended(const ucontext_t *uc)
 
 	return x && x->under_way &&
 	       (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] - (uintptr_t)x->stub < sizeof(x->stub);
+}
+
+bool exchange_goes_on(void)
+{
+	const struct exchange *x = window_self.exchange;
+
+	return x && x->under_way;
 }
 
 static bool exchange_words(void *at, const uint8_t *before, const uint8_t *after, unsigned int word)

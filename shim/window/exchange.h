@@ -21,6 +21,9 @@ bool exchange_begin(ucontext_t *uc, const struct insn *insn);
 /* Is this fault the end of this thread's stub? */
 bool exchange_ended(const ucontext_t *uc);
 
+/* Is one under way? */
+bool exchange_goes_on(void);
+
 /* With the lock held. */
 void exchange_commit(ucontext_t *uc);
 

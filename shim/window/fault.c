@@ -16,7 +16,7 @@
 
 /* Loads done one by one before a page is frozen: what they cost together is what that costs. */
 #define LOADS_MAX    3
-/* Stores likewise, before the page goes live. */
+/* Stores in a row likewise, before the page goes live. */
 #define STORES_MAX   16
 
 #define PATIENCE_MIN 16
@@ -157,7 +157,7 @@ static bool is_alone(const struct insn *insn)
  * lock is let go, since others must be able to go on.  True if the page's
  * state may have changed.
  */
-static bool await_change(struct page *p, const struct insn *insn, uint64_t *mask)
+static bool await_change(struct page *p, const struct insn *insn)
 {
 	const char *at = landing_of(p, insn->address);
 	uint64_t known = load(shadow_of(insn->address), insn->size);
@@ -165,16 +165,19 @@ static bool await_change(struct page *p, const struct insn *insn, uint64_t *mask
 
 	if (load(at, insn->size) != known)
 		return false;
-	window_unlock(*mask);
+	window_self.waits = true;
+	window_unlock(NULL);
 	for (uint32_t i = 0; i < patience; i++) {
 		if (load(at, insn->size) != known) {
-			window_lock(mask);
+			window_lock(NULL);
+			window_self.waits = false;
 			p->patience = patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
 			return true;
 		}
 		__builtin_ia32_pause();
 	}
-	window_lock(mask);
+	window_lock(NULL);
+	window_self.waits = false;
 	p->patience = patience / 2 > PATIENCE_MIN ? patience / 2 : PATIENCE_MIN;
 	return true;
 }
@@ -187,6 +190,7 @@ static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	now = load(landing_of(p, insn->address), insn->size);
 	learn(insn->address, (const char *)&now, insn->size, 0);
 	finish_load(uc, insn, now);
+	window_self.row = 0;
 	counts.loads++;
 }
 
@@ -218,19 +222,42 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 	return true;
 }
 
+/* Has this load been done lately, with no call since? */
+static bool comes_back(uintptr_t pc, uintptr_t addr)
+{
+	struct window_thread *t = &window_self;
+
+	if (t->recent_epoch != epoch) {
+		memset(t->recent, 0, sizeof(t->recent));
+		t->recent_epoch = epoch;
+	}
+	for (int i = 0; i < RECENT; i++)
+		if (t->recent[i].pc == pc && t->recent[i].addr == addr)
+			return true;
+	t->recent[t->recent_at % RECENT].pc = pc;
+	t->recent[t->recent_at++ % RECENT].addr = addr;
+	return false;
+}
+
+/* A loop that waits must see each change; one that only computes has to go on. */
+#define REPEATS_MAX 4096
+
 static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	bool alone = is_alone(insn);
-	bool poll = alone && p->poll_at == insn->address &&
-		    p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	bool poll = alone && p->poll_at == insn->address && p->poll_pc == pc;
+	bool repeat = alone && comes_back(pc, insn->address) && p->repeats < REPEATS_MAX;
 
-	if (alone && (poll || p->loads < LOADS_MAX)) {
+	if (alone && (poll || repeat || p->loads < LOADS_MAX)) {
 		if (poll)
 			counts.polls++;
+		else if (repeat)
+			p->repeats++;
 		else
 			p->loads++;
 		p->poll_at = insn->address;
-		p->poll_pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+		p->poll_pc = pc;
 		load_alone(uc, p, insn);
 		validate();
 		return;
@@ -262,10 +289,21 @@ static bool is_within(const struct insn *insn)
 	return ((insn->address ^ (insn->address + insn->size - 1)) & PAGE_MASK) == 0;
 }
 
+/* A loop that fills a page does nothing else; one that looks at windows in between is no such. */
+static uint32_t stores_in_a_row(uintptr_t page)
+{
+	struct window_thread *t = &window_self;
+
+	if (t->row_page != page || t->row_epoch != epoch)
+		t->row = 0;
+	t->row_page = page;
+	t->row_epoch = epoch;
+	return ++t->row;
+}
+
 static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
-	if (p->stores < STORES_MAX && is_within(insn)) {
-		p->stores++;
+	if (stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX && is_within(insn)) {
 		if (insn->class == INSN_STORE) {
 			store_alone(uc, p, insn);
 			validate();
@@ -298,7 +336,7 @@ static void renew(struct page *p)
 		return;
 	p->epoch = epoch;
 	p->loads = 0;
-	p->stores = 0;
+	p->repeats = 0;
 }
 
 static bool reads_and_writes(const struct insn *insn, bool write)
@@ -311,14 +349,20 @@ static bool needs_handling(const struct page *p, bool write)
 	return p->state == PAGE_CLOSED || (p->state == PAGE_FROZEN && write);
 }
 
-static void handle(ucontext_t *uc, uintptr_t addr, bool write, uint64_t *mask)
+static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	struct page *p = page_at(addr);
 	struct insn insn;
 
 	if (!needs_handling(p, write))
 		return;
+	if (window_self.silent) {
+		page_open_silently(addr & PAGE_MASK);
+		return;
+	}
 	renew(p);
+	window_self.looks++;
+	counts.faults++;
 	decode(uc, &insn);
 	/* Of an operand over two pages, the CPU reports the part that it may not touch. */
 	if (insn.class != INSN_UNKNOWN && page_at(insn.address) != p)
@@ -326,10 +370,11 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write, uint64_t *mask)
 	write = reads_and_writes(&insn, write);
 	if (!hooks.recorded && !write && is_alone(&insn) && p->known &&
 	    p->poll_at == insn.address && p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] &&
-	    await_change(p, &insn, mask) && !needs_handling(p, write))
+	    await_change(p, &insn) && !needs_handling(p, write))
 		return;
-	event_begin(++window_self.fault, 0);
-	replay_values(window_self.fault, 0);
+	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
+		    addr & PAGE_MASK);
+	replay_values();
 	if (write)
 		fault_store(uc, addr, p, &insn);
 	else
@@ -342,7 +387,6 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	struct page *p;
-	uint64_t mask;
 	bool ours;
 
 	if (tick_is(info)) {
@@ -350,21 +394,21 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 		return true;
 	}
 	if (exchange_ended(uc)) {
-		window_lock(&mask);
-		event_begin(window_self.fault, 0);
+		window_lock(NULL);
+		event_begin(window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
 		exchange_commit(uc);
 		validate();
 		event_end();
-		window_unlock(mask);
+		window_unlock(NULL);
 		return true;
 	}
 	p = info->si_code > 0 ? page_at(addr) : NULL;
 	if (!p)
 		return false;
-	window_lock(&mask);
+	window_lock(NULL);
 	ours = p->state != PAGE_NONE;
 	if (ours)
-		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE, &mask);
-	window_unlock(mask);
+		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
+	window_unlock(NULL);
 	return ours || may_try_again(addr, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 }

@@ -211,6 +211,27 @@ void map_return(uintptr_t begin, uintptr_t end)
 	sr_sys_munmap(shadow_of(begin), size);
 }
 
+void map_return_in_child(uintptr_t begin, uintptr_t end)
+{
+	size_t size = end - begin;
+
+	/* Memory that is not inherited (MADV_DONTFORK) is not there to be moved. */
+	sr_syscall(SYS_mremap, (long)landing_at(begin), (long)size, (long)size,
+		   MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
+	sr_sys_munmap(shadow_of(begin), size);
+}
+
+void map_forget(void)
+{
+	sr_sys_close(shadow_fd);
+	shadow_fd = -1;
+}
+
+int map_fd(void)
+{
+	return shadow_fd;
+}
+
 /* -------------------------------------------------------------- one page */
 
 int map_give(uintptr_t view)

@@ -19,6 +19,11 @@ enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end);
 /* The reverse: landing becomes the program's memory. */
 void map_return(uintptr_t begin, uintptr_t end);
 
+/* The same in a forked child, whose shadow is its parent's. */
+void map_return_in_child(uintptr_t begin, uintptr_t end);
+void map_forget(void);
+int map_fd(void);
+
 /* A view's access.  -errno. */
 int map_protect(uintptr_t view, int prot);
 

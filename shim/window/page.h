@@ -25,10 +25,12 @@ struct page {
 	uint8_t state;
 	bool known;        /* the shadow is what the program knows */
 	bool async;        /* closed by the tick: what is found next may be late */
+	bool silent;       /* live within a call: nobody learns what is there */
+	uint8_t pins;      /* live for the kernel, and not among the open pages */
 	uint8_t loads;     /* done one by one since the page was closed */
+	uint16_t repeats;  /* ... that a loop has come back to, with nothing new */
 	uint16_t users;    /* regions */
-	uint16_t stores;   /* in this epoch */
-	uint32_t epoch;    /* that `loads` and `stores` are of */
+	uint32_t epoch;    /* that `loads` is of */
 	uint32_t patience; /* how long a poll of this page waits, in pauses */
 	uintptr_t poll_at; /* the last load done by itself: its address ... */
 	uintptr_t poll_pc; /* ... and that of its instruction */
@@ -52,9 +54,10 @@ static const struct zone zones[] = {
     {0x000000000000ul, 0x010000000000ul, 0x000000000000ul}, /* without PIE; Go's heap */
     {0x550000000000ul, 0x580000000000ul, 0x010000000000ul}, /* PIE and brk */
     {0x7e0000000000ul, 0x800000000000ul, 0x040000000000ul}, /* mappings */
+    {0x260000000000ul, 0x280000000000ul, 0x060000000000ul}, /* those that heap.c places */
 };
 
-#define ZONES_BYTES 0x060000000000ul
+#define ZONES_BYTES 0x080000000000ul
 #define NOWHERE     UINTPTR_MAX
 
 static inline uintptr_t offset_of(uintptr_t addr)
@@ -84,6 +87,9 @@ struct page *page_at(uintptr_t addr);
 /* Makes the table reach the range.  -ENOMEM. */
 int page_table_reach(uintptr_t begin, uintptr_t end);
 
+/* Calls what for each run of window pages. */
+void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
+
 /* The open pages' addresses. */
 extern uintptr_t open_pages[OPEN_MAX];
 extern uint32_t open_n, live_n;
@@ -91,25 +97,46 @@ extern _Atomic uint32_t anything_open;
 extern uint32_t epoch;
 extern struct sr_window_counts counts;
 extern struct sr_window_hooks hooks;
+extern uint32_t holds; /* no page goes live */
 
 /* ------------------------------------------------------------------- lock */
 
+/* Loads that a loop without calls comes back to. */
+#define RECENT 16
+
 struct window_thread {
-	bool busy; /* holds the lock */
+	bool busy;   /* holds the lock, or is about to */
+	bool waits;  /* in the handler, for memory to change */
+	uint64_t looks; /* faults so far ... */
+	uint64_t armed_looks; /* ... and when the tick was armed */
+	uint32_t stalls;      /* ticks since anything was done */
+	uint32_t row, row_epoch; /* stores in a row ... */
+	uintptr_t row_page; /* ... to this page */
+	bool silent; /* within a call */
 	uint64_t fault;
 	bool armed;
 	uint32_t armed_epoch;
 	int timer;
 	bool has_timer;
+	struct {
+		uintptr_t pc, addr;
+	} recent[RECENT];
+	uint32_t recent_at, recent_epoch;
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
 	struct exchange *exchange;
 };
 
 extern __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
 
-/* Signals stay blocked while it is held: a handler of the program's may fault. */
+/* But for those that the shim itself needs (shim/signals.h): a fault would kill the process. */
+#define BLOCKED (~(1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1)))
+
+/*
+ * Signals stay blocked while it is held: a handler of the program's may fault.
+ * mask is where the thread's own is kept; NULL in the handler, where they are blocked.
+ */
 void window_lock(uint64_t *mask);
-void window_unlock(uint64_t mask);
+void window_unlock(const uint64_t *mask);
 
 /* ----------------------------------------------------------------- states */
 
@@ -117,6 +144,7 @@ void window_unlock(uint64_t mask);
 void page_freeze(uintptr_t view); /* the shadow is complete: shows it */
 void page_close(uintptr_t view);  /* a live page's changes go into the event */
 bool page_go_live(uintptr_t view);
+void page_open_silently(uintptr_t view);
 void close_all(void);
 void close_live(void);
 
@@ -136,18 +164,22 @@ void make_known(uintptr_t view, struct page *p);
 
 /* ------------------------------------------------------------------ event */
 
-void event_begin(uint64_t fault, uint32_t flags);
+void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);
 void event_closed(uintptr_t view);
 void event_flag(uint32_t flag);
 void event_end(void);
 
-/* Replay: what came with it goes to landing; pages that were closed by it are at the end. */
-void replay_values(uint64_t fault, uint32_t flags);
+/*
+ * Replay: what came with the event that has begun goes to landing; pages that
+ * were closed by it are at the end.  False: nothing came.
+ */
+bool replay_values(void);
 bool replay_flagged(uint32_t flag);
 void replay_closed(void);
 
 void tick_arm(void);
+extern bool values_awaited; /* without a page being open */
 bool tick_is(const siginfo_t *info);
 void tick(void);
 

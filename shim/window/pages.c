@@ -11,7 +11,9 @@
 #define CHUNK_BYTES (1ul << 30)
 #define CHUNK_PAGES (CHUNK_BYTES / PAGE)
 
-static struct page *_Atomic chunks[(1ul << 47) / CHUNK_BYTES];
+#define CHUNKS      ((1ul << 47) / CHUNK_BYTES)
+
+static struct page *_Atomic chunks[CHUNKS];
 
 uintptr_t open_pages[OPEN_MAX];
 uint32_t open_n, live_n;
@@ -19,6 +21,7 @@ _Atomic uint32_t anything_open;
 uint32_t epoch;
 struct sr_window_counts counts;
 struct sr_window_hooks hooks;
+uint32_t holds;
 __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
 
 struct page *page_at(uintptr_t addr)
@@ -47,6 +50,27 @@ int page_table_reach(uintptr_t begin, uintptr_t end)
 	return 0;
 }
 
+void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
+{
+	uintptr_t begin = 0;
+
+	for (uintptr_t i = 0; i < CHUNKS; i++) {
+		uintptr_t base = i * CHUNK_BYTES;
+
+		for (size_t n = 0; chunks[i] && n < CHUNK_PAGES; n++) {
+			bool window = chunks[i][n].state != PAGE_NONE;
+
+			if (window && !begin)
+				begin = base + n * PAGE;
+			if (window && n < CHUNK_PAGES - 1)
+				continue;
+			if (begin)
+				what(begin, base + (n + window) * PAGE);
+			begin = 0;
+		}
+	}
+}
+
 /* ------------------------------------------------------------------- lock */
 
 /* Not lock.h's: that one has a single-threaded mode, and this must hold against a signal. */
@@ -54,24 +78,27 @@ static _Atomic uint32_t state;
 
 void window_lock(uint64_t *mask)
 {
-	/* SIGSEGV stays open: a fault would kill the process. */
-	const uint64_t all = ~(1ull << (SIGSEGV - 1));
+	const uint64_t all = BLOCKED;
 	uint32_t free = 0;
 
-	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(mask), sizeof(all), 0, 0);
+	if (mask)
+		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(mask),
+			   sizeof(all), 0, 0);
+	/* Before it is ours: a tick in between would wait for this very thread. */
+	window_self.busy = true;
 	if (!atomic_compare_exchange_strong_explicit(&state, &free, 1, memory_order_acquire,
 						     memory_order_relaxed))
 		while (atomic_exchange_explicit(&state, 2, memory_order_acquire))
 			sr_sys_futex((uint32_t *)&state, FUTEX_WAIT_PRIVATE, 2, NULL);
-	window_self.busy = true;
 }
 
-void window_unlock(uint64_t mask)
+void window_unlock(const uint64_t *mask)
 {
-	window_self.busy = false;
 	if (atomic_exchange_explicit(&state, 0, memory_order_release) == 2)
 		sr_sys_futex((uint32_t *)&state, FUTEX_WAKE_PRIVATE, 1, NULL);
-	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&mask), 0, sizeof(mask), 0, 0);
+	window_self.busy = false;
+	if (mask)
+		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(mask), 0, sizeof(*mask), 0, 0);
 }
 
 /* ----------------------------------------------------------------- states */
@@ -88,7 +115,8 @@ static void note_open(uintptr_t view)
 		page_close(open_pages[0]);
 	open_pages[open_n] = view;
 	set_open_n(open_n + 1);
-	tick_arm();
+	if (!window_self.silent)
+		tick_arm();
 }
 
 /* In the order of their opening: the oldest is the one to go. */
@@ -126,10 +154,13 @@ void page_close(uintptr_t view)
 		live_n--;
 		p->state = PAGE_CLOSED;
 		/* What the program stored is in there as well, and cannot be told apart. */
-		if (!snapshot(view, now))
-			counts.unstable++;
-		learn(view, now, PAGE, SR_WINDOW_ASYNC);
-		p->known = true;
+		if (!p->silent) {
+			if (!snapshot(view, now))
+				counts.unstable++;
+			learn(view, now, PAGE, SR_WINDOW_ASYNC);
+			p->known = true;
+		}
+		p->silent = false;
 	} else {
 		map_protect(view, PROT_NONE);
 		p->state = PAGE_CLOSED;
@@ -165,6 +196,8 @@ bool page_go_live(uintptr_t view)
 {
 	struct page *p = page_at(view);
 
+	if (holds)
+		return false; /* the store comes again */
 	close_frozen();
 	if (open_n == OPEN_MAX)
 		page_close(open_pages[0]);
@@ -175,4 +208,19 @@ bool page_go_live(uintptr_t view)
 	note_open(view);
 	counts.lives++;
 	return true;
+}
+
+/* Not the program's doing: what it learns from there, it has from the call's results. */
+void page_open_silently(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	if (p->state == PAGE_FROZEN || open_n == OPEN_MAX)
+		page_close(p->state == PAGE_FROZEN ? view : open_pages[0]);
+	if (map_give(view))
+		return;
+	p->state = PAGE_LIVE;
+	p->silent = true;
+	live_n++;
+	note_open(view);
 }

@@ -78,7 +78,7 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	/* Pieces taken before the one that was refused go back below. */
 	for (uintptr_t v = begin; v < at; v += PAGE)
 		page_at(v)->users++;
-	window_unlock(mask);
+	window_unlock(&mask);
 	if (refusal && at > begin)
 		sr_window_remove((void *)begin, at - begin);
 	return refusal;
@@ -91,8 +91,8 @@ void sr_window_remove(void *addr, size_t length)
 	uint64_t mask;
 
 	window_lock(&mask);
-	event_begin(window_self.fault, SR_WINDOW_AT_CALL);
-	replay_values(window_self.fault, SR_WINDOW_AT_CALL);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
+	replay_values();
 	for (uintptr_t v = begin; v < end; v += PAGE)
 		page_at(v)->users--;
 	for (at = begin; at < end; at = to) {
@@ -101,7 +101,7 @@ void sr_window_remove(void *addr, size_t length)
 			give_back(at, to);
 	}
 	event_end();
-	window_unlock(mask);
+	window_unlock(&mask);
 }
 
 void *sr_window_landing(const void *addr)
@@ -113,22 +113,245 @@ void *sr_window_landing(const void *addr)
 	return landing_of(p, (uintptr_t)addr);
 }
 
-void sr_window_observe(void)
+static void observe(uint32_t flags)
 {
 	uint64_t mask;
 
-	/* Loads done one by one are counted anew: no lock for that, and no harm if it is late. */
-	epoch++;
-	if (!atomic_load_explicit(&anything_open, memory_order_acquire))
+	/* A replay also has what another thread's pages brought in the recording. */
+	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !hooks.recorded)
 		return;
 	window_lock(&mask);
-	event_begin(window_self.fault, SR_WINDOW_AT_CALL);
-	replay_values(window_self.fault, SR_WINDOW_AT_CALL);
+	event_begin(window_self.fault, flags, 0, 0);
+	replay_values();
 	close_all();
 	if (hooks.looked)
 		hooks.looked();
 	event_end();
-	window_unlock(mask);
+	window_unlock(&mask);
+}
+
+void sr_window_observe(void)
+{
+	/* Loads done one by one are counted anew: no lock for that, and no harm if it is late. */
+	epoch++;
+	observe(SR_WINDOW_AT_CALL);
+}
+
+void sr_window_call_begins(void)
+{
+	sr_window_observe();
+	window_self.silent = true;
+}
+
+void sr_window_call_ends(void)
+{
+	window_self.silent = false;
+	window_self.fault = 0;
+	observe(SR_WINDOW_AT_RETURN);
+	if (values_awaited)
+		tick_arm();
+}
+
+/* ---------------------------------------------------------- for the shim */
+
+static bool is_window(uintptr_t addr)
+{
+	const struct page *p = page_at(addr);
+
+	return p && p->state != PAGE_NONE;
+}
+
+static bool any_page(const void *addr, size_t length, bool window)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+
+	for (; length && at < end; at += PAGE)
+		if (is_window(at) == window)
+			return true;
+	return false;
+}
+
+bool sr_window_touches(const void *addr, size_t length)
+{
+	return any_page(addr, length, true);
+}
+
+bool sr_window_covers(const void *addr, size_t length)
+{
+	return !any_page(addr, length, false);
+}
+
+uint64_t sr_window_faults(void)
+{
+	return window_self.fault;
+}
+
+static uintptr_t end_of_piece(uintptr_t at, uintptr_t end)
+{
+	uintptr_t next = (at & PAGE_MASK) + PAGE;
+
+	return next < end ? next : end;
+}
+
+void sr_window_copy(const void *addr, void *to, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
+	char *out = to;
+	uint64_t mask;
+
+	window_lock(&mask);
+	for (; at < end; out += stop - at, at = stop) {
+		stop = end_of_piece(at, end);
+		memcpy(out, is_window(at) ? landing_of(page_at(at), at) : (char *)at, stop - at);
+	}
+	window_unlock(&mask);
+}
+
+/* Aligned words where they are: twice as fast as memcmp where vectors are emulated. */
+static bool same(const char *a, const char *b, size_t n)
+{
+	size_t i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		if (*(const uint64_t *)(a + i) != *(const volatile uint64_t *)(b + i))
+			return false;
+	for (; i < n; i++)
+		if (a[i] != *(const volatile char *)(b + i))
+			return false;
+	return true;
+}
+
+static void gather_piece(uintptr_t at, size_t length)
+{
+	struct page *p = page_at(at);
+	static char now[PAGE];
+
+	make_known(at & PAGE_MASK, p);
+	if (same(shadow_of(at), landing_of(p, at), length))
+		return;
+	if (p->state == PAGE_FROZEN)
+		page_close(at & PAGE_MASK);
+	if (!snapshot(at & PAGE_MASK, now))
+		counts.unstable++;
+	learn(at, now + at % PAGE, length, 0);
+}
+
+const void *sr_window_gather(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
+	uint64_t mask;
+
+	window_lock(&mask);
+	event_begin(++window_self.fault, 0, 0, at);
+	replay_values();
+	for (; at < end; at = stop) {
+		stop = end_of_piece(at, end);
+		gather_piece(at, stop - at);
+	}
+	validate();
+	replay_closed();
+	event_end();
+	window_unlock(&mask);
+	return shadow_of((uintptr_t)addr);
+}
+
+void sr_window_pin(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	uint64_t mask;
+
+	window_lock(&mask);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
+	for (; at < end; at += PAGE) {
+		struct page *p = page_at(at);
+
+		if (!is_window(at) || p->pins++)
+			continue;
+		if (p->state != PAGE_CLOSED)
+			page_close(at);
+		if (map_give(at)) {
+			p->pins = 0;
+			continue;
+		}
+		p->state = PAGE_LIVE;
+		live_n++;
+	}
+	event_end();
+	window_unlock(&mask);
+}
+
+void sr_window_unpin(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	uint64_t mask;
+
+	window_lock(&mask);
+	for (; at < end; at += PAGE) {
+		struct page *p = page_at(at);
+
+		if (!is_window(at) || !p->pins || --p->pins)
+			continue;
+		p->silent = true;
+		page_close(at);
+	}
+	window_unlock(&mask);
+}
+
+void *sr_window_hold(const void *addr)
+{
+	uint64_t mask;
+
+	window_lock(&mask);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
+	close_live();
+	holds++;
+	event_end();
+	window_unlock(&mask);
+	return (void *)(LANDING_BASE + offset_of((uintptr_t)addr));
+}
+
+void sr_window_release(void)
+{
+	uint64_t mask;
+
+	window_lock(&mask);
+	holds--;
+	window_unlock(&mask);
+}
+
+/* ------------------------------------------------------------------- fork */
+
+static uint64_t fork_mask;
+
+void sr_window_before_fork(void)
+{
+	window_lock(&fork_mask);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
+	replay_values();
+	close_all();
+	event_end();
+}
+
+static void return_in_child(uintptr_t begin, uintptr_t end)
+{
+	map_return_in_child(begin, end);
+	for (uintptr_t v = begin; v < end; v += PAGE)
+		page_at(v)->state = PAGE_NONE;
+}
+
+void sr_window_after_fork(bool child)
+{
+	if (child) {
+		page_table_walk(return_in_child);
+		map_forget();
+		hooks = (struct sr_window_hooks){0};
+	}
+	window_unlock(&fork_mask);
+}
+
+int sr_window_fd(void)
+{
+	return map_fd();
 }
 
 void sr_window_read(const void *from, void *to, size_t length)
@@ -138,8 +361,8 @@ void sr_window_read(const void *from, void *to, size_t length)
 	uint64_t mask;
 
 	window_lock(&mask);
-	event_begin(++window_self.fault, 0);
-	replay_values(window_self.fault, 0);
+	event_begin(++window_self.fault, 0, 0, at);
+	replay_values();
 	while (at < end) {
 		uintptr_t stop = (at & PAGE_MASK) + PAGE < end ? (at & PAGE_MASK) + PAGE : end;
 		struct page *p = page_at(at);
@@ -161,7 +384,7 @@ void sr_window_read(const void *from, void *to, size_t length)
 	validate();
 	replay_closed();
 	event_end();
-	window_unlock(mask);
+	window_unlock(&mask);
 }
 
 void sr_window_get_counts(struct sr_window_counts *to)

@@ -10,9 +10,12 @@
 #include <time.h>
 
 #include "logd/rawsys.h"
+#include "shim/window/exchange.h"
 #include "shim/window/page.h"
 
-#define TICK_NS 4000000
+#define TICK_NS    4000000
+/* Of a program that computes, it is not known whether it waits: much later. */
+#define STALLS_MIN 25
 #define MAGIC   ((void *)0x73725f7469636bul)
 
 #ifndef sigev_notify_thread_id
@@ -37,8 +40,7 @@ void tick_arm(void)
 	const struct itimerspec once = {.it_value = {.tv_nsec = TICK_NS}};
 	struct window_thread *t = &window_self;
 
-	/* A replay has no tick yet: what one brought stops it. */
-	if (t->armed || hooks.recorded)
+	if (t->armed)
 		return;
 	if (!t->has_timer) {
 		if (!make_timer(t))
@@ -47,6 +49,7 @@ void tick_arm(void)
 	}
 	t->armed = !sr_syscall(SYS_timer_settime, t->timer, 0, SR_ARG(&once), 0, 0, 0);
 	t->armed_epoch = epoch;
+	t->armed_looks = t->looks;
 }
 
 bool tick_is(const siginfo_t *info)
@@ -54,25 +57,67 @@ bool tick_is(const siginfo_t *info)
 	return info->si_code == SI_TIMER && info->si_ptr == MAGIC;
 }
 
+/* What has changed meanwhile is closed, and what is live: that may have. */
+static void close_changed(void)
+{
+	for (uint32_t i = open_n; i--;) {
+		uintptr_t view = open_pages[i];
+		struct page *p = page_at(view);
+
+		if (p->state == PAGE_FROZEN &&
+		    !memcmp(shadow_of(view), landing_of(p, view), PAGE))
+			continue;
+		p->async = true;
+		page_close(view);
+		event_closed(view);
+	}
+}
+
+/*
+ * Not within the module itself, nor within a call; and who has looked at windows
+ * meanwhile looks again, or does not wait.
+ */
+static bool is_early(struct window_thread *t)
+{
+	return t->busy || t->waits || t->silent || exchange_goes_on() ||
+	       epoch != t->armed_epoch || t->looks != t->armed_looks ||
+	       (hooks.may_tick && !hooks.may_tick());
+}
+
 void tick(void)
 {
 	struct window_thread *t = &window_self;
-	uint64_t mask;
 
 	t->armed = false;
-	if (!open_n)
+	if (!open_n && !values_awaited)
 		return;
-	/* Within the module itself: a moment later. */
-	if (t->busy || epoch != t->armed_epoch) {
+	if (is_early(t)) {
+		t->stalls = 0;
 		tick_arm();
 		return;
 	}
-	window_lock(&mask);
-	event_begin(t->fault, SR_WINDOW_ASYNC);
-	counts.ticks++;
-	for (uint32_t i = 0; i < open_n; i++)
-		page_at(open_pages[i])->async = true;
-	close_all();
+	t->stalls++;
+	window_lock(NULL);
+	event_begin(t->fault,
+		    SR_WINDOW_TICK | (t->stalls >= STALLS_MIN ? SR_WINDOW_STALLED : 0), 0, 0);
+	if (hooks.recorded) {
+		counts.ticks += replay_values();
+		replay_closed();
+	} else {
+		close_changed();
+		counts.ticks++;
+	}
 	event_end();
-	window_unlock(mask);
+	if (open_n || values_awaited)
+		tick_arm();
+	window_unlock(NULL);
+}
+
+bool values_awaited;
+
+void sr_window_await_values(bool on)
+{
+	values_awaited = on;
+	if (on)
+		tick_arm();
 }

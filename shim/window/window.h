@@ -25,10 +25,12 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-#define SR_WINDOW_ASYNC   1u /* found by the tick or under a live page: later than the load */
-#define SR_WINDOW_AT_CALL 2u /* found by an observation, not by a fault */
-#define SR_WINDOW_ALONE                                                                            \
-	4u /* the page did not hold still: the load was done alone, nothing frozen */
+#define SR_WINDOW_ASYNC     1u /* found by the tick or under a live page: later than the load */
+#define SR_WINDOW_AT_CALL   2u /* found by an observation, not by a fault */
+#define SR_WINDOW_ALONE     4u /* did not hold still: the load was done alone, nothing frozen */
+#define SR_WINDOW_AT_RETURN 8u /* found at the return of a call */
+#define SR_WINDOW_TICK      16u /* the tick closed pages */
+#define SR_WINDOW_STALLED   32u /* replay: the program gets nowhere */
 
 struct sr_window_value {
 	uintptr_t addr;
@@ -38,7 +40,9 @@ struct sr_window_value {
 
 /* What a fault (or an observation) brought: values, and pages that it found changed and closed. */
 struct sr_window_event {
-	uint64_t fault; /* number of the thread's window fault, from 1 */
+	uint64_t fault; /* number of the thread's window fault since its last call, from 1 */
+	uintptr_t pc;   /* where the program was: its instruction ... */
+	uintptr_t addr; /* ... and the page it wanted; 0: not a fault */
 	uint32_t flags;
 	uint32_t values_n;
 	const struct sr_window_value *values;
@@ -46,16 +50,21 @@ struct sr_window_event {
 	const uintptr_t *closed;
 };
 
+/* Replay: does the trace's next event come now? */
+bool sr_window_is_due(const struct sr_window_event *next, const struct sr_window_event *now);
+
 struct sr_window_hooks {
 	/* Recording: under the module's lock, signals blocked; must not touch a view. */
 	void (*event)(const struct sr_window_event *e);
 	/*
-	 * Replay (NULL when recording): the next event of the trace, if it came with this
-	 * fault or, with SR_WINDOW_AT_CALL, with an observation behind it; else false.
+	 * Replay (NULL when recording): the next event of the trace, if it came where *now is
+	 * (fault, flags, pc, addr), or was a tick before; else false.
 	 */
-	bool (*recorded)(uint64_t fault, uint32_t flags, struct sr_window_event *e);
+	bool (*recorded)(const struct sr_window_event *now, struct sr_window_event *e);
 	/* Memory was looked at: the place for whoever must look at other things just after it. */
 	void (*looked)(void);
+	/* May an event be made here?  NULL: always.  The tick asks. */
+	bool (*may_tick)(void);
 };
 
 /* Why a region cannot be a window; what is compared at calls instead says so in the trace. */
@@ -68,11 +77,13 @@ enum sr_window_refusal {
 	SR_WINDOW_REFUSED_UNMAPPED,  /* not memory, or on-demand paging of everything */
 	SR_WINDOW_REFUSED_BY_KERNEL, /* mremap or mmap failed */
 	SR_WINDOW_REFUSED_NO_MEMORY,
+	SR_WINDOW_REFUSED_BY_USER, /* --window=compare */
+	SR_WINDOW_REFUSED_REREG,   /* the kernel translates it anew, from the program's address */
 };
 
 struct sr_window_counts {
 	uint64_t loads, polls, freezes, stores, exchanges, lives, validated, closed_by_change;
-	uint64_t ticks, async_values, unstable;
+	uint64_t ticks, async_values, unstable, faults, values, value_bytes;
 };
 
 /* Once.  -errno. */
@@ -93,8 +104,54 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc);
 /* Others' writes may be seen from here on: what is open is closed. */
 void sr_window_observe(void);
 
+/*
+ * Around a call that is recorded.  What is touched within (by a provider, or by
+ * who puts recorded results into their places) are not loads and stores of the
+ * program's: pages are simply opened, and closed at the end.  Faults are
+ * numbered from one call's end to the next one's.
+ */
+void sr_window_call_begins(void);
+void sr_window_call_ends(void);
+
+/* How many the calling thread has had since its last call. */
+uint64_t sr_window_faults(void);
+
+/* Replay: there is memory besides the windows of which events bring values. */
+void sr_window_await_values(bool on);
+
+/* Is there a window page in the range?  Only such pages? */
+bool sr_window_touches(const void *addr, size_t length);
+bool sr_window_covers(const void *addr, size_t length);
+
 /* Loads on the program's behalf, recorded as such.  Pages stay as they are. */
 void sr_window_read(const void *addr, void *to, size_t length);
+
+/*
+ * The same for a range in windows only, in one look; returns where the bytes
+ * are that the program knows from then on: until it looks again.
+ */
+const void *sr_window_gather(const void *addr, size_t length);
+
+/* What is there now, without anybody having seen it. */
+void sr_window_copy(const void *addr, void *to, size_t length);
+
+/* Window pages of the range are landing itself, for the kernel, until they are unpinned. */
+void sr_window_pin(const void *addr, size_t length);
+void sr_window_unpin(const void *addr, size_t length);
+
+/*
+ * Landing's fixed address of a range in windows, where it is from here to
+ * sr_window_release: no page of any window goes live meanwhile.
+ */
+void *sr_window_hold(const void *addr);
+void sr_window_release(void);
+
+/* Around fork: the child's memory is as the NIC left it. */
+void sr_window_before_fork(void);
+void sr_window_after_fork(bool child);
+
+/* The module's descriptor; -1: there is none. */
+int sr_window_fd(void);
 
 void sr_window_get_counts(struct sr_window_counts *counts);
 

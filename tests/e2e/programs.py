@@ -33,8 +33,8 @@ ALONE = (1,)
 
 PROGRAMS = [
     Program("uts", "uts T1-5", "uts T1-6", replays=ALONE),
-    Program("guppie", "guppie 12 64", "guppie 14 1024"),
-    Program("is", "is 1024 2", "is 4096 8"),
+    Program("guppie", "guppie 12 64", "guppie 14 1024", replays=ALONE),
+    Program("is", "is 1024 2", "is 4096 8", replays=ALONE),
     Program("laplace", "laplace 32 20", "laplace 64 150", replays=ALONE),
     Program("mcop", "mcop 12", "mcop 24", replays=ALONE),
     Program("nqueens", "nqueens 8", "nqueens 10 5", replays=ALONE),

@@ -10,6 +10,7 @@
 
 #include "shim/arena.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 __thread struct sr_thread sr_self;
 
@@ -48,4 +49,12 @@ void sr_free(void *p)
 {
 	if (p)
 		sr_arena_free(&arena, p);
+}
+
+/* shim/windows.h: there are none. */
+bool sr_windows_on;
+
+bool sr_window_touches(const void *addr, size_t length)
+{
+	return false;
 }

@@ -75,12 +75,17 @@ static void record(const struct sr_window_event *e)
 	items++;
 }
 
-static bool recorded(uint64_t fault, uint32_t flags, struct sr_window_event *e)
+static bool recorded(const struct sr_window_event *now, struct sr_window_event *e)
 {
-	if (!at || at->e.fault + base != fault ||
-	    (at->e.flags & SR_WINDOW_AT_CALL) != (flags & SR_WINDOW_AT_CALL))
+	struct sr_window_event next;
+
+	if (!at)
 		return false;
-	*e = at->e;
+	next = at->e;
+	next.fault += base;
+	if (!sr_window_is_due(&next, now))
+		return false;
+	*e = next;
 	at = at->next;
 	return true;
 }

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/windows.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <sreplay/trace.h>
+
+#include "logd/rawsys.h"
+#include "shim/heap.h"
+#include "shim/lock.h"
+#include "shim/record.h"
+#include "shim/say.h"
+#include "shim/signals.h"
+#include "shim/thread.h"
+
+bool sr_windows_on;
+
+static int compared_n; /* replay: regions that were compared */
+
+static enum sr_windows_mode mode = SR_WINDOWS_OFF;
+static struct sr_window_hooks hooks;
+/* 0 until the first region; then what the module's start came to. */
+static int ready = 1;
+static int claim_error;
+static struct sr_lock starting;
+
+/* ---------------------------------------------------------------- records */
+
+/* The most that one event has: see shim/window/event.c. */
+#define RECORD_MAX (2ul << 20)
+
+struct writer {
+	char *buf;
+	size_t n;
+};
+
+static void put(struct writer *w, const void *p, size_t n)
+{
+	memcpy(w->buf + w->n, p, n);
+	w->n += n;
+}
+
+static void put_value(struct writer *w, const struct sr_window_value *v)
+{
+	const struct sr_window_value_head head = {.addr = v->addr, .length = v->length};
+	static const char zeros[8];
+
+	put(w, &head, sizeof(head));
+	put(w, v->data, v->length);
+	put(w, zeros, -v->length & 7);
+}
+
+static void record_event(struct writer *w, const struct sr_window_event *e)
+{
+	const struct sr_window_payload head = {
+	    .fault = (uint32_t)e->fault,
+	    .flags = e->flags,
+	    .site = e->pc,
+	    .addr = e->addr,
+	    .closed = e->closed_n,
+	    .values = e->values_n,
+	};
+
+	if (!w->buf) {
+		void *p = sr_sys_mmap(sr_heap_place_mapping(RECORD_MAX), RECORD_MAX,
+				      PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (sr_sys_is_error(p))
+			return;
+		w->buf = p;
+	}
+	w->n = 0;
+	put(w, &head, sizeof(head));
+	for (uint32_t i = 0; i < e->closed_n; i++)
+		put(w, &(uint64_t){e->closed[i]}, sizeof(uint64_t));
+	for (uint32_t i = 0; i < e->values_n; i++)
+		put_value(w, &e->values[i]);
+	sr_record_other(&sr_self, SR_REC_WINDOW, w->buf, w->n);
+}
+
+/* Under the module's lock. */
+static void record_window_event(const struct sr_window_event *e)
+{
+	static struct writer w;
+
+	record_event(&w, e);
+}
+
+static void record_region(uint32_t what, const struct sr_windowed *w, uint32_t why)
+{
+	const struct sr_region_payload payload = {
+	    .addr = (uintptr_t)w->addr,
+	    .length = w->length,
+	    .what = what,
+	    .refusal = why,
+	};
+
+	sr_record_other(&sr_self, SR_REC_REGION, &payload, sizeof(payload));
+}
+
+void sr_windows_record_counts(void)
+{
+	struct sr_window_counts c;
+	struct sr_window_counts_payload payload;
+
+	if (!sr_windows_on)
+		return;
+	sr_window_get_counts(&c);
+	payload = (struct sr_window_counts_payload){
+	    .faults = c.faults,
+	    .loads = c.loads,
+	    .polls = c.polls,
+	    .freezes = c.freezes,
+	    .stores = c.stores,
+	    .exchanges = c.exchanges,
+	    .lives = c.lives,
+	    .closed_by_change = c.closed_by_change,
+	    .ticks = c.ticks,
+	    .async_values = c.async_values,
+	    .unstable = c.unstable,
+	};
+	sr_record_other(&sr_self, SR_REC_WINDOW_COUNTS, &payload, sizeof(payload));
+}
+
+/* ------------------------------------------------------------------ start */
+
+/* Within a call the program does nothing that it could wait for. */
+static bool may_tick(void)
+{
+	return sr_self.depth == 0;
+}
+
+/*
+ * At the start, while no other thread can have the signal blocked; from then on
+ * every thread is made with it open.
+ */
+static void claim_faults(void)
+{
+	if (mode == SR_WINDOWS_FROZEN)
+		claim_error = sr_signals_claim(SIGSEGV, sr_window_fault);
+}
+
+void sr_windows_start(enum sr_windows_mode m)
+{
+	mode = m;
+	hooks = (struct sr_window_hooks){.event = record_window_event, .may_tick = may_tick};
+	claim_faults();
+}
+
+void sr_windows_start_replay(sr_windows_recorded recorded)
+{
+	mode = SR_WINDOWS_FROZEN;
+	hooks = (struct sr_window_hooks){.recorded = recorded, .may_tick = may_tick};
+	claim_faults();
+}
+
+static void before_fork(void)
+{
+	if (sr_windows_on)
+		sr_window_before_fork();
+}
+
+static void after_fork_in_parent(void)
+{
+	if (sr_windows_on)
+		sr_window_after_fork(false);
+}
+
+static void after_fork_in_child(void)
+{
+	if (sr_windows_on)
+		sr_window_after_fork(true);
+	sr_windows_on = false;
+	mode = SR_WINDOWS_OFF;
+}
+
+/* With the first region, so that all others have nothing of it. */
+static bool is_ready(void)
+{
+	sr_lock(&starting);
+	if (ready == 1) {
+		ready = claim_error;
+		if (!ready)
+			ready = sr_window_init(&hooks);
+		if (!ready)
+			pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+		else
+			sr_say("memory that peers write cannot be watched (error %d): it is "
+			       "compared at each call",
+			       -ready);
+	}
+	sr_unlock(&starting);
+	return !ready;
+}
+
+/* --------------------------------------------------------------- compared */
+
+/* The copy is what the replay has: what was there at the last return, or was recorded since. */
+struct sr_compared {
+	struct sr_compared *next;
+	char *addr, *copy;
+	size_t length, mapped;
+};
+
+static struct sr_compared *compared;
+static struct sr_lock compared_lock;
+
+#define PAGE        4096ul
+#define PIECES_MAX  1024
+#define PIECE_BYTES 1024 /* PIECES_MAX of them fit into a record */
+
+static struct sr_compared *begin_compare(char *addr, size_t length)
+{
+	struct sr_compared *c = sr_alloc(sizeof(*c));
+	size_t mapped = (length + PAGE - 1) & ~(PAGE - 1);
+	void *copy;
+
+	if (!c)
+		return NULL;
+	copy = sr_sys_mmap(sr_heap_place_mapping(mapped), mapped, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (sr_sys_is_error(copy)) {
+		sr_free(c);
+		return NULL;
+	}
+	memcpy(copy, addr, length);
+	*c = (struct sr_compared){.addr = addr, .copy = copy, .length = length, .mapped = mapped};
+	sr_lock(&compared_lock);
+	c->next = compared;
+	compared = c;
+	sr_unlock(&compared_lock);
+	return c;
+}
+
+/* With its lock held. */
+static void hand_over(struct sr_window_event *e)
+{
+	static struct writer w;
+
+	if (e->values_n)
+		record_event(&w, e);
+	e->values_n = 0;
+}
+
+static void compare(struct sr_compared *c, struct sr_window_event *e,
+		    struct sr_window_value *values)
+{
+	for (size_t at = 0, n; at < c->length; at += n) {
+		n = c->length - at < PIECE_BYTES ? c->length - at : PIECE_BYTES;
+		if (!memcmp(c->copy + at, c->addr + at, n))
+			continue;
+		/* The copy is what is recorded: the memory may go on changing. */
+		memcpy(c->copy + at, c->addr + at, n);
+		values[e->values_n++] = (struct sr_window_value){
+		    .addr = (uintptr_t)c->addr + at,
+		    .length = (uint32_t)n,
+		    .data = c->copy + at,
+		};
+		if (e->values_n == PIECES_MAX)
+			hand_over(e);
+	}
+}
+
+static void compare_all(uint32_t where)
+{
+	static struct sr_window_value values[PIECES_MAX];
+	struct sr_window_event e = {
+	    .fault = where & SR_WINDOW_AT_CALL ? sr_window_faults() : 0,
+	    .flags = where | SR_WINDOW_ASYNC,
+	    .values = values,
+	};
+
+	if (!compared)
+		return;
+	sr_lock(&compared_lock);
+	for (struct sr_compared *c = compared; c; c = c->next)
+		compare(c, &e, values);
+	hand_over(&e);
+	sr_unlock(&compared_lock);
+}
+
+static void end_compare(struct sr_compared *c)
+{
+	struct sr_compared **link;
+
+	sr_lock(&compared_lock);
+	for (link = &compared; *link != c; link = &(*link)->next)
+		;
+	*link = c->next;
+	sr_unlock(&compared_lock);
+	sr_sys_munmap(c->copy, c->mapped);
+	sr_free(c);
+}
+
+/* ----------------------------------------------------------- registration */
+
+#define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
+
+/* What the verbs libraries register for themselves is not the program's to see. */
+static bool is_a_librarys(const void *addr)
+{
+	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_PROGRAM_MAPS;
+}
+
+void sr_windows_compare(struct sr_windowed *w, void *addr, size_t length,
+			enum sr_window_refusal why)
+{
+	*w = (struct sr_windowed){.addr = addr, .length = length};
+	/* Not memory of the CPU's, or all of it: nothing can be compared. */
+	if (why != SR_WINDOW_REFUSED_UNMAPPED)
+		w->compared = begin_compare(addr, length);
+	record_region(SR_REGION_ADDED, w, why);
+	sr_windows_on = true;
+}
+
+void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access)
+{
+	enum sr_window_refusal refusal = SR_WINDOW_REFUSED_BY_USER;
+
+	*w = (struct sr_windowed){0};
+	if (mode == SR_WINDOWS_OFF || !length || is_a_librarys(addr))
+		return;
+	if (!(access & REMOTE) && !(sr_windows_on && sr_window_touches(addr, length)))
+		return;
+	if (mode == SR_WINDOWS_FROZEN)
+		refusal =
+		    is_ready() ? sr_window_add(addr, length) : SR_WINDOW_REFUSED_BY_KERNEL;
+	if (refusal) {
+		sr_windows_compare(w, addr, length, refusal);
+		return;
+	}
+	*w = (struct sr_windowed){.addr = addr, .length = length, .frozen = true};
+	record_region(SR_REGION_ADDED, w, 0);
+	sr_windows_on = true;
+}
+
+void sr_windows_drop(struct sr_windowed *w)
+{
+	if (!w->addr)
+		return;
+	if (w->frozen)
+		sr_window_remove(w->addr, w->length);
+	if (w->compared)
+		end_compare(w->compared);
+	record_region(SR_REGION_REMOVED, w, !w->frozen);
+	w->addr = NULL;
+}
+
+bool sr_windows_replay_region(const struct sr_region_payload *region)
+{
+	void *addr = (void *)(uintptr_t)region->addr;
+
+	sr_windows_on = true;
+	if (!is_ready())
+		return false;
+	/* What is compared changes with calls, or when the program waits for it. */
+	if (region->refusal) {
+		compared_n += region->what == SR_REGION_ADDED ? 1 : -1;
+		sr_window_await_values(compared_n > 0);
+		return true;
+	}
+	if (region->what == SR_REGION_ADDED)
+		return sr_window_add(addr, region->length) == SR_WINDOW_OK;
+	sr_window_remove(addr, region->length);
+	return true;
+}
+
+/* ------------------------------------------------------------------ calls */
+
+/* Of a pointer to one thing. */
+#define STRUCT_BYTES 256
+
+static size_t length_of(const struct sr_call_desc *d, const uint64_t *a, int i)
+{
+	uint64_t n;
+
+	if (d->length_of[i] == SR_LENGTH_STRUCT)
+		return STRUCT_BYTES;
+	n = a[d->length_of[i] - 1];
+	return n < 1ul << 40 ? n : 0;
+}
+
+static bool is_kernels(const struct sr_call_desc *d, const uint64_t *a, int i)
+{
+	return d->length_of[i] && a[i] && sr_window_touches((void *)a[i], length_of(d, a, i));
+}
+
+bool sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a)
+{
+	bool any = false;
+
+	for (int i = 0; i < d->nargs; i++)
+		if (is_kernels(d, a, i)) {
+			sr_window_pin((void *)a[i], length_of(d, a, i));
+			any = true;
+		}
+	return any;
+}
+
+void sr_windows_unpin(const struct sr_call_desc *d, const uint64_t *a)
+{
+	for (int i = 0; i < d->nargs; i++)
+		if (is_kernels(d, a, i))
+			sr_window_unpin((void *)a[i], length_of(d, a, i));
+}
+
+void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a)
+{
+	sr_window_call_begins();
+	compare_all(SR_WINDOW_AT_CALL);
+	sr_windows_pin(d, a);
+}
+
+void sr_windows_call_ends(const struct sr_call_desc *d, const uint64_t *a)
+{
+	sr_windows_unpin(d, a);
+	sr_window_call_ends();
+	compare_all(SR_WINDOW_AT_RETURN);
+}
+
+const void *sr_windows_sent(const void *p, size_t length)
+{
+	if (!sr_windows_on || !length || !sr_window_covers(p, length))
+		return p;
+	return sr_window_gather(p, length);
+}

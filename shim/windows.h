@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * windows.h: memory that peers write, in a recorded or replayed process: between
+ * the verbs and shim/window, which knows pages and faults only.
+ *
+ * What is registered with remote write or atomic access (or so that a memory
+ * window may be bound in it), and whatever shares a page with that, is a window.
+ * Where the pages cannot be frozen, a copy is kept, and what differs from it at
+ * the return of a call is recorded there.  The trace says which, and why.
+ *
+ * A process that never registers such memory pays a test of sr_windows_on.
+ */
+#ifndef SHIM_WINDOWS_H
+#define SHIM_WINDOWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shim/call.h"
+#include "shim/window/window.h"
+
+enum sr_windows_mode {
+	SR_WINDOWS_FROZEN,
+	SR_WINDOWS_COMPARE,
+	SR_WINDOWS_OFF,
+};
+
+/* There is, or was, a window. */
+extern bool sr_windows_on __attribute__((visibility("hidden")));
+
+void sr_windows_start(enum sr_windows_mode mode);
+/* recorded: as in struct sr_window_hooks. */
+typedef bool (*sr_windows_recorded)(const struct sr_window_event *now, struct sr_window_event *e);
+void sr_windows_start_replay(sr_windows_recorded recorded);
+
+/* ------------------------------------------------------------ registration */
+
+struct sr_windowed {
+	void *addr; /* NULL: neither frozen nor compared */
+	size_t length;
+	bool frozen;
+	struct sr_compared *compared;
+};
+
+/* Recording, before memory is registered; access 0: only if it shares a page with a window. */
+void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access);
+/* No longer registered. */
+void sr_windows_drop(struct sr_windowed *w);
+/* Cannot be frozen: a registration that exists already, at the program's address. */
+void sr_windows_compare(struct sr_windowed *w, void *addr, size_t length,
+			enum sr_window_refusal why);
+
+/* Replay: what a record of a region says.  False: it cannot be done. */
+struct sr_region_payload;
+bool sr_windows_replay_region(const struct sr_region_payload *region);
+
+/* ------------------------------------------------------------------ calls */
+
+/* Around each recorded or replayed call, if sr_windows_on. */
+void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a);
+void sr_windows_call_ends(const struct sr_call_desc *d, const uint64_t *a);
+
+/* What the kernel is given is not closed to it; false: nothing was to be done. */
+bool sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a);
+void sr_windows_unpin(const struct sr_call_desc *d, const uint64_t *a);
+
+/* Where the bytes are that are about to be sent, as far as the program knows them. */
+const void *sr_windows_sent(const void *p, size_t length);
+
+/* The counts, as a record: before the end of the process. */
+void sr_windows_record_counts(void);
+
+#endif

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What peers write into memory that is read by plain loads, recorded and replayed exactly.
+
+    windows.py record OUTDIR [--runs N] [--seed N] [--load] [PATTERN...]   over rxe (under ci/rxe)
+    windows.py replay OUTDIR                                               on a machine that needs none
+    windows.py info OUTDIR                                                 what the windows did, a line each
+
+Patterns are those of tests/apps/windows.c. Each rank is recorded, and replayed alone: it must print
+the number that stands for all that it saw.
+"""
+
+import argparse
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import programs
+from harness import SREPLAY, Tap, fresh, kill_group, replay
+
+# pattern: (rounds, ranks)
+PATTERNS = {
+    "flag": (60, 2),
+    "ring": (150, 2),
+    "mailbox": (25, 3),
+    "seqlock": (60, 2),
+    "ticket": (60, 3),
+    "steal": (60, 3),
+    "order": (60, 2),
+}
+
+
+def record(tap, options):
+    directory = fresh(options.directory)
+    load = [subprocess.Popen(["sh", "-c", "while :; do :; done"], start_new_session=True) for _ in range(2)] \
+        if options.load else []
+    for run in range(options.runs):
+        for name in options.pattern or PATTERNS:
+            rounds, ranks = PATTERNS[name]
+            base = os.path.join(directory, "%s-%d" % (name, run))
+            job = programs.run(["windows", name, str(rounds), str(options.seed + run) if options.seed else "0"], ranks,
+                               base + ".recorded", base + ".srec", range(ranks), seconds=60)
+            right = job.status == 0 and all(out.endswith(": right\n") for out in job.out)
+            tap.ok(right, "%s, run %d: right with %d ranks recorded" % (name, run, ranks), job.detail())
+            with open(base + ".json", "w") as f:
+                json.dump({"pattern": name, "ranks": ranks, "recorded": right}, f)
+    for process in load:
+        kill_group(process)
+        process.wait()
+
+
+def recordings(directory):
+    for path in sorted(glob.glob(os.path.join(directory, "*.json"))):
+        with open(path) as f:
+            yield path[:-len(".json")], json.load(f)
+
+
+def replay_one(base, rank):
+    """What is wrong with the replay of one rank, or None."""
+    expected = programs.text("%s.recorded/%d.out" % (base, rank))
+    status, out, err = replay(base + ".srec", rank)
+    if out.decode(errors="replace") != expected or not re.search(r"0 divergences: exact$", err.strip(), re.M):
+        return "rank %d: status %s, recorded\n%sreplayed\n%s%s" % (rank, status, expected, out.decode(errors="replace"), err)
+    return None
+
+
+def replay_all(tap, options):
+    made = list(recordings(options.directory))
+    tap.ok(made, "there are recordings in %s" % options.directory)
+    for base, r in made:
+        problems = [p for p in (replay_one(base, rank) for rank in range(r["ranks"])) if p]
+        tap.ok(not problems, "%s: %d ranks replay exactly, each alone" % (os.path.basename(base), r["ranks"]),
+               "\n".join(problems))
+
+
+def info(tap, options):
+    for base, r in recordings(options.directory):
+        text = subprocess.run([SREPLAY, "info", base + ".srec"], capture_output=True, text=True).stdout
+        for line in text.splitlines():
+            if line.startswith(("rank", "  windows")):
+                print("# %s %s" % (os.path.basename(base), line))
+    tap.ok(True, "said")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="memory that peers write, recorded and replayed")
+    parser.add_argument("what", choices=("record", "replay", "info"))
+    parser.add_argument("directory")
+    parser.add_argument("pattern", nargs="*")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--load", action="store_true")
+    options = parser.parse_args()
+    tap = Tap()
+    {"record": record, "replay": replay_all, "info": info}[options.what](tap, options)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
