@@ -81,8 +81,10 @@ struct sr_call_desc {
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
 	const char *version;
 	void *wrapper;
-	size_t op_offset; /* of the pointer in its container */
-	void *(*holder)(const uint64_t *a);
+	/* Of an operation: its offset in its container, and where that is: an argument, or what a
+	 * member of it points to (-1: none). */
+	size_t op_offset;
+	int16_t holder_arg, holder_member;
 	/* Captured at all with these arguments?  NULL: always (or as fd_arg says). */
 	bool (*when)(const uint64_t *a);
 	/* Recording: instead of the real function. */

@@ -15,13 +15,8 @@
 #include "shim/map.h"
 #include "shim/objects.h"
 
-static struct sr_map contexts;
+struct sr_map sr_contexts;
 static _Atomic uint32_t context_numbers;
-
-struct sr_context *sr_context_find(struct ibv_context *context)
-{
-	return sr_map_get(&contexts, (uintptr_t)context);
-}
 
 /* The container of an operation: ibv_context itself, or the verbs_context around it, or none. */
 static void *container(const struct sr_call_desc *d, struct ibv_context *context)
@@ -68,7 +63,7 @@ static int add_context(struct ibv_context *context, struct sr_context *c)
 {
 	void *old;
 
-	if (sr_map_put(&contexts, (uintptr_t)context, c, &old)) {
+	if (sr_map_put(&sr_contexts, (uintptr_t)context, c, &old)) {
 		sr_free(c);
 		return -ENOMEM;
 	}
@@ -114,17 +109,7 @@ int sr_context_patch_outside(struct ibv_context *context)
 
 void sr_context_forget(struct ibv_context *context)
 {
-	sr_free(sr_map_take(&contexts, (uintptr_t)context));
-}
-
-void *sr_context_original(struct ibv_context *context, size_t op_offset, bool verbs)
-{
-	struct sr_context *c = sr_context_find(context);
-
-	if (!c)
-		return NULL;
-	return *(void **)((char *)(verbs ? (void *)&c->original : (void *)&c->original.context) +
-			  op_offset);
+	sr_free(sr_map_take(&sr_contexts, (uintptr_t)context));
 }
 
 /* ---------------------------------------------------------------- record */
@@ -151,7 +136,7 @@ uint64_t sr_invoke_close_context(const struct sr_call_desc *d, uint64_t *a)
 	 * numbers. */
 	sr_fd_release(cmd_fd);
 	sr_fd_release(async_fd);
-	c = sr_map_take(&contexts, (uintptr_t)context);
+	c = sr_map_take(&sr_contexts, (uintptr_t)context);
 	result = sr_real(d, a);
 	if ((int)result == 0) {
 		sr_free(c);
@@ -160,7 +145,7 @@ uint64_t sr_invoke_close_context(const struct sr_call_desc *d, uint64_t *a)
 	sr_fd_capture(cmd_fd);
 	sr_fd_capture(async_fd);
 	if (c)
-		sr_map_put(&contexts, (uintptr_t)context, c, (void **)&old);
+		sr_map_put(&sr_contexts, (uintptr_t)context, c, (void **)&old);
 	return result;
 }
 

@@ -543,6 +543,13 @@ def emit_wire(structs):
     return '\n'.join(out) + '\n'
 
 
+def holder(call):
+    """The object that has an operation: which argument it is, or is a member of, and where in that."""
+    name, _, member = call.op_holder.partition('->')
+    n = [p for _, p in call.params].index(name)
+    return n, 'offsetof(%s, %s)' % (call.params[n][0].rstrip('* '), member) if member else '-1'
+
+
 def emit_wrappers(calls):
     out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/wrapper.h"', '',
            '#define WORD(x) ((uint64_t)(uintptr_t)(x))',
@@ -592,12 +599,6 @@ def emit_wrappers(calls):
                        '__typeof__(((%s *)0)->%s)), "%s");'
                        % (call.name, CONTAINERS[call.lib], call.op, call.name))
     # how each call finds the function it stands for
-    out.append('\n/* Operations reached through a pointer in an object: where that object is. */')
-    for call in calls.values():
-        if call.op and not call.answer:
-            out.append('static void *%s_holder(const uint64_t *a)\n{' % call.ident)
-            out += unpack(call, [call.op_holder])
-            out.append('\treturn (void *)%s;\n}\n' % call.op_holder)
     out.append('const struct sr_call_desc sr_calls[SR_CALL_COUNT] = {')
     for call in calls.values():
         out.append('\t[SR_CALL_%s] = {' % call.ident)
@@ -606,7 +607,7 @@ def emit_wrappers(calls):
             out.append('\t\t.source = SR_SOURCE_%s, .wrapper = (void *)op_%s,' % (call.lib.upper(), call.name))
             out.append('\t\t.op_offset = offsetof(%s, %s),' % (CONTAINERS[call.lib], call.op))
             if not call.answer:
-                out.append('\t\t.holder = %s_holder,' % call.ident)
+                out.append('\t\t.holder_arg = %d, .holder_member = %s,' % holder(call))
         elif call.lib == 'shim':
             out.append('\t\t.source = SR_SOURCE_SHIM,')
         else:

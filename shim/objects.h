@@ -20,6 +20,7 @@
 #include <infiniband/verbs.h>
 
 #include "shim/lock.h"
+#include "shim/map.h"
 
 /* ------------------------------------------------------------- contexts */
 
@@ -29,8 +30,13 @@ struct sr_context {
 	uint32_t number; /* from 1 on */
 };
 
+extern struct sr_map sr_contexts __attribute__((visibility("hidden")));
+
 /* NULL if the context was not opened through the shim. */
-struct sr_context *sr_context_find(struct ibv_context *context);
+static inline struct sr_context *sr_context_find(struct ibv_context *context)
+{
+	return sr_map_get(&sr_contexts, (uintptr_t)context);
+}
 
 /* Saves the operations of a new context and puts the wrappers in their place. */
 int sr_context_patch(struct ibv_context *context);
@@ -42,7 +48,13 @@ uint32_t sr_contexts_seen(void);
 void sr_context_forget(struct ibv_context *context);
 
 /* The pointer that the wrapper of an operation replaced. */
-void *sr_context_original(struct ibv_context *context, size_t op_offset, bool verbs);
+static inline void *sr_context_original(struct ibv_context *context, size_t op_offset, bool verbs)
+{
+	const struct sr_context *c = sr_context_find(context);
+	const void *container = c && !verbs ? (const void *)&c->original.context : (const void *)c;
+
+	return c ? *(void *const *)((const char *)container + op_offset) : NULL;
+}
 
 /* ------------------------------------------------------- memory regions */
 

@@ -428,10 +428,10 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
  * queue, which it is going to refuse somewhere.
  */
 
-static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr *wr)
+static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr *copies,
+		      uint32_t room)
 {
-	uint32_t room, n = 0;
-	struct ibv_recv_wr *copies = sr_wq_copies(wq, &room);
+	uint32_t n = 0;
 
 	for (; wr && n < room; wr = wr->next) {
 		struct ibv_recv_wr *copy = &copies[n++];
@@ -470,7 +470,7 @@ static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d, uint6
 
 	sr_wq_lock_posts(wq);
 	do {
-		posted = n = copy_recvs(wq, wr);
+		posted = n = copy_recvs(wq, wr, copies, room);
 		err = (int)sr_real(d, (uint64_t[]){object, (uintptr_t)copies, (uintptr_t)&bad});
 		if (err)
 			posted = take_back_recvs(copies, n, bad);

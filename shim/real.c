@@ -118,9 +118,16 @@ void *sr_real_function(const struct sr_call_desc *d)
 	return f;
 }
 
+static void *holder_of(const struct sr_call_desc *d, const uint64_t *a)
+{
+	char *p = (char *)a[d->holder_arg];
+
+	return d->holder_member < 0 ? p : *(void **)(p + d->holder_member);
+}
+
 static void *in_object(const struct sr_call_desc *d, const uint64_t *a)
 {
-	const char *saved = sr_ops_saved(d->holder(a));
+	const char *saved = sr_ops_saved(holder_of(d, a));
 
 	return saved ? *(void **)(saved + d->op_offset) : NULL;
 }
@@ -138,9 +145,9 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	case SR_SOURCE_MANA:
 		return sr_real_function(d);
 	case SR_SOURCE_CONTEXT:
-		return sr_context_original(d->holder(a), d->op_offset, false);
+		return sr_context_original(holder_of(d, a), d->op_offset, false);
 	case SR_SOURCE_VERBS:
-		return sr_context_original(d->holder(a), d->op_offset, true);
+		return sr_context_original(holder_of(d, a), d->op_offset, true);
 	case SR_SOURCE_QP:
 	case SR_SOURCE_CQ:
 	case SR_SOURCE_DM:
