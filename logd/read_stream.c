@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>
@@ -17,13 +18,6 @@
 
 #define INDEX_ENTRIES 4096
 
-/* Where reading can begin: in front of a frame that does not continue a record. */
-struct place {
-	uint64_t offset; /* in the file */
-	uint64_t next_sn;
-	uint64_t ring_position;
-};
-
 struct sr_stream {
 	int fd;
 	char path[PATH_MAX];
@@ -31,7 +25,7 @@ struct sr_stream {
 	int broken;    /* -errno that every further read returns */
 	bool headless; /* the file was cut before its first frame */
 
-	struct place at; /* the next frame */
+	struct sr_stream_place at; /* the next frame */
 	bool open;       /* it continues a record */
 
 	unsigned char *stored; /* as read */
@@ -47,7 +41,7 @@ struct sr_stream {
 	bool held;  /* entry was found by a seek and is the next to return */
 	bool ended; /* the last entry returned is one with which a stream ends */
 
-	struct place index[INDEX_ENTRIES];
+	struct sr_stream_place index[INDEX_ENTRIES];
 	uint32_t n_index;
 	uint32_t stride, since_indexed; /* frames between two entries; doubles when full */
 	struct sr_stream_totals totals;
@@ -87,7 +81,7 @@ static int damaged_at(struct sr_stream *s, uint64_t offset, uint64_t next_sn, co
 /* The next frame is. */
 static int damaged(struct sr_stream *s, const char *what)
 {
-	return damaged_at(s, s->at.offset, s->at.next_sn, what);
+	return damaged_at(s, s->at.offset, s->at.sn, what);
 }
 
 static int torn(struct sr_stream *s)
@@ -95,7 +89,7 @@ static int torn(struct sr_stream *s)
 	return note(s, 0,
 		    "the file ends inside of a frame, at offset %llu: read up to there, SN %llu is "
 		    "the last",
-		    (unsigned long long)s->at.offset, (unsigned long long)s->at.next_sn - 1);
+		    (unsigned long long)s->at.offset, (unsigned long long)s->at.sn - 1);
 }
 
 /* ---- bytes from the file ---- */
@@ -163,7 +157,7 @@ static int read_frame_header(struct sr_stream *s, struct sr_frame_header *h)
 	if (h->ring_bytes && h->ring_bytes != h->raw_bytes)
 		return damaged(s, "a wrong number of ring bytes");
 	/* Frames follow each other without a hole, or one is missing here. */
-	if (h->first_sn != s->at.next_sn || h->ring_begin != s->at.ring_position ||
+	if (h->first_sn != s->at.sn || h->ring_begin != s->at.ring_position ||
 	    h->sns > INT64_MAX - h->first_sn)
 		return damaged(s, "a hole in front of it or a wrong SN");
 	return 1;
@@ -217,7 +211,7 @@ static void remember_place(struct sr_stream *s)
 static void pass_frame(struct sr_stream *s, const struct sr_frame_header *h)
 {
 	s->at.offset += sizeof(*h) + h->stored_bytes;
-	s->at.next_sn += h->sns;
+	s->at.sn += h->sns;
 	s->at.ring_position += h->ring_bytes;
 	s->open = h->flags & SR_FRAME_OPEN;
 }
@@ -395,27 +389,47 @@ bool sr_stream_ended(const struct sr_stream *s)
 
 /* ---- seeking ---- */
 
-static void go_to(struct sr_stream *s, const struct place *place)
+static void go_to(struct sr_stream *s, const struct sr_stream_place *place)
 {
 	s->at = *place;
-	s->next_sn = place->next_sn;
+	s->next_sn = place->sn;
 	s->open = s->assembling = s->held = false;
 	s->frame_used = s->frame_bytes = 0;
 }
 
-static const struct place *last_place_before(const struct sr_stream *s, uint64_t sn)
+static const struct sr_stream_place *last_place_before(const struct sr_stream *s, uint64_t sn)
 {
 	uint32_t low = 0, high = s->n_index;
 
 	while (high - low > 1) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (s->index[middle].next_sn <= sn)
+		if (s->index[middle].sn <= sn)
 			low = middle;
 		else
 			high = middle;
 	}
 	return &s->index[low];
+}
+
+const struct sr_stream_place *sr_stream_places(const struct sr_stream *s, size_t *n)
+{
+	*n = s->n_index;
+	return s->index;
+}
+
+void sr_stream_set_places(struct sr_stream *s, const struct sr_stream_place *places, size_t n)
+{
+	for (size_t i = 0; i < n && s->n_index < INDEX_ENTRIES; i++)
+		if (places[i].offset > s->index[s->n_index - 1].offset)
+			s->index[s->n_index++] = places[i];
+}
+
+uint64_t sr_stream_size(const struct sr_stream *s)
+{
+	struct stat st;
+
+	return fstat(s->fd, &st) ? 0 : (uint64_t)st.st_size;
 }
 
 /* Pass frames by their headers until the one in which sn begins. */
@@ -433,13 +447,13 @@ static int skip_frames(struct sr_stream *s, uint64_t sn)
 			break;
 		pass_frame(s, &h);
 	}
-	s->next_sn = s->at.next_sn;
+	s->next_sn = s->at.sn;
 	return 1;
 }
 
 int sr_stream_seek(struct sr_stream *s, uint64_t sn)
 {
-	const struct place *place = last_place_before(s, sn);
+	const struct sr_stream_place *place = last_place_before(s, sn);
 	int ret;
 
 	if (s->broken || s->headless)
@@ -499,7 +513,7 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 
 	if (n < 0)
 		return sr_error_set(err, (int)n, "cannot read %s: %s", s->path, strerror((int)-n));
-	s->at = (struct place){.offset = sizeof(h), .next_sn = 1};
+	s->at = (struct sr_stream_place){.offset = sizeof(h), .sn = 1};
 	if (n < (ssize_t)sizeof(h)) {
 		/* A stream without a frame, then. */
 		s->headless = true;
@@ -562,7 +576,7 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 		ret = check_stream_header(s, t, rank, thread, err);
 	if (ret)
 		goto fail;
-	s->next_sn = s->at.next_sn;
+	s->next_sn = s->at.sn;
 	remember_place(s);
 	*stream = s;
 	return 0;

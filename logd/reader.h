@@ -85,6 +85,22 @@ int sr_stream_next(struct sr_stream *s, struct sr_entry *e);
  */
 int sr_stream_seek(struct sr_stream *s, uint64_t sn);
 
+/* Where reading can begin: a frame whose first record continues none. */
+struct sr_stream_place {
+	uint64_t sn; /* of the first call that begins there, or later */
+	uint64_t offset;
+	uint64_t ring_position;
+};
+
+/* Those that the stream remembers of what was read: from its beginning, at even distances. */
+const struct sr_stream_place *sr_stream_places(const struct sr_stream *s, size_t *n);
+
+/* Behind a stream's opening: places of an earlier reading, so that seeks need not look for them. */
+void sr_stream_set_places(struct sr_stream *s, const struct sr_stream_place *places, size_t n);
+
+/* Bytes of the file. */
+uint64_t sr_stream_size(const struct sr_stream *s);
+
 /*
  * A hash of the headers of all frames, which have the checksums of what is in
  * them: another one as soon as anything in the stream is.  Reading begins at the

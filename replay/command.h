@@ -17,6 +17,7 @@ int sr_cmd_verify(int argc, char **argv);
 int sr_cmd_orders(int argc, char **argv);
 int sr_cmd_collect(int argc, char **argv);
 int sr_cmd_info(int argc, char **argv);
+int sr_cmd_process(int argc, char **argv);
 
 /* One line on standard error, "sreplay: ..."; returns SR_EXIT_FAILED. */
 int sr_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -16,6 +16,7 @@ static const struct {
     {"replay", sr_cmd_replay, "run recorded processes again, from their trace"},
     {"dump", sr_cmd_dump, "print the records of a trace, a line each"},
     {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
+    {"process", sr_cmd_process, "find out what the replay of a group needs"},
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
     {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
     {"info", sr_cmd_info, "say what a trace holds"},

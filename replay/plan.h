@@ -75,7 +75,7 @@ struct sr_plan_wait {
 	int32_t for_rank;
 	uint32_t for_thread;
 	uint32_t flags; /* BY_*, INDIRECT, AMBIGUOUS, WEAKENED */
-	uint32_t reserved;
+	uint32_t fault; /* not 0: not the call waits, but this fault of the thread's, behind it */
 };
 
 /* The same from the other side: who waits for this thread's entry of call `sn`. */
@@ -85,7 +85,7 @@ struct sr_plan_wake {
 	int32_t their_rank;
 	uint32_t their_thread;
 	uint32_t flags;
-	uint32_t reserved;
+	uint32_t their_fault; /* not 0: this fault waits, behind call their_sn */
 };
 
 /*
@@ -105,6 +105,8 @@ struct sr_plan_check {
 	uint16_t request;    /* EXACT only */
 	uint16_t completion; /* EXACT only */
 	uint32_t flags;
+	uint32_t their_fault; /* not 0: up to and with this fault, behind call their_sn */
+	uint32_t reserved;
 };
 
 /*
@@ -182,7 +184,7 @@ struct sr_plan_header {
 };
 
 _Static_assert(sizeof(struct sr_plan_wait) == 32 && sizeof(struct sr_plan_wake) == 32 &&
-		   sizeof(struct sr_plan_check) == 32 && sizeof(struct sr_plan_request) == 32 &&
+		   sizeof(struct sr_plan_check) == 40 && sizeof(struct sr_plan_request) == 32 &&
 		   sizeof(struct sr_plan_peer) == 40 && sizeof(struct sr_plan_place) == 24 &&
 		   sizeof(struct sr_plan_found) == 48 && sizeof(struct sr_plan_header) == 64,
 	       "on disk");

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "logd/frame.h"
 #include "shim/schema.h"
@@ -33,6 +34,8 @@ struct rank {
 struct trace_maker {
 	char dir[PATH_MAX - 64];
 	struct rank *ranks;
+	ZSTD_CCtx *compressor; /* NULL: frames are raw */
+	uint8_t *compressed;
 };
 
 static void fail(const char *what)
@@ -72,6 +75,15 @@ struct trace_maker *trace_maker_new(const char *dir)
 		SR_TRACE_VERSION);
 	fclose(f);
 	return m;
+}
+
+void trace_maker_compress(struct trace_maker *m)
+{
+	m->compressor = ZSTD_createCCtx();
+	m->compressed = room(FRAME_BYTES);
+	if (!m->compressor)
+		fail("no memory");
+	ZSTD_CCtx_setParameter(m->compressor, ZSTD_c_compressionLevel, 1);
 }
 
 static void describe(struct trace_maker *m, struct rank *r, const char *extra)
@@ -161,16 +173,27 @@ static struct stream *stream_of(struct trace_maker *m, int rank, uint32_t thread
 	return s ? s : open_stream(m, r, thread);
 }
 
-static void flush(struct stream *s)
+static void flush(struct trace_maker *m, struct stream *s)
 {
 	struct sr_frame_header *h = &s->h;
+	const void *stored = s->frame;
+	size_t n;
 
 	if (!h->raw_bytes)
 		return;
 	h->stored_bytes = h->ring_bytes = h->raw_bytes;
-	sr_frame_seal(h, s->frame);
+	if (m->compressor) {
+		n = ZSTD_compress2(m->compressor, m->compressed, FRAME_BYTES, s->frame,
+				   h->raw_bytes);
+		if (!ZSTD_isError(n) && n < h->raw_bytes) {
+			h->stored_bytes = (uint32_t)n;
+			stored = m->compressed;
+		}
+	}
+	h->codec = stored == s->frame ? SR_CODEC_RAW : SR_CODEC_ZSTD;
+	sr_frame_seal(h, stored);
 	put(s, h, sizeof(*h));
-	put(s, s->frame, h->raw_bytes);
+	put(s, stored, h->stored_bytes);
 	h->first_sn += h->sns;
 	h->ring_begin += h->ring_bytes;
 	h->raw_bytes = h->records = 0;
@@ -178,7 +201,7 @@ static void flush(struct stream *s)
 }
 
 /* Room for the payload of a record. */
-static uint8_t *begin(struct stream *s, uint16_t kind, size_t size)
+static uint8_t *begin(struct trace_maker *m, struct stream *s, uint16_t kind, size_t size)
 {
 	struct sr_record r = {.size = (uint32_t)(sizeof(r) + size), .kind = kind};
 	uint32_t padded = sr_record_padded(r.size);
@@ -187,7 +210,7 @@ static uint8_t *begin(struct stream *s, uint16_t kind, size_t size)
 	if (padded > FRAME_BYTES)
 		fail("a record that is too large");
 	if (s->h.raw_bytes + padded > FRAME_BYTES)
-		flush(s);
+		flush(m, s);
 	p = s->frame + s->h.raw_bytes;
 	memset(p + padded - 8, 0, 8);
 	memcpy(p, &r, sizeof(r));
@@ -207,7 +230,7 @@ void trace_maker_record(struct trace_maker *m, int rank, uint32_t thread, uint16
 {
 	struct stream *s = stream_of(m, rank, thread);
 
-	memcpy(begin(s, kind, size), payload, size);
+	memcpy(begin(m, s, kind, size), payload, size);
 	if (kind >= SR_REC_CALL)
 		count(s, 1);
 	else if (kind == SR_REC_REPEAT)
@@ -224,7 +247,7 @@ uint64_t trace_maker_call_ordered(struct trace_maker *m, int rank, uint32_t thre
 				    .result = result,
 				    .in_size = (uint32_t)in_size & 0x3fffffff,
 				    .orders = orders_n & 3};
-	uint8_t *p = begin(s, (uint16_t)(SR_REC_CALL + n),
+	uint8_t *p = begin(m, s, (uint16_t)(SR_REC_CALL + n),
 			   sizeof(head) + in_size + out_size + orders_n * sizeof(*orders));
 
 	memcpy(p, &head, sizeof(head));
@@ -261,11 +284,13 @@ void trace_maker_finish(struct trace_maker *m)
 		next_rank = r->next;
 		for (s = r->streams; s; s = next) {
 			next = s->next;
-			flush(s);
+			flush(m, s);
 			close(s->fd);
 			free(s);
 		}
 		free(r);
 	}
+	ZSTD_freeCCtx(m->compressor);
+	free(m->compressed);
 	free(m);
 }

@@ -18,6 +18,9 @@ struct trace_maker;
 /* The directory is there already, and empty. */
 struct trace_maker *trace_maker_new(const char *dir);
 
+/* Frames are compressed from now on. */
+void trace_maker_compress(struct trace_maker *m);
+
 /* Before the rank's first record.  extra: JSON, of process.json. */
 void trace_maker_rank(struct trace_maker *m, int rank, const char *extra);
 

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_process.c: plans of random executions, against a brute-force oracle.
+ *
+ * A made-up run of some ranks goes step by step: posts, polls, looks at clocks.
+ * What came before what in it is known, call by call (entry and return): a
+ * matrix.  The plan's waits must say the same: not less, not more, and none that
+ * the others imply.
+ *
+ *   test_process [RUNS [FIRST_SEED]]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nicclock/order_code.h"
+#include "replay/plan_make.h"
+#include "trace_calls.h"
+
+#define RANKS	4
+#define STEPS	160
+#define CALLS	(STEPS + 16)
+#define NODES	(RANKS * CALLS * 2)
+#define THREADS 2
+
+static int test_number, failures;
+
+static void result(bool ok, const char *name)
+{
+	printf("%sok %d - %s\n", ok ? "" : "not ", ++test_number, name);
+	failures += !ok;
+}
+
+/* ---------------------------------------------------------------- an execution */
+
+struct message {
+	int call; /* of the sender's */
+	uint64_t event;
+};
+
+struct rank {
+	int calls;		   /* in the order in which they took effect */
+	uint64_t sn[CALLS];	   /* of a call */
+	uint32_t thread[CALLS];
+	uint64_t event;		   /* of its clock */
+	int call_of_event[4 * CALLS];
+	struct sr_order_stream streams[THREADS];
+	struct message channel[RANKS][STEPS]; /* to each: sent, not received */
+	int sent[RANKS], received[RANKS];
+	uint64_t requests;
+};
+
+struct run {
+	struct trace_maker *m;
+	uint64_t seed;
+	int ranks, threads;
+	bool clocks, same_numbers;
+	struct rank rank[RANKS];
+	uint64_t numbered;
+	/* before[a][b]: node a happened before node b. */
+	uint8_t before[NODES][NODES];
+};
+
+static uint32_t chance(struct run *r, uint32_t n)
+{
+	r->seed = r->seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(r->seed >> 33) % n;
+}
+
+static int entry_of(int rank, int call)
+{
+	return (rank * CALLS + call) * 2;
+}
+
+static int return_of(int rank, int call)
+{
+	return entry_of(rank, call) + 1;
+}
+
+static uint64_t qp_address(int rank, int peer)
+{
+	return 0x100000000ull + (uint64_t)(rank * RANKS + peer) * 0x1000;
+}
+
+/* On several nodes all count alike: sequence numbers must tell them apart. */
+static uint32_t qp_number(const struct run *r, int rank, int peer)
+{
+	return r->same_numbers ? (uint32_t)(17 + (peer - rank + r->ranks) % r->ranks)
+			       : (uint32_t)(100 + rank * RANKS + peer);
+}
+
+static uint32_t psn(int rank, int peer)
+{
+	return (uint32_t)(5000 + rank * RANKS + peer);
+}
+
+static void begin(struct run *r, const char *dir)
+{
+	char extra[64];
+
+	r->m = trace_maker_new(dir);
+	for (int i = 0; i < r->ranks; i++) {
+		snprintf(extra, sizeof(extra), "{\"member\": %d}", r->clocks ? i : -1);
+		trace_maker_rank(r->m, i, extra);
+		for (int k = 0; k < r->ranks; k++)
+			if (k != i)
+				trace_qp(r->m, i, 0, qp_address(i, k), qp_number(r, i, k),
+					 qp_number(r, k, i), psn(i, k), psn(k, i));
+	}
+}
+
+/* An event of the rank's clock, in the call that comes next. */
+static uint64_t tick(struct run *r, int i, uint32_t thread, const struct sr_order *orders, uint32_t n)
+{
+	struct rank *k = &r->rank[i];
+	uint8_t bytes[SR_ORDER_MAX_BYTES(SR_CLOCK_ORDERS)];
+	uint64_t event = ++k->event;
+
+	k->call_of_event[event] = k->calls;
+	trace_maker_record(r->m, i, thread, SR_REC_CLOCK, bytes,
+			   sr_order_encode(&k->streams[thread], event, orders, n, bytes));
+	return event;
+}
+
+static void edge(struct run *r, int from, int to)
+{
+	r->before[from][to] = 1;
+}
+
+/* The next call of the rank has happened. */
+static void called(struct run *r, int i, uint32_t thread, uint64_t sn)
+{
+	struct rank *k = &r->rank[i];
+
+	edge(r, entry_of(i, k->calls), return_of(i, k->calls));
+	if (k->calls)
+		edge(r, return_of(i, k->calls - 1), entry_of(i, k->calls));
+	k->sn[k->calls] = sn;
+	k->thread[k->calls] = thread;
+	k->calls++;
+}
+
+static uint64_t number(struct run *r)
+{
+	return r->threads > 1 ? ++r->numbered : 0;
+}
+
+static void post(struct run *r, int i, uint32_t thread)
+{
+	struct rank *k = &r->rank[i];
+	struct trace_request requests[3];
+	uint32_t n = 1 + chance(r, 3);
+	int to = (i + 1 + (int)chance(r, (uint32_t)r->ranks - 1)) % r->ranks;
+	uint64_t event = r->clocks ? tick(r, i, thread, NULL, 0) : 0;
+
+	for (uint32_t q = 0; q < n; q++) {
+		bool sends = chance(r, 2);
+
+		requests[q] = (struct trace_request){.opcode = sends ? IBV_WR_SEND : IBV_WR_RDMA_WRITE,
+						     .wr_id = k->requests++,
+						     .length = 8,
+						     .address = 0x7000,
+						     .remote = 0x9000};
+		if (sends)
+			k->channel[to][k->sent[to]++] = (struct message){k->calls, event};
+	}
+	called(r, i, thread, trace_post_send(r->m, i, thread, qp_address(i, to), requests, n, number(r)));
+}
+
+static void poll_some(struct run *r, int i, uint32_t thread)
+{
+	static const uint64_t data = 42;
+	struct trace_completion found[4];
+	struct sr_order orders[4];
+	uint32_t n = 0, orders_n = 0, want = chance(r, 5);
+
+	for (uint32_t t = 0; t < want && n < 4; t++) {
+		int from = (int)chance(r, (uint32_t)r->ranks);
+		struct rank *f = &r->rank[from];
+		const struct message *m = &f->channel[i][f->received[i]];
+
+		if (from == i || f->received[i] == f->sent[i])
+			continue;
+		f->received[i]++;
+		edge(r, entry_of(from, m->call), return_of(i, r->rank[i].calls));
+		found[n++] = (struct trace_completion){.wr_id = 1,
+						       .opcode = IBV_WC_RECV,
+						       .qp_num = qp_number(r, i, from),
+						       .length = 8,
+						       .address = 0x8000 + 8 * t,
+						       .data = &data};
+		if (r->clocks)
+			orders[orders_n++] = (struct sr_order){
+			    .event = m->event, .member = (uint8_t)from, .via = SR_ORDER_CELL};
+	}
+	if (orders_n)
+		tick(r, i, thread, orders, orders_n);
+	called(r, i, thread, trace_poll_cq(r->m, i, thread, found, n, number(r)));
+}
+
+/* What others' CPUs did is seen: all that they found out until then is before. */
+static void look(struct run *r, int i, uint32_t thread)
+{
+	int other = (i + 1 + (int)chance(r, (uint32_t)r->ranks - 1)) % r->ranks;
+	struct rank *k = &r->rank[other];
+	struct sr_order order = {.event = k->event, .member = (uint8_t)other, .via = SR_ORDER_OWN};
+	int call;
+
+	if (!r->clocks || !k->event)
+		return;
+	call = k->call_of_event[k->event];
+	edge(r, entry_of(other, call), return_of(i, r->rank[i].calls));
+	/* The event was the last thing in that call: what came into it is before as well. */
+	for (int a = 0; a < NODES; a++)
+		if (r->before[a][return_of(other, call)])
+			edge(r, a, return_of(i, r->rank[i].calls));
+	tick(r, i, thread, &order, 1);
+	called(r, i, thread, trace_poll_cq(r->m, i, thread, NULL, 0, number(r)));
+}
+
+static void go(struct run *r, const char *dir)
+{
+	begin(r, dir);
+	for (int s = 0; s < STEPS; s++) {
+		int i = (int)chance(r, (uint32_t)r->ranks);
+		uint32_t thread = chance(r, (uint32_t)r->threads);
+
+		switch (chance(r, 5)) {
+		case 0:
+		case 1:
+			post(r, i, thread);
+			break;
+		case 2:
+		case 3:
+			poll_some(r, i, thread);
+			break;
+		default:
+			look(r, i, thread);
+			break;
+		}
+	}
+	trace_maker_finish(r->m);
+}
+
+/* ------------------------------------------------------------------- the oracle */
+
+static void close_over(uint8_t (*before)[NODES])
+{
+	for (int k = 0; k < NODES; k++)
+		for (int a = 0; a < NODES; a++)
+			if (before[a][k])
+				for (int b = 0; b < NODES; b++)
+					before[a][b] |= before[k][b];
+}
+
+static int call_at(const struct rank *k, uint32_t thread, uint64_t sn)
+{
+	for (int c = 0; c < k->calls; c++)
+		if (k->thread[c] == thread && k->sn[c] == sn)
+			return c;
+	return -1;
+}
+
+struct wait_edge {
+	int from, to;
+};
+
+static uint8_t implied[NODES][NODES];
+
+static void program_order(const struct run *r, uint8_t (*before)[NODES])
+{
+	memset(before, 0, NODES * NODES);
+	for (int i = 0; i < r->ranks; i++)
+		for (int c = 0; c < r->rank[i].calls; c++) {
+			before[entry_of(i, c)][return_of(i, c)] = 1;
+			if (c)
+				before[return_of(i, c - 1)][entry_of(i, c)] = 1;
+		}
+}
+
+static size_t read_waits(const struct run *r, struct sr_plan *p, struct wait_edge *edges, size_t room)
+{
+	struct sr_error err;
+	const void *records;
+	size_t n, all = 0;
+
+	for (int i = 0; i < r->ranks; i++)
+		for (uint32_t t = 0; t < THREADS; t++) {
+			const struct sr_plan_wait *w;
+
+			if (sr_plan_records(p, SR_PLAN_WAIT, i, t, &records, &n, &err))
+				return SIZE_MAX;
+			w = records;
+			for (size_t k = 0; k < n && all < room; k++) {
+				int call = call_at(&r->rank[i], t, w[k].sn);
+				int of = call_at(&r->rank[w[k].for_rank], w[k].for_thread, w[k].for_sn);
+
+				if (call < 0 || of < 0)
+					return SIZE_MAX;
+				edges[all++] = (struct wait_edge){entry_of(w[k].for_rank, of),
+								  return_of(i, call)};
+			}
+		}
+	return all;
+}
+
+enum verdict { EXACT, UNREADABLE, MISSING, FALSE_ORDER, REDUNDANT };
+
+/* Is an edge implied by the others?  Search, since there are many edges to try. */
+static bool reaches(const struct run *r, const struct wait_edge *edges, size_t n, size_t without,
+		    int from, int to)
+{
+	static uint8_t seen[NODES];
+	static int stack[NODES];
+	int depth = 0;
+
+	memset(seen, 0, sizeof(seen));
+	stack[depth++] = from;
+	seen[from] = 1;
+	while (depth) {
+		int a = stack[--depth], next = a + 1;
+
+		if (a == to)
+			return true;
+		/* An entry leads to its return, a return to the next call's entry. */
+		if ((a & 1 ? (next / 2) % CALLS : 1) && !seen[next] &&
+		    (next / 2) % CALLS < r->rank[next / 2 / CALLS].calls) {
+			seen[next] = 1;
+			stack[depth++] = next;
+		}
+		for (size_t i = 0; i < n; i++)
+			if (i != without && edges[i].from == a && !seen[edges[i].to]) {
+				seen[edges[i].to] = 1;
+				stack[depth++] = edges[i].to;
+			}
+	}
+	return false;
+}
+
+static enum verdict judge(struct run *r, struct sr_plan *p)
+{
+	static struct wait_edge edges[RANKS * CALLS * RANKS];
+	size_t n = read_waits(r, p, edges, RANKS * CALLS * RANKS);
+
+	if (n == SIZE_MAX)
+		return UNREADABLE;
+	close_over(r->before);
+	program_order(r, implied);
+	for (size_t i = 0; i < n; i++)
+		implied[edges[i].from][edges[i].to] = 1;
+	close_over(implied);
+	for (int a = 0; a < NODES; a++)
+		for (int b = 0; b < NODES; b++) {
+			if (r->before[a][b] && !implied[a][b])
+				return MISSING;
+			if (implied[a][b] && !r->before[a][b])
+				return FALSE_ORDER;
+		}
+	for (size_t i = 0; i < n; i++)
+		if (reaches(r, edges, n, i, edges[i].from, edges[i].to))
+			return REDUNDANT;
+	return EXACT;
+}
+
+/* ----------------------------------------------------------------------- tests */
+
+static struct run run;
+
+static enum verdict one(uint64_t seed, int threads, bool clocks, bool same_numbers)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX", command[64];
+	struct sr_process_counts counts;
+	enum verdict v = UNREADABLE;
+	struct sr_error err = {""};
+	struct sr_trace *t = NULL;
+	struct sr_plan *p = NULL;
+
+	if (!mkdtemp(dir))
+		return UNREADABLE;
+	memset(&run, 0, sizeof(run));
+	run.seed = seed * 2654435761u + 1;
+	run.ranks = 2 + (int)(seed % (RANKS - 1));
+	run.threads = threads;
+	run.clocks = clocks;
+	run.same_numbers = same_numbers;
+	go(&run, dir);
+	if (!sr_trace_open(&t, dir, &err) && !sr_plan_make(t, NULL, 0, NULL, &counts, &err) &&
+	    !sr_plan_open(&p, t, &err) && !counts.unmatched && !counts.weakened &&
+	    !counts.ambiguous_links)
+		v = judge(&run, p);
+	else
+		printf("# seed %llu: %s\n", (unsigned long long)seed, err.text);
+	sr_plan_close(p);
+	sr_trace_close(t);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	return system(command) ? UNREADABLE : v;
+}
+
+static bool all_exact(uint64_t first, int runs, int threads, bool clocks, bool same_numbers)
+{
+	static const char *const words[] = {"exact", "unreadable", "an order is missing",
+					    "an order that was not", "a wait that others imply"};
+	bool ok = true;
+
+	for (int i = 0; i < runs; i++) {
+		enum verdict v = one(first + (uint64_t)i, threads, clocks, same_numbers);
+
+		if (v != EXACT)
+			printf("# seed %llu: %s\n", (unsigned long long)first + (unsigned)i, words[v]);
+		ok &= v == EXACT;
+	}
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	int runs = argc > 1 ? atoi(argv[1]) : 12;
+	uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+
+	result(all_exact(first, runs, 1, false, false),
+	       "messages: each receive waits for its send, and nothing else");
+	result(all_exact(first, runs, 1, false, true),
+	       "messages: queue pairs with equal numbers are told apart by sequence numbers");
+	result(all_exact(first, runs, 1, true, false),
+	       "clocks: the waits are the orders that were found, none is missing, false or implied");
+	result(all_exact(first, runs, THREADS, true, false), "clocks: the same with threads");
+	printf("1..%d\n", test_number);
+	return failures != 0;
+}
