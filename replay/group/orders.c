@@ -52,7 +52,7 @@ static int send_wait(const struct sr_orders *o, const struct sr_plan_wait *w,
 	};
 
 	/* Orders of faults are for who replays windows. */
-	if (wait.member < 0 || w->reserved)
+	if (wait.member < 0 || w->fault)
 		return 0;
 	return send(argument, SR_REC_REPLAY_WAIT, &wait, sizeof(wait));
 }
