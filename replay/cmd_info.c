@@ -28,6 +28,7 @@ static const struct argp argp = {
 struct summary {
 	uint64_t threads, without_end;
 	uint64_t calls, records, raw_bytes, stored_bytes;
+	uint64_t signals, signals_between;
 	uint64_t of_kind[KINDS];
 	struct sr_window_sum windows;
 	char end[512]; /* of the process, or why there is none */
@@ -52,6 +53,17 @@ static void note_end(struct summary *sum, const struct sr_entry *e)
 		memcpy(sum->end, sentence, sizeof(sum->end));
 }
 
+static void note_signal(struct summary *sum, const struct sr_entry *e)
+{
+	struct sr_signal_payload p;
+
+	if (e->kind != SR_REC_SIGNAL || e->size < sizeof(p))
+		return;
+	memcpy(&p, e->payload, sizeof(p));
+	sum->signals++;
+	sum->signals_between += p.place == SR_SIGNAL_BETWEEN;
+}
+
 static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
 	struct summary *sum = &((struct info *)argument)->sum;
@@ -67,6 +79,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 			sum->of_kind[last_call] += e.count;
 			sum->calls += e.count;
 		}
+		note_signal(sum, &e);
 		note_end(sum, &e);
 		sr_window_sum_add(&sum->windows, &e);
 	}
@@ -153,6 +166,11 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 			printf("  %llu of the threads without an end: still running, or their last "
 			       "calls are lost\n",
 			       (ull)sum->without_end);
+		if (sum->signals)
+			printf("  %llu signal%s handled, %llu of them in the midst of the "
+			       "program's code\n",
+			       (ull)sum->signals, sum->signals == 1 ? "" : "s",
+			       (ull)sum->signals_between);
 		print_direct(sum, i->schema);
 		sr_window_sum_print(&sum->windows);
 		print_calls(sum, i->schema);

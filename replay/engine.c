@@ -48,6 +48,10 @@ struct sr_replay_stream {
 	uint16_t last_kind;
 	struct sr_buf last;
 
+	/* The handler of this signal is about to run; 0: of none. */
+	uint32_t awaited;
+	uint64_t awaited_mask;
+
 	/* The record after those, if it was looked at already, with what stands in front of it. */
 	bool peeked;
 	struct record next;
@@ -423,6 +427,118 @@ static void hold(struct sr_thread *t, uint16_t found, void *site)
 	diverge(t, SR_REPLAY_FORSAKEN, found, found);
 }
 
+/* ---------------------------------------------------------------- signals */
+
+static bool comes_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (t->silent || t->ended || s->repeats_left || !peek(t) ||
+	    s->next.kind != SR_REC_SIGNAL)
+		return false;
+	if (s->next.size < sizeof(*p))
+		diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_SIGNAL, 0);
+	memcpy(p, s->next.payload, sizeof(*p));
+	return true;
+}
+
+/* The handler runs, and makes its calls, before this returns; or it jumps away. */
+static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
+{
+	siginfo_t info;
+
+	_Static_assert(sizeof(info) == sizeof(p->info), "siginfo_t");
+	t->stream->peeked = false;
+	if (!sr_signals_has_handler((int)p->signo))
+		diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
+	if (p->entry) {
+		sr_turn_wait(t->number, p->entry);
+		sr_turn_done(p->entry);
+	}
+	if (p->order) {
+		sr_turn_wait(t->number, p->order);
+		sr_turn_done(p->order);
+	}
+	memcpy(&info, p->info, sizeof(info));
+	t->stream->awaited = p->signo;
+	t->stream->awaited_mask = p->mask;
+	sr_signals_replay((int)p->signo, &info);
+}
+
+/* Is this the one that the trace has here? */
+static bool replay_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	if (!t->stream || t->stream->awaited != p->signo)
+		return false;
+	t->stream->awaited = 0;
+	p->mask = t->stream->awaited_mask;
+	return true;
+}
+
+/* In front of a call, those that came since the last one. */
+static void run_handlers_between(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	while (comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL)
+		run_handler(t, &p);
+}
+
+/* In a call; true if the event of its entry is over. */
+static bool run_handlers_in_call(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+	bool entered = false;
+
+	/* What they call comes before this call ends, and is counted first. */
+	while (comes_signal(t, &p) && p.place == SR_SIGNAL_IN_CALL) {
+		entered |= p.entry != 0;
+		t->sn--;
+		run_handler(t, &p);
+		t->sn++;
+	}
+	return entered;
+}
+
+/*
+ * Those that came at the end of the call.  One that came later, while the program
+ * computed, may be what it waits for there.
+ */
+static void run_handlers_after(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+	bool comes;
+
+	/* Another one may come after a handler's last call, when the handler has returned. */
+	while ((comes = comes_signal(t, &p)) && p.place == SR_SIGNAL_AFTER &&
+	       p.level == t->signals.handlers)
+		run_handler(t, &p);
+	sr_signals_await_stall(t, comes && p.place == SR_SIGNAL_BETWEEN &&
+				      p.level == t->signals.handlers);
+}
+
+/* In the midst of the program's code. */
+static void stalled(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	if (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN &&
+	    p.level == t->signals.handlers)
+		run_handler(t, &p);
+}
+
+/* In front of an operation on the heap, those that came since the last one. */
+static void run_handlers_at_heap(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	while (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN &&
+	       p.level == t->signals.handlers && p.heap_position == t->heap_ops)
+		run_handler(t, &p);
+}
+
+/* ---------------------------------------------------------------- a call */
+
 /* A call of a destructor that comes after the thread's last event: it was not recorded. */
 static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a,
 		     enum sr_heap before)
@@ -441,12 +557,13 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	struct sr_call_head head;
 	struct record r;
 	uint64_t order[3];
-	bool windows;
+	bool windows, entered;
 
 	if (!t->started)
 		start_thread(t);
 	if (t->ended)
 		return pass(t, d, a, before);
+	run_handlers_between(t);
 	t->sn++;
 	if (!t->silent)
 		stop_if_asked(t);
@@ -455,6 +572,9 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	windows = sr_windows_on;
 	if (windows)
 		sr_windows_call_begins(d, a);
+	if (!t->silent)
+		pass_window_records(t, found, site);
+	entered = run_handlers_in_call(t);
 	if (!t->silent)
 		pass_window_records(t, found, site);
 	if (t->silent || !next_call(t, &r))
@@ -476,10 +596,11 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	sr_group_enter(t, n);
 	memcpy(order, r.payload + r.size - head.orders * sizeof(uint64_t),
 	       head.orders * sizeof(uint64_t));
-	if (head.orders)
+	if (head.orders && !entered)
 		sr_turn_wait(t->number, order[0]);
 	if (head.orders == 2) {
-		sr_turn_done(order[0]);
+		if (!entered)
+			sr_turn_done(order[0]);
 		hold(t, found, site);
 		sr_turn_wait(t->number, order[1]);
 	}
@@ -492,13 +613,15 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		deliver(t, d, &r, &head, a);
 	sr_group_replayed(t, n, a, head.result);
 	hold(t, found, site);
-	if (head.orders)
+	if (head.orders > entered)
 		sr_turn_done(order[head.orders - 1]);
 	if (windows || sr_windows_on)
 		sr_windows_call_ends(d, a);
 	/* No other thread writes it: no locked add, as all threads on one counter would need. */
 	atomic_store_explicit(&control->thread[t->number].calls, t->sn, memory_order_relaxed);
 
+	if (head.error != SR_ERROR_CANCELLED)
+		run_handlers_after(t);
 	sr_leave(t, before);
 	if (head.error == SR_ERROR_CANCELLED)
 		pthread_exit(PTHREAD_CANCELED); /* as a cancelled thread goes */
@@ -515,6 +638,7 @@ static bool comes_next(struct sr_thread *t, enum sr_call_number n)
 
 	if (!t->started)
 		start_thread(t);
+	run_handlers_between(t);
 	if (!t->silent && t->stream->repeats_left)
 		kind = t->stream->last_kind;
 	else if (!t->silent && peek(t))
@@ -544,6 +668,7 @@ static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 
 	if (s->repeats_left)
 		return false;
+	run_handlers_at_heap(t);
 	if (!peek(t) || s->next.kind == SR_REC_REPLAY_END) {
 		if (!sr_heap_turn_on_demand(t->number))
 			end_of_stream(t, s->peeked ? &s->next : NULL, SR_REC_HEAP, NULL);
@@ -593,6 +718,8 @@ static int own_fd_from(int from)
 static const struct sr_engine replay_engine = {
     .call = replay_call,
     .own_fd_from = own_fd_from,
+    .signal = replay_signal,
+    .stalled = stalled,
     .heap_begin = heap_begin,
     .heap_end = heap_end,
     .comes_next = comes_next,
@@ -638,6 +765,7 @@ void sr_replay_exit(int status)
 	sr_enter(t);
 	if (!t->started)
 		start_thread(t);
+	run_handlers_between(t);
 	t->sn++;
 	if (!t->silent)
 		pass_window_records(t, 0, NULL);
@@ -698,6 +826,7 @@ void sr_replay_start(void)
 		control->found_fd = move_away(control->found_fd);
 	sr_group_start(control);
 	sr_turns_start(control);
+	sr_signals_start(true);
 	sr_windows_start_replay(recorded_event);
 	sr_stdio_pin(control->stdout_line_buffered);
 	sr_main_stack_pin(control->main_stack);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/print.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,24 @@
 #include "replay/window_print.h"
 #include "shim/call.h"
 #include "shim/order.h"
+
+static json_t *decode_signal(const struct sr_entry *e)
+{
+	static const char *const places[] = {"", "before the next call", "in a call",
+					     "at the end of the call", "between calls"};
+	struct sr_signal_payload p;
+	siginfo_t info;
+	json_t *v;
+
+	memcpy(&p, e->payload, sizeof(p));
+	memcpy(&info, p.info, sizeof(info));
+	v = json_pack("{s:s, s:i, s:s, s:i, s:i}", "record", "signal", "signo", (int)p.signo,
+		      "place", p.place < 5 ? places[p.place] : "", "level", (int)p.level, "code",
+		      info.si_code);
+	if (p.order)
+		json_object_set_new(v, "order", json_integer((json_int_t)p.order));
+	return v;
+}
 
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
@@ -34,6 +53,8 @@ static json_t *decode_other(const struct sr_entry *e)
 	if (e->kind == SR_REC_WINDOW || e->kind == SR_REC_REGION ||
 	    e->kind == SR_REC_WINDOW_COUNTS)
 		return sr_window_print(e);
+	if (e->kind == SR_REC_SIGNAL && e->size >= sizeof(struct sr_signal_payload))
+		return decode_signal(e);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
 }
 

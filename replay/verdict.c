@@ -18,6 +18,8 @@ static const char *name_of(const struct sr_verdict *v, uint16_t kind)
 		return "a look at memory that peers write";
 	if (kind == SR_REC_REGION)
 		return "a registration";
+	if (kind == SR_REC_SIGNAL)
+		return "a signal's handler";
 	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
 }
 

@@ -16,6 +16,7 @@
 #include "shim/codec.h"
 
 struct sr_thread;
+struct sr_signal_payload;
 
 /* Where the real function is found. */
 enum sr_source {
@@ -46,6 +47,9 @@ enum sr_source {
 #define SR_CALL_CANCEL  64u /* a cancellation point */
 /* In a process outside of the group as well: its queue pairs are in the directory (outside.h). */
 #define SR_CALL_OUTSIDE 128u
+
+/* May wait: handlers of the program's run in it, and not after it. */
+#define SR_CALL_BLOCKS 256u
 
 /* sr_call_desc.order: when it draws event numbers (order.h). */
 #define SR_ORDER_ENTRY  1u
@@ -137,6 +141,13 @@ struct sr_engine {
 	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
 	/* A thread is about to be created. */
 	void (*thread_starts)(void);
+	/*
+	 * A handler of the program's is about to begin: recorded.  False: it is not to
+	 * run, since the recording does not have it here.
+	 */
+	bool (*signal)(struct sr_thread *t, struct sr_signal_payload *signal);
+	/* Replay: the thread computes, and makes no call (sr_signals_await_stall). */
+	void (*stalled)(struct sr_thread *t);
 	/* This thread has made its last call. */
 	void (*thread_ends)(struct sr_thread *t);
 };

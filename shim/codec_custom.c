@@ -328,3 +328,10 @@ void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a)
 	a->sa_flags = (int)sr_get_u32(c);
 	sr_deliver_signal_set(c, &a->sa_mask);
 }
+
+void sr_put_timer_event(struct sr_buf *b, const struct sigevent *event)
+{
+	sr_put_u32(b, (uint32_t)event->sigev_notify);
+	sr_put_u32(b, (uint32_t)event->sigev_signo);
+	sr_put_u64(b, (uintptr_t)event->sigev_value.sival_ptr);
+}

@@ -132,6 +132,8 @@ void sr_deliver_signal_set(struct sr_cursor *c, sigset_t *set);
 void sr_put_signal_action(struct sr_buf *b, const struct sigaction *a);
 void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a);
 
+void sr_put_timer_event(struct sr_buf *b, const struct sigevent *event);
+
 void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res);
 void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res);
 

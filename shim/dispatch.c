@@ -25,7 +25,18 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 /* Inside a library, or in a thread that a library started. */
 static uint64_t nested_call(const struct sr_call_desc *d, uint64_t *a)
 {
-	uint64_t result = sr_invoke(d, a);
+	struct sr_thread *t = &sr_self;
+	bool interruptible = t->signals.interruptible;
+	uint64_t result;
+
+	/* What is around the real function holds locks. */
+	t->signals.interruptible = interruptible && !d->invoke;
+	atomic_signal_fence(memory_order_seq_cst);
+	result = sr_invoke(d, a);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->signals.interruptible = interruptible;
+	if (t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_IN_CALL);
 
 	if (d->flags & SR_CALL_NEWFD && sr_self.inside_rdmacm && (int)result >= 0)
 		sr_fd_capture((int)result);

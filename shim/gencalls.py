@@ -61,8 +61,12 @@ C_TO_WIRE = {
     'uint64_t': 'u64', 'int64_t': 'i64', 'size_t': 'u64', 'ssize_t': 'i64', 'long': 'i64',
     'socklen_t': 'u32', 'pid_t': 'i32', 'time_t': 'i64', 'clockid_t': 'i32', 'nfds_t': 'u64',
     'useconds_t': 'u32', '__be16': 'x16', '__be32': 'x32', '__be64': 'x64', 'off_t': 'i64',
-    '__sighandler_t': 'ptr', 'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
+    '__sighandler_t': 'ptr', '__itimer_which_t': 'u32', 'timer_t': 'ptr', 'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
 }
+
+
+# Passed in a register, as a word -> its member that is one
+UNIONS = {'const union sigval': 'sival_ptr'}
 
 
 def fail(line_number, text):
@@ -383,6 +387,9 @@ def unpack(call, used):
             continue
         cast = '(%s)' % ctype if not ctype.endswith('*') else '(%s)(uintptr_t)' % ctype
         sep = '' if ctype.endswith('*') else ' '
+        if ctype in UNIONS:
+            lines.append('\t%s %s = { .%s = (void *)(uintptr_t)a[%d] };' % (ctype, name, UNIONS[ctype], n))
+            continue
         lines.append('\t%s%s%s = %sa[%d];' % (ctype, sep, name, cast, n))
     if re.search(r'\bret\b', text) and call.ret != 'void':
         cast = '(%s)' % call.ret if not call.ret.endswith('*') else '(%s)(uintptr_t)' % call.ret
@@ -577,7 +584,8 @@ def emit_wrappers(calls):
         if call.answer:
             out.append('\t%s%s;\n}\n' % ('' if call.ret == 'void' else 'return ', call.answer))
             continue
-        words = ', '.join('WORD(%s)' % n for _, n in call.params) or '0'
+        words = ', '.join('WORD(%s)' % (n + '.' + UNIONS[t] if t in UNIONS else n)
+                          for t, n in call.params) or '0'
         out.append('\tuint64_t a[] = { %s };\n' % words)
         entry = 'sr_direct_call' if call.fails else 'sr_call'
         result = '%s(SR_CALL_%s, a, __builtin_return_address(0))' % (entry, call.ident)
@@ -618,6 +626,8 @@ def emit_wrappers(calls):
         flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside') if call.attrs.get(k)]
         if call.ret == 'void':
             flags.append('void')
+        if any(call.attrs.get(k) for k in ('wait', 'cancel', 'blocks')):
+            flags.append('blocks')
         flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'
         out.append('\t\t.flags = %s, .fd_arg = %s,' % (flags, fd_arg(call)))
         if call.lib == 'libc' and 'when' not in call.attrs or call.name == 'poll':

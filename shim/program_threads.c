@@ -213,7 +213,7 @@ static void *run(void *argument)
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
 
-	sr_signals_thread_begins(copy.hidden);
+	sr_signals_thread_begins(copy.hidden, copy.inner);
 	if (s->inner) {
 		/* For good: nothing that it does is the program's. */
 		t->heap = SR_HEAP_LIBRARY;

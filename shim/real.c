@@ -171,13 +171,10 @@ static uint64_t unavailable(const struct sr_call_desc *d)
  * Integers and pointers are passed in registers, a word each, on all machines
  * that rdma-core runs on; so one call fits functions of any such prototype.
  */
-uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
+static uint64_t apply(const struct sr_call_desc *d, void *f, const uint64_t *a)
 {
 	typedef uint64_t word;
-	void *f = function_of(d, a);
 
-	if (!f)
-		return unavailable(d);
 	switch (d->nargs) {
 	case 0:
 		return ((word(*)(void))f)();
@@ -195,4 +192,34 @@ uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 		return ((word(*)(word, word, word, word, word, word))f)(a[0], a[1], a[2], a[3],
 									a[4], a[5]);
 	}
+}
+
+/*
+ * In the real function handlers run at once, as they would without the shim: it may
+ * wait for what they do.  Not around it, where the shim is at work.
+ */
+static uint64_t __attribute__((noinline))
+apply_interruptibly(const struct sr_call_desc *d, void *f, const uint64_t *a)
+{
+	struct sr_thread *t = &sr_self;
+	bool before = t->signals.interruptible;
+	uint64_t result;
+
+	t->signals.interruptible = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (t->signals.waiting)
+		sr_signals_take(t, t->depth ? SR_SIGNAL_IN_CALL : SR_SIGNAL_BETWEEN);
+	result = apply(d, f, a);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->signals.interruptible = before;
+	return result;
+}
+
+uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
+{
+	void *f = function_of(d, a);
+
+	if (!f)
+		return unavailable(d);
+	return d->flags & SR_CALL_BLOCKS ? apply_interruptibly(d, f, a) : apply(d, f, a);
 }

@@ -313,6 +313,29 @@ static void put_order(struct sr_buf *b, const struct sr_call_head *head, const u
 		sr_put_raw(b, order, head->orders * sizeof(*order));
 }
 
+static bool record_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		start_thread(t);
+	if (sr_threaded)
+		p->order = sr_draw_event();
+	if (p->place == SR_SIGNAL_IN_CALL) {
+		/* Of several in one call, the first has it. */
+		p->entry = t->signals.call_entry;
+		t->signals.call_entry = 0;
+	}
+	p->heap_position = t->heap_ops;
+	if (!t->silent) {
+		flush_repeats(t);
+		t->last.len = 0;
+		emit(t, SR_REC_SIGNAL, p, sizeof(*p));
+	}
+	sr_leave(t, before);
+	return true;
+}
+
 /* A call under way that may be cancelled. */
 struct under_way {
 	struct sr_thread *t;
@@ -321,7 +344,8 @@ struct under_way {
 	struct sr_call_head *head;
 	uint64_t *order;
 	enum sr_heap before;
-	int depth; /* the thread's, in it */
+	int depth;         /* the thread's, in it */
+	uint32_t handlers; /* likewise */
 };
 
 /* The thread is cancelled inside of a real call: it is unwound, and comes past here. */
@@ -330,6 +354,10 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	struct under_way *w = argument;
 	struct sr_thread *t = w->t;
 
+	/* A handler ends the thread in the midst of the call: its record is not there. */
+	if (t->signals.handlers != w->handlers)
+		return;
+	t->signals.interruptible = false;
 	t->depth = w->depth;
 	t->heap = SR_HEAP_SHIM;
 	w->head->error = SR_ERROR_CANCELLED;
@@ -379,13 +407,15 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		sr_windows_call_begins(d, a);
 	if (ordered && d->order & SR_ORDER_ENTRY)
 		order[head.orders++] = sr_draw_event();
+	if (ordered)
+		t->signals.call_entry = head.orders ? order[0] : 0;
 
 	t->heap = SR_HEAP_LIBRARY;
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	errno = saved;
 	if (ordered && d->flags & SR_CALL_CANCEL)
 		head.result =
-		    invoke_cancellable((struct under_way){t, d, a, &head, order, before, t->depth});
+		    invoke_cancellable((struct under_way){t, d, a, &head, order, before, t->depth, t->signals.handlers});
 	else
 		head.result = sr_invoke(d, a);
 	head.result = widen(d, head.result);
@@ -409,7 +439,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	if (__builtin_expect(sr_windows_on, 0))
 		sr_windows_call_ends(d, a);
 
-	sr_leave(t, before);
+	sr_leave_call(t, before);
 	errno = head.error;
 	return head.result;
 }
@@ -423,6 +453,8 @@ record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *si
 
 static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
+	if (__builtin_expect(t->signals.waiting, 0))
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
 	if (__builtin_expect(sr_threaded, 0))
 		return record_ordered(t, n, a, site);
 	return record(t, n, a, site, false);
@@ -449,6 +481,8 @@ void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, si
 static int own_fd_from(int from)
 {
 	int fds[4] = {client.socket, client.hello_fd}, first = -1;
+	/* A handler may close descriptors as well. */
+	enum sr_heap before = sr_enter(&sr_self);
 
 	sr_clocks_own_fds(fds + 2);
 	for (int i = 0; i < 4; i++)
@@ -457,12 +491,14 @@ static int own_fd_from(int from)
 	for (struct sr_thread *t = threads; t; t = t->next)
 		first = sr_lower_fd(first, t->ring.fd, from);
 	sr_unlock(&threads_lock);
+	sr_leave(&sr_self, before);
 	return first;
 }
 
 static const struct sr_engine record_engine = {
     .call = record_call,
     .own_fd_from = own_fd_from,
+    .signal = record_signal,
     .heap_begin = sr_record_heap_begin,
     .heap_end = sr_record_heap_end,
     .thread_ends = end_thread,
@@ -502,6 +538,8 @@ void sr_record_exit(int status)
 
 	if (sr_engine != &record_engine)
 		return;
+	if (t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
 	before = sr_enter(t);
 	sr_stdio_settle();
 	if (sr_threaded)
@@ -599,4 +637,5 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	sr_files_start(&client, s->keep_files);
 	pthread_atfork(NULL, NULL, forget_in_child);
 	sr_engine = &record_engine;
+	sr_signals_start(false);
 }

@@ -139,19 +139,32 @@ uint64_t sr_invoke_siginterrupt(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------------------------- masks */
 
+static long kernel_mask(const uint64_t *set, uint64_t *old)
+{
+	return sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(set), SR_ARG(old), sizeof(*old),
+			  0, 0);
+}
+
+/* All signals are blocked meanwhile, so that none finds the mask half changed. */
 static long set_mask(int how, const uint64_t *set, uint64_t *old)
 {
-	uint64_t kernel = 0, wanted;
+	struct sr_signal_state *s = &sr_self.signals;
+	uint64_t all = ~sr_signals_claimed(), kernel, mask, wanted;
 	long err;
 
-	sr_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, SR_ARG(&kernel), sizeof(kernel), 0, 0);
+	kernel_mask(&all, &kernel);
+	mask = s->overflowed ? s->overflow_mask : kernel;
 	if (set)
 		wanted = how == SIG_UNBLOCK ? *set : *set & ~LIBC_OWN;
-	err = sr_signals_mask(how, set ? &wanted : NULL, old, &kernel);
-	if (err || !set)
-		return err;
-	return sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&kernel), 0, sizeof(kernel), 0,
-			  0);
+	err = sr_signals_mask(how, set ? &wanted : NULL, old, &mask);
+	if (!err && !sr_signals_are_replayed()) {
+		if (s->overflowed)
+			s->overflow_mask = mask;
+		else
+			kernel = mask;
+	}
+	kernel_mask(&kernel, NULL);
+	return err;
 }
 
 static long mask_call(const uint64_t *a)
@@ -248,13 +261,31 @@ uint64_t sr_invoke_sigsuspend(const struct sr_call_desc *d, uint64_t *a)
 	return sr_real(d, filtered);
 }
 
+/* A header may give the name sigpause to __xpg_sigpause. */
+int __sigpause(int signo_or_mask, int is_signo);
+int bsd_sigpause(int mask) __asm__("sigpause") __attribute__((visibility("default")));
+
+int bsd_sigpause(int mask)
+{
+	return __sigpause(mask, 0);
+}
+
+uint64_t sr_invoke_sigpause(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t filtered[2] = {a[0], a[1]};
+
+	if (!a[1])
+		filtered[0] &= ~(uint64_t)(uint32_t)sr_signals_claimed();
+	return sr_real(d, filtered);
+}
+
 uint64_t sr_invoke_sigpending(const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result = sr_real(d, a), pending;
 
 	if (!(int)result) {
 		memcpy(&pending, (void *)a[0], sizeof(pending));
-		pending |= sr_self.signals.held;
+		pending |= sr_signals_waiting(&sr_self);
 		memcpy((void *)a[0], &pending, sizeof(pending));
 	}
 	return result;

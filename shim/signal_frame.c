@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/signal_frame.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -11,21 +12,23 @@
 
 /*
  * struct rt_sigframe of arch/x86/include/asm/sigframe.h; the state of the FPU lies above it.  The
- * last three members are sr_frame_leave's.
+ * last four members are sr_frame_leave's.
  */
 struct frame {
 	void *restorer;
 	unsigned char context[CONTEXT_BYTES];
 	siginfo_t info;
-	void (*after)(ucontext_t *uc);
+	void (*after)(ucontext_t *uc, void *kept);
 	uintptr_t after_top;
 	uint64_t after_mask;
+	unsigned char kept[SR_FRAME_KEPT];
 };
 
 /* Where sr_frame_leave finds them: a handler's return leaves the stack pointer at the context. */
 _Static_assert(offsetof(struct frame, after) - offsetof(struct frame, context) == 432, "432");
 _Static_assert(offsetof(struct frame, after_top) - offsetof(struct frame, context) == 440, "440");
 _Static_assert(offsetof(struct frame, after_mask) - offsetof(struct frame, context) == 448, "448");
+_Static_assert(offsetof(struct frame, kept) - offsetof(struct frame, context) == 456, "456");
 
 #define RED_ZONE      128
 #define LEGACY_BYTES  512
@@ -93,6 +96,7 @@ __asm__(".pushsection .text\n"
 	"	syscall\n"
 	"	mov %rsp, %rbx\n"
 	"	mov %rsp, %rdi\n"
+	"	lea 456(%rsp), %rsi\n"
 	"	mov 432(%rbx), %rax\n"
 	"	mov 440(%rbx), %rsp\n"
 	"	call *%rax\n"
@@ -117,6 +121,23 @@ uintptr_t sr_frame_stack_pointer(const ucontext_t *uc)
 uintptr_t sr_frame_free_stack(const ucontext_t *uc)
 {
 	return sr_frame_stack_pointer(uc) - RED_ZONE;
+}
+
+static bool is_syscall_instruction(uintptr_t at)
+{
+	uint16_t code;
+
+	/* What is not on the page that runs may not be there. */
+	memcpy(&code, (const void *)at, sizeof(code));
+	return code == 0x050f;
+}
+
+bool sr_frame_is_interrupted_call(const ucontext_t *uc)
+{
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	return uc->uc_mcontext.gregs[REG_RAX] == -EINTR && pc % 4096 >= 2 &&
+	       is_syscall_instruction(pc - 2);
 }
 
 static size_t fpu_bytes(const void *fpu)
@@ -149,6 +170,7 @@ void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_
 	frame->after = plan->after;
 	frame->after_top = plan->after_top & ~15ul;
 	frame->after_mask = plan->after_mask;
+	memcpy(frame->kept, plan->kept, SR_FRAME_KEPT);
 
 	regs[REG_RIP] = (greg_t)(uintptr_t)plan->handler;
 	regs[REG_RSP] = (greg_t)(uintptr_t)frame;
@@ -176,6 +198,11 @@ void sr_frame_restorer(void)
 uintptr_t sr_frame_stack_pointer(const ucontext_t *uc)
 {
 	return 0;
+}
+
+bool sr_frame_is_interrupted_call(const ucontext_t *uc)
+{
+	return false;
 }
 
 uintptr_t sr_frame_free_stack(const ucontext_t *uc)

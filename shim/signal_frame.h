@@ -38,10 +38,13 @@ struct sr_frame_plan {
 	 * When it returns: on another stack, since programs keep things below the end
 	 * of their handlers' (a coroutine's first frame), with that mask.
 	 */
-	void (*after)(ucontext_t *uc);
+	void (*after)(ucontext_t *uc, void *kept);
 	uintptr_t after_top;
 	uint64_t after_mask;
+	const void *kept; /* SR_FRAME_KEPT bytes, copied; they lie in the frame */
 };
+
+#define SR_FRAME_KEPT 64
 
 /* False on machines for which nothing here is written. */
 bool sr_frame_supported(void);
@@ -50,6 +53,9 @@ bool sr_frame_supported(void);
 void sr_frame_restorer(void);
 
 uintptr_t sr_frame_stack_pointer(const ucontext_t *uc);
+
+/* Has a system call failed just now, for this signal?  One that is to be made again has not. */
+bool sr_frame_is_interrupted_call(const ucontext_t *uc);
 
 /* Below this the interrupted code keeps nothing. */
 uintptr_t sr_frame_free_stack(const ucontext_t *uc);

@@ -107,6 +107,12 @@ void sr_signal_stack_end(struct sr_signal_stack *s)
 	s->own = NULL;
 }
 
+void sr_signal_stack_abandon(struct sr_signal_stack *s)
+{
+	if (s->own && !kernel_altstack(&s->program, NULL))
+		s->own = NULL;
+}
+
 bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp)
 {
 	return s->own && sp - (uintptr_t)s->own < own_bytes();

@@ -27,6 +27,9 @@ void sr_signal_stack_begin(struct sr_signal_stack *s);
 /* The thread is over, or is not the shim's any more: the kernel has the program's again. */
 void sr_signal_stack_end(struct sr_signal_stack *s);
 
+/* The same in a forked child, where locks may be held by threads that it does not have. */
+void sr_signal_stack_abandon(struct sr_signal_stack *s);
+
 /* What the kernel has, if it is the shim's. */
 stack_t sr_signal_stack_own(const struct sr_signal_stack *s);
 

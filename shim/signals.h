@@ -2,17 +2,29 @@
 /*
  * signals.h: the signals that sreplay needs itself, and those of the program.
  *
- * Modules claim SIGSEGV (windows, the time-stamp counter) and SIGSYS (the net)
- * in a recorded or replayed process.  From then on the kernel has the shim's
- * handler, and the program's own disposition is a shadow: it is what sigaction
- * tells, and what a signal meets that no module wanted: the program's handler,
- * on the stack, with the mask and the context that the kernel would give it, or
- * the default action, core and all.  Before a claim, and in a process that is
- * none of sreplay's business, nothing is installed.
+ * In a recorded or replayed process the program's dispositions are a shadow: it
+ * is what sigaction tells.  Where the program has a handler, the kernel has the
+ * shim's, which runs on a stack of its own (signal_stack.h) and has the program's
+ * begin where the kernel would, on the stack, with the mask and the context that
+ * it would have.  In a process that is none of sreplay's business nothing is installed.
  *
- * A claimed signal is never blocked for the kernel, which would kill a thread
- * that faults then.  The kernel has the shim's alternate stack in each thread
- * (signal_stack.h).  What the program says of both is kept beside.
+ * Modules claim SIGSEGV (windows, the time-stamp counter) and SIGSYS (the net).
+ * What no module wants meets the program's disposition, down to the default
+ * action, core and all.  A claimed signal is never blocked for the kernel, which
+ * would kill a thread that faults then; what the program says of it in masks is
+ * kept beside.
+ *
+ * When the program's handlers run.  At once, in the real function of an intercepted
+ * call that may block: what they call is recorded like any other code's.  Not while
+ * the shim is at work (sr_enter and sr_leave, thread.h), which holds locks then:
+ * they wait until the end of the call.  Nor in the midst of the program's code, where
+ * a replay could not have them at the same instruction: they wait for the next call
+ * or, in a thread that makes none, for a few milliseconds.  The recording has a record
+ * of each (sr_signal_payload), and a replay has the handler run there; no other
+ * signal has one run in a replay.
+ *
+ * Faults are none of these: the code that makes them makes them again in the
+ * replay.
  */
 #ifndef SHIM_SIGNALS_H
 #define SHIM_SIGNALS_H
@@ -47,20 +59,76 @@ typedef bool (*sr_signal_handler)(siginfo_t *info, ucontext_t *uc);
  */
 int sr_signals_claim(int signo, sr_signal_handler handler);
 
-/* Per thread, in sr_thread.  Zeroed: as the kernel has it. */
+/* Before the program's main or, when it is recorded later, at once. */
+struct sr_thread;
+void sr_signals_start(bool replay);
+
+/* What a call had under way that a handler interrupted. */
+struct sr_lent_buffer;
+struct sr_signal_queue;
+
+/* As a mask. */
+uint64_t sr_signals_claimed(void);
+
+/* Per thread, in sr_thread. */
 struct sr_signal_state {
 	uint64_t hidden; /* claimed signals that the program has blocked */
 	uint64_t held;   /* of these, such as were sent meanwhile, and with what */
 	siginfo_t held_info[2];
 	struct sr_signal_stack stack;
+
+	/* Signals that wait: their handlers are to run at the next place of a record. */
+	volatile bool waiting;
+	struct sr_signal_queue *queue;
+	/* There were too many: the kernel has the rest, blocked. */
+	bool overflowed;
+	uint64_t overflow_mask;
+	/* They come now: an enum sr_signal_place, 0: they do not. */
+	volatile uint8_t taking;
+	/* These are not to wait any longer. */
+	uint64_t at_once;
+	int timer;
+	bool has_timer, timer_set;
+
+	/* In the real function of a call that may block. */
+	volatile bool interruptible;
+	uint64_t recorded_mask; /* replay: of the code that the handler interrupted */
+	uint64_t call_entry;    /* number of the event at the entry of the call under way */
+	uint32_t handlers;      /* that have begun and not returned, or never will */
+	struct sr_lent_buffer *lent;
+	uint32_t next_lent;
 };
 
+/* What waits has its turn: at this enum sr_signal_place. */
+void sr_signals_take(struct sr_thread *t, uint8_t place);
+
+/* The shim's work is done, but that was no call; signals wait. */
+void sr_signals_left(struct sr_thread *t);
+
+/* Those that are pending to the program, and not to the kernel; as a mask. */
+uint64_t sr_signals_waiting(const struct sr_thread *t);
+
+/* Replay: wake up (sr_engine's stalled) if the thread computes for long. */
+void sr_signals_await_stall(struct sr_thread *t, bool on);
+
+/* Does the program have a handler for it? */
+bool sr_signals_has_handler(int signo);
+
+/* Its disposition is the default from now on (SA_RESETHAND). */
+void sr_signals_reset(int signo);
+
+/* Nothing of the claimed signals is blocked any more. */
+void sr_signals_unhide(void);
+
+/* Replay: the handler runs now, in this thread, with this siginfo. */
+void sr_signals_replay(int signo, const siginfo_t *info);
+
 /*
- * A thread of the program's begins, with what its creator had hidden (sr_signals_hidden), and
- * ends.  In it.
+ * A thread begins, with what its creator had hidden (sr_signals_hidden), and ends.  In it.  An
+ * inner one is a library's: the program's signals go to the program's threads.
  */
 uint64_t sr_signals_hidden(void);
-void sr_signals_thread_begins(uint64_t hidden);
+void sr_signals_thread_begins(uint64_t hidden, bool inner);
 void sr_signals_thread_ends(void);
 
 /*
@@ -71,6 +139,9 @@ void sr_signals_forget_in_child(void);
 
 /* Is the kernel's idea of dispositions another than the program's? */
 bool sr_signals_are_shadowed(void);
+
+/* Is this a replay, in which no mask is the kernel's? */
+bool sr_signals_are_replayed(void);
 
 /* What libc gives the kernel as sa_restorer, and a program finds there. */
 void *sr_signals_libc_restorer(void);

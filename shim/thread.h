@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <sreplay/trace.h>
+
 #include "logd/ring.h"
 #include "nicclock/order_code.h"
 #include "shim/call.h"
@@ -97,6 +99,8 @@ static inline enum sr_heap sr_enter(struct sr_thread *t)
 	enum sr_heap before = t->heap;
 
 	t->depth++;
+	/* From here on signals wait: see signals.h. */
+	atomic_signal_fence(memory_order_seq_cst);
 	t->heap = SR_HEAP_SHIM;
 	return before;
 }
@@ -104,7 +108,22 @@ static inline enum sr_heap sr_enter(struct sr_thread *t)
 static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
 {
 	t->heap = before;
+	atomic_signal_fence(memory_order_seq_cst);
 	t->depth--;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(t->signals.waiting, 0))
+		sr_signals_left(t);
+}
+
+/* The same at the end of an intercepted call: what waits has its turn before the program goes on. */
+static inline void sr_leave_call(struct sr_thread *t, enum sr_heap before)
+{
+	t->heap = before;
+	atomic_signal_fence(memory_order_seq_cst);
+	t->depth--;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(t->signals.waiting, 0))
+		sr_signals_take(t, SR_SIGNAL_AFTER);
 }
 
 #endif

@@ -82,6 +82,13 @@ enum sr_record_kind {
 	SR_REC_REGION = 9,
 	/* In front of SR_REC_EXIT: struct sr_window_counts_payload. */
 	SR_REC_WINDOW_COUNTS = 10,
+	/*
+	 * A handler of the program's ran in this thread: struct sr_signal_payload.
+	 * What it called follows, before the record of the call that it
+	 * interrupted, which is written when that returns.  Written by the
+	 * record engine.
+	 */
+	SR_REC_SIGNAL = 6,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };
@@ -135,6 +142,26 @@ struct sr_region_payload {
 struct sr_window_counts_payload {
 	uint64_t faults, loads, polls, freezes, stores, exchanges, lives, closed_by_change;
 	uint64_t ticks, async_values, unstable;
+};
+
+enum sr_signal_place {
+	SR_SIGNAL_BEFORE = 1,  /* in front of the call that comes next, at its beginning */
+	SR_SIGNAL_IN_CALL = 2, /* in the call whose record comes next at its level, if it ends */
+	SR_SIGNAL_AFTER = 3,   /* at the end of the call in front, before the program went on */
+	SR_SIGNAL_BETWEEN = 4, /* somewhere between two calls */
+};
+
+struct sr_signal_payload {
+	uint32_t signo;
+	uint16_t place;        /* enum sr_signal_place */
+	uint16_t reserved;
+	uint32_t level;        /* handlers that had begun in the thread and not returned */
+	uint32_t reserved2;
+	uint64_t order;        /* number of the event; 0 in a process that never had threads */
+	uint64_t entry;        /* of the entry of the call that it interrupted, if it has one */
+	uint64_t heap_position; /* as in struct sr_heap_payload */
+	uint64_t mask;         /* of the interrupted code, bit n-1 for signal n */
+	uint8_t info[128];     /* siginfo_t */
 };
 
 enum sr_mark {

@@ -152,6 +152,19 @@ void sr_window_call_ends(void)
 		tick_arm();
 }
 
+bool sr_window_call_interrupted(void)
+{
+	bool silent = window_self.silent;
+
+	window_self.silent = false;
+	return silent;
+}
+
+void sr_window_call_resumes(bool silent)
+{
+	window_self.silent = silent;
+}
+
 /* ---------------------------------------------------------- for the shim */
 
 static bool is_window(uintptr_t addr)

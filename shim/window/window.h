@@ -113,6 +113,10 @@ void sr_window_observe(void);
 void sr_window_call_begins(void);
 void sr_window_call_ends(void);
 
+/* A handler of the program's begins in it (true), or between two calls, and ends. */
+bool sr_window_call_interrupted(void);
+void sr_window_call_resumes(bool interrupted);
+
 /* How many the calling thread has had since its last call. */
 uint64_t sr_window_faults(void);
 

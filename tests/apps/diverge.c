@@ -34,7 +34,7 @@ static int is(const char *what)
 __attribute__((noinline)) static void wait_for_ever(void)
 {
 	for (;;)
-		pause();
+		__asm__ volatile("");
 }
 
 /* A second thread, which makes one call and then waits until the process ends. */

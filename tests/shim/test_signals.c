@@ -21,9 +21,12 @@
 #include "logd/rawsys.h"
 #include "shim/heap.h"
 #include "shim/hooks.h"
+#include "shim/call.h"
 #include "shim/real.h"
+#include "shim/say.h"
 #include "shim/signals.h"
 #include "shim/thread.h"
+#include "shim/window/window.h"
 
 /* The shim's heap and sr_self are heap_stub.c's. */
 
@@ -37,6 +40,21 @@ uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 	return (uint64_t)-1;
 }
 
+void sr_say(const char *format, ...)
+{
+}
+
+const struct sr_engine *sr_engine;
+
+bool sr_window_call_interrupted(void)
+{
+	return false;
+}
+
+void sr_window_call_resumes(bool interrupted)
+{
+}
+
 void *sr_heap_place_mapping(size_t size)
 {
 	return NULL;
@@ -46,25 +64,33 @@ void *sr_heap_place_mapping(size_t size)
 
 static bool shadowed;
 
+/* As at the end of an intercepted call. */
+static uint64_t ended(uint64_t result)
+{
+	if (sr_self.signals.waiting)
+		sr_signals_take(&sr_self, SR_SIGNAL_AFTER);
+	return result;
+}
+
 static int sigaction_(int signo, const struct sigaction *act, struct sigaction *old)
 {
 	uint64_t a[] = {(uint64_t)signo, (uint64_t)act, (uint64_t)old};
 
-	return shadowed ? (int)sr_invoke_sigaction(NULL, a) : sigaction(signo, act, old);
+	return shadowed ? (int)ended(sr_invoke_sigaction(NULL, a)) : sigaction(signo, act, old);
 }
 
 static int sigprocmask_(int how, const sigset_t *set, sigset_t *old)
 {
 	uint64_t a[] = {(uint64_t)how, (uint64_t)set, (uint64_t)old};
 
-	return shadowed ? (int)sr_invoke_sigprocmask(NULL, a) : sigprocmask(how, set, old);
+	return shadowed ? (int)ended(sr_invoke_sigprocmask(NULL, a)) : sigprocmask(how, set, old);
 }
 
 static int sigaltstack_(const stack_t *stack, stack_t *old)
 {
 	uint64_t a[] = {(uint64_t)stack, (uint64_t)old};
 
-	return shadowed ? (int)sr_invoke_sigaltstack(NULL, a) : sigaltstack(stack, old);
+	return shadowed ? (int)ended(sr_invoke_sigaltstack(NULL, a)) : sigaltstack(stack, old);
 }
 
 static __sighandler_t signal_(int signo, __sighandler_t handler)
@@ -578,6 +604,8 @@ static int run_case(size_t i, bool with_shim, char *text)
 	}
 	alarm(20);
 	shadowed = with_shim;
+	if (with_shim)
+		sr_signals_start(false);
 	if (with_shim && (sr_signals_claim(SIGSEGV, refuse) || sr_signals_claim(SIGSEGV, claim) ||
 			  sr_signals_claim(SIGSYS, refuse)))
 		_exit(98);
