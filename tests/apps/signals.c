@@ -624,8 +624,8 @@ static void random_signals(void)
 		set_flags(SIGRTMIN + i, any, (i % 2 ? SA_ONSTACK : 0) | (i % 3 ? SA_RESTART : 0));
 	set(SIGALRM, any);
 	signal(SIGUSR2, end_of_any);
-	sender();
-	sigsetjmp(back, 1);
+	if (!sigsetjmp(back, 1))
+		sender();
 	while (!stop) {
 		struct pollfd fds = {socks[0], POLLIN, 0};
 		volatile int i = 0;
