@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "shim/window/vector.h"
+
 static const int greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
 				REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
 				REG_R12, REG_R13, REG_R14, REG_R15};
@@ -15,7 +17,7 @@ greg_t *decode_register(ucontext_t *uc, uint8_t reg)
 
 struct prefixes {
 	bool operand16, lock, rep;
-	uint8_t rex;
+	uint8_t rex, last_rep;
 };
 
 #define REX_W 8
@@ -37,6 +39,7 @@ static bool prefixes_of(const uint8_t **p, struct prefixes *x)
 		case 0xf2:
 		case 0xf3:
 			x->rep = true;
+			x->last_rep = **p;
 			continue;
 		case 0x2e:
 		case 0x36:
@@ -212,22 +215,144 @@ static bool has_register(const struct insn *i)
 	       (i->class == INSN_LOAD || i->class == INSN_STORE || i->class == INSN_COMPARE);
 }
 
+/* --------------------------------------------------------- vectors, strings */
+
+/* What a VEX or EVEX prefix says; the opcode is behind it. */
+struct vex {
+	uint8_t rex, map, prefix, bytes;
+	bool wide, evex;
+	uint8_t high_reg; /* 16: reg is one of 16 to 31 */
+};
+
+static const uint8_t prefix_of_pp[4] = {0, 0x66, 0xf3, 0xf2};
+
+/* False if it is none, or says more than a plain move has. */
+static bool vex_of(const uint8_t **p, struct vex *v)
+{
+	const uint8_t *b = *p;
+
+	*v = (struct vex){0};
+	switch (b[0]) {
+	case 0xc5:
+		v->rex = b[1] & 0x80 ? 0 : REX_R;
+		v->map = 1;
+		v->prefix = prefix_of_pp[b[1] & 3];
+		v->bytes = b[1] & 4 ? 32 : 16;
+		*p += 2;
+		return (b[1] & 0x78) == 0x78;
+	case 0xc4:
+		v->rex = (uint8_t)(~b[1] >> 5 & 7);
+		v->map = b[1] & 0x1f;
+		v->wide = b[2] & 0x80;
+		v->prefix = prefix_of_pp[b[2] & 3];
+		v->bytes = b[2] & 4 ? 32 : 16;
+		*p += 3;
+		return (b[2] & 0x78) == 0x78;
+	case 0x62:
+		v->evex = true;
+		v->rex = (uint8_t)(~b[1] >> 5 & 7);
+		v->high_reg = b[1] & 0x10 ? 0 : 16;
+		v->map = b[1] & 7;
+		v->wide = b[2] & 0x80;
+		v->prefix = prefix_of_pp[b[2] & 3];
+		v->bytes = (uint8_t)(16 << (b[3] >> 5 & 3));
+		*p += 4;
+		/* No other operand, no mask, no broadcast. */
+		return (b[2] & 0x78) == 0x78 && (b[3] & 0x9f) == 0x08 && v->bytes != 128;
+	}
+	return false;
+}
+
+/* The operand's address; an EVEX displacement of a byte counts in operands. */
+static bool vector_operand(const ucontext_t *uc, const uint8_t **p, const struct vex *v,
+			   struct insn *insn, bool *relative)
+{
+	uint8_t mod = **p >> 6, sib = (**p & 7) == 4;
+	int8_t disp = (int8_t)(*p)[1 + sib];
+
+	if (!operand(uc, p, v->rex, &insn->address, relative))
+		return false;
+	if (v->evex && mod == 1)
+		insn->address += (uintptr_t)((intptr_t)disp * (insn->size - 1));
+	return true;
+}
+
+static void decode_vector(const ucontext_t *uc, struct insn *insn, const uint8_t *start,
+			  const uint8_t *p, const struct vex *v)
+{
+	bool relative = false;
+	uint8_t op = *p++;
+
+	vector_move(insn, op, v->prefix, v->wide, v->bytes);
+	if (insn->class == INSN_UNKNOWN)
+		return;
+	insn->reg = (uint8_t)((*p >> 3 & 7) | (v->rex & REX_R) << 1 | v->high_reg);
+	if (!vector_operand(uc, &p, v, insn, &relative)) {
+		insn->class = INSN_UNKNOWN;
+		return;
+	}
+	insn->length = (uint8_t)(p - start);
+	if (relative)
+		insn->address += (uintptr_t)start + insn->length;
+}
+
+#define DIRECTION_FLAG 0x400
+
+/* p is behind the opcode. */
+static void decode_string(const ucontext_t *uc, struct insn *insn, const uint8_t *start,
+			  const uint8_t *p, uint8_t op, uint8_t wide, bool repeat)
+{
+	const greg_t *g = uc->uc_mcontext.gregs;
+
+	if (g[REG_EFL] & DIRECTION_FLAG)
+		return;
+	insn->class = INSN_STRING;
+	insn->size = op & 1 ? wide : 1;
+	insn->repeat = repeat;
+	insn->address = (uintptr_t)g[REG_RDI];
+	insn->source = op < 0xa6 ? (uintptr_t)g[REG_RSI] : 0;
+	insn->length = (uint8_t)(p - start);
+}
+
+static bool is_string(uint8_t op)
+{
+	return op == 0xa4 || op == 0xa5 || op == 0xaa || op == 0xab;
+}
+
 void decode(const ucontext_t *uc, struct insn *insn)
 {
 	const uint8_t *start = (const uint8_t *)uc->uc_mcontext.gregs[REG_RIP], *p = start;
 	struct prefixes x = {0};
+	struct vex v;
 	uint8_t op, ext, wide, imm = 0;
 	bool two = false, relative = false;
 
 	*insn = (struct insn){.class = INSN_UNKNOWN};
 	if (!prefixes_of(&p, &x))
 		return;
+	if (p == start && vex_of(&p, &v)) {
+		insn->vex = true;
+		if (v.map == 1)
+			decode_vector(uc, insn, start, p, &v);
+		return;
+	}
 	wide = x.rex & REX_W ? 8 : x.operand16 ? 2 : 4;
 	insn->opcode_at = (uint8_t)(p - start);
 	op = *p++;
+	if (is_string(op)) {
+		decode_string(uc, insn, start, p, op, wide, x.rep);
+		return;
+	}
 	if (op == 0x0f) {
 		two = true;
 		op = *p++;
+		v = (struct vex){.rex = x.rex,
+				 .prefix = x.last_rep ? x.last_rep : x.operand16 ? 0x66 : 0,
+				 .wide = x.rex & REX_W,
+				 .bytes = 16};
+		decode_vector(uc, insn, start, p - 1, &v);
+		if (insn->class != INSN_UNKNOWN)
+			return;
 	}
 	insn->modrm_at = (uint8_t)(p - start);
 	ext = *p >> 3 & 7;

@@ -17,6 +17,9 @@ enum insn_class {
 	INSN_LOAD,     /* memory to register: mov, movzx, movsx */
 	INSN_COMPARE,  /* memory with register or immediate: cmp, test */
 	INSN_STORE,    /* register or immediate to memory: mov */
+	INSN_VECTOR_LOAD,  /* memory to vector register */
+	INSN_VECTOR_STORE, /* vector register to memory */
+	INSN_STRING,       /* movs, stos: `address` is the destination */
 	INSN_EXCHANGE, /* reads and writes memory of at most 16 bytes: add, xchg, cmpxchg, ... */
 };
 
@@ -30,7 +33,10 @@ struct insn {
 	bool reversed;     /* INSN_COMPARE: register - memory */
 	bool has_immediate;
 	uint8_t reg;
-	bool high; /* reg is one of ah, ch, dh, bh */
+	bool high;   /* reg is one of ah, ch, dh, bh */
+	bool vex;    /* INSN_VECTOR_LOAD: clears what is above */
+	bool repeat; /* INSN_STRING: rcx times */
+	uintptr_t source; /* INSN_STRING: 0 for stos */
 	int64_t immediate;
 	uintptr_t address;
 	/* INSN_EXCHANGE: where its bytes are. */

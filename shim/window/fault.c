@@ -13,6 +13,7 @@
 #include "shim/window/decode.h"
 #include "shim/window/exchange.h"
 #include "shim/window/page.h"
+#include "shim/window/vector.h"
 
 /* Loads done one by one before a page is frozen: what they cost together is what that costs. */
 #define LOADS_MAX    3
@@ -146,10 +147,19 @@ static void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v)
 	g[REG_RIP] += insn->length;
 }
 
+static bool is_within(const struct insn *insn)
+{
+	return ((insn->address ^ (insn->address + insn->size - 1)) & PAGE_MASK) == 0;
+}
+
+static bool is_word(const struct insn *insn)
+{
+	return insn->class == INSN_LOAD || insn->class == INSN_COMPARE;
+}
+
 static bool is_alone(const struct insn *insn)
 {
-	return (insn->class == INSN_LOAD || insn->class == INSN_COMPARE) &&
-	       ((insn->address ^ (insn->address + insn->size - 1)) & PAGE_MASK) == 0;
+	return (is_word(insn) || insn->class == INSN_VECTOR_LOAD) && is_within(insn);
 }
 
 /*
@@ -182,14 +192,33 @@ static bool await_change(struct page *p, const struct insn *insn)
 	return true;
 }
 
+/* Word by word, upwards: of a vector no more is promised than of its words. */
+static void copy_words(char *to, const char *from, size_t n)
+{
+	uint64_t word;
+
+	for (; n >= sizeof(word); n -= sizeof(word), to += sizeof(word), from += sizeof(word)) {
+		word = load(from, sizeof(word));
+		store(to, word, sizeof(word));
+	}
+	for (; n; n--)
+		store(to++, load(from++, 1), 1);
+}
+
 static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
-	uint64_t now;
+	char now[VECTOR_MAX];
 
 	make_known(insn->address & PAGE_MASK, p);
-	now = load(landing_of(p, insn->address), insn->size);
-	learn(insn->address, (const char *)&now, insn->size, 0);
-	finish_load(uc, insn, now);
+	if (insn->class == INSN_VECTOR_LOAD) {
+		copy_words(now, landing_of(p, insn->address), insn->size);
+		vector_put(uc, insn->reg, now, insn->size, insn->vex);
+		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	} else {
+		store(now, load(landing_of(p, insn->address), insn->size), insn->size);
+		finish_load(uc, insn, load(now, insn->size));
+	}
+	learn(insn->address, now, insn->size, 0);
 	window_self.row = 0;
 	counts.loads++;
 }
@@ -271,22 +300,25 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 
 /* ----------------------------------------------------------------- stores */
 
-static void store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
-	uint64_t v = decode_value(uc, insn);
+	char *to = landing_of(p, insn->address), v[VECTOR_MAX];
 
-	store(landing_of(p, insn->address), v, insn->size);
+	if (insn->class == INSN_VECTOR_STORE) {
+		if (!vector_get(uc, insn->reg, v, insn->size))
+			return false;
+		copy_words(to, v, insn->size);
+	} else {
+		store(v, decode_value(uc, insn), insn->size);
+		store(to, load(v, insn->size), insn->size);
+	}
 	/* The program may have a fence behind its store, and then loads from a frozen page. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (p->known)
-		memcpy(shadow_of(insn->address), &v, insn->size);
+		memcpy(shadow_of(insn->address), v, insn->size);
 	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	counts.stores++;
-}
-
-static bool is_within(const struct insn *insn)
-{
-	return ((insn->address ^ (insn->address + insn->size - 1)) & PAGE_MASK) == 0;
+	return true;
 }
 
 /* A loop that fills a page does nothing else; one that looks at windows in between is no such. */
@@ -304,8 +336,8 @@ static uint32_t stores_in_a_row(uintptr_t page)
 static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
 	if (stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX && is_within(insn)) {
-		if (insn->class == INSN_STORE) {
-			store_alone(uc, p, insn);
+		if ((insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE) &&
+		    store_alone(uc, p, insn)) {
 			validate();
 			return;
 		}
@@ -313,6 +345,88 @@ static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const st
 			return;
 	}
 	page_go_live(addr & PAGE_MASK);
+}
+
+/* ---------------------------------------------------------------- strings */
+
+static size_t to_page_end(uintptr_t addr)
+{
+	return PAGE - addr % PAGE;
+}
+
+/* How much of it is within one page, or two. */
+static size_t piece_of(const ucontext_t *uc, const struct insn *insn)
+{
+	size_t n = (insn->repeat ? (size_t)uc->uc_mcontext.gregs[REG_RCX] : 1) * insn->size;
+	uintptr_t apart = insn->address - insn->source;
+
+	if (n > to_page_end(insn->address))
+		n = to_page_end(insn->address);
+	if (insn->source && n > to_page_end(insn->source))
+		n = to_page_end(insn->source);
+	/* What it writes it reads again: no more than the distance at a time. */
+	if (insn->source && apart && apart < n)
+		n = apart;
+	return n - n % insn->size;
+}
+
+/* What the program may copy from there: looked at, if it is in a window that is not live. */
+static const char *source_of(const struct insn *insn, size_t n)
+{
+	struct page *p = page_at(insn->source);
+
+	if (!p || p->state == PAGE_NONE || p->state == PAGE_LIVE)
+		return (const char *)insn->source;
+	window_self.row = 0;
+	look_at(insn->source, n);
+	return shadow_of(insn->source);
+}
+
+static void fill(char *to, uint64_t value, size_t n, unsigned int size)
+{
+	for (size_t i = 0; i < n; i += size)
+		store(to + i, value, size);
+}
+
+static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
+{
+	struct page *p = page_at(insn->address);
+	bool window = p && p->state != PAGE_NONE;
+	char *to = window ? landing_of(p, insn->address) : (char *)insn->address;
+
+	if (insn->source)
+		memmove(to, source_of(insn, n), n);
+	else
+		fill(to, (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n, insn->size);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (window && p->state != PAGE_LIVE && p->known) {
+		if (insn->source)
+			memmove(shadow_of(insn->address), source_of(insn, n), n);
+		else
+			fill(shadow_of(insn->address), (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n,
+			     insn->size);
+	}
+}
+
+/* False: an element lies across two pages. */
+static bool fault_string(ucontext_t *uc, const struct insn *insn)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+	size_t n = piece_of(uc, insn);
+
+	if (!n)
+		return false;
+	do_piece(uc, insn, n);
+	g[REG_RDI] += (greg_t)n;
+	if (insn->source)
+		g[REG_RSI] += (greg_t)n;
+	if (insn->repeat)
+		g[REG_RCX] -= (greg_t)(n / insn->size);
+	if (!insn->repeat || !g[REG_RCX])
+		g[REG_RIP] += insn->length;
+	counts.stores++;
+	validate();
+	return true;
 }
 
 /* ------------------------------------------------------------------ entry */
@@ -365,17 +479,20 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	counts.faults++;
 	decode(uc, &insn);
 	/* Of an operand over two pages, the CPU reports the part that it may not touch. */
-	if (insn.class != INSN_UNKNOWN && page_at(insn.address) != p)
+	if (insn.class != INSN_UNKNOWN && insn.class != INSN_STRING &&
+	    page_at(insn.address) != p)
 		insn.class = INSN_UNKNOWN;
 	write = reads_and_writes(&insn, write);
-	if (!hooks.recorded && !write && is_alone(&insn) && p->known &&
+	if (!hooks.recorded && !write && is_word(&insn) && is_within(&insn) && p->known &&
 	    p->poll_at == insn.address && p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] &&
 	    await_change(p, &insn) && !needs_handling(p, write))
 		return;
 	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
 		    addr & PAGE_MASK);
 	replay_values();
-	if (write)
+	if (insn.class == INSN_STRING && fault_string(uc, &insn))
+		;
+	else if (write)
 		fault_store(uc, addr, p, &insn);
 	else
 		fault_load(uc, addr, p, &insn);

@@ -162,6 +162,9 @@ void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags);
 /* First touch: the whole page becomes known. */
 void make_known(uintptr_t view, struct page *p);
 
+/* The shadow of the range, within a page that is not live, becomes what is there. */
+void look_at(uintptr_t at, size_t length);
+
 /* ------------------------------------------------------------------ event */
 
 void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);

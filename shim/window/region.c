@@ -220,35 +220,6 @@ void sr_window_copy(const void *addr, void *to, size_t length)
 	window_unlock(&mask);
 }
 
-/* Aligned words where they are: twice as fast as memcmp where vectors are emulated. */
-static bool same(const char *a, const char *b, size_t n)
-{
-	size_t i = 0;
-
-	for (; i + 8 <= n; i += 8)
-		if (*(const uint64_t *)(a + i) != *(const volatile uint64_t *)(b + i))
-			return false;
-	for (; i < n; i++)
-		if (a[i] != *(const volatile char *)(b + i))
-			return false;
-	return true;
-}
-
-static void gather_piece(uintptr_t at, size_t length)
-{
-	struct page *p = page_at(at);
-	static char now[PAGE];
-
-	make_known(at & PAGE_MASK, p);
-	if (same(shadow_of(at), landing_of(p, at), length))
-		return;
-	if (p->state == PAGE_FROZEN)
-		page_close(at & PAGE_MASK);
-	if (!snapshot(at & PAGE_MASK, now))
-		counts.unstable++;
-	learn(at, now + at % PAGE, length, 0);
-}
-
 const void *sr_window_gather(const void *addr, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
@@ -259,7 +230,7 @@ const void *sr_window_gather(const void *addr, size_t length)
 	replay_values();
 	for (; at < end; at = stop) {
 		stop = end_of_piece(at, end);
-		gather_piece(at, stop - at);
+		look_at(at, stop - at);
 	}
 	validate();
 	replay_closed();

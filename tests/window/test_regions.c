@@ -229,9 +229,163 @@ static void every_instruction_does_what_it_does_elsewhere(void **state)
 	BOTH("shlq $3, 24(%3)");
 	BOTH("setc 24(%3)");
 	BOTH("popcntq 24(%3), %0");
-	BOTH("movq %0, %%xmm7; movq %%xmm7, 24(%3)");
-	BOTH("movdqu 20(%3), %%xmm7; movq %%xmm7, %0");
 	sr_window_remove(window, PAGE);
+}
+
+/*
+ * A vector register is filled from plain memory, another one from the window, and
+ * stored back beside: all 64 bytes of it, for what a load clears.
+ */
+#define VECTOR(fill, insn, show)                                                                   \
+	do {                                                                                       \
+		uint8_t shown[2][64];                                                              \
+                                                                                                   \
+		for (int w = 0; w < 2; w++) {                                                      \
+			uint8_t *m = w ? window : plain;                                           \
+                                                                                                   \
+			sr_window_observe();                                                       \
+			memcpy(w ? sr_window_landing(m) : m, pattern, 256);                        \
+			memset(shown[w], 0, 64);                                                   \
+			__asm__ volatile(fill "; " insn "; " show                                  \
+					 :                                                         \
+					 : "D"(m), "S"(pattern + 256), "d"(shown[w])               \
+					 : "xmm3", "xmm11", "xmm12", "memory");                    \
+		}                                                                                  \
+		assert_memory_equal(shown[0], shown[1], 64);                                       \
+		assert_memory_equal(plain, sr_window_landing(window), 256);                        \
+		sr_window_observe();                                                               \
+		assert_memory_equal(plain, window, 256);                                           \
+	} while (0)
+
+static void count_lives(uint64_t *lives)
+{
+	struct sr_window_counts c;
+
+	sr_window_get_counts(&c);
+	*lives = c.lives;
+}
+
+static void vectors_are_moved_as_elsewhere(void **state)
+{
+	static uint8_t plain[256], pattern[512];
+	uint8_t *window = memory(1);
+	uint64_t before, after;
+
+	for (int i = 0; i < 512; i++)
+		pattern[i] = (uint8_t)(i * 7 + 1);
+	assert_int_equal(sr_window_add(window, PAGE), SR_WINDOW_OK);
+	count_lives(&before);
+#define SSE(insn)                                                                                  \
+	VECTOR("movdqu (%1), %%xmm3; movdqu 16(%1), %%xmm11", insn,                                \
+	       "movdqu %%xmm3, (%2); movdqu %%xmm11, 16(%2)")
+	SSE("movdqu 5(%0), %%xmm3");
+	SSE("movdqa 16(%0), %%xmm11");
+	SSE("movups 33(%0), %%xmm11");
+	SSE("movupd 33(%0), %%xmm3");
+	SSE("movss 3(%0), %%xmm3");
+	SSE("movsd 3(%0), %%xmm11");
+	SSE("movd 9(%0), %%xmm3");
+	SSE("movq 9(%0), %%xmm3");
+	SSE("lddqu 9(%0), %%xmm3");
+	SSE("movdqu %%xmm3, 5(%0)");
+	SSE("movdqa %%xmm11, 32(%0)");
+	SSE("movups %%xmm11, 37(%0)");
+	SSE("movss %%xmm3, 37(%0)");
+	SSE("movsd %%xmm3, 37(%0)");
+	SSE("movd %%xmm3, 37(%0)");
+	SSE("movq %%xmm11, 37(%0)");
+	SSE("movntdq %%xmm11, 48(%0)");
+	if (__builtin_cpu_supports("avx2")) {
+#define AVX(insn)                                                                                  \
+	VECTOR("vmovdqu (%1), %%ymm3; vmovdqu 32(%1), %%ymm11", insn,                              \
+	       "vmovdqu %%ymm3, (%2); vmovdqu %%ymm11, 32(%2)")
+		AVX("vmovdqu 5(%0), %%ymm3");
+		AVX("vmovdqu 5(%0), %%xmm11");
+		AVX("vmovups 140(%0), %%ymm11");
+		AVX("vmovq 14(%0), %%xmm3");
+		AVX("vmovdqu %%ymm3, 5(%0)");
+		AVX("vmovdqu %%xmm11, 5(%0)");
+		AVX("vmovups %%ymm11, 77(%0)");
+		AVX("vmovq %%xmm11, 77(%0)");
+		AVX("vmovdqu 9(%0), %%xmm3; vmovdqu %%ymm3, 100(%0)");
+	}
+	if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
+#define AVX512(insn)                                                                               \
+	VECTOR("vmovdqu64 (%1), %%zmm3; vmovdqu64 32(%1), %%zmm11; vmovdqu64 64(%1), %%zmm19",     \
+	       insn, "vmovdqu64 %%zmm3, (%2); vmovdqu64 %%ymm19, (%2); vmovdqu64 %%ymm11, 32(%2)")
+		AVX512("vmovdqu64 5(%0), %%zmm3");
+		AVX512("vmovdqu64 5(%0), %%zmm19");
+		AVX512("vmovdqu8 64(%0), %%ymm19");
+		AVX512("vmovdqu64 32(%0), %%xmm19");
+		AVX512("vmovdqu64 %%zmm3, 64(%0)");
+		AVX512("vmovdqu8 %%ymm19, 32(%0)");
+		AVX512("vmovdqu64 %%xmm19, 77(%0)");
+		AVX512("vmovdqu 5(%0), %%ymm3; vmovdqu64 %%zmm3, 64(%0)");
+	}
+	count_lives(&after);
+	assert_int_equal(after, before);
+	sr_window_remove(window, PAGE);
+}
+
+/* rep movs and stos, over pages, from plain memory, from windows, and onto themselves. */
+static void strings_are_moved_as_elsewhere(void **state)
+{
+	static const struct {
+		uint32_t to, from, bytes;
+	} moves[] = {{10, 3000, 100},    {4000, 9000, 300},  {0, 4096, 8192},   {8000, 100, 4000},
+		     {5000, 4990, 3000}, {4990, 5000, 3000}, {4093, 200, 8},    {200, 4093, 16},
+		     {64, 63, 4096},     {1000, 1000, 50},   {3000, 3003, 5000}};
+	uint8_t *window = memory(3), *plain = malloc(3 * PAGE), *aside = malloc(3 * PAGE);
+	uint64_t before, after;
+
+	for (size_t i = 0; i < 3 * PAGE; i++)
+		plain[i] = aside[i] = (uint8_t)(i / 7);
+	assert_int_equal(sr_window_add(window, 3 * PAGE), SR_WINDOW_OK);
+	count_lives(&before);
+	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
+		for (int how = 0; how < 3; how++) {
+			for (int w = 0; w < 2; w++) {
+				uint8_t *m = w ? window : plain, *to = m + moves[i].to;
+				const uint8_t *from = how == 1 ? aside : m;
+				uint64_t n = moves[i].bytes;
+
+				sr_window_observe();
+				from += moves[i].from;
+				if (how == 2)
+					__asm__ volatile("rep stosb"
+							 : "+D"(to), "+c"(n)
+							 : "a"(i * 3 + 1)
+							 : "memory");
+				else
+					__asm__ volatile("rep movsb"
+							 : "+D"(to), "+S"(from), "+c"(n)
+							 :
+							 : "memory");
+				assert_int_equal(n, 0);
+				assert_ptr_equal(to, m + moves[i].to + moves[i].bytes);
+			}
+			assert_memory_equal(plain, sr_window_landing(window), 3 * PAGE);
+			sr_window_observe();
+			assert_memory_equal(plain, window, 3 * PAGE);
+		}
+	}
+	count_lives(&after);
+	assert_int_equal(after, before);
+	/* By elements, one of which lies across two pages. */
+	for (int w = 0; w < 2; w++) {
+		uint8_t *to = (w ? window : plain) + PAGE - 20;
+		uint64_t n = 9;
+
+		__asm__ volatile("rep stosq"
+				 : "+D"(to), "+c"(n)
+				 : "a"(0x1122334455667788ull)
+				 : "memory");
+	}
+	sr_window_observe();
+	assert_memory_equal(plain, window, 3 * PAGE);
+	sr_window_remove(window, 3 * PAGE);
+	free(plain);
+	free(aside);
 }
 
 static int set_up(void **state)
@@ -249,6 +403,8 @@ int main(void)
 	    cmocka_unit_test(a_value_is_recorded_once),
 	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
+	    cmocka_unit_test(vectors_are_moved_as_elsewhere),
+	    cmocka_unit_test(strings_are_moved_as_elsewhere),
 	};
 
 	return cmocka_run_group_tests_name("regions", tests, set_up, NULL);
