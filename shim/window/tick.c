@@ -15,7 +15,7 @@
 
 #define TICK_NS    4000000
 /* Of a program that computes, it is not known whether it waits: much later. */
-#define STALLS_MIN 25
+#define STALLS_MIN 5
 #define MAGIC   ((void *)0x73725f7469636bul)
 
 #ifndef sigev_notify_thread_id
@@ -57,14 +57,14 @@ bool tick_is(const siginfo_t *info)
 	return info->si_code == SI_TIMER && info->si_ptr == MAGIC;
 }
 
-/* What has changed meanwhile is closed, and what is live: that may have. */
+/* What has changed meanwhile is closed.  What is live shows each change by itself. */
 static void close_changed(void)
 {
 	for (uint32_t i = open_n; i--;) {
 		uintptr_t view = open_pages[i];
 		struct page *p = page_at(view);
 
-		if (p->state == PAGE_FROZEN &&
+		if (p->state != PAGE_FROZEN ||
 		    !memcmp(shadow_of(view), landing_of(p, view), PAGE))
 			continue;
 		p->async = true;

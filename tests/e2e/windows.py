@@ -94,7 +94,7 @@ def main():
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--load", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     tap = Tap()
     {"record": record, "replay": replay_all, "info": info}[options.what](tap, options)
     tap.finish()
