@@ -14,6 +14,7 @@
 #include "shim/heap_turns.h"
 #include "shim/symbols.h"
 #include "shim/thread.h"
+#include "shim/windows.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define PAGE   4096ul
@@ -407,7 +408,32 @@ EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 	if (!addr)
 		addr = current_arena() ? place_library_mapping(size)
 				       : place_program_mapping(size, flags);
+	else if (sr_windows_on && flags & MAP_FIXED && sr_window_touches(addr, size))
+		sr_window_forget(addr, size);
 	return next_mmap(addr, size, prot, flags, fd, offset);
+}
+
+/* What is registered of it stays so; but it is no memory of the program's any more. */
+EXPORT int munmap(void *addr, size_t size)
+{
+	static int (*next_one)(void *, size_t);
+	static bool asking;
+	int err;
+
+	if (sr_windows_on && sr_window_touches(addr, size))
+		sr_window_forget(addr, size);
+	if (!next_one && !asking) {
+		asking = true;
+		next_one = (int (*)(void *, size_t))sr_dlsym(RTLD_NEXT, "munmap");
+		asking = false;
+	}
+	if (next_one)
+		return next_one(addr, size);
+	err = (int)sr_sys_munmap(addr, size);
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
 }
 
 EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)

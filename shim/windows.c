@@ -9,6 +9,7 @@
 #include <sreplay/trace.h>
 
 #include "logd/rawsys.h"
+#include "shim/clocks.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
 #include "shim/record.h"
@@ -147,7 +148,12 @@ static void claim_faults(void)
 void sr_windows_start(enum sr_windows_mode m)
 {
 	mode = m;
-	hooks = (struct sr_window_hooks){.event = record_window_event, .may_tick = may_tick};
+	hooks = (struct sr_window_hooks){
+	    .event = record_window_event,
+	    .looked = sr_clocks_look,
+	    .storing = sr_clocks_store,
+	    .may_tick = may_tick,
+	};
 	claim_faults();
 }
 

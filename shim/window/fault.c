@@ -335,6 +335,8 @@ static uint32_t stores_in_a_row(uintptr_t page)
 
 static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
+	if (hooks.storing)
+		hooks.storing();
 	if (stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX && is_within(insn)) {
 		if ((insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE) &&
 		    store_alone(uc, p, insn)) {
@@ -416,6 +418,8 @@ static bool fault_string(ucontext_t *uc, const struct insn *insn)
 
 	if (!n)
 		return false;
+	if (hooks.storing)
+		hooks.storing();
 	do_piece(uc, insn, n);
 	g[REG_RDI] += (greg_t)n;
 	if (insn->source)
@@ -490,12 +494,18 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
 		    addr & PAGE_MASK);
 	replay_values();
-	if (insn.class == INSN_STRING && fault_string(uc, &insn))
+	if (!p->users) {
+		/* Of a region that is gone: the last look. */
+		look_at(addr & PAGE_MASK, PAGE);
+		page_release(addr & PAGE_MASK);
+		validate();
+	} else if (insn.class == INSN_STRING && fault_string(uc, &insn)) {
 		;
-	else if (write)
+	} else if (write) {
 		fault_store(uc, addr, p, &insn);
-	else
+	} else {
 		fault_load(uc, addr, p, &insn);
+	}
 	replay_closed();
 	event_end();
 }

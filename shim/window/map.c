@@ -211,6 +211,14 @@ void map_return(uintptr_t begin, uintptr_t end)
 	sr_sys_munmap(shadow_of(begin), size);
 }
 
+void map_drop(uintptr_t view)
+{
+	sr_sys_munmap((void *)landing_at(view), PAGE);
+	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		   (long)offset_of(view), PAGE, 0, 0);
+	sr_sys_munmap(shadow_of(view), PAGE);
+}
+
 void map_return_in_child(uintptr_t begin, uintptr_t end)
 {
 	size_t size = end - begin;

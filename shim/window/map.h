@@ -24,6 +24,9 @@ void map_return_in_child(uintptr_t begin, uintptr_t end);
 void map_forget(void);
 int map_fd(void);
 
+/* One page: landing and shadow go, what is at the view stays. */
+void map_drop(uintptr_t view);
+
 /* A view's access.  -errno. */
 int map_protect(uintptr_t view, int prot);
 

@@ -21,11 +21,22 @@ static bool in_one_zone(uintptr_t begin, uintptr_t end)
 /* The first address from `at` on whose page is (or is not) a window's. */
 static uintptr_t run_end(uintptr_t at, uintptr_t end)
 {
-	bool window = page_at(at)->users;
+	bool window = page_at(at)->state != PAGE_NONE;
 
-	while (at < end && (page_at(at)->users != 0) == window)
+	while (at < end && (page_at(at)->state != PAGE_NONE) == window)
 		at += PAGE;
 	return at;
+}
+
+/* Pages of a region up to so large are given back at once. */
+#define AT_ONCE (1ul << 20)
+
+/* No region has it any more, but it is still a window's. */
+static bool is_left(uintptr_t view)
+{
+	const struct page *p = page_at(view);
+
+	return p->state != PAGE_NONE && !p->users;
 }
 
 static void give_back(uintptr_t begin, uintptr_t end)
@@ -33,18 +44,20 @@ static void give_back(uintptr_t begin, uintptr_t end)
 	for (uintptr_t v = begin; v < end; v += PAGE) {
 		struct page *p = page_at(v);
 
-		if (p->state == PAGE_FROZEN || p->state == PAGE_LIVE)
+		if (p->state != PAGE_CLOSED)
 			page_close(v);
 		/* The last look: nobody looks at its loads any more. */
-		if (hooks.event || hooks.recorded) {
-			static char now[PAGE];
-
-			snapshot(v, now);
-			learn(v, now, PAGE, SR_WINDOW_AT_CALL);
-		}
+		if (hooks.event || hooks.recorded)
+			look_at(v, PAGE);
 		memset(p, 0, sizeof(*p));
 	}
 	map_return(begin, end);
+}
+
+void page_release(uintptr_t view)
+{
+	memset(page_at(view), 0, sizeof(struct page));
+	map_return(view, view + PAGE);
 }
 
 enum sr_window_refusal sr_window_add(void *addr, size_t length)
@@ -63,7 +76,7 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	window_lock(&mask);
 	for (at = begin; at < end && !refusal; at = to) {
 		to = run_end(at, end);
-		if (page_at(at)->users)
+		if (page_at(at)->state != PAGE_NONE)
 			continue;
 		/* Before the mapping changes: a thread that faults meanwhile waits here. */
 		for (uintptr_t v = at; v < to; v += PAGE)
@@ -94,11 +107,37 @@ void sr_window_remove(void *addr, size_t length)
 	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
 	replay_values();
 	for (uintptr_t v = begin; v < end; v += PAGE)
-		page_at(v)->users--;
-	for (at = begin; at < end; at = to) {
-		to = run_end(at, end);
-		if (!page_at(at)->users)
+		if (page_at(v)->users)
+			page_at(v)->users--;
+	for (at = begin; at < end && end - begin <= AT_ONCE; at = to) {
+		for (to = at; to < end && is_left(to); to += PAGE)
+			;
+		if (to > at)
 			give_back(at, to);
+		else
+			to += PAGE;
+	}
+	event_end();
+	window_unlock(&mask);
+}
+
+void sr_window_forget(void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	uint64_t mask;
+
+	window_lock(&mask);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
+	for (; at < end; at += PAGE) {
+		struct page *p = page_at(at);
+
+		if (!p || p->state == PAGE_NONE)
+			continue;
+		p->silent = true;
+		if (p->state != PAGE_CLOSED)
+			page_close(at);
+		memset(p, 0, sizeof(*p));
+		map_drop(at);
 	}
 	event_end();
 	window_unlock(&mask);

@@ -63,6 +63,8 @@ struct sr_window_hooks {
 	bool (*recorded)(const struct sr_window_event *now, struct sr_window_event *e);
 	/* Memory was looked at: the place for whoever must look at other things just after it. */
 	void (*looked)(void);
+	/* The program is about to store: what others order by it comes first. */
+	void (*storing)(void);
 	/* May an event be made here?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
 };
@@ -92,8 +94,14 @@ int sr_window_init(const struct sr_window_hooks *hooks);
 /* The pages under the range become window pages, or are used by one region more. */
 enum sr_window_refusal sr_window_add(void *addr, size_t length);
 
-/* One region less; pages that none uses are the program's own again, as the NIC left them. */
+/*
+ * One region less; pages that none uses are the program's own again, as the NIC
+ * left them: at once, or of a large region when they are next touched.
+ */
 void sr_window_remove(void *addr, size_t length);
+
+/* The program unmaps the range, or maps something else over it: it has no windows any more. */
+void sr_window_forget(void *addr, size_t length);
 
 /* Where the NIC writes what the program reads at addr; addr itself outside of windows. */
 void *sr_window_landing(const void *addr);

@@ -5,6 +5,9 @@
     windows.py record OUTDIR [--runs N] [--seed N] [--load] [PATTERN...]   over rxe (under ci/rxe)
     windows.py replay OUTDIR                                               on a machine that needs none
     windows.py info OUTDIR                                                 what the windows did, a line each
+    windows.py alone [--runs N]                                            both, with one rank, on the stand-in for verbs
+
+alone: the stand-in's device has a thread, which writes while the program polls without a call.
 
 Patterns are those of tests/apps/windows.c. Each rank is recorded, and replayed alone: it must print
 the number that stands for all that it saw.
@@ -17,6 +20,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import programs
@@ -86,17 +90,37 @@ def info(tap, options):
     tap.ok(True, "said")
 
 
+def alone(tap, options):
+    """Each with another seed of the device's."""
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(programs.BUILD), "bench", "standin")
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for name in options.pattern or ("flag", "seqlock"):
+            problems = []
+            for run in range(options.runs):
+                os.environ["STANDIN_THREAD"] = str(options.seed + run + 1)
+                base = os.path.join(directory, "%s-%d" % (name, run))
+                job = programs.run(["windows", name, "300"], 1, base + ".recorded", base + ".srec", [0])
+                if job.status != 0:
+                    problems.append(job.detail())
+                else:
+                    problems.append(replay_one(base, 0))
+            problems = [p for p in problems if p]
+            tap.ok(not problems, "%s, a device that writes meanwhile: %d recordings, %d exact replays" % (
+                name, options.runs, options.runs), "\n".join(problems))
+
+
 def main():
     parser = argparse.ArgumentParser(description="memory that peers write, recorded and replayed")
-    parser.add_argument("what", choices=("record", "replay", "info"))
-    parser.add_argument("directory")
+    parser.add_argument("what", choices=("record", "replay", "info", "alone"))
+    parser.add_argument("directory", nargs="?")
     parser.add_argument("pattern", nargs="*")
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--load", action="store_true")
     options = parser.parse_intermixed_args()
     tap = Tap()
-    {"record": record, "replay": replay_all, "info": info}[options.what](tap, options)
+    {"record": record, "replay": replay_all, "info": info, "alone": alone}[options.what](tap, options)
     tap.finish()
 
 

@@ -129,6 +129,48 @@ static void a_value_is_recorded_once(void **state)
 	sr_window_remove(p, PAGE);
 }
 
+/* Its pages are looked at when the program comes to them, and nothing is copied for the others. */
+static void a_large_region_ends_page_by_page(void **state)
+{
+	const size_t pages = 1024;
+	uint8_t *p = memory(pages);
+	uint64_t before = values;
+
+	assert_int_equal(sr_window_add(p, pages * PAGE), SR_WINDOW_OK);
+	write_by_nic(p + 700 * PAGE + 5, "\x33", 1);
+	sr_window_remove(p, pages * PAGE);
+	assert_int_equal(values, before);
+	assert_int_equal(p[700 * PAGE + 5], 0x33);
+	assert_int_equal(values, before + 1);
+	assert_false(sr_window_touches(p + 700 * PAGE, PAGE));
+	assert_true(sr_window_touches(p + 701 * PAGE, PAGE));
+	p[3 * PAGE] = 9;
+	assert_int_equal(p[3 * PAGE], 9);
+	assert_int_equal(p[3 * PAGE + 7], (uint8_t)((3 * PAGE + 7) / 7));
+	/* What is left of it may be registered again. */
+	assert_int_equal(sr_window_add(p + 2 * PAGE, 2 * PAGE), SR_WINDOW_OK);
+	write_by_nic(p + 2 * PAGE, "\x44", 1);
+	assert_int_equal(p[2 * PAGE], 0x44);
+	sr_window_remove(p + 2 * PAGE, 2 * PAGE);
+	assert_int_equal(p[2 * PAGE], 0x44);
+	assert_int_equal(p[3 * PAGE], 9);
+}
+
+static void memory_that_is_unmapped_is_forgotten(void **state)
+{
+	uint8_t *p = memory(3);
+
+	assert_int_equal(sr_window_add(p, 3 * PAGE), SR_WINDOW_OK);
+	assert_int_equal(p[PAGE + 70], (uint8_t)((PAGE + 70) / 7));
+	sr_window_forget(p + PAGE, PAGE);
+	mmap(p + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	p[PAGE + 70] = 5;
+	sr_window_remove(p, 3 * PAGE);
+	assert_int_equal(p[PAGE + 70], 5);
+	assert_int_equal(p[PAGE + 71], 0);
+	assert_int_equal(p[2 * PAGE + 9], (uint8_t)((2 * PAGE + 9) / 7));
+}
+
 static void what_cannot_be_a_window_is_refused(void **state)
 {
 	uint8_t here[10], *shared, *end;
@@ -401,6 +443,8 @@ int main(void)
 	    cmocka_unit_test(a_region_keeps_what_was_in_it),
 	    cmocka_unit_test(regions_overlap),
 	    cmocka_unit_test(a_value_is_recorded_once),
+	    cmocka_unit_test(a_large_region_ends_page_by_page),
+	    cmocka_unit_test(memory_that_is_unmapped_is_forgotten),
 	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
 	    cmocka_unit_test(vectors_are_moved_as_elsewhere),
