@@ -251,21 +251,41 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 	return true;
 }
 
-/* Has this load been done lately, with no call since? */
-static bool comes_back(uintptr_t pc, uintptr_t addr)
+uint64_t registers_of(const ucontext_t *uc)
+{
+	uint64_t hash = 0;
+
+	for (int i = REG_R8; i <= REG_RIP; i++)
+		hash = (hash ^ (uint64_t)uc->uc_mcontext.gregs[i]) * 0x9e3779b97f4a7c15ull + i;
+	return hash;
+}
+
+enum back {
+	NOT_BACK,
+	BACK,      /* this load has been done lately, with no call since */
+	BACK_SAME, /* ... and all registers were what they are now */
+};
+
+static enum back comes_back(const ucontext_t *uc, uintptr_t pc, uintptr_t addr)
 {
 	struct window_thread *t = &window_self;
+	uint64_t registers = registers_of(uc), before;
 
 	if (t->recent_epoch != epoch) {
 		memset(t->recent, 0, sizeof(t->recent));
 		t->recent_epoch = epoch;
 	}
-	for (int i = 0; i < RECENT; i++)
-		if (t->recent[i].pc == pc && t->recent[i].addr == addr)
-			return true;
+	for (int i = 0; i < RECENT; i++) {
+		if (t->recent[i].pc != pc || t->recent[i].addr != addr)
+			continue;
+		before = t->recent[i].registers;
+		t->recent[i].registers = registers;
+		return before == registers ? BACK_SAME : BACK;
+	}
 	t->recent[t->recent_at % RECENT].pc = pc;
-	t->recent[t->recent_at++ % RECENT].addr = addr;
-	return false;
+	t->recent[t->recent_at % RECENT].addr = addr;
+	t->recent[t->recent_at++ % RECENT].registers = registers;
+	return NOT_BACK;
 }
 
 /* A loop that waits must see each change; one that only computes has to go on. */
@@ -276,13 +296,14 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	bool alone = is_alone(insn);
 	bool poll = alone && p->poll_at == insn->address && p->poll_pc == pc;
-	bool repeat = alone && comes_back(pc, insn->address) && p->repeats < REPEATS_MAX;
+	enum back back = alone ? comes_back(uc, pc, insn->address) : NOT_BACK;
+	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
 
 	if (alone && (poll || repeat || p->loads < LOADS_MAX)) {
 		if (poll)
 			counts.polls++;
 		else if (repeat)
-			p->repeats++;
+			p->repeats += back == BACK;
 		else
 			p->loads++;
 		p->poll_at = insn->address;
@@ -517,7 +538,7 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 	bool ours;
 
 	if (tick_is(info)) {
-		tick();
+		tick(uc);
 		return true;
 	}
 	if (exchange_ended(uc)) {

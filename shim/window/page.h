@@ -102,7 +102,13 @@ extern uint32_t holds; /* no page goes live */
 /* ------------------------------------------------------------------- lock */
 
 /* Loads that a loop without calls comes back to. */
-#define RECENT 16
+#define RECENT     16
+
+/*
+ * Ticks, with nothing done in between, after which a thread is taken to wait; at
+ * once if its registers are all what they were at one of them.  (Each 4 ms of CPU time.)
+ */
+#define STALLS_MAX 25
 
 struct window_thread {
 	bool busy;   /* holds the lock, or is about to */
@@ -120,8 +126,10 @@ struct window_thread {
 	bool has_timer;
 	struct {
 		uintptr_t pc, addr;
+		uint64_t registers;
 	} recent[RECENT];
 	uint32_t recent_at, recent_epoch;
+	uint64_t ticked[STALLS_MAX]; /* registers at the ticks since anything was done */
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
 	struct exchange *exchange;
 };
@@ -182,9 +190,12 @@ bool replay_values(void);
 bool replay_flagged(uint32_t flag);
 void replay_closed(void);
 
+/* A thread that comes back to where it was with the same registers waits for memory to change. */
+uint64_t registers_of(const ucontext_t *uc);
+
 void tick_arm(void);
 extern bool values_awaited; /* without a page being open */
 bool tick_is(const siginfo_t *info);
-void tick(void);
+void tick(const ucontext_t *uc);
 
 #endif

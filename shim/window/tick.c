@@ -13,9 +13,7 @@
 #include "shim/window/exchange.h"
 #include "shim/window/page.h"
 
-#define TICK_NS    4000000
-/* Of a program that computes, it is not known whether it waits: much later. */
-#define STALLS_MIN 5
+#define TICK_NS 4000000
 #define MAGIC   ((void *)0x73725f7469636bul)
 
 #ifndef sigev_notify_thread_id
@@ -84,7 +82,23 @@ static bool is_early(struct window_thread *t)
 	       (hooks.may_tick && !hooks.may_tick());
 }
 
-void tick(void)
+/*
+ * What a program has computed in between, with what it saw before, it has
+ * computed; only who does nothing else must be shown what is new.
+ */
+static bool is_waiting(struct window_thread *t, const ucontext_t *uc)
+{
+	uint64_t registers = registers_of(uc);
+	uint32_t n = t->stalls++;
+
+	for (uint32_t i = 0; i < n && i < STALLS_MAX; i++)
+		if (t->ticked[i] == registers)
+			return true;
+	t->ticked[n % STALLS_MAX] = registers;
+	return t->stalls % STALLS_MAX == 0;
+}
+
+void tick(const ucontext_t *uc)
 {
 	struct window_thread *t = &window_self;
 
@@ -96,10 +110,12 @@ void tick(void)
 		tick_arm();
 		return;
 	}
-	t->stalls++;
+	if (!is_waiting(t, uc)) {
+		tick_arm();
+		return;
+	}
 	window_lock(NULL);
-	event_begin(t->fault,
-		    SR_WINDOW_TICK | (t->stalls >= STALLS_MIN ? SR_WINDOW_STALLED : 0), 0, 0);
+	event_begin(t->fault, SR_WINDOW_TICK | SR_WINDOW_STALLED, 0, 0);
 	if (hooks.recorded) {
 		counts.ticks += replay_values();
 		replay_closed();
