@@ -18,6 +18,8 @@ int sr_cmd_orders(int argc, char **argv);
 int sr_cmd_collect(int argc, char **argv);
 int sr_cmd_info(int argc, char **argv);
 int sr_cmd_process(int argc, char **argv);
+int sr_cmd_explain(int argc, char **argv);
+int sr_cmd_graph(int argc, char **argv);
 
 /* One line on standard error, "sreplay: ..."; returns SR_EXIT_FAILED. */
 int sr_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

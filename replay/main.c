@@ -17,6 +17,8 @@ static const struct {
     {"dump", sr_cmd_dump, "print the records of a trace, a line each"},
     {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
     {"process", sr_cmd_process, "find out what the replay of a group needs"},
+    {"explain", sr_cmd_explain, "say where the values of a call came from"},
+    {"graph", sr_cmd_graph, "show who communicated with whom"},
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
     {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
     {"info", sr_cmd_info, "say what a trace holds"},
