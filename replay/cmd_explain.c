@@ -187,8 +187,8 @@ static bool place_of(const struct value *k, size_t *memory, uint64_t *address)
 {
 	if (k->v.is_message)
 		return false;
-	*memory = k->v.fault ? k->v.rank : k->v.from;
-	*address = k->v.fault ? k->v.address : k->v.remote;
+	*memory = k->v.is_window ? k->v.rank : k->v.from;
+	*address = k->v.is_window ? k->v.address : k->v.remote;
 	return true;
 }
 
@@ -297,16 +297,28 @@ static const char *opcode_name(uint8_t opcode)
 	}
 }
 
-/* Equal, different, or not to be told: only a whole of one piece has that checksum. */
-static const char *checksum_words(const struct value *k, uint64_t address, const struct written *w)
+/* Only a whole write, of one piece, has a checksum that can be computed again. */
+static bool has_its_bytes(const struct value *k, uint64_t address, const struct written *w)
 {
 	uint64_t n = w->length;
 
 	if (!w->checksum || w->address < address || w->address + n > address + k->v.length)
-		return "";
-	return sr_checksum(k->data + (w->address - address), n, 0) == w->checksum
-		   ? ", these bytes by their checksum"
-		   : "";
+		return false;
+	return sr_checksum(k->data + (w->address - address), n, 0) == w->checksum;
+}
+
+static size_t at_most(size_t n)
+{
+	return n < WRITES ? n : WRITES;
+}
+
+/* The newest of the rank's that wrote these bytes; WRITES: none is known to have. */
+static size_t matching(const struct value *k, size_t rank, uint64_t address)
+{
+	for (size_t w = 0; w < at_most(k->last_n[rank]); w++)
+		if (has_its_bytes(k, address, &k->last[rank * WRITES + w]))
+			return w;
+	return WRITES;
 }
 
 static void print_write(const struct explain *x, const struct value *k, size_t rank,
@@ -315,12 +327,8 @@ static void print_write(const struct explain *x, const struct value *k, size_t r
 	printf("    %s ", intro);
 	print_call(x, x->links.ranks[rank].number, w->at.thread, w->at.sn);
 	printf(": %s of %" PRIu64 " bytes at 0x%" PRIx64 "%s\n", opcode_name(w->opcode), w->length,
-	       w->address, checksum_words(k, address, w));
-}
-
-static size_t at_most(size_t n)
-{
-	return n < WRITES ? n : WRITES;
+	       w->address,
+	       has_its_bytes(k, address, w) ? ", the same bytes by their checksum" : "");
 }
 
 static void print_writes(const struct explain *x, const struct value *k)
@@ -330,17 +338,27 @@ static void print_writes(const struct explain *x, const struct value *k)
 
 	if (!place_of(k, &memory, &address))
 		return;
+	/* The newest of a rank's whose bytes these are, then the others. */
 	for (size_t i = 0; i < x->links.ranks_n; i++) {
-		for (size_t w = 0; w < at_most(k->last_n[i]); w++)
-			print_write(x, k, i, &k->last[i * WRITES + w], address,
-				    w ? "before that" : "written before by");
+		size_t w = matching(k, i, address);
+
+		if (w < WRITES)
+			print_write(x, k, i, &k->last[i * WRITES + w], address, "written by");
 		any += k->last_n[i];
 	}
-	if (!any)
+	for (size_t i = 0; i < x->links.ranks_n; i++) {
+		size_t match = matching(k, i, address);
+
+		for (size_t w = 0; w < at_most(k->last_n[i]); w++)
+			if (w != match)
+				print_write(x, k, i, &k->last[i * WRITES + w], address,
+					    "written before by");
+	}
+	if (!any && memory == SR_NO_RANK)
+		printf("    no recorded rank is known to have written to processes that were not\n");
+	else if (!any)
 		printf("    no recorded rank is known to have written there before%s\n",
-		       memory == SR_NO_RANK ? " (whose memory it is the trace does not tell)"
-		       : memory == k->v.rank ? ""
-					     : "; its own CPU may have");
+		       k->v.is_window ? "" : "; that process's own CPU may have");
 	for (size_t i = 0; i < x->links.ranks_n; i++) {
 		for (size_t w = 0; w < at_most(k->since_n[i]); w++)
 			print_write(x, k, i, &k->since[i * WRITES + w], address,
@@ -372,7 +390,7 @@ static bool print_found(const struct explain *x, const struct value *k)
 	for (size_t i = 0; i < x->found_n; i++) {
 		const struct sr_plan_found *f = &x->found[i];
 
-		if (f->sn != k->v.at.sn || f->thread != k->v.at.thread || f->fault != k->v.fault ||
+		if (f->sn != k->v.at.sn || f->thread != k->v.at.thread || f->fault != k->v.at.fault ||
 		    f->addr < k->v.address || f->addr + f->length > k->v.address + k->v.length)
 			continue;
 		any = true;
@@ -399,7 +417,7 @@ static void print_source(const struct explain *x, const struct value *k)
 		       k->v.flags & SR_PLAN_AMBIGUOUS ? " (likeliest of several connections)" : "");
 		return;
 	}
-	if (!k->v.fault && k->v.sent.sn) {
+	if (!k->v.is_window && k->v.sent.sn) {
 		printf("    fetched by SN %" PRIu64 ", %s,\n      from 0x%" PRIx64 " of ",
 		       k->v.sent.sn,
 		       sr_sites_call(x->sites, x->o.rank, k->v.sent.thread, k->v.sent.sn),
@@ -408,16 +426,26 @@ static void print_source(const struct explain *x, const struct value *k)
 			printf("a process that was not recorded\n");
 		else
 			printf("rank %d\n", x->links.ranks[k->v.from].number);
-	} else if (!k->v.fault) {
+	} else if (!k->v.is_window) {
 		printf("    from a sender that was not recorded, or is not known\n");
 	}
+}
+
+static void print_load(const struct explain *x, const struct value *k)
+{
+	/* The instruction itself, not one that it returns to. */
+	const char *words = sr_sites_address(x->sites, x->o.rank, k->v.site + 1);
+
+	printf(", loaded behind it (fault %u)%s%s", k->v.at.fault, *words ? " at " : "", words);
 }
 
 static void print_value(const struct explain *x, const struct value *k)
 {
 	printf("  %u bytes at 0x%" PRIx64, k->v.length, k->v.address);
-	if (k->v.fault)
-		printf(", loaded at %s", sr_sites_address(x->sites, x->o.rank, k->v.site));
+	if (k->v.at.fault)
+		print_load(x, k);
+	else if (k->v.is_window)
+		printf(", found when it looked");
 	printf(": ");
 	print_bytes(k->data, k->v.length);
 	putchar('\n');
@@ -429,6 +457,14 @@ static void print_value(const struct explain *x, const struct value *k)
 
 static void print_all(const struct explain *x)
 {
+	const char *call = sr_sites_call(x->sites, x->o.rank, x->o.thread, x->o.sn);
+
+	if (!*call && !x->values_n) {
+		printf("rank %d thread %u has no record of SN %" PRIu64
+		       " (an idle poll that came again is recorded once)\n",
+		       x->o.rank, x->o.thread, x->o.sn);
+		return;
+	}
 	print_call(x, x->o.rank, x->o.thread, x->o.sn);
 	putchar('\n');
 	if (!x->values_n)

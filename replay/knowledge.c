@@ -109,12 +109,14 @@ uint64_t sr_knowledge_weakened(const struct sr_knowledge *k)
 	return k->weakened;
 }
 
-void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn)
+void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn,
+			uint32_t fault)
 {
 	struct rank *r = &k->ranks[rank];
 
 	r->now.thread = thread;
 	r->now.sn = sn;
+	r->now.fault = fault;
 	r->now.entered = ++r->now.step;
 }
 

@@ -30,8 +30,9 @@ struct sr_knowledge *sr_knowledge_new(size_t ranks, const bool *group,
 				      void *argument);
 void sr_knowledge_free(struct sr_knowledge *k);
 
-/* A rank enters a call. */
-void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn);
+/* A rank enters a call; or, fault not 0, has this fault behind it. */
+void sr_knowledge_enter(struct sr_knowledge *k, size_t rank, uint32_t thread, uint64_t sn,
+			uint32_t fault);
 /* Where it is. */
 const struct sr_position *sr_knowledge_now(const struct sr_knowledge *k, size_t rank);
 /* How far it knows the others to be, by rank. */

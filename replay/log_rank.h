@@ -28,6 +28,12 @@ struct sr_log_clock {
 	struct sr_order order;
 };
 
+/* In front of a call as well: what was found in memory that peers write (SR_REC_WINDOW). */
+struct sr_log_window {
+	size_t clocks; /* so many of the clocks were in front of it */
+	size_t at, size; /* the payload, in `windows_bytes` */
+};
+
 struct sr_log_call {
 	enum sr_what what; /* SR_WHAT_NOTHING: it is only what the clocks happened at */
 	uint8_t opcode;
@@ -38,6 +44,9 @@ struct sr_log_call {
 	size_t in_size, out_size;
 	const struct sr_log_clock *clocks;
 	size_t clocks_n;
+	const struct sr_log_window *windows;
+	size_t windows_n;
+	const uint8_t *windows_bytes;
 };
 
 /* control_only: without the data path, and without clocks.  0, or -errno and a sentence. */

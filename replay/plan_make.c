@@ -105,7 +105,8 @@ static int take_order(void *argument, const struct sr_found_order *o)
 					  .for_sn = o->of.sn,
 					  .for_rank = m->links.ranks[o->of_rank].number,
 					  .for_thread = o->of.thread,
-					  .flags = o->flags};
+					  .flags = o->flags,
+					  .fault = o->at.fault};
 	const struct {
 		struct sr_plan_wake wake;
 		uint64_t thread;
@@ -113,7 +114,8 @@ static int take_order(void *argument, const struct sr_found_order *o)
 		   .their_sn = o->at.sn,
 		   .their_rank = m->links.ranks[o->rank].number,
 		   .their_thread = o->at.thread,
-		   .flags = o->flags},
+		   .flags = o->flags,
+		   .their_fault = o->at.fault},
 		  o->of.thread};
 	int err = add(m, SR_PLAN_WAIT, o->rank, o->at.thread, &wait);
 
@@ -185,7 +187,7 @@ static struct sr_plan_check check_of(const struct maker *m, const struct sr_valu
 				      .their_rank = m->links.ranks[v->rank].number,
 				      .their_thread = v->at.thread,
 				      .flags = v->flags,
-				      .their_fault = v->fault};
+				      .their_fault = v->at.fault};
 }
 
 /* Algorithm 3: the value grows the check behind the last known call of `whose`. */
@@ -208,7 +210,7 @@ static int compare_later(struct maker *m, size_t whose, const struct sr_value *v
 /* Whose memory it was in before, as a column. */
 static size_t memory_of(const struct maker *m, const struct sr_value *v)
 {
-	return v->fault ? v->rank : column(m, v->from);
+	return v->is_window ? v->rank : column(m, v->from);
 }
 
 static int take_value(void *argument, const struct sr_value *v)

@@ -10,6 +10,7 @@
 #include "logd/read_trace.h"
 #include "replay/knowledge.h"
 #include "replay/log_decode.h"
+#include "replay/window_records.h"
 
 /* Calls of one rank, before another one may be more in need. */
 #define QUANTUM	      2048
@@ -894,15 +895,15 @@ static bool clocks_block(struct process *p, size_t rank)
 	return false;
 }
 
-static void take_clocks(struct process *p, size_t rank)
+static void take_clocks(struct process *p, size_t rank, size_t from, size_t end)
 {
 	const struct sr_log_call *call = &p->ranks[rank].call;
 
 	/* An event comes in front of its orders, and is what it is with them. */
-	for (size_t i = 0; i < call->clocks_n;) {
+	for (size_t i = from; i < end;) {
 		uint64_t event = call->clocks[i++].event;
 
-		for (; i < call->clocks_n && call->clocks[i].found; i++) {
+		for (; i < end && call->clocks[i].found; i++) {
 			const struct sr_order *o = &call->clocks[i].order;
 			size_t other = p->of_member[o->member];
 
@@ -913,6 +914,70 @@ static void take_clocks(struct process *p, size_t rank)
 		}
 		sr_knowledge_event(p->knowledge, rank, event);
 	}
+}
+
+static int tell_window(struct process *p, size_t rank, const struct sr_window_event *e)
+{
+	struct sr_value v = {.rank = rank,
+			     .at = *sr_knowledge_now(p->knowledge, rank),
+			     .site = e->fault ? e->pc : p->ranks[rank].call.site,
+			     .is_window = true,
+			     .from = SR_NO_RANK,
+			     .known = sr_knowledge_of(p->knowledge, rank)};
+	int err = 0;
+
+	for (uint32_t i = 0; i < e->values_n && !err; i++) {
+		v.address = e->values[i].addr;
+		v.length = e->values[i].length;
+		v.data = e->values[i].data;
+		p->counts->values++;
+		p->counts->bytes += v.length;
+		err = p->hooks->value ? p->hooks->value(p->hooks->argument, &v) : 0;
+	}
+	return err;
+}
+
+/*
+ * Faults behind the call before, and what an observation found at this one; each
+ * with the clocks in front of it.  *clocks: so many were taken.
+ */
+static int take_windows(struct process *p, size_t rank, size_t *clocks)
+{
+	static struct sr_window_records w;
+	const struct sr_log_call *c = &p->ranks[rank].call;
+	int err = 0;
+
+	for (size_t i = 0; i < c->windows_n && !err; i++) {
+		const struct sr_log_window *window = &c->windows[i];
+
+		if (!sr_window_records_decode(&w, c->windows_bytes + window->at, window->size))
+			return -EBADMSG;
+		sr_knowledge_enter(p->knowledge, rank, c->thread,
+				   w.event.fault ? c->sn - 1 : c->sn, (uint32_t)w.event.fault);
+		take_clocks(p, rank, *clocks, window->clocks);
+		*clocks = window->clocks;
+		err = sr_knowledge_settle(p->knowledge, rank);
+		if (!err)
+			err = tell_window(p, rank, &w.event);
+	}
+	return err;
+}
+
+/* The call has begun: what comes in front of it. */
+static int enter(struct process *p, size_t rank)
+{
+	struct rank *r = &p->ranks[rank];
+	size_t clocks = 0;
+	int err = take_windows(p, rank, &clocks);
+
+	if (err)
+		return err;
+	sr_knowledge_enter(p->knowledge, rank, r->call.thread, r->call.sn, 0);
+	take_clocks(p, rank, clocks, r->call.clocks_n);
+	r->entered = true;
+	r->completion = r->segment = 0;
+	p->counts->calls++;
+	return 0;
 }
 
 /* Is the receiver of what this call posts too far behind? */
@@ -969,11 +1034,9 @@ static int step(struct process *p, size_t rank, bool many)
 	if (!r->entered) {
 		if (clocks_block(p, rank) || (!many && sends_too_many(p, rank)))
 			return 1;
-		sr_knowledge_enter(p->knowledge, rank, r->call.thread, r->call.sn);
-		take_clocks(p, rank);
-		r->entered = true;
-		r->completion = r->segment = 0;
-		p->counts->calls++;
+		ret = enter(p, rank);
+		if (ret)
+			return ret;
 	}
 	ret = take_call(p, rank);
 	if (ret)

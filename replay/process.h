@@ -27,6 +27,7 @@
 
 struct sr_position {
 	uint32_t thread;
+	uint32_t fault; /* not 0: not the call, but this fault of the thread's, behind it */
 	uint64_t sn;
 	uint64_t step;	  /* grows along the rank's calls */
 	uint64_t entered; /* the step in which the call was entered */
@@ -57,8 +58,8 @@ struct sr_posted {
 struct sr_value {
 	size_t rank;
 	struct sr_position at;
-	uint64_t site;
-	uint32_t fault;	     /* 0: with a completion */
+	uint64_t site;	     /* of the call, or of the instruction that faulted */
+	bool is_window;	     /* written by a peer into memory that the program loads from */
 	uint16_t completion; /* of the call */
 	uint64_t address;
 	uint32_t length;

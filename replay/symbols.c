@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/symbols.h"
 
+#include <dwarf.h>
 #include <elf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -164,6 +166,67 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* What the program calls is inline in these: it is called from where they are used. */
+static bool is_verbs_header(const char *file)
+{
+	static const char *const headers[] = {"verbs.h", "verbs_api.h", "rdma_verbs.h"};
+
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+		if (!strcmp(last_part(file), headers[i]))
+			return true;
+	return false;
+}
+
+struct place {
+	const char *function, *file;
+	int line;
+};
+
+static bool has_code(Dwarf_Die *scope)
+{
+	return dwarf_tag(scope) == DW_TAG_subprogram ||
+	       dwarf_tag(scope) == DW_TAG_inlined_subroutine;
+}
+
+static Dwarf_Word attribute(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute a;
+	Dwarf_Word v = 0;
+
+	return dwarf_formudata(dwarf_attr(die, name, &a), &v) ? 0 : v;
+}
+
+/* As long as the place is in such a header: where what is inline there was called. */
+static void leave_headers(Dwfl_Module *module, uint64_t address, struct place *p)
+{
+	Dwarf_Addr bias;
+	Dwarf_Die *unit = dwfl_module_addrdie(module, address, &bias), *scopes = NULL;
+	Dwarf_Files *files;
+	size_t files_n;
+	int n = unit ? dwarf_getscopes(unit, address - bias, &scopes) : 0;
+
+	if (n > 0 && dwarf_getsrcfiles(unit, &files, &files_n))
+		n = 0;
+	for (int i = 0; i < n && is_verbs_header(p->file); i++) {
+		const char *file;
+
+		if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine)
+			continue;
+		file = dwarf_filesrc(files, attribute(&scopes[i], DW_AT_call_file), NULL, NULL);
+		if (!file)
+			break;
+		p->file = file;
+		p->line = (int)attribute(&scopes[i], DW_AT_call_line);
+		for (int k = i + 1; k < n; k++)
+			if (has_code(&scopes[k])) {
+				p->function = dwarf_diename(&scopes[k]) ? dwarf_diename(&scopes[k])
+									: p->function;
+				break;
+			}
+	}
+	free(scopes);
+}
+
 /*
  * "function (file.c:12)" or "function+0x1f (object)"; false: no function is
  * known.  behind: how far the address that is meant lies behind this one, by
@@ -174,20 +237,21 @@ static bool describe(Dwfl_Module *module, uint64_t address, unsigned int behind,
 {
 	GElf_Off offset = 0;
 	GElf_Sym symbol;
-	const char *function, *file = NULL;
+	struct place p = {0};
 	Dwfl_Line *line;
-	int number = 0;
 
-	function = dwfl_module_addrinfo(module, address, &offset, &symbol, NULL, NULL, NULL);
+	p.function = dwfl_module_addrinfo(module, address, &offset, &symbol, NULL, NULL, NULL);
 	line = dwfl_module_getsrc(module, address);
 	if (line)
-		file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
-	if (!function)
+		p.file = dwfl_lineinfo(line, NULL, &p.line, NULL, NULL, NULL);
+	if (!p.function)
 		return false;
-	if (file)
-		snprintf(text, size, "%s (%s:%d)", function, last_part(file), number);
+	if (p.file)
+		leave_headers(module, address, &p);
+	if (p.file)
+		snprintf(text, size, "%s (%s:%d)", p.function, last_part(p.file), p.line);
 	else
-		snprintf(text, size, "%s+0x%llx (%s)", function,
+		snprintf(text, size, "%s+0x%llx (%s)", p.function,
 			 (unsigned long long)offset + behind, object);
 	return true;
 }

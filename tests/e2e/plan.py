@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from harness import BUILD, SREPLAY, Tap, fresh
@@ -159,6 +160,75 @@ def check_uts(tap, directory):
            peers(trace, 0))
 
 
+def explained(trace, place):
+    status, out, err = sreplay("explain", trace, place)
+    return out if status == 0 else "status %d\n%s" % (status, err)
+
+
+def check_explain(tap, directory):
+    trace = os.path.join(directory, "pingpong.srec")
+    posts, _ = posts_and_receives(trace, 0)
+    _, receives = posts_and_receives(trace, 1)
+    wrong = [text for sn, post in list(zip(receives, posts))[::20] for text in [explained(trace, "1:%d" % sn)]
+             if "sent by rank 0 at SN %d, post_send" % post not in text]
+    tap.ok(receives and not wrong, "explain: a received message was sent by that post of rank 0", wrong[:1])
+    trace = os.path.join(directory, "shvar.srec")
+    values, wrong = 0, []
+    for r in dumped(trace, 2):
+        if r.get("call") != "poll_cq" or not r["out"].get("arrived"):
+            continue
+        values += 1
+        text = explained(trace, "2:%d" % r["sn"])
+        # the last write of one of the two that has these bytes, in the program's own source
+        if not re.search(r"fetched by SN \d+, post_send at post.*\(transfer.c:\d+\),\n +from 0x\w+ of rank [01]\n"
+                         r"    (written by rank [012] at SN \d+, post_send .*, the same bytes by their checksum|no )",
+                         text):
+            wrong.append(text)
+    # before the first of the writes it holds zeros
+    tap.ok(values > 40 and len(wrong) <= 1, "explain: values that were READ have a writer, with file and line",
+           "\n".join(wrong))
+    text = explained(trace, "2:1")
+    tap.ok("no value" in text, "explain: a call that brought nothing", text)
+    tap.ok(sreplay("explain", trace, "7:1")[0] == 125 and sreplay("explain", trace, "2")[0] == 125,
+           "explain: a rank that is not there, and a place that is none, are refused")
+
+
+def check_graph(tap, directory):
+    trace = os.path.join(directory, "pingpong.srec")
+    status, out, err = sreplay("graph", trace)
+    tap.ok(status == 0 and "rank 0 to rank 1: 100 sends (409600 bytes)" in out and "rank 1 to rank 0: 100 sends" in out,
+           "graph: counts and bytes of a ping-pong", out + err)
+    status, out, err = sreplay("graph", "--format", "dot", trace)
+    tap.ok(status == 0 and re.search(r'n0 -> n1 \[label="100 sends \(409600 bytes\)"\];', out), "graph: for Graphviz",
+           out + err)
+    picture = os.path.join(directory, "graph.svg")
+    status = sreplay("graph", "-o", picture, trace)[0]
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    titles = sorted(t.text for t in root.iter("{http://www.w3.org/2000/svg}title"))
+    tap.ok(status == 0 and titles == ["100 sends (409600 bytes)"] * 2, "graph: a picture with an arrow each way", titles)
+
+
+def check_damage(tap, directory):
+    """A plan that was touched is refused; one of a trace that has changed is made again."""
+    trace = os.path.join(directory, "pingpong.srec")
+    path = os.path.join(trace, "plan", "rank-0", "thread-0.wait")
+    with open(path, "r+b") as f:
+        f.seek(100)
+        byte = f.read(1)
+        f.seek(100)
+        f.write(bytes([byte[0] ^ 1]))
+    again = sreplay("process", trace)
+    tap.ok(again[0] == 0, "process replaces a damaged plan", again)
+    with open(path, "rb") as f:
+        f.seek(100)
+        tap.ok(f.read(1) == byte, "and what it writes is whole")
+    with open(os.path.join(trace, "plan", "plan.json"), "w") as f:
+        f.write("{}")
+    status, _, err = sreplay("graph", trace)
+    tap.ok(status == 125 and "sreplay process" in err, "a damaged summary is refused, with the remedy", err)
+    sreplay("process", trace)
+
+
 def check_group(tap, directory):
     trace = os.path.join(directory, "shvar.srec")
     all_ranks = records(trace, 2, "wait", WAIT)
@@ -175,6 +245,9 @@ def check(tap, directory):
         check_pair(tap, directory, name)
     check_shvar(tap, directory)
     check_uts(tap, directory)
+    check_explain(tap, directory)
+    check_graph(tap, directory)
+    check_damage(tap, directory)
     check_group(tap, directory)
 
 
@@ -189,6 +262,7 @@ def alone(tap):
         values = re.search(r"(\d+) values", text)
         arrived = sum(len(c["out"]["arrived"]) for c in dumped(trace, 0)
                       if c.get("call") in ("poll_cq", "start_poll", "next_poll") and c["out"].get("arrived"))
+        arrived += sum(len(r.get("values", [])) for r in dumped(trace, 0) if r.get("record") == "window")
         tap.ok(values and int(values[1]) == arrived > 100, "every value of the trace is told once, %d" % arrived, text)
 
 
