@@ -97,9 +97,8 @@ static void go_round(int i)
 	other_calls(i, 2);
 	/* What the rank before sent; all but the first round. */
 	if (p->requests / 2 > r->received) {
-		const struct sr_order order = {.event = p->event,
-					       .member = (uint8_t)previous(i),
-					       .via = SR_ORDER_CELL};
+		const struct sr_order order = {
+		    .event = p->event, .member = (uint8_t)previous(i), .via = SR_ORDER_CELL};
 		const struct trace_completion c[2] = {
 		    {.wr_id = 7,
 		     .opcode = IBV_WC_RECV,
@@ -138,9 +137,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < ranks; i++) {
 		snprintf(extra, sizeof(extra), "{\"member\": %d}", i);
 		trace_maker_rank(m, i, extra);
-		trace_qp(m, i, 0, qp_of(i, true), qp_number(i, true), qp_number(next(i), false), 1, 1);
-		trace_qp(m, i, 0, qp_of(i, false), qp_number(i, false), qp_number(previous(i), true),
-			 1, 1);
+		trace_qp(m, i, 0, qp_of(i, true), qp_number(i, true), qp_number(next(i), false), 1,
+			 1);
+		trace_qp(m, i, 0, qp_of(i, false), qp_number(i, false),
+			 qp_number(previous(i), true), 1, 1);
 	}
 	for (; done < records; done += 10 * (uint64_t)ranks)
 		for (int i = 0; i < ranks; i++)

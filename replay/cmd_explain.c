@@ -203,8 +203,8 @@ static void note_write(struct value *k, const struct sr_posted *p)
 {
 	const struct written w = {p->at, p->address, p->length, p->checksum, p->opcode};
 	struct written *last = k->last + p->rank * WRITES, *since = k->since + p->rank * WRITES;
-	bool before = p->rank == k->v.rank ? p->at.step < k->v.at.step
-					   : p->at.step <= k->known[p->rank].step;
+	bool before =
+	    p->rank == k->v.rank ? p->at.step < k->v.at.step : p->at.step <= k->known[p->rank].step;
 
 	if (before) {
 		/* The newest first. */
@@ -355,7 +355,8 @@ static void print_writes(const struct explain *x, const struct value *k)
 					    "written before by");
 	}
 	if (!any && memory == SR_NO_RANK)
-		printf("    no recorded rank is known to have written to processes that were not\n");
+		printf(
+		    "    no recorded rank is known to have written to processes that were not\n");
 	else if (!any)
 		printf("    no recorded rank is known to have written there before%s\n",
 		       k->v.is_window ? "" : "; that process's own CPU may have");
@@ -390,8 +391,9 @@ static bool print_found(const struct explain *x, const struct value *k)
 	for (size_t i = 0; i < x->found_n; i++) {
 		const struct sr_plan_found *f = &x->found[i];
 
-		if (f->sn != k->v.at.sn || f->thread != k->v.at.thread || f->fault != k->v.at.fault ||
-		    f->addr < k->v.address || f->addr + f->length > k->v.address + k->v.length)
+		if (f->sn != k->v.at.sn || f->thread != k->v.at.thread ||
+		    f->fault != k->v.at.fault || f->addr < k->v.address ||
+		    f->addr + f->length > k->v.address + k->v.length)
 			continue;
 		any = true;
 		printf("    %u bytes at 0x%" PRIx64 ": ", f->length, f->addr);

@@ -16,8 +16,8 @@ struct options {
 
 static const struct argp_option option_list[] = {
     {"format", 'f', "text|dot|svg", 0, "lines (the default), for Graphviz, or a picture", 0},
-    {"output", 'o', "FILE", 0, "there, not on standard output; NAME.dot and NAME.svg tell the format",
-     0},
+    {"output", 'o', "FILE", 0,
+     "there, not on standard output; NAME.dot and NAME.svg tell the format", 0},
     {0},
 };
 
@@ -103,7 +103,8 @@ static int print(const struct options *o, const struct sr_graph *g)
 	bad = fflush(out) || ferror(out);
 	if (o->out)
 		bad |= fclose(out) != 0;
-	return bad ? sr_fail("cannot write %s: %s", o->out ? o->out : "the graph", strerror(errno)) : 0;
+	return bad ? sr_fail("cannot write %s: %s", o->out ? o->out : "the graph", strerror(errno))
+		   : 0;
 }
 
 int sr_cmd_graph(int argc, char **argv)

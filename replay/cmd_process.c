@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "replay/command.h"
-#include "replay/plan_make.h"
 #include "replay/group/choose.h"
+#include "replay/plan_make.h"
 
 struct options {
 	const char *dir;
@@ -134,8 +134,8 @@ int sr_cmd_process(int argc, char **argv)
 	say_doubts(&counts);
 	if (!o.quiet)
 		printf("%s: %llu records, %llu values (%llu bytes), %llu orders, %llu messages\n",
-		       o.dir, (unsigned long long)counts.records,
-		       (unsigned long long)counts.values, (unsigned long long)counts.bytes,
-		       (unsigned long long)counts.orders, (unsigned long long)counts.messages);
+		       o.dir, (unsigned long long)counts.records, (unsigned long long)counts.values,
+		       (unsigned long long)counts.bytes, (unsigned long long)counts.orders,
+		       (unsigned long long)counts.messages);
 	return 0;
 }

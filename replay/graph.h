@@ -19,9 +19,9 @@ struct sr_graph_edge {
 
 struct sr_graph {
 	size_t n;
-	const int32_t *ranks;	     /* of the group; the outside is n */
+	const int32_t *ranks;        /* of the group; the outside is n */
 	struct sr_graph_edge *edges; /* [from][to], n + 1 each */
-	bool replayed;		     /* is there a report? */
+	bool replayed;               /* is there a report? */
 };
 
 /* From an open plan, which must outlive it.  0, or -errno and a sentence. */

@@ -48,8 +48,8 @@ static void print_title(const struct sr_graph_edge *e, FILE *out)
 	sr_graph_edge_words(e, words, sizeof(words));
 	fprintf(out, "<title>%s", words);
 	if (e->values)
-		fprintf(out, "%sproduced %" PRIu64 " values (%" PRIu64 " bytes)", *words ? "; " : "",
-			e->values, e->value_bytes);
+		fprintf(out, "%sproduced %" PRIu64 " values (%" PRIu64 " bytes)",
+			*words ? "; " : "", e->values, e->value_bytes);
 	fprintf(out, "</title>");
 }
 
@@ -65,7 +65,8 @@ static void print_loop(const struct sr_graph *g, size_t i, const struct sr_graph
 	}
 	dx *= 1.8 * NODE / length;
 	dy *= 1.8 * NODE / length;
-	fprintf(out, "<circle class=\"e\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" stroke-width=\"%.1f\">",
+	fprintf(out,
+		"<circle class=\"e\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" stroke-width=\"%.1f\">",
 		p.x + dx * 0.7, p.y + dy * 0.7, NODE * 0.6, width_of(e));
 	print_title(e, out);
 	fprintf(out, "</circle>\n");
@@ -105,16 +106,17 @@ void sr_graph_print_svg(const struct sr_graph *g, FILE *out)
 {
 	double size = 2 * (circle_of(g) + 3 * NODE);
 
-	fprintf(out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-		"height=\"%.0f\">\n"
-		"<style>.e{stroke:#36c;fill:none}.e:hover{stroke:#c33}.n{fill:#eef;stroke:#225}"
-		".o{fill:#eee;stroke:#999;stroke-dasharray:4 3}"
-		"text{font:12px sans-serif;text-anchor:middle}</style>\n"
-		"<defs><marker id=\"to\" viewBox=\"0 0 8 8\" refX=\"4\" refY=\"4\" "
-		"markerUnits=\"userSpaceOnUse\" markerWidth=\"12\" markerHeight=\"12\" "
-		"orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#36c\"/></marker></defs>\n",
-		size, size, size, size);
+	fprintf(
+	    out,
+	    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
+	    "height=\"%.0f\">\n"
+	    "<style>.e{stroke:#36c;fill:none}.e:hover{stroke:#c33}.n{fill:#eef;stroke:#225}"
+	    ".o{fill:#eee;stroke:#999;stroke-dasharray:4 3}"
+	    "text{font:12px sans-serif;text-anchor:middle}</style>\n"
+	    "<defs><marker id=\"to\" viewBox=\"0 0 8 8\" refX=\"4\" refY=\"4\" "
+	    "markerUnits=\"userSpaceOnUse\" markerWidth=\"12\" markerHeight=\"12\" "
+	    "orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#36c\"/></marker></defs>\n",
+	    size, size, size, size);
 	for (size_t from = 0; from <= g->n; from++)
 		for (size_t to = 0; to <= g->n; to++) {
 			const struct sr_graph_edge *e = sr_graph_edge(g, from, to);

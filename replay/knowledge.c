@@ -19,8 +19,8 @@ struct candidate {
 
 struct rank {
 	struct sr_position now;
-	uint64_t last_event;	   /* the highest of its clock */
-	struct sr_position *known; /* by rank */
+	uint64_t last_event;        /* the highest of its clock */
+	struct sr_position *known;  /* by rank */
 	struct sr_history *vectors; /* by step: the whole of known */
 	struct sr_history *events;  /* by event: struct sr_position */
 	struct sr_position *waited; /* by rank: the last position that was told */
@@ -71,8 +71,8 @@ struct sr_knowledge *sr_knowledge_new(size_t ranks, const bool *group,
 
 	if (!k)
 		return NULL;
-	*k = (struct sr_knowledge){
-	    .n = ranks, .group = group, .order = order, .argument = argument};
+	*k =
+	    (struct sr_knowledge){.n = ranks, .group = group, .order = order, .argument = argument};
 	k->ranks = calloc(ranks + 1, sizeof(*k->ranks));
 	for (size_t i = 0; k->ranks && i < ranks; i++) {
 		if (make_rank(k, &k->ranks[i]))
@@ -211,7 +211,7 @@ static void learn(struct sr_knowledge *k, size_t rank, size_t other,
 }
 
 void sr_knowledge_order(struct sr_knowledge *k, size_t rank, size_t other, uint64_t event,
-		       uint32_t flags)
+			uint32_t flags)
 {
 	bool exact;
 	const struct sr_position *at = sr_history_find(k->ranks[other].events, event, &exact);
@@ -221,7 +221,7 @@ void sr_knowledge_order(struct sr_knowledge *k, size_t rank, size_t other, uint6
 }
 
 void sr_knowledge_message(struct sr_knowledge *k, size_t rank, size_t other,
-			 const struct sr_position *sent, uint32_t flags)
+			  const struct sr_position *sent, uint32_t flags)
 {
 	if (other != rank)
 		learn(k, rank, other, sent, flags);

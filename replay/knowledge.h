@@ -44,10 +44,10 @@ void sr_knowledge_event(struct sr_knowledge *k, size_t rank, uint64_t event);
 bool sr_knowledge_has(const struct sr_knowledge *k, size_t rank, uint64_t event);
 /* What `other` did up to `event` was before. */
 void sr_knowledge_order(struct sr_knowledge *k, size_t rank, size_t other, uint64_t event,
-		       uint32_t flags);
+			uint32_t flags);
 /* What `other` did up to the entry of that call was before. */
 void sr_knowledge_message(struct sr_knowledge *k, size_t rank, size_t other,
-			 const struct sr_position *sent, uint32_t flags);
+			  const struct sr_position *sent, uint32_t flags);
 
 /* All of the call's are known: tells the orders that follow from no others.  0, or what the hook
  * returned. */

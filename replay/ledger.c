@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WINDOW     512    /* records; it starts smaller */
+#define WINDOW     512  /* records; it starts smaller */
 #define LATE_LIMIT 8192 /* records */
 
 /* Records, each behind its key, ascending by key. */
@@ -104,8 +104,8 @@ static int insert(struct sr_ledger *l, struct list *list, uint64_t key, const vo
 
 static int append(struct sr_ledger *l, const void *data, size_t size)
 {
-	int fd =
-	    open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (l->written ? 0 : O_TRUNC), 0600);
+	int fd = open(l->path,
+		      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (l->written ? 0 : O_TRUNC), 0600);
 	int err = 0;
 
 	if (fd < 0)

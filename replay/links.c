@@ -222,7 +222,8 @@ static int read_rank(struct sr_links *l, size_t rank, struct sr_trace *t,
 	if (!ret && !bad)
 		bad = tell_places(log, r->number, hooks);
 	if (bad)
-		ret = sr_error_set(err, bad, "%s", bad == -ENOMEM ? "no memory left" : strerror(-bad));
+		ret = sr_error_set(err, bad, "%s",
+				   bad == -ENOMEM ? "no memory left" : strerror(-bad));
 	r->records = sr_log_rank_records(log);
 	sr_log_rank_close(log);
 	sr_keymap_free(&p.by_address);

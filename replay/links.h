@@ -32,7 +32,7 @@ struct sr_end {
 	uint8_t sgid_index;
 	bool has_gid;
 	uint8_t gid[16]; /* the other end's */
-	size_t peer;	 /* index of an end; SR_NO_END: no recorded rank's */
+	size_t peer;     /* index of an end; SR_NO_END: no recorded rank's */
 };
 
 struct sr_links_rank {

@@ -45,7 +45,7 @@ struct sr_log_cm {
 	uint64_t qp; /* 0: it has none yet */
 	uint32_t qp_num, qp_type;
 	uint32_t peer_qp_num; /* 0: no event told it */
-	int sig_all;	      /* -1: not told here */
+	int sig_all;          /* -1: not told here */
 };
 bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v);
 

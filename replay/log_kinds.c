@@ -60,9 +60,23 @@ static const struct {
 
 /* What these calls are made of. */
 static const char *const structs[] = {
-    "ibv_sge",		"ibv_wc",     "send_wr",    "segment", "ibv_qp_cap", "ibv_qp_init_attr",
-    "ibv_qp_init_attr_ex", "completion", "ibv_ah_attr", "ibv_qp_attr", "device", "context",
-    "opened",		"cm_id",      "cm_event_kind", "rdma_addrinfo", "rdma_conn_param",
+    "ibv_sge",
+    "ibv_wc",
+    "send_wr",
+    "segment",
+    "ibv_qp_cap",
+    "ibv_qp_init_attr",
+    "ibv_qp_init_attr_ex",
+    "completion",
+    "ibv_ah_attr",
+    "ibv_qp_attr",
+    "device",
+    "context",
+    "opened",
+    "cm_id",
+    "cm_event_kind",
+    "rdma_addrinfo",
+    "rdma_conn_param",
 };
 
 #define STRUCTS (sizeof(structs) / sizeof(structs[0]))

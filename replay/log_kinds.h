@@ -23,7 +23,8 @@ enum sr_what {
 	SR_WHAT_BATCH_START,
 	SR_WHAT_BATCH_COMPLETE,
 	SR_WHAT_BATCH_ABORT,
-	SR_WHAT_BUILD_PLAIN,  /* a builder with the queue pair alone, or with what is not looked at */
+	SR_WHAT_BUILD_PLAIN,  /* a builder with the queue pair alone, or with what is not looked at
+			       */
 	SR_WHAT_BUILD_REMOTE, /* (rkey, remote_addr, ...) */
 	SR_WHAT_SET_SGE,
 	SR_WHAT_SET_SGE_LIST,

@@ -66,7 +66,8 @@ static int take_clock(struct source *s, const struct sr_entry *e)
 		return n;
 	err = keep_clock(s, s->orders.event, NULL);
 	for (at = (uint32_t)n; !err; at += (uint32_t)n) {
-		n = sr_order_decode(&s->orders, (const uint8_t *)e->payload + at, size - at, &order);
+		n = sr_order_decode(&s->orders, (const uint8_t *)e->payload + at, size - at,
+				    &order);
 		if (n <= 0)
 			return n;
 		if (order.via != SR_ORDER_SHORT)
@@ -231,8 +232,8 @@ static int complain(const struct sr_log_rank *r, const struct source *s, int cod
 			    code == -ENOMEM ? "no memory left" : "a damaged record");
 }
 
-static int open_source(struct sr_log_rank *r, struct source *s, struct sr_trace *t,
-		       uint32_t thread, struct sr_error *err)
+static int open_source(struct sr_log_rank *r, struct source *s, struct sr_trace *t, uint32_t thread,
+		       struct sr_error *err)
 {
 	int ret = sr_stream_open(&s->stream, t, r->number, thread, err);
 

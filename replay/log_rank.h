@@ -30,7 +30,7 @@ struct sr_log_clock {
 
 /* In front of a call as well: what was found in memory that peers write (SR_REC_WINDOW). */
 struct sr_log_window {
-	size_t clocks; /* so many of the clocks were in front of it */
+	size_t clocks;   /* so many of the clocks were in front of it */
 	size_t at, size; /* the payload, in `windows_bytes` */
 };
 

@@ -88,9 +88,8 @@ static int load_summary(struct sr_plan *p, struct sr_error *err)
 
 	snprintf(path, sizeof(path), "%s/plan.json", p->dir);
 	if (access(path, F_OK))
-		return sr_error_set(err, -ENOENT,
-				    "there is no plan in %s: make one with sreplay process",
-				    p->dir);
+		return sr_error_set(
+		    err, -ENOENT, "there is no plan in %s: make one with sreplay process", p->dir);
 	p->summary = json_load_file(path, JSON_REJECT_DUPLICATES, &bad);
 	format = json_string_value(json_object_get(p->summary, "format"));
 	if (!format || strcmp(format, "sreplay-plan"))

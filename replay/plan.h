@@ -118,10 +118,11 @@ struct sr_plan_request {
 	uint64_t sn; /* of the post */
 	uint64_t completed_sn;
 	uint32_t completed_thread;
-	uint16_t request;    /* which of the post's */
-	uint16_t completion; /* which of the poll's proved it: its own, or a later one of the queue */
-	int32_t peer;        /* rank, SR_PLAN_OUTSIDE, SR_PLAN_UNKNOWN */
-	uint32_t flags;      /* UNFINISHED: completed_* are 0 */
+	uint16_t request; /* which of the post's */
+	uint16_t
+	    completion; /* which of the poll's proved it: its own, or a later one of the queue */
+	int32_t peer;   /* rank, SR_PLAN_OUTSIDE, SR_PLAN_UNKNOWN */
+	uint32_t flags; /* UNFINISHED: completed_* are 0 */
 };
 
 /* From call `sn` on (its transition to RTR, or librdmacm's connection), this is the other end. */
@@ -162,9 +163,11 @@ struct sr_plan_found {
 };
 
 enum sr_plan_found_flags {
-	SR_FOUND_UNCHANGED = 1, /* these bytes were there before: the value record only spans them */
-	SR_FOUND_CPU = 2,       /* a store of the producer's CPU, READ from its memory */
-	SR_FOUND_SEVERAL = 4,   /* others of the group had written the same bytes: the last one is named */
+	SR_FOUND_UNCHANGED =
+	    1,            /* these bytes were there before: the value record only spans them */
+	SR_FOUND_CPU = 2, /* a store of the producer's CPU, READ from its memory */
+	SR_FOUND_SEVERAL =
+	    4, /* others of the group had written the same bytes: the last one is named */
 };
 
 /* In front of the records of each file. */
@@ -175,11 +178,11 @@ struct sr_plan_header {
 	uint32_t version; /* SR_PLAN_VERSION */
 	uint32_t kind;    /* enum sr_plan_kind */
 	int32_t rank;
-	uint32_t thread; /* 0 in found */
-	uint64_t identity; /* of the trace; see sr_plan_identity */
-	uint64_t count;    /* of records */
-	uint64_t checksum; /* XXH3 of the records */
-	uint64_t group;    /* XXH3 of the group's ranks, int32_t each */
+	uint32_t thread;          /* 0 in found */
+	uint64_t identity;        /* of the trace; see sr_plan_identity */
+	uint64_t count;           /* of records */
+	uint64_t checksum;        /* XXH3 of the records */
+	uint64_t group;           /* XXH3 of the group's ranks, int32_t each */
 	uint64_t header_checksum; /* XXH3 of all in front of it */
 };
 
@@ -232,8 +235,8 @@ int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *er
 
 /*
  * One file.  Records are buffered and appended; the file has its header, and its
- * name, when it is finished.  None is made for no records.  A file is not kept open, so there may be
- * thousands.
+ * name, when it is finished.  None is made for no records.  A file is not kept open, so there may
+ * be thousands.
  */
 struct sr_plan_file;
 

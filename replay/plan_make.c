@@ -30,19 +30,19 @@ struct maker {
 	struct sr_trace *t;
 	struct sr_links links;
 	size_t n;
-	bool *group;	 /* by rank */
+	bool *group;      /* by rank */
 	int32_t *numbers; /* of the group */
 	size_t numbers_n;
 	uint64_t identity, group_hash;
-	char dir[PATH_MAX - 64];      /* the draft */
-	struct sr_keymap *files;      /* by rank: (kind, thread) to a struct sr_plan_file */
-	struct sr_plan_file **list;   /* all of them */
+	char dir[PATH_MAX - 64];    /* the draft */
+	struct sr_keymap *files;    /* by rank: (kind, thread) to a struct sr_plan_file */
+	struct sr_plan_file **list; /* all of them */
 	size_t list_n, list_room;
-	struct sr_ledger **wakes;     /* [whose call][who waits] */
-	struct sr_ledger **checks;    /* [whose writes][whose values] */
-	struct sr_ledger **requests;  /* by rank */
-	struct pending *pending;      /* as checks */
-	bool *wrote;		      /* [who][to whom], the outside behind the ranks */
+	struct sr_ledger **wakes;    /* [whose call][who waits] */
+	struct sr_ledger **checks;   /* [whose writes][whose values] */
+	struct sr_ledger **requests; /* by rank */
+	struct pending *pending;     /* as checks */
+	bool *wrote;                 /* [who][to whom], the outside behind the ranks */
 	struct sr_traffic traffic;
 	uint64_t checks_dropped;
 	void (*progress)(double done);
@@ -156,8 +156,8 @@ struct check_for {
 static int add_check(struct maker *m, size_t whose, size_t values, const struct sr_plan_check *c,
 		     uint32_t thread, uint64_t step)
 {
-	return add_to_ledger(m, m->checks, whose * m->n + values, "check",
-			     sizeof(struct check_for), step, &(struct check_for){*c, thread});
+	return add_to_ledger(m, m->checks, whose * m->n + values, "check", sizeof(struct check_for),
+			     step, &(struct check_for){*c, thread});
 }
 
 static int flush_pending(struct maker *m, size_t whose, size_t values)
@@ -169,13 +169,13 @@ static int flush_pending(struct maker *m, size_t whose, size_t values)
 	if (!step)
 		return 0;
 	/* The thread is kept where a check of this kind has nothing. */
-	return add_check(m, whose, values, &(struct sr_plan_check){
-						.sn = p->check.sn,
-						.their_sn = p->check.their_sn,
-						.their_rank = p->check.their_rank,
-						.their_thread = p->check.their_thread,
-						.flags = p->check.flags,
-						.their_fault = p->check.their_fault},
+	return add_check(m, whose, values,
+			 &(struct sr_plan_check){.sn = p->check.sn,
+						 .their_sn = p->check.their_sn,
+						 .their_rank = p->check.their_rank,
+						 .their_thread = p->check.their_thread,
+						 .flags = p->check.flags,
+						 .their_fault = p->check.their_fault},
 			 p->check.reserved, step);
 }
 
@@ -197,9 +197,8 @@ static int compare_later(struct maker *m, size_t whose, const struct sr_value *v
 	const struct sr_position *known = &v->known[whose];
 	int err = 0;
 
-	if (p->step &&
-	    (p->check.sn != known->sn || p->check.reserved != known->thread ||
-	     p->check.their_thread != v->at.thread))
+	if (p->step && (p->check.sn != known->sn || p->check.reserved != known->thread ||
+			p->check.their_thread != v->at.thread))
 		err = flush_pending(m, whose, v->rank);
 	p->check = check_of(m, v, known);
 	p->check.reserved = known->thread;
@@ -240,7 +239,8 @@ static int take_value(void *argument, const struct sr_value *v)
 
 static int32_t peer_number(const struct maker *m, size_t rank)
 {
-	return rank == SR_NO_RANK || !m->group[rank] ? SR_PLAN_OUTSIDE : m->links.ranks[rank].number;
+	return rank == SR_NO_RANK || !m->group[rank] ? SR_PLAN_OUTSIDE
+						     : m->links.ranks[rank].number;
 }
 
 /* A request record with the thread that it is for. */
@@ -439,18 +439,17 @@ static int put_summary(struct maker *m, const struct sr_process_counts *c)
 
 	snprintf(path, sizeof(path), "%s/plan.json", m->dir);
 	snprintf(identity, sizeof(identity), "%016llx", (unsigned long long)m->identity);
-	json = json_pack("{s:s, s:i, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, "
-			 "s:I, s:I}, s:o}",
-			 "format", "sreplay-plan", "version", SR_PLAN_VERSION, "trace", identity,
-			 "group", group_list(m), "counts", "records", (json_int_t)c->records,
-			 "values", (json_int_t)c->values, "value_bytes", (json_int_t)c->bytes,
-			 "orders", (json_int_t)c->orders, "messages", (json_int_t)c->messages,
-			 "doubts", "ambiguous_links", (json_int_t)c->ambiguous_links,
-			 "unmatched_receives", (json_int_t)c->unmatched, "unexpected_completions",
-			 (json_int_t)c->unexpected, "weakened_orders", (json_int_t)c->weakened,
-			 "missing_calls", (json_int_t)c->holes, "dropped_checks",
-			 (json_int_t)m->checks_dropped, "traffic",
-			 sr_traffic_json(&m->traffic, &m->links));
+	json = json_pack(
+	    "{s:s, s:i, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, "
+	    "s:I, s:I}, s:o}",
+	    "format", "sreplay-plan", "version", SR_PLAN_VERSION, "trace", identity, "group",
+	    group_list(m), "counts", "records", (json_int_t)c->records, "values",
+	    (json_int_t)c->values, "value_bytes", (json_int_t)c->bytes, "orders",
+	    (json_int_t)c->orders, "messages", (json_int_t)c->messages, "doubts", "ambiguous_links",
+	    (json_int_t)c->ambiguous_links, "unmatched_receives", (json_int_t)c->unmatched,
+	    "unexpected_completions", (json_int_t)c->unexpected, "weakened_orders",
+	    (json_int_t)c->weakened, "missing_calls", (json_int_t)c->holes, "dropped_checks",
+	    (json_int_t)m->checks_dropped, "traffic", sr_traffic_json(&m->traffic, &m->links));
 	if (!json)
 		return -ENOMEM;
 	err = json_dump_file(json, path, JSON_INDENT(1)) ? -EIO : 0;
@@ -531,8 +530,8 @@ static int prepare(struct maker *m, struct sr_error *err)
 	snprintf(m->dir, sizeof(m->dir), "%s/.plan.%d", sr_trace_dir(m->t), getpid());
 	sr_plan_remove(m->dir);
 	if (mkdir(m->dir, 0777))
-		return sr_error_set(err, -errno, "cannot make a plan in %s: %s",
-				    sr_trace_dir(m->t), strerror(errno));
+		return sr_error_set(err, -errno, "cannot make a plan in %s: %s", sr_trace_dir(m->t),
+				    strerror(errno));
 	m->files = calloc(m->n + 1, sizeof(*m->files));
 	m->wakes = calloc(squares, sizeof(struct sr_ledger *));
 	m->checks = calloc(squares, sizeof(struct sr_ledger *));
@@ -574,8 +573,7 @@ static void clean_up(struct maker *m)
 }
 
 /* Files of the draft. */
-static int write_plan(struct maker *m, const struct sr_process_counts *counts,
-		      struct sr_error *err)
+static int write_plan(struct maker *m, const struct sr_process_counts *counts, struct sr_error *err)
 {
 	int ret = put_peers(m);
 
@@ -593,9 +591,8 @@ static int write_plan(struct maker *m, const struct sr_process_counts *counts,
 	return ret;
 }
 
-int sr_plan_make(struct sr_trace *t, const int32_t *group, size_t n,
-		 void (*progress)(double done), struct sr_process_counts *counts,
-		 struct sr_error *err)
+int sr_plan_make(struct sr_trace *t, const int32_t *group, size_t n, void (*progress)(double done),
+		 struct sr_process_counts *counts, struct sr_error *err)
 {
 	struct maker m = {.t = t, .progress = progress};
 	const struct sr_links_hooks first = {first_pass_progress, take_places, &m};

@@ -12,9 +12,8 @@
  * of the one that is there.  progress (NULL: nobody wants to know) is told how much
  * is done, of 1.  0, or -errno and a sentence; then there is no plan.
  */
-int sr_plan_make(struct sr_trace *t, const int32_t *group, size_t n,
-		 void (*progress)(double done), struct sr_process_counts *counts,
-		 struct sr_error *err);
+int sr_plan_make(struct sr_trace *t, const int32_t *group, size_t n, void (*progress)(double done),
+		 struct sr_process_counts *counts, struct sr_error *err);
 
 /* The files of a plan, and itself. */
 void sr_plan_remove(const char *dir);

@@ -9,7 +9,7 @@
 #include "replay/window_records.h"
 
 /* Calls of one rank, before another one may be more in need. */
-#define QUANTUM	      2048
+#define QUANTUM 2048
 
 /* ------------------------------------------------------------ one rank on */
 
@@ -90,8 +90,8 @@ static int take_windows(struct process *p, size_t rank, size_t *clocks)
 
 		if (!sr_window_records_decode(&w, c->windows_bytes + window->at, window->size))
 			return -EBADMSG;
-		sr_knowledge_enter(p->knowledge, rank, c->thread,
-				   w.event.fault ? c->sn - 1 : c->sn, (uint32_t)w.event.fault);
+		sr_knowledge_enter(p->knowledge, rank, c->thread, w.event.fault ? c->sn - 1 : c->sn,
+				   (uint32_t)w.event.fault);
 		take_clocks(p, rank, *clocks, window->clocks);
 		*clocks = window->clocks;
 		err = sr_knowledge_settle(p->knowledge, rank);
@@ -158,7 +158,8 @@ static int take_call(struct process *p, size_t rank)
 	case SR_WHAT_POLL_EX:
 		return sr_log_poll_cq(p, rank);
 	default:
-		return c->what < SR_WHAT_DATA_PATH_END ? sr_log_batch(p, rank) : sr_log_control(p, rank, c);
+		return c->what < SR_WHAT_DATA_PATH_END ? sr_log_batch(p, rank)
+						       : sr_log_control(p, rank, c);
 	}
 }
 
@@ -209,13 +210,13 @@ static int go_on(struct process *p, size_t rank, bool many)
 			return ret < 0 ? ret : done + 1;
 		ret = step(p, rank, many);
 		if (ret < 0)
-			return sr_error_set(
-			    p->err, ret, "rank %d thread %u SN %llu: %s",
-			    p->links->ranks[rank].number, p->ranks[rank].call.thread,
-			    (unsigned long long)p->ranks[rank].call.sn,
-			    ret == -ENOMEM    ? "no memory left"
-			    : ret == -EBADMSG ? "a damaged record"
-					      : strerror(-ret));
+			return sr_error_set(p->err, ret, "rank %d thread %u SN %llu: %s",
+					    p->links->ranks[rank].number,
+					    p->ranks[rank].call.thread,
+					    (unsigned long long)p->ranks[rank].call.sn,
+					    ret == -ENOMEM    ? "no memory left"
+					    : ret == -EBADMSG ? "a damaged record"
+							      : strerror(-ret));
 		if (ret)
 			return done;
 		many = false;
@@ -338,8 +339,8 @@ static int open_ranks(struct process *p, struct sr_trace *t)
 	for (size_t i = 0; i < p->n && !ret; i++) {
 		if (p->links->ranks[i].member >= 0)
 			p->of_member[p->links->ranks[i].member] = i;
-		ret = sr_log_rank_open(&p->ranks[i].log, t, p->links->ranks[i].number, false,
-				       p->err);
+		ret =
+		    sr_log_rank_open(&p->ranks[i].log, t, p->links->ranks[i].number, false, p->err);
 		if (!ret)
 			p->size += sr_log_rank_size(p->ranks[i].log);
 	}

@@ -29,7 +29,7 @@ struct sr_position {
 	uint32_t thread;
 	uint32_t fault; /* not 0: not the call, but this fault of the thread's, behind it */
 	uint64_t sn;
-	uint64_t step;	  /* grows along the rank's calls */
+	uint64_t step;    /* grows along the rank's calls */
 	uint64_t entered; /* the step in which the call was entered */
 };
 
@@ -50,7 +50,7 @@ struct sr_posted {
 	uint32_t qp_num;
 	uint64_t length;
 	uint64_t checksum; /* of all it sends; 0: not known */
-	size_t to;	   /* SR_NO_RANK: outside, or not known */
+	size_t to;         /* SR_NO_RANK: outside, or not known */
 	uint64_t address;  /* where in the memory of `to`; one-sided requests */
 };
 
@@ -58,8 +58,8 @@ struct sr_posted {
 struct sr_value {
 	size_t rank;
 	struct sr_position at;
-	uint64_t site;	     /* of the call, or of the instruction that faulted */
-	bool is_window;	     /* written by a peer into memory that the program loads from */
+	uint64_t site;       /* of the call, or of the instruction that faulted */
+	bool is_window;      /* written by a peer into memory that the program loads from */
 	uint16_t completion; /* of the call */
 	uint64_t address;
 	uint32_t length;
@@ -99,11 +99,11 @@ struct sr_process_hooks {
 /* What could not be told for certain. */
 struct sr_process_counts {
 	uint64_t records, calls, values, bytes, orders, messages;
-	uint64_t unmatched;   /* receives from recorded ranks without the send */
-	uint64_t unexpected;  /* completions without a request */
-	uint64_t weakened;    /* orders of which the exact position was forgotten */
+	uint64_t unmatched;  /* receives from recorded ranks without the send */
+	uint64_t unexpected; /* completions without a request */
+	uint64_t weakened;   /* orders of which the exact position was forgotten */
 	uint64_t ambiguous_links;
-	uint64_t holes;	      /* calls that the trace lacks */
+	uint64_t holes; /* calls that the trace lacks */
 };
 
 /*

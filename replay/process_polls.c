@@ -18,7 +18,7 @@ struct completion {
 	uint32_t status, opcode, byte_len, qp_num;
 };
 
-#define WC_BYTES	 46 /* ibv_wc of calls.def */
+#define WC_BYTES         46 /* ibv_wc of calls.def */
 #define COMPLETION_BYTES 80 /* completion */
 
 static bool get_poll(const struct sr_log_call *c, struct poll *v)
@@ -131,13 +131,14 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 	rq->fetched = true;
 	if (!p->hooks->fetched)
 		return 0;
-	return p->hooks->fetched(p->hooks->argument, &(struct sr_fetched){.rank = s->rank,
-									  .posted = rq->at,
-									  .completed = v.at,
-									  .request = rq->number,
-									  .completion = v.completion,
-									  .from = v.from,
-									  .flags = v.flags});
+	return p->hooks->fetched(p->hooks->argument,
+				 &(struct sr_fetched){.rank = s->rank,
+						      .posted = rq->at,
+						      .completed = v.at,
+						      .request = rq->number,
+						      .completion = v.completion,
+						      .from = v.from,
+						      .flags = v.flags});
 }
 
 /* The request that a completion is of: the first signaled one that says so. */
@@ -163,8 +164,7 @@ static bool arrived_at(const struct polling *s, uint64_t address)
 /* No queue is so deep: one whose completion was lost with --lossy would be waited for for ever. */
 static void pop_told(struct qp *q)
 {
-	while (q->requests.used &&
-	       (REQUEST_AT(q, 0)->told || q->requests.used > MANY_REQUESTS))
+	while (q->requests.used && (REQUEST_AT(q, 0)->told || q->requests.used > MANY_REQUESTS))
 		sr_log_pop(&q->requests);
 }
 
@@ -211,7 +211,8 @@ static int sent(struct polling *s, struct qp *q, const struct completion *c)
 	for (size_t i = 0; i <= at && !err; i++) {
 		struct request *before = REQUEST_AT(q, i);
 
-		/* Its bytes were logged here, even if it has a completion to come; and there again. */
+		/* Its bytes were logged here, even if it has a completion to come; and there again.
+		 */
 		if (before->fetches && (before == rq || !before->fetched) &&
 		    before->stale == rq->stale)
 			err = ended(s, q, before);

@@ -59,18 +59,19 @@ static int posted(struct process *p, size_t rank, struct qp *q, const struct req
 		return 0;
 	return p->hooks->posted(
 	    p->hooks->argument,
-	    &(struct sr_posted){.rank = rank,
-				.at = rq->at,
-				.site = p->ranks[rank].call.site,
-				.request = rq->number,
-				.opcode = rq->opcode,
-				.qp_num = q->qp_num,
-				.length = rq->length,
-				.checksum = checksum,
-				.to = to,
-				.address = is_one_sided(rq->opcode) && to != SR_NO_RANK
-					       ? sr_log_address_of(&p->links->ranks[to].rkeys, rkey, rq->remote)
-					       : rq->remote});
+	    &(struct sr_posted){
+		.rank = rank,
+		.at = rq->at,
+		.site = p->ranks[rank].call.site,
+		.request = rq->number,
+		.opcode = rq->opcode,
+		.qp_num = q->qp_num,
+		.length = rq->length,
+		.checksum = checksum,
+		.to = to,
+		.address = is_one_sided(rq->opcode) && to != SR_NO_RANK
+			       ? sr_log_address_of(&p->links->ranks[to].rkeys, rkey, rq->remote)
+			       : rq->remote});
 }
 
 /* As send_wr of calls.def is laid out; the lists are walked without a copy. */
@@ -141,22 +142,21 @@ int sr_log_post_send(struct process *p, size_t rank)
 		get_send(&in, &w);
 		if (in.bad)
 			return -EBADMSG;
-		err = posted(
-		    p, rank, q,
-		    &(struct request){
-			.at = *sr_knowledge_now(p->knowledge, rank),
-			.wr_id = w.wr_id,
-			.length = w.length,
-			.remote = w.remote,
-			.first_sge = fetches((uint8_t)w.opcode)
-					 ? sr_log_address_of(&p->links->ranks[rank].lkeys, w.first_key,
-						      w.first_sge)
-					 : 0,
-			.number = (uint16_t)i,
-			.opcode = (uint8_t)w.opcode,
-			.signaled = q->sig_all || w.flags & IBV_SEND_SIGNALED,
-			.fetches = fetches((uint8_t)w.opcode)},
-		    w.checksum, w.rkey);
+		err = posted(p, rank, q,
+			     &(struct request){
+				 .at = *sr_knowledge_now(p->knowledge, rank),
+				 .wr_id = w.wr_id,
+				 .length = w.length,
+				 .remote = w.remote,
+				 .first_sge = fetches((uint8_t)w.opcode)
+						  ? sr_log_address_of(&p->links->ranks[rank].lkeys,
+								      w.first_key, w.first_sge)
+						  : 0,
+				 .number = (uint16_t)i,
+				 .opcode = (uint8_t)w.opcode,
+				 .signaled = q->sig_all || w.flags & IBV_SEND_SIGNALED,
+				 .fetches = fetches((uint8_t)w.opcode)},
+			     w.checksum, w.rkey);
 	}
 	return err;
 }

@@ -84,9 +84,10 @@ json_t *sr_traffic_json(const struct sr_traffic *t, const struct sr_links *links
 				any |= cell->count[k];
 			if (any)
 				json_array_append_new(
-				    list, cell_json(cell, links->ranks[from].number,
-						    to < t->n ? json_integer(links->ranks[to].number)
-							      : json_null()));
+				    list,
+				    cell_json(cell, links->ranks[from].number,
+					      to < t->n ? json_integer(links->ranks[to].number)
+							: json_null()));
 		}
 	return list;
 }

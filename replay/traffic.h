@@ -22,7 +22,7 @@ struct sr_traffic_cell {
 };
 
 struct sr_traffic {
-	size_t n;		       /* ranks */
+	size_t n;                      /* ranks */
 	struct sr_traffic_cell *cells; /* [from][to], the outside behind the ranks */
 };
 

@@ -9,6 +9,7 @@
  *
  *   test_process [RUNS [FIRST_SEED]]
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,10 @@
 #include "replay/plan_make.h"
 #include "trace_calls.h"
 
-#define RANKS	4
-#define STEPS	160
-#define CALLS	(STEPS + 16)
-#define NODES	(RANKS * CALLS * 2)
+#define RANKS   4
+#define STEPS   160
+#define CALLS   (STEPS + 16)
+#define NODES   (RANKS * CALLS * 2)
 #define THREADS 2
 
 static int test_number, failures;
@@ -40,10 +41,10 @@ struct message {
 };
 
 struct rank {
-	int calls;		   /* in the order in which they took effect */
-	uint64_t sn[CALLS];	   /* of a call */
+	int calls;          /* in the order in which they took effect */
+	uint64_t sn[CALLS]; /* of a call */
 	uint32_t thread[CALLS];
-	uint64_t event;		   /* of its clock */
+	uint64_t event; /* of its clock */
 	int call_of_event[4 * CALLS];
 	struct sr_order_stream streams[THREADS];
 	struct message channel[RANKS][STEPS]; /* to each: sent, not received */
@@ -111,7 +112,8 @@ static void begin(struct run *r, const char *dir)
 }
 
 /* An event of the rank's clock, in the call that comes next. */
-static uint64_t tick(struct run *r, int i, uint32_t thread, const struct sr_order *orders, uint32_t n)
+static uint64_t tick(struct run *r, int i, uint32_t thread, const struct sr_order *orders,
+		     uint32_t n)
 {
 	struct rank *k = &r->rank[i];
 	uint8_t bytes[SR_ORDER_MAX_BYTES(SR_CLOCK_ORDERS)];
@@ -157,15 +159,17 @@ static void post(struct run *r, int i, uint32_t thread)
 	for (uint32_t q = 0; q < n; q++) {
 		bool sends = chance(r, 2);
 
-		requests[q] = (struct trace_request){.opcode = sends ? IBV_WR_SEND : IBV_WR_RDMA_WRITE,
-						     .wr_id = k->requests++,
-						     .length = 8,
-						     .address = 0x7000,
-						     .remote = 0x9000};
+		requests[q] =
+		    (struct trace_request){.opcode = sends ? IBV_WR_SEND : IBV_WR_RDMA_WRITE,
+					   .wr_id = k->requests++,
+					   .length = 8,
+					   .address = 0x7000,
+					   .remote = 0x9000};
 		if (sends)
 			k->channel[to][k->sent[to]++] = (struct message){k->calls, event};
 	}
-	called(r, i, thread, trace_post_send(r->m, i, thread, qp_address(i, to), requests, n, number(r)));
+	called(r, i, thread,
+	       trace_post_send(r->m, i, thread, qp_address(i, to), requests, n, number(r)));
 }
 
 static void poll_some(struct run *r, int i, uint32_t thread)
@@ -279,7 +283,8 @@ static void program_order(const struct run *r, uint8_t (*before)[NODES])
 		}
 }
 
-static size_t read_waits(const struct run *r, struct sr_plan *p, struct wait_edge *edges, size_t room)
+static size_t read_waits(const struct run *r, struct sr_plan *p, struct wait_edge *edges,
+			 size_t room)
 {
 	struct sr_error err;
 	const void *records;
@@ -294,7 +299,8 @@ static size_t read_waits(const struct run *r, struct sr_plan *p, struct wait_edg
 			w = records;
 			for (size_t k = 0; k < n && all < room; k++) {
 				int call = call_at(&r->rank[i], t, w[k].sn);
-				int of = call_at(&r->rank[w[k].for_rank], w[k].for_thread, w[k].for_sn);
+				int of =
+				    call_at(&r->rank[w[k].for_rank], w[k].for_thread, w[k].for_sn);
 
 				if (call < 0 || of < 0)
 					return SIZE_MAX;
@@ -407,10 +413,111 @@ static bool all_exact(uint64_t first, int runs, int threads, bool clocks, bool s
 		enum verdict v = one(first + (uint64_t)i, threads, clocks, same_numbers);
 
 		if (v != EXACT)
-			printf("# seed %llu: %s\n", (unsigned long long)first + (unsigned)i, words[v]);
+			printf("# seed %llu: %s\n", (unsigned long long)first + (unsigned)i,
+			       words[v]);
 		ok &= v == EXACT;
 	}
 	return ok;
+}
+
+/* ------------------------------------------------------- what is not at random */
+
+static int make_plan(const char *dir, struct sr_plan **p, struct sr_trace **t, struct sr_error *err)
+{
+	struct sr_process_counts counts;
+	int ret = sr_trace_open(t, dir, err);
+
+	if (!ret)
+		ret = sr_plan_make(*t, NULL, 0, NULL, &counts, err);
+	return ret ? ret : sr_plan_open(p, *t, err);
+}
+
+static bool remove_all(const char *dir)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	return !system(command);
+}
+
+/* Each of two ranks has found the other's later event: no run does that. */
+static bool contradiction_is_noticed(void)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct sr_order later = {.event = 2, .via = SR_ORDER_CELL};
+	struct sr_error err = {""};
+	struct sr_trace *t = NULL;
+	struct sr_plan *p = NULL;
+	int ret;
+
+	if (!mkdtemp(dir))
+		return false;
+	memset(&run, 0, sizeof(run));
+	run.ranks = 2;
+	run.clocks = true;
+	begin(&run, dir);
+	for (int i = 0; i < 2; i++) {
+		later.member = (uint8_t)!i;
+		tick(&run, i, 0, &later, 1);
+		called(&run, i, 0, trace_poll_cq(run.m, i, 0, NULL, 0, 0));
+		tick(&run, i, 0, NULL, 0);
+		called(&run, i, 0, trace_poll_cq(run.m, i, 0, NULL, 0, 0));
+	}
+	trace_maker_finish(run.m);
+	ret = make_plan(dir, &p, &t, &err);
+	sr_trace_close(t);
+	return ret == -ELOOP && strstr(err.text, "contradict") && remove_all(dir);
+}
+
+/* What a fault brings, with the order in front of it: rank 1 loads what rank 0 wrote. */
+static bool faults_wait(void)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct trace_request write = {.opcode = IBV_WR_RDMA_WRITE, .length = 8, .remote = 0x9000};
+	struct {
+		struct sr_window_payload head;
+		struct sr_window_value_head value;
+		uint64_t bytes;
+	} window = {{.fault = 3, .values = 1}, {.addr = 0x9000, .length = 8}, 42};
+	struct sr_order order = {.event = 1, .via = SR_ORDER_CELL};
+	const void *waits = NULL, *checks = NULL;
+	struct sr_error err = {""};
+	struct sr_trace *t = NULL;
+	struct sr_plan *p = NULL;
+	uint64_t posted, behind;
+	size_t waits_n = 0, checks_n = 0;
+	bool ok;
+
+	if (!mkdtemp(dir))
+		return false;
+	memset(&run, 0, sizeof(run));
+	run.ranks = 2;
+	run.clocks = true;
+	begin(&run, dir);
+	tick(&run, 0, 0, NULL, 0);
+	posted = trace_post_send(run.m, 0, 0, qp_address(0, 1), &write, 1, 0);
+	behind = trace_poll_cq(run.m, 1, 0, NULL, 0, 0);
+	tick(&run, 1, 0, &order, 1);
+	trace_maker_record(run.m, 1, 0, SR_REC_WINDOW, &window, sizeof(window));
+	trace_poll_cq(run.m, 1, 0, NULL, 0, 0);
+	trace_maker_finish(run.m);
+	ok = !make_plan(dir, &p, &t, &err) &&
+	     !sr_plan_records(p, SR_PLAN_WAIT, 1, 0, &waits, &waits_n, &err) &&
+	     !sr_plan_records(p, SR_PLAN_CHECK, 0, 0, &checks, &checks_n, &err);
+	if (ok && waits_n == 1 && checks_n == 1) {
+		const struct sr_plan_wait *w = waits;
+		const struct sr_plan_check *c = checks;
+
+		ok = w->sn == behind && w->fault == 3 && w->for_sn == posted && w->for_rank == 0 &&
+		     c->sn == posted && c->their_sn == behind && c->their_fault == 3 &&
+		     c->their_rank == 1;
+	} else {
+		printf("# %zu waits, %zu checks; %s\n", waits_n, checks_n, err.text);
+		ok = false;
+	}
+	sr_plan_close(p);
+	sr_trace_close(t);
+	return remove_all(dir) && ok;
 }
 
 int main(int argc, char **argv)
@@ -422,9 +529,14 @@ int main(int argc, char **argv)
 	       "messages: each receive waits for its send, and nothing else");
 	result(all_exact(first, runs, 1, false, true),
 	       "messages: queue pairs with equal numbers are told apart by sequence numbers");
-	result(all_exact(first, runs, 1, true, false),
-	       "clocks: the waits are the orders that were found, none is missing, false or implied");
+	result(
+	    all_exact(first, runs, 1, true, false),
+	    "clocks: the waits are the orders that were found, none is missing, false or implied");
 	result(all_exact(first, runs, THREADS, true, false), "clocks: the same with threads");
+	result(contradiction_is_noticed(),
+	       "orders that contradict each other are refused, in words");
+	result(faults_wait(),
+	       "windows: a load waits for the write that it saw, and is to be compared with it");
 	printf("1..%d\n", test_number);
 	return failures != 0;
 }
