@@ -2,24 +2,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The programs of tests/apps give their checked answers bare, recorded, and replayed.
 
-    apps.py record OUTDIR [--ranks N,...] [PROGRAM...]     over rxe (run it under ci/rxe)
+    apps.py record OUTDIR [--ranks N,...] [--runs N] [--load N] [PROGRAM...]     over rxe (run it under ci/rxe)
     apps.py replay OUTDIR                                  on a machine that needs none
     apps.py alone                                          both, with one rank, on the stand-in for verbs
 
-record runs each program bare and then with a group of its ranks recorded; without --ranks each
+record runs each program bare and then, RUNS times, with a group of its ranks recorded; without --ranks each
 with the number that SMALL says, so that all together stay below two minutes of an emulated machine.
-replay replays each recorded rank alone. alone also walks the
-two published trees of uts whole.
+--load has other processes compete for the CPUs, in bursts. replay replays each recorded rank alone.
+alone also walks the two published trees of uts whole.
 """
 
 import argparse
 import glob
 import json
+import multiprocessing
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import programs
@@ -56,12 +58,17 @@ def trace_is_whole(trace, group):
     return "no ranks %s in\n%s" % (missing, info) if missing else None
 
 
-def record_one(tap, program, ranks, directory):
+def record_one(tap, program, ranks, directory, runs):
     base = os.path.join(directory, "%s-%d" % (program.name, ranks))
-    group = group_of(ranks)
     bare = programs.run(program.small, ranks, base + ".bare")
     problem = answers(bare, program)
     tap.ok(not problem, "%s, %d ranks: right" % (program.name, ranks), "%s\n%s" % (problem, bare.detail()))
+    group = group_of(ranks)
+    for run in range(runs):
+        record_once(tap, program, ranks, group, "%s-%d" % (base, run), bare)
+
+
+def record_once(tap, program, ranks, group, base, bare):
     recorded = programs.run(program.small, ranks, base + ".recorded", base + ".srec", group)
     problem = answers(recorded, program) or trace_is_whole(base + ".srec", group)
     if not problem and not program.races and recorded.out != bare.out:
@@ -72,12 +79,30 @@ def record_one(tap, program, ranks, directory):
         json.dump({"program": program.name, "ranks": ranks, "group": group, "recorded": not problem}, f)
 
 
+def compete(seed):
+    """Uses a CPU in bursts of up to 20 ms, until it is killed."""
+    import random
+    dice = random.Random(seed)
+    while True:
+        end = time.monotonic() + dice.random() * 0.02
+        while time.monotonic() < end:
+            pass
+        time.sleep(dice.random() * 0.02)
+
+
 def record(tap, options):
     directory = fresh(options.directory)
-    for program in programs.named(options.program):
-        for ranks in options.ranks or SMALL.get(program.name, (2,)):
-            if ranks >= program.least:
-                record_one(tap, program, ranks, directory)
+    load = [multiprocessing.Process(target=compete, args=(seed,), daemon=True) for seed in range(options.load)]
+    for process in load:
+        process.start()
+    try:
+        for program in programs.named(options.program):
+            for ranks in options.ranks or SMALL.get(program.name, (2,)):
+                if ranks >= program.least:
+                    record_one(tap, program, ranks, directory, options.runs)
+    finally:
+        for process in load:
+            process.kill()
 
 
 def replay_one(base, rank):
@@ -137,6 +162,8 @@ def main():
     parser.add_argument("what", choices=("record", "replay", "alone"))
     parser.add_argument("directory", nargs="?")
     parser.add_argument("program", nargs="*")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--load", type=int, default=0)
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")])
     options = parser.parse_args()
     tap = Tap()
