@@ -188,13 +188,3 @@ EXPORT void __attribute__((noreturn)) _Exit(int status)
 
 	leave(&next, status);
 }
-
-/*
- * A vfork child runs in its parent's memory and calls close, dup2, _exit, ...
- * there: that would be recorded as the parent's doing.  A fork is a vfork with
- * less sharing, and its child is told apart.
- */
-EXPORT pid_t vfork(void)
-{
-	return fork();
-}
