@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_orders.c: `sreplay orders`: which rank was found to come before which, and
- * whether all of it fits together.
+ * cmd_orders.c: `sreplay orders`: which rank was found to come before which, which
+ * of these orders are exact (settle.h), and whether all of it fits together.
+ *
+ * It goes along the trace twice: for what was sent, and for what was found.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include "nicclock/closure.h"
 #include "nicclock/order_code.h"
 #include "replay/command.h"
+#include "replay/settle.h"
 #include "replay/visit.h"
 
 typedef unsigned long long ull;
@@ -18,10 +21,12 @@ typedef unsigned long long ull;
 struct found {
 	uint64_t at;
 	struct sr_order order;
+	uint64_t exact; /* the event that sent what was seen then; 0: ambiguous */
 };
 
 struct member {
-	long rank; /* -1: none of this number was recorded */
+	long rank;    /* -1: none of this number was recorded */
+	bool is_read; /* its streams were asked for */
 	struct found *found;
 	size_t count, room;
 	uint64_t events, shorts;
@@ -30,7 +35,9 @@ struct member {
 struct orders {
 	struct sr_choice choice;
 	struct member members[SR_CLOCK_MEMBERS];
-	int member; /* the one whose streams are read; -1: it carries no clocks */
+	int member;               /* the one whose streams are read; -1: it carries no clocks */
+	struct sr_schema *schema; /* its */
+	struct sr_settle *settle;
 };
 
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
@@ -41,8 +48,10 @@ static const struct argp argp = {
     NULL,
     "Say how often each rank was found to come before each other one, and check that these "
     "orders fit together. An order by a post says that the post had begun and that what its queue "
-    "pair carried before it had landed; whether it had landed itself is not known. One by the CPU "
-    "says that its rank had come so far. Exit status: 1 if orders contradict each other.",
+    "pair carried before it had landed. One by the CPU says that its rank had come so far. It is "
+    "exact if the bytes that were seen then are those of a post up to there, and on that one; else "
+    "it is ambiguous whether the post itself had landed. Exit status: 1 if orders contradict each "
+    "other.",
     children,
     NULL,
     NULL,
@@ -53,12 +62,27 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	struct orders *o = argument;
 	const json_t *extra = json_object_get(sr_trace_process(t, rank), "extra");
 	json_t *member = json_object_get(extra, "member");
+	size_t size;
+	const char *text = sr_trace_schema(t, rank, &size);
 
 	o->member = json_is_integer(member) ? (int)json_integer_value(member) : -1;
 	if (o->member >= SR_CLOCK_MEMBERS)
 		o->member = -1;
 	if (o->member >= 0)
 		o->members[o->member].rank = rank;
+	if (o->member >= 0)
+		o->members[o->member].is_read = o->choice.rank < 0 || o->choice.rank == rank;
+	o->schema = text ? sr_schema_parse(text, size) : NULL;
+	if (!o->schema)
+		return sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
+	return 0;
+}
+
+static int end_rank(void *argument, struct sr_trace *t, int32_t rank)
+{
+	struct orders *o = argument;
+
+	sr_schema_free(o->schema);
 	return 0;
 }
 
@@ -73,7 +97,7 @@ static int keep(struct member *m, uint64_t at, const struct sr_order *order)
 		m->found = more;
 		m->room = room;
 	}
-	m->found[m->count++] = (struct found){at, *order};
+	m->found[m->count++] = (struct found){at, *order, 0};
 	return 0;
 }
 
@@ -98,7 +122,13 @@ static int take_clock(struct member *m, struct sr_order_stream *s, const struct 
 	return err;
 }
 
-static int read_stream(void *argument, struct sr_stream *stream, int32_t rank, uint32_t thread)
+static int failed(int err, int32_t rank, uint32_t thread, uint64_t sn)
+{
+	return sr_fail("rank %d thread %u SN %llu: %s", rank, thread, (ull)sn,
+		       err == -ENOMEM ? "no memory left" : "a damaged clock record");
+}
+
+static int read_sent(void *argument, struct sr_stream *stream, int32_t rank, uint32_t thread)
 {
 	struct orders *o = argument;
 	struct sr_order_stream s = {0};
@@ -107,12 +137,51 @@ static int read_stream(void *argument, struct sr_stream *stream, int32_t rank, u
 
 	if (o->member < 0)
 		return 0;
-	while (!err && (got = sr_stream_next(stream, &e)) > 0)
+	while (err >= 0 && (got = sr_stream_next(stream, &e)) > 0) {
 		if (e.kind == SR_REC_CLOCK)
-			err = take_clock(&o->members[o->member], &s, &e);
+			err = sr_order_decode_event(&s, e.payload, (uint32_t)e.size);
+		else if (e.kind >= SR_REC_CALL && s.event)
+			err = sr_settle_sent(o->settle, o->schema, o->member, s.event, &e);
+	}
+	if (err < 0)
+		return failed(err, rank, thread, e.sn);
+	return got < 0 ? SR_EXIT_FAILED : 0;
+}
+
+/* Of the orders from the `first` on, which were noted in front of this call. */
+static void settle(struct orders *o, struct member *m, size_t first, const struct sr_entry *e)
+{
+	if (!sr_settle_seen(o->settle, o->schema, e))
+		return;
+	for (size_t i = first; i < m->count; i++) {
+		const struct sr_order *order = &m->found[i].order;
+
+		m->found[i].exact = sr_settle_event(o->settle, order->member, order->event);
+	}
+}
+
+static int read_stream(void *argument, struct sr_stream *stream, int32_t rank, uint32_t thread)
+{
+	struct orders *o = argument;
+	struct member *m = &o->members[o->member >= 0 ? o->member : 0];
+	struct sr_order_stream s = {0};
+	size_t settled = m->count;
+	struct sr_entry e;
+	int got, err = 0;
+
+	if (o->member < 0)
+		return 0;
+	while (!err && (got = sr_stream_next(stream, &e)) > 0) {
+		if (e.kind == SR_REC_CLOCK) {
+			err = take_clock(m, &s, &e);
+		} else if (e.kind >= SR_REC_CALL) {
+			if (settled < m->count)
+				settle(o, m, settled, &e);
+			settled = m->count;
+		}
+	}
 	if (err)
-		return sr_fail("rank %d thread %u SN %llu: %s", rank, thread, (ull)e.sn,
-			       err == -ENOMEM ? "no memory left" : "a damaged clock record");
+		return failed(err, rank, thread, e.sn);
 	return got < 0 ? SR_EXIT_FAILED : 0;
 }
 
@@ -146,7 +215,7 @@ static int check(struct orders *o)
 
 static void print_pair(const struct member *later, const struct member *earlier, int number)
 {
-	ull posts = 0, cpu = 0;
+	ull posts = 0, cpu = 0, exact = 0;
 	uint64_t last = 0;
 
 	for (size_t k = 0; k < later->count; k++) {
@@ -156,13 +225,15 @@ static void print_pair(const struct member *later, const struct member *earlier,
 			continue;
 		posts += order->via == SR_ORDER_CELL;
 		cpu += order->via == SR_ORDER_OWN;
+		exact += later->found[k].exact != 0;
 		if (order->event > last)
 			last = order->event;
 	}
 	if (posts + cpu)
-		printf("rank %ld before rank %ld: %llu orders (%llu by posts, %llu by its CPU), up "
-		       "to its event %llu\n",
-		       earlier->rank, later->rank, posts + cpu, posts, cpu, (ull)last);
+		printf("rank %ld before rank %ld: %llu orders (%llu by posts, %llu by its CPU; "
+		       "%llu exact, %llu ambiguous), up to its event %llu\n",
+		       earlier->rank, later->rank, posts + cpu, posts, cpu, exact,
+		       posts + cpu - exact, (ull)last);
 }
 
 static void print(const struct orders *o)
@@ -174,7 +245,7 @@ static void print(const struct orders *o)
 	for (int i = 0; i < SR_CLOCK_MEMBERS; i++) {
 		const struct member *m = &o->members[i];
 
-		if (m->rank < 0)
+		if (!m->is_read)
 			continue;
 		printf("rank %ld: %llu events, %zu orders found\n", m->rank, (ull)m->events,
 		       m->count);
@@ -187,16 +258,27 @@ static void print(const struct orders *o)
 
 int sr_cmd_orders(int argc, char **argv)
 {
-	static const struct sr_visitor visitor = {
-	    .rank = begin_rank, .stream = read_stream, .thread = -1, .cannot_open = SR_EXIT_FAILED};
+	static struct sr_visitor visitor = {
+	    .rank = begin_rank, .rank_end = end_rank, .thread = -1, .cannot_open = SR_EXIT_FAILED};
 	static struct orders o = {.choice = SR_CHOICE_INIT};
+	struct sr_choice all;
 	int status, err;
 
 	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
 		o.members[i].rank = -1;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o.choice))
 		return SR_EXIT_FAILED;
-	status = sr_visit(&o.choice, &visitor, &o);
+	o.settle = sr_settle_new();
+	if (!o.settle)
+		return sr_fail("no memory left");
+	visitor.stream = read_sent;
+	all = (struct sr_choice){.dir = o.choice.dir, .rank = -1};
+	status = sr_visit(&all, &visitor, &o);
+	sr_settle_all_sent(o.settle);
+	visitor.stream = read_stream;
+	if (!status)
+		status = sr_visit(&o.choice, &visitor, &o);
+	sr_settle_free(o.settle);
 	if (status)
 		return status;
 	print(&o);

@@ -54,6 +54,7 @@ struct queue {
 	int from, to;
 	uint32_t cell;
 	struct fifo sent, done;
+	uint64_t clock; /* the last that it carried */
 	uint32_t cells; /* that its READs ask for */
 	struct sr_clock_view *view;
 	uint32_t laziness; /* how rarely the network serves it */
@@ -68,6 +69,9 @@ struct process {
 	struct past past;
 	struct fifo received;
 	struct sr_order_stream stream;
+	/* By event: the one before it on its queue pair, as far as it was a post. */
+	uint64_t *before;
+	size_t before_room;
 };
 
 /* At this event the member's true past was this. */
@@ -231,6 +235,7 @@ void fabric_free(struct fabric *f)
 		free(f->process[i].memory);
 		free(f->process[i].region);
 		free(f->process[i].view);
+		free(f->process[i].before);
 	}
 	sr_closure_free(f->closure);
 	free(f->checks);
@@ -257,6 +262,20 @@ static void post(struct fabric *f, struct queue *q, enum kind kind, int x)
 	push(&q->sent, request(f, q, kind, x));
 }
 
+static void note_before(struct process *p, uint64_t event, uint64_t before)
+{
+	size_t room = p->before_room;
+
+	if (event >= room) {
+		p->before_room = 2 * (size_t)event + 64;
+		p->before = realloc(p->before, p->before_room * sizeof(*p->before));
+		if (!p->before)
+			abort();
+		memset(p->before + room, 0, (p->before_room - room) * sizeof(*p->before));
+	}
+	p->before[event] = before;
+}
+
 /* An event without orders, which is but a flag of its call's record. */
 static void tick(struct process *p)
 {
@@ -276,6 +295,8 @@ static void post_with_clock(struct fabric *f, struct queue *q, enum kind kind, i
 	f->counts.operations++;
 	f->counts.wire_bytes += sizeof(uint64_t);
 	tick(p);
+	note_before(p, sr_clock_now(&p->clock), q->clock);
+	q->clock = sr_clock_now(&p->clock);
 	clock = request(f, q, CLOCK, 0);
 	clock->clock = sr_clock_cell_word(p->member, sr_clock_now(&p->clock));
 	if (f->shape.spoil == SPOIL_CLOCK_BEHIND) {
@@ -330,10 +351,32 @@ void fabric_read(struct fabric *f, int from, int to, int lane, int x)
 
 /* ---------------------------------------------- the recorder under test: orders */
 
-static void count_false(struct fabric *f, const struct process *p, const struct sr_order *o)
+/* What was looked at, and who made it. */
+struct sight {
+	int producer;
+	uint64_t event;
+};
+
+/* What the order proves even if its event had only begun. */
+static uint64_t landed(const struct fabric *f, const struct sr_order *o)
+{
+	const struct process *p = &f->process[o->member];
+
+	if (o->via == SR_ORDER_OWN)
+		return o->event ? o->event - 1 : 0;
+	return o->event < p->before_room ? p->before[o->event] : 0;
+}
+
+static void count_false(struct fabric *f, const struct process *p, const struct sr_order *o,
+			const struct sight *seen)
 {
 	uint64_t truth = p->past.full.of[o->member];
+	bool exact = o->member == seen->producer && o->event >= seen->event;
+	uint64_t settled = exact ? seen->event : landed(f, o);
 
+	f->counts.exact += exact;
+	f->counts.false_exact += exact && settled > truth;
+	f->counts.false_settled += settled > truth;
 	if (o->event <= truth)
 		return;
 	f->counts.false_orders++;
@@ -341,21 +384,21 @@ static void count_false(struct fabric *f, const struct process *p, const struct 
 }
 
 static void count_orders(struct fabric *f, struct process *p, uint64_t event,
-			 const struct sr_order *orders, uint32_t n)
+			 const struct sr_order *orders, uint32_t n, const struct sight *seen)
 {
 	uint8_t bytes[SR_ORDER_MAX_BYTES(SR_CLOCK_ORDERS)];
 
 	f->counts.orders += n;
 	f->counts.trace_bytes += sr_order_encode(&p->stream, event, orders, n, bytes);
 	for (uint32_t i = 0; i < n; i++) {
-		count_false(f, p, &orders[i]);
+		count_false(f, p, &orders[i], seen);
 		if (sr_closure_add(f->closure, p->member, event, &orders[i]))
 			abort();
 	}
 }
 
 static void merge(struct fabric *f, struct process *p, struct sr_clock_view *v,
-		  _Atomic uint64_t *words, uint32_t cells)
+		  _Atomic uint64_t *words, uint32_t cells, const struct sight *seen)
 {
 	struct sr_order orders[SR_CLOCK_ORDERS];
 	uint64_t event;
@@ -368,14 +411,14 @@ static void merge(struct fabric *f, struct process *p, struct sr_clock_view *v,
 		n = sr_clock_merge(&p->clock, v, words, cells, orders, 3, &event);
 		for (uint32_t i = 0; i < n && f->shape.spoil == SPOIL_LANDED_ONLY; i++)
 			orders[i].event -= orders[i].via == SR_ORDER_CELL;
-		count_orders(f, p, event, orders, n);
+		count_orders(f, p, event, orders, n, seen);
 	}
 	p->past.reads.of[p->member] = p->past.full.of[p->member] = sr_clock_now(&p->clock);
 }
 
-static void merge_own_region(struct fabric *f, struct process *p)
+static void merge_own_region(struct fabric *f, struct process *p, const struct sight *seen)
 {
-	merge(f, p, p->view, &p->region->own, (uint32_t)atomic_load(&p->region->cells));
+	merge(f, p, p->view, &p->region->own, (uint32_t)atomic_load(&p->region->cells), seen);
 }
 
 /* Now `p` has seen this; what it found is held against it in the end. */
@@ -446,7 +489,7 @@ void fabric_load(struct fabric *f, int process, int x)
 	/* Between the snapshot and the look at the cells. */
 	for (uint32_t n = fabric_random(f, 3); n; n--)
 		fabric_step(f);
-	merge_own_region(f, p);
+	merge_own_region(f, p, &(struct sight){r.producer, r.producer_event});
 	expect(f, p, r.producer, r.producer_event);
 }
 
@@ -555,7 +598,7 @@ static bool poll_received(struct fabric *f, struct process *p)
 	if (p->member >= 0) {
 		join(&p->past.reads, &r->seen);
 		join(&p->past.full, &r->seen_full);
-		merge_own_region(f, p);
+		merge_own_region(f, p, &(struct sight){r->producer, r->producer_event});
 		expect(f, p, r->producer, r->producer_event);
 	}
 	drop(r);
@@ -582,7 +625,8 @@ static bool poll_queue(struct fabric *f, struct queue *q)
 	if (fetched) {
 		clocks = pop(&q->done);
 		join(&p->past.reads, &r->seen);
-		merge(f, p, q->view, clocks->words, clocks->cells);
+		merge(f, p, q->view, clocks->words, clocks->cells,
+		      &(struct sight){r->producer, r->producer_event});
 		expect(f, p, r->producer, r->producer_event);
 		drop(clocks);
 	}

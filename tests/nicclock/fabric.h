@@ -52,6 +52,13 @@ struct fabric_counts {
 	uint64_t orders;         /* found */
 	uint64_t false_orders;   /* not in the true causal past of who found it */
 	uint64_t excess;         /* events by which they are too late, summed up */
+	/*
+	 * Orders on who produced what was seen: those are on that event.  Of the
+	 * others that is taken which had landed for certain.
+	 */
+	uint64_t exact;
+	uint64_t false_exact;
+	uint64_t false_settled; /* of all */
 	uint64_t trace_bytes;    /* the orders, encoded */
 	uint64_t wire_bytes;     /* payload of the extra requests */
 	bool cyclic;

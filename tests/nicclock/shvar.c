@@ -91,18 +91,18 @@ static bool table(int rounds, uint64_t seed)
 	int number = 0;
 	bool ok = true;
 
-	printf("# group  variable in   reads    produced  producer found  orders   false  too late "
-	       "by\n");
+	printf("# group  variable in   values     producer   orders   false   exact   false of them  "
+	       "false if settled\n");
 	for (size_t i = 0; i < 8; i++) {
 		struct fabric_counts c = run(groups[i / 2], i % 2, rounds, seed);
 		bool all = c.produced > 0 && c.producer_found == c.produced && !c.missed;
 
-		printf("# %5d  %-11s  %7llu  %8llu  %12.1f %%  %7llu  %4.1f %%  %4.1f events\n",
+		printf("# %5d  %-11s  %7llu  %7.1f %%  %7llu  %4.1f %%  %4.1f %%  %11.1f %%  %14.1f %%\n",
 		       groups[i / 2], i % 2 ? "a member" : "an outsider",
-		       (unsigned long long)c.reads, (unsigned long long)c.produced,
-		       percent(c.producer_found, c.produced), (unsigned long long)c.orders,
-		       percent(c.false_orders, c.orders),
-		       c.false_orders ? (double)c.excess / (double)c.false_orders : 0.0);
+		       (unsigned long long)c.produced, percent(c.producer_found, c.produced),
+		       (unsigned long long)c.orders, percent(c.false_orders, c.orders),
+		       percent(c.exact, c.orders), percent(c.false_exact, c.exact),
+		       percent(c.false_settled, c.orders));
 		printf("%sok %d - group of %d, variable in %s: all producers are found\n",
 		       all ? "" : "not ", ++number, groups[i / 2],
 		       i % 2 ? "a member's memory" : "an outsider's memory");
