@@ -4,7 +4,7 @@
 
     clocks.py DIRECTORY [CASE...]
 
-Cases: pingpong perftest shvar nodes refused. The environment's SREPLAY_APPS is where tests/apps was
+Cases: pingpong perftest shvar nodes refused killed silent. The environment's SREPLAY_APPS is where tests/apps was
 built, if not in the build tree.
 """
 
@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -48,6 +49,15 @@ class Node:
         self.process.kill()
         self.process.wait()
 
+    def kill_and_start(self):
+        self.kill()
+        self.start()
+
+    def pause(self, seconds):
+        """It is there and says nothing."""
+        self.process.send_signal(signal.SIGSTOP)
+        threading.Timer(seconds, self.process.send_signal, (signal.SIGCONT,)).start()
+
     def words(self):
         with open(self.log.name, errors="replace") as f:
             return f.read()
@@ -56,7 +66,9 @@ class Node:
 class Pair:
     """Two programs, a server and its client, each recorded as a rank."""
 
-    def __init__(self, directory, name, command, client_arguments, options=((), ()), env=(None, None), delay=3):
+    def __init__(self, directory, name, command, client_arguments, options=((), ()), env=(None, None), delay=3,
+                 between=None, during=None):
+        """between: called before the client starts; during: called a moment later."""
         self.traces = [os.path.join(directory, name + ".srec")] * 2
         self.outputs = []
         self.status = []
@@ -64,6 +76,8 @@ class Pair:
         for rank in (0, 1):
             if rank:
                 time.sleep(delay)
+                if between:
+                    between()
             own = list(options[rank])
             if "-o" not in own:
                 own += ["-o", self.traces[rank]]
@@ -72,6 +86,9 @@ class Pair:
             arguments = list(command) + (list(client_arguments) if rank else [])
             processes.append(start([SREPLAY, "record", "--rank", str(rank)] + own + ["--"] + arguments,
                                    subprocess.PIPE, subprocess.PIPE, env=dict(os.environ, **(env[rank] or {}))))
+        if during:
+            time.sleep(delay)
+            during()
         for p in processes:
             try:
                 out, err = p.communicate(timeout=SECONDS)
@@ -194,7 +211,9 @@ def race(tap, directory, ranks, members, home):
     tap.ok(run.returncode == 0 and status == 0, what + ", with clocks", (run.stdout + run.stderr).decode() + text)
     values, missed = producers_found(trace, members)
     print("# %s: %d values of others, the producers of %d ordered before" % (name, values, values - len(missed)))
-    print("# " + text.replace("\n", "\n# "))
+    exact = [int(n) for n in re.findall(r"(\d+) exact", text)]
+    print("# %d orders, %d of them exact" % (sum(found.values()), sum(exact)))
+    tap.ok(sum(exact) >= min(1, values), what + ": exact orders are told", text)
     tap.ok(values and not missed, what + ": each value's producer is ordered before its read",
            "%d of %d: reader, producer, number, known, event %s\n%s" % (len(missed), values, missed[:5], text))
 
@@ -210,12 +229,12 @@ def shvar(tap, directory):
     race(tap, directory, 2, [0, 1], 1)
 
 
-def node_pair(directory, name, nodes, keys, hosts):
-    command = ["ibv_rc_pingpong", "-d", "rxe0", "-g", "1", "-n", "100"]
+def node_pair(directory, name, nodes, keys, hosts, iterations=100, **when):
+    command = ["ibv_rc_pingpong", "-d", "rxe0", "-g", "1", "-n", str(iterations)]
     options = [["-o", os.path.join(directory, "%s-%d.srec" % (name, i)), "--key", keys[i], "--hosts", hosts]
                for i in (0, 1)]
     return Pair(directory, name, command, ["127.0.0.1"], options,
-                [{"SREPLAY_SOCKET": n.socket} for n in nodes])
+                [{"SREPLAY_SOCKET": n.socket} for n in nodes], **when)
 
 
 def two_nodes(directory):
@@ -253,7 +272,44 @@ def refused(tap, directory):
         node.kill()
 
 
-CASES = {"pingpong": pingpong, "perftest": perftest, "shvar": shvar, "nodes": nodes, "refused": refused}
+def collected(directory, pair, name):
+    together = os.path.join(directory, name)
+    subprocess.run([SREPLAY, "collect", "-o", together] + pair.traces, capture_output=True)
+    return together
+
+
+def killed(tap, directory):
+    """Once when the server's queue pair is known and nobody has asked for it, once while messages go."""
+    both = two_nodes(directory)
+    key = os.path.join(directory, "killed.key")
+    pair = node_pair(directory, "killed", both, [key, key], HOSTS, 20000, between=both[0].kill_and_start,
+                     during=lambda: [node.kill_and_start() for node in both])
+    together = collected(directory, pair, "killed.srec")
+    verified = subprocess.run([SREPLAY, "verify", together], capture_output=True)
+    found, status, text = orders(together)
+    tap.ok(pair.status == [0, 0] and verified.returncode == 0,
+           "daemons are killed and started again while a job of two nodes runs; nothing is lost",
+           pair.detail() + (verified.stdout + verified.stderr).decode())
+    tap.ok(status == 0 and min(found.get((0, 1), 0), found.get((1, 0), 0)) >= 5000,
+           "the directory knows again what it knew, and orders are found", text + both[0].words() + both[1].words())
+    for node in both:
+        node.kill()
+
+
+def silent(tap, directory):
+    both = two_nodes(directory)
+    key = os.path.join(directory, "silent.key")
+    pair = node_pair(directory, "silent", both, [key, key], HOSTS, between=lambda: both[0].pause(12))
+    found, _, text = orders(pair.traces[1])
+    tap.ok(pair.status == [0, 0] and not found, "a daemon of another node is silent: the programs run, without orders",
+           pair.detail() + text)
+    tap.ok(pair.outputs[1].count("without orders") == 1, "that is said once", pair.detail())
+    for node in both:
+        node.kill()
+
+
+CASES = {"pingpong": pingpong, "perftest": perftest, "shvar": shvar, "nodes": nodes, "refused": refused, "killed": killed,
+         "silent": silent}
 
 
 def main():
