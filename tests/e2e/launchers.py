@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Jobs as mpirun and srun start them, without RDMA: the rank comes from the launcher, one daemon serves a
+node, and the traces of nodes are collected into one.
+
+    launchers.py
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from harness import BUILD, SREPLAY, Tap
+
+NAMES = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"]
+PROGRAM = [os.path.join(os.path.realpath(BUILD), "tests", "apps", "loopback"), "1", "1"]
+# Set by srun in each process of a job step, and by mpirun inside of a batch job for all alike.
+SLURM_STEP = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
+
+
+def environment(directory, node, **more):
+    env = {k: v for k, v in os.environ.items() if k not in NAMES and not k.startswith(("SREPLAY_", "SLURM_", "PMI"))}
+    env.update(LD_LIBRARY_PATH=os.path.join(os.path.realpath(BUILD), "bench", "standin"), SREPLAY_CLOCKS="1",
+               SREPLAY_BUILD=BUILD, SREPLAY_SOCKET=os.path.join(directory, node + ".sock"), **more)
+    return env
+
+
+def record(trace):
+    return [SREPLAY, "record", "-o", trace, "--"] + PROGRAM
+
+
+def ranks(trace):
+    """{rank: did its recording begin and end?}"""
+    found = {}
+    for name in sorted(os.listdir(trace)):
+        if name.startswith("rank-"):
+            found[int(name[5:])] = os.path.exists(os.path.join(trace, name, "process.json"))
+    verified = subprocess.run([SREPLAY, "verify", trace], capture_output=True)
+    return found, verified.returncode, (verified.stdout + verified.stderr).decode()
+
+
+def daemons(directory, node):
+    """How many serve this node's socket."""
+    count = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as f:
+                words = f.read().split(b"\0")
+        except OSError:
+            continue
+        count += b"sreplay-logd" in os.path.basename(words[0]) and \
+            os.path.join(directory, node + ".sock").encode() in words
+    return count
+
+
+def together(directory, node, tasks):
+    """All tasks at once, as a launcher starts them: (environment, trace); their exit statuses and words."""
+    running = [subprocess.Popen(record(trace), env=environment(directory, node, **env), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE) for env, trace in tasks]
+    words = [p.communicate(timeout=60)[1].decode() for p in running]
+    return [p.returncode for p in running], "".join(words)
+
+
+def ranks_by_variable(tap, directory):
+    for name in NAMES:
+        trace = os.path.join(directory, name + ".srec")
+        status, words = together(directory, "one", [({name: str(rank)}, trace) for rank in (0, 1, 2)])
+        found, verified, text = ranks(trace)
+        tap.ok(status == [0, 0, 0] and found == {0: True, 1: True, 2: True} and not verified,
+               "%s says which rank a process is" % name, (status, found, words, text))
+    tap.ok(daemons(directory, "one") == 1, "processes that start together share one daemon", daemons(directory, "one"))
+
+
+def mpirun_in_a_batch_job(tap, directory):
+    trace = os.path.join(directory, "batch.srec")
+    status, words = together(directory, "one", [(dict(SLURM_STEP, SLURM_PROCID="0", OMPI_COMM_WORLD_RANK=str(rank)), trace)
+                                                for rank in (0, 1)])
+    found, _, text = ranks(trace)
+    tap.ok(status == [0, 0] and found == {0: True, 1: True}, "mpirun's rank goes before the batch job's",
+           (status, found, words, text))
+
+
+def srun_on_two_nodes(tap, directory):
+    """Nodes that share no file system: a trace directory each."""
+    status, words, traces = [], "", []
+    for node, of_node in (("node0", (0, 1)), ("node1", (2, 3))):
+        traces.append(os.path.join(directory, node + ".srec"))
+        s, w = together(directory, node, [(dict(SLURM_STEP, SLURM_PROCID=str(rank)), traces[-1]) for rank in of_node])
+        status, words = status + s, words + w
+    everything = os.path.join(directory, "all.srec")
+    r = subprocess.run([SREPLAY, "collect", "-o", everything] + traces, capture_output=True)
+    found, verified, text = ranks(everything)
+    tap.ok(status == [0] * 4 and r.returncode == 0 and found == dict.fromkeys(range(4), True) and not verified,
+           "srun on two nodes: their traces are collected into one", (status, words, r.stderr.decode(), found, text))
+    tap.ok(daemons(directory, "node0") == daemons(directory, "node1") == 1, "each node has a daemon of its own")
+
+
+def mpirun(tap, directory):
+    if not shutil.which("mpirun"):
+        print("# there is no mpirun")
+        return
+    trace = os.path.join(directory, "mpirun.srec")
+    r = subprocess.run(["mpirun", "-n", "3", "--oversubscribe", "--allow-run-as-root"] + record(trace),
+                       env=environment(directory, "one"), capture_output=True, timeout=120)
+    found, verified, text = ranks(trace)
+    members = []
+    for rank in found:
+        with open(os.path.join(trace, "rank-%d" % rank, "process.json")) as f:
+            members.append(json.load(f)["extra"]["member"])
+    tap.ok(r.returncode == 0 and found == {0: True, 1: True, 2: True} and not verified and members == [0, 1, 2],
+           "mpirun starts a recorder for each rank", (r.returncode, r.stderr.decode(), found, members, text))
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        ranks_by_variable(tap, directory)
+        mpirun_in_a_batch_job(tap, directory)
+        srun_on_two_nodes(tap, directory)
+        mpirun(tap, directory)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
