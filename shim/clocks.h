@@ -127,8 +127,8 @@ void sr_clocks_read(struct sr_clock_qp *c);
  * The program is about to be shown memory that others write: their clocks are
  * looked at, and what is new is noted.  Call it *behind* the copy that the program
  * will see, since a clock lies there before its data, and *in front of* the record
- * of the values.  So: after each snapshot, load done alone and live close (the
- * window module's `looked` hook), before the `event` hook.
+ * of the values.  So: at the end of each poll, and when the window module hands
+ * over what a fault, a call or a tick found changed.
  */
 void sr_clocks_look(void);
 

@@ -247,8 +247,10 @@ static void hand_over(struct sr_window_event *e)
 {
 	static struct writer w;
 
-	if (e->values_n)
+	if (e->values_n) {
+		sr_clocks_look();
 		record_event(&w, e);
+	}
 	e->values_n = 0;
 }
 

@@ -27,6 +27,8 @@ void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr)
 
 static void hand_over(void)
 {
+	if (hooks.looked && event.values_n)
+		hooks.looked();
 	if (hooks.event && (event.values_n || event.closed_n || event.flags & SR_WINDOW_ALONE))
 		hooks.event(&event);
 }

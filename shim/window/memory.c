@@ -47,8 +47,6 @@ void validate(void)
 		event_closed(view);
 		counts.closed_by_change++;
 	}
-	if (hooks.looked)
-		hooks.looked();
 }
 
 void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags)

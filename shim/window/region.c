@@ -163,8 +163,6 @@ static void observe(uint32_t flags)
 	event_begin(window_self.fault, flags, 0, 0);
 	replay_values();
 	close_all();
-	if (hooks.looked)
-		hooks.looked();
 	event_end();
 	window_unlock(&mask);
 }

@@ -61,7 +61,10 @@ struct sr_window_hooks {
 	 * (fault, flags, pc, addr), or was a tick before; else false.
 	 */
 	bool (*recorded)(const struct sr_window_event *now, struct sr_window_event *e);
-	/* Memory was looked at: the place for whoever must look at other things just after it. */
+	/*
+	 * New values were found, and are handed over next: the place for whoever must
+	 * look at other things just after them.  As event() is called.
+	 */
 	void (*looked)(void);
 	/* The program is about to store: what others order by it comes first. */
 	void (*storing)(void);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_regions.c: what becomes a window, what it costs the program's memory, and every instruction.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,6 +25,20 @@ static struct {
 	uint8_t data[PAGE];
 } last;
 static uint64_t values;
+
+/* A clock that the NIC leaves in front of its data, and one of the program's own. */
+static _Atomic uint64_t nics_clock, own_clock;
+static uint64_t clock_seen;
+
+static void look(void)
+{
+	clock_seen = atomic_load(&nics_clock);
+}
+
+static void begin_store(void)
+{
+	atomic_fetch_add(&own_clock, 1);
+}
 
 static void note(const struct sr_window_event *e)
 {
@@ -432,9 +448,81 @@ static void strings_are_moved_as_elsewhere(void **state)
 
 static int set_up(void **state)
 {
-	static const struct sr_window_hooks h = {.event = note};
+	static const struct sr_window_hooks h = {
+	    .event = note, .looked = look, .storing = begin_store};
 
 	return sr_window_init(&h);
+}
+
+#define ROUNDS 1000
+
+static atomic_bool stop;
+
+static void *write_clock_and_data(void *p)
+{
+	for (uint64_t n = 1; !atomic_load(&stop); n++) {
+		atomic_store(&nics_clock, n);
+		atomic_store((_Atomic uint64_t *)sr_window_landing(p), n);
+	}
+	return NULL;
+}
+
+static void clocks_are_looked_at_behind_a_value_and_in_front_of_its_record(void **state)
+{
+	volatile uint64_t *p = (void *)memory(1);
+	uint64_t n, before, found = 0;
+	pthread_t nic;
+
+	*p = 0;
+	atomic_store(&nics_clock, 0);
+	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(*p, 0);
+	pthread_create(&nic, NULL, write_clock_and_data, (void *)p);
+	while (found < ROUNDS) {
+		before = values;
+		sr_window_observe();
+		n = *p;
+		found += values != before;
+		assert_true(values == before || clock_seen >= n);
+	}
+	atomic_store(&stop, true);
+	pthread_join(nic, NULL);
+	sr_window_remove((void *)p, PAGE);
+}
+
+static atomic_bool late;
+
+/* Who sees the n-th store sees its number. */
+static void *read_data_and_clock(void *p)
+{
+	uint64_t n = 0;
+
+	while (n < ROUNDS) {
+		n = atomic_load((_Atomic uint64_t *)sr_window_landing(p));
+		if (atomic_load(&own_clock) < n)
+			atomic_store(&late, true);
+	}
+	return NULL;
+}
+
+static void a_store_is_told_before_it_is_seen(void **state)
+{
+	volatile uint64_t *p = (void *)memory(1);
+	pthread_t reader;
+
+	*p = 0;
+	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
+	atomic_store(&own_clock, 0);
+	pthread_create(&reader, NULL, read_data_and_clock, (void *)p);
+	for (uint64_t n = 1; n <= ROUNDS; n++) {
+		/* Few in a row: each is done alone. */
+		if (n % 4 == 0)
+			sr_window_observe();
+		*p = n;
+	}
+	pthread_join(reader, NULL);
+	assert_false(atomic_load(&late));
+	sr_window_remove((void *)p, PAGE);
 }
 
 int main(void)
@@ -445,6 +533,8 @@ int main(void)
 	    cmocka_unit_test(a_value_is_recorded_once),
 	    cmocka_unit_test(a_large_region_ends_page_by_page),
 	    cmocka_unit_test(memory_that_is_unmapped_is_forgotten),
+	    cmocka_unit_test(clocks_are_looked_at_behind_a_value_and_in_front_of_its_record),
+	    cmocka_unit_test(a_store_is_told_before_it_is_seen),
 	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
 	    cmocka_unit_test(vectors_are_moved_as_elsewhere),
