@@ -46,6 +46,7 @@ enum sr_replay_outcome {
 	SR_REPLAY_THREAD_CUT,  /* of a stream: another thread ended the process */
 	SR_REPLAY_FORSAKEN,    /* waits for a call of another rank, which has ended without it */
 	SR_REPLAY_MISSED_LOAD, /* memory that peers wrote was not looked at where it was recorded */
+	SR_REPLAY_WAITS, /* for memory to change, where the recording has a call instead */
 	SR_REPLAY_NO_WINDOW,   /* such memory cannot be watched here as it was */
 };
 

@@ -40,6 +40,10 @@ struct record {
 	size_t size;
 };
 
+/* Of a loop that waits, the loads; and how often they may come in vain. */
+#define LOOKS    8
+#define VAIN_MAX 300000
+
 /* A thread's stream; in the shim's heap, behind sr_thread.stream. */
 struct sr_replay_stream {
 	size_t unreleased;     /* bytes of the ring that the last record occupies */
@@ -58,6 +62,12 @@ struct sr_replay_stream {
 	struct sr_buf notes;
 	/* A window's event has been taken of it; the payload is looked at until the next. */
 	struct sr_window_records windows;
+	/* Looks at memory that nothing will change any more before the next call. */
+	struct {
+		uint64_t pc, addr;
+	} looks[LOOKS];
+	uint32_t looks_at;
+	uint64_t vain;
 };
 
 static struct sr_replay_control *control;
@@ -222,6 +232,32 @@ static const struct sr_window_event *next_event(struct sr_thread *t)
 	return &s->windows.event;
 }
 
+/*
+ * A loop that comes back to the same loads, while the recording has nothing more
+ * to show it before the next call, and left it: this one will not.
+ */
+static void count_look(struct sr_thread *t, const struct sr_window_event *now)
+{
+	struct sr_replay_stream *s = t->stream;
+	bool again = false;
+
+	for (int i = 0; i < LOOKS; i++)
+		again = again || (s->looks[i].pc == now->pc && s->looks[i].addr == now->addr);
+	if (!again) {
+		s->looks[s->looks_at % LOOKS].pc = now->pc;
+		s->looks[s->looks_at++ % LOOKS].addr = now->addr;
+		s->vain = 0;
+	}
+	if (++s->vain < VAIN_MAX || !s->peeked || s->next.kind < SR_REC_CALL)
+		return;
+	claim_report();
+	control->report.found_site = now->pc;
+	control->report.found_address = now->addr;
+	if (s->next.size >= sizeof(struct sr_call_head))
+		control->report.expected_site = ((const struct sr_call_head *)s->next.payload)->site;
+	diverge(t, SR_REPLAY_WAITS, s->next.kind, SR_REC_WINDOW);
+}
+
 /* struct sr_window_hooks: in a fault's handler, or around a call. */
 static bool recorded_event(const struct sr_window_event *now, struct sr_window_event *e)
 {
@@ -239,6 +275,9 @@ static bool recorded_event(const struct sr_window_event *now, struct sr_window_e
 	if (due) {
 		*e = *next;
 		t->stream->peeked = false;
+		t->stream->vain = 0;
+	} else if (!next && now->pc && t->stream) {
+		count_look(t, now);
 	}
 	sr_leave(t, before);
 	return due;
@@ -570,6 +609,8 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	/* Loads of memory that peers write: their records are in front of the call's. */
 	encode_arguments(t, n, a);
 	windows = sr_windows_on;
+	if (windows && t->stream)
+		t->stream->vain = 0;
 	if (windows)
 		sr_windows_call_begins(d, a);
 	if (!t->silent)

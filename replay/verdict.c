@@ -151,6 +151,17 @@ static void say_missed_load(const struct sr_verdict *v, const struct sr_replay_r
 	say_last_calls(v, r);
 }
 
+static void say_waits(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fputs("after it, the program waits for memory to change that peers write, where the "
+	      "recording goes on\n",
+	      stderr);
+	say_place(v, "recorded:", r->expected_site, 0, r->expected);
+	say_place(v, "now:     ", r->found_site, r->found_address, SR_REC_WINDOW);
+	say_last_calls(v, r);
+}
+
 static void say_no_window(const struct sr_verdict *v, const struct sr_replay_report *r)
 {
 	where(v, r);
@@ -302,6 +313,10 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_MISSED_LOAD:
 		say_missed_load(v, r);
+		say_threads(c);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_WAITS:
+		say_waits(v, r);
 		say_threads(c);
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_NO_WINDOW:

@@ -18,6 +18,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import programs
 from harness import SREPLAY, Tap, fresh, kill_group, replay
+
+FALSIFY = os.path.join(os.path.realpath(programs.BUILD), "tests", "process", "falsify")
 
 # pattern: (rounds, ranks)
 PATTERNS = {
@@ -108,6 +111,41 @@ def alone(tap, options):
             problems = [p for p in problems if p]
             tap.ok(not problems, "%s, a device that writes meanwhile: %d recordings, %d exact replays" % (
                 name, options.runs, options.runs), "\n".join(problems))
+        falsified(tap, directory)
+        calls(tap, directory)
+
+
+def falsified(tap, directory):
+    """A bit of a value is another one: the program finds out, and the replay says so."""
+    base = os.path.join(directory, "flag-0")
+    dump = subprocess.run([SREPLAY, "dump", "--json", base + ".srec"], capture_output=True, text=True).stdout
+    looks = [r for r in map(json.loads, dump.splitlines()) if r.get("record") == "window" and r["load"] > 1 and r["values"]]
+    detected = []
+    for look in looks[5:15]:
+        copy = os.path.join(directory, "falsified.srec")
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(base + ".srec", copy)
+        subprocess.run([FALSIFY, copy, "0", "0", str(look["sn"]), "window"], check=True)
+        status, out, err = replay(copy, 0)
+        detected.append(status == 124 and "exact" not in err)
+    tap.ok(detected and all(detected), "one bit of one value flipped: noticed in %d of %d replays" % (sum(detected), len(detected)),
+           err if detected else "no values in\n" + dump)
+
+
+def calls(tap, directory):
+    """Windows in the hands of the kernel, libc and a forked child."""
+    command = [os.path.join(programs.APPS, "window_calls"), os.path.realpath(__file__)]
+    trace = os.path.join(directory, "calls.srec")
+    bare = subprocess.run(command, capture_output=True, text=True)
+    recorded = subprocess.run([SREPLAY, "record", "-o", trace, "--"] + command, capture_output=True, text=True)
+    status, out, err = replay(trace, 0)
+    # What is of the day, or of chance; and what docs/windows.md says of pread.
+    differs = ("of chance", "at ", "compared", "pread")
+    plain = [[line for line in r.stdout.splitlines() if not line.startswith(differs)] for r in (bare, recorded)]
+    tap.ok(bare.returncode == recorded.returncode == status == 0 and plain[0] == plain[1],
+           "windows given to the kernel, shared with others, forked, unmapped: as bare",
+           "%s\n%s%s" % (plain, recorded.stderr, err))
+    tap.ok(out.decode() == recorded.stdout and "exact" in err, "... and replayed", "%s\n%s%s" % (recorded.stdout, out, err))
 
 
 def main():

@@ -5,8 +5,13 @@
  * what the byte should be can find out.
  *
  *     falsify DIR.srec RANK THREAD SN
+ *     falsify DIR.srec RANK THREAD SN window
+ *
+ * The second: a bit of the last value that was found in memory which peers write,
+ * after that call.
  */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +71,25 @@ static void change(uint8_t *payload, size_t size)
 	payload[size - head.orders * sizeof(uint64_t) - 1] ^= 0x55;
 }
 
+/* False: it brought none. */
+static bool change_value(uint8_t *payload, size_t size)
+{
+	struct sr_window_payload head;
+	struct sr_window_value_head value;
+	size_t at;
+
+	memcpy(&head, payload, sizeof(head));
+	at = sizeof(head) + head.closed * sizeof(uint64_t);
+	for (uint32_t i = 0; i < head.values && at < size; i++) {
+		memcpy(&value, payload + at, sizeof(value));
+		at += sizeof(value);
+		if (i == head.values - 1)
+			payload[at] ^= 1;
+		at += (value.length + 7) & ~7u;
+	}
+	return head.values;
+}
+
 int main(int argc, char **argv)
 {
 	struct sr_stream_header header;
@@ -76,10 +100,11 @@ int main(int argc, char **argv)
 	struct sr_entry e;
 	uint64_t sn;
 	FILE *in;
+	bool window = argc == 6 && !strcmp(argv[5], "window");
 	int changed = 0;
 
-	if (argc != 5)
-		fail("DIR.srec RANK THREAD SN");
+	if (argc != 5 && !window)
+		fail("DIR.srec RANK THREAD SN [window]");
 	sn = strtoull(argv[4], NULL, 10);
 	snprintf(path, sizeof(path), "%s/rank-%s/thread-%s.srs", argv[1], argv[2], argv[3]);
 	snprintf(made, sizeof(made), "%s.new", path);
@@ -97,8 +122,10 @@ int main(int argc, char **argv)
 		if (!copy)
 			fail("no memory");
 		memcpy(copy, e.payload, e.size);
-		if (e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
+		if (!window && e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
 			change(copy, e.size);
+		if (window && e.sn == sn && e.kind == SR_REC_WINDOW && !changed)
+			changed += change_value(copy, e.size);
 		put_record(&e, copy);
 		free(copy);
 	}
