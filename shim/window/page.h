@@ -81,7 +81,9 @@ static inline char *landing_of(const struct page *p, uintptr_t addr)
 
 /* ------------------------------------------------------------------ table */
 
-/* NULL if no window was ever near. */
+/* NULL if no window was ever near: within so many bytes. */
+#define CHUNK_BYTES (1ul << 30)
+
 struct page *page_at(uintptr_t addr);
 
 /* Makes the table reach the range.  -ENOMEM. */

@@ -8,7 +8,6 @@
 #include "shim/window/map.h"
 #include "shim/window/page.h"
 
-#define CHUNK_BYTES (1ul << 30)
 #define CHUNK_PAGES (CHUNK_BYTES / PAGE)
 
 #define CHUNKS      ((1ul << 47) / CHUNK_BYTES)

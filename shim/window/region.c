@@ -121,6 +121,12 @@ void sr_window_remove(void *addr, size_t length)
 	window_unlock(&mask);
 }
 
+/* Or the next one of which there could be something to say. */
+static uintptr_t next_page(uintptr_t at)
+{
+	return page_at(at) ? at + PAGE : (at & ~(CHUNK_BYTES - 1)) + CHUNK_BYTES;
+}
+
 void sr_window_forget(void *addr, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
@@ -128,7 +134,7 @@ void sr_window_forget(void *addr, size_t length)
 
 	window_lock(&mask);
 	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
-	for (; at < end; at += PAGE) {
+	for (; at < end; at = next_page(at)) {
 		struct page *p = page_at(at);
 
 		if (!p || p->state == PAGE_NONE)
@@ -215,7 +221,7 @@ static bool any_page(const void *addr, size_t length, bool window)
 {
 	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
 
-	for (; length && at < end; at += PAGE)
+	for (; length && at < end; at = next_page(at))
 		if (is_window(at) == window)
 			return true;
 	return false;
