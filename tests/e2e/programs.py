@@ -2,6 +2,7 @@
 """The programs of tests/apps that run on its pgas runtime: their sizes for tests and benchmarks, and how to run them."""
 
 import os
+import re
 import subprocess
 
 from harness import BUILD, SREPLAY, kill_group, start
@@ -64,6 +65,10 @@ class Run:
                 return {k: float(v) for k, v in (word.split("=") for word in line.split()[1:])}
         return {}
 
+    def peak_kb(self):
+        """The most memory that each rank had at a time, as the launcher found it."""
+        return {int(rank): int(kb) for rank, kb in re.findall(r"^pgasrun: rank (\d+) took at most (\d+) kB$", self.launcher, re.M)}
+
     def detail(self):
         return "status %s\n%s\n%s\n%s" % (self.status, self.launcher, "".join(self.out), "".join(self.err))
 
@@ -73,13 +78,13 @@ def text(path):
         return f.read()
 
 
-def run(command, ranks, directory, trace=None, group=(), seconds=SECONDS):
+def run(command, ranks, directory, trace=None, group=(), clocks=False, seconds=SECONDS):
     """Runs a job whose ranks in `group` are recorded into `trace`."""
     os.makedirs(directory, exist_ok=True)
     launcher = [LAUNCHER, "-n", str(ranks), "-t", str(seconds), "-o", directory]
     if trace:
         members = ",".join(str(r) for r in group)
-        recorder = "%s record -o %s --rank %%r --group %s --" % (SREPLAY, trace, members)
+        recorder = "%s record %s-o %s --rank %%r --group %s --" % (SREPLAY, "--clocks " if clocks else "", trace, members)
         launcher += ["-w", members, recorder]
     arguments = launcher + [os.path.join(APPS, command[0])] + command[1:]
     log = os.path.join(directory, "launcher")

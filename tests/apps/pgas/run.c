@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -269,7 +270,13 @@ static void end_all(void)
 			kill(-children[i], SIGKILL);
 }
 
-static void ended(pid_t pid, int status)
+static void print_peak(int rank, const struct rusage *used)
+{
+	if (getenv("PGAS_STATISTICS"))
+		fprintf(stderr, "pgasrun: rank %d took at most %ld kB\n", rank, used->ru_maxrss);
+}
+
+static void ended(pid_t pid, int status, const struct rusage *used)
 {
 	int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 
@@ -278,6 +285,7 @@ static void ended(pid_t pid, int status)
 			continue;
 		children[i] = 0;
 		running--;
+		print_peak(i, used);
 		if (!code || first_failure)
 			continue;
 		fprintf(stderr, "pgasrun: rank %d ended with status %d\n", i, code);
@@ -299,6 +307,7 @@ int main(int argc, char **argv)
 {
 	int port, status, listener;
 	time_t started = seconds();
+	struct rusage used;
 	pid_t pid;
 
 	parse(argc, argv);
@@ -310,8 +319,8 @@ int main(int argc, char **argv)
 
 		if (poll(&p, 1, LOOK_MS) > 0)
 			take_one(listener);
-		while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-			ended(pid, status);
+		while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0)
+			ended(pid, status, &used);
 		if (options.seconds && seconds() - started > options.seconds && !first_failure) {
 			fprintf(stderr, "pgasrun: %d s are over\n", options.seconds);
 			first_failure = 124;
