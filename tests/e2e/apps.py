@@ -8,8 +8,8 @@
 
 record runs each program bare and then, RUNS times, with a group of its ranks recorded; without --ranks each
 with the number that SMALL says, so that all together stay below two minutes of an emulated machine.
---load has other processes compete for the CPUs, in bursts. replay replays each recorded rank alone.
-alone also walks the two published trees of uts whole.
+--load has other processes compete for the CPUs, in bursts. replay replays each recorded rank alone, and all
+of them together, over shared memory. alone also walks the two published trees of uts whole.
 """
 
 import argparse
@@ -116,6 +116,20 @@ def replay_one(base, rank):
     return None
 
 
+def replay_together(base, group):
+    """What is wrong with the replay of all recorded ranks at once, over shared memory, or None."""
+    with tempfile.TemporaryDirectory() as kept:
+        r = subprocess.run([SREPLAY, "replay", "--transport", "shm", "-o", kept, base + ".srec"], stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True, errors="replace")
+        if "sreplay: all %d ranks ended as recorded" % len(group) not in r.stderr:
+            return "status %s\n%s" % (r.returncode, r.stderr)
+        for rank in group:
+            out = programs.text("%s/rank-%d.out" % (kept, rank))
+            if out != programs.text("%s.recorded/%d.out" % (base, rank)):
+                return "rank %d printed\n%s" % (rank, out)
+    return None
+
+
 def replay_all(tap, options):
     recordings = sorted(glob.glob(os.path.join(options.directory, "*.json")))
     tap.ok(recordings, "there are recordings in %s" % options.directory)
@@ -125,6 +139,9 @@ def replay_all(tap, options):
         problems = [p for p in (replay_one(path[:-len(".json")], rank) for rank in made["group"]) if p]
         tap.ok(not problems, "%s, %d ranks: %s replay exactly, each alone" % (
             made["program"], made["ranks"], made["group"]), "\n".join(problems))
+        if len(made["group"]) > 1:
+            problem = replay_together(path[:-len(".json")], made["group"])
+            tap.ok(not problem, "%s, %d ranks: %s replay together" % (made["program"], made["ranks"], made["group"]), problem)
 
 
 def launcher(tap, directory):
