@@ -251,6 +251,26 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 	return true;
 }
 
+/* Pages frozen one next to the other, with no call in between, after which the next is frozen at once. */
+#define WALK_MIN 8
+
+static struct {
+	uintptr_t last;
+	uint32_t pages, epoch;
+} walk;
+
+static bool is_walked(uintptr_t view)
+{
+	return walk.epoch == epoch && (view == walk.last + PAGE || view == walk.last - PAGE);
+}
+
+static void walk_goes_on(uintptr_t view)
+{
+	walk.pages = is_walked(view) ? walk.pages + 1 : 0;
+	walk.last = view;
+	walk.epoch = epoch;
+}
+
 uint64_t registers_of(const ucontext_t *uc)
 {
 	uint64_t hash = 0;
@@ -298,8 +318,9 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 	bool poll = alone && p->poll_at == insn->address && p->poll_pc == pc;
 	enum back back = alone ? comes_back(uc, pc, insn->address) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
+	bool walked = is_walked(addr & PAGE_MASK) && walk.pages >= WALK_MIN;
 
-	if (alone && (poll || repeat || p->loads < LOADS_MAX)) {
+	if (alone && !walked && (poll || repeat || p->loads < LOADS_MAX)) {
 		if (poll)
 			counts.polls++;
 		else if (repeat)
@@ -312,11 +333,13 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 		validate();
 		return;
 	}
-	if (!freeze(addr & PAGE_MASK, p, !alone)) {
-		event_flag(SR_WINDOW_ALONE);
-		load_alone(uc, p, insn);
-		validate();
+	if (freeze(addr & PAGE_MASK, p, !alone)) {
+		walk_goes_on(addr & PAGE_MASK);
+		return;
 	}
+	event_flag(SR_WINDOW_ALONE);
+	load_alone(uc, p, insn);
+	validate();
 }
 
 /* ----------------------------------------------------------------- stores */

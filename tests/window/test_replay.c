@@ -19,7 +19,7 @@
 #include "shim/window/page.h"
 #include "shim/window/window.h"
 
-#define PAGES 4
+#define PAGES 16
 #define WORDS 512
 #define BYTES (PAGES * 4096)
 
@@ -146,6 +146,10 @@ static void program(uint64_t *saw)
 		case 6:
 			sr_window_read((void *)w, &v,
 				       8 < BYTES - ((char *)w - (char *)view) ? 8 : 1);
+			break;
+		case 7:
+			for (n = 0; n < PAGES * WORDS; n += 100)
+				v = v * 31 + view[n];
 			break;
 		default:
 			sr_window_observe();

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,6 +145,29 @@ static void bulk_stores(void)
 	say("a page filled by 512 stores, and closed again", 1);
 }
 
+#define WALKED 8192
+
+/* As libraries do with their pools at their end: a few words of each page, no call, each once. */
+static void pages_walked(void)
+{
+	word *pool = mmap(NULL, WALKED * 4096ul, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	uint64_t t;
+
+	memset((void *)pool, 1, WALKED * 4096ul);
+	if (sr_window_add((void *)pool, WALKED * 4096ul) != SR_WINDOW_OK)
+		return;
+	sr_window_observe();
+	t = now();
+	for (int i = WALKED; i--;)
+		for (int k = 0; k < 6; k++)
+			(void)pool[i * WORDS + k * 70];
+	t = now() - t;
+	sr_window_observe();
+	sr_window_remove((void *)pool, WALKED * 4096ul);
+	printf("%-50s %6lu ns\n", "a page of a large window, walked once", t / WALKED);
+}
+
 static void ignore(const struct sr_window_event *e)
 {
 }
@@ -170,5 +194,6 @@ int main(void)
 	exchange();
 	revalidated_page();
 	bulk_stores();
+	pages_walked();
 	return 0;
 }
