@@ -21,12 +21,13 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from harness import BUILD, SREPLAY, Tap, fresh, kill_group, replay, start
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "apps")
-SECONDS = 60
+SECONDS = 110
 
 # UCX 1.13 drops rxe's UD packets as misaddressed unless told not to look. PMIx gives its clients what
 # they ask for by messages, not in shared memory, which is not recorded.
@@ -82,6 +83,7 @@ class Launch:
         process = start(command + [os.path.join(APPS, name), "5"], open(log, "wb"), subprocess.STDOUT,
                         env=dict(os.environ, **ENVIRONMENT))
         self.where = ""
+        began = time.monotonic()
         try:
             self.status = process.wait(SECONDS)
         except subprocess.TimeoutExpired:
@@ -90,6 +92,8 @@ class Launch:
             end(process)
         with open(log, errors="replace") as f:
             self.text = f.read()
+        print("# %s, %s: status %s after %.0f s" % (name, "recorded" if trace else "bare", self.status,
+                                                    time.monotonic() - began), flush=True)
         self.lines = sorted(re.findall(r"^%s: .*$" % name, self.text, re.M))
         self.wrong = self.lines != right(name, ranks) or self.status != 0
 
