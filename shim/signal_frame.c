@@ -42,50 +42,59 @@ _Static_assert(offsetof(struct frame, kept) - offsetof(struct frame, context) ==
 /* CPU flags that a handler begins without: direction, resume, trap. */
 #define CLEARED_FLAGS (0x400 | 0x10000 | 0x100)
 
+/*
+ * Unwinders are told where the interrupted registers are: the expressions are
+ * offsets in the context, from the stack pointer.
+ */
+/* clang-format off */
+#define REGISTER(number, offset) "	.cfi_escape 0x10, " number ", " offset "\n"
+#define SIGNAL_FRAME \
+	"	.cfi_startproc simple\n" \
+	"	.cfi_signal_frame\n" \
+	"	.cfi_escape 0x0f, 4, 0x77, 0xa0, 1, 0x06\n" \
+	REGISTER("8",  "2, 0x77, 0x28") \
+	REGISTER("9",  "2, 0x77, 0x30") \
+	REGISTER("10", "2, 0x77, 0x38") \
+	REGISTER("11", "3, 0x77, 0xc0, 0") \
+	REGISTER("12", "3, 0x77, 0xc8, 0") \
+	REGISTER("13", "3, 0x77, 0xd0, 0") \
+	REGISTER("14", "3, 0x77, 0xd8, 0") \
+	REGISTER("15", "3, 0x77, 0xe0, 0") \
+	REGISTER("5",  "3, 0x77, 0xe8, 0") \
+	REGISTER("4",  "3, 0x77, 0xf0, 0") \
+	REGISTER("6",  "3, 0x77, 0xf8, 0") \
+	REGISTER("3",  "3, 0x77, 0x80, 1") \
+	REGISTER("1",  "3, 0x77, 0x88, 1") \
+	REGISTER("0",  "3, 0x77, 0x90, 1") \
+	REGISTER("2",  "3, 0x77, 0x98, 1") \
+	REGISTER("7",  "3, 0x77, 0xa0, 1") \
+	REGISTER("16", "3, 0x77, 0xa8, 1")
+/* clang-format on */
+
 __asm__(".pushsection .text\n"
 	".type sr_frame_restorer, @function\n"
 	".hidden sr_frame_restorer\n"
 	".globl sr_frame_restorer\n"
+	SIGNAL_FRAME
 	/* Unwinders look at the byte in front of a return address. */
 	"	nop\n"
 	"sr_frame_restorer:\n"
 	"	mov $15, %rax\n"
 	"	syscall\n"
+	"	.cfi_endproc\n"
 	".size sr_frame_restorer, . - sr_frame_restorer\n"
 	".popsection\n");
 
 /*
  * Where a moved handler returns to.  It uses nothing of the stack that it comes on.
- * Unwinders are told where the interrupted registers are, as for any signal frame:
- * the expressions are offsets in the context, from the stack pointer.
  */
 void sr_frame_leave(void) __attribute__((visibility("hidden")));
 /* clang-format off */
-#define REGISTER(number, offset) "	.cfi_escape 0x10, " number ", " offset "\n"
 __asm__(".pushsection .text\n"
 	".type sr_frame_leave, @function\n"
 	".hidden sr_frame_leave\n"
 	".globl sr_frame_leave\n"
-	"	.cfi_startproc simple\n"
-	"	.cfi_signal_frame\n"
-	"	.cfi_escape 0x0f, 4, 0x77, 0xa0, 1, 0x06\n"
-	REGISTER("8",  "2, 0x77, 0x28")
-	REGISTER("9",  "2, 0x77, 0x30")
-	REGISTER("10", "2, 0x77, 0x38")
-	REGISTER("11", "3, 0x77, 0xc0, 0")
-	REGISTER("12", "3, 0x77, 0xc8, 0")
-	REGISTER("13", "3, 0x77, 0xd0, 0")
-	REGISTER("14", "3, 0x77, 0xd8, 0")
-	REGISTER("15", "3, 0x77, 0xe0, 0")
-	REGISTER("5",  "3, 0x77, 0xe8, 0")
-	REGISTER("4",  "3, 0x77, 0xf0, 0")
-	REGISTER("6",  "3, 0x77, 0xf8, 0")
-	REGISTER("3",  "3, 0x77, 0x80, 1")
-	REGISTER("1",  "3, 0x77, 0x88, 1")
-	REGISTER("0",  "3, 0x77, 0x90, 1")
-	REGISTER("2",  "3, 0x77, 0x98, 1")
-	REGISTER("7",  "3, 0x77, 0xa0, 1")
-	REGISTER("16", "3, 0x77, 0xa8, 1")
+	SIGNAL_FRAME
 	"	nop\n"
 	"sr_frame_leave:\n"
 	"	mov $2, %edi\n" /* SIG_SETMASK */
