@@ -155,6 +155,11 @@ static inline long sr_sys_getrandom(void *data, size_t size)
 	return sr_syscall(SYS_getrandom, SR_ARG(data), (long)size, 0, 0, 0, 0);
 }
 
+static inline long sr_sys_getpid(void)
+{
+	return sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
 static inline long sr_sys_gettid(void)
 {
 	return sr_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);

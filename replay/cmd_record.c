@@ -40,8 +40,8 @@ struct options {
 	const char *group;
 	const char *key;
 	const char *hosts;
-	const char *window;
-	bool lossy, record_files, allow_direct, clocks;
+	const char *window, *tsc;
+	bool lossy, record_files, allow_direct, clocks, no_net, from_start;
 	char **command;
 };
 
@@ -59,6 +59,15 @@ static const struct argp_option option_list[] = {
      "how memory that peers write is watched: frozen (default), compare or off", 0},
     {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
     {"allow-direct", 'd', NULL, 0, "let direct verbs (mlx5dv_*, ...) through, unrecorded", 0},
+    {"from-start", 's', NULL, 0,
+     "COMMAND is the program itself, and loads libibverbs later on (Python, UCX): record it from "
+     "its "
+     "start",
+     0},
+    {"net", 'n', "on|off", 0,
+     "catch the system calls that are made past the wrappers (default: on)", 0},
+    {"tsc", 't', "trap|native", 0,
+     "record what the program reads from the time-stamp counter, by trapping (default: trap)", 0},
     {"record-files", 'f', NULL, 0, "keep the content of the files that the program reads", 0},
     {0},
 };
@@ -101,6 +110,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'f':
 		o->record_files = true;
+		return 0;
+	case 's':
+		o->from_start = true;
+		return 0;
+	case 't':
+		o->tsc = arg;
+		if (strcmp(arg, "trap") && strcmp(arg, "native"))
+			argp_error(state, "--tsc=%s is neither trap nor native", arg);
+		return 0;
+	case 'n':
+		o->no_net = !strcmp(arg, "off");
+		if (!o->no_net && strcmp(arg, "on"))
+			argp_error(state, "--net=%s is neither on nor off", arg);
 		return 0;
 	case ARGP_KEY_ARGS:
 		o->command = state->argv + state->next;
@@ -222,6 +244,12 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_CLOCKS, "1", 1);
 	if (o->record_files)
 		setenv(SR_ENV_FILES, "1", 1);
+	if (o->from_start)
+		setenv(SR_ENV_START, "1", 1);
+	if (o->tsc)
+		setenv(SR_ENV_TSC, o->tsc, 1);
+	if (o->no_net)
+		setenv(SR_ENV_NET, "0", 1);
 }
 
 static void __attribute__((noreturn)) run(char **command)

@@ -103,6 +103,9 @@ struct sr_replay_control {
 	uint32_t member;                      /* this process's, in the group */
 	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */
 	bool stdout_line_buffered;
+	bool net;     /* see shim/net.h */
+	bool tsc;     /* shim/tsc.h */
+	int32_t pid; /* recorded */
 	uint64_t main_stack; /* see shim/main_stack.h */
 
 	/* The process's. */

@@ -26,12 +26,15 @@
 #include "shim/fds.h"
 #include "shim/heap.h"
 #include "shim/main_stack.h"
+#include "shim/net.h"
 #include "shim/order.h"
 #include "shim/own_fds.h"
 #include "shim/program_threads.h"
+#include "shim/say.h"
 #include "shim/signals.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
+#include "shim/tsc.h"
 #include "shim/windows.h"
 
 struct record {
@@ -433,6 +436,8 @@ static void deliver(struct sr_thread *t, const struct sr_call_desc *d, const str
 		diverge(t, SR_REPLAY_BAD_RECORD, r->kind, r->kind);
 	if (d->flags & SR_CALL_NEWFD && (int)head->result >= 0)
 		sr_fd_hold((int)head->result);
+	if (d->flags & SR_CALL_EFFECT && (int64_t)head->result >= 0)
+		sr_real(d, a);
 	if (d->replayed)
 		d->replayed(d, a, head->result);
 }
@@ -782,6 +787,7 @@ static void leave_child_alone(void)
 	sr_engine = NULL;
 	sr_threaded = false;
 	sr_signals_forget_in_child();
+	sr_tsc_leave_alone();
 }
 
 /* What other threads did before comes before. */
@@ -848,6 +854,25 @@ static int move_away(int fd)
 	return (int)high;
 }
 
+/* What the recording caught beside calls is caught here. */
+static void start_traps(void)
+{
+	int err = control->net ? sr_net_start() : 0;
+
+	if (!err && control->tsc)
+		err = sr_tsc_start();
+	if (err) {
+		sr_say(
+		    "the recording caught system calls and the time-stamp counter, which cannot be "
+		    "done here (%s)",
+		    strerrorname_np(-err));
+		for (;;)
+			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+	}
+	sr_net_begin(control->pid);
+	sr_tsc_begin();
+}
+
 void sr_replay_start(void)
 {
 	void *page = sr_sys_mmap(sr_heap_place_mapping(sizeof(*control)), sizeof(*control),
@@ -871,5 +896,6 @@ void sr_replay_start(void)
 	sr_windows_start_replay(recorded_event);
 	sr_stdio_pin(control->stdout_line_buffered);
 	sr_main_stack_pin(control->main_stack);
+	start_traps();
 	sr_engine = &replay_engine;
 }

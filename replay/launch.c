@@ -72,6 +72,8 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 		sr_note("cannot switch off address randomisation: %s", strerror(errno));
 	set_stack_limit(p);
 	set_open_files(l->open_files);
+	if (l->laid_out)
+		sr_layout_wait();
 	execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv, p->env);
 	sr_fail("cannot run %s: %s", p->exe, strerror(errno));
 	_exit(SR_REPLAY_EXIT_FAILED);

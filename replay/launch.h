@@ -34,6 +34,7 @@ struct sr_launch {
 	const char *trace;
 	int32_t rank;
 	const char *sandbox;      /* "": none */
+	bool laid_out;            /* see layout.h */
 	unsigned long open_files; /* the limit that the program is to have; 0: as it is */
 };
 

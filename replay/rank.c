@@ -192,6 +192,12 @@ static bool pass_descriptors(struct replay *r)
 	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
 }
 
+/* A tool starts the program itself. */
+static bool is_laid_out(const struct replay *r)
+{
+	return r->options->tool.kind == SR_TOOL_NONE && r->recorded.layout.libraries_below;
+}
+
 static void __attribute__((noreturn)) become_recorded(struct replay *r, unsigned long limit)
 {
 	const struct sr_launch launch = {
@@ -201,6 +207,7 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r, unsigned
 	    .rank = r->options->rank,
 	    .sandbox = r->sandbox,
 	    .open_files = limit,
+	    .laid_out = is_laid_out(r),
 	};
 
 	if (!pass_descriptors(r)) {
@@ -220,6 +227,8 @@ static bool start_child(struct replay *r, unsigned long limit)
 	}
 	if (r->child == 0)
 		become_recorded(r, limit);
+	if (is_laid_out(r))
+		sr_layout_apply(r->child, &r->recorded.layout);
 	for (size_t i = 0; i < r->n_feeders; i++)
 		if (sr_feeder_start(&r->feeders[i]))
 			return false;
@@ -329,6 +338,9 @@ static int run(struct replay *r)
 	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
 	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
 	r->control->main_stack = r->recorded.main_stack;
+	r->control->net = r->recorded.net;
+	r->control->tsc = r->recorded.tsc;
+	r->control->pid = r->recorded.pid;
 	if (!open_plan(r) || !open_feeders(r, &limit))
 		return SR_EXIT_FAILED;
 	found = r->control->found_fd;

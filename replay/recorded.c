@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "logd/elf_id.h"
+#include "logd/hex.h"
 #include "replay/command.h"
 
 static char *text_of(const json_t *json, const char *key)
@@ -45,6 +46,25 @@ static void free_vector(char **v)
 	free(v);
 }
 
+static uint64_t address_of(const json_t *json, const char *key)
+{
+	const char *text = json_string_value(json_object_get(json, key));
+
+	return text ? strtoull(text, NULL, 0) : 0;
+}
+
+/* Without a net libc asked the vDSO for the time: it stays where this kernel has it. */
+static void load_layout(struct sr_layout *l, const json_t *extra)
+{
+	const char *random = json_string_value(json_object_get(extra, "random"));
+
+	if (!json_is_true(json_object_get(extra, "net")) || !random ||
+	    !sr_from_hex(random, l->random, sizeof(l->random)))
+		return;
+	l->libraries_below = address_of(extra, "libraries_below");
+	l->stack = address_of(extra, "stack");
+}
+
 bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank,
 		      const char *dir)
 {
@@ -62,8 +82,12 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .executed_as = text_of(extra, "executed_as"),
 	    .stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
 	    .main_stack = main_stack ? strtoull(main_stack, NULL, 0) : 0,
+	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
+	    .tsc = json_is_true(json_object_get(extra, "tsc")),
+	    .net = json_is_true(json_object_get(extra, "net")),
 	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
+	load_layout(&r->layout, extra);
 	if (json_string_value(json_object_get(extra, "recorded_from")) &&
 	    !strcmp(json_string_value(json_object_get(extra, "recorded_from")), "open"))
 		r->from_open = true;

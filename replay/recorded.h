@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "logd/reader.h"
+#include "replay/layout.h"
 
 struct sr_recorded {
 	const json_t *json; /* the trace's */
@@ -19,7 +20,11 @@ struct sr_recorded {
 	unsigned long long
 	    stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
 	unsigned long long main_stack; /* where main's frame was; 0: not known */
+	struct sr_layout layout;
 	bool stdout_line_buffered;
+	bool net; /* with the net at the system-call level */
+	bool tsc; /* and the time-stamp counter trapped */
+	int pid;  /* as the process itself sees it */
 	bool from_open; /* libibverbs came late: what was before the first device is not recorded */
 };
 

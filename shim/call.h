@@ -21,6 +21,7 @@ struct sr_signal_payload;
 /* Where the real function is found. */
 enum sr_source {
 	SR_SOURCE_LIBC,
+	SR_SOURCE_KERNEL, /* a system call without a wrapper: only the net (net.h) comes by it */
 	SR_SOURCE_IBVERBS,
 	SR_SOURCE_RDMACM,
 	/* Direct verbs: the libraries of the providers (direct.c). */
@@ -47,6 +48,8 @@ enum sr_source {
 #define SR_CALL_CANCEL  64u /* a cancellation point */
 /* In a process outside of the group as well: its queue pairs are in the directory (outside.h). */
 #define SR_CALL_OUTSIDE 128u
+#define SR_CALL_ANY     4096u /* captured whatever the descriptor is */
+#define SR_CALL_EFFECT  8192u /* replay: made for real as well, where it succeeded */
 
 /* May wait: handlers of the program's run in it, and not after it. */
 #define SR_CALL_BLOCKS 256u
@@ -83,6 +86,7 @@ struct sr_call_desc {
 	/* Libc: of each argument that the kernel follows, 1 + the number of its length's. */
 	uint8_t length_of[SR_MAX_ARGS];
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
+	int16_t nr; /* of the system call that does the same with the same arguments, or -1 */
 	const char *version;
 	void *wrapper;
 	/* Of an operation: its offset in its container, and where that is: an argument, or what a

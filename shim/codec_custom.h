@@ -10,6 +10,15 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/times.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
 
 #include "shim/call.h"
 #include "shim/hooks.h"
@@ -122,6 +131,27 @@ void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, si
 void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n);
 
 void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds);
+
+/* codec_messages.c */
+void sr_put_sent_message(struct sr_buf *b, const struct msghdr *m);
+void sr_put_sent_messages(struct sr_buf *b, const struct mmsghdr *m, unsigned int n);
+void sr_put_message_lengths(struct sr_buf *b, const struct mmsghdr *m, int n);
+void sr_deliver_message_lengths(struct sr_cursor *c, struct mmsghdr *m, int n);
+void sr_put_message_room(struct sr_buf *b, const struct msghdr *m);
+void sr_put_messages_room(struct sr_buf *b, const struct mmsghdr *m, unsigned int n);
+void sr_put_message(struct sr_buf *b, const struct msghdr *m, ssize_t size);
+void sr_deliver_message(struct sr_cursor *c, struct msghdr *m, ssize_t size);
+void sr_put_messages(struct sr_buf *b, const struct mmsghdr *m, int n);
+void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n);
+
+void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n);
+void sr_deliver_fdset(struct sr_cursor *c, fd_set *set, int n);
+
+/* How much a request's answer is, in what its argument points to; 0: not known. */
+size_t sr_ioctl_answer_size(uint64_t request);
+/* And what that points to. */
+void sr_put_ioctl_answer(struct sr_buf *b, uint64_t request, uint64_t arg);
+void sr_deliver_ioctl_answer(struct sr_cursor *c, uint64_t request, uint64_t arg);
 
 void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n);
 void sr_put_pollfds_out(struct sr_buf *b, const struct pollfd *fds, size_t n);

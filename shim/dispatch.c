@@ -17,9 +17,38 @@ __thread struct sr_thread sr_self;
 
 static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 {
-	if (d->fd_arg >= 0)
-		return sr_fd_captured((int)a[d->fd_arg]);
-	return !d->when || d->when(a);
+	int fd;
+
+	if (d->when)
+		return d->when(a);
+	if (d->fd_arg < 0)
+		return true;
+	fd = (int)a[d->fd_arg];
+	return sr_fd_captured(fd) || (d->flags & SR_CALL_ANY && sr_fd_is_ordinary(fd));
+}
+
+/* What it reads or writes for the kernel may be windows. */
+static uint64_t pinned_call(const struct sr_call_desc *d, const uint64_t *a)
+{
+	bool pinned = sr_windows_pin(d, a);
+	uint64_t result = sr_real(d, a);
+	int saved = errno;
+
+	if (pinned)
+		sr_windows_unpin(d, a);
+	errno = saved;
+	return result;
+}
+
+/* Of a file, say: made in a replay as well.  What it does in turn is none of the net's affair. */
+static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, const uint64_t *a)
+{
+	uint64_t result;
+
+	t->selector = SR_NET_ALLOW;
+	result = sr_windows_on ? pinned_call(d, a) : sr_real(d, a);
+	sr_select(t);
+	return result;
 }
 
 /* Inside a library, or in a thread that a library started. */
@@ -50,19 +79,6 @@ static uint64_t no_such_descriptor(void)
 	return (uint64_t)-1;
 }
 
-/* Of a file, say: made in a replay as well. */
-static uint64_t uncaptured_call(const struct sr_call_desc *d, const uint64_t *a)
-{
-	bool pinned = sr_windows_pin(d, a);
-	uint64_t result = sr_real(d, a);
-	int saved = errno;
-
-	if (pinned)
-		sr_windows_unpin(d, a);
-	errno = saved;
-	return result;
-}
-
 /* A call that may be none of the program's, or of a descriptor that is not captured. */
 static uint64_t __attribute__((noinline))
 doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
@@ -82,10 +98,10 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 	if (t->depth)
 		return nested_call(d, a);
 	if (!is_captured(d, a))
-		return sr_windows_on ? uncaptured_call(d, a) : sr_real(d, a);
+		return own_affair(t, d, a);
 	/* Libraries use locks when they are unloaded, too. */
 	if (d->when == sr_has_threads && sr_is_verbs_library(site))
-		return sr_real(d, a);
+		return own_affair(t, d, a);
 	return sr_engine->call(t, n, a, site);
 }
 

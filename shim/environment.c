@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* environment.c: hooks of the libc calls that make and end file descriptors. */
+/* environment.c: hooks of the calls that make and end file descriptors. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include "logd/rawsys.h"
+#include "replay/control.h"
+#include "shim/codec_custom.h"
 #include "shim/fds.h"
+#include "shim/files.h"
 #include "shim/hooks.h"
+#include "shim/own_fds.h"
+#include "shim/say.h"
+#include "shim/signals.h"
 #include "shim/thread.h"
 
 uint64_t sr_invoke_close(const struct sr_call_desc *d, uint64_t *a)
@@ -25,26 +39,223 @@ uint64_t sr_invoke_close(const struct sr_call_desc *d, uint64_t *a)
 
 void sr_replayed_close(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	if ((int)result == 0)
-		sr_fd_drop((int)a[0]);
+	if ((int)result)
+		return;
+	sr_fd_release((int)a[0]);
+	sr_sys_close((int)a[0]);
 }
 
-/* domain, type, protocol, fds: nested only (calls.def). */
-uint64_t sr_invoke_socketpair(const struct sr_call_desc *d, uint64_t *a)
+/* One that is not captured is closed in a replay as well: what counts is when. */
+bool sr_close_captured(const uint64_t *a)
 {
-	const int *fds = (const int *)a[3];
-	int result = (int)sr_real(d, a);
+	return sr_fd_captured((int)a[0]) || (sr_netted(a) && sr_fd_is_ordinary((int)a[0]));
+}
 
-	if (result == 0 && sr_self.inside_rdmacm) {
+/* ------------------------------------------------------- pairs, duplicates */
+
+/* The kernel's masks are shorter than sigset_t. */
+static uint64_t filter_mask(uint64_t mask, sigset_t *given, sigset_t *copy)
+{
+	if (!mask)
+		return 0;
+	sigemptyset(given);
+	memcpy(given, (const void *)mask, sizeof(mask));
+	return (uintptr_t)sr_signals_filter(given, copy);
+}
+
+static const int *pair_of(const struct sr_call_desc *d, const uint64_t *a)
+{
+	return (const int *)a[sr_call_number(d) == SR_CALL_socketpair ? 3 : 0];
+}
+
+uint64_t sr_invoke_pair(const struct sr_call_desc *d, uint64_t *a)
+{
+	const int *fds = pair_of(d, a);
+	int result = (int)sr_real(d, a);
+	/* Nested ones are captured where they are librdmacm's. */
+	if (result == 0 && (sr_self.depth == 1 || sr_self.inside_rdmacm)) {
 		sr_fd_capture(fds[0]);
 		sr_fd_capture(fds[1]);
 	}
 	return (uint64_t)(int64_t)result;
 }
 
-bool sr_never(const uint64_t *a)
+void sr_replayed_pair(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	return false;
+	const int *fds = pair_of(d, a);
+
+	if ((int)result)
+		return;
+	sr_fd_hold(fds[0]);
+	sr_fd_hold(fds[1]);
+	/* What a child writes into the pipe is gone, and harms nobody. */
+	if (sr_call_number(d) == SR_CALL_pipe2)
+		sr_fd_renumber(
+		    (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/dev/null"), O_WRONLY, 0, 0, 0),
+		    fds[1]);
+}
+
+static void share_capture(int from, int to)
+{
+	if (sr_fd_captured(from))
+		sr_fd_capture(to);
+	else
+		sr_fd_release(to);
+}
+
+uint64_t sr_invoke_dup(const struct sr_call_desc *d, uint64_t *a)
+{
+	int result;
+
+	if (d->nargs > 1 && sr_is_own_fd((int)a[1])) {
+		errno = EBADF;
+		return (uint64_t)-1;
+	}
+	result = (int)sr_real(d, a);
+	if (result >= 0)
+		share_capture((int)a[0], result);
+	return (uint64_t)(int64_t)result;
+}
+
+/* Of a captured one the placeholder is duplicated. */
+void sr_replayed_dup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	int from = (int)a[0], to = (int)result;
+
+	if (to < 0 || from == to || sr_is_own_fd(to))
+		return;
+	sr_syscall(SYS_dup3, from, to, d->nargs > 2 ? (long)a[2] : 0, 0, 0, 0);
+	share_capture(from, to);
+}
+
+/* ------------------------------------------------------------------- files */
+
+bool sr_open_has_mode(int flags)
+{
+	return flags & (O_CREAT | __O_TMPFILE);
+}
+
+/* /dev/null, zero and full do the same in both runs. */
+static bool is_constant_device(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 &&
+	       (minor(st->st_rdev) == 3 || minor(st->st_rdev) == 5 || minor(st->st_rdev) == 7);
+}
+
+static enum sr_fd_class classify(int fd, int flags)
+{
+	struct stat st;
+
+	if (flags & O_PATH || sr_sys_fstat(fd, &st) || is_constant_device(&st))
+		return SR_FD_PLAIN;
+	if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && !sr_files_made_up(fd))
+		return SR_FD_PLAIN;
+	return SR_FD_OUTSIDE;
+}
+
+uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
+{
+	int fd = (int)sr_real(d, a), error = errno;
+
+	if (fd < 0)
+		return (uint64_t)-1;
+	sr_self.opened = classify(fd, (int)a[2]);
+	if (sr_self.opened == SR_FD_OUTSIDE) {
+		sr_fd_capture(fd);
+	} else {
+		sr_fd_release(fd);
+		sr_files_opened(fd, (int)a[2]);
+	}
+	errno = error;
+	return (uint64_t)(int64_t)fd;
+}
+
+static void __attribute__((noreturn)) cannot_open(const char *path, long error)
+{
+	sr_say("the program opened %s when it was recorded, which now fails (%s)", path,
+	       strerrorname_np((int)-error));
+	for (;;)
+		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+}
+
+/* A file that the recorded run made may be there already. */
+void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	long fd;
+
+	if ((int)result < 0)
+		return;
+	if (sr_self.opened == SR_FD_OUTSIDE) {
+		sr_fd_hold((int)result);
+		return;
+	}
+	fd = sr_syscall(SYS_openat, (long)a[0], (long)a[1], (long)(a[2] & ~(uint64_t)O_EXCL),
+			(long)a[3], 0, 0);
+	if (fd < 0)
+		cannot_open((const char *)a[1], fd);
+	sr_fd_renumber((int)fd, (int)result);
+	sr_fd_release((int)result);
+}
+
+/* The terminal is asked for what the recorded run had. */
+bool sr_ioctl_captured(const uint64_t *a)
+{
+	return sr_fd_captured((int)a[0]) || a[1] == TCGETS || a[1] == TIOCGWINSZ;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void take_descriptors(const struct msghdr *m, void (*take)(int fd))
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			take(fd);
+		}
+	}
+}
+
+uint64_t sr_invoke_recvmsg(const struct sr_call_desc *d, uint64_t *a)
+{
+	ssize_t result = (ssize_t)sr_real(d, a);
+
+	if (result >= 0 && sr_fd_captured((int)a[0]))
+		take_descriptors((const struct msghdr *)a[1], sr_fd_capture);
+	return (uint64_t)result;
+}
+
+void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((ssize_t)result >= 0)
+		take_descriptors((const struct msghdr *)a[1], sr_fd_hold);
+}
+
+/*
+ * A call with a signal mask for its duration.  What the net needs is never blocked
+ * (signals.h).  The mask is the argument before its size; in pselect6 both are in memory.
+ */
+uint64_t sr_invoke_masked(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t words[6], pair[2];
+	bool packed = d->nr == SYS_pselect6;
+	int at = packed ? 5 : d->nargs - 2;
+	sigset_t given, copy;
+
+	memcpy(words, a, d->nargs * sizeof(words[0]));
+	if (!words[at])
+		return sr_real(d, a);
+	if (packed) {
+		memcpy(pair, (const void *)words[at], sizeof(pair));
+		pair[0] = filter_mask(pair[0], &given, &copy);
+		words[at] = (uintptr_t)pair;
+	} else {
+		words[at] = filter_mask(words[at], &given, &copy);
+	}
+	return sr_real(d, words);
 }
 
 bool sr_fcntl_takes_number(int cmd)
@@ -76,8 +287,29 @@ uint64_t sr_invoke_fcntl(const struct sr_call_desc *d, uint64_t *a)
 
 void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	if ((int)result >= 0 && duplicates((int)a[1]))
-		sr_fd_hold((int)result);
+	if ((int)result < 0 || !duplicates((int)a[1]))
+		return;
+	sr_syscall(SYS_dup3, (long)a[0], (long)(int)result, a[1] == F_DUPFD_CLOEXEC ? O_CLOEXEC : 0,
+		   0, 0, 0);
+	share_capture((int)a[0], (int)result);
+}
+
+/* A duplicate is another number, whatever it is of. */
+bool sr_fcntl_captured(const uint64_t *a)
+{
+	return sr_fd_captured((int)a[0]) || (duplicates((int)a[1]) && sr_netted(a));
+}
+
+/* One that waits for nothing but time, too. */
+bool sr_select_captured(const uint64_t *a)
+{
+	if ((int)a[0] <= 0)
+		return true;
+	for (int fd = 0; fd < (int)a[0]; fd++)
+		for (int set = 1; set <= 3; set++)
+			if (a[set] && FD_ISSET(fd, (const fd_set *)a[set]) && sr_fd_captured(fd))
+				return true;
+	return false;
 }
 
 bool sr_poll_captured(const uint64_t *a)
@@ -87,7 +319,7 @@ bool sr_poll_captured(const uint64_t *a)
 	for (uint64_t i = 0; i < a[1]; i++)
 		if (sr_fd_captured(fds[i].fd))
 			return true;
-	return false;
+	return !a[1];
 }
 
 /* ---------------------------------------------------- completion channels */

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "logd/rawsys.h"
+#include "replay/control.h"
 #include "shim/thread.h"
 
 #define WORDS (SR_MAX_FD / 64)
@@ -21,6 +22,11 @@ bool sr_fd_captured(int fd)
 	if (fd < 0 || fd >= SR_MAX_FD)
 		return false;
 	return atomic_load_explicit(&captured[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
+}
+
+bool sr_fd_is_ordinary(int fd)
+{
+	return fd >= 0 && fd < SR_REPLAY_FD;
 }
 
 static void note_change(int fd)
@@ -84,6 +90,15 @@ void sr_fd_hold(int fd)
 		sr_sys_close((int)held);
 	}
 	sr_fd_capture(fd);
+}
+
+void sr_fd_renumber(int fd, int number)
+{
+	if (fd == number)
+		return;
+	sr_syscall(SYS_dup3, fd, number, sr_sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC ? O_CLOEXEC : 0,
+		   0, 0, 0);
+	sr_sys_close(fd);
 }
 
 void sr_fd_drop(int fd)

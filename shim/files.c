@@ -62,13 +62,14 @@ static bool is_output(const struct statx *st, int flags)
 }
 
 /* Its content is the kernel's answer and no file's. */
-static bool is_made_up(int fd)
+bool sr_files_made_up(int fd)
 {
 	struct statfs fs;
 
 	if (sr_syscall(SYS_fstatfs, fd, SR_ARG(&fs), 0, 0, 0, 0))
 		return true;
 	switch ((unsigned long)fs.f_type) {
+	case 0x19800202: /* mqueue */
 	case PROC_SUPER_MAGIC:
 	case SYSFS_MAGIC:
 	case DEBUGFS_MAGIC:
@@ -124,6 +125,6 @@ void sr_files_opened(int fd, int flags)
 	/* An output that is read back is no input either. */
 	if (sr_map_put(&seen, key_of(&st), &seen, &old) || old)
 		return;
-	if (!is_output(&st, flags) && !is_made_up(fd))
+	if (!is_output(&st, flags) && !sr_files_made_up(fd))
 		note(fd);
 }

@@ -28,4 +28,7 @@ void sr_files_stop(void);
  */
 void sr_files_opened(int fd, int flags);
 
+/* Its content is the kernel's answer and no file's: /proc, /sys, ... */
+bool sr_files_made_up(int fd);
+
 #endif

@@ -10,6 +10,7 @@ writes into OUTDIR
     wire.gen.h       wire structs, their put and get functions
     codec.gen.c      per call: arguments to bytes, results to bytes, bytes to results
     wrappers.gen.c   the interposed functions and the table of operation pointers
+    syscalls.gen.c   which call a system call is, for the net (net.h)
     schema.gen.c     the same description as JSON, stored in every trace
     exports.map      the version script of libsreplay_verbs.so
 
@@ -52,6 +53,12 @@ CONTAINERS = {
 FAILURES = {'null': 'void *', 'errno': 'int', 'negative': 'int', 'false': 'int'}
 DIRECT_ATTRIBUTES = ('direct', 'opaque', 'opens')
 
+# Calls that no function is made for.
+NO_WRAPPER = ('shim', 'kernel')
+
+# Attributes that are bits of sr_call_desc.flags.
+FLAGS = ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside', 'any', 'effect')
+
 # Wrappers by hand, in old_versions.c.
 OLD_VERSIONS = [('ibv_open_device', 'IBVERBS_1.0'), ('mlx5dv_init_obj', 'MLX5_1.0')]
 
@@ -62,6 +69,7 @@ C_TO_WIRE = {
     'socklen_t': 'u32', 'pid_t': 'i32', 'time_t': 'i64', 'clockid_t': 'i32', 'nfds_t': 'u64',
     'useconds_t': 'u32', '__be16': 'x16', '__be32': 'x32', '__be64': 'x64', 'off_t': 'i64',
     '__sighandler_t': 'ptr', '__itimer_which_t': 'u32', 'timer_t': 'ptr', 'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
+    'unsigned long': 'u64', 'mode_t': 'u32',
 }
 
 
@@ -210,11 +218,19 @@ def parse_direct(words, number):
     return call
 
 
+def split_words(text):
+    """By spaces, but for those in parentheses."""
+    return re.findall(r'(?:[^\s(]|\([^()]*(?:\([^()]*\)[^()]*)*\))+', text)
+
+
 def parse_call_line(call, line, number, structs):
     word, _, rest = line.partition(' ')
     rest = rest.strip()
     if word == 'from':
         call.lib, call.version = (rest.split() + [None])[:2]
+        if call.lib == 'kernel':
+            call.attrs['syscall'] = call.version or call.name
+            call.version = None
         if call.lib == 'rdmacm':
             call.trailer = Entry('library_fds', '0', [], None)
             call.trailer.label = 'library_fds'
@@ -230,7 +246,7 @@ def parse_call_line(call, line, number, structs):
     elif word == 'is':
         for attr in rest.split():
             key, _, value = attr.partition('=')
-            call.attrs[key] = value or True
+            call.attrs[key] = value or (call.name if key == 'syscall' else True)
     elif word in ('in', 'out'):
         condition = None
         m = re.fullmatch(r'(.*?) if (.*)', rest)
@@ -240,7 +256,7 @@ def parse_call_line(call, line, number, structs):
         m = re.fullmatch(r'(.*?) as (\w+)', rest)
         if m:
             rest, label = m.groups()
-        words = rest.split()
+        words = split_words(rest)
         types = dict((n, t) for t, n in call.params)
         if word == 'in' and all(w in types for w in words):
             # plain arguments, the wire type follows from the C type
@@ -559,10 +575,13 @@ def holder(call):
 
 def emit_wrappers(calls):
     out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/wrapper.h"', '',
-           '#define WORD(x) ((uint64_t)(uintptr_t)(x))',
-           '/* A narrow argument is widened as the ABI leaves its upper bits undefined. */', '']
+           '#define WORD(x) ((uint64_t)(uintptr_t)(x))', '']
+    # aarch64 lacks the older half of the system calls.
+    for name in system_calls(calls):
+        out += ['#ifndef SYS_%s' % name, '#define SYS_%s (-1)' % name, '#endif']
+    out += ['/* A narrow argument is widened as the ABI leaves its upper bits undefined. */', '']
     for call in calls.values():
-        if call.lib == 'shim':
+        if call.lib in NO_WRAPPER:
             continue
         exported = call.op is None
         params = ', '.join('%s%s%s' % (t, '' if t.endswith('*') else ' ', n) for t, n in call.params) or 'void'
@@ -616,14 +635,16 @@ def emit_wrappers(calls):
             out.append('\t\t.op_offset = offsetof(%s, %s),' % (CONTAINERS[call.lib], call.op))
             if not call.answer:
                 out.append('\t\t.holder_arg = %d, .holder_member = %s,' % holder(call))
-        elif call.lib == 'shim':
-            out.append('\t\t.source = SR_SOURCE_SHIM,')
+        elif call.lib in NO_WRAPPER:
+            out.append('\t\t.source = SR_SOURCE_%s,' % call.lib.upper())
         else:
             out.append('\t\t.source = SR_SOURCE_%s, .version = %s, .wrapper = (void *)%s,'
                        % (call.lib.upper(), '"%s"' % call.version if call.version else 'NULL', call.name))
         if call.fails:
             out.append('\t\t.fails = SR_FAILS_%s,' % call.fails.upper())
-        flags = [k for k in ('newfd', 'wait', 'opaque', 'opens', 'cancel', 'void', 'direct', 'outside') if call.attrs.get(k)]
+        name = call.attrs.get('syscall')
+        out.append('\t\t.nr = %s,' % ('SYS_' + name if name else '-1'))
+        flags = [k for k in FLAGS if call.attrs.get(k)]
         if call.ret == 'void':
             flags.append('void')
         if any(call.attrs.get(k) for k in ('wait', 'cancel', 'blocks')):
@@ -650,7 +671,7 @@ def emit_wrappers(calls):
 
 
 def emit_exported(calls, out):
-    names = sorted((c.name for c in calls.values() if not c.op and not c.answer and c.lib != 'shim'),
+    names = sorted((c.name for c in calls.values() if not c.op and not c.answer and c.lib not in NO_WRAPPER),
                    key=str.encode)
     out.append('\nconst uint16_t sr_exported_calls[] = {')
     out += ['\tSR_CALL_%s,' % name for name in names]
@@ -669,6 +690,22 @@ def lengths(call):
         else:
             result.append('SR_LENGTH_STRUCT')
     return result or ['0']
+
+
+def system_calls(calls):
+    return sorted({call.attrs['syscall'] for call in calls.values() if call.attrs.get('syscall')})
+
+
+def emit_syscalls(calls):
+    """The compiler leaves out what a machine does not have."""
+    out = ['/* Made by gencalls.py from calls.def: which call a system call is. */',
+           '#include "shim/net.h"', '', 'const uint16_t sr_net_calls[SR_NET_CALLS] = {']
+    for call in calls.values():
+        name = call.attrs.get('syscall')
+        if name:
+            out += ['#ifdef SYS_%s' % name, '\t[SYS_%s] = SR_CALL_%s + 1,' % (name, call.ident), '#endif']
+    out.append('};')
+    return '\n'.join(out) + '\n'
 
 
 def fd_arg(call):
@@ -765,6 +802,13 @@ CUSTOM_SCHEMA = {
     'iov_data': 'bytes',
     'fd_numbers': 'bytes',
     'signal_set': 'x64',
+    'fdset': 'bytes',
+    'message_room': 'u32',
+    'messages_room': 'u32[]',
+    'messages': 'received[]',
+    'sent_messages': 'sent_message[]',
+    'message_lengths': 'u32[]',
+    'ioctl_answer': 'bytes',
 }
 
 
@@ -804,6 +848,7 @@ def main():
         'schema.gen.c': emit_schema(structs, calls),
         'exports.map': emit_map(calls),
         'ops.gen.h': emit_ops(calls),
+        'syscalls.gen.c': emit_syscalls(calls),
     }
     for name, text in files.items():
         with open(os.path.join(outdir, name), 'w') as f:

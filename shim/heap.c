@@ -12,6 +12,7 @@
 #include "logd/rawsys.h"
 #include "shim/arena.h"
 #include "shim/heap_turns.h"
+#include "shim/images.h"
 #include "shim/symbols.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
@@ -160,7 +161,7 @@ static void *place_library_mapping(size_t size)
  * Where the program's own mappings would come to lie depends on the kernel and
  * on what the verbs libraries have mapped, which a replay does not.
  */
-static void *place_program_mapping(size_t size, int flags)
+void *sr_heap_place_program(size_t size, int flags)
 {
 	static _Atomic uintptr_t where = SR_PROGRAM_MAPS;
 
@@ -247,9 +248,20 @@ static void *alloc_in(struct sr_arena *arena, size_t size, size_t align)
 	return p;
 }
 
+/*
+ * How much ld.so allocates for a library that is loaded later depends on the processor.
+ * It is kept from the program's heap, as what the shim allocates.
+ */
+static inline struct sr_arena *arena_of(const void *caller)
+{
+	if (__builtin_expect(sr_is_loader(caller), 0) && sr_engine && ready)
+		return &shim_arena;
+	return current_arena();
+}
+
 EXPORT void *malloc(size_t size)
 {
-	struct sr_arena *arena = current_arena();
+	struct sr_arena *arena = arena_of(__builtin_return_address(0));
 
 	if (arena)
 		return alloc_in(arena, size, 16);
@@ -258,7 +270,7 @@ EXPORT void *malloc(size_t size)
 
 EXPORT void *calloc(size_t n, size_t size)
 {
-	struct sr_arena *arena = current_arena();
+	struct sr_arena *arena = arena_of(__builtin_return_address(0));
 	size_t total;
 	void *p;
 
@@ -407,7 +419,7 @@ EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 {
 	if (!addr)
 		addr = current_arena() ? place_library_mapping(size)
-				       : place_program_mapping(size, flags);
+				       : sr_heap_place_program(size, flags);
 	else if (sr_windows_on && flags & MAP_FIXED && sr_window_touches(addr, size))
 		sr_window_forget(addr, size);
 	return next_mmap(addr, size, prot, flags, fd, offset);

@@ -49,6 +49,9 @@ void *sr_alloc(size_t size);
 void *sr_alloc_zeroed(size_t size);
 void sr_free(void *p);
 
+/* The same for one of the program's, which leaves the place to the kernel; NULL: so do we. */
+void *sr_heap_place_program(size_t size, int flags);
+
 /* An address range for a mapping of the shim's own, away from the program's. */
 void *sr_heap_place_mapping(size_t size);
 

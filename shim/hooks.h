@@ -18,8 +18,16 @@
 /* fcntl commands whose argument is a number, not a pointer. */
 bool sr_fcntl_takes_number(int cmd);
 
-/* Calls that are described for what librdmacm does with them. */
-bool sr_never(const uint64_t *a);
+/* Is this thread in the net (net.h)? */
+bool sr_netted(const uint64_t *a);
+
+/* An argument of openat. */
+bool sr_open_has_mode(int flags);
+
+bool sr_close_captured(const uint64_t *a);
+bool sr_fcntl_captured(const uint64_t *a);
+bool sr_ioctl_captured(const uint64_t *a);
+bool sr_select_captured(const uint64_t *a);
 
 /* poll: is one of the descriptors a captured one? */
 bool sr_poll_captured(const uint64_t *a);

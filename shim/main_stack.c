@@ -27,6 +27,11 @@ EXPORT start_function __libc_start_main;
 static main_function *program_main;
 static uintptr_t pinned;
 
+uintptr_t sr_main_stack_start(void)
+{
+	return (uintptr_t)__libc_stack_end;
+}
+
 uintptr_t sr_main_stack_choose(void)
 {
 	return ((uintptr_t)__libc_stack_end - ROOM) & ~63ul;

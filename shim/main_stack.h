@@ -19,4 +19,7 @@ uintptr_t sr_main_stack_choose(void);
 /* Before main is called: it is to start there; 0 leaves it where it is. */
 void sr_main_stack_pin(uintptr_t place);
 
+/* The stack pointer with which the kernel started the process. */
+uintptr_t sr_main_stack_start(void);
+
 #endif

@@ -20,11 +20,13 @@
 #include "shim/heap_turns.h"
 #include "shim/hooks.h"
 #include "shim/lock.h"
+#include "shim/net.h"
 #include "shim/order.h"
 #include "shim/real.h"
 #include "shim/say.h"
 #include "shim/signals.h"
 #include "shim/thread.h"
+#include "shim/tsc.h"
 
 #define PAGE 4096ul
 
@@ -216,6 +218,7 @@ static void *run(void *argument)
 	sr_signals_thread_begins(copy.hidden, copy.inner);
 	if (s->inner) {
 		/* For good: nothing that it does is the program's. */
+		sr_tsc_leave_alone();
 		t->heap = SR_HEAP_LIBRARY;
 		t->inside_rdmacm = copy.inside_rdmacm;
 		sr_free(s);
@@ -228,6 +231,7 @@ static void *run(void *argument)
 		else
 			sr_free(s);
 		sr_thread_watch_end(t);
+		sr_net_arm_thread(t);
 		sr_leave(t, before);
 	}
 	if (copy.c11)
@@ -494,6 +498,7 @@ static void end_thread(void *thread)
 	sr_heap_leave(t);
 	sr_signals_thread_ends();
 	t->ended = true;
+	sr_net_disarm_thread(t);
 	if (t->counted)
 		atomic_fetch_sub(&running, 1);
 	if (sr_engine && sr_engine->thread_ends)
@@ -523,6 +528,7 @@ bool sr_thread_revive(struct sr_thread *t)
 	if (atomic_load(&running))
 		return false;
 	t->ended = t->numbered = t->silent = false;
+	sr_net_arm_thread(t);
 	t->sn = 0;
 	t->last.len = 0;
 	if (sr_engine->thread_starts)
@@ -576,12 +582,14 @@ static void run_once_routine(void)
 	 * nor that of the caller's is run: they cancel out.
 	 */
 	t->depth--;
+	sr_select(t);
 	t->heap = SR_HEAP_PROGRAM;
 	sr_call(SR_CALL_once_init, none, (void *)routine);
 	routine();
 	sr_call(SR_CALL_once_done, none, (void *)routine);
 	t->heap = SR_HEAP_LIBRARY;
 	t->depth++;
+	sr_select(t);
 }
 
 typedef int (*once_function)(int *control, void (*routine)(void));
@@ -592,10 +600,12 @@ static int record_once(struct sr_thread *t, once_function real, int *control, vo
 
 	t->once = routine;
 	t->depth++;
+	sr_select(t);
 	t->heap = SR_HEAP_LIBRARY;
 	err = real(control, run_once_routine);
 	t->heap = SR_HEAP_PROGRAM;
 	t->depth--;
+	sr_select(t);
 	return err;
 }
 

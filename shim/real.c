@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "logd/rawsys.h"
 #include "shim/call.h"
 #include "shim/objects.h"
 #include "shim/ops.h"
@@ -135,6 +136,8 @@ static void *in_object(const struct sr_call_desc *d, const uint64_t *a)
 static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 {
 	switch ((enum sr_source)d->source) {
+	case SR_SOURCE_KERNEL:
+		break;
 	case SR_SOURCE_LIBC:
 	case SR_SOURCE_IBVERBS:
 	case SR_SOURCE_RDMACM:
@@ -167,7 +170,23 @@ static uint64_t unavailable(const struct sr_call_desc *d)
 	return d->ret_size == sizeof(void *) && !d->ret_signed ? 0 : (uint64_t)-1;
 }
 
+/* As libc's syscall(), which is a cancellation point of no program's. */
+static uint64_t system_call(const struct sr_call_desc *d, const uint64_t *a)
+{
+	uint64_t words[SR_MAX_ARGS] = {0};
+	long result;
+
+	memcpy(words, a, d->nargs * sizeof(words[0]));
+	result = sr_syscall(d->nr, (long)words[0], (long)words[1], (long)words[2], (long)words[3],
+			    (long)words[4], (long)words[5]);
+	if (!sr_sys_is_error((void *)result))
+		return (uint64_t)result;
+	errno = (int)-result;
+	return (uint64_t)-1;
+}
+
 /*
+ * f NULL: the system call.
  * Integers and pointers are passed in registers, a word each, on all machines
  * that rdma-core runs on; so one call fits functions of any such prototype.
  */
@@ -175,6 +194,8 @@ static uint64_t apply(const struct sr_call_desc *d, void *f, const uint64_t *a)
 {
 	typedef uint64_t word;
 
+	if (!f)
+		return system_call(d, a);
 	switch (d->nargs) {
 	case 0:
 		return ((word(*)(void))f)();
@@ -217,9 +238,10 @@ apply_interruptibly(const struct sr_call_desc *d, void *f, const uint64_t *a)
 
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 {
-	void *f = function_of(d, a);
+	bool raw = d->source == SR_SOURCE_KERNEL || (sr_self.raw && d->nr >= 0);
+	void *f = raw ? NULL : function_of(d, a);
 
-	if (!f)
+	if (!f && !raw)
 		return unavailable(d);
 	return d->flags & SR_CALL_BLOCKS ? apply_interruptibly(d, f, a) : apply(d, f, a);
 }

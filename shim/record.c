@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 
 #include "logd/client.h"
+#include "logd/hex.h"
 #include "logd/rawsys.h"
 #include "logd/socket_path.h"
 #include "nicclock/order_code.h"
@@ -25,8 +26,10 @@
 #include "shim/files.h"
 #include "shim/heap.h"
 #include "shim/heap_turns.h"
+#include "shim/images.h"
 #include "shim/lock.h"
 #include "shim/main_stack.h"
+#include "shim/net.h"
 #include "shim/order.h"
 #include "shim/own_fds.h"
 #include "shim/program_threads.h"
@@ -35,6 +38,7 @@
 #include "shim/signals.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
+#include "shim/tsc.h"
 #include "shim/windows.h"
 
 /* How long the end of the process waits for its last records to be on disk. */
@@ -359,6 +363,8 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 		return;
 	t->signals.interruptible = false;
 	t->depth = w->depth;
+	t->raw = false;
+	sr_select(t);
 	t->heap = SR_HEAP_SHIM;
 	w->head->error = SR_ERROR_CANCELLED;
 	w->order[w->head->orders++] = sr_draw_event();
@@ -564,6 +570,7 @@ static void forget_in_child(void)
 {
 	sr_engine = NULL;
 	sr_signals_forget_in_child();
+	sr_tsc_leave_alone();
 	sr_files_stop();
 	sr_threaded = false;
 	sr_client_abandon(&client);
@@ -580,18 +587,27 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		     enum sr_record_from from)
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
+	const uint8_t *random_bytes = (const uint8_t *)getauxval(AT_RANDOM);
+	char random[2 * 16 + 1] = "";
 	uint64_t stack[2] = {0};
 	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
 	int n;
 
+	if (random_bytes)
+		sr_to_hex(random, random_bytes, 16);
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
-		     "{\"recorded_from\":\"%s\",\"member\":%d,\"stdout_line_buffered\":%s,"
+		     "{\"recorded_from\":\"%s\",\"net\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,"
+		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
+		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\","
 		     "\"executed_as\":{\"hex\":\"",
-		     from == SR_RECORD_FROM_START ? "start" : "open", s->clocks ? s->member : -1,
+		     from == SR_RECORD_FROM_START ? "start" : "open",
+		     sr_net_is_on ? "true" : "false",
+		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
-		     (unsigned long long)main_stack);
+		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
+		     (unsigned long long)sr_kernel_mappings());
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
@@ -638,4 +654,6 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	pthread_atfork(NULL, NULL, forget_in_child);
 	sr_engine = &record_engine;
 	sr_signals_start(false);
+	sr_net_begin(0);
+	sr_tsc_begin();
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nicclock/clock.h"
 #include "logd/hex.h"
+#include "nicclock/clock.h"
 #include "shim/say.h"
 #include "shim/windows.h"
 
@@ -118,8 +118,10 @@ int sr_settings_read(struct sr_settings *s)
 	const char *ring = getenv(SR_ENV_RING);
 	const char *lossy = getenv(SR_ENV_LOSSY), *clocks = getenv(SR_ENV_CLOCKS);
 	const char *direct = getenv(SR_ENV_DIRECT);
-	const char *files = getenv(SR_ENV_FILES);
-	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0;
+	const char *from_start = getenv(SR_ENV_START);
+	const char *files = getenv(SR_ENV_FILES), *net = getenv(SR_ENV_NET),
+		   *tsc = getenv(SR_ENV_TSC);
+	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0, caught = 1, start = 0;
 
 	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -140,6 +142,18 @@ int sr_settings_read(struct sr_settings *s)
 	s->allow_direct = allow;
 	if (files && number(SR_ENV_FILES, files, 0, 1, &keep))
 		return -EINVAL;
+	if (from_start && number(SR_ENV_START, from_start, 0, 1, &start))
+		return -EINVAL;
+	s->from_start = start;
+	if (net && number(SR_ENV_NET, net, 0, 1, &caught))
+		return -EINVAL;
+	s->net = caught;
+	if (tsc && strcmp(tsc, "native") && strcmp(tsc, "trap")) {
+		sr_say("%s=%s is neither trap nor native; this process is not recorded", SR_ENV_TSC,
+		       tsc);
+		return -EINVAL;
+	}
+	s->native_tsc = tsc && !strcmp(tsc, "native");
 	s->ring_bytes = (size_t)bytes;
 	s->lossy = drop;
 	if (clocks && number(SR_ENV_CLOCKS, clocks, 0, 2, &how))

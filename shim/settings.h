@@ -22,6 +22,10 @@
 #define SR_ENV_FILES   "SREPLAY_FILES"        /* 1: keep the content of the files that are read */
 
 #define SR_ENV_WINDOW  "SREPLAY_WINDOW"       /* frozen (default), compare, off: see windows.h */
+#define SR_ENV_START   "SREPLAY_FROM_START" /* 1: record what has not loaded libibverbs yet, too */
+#define SR_ENV_NET     "SREPLAY_NET"    /* 0: no net at the system-call level (net.h) */
+
+#define SR_ENV_TSC     "SREPLAY_TSC"    /* native: the time-stamp counter is not recorded (tsc.h) */
 
 #define SR_ENV_KEY     "SREPLAY_KEY"    /* path of the job's key; unset: a job on one node */
 #define SR_ENV_HOSTS   "SREPLAY_HOSTS"  /* its nodes' addresses, where GIDs are none */
@@ -43,6 +47,9 @@ struct sr_settings {
 	const char *key, *hosts;
 	bool keep_files;
 	int window; /* enum sr_windows_mode */
+	bool from_start;
+	bool net;
+	bool native_tsc;
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 

@@ -244,7 +244,7 @@ struct sr_lent_buffer {
 /* What the thread was doing; in the frame. */
 struct interrupted {
 	int32_t depth;
-	uint8_t heap, inside_rdmacm, interruptible, taking;
+	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
 	uint8_t lends, window_call;
 	uint32_t slot, generation;
 	uint64_t call_entry, gathered;
@@ -300,6 +300,7 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	*i = (struct interrupted){
 	    .depth = t->depth,
 	    .heap = (uint8_t)t->heap,
+	    .raw = t->raw,
 	    .inside_rdmacm = t->inside_rdmacm,
 	    .interruptible = s->interruptible,
 	    .taking = s->taking,
@@ -310,6 +311,8 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	if (t->depth)
 		lend(t, i);
 	t->depth = 0;
+	t->raw = false;
+	sr_select(t);
 	t->heap = SR_HEAP_PROGRAM;
 	t->inside_rdmacm = s->interruptible = false;
 	s->taking = 0;
@@ -331,6 +334,8 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	s->taking = i->taking;
 	sr_window_call_resumes(i->window_call);
 	t->depth = i->depth;
+	t->raw = i->raw;
+	sr_select(t);
 }
 
 void sr_handlers_thread_ends(struct sr_thread *t)

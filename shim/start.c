@@ -11,7 +11,8 @@
  * mpirun).  To record them all from their start would have the launcher take
  * the program's rank, and cost those something that never use a device.  So it
  * waits until it opens a device, and is recorded from there on.  Its trace says
- * so: it can be read and analysed, but a replay lacks the beginning.
+ * so: it can be read and analysed, but a replay lacks the beginning.  Who knows that
+ * it is the program asks for its start (--from-start).
  */
 #include <malloc.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 #include "shim/direct.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
+#include "shim/net.h"
 #include "shim/outside.h"
 #include "shim/place.h"
 #include "shim/program_threads.h"
@@ -35,7 +37,9 @@
 #include "shim/restart.h"
 #include "shim/say.h"
 #include "shim/settings.h"
+#include "shim/start.h"
 #include "shim/thread.h"
+#include "shim/tsc.h"
 #include "shim/windows.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -43,10 +47,15 @@
 /* Called with the process's exit status, once. */
 static void (*at_exit)(int status);
 
-static void handle_exit(int status, void *unused)
+void sr_process_exits(int status)
 {
 	if (at_exit && sr_engine)
 		at_exit(status);
+}
+
+static void handle_exit(int status, void *unused)
+{
+	sr_process_exits(status);
 }
 
 /*
@@ -94,14 +103,39 @@ static bool prepare(void)
 
 static struct sr_settings settings;
 
+/* Before the daemon is told what the recording has. */
+static void spread_net(void)
+{
+	int err = settings.net ? sr_net_start() : 0;
+
+	if (err)
+		sr_say(
+		    "there is no net under the wrappers (%s): what libc's own calls bring into the "
+		    "process is not recorded",
+		    strerrorname_np(-err));
+}
+
+static void trap_counter(void)
+{
+	int err = settings.native_tsc || !sr_net_is_on ? 0 : sr_tsc_start();
+
+	if (err)
+		sr_say("the time-stamp counter cannot be made to trap (%s): what the program reads "
+		       "from it is not recorded",
+		       strerrorname_np(-err));
+}
+
 static void record(enum sr_record_from from)
 {
 	if (!prepare())
 		return;
 	at_exit = sr_record_exit;
 	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
-	if (from == SR_RECORD_FROM_START)
+	if (from == SR_RECORD_FROM_START) {
 		pin_malloc();
+		spread_net();
+		trap_counter();
+	}
 	sr_record_start(&settings, from);
 	if (sr_engine)
 		sr_windows_start((enum sr_windows_mode)settings.window);
@@ -139,6 +173,7 @@ __attribute__((constructor)) static void start(void)
 
 	sr_look_up_libc();
 	if (sr_replay_wanted()) {
+		unsetenv(SR_ENV_START);
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
 		pin_malloc();
@@ -151,9 +186,11 @@ __attribute__((constructor)) static void start(void)
 	}
 	before = sr_enter(t);
 	if (!sr_settings_read(&settings) && settings.trace) {
+		/* Of this process: not of those that it starts. */
+		unsetenv(SR_ENV_START);
 		if (!settings.in_group) {
 			sr_outside_start(&settings);
-		} else if (sr_libibverbs_is_loaded()) {
+		} else if (settings.from_start || sr_libibverbs_is_loaded()) {
 			sr_restart_without_randomisation();
 			record(SR_RECORD_FROM_START);
 		} else {
@@ -168,7 +205,7 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 {
 	void (*real)(int) = (void (*)(int))sr_next(next);
 
-	handle_exit(status, NULL);
+	sr_process_exits(status);
 	if (real)
 		real(status);
 	for (;;)

@@ -19,6 +19,9 @@
 #include "shim/call.h"
 #include "shim/signals.h"
 
+/* Values of the selector: SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK. */
+enum { SR_NET_ALLOW = 0, SR_NET_BLOCK = 1 };
+
 /* On whose behalf memory is allocated now; see heap.h. */
 enum sr_heap {
 	SR_HEAP_PROGRAM,
@@ -54,8 +57,14 @@ struct sr_thread {
 	enum sr_heap heap;
 	/* In librdmacm, or a thread of its: descriptors that come and go are the library's. */
 	bool inside_rdmacm;
-	bool started; /* its stream is open (or known not to be had) */
-	bool silent;  /* no stream: calls pass through unrecorded */
+	/* Of the net (net.h): the kernel reads selector at each system call; armed is its value in
+	 * the program's code. */
+	volatile uint8_t selector, armed;
+	bool raw;             /* the call under way was a system call */
+	int32_t recorded_tid; /* replay: what the program was told; 0: nothing */
+	uint32_t opened;      /* enum sr_fd_class of the descriptor that was opened last */
+	bool started;         /* its stream is open (or known not to be had) */
+	bool silent;          /* no stream: calls pass through unrecorded */
 	bool numbered;
 	bool counted; /* created through the shim, or the main thread */
 	bool ended;   /* its last destructor has run */
@@ -101,8 +110,15 @@ static inline enum sr_heap sr_enter(struct sr_thread *t)
 	t->depth++;
 	/* From here on signals wait: see signals.h. */
 	atomic_signal_fence(memory_order_seq_cst);
+	t->selector = SR_NET_ALLOW;
 	t->heap = SR_HEAP_SHIM;
 	return before;
+}
+
+/* After a change of depth. */
+static inline void sr_select(struct sr_thread *t)
+{
+	t->selector = t->depth ? SR_NET_ALLOW : t->armed;
 }
 
 static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
@@ -110,6 +126,7 @@ static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
 	t->heap = before;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->depth--;
+	sr_select(t);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(t->signals.waiting, 0))
 		sr_signals_left(t);
@@ -121,6 +138,7 @@ static inline void sr_leave_call(struct sr_thread *t, enum sr_heap before)
 	t->heap = before;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->depth--;
+	sr_select(t);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(t->signals.waiting, 0))
 		sr_signals_take(t, SR_SIGNAL_AFTER);

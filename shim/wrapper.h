@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 
 #include "shim/call.h"
 #include "shim/hooks.h"

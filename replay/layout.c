@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/layout.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "replay/command.h"
+
+void sr_layout_wait(void)
+{
+	/* Where it is forbidden, the parent finds a process that has stopped, and no more. */
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	raise(SIGSTOP);
+}
+
+/* Stopped: true.  An end is left to who waits for that. */
+static bool is_stopped(pid_t child)
+{
+	siginfo_t info = {0};
+	int status;
+
+	while (waitid(P_PID, (id_t)child, &info, WEXITED | WSTOPPED | WNOWAIT))
+		if (errno != EINTR)
+			return false;
+	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
+		return false;
+	return waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status);
+}
+
+#if defined(__x86_64__)
+
+struct target {
+	pid_t pid;
+	int memory; /* /proc/PID/mem */
+	struct user_regs_struct start;
+};
+
+static bool read_memory(const struct target *t, uint64_t at, void *to, size_t size)
+{
+	return pread(t->memory, to, size, (off_t)at) == (ssize_t)size;
+}
+
+static bool write_memory(const struct target *t, uint64_t at, const void *from, size_t size)
+{
+	return pwrite(t->memory, from, size, (off_t)at) == (ssize_t)size;
+}
+
+/* A system call made by the process, at its entry point, which is put back. */
+static long inject(const struct target *t, long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	static const unsigned char code[] = {0x0f, 0x05, 0xcc}; /* syscall; int3 */
+	unsigned char saved[sizeof(code)];
+	struct user_regs_struct regs = t->start;
+	long result = -EIO;
+
+	regs.orig_rax = (unsigned long long)-1;
+	regs.rax = (unsigned long long)nr;
+	regs.rdi = a;
+	regs.rsi = b;
+	regs.rdx = c;
+	regs.r10 = d;
+	regs.r8 = (unsigned long long)-1; /* of mmap: no file */
+	regs.r9 = 0;
+	if (!read_memory(t, regs.rip, saved, sizeof(saved)) ||
+	    !write_memory(t, regs.rip, code, sizeof(code)))
+		return -EIO;
+	if (!ptrace(PTRACE_SETREGS, t->pid, NULL, &regs) &&
+	    !ptrace(PTRACE_CONT, t->pid, NULL, NULL) && is_stopped(t->pid) &&
+	    !ptrace(PTRACE_GETREGS, t->pid, NULL, &regs))
+		result = (long)regs.rax;
+	write_memory(t, t->start.rip, saved, sizeof(saved));
+	return result;
+}
+
+/* -------------------------------------------------------------- mappings */
+
+/* The kernel's own; the lowest address of the one above them, which is ld.so. */
+static uint64_t remove_kernel_mappings(const struct target *t)
+{
+	unsigned long long from, to, above = 0;
+	char path[32], line[512], name[256];
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)t->pid);
+	maps = fopen(path, "re");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		name[0] = 0;
+		if (sscanf(line, "%llx-%llx %*s %*s %*s %*s %255s", &from, &to, name) < 2)
+			continue;
+		if (!strncmp(name, "[vvar", 5) || !strcmp(name, "[vdso]")) {
+			if (inject(t, SYS_munmap, from, to - from, 0, 0))
+				break;
+			above = to;
+		}
+	}
+	if (maps)
+		fclose(maps);
+	return above;
+}
+
+static void place_libraries(const struct target *t, uint64_t below)
+{
+	uint64_t above = remove_kernel_mappings(t);
+
+	if (below && above > below)
+		inject(t, SYS_mmap, below, above - below, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE);
+}
+
+/* ----------------------------------------------------------------- the stack */
+
+#define WORDS 65536 /* of arguments, environment and vector, at most */
+
+/* What a program of this machine's libc can do without. */
+static bool is_dispensable(uint64_t type)
+{
+	return type == AT_SYSINFO_EHDR || type == AT_RSEQ_FEATURE_SIZE || type == AT_RSEQ_ALIGN;
+}
+
+/* Words up to the vector. */
+static size_t words_before_vector(const uint64_t *words, size_t n)
+{
+	size_t i = 1 + words[0];
+
+	while (i < n && words[i])
+		i++;
+	i++;
+	while (i < n && words[i])
+		i++;
+	return i + 1;
+}
+
+/* Without what is not needed; the words that are left.  AT_RANDOM's bytes lie behind it. */
+static size_t shorten(uint64_t *words, size_t vector, size_t n, uint64_t *random)
+{
+	size_t to = vector;
+
+	for (size_t i = vector; i + 1 < n; i += 2) {
+		if (words[i] == AT_RANDOM)
+			*random = words[i + 1];
+		if (is_dispensable(words[i]))
+			continue;
+		words[to++] = words[i];
+		words[to++] = words[i + 1];
+		if (words[to - 2] == AT_NULL)
+			break;
+	}
+	return to;
+}
+
+static void place_stack(struct target *t, const struct sr_layout *l)
+{
+	uint64_t *words = calloc(WORDS, sizeof(*words)), random = 0;
+	uint64_t at = l->stack ? l->stack : t->start.rsp;
+	ssize_t bytes =
+	    words ? pread(t->memory, words, WORDS * sizeof(*words), (off_t)t->start.rsp) : 0;
+	size_t n = bytes > 0 ? (size_t)bytes / sizeof(*words) : 0, vector, end;
+
+	if (!n || words[0] >= n)
+		goto out;
+	vector = words_before_vector(words, n);
+	if (vector >= n)
+		goto out;
+	end = shorten(words, vector, n, &random);
+	/* Above it are the strings; a stack that is far from there is another one. */
+	if (at + end * sizeof(*words) > random || at + 4096 < t->start.rsp || at % 16)
+		at = t->start.rsp;
+	if (!write_memory(t, at, words, end * sizeof(*words)))
+		goto out;
+	t->start.rsp = at;
+	if (l->stack && random)
+		write_memory(t, random, l->random, sizeof(l->random));
+out:
+	free(words);
+}
+
+/* ---------------------------------------------------------------------- all */
+
+static void lay_out(struct target *t, const struct sr_layout *l)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t->pid);
+	t->memory = open(path, O_RDWR | O_CLOEXEC);
+	if (t->memory < 0 || ptrace(PTRACE_GETREGS, t->pid, NULL, &t->start))
+		return;
+	/* The end of its execve is still to come, and sets the result's register: to read's number.
+	 */
+	inject(t, SYS_read, (uint64_t)-1, 0, 0, 0);
+	place_libraries(t, l->libraries_below);
+	place_stack(t, l);
+	ptrace(PTRACE_SETREGS, t->pid, NULL, &t->start);
+	close(t->memory);
+}
+
+#else
+
+struct target {
+	pid_t pid;
+};
+
+static void lay_out(struct target *t, const struct sr_layout *l)
+{
+}
+
+#endif
+
+void sr_layout_apply(pid_t child, const struct sr_layout *layout)
+{
+	struct target t = {.pid = child};
+
+	if (!is_stopped(child))
+		return;
+	if (ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)) {
+		sr_note("the program cannot be stopped at its start (%s): addresses of libraries "
+			"may be "
+			"others than recorded",
+			strerror(errno));
+		kill(child, SIGCONT);
+		return;
+	}
+	/* To the end of its execve. */
+	if (ptrace(PTRACE_CONT, child, NULL, NULL) || !is_stopped(child))
+		return;
+	lay_out(&t, layout);
+	ptrace(PTRACE_DETACH, child, NULL, NULL);
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sources.c: what enters a process past the functions that a wrapper could stand for: by
+ * stdio and other inner calls of libc, by syscall(), by the vDSO.  One source
+ * per argument; each prints what differs from run to run.  A replay has to print
+ * the same.  It asks libibverbs for devices, so that the shim takes it for an RDMA program.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/times.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+/* A short sum of bytes, to print what is long. */
+static unsigned int sum(const void *p, size_t n)
+{
+	unsigned int s = 0;
+
+	for (size_t i = 0; i < n; i++)
+		s = s * 31 + ((const unsigned char *)p)[i];
+	return s;
+}
+
+/* ------------------------------------------------------------------- files */
+
+static void print_file(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[512];
+	unsigned int s = 0;
+	int n = 0;
+
+	if (!f) {
+		printf("%s: errno %d\n", path, errno);
+		return;
+	}
+	while (fgets(line, sizeof(line), f)) {
+		s = s * 7 + sum(line, strlen(line));
+		n++;
+	}
+	printf("%s: fd %d, %d lines, %08x, at %p\n", path, fileno(f), n, s, (void *)f);
+	fclose(f);
+}
+
+static void proc(void)
+{
+	print_file("/proc/cpuinfo");
+	print_file("/proc/self/stat");
+	print_file("/proc/uptime");
+	print_file("/sys/devices/system/cpu/online");
+	print_file("/etc/hostname");
+	print_file("/no/such/file");
+	printf("heap after it: %p\n", malloc(100));
+}
+
+static void urandom(void)
+{
+	unsigned char bytes[16];
+	FILE *f = fopen("/dev/urandom", "r");
+	int fd = open("/dev/urandom", O_RDONLY);
+
+	if (!f || fread(bytes, 1, 8, f) != 8 || read(fd, bytes + 8, 8) != 8)
+		fail("/dev/urandom");
+	printf("fd %d %d: %08x %08x\n", fileno(f), fd, sum(bytes, 8), sum(bytes + 8, 8));
+	fclose(f);
+	close(fd);
+	printf("arc4random %08x\n", arc4random());
+	syscall(SYS_getrandom, bytes, sizeof(bytes), 0);
+	printf("syscall %08x\n", sum(bytes, sizeof(bytes)));
+}
+
+static void standard_input(void)
+{
+	char line[100] = "";
+	int c = getchar();
+
+	if (!fgets(line, sizeof(line), stdin))
+		strcpy(line, "none\n");
+	printf("first %d, then %s", c, line);
+	while (scanf("%99s", line) == 1)
+		printf("word %s\n", line);
+}
+
+static void file_system(void)
+{
+	char path[64], other[80], target[64] = "", cwd[PATH_MAX];
+	struct stat st;
+	int fd, n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/tmp/sreplay-sources-%d", (int)getpid());
+	snprintf(other, sizeof(other), "%s/renamed", path);
+	printf("mkdir %d\n", mkdir(path, 0700));
+	printf("chdir %d\n", chdir(path));
+	printf("%s\n", getcwd(cwd, sizeof(cwd)) ? cwd : "?");
+	fd = open("file", O_RDWR | O_CREAT | O_EXCL, 0600);
+	printf("fd %d, wrote %zd\n", fd, write(fd, "some text", 9));
+	if (fstat(fd, &st))
+		fail("fstat");
+	printf("inode %lu, changed %ld.%09ld\n", st.st_ino, st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	printf("pread %zd %.4s\n", pread(fd, target, 4, 5), target);
+	close(fd);
+	printf("rename %d symlink %d\n", rename("file", other), symlink(other, "link"));
+	printf("readlink %zd ", readlink("link", target, sizeof(target) - 1));
+	printf("%s, access %d", target, access("link", R_OK));
+	printf(" %d errno %d\n", access("missing", R_OK), errno);
+	dir = opendir(".");
+	for (struct dirent *e; dir && (e = readdir(dir));)
+		n += (int)e->d_ino;
+	printf("inodes %d\n", n);
+	if (dir)
+		closedir(dir);
+	printf("unlink %d %d", unlink("link"), unlink(other));
+	printf(" chdir %d rmdir %d", chdir("/"), rmdir(path));
+	printf(" again %d errno %d\n", rmdir(path), errno);
+}
+
+/* ------------------------------------------------------------- descriptors */
+
+static void events(void)
+{
+	int ep = epoll_create1(EPOLL_CLOEXEC), event = eventfd(3, EFD_NONBLOCK);
+	int timer = timerfd_create(CLOCK_MONOTONIC, 0), ends[2];
+	struct itimerspec when = {.it_value.tv_nsec = 3000000, .it_interval.tv_nsec = 500000};
+	struct epoll_event wanted = {.events = EPOLLIN}, found[4];
+	uint64_t count = 0;
+	char byte;
+
+	if (pipe(ends))
+		fail("pipe");
+	for (int i = 0; i < 3; i++) {
+		wanted.data.fd = i == 0 ? event : i == 1 ? timer : ends[0];
+		if (epoll_ctl(ep, EPOLL_CTL_ADD, wanted.data.fd, &wanted))
+			fail("epoll_ctl");
+	}
+	printf("fds %d %d %d %d %d\n", ep, event, timer, ends[0], ends[1]);
+	printf("epoll %d", epoll_wait(ep, found, 4, 0));
+	printf(" fd %d\n", found[0].data.fd);
+	printf("eventfd %d", eventfd_read(event, &count));
+	printf(" %lu, again %d", count, eventfd_read(event, &count));
+	printf(" errno %d\n", errno);
+	timerfd_settime(timer, 0, &when, NULL);
+	usleep(7000);
+	printf("timer %zd", read(timer, &count, sizeof(count)));
+	printf(" %lu times\n", count);
+	timerfd_gettime(timer, &when);
+	printf("next in %ld ns\n", when.it_value.tv_nsec);
+	printf("written %zd", write(ends[1], "x", 1));
+	printf(", epoll %d\n", epoll_pwait(ep, found, 4, 1000, NULL));
+	printf("read %zd %c\n", read(ends[0], &byte, 1), byte);
+	printf("dup %d %d %d", dup(ends[0]), dup2(event, 20), dup3(timer, 21, O_CLOEXEC));
+	printf(" %d\n", fcntl(ep, F_DUPFD, 30));
+	printf("close %d %d %d, next %d\n", close(ep), close(event), close(timer), dup(1));
+}
+
+/* stdio on what the program opened itself. */
+static void streams(void)
+{
+	int ends[2];
+	char line[64];
+	FILE *in, *out;
+
+	if (pipe(ends))
+		fail("pipe");
+	in = fdopen(ends[0], "r");
+	out = fdopen(ends[1], "w");
+	fprintf(out, "at %ld\n", (long)time(NULL));
+	fclose(out);
+	printf("%s", fgets(line, sizeof(line), in) ? line : "nothing\n");
+	fclose(in);
+}
+
+static void messages(void)
+{
+	char room[CMSG_SPACE(sizeof(int))] = "", text[32] = "", more[32] = "";
+	struct iovec iov[2] = {{"hello ", 6}, {"world", 6}}, in[2] = {{text, 4}, {more, 28}};
+	struct msghdr m = {
+	    .msg_iov = iov, .msg_iovlen = 2, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	struct mmsghdr many[2] = {{.msg_hdr = {.msg_iov = iov, .msg_iovlen = 1}},
+				  {.msg_hdr = {.msg_iov = iov + 1, .msg_iovlen = 1}}};
+	int pair[2], fd = -1, ends[2];
+	struct ucred who = {0};
+	socklen_t len = sizeof(who);
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) || pipe(ends))
+		fail("socketpair");
+	printf("pair %d %d\n", pair[0], pair[1]);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &ends[0], sizeof(int));
+	printf("sendmsg %zd", sendmsg(pair[0], &m, 0));
+	m.msg_iov = in;
+	memset(room, 0, sizeof(room));
+	printf(" recvmsg %zd", recvmsg(pair[1], &m, 0));
+	memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	printf(" %s%s fd %d flags %x\n", text, more, fd, m.msg_flags);
+	printf("through it %zd", write(ends[1], "abc", 3));
+	printf(" %zd\n", read(fd, text, 3));
+	printf("sendmmsg %d", sendmmsg(pair[0], many, 2, 0));
+	printf(" %u %u", many[0].msg_len, many[1].msg_len);
+	many[0].msg_hdr.msg_iov = in;
+	many[1].msg_hdr.msg_iov = in + 1;
+	printf(" recvmmsg %d", recvmmsg(pair[1], many, 2, 0, NULL));
+	printf(" %u %u\n", many[0].msg_len, many[1].msg_len);
+	printf("writev %zd", writev(pair[1], iov, 2));
+	printf(" readv %zd", readv(pair[0], in, 2));
+	printf(" %s sendto %zd", more, sendto(pair[0], "x", 1, 0, NULL, 0));
+	printf(" recvfrom %zd\n", recvfrom(pair[1], text, 4, 0, NULL, NULL));
+	if (!getsockopt(pair[0], SOL_SOCKET, SO_PEERCRED, &who, &len))
+		printf("peer %d\n", who.pid);
+}
+
+static void waiting(void)
+{
+	struct timeval tv = {.tv_usec = 2000};
+	struct timespec ts = {.tv_nsec = 2000000};
+	struct pollfd p;
+	int ends[2];
+	fd_set set;
+
+	if (pipe(ends))
+		fail("pipe");
+	FD_ZERO(&set);
+	FD_SET(ends[0], &set);
+	printf("select %d", select(ends[0] + 1, &set, NULL, NULL, &tv));
+	printf(" set %d left %ld\n", FD_ISSET(ends[0], &set), (long)tv.tv_usec);
+	if (write(ends[1], "y", 1) != 1)
+		fail("write");
+	FD_SET(ends[0], &set);
+	tv.tv_sec = 5;
+	printf("select %d", select(ends[0] + 1, &set, NULL, NULL, &tv));
+	printf(" set %d left %ld\n", FD_ISSET(ends[0], &set), (long)tv.tv_usec);
+	printf("pselect %d", pselect(ends[0] + 1, &set, NULL, NULL, &ts, NULL));
+	p = (struct pollfd){.fd = ends[0], .events = POLLIN};
+	printf(" ppoll %d revents %x\n", ppoll(&p, 1, &ts, NULL), p.revents);
+	printf("nothing %d %d\n", poll(NULL, 0, 1), select(0, NULL, NULL, NULL, &tv));
+	printf("clock_nanosleep %d\n", clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL));
+}
+
+/* ------------------------------------------------------------- the machine */
+
+static void network(void)
+{
+	struct ifaddrs *list, *i;
+	struct ifconf conf = {.ifc_len = 2048, .ifc_buf = malloc(2048)};
+	struct ifreq request = {.ifr_name = "lo"};
+	struct addrinfo *res;
+	struct hostent *host;
+	int n = 0, fd = socket(AF_INET, SOCK_DGRAM, 0), bytes = -1;
+	unsigned int s = 0;
+
+	if (getifaddrs(&list))
+		fail("getifaddrs");
+	for (i = list; i; i = i->ifa_next, n++)
+		s +=
+		    sum(i->ifa_name, strlen(i->ifa_name)) + (i->ifa_addr ? sum(i->ifa_addr, 8) : 0);
+	printf("%d addresses, %08x\n", n, s);
+	freeifaddrs(list);
+	if (ioctl(fd, SIOCGIFCONF, &conf))
+		fail("SIOCGIFCONF");
+	printf("%d bytes of interfaces, %08x\n", conf.ifc_len,
+	       sum(conf.ifc_buf, (size_t)conf.ifc_len));
+	printf("flags %d", ioctl(fd, SIOCGIFFLAGS, &request));
+	printf(" %x\n", request.ifr_flags);
+	printf("pending %d %d\n", ioctl(fd, FIONREAD, &bytes), bytes);
+	printf("index %u\n", if_nametoindex("lo"));
+	close(fd);
+	if (!getaddrinfo("localhost", NULL, NULL, &res)) {
+		printf("localhost %d\n", res->ai_family);
+		freeaddrinfo(res);
+	}
+	host = gethostbyname("localhost");
+	printf("by name: %s\n", host ? inet_ntoa(*(struct in_addr *)host->h_addr) : "none");
+}
+
+static void machine(void)
+{
+	struct utsname name;
+	struct sysinfo info;
+	struct rusage usage;
+	struct timespec ts;
+	struct tms ticks;
+	unsigned int cpu = 0, node = 0;
+	double load[3] = {0};
+	cpu_set_t cpus;
+
+	uname(&name);
+	printf("%s %s\n", name.nodename, name.version);
+	printf("processors %ld %ld %d\n", sysconf(_SC_NPROCESSORS_ONLN),
+	       sysconf(_SC_NPROCESSORS_CONF), get_nprocs());
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	printf("may use %d, runs on %d", CPU_COUNT(&cpus), sched_getcpu());
+	printf(" %d", getcpu(&cpu, &node));
+	printf(" %u %u\n", cpu, node);
+	sysinfo(&info);
+	printf("free %lu up %ld\n", info.freeram, info.uptime);
+	getrusage(RUSAGE_SELF, &usage);
+	printf("used %ld.%06ld, faults %ld\n", (long)usage.ru_utime.tv_sec,
+	       (long)usage.ru_utime.tv_usec, usage.ru_minflt);
+	printf("times %ld", (long)times(&ticks));
+	printf(" %ld, clock %ld\n", (long)ticks.tms_utime, (long)clock());
+	timespec_get(&ts, TIME_UTC);
+	printf("timespec_get %ld.%09ld\n", (long)ts.tv_sec, ts.tv_nsec);
+	syscall(SYS_clock_gettime, CLOCK_REALTIME, &ts);
+	printf("syscall %ld.%09ld, pid %ld\n", (long)ts.tv_sec, ts.tv_nsec, syscall(SYS_getpid));
+	printf("load %d %.2f\n", getloadavg(load, 3), load[0]);
+	printf("pages %ld of %ld\n", sysconf(_SC_AVPHYS_PAGES), sysconf(_SC_PHYS_PAGES));
+	printf("terminal %d\n", isatty(0));
+}
+
+static void counter(void)
+{
+#if defined(__x86_64__)
+	unsigned int aux, low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	printf("rdtsc %08x%08x\n", high, low);
+	__asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(aux));
+	printf("rdtscp %08x%08x on %x\n", high, low, aux);
+#endif
+	/* Children may read it as they like. */
+	printf("a shell says %d\n", system("exit 4") >> 8);
+}
+
+static void addresses(void)
+{
+	void *library = dlopen("libm.so.6", RTLD_NOW), *z = dlopen("libz.so.1", RTLD_NOW);
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *q = (char *)syscall(SYS_mmap, NULL, 65536, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	printf("libm %p libz %p\n", library ? dlsym(library, "cos") : NULL,
+	       z ? dlsym(z, "inflate") : NULL);
+	p[0] = 1;
+	printf("mapped %p %p, grown %p\n", (void *)p, (void *)q,
+	       mremap(p, 8192, 1 << 20, MREMAP_MAYMOVE));
+}
+
+/* ----------------------------------------------------------------- signals */
+
+static volatile int handled;
+
+static void handler(int signo)
+{
+	char c;
+
+	/* With all signals blocked. */
+	handled += (int)syscall(SYS_pread64, open("/proc/self/stat", O_RDONLY), &c, 1, 0);
+}
+
+static void masks(void)
+{
+	struct sigaction action = {.sa_handler = handler};
+	sigset_t all, before;
+	FILE *f;
+	char line[64] = "";
+
+	sigfillset(&action.sa_mask);
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+	printf("handled %d\n", handled);
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	f = fopen("/proc/uptime", "r");
+	printf("blocked: %s", f && fgets(line, sizeof(line), f) ? line : "?\n");
+	raise(SIGUSR1);
+	printf("handled %d\n", handled);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	printf("handled %d\n", handled);
+}
+
+static void *reader(void *path)
+{
+	char line[64] = "";
+
+	for (int i = 0; i < 20; i++) {
+		FILE *f = fopen(path, "r");
+
+		if (!f || !fgets(line, sizeof(line), f))
+			return NULL;
+		if (i == 19)
+			printf("fd %d: %s", fileno(f), line);
+		fclose(f);
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t id[4];
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&id[i], NULL, reader, i % 2 ? "/proc/uptime" : "/proc/self/stat");
+	for (int i = 0; i < 4; i++)
+		pthread_join(id[i], NULL);
+}
+
+/* Of the trace it is one record: what it would do to memory is not known. */
+static void unknown(void)
+{
+	long result = syscall(SYS_io_uring_setup, 0, NULL);
+
+	printf("io_uring_setup %ld errno %d\n", result, errno);
+	printf("number 500: %ld", syscall(500));
+	printf(" errno %d\n", errno);
+}
+
+static const struct source {
+	const char *name;
+	void (*show)(void);
+} sources[] = {
+    {"proc", proc},       {"urandom", urandom}, {"stdin", standard_input}, {"files", file_system},
+    {"events", events},   {"streams", streams}, {"messages", messages},    {"waiting", waiting},
+    {"network", network}, {"machine", machine}, {"addresses", addresses},  {"masks", masks},
+    {"counter", counter}, {"threads", threads}, {"unknown", unknown},
+};
+
+int main(int argc, char **argv)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	if (list)
+		ibv_free_device_list(list);
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++)
+		for (int n = 1; n < argc; n++)
+			if (!strcmp(argv[n], sources[i].name))
+				sources[i].show();
+	return 5;
+}
