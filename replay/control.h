@@ -102,6 +102,7 @@ struct sr_replay_control {
 	int32_t group_fd;                     /* of the group's memory (group/shared.h), or -1 */
 	uint32_t member;                      /* this process's, in the group */
 	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */
+	bool has_clocks; /* of a group: each value comes with the orders that explain it */
 	bool stdout_line_buffered;
 	bool net;     /* see shim/net.h */
 	bool tsc;     /* shim/tsc.h */

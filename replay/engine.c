@@ -208,6 +208,19 @@ static bool peek(struct sr_thread *t)
 	return true;
 }
 
+/*
+ * In a group: until the other ranks are where they were when the call returned.  What
+ * happened later in this process cannot be waited for by them: they were there already.
+ */
+static void hold(struct sr_thread *t, uint16_t found, void *site)
+{
+	if (!t->stream->notes.len || sr_group_hold(t, &t->stream->notes))
+		return;
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
+	diverge(t, SR_REPLAY_FORSAKEN, found, found);
+}
+
 /* ---------------------------------------------------------------- windows */
 
 /* A load (or a call, at found_site) came where the recording has another load. */
@@ -279,6 +292,8 @@ static bool recorded_event(const struct sr_window_event *now, struct sr_window_e
 		*e = *next;
 		t->stream->peeked = false;
 		t->stream->vain = 0;
+		hold(t, SR_REC_WINDOW, (void *)now->pc);
+		sr_group_seen(t, e);
 	} else if (!next && now->pc && t->stream) {
 		count_look(t, now);
 	}
@@ -297,8 +312,11 @@ static void pass_window_records(struct sr_thread *t, uint16_t found, void *site)
 	       s->next.size >= sizeof(region)) {
 		memcpy(&region, s->next.payload, sizeof(region));
 		s->peeked = false;
-		if (sr_windows_replay_region(&region))
+		if (sr_windows_replay_region(&region)) {
+			sr_group_window(region.addr, region.length,
+					region.what == SR_REGION_ADDED && !region.refusal);
 			continue;
+		}
 		claim_report();
 		control->report.expected_address = region.addr;
 		diverge(t, SR_REPLAY_NO_WINDOW, SR_REC_REGION, found);
@@ -456,19 +474,6 @@ static void stop_if_asked(const struct sr_thread *t)
 	atomic_store(stop_at, 0);
 	sr_syscall(SYS_tgkill, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), sr_sys_gettid(), SIGTRAP,
 		   0, 0, 0);
-}
-
-/*
- * In a group: until the other ranks are where they were when the call returned.  What
- * happened later in this process cannot be waited for by them: they were there already.
- */
-static void hold(struct sr_thread *t, uint16_t found, void *site)
-{
-	if (!t->stream->notes.len || sr_group_hold(t, &t->stream->notes))
-		return;
-	claim_report();
-	control->report.found_site = (uintptr_t)site;
-	diverge(t, SR_REPLAY_FORSAKEN, found, found);
 }
 
 /* ---------------------------------------------------------------- signals */
@@ -750,10 +755,12 @@ static void heap_end(struct sr_thread *t)
 	sr_heap_turn_done();
 }
 
-/* The rings, of threads that have not begun as well. */
+/* The rings, of threads that have not begun as well; what it shares with its group. */
 static int own_fd_from(int from)
 {
-	int first = -1;
+	int first = sr_lower_fd(-1, control->group_fd, from);
+
+	first = sr_lower_fd(first, control->found_fd, from);
 
 	for (uint32_t i = 0; i < control->threads; i++)
 		if (!atomic_load(&control->thread[i].over))

@@ -44,6 +44,19 @@ static uint32_t outcome_of(enum sr_mark reason)
 	}
 }
 
+/* In front of a call's record, or of a fault's. */
+static int send_orders(struct sr_feeder *f, const struct sr_entry *e)
+{
+	struct sr_window_payload window;
+
+	if (e->count)
+		return sr_orders_before(f->orders, e->sn + e->count - 1, 0, send, f);
+	if (e->kind != SR_REC_WINDOW || e->size < sizeof(window))
+		return 0;
+	memcpy(&window, e->payload, sizeof(window));
+	return sr_orders_before(f->orders, e->sn, window.fault, send, f);
+}
+
 static void *feed(void *argument)
 {
 	struct sr_feeder *f = argument;
@@ -60,8 +73,7 @@ static void *feed(void *argument)
 			break;
 		}
 		f->calls += e.count;
-		if (f->orders && e.count &&
-		    sr_orders_before(f->orders, e.sn + e.count - 1, send, f))
+		if (f->orders && send_orders(f, &e))
 			return NULL;
 		if (send(f, e.kind, e.payload, e.size))
 			return NULL; /* the process is gone */

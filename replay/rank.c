@@ -341,6 +341,8 @@ static int run(struct replay *r)
 	r->control->net = r->recorded.net;
 	r->control->tsc = r->recorded.tsc;
 	r->control->pid = r->recorded.pid;
+	r->control->has_clocks =
+	    json_object_get(json_object_get(r->recorded.json, "extra"), "member") != NULL;
 	if (!open_plan(r) || !open_feeders(r, &limit))
 		return SR_EXIT_FAILED;
 	found = r->control->found_fd;

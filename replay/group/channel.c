@@ -51,11 +51,12 @@ void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *o
 		     uint32_t opcode, const struct sr_piece *pieces, uint32_t n)
 {
 	uint64_t number = atomic_load_explicit(&c->posted, memory_order_relaxed);
-	struct sr_group_message m = {.origin = *origin, .at = c->bytes, .opcode = opcode};
+	struct sr_group_message m = {
+	    .origin = *origin, .number = number, .at = c->bytes, .opcode = opcode};
 
 	for (uint32_t i = 0; i < n; i++) {
-		sr_group_write(sr_group_payload_at(number_of(c)) + c->bytes, pieces[i].p,
-			       pieces[i].length);
+		sr_group_write_memory(sr_group_payload_at(number_of(c)) + c->bytes, pieces[i].p,
+				      pieces[i].length);
 		c->bytes += pieces[i].length;
 		m.length += pieces[i].length;
 	}

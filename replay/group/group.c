@@ -8,6 +8,7 @@
 #include "logd/rawsys.h"
 #include "replay/group/own.h"
 #include "shim/heap.h"
+#include "shim/windows.h"
 
 bool sr_group_on;
 struct sr_group *sr_group_memory;
@@ -40,6 +41,33 @@ void sr_group_write(uint64_t at, const void *p, size_t n)
 		p = (const char *)p + put;
 		at += (uint64_t)put;
 		n -= (size_t)put;
+	}
+}
+
+void sr_group_copy(void *to, const void *from, size_t n)
+{
+	if (sr_windows_on && n && sr_window_touches(from, n))
+		sr_window_copy(from, to, n);
+	else
+		memcpy(to, from, n);
+}
+
+void sr_group_write_memory(uint64_t at, const void *p, size_t n)
+{
+	static uint8_t copy[65536];
+
+	if (!p || !sr_windows_on || !n || !sr_window_touches(p, n)) {
+		sr_group_write(at, p, n);
+		return;
+	}
+	while (n) {
+		size_t part = n < sizeof(copy) ? n : sizeof(copy);
+
+		sr_group_copy(copy, p, part);
+		sr_group_write(at, copy, part);
+		p = (const char *)p + part;
+		at += part;
+		n -= part;
 	}
 }
 
@@ -155,4 +183,46 @@ void sr_group_linger(void)
 {
 	if (sr_group_on)
 		sr_progress_linger();
+}
+
+/* ------------------------------------------------------------------ windows */
+
+void sr_group_window(uint64_t addr, uint64_t length, bool added)
+{
+	struct sr_group_member *self;
+	const void *landing;
+	uint32_t n;
+
+	if (!sr_group_on || !added)
+		return;
+	self = &sr_group_memory->member[sr_group_self];
+	landing = sr_window_landing((void *)(uintptr_t)addr);
+	sr_lock(&sr_group_lock);
+	n = atomic_load(&self->windows);
+	if (n < SR_GROUP_WINDOWS) {
+		self->window[n] = (struct sr_group_window){addr, length, (uintptr_t)landing};
+		atomic_store(&self->windows, n + 1);
+	}
+	sr_unlock(&sr_group_lock);
+}
+
+void sr_group_seen(struct sr_thread *t, const struct sr_window_event *e)
+{
+	static struct sr_lock lock; /* memory that is compared at calls is not the windows' */
+
+	if (!sr_group_on)
+		return;
+	sr_lock(&lock);
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		const struct sr_value v = {
+		    .t = t,
+		    .addr = e->values[i].addr,
+		    .bytes = e->values[i].data,
+		    .length = e->values[i].length,
+		    .fault = (uint32_t)e->fault,
+		};
+
+		sr_value_seen(&v);
+	}
+	sr_unlock(&lock);
 }

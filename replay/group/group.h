@@ -41,6 +41,13 @@ bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes);
 void sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
 		       uint64_t result);
 
+/* Memory that peers write begins (or ends) here. */
+void sr_group_window(uint64_t addr, uint64_t length, bool added);
+
+/* What a load found changed there, or a call: before it is put there. */
+struct sr_window_event;
+void sr_group_seen(struct sr_thread *t, const struct sr_window_event *e);
+
 /*
  * The program has ended as recorded.  Its memory stays until the others have ended
  * as well: they may look at it.

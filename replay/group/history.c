@@ -57,8 +57,8 @@ static void move(uint32_t member, uint64_t at, void *p, size_t n, bool out)
 		if (out)
 			sr_group_read(where, p, part);
 		else
-			sr_group_write(where, p, part);
-		p = (char *)p + part;
+			sr_group_write_memory(where, p, part);
+		p = p ? (char *)p + part : NULL;
 		at += part;
 		n -= part;
 	}
@@ -77,17 +77,23 @@ static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
 	return m->writes;
 }
 
+/*
+ * An entry for each page: its bytes come in the same order.  They are written without
+ * the lock, which who reads in a fault's handler takes behind that of the windows:
+ * nobody looks at them before the post is known to have begun, which is said
+ * after it.
+ */
 uint64_t sr_history_add(uint32_t member, const struct sr_group_origin *origin, uint64_t addr,
 			const struct sr_piece *pieces, uint32_t n)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
-	uint64_t first = 0, length = 0;
+	uint64_t first = 0, at = addr, end = addr, place;
 
-	lock(m);
 	for (uint32_t i = 0; i < n; i++)
-		length += pieces[i].length;
-	/* An entry for each page: its bytes come in the same order. */
-	for (uint64_t at = addr, end = addr + length, done = m->written; at < end;) {
+		end += pieces[i].length;
+	lock(m);
+	place = m->written;
+	while (at < end) {
 		uint64_t stop = (at / PAGE + 1) * PAGE < end ? (at / PAGE + 1) * PAGE : end;
 		struct sr_group_write w = {
 		    .origin = *origin, .addr = at, .length = (uint32_t)(stop - at)};
@@ -96,14 +102,12 @@ uint64_t sr_history_add(uint32_t member, const struct sr_group_origin *origin, u
 		first = first ? first : number;
 		m->written += stop - at;
 		at = stop;
-		if (at == end)
-			m->written = done;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		move(member, m->written, (void *)pieces[i].p, pieces[i].length, false);
-		m->written += pieces[i].length;
 	}
 	unlock(m);
+	for (uint32_t i = 0; i < n; i++) {
+		move(member, place, (void *)pieces[i].p, pieces[i].length, false);
+		place += pieces[i].length;
+	}
 	return first;
 }
 
@@ -127,54 +131,130 @@ static bool is_kept(const struct sr_group_member *m, uint64_t number)
 	return number && number + ENTRIES > m->writes;
 }
 
+/* With the lock held: the atomic's entry, if it is there still. */
+static bool find_atomic(uint32_t member, uint64_t number, uint64_t addr, struct sr_group_write *w)
+{
+	if (!is_kept(&sr_group_memory->member[member], number))
+		return false;
+	sr_group_read(entry_at(member, number), w, sizeof(*w));
+	return w->addr == addr && w->kind == SR_GROUP_ATOMIC;
+}
+
 void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_t value)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
 	struct sr_group_write w;
 
 	lock(m);
-	if (is_kept(m, number)) {
-		sr_group_read(entry_at(member, number), &w, sizeof(w));
-		if (w.addr == addr && w.kind == SR_GROUP_ATOMIC) {
-			move(member, w.at, &value, sizeof(value), false);
-			w.kind = SR_GROUP_BYTES;
-			sr_group_write(entry_at(member, number), &w, sizeof(w));
-		}
+	if (find_atomic(member, number, addr, &w)) {
+		move(member, w.at, &value, sizeof(value), false);
+		w.kind = SR_GROUP_BYTES;
+		sr_group_write(entry_at(member, number), &w, sizeof(w));
+	}
+	unlock(m);
+}
+
+void sr_history_void(uint32_t member, uint64_t number, uint64_t addr)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+	struct sr_group_write w;
+
+	lock(m);
+	if (find_atomic(member, number, addr, &w)) {
+		w.length = 0;
+		sr_group_write(entry_at(member, number), &w, sizeof(w));
 	}
 	unlock(m);
 }
 
 /* ---------------------------------------------------------------- matching */
 
+/*
+ * The last write that was found to be the producer of a word of this process's
+ * memory, and of which bytes: it brings them once, and what its member wrote before
+ * it does not come after it.
+ */
+#define SPENT 65536
+static struct spent {
+	uint64_t word, tick;
+	int32_t member;
+	uint16_t request;
+	uint8_t bytes; /* a bit each */
+} spent[SPENT];
+
+static struct spent *spent_at(uint64_t addr)
+{
+	return &spent[(addr / 8 * 0x9e3779b97f4a7c15ull >> 40) % SPENT];
+}
+
+/* Bits of the n bytes at addr in their word, which is one. */
+static uint8_t bits_of(uint64_t addr, uint32_t n)
+{
+	return (uint8_t)(((1u << n) - 1) << addr % 8);
+}
+
+static bool is_spent(uint64_t addr, uint32_t n, const struct sr_group_origin *o)
+{
+	const struct spent *s = spent_at(addr);
+
+	if (s->word != addr / 8 || s->member != o->member)
+		return false;
+	if (o->tick != s->tick)
+		return o->tick < s->tick;
+	return o->request < s->request ||
+	       (o->request == s->request && s->bytes & bits_of(addr, n));
+}
+
 struct search {
+	struct sr_history_match *match;
 	uint64_t addr;
 	const uint8_t *bytes;
 	uint32_t n;
-	int8_t *who;
+	int16_t *who;
 	uint64_t before;
 	uint32_t missing; /* bytes that nobody is found for */
-	struct sr_group_origin *origins;
-	uint32_t count;
 };
 
-static int8_t place_of(struct search *s, const struct sr_group_origin *o)
+static int16_t place_of(struct sr_history_match *f, const struct sr_group_origin *o)
 {
-	for (uint32_t i = 0; i < s->count; i++)
-		if (s->origins[i].member == o->member && s->origins[i].tick == o->tick &&
-		    s->origins[i].request == o->request)
-			return (int8_t)i;
-	if (s->count == SR_HISTORY_ORIGINS)
+	for (uint32_t i = 0; i < f->count; i++)
+		if (f->origins[i].member == o->member && f->origins[i].tick == o->tick &&
+		    f->origins[i].request == o->request)
+			return (int16_t)i;
+	if (f->count == SR_HISTORY_ORIGINS)
 		return -1;
-	s->origins[s->count] = *o;
-	return (int8_t)s->count++;
+	f->origins[f->count] = *o;
+	return (int16_t)f->count++;
+}
+
+/* These bytes are this write's, if they are nobody's yet. */
+static void take(struct search *s, uint32_t at, uint32_t n, const struct sr_group_origin *o,
+		 bool is_known)
+{
+	struct sr_history_match *f = s->match;
+	int16_t place = -1;
+
+	for (uint32_t i = at; i < at + n; i++) {
+		if (s->who[i] >= 0 && !(f->ahead[s->who[i]] && !is_known))
+			continue;
+		if (place < 0)
+			place = place_of(f, o);
+		if (place < 0)
+			return;
+		f->ahead[place] = !is_known;
+		s->missing -= s->who[i] < 0;
+		s->who[i] = place;
+	}
 }
 
 /*
  * Of the bytes that both have, those of each aligned word that are as the write
- * left them, and nobody's yet, are its.  Word by word, since a single byte may be
- * equal by chance.
+ * left them are its.  Word by word, since a single byte may be equal by chance.
+ * Of writes that are known to have begun the latest counts, which is looked at
+ * first; of others, which somebody posts who is ahead of us, the earliest.
  */
-static void compare(struct search *s, const struct sr_group_write *w, const uint8_t *written)
+static void compare(struct search *s, const struct sr_group_write *w, const uint8_t *written,
+		    bool is_known)
 {
 	uint64_t from = w->addr > s->addr ? w->addr : s->addr;
 	uint64_t end = w->addr + w->length < s->addr + s->n ? w->addr + w->length : s->addr + s->n;
@@ -184,18 +264,9 @@ static void compare(struct search *s, const struct sr_group_write *w, const uint
 		uint32_t at = (uint32_t)(from - s->addr), n = (uint32_t)(stop - from);
 		bool equal = w->kind == SR_GROUP_ATOMIC ||
 			     !memcmp(s->bytes + at, written + (from - w->addr), n);
-		int8_t place = -1;
 
-		for (uint32_t i = at; equal && i < at + n; i++) {
-			if (s->who[i] >= 0)
-				continue;
-			if (place < 0)
-				place = place_of(s, &w->origin);
-			if (place < 0)
-				break;
-			s->who[i] = place;
-			s->missing--;
-		}
+		if (equal && !(s->match->changed && is_spent(from, n, &w->origin)))
+			take(s, at, n, &w->origin, is_known);
 		from = stop;
 	}
 }
@@ -205,31 +276,42 @@ static bool counts(const struct search *s, const struct sr_group_origin *o)
 	return (uint32_t)o->member == sr_group_self ? o->tick < s->before : sr_progress_knows(o);
 }
 
+static bool may_be_ahead(const struct search *s, const struct sr_group_origin *o)
+{
+	return s->match->ahead_counts && (uint32_t)o->member != sr_group_self &&
+	       sr_progress_has_posted(o);
+}
+
 static void search_page(uint32_t member, struct search *s)
 {
-	static uint8_t written[PAGE];
+	uint8_t *written = s->match->written;
 	struct sr_group_member *m = &sr_group_memory->member[member];
 	uint64_t number = m->latest[bucket(s->addr)];
 	struct sr_group_write w;
+	bool is_known;
 
-	for (int i = 0; i < MAX_LOOKED && s->missing && is_kept(m, number); i++) {
+	/* Of those ahead the earliest counts: all are looked at. */
+	for (int i = 0; i < MAX_LOOKED && (s->missing || s->match->ahead_counts) && is_kept(m, number);
+	     i++) {
 		sr_group_read(entry_at(member, number), &w, sizeof(w));
 		number = w.previous;
+		is_known = counts(s, &w.origin);
 		if (w.addr >= s->addr + s->n || w.addr + w.length <= s->addr || w.length > PAGE ||
-		    w.at + BYTES < m->written || !counts(s, &w.origin))
+		    w.at + BYTES < m->written || (!is_known && !may_be_ahead(s, &w.origin)))
 			continue;
 		move(member, w.at, written, w.length, true);
-		compare(s, &w, written);
+		compare(s, &w, written, is_known);
 	}
 }
 
-uint32_t sr_history_match(uint32_t member, uint64_t addr, const uint8_t *bytes, uint32_t n,
-			  uint64_t before, int8_t *who, struct sr_group_origin *origins)
+void sr_history_match(uint32_t member, uint64_t addr, const uint8_t *bytes, uint32_t n,
+		      uint64_t before, struct sr_history_match *f)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
-	struct search s = {.origins = origins, .before = before};
+	struct search s = {.match = f, .before = before};
 
-	memset(who, -1, n);
+	memset(f->who, -1, n * sizeof(f->who[0]));
+	f->count = 0;
 	lock(m);
 	for (uint32_t at = 0; at < n;) {
 		uint32_t part = PAGE - (uint32_t)((addr + at) % PAGE);
@@ -238,10 +320,20 @@ uint32_t sr_history_match(uint32_t member, uint64_t addr, const uint8_t *bytes, 
 		s.addr = addr + at;
 		s.bytes = bytes + at;
 		s.n = s.missing = part;
-		s.who = who + at;
+		s.who = f->who + at;
 		search_page(member, &s);
 		at += part;
 	}
 	unlock(m);
-	return s.count;
+}
+
+void sr_history_spend(uint64_t addr, const struct sr_group_origin *o)
+{
+	struct spent *s = spent_at(addr);
+
+	if (s->word != addr / 8 || s->tick != o->tick || s->member != o->member ||
+	    s->request != o->request)
+		*s = (struct spent){addr / 8, o->tick, o->member, (uint16_t)o->request, 0};
+	s->bytes |= bits_of(addr, 1);
+	sr_progress_learn(o);
 }

@@ -51,13 +51,17 @@ static int send_wait(const struct sr_orders *o, const struct sr_plan_wait *w,
 	    .sn = w->for_sn,
 	};
 
-	/* Orders of faults are for who replays windows. */
-	if (wait.member < 0 || w->fault)
+	if (wait.member < 0)
 		return 0;
 	return send(argument, SR_REC_REPLAY_WAIT, &wait, sizeof(wait));
 }
 
-int sr_orders_before(struct sr_orders *o, uint64_t sn,
+static bool is_before(const struct sr_plan_wait *w, uint64_t sn, uint32_t fault)
+{
+	return w->sn < sn || (w->sn == sn && w->fault <= fault);
+}
+
+int sr_orders_before(struct sr_orders *o, uint64_t sn, uint32_t fault,
 		     int (*send)(void *argument, uint16_t kind, const void *payload, size_t size),
 		     void *argument)
 {
@@ -65,7 +69,7 @@ int sr_orders_before(struct sr_orders *o, uint64_t sn,
 
 	while (!error && o->next_peer < o->n_peers && o->peers[o->next_peer].sn <= sn)
 		error = send_peer(o, &o->peers[o->next_peer++], send, argument);
-	while (!error && o->next_wait < o->n_waits && o->waits[o->next_wait].sn <= sn)
+	while (!error && o->next_wait < o->n_waits && is_before(&o->waits[o->next_wait], sn, fault))
 		error = send_wait(o, &o->waits[o->next_wait++], send, argument);
 	return error;
 }

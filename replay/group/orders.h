@@ -26,10 +26,11 @@ int sr_orders_open(struct sr_orders *o, struct sr_plan *p, const struct sr_group
 		   uint32_t thread, struct sr_error *err);
 
 /*
- * Hands what stands in front of the calls up to this SN to `send`, which takes a
+ * Hands what stands in front of the calls up to this SN, and of the faults up to
+ * this one behind it, to `send`, which takes a
  * record; stops when that returns something else than 0, and returns that.
  */
-int sr_orders_before(struct sr_orders *o, uint64_t sn,
+int sr_orders_before(struct sr_orders *o, uint64_t sn, uint32_t fault,
 		     int (*send)(void *argument, uint16_t kind, const void *payload, size_t size),
 		     void *argument);
 

@@ -9,7 +9,8 @@
  *   requests.c  queue pairs, and which request a completion is of
  *   values.c    values compared with what the group produced; the report
  *
- * All but progress.c is used by one thread at a time: with sr_group_lock held.
+ * All but progress.c is used by one thread at a time: with sr_group_lock held; but
+ * sr_value_seen, with the windows' lock held, which is taken behind sr_group_lock.
  */
 #ifndef REPLAY_GROUP_OWN_H
 #define REPLAY_GROUP_OWN_H
@@ -28,6 +29,13 @@ extern struct sr_lock sr_group_lock;
 /* The file behind the mapped part.  What cannot be read reads as zeros. */
 void sr_group_read(uint64_t at, void *p, size_t n);
 void sr_group_write(uint64_t at, const void *p, size_t n);
+/* The same from memory of the program's, which may be closed to us as well: see sr_group_copy. */
+void sr_group_write_memory(uint64_t at, const void *p, size_t n);
+/*
+ * Memory of the program's as the program knows it.  Where peers write it, it cannot
+ * be looked at as other memory, and not through a look that would be the program's.
+ */
+void sr_group_copy(void *to, const void *from, size_t n);
 /* Pages that lie wholly in the range are given back. */
 void sr_group_discard(uint64_t from, uint64_t to);
 
@@ -50,11 +58,20 @@ bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel 
 /* Until it is so, or the member cannot make it so: it has ended, or waits for others. */
 void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument);
 
+/* The same for all others. */
+void sr_progress_until_any(bool (*is_so)(void *argument), void *argument);
+
 /* Until nobody makes calls any more. */
 void sr_progress_linger(void);
 
 /* Is what this origin did known to have begun before where this process is now? */
 bool sr_progress_knows(const struct sr_group_origin *o);
+
+/* Has the post been entered, with all that it writes? */
+bool sr_progress_has_posted(const struct sr_group_origin *o);
+
+/* What it did was seen: so it, and what its process did before, had begun. */
+void sr_progress_learn(const struct sr_group_origin *o);
 
 /* The member's latest call that this process is known to come after; SN 0: none. */
 struct sr_group_origin sr_progress_seen(uint32_t member);
@@ -90,17 +107,37 @@ uint64_t sr_history_add(uint32_t member, const struct sr_group_origin *origin, u
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
 			       uint64_t addr);
 void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_t value);
+/* ... and it changed nothing. */
+void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
 
 /*
  * Who wrote these bytes, which were at `addr` in the member's memory and are no more
  * than SR_HISTORY_PIECE: of each, the place of its origin in `origins`, or -1.  Of those
  * that are known to have begun, and of this process's own before tick `before`, the
- * last that fits.  Returns how many origins there are.
+ * last that fits.
  */
 #define SR_HISTORY_PIECE   4096
-#define SR_HISTORY_ORIGINS 64
-uint32_t sr_history_match(uint32_t member, uint64_t addr, const uint8_t *bytes, uint32_t n,
-			  uint64_t before, int8_t *who, struct sr_group_origin *origins);
+#define SR_HISTORY_ORIGINS (SR_HISTORY_PIECE / 8 + 2) /* a word has one */
+struct sr_history_match {
+	/*
+	 * The bytes have changed, and were found so in this process's memory: what a
+	 * write brought before cannot be it.
+	 */
+	bool changed;
+	/* A write counts, too, that is there already, but not known to have begun before: of these
+	 * the earliest. */
+	bool ahead_counts;
+	uint32_t count;
+	bool ahead[SR_HISTORY_ORIGINS]; /* ... which of the origins are such */
+	struct sr_group_origin origins[SR_HISTORY_ORIGINS];
+	int16_t who[SR_HISTORY_PIECE];
+	uint8_t written[SR_HISTORY_PIECE]; /* the search's own */
+};
+void sr_history_match(uint32_t member, uint64_t addr, const uint8_t *bytes, uint32_t n,
+		      uint64_t before, struct sr_history_match *f);
+
+/* This one has brought this byte of this process's memory. */
+void sr_history_spend(uint64_t addr, const struct sr_group_origin *o);
 
 /* ------------------------------------------------------------ requests.c */
 
@@ -115,16 +152,30 @@ void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t
 struct sr_value {
 	struct sr_thread *t;
 	uint64_t addr;
-	const uint8_t *bytes; /* as recorded */
+	const uint8_t *bytes; /* as recorded; may be memory of the program's */
 	uint32_t length;
+	uint32_t fault; /* at a load behind the call: which of the thread's since then; 0: with the call */
+};
+
+/* Other receives, which are outstanding, go to the same memory: */
+enum sr_sharing {
+	SR_NOT_SHARED,
+	SR_SHARED_ALIKE,   /* ... at the same address */
+	SR_SHARED_SHIFTED, /* ... at others */
 };
 
 /* ... by a message: `from` is where in the message. */
 void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
-		       const struct sr_group_message *m, uint32_t from, bool shared);
+		       const struct sr_group_message *m, uint32_t from, enum sr_sharing sharing);
+/* Is it what the message brought? */
+bool sr_value_is_sent(const struct sr_value *v, const struct sr_group_channel *c,
+		      const struct sr_group_message *m, uint32_t from);
+
 /* ... by a READ or an atomic of the member's memory, posted at this tick. */
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
 		      uint64_t tick);
+/* ... and were found in memory that peers write; they are not there yet. */
+void sr_value_seen(const struct sr_value *v);
 /* ... from somebody who is not in the group. */
 void sr_value_from_outside(const struct sr_value *v);
 

@@ -102,6 +102,21 @@ bool sr_progress_knows(const struct sr_group_origin *o)
 	return knows;
 }
 
+bool sr_progress_has_posted(const struct sr_group_origin *o)
+{
+	const struct sr_group_member *m = &sr_group_memory->member[o->member];
+
+	return atomic_load(&m->entered[o->thread]) >= o->sn;
+}
+
+void sr_progress_learn(const struct sr_group_origin *o)
+{
+	sr_lock(&lock);
+	if (o->tick > known[o->member])
+		known[o->member] = o->tick;
+	sr_unlock(&lock);
+}
+
 struct sr_group_origin sr_progress_seen(uint32_t member)
 {
 	struct sr_group_origin o;
@@ -131,6 +146,7 @@ void sr_progress_enter(uint32_t thread, uint64_t sn)
 		return;
 	/* The sleeper says that it is there, then looks; we change, then look for sleepers. */
 	atomic_store(&m->entered[thread], sn);
+	atomic_fetch_add_explicit(&m->moves, 1, memory_order_relaxed);
 	wake(m);
 }
 
@@ -152,6 +168,8 @@ static bool has_ended(const struct wanted *w)
 
 static bool sleep_until(const struct wanted *w)
 {
+	/* To be seen as one that looks and waits: see until(). */
+	const struct timespec a_look = {.tv_nsec = 2000000};
 	struct sr_group_member *m = w->member;
 	bool come;
 
@@ -165,7 +183,8 @@ static bool sleep_until(const struct wanted *w)
 		/* What it did before it ended counts. */
 		if (has_come(w) || has_ended(w))
 			break;
-		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, NULL);
+		atomic_fetch_add(&self()->looks, 1);
+		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &a_look);
 	}
 	atomic_fetch_sub(&m->sleepers, 1);
 	come = has_come(w);
@@ -190,20 +209,95 @@ static bool wait_for(struct sr_thread *t, const struct wanted *w, uint32_t threa
 	return come;
 }
 
-void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument)
+/*
+ * Nothing comes any more from a member that has ended, or that waits and has looked
+ * some times in vain since anybody has moved.
+ */
+struct lull {
+	uint64_t moves;
+	uint64_t looks[SR_GROUP_MEMBERS];
+};
+
+static uint64_t all_moves(void)
+{
+	uint64_t moves = 0;
+
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		moves += atomic_load(&sr_group_memory->member[i].moves);
+	return moves;
+}
+
+static void begin_lull(struct lull *l, uint64_t moves)
+{
+	l->moves = moves;
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		l->looks[i] = atomic_load(&sr_group_memory->member[i].looks);
+}
+
+static bool cannot_go_on(const struct lull *l, uint32_t member)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
+
+	return member == sr_group_self || atomic_load(&m->state) >= SR_GROUP_LINGERS ||
+	       (atomic_load(&m->waiting) && atomic_load(&m->looks) >= l->looks[member] + 4);
+}
+
+/* If several doubt, one after the other goes on, so that it is the same in each replay. */
+static bool is_others_turn(void)
+{
+	for (uint32_t i = 0; i < sr_group_self; i++)
+		if (atomic_load(&sr_group_memory->member[i].doubts))
+			return true;
+	return false;
+}
+
+/* member: the one that may do something; SR_GROUP_MEMBERS: any. */
+static bool is_vain(struct lull *l, uint32_t member)
+{
+	uint64_t moves = all_moves();
+
+	if (moves != l->moves)
+		begin_lull(l, moves);
+	if (member < SR_GROUP_MEMBERS)
+		return cannot_go_on(l, member) && !is_others_turn();
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		if (!cannot_go_on(l, i))
+			return false;
+	return !is_others_turn();
+}
+
+static void until(bool (*is_so)(void *argument), void *argument, uint32_t member)
+{
 	const struct timespec moment = {.tv_nsec = 200000};
+	struct lull lull;
 	bool last = false;
 
+	if (is_so(argument))
+		return;
+	begin_lull(&lull, all_moves());
 	atomic_fetch_add(&self()->waiting, 1);
-	/* What it did before it began to wait, or ended, counts. */
-	while (!is_so(argument) && !last) {
-		last = atomic_load(&m->waiting) || atomic_load(&m->state) >= SR_GROUP_LINGERS;
+	atomic_fetch_add(&self()->doubts, 1);
+	/* What was done before it was in vain to wait counts. */
+	do {
+		last = is_vain(&lull, member);
 		if (!last)
 			sr_sys_nanosleep(&moment);
-	}
+		atomic_fetch_add(&self()->looks, 1);
+	} while (!is_so(argument) && !last);
+	/* Whoever doubts behind us sees that this one moves. */
+	atomic_fetch_add(&self()->moves, 1);
+	atomic_fetch_sub(&self()->doubts, 1);
 	atomic_fetch_sub(&self()->waiting, 1);
+}
+
+void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument)
+{
+	until(is_so, argument, member);
+}
+
+void sr_progress_until_any(bool (*is_so)(void *argument), void *argument)
+{
+	until(is_so, argument, SR_GROUP_MEMBERS);
 }
 
 bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)

@@ -3,23 +3,52 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* A line without an end is passed on in pieces: a prompt is seen while it is one. */
+/* Longer ones are passed on in pieces. */
+#define LINE_MAX (1u << 20)
+
+static void say_line(struct sr_relay *r, const char *text, size_t n)
+{
+	fprintf(r->out, "[rank %d] ", r->rank);
+	fwrite(r->line, 1, r->held, r->out);
+	fwrite(text, 1, n, r->out);
+	r->held = 0;
+}
+
+/* Until its end comes; without memory it is passed on as it is. */
+static void hold(struct sr_relay *r, const char *text, size_t n)
+{
+	if (r->held + n > r->room) {
+		char *more = r->held + n < LINE_MAX ? realloc(r->line, 2 * (r->held + n)) : NULL;
+
+		if (!more) {
+			say_line(r, text, n);
+			fputc('\n', r->out);
+			return;
+		}
+		r->line = more;
+		r->room = 2 * (r->held + n);
+	}
+	memcpy(r->line + r->held, text, n);
+	r->held += n;
+}
+
 static void pass_on(struct sr_relay *r, const char *text, size_t n)
 {
-	while (n) {
-		const char *end = memchr(text, '\n', n);
-		size_t piece = end ? (size_t)(end - text) + 1 : n;
+	const char *end;
 
-		if (!r->within)
-			fprintf(r->out, "[rank %d] ", r->rank);
-		fwrite(text, 1, piece, r->out);
-		r->within = !end;
-		text += piece;
-		n -= piece;
+	while (n && (end = memchr(text, '\n', n))) {
+		size_t line = (size_t)(end - text) + 1;
+
+		say_line(r, text, line);
+		text += line;
+		n -= line;
 	}
+	if (n)
+		hold(r, text, n);
 	fflush(r->out);
 }
 
@@ -73,10 +102,13 @@ void sr_relay_close(struct sr_relay *r)
 	if (r->write_fd >= 0)
 		close(r->write_fd);
 	r->fd = r->write_fd = -1;
-	if (r->within)
-		fputc('\n', r->out);
-	r->within = false;
-	fflush(r->out);
+	if (r->held) {
+		say_line(r, "\n", 1);
+		fflush(r->out);
+	}
+	free(r->line);
+	r->line = NULL;
+	r->room = 0;
 	if (r->copy)
 		fclose(r->copy);
 	r->copy = NULL;

@@ -7,7 +7,7 @@
 #ifndef REPLAY_GROUP_RELAY_H
 #define REPLAY_GROUP_RELAY_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -17,7 +17,8 @@ struct sr_relay {
 	FILE *out;
 	FILE *copy; /* or NULL */
 	int32_t rank;
-	bool within; /* a line is under way, with its prefix printed */
+	char *line;  /* that has no end yet */
+	size_t held, room;
 };
 
 /* 0 or -errno.  path: of the copy, or NULL. */

@@ -84,21 +84,32 @@ static struct request *pop(struct queue *q)
 	return r;
 }
 
-/* The first with this wr_id, taken out from wherever it is. */
-static struct request *take(struct queue *q, uint64_t wr_id)
+/* Taken out from wherever it is. */
+static struct request *take_out(struct queue *q, struct request *r)
 {
-	struct request *r = q->first, *before = NULL;
+	struct request *before = q->first;
 
-	while (r && r->wr_id != wr_id) {
-		before = r;
-		r = r->next;
-	}
-	if (!r || !before)
+	if (r == before || !r)
 		return r ? pop(q) : NULL;
+	while (before->next != r)
+		before = before->next;
 	before->next = r->next;
 	if (q->last == r)
 		q->last = before;
 	return r;
+}
+
+/* The first from here on with this wr_id. */
+static struct request *find_id(struct request *r, uint64_t wr_id)
+{
+	while (r && r->wr_id != wr_id)
+		r = r->next;
+	return r;
+}
+
+static struct request *take(struct queue *q, uint64_t wr_id)
+{
+	return take_out(q, find_id(q->first, wr_id));
 }
 
 static void free_request(struct request *r)
@@ -419,23 +430,65 @@ static void post_built(struct sr_thread *t, struct ibv_qp_ex *ex, int result)
 
 /* -------------------------------------------------------------- completions */
 
-static bool overlap(const struct request *r, uint64_t addr, uint32_t n)
+static const struct ibv_sge *overlap(const struct request *r, uint64_t addr, uint32_t n)
 {
 	for (uint32_t i = 0; i < r->num_sge; i++)
 		if (r->sge[i].addr < addr + n && addr < r->sge[i].addr + r->sge[i].length)
-			return true;
-	return false;
+			return &r->sge[i];
+	return NULL;
 }
 
 /* Do other receives go to the same memory?  Then it may hold what came after. */
-static bool is_shared(const struct queue *q, uint64_t addr, uint32_t n)
+static enum sr_sharing sharing(const struct queue *q, uint64_t addr, uint32_t n)
 {
+	enum sr_sharing found = SR_NOT_SHARED;
 	const struct request *r = q->first;
 
-	for (int i = 0; r && i < LOOKED_AT; i++, r = r->next)
-		if (overlap(r, addr, n))
-			return true;
-	return false;
+	for (int i = 0; r && i < LOOKED_AT; i++, r = r->next) {
+		const struct ibv_sge *s = overlap(r, addr, n);
+
+		if (s && s->addr != addr)
+			return SR_SHARED_SHIFTED;
+		if (s)
+			found = SR_SHARED_ALIKE;
+	}
+	return found;
+}
+
+/* Does its memory hold what the message brought? */
+static bool holds(const struct qp *q, const struct request *r, const struct sr_group_message *m)
+{
+	uint32_t from = 0;
+
+	for (uint32_t i = 0; i < r->num_sge && from < m->length; i++) {
+		const struct ibv_sge *s = &r->sge[i];
+		struct sr_value v = {.addr = s->addr};
+
+		v.length = s->length < m->length - from ? s->length : m->length - from;
+		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
+		if (v.bytes && !sr_value_is_sent(&v, q->in, m, from))
+			return false;
+		from += v.length;
+	}
+	return from == m->length;
+}
+
+/*
+ * Of a shared queue: if several have the same wr_id, that whose memory holds the
+ * message; *certain is false if none does.
+ */
+static struct request *take_shared(struct queue *from, const struct qp *q, uint64_t wr_id,
+				   const struct sr_group_message *m, bool *certain)
+{
+	struct request *first = find_id(from->first, wr_id), *r = first;
+
+	*certain = !first || !find_id(first->next, wr_id);
+	if (*certain || !m)
+		return take_out(from, first);
+	while (r && !holds(q, r, m))
+		r = find_id(r->next, wr_id);
+	*certain = r != NULL;
+	return take_out(from, r ? r : first);
 }
 
 static void compare_received(struct sr_thread *t, struct qp *q, const struct request *r,
@@ -451,41 +504,113 @@ static void compare_received(struct sr_thread *t, struct qp *q, const struct req
 		v.length = s->length < length - from ? s->length : length - from;
 		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
 		if (v.bytes && v.length && m)
-			sr_value_received(&v, q->in, m, from, is_shared(others, v.addr, v.length));
+			sr_value_received(&v, q->in, m, from,
+					  sharing(others, v.addr, v.length));
 		else if (v.bytes && v.length)
 			sr_value_from_outside(&v);
 		from += v.length;
 	}
 }
 
-/* The next message of the queue pair's peer has met this receive. */
+/* The next message of a connection that loses none. */
+static bool next_message(struct sr_thread *t, struct qp *q, struct sr_group_message *m)
+{
+	if (!q->in || !sr_progress_wait_posted(t, q->in, q->received + 1))
+		return false;
+	sr_channel_message(q->in, q->received++, m);
+	return true;
+}
+
+/* Of one that may lose some, the next that fits. */
+struct surviving {
+	const struct qp *q;
+	const struct request *r;
+	const struct ibv_wc *wc;
+	struct sr_group_message *m;
+	uint64_t number;
+};
+
+static bool fits(const struct surviving *s)
+{
+	bool by_write = s->m->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+
+	if (by_write || s->wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		return by_write && s->wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+	return s->m->length == s->wc->byte_len && holds(s->q, s->r, s->m);
+}
+
+static bool find_surviving(void *argument)
+{
+	struct surviving *s = argument;
+	uint64_t posted = atomic_load(&s->q->in->posted);
+
+	for (s->number = s->q->received; s->number < posted; s->number++) {
+		sr_channel_message(s->q->in, s->number, s->m);
+		if (fits(s))
+			return true;
+	}
+	return false;
+}
+
+static bool next_surviving(struct qp *q, const struct request *r, const struct ibv_wc *wc,
+			   struct sr_group_message *m)
+{
+	struct surviving s = {q, r, wc, m, 0};
+
+	if (!q->in || !r)
+		return false;
+	sr_progress_until((uint32_t)q->in->key.from, find_surviving, &s);
+	if (!find_surviving(&s))
+		return false;
+	q->received = s.number + 1;
+	return true;
+}
+
+/* A message of the queue pair's peer has met this receive. */
 static void received(struct sr_thread *t, struct qp *q, const struct ibv_wc *wc)
 {
 	struct queue *receives = receives_of(q);
-	struct request *r;
+	struct request *r = NULL;
 	struct sr_group_message m;
-	bool known = false;
+	bool known, certain = true;
 
 	if (!receives)
 		return;
-	r = q->qp->srq ? take(receives, wc->wr_id) : pop(receives);
-	if (q->in) {
-		known = sr_progress_wait_posted(t, q->in, q->received + 1);
-		if (known)
-			sr_channel_message(q->in, q->received, &m);
-		q->received++;
+	if (q->qp->qp_type == IBV_QPT_UC) {
+		r = q->qp->srq ? take(receives, wc->wr_id) : pop(receives);
+		known = next_surviving(q, r, wc, &m);
+	} else {
+		known = next_message(t, q, &m);
+		r = q->qp->srq ? take_shared(receives, q, wc->wr_id, known ? &m : NULL, &certain)
+			       : pop(receives);
 	}
-	/* Datagrams may be lost, so who sent one cannot be told by counting: not compared. */
-	if (r && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && q->qp->qp_type != IBV_QPT_UD)
+	/* Who sent a datagram cannot be told by counting: not compared. */
+	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM &&
+	    q->qp->qp_type != IBV_QPT_UD)
 		compare_received(t, q, r, wc->byte_len, known ? &m : NULL);
 	if (known)
 		sr_channel_release(q->in, &m);
 	free_request(r);
 }
 
+/* What the atomic has done, now that it is known what it found. */
+static void resolve(const struct qp *q, const struct request *r, const void *found)
+{
+	uint64_t old;
+
+	sr_group_copy(&old, found, sizeof(old));
+	if (r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr,
+				   old + r->compare_add);
+	else if (old == r->compare_add)
+		sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr, r->swap);
+	else
+		sr_history_void((uint32_t)q->peer, r->change, r->remote_addr);
+}
+
 static void fetched(struct sr_thread *t, struct qp *q, struct request *r)
 {
-	uint64_t remote = r->remote_addr, old;
+	uint64_t remote = r->remote_addr;
 
 	for (uint32_t i = 0; i < r->num_sge; i++) {
 		const struct ibv_sge *s = &r->sge[i];
@@ -496,14 +621,8 @@ static void fetched(struct sr_thread *t, struct qp *q, struct request *r)
 			sr_value_fetched(&v, (uint32_t)q->peer, remote, r->origin.tick);
 		else if (v.bytes && v.length)
 			sr_value_from_outside(&v);
-		if (i == 0 && v.bytes && v.length >= sizeof(old) && r->change) {
-			memcpy(&old, v.bytes, sizeof(old));
-			if (r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-				old += r->compare_add;
-			else if (old == r->compare_add)
-				old = r->swap;
-			sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr, old);
-		}
+		if (i == 0 && v.bytes && v.length >= sizeof(uint64_t) && r->change)
+			resolve(q, r, v.bytes);
 		remote += s->length;
 	}
 }
@@ -580,6 +699,28 @@ static struct ibv_qp *qp_of_id(uint64_t id)
 	return ((struct rdma_cm_id *)id)->qp;
 }
 
+/* Back to its beginning: what was outstanding is dropped, without completions. */
+static void reset(struct ibv_qp *p)
+{
+	struct qp *q = find(p);
+
+	if (!q)
+		return;
+	empty(&q->sends);
+	empty(&q->receives);
+	empty(&q->building);
+	q->in = q->out = NULL;
+	q->peer = -1;
+}
+
+static void modify(const uint64_t *a)
+{
+	const struct ibv_qp_attr *attr = (void *)a[1];
+
+	if (a[2] & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+		reset((void *)a[0]);
+}
+
 /* Calls that make queue pairs and end them.  False: it is none of these. */
 static bool queue_pair_call(enum sr_call_number n, const uint64_t *a, uint64_t result)
 {
@@ -597,6 +738,10 @@ static bool queue_pair_call(enum sr_call_number n, const uint64_t *a, uint64_t r
 	case SR_CALL_rdma_create_qp_ex:
 		if ((int)result == 0)
 			create(qp_of_id(a[0]), ((struct ibv_qp_init_attr_ex *)a[1])->sq_sig_all);
+		return true;
+	case SR_CALL_ibv_modify_qp:
+		if ((int)result == 0)
+			modify(a);
 		return true;
 	case SR_CALL_ibv_destroy_qp:
 		if ((int)result == 0)

@@ -21,6 +21,7 @@
 #define SR_GROUP_MAGIC    0x70756f7267727273ull
 #define SR_GROUP_MEMBERS  256
 #define SR_GROUP_CHANNELS 16384 /* a power of two */
+#define SR_GROUP_WINDOWS  1024
 #define SR_GROUP_BUCKETS  4096  /* a power of two */
 
 enum sr_group_transport {
@@ -36,6 +37,11 @@ enum sr_group_state {
 	SR_GROUP_ENDED,
 };
 
+/* Memory that peers write: what is at addr for the program is read at landing by others. */
+struct sr_group_window {
+	uint64_t addr, length, landing;
+};
+
 /*
  * In the order of their ranks; a member's number is its place.  The first thing a
  * member does at a call is to say that it has entered it; at a post, once what it
@@ -48,12 +54,18 @@ struct sr_group_member {
 	_Atomic uint32_t sleepers; /* of all processes, who wait for it */
 	_Atomic int32_t process;   /* its id, while it runs */
 	_Atomic uint32_t waiting;  /* threads of its own that wait for others */
+	_Atomic uint32_t doubts;   /* of these, who may go on without what they wait for */
+	_Atomic uint64_t moves;    /* calls that it has entered */
+	_Atomic uint64_t looks;    /* how often a waiting thread has looked, in vain */
 
 	/* Of what others write into its memory: see history.h. */
 	_Atomic uint32_t history_lock;
 	uint64_t writes;  /* entries so far */
 	uint64_t written; /* bytes so far */
 	uint64_t latest[SR_GROUP_BUCKETS]; /* by a hash of the page: number of the last entry, from 1 */
+
+	_Atomic uint32_t windows;
+	struct sr_group_window window[SR_GROUP_WINDOWS];
 
 	/* By thread: the SN whose call it has entered, and how many of its positions are known. */
 	_Atomic uint64_t entered[SR_REPLAY_THREADS];
@@ -94,7 +106,8 @@ struct sr_group_origin {
 /* A message, at the channel's place + size * number. */
 struct sr_group_message {
 	struct sr_group_origin origin;
-	uint64_t at; /* where the payload is, from the channel's place on */
+	uint64_t number; /* on its channel, from 0 */
+	uint64_t at;     /* where the payload is, from the channel's place on */
 	uint32_t length;
 	uint32_t opcode; /* enum ibv_wr_opcode */
 };

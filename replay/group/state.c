@@ -60,7 +60,7 @@ static void say_rank(struct with *with, const struct sr_group_rank *r)
 {
 	uint32_t shown = 0, more = 0;
 
-	if (r->ended) {
+	if (r->ended || atomic_load(&r->control->outcome) == SR_REPLAY_EXACT) {
 		sr_note("  rank %d had ended as recorded, after %llu calls", r->rank,
 			(ull)sr_replay_calls(r->control));
 		return;

@@ -49,15 +49,15 @@ def of_rank(output, rank):
 
 
 def replayed_processes(trace):
-    """Processes that have to do with this trace, by what they map or were started with."""
+    """Processes that have to do with this trace, or run its programs."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             command = read("/proc/%s/cmdline" % pid).split(b"\0")
-            maps = read("/proc/%s/maps" % pid)
         except OSError:
             continue
-        if int(pid) != os.getpid() and (os.fsencode(trace) in command or b"/memfd:sreplay-control" in maps):
+        ours = os.fsencode(trace) in command or command[0] in (os.fsencode(DIVERGE), os.fsencode(ENVIRONMENT))
+        if int(pid) != os.getpid() and ours:
             found.append((pid, command))
     return found
 
@@ -109,7 +109,7 @@ def test_ends(tap, directory):
     err = r.stderr.decode()
     tap.ok(r.returncode == 124 and re.search(r"^\[rank 1\] sreplay: rank 1 thread 0 SN \d+: send with other arg", err, re.M)
            and re.search(r"^sreplay: rank 1 ends the replay; the others:$", err, re.M)
-           and re.search(r"^sreplay:   rank 0 (thread 0 SN \d+: send|had made no call yet)", err, re.M)
+           and re.search(r"^sreplay:   rank 0 (thread 0 SN \d+: \w+|had made no call yet)", err, re.M)
            and re.search(r"^sreplay:   rank 2 ", err, re.M),
            "a rank that diverges ends all, with its report and where the others are", err)
     tap.ok(not none_left(trace), "nobody is left", none_left(trace))
@@ -141,9 +141,9 @@ def gdb(trace, *commands, arguments=()):
 
 
 def position(output):
-    """What a stop shows, without the numbers of processes and of gdb's own history."""
+    """What a stop shows from the program's frame on, without the numbers of processes."""
     lines = output.decode(errors="replace").splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith("#0")), len(lines))
+    start = next((i for i, line in enumerate(lines) if line.startswith("#") and " in turn (" in line), len(lines))
     return [line for line in lines[start:] if not line.startswith("[")]
 
 
@@ -154,7 +154,7 @@ def test_tools(tap, directory):
     send = next(c for c in map(json.loads, dump.stdout.splitlines()) if c.get("call") == "send")
     wanted = ("sreplay break %d" % send["sn"], "continue", "bt -frame-arguments all", "frame function turn",
               "info locals", "print text[150]@4", "sreplay sn", "sreplay next 2", "continue")
-    for arguments in (("--gdb", "0", "--group", "0"), ("--gdb", "0")):
+    for arguments in (("--gdb", "0", "--group", "0"), ("--gdb", "0", "--group", "0,1")):
         runs = [gdb(trace, *wanted, arguments=arguments) for _ in range(2)]
         shown = [position(r.stdout) for r in runs]
         text = "\n".join(shown[0])

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""One-sided programs: their recorded ranks replayed at once, in groups of one, two, three and all.
+
+    group_apps.py alone          recorded here, with one rank, on the stand-in for verbs
+    group_apps.py replay OUTDIR  what `apps.py record OUTDIR` has recorded
+
+Each rank prints what it printed; who produced which value is the same each time; where all ranks of a job
+are in the group nothing comes from outside.
+"""
+
+import glob
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import programs
+from harness import BUILD, SREPLAY, Tap, fresh, read
+
+SECONDS = 100
+ALONE = ("uts", "is", "laplace", "dht", "nqueens", "fib", "cg", "guppie", "mcop")
+# Their ranks race for the same words, so that a value may be one of several writers'.
+RACING = ("guppie", "shvar", "knapsack-race")
+
+
+def replay(trace, ranks, output, *arguments):
+    return subprocess.run([SREPLAY, "replay", "--group", ",".join(map(str, ranks)), "-o", fresh(output),
+                           *arguments, trace], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
+
+
+def found(trace, ranks):
+    paths = [os.path.join(trace, "plan", "rank-%d" % rank, "found") for rank in ranks]
+    return [read(path) if os.path.exists(path) else b"" for path in paths]
+
+
+def outside(err):
+    return sum(int(n) for n in re.findall(rb"bytes entered from the group, (\d+) from outside", err))
+
+
+def difference(r, ranks, output, printed):
+    """'' or what is not as it was recorded. printed: by rank."""
+    err = r.stderr.decode(errors="replace")
+    if r.returncode:
+        return "status %d\n%s" % (r.returncode, err)
+    if len(ranks) == 1:
+        return "" if r.stdout == printed(ranks[0]) else "rank %d printed\n%s" % (ranks[0], r.stdout)
+    for rank in ranks:
+        if read(os.path.join(output, "rank-%d.out" % rank)) != printed(rank):
+            return "rank %d printed something else\n%s" % (rank, err)
+    return ""
+
+
+def groups_of(members):
+    """One of one, two and three, and all."""
+    sizes = [n for n in (1, 2, 3) if n < len(members)]
+    return [next(itertools.combinations(reversed(members), n))[::-1] for n in sizes] + [tuple(members)]
+
+
+def test_job(tap, name, trace, members, ranks, printed, directory):
+    output = os.path.join(directory, "output")
+    for group in groups_of(members):
+        problem, reports, others = "", [], []
+        for _ in range(2):
+            r = replay(trace, group, output, "--transport", "shm")
+            problem = problem or difference(r, group, output, printed)
+            reports.append(found(trace, group))
+            others.append(outside(r.stderr))
+        if not problem and reports[0] != reports[1]:
+            problem = "the second report differs: %s bytes from outside" % others
+        if not problem and len(group) == ranks and name not in RACING and any(others):
+            problem = "%s bytes from outside, where nobody is" % others
+        tap.ok(not problem, "%s: ranks %s of %d, twice: exact, the same report" % (name, list(group), ranks), problem)
+    r = replay(trace, members, output, "--transport", "none")
+    problem = difference(r, members, output, printed)
+    tap.ok(not problem, "%s: ranks %s, each from its trace" % (name, list(members)), problem)
+
+
+def recorded(tap, directory):
+    recordings = sorted(glob.glob(os.path.join(directory, "*.json")))
+    tap.ok(recordings, "there are recordings in %s" % directory)
+    with tempfile.TemporaryDirectory() as work:
+        for path in recordings:
+            base = path[:-len(".json")]
+            with open(path) as f:
+                made = json.load(f)
+            if not made["recorded"]:
+                continue
+            test_job(tap, made["program"], base + ".srec", made["group"], made["ranks"],
+                     lambda rank: read("%s.recorded/%d.out" % (base, rank)), work)
+
+
+def alone(tap):
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "bench", "standin")
+    with tempfile.TemporaryDirectory() as work:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(work, "logd.sock")
+        for name in ALONE:
+            base = os.path.join(work, name)
+            programs.run(programs.named([name])[0].small, 1, base + ".recorded", base + ".srec", [0])
+            test_job(tap, name, base + ".srec", [0], 1, lambda rank: read("%s.recorded/%d.out" % (base, rank)), work)
+
+
+def main():
+    tap = Tap()
+    if sys.argv[1:] == ["alone"]:
+        alone(tap)
+    elif len(sys.argv) == 3 and sys.argv[1] == "replay":
+        recorded(tap, sys.argv[2])
+    else:
+        sys.exit(__doc__)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
