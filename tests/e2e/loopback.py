@@ -72,6 +72,11 @@ class Case:
             return "replayed exit status %s, not %s\n%s" % (status, recorded.returncode, err)
         if out != recorded.stdout:
             return "replayed output\n" + first_difference(out, recorded.stdout)
+        # Its queue pairs are its own peers: what it receives is what it sends.
+        r = subprocess.run([SREPLAY, "replay", "--transport", "shm", trace], capture_output=True,
+                           stdin=subprocess.DEVNULL, timeout=RUN_SECONDS)
+        if r.returncode != recorded.returncode or r.stdout != recorded.stdout:
+            return "replayed with its requests compared: exit status %s\n%s" % (r.returncode, r.stderr.decode())
         if self.clocks and not clock_records(trace):
             return "no request carried a clock"
         return ""
