@@ -81,6 +81,9 @@ static inline char *landing_of(const struct page *p, uintptr_t addr)
 
 /* ------------------------------------------------------------------ table */
 
+/* Once.  -errno. */
+int page_table_init(void);
+
 /* NULL if no window was ever near: within so many bytes. */
 #define CHUNK_BYTES (1ul << 30)
 

@@ -12,7 +12,8 @@
 
 #define CHUNKS      ((1ul << 47) / CHUNK_BYTES)
 
-static struct page *_Atomic chunks[CHUNKS];
+/* A megabyte, which is not the library's own: see tests/shim/image.py. */
+static struct page *_Atomic *chunks;
 
 uintptr_t open_pages[OPEN_MAX];
 uint32_t open_n, live_n;
@@ -23,11 +24,22 @@ struct sr_window_hooks hooks;
 uint32_t holds;
 __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
 
+int page_table_init(void)
+{
+	void *p = sr_sys_mmap(NULL, CHUNKS * sizeof(*chunks), PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sr_sys_is_error(p))
+		return -ENOMEM;
+	chunks = p;
+	return 0;
+}
+
 struct page *page_at(uintptr_t addr)
 {
 	struct page *chunk;
 
-	if (addr >> 47)
+	if (addr >> 47 || !chunks)
 		return NULL;
 	chunk = atomic_load_explicit(&chunks[addr / CHUNK_BYTES], memory_order_acquire);
 	return chunk ? &chunk[addr % CHUNK_BYTES / PAGE] : NULL;
@@ -53,7 +65,7 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
 {
 	uintptr_t begin = 0;
 
-	for (uintptr_t i = 0; i < CHUNKS; i++) {
+	for (uintptr_t i = 0; chunks && i < CHUNKS; i++) {
 		uintptr_t base = i * CHUNK_BYTES;
 
 		for (size_t n = 0; chunks[i] && n < CHUNK_PAGES; n++) {

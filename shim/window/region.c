@@ -8,8 +8,10 @@
 
 int sr_window_init(const struct sr_window_hooks *h)
 {
+	int err = page_table_init();
+
 	hooks = *h;
-	return map_init();
+	return err ? err : map_init();
 }
 
 static bool in_one_zone(uintptr_t begin, uintptr_t end)
