@@ -26,6 +26,7 @@
 #define VALUES 256 /* of one call, that are told of */
 #define WRITES 4   /* to one place, of each rank */
 #define SHOWN  32  /* bytes */
+#define MARGIN 64  /* bytes around a value, of which earlier values tell */
 
 /* A pass ends here: all that was asked for is known. */
 #define ENOUGH (-ECANCELED)
@@ -49,6 +50,9 @@ struct value {
 	struct sr_value v;
 	uint8_t *data, *before; /* before: what an earlier value had put there */
 	bool *before_known;
+	/* The memory that it was in, as far as it is known, from MARGIN in front of it. */
+	uint8_t *image;
+	bool *image_known;
 	uint64_t before_sn;
 	struct sr_position *known;
 	/* By rank, of the requests to where it was: the last ones in front, the first behind. */
@@ -150,16 +154,20 @@ static int keep_value(struct explain *x, const struct sr_value *v)
 	k->data = malloc(v->length + 1);
 	k->before = malloc(v->length + 1);
 	k->before_known = calloc(v->length + 1, sizeof(bool));
+	k->image = malloc(v->length + 2 * MARGIN);
+	k->image_known = calloc(v->length + 2 * MARGIN, sizeof(bool));
 	k->known = calloc(n + 1, sizeof(*k->known));
 	k->last = calloc(n * WRITES + 1, sizeof(*k->last));
 	k->since = calloc(n * WRITES + 1, sizeof(*k->since));
 	k->last_n = calloc(n + 1, sizeof(size_t));
 	k->since_n = calloc(n + 1, sizeof(size_t));
 	x->values_n++;
-	if (!k->data || !k->before || !k->before_known || !k->known || !k->last || !k->since ||
-	    !k->last_n || !k->since_n)
+	if (!k->data || !k->before || !k->before_known || !k->image || !k->image_known ||
+	    !k->known || !k->last || !k->since || !k->last_n || !k->since_n)
 		return -ENOMEM;
 	memcpy(k->data, v->data, v->length);
+	memcpy(k->image + MARGIN, v->data, v->length);
+	memset(k->image_known + MARGIN, true, v->length);
 	memcpy(k->known, v->known, n * sizeof(*k->known));
 	return 0;
 }
@@ -232,6 +240,20 @@ static int see_posted(void *argument, const struct sr_posted *p)
 	return 0;
 }
 
+/* A byte of an earlier value: was it where this one is, or next to it? */
+static void see_byte(struct value *k, uint64_t address, uint8_t byte, bool is_window)
+{
+	uint64_t at = address - k->v.address, in_image = at + MARGIN;
+
+	if (at < k->v.length) {
+		k->before[at] = byte;
+		k->before_known[at] = true;
+	} else if (is_window && k->v.is_window && in_image < k->v.length + 2 * MARGIN) {
+		k->image[in_image] = byte;
+		k->image_known[in_image] = true;
+	}
+}
+
 /* What an earlier value left in the same local memory. */
 static int see_value(void *argument, const struct sr_value *v)
 {
@@ -241,17 +263,13 @@ static int see_value(void *argument, const struct sr_value *v)
 		struct value *k = &x->values[i];
 
 		if (v->at.step >= k->v.at.step ||
-		    !overlap(v->address, v->length, k->v.address, k->v.length))
+		    !overlap(v->address, v->length, k->v.address - MARGIN,
+			     k->v.length + 2 * MARGIN))
 			continue;
-		k->before_sn = v->at.sn;
-		for (uint32_t b = 0; b < v->length; b++) {
-			uint64_t at = v->address + b - k->v.address;
-
-			if (at >= k->v.length)
-				continue;
-			k->before[at] = v->data[b];
-			k->before_known[at] = true;
-		}
+		if (overlap(v->address, v->length, k->v.address, k->v.length))
+			k->before_sn = v->at.sn;
+		for (uint32_t b = 0; b < v->length; b++)
+			see_byte(k, v->address + b, v->data[b], v->is_window);
 	}
 	return 0;
 }
@@ -297,14 +315,21 @@ static const char *opcode_name(uint8_t opcode)
 	}
 }
 
-/* Only a whole write, of one piece, has a checksum that can be computed again. */
+/*
+ * Only a whole write, of one piece, has a checksum that can be computed again:
+ * from the value, and from what is known to have been around it.
+ */
 static bool has_its_bytes(const struct value *k, uint64_t address, const struct written *w)
 {
-	uint64_t n = w->length;
+	uint64_t at = w->address - (address - MARGIN);
 
-	if (!w->checksum || w->address < address || w->address + n > address + k->v.length)
+	if (!w->checksum || at > k->v.length + 2 * MARGIN ||
+	    w->length > k->v.length + 2 * MARGIN - at)
 		return false;
-	return sr_checksum(k->data + (w->address - address), n, 0) == w->checksum;
+	for (uint64_t i = 0; i < w->length; i++)
+		if (!k->image_known[at + i])
+			return false;
+	return sr_checksum(k->image + at, w->length, 0) == w->checksum;
 }
 
 static size_t at_most(size_t n)
@@ -312,62 +337,70 @@ static size_t at_most(size_t n)
 	return n < WRITES ? n : WRITES;
 }
 
-/* The newest of the rank's that wrote these bytes; WRITES: none is known to have. */
-static size_t matching(const struct value *k, size_t rank, uint64_t address)
+/* The first of these that wrote the value's bytes; n: none is known to have. */
+static size_t matching(const struct value *k, const struct written *w, size_t n, uint64_t address)
 {
-	for (size_t w = 0; w < at_most(k->last_n[rank]); w++)
-		if (has_its_bytes(k, address, &k->last[rank * WRITES + w]))
-			return w;
-	return WRITES;
+	size_t i = 0;
+
+	while (i < n && !has_its_bytes(k, address, &w[i]))
+		i++;
+	return i;
 }
 
-static void print_write(const struct explain *x, const struct value *k, size_t rank,
-			const struct written *w, uint64_t address, const char *intro)
+static void print_write(const struct explain *x, size_t rank, const struct written *w,
+			const char *intro, const char *why)
 {
 	printf("    %s ", intro);
 	print_call(x, x->links.ranks[rank].number, w->at.thread, w->at.sn);
 	printf(": %s of %" PRIu64 " bytes at 0x%" PRIx64 "%s\n", opcode_name(w->opcode), w->length,
-	       w->address,
-	       has_its_bytes(k, address, w) ? ", the same bytes by their checksum" : "");
+	       w->address, why);
+}
+
+/*
+ * Of one rank's writes to that place: the one whose bytes they are, by its
+ * checksum, or the others.  Where it is not known to be before (without clocks
+ * nothing is), the first of those that may be.
+ */
+static void print_writes_of(const struct explain *x, const struct value *k, size_t rank,
+			    uint64_t address, bool matched)
+{
+	const struct written *last = k->last + rank * WRITES, *since = k->since + rank * WRITES;
+	size_t last_n = at_most(k->last_n[rank]), since_n = at_most(k->since_n[rank]);
+	size_t before = matching(k, last, last_n, address);
+	size_t meanwhile = before < last_n ? since_n : matching(k, since, since_n, address);
+
+	if (matched && before < last_n)
+		print_write(x, rank, &last[before], "written by", ", by its checksum");
+	if (matched && meanwhile < since_n)
+		print_write(x, rank, &since[meanwhile], "written by",
+			    ", by its checksum; not known to be before");
+	for (size_t i = 0; !matched && i < last_n; i++)
+		if (i != before)
+			print_write(x, rank, &last[i], "written before by", "");
+	for (size_t i = 0; !matched && i < since_n; i++)
+		if (i != meanwhile)
+			print_write(x, rank, &since[i], "written since, or meanwhile, by", "");
 }
 
 static void print_writes(const struct explain *x, const struct value *k)
 {
-	size_t memory, any = 0, more = 0;
+	size_t memory, before = 0, more = 0;
 	uint64_t address;
 
 	if (!place_of(k, &memory, &address))
 		return;
-	/* The newest of a rank's whose bytes these are, then the others. */
 	for (size_t i = 0; i < x->links.ranks_n; i++) {
-		size_t w = matching(k, i, address);
-
-		if (w < WRITES)
-			print_write(x, k, i, &k->last[i * WRITES + w], address, "written by");
-		any += k->last_n[i];
-	}
-	for (size_t i = 0; i < x->links.ranks_n; i++) {
-		size_t match = matching(k, i, address);
-
-		for (size_t w = 0; w < at_most(k->last_n[i]); w++)
-			if (w != match)
-				print_write(x, k, i, &k->last[i * WRITES + w], address,
-					    "written before by");
-	}
-	if (!any && memory == SR_NO_RANK)
-		printf(
-		    "    no recorded rank is known to have written to processes that were not\n");
-	else if (!any)
-		printf("    no recorded rank is known to have written there before%s\n",
-		       k->v.is_window ? "" : "; that process's own CPU may have");
-	for (size_t i = 0; i < x->links.ranks_n; i++) {
-		for (size_t w = 0; w < at_most(k->since_n[i]); w++)
-			print_write(x, k, i, &k->since[i * WRITES + w], address,
-				    "written since, or meanwhile, by");
+		print_writes_of(x, k, i, address, true);
+		before += k->last_n[i];
 		more += k->since_n[i] - at_most(k->since_n[i]);
 	}
-	if (!more && !any)
-		return;
+	for (size_t i = 0; i < x->links.ranks_n; i++)
+		print_writes_of(x, k, i, address, false);
+	if (!before && memory == SR_NO_RANK)
+		printf("    that process was not recorded: who else wrote there is not known\n");
+	else if (!before)
+		printf("    no recorded rank is known to have written there before%s\n",
+		       k->v.is_window ? "" : "; that process's own CPU may have");
 	if (more)
 		printf("    and %zu more times since\n", more);
 }
@@ -443,7 +476,7 @@ static void print_load(const struct explain *x, const struct value *k)
 
 static void print_value(const struct explain *x, const struct value *k)
 {
-	printf("  %u bytes at 0x%" PRIx64, k->v.length, k->v.address);
+	printf("  %u byte%s at 0x%" PRIx64, k->v.length, k->v.length == 1 ? "" : "s", k->v.address);
 	if (k->v.at.fault)
 		print_load(x, k);
 	else if (k->v.is_window)
@@ -538,6 +571,8 @@ static void clean_up(struct explain *x)
 		free(k->data);
 		free(k->before);
 		free(k->before_known);
+		free(k->image);
+		free(k->image_known);
 		free(k->known);
 		free(k->last);
 		free(k->since);

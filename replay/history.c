@@ -54,14 +54,18 @@ static void thin(struct sr_history *h)
 	h->used = kept + h->used - half;
 }
 
-/* The first entry with a number above this one. */
+/*
+ * The first entry with a number above this one.  Most questions are about what
+ * was just now: from the end backwards, in steps that double.
+ */
 static size_t first_above(const struct sr_history *h, uint64_t number)
 {
-	size_t low = 0, high = h->used;
+	size_t high = h->used, low, step = 1;
 
-	/* Most questions are about what was just now. */
-	if (h->used && number_at(h, h->used - 1) <= number)
-		return h->used;
+	for (low = high; low && number_at(h, low - 1) > number; step *= 2) {
+		high = low - 1;
+		low = high > step ? high - step : 0;
+	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
