@@ -200,12 +200,13 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 {
 	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
 	const struct sr_keymap *lkeys = &p->links->ranks[rank].lkeys;
-	struct built *b = &q->batch[q->batch_n - 1];
+	struct built *b;
 	uint32_t key, n;
 	uint64_t addr;
 
 	if (!q->batch_n)
 		return 0;
+	b = &q->batch[q->batch_n - 1];
 	sr_get_u64(&in); /* the queue pair */
 	switch (c->what) {
 	case SR_WHAT_SET_SGE:

@@ -520,6 +520,72 @@ static bool faults_wait(void)
 	return remove_all(dir) && ok;
 }
 
+/* Records that fit no layout, of the calls that matter: whatever comes of it, no more than an
+ * error. */
+static void put_nonsense(struct run *r, struct trace_maker *m)
+{
+	static const uint16_t kinds[] = {
+	    SR_REC_CLOCK,
+	    SR_REC_WINDOW,
+	    SR_REC_CALL + SR_CALL_post_send,
+	    SR_REC_CALL + SR_CALL_poll_cq,
+	    SR_REC_CALL + SR_CALL_start_poll,
+	    SR_REC_CALL + SR_CALL_ibv_create_qp,
+	    SR_REC_CALL + SR_CALL_ibv_modify_qp,
+	    SR_REC_CALL + SR_CALL_ibv_reg_mr,
+	    SR_REC_CALL + SR_CALL_wr_start,
+	    SR_REC_CALL + SR_CALL_wr_rdma_read,
+	    SR_REC_CALL + SR_CALL_wr_set_sge_list,
+	    SR_REC_CALL + SR_CALL_wr_complete,
+	    SR_REC_CALL + SR_CALL_rdma_get_cm_event,
+	    SR_REC_CALL + SR_CALL_rdma_create_qp,
+	    SR_REC_CALL + SR_CALL_rdma_get_request,
+	};
+	uint8_t payload[512];
+	struct sr_call_head head = {.result = chance(r, 2)};
+	uint32_t size = chance(r, sizeof(payload));
+	uint16_t kind = kinds[chance(r, sizeof(kinds) / sizeof(kinds[0]))];
+
+	/* Small numbers get further than large ones. */
+	for (uint32_t i = 0; i < size; i++)
+		payload[i] = (uint8_t)(chance(r, 3) ? 0 : chance(r, chance(r, 2) ? 4 : 256));
+	if (kind >= SR_REC_CALL && size >= sizeof(head)) {
+		head.in_size = chance(r, size - (uint32_t)sizeof(head) + 1) & 0x3fffffff;
+		memcpy(payload, &head, sizeof(head));
+	}
+	trace_maker_record(m, 0, 0, kind, payload, size);
+}
+
+static bool nonsense_is_survived(int runs, uint64_t first)
+{
+	bool ok = true;
+
+	for (int i = 0; i < runs && ok; i++) {
+		char dir[] = "/tmp/sreplay-process.XXXXXX";
+		struct sr_error err = {""};
+		struct sr_trace *t = NULL;
+		struct sr_plan *p = NULL;
+		int ret;
+
+		if (!mkdtemp(dir))
+			return false;
+		memset(&run, 0, sizeof(run));
+		run.seed = first + (uint64_t)i;
+		run.ranks = 2;
+		run.clocks = true;
+		begin(&run, dir);
+		for (uint32_t n = 1 + chance(&run, 30); n; n--)
+			put_nonsense(&run, run.m);
+		trace_maker_finish(run.m);
+		ret = make_plan(dir, &p, &t, &err);
+		ok = !ret || err.text[0];
+		sr_plan_close(p);
+		sr_trace_close(t);
+		ok &= remove_all(dir);
+	}
+	return ok;
+}
+
 int main(int argc, char **argv)
 {
 	int runs = argc > 1 ? atoi(argv[1]) : 12;
@@ -537,6 +603,8 @@ int main(int argc, char **argv)
 	       "orders that contradict each other are refused, in words");
 	result(faults_wait(),
 	       "windows: a load waits for the write that it saw, and is to be compared with it");
+	result(nonsense_is_survived(20 * runs, first),
+	       "records of nonsense are no more than an error");
 	printf("1..%d\n", test_number);
 	return failures != 0;
 }
