@@ -23,6 +23,7 @@
 #include "replay/turns.h"
 #include "replay/window_records.h"
 #include "shim/call.h"
+#include "shim/children.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
 #include "shim/main_stack.h"
@@ -203,7 +204,8 @@ static bool peek(struct sr_thread *t)
 			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
 		else
 			s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK &&
-				    s->next.kind != SR_REC_WINDOW_COUNTS;
+				    s->next.kind != SR_REC_WINDOW_COUNTS &&
+				    s->next.kind != SR_REC_EXEC;
 	}
 	return true;
 }
@@ -885,7 +887,7 @@ void sr_replay_start(void)
 	void *page = sr_sys_mmap(sr_heap_place_mapping(sizeof(*control)), sizeof(*control),
 				 PROT_READ | PROT_WRITE, MAP_SHARED, SR_REPLAY_FD, 0);
 
-	if (sr_sys_is_error(page) || pthread_atfork(NULL, NULL, leave_child_alone))
+	if (sr_sys_is_error(page) || sr_children_start(leave_child_alone))
 		for (;;)
 			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 	control = page;

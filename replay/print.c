@@ -28,6 +28,14 @@ static json_t *decode_signal(const struct sr_entry *e)
 	return v;
 }
 
+static json_t *decode_exec(const struct sr_entry *e)
+{
+	json_t *path = json_stringn((const char *)e->payload, e->size);
+
+	/* It need not be UTF-8. */
+	return json_pack("{s:s, s:o}", "record", "exec", "path", path ? path : json_null());
+}
+
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
 {
@@ -50,9 +58,10 @@ static json_t *decode_other(const struct sr_entry *e)
 				 (json_int_t)heap.run, "previous", (json_int_t)heap.previous,
 				 "position", (json_int_t)heap.position);
 	}
-	if (e->kind == SR_REC_WINDOW || e->kind == SR_REC_REGION ||
-	    e->kind == SR_REC_WINDOW_COUNTS)
+	if (e->kind == SR_REC_WINDOW || e->kind == SR_REC_REGION || e->kind == SR_REC_WINDOW_COUNTS)
 		return sr_window_print(e);
+	if (e->kind == SR_REC_EXEC)
+		return decode_exec(e);
 	if (e->kind == SR_REC_SIGNAL && e->size >= sizeof(struct sr_signal_payload))
 		return decode_signal(e);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);

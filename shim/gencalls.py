@@ -68,7 +68,7 @@ C_TO_WIRE = {
     'uint64_t': 'u64', 'int64_t': 'i64', 'size_t': 'u64', 'ssize_t': 'i64', 'long': 'i64',
     'socklen_t': 'u32', 'pid_t': 'i32', 'time_t': 'i64', 'clockid_t': 'i32', 'nfds_t': 'u64',
     'useconds_t': 'u32', '__be16': 'x16', '__be32': 'x32', '__be64': 'x64', 'off_t': 'i64',
-    '__sighandler_t': 'ptr', '__itimer_which_t': 'u32', 'timer_t': 'ptr', 'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
+    'idtype_t': 'u32', 'id_t': 'u32', '__sighandler_t': 'ptr', '__itimer_which_t': 'u32', 'timer_t': 'ptr', 'uid_t': 'u32', 'gid_t': 'u32', 'clock_t': 'i64', 'pthread_t': 'x64', 'thrd_t': 'x64',
     'unsigned long': 'u64', 'mode_t': 'u32',
 }
 

@@ -173,6 +173,18 @@ void *sr_heap_place_program(size_t size, int flags)
 	return (void *)(((uintptr_t)place(&where, size + HUGE) + HUGE - 1) & ~(HUGE - 1));
 }
 
+void sr_heap_lock(void)
+{
+	sr_lock(&library_arena.lock);
+	sr_lock(&shim_arena.lock);
+}
+
+void sr_heap_unlock(void)
+{
+	sr_unlock(&shim_arena.lock);
+	sr_unlock(&library_arena.lock);
+}
+
 void *sr_alloc(size_t size)
 {
 	return ready ? sr_arena_alloc(&shim_arena, size, 16) : NULL;

@@ -52,6 +52,10 @@ void sr_free(void *p);
 /* The same for one of the program's, which leaves the place to the kernel; NULL: so do we. */
 void *sr_heap_place_program(size_t size, int flags);
 
+/* Around a fork: no thread is in the midst of an allocation in either arena. */
+void sr_heap_lock(void);
+void sr_heap_unlock(void);
+
 /* An address range for a mapping of the shim's own, away from the program's. */
 void *sr_heap_place_mapping(size_t size);
 

@@ -21,6 +21,7 @@
 #include "logd/socket_path.h"
 #include "nicclock/order_code.h"
 #include "shim/call.h"
+#include "shim/children.h"
 #include "shim/clocks.h"
 #include "shim/fds.h"
 #include "shim/files.h"
@@ -568,6 +569,8 @@ void sr_record_exit(int status)
 /* A child is not recorded: the rings are its parent's. */
 static void forget_in_child(void)
 {
+	if (!sr_engine)
+		return;
 	sr_engine = NULL;
 	sr_signals_forget_in_child();
 	sr_tsc_leave_alone();
@@ -651,7 +654,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_client_set_give_up_hook(&client, say_given_up);
 	sr_files_start(&client, s->keep_files);
-	pthread_atfork(NULL, NULL, forget_in_child);
+	sr_children_start(forget_in_child);
 	sr_engine = &record_engine;
 	sr_signals_start(false);
 	sr_net_begin(0);

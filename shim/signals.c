@@ -436,6 +436,22 @@ void sr_signals_thread_ends(void)
 	sr_kernel_mask(SIG_SETMASK, &mask, NULL);
 }
 
+void sr_signals_before_exec(void)
+{
+	const uint64_t hidden = sr_self.signals.hidden;
+
+	if (hidden)
+		sr_kernel_mask(SIG_BLOCK, &hidden, NULL);
+}
+
+void sr_signals_after_exec(void)
+{
+	const uint64_t hidden = sr_self.signals.hidden;
+
+	if (hidden)
+		sr_kernel_mask(SIG_UNBLOCK, &hidden, NULL);
+}
+
 void sr_signals_forget_in_child(void)
 {
 	struct sr_signal_state *s = &sr_self.signals;

@@ -146,6 +146,10 @@ bool sr_signals_are_replayed(void);
 /* What libc gives the kernel as sa_restorer, and a program finds there. */
 void *sr_signals_libc_restorer(void);
 
+/* What the program has blocked is blocked in the one that it executes; and if that fails, not. */
+void sr_signals_before_exec(void);
+void sr_signals_after_exec(void);
+
 /* rt_sigaction(2) as the kernel has it, for who traps it.  -errno. */
 long sr_signals_action(int signo, const struct sr_kernel_action *act, struct sr_kernel_action *old);
 

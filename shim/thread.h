@@ -51,6 +51,11 @@ struct sr_child {
 	uint64_t stack; /* its lowest address; 0: the program's own choice */
 };
 
+/* The process that it has made; children.c. */
+struct sr_made {
+	int32_t pid, error;
+};
+
 struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
@@ -72,6 +77,7 @@ struct sr_thread {
 	uint8_t destructor_rounds;
 	uint32_t number;
 	struct sr_child child;
+	struct sr_made made;
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
 	uint64_t heap_ops;      /* since it took the heap over last: see heap_turns.h */

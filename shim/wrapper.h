@@ -5,10 +5,13 @@
 
 #include <errno.h>
 #include <semaphore.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "shim/call.h"
 #include "shim/hooks.h"

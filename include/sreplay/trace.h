@@ -89,6 +89,11 @@ enum sr_record_kind {
 	 * record engine.
 	 */
 	SR_REC_SIGNAL = 6,
+	/*
+	 * The process is about to become another program: the path, as given.  If
+	 * that fails, a record of the call "exec" follows; if not, nothing does.
+	 */
+	SR_REC_EXEC = 7,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };

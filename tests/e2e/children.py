@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""A recorded program makes processes: they are left alone, and a replay has none. No RDMA needed.
+
+    children.py [RUNS [CASE...]]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from harness import BUILD, SREPLAY, Tap, replay
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "children")
+
+
+def run(arguments, directory):
+    try:
+        r = subprocess.run(arguments, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, cwd=directory)
+        return r.returncode, r.stdout, r.stderr.decode(errors="replace")
+    except subprocess.TimeoutExpired as e:
+        return "hang", e.stdout or b"", (e.stderr or b"").decode(errors="replace")
+
+
+def files(directory):
+    """What the children wrote, by file."""
+    found = {}
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name)) as f:
+            found[name] = f.read().replace("\n", "")
+        os.unlink(os.path.join(directory, name))
+    return found
+
+
+def problem(directory, case, n):
+    """'' or what is wrong with one recording and its replay."""
+    trace = os.path.join(directory, "%s-%d.srec" % (case, n))
+    where = os.path.join(directory, "files")
+    os.makedirs(where, exist_ok=True)
+    bare = run([PROGRAM, case], where)
+    bare_files = files(where)
+    recorded = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, case], where)
+    recorded_files = files(where)
+    if recorded[0] != bare[0] or (recorded[2] and case != "executes"):
+        return "recorded exit status %s, bare %s\n%s" % (recorded[0], bare[0], recorded[2])
+    if recorded_files != bare_files:
+        return "the children wrote %s, bare %s" % (recorded_files, bare_files)
+    status, out, err = replay(trace, 0, timeout=30, cwd=where)
+    if case == "executes":
+        # where the other program begins, the recording of this one ends
+        return "" if (status, out) == (123, recorded[1]) else "replay: %s %s\n%s" % (status, out, err)
+    if status != recorded[0]:
+        return "replayed exit status %s, not %s\n%s" % (status, recorded[0], err)
+    if out != recorded[1]:
+        return "replayed output\n%s\nnot\n%s" % (out.decode(), recorded[1].decode())
+    if files(where):
+        return "the replay had children"
+    return ""
+
+
+def main():
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    names = sys.argv[2:] or subprocess.run([PROGRAM], capture_output=True).stdout.decode().split()
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for case in names:
+            detail = ""
+            for n in range(runs):
+                detail = detail or problem(directory, case, n)
+            tap.ok(not detail, "%s: recorded and replayed %d times" % (case, runs), detail)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
