@@ -147,6 +147,9 @@ static void start_thread(struct sr_thread *t)
 		return;
 	}
 	sr_thread_number(t);
+	/* One that was there before the recording. */
+	if (!t->signals.queue)
+		sr_signals_thread_begins(t->signals.hidden, false);
 	sr_thread_watch_end(t);
 	t->stream = sr_alloc_zeroed(sizeof(*t->stream));
 	fd = t->number < control->threads ? control->stream_fd[t->number] : -1;

@@ -41,8 +41,9 @@ struct sr_thread_start {
 	bool inner; /* of a library's: not the program's */
 	bool inside_rdmacm;
 	uint32_t number;
-	uint64_t hidden; /* signals.h */
-	uint64_t stack;  /* 0: not ours */
+	uint64_t hidden, mask; /* signals.h */
+	bool own_mask;         /* its attributes say which */
+	uint64_t stack;        /* 0: not ours */
 	size_t stack_size;
 	_Atomic int32_t tid;
 	bool released; /* joined or detached */
@@ -200,6 +201,13 @@ static int map_stack(struct sr_thread_start *s, pthread_attr_t *attr)
 
 /* --------------------------------------------------------------- creation */
 
+static bool has_own_mask(const pthread_attr_t *attr)
+{
+	sigset_t mask;
+
+	return attr && !pthread_attr_getsigmask_np(attr, &mask);
+}
+
 static int real_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(void *), void *arg)
 {
 	SR_NEXT(next, "pthread_create");
@@ -233,10 +241,25 @@ static void *run(void *argument)
 		sr_thread_watch_end(t);
 		sr_net_arm_thread(t);
 		sr_leave(t, before);
+		if (!copy.own_mask)
+			sr_signals_thread_opens(copy.mask);
 	}
 	if (copy.c11)
 		return (void *)(uintptr_t)((thrd_start_t)copy.routine)(copy.arg);
 	return ((sr_start_routine)copy.routine)(copy.arg);
+}
+
+/* A thread that runs s. */
+static int start(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s)
+{
+	uint64_t kernel;
+	int err;
+
+	s->own_mask = has_own_mask(attr);
+	s->mask = sr_signals_before_create(&kernel);
+	err = real_create(id, attr, run, s);
+	sr_signals_after_create(kernel);
+	return err;
 }
 
 static struct sr_thread_start *new_start(void *routine, void *arg, bool c11)
@@ -269,7 +292,7 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 	*stack = s->stack;
 	/* The new thread may be over before this one looks at s again. */
 	if (!err)
-		err = real_create(id, &mine, run, s);
+		err = start(id, &mine, s);
 	if (err) {
 		atomic_fetch_sub(&running, 1);
 		if (s->stack) {
@@ -292,7 +315,7 @@ static int create_inner(pthread_t *id, const pthread_attr_t *attr, void *routine
 		return EAGAIN;
 	s->inner = true;
 	s->inside_rdmacm = sr_self.inside_rdmacm;
-	err = real_create(id, attr, run, s);
+	err = start(id, attr, s);
 	if (err)
 		sr_free(s);
 	return err;
@@ -395,8 +418,7 @@ static void *exit_at_once(void *unused)
 static void load_unwinder(void)
 {
 	SR_NEXT(next, "pthread_join");
-	int (*join)(pthread_t, void **) =
-	    (int (*)(pthread_t, void **))sr_next(&next);
+	int (*join)(pthread_t, void **) = (int (*)(pthread_t, void **))sr_next(&next);
 	struct sr_thread_start s = {0};
 	pthread_attr_t attr;
 	pthread_t id;
@@ -419,9 +441,11 @@ static int n_libraries;
 /* By its file's name; providers are in a directory of libibverbs's. */
 static bool is_of_verbs(const char *path)
 {
-	static const char *const names[] = {"libibverbs.so",    "librdmacm.so", "libnl-3.so",
-					    "libnl-route-3.so", "libmlx4.so",   "libmlx5.so",
-					    "libefa.so",        "libmana.so"};
+	static const char *const names[] = {
+	    "libibverbs.so", "librdmacm.so", "libnl-3.so", "libnl-route-3.so", "libmlx4.so",
+	    "libmlx5.so", "libefa.so", "libmana.so",
+	    /* The unwinder: it looks at frames of the shim's, too. */
+	    "libgcc_s.so"};
 	const char *file = strrchr(path, '/');
 
 	file = file ? file + 1 : path;
@@ -493,6 +517,8 @@ static void end_thread(void *thread)
 	}
 	if (!sr_engine)
 		return;
+	if (!t->depth)
+		sr_signals_thread_closes();
 	if (sr_threaded && !t->depth)
 		sr_call(SR_CALL_thread_end, none, __builtin_return_address(0));
 	sr_heap_leave(t);
@@ -629,7 +655,7 @@ static int once(once_function real, int *control, void (*routine)(void), void *s
 	uint64_t a[1] = {(uintptr_t)control};
 	int err = 0;
 
-	if (!sr_engine || !sr_threaded || t->depth)
+	if (!sr_engine || !sr_threaded || t->depth || sr_is_verbs_library(site))
 		return real(control, routine);
 	if (sr_engine->comes_next)
 		replay_once(t, control, routine);
@@ -645,8 +671,7 @@ EXPORT int pthread_once(pthread_once_t *control, void (*routine)(void))
 {
 	SR_NEXT(next, "pthread_once");
 
-	return once((once_function)sr_next(&next), control, routine,
-		    __builtin_return_address(0));
+	return once((once_function)sr_next(&next), control, routine, __builtin_return_address(0));
 }
 
 EXPORT void call_once(once_flag *flag, void (*routine)(void))
@@ -654,6 +679,5 @@ EXPORT void call_once(once_flag *flag, void (*routine)(void))
 	SR_NEXT(next, "pthread_once");
 
 	/* glibc's is its pthread_once, on an int as well. */
-	once((once_function)sr_next(&next), (int *)flag, routine,
-	     __builtin_return_address(0));
+	once((once_function)sr_next(&next), (int *)flag, routine, __builtin_return_address(0));
 }

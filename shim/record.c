@@ -124,6 +124,9 @@ static void start_thread(struct sr_thread *t)
 		return;
 	}
 	sr_thread_number(t);
+	/* One that was there before the recording. */
+	if (!t->signals.queue)
+		sr_signals_thread_begins(t->signals.hidden, false);
 	err = sr_ring_create(&t->ring, ring_bytes);
 	if (!err) {
 		sr_ring_set_lossy(&t->ring, lossy);

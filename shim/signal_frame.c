@@ -149,6 +149,15 @@ bool sr_frame_is_interrupted_call(const ucontext_t *uc)
 	       is_syscall_instruction(pc - 2);
 }
 
+/* The kernel has set the instruction pointer back. */
+bool sr_frame_is_in_call(const ucontext_t *uc)
+{
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	return sr_frame_is_interrupted_call(uc) ||
+	       (pc % 4096 <= 4094 && is_syscall_instruction(pc));
+}
+
 static size_t fpu_bytes(const void *fpu)
 {
 	struct {
@@ -207,6 +216,11 @@ void sr_frame_restorer(void)
 uintptr_t sr_frame_stack_pointer(const ucontext_t *uc)
 {
 	return 0;
+}
+
+bool sr_frame_is_in_call(const ucontext_t *uc)
+{
+	return false;
 }
 
 bool sr_frame_is_interrupted_call(const ucontext_t *uc)

@@ -57,6 +57,9 @@ uintptr_t sr_frame_stack_pointer(const ucontext_t *uc);
 /* Has a system call failed just now, for this signal?  One that is to be made again has not. */
 bool sr_frame_is_interrupted_call(const ucontext_t *uc);
 
+/* Or is one interrupted that will be made again, or is about to be made? */
+bool sr_frame_is_in_call(const ucontext_t *uc);
+
 /* Below this the interrupted code keeps nothing. */
 uintptr_t sr_frame_free_stack(const ucontext_t *uc);
 

@@ -182,13 +182,33 @@ void sr_signals_take(struct sr_thread *t, uint8_t place)
 	}
 }
 
+static int64_t cpu_time(void)
+{
+	struct timespec ts = {0};
+
+	sr_sys_clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
 void sr_signals_left(struct sr_thread *t)
 {
 	struct sr_signal_state *s = &t->signals;
 
 	/* The next call takes them; it should come soon. */
-	if (!t->depth && !s->timer_set && sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV))
-		set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+	if (t->depth || s->timer_set || !(sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV)))
+		return;
+	s->cpu_time = cpu_time();
+	s->ticks = 0;
+	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+}
+
+/* It is the machine that was busy with others: a few times, what waits goes on waiting. */
+static bool had_no_time(struct sr_signal_state *s, const ucontext_t *uc)
+{
+	if (sr_frame_is_in_call(uc) || cpu_time() - s->cpu_time >= TICK_NS || s->ticks++ >= 20)
+		return false;
+	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+	return true;
 }
 
 uint64_t sr_signals_waiting(const struct sr_thread *t)
@@ -214,9 +234,12 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 	if (sr_signals_are_replayed()) {
 		if (sr_engine && sr_engine->stalled)
 			sr_engine->stalled(t);
-	} else if (s->waiting) {
-		s->at_once = sr_signals_waiting(t);
+	} else if (s->waiting && !had_no_time(s, uc)) {
+		s->at_once = s->overflowed ? UINT64_MAX : sr_signals_waiting(t);
 		empty_queue(s);
+		if (s->overflowed)
+			sr_frame_set_mask(uc, s->overflow_mask);
+		s->overflowed = false;
 	}
 	return true;
 }
@@ -493,8 +516,9 @@ static bool can_wait(struct sr_thread *t, int signo, const ucontext_t *uc)
 {
 	struct sr_signal_state *s = &t->signals;
 
-	return !t->depth && !s->taking && !(s->at_once & SR_SIGNAL_BIT(signo)) && s->queue &&
-	       sr_engine && sr_engine->signal && !t->ended && !sr_frame_is_interrupted_call(uc) &&
+	return !t->depth && !s->interruptible && !s->taking &&
+	       !(s->at_once & SR_SIGNAL_BIT(signo)) && s->queue && sr_engine && sr_engine->signal &&
+	       !t->ended && !sr_frame_is_interrupted_call(uc) &&
 	       sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV);
 }
 
@@ -535,11 +559,17 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 		wait_for_section(s, signo, info, uc);
 		return;
 	}
+	/* A thread that has not begun has no number, and gets the one of its pthread_create. */
+	if (!t->numbered && !s->at_once) {
+		wait_for_section(s, signo, info, uc);
+		sr_signals_left(t);
+		return;
+	}
 	if (can_wait(t, signo, uc) && wait_in_queue(s, signo, info)) {
 		sr_signals_left(t);
 		return;
 	}
-	s->at_once &= ~SR_SIGNAL_BIT(signo);
+	s->at_once = 0;
 	is_recorded(t, signo, info, uc);
 	run(signo, info, uc, a, here);
 }

@@ -425,6 +425,47 @@ void sr_signals_thread_begins(uint64_t hidden, bool inner)
 	unblock_here(claimed);
 }
 
+uint64_t sr_signals_before_create(uint64_t *kernel)
+{
+	const struct sr_signal_state *s = &sr_self.signals;
+	const uint64_t all = ~(claimed | SR_SIGNAL_FAULTS);
+
+	*kernel = 0;
+	if (known)
+		sr_kernel_mask(SIG_BLOCK, &all, kernel);
+	return s->overflowed ? s->overflow_mask : *kernel;
+}
+
+void sr_signals_after_create(uint64_t kernel)
+{
+	if (known)
+		sr_kernel_mask(SIG_SETMASK, &kernel, NULL);
+}
+
+/* It is ready for what is not blocked in this mask. */
+void sr_signals_thread_opens(uint64_t mask)
+{
+	mask &= ~claimed;
+	if (known)
+		sr_kernel_mask(SIG_SETMASK, &mask, NULL);
+}
+
+void sr_signals_thread_closes(void)
+{
+	struct sr_thread *t = &sr_self;
+	const uint64_t all = ~(claimed | SR_SIGNAL_FAULTS);
+	uint64_t mask;
+
+	while (known) {
+		sr_kernel_mask(SIG_BLOCK, &all, &mask);
+		if (!t->signals.waiting)
+			return;
+		/* Its handler runs in this thread, still. */
+		sr_kernel_mask(SIG_SETMASK, &mask, NULL);
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
+	}
+}
+
 void sr_signals_thread_ends(void)
 {
 	const uint64_t all = ~claimed;

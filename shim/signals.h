@@ -87,6 +87,8 @@ struct sr_signal_state {
 	volatile uint8_t taking;
 	/* These are not to wait any longer. */
 	uint64_t at_once;
+	int64_t cpu_time; /* of the thread, when it was set */
+	uint32_t ticks;
 	int timer;
 	bool has_timer, timer_set;
 
@@ -128,7 +130,17 @@ void sr_signals_replay(int signo, const siginfo_t *info);
  * inner one is a library's: the program's signals go to the program's threads.
  */
 uint64_t sr_signals_hidden(void);
+
+/*
+ * Around the creation of a thread, which inherits that everything is blocked: until it
+ * knows who it is, it takes no signal.  The mask that it is to have.
+ */
+uint64_t sr_signals_before_create(uint64_t *kernel);
+void sr_signals_after_create(uint64_t kernel);
 void sr_signals_thread_begins(uint64_t hidden, bool inner);
+void sr_signals_thread_opens(uint64_t mask);
+/* Its last call is about to be made: nothing comes after it. */
+void sr_signals_thread_closes(void);
 void sr_signals_thread_ends(void);
 
 /*

@@ -552,6 +552,90 @@ static void waiting_threads(void)
 	printf("%d at %ld\n", (int)count, now());
 }
 
+static void clean_up(void *argument)
+{
+	printf("%s cleans up at %ld\n", (char *)argument, now());
+}
+
+static void end_thread(int signo, siginfo_t *info, void *context)
+{
+	pthread_cleanup_push(clean_up, "the handler");
+	printf("the handler ends its thread at %ld\n", now());
+	pthread_exit((void *)5l);
+	pthread_cleanup_pop(0);
+}
+
+static void sleep_in_handler(int signo, siginfo_t *info, void *context)
+{
+	pthread_cleanup_push(clean_up, "the handler");
+	printf("the handler sleeps at %ld\n", now());
+	sem_post(&done);
+	usleep(10000000);
+	pthread_cleanup_pop(1);
+}
+
+static void *wait_in_read(void *argument)
+{
+	stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16};
+	char c;
+
+	sigaltstack(&stack, NULL);
+	pthread_cleanup_push(clean_up, "the thread");
+	sem_post(&ready);
+	(void)!read(*(int *)argument, &c, 1);
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+/* Stacks are unwound through a handler's frame. */
+static void ending_threads(void)
+{
+	int socks[2];
+	pthread_t id;
+	void *value;
+
+	sem_init(&ready, 0, 0);
+	sem_init(&done, 0, 0);
+	connected(socks);
+	set(SIGUSR1, end_thread);
+	set_flags(SIGUSR2, end_thread, SA_ONSTACK);
+	set_flags(SIGALRM, sleep_in_handler, SA_ONSTACK);
+	for (int i = 0; i < 6; i++) {
+		pthread_create(&id, NULL, wait_in_read, &socks[0]);
+		sem_wait(&ready);
+		usleep(5000);
+		pthread_kill(id, i % 3 == 0 ? SIGUSR1 : i % 3 == 1 ? SIGUSR2 : SIGALRM);
+		if (i % 3 == 2) {
+			sem_wait(&done);
+			pthread_cancel(id);
+		}
+		pthread_join(id, &value);
+		printf("joined %ld at %ld\n", (long)value, now());
+	}
+}
+
+static void *begin_and_end(void *argument)
+{
+	return (void *)(now() & 1);
+}
+
+/* Signals to the process, which any thread may take, in its first and last moments as well. */
+static void signals_to_new_threads(void)
+{
+	pthread_t id;
+	void *value;
+
+	set_flags(SIGALRM, count_only, SA_RESTART);
+	every(200);
+	for (int i = 0; i < 150; i++) {
+		pthread_create(&id, NULL, begin_and_end, NULL);
+		pthread_join(id, &value);
+		printf("%ld%c", (long)value, i % 50 == 49 ? '\n' : ' ');
+	}
+	every(0);
+	printf("%d\n", count > 0);
+}
+
 /* ------------------------------------------------------------------- random ones */
 
 static volatile sig_atomic_t in_malloc;
@@ -743,6 +827,8 @@ static const struct {
     {"old_calls", old_calls},
     {"threads", threads},
     {"waiting_threads", waiting_threads},
+    {"ending_threads", ending_threads},
+    {"signals_to_new_threads", signals_to_new_threads},
     {"random", random_signals},
     {"exit_in_handler", exit_in_handler},
     {"aborts", aborts},

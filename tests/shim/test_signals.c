@@ -604,6 +604,7 @@ static int run_case(size_t i, bool with_shim, char *text)
 	}
 	alarm(20);
 	shadowed = with_shim;
+	sr_self.numbered = true;
 	if (with_shim)
 		sr_signals_start(false);
 	if (with_shim && (sr_signals_claim(SIGSEGV, refuse) || sr_signals_claim(SIGSEGV, claim) ||
