@@ -565,15 +565,6 @@ static void end_thread(int signo, siginfo_t *info, void *context)
 	pthread_cleanup_pop(0);
 }
 
-static void sleep_in_handler(int signo, siginfo_t *info, void *context)
-{
-	pthread_cleanup_push(clean_up, "the handler");
-	printf("the handler sleeps at %ld\n", now());
-	sem_post(&done);
-	usleep(10000000);
-	pthread_cleanup_pop(1);
-}
-
 static void *wait_in_read(void *argument)
 {
 	stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16};
@@ -595,20 +586,17 @@ static void ending_threads(void)
 	void *value;
 
 	sem_init(&ready, 0, 0);
-	sem_init(&done, 0, 0);
 	connected(socks);
 	set(SIGUSR1, end_thread);
 	set_flags(SIGUSR2, end_thread, SA_ONSTACK);
-	set_flags(SIGALRM, sleep_in_handler, SA_ONSTACK);
 	for (int i = 0; i < 6; i++) {
 		pthread_create(&id, NULL, wait_in_read, &socks[0]);
 		sem_wait(&ready);
 		usleep(5000);
-		pthread_kill(id, i % 3 == 0 ? SIGUSR1 : i % 3 == 1 ? SIGUSR2 : SIGALRM);
-		if (i % 3 == 2) {
-			sem_wait(&done);
+		if (i % 3 == 2)
 			pthread_cancel(id);
-		}
+		else
+			pthread_kill(id, i % 3 ? SIGUSR2 : SIGUSR1);
 		pthread_join(id, &value);
 		printf("joined %ld at %ld\n", (long)value, now());
 	}
