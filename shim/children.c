@@ -99,19 +99,8 @@ static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 	return (pid_t)sr_call(SR_CALL_forked, none, site);
 }
 
+/* Of a recorded process, vfork comes here as well (vfork.c). */
 EXPORT pid_t fork(void)
-{
-	SR_NEXT(next, "fork");
-
-	return make_child((pid_t(*)(void))sr_next(&next), true, __builtin_return_address(0));
-}
-
-/*
- * A vfork child runs in its parent's memory and calls close, dup2, _exit, ...
- * there: that would be recorded as the parent's doing.  A fork is a vfork with
- * less sharing, and its child is told apart.
- */
-EXPORT pid_t vfork(void)
 {
 	SR_NEXT(next, "fork");
 
