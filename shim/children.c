@@ -18,6 +18,7 @@
 #include "shim/say.h"
 #include "shim/signals.h"
 #include "shim/thread.h"
+#include "shim/tsc.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -115,6 +116,17 @@ EXPORT pid_t _Fork(void)
 	return make_child((pid_t(*)(void))sr_next(&next), false, __builtin_return_address(0));
 }
 
+/* What it executes would be killed by a trap that it knows nothing of. */
+uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result;
+
+	sr_tsc_pause();
+	result = sr_real(d, a);
+	sr_tsc_resume();
+	return result;
+}
+
 /* ------------------------------------------------------------------ clone */
 
 struct cloned {
@@ -157,10 +169,12 @@ EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ...)
 			    "clone with shared memory: what the child calls may be taken for its "
 			    "parent's");
 		before = sr_enter(t);
+		sr_tsc_pause();
 		/* The child has its own copy of c. */
 		t->made.pid = real(flags & CLONE_VM ? f : run_clone, stack, flags,
 				   flags & CLONE_VM ? argument : &c, parent_tid, tls, child_tid);
 		t->made.error = errno;
+		sr_tsc_resume();
 		sr_leave(t, before);
 	}
 	return (pid_t)sr_call(SR_CALL_forked, none, __builtin_return_address(0));

@@ -20,6 +20,7 @@
 #include "shim/record.h"
 #include "shim/signals.h"
 #include "shim/thread.h"
+#include "shim/tsc.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -51,8 +52,10 @@ static int execute(const struct exec *e, void *site)
 		sr_record_other(t, SR_REC_EXEC, e->path, strlen(e->path));
 		before = sr_enter(t);
 		sr_signals_before_exec();
+		sr_tsc_pause();
 		e->run(e);
 		t->made.error = errno;
+		sr_tsc_resume();
 		sr_signals_after_exec();
 		sr_leave(t, before);
 	}
