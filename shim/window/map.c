@@ -199,13 +199,23 @@ enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end)
 	return SR_WINDOW_OK;
 }
 
+/* One call: the view is replaced by the pages themselves. */
+static long move_back(uintptr_t begin, size_t size)
+{
+	return sr_syscall(SYS_mremap, (long)landing_at(begin), (long)size, (long)size,
+			  MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
+}
+
 void map_return(uintptr_t begin, uintptr_t end)
 {
 	size_t size = end - begin;
 
-	/* One call: the view is replaced by the pages themselves. */
-	sr_syscall(SYS_mremap, (long)landing_at(begin), (long)size, (long)size,
-		   MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
+	/*
+	 * Page by page: several mappings are not moved by one call (a program's .data
+	 * and .bss are two), and one that fails has already unmapped the view.
+	 */
+	for (uintptr_t v = begin; v < end; v += PAGE)
+		move_back(v, PAGE);
 	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		   (long)offset_of(begin), (long)size, 0, 0);
 	sr_sys_munmap(shadow_of(begin), size);
@@ -219,13 +229,25 @@ void map_drop(uintptr_t view)
 	sr_sys_munmap(shadow_of(view), PAGE);
 }
 
+/*
+ * Large ones at once, as far as they are one mapping: there is no other thread.
+ * Memory that is not inherited (MADV_DONTFORK) is not there to be moved.
+ */
+static void move_back_in_child(uintptr_t begin, size_t size)
+{
+	size_t half = size / 2 & PAGE_MASK;
+
+	if (!failed(move_back(begin, size)) || size == PAGE)
+		return;
+	move_back_in_child(begin, half);
+	move_back_in_child(begin + half, size - half);
+}
+
 void map_return_in_child(uintptr_t begin, uintptr_t end)
 {
 	size_t size = end - begin;
 
-	/* Memory that is not inherited (MADV_DONTFORK) is not there to be moved. */
-	sr_syscall(SYS_mremap, (long)landing_at(begin), (long)size, (long)size,
-		   MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
+	move_back_in_child(begin, size);
 	sr_sys_munmap(shadow_of(begin), size);
 }
 
