@@ -95,7 +95,7 @@ void sr_group_start(struct sr_replay_control *c)
 		return;
 	p = sr_sys_mmap(sr_heap_place_mapping(head.size), head.size, PROT_READ | PROT_WRITE,
 			MAP_SHARED, file, 0);
-	if (sr_sys_is_error(p))
+	if (sr_sys_is_error(p) || !sr_history_begin())
 		return;
 	sr_group_memory = p;
 	sr_group_control = c;

@@ -9,9 +9,11 @@
  */
 #include <linux/futex.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "logd/rawsys.h"
 #include "replay/group/own.h"
+#include "shim/heap.h"
 
 #define ENTRIES    (1ull << 18) /* kept of each member: 18 MiB */
 #define BYTES      (1ull << 28)
@@ -180,7 +182,19 @@ static struct spent {
 	int32_t member;
 	uint16_t request;
 	uint8_t bytes; /* a bit each */
-} spent[SPENT];
+} *spent;
+
+bool sr_history_begin(void)
+{
+	size_t size = SPENT * sizeof(*spent);
+	void *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sr_sys_is_error(p))
+		return false;
+	spent = p;
+	return true;
+}
 
 static struct spent *spent_at(uint64_t addr)
 {

@@ -100,6 +100,9 @@ void sr_channel_release(struct sr_group_channel *c, const struct sr_group_messag
 
 /* ------------------------------------------------------------- history.c */
 
+/* Once, before the others.  false: no memory. */
+bool sr_history_begin(void);
+
 /* These bytes go to `addr` in the member's memory; returns the number of the (first) entry. */
 uint64_t sr_history_add(uint32_t member, const struct sr_group_origin *origin, uint64_t addr,
 			const struct sr_piece *pieces, uint32_t n);
