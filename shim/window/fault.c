@@ -238,7 +238,7 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 		if (!snapshot(view, now))
 			continue;
 		validate();
-		stable = !memcmp(now, landing_of(p, view), PAGE);
+		stable = is_as(now, landing_of(p, view), PAGE);
 	}
 	if (!stable) {
 		if (!must)

@@ -164,6 +164,9 @@ void close_live(void);
 
 /* --------------------------------------------------------------- memory */
 
+/* Is landing as these bytes?  Each byte of it is looked at once, since it may change meanwhile. */
+bool is_as(const char *known, const char *landing, size_t n);
+
 /* Stable copy of one page of landing; false if it never held still. */
 bool snapshot(uintptr_t view, char to[PAGE]);
 

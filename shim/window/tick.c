@@ -63,7 +63,7 @@ static void close_changed(void)
 		struct page *p = page_at(view);
 
 		if (p->state != PAGE_FROZEN ||
-		    !memcmp(shadow_of(view), landing_of(p, view), PAGE))
+		    is_as(shadow_of(view), landing_of(p, view), PAGE))
 			continue;
 		p->async = true;
 		page_close(view);

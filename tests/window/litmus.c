@@ -76,13 +76,19 @@ struct mp {
 	word *data, *flag;
 };
 
+/*
+ * The lowest byte has four values only, so that it is often what it was before:
+ * who finds a difference in it and then reads it again may find none.
+ */
+#define STEP 64
+
 static void *mp_nic(void *p)
 {
 	struct mp *m = p;
 
 	for (uint64_t i = 1; !stop; i++) {
-		*DMA(m->data) = i;
-		*DMA(m->flag) = i;
+		*DMA(m->data) = i * STEP;
+		*DMA(m->flag) = i * STEP;
 		if (!(i & 63))
 			sched_yield();
 	}
