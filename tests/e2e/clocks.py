@@ -292,7 +292,7 @@ def killed(tap, directory):
     """Once when the server's queue pair is known and nobody has asked for it, once while messages go."""
     both = two_nodes(directory)
     key = os.path.join(directory, "killed.key")
-    pair = node_pair(directory, "killed", both, [key, key], HOSTS, 20000, between=both[0].kill_and_start,
+    pair = node_pair(directory, "killed", both, [key, key], HOSTS, 10000, between=both[0].kill_and_start,
                      during=lambda: [node.kill_and_start() for node in both])
     together = collected(directory, pair, "killed.srec")
     verified = subprocess.run([SREPLAY, "verify", together], capture_output=True)
