@@ -52,20 +52,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'o':
 		o->out = arg;
 		return 0;
-	case ARGP_KEY_ARG:
-		if (o->dir)
-			argp_usage(state);
-		o->dir = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->dir)
-			argp_usage(state);
+	case ARGP_KEY_SUCCESS:
 		dot = o->out ? strrchr(o->out, '.') : NULL;
 		if (!o->print && !choose(o, dot ? dot + 1 : NULL))
 			o->print = sr_graph_print_text;
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sr_parse_trace(key, arg, state, &o->dir);
 	}
 }
 

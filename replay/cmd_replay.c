@@ -112,17 +112,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->tool.kind = SR_TOOL_COMMAND;
 		o->tool.command = arg;
 		return 0;
-	case ARGP_KEY_ARG:
-		if (o->dir)
-			argp_usage(state);
-		o->dir = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->dir)
-			argp_usage(state);
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sr_parse_trace(key, arg, state, &o->dir);
 	}
 }
 

@@ -3,6 +3,7 @@
 #ifndef REPLAY_COMMAND_H
 #define REPLAY_COMMAND_H
 
+#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -34,6 +35,12 @@ void sr_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool sr_find_shim(char *path, size_t size);
 bool sr_find_daemon(char *path, size_t size);
 bool sr_find_gdb_commands(char *path, size_t size);
+
+/*
+ * For the default case of an argp parser: the one argument of the command is a
+ * trace, and goes into *dir.
+ */
+error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir);
 
 /* A rank or thread number from an argument; -1 after a message if it is none. */
 long sr_parse_number(const char *option, const char *text);

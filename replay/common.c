@@ -97,6 +97,17 @@ bool sr_find_gdb_commands(char *path, size_t size)
 	return find(path, size, "the commands for gdb (sreplay.py)", places);
 }
 
+error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir)
+{
+	if (key == ARGP_KEY_ARG && !*dir)
+		*dir = arg;
+	else if (key == ARGP_KEY_ARG || (key == ARGP_KEY_END && !*dir))
+		argp_usage(state);
+	else if (key != ARGP_KEY_END)
+		return ARGP_ERR_UNKNOWN;
+	return 0;
+}
+
 long sr_parse_number(const char *option, const char *text)
 {
 	char *end;

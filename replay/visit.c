@@ -21,17 +21,8 @@ static error_t parse_choice(int key, char *arg, struct argp_state *state)
 	case 'r':
 		c->rank = sr_parse_number("--rank", arg);
 		return c->rank < 0 ? EINVAL : 0;
-	case ARGP_KEY_ARG:
-		if (c->dir)
-			argp_usage(state);
-		c->dir = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!c->dir)
-			argp_usage(state);
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sr_parse_trace(key, arg, state, &c->dir);
 	}
 }
 
