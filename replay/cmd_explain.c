@@ -22,6 +22,7 @@
 #include "replay/process.h"
 #include "replay/sites.h"
 #include "shim/checksum.h"
+#include "shim/opcodes.h"
 
 #define VALUES 256 /* of one call, that are told of */
 #define WRITES 4   /* to one place, of each rank */
@@ -200,12 +201,6 @@ static bool place_of(const struct value *k, size_t *memory, uint64_t *address)
 	return true;
 }
 
-static bool changes_memory(uint8_t opcode)
-{
-	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
-	       opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-	       opcode == IBV_WR_ATOMIC_WRITE;
-}
 
 static void note_write(struct value *k, const struct sr_posted *p)
 {
@@ -230,7 +225,7 @@ static int see_posted(void *argument, const struct sr_posted *p)
 	size_t memory;
 	uint64_t address;
 
-	for (size_t i = 0; changes_memory(p->opcode) && i < x->values_n; i++) {
+	for (size_t i = 0; sr_op(p->opcode) & SR_OP_CHANGES && i < x->values_n; i++) {
 		struct value *k = &x->values[i];
 
 		if (place_of(k, &memory, &address) && p->to == memory &&

@@ -16,6 +16,7 @@
 #include "logd/read_trace.h"
 #include "replay/ledger.h"
 #include "replay/traffic.h"
+#include "shim/opcodes.h"
 
 /* How much of the work the first pass is. */
 #define FIRST_PASS 0.3
@@ -129,18 +130,12 @@ static size_t column(const struct maker *m, size_t to)
 	return to == SR_NO_RANK ? m->n : to;
 }
 
-static bool changes_memory(uint8_t opcode)
-{
-	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
-	       opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-	       opcode == IBV_WR_ATOMIC_WRITE;
-}
 
 static int take_posted(void *argument, const struct sr_posted *p)
 {
 	struct maker *m = argument;
 
-	if (changes_memory(p->opcode))
+	if (sr_op(p->opcode) & SR_OP_CHANGES)
 		m->wrote[p->rank * (m->n + 1) + column(m, p->to)] = true;
 	if (m->group[p->rank])
 		sr_traffic_add(&m->traffic, p->rank, column(m, p->to), p->opcode, p->length);

@@ -7,30 +7,7 @@
 
 #include <infiniband/verbs.h>
 
-static bool sends_message(uint8_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool fetches(uint8_t opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static bool is_one_sided(uint8_t opcode)
-{
-	return fetches(opcode) || opcode == IBV_WR_RDMA_WRITE ||
-	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_ATOMIC_WRITE;
-}
+#include "shim/opcodes.h"
 
 /* A request is in the queue now; rq's own fields are filled in. */
 static int posted(struct process *p, size_t rank, struct qp *q, const struct request *rq,
@@ -45,7 +22,7 @@ static int posted(struct process *p, size_t rank, struct qp *q, const struct req
 	if (!in_queue)
 		return -ENOMEM;
 	*in_queue = *rq;
-	if (sends_message(rq->opcode) && to != SR_NO_RANK && !(other && other->deaf)) {
+	if (sr_op(rq->opcode) & SR_OP_RECEIVED && to != SR_NO_RANK && !(other && other->deaf)) {
 		m = sr_log_push(&q->messages, sizeof(*m));
 		if (!m)
 			return -ENOMEM;
@@ -69,7 +46,7 @@ static int posted(struct process *p, size_t rank, struct qp *q, const struct req
 		.length = rq->length,
 		.checksum = checksum,
 		.to = to,
-		.address = is_one_sided(rq->opcode) && to != SR_NO_RANK
+		.address = sr_op(rq->opcode) & SR_OP_REMOTE && to != SR_NO_RANK
 			       ? sr_log_address_of(&p->links->ranks[to].rkeys, rkey, rq->remote)
 			       : rq->remote});
 }
@@ -148,14 +125,14 @@ int sr_log_post_send(struct process *p, size_t rank)
 				 .wr_id = w.wr_id,
 				 .length = w.length,
 				 .remote = w.remote,
-				 .first_sge = fetches((uint8_t)w.opcode)
+				 .first_sge = sr_op(w.opcode) & SR_OP_SCATTERS
 						  ? sr_log_address_of(&p->links->ranks[rank].lkeys,
 								      w.first_key, w.first_sge)
 						  : 0,
 				 .number = (uint16_t)i,
 				 .opcode = (uint8_t)w.opcode,
 				 .signaled = q->sig_all || w.flags & IBV_SEND_SIGNALED,
-				 .fetches = fetches((uint8_t)w.opcode)},
+				 .fetches = sr_op(w.opcode) & SR_OP_SCATTERS},
 			     w.checksum, w.rkey);
 	}
 	return err;
@@ -183,7 +160,7 @@ static int build(struct qp *q, const struct sr_log_call *c)
 	b = &q->batch[q->batch_n];
 	*b = (struct built){.rq = {.opcode = c->opcode,
 				   .number = (uint16_t)q->batch_n++,
-				   .fetches = fetches(c->opcode)}};
+				   .fetches = sr_op(c->opcode) & SR_OP_SCATTERS}};
 	sr_get_u64(&in); /* the queue pair */
 	if (c->what == SR_WHAT_BUILD_REMOTE) {
 		b->rkey = sr_get_u32(&in);

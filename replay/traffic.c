@@ -7,6 +7,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "shim/opcodes.h"
+
 const char *const sr_traffic_names[SR_TRAFFIC_KINDS] = {"send", "write", "read", "atomic"};
 
 int sr_traffic_init(struct sr_traffic *t, size_t ranks)
@@ -24,24 +26,15 @@ void sr_traffic_free(struct sr_traffic *t)
 
 static int kind_of(uint8_t opcode)
 {
-	switch (opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_TSO:
-		return SR_TRAFFIC_SEND;
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_ATOMIC_WRITE:
-		return SR_TRAFFIC_WRITE;
-	case IBV_WR_RDMA_READ:
-		return SR_TRAFFIC_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	const unsigned does = sr_op(opcode);
+
+	if (does & SR_OP_ATOMIC)
 		return SR_TRAFFIC_ATOMIC;
-	default:
-		return -1;
-	}
+	if (does & SR_OP_CHANGES)
+		return SR_TRAFFIC_WRITE;
+	if (does & SR_OP_SCATTERS)
+		return SR_TRAFFIC_READ;
+	return does & SR_OP_GATHERS ? SR_TRAFFIC_SEND : -1;
 }
 
 void sr_traffic_add(struct sr_traffic *t, size_t from, size_t to, uint8_t opcode, uint64_t bytes)

@@ -7,22 +7,11 @@
 
 #include "shim/call.h"
 #include "shim/clocks.h"
+#include "shim/opcodes.h"
 
 bool sr_clock_goes_before(enum ibv_wr_opcode opcode)
 {
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-	case IBV_WR_ATOMIC_WRITE:
-		return true;
-	default:
-		return false;
-	}
+	return sr_op(opcode) & (SR_OP_CHANGES | SR_OP_RECEIVED);
 }
 
 static enum ibv_wc_opcode completes_as(enum ibv_wr_opcode opcode)

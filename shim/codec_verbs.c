@@ -4,6 +4,7 @@
 #include "shim/codec_custom.h"
 #include "shim/heap.h"
 #include "shim/objects.h"
+#include "shim/opcodes.h"
 #include "shim/ops.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
@@ -27,22 +28,9 @@ static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *w
 	return sum;
 }
 
-static bool sends_data(const struct ibv_send_wr *wr)
-{
-	switch (wr->opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
 {
+	const unsigned does = sr_op(wr->opcode);
 	struct sr_wire_send_wr v = {
 	    .wr_id = wr->wr_id,
 	    .opcode = wr->opcode,
@@ -51,40 +39,23 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 	    .sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
 	};
 
-	switch (wr->opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_RDMA_READ:
-		v.remote_addr = wr->wr.rdma.remote_addr;
-		v.rkey = wr->wr.rdma.rkey;
-		break;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		v.swap = wr->wr.atomic.swap;
-		/* fall through */
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	if (does & SR_OP_ATOMIC) {
 		v.remote_addr = wr->wr.atomic.remote_addr;
 		v.rkey = wr->wr.atomic.rkey;
 		v.compare_add = wr->wr.atomic.compare_add;
-		break;
-	default:
-		break;
+		v.swap = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? wr->wr.atomic.swap : 0;
+	} else if (does & SR_OP_REMOTE) {
+		v.remote_addr = wr->wr.rdma.remote_addr;
+		v.rkey = wr->wr.rdma.rkey;
 	}
-	switch (wr->opcode) {
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_LOCAL_INV:
+	if (does & SR_OP_IMMEDIATE)
 		v.imm_data = wr->imm_data;
-		break;
-	default:
-		break;
-	}
 	if (qp->qp_type == IBV_QPT_UD) {
 		v.ah = (uintptr_t)wr->wr.ud.ah;
 		v.remote_qpn = wr->wr.ud.remote_qpn;
 		v.remote_qkey = wr->wr.ud.remote_qkey;
 	}
-	if (sends_data(wr))
+	if (does & SR_OP_GATHERS)
 		v.checksum = checksum_of(qp, wr);
 	sr_put_send_wr_fields(b, &v);
 }

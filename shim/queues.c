@@ -15,6 +15,7 @@
 #include "shim/hooks.h"
 #include "shim/map.h"
 #include "shim/objects.h"
+#include "shim/opcodes.h"
 #include "shim/ops.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
@@ -503,21 +504,10 @@ uint64_t sr_invoke_post_srq_recv(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------------------------ sends */
 
-static enum sr_wqe_kind kind_of(enum ibv_wr_opcode opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_READ:
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return SR_WQE_FETCH;
-	default:
-		return SR_WQE_SOURCE;
-	}
-}
-
 static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *wr)
 {
-	enum sr_wqe_kind kind = kind_of(wr->opcode);
+	enum sr_wqe_kind kind =
+	    sr_op(wr->opcode) & SR_OP_SCATTERS ? SR_WQE_FETCH : SR_WQE_SOURCE;
 	/* Only where something arrives does the list have to be kept. */
 	struct sr_wqe *wqe =
 	    sr_wqe_take(q->sq, wr->wr_id, kind, kind == SR_WQE_FETCH ? wr->sg_list : NULL,
@@ -606,7 +596,7 @@ static void put_clock(struct sends *s, struct sr_wqe *program)
 static bool is_last_fetch(const struct ibv_send_wr *wr)
 {
 	for (wr = wr->next; wr; wr = wr->next)
-		if (kind_of(wr->opcode) == SR_WQE_FETCH)
+		if (sr_op(wr->opcode) & SR_OP_SCATTERS)
 			return false;
 	return true;
 }

@@ -14,6 +14,7 @@
 #include "shim/heap.h"
 #include "shim/map.h"
 #include "shim/objects.h"
+#include "shim/opcodes.h"
 
 #define LOOKED_AT 1024 /* outstanding receives, for one that shares its memory */
 
@@ -233,29 +234,6 @@ void sr_requests_peer(const struct sr_group_peer *p)
 
 /* -------------------------------------------------------------------- posts */
 
-static bool takes_a_receive(enum ibv_wr_opcode opcode)
-{
-	switch (opcode) {
-	case IBV_WR_SEND:
-	case IBV_WR_SEND_WITH_IMM:
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool is_atomic(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static bool writes(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
 /* The memory of its list; NULL pieces where the CPU has none. */
 static uint32_t pieces_of(const struct qp *q, const struct request *r, struct sr_piece *pieces,
 			  uint32_t room)
@@ -283,20 +261,22 @@ static uint32_t pieces_of(const struct qp *q, const struct request *r, struct sr
 static void post(struct qp *q, struct request *r, const struct sr_group_origin *origin)
 {
 	static struct sr_piece pieces[MAX_PIECES];
+	const unsigned does = sr_op(r->opcode);
 	uint32_t n = 0;
 
 	r->origin = *origin;
 	append(&q->sends, r);
 	if (q->peer < 0)
 		return;
-	if (writes(r->opcode) || takes_a_receive(r->opcode))
+	if (does & SR_OP_GATHERS)
 		n = pieces_of(q, r, pieces, MAX_PIECES);
-	if (writes(r->opcode))
+	if (does & SR_OP_CHANGES && does & SR_OP_GATHERS)
 		sr_history_add((uint32_t)q->peer, origin, r->remote_addr, pieces, n);
-	if (is_atomic(r->opcode))
+	if (does & SR_OP_ATOMIC)
 		r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr);
-	if (takes_a_receive(r->opcode) && q->out)
-		sr_channel_send(q->out, origin, r->opcode, pieces, writes(r->opcode) ? 0 : n);
+	if (does & SR_OP_RECEIVED && q->out)
+		sr_channel_send(q->out, origin, r->opcode, pieces,
+				does & SR_OP_CHANGES ? 0 : n);
 }
 
 static struct request *of_send_wr(const struct qp *q, const struct ibv_send_wr *wr)
@@ -310,11 +290,11 @@ static struct request *of_send_wr(const struct qp *q, const struct ibv_send_wr *
 	r->signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	r->is_inline = wr->send_flags & IBV_SEND_INLINE;
 	r->imm_data = wr->imm_data;
-	if (is_atomic(wr->opcode)) {
+	if (sr_op(wr->opcode) & SR_OP_ATOMIC) {
 		r->remote_addr = wr->wr.atomic.remote_addr;
 		r->compare_add = wr->wr.atomic.compare_add;
 		r->swap = wr->wr.atomic.swap;
-	} else if (writes(wr->opcode) || wr->opcode == IBV_WR_RDMA_READ) {
+	} else if (sr_op(wr->opcode) & SR_OP_REMOTE) {
 		r->remote_addr = wr->wr.rdma.remote_addr;
 	}
 	if (r->num_sge)
@@ -627,11 +607,6 @@ static void fetched(struct sr_thread *t, struct qp *q, struct request *r)
 	}
 }
 
-static bool fetches(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || is_atomic(opcode);
-}
-
 static void sent(struct sr_thread *t, struct qp *q)
 {
 	struct request *r;
@@ -639,7 +614,7 @@ static void sent(struct sr_thread *t, struct qp *q)
 
 	while (!signaled && (r = pop(&q->sends))) {
 		signaled = r->signaled;
-		if (fetches(r->opcode))
+		if (sr_op(r->opcode) & SR_OP_SCATTERS)
 			fetched(t, q, r);
 		free_request(r);
 	}
