@@ -573,6 +573,12 @@ def holder(call):
     return n, 'offsetof(%s, %s)' % (call.params[n][0].rstrip('* '), member) if member else '-1'
 
 
+def is_lock(call):
+    """Of the threads' primitives, those that neither block for long nor are more than the call."""
+    return call.attrs.get('when') == 'sr_has_threads' and not any(
+        call.attrs.get(k) for k in ('wait', 'cancel', 'blocks', 'syscall', 'invoke'))
+
+
 def emit_wrappers(calls):
     out = ['/* Made by gencalls.py from calls.def. */', '#include "shim/wrapper.h"', '',
            '#define WORD(x) ((uint64_t)(uintptr_t)(x))', '']
@@ -603,6 +609,11 @@ def emit_wrappers(calls):
         if call.answer:
             out.append('\t%s%s;\n}\n' % ('' if call.ret == 'void' else 'return ', call.answer))
             continue
+        if is_lock(call):
+            out.append('\t%s (*f)(%s) = sr_unrecorded(SR_CALL_%s);\n' % (call.ret, params, call.ident))
+            out.append('\tif (f) {\n\t\t%sf(%s);%s\n\t}\n' %
+                       ('' if call.ret == 'void' else 'return ', ', '.join(n for _, n in call.params),
+                        '\n\t\treturn;' if call.ret == 'void' else ''))
         words = ', '.join('WORD(%s)' % (n + '.' + UNIONS[t] if t in UNIONS else n)
                           for t, n in call.params) or '0'
         out.append('\tuint64_t a[] = { %s };\n' % words)

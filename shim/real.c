@@ -16,7 +16,7 @@
 #include "shim/symbols.h"
 #include "shim/thread.h"
 
-static void *_Atomic functions[SR_CALL_COUNT];
+void *_Atomic sr_real_functions[SR_CALL_COUNT];
 
 /* The shim loads none of them: a function that is called is there. */
 static struct library {
@@ -79,7 +79,7 @@ void sr_look_up_libc(void)
 		sr_next(next);
 	for (size_t n = 0; n < SR_CALL_COUNT; n++)
 		if (sr_calls[n].source == SR_SOURCE_LIBC)
-			look_up_libc(sr_calls[n].name, sr_calls[n].version, &functions[n]);
+			look_up_libc(sr_calls[n].name, sr_calls[n].version, &sr_real_functions[n]);
 }
 
 static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
@@ -107,7 +107,7 @@ static void *look_up(const struct sr_call_desc *d)
 
 void *sr_real_function(const struct sr_call_desc *d)
 {
-	void *_Atomic *cache = &functions[sr_call_number(d)];
+	void *_Atomic *cache = &sr_real_functions[sr_call_number(d)];
 	void *f = atomic_load_explicit(cache, memory_order_acquire);
 
 	if (!f && d->source == SR_SOURCE_LIBC)

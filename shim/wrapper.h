@@ -18,6 +18,7 @@
 #include "shim/objects.h"
 #include "shim/order.h"
 #include "shim/program_threads.h"
+#include "shim/real.h"
 #include "shim/thread.h"
 
 /* calls.def has no arrays among arguments: to the ABI they are pointers. */
