@@ -13,15 +13,18 @@
 #include "journal.h"
 #include "log.h"
 #include "node.h"
+#include "node_address.h"
 #include "peer.h"
 #include "process.h"
 #include "server.h"
 #include "talk.h"
 
-#define BUCKETS  4096
+#define BUCKETS    4096
 
 /* Journal only: queue pair `thread` of the process has cell `value`. */
-#define MSG_CELL 0x7000
+#define MSG_CELL   0x7000
+/* Journal only: where this node's daemon listens. */
+#define MSG_LISTEN 0x7001
 
 struct row {
 	struct row *next;        /* of its bucket */
@@ -51,6 +54,7 @@ struct directory {
 	struct member_process *processes;
 	struct row *buckets[BUCKETS];
 	struct journal *journal;
+	struct sockaddr_storage listened; /* by the journal; ss_family 0: it does not say */
 };
 
 /* ------------------------------------------------------------------- cells */
@@ -186,11 +190,31 @@ static void forget_process(struct server *s, struct directory *d, struct member_
 	free(p);
 }
 
+/*
+ * Whoever starts the successor of a killed daemon (`sreplay record` does) need not
+ * know how that one was started, but the other nodes look for it where it was.
+ */
+static void note_address(struct directory *d)
+{
+	struct sr_message m;
+
+	_Static_assert(sizeof(*node_listen_address()) <= sizeof(m.text), "an address fits");
+	if (!node_listen_address()->ss_family)
+		return;
+	sr_message_init(&m, MSG_LISTEN);
+	memcpy(m.text, node_listen_address(), sizeof(*node_listen_address()));
+	journal_write(d->journal, 0, &m, NULL, 0);
+}
+
 static void process_has_ended(struct server *s, struct source *source)
 {
-	forget_process(s, s->directory, (struct member_process *)source);
-	if (!s->directory->processes)
-		journal_empty(s->directory->journal);
+	struct directory *d = s->directory;
+
+	forget_process(s, d, (struct member_process *)source);
+	if (d->processes)
+		return;
+	journal_empty(d->journal);
+	note_address(d);
 }
 
 /* ---------------------------------------------------------------------- jobs */
@@ -308,8 +332,6 @@ static int join(struct server *s, struct directory *d, pid_t pid, const struct s
 	p->region = m->value;
 	p->next = d->processes;
 	d->processes = p;
-	if (job->has_key)
-		node_listen(s);
 	return 0;
 }
 
@@ -367,22 +389,45 @@ static void restore_cell(struct directory *d, const struct sr_message *m)
 static void restore(struct server *s, void *directory, pid_t pid, const struct sr_message *m,
 		    const void *body, size_t size)
 {
+	struct directory *d = directory;
 	char error[256];
 
 	switch (m->type) {
 	case SR_MSG_JOIN:
-		join(s, directory, pid, m, body, size, error, sizeof(error));
+		join(s, d, pid, m, body, size, error, sizeof(error));
 		break;
 	case SR_MSG_QP_ADD:
-		add_queue_pair(directory, m);
+		add_queue_pair(d, m);
 		break;
 	case SR_MSG_QP_REMOVE:
-		remove_queue_pair(directory, m);
+		remove_queue_pair(d, m);
 		break;
 	case MSG_CELL:
-		restore_cell(directory, m);
+		restore_cell(d, m);
+		break;
+	case MSG_LISTEN:
+		memcpy(&d->listened, m->text, sizeof(d->listened));
 		break;
 	}
+}
+
+static bool has_key(const struct directory *d)
+{
+	const struct job *j;
+
+	for (j = d->jobs; j && !j->has_key; j = j->next)
+		;
+	return j;
+}
+
+/* From a daemon that was killed while processes were in the directory. */
+static void go_on(struct server *s, struct directory *d)
+{
+	journal_read(d->journal, s, restore, d);
+	if (d->processes && d->listened.ss_family)
+		node_inherit_address(&d->listened);
+	if (d->processes && has_key(d))
+		node_listen(s);
 }
 
 struct directory *directory_open(struct server *s, const char *socket_path)
@@ -394,7 +439,8 @@ struct directory *directory_open(struct server *s, const char *socket_path)
 	s->directory = d;
 	d->journal = journal_open(socket_path);
 	if (d->journal)
-		journal_read(d->journal, s, restore, d);
+		go_on(s, d);
+	note_address(d);
 	return d;
 }
 
@@ -511,6 +557,8 @@ static void serve_join(struct server *s, struct peer *p, const struct sr_message
 			 error[0] ? error : strerror(-err));
 	else
 		journal_write(d->journal, p->pid, m, body, (size_t)size);
+	if (!err && has_key(d))
+		node_listen(s);
 	peer_answer_error(p, m, err, error);
 }
 

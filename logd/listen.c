@@ -12,7 +12,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "rawsys.h"
+#include "talk.h"
+
+#define LOCK_RETRY_MS 10
 
 /* Make dir and what is missing above it, for this user alone. */
 static int make_directories(char *dir)
@@ -102,6 +108,38 @@ static int prepare_directory(const char *path, char *error, size_t size)
 	return check_directory(dir, error, size);
 }
 
+/* Does a daemon answer there? */
+static bool is_served(const char *path, int timeout_ms)
+{
+	int socket = sr_talk_connect(path), ret;
+	struct sr_message request, answer;
+
+	if (socket < 0)
+		return false;
+	sr_message_init(&request, SR_MSG_STATUS);
+	ret = sr_talk(socket, &request, -1, &answer, NULL, timeout_ms);
+	close(socket);
+	return !ret;
+}
+
+/*
+ * A daemon that was killed, or told to end, has the lock until it is gone, which
+ * on a busy machine may take a moment.  0, or -EALREADY: this one stays.
+ */
+static int wait_for_lock(int fd, const char *path)
+{
+	const struct timespec pause = sr_sys_ms(LOCK_RETRY_MS);
+	int64_t left, end = sr_sys_now_ms() + LISTEN_PATIENCE_MS;
+
+	while (flock(fd, LOCK_EX | LOCK_NB)) {
+		left = end - sr_sys_now_ms();
+		if (left <= 0 || is_served(path, (int)left))
+			return -EALREADY;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 /* The lock is a file of its own: the socket is removed and made anew. */
 static int take_lock(const char *path, char *error, size_t size)
 {
@@ -114,7 +152,7 @@ static int take_lock(const char *path, char *error, size_t size)
 		snprintf(error, size, "cannot open %s: %s", lock, strerror(errno));
 		return -errno;
 	}
-	if (flock(fd, LOCK_EX | LOCK_NB)) {
+	if (wait_for_lock(fd, path)) {
 		if (pread(fd, pid, sizeof(pid) - 1, 0) < 0)
 			pid[0] = 0;
 		pid[strcspn(pid, "\n")] = 0;

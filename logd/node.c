@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "listen.h"
 #include "log.h"
 #include "node_address.h"
 #include "node_link.h"
@@ -54,6 +55,7 @@ struct nodes {
 	struct waiting *waiting;
 	struct host *hosts;
 	uint64_t last_number;
+	int64_t listen_until; /* the port is a dying predecessor's, maybe: tried until then */
 	bool ticking;
 };
 
@@ -285,6 +287,82 @@ static void tick_on(struct server *s, bool on)
 	s->nodes->ticking = on;
 }
 
+/* ----------------------------------------------------------------- listening */
+
+static int strangers(const struct nodes *n)
+{
+	int count = 0;
+
+	for (const struct link *l = n->links; l; l = l->next)
+		count += l->side == SECRET_ANSWERER && l->stage != OPEN;
+	return count;
+}
+
+static void accept_link(struct server *s, struct source *listener)
+{
+	struct sockaddr_storage a = {0};
+	socklen_t size = sizeof(a);
+	int fd = accept4(listener->fd, (struct sockaddr *)&a, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0)
+		return;
+	if (strangers(s->nodes) >= STRANGERS_MAX) {
+		close(fd);
+		return;
+	}
+	if (link_accept(s, &s->nodes->links, fd, &a))
+		tick_on(s, true);
+}
+
+static int open_listener(char *name, size_t size)
+{
+	struct sockaddr_storage a = *node_listen_address();
+	int fd, yes = 1, no = 0;
+
+	if (!a.ss_family)
+		a.ss_family = AF_INET6; /* any address, of both kinds */
+	*node_address_port(&a) = node_common_port();
+	node_address_print(&a, name, size);
+	fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	if (!node_listen_address()->ss_family)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, SOMAXCONN)) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static bool is_to_listen(const struct nodes *n)
+{
+	return n->listen_until != 0;
+}
+
+static void try_to_listen(struct server *s)
+{
+	struct nodes *n = s->nodes;
+	char name[INET6_ADDRSTRLEN];
+	int fd = open_listener(name, sizeof(name));
+
+	if (fd == -EADDRINUSE && sr_sys_now_ms() < n->listen_until)
+		return;
+	n->listen_until = 0;
+	if (fd < 0) {
+		log_line("cannot listen on %s port %d for the job's other nodes: %s", name,
+			 ntohs(node_common_port()), strerror(-fd));
+		return;
+	}
+	n->listener = (struct source){accept_link, fd};
+	server_watch(s, &n->listener);
+}
+
+/* ---------------------------------------------------------------- time passes */
+
 static bool end_handshakes(struct server *s, int64_t now)
 {
 	struct link *l, *next;
@@ -347,7 +425,9 @@ static void tick(struct server *s, struct source *source)
 		answer_without(s, w);
 	}
 	left = end_handshakes(s, now);
-	tick_on(s, left || s->nodes->waiting);
+	if (is_to_listen(s->nodes))
+		try_to_listen(s);
+	tick_on(s, left || s->nodes->waiting || is_to_listen(s->nodes));
 }
 
 /* ------------------------------------------------------------------- the module */
@@ -374,71 +454,15 @@ static struct nodes *nodes(struct server *s)
 	return n;
 }
 
-static int strangers(const struct nodes *n)
-{
-	int count = 0;
-
-	for (const struct link *l = n->links; l; l = l->next)
-		count += l->side == SECRET_ANSWERER && l->stage != OPEN;
-	return count;
-}
-
-static void accept_link(struct server *s, struct source *listener)
-{
-	struct sockaddr_storage a = {0};
-	socklen_t size = sizeof(a);
-	int fd = accept4(listener->fd, (struct sockaddr *)&a, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-	if (fd < 0)
-		return;
-	if (strangers(s->nodes) >= STRANGERS_MAX) {
-		close(fd);
-		return;
-	}
-	if (link_accept(s, &s->nodes->links, fd, &a))
-		tick_on(s, true);
-}
-
-static int open_listener(char *name, size_t size)
-{
-	struct sockaddr_storage a = *node_listen_address();
-	int fd, yes = 1, no = 0;
-
-	if (!a.ss_family)
-		a.ss_family = AF_INET6; /* any address, of both kinds */
-	*node_address_port(&a) = node_common_port();
-	node_address_print(&a, name, size);
-	fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-	if (!node_listen_address()->ss_family)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, SOMAXCONN)) {
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
 void node_listen(struct server *s)
 {
 	struct nodes *n = nodes(s);
-	char name[INET6_ADDRSTRLEN];
-	int fd;
 
-	if (!n || n->listener.fd >= 0)
+	if (!n || n->listener.fd >= 0 || is_to_listen(n))
 		return;
-	fd = open_listener(name, sizeof(name));
-	if (fd < 0) {
-		log_line("cannot listen on %s port %d for the job's other nodes: %s", name,
-			 ntohs(node_common_port()), strerror(-fd));
-		return;
-	}
-	n->listener = (struct source){accept_link, fd};
-	server_watch(s, &n->listener);
+	n->listen_until = sr_sys_now_ms() + LISTEN_PATIENCE_MS;
+	try_to_listen(s);
+	tick_on(s, true);
 }
 
 void node_close(struct server *s)

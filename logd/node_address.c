@@ -15,6 +15,7 @@
 #define PORT_RANGE 8000
 
 static struct sockaddr_storage listen_address;
+static bool is_given;
 
 static in_port_t default_port(void)
 {
@@ -73,7 +74,14 @@ bool node_address_parse(const char *text, struct sockaddr_storage *a)
 
 int node_set_address(const char *text)
 {
-	return node_address_parse(text, &listen_address) ? 0 : -EINVAL;
+	is_given = node_address_parse(text, &listen_address);
+	return is_given ? 0 : -EINVAL;
+}
+
+void node_inherit_address(const struct sockaddr_storage *a)
+{
+	if (!is_given)
+		listen_address = *a;
 }
 
 const struct sockaddr_storage *node_listen_address(void)

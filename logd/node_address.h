@@ -29,7 +29,10 @@ bool node_address_is_same(const struct sockaddr_storage *a, const struct sockadd
 /* A GID that is an IP address: ::ffff:a.b.c.d, or global IPv6; false for others. */
 bool node_address_of_gid(const uint8_t *gid, struct sockaddr_storage *a);
 
-/* What node_set_address was given; ss_family 0: nothing. */
+/* Where this one's predecessor listened: so does it, unless node_set_address says otherwise. */
+void node_inherit_address(const struct sockaddr_storage *a);
+
+/* What was given, or inherited; ss_family 0: nothing. */
 const struct sockaddr_storage *node_listen_address(void);
 
 /* Others' daemons listen on the port of this one, unless the host list says otherwise. */

@@ -19,45 +19,71 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import BUILD, SREPLAY, Tap, replay, start
+from harness import BUILD, SREPLAY, Tap, replay, start, wait_for_listener
 
 os.environ["SREPLAY_CLOCKS"] = "1"
 APPS = os.environ.get("SREPLAY_APPS", os.path.join(os.path.realpath(BUILD), "tests", "apps"))
 LOGD = os.path.join(os.path.realpath(BUILD), "logd", "sreplay-logd")
 ADDRESS = "198.18.0.1"  # of rxe0
 PORT = 29471
+PAIR_PORT = 18515  # of ibv_rc_pingpong and perftest alike
 ROUNDS = int(os.environ.get("SREPLAY_ROUNDS", "300"))
 SECONDS = 60
 
 
+def wait_until(condition, seconds=20):
+    end = time.time() + seconds
+    while not condition() and time.time() < end:
+        time.sleep(0.05)
+
+
 class Node:
-    """A daemon of its own, as on another node."""
+    """A daemon of its own, as on another node. If it dies, `sreplay record` of that node starts another."""
 
     def __init__(self, directory, name, listen):
         self.socket = os.path.join(os.path.dirname(os.environ["SREPLAY_SOCKET"]), name + ".sock")
         self.command = [LOGD, "--socket", self.socket, "--listen", "%s:%d" % (listen, PORT)]
         self.log = open(os.path.join(directory, name + ".log"), "wb")
+        self.started = []
         self.start()
 
+    def status(self):
+        return subprocess.run([LOGD, "--status", "--socket", self.socket], capture_output=True).stdout.decode()
+
+    def serving(self):
+        """The process that answers at its socket, ours or another; or None."""
+        m = re.search(r"process (\d+),", self.status())
+        return int(m[1]) if m else None
+
+    def records(self):
+        """That it has taken so far."""
+        return sum(int(m) for m in re.findall(r"^ *\d+ +\d+ +\d+ +(\d+) ", self.status(), re.M))
+
     def start(self):
-        self.process = subprocess.Popen(self.command, stderr=self.log)
-        end = time.time() + 20
-        while time.time() < end and subprocess.run([LOGD, "--status", "--socket", self.socket],
-                                                   capture_output=True).returncode:
-            time.sleep(0.1)
+        self.started.append(subprocess.Popen(self.command, stderr=self.log))
+        wait_until(self.serving)
 
     def kill(self):
-        self.process.kill()
-        self.process.wait()
+        """The one that serves, so that it serves no more; its successor may come at once."""
+        old = self.serving()
+        if old:
+            os.kill(old, signal.SIGKILL)
+            wait_until(lambda: self.serving() != old)
+        for process in self.started:
+            process.poll()
 
     def kill_and_start(self):
+        """Another may be quicker than we are: either has to do."""
         self.kill()
         self.start()
 
-    def pause(self, seconds):
+    def pause(self):
         """It is there and says nothing."""
-        self.process.send_signal(signal.SIGSTOP)
-        threading.Timer(seconds, self.process.send_signal, (signal.SIGCONT,)).start()
+        self.paused = self.serving()
+        os.kill(self.paused, signal.SIGSTOP)
+
+    def resume(self):
+        os.kill(self.paused, signal.SIGCONT)
 
     def words(self):
         with open(self.log.name, errors="replace") as f:
@@ -68,15 +94,19 @@ class Pair:
     """Two programs, a server and its client, each recorded as a rank."""
 
     def __init__(self, directory, name, command, client_arguments, options=((), ()), env=(None, None), delay=3,
-                 between=None, during=None):
-        """between: called before the client starts; during: called a moment later."""
+                 between=None, during=None, after_client=None):
+        """between: called when the server waits and the client has not started; during: while both run; after_client:
+        when the client has ended."""
         self.traces = [os.path.join(directory, name + ".srec")] * 2
         self.outputs = []
         self.status = []
         processes = []
         for rank in (0, 1):
             if rank:
-                time.sleep(delay)
+                if "-R" in command:
+                    time.sleep(delay)
+                else:
+                    wait_for_listener(PAIR_PORT, processes[0], SECONDS)
                 if between:
                     between()
             own = list(options[rank])
@@ -88,8 +118,10 @@ class Pair:
             processes.append(start([SREPLAY, "record", "--rank", str(rank)] + own + ["--"] + arguments,
                                    subprocess.PIPE, subprocess.PIPE, env=dict(os.environ, **(env[rank] or {}))))
         if during:
-            time.sleep(delay)
             during()
+        if after_client:
+            threading.Thread(target=lambda: (wait_until(lambda: processes[1].poll() is not None, SECONDS / 2),
+                                             after_client())).start()
         for p in processes:
             try:
                 out, err = p.communicate(timeout=SECONDS)
@@ -289,11 +321,19 @@ def collected(directory, pair, name):
 
 
 def killed(tap, directory):
-    """Once when the server's queue pair is known and nobody has asked for it, once while messages go."""
+    """Once when the server's queue pair is known and nobody has asked for it; then while messages go, one of them
+    twice: replaced by one that we start (or by another, who is quicker), and by those of `sreplay record`."""
     both = two_nodes(directory)
+
+    def during():
+        for node in both:
+            wait_until(lambda: node.records() >= 500)
+            node.kill_and_start()
+        both[1].kill()
+
     key = os.path.join(directory, "killed.key")
     pair = node_pair(directory, "killed", both, [key, key], HOSTS, 10000, between=both[0].kill_and_start,
-                     during=lambda: [node.kill_and_start() for node in both])
+                     during=during)
     together = collected(directory, pair, "killed.srec")
     verified = subprocess.run([SREPLAY, "verify", together], capture_output=True)
     found, status, text = orders(together)
@@ -309,7 +349,8 @@ def killed(tap, directory):
 def silent(tap, directory):
     both = two_nodes(directory)
     key = os.path.join(directory, "silent.key")
-    pair = node_pair(directory, "silent", both, [key, key], HOSTS, between=lambda: both[0].pause(12))
+    pair = node_pair(directory, "silent", both, [key, key], HOSTS, between=both[0].pause,
+                     after_client=both[0].resume)
     found, _, text = orders(pair.traces[1])
     tap.ok(pair.status == [0, 0] and not found, "a daemon of another node is silent: the programs run, without orders",
            pair.detail() + text)

@@ -381,6 +381,80 @@ static void a_killed_daemon_knows_again_what_it_knew(void **state)
 	two_nodes_end(&one, &two, &a, &b);
 }
 
+/* As `sreplay record` starts it, which does not know how the killed one was started. */
+static void a_successor_listens_where_the_killed_daemon_did(void **state)
+{
+	struct sr_directory a, b;
+	struct node one, two;
+	struct sr_found found;
+
+	two_nodes(&one, &two, &a, &b);
+	add(&a, one.address, 10);
+	add(&b, two.address, 20);
+	for (int i = 0; i < 2; i++) {
+		daemon_kill(&two.h, SIGKILL);
+		daemon_start(&two.h, NULL);
+		assert_int_equal(find(&a, one.address, 10, two.address, 20, &found, NULL), 0);
+		daemon_kill(&one.h, SIGKILL);
+		daemon_start(&one.h, NULL);
+		assert_int_equal(find(&b, two.address, 20, one.address, 10, &found, NULL), 0);
+	}
+	two_nodes_end(&one, &two, &a, &b);
+}
+
+/* ... unless it is told to listen elsewhere. */
+static void a_successor_with_an_address_of_its_own_listens_there(void **state)
+{
+	struct sr_directory a, b;
+	struct node one, two;
+	struct sr_found found;
+
+	two_nodes(&one, &two, &a, &b);
+	add(&a, one.address, 10);
+	add(&b, "127.0.0.4", 20);
+	assert_int_equal(find(&a, one.address, 10, "127.0.0.4", 20, &found, NULL), -ENOENT);
+	daemon_kill(&one.h, SIGKILL);
+	start_daemon(&one);
+	daemon_kill(&two.h, SIGKILL);
+	snprintf(two.listen, sizeof(two.listen), "127.0.0.4:%d", port);
+	start_daemon(&two);
+	assert_int_equal(find(&a, one.address, 10, "127.0.0.4", 20, &found, NULL), 0);
+	/* That is inherited in turn. */
+	daemon_kill(&two.h, SIGKILL);
+	daemon_start(&two.h, NULL);
+	assert_int_equal(find(&a, one.address, 10, "127.0.0.4", 20, &found, NULL), 0);
+	two_nodes_end(&one, &two, &a, &b);
+}
+
+/* The port of a daemon that is still going away is waited for. */
+static void a_port_that_is_taken_for_a_moment_is_waited_for(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, err = -ENOENT;
+	struct sr_directory a, b;
+	struct node one, two;
+	struct sr_found found;
+
+	inet_pton(AF_INET, "127.0.0.3", &at.sin_addr);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	two_nodes(&one, &two, &a, &b);
+	add(&a, one.address, 10);
+	add(&b, two.address, 20);
+	close(fd);
+	/* Not by asking: a host that refused is left alone for a while. */
+	for (int i = 0; i < 100 && err; i++) {
+		int probe = socket(AF_INET, SOCK_STREAM, 0);
+
+		err = connect(probe, (struct sockaddr *)&at, sizeof(at));
+		close(probe);
+		sleep_us(20000);
+	}
+	assert_int_equal(find(&a, one.address, 10, two.address, 20, &found, NULL), 0);
+	two_nodes_end(&one, &two, &a, &b);
+}
+
 static void a_question_waits_for_the_successor_of_a_killed_daemon(void **state)
 {
 	struct sr_directory a, b;
@@ -473,6 +547,9 @@ int main(void)
 	    cmocka_unit_test(a_key_that_others_may_read_is_refused),
 	    cmocka_unit_test(a_silent_daemon_costs_one_bounded_wait),
 	    cmocka_unit_test(a_killed_daemon_knows_again_what_it_knew),
+	    cmocka_unit_test(a_successor_listens_where_the_killed_daemon_did),
+	    cmocka_unit_test(a_successor_with_an_address_of_its_own_listens_there),
+	    cmocka_unit_test(a_port_that_is_taken_for_a_moment_is_waited_for),
 	    cmocka_unit_test(a_question_waits_for_the_successor_of_a_killed_daemon),
 	    cmocka_unit_test(a_process_that_ended_is_forgotten),
 	    cmocka_unit_test(a_removed_queue_pair_is_gone_and_its_cell_free),

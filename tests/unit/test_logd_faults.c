@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -285,6 +286,35 @@ static void test_second_daemon_is_refused(void **state)
 	snprintf(number, sizeof(number), "process %d", (int)h->daemon);
 	assert_non_null(strstr(line, "another sreplay-logd"));
 	assert_non_null(strstr(line, number));
+}
+
+/* A killed daemon has its lock until it is gone: here a process that has it and answers nobody. */
+static void test_dying_daemon_is_waited_for(void **state)
+{
+	struct harness *h = *state;
+	char lock[300];
+	int fd, status;
+	pid_t dying;
+
+	daemon_kill(h, SIGKILL);
+	snprintf(lock, sizeof(lock), "%s.lock", h->socket);
+	fd = open(lock, O_RDWR);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	dying = fork();
+	if (dying == 0) {
+		sleep_us(700000);
+		_exit(0);
+	}
+	close(fd);
+	daemon_start(h, NULL);
+	/* It did not start beside it. */
+	assert_int_equal(waitpid(dying, &status, WNOHANG), dying);
+	/* Killed and not waited for, as a shell does it. */
+	kill(h->daemon, SIGKILL);
+	dying = h->daemon;
+	daemon_start(h, NULL);
+	waitpid(dying, &status, 0);
+	assert_true(WIFSIGNALED(status));
 }
 
 static void test_recorded_rank_is_refused(void **state)
@@ -566,6 +596,7 @@ int main(void)
 	    FAULT_TEST(test_directory_that_is_no_trace_is_left_alone),
 	    FAULT_TEST(test_directory_that_may_not_be_written),
 	    FAULT_TEST(test_other_users_process_is_refused),
+	    FAULT_TEST(test_dying_daemon_is_waited_for),
 	    FAULT_TEST(test_second_daemon_is_refused),
 	    FAULT_TEST(test_recorded_rank_is_refused),
 	    FAULT_TEST(test_program_that_writes_over_its_ring),
