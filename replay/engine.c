@@ -611,8 +611,10 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	struct sr_call_head head;
 	struct record r;
 	uint64_t order[3];
+	struct sr_pinned pinned;
 	bool windows, entered;
 
+	sr_pinned_none(&pinned);
 	if (!t->started)
 		start_thread(t);
 	if (t->ended)
@@ -627,7 +629,7 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	if (windows && t->stream)
 		t->stream->vain = 0;
 	if (windows)
-		sr_windows_call_begins(d, a);
+		sr_windows_call_begins(d, a, &pinned);
 	if (!t->silent)
 		pass_window_records(t, found, site);
 	entered = run_handlers_in_call(t);
@@ -672,7 +674,7 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	if (head.orders > entered)
 		sr_turn_done(order[head.orders - 1]);
 	if (windows || sr_windows_on)
-		sr_windows_call_ends(d, a);
+		sr_windows_call_ends(&pinned);
 	/* No other thread writes it: no locked add, as all threads on one counter would need. */
 	atomic_store_explicit(&control->thread[t->number].calls, t->sn, memory_order_relaxed);
 

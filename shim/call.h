@@ -70,8 +70,16 @@ enum sr_failure {
 /* The most arguments an intercepted call has: what the ABI passes in registers. */
 #define SR_MAX_ARGS 6
 
-/* sr_call_desc.length_of: the argument leads to one thing. */
-#define SR_LENGTH_STRUCT 255
+/*
+ * sr_call_desc.length_of: what the kernel finds behind an argument.  1 + the number of
+ * the argument that has its length in bytes, or
+ */
+#define SR_LENGTH_STRUCT   255 /* one thing */
+#define SR_LENGTH_TEXT     254 /* a path or a name */
+#define SR_LENGTH_PIECES   253 /* struct iovec[], as many as the next argument says */
+#define SR_LENGTH_MESSAGE  252 /* struct msghdr */
+#define SR_LENGTH_MESSAGES 251 /* struct mmsghdr[], as many as the next argument says */
+#define SR_LENGTH_COUNT    128 /* + as above: as many small things as that argument says */
 
 struct sr_call_desc {
 	const char *name;
@@ -83,7 +91,7 @@ struct sr_call_desc {
 	uint16_t flags;
 	uint8_t order;
 	int16_t idle;
-	/* Libc: of each argument that the kernel follows, 1 + the number of its length's. */
+	/* Libc and the kernel: of each argument that is followed, SR_LENGTH_*. */
 	uint8_t length_of[SR_MAX_ARGS];
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
 	int16_t nr; /* of the system call that does the same with the same arguments, or -1 */

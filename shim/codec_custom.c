@@ -90,7 +90,9 @@ void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < count; i++)
-		sum = sr_checksum(iov[i].iov_base, iov[i].iov_len, sum);
+		if (sr_is_readable(iov[i].iov_base, iov[i].iov_len))
+			sum = sr_checksum(sr_windows_sent(iov[i].iov_base, iov[i].iov_len),
+					  iov[i].iov_len, sum);
 	sr_put_u64(b, sum);
 }
 

@@ -30,12 +30,15 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 /* What it reads or writes for the kernel may be windows. */
 static uint64_t pinned_call(const struct sr_call_desc *d, const uint64_t *a)
 {
-	bool pinned = sr_windows_pin(d, a);
-	uint64_t result = sr_real(d, a);
+	struct sr_pinned pinned;
+	uint64_t result;
 	int saved = errno;
 
-	if (pinned)
-		sr_windows_unpin(d, a);
+	sr_windows_pin(d, a, &pinned);
+	errno = saved;
+	result = sr_real(d, a);
+	saved = errno;
+	sr_windows_unpin(&pinned);
 	errno = saved;
 	return result;
 }

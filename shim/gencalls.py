@@ -662,7 +662,7 @@ def emit_wrappers(calls):
             flags.append('blocks')
         flags = ' | '.join('SR_CALL_%s' % f.upper() for f in dict.fromkeys(flags)) or '0'
         out.append('\t\t.flags = %s, .fd_arg = %s,' % (flags, fd_arg(call)))
-        if call.lib == 'libc' and 'when' not in call.attrs or call.name == 'poll':
+        if call.lib in ('libc', 'kernel'):
             out.append('\t\t.length_of = { %s },' % ', '.join(lengths(call)))
         if call.ret != 'void':
             wire = 'ptr' if call.ret.endswith('*') else C_TO_WIRE.get(call.ret, 'i32')
@@ -689,15 +689,29 @@ def emit_exported(calls, out):
     out.append('};\nconst size_t sr_exported_count = %d;' % len(names))
 
 
+# What the kernel follows by itself.
+FOLLOWED = {'struct iovec': 'SR_LENGTH_PIECES', 'struct msghdr': 'SR_LENGTH_MESSAGE',
+            'struct mmsghdr': 'SR_LENGTH_MESSAGES'}
+
+
 def lengths(call):
     """Of each argument: 0, or where the length is of what the kernel finds behind it."""
     result = []
-    for n, (ctype, _) in enumerate(call.params):
+    for n, (ctype, name) in enumerate(call.params):
         following = call.params[n + 1][0] if n + 1 < len(call.params) else ''
-        if not ctype.endswith('*'):
+        pointee = ctype.removeprefix('const ').rstrip('* ')
+        if name == 'arg' and call.name in ('ioctl', 'fcntl'):
+            result.append('SR_LENGTH_STRUCT')
+        elif not ctype.endswith('*'):
             result.append('0')
-        elif following in ('size_t', 'socklen_t'):
+        elif pointee in FOLLOWED:
+            result.append(FOLLOWED[pointee])
+        elif following in ('size_t', 'socklen_t', 'unsigned int'):
             result.append(str(n + 2))
+        elif following in ('int', 'nfds_t'):
+            result.append('SR_LENGTH_COUNT + %d' % (n + 2))
+        elif pointee == 'char':
+            result.append('SR_LENGTH_TEXT')
         else:
             result.append('SR_LENGTH_STRUCT')
     return result or ['0']

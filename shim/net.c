@@ -45,6 +45,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/start.h"
 #include "shim/tsc.h"
 #include "shim/vdso.h"
+#include "shim/windows.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
@@ -73,20 +74,11 @@ static const uint16_t harmless[] = {
     SYS_membarrier,
     SYS_memfd_create,
     SYS_memfd_secret,
-    SYS_brk,
-    SYS_madvise,
     SYS_mincore,
-    SYS_mlock,
-    SYS_mlock2,
     SYS_mlockall,
-    SYS_mprotect,
-    SYS_msync,
-    SYS_munlock,
     SYS_munlockall,
-    SYS_munmap,
     SYS_pkey_alloc,
     SYS_pkey_free,
-    SYS_pkey_mprotect,
     SYS_remap_file_pages,
     SYS_set_mempolicy,
     SYS_get_mempolicy,
@@ -250,6 +242,23 @@ static long raw(long nr, const uint64_t a[6])
 			  (long)a[5]);
 }
 
+/*
+ * The same, where what it reads or writes may be windows, which the kernel would find
+ * closed.  Not of the calls that are about addresses: see forget_windows.
+ */
+static long raw_on_memory(long nr, const uint64_t a[6])
+{
+	struct sr_pinned pinned;
+	long result;
+
+	if (__builtin_expect(!sr_windows_on, 1))
+		return raw(nr, a);
+	sr_windows_pin_words(a, &pinned);
+	result = raw(nr, a);
+	sr_windows_unpin(&pinned);
+	return result;
+}
+
 /* ------------------------------------------------------------ the unknown */
 
 static long unknown(struct sr_thread *t, long nr, const uint64_t a[6], void *site)
@@ -275,7 +284,7 @@ uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 	long result;
 
 	say_unknown(a[0]);
-	result = raw((long)a[0], (const uint64_t *)a[1]);
+	result = raw_on_memory((long)a[0], (const uint64_t *)a[1]);
 	if (result >= 0 || result < -4095)
 		return (uint64_t)result;
 	errno = (int)-result;
@@ -284,19 +293,88 @@ uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 
 /* ---------------------------------------------------------------- addresses */
 
+static bool is_windows(uint64_t addr, uint64_t size)
+{
+	return sr_windows_on && sr_window_touches((void *)addr, size);
+}
+
+/* What is unmapped or mapped over has no windows any more. */
+static void forget_windows(uint64_t addr, uint64_t size)
+{
+	if (is_windows(addr, size))
+		sr_window_forget((void *)addr, size);
+}
+
 /* At addresses of the program's own, which are equal in both runs: see heap.h. */
 static long map(uint64_t a[6])
 {
 	if (!a[0])
 		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
+	else if (a[3] & MAP_FIXED)
+		forget_windows(a[0], a[1]);
 	return raw(SYS_mmap, a);
 }
 
+static long unmap(const uint64_t a[6])
+{
+	forget_windows(a[0], a[1]);
+	return raw(SYS_munmap, a);
+}
+
+#define PAGE 4096ul
+
+/* malloc gives back what was freed at the heap's end, be it registered or not. */
+static long set_break(const uint64_t a[6])
+{
+	const uint64_t ask[6] = {0};
+	uint64_t begin = (a[0] + PAGE - 1) & ~(PAGE - 1), end;
+
+	if (sr_windows_on && a[0]) {
+		end = (uint64_t)raw(SYS_brk, ask);
+		if (begin < end)
+			forget_windows(begin, end - begin);
+	}
+	return raw(SYS_brk, a);
+}
+
+/* Windows are readable and writable to the program, and closed for reasons of their own. */
+static long protect(long nr, const uint64_t a[6])
+{
+	bool changes = (a[2] & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE);
+	uint64_t piece[6] = {0, PAGE, a[2], a[3], 0, 0};
+	long err = 0;
+
+	if (!is_windows(a[0], a[1]))
+		return raw(nr, a);
+	if (changes) {
+		sr_window_give_up((void *)a[0], a[1]);
+		return raw(nr, a);
+	}
+	for (piece[0] = a[0]; piece[0] < a[0] + a[1] && !err; piece[0] += PAGE)
+		if (!is_windows(piece[0], PAGE))
+			err = raw(nr, piece);
+	return err;
+}
+
+static long advise(const uint64_t a[6])
+{
+	bool drops = a[2] == MADV_DONTNEED || a[2] == MADV_FREE || a[2] == MADV_REMOVE;
+
+	if (drops && is_windows(a[0], a[1]))
+		sr_window_give_up((void *)a[0], a[1]);
+	return raw(SYS_madvise, a);
+}
+
+/* What a window holds moves. */
 static long remap(uint64_t a[6])
 {
 	uint64_t stay[6] = {a[0], a[1], a[2], 0, 0, 0};
 	long result;
 
+	if (is_windows(a[0], a[1]))
+		sr_window_give_up((void *)a[0], a[1]);
+	if (a[3] & MREMAP_FIXED)
+		forget_windows(a[4], a[2]);
 	if (a[3] != MREMAP_MAYMOVE)
 		return raw(SYS_mremap, a);
 	result = raw(SYS_mremap, stay);
@@ -384,7 +462,7 @@ static long send_signal(struct sr_thread *t, long nr, uint64_t a[6], void *site)
  */
 static long load(struct sr_thread *t, long nr, const uint64_t a[6])
 {
-	long result = raw(nr, a);
+	long result = raw_on_memory(nr, a);
 	enum sr_heap before;
 
 	if (nr != SYS_openat || result < 0)
@@ -423,6 +501,20 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 				       (uint64_t *)&uc->uc_sigmask);
 	case SYS_mmap:
 		return map(a);
+	case SYS_munmap:
+		return unmap(a);
+	case SYS_brk:
+		return set_break(a);
+	case SYS_mprotect:
+	case SYS_pkey_mprotect:
+		return protect(nr, a);
+	case SYS_madvise:
+		return advise(a);
+	case SYS_msync:
+	case SYS_mlock:
+	case SYS_mlock2:
+	case SYS_munlock:
+		return raw(nr, a);
 	case SYS_mremap:
 		return remap(a);
 	case SYS_clone:
@@ -463,7 +555,7 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 		return raw(nr, a);
 	}
 	if (nr >= 0 && nr < SR_NET_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1)
-		return raw(nr, a);
+		return raw_on_memory(nr, a);
 	if (sr_is_loader(site))
 		return load(t, nr, a);
 	call = call_of(nr, a);

@@ -354,6 +354,7 @@ struct under_way {
 	enum sr_heap before;
 	int depth;         /* the thread's, in it */
 	uint32_t handlers; /* likewise */
+	struct sr_pinned *pinned;
 };
 
 /* The thread is cancelled inside of a real call: it is unwound, and comes past here. */
@@ -379,7 +380,7 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + sr_call_number(w->d)));
 	if (sr_windows_on)
-		sr_windows_call_ends(w->d, w->a);
+		sr_windows_call_ends(w->pinned);
 	sr_leave(t, w->before);
 }
 
@@ -402,9 +403,11 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	struct sr_call_head head = {.site = (uintptr_t)site};
 	struct sr_buf *b = &t->buf;
 	enum sr_heap before = sr_enter(t);
+	struct sr_pinned pinned;
 	uint64_t order[2];
 	int saved = errno;
 
+	sr_pinned_none(&pinned);
 	if (!t->started)
 		start_thread(t);
 	b->len = 0;
@@ -414,7 +417,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		codec->put_in(b, a);
 	head.in_size = (uint32_t)(b->len - sizeof(head));
 	if (__builtin_expect(sr_windows_on, 0))
-		sr_windows_call_begins(d, a);
+		sr_windows_call_begins(d, a, &pinned);
 	if (ordered && d->order & SR_ORDER_ENTRY)
 		order[head.orders++] = sr_draw_event();
 	if (ordered)
@@ -425,7 +428,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	errno = saved;
 	if (ordered && d->flags & SR_CALL_CANCEL)
 		head.result =
-		    invoke_cancellable((struct under_way){t, d, a, &head, order, before, t->depth, t->signals.handlers});
+		    invoke_cancellable((struct under_way){t, d, a, &head, order, before, t->depth, t->signals.handlers, &pinned});
 	else
 		head.result = sr_invoke(d, a);
 	head.result = widen(d, head.result);
@@ -447,7 +450,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + n));
 	if (__builtin_expect(sr_windows_on, 0))
-		sr_windows_call_ends(d, a);
+		sr_windows_call_ends(&pinned);
 
 	sr_leave_call(t, before);
 	errno = head.error;

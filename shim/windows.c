@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <sreplay/trace.h>
@@ -12,6 +13,7 @@
 #include "shim/clocks.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
+#include "shim/readable.h"
 #include "shim/record.h"
 #include "shim/say.h"
 #include "shim/signals.h"
@@ -379,53 +381,148 @@ bool sr_windows_replay_region(const struct sr_region_payload *region)
 
 /* ------------------------------------------------------------------ calls */
 
-/* Of a pointer to one thing. */
-#define STRUCT_BYTES 256
+/* Of a pointer to one thing, to a path, and of one of several things: at most. */
+#define STRUCT_BYTES 512
+#define TEXT_BYTES   4096
+#define THING_BYTES  16
+/* The kernel takes no more in one call. */
+#define PIECES_LIMIT 1024
+#define LENGTH_LIMIT (1ul << 40)
 
-static size_t length_of(const struct sr_call_desc *d, const uint64_t *a, int i)
+static bool has_room(struct sr_pinned *p)
 {
-	uint64_t n;
+	struct iovec *more;
 
-	if (d->length_of[i] == SR_LENGTH_STRUCT)
-		return STRUCT_BYTES;
-	n = a[d->length_of[i] - 1];
-	return n < 1ul << 40 ? n : 0;
+	if (p->n < p->room)
+		return true;
+	more = sr_alloc(2 * p->room * sizeof(*more));
+	if (!more)
+		return false;
+	memcpy(more, p->pieces, p->n * sizeof(*more));
+	if (p->pieces != p->few)
+		sr_free(p->pieces);
+	p->pieces = more;
+	p->room *= 2;
+	return true;
 }
 
-static bool is_kernels(const struct sr_call_desc *d, const uint64_t *a, int i)
+static void pin(struct sr_pinned *p, const void *addr, size_t length)
 {
-	return d->length_of[i] && a[i] && sr_window_touches((void *)a[i], length_of(d, a, i));
+	if (!addr || length >= LENGTH_LIMIT || !sr_window_touches(addr, length) || !has_room(p))
+		return;
+	p->pieces[p->n++] = (struct iovec){(void *)addr, length};
+	sr_window_pin(addr, length);
 }
 
-bool sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a)
+/* What is about to be followed must be there: the kernel would say EFAULT. */
+static bool pin_list(struct sr_pinned *p, const void *list, size_t n, size_t size)
 {
-	bool any = false;
+	if (!list || n > PIECES_LIMIT || !sr_is_readable(list, n * size))
+		return false;
+	pin(p, list, n * size);
+	return true;
+}
 
+static void pin_pieces(struct sr_pinned *p, const struct iovec *pieces, size_t n)
+{
+	if (!pin_list(p, pieces, n, sizeof(*pieces)))
+		return;
+	for (size_t i = 0; i < n; i++)
+		pin(p, pieces[i].iov_base, pieces[i].iov_len);
+}
+
+static void pin_message(struct sr_pinned *p, const struct msghdr *m)
+{
+	if (!pin_list(p, m, 1, sizeof(*m)))
+		return;
+	pin(p, m->msg_name, m->msg_namelen);
+	pin(p, m->msg_control, m->msg_controllen);
+	pin_pieces(p, m->msg_iov, m->msg_iovlen);
+}
+
+static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
+{
+	if (!pin_list(p, m, n, sizeof(*m)))
+		return;
+	for (size_t i = 0; i < n; i++)
+		pin_message(p, &m[i].msg_hdr);
+}
+
+static void pin_argument(struct sr_pinned *p, uint8_t length_of, const uint64_t *a, int i)
+{
+	const void *addr = (const void *)a[i];
+
+	switch (length_of) {
+	case 0:
+		break;
+	case SR_LENGTH_STRUCT:
+		pin(p, addr, STRUCT_BYTES);
+		break;
+	case SR_LENGTH_TEXT:
+		pin(p, addr, TEXT_BYTES);
+		break;
+	case SR_LENGTH_PIECES:
+		pin_pieces(p, addr, a[i + 1]);
+		break;
+	case SR_LENGTH_MESSAGE:
+		pin_message(p, addr);
+		break;
+	case SR_LENGTH_MESSAGES:
+		pin_messages(p, addr, a[i + 1]);
+		break;
+	default:
+		if (length_of > SR_LENGTH_COUNT)
+			pin(p, addr, (uint32_t)a[length_of - SR_LENGTH_COUNT - 1] * THING_BYTES);
+		else
+			pin(p, addr, a[length_of - 1]);
+	}
+}
+
+static void pin_nothing(struct sr_pinned *p)
+{
+	p->n = 0;
+	p->pieces = p->few;
+	p->room = sizeof(p->few) / sizeof(p->few[0]);
+}
+
+void sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p)
+{
+	pin_nothing(p);
 	for (int i = 0; i < d->nargs; i++)
-		if (is_kernels(d, a, i)) {
-			sr_window_pin((void *)a[i], length_of(d, a, i));
-			any = true;
-		}
-	return any;
+		pin_argument(p, d->length_of[i], a, i);
 }
 
-void sr_windows_unpin(const struct sr_call_desc *d, const uint64_t *a)
+/* A buffer's length stands behind it. */
+void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p)
 {
-	for (int i = 0; i < d->nargs; i++)
-		if (is_kernels(d, a, i))
-			sr_window_unpin((void *)a[i], length_of(d, a, i));
+	pin_nothing(p);
+	for (int i = 0; i < 6; i++)
+		pin(p, (const void *)a[i],
+		    i < 5 && a[i + 1] > STRUCT_BYTES && a[i + 1] < 1ul << 30 ? a[i + 1]
+									      : STRUCT_BYTES);
 }
 
-void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a)
+void sr_windows_unpin(struct sr_pinned *p)
+{
+	if (!p->n)
+		return;
+	while (p->n--)
+		sr_window_unpin(p->pieces[p->n].iov_base, p->pieces[p->n].iov_len);
+	p->n = 0;
+	if (p->pieces != p->few)
+		sr_free(p->pieces);
+}
+
+void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p)
 {
 	sr_window_call_begins();
 	compare_all(SR_WINDOW_AT_CALL);
-	sr_windows_pin(d, a);
+	sr_windows_pin(d, a, p);
 }
 
-void sr_windows_call_ends(const struct sr_call_desc *d, const uint64_t *a)
+void sr_windows_call_ends(struct sr_pinned *p)
 {
-	sr_windows_unpin(d, a);
+	sr_windows_unpin(p);
 	sr_window_call_ends();
 	compare_all(SR_WINDOW_AT_RETURN);
 }

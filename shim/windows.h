@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "shim/call.h"
 #include "shim/window/window.h"
@@ -57,13 +58,29 @@ bool sr_windows_replay_region(const struct sr_region_payload *region);
 
 /* ------------------------------------------------------------------ calls */
 
-/* Around each recorded or replayed call, if sr_windows_on. */
-void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a);
-void sr_windows_call_ends(const struct sr_call_desc *d, const uint64_t *a);
+/*
+ * Window memory that is open to the kernel for the length of a call.  As it was at
+ * its beginning: what tells where it is may be written by the call.
+ */
+struct sr_pinned {
+	size_t n, room;
+	struct iovec *pieces, few[4];
+};
 
-/* What the kernel is given is not closed to it; false: nothing was to be done. */
-bool sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a);
-void sr_windows_unpin(const struct sr_call_desc *d, const uint64_t *a);
+static inline void sr_pinned_none(struct sr_pinned *p)
+{
+	p->n = 0;
+}
+
+/* Around each recorded or replayed call, if sr_windows_on. */
+void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p);
+void sr_windows_call_ends(struct sr_pinned *p);
+
+/* What the kernel is given is not closed to it. */
+void sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p);
+/* Of a system call that is not described: whatever may be an address in it. */
+void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p);
+void sr_windows_unpin(struct sr_pinned *p);
 
 /* Where the bytes are that are about to be sent, as far as the program knows them. */
 const void *sr_windows_sent(const void *p, size_t length);

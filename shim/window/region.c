@@ -151,6 +151,29 @@ void sr_window_forget(void *addr, size_t length)
 	window_unlock(&mask);
 }
 
+void sr_window_give_up(void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	uint64_t mask;
+
+	window_lock(&mask);
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
+	replay_values();
+	for (; at < end; at = next_page(at)) {
+		struct page *p = page_at(at);
+
+		if (!p || p->state == PAGE_NONE)
+			continue;
+		if (p->state != PAGE_CLOSED)
+			page_close(at);
+		if (hooks.event || hooks.recorded)
+			look_at(at, PAGE);
+		page_release(at);
+	}
+	event_end();
+	window_unlock(&mask);
+}
+
 void *sr_window_landing(const void *addr)
 {
 	struct page *p = page_at((uintptr_t)addr);

@@ -106,6 +106,9 @@ void sr_window_remove(void *addr, size_t length);
 /* The program unmaps the range, or maps something else over it: it has no windows any more. */
 void sr_window_forget(void *addr, size_t length);
 
+/* It does something else to the range: its pages are its own again, as the NIC left them. */
+void sr_window_give_up(void *addr, size_t length);
+
 /* Where the NIC writes what the program reads at addr; addr itself outside of windows. */
 void *sr_window_landing(const void *addr);
 
