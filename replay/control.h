@@ -102,7 +102,6 @@ struct sr_replay_control {
 	int32_t group_fd;                     /* of the group's memory (group/shared.h), or -1 */
 	uint32_t member;                      /* this process's, in the group */
 	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */
-	bool has_clocks; /* of a group: each value comes with the orders that explain it */
 	bool stdout_line_buffered;
 	bool net;     /* see shim/net.h */
 	bool tsc;     /* shim/tsc.h */
@@ -118,8 +117,7 @@ struct sr_replay_control {
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */
 	struct sr_replay_report report;
 
-	/* Of a group: bytes that entered, whose producer was found in it, and that came from outside. */
-	_Atomic uint64_t found_inside, found_outside;
+	/* Of a group. */
 	_Atomic uint64_t mismatches;
 	struct sr_replay_mismatch mismatch;
 

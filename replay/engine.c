@@ -318,8 +318,8 @@ static void pass_window_records(struct sr_thread *t, uint16_t found, void *site)
 		memcpy(&region, s->next.payload, sizeof(region));
 		s->peeked = false;
 		if (sr_windows_replay_region(&region)) {
-			sr_group_window(region.addr, region.length,
-					region.what == SR_REGION_ADDED && !region.refusal);
+			if (region.what == SR_REGION_ADDED && !region.refusal)
+				sr_group_window(t, region.addr, region.length);
 			continue;
 		}
 		claim_report();
@@ -907,7 +907,12 @@ void sr_replay_start(void)
 	sr_group_start(control);
 	sr_turns_start(control);
 	sr_signals_start(true);
-	sr_windows_start_replay(recorded_event);
+	sr_windows_start_replay(&(struct sr_window_hooks){
+	    .recorded = recorded_event,
+	    .stored = sr_group_stored,
+	    .went_live = sr_group_went_live,
+	    .was_live = sr_group_was_live,
+	});
 	sr_stdio_pin(control->stdout_line_buffered);
 	sr_main_stack_pin(control->main_stack);
 	start_traps();

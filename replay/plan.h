@@ -167,7 +167,8 @@ enum sr_plan_found_flags {
 	    1,            /* these bytes were there before: the value record only spans them */
 	SR_FOUND_CPU = 2, /* a store of the producer's CPU, READ from its memory */
 	SR_FOUND_SEVERAL =
-	    4, /* others of the group had written the same bytes: the last one is named */
+	    4, /* others of the group may as well have written them: the likeliest is named */
+	SR_FOUND_PENDING = 8, /* never in a file: settled when all ranks have ended (producers.h) */
 };
 
 /* In front of the records of each file. */

@@ -19,6 +19,7 @@
 #include "replay/feeder.h"
 #include "replay/files.h"
 #include "replay/group/found.h"
+#include "replay/group/memory.h"
 #include "replay/group/orders.h"
 #include "replay/recorded.h"
 #include "replay/sandbox.h"
@@ -328,11 +329,53 @@ static void load_print(const struct replay *r, struct sr_verdict *v)
 	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
 }
 
+/* It came to where its recording ends; where others wait for it, they are told. */
+static bool has_come_to_its_end(const struct replay *r, const struct sr_verdict *v)
+{
+	switch ((enum sr_replay_outcome)atomic_load(&r->control->outcome)) {
+	case SR_REPLAY_EXACT:
+	case SR_REPLAY_DIED:
+	case SR_REPLAY_CUT:
+	case SR_REPLAY_THREAD_CUT:
+		return true;
+	case SR_REPLAY_RUNNING:
+		return v->killed;
+	default:
+		return false; /* it ends the replay of all */
+	}
+}
+
+/* Recorded with clocks: it has a place in them. */
+static bool has_clocks(const struct replay *r)
+{
+	const json_t *member =
+	    json_object_get(json_object_get(r->recorded.json, "extra"), "member");
+
+	return json_is_integer(member) && json_integer_value(member) >= 0;
+}
+
+/* Who produced what entered is known when all have ended. */
+static bool save_found(struct replay *r, struct sr_verdict *v, int found, int group_fd)
+{
+	struct sr_producers *p;
+	bool saved;
+
+	if (!r->plan)
+		return true;
+	sr_group_end_member(r->group, r->control->member);
+	if (has_come_to_its_end(r, v))
+		sr_group_await_end(r->group);
+	p = sr_producers_new(r->group, group_fd, r->control->member, r->plan, has_clocks(r));
+	saved = sr_found_save(found, r->options->dir, r->plan, v->rank, p, &v->found);
+	sr_producers_free(p);
+	return saved;
+}
+
 static int run(struct replay *r)
 {
 	struct sr_verdict v = {.rank = r->options->rank, .trace = r->trace};
 	unsigned long limit;
-	int status, found;
+	int status, found, group_fd;
 
 	v.with_tool = r->options->tool.kind != SR_TOOL_NONE;
 	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
@@ -341,11 +384,10 @@ static int run(struct replay *r)
 	r->control->net = r->recorded.net;
 	r->control->tsc = r->recorded.tsc;
 	r->control->pid = r->recorded.pid;
-	r->control->has_clocks =
-	    json_object_get(json_object_get(r->recorded.json, "extra"), "member") != NULL;
 	if (!open_plan(r) || !open_feeders(r, &limit))
 		return SR_EXIT_FAILED;
 	found = r->control->found_fd;
+	group_fd = r->control->group_fd;
 	load_print(r, &v);
 	if (!start_child(r, limit))
 		return SR_EXIT_FAILED;
@@ -359,7 +401,7 @@ static int run(struct replay *r)
 	}
 	if (r->sandbox[0])
 		sr_sandbox_end(r->sandbox);
-	if (r->plan && !sr_found_save(found, r->options->dir, r->plan, v.rank))
+	if (!save_found(r, &v, found, group_fd))
 		return SR_EXIT_FAILED;
 	status = sr_verdict_say(&v, r->control);
 	atomic_store(&r->control->verdict, v.how);
@@ -371,11 +413,8 @@ static int run(struct replay *r)
 int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		   struct sr_replay_control *control, int control_fd, struct sr_group *group)
 {
-	struct replay r = {.trace = t,
-			   .options = o,
-			   .control = control,
-			   .control_fd = control_fd,
-			   .group = group};
+	struct replay r = {
+	    .trace = t, .options = o, .control = control, .control_fd = control_fd, .group = group};
 	int status = SR_EXIT_FAILED;
 
 	if (!sr_recorded_load(&r.recorded, t, o->rank, o->dir))

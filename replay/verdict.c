@@ -127,8 +127,8 @@ static void say_late_call(const struct sr_verdict *v, const struct sr_replay_rep
 	say_last_calls(v, r);
 }
 
-static void say_place(const struct sr_verdict *v, const char *what, uint64_t site,
-		      uint64_t address, uint16_t kind)
+static void say_place(const struct sr_verdict *v, const char *what, uint64_t site, uint64_t address,
+		      uint16_t kind)
 {
 	fprintf(stderr, "sreplay:   %s ", what);
 	if (address)
@@ -223,11 +223,9 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 /* A rank that is exact in itself: does it fit the others? */
 static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
 {
-	ull inside = atomic_load(&c->found_inside), outside = atomic_load(&c->found_outside);
-
-	if (inside || outside)
+	if (v->found.inside || v->found.outside)
 		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
-			inside, outside);
+			(ull)v->found.inside, (ull)v->found.outside);
 	if (atomic_load(&c->mismatches)) {
 		say_mismatch(v, c);
 		return end_line(v, c, "exact, but for values that the group did not produce",

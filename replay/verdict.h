@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "replay/control.h"
+#include "replay/group/found.h"
 #include "replay/print.h"
 
 enum sr_verdict_kind {
@@ -23,8 +24,9 @@ struct sr_verdict {
 	bool with_tool;  /* it ran under one */
 	bool debugged;   /* it may be ended by the debugger at any time */
 	uint64_t recorded_calls;
-	bool killed;         /* the recording ends where the process was killed */
-	const char *warning; /* about the trace, or NULL */
+	bool killed;                 /* the recording ends where the process was killed */
+	const char *warning;         /* about the trace, or NULL */
+	struct sr_found_bytes found; /* of a group */
 	struct sr_print with;
 	enum sr_verdict_kind how; /* what sr_verdict_say came to */
 };

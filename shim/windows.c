@@ -159,10 +159,11 @@ void sr_windows_start(enum sr_windows_mode m)
 	claim_faults();
 }
 
-void sr_windows_start_replay(sr_windows_recorded recorded)
+void sr_windows_start_replay(const struct sr_window_hooks *of_replay)
 {
 	mode = SR_WINDOWS_FROZEN;
-	hooks = (struct sr_window_hooks){.recorded = recorded, .may_tick = may_tick};
+	hooks = *of_replay;
+	hooks.may_tick = may_tick;
 	claim_faults();
 }
 
@@ -337,8 +338,7 @@ void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access
 	if (!(access & REMOTE) && !(sr_windows_on && sr_window_touches(addr, length)))
 		return;
 	if (mode == SR_WINDOWS_FROZEN)
-		refusal =
-		    is_ready() ? sr_window_add(addr, length) : SR_WINDOW_REFUSED_BY_KERNEL;
+		refusal = is_ready() ? sr_window_add(addr, length) : SR_WINDOW_REFUSED_BY_KERNEL;
 	if (refusal) {
 		sr_windows_compare(w, addr, length, refusal);
 		return;

@@ -31,9 +31,8 @@ enum sr_windows_mode {
 extern bool sr_windows_on __attribute__((visibility("hidden")));
 
 void sr_windows_start(enum sr_windows_mode mode);
-/* recorded: as in struct sr_window_hooks. */
-typedef bool (*sr_windows_recorded)(const struct sr_window_event *now, struct sr_window_event *e);
-void sr_windows_start_replay(sr_windows_recorded recorded);
+/* Those that a replay has. */
+void sr_windows_start_replay(const struct sr_window_hooks *of_replay);
 
 /* ------------------------------------------------------------ registration */
 

@@ -17,7 +17,24 @@ int sr_found_open(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static int add_all(struct sr_plan_file *f, int fd)
+struct adding {
+	struct sr_plan_file *file;
+	struct sr_producers *producers;
+	struct sr_found_bytes *bytes;
+};
+
+static int add(void *argument, const struct sr_plan_found *f)
+{
+	const struct adding *a = argument;
+
+	if (f->flags & SR_FOUND_PENDING)
+		return sr_producers_settle(a->producers, f, add, argument);
+	if (!(f->flags & SR_FOUND_UNCHANGED))
+		*(f->producer >= 0 ? &a->bytes->inside : &a->bytes->outside) += f->length;
+	return sr_plan_file_add(a->file, f);
+}
+
+static int add_all(struct adding *a, int fd)
 {
 	struct sr_plan_found records[512];
 	off_t at = 0;
@@ -27,7 +44,7 @@ static int add_all(struct sr_plan_file *f, int fd)
 		size_t count = (size_t)n / sizeof(records[0]);
 
 		for (size_t i = 0; i < count; i++) {
-			int error = sr_plan_file_add(f, &records[i]);
+			int error = add(a, &records[i]);
 
 			if (error)
 				return error;
@@ -39,8 +56,10 @@ static int add_all(struct sr_plan_file *f, int fd)
 	return n < 0 ? -errno : 0;
 }
 
-bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank)
+bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank,
+		   struct sr_producers *producers, struct sr_found_bytes *bytes)
 {
+	struct adding a = {.producers = producers, .bytes = bytes};
 	char plan[PATH_MAX];
 	struct sr_plan_file *f;
 	const int32_t *group;
@@ -49,15 +68,16 @@ bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t ran
 
 	snprintf(plan, sizeof(plan), "%s/plan", dir);
 	f = sr_plan_file_new(plan, SR_PLAN_FOUND, rank, 0);
-	if (!f)
+	if (!f || !producers)
 		return sr_fail("no memory left"), false;
 	group = sr_plan_group(p, &n);
-	error = add_all(f, fd);
+	a.file = f;
+	error = add_all(&a, fd);
 	if (error)
 		sr_plan_file_abandon(f);
 	else
-		error = sr_plan_file_finish(f, sr_plan_trace_identity(p),
-					    sr_plan_group_hash(group, n));
+		error =
+		    sr_plan_file_finish(f, sr_plan_trace_identity(p), sr_plan_group_hash(group, n));
 	if (error)
 		sr_fail("cannot write the communication report of rank %d to %s: %s", rank, plan,
 			strerror(-error));

@@ -6,12 +6,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "replay/group/producers.h"
 #include "replay/plan.h"
 
 /* Where the replayed process puts its records: a memory file; -errno. */
 int sr_found_open(void);
 
-/* The rank's file in the plan, from what is there; false after a message. */
-bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank);
+/* Bytes that entered: by a member of the group, and from outside. */
+struct sr_found_bytes {
+	uint64_t inside, outside;
+};
+
+/*
+ * The rank's file in the plan, from what is there, with what was put off settled;
+ * false after a message.
+ */
+bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank,
+		   struct sr_producers *producers, struct sr_found_bytes *bytes);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 #include "logd/rawsys.h"
 #include "replay/group/own.h"
@@ -95,7 +94,7 @@ void sr_group_start(struct sr_replay_control *c)
 		return;
 	p = sr_sys_mmap(sr_heap_place_mapping(head.size), head.size, PROT_READ | PROT_WRITE,
 			MAP_SHARED, file, 0);
-	if (sr_sys_is_error(p) || !sr_history_begin())
+	if (sr_sys_is_error(p) || !sr_contents_begin())
 		return;
 	sr_group_memory = p;
 	sr_group_control = c;
@@ -103,8 +102,6 @@ void sr_group_start(struct sr_replay_control *c)
 	self = &sr_group_memory->member[sr_group_self];
 	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	atomic_store(&self->state, SR_GROUP_RUNS);
-	/* The others look into its memory for what they READ from there. */
-	sr_syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0, 0);
 	sr_group_on = true;
 }
 
@@ -187,22 +184,21 @@ void sr_group_linger(void)
 
 /* ------------------------------------------------------------------ windows */
 
-void sr_group_window(uint64_t addr, uint64_t length, bool added)
+void sr_group_window(struct sr_thread *t, uint64_t addr, uint64_t length)
 {
 	struct sr_group_member *self;
-	const void *landing;
 	uint32_t n;
 
-	if (!sr_group_on || !added)
+	if (!sr_group_on)
 		return;
 	self = &sr_group_memory->member[sr_group_self];
-	landing = sr_window_landing((void *)(uintptr_t)addr);
 	sr_lock(&sr_group_lock);
 	n = atomic_load(&self->windows);
 	if (n < SR_GROUP_WINDOWS) {
-		self->window[n] = (struct sr_group_window){addr, length, (uintptr_t)landing};
+		self->window[n] = (struct sr_group_window){addr, length};
 		atomic_store(&self->windows, n + 1);
 	}
+	sr_contents_window(t, addr, length);
 	sr_unlock(&sr_group_lock);
 }
 

@@ -41,17 +41,19 @@ bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes);
 void sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
 		       uint64_t result);
 
-/* Memory that peers write begins (or ends) here. */
-void sr_group_window(uint64_t addr, uint64_t length, bool added);
+/* Memory that peers write begins here. */
+void sr_group_window(struct sr_thread *t, uint64_t addr, uint64_t length);
 
 /* What a load found changed there, or a call: before it is put there. */
 struct sr_window_event;
 void sr_group_seen(struct sr_thread *t, const struct sr_window_event *e);
 
-/*
- * The program has ended as recorded.  Its memory stays until the others have ended
- * as well: they may look at it.
- */
+/* What the program puts into windows itself: struct sr_window_hooks. */
+void sr_group_stored(uintptr_t addr, const void *bytes, uint32_t n);
+void sr_group_went_live(uintptr_t view, const void *page);
+void sr_group_was_live(uintptr_t view, const void *page);
+
+/* The program has ended as recorded.  Until the others have, too. */
 void sr_group_linger(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_transport transport,
@@ -35,4 +36,13 @@ void sr_group_end_member(struct sr_group *g, uint32_t member)
 	atomic_store(&m->state, SR_GROUP_ENDED);
 	atomic_fetch_add(&m->word, 1);
 	syscall(SYS_futex, &m->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void sr_group_await_end(const struct sr_group *g)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	for (uint32_t i = 0; i < g->members; i++)
+		while (atomic_load(&g->member[i].state) < SR_GROUP_LINGERS)
+			nanosleep(&moment, NULL);
 }

@@ -15,4 +15,7 @@ struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_tra
 /* This member's process has ended: who still waits for it is woken, to see that. */
 void sr_group_end_member(struct sr_group *g, uint32_t member);
 
+/* Until none makes calls any more. */
+void sr_group_await_end(const struct sr_group *g);
+
 #endif

@@ -6,11 +6,13 @@
  *   progress.c  how far members have come, and what is known of whom
  *   channel.c   messages, and the receives that they meet
  *   history.c   what was written into whose memory
+ *   contents.c  what a process puts itself where its peers may READ it
  *   requests.c  queue pairs, and which request a completion is of
  *   values.c    values compared with what the group produced; the report
  *
  * All but progress.c is used by one thread at a time: with sr_group_lock held; but
- * sr_value_seen, with the windows' lock held, which is taken behind sr_group_lock.
+ * sr_value_seen and contents.c, with the windows' lock held, which is taken behind
+ * sr_group_lock.
  */
 #ifndef REPLAY_GROUP_OWN_H
 #define REPLAY_GROUP_OWN_H
@@ -45,7 +47,10 @@ void sr_group_discard(uint64_t from, uint64_t to);
 void sr_progress_enter(uint32_t thread, uint64_t sn);
 
 /* A post begins: a new tick of this process.  Then what it does; then sr_progress_enter. */
-uint64_t sr_progress_post(uint32_t thread, uint64_t sn);
+struct sr_group_origin sr_progress_post(const struct sr_thread *t);
+
+/* Where the thread is; and what is known of all members, if wanted. */
+struct sr_group_origin sr_progress_now(const struct sr_thread *t, uint64_t *knows);
 
 /* Until it has entered that call; this thread, in call `sn`, knows then what it did.  False: it
  * has ended without. */
@@ -58,20 +63,8 @@ bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel 
 /* Until it is so, or the member cannot make it so: it has ended, or waits for others. */
 void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument);
 
-/* The same for all others. */
-void sr_progress_until_any(bool (*is_so)(void *argument), void *argument);
-
 /* Until nobody makes calls any more. */
 void sr_progress_linger(void);
-
-/* Is what this origin did known to have begun before where this process is now? */
-bool sr_progress_knows(const struct sr_group_origin *o);
-
-/* Has the post been entered, with all that it writes? */
-bool sr_progress_has_posted(const struct sr_group_origin *o);
-
-/* What it did was seen: so it, and what its process did before, had begun. */
-void sr_progress_learn(const struct sr_group_origin *o);
 
 /* The member's latest call that this process is known to come after; SN 0: none. */
 struct sr_group_origin sr_progress_seen(uint32_t member);
@@ -100,12 +93,10 @@ void sr_channel_release(struct sr_group_channel *c, const struct sr_group_messag
 
 /* ------------------------------------------------------------- history.c */
 
-/* Once, before the others.  false: no memory. */
-bool sr_history_begin(void);
-
-/* These bytes go to `addr` in the member's memory; returns the number of the (first) entry. */
-uint64_t sr_history_add(uint32_t member, const struct sr_group_origin *origin, uint64_t addr,
-			const struct sr_piece *pieces, uint32_t n);
+/* These bytes go to `addr` in the member's memory. */
+void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
+		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_piece *pieces,
+		    uint32_t n);
 /* An atomic operation on 8 bytes begins; its result comes later. */
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
 			       uint64_t addr);
@@ -113,34 +104,14 @@ void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_
 /* ... and it changed nothing. */
 void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
 
-/*
- * Who wrote these bytes, which were at `addr` in the member's memory and are no more
- * than SR_HISTORY_PIECE: of each, the place of its origin in `origins`, or -1.  Of those
- * that are known to have begun, and of this process's own before tick `before`, the
- * last that fits.
- */
-#define SR_HISTORY_PIECE   4096
-#define SR_HISTORY_ORIGINS (SR_HISTORY_PIECE / 8 + 2) /* a word has one */
-struct sr_history_match {
-	/*
-	 * The bytes have changed, and were found so in this process's memory: what a
-	 * write brought before cannot be it.
-	 */
-	bool changed;
-	/* A write counts, too, that is there already, but not known to have begun before: of these
-	 * the earliest. */
-	bool ahead_counts;
-	uint32_t count;
-	bool ahead[SR_HISTORY_ORIGINS]; /* ... which of the origins are such */
-	struct sr_group_origin origins[SR_HISTORY_ORIGINS];
-	int16_t who[SR_HISTORY_PIECE];
-	uint8_t written[SR_HISTORY_PIECE]; /* the search's own */
-};
-void sr_history_match(uint32_t member, uint64_t addr, const uint8_t *bytes, uint32_t n,
-		      uint64_t before, struct sr_history_match *f);
+/* ------------------------------------------------------------ contents.c */
 
-/* This one has brought this byte of this process's memory. */
-void sr_history_spend(uint64_t addr, const struct sr_group_origin *o);
+/* Once.  false: no memory. */
+bool sr_contents_begin(void);
+/* The memory begins to be a window: what it holds. */
+void sr_contents_window(struct sr_thread *t, uint64_t addr, uint64_t length);
+/* These bytes come to there next, from others. */
+void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n);
 
 /* ------------------------------------------------------------ requests.c */
 
@@ -157,7 +128,8 @@ struct sr_value {
 	uint64_t addr;
 	const uint8_t *bytes; /* as recorded; may be memory of the program's */
 	uint32_t length;
-	uint32_t fault; /* at a load behind the call: which of the thread's since then; 0: with the call */
+	uint32_t fault; /* at a load behind the call: which of the thread's since then; 0: with the
+			   call */
 };
 
 /* Other receives, which are outstanding, go to the same memory: */
@@ -174,9 +146,9 @@ void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 bool sr_value_is_sent(const struct sr_value *v, const struct sr_group_channel *c,
 		      const struct sr_group_message *m, uint32_t from);
 
-/* ... by a READ or an atomic of the member's memory, posted at this tick. */
+/* ... by this READ or atomic, of the member's memory. */
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
-		      uint64_t tick);
+		      const struct sr_group_origin *request);
 /* ... and were found in memory that peers write; they are not there yet. */
 void sr_value_seen(const struct sr_value *v);
 /* ... from somebody who is not in the group. */

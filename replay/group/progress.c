@@ -17,7 +17,7 @@
 
 static struct sr_lock lock; /* of what is known */
 static uint64_t known[SR_GROUP_MEMBERS];
-static struct sr_group_origin seen[SR_GROUP_MEMBERS]; /* the last call of each that was waited for */
+static struct sr_group_origin seen[SR_GROUP_MEMBERS]; /* of each the last call waited for */
 
 static struct sr_group_member *self(void)
 {
@@ -49,7 +49,8 @@ static bool learn(const struct sr_group_wait *w)
 {
 	const struct sr_group_member *m = &sr_group_memory->member[w->member];
 	uint64_t at = sr_group_positions_at((uint32_t)w->member, w->thread);
-	uint64_t low = 0, high = atomic_load_explicit(&m->positions[w->thread], memory_order_acquire);
+	uint64_t high = atomic_load_explicit(&m->positions[w->thread], memory_order_acquire);
+	uint64_t low = 0;
 	uint64_t p[1 + SR_GROUP_MEMBERS];
 	bool news = false;
 
@@ -81,40 +82,43 @@ static bool learn(const struct sr_group_wait *w)
 	return news;
 }
 
-uint64_t sr_progress_post(uint32_t thread, uint64_t sn)
+/* With the lock held: what knows of more comes later. */
+static struct sr_group_origin origin_now(const struct sr_thread *t)
 {
-	uint64_t tick;
+	struct sr_group_origin o = {
+	    .sn = t->sn,
+	    .tick = known[sr_group_self],
+	    .member = (int32_t)sr_group_self,
+	    .thread = t->number,
+	};
 
-	sr_lock(&lock);
-	tick = ++known[sr_group_self];
-	note_position(thread, sn);
-	sr_unlock(&lock);
-	return tick;
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		o.weight += known[i];
+	return o;
 }
 
-bool sr_progress_knows(const struct sr_group_origin *o)
+struct sr_group_origin sr_progress_post(const struct sr_thread *t)
 {
-	bool knows;
+	struct sr_group_origin o;
 
 	sr_lock(&lock);
-	knows = o->tick <= known[o->member];
+	known[sr_group_self]++;
+	note_position(t->number, t->sn);
+	o = origin_now(t);
 	sr_unlock(&lock);
-	return knows;
+	return o;
 }
 
-bool sr_progress_has_posted(const struct sr_group_origin *o)
+struct sr_group_origin sr_progress_now(const struct sr_thread *t, uint64_t *knows)
 {
-	const struct sr_group_member *m = &sr_group_memory->member[o->member];
+	struct sr_group_origin o;
 
-	return atomic_load(&m->entered[o->thread]) >= o->sn;
-}
-
-void sr_progress_learn(const struct sr_group_origin *o)
-{
 	sr_lock(&lock);
-	if (o->tick > known[o->member])
-		known[o->member] = o->tick;
+	o = origin_now(t);
+	if (knows)
+		memcpy(knows, known, sr_group_memory->members * sizeof(known[0]));
 	sr_unlock(&lock);
+	return o;
 }
 
 struct sr_group_origin sr_progress_seen(uint32_t member)
@@ -251,22 +255,17 @@ static bool is_others_turn(void)
 	return false;
 }
 
-/* member: the one that may do something; SR_GROUP_MEMBERS: any. */
+/* member: the one that may do something. */
 static bool is_vain(struct lull *l, uint32_t member)
 {
 	uint64_t moves = all_moves();
 
 	if (moves != l->moves)
 		begin_lull(l, moves);
-	if (member < SR_GROUP_MEMBERS)
-		return cannot_go_on(l, member) && !is_others_turn();
-	for (uint32_t i = 0; i < sr_group_memory->members; i++)
-		if (!cannot_go_on(l, i))
-			return false;
-	return !is_others_turn();
+	return cannot_go_on(l, member) && !is_others_turn();
 }
 
-static void until(bool (*is_so)(void *argument), void *argument, uint32_t member)
+void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument)
 {
 	const struct timespec moment = {.tv_nsec = 200000};
 	struct lull lull;
@@ -290,16 +289,6 @@ static void until(bool (*is_so)(void *argument), void *argument, uint32_t member
 	atomic_fetch_sub(&self()->waiting, 1);
 }
 
-void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument)
-{
-	until(is_so, argument, member);
-}
-
-void sr_progress_until_any(bool (*is_so)(void *argument), void *argument)
-{
-	until(is_so, argument, SR_GROUP_MEMBERS);
-}
-
 bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)
 {
 	struct sr_group_member *m = &sr_group_memory->member[w->member];
@@ -308,8 +297,8 @@ bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)
 	if (!wait_for(t, &wanted, w->thread, w->sn))
 		return false;
 	sr_lock(&lock);
-	seen[w->member] = (struct sr_group_origin){
-	    .sn = w->sn, .member = w->member, .thread = w->thread};
+	seen[w->member] =
+	    (struct sr_group_origin){.sn = w->sn, .member = w->member, .thread = w->thread};
 	/* Others see it from the next call of this thread on. */
 	if (learn(w))
 		note_position(t->number, t->sn + 1);

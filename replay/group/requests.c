@@ -42,10 +42,10 @@ struct queue {
 struct qp {
 	struct ibv_qp *qp;
 	bool sig_all;
-	int32_t peer;        /* member, or -1 */
-	uint32_t connected;  /* how often */
+	int32_t peer;       /* member, or -1 */
+	uint32_t connected; /* how often */
 	struct sr_group_channel *out, *in;
-	uint64_t received;   /* messages of `in` */
+	uint64_t received; /* messages of `in` */
 	struct queue sends, receives;
 	struct queue building;
 };
@@ -248,9 +248,9 @@ static uint32_t pieces_of(const struct qp *q, const struct request *r, struct sr
 		const struct ibv_sge *s = &r->sge[i];
 
 		pieces[i].length = s->length;
-		pieces[i].p = r->is_inline ? (void *)(uintptr_t)s->addr
-					   : sr_mr_memory(q->qp->context, s->lkey, s->addr,
-							  s->length);
+		pieces[i].p = r->is_inline
+				  ? (void *)(uintptr_t)s->addr
+				  : sr_mr_memory(q->qp->context, s->lkey, s->addr, s->length);
 	}
 	return n;
 }
@@ -271,7 +271,8 @@ static void post(struct qp *q, struct request *r, const struct sr_group_origin *
 	if (does & SR_OP_GATHERS)
 		n = pieces_of(q, r, pieces, MAX_PIECES);
 	if (does & SR_OP_CHANGES && does & SR_OP_GATHERS)
-		sr_history_add((uint32_t)q->peer, origin, r->remote_addr, pieces, n);
+		sr_history_add((uint32_t)q->peer, origin, SR_GROUP_BYTES, r->remote_addr, pieces,
+			       n);
 	if (does & SR_OP_ATOMIC)
 		r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr);
 	if (does & SR_OP_RECEIVED && q->out)
@@ -302,20 +303,10 @@ static struct request *of_send_wr(const struct qp *q, const struct ibv_send_wr *
 	return r;
 }
 
-static struct sr_group_origin begin_post(const struct sr_thread *t)
-{
-	return (struct sr_group_origin){
-	    .sn = t->sn,
-	    .tick = sr_progress_post(t->number, t->sn),
-	    .member = (int32_t)sr_group_self,
-	    .thread = t->number,
-	};
-}
-
 static void post_send(struct sr_thread *t, const uint64_t *a, int result)
 {
 	const struct ibv_send_wr *bad = result ? *(struct ibv_send_wr **)a[2] : NULL;
-	struct sr_group_origin origin = begin_post(t);
+	struct sr_group_origin origin = sr_progress_post(t);
 	struct qp *q = find((struct ibv_qp *)a[0]);
 
 	for (const struct ibv_send_wr *wr = (void *)a[1]; q && wr && wr != bad; wr = wr->next) {
@@ -395,7 +386,7 @@ static void set_inline(struct ibv_qp_ex *ex, const struct ibv_data_buf *pieces, 
 
 static void post_built(struct sr_thread *t, struct ibv_qp_ex *ex, int result)
 {
-	struct sr_group_origin origin = begin_post(t);
+	struct sr_group_origin origin = sr_progress_post(t);
 	struct qp *q = find(&ex->qp_base);
 	struct request *r;
 
@@ -484,8 +475,7 @@ static void compare_received(struct sr_thread *t, struct qp *q, const struct req
 		v.length = s->length < length - from ? s->length : length - from;
 		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
 		if (v.bytes && v.length && m)
-			sr_value_received(&v, q->in, m, from,
-					  sharing(others, v.addr, v.length));
+			sr_value_received(&v, q->in, m, from, sharing(others, v.addr, v.length));
 		else if (v.bytes && v.length)
 			sr_value_from_outside(&v);
 		from += v.length;
@@ -565,8 +555,7 @@ static void received(struct sr_thread *t, struct qp *q, const struct ibv_wc *wc)
 			       : pop(receives);
 	}
 	/* Who sent a datagram cannot be told by counting: not compared. */
-	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM &&
-	    q->qp->qp_type != IBV_QPT_UD)
+	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && q->qp->qp_type != IBV_QPT_UD)
 		compare_received(t, q, r, wc->byte_len, known ? &m : NULL);
 	if (known)
 		sr_channel_release(q->in, &m);
@@ -598,7 +587,7 @@ static void fetched(struct sr_thread *t, struct qp *q, struct request *r)
 
 		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, s->length);
 		if (v.bytes && v.length && q->peer >= 0)
-			sr_value_fetched(&v, (uint32_t)q->peer, remote, r->origin.tick);
+			sr_value_fetched(&v, (uint32_t)q->peer, remote, &r->origin);
 		else if (v.bytes && v.length)
 			sr_value_from_outside(&v);
 		if (i == 0 && v.bytes && v.length >= sizeof(uint64_t) && r->change)

@@ -22,7 +22,13 @@
 #define SR_GROUP_MEMBERS  256
 #define SR_GROUP_CHANNELS 16384 /* a power of two */
 #define SR_GROUP_WINDOWS  1024
-#define SR_GROUP_BUCKETS  4096  /* a power of two */
+
+/* What is remembered of writes into each member's memory; the oldest are forgotten. */
+#define SR_GROUP_WRITES   (1ull << 24)
+#define SR_GROUP_WRITTEN  (1ull << 32)
+
+/* A write, and a look, is within one of these. */
+#define SR_GROUP_PAGE     4096u
 
 enum sr_group_transport {
 	SR_GROUP_NONE, /* each rank alone, from its trace */
@@ -37,9 +43,9 @@ enum sr_group_state {
 	SR_GROUP_ENDED,
 };
 
-/* Memory that peers write: what is at addr for the program is read at landing by others. */
+/* Memory that peers write, of which all that its own process puts there is in the history. */
 struct sr_group_window {
-	uint64_t addr, length, landing;
+	uint64_t addr, length;
 };
 
 /*
@@ -58,11 +64,11 @@ struct sr_group_member {
 	_Atomic uint64_t moves;    /* calls that it has entered */
 	_Atomic uint64_t looks;    /* how often a waiting thread has looked, in vain */
 
-	/* Of what others write into its memory: see history.h. */
+	/* Of what is written into its memory: see history.c. */
 	_Atomic uint32_t history_lock;
-	uint64_t writes;  /* entries so far */
-	uint64_t written; /* bytes so far */
-	uint64_t latest[SR_GROUP_BUCKETS]; /* by a hash of the page: number of the last entry, from 1 */
+	uint64_t writes;         /* entries so far */
+	uint64_t written;        /* bytes so far */
+	_Atomic uint64_t looked; /* bytes of what it has looked up: see struct sr_group_look */
 
 	_Atomic uint32_t windows;
 	struct sr_group_window window[SR_GROUP_WINDOWS];
@@ -93,10 +99,15 @@ struct sr_group_channel {
 	uint64_t freed;          /* the receiver's: up to here given back to the system */
 };
 
-/* Who did something, and when in its process: the tick counts the process's posts. */
+/*
+ * Who did something, and when in its process: the tick counts the process's posts.
+ * Of two origins, one of which is known to come before the other, that has the
+ * lower weight.
+ */
 struct sr_group_origin {
 	uint64_t sn;
 	uint64_t tick;
+	uint64_t weight;
 	int32_t member;
 	uint32_t thread;
 	uint32_t request; /* which of the post's */
@@ -115,16 +126,33 @@ struct sr_group_message {
 enum sr_group_write_kind {
 	SR_GROUP_BYTES,
 	SR_GROUP_ATOMIC, /* its result is not known yet: it may have written anything */
+	SR_GROUP_OWN,    /* the member's own: stored by its CPU, or fetched to there */
 };
 
-/* A change of a member's memory by another one's request: within one page. */
+/* A change of a member's memory, within one page: by a request, or by itself. */
 struct sr_group_write {
 	struct sr_group_origin origin;
 	uint64_t addr;
-	uint64_t at;       /* where its bytes are: bytes that were written before them */
-	uint64_t previous; /* the entry before it in the same bucket, from 1; 0: none */
+	uint64_t at; /* where its bytes are: bytes that were written before them */
 	uint32_t length;
 	uint32_t kind; /* enum sr_group_write_kind */
+};
+
+/*
+ * Bytes that entered a member, from its own memory where peers write it, or from
+ * another's where it was fetched: within one page.  Behind it: what was known of
+ * all members (as in a position), the bytes, and of memory that was seen
+ * changed the bytes that were there before.
+ */
+struct sr_group_look {
+	struct sr_group_origin origin; /* of the request that fetched; of the member itself */
+	struct sr_group_origin cpu;    /* if it was the memory's owner: its latest call known of */
+	uint64_t addr;                 /* in the memory */
+	uint64_t posted;               /* ticks of its own so far */
+	int32_t member;                /* whose memory */
+	uint32_t length;
+	uint32_t seen; /* in its own memory, where it has changed; 0: fetched */
+	uint32_t reserved;
 };
 
 /*
@@ -162,6 +190,11 @@ static inline uint64_t sr_group_writes_at(uint32_t member)
 static inline uint64_t sr_group_written_at(uint32_t member)
 {
 	return (1ull << 53) + ((uint64_t)member << 40);
+}
+
+static inline uint64_t sr_group_looks_at(uint32_t member)
+{
+	return (1ull << 54) + ((uint64_t)member << 40);
 }
 
 static inline uint64_t sr_group_payload_at(uint32_t channel)

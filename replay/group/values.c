@@ -6,9 +6,12 @@
  * that a member of the group wrote, it is their producer; else they came from
  * outside.  On a connection between two members nothing comes from outside: a
  * message that differs from what its sender sends is a contradiction in the trace.
+ *
+ * Who wrote what was found in memory is settled by producers.c, when all ranks
+ * have ended: a writer may be behind in this replay, or far ahead, and the report is
+ * to depend on the trace alone.
  */
 #include <string.h>
-#include <sys/uio.h>
 
 #include "logd/rawsys.h"
 #include "replay/group/own.h"
@@ -27,13 +30,9 @@ static void report(const struct sr_value *v, uint32_t from, uint32_t length,
 	    .producer = SR_PLAN_OUTSIDE,
 	    .flags = flags,
 	};
-	_Atomic uint64_t *bytes =
-	    o ? &sr_group_control->found_inside : &sr_group_control->found_outside;
 
 	if (!length)
 		return;
-	if (!(flags & SR_FOUND_UNCHANGED))
-		atomic_fetch_add(bytes, length);
 	if (o) {
 		f.producer = sr_group_memory->member[o->member].rank;
 		f.producer_thread = o->thread;
@@ -97,8 +96,8 @@ static void contradict(const struct sr_value *v, const struct sr_group_channel *
 		       const struct sr_group_message *m, uint32_t from, uint32_t at)
 {
 	struct sr_replay_mismatch *x = &sr_group_control->mismatch;
-	uint32_t shown = v->length - at < sizeof(x->recorded) ? v->length - at
-							      : (uint32_t)sizeof(x->recorded);
+	uint32_t shown =
+	    v->length - at < sizeof(x->recorded) ? v->length - at : (uint32_t)sizeof(x->recorded);
 
 	if (atomic_fetch_add(&sr_group_control->mismatches, 1))
 		return;
@@ -177,156 +176,81 @@ void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 	contradict(v, c, m, from, d.first);
 }
 
-/* ------------------------------------------------------------------ fetches */
+/* ------------------------------------------------------------------- memory */
 
-/* In place of an origin. */
-#define NOBODY    (-1)
-#define FROM_CPU  (-2)
-#define UNCHANGED (-3)
-
-/* A look into a member's own memory. */
-struct look {
-	uint32_t member;
-	uint64_t addr;
-	const uint8_t *bytes;
-	uint32_t n;
-	int16_t *who;
-};
-
-static bool read_there(const struct sr_group_member *m, uint64_t addr, void *to, uint32_t n)
+static uint32_t to_page_end(uint64_t addr)
 {
-	struct iovec local = {to, n}, remote = {(void *)(uintptr_t)addr, n};
-	int32_t process = atomic_load(&m->process);
-
-	return process && sr_syscall(SYS_process_vm_readv, process, SR_ARG(&local), 1,
-				     SR_ARG(&remote), 1, 0) == (long)n;
+	return SR_GROUP_PAGE - (uint32_t)(addr % SR_GROUP_PAGE);
 }
 
-/* What peers write has another address, too; where its own is closed, that one is not. */
-static bool read_memory(const struct sr_group_member *m, uint64_t addr, void *to, uint32_t n)
+/* What was written there is known when all have ended: until then it is kept, with a place. */
+static void put_off(const struct sr_value *v, uint32_t from, const struct sr_group_look *l,
+		    const uint64_t *knows, const uint8_t *bytes, const uint8_t *before)
 {
-	for (uint32_t i = 0; i < atomic_load(&m->windows); i++) {
-		const struct sr_group_window *w = &m->window[i];
+	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
+	size_t known = sr_group_memory->members * sizeof(*knows);
+	uint64_t place = atomic_fetch_add(
+	    &self->looked, sizeof(*l) + known + (before ? 2 : 1) * (uint64_t)l->length);
+	uint64_t at = sr_group_looks_at(sr_group_self) + place;
+	struct sr_plan_found f = {
+	    .sn = v->t->sn,
+	    .addr = v->addr + from,
+	    .thread = v->t->number,
+	    .fault = v->fault,
+	    .length = l->length,
+	    .producer = SR_PLAN_OUTSIDE,
+	    .producer_sn = place,
+	    .flags = SR_FOUND_PENDING,
+	};
 
-		if (addr - w->addr < w->length && n <= w->length - (addr - w->addr) &&
-		    read_there(m, w->landing + (addr - w->addr), to, n))
-			return true;
-	}
-	return read_there(m, addr, to, n);
-}
-
-/* Bytes that nobody was found for, and that are what its memory holds.  Are all found then? */
-static bool look(void *argument)
-{
-	static uint8_t there[SR_HISTORY_PIECE];
-	struct look *l = argument;
-	bool read = read_memory(&sr_group_memory->member[l->member], l->addr, there, l->n);
-	bool all = true;
-
-	for (uint32_t i = 0; i < l->n; i++) {
-		if (read && l->who[i] == NOBODY && there[i] == l->bytes[i])
-			l->who[i] = FROM_CPU;
-		all = all && l->who[i] != NOBODY;
-	}
-	return all;
-}
-
-/* Runs of bytes with the same producer. */
-static void report_runs(const struct sr_value *v, uint32_t from, uint32_t n,
-			const struct sr_history_match *f, const struct sr_group_origin *cpu)
-{
-	for (uint32_t at = 0; at < n;) {
-		int16_t who = f->who[at];
-		uint32_t end = at + 1;
-
-		while (end < n && f->who[end] == who)
-			end++;
-		if (who == FROM_CPU)
-			report(v, from + at, end - at, cpu, SR_FOUND_CPU);
-		else if (who == UNCHANGED)
-			report(v, from + at, end - at, NULL, SR_FOUND_UNCHANGED);
-		else
-			report(v, from + at, end - at, who < 0 ? NULL : &f->origins[who], 0);
-		at = end;
-	}
-}
-
-static uint32_t piece_at(const struct sr_value *v, uint32_t at)
-{
-	return v->length - at < SR_HISTORY_PIECE ? v->length - at : SR_HISTORY_PIECE;
+	sr_group_write(at, l, sizeof(*l));
+	sr_group_write(at + sizeof(*l), knows, known);
+	sr_group_write(at + sizeof(*l) + known, bytes, l->length);
+	if (before)
+		sr_group_write(at + sizeof(*l) + known + l->length, before, l->length);
+	sr_syscall(SYS_write, sr_group_control->found_fd, SR_ARG(&f), sizeof(f), 0, 0, 0);
 }
 
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
-		      uint64_t tick)
+		      const struct sr_group_origin *request)
 {
-	static struct sr_history_match f;
-	static uint8_t recorded[SR_HISTORY_PIECE];
-	struct sr_group_origin cpu = sr_progress_seen(member);
+	static uint8_t bytes[SR_GROUP_PAGE];
+	uint64_t knows[SR_GROUP_MEMBERS];
+	struct sr_group_look l = {
+	    .origin = *request,
+	    .posted = sr_progress_now(v->t, knows).tick,
+	    .cpu = sr_progress_seen(member),
+	    .member = (int32_t)member,
+	};
 
-	for (uint32_t at = 0, n; at < v->length; at += n) {
-		n = piece_at(v, at);
-		sr_group_copy(recorded, v->bytes + at, n);
-		sr_history_match(member, remote_addr + at, recorded, n, tick, &f);
-		/* It may be behind: nothing says how far it had come when this was READ. */
-		sr_progress_until(
-		    member, look, &(struct look){member, remote_addr + at, recorded, n, f.who});
-		report_runs(v, at, n, &f, &cpu);
+	for (uint32_t at = 0; at < v->length; at += l.length) {
+		l.addr = remote_addr + at;
+		l.length =
+		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
+		sr_group_copy(bytes, v->bytes + at, l.length);
+		put_off(v, at, &l, knows, bytes, NULL);
 	}
 }
 
-/* A piece of a value, and the memory in front of it. */
-struct seen {
-	uint64_t addr;
-	const uint8_t *bytes, *before;
-	uint32_t n;
-	struct sr_history_match *f;
-};
-
-/* Are all found that have changed? */
-static bool find_writers(void *argument)
-{
-	struct seen *s = argument;
-	bool all = true;
-
-	sr_history_match(sr_group_self, s->addr, s->bytes, s->n, UINT64_MAX, s->f);
-	for (uint32_t i = 0; i < s->n; i++) {
-		if (s->f->who[i] == NOBODY && s->before[i] == s->bytes[i])
-			s->f->who[i] = UNCHANGED;
-		all = all && s->f->who[i] != NOBODY;
-	}
-	return all;
-}
-
-static void spend(const struct seen *s)
-{
-	for (uint32_t at = 0; at < s->n; at++)
-		if (s->f->who[at] >= 0)
-			sr_history_spend(s->addr + at, &s->f->origins[s->f->who[at]]);
-}
-
-/*
- * In the handler of a fault: the windows are locked, and stay as they are.  Without
- * clocks, who wrote what was seen may be behind in this replay.  It does not need us
- * for it: it had written it before we saw it.
- */
+/* In the handler of a fault: the windows are locked, and stay as they are. */
 void sr_value_seen(const struct sr_value *v)
 {
-	static struct sr_history_match f = {.changed = true};
+	uint64_t knows[SR_GROUP_MEMBERS];
+	struct sr_group_origin now = sr_progress_now(v->t, knows);
+	struct sr_group_look l = {
+	    .origin = now,
+	    .posted = now.tick,
+	    .cpu = now,
+	    .member = (int32_t)sr_group_self,
+	    .seen = 1,
+	};
 
-	for (uint32_t at = 0; at < v->length;) {
-		struct seen s = {.addr = v->addr + at,
-				 .bytes = v->bytes + at,
-				 .before = sr_window_landing((void *)(uintptr_t)(v->addr + at)),
-				 .n = piece_at(v, at),
-				 .f = &f};
-
-		f.ahead_counts = !sr_group_control->has_clocks;
-		if (f.ahead_counts)
-			sr_progress_until_any(find_writers, &s);
-		else
-			find_writers(&s);
-		spend(&s);
-		report_runs(v, at, s.n, &f, NULL);
-		at += s.n;
+	for (uint32_t at = 0; at < v->length; at += l.length) {
+		l.addr = v->addr + at;
+		l.length =
+		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
+		put_off(v, at, &l, knows, v->bytes + at,
+			sr_window_landing((void *)(uintptr_t)l.addr));
 	}
+	sr_contents_given(v->addr, v->bytes, v->length);
 }

@@ -180,6 +180,8 @@ void exchange_commit(ucontext_t *uc)
 	}
 	learn(begin, (char *)x->before, word, 0);
 	memcpy(shadow_of(begin), x->copy, word);
+	if (hooks.stored)
+		hooks.stored(begin, x->copy, word);
 	g[REG_RIP] = (greg_t)x->next;
 	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));
 	set_gs(x->gs);

@@ -360,6 +360,8 @@ static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (p->known)
 		memcpy(shadow_of(insn->address), v, insn->size);
+	if (hooks.stored)
+		hooks.stored(insn->address, v, insn->size);
 	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	counts.stores++;
 	return true;
@@ -452,6 +454,8 @@ static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 			fill(shadow_of(insn->address), (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n,
 			     insn->size);
 	}
+	if (window && p->state != PAGE_LIVE && hooks.stored)
+		hooks.stored(insn->address, to, (uint32_t)n);
 }
 
 /* False: an element lies across two pages. */

@@ -157,6 +157,7 @@ void window_unlock(const uint64_t *mask);
 void page_release(uintptr_t view); /* it is the program's own again */
 void page_freeze(uintptr_t view); /* the shadow is complete: shows it */
 void page_close(uintptr_t view);  /* a live page's changes go into the event */
+bool page_give(uintptr_t view);  /* becomes live; false: it cannot */
 bool page_go_live(uintptr_t view);
 void page_open_silently(uintptr_t view);
 void close_all(void);

@@ -93,8 +93,8 @@ void window_lock(uint64_t *mask)
 	uint32_t free = 0;
 
 	if (mask)
-		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(mask),
-			   sizeof(all), 0, 0);
+		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(mask), sizeof(all),
+			   0, 0);
 	/* Before it is ours: a tick in between would wait for this very thread. */
 	window_self.busy = true;
 	if (!atomic_compare_exchange_strong_explicit(&state, &free, 1, memory_order_acquire,
@@ -164,6 +164,8 @@ void page_close(uintptr_t view)
 		map_take_back(view);
 		live_n--;
 		p->state = PAGE_CLOSED;
+		if (hooks.was_live)
+			hooks.was_live(view, landing_of(p, view));
 		/* What the program stored is in there as well, and cannot be told apart. */
 		if (!p->silent) {
 			if (!snapshot(view, now))
@@ -199,23 +201,32 @@ static void close_frozen(void)
 			page_close(open_pages[i]);
 }
 
+bool page_give(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	if (map_give(view))
+		return false;
+	p->state = PAGE_LIVE;
+	live_n++;
+	if (hooks.went_live)
+		hooks.went_live(view, landing_of(p, view));
+	return true;
+}
+
 /*
  * Loads from a live page are not seen, so no page may be frozen meanwhile: it
  * could show what is older than what was read there.
  */
 bool page_go_live(uintptr_t view)
 {
-	struct page *p = page_at(view);
-
 	if (holds)
 		return false; /* the store comes again */
 	close_frozen();
 	if (open_n == OPEN_MAX)
 		page_close(open_pages[0]);
-	if (map_give(view))
+	if (!page_give(view))
 		return false;
-	p->state = PAGE_LIVE;
-	live_n++;
 	note_open(view);
 	counts.lives++;
 	return true;
@@ -228,10 +239,8 @@ void page_open_silently(uintptr_t view)
 
 	if (p->state == PAGE_FROZEN || open_n == OPEN_MAX)
 		page_close(p->state == PAGE_FROZEN ? view : open_pages[0]);
-	if (map_give(view))
+	if (!page_give(view))
 		return;
-	p->state = PAGE_LIVE;
 	p->silent = true;
-	live_n++;
 	note_open(view);
 }

@@ -321,12 +321,8 @@ void sr_window_pin(const void *addr, size_t length)
 			continue;
 		if (p->state != PAGE_CLOSED)
 			page_close(at);
-		if (map_give(at)) {
+		if (!page_give(at))
 			p->pins = 0;
-			continue;
-		}
-		p->state = PAGE_LIVE;
-		live_n++;
 	}
 	event_end();
 	window_unlock(&mask);

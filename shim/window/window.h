@@ -68,6 +68,13 @@ struct sr_window_hooks {
 	void (*looked)(void);
 	/* The program is about to store: what others order by it comes first. */
 	void (*storing)(void);
+	/*
+	 * Replay: the program has stored these bytes; or it may store to the page unseen,
+	 * from here on; and has.  As event() is called.
+	 */
+	void (*stored)(uintptr_t addr, const void *bytes, uint32_t n);
+	void (*went_live)(uintptr_t view, const void *page);
+	void (*was_live)(uintptr_t view, const void *page);
 	/* May an event be made here?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
 };

@@ -5,8 +5,8 @@
     group_apps.py alone          recorded here, with one rank, on the stand-in for verbs
     group_apps.py replay OUTDIR  what `apps.py record OUTDIR` has recorded
 
-Each rank prints what it printed; who produced which value is the same each time; where all ranks of a job
-are in the group nothing comes from outside.
+Each rank prints what it printed; who produced which value is the same each time, with the ranks side by side or
+one after the other on one CPU; where all ranks of a job are in the group nothing comes from outside.
 """
 
 import glob
@@ -28,8 +28,8 @@ ALONE = ("uts", "is", "laplace", "dht", "nqueens", "fib", "cg", "guppie", "mcop"
 RACING = ("guppie", "shvar", "knapsack-race")
 
 
-def replay(trace, ranks, output, *arguments):
-    return subprocess.run([SREPLAY, "replay", "--group", ",".join(map(str, ranks)), "-o", fresh(output),
+def replay(trace, ranks, output, *arguments, cpus=None):
+    return subprocess.run((["taskset", "-c", cpus] if cpus else []) + [SREPLAY, "replay", "--group", ",".join(map(str, ranks)), "-o", fresh(output),
                            *arguments, trace], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
 
 
@@ -65,8 +65,8 @@ def test_job(tap, name, trace, members, ranks, printed, directory):
     output = os.path.join(directory, "output")
     for group in groups_of(members):
         problem, reports, others = "", [], []
-        for _ in range(2):
-            r = replay(trace, group, output, "--transport", "shm")
+        for cpus in (None, "0"):
+            r = replay(trace, group, output, "--transport", "shm", cpus=cpus)
             problem = problem or difference(r, group, output, printed)
             reports.append(found(trace, group))
             others.append(outside(r.stderr))

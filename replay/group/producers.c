@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * producers.c: see producers.h.
+ *
+ * Of the writes into the memory that was looked at, those count that fit the
+ * bytes, word by word, and are not known to come after the look.  Of those that are
+ * known to come before it the last one is taken, else the earliest of the
+ * others: what was seen of a writer tells what of its is known from then on.  Of several
+ * writers that nothing orders the likeliest is named, and said to be one of several.
+ */
+#include "replay/group/producers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Of each writer that many are looked at for a value, from the likeliest on. */
+#define MAX_LOOKED 4096
+
+/* The writes into a member's memory: by page, then writer, each one's in their order. */
+struct memory {
+	bool loaded;
+	bool has_outsiders; /* peers that are not replayed */
+	const uint8_t *written;
+	struct sr_group_write *writes;
+	uint32_t *order;
+	size_t count;
+};
+
+/*
+ * The last write that brought a word of this member's memory, and which of its bytes:
+ * it brings them once, and what its member wrote before it does not come after.
+ */
+#define SPENT 65536
+struct spent {
+	uint64_t word, tick;
+	int32_t member;
+	uint32_t request;
+	uint8_t bytes; /* a bit each */
+};
+
+struct sr_producers {
+	struct sr_group *group;
+	int fd;
+	uint32_t self;
+	struct sr_plan *plan;
+	bool has_clocks;
+	struct memory memory[SR_GROUP_MEMBERS];
+	uint64_t learnt[SR_GROUP_MEMBERS]; /* ticks that were seen to have begun */
+	struct spent spent[SPENT];
+};
+
+/* One look, while it is settled. */
+struct look {
+	struct sr_group_look l;
+	uint64_t knows[SR_GROUP_MEMBERS];
+	uint8_t bytes[SR_GROUP_PAGE], before[SR_GROUP_PAGE];
+};
+
+/* What is found for a word. */
+struct found {
+	const struct sr_group_write *w;
+	bool is_known, is_one_of_several;
+};
+
+enum producer {
+	BY_WRITE,
+	BY_CPU,
+	UNCHANGED,
+	OUTSIDE,
+};
+
+struct verdict {
+	enum producer by;
+	bool several;
+	struct sr_group_origin origin;
+};
+
+/* -------------------------------------------------------------------- files */
+
+/* What cannot be read reads as zeros. */
+static void get(const struct sr_producers *p, uint64_t at, void *to, size_t n)
+{
+	ssize_t got;
+
+	while (n && (got = pread(p->fd, to, n, (off_t)at)) > 0) {
+		to = (char *)to + got;
+		at += (uint64_t)got;
+		n -= (size_t)got;
+	}
+	memset(to, 0, n);
+}
+
+struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
+				      struct sr_plan *plan, bool has_clocks)
+{
+	struct sr_producers *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->group = g;
+	p->fd = fd;
+	p->self = self;
+	p->plan = plan;
+	p->has_clocks = has_clocks;
+	return p;
+}
+
+void sr_producers_free(struct sr_producers *p)
+{
+	for (int i = 0; p && i < SR_GROUP_MEMBERS; i++) {
+		free(p->memory[i].writes);
+		free(p->memory[i].order);
+		if (p->memory[i].written)
+			munmap((void *)p->memory[i].written, SR_GROUP_WRITTEN);
+	}
+	free(p);
+}
+
+static bool is_member(const struct sr_group *g, int32_t rank)
+{
+	for (uint32_t i = 0; i < g->members; i++)
+		if (g->member[i].rank == rank)
+			return true;
+	return false;
+}
+
+/* Had it ever a peer that is not replayed? */
+static bool has_outsiders(const struct sr_producers *p, uint32_t member)
+{
+	int32_t rank = p->group->member[member].rank;
+	struct sr_error err;
+
+	for (uint32_t thread = 0; thread < SR_REPLAY_THREADS; thread++) {
+		const struct sr_plan_peer *peers;
+		const void *records;
+		size_t n;
+
+		if (sr_plan_records(p->plan, SR_PLAN_PEER, rank, thread, &records, &n, &err))
+			return true;
+		peers = records;
+		for (size_t i = 0; i < n; i++)
+			if (!is_member(p->group, peers[i].peer))
+				return true;
+	}
+	return false;
+}
+
+static int by_page_and_writer(const void *a, const void *b, void *writes)
+{
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	const struct sr_group_write *x = (struct sr_group_write *)writes + i;
+	const struct sr_group_write *y = (struct sr_group_write *)writes + j;
+	uint64_t s = x->addr / SR_GROUP_PAGE, t = y->addr / SR_GROUP_PAGE;
+
+	if (s != t)
+		return s < t ? -1 : 1;
+	if (x->origin.member != y->origin.member)
+		return x->origin.member < y->origin.member ? -1 : 1;
+	if (x->origin.tick != y->origin.tick)
+		return x->origin.tick < y->origin.tick ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+/* The oldest come first; what was forgotten is not there. */
+static int load_writes(struct sr_producers *p, uint32_t member, struct memory *m)
+{
+	uint64_t writes = p->group->member[member].writes;
+	uint64_t first = writes > SR_GROUP_WRITES ? writes - SR_GROUP_WRITES : 0;
+	const size_t bytes = sizeof(*m->writes);
+	void *written;
+
+	m->count = (size_t)(writes - first);
+	m->writes = malloc((m->count ? m->count : 1) * bytes);
+	m->order = malloc((m->count ? m->count : 1) * sizeof(*m->order));
+	written = mmap(NULL, SR_GROUP_WRITTEN, PROT_READ, MAP_SHARED | MAP_NORESERVE, p->fd,
+		       (off_t)sr_group_written_at(member));
+	if (!m->writes || !m->order || written == MAP_FAILED)
+		return -ENOMEM;
+	m->written = written;
+	for (size_t i = 0, n; i < m->count; i += n) {
+		uint64_t place = (first + i) % SR_GROUP_WRITES;
+
+		n = m->count - i < SR_GROUP_WRITES - place ? m->count - i
+							   : (size_t)(SR_GROUP_WRITES - place);
+		get(p, sr_group_writes_at(member) + place * bytes, m->writes + i, n * bytes);
+	}
+	for (size_t i = 0; i < m->count; i++)
+		m->order[i] = (uint32_t)i;
+	qsort_r(m->order, m->count, sizeof(*m->order), by_page_and_writer, m->writes);
+	m->has_outsiders = has_outsiders(p, member);
+	m->loaded = true;
+	return 0;
+}
+
+static bool load_look(const struct sr_producers *p, uint64_t place, struct look *k)
+{
+	uint64_t at = sr_group_looks_at(p->self) + place;
+	size_t known = p->group->members * sizeof(k->knows[0]);
+
+	get(p, at, &k->l, sizeof(k->l));
+	if (k->l.length > SR_GROUP_PAGE || k->l.member < 0 ||
+	    (uint32_t)k->l.member >= p->group->members)
+		return false; /* the process was killed before it was written */
+	get(p, at + sizeof(k->l), k->knows, known);
+	get(p, at + sizeof(k->l) + known, k->bytes, k->l.length);
+	if (k->l.seen)
+		get(p, at + sizeof(k->l) + known + k->l.length, k->before, k->l.length);
+	return true;
+}
+
+/* ------------------------------------------------------------------- orders */
+
+/*
+ * What the writer knew of the member when it wrote.  A position is of a thread's
+ * call, and holds until the next: they ascend.
+ */
+static uint64_t knew(const struct sr_producers *p, const struct sr_group_origin *o, uint32_t member)
+{
+	const struct sr_group_member *m = &p->group->member[o->member];
+	const size_t bytes =
+	    sizeof(struct sr_group_position) + p->group->members * sizeof(uint64_t);
+	uint64_t at = sr_group_positions_at((uint32_t)o->member, o->thread);
+	uint64_t low = 0, high = atomic_load(&m->positions[o->thread]), sn, known = 0;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		get(p, at + middle * bytes, &sn, sizeof(sn));
+		if (sn <= o->sn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low)
+		get(p, at + (low - 1) * bytes + sizeof(sn) + member * sizeof(known), &known,
+		    sizeof(known));
+	return known;
+}
+
+/* Does it come after the look in all that is known? */
+static bool is_after(const struct sr_producers *p, const struct look *k,
+		     const struct sr_group_write *w)
+{
+	if ((uint32_t)w->origin.member == p->self)
+		return w->origin.tick > k->l.posted ||
+		       (w->kind != SR_GROUP_OWN && w->origin.tick == k->l.origin.tick &&
+			w->origin.request >= k->l.origin.request);
+	return knew(p, &w->origin, p->self) > k->l.posted;
+}
+
+/* Is it known to have begun before? */
+static bool is_known(const struct look *k, uint32_t self, const struct sr_group_write *w)
+{
+	const struct sr_group_origin *o = &w->origin, *request = &k->l.origin;
+
+	if ((uint32_t)o->member != self)
+		return o->tick <= k->knows[o->member];
+	if (w->kind == SR_GROUP_OWN || k->l.seen)
+		return o->tick < request->tick + k->l.seen;
+	return o->tick < request->tick ||
+	       (o->tick == request->tick && o->request < request->request);
+}
+
+static bool is_spent(const struct sr_producers *p, uint64_t addr, uint32_t n,
+		     const struct sr_group_origin *o);
+
+/* A byte that somebody is searched for, and what to search for in its word. */
+struct wanted {
+	uint64_t addr;
+	uint64_t begin, end; /* the part of the word that was looked at */
+	bool atomics;        /* whose results nobody has fetched: they may have written anything */
+};
+
+/* How many bytes of the word both have from there on. */
+static uint32_t common(const struct sr_group_write *w, const struct wanted *b)
+{
+	uint64_t end = w->addr + w->length < b->end ? w->addr + w->length : b->end;
+
+	return w->addr <= b->addr && b->addr < end ? (uint32_t)(end - b->addr) : 0;
+}
+
+/*
+ * It has written the byte, and the bytes of the word that both have are as it left them:
+ * a single byte may be equal by chance.
+ */
+static bool fits(const struct sr_producers *p, const struct look *k, const struct memory *m,
+		 const struct sr_group_write *w, const struct wanted *b)
+{
+	uint64_t begin = w->addr > b->begin ? w->addr : b->begin;
+	uint64_t at = (w->at + (begin - w->addr)) % SR_GROUP_WRITTEN;
+	uint32_t n = common(w, b);
+
+	if (!n || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
+		return false;
+	/* What was seen to change was changed by others. */
+	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(p, b->addr, n, &w->origin)))
+		return false;
+	n += (uint32_t)(b->addr - begin);
+	return b->atomics || (at + n <= SR_GROUP_WRITTEN &&
+			      !memcmp(k->bytes + (begin - k->l.addr), m->written + at, n));
+}
+
+/* ------------------------------------------------------------------- search */
+
+struct range {
+	size_t first, end; /* in the order */
+};
+
+static struct range writes_of(const struct memory *m, uint64_t page, int32_t member)
+{
+	struct range r = {0, m->count};
+	size_t end = m->count;
+
+	for (int last = 0; last < 2; last++) {
+		size_t low = r.first;
+
+		end = m->count;
+		while (low < end) {
+			size_t middle = low + (end - low) / 2;
+			const struct sr_group_write *w = &m->writes[m->order[middle]];
+			uint64_t at = w->addr / SR_GROUP_PAGE;
+
+			if (at < page || (at == page && w->origin.member < member + last))
+				low = middle + 1;
+			else
+				end = middle;
+		}
+		if (last)
+			r.end = low;
+		else
+			r.first = low;
+	}
+	return r;
+}
+
+/* The first of them that is not known: they are in the order of their ticks. */
+static size_t first_unknown(const struct sr_producers *p, const struct look *k,
+			    const struct memory *m, struct range r)
+{
+	while (r.first < r.end) {
+		size_t middle = r.first + (r.end - r.first) / 2;
+
+		if (is_known(k, p->self, &m->writes[m->order[middle]]))
+			r.first = middle + 1;
+		else
+			r.end = middle;
+	}
+	return r.first;
+}
+
+static bool is_ordered(const struct sr_producers *p, const struct sr_group_origin *a,
+		       const struct sr_group_origin *b)
+{
+	return knew(p, b, (uint32_t)a->member) >= a->tick ||
+	       knew(p, a, (uint32_t)b->member) >= b->tick;
+}
+
+/* Of two writers' the later one, if both are known; else the earlier. */
+static void choose(const struct sr_producers *p, struct found *f, const struct sr_group_write *w,
+		   bool known)
+{
+	const struct sr_group_write *old = f->w;
+
+	if (old && f->is_known && !known)
+		return;
+	if (!old || f->is_known != known) {
+		*f = (struct found){.w = w, .is_known = known};
+		return;
+	}
+	f->is_one_of_several =
+	    f->is_one_of_several || !known || !is_ordered(p, &old->origin, &w->origin);
+	if (known ? w->origin.weight > old->origin.weight : w->origin.weight < old->origin.weight)
+		f->w = w;
+}
+
+/* May writes count that nothing says were before?  With clocks, they came from outside if anything
+ * did. */
+static bool counts_unknown(const struct sr_producers *p, const struct memory *m,
+			   const struct sr_group_write *w)
+{
+	return !p->has_clocks || !m->has_outsiders || w->kind == SR_GROUP_OWN;
+}
+
+static void search_writer(const struct sr_producers *p, const struct look *k,
+			  const struct memory *m, struct range r, const struct wanted *b,
+			  struct found *f)
+{
+	size_t unknown = first_unknown(p, k, m, r), i = unknown;
+
+	for (int looked = 0; i-- > r.first && looked < MAX_LOOKED; looked++) {
+		const struct sr_group_write *w = &m->writes[m->order[i]];
+
+		if (fits(p, k, m, w, b)) {
+			choose(p, f, w, true);
+			return;
+		}
+	}
+	if (f->w && f->is_known)
+		return;
+	i = unknown;
+	for (int looked = 0; i < r.end && looked < MAX_LOOKED; looked++, i++) {
+		const struct sr_group_write *w = &m->writes[m->order[i]];
+
+		if (counts_unknown(p, m, w) && fits(p, k, m, w, b) && !is_after(p, k, w)) {
+			choose(p, f, w, false);
+			return;
+		}
+	}
+}
+
+static struct found search(const struct sr_producers *p, const struct look *k,
+			   const struct memory *m, const struct range *writers, struct wanted *b)
+{
+	struct found f = {.w = NULL};
+
+	for (int atomics = 0; atomics < 2 && !f.w; atomics++) {
+		b->atomics = atomics;
+		for (uint32_t i = 0; i < p->group->members; i++)
+			if (writers[i].first < writers[i].end)
+				search_writer(p, k, m, writers[i], b, &f);
+	}
+	return f;
+}
+
+/* --------------------------------------------------------------------- past */
+
+/* Bits of the n bytes at addr in their word, which is one. */
+static uint8_t bits_of(uint64_t addr, uint32_t n)
+{
+	return (uint8_t)(((1u << n) - 1) << addr % 8);
+}
+
+static uint32_t spent_at(uint64_t addr)
+{
+	return (uint32_t)((addr / 8 * 0x9e3779b97f4a7c15ull >> 40) % SPENT);
+}
+
+static bool is_spent(const struct sr_producers *p, uint64_t addr, uint32_t n,
+		     const struct sr_group_origin *o)
+{
+	const struct spent *s = &p->spent[spent_at(addr)];
+
+	if (s->word != addr / 8 || s->member != o->member)
+		return false;
+	if (o->tick != s->tick)
+		return o->tick < s->tick;
+	return o->request < s->request || (o->request == s->request && s->bytes & bits_of(addr, n));
+}
+
+static void spend(struct sr_producers *p, uint64_t addr, uint32_t n,
+		  const struct sr_group_origin *o)
+{
+	struct spent *s = &p->spent[spent_at(addr)];
+
+	if (s->word != addr / 8 || s->tick != o->tick || s->member != o->member ||
+	    s->request != o->request)
+		*s = (struct spent){addr / 8, o->tick, o->member, o->request, 0};
+	s->bytes |= bits_of(addr, n);
+}
+
+/* So it, and what its member did before, had begun. */
+static void learn(struct sr_producers *p, const struct found *f)
+{
+	const struct sr_group_origin *o = &f->w->origin;
+
+	if (!f->is_one_of_several && o->tick > p->learnt[o->member])
+		p->learnt[o->member] = o->tick;
+}
+
+/* ----------------------------------------------------------------- verdicts */
+
+/* Nobody else can have put anything there, but the member itself. */
+static bool is_its_own(const struct sr_producers *p, const struct look *k, const struct memory *m)
+{
+	const struct sr_group_member *owner = &p->group->member[k->l.member];
+
+	if (!m->has_outsiders)
+		return true;
+	for (uint32_t i = 0; i < atomic_load(&owner->windows); i++)
+		if (k->l.addr < owner->window[i].addr + owner->window[i].length &&
+		    owner->window[i].addr < k->l.addr + k->l.length)
+			return false;
+	return true;
+}
+
+static struct verdict judge_byte(const struct sr_producers *p, const struct look *k,
+				 const struct memory *m, uint32_t i)
+{
+	struct verdict v = {.by = OUTSIDE};
+
+	if (k->l.seen) {
+		if (k->before[i] == k->bytes[i])
+			v.by = UNCHANGED;
+		return v;
+	}
+	/* Memory is zero where its owner has never put anything. */
+	if (is_its_own(p, k, m) || !k->bytes[i])
+		v = (struct verdict){.by = BY_CPU, .origin = k->l.cpu};
+	return v;
+}
+
+static struct verdict judge_write(const struct found *f)
+{
+	return (struct verdict){
+	    .by = f->w->kind == SR_GROUP_OWN ? BY_CPU : BY_WRITE,
+	    .several = f->is_one_of_several,
+	    .origin = f->w->origin,
+	};
+}
+
+static bool same(const struct verdict *a, const struct verdict *b)
+{
+	if (a->by != b->by || a->several != b->several)
+		return false;
+	return a->by >= UNCHANGED ||
+	       (a->origin.member == b->origin.member && a->origin.thread == b->origin.thread &&
+		a->origin.sn == b->origin.sn && a->origin.request == b->origin.request);
+}
+
+static struct sr_plan_found describe(const struct sr_producers *p,
+				     const struct sr_plan_found *pending, const struct verdict *v,
+				     uint32_t from, uint32_t length)
+{
+	struct sr_plan_found f = *pending;
+
+	f.addr += from;
+	f.length = length;
+	f.flags =
+	    (uint16_t)((v->by == UNCHANGED ? SR_FOUND_UNCHANGED : 0) |
+		       (v->by == BY_CPU ? SR_FOUND_CPU : 0) | (v->several ? SR_FOUND_SEVERAL : 0));
+	f.producer = SR_PLAN_OUTSIDE;
+	f.producer_sn = 0;
+	if (v->by == BY_CPU || v->by == BY_WRITE) {
+		f.producer = p->group->member[v->origin.member].rank;
+		f.producer_thread = v->origin.thread;
+		f.producer_sn = v->origin.sn;
+		f.request = (uint16_t)v->origin.request;
+	}
+	return f;
+}
+
+/* From its first byte on, as far as one write explains it; else that byte.  How many bytes. */
+static uint32_t judge_some(struct sr_producers *p, const struct look *k, const struct memory *m,
+			   const struct range *writers, struct wanted *b, struct verdict *of)
+{
+	struct found f = search(p, k, m, writers, b);
+	uint32_t n = f.w ? common(f.w, b) : 1;
+	uint32_t at = (uint32_t)(b->addr - k->l.addr);
+
+	for (uint32_t i = at; i < at + n; i++)
+		of[i] = f.w ? judge_write(&f) : judge_byte(p, k, m, i);
+	if (f.w && k->l.seen)
+		spend(p, b->addr, n, &f.w->origin);
+	if (f.w)
+		learn(p, &f);
+	return n;
+}
+
+static bool is_unchanged(const struct look *k, uint64_t begin, uint64_t end)
+{
+	uint64_t at = begin - k->l.addr;
+
+	return k->l.seen && !memcmp(k->before + at, k->bytes + at, end - begin);
+}
+
+static void judge_word(struct sr_producers *p, const struct look *k, const struct memory *m,
+		       const struct range *writers, uint64_t begin, uint64_t end,
+		       struct verdict *of)
+{
+	struct wanted b = {.addr = begin, .begin = begin, .end = end};
+
+	if (is_unchanged(k, begin, end))
+		for (; b.addr < end; b.addr++)
+			of[b.addr - k->l.addr] = (struct verdict){.by = UNCHANGED};
+	while (b.addr < end)
+		b.addr += judge_some(p, k, m, writers, &b, of);
+}
+
+static void judge(struct sr_producers *p, const struct look *k, const struct memory *m,
+		  struct verdict *of)
+{
+	struct range writers[SR_GROUP_MEMBERS];
+
+	for (uint32_t i = 0; i < p->group->members; i++)
+		writers[i] = writes_of(m, k->l.addr / SR_GROUP_PAGE, (int32_t)i);
+	for (uint64_t at = k->l.addr, end = at + k->l.length, stop; at < end; at = stop) {
+		stop = (at | 7) + 1 < end ? (at | 7) + 1 : end;
+		judge_word(p, k, m, writers, at, stop, of);
+	}
+}
+
+int sr_producers_settle(struct sr_producers *p, const struct sr_plan_found *pending,
+			int (*add)(void *argument, const struct sr_plan_found *found),
+			void *argument)
+{
+	static struct verdict of[SR_GROUP_PAGE];
+	static struct look k;
+	struct memory *m;
+	int error = 0;
+
+	if (!load_look(p, pending->producer_sn, &k))
+		return 0;
+	for (uint32_t i = 0; i < p->group->members; i++)
+		if (k.knows[i] < p->learnt[i])
+			k.knows[i] = p->learnt[i];
+	m = &p->memory[k.l.member];
+	if (!m->loaded)
+		error = load_writes(p, (uint32_t)k.l.member, m);
+	if (error)
+		return error;
+	judge(p, &k, m, of);
+	for (uint32_t at = 0, end; at < k.l.length && !error; at = end) {
+		struct sr_plan_found f;
+
+		end = at + 1;
+		while (end < k.l.length && same(&of[at], &of[end]))
+			end++;
+		f = describe(p, pending, &of[at], at, end - at);
+		error = add(argument, &f);
+	}
+	return error;
+}
