@@ -22,15 +22,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the arenas are: below the stack and libraries, above any heap. */
-#define SR_LIBRARY_ARENA 0x200000000000ull
-#define SR_SHIM_ARENA    0x210000000000ull
+/*
+ * Where the arenas are: below the stack and libraries, above the program and its
+ * heap, as mappings lie without us.  OpenSHMEM takes for the program's variables
+ * whatever /proc/self/maps has below their end.  (AddressSanitizer has 0x60... to 0x64....)
+ */
+#define SR_LIBRARY_ARENA 0x650000000000ull
+#define SR_SHIM_ARENA    0x660000000000ull
 #define SR_ARENA_BYTES   (16ull << 30)
 /* Mappings that the verbs libraries make (queue buffers, doorbells), and the rings. */
-#define SR_LIBRARY_MAPS  0x220000000000ull
-#define SR_SHIM_MAPS     0x230000000000ull
+#define SR_LIBRARY_MAPS  0x670000000000ull
+#define SR_SHIM_MAPS     0x680000000000ull
 /* Mappings that the program makes by mmap, where it leaves the place to the kernel. */
-#define SR_PROGRAM_MAPS  0x260000000000ull
+#define SR_PROGRAM_MAPS  0x6a0000000000ull
 /* And the threads' stacks: SR_STACKS in program_threads.h. */
 
 /* Makes both arenas; before it, and if it fails (-errno), everything is the program's. */

@@ -25,7 +25,7 @@ struct sr_thread;
 typedef void *(*sr_start_routine)(void *);
 
 /* Where the stacks are; see heap.h for the other ranges. */
-#define SR_STACKS 0x240000000000ull
+#define SR_STACKS 0x690000000000ull
 
 /* In the main thread, once.  False if the program has used up the thread keys. */
 bool sr_threads_init(void);

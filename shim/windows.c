@@ -13,6 +13,7 @@
 #include "shim/clocks.h"
 #include "shim/heap.h"
 #include "shim/lock.h"
+#include "shim/program_threads.h"
 #include "shim/readable.h"
 #include "shim/record.h"
 #include "shim/say.h"
@@ -314,7 +315,7 @@ static void end_compare(struct sr_compared *c)
 /* What the verbs libraries register for themselves is not the program's to see. */
 static bool is_a_librarys(const void *addr)
 {
-	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_PROGRAM_MAPS;
+	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_STACKS;
 }
 
 void sr_windows_compare(struct sr_windowed *w, void *addr, size_t length,

@@ -43,8 +43,8 @@ struct page {
  * are fixed, so that what is contiguous for the program is contiguous for the
  * NIC, whatever regions overlap.
  */
-#define LANDING_BASE 0x300000000000ul
-#define SHADOW_BASE  0x380000000000ul
+#define LANDING_BASE 0x6c0000000000ul
+#define SHADOW_BASE  0x740000000000ul
 
 struct zone {
 	uintptr_t begin, end, offset;
@@ -54,7 +54,7 @@ static const struct zone zones[] = {
     {0x000000000000ul, 0x010000000000ul, 0x000000000000ul}, /* without PIE; Go's heap */
     {0x550000000000ul, 0x580000000000ul, 0x010000000000ul}, /* PIE and brk */
     {0x7e0000000000ul, 0x800000000000ul, 0x040000000000ul}, /* mappings */
-    {0x260000000000ul, 0x280000000000ul, 0x060000000000ul}, /* those that heap.c places */
+    {0x6a0000000000ul, 0x6c0000000000ul, 0x060000000000ul}, /* those that heap.c places */
 };
 
 #define ZONES_BYTES 0x080000000000ul

@@ -12,6 +12,10 @@ Of bare launches with OpenMPI 4.1.4 one in some ten never ended here: all ranks 
 spun in MPI_Finalize, in a fence of PMIx that nobody completed. MPI_Finalize goes without that fence
 (async_mpi_finalize; --with-fence has it), so a launch that hangs is a failure, and is shown with the
 stacks of all ranks. --launches N launches bare and recorded in turn, and counts.
+
+OpenMPI prefers its own TCP and shared memory to UCX where it does not know the device, also for what
+OpenSHMEM starts by messages: both programs name UCX for these (pml), or are refused with "unreachable",
+since neither transport is allowed (btl self).
 """
 
 import argparse
@@ -36,7 +40,7 @@ ENVIRONMENT = {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "rxe0:1",
 LAUNCH = "--oversubscribe --mca plm isolated --mca oob_tcp_if_include lo --mca async_mpi_finalize %d"
 PROGRAMS = {
     "mpi_rma": "mpirun " + LAUNCH + " --mca pml ucx --mca osc ucx --mca btl self",
-    "shmem_rma": "oshrun " + LAUNCH + " --mca spml ucx --mca btl self --mca opal_common_ucx_opal_mem_hooks 0",
+    "shmem_rma": "oshrun " + LAUNCH + " --mca spml ucx --mca pml ucx --mca osc ucx --mca btl self --mca opal_common_ucx_opal_mem_hooks 0",
 }
 
 
@@ -144,7 +148,7 @@ def main():
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")], default=[2])
     parser.add_argument("--launches", type=int, default=1)
     parser.add_argument("--with-fence", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     tap = Tap()
     fresh(options.directory)
     for ranks in options.ranks:
