@@ -79,6 +79,8 @@ struct sr_signal_queue {
 
 /* How long in a thread that makes no call. */
 #define TICK_NS 5000000
+/* Where it uses no time, it is not given any: the machine has a second for others. */
+#define TICKS_MAX 200
 #define MAGIC   ((void *)0x73725f7369676e61ul)
 
 #ifndef sigev_notify_thread_id
@@ -205,7 +207,7 @@ void sr_signals_left(struct sr_thread *t)
 /* It is the machine that was busy with others: a few times, what waits goes on waiting. */
 static bool had_no_time(struct sr_signal_state *s, const ucontext_t *uc)
 {
-	if (sr_frame_is_in_call(uc) || cpu_time() - s->cpu_time >= TICK_NS || s->ticks++ >= 20)
+	if (sr_frame_is_in_call(uc) || cpu_time() - s->cpu_time >= TICK_NS || s->ticks++ >= TICKS_MAX)
 		return false;
 	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
 	return true;
