@@ -73,9 +73,32 @@ static void release_held(struct sr_signal_state *s)
 #define WAITING 32
 
 struct sr_signal_queue {
-	uint32_t n;
-	siginfo_t info[WAITING];
+	uint32_t n, room;
+	siginfo_t info[];
 };
+
+static struct sr_signal_queue *new_queue(uint32_t room)
+{
+	struct sr_signal_queue *q =
+	    sr_alloc_zeroed(sizeof(*q) + room * sizeof(q->info[0]));
+
+	if (q)
+		q->room = room;
+	return q;
+}
+
+/* The shim is not at work.  Where there is no memory it stays as it is. */
+static void grow_queue(struct sr_signal_state *s)
+{
+	struct sr_signal_queue *old = s->queue, *q = new_queue(2 * old->room);
+
+	if (!q)
+		return;
+	q->n = old->n;
+	memcpy(q->info, old->info, old->n * sizeof(old->info[0]));
+	s->queue = q;
+	sr_free(old);
+}
 
 /* How long in a thread that makes no call. */
 #define TICK_NS 5000000
@@ -135,7 +158,7 @@ static bool wait_in_queue(struct sr_signal_state *s, int signo, const siginfo_t 
 
 	if (is_there(q, signo))
 		return true;
-	if (q->n == WAITING)
+	if (q->n == q->room)
 		return false;
 	q->info[q->n] = *info;
 	q->info[q->n++].si_signo = signo;
@@ -249,7 +272,7 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 void sr_handlers_thread_begins(struct sr_thread *t)
 {
 	if (!t->signals.queue)
-		t->signals.queue = sr_alloc_zeroed(sizeof(*t->signals.queue));
+		t->signals.queue = new_queue(WAITING);
 }
 
 /* ------------------------------------------------- calls that are interrupted */
@@ -567,9 +590,14 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 		sr_signals_left(t);
 		return;
 	}
-	if (can_wait(t, signo, uc) && wait_in_queue(s, signo, info)) {
-		sr_signals_left(t);
-		return;
+	if (can_wait(t, signo, uc)) {
+		/* They may be many, where the machine had no time for the thread. */
+		if (s->queue->n == s->queue->room)
+			grow_queue(s);
+		if (wait_in_queue(s, signo, info)) {
+			sr_signals_left(t);
+			return;
+		}
 	}
 	s->at_once = 0;
 	is_recorded(t, signo, info, uc);

@@ -664,6 +664,42 @@ static void any(int signo, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+static void note_calls(int signo, siginfo_t *info, void *context)
+{
+	count++;
+	line("handler %d, number %d, after %d\n", signo, (int)count, (int)calls);
+	getppid();
+}
+
+/* Many at once, while the machine has no time for the program. */
+static void burst(void)
+{
+	enum { ROUNDS = 10, SIGNALS = 100 };
+	pid_t me = getpid(), child;
+	int status;
+
+	for (int i = 0; i < 3; i++)
+		set(SIGRTMIN + i, note_calls);
+	child = fork();
+	for (int i = 0; !child && i < ROUNDS; i++) {
+		usleep(3000);
+		kill(me, SIGSTOP);
+		for (int k = 0; k < SIGNALS; k++)
+			kill(me, SIGRTMIN + k % 3);
+		kill(me, SIGCONT);
+	}
+	if (!child)
+		_exit(0);
+	while (count < ROUNDS * SIGNALS) {
+		for (int i = 0; i < 20000; i++)
+			calls++;
+		getppid();
+	}
+	while (waitpid(child, &status, 0) < 0)
+		;
+	printf("%.*s", (int)used, lines);
+}
+
 /* Some other process sends signals to this one: at any time. */
 static pid_t sender(void)
 {
@@ -815,6 +851,7 @@ static const struct {
     {"restarted", restarted},
     {"storm", storm},
     {"computing", computing},
+    {"burst", burst},
     {"jumps", jumps},
     {"faults", faults},
     {"overflows", overflows},
