@@ -127,7 +127,10 @@ void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t co
 
 void sr_put_text(struct sr_buf *b, const char *s)
 {
-	sr_put_bytes(b, s, s ? strlen(s) : 0);
+	if (sr_ids_differ && s && !strncmp(s, "/proc/", 6))
+		sr_put_proc_path(b, s);
+	else
+		sr_put_bytes(b, s, s ? strlen(s) : 0);
 }
 
 void sr_place_object(struct sr_cursor *c, void *p, size_t size)

@@ -24,6 +24,7 @@
 
 #include "shim/call.h"
 #include "shim/hooks.h"
+#include "shim/ids.h"
 #include "shim/objects.h"
 #include "shim/program_threads.h"
 #include "shim/thread.h"

@@ -39,6 +39,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/fds.h"
 #include "shim/files.h"
 #include "shim/heap.h"
+#include "shim/ids.h"
 #include "shim/images.h"
 #include "shim/net_x86_64.h"
 #include "shim/signals.h"
@@ -164,6 +165,18 @@ static const uint16_t harmless[] = {
 
 static uint64_t is_harmless[SR_NET_CALLS / 64];
 
+/* Of these an argument is the number of a process or a thread. */
+static const struct {
+	uint16_t nr;
+	uint8_t at;
+} numbers[] = {
+    {SYS_sched_setscheduler, 0}, {SYS_sched_getscheduler, 0}, {SYS_sched_setparam, 0},
+    {SYS_sched_getparam, 0},	 {SYS_sched_setattr, 0},      {SYS_sched_getattr, 0},
+    {SYS_sched_rr_get_interval, 0}, {SYS_setpriority, 1},     {SYS_ioprio_set, 1},
+    {SYS_ioprio_get, 1},	 {SYS_migrate_pages, 0},      {SYS_move_pages, 0},
+    {SYS_setpgid, 0},		 {SYS_get_robust_list, 0},
+};
+
 static void list_harmless(void)
 {
 	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
@@ -257,6 +270,22 @@ static long raw_on_memory(long nr, const uint64_t a[6])
 	result = raw(nr, a);
 	sr_windows_unpin(&pinned);
 	return result;
+}
+
+/* A harmless one, with the numbers that the kernel knows. */
+static long own_affair(long nr, uint64_t a[6])
+{
+	for (size_t i = 0; sr_ids_differ && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (numbers[i].nr == nr)
+			a[numbers[i].at] = (uint64_t)sr_real_id((int32_t)a[numbers[i].at]);
+	return raw_on_memory(nr, a);
+}
+
+void sr_replayed_prlimit64(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (!(int)result)
+		sr_syscall(SYS_prlimit64, sr_real_id((int32_t)a[0]), (long)a[1], (long)a[2], 0, 0,
+			   0);
 }
 
 /* ------------------------------------------------------------ the unknown */
@@ -425,17 +454,12 @@ static long clone_process(long nr, uint64_t a[6], const ucontext_t *uc)
 
 /* ------------------------------------------------------------------ signals */
 
-/*
- * A replay's process has another number than the recorded one, by which the program
- * knows itself.  Signals to itself are sent in both runs, those to others
- * in the recording only.
- */
-static int32_t recorded_pid;
-
 void sr_replayed_gettid(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
-	sr_self.recorded_tid = (int32_t)result;
+	sr_ids_recorded(sr_self.number, (int32_t)result);
 }
+
+/* Signals to itself are sent in both runs, those to others in the recording only. */
 
 static long send_signal(struct sr_thread *t, long nr, uint64_t a[6], void *site)
 {
@@ -444,13 +468,12 @@ static long send_signal(struct sr_thread *t, long nr, uint64_t a[6], void *site)
 	uint64_t *thread = nr == SYS_tkill ? &a[0] : with_thread ? &a[1] : NULL;
 	long self = sr_sys_getpid();
 
-	if (process && (int32_t)*process != (recorded_pid ? recorded_pid : self))
+	if (process && sr_real_id((int32_t)*process) != self)
 		return enter(t, (enum sr_call_number)call_of(nr, a), a, site);
 	if (process)
 		*process = (uint64_t)self;
-	/* glibc knows other threads by their real numbers. */
-	if (thread && recorded_pid && (int32_t)*thread == t->recorded_tid)
-		*thread = (uint64_t)sr_sys_gettid();
+	if (thread)
+		*thread = (uint64_t)sr_real_id((int32_t)*thread);
 	return raw(nr, a);
 }
 
@@ -555,7 +578,7 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 		return raw(nr, a);
 	}
 	if (nr >= 0 && nr < SR_NET_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1)
-		return raw_on_memory(nr, a);
+		return own_affair(nr, a);
 	if (sr_is_loader(site))
 		return load(t, nr, a);
 	call = call_of(nr, a);
@@ -656,7 +679,7 @@ void sr_net_begin(int32_t pid)
 		sr_say("there is no net under the wrappers after all (%s)", strerrorname_np(-err));
 		return;
 	}
-	t->recorded_tid = recorded_pid = pid;
+	sr_ids_start(pid);
 	sr_fd_capture(STDIN_FILENO);
 	sr_net_arm_thread(t);
 }

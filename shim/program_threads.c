@@ -19,6 +19,7 @@
 #include "shim/heap.h"
 #include "shim/heap_turns.h"
 #include "shim/hooks.h"
+#include "shim/ids.h"
 #include "shim/lock.h"
 #include "shim/net.h"
 #include "shim/order.h"
@@ -46,6 +47,7 @@ struct sr_thread_start {
 	uint64_t stack;        /* 0: not ours */
 	size_t stack_size;
 	_Atomic int32_t tid;
+	bool created;  /* who creates it has done with it */
 	bool released; /* joined or detached */
 	struct sr_thread_start *next;
 };
@@ -120,7 +122,7 @@ static void unmap_stacks(void)
 
 	sr_lock(&stacks_lock);
 	for (link = &stacks; (s = *link);) {
-		if (!s->released || !s->tid || !is_gone(s->tid)) {
+		if (!s->created || !s->released || !s->tid || !is_gone(s->tid)) {
 			link = &s->next;
 			continue;
 		}
@@ -140,6 +142,14 @@ static void list_stack(struct sr_thread_start *s, const pthread_attr_t *attr)
 	sr_lock(&stacks_lock);
 	s->next = stacks;
 	stacks = s;
+	sr_unlock(&stacks_lock);
+}
+
+/* Until then its pthread_t leads to something. */
+static void done_with(struct sr_thread_start *s)
+{
+	sr_lock(&stacks_lock);
+	s->created = true;
 	sr_unlock(&stacks_lock);
 }
 
@@ -233,6 +243,7 @@ static void *run(void *argument)
 	} else {
 		t->number = s->number;
 		t->numbered = t->counted = true;
+		sr_ids_real(t->number, (int32_t)sr_sys_gettid());
 		/* From here on a thread that creates another one may free it, or nobody. */
 		if (s->stack)
 			s->tid = (int32_t)sr_sys_gettid();
@@ -272,15 +283,27 @@ static struct sr_thread_start *new_start(void *routine, void *arg, bool c11)
 	return s;
 }
 
-/* Takes s over; *stack is where its stack is, 0 if the program gave it one. */
+/* As libc has it, in the number of the thread's clock; 0: the thread has ended already. */
+static int32_t tid_of(pthread_t id)
+{
+	clockid_t clock;
+
+	return pthread_getcpuclockid(id, &clock) ? 0 : ~(clock >> 3);
+}
+
+/*
+ * Takes s over; *stack is where its stack is, 0 if the program gave it one: then what a
+ * pthread_t leads to may be gone, and the thread's number is not found out.
+ */
 static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s,
-		  uint64_t *stack)
+		  uint64_t *stack, int32_t *tid)
 {
 	pthread_attr_t mine;
 	int err = 0;
 
 	atomic_fetch_add(&running, 1);
 	*stack = 0;
+	*tid = 0;
 	if (attr)
 		mine = *attr;
 	else
@@ -293,6 +316,10 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 	/* The new thread may be over before this one looks at s again. */
 	if (!err)
 		err = start(id, &mine, s);
+	if (!err && *stack) {
+		*tid = tid_of(*id);
+		done_with(s);
+	}
 	if (err) {
 		atomic_fetch_sub(&running, 1);
 		if (s->stack) {
@@ -336,7 +363,7 @@ static int record_create(pthread_t *id, const pthread_attr_t *attr, void *routin
 		return EAGAIN;
 	s->number = atomic_fetch_add(&next_number, 1);
 	t->child.number = s->number;
-	return create(id, attr, s, &t->child.stack);
+	return create(id, attr, s, &t->child.stack, &t->child.tid);
 }
 
 static void __attribute__((noreturn)) cannot_create(int err)
@@ -353,19 +380,22 @@ static void replay_create(const pthread_attr_t *attr, void *routine, void *arg, 
 	struct sr_thread_start *s = new_start(routine, arg, c11);
 	uint64_t stack;
 	pthread_t id;
+	int32_t tid;
 	int err;
 
 	unmap_stacks();
 	if (!s)
 		cannot_create(ENOMEM);
 	s->number = t->child.number;
+	sr_ids_recorded(t->child.number, t->child.tid);
 	s->stack = t->child.stack;
 	reserve_number(s->number);
 	if (sr_engine->thread_starts)
 		sr_engine->thread_starts();
-	err = create(&id, attr, s, &stack);
+	err = create(&id, attr, s, &stack, &tid);
 	if (err)
 		cannot_create(err);
+	sr_ids_real(t->child.number, tid);
 }
 
 uint64_t sr_invoke_pthread_create(const struct sr_call_desc *d, uint64_t *a)

@@ -49,6 +49,7 @@ struct sr_replay_stream;
 struct sr_child {
 	uint32_t number;
 	uint64_t stack; /* its lowest address; 0: the program's own choice */
+	int32_t tid;    /* 0: not known */
 };
 
 /* The process that it has made; children.c. */
@@ -66,7 +67,6 @@ struct sr_thread {
 	 * the program's code. */
 	volatile uint8_t selector, armed;
 	bool raw;             /* the call under way was a system call */
-	int32_t recorded_tid; /* replay: what the program was told; 0: nothing */
 	uint32_t opened;      /* enum sr_fd_class of the descriptor that was opened last */
 	bool started;         /* its stream is open (or known not to be had) */
 	bool silent;          /* no stream: calls pass through unrecorded */

@@ -437,6 +437,80 @@ static void threads(void)
 		pthread_join(id[i], NULL);
 }
 
+/* ----------------------------------------------------------------- numbers */
+
+static void *numbered(void *argument)
+{
+	int *pipes = argument, c = (int)syscall(SYS_gettid);
+	char path[64], name[16] = "";
+	cpu_set_t set;
+	struct timespec ts;
+	clockid_t clock;
+	int fd;
+
+	pthread_setname_np(pthread_self(), "itself");
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	printf("%s, affinity %d", name, pthread_getaffinity_np(pthread_self(), sizeof(set), &set));
+	printf(" %d %d, ", sched_setaffinity(c, sizeof(set), &set), CPU_COUNT(&set));
+	printf("clock %d", pthread_getcpuclockid(pthread_self(), &clock));
+	printf(" %d, ", clock_gettime(clock, &ts));
+	printf("priority %d %d ", setpriority(PRIO_PROCESS, (id_t)c, 3),
+	       getpriority(PRIO_PROCESS, (id_t)c));
+	printf("policy %d\n", sched_getscheduler(c));
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", c);
+	print_file(path);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", getpid(), c);
+	fd = open(path, O_RDWR);
+	printf("%zd ", write(fd, "renamed", 7));
+	close(fd);
+	print_file(path);
+	if (write(pipes[1], &c, sizeof(c)) != sizeof(c) || read(pipes[2], &c, 1) != 1)
+		fail("pipe");
+	return NULL;
+}
+
+/* libc's numbers of threads are not those that the program was told. */
+static void numbers(void)
+{
+	char path[64], name[16] = "";
+	struct rlimit limit;
+	struct dirent *entry;
+	int pipes[4], tid;
+	pthread_t id;
+	cpu_set_t set;
+	DIR *dir;
+
+	if (pipe(pipes) || pipe(pipes + 2))
+		fail("pipe");
+	pthread_create(&id, NULL, numbered, pipes);
+	if (read(pipes[0], &tid, sizeof(tid)) != sizeof(tid))
+		fail("read");
+	pthread_setname_np(id, "another");
+	pthread_getname_np(id, name, sizeof(name));
+	printf("%s %d, ", name, pthread_getaffinity_np(id, sizeof(set), &set));
+	printf("%d\n", pthread_setaffinity_np(id, sizeof(set), &set));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", getpid(), tid);
+	print_file(path);
+	dir = opendir("/proc/self/task");
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", entry->d_name);
+		print_file(path);
+	}
+	closedir(dir);
+	syscall(SYS_tgkill, getpid(), tid, 0);
+	printf("tgkill %d, ", (int)syscall(SYS_tgkill, getpid(), tid, 0));
+	printf("kill %d, ", kill(getpid(), 0));
+	prlimit(getpid(), RLIMIT_CORE, NULL, &limit);
+	limit.rlim_cur = 0;
+	printf("prlimit %d\n", prlimit(getpid(), RLIMIT_CORE, &limit, NULL));
+	if (write(pipes[3], "x", 1) != 1)
+		fail("write");
+	pthread_join(id, NULL);
+	printf("gone: %d\n", (int)syscall(SYS_tgkill, getpid(), tid, 0));
+}
+
 /* Of the trace it is one record: what it would do to memory is not known. */
 static void unknown(void)
 {
@@ -454,7 +528,7 @@ static const struct source {
     {"proc", proc},       {"urandom", urandom}, {"stdin", standard_input}, {"files", file_system},
     {"events", events},   {"streams", streams}, {"messages", messages},    {"waiting", waiting},
     {"network", network}, {"machine", machine}, {"addresses", addresses},  {"masks", masks},
-    {"counter", counter}, {"threads", threads}, {"unknown", unknown},
+    {"counter", counter}, {"threads", threads}, {"numbers", numbers}, {"unknown", unknown},
 };
 
 int main(int argc, char **argv)
