@@ -101,7 +101,8 @@ void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex
 	unsigned int flags = ex->wr_flags;
 
 	ex->wr_id = (uintptr_t)wqe;
-	ex->wr_flags = 0;
+	/* Soft-RoCE's library does not set it where the data is given: its kernel would look for an sge. */
+	ex->wr_flags = IBV_SEND_INLINE;
 	sr_real(&sr_calls[SR_CALL_wr_rdma_write], (uint64_t[]){(uintptr_t)ex, c->rkey, c->cell});
 	sr_real(&sr_calls[SR_CALL_wr_set_inline_data],
 		(uint64_t[]){(uintptr_t)ex, (uintptr_t)&c->word, sizeof(c->word)});

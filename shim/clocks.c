@@ -23,6 +23,7 @@
 #define SLOTS       1024
 /* Cells more than are in use: those of members that connect a moment later. */
 #define SPARE_CELLS 1u
+#define PAGE_BYTES  4096
 
 struct sr_clock_slot {
 	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS];
@@ -72,17 +73,22 @@ bool sr_clocks_is_member(void)
 
 /* -------------------------------------------------------------------- start */
 
+static uint64_t whole_pages(uint64_t bytes)
+{
+	return (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+}
+
 static bool make_memory(bool member)
 {
 	char *p;
 
-	self.memory_bytes =
-	    sizeof(struct memory) + (member ? SLOTS * sizeof(struct sr_clock_slot) : 0);
-	/* Cells and slots begin at cache lines. */
-	p = sr_alloc_zeroed(self.memory_bytes + 63);
+	self.memory_bytes = whole_pages(
+	    sizeof(struct memory) + (member ? SLOTS * sizeof(struct sr_clock_slot) : 0));
+	/* Where libibverbs keeps registered pages from children, nothing else is on them. */
+	p = sr_alloc_zeroed(self.memory_bytes + PAGE_BYTES - 1);
 	if (!p)
 		return false;
-	self.memory = (void *)(((uintptr_t)p + 63) & ~(uintptr_t)63);
+	self.memory = (void *)whole_pages((uintptr_t)p);
 	if (!member)
 		return true;
 	self.view = sr_alloc_zeroed(sr_clock_view_bytes(CELLS));

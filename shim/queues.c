@@ -370,12 +370,12 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) ||
 	    attr->qp_state != IBV_QPS_RESET)
 		return result;
-	/* A reset empties the queues; what had completed may still be polled. */
+	/* A reset empties the queues; what had completed may still be polled, maybe just now. */
+	sr_wq_set_clock(q->sq, NULL);
 	sr_clocks_disconnect(q->clock);
 	q->posted = 0;
 	if (q->sq) {
 		next = sr_wq_create_alike(q->sq);
-		sr_wq_set_clock(q->sq, NULL);
 		sr_wq_retire(q->sq, qp->send_cq);
 		q->sq = next;
 		sr_wq_set_clock(q->sq, q->clock);

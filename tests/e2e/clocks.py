@@ -4,7 +4,7 @@
 
     clocks.py DIRECTORY [CASE...]
 
-Cases: pingpong perftest windows shvar nodes refused killed silent. The environment's SREPLAY_APPS is where tests/apps was
+Cases: pingpong messages edges perftest windows shvar nodes refused killed silent. The environment's SREPLAY_APPS is where tests/apps was
 built, if not in the build tree.
 """
 
@@ -161,6 +161,88 @@ def pingpong(tap, directory):
     for rank in (0, 1):
         status, out, err = replay(pair.traces[0], rank)
         tap.ok(status == 0 and "exact" in err, "rank %d of it replays exactly" % rank, err)
+
+
+SEND, RECEIVED = 2, 128  # IBV_WR_SEND, IBV_WC_RECV
+DEST_QPN = 1 << 20  # IBV_QP_DEST_QPN
+QP_NUM_AT = 52  # in struct ibv_qp
+
+
+def clocked(dump):
+    """(record, own event, {member: event known}) of each call, as they were when it returned."""
+    event, known = 0, {}
+    for r in dump:
+        if r.get("record") == "clock":
+            event = r["event"]
+            for o in r["after"]:
+                if "event" in o:
+                    known[o["member"]] = max(known.get(o["member"], 0), o["event"])
+        elif "call" in r:
+            yield r, event, known
+
+
+def connections(dump):
+    """{address of a queue pair: its number}, {its number: that of its peer}"""
+    numbers, peers = {}, {}
+    for r in dump:
+        if r.get("call") == "ibv_create_qp" and r["out"].get("object"):
+            number = bytes.fromhex(r["out"]["object"]["hex"])[QP_NUM_AT:QP_NUM_AT + 4]
+            numbers[r["result"]] = int.from_bytes(number, "little")
+        elif r.get("call") == "ibv_modify_qp" and int(str(r["in"]["attr_mask"]), 0) & DEST_QPN:
+            peers[numbers[r["in"]["qp"]]] = int(r["in"]["attr"]["dest_qp_num"], 0)
+    return numbers, peers
+
+
+def messages_found(trace):
+    """Of the messages between ranks 0 and 1: how many were received, and which of those receives are not ordered behind
+    the event of their SEND. The n-th receive of a queue pair has the n-th SEND of its peer."""
+    dumps = [records(trace, rank) for rank in (0, 1)]
+    sent, received, missed = ({}, {}), 0, []
+    for rank, dump in enumerate(dumps):
+        numbers, _ = connections(dump)
+        for r, event, _ in clocked(dump):
+            for wr in posts_of([r]):
+                if wr["opcode"] == SEND:
+                    sent[rank].setdefault(numbers[r["in"]["qp"]], []).append(event)
+    for rank, dump in enumerate(dumps):
+        _, peers = connections(dump)
+        for r, _, known in clocked(dump):
+            for wc in (r["out"].get("wc") or []) if r["call"] == "poll_cq" else []:
+                if wc["opcode"] != RECEIVED or wc["status"]:
+                    continue
+                received += 1
+                event = sent[1 - rank][peers[int(wc["qp_num"], 0)]].pop(0)
+                if known.get(1 - rank, 0) < event:
+                    missed.append((rank, wc["qp_num"], event, dict(known)))
+    return received, missed
+
+
+def messages(tap, directory):
+    """Two-sided: a queue pair alone; four on one shared receive queue and one completion queue; UC, which is best effort,
+    but loses nothing on one host."""
+    for program, what in ((["ibv_rc_pingpong"], "RC"), (["ibv_srq_pingpong", "-q", "4"], "a shared receive queue"),
+                          (["ibv_uc_pingpong"], "UC")):
+        pair = Pair(directory, program[0], program + ["-d", "rxe0", "-g", "1", "-n", "100"], ["127.0.0.1"])
+        found, status, text = orders(pair.traces[0])
+        tap.ok(pair.status == [0, 0] and status == 0, "messages over %s, with clocks" % what, pair.detail() + text)
+        received, missed = messages_found(pair.traces[0])
+        tap.ok(received >= 190 and not missed, "%s: each receive is ordered behind its message's SEND" % what,
+               "%d received, not ordered: %s\n%s" % (received, missed[:5], text))
+
+
+def edges(tap, directory):
+    """The device's own queue pairs at the edges, bare and with clocks, as if the peer were another process."""
+    command = [os.path.join(APPS, "edges"), "rxe0", "1"]
+    trace = os.path.join(directory, "edges.srec")
+    bare = subprocess.run(command, capture_output=True, timeout=SECONDS)
+    clocks = subprocess.run([SREPLAY, "record", "-o", trace, "--rank", "0", "--group", "0", "--"] + command, capture_output=True,
+                            timeout=SECONDS, env=dict(os.environ, SREPLAY_CLOCKS="2"))
+    tap.ok(bare.returncode == clocks.returncode == 0 and b"all gone" in bare.stdout,
+           "errors, flushes, resets, READs in excess: with clocks", (bare.stderr + clocks.stderr).decode())
+    there = [(x, y) for x, y in zip(bare.stdout.decode().splitlines(), clocks.stdout.decode().splitlines()) if x != y]
+    tap.ok(bare.stdout == clocks.stdout, "they look as they do bare", "first bare, then with clocks: %s" % there[:5])
+    carried = sum(r.get("record") == "clock" for r in records(trace, 0))
+    tap.ok(carried >= 100, "their requests are events", carried)
 
 
 PERFTEST = [("ib_write_bw", "-s", "4096", "-n", "200"), ("ib_read_lat", "-n", "100"), ("ib_atomic_lat", "-n", "100"),
@@ -359,7 +441,7 @@ def silent(tap, directory):
         node.kill()
 
 
-CASES = {"pingpong": pingpong, "perftest": perftest, "windows": windows, "shvar": shvar, "nodes": nodes,
+CASES = {"pingpong": pingpong, "messages": messages, "edges": edges, "perftest": perftest, "windows": windows, "shvar": shvar, "nodes": nodes,
          "refused": refused, "killed": killed, "silent": silent}
 
 
