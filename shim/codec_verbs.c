@@ -6,22 +6,54 @@
 #include "shim/objects.h"
 #include "shim/opcodes.h"
 #include "shim/ops.h"
+#include "shim/readable.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
 
 /* ---------------------------------------------------------- work requests */
 
-static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
+/* No device's lists are as long. */
+#define SGES_MAX     4096
+
+/* No device takes more inline; what is refused for its length need not be there. */
+#define INLINE_USUAL 1024
+
+static bool is_on_one_page(const void *begin, const void *end)
+{
+	return (uintptr_t)begin / 4096 == ((uintptr_t)end - 1) / 4096;
+}
+
+/*
+ * A provider refuses a list that is too long for the queue by its length alone:
+ * what was taken from an uninitialised field must not lead the recorder anywhere.
+ */
+static uint32_t list_length(const struct ibv_sge *list, int n)
+{
+	if (!list || n <= 0 || n > SGES_MAX)
+		return 0;
+	if (is_on_one_page(list, list + n) || sr_is_readable(list, (size_t)n * sizeof(*list)))
+		return (uint32_t)n;
+	return 0;
+}
+
+/* Inline data is read by the CPU, whatever the key. */
+static const void *inline_data(const struct ibv_sge *sge)
+{
+	const void *p = (void *)(uintptr_t)sge->addr;
+
+	return sge->length <= INLINE_USUAL || sr_is_readable(p, sge->length) ? p : NULL;
+}
+
+static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr, uint32_t n)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < wr->num_sge; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		const struct ibv_sge *sge = &wr->sg_list[i];
-		const void *p = (void *)(uintptr_t)sge->addr;
+		const void *p = wr->send_flags & IBV_SEND_INLINE
+				    ? inline_data(sge)
+				    : sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
 
-		/* Inline data is read by the CPU, whatever the key. */
-		if (!(wr->send_flags & IBV_SEND_INLINE))
-			p = sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
 		if (p && sge->length)
 			sum = sr_checksum(sr_windows_sent(p, sge->length), sge->length, sum);
 	}
@@ -36,7 +68,7 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 	    .opcode = wr->opcode,
 	    .send_flags = wr->send_flags,
 	    .sg_list = wr->sg_list,
-	    .sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
+	    .sg_list_n = list_length(wr->sg_list, wr->num_sge),
 	};
 
 	if (does & SR_OP_ATOMIC) {
@@ -56,7 +88,7 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 		v.remote_qkey = wr->wr.ud.remote_qkey;
 	}
 	if (does & SR_OP_GATHERS)
-		v.checksum = checksum_of(qp, wr);
+		v.checksum = checksum_of(qp, wr, v.sg_list_n);
 	sr_put_send_wr_fields(b, &v);
 }
 
@@ -82,7 +114,7 @@ void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 		struct sr_wire_recv_wr v = {
 		    .wr_id = wr->wr_id,
 		    .sg_list = wr->sg_list,
-		    .sg_list_n = wr->num_sge > 0 ? (uint32_t)wr->num_sge : 0,
+		    .sg_list_n = list_length(wr->sg_list, wr->num_sge),
 		};
 
 		sr_put_recv_wr_fields(b, &v);
@@ -91,8 +123,10 @@ void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 
 void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n)
 {
-	sr_put_u32(b, (uint32_t)n);
-	for (size_t i = 0; i < n; i++)
+	uint32_t there = n > SGES_MAX ? 0 : list_length(sge, (int)n);
+
+	sr_put_u32(b, there);
+	for (uint32_t i = 0; i < there; i++)
 		sr_put_ibv_sge(b, &sge[i]);
 }
 

@@ -13,6 +13,7 @@
 #include "shim/arena.h"
 #include "shim/heap_turns.h"
 #include "shim/images.h"
+#include "shim/objects.h"
 #include "shim/symbols.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
@@ -422,6 +423,16 @@ static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off
 	return p;
 }
 
+/* What is registered of it stays so; but it is no memory of the program's any more. */
+static void leave_mapping(void *addr, size_t size)
+{
+	if (!sr_engine)
+		return;
+	sr_mr_doubt(addr, size);
+	if (sr_windows_on && sr_window_touches(addr, size))
+		sr_window_forget(addr, size);
+}
+
 /*
  * The verbs libraries map their queues with mmap: a range of their own keeps
  * the program's mappings where they are without them.  (What ld.so maps for a
@@ -432,20 +443,18 @@ EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 	if (!addr)
 		addr = current_arena() ? place_library_mapping(size)
 				       : sr_heap_place_program(size, flags);
-	else if (sr_windows_on && flags & MAP_FIXED && sr_window_touches(addr, size))
-		sr_window_forget(addr, size);
+	else if (flags & MAP_FIXED)
+		leave_mapping(addr, size);
 	return next_mmap(addr, size, prot, flags, fd, offset);
 }
 
-/* What is registered of it stays so; but it is no memory of the program's any more. */
 EXPORT int munmap(void *addr, size_t size)
 {
 	static int (*next_one)(void *, size_t);
 	static bool asking;
 	int err;
 
-	if (sr_windows_on && sr_window_touches(addr, size))
-		sr_window_forget(addr, size);
+	leave_mapping(addr, size);
 	if (!next_one && !asking) {
 		asking = true;
 		next_one = (int (*)(void *, size_t))sr_dlsym(RTLD_NEXT, "munmap");

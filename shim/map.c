@@ -103,3 +103,18 @@ void *sr_map_take(struct sr_map *m, uint64_t key)
 	sr_unlock(&m->lock);
 	return value;
 }
+
+void sr_map_each(struct sr_map *m, void (*f)(void *value, void *argument), void *argument)
+{
+	struct sr_map_table *t;
+	void *value;
+
+	sr_lock(&m->lock);
+	t = atomic_load_explicit(&m->table, memory_order_relaxed);
+	for (uint64_t i = 0; t && i <= t->mask; i++) {
+		value = atomic_load_explicit(&t->slots[i].value, memory_order_relaxed);
+		if (value)
+			f(value, argument);
+	}
+	sr_unlock(&m->lock);
+}

@@ -63,4 +63,7 @@ int sr_map_put(struct sr_map *m, uint64_t key, void *value, void **old);
 /* Takes the value out; NULL if there was none. */
 void *sr_map_take(struct sr_map *m, uint64_t key);
 
+/* Of every value, none of which is taken out meanwhile. */
+void sr_map_each(struct sr_map *m, void (*f)(void *value, void *argument), void *argument);
+
 #endif

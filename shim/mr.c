@@ -13,9 +13,12 @@ struct region {
 	char *addr; /* NULL: no memory of the CPU's */
 	size_t length;
 	uint64_t iova;
+	bool doubtful; /* some of it may have been unmapped or protected since */
 };
 
 static struct sr_map regions;
+/* Where they all lie, and those that are gone as well. */
+static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
 
 static uint64_t key_of(struct ibv_context *context, uint32_t lkey)
 {
@@ -25,14 +28,98 @@ static uint64_t key_of(struct ibv_context *context, uint32_t lkey)
 	return c ? (uint64_t)c->number << 32 | lkey : 0;
 }
 
-void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length)
+static void *memory_in(struct region *r, uint64_t addr, uint32_t length)
 {
-	uint64_t key = key_of(context, lkey);
-	struct region *r = key ? sr_map_get(&regions, key) : NULL;
+	char *p;
 
 	if (!r || !r->addr || addr - r->iova > r->length || length > r->length - (addr - r->iova))
 		return NULL;
-	return r->addr + (addr - r->iova);
+	p = r->addr + (addr - r->iova);
+	return r->doubtful && !sr_is_readable(p, length) ? NULL : p;
+}
+
+void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	uint64_t key = key_of(context, lkey);
+
+	return key ? memory_in(sr_map_get(&regions, key), addr, length) : NULL;
+}
+
+/*
+ * A program may deregister what a request has written, and poll the completion
+ * afterwards: the last ones are remembered.
+ */
+#define GONE_MAX 1024
+
+static struct sr_map gone;
+static struct sr_lock gone_lock;
+static uint64_t gone_keys[GONE_MAX];
+static uint32_t gone_n;
+
+static void keep_gone(uint64_t key, struct region *r)
+{
+	uint64_t *oldest;
+	void *old = NULL;
+
+	if (!r)
+		return;
+	r->doubtful = true;
+	sr_lock(&gone_lock);
+	oldest = &gone_keys[gone_n++ % GONE_MAX];
+	if (*oldest)
+		sr_free(sr_map_take(&gone, *oldest));
+	*oldest = 0;
+	if (sr_map_put(&gone, key, r, &old))
+		sr_free(r);
+	else
+		*oldest = key;
+	sr_free(old);
+	sr_unlock(&gone_lock);
+}
+
+void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	uint64_t key = key_of(context, lkey);
+	void *p = key ? memory_in(sr_map_get(&regions, key), addr, length) : NULL;
+
+	return p || !key ? p : memory_in(sr_map_get(&gone, key), addr, length);
+}
+
+struct range {
+	uintptr_t begin, end;
+};
+
+static void doubt(void *value, void *argument)
+{
+	struct region *r = value;
+	const struct range *range = argument;
+	uintptr_t begin = (uintptr_t)r->addr;
+
+	if (r->addr &&
+	    (range->begin < begin ? begin < range->end : range->begin - begin < r->length))
+		r->doubtful = true;
+}
+
+void sr_mr_doubt(const void *addr, size_t length)
+{
+	struct range range = {(uintptr_t)addr, (uintptr_t)addr + length};
+
+	if (range.begin < atomic_load_explicit(&highest, memory_order_relaxed) &&
+	    range.end > atomic_load_explicit(&lowest, memory_order_relaxed))
+		sr_map_each(&regions, doubt, &range);
+}
+
+static void note_place(const struct region *r)
+{
+	uintptr_t begin = (uintptr_t)r->addr, end = begin + r->length, seen;
+
+	if (!r->addr)
+		return;
+	end = end < begin ? UINTPTR_MAX : end;
+	for (seen = lowest; begin < seen && !atomic_compare_exchange_weak(&lowest, &seen, begin);)
+		;
+	for (seen = highest; end > seen && !atomic_compare_exchange_weak(&highest, &seen, end);)
+		;
 }
 
 static void add_region(struct ibv_mr *mr, struct region *r)
@@ -40,6 +127,7 @@ static void add_region(struct ibv_mr *mr, struct region *r)
 	uint64_t key = key_of(mr->context, mr->lkey);
 	void *old;
 
+	note_place(r);
 	if (!key || sr_map_put(&regions, key, r, &old)) {
 		sr_free(r);
 		return;
@@ -101,8 +189,9 @@ static struct ibv_mr *register_landing(uint64_t *a, uint64_t iova, uint64_t acce
 	const struct sr_call_desc *d = &sr_calls[SR_CALL_ibv_reg_mr_iova2];
 	struct ibv_mr *mr;
 
-	mr = (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)sr_window_hold((void *)a[1]), a[2],
-					     iova, access & ~(uint64_t)IBV_ACCESS_RELAXED_ORDERING});
+	mr =
+	    (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)sr_window_hold((void *)a[1]), a[2],
+					    iova, access & ~(uint64_t)IBV_ACCESS_RELAXED_ORDERING});
 	sr_window_release();
 	if (mr)
 		mr->addr = (void *)a[1];
@@ -202,7 +291,7 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_windowed *w = sr_map_get(&windowed, a[0]);
 	bool pinned = sr_windows_on && a[1] & IBV_REREG_MR_CHANGE_TRANSLATION &&
 		      sr_window_touches((void *)a[3], a[4]);
-	uint64_t result;
+	uint64_t result, key;
 
 	if (pinned)
 		sr_window_pin((void *)a[3], a[4]);
@@ -210,7 +299,9 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	if (pinned)
 		sr_window_unpin((void *)a[3], a[4]);
 	if ((int)result == 0) {
-		sr_mr_remove(&before);
+		key = key_of(before.context, before.lkey);
+		if (key)
+			keep_gone(key, sr_map_take(&regions, key));
 		sr_replayed_rereg_mr(d, a, result);
 		if (w || (a[1] & IBV_REREG_MR_CHANGE_ACCESS &&
 			  a[5] & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)))
@@ -251,7 +342,7 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	if (w)
 		sr_windows_drop(w);
 	sr_free(w);
-	sr_free(r);
+	keep_gone(key, r);
 	return result;
 }
 

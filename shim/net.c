@@ -42,6 +42,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/ids.h"
 #include "shim/images.h"
 #include "shim/net_x86_64.h"
+#include "shim/objects.h"
 #include "shim/signals.h"
 #include "shim/start.h"
 #include "shim/tsc.h"
@@ -327,9 +328,10 @@ static bool is_windows(uint64_t addr, uint64_t size)
 	return sr_windows_on && sr_window_touches((void *)addr, size);
 }
 
-/* What is unmapped or mapped over has no windows any more. */
-static void forget_windows(uint64_t addr, uint64_t size)
+/* What is unmapped or mapped over has no windows any more, and may not be readable. */
+static void leave_memory(uint64_t addr, uint64_t size)
 {
+	sr_mr_doubt((void *)addr, size);
 	if (is_windows(addr, size))
 		sr_window_forget((void *)addr, size);
 }
@@ -340,13 +342,13 @@ static long map(uint64_t a[6])
 	if (!a[0])
 		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
 	else if (a[3] & MAP_FIXED)
-		forget_windows(a[0], a[1]);
+		leave_memory(a[0], a[1]);
 	return raw(SYS_mmap, a);
 }
 
 static long unmap(const uint64_t a[6])
 {
-	forget_windows(a[0], a[1]);
+	leave_memory(a[0], a[1]);
 	return raw(SYS_munmap, a);
 }
 
@@ -358,10 +360,10 @@ static long set_break(const uint64_t a[6])
 	const uint64_t ask[6] = {0};
 	uint64_t begin = (a[0] + PAGE - 1) & ~(PAGE - 1), end;
 
-	if (sr_windows_on && a[0]) {
+	if (a[0]) {
 		end = (uint64_t)raw(SYS_brk, ask);
 		if (begin < end)
-			forget_windows(begin, end - begin);
+			leave_memory(begin, end - begin);
 	}
 	return raw(SYS_brk, a);
 }
@@ -373,6 +375,8 @@ static long protect(long nr, const uint64_t a[6])
 	uint64_t piece[6] = {0, PAGE, a[2], a[3], 0, 0};
 	long err = 0;
 
+	if (!(a[2] & PROT_READ))
+		sr_mr_doubt((void *)a[0], a[1]);
 	if (!is_windows(a[0], a[1]))
 		return raw(nr, a);
 	if (changes) {
@@ -400,10 +404,11 @@ static long remap(uint64_t a[6])
 	uint64_t stay[6] = {a[0], a[1], a[2], 0, 0, 0};
 	long result;
 
+	sr_mr_doubt((void *)a[0], a[1]);
 	if (is_windows(a[0], a[1]))
 		sr_window_give_up((void *)a[0], a[1]);
 	if (a[3] & MREMAP_FIXED)
-		forget_windows(a[4], a[2]);
+		leave_memory(a[4], a[2]);
 	if (a[3] != MREMAP_MAYMOVE)
 		return raw(SYS_mremap, a);
 	result = raw(SYS_mremap, stay);

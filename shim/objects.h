@@ -64,6 +64,15 @@ static inline void *sr_context_original(struct ibv_context *context, size_t op_o
  */
 void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length);
 
+/* The same of a request that has completed: its region may be gone by now. */
+void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length);
+
+/*
+ * The program unmaps or protects the range: what is registered there, the device
+ * goes on using, but the CPU may not be able to read it any more.
+ */
+void sr_mr_doubt(const void *addr, size_t length);
+
 void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
 void sr_mr_remove(struct ibv_mr *mr);
 

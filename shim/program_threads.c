@@ -5,6 +5,7 @@
  */
 #include "shim/program_threads.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
@@ -30,6 +31,9 @@
 #include "shim/tsc.h"
 
 #define PAGE 4096ul
+
+/* What the shim's own frames and thread-local variables may take of a small stack. */
+#define SHIM_ROOM (16ul << 10)
 
 bool sr_threaded;
 struct sr_events sr_events;
@@ -186,8 +190,8 @@ static int map_stack(struct sr_thread_start *s, pthread_attr_t *attr)
 	pthread_attr_getguardsize(attr, &guard);
 	size = (size + PAGE - 1) & ~(PAGE - 1);
 	guard = (guard + PAGE - 1) & ~(PAGE - 1);
-	if (guard >= size)
-		return EINVAL;
+	/* As glibc has it: the guard comes on top.  And what the shim needs of it. */
+	size += guard + SHIM_ROOM;
 	if (!s->stack)
 		s->stack = atomic_fetch_add(&next_stack, size + PAGE);
 	s->stack_size = size;
@@ -201,7 +205,7 @@ static int map_stack(struct sr_thread_start *s, pthread_attr_t *attr)
 		return EAGAIN;
 	}
 	sr_syscall(SYS_mprotect, (long)s->stack, (long)guard, PROT_NONE, 0, 0, 0);
-	err = pthread_attr_setstack(attr, p, size);
+	err = pthread_attr_setstack(attr, (char *)p + guard, size - guard);
 	if (err) {
 		sr_sys_munmap(p, size);
 		s->stack = 0;
@@ -453,6 +457,9 @@ static void load_unwinder(void)
 	pthread_attr_t attr;
 	pthread_t id;
 
+	/* The process would end if it were not there, or had no descriptor left to be opened. */
+	if (!dlopen("libgcc_s.so.1", RTLD_NOW))
+		return;
 	pthread_attr_init(&attr);
 	if (map_stack(&s, &attr))
 		return;

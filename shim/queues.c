@@ -110,7 +110,7 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 		room -= left;
 	} while (left < n);
 	sr_clocks_look();
-	if (retired && n >= 0 && room)
+	if (retired && n >= 0 && room > 0)
 		sr_cq_drained((struct ibv_cq *)a[0], retired);
 	return (uint64_t)(int64_t)(kept || n >= 0 ? kept : n);
 }
@@ -549,7 +549,7 @@ struct sends {
 
 static bool is_inline_in_window(const struct ibv_send_wr *wr)
 {
-	if (!sr_windows_on || !(wr->send_flags & IBV_SEND_INLINE))
+	if (!sr_windows_on || !(wr->send_flags & IBV_SEND_INLINE) || wr->num_sge > INLINES_MAX)
 		return false;
 	for (int i = 0; i < wr->num_sge; i++)
 		if (!sr_window_covers((void *)wr->sg_list[i].addr, wr->sg_list[i].length))

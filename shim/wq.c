@@ -381,7 +381,7 @@ static void arrived(struct sr_wqe *wqe, uint32_t length)
 	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {
 		struct ibv_sge *sge = &wqe->sge[i];
 		uint32_t n = sge->length < length ? sge->length : length;
-		void *p = sr_mr_memory(wqe->wq->context, sge->lkey, sge->addr, n);
+		void *p = sr_mr_written(wqe->wq->context, sge->lkey, sge->addr, n);
 
 		length -= n;
 		if (n && p && sr_windows_on && sr_window_touches(p, n))

@@ -79,9 +79,19 @@ int ibv_get_device_index(struct ibv_device *d)
 	return 0;
 }
 
+static void lock_for_fork(void)
+{
+	pthread_mutex_lock(&si_mutex);
+}
+
+static void unlock_after_fork(void)
+{
+	pthread_mutex_unlock(&si_mutex);
+}
+
 int ibv_fork_init(void)
 {
-	return 0;
+	return pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
 }
 
 enum ibv_fork_status ibv_is_fork_initialized(void)

@@ -36,7 +36,7 @@ void sr_clocks_read(struct sr_clock_qp *c)
 	clocks_read++;
 }
 
-void *sr_mr_memory(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
+void *sr_mr_written(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	return (void *)(uintptr_t)addr;
 }
