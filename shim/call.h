@@ -93,6 +93,8 @@ struct sr_call_desc {
 	int16_t idle;
 	/* Libc and the kernel: of each argument that is followed, SR_LENGTH_*. */
 	uint8_t length_of[SR_MAX_ARGS];
+	/* The size of one such thing; 0: not known. */
+	uint8_t size_of[SR_MAX_ARGS];
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
 	int16_t nr; /* of the system call that does the same with the same arguments, or -1 */
 	const char *version;

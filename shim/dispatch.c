@@ -28,7 +28,7 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 }
 
 /* What it reads or writes for the kernel may be windows. */
-static uint64_t pinned_call(const struct sr_call_desc *d, const uint64_t *a)
+static uint64_t pinned_call(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_pinned pinned;
 	uint64_t result;
@@ -44,7 +44,7 @@ static uint64_t pinned_call(const struct sr_call_desc *d, const uint64_t *a)
 }
 
 /* Of a file, say: made in a replay as well.  What it does in turn is none of the net's affair. */
-static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, const uint64_t *a)
+static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result;
 

@@ -664,6 +664,7 @@ def emit_wrappers(calls):
         out.append('\t\t.flags = %s, .fd_arg = %s,' % (flags, fd_arg(call)))
         if call.lib in ('libc', 'kernel'):
             out.append('\t\t.length_of = { %s },' % ', '.join(lengths(call)))
+            out.append('\t\t.size_of = { %s },' % ', '.join(sizes(call)))
         if call.ret != 'void':
             wire = 'ptr' if call.ret.endswith('*') else C_TO_WIRE.get(call.ret, 'i32')
             out.append('\t\t.ret_size = %d, .ret_signed = %d,' % (SCALARS[wire][0], wire[0] == 'i'))
@@ -689,9 +690,25 @@ def emit_exported(calls, out):
     out.append('};\nconst size_t sr_exported_count = %d;' % len(names))
 
 
+# What libc alone knows by its address.
+OWN = ('FILE', 'struct addrinfo')
+
 # What the kernel follows by itself.
 FOLLOWED = {'struct iovec': 'SR_LENGTH_PIECES', 'struct msghdr': 'SR_LENGTH_MESSAGE',
             'struct mmsghdr': 'SR_LENGTH_MESSAGES'}
+
+
+# Of these the size is known.
+OBJECTS = ('pthread_mutex_t', 'pthread_cond_t', 'pthread_rwlock_t', 'pthread_barrier_t', 'pthread_spinlock_t', 'mtx_t',
+           'cnd_t', 'sem_t', 'sigset_t', 'siginfo_t', 'stack_t', 'eventfd_t', 'int', 'socklen_t', 'time_t', 'timer_t',
+           'struct timespec', 'struct timeval', 'struct itimerspec', 'struct itimerval', 'struct sigaction',
+           'struct pollfd')
+
+
+def sizes(call):
+    """Of each argument: the size of what it leads to, if that is known."""
+    types = [ctype.removeprefix('const ').rstrip('* ') if ctype.endswith('*') else '' for ctype, _ in call.params]
+    return ['sizeof(%s)' % t if t in OBJECTS else '0' for t in types] or ['0']
 
 
 def lengths(call):
@@ -703,6 +720,8 @@ def lengths(call):
         if name == 'arg' and call.name in ('ioctl', 'fcntl'):
             result.append('SR_LENGTH_STRUCT')
         elif not ctype.endswith('*'):
+            result.append('0')
+        elif pointee in OWN:
             result.append('0')
         elif pointee in FOLLOWED:
             result.append(FOLLOWED[pointee])

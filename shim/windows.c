@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/windows.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +13,9 @@
 #include "logd/rawsys.h"
 #include "shim/clocks.h"
 #include "shim/heap.h"
+#include "shim/hooks.h"
 #include "shim/lock.h"
+#include "shim/order.h"
 #include "shim/program_threads.h"
 #include "shim/readable.h"
 #include "shim/record.h"
@@ -138,6 +141,11 @@ static bool may_tick(void)
 	return sr_self.depth == 0;
 }
 
+static bool threads(void)
+{
+	return sr_threaded;
+}
+
 /*
  * At the start, while no other thread can have the signal blocked; from then on
  * every thread is made with it open.
@@ -155,6 +163,7 @@ void sr_windows_start(enum sr_windows_mode m)
 	    .event = record_window_event,
 	    .looked = sr_clocks_look,
 	    .storing = sr_clocks_store,
+	    .threads = threads,
 	    .may_tick = may_tick,
 	};
 	claim_faults();
@@ -164,6 +173,7 @@ void sr_windows_start_replay(const struct sr_window_hooks *of_replay)
 {
 	mode = SR_WINDOWS_FROZEN;
 	hooks = *of_replay;
+	hooks.threads = threads;
 	hooks.may_tick = may_tick;
 	claim_faults();
 }
@@ -407,6 +417,18 @@ static bool has_room(struct sr_pinned *p)
 	return true;
 }
 
+/* Not opened, which other threads would see. */
+static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	void *addr = sr_window_alias((void *)*argument, length);
+
+	if (!addr)
+		return false;
+	p->pieces[p->n++] = (struct iovec){addr, length};
+	*argument = (uintptr_t)addr;
+	return true;
+}
+
 static void pin(struct sr_pinned *p, const void *addr, size_t length)
 {
 	if (!addr || length >= LENGTH_LIMIT || !sr_window_touches(addr, length) || !has_room(p))
@@ -449,7 +471,35 @@ static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
 		pin_message(p, &m[i].msg_hdr);
 }
 
-static void pin_argument(struct sr_pinned *p, uint8_t length_of, const uint64_t *a, int i)
+/* With its end, as far as it is in a window. */
+static size_t text_length(const char *text)
+{
+	char piece[64];
+	size_t n = 0, at;
+
+	while (n < TEXT_BYTES && sr_window_covers(text + n, 1)) {
+		size_t room = sizeof(piece) - (uintptr_t)(text + n) % sizeof(piece);
+
+		sr_window_copy(text + n, piece, room);
+		at = strnlen(piece, room);
+		n += at;
+		if (at < room)
+			return n + 1;
+	}
+	return TEXT_BYTES;
+}
+
+static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	const void *addr = (const void *)*argument;
+
+	if (!addr || length >= LENGTH_LIMIT || !sr_window_touches(addr, length) || !has_room(p))
+		return;
+	if (!alias(p, argument, length))
+		pin(p, addr, length);
+}
+
+static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, uint64_t *a, int i)
 {
 	const void *addr = (const void *)a[i];
 
@@ -457,10 +507,11 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, const uint64_t 
 	case 0:
 		break;
 	case SR_LENGTH_STRUCT:
-		pin(p, addr, STRUCT_BYTES);
+		pin_thing(p, &a[i], size ? size : STRUCT_BYTES);
 		break;
 	case SR_LENGTH_TEXT:
-		pin(p, addr, TEXT_BYTES);
+		if (addr && sr_window_touches(addr, TEXT_BYTES))
+			pin_thing(p, &a[i], text_length(addr));
 		break;
 	case SR_LENGTH_PIECES:
 		pin_pieces(p, addr, a[i + 1]);
@@ -473,9 +524,11 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, const uint64_t 
 		break;
 	default:
 		if (length_of > SR_LENGTH_COUNT)
-			pin(p, addr, (uint32_t)a[length_of - SR_LENGTH_COUNT - 1] * THING_BYTES);
+			pin_thing(p, &a[i],
+				  (size_t)(uint32_t)a[length_of - SR_LENGTH_COUNT - 1] *
+				      (size ? size : THING_BYTES));
 		else
-			pin(p, addr, a[length_of - 1]);
+			pin_thing(p, &a[i], a[length_of - 1]);
 	}
 }
 
@@ -484,13 +537,19 @@ static void pin_nothing(struct sr_pinned *p)
 	p->n = 0;
 	p->pieces = p->few;
 	p->room = sizeof(p->few) / sizeof(p->few[0]);
+	p->arguments = NULL;
+	p->arguments_n = 0;
+	p->wakes = false;
 }
 
-void sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p)
+void sr_windows_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
 	pin_nothing(p);
+	p->arguments = a;
+	p->arguments_n = d->nargs;
+	p->wakes = d->when == sr_has_threads && !(d->flags & SR_CALL_BLOCKS);
 	for (int i = 0; i < d->nargs; i++)
-		pin_argument(p, d->length_of[i], a, i);
+		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
 }
 
 /* A buffer's length stands behind it. */
@@ -503,18 +562,42 @@ void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p)
 									      : STRUCT_BYTES);
 }
 
+/* Who went to sleep there before it was a window's does so at the program's address. */
+static void wake_at(uintptr_t addr, size_t length)
+{
+	for (size_t at = 0; at + sizeof(uint32_t) <= length; at += sizeof(uint32_t))
+		sr_sys_futex((uint32_t *)(addr + at), FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void end_alias(struct sr_pinned *p, const struct iovec *piece)
+{
+	uintptr_t addr = (uintptr_t)sr_window_unalias(piece->iov_base, piece->iov_len);
+
+	for (uint32_t i = 0; i < p->arguments_n; i++)
+		if (p->arguments[i] == (uintptr_t)piece->iov_base)
+			p->arguments[i] = addr;
+	if (p->wakes)
+		wake_at(addr, piece->iov_len);
+}
+
 void sr_windows_unpin(struct sr_pinned *p)
 {
 	if (!p->n)
 		return;
-	while (p->n--)
-		sr_window_unpin(p->pieces[p->n].iov_base, p->pieces[p->n].iov_len);
+	while (p->n--) {
+		const struct iovec *piece = &p->pieces[p->n];
+
+		if (sr_window_is_alias(piece->iov_base))
+			end_alias(p, piece);
+		else
+			sr_window_unpin(piece->iov_base, piece->iov_len);
+	}
 	p->n = 0;
 	if (p->pieces != p->few)
 		sr_free(p->pieces);
 }
 
-void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p)
+void sr_windows_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
 	sr_window_call_begins();
 	compare_all(SR_WINDOW_AT_CALL);

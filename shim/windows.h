@@ -64,6 +64,9 @@ bool sr_windows_replay_region(const struct sr_region_payload *region);
 struct sr_pinned {
 	size_t n, room;
 	struct iovec *pieces, few[4];
+	uint64_t *arguments; /* of which some lead elsewhere meanwhile */
+	uint32_t arguments_n;
+	bool wakes;          /* whoever sleeps at those addresses */
 };
 
 static inline void sr_pinned_none(struct sr_pinned *p)
@@ -72,11 +75,14 @@ static inline void sr_pinned_none(struct sr_pinned *p)
 }
 
 /* Around each recorded or replayed call, if sr_windows_on. */
-void sr_windows_call_begins(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p);
+void sr_windows_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 void sr_windows_call_ends(struct sr_pinned *p);
 
-/* What the kernel is given is not closed to it. */
-void sr_windows_pin(const struct sr_call_desc *d, const uint64_t *a, struct sr_pinned *p);
+/*
+ * What the kernel is given is not closed to it.  In a process with threads arguments may
+ * be other addresses of the same memory until it is unpinned.
+ */
+void sr_windows_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 /* Of a system call that is not described: whatever may be an address in it. */
 void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p);
 void sr_windows_unpin(struct sr_pinned *p);

@@ -361,7 +361,10 @@ static void note(struct sr_thread *t, void *p, uint32_t length)
 	t->arrived[t->arrived_count++] = (struct sr_arrived){.addr = p, .length = length};
 }
 
-/* What lies in windows is recorded when it is looked at. */
+/*
+ * What lies in windows is recorded when it is looked at; pages that became windows
+ * because of other things in them may have had it before.
+ */
 static void note_outside_of_windows(char *p, uint32_t length)
 {
 	const uint32_t page = 4096;
@@ -370,7 +373,7 @@ static void note_outside_of_windows(char *p, uint32_t length)
 	for (; length; p += n, length -= n) {
 		n = page - (uint32_t)((uintptr_t)p % page);
 		n = n < length ? n : length;
-		if (!sr_window_touches(p, n))
+		if (!sr_window_touches(p, n) || sr_window_is_common(p))
 			note(&sr_self, p, n);
 	}
 }

@@ -130,6 +130,9 @@ static enum insn_class one_byte(struct insn *i, uint8_t op, uint8_t ext, uint8_t
 	/* add or adc sbb and sub xor, register to memory */
 	if (op < 0x38 && (op & 7) < 2)
 		return INSN_EXCHANGE;
+	/* memory to register */
+	if (op < 0x38 && (op & 7) < 4)
+		return INSN_OPERAND;
 	switch (op) {
 	case 0x38:
 	case 0x39:
@@ -143,6 +146,20 @@ static enum insn_class one_byte(struct insn *i, uint8_t op, uint8_t ext, uint8_t
 		i->to_size = wide;
 		i->extends_sign = true;
 		return INSN_LOAD;
+	case 0x69: /* imul */
+	case 0x6b:
+		i->size = wide;
+		*imm = op == 0x69 ? imm_wide : 1;
+		return INSN_OPERAND;
+	case 0xc0: /* shifts */
+	case 0xc1:
+		*imm = 1;
+		return INSN_EXCHANGE;
+	case 0xd0:
+	case 0xd1:
+	case 0xd2:
+	case 0xd3:
+		return INSN_EXCHANGE;
 	case 0x80:
 	case 0x81:
 	case 0x83:
@@ -172,7 +189,8 @@ static enum insn_class one_byte(struct insn *i, uint8_t op, uint8_t ext, uint8_t
 			i->test = true;
 			return INSN_COMPARE;
 		}
-		return ext < 4 ? INSN_EXCHANGE : INSN_UNKNOWN;
+		/* Not a division: its trap is the program's. */
+		return ext < 4 ? INSN_EXCHANGE : ext < 6 ? INSN_OPERAND : INSN_UNKNOWN;
 	case 0xfe:
 	case 0xff:
 		return ext < 2 ? INSN_EXCHANGE : INSN_UNKNOWN;
@@ -180,12 +198,52 @@ static enum insn_class one_byte(struct insn *i, uint8_t op, uint8_t ext, uint8_t
 	return INSN_UNKNOWN;
 }
 
+/* Arithmetic of vector registers and memory; 0: none, or of another length. */
+static uint8_t vector_operand_size(uint8_t op, uint8_t prefix, uint8_t wide)
+{
+	if (op == 0x2a)
+		return prefix == 0xf2 || prefix == 0xf3 ? wide : 0;
+	if (op == 0x2e || op == 0x2f)
+		return prefix == 0x66 ? 8 : 4;
+	if (op == 0x70 || op == 0xc6)
+		return 16;
+	if (!(op >= 0x51 && op < 0x6e) && op != 0xc2 && op != 0x2c && op != 0x2d && (op < 0x74 || op > 0x76) &&
+	    (op < 0xd1 || op == 0xd6 || op == 0xd7 || op == 0xe7 || op == 0xf0 || op == 0xf7 ||
+	     op == 0xff))
+		return 0;
+	return prefix == 0xf3 ? 4 : prefix == 0xf2 ? 8 : 16;
+}
+
 static enum insn_class two_bytes(struct insn *i, uint8_t op, uint8_t ext, uint8_t wide,
-				 uint8_t *imm)
+				 uint8_t prefix, uint8_t *imm)
 {
 	i->size = op & 1 ? wide : 1;
 	i->to_size = wide;
+	if (op >= 0x90 && op < 0xa0) { /* set */
+		i->size = 1;
+		return INSN_EXCHANGE;
+	}
+	if (op >= 0x40 && op < 0x50) { /* cmov */
+		i->size = wide;
+		return INSN_OPERAND;
+	}
 	switch (op) {
+	case 0xa4: /* shld, shrd */
+	case 0xac:
+		*imm = 1;
+		/* fall through */
+	case 0xa5:
+	case 0xad:
+		i->size = wide;
+		return INSN_EXCHANGE;
+	case 0xb8: /* popcnt */
+		i->size = wide;
+		return prefix == 0xf3 ? INSN_OPERAND : INSN_UNKNOWN;
+	case 0xaf: /* imul */
+	case 0xbc: /* bsf, bsr */
+	case 0xbd:
+		i->size = wide;
+		return INSN_OPERAND;
 	case 0xb6:
 	case 0xb7:
 	case 0xbe:
@@ -201,12 +259,14 @@ static enum insn_class two_bytes(struct insn *i, uint8_t op, uint8_t ext, uint8_
 	case 0xba: /* bts, btr, btc */
 		i->size = wide;
 		*imm = 1;
-		return ext > 4 ? INSN_EXCHANGE : INSN_UNKNOWN;
+		return ext > 4 ? INSN_EXCHANGE : ext == 4 ? INSN_OPERAND : INSN_UNKNOWN;
 	case 0xc7: /* cmpxchg8b, cmpxchg16b */
 		i->size = wide == 8 ? 16 : 8;
 		return ext == 1 ? INSN_EXCHANGE : INSN_UNKNOWN;
 	}
-	return INSN_UNKNOWN;
+	i->size = vector_operand_size(op, prefix, wide);
+	*imm = op == 0x70 || op == 0xc2 || op == 0xc6;
+	return i->size ? INSN_OPERAND : INSN_UNKNOWN;
 }
 
 static bool has_register(const struct insn *i)
@@ -296,6 +356,71 @@ static void decode_vector(const ucontext_t *uc, struct insn *insn, const uint8_t
 		insn->address += (uintptr_t)start + insn->length;
 }
 
+/* Those of EVEX whose operand is a whole vector, as a displacement of a byte is counted in. */
+static bool is_full_vector(uint8_t map, uint8_t op)
+{
+	switch (map) {
+	case 1:
+		return (op >= 0x74 && op <= 0x76) || op == 0xda || op == 0xdb || op == 0xdf ||
+		       op == 0xeb || op == 0xef;
+	case 2:
+		return op == 0x26 || op == 0x27 || op == 0x3a || op == 0x3b;
+	default:
+		return op == 0x1e || op == 0x1f || op == 0x25 || op == 0x3e || op == 0x3f;
+	}
+}
+
+/* Of how many bytes it is at most; 0: not one operand, or not known. */
+static uint8_t vex_operand_size(const struct vex *v, uint8_t op)
+{
+	if (v->evex)
+		return is_full_vector(v->map, op) ? v->bytes : 0;
+	if (v->map == 1 && (op == 0x2e || op == 0x2f))
+		return v->prefix == 0x66 ? 8 : 4;
+	if (v->map == 1 && (v->prefix == 0xf2 || v->prefix == 0xf3))
+		return op == 0x2a && v->wide ? 8 : v->prefix == 0xf2 ? 8 : 4;
+	/* gathers */
+	if (v->map == 2 && op >= 0x90 && op <= 0x93)
+		return 0;
+	if ((v->map == 2 || v->map == 3) && op >= 0xf0)
+		return v->wide ? 8 : 4;
+	return v->map >= 1 && v->map <= 3 ? v->bytes : 0;
+}
+
+static bool vex_has_immediate(const struct vex *v, uint8_t op)
+{
+	return v->map == 3 || (v->map == 1 && ((op >= 0x70 && op <= 0x73) || op == 0xc2 ||
+					       (op >= 0xc4 && op <= 0xc6)));
+}
+
+/* Whatever computes with memory; what stores there is told by the fault. */
+static void decode_vex(const ucontext_t *uc, struct insn *insn, const uint8_t *start)
+{
+	const uint8_t *p = start;
+	bool relative = false;
+	struct vex v;
+	uint8_t op;
+
+	vex_of(&p, &v);
+	insn->vex = true;
+	insn->opcode_at = (uint8_t)(p - start);
+	op = *p++;
+	insn->modrm_at = (uint8_t)(p - start);
+	insn->size = vex_operand_size(&v, op);
+	if (!insn->size || !vector_operand(uc, &p, &v, insn, &relative))
+		return;
+	insn->tail_at = (uint8_t)(p - start);
+	insn->length = (uint8_t)(insn->tail_at + vex_has_immediate(&v, op));
+	if (relative)
+		insn->address += (uintptr_t)start + insn->length;
+	insn->class = INSN_OPERAND;
+}
+
+static bool is_vex(uint8_t byte)
+{
+	return byte == 0xc4 || byte == 0xc5 || byte == 0x62;
+}
+
 #define DIRECTION_FLAG 0x400
 
 /* p is behind the opcode. */
@@ -334,6 +459,12 @@ void decode(const ucontext_t *uc, struct insn *insn)
 		insn->vex = true;
 		if (v.map == 1)
 			decode_vector(uc, insn, start, p, &v);
+		if (insn->class == INSN_UNKNOWN)
+			decode_vex(uc, insn, start);
+		return;
+	}
+	if (is_vex(*start)) {
+		decode_vex(uc, insn, start);
 		return;
 	}
 	wide = x.rex & REX_W ? 8 : x.operand16 ? 2 : 4;
@@ -357,11 +488,11 @@ void decode(const ucontext_t *uc, struct insn *insn)
 	insn->modrm_at = (uint8_t)(p - start);
 	ext = *p >> 3 & 7;
 	insn->class =
-	    two ? two_bytes(insn, op, ext, wide, &imm) : one_byte(insn, op, ext, wide, &imm);
+	    two ? two_bytes(insn, op, ext, wide, v.prefix, &imm) : one_byte(insn, op, ext, wide, &imm);
 	if (insn->class == INSN_UNKNOWN)
 		return;
 	/* popcnt and the like share opcodes; xacquire and xrelease are only hints. */
-	if (x.rep && !(x.lock && insn->class == INSN_EXCHANGE)) {
+	if (x.rep && insn->class != INSN_OPERAND && !(x.lock && insn->class == INSN_EXCHANGE)) {
 		insn->class = INSN_UNKNOWN;
 		return;
 	}

@@ -20,6 +20,7 @@ enum insn_class {
 	INSN_VECTOR_LOAD,  /* memory to vector register */
 	INSN_VECTOR_STORE, /* vector register to memory */
 	INSN_STRING,       /* movs, stos: `address` is the destination */
+	INSN_OPERAND, /* computes with memory, and leaves it as it is: add, imul, pcmpeqb, ... */
 	INSN_EXCHANGE, /* reads and writes memory of at most 16 bytes: add, xchg, cmpxchg, ... */
 };
 
@@ -39,7 +40,7 @@ struct insn {
 	uintptr_t source; /* INSN_STRING: 0 for stos */
 	int64_t immediate;
 	uintptr_t address;
-	/* INSN_EXCHANGE: where its bytes are. */
+	/* INSN_EXCHANGE, INSN_OPERAND: where its bytes are. */
 	uint8_t opcode_at, modrm_at, tail_at;
 };
 

@@ -17,6 +17,7 @@ struct exchange {
 	uintptr_t address;
 	uint8_t size, at;
 	bool under_way;
+	bool reads; /* only */
 	uint64_t mask;
 	uint64_t gs;
 	gregset_t gregs;
@@ -72,8 +73,10 @@ static void write_stub(struct exchange *x, const uint8_t *insn_bytes, const stru
 	*p++ = 0x65;
 	memcpy(p, insn_bytes, insn->opcode_at);
 	p += insn->opcode_at;
-	/* A REX prefix is the last one; its X bit would make the index r12. */
-	if (insn->opcode_at && (p[-1] & 0xf0) == 0x40)
+	/* A REX prefix is the last one; its X bit would make the index r12.  In others it is inverted. */
+	if (insn->vex && insn_bytes[0] != 0xc5)
+		x->stub[2] |= 0x60;
+	else if (!insn->vex && insn->opcode_at && (p[-1] & 0xf0) == 0x40)
 		p[-1] &= (uint8_t)~2u;
 	memcpy(p, insn_bytes + insn->opcode_at, (size_t)(insn->modrm_at - insn->opcode_at));
 	p += insn->modrm_at - insn->opcode_at;
@@ -94,6 +97,27 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 	return !(address & 15) && size == 16 ? 16 : 0;
 }
 
+/* Word by word, upwards: of a vector no more is promised than of its words. */
+static void copy_operand(struct exchange *x)
+{
+	const char *from = landing_of(page_at(x->address), x->address);
+	size_t i = 0;
+
+	for (; i + 8 <= x->size; i += 8)
+		*(uint64_t *)(x->copy + i) = *(volatile const uint64_t *)(from + i);
+	if (x->size - i >= 4) {
+		*(uint32_t *)(x->copy + i) = *(volatile const uint32_t *)(from + i);
+		i += 4;
+	}
+	if (x->size - i >= 2) {
+		*(uint16_t *)(x->copy + i) = *(volatile const uint16_t *)(from + i);
+		i += 2;
+	}
+	if (i < x->size)
+		x->copy[i] = *(volatile const uint8_t *)(from + i);
+	x->at = 0;
+}
+
 static void take_copy(struct exchange *x)
 {
 	unsigned int word = word_of(x->address, x->size);
@@ -112,15 +136,21 @@ bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 	greg_t *g = uc->uc_mcontext.gregs;
 	struct exchange *x = the_page();
 	uint64_t all = BLOCKED;
+	bool reads = insn->class == INSN_OPERAND;
 
-	if (!x || x->under_way || !word_of(insn->address, insn->size))
+	if (!x || x->under_way || (!reads && !word_of(insn->address, insn->size)))
 		return false;
 	x->address = insn->address;
 	x->size = insn->size;
 	x->under_way = true;
-	make_known(insn->address & PAGE_MASK, page_at(insn->address));
+	x->reads = reads;
+	if (!window_self.silent)
+		make_known(insn->address & PAGE_MASK, page_at(insn->address));
 	write_stub(x, (const uint8_t *)g[REG_RIP], insn);
-	take_copy(x);
+	if (reads)
+		copy_operand(x);
+	else
+		take_copy(x);
 	memcpy(x->gregs, g, sizeof(x->gregs));
 	x->next = (uintptr_t)g[REG_RIP] + insn->length;
 	x->gs = get_gs();
@@ -129,6 +159,8 @@ bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 	memcpy(&x->mask, &uc->uc_sigmask, sizeof(x->mask));
 	memcpy(&uc->uc_sigmask, &all, sizeof(all));
 	g[REG_RIP] = (greg_t)x->stub;
+	if (x->reads && !window_self.silent)
+		learn(x->address, (char *)x->copy, x->size, 0);
 	return true;
 }
 
@@ -168,20 +200,22 @@ void exchange_commit(ucontext_t *uc)
 {
 	struct exchange *x = window_self.exchange;
 	greg_t *g = uc->uc_mcontext.gregs;
-	unsigned int word = word_of(x->address, x->size);
+	unsigned int word = x->reads ? 8 : word_of(x->address, x->size);
 	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
 	struct page *p = page_at(begin);
 
-	if (!exchange_words(landing_of(p, begin), x->before, x->copy, word)) {
+	if (!x->reads && !exchange_words(landing_of(p, begin), x->before, x->copy, word)) {
 		memcpy(g, x->gregs, sizeof(x->gregs));
 		g[REG_RIP] = (greg_t)x->stub;
 		take_copy(x);
 		return;
 	}
-	learn(begin, (char *)x->before, word, 0);
-	memcpy(shadow_of(begin), x->copy, word);
-	if (hooks.stored)
-		hooks.stored(begin, x->copy, word);
+	if (!x->reads && !window_self.silent) {
+		learn(x->address, (char *)x->before + x->at, x->size, 0);
+		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
+	}
+	if (!x->reads && hooks.stored)
+		hooks.stored(x->address, x->copy + x->at, x->size);
 	g[REG_RIP] = (greg_t)x->next;
 	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));
 	set_gs(x->gs);

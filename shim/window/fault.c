@@ -209,7 +209,8 @@ static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
 	char now[VECTOR_MAX];
 
-	make_known(insn->address & PAGE_MASK, p);
+	if (!window_self.silent)
+		make_known(insn->address & PAGE_MASK, p);
 	if (insn->class == INSN_VECTOR_LOAD) {
 		copy_words(now, landing_of(p, insn->address), insn->size);
 		vector_put(uc, insn->reg, now, insn->size, insn->vex);
@@ -218,10 +219,103 @@ static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 		store(now, load(landing_of(p, insn->address), insn->size), insn->size);
 		finish_load(uc, insn, load(now, insn->size));
 	}
+	if (window_self.silent)
+		return;
 	learn(insn->address, now, insn->size, 0);
 	window_self.row = 0;
 	counts.loads++;
 }
+
+/* ------------------------------------------------------ over two pages */
+
+static bool is_plain(const struct insn *insn)
+{
+	return is_word(insn) || insn->class == INSN_VECTOR_LOAD || insn->class == INSN_STORE ||
+	       insn->class == INSN_VECTOR_STORE;
+}
+
+/* Of an operand, what is in the first page or in the second. */
+struct part {
+	struct page *window; /* NULL: none */
+	char *at;            /* where it is, window or not */
+	uintptr_t addr;
+	size_t n;
+};
+
+static void part_of(struct part *part, uintptr_t addr, size_t n)
+{
+	struct page *p = page_at(addr);
+
+	part->window = p && p->state != PAGE_NONE ? p : NULL;
+	part->at = part->window ? landing_of(p, addr) : (char *)addr;
+	part->addr = addr;
+	part->n = n;
+}
+
+static void parts_of(struct part parts[2], const struct insn *insn)
+{
+	size_t n = PAGE - insn->address % PAGE;
+
+	part_of(&parts[0], insn->address, n);
+	part_of(&parts[1], insn->address + n, insn->size - n);
+}
+
+static void load_parts(ucontext_t *uc, const struct insn *insn)
+{
+	struct part parts[2];
+	char now[VECTOR_MAX];
+
+	parts_of(parts, insn);
+	for (int i = 0; i < 2; i++) {
+		if (parts[i].window && !window_self.silent)
+			make_known(parts[i].addr & PAGE_MASK, parts[i].window);
+		copy_words(now + (i ? parts[0].n : 0), parts[i].at, parts[i].n);
+	}
+	for (int i = 0; i < 2 && !window_self.silent; i++)
+		if (parts[i].window)
+			learn(parts[i].addr, now + (i ? parts[0].n : 0), parts[i].n, 0);
+	if (insn->class == INSN_VECTOR_LOAD) {
+		vector_put(uc, insn->reg, now, insn->size, insn->vex);
+		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	} else {
+		finish_load(uc, insn, load(now, insn->size));
+	}
+	counts.loads += !window_self.silent;
+}
+
+static bool store_parts(ucontext_t *uc, const struct insn *insn)
+{
+	struct part parts[2];
+	char v[VECTOR_MAX], *from = v;
+
+	if (insn->class != INSN_VECTOR_STORE)
+		store(v, decode_value(uc, insn), insn->size);
+	else if (!vector_get(uc, insn->reg, v, insn->size))
+		return false;
+	parts_of(parts, insn);
+	for (int i = 0; i < 2; from += parts[i++].n) {
+		copy_words(parts[i].at, from, parts[i].n);
+		if (parts[i].window && parts[i].window->known && !window_self.silent)
+			memcpy(shadow_of(parts[i].addr), from, parts[i].n);
+		if (parts[i].window && hooks.stored)
+			hooks.stored(parts[i].addr, from, (uint32_t)parts[i].n);
+	}
+	atomic_thread_fence(memory_order_seq_cst);
+	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	counts.stores++;
+	return true;
+}
+
+/* A common page is not opened for it. */
+static bool do_parts(ucontext_t *uc, const struct insn *insn)
+{
+	if (insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE)
+		return store_parts(uc, insn);
+	load_parts(uc, insn);
+	return true;
+}
+
+/* ---------------------------------------------------------------- frozen */
 
 /* How often a page must hold still: others' looks in between must find it as it was copied. */
 #define FREEZE_TRIES 16
@@ -319,13 +413,19 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 	enum back back = alone ? comes_back(uc, pc, insn->address) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
 	bool walked = is_walked(addr & PAGE_MASK) && walk.pages >= WALK_MIN;
+	bool common = is_common(p);
 
-	if (alone && !walked && (poll || repeat || p->loads < LOADS_MAX)) {
+	if (common && insn->class == INSN_OPERAND && is_within(insn) && exchange_begin(uc, insn)) {
+		counts.loads++;
+		validate();
+		return;
+	}
+	if (alone && (common || (!walked && (poll || repeat || p->loads < LOADS_MAX)))) {
 		if (poll)
 			counts.polls++;
 		else if (repeat)
 			p->repeats += back == BACK;
-		else
+		else if (!common)
 			p->loads++;
 		p->poll_at = insn->address;
 		p->poll_pc = pc;
@@ -358,7 +458,7 @@ static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	}
 	/* The program may have a fence behind its store, and then loads from a frozen page. */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (p->known)
+	if (p->known && !window_self.silent)
 		memcpy(shadow_of(insn->address), v, insn->size);
 	if (hooks.stored)
 		hooks.stored(insn->address, v, insn->size);
@@ -383,7 +483,7 @@ static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const st
 {
 	if (hooks.storing)
 		hooks.storing();
-	if (stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX && is_within(insn)) {
+	if ((is_common(p) || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
 		if ((insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE) &&
 		    store_alone(uc, p, insn)) {
 			validate();
@@ -425,6 +525,8 @@ static const char *source_of(const struct insn *insn, size_t n)
 
 	if (!p || p->state == PAGE_NONE || p->state == PAGE_LIVE)
 		return (const char *)insn->source;
+	if (window_self.silent)
+		return landing_of(p, insn->source);
 	window_self.row = 0;
 	look_at(insn->source, n);
 	return shadow_of(insn->source);
@@ -447,7 +549,7 @@ static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 	else
 		fill(to, (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n, insn->size);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (window && p->state != PAGE_LIVE && p->known) {
+	if (window && p->state != PAGE_LIVE && p->known && !window_self.silent) {
 		if (insn->source)
 			memmove(shadow_of(insn->address), source_of(insn, n), n);
 		else
@@ -466,7 +568,7 @@ static bool fault_string(ucontext_t *uc, const struct insn *insn)
 
 	if (!n)
 		return false;
-	if (hooks.storing)
+	if (hooks.storing && !window_self.silent)
 		hooks.storing();
 	do_piece(uc, insn, n);
 	g[REG_RDI] += (greg_t)n;
@@ -477,11 +579,29 @@ static bool fault_string(ucontext_t *uc, const struct insn *insn)
 	if (!insn->repeat || !g[REG_RCX])
 		g[REG_RIP] += insn->length;
 	counts.stores++;
-	validate();
+	if (!window_self.silent)
+		validate();
 	return true;
 }
 
 /* ------------------------------------------------------------------ entry */
+
+/* Within a call: as it would be with the page open, and nobody learns of it. */
+static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn, bool write)
+{
+	if (insn->class == INSN_STRING)
+		return fault_string(uc, insn);
+	if (is_plain(insn) && !is_within(insn))
+		return do_parts(uc, insn);
+	if (insn->class == INSN_UNKNOWN || !is_within(insn))
+		return false;
+	if (insn->class == INSN_EXCHANGE || insn->class == INSN_OPERAND)
+		return exchange_begin(uc, insn);
+	if (write)
+		return store_alone(uc, p, insn);
+	load_alone(uc, p, insn);
+	return true;
+}
 
 /* A page that another thread just gave back faults no more; a second time in a row it is not ours.
  */
@@ -510,6 +630,14 @@ static bool reads_and_writes(const struct insn *insn, bool write)
 	return write || insn->class == INSN_EXCHANGE;
 }
 
+/* Of an operand over two pages, the CPU reports the part that it may not touch. */
+static bool lies_in(const struct insn *insn, const struct page *p)
+{
+	if (page_at(insn->address) == p)
+		return true;
+	return is_common(p) && is_plain(insn) && page_at(insn->address + insn->size - 1) == p;
+}
+
 static bool needs_handling(const struct page *p, bool write)
 {
 	return p->state == PAGE_CLOSED || (p->state == PAGE_FROZEN && write);
@@ -522,18 +650,23 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 
 	if (!needs_handling(p, write))
 		return;
-	if (window_self.silent) {
+	if (window_self.silent && !is_common(p)) {
 		page_open_silently(addr & PAGE_MASK);
+		return;
+	}
+	decode(uc, &insn);
+	if (insn.class != INSN_UNKNOWN && insn.class != INSN_STRING && !lies_in(&insn, p))
+		insn.class = INSN_UNKNOWN;
+	if (insn.class == INSN_OPERAND && write)
+		insn.class = INSN_UNKNOWN;
+	if (window_self.silent) {
+		if (!do_silently(uc, p, &insn, write))
+			page_open_silently(addr & PAGE_MASK);
 		return;
 	}
 	renew(p);
 	window_self.looks++;
 	counts.faults++;
-	decode(uc, &insn);
-	/* Of an operand over two pages, the CPU reports the part that it may not touch. */
-	if (insn.class != INSN_UNKNOWN && insn.class != INSN_STRING &&
-	    page_at(insn.address) != p)
-		insn.class = INSN_UNKNOWN;
 	write = reads_and_writes(&insn, write);
 	if (!hooks.recorded && !write && is_word(&insn) && is_within(&insn) && p->known &&
 	    p->poll_at == insn.address && p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] &&
@@ -542,13 +675,19 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
 		    addr & PAGE_MASK);
 	replay_values();
-	if (!p->users) {
+	if (!p->users && !p->aliases) {
 		/* Of a region that is gone: the last look. */
 		look_at(addr & PAGE_MASK, PAGE);
 		page_release(addr & PAGE_MASK);
 		validate();
 	} else if (insn.class == INSN_STRING && fault_string(uc, &insn)) {
 		;
+	} else if (is_common(p) && is_plain(&insn) && !is_within(&insn)) {
+		if (write && hooks.storing)
+			hooks.storing();
+		if (!do_parts(uc, &insn))
+			page_go_live(addr & PAGE_MASK);
+		validate();
 	} else if (write) {
 		fault_store(uc, addr, p, &insn);
 	} else {
@@ -572,7 +711,8 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 		window_lock(NULL);
 		event_begin(window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
 		exchange_commit(uc);
-		validate();
+		if (!window_self.silent)
+			validate();
 		event_end();
 		window_unlock(NULL);
 		return true;

@@ -30,6 +30,8 @@ struct page {
 	uint8_t loads;     /* done one by one since the page was closed */
 	uint16_t repeats;  /* ... that a loop has come back to, with nothing new */
 	uint16_t users;    /* regions */
+	uint16_t whole;    /* ... that have all of it */
+	uint16_t aliases;  /* calls under way that were given landing: it must stay where it is */
 	uint32_t epoch;    /* that `loads` is of */
 	uint32_t patience; /* how long a poll of this page waits, in pauses */
 	uintptr_t poll_at; /* the last load done by itself: its address ... */
@@ -68,6 +70,15 @@ static inline uintptr_t offset_of(uintptr_t addr)
 	return NOWHERE;
 }
 
+/* What offset_of() has made of it. */
+static inline uintptr_t address_at(uintptr_t offset)
+{
+	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++)
+		if (offset - zones[i].offset < zones[i].end - zones[i].begin)
+			return offset - zones[i].offset + zones[i].begin;
+	return NOWHERE;
+}
+
 static inline char *shadow_of(uintptr_t addr)
 {
 	return (char *)(SHADOW_BASE + offset_of(addr));
@@ -94,6 +105,16 @@ int page_table_reach(uintptr_t begin, uintptr_t end);
 
 /* Calls what for each run of window pages. */
 void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
+
+/*
+ * What no region has as a whole is also where other things of the program are, and
+ * other threads have theirs.  With several threads such a page is never opened: each
+ * access is done alone, so that what one thread does is not to be seen in the
+ * faults of another.  (Up to a number: a program that computes there is to end.)
+ */
+#define ALONE_MAX 65536
+
+bool is_common(const struct page *p);
 
 /* The open pages' addresses. */
 extern uintptr_t open_pages[OPEN_MAX];

@@ -114,6 +114,12 @@ void window_unlock(const uint64_t *mask)
 
 /* ----------------------------------------------------------------- states */
 
+/* Threads, faults of this one since its last call: each is the same in record and replay. */
+bool is_common(const struct page *p)
+{
+	return !p->whole && hooks.threads && hooks.threads() && window_self.fault < ALONE_MAX;
+}
+
 static void set_open_n(uint32_t n)
 {
 	open_n = n;
@@ -220,7 +226,7 @@ bool page_give(uintptr_t view)
  */
 bool page_go_live(uintptr_t view)
 {
-	if (holds)
+	if (holds || page_at(view)->aliases)
 		return false; /* the store comes again */
 	close_frozen();
 	if (open_n == OPEN_MAX)
@@ -239,7 +245,7 @@ void page_open_silently(uintptr_t view)
 
 	if (p->state == PAGE_FROZEN || open_n == OPEN_MAX)
 		page_close(p->state == PAGE_FROZEN ? view : open_pages[0]);
-	if (!page_give(view))
+	if (p->aliases || !page_give(view))
 		return;
 	p->silent = true;
 	note_open(view);

@@ -38,7 +38,19 @@ static bool is_left(uintptr_t view)
 {
 	const struct page *p = page_at(view);
 
-	return p->state != PAGE_NONE && !p->users;
+	return p->state != PAGE_NONE && !p->users && !p->aliases;
+}
+
+static bool is_whole(uintptr_t view, uintptr_t addr, size_t length)
+{
+	return view >= addr && view + PAGE <= addr + length;
+}
+
+/* Nobody has written there yet but those who will be heard of otherwise. */
+static void know(uintptr_t view)
+{
+	memcpy(shadow_of(view), landing_of(page_at(view), view), PAGE);
+	page_at(view)->known = true;
 }
 
 static void give_back(uintptr_t begin, uintptr_t end)
@@ -89,13 +101,19 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 				page_at(v)->state = PAGE_NONE;
 			break;
 		}
+		if (!is_whole(at, (uintptr_t)addr, length))
+			know(at);
+		if (!is_whole(to - PAGE, (uintptr_t)addr, length))
+			know(to - PAGE);
 	}
 	/* Pieces taken before the one that was refused go back below. */
-	for (uintptr_t v = begin; v < at; v += PAGE)
+	for (uintptr_t v = begin; v < at; v += PAGE) {
 		page_at(v)->users++;
+		page_at(v)->whole += is_whole(v, (uintptr_t)addr, length);
+	}
 	window_unlock(&mask);
 	if (refusal && at > begin)
-		sr_window_remove((void *)begin, at - begin);
+		sr_window_remove(addr, at - (uintptr_t)addr);
 	return refusal;
 }
 
@@ -108,9 +126,14 @@ void sr_window_remove(void *addr, size_t length)
 	window_lock(&mask);
 	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
 	replay_values();
-	for (uintptr_t v = begin; v < end; v += PAGE)
-		if (page_at(v)->users)
-			page_at(v)->users--;
+	for (uintptr_t v = begin; v < end; v += PAGE) {
+		struct page *p = page_at(v);
+
+		if (!p->users)
+			continue;
+		p->users--;
+		p->whole -= is_whole(v, (uintptr_t)addr, length);
+	}
 	for (at = begin; at < end && end - begin <= AT_ONCE; at = to) {
 		for (to = at; to < end && is_left(to); to += PAGE)
 			;
@@ -343,6 +366,61 @@ void sr_window_unpin(const void *addr, size_t length)
 		page_close(at);
 	}
 	window_unlock(&mask);
+}
+
+bool sr_window_is_common(const void *addr)
+{
+	const struct page *p = page_at((uintptr_t)addr);
+
+	return p && p->state != PAGE_NONE && !p->whole;
+}
+
+static bool is_alias(uintptr_t at)
+{
+	return at - LANDING_BASE < ZONES_BYTES;
+}
+
+bool sr_window_is_alias(const void *addr)
+{
+	return is_alias((uintptr_t)addr);
+}
+
+/* A page that was live becomes none again for those that are common: they never are, for long. */
+static bool can_be_aliased(uintptr_t at, uintptr_t end)
+{
+	for (; at < end; at += PAGE)
+		if (!is_window(at) || !is_common(page_at(at)) ||
+		    page_at(at)->state == PAGE_LIVE)
+			return false;
+	return true;
+}
+
+void *sr_window_alias(const void *addr, size_t length)
+{
+	uintptr_t begin = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	void *alias = NULL;
+	uint64_t mask;
+
+	window_lock(&mask);
+	if (can_be_aliased(begin, end)) {
+		for (uintptr_t at = begin; at < end; at += PAGE)
+			page_at(at)->aliases++;
+		alias = (void *)(LANDING_BASE + offset_of((uintptr_t)addr));
+	}
+	window_unlock(&mask);
+	return alias;
+}
+
+void *sr_window_unalias(void *alias, size_t length)
+{
+	uintptr_t addr = address_at((uintptr_t)alias - LANDING_BASE), end = addr + length;
+	uint64_t mask;
+
+	window_lock(&mask);
+	for (uintptr_t at = addr & PAGE_MASK; at < end; at += PAGE)
+		page_at(at)->aliases--;
+	window_unlock(&mask);
+	return (void *)addr;
 }
 
 void *sr_window_hold(const void *addr)

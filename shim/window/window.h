@@ -75,6 +75,8 @@ struct sr_window_hooks {
 	void (*stored)(uintptr_t addr, const void *bytes, uint32_t n);
 	void (*went_live)(uintptr_t view, const void *page);
 	void (*was_live)(uintptr_t view, const void *page);
+	/* Has the process several threads?  From then on always.  NULL: never. */
+	bool (*threads)(void);
 	/* May an event be made here?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
 };
@@ -163,6 +165,18 @@ void sr_window_copy(const void *addr, void *to, size_t length);
 /* Window pages of the range are landing itself, for the kernel, until they are unpinned. */
 void sr_window_pin(const void *addr, size_t length);
 void sr_window_unpin(const void *addr, size_t length);
+
+/*
+ * With several threads: where a call may be given the range instead, with pages and
+ * other threads' faults as they are, until sr_window_unalias() takes that address back.
+ * NULL: it must be pinned.
+ */
+void *sr_window_alias(const void *addr, size_t length);
+void *sr_window_unalias(void *alias, size_t length);
+bool sr_window_is_alias(const void *addr);
+
+/* Is it on a page that is a window because of other things there? */
+bool sr_window_is_common(const void *addr);
 
 /*
  * Landing's fixed address of a range in windows, where it is from here to

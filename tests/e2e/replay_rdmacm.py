@@ -20,8 +20,6 @@ from replay_pingpong import SIDES, exact
 # What these sides of programs need is not recorded yet.
 PEER_WRITES = "memory that its peer writes"
 NOT_YET = {
-    ("rping", 1): PEER_WRITES,
-    ("rping-own-qp", 1): PEER_WRITES,
     ("riostream", 0): PEER_WRITES,
     ("riostream", 1): PEER_WRITES,
 }

@@ -111,8 +111,30 @@ def alone(tap, options):
             problems = [p for p in problems if p]
             tap.ok(not problems, "%s, a device that writes meanwhile: %d recordings, %d exact replays" % (
                 name, options.runs, options.runs), "\n".join(problems))
+        one_page(tap, directory, 4 * options.runs, options.seed)
         falsified(tap, directory)
         calls(tap, directory)
+
+
+def one_page(tap, directory, runs, seed):
+    """All that the threads of a program have is on two pages that are windows."""
+    problems = []
+    base = os.path.join(directory, "page")
+    for run in range(seed + 1, seed + runs + 1):
+        shutil.rmtree(base + ".srec", ignore_errors=True)
+        command = [os.path.join(programs.APPS, "window_page"), str(run), "60", str(2 + run % 3)]
+        os.environ["STANDIN_THREAD"] = str(run)
+        try:
+            recorded = subprocess.run([SREPLAY, "record", "-o", base + ".srec", "--"] + command, capture_output=True, timeout=60)
+        except subprocess.TimeoutExpired:
+            problems.append("%s hangs" % " ".join(command))
+            continue
+        status, out, err = replay(base + ".srec", 0)
+        if recorded.returncode or status or out != recorded.stdout or "exact" not in err:
+            problems.append("%s: status %s recorded, %s replayed\n%s%s" % (
+                " ".join(command), recorded.returncode, status, recorded.stderr.decode(), err))
+    tap.ok(not problems, "threads that share their pages with windows: %d recordings, %d exact replays" % (runs, runs),
+           "\n".join(problems))
 
 
 def falsified(tap, directory):

@@ -58,3 +58,8 @@ bool sr_window_touches(const void *addr, size_t length)
 {
 	return false;
 }
+
+bool sr_window_is_common(const void *addr)
+{
+	return false;
+}

@@ -36,6 +36,21 @@ static void look(void)
 	clock_seen = atomic_load(&nics_clock);
 }
 
+static bool threads;
+
+static bool has_threads(void)
+{
+	return threads;
+}
+
+static void have_threads(bool have)
+{
+	threads = have;
+	/* Faults are counted from here. */
+	sr_window_call_begins();
+	sr_window_call_ends();
+}
+
 static void begin_store(void)
 {
 	atomic_fetch_add(&own_clock, 1);
@@ -275,7 +290,7 @@ static void what_cannot_be_a_window_is_refused(void **state)
 						 "; " FLAGS "lea 128(%%rsp), %%rsp"                \
 						 : "+b"(r[w]), "=&r"(f[w]), "+a"(a[w])             \
 						 : "D"(m), "S"(3ul)                                \
-						 : "r8", "cc", "memory");                          \
+						 : "rcx", "r8", "xmm0", "xmm1", "xmm8", "xmm9", "cc", "memory");                          \
 			}                                                                          \
 			assert_int_equal(r[0], r[1]);                                              \
 			assert_int_equal(a[0], a[1]);                                              \
@@ -284,13 +299,11 @@ static void what_cannot_be_a_window_is_refused(void **state)
 		}                                                                                  \
 	} while (0)
 
-static void every_instruction_does_what_it_does_elsewhere(void **state)
+static void run_every_instruction(uint8_t *window)
 {
-	static uint8_t plain[64];
-	uint8_t *window = memory(1);
+	static _Alignas(64) uint8_t plain[64];
 
-	memcpy(plain, window, 64);
-	assert_int_equal(sr_window_add(window, PAGE), SR_WINDOW_OK);
+	memcpy(plain, sr_window_landing(window), 64);
 	BOTH("movq 24(%3), %0");
 	BOTH("movl (%3,%4,8), %k0");
 	BOTH("movw 24(%3), %w0");
@@ -330,13 +343,129 @@ static void every_instruction_does_what_it_does_elsewhere(void **state)
 	BOTH("notq 24(%3)");
 	BOTH("negl 24(%3)");
 	BOTH("lock orl $0x100, (%3,%4,8)");
-	/* Those that are not decoded: the page itself is opened for them. */
-	BOTH("imulq 24(%3), %0");
-	BOTH("addq 24(%3), %0");
 	BOTH("shlq $3, 24(%3)");
-	BOTH("setc 24(%3)");
+	BOTH("sarw 24(%3)");
+	BOTH("movb $3, %%cl; rorl %%cl, 24(%3)");
+	BOTH("shldq $7, %0, 24(%3)");
+	BOTH("cmpq %0, %2; setc 24(%3)");
+	/* What computes with memory and leaves it as it is. */
+	BOTH("imulq 24(%3), %0");
+	BOTH("imull $77, 24(%3), %k0");
+	BOTH("addq 24(%3), %0");
+	BOTH("subb 24(%3), %%bh");
+	BOTH("stc; sbbl (%3,%4,8), %k0");
+	BOTH("xorw 24(%3), %w0");
+	BOTH("cmpq %0, %2; cmovcq 24(%3), %0");
 	BOTH("popcntq 24(%3), %0");
+	BOTH("bsrl 24(%3), %k0");
+	BOTH("btl $5, 24(%3)");
+	BOTH("cvtsi2sdq 24(%3), %%xmm0; mulsd 32(%3), %%xmm0; addss 24(%3), %%xmm0; movq %%xmm0, %0");
+	BOTH("pxor %%xmm1, %%xmm1; pcmpeqb 16(%3), %%xmm1; pmovmskb %%xmm1, %k0; movq %0, %%xmm9; paddq 16(%3), %%xmm9; "
+	     "movq %%xmm9, %0");
+	BOTH("movq %0, %%xmm1; pshufd $0x1b, 16(%3), %%xmm0; ucomisd 24(%3), %%xmm1; movq %%xmm0, %0");
+	if (__builtin_cpu_supports("avx2")) {
+		BOTH("vpxor %%xmm0, %%xmm0, %%xmm0; vpcmpeqb 9(%3), %%ymm0, %%ymm1; vpmovmskb %%ymm1, %k0; vzeroupper");
+		BOTH("vpxor %%xmm8, %%xmm8, %%xmm8; vpminub (%3,%4,8), %%ymm8, %%ymm9; vpmovmskb %%ymm9, %k0; "
+		     "vpermq $1, 1(%3), %%ymm9; vmovq %%xmm9, %2; vzeroupper");
+		BOTH("andn 24(%3), %0, %0; shlxq %2, 24(%3), %2; rorxl $3, 24(%3), %k0");
+	}
+	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+		BOTH("vpxorq %%ymm17, %%ymm17, %%ymm17; vpcmpeqb 32(%3), %%ymm17, %%k1; kmovd %%k1, %k0; "
+		     "vpcmpub $1, (%3,%4,8), %%ymm17, %%k2; kmovd %%k2, %k2");
+}
+
+static void every_instruction_does_what_it_does_elsewhere(void **state)
+{
+	uint8_t *window = memory(1);
+
+	assert_int_equal(sr_window_add(window, PAGE), SR_WINDOW_OK);
+	run_every_instruction(window);
 	sr_window_remove(window, PAGE);
+}
+
+/* With several threads, on a page that other things share: none of them opens it. */
+static void every_instruction_is_done_alone_on_a_common_page(void **state)
+{
+	struct sr_window_counts before, after;
+	uint8_t *window = memory(2);
+
+	assert_int_equal(sr_window_add(window, 100), SR_WINDOW_OK);
+	have_threads(true);
+	sr_window_get_counts(&before);
+	run_every_instruction(window);
+	sr_window_get_counts(&after);
+	assert_int_equal(after.freezes, before.freezes);
+	assert_int_equal(after.lives, before.lives);
+	have_threads(false);
+	sr_window_remove(window, 100);
+}
+
+struct __attribute__((packed)) over_two {
+	uint64_t word;
+	uint8_t bytes[16];
+};
+
+/* ... nor does what lies over two such pages, or over one and other memory. */
+static void operands_over_two_pages_are_done_alone(void **state)
+{
+	struct sr_window_counts before, after;
+	uint8_t *p = memory(3);
+
+	assert_int_equal(sr_window_add(p + PAGE, 100), SR_WINDOW_OK);
+	for (int both = 0; both < 2; both++) {
+		if (both)
+			assert_int_equal(sr_window_add(p + 10, 100), SR_WINDOW_OK);
+		have_threads(true);
+		sr_window_get_counts(&before);
+		for (uint64_t at = 1; at < 24; at++) {
+			volatile struct over_two *w = (void *)(p + PAGE - at);
+			uint8_t bytes[16];
+
+			w->word = 0x0807060504030201ull * at;
+			assert_int_equal(w->word, 0x0807060504030201ull * at);
+			memset(bytes, (int)at, 16);
+			memcpy((void *)w->bytes, bytes, 16);
+			assert_memory_equal((void *)w->bytes, bytes, 16);
+			*(uint64_t *)((char *)sr_window_landing(p + PAGE)) = at;
+			assert_int_equal(*(volatile uint64_t *)(p + PAGE), at);
+		}
+		sr_window_get_counts(&after);
+		assert_int_equal(after.freezes, before.freezes);
+		assert_int_equal(after.lives, before.lives);
+		have_threads(false);
+	}
+	sr_window_remove(p + PAGE, 100);
+	sr_window_remove(p + 10, 100);
+}
+
+/* What another thread's call is given stays where it is, and is not opened to this one. */
+static void calls_are_given_aliases_of_common_pages(void **state)
+{
+	volatile uint32_t *p = (void *)memory(2);
+	uint32_t *alias;
+	uint64_t before;
+
+	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	assert_null(sr_window_alias((void *)p, 8));
+	have_threads(true);
+	assert_null(sr_window_alias((void *)(p + PAGE / 4 - 1), 8));
+	alias = sr_window_alias((void *)p, 8);
+	assert_non_null(alias);
+	assert_true(sr_window_is_alias(alias));
+	*alias = 77;
+	before = sr_window_faults();
+	assert_int_equal(*p, 77);
+	p[1] = 78;
+	assert_int_equal(sr_window_faults(), before + 2);
+	assert_int_equal(alias[1], 78);
+	/* The region ends meanwhile. */
+	sr_window_remove((void *)p, 100);
+	alias[0] = 79;
+	assert_int_equal(p[0], 79);
+	assert_ptr_equal(sr_window_unalias(alias, 8), p);
+	assert_int_equal(p[0], 79);
+	have_threads(false);
+	assert_false(sr_window_touches((void *)p, 8));
 }
 
 /*
@@ -498,7 +627,7 @@ static void strings_are_moved_as_elsewhere(void **state)
 static int set_up(void **state)
 {
 	static const struct sr_window_hooks h = {
-	    .event = note, .looked = look, .storing = begin_store};
+	    .event = note, .looked = look, .storing = begin_store, .threads = has_threads};
 
 	return sr_window_init(&h);
 }
@@ -587,6 +716,9 @@ int main(void)
 	    cmocka_unit_test(a_store_is_told_before_it_is_seen),
 	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
+	    cmocka_unit_test(every_instruction_is_done_alone_on_a_common_page),
+	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
+	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(vectors_are_moved_as_elsewhere),
 	    cmocka_unit_test(strings_are_moved_as_elsewhere),
 	};
