@@ -46,6 +46,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/signals.h"
 #include "shim/start.h"
 #include "shim/tsc.h"
+#include "shim/variables.h"
 #include "shim/vdso.h"
 #include "shim/windows.h"
 
@@ -645,7 +646,7 @@ void sr_net_disarm_thread(struct sr_thread *t)
 /* Its own system calls are made from the same thread, and would be caught. */
 static bool is_under_valgrind(void)
 {
-	const char *preloaded = getenv("LD_PRELOAD");
+	const char *preloaded = sr_variable("LD_PRELOAD");
 
 	return preloaded && strstr(preloaded, "/vgpreload_");
 }

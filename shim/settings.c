@@ -8,6 +8,7 @@
 #include "logd/hex.h"
 #include "nicclock/clock.h"
 #include "shim/say.h"
+#include "shim/variables.h"
 #include "shim/windows.h"
 
 /* Where launchers say which rank a process is, the most specific first. */
@@ -31,12 +32,12 @@ static int number(const char *name, const char *text, long least, long most, lon
 
 static int read_rank(struct sr_settings *s)
 {
-	const char *name = SR_ENV_RANK, *text = getenv(name);
+	const char *name = SR_ENV_RANK, *text = sr_variable(name);
 	long rank = 0;
 
 	for (size_t i = 0; !text && i < sizeof(launcher_ranks) / sizeof(launcher_ranks[0]); i++) {
 		name = launcher_ranks[i];
-		text = getenv(name);
+		text = sr_variable(name);
 	}
 	if (text && number(name, text, 0, 1 << 20, &rank))
 		return -EINVAL;
@@ -47,7 +48,7 @@ static int read_rank(struct sr_settings *s)
 /* "0,2-5": is the rank in it? */
 static int read_group(struct sr_settings *s)
 {
-	const char *list = getenv(SR_ENV_GROUP), *p = list;
+	const char *list = sr_variable(SR_ENV_GROUP), *p = list;
 	bool in = false;
 	char *end;
 
@@ -88,7 +89,7 @@ bad:
 /* Somebody else's idea of a session is none. */
 static void read_session(struct sr_settings *s)
 {
-	const char *text = getenv(SR_ENV_SESSION);
+	const char *text = sr_variable(SR_ENV_SESSION);
 
 	if (text && !sr_from_hex(text, s->session, sizeof(s->session)))
 		memset(s->session, 0, sizeof(s->session));
@@ -101,7 +102,7 @@ static int read_window(struct sr_settings *s)
 	    [SR_WINDOWS_COMPARE] = "compare",
 	    [SR_WINDOWS_OFF] = "off",
 	};
-	const char *text = getenv(SR_ENV_WINDOW);
+	const char *text = sr_variable(SR_ENV_WINDOW);
 
 	for (s->window = SR_WINDOWS_FROZEN; text && s->window <= SR_WINDOWS_OFF; s->window++)
 		if (!strcmp(text, modes[s->window]))
@@ -115,15 +116,15 @@ static int read_window(struct sr_settings *s)
 
 int sr_settings_read(struct sr_settings *s)
 {
-	const char *ring = getenv(SR_ENV_RING);
-	const char *lossy = getenv(SR_ENV_LOSSY), *clocks = getenv(SR_ENV_CLOCKS);
-	const char *direct = getenv(SR_ENV_DIRECT);
-	const char *from_start = getenv(SR_ENV_START);
-	const char *files = getenv(SR_ENV_FILES), *net = getenv(SR_ENV_NET),
-		   *tsc = getenv(SR_ENV_TSC);
+	const char *ring = sr_variable(SR_ENV_RING);
+	const char *lossy = sr_variable(SR_ENV_LOSSY), *clocks = sr_variable(SR_ENV_CLOCKS);
+	const char *direct = sr_variable(SR_ENV_DIRECT);
+	const char *from_start = sr_variable(SR_ENV_START);
+	const char *files = sr_variable(SR_ENV_FILES), *net = sr_variable(SR_ENV_NET),
+		   *tsc = sr_variable(SR_ENV_TSC);
 	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0, caught = 1, start = 0;
 
-	*s = (struct sr_settings){.trace = getenv(SR_ENV_TRACE)};
+	*s = (struct sr_settings){.trace = sr_variable(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
 		s->trace = NULL;
 		return 0;
@@ -160,8 +161,8 @@ int sr_settings_read(struct sr_settings *s)
 		return -EINVAL;
 	s->clocks = how > 0;
 	s->clocks_with_oneself = how == 2;
-	s->key = getenv(SR_ENV_KEY);
-	s->hosts = getenv(SR_ENV_HOSTS);
+	s->key = sr_variable(SR_ENV_KEY);
+	s->hosts = sr_variable(SR_ENV_HOSTS);
 	s->keep_files = keep;
 	read_session(s);
 	if (read_window(s) || read_rank(s))

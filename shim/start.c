@@ -40,6 +40,7 @@
 #include "shim/start.h"
 #include "shim/thread.h"
 #include "shim/tsc.h"
+#include "shim/variables.h"
 #include "shim/windows.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -161,7 +162,7 @@ bool sr_wake(void)
 /* Its environment is the recorded process's. */
 static bool replays_direct_verbs(void)
 {
-	const char *allowed = getenv(SR_ENV_DIRECT);
+	const char *allowed = sr_variable(SR_ENV_DIRECT);
 
 	return allowed && !strcmp(allowed, "1");
 }
@@ -173,7 +174,7 @@ __attribute__((constructor)) static void start(void)
 
 	sr_look_up_libc();
 	if (sr_replay_wanted()) {
-		unsetenv(SR_ENV_START);
+		sr_forget_variable(SR_ENV_START);
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
 		pin_malloc();
@@ -187,7 +188,7 @@ __attribute__((constructor)) static void start(void)
 	before = sr_enter(t);
 	if (!sr_settings_read(&settings) && settings.trace) {
 		/* Of this process: not of those that it starts. */
-		unsetenv(SR_ENV_START);
+		sr_forget_variable(SR_ENV_START);
 		if (!settings.in_group) {
 			sr_outside_start(&settings);
 		} else if (settings.from_start || sr_libibverbs_is_loaded()) {
