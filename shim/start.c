@@ -167,11 +167,17 @@ static bool replays_direct_verbs(void)
 	return allowed && !strcmp(allowed, "1");
 }
 
-__attribute__((constructor)) static void start(void)
+/*
+ * Before the constructors of all libraries (-z initfirst), libc's own among them, which
+ * sets environ: what they read of the machine, and allocate by that, is recorded.
+ */
+__attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before;
 
+	if (!environ)
+		environ = envp;
 	sr_look_up_libc();
 	if (sr_replay_wanted()) {
 		sr_forget_variable(SR_ENV_START);

@@ -101,6 +101,8 @@ static void crash(void)
 {
 	printf("%ld\n", (long)time(NULL));
 	fflush(stdout);
+	/* It comes out where lines do. */
+	printf("buffered\n");
 	*(volatile int *)(uintptr_t)strtoul("8", NULL, 0) = 1;
 }
 
