@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/nsfs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -201,6 +202,33 @@ void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 bool sr_ioctl_captured(const uint64_t *a)
 {
 	return sr_fd_captured((int)a[0]) || a[1] == TCGETS || a[1] == TIOCGWINSZ;
+}
+
+/* The other end of a pseudo-terminal; namespaces. */
+static bool ioctl_opens(uint64_t request)
+{
+	switch (request) {
+	case TIOCGPTPEER:
+	case NS_GET_USERNS:
+	case NS_GET_PARENT:
+		return true;
+	}
+	return false;
+}
+
+uint64_t sr_invoke_ioctl(const struct sr_call_desc *d, uint64_t *a)
+{
+	int result = (int)sr_real(d, a);
+
+	if (result >= 0 && ioctl_opens(a[1]))
+		sr_fd_capture(result);
+	return (uint64_t)(int64_t)result;
+}
+
+void sr_replayed_ioctl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result >= 0 && ioctl_opens(a[1]))
+		sr_fd_hold((int)result);
 }
 
 /* ---------------------------------------------------------------- messages */
