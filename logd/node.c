@@ -36,6 +36,7 @@ struct waiting {
 		struct sockaddr_storage address;
 		struct link *link; /* NULL: has answered, or is to be tried again */
 		bool sent, again;
+		bool named; /* by the job: there is a daemon, or should be */
 	} candidate[CANDIDATES_MAX];
 	int candidates, open;
 	bool silent; /* one of them did not answer */
@@ -145,7 +146,7 @@ static void list_candidates(struct waiting *w, const uint8_t *gid)
 			continue;
 		if (!*node_address_port(a))
 			*node_address_port(a) = node_common_port();
-		w->candidates++;
+		w->candidate[w->candidates++].named = true;
 	}
 }
 
@@ -174,8 +175,14 @@ static void answer_without(struct server *s, struct waiting *w)
 	answer_waiting(s, w, -ETIMEDOUT, text, NULL);
 }
 
+static void blame(struct waiting *w, const struct candidate *c)
+{
+	node_address_print(&c->address, w->who, sizeof(w->who));
+	w->silent = true;
+}
+
 /* This link will not answer any more: its questions are put again, or have one less to wait for. */
-static void drop_questions(struct server *s, struct link *l, bool again)
+static void drop_questions(struct server *s, struct link *l, bool again, bool absent)
 {
 	struct waiting *w, *next;
 
@@ -190,6 +197,8 @@ static void drop_questions(struct server *s, struct link *l, bool again)
 			c->sent = false;
 			c->again = again;
 			w->open -= !again;
+			if (!again && (c->named || !absent))
+				blame(w, c);
 		}
 		if (!w->open)
 			answer_without(s, w);
@@ -262,16 +271,18 @@ int node_take_question(struct server *s, struct link *l, const struct question *
 }
 
 /*
- * A host that refuses is one without a daemon of this job: no more than that.
- * But where one had answered before, its successor is waited for.
+ * A host that refuses is one without a daemon of this job: no more than that,
+ * unless the job names it.  But where one had answered before, its successor is
+ * waited for.
  */
-void node_link_lost(struct server *s, struct link *l)
+void node_link_lost(struct server *s, struct link *l, int err)
 {
 	bool known = l->side == SECRET_ASKER && is_known(s->nodes, &l->address);
+	bool absent = l->stage != CONNECTING || err == -ECONNREFUSED;
 
 	if (l->side == SECRET_ASKER && !known)
 		avoid(s->nodes, &l->address);
-	drop_questions(s, l, known);
+	drop_questions(s, l, known, absent);
 	link_free(s, l);
 }
 
@@ -374,22 +385,21 @@ static bool end_handshakes(struct server *s, int64_t now)
 			continue;
 		left = true;
 		if (now - l->since >= HANDSHAKE_MS)
-			node_link_lost(s, l);
+			node_link_lost(s, l, -ETIMEDOUT);
 	}
 	return left;
 }
 
 /* The first that is still silent. */
-static void blame(struct server *s, struct waiting *w)
+static void blame_silent(struct server *s, struct waiting *w)
 {
 	for (int i = 0; i < w->candidates; i++) {
 		const struct candidate *c = &w->candidate[i];
 
 		if (!c->link && !c->again)
 			continue;
-		node_address_print(&c->address, w->who, sizeof(w->who));
+		blame(w, c);
 		avoid(s->nodes, &c->address);
-		w->silent = true;
 		return;
 	}
 }
@@ -421,7 +431,7 @@ static void tick(struct server *s, struct source *source)
 			try_again(s, w);
 			continue;
 		}
-		blame(s, w);
+		blame_silent(s, w);
 		answer_without(s, w);
 	}
 	left = end_handshakes(s, now);
@@ -515,13 +525,17 @@ void node_ask(struct server *s, struct peer *p, const struct job *job, uint32_t 
 	list_candidates(w, find.gid);
 	n->waiting = w;
 	for (int i = 0; i < w->candidates; i++) {
-		w->candidate[i].link = link_to(s, job, &w->candidate[i].address);
-		w->open += w->candidate[i].link != NULL;
+		struct candidate *c = &w->candidate[i];
+
+		c->link = link_to(s, job, &c->address);
+		w->open += c->link != NULL;
+		if (!c->link && c->named)
+			blame(w, c);
 	}
 	/* Putting a question may lose its link, and answer it with that. */
 	for (l = n->links; l; l = l->next) {
 		if (l->stage == OPEN && l->side == SECRET_ASKER && put_questions(s, l)) {
-			node_link_lost(s, l);
+			node_link_lost(s, l, -ECONNRESET);
 			break;
 		}
 	}

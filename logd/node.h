@@ -5,8 +5,9 @@
  * The daemon of a queue pair is found by its GID where that is an IP address
  * (RoCE v2), and among the job's hosts, if it names them.  Both sides prove that they
  * have the job's key (secret.h) before anything else is said; then the talk is
- * encrypted.  Who is silent for NODE_PATIENCE_MS is taken for absent, and said
- * so once; after a failed connection a host is left alone for a while.
+ * encrypted.  Who is silent for NODE_PATIENCE_MS is taken for absent; that is
+ * told to who asked, as of a host that cannot be reached, or that the job names and
+ * that has no daemon.  After a failed connection a host is left alone for a while.
  *
  * Connections stay open, one for each job and host, until they break.
  *

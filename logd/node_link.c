@@ -329,7 +329,7 @@ static void link_ready(struct server *s, struct source *source)
 	if (!err)
 		err = read_link(s, l);
 	if (err)
-		node_link_lost(s, l);
+		node_link_lost(s, l, err);
 }
 
 /* ------------------------------------------------------------- what node.c calls */
@@ -344,7 +344,7 @@ struct link *link_accept(struct server *s, struct link **list, int fd,
 	l->address = *from;
 	if (!say_hello(s, l))
 		return l;
-	node_link_lost(s, l);
+	node_link_lost(s, l, -ECONNRESET);
 	return NULL;
 }
 

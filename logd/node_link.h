@@ -76,6 +76,7 @@ int link_answer(struct server *s, struct link *l, const struct reply *r);
 int node_link_open(struct server *s, struct link *l);
 int node_take_question(struct server *s, struct link *l, const struct question *q);
 int node_take_reply(struct server *s, struct link *l, const struct reply *r);
-void node_link_lost(struct server *s, struct link *l);
+/* err: why, of one that is CONNECTING. */
+void node_link_lost(struct server *s, struct link *l, int err);
 
 #endif

@@ -231,7 +231,7 @@ static void asks_the_hosts_where_a_gid_is_no_address(void **state)
 
 	node_begin(&one, 2);
 	node_begin(&two, 3);
-	assert_int_equal(join(&a, &one, 0, 0, "127.0.0.9,127.0.0.3", NULL, 0), 0);
+	assert_int_equal(join(&a, &one, 0, 0, "127.0.0.2,127.0.0.3", NULL, 0), 0);
 	must_join(&b, &two, 1, 1);
 	add(&a, one.address, 10);
 	gid_of(one.address, f.own_gid);
@@ -240,6 +240,31 @@ static void asks_the_hosts_where_a_gid_is_no_address(void **state)
 	assert_int_equal(found.rank, 1);
 	f.number = 11;
 	assert_int_equal(sr_directory_find(&a, &f, &found, NULL, 0), -ENOENT);
+	two_nodes_end(&one, &two, &a, &b);
+}
+
+/* Who could know is not there: that is said; what another one knows is found all the same. */
+static void a_host_that_the_job_names_and_that_has_no_daemon_is_told_of(void **state)
+{
+	struct sr_directory a, b;
+	struct node one, two;
+	struct sr_found found;
+	char error[320] = "";
+	int64_t begin;
+
+	node_begin(&one, 2);
+	node_begin(&two, 3);
+	assert_int_equal(join(&a, &one, 0, 0, "127.0.0.9,127.0.0.3", NULL, 0), 0);
+	must_join(&b, &two, 1, 1);
+	add(&a, one.address, 10);
+	add(&b, two.address, 20);
+	begin = sr_sys_now_ms();
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(find(&a, one.address, 10, two.address, 20, &found, error), 0);
+		assert_int_equal(find(&a, one.address, 10, two.address, 21, &found, error), -ETIMEDOUT);
+		assert_non_null(strstr(error, "127.0.0.9"));
+	}
+	assert_true(sr_sys_now_ms() - begin < 1000);
 	two_nodes_end(&one, &two, &a, &b);
 }
 
@@ -542,6 +567,7 @@ int main(void)
 	    cmocka_unit_test(each_queue_pair_has_a_cell_of_its_own),
 	    cmocka_unit_test(finds_a_queue_pair_of_another_node),
 	    cmocka_unit_test(asks_the_hosts_where_a_gid_is_no_address),
+	    cmocka_unit_test(a_host_that_the_job_names_and_that_has_no_daemon_is_told_of),
 	    cmocka_unit_test(a_wrong_key_is_refused),
 	    cmocka_unit_test(a_proof_without_the_key_is_refused),
 	    cmocka_unit_test(a_key_that_others_may_read_is_refused),
