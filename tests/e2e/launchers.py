@@ -6,12 +6,14 @@ node, and the traces of nodes are collected into one.
     launchers.py
 """
 
+import getpass
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from harness import BUILD, SREPLAY, Tap
@@ -115,6 +117,122 @@ def mpirun(tap, directory):
            "mpirun starts a recorder for each rank", (r.returncode, r.stderr.decode(), found, members, text))
 
 
+SLURM_CONF = """\
+ClusterName=sreplay
+SlurmctldHost=%(host)s(127.0.0.1)
+SlurmctldPort=%(port)d
+SlurmUser=%(user)s
+SlurmdUser=%(user)s
+AuthType=auth/munge
+AuthInfo=socket=%(dir)s/munge.sock
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SlurmdParameters=config_overrides
+StateSaveLocation=%(dir)s/state
+SlurmdSpoolDir=%(dir)s/spool-%%n
+SlurmctldPidFile=%(dir)s/slurmctld.pid
+SlurmdPidFile=%(dir)s/slurmd-%%n.pid
+NodeName=node0 NodeHostname=%(host)s NodeAddr=127.0.0.1 Port=%(port0)d CPUs=4
+NodeName=node1 NodeHostname=%(host)s NodeAddr=127.0.0.1 Port=%(port1)d CPUs=4
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+
+
+class Slurm:
+    """One of our own, of two nodes on this machine: its controller, a daemon for each node, and munge for them."""
+
+    def __init__(self, directory):
+        self.dir = os.path.join(directory, "slurm")
+        os.makedirs(os.path.join(self.dir, "state"), mode=0o700)
+        os.chmod(self.dir, 0o700)
+        port = 20000 + os.getpid() % 9000 * 3
+        with open(self.path("munge.key"), "wb", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+            f.write(os.urandom(1024))
+        with open(self.path("slurm.conf"), "w") as f:
+            f.write(SLURM_CONF % {"dir": self.dir, "host": os.uname().nodename.split(".")[0], "port": port, "port0": port + 1,
+                                  "port1": port + 2, "user": getpass.getuser()})
+        self.environment = dict(os.environ, SLURM_CONF=self.path("slurm.conf"))
+        self.daemons = []
+        self.start("munged", "--foreground", "--force", "--key-file=" + self.path("munge.key"),
+                   "--socket=" + self.path("munge.sock"), "--pid-file=" + self.path("munge.pid"),
+                   "--log-file=" + self.path("munge.log"), "--seed-file=" + self.path("munge.seed"))
+        self.wait_until(lambda: os.path.exists(self.path("munge.sock")))
+        self.start("slurmctld", "-D", "-c")
+        for node in ("node0", "node1"):
+            self.start("slurmd", "-D", "-N", node)
+        self.wait_until(lambda: self.idle_nodes() == 2)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def start(self, *command):
+        with open(self.path("daemons.log"), "ab") as log:
+            self.daemons.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log))
+
+    def idle_nodes(self):
+        out = subprocess.run(["sinfo", "-h", "-N", "-o", "%T"], env=self.environment, capture_output=True).stdout
+        return out.split().count(b"idle")
+
+    @staticmethod
+    def wait_until(condition, seconds=30):
+        end = time.time() + seconds
+        while not condition() and time.time() < end:
+            time.sleep(0.1)
+
+    def words(self):
+        with open(self.path("daemons.log"), errors="replace") as f:
+            return f.read()[-3000:]
+
+    def end(self, seconds=30):
+        # a daemon of a node does not go before its last step has
+        self.wait_until(lambda: self.idle_nodes() == 2, seconds)
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+        for daemon in self.daemons:
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+
+def srun(tap, directory):
+    """The real one: two nodes that share nothing but the key, two tasks on each."""
+    if not all(shutil.which(p) for p in ("srun", "slurmctld", "slurmd", "munged")):
+        print("# there is no srun")
+        return
+    slurm = Slurm(directory)
+    if slurm.idle_nodes() != 2:
+        print("# Slurm does not start here: " + slurm.words().replace("\n", "\n# "))
+        slurm.end(0)
+        return
+    of_node = os.path.join(directory, "srun-$SLURMD_NODENAME")
+    command = "SREPLAY_SOCKET=%s.sock exec %s record --clocks --key %s -o %s.srec -- %s" % (
+        of_node, SREPLAY, os.path.join(directory, "srun.key"), of_node, " ".join(PROGRAM))
+    env = dict(environment(directory, "none"), SLURM_CONF=slurm.path("slurm.conf"))
+    try:
+        r = subprocess.run(["srun", "-N", "2", "-n", "4", "--ntasks-per-node", "2", "sh", "-c", command], env=env,
+                           capture_output=True, timeout=120)
+    except subprocess.TimeoutExpired as e:
+        r = subprocess.CompletedProcess([], "hang", e.stdout or b"", e.stderr or b"")
+    finally:
+        slurm.end()
+    everything = os.path.join(directory, "srun.srec")
+    traces = [os.path.join(directory, "srun-node%d.srec" % node) for node in (0, 1)]
+    of = [sorted(ranks(t)[0]) if os.path.isdir(t) else None for t in traces]
+    tap.ok(r.returncode == 0 and of == [[0, 1], [2, 3]], "srun: a trace for each of two nodes, with its ranks",
+           "%s %s\n%s\n%s" % (r.returncode, of, r.stderr.decode(), slurm.words()))
+    c = subprocess.run([SREPLAY, "collect", "-o", everything] + traces, capture_output=True)
+    found, verified, text = ranks(everything) if c.returncode == 0 else ({}, 1, c.stderr.decode())
+    tap.ok(found == dict.fromkeys(range(4), True) and not verified, "srun: they are collected into one", (found, text))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
@@ -122,6 +240,7 @@ def main():
         mpirun_in_a_batch_job(tap, directory)
         srun_on_two_nodes(tap, directory)
         mpirun(tap, directory)
+        srun(tap, directory)
     tap.finish()
 
 
