@@ -136,7 +136,7 @@ void replay_closed(void)
 	for (uint32_t i = 0; i < to_close_n; i++) {
 		const struct page *p = page_at(to_close[i]);
 
-		if (p && (p->state == PAGE_FROZEN || (p->state == PAGE_LIVE && !p->pins)))
+		if (p && p->state > PAGE_CLOSED && !p->pins)
 			page_close(to_close[i]);
 	}
 	to_close_n = 0;

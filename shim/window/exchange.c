@@ -18,6 +18,7 @@ struct exchange {
 	uint8_t size, at;
 	bool under_way;
 	bool reads; /* only */
+	bool unseen;
 	uint64_t mask;
 	uint64_t gs;
 	gregset_t gregs;
@@ -98,9 +99,8 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 }
 
 /* Word by word, upwards: of a vector no more is promised than of its words. */
-static void copy_operand(struct exchange *x)
+static void copy_operand(struct exchange *x, const char *from)
 {
-	const char *from = landing_of(page_at(x->address), x->address);
 	size_t i = 0;
 
 	for (; i + 8 <= x->size; i += 8)
@@ -131,7 +131,7 @@ static void take_copy(struct exchange *x)
 	x->at = (uint8_t)(x->address - begin);
 }
 
-bool exchange_begin(ucontext_t *uc, const struct insn *insn)
+static bool begin(ucontext_t *uc, const struct insn *insn, const char *from, bool unseen)
 {
 	greg_t *g = uc->uc_mcontext.gregs;
 	struct exchange *x = the_page();
@@ -144,11 +144,12 @@ bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 	x->size = insn->size;
 	x->under_way = true;
 	x->reads = reads;
-	if (!window_self.silent)
+	x->unseen = unseen;
+	if (!unseen)
 		make_known(insn->address & PAGE_MASK, page_at(insn->address));
 	write_stub(x, (const uint8_t *)g[REG_RIP], insn);
 	if (reads)
-		copy_operand(x);
+		copy_operand(x, from);
 	else
 		take_copy(x);
 	memcpy(x->gregs, g, sizeof(x->gregs));
@@ -159,9 +160,27 @@ bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 	memcpy(&x->mask, &uc->uc_sigmask, sizeof(x->mask));
 	memcpy(&uc->uc_sigmask, &all, sizeof(all));
 	g[REG_RIP] = (greg_t)x->stub;
-	if (x->reads && !window_self.silent)
+	if (x->reads && !unseen)
 		learn(x->address, (char *)x->copy, x->size, 0);
 	return true;
+}
+
+bool exchange_begin(ucontext_t *uc, const struct insn *insn)
+{
+	const char *from = landing_of(page_at(insn->address), insn->address);
+
+	return begin(uc, insn, from, window_self.silent);
+}
+
+bool exchange_begin_kept(ucontext_t *uc, const struct insn *insn)
+{
+	return begin(uc, insn, shadow_of(insn->address), true);
+}
+
+/* Nobody is to learn of it? */
+bool exchange_is_unseen(void)
+{
+	return window_self.exchange->unseen;
 }
 
 bool exchange_ended(const ucontext_t *uc)
@@ -210,7 +229,7 @@ void exchange_commit(ucontext_t *uc)
 		take_copy(x);
 		return;
 	}
-	if (!x->reads && !window_self.silent) {
+	if (!x->reads && !x->unseen) {
 		learn(x->address, (char *)x->before + x->at, x->size, 0);
 		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
 	}

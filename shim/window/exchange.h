@@ -18,11 +18,17 @@
 /* Sends the thread into its stub.  False if it cannot be done this way. */
 bool exchange_begin(ucontext_t *uc, const struct insn *insn);
 
+/* The same for one that only reads, from a page that is kept for this thread. */
+bool exchange_begin_kept(ucontext_t *uc, const struct insn *insn);
+
 /* Is this fault the end of this thread's stub? */
 bool exchange_ended(const ucontext_t *uc);
 
 /* Is one under way? */
 bool exchange_goes_on(void);
+
+/* Of one that has ended: is nobody to learn of it? */
+bool exchange_is_unseen(void);
 
 /* With the lock held. */
 void exchange_commit(ucontext_t *uc);

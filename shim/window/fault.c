@@ -348,21 +348,21 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 /* Pages frozen one next to the other, with no call in between, after which the next is frozen at once. */
 #define WALK_MIN 8
 
-static struct {
-	uintptr_t last;
-	uint32_t pages, epoch;
-} walk;
-
 static bool is_walked(uintptr_t view)
 {
-	return walk.epoch == epoch && (view == walk.last + PAGE || view == walk.last - PAGE);
+	const struct window_thread *t = &window_self;
+
+	return t->walk.epoch == thread_epoch() &&
+	       (view == t->walk.last + PAGE || view == t->walk.last - PAGE);
 }
 
 static void walk_goes_on(uintptr_t view)
 {
-	walk.pages = is_walked(view) ? walk.pages + 1 : 0;
-	walk.last = view;
-	walk.epoch = epoch;
+	struct window_thread *t = &window_self;
+
+	t->walk.pages = is_walked(view) ? t->walk.pages + 1 : 0;
+	t->walk.last = view;
+	t->walk.epoch = thread_epoch();
 }
 
 uint64_t registers_of(const ucontext_t *uc)
@@ -385,9 +385,9 @@ static enum back comes_back(const ucontext_t *uc, uintptr_t pc, uintptr_t addr)
 	struct window_thread *t = &window_self;
 	uint64_t registers = registers_of(uc), before;
 
-	if (t->recent_epoch != epoch) {
+	if (t->recent_epoch != thread_epoch()) {
 		memset(t->recent, 0, sizeof(t->recent));
-		t->recent_epoch = epoch;
+		t->recent_epoch = thread_epoch();
 	}
 	for (int i = 0; i < RECENT; i++) {
 		if (t->recent[i].pc != pc || t->recent[i].addr != addr)
@@ -412,7 +412,7 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 	bool poll = alone && p->poll_at == insn->address && p->poll_pc == pc;
 	enum back back = alone ? comes_back(uc, pc, insn->address) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
-	bool walked = is_walked(addr & PAGE_MASK) && walk.pages >= WALK_MIN;
+	bool walked = is_walked(addr & PAGE_MASK) && window_self.walk.pages >= WALK_MIN;
 	bool common = is_common(p);
 
 	if (common && insn->class == INSN_OPERAND && is_within(insn) && exchange_begin(uc, insn)) {
@@ -472,10 +472,10 @@ static uint32_t stores_in_a_row(uintptr_t page)
 {
 	struct window_thread *t = &window_self;
 
-	if (t->row_page != page || t->row_epoch != epoch)
+	if (t->row_page != page || t->row_epoch != thread_epoch())
 		t->row = 0;
 	t->row_page = page;
-	t->row_epoch = epoch;
+	t->row_epoch = thread_epoch();
 	return ++t->row;
 }
 
@@ -560,6 +560,17 @@ static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 		hooks.stored(insn->address, to, (uint32_t)n);
 }
 
+static void string_goes_on(greg_t *g, const struct insn *insn, size_t n)
+{
+	g[REG_RDI] += (greg_t)n;
+	if (insn->source)
+		g[REG_RSI] += (greg_t)n;
+	if (insn->repeat)
+		g[REG_RCX] -= (greg_t)(n / insn->size);
+	if (!insn->repeat || !g[REG_RCX])
+		g[REG_RIP] += insn->length;
+}
+
 /* False: an element lies across two pages. */
 static bool fault_string(ucontext_t *uc, const struct insn *insn)
 {
@@ -571,13 +582,7 @@ static bool fault_string(ucontext_t *uc, const struct insn *insn)
 	if (hooks.storing && !window_self.silent)
 		hooks.storing();
 	do_piece(uc, insn, n);
-	g[REG_RDI] += (greg_t)n;
-	if (insn->source)
-		g[REG_RSI] += (greg_t)n;
-	if (insn->repeat)
-		g[REG_RCX] -= (greg_t)(n / insn->size);
-	if (!insn->repeat || !g[REG_RCX])
-		g[REG_RIP] += insn->length;
+	string_goes_on(g, insn, n);
 	counts.stores++;
 	if (!window_self.silent)
 		validate();
@@ -618,9 +623,9 @@ static bool may_try_again(uintptr_t addr, uintptr_t pc)
 /* The counters of a page are of one epoch. */
 static void renew(struct page *p)
 {
-	if (p->epoch == epoch)
+	if (p->epoch == thread_epoch())
 		return;
-	p->epoch = epoch;
+	p->epoch = thread_epoch();
 	p->loads = 0;
 	p->repeats = 0;
 }
@@ -638,9 +643,67 @@ static bool lies_in(const struct insn *insn, const struct page *p)
 	return is_common(p) && is_plain(insn) && page_at(insn->address + insn->size - 1) == p;
 }
 
+/* --------------------------------------------------------- kept for their owner */
+
+static bool is_kept(const struct page *p)
+{
+	return p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE;
+}
+
+/* From the snapshot. */
+static void load_kept(ucontext_t *uc, const struct insn *insn)
+{
+	const char *from = shadow_of(insn->address);
+
+	if (insn->class == INSN_VECTOR_LOAD) {
+		vector_put(uc, insn->reg, from, insn->size, insn->vex);
+		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	} else {
+		finish_load(uc, insn, load(from, insn->size));
+	}
+}
+
+/* Is it open to be written, or none of ours? */
+static bool takes_stores(uintptr_t addr)
+{
+	const struct page *p = page_at(addr);
+
+	return !p || p->state == PAGE_NONE || p->state == PAGE_LIVE;
+}
+
+static bool copy_kept(ucontext_t *uc, const struct insn *insn, uintptr_t addr)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+	size_t n = piece_of(uc, insn);
+
+	if (!n || !insn->source || ((insn->source ^ addr) & PAGE_MASK) || !takes_stores(insn->address))
+		return false;
+	memmove((char *)insn->address, shadow_of(insn->source), n);
+	string_goes_on(g, insn, n);
+	return true;
+}
+
+/* As if the page were open: neither seen nor counted.  False: it must be closed. */
+static bool go_on_kept(ucontext_t *uc, struct page *p, const struct insn *insn, uintptr_t addr,
+		       bool write)
+{
+	if (p->state == PAGE_KEPT_LIVE) {
+		page_reopen(addr & PAGE_MASK);
+		return true; /* or it comes again */
+	}
+	if (insn->class == INSN_STRING)
+		return copy_kept(uc, insn, addr);
+	if (insn->class == INSN_OPERAND && is_within(insn))
+		return exchange_begin_kept(uc, insn);
+	if (write || !is_alone(insn))
+		return false;
+	load_kept(uc, insn);
+	return true;
+}
+
 static bool needs_handling(const struct page *p, bool write)
 {
-	return p->state == PAGE_CLOSED || (p->state == PAGE_FROZEN && write);
+	return p->state == PAGE_CLOSED || is_kept(p) || (p->state == PAGE_FROZEN && write);
 }
 
 static void handle(ucontext_t *uc, uintptr_t addr, bool write)
@@ -664,6 +727,8 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 			page_open_silently(addr & PAGE_MASK);
 		return;
 	}
+	if (is_kept(p) && is_mine(p) && go_on_kept(uc, p, &insn, addr, write))
+		return;
 	renew(p);
 	window_self.looks++;
 	counts.faults++;
@@ -675,6 +740,9 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
 		    addr & PAGE_MASK);
 	replay_values();
+	/* A store to a snapshot leaves it what it is. */
+	if (is_kept(p) && !(write && is_mine(p)))
+		page_close(addr & PAGE_MASK);
 	if (!p->users && !p->aliases) {
 		/* Of a region that is gone: the last look. */
 		look_at(addr & PAGE_MASK, PAGE);
@@ -711,7 +779,7 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 		window_lock(NULL);
 		event_begin(window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
 		exchange_commit(uc);
-		if (!window_self.silent)
+		if (!exchange_is_unseen())
 			validate();
 		event_end();
 		window_unlock(NULL);

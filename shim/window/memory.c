@@ -59,11 +59,15 @@ void validate(void)
 		uintptr_t view = open_pages[i];
 		struct page *p = page_at(view);
 
-		if (p->state != PAGE_FROZEN)
+		if (p->state != PAGE_FROZEN && !(p->state == PAGE_KEPT && is_mine(p)))
 			continue;
 		counts.validated++;
 		if (is_as(shadow_of(view), landing_of(p, view), PAGE))
 			continue;
+		if (!is_mine(p)) {
+			page_keep(view);
+			continue;
+		}
 		page_close(view);
 		event_closed(view);
 		counts.closed_by_change++;
@@ -121,7 +125,7 @@ void look_at(uintptr_t at, size_t length)
 	make_known(at & PAGE_MASK, p);
 	if (is_as(shadow_of(at), landing_of(p, at), length))
 		return;
-	if (p->state == PAGE_FROZEN)
+	if (is_snapshot(p))
 		page_close(at & PAGE_MASK);
 	if (!snapshot(at & PAGE_MASK, now))
 		counts.unstable++;

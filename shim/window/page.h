@@ -11,14 +11,21 @@
 #define PAGE      4096ul
 #define PAGE_MASK (~(PAGE - 1))
 
-/* Open at a time, frozen or live: each is compared after each look at memory. */
+/* Open at a time, frozen or live, by one thread: each is compared after each look at memory. */
 #define OPEN_MAX  64
+#define OPEN_ALL  (4 * OPEN_MAX)
 
 enum page_state {
 	PAGE_NONE, /* not a window's */
 	PAGE_CLOSED,
 	PAGE_FROZEN,
 	PAGE_LIVE,
+	/*
+	 * Closed by another thread's doing than its owner's, who goes on as if it were not:
+	 * loads from the snapshot, one by one; or makes it live again.
+	 */
+	PAGE_KEPT,
+	PAGE_KEPT_LIVE,
 };
 
 struct page {
@@ -32,7 +39,8 @@ struct page {
 	uint16_t users;    /* regions */
 	uint16_t whole;    /* ... that have all of it */
 	uint16_t aliases;  /* calls under way that were given landing: it must stay where it is */
-	uint32_t epoch;    /* that `loads` is of */
+	uint32_t owner;    /* who opened it */
+	uint64_t epoch;    /* that `loads` is of */
 	uint32_t patience; /* how long a poll of this page waits, in pauses */
 	uintptr_t poll_at; /* the last load done by itself: its address ... */
 	uintptr_t poll_pc; /* ... and that of its instruction */
@@ -117,10 +125,9 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
 bool is_common(const struct page *p);
 
 /* The open pages' addresses. */
-extern uintptr_t open_pages[OPEN_MAX];
+extern uintptr_t open_pages[OPEN_ALL];
 extern uint32_t open_n, live_n;
 extern _Atomic uint32_t anything_open;
-extern uint32_t epoch;
 extern struct sr_window_counts counts;
 extern struct sr_window_hooks hooks;
 extern uint32_t holds; /* no page goes live */
@@ -137,30 +144,50 @@ extern uint32_t holds; /* no page goes live */
 #define STALLS_MAX 25
 
 struct window_thread {
+	uint64_t epoch; /* of no other thread, and until it makes its next call; 0: none yet */
 	bool busy;   /* holds the lock, or is about to */
 	bool waits;  /* in the handler, for memory to change */
 	uint64_t looks; /* faults so far ... */
 	uint64_t armed_looks; /* ... and when the tick was armed */
 	uint32_t stalls;      /* ticks since anything was done */
-	uint32_t row, row_epoch; /* stores in a row ... */
+	uint64_t row_epoch;
+	uint32_t row; /* stores in a row ... */
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
 	uint64_t fault;
 	bool armed;
-	uint32_t armed_epoch;
+	uint64_t armed_epoch;
 	int timer;
 	bool has_timer;
 	struct {
 		uintptr_t pc, addr;
 		uint64_t registers;
 	} recent[RECENT];
-	uint32_t recent_at, recent_epoch;
+	uint32_t recent_at;
+	uint64_t recent_epoch;
+	struct {
+		uint64_t epoch;
+		uintptr_t last;
+		uint32_t pages;
+	} walk; /* pages frozen one next to the other */
 	uint64_t ticked[STALLS_MAX]; /* registers at the ticks since anything was done */
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
 	struct exchange *exchange;
 };
 
 extern __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
+
+/*
+ * What a thread finds in its epoch is its own affair: other threads' calls, at times that a
+ * replay does not repeat, have others.
+ */
+uint64_t thread_epoch(void);
+void thread_epoch_ends(void);
+
+static inline uint32_t thread_id(void)
+{
+	return (uint32_t)(thread_epoch() >> 32);
+}
 
 /* But for those that the shim itself needs (shim/signals.h): a fault would kill the process. */
 #define BLOCKED (~(1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1)))
@@ -181,8 +208,15 @@ void page_close(uintptr_t view);  /* a live page's changes go into the event */
 bool page_give(uintptr_t view);  /* becomes live; false: it cannot */
 bool page_go_live(uintptr_t view);
 void page_open_silently(uintptr_t view);
-void close_all(void);
+/* It is closed, but its owner is not to notice: closed for good, if it is this thread's. */
+void page_keep(uintptr_t view);
+bool is_mine(const struct page *p);
+bool is_snapshot(const struct page *p); /* frozen, if only for its owner */
+bool page_reopen(uintptr_t view); /* a live page of this thread's, kept */
+void close_mine(void);
+void keep_changed(void); /* others' pages that are not as they were */
 void close_live(void);
+void keep_all(void);
 
 /* --------------------------------------------------------------- memory */
 

@@ -15,10 +15,9 @@
 /* A megabyte, which is not the library's own: see tests/shim/image.py. */
 static struct page *_Atomic *chunks;
 
-uintptr_t open_pages[OPEN_MAX];
+uintptr_t open_pages[OPEN_ALL];
 uint32_t open_n, live_n;
 _Atomic uint32_t anything_open;
-uint32_t epoch;
 struct sr_window_counts counts;
 struct sr_window_hooks hooks;
 uint32_t holds;
@@ -126,10 +125,55 @@ static void set_open_n(uint32_t n)
 	atomic_store_explicit(&anything_open, n, memory_order_release);
 }
 
+uint64_t thread_epoch(void)
+{
+	static _Atomic uint32_t threads;
+	struct window_thread *t = &window_self;
+
+	if (!t->epoch)
+		t->epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32 | 1;
+	return t->epoch;
+}
+
+void thread_epoch_ends(void)
+{
+	uint64_t now = thread_epoch();
+
+	/* Its lower half may begin anew. */
+	window_self.epoch = (now & ~0xffffffffull) | (uint32_t)(now + 1);
+}
+
+bool is_mine(const struct page *p)
+{
+	return p->owner == thread_id();
+}
+
+bool is_snapshot(const struct page *p)
+{
+	return p->state == PAGE_FROZEN || p->state == PAGE_KEPT;
+}
+
+/* Of this thread's, the oldest is the one to go. */
+static void make_room(void)
+{
+	uintptr_t oldest = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = open_n; i--;)
+		if (is_mine(page_at(open_pages[i]))) {
+			oldest = open_pages[i];
+			n++;
+		}
+	if (n >= OPEN_MAX)
+		page_close(oldest);
+	else if (open_n == OPEN_ALL)
+		page_close(open_pages[0]);
+}
+
 static void note_open(uintptr_t view)
 {
-	if (open_n == OPEN_MAX)
-		page_close(open_pages[0]);
+	make_room();
+	page_at(view)->owner = thread_id();
 	open_pages[open_n] = view;
 	set_open_n(open_n + 1);
 	if (!window_self.silent)
@@ -160,18 +204,39 @@ void page_freeze(uintptr_t view)
 	counts.freezes++;
 }
 
+static void take_back(uintptr_t view, struct page *p)
+{
+	map_take_back(view);
+	live_n--;
+	p->state = PAGE_KEPT_LIVE;
+	if (hooks.was_live)
+		hooks.was_live(view, landing_of(p, view));
+}
+
+void page_keep(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	if (is_mine(p) || p->silent) {
+		page_close(view);
+	} else if (p->state == PAGE_LIVE) {
+		take_back(view, p);
+	} else if (p->state == PAGE_FROZEN) {
+		map_protect(view, PROT_NONE);
+		p->state = PAGE_KEPT;
+	}
+}
+
 void page_close(uintptr_t view)
 {
 	static char now[PAGE];
 	struct page *p = page_at(view);
 
 	forget_open(view);
-	if (p->state == PAGE_LIVE) {
-		map_take_back(view);
-		live_n--;
+	if (p->state == PAGE_LIVE || p->state == PAGE_KEPT_LIVE) {
+		if (p->state == PAGE_LIVE)
+			take_back(view, p);
 		p->state = PAGE_CLOSED;
-		if (hooks.was_live)
-			hooks.was_live(view, landing_of(p, view));
 		/* What the program stored is in there as well, and cannot be told apart. */
 		if (!p->silent) {
 			if (!snapshot(view, now))
@@ -181,30 +246,59 @@ void page_close(uintptr_t view)
 		}
 		p->silent = false;
 	} else {
-		map_protect(view, PROT_NONE);
+		if (p->state != PAGE_KEPT)
+			map_protect(view, PROT_NONE);
 		p->state = PAGE_CLOSED;
 	}
 	p->loads = 0;
 }
 
-void close_all(void)
+void close_mine(void)
 {
-	while (open_n)
-		page_close(open_pages[open_n - 1]);
+	for (uint32_t i = open_n; i--;)
+		if (is_mine(page_at(open_pages[i])))
+			page_close(open_pages[i]);
+}
+
+/*
+ * They may be looked at by this thread as well, without a fault: then not as they were
+ * before.
+ */
+void keep_changed(void)
+{
+	for (uint32_t i = open_n; i--;) {
+		uintptr_t view = open_pages[i];
+		const struct page *p = page_at(view);
+
+		if (p->state == PAGE_FROZEN && !is_as(shadow_of(view), landing_of(p, view), PAGE))
+			page_keep(view);
+	}
 }
 
 void close_live(void)
 {
-	for (uint32_t i = open_n; i-- && live_n;)
-		if (page_at(open_pages[i])->state == PAGE_LIVE)
-			page_close(open_pages[i]);
+	for (uint32_t i = open_n; i--;) {
+		const struct page *p = page_at(open_pages[i]);
+
+		if (p->state == PAGE_LIVE || (p->state == PAGE_KEPT_LIVE && is_mine(p)))
+			page_keep(open_pages[i]);
+	}
 }
 
 static void close_frozen(void)
 {
+	for (uint32_t i = open_n; i--;) {
+		const struct page *p = page_at(open_pages[i]);
+
+		if (p->state == PAGE_FROZEN || (p->state == PAGE_KEPT && is_mine(p)))
+			page_keep(open_pages[i]);
+	}
+}
+
+void keep_all(void)
+{
 	for (uint32_t i = open_n; i--;)
-		if (page_at(open_pages[i])->state == PAGE_FROZEN)
-			page_close(open_pages[i]);
+		page_keep(open_pages[i]);
 }
 
 bool page_give(uintptr_t view)
@@ -229,8 +323,6 @@ bool page_go_live(uintptr_t view)
 	if (holds || page_at(view)->aliases)
 		return false; /* the store comes again */
 	close_frozen();
-	if (open_n == OPEN_MAX)
-		page_close(open_pages[0]);
 	if (!page_give(view))
 		return false;
 	note_open(view);
@@ -238,13 +330,21 @@ bool page_go_live(uintptr_t view)
 	return true;
 }
 
+bool page_reopen(uintptr_t view)
+{
+	if (holds || page_at(view)->aliases)
+		return false;
+	close_frozen();
+	return page_give(view);
+}
+
 /* Not the program's doing: what it learns from there, it has from the call's results. */
 void page_open_silently(uintptr_t view)
 {
 	struct page *p = page_at(view);
 
-	if (p->state == PAGE_FROZEN || open_n == OPEN_MAX)
-		page_close(p->state == PAGE_FROZEN ? view : open_pages[0]);
+	if (p->state != PAGE_CLOSED)
+		page_close(view);
 	if (p->aliases || !page_give(view))
 		return;
 	p->silent = true;

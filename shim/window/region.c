@@ -216,7 +216,10 @@ static void observe(uint32_t flags)
 	window_lock(&mask);
 	event_begin(window_self.fault, flags, 0, 0);
 	replay_values();
-	close_all();
+	close_mine();
+	/* What it may know from here on. */
+	if (flags & SR_WINDOW_AT_RETURN)
+		keep_changed();
 	event_end();
 	window_unlock(&mask);
 }
@@ -224,7 +227,7 @@ static void observe(uint32_t flags)
 void sr_window_observe(void)
 {
 	/* Loads done one by one are counted anew: no lock for that, and no harm if it is late. */
-	epoch++;
+	thread_epoch_ends();
 	observe(SR_WINDOW_AT_CALL);
 }
 
@@ -390,7 +393,7 @@ static bool can_be_aliased(uintptr_t at, uintptr_t end)
 {
 	for (; at < end; at += PAGE)
 		if (!is_window(at) || !is_common(page_at(at)) ||
-		    page_at(at)->state == PAGE_LIVE)
+		    page_at(at)->state == PAGE_LIVE || page_at(at)->state == PAGE_KEPT_LIVE)
 			return false;
 	return true;
 }
@@ -454,7 +457,7 @@ void sr_window_before_fork(void)
 	window_lock(&fork_mask);
 	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
 	replay_values();
-	close_all();
+	keep_all();
 	event_end();
 }
 
@@ -497,7 +500,7 @@ void sr_window_read(const void *from, void *to, size_t length)
 		if (!p || p->state == PAGE_NONE) {
 			memcpy(out, (void *)at, stop - at);
 		} else {
-			if (p->state == PAGE_FROZEN)
+			if (is_snapshot(p))
 				page_close(at & PAGE_MASK);
 			make_known(at & PAGE_MASK, p);
 			snapshot(at & PAGE_MASK, now);

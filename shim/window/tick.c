@@ -46,7 +46,7 @@ void tick_arm(void)
 		t->has_timer = true;
 	}
 	t->armed = !sr_syscall(SYS_timer_settime, t->timer, 0, SR_ARG(&once), 0, 0, 0);
-	t->armed_epoch = epoch;
+	t->armed_epoch = thread_epoch();
 	t->armed_looks = t->looks;
 }
 
@@ -62,9 +62,12 @@ static void close_changed(void)
 		uintptr_t view = open_pages[i];
 		struct page *p = page_at(view);
 
-		if (p->state != PAGE_FROZEN ||
-		    is_as(shadow_of(view), landing_of(p, view), PAGE))
+		if (!is_snapshot(p) || is_as(shadow_of(view), landing_of(p, view), PAGE))
 			continue;
+		if (!is_mine(p)) {
+			page_keep(view);
+			continue;
+		}
 		p->async = true;
 		page_close(view);
 		event_closed(view);
@@ -78,7 +81,7 @@ static void close_changed(void)
 static bool is_early(struct window_thread *t)
 {
 	return t->busy || t->waits || t->silent || exchange_goes_on() ||
-	       epoch != t->armed_epoch || t->looks != t->armed_looks ||
+	       thread_epoch() != t->armed_epoch || t->looks != t->armed_looks ||
 	       (hooks.may_tick && !hooks.may_tick());
 }
 

@@ -26,6 +26,7 @@
 #define PAGE    4096
 #define ROOM    (2 * PAGE)
 #define THREADS 4
+#define OWN     (2 * PAGE) /* of each thread */
 #define REMOTE  (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 struct counters {
@@ -48,6 +49,7 @@ struct own {
 	struct pollfd *pfd;
 	struct counters *c;
 	char *src, *sink, *kernel, *win;
+	char *large; /* pages that no other thread has */
 };
 
 struct thread {
@@ -57,7 +59,7 @@ struct thread {
 	struct own o;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp[2];
-	struct ibv_mr *src, *sink, *win;
+	struct ibv_mr *src, *sink, *win, *large;
 	int pair[2];
 };
 
@@ -65,7 +67,7 @@ static struct ibv_context *context;
 static struct ibv_pd *pd;
 static char *room;
 static int threads, rounds;
-static const char *operations = "0123456789";
+static const char *operations = "0123456789abcd";
 static struct thread all[THREADS];
 static pthread_mutex_t *mutex;
 static pthread_cond_t *cond;
@@ -126,6 +128,8 @@ static void place_own(struct own *o, uint64_t *rnd)
 	o->src = place(rnd, 64, 1);
 	o->sink = place(rnd, 64, 8);
 	o->kernel = place(rnd, 100, 1);
+	o->large = check(aligned_alloc(PAGE, OWN), "memory");
+	memset(o->large, 0, OWN);
 }
 
 /* -------------------------------------------------------------- connection */
@@ -177,6 +181,7 @@ static void set_up(struct thread *t)
 	t->src = check(ibv_reg_mr(pd, t->o.src, 64, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
 	t->win = check(ibv_reg_mr(pd, t->o.win, 64, REMOTE), "ibv_reg_mr");
 	t->sink = check(ibv_reg_mr(pd, t->o.sink, 64, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+	t->large = check(ibv_reg_mr(pd, t->o.large, OWN, REMOTE), "ibv_reg_mr");
 	if (sem_init(t->o.sem, 0, 0) || socketpair(AF_UNIX, SOCK_STREAM, 0, t->pair))
 		check(NULL, "set_up");
 }
@@ -203,7 +208,8 @@ static void complete(struct thread *t, int n)
 	}
 }
 
-static void post(struct thread *t, enum ibv_wr_opcode opcode, char *at, uint32_t n, struct ibv_mr *mr, unsigned int flags)
+static void post(struct thread *t, enum ibv_wr_opcode opcode, char *at, uint32_t n, struct ibv_mr *mr, unsigned int flags,
+		 char *to)
 {
 	struct own *o = &t->o;
 	struct ibv_send_wr *bad;
@@ -216,8 +222,8 @@ static void post(struct thread *t, enum ibv_wr_opcode opcode, char *at, uint32_t
 	o->wr->opcode = opcode;
 	o->wr->send_flags = flags;
 	if (opcode == IBV_WR_RDMA_WRITE) {
-		o->wr->wr.rdma.remote_addr = (uintptr_t)o->win;
-		o->wr->wr.rdma.rkey = t->win->rkey;
+		o->wr->wr.rdma.remote_addr = (uintptr_t)to;
+		o->wr->wr.rdma.rkey = to == o->win ? t->win->rkey : t->large->rkey;
 	} else if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		o->wr->wr.atomic.remote_addr = (uintptr_t)o->win;
 		o->wr->wr.atomic.rkey = t->win->rkey;
@@ -238,7 +244,7 @@ static void send_to_self(struct thread *t, unsigned int flags)
 	if (ibv_post_recv(t->qp[1], o->rwr, &bad))
 		check(NULL, "ibv_post_recv");
 	fill(t, n);
-	post(t, IBV_WR_SEND, o->src, n, t->src, flags | IBV_SEND_SIGNALED);
+	post(t, IBV_WR_SEND, o->src, n, t->src, flags | IBV_SEND_SIGNALED, NULL);
 	complete(t, 2);
 	see_bytes(t, o->sink, 64);
 }
@@ -252,11 +258,56 @@ static void write_to_self(struct thread *t, unsigned int flags)
 
 	fill(t, 64);
 	t->o.src[63] = (char)(before + 1);
-	post(t, IBV_WR_RDMA_WRITE, t->o.src, 64, t->src, flags | IBV_SEND_SIGNALED);
+	post(t, IBV_WR_RDMA_WRITE, t->o.src, 64, t->src, flags | IBV_SEND_SIGNALED, t->o.win);
 	while (*last == before)
 		looks++;
 	see(t, looks);
 	see_bytes(t, t->o.win, 64);
+	complete(t, 1);
+}
+
+/* The same on pages that are a window as a whole, which are frozen for the loads. */
+static void write_and_read(struct thread *t)
+{
+	struct own *o = &t->o;
+	volatile uint64_t *word = (void *)o->large;
+	uint64_t before = word[OWN / 8 - 1], sum = 0;
+
+	for (int i = 0; i < 2; i++) {
+		fill(t, 64);
+		post(t, IBV_WR_RDMA_WRITE, o->src, 64, t->src, IBV_SEND_SIGNALED,
+		     o->large + chance(&t->rnd, PAGE / 64) * 64);
+	}
+	for (size_t i = 0; i < OWN / 8; i += 1 + chance(&t->rnd, 20))
+		sum = sum * 31 + word[i];
+	see(t, sum + (before == word[OWN / 8 - 1]));
+	complete(t, 2);
+	for (size_t i = 0; i < OWN / 8; i += 7)
+		sum = sum * 31 + word[i];
+	see(t, sum);
+}
+
+/*
+ * Fills the second of them, which is live then, and looks at the first.  (The stand-in's
+ * device, which knows memory by its address, would not find a live page.)
+ */
+static void fill_and_read(struct thread *t)
+{
+	volatile uint64_t *word = (void *)t->o.large;
+	uint64_t sum = 0;
+	uint32_t n = 5 + chance(&t->rnd, 60);
+
+	fill(t, 64);
+	post(t, IBV_WR_RDMA_WRITE, t->o.src, 64, t->src, IBV_SEND_SIGNALED,
+	     t->o.large + chance(&t->rnd, PAGE / 64) * 64);
+	for (uint32_t i = 0; i < n; i++)
+		word[PAGE / 8 + i] += i * n;
+	sum = word[chance(&t->rnd, PAGE / 8)];
+	for (uint32_t i = 0; i < n; i++)
+		sum = sum * 31 + word[PAGE / 8 + i] + word[i];
+	for (uint32_t i = 0; i < n; i++)
+		word[PAGE / 8 + i] = sum;
+	see(t, sum);
 	complete(t, 1);
 }
 
@@ -318,7 +369,7 @@ static void take_turns(struct thread *t)
 
 static void fetch(struct thread *t)
 {
-	post(t, IBV_WR_ATOMIC_FETCH_AND_ADD, t->o.sink, 8, t->sink, IBV_SEND_SIGNALED);
+	post(t, IBV_WR_ATOMIC_FETCH_AND_ADD, t->o.sink, 8, t->sink, IBV_SEND_SIGNALED, NULL);
 	complete(t, 1);
 	see_bytes(t, t->o.sink, 8);
 	see_bytes(t, t->o.win, 8);
@@ -360,6 +411,14 @@ static void *run(void *argument)
 			break;
 		case '5':
 			fetch(t);
+			break;
+		case 'a':
+		case 'b':
+			write_and_read(t);
+			break;
+		case 'c':
+		case 'd':
+			fill_and_read(t);
 			break;
 		case '6':
 			register_again(t);
