@@ -12,31 +12,74 @@
 
 #define TRIES 64
 
-/* Two aligned words; a CPU may load them one after the other, but each of them whole. */
+/*
+ * Some aligned words, within a line of the cache; a CPU may load them one after the other,
+ * but each of them whole.
+ */
 typedef uint64_t words __attribute__((vector_size(16), may_alias));
 typedef words any_words __attribute__((aligned(1)));
+typedef uint64_t wide_words __attribute__((vector_size(32), may_alias));
+typedef wide_words any_wide_words __attribute__((aligned(1)));
+
+static uint8_t differ_bytes(const char *known, const char *landing, size_t n)
+{
+	uint8_t differ = 0;
+
+	for (size_t i = 0; i < n; i++)
+		differ |= (uint8_t)(known[i] ^ *(const volatile char *)(landing + i));
+	return differ;
+}
 
 /*
  * Not memcmp: that finds a difference, looks again where it is, and may find none.
  * What once differed has changed, so each word is loaded once, in the order of
- * addresses.
+ * addresses.  landing is aligned, n a multiple of what a turn compares.
  */
-bool is_as(const char *known, const char *landing, size_t n)
+static bool is_as_words(const char *known, const char *landing, size_t n)
 {
 	words differ = {0, 0};
-	size_t i = 0;
 
-	for (; i < n && (uintptr_t)(landing + i) % sizeof(words); i++)
-		differ[0] |= (uint64_t)(known[i] ^ *(const volatile char *)(landing + i));
-	for (; i + 4 * sizeof(words) <= n; i += 4 * sizeof(words)) {
+	for (size_t i = 0; i < n; i += 4 * sizeof(words)) {
 		const any_words *k = (const any_words *)(known + i);
 		const volatile words *l = (const volatile words *)(landing + i);
 
 		differ |= (k[0] ^ l[0]) | (k[1] ^ l[1]) | (k[2] ^ l[2]) | (k[3] ^ l[3]);
 	}
-	for (; i < n; i++)
-		differ[0] |= (uint64_t)(known[i] ^ *(const volatile char *)(landing + i));
 	return !(differ[0] | differ[1]);
+}
+
+__attribute__((target("avx2"))) static bool is_as_wide(const char *known, const char *landing,
+						       size_t n)
+{
+	wide_words differ = {0, 0, 0, 0}, also = differ;
+
+	for (size_t i = 0; i < n; i += 4 * sizeof(wide_words)) {
+		const any_wide_words *k = (const any_wide_words *)(known + i);
+		const volatile wide_words *l = (const volatile wide_words *)(landing + i);
+
+		differ |= (k[0] ^ l[0]);
+		also |= (k[1] ^ l[1]);
+		differ |= (k[2] ^ l[2]);
+		also |= (k[3] ^ l[3]);
+	}
+	differ |= also;
+	return !(differ[0] | differ[1] | differ[2] | differ[3]);
+}
+
+bool has_wide_words;
+
+#define TURN (4 * sizeof(wide_words))
+
+bool is_as(const char *known, const char *landing, size_t n)
+{
+	size_t head = -(uintptr_t)landing % sizeof(wide_words), body;
+
+	if (n < head + TURN)
+		return !differ_bytes(known, landing, n);
+	body = (n - head) / TURN * TURN;
+	return !differ_bytes(known, landing, head) &&
+	       (has_wide_words ? is_as_wide : is_as_words)(known + head, landing + head, body) &&
+	       !differ_bytes(known + head + body, landing + head + body, n - head - body);
 }
 
 bool snapshot(uintptr_t view, char to[PAGE])

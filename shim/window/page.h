@@ -221,6 +221,7 @@ void keep_all(void);
 /* --------------------------------------------------------------- memory */
 
 /* Is landing as these bytes?  Each byte of it is looked at once, since it may change meanwhile. */
+extern bool has_wide_words; /* AVX2 */
 bool is_as(const char *known, const char *landing, size_t n);
 
 /* Stable copy of one page of landing; false if it never held still. */

@@ -11,6 +11,7 @@ int sr_window_init(const struct sr_window_hooks *h)
 	int err = page_table_init();
 
 	hooks = *h;
+	has_wide_words = __builtin_cpu_supports("avx2");
 	return err ? err : map_init();
 }
 
