@@ -338,6 +338,8 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 		if (!must)
 			return false;
 		counts.unstable++;
+		/* The last copy, if no pass agreed with it, has not been: others may be older. */
+		validate();
 	}
 	learn(view, now, PAGE, 0);
 	p->known = true;
