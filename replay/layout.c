@@ -141,14 +141,21 @@ static size_t words_before_vector(const uint64_t *words, size_t n)
 	return i + 1;
 }
 
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
 /* Without what is not needed; the words that are left.  AT_RANDOM's bytes lie behind it. */
-static size_t shorten(uint64_t *words, size_t vector, size_t n, uint64_t *random)
+static size_t shorten(uint64_t *words, size_t vector, size_t n, const struct sr_layout *l,
+		      uint64_t *random)
 {
 	size_t to = vector;
 
 	for (size_t i = vector; i + 1 < n; i += 2) {
 		if (words[i] == AT_RANDOM)
 			*random = words[i + 1];
+		if (words[i] == AT_MINSIGSTKSZ && l->signal_frame)
+			words[i + 1] = l->signal_frame;
 		if (is_dispensable(words[i]))
 			continue;
 		words[to++] = words[i];
@@ -172,7 +179,7 @@ static void place_stack(struct target *t, const struct sr_layout *l)
 	vector = words_before_vector(words, n);
 	if (vector >= n)
 		goto out;
-	end = shorten(words, vector, n, &random);
+	end = shorten(words, vector, n, l, &random);
 	/* Above it are the strings; a stack that is far from there is another one. */
 	if (at + end * sizeof(*words) > random || at + 4096 < t->start.rsp || at % 16)
 		at = t->start.rsp;

@@ -63,6 +63,7 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 		return;
 	l->libraries_below = address_of(extra, "libraries_below");
 	l->stack = address_of(extra, "stack");
+	l->signal_frame = address_of(extra, "signal_frame");
 }
 
 bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank,

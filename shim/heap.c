@@ -95,6 +95,28 @@ static inline bool have_next(void)
 	return true;
 }
 
+/*
+ * Where libc allocates what dlerror is to tell: the last call of dlopen or dlsym that
+ * failed leaves it, and the next one frees it, which may be a verbs library's.
+ */
+static const void *dlerror_site;
+static bool finding;
+
+/* The failure's own text is ld.so's. */
+static void find_dlerror(void)
+{
+	enum sr_heap before = sr_enter(&sr_self);
+
+	sr_images_find();
+	finding = true;
+	sr_dlsym(RTLD_DEFAULT, "sreplay: there is no such symbol");
+	finding = false;
+	/* The first call tells, the second forgets. */
+	dlerror();
+	dlerror();
+	sr_leave(&sr_self, before);
+}
+
 int sr_heap_init(void)
 {
 	int err = sr_arena_init(&library_arena, SR_LIBRARY_ARENA, SR_ARENA_BYTES);
@@ -102,6 +124,8 @@ int sr_heap_init(void)
 	if (!err)
 		err = sr_arena_init(&shim_arena, SR_SHIM_ARENA, SR_ARENA_BYTES);
 	ready = !err;
+	if (!err)
+		find_dlerror();
 	return err;
 }
 
@@ -267,15 +291,20 @@ static void *alloc_in(struct sr_arena *arena, size_t size, size_t align)
  */
 static inline struct sr_arena *arena_of(const void *caller)
 {
-	if (__builtin_expect(sr_is_loader(caller), 0) && sr_engine && ready)
+	if (__builtin_expect(sr_is_loader(caller) || caller == dlerror_site, 0) && sr_engine &&
+	    ready)
 		return &shim_arena;
 	return current_arena();
 }
+
 
 EXPORT void *malloc(size_t size)
 {
 	struct sr_arena *arena = arena_of(__builtin_return_address(0));
 
+	if (__builtin_expect(finding, 0) && !dlerror_site &&
+	    !sr_is_loader(__builtin_return_address(0)))
+		dlerror_site = __builtin_return_address(0);
 	if (arena)
 		return alloc_in(arena, size, 16);
 	return have_next() ? program_malloc(size) : boot_alloc(size);

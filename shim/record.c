@@ -42,6 +42,10 @@
 #include "shim/tsc.h"
 #include "shim/windows.h"
 
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
 /* How long the end of the process waits for its last records to be on disk. */
 #define FINISH_MS 30000
 
@@ -610,13 +614,14 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\","
+		     "\"signal_frame\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_net_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
-		     (unsigned long long)sr_kernel_mappings());
+		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_MINSIGSTKSZ));
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
