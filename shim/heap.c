@@ -95,6 +95,14 @@ static inline bool have_next(void)
 	return true;
 }
 
+static void look_for_mappers(void);
+
+void sr_heap_look_up(void)
+{
+	have_next();
+	look_for_mappers();
+}
+
 /*
  * Where libc allocates what dlerror is to tell: the last call of dlopen or dlsym that
  * failed leaves it, and the next one frees it, which may be a verbs library's.
@@ -429,21 +437,32 @@ EXPORT size_t malloc_usable_size(void *p)
 	return p ? usable_size(p) : 0;
 }
 
-/* The next mmap, which may be another interposer's; the kernel while it is looked for. */
+/* The next mmap and munmap, which may be another interposer's; the kernel's while they are looked for. */
+typedef void *mmap_function(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+typedef int munmap_function(void *addr, size_t size);
+
+static mmap_function *other_mmap;
+static munmap_function *other_munmap;
+
+static void look_for_mappers(void)
+{
+	static bool asking;
+
+	if (other_munmap || asking)
+		return;
+	asking = true;
+	other_mmap = (mmap_function *)sr_dlsym(RTLD_NEXT, "mmap");
+	other_munmap = (munmap_function *)sr_dlsym(RTLD_NEXT, "munmap");
+	asking = false;
+}
+
 static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	static void *(*next_one)(void *, size_t, int, int, int, off_t);
-	static bool asking;
 	void *p;
 
-	if (!next_one && !asking) {
-		asking = true;
-		next_one =
-		    (void *(*)(void *, size_t, int, int, int, off_t))sr_dlsym(RTLD_NEXT, "mmap");
-		asking = false;
-	}
-	if (next_one)
-		return next_one(addr, size, prot, flags, fd, offset);
+	look_for_mappers();
+	if (other_mmap)
+		return other_mmap(addr, size, prot, flags, fd, offset);
 	p = sr_sys_mmap(addr, size, prot, flags, fd, offset);
 	if (sr_sys_is_error(p)) {
 		errno = (int)-(intptr_t)p;
@@ -479,18 +498,12 @@ EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 
 EXPORT int munmap(void *addr, size_t size)
 {
-	static int (*next_one)(void *, size_t);
-	static bool asking;
 	int err;
 
 	leave_mapping(addr, size);
-	if (!next_one && !asking) {
-		asking = true;
-		next_one = (int (*)(void *, size_t))sr_dlsym(RTLD_NEXT, "munmap");
-		asking = false;
-	}
-	if (next_one)
-		return next_one(addr, size);
+	look_for_mappers();
+	if (other_munmap)
+		return other_munmap(addr, size);
 	err = (int)sr_sys_munmap(addr, size);
 	if (!err)
 		return 0;

@@ -40,6 +40,9 @@
 /* Makes both arenas; before it, and if it fails (-errno), everything is the program's. */
 int sr_heap_init(void);
 
+/* At the start: a look-up makes dlerror forget what the program may still ask for. */
+void sr_heap_look_up(void);
+
 /* Is malloc this library's, or is there another in front of it? */
 bool sr_heap_is_first(void);
 

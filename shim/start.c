@@ -179,6 +179,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	if (!environ)
 		environ = envp;
 	sr_look_up_libc();
+	sr_heap_look_up();
 	if (sr_replay_wanted()) {
 		sr_forget_variable(SR_ENV_START);
 		if (!prepare())

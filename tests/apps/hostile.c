@@ -4,6 +4,7 @@
  * Each prints the same bare and recorded, and again in its replay.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -95,6 +96,19 @@ static void vfork_that_closes(void)
 	}
 	printf("child %d", wait_for(child));
 	printf(" bind %d\n", bind(fd, (struct sockaddr *)&addr, sizeof(addr)));
+}
+
+/* What failed is still to be told, whatever was called first in between. */
+static void dlerror_after_other_calls(void)
+{
+	void *p;
+
+	dlerror();
+	printf("%d\n", dlopen("libof-no-such-name.so", RTLD_NOW) == NULL);
+	p = malloc(24);
+	munmap(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+	printf("%s, %p\n", dlerror(), p);
+	free(p);
 }
 
 static void crash(void)
@@ -296,6 +310,7 @@ static const struct {
     {"vfork-that-fails-to-exec", vfork_that_fails_to_exec},
     {"vfork-that-closes", vfork_that_closes},
     {"crash", crash},
+    {"dlerror", dlerror_after_other_calls},
     {"blocked-thread-at-exit", blocked_thread_at_exit},
     {"close-all-descriptors", close_all_descriptors},
     {"close-all-by-range", close_all_by_range},
