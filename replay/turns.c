@@ -22,6 +22,8 @@ struct slot {
 /* One that waits, on its own stack. */
 struct waiter {
 	uint64_t event; /* UINT64_MAX: not for a turn, but for the heap */
+	bool (*is_over)(uint64_t argument);
+	uint64_t argument;
 	struct waiter *next;
 };
 
@@ -99,9 +101,13 @@ static bool resolve(void)
 		return false;
 	if (all.heap_parked && is_demanded())
 		return false;
-	for (struct waiter *w = all.waiters; w; w = w->next)
+	for (struct waiter *w = all.waiters; w; w = w->next) {
+		/* It runs already, and has not come to say so: what it does next may be first. */
+		if (w->is_over(w->argument))
+			return false;
 		if (w->event < first)
 			first = w->event;
+	}
 	if (first == UINT64_MAX)
 		return !all.waiting;
 	if (first > atomic_load(&control->turn))
@@ -176,7 +182,7 @@ static bool has_come(uint64_t event)
 
 void sr_turn_wait(uint32_t number, uint64_t event)
 {
-	struct waiter w = {.event = event};
+	struct waiter w = {.event = event, .is_over = has_come, .argument = event};
 
 	for (int i = 0; i < SPINS; i++) {
 		if (has_come(event))
@@ -209,7 +215,7 @@ static bool heap_is_in_run(uint64_t run)
 
 static void wait_for_heap(bool (*is_so)(uint64_t), uint64_t argument)
 {
-	struct waiter w = {.event = UINT64_MAX};
+	struct waiter w = {.event = UINT64_MAX, .is_over = is_so, .argument = argument};
 
 	for (int i = 0; i < SPINS; i++) {
 		if (is_so(argument))
