@@ -322,10 +322,21 @@ void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 	share_capture((int)a[0], (int)result);
 }
 
-/* A duplicate is another number, whatever it is of. */
+/* Of what the program prints to, flags are those of the recording, where it was something else. */
+static bool is_outputs_flags(int fd, int cmd)
+{
+	return fd <= STDERR_FILENO && (cmd == F_GETFL || cmd == F_SETFL);
+}
+
+/*
+ * A duplicate is another number, whatever it is of.  And an output that does not block in a
+ * replay would let the program wait where it did not when it was recorded.
+ */
 bool sr_fcntl_captured(const uint64_t *a)
 {
-	return sr_fd_captured((int)a[0]) || (duplicates((int)a[1]) && sr_netted(a));
+	int fd = (int)a[0], cmd = (int)a[1];
+
+	return sr_fd_captured(fd) || ((duplicates(cmd) || is_outputs_flags(fd, cmd)) && sr_netted(a));
 }
 
 /* One that waits for nothing but time, too. */
@@ -348,6 +359,11 @@ bool sr_poll_captured(const uint64_t *a)
 		if (sr_fd_captured(fds[i].fd))
 			return true;
 	return !a[1];
+}
+
+bool sr_splice_captured(const uint64_t *a)
+{
+	return sr_fd_captured((int)a[0]) || sr_fd_captured((int)a[2]);
 }
 
 /* ---------------------------------------------------- completion channels */

@@ -26,6 +26,7 @@ bool sr_netted(const uint64_t *a)
 #if defined(__x86_64__)
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <netdb.h>
 #include <signal.h>
@@ -42,6 +43,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/ids.h"
 #include "shim/images.h"
 #include "shim/net_x86_64.h"
+#include "shim/readable.h"
 #include "shim/objects.h"
 #include "shim/signals.h"
 #include "shim/start.h"
@@ -122,6 +124,14 @@ static const uint16_t harmless[] = {
     SYS_copy_file_range,
     SYS_fsetxattr,
     SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_fremovexattr,
+    SYS_futimesat,
+    SYS_modify_ldt,
+    SYS_process_madvise,
+    SYS_set_mempolicy_home_node,
     SYS_chroot,
     SYS_rt_sigpending,
     SYS_pause,
@@ -163,6 +173,8 @@ static const uint16_t harmless[] = {
     SYS_semtimedop,
     SYS_semctl,
     SYS_landlock_create_ruleset,
+    SYS_landlock_add_rule,
+    SYS_landlock_restrict_self,
 };
 
 static uint64_t is_harmless[SR_NET_CALLS / 64];
@@ -206,9 +218,11 @@ static const struct older older_names[] = {
     {SYS_readlink, SR_CALL_readlinkat, true, -1, 0},
     {SYS_unlink, SR_CALL_unlinkat, true, 2, 0},
     {SYS_mkdir, SR_CALL_mkdirat, true, -1, 0},
+    {SYS_mknod, SR_CALL_mknodat, true, -1, 0},
     {SYS_chmod, SR_CALL_fchmodat, true, -1, 0},
     {SYS_pipe, SR_CALL_pipe2, false, 1, 0},
     {SYS_eventfd, SR_CALL_eventfd, false, 1, 0},
+    {SYS_signalfd, SR_CALL_signalfd4, false, 3, 0},
     {SYS_inotify_init, SR_CALL_inotify_init1, false, 0, 0},
 };
 
@@ -238,6 +252,21 @@ static int call_of(long nr, uint64_t a[6])
 		}
 	}
 	return -1;
+}
+
+/* What openat can say as well. */
+static bool as_openat(uint64_t a[6])
+{
+	struct open_how how;
+
+	if (a[3] != sizeof(how) || !sr_is_readable((const void *)a[2], sizeof(how)))
+		return false;
+	memcpy(&how, (const void *)a[2], sizeof(how));
+	if (how.resolve || how.flags >> 32)
+		return false;
+	a[2] = how.flags;
+	a[3] = how.mode;
+	return true;
 }
 
 /* A call's result as the kernel would give it. */
@@ -570,6 +599,10 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 		return result;
 	case SYS_prctl:
 		return raw(nr, a);
+	case SYS_openat2:
+		if (!as_openat(a))
+			break;
+		return enter(t, SR_CALL_openat, a, site);
 	case SYS_sigaltstack:
 		return sr_signal_stack_set(&t->signals.stack, (const stack_t *)a[0],
 					   (stack_t *)a[1], sr_frame_stack_pointer(uc));
