@@ -253,6 +253,8 @@ static void *work(void *argument)
 		now();
 		go_on = !stop;
 		pthread_mutex_unlock(&lock);
+		/* Children are many, and a busy machine slow to make them. */
+		usleep(100);
 	}
 	return NULL;
 }
