@@ -432,7 +432,9 @@ static bool print_found(const struct explain *x, const struct value *k)
 		if (f->producer >= 0)
 			print_call(x, f->producer, f->producer_thread, f->producer_sn);
 		else
-			printf("from outside the group");
+			printf(f->flags & SR_FOUND_NOBODY ? "by nobody: no rank wrote them, and "
+							    "nobody else can have"
+							  : "from outside the group");
 		printf(f->flags & SR_FOUND_SEVERAL ? " (others wrote the same)\n" : "\n");
 	}
 	return any;

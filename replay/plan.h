@@ -168,6 +168,7 @@ enum sr_plan_found_flags {
 	SR_FOUND_CPU = 2, /* a store of the producer's CPU, READ from its memory */
 	SR_FOUND_SEVERAL =
 	    4, /* others of the group may as well have written them: the likeliest is named */
+	SR_FOUND_NOBODY = 16, /* nobody of the group has written them, and nobody else can have */
 	SR_FOUND_PENDING = 8, /* never in a file: settled when all ranks have ended (producers.h) */
 };
 

@@ -211,6 +211,25 @@ static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_cont
 			count - 1);
 }
 
+/* ... or that nobody has, in memory. */
+static void say_nobodys(const struct sr_verdict *v)
+{
+	const struct sr_found_bytes *b = &v->found;
+	uint32_t shown = b->first.length < sizeof(b->first_bytes) ? b->first.length
+								  : sizeof(b->first_bytes);
+
+	if (!b->nobody)
+		return;
+	fprintf(stderr,
+		"sreplay: rank %d thread %u SN %llu: no rank has written the %u bytes at 0x%llx, "
+		"and nobody else can have:\n",
+		v->rank, b->first.thread, (ull)b->first.sn, b->first.length, (ull)b->first.addr);
+	say_bytes("recorded:", b->first_bytes, shown);
+	if (b->nobody > b->first.length)
+		sr_note("rank %d: %llu more bytes are nobody's", v->rank,
+			(ull)(b->nobody - b->first.length));
+}
+
 static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
 		    int status)
 {
@@ -226,8 +245,9 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 	if (v->found.inside || v->found.outside)
 		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
 			(ull)v->found.inside, (ull)v->found.outside);
-	if (atomic_load(&c->mismatches)) {
+	if (atomic_load(&c->mismatches) || v->found.nobody) {
 		say_mismatch(v, c);
+		say_nobodys(v);
 		return end_line(v, c, "exact, but for values that the group did not produce",
 				SR_REPLAY_EXIT_DIVERGED);
 	}

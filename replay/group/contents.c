@@ -15,7 +15,7 @@
 #include "replay/group/group.h"
 #include "replay/group/own.h"
 #include "shim/heap.h"
-#include "shim/window/window.h"
+#include "shim/windows.h"
 
 #define PAGE  SR_GROUP_PAGE
 #define LIVES 128 /* pages live at a time; of more, all that they hold is taken to be new */
@@ -61,7 +61,12 @@ void sr_group_stored(uintptr_t addr, const void *bytes, uint32_t n)
 void sr_group_went_live(uintptr_t view, const void *page)
 {
 	struct live *l = sr_group_on ? find(0) : NULL;
+	struct sr_group_origin now;
 
+	if (!sr_group_on)
+		return;
+	now = sr_progress_now(&sr_self, NULL);
+	sr_history_add_unseen(&now, view, PAGE);
 	if (!l)
 		return;
 	l->view = view;
@@ -88,6 +93,16 @@ void sr_group_was_live(uintptr_t view, const void *page)
 	}
 	if (l)
 		l->view = 0;
+}
+
+void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n)
+{
+	struct sr_group_origin now;
+
+	if (!sr_windows_on || !n || !sr_window_touches((void *)(uintptr_t)addr, n))
+		return;
+	now = sr_progress_now(t, NULL);
+	sr_history_add_unseen(&now, addr, n);
 }
 
 void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n)

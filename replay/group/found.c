@@ -18,19 +18,38 @@ int sr_found_open(void)
 }
 
 struct adding {
+	const struct sr_plan_found *pending;
 	struct sr_plan_file *file;
 	struct sr_producers *producers;
 	struct sr_found_bytes *bytes;
 };
 
+static void count(struct adding *a, const struct sr_plan_found *f)
+{
+	struct sr_found_bytes *b = a->bytes;
+	uint32_t shown = f->length < sizeof(b->first_bytes) ? f->length : sizeof(b->first_bytes);
+
+	if (f->flags & SR_FOUND_UNCHANGED)
+		return;
+	if (f->flags & SR_FOUND_NOBODY && !b->nobody) {
+		b->first = *f;
+		sr_producers_bytes(a->producers, a->pending, f->addr, b->first_bytes, shown);
+	}
+	if (f->flags & SR_FOUND_NOBODY)
+		b->nobody += f->length;
+	else
+		*(f->producer >= 0 ? &b->inside : &b->outside) += f->length;
+}
+
 static int add(void *argument, const struct sr_plan_found *f)
 {
-	const struct adding *a = argument;
+	struct adding *a = argument;
 
-	if (f->flags & SR_FOUND_PENDING)
+	if (f->flags & SR_FOUND_PENDING) {
+		a->pending = f;
 		return sr_producers_settle(a->producers, f, add, argument);
-	if (!(f->flags & SR_FOUND_UNCHANGED))
-		*(f->producer >= 0 ? &a->bytes->inside : &a->bytes->outside) += f->length;
+	}
+	count(a, f);
 	return sr_plan_file_add(a->file, f);
 }
 

@@ -12,9 +12,14 @@
 /* Where the replayed process puts its records: a memory file; -errno. */
 int sr_found_open(void);
 
-/* Bytes that entered: by a member of the group, and from outside. */
+/*
+ * Bytes that entered: by a member of the group, and from outside; and that nobody can
+ * have written, of which the first are kept.
+ */
 struct sr_found_bytes {
-	uint64_t inside, outside;
+	uint64_t inside, outside, nobody;
+	struct sr_plan_found first;
+	uint8_t first_bytes[16];
 };
 
 /*

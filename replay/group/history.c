@@ -108,6 +108,32 @@ uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *or
 	return number;
 }
 
+uint64_t sr_history_writes(void)
+{
+	struct sr_group_member *m = &sr_group_memory->member[sr_group_self];
+	uint64_t writes;
+
+	lock(m);
+	writes = m->writes;
+	unlock(m);
+	return writes;
+}
+
+void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n)
+{
+	struct sr_group_member *m = &sr_group_memory->member[sr_group_self];
+
+	lock(m);
+	for (uint64_t at = addr, end = addr + n, stop; at < end; at = stop) {
+		stop = (at / PAGE + 1) * PAGE < end ? (at / PAGE + 1) * PAGE : end;
+		add_entry(sr_group_self, &(struct sr_group_write){.origin = *origin,
+								  .addr = at,
+								  .length = (uint32_t)(stop - at),
+								  .kind = SR_GROUP_UNSEEN});
+	}
+	unlock(m);
+}
+
 static bool is_kept(const struct sr_group_member *m, uint64_t number)
 {
 	return number && number + SR_GROUP_WRITES > m->writes;

@@ -100,6 +100,10 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 /* An atomic operation on 8 bytes begins; its result comes later. */
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
 			       uint64_t addr);
+/* How many there are so far into this member's own. */
+uint64_t sr_history_writes(void);
+/* The member's own memory may become anything there. */
+void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n);
 void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_t value);
 /* ... and it changed nothing. */
 void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
@@ -110,6 +114,8 @@ void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
 bool sr_contents_begin(void);
 /* The memory begins to be a window: what it holds. */
 void sr_contents_window(struct sr_thread *t, uint64_t addr, uint64_t length);
+/* What it has asked for may come to there, from now on. */
+void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n);
 /* These bytes come to there next, from others. */
 void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n);
 

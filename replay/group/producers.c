@@ -23,6 +23,7 @@
 struct memory {
 	bool loaded;
 	bool has_outsiders; /* peers that are not replayed */
+	bool is_complete;   /* all that ever came to its windows is in here */
 	const uint8_t *written;
 	struct sr_group_write *writes;
 	uint32_t *order;
@@ -70,6 +71,7 @@ enum producer {
 	BY_CPU,
 	UNCHANGED,
 	OUTSIDE,
+	NOBODY,
 };
 
 struct verdict {
@@ -164,6 +166,49 @@ static int by_page_and_writer(const void *a, const void *b, void *writes)
 	return i < j ? -1 : i > j;
 }
 
+static bool is_window(const struct sr_producers *p, uint32_t member, uint64_t addr)
+{
+	const struct sr_group_member *m = &p->group->member[member];
+
+	for (uint32_t i = 0; i < atomic_load(&m->windows); i++)
+		if (addr - m->window[i].addr < m->window[i].length)
+			return true;
+	return false;
+}
+
+/*
+ * Peers write elsewhere, or by other addresses than the owner's: not all that comes to
+ * its windows can be told.
+ */
+static bool has_strange_writes(const struct sr_producers *p, uint32_t member,
+			       const struct memory *m)
+{
+	uint64_t page = UINT64_MAX;
+
+	for (size_t i = 0; i < m->count; i++) {
+		const struct sr_group_write *w = &m->writes[m->order[i]];
+
+		if (w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_UNSEEN ||
+		    w->addr / SR_GROUP_PAGE == page)
+			continue;
+		if (!is_window(p, member, w->addr))
+			return true;
+		page = w->addr / SR_GROUP_PAGE;
+	}
+	return false;
+}
+
+/* Are all writes there that there ever were? */
+static bool knows_all(const struct sr_producers *p, uint32_t member)
+{
+	const struct sr_group_member *m = &p->group->member[member];
+
+	for (uint32_t i = 0; i < p->group->members; i++)
+		if (!atomic_load(&p->group->member[i].whole))
+			return false;
+	return m->writes <= SR_GROUP_WRITES && m->written <= SR_GROUP_WRITTEN;
+}
+
 /* The oldest come first; what was forgotten is not there. */
 static int load_writes(struct sr_producers *p, uint32_t member, struct memory *m)
 {
@@ -191,6 +236,7 @@ static int load_writes(struct sr_producers *p, uint32_t member, struct memory *m
 		m->order[i] = (uint32_t)i;
 	qsort_r(m->order, m->count, sizeof(*m->order), by_page_and_writer, m->writes);
 	m->has_outsiders = has_outsiders(p, member);
+	m->is_complete = knows_all(p, member) && !has_strange_writes(p, member, m);
 	m->loaded = true;
 	return 0;
 }
@@ -293,7 +339,7 @@ static bool fits(const struct sr_producers *p, const struct look *k, const struc
 	uint64_t at = (w->at + (begin - w->addr)) % SR_GROUP_WRITTEN;
 	uint32_t n = common(w, b);
 
-	if (!n || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
+	if (!n || w->kind == SR_GROUP_UNSEEN || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
 		return false;
 	/* What was seen to change was changed by others. */
 	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(p, b->addr, n, &w->origin)))
@@ -472,34 +518,50 @@ static void learn(struct sr_producers *p, const struct found *f)
 
 /* ----------------------------------------------------------------- verdicts */
 
-/* Nobody else can have put anything there, but the member itself. */
-static bool is_its_own(const struct sr_producers *p, const struct look *k, const struct memory *m)
+/*
+ * Has anybody ever put this byte there, or may its owner have, unseen?  In its own
+ * memory, not later than it looked.
+ */
+static bool may_be_there(const struct sr_producers *p, const struct look *k, const struct memory *m,
+			 const struct range *writers, uint32_t at)
 {
-	const struct sr_group_member *owner = &p->group->member[k->l.member];
+	uint64_t addr = k->l.addr + at;
 
-	if (!m->has_outsiders)
-		return true;
-	for (uint32_t i = 0; i < atomic_load(&owner->windows); i++)
-		if (k->l.addr < owner->window[i].addr + owner->window[i].length &&
-		    owner->window[i].addr < k->l.addr + k->l.length)
-			return false;
-	return true;
+	for (uint32_t i = 0; i < p->group->members; i++)
+		for (size_t n = writers[i].first; n < writers[i].end; n++) {
+			const struct sr_group_write *w = &m->writes[m->order[n]];
+
+			if (addr - w->addr >= w->length ||
+			    (k->l.seen && i == p->self && m->order[n] >= k->l.writes))
+				continue;
+			if (w->kind == SR_GROUP_UNSEEN || w->kind == SR_GROUP_ATOMIC ||
+			    m->written[(w->at + (addr - w->addr)) % SR_GROUP_WRITTEN] ==
+				k->bytes[at])
+				return true;
+		}
+	return false;
 }
 
+/*
+ * Bytes that no write explains.  Zero is what memory is where nobody has put anything.
+ * A page that was live, and where something may arrive that was asked for, is not
+ * followed: nothing can be said of it.
+ */
 static struct verdict judge_byte(const struct sr_producers *p, const struct look *k,
-				 const struct memory *m, uint32_t i)
+				 const struct memory *m, const struct range *writers, uint32_t at)
 {
-	struct verdict v = {.by = OUTSIDE};
+	const uint32_t member = (uint32_t)k->l.member;
+	const struct verdict own = {.by = BY_CPU, .origin = k->l.cpu};
 
-	if (k->l.seen) {
-		if (k->before[i] == k->bytes[i])
-			v.by = UNCHANGED;
-		return v;
-	}
-	/* Memory is zero where its owner has never put anything. */
-	if (is_its_own(p, k, m) || !k->bytes[i])
-		v = (struct verdict){.by = BY_CPU, .origin = k->l.cpu};
-	return v;
+	if (k->l.seen && k->before[at] == k->bytes[at])
+		return (struct verdict){.by = UNCHANGED};
+	if (!k->l.seen && (!k->bytes[at] || !is_window(p, member, k->l.addr + at)))
+		return own;
+	if (m->has_outsiders)
+		return (struct verdict){.by = OUTSIDE};
+	if (m->is_complete && !may_be_there(p, k, m, writers, at))
+		return (struct verdict){.by = NOBODY};
+	return k->l.seen ? (struct verdict){.by = OUTSIDE} : own;
 }
 
 static struct verdict judge_write(const struct found *f)
@@ -528,9 +590,10 @@ static struct sr_plan_found describe(const struct sr_producers *p,
 
 	f.addr += from;
 	f.length = length;
-	f.flags =
-	    (uint16_t)((v->by == UNCHANGED ? SR_FOUND_UNCHANGED : 0) |
-		       (v->by == BY_CPU ? SR_FOUND_CPU : 0) | (v->several ? SR_FOUND_SEVERAL : 0));
+	f.flags = (uint16_t)((v->by == UNCHANGED ? SR_FOUND_UNCHANGED : 0) |
+			     (v->by == BY_CPU ? SR_FOUND_CPU : 0) |
+			     (v->by == NOBODY ? SR_FOUND_NOBODY : 0) |
+			     (v->several ? SR_FOUND_SEVERAL : 0));
 	f.producer = SR_PLAN_OUTSIDE;
 	f.producer_sn = 0;
 	if (v->by == BY_CPU || v->by == BY_WRITE) {
@@ -551,7 +614,7 @@ static uint32_t judge_some(struct sr_producers *p, const struct look *k, const s
 	uint32_t at = (uint32_t)(b->addr - k->l.addr);
 
 	for (uint32_t i = at; i < at + n; i++)
-		of[i] = f.w ? judge_write(&f) : judge_byte(p, k, m, i);
+		of[i] = f.w ? judge_write(&f) : judge_byte(p, k, m, writers, i);
 	if (f.w && k->l.seen)
 		spend(p, b->addr, n, &f.w->origin);
 	if (f.w)
@@ -590,6 +653,16 @@ static void judge(struct sr_producers *p, const struct look *k, const struct mem
 		stop = (at | 7) + 1 < end ? (at | 7) + 1 : end;
 		judge_word(p, k, m, writers, at, stop, of);
 	}
+}
+
+void sr_producers_bytes(const struct sr_producers *p, const struct sr_plan_found *pending,
+			uint64_t addr, uint8_t *bytes, uint32_t n)
+{
+	static struct look k;
+
+	memset(bytes, 0, n);
+	if (load_look(p, pending->producer_sn, &k) && addr - pending->addr + n <= k.l.length)
+		memcpy(bytes, k.bytes + (addr - pending->addr), n);
 }
 
 int sr_producers_settle(struct sr_producers *p, const struct sr_plan_found *pending,

@@ -32,4 +32,8 @@ int sr_producers_settle(struct sr_producers *p, const struct sr_plan_found *pend
 			int (*add)(void *argument, const struct sr_plan_found *found),
 			void *argument);
 
+/* n bytes of what was looked at, from where the process has them at addr. */
+void sr_producers_bytes(const struct sr_producers *p, const struct sr_plan_found *pending,
+			uint64_t addr, uint8_t *bytes, uint32_t n);
+
 #endif

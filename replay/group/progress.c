@@ -317,6 +317,7 @@ bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel 
 
 void sr_progress_linger(void)
 {
+	atomic_store(&self()->whole, 1);
 	atomic_store(&self()->state, SR_GROUP_LINGERS);
 	wake(self());
 	for (uint32_t i = 0; i < sr_group_memory->members; i++) {

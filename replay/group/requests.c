@@ -257,8 +257,16 @@ static uint32_t pieces_of(const struct qp *q, const struct request *r, struct sr
 
 #define MAX_PIECES 256
 
+/* From now on something may come into its list. */
+static void expect(struct sr_thread *t, const struct request *r)
+{
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		sr_contents_expected(t, r->sge[i].addr, r->sge[i].length);
+}
+
 /* What it does to the peer; the request is outstanding from now on. */
-static void post(struct qp *q, struct request *r, const struct sr_group_origin *origin)
+static void post(struct sr_thread *t, struct qp *q, struct request *r,
+		 const struct sr_group_origin *origin)
 {
 	static struct sr_piece pieces[MAX_PIECES];
 	const unsigned does = sr_op(r->opcode);
@@ -266,6 +274,8 @@ static void post(struct qp *q, struct request *r, const struct sr_group_origin *
 
 	r->origin = *origin;
 	append(&q->sends, r);
+	if (does & SR_OP_SCATTERS)
+		expect(t, r);
 	if (q->peer < 0)
 		return;
 	if (does & SR_OP_GATHERS)
@@ -313,12 +323,12 @@ static void post_send(struct sr_thread *t, const uint64_t *a, int result)
 		struct request *r = of_send_wr(q, wr);
 
 		if (r)
-			post(q, r, &origin);
+			post(t, q, r, &origin);
 		origin.request++;
 	}
 }
 
-static void post_receives(struct queue *to, const struct ibv_recv_wr *wr,
+static void post_receives(struct sr_thread *t, struct queue *to, const struct ibv_recv_wr *wr,
 			  const struct ibv_recv_wr *bad)
 {
 	for (; to && wr && wr != bad; wr = wr->next) {
@@ -329,6 +339,7 @@ static void post_receives(struct queue *to, const struct ibv_recv_wr *wr,
 		r->wr_id = wr->wr_id;
 		if (r->num_sge)
 			memcpy(r->sge, wr->sg_list, r->num_sge * sizeof(*r->sge));
+		expect(t, r);
 		append(to, r);
 	}
 }
@@ -394,7 +405,7 @@ static void post_built(struct sr_thread *t, struct ibv_qp_ex *ex, int result)
 		if (result)
 			free_request(r);
 		else
-			post(q, r, &origin);
+			post(t, q, r, &origin);
 		origin.request++;
 	}
 }
@@ -792,11 +803,11 @@ void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t
 		post_send(t, a, status);
 		break;
 	case SR_CALL_post_recv:
-		post_receives(receives_of(find((struct ibv_qp *)a[0])), (void *)a[1],
+		post_receives(t, receives_of(find((struct ibv_qp *)a[0])), (void *)a[1],
 			      status ? *(struct ibv_recv_wr **)a[2] : NULL);
 		break;
 	case SR_CALL_post_srq_recv:
-		post_receives(receives_of_shared((struct ibv_srq *)a[0]), (void *)a[1],
+		post_receives(t, receives_of_shared((struct ibv_srq *)a[0]), (void *)a[1],
 			      status ? *(struct ibv_recv_wr **)a[2] : NULL);
 		break;
 	case SR_CALL_wr_start:

@@ -56,6 +56,7 @@ struct sr_group_window {
 struct sr_group_member {
 	int32_t rank;
 	_Atomic uint32_t state;    /* enum sr_group_state */
+	_Atomic uint32_t whole;    /* it has come to the end of its program: all its writes are known */
 	_Atomic uint32_t word;     /* futex: raised when somebody sleeps and it has moved */
 	_Atomic uint32_t sleepers; /* of all processes, who wait for it */
 	_Atomic int32_t process;   /* its id, while it runs */
@@ -127,6 +128,7 @@ enum sr_group_write_kind {
 	SR_GROUP_BYTES,
 	SR_GROUP_ATOMIC, /* its result is not known yet: it may have written anything */
 	SR_GROUP_OWN,    /* the member's own: stored by its CPU, or fetched to there */
+	SR_GROUP_UNSEEN, /* the member's own, too, of which nobody knows what, and when: no bytes */
 };
 
 /* A change of a member's memory, within one page: by a request, or by itself. */
@@ -149,6 +151,7 @@ struct sr_group_look {
 	struct sr_group_origin cpu;    /* if it was the memory's owner: its latest call known of */
 	uint64_t addr;                 /* in the memory */
 	uint64_t posted;               /* ticks of its own so far */
+	uint64_t writes;               /* into its own memory so far */
 	int32_t member;                /* whose memory */
 	uint32_t length;
 	uint32_t seen; /* in its own memory, where it has changed; 0: fetched */

@@ -184,7 +184,7 @@ static uint32_t to_page_end(uint64_t addr)
 }
 
 /* What was written there is known when all have ended: until then it is kept, with a place. */
-static void put_off(const struct sr_value *v, uint32_t from, const struct sr_group_look *l,
+static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_look *l,
 		    const uint64_t *knows, const uint8_t *bytes, const uint8_t *before)
 {
 	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
@@ -203,6 +203,7 @@ static void put_off(const struct sr_value *v, uint32_t from, const struct sr_gro
 	    .flags = SR_FOUND_PENDING,
 	};
 
+	l->writes = sr_history_writes();
 	sr_group_write(at, l, sizeof(*l));
 	sr_group_write(at + sizeof(*l), knows, known);
 	sr_group_write(at + sizeof(*l) + known, bytes, l->length);

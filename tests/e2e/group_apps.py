@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import programs
 from harness import BUILD, SREPLAY, Tap, fresh, read
 
+FALSIFY = os.path.join(os.path.realpath(BUILD), "tests", "process", "falsify")
 SECONDS = 100
 ALONE = ("uts", "is", "laplace", "dht", "nqueens", "fib", "cg", "guppie", "mcop")
 # Their ranks race for the same words, so that a value may be one of several writers'.
@@ -80,6 +82,33 @@ def test_job(tap, name, trace, members, ranks, printed, directory):
     tap.ok(not problem, "%s: ranks %s, each from its trace" % (name, list(members)), problem)
 
 
+def first_page(trace, rank):
+    """The SN after which the rank first looked at a page that its peers write."""
+    dump = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], stdout=subprocess.PIPE).stdout
+    return next(r["sn"] for r in map(json.loads, dump.splitlines())
+                if r.get("record") == "window" and r["values"] and r["values"][-1]["length"] == 4096)
+
+
+def test_falsified(tap, name, trace, ranks, directory):
+    """A value in memory that nobody uses, so that nothing but its having no writer is wrong with it."""
+    copy = os.path.join(directory, "falsified.srec")
+    shutil.copytree(trace, copy)
+    rank = ranks[-1]
+    sn = first_page(copy, rank)
+    unused = 8 * 63  # the runtime's word for a rank that there is not
+    subprocess.run([FALSIFY, copy, str(rank), "0", str(sn), "window", str(unused)], check=True)
+    r = replay(copy, ranks, os.path.join(directory, "output"), "--transport", "shm")
+    err = r.stderr.decode(errors="replace")
+    tap.ok(r.returncode == 124 and
+           re.search(r"rank %d thread 0 SN %d: no rank has written the 1 bytes at 0x\w+1f8, and nobody else can" % (rank, sn), err),
+           "%s: a value that was falsified is found to be nobody's" % name, err)
+    if len(ranks) > 1:
+        r = replay(copy, [rank], os.path.join(directory, "output"), "--transport", "shm")
+        tap.ok(not r.returncode and outside(r.stderr), "%s: ... but from outside, where there may be somebody" % name,
+               r.stderr)
+    shutil.rmtree(copy)
+
+
 def recorded(tap, directory):
     recordings = sorted(glob.glob(os.path.join(directory, "*.json")))
     tap.ok(recordings, "there are recordings in %s" % directory)
@@ -92,6 +121,8 @@ def recorded(tap, directory):
                 continue
             test_job(tap, made["program"], base + ".srec", made["group"], made["ranks"],
                      lambda rank: read("%s.recorded/%d.out" % (base, rank)), work)
+            if made["program"] == "is":
+                test_falsified(tap, "is", base + ".srec", made["group"], work)
 
 
 def alone(tap):
@@ -102,6 +133,8 @@ def alone(tap):
             base = os.path.join(work, name)
             programs.run(programs.named([name])[0].small, 1, base + ".recorded", base + ".srec", [0])
             test_job(tap, name, base + ".srec", [0], 1, lambda rank: read("%s.recorded/%d.out" % (base, rank)), work)
+            if name == "is":
+                test_falsified(tap, name, base + ".srec", [0], work)
 
 
 def main():

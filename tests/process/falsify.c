@@ -5,10 +5,10 @@
  * what the byte should be can find out.
  *
  *     falsify DIR.srec RANK THREAD SN
- *     falsify DIR.srec RANK THREAD SN window
+ *     falsify DIR.srec RANK THREAD SN window [BYTE]
  *
- * The second: a bit of the last value that was found in memory which peers write,
- * after that call.
+ * The second: a bit of that byte of the last value that was found in memory which peers
+ * write, after that call.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -72,7 +72,7 @@ static void change(uint8_t *payload, size_t size)
 }
 
 /* False: it brought none. */
-static bool change_value(uint8_t *payload, size_t size)
+static bool change_value(uint8_t *payload, size_t size, uint32_t byte)
 {
 	struct sr_window_payload head;
 	struct sr_window_value_head value;
@@ -83,8 +83,10 @@ static bool change_value(uint8_t *payload, size_t size)
 	for (uint32_t i = 0; i < head.values && at < size; i++) {
 		memcpy(&value, payload + at, sizeof(value));
 		at += sizeof(value);
+		if (i == head.values - 1 && byte >= value.length)
+			fail("no such byte");
 		if (i == head.values - 1)
-			payload[at] ^= 1;
+			payload[at + byte] ^= 1;
 		at += (value.length + 7) & ~7u;
 	}
 	return head.values;
@@ -100,11 +102,11 @@ int main(int argc, char **argv)
 	struct sr_entry e;
 	uint64_t sn;
 	FILE *in;
-	bool window = argc == 6 && !strcmp(argv[5], "window");
+	bool window = (argc == 6 || argc == 7) && !strcmp(argv[5], "window");
 	int changed = 0;
 
 	if (argc != 5 && !window)
-		fail("DIR.srec RANK THREAD SN [window]");
+		fail("DIR.srec RANK THREAD SN [window [BYTE]]");
 	sn = strtoull(argv[4], NULL, 10);
 	snprintf(path, sizeof(path), "%s/rank-%s/thread-%s.srs", argv[1], argv[2], argv[3]);
 	snprintf(made, sizeof(made), "%s.new", path);
@@ -125,7 +127,8 @@ int main(int argc, char **argv)
 		if (!window && e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
 			change(copy, e.size);
 		if (window && e.sn == sn && e.kind == SR_REC_WINDOW && !changed)
-			changed += change_value(copy, e.size);
+			changed +=
+			    change_value(copy, e.size, argc == 7 ? (uint32_t)atoi(argv[6]) : 0);
 		put_record(&e, copy);
 		free(copy);
 	}
