@@ -353,7 +353,7 @@ static void decode_vector(const ucontext_t *uc, struct insn *insn, const uint8_t
 	}
 	insn->length = (uint8_t)(p - start);
 	if (relative)
-		insn->address += (uintptr_t)start + insn->length;
+		insn->address += (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] + insn->length;
 }
 
 /* Those of EVEX whose operand is a whole vector, as a displacement of a byte is counted in. */
@@ -446,7 +446,7 @@ static bool is_string(uint8_t op)
 
 void decode(const ucontext_t *uc, struct insn *insn)
 {
-	const uint8_t *start = (const uint8_t *)uc->uc_mcontext.gregs[REG_RIP], *p = start;
+	const uint8_t *start = code_at((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]), *p = start;
 	struct prefixes x = {0};
 	struct vex v;
 	uint8_t op, ext, wide, imm = 0;

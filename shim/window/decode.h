@@ -51,4 +51,8 @@ greg_t *decode_register(ucontext_t *uc, uint8_t reg);
 
 uint64_t decode_value(ucontext_t *uc, const struct insn *insn);
 
+/* With the lock held: its instruction's bytes, CODE_MAX of them, as they are in the program. */
+#define CODE_MAX 16
+const uint8_t *code_at(uintptr_t pc);
+
 #endif

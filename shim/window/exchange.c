@@ -147,7 +147,7 @@ static bool begin(ucontext_t *uc, const struct insn *insn, const char *from, boo
 	x->unseen = unseen;
 	if (!unseen)
 		make_known(insn->address & PAGE_MASK, page_at(insn->address));
-	write_stub(x, (const uint8_t *)g[REG_RIP], insn);
+	write_stub(x, code_at((uintptr_t)g[REG_RIP]), insn);
 	if (reads)
 		copy_operand(x, from);
 	else

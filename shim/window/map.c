@@ -154,6 +154,34 @@ static enum sr_window_refusal take_piece(uintptr_t begin, uintptr_t end)
 	return SR_WINDOW_OK;
 }
 
+/* BEGIN-END PERMS OFFSET DEVICE INODE PATH */
+bool map_file_of(uintptr_t addr, char *path, size_t size, uint64_t *offset)
+{
+	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
+					       O_RDONLY | O_CLOEXEC, 0, 0, 0)};
+	const char *name = NULL, *at;
+	char line[512];
+
+	while (m.fd >= 0 && !name && next_line(&m, line, sizeof(line))) {
+		struct extent e = parse(line);
+
+		if (addr - e.begin >= e.end - e.begin)
+			continue;
+		at = strchr(line, ' ');
+		at = at ? strchr(at + 1, ' ') : NULL;
+		name = strchr(line, '/');
+		if (!at || !name)
+			break;
+		*offset = strtoul(at + 1, NULL, 16) + (addr - e.begin);
+	}
+	if (m.fd >= 0)
+		sr_sys_close(m.fd);
+	if (!name || strlen(name) >= size)
+		return false;
+	memcpy(path, name, strlen(name) + 1);
+	return true;
+}
+
 #define PIECES_MAX 64
 
 enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end)

@@ -30,6 +30,9 @@ void map_drop(uintptr_t view);
 /* A view's access.  -errno. */
 int map_protect(uintptr_t view, int prot);
 
+/* The file that is mapped there, and where in it that is; false: none. */
+bool map_file_of(uintptr_t addr, char *path, size_t size, uint64_t *offset);
+
 /* One page: landing at the view, and back. */
 int map_give(uintptr_t view);
 void map_take_back(uintptr_t view);

@@ -109,6 +109,18 @@ def test_falsified(tap, name, trace, ranks, directory):
     shutil.rmtree(copy)
 
 
+def test_debugged(tap, name, trace, rank):
+    """Breakpoints at a load of what peers write: gdb puts one there as well while its fault is handled."""
+    dump = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], stdout=subprocess.PIPE).stdout
+    site = [r["by"] for r in map(json.loads, dump.splitlines()) if r.get("record") == "window" and r.get("by")][-1]
+    r = subprocess.run([SREPLAY, "replay", "--gdb", str(rank), trace, "--", "-nx", "-batch", "-ex", "break *%s" % site,
+                        "-ex", "ignore 2 1000000", "-ex", "continue", "-ex", "info breakpoints"],
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
+    hits = re.search(rb"breakpoint already hit (\d+) times", r.stdout)
+    tap.ok(hits and b"0 divergences: exact" in r.stderr, "%s: exact with a breakpoint at a load of a window" % name,
+           (r.stdout + r.stderr).decode(errors="replace"))
+
+
 def recorded(tap, directory):
     recordings = sorted(glob.glob(os.path.join(directory, "*.json")))
     tap.ok(recordings, "there are recordings in %s" % directory)
@@ -135,6 +147,7 @@ def alone(tap):
             test_job(tap, name, base + ".srec", [0], 1, lambda rank: read("%s.recorded/%d.out" % (base, rank)), work)
             if name == "is":
                 test_falsified(tap, name, base + ".srec", [0], work)
+                test_debugged(tap, name, base + ".srec", 0)
 
 
 def main():
