@@ -187,6 +187,12 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
  */
 int sr_wq_complete(struct ibv_wc *wc, int n);
 
+/* Around a real poll and what sr_wq_complete makes of it; and at the end of the thread. */
+struct sr_thread;
+void sr_poll_begins(struct sr_thread *t);
+void sr_poll_ends(struct sr_thread *t);
+void sr_poller_ends(struct sr_thread *t);
+
 /* Completion queues made through the shim; requests of others keep their own wr_ids. */
 struct sr_cq;
 

@@ -102,6 +102,7 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 	int room = (int)a[1], kept = 0, n, left;
 
 	sr_self.arrived_count = 0;
+	sr_poll_begins(&sr_self);
 	/* In the place of the shim's own, there may be more of the program's behind them. */
 	do {
 		n = (int)sr_real(d, (uint64_t[]){a[0], (uint64_t)room, (uintptr_t)(wc + kept)});
@@ -109,6 +110,7 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 		kept += left;
 		room -= left;
 	} while (left < n);
+	sr_poll_ends(&sr_self);
 	sr_clocks_look();
 	if (retired && n >= 0 && room > 0)
 		sr_cq_drained((struct ibv_cq *)a[0], retired);

@@ -31,6 +31,7 @@
 #include "shim/lock.h"
 #include "shim/main_stack.h"
 #include "shim/net.h"
+#include "shim/objects.h"
 #include "shim/order.h"
 #include "shim/own_fds.h"
 #include "shim/program_threads.h"
@@ -111,6 +112,7 @@ static void end_thread(struct sr_thread *t)
 	sr_free(t->buf.p);
 	sr_free(t->last.p);
 	sr_free(t->arrived);
+	sr_poller_ends(t);
 	t->buf = t->last = (struct sr_buf){0};
 	t->arrived = NULL;
 	t->arrived_room = 0;

@@ -99,6 +99,7 @@ struct sr_thread {
 
 	struct sr_arrived *arrived;
 	uint32_t arrived_count, arrived_room;
+	struct sr_poller *poller; /* wq.c */
 	uint64_t gathered; /* bytes of the record under way that are not in buf */
 };
 

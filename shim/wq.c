@@ -69,6 +69,7 @@ struct sr_wq {
 	uint64_t passed_count; /* of the program's requests; read by the poster */
 
 	struct sr_wq *_Atomic next_retired;
+	uint64_t drained_at; /* in epochs of polls, see below */
 };
 
 /*
@@ -76,7 +77,7 @@ struct sr_wq {
  * left completions in it, whose requests must be known until they were polled.
  * Once a poll finds the queue empty there can be none; a poll of another thread
  * may just then be looking at the last of them, so the memory goes only when
- * the next queue pair is retired.
+ * a queue pair is retired and all those polls are over.
  */
 struct sr_cq {
 	struct sr_lock lock;
@@ -86,6 +87,90 @@ struct sr_cq {
 
 static struct sr_map cqs;
 static atomic_bool any_retired;
+
+/*
+ * Each thread that polls says since which epoch it does; one ends whenever queues
+ * are found drained.  No barrier: who found them drained had the completion
+ * queue's lock after those who took the last completions, and they have said so before
+ * they had it.
+ */
+struct sr_poller {
+	_Atomic uint64_t since; /* 0: does not poll */
+	atomic_bool taken;      /* a thread's */
+	struct sr_poller *next;
+};
+
+static struct sr_poller *_Atomic pollers; /* none is ever taken out */
+static atomic_uint_fast64_t epoch = 1;
+static atomic_bool unnamed_pollers; /* there was no memory for one */
+
+static struct sr_poller *spare_poller(void)
+{
+	struct sr_poller *p;
+
+	for (p = pollers; p; p = p->next)
+		if (!atomic_exchange(&p->taken, true))
+			return p;
+	return NULL;
+}
+
+static struct sr_poller *new_poller(void)
+{
+	struct sr_poller *p = spare_poller();
+
+	if (p)
+		return p;
+	p = sr_alloc_zeroed(sizeof(*p));
+	if (!p) {
+		unnamed_pollers = true;
+		return NULL;
+	}
+	p->taken = true;
+	p->next = pollers;
+	while (!atomic_compare_exchange_weak(&pollers, &p->next, p))
+		;
+	return p;
+}
+
+void sr_poll_begins(struct sr_thread *t)
+{
+	if (__builtin_expect(!t->poller, 0))
+		t->poller = new_poller();
+	if (t->poller)
+		atomic_store_explicit(&t->poller->since,
+				      atomic_load_explicit(&epoch, memory_order_relaxed),
+				      memory_order_relaxed);
+}
+
+void sr_poll_ends(struct sr_thread *t)
+{
+	if (t->poller)
+		atomic_store_explicit(&t->poller->since, 0, memory_order_release);
+}
+
+void sr_poller_ends(struct sr_thread *t)
+{
+	struct sr_poller *p = t->poller;
+
+	t->poller = NULL;
+	if (!p)
+		return;
+	p->since = 0;
+	p->taken = false;
+}
+
+/* Since when the poll under way lasts that began first. */
+static uint64_t oldest_poll(void)
+{
+	uint64_t oldest = UINT64_MAX, since;
+
+	for (struct sr_poller *p = pollers; p; p = p->next) {
+		since = atomic_load_explicit(&p->since, memory_order_acquire);
+		if (since && since < oldest)
+			oldest = since;
+	}
+	return unnamed_pollers ? 0 : oldest;
+}
 
 static void destroy(struct sr_wq *wq)
 {
@@ -200,6 +285,23 @@ static bool has_outstanding(struct sr_wq *wq)
 	return idle < wq->count;
 }
 
+/* Drained, and before all polls that are under way. */
+static struct sr_wq *take_unseen(struct sr_cq *c)
+{
+	uint64_t oldest = c->drained ? oldest_poll() : 0;
+	struct sr_wq *unseen = NULL, *next, *rest = c->drained;
+
+	c->drained = NULL;
+	for (struct sr_wq *wq = rest; wq; wq = next) {
+		struct sr_wq **list = wq->drained_at < oldest ? &unseen : &c->drained;
+
+		next = wq->next_retired;
+		wq->next_retired = *list;
+		*list = wq;
+	}
+	return unseen;
+}
+
 void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 {
 	struct sr_cq *c = cq ? sr_map_get(&cqs, (uintptr_t)cq) : NULL;
@@ -215,8 +317,7 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 		return; /* nobody can say when its last completion is polled: kept */
 	atomic_store(&any_retired, true);
 	sr_lock(&c->lock);
-	drained = c->drained;
-	c->drained = NULL;
+	drained = take_unseen(c);
 	wq->next_retired = c->retired;
 	c->retired = wq;
 	sr_unlock(&c->lock);
@@ -238,9 +339,11 @@ void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
 {
 	struct sr_cq *c = sr_map_get(&cqs, (uintptr_t)cq);
 	struct sr_wq *_Atomic *link, *wq, *last;
+	uint64_t now;
 
 	if (!c)
 		return;
+	now = atomic_fetch_add(&epoch, 1);
 	sr_lock(&c->lock);
 	/* From there on the list is what was retired before that poll. */
 	for (wq = c->retired, last = NULL; wq && wq != retired; wq = wq->next_retired)
@@ -248,8 +351,11 @@ void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
 	link = last ? &last->next_retired : &c->retired;
 	if (wq) {
 		atomic_store(link, NULL);
-		for (last = wq; last->next_retired; last = last->next_retired)
-			;
+		for (last = wq;; last = last->next_retired) {
+			last->drained_at = now;
+			if (!last->next_retired)
+				break;
+		}
 		last->next_retired = c->drained;
 		c->drained = wq;
 	}

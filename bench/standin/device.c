@@ -25,6 +25,7 @@ struct si_mr {
 
 pthread_mutex_t si_mutex = PTHREAD_MUTEX_INITIALIZER;
 uint64_t si_random_state;
+uint64_t si_faults;
 bool si_has_thread;
 
 static struct ibv_device *device;
@@ -226,6 +227,10 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 static void read_seed(void)
 {
 	const char *seed = getenv("STANDIN_SEED"), *thread = getenv("STANDIN_THREAD");
+	const char *faults = getenv("STANDIN_FAULTS");
+
+	if (faults)
+		si_faults = strtoull(faults, NULL, 0);
 
 	if ((!seed && !thread) || si_random_state)
 		return;
@@ -236,6 +241,14 @@ static void read_seed(void)
 		si_random_state = 1;
 	if (thread)
 		si_thread_start();
+}
+
+bool si_fails(const void *name, uint64_t n, uint32_t one_in)
+{
+	uint64_t h = (si_faults ^ (uintptr_t)name << 20 ^ n) * 0x9e3779b97f4a7c15ull;
+
+	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9ull;
+	return si_faults && !((uint32_t)(h >> 32) % one_in);
 }
 
 /* A thread domain or parent domain only has a name here. */

@@ -82,7 +82,11 @@ static int post_one(struct si_qp *qp, const struct ibv_send_wr *wr)
 
 	if (sq_is_full(qp))
 		return ENOMEM;
+	if (si_fails(qp->qp.qp_context, ++qp->asked, 50))
+		return EIO;
 	if (!takes_sends(qp))
+		return EINVAL;
+	if (wr->num_sge > (int)qp->init.cap.max_send_sge)
 		return EINVAL;
 	s = sq_slot(qp, qp->sq_tail);
 	s->wr_id = wr->wr_id;
@@ -126,7 +130,8 @@ int si_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 
 /* --------------------------------------------------------------- receives */
 
-static int post_recvs(struct si_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int post_recvs(struct si_rq *rq, const void *name, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr)
 {
 	for (; wr; wr = wr->next) {
 		struct si_recv *r;
@@ -135,6 +140,10 @@ static int post_recvs(struct si_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_
 		if (full || wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge) {
 			*bad_wr = wr;
 			return full ? ENOMEM : EINVAL;
+		}
+		if (si_fails(name, ++rq->asked << 32, 50)) {
+			*bad_wr = wr;
+			return EIO;
 		}
 		r = &rq->ring[rq->tail++ % rq->size];
 		r->wr_id = wr->wr_id;
@@ -153,7 +162,7 @@ int si_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 	if (qp->srq || qp->state == IBV_QPS_RESET)
 		*bad_wr = wr;
 	else
-		err = post_recvs(&q->rq, wr, bad_wr);
+		err = post_recvs(&q->rq, qp->qp_context, wr, bad_wr);
 	if (qp->state == IBV_QPS_ERR)
 		si_qp_fail(q); /* flushes them */
 	si_progress();
@@ -164,7 +173,7 @@ int si_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 int si_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	bool locked = si_lock();
-	int err = post_recvs(&((struct si_srq *)srq)->rq, wr, bad_wr);
+	int err = post_recvs(&((struct si_srq *)srq)->rq, srq->srq_context, wr, bad_wr);
 
 	si_progress();
 	si_unlock(locked);

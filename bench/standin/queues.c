@@ -491,6 +491,8 @@ struct ibv_qp *si_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 
 	if (too_much(&attr->cap))
 		return si_refuse(EINVAL);
+	if (si_fails(attr->qp_context, 0, 10))
+		return si_refuse(ENOSPC);
 	qp = new_qp(attr);
 	if (!qp)
 		return si_refuse(ENOMEM);

@@ -86,6 +86,7 @@ struct si_rq {
 	/* Slots up to freed are free again, up to head received into, up to tail posted. */
 	uint32_t freed, head, tail;
 	uint32_t srqn; /* 0: a queue pair's */
+	uint64_t asked;
 };
 
 struct si_srq {
@@ -124,6 +125,7 @@ struct si_qp {
 	/* Slots up to freed are free again, up to next executed, up to tail posted. */
 	struct si_send *sq;
 	uint32_t sq_freed, sq_next, sq_tail;
+	uint64_t asked; /* requests that were to be posted */
 	/* Between wr_start and wr_complete: slots after sq_tail, and the first error. */
 	uint32_t built;
 	int build_error;
@@ -133,6 +135,7 @@ struct si_qp {
 
 extern pthread_mutex_t si_mutex;
 extern uint64_t si_random_state; /* 0: requests are executed in the post */
+extern uint64_t si_faults;       /* 0: none */
 extern bool si_has_thread;       /* ... of the device's, that executes them */
 
 static inline bool si_lock(void)
@@ -157,6 +160,12 @@ static inline void *si_refuse(int error)
 }
 
 /* ---- device.c ---- */
+
+/*
+ * STANDIN_FAULTS: does the n-th of these things of this object fail?  By chance, but
+ * the same whatever happens to others: its name is what the program calls the object.
+ */
+bool si_fails(const void *name, uint64_t n, uint32_t one_in);
 
 /* Memory behind a key, if the region covers it and allows the access; else NULL. */
 void *si_memory(uint32_t key, uint64_t addr, uint64_t length, int access);

@@ -176,7 +176,10 @@ static int refuse(const struct si_qp *qp, struct si_qp *peer, int status)
 {
 	if (!is_reliable(qp))
 		return IBV_WC_SUCCESS;
-	si_qp_fail(peer);
+	/* One that is its own peer fails when this request has completed: in the order of the
+	 * queue. */
+	if (peer != qp)
+		si_qp_fail(peer);
 	return status;
 }
 
@@ -383,7 +386,10 @@ static bool step(struct si_qp *qp)
 		return false;
 	s = sq_slot(qp, index);
 	qp->sq_next++; /* before: a queue pair may be its own peer, and fail */
-	status = execute(qp, s, &length);
+	if (si_fails(qp->qp.qp_context, (uint64_t)index << 16, 100))
+		status = IBV_WC_LOC_PROT_ERR;
+	else
+		status = execute(qp, s, &length);
 	if (status == WAIT) {
 		qp->sq_next = index;
 		return false;

@@ -212,6 +212,42 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 	sr_cq_free(sr_cq_take(&cq));
 }
 
+/*
+ * A thread has the last completions of a queue in its hands, while others find the
+ * completion queue drained and retire more: what it looks at must still be there.
+ */
+static void what_another_poll_holds_is_kept(void **state)
+{
+	struct sr_thread slow = {0}, quick = {0};
+	struct sr_wq *rq, *next;
+	struct ibv_wc wc;
+
+	sr_cq_add(&cq);
+	for (uint64_t round = 1; round <= 3; round++) {
+		rq = sr_wq_create(&context, 1, 16, false);
+		wc = completion(sr_wqe_take(rq, round, SR_WQE_RECV, NULL, 0), IBV_WC_SUCCESS, 0);
+		sr_wq_retire(rq, &cq);
+		sr_poll_begins(&slow);
+		sr_poll_begins(&quick);
+		sr_cq_drained(&cq, sr_cq_retired(&cq));
+		sr_poll_ends(&quick);
+		for (int i = 0; i < 4; i++) {
+			next = sr_wq_create(&context, 1, 16, false);
+			sr_wqe_take(next, 77, SR_WQE_RECV, NULL, 0);
+			sr_wq_retire(next, &cq);
+			sr_poll_begins(&quick);
+			sr_cq_drained(&cq, sr_cq_retired(&cq));
+			sr_poll_ends(&quick);
+		}
+		assert_int_equal(sr_wq_complete(&wc, 1), 1);
+		assert_int_equal(wc.wr_id, round);
+		sr_poll_ends(&slow);
+	}
+	sr_poller_ends(&slow);
+	sr_poller_ends(&quick);
+	sr_cq_free(sr_cq_take(&cq));
+}
+
 /* A queue that is retired after a poll has begun may still have completions in the queue. */
 static void what_is_retired_during_a_poll_is_kept(void **state)
 {
@@ -460,6 +496,7 @@ int main(void)
 	    cmocka_unit_test(before_a_failed_request_all_had_succeeded),
 	    cmocka_unit_test(a_refused_post_leaves_no_trace),
 	    cmocka_unit_test(a_destroyed_queue_pairs_completions_keep_their_wr_ids),
+	    cmocka_unit_test(what_another_poll_holds_is_kept),
 	    cmocka_unit_test(what_is_retired_during_a_poll_is_kept),
 	    cmocka_unit_test(completions_told_in_another_order_keep_their_wr_ids),
 	    cmocka_unit_test(flushes_told_in_another_order_keep_their_wr_ids),

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Threads that make random verbs calls (tests/apps/fuzz_verbs.c) on the stand-in for libibverbs: no RDMA needed.
+
+    fuzz_verbs.py [SEEDS [FIRST [STEPS]]]
+
+For each seed the program runs recorded, and is replayed: with objects of each thread's own, when it must be the same
+bare; with objects that all threads use at once; and with clocks, with requests executed by chance and by a thread of
+the device's, where that may be.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from harness import BUILD, SREPLAY, Tap, replay
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "fuzz_verbs")
+STANDIN = os.path.join(os.path.realpath(BUILD), "bench", "standin")
+RUN_SECONDS = 60
+WAYS = (
+    ("apart", {}),
+    ("together", {}),
+    ("apart", {"STANDIN_FAULTS": "seed"}),
+    ("together", {"STANDIN_FAULTS": "seed"}),
+    ("together", {"STANDIN_SEED": "time"}),
+    ("together", {"STANDIN_THREAD": "time"}),
+    ("apart", {"SREPLAY_CLOCKS": "2"}),
+    ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_SEED": "time"}),
+)
+
+
+def run(command, environment):
+    try:
+        return subprocess.run(command, env=environment, capture_output=True, timeout=RUN_SECONDS)
+    except subprocess.TimeoutExpired as e:
+        return subprocess.CompletedProcess(e.cmd, "hang", e.stdout or b"", e.stderr or b"")
+
+
+def first_difference(got, expected):
+    got, expected = got.decode(errors="replace").splitlines(), expected.decode(errors="replace").splitlines()
+    for n, (g, e) in enumerate(zip(got, expected)):
+        if g != e:
+            return "line %d\n  before:   %s\n  got:      %s\n  expected: %s" % (n + 1, expected[n - 1] if n else "", g, e)
+    return "%d lines instead of %d" % (len(got), len(expected))
+
+
+def difference(directory, seed, steps, way, settings):
+    """'' if all is as it must be, else what is not."""
+    command = [PROGRAM, str(seed), way, str(steps)]
+    environment = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+    environment.update({name: str(seed) if value == "seed" else value for name, value in settings.items()})
+    trace = os.path.join(directory, "fuzz.srec")
+    shutil.rmtree(trace, ignore_errors=True)
+    recorded = run([SREPLAY, "record", "-o", trace, "--"] + command, environment)
+    if recorded.returncode or recorded.stderr:
+        return "recorded: exit status %s\n%s%s" % (recorded.returncode, recorded.stdout.decode()[-400:],
+                                                  recorded.stderr.decode(errors="replace"))
+    if way == "apart":
+        bare = run(command, environment)
+        if bare.stdout != recorded.stdout:
+            return "recorded output\n" + first_difference(recorded.stdout, bare.stdout)
+    status, out, err = replay(trace, 0)
+    if status or out != recorded.stdout or "0 divergences: exact" not in err:
+        return "replayed: exit status %s\n%s\n%s" % (status, first_difference(out, recorded.stdout), err)
+    return ""
+
+
+def main():
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 300
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for way, settings in WAYS:
+            bad = []
+            for seed in range(first, first + seeds):
+                detail = difference(directory, seed, steps, way, settings)
+                if detail:
+                    bad.append("seed %d: %s" % (seed, detail))
+            tap.ok(not bad, "%d seeds, threads %s%s" % (seeds, way, "".join(" %s=%s" % s for s in settings.items())),
+                   "%d of %d\n" % (len(bad), seeds) + "\n".join(bad))
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
