@@ -12,6 +12,7 @@
 #include "logd/rawsys.h"
 #include "shim/window/decode.h"
 #include "shim/window/exchange.h"
+#include "shim/window/map.h"
 #include "shim/window/page.h"
 #include "shim/window/vector.h"
 
@@ -162,33 +163,56 @@ static bool is_alone(const struct insn *insn)
 	return (is_word(insn) || insn->class == INSN_VECTOR_LOAD) && is_within(insn);
 }
 
+/* Threads that look at landing without the lock; and how often they were told to stop it. */
+static atomic_uint waiting, waits_ended;
+
+void fault_end_waits(void)
+{
+	atomic_fetch_add(&waits_ended, 1);
+	while (atomic_load(&waiting))
+		sr_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+/* Without the lock.  Has it changed before the patience is at its end? */
+static bool watch(const char *at, const struct insn *insn, uint64_t known, uint32_t patience,
+		  unsigned int ended)
+{
+	for (uint32_t i = 0; i < patience && atomic_load(&waits_ended) == ended; i++) {
+		if (load(at, insn->size) != known)
+			return true;
+		__builtin_ia32_pause();
+	}
+	return false;
+}
+
 /*
  * Delays a load that polls, a while, until it has something new to see.  The
- * lock is let go, since others must be able to go on.  True if the page's
- * state may have changed.
+ * lock is let go, since others must be able to go on; who takes landing away ends
+ * the wait first.  True if the page's state may have changed.
  */
 static bool await_change(struct page *p, const struct insn *insn)
 {
 	const char *at = landing_of(p, insn->address);
 	uint64_t known = load(shadow_of(insn->address), insn->size);
 	uint32_t patience = p->patience ? p->patience : PATIENCE_MIN;
+	unsigned int ended = atomic_load(&waits_ended);
+	bool changed;
 
 	if (load(at, insn->size) != known)
 		return false;
 	window_self.waits = true;
+	atomic_fetch_add(&waiting, 1);
 	window_unlock(NULL);
-	for (uint32_t i = 0; i < patience; i++) {
-		if (load(at, insn->size) != known) {
-			window_lock(NULL);
-			window_self.waits = false;
-			p->patience = patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
-			return true;
-		}
-		__builtin_ia32_pause();
-	}
+	changed = watch(at, insn, known, patience, ended);
+	atomic_fetch_sub(&waiting, 1);
 	window_lock(NULL);
 	window_self.waits = false;
-	p->patience = patience / 2 > PATIENCE_MIN ? patience / 2 : PATIENCE_MIN;
+	if (p->state == PAGE_NONE)
+		return true;
+	if (changed)
+		p->patience = patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
+	else
+		p->patience = patience / 2 > PATIENCE_MIN ? patience / 2 : PATIENCE_MIN;
 	return true;
 }
 
@@ -347,7 +371,8 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 	return true;
 }
 
-/* Pages frozen one next to the other, with no call in between, after which the next is frozen at once. */
+/* Pages frozen one next to the other, with no call in between, after which the next is frozen at
+ * once. */
 #define WALK_MIN 8
 
 static bool is_walked(uintptr_t view)
@@ -610,15 +635,19 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
 	return true;
 }
 
-/* A page that another thread just gave back faults no more; a second time in a row it is not ours.
+/*
+ * A page that another thread just gave back faults no more; a second time in a row it
+ * is not ours, unless it may have become a window's and been given back again.
  */
 static bool may_try_again(uintptr_t addr, uintptr_t pc)
 {
 	struct window_thread *t = &window_self;
-	bool again = t->strange_at != addr || t->strange_pc != pc;
+	uint64_t now = atomic_load(&pages_given_back);
+	bool again = t->strange_at != addr || t->strange_pc != pc || t->strange_given_back != now;
 
 	t->strange_at = again ? addr : 0;
 	t->strange_pc = again ? pc : 0;
+	t->strange_given_back = now;
 	return again;
 }
 

@@ -234,10 +234,13 @@ static long move_back(uintptr_t begin, size_t size)
 			  MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
 }
 
+atomic_uint_fast64_t pages_given_back;
+
 void map_return(uintptr_t begin, uintptr_t end)
 {
 	size_t size = end - begin;
 
+	fault_end_waits();
 	/*
 	 * Page by page: several mappings are not moved by one call (a program's .data
 	 * and .bss are two), and one that fails has already unmapped the view.
@@ -247,10 +250,13 @@ void map_return(uintptr_t begin, uintptr_t end)
 	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		   (long)offset_of(begin), (long)size, 0, 0);
 	sr_sys_munmap(shadow_of(begin), size);
+	atomic_fetch_add(&pages_given_back, 1);
 }
 
 void map_drop(uintptr_t view)
 {
+	fault_end_waits();
+	atomic_fetch_add(&pages_given_back, 1);
 	sr_sys_munmap((void *)landing_at(view), PAGE);
 	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		   (long)offset_of(view), PAGE, 0, 0);

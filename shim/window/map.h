@@ -3,6 +3,7 @@
 #ifndef SHIM_WINDOW_MAP_H
 #define SHIM_WINDOW_MAP_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "shim/window/window.h"
@@ -15,6 +16,9 @@ int map_init(void);
 
 /* The pages move to landing, closed views take their place; all or nothing. */
 enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end);
+
+/* How often pages have ceased to be windows'. */
+extern atomic_uint_fast64_t pages_given_back;
 
 /* The reverse: landing becomes the program's memory. */
 void map_return(uintptr_t begin, uintptr_t end);

@@ -172,6 +172,7 @@ struct window_thread {
 	} walk; /* pages frozen one next to the other */
 	uint64_t ticked[STALLS_MAX]; /* registers at the ticks since anything was done */
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
+	uint64_t strange_given_back;      /* how many pages had been given back then */
 	struct exchange *exchange;
 };
 
@@ -254,6 +255,9 @@ void event_end(void);
 bool replay_values(void);
 bool replay_flagged(uint32_t flag);
 void replay_closed(void);
+
+/* Before landing is unmapped: nobody waits for it to change any more. */
+void fault_end_waits(void);
 
 /* A thread that comes back to where it was with the same registers waits for memory to change. */
 uint64_t registers_of(const ucontext_t *uc);

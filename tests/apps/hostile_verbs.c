@@ -912,6 +912,39 @@ static void faults_beside_a_window(void)
 	printf("dereg %d\n", ibv_dereg_mr(window));
 }
 
+/*
+ * A page is a window's by turns, and another thread's variables are on it.  Which of
+ * its loads and stores find a window is chance: that much is not replayed.
+ */
+struct neighbours {
+	char window[512];
+	volatile uint64_t count;
+};
+
+static void *count_up(void *argument)
+{
+	volatile uint64_t *count = argument;
+
+	for (int i = 0; i < 300000; i++)
+		++*count;
+	return NULL;
+}
+
+static void variables_beside_a_window(void)
+{
+	struct neighbours *n = (void *)map(PAGE);
+	pthread_t t[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, count_up, (void *)(&n->count + i));
+	for (int i = 0; i < 300; i++)
+		if (ibv_dereg_mr(ibv_reg_mr(pd, n->window, sizeof(n->window), ALL)))
+			printf("dereg fails\n");
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	printf("%llu %llu\n", (unsigned long long)n->count, (unsigned long long)(&n->count)[1]);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -946,6 +979,7 @@ static const struct {
     {"windows-over-each-other", windows_over_each_other},
     {"windows-that-are-given-back", windows_that_are_given_back},
     {"windows-that-are-protected", windows_that_are_protected},
+    {"variables-beside-a-window", variables_beside_a_window},
     {"faults-beside-a-window", faults_beside_a_window},
 };
 
