@@ -216,6 +216,24 @@ static void make_session(uint8_t session[SR_SESSION_BYTES])
 	setenv(SR_ENV_SESSION, text, 1);
 }
 
+#define STATIC_TLS "glibc.rtld.optional_static_tls"
+
+/*
+ * An audited program's libraries get their thread-local variables from what glibc keeps
+ * for those that are loaded late: too little for the shim's, and the program would not start.
+ */
+static void make_room_for_thread_locals(void)
+{
+	const char *audit = getenv("LD_AUDIT"), *old = getenv("GLIBC_TUNABLES");
+	char tunables[PATH_MAX];
+
+	if (!audit || !*audit || (old && strstr(old, STATIC_TLS)))
+		return;
+	snprintf(tunables, sizeof(tunables), "%s%s" STATIC_TLS "=8192", old ? old : "",
+		 old && *old ? ":" : "");
+	setenv("GLIBC_TUNABLES", tunables, 1);
+}
+
 static void set_environment(const struct options *o, const char *shim, const char *trace,
 			    const char *socket_path)
 {
@@ -224,6 +242,7 @@ static void set_environment(const struct options *o, const char *shim, const cha
 
 	snprintf(preload, sizeof(preload), "%s%s%s", shim, old && *old ? ":" : "", old ? old : "");
 	setenv("LD_PRELOAD", preload, 1);
+	make_room_for_thread_locals();
 	setenv(SR_ENV_TRACE, trace, 1);
 	setenv(SR_ENV_SOCKET, socket_path, 1);
 	if (o->rank)

@@ -101,6 +101,16 @@ def stdbuf(tap, directory):
            "under stdbuf: its output comes line by line", "%s %s" % (recorded.stdout, recorded.stderr))
 
 
+def audited(tap, directory):
+    """A profiler's LD_AUDIT leaves little room for thread-local variables."""
+    audit = os.path.join(os.path.realpath(BUILD), "tests", "shim", "libaudit.so")
+    trace = os.path.join(directory, "audit.srec")
+    recorded = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, "duplicates"], env=dict(os.environ, LD_AUDIT=audit))
+    status, out, err = replay(trace, 0)
+    tap.ok(recorded.returncode == 3 and not recorded.stderr and status == 3 and out == recorded.stdout,
+           "under LD_AUDIT: recorded and replayed", "%s %s" % (recorded.stderr, err))
+
+
 def file_size_limit(tap, directory):
     trace = os.path.join(directory, "fsize.srec")
     limited = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, "duplicates"], preexec_fn=lambda: resource.setrlimit(
@@ -149,6 +159,7 @@ def main():
         by_another_path(tap, directory)
         plain_preload(tap, directory)
         stdbuf(tap, directory)
+        audited(tap, directory)
         file_size_limit(tap, directory)
         path_that_is_not_utf8(tap, directory)
         many_at_once(tap, directory)
