@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#define TORN_TRIES 1000
+
 void sr_clock_region_use_cell(struct sr_clock_region *region, uint32_t cell)
 {
 	uint64_t cells = atomic_load_explicit(&region->cells, memory_order_relaxed);
@@ -34,8 +36,14 @@ uint64_t sr_clock_now(const struct sr_clock *c)
  */
 uint64_t sr_clock_tick(struct sr_clock *c)
 {
-	return sr_clock_event(atomic_fetch_add_explicit(&c->region->own, 1, memory_order_acq_rel)) +
-	       1;
+	uint64_t word = atomic_load_explicit(&c->region->own, memory_order_relaxed), event;
+
+	do
+		event = sr_clock_event(word) + 1;
+	while (!atomic_compare_exchange_weak_explicit(
+	    &c->region->own, &word, sr_clock_own_word(c->member, event), memory_order_acq_rel,
+	    memory_order_relaxed));
+	return event;
 }
 
 /* ------------------------------------------------------------ finding orders */
@@ -73,6 +81,19 @@ static uint64_t load(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
+/*
+ * A word that differs from what was seen last.  One that is torn is being
+ * written, which is soon done: but in what a READ brought, where it stays so.
+ */
+static uint64_t load_whole(const _Atomic uint64_t *word, const _Atomic uint64_t *seen)
+{
+	uint64_t value = load(word);
+
+	for (int i = 0; i < TORN_TRIES && value != load(seen) && sr_clock_is_torn(value); i++)
+		value = load(word);
+	return value;
+}
+
 static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
 {
 	return cells < v->cells ? cells : v->cells;
@@ -85,10 +106,21 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 
 	/* The data was read first: that is what makes its clock visible. */
 	atomic_thread_fence(memory_order_acquire);
-	if (is_new_own(c, v, load(&words[0])))
+	if (is_new_own(c, v, load_whole(&words[0], &v->own)))
 		return true;
 	for (uint32_t i = 0; i < n; i++)
-		if (is_new_cell(c, v, i, load(&words[SR_CLOCK_HEAD_WORDS + i])))
+		if (is_new_cell(c, v, i,
+				load_whole(&words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i])))
+			return true;
+	return false;
+}
+
+bool sr_clock_is_short(const _Atomic uint64_t *words, uint32_t cells)
+{
+	if (load(&words[1]) > cells || sr_clock_is_torn(load(&words[0])))
+		return true;
+	for (uint32_t i = 0; i < cells; i++)
+		if (sr_clock_is_torn(load(&words[SR_CLOCK_HEAD_WORDS + i])))
 			return true;
 	return false;
 }
@@ -123,7 +155,7 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event)
 {
 	uint32_t at[SR_CLOCK_ORDERS], n = 0, limit = room_for(v, cells);
-	uint64_t own = load(&words[0]);
+	uint64_t own = load_whole(&words[0], &v->own);
 	bool new_own;
 
 	assert(room > 0 && room <= SR_CLOCK_ORDERS);
@@ -132,7 +164,7 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 	if (new_own)
 		orders[n++] = order_of(own);
 	for (uint32_t i = 0; i < limit && n < room; i++) {
-		uint64_t word = load(&words[SR_CLOCK_HEAD_WORDS + i]);
+		uint64_t word = load_whole(&words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i]);
 
 		if (!is_new_cell(c, v, i, word))
 			continue;

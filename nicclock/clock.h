@@ -52,23 +52,40 @@
 
 /*
  * A word: bit 63 set (memory that was never written is no word), bit 62 set in
- * a process's own clock, bits 56 to 61 the member, below them the event number.
+ * a process's own clock, bits 56 to 61 the member, 40 to 55 a check, below them
+ * the event number.
+ *
+ * The check is for devices that copy bytes: Soft-RoCE does, and who looks while a
+ * clock goes from 255 to 256 may find 511 or 0.  Such a word is torn, and says
+ * nothing but that something new is just coming.
  */
-#define SR_CLOCK_EVENT_BITS 56
+#define SR_CLOCK_EVENT_BITS 40
+#define SR_CLOCK_EVENT_MASK ((1ull << SR_CLOCK_EVENT_BITS) - 1)
+
+/* All of a word but its check, in; with it, out.  Every bit of it has its share in the check. */
+static inline uint64_t sr_clock_checked(uint64_t word)
+{
+	return word | word * 0x9e3779b97f4a7c15ull >> 48 << SR_CLOCK_EVENT_BITS;
+}
 
 static inline uint64_t sr_clock_cell_word(int member, uint64_t event)
 {
-	return 1ull << 63 | (uint64_t)member << SR_CLOCK_EVENT_BITS | event;
+	return sr_clock_checked(1ull << 63 | (uint64_t)member << 56 | event);
 }
 
 static inline uint64_t sr_clock_own_word(int member, uint64_t event)
 {
-	return sr_clock_cell_word(member, event) | 1ull << 62;
+	return sr_clock_checked(3ull << 62 | (uint64_t)member << 56 | event);
+}
+
+static inline bool sr_clock_is_torn(uint64_t word)
+{
+	return word >> 63 && sr_clock_checked(word & ~(0xffffull << SR_CLOCK_EVENT_BITS)) != word;
 }
 
 static inline bool sr_clock_is_word(uint64_t word)
 {
-	return word >> 63;
+	return word >> 63 && !sr_clock_is_torn(word);
 }
 
 static inline bool sr_clock_is_own(uint64_t word)
@@ -78,12 +95,12 @@ static inline bool sr_clock_is_own(uint64_t word)
 
 static inline int sr_clock_member(uint64_t word)
 {
-	return (int)(word >> SR_CLOCK_EVENT_BITS & (SR_CLOCK_MEMBERS - 1));
+	return (int)(word >> 56 & (SR_CLOCK_MEMBERS - 1));
 }
 
 static inline uint64_t sr_clock_event(uint64_t word)
 {
-	return word & ((1ull << SR_CLOCK_EVENT_BITS) - 1);
+	return word & SR_CLOCK_EVENT_MASK;
 }
 
 /* ------------------------------------------------------------------ regions */
@@ -200,10 +217,10 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atomic uint64_t *words,
 			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event);
 
-/* Did the READ of `cells` cells miss any?  Then an order may have been missed. */
-static inline bool sr_clock_is_short(const _Atomic uint64_t *words, uint32_t cells)
-{
-	return atomic_load_explicit(&words[1], memory_order_relaxed) > cells;
-}
+/*
+ * Did the READ of `cells` cells miss any, or find one that was just being written?
+ * Then an order may have been missed.
+ */
+bool sr_clock_is_short(const _Atomic uint64_t *words, uint32_t cells);
 
 #endif

@@ -495,7 +495,10 @@ static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32
 	} while (n == SR_CLOCK_ORDERS);
 }
 
-/* More cells are in use than the READ asked for: an order may have been missed. */
+/*
+ * More cells are in use than the READ asked for, or one was being written: an
+ * order may have been missed.
+ */
 static void note_short(struct sr_clock_qp *c, uint64_t in_use)
 {
 	struct sr_order missed = {.member = (uint8_t)self.clock.member, .via = SR_ORDER_SHORT};
@@ -515,7 +518,7 @@ void sr_clocks_read(struct sr_clock_qp *c)
 	words = c->slot->words;
 	if (sr_clock_is_news(&self.clock, c->view, words, c->cells_count))
 		merge(c->view, words, c->cells_count);
-	if (sr_clock_is_short(words, c->cells_count) && c->cells_count < SLOT_CELLS)
+	if (sr_clock_is_short(words, c->cells_count))
 		note_short(c, words[1]);
 }
 

@@ -257,6 +257,79 @@ static void test_threads(void)
 	free(view);
 }
 
+/* -------------------------------------------------------------------------- words */
+
+/* The first bytes of one and the last ones of another: what a device that copies bytes may bring. */
+static uint64_t mix(uint64_t first, uint64_t last, int bytes)
+{
+	uint64_t low = bytes < 8 ? (1ull << bytes * 8) - 1 : ~0ull;
+
+	return (first & low) | (last & ~low);
+}
+
+static bool is_one_of(uint64_t word, uint64_t a, uint64_t b)
+{
+	return !sr_clock_is_word(word) || (sr_clock_event(word) == sr_clock_event(a) &&
+					   sr_clock_member(word) == sr_clock_member(a)) ||
+	       (sr_clock_event(word) == sr_clock_event(b) &&
+		sr_clock_member(word) == sr_clock_member(b));
+}
+
+static void test_torn_words(void)
+{
+	uint64_t mixes = 0, taken = 0;
+	bool whole = true;
+
+	for (uint64_t event = 0; event < 200000; event++) {
+		uint64_t at = event < 100000 ? event : (event << 20) - 50000;
+		int member = (int)(event % SR_CLOCK_MEMBERS);
+		uint64_t old = event % 2 ? sr_clock_cell_word(member, at)
+					 : sr_clock_own_word(member, at);
+		uint64_t new = event % 2 ? sr_clock_cell_word(member, at + 1 + event % 300)
+					 : sr_clock_own_word(member, at + 1 + event % 300);
+
+		whole &= sr_clock_is_word(old) && sr_clock_event(old) == at &&
+			 sr_clock_member(old) == member && sr_clock_is_own(old) == !(event % 2);
+		for (int bytes = 1; bytes < 8; bytes++) {
+			mixes += 2;
+			taken += !is_one_of(mix(old, new, bytes), old, new);
+			taken += !is_one_of(mix(new, old, bytes), old, new);
+		}
+	}
+	printf("# %llu words of two halves, %llu of them taken for a third\n",
+	       (unsigned long long)mixes, (unsigned long long)taken);
+	result(whole && !sr_clock_is_word(0), "words say what was put into them");
+	result(taken * 10000 < mixes, "a word of which half was written is told from a whole one");
+}
+
+static void test_torn_words_are_no_news(void)
+{
+	uint64_t torn = mix(sr_clock_cell_word(1, 255), sr_clock_cell_word(1, 256), 1);
+	struct sr_order orders[SR_CLOCK_ORDERS];
+	uint64_t event;
+
+	region = calloc(1, sr_clock_region_bytes(2));
+	view = calloc(1, sr_clock_view_bytes(2));
+	view->cells = 2;
+	sr_clock_region_use_cell(region, 1);
+	sr_clock_init(&member_clock, region, 0);
+	atomic_store(&region->cell[0], sr_clock_cell_word(1, 7));
+	atomic_store(&region->cell[1], torn);
+	result(sr_clock_is_news(&member_clock, view, &region->own, 2) &&
+		   sr_clock_merge(&member_clock, view, &region->own, 2, orders, SR_CLOCK_ORDERS,
+				  &event) == 1 &&
+		   orders[0].event == 7 && sr_clock_is_short(&region->own, 2) &&
+		   !sr_clock_is_news(&member_clock, view, &region->own, 2),
+	       "a torn word is no order, and is told of");
+	atomic_store(&region->cell[1], sr_clock_cell_word(1, 256));
+	result(sr_clock_merge(&member_clock, view, &region->own, 2, orders, SR_CLOCK_ORDERS,
+			      &event) == 1 &&
+		   orders[0].event == 256 && !sr_clock_is_short(&region->own, 2),
+	       "once it is whole it is one");
+	free(region);
+	free(view);
+}
+
 /* -------------------------------------------------------------------------- code */
 
 static bool is_same(const struct sr_order *a, const struct sr_order *b)
@@ -350,6 +423,8 @@ int main(int argc, char **argv)
 
 	test_random_programs(runs, seed);
 	test_threads();
+	test_torn_words();
+	test_torn_words_are_no_news();
 	test_code(seed);
 	test_common_case_is_small();
 	test_any_bytes_are_read(seed);
