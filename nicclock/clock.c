@@ -82,16 +82,24 @@ static uint64_t load(const _Atomic uint64_t *word)
 }
 
 /*
- * A word that differs from what was seen last.  One that is torn is being
- * written, which is soon done: but in what a READ brought, where it stays so.
+ * One that is torn is being written, which is soon done: but in what a READ
+ * brought, where it stays so.
  */
-static uint64_t load_whole(const _Atomic uint64_t *word, const _Atomic uint64_t *seen)
+static uint64_t load_again(const _Atomic uint64_t *word, uint64_t value)
+{
+	for (int i = 0; i < TORN_TRIES && sr_clock_is_torn(value); i++)
+		value = load(word);
+	return value;
+}
+
+/* As it was seen last, or our own, or whole. */
+static uint64_t load_whole(const struct sr_clock *c, const _Atomic uint64_t *word,
+			   const _Atomic uint64_t *seen)
 {
 	uint64_t value = load(word);
 
-	for (int i = 0; i < TORN_TRIES && value != load(seen) && sr_clock_is_torn(value); i++)
-		value = load(word);
-	return value;
+	return value == load(seen) || sr_clock_member(value) == c->member ? value
+									  : load_again(word, value);
 }
 
 static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
@@ -106,11 +114,11 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 
 	/* The data was read first: that is what makes its clock visible. */
 	atomic_thread_fence(memory_order_acquire);
-	if (is_new_own(c, v, load_whole(&words[0], &v->own)))
+	if (is_new_own(c, v, load_whole(c, &words[0], &v->own)))
 		return true;
 	for (uint32_t i = 0; i < n; i++)
 		if (is_new_cell(c, v, i,
-				load_whole(&words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i])))
+				load_whole(c, &words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i])))
 			return true;
 	return false;
 }
@@ -155,7 +163,7 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event)
 {
 	uint32_t at[SR_CLOCK_ORDERS], n = 0, limit = room_for(v, cells);
-	uint64_t own = load_whole(&words[0], &v->own);
+	uint64_t own = load_whole(c, &words[0], &v->own);
 	bool new_own;
 
 	assert(room > 0 && room <= SR_CLOCK_ORDERS);
@@ -164,7 +172,7 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 	if (new_own)
 		orders[n++] = order_of(own);
 	for (uint32_t i = 0; i < limit && n < room; i++) {
-		uint64_t word = load_whole(&words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i]);
+		uint64_t word = load_whole(c, &words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i]);
 
 		if (!is_new_cell(c, v, i, word))
 			continue;
