@@ -92,14 +92,19 @@ static uint64_t load_again(const _Atomic uint64_t *word, uint64_t value)
 	return value;
 }
 
-/* As it was seen last, or our own, or whole. */
+/* What nearly every look finds: nothing else than was seen last, or one's own words. */
+static bool may_be_new(const struct sr_clock *c, const _Atomic uint64_t *seen, uint64_t word)
+{
+	return word != atomic_load_explicit(seen, memory_order_acquire) &&
+	       sr_clock_member(word) != c->member;
+}
+
 static uint64_t load_whole(const struct sr_clock *c, const _Atomic uint64_t *word,
 			   const _Atomic uint64_t *seen)
 {
 	uint64_t value = load(word);
 
-	return value == load(seen) || sr_clock_member(value) == c->member ? value
-									  : load_again(word, value);
+	return may_be_new(c, seen, value) ? load_again(word, value) : 0;
 }
 
 static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
