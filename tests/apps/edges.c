@@ -227,7 +227,7 @@ static void print_state(void)
 static const enum ibv_wr_opcode kinds[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
 					   IBV_WR_ATOMIC_FETCH_AND_ADD};
 
-/* A chain of all kinds, signaled or not. */
+/* A chain of all kinds, signaled or not, some of them behind a fence. */
 static void chain(const struct shape *s, unsigned int signaled)
 {
 	struct ibv_send_wr wr[9];
@@ -238,6 +238,8 @@ static void chain(const struct shape *s, unsigned int signaled)
 		bool tells = signaled >> i & 1;
 
 		wr[n] = request(kinds[i % 3], tells, 0, &sge[i]);
+		if (i % 4 == 3)
+			wr[n].send_flags |= IBV_SEND_FENCE;
 		expected += tells || s->sig_all;
 		n++;
 	}
