@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "logd/hex.h"
 #include "replay/command.h"
 #include "replay/stuck.h"
+#include "shim/processor.h"
 
 typedef unsigned long long ull;
 
@@ -100,6 +102,21 @@ static void say_threads(const struct sr_replay_control *c)
 		sr_note(
 		    "the program has threads: if they synchronise by plain atomics, and not only "
 		    "by calls, their order there was not recorded");
+}
+
+/* What cpuid tells is not recorded. */
+static void say_processor(const struct sr_verdict *v)
+{
+	const json_t *extra = json_object_get(sr_trace_process(v->trace, v->rank), "extra");
+	const char *recorded = json_string_value(json_object_get(extra, "processor"));
+	uint32_t words[SR_PROCESSOR_WORDS];
+	char now[2 * sizeof(words) + 1];
+
+	sr_processor(words);
+	sr_to_hex(now, words, sizeof(words));
+	if (recorded && strcmp(recorded, now))
+		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
+			"may go another way here");
 }
 
 static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_report *r)
@@ -306,6 +323,7 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		say_divergence(v, r);
 		say_last_calls(v, r);
 		say_threads(c);
+		say_processor(v);
 		return end_line(v, c, "stopped at the first", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_EARLY_EXIT:
 		say_early_exit(v, r);

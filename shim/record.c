@@ -34,6 +34,7 @@
 #include "shim/objects.h"
 #include "shim/order.h"
 #include "shim/own_fds.h"
+#include "shim/processor.h"
 #include "shim/program_threads.h"
 #include "shim/say.h"
 #include "shim/schema.h"
@@ -603,27 +604,31 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	const uint8_t *random_bytes = (const uint8_t *)getauxval(AT_RANDOM);
-	char random[2 * 16 + 1] = "";
+	char random[2 * 16 + 1] = "", features[2 * 4 * SR_PROCESSOR_WORDS + 1] = "";
+	uint32_t processor[SR_PROCESSOR_WORDS];
 	uint64_t stack[2] = {0};
 	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
 	int n;
 
 	if (random_bytes)
 		sr_to_hex(random, random_bytes, 16);
+	sr_processor(processor);
+	sr_to_hex(features, processor, sizeof(processor));
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
 		     "{\"recorded_from\":\"%s\",\"net\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,"
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\","
-		     "\"signal_frame\":\"%#lx\","
+		     "\"signal_frame\":\"%#lx\",\"processor\":\"%s\","
 		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_net_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
-		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_MINSIGSTKSZ));
+		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_MINSIGSTKSZ),
+		     features);
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
@@ -634,7 +639,7 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 
 void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 {
-	char error[512] = "", extra[2 * PATH_MAX + 256], socket_path[108];
+	char error[512] = "", extra[2 * PATH_MAX + 512], socket_path[108];
 	struct sr_hello hello = {
 	    .version = SR_TRACE_VERSION,
 	    .rank = s->rank,
