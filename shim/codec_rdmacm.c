@@ -13,6 +13,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <netinet/in.h>
+#include <stdlib.h>
 
 #include "shim/codec_custom.h"
 #include "shim/fds.h"
@@ -334,5 +335,29 @@ void sr_deliver_library_fds(struct sr_cursor *c, int unused)
 			sr_fd_hold(v.fd);
 		else
 			sr_fd_drop(v.fd);
+	}
+}
+
+/* ---------------------------------------------------- what the program has put in */
+
+static void free_programs(void *p)
+{
+	if (p && !sr_heap_in_library_arena(p, 1))
+		free(p);
+}
+
+/*
+ * A list that is freed may have addresses in it that the program allocated (libfabric
+ * does so): the library freed them in the recording.
+ */
+void sr_replayed_rdma_freeaddrinfo(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	for (struct rdma_addrinfo *ai = (struct rdma_addrinfo *)a[0]; ai; ai = ai->ai_next) {
+		free_programs(ai->ai_connect);
+		free_programs(ai->ai_route);
+		free_programs(ai->ai_src_canonname);
+		free_programs(ai->ai_dst_canonname);
+		free_programs(ai->ai_src_addr);
+		free_programs(ai->ai_dst_addr);
 	}
 }
