@@ -14,6 +14,7 @@
  * so: it can be read and analysed, but a replay lacks the beginning.  Who knows that
  * it is the program asks for its start (--from-start).
  */
+#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,11 +168,7 @@ static bool replays_direct_verbs(void)
 	return allowed && !strcmp(allowed, "1");
 }
 
-/*
- * Before the constructors of all libraries (-z initfirst), libc's own among them, which
- * sets environ: what they read of the machine, and allocate by that, is recorded.
- */
-__attribute__((constructor)) static void start(int argc, char **argv, char **envp)
+static void begin(char **envp)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before;
@@ -206,6 +203,18 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 		}
 	}
 	sr_leave(t, before);
+}
+
+/*
+ * Before the constructors of all libraries (-z initfirst), libc's own among them, which
+ * sets environ: what they read of the machine, and allocate by that, is recorded.
+ */
+__attribute__((constructor)) static void start(int argc, char **argv, char **envp)
+{
+	int saved = errno;
+
+	begin(envp);
+	errno = saved;
 }
 
 /* The ways out of a process that pass by exit handlers. */
