@@ -100,12 +100,14 @@ static uintptr_t to_close[OPEN_MAX];
 static uint32_t to_close_n, flagged;
 
 /* A value is within a page, and may be for memory that is compared: no window's. */
-static void put_value(const struct sr_window_value *v)
+static void put_value(const struct sr_window_value *v, uint32_t flags)
 {
 	const struct page *p = page_at(v->addr);
 
 	memcpy(p && p->state != PAGE_NONE ? landing_of(p, v->addr) : (char *)v->addr, v->data,
 	       v->length);
+	if (flags & SR_WINDOW_REFRESHED && p && is_snapshot(p))
+		memcpy(shadow_of(v->addr), v->data, v->length);
 }
 
 bool replay_values(void)
@@ -117,7 +119,7 @@ bool replay_values(void)
 	flagged = 0;
 	while (hooks.recorded && hooks.recorded(&event, &e)) {
 		for (uint32_t i = 0; i < e.values_n; i++)
-			put_value(&e.values[i]);
+			put_value(&e.values[i], e.flags);
 		flagged |= e.flags;
 		for (uint32_t i = 0; i < e.closed_n && to_close_n < OPEN_MAX; i++)
 			to_close[to_close_n++] = e.closed[i];

@@ -172,11 +172,6 @@ bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 	return begin(uc, insn, from, window_self.silent);
 }
 
-bool exchange_begin_kept(ucontext_t *uc, const struct insn *insn)
-{
-	return begin(uc, insn, shadow_of(insn->address), true);
-}
-
 /* Nobody is to learn of it? */
 bool exchange_is_unseen(void)
 {

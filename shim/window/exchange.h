@@ -18,9 +18,6 @@
 /* Sends the thread into its stub.  False if it cannot be done this way. */
 bool exchange_begin(ucontext_t *uc, const struct insn *insn);
 
-/* The same for one that only reads, from a page that is kept for this thread. */
-bool exchange_begin_kept(ucontext_t *uc, const struct insn *insn);
-
 /* Is this fault the end of this thread's stub? */
 bool exchange_ended(const ucontext_t *uc);
 

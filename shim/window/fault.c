@@ -681,54 +681,33 @@ static bool is_kept(const struct page *p)
 	return p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE;
 }
 
-/* From the snapshot. */
-static void load_kept(ucontext_t *uc, const struct insn *insn)
+/*
+ * Another thread has seen that it changed, and may have told this one: without a call,
+ * which this one need not make.  So it is looked at anew, where a replay has no fault.
+ */
+static void refresh(uintptr_t view, const ucontext_t *uc)
 {
-	const char *from = shadow_of(insn->address);
+	static char now[PAGE];
 
-	if (insn->class == INSN_VECTOR_LOAD) {
-		vector_put(uc, insn->reg, from, insn->size, insn->vex);
-		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
-	} else {
-		finish_load(uc, insn, load(from, insn->size));
-	}
+	event_begin(window_self.fault, SR_WINDOW_TICK | SR_WINDOW_REFRESHED,
+		    (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
+	if (!snapshot(view, now))
+		counts.unstable++;
+	learn(view, now, PAGE, SR_WINDOW_ASYNC);
+	page_refreeze(view);
+	keep_changed();
+	event_end();
 }
 
-/* Is it open to be written, or none of ours? */
-static bool takes_stores(uintptr_t addr)
+/* Not counted.  False: as if it were closed. */
+static bool go_on_kept(ucontext_t *uc, const struct page *p, uintptr_t view, bool write)
 {
-	const struct page *p = page_at(addr);
-
-	return !p || p->state == PAGE_NONE || p->state == PAGE_LIVE;
-}
-
-static bool copy_kept(ucontext_t *uc, const struct insn *insn, uintptr_t addr)
-{
-	greg_t *g = uc->uc_mcontext.gregs;
-	size_t n = piece_of(uc, insn);
-
-	if (!n || !insn->source || ((insn->source ^ addr) & PAGE_MASK) || !takes_stores(insn->address))
+	if (p->state == PAGE_KEPT_LIVE)
+		page_reopen(view); /* or it comes again */
+	else if (!write)
+		refresh(view, uc);
+	else
 		return false;
-	memmove((char *)insn->address, shadow_of(insn->source), n);
-	string_goes_on(g, insn, n);
-	return true;
-}
-
-/* As if the page were open: neither seen nor counted.  False: it must be closed. */
-static bool go_on_kept(ucontext_t *uc, struct page *p, const struct insn *insn, uintptr_t addr,
-		       bool write)
-{
-	if (p->state == PAGE_KEPT_LIVE) {
-		page_reopen(addr & PAGE_MASK);
-		return true; /* or it comes again */
-	}
-	if (insn->class == INSN_STRING)
-		return copy_kept(uc, insn, addr);
-	if (insn->class == INSN_OPERAND && is_within(insn))
-		return exchange_begin_kept(uc, insn);
-	if (write || !is_alone(insn))
-		return false;
-	load_kept(uc, insn);
 	return true;
 }
 
@@ -758,7 +737,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 			page_open_silently(addr & PAGE_MASK);
 		return;
 	}
-	if (is_kept(p) && is_mine(p) && go_on_kept(uc, p, &insn, addr, write))
+	if (is_kept(p) && is_mine(p) && go_on_kept(uc, p, addr & PAGE_MASK, reads_and_writes(&insn, write)))
 		return;
 	renew(p);
 	window_self.looks++;

@@ -21,8 +21,8 @@ enum page_state {
 	PAGE_FROZEN,
 	PAGE_LIVE,
 	/*
-	 * Closed by another thread's doing than its owner's, who goes on as if it were not:
-	 * loads from the snapshot, one by one; or makes it live again.
+	 * Closed by another thread's doing than its owner's, who goes on as if it were not,
+	 * with a new snapshot, or makes it live again.
 	 */
 	PAGE_KEPT,
 	PAGE_KEPT_LIVE,
@@ -213,6 +213,7 @@ void page_open_silently(uintptr_t view);
 void page_keep(uintptr_t view);
 bool is_mine(const struct page *p);
 bool is_snapshot(const struct page *p); /* frozen, if only for its owner */
+void page_refreeze(uintptr_t view); /* ... or frozen one */
 bool page_reopen(uintptr_t view); /* a live page of this thread's, kept */
 void close_mine(void);
 void keep_changed(void); /* others' pages that are not as they were */

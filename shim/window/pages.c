@@ -213,6 +213,12 @@ static void take_back(uintptr_t view, struct page *p)
 		hooks.was_live(view, landing_of(p, view));
 }
 
+static void keep_frozen(uintptr_t view)
+{
+	map_protect(view, PROT_NONE);
+	page_at(view)->state = PAGE_KEPT;
+}
+
 void page_keep(uintptr_t view)
 {
 	struct page *p = page_at(view);
@@ -222,8 +228,7 @@ void page_keep(uintptr_t view)
 	} else if (p->state == PAGE_LIVE) {
 		take_back(view, p);
 	} else if (p->state == PAGE_FROZEN) {
-		map_protect(view, PROT_NONE);
-		p->state = PAGE_KEPT;
+		keep_frozen(view);
 	}
 }
 
@@ -271,7 +276,7 @@ void keep_changed(void)
 		const struct page *p = page_at(view);
 
 		if (p->state == PAGE_FROZEN && !is_as(shadow_of(view), landing_of(p, view), PAGE))
-			page_keep(view);
+			keep_frozen(view);
 	}
 }
 
@@ -328,6 +333,12 @@ bool page_go_live(uintptr_t view)
 	note_open(view);
 	counts.lives++;
 	return true;
+}
+
+void page_refreeze(uintptr_t view)
+{
+	if (!map_protect(view, PROT_READ))
+		page_at(view)->state = PAGE_FROZEN;
 }
 
 bool page_reopen(uintptr_t view)

@@ -31,6 +31,7 @@
 #define SR_WINDOW_AT_RETURN 8u /* found at the return of a call */
 #define SR_WINDOW_TICK      16u /* the tick closed pages */
 #define SR_WINDOW_STALLED   32u /* replay: the program gets nowhere */
+#define SR_WINDOW_REFRESHED 64u /* a snapshot that another thread saw change was taken anew */
 
 struct sr_window_value {
 	uintptr_t addr;

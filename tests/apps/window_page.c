@@ -271,16 +271,19 @@ static void write_and_read(struct thread *t)
 {
 	struct own *o = &t->o;
 	volatile uint64_t *word = (void *)o->large;
-	uint64_t before = word[OWN / 8 - 1], sum = 0;
+	uint64_t sum = 0;
+	uint32_t at[2];
 
 	for (int i = 0; i < 2; i++) {
 		fill(t, 64);
-		post(t, IBV_WR_RDMA_WRITE, o->src, 64, t->src, IBV_SEND_SIGNALED,
-		     o->large + chance(&t->rnd, PAGE / 64) * 64);
+		at[i] = chance(&t->rnd, PAGE / 64);
+		post(t, IBV_WR_RDMA_WRITE, o->src, 64, t->src, IBV_SEND_SIGNALED, o->large + at[i] * 64);
 	}
+	/* Around what is being written. */
 	for (size_t i = 0; i < OWN / 8; i += 1 + chance(&t->rnd, 20))
-		sum = sum * 31 + word[i];
-	see(t, sum + (before == word[OWN / 8 - 1]));
+		if (i / 8 != at[0] && i / 8 != at[1])
+			sum = sum * 31 + word[i];
+	see(t, sum);
 	complete(t, 2);
 	for (size_t i = 0; i < OWN / 8; i += 7)
 		sum = sum * 31 + word[i];
@@ -299,10 +302,10 @@ static void fill_and_read(struct thread *t)
 
 	fill(t, 64);
 	post(t, IBV_WR_RDMA_WRITE, t->o.src, 64, t->src, IBV_SEND_SIGNALED,
-	     t->o.large + chance(&t->rnd, PAGE / 64) * 64);
+	     t->o.large + (PAGE / 64 - 1 - chance(&t->rnd, PAGE / 128)) * 64);
 	for (uint32_t i = 0; i < n; i++)
 		word[PAGE / 8 + i] += i * n;
-	sum = word[chance(&t->rnd, PAGE / 8)];
+	sum = word[chance(&t->rnd, PAGE / 16)];
 	for (uint32_t i = 0; i < n; i++)
 		sum = sum * 31 + word[PAGE / 8 + i] + word[i];
 	for (uint32_t i = 0; i < n; i++)
