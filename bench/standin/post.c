@@ -182,24 +182,32 @@ int si_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 
 /* --------------------------------------------------------------- builders */
 
-/* A batch fills slots behind sq_tail; the first error makes all of it fail. */
+/*
+ * A batch fills slots behind sq_tail; the first error makes all of it fail.  As on
+ * a device, nobody else posts to the queue until it is complete.
+ */
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct si_qp *qp = (struct si_qp *)ex;
+	bool locked = si_lock();
 
+	qp->build_locked = locked;
 	qp->built = 0;
 	qp->build_error = 0;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	wr_start(ex);
+	struct si_qp *qp = (struct si_qp *)ex;
+
+	qp->built = 0;
+	qp->build_error = 0;
+	si_unlock(qp->build_locked);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct si_qp *qp = (struct si_qp *)ex;
-	bool locked = si_lock();
 	int err = qp->build_error ? qp->build_error : takes_sends(qp) ? 0 : EINVAL;
 	uint32_t n = err ? 0 : qp->built;
 
@@ -214,7 +222,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	}
 	if (qp->connected)
 		si_progress();
-	si_unlock(locked);
+	si_unlock(qp->build_locked);
 	return err;
 }
 

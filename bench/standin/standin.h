@@ -129,6 +129,7 @@ struct si_qp {
 	/* Between wr_start and wr_complete: slots after sq_tail, and the first error. */
 	uint32_t built;
 	int build_error;
+	bool build_locked;
 	struct si_rq rq;
 	struct si_qp *next;
 };
