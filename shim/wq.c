@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "logd/rawsys.h"
 #include "shim/clocks.h"
 #include "shim/heap.h"
 #include "shim/map.h"
@@ -656,11 +657,50 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 	return true;
 }
 
+/* Polls that are under way, but for those that wait here themselves, come to their end. */
+static void await_other_polls(void)
+{
+	struct sr_poller *me = sr_self.poller;
+	uint64_t now = atomic_fetch_add(&epoch, 1) + 1;
+
+	/* What this one knows of failures is said. */
+	if (me && me->since)
+		me->since = now;
+	for (struct sr_poller *p = pollers; p; p = p->next)
+		while (p != me && p->since && p->since < now)
+			sr_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+/*
+ * A READER that was flushed stands for a READ that succeeded, unless that has
+ * a failure of its own: which another thread may have polled, and not told of yet.
+ */
+static void settle_readers(const struct ibv_wc *wc, int n)
+{
+	bool flushed = false;
+
+	for (int i = 0; i < n; i++) {
+		struct sr_wqe *wqe = wc[i].status == IBV_WC_SUCCESS ? NULL : sr_wqe_of(wc[i].wr_id);
+
+		if (!wqe || !wqe->wq->ordered)
+			continue;
+		flushed |= wqe->role == SR_WQE_READER && wqe->stands;
+		if (wqe->role == SR_WQE_PROGRAM && wqe->other) {
+			sr_lock(&wqe->wq->done);
+			wqe->other->dropped = true;
+			sr_unlock(&wqe->wq->done);
+		}
+	}
+	if (flushed)
+		await_other_polls();
+}
+
 int sr_wq_complete(struct ibv_wc *wc, int n)
 {
 	struct sr_wq *locked = NULL;
 	int kept = 0;
 
+	settle_readers(wc, n);
 	for (int i = 0; i < n; i++) {
 		struct sr_wqe *wqe = sr_wqe_of(wc[i].wr_id);
 
