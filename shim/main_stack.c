@@ -5,15 +5,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
-#include "shim/thread.h"
+#include "logd/rawsys.h"
 #include "shim/real.h"
+#include "shim/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* For the frames between the entry point and main, and for auxiliary vectors longer than this one.
  */
-#define ROOM   4096
+#define ROOM 4096
+
+#define PAGE  4096ul
+/* No start goes deeper; and below a stack the kernel leaves at least 128 MiB to nobody else. */
+#define BELOW (8ul << 20)
 
 typedef int main_function(int argc, char **argv, char **env);
 typedef int start_function(main_function *program, int argc, char **argv, void (*init)(void),
@@ -54,10 +62,34 @@ static __attribute__((noinline)) int main_below(size_t distance, int argc, char 
 	return status;
 }
 
+static __attribute__((noinline)) void clear_below(size_t n)
+{
+	void *room = alloca(n);
+
+	memset(room, 0, n);
+	__asm__ volatile("" : : "r"(room) : "memory");
+}
+
+/*
+ * What the dynamic linker, constructors and the shim's own start have left below: variables that
+ * main never writes are there, and perftest's servers send some.  The start of a replay leaves other
+ * things than that of a recording; so main finds zeros in both, as in pages that were never used.
+ */
+static __attribute__((noinline)) void forget_stack(void)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t page = (here - 2 * PAGE) & ~(PAGE - 1);
+
+	clear_below(here - page);
+	/* Most of it was never there: that is an error of no consequence. */
+	sr_syscall(SYS_madvise, (long)(page - BELOW), BELOW, MADV_DONTNEED, 0, 0, 0);
+}
+
 static int run_main(int argc, char **argv, char **env)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
+	forget_stack();
 	/* Too far down already (a vector longer by ROOM), or a recording with randomised addresses.
 	 */
 	if (here <= pinned || here - pinned > 2 * ROOM)
