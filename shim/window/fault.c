@@ -506,11 +506,25 @@ static uint32_t stores_in_a_row(uintptr_t page)
 	return ++t->row;
 }
 
+/*
+ * Not while another thread's call has landing where it is: the store comes again till
+ * then, as often as that takes, and is counted when it is done.  False: it comes again.
+ */
+static bool go_live(uintptr_t view)
+{
+	if (page_go_live(view))
+		return true;
+	window_self.fault--;
+	return false;
+}
+
 static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
+	bool common = is_common(p);
+
 	if (hooks.storing)
 		hooks.storing();
-	if ((is_common(p) || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
+	if ((common || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
 		if ((insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE) &&
 		    store_alone(uc, p, insn)) {
 			validate();
@@ -519,7 +533,8 @@ static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const st
 		if (insn->class == INSN_EXCHANGE && exchange_begin(uc, insn))
 			return;
 	}
-	page_go_live(addr & PAGE_MASK);
+	if (!go_live(addr & PAGE_MASK) && !common)
+		window_self.row--;
 }
 
 /* ---------------------------------------------------------------- strings */
@@ -764,7 +779,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		if (write && hooks.storing)
 			hooks.storing();
 		if (!do_parts(uc, &insn))
-			page_go_live(addr & PAGE_MASK);
+			go_live(addr & PAGE_MASK);
 		validate();
 	} else if (write) {
 		fault_store(uc, addr, p, &insn);

@@ -704,6 +704,35 @@ static void a_store_is_told_before_it_is_seen(void **state)
 	sr_window_remove((void *)p, PAGE);
 }
 
+#define FILLED 40
+#define ALONE  16 /* stores in a row, before the page goes live */
+
+static void *fill_words(void *p)
+{
+	volatile uint64_t *word = p;
+
+	for (int i = 0; i < FILLED; i++)
+		word[i] = (uint64_t)i;
+	return (void *)sr_window_faults();
+}
+
+/* While landing is held, for another thread's call, the store that would do it comes again. */
+static void a_store_that_must_wait_counts_once(void **state)
+{
+	uint8_t *p = memory(1);
+	pthread_t program;
+	void *faults;
+
+	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	sr_window_hold(p);
+	pthread_create(&program, NULL, fill_words, p);
+	usleep(20000);
+	sr_window_release();
+	pthread_join(program, &faults);
+	assert_int_equal((uintptr_t)faults, ALONE + 1);
+	sr_window_remove(p, PAGE);
+}
+
 static void *hammer(void *p)
 {
 	for (uint64_t n = 1; !atomic_load_explicit(&stop, memory_order_relaxed); n++)
@@ -775,6 +804,7 @@ int main(void)
 	    cmocka_unit_test(memory_that_is_unmapped_is_forgotten),
 	    cmocka_unit_test(clocks_are_looked_at_behind_a_value_and_in_front_of_its_record),
 	    cmocka_unit_test(a_store_is_told_before_it_is_seen),
+	    cmocka_unit_test(a_store_that_must_wait_counts_once),
 	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
 	    cmocka_unit_test(every_instruction_is_done_alone_on_a_common_page),
