@@ -13,36 +13,45 @@
 
 /* ------------------------------------------------------------ one rank on */
 
-/* The rank of an order that cannot be understood yet. */
-static bool clocks_block(struct process *p, size_t rank)
+/* Does one of these orders name an event that is not there yet? */
+static bool orders_block(struct process *p, size_t rank, size_t from, size_t end)
 {
 	struct rank *r = &p->ranks[rank];
 
-	for (size_t i = 0; i < r->call.clocks_n; i++) {
-		const struct sr_log_clock *c = &r->call.clocks[i];
-		size_t other = c->found ? p->of_member[c->order.member] : SR_NO_RANK;
+	for (size_t i = from; i < end; i++) {
+		const struct sr_order *o = &r->call.clocks[i].order;
+		size_t other = p->of_member[o->member];
 
 		if (other == SR_NO_RANK || other == rank || p->ranks[other].over ||
-		    sr_knowledge_has(p->knowledge, other, c->order.event))
+		    sr_knowledge_has(p->knowledge, other, o->event))
 			continue;
 		r->blocked = BY_EVENT;
 		r->blocked_on = other;
-		r->blocked_event = c->order.event;
+		r->blocked_event = o->event;
 		return true;
 	}
 	return false;
 }
 
-static void take_clocks(struct process *p, size_t rank, size_t from, size_t end)
+/*
+ * Up to `end`, as far as can be understood: between two calls one rank may store what
+ * another one answers, and see the answer.  False: blocked.
+ */
+static bool take_clocks(struct process *p, size_t rank, size_t end)
 {
-	const struct sr_log_call *call = &p->ranks[rank].call;
+	struct rank *r = &p->ranks[rank];
+	const struct sr_log_clock *clocks = r->call.clocks;
 
-	/* An event comes in front of its orders, and is what it is with them. */
-	for (size_t i = from; i < end;) {
-		uint64_t event = call->clocks[i++].event;
+	while (r->clocks < end) {
+		/* An event comes in front of its orders, and is what it is with them. */
+		size_t first = r->clocks + 1, next = first;
 
-		for (; i < end && call->clocks[i].found; i++) {
-			const struct sr_order *o = &call->clocks[i].order;
+		while (next < end && clocks[next].found)
+			next++;
+		if (orders_block(p, rank, first, next))
+			return false;
+		for (size_t i = first; i < next; i++) {
+			const struct sr_order *o = &clocks[i].order;
 			size_t other = p->of_member[o->member];
 
 			if (other != SR_NO_RANK && other != rank)
@@ -50,8 +59,20 @@ static void take_clocks(struct process *p, size_t rank, size_t from, size_t end)
 						   o->via == SR_ORDER_OWN ? SR_PLAN_BY_OWN
 									  : SR_PLAN_BY_CELL);
 		}
-		sr_knowledge_event(p->knowledge, rank, event);
+		sr_knowledge_event(p->knowledge, rank, clocks[r->clocks].event);
+		r->clocks = next;
 	}
+	return true;
+}
+
+/* Where the rank is now, once. */
+static void come_to(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
+{
+	struct rank *r = &p->ranks[rank];
+
+	if (!r->there)
+		sr_knowledge_enter(p->knowledge, rank, r->call.thread, sn, (uint32_t)fault);
+	r->there = true;
 }
 
 static int tell_window(struct process *p, size_t rank, const struct sr_window_event *e)
@@ -77,23 +98,24 @@ static int tell_window(struct process *p, size_t rank, const struct sr_window_ev
 
 /*
  * Faults behind the call before, and what an observation found at this one; each
- * with the clocks in front of it.  *clocks: so many were taken.
+ * with the clocks in front of it.  1: blocked.
  */
-static int take_windows(struct process *p, size_t rank, size_t *clocks)
+static int take_windows(struct process *p, size_t rank)
 {
 	static struct sr_window_records w;
-	const struct sr_log_call *c = &p->ranks[rank].call;
+	struct rank *r = &p->ranks[rank];
+	const struct sr_log_call *c = &r->call;
 	int err = 0;
 
-	for (size_t i = 0; i < c->windows_n && !err; i++) {
-		const struct sr_log_window *window = &c->windows[i];
+	for (; r->windows < c->windows_n && !err; r->windows++) {
+		const struct sr_log_window *window = &c->windows[r->windows];
 
 		if (!sr_window_records_decode(&w, c->windows_bytes + window->at, window->size))
 			return -EBADMSG;
-		sr_knowledge_enter(p->knowledge, rank, c->thread, w.event.fault ? c->sn - 1 : c->sn,
-				   (uint32_t)w.event.fault);
-		take_clocks(p, rank, *clocks, window->clocks);
-		*clocks = window->clocks;
+		come_to(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault);
+		if (!take_clocks(p, rank, window->clocks))
+			return 1;
+		r->there = false;
 		err = sr_knowledge_settle(p->knowledge, rank);
 		if (!err)
 			err = tell_window(p, rank, &w.event);
@@ -101,21 +123,16 @@ static int take_windows(struct process *p, size_t rank, size_t *clocks)
 	return err;
 }
 
-/* The call has begun: what comes in front of it. */
+/* What comes in front of the call, and its beginning.  1: blocked. */
 static int enter(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
-	size_t clocks = 0;
-	int err = take_windows(p, rank, &clocks);
+	int ret = take_windows(p, rank);
 
-	if (err)
-		return err;
-	sr_knowledge_enter(p->knowledge, rank, r->call.thread, r->call.sn, 0);
-	take_clocks(p, rank, clocks, r->call.clocks_n);
-	r->entered = true;
-	r->completion = r->segment = 0;
-	p->counts->calls++;
-	return 0;
+	if (ret)
+		return ret;
+	come_to(p, rank, r->call.sn, 0);
+	return take_clocks(p, rank, r->call.clocks_n) ? 0 : 1;
 }
 
 /* Is the receiver of what this call posts too far behind? */
@@ -171,11 +188,14 @@ static int step(struct process *p, size_t rank, bool many)
 
 	r->blocked = NOT_BLOCKED;
 	if (!r->entered) {
-		if (clocks_block(p, rank) || (!many && sends_too_many(p, rank)))
-			return 1;
 		ret = enter(p, rank);
 		if (ret)
 			return ret;
+		if (!many && sends_too_many(p, rank))
+			return 1;
+		r->entered = true;
+		r->completion = r->segment = 0;
+		p->counts->calls++;
 	}
 	ret = take_call(p, rank);
 	if (ret)
@@ -193,7 +213,8 @@ static int fetch_call(struct process *p, size_t rank)
 		return 1;
 	got = sr_log_rank_next(r->log, &r->call, p->err);
 	r->has_call = got > 0;
-	r->entered = false;
+	r->entered = r->there = false;
+	r->clocks = r->windows = 0;
 	r->over = got == 0;
 	return got;
 }

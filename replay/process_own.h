@@ -98,6 +98,8 @@ struct rank {
 	struct sr_log_rank *log;
 	struct sr_log_call call;
 	bool has_call, entered, over;
+	size_t clocks, windows; /* of those in front of the call, so many are taken */
+	bool there;             /* knowledge has the place of what is taken now */
 	size_t completion, segment; /* how far a poll is */
 	enum blocked blocked;
 	size_t blocked_on;

@@ -469,6 +469,36 @@ static bool contradiction_is_noticed(void)
 	return ret == -ELOOP && strstr(err.text, "contradict") && remove_all(dir);
 }
 
+/* Between two calls rank 0 stores what rank 1 sees and answers, and sees the answer. */
+static bool ranks_talk_between_calls(void)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct sr_order seen = {.member = 0, .event = 1, .via = SR_ORDER_OWN};
+	struct sr_order answered = {.member = 1, .event = 2, .via = SR_ORDER_CELL};
+	struct sr_error err = {""};
+	struct sr_trace *t = NULL;
+	struct sr_plan *p = NULL;
+	int ret;
+
+	if (!mkdtemp(dir))
+		return false;
+	memset(&run, 0, sizeof(run));
+	run.ranks = 2;
+	run.clocks = true;
+	begin(&run, dir);
+	tick(&run, 0, 0, NULL, 0);
+	tick(&run, 0, 0, &answered, 1);
+	called(&run, 0, 0, trace_poll_cq(run.m, 0, 0, NULL, 0, 0));
+	tick(&run, 1, 0, &seen, 1);
+	tick(&run, 1, 0, NULL, 0);
+	called(&run, 1, 0, trace_poll_cq(run.m, 1, 0, NULL, 0, 0));
+	trace_maker_finish(run.m);
+	ret = make_plan(dir, &p, &t, &err);
+	sr_plan_close(p);
+	sr_trace_close(t);
+	return !ret && remove_all(dir);
+}
+
 /* What a fault brings, with the order in front of it: rank 1 loads what rank 0 wrote. */
 static bool faults_wait(void)
 {
@@ -601,6 +631,7 @@ int main(int argc, char **argv)
 	result(all_exact(first, runs, THREADS, true, false), "clocks: the same with threads");
 	result(contradiction_is_noticed(),
 	       "orders that contradict each other are refused, in words");
+	result(ranks_talk_between_calls(), "orders between two calls of a rank, both ways");
 	result(faults_wait(),
 	       "windows: a load waits for the write that it saw, and is to be compared with it");
 	result(nonsense_is_survived(20 * runs, first),
