@@ -13,6 +13,14 @@
 
 /* ------------------------------------------------------------ one rank on */
 
+/* Whom an order is on; SR_NO_RANK: the rank itself, or nobody who is processed. */
+static size_t rank_of(const struct process *p, size_t rank, const struct sr_order *o)
+{
+	size_t other = p->of_member[o->member];
+
+	return other == rank ? SR_NO_RANK : other;
+}
+
 /* Does one of these orders name an event that is not there yet? */
 static bool orders_block(struct process *p, size_t rank, size_t from, size_t end)
 {
@@ -20,9 +28,9 @@ static bool orders_block(struct process *p, size_t rank, size_t from, size_t end
 
 	for (size_t i = from; i < end; i++) {
 		const struct sr_order *o = &r->call.clocks[i].order;
-		size_t other = p->of_member[o->member];
+		size_t other = rank_of(p, rank, o);
 
-		if (other == SR_NO_RANK || other == rank || p->ranks[other].over ||
+		if (other == SR_NO_RANK || p->ranks[other].over ||
 		    sr_knowledge_has(p->knowledge, other, o->event))
 			continue;
 		r->blocked = BY_EVENT;
@@ -52,9 +60,9 @@ static bool take_clocks(struct process *p, size_t rank, size_t end)
 			return false;
 		for (size_t i = first; i < next; i++) {
 			const struct sr_order *o = &clocks[i].order;
-			size_t other = p->of_member[o->member];
+			size_t other = rank_of(p, rank, o);
 
-			if (other != SR_NO_RANK && other != rank)
+			if (other != SR_NO_RANK)
 				sr_knowledge_order(p->knowledge, rank, other, o->event,
 						   o->via == SR_ORDER_OWN ? SR_PLAN_BY_OWN
 									  : SR_PLAN_BY_CELL);

@@ -153,7 +153,7 @@ void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova)
 	add_region(mr, r);
 }
 
-void sr_mr_remove(struct ibv_mr *mr)
+static void remove_region(struct ibv_mr *mr)
 {
 	uint64_t key = key_of(mr->context, mr->lkey);
 
@@ -314,7 +314,7 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 void sr_replayed_dereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	if ((int)result == 0)
-		sr_mr_remove((struct ibv_mr *)a[0]);
+		remove_region((struct ibv_mr *)a[0]);
 }
 
 uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)

@@ -74,7 +74,6 @@ void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, u
 void sr_mr_doubt(const void *addr, size_t length);
 
 void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
-void sr_mr_remove(struct ibv_mr *mr);
 
 /* ---------------------------------------------------------- work queues */
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import BUILD, SREPLAY, Tap, replay
+from harness import BUILD, SREPLAY, Tap, first_difference, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "fuzz_verbs")
 STANDIN = os.path.join(os.path.realpath(BUILD), "bench", "standin")
@@ -38,14 +38,6 @@ def run(command, environment):
         return subprocess.run(command, env=environment, capture_output=True, timeout=RUN_SECONDS)
     except subprocess.TimeoutExpired as e:
         return subprocess.CompletedProcess(e.cmd, "hang", e.stdout or b"", e.stderr or b"")
-
-
-def first_difference(got, expected):
-    got, expected = got.decode(errors="replace").splitlines(), expected.decode(errors="replace").splitlines()
-    for n, (g, e) in enumerate(zip(got, expected)):
-        if g != e:
-            return "line %d\n  before:   %s\n  got:      %s\n  expected: %s" % (n + 1, expected[n - 1] if n else "", g, e)
-    return "%d lines instead of %d" % (len(got), len(expected))
 
 
 def difference(directory, seed, steps, way, settings):

@@ -64,14 +64,34 @@ def kill_group(process):
         pass
 
 
-def replay(trace, rank, timeout=REPLAY_SECONDS, **options):
-    """Runs `sreplay replay`; (exit status, stdout, stderr), 'hang' as the status if it does not end."""
+def run(arguments, seconds, **options):
+    """(exit status, stdout, stderr), 'hang' as the status if it does not end."""
     try:
-        r = subprocess.run([SREPLAY, "replay", "--rank", str(rank), trace], capture_output=True,
-                           stdin=subprocess.DEVNULL, timeout=timeout, **options)
+        r = subprocess.run(arguments, capture_output=True, stdin=subprocess.DEVNULL, timeout=seconds, **options)
         return r.returncode, r.stdout, r.stderr.decode(errors="replace")
     except subprocess.TimeoutExpired as e:
         return "hang", e.stdout or b"", (e.stderr or b"").decode(errors="replace")
+
+
+def replay(trace, rank, timeout=REPLAY_SECONDS, **options):
+    """Runs `sreplay replay`; as run()."""
+    return run([SREPLAY, "replay", "--rank", str(rank), trace], timeout, **options)
+
+
+def first_difference(got, expected):
+    got, expected = got.decode(errors="replace").splitlines(), expected.decode(errors="replace").splitlines()
+    for n, (g, e) in enumerate(zip(got, expected)):
+        if g != e:
+            return "line %d\n  before:   %s\n  got:      %s\n  expected: %s" % (n + 1, expected[n - 1] if n else "", g, e)
+    return "%d lines instead of %d" % (len(got), len(expected))
+
+
+def replay_problem(trace, status, output, **options):
+    """'' if rank 0 replays with this exit status and output, or what is wrong."""
+    got, out, err = replay(trace, 0, **options)
+    if got != status:
+        return "replayed exit status %s, not %s\n%s" % (got, status, err)
+    return "" if out == output else "replayed output\n" + first_difference(out, output)
 
 
 def read(path):

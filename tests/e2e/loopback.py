@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import BUILD, SREPLAY, Tap, replay
+from harness import BUILD, SREPLAY, Tap, first_difference, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "loopback")
 STANDIN = os.path.join(os.path.realpath(BUILD), "bench", "standin")
@@ -107,14 +107,6 @@ class Case:
 def clock_records(trace):
     dump = subprocess.run([SREPLAY, "dump", trace], capture_output=True).stdout
     return dump.count(b'record="clock"')
-
-
-def first_difference(got, expected):
-    got, expected = got.decode(errors="replace").splitlines(), expected.decode(errors="replace").splitlines()
-    for n, (g, e) in enumerate(zip(got, expected)):
-        if g != e:
-            return "line %d\n  before:   %s\n  got:      %s\n  expected: %s" % (n + 1, expected[n - 1] if n else "", g, e)
-    return "%d lines instead of %d" % (len(got), len(expected))
 
 
 def threads_differ(directory, runs):

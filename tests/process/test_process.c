@@ -440,6 +440,18 @@ static bool remove_all(const char *dir)
 	return !system(command);
 }
 
+/* A trace of two ranks with clocks, in a directory that is made from this template. */
+static bool begin_pair(char *dir)
+{
+	if (!mkdtemp(dir))
+		return false;
+	memset(&run, 0, sizeof(run));
+	run.ranks = 2;
+	run.clocks = true;
+	begin(&run, dir);
+	return true;
+}
+
 /* Each of two ranks has found the other's later event: no run does that. */
 static bool contradiction_is_noticed(void)
 {
@@ -450,12 +462,8 @@ static bool contradiction_is_noticed(void)
 	struct sr_plan *p = NULL;
 	int ret;
 
-	if (!mkdtemp(dir))
+	if (!begin_pair(dir))
 		return false;
-	memset(&run, 0, sizeof(run));
-	run.ranks = 2;
-	run.clocks = true;
-	begin(&run, dir);
 	for (int i = 0; i < 2; i++) {
 		later.member = (uint8_t)!i;
 		tick(&run, i, 0, &later, 1);
@@ -480,12 +488,8 @@ static bool ranks_talk_between_calls(void)
 	struct sr_plan *p = NULL;
 	int ret;
 
-	if (!mkdtemp(dir))
+	if (!begin_pair(dir))
 		return false;
-	memset(&run, 0, sizeof(run));
-	run.ranks = 2;
-	run.clocks = true;
-	begin(&run, dir);
 	tick(&run, 0, 0, NULL, 0);
 	tick(&run, 0, 0, &answered, 1);
 	called(&run, 0, 0, trace_poll_cq(run.m, 0, 0, NULL, 0, 0));
@@ -518,12 +522,8 @@ static bool faults_wait(void)
 	size_t waits_n = 0, checks_n = 0;
 	bool ok;
 
-	if (!mkdtemp(dir))
+	if (!begin_pair(dir))
 		return false;
-	memset(&run, 0, sizeof(run));
-	run.ranks = 2;
-	run.clocks = true;
-	begin(&run, dir);
 	tick(&run, 0, 0, NULL, 0);
 	posted = trace_post_send(run.m, 0, 0, qp_address(0, 1), &write, 1, 0);
 	behind = trace_poll_cq(run.m, 1, 0, NULL, 0, 0);
