@@ -144,7 +144,7 @@ static char **cut_tool_arguments(int *argc, char **argv)
 }
 
 static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
-		      enum sr_group_transport transport)
+		      enum sr_group_transport transport, const struct sr_outsiders *outsiders)
 {
 	const struct sr_rank_options one = {
 	    .dir = o->dir,
@@ -152,6 +152,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	    .timeout = o->timeout,
 	    .sandbox = o->sandbox,
 	    .tool = o->tool,
+	    .outsiders = outsiders,
 	};
 	struct sr_replay_control *control;
 	struct sr_group *group = NULL;
@@ -193,8 +194,25 @@ static bool choose_transport(struct sr_trace *t, const struct options *o, const 
 	return true;
 }
 
+/* Of ranks that are in the trace and are not replayed.  NULL: there are none, or they tell nothing. */
+static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ranks, size_t n,
+					   enum sr_group_transport transport)
+{
+	struct sr_outsiders *outsiders = NULL;
+	struct sr_error err;
+
+	if (transport != SR_GROUP_NONE && n < sr_trace_ranks(t) &&
+	    sr_outsiders_find(&outsiders, t, ranks, n, &err))
+		sr_note("what came from ranks that are not replayed is not told apart: %s",
+			err.text);
+	return outsiders;
+}
+
 static int replay(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
 {
+	struct sr_outsiders *outsiders;
+	int status;
+
 	struct sr_conduct c = {
 	    .dir = o->dir,
 	    .ranks = ranks,
@@ -215,7 +233,10 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 			       SR_GROUP_MEMBERS);
 	if (!choose_transport(t, o, ranks, n, &c.transport))
 		return SR_EXIT_FAILED;
-	return n == 1 ? replay_one(t, o, ranks[0], c.transport) : sr_conduct(&c);
+	c.outsiders = outsiders = find_outsiders(t, ranks, n, c.transport);
+	status = n == 1 ? replay_one(t, o, ranks[0], c.transport, outsiders) : sr_conduct(&c);
+	sr_outsiders_free(outsiders);
+	return status;
 }
 
 int sr_cmd_replay(int argc, char **argv)

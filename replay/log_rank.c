@@ -24,6 +24,7 @@ struct source {
 	size_t bytes_n, bytes_room;
 	uint64_t last_sn, offset;
 	bool over;
+	bool cut; /* what was read last is not the thread's own end, or its process's */
 };
 
 struct sr_log_rank {
@@ -161,6 +162,15 @@ static void note_mark(struct sr_log_rank *r, const struct sr_entry *e)
 		r->holes += mark->skipped_sns ? mark->skipped_sns : 1;
 }
 
+/* Killed, or recorded no further: it may have done more. */
+static bool is_end(const struct sr_entry *e)
+{
+	const struct sr_mark_payload *mark = e->payload;
+
+	return e->kind == SR_REC_EXIT ||
+	       (e->kind == SR_REC_MARK && mark->reason == SR_MARK_ENDED);
+}
+
 /* 1: s->call is the next that matters; 0: the end; -errno. */
 static int advance(struct sr_log_rank *r, struct source *s)
 {
@@ -172,6 +182,7 @@ static int advance(struct sr_log_rank *r, struct source *s)
 	while ((got = sr_stream_next(s->stream, e)) > 0) {
 		r->records++;
 		s->offset = e->offset;
+		s->cut = !is_end(e);
 		if (e->kind >= SR_REC_CALL) {
 			what = sr_log_what(&r->kinds, e->kind);
 			s->last_sn = e->sn;
@@ -238,6 +249,7 @@ static int open_source(struct sr_log_rank *r, struct source *s, struct sr_trace 
 	int ret = sr_stream_open(&s->stream, t, r->number, thread, err);
 
 	s->thread = thread;
+	s->cut = true;
 	if (!ret)
 		r->size += sr_stream_size(s->stream);
 	return ret;
@@ -359,6 +371,15 @@ uint64_t sr_log_rank_records(const struct sr_log_rank *r)
 uint64_t sr_log_rank_holes(const struct sr_log_rank *r)
 {
 	return r->holes;
+}
+
+size_t sr_log_rank_cut(const struct sr_log_rank *r)
+{
+	size_t cut = 0;
+
+	for (size_t i = 0; i < r->sources_n; i++)
+		cut += r->sources[i].cut;
+	return cut;
 }
 
 size_t sr_log_rank_threads(const struct sr_log_rank *r)

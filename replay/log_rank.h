@@ -65,6 +65,8 @@ uint64_t sr_log_rank_records(const struct sr_log_rank *r);
 
 /* Calls that the trace lacks: with --lossy.  Streams that are torn, or have no end. */
 uint64_t sr_log_rank_holes(const struct sr_log_rank *r);
+/* Threads that may have done more than the trace has: killed, or no longer recorded. */
+size_t sr_log_rank_cut(const struct sr_log_rank *r);
 
 /* Of its threads, ascending: its number, and the places that reading has found. */
 size_t sr_log_rank_threads(const struct sr_log_rank *r);

@@ -384,6 +384,7 @@ static void close_ranks(struct process *p)
 		if (r->log) {
 			p->counts->records += sr_log_rank_records(r->log);
 			p->counts->holes += sr_log_rank_holes(r->log);
+			p->counts->cut += sr_log_rank_cut(r->log);
 		}
 		sr_log_rank_close(r->log);
 		for (size_t k = 0; k < r->qps_n; k++)

@@ -104,6 +104,7 @@ struct sr_process_counts {
 	uint64_t weakened;   /* orders of which the exact position was forgotten */
 	uint64_t ambiguous_links;
 	uint64_t holes; /* calls that the trace lacks */
+	uint64_t cut;   /* threads of which the trace does not have the end */
 };
 
 /*

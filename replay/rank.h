@@ -12,6 +12,7 @@
 
 #include "logd/reader.h"
 #include "replay/control.h"
+#include "replay/group/outsiders.h"
 #include "replay/group/shared.h"
 #include "replay/launch.h"
 
@@ -21,6 +22,7 @@ struct sr_rank_options {
 	long timeout;        /* seconds without a call; 0: for ever */
 	const char *sandbox; /* NULL: none */
 	struct sr_tool tool; /* that runs the program, if any */
+	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
 };
 
 /* The page that the process shares with us, not in use by any process yet.  NULL, with errno. */

@@ -67,7 +67,11 @@ static void __attribute__((noreturn))
 work(const struct conductor *d, struct worker *w, pid_t conductor)
 {
 	struct sr_rank_options o = {
-	    .dir = d->c->dir, .rank = w->rank, .timeout = d->c->timeout};
+	    .dir = d->c->dir,
+	    .rank = w->rank,
+	    .timeout = d->c->timeout,
+	    .outsiders = d->c->outsiders,
+	};
 	char sandbox[PATH_MAX];
 	struct sr_trace *t;
 	struct sr_error err;

@@ -22,6 +22,7 @@ struct sr_conduct {
 	struct sr_tool tool;
 	int32_t tool_rank;       /* the rank that it runs; -1: none */
 	enum sr_group_transport transport;
+	const struct sr_outsiders *outsiders; /* NULL: nothing is known of them */
 };
 
 /* The exit status: 0 if all ranks ended as recorded. */

@@ -22,7 +22,10 @@
 /* The writes into a member's memory: by page, then writer, each one's in their order. */
 struct memory {
 	bool loaded;
-	bool has_outsiders; /* peers that are not replayed */
+	bool has_strangers; /* peers that are not replayed, and may have written anywhere */
+	/* Where peers can have written that are not replayed, but in the trace. */
+	const struct sr_outsiders_range *outsiders;
+	size_t outsiders_n;
 	bool is_complete;   /* all that ever came to its windows is in here */
 	const uint8_t *written;
 	struct sr_group_write *writes;
@@ -48,6 +51,7 @@ struct sr_producers {
 	uint32_t self;
 	struct sr_plan *plan;
 	bool has_clocks;
+	const struct sr_outsiders *outsiders;
 	struct memory memory[SR_GROUP_MEMBERS];
 	uint64_t learnt[SR_GROUP_MEMBERS]; /* ticks that were seen to have begun */
 	struct spent spent[SPENT];
@@ -96,7 +100,8 @@ static void get(const struct sr_producers *p, uint64_t at, void *to, size_t n)
 }
 
 struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
-				      struct sr_plan *plan, bool has_clocks)
+				      struct sr_plan *plan, bool has_clocks,
+				      const struct sr_outsiders *outsiders)
 {
 	struct sr_producers *p = calloc(1, sizeof(*p));
 
@@ -107,6 +112,7 @@ struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
 	p->self = self;
 	p->plan = plan;
 	p->has_clocks = has_clocks;
+	p->outsiders = outsiders;
 	return p;
 }
 
@@ -198,6 +204,40 @@ static bool has_strange_writes(const struct sr_producers *p, uint32_t member,
 	return false;
 }
 
+/*
+ * What is written by other addresses than the owner's can be anywhere.
+ */
+static void look_for_outsiders(const struct sr_producers *p, uint32_t member, struct memory *m)
+{
+	m->has_strangers = has_outsiders(p, member);
+	if (!m->has_strangers || !p->outsiders)
+		return;
+	m->outsiders = sr_outsiders_ranges(p->outsiders, member, &m->outsiders_n);
+	m->has_strangers = !m->outsiders;
+	for (size_t i = 0; m->outsiders && i < m->outsiders_n; i++)
+		if (!is_window(p, member, m->outsiders[i].begin) ||
+		    !is_window(p, member, m->outsiders[i].end - 1))
+			m->has_strangers = true;
+}
+
+/* Can somebody who is not replayed have written this byte? */
+static bool may_be_outsiders(const struct memory *m, uint64_t addr)
+{
+	size_t low = 0, high = m->outsiders_n;
+
+	if (m->has_strangers)
+		return true;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (m->outsiders[middle].end <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < m->outsiders_n && m->outsiders[low].begin <= addr;
+}
+
 /* Are all writes there that there ever were? */
 static bool knows_all(const struct sr_producers *p, uint32_t member)
 {
@@ -235,7 +275,7 @@ static int load_writes(struct sr_producers *p, uint32_t member, struct memory *m
 	for (size_t i = 0; i < m->count; i++)
 		m->order[i] = (uint32_t)i;
 	qsort_r(m->order, m->count, sizeof(*m->order), by_page_and_writer, m->writes);
-	m->has_outsiders = has_outsiders(p, member);
+	look_for_outsiders(p, member, m);
 	m->is_complete = knows_all(p, member) && !has_strange_writes(p, member, m);
 	m->loaded = true;
 	return 0;
@@ -425,9 +465,9 @@ static void choose(const struct sr_producers *p, struct found *f, const struct s
 /* May writes count that nothing says were before?  With clocks, they came from outside if anything
  * did. */
 static bool counts_unknown(const struct sr_producers *p, const struct memory *m,
-			   const struct sr_group_write *w)
+			   const struct sr_group_write *w, uint64_t addr)
 {
-	return !p->has_clocks || !m->has_outsiders || w->kind == SR_GROUP_OWN;
+	return !p->has_clocks || w->kind == SR_GROUP_OWN || !may_be_outsiders(m, addr);
 }
 
 static void search_writer(const struct sr_producers *p, const struct look *k,
@@ -450,7 +490,7 @@ static void search_writer(const struct sr_producers *p, const struct look *k,
 	for (int looked = 0; i < r.end && looked < MAX_LOOKED; looked++, i++) {
 		const struct sr_group_write *w = &m->writes[m->order[i]];
 
-		if (counts_unknown(p, m, w) && fits(p, k, m, w, b) && !is_after(p, k, w)) {
+		if (counts_unknown(p, m, w, b->addr) && fits(p, k, m, w, b) && !is_after(p, k, w)) {
 			choose(p, f, w, false);
 			return;
 		}
@@ -557,7 +597,7 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct look
 		return (struct verdict){.by = UNCHANGED};
 	if (!k->l.seen && (!k->bytes[at] || !is_window(p, member, k->l.addr + at)))
 		return own;
-	if (m->has_outsiders)
+	if (may_be_outsiders(m, k->l.addr + at))
 		return (struct verdict){.by = OUTSIDE};
 	if (m->is_complete && !may_be_there(p, k, m, writers, at))
 		return (struct verdict){.by = NOBODY};

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "replay/group/outsiders.h"
 #include "replay/group/shared.h"
 #include "replay/plan.h"
 
@@ -20,10 +21,12 @@ struct sr_producers;
 /*
  * For the looks of this member, in the memory of the group's that is mapped at g.
  * has_clocks: the waits of the plan are all that there was between the ranks.
+ * outsiders: NULL if nothing is known of them.
  * NULL: no memory.
  */
 struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
-				      struct sr_plan *plan, bool has_clocks);
+				      struct sr_plan *plan, bool has_clocks,
+				      const struct sr_outsiders *outsiders);
 void sr_producers_free(struct sr_producers *p);
 
 /* In the order of the looks: what is found of one, piece by piece.  What `add` returns, if not 0.

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The programs of tests/apps give their checked answers bare, recorded, and replayed.
 
-    apps.py record OUTDIR [--ranks N,...] [--runs N] [--load N] [PROGRAM...]     over rxe (run it under ci/rxe)
+    apps.py record OUTDIR [--ranks N,...] [--all] [--clocks] [--runs N] [--seconds S] [--load N] [--seed N] [PROGRAM...]
+                                                           over rxe (run it under ci/rxe)
     apps.py replay OUTDIR                                  on a machine that needs none
     apps.py alone                                          both, with one rank, on the stand-in for verbs
 
-record runs each program bare and then, RUNS times, with a group of its ranks recorded; without --ranks each
-with the number that SMALL says, so that all together stay below two minutes of an emulated machine.
---load has other processes compete for the CPUs, in bursts. replay replays each recorded rank alone, and all
-of them together, over shared memory. alone also walks the two published trees of uts whole.
+record runs each program bare and then, RUNS times, with a group of its ranks recorded (--all: all of them);
+without --ranks each with the number that SMALL says, so that all together stay below two minutes of an emulated
+machine. The runs go round all programs; none is begun after SECONDS. --load has other processes compete for
+the CPUs, in bursts that SEED determines. replay replays each recorded rank alone, and all of them together, over
+shared memory. alone also walks the two published trees of uts whole.
 """
 
 import argparse
@@ -29,13 +31,15 @@ from harness import BUILD, SREPLAY, Tap, fresh, replay
 
 # Starting a rank takes a second of the emulated machine: most programs have two, some more.
 SMALL = {"uts": (4,), "shvar": (3,), "dht": (4,)}
+# Of these all are recorded, so that of one job groups of one, two, three and all can be replayed.
+WHOLE = ("dht", "shvar")
 
 PUBLISHED = {"T1": 4130071, "T3": 4112897}  # nodes
 
 
-def group_of(ranks):
+def group_of(ranks, whole):
     """Half of them, and at least two, so that there is an outside where there are more."""
-    return list(range(ranks)) if ranks <= 2 else list(range(0, ranks, 2))
+    return list(range(ranks)) if whole or ranks <= 2 else list(range(0, ranks, 2))
 
 
 def answers(job, program):
@@ -58,25 +62,35 @@ def trace_is_whole(trace, group):
     return "no ranks %s in\n%s" % (missing, info) if missing else None
 
 
-def record_one(tap, program, ranks, directory, runs):
-    base = os.path.join(directory, "%s-%d" % (program.name, ranks))
-    bare = programs.run(program.small, ranks, base + ".bare")
-    problem = answers(bare, program)
-    tap.ok(not problem, "%s, %d ranks: right" % (program.name, ranks), "%s\n%s" % (problem, bare.detail()))
-    group = group_of(ranks)
-    for run in range(runs):
-        record_once(tap, program, ranks, group, "%s-%d" % (base, run), bare)
+class Job:
+    """A program with so many ranks: one bare run, and recorded ones beside it."""
 
+    def __init__(self, options, program, ranks):
+        self.program = program
+        self.ranks = ranks
+        self.clocks = options.clocks
+        self.group = group_of(ranks, options.all or program.name in WHOLE)
+        self.base = os.path.join(options.directory, "%s-%d" % (program.name, ranks))
+        self.bare = None
 
-def record_once(tap, program, ranks, group, base, bare):
-    recorded = programs.run(program.small, ranks, base + ".recorded", base + ".srec", group)
-    problem = answers(recorded, program) or trace_is_whole(base + ".srec", group)
-    if not problem and not program.races and recorded.out != bare.out:
-        problem = "the bare run printed %s" % bare.out
-    tap.ok(not problem, "%s, %d ranks: the same with ranks %s recorded" % (program.name, ranks, group),
-           "%s\n%s" % (problem, recorded.detail()))
-    with open(base + ".json", "w") as f:
-        json.dump({"program": program.name, "ranks": ranks, "group": group, "recorded": not problem}, f)
+    def run_bare(self, tap):
+        self.bare = programs.run(self.program.small, self.ranks, self.base + ".bare")
+        problem = answers(self.bare, self.program)
+        tap.ok(not problem, "%s, %d ranks: right" % (self.program.name, self.ranks), "%s\n%s" % (problem, self.bare.detail()))
+
+    def record(self, tap, run):
+        if not self.bare:
+            self.run_bare(tap)
+        base = "%s-%d" % (self.base, run)
+        recorded = programs.run(self.program.small, self.ranks, base + ".recorded", base + ".srec", self.group, self.clocks)
+        problem = answers(recorded, self.program) or trace_is_whole(base + ".srec", self.group)
+        if not problem and not self.program.races and recorded.out != self.bare.out:
+            problem = "the bare run printed %s" % self.bare.out
+        tap.ok(not problem, "%s, %d ranks: the same with ranks %s recorded" % (self.program.name, self.ranks, self.group),
+               "%s\n%s" % (problem, recorded.detail()))
+        with open(base + ".json", "w") as f:
+            json.dump({"program": self.program.name, "ranks": self.ranks, "group": self.group, "clocks": self.clocks,
+                       "recorded": not problem}, f)
 
 
 def compete(seed):
@@ -91,15 +105,18 @@ def compete(seed):
 
 
 def record(tap, options):
-    directory = fresh(options.directory)
-    load = [multiprocessing.Process(target=compete, args=(seed,), daemon=True) for seed in range(options.load)]
+    fresh(options.directory)
+    end = time.monotonic() + options.seconds
+    jobs = [Job(options, program, ranks) for program in programs.named(options.program)
+            for ranks in options.ranks or SMALL.get(program.name, (2,)) if ranks >= program.least]
+    load = [multiprocessing.Process(target=compete, args=(options.seed + n,), daemon=True) for n in range(options.load)]
     for process in load:
         process.start()
     try:
-        for program in programs.named(options.program):
-            for ranks in options.ranks or SMALL.get(program.name, (2,)):
-                if ranks >= program.least:
-                    record_one(tap, program, ranks, directory, options.runs)
+        for run in range(options.runs):
+            for job in jobs:
+                if time.monotonic() < end:
+                    job.record(tap, run)
     finally:
         for process in load:
             process.kill()
@@ -181,6 +198,10 @@ def main():
     parser.add_argument("program", nargs="*")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--load", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=1e6)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--clocks", action="store_true")
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")])
     options = parser.parse_args()
     tap = Tap()
