@@ -19,7 +19,18 @@
 /* Of each writer that many are looked at for a value, from the likeliest on. */
 #define MAX_LOOKED 4096
 
-/* The writes into a member's memory: by page, then writer, each one's in their order. */
+/*
+ * Most writes are of a few bytes, and many of them are in one page: those within a line are
+ * found by their line, longer ones by their page.
+ */
+#define LINE 64
+enum length {
+	SHORT,
+	LONG,
+	LENGTHS,
+};
+
+/* The writes into a member's memory: by line or page, then writer, each one's in their order. */
 struct memory {
 	bool loaded;
 	bool has_strangers; /* peers that are not replayed, and may have written anywhere */
@@ -49,6 +60,7 @@ struct sr_producers {
 	struct sr_group *group;
 	int fd;
 	uint32_t self;
+	struct sr_trace *trace;
 	struct sr_plan *plan;
 	bool has_clocks;
 	const struct sr_outsiders *outsiders;
@@ -100,7 +112,7 @@ static void get(const struct sr_producers *p, uint64_t at, void *to, size_t n)
 }
 
 struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
-				      struct sr_plan *plan, bool has_clocks,
+				      struct sr_trace *t, struct sr_plan *plan, bool has_clocks,
 				      const struct sr_outsiders *outsiders)
 {
 	struct sr_producers *p = calloc(1, sizeof(*p));
@@ -110,6 +122,7 @@ struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
 	p->group = g;
 	p->fd = fd;
 	p->self = self;
+	p->trace = t;
 	p->plan = plan;
 	p->has_clocks = has_clocks;
 	p->outsiders = outsiders;
@@ -139,14 +152,17 @@ static bool is_member(const struct sr_group *g, int32_t rank)
 static bool has_outsiders(const struct sr_producers *p, uint32_t member)
 {
 	int32_t rank = p->group->member[member].rank;
+	const uint32_t *threads;
+	size_t threads_n = sr_trace_threads(p->trace, rank, &threads);
 	struct sr_error err;
 
-	for (uint32_t thread = 0; thread < SR_REPLAY_THREADS; thread++) {
+	for (size_t thread = 0; thread < threads_n; thread++) {
 		const struct sr_plan_peer *peers;
 		const void *records;
 		size_t n;
 
-		if (sr_plan_records(p->plan, SR_PLAN_PEER, rank, thread, &records, &n, &err))
+		if (sr_plan_records(p->plan, SR_PLAN_PEER, rank, threads[thread], &records, &n,
+				    &err))
 			return true;
 		peers = records;
 		for (size_t i = 0; i < n; i++)
@@ -156,12 +172,24 @@ static bool has_outsiders(const struct sr_producers *p, uint32_t member)
 	return false;
 }
 
-static int by_page_and_writer(const void *a, const void *b, void *writes)
+static uint64_t place_of(uint64_t addr, enum length length)
+{
+	return length == SHORT ? addr / LINE * 2 : addr / SR_GROUP_PAGE * 2 + 1;
+}
+
+static uint64_t place_of_write(const struct sr_group_write *w)
+{
+	bool is_long = w->length && w->addr / LINE != (w->addr + w->length - 1) / LINE;
+
+	return place_of(w->addr, is_long ? LONG : SHORT);
+}
+
+static int by_place_and_writer(const void *a, const void *b, void *writes)
 {
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	const struct sr_group_write *x = (struct sr_group_write *)writes + i;
 	const struct sr_group_write *y = (struct sr_group_write *)writes + j;
-	uint64_t s = x->addr / SR_GROUP_PAGE, t = y->addr / SR_GROUP_PAGE;
+	uint64_t s = place_of_write(x), t = place_of_write(y);
 
 	if (s != t)
 		return s < t ? -1 : 1;
@@ -274,7 +302,7 @@ static int load_writes(struct sr_producers *p, uint32_t member, struct memory *m
 	}
 	for (size_t i = 0; i < m->count; i++)
 		m->order[i] = (uint32_t)i;
-	qsort_r(m->order, m->count, sizeof(*m->order), by_page_and_writer, m->writes);
+	qsort_r(m->order, m->count, sizeof(*m->order), by_place_and_writer, m->writes);
 	look_for_outsiders(p, member, m);
 	m->is_complete = knows_all(p, member) && !has_strange_writes(p, member, m);
 	m->loaded = true;
@@ -395,7 +423,12 @@ struct range {
 	size_t first, end; /* in the order */
 };
 
-static struct range writes_of(const struct memory *m, uint64_t page, int32_t member)
+/* Each writer's that may have to do with a line. */
+struct writers {
+	struct range of[SR_GROUP_MEMBERS][LENGTHS];
+};
+
+static struct range writes_of(const struct memory *m, uint64_t place, int32_t member)
 {
 	struct range r = {0, m->count};
 	size_t end = m->count;
@@ -407,9 +440,9 @@ static struct range writes_of(const struct memory *m, uint64_t page, int32_t mem
 		while (low < end) {
 			size_t middle = low + (end - low) / 2;
 			const struct sr_group_write *w = &m->writes[m->order[middle]];
-			uint64_t at = w->addr / SR_GROUP_PAGE;
+			uint64_t at = place_of_write(w);
 
-			if (at < page || (at == page && w->origin.member < member + last))
+			if (at < place || (at == place && w->origin.member < member + last))
 				low = middle + 1;
 			else
 				end = middle;
@@ -470,43 +503,88 @@ static bool counts_unknown(const struct sr_producers *p, const struct memory *m,
 	return !p->has_clocks || w->kind == SR_GROUP_OWN || !may_be_outsiders(m, addr);
 }
 
-static void search_writer(const struct sr_producers *p, const struct look *k,
-			  const struct memory *m, struct range r, const struct wanted *b,
-			  struct found *f)
+/* The last of these that fits and is known to come before. */
+static const struct sr_group_write *last_known(const struct sr_producers *p, const struct look *k,
+					       const struct memory *m, struct range r,
+					       size_t unknown, const struct wanted *b)
 {
-	size_t unknown = first_unknown(p, k, m, r), i = unknown;
+	size_t i = unknown;
 
 	for (int looked = 0; i-- > r.first && looked < MAX_LOOKED; looked++) {
 		const struct sr_group_write *w = &m->writes[m->order[i]];
 
-		if (fits(p, k, m, w, b)) {
-			choose(p, f, w, true);
-			return;
-		}
+		if (fits(p, k, m, w, b))
+			return w;
 	}
-	if (f->w && f->is_known)
-		return;
-	i = unknown;
+	return NULL;
+}
+
+/* The first of the others that fits and may come before. */
+static const struct sr_group_write *first_possible(const struct sr_producers *p,
+						   const struct look *k, const struct memory *m,
+						   struct range r, size_t unknown,
+						   const struct wanted *b)
+{
+	size_t i = unknown;
+
 	for (int looked = 0; i < r.end && looked < MAX_LOOKED; looked++, i++) {
 		const struct sr_group_write *w = &m->writes[m->order[i]];
 
-		if (counts_unknown(p, m, w, b->addr) && fits(p, k, m, w, b) && !is_after(p, k, w)) {
-			choose(p, f, w, false);
-			return;
-		}
+		if (counts_unknown(p, m, w, b->addr) && fits(p, k, m, w, b) && !is_after(p, k, w))
+			return w;
 	}
+	return NULL;
+}
+
+/* Of two by one writer, either of which may be NULL. */
+static const struct sr_group_write *earlier(const struct sr_group_write *a,
+					    const struct sr_group_write *b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	if (a->origin.tick != b->origin.tick)
+		return a->origin.tick < b->origin.tick ? a : b;
+	return a < b ? a : b;
+}
+
+static const struct sr_group_write *later(const struct sr_group_write *a,
+					  const struct sr_group_write *b)
+{
+	return a && b && earlier(a, b) == a ? b : a ? a : b;
+}
+
+static void search_writer(const struct sr_producers *p, const struct look *k,
+			  const struct memory *m, const struct range *r, const struct wanted *b,
+			  struct found *f)
+{
+	const struct sr_group_write *w[LENGTHS], *last, *first;
+	size_t unknown[LENGTHS];
+
+	for (int i = 0; i < LENGTHS; i++) {
+		unknown[i] = first_unknown(p, k, m, r[i]);
+		w[i] = last_known(p, k, m, r[i], unknown[i], b);
+	}
+	last = later(w[SHORT], w[LONG]);
+	if (last)
+		choose(p, f, last, true);
+	if (f->w && f->is_known)
+		return;
+	for (int i = 0; i < LENGTHS; i++)
+		w[i] = first_possible(p, k, m, r[i], unknown[i], b);
+	first = earlier(w[SHORT], w[LONG]);
+	if (first)
+		choose(p, f, first, false);
 }
 
 static struct found search(const struct sr_producers *p, const struct look *k,
-			   const struct memory *m, const struct range *writers, struct wanted *b)
+			   const struct memory *m, const struct writers *writers, struct wanted *b)
 {
 	struct found f = {.w = NULL};
 
 	for (int atomics = 0; atomics < 2 && !f.w; atomics++) {
 		b->atomics = atomics;
 		for (uint32_t i = 0; i < p->group->members; i++)
-			if (writers[i].first < writers[i].end)
-				search_writer(p, k, m, writers[i], b, &f);
+			search_writer(p, k, m, writers->of[i], b, &f);
 	}
 	return f;
 }
@@ -558,27 +636,35 @@ static void learn(struct sr_producers *p, const struct found *f)
 
 /* ----------------------------------------------------------------- verdicts */
 
+static bool may_be_one_of(const struct sr_producers *p, const struct look *k,
+			  const struct memory *m, uint32_t writer, struct range r, uint32_t at)
+{
+	uint64_t addr = k->l.addr + at;
+
+	for (size_t n = r.first; n < r.end; n++) {
+		const struct sr_group_write *w = &m->writes[m->order[n]];
+
+		if (addr - w->addr >= w->length ||
+		    (k->l.seen && writer == p->self && m->order[n] >= k->l.writes))
+			continue;
+		if (w->kind == SR_GROUP_UNSEEN || w->kind == SR_GROUP_ATOMIC ||
+		    m->written[(w->at + (addr - w->addr)) % SR_GROUP_WRITTEN] == k->bytes[at])
+			return true;
+	}
+	return false;
+}
+
 /*
  * Has anybody ever put this byte there, or may its owner have, unseen?  In its own
  * memory, not later than it looked.
  */
 static bool may_be_there(const struct sr_producers *p, const struct look *k, const struct memory *m,
-			 const struct range *writers, uint32_t at)
+			 const struct writers *writers, uint32_t at)
 {
-	uint64_t addr = k->l.addr + at;
-
 	for (uint32_t i = 0; i < p->group->members; i++)
-		for (size_t n = writers[i].first; n < writers[i].end; n++) {
-			const struct sr_group_write *w = &m->writes[m->order[n]];
-
-			if (addr - w->addr >= w->length ||
-			    (k->l.seen && i == p->self && m->order[n] >= k->l.writes))
-				continue;
-			if (w->kind == SR_GROUP_UNSEEN || w->kind == SR_GROUP_ATOMIC ||
-			    m->written[(w->at + (addr - w->addr)) % SR_GROUP_WRITTEN] ==
-				k->bytes[at])
+		for (int length = 0; length < LENGTHS; length++)
+			if (may_be_one_of(p, k, m, i, writers->of[i][length], at))
 				return true;
-		}
 	return false;
 }
 
@@ -588,7 +674,7 @@ static bool may_be_there(const struct sr_producers *p, const struct look *k, con
  * followed: nothing can be said of it.
  */
 static struct verdict judge_byte(const struct sr_producers *p, const struct look *k,
-				 const struct memory *m, const struct range *writers, uint32_t at)
+				 const struct memory *m, const struct writers *writers, uint32_t at)
 {
 	const uint32_t member = (uint32_t)k->l.member;
 	const struct verdict own = {.by = BY_CPU, .origin = k->l.cpu};
@@ -647,7 +733,8 @@ static struct sr_plan_found describe(const struct sr_producers *p,
 
 /* From its first byte on, as far as one write explains it; else that byte.  How many bytes. */
 static uint32_t judge_some(struct sr_producers *p, const struct look *k, const struct memory *m,
-			   const struct range *writers, struct wanted *b, struct verdict *of)
+			   const struct writers *writers, struct wanted *b,
+			   struct verdict *of)
 {
 	struct found f = search(p, k, m, writers, b);
 	uint32_t n = f.w ? common(f.w, b) : 1;
@@ -670,7 +757,7 @@ static bool is_unchanged(const struct look *k, uint64_t begin, uint64_t end)
 }
 
 static void judge_word(struct sr_producers *p, const struct look *k, const struct memory *m,
-		       const struct range *writers, uint64_t begin, uint64_t end,
+		       const struct writers *writers, uint64_t begin, uint64_t end,
 		       struct verdict *of)
 {
 	struct wanted b = {.addr = begin, .begin = begin, .end = end};
@@ -682,16 +769,24 @@ static void judge_word(struct sr_producers *p, const struct look *k, const struc
 		b.addr += judge_some(p, k, m, writers, &b, of);
 }
 
+static void find_writers(const struct sr_producers *p, const struct memory *m, uint64_t addr,
+			 enum length length, struct writers *writers)
+{
+	for (uint32_t i = 0; i < p->group->members; i++)
+		writers->of[i][length] = writes_of(m, place_of(addr, length), (int32_t)i);
+}
+
 static void judge(struct sr_producers *p, const struct look *k, const struct memory *m,
 		  struct verdict *of)
 {
-	struct range writers[SR_GROUP_MEMBERS];
+	struct writers writers;
 
-	for (uint32_t i = 0; i < p->group->members; i++)
-		writers[i] = writes_of(m, k->l.addr / SR_GROUP_PAGE, (int32_t)i);
+	find_writers(p, m, k->l.addr, LONG, &writers);
 	for (uint64_t at = k->l.addr, end = at + k->l.length, stop; at < end; at = stop) {
+		if (at == k->l.addr || at % LINE == 0)
+			find_writers(p, m, at, SHORT, &writers);
 		stop = (at | 7) + 1 < end ? (at | 7) + 1 : end;
-		judge_word(p, k, m, writers, at, stop, of);
+		judge_word(p, k, m, &writers, at, stop, of);
 	}
 }
 

@@ -25,7 +25,7 @@ struct sr_producers;
  * NULL: no memory.
  */
 struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
-				      struct sr_plan *plan, bool has_clocks,
+				      struct sr_trace *t, struct sr_plan *plan, bool has_clocks,
 				      const struct sr_outsiders *outsiders);
 void sr_producers_free(struct sr_producers *p);
 
