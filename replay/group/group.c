@@ -2,6 +2,7 @@
 #include "replay/group/group.h"
 
 #include <string.h>
+#include <sys/uio.h>
 #include <sys/mman.h>
 
 #include "logd/rawsys.h"
@@ -41,6 +42,21 @@ void sr_group_write(uint64_t at, const void *p, size_t n)
 		at += (uint64_t)put;
 		n -= (size_t)put;
 	}
+}
+
+void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n)
+{
+	struct iovec iov[SR_GROUP_PIECES];
+	size_t size = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		iov[i] = (struct iovec){(void *)(uintptr_t)pieces[i].p, pieces[i].length};
+		size += pieces[i].length;
+	}
+	if (sr_syscall(SYS_pwritev, file, SR_ARG(iov), (long)n, (long)at, 0, 0) == (long)size)
+		return;
+	for (uint32_t i = 0; i < n; at += pieces[i++].length)
+		sr_group_write(at, pieces[i].p, pieces[i].length);
 }
 
 void sr_group_copy(void *to, const void *from, size_t n)

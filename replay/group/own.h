@@ -31,6 +31,14 @@ extern struct sr_lock sr_group_lock;
 /* The file behind the mapped part.  What cannot be read reads as zeros. */
 void sr_group_read(uint64_t at, void *p, size_t n);
 void sr_group_write(uint64_t at, const void *p, size_t n);
+/* A part of what is written. */
+struct sr_piece {
+	const void *p;
+	uint32_t length;
+};
+/* One behind the other, at most SR_GROUP_PIECES, by one system call. */
+#define SR_GROUP_PIECES 4
+void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n);
 /* The same from memory of the program's, which may be closed to us as well: see sr_group_copy. */
 void sr_group_write_memory(uint64_t at, const void *p, size_t n);
 /*
@@ -75,10 +83,6 @@ struct sr_group_origin sr_progress_seen(uint32_t member);
 struct sr_group_channel *sr_channel(const struct sr_group_key *key);
 
 /* Appends a message whose bytes lie in these pieces. */
-struct sr_piece {
-	const void *p;
-	uint32_t length;
-};
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
 		     uint32_t opcode, const struct sr_piece *pieces, uint32_t n);
 

@@ -204,11 +204,12 @@ static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_loo
 	};
 
 	l->writes = sr_history_writes();
-	sr_group_write(at, l, sizeof(*l));
-	sr_group_write(at + sizeof(*l), knows, known);
-	sr_group_write(at + sizeof(*l) + known, bytes, l->length);
-	if (before)
-		sr_group_write(at + sizeof(*l) + known + l->length, before, l->length);
+	sr_group_write_pieces(at,
+			      (struct sr_piece[]){{l, sizeof(*l)},
+						  {knows, (uint32_t)known},
+						  {bytes, l->length},
+						  {before, l->length}},
+			      before ? 4 : 3);
 	sr_syscall(SYS_write, sr_group_control->found_fd, SR_ARG(&f), sizeof(f), 0, 0, 0);
 }
 
