@@ -48,6 +48,7 @@ struct sr_clock_qp {
 	bool sig_all;
 	uint32_t limit; /* of requests at a time */
 	uint32_t max_inline;
+	uint32_t granted_inline; /* by the provider, which refuses more */
 	struct ibv_qp_attr
 	    asked; /* of what the shim asks for besides, and which of it (IBV_QP_*) */
 	int asked_mask;

@@ -191,6 +191,7 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_p
 		q->clock->sig_all = room->sig_all;
 		q->clock->limit = room->asked.max_send_wr;
 		q->clock->max_inline = room->asked.max_inline_data;
+		q->clock->granted_inline = cap->max_inline_data;
 		sr_wq_set_clock(q->sq, q->clock);
 		sr_clocks_name_qp(q->clock);
 	}
@@ -580,6 +581,23 @@ static void put_wqe(struct sends *s, struct sr_wqe *wqe, struct ibv_send_wr *cop
 	sr_wq_append(s->q->sq, wqe);
 }
 
+/*
+ * Is the provider going to refuse it?  A CLOCK that goes out for nothing is flushed in
+ * a broken queue, and then its completion has an event that the program cannot explain.
+ */
+static bool is_too_long(const struct sr_qp *q, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	if (wr->num_sge > (int)sr_wq_max_sge(q->sq))
+		return true;
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return false;
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return length > q->clock->granted_inline;
+}
+
 /* The event of this chain, and what tells the peer of it. */
 static void put_clock(struct sends *s, struct sr_wqe *program)
 {
@@ -624,7 +642,8 @@ static void copy_send(struct sends *s, struct ibv_send_wr *wr)
 	struct sr_wqe *wqe = take_for_send(q, wr);
 	struct ibv_send_wr *copy;
 
-	if (wqe && has_events(q) && !s->has_event && sr_clock_goes_before(wr->opcode))
+	if (wqe && has_events(q) && !s->has_event && sr_clock_goes_before(wr->opcode) &&
+	    !is_too_long(q, wr))
 		put_clock(s, wqe);
 	copy = &s->copies[s->n++];
 	*copy = *wr;

@@ -32,6 +32,10 @@ WAYS = (
     ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_SEED": "time"}),
 )
 
+# Seeds that failed once, by the ways above: of a CLOCK for a request that the provider refuses, the program saw an
+# event, or had its failure taken.
+FOUND = {6: [1029, 1099, 1117, 20036, 20066]}
+
 
 def run(command, environment):
     try:
@@ -68,14 +72,15 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for way, settings in WAYS:
+        for number, (way, settings) in enumerate(WAYS):
             bad = []
-            for seed in range(first, first + seeds):
+            tried = list(range(first, first + seeds)) + (FOUND.get(number, []) if steps == 300 else [])
+            for seed in tried:
                 detail = difference(directory, seed, steps, way, settings)
                 if detail:
                     bad.append("seed %d: %s" % (seed, detail))
-            tap.ok(not bad, "%d seeds, threads %s%s" % (seeds, way, "".join(" %s=%s" % s for s in settings.items())),
-                   "%d of %d\n" % (len(bad), seeds) + "\n".join(bad))
+            tap.ok(not bad, "%d seeds, threads %s%s" % (len(tried), way, "".join(" %s=%s" % s for s in settings.items())),
+                   "%d of %d\n" % (len(bad), len(tried)) + "\n".join(bad))
     tap.finish()
 
 
