@@ -472,15 +472,33 @@ bool directory_in_use(const struct directory *d)
 
 /* ------------------------------------------------------------------- answers */
 
+/*
+ * A target of XRC has no protection domain: each request names a shared receive queue, whose
+ * domain counts.  One of the same process, in the same domain of XRC; NULL: there is none.
+ */
+static const struct row *shared_queue_of(const struct row *target)
+{
+	const struct row *r;
+
+	if (!target->qp.domain)
+		return NULL;
+	for (r = target->process->rows; r; r = r->next_of_one)
+		if (r->qp.number & SR_SHARED_QUEUE && r->qp.domain == target->qp.domain)
+			break;
+	return r;
+}
+
 static void describe(const struct row *row, struct sr_found *found)
 {
 	const struct member_process *p = row->process;
+	const struct row *shared = shared_queue_of(row);
 
 	*found = (struct sr_found){
 	    .rank = p->rank,
 	    .member = p->member,
 	    .region = p->region,
-	    .rkey = row->qp.rkey,
+	    .rkey = shared ? shared->qp.rkey : row->qp.rkey,
+	    .shared_queue = shared ? shared->qp.number & ~SR_SHARED_QUEUE : 0,
 	    .reads = row->qp.reads,
 	    .cell = row->cell,
 	    .cells = p->cells,

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 3u
+#define SR_PROTOCOL_VERSION 4u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -106,12 +106,16 @@ struct sr_job_body {
 	uint32_t reserved;
 };
 
+/* In the number of what is no queue pair, but a shared receive queue of XRC. */
+#define SR_SHARED_QUEUE (1u << 31)
+
 /* A queue pair has every address of its device: GIDs, and LIDs made into GIDs. */
 struct sr_queue_pair {
 	uint32_t number;
 	uint32_t rkey;  /* of the process's clock region in its protection domain */
 	uint32_t reads; /* READs and atomics at a time that its device takes of one peer */
 	uint32_t gids;
+	uint64_t domain; /* of a target or a shared queue of XRC: which of the process's; or 0 */
 	uint8_t gid[SR_GIDS][SR_GID_BYTES];
 };
 
@@ -131,7 +135,7 @@ struct sr_found {
 	uint32_t cells;    /* in use in that region */
 	uint32_t own_cell; /* in the asker's region, if the other one is a member */
 	uint32_t reads;    /* as its queue pair has it */
-	uint32_t reserved;
+	uint32_t shared_queue; /* of a target of XRC: by which one its region can be reached; or 0 */
 };
 
 #define SR_HELLO_MAX_TEXT (64u << 20)

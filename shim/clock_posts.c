@@ -73,6 +73,7 @@ void sr_clock_fill_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_w
 	    .opcode = IBV_WR_RDMA_WRITE,
 	    .send_flags = IBV_SEND_INLINE,
 	    .wr.rdma = {.remote_addr = q->clock->cell, .rkey = q->clock->rkey},
+	    .qp_type.xrc.remote_srqn = q->clock->shared_queue,
 	};
 }
 
@@ -90,7 +91,15 @@ void sr_clock_fill_behind(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_w
 	    .opcode = IBV_WR_RDMA_READ,
 	    .send_flags = reader_flags(q, wqe),
 	    .wr.rdma = {.remote_addr = q->clock->cells, .rkey = q->clock->rkey},
+	    .qp_type.xrc.remote_srqn = q->clock->shared_queue,
 	};
+}
+
+static void name_shared_queue(const struct sr_clock_qp *c, struct ibv_qp_ex *ex)
+{
+	if (c->shared_queue)
+		sr_real(&sr_calls[SR_CALL_wr_set_xrc_srqn],
+			(uint64_t[]){(uintptr_t)ex, c->shared_queue});
 }
 
 /* The builder's fields are the program's: they are put back. */
@@ -104,6 +113,7 @@ void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex
 	/* Soft-RoCE's library does not set it where the data is given: its kernel would look for an sge. */
 	ex->wr_flags = IBV_SEND_INLINE;
 	sr_real(&sr_calls[SR_CALL_wr_rdma_write], (uint64_t[]){(uintptr_t)ex, c->rkey, c->cell});
+	name_shared_queue(c, ex);
 	sr_real(&sr_calls[SR_CALL_wr_set_inline_data],
 		(uint64_t[]){(uintptr_t)ex, (uintptr_t)&c->word, sizeof(c->word)});
 	ex->wr_id = wr_id;
@@ -119,6 +129,7 @@ void sr_clock_build_behind(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex
 	ex->wr_id = (uintptr_t)wqe;
 	ex->wr_flags = reader_flags(q, wqe);
 	sr_real(&sr_calls[SR_CALL_wr_rdma_read], (uint64_t[]){(uintptr_t)ex, c->rkey, c->cells});
+	name_shared_queue(c, ex);
 	sr_real(&sr_calls[SR_CALL_wr_set_sge], (uint64_t[]){(uintptr_t)ex, c->read_sge.lkey,
 							    c->read_sge.addr, c->read_sge.length});
 	ex->wr_id = wr_id;

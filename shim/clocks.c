@@ -270,19 +270,19 @@ static void add_names_of_port(struct ibv_context *context, uint8_t port,
 	}
 }
 
-static void describe(struct sr_clock_qp *c)
+/* Returns how many READs the device may have under way. */
+static uint32_t describe(struct ibv_context *context, struct sr_queue_pair *names)
 {
-	struct ibv_context *context = c->qp->context;
 	struct ibv_device_attr attr;
 	uint64_t a[] = {(uintptr_t)context, (uintptr_t)&attr};
 
-	c->names.gids = 0;
+	names->gids = 0;
 	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_device], a))
-		return;
-	c->names.reads = attr.max_qp_rd_atom > 0 ? (uint32_t)attr.max_qp_rd_atom : 0;
-	c->device_reads = attr.max_qp_init_rd_atom > 0 ? (uint32_t)attr.max_qp_init_rd_atom : 0;
+		return 0;
+	names->reads = attr.max_qp_rd_atom > 0 ? (uint32_t)attr.max_qp_rd_atom : 0;
 	for (uint8_t port = 1; port <= attr.phys_port_cnt; port++)
-		add_names_of_port(context, port, &c->names);
+		add_names_of_port(context, port, names);
+	return attr.max_qp_init_rd_atom > 0 ? (uint32_t)attr.max_qp_init_rd_atom : 0;
 }
 
 /* -------------------------------------------------------------------- slots */
@@ -320,22 +320,35 @@ static void give_back_slot(struct sr_clock_slot *slot)
 
 /* -------------------------------------------------------------- queue pairs */
 
-struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd, enum ibv_qp_type type)
+static bool sends_clocks(enum ibv_qp_type type)
 {
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
+}
+
+struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
+				     const struct ibv_xrcd *xrcd)
+{
+	bool is_target = qp->qp_type == IBV_QPT_XRC_RECV && xrcd;
 	struct sr_clock_qp *c;
 	struct ibv_mr *mr;
 
-	if (!self.on || !pd || (type != IBV_QPT_RC && type != IBV_QPT_UC))
+	if (!self.on || (!is_target && (!pd || !sends_clocks(qp->qp_type))))
 		return NULL;
 	c = sr_alloc_zeroed(sizeof(*c));
-	mr = c ? use_domain(pd) : NULL;
+	if (!c)
+		return NULL;
+	c->qp = qp;
+	c->names.number = qp->qp_num;
+	if (is_target) {
+		c->names.domain = (uintptr_t)xrcd;
+		return c;
+	}
+	mr = use_domain(pd);
 	if (!mr) {
 		sr_free(c);
 		return NULL;
 	}
-	c->qp = qp;
 	c->pd = pd;
-	c->names.number = qp->qp_num;
 	c->names.rkey = mr->rkey;
 	c->read_sge.lkey = mr->lkey;
 	c->word_sge = (struct ibv_sge){
@@ -347,11 +360,66 @@ void sr_clocks_name_qp(struct sr_clock_qp *c)
 {
 	int err;
 
-	describe(c);
+	c->device_reads = describe(c->qp->context, &c->names);
 	err = sr_directory_add(&self.directory, &c->names);
 	c->named = !err;
 	if (err)
 		complain("a queue pair cannot be told to the directory", strerrorname_np(-err));
+}
+
+struct sr_clock_srq {
+	struct ibv_pd *pd;
+	struct sr_queue_pair names;
+};
+
+static struct sr_map srqs;
+
+void sr_clocks_put_back_srq(struct ibv_srq *srq, struct sr_clock_srq *s)
+{
+	void *old;
+
+	if (s && sr_map_put(&srqs, (uintptr_t)srq, s, &old))
+		sr_clocks_remove_srq(s);
+}
+
+void sr_clocks_add_srq(struct ibv_srq *srq, struct ibv_pd *pd, const struct ibv_xrcd *xrcd)
+{
+	uint32_t number;
+	uint64_t a[] = {(uintptr_t)srq, (uintptr_t)&number};
+	struct sr_clock_srq *s;
+	struct ibv_mr *mr;
+
+	if (!self.on || !pd || !xrcd || (int)sr_real(&sr_calls[SR_CALL_get_srq_num], a))
+		return;
+	mr = use_domain(pd);
+	if (!mr)
+		return;
+	s = sr_alloc_zeroed(sizeof(*s));
+	if (!s) {
+		leave_domain(pd);
+		return;
+	}
+	s->pd = pd;
+	s->names.number = number | SR_SHARED_QUEUE;
+	s->names.rkey = mr->rkey;
+	s->names.domain = (uintptr_t)xrcd;
+	describe(srq->context, &s->names);
+	sr_directory_add(&self.directory, &s->names);
+	sr_clocks_put_back_srq(srq, s);
+}
+
+struct sr_clock_srq *sr_clocks_take_srq(struct ibv_srq *srq)
+{
+	return self.on ? sr_map_take(&srqs, (uintptr_t)srq) : NULL;
+}
+
+void sr_clocks_remove_srq(struct sr_clock_srq *s)
+{
+	if (!s)
+		return;
+	sr_directory_remove(&self.directory, &s->names);
+	leave_domain(s->pd);
+	sr_free(s);
 }
 
 void sr_clocks_disconnect(struct sr_clock_qp *c)
@@ -373,7 +441,8 @@ void sr_clocks_remove_qp(struct sr_clock_qp *c)
 	sr_clocks_disconnect(c);
 	if (c->named)
 		sr_directory_remove(&self.directory, &c->names);
-	leave_domain(c->pd);
+	if (c->pd)
+		leave_domain(c->pd);
 	sr_free(c);
 }
 
@@ -443,9 +512,13 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	c->to_oneself = found->member == (uint32_t)self.clock.member && !self.with_oneself;
 	if (c->to_oneself || found->cell == SR_NO_CELL || found->cell >= CELLS || !c->has_room)
 		return;
+	/* A target whose process has no shared receive queue now: its region cannot be reached. */
+	if (c->qp->qp_type == IBV_QPT_XRC_SEND && !found->shared_queue)
+		return;
+	c->shared_queue = found->shared_queue;
 	c->rkey = found->rkey;
 	c->cell = found->region + sr_clock_cell_offset(found->cell);
-	c->reads = c->qp->qp_type == IBV_QPT_RC && prepare_reads(c, found);
+	c->reads = c->qp->qp_type != IBV_QPT_UC && prepare_reads(c, found);
 	c->carries = true;
 }
 

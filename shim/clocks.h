@@ -35,6 +35,7 @@
 #define SR_CLOCK_WORD_BYTES 8
 
 struct sr_clock_slot;
+struct sr_clock_srq;
 
 /* A queue pair's, from its creation to its end. */
 struct sr_clock_qp {
@@ -61,6 +62,7 @@ struct sr_clock_qp {
 	bool carries;    /* CLOCKs go out before */
 	bool reads;      /* READERs behind */
 	uint32_t rkey;
+	uint32_t shared_queue; /* XRC: requests of the shim's name this one */
 	uint64_t cell;  /* address of the peer's cell for this queue pair */
 	uint64_t cells; /* address to read from */
 	uint32_t cells_count;
@@ -85,11 +87,22 @@ bool sr_clocks_is_member(void);
 
 /* ---- life of a queue pair ---- */
 
-/* NULL where clocks cannot be (its type, no memory). */
-struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd, enum ibv_qp_type type);
+/* NULL where clocks cannot be (its type, no memory).  xrcd: of a target of XRC, which has no pd. */
+struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
+				     const struct ibv_xrcd *xrcd);
 /* It is told to the directory now: called before the program has it. */
 void sr_clocks_name_qp(struct sr_clock_qp *c);
 void sr_clocks_remove_qp(struct sr_clock_qp *c);
+
+/*
+ * A shared receive queue of XRC: it says by which protection domain this process's region is
+ * reached.  Told to the directory before the program has it.
+ */
+void sr_clocks_add_srq(struct ibv_srq *srq, struct ibv_pd *pd, const struct ibv_xrcd *xrcd);
+/* Before it goes; and if it does not go, or has gone. */
+struct sr_clock_srq *sr_clocks_take_srq(struct ibv_srq *srq);
+void sr_clocks_put_back_srq(struct ibv_srq *srq, struct sr_clock_srq *s);
+void sr_clocks_remove_srq(struct sr_clock_srq *s);
 
 /* Before the transition to RTR: whose is the other end? */
 void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr);

@@ -138,23 +138,33 @@ uint64_t sr_invoke_create_srq(const struct sr_call_desc *d, uint64_t *a)
 
 uint64_t sr_invoke_create_srq_ex(const struct sr_call_desc *d, uint64_t *a)
 {
+	const struct ibv_srq_init_attr_ex *attr = (void *)a[1];
 	struct ibv_srq *srq = (void *)sr_real(d, a);
 
-	if (srq)
-		add_srq(srq, &((struct ibv_srq_init_attr_ex *)a[1])->attr);
+	if (!srq)
+		return 0;
+	add_srq(srq, &attr->attr);
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD && attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD)
+		sr_clocks_add_srq(srq, attr->pd, attr->xrcd);
 	return (uintptr_t)srq;
 }
 
 uint64_t sr_invoke_destroy_srq(const struct sr_call_desc *d, uint64_t *a)
 {
 	/* Before the real call: right after it another thread may be given the same address. */
+	struct ibv_srq *srq = (struct ibv_srq *)a[0];
 	struct sr_wq *wq = sr_map_take(&srqs, a[0]);
+	struct sr_clock_srq *clock = sr_clocks_take_srq(srq);
 	uint64_t result = sr_real(d, a);
 
-	if ((int)result == 0)
+	if ((int)result == 0) {
 		sr_wq_retire(wq, NULL);
-	else if (wq)
-		put(&srqs, (void *)a[0], wq);
+		sr_clocks_remove_srq(clock);
+		return result;
+	}
+	if (wq)
+		put(&srqs, srq, wq);
+	sr_clocks_put_back_srq(srq, clock);
 	return result;
 }
 
@@ -168,7 +178,7 @@ struct room {
 };
 
 static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_pd *pd,
-		   const struct room *room)
+		   const struct ibv_xrcd *xrcd, const struct room *room)
 {
 	struct sr_qp *q;
 
@@ -185,7 +195,7 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_p
 		q->sq = sr_wq_create(qp->context, cap->max_send_sge, cap->max_send_wr, true);
 	if (!qp->srq && sr_cq_known(qp->recv_cq))
 		q->rq = sr_wq_create(qp->context, cap->max_recv_sge, cap->max_recv_wr, false);
-	q->clock = sr_clocks_add_qp(qp, pd, qp->qp_type);
+	q->clock = sr_clocks_add_qp(qp, pd, xrcd);
 	if (q->clock) {
 		q->clock->has_room = room->made && q->sq;
 		q->clock->sig_all = room->sig_all;
@@ -216,7 +226,8 @@ static void ask_for_room(const struct room *room, struct ibv_qp_cap *cap, int *s
 
 static bool may_carry(enum ibv_qp_type type, const struct ibv_qp_cap *cap)
 {
-	return sr_clocks_is_member() && (type == IBV_QPT_RC || type == IBV_QPT_UC) &&
+	return sr_clocks_is_member() &&
+	       (type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND) &&
 	       cap->max_send_wr && cap->max_send_wr < UINT32_MAX / SR_CLOCK_REQUESTS;
 }
 
@@ -264,7 +275,7 @@ uint64_t sr_invoke_create_qp(const struct sr_call_desc *d, uint64_t *a)
 
 	show_asked(&room, &attr->cap, &attr->sq_sig_all, &granted);
 	if (qp)
-		add_qp(qp, &granted, (struct ibv_pd *)a[0], &room);
+		add_qp(qp, &granted, (struct ibv_pd *)a[0], NULL, &room);
 	return (uintptr_t)qp;
 }
 
@@ -274,6 +285,7 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags;
 	uint64_t ops = builds ? attr->send_ops_flags : 0;
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+	struct ibv_xrcd *xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL;
 	struct ibv_qp_cap granted;
 	struct room room;
 	struct ibv_qp *qp;
@@ -281,13 +293,13 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	if (builds && may_carry(attr->qp_type, &attr->cap))
 		attr->send_ops_flags |=
 		    IBV_QP_EX_WITH_RDMA_WRITE |
-		    (attr->qp_type == IBV_QPT_RC ? IBV_QP_EX_WITH_RDMA_READ : 0);
+		    (attr->qp_type == IBV_QPT_UC ? 0 : IBV_QP_EX_WITH_RDMA_READ);
 	qp = create_with_room(d, a, &attr->cap, &attr->sq_sig_all, &room, attr->qp_type);
 	if (builds)
 		attr->send_ops_flags = ops;
 	show_asked(&room, &attr->cap, &attr->sq_sig_all, &granted);
 	if (qp)
-		add_qp(qp, &granted, pd, &room);
+		add_qp(qp, &granted, pd, xrcd, &room);
 	return (uintptr_t)qp;
 }
 
@@ -333,7 +345,7 @@ static void add_what_clocks_need(const struct sr_clock_qp *c, struct ibv_qp_attr
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		attr->qp_access_flags |=
 		    IBV_ACCESS_REMOTE_WRITE |
-		    (c->qp->qp_type == IBV_QPT_RC ? IBV_ACCESS_REMOTE_READ : 0);
+		    (c->qp->qp_type == IBV_QPT_UC ? 0 : IBV_ACCESS_REMOTE_READ);
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		attr->max_dest_rd_atomic = sr_clocks_answered(c, attr->max_dest_rd_atomic);
 	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)

@@ -541,6 +541,13 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return 0;
 }
 
+struct ibv_pd *si_domain(uint32_t key)
+{
+	struct si_mr *m = key >> 8 < MAX_MR ? regions[key >> 8] : NULL;
+
+	return m && m->mr.lkey == key ? m->mr.pd : NULL;
+}
+
 void *si_memory(uint32_t key, uint64_t addr, uint64_t length, int access)
 {
 	struct si_mr *m = key >> 8 < MAX_MR ? regions[key >> 8] : NULL;

@@ -168,6 +168,9 @@ static inline void *si_refuse(int error)
  */
 bool si_fails(const void *name, uint64_t n, uint32_t one_in);
 
+/* That of the region behind a key; NULL: there is none. */
+struct ibv_pd *si_domain(uint32_t key);
+
 /* Memory behind a key, if the region covers it and allows the access; else NULL. */
 void *si_memory(uint32_t key, uint64_t addr, uint64_t length, int access);
 

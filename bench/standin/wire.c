@@ -280,11 +280,24 @@ static int execute_send(struct si_qp *qp, const struct si_send *s, struct si_qp 
 	return deliver(qp, s, peer, &t, &from, length);
 }
 
+/* A target of XRC has no domain: that of the shared receive queue counts which the request names. */
+static bool is_in_domain(const struct si_send *s, const struct si_qp *peer)
+{
+	const struct si_srq *srq;
+
+	if (peer->qp.qp_type != IBV_QPT_XRC_RECV)
+		return true;
+	srq = si_srq_find(s->remote_srqn);
+	return srq && srq->srq.pd == si_domain(s->rkey);
+}
+
 /* Memory of the peer that a request names. */
 static void *remote(const struct si_send *s, const struct si_qp *peer, uint64_t length, int access)
 {
 	static char none;
 
+	if (length && !is_in_domain(s, peer))
+		return NULL;
 	if (!(peer->attr.qp_access_flags & (unsigned int)access))
 		return NULL;
 	return length ? si_memory(s->rkey, s->remote_addr, length, access) : &none;

@@ -172,6 +172,47 @@ static void finds_a_queue_pair_of_the_same_node(void **state)
 	node_end(&n);
 }
 
+/* A target of XRC has no key: it is that of a shared queue in the same domain. */
+static void a_target_of_xrc_is_reached_by_a_shared_queue_of_its_process(void **state)
+{
+	struct sr_queue_pair target = {.number = 20, .gids = 1, .domain = 0x77};
+	struct sr_queue_pair other = {
+	    .number = 3 | SR_SHARED_QUEUE, .rkey = 33, .gids = 1, .domain = 0x78};
+	struct sr_queue_pair shared = {
+	    .number = 4 | SR_SHARED_QUEUE, .rkey = 44, .gids = 1, .domain = 0x77};
+	struct sr_directory a, b;
+	struct sr_found found;
+	struct node n;
+
+	node_begin(&n, 2);
+	must_join(&a, &n, 0, 0);
+	must_join(&b, &n, 1, 1);
+	add(&a, n.address, 10);
+	gid_of(n.address, target.gid[0]);
+	gid_of(n.address, other.gid[0]);
+	gid_of(n.address, shared.gid[0]);
+	assert_int_equal(sr_directory_add(&b, &target), 0);
+	assert_int_equal(sr_directory_add(&b, &other), 0);
+	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
+	assert_int_equal(found.shared_queue, 0);
+	assert_int_equal(sr_directory_add(&b, &shared), 0);
+	/* As a successor knows it as well. */
+	daemon_kill(&n.h, SIGKILL);
+	start_daemon(&n);
+	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
+	assert_int_equal(found.shared_queue, 4);
+	assert_int_equal(found.rkey, 44);
+	assert_int_equal(found.cell, 0);
+	/* It is no queue pair that one could connect to. */
+	assert_int_equal(find(&a, n.address, 10, n.address, 4, &found, NULL), -ENOENT);
+	assert_int_equal(sr_directory_remove(&b, &shared), 0);
+	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
+	assert_int_equal(found.shared_queue, 0);
+	sr_directory_abandon(&a);
+	sr_directory_abandon(&b);
+	node_end(&n);
+}
+
 static void each_queue_pair_has_a_cell_of_its_own(void **state)
 {
 	struct sr_directory a, b;
@@ -564,6 +605,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(finds_a_queue_pair_of_the_same_node),
+	    cmocka_unit_test(a_target_of_xrc_is_reached_by_a_shared_queue_of_its_process),
 	    cmocka_unit_test(each_queue_pair_has_a_cell_of_its_own),
 	    cmocka_unit_test(finds_a_queue_pair_of_another_node),
 	    cmocka_unit_test(asks_the_hosts_where_a_gid_is_no_address),
