@@ -189,8 +189,11 @@ static bool watch(const char *at, const struct insn *insn, uint64_t known, uint3
  * Delays a load that polls, a while, until it has something new to see.  The
  * lock is let go, since others must be able to go on; who takes landing away ends
  * the wait first.  True if the page's state may have changed.
+ *
+ * spins: it has done nothing but this load for a while, so that waiting, which is cheaper than
+ * coming back, delays nothing else.  Others wait the less the longer it was in vain.
  */
-static bool await_change(struct page *p, const struct insn *insn)
+static bool await_change(struct page *p, const struct insn *insn, bool spins)
 {
 	const char *at = landing_of(p, insn->address);
 	uint64_t known = load(shadow_of(insn->address), insn->size);
@@ -209,11 +212,40 @@ static bool await_change(struct page *p, const struct insn *insn)
 	window_self.waits = false;
 	if (p->state == PAGE_NONE)
 		return true;
-	if (changed)
+	if (changed || spins)
 		p->patience = patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
 	else
 		p->patience = patience / 2 > PATIENCE_MIN ? patience / 2 : PATIENCE_MIN;
 	return true;
+}
+
+enum wait {
+	NO_WAIT,
+	WAIT,  /* the load done alone before, first after a call or with the same registers */
+	SPINS, /* ... and nothing else was looked at in between */
+};
+
+/*
+ * Who comes back with other registers has done something in between, and has more to do: a
+ * task, after which it looks for messages.
+ */
+static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const struct insn *insn)
+{
+	struct window_thread *t = &window_self;
+	uint64_t registers, epoch = thread_epoch();
+	enum wait wait = NO_WAIT;
+
+	if (p->poll_at != insn->address || p->poll_pc != (uintptr_t)uc->uc_mcontext.gregs[REG_RIP])
+		return NO_WAIT;
+	registers = registers_of(uc);
+	if (t->polled.epoch != epoch)
+		wait = WAIT;
+	else if (t->polled.registers == registers)
+		wait = t->polled.look + 1 == t->looks ? SPINS : WAIT;
+	t->polled.registers = registers;
+	t->polled.epoch = epoch;
+	t->polled.look = t->looks;
+	return wait;
 }
 
 /* Word by word, upwards: of a vector no more is promised than of its words. */
@@ -734,6 +766,7 @@ static bool needs_handling(const struct page *p, bool write)
 static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	struct page *p = page_at(addr);
+	enum wait wait;
 	struct insn insn;
 
 	if (!needs_handling(p, write))
@@ -759,8 +792,8 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	counts.faults++;
 	write = reads_and_writes(&insn, write);
 	if (!hooks.recorded && !write && is_word(&insn) && is_within(&insn) && p->known &&
-	    p->poll_at == insn.address && p->poll_pc == (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] &&
-	    await_change(p, &insn) && !needs_handling(p, write))
+	    (wait = is_waiting(uc, p, &insn)) != NO_WAIT &&
+	    await_change(p, &insn, wait == SPINS) && !needs_handling(p, write))
 		return;
 	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
 		    addr & PAGE_MASK);

@@ -170,6 +170,9 @@ struct window_thread {
 		uintptr_t last;
 		uint32_t pages;
 	} walk; /* pages frozen one next to the other */
+	struct {
+		uint64_t epoch, registers, look;
+	} polled; /* the last load that was a poll */
 	uint64_t ticked[STALLS_MAX]; /* registers at the ticks since anything was done */
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
 	uint64_t strange_given_back;      /* how many pages had been given back then */
