@@ -111,6 +111,8 @@ static void flag_alone(uint64_t *page, uint64_t *far, uint64_t *out)
 		saw(near[0]);
 		while (near[0] < i)
 			;
+		/* A flag that is too large is not to go by unnoticed (windows.py flips bits). */
+		saw(near[0]);
 		for (uint64_t w = 1; w <= words; w++)
 			expect(data[w] == payload(i, w));
 		pgas_quiet();
