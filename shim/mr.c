@@ -5,6 +5,7 @@
 #include "shim/map.h"
 #include "shim/objects.h"
 #include "shim/ops.h"
+#include "shim/own_memory.h"
 #include "shim/readable.h"
 #include "shim/real.h"
 #include "shim/windows.h"
@@ -293,6 +294,8 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 		      sr_window_touches((void *)a[3], a[4]);
 	uint64_t result, key;
 
+	if (a[1] & IBV_REREG_MR_CHANGE_TRANSLATION)
+		sr_own_memory_registered((void *)a[3], a[4]);
 	if (pinned)
 		sr_window_pin((void *)a[3], a[4]);
 	result = sr_real(d, a);

@@ -45,6 +45,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/net_x86_64.h"
 #include "shim/readable.h"
 #include "shim/objects.h"
+#include "shim/own_memory.h"
 #include "shim/signals.h"
 #include "shim/start.h"
 #include "shim/tsc.h"
@@ -435,6 +436,7 @@ static long remap(uint64_t a[6])
 	long result;
 
 	sr_mr_doubt((void *)a[0], a[1]);
+	sr_own_memory_moves((void *)a[0], a[1]);
 	if (is_windows(a[0], a[1]))
 		sr_window_give_up((void *)a[0], a[1]);
 	if (a[3] & MREMAP_FIXED)

@@ -16,6 +16,7 @@
 #include "shim/hooks.h"
 #include "shim/lock.h"
 #include "shim/order.h"
+#include "shim/own_memory.h"
 #include "shim/program_threads.h"
 #include "shim/readable.h"
 #include "shim/record.h"
@@ -164,6 +165,7 @@ void sr_windows_start(enum sr_windows_mode m)
 	    .looked = sr_clocks_look,
 	    .storing = sr_clocks_store,
 	    .threads = threads,
+	    .is_its_own = sr_own_memory_is,
 	    .may_tick = may_tick,
 	};
 	claim_faults();
@@ -332,6 +334,7 @@ void sr_windows_compare(struct sr_windowed *w, void *addr, size_t length,
 			enum sr_window_refusal why)
 {
 	*w = (struct sr_windowed){.addr = addr, .length = length};
+	sr_own_memory_registered(addr, length);
 	/* Not memory of the CPU's, or all of it: nothing can be compared. */
 	if (why != SR_WINDOW_REFUSED_UNMAPPED)
 		w->compared = begin_compare(addr, length);
@@ -346,8 +349,10 @@ void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access
 	*w = (struct sr_windowed){0};
 	if (mode == SR_WINDOWS_OFF || !length || is_a_librarys(addr))
 		return;
-	if (!(access & REMOTE) && !(sr_windows_on && sr_window_touches(addr, length)))
+	if (!(access & REMOTE) && !(sr_windows_on && sr_window_touches(addr, length))) {
+		sr_own_memory_registered(addr, length);
 		return;
+	}
 	if (mode == SR_WINDOWS_FROZEN)
 		refusal = is_ready() ? sr_window_add(addr, length) : SR_WINDOW_REFUSED_BY_KERNEL;
 	if (refusal) {
@@ -355,6 +360,9 @@ void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access
 		return;
 	}
 	*w = (struct sr_windowed){.addr = addr, .length = length, .frozen = true};
+	/* The device follows what is mapped there later. */
+	if (access & IBV_ACCESS_ON_DEMAND)
+		sr_own_memory_registered(addr, length);
 	record_region(SR_REGION_ADDED, w, 0);
 	sr_windows_on = true;
 }

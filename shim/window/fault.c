@@ -350,6 +350,8 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 		return false;
 	parts_of(parts, insn);
 	for (int i = 0; i < 2; from += parts[i++].n) {
+		if (parts[i].window)
+			known_before_store(parts[i].addr);
 		copy_words(parts[i].at, from, parts[i].n);
 		if (parts[i].window && parts[i].window->known && !window_self.silent)
 			memcpy(shadow_of(parts[i].addr), from, parts[i].n);
@@ -556,6 +558,7 @@ static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const st
 
 	if (hooks.storing)
 		hooks.storing();
+	known_before_store(addr);
 	if ((common || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
 		if ((insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE) &&
 		    store_alone(uc, p, insn)) {
@@ -618,6 +621,8 @@ static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 	bool window = p && p->state != PAGE_NONE;
 	char *to = window ? landing_of(p, insn->address) : (char *)insn->address;
 
+	if (window)
+		known_before_store(insn->address);
 	if (insn->source)
 		memmove(to, source_of(insn, n), n);
 	else

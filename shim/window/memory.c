@@ -8,6 +8,7 @@
  * that is unchanged has been so at t as well.  (Memory that changed and changed
  * back in between is taken for unchanged: docs/windows.md.)
  */
+#include "shim/checksum.h"
 #include "shim/window/page.h"
 
 #define TRIES 64
@@ -117,6 +118,24 @@ void validate(void)
 	}
 }
 
+static uint64_t digest(const char *page)
+{
+	return sr_checksum(page, PAGE, 0);
+}
+
+void note_digest(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	p->digest = digest(landing_of(p, view));
+	p->digested = true;
+}
+
+static bool is_as_registered(const struct page *p, const char *now, size_t length)
+{
+	return p->digested && length == PAGE && digest(now) == p->digest;
+}
+
 void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags)
 {
 	struct page *p = page_at(addr);
@@ -124,7 +143,8 @@ void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags)
 	size_t i = 0, begin;
 
 	if (!p->known) {
-		event_value(addr, now, (uint32_t)length, flags);
+		if (!is_as_registered(p, now, length))
+			event_value(addr, now, (uint32_t)length, flags);
 		memcpy(shadow, now, length);
 		return;
 	}
@@ -158,6 +178,14 @@ void make_known(uintptr_t view, struct page *p)
 		counts.unstable++;
 	learn(view, now, PAGE, 0);
 	p->known = true;
+}
+
+void known_before_store(uintptr_t addr)
+{
+	struct page *p = page_at(addr);
+
+	if (p->digested && !p->known && p->state != PAGE_LIVE && !window_self.silent)
+		make_known(addr & PAGE_MASK, p);
 }
 
 void look_at(uintptr_t at, size_t length)

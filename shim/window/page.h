@@ -33,6 +33,7 @@ struct page {
 	bool known;        /* the shadow is what the program knows */
 	bool async;        /* closed by the tick: what is found next may be late */
 	bool silent;       /* live within a call: nobody learns what is there */
+	bool digested;     /* was `digest` before any device could write there */
 	uint8_t pins;      /* live for the kernel, and not among the open pages */
 	uint8_t loads;     /* done one by one since the page was closed */
 	uint16_t repeats;  /* ... that a loop has come back to, with nothing new */
@@ -44,6 +45,7 @@ struct page {
 	uint32_t patience; /* how long a poll of this page waits, in pauses */
 	uintptr_t poll_at; /* the last load done by itself: its address ... */
 	uintptr_t poll_pc; /* ... and that of its instruction */
+	uint64_t digest;
 };
 
 /* -------------------------------------------------------------- addresses */
@@ -240,6 +242,16 @@ void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags);
 
 /* First touch: the whole page becomes known. */
 void make_known(uintptr_t view, struct page *p);
+
+/*
+ * Of a page that is registered for the first time: what is there, the program itself has
+ * put there, or was given by calls that are recorded.  Who finds it so later has learned
+ * nothing new.
+ */
+void note_digest(uintptr_t view);
+
+/* A store makes the page differ from its digest: it is compared before. */
+void known_before_store(uintptr_t addr);
 
 /* The shadow of the range, within a page that is not live, becomes what is there. */
 void look_at(uintptr_t at, size_t length);

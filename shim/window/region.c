@@ -47,6 +47,18 @@ static bool is_whole(uintptr_t view, uintptr_t addr, size_t length)
 	return view >= addr && view + PAGE <= addr + length;
 }
 
+/* Of larger regions no digests are made: this is some 6 ms. */
+#define DIGEST_MAX (64ul << 20)
+
+/* Memory was taken from a region, and the device may write to it, wherever it is now. */
+static bool strayed;
+
+static bool may_digest(const void *addr, size_t length)
+{
+	return hooks.is_its_own && !strayed && length <= DIGEST_MAX &&
+	       hooks.is_its_own(addr, length);
+}
+
 /* Nobody has written there yet but those who will be heard of otherwise. */
 static void know(uintptr_t view)
 {
@@ -81,6 +93,7 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 		  end = ((uintptr_t)addr + length + PAGE - 1) & PAGE_MASK, at, to;
 	enum sr_window_refusal refusal = SR_WINDOW_OK;
 	uint64_t mask;
+	bool digests;
 
 	if (!length)
 		return SR_WINDOW_REFUSED_UNMAPPED;
@@ -89,6 +102,7 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	if (page_table_reach(begin, end))
 		return SR_WINDOW_REFUSED_NO_MEMORY;
 	window_lock(&mask);
+	digests = may_digest((void *)begin, end - begin);
 	for (at = begin; at < end && !refusal; at = to) {
 		to = run_end(at, end);
 		if (page_at(at)->state != PAGE_NONE)
@@ -106,6 +120,8 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 			know(at);
 		if (!is_whole(to - PAGE, (uintptr_t)addr, length))
 			know(to - PAGE);
+		for (uintptr_t v = at; v < to && digests; v += PAGE)
+			note_digest(v);
 	}
 	/* Pieces taken before the one that was refused go back below. */
 	for (uintptr_t v = begin; v < at; v += PAGE) {
@@ -192,6 +208,7 @@ void sr_window_give_up(void *addr, size_t length)
 			page_close(at);
 		if (hooks.event || hooks.recorded)
 			look_at(at, PAGE);
+		strayed |= p->users > 0;
 		page_release(at);
 	}
 	event_end();

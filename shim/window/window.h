@@ -78,6 +78,12 @@ struct sr_window_hooks {
 	void (*was_live)(uintptr_t view, const void *page);
 	/* Has the process several threads?  From then on always.  NULL: never. */
 	bool (*threads)(void);
+	/*
+	 * Recording: what is in the range is the program's own doing, or has come by recorded
+	 * calls, and no registration is there by which a device could change it.  Under the
+	 * module's lock.  NULL: it may be otherwise.
+	 */
+	bool (*is_its_own)(const void *addr, size_t length);
 	/* May an event be made here?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
 };

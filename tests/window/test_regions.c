@@ -26,7 +26,7 @@ static struct {
 	uint32_t length;
 	uint8_t data[PAGE];
 } last;
-static uint64_t values;
+static volatile uint64_t values; /* counted in the handler */
 
 /* A clock that the NIC leaves in front of its data, and one of the program's own. */
 static _Atomic uint64_t nics_clock, own_clock;
@@ -50,6 +50,13 @@ static void have_threads(bool have)
 	/* Faults are counted from here. */
 	sr_window_call_begins();
 	sr_window_call_ends();
+}
+
+static bool own;
+
+static bool is_its_own(const void *addr, size_t length)
+{
+	return own;
 }
 
 static void begin_store(void)
@@ -628,7 +635,8 @@ static void strings_are_moved_as_elsewhere(void **state)
 static int set_up(void **state)
 {
 	static const struct sr_window_hooks h = {
-	    .event = note, .looked = look, .storing = begin_store, .threads = has_threads};
+	    .event = note, .looked = look, .storing = begin_store, .threads = has_threads,
+	    .is_its_own = is_its_own};
 
 	return sr_window_init(&h);
 }
@@ -706,6 +714,68 @@ static void a_store_is_told_before_it_is_seen(void **state)
 
 #define FILLED 40
 #define ALONE  16 /* stores in a row, before the page goes live */
+
+/* What is in memory when it becomes a window is no value: only what has changed by then is. */
+static void what_was_there_before_is_not_new(void **state)
+{
+	uint8_t *p = memory(5);
+	volatile uint8_t *v = p; /* each load where it stands */
+
+	own = true;
+	assert_int_equal(sr_window_add(p, 5 * PAGE), SR_WINDOW_OK);
+	own = false;
+	write_by_nic(p + PAGE + 8, "abc", 3);
+	write_by_nic(p + 2 * PAGE + 8, "def", 3);
+	values = 0;
+	assert_int_equal(v[70], 10);
+	assert_int_equal(values, 0);
+	/* Loaded and stored to for the first time. */
+	assert_int_equal(v[PAGE + 8], 'a');
+	assert_int_equal(values, 1);
+	v[2 * PAGE + 100] = 7;
+	assert_int_equal(values, 2);
+	assert_int_equal(v[2 * PAGE + 8], 'd');
+	assert_int_equal(v[2 * PAGE + 100], 7);
+	/* A store to a page as it was brings nothing, nor does the load behind it. */
+	v[3 * PAGE + 100] = 9;
+	assert_int_equal(v[3 * PAGE + 100], 9);
+	assert_int_equal(v[3 * PAGE + 70], (uint8_t)((3 * PAGE + 70) / 7));
+	assert_int_equal(values, 2);
+	/* What was not looked at at all is, at the end. */
+	write_by_nic(p + 4 * PAGE + 8, "ghi", 3);
+	sr_window_remove(p, 5 * PAGE);
+	assert_int_equal(values, 3);
+	assert_ptr_equal(last.addr, p + 4 * PAGE);
+	munmap(p, 5 * PAGE);
+}
+
+/* A page of which a region is left has been written to by the NIC, who knows when. */
+static void what_another_region_has_had_is_new(void **state)
+{
+	uint8_t *p = memory(600);
+	volatile uint8_t *v = p;
+
+	/* So large that its pages stay, when it ends, until they are touched. */
+	assert_int_equal(sr_window_add(p, 600 * PAGE), SR_WINDOW_OK);
+	sr_window_remove(p, 600 * PAGE);
+	own = true;
+	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	values = 0;
+	(void)v[100];
+	assert_int_equal(values, 1);
+	sr_window_remove(p, PAGE);
+	/* Nor is what was taken out of a region while a device can write there, from then on. */
+	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	sr_window_give_up(p, PAGE);
+	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	own = false;
+	values = 0;
+	(void)v[100];
+	assert_int_equal(values, 1);
+	sr_window_remove(p, PAGE);
+	sr_window_forget(p, 600 * PAGE);
+	munmap(p, 600 * PAGE);
+}
 
 static void *fill_words(void *p)
 {
@@ -798,6 +868,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_region_keeps_what_was_in_it),
 	    cmocka_unit_test(regions_overlap),
+	    cmocka_unit_test(what_was_there_before_is_not_new),
+	    cmocka_unit_test(what_another_region_has_had_is_new),
 	    cmocka_unit_test(a_value_is_recorded_once),
 	    cmocka_unit_test(a_region_of_two_mappings_comes_back),
 	    cmocka_unit_test(a_large_region_ends_page_by_page),

@@ -197,13 +197,112 @@ static void slow_program(uint64_t *saw)
 	sr_window_observe();
 }
 
+/* ------------------------------------------------------------- first looks */
+
+/* The NIC may write as long as the memory is registered. */
+static atomic_bool is_registered, writes;
+
+static void *nic_of_registered(void *unused)
+{
+	uint64_t rnd = seed + 99;
+
+	while (!stop) {
+		writes = true;
+		if (is_registered)
+			dma[random_below(&rnd, PAGES * WORDS)] = rnd;
+		writes = false;
+		if (random_below(&rnd, 4) == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void fill(uint64_t with)
+{
+	for (uint64_t n = 0; n < PAGES * WORDS; n++)
+		view[n] = with * n;
+}
+
+static uint64_t sum(void)
+{
+	uint64_t v = 0;
+
+	for (uint64_t n = 0; n < PAGES * WORDS; n++)
+		v = v * 31 + view[n];
+	return v;
+}
+
+/* One page is stored to often, one left alone; others are loaded from, or stored to first. */
+static uint64_t use_once(uint64_t *rnd)
+{
+	uint64_t v = 0;
+
+	for (uint32_t n = random_below(rnd, 12); n--;) {
+		word *w = &view[random_below(rnd, (PAGES - 2) * WORDS - 64)];
+
+		switch (random_below(rnd, 5)) {
+		case 0:
+			*w = n;
+			break;
+		case 1:
+			v = v * 31 + *w;
+			break;
+		case 2:
+			v = v * 31 + __atomic_fetch_add(w, n, __ATOMIC_SEQ_CST);
+			break;
+		case 3:
+			memset((void *)((uintptr_t)w & ~63ul), (int)n, 64);
+			break;
+		default:
+			sr_window_observe();
+		}
+	}
+	sr_window_observe();
+	/* It goes live. */
+	for (uint32_t n = random_below(rnd, 30); n--;)
+		view[(PAGES - 2) * WORDS + n] = n;
+	sr_window_observe();
+	return v;
+}
+
+/* What it has stored before it registers the memory is no value, but what came since is one. */
+static void registering_program(uint64_t *saw)
+{
+	uint64_t rnd = seed;
+
+	sr_window_remove((void *)view, BYTES);
+	for (uint64_t i = 0; i < rounds / 8; i++) {
+		fill(i);
+		if (sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
+			return;
+		is_registered = true;
+		/* The NIC comes first, or not. */
+		if (random_below(&rnd, 2))
+			usleep(50);
+		saw[i] = use_once(&rnd);
+		is_registered = false;
+		while (writes)
+			;
+		sr_window_remove((void *)view, BYTES);
+		saw[i] += sum();
+		/* As calls would, it tells what came here from what comes with the next region. */
+		window_self.fault++;
+	}
+	sr_window_add((void *)view, BYTES);
+}
+
 /* ------------------------------------------------------------------- main */
 
 static struct sr_window_counts used;
 
+static bool is_its_own(const void *addr, size_t length)
+{
+	return true;
+}
+
 static bool recorded_run(void (*run)(uint64_t *), void *(*peer)(void *), uint64_t *saw)
 {
-	static const struct sr_window_hooks mine = {.event = record};
+	static const struct sr_window_hooks mine = {.event = record, .is_its_own = is_its_own};
 	pthread_t t;
 
 	memset((void *)dma, 0, BYTES);
@@ -275,8 +374,10 @@ int main(int argc, char **argv)
 	map_accepts_shared = true;
 	sigaction(SIGSEGV, &sa, NULL);
 
-	printf("1..2\n");
+	printf("1..3\n");
 	ok = test("a replay sees what the recorded run saw", program, nic, rounds);
 	ok = test("so it does on live pages, beyond ticks", slow_program, slow_nic, SLOW_STEPS) && ok;
+	ok = test("and what came before the first look at memory that is registered", registering_program,
+		  nic_of_registered, rounds / 8) && ok;
 	return !ok;
 }
