@@ -214,6 +214,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	int status;
 
 	struct sr_conduct c = {
+	    .trace = t,
 	    .dir = o->dir,
 	    .ranks = ranks,
 	    .count = n,

@@ -8,55 +8,61 @@
 #include <string.h>
 
 #include "logd/read_trace.h"
+#include "shim/call.h"
 #include "shim/schema.h"
+
+#define CALL(name) #name, SR_CALL_##name
 
 static const struct {
 	const char *name;
+	enum sr_call_number number; /* in this version's own traces */
 	enum sr_what what;
 	int opcode;
 } calls[] = {
-    {"post_send", SR_WHAT_POST_SEND, 0},
-    {"poll_cq", SR_WHAT_POLL, 0},
-    {"start_poll", SR_WHAT_POLL_EX, 0},
-    {"next_poll", SR_WHAT_POLL_EX, 0},
-    {"wr_start", SR_WHAT_BATCH_START, 0},
-    {"wr_complete", SR_WHAT_BATCH_COMPLETE, 0},
-    {"wr_abort", SR_WHAT_BATCH_ABORT, 0},
-    {"wr_send", SR_WHAT_BUILD_PLAIN, IBV_WR_SEND},
-    {"wr_send_imm", SR_WHAT_BUILD_PLAIN, IBV_WR_SEND_WITH_IMM},
-    {"wr_send_inv", SR_WHAT_BUILD_PLAIN, IBV_WR_SEND_WITH_INV},
-    {"wr_send_tso", SR_WHAT_BUILD_PLAIN, IBV_WR_TSO},
-    {"wr_local_inv", SR_WHAT_BUILD_PLAIN, IBV_WR_LOCAL_INV},
-    {"wr_bind_mw", SR_WHAT_BUILD_PLAIN, IBV_WR_BIND_MW},
-    {"wr_rdma_write", SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_WRITE},
-    {"wr_rdma_write_imm", SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_WRITE_WITH_IMM},
-    {"wr_rdma_read", SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_READ},
-    {"wr_atomic_cmp_swp", SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_CMP_AND_SWP},
-    {"wr_atomic_fetch_add", SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_FETCH_AND_ADD},
-    {"wr_atomic_write", SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_WRITE},
-    {"wr_set_sge", SR_WHAT_SET_SGE, 0},
-    {"wr_set_sge_list", SR_WHAT_SET_SGE_LIST, 0},
-    {"wr_set_inline_data", SR_WHAT_SET_INLINE, 0},
-    {"wr_set_inline_data_list", SR_WHAT_SET_INLINE_LIST, 0},
-    {"bind_mw", SR_WHAT_BIND_MW, IBV_WR_BIND_MW},
-    {"ibv_create_qp", SR_WHAT_CREATE_QP, 0},
-    {"create_qp_ex", SR_WHAT_CREATE_QP_EX, 0},
-    {"ibv_modify_qp", SR_WHAT_MODIFY_QP, 0},
-    {"ibv_destroy_qp", SR_WHAT_DESTROY_QP, 0},
-    {"ibv_reg_mr", SR_WHAT_REG_MR, 0},
-    {"ibv_reg_mr_iova", SR_WHAT_REG_MR_IOVA, 0},
-    {"ibv_reg_mr_iova2", SR_WHAT_REG_MR_IOVA, 0},
-    {"ibv_query_gid", SR_WHAT_QUERY_GID, 0},
-    {"_ibv_query_gid_ex", SR_WHAT_QUERY_GID_EX, 0},
-    {"rdma_get_cm_event", SR_WHAT_CM_EVENT, 0},
-    {"rdma_create_qp", SR_WHAT_CM_CREATE_QP, 0},
-    {"rdma_create_ep", SR_WHAT_CM_CREATE_EP, 0},
-    {"rdma_connect", SR_WHAT_CM_CONNECT, 0},
-    {"rdma_accept", SR_WHAT_CM_CONNECT, 0},
-    {"rdma_get_request", SR_WHAT_CM_REQUEST, 0},
+    {CALL(post_send), SR_WHAT_POST_SEND, 0},
+    {CALL(poll_cq), SR_WHAT_POLL, 0},
+    {CALL(start_poll), SR_WHAT_POLL_EX, 0},
+    {CALL(next_poll), SR_WHAT_POLL_EX, 0},
+    {CALL(wr_start), SR_WHAT_BATCH_START, 0},
+    {CALL(wr_complete), SR_WHAT_BATCH_COMPLETE, 0},
+    {CALL(wr_abort), SR_WHAT_BATCH_ABORT, 0},
+    {CALL(wr_send), SR_WHAT_BUILD_PLAIN, IBV_WR_SEND},
+    {CALL(wr_send_imm), SR_WHAT_BUILD_PLAIN, IBV_WR_SEND_WITH_IMM},
+    {CALL(wr_send_inv), SR_WHAT_BUILD_PLAIN, IBV_WR_SEND_WITH_INV},
+    {CALL(wr_send_tso), SR_WHAT_BUILD_PLAIN, IBV_WR_TSO},
+    {CALL(wr_local_inv), SR_WHAT_BUILD_PLAIN, IBV_WR_LOCAL_INV},
+    {CALL(wr_bind_mw), SR_WHAT_BUILD_PLAIN, IBV_WR_BIND_MW},
+    {CALL(wr_rdma_write), SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_WRITE},
+    {CALL(wr_rdma_write_imm), SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_WRITE_WITH_IMM},
+    {CALL(wr_rdma_read), SR_WHAT_BUILD_REMOTE, IBV_WR_RDMA_READ},
+    {CALL(wr_atomic_cmp_swp), SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_CMP_AND_SWP},
+    {CALL(wr_atomic_fetch_add), SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_FETCH_AND_ADD},
+    {CALL(wr_atomic_write), SR_WHAT_BUILD_REMOTE, IBV_WR_ATOMIC_WRITE},
+    {CALL(wr_set_sge), SR_WHAT_SET_SGE, 0},
+    {CALL(wr_set_sge_list), SR_WHAT_SET_SGE_LIST, 0},
+    {CALL(wr_set_inline_data), SR_WHAT_SET_INLINE, 0},
+    {CALL(wr_set_inline_data_list), SR_WHAT_SET_INLINE_LIST, 0},
+    {CALL(bind_mw), SR_WHAT_BIND_MW, IBV_WR_BIND_MW},
+    {CALL(ibv_create_qp), SR_WHAT_CREATE_QP, 0},
+    {CALL(create_qp_ex), SR_WHAT_CREATE_QP_EX, 0},
+    {CALL(ibv_modify_qp), SR_WHAT_MODIFY_QP, 0},
+    {CALL(ibv_destroy_qp), SR_WHAT_DESTROY_QP, 0},
+    {CALL(ibv_reg_mr), SR_WHAT_REG_MR, 0},
+    {CALL(ibv_reg_mr_iova), SR_WHAT_REG_MR_IOVA, 0},
+    {CALL(ibv_reg_mr_iova2), SR_WHAT_REG_MR_IOVA, 0},
+    {CALL(ibv_query_gid), SR_WHAT_QUERY_GID, 0},
+    {CALL(_ibv_query_gid_ex), SR_WHAT_QUERY_GID_EX, 0},
+    {CALL(rdma_get_cm_event), SR_WHAT_CM_EVENT, 0},
+    {CALL(rdma_create_qp), SR_WHAT_CM_CREATE_QP, 0},
+    {CALL(rdma_create_ep), SR_WHAT_CM_CREATE_EP, 0},
+    {CALL(rdma_connect), SR_WHAT_CM_CONNECT, 0},
+    {CALL(rdma_accept), SR_WHAT_CM_CONNECT, 0},
+    {CALL(rdma_get_request), SR_WHAT_CM_REQUEST, 0},
 };
 
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+_Static_assert(SR_CALL_COUNT <= SR_LOG_CALLS, "each has its place");
 
 /* What these calls are made of. */
 static const char *const structs[] = {
@@ -158,24 +164,24 @@ static int load(struct sr_log_kinds *k, const char *text, size_t size, const str
 	return ret;
 }
 
+/* Of this version's own schema, which nearly all have: it need not be read. */
+static void load_own(struct sr_log_kinds *k)
+{
+	memset(k, 0, sizeof(*k));
+	for (size_t i = 0; i < CALLS; i++) {
+		k->what[calls[i].number] = (uint8_t)calls[i].what;
+		k->opcode[calls[i].number] = (uint8_t)calls[i].opcode;
+	}
+}
+
 int sr_log_kinds_load(struct sr_log_kinds *k, const struct sr_trace *t, int32_t rank,
 		      struct sr_error *err)
 {
-	/* Of this version's own schema, which nearly all have. */
-	static struct sr_log_kinds own;
-	static bool own_known;
 	size_t size = 0;
 	const char *text = sr_trace_schema(t, rank, &size);
-	bool is_own = text && size == sr_schema_size && !memcmp(text, sr_schema, size);
-	int ret = 0;
 
-	if (is_own && own_known)
-		*k = own;
-	else
-		ret = load(k, text ? text : "", size, t, rank, err);
-	if (is_own && !ret) {
-		own = *k;
-		own_known = true;
-	}
-	return ret;
+	if (!text || size != sr_schema_size || memcmp(text, sr_schema, size))
+		return load(k, text ? text : "", size, t, rank, err);
+	load_own(k);
+	return 0;
 }

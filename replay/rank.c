@@ -267,10 +267,15 @@ static uint64_t progress(const struct replay *r)
 	return calls;
 }
 
+static bool is_exact(const struct replay *r)
+{
+	return atomic_load(&r->control->outcome) == SR_REPLAY_EXACT;
+}
+
 /* It has ended as recorded, and waits for the others of its group. */
 static bool is_over(const struct replay *r)
 {
-	return r->group && atomic_load(&r->control->outcome) == SR_REPLAY_EXACT;
+	return r->group && is_exact(r);
 }
 
 /* Until the child has ended, or has made no call for so many seconds (0: for ever): true. */
@@ -294,6 +299,16 @@ static bool is_stuck(const struct replay *r, long seconds)
 	return stuck;
 }
 
+/* What words about calls need; to read the schema takes longer than many a replay. */
+static void load_print(const struct replay *r, struct sr_verdict *v)
+{
+	size_t size;
+	const char *schema = sr_trace_schema(r->trace, v->rank, &size);
+
+	v->with.schema = schema ? sr_schema_parse(schema, size) : NULL;
+	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
+}
+
 /* Waits for the end; a child that makes no progress is killed, after words about where it is. */
 static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 {
@@ -308,6 +323,7 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 
 	v->stuck = is_stuck(r, r->options->timeout);
 	if (v->stuck) {
+		load_print(r, v);
 		/* With a tool around it, the child is that. */
 		if (atomic_load(&r->control->process))
 			stuck.process = atomic_load(&r->control->process);
@@ -319,15 +335,6 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 }
 
 /* ------------------------------------------------------------------- all */
-
-static void load_print(const struct replay *r, struct sr_verdict *v)
-{
-	size_t size;
-	const char *schema = sr_trace_schema(r->trace, v->rank, &size);
-
-	v->with.schema = schema ? sr_schema_parse(schema, size) : NULL;
-	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
-}
 
 /* It came to where its recording ends; where others wait for it, they are told. */
 static bool has_come_to_its_end(const struct replay *r, const struct sr_verdict *v)
@@ -389,7 +396,6 @@ static int run(struct replay *r)
 		return SR_EXIT_FAILED;
 	found = r->control->found_fd;
 	group_fd = r->control->group_fd;
-	load_print(r, &v);
 	if (!start_child(r, limit))
 		return SR_EXIT_FAILED;
 	wait_for_child(r, &v);
@@ -404,6 +410,8 @@ static int run(struct replay *r)
 		sr_sandbox_end(r->sandbox);
 	if (!save_found(r, &v, found, group_fd))
 		return SR_EXIT_FAILED;
+	if (!v.stuck && !is_exact(r))
+		load_print(r, &v);
 	status = sr_verdict_say(&v, r->control);
 	atomic_store(&r->control->verdict, v.how);
 	sr_schema_free(v.with.schema);

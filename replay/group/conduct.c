@@ -73,8 +73,6 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	    .outsiders = d->c->outsiders,
 	};
 	char sandbox[PATH_MAX];
-	struct sr_trace *t;
-	struct sr_error err;
 	sigset_t none;
 	int status;
 
@@ -97,10 +95,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 		snprintf(sandbox, sizeof(sandbox), "%s/rank-%d", d->c->sandbox, w->rank);
 		o.sandbox = sandbox;
 	}
-	if (sr_trace_open(&t, o.dir, &err))
-		_exit(sr_fail("%s", err.text));
-	status = sr_rank_replay(t, &o, w->control, w->control_fd, d->group);
-	sr_trace_close(t);
+	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->group);
 	fflush(NULL);
 	/* Past main's return, which the parent's libraries would have prepared. */
 	_exit(status);

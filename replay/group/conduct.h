@@ -13,6 +13,7 @@
 #include "replay/rank.h"
 
 struct sr_conduct {
+	struct sr_trace *trace;
 	const char *dir;
 	const int32_t *ranks; /* ascending */
 	size_t count;

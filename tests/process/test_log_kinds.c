@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_log_kinds.c: the calls of a schema are the same whether it is known as this version's own or read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/log_kinds.h"
+#include "trace_maker.h"
+
+static void load(const char *dir, struct sr_log_kinds *k)
+{
+	struct sr_trace *t;
+	struct sr_error err;
+
+	assert_int_equal(0, sr_trace_open(&t, dir, &err));
+	memset(k, 0xff, sizeof(*k));
+	assert_int_equal(0, sr_log_kinds_load(k, t, 0, &err));
+	sr_trace_close(t);
+}
+
+static void test_own_and_read(void **state)
+{
+	struct sr_log_kinds own, read;
+	char dir[] = "/tmp/test_log_kinds.XXXXXX", command[96], path[64];
+	struct trace_maker *m;
+	FILE *schema;
+
+	assert_non_null(mkdtemp(dir));
+	m = trace_maker_new(dir);
+	trace_maker_rank(m, 0, "{}");
+	trace_maker_finish(m);
+	load(dir, &own);
+	snprintf(path, sizeof(path), "%s/rank-0/schema.json", dir);
+	schema = fopen(path, "a");
+	assert_non_null(schema);
+	fputs("\n", schema); /* the same, and not byte for byte */
+	fclose(schema);
+	load(dir, &read);
+	assert_memory_equal(&own, &read, sizeof(own));
+	assert_int_equal(SR_WHAT_POST_SEND, sr_log_what(&own, SR_REC_CALL + SR_CALL_post_send));
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	assert_int_equal(0, system(command));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_own_and_read),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
