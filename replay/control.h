@@ -16,6 +16,8 @@
 
 #include <sreplay/trace.h>
 
+#include "shim/processor.h"
+
 #define SR_REPLAY_MAGIC         0x31796c7065725f73ull
 #define SR_REPLAY_FD            511  /* of the page's memfd in the new process */
 #define SR_REPLAY_THREADS       4096 /* streams of one process */
@@ -107,10 +109,13 @@ struct sr_replay_control {
 	bool tsc;     /* shim/tsc.h */
 	int32_t pid; /* recorded */
 	uint64_t main_stack; /* see shim/main_stack.h */
+	struct sr_processor processor; /* recorded */
+	_Atomic bool cpuid_traced; /* it traps already: see shim/cpuid_trap.h */
 
 	/* The process's. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
 	_Atomic int32_t process;    /* its id */
+	_Atomic bool cpuid_told;    /* the program is told what the recorded processor was */
 	_Atomic uint64_t turn;      /* the event that is to happen now: see turns.h */
 	_Atomic uint32_t reporting; /* id of the thread whose report it is; 0: none yet */
 	_Atomic uint32_t

@@ -23,6 +23,7 @@
 #include "replay/turns.h"
 #include "replay/window_records.h"
 #include "shim/call.h"
+#include "shim/cpuid_trap.h"
 #include "shim/children.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
@@ -802,6 +803,7 @@ static void leave_child_alone(void)
 	sr_threaded = false;
 	sr_signals_forget_in_child();
 	sr_tsc_leave_alone();
+	sr_cpuid_leave_alone();
 }
 
 /* What other threads did before comes before. */
@@ -883,6 +885,8 @@ static void start_traps(void)
 		for (;;)
 			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 	}
+	atomic_store(&control->cpuid_told,
+		     sr_cpuid_begin(&control->processor, atomic_load(&control->cpuid_traced)));
 	sr_net_begin(control->pid);
 	sr_tsc_begin();
 }

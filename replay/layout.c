@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/layout.h"
 
+#include <asm/prctl.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "replay/answer.h"
 #include "replay/command.h"
 
 void sr_layout_wait(void)
@@ -22,20 +24,6 @@ void sr_layout_wait(void)
 	/* Where it is forbidden, the parent finds a process that has stopped, and no more. */
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	raise(SIGSTOP);
-}
-
-/* Stopped: true.  An end is left to who waits for that. */
-static bool is_stopped(pid_t child)
-{
-	siginfo_t info = {0};
-	int status;
-
-	while (waitid(P_PID, (id_t)child, &info, WEXITED | WSTOPPED | WNOWAIT))
-		if (errno != EINTR)
-			return false;
-	if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
-		return false;
-	return waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status);
 }
 
 #if defined(__x86_64__)
@@ -63,6 +51,7 @@ static long inject(const struct target *t, long nr, uint64_t a, uint64_t b, uint
 	unsigned char saved[sizeof(code)];
 	struct user_regs_struct regs = t->start;
 	long result = -EIO;
+	int status;
 
 	regs.orig_rax = (unsigned long long)-1;
 	regs.rax = (unsigned long long)nr;
@@ -76,7 +65,7 @@ static long inject(const struct target *t, long nr, uint64_t a, uint64_t b, uint
 	    !write_memory(t, regs.rip, code, sizeof(code)))
 		return -EIO;
 	if (!ptrace(PTRACE_SETREGS, t->pid, NULL, &regs) &&
-	    !ptrace(PTRACE_CONT, t->pid, NULL, NULL) && is_stopped(t->pid) &&
+	    !ptrace(PTRACE_CONT, t->pid, NULL, NULL) && sr_traced_stops(t->pid, &status) &&
 	    !ptrace(PTRACE_GETREGS, t->pid, NULL, &regs))
 		result = (long)regs.rax;
 	write_memory(t, t->start.rip, saved, sizeof(saved));
@@ -194,9 +183,11 @@ out:
 
 /* ---------------------------------------------------------------------- all */
 
-static void lay_out(struct target *t, const struct sr_layout *l)
+static void lay_out(struct target *t, const struct sr_layout *l,
+		    const struct sr_processor *recorded, _Atomic bool *cpuid_traced)
 {
 	char path[32];
+	bool traps;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t->pid);
 	t->memory = open(path, O_RDWR | O_CLOEXEC);
@@ -207,7 +198,11 @@ static void lay_out(struct target *t, const struct sr_layout *l)
 	inject(t, SYS_read, (uint64_t)-1, 0, 0, 0);
 	place_libraries(t, l->libraries_below);
 	place_stack(t, l);
+	traps = recorded->entries && !inject(t, SYS_arch_prctl, ARCH_SET_CPUID, 0, 0, 0);
+	atomic_store(cpuid_traced, traps);
 	ptrace(PTRACE_SETREGS, t->pid, NULL, &t->start);
+	if (traps)
+		sr_answer_cpuid(t->pid, t->memory, recorded);
 	close(t->memory);
 }
 
@@ -217,17 +212,20 @@ struct target {
 	pid_t pid;
 };
 
-static void lay_out(struct target *t, const struct sr_layout *l)
+static void lay_out(struct target *t, const struct sr_layout *l,
+		    const struct sr_processor *recorded, _Atomic bool *cpuid_traced)
 {
 }
 
 #endif
 
-void sr_layout_apply(pid_t child, const struct sr_layout *layout)
+void sr_layout_apply(pid_t child, const struct sr_layout *layout,
+		     const struct sr_processor *recorded, _Atomic bool *cpuid_traced)
 {
 	struct target t = {.pid = child};
+	int status;
 
-	if (!is_stopped(child))
+	if (!sr_traced_stops(child, &status))
 		return;
 	if (ptrace(PTRACE_SETOPTIONS, child, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)) {
 		sr_note("the program cannot be stopped at its start (%s): addresses of libraries "
@@ -238,8 +236,8 @@ void sr_layout_apply(pid_t child, const struct sr_layout *layout)
 		return;
 	}
 	/* To the end of its execve. */
-	if (ptrace(PTRACE_CONT, child, NULL, NULL) || !is_stopped(child))
+	if (ptrace(PTRACE_CONT, child, NULL, NULL) || !sr_traced_stops(child, &status))
 		return;
-	lay_out(&t, layout);
+	lay_out(&t, layout, recorded, cpuid_traced);
 	ptrace(PTRACE_DETACH, child, NULL, NULL);
 }

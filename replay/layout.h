@@ -16,9 +16,12 @@
 #ifndef REPLAY_LAYOUT_H
 #define REPLAY_LAYOUT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "shim/processor.h"
 
 struct sr_layout {
 	uint64_t libraries_below; /* the first library ended there; 0: not known */
@@ -30,7 +33,11 @@ struct sr_layout {
 /* In the child, before it executes the program: stops until the parent is there. */
 void sr_layout_wait(void);
 
-/* In its parent: returns when the program is about to run, or has ended. */
-void sr_layout_apply(pid_t child, const struct sr_layout *layout);
+/*
+ * In its parent: returns when the program is about to run, or has ended; where cpuid can be
+ * made to trap there (*cpuid_traced, before it runs) when the shim is there to answer.
+ */
+void sr_layout_apply(pid_t child, const struct sr_layout *layout,
+		     const struct sr_processor *recorded, _Atomic bool *cpuid_traced);
 
 #endif

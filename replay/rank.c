@@ -229,7 +229,8 @@ static bool start_child(struct replay *r, unsigned long limit)
 	if (r->child == 0)
 		become_recorded(r, limit);
 	if (is_laid_out(r))
-		sr_layout_apply(r->child, &r->recorded.layout);
+		sr_layout_apply(r->child, &r->recorded.layout, &r->recorded.processor,
+				&r->control->cpuid_traced);
 	for (size_t i = 0; i < r->n_feeders; i++)
 		if (sr_feeder_start(&r->feeders[i]))
 			return false;
@@ -392,6 +393,7 @@ static int run(struct replay *r)
 	r->control->net = r->recorded.net;
 	r->control->tsc = r->recorded.tsc;
 	r->control->pid = r->recorded.pid;
+	r->control->processor = r->recorded.processor;
 	if (!open_plan(r) || !open_feeders(r, &limit))
 		return SR_EXIT_FAILED;
 	found = r->control->found_fd;

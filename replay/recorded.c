@@ -66,6 +66,18 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 	l->signal_frame = address_of(extra, "signal_frame");
 }
 
+/* Of an entry that is no table nothing is believed. */
+static void load_processor(struct sr_processor *p, const json_t *extra)
+{
+	const char *text = json_string_value(json_object_get(extra, "cpuid"));
+	size_t bytes = text ? strlen(text) / 2 : 0;
+
+	p->entries = 0;
+	if (bytes && bytes <= sizeof(p->entry) && bytes % sizeof(p->entry[0]) == 0 &&
+	    sr_from_hex(text, (uint8_t *)p->entry, bytes))
+		p->entries = (uint32_t)(bytes / sizeof(p->entry[0]));
+}
+
 bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank,
 		      const char *dir)
 {
@@ -89,6 +101,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
 	load_layout(&r->layout, extra);
+	load_processor(&r->processor, extra);
 	if (json_string_value(json_object_get(extra, "recorded_from")) &&
 	    !strcmp(json_string_value(json_object_get(extra, "recorded_from")), "open"))
 		r->from_open = true;

@@ -21,6 +21,7 @@ struct sr_recorded {
 	    stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
 	unsigned long long main_stack; /* where main's frame was; 0: not known */
 	struct sr_layout layout;
+	struct sr_processor processor;
 	bool stdout_line_buffered;
 	bool net; /* with the net at the system-call level */
 	bool tsc; /* and the time-stamp counter trapped */

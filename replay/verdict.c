@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/verdict.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "logd/hex.h"
 #include "replay/command.h"
 #include "replay/stuck.h"
 #include "shim/processor.h"
@@ -104,19 +104,29 @@ static void say_threads(const struct sr_replay_control *c)
 		    "by calls, their order there was not recorded");
 }
 
-/* What cpuid tells is not recorded. */
-static void say_processor(const struct sr_verdict *v)
+/* Where cpuid cannot be made to trap. */
+static void say_processor(const struct sr_replay_control *c)
 {
-	const json_t *extra = json_object_get(sr_trace_process(v->trace, v->rank), "extra");
-	const char *recorded = json_string_value(json_object_get(extra, "processor"));
-	uint32_t words[SR_PROCESSOR_WORDS];
-	char now[2 * sizeof(words) + 1];
+	struct sr_processor here;
 
-	sr_processor(words);
-	sr_to_hex(now, words, sizeof(words));
-	if (recorded && strcmp(recorded, now))
+	sr_processor_read(&here);
+	if (c->processor.entries && !atomic_load(&c->cpuid_told) &&
+	    !sr_processors_are_alike(&c->processor, &here))
 		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
 			"may go another way here");
+}
+
+/* Of a program that died of an instruction. */
+static void say_lacks(const struct sr_replay_control *c)
+{
+	struct sr_processor here;
+	char names[256];
+
+	sr_processor_read(&here);
+	if (sr_processor_lacks(&c->processor, &here, SR_CPUID_ANY, names, sizeof(names)))
+		sr_note("it was recorded on a processor that has what this one lacks (%s): replay "
+			"it on one that has them",
+			names);
 }
 
 static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_report *r)
@@ -294,6 +304,8 @@ static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *
 	if (WIFSIGNALED(v->wait_status)) {
 		sr_note("rank %d: the program was ended by signal %d (%s)", v->rank,
 			WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
+		if (WTERMSIG(v->wait_status) == SIGILL)
+			say_lacks(c);
 		return end_line(v, c, "the program died", SR_REPLAY_EXIT_DIVERGED);
 	}
 	if (WEXITSTATUS(v->wait_status) == SR_REPLAY_EXIT_FAILED)
@@ -323,7 +335,7 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		say_divergence(v, r);
 		say_last_calls(v, r);
 		say_threads(c);
-		say_processor(v);
+		say_processor(c);
 		return end_line(v, c, "stopped at the first", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_EARLY_EXIT:
 		say_early_exit(v, r);

@@ -1,41 +1,59 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * processor.h: what tells processors apart to a program that asks cpuid, which is not
- * recorded: the vendor and the features.
+ * processor.h: what cpuid tells of a processor: all of it, in one table.
+ *
+ * Programs and libraries go other ways on another processor (UCX, OpenMPI, OpenBLAS, libc's
+ * own choice of memcpy and sin).  So a recording takes the table of its processor once, at
+ * its start, into its description (as "cpuid"), and a replay answers from it where the
+ * instruction can be made to trap: from the main program's first instruction on
+ * (replay/layout.h), then by shim/cpuid_trap.h.
+ *
+ * The recorder's and the replay's, and the command's.
  */
 #ifndef SHIM_PROCESSOR_H
 #define SHIM_PROCESSOR_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#define SR_CPUID_ANY     UINT32_MAX /* a leaf that does not look at ecx */
+#define SR_CPUID_ENTRIES 512
 
-#define SR_PROCESSOR_WORDS 10
+/* In a trace as in memory, little-endian. */
+struct sr_cpuid {
+	uint32_t leaf, subleaf;
+	uint32_t reg[4]; /* eax, ebx, ecx, edx */
+};
 
-/* Zeros on other machines. */
-static inline void sr_processor(uint32_t words[SR_PROCESSOR_WORDS])
-{
-	memset(words, 0, SR_PROCESSOR_WORDS * sizeof(words[0]));
-#if defined(__x86_64__)
-	uint32_t a, b, c, d;
+struct sr_processor {
+	uint32_t entries; /* 0: not known */
+	struct sr_cpuid entry[SR_CPUID_ENTRIES];
+};
 
-	__cpuid(0, a, words[0], words[1], words[2]);
-	__cpuid(1, a, b, words[3], words[4]);
-	/* Whether the system uses the state that it may save is the kernel's affair, not a feature. */
-	words[3] &= ~(1u << 27);
-	if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
-		words[5] = b;
-		words[6] = c;
-		words[7] = d;
-	}
-	if (__get_cpuid(0x80000001, &a, &b, &c, &d))
-		words[8] = c;
-	if (__get_cpuid(0x80000007, &a, &b, &c, &d))
-		words[9] = d;
-#endif
-}
+/* Of the processor that the thread runs on; nothing on other machines than x86-64. */
+void sr_processor_read(struct sr_processor *p);
+
+/* What it answers; p is known. */
+void sr_processor_ask(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf,
+		      uint32_t reg[4]);
+
+/*
+ * What the dynamic linker and libc are told in a replay, who act on it at once: as recorded,
+ * but for instructions that the processor here does not have; and the size of the state that
+ * they save is what it is here.
+ */
+void sr_processor_ask_for_libc(const struct sr_processor *recorded, const struct sr_processor *here,
+			       uint32_t leaf, uint32_t subleaf, uint32_t reg[4]);
+
+/* Do both have the same vendor and features? */
+bool sr_processors_are_alike(const struct sr_processor *a, const struct sr_processor *b);
+
+/*
+ * The names of instruction sets that this leaf (SR_CPUID_ANY: any) told of in the recording
+ * and that are not here, separated by spaces, as far as there is room; false: there are none.
+ */
+bool sr_processor_lacks(const struct sr_processor *recorded, const struct sr_processor *here,
+			uint32_t leaf, char *names, size_t size);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "logd/rawsys.h"
 #include "replay/control.h"
+#include "shim/cpuid_trap.h"
 #include "shim/heap.h"
 #include "shim/heap_turns.h"
 #include "shim/hooks.h"
@@ -241,6 +242,7 @@ static void *run(void *argument)
 	if (s->inner) {
 		/* For good: nothing that it does is the program's. */
 		sr_tsc_leave_alone();
+		sr_cpuid_leave_alone();
 		t->heap = SR_HEAP_LIBRARY;
 		t->inside_rdmacm = copy.inside_rdmacm;
 		sr_free(s);

@@ -593,6 +593,22 @@ static void forget_in_child(void)
 	sr_clocks_forget_in_child();
 }
 
+/* Its last member. */
+static void describe_processor(char *extra, size_t size)
+{
+	static struct sr_processor p;
+	static const char name[] = ",\"cpuid\":\"", end[] = "\"}";
+	size_t bytes;
+
+	sr_processor_read(&p);
+	bytes = p.entries * sizeof(p.entry[0]);
+	if (sizeof(name) + 2 * bytes + sizeof(end) > size)
+		bytes = 0;
+	memcpy(extra, name, sizeof(name) - 1);
+	sr_to_hex(extra + sizeof(name) - 1, p.entry, bytes);
+	memcpy(extra + sizeof(name) - 1 + 2 * bytes, end, sizeof(end));
+}
+
 /*
  * What a replay needs besides what the daemon finds in /proc: how standard
  * output is flushed; the path by which the program was executed, which the
@@ -604,42 +620,43 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 {
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	const uint8_t *random_bytes = (const uint8_t *)getauxval(AT_RANDOM);
-	char random[2 * 16 + 1] = "", features[2 * 4 * SR_PROCESSOR_WORDS + 1] = "";
-	uint32_t processor[SR_PROCESSOR_WORDS];
+	char random[2 * 16 + 1] = "";
 	uint64_t stack[2] = {0};
 	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
 	int n;
 
 	if (random_bytes)
 		sr_to_hex(random, random_bytes, 16);
-	sr_processor(processor);
-	sr_to_hex(features, processor, sizeof(processor));
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	n = snprintf(extra, size,
 		     "{\"recorded_from\":\"%s\",\"net\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,"
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\","
-		     "\"signal_frame\":\"%#lx\",\"processor\":\"%s\","
+		     "\"signal_frame\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_net_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
-		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_MINSIGSTKSZ),
-		     features);
+		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_MINSIGSTKSZ));
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
 		n += snprintf(extra + n, size - (size_t)n, "%02x", (unsigned char)*path);
-	n += snprintf(extra + n, size - (size_t)n, "\"}}");
-	return path && !*path;
+	n += snprintf(extra + n, size - (size_t)n, "\"}");
+	if (path && *path)
+		return false;
+	describe_processor(extra + n, size - (size_t)n);
+	return path;
 }
 
 void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 {
-	char error[512] = "", extra[2 * PATH_MAX + 512], socket_path[108];
+	/* Not on the stack, where the program's frames will be. */
+	static char extra[2 * PATH_MAX + 512 + 2 * SR_CPUID_ENTRIES * sizeof(struct sr_cpuid)];
+	char error[512] = "", socket_path[108];
 	struct sr_hello hello = {
 	    .version = SR_TRACE_VERSION,
 	    .rank = s->rank,

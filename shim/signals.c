@@ -19,7 +19,7 @@
 #include "shim/thread.h"
 
 #define SIGNALS    SR_SIGNALS
-#define MAX_CLAIMS 4
+#define MAX_CLAIMS 6
 #define BIT(signo) SR_SIGNAL_BIT(signo)
 
 /* What cannot be blocked. */

@@ -23,6 +23,7 @@
 #include "shim/say.h"
 #include "shim/signals.h"
 #include "shim/thread.h"
+#include "shim/window/vector.h"
 
 bool sr_windows_on;
 
@@ -174,6 +175,7 @@ void sr_windows_start(enum sr_windows_mode m)
 void sr_windows_start_replay(const struct sr_window_hooks *of_replay)
 {
 	mode = SR_WINDOWS_FROZEN;
+	vector_start();
 	hooks = *of_replay;
 	hooks.threads = threads;
 	hooks.may_tick = may_tick;

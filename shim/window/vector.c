@@ -77,9 +77,10 @@ struct piece {
 #define MAGIC1      0x46505853u
 #define SIZE_AT     480 /* fx_sw_reserved.xstate_size */
 
+static uint32_t offsets[8];
+
 static uint32_t offset_of_component(uint32_t component)
 {
-	static uint32_t offsets[8];
 	uint32_t a, b, c, d;
 
 	if (!offsets[component]) {
@@ -87,6 +88,13 @@ static uint32_t offset_of_component(uint32_t component)
 		offsets[component] = b;
 	}
 	return offsets[component];
+}
+
+void vector_start(void)
+{
+	offset_of_component(COMPONENT_Y);
+	offset_of_component(COMPONENT_Z);
+	offset_of_component(COMPONENT_H);
 }
 
 static int pieces_of(unsigned int reg, struct piece p[3])

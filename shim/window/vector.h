@@ -21,6 +21,9 @@ struct insn;
 void vector_move(struct insn *i, uint8_t opcode, uint8_t prefix, bool wide, uint8_t bytes);
 
 /* False where the frame does not have the register. */
+/* Learns where the frame has them, before the program's cpuid has another answer. */
+void vector_start(void);
+
 bool vector_get(const ucontext_t *uc, unsigned int reg, void *to, unsigned int size);
 
 /* size bytes; what is above is cleared up to the end of the register (vex) or of 16 bytes. */

@@ -43,6 +43,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <infiniband/verbs.h>
 
 static void fail(const char *what)
@@ -364,6 +368,74 @@ static void counter(void)
 	printf("a shell says %d\n", system("exit 4") >> 8);
 }
 
+#if defined(__x86_64__)
+static void ask(unsigned int leaf, unsigned int subleaf)
+{
+	unsigned int a, b, c, d;
+
+	__cpuid_count(leaf, subleaf, a, b, c, d);
+	printf("cpuid %08x %2u: %08x %08x %08x %08x\n", leaf, subleaf, a, b, c, d);
+}
+
+static void *ask_elsewhere(void *unused)
+{
+	ask(0, 0);
+	return NULL;
+}
+
+/* The body of the function that libc chose for this processor: its address would do, but moves. */
+static void chosen(const char *name)
+{
+	const unsigned char *f = dlsym(RTLD_DEFAULT, name);
+
+	printf("%s", name);
+	for (int i = 0; f && i < 24; i++)
+		printf(" %02x", f[i]);
+	printf("\n");
+}
+#endif
+
+/* All that it says, in another thread as well, and what libc has chosen by it. */
+static void processor(void)
+{
+#if defined(__x86_64__)
+	static const unsigned int ranges[] = {0, 0x40000000, 0x80000000};
+	unsigned int last, b, c, d;
+	pthread_t thread;
+
+	for (int i = 0; i < 3; i++) {
+		__cpuid(ranges[i], last, b, c, d);
+		for (unsigned int leaf = ranges[i]; leaf <= last && leaf < ranges[i] + 64; leaf++)
+			for (unsigned int subleaf = 0; subleaf < 20; subleaf++)
+				ask(leaf, subleaf);
+		ask(last + 1, 3);
+		ask(ranges[i] + 0x3fffffff, 1);
+	}
+	pthread_create(&thread, NULL, ask_elsewhere, NULL);
+	pthread_join(thread, NULL);
+	chosen("memcpy");
+	chosen("strlen");
+	chosen("memset");
+	printf("caches %ld %ld\n", sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE));
+	printf("avx2 %d, avx512f %d\n", __builtin_cpu_supports("avx2"),
+	       __builtin_cpu_supports("avx512f"));
+#endif
+}
+
+/* Uses what it is told that there is: an addition and multiplication of AMD's Bulldozer. */
+static void daring(void)
+{
+#if defined(__x86_64__)
+	unsigned int a, b, c, d;
+
+	__cpuid(0x80000001, a, b, c, d);
+	printf("fma4: %d\n", c >> 16 & 1);
+	fflush(stdout);
+	if (c >> 16 & 1)
+		__asm__ volatile("vfmaddpd %%xmm0, %%xmm1, %%xmm2, %%xmm3" : : : "xmm3");
+#endif
+}
+
 static void addresses(void)
 {
 	void *library = dlopen("libm.so.6", RTLD_NOW), *z = dlopen("libz.so.1", RTLD_NOW);
@@ -529,6 +601,7 @@ static const struct source {
     {"events", events},   {"streams", streams}, {"messages", messages},    {"waiting", waiting},
     {"network", network}, {"machine", machine}, {"addresses", addresses},  {"masks", masks},
     {"counter", counter}, {"threads", threads}, {"numbers", numbers}, {"unknown", unknown},
+    {"processor", processor}, {"daring", daring},
 };
 
 int main(int argc, char **argv)

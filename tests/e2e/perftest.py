@@ -35,8 +35,7 @@ PROGRAMS = {
     "fi-pingpong": ("fi_pingpong -p verbs -e msg -I 20 -S 256 ", 47592, "198.18.0.1"),
     "ucx-am": ("ucx_perftest -d rxe0:1 -x rc_verbs -t am_lat -n 100 -w 10 -s 8 ", 13337, "127.0.0.1"),
 }
-PROCESSOR = "on another processor cpuid tells it otherwise"
-NOT_YET = {(name, rank): PROCESSOR for name in ("ucx-am", "fi-pingpong") for rank in (0, 1)}
+NOT_YET = {("ucx-am", rank): "libc lies elsewhere" for rank in (0, 1)}
 LATE = ("fi-pingpong", "ucx-am")  # load libibverbs when they run
 
 

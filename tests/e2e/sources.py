@@ -5,7 +5,10 @@
     sources.py [RUNS]
 """
 
+import json
 import os
+import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,19 +18,89 @@ from harness import BUILD, SREPLAY, Tap, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "sources")
 SOURCES = ["proc", "urandom", "stdin", "files", "events", "streams", "messages", "waiting", "network", "machine",
-           "addresses", "masks", "counter", "threads", "numbers", "unknown"]
+           "addresses", "masks", "counter", "threads", "numbers", "unknown", "processor"]
 # What these print is the same in each run, or may be.
-SAME = ["stdin", "streams", "messages", "waiting", "network", "addresses", "unknown"]
+SAME = ["stdin", "streams", "messages", "waiting", "network", "addresses", "unknown", "processor"]
 INPUT = b"one two\nthree four\n"
+
+
+def on_one_processor():
+    """cpuid tells which one it is."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def record(trace, *arguments, options=()):
     return subprocess.run([SREPLAY, "record", "-o", trace, *options, "--", PROGRAM, *arguments], capture_output=True,
-                          input=INPUT, timeout=60)
+                          input=INPUT, timeout=60, preexec_fn=on_one_processor)
 
 
 def dump(trace):
     return subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
+
+
+def edit_processor(trace, change):
+    """What the recorded processor said of itself becomes another's."""
+    path = os.path.join(trace, "rank-0", "process.json")
+    with open(path) as f:
+        process = json.load(f)
+    table = [list(entry) for entry in struct.iter_unpack("<6I", bytes.fromhex(process["extra"]["cpuid"]))]
+    for entry in table:
+        change(entry)
+    process["extra"]["cpuid"] = b"".join(struct.pack("<6I", *entry) for entry in table).hex()
+    with open(path, "w") as f:
+        json.dump(process, f)
+
+
+def another_vendor(entry):
+    if entry[0] == 0:
+        known = struct.pack("<3I", entry[3], entry[5], entry[4])
+        other = b"GenuineIntel" if known == b"AuthenticAMD" else b"AuthenticAMD"
+        entry[3], entry[5], entry[4] = struct.unpack("<3I", other)
+
+
+def without_avx(entry):
+    if entry[:2] == [7, 0]:
+        entry[3] &= ~0xf0230020
+    if entry[0] == 1:
+        entry[4] &= ~(1 << 28 | 1 << 12)
+
+
+def with_fma4(entry):
+    if entry[0] == 0x80000001:
+        entry[4] |= 1 << 16
+
+
+def can_trap_cpuid():
+    with open("/proc/cpuinfo") as f:
+        return " cpuid_fault" in f.read()
+
+
+def test_processor(tap, directory):
+    """A replay on another processor, which is told by editing the trace."""
+    trace, other = (os.path.join(directory, name + ".srec") for name in ("here", "other"))
+    printed = record(trace, "processor").stdout.decode()
+    lines = printed.splitlines()
+    for what, change in (("another vendor", another_vendor), ("no AVX", without_avx)):
+        shutil.copytree(trace, other)
+        edit_processor(other, change)
+        status, out, err = replay(other, 0)
+        shutil.rmtree(other)
+        changed = [b.split()[0] for a, b in zip(lines, out.decode().splitlines()) if a != b]
+        if not can_trap_cpuid():
+            tap.ok(status == 5 and out.decode() == printed, "%s: this processor's cpuid does not trap: as it is" % what, err)
+            continue
+        wanted = "cpuid" in changed and ("memcpy" in changed or what != "no AVX")
+        tap.ok(status == 5 and wanted and "exact" in err, "%s: the replay is told so, and libc" % what,
+               "%s\n%s\n%s" % (status, changed, err))
+    if not can_trap_cpuid():
+        return
+    shutil.rmtree(trace)
+    recorded = record(trace, "daring")
+    edit_processor(trace, with_fma4)
+    status, out, err = replay(trace, 0)
+    tap.ok(recorded.returncode == 5 and status == 124 and out == b"fma4: 1\n" and err.count("(fma4)") == 2 and "SIGILL" in err,
+           "an instruction that the recorded processor has and this one lacks: named when the program asks, and when "
+           "it dies of it", "%s\n%s" % (status, err))
 
 
 def main():
@@ -50,6 +123,7 @@ def main():
                 problems.append("the recordings printed the same")
             tap.ok(not problems, "%s: %d recordings, %d exact replays" % (source, runs, runs), "\n".join(problems))
 
+        test_processor(tap, directory)
         bare = subprocess.run([PROGRAM, "streams", "messages", "unknown"], capture_output=True)
         recorded = record(os.path.join(directory, "bare.srec"), "streams", "messages", "unknown")
         tap.ok([line.split()[0] for line in bare.stdout.splitlines()] ==
