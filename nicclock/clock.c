@@ -38,9 +38,11 @@ uint64_t sr_clock_tick(struct sr_clock *c)
 {
 	uint64_t word = atomic_load_explicit(&c->region->own, memory_order_relaxed), event;
 
-	do
+	do {
 		event = sr_clock_event(word) + 1;
-	while (!atomic_compare_exchange_weak_explicit(
+		/* Ordered in front of the exchange, which releases. */
+		atomic_store_explicit(&c->region->before, word, memory_order_relaxed);
+	} while (!atomic_compare_exchange_weak_explicit(
 	    &c->region->own, &word, sr_clock_own_word(c->member, event), memory_order_acq_rel,
 	    memory_order_relaxed));
 	return event;
@@ -57,23 +59,11 @@ static bool is_anothers(const struct sr_clock *c, uint64_t word)
  * Another's own number tells how far it came and nothing else: only a higher one
  * than was known is worth noting.  It may be known from elsewhere.
  */
-static bool is_new_own(const struct sr_clock *c, const struct sr_clock_view *v, uint64_t word)
+static bool is_new_own(const struct sr_clock *c, uint64_t word)
 {
-	return word != atomic_load_explicit(&v->own, memory_order_acquire) &&
-	       is_anothers(c, word) &&
+	return is_anothers(c, word) &&
 	       sr_clock_event(word) >
 		   atomic_load_explicit(&c->known[sr_clock_member(word)], memory_order_acquire);
-}
-
-/*
- * A cell is worth noting even if a higher number of that member is known: it
- * tells what has landed.
- */
-static bool is_new_cell(const struct sr_clock *c, const struct sr_clock_view *v, uint32_t i,
-			uint64_t word)
-{
-	return word != atomic_load_explicit(&v->seen[i], memory_order_acquire) &&
-	       is_anothers(c, word);
 }
 
 static uint64_t load(const _Atomic uint64_t *word)
@@ -81,30 +71,68 @@ static uint64_t load(const _Atomic uint64_t *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
+static uint64_t load_seen(const _Atomic uint64_t *seen)
+{
+	return atomic_load_explicit(seen, memory_order_acquire);
+}
+
+/* If it is torn, the one before it; what nearly every look finds is the one seen last, or one's own. */
+static uint64_t load_own(const struct sr_clock *c, const struct sr_clock_view *v,
+			 const _Atomic uint64_t *words)
+{
+	uint64_t word = load(&words[0]);
+
+	if (word == load_seen(&v->own) || sr_clock_member(word) == c->member)
+		return 0;
+	return sr_clock_is_torn(word) ? load(&words[1]) : word;
+}
+
 /*
- * One that is torn is being written, which is soon done: but in what a READ
- * brought, where it stays so.
+ * Words that are worth noting, and where they are.  A cell is, even if a higher number of
+ * that member is known: it tells what has landed.
  */
-static uint64_t load_again(const _Atomic uint64_t *word, uint64_t value)
+struct news {
+	uint32_t n;
+	uint32_t at[SR_CLOCK_CELL_WORDS];
+	uint64_t word[SR_CLOCK_CELL_WORDS];
+	bool is_order[SR_CLOCK_CELL_WORDS]; /* or older than the other one */
+};
+
+static void add_news(const struct sr_clock *c, struct news *news, uint32_t at, uint64_t word)
 {
-	for (int i = 0; i < TORN_TRIES && sr_clock_is_torn(value); i++)
-		value = load(word);
-	return value;
+	if (!is_anothers(c, word))
+		return;
+	news->at[news->n] = at;
+	news->word[news->n] = word;
+	news->is_order[news->n++] = true;
 }
 
-/* What nearly every look finds: nothing else than was seen last, or one's own words. */
-static bool may_be_new(const struct sr_clock *c, const _Atomic uint64_t *seen, uint64_t word)
+/*
+ * The two words of a cell are written in turn, so that one that is torn is being written
+ * now, and all that has landed has come before it: the other one tells.  Only who is
+ * interrupted between the two can find both torn; but for what a READ brought, that is
+ * soon over.  Of two members they are when the cell has changed hands.
+ */
+static void read_cell(const struct sr_clock *c, const struct sr_clock_view *v,
+		      const _Atomic uint64_t *words, uint32_t i, struct news *news)
 {
-	return word != atomic_load_explicit(seen, memory_order_acquire) &&
-	       sr_clock_member(word) != c->member;
-}
+	uint32_t at = SR_CLOCK_CELL_WORDS * i;
+	const _Atomic uint64_t *cell = &words[SR_CLOCK_HEAD_WORDS + at];
+	uint64_t a = load(&cell[0]), b = load(&cell[1]);
 
-static uint64_t load_whole(const struct sr_clock *c, const _Atomic uint64_t *word,
-			   const _Atomic uint64_t *seen)
-{
-	uint64_t value = load(word);
-
-	return may_be_new(c, seen, value) ? load_again(word, value) : 0;
+	news->n = 0;
+	if (a == load_seen(&v->seen[at]) && b == load_seen(&v->seen[at + 1]))
+		return;
+	for (int tries = 0; tries < TORN_TRIES && sr_clock_is_torn(a) && sr_clock_is_torn(b); tries++) {
+		a = load(&cell[0]);
+		b = load(&cell[1]);
+	}
+	if (a != load_seen(&v->seen[at]))
+		add_news(c, news, at, a);
+	if (b != load_seen(&v->seen[at + 1]))
+		add_news(c, news, at + 1, b);
+	if (news->n == 2 && sr_clock_member(a) == sr_clock_member(b))
+		news->is_order[sr_clock_event(a) > sr_clock_event(b)] = false;
 }
 
 static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
@@ -116,24 +144,30 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t cells)
 {
 	uint32_t n = room_for(v, cells);
+	struct news news;
 
 	/* The data was read first: that is what makes its clock visible. */
 	atomic_thread_fence(memory_order_acquire);
-	if (is_new_own(c, v, load_whole(c, &words[0], &v->own)))
+	if (is_new_own(c, load_own(c, v, words)))
 		return true;
-	for (uint32_t i = 0; i < n; i++)
-		if (is_new_cell(c, v, i,
-				load_whole(c, &words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i])))
+	for (uint32_t i = 0; i < n; i++) {
+		read_cell(c, v, words, i, &news);
+		if (news.n)
 			return true;
+	}
 	return false;
 }
 
 bool sr_clock_is_short(const _Atomic uint64_t *words, uint32_t cells)
 {
-	if (load(&words[1]) > cells || sr_clock_is_torn(load(&words[0])))
+	const _Atomic uint64_t *cell = &words[SR_CLOCK_HEAD_WORDS];
+
+	if (sr_clock_cells_in_use(words) > cells)
 		return true;
-	for (uint32_t i = 0; i < cells; i++)
-		if (sr_clock_is_torn(load(&words[SR_CLOCK_HEAD_WORDS + i])))
+	if (sr_clock_is_torn(load(&words[0])) && sr_clock_is_torn(load(&words[1])))
+		return true;
+	for (uint32_t i = 0; i < cells; i++, cell += SR_CLOCK_CELL_WORDS)
+		if (sr_clock_is_torn(load(&cell[0])) && sr_clock_is_torn(load(&cell[1])))
 			return true;
 	return false;
 }
@@ -145,12 +179,6 @@ static struct sr_order order_of(uint64_t word)
 	    .member = (uint8_t)sr_clock_member(word),
 	    .via = sr_clock_is_own(word) ? SR_ORDER_OWN : SR_ORDER_CELL,
 	};
-}
-
-static uint64_t word_of(const struct sr_order *o)
-{
-	return o->via == SR_ORDER_OWN ? sr_clock_own_word(o->member, o->event)
-				      : sr_clock_cell_word(o->member, o->event);
 }
 
 static void raise_known(struct sr_clock *c, const struct sr_order *o)
@@ -167,22 +195,24 @@ static void raise_known(struct sr_clock *c, const struct sr_order *o)
 uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atomic uint64_t *words,
 			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event)
 {
-	uint32_t at[SR_CLOCK_ORDERS], n = 0, limit = room_for(v, cells);
-	uint64_t own = load_whole(c, &words[0], &v->own);
+	struct news found[SR_CLOCK_ORDERS];
+	uint32_t n = 0, found_n = 0, limit = room_for(v, cells);
+	uint64_t own = load_own(c, v, words);
 	bool new_own;
 
-	assert(room > 0 && room <= SR_CLOCK_ORDERS);
+	assert(room > SR_CLOCK_CELL_WORDS && room <= SR_CLOCK_ORDERS);
 	atomic_thread_fence(memory_order_acquire);
-	new_own = is_new_own(c, v, own);
+	new_own = is_new_own(c, own);
 	if (new_own)
 		orders[n++] = order_of(own);
-	for (uint32_t i = 0; i < limit && n < room; i++) {
-		uint64_t word = load_whole(c, &words[SR_CLOCK_HEAD_WORDS + i], &v->seen[i]);
+	for (uint32_t i = 0; i < limit && n + SR_CLOCK_CELL_WORDS <= room; i++) {
+		struct news *news = &found[found_n];
 
-		if (!is_new_cell(c, v, i, word))
-			continue;
-		at[n] = i;
-		orders[n++] = order_of(word);
+		read_cell(c, v, words, i, news);
+		for (uint32_t k = 0; k < news->n; k++)
+			if (news->is_order[k])
+				orders[n++] = order_of(news->word[k]);
+		found_n += news->n > 0;
 	}
 	if (!n)
 		return 0;
@@ -191,13 +221,13 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 	 * already goes on, and its next event must come after this one.
 	 */
 	*event = sr_clock_tick(c);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++)
 		raise_known(c, &orders[i]);
-		if (i == 0 && new_own)
-			atomic_store_explicit(&v->own, own, memory_order_release);
-		else
-			atomic_store_explicit(&v->seen[at[i]], word_of(&orders[i]),
+	if (new_own)
+		atomic_store_explicit(&v->own, own, memory_order_release);
+	for (uint32_t i = 0; i < found_n; i++)
+		for (uint32_t k = 0; k < found[i].n; k++)
+			atomic_store_explicit(&v->seen[found[i].at[k]], found[i].word[k],
 					      memory_order_release);
-	}
 	return n;
 }

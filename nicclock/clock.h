@@ -17,7 +17,8 @@
  *     on its queue pair by a WRITE of the number to a cell in the target's clock
  *     region.  Queue pairs keep order, so whoever can see the data can see the
  *     cell.  There is one cell for each queue pair: two queue pairs of one
- *     member would overwrite each other's cell out of order.
+ *     member would overwrite each other's cell out of order.  It has two words,
+ *     which are written in turn.
  *   - The process's own number is the first word of its own region, raised
  *     before the program goes on, for readers of what its CPU stored.
  *
@@ -57,7 +58,9 @@
  *
  * The check is for devices that copy bytes: Soft-RoCE does, and who looks while a
  * clock goes from 255 to 256 may find 511 or 0.  Such a word is torn, and says
- * nothing but that something new is just coming.
+ * nothing but that something new is just coming.  The number before it is in the
+ * other word of the cell (or, of a process's own, in `before`), and it suffices:
+ * the data of the new one has not landed yet.
  */
 #define SR_CLOCK_EVENT_BITS 40
 #define SR_CLOCK_EVENT_MASK ((1ull << SR_CLOCK_EVENT_BITS) - 1)
@@ -105,6 +108,8 @@ static inline uint64_t sr_clock_event(uint64_t word)
 
 /* ------------------------------------------------------------------ regions */
 
+#define SR_CLOCK_CELL_WORDS  2
+
 /*
  * The clock region of a process, one for all its protection domains (each
  * registers it anew).  In an outsider `own` stays 0 and nothing looks at it.
@@ -113,30 +118,44 @@ static inline uint64_t sr_clock_event(uint64_t word)
  * the process raises it at every event, the device writes the cells.
  */
 struct sr_clock_region {
-	uint64_t unused[6];
+	uint64_t unused[5];
 	_Atomic uint64_t own;
-	_Atomic uint64_t cells; /* in use, and free ones below those; it only grows */
-	_Atomic uint64_t cell[];
+	_Atomic uint64_t before; /* the last one but one of own, or that */
+	_Atomic uint64_t cells;  /* in use, and free ones below those; it only grows */
+	_Atomic uint64_t cell[][SR_CLOCK_CELL_WORDS];
 };
 
 #define SR_CLOCK_READ_OFFSET offsetof(struct sr_clock_region, own)
 
-/* Words of a READ in front of the cells. */
-#define SR_CLOCK_HEAD_WORDS  2
+/* Words of a READ in front of the cells: own, before, cells. */
+#define SR_CLOCK_HEAD_WORDS  3
+
+static inline size_t sr_clock_words(uint32_t cells)
+{
+	return SR_CLOCK_HEAD_WORDS + (size_t)SR_CLOCK_CELL_WORDS * cells;
+}
 
 static inline size_t sr_clock_region_bytes(uint32_t cells)
 {
-	return sizeof(struct sr_clock_region) + cells * sizeof(uint64_t);
+	return sizeof(struct sr_clock_region) + cells * SR_CLOCK_CELL_WORDS * sizeof(uint64_t);
 }
 
-static inline size_t sr_clock_cell_offset(uint32_t cell)
+/* Where the n-th clock of a queue pair goes. */
+static inline size_t sr_clock_cell_offset(uint32_t cell, uint32_t n)
 {
-	return offsetof(struct sr_clock_region, cell) + cell * sizeof(uint64_t);
+	return offsetof(struct sr_clock_region, cell) +
+	       ((size_t)cell * SR_CLOCK_CELL_WORDS + n % SR_CLOCK_CELL_WORDS) * sizeof(uint64_t);
 }
 
 static inline size_t sr_clock_read_bytes(uint32_t cells)
 {
-	return (SR_CLOCK_HEAD_WORDS + cells) * sizeof(uint64_t);
+	return sr_clock_words(cells) * sizeof(uint64_t);
+}
+
+/* How many are in use there, by what a READ brought. */
+static inline uint64_t sr_clock_cells_in_use(const _Atomic uint64_t *words)
+{
+	return atomic_load_explicit(&words[2], memory_order_relaxed);
 }
 
 /*
@@ -189,12 +208,12 @@ struct sr_order {
 struct sr_clock_view {
 	uint32_t cells; /* room */
 	_Atomic uint64_t own;
-	_Atomic uint64_t seen[];
+	_Atomic uint64_t seen[]; /* as the region has them */
 };
 
 static inline size_t sr_clock_view_bytes(uint32_t cells)
 {
-	return sizeof(struct sr_clock_view) + cells * sizeof(uint64_t);
+	return sizeof(struct sr_clock_view) + cells * SR_CLOCK_CELL_WORDS * sizeof(uint64_t);
 }
 
 /*
@@ -207,9 +226,9 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t cells);
 
 /*
- * Takes notice: puts up to `room` (1 to SR_CLOCK_ORDERS) orders into `orders`, and into *event the
- * number of a new event, that of having found them.  Returns how many; if all
- * the room was used there may be more.  With 0, nothing has happened.
+ * Takes notice: puts up to `room` (3 to SR_CLOCK_ORDERS) orders into `orders`, and into *event the
+ * number of a new event, that of having found them.  Returns how many; if less
+ * room is left than a cell may need (SR_CLOCK_CELL_WORDS) there may be more.  With 0, nothing has happened.
  *
  * The caller has looked at the data before, and serialises the calls for one
  * view.
@@ -218,7 +237,7 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event);
 
 /*
- * Did the READ of `cells` cells miss any, or find one that was just being written?
+ * Did the READ of `cells` cells miss any, or find both words of one being written?
  * Then an order may have been missed.
  */
 bool sr_clock_is_short(const _Atomic uint64_t *words, uint32_t cells);

@@ -64,6 +64,22 @@ struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
 	return wqe;
 }
 
+/*
+ * The words of the cell are written in turn: while one is, the other has the number before it.
+ */
+static uint64_t next_word(struct sr_clock_qp *c)
+{
+	uint64_t address = c->cell[c->turn];
+
+	c->turn = (c->turn + 1) % SR_CLOCK_CELL_WORDS;
+	return address;
+}
+
+void sr_clock_was_not_posted(struct sr_qp *q)
+{
+	q->clock->turn = (q->clock->turn + SR_CLOCK_CELL_WORDS - 1) % SR_CLOCK_CELL_WORDS;
+}
+
 void sr_clock_fill_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr)
 {
 	*wr = (struct ibv_send_wr){
@@ -72,7 +88,7 @@ void sr_clock_fill_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_w
 	    .num_sge = 1,
 	    .opcode = IBV_WR_RDMA_WRITE,
 	    .send_flags = IBV_SEND_INLINE,
-	    .wr.rdma = {.remote_addr = q->clock->cell, .rkey = q->clock->rkey},
+	    .wr.rdma = {.remote_addr = next_word(q->clock), .rkey = q->clock->rkey},
 	    .qp_type.xrc.remote_srqn = q->clock->shared_queue,
 	};
 }
@@ -112,7 +128,7 @@ void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex
 	ex->wr_id = (uintptr_t)wqe;
 	/* Soft-RoCE's library does not set it where the data is given: its kernel would look for an sge. */
 	ex->wr_flags = IBV_SEND_INLINE;
-	sr_real(&sr_calls[SR_CALL_wr_rdma_write], (uint64_t[]){(uintptr_t)ex, c->rkey, c->cell});
+	sr_real(&sr_calls[SR_CALL_wr_rdma_write], (uint64_t[]){(uintptr_t)ex, c->rkey, next_word(c)});
 	name_shared_queue(c, ex);
 	sr_real(&sr_calls[SR_CALL_wr_set_inline_data],
 		(uint64_t[]){(uintptr_t)ex, (uintptr_t)&c->word, sizeof(c->word)});

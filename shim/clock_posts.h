@@ -18,6 +18,9 @@ struct sr_wqe *sr_clock_take_before(struct sr_qp *q, struct sr_wqe *program);
 struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
 				    enum ibv_wr_opcode opcode);
 
+/* A CLOCK that was filled or built was not posted. */
+void sr_clock_was_not_posted(struct sr_qp *q);
+
 /* For ibv_post_send, or as a builder of ibv_qp_ex posts it. */
 void sr_clock_fill_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr);
 void sr_clock_fill_behind(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr);

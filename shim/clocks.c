@@ -26,14 +26,15 @@
 #define PAGE_BYTES  4096
 
 struct sr_clock_slot {
-	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS];
+	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS * SR_CLOCK_CELL_WORDS];
 };
 
 /* What is registered, in each protection domain anew. */
 struct memory {
 	union {
 		struct sr_clock_region region;
-		char bytes[sizeof(struct sr_clock_region) + CELLS * sizeof(uint64_t)];
+		char bytes[sizeof(struct sr_clock_region) +
+			   CELLS * SR_CLOCK_CELL_WORDS * sizeof(uint64_t)];
 	};
 	struct sr_clock_slot slots[]; /* members only */
 };
@@ -517,7 +518,8 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 		return;
 	c->shared_queue = found->shared_queue;
 	c->rkey = found->rkey;
-	c->cell = found->region + sr_clock_cell_offset(found->cell);
+	for (uint32_t i = 0; i < SR_CLOCK_CELL_WORDS; i++)
+		c->cell[i] = found->region + sr_clock_cell_offset(found->cell, i);
 	c->reads = c->qp->qp_type != IBV_QPT_UC && prepare_reads(c, found);
 	c->carries = true;
 }
@@ -565,12 +567,12 @@ static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32
 		n = sr_clock_merge(&self.clock, v, words, cells, orders, SR_CLOCK_ORDERS, &event);
 		if (n)
 			sr_record_clock(event, orders, n);
-	} while (n == SR_CLOCK_ORDERS);
+	} while (n + SR_CLOCK_CELL_WORDS > SR_CLOCK_ORDERS);
 }
 
 /*
- * More cells are in use than the READ asked for, or one was being written: an
- * order may have been missed.
+ * More cells are in use than the READ asked for, or it was held up while one was written
+ * twice: an order may have been missed.
  */
 static void note_short(struct sr_clock_qp *c, uint64_t in_use)
 {
@@ -592,7 +594,7 @@ void sr_clocks_read(struct sr_clock_qp *c)
 	if (sr_clock_is_news(&self.clock, c->view, words, c->cells_count))
 		merge(c->view, words, c->cells_count);
 	if (sr_clock_is_short(words, c->cells_count))
-		note_short(c, words[1]);
+		note_short(c, sr_clock_cells_in_use(words));
 }
 
 void sr_clocks_look(void)

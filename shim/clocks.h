@@ -63,7 +63,9 @@ struct sr_clock_qp {
 	bool reads;      /* READERs behind */
 	uint32_t rkey;
 	uint32_t shared_queue; /* XRC: requests of the shim's name this one */
-	uint64_t cell;  /* address of the peer's cell for this queue pair */
+	/* Addresses of the words of the peer's cell for this queue pair, and whose turn it is. */
+	uint64_t cell[SR_CLOCK_CELL_WORDS];
+	uint32_t turn;
 	uint64_t cells; /* address to read from */
 	uint32_t cells_count;
 	unsigned int fence; /* IBV_SEND_FENCE where the device may reorder READs */

@@ -692,6 +692,13 @@ static bool is_the_programs(const struct ibv_send_wr *copy)
 	return !wqe || wqe->role == SR_WQE_PROGRAM;
 }
 
+static bool is_a_clock(const struct ibv_send_wr *copy)
+{
+	const struct sr_wqe *wqe = sr_wqe_of(copy->wr_id);
+
+	return wqe && wqe->role == SR_WQE_CLOCK;
+}
+
 /* How many of the program's were posted, of a chain that was refused at `bad`. */
 static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 {
@@ -701,8 +708,11 @@ static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 	refused = bad >= s->copies && bad < end ? s->copies + (bad - s->copies) : s->copies;
 	for (struct ibv_send_wr *copy = s->copies; copy < refused; copy++)
 		posted += is_the_programs(copy);
-	for (struct ibv_send_wr *copy = refused; copy < end; copy++)
+	for (struct ibv_send_wr *copy = refused; copy < end; copy++) {
 		s->q->posted -= is_the_programs(copy);
+		if (is_a_clock(copy))
+			sr_clock_was_not_posted(s->q);
+	}
 	/* A clock went out for a request that did not. */
 	if (refused > s->copies && !is_the_programs(refused - 1))
 		sr_wqe_of(refused[-1].wr_id)->other = NULL;
@@ -810,6 +820,9 @@ uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
 
 static void end_batch(struct sr_qp *q, bool posted)
 {
+	for (struct sr_wqe *wqe = posted ? NULL : q->batch; wqe; wqe = wqe->next)
+		if (wqe->role == SR_WQE_CLOCK)
+			sr_clock_was_not_posted(q);
 	if (!posted && q->batch)
 		sr_wq_unappend(q->sq, q->batch);
 	if (!posted)

@@ -28,6 +28,7 @@ enum spoil {
 	SPOIL_NO_FENCE,     /* a device may read the cells before the data */
 	SPOIL_OWN_IGNORED,  /* owners' own clocks are not looked at */
 	SPOIL_LANDED_ONLY,  /* only what is proven to have landed is noted */
+	SPOIL_ONE_WORD,	    /* a cell has one word, which may be found half written */
 	SPOIL_COUNT,
 };
 

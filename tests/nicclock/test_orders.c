@@ -129,6 +129,7 @@ static void test_random_programs(int runs, uint64_t first_seed)
 	    [SPOIL_NO_FENCE] = "reading clocks before the data is noticed",
 	    [SPOIL_OWN_IGNORED] = "overlooking what an owner's CPU stored is noticed",
 	    [SPOIL_LANDED_ONLY] = "taking posted for not yet landed is noticed",
+	    [SPOIL_ONE_WORD] = "overwriting the only word of a cell is noticed",
 	};
 	struct fabric_counts c = random_programs(runs, first_seed, SPOIL_NOTHING);
 
@@ -168,7 +169,7 @@ static uint64_t acted_at[THREADS][VALUES + 1];
 static void *write_clock_and_data(void *unused)
 {
 	for (uint64_t n = 1; n <= VALUES; n++) {
-		atomic_store(&region->cell[0], sr_clock_cell_word(1, n));
+		atomic_store(&region->cell[0][n % 2], sr_clock_cell_word(1, n));
 		atomic_store(&data, n);
 	}
 	return NULL;
@@ -302,31 +303,52 @@ static void test_torn_words(void)
 	result(taken * 10000 < mixes, "a word of which half was written is told from a whole one");
 }
 
-static void test_torn_words_are_no_news(void)
+static struct sr_clock_region *theirs;
+
+static uint32_t merge_two_cells(struct sr_order *orders)
 {
-	uint64_t torn = mix(sr_clock_cell_word(1, 255), sr_clock_cell_word(1, 256), 1);
-	struct sr_order orders[SR_CLOCK_ORDERS];
 	uint64_t event;
 
-	region = calloc(1, sr_clock_region_bytes(2));
+	return sr_clock_merge(&member_clock, view, &theirs->own, 2, orders, SR_CLOCK_ORDERS, &event);
+}
+
+static void test_torn_words_are_no_news(void)
+{
+	uint64_t torn = mix(sr_clock_cell_word(1, 255), sr_clock_cell_word(1, 257), 1);
+	struct sr_order orders[SR_CLOCK_ORDERS];
+
+	region = calloc(1, sr_clock_region_bytes(0));
+	theirs = calloc(1, sr_clock_region_bytes(2));
 	view = calloc(1, sr_clock_view_bytes(2));
 	view->cells = 2;
-	sr_clock_region_use_cell(region, 1);
+	sr_clock_region_use_cell(theirs, 1);
 	sr_clock_init(&member_clock, region, 0);
-	atomic_store(&region->cell[0], sr_clock_cell_word(1, 7));
-	atomic_store(&region->cell[1], torn);
-	result(sr_clock_is_news(&member_clock, view, &region->own, 2) &&
-		   sr_clock_merge(&member_clock, view, &region->own, 2, orders, SR_CLOCK_ORDERS,
-				  &event) == 1 &&
-		   orders[0].event == 7 && sr_clock_is_short(&region->own, 2) &&
-		   !sr_clock_is_news(&member_clock, view, &region->own, 2),
-	       "a torn word is no order, and is told of");
-	atomic_store(&region->cell[1], sr_clock_cell_word(1, 256));
-	result(sr_clock_merge(&member_clock, view, &region->own, 2, orders, SR_CLOCK_ORDERS,
-			      &event) == 1 &&
-		   orders[0].event == 256 && !sr_clock_is_short(&region->own, 2),
-	       "once it is whole it is one");
+	atomic_store(&theirs->cell[0][0], torn);
+	atomic_store(&theirs->cell[1][0], torn);
+	atomic_store(&theirs->cell[1][1], sr_clock_cell_word(1, 256));
+	result(merge_two_cells(orders) == 1 && orders[0].event == 256 && merge_two_cells(orders) == 0 &&
+		   !sr_clock_is_short(&theirs->own, 2),
+	       "of a cell that is being written the other word counts");
+	atomic_store(&theirs->cell[1][0], sr_clock_cell_word(1, 257));
+	atomic_store(&theirs->cell[1][1], sr_clock_cell_word(1, 258));
+	result(merge_two_cells(orders) == 1 && orders[0].event == 258 && merge_two_cells(orders) == 0,
+	       "of two new words the later one is an order");
+	atomic_store(&theirs->cell[1][0], sr_clock_cell_word(2, 5));
+	result(merge_two_cells(orders) == 1 && orders[0].member == 2 && orders[0].event == 5 &&
+		   merge_two_cells(orders) == 0,
+	       "a cell may change hands");
+	atomic_store(&theirs->cell[0][1], torn);
+	result(!sr_clock_is_news(&member_clock, view, &theirs->own, 2) &&
+		   sr_clock_is_short(&theirs->own, 2),
+	       "a cell of which both words are torn is told of");
+	atomic_store(&theirs->cell[0][1], 0);
+	atomic_store(&theirs->before, sr_clock_own_word(3, 8));
+	atomic_store(&theirs->own, mix(sr_clock_own_word(3, 255), sr_clock_own_word(3, 256), 1));
+	result(merge_two_cells(orders) == 1 && orders[0].event == 8 &&
+		   orders[0].via == SR_ORDER_OWN && !sr_clock_is_short(&theirs->own, 2),
+	       "of a process's own number the one before it counts");
 	free(region);
+	free(theirs);
 	free(view);
 }
 

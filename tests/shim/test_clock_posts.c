@@ -108,6 +108,33 @@ static void a_reader_completes_for_the_request_in_front_of_it(void **state)
 	sr_wq_retire(p.q.sq, NULL);
 }
 
+static uint64_t where_a_clock_goes(struct sr_qp *q)
+{
+	struct sr_wqe *wqe = sr_clock_take_before(q, NULL);
+	struct ibv_send_wr wr;
+
+	sr_clock_fill_before(q, wqe, &wr);
+	sr_wqe_give_back(wqe);
+	return wr.wr.rdma.remote_addr;
+}
+
+static void a_clock_that_was_not_posted_leaves_its_word_to_the_next_one(void **state)
+{
+	struct posts p;
+
+	begin(&p);
+	clock_qp.cell[0] = 64;
+	clock_qp.cell[1] = 72;
+	clock_qp.turn = 0;
+	assert_int_equal(where_a_clock_goes(&p.q), 64);
+	assert_int_equal(where_a_clock_goes(&p.q), 72);
+	assert_int_equal(where_a_clock_goes(&p.q), 64);
+	sr_clock_was_not_posted(&p.q);
+	assert_int_equal(where_a_clock_goes(&p.q), 64);
+	assert_int_equal(where_a_clock_goes(&p.q), 72);
+	sr_wq_retire(p.q.sq, NULL);
+}
+
 static void an_unsignaled_reader_is_passed_by_a_later_completion(void **state)
 {
 	struct posts p;
@@ -202,6 +229,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_reader_completes_for_the_request_in_front_of_it),
+	    cmocka_unit_test(a_clock_that_was_not_posted_leaves_its_word_to_the_next_one),
 	    cmocka_unit_test(an_unsignaled_reader_is_passed_by_a_later_completion),
 	    cmocka_unit_test(a_failed_read_is_told_once),
 	    cmocka_unit_test(a_read_whose_reader_is_flushed_has_succeeded),
