@@ -30,6 +30,10 @@ PROGRAMS = {
     "read-bw": ("ib_read_bw" + IB, 18515, "127.0.0.1"),
     "write-bw": ("ib_write_bw" + IB, 18515, "127.0.0.1"),
     "atomic-bw": ("ib_atomic_bw" + IB, 18515, "127.0.0.1"),
+    # They poll memory that the peer writes.
+    "write-lat": ("ib_write_lat -s 2" + IB, 18515, "127.0.0.1"),
+    "write-lat-64": ("ib_write_lat -s 64" + IB, 18515, "127.0.0.1"),
+    "write-lat-8k": ("ib_write_lat -s 8192" + IB, 18515, "127.0.0.1"),
     "read-lat-cm": ("ib_read_lat" + CM, None, "198.18.0.1"),
     "send-bw-cm": ("ib_send_bw -e" + CM, None, "198.18.0.1"),
     "fi-pingpong": ("fi_pingpong -p verbs -e msg -I 20 -S 256 ", 47592, "198.18.0.1"),
