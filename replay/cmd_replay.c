@@ -16,7 +16,6 @@
 #include "replay/command.h"
 #include "replay/group/choose.h"
 #include "replay/group/conduct.h"
-#include "replay/group/memory.h"
 #include "replay/group/transport.h"
 #include "replay/rank.h"
 
@@ -55,8 +54,9 @@ static const struct argp_option option_list[] = {
      "is",
      0},
     {"transport", OPTION_TRANSPORT, "WAY", 0,
-     "how the ranks reach each other: shm, through shared memory (default for several); none: each "
-     "has what entered it from its trace only",
+     "how the ranks reach each other: rxe, by loopback on an RDMA device of this host; shm, "
+     "through shared memory (default for several: rxe where there is a device, else shm); none: "
+     "each has what entered it from its trace only",
      0},
     {"gdb", OPTION_GDB, "RANK", 0,
      "run this rank under gdb, with commands of its own (\"help sreplay\" there); arguments behind "
@@ -103,7 +103,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->has_transport = true;
 		if (sr_transport_parse(arg, &o->transport))
 			return 0;
-		argp_error(state, "--transport %s: expected shm or none", arg);
+		argp_error(state, "--transport %s: expected rxe, shm or none", arg);
 		return EINVAL;
 	case OPTION_GDB:
 		o->tool.kind = SR_TOOL_GDB;
@@ -155,18 +155,18 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	    .outsiders = outsiders,
 	};
 	struct sr_replay_control *control;
-	struct sr_group *group = NULL;
-	int fd;
+	struct sr_transport way;
+	int fd, status;
 
 	control = sr_rank_control(&fd);
 	if (!control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
-	if (transport != SR_GROUP_NONE) {
-		group = sr_group_make(&rank, 1, transport, &control->group_fd);
-		if (!group)
-			return sr_fail("cannot make the group's memory: %s", strerror(errno));
-	}
-	return sr_rank_replay(t, &one, control, fd, group);
+	if (!sr_transport_open(&way, &rank, 1, transport))
+		return SR_EXIT_FAILED;
+	control->group_fd = way.group_fd;
+	status = sr_rank_replay(t, &one, control, fd, way.group);
+	sr_transport_close(&way);
+	return status;
 }
 
 static bool is_among(const int32_t *ranks, size_t n, long rank)
@@ -184,7 +184,7 @@ static bool choose_transport(struct sr_trace *t, const struct options *o, const 
 	*transport = o->transport;
 	/* A rank alone is what its trace says; nothing of it can be found out twice. */
 	if (!o->has_transport)
-		*transport = n > 1 ? SR_GROUP_SHM : SR_GROUP_NONE;
+		*transport = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
 	if (*transport == SR_GROUP_NONE || sr_transport_plan(t, o->dir, ranks, n))
 		return true;
 	if (o->has_transport)

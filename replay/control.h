@@ -50,6 +50,7 @@ enum sr_replay_outcome {
 	SR_REPLAY_MISSED_LOAD, /* memory that peers wrote was not looked at where it was recorded */
 	SR_REPLAY_WAITS, /* for memory to change, where the recording has a call instead */
 	SR_REPLAY_NO_WINDOW,   /* such memory cannot be watched here as it was */
+	SR_REPLAY_NOT_CARRIED, /* a device did not do a request that was to be made again */
 };
 
 /* One thread of the replayed process, written by itself. */
@@ -125,6 +126,7 @@ struct sr_replay_control {
 	/* Of a group. */
 	_Atomic uint64_t mismatches;
 	struct sr_replay_mismatch mismatch;
+	char not_carried[160]; /* which request, and why */
 
 	/* Of the process that replays it, for who conducts a group: enum sr_verdict_kind. */
 	_Atomic uint32_t verdict;

@@ -670,7 +670,12 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	 * order. */
 	if (head.error != SR_ERROR_CANCELLED)
 		deliver(t, d, &r, &head, a);
-	sr_group_replayed(t, n, a, head.result);
+	if (!sr_group_replayed(t, n, a, head.result)) {
+		claim_report();
+		control->report.expected_site = head.site;
+		control->report.found_site = (uintptr_t)site;
+		diverge(t, SR_REPLAY_NOT_CARRIED, found, found);
+	}
 	hold(t, found, site);
 	if (head.orders > entered)
 		sr_turn_done(order[head.orders - 1]);

@@ -198,6 +198,16 @@ static void say_no_window(const struct sr_verdict *v, const struct sr_replay_rep
 		(ull)r->expected_address);
 }
 
+/* Nothing is wrong with the trace, nor with the program. */
+static void say_not_carried(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr, "the device did not do again what the call does: %s\n", c->not_carried);
+	say_place(v, "recorded:", c->report.expected_site, 0, c->report.expected);
+	say_last_calls(v, &c->report);
+	sr_note("--transport shm needs no device");
+}
+
 static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r)
 {
 	where(v, r);
@@ -369,6 +379,9 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
 	case SR_REPLAY_NO_WINDOW:
 		say_no_window(v, r);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
+	case SR_REPLAY_NOT_CARRIED:
+		say_not_carried(v, c);
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
 	case SR_REPLAY_RUNNING:
 		break;

@@ -48,18 +48,20 @@ static uint32_t number_of(const struct sr_group_channel *c)
 }
 
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
-		     uint32_t opcode, const struct sr_piece *pieces, uint32_t n)
+		     uint32_t opcode, const struct sr_carriage *by, const struct sr_piece *pieces,
+		     uint32_t n)
 {
 	uint64_t number = atomic_load_explicit(&c->posted, memory_order_relaxed);
 	struct sr_group_message m = {
 	    .origin = *origin, .number = number, .at = c->bytes, .opcode = opcode};
 
-	for (uint32_t i = 0; i < n; i++) {
-		sr_group_write_memory(sr_group_payload_at(number_of(c)) + c->bytes, pieces[i].p,
-				      pieces[i].length);
-		c->bytes += pieces[i].length;
+	for (uint32_t i = 0; i < n; i++)
 		m.length += pieces[i].length;
-	}
+	sr_carry(by,
+		 (struct sr_group_place){sr_group_payload_at(number_of(c)), c->bytes,
+					 SR_GROUP_PAYLOAD},
+		 pieces, n);
+	c->bytes += m.length;
 	sr_group_write(sr_group_messages_at(number_of(c)) + number * sizeof(m), &m, sizeof(m));
 	/* sr_progress_enter, which follows, wakes who waits for it. */
 	atomic_store(&c->posted, number + 1);

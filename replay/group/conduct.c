@@ -19,6 +19,7 @@
 #include "replay/group/memory.h"
 #include "replay/group/relay.h"
 #include "replay/group/state.h"
+#include "replay/group/transport.h"
 #include "replay/verdict.h"
 
 /* The process that replays a rank. */
@@ -35,8 +36,7 @@ struct worker {
 
 struct conductor {
 	const struct sr_conduct *c;
-	struct sr_group *group; /* NULL: each alone */
-	int group_fd;
+	struct sr_transport transport;
 	struct worker *workers;
 	int signals;  /* a signalfd */
 	int by;       /* the signal that is to end all; 0: none */
@@ -95,7 +95,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 		snprintf(sandbox, sizeof(sandbox), "%s/rank-%d", d->c->sandbox, w->rank);
 		o.sandbox = sandbox;
 	}
-	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->group);
+	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->transport.group);
 	fflush(NULL);
 	/* Past main's return, which the parent's libraries would have prepared. */
 	_exit(status);
@@ -110,8 +110,8 @@ static bool start_worker(struct conductor *d, struct worker *w)
 		sr_fail("cannot make the control page of rank %d: %s", w->rank, strerror(errno));
 		return false;
 	}
-	if (d->group) {
-		w->control->group_fd = d->group_fd;
+	if (d->transport.group) {
+		w->control->group_fd = d->transport.group_fd;
 		w->control->member = (uint32_t)(w - d->workers);
 	}
 	if (!w->has_terminal && !open_relays(d, w))
@@ -193,8 +193,8 @@ static void take_end(struct conductor *d, struct worker *w, int wait_status)
 {
 	w->ended = true;
 	w->status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : SR_EXIT_FAILED;
-	if (d->group)
-		sr_group_end_member(d->group, (uint32_t)(w - d->workers));
+	if (d->transport.group)
+		sr_group_end_member(d->transport.group, (uint32_t)(w - d->workers));
 	/* Processes that the program left behind were not part of it. */
 	if (!w->has_terminal) {
 		kill(-w->pid, SIGKILL);
@@ -213,10 +213,13 @@ static void reap(struct conductor *d)
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (sr_transport_lost(&d->transport, pid))
+			continue;
 		for (size_t i = 0; i < d->c->count; i++)
 			if (d->workers[i].pid == pid)
 				take_end(d, &d->workers[i], status);
+	}
 }
 
 /* --------------------------------------------------------------- in between */
@@ -307,7 +310,7 @@ static int verdict(const struct conductor *d)
 
 int sr_conduct(const struct sr_conduct *c)
 {
-	struct conductor d = {.c = c, .group_fd = -1};
+	struct conductor d = {.c = c};
 	bool started = true;
 	int status = SR_EXIT_FAILED;
 
@@ -316,12 +319,9 @@ int sr_conduct(const struct sr_conduct *c)
 	d.workers = calloc(c->count, sizeof(*d.workers));
 	if (!d.workers)
 		return sr_fail("no memory left");
-	if (c->transport != SR_GROUP_NONE) {
-		d.group = sr_group_make(c->ranks, c->count, c->transport, &d.group_fd);
-		if (!d.group) {
-			free(d.workers);
-			return sr_fail("cannot make the group's memory: %s", strerror(errno));
-		}
+	if (!sr_transport_open(&d.transport, c->ranks, c->count, c->transport)) {
+		free(d.workers);
+		return status;
 	}
 	block_signals(&d);
 	for (size_t i = 0; i < c->count; i++) {
@@ -337,9 +337,11 @@ int sr_conduct(const struct sr_conduct *c)
 		started = start_worker(&d, &d.workers[i]);
 	if (started) {
 		conduct(&d);
+		sr_transport_close(&d.transport);
 		status = verdict(&d);
 	} else {
 		end_all(&d);
+		sr_transport_close(&d.transport);
 	}
 	free(d.workers);
 	return status;

@@ -41,7 +41,9 @@ static void add(const struct sr_thread *t, uint64_t addr, const void *bytes, uin
 {
 	struct sr_group_origin now = sr_progress_now(t, NULL);
 
-	sr_history_add(sr_group_self, &now, SR_GROUP_OWN, addr, &(struct sr_piece){bytes, n}, 1);
+	sr_history_add(sr_group_self, &now, SR_GROUP_OWN, addr, NULL,
+		       &(struct sr_piece){bytes, n}, 1);
+	sr_carry_own(addr, bytes, n);
 }
 
 static struct live *find(uint64_t view)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "logd/rawsys.h"
 #include "replay/group/own.h"
@@ -117,6 +118,10 @@ void sr_group_start(struct sr_replay_control *c)
 	sr_group_self = c->member;
 	self = &sr_group_memory->member[sr_group_self];
 	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
+	/* The carrier reads what a peer of ours READs: see carrier.c. */
+	if (sr_group_over_device())
+		sr_syscall(SYS_prctl, PR_SET_PTRACER, atomic_load(&sr_group_memory->carrier.process),
+			   0, 0, 0, 0);
 	atomic_store(&self->state, SR_GROUP_RUNS);
 	sr_group_on = true;
 }
@@ -180,16 +185,25 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n)
 		sr_progress_enter(t->number, t->sn);
 }
 
-void sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
+bool sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
 		       uint64_t result)
 {
+	const char *failure;
+
 	if (!sr_group_on)
-		return;
+		return true;
 	sr_lock(&sr_group_lock);
 	sr_requests_call(t, n, a, result);
+	failure = sr_carry_failed();
 	sr_unlock(&sr_group_lock);
+	if (failure) {
+		strncpy(sr_group_control->not_carried, failure,
+			sizeof(sr_group_control->not_carried) - 1);
+		return false;
+	}
 	if (sr_group_posts(n))
 		sr_progress_enter(t->number, t->sn);
+	return true;
 }
 
 void sr_group_linger(void)

@@ -37,8 +37,11 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n);
  */
 bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes);
 
-/* The call's results are delivered, it has its turn: what it posts, and what it completes. */
-void sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
+/*
+ * The call's results are delivered, it has its turn: what it posts, and what it completes.
+ * False: a device did not do what it was to do again; why is in the control page.
+ */
+bool sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
 		       uint64_t result);
 
 /* Memory that peers write begins here. */

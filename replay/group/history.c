@@ -40,17 +40,9 @@ static uint64_t entry_at(uint32_t member, uint64_t number)
 }
 
 /* The bytes go around in their room. */
-static void put(uint32_t member, uint64_t at, const void *p, size_t n)
+static struct sr_group_place place_of(uint32_t member, uint64_t at)
 {
-	while (n) {
-		uint64_t place = at % SR_GROUP_WRITTEN;
-		size_t part = n < SR_GROUP_WRITTEN - place ? n : SR_GROUP_WRITTEN - place;
-
-		sr_group_write_memory(sr_group_written_at(member) + place, p, part);
-		p = p ? (const char *)p + part : NULL;
-		at += part;
-		n -= part;
-	}
+	return (struct sr_group_place){sr_group_written_at(member), at, SR_GROUP_WRITTEN};
 }
 
 /* With the lock held; its bytes follow. */
@@ -68,8 +60,8 @@ static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
  * the lock, which is taken behind that of the windows in a fault's handler.
  */
 void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
-		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_piece *pieces,
-		    uint32_t n)
+		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_carriage *by,
+		    const struct sr_piece *pieces, uint32_t n)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
 	uint64_t at = addr, end = addr, place;
@@ -88,10 +80,7 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		at = stop;
 	}
 	unlock(m);
-	for (uint32_t i = 0; i < n; i++) {
-		put(member, place, pieces[i].p, pieces[i].length);
-		place += pieces[i].length;
-	}
+	sr_carry(by, place_of(member, place), pieces, n);
 }
 
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr)
@@ -155,7 +144,7 @@ void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_
 
 	lock(m);
 	if (find_atomic(member, number, addr, &w)) {
-		put(member, w.at, &value, sizeof(value));
+		sr_carry(NULL, place_of(member, w.at), &(struct sr_piece){&value, sizeof(value)}, 1);
 		w.kind = SR_GROUP_BYTES;
 		sr_group_write(entry_at(member, number), &w, sizeof(w));
 	}

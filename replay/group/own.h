@@ -7,6 +7,7 @@
  *   channel.c   messages, and the receives that they meet
  *   history.c   what was written into whose memory
  *   contents.c  what a process puts itself where its peers may READ it
+ *   carry.c     bytes on their way from member to member: through the file, or a device
  *   requests.c  queue pairs, and which request a completion is of
  *   values.c    values compared with what the group produced; the report
  *
@@ -27,6 +28,11 @@ extern struct sr_group *sr_group_memory;
 extern struct sr_replay_control *sr_group_control;
 extern uint32_t sr_group_self; /* this process's member */
 extern struct sr_lock sr_group_lock;
+
+static inline bool sr_group_over_device(void)
+{
+	return sr_group_memory->transport == SR_GROUP_RXE;
+}
 
 /* The file behind the mapped part.  What cannot be read reads as zeros. */
 void sr_group_read(uint64_t at, void *p, size_t n);
@@ -82,9 +88,45 @@ struct sr_group_origin sr_progress_seen(uint32_t member);
 /* NULL: there are too many. */
 struct sr_group_channel *sr_channel(const struct sr_group_key *key);
 
+/* ---------------------------------------------------------------- carry.c */
+
+/* The request by which bytes go to a member, where they go over a device. */
+struct sr_carriage {
+	struct sr_group_channel *channel;
+	uint32_t opcode;      /* enum ibv_wr_opcode */
+	uint64_t remote_addr; /* of a WRITE */
+	uint32_t imm_data;
+};
+
+/*
+ * Puts what lies in these pieces to its place, by that request; by NULL, through the file.
+ * Then it is there.  If it cannot be done that is kept: sr_carry_failed.
+ */
+void sr_carry(const struct sr_carriage *by, struct sr_group_place to, const struct sr_piece *pieces,
+	      uint32_t n);
+
+/* A READ of so many bytes of the peer's memory, an atomic: made for what it does there, not for
+ * what it brings, which is in the trace. */
+void sr_carry_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t length);
+struct sr_carried_atomic {
+	uint32_t opcode;
+	uint64_t remote_addr, compare_add, swap;
+	uint64_t result; /* of the recording: the memory holds that then, in any case */
+};
+void sr_carry_atomic(struct sr_group_channel *c, const struct sr_carried_atomic *a);
+
+/* The process has put these bytes into its own memory. */
+void sr_carry_own(uint64_t addr, const void *bytes, uint32_t n);
+
+/* A request could not be carried out: why; else NULL. */
+const char *sr_carry_failed(void);
+
+/* ------------------------------------------------- channel.c: appending to one */
+
 /* Appends a message whose bytes lie in these pieces. */
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
-		     uint32_t opcode, const struct sr_piece *pieces, uint32_t n);
+		     uint32_t opcode, const struct sr_carriage *by, const struct sr_piece *pieces,
+		     uint32_t n);
 
 /* Message `number`, which was posted. */
 void sr_channel_message(const struct sr_group_channel *c, uint64_t number,
@@ -99,8 +141,8 @@ void sr_channel_release(struct sr_group_channel *c, const struct sr_group_messag
 
 /* These bytes go to `addr` in the member's memory. */
 void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
-		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_piece *pieces,
-		    uint32_t n);
+		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_carriage *by,
+		    const struct sr_piece *pieces, uint32_t n);
 /* An atomic operation on 8 bytes begins; its result comes later. */
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
 			       uint64_t addr);

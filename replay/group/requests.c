@@ -264,12 +264,21 @@ static void expect(struct sr_thread *t, const struct request *r)
 		sr_contents_expected(t, r->sge[i].addr, r->sge[i].length);
 }
 
+/* Are its requests made again on queue pairs of a device?  Others lose messages, or have several
+ * peers. */
+static bool is_carried(const struct qp *q)
+{
+	return q->out && q->qp->qp_type == IBV_QPT_RC && sr_group_over_device();
+}
+
 /* What it does to the peer; the request is outstanding from now on. */
 static void post(struct sr_thread *t, struct qp *q, struct request *r,
 		 const struct sr_group_origin *origin)
 {
 	static struct sr_piece pieces[MAX_PIECES];
 	const unsigned does = sr_op(r->opcode);
+	const struct sr_carriage carriage = {q->out, r->opcode, r->remote_addr, r->imm_data};
+	const struct sr_carriage *by = is_carried(q) ? &carriage : NULL;
 	uint32_t n = 0;
 
 	r->origin = *origin;
@@ -278,16 +287,22 @@ static void post(struct sr_thread *t, struct qp *q, struct request *r,
 		expect(t, r);
 	if (q->peer < 0)
 		return;
+	if (sr_group_over_device() && !by)
+		atomic_fetch_add(&sr_group_memory->carrier.others, 1);
 	if (does & SR_OP_GATHERS)
 		n = pieces_of(q, r, pieces, MAX_PIECES);
 	if (does & SR_OP_CHANGES && does & SR_OP_GATHERS)
-		sr_history_add((uint32_t)q->peer, origin, SR_GROUP_BYTES, r->remote_addr, pieces,
-			       n);
+		sr_history_add((uint32_t)q->peer, origin, SR_GROUP_BYTES, r->remote_addr, by,
+			       pieces, n);
 	if (does & SR_OP_ATOMIC)
 		r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr);
-	if (does & SR_OP_RECEIVED && q->out)
-		sr_channel_send(q->out, origin, r->opcode, pieces,
-				does & SR_OP_CHANGES ? 0 : n);
+	if (!(does & SR_OP_RECEIVED) || !q->out)
+		return;
+	/* Of a WRITE, what it takes a receive for has no bytes, and came with it. */
+	if (does & SR_OP_CHANGES)
+		sr_channel_send(q->out, origin, r->opcode, NULL, NULL, 0);
+	else
+		sr_channel_send(q->out, origin, r->opcode, by, pieces, n);
 }
 
 static struct request *of_send_wr(const struct qp *q, const struct ibv_send_wr *wr)
@@ -576,22 +591,43 @@ static void received(struct sr_thread *t, struct qp *q, const struct ibv_wc *wc)
 /* What the atomic has done, now that it is known what it found. */
 static void resolve(const struct qp *q, const struct request *r, const void *found)
 {
+	struct sr_carried_atomic a = {
+	    .opcode = r->opcode,
+	    .remote_addr = r->remote_addr,
+	    .compare_add = r->compare_add,
+	    .swap = r->swap,
+	};
 	uint64_t old;
 
 	sr_group_copy(&old, found, sizeof(old));
 	if (r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-		sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr,
-				   old + r->compare_add);
-	else if (old == r->compare_add)
-		sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr, r->swap);
+		a.result = old + r->compare_add;
+	else
+		a.result = old == r->compare_add ? r->swap : old;
+	if (r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || old == r->compare_add)
+		sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr, a.result);
 	else
 		sr_history_void((uint32_t)q->peer, r->change, r->remote_addr);
+	if (is_carried(q))
+		sr_carry_atomic(q->out, &a);
+}
+
+/* A READ is made when it completes: what it was to come after has happened then. */
+static void read_again(const struct qp *q, const struct request *r)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		length += r->sge[i].length;
+	if (r->opcode == IBV_WR_RDMA_READ && q->peer >= 0 && is_carried(q))
+		sr_carry_read(q->out, r->remote_addr, length);
 }
 
 static void fetched(struct sr_thread *t, struct qp *q, struct request *r)
 {
 	uint64_t remote = r->remote_addr;
 
+	read_again(q, r);
 	for (uint32_t i = 0; i < r->num_sge; i++) {
 		const struct ibv_sge *s = &r->sge[i];
 		struct sr_value v = {.t = t, .addr = s->addr, .length = s->length};

@@ -33,7 +33,8 @@
 enum sr_group_transport {
 	SR_GROUP_NONE, /* each rank alone, from its trace */
 	SR_GROUP_SHM,  /* bytes move through this file */
-	SR_GROUP_RXE,  /* ... through queue pairs of the replay's own */
+	SR_GROUP_RXE,  /* ... through queue pairs of the replay's own: see carrier.h */
+	SR_GROUP_BEST, /* to be chosen: rxe where there is a device for it, else shm */
 };
 
 enum sr_group_state {
@@ -46,6 +47,65 @@ enum sr_group_state {
 /* Memory that peers write, of which all that its own process puts there is in the history. */
 struct sr_group_window {
 	uint64_t addr, length;
+};
+
+/*
+ * Where in the file bytes are put, one behind the other: at base + at, going around in
+ * the room.
+ */
+struct sr_group_place {
+	uint64_t base, at, room;
+};
+
+enum sr_errand_state {
+	SR_ERRAND_NONE,
+	SR_ERRAND_ASKED, /* the carrier's, until it is one of the next two */
+	SR_ERRAND_DONE,
+	SR_ERRAND_FAILED, /* why is in the text */
+};
+
+/*
+ * A request that a member's process wants done by a device: one at a time.  What goes
+ * out lies at sr_group_source_at(), and what has arrived is put to its place.
+ */
+struct sr_errand {
+	_Atomic uint32_t state; /* enum sr_errand_state; a futex */
+	uint32_t channel;       /* the connection: that of this member's direction */
+	uint32_t opcode;        /* enum ibv_wr_opcode */
+	uint32_t length;
+	uint32_t imm_data;
+	uint32_t reserved;
+	uint64_t remote_addr; /* in the peer's memory, as recorded */
+	uint64_t compare_add, swap;
+	uint64_t result; /* an atomic's: what the memory holds then, as recorded */
+	struct sr_group_place to; /* room 0: what arrives is not wanted */
+	char text[128];
+};
+
+enum sr_carrier_state {
+	SR_CARRIER_NONE,
+	SR_CARRIER_READY,
+	SR_CARRIER_FAILED, /* ... to start, or has ended */
+};
+
+enum sr_carried {
+	SR_CARRIED_WRITE,
+	SR_CARRIED_SEND,
+	SR_CARRIED_READ,
+	SR_CARRIED_ATOMIC,
+	SR_CARRIED_KINDS,
+};
+
+/* The process that has the device: carrier.h. */
+struct sr_group_carrier {
+	_Atomic uint32_t state;    /* enum sr_carrier_state; a futex */
+	_Atomic uint32_t word;     /* futex: raised with each errand */
+	_Atomic uint32_t sleeping;
+	_Atomic int32_t process;
+	_Atomic uint64_t steps; /* raised with each piece that the device has done */
+	uint64_t requests[SR_CARRIED_KINDS], bytes; /* done */
+	_Atomic uint64_t others; /* requests of queue pairs that are not RC: through the file */
+	char text[192];            /* which device it has; or why it has none */
 };
 
 /*
@@ -70,6 +130,8 @@ struct sr_group_member {
 	uint64_t writes;         /* entries so far */
 	uint64_t written;        /* bytes so far */
 	_Atomic uint64_t looked; /* bytes of what it has looked up: see struct sr_group_look */
+
+	struct sr_errand errand;
 
 	_Atomic uint32_t windows;
 	struct sr_group_window window[SR_GROUP_WINDOWS];
@@ -172,6 +234,7 @@ struct sr_group {
 	uint64_t size;      /* of this struct with its members: what is mapped */
 	uint32_t members;   /* how many there are */
 	uint32_t transport; /* enum sr_group_transport */
+	struct sr_group_carrier carrier;
 	struct sr_group_channel channel[SR_GROUP_CHANNELS];
 	struct sr_group_member member[];
 };
@@ -200,6 +263,12 @@ static inline uint64_t sr_group_looks_at(uint32_t member)
 	return (1ull << 54) + ((uint64_t)member << 40);
 }
 
+/* What a member's errand takes with it. */
+static inline uint64_t sr_group_source_at(uint32_t member)
+{
+	return (1ull << 55) + ((uint64_t)member << 32);
+}
+
 static inline uint64_t sr_group_payload_at(uint32_t channel)
 {
 	return (1ull << 60) + ((uint64_t)channel << 44);
@@ -209,6 +278,20 @@ static inline uint64_t sr_group_positions_at(uint32_t member, uint32_t thread)
 {
 	return (1ull << 61) + ((uint64_t)(member * SR_REPLAY_THREADS + thread) << 40);
 }
+
+#define SR_GROUP_PAYLOAD (1ull << 44) /* of a channel, and no more */
+
+/*
+ * Over a device: each member's memory as the group's requests and its own program have
+ * left it, at its addresses.  Peers READ it, and work on it by atomics; the program never
+ * maps it.
+ */
+static inline uint64_t sr_group_image_at(uint32_t member)
+{
+	return (1ull << 62) + ((uint64_t)member << 48);
+}
+
+#define SR_GROUP_FILE_END ((1ull << 62) + (1ull << 57))
 
 /* What a member's process has to know of a peer: the payload of SR_REC_REPLAY_PEER. */
 struct sr_group_peer {

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "replay/command.h"
+#include "replay/group/carrier.h"
+#include "replay/group/memory.h"
 #include "replay/plan.h"
 
 bool sr_transport_parse(const char *name, enum sr_group_transport *transport)
@@ -18,7 +20,7 @@ bool sr_transport_parse(const char *name, enum sr_group_transport *transport)
 	static const struct {
 		const char *name;
 		enum sr_group_transport transport;
-	} names[] = {{"none", SR_GROUP_NONE}, {"shm", SR_GROUP_SHM}};
+	} names[] = {{"none", SR_GROUP_NONE}, {"shm", SR_GROUP_SHM}, {"rxe", SR_GROUP_RXE}};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(name, names[i].name))
@@ -28,6 +30,78 @@ bool sr_transport_parse(const char *name, enum sr_group_transport *transport)
 	}
 	return false;
 }
+
+/* ---------------------------------------------------------------- the way */
+
+static bool find_device(struct sr_transport *t, enum sr_group_transport wanted)
+{
+	pid_t carrier = sr_carrier_start(t->group, t->group_fd);
+
+	t->carrier = carrier > 0 ? carrier : 0;
+	if (t->carrier && wanted == SR_GROUP_BEST)
+		sr_note("what the ranks do to each other is done again over %s",
+			t->group->carrier.text);
+	if (t->carrier)
+		return true;
+	if (wanted == SR_GROUP_BEST) {
+		sr_note("what the ranks do to each other is done again through shared memory: %s",
+			t->group->carrier.text);
+		t->group->transport = SR_GROUP_SHM;
+		return true;
+	}
+	sr_fail("--transport rxe: %s.  A device over any network interface: \"modprobe rdma_rxe; "
+		"rdma link add rxe0 type rxe netdev eth0\"; or without one: --transport shm",
+		t->group->carrier.text);
+	return false;
+}
+
+bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
+		       enum sr_group_transport wanted)
+{
+	*t = (struct sr_transport){.group_fd = -1};
+	if (wanted == SR_GROUP_NONE)
+		return true;
+	t->group = sr_group_make(ranks, n, wanted == SR_GROUP_SHM ? wanted : SR_GROUP_RXE,
+				 &t->group_fd);
+	if (!t->group) {
+		sr_fail("cannot make the group's memory: %s", strerror(errno));
+		return false;
+	}
+	return wanted == SR_GROUP_SHM || find_device(t, wanted);
+}
+
+bool sr_transport_lost(struct sr_transport *t, pid_t pid)
+{
+	if (!t->carrier || pid != t->carrier)
+		return false;
+	t->carrier = 0;
+	sr_carrier_lost(t->group);
+	return true;
+}
+
+static void say_carried(const struct sr_group_carrier *c)
+{
+	typedef unsigned long long ull;
+
+	sr_note("over %s: %llu WRITEs, %llu SENDs, %llu READs, %llu atomics, %llu bytes", c->text,
+		(ull)c->requests[SR_CARRIED_WRITE], (ull)c->requests[SR_CARRIED_SEND],
+		(ull)c->requests[SR_CARRIED_READ], (ull)c->requests[SR_CARRIED_ATOMIC],
+		(ull)c->bytes);
+	if (atomic_load(&c->others))
+		sr_note("through shared memory: %llu requests, whose queue pairs are not RC",
+			(ull)atomic_load(&c->others));
+}
+
+void sr_transport_close(struct sr_transport *t)
+{
+	if (t->carrier)
+		sr_carrier_end(t->carrier);
+	if (t->group && t->group->transport == SR_GROUP_RXE)
+		say_carried(&t->group->carrier);
+	t->carrier = 0;
+}
+
+/* --------------------------------------------------------------- the plan */
 
 static bool is_among(const int32_t *ranks, size_t n, int32_t rank)
 {

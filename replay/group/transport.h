@@ -6,9 +6,29 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "logd/reader.h"
 #include "replay/group/shared.h"
+
+/* Of a group that is about to be replayed. */
+struct sr_transport {
+	struct sr_group *group; /* NULL: each rank alone */
+	int group_fd;
+	pid_t carrier; /* see carrier.h; 0: none */
+};
+
+/*
+ * Makes the group's memory and, over a device, starts its carrier; before any rank is.
+ * Says what was chosen where there was a choice.  False after a message: what was asked
+ * for cannot be had.
+ */
+bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
+		       enum sr_group_transport wanted);
+/* A process of ours has ended: was it the carrier?  Then its absence is known to all. */
+bool sr_transport_lost(struct sr_transport *t, pid_t pid);
+/* When all ranks have ended: says what went over the device. */
+void sr_transport_close(struct sr_transport *t);
 
 /* "shm" and so on; false: no transport is called so. */
 bool sr_transport_parse(const char *name, enum sr_group_transport *transport);

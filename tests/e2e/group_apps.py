@@ -91,7 +91,7 @@ def first_page(trace, rank):
                 if r.get("record") == "window" and r["values"] and r["values"][-1]["length"] == 4096)
 
 
-def test_falsified(tap, name, trace, members, ranks, directory):
+def test_falsified(tap, name, trace, members, ranks, directory, transport="shm"):
     """A value in memory that nobody uses, so that nothing but its having no writer is wrong with it."""
     copy = os.path.join(directory, "falsified.srec")
     shutil.copytree(trace, copy)
@@ -100,7 +100,7 @@ def test_falsified(tap, name, trace, members, ranks, directory):
     unused = 8 * 63  # the runtime's word for a rank that there is not
     subprocess.run([FALSIFY, copy, str(rank), "0", str(sn), "window", str(unused)], check=True)
     for group in groups_of(members):
-        r = replay(copy, group, os.path.join(directory, "output"), "--transport", "shm")
+        r = replay(copy, group, os.path.join(directory, "output"), "--transport", transport)
         err = r.stderr.decode(errors="replace")
         place = r"rank %d thread 0 SN %d: no rank has written the 1 bytes at 0x\w+1f8, and nobody else can" % (rank, sn)
         if len(members) == ranks:
