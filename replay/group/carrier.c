@@ -28,6 +28,9 @@
 #define IMAGES 16
 #define SPINS  200
 
+#define CARRIER_NAME "sreplay-carrier" /* as `ps` shows it */
+#define START_SECONDS	30
+
 struct image {
 	uint64_t at; /* in the file; 0: free */
 	uint8_t *memory;
@@ -438,7 +441,7 @@ static void __attribute__((noreturn)) be(struct sr_group *g, int fd, pid_t paren
 	struct carrier *c = calloc(1, sizeof(*c));
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_NAME, "sreplay-carrier");
+	prctl(PR_SET_NAME, CARRIER_NAME);
 	setpgid(0, 0); /* Ctrl-C comes to the conductor, which ends all */
 	if (getppid() != parent || !c)
 		_exit(1);
@@ -466,8 +469,9 @@ pid_t sr_carrier_start(struct sr_group *g, int fd)
 			 strerror(errno));
 		return -1;
 	}
-	while (atomic_load(&g->carrier.state) == SR_CARRIER_NONE &&
-	       waitpid(pid, NULL, WNOHANG) != pid)
+	for (int i = 0; i < START_SECONDS && atomic_load(&g->carrier.state) == SR_CARRIER_NONE &&
+			waitpid(pid, NULL, WNOHANG) != pid;
+	     i++)
 		syscall(SYS_futex, &g->carrier.state, FUTEX_WAIT, SR_CARRIER_NONE, &second, NULL,
 			0);
 	if (atomic_load(&g->carrier.state) == SR_CARRIER_READY) {
@@ -476,8 +480,8 @@ pid_t sr_carrier_start(struct sr_group *g, int fd)
 	}
 	if (!g->carrier.text[0])
 		snprintf(g->carrier.text, sizeof(g->carrier.text),
-			 "the process that looked for a device died");
-	waitpid(pid, NULL, 0);
+			 "the process that looks for a device has died, or hangs");
+	sr_carrier_end(pid);
 	return -1;
 }
 

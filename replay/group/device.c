@@ -164,6 +164,48 @@ static void say_device(const struct sr_device *d, const char *name, char *text, 
 	snprintf(text, size, "%s (%s)", name, address);
 }
 
+/*
+ * Does it reach itself?  Some cannot be connected like this (iWARP), or have no atomics:
+ * that shows now, and not in the midst of a replay.
+ */
+static bool does_it(struct sr_device *d, const char *name, char *text, size_t size)
+{
+	static _Alignas(4096) uint64_t words[512];
+	struct ibv_mr *mr = sr_device_register(d, words, sizeof(words));
+	struct sr_transfer t = {
+	    .opcode = IBV_WR_RDMA_WRITE,
+	    .local = words,
+	    .local_mr = mr,
+	    .remote = words + 1,
+	    .remote_mr = mr,
+	    .length = sizeof(words[0]),
+	    .compare_add = 1,
+	};
+	char why[64];
+	struct sr_wire w;
+	int error = mr ? sr_device_connect(d, &w) : -errno;
+	bool done;
+
+	words[0] = 41;
+	if (error) {
+		snprintf(text, size, "%s cannot be connected to itself: %s", name, strerror(-error));
+		if (mr)
+			sr_device_release(d, mr);
+		return false;
+	}
+	done = sr_device_do(d, &w, 0, &t, why, sizeof(why));
+	t.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+	done = done && sr_device_do(d, &w, 1, &t, why, sizeof(why));
+	if (!done)
+		snprintf(text, size, "%s does not reach itself: %s", name, why);
+	else if (words[0] != 41 || words[1] != 42)
+		snprintf(text, size, "%s does not reach itself", name);
+	lib.destroy_qp(w.end[0]);
+	lib.destroy_qp(w.end[1]);
+	sr_device_release(d, mr);
+	return done && words[0] == 41 && words[1] == 42;
+}
+
 /* It goes with its process: what was made of it on the way is left to that. */
 static bool open_one(struct sr_device *d, struct ibv_device *device, char *text, size_t size)
 {
@@ -175,7 +217,7 @@ static bool open_one(struct sr_device *d, struct ibv_device *device, char *text,
 	else if (!has_objects(d))
 		snprintf(text, size, "%s refuses a completion queue: %s", device->name,
 			 strerror(errno));
-	else
+	else if (does_it(d, device->name, text, size))
 		return say_device(d, device->name, text, size), true;
 	if (d->context)
 		lib.close_device(d->context);

@@ -9,11 +9,9 @@ what it is over shared memory, each time.
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import group_apps
@@ -98,48 +96,35 @@ def test_no_device(tap, trace):
            "without a device: refused, with what helps", r.stderr)
 
 
-def child_named(name, parent):
-    """Its child that is called so, when it has one."""
-    end = time.time() + SECONDS
-    while time.time() < end and parent.poll() is None:
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % pid) as f:
-                    stat = f.read()
-            except OSError:
-                continue
-            if "(%s)" % name[:15] in stat and stat.rsplit(")", 1)[1].split()[1] == str(parent.pid):
-                return int(pid)
-        time.sleep(0.001)
-    return None
+def replay_when(command, trace, directory, *arguments):
+    """Over the device; the command is done when it is ready, and rank 0 not yet started."""
+    script = os.path.join(directory, "before")
+    with open(script, "w") as f:
+        f.write("#!/bin/sh -e\n%s\nexec \"$@\"\n" % command)
+    os.chmod(script, 0o755)
+    return subprocess.run([SREPLAY, "replay", "--transport", "rxe", "--timeout", "0", "--exec", script, "--rank", "0", *arguments, trace],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=SECONDS)
 
 
-def test_stalls(tap, trace):
-    """A device that does not answer: the carrier is stopped before the rank begins."""
-    process = subprocess.Popen([SREPLAY, "replay", "--transport", "rxe", "--timeout", "0", trace], stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    carrier = child_named("sreplay-carrier", process)
-    if carrier:
-        os.kill(carrier, signal.SIGSTOP)
-    _, err = process.communicate(timeout=SECONDS)
-    tap.ok(carrier and process.returncode == 125 and
-           re.search(rb"rank 0 thread 0 SN \d+: the device did not do again what the call does: it was not done within", err)
-           and re.search(rb"recorded: \w+ @0x", err), "a device that stalls ends the replay: rank, SN, and site", err)
+def test_stalls(tap, trace, directory):
+    """A device that does not answer."""
+    stop = """for child in $(cat /proc/$PPID/task/*/children)
+do grep -qx sreplay-carrier /proc/$child/comm && kill -STOP $child
+done || :"""
+    r = replay_when(stop, trace, directory)
+    tap.ok(r.returncode == 125 and
+           re.search(rb"rank 0 thread 0 SN \d+: the device did not do again what the call does: it was not done within", r.stderr)
+           and re.search(rb"recorded: \w+ @0x", r.stderr), "a device that stalls ends the replay: rank, SN, and site", r.stderr)
 
 
 def test_link_lost(tap, trace, directory):
-    """The last test here: the device's network goes down when the replay has begun."""
-    process = subprocess.Popen([SREPLAY, "replay", "--transport", "rxe", "-o", os.path.join(directory, "output"), trace],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    carrier = child_named("sreplay-carrier", process)
-    os.kill(carrier, signal.SIGSTOP)
-    subprocess.run(["ip", "link", "set", read("/sys/class/infiniband/rxe0/parent").decode().strip(), "down"], check=True)
-    os.kill(carrier, signal.SIGCONT)
-    _, err = process.communicate(timeout=SECONDS)
-    tap.ok(process.returncode == 125 and
-           re.search(rb"rank (\d) thread 0 SN \d+: the device did not do again what the call does: \w+ of \d+ bytes to rank \d: ", err)
-           and re.search(rb"rank \d ends the replay; the others:", err), "a device that fails ends the replay, with the others' states", err)
-    print("# " + err.decode(errors="replace").replace("\n", "\n# "))
+    """The last test here: the device's network goes down."""
+    down = "ip link set %s down" % read("/sys/class/infiniband/rxe0/parent").decode().strip()
+    r = replay_when(down, trace, directory, "--group", "0,1")
+    tap.ok(r.returncode == 125 and
+           re.search(rb"rank \d thread 0 SN \d+: the device did not do again what the call does: \w+ of \d+ bytes to rank \d: ", r.stderr)
+           and re.search(rb"rank \d ends the replay; the others:", r.stderr), "a device that fails ends the replay, with the others' states",
+           r.stderr)
 
 
 def alone(tap):
@@ -149,7 +134,7 @@ def alone(tap):
             base = record_alone(name, directory)
             test_same(tap, name, base + ".srec", (0,), lambda rank: read("%s.recorded/%d.out" % (base, rank)), directory)
         test_no_device(tap, base + ".srec")
-        test_stalls(tap, base + ".srec")
+        test_stalls(tap, base + ".srec", directory)
 
 
 def main():
