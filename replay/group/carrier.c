@@ -24,12 +24,12 @@
  * size as well, a few at a time: what is registered cannot be paged out, and users have
  * little such memory.
  */
-#define PIECE  (256u << 10)
-#define IMAGES 16
-#define SPINS  200
+#define PIECE         (256u << 10)
+#define IMAGES        16
+#define SPINS         200
 
-#define CARRIER_NAME "sreplay-carrier" /* as `ps` shows it */
-#define START_SECONDS	30
+#define CARRIER_NAME  "sreplay-carrier" /* as `ps` shows it */
+#define START_SECONDS 30
 
 struct image {
 	uint64_t at; /* in the file; 0: free */
@@ -84,7 +84,8 @@ static void put(const struct carrier *c, uint64_t at, const void *p, size_t n)
 	}
 }
 
-static void put_around(const struct carrier *c, struct sr_group_place *to, const uint8_t *p, size_t n)
+static void put_around(const struct carrier *c, struct sr_group_place *to, const uint8_t *p,
+		       size_t n)
 {
 	while (n) {
 		uint64_t at = to->at % to->room;
@@ -113,16 +114,22 @@ struct job {
 	int32_t peer; /* member */
 };
 
+static enum sr_carried kind_of(uint32_t opcode)
+{
+	if (sr_op(opcode) & SR_OP_ATOMIC)
+		return SR_CARRIED_ATOMIC;
+	if (sr_op(opcode) & SR_OP_SCATTERS)
+		return SR_CARRIED_READ;
+	return sr_op(opcode) & SR_OP_REMOTE ? SR_CARRIED_WRITE : SR_CARRIED_SEND;
+}
+
 static bool fail(const struct job *j, const char *why)
 {
-	const unsigned does = sr_op(j->e->opcode);
-	const char *name = does & SR_OP_ATOMIC		       ? "atomic"
-			   : j->e->opcode == IBV_WR_RDMA_READ ? "READ"
-			   : does & SR_OP_REMOTE	       ? "WRITE"
-							       : "SEND";
+	static const char *const names[] = {"WRITE", "SEND", "READ", "atomic"};
 
-	snprintf(j->e->text, sizeof(j->e->text), "%s of %u bytes to rank %d: %s", name, j->e->length,
-		 j->c->group->member[j->peer].rank, why);
+	snprintf(j->e->text, sizeof(j->e->text), "%s of %u bytes to rank %d: %s",
+		 names[kind_of(j->e->opcode)], j->e->length, j->c->group->member[j->peer].rank,
+		 why);
 	return false;
 }
 
@@ -141,7 +148,8 @@ static bool bring(const struct job *j)
 {
 	struct carrier *c = j->c;
 	const struct sr_errand *e = j->e;
-	const uint64_t source = sr_group_source_at((uint32_t)c->group->channel[e->channel].key.from);
+	const uint64_t source =
+	    sr_group_source_at((uint32_t)c->group->channel[e->channel].key.from);
 	const bool writes = sr_op(e->opcode) & SR_OP_CHANGES;
 	struct sr_group_place to = e->to;
 	uint32_t at = 0, n;
@@ -296,7 +304,8 @@ static bool is_same(const struct sr_group_key *a, const struct sr_group_key *b)
 static const struct connection *connect_channel(struct carrier *c, uint32_t channel, int *error)
 {
 	const struct sr_group_key key = c->group->channel[channel].key;
-	const struct sr_group_key back = {key.to, key.from, key.to_qp, key.from_qp, key.generation, 0};
+	const struct sr_group_key back = {key.to,      key.from,       key.to_qp,
+					  key.from_qp, key.generation, 0};
 	struct connection **known = &c->by_channel[channel], *n;
 
 	*error = 0;
@@ -315,18 +324,6 @@ static const struct connection *connect_channel(struct carrier *c, uint32_t chan
 	return *known = n;
 }
 
-static void count(struct sr_group_carrier *shown, const struct sr_errand *e)
-{
-	const unsigned does = sr_op(e->opcode);
-	const enum sr_carried kind = does & SR_OP_ATOMIC		     ? SR_CARRIED_ATOMIC
-				     : e->opcode == IBV_WR_RDMA_READ ? SR_CARRIED_READ
-				     : does & SR_OP_REMOTE	     ? SR_CARRIED_WRITE
-								     : SR_CARRIED_SEND;
-
-	shown->requests[kind]++;
-	shown->bytes += e->length;
-}
-
 static bool run(struct carrier *c, struct sr_errand *e)
 {
 	const struct sr_group_key *key = &c->group->channel[e->channel].key;
@@ -340,9 +337,14 @@ static bool run(struct carrier *c, struct sr_errand *e)
 		return fail(&j, why);
 	}
 	j.from = !is_same(&j.connection->key, key);
-	if (sr_op(e->opcode) & SR_OP_ATOMIC)
+	switch (kind_of(e->opcode)) {
+	case SR_CARRIED_ATOMIC:
 		return change(&j);
-	return sr_op(e->opcode) & SR_OP_SCATTERS ? fetch(&j) : bring(&j);
+	case SR_CARRIED_READ:
+		return fetch(&j);
+	default:
+		return bring(&j);
+	}
 }
 
 /* ----------------------------------------------------------------- serving */
@@ -360,8 +362,10 @@ static bool serve(struct carrier *c)
 			continue;
 		any = true;
 		done = run(c, e);
-		if (done)
-			count(&c->group->carrier, e);
+		if (done) {
+			c->group->carrier.requests[kind_of(e->opcode)]++;
+			c->group->carrier.bytes += e->length;
+		}
 		atomic_store(&e->state, done ? SR_ERRAND_DONE : SR_ERRAND_FAILED);
 		wake(&e->state);
 	}

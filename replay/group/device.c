@@ -116,7 +116,8 @@ static void find_gid(struct sr_device *d)
 	for (int i = 0; i < d->attr.gid_tbl_len; i++) {
 		union ibv_gid gid;
 
-		if (lib.query_gid(d->context, d->port, i, &gid) || !memcmp(&gid, &none, sizeof(gid)))
+		if (lib.query_gid(d->context, d->port, i, &gid) ||
+		    !memcmp(&gid, &none, sizeof(gid)))
 			continue;
 		if (d->has_gid && !is_ipv4(&gid))
 			continue;
@@ -188,7 +189,8 @@ static bool does_it(struct sr_device *d, const char *name, char *text, size_t si
 
 	words[0] = 41;
 	if (error) {
-		snprintf(text, size, "%s cannot be connected to itself: %s", name, strerror(-error));
+		snprintf(text, size, "%s cannot be connected to itself: %s", name,
+			 strerror(-error));
 		if (mr)
 			sr_device_release(d, mr);
 		return false;
@@ -304,14 +306,14 @@ static int connect_end(const struct sr_device *d, struct ibv_qp *qp, const struc
 			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	if (!error)
 		error = lib.modify_qp(qp, &receive,
-				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					  IBV_QP_MIN_RNR_TIMER);
 	if (!error)
-		error = lib.modify_qp(qp, &send,
-				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					  IBV_QP_MAX_QP_RD_ATOMIC);
+		error =
+		    lib.modify_qp(qp, &send,
+				  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	return error;
 }
 
@@ -401,7 +403,8 @@ static int post(struct ibv_qp *from, const struct sr_transfer *t)
 }
 
 /* A receive's says what was sent; the device may have lost some of it. */
-static bool is_as_sent(const struct sr_transfer *t, const struct ibv_wc *wc, char *text, size_t size)
+static bool is_as_sent(const struct sr_transfer *t, const struct ibv_wc *wc, char *text,
+		       size_t size)
 {
 	const bool has_imm = wc->wc_flags & IBV_WC_WITH_IMM;
 

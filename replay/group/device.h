@@ -17,8 +17,8 @@
 
 struct sr_device;
 
-/* The first one on which a port is active, and reaches itself.  NULL: there is none; `text` says what was chosen, or
- * why there is none. */
+/* The first one on which a port is active, and reaches itself.  NULL: there is none; `text` says
+ * what was chosen, or why there is none. */
 struct sr_device *sr_device_open(char *text, size_t size);
 
 /* NULL with errno. */

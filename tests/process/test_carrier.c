@@ -35,8 +35,8 @@ static int start(void **state)
 	carrier = sr_carrier_start(group, fd);
 	/* One channel each way between the two. */
 	for (uint32_t i = 0; i < 2; i++)
-		group->channel[i].key = (struct sr_group_key){
-		    (int32_t)i, (int32_t)!i, 17 + i, 18 - i, 0, 0};
+		group->channel[i].key =
+		    (struct sr_group_key){(int32_t)i, (int32_t)!i, 17 + i, 18 - i, 0, 0};
 	for (uint32_t i = 0; i < LONG; i++)
 		bytes[i] = (uint8_t)(i * 2654435761u >> 24);
 	return carrier < 0;
@@ -78,12 +78,15 @@ static void test_send(void **state)
 	const struct sr_group_place to = {PLACE, 100, 1 << 20};
 
 	put(sr_group_source_at(0), bytes, LONG);
-	assert_int_equal(
-	    run(0, (struct sr_errand){.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 7, .length = LONG, .to = to}),
-	    SR_ERRAND_DONE);
+	assert_int_equal(run(0, (struct sr_errand){.opcode = IBV_WR_SEND_WITH_IMM,
+						   .imm_data = 7,
+						   .length = LONG,
+						   .to = to}),
+			 SR_ERRAND_DONE);
 	assert_there(PLACE + 100, bytes, LONG);
 	/* Nothing at all is a message too. */
-	assert_int_equal(run(1, (struct sr_errand){.opcode = IBV_WR_SEND, .to = to}), SR_ERRAND_DONE);
+	assert_int_equal(run(1, (struct sr_errand){.opcode = IBV_WR_SEND, .to = to}),
+			 SR_ERRAND_DONE);
 	assert_int_equal(group->carrier.requests[SR_CARRIED_SEND], 2);
 }
 
@@ -110,9 +113,11 @@ static void test_read_of_a_window(void **state)
 	group->member[1].window[0] = (struct sr_group_window){MEMORY, LONG};
 	atomic_store(&group->member[1].windows, 1);
 	put(sr_group_image_at(1) + MEMORY, bytes, LONG);
-	assert_int_equal(
-	    run(0, (struct sr_errand){.opcode = IBV_WR_RDMA_READ, .remote_addr = MEMORY, .length = LONG, .to = to}),
-	    SR_ERRAND_DONE);
+	assert_int_equal(run(0, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
+						   .remote_addr = MEMORY,
+						   .length = LONG,
+						   .to = to}),
+			 SR_ERRAND_DONE);
 	assert_there(to.base, bytes, LONG);
 }
 
