@@ -72,7 +72,7 @@ def on_rxe(tap, directory):
         job = programs.run(programs.named([name])[0].small, ranks, base + ".recorded", base + ".srec", group, clocks=True)
         tap.ok(job.status == 0, "%s: recorded" % name, job.detail())
         test_same(tap, name, base + ".srec", group, lambda rank: read("%s.recorded/%d.out" % (base, rank)), directory)
-    group_apps.test_falsified(tap, "is", os.path.join(directory, "is.srec"), (0, 1), directory, "rxe")
+    group_apps.test_falsified(tap, "is", os.path.join(directory, "is.srec"), (0, 1), 2, directory, "rxe")
     # By itself it goes over the device, where there is one.
     group_rdma.test_falsified(tap, os.path.join(directory, "rc.srec"), directory)
     r = group_rdma.replay(os.path.join(directory, "rc.srec"), os.path.join(directory, "output"))
