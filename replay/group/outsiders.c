@@ -3,7 +3,9 @@
 #include "replay/group/outsiders.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 
@@ -11,6 +13,7 @@
 #include "replay/links.h"
 #include "replay/process.h"
 #include "shim/opcodes.h"
+#include "shim/settings.h"
 
 #define NOT_A_MEMBER SIZE_MAX
 
@@ -28,6 +31,7 @@ struct sr_outsiders {
 /* While the traces are read. */
 struct pass {
 	struct sr_outsiders *o;
+	struct sr_trace *trace;
 	struct sr_links links;
 	size_t *member_of; /* by rank of the links */
 };
@@ -127,11 +131,28 @@ static int see_posted(void *argument, const struct sr_posted *p)
 
 /* -------------------------------------------------------------------- peers */
 
+/* Direct verbs post past the recorder, if they were let through. */
+static bool posts_unseen(const json_t *process)
+{
+	static const char name[] = SR_ENV_DIRECT "=";
+	const json_t *environment = json_object_get(process, "environment");
+
+	for (size_t i = 0; i < json_array_size(environment); i++) {
+		const char *entry = json_string_value(json_array_get(environment, i));
+
+		if (entry && !strncmp(entry, name, sizeof(name) - 1))
+			return strcmp(entry + sizeof(name) - 1, "0");
+	}
+	return false;
+}
+
 /* Is the other end one whose requests are in the trace? */
 static bool is_known(const struct pass *x, const struct sr_end *e)
 {
 	return e->peer != SR_NO_END && !e->ambiguous && !x->links.ends[e->peer].ambiguous &&
-	       (e->type == IBV_QPT_RC || e->type == IBV_QPT_UC);
+	       (e->type == IBV_QPT_RC || e->type == IBV_QPT_UC) &&
+	       !posts_unseen(sr_trace_process(
+		   x->trace, x->links.ranks[x->links.ends[e->peer].rank].number));
 }
 
 static void look_at_peers(struct pass *x)
@@ -160,12 +181,12 @@ static int name_members(struct pass *x, const int32_t *ranks, size_t n)
 }
 
 /* All of it, with nothing missing anywhere. */
-static int read_requests(struct pass *x, struct sr_trace *t, struct sr_error *err)
+static int read_requests(struct pass *x, struct sr_error *err)
 {
 	const struct sr_process_hooks hooks = {.posted = see_posted, .argument = x};
 	struct sr_process_counts counts = {0};
 	bool *group = calloc(x->links.ranks_n + 1, sizeof(*group));
-	int ret = group ? sr_process(t, &x->links, group, &hooks, &counts, err) : -ENOMEM;
+	int ret = group ? sr_process(x->trace, &x->links, group, &hooks, &counts, err) : -ENOMEM;
 
 	free(group);
 	for (size_t i = 0; i < x->o->members_n; i++) {
@@ -179,7 +200,7 @@ static int read_requests(struct pass *x, struct sr_trace *t, struct sr_error *er
 int sr_outsiders_find(struct sr_outsiders **outsiders, struct sr_trace *t, const int32_t *ranks,
 		      size_t n, struct sr_error *err)
 {
-	struct pass x = {.o = calloc(1, sizeof(*x.o))};
+	struct pass x = {.o = calloc(1, sizeof(*x.o)), .trace = t};
 	int ret;
 
 	*outsiders = NULL;
@@ -195,7 +216,7 @@ int sr_outsiders_find(struct sr_outsiders **outsiders, struct sr_trace *t, const
 		ret = name_members(&x, ranks, n);
 	if (!ret) {
 		look_at_peers(&x);
-		ret = read_requests(&x, t, err);
+		ret = read_requests(&x, err);
 	}
 	sr_links_free(&x.links);
 	free(x.member_of);
