@@ -74,10 +74,18 @@ static long inject(const struct target *t, long nr, uint64_t a, uint64_t b, uint
 
 /* -------------------------------------------------------------- mappings */
 
-/* The kernel's own; the lowest address of the one above them, which is ld.so. */
-static uint64_t remove_kernel_mappings(const struct target *t)
+#define VDSO_MOST 65536
+
+/* Of the kernel's own: where they ended, which is where ld.so begins. */
+struct kernel_mappings {
+	uint64_t above;
+	uint64_t vdso_size;
+	uint8_t vdso[VDSO_MOST];
+};
+
+static void remove_kernel_mappings(const struct target *t, struct kernel_mappings *k)
 {
-	unsigned long long from, to, above = 0;
+	unsigned long long from, to;
 	char path[32], line[512], name[256];
 	FILE *maps;
 
@@ -87,24 +95,43 @@ static uint64_t remove_kernel_mappings(const struct target *t)
 		name[0] = 0;
 		if (sscanf(line, "%llx-%llx %*s %*s %*s %*s %255s", &from, &to, name) < 2)
 			continue;
-		if (!strncmp(name, "[vvar", 5) || !strcmp(name, "[vdso]")) {
-			if (inject(t, SYS_munmap, from, to - from, 0, 0))
-				break;
-			above = to;
-		}
+		if (strncmp(name, "[vvar", 5) && strcmp(name, "[vdso]"))
+			continue;
+		if (!strcmp(name, "[vdso]") && to - from <= sizeof(k->vdso) &&
+		    read_memory(t, from, k->vdso, to - from))
+			k->vdso_size = to - from;
+		if (inject(t, SYS_munmap, from, to - from, 0, 0))
+			break;
+		k->above = to;
 	}
 	if (maps)
 		fclose(maps);
-	return above;
 }
 
-static void place_libraries(const struct target *t, uint64_t below)
+/*
+ * A copy of the vDSO where the recorded one was: ld.so allocates what it knows of it, as of a
+ * library, and dl_iterate_phdr names it.  Nobody runs it: see shim/vdso.h.
+ */
+static bool place_vdso(const struct target *t, const struct kernel_mappings *k, uint64_t at)
 {
-	uint64_t above = remove_kernel_mappings(t);
+	if (!at || at % 4096 || !k->vdso_size || at + k->vdso_size > k->above)
+		return false;
+	return inject(t, SYS_mprotect, at, k->above - at, PROT_READ | PROT_EXEC, 0) == 0 &&
+	       write_memory(t, at, k->vdso, k->vdso_size);
+}
 
-	if (below && above > below)
-		inject(t, SYS_mmap, below, above - below, PROT_NONE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE);
+/* True: with a vDSO. */
+static bool place_libraries(const struct target *t, const struct sr_layout *l)
+{
+	struct kernel_mappings k = {0};
+	uint64_t below = l->libraries_below;
+
+	remove_kernel_mappings(t, &k);
+	if (!below || k.above <= below)
+		return false;
+	inject(t, SYS_mmap, below, k.above - below, PROT_NONE,
+	       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE);
+	return l->vdso > below && place_vdso(t, &k, l->vdso);
 }
 
 /* ----------------------------------------------------------------- the stack */
@@ -114,7 +141,7 @@ static void place_libraries(const struct target *t, uint64_t below)
 /* What a program of this machine's libc can do without. */
 static bool is_dispensable(uint64_t type)
 {
-	return type == AT_SYSINFO_EHDR || type == AT_RSEQ_FEATURE_SIZE || type == AT_RSEQ_ALIGN;
+	return type == AT_RSEQ_FEATURE_SIZE || type == AT_RSEQ_ALIGN;
 }
 
 /* Words up to the vector. */
@@ -136,7 +163,7 @@ static size_t words_before_vector(const uint64_t *words, size_t n)
 
 /* Without what is not needed; the words that are left.  AT_RANDOM's bytes lie behind it. */
 static size_t shorten(uint64_t *words, size_t vector, size_t n, const struct sr_layout *l,
-		      uint64_t *random)
+		      bool has_vdso, uint64_t *random)
 {
 	size_t to = vector;
 
@@ -145,7 +172,9 @@ static size_t shorten(uint64_t *words, size_t vector, size_t n, const struct sr_
 			*random = words[i + 1];
 		if (words[i] == AT_MINSIGSTKSZ && l->signal_frame)
 			words[i + 1] = l->signal_frame;
-		if (is_dispensable(words[i]))
+		if (words[i] == AT_SYSINFO_EHDR && has_vdso)
+			words[i + 1] = l->vdso;
+		if (is_dispensable(words[i]) || (words[i] == AT_SYSINFO_EHDR && !has_vdso))
 			continue;
 		words[to++] = words[i];
 		words[to++] = words[i + 1];
@@ -155,7 +184,7 @@ static size_t shorten(uint64_t *words, size_t vector, size_t n, const struct sr_
 	return to;
 }
 
-static void place_stack(struct target *t, const struct sr_layout *l)
+static void place_stack(struct target *t, const struct sr_layout *l, bool has_vdso)
 {
 	uint64_t *words = calloc(WORDS, sizeof(*words)), random = 0;
 	uint64_t at = l->stack ? l->stack : t->start.rsp;
@@ -168,7 +197,7 @@ static void place_stack(struct target *t, const struct sr_layout *l)
 	vector = words_before_vector(words, n);
 	if (vector >= n)
 		goto out;
-	end = shorten(words, vector, n, l, &random);
+	end = shorten(words, vector, n, l, has_vdso, &random);
 	/* Above it are the strings; a stack that is far from there is another one. */
 	if (at + end * sizeof(*words) > random || at + 4096 < t->start.rsp || at % 16)
 		at = t->start.rsp;
@@ -187,7 +216,7 @@ static void lay_out(struct target *t, const struct sr_layout *l,
 		    const struct sr_processor *recorded, _Atomic bool *cpuid_traced)
 {
 	char path[32];
-	bool traps;
+	bool traps, has_vdso;
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t->pid);
 	t->memory = open(path, O_RDWR | O_CLOEXEC);
@@ -196,8 +225,8 @@ static void lay_out(struct target *t, const struct sr_layout *l,
 	/* The end of its execve is still to come, and sets the result's register: to read's number.
 	 */
 	inject(t, SYS_read, (uint64_t)-1, 0, 0, 0);
-	place_libraries(t, l->libraries_below);
-	place_stack(t, l);
+	has_vdso = place_libraries(t, l);
+	place_stack(t, l, has_vdso);
 	traps = recorded->entries && !inject(t, SYS_arch_prctl, ARCH_SET_CPUID, 0, 0, 0);
 	atomic_store(cpuid_traced, traps);
 	ptrace(PTRACE_SETREGS, t->pid, NULL, &t->start);

@@ -7,8 +7,8 @@
  * lie on the length of the auxiliary vector.  A program that prints an address, or
  * sends what it never wrote to its stack, shows that.  So the process is stopped
  * at its first instruction (ptrace) and given the recorded places: the kernel's
- * mappings go, which the recording did without as well (shim/vdso.h), what
- * is too much room is filled, and the vector is moved and has the recorded random bytes
+ * mappings go, which the recording did without as well (shim/vdso.h), but for a copy of
+ * the vDSO that only ld.so looks at; what is too much room is filled, and the vector is moved and has the recorded random bytes
  * and the recorded size of a signal's frame, by which libraries size their stacks.
  *
  * x86-64 only, and not under a debugger, which does that stopping itself.
@@ -25,6 +25,7 @@
 
 struct sr_layout {
 	uint64_t libraries_below; /* the first library ended there; 0: not known */
+	uint64_t vdso;            /* where it was; 0: there was none, or it is not known */
 	uint64_t stack;           /* with which the process started; 0: not known */
 	uint8_t random[16];       /* AT_RANDOM's */
 	uint64_t signal_frame;    /* AT_MINSIGSTKSZ, which depends on the processor; 0: not known */

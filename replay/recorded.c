@@ -62,6 +62,7 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 	    !sr_from_hex(random, l->random, sizeof(l->random)))
 		return;
 	l->libraries_below = address_of(extra, "libraries_below");
+	l->vdso = address_of(extra, "vdso");
 	l->stack = address_of(extra, "stack");
 	l->signal_frame = address_of(extra, "signal_frame");
 }

@@ -13,6 +13,7 @@
 
 #include "logd/rawsys.h"
 #include "shim/images.h"
+#include "shim/signals.h"
 #include "shim/symbols.h"
 
 #define PAGE 4096ul
@@ -137,11 +138,14 @@ void sr_vdso_hide(void)
 
 	if (!open_vdso(&v))
 		return;
+	clear_table(&v);
+	dl_iterate_phdr(bind_again, &v);
+	/* In a replay it is a copy that cannot run (replay/layout.h). */
+	if (sr_signals_are_replayed())
+		return;
 	vdso_clock_gettime =
 	    (int (*)(clockid_t, struct timespec *))find(&v, "__vdso_clock_gettime");
 	vdso_gettimeofday = (int (*)(struct timeval *, void *))find(&v, "__vdso_gettimeofday");
-	clear_table(&v);
-	dl_iterate_phdr(bind_again, &v);
 }
 
 long sr_vdso_call(long nr, uint64_t a, uint64_t b)

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <link.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -436,6 +438,13 @@ static void daring(void)
 #endif
 }
 
+/* The vDSO among them. */
+static int object(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	printf("%s at %#lx, %d\n", info->dlpi_name, (unsigned long)info->dlpi_addr, info->dlpi_phnum);
+	return 0;
+}
+
 static void addresses(void)
 {
 	void *library = dlopen("libm.so.6", RTLD_NOW), *z = dlopen("libz.so.1", RTLD_NOW);
@@ -448,6 +457,8 @@ static void addresses(void)
 	p[0] = 1;
 	printf("mapped %p %p, grown %p\n", (void *)p, (void *)q,
 	       mremap(p, 8192, 1 << 20, MREMAP_MAYMOVE));
+	dl_iterate_phdr(object, NULL);
+	printf("the kernel's %#lx\n", getauxval(AT_SYSINFO_EHDR));
 }
 
 /* ----------------------------------------------------------------- signals */

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Unmodified measuring programs over rxe, which take the time by the time-stamp counter and read /proc.
 
-    perftest.py record OUTDIR [NAME...]     under ci/rxe
-    perftest.py replay OUTDIR               here: each side alone, its output byte for byte
+    perftest.py record OUTDIR [--no-bare] [NAME...]   under ci/rxe; without names all of them, in some eight minutes
+    perftest.py replay OUTDIR [--times N]             here: each side alone, its output byte for byte
 """
 
+import argparse
 import glob
 import os
 import subprocess
@@ -17,34 +18,28 @@ from replay_pingpong import SIDES, exact
 
 SECONDS = 60
 IB = " -d rxe0 -x 1 -F -n 100 "
-CM = IB + "-R "
+# All of perftest's over RC but ib_write_lat, which has sizes.
+MEASURING = ["send-lat", "read-lat", "atomic-lat", "send-bw", "read-bw", "write-bw", "atomic-bw"]
+# How the ends meet, and wait: how a client names the server.
+WAYS = {"": ("", 18515, "127.0.0.1"), "-events": ("-e ", 18515, "127.0.0.1"),
+        "-cm": ("-R ", None, "198.18.0.1"), "-cm-events": ("-R -e ", None, "198.18.0.1")}
+UCX = "ucx_perftest -d rxe0:1 -x rc_verbs -n 50 -w 5 -s 8 -t "
+UCX_TESTS = ["am_lat", "am_bw", "put_lat", "put_bw", "get", "add_lat", "fadd", "swap", "cswap"]
 
-# name: program with its options, where it listens, how a client names the server, options of record
-PROGRAMS = {
-    "send-lat": ("ib_send_lat" + IB, 18515, "127.0.0.1"),
-    "send-lat-events": ("ib_send_lat -e" + IB, 18515, "127.0.0.1"),
-    "read-lat": ("ib_read_lat" + IB, 18515, "127.0.0.1"),
-    "atomic-lat": ("ib_atomic_lat" + IB, 18515, "127.0.0.1"),
-    "send-bw": ("ib_send_bw" + IB, 18515, "127.0.0.1"),
-    "send-bw-events": ("ib_send_bw -e" + IB, 18515, "127.0.0.1"),
-    "read-bw": ("ib_read_bw" + IB, 18515, "127.0.0.1"),
-    "write-bw": ("ib_write_bw" + IB, 18515, "127.0.0.1"),
-    "atomic-bw": ("ib_atomic_bw" + IB, 18515, "127.0.0.1"),
-    # They poll memory that the peer writes.
-    "write-lat": ("ib_write_lat -s 2" + IB, 18515, "127.0.0.1"),
-    "write-lat-64": ("ib_write_lat -s 64" + IB, 18515, "127.0.0.1"),
-    "write-lat-8k": ("ib_write_lat -s 8192" + IB, 18515, "127.0.0.1"),
-    "read-lat-cm": ("ib_read_lat" + CM, None, "198.18.0.1"),
-    "send-bw-cm": ("ib_send_bw -e" + CM, None, "198.18.0.1"),
-    "fi-pingpong": ("fi_pingpong -p verbs -e msg -I 20 -S 256 ", 47592, "198.18.0.1"),
-    "ucx-am": ("ucx_perftest -d rxe0:1 -x rc_verbs -t am_lat -n 100 -w 10 -s 8 ", 13337, "127.0.0.1"),
-}
-NOT_YET = {("ucx-am", rank): "libc lies elsewhere" for rank in (0, 1)}
-LATE = ("fi-pingpong", "ucx-am")  # load libibverbs when they run
+# name: program with its options, where it listens, how a client names the server
+PROGRAMS = {program + way: ("ib_" + program.replace("-", "_") + IB + options, port, address)
+            for way, (options, port, address) in WAYS.items() for program in MEASURING}
+# They poll memory that the peer writes.
+PROGRAMS.update({"write-lat-" + size: ("ib_write_lat -s " + size + IB, 18515, "127.0.0.1")
+                 for size in ("2", "64", "8192")})
+PROGRAMS["fi-pingpong"] = ("fi_pingpong -p verbs -e msg -I 20 -S 256 ", 47592, "198.18.0.1")
+PROGRAMS.update({"ucx-" + test: (UCX + test + " ", 13337, "127.0.0.1") for test in UCX_TESTS})
+NOT_YET = {}
 
 
 def recording(name, trace, rank, command):
-    options = ["--from-start"] if name in LATE else []
+    # These load libibverbs when they run.
+    options = ["--from-start"] if name.startswith(("fi-", "ucx-")) else []
     return [SREPLAY, "record", "-o", trace, "--rank", str(rank)] + options + ["--"] + command
 
 
@@ -75,32 +70,43 @@ def tails(base):
                      for path in sorted(glob.glob(base + ".[01].*")))
 
 
-def record(tap, directory, names):
+def record(tap, directory, names, with_bare):
     directory = fresh(directory)
     for name in names or PROGRAMS:
         base = os.path.join(directory, name)
-        bare = run(name, base + ".bare", lambda side, command: command)
+        bare = run(name, base + ".bare", lambda side, command: command) if with_bare else [0, 0]
         recorded = run(name, base, lambda side, command: recording(name, base + ".srec", side, command))
         tap.ok(bare == recorded == [0, 0], "%s: as bare" % name,
                "bare %s recorded %s\n%s\n%s" % (bare, recorded, tails(base + ".bare"), tails(base)))
 
 
+def check(tap, trace, rank, times):
+    name = os.path.basename(trace)[:-len(".srec")]
+    if (name, rank) in NOT_YET:
+        tap.ok(True, "%s, %s # SKIP %s" % (name, SIDES[rank], NOT_YET[name, rank]))
+        return
+    problems = [problem for problem in (exact(trace, rank) for _ in range(times)) if problem]
+    tap.ok(not problems, "%s, %s: %d of %d replays exact" % (name, SIDES[rank], times - len(problems), times),
+           problems[0] if problems else "")
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["record", "replay"])
+    parser.add_argument("directory")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--no-bare", action="store_true")
+    parser.add_argument("--times", type=int, default=1)
+    options = parser.parse_args()
     tap = Tap()
-    what, directory, *names = sys.argv[1:]
-    if what == "record":
-        record(tap, directory, names)
+    if options.what == "record":
+        record(tap, options.directory, options.names, not options.no_bare)
         tap.finish()
-    traces = sorted(glob.glob(os.path.join(directory, "*.srec")))
-    tap.ok(traces, "there are recordings in %s" % directory)
+    traces = sorted(glob.glob(os.path.join(options.directory, "*.srec")))
+    tap.ok(traces, "there are recordings in %s" % options.directory)
     for trace in traces:
         for rank in (0, 1):
-            name = os.path.basename(trace)[:-len(".srec")]
-            if (name, rank) in NOT_YET:
-                tap.ok(True, "%s, %s # SKIP %s" % (name, SIDES[rank], NOT_YET[name, rank]))
-                continue
-            problem = exact(trace, rank)
-            tap.ok(not problem, "%s, %s: replayed exactly" % (name, SIDES[rank]), problem)
+            check(tap, trace, rank, options.times)
     tap.finish()
 
 
