@@ -18,6 +18,7 @@
 
 #include "replay/answer.h"
 #include "replay/command.h"
+#include "replay/vdso.h"
 
 void sr_layout_wait(void)
 {
@@ -98,7 +99,8 @@ static void remove_kernel_mappings(const struct target *t, struct kernel_mapping
 		if (strncmp(name, "[vvar", 5) && strcmp(name, "[vdso]"))
 			continue;
 		if (!strcmp(name, "[vdso]") && to - from <= sizeof(k->vdso) &&
-		    read_memory(t, from, k->vdso, to - from))
+		    read_memory(t, from, k->vdso, to - from) &&
+		    sr_vdso_use_system_calls(k->vdso, to - from))
 			k->vdso_size = to - from;
 		if (inject(t, SYS_munmap, from, to - from, 0, 0))
 			break;
@@ -108,10 +110,7 @@ static void remove_kernel_mappings(const struct target *t, struct kernel_mapping
 		fclose(maps);
 }
 
-/*
- * A copy of the vDSO where the recorded one was: ld.so allocates what it knows of it, as of a
- * library, and dl_iterate_phdr names it.  Nobody runs it: see shim/vdso.h.
- */
+/* A copy, where the recorded one was. */
 static bool place_vdso(const struct target *t, const struct kernel_mappings *k, uint64_t at)
 {
 	if (!at || at % 4096 || !k->vdso_size || at + k->vdso_size > k->above)

@@ -8,7 +8,7 @@
  * sends what it never wrote to its stack, shows that.  So the process is stopped
  * at its first instruction (ptrace) and given the recorded places: the kernel's
  * mappings go, which the recording did without as well (shim/vdso.h), but for a copy of
- * the vDSO that only ld.so looks at; what is too much room is filled, and the vector is moved and has the recorded random bytes
+ * the vDSO for ld.so to look at; what is too much room is filled, and the vector is moved and has the recorded random bytes
  * and the recorded size of a signal's frame, by which libraries size their stacks.
  *
  * x86-64 only, and not under a debugger, which does that stopping itself.

@@ -614,6 +614,15 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 		if (sr_is_vdso(site) && vdso_knows(a[0]))
 			return raw(nr, a);
 		break;
+	case SYS_clock_getres:
+	case SYS_gettimeofday:
+	case SYS_getcpu:
+#ifdef SYS_time
+	case SYS_time:
+#endif
+		if (sr_is_vdso(site))
+			return raw(nr, a);
+		break;
 	case SYS_exit_group:
 		sr_process_exits((int)a[0]);
 		return raw(nr, a);

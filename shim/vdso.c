@@ -140,7 +140,7 @@ void sr_vdso_hide(void)
 		return;
 	clear_table(&v);
 	dl_iterate_phdr(bind_again, &v);
-	/* In a replay it is a copy that cannot run (replay/layout.h). */
+	/* In a replay it is a copy that makes system calls (replay/vdso.h). */
 	if (sr_signals_are_replayed())
 		return;
 	vdso_clock_gettime =

@@ -438,6 +438,15 @@ static void daring(void)
 #endif
 }
 
+/* As programs call it that go past libc. */
+static long vdso_time(void)
+{
+	void *vdso = dlopen("linux-vdso.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	long (*of_vdso)(long *) = (long (*)(long *))(vdso ? dlsym(vdso, "__vdso_time") : NULL);
+
+	return of_vdso ? of_vdso(NULL) : -1;
+}
+
 /* The vDSO among them. */
 static int object(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -459,6 +468,7 @@ static void addresses(void)
 	       mremap(p, 8192, 1 << 20, MREMAP_MAYMOVE));
 	dl_iterate_phdr(object, NULL);
 	printf("the kernel's %#lx\n", getauxval(AT_SYSINFO_EHDR));
+	printf("it runs: %d\n", vdso_time() > 0);
 }
 
 /* ----------------------------------------------------------------- signals */

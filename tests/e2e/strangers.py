@@ -102,10 +102,14 @@ PROGRAMS = {
     "top": ["top", "-b", "-n", "2", "-d", "0.1"],
 }
 
+UCX = ["ucx_perftest", "-d", "lo", "-x", "tcp", "-t", "am_lat", "-n", "50", "-w", "5", "-s", "8", "-p", "{port}"]
+
 # name: (server, client, which of the two is recorded), with {port}
 SERVERS = {
     "iperf3-server": (["iperf3", "-s", "-1", "-p", "{port}"], ["iperf3", "-c", "127.0.0.1", "-p", "{port}", "-n", "5M"], 0),
     "iperf3-client": (["iperf3", "-s", "-1", "-p", "{port}"], ["iperf3", "-c", "127.0.0.1", "-p", "{port}", "-n", "5M"], 1),
+    "ucx-server": (UCX, UCX + ["127.0.0.1"], 0),
+    "ucx-client": (UCX, UCX + ["127.0.0.1"], 1),
     "memcached": (["memcached", "-u", "root", "-p", "{port}", "-t", "4", "-v"], "memcached", 0),
 }
 
