@@ -97,7 +97,7 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--no-bare", action="store_true")
     parser.add_argument("--times", type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     tap = Tap()
     if options.what == "record":
         record(tap, options.directory, options.names, not options.no_bare)
