@@ -76,8 +76,17 @@ static uint64_t load_seen(const _Atomic uint64_t *seen)
 	return atomic_load_explicit(seen, memory_order_acquire);
 }
 
-/* If it is torn, the one before it; what nearly every look finds is the one seen last, or one's own. */
-static uint64_t load_own(const struct sr_clock *c, const struct sr_clock_view *v,
+/* What nearly every look finds: nothing else than was seen last, or one's own words. */
+static inline bool is_quiet(const struct sr_clock *c, const _Atomic uint64_t *word,
+			    const _Atomic uint64_t *seen)
+{
+	uint64_t value = load(word);
+
+	return value == load_seen(seen) || sr_clock_member(value) == c->member;
+}
+
+/* If it is torn, the one before it; 0: it is none of another's that was not seen. */
+static inline uint64_t load_own(const struct sr_clock *c, const struct sr_clock_view *v,
 			 const _Atomic uint64_t *words)
 {
 	uint64_t word = load(&words[0]);
@@ -121,8 +130,6 @@ static void read_cell(const struct sr_clock *c, const struct sr_clock_view *v,
 	uint64_t a = load(&cell[0]), b = load(&cell[1]);
 
 	news->n = 0;
-	if (a == load_seen(&v->seen[at]) && b == load_seen(&v->seen[at + 1]))
-		return;
 	for (int tries = 0; tries < TORN_TRIES && sr_clock_is_torn(a) && sr_clock_is_torn(b); tries++) {
 		a = load(&cell[0]);
 		b = load(&cell[1]);
@@ -143,6 +150,7 @@ static uint32_t room_for(const struct sr_clock_view *v, uint32_t cells)
 bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t cells)
 {
+	const _Atomic uint64_t *cell = &words[SR_CLOCK_HEAD_WORDS], *seen = v->seen;
 	uint32_t n = room_for(v, cells);
 	struct news news;
 
@@ -150,7 +158,9 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 	atomic_thread_fence(memory_order_acquire);
 	if (is_new_own(c, load_own(c, v, words)))
 		return true;
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++, cell += SR_CLOCK_CELL_WORDS, seen += SR_CLOCK_CELL_WORDS) {
+		if (is_quiet(c, &cell[0], &seen[0]) && is_quiet(c, &cell[1], &seen[1]))
+			continue;
 		read_cell(c, v, words, i, &news);
 		if (news.n)
 			return true;

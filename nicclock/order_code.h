@@ -43,7 +43,7 @@ struct sr_order_stream {
 uint32_t sr_order_encode(struct sr_order_stream *s, uint64_t event, const struct sr_order *orders,
 			 uint32_t n, uint8_t *p);
 
-/* An event without orders and with no other thread's in between needs no bytes. */
+/* Is it the one that follows, as nearly always?  Without orders it takes one byte then. */
 static inline bool sr_order_is_next(const struct sr_order_stream *s, uint64_t event)
 {
 	return event == s->event + 1;

@@ -80,17 +80,24 @@ void sr_clock_was_not_posted(struct sr_qp *q)
 	q->clock->turn = (q->clock->turn + SR_CLOCK_CELL_WORDS - 1) % SR_CLOCK_CELL_WORDS;
 }
 
+/* Not all of it, which is 128 bytes: what a WRITE or READ has. */
+static void fill(const struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr,
+		 enum ibv_wr_opcode opcode, unsigned int flags)
+{
+	wr->wr_id = (uintptr_t)wqe;
+	wr->num_sge = 1;
+	wr->opcode = opcode;
+	wr->send_flags = flags;
+	wr->imm_data = 0;
+	wr->wr.rdma.rkey = q->clock->rkey;
+	wr->qp_type.xrc.remote_srqn = q->clock->shared_queue;
+}
+
 void sr_clock_fill_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr)
 {
-	*wr = (struct ibv_send_wr){
-	    .wr_id = (uintptr_t)wqe,
-	    .sg_list = &q->clock->word_sge,
-	    .num_sge = 1,
-	    .opcode = IBV_WR_RDMA_WRITE,
-	    .send_flags = IBV_SEND_INLINE,
-	    .wr.rdma = {.remote_addr = next_word(q->clock), .rkey = q->clock->rkey},
-	    .qp_type.xrc.remote_srqn = q->clock->shared_queue,
-	};
+	fill(q, wqe, wr, IBV_WR_RDMA_WRITE, IBV_SEND_INLINE);
+	wr->sg_list = &q->clock->word_sge;
+	wr->wr.rdma.remote_addr = next_word(q->clock);
 }
 
 static unsigned int reader_flags(const struct sr_qp *q, const struct sr_wqe *wqe)
@@ -100,15 +107,9 @@ static unsigned int reader_flags(const struct sr_qp *q, const struct sr_wqe *wqe
 
 void sr_clock_fill_behind(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr)
 {
-	*wr = (struct ibv_send_wr){
-	    .wr_id = (uintptr_t)wqe,
-	    .sg_list = &q->clock->read_sge,
-	    .num_sge = 1,
-	    .opcode = IBV_WR_RDMA_READ,
-	    .send_flags = reader_flags(q, wqe),
-	    .wr.rdma = {.remote_addr = q->clock->cells, .rkey = q->clock->rkey},
-	    .qp_type.xrc.remote_srqn = q->clock->shared_queue,
-	};
+	fill(q, wqe, wr, IBV_WR_RDMA_READ, reader_flags(q, wqe));
+	wr->sg_list = &q->clock->read_sge;
+	wr->wr.rdma.remote_addr = q->clock->cells;
 }
 
 static void name_shared_queue(const struct sr_clock_qp *c, struct ibv_qp_ex *ex)

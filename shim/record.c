@@ -187,8 +187,14 @@ static void flush_repeats(struct sr_thread *t)
 static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order *orders,
 		      uint32_t n)
 {
-	void *room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, SR_ORDER_MAX_BYTES(n));
+	bool usual = !n && sr_order_is_next(&t->orders, event);
+	void *room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, usual ? 1 : SR_ORDER_MAX_BYTES(n));
 
+	/* A handler's came in between. */
+	if (room && usual && !sr_order_is_next(&t->orders, event)) {
+		sr_ring_cancel(&t->ring);
+		room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, SR_ORDER_MAX_BYTES(n));
+	}
 	if (!room)
 		return;
 	sr_ring_commit(&t->ring, sr_order_encode(&t->orders, event, orders, n, room));
