@@ -560,7 +560,8 @@ struct sends {
 	uint32_t inlines_n;
 };
 
-#define INLINES_MAX 32
+#define INLINES_MAX  32
+#define READER_TRIES 8
 
 static bool is_inline_in_window(const struct ibv_send_wr *wr)
 {
@@ -692,11 +693,30 @@ static bool is_the_programs(const struct ibv_send_wr *copy)
 	return !wqe || wqe->role == SR_WQE_PROGRAM;
 }
 
-static bool is_a_clock(const struct ibv_send_wr *copy)
+static bool has_role(const struct ibv_send_wr *copy, enum sr_wqe_role role)
 {
 	const struct sr_wqe *wqe = sr_wqe_of(copy->wr_id);
 
-	return wqe && wqe->role == SR_WQE_CLOCK;
+	return wqe && wqe->role == role;
+}
+
+/*
+ * A request that went out and whose READER was refused would never complete: the READER is
+ * tried again.  There is room for it, so that is a device that fails by chance or for good.
+ */
+static int post_copies(const struct sr_call_desc *d, uint64_t qp, struct sends *s,
+		       struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *from = s->copies, *end = s->copies + s->n;
+	int err;
+
+	for (int tries = 0; tries < READER_TRIES; tries++) {
+		err = (int)sr_real(d, (uint64_t[]){qp, (uintptr_t)from, (uintptr_t)bad});
+		if (!err || *bad <= s->copies || *bad >= end || !has_role(*bad, SR_WQE_READER))
+			break;
+		from = *bad;
+	}
+	return err;
 }
 
 /* How many of the program's were posted, of a chain that was refused at `bad`. */
@@ -710,11 +730,12 @@ static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 		posted += is_the_programs(copy);
 	for (struct ibv_send_wr *copy = refused; copy < end; copy++) {
 		s->q->posted -= is_the_programs(copy);
-		if (is_a_clock(copy))
+		if (has_role(copy, SR_WQE_CLOCK))
 			sr_clock_was_not_posted(s->q);
 	}
-	/* A clock went out for a request that did not. */
-	if (refused > s->copies && !is_the_programs(refused - 1))
+	/* A clock went out for a request that did not, or a request without its READER. */
+	if (refused > s->copies &&
+	    (!is_the_programs(refused - 1) || (refused < end && has_role(refused, SR_WQE_READER))))
 		sr_wqe_of(refused[-1].wr_id)->other = NULL;
 	for (; refused < end; refused++) {
 		struct sr_wqe *wqe = sr_wqe_of(refused->wr_id);
@@ -744,7 +765,7 @@ uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 			err = ENOMEM;
 			break;
 		}
-		err = (int)sr_real(d, (uint64_t[]){a[0], (uintptr_t)s.copies, (uintptr_t)&bad});
+		err = post_copies(d, a[0], &s, &bad);
 		if (!err) {
 			wr = rest;
 			continue;
@@ -754,8 +775,9 @@ uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 			wr = wr->next;
 	} while (wr && !err);
 	sr_wq_unlock_posts(s.q->sq);
-	if (err)
-		*bad_wr = wr;
+	if (!wr)
+		return 0; /* all of the program's went out */
+	*bad_wr = wr;
 	return (uint64_t)(int64_t)err;
 }
 

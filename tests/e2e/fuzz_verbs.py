@@ -30,11 +30,13 @@ WAYS = (
     ("together", {"STANDIN_THREAD": "time"}),
     ("apart", {"SREPLAY_CLOCKS": "2"}),
     ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_SEED": "time"}),
+    ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_FAULTS": "seed", "STANDIN_SEED": "time"}),
+    ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_FAULTS": "seed", "STANDIN_THREAD": "time"}),
 )
 
 # Seeds that failed once, by the ways above: of a CLOCK for a request that the provider refuses, the program saw an
-# event, or had its failure taken.
-FOUND = {6: [1029, 1099, 1117, 20036, 20066]}
+# event, or had its failure taken; a READER that was refused took the completion of its request with it.
+FOUND = {6: [1029, 1099, 1117, 20036, 20066], 8: [100, 101], 9: [101, 102]}
 
 
 def run(command, environment):
