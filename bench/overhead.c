@@ -6,8 +6,9 @@
  *
  *   overhead [ROUNDS [CALLS [PAUSE_US [CASE...]]]]
  *
- * Without a CASE, all but those of two threads: once there was a second thread,
- * no lock of the process is free any more.
+ * Without a CASE, all but those of two threads and of windows: once there was a
+ * second thread, no lock of the process is free any more, and once there was
+ * memory that peers may write, every recorded call has to look after it.
  *
  * Prints "CASE NANOSECONDS": the median over the rounds of the time of one
  * iteration.  A round is CALLS iterations of each case; between rounds it sleeps
@@ -33,8 +34,10 @@ static struct {
 	struct ibv_cq *cq, *other_cq, *send_cq, *recv_cq;
 	struct ibv_qp *qp, *other_qp; /* not connected: complete at once */
 	struct ibv_qp *self;          /* connected to itself */
-	struct ibv_mr *mr;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr, *window_mr;
 	char *buffer; /* DEPTH of 4 KiB */
+	char *window; /* 8 KiB that peers may write */
 } b;
 
 static void die(const char *what)
@@ -113,15 +116,27 @@ static void set_up(void)
 	b.recv_cq = ibv_create_cq(context, DEPTH, NULL, NULL, 0);
 	b.buffer = aligned_alloc(4096, DEPTH * 4096);
 	memset(b.buffer, 2, DEPTH * 4096);
-	b.mr =
-	    ibv_reg_mr(pd, b.buffer, DEPTH * 4096,
-		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	b.pd = pd;
+	b.mr = ibv_reg_mr(pd, b.buffer, DEPTH * 4096, IBV_ACCESS_LOCAL_WRITE);
 	if (!b.idle_cq || !b.cq || !b.other_cq || !b.send_cq || !b.recv_cq || !b.mr)
 		die("set-up");
 	b.qp = make_qp(pd, b.cq, b.cq, 16);
 	b.other_qp = make_qp(pd, b.other_cq, b.other_cq, 16);
 	b.self = make_qp(pd, b.send_cq, b.recv_cq, DEPTH);
 	connect_to_itself(b.self);
+}
+
+static void have_window(void)
+{
+	if (b.window)
+		return;
+	b.window = aligned_alloc(4096, 2 * 4096);
+	memset(b.window, 3, 2 * 4096);
+	b.window_mr =
+	    ibv_reg_mr(b.pd, b.window, 2 * 4096,
+		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+	if (!b.window_mr)
+		die("ibv_reg_mr");
 }
 
 /* ------------------------------------------------------------------- cases */
@@ -159,9 +174,10 @@ static double notifications(int n, uint32_t bytes)
 }
 
 /* A send that completes at once, and the poll that finds it. */
-static double pairs_on(struct ibv_qp *qp, int n, uint32_t bytes)
+static double sends(struct ibv_qp *qp, int n, const char *from, const struct ibv_mr *mr,
+		    uint32_t bytes)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)b.buffer, .length = bytes, .lkey = b.mr->lkey};
+	struct ibv_sge sge = {.addr = (uintptr_t)from, .length = bytes, .lkey = mr->lkey};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	struct ibv_wc wc;
 	double start;
@@ -177,6 +193,24 @@ static double pairs_on(struct ibv_qp *qp, int n, uint32_t bytes)
 	return now() - start;
 }
 
+static double pairs_on(struct ibv_qp *qp, int n, uint32_t bytes)
+{
+	return sends(qp, n, b.buffer, b.mr, bytes);
+}
+
+static double pairs_of_window(int n, uint32_t bytes)
+{
+	have_window();
+	return sends(b.qp, n, b.window, b.window_mr, bytes);
+}
+
+/* What a call without payload pays for windows that it does not touch. */
+static double pairs_beside_window(int n, uint32_t bytes)
+{
+	have_window();
+	return pairs_on(b.qp, n, bytes);
+}
+
 /*
  * A WRITE or READ of 8 bytes that is carried out, after `extra` WRITEs like
  * that which carries a clock: what those cost without sreplay.
@@ -189,7 +223,7 @@ static double transfers(int n, enum ibv_wr_opcode opcode, int extra)
 	    .send_flags = IBV_SEND_SIGNALED,
 	    .sg_list = &sge,
 	    .num_sge = 1,
-	    .wr.rdma = {.remote_addr = (uintptr_t)b.buffer + 64, .rkey = b.mr->rkey}};
+	    .wr.rdma = {.remote_addr = (uintptr_t)b.window, .rkey = b.window_mr->rkey}};
 	struct ibv_send_wr clock = wr, *bad;
 	struct ibv_wc wc;
 	double start;
@@ -209,11 +243,13 @@ static double transfers(int n, enum ibv_wr_opcode opcode, int extra)
 
 static double writes(int n, uint32_t bytes)
 {
+	have_window();
 	return transfers(n, IBV_WR_RDMA_WRITE, 0);
 }
 
 static double writes_with_another(int n, uint32_t bytes)
 {
+	have_window();
 	return transfers(n, IBV_WR_RDMA_WRITE, 1);
 }
 
@@ -391,7 +427,7 @@ static const struct {
 	double (*run)(int n, uint32_t bytes);
 	uint32_t bytes;
 	int share; /* of CALLS: a recording with payload fills its ring sooner */
-	bool threads;
+	bool apart;
 } cases[] = {
     {"clock_gettime", clock_calls, 0, 1},
     {"poll_cq idle", idle_polls, 0, 1},
@@ -399,12 +435,15 @@ static const struct {
     {"post_send+poll_cq", pairs, 0, 1},
     {"post_send+poll_cq 64 B", pairs, 64, 1},
     {"post_send+poll_cq 4 KiB", pairs, 4096, 1},
-    {"WRITE+poll_cq", writes, 0, 1},
-    {"2 WRITEs+poll_cq", writes_with_another, 0, 1},
     {"post_recv", receive_posts, 64, 1},
     {"poll_cq received 0 B", receive_polls, 0, 1},
     {"poll_cq received 64 B", receive_polls, 64, 1},
     {"poll_cq received 4 KiB", receive_polls, 4096, 16},
+    {"post_send+poll_cq beside a window", pairs_beside_window, 0, 1, true},
+    {"post_send+poll_cq 64 B of a window", pairs_of_window, 64, 1, true},
+    {"post_send+poll_cq 4 KiB of a window", pairs_of_window, 4096, 1, true},
+    {"WRITE+poll_cq", writes, 0, 1, true},
+    {"2 WRITEs+poll_cq", writes_with_another, 0, 1, true},
     {"post_send+poll_cq beside a thread", pairs_beside_sleeper, 0, 1, true},
     {"post_recv beside a thread", receive_posts_beside_sleeper, 64, 1, true},
     {"poll_cq received 0 B beside a thread", receive_polls_beside_sleeper, 0, 1, true},
@@ -419,7 +458,7 @@ static bool is_chosen(size_t number, int argc, char **argv)
 	for (int i = 4; i < argc; i++)
 		if (!strcmp(argv[i], cases[number].name))
 			return true;
-	return argc <= 4 && !cases[number].threads;
+	return argc <= 4 && !cases[number].apart;
 }
 
 static int ascending(const void *a, const void *c)
