@@ -84,11 +84,12 @@ def test_job(tap, name, trace, members, ranks, printed, directory):
     tap.ok(not problem, "%s: ranks %s, each from its trace" % (name, list(members)), problem)
 
 
-def first_page(trace, rank):
-    """The SN after which the rank first looked at a page that its peers write."""
+def first_value(trace, rank):
+    """The SN after which the rank first found something at a load from a page that its peers write, and that page."""
     dump = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], stdout=subprocess.PIPE).stdout
-    return next(r["sn"] for r in map(json.loads, dump.splitlines())
-                if r.get("record") == "window" and r["values"] and r["values"][-1]["length"] == 4096)
+    records = (r for r in map(json.loads, dump.splitlines()) if r.get("record") == "window" and r["values"] and r.get("by"))
+    first = next(records)
+    return first["sn"], int(first["of"], 16) & ~4095
 
 
 def test_falsified(tap, name, trace, members, ranks, directory, transport="shm"):
@@ -96,9 +97,9 @@ def test_falsified(tap, name, trace, members, ranks, directory, transport="shm")
     copy = os.path.join(directory, "falsified.srec")
     shutil.copytree(trace, copy)
     rank = members[-1]
-    sn = first_page(copy, rank)
-    unused = 8 * 63  # the runtime's word for a rank that there is not
-    subprocess.run([FALSIFY, copy, str(rank), "0", str(sn), "window", str(unused)], check=True)
+    sn, page = first_value(copy, rank)
+    unused = page + 8 * 63  # the runtime's word for a rank that there is not
+    subprocess.run([FALSIFY, copy, str(rank), "0", str(sn), "plant", hex(unused)], check=True)
     for group in groups_of(members):
         r = replay(copy, group, os.path.join(directory, "output"), "--transport", transport)
         err = r.stderr.decode(errors="replace")

@@ -6,9 +6,11 @@
  *
  *     falsify DIR.srec RANK THREAD SN
  *     falsify DIR.srec RANK THREAD SN window [BYTE]
+ *     falsify DIR.srec RANK THREAD SN plant ADDRESS
  *
  * The second: a bit of that byte of the last value that was found in memory which peers
- * write, after that call.
+ * write, after that call.  The third: where values were found there, one more, a
+ * byte of 1 at that address.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -92,6 +94,24 @@ static bool change_value(uint8_t *payload, size_t size, uint32_t byte)
 	return head.values;
 }
 
+/* Behind the others; room for it is there.  False: there are none. */
+static bool plant_value(uint8_t *payload, size_t *size, uint64_t addr)
+{
+	const struct sr_window_value_head value = {.addr = addr, .length = 1};
+	struct sr_window_payload head;
+
+	memcpy(&head, payload, sizeof(head));
+	if (!head.values)
+		return false;
+	head.values++;
+	memcpy(payload, &head, sizeof(head));
+	memcpy(payload + *size, &value, sizeof(value));
+	memset(payload + *size + sizeof(value), 0, 8);
+	payload[*size + sizeof(value)] = 1;
+	*size += sizeof(value) + 8;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct sr_stream_header header;
@@ -103,10 +123,11 @@ int main(int argc, char **argv)
 	uint64_t sn;
 	FILE *in;
 	bool window = (argc == 6 || argc == 7) && !strcmp(argv[5], "window");
+	bool plant = argc == 7 && !strcmp(argv[5], "plant");
 	int changed = 0;
 
-	if (argc != 5 && !window)
-		fail("DIR.srec RANK THREAD SN [window [BYTE]]");
+	if (argc != 5 && !window && !plant)
+		fail("DIR.srec RANK THREAD SN [window [BYTE] | plant ADDRESS]");
 	sn = strtoull(argv[4], NULL, 10);
 	snprintf(path, sizeof(path), "%s/rank-%s/thread-%s.srs", argv[1], argv[2], argv[3]);
 	snprintf(made, sizeof(made), "%s.new", path);
@@ -119,16 +140,20 @@ int main(int argc, char **argv)
 	    sr_stream_open(&s, t, atoi(argv[2]), (uint32_t)atoi(argv[3]), &err))
 		fail(err.text);
 	while (sr_stream_next(s, &e) > 0) {
-		uint8_t *copy = malloc(e.size + 1);
+		uint8_t *copy = malloc(e.size + sizeof(struct sr_window_value_head) + 8);
+		size_t size = e.size;
 
 		if (!copy)
 			fail("no memory");
 		memcpy(copy, e.payload, e.size);
-		if (!window && e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
+		if (argc == 5 && e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
 			change(copy, e.size);
 		if (window && e.sn == sn && e.kind == SR_REC_WINDOW && !changed)
 			changed +=
 			    change_value(copy, e.size, argc == 7 ? (uint32_t)atoi(argv[6]) : 0);
+		if (plant && e.sn == sn && e.kind == SR_REC_WINDOW && !changed)
+			changed += plant_value(copy, &size, strtoull(argv[6], NULL, 0));
+		e.size = size;
 		put_record(&e, copy);
 		free(copy);
 	}
