@@ -370,9 +370,11 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 
 	if (!r->plan)
 		return true;
-	sr_group_end_member(r->group, r->control->member);
-	if (has_come_to_its_end(r, v))
+	/* Else who waits for it does so until the replay is ended: its trace is not to blame. */
+	if (has_come_to_its_end(r, v)) {
+		sr_group_end_member(r->group, r->control->member);
 		sr_group_await_end(r->group);
+	}
 	p = sr_producers_new(r->group, group_fd, r->control->member, r->trace, r->plan,
 			     has_clocks(r), r->options->outsiders);
 	saved = sr_found_save(found, r->options->dir, r->plan, v->rank, p, &v->found);

@@ -193,7 +193,8 @@ static void take_end(struct conductor *d, struct worker *w, int wait_status)
 {
 	w->ended = true;
 	w->status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : SR_EXIT_FAILED;
-	if (d->transport.group)
+	/* Who waits for one that failed is ended with it, and has nothing to say of that. */
+	if (d->transport.group && how(w) != SR_VERDICT_FAILED)
 		sr_group_end_member(d->transport.group, (uint32_t)(w - d->workers));
 	/* Processes that the program left behind were not part of it. */
 	if (!w->has_terminal) {
