@@ -51,9 +51,11 @@ struct value {
 	struct sr_value v;
 	uint8_t *data, *before; /* before: what an earlier value had put there */
 	bool *before_known;
-	/* The memory that it was in, as far as it is known, from MARGIN in front of it. */
+	/*
+	 * The memory that it was in, from MARGIN in front of it: zeros where no value tells,
+	 * as memory mostly is that has just become a window, whose contents are no value.
+	 */
 	uint8_t *image;
-	bool *image_known;
 	uint64_t before_sn;
 	struct sr_position *known;
 	/* By rank, of the requests to where it was: the last ones in front, the first behind. */
@@ -156,19 +158,17 @@ static int keep_value(struct explain *x, const struct sr_value *v)
 	k->before = malloc(v->length + 1);
 	k->before_known = calloc(v->length + 1, sizeof(bool));
 	k->image = malloc(v->length + 2 * MARGIN);
-	k->image_known = calloc(v->length + 2 * MARGIN, sizeof(bool));
 	k->known = calloc(n + 1, sizeof(*k->known));
 	k->last = calloc(n * WRITES + 1, sizeof(*k->last));
 	k->since = calloc(n * WRITES + 1, sizeof(*k->since));
 	k->last_n = calloc(n + 1, sizeof(size_t));
 	k->since_n = calloc(n + 1, sizeof(size_t));
 	x->values_n++;
-	if (!k->data || !k->before || !k->before_known || !k->image || !k->image_known ||
-	    !k->known || !k->last || !k->since || !k->last_n || !k->since_n)
+	if (!k->data || !k->before || !k->before_known || !k->image || !k->known || !k->last ||
+	    !k->since || !k->last_n || !k->since_n)
 		return -ENOMEM;
 	memcpy(k->data, v->data, v->length);
 	memcpy(k->image + MARGIN, v->data, v->length);
-	memset(k->image_known + MARGIN, true, v->length);
 	memcpy(k->known, v->known, n * sizeof(*k->known));
 	return 0;
 }
@@ -245,7 +245,6 @@ static void see_byte(struct value *k, uint64_t address, uint8_t byte, bool is_wi
 		k->before_known[at] = true;
 	} else if (is_window && k->v.is_window && in_image < k->v.length + 2 * MARGIN) {
 		k->image[in_image] = byte;
-		k->image_known[in_image] = true;
 	}
 }
 
@@ -312,7 +311,8 @@ static const char *opcode_name(uint8_t opcode)
 
 /*
  * Only a whole write, of one piece, has a checksum that can be computed again:
- * from the value, and from what is known to have been around it.
+ * from the value, and from what is taken to have been around it: a checksum that
+ * agrees proves that.
  */
 static bool has_its_bytes(const struct value *k, uint64_t address, const struct written *w)
 {
@@ -321,9 +321,6 @@ static bool has_its_bytes(const struct value *k, uint64_t address, const struct 
 	if (!w->checksum || at > k->v.length + 2 * MARGIN ||
 	    w->length > k->v.length + 2 * MARGIN - at)
 		return false;
-	for (uint64_t i = 0; i < w->length; i++)
-		if (!k->image_known[at + i])
-			return false;
 	return sr_checksum(k->image + at, w->length, 0) == w->checksum;
 }
 
@@ -569,7 +566,6 @@ static void clean_up(struct explain *x)
 		free(k->before);
 		free(k->before_known);
 		free(k->image);
-		free(k->image_known);
 		free(k->known);
 		free(k->last);
 		free(k->since);
