@@ -21,8 +21,10 @@
 /* Stores in a row likewise, before the page goes live. */
 #define STORES_MAX   16
 
-#define PATIENCE_MIN 16
-#define PATIENCE_MAX 16384
+/* In pauses: at least, as long as a fault takes, and at most. */
+#define PATIENCE_MIN   16
+#define PATIENCE_FAULT 64
+#define PATIENCE_MAX   16384
 
 #define ERR_WRITE    2
 
@@ -186,12 +188,26 @@ static bool watch(const char *at, const struct insn *insn, uint64_t known, uint3
 }
 
 /*
+ * After a wait.  One that pays may be longer the next time, one in vain is to be shorter.  Who
+ * spins, as it seems, may wait as long as coming back takes, which at worst doubles what the
+ * fault costs: a task can leave all registers as they were.
+ */
+static uint32_t next_patience(uint32_t patience, bool changed, bool spins)
+{
+	uint32_t least = spins ? PATIENCE_FAULT : PATIENCE_MIN;
+
+	if (changed)
+		return patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
+	return patience / 2 > least ? patience / 2 : least;
+}
+
+/*
  * Delays a load that polls, a while, until it has something new to see.  The
  * lock is let go, since others must be able to go on; who takes landing away ends
  * the wait first.  True if the page's state may have changed.
  *
  * spins: it has done nothing but this load for a while, so that waiting, which is cheaper than
- * coming back, delays nothing else.  Others wait the less the longer it was in vain.
+ * coming back, delays nothing else.
  */
 static bool await_change(struct page *p, const struct insn *insn, bool spins)
 {
@@ -212,10 +228,7 @@ static bool await_change(struct page *p, const struct insn *insn, bool spins)
 	window_self.waits = false;
 	if (p->state == PAGE_NONE)
 		return true;
-	if (changed || spins)
-		p->patience = patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
-	else
-		p->patience = patience / 2 > PATIENCE_MIN ? patience / 2 : PATIENCE_MIN;
+	p->patience = next_patience(patience, changed, spins);
 	return true;
 }
 
