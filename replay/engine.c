@@ -426,6 +426,19 @@ differ(struct sr_thread *t, const struct record *r, const struct sr_call_head *h
 	diverge(t, SR_REPLAY_DIVERGED, r->kind, found);
 }
 
+/*
+ * Of several threads: another one has allocated or freed what this one did in the
+ * recording, as happens where plain atomics decide who is the last to let go.
+ */
+static void __attribute__((noreturn))
+miss_heap(struct sr_thread *t, uint16_t found, void *site)
+{
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
+	show(control->report.found_in, &control->report.found_size, t->buf.p, t->buf.len);
+	diverge(t, SR_REPLAY_DIVERGED, SR_REC_HEAP, found);
+}
+
 /* Into t->buf, as the recorder encodes them. */
 static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
@@ -638,6 +651,8 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		pass_window_records(t, found, site);
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, found, site);
+	if (r.kind == SR_REC_HEAP)
+		miss_heap(t, found, site);
 	if (r.kind < SR_REC_CALL)
 		end_of_stream(t, &r, found, site);
 	if (r.size < sizeof(head))
@@ -842,10 +857,12 @@ void sr_replay_exit(int status)
 	wait_for_exit(t, &r);
 	sr_stdio_settle();
 	sr_engine = &halted_engine;
-	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT)
+	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT && r.kind != SR_REC_HEAP)
 		end_of_stream(t, &r, 0, NULL);
 	claim_report();
 	control->report.found_status = status;
+	if (r.kind == SR_REC_HEAP)
+		diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);
 	if (r.kind >= SR_REC_CALL) {
 		if (r.size >= sizeof(struct sr_call_head))
 			control->report.expected_site =

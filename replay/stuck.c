@@ -23,7 +23,7 @@ static void say_entry(const struct sr_print *with, const struct sr_entry *e)
 	json_decref(v);
 }
 
-/* The records from SN first on that begin before SN end; whether there were any. */
+/* The calls from SN first on that begin before SN end; whether there were any. */
 static bool say_calls(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t first,
 		      uint64_t end, const struct sr_print *with)
 {
@@ -35,7 +35,10 @@ static bool say_calls(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_
 	if (!with->schema || sr_stream_open(&s, t, rank, thread, &err))
 		return false;
 	if (!sr_stream_seek(s, first)) {
-		while (sr_stream_next(s, &e) > 0 && e.count && e.sn < end) {
+		/* Between them are records that are none (the heap's, windows'). */
+		while (sr_stream_next(s, &e) > 0 && (!e.count || e.sn < end)) {
+			if (!e.count)
+				continue;
 			say_entry(with, &e);
 			some = true;
 		}

@@ -43,6 +43,10 @@ static json_t *decode_arguments(const struct sr_verdict *v, uint16_t kind, const
 static void say_call(const struct sr_verdict *v, const char *what, uint16_t kind, uint64_t site,
 		     const json_t *arguments, uint32_t size)
 {
+	if (kind < SR_REC_CALL) {
+		fprintf(stderr, "sreplay:   %s %s\n", what, name_of(v, kind));
+		return;
+	}
 	fprintf(stderr, "sreplay:   %s %s(", what, name_of(v, kind));
 	if (arguments)
 		sr_schema_print(stderr, arguments);

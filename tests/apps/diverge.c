@@ -6,7 +6,8 @@
  *
  * Modes, of the same length so that the stack stays where it is: "same", "call"
  * (another call), "args" (other arguments), "stop" (an early end), "more" (a
- * call behind the recorded end), "hang" (waits for ever).
+ * call behind the recorded end), "hang" (waits for ever), "heap" (leaves out an
+ * operation on the heap, behind one of the other thread).
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -38,6 +39,13 @@ __attribute__((noinline)) static void wait_for_ever(void)
 		__asm__ volatile("");
 }
 
+static void use_heap(void)
+{
+	void *volatile p = malloc(100);
+
+	free(p);
+}
+
 /* A second thread, which makes one call and then waits until the process ends. */
 static sem_t begun, never;
 
@@ -45,6 +53,7 @@ static void *other_thread(void *argument)
 {
 	char byte;
 
+	use_heap();
 	getrandom(&byte, 1, 0);
 	sem_post(&begun);
 	sem_wait(&never); /* other */
@@ -56,6 +65,8 @@ __attribute__((noinline)) static void turn(void)
 	char text[200];
 	pid_t pid;
 
+	if (!is("heap"))
+		use_heap();
 	memset(text, 'a', sizeof(text));
 	if (is("args"))
 		text[150] = 'b';

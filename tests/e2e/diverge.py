@@ -83,6 +83,11 @@ def main():
         tap.ok(status == 124 and not lost, "another call: both are named with their sites, and the ten before", lost)
         tap.ok(not re.search(r"^sreplay: +%d  " % (sn - 11), err, re.M), "not the eleventh", err)
 
+        status, _, err = run(trace, "heap")
+        lost = missing(err, here + "the program called send where the recording has a heap operation$",
+                       r"now: +send\(.*\) @%s %s$" % (turn["site"], re.escape(site("turn", "turn"))), *before)
+        tap.ok(status == 124 and not lost, "no heap operation where there was one: named in its place", lost)
+
         status, _, err = run(trace, "args")
         lost = missing(err, here + "send with other arguments than recorded$", r"recorded: send\(", r"now: +send\(",
                        r"different: checksum$", *before)
