@@ -53,16 +53,22 @@ static bool same_file(const char *path, const char *exe)
 	       a.st_ino == b.st_ino;
 }
 
+/* A program may ask for them, and put them back. */
+static void inherit_signals(const struct sr_recorded *p)
+{
+	for (int signo = 1; signo < NSIG; signo++)
+		signal(signo, p->ignored >> (signo - 1) & 1 ? SIG_IGN : SIG_DFL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &p->blocked, NULL, sizeof(p->blocked));
+}
+
 /* All that the process inherits is as recorded; the descriptors are in place already. */
 static void __attribute__((noreturn)) become(const struct sr_launch *l)
 {
 	const struct sr_recorded *p = l->recorded;
-	sigset_t none;
 
 	/* Nothing of it survives us: a replay whose feeder is gone would wait for ever. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	inherit_signals(p);
 	if (l->sandbox[0] && !sr_sandbox_enter(l->sandbox))
 		_exit(SR_REPLAY_EXIT_FAILED);
 	if (chdir(p->cwd))

@@ -46,7 +46,7 @@ static void free_vector(char **v)
 	free(v);
 }
 
-static uint64_t address_of(const json_t *json, const char *key)
+static uint64_t number_of(const json_t *json, const char *key)
 {
 	const char *text = json_string_value(json_object_get(json, key));
 
@@ -61,10 +61,10 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 	if (!json_is_true(json_object_get(extra, "net")) || !random ||
 	    !sr_from_hex(random, l->random, sizeof(l->random)))
 		return;
-	l->libraries_below = address_of(extra, "libraries_below");
-	l->vdso = address_of(extra, "vdso");
-	l->stack = address_of(extra, "stack");
-	l->signal_frame = address_of(extra, "signal_frame");
+	l->libraries_below = number_of(extra, "libraries_below");
+	l->vdso = number_of(extra, "vdso");
+	l->stack = number_of(extra, "stack");
+	l->signal_frame = number_of(extra, "signal_frame");
 }
 
 /* Of an entry that is no table nothing is believed. */
@@ -99,6 +99,8 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
 	    .tsc = json_is_true(json_object_get(extra, "tsc")),
 	    .net = json_is_true(json_object_get(extra, "net")),
+	    .ignored = number_of(extra, "ignored"),
+	    .blocked = number_of(extra, "blocked"),
 	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
 	};
 	load_layout(&r->layout, extra);

@@ -38,6 +38,7 @@
 #include "shim/program_threads.h"
 #include "shim/say.h"
 #include "shim/schema.h"
+#include "shim/signal_handlers.h"
 #include "shim/signals.h"
 #include "shim/stdio_pin.h"
 #include "shim/thread.h"
@@ -615,9 +616,21 @@ static void describe_processor(char *extra, size_t size)
 	memcpy(extra + sizeof(name) - 1 + 2 * bytes, end, sizeof(end));
 }
 
+/* What a process inherits of signals, before it changes anything: those ignored, and those blocked. */
+static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
+{
+	struct sr_kernel_action a;
+
+	*ignored = *blocked = 0;
+	for (int signo = 1; signo <= SR_SIGNALS; signo++)
+		if (!sr_kernel_action(signo, NULL, &a) && a.handler == (void *)SIG_IGN)
+			*ignored |= SR_SIGNAL_BIT(signo);
+	sr_kernel_mask(SIG_BLOCK, NULL, blocked);
+}
+
 /*
  * What a replay needs besides what the daemon finds in /proc: how standard
- * output is flushed; the path by which the program was executed, which the
+ * output is flushed; the signals that it found ignored or blocked; the path by which the program was executed, which the
  * kernel keeps at the top of the stack; the limit that decides where
  * mappings begin; where main's frame is; and whether there is a beginning at all.
  */
@@ -627,26 +640,28 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	const uint8_t *random_bytes = (const uint8_t *)getauxval(AT_RANDOM);
 	char random[2 * 16 + 1] = "";
-	uint64_t stack[2] = {0};
+	uint64_t stack[2] = {0}, ignored, blocked;
 	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
 	int n;
 
 	if (random_bytes)
 		sr_to_hex(random, random_bytes, 16);
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
+	inherited_signals(&ignored, &blocked);
 	n = snprintf(extra, size,
 		     "{\"recorded_from\":\"%s\",\"net\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,"
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
-		     "\"signal_frame\":\"%#lx\","
+		     "\"signal_frame\":\"%#lx\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_net_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
-		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_SYSINFO_EHDR), getauxval(AT_MINSIGSTKSZ));
+		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_SYSINFO_EHDR), getauxval(AT_MINSIGSTKSZ),
+		     ignored, blocked);
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
