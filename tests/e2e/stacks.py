@@ -74,7 +74,7 @@ def stacks(name):
     """Where the ranks are."""
     text = ""
     for pid in ranks_of(name):
-        r = subprocess.run(["gdb", "-nx", "-batch", "-p", pid, "-ex", "thread apply all backtrace 25"],
+        r = subprocess.run(["gdb", "-nx", "-batch", "-p", pid, "-ex", "thread apply 1 backtrace 25", "-ex", "thread apply all backtrace 25"],
                            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         text += "process %s\n%s" % (pid, "".join(line + "\n" for line in r.stdout.splitlines() if line.startswith(("#", "Thread"))))
     return text
