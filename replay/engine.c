@@ -408,6 +408,16 @@ end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void 
 	end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
 }
 
+/* With its arguments, which are in t->buf. */
+static void __attribute__((noreturn))
+find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, void *site)
+{
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
+	show(control->report.found_in, &control->report.found_size, t->buf.p, t->buf.len);
+	diverge(t, SR_REPLAY_DIVERGED, expected, found);
+}
+
 /* Another call, or other arguments: both go into the report. */
 static void __attribute__((noreturn))
 differ(struct sr_thread *t, const struct record *r, const struct sr_call_head *head, uint16_t found,
@@ -419,24 +429,9 @@ differ(struct sr_thread *t, const struct record *r, const struct sr_call_head *h
 	if (size > r->size - sizeof(*head))
 		size = (uint32_t)(r->size - sizeof(*head));
 	control->report.expected_site = head->site;
-	control->report.found_site = (uintptr_t)site;
 	show(control->report.expected_in, &control->report.expected_size,
 	     r->payload + sizeof(*head), size);
-	show(control->report.found_in, &control->report.found_size, t->buf.p, t->buf.len);
-	diverge(t, SR_REPLAY_DIVERGED, r->kind, found);
-}
-
-/*
- * Of several threads: another one has allocated or freed what this one did in the
- * recording, as happens where plain atomics decide who is the last to let go.
- */
-static void __attribute__((noreturn))
-miss_heap(struct sr_thread *t, uint16_t found, void *site)
-{
-	claim_report();
-	control->report.found_site = (uintptr_t)site;
-	show(control->report.found_in, &control->report.found_size, t->buf.p, t->buf.len);
-	diverge(t, SR_REPLAY_DIVERGED, SR_REC_HEAP, found);
+	find_instead(t, r->kind, found, site);
 }
 
 /* Into t->buf, as the recorder encodes them. */
@@ -651,8 +646,12 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		pass_window_records(t, found, site);
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, found, site);
+	/*
+	 * Of several threads: another one has allocated or freed what this one did in the
+	 * recording, as happens where plain atomics decide who is the last to let go.
+	 */
 	if (r.kind == SR_REC_HEAP)
-		miss_heap(t, found, site);
+		find_instead(t, r.kind, found, site);
 	if (r.kind < SR_REC_CALL)
 		end_of_stream(t, &r, found, site);
 	if (r.size < sizeof(head))
@@ -861,10 +860,8 @@ void sr_replay_exit(int status)
 		end_of_stream(t, &r, 0, NULL);
 	claim_report();
 	control->report.found_status = status;
-	if (r.kind == SR_REC_HEAP)
-		diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);
-	if (r.kind >= SR_REC_CALL) {
-		if (r.size >= sizeof(struct sr_call_head))
+	if (r.kind != SR_REC_EXIT) {
+		if (r.kind >= SR_REC_CALL && r.size >= sizeof(struct sr_call_head))
 			control->report.expected_site =
 			    ((const struct sr_call_head *)r.payload)->site;
 		diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);

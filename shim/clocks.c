@@ -321,7 +321,7 @@ static void give_back_slot(struct sr_clock_slot *slot)
 
 /* -------------------------------------------------------------- queue pairs */
 
-static bool sends_clocks(enum ibv_qp_type type)
+bool sr_clocks_go_over(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
 }
@@ -333,7 +333,7 @@ struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 	struct sr_clock_qp *c;
 	struct ibv_mr *mr;
 
-	if (!self.on || (!is_target && (!pd || !sends_clocks(qp->qp_type))))
+	if (!self.on || (!is_target && (!pd || !sr_clocks_go_over(qp->qp_type))))
 		return NULL;
 	c = sr_alloc_zeroed(sizeof(*c));
 	if (!c)

@@ -89,6 +89,9 @@ bool sr_clocks_is_member(void);
 
 /* ---- life of a queue pair ---- */
 
+/* May requests of such a queue pair carry clocks? */
+bool sr_clocks_go_over(enum ibv_qp_type type);
+
 /* NULL where clocks cannot be (its type, no memory).  xrcd: of a target of XRC, which has no pd. */
 struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 				     const struct ibv_xrcd *xrcd);

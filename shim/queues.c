@@ -226,9 +226,8 @@ static void ask_for_room(const struct room *room, struct ibv_qp_cap *cap, int *s
 
 static bool may_carry(enum ibv_qp_type type, const struct ibv_qp_cap *cap)
 {
-	return sr_clocks_is_member() &&
-	       (type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND) &&
-	       cap->max_send_wr && cap->max_send_wr < UINT32_MAX / SR_CLOCK_REQUESTS;
+	return sr_clocks_is_member() && sr_clocks_go_over(type) && cap->max_send_wr &&
+	       cap->max_send_wr < UINT32_MAX / SR_CLOCK_REQUESTS;
 }
 
 /* granted: what the provider made of it. */

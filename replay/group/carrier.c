@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "replay/group/device.h"
+#include "replay/group/memory.h"
 #include "shim/opcodes.h"
 
 /*
@@ -61,18 +62,6 @@ static void wake(_Atomic uint32_t *word)
 
 /* --------------------------------------------------------------- the file */
 
-static void get(const struct carrier *c, uint64_t at, void *p, size_t n)
-{
-	ssize_t got;
-
-	while (n && (got = pread(c->fd, p, n, (off_t)at)) > 0) {
-		p = (char *)p + got;
-		at += (uint64_t)got;
-		n -= (size_t)got;
-	}
-	memset(p, 0, n);
-}
-
 static void put(const struct carrier *c, uint64_t at, const void *p, size_t n)
 {
 	ssize_t put;
@@ -88,11 +77,10 @@ static void put_around(const struct carrier *c, struct sr_group_place *to, const
 		       size_t n)
 {
 	while (n) {
-		uint64_t at = to->at % to->room;
-		size_t part = n < to->room - at ? n : to->room - at;
+		uint64_t at;
+		size_t part = sr_group_place_take(to, n, &at);
 
-		put(c, to->base + at, p, part);
-		to->at += part;
+		put(c, at, p, part);
 		p += part;
 		n -= part;
 	}
@@ -173,7 +161,7 @@ static bool bring(const struct job *j)
 		if (e->opcode == IBV_WR_ATOMIC_WRITE ||
 		    (e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && at + n < e->length))
 			t.opcode = IBV_WR_RDMA_WRITE;
-		get(c, source + at, c->source, n);
+		sr_group_file_read(c->fd, source + at, c->source, n);
 		if (!transfer(j, &t))
 			return false;
 		put_around(c, &to, c->landing, n);
@@ -295,12 +283,6 @@ static bool change(const struct job *j)
 
 /* ------------------------------------------------------------- connections */
 
-static bool is_same(const struct sr_group_key *a, const struct sr_group_key *b)
-{
-	return a->from == b->from && a->to == b->to && a->from_qp == b->from_qp &&
-	       a->to_qp == b->to_qp && a->generation == b->generation;
-}
-
 static const struct connection *connect_channel(struct carrier *c, uint32_t channel, int *error)
 {
 	const struct sr_group_key key = c->group->channel[channel].key;
@@ -310,7 +292,7 @@ static const struct connection *connect_channel(struct carrier *c, uint32_t chan
 
 	*error = 0;
 	for (n = c->connections; n && !*known; n = n->next)
-		if (is_same(&n->key, &back))
+		if (sr_group_same_key(&n->key, &back))
 			*known = n;
 	if (*known)
 		return *known;
@@ -336,7 +318,7 @@ static bool run(struct carrier *c, struct sr_errand *e)
 		snprintf(why, sizeof(why), "no queue pairs: %s", strerror(-error));
 		return fail(&j, why);
 	}
-	j.from = !is_same(&j.connection->key, key);
+	j.from = !sr_group_same_key(&j.connection->key, key);
 	switch (kind_of(e->opcode)) {
 	case SR_CARRIED_ATOMIC:
 		return change(&j);

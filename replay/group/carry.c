@@ -32,12 +32,11 @@ static void put(struct sr_group_place *to, const struct sr_piece *piece)
 	size_t n = piece->length;
 
 	while (n) {
-		uint64_t at = to->at % to->room;
-		size_t part = n < to->room - at ? n : to->room - at;
+		uint64_t at;
+		size_t part = sr_group_place_take(to, n, &at);
 
-		sr_group_write_memory(to->base + at, p, part);
+		sr_group_write_memory(at, p, part);
 		p = p ? p + part : NULL;
-		to->at += part;
 		n -= part;
 	}
 }

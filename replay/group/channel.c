@@ -6,12 +6,6 @@
 
 #define PIECE (1u << 20) /* freed in steps of this */
 
-static bool same_key(const struct sr_group_key *a, const struct sr_group_key *b)
-{
-	return a->from == b->from && a->to == b->to && a->from_qp == b->from_qp &&
-	       a->to_qp == b->to_qp && a->generation == b->generation;
-}
-
 static uint32_t hash(const struct sr_group_key *k)
 {
 	uint64_t h = (uint64_t)k->from_qp << 32 | k->to_qp;
@@ -36,7 +30,7 @@ struct sr_group_channel *sr_channel(const struct sr_group_key *key)
 		/* The other side is entering one; perhaps this. */
 		while (atomic_load(&c->state) == 1)
 			;
-		if (same_key(&c->key, key))
+		if (sr_group_same_key(&c->key, key))
 			return c;
 	}
 	return NULL;

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,6 +28,18 @@ struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_tra
 	for (size_t i = 0; i < n; i++)
 		g->member[i].rank = ranks[i];
 	return g;
+}
+
+void sr_group_file_read(int fd, uint64_t at, void *to, size_t n)
+{
+	ssize_t got;
+
+	while (n && (got = pread(fd, to, n, (off_t)at)) > 0) {
+		to = (char *)to + got;
+		at += (uint64_t)got;
+		n -= (size_t)got;
+	}
+	memset(to, 0, n);
 }
 
 void sr_group_end_member(struct sr_group *g, uint32_t member)

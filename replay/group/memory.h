@@ -12,6 +12,9 @@
 struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_transport transport,
 			       int *fd);
 
+/* From the file; what cannot be read reads as zeros. */
+void sr_group_file_read(int fd, uint64_t at, void *to, size_t n);
+
 /* This member's process has ended: who still waits for it is woken, to see that. */
 void sr_group_end_member(struct sr_group *g, uint32_t member);
 

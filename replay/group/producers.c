@@ -16,6 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "replay/group/memory.h"
+
 /* Of each writer that many are looked at for a value, from the likeliest on. */
 #define MAX_LOOKED 4096
 
@@ -95,21 +97,6 @@ struct verdict {
 	bool several;
 	struct sr_group_origin origin;
 };
-
-/* -------------------------------------------------------------------- files */
-
-/* What cannot be read reads as zeros. */
-static void get(const struct sr_producers *p, uint64_t at, void *to, size_t n)
-{
-	ssize_t got;
-
-	while (n && (got = pread(p->fd, to, n, (off_t)at)) > 0) {
-		to = (char *)to + got;
-		at += (uint64_t)got;
-		n -= (size_t)got;
-	}
-	memset(to, 0, n);
-}
 
 struct sr_producers *sr_producers_new(struct sr_group *g, int fd, uint32_t self,
 				      struct sr_trace *t, struct sr_plan *plan, bool has_clocks,
@@ -298,7 +285,7 @@ static int load_writes(struct sr_producers *p, uint32_t member, struct memory *m
 
 		n = m->count - i < SR_GROUP_WRITES - place ? m->count - i
 							   : (size_t)(SR_GROUP_WRITES - place);
-		get(p, sr_group_writes_at(member) + place * bytes, m->writes + i, n * bytes);
+		sr_group_file_read(p->fd, sr_group_writes_at(member) + place * bytes, m->writes + i, n * bytes);
 	}
 	for (size_t i = 0; i < m->count; i++)
 		m->order[i] = (uint32_t)i;
@@ -314,14 +301,14 @@ static bool load_look(const struct sr_producers *p, uint64_t place, struct look 
 	uint64_t at = sr_group_looks_at(p->self) + place;
 	size_t known = p->group->members * sizeof(k->knows[0]);
 
-	get(p, at, &k->l, sizeof(k->l));
+	sr_group_file_read(p->fd, at, &k->l, sizeof(k->l));
 	if (k->l.length > SR_GROUP_PAGE || k->l.member < 0 ||
 	    (uint32_t)k->l.member >= p->group->members)
 		return false; /* the process was killed before it was written */
-	get(p, at + sizeof(k->l), k->knows, known);
-	get(p, at + sizeof(k->l) + known, k->bytes, k->l.length);
+	sr_group_file_read(p->fd, at + sizeof(k->l), k->knows, known);
+	sr_group_file_read(p->fd, at + sizeof(k->l) + known, k->bytes, k->l.length);
 	if (k->l.seen)
-		get(p, at + sizeof(k->l) + known + k->l.length, k->before, k->l.length);
+		sr_group_file_read(p->fd, at + sizeof(k->l) + known + k->l.length, k->before, k->l.length);
 	return true;
 }
 
@@ -342,14 +329,14 @@ static uint64_t knew(const struct sr_producers *p, const struct sr_group_origin 
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		get(p, at + middle * bytes, &sn, sizeof(sn));
+		sr_group_file_read(p->fd, at + middle * bytes, &sn, sizeof(sn));
 		if (sn <= o->sn)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	if (low)
-		get(p, at + (low - 1) * bytes + sizeof(sn) + member * sizeof(known), &known,
+		sr_group_file_read(p->fd, at + (low - 1) * bytes + sizeof(sn) + member * sizeof(known), &known,
 		    sizeof(known));
 	return known;
 }

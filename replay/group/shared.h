@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "replay/control.h"
@@ -56,6 +57,17 @@ struct sr_group_window {
 struct sr_group_place {
 	uint64_t base, at, room;
 };
+
+/* Of the next n bytes, as many as go there in one piece, and where: it has them then. */
+static inline size_t sr_group_place_take(struct sr_group_place *to, size_t n, uint64_t *at)
+{
+	uint64_t in_room = to->at % to->room;
+	size_t part = n < to->room - in_room ? n : to->room - in_room;
+
+	*at = to->base + in_room;
+	to->at += part;
+	return part;
+}
 
 enum sr_errand_state {
 	SR_ERRAND_NONE,
@@ -152,6 +164,12 @@ struct sr_group_key {
 	uint32_t generation;     /* how often these two were connected before */
 	uint32_t reserved;
 };
+
+static inline bool sr_group_same_key(const struct sr_group_key *a, const struct sr_group_key *b)
+{
+	return a->from == b->from && a->to == b->to && a->from_qp == b->from_qp &&
+	       a->to_qp == b->to_qp && a->generation == b->generation;
+}
 
 struct sr_group_channel {
 	_Atomic uint32_t state; /* 0: free; 1: being entered; 2: in use */

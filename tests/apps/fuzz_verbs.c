@@ -26,6 +26,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "loopback_qp.h"
+
 #define THREADS  3
 #define QPS      6
 #define CQS      2
@@ -399,30 +401,9 @@ static void post_sends(struct actor *a)
 
 static int to_state(struct end *e, struct end *peer, enum ibv_qp_state state)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = state,
-	    .port_num = 1,
-	    .qp_access_flags = REMOTE,
-	    .path_mtu = IBV_MTU_1024,
-	    .dest_qp_num = peer->qp ? peer->qp->qp_num : 0,
-	    .ah_attr = {.is_global = 1,
-			.grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
-			.port_num = 1},
-	    .max_dest_rd_atomic = 1,
-	    .max_rd_atomic = 1,
-	    .rnr_retry = 7,
-	};
-	int mask = IBV_QP_STATE;
+	struct ibv_qp_attr attr = loopback_attr(state, peer->qp ? peer->qp->qp_num : 0, REMOTE);
 
-	if (state == IBV_QPS_INIT)
-		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-	if (state == IBV_QPS_RTR)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	if (state == IBV_QPS_RTS)
-		mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
-	return ibv_modify_qp(e->qp, &attr, mask);
+	return ibv_modify_qp(e->qp, &attr, loopback_mask(state));
 }
 
 static uintptr_t new_name(struct world *w)

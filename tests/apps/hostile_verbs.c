@@ -24,6 +24,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "loopback_qp.h"
+
 #define PAGE  4096
 #define BYTES (16 * PAGE)
 #define DEPTH 64
@@ -58,30 +60,9 @@ static char *map(size_t n)
 
 static void to_state(struct ibv_qp *q, enum ibv_qp_state state)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = state,
-	    .port_num = 1,
-	    .qp_access_flags = ALL,
-	    .path_mtu = IBV_MTU_1024,
-	    .dest_qp_num = q->qp_num,
-	    .ah_attr = {.is_global = 1,
-			.grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
-			.port_num = 1},
-	    .max_dest_rd_atomic = 1,
-	    .max_rd_atomic = 1,
-	    .rnr_retry = 7,
-	};
-	int mask = IBV_QP_STATE;
+	struct ibv_qp_attr attr = loopback_attr(state, q->qp_num, ALL);
 
-	if (state == IBV_QPS_INIT)
-		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-	if (state == IBV_QPS_RTR)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	if (state == IBV_QPS_RTS)
-		mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
-	if (ibv_modify_qp(q, &attr, mask))
+	if (ibv_modify_qp(q, &attr, loopback_mask(state)))
 		printf("modify_qp fails\n");
 }
 

@@ -36,6 +36,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "loopback_qp.h"
+
 #define DEPTH     24 /* of queues: small, so that they are full now and then */
 #define CHAIN     40
 #define SLOTS     64
@@ -547,38 +549,18 @@ static void post_sends(struct end *e)
 
 static int to_state(struct end *e, enum ibv_qp_state state)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = state,
-	    .port_num = 1,
-	    .qp_access_flags =
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	    .path_mtu = IBV_MTU_1024,
-	    .dest_qp_num = e->peer->qp ? e->peer->qp->qp_num : 0,
-	    .ah_attr = {.is_global = 1,
-			/* 127.0.0.1, which the stand-in's port has. */
-			.grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
-			.port_num = 1},
-	    .max_dest_rd_atomic = 1,
-	    .max_rd_atomic = 1,
-	    .min_rnr_timer = 12,
-	    .timeout = 14,
-	    .retry_cnt = 7,
-	    .rnr_retry = 7,
-	};
-	int mask = IBV_QP_STATE;
+	const unsigned int access =
+	    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	const int of_rc = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
+			  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	struct ibv_qp_attr attr =
+	    loopback_attr(state, e->peer->qp ? e->peer->qp->qp_num : 0, access);
+	int mask = loopback_mask(state);
 
-	if (state == IBV_QPS_INIT)
-		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-	if (state == IBV_QPS_RTR)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (state == IBV_QPS_RTR && e->type == IBV_QPT_RC)
-		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	if (state == IBV_QPS_RTS)
-		mask |= IBV_QP_SQ_PSN;
-	if (state == IBV_QPS_RTS && e->type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
-	return ibv_modify_qp(e->qp, &attr, mask);
+	attr.min_rnr_timer = 12;
+	attr.timeout = 14;
+	attr.retry_cnt = 7;
+	return ibv_modify_qp(e->qp, &attr, e->type == IBV_QPT_RC ? mask : mask & ~of_rc);
 }
 
 /* What it was made with and what it was told: nothing that a recorder may have added. */

@@ -14,6 +14,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "loopback_qp.h"
+
 #define ENDS  2
 #define DEPTH 8
 #define WORDS 64
@@ -45,23 +47,12 @@ static void *check(void *p, const char *what)
 	return p;
 }
 
-static void to_state(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_state state, int mask)
+static void to_state(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_state state)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = state,
-	    .port_num = 1,
-	    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			       IBV_ACCESS_REMOTE_ATOMIC,
-	    .path_mtu = IBV_MTU_1024,
-	    .dest_qp_num = peer->qp_num,
-	    .ah_attr = {.is_global = 1,
-			.grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
-			.port_num = 1},
-	    .max_dest_rd_atomic = 1,
-	    .max_rd_atomic = 1,
-	    .rnr_retry = 7,
-	};
-	int err = ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE);
+	const unsigned int access =
+	    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	struct ibv_qp_attr attr = loopback_attr(state, peer->qp_num, access);
+	int err = ibv_modify_qp(qp, &attr, loopback_mask(state));
 
 	if (err) {
 		fprintf(stderr, "ibv_modify_qp: %s\n", strerror(err));
@@ -71,13 +62,9 @@ static void to_state(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_s
 
 static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer)
 {
-	to_state(qp, peer, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	to_state(qp, peer, IBV_QPS_RTR,
-		 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	to_state(qp, peer, IBV_QPS_RTS,
-		 IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		     IBV_QP_MAX_QP_RD_ATOMIC);
+	to_state(qp, peer, IBV_QPS_INIT);
+	to_state(qp, peer, IBV_QPS_RTR);
+	to_state(qp, peer, IBV_QPS_RTS);
 }
 
 static void create(struct end *e, bool builds)

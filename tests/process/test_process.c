@@ -452,14 +452,26 @@ static bool begin_pair(char *dir)
 	return true;
 }
 
+/* Makes its plan, and forgets it: 0, or why not. */
+static int plan_of_pair(const char *dir, struct sr_error *err)
+{
+	struct sr_trace *t = NULL;
+	struct sr_plan *p = NULL;
+	int ret;
+
+	trace_maker_finish(run.m);
+	ret = make_plan(dir, &p, &t, err);
+	sr_plan_close(p);
+	sr_trace_close(t);
+	return ret;
+}
+
 /* Each of two ranks has found the other's later event: no run does that. */
 static bool contradiction_is_noticed(void)
 {
 	char dir[] = "/tmp/sreplay-process.XXXXXX";
 	struct sr_order later = {.event = 2, .via = SR_ORDER_CELL};
 	struct sr_error err = {""};
-	struct sr_trace *t = NULL;
-	struct sr_plan *p = NULL;
 	int ret;
 
 	if (!begin_pair(dir))
@@ -471,9 +483,7 @@ static bool contradiction_is_noticed(void)
 		tick(&run, i, 0, NULL, 0);
 		called(&run, i, 0, trace_poll_cq(run.m, i, 0, NULL, 0, 0));
 	}
-	trace_maker_finish(run.m);
-	ret = make_plan(dir, &p, &t, &err);
-	sr_trace_close(t);
+	ret = plan_of_pair(dir, &err);
 	return ret == -ELOOP && strstr(err.text, "contradict") && remove_all(dir);
 }
 
@@ -484,8 +494,6 @@ static bool ranks_talk_between_calls(void)
 	struct sr_order seen = {.member = 0, .event = 1, .via = SR_ORDER_OWN};
 	struct sr_order answered = {.member = 1, .event = 2, .via = SR_ORDER_CELL};
 	struct sr_error err = {""};
-	struct sr_trace *t = NULL;
-	struct sr_plan *p = NULL;
 	int ret;
 
 	if (!begin_pair(dir))
@@ -496,10 +504,7 @@ static bool ranks_talk_between_calls(void)
 	tick(&run, 1, 0, &seen, 1);
 	tick(&run, 1, 0, NULL, 0);
 	called(&run, 1, 0, trace_poll_cq(run.m, 1, 0, NULL, 0, 0));
-	trace_maker_finish(run.m);
-	ret = make_plan(dir, &p, &t, &err);
-	sr_plan_close(p);
-	sr_trace_close(t);
+	ret = plan_of_pair(dir, &err);
 	return !ret && remove_all(dir);
 }
 

@@ -99,6 +99,14 @@ static void must_join(struct sr_directory *d, struct node *n, int rank, uint32_t
 		fail_msg("%s", error);
 }
 
+/* Two processes on one node: ranks and members 0 and 1. */
+static void members_begin(struct node *n, struct sr_directory *a, struct sr_directory *b)
+{
+	node_begin(n, 2);
+	must_join(a, n, 0, 0);
+	must_join(b, n, 1, 1);
+}
+
 /* A process on each of two nodes: ranks and members 0 and 1. */
 static void two_nodes(struct node *one, struct node *two, struct sr_directory *a,
 		      struct sr_directory *b)
@@ -184,9 +192,7 @@ static void a_target_of_xrc_is_reached_by_a_shared_queue_of_its_process(void **s
 	struct sr_found found;
 	struct node n;
 
-	node_begin(&n, 2);
-	must_join(&a, &n, 0, 0);
-	must_join(&b, &n, 1, 1);
+	members_begin(&n, &a, &b);
 	add(&a, n.address, 10);
 	gid_of(n.address, target.gid[0]);
 	gid_of(n.address, other.gid[0]);
@@ -219,9 +225,7 @@ static void each_queue_pair_has_a_cell_of_its_own(void **state)
 	struct sr_found found;
 	struct node n;
 
-	node_begin(&n, 2);
-	must_join(&a, &n, 0, 0);
-	must_join(&b, &n, 1, 1);
+	members_begin(&n, &a, &b);
 	for (uint32_t i = 0; i < 200; i++) {
 		add(&a, n.address, 1000 + i);
 		add(&b, n.address, 2000 + i);
@@ -584,9 +588,7 @@ static void a_removed_queue_pair_is_gone_and_its_cell_free(void **state)
 	struct sr_found found;
 	struct node n;
 
-	node_begin(&n, 2);
-	must_join(&a, &n, 0, 0);
-	must_join(&b, &n, 1, 1);
+	members_begin(&n, &a, &b);
 	add(&a, n.address, 10);
 	add(&b, n.address, 20);
 	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
