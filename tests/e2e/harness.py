@@ -13,7 +13,7 @@ SREPLAY = os.path.join(os.path.realpath(BUILD), "replay", "sreplay")
 
 # In the emulated machine a program runs some 13 times slower than natively.
 RECORD_SECONDS = 120
-REPLAY_SECONDS = 60
+REPLAY_SECONDS = 120
 
 
 class Tap:

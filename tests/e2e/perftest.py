@@ -24,7 +24,7 @@ MEASURING = ["send-lat", "read-lat", "atomic-lat", "send-bw", "read-bw", "write-
 WAYS = {"": ("", 18515, "127.0.0.1"), "-events": ("-e ", 18515, "127.0.0.1"),
         "-cm": ("-R ", None, "198.18.0.1"), "-cm-events": ("-R -e ", None, "198.18.0.1")}
 UCX = "ucx_perftest -d rxe0:1 -x rc_verbs -n 50 -w 5 -s 8 -t "
-UCX_TESTS = ["am_lat", "am_bw", "put_lat", "put_bw", "get", "add_lat", "fadd", "swap", "cswap"]
+UCX_TESTS = ["am_lat", "am_bw", "put_lat", "put_bw", "get -D zcopy -s 4096", "add_lat", "fadd", "swap", "cswap"]
 
 # name: program with its options, where it listens, how a client names the server
 PROGRAMS = {program + way: ("ib_" + program.replace("-", "_") + IB + options, port, address)
@@ -33,7 +33,7 @@ PROGRAMS = {program + way: ("ib_" + program.replace("-", "_") + IB + options, po
 PROGRAMS.update({"write-lat-" + size: ("ib_write_lat -s " + size + IB, 18515, "127.0.0.1")
                  for size in ("2", "64", "8192")})
 PROGRAMS["fi-pingpong"] = ("fi_pingpong -p verbs -e msg -I 20 -S 256 ", 47592, "198.18.0.1")
-PROGRAMS.update({"ucx-" + test: (UCX + test + " ", 13337, "127.0.0.1") for test in UCX_TESTS})
+PROGRAMS.update({"ucx-" + test.split()[0]: (UCX + test + " ", 13337, "127.0.0.1") for test in UCX_TESTS})
 NOT_YET = {}
 
 
