@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The commands of README.md work as written: the demo, building, installing, and what was installed.
+# The commands of README.md work as written: those to try it, the demo, installing, and what was installed.
+# (ci/setup and the build are behind us, and this is a part of ci/test.)
 # TAP output; $SREPLAY_BUILD is the build tree.
 
 set -uo pipefail
@@ -24,9 +25,55 @@ check() { # TEXT COMMAND...
 	fi
 }
 
+# "sreplay" from the build tree, as README.md puts it into the PATH.
+PATH=$(readlink -f "$SREPLAY_BUILD/replay"):$PATH
+apps=$(readlink -f "$SREPLAY_BUILD/tests/apps")
+standin=$(readlink -f "$SREPLAY_BUILD/bench/standin")
+
+same_output() { # FILE FILE
+	[ -s "$1" ] && cmp "$1" "$2"
+}
+
+# In a subshell, with a daemon of our own, and an empty directory to work in.
+begin() { # NAME
+	export SREPLAY_SOCKET=$work/socket
+	mkdir "$work/$1" && cd "$work/$1" || exit 1
+}
+
+without_rdma() (
+	begin date
+	sreplay record --from-start -o date.srec -- date +%N >recorded &&
+		sreplay replay date.srec >replayed && same_output recorded replayed
+)
+
+a_program() (
+	begin program
+	cp "$apps/environment" program
+	sreplay record -o program.srec -- ./program 1 >recorded
+	sreplay replay program.srec >replayed
+	same_output recorded replayed
+)
+
+# On the stand-in for verbs; each rank talks to itself.
+a_job() (
+	begin job
+	cp "$apps/loopback" program
+	export LD_LIBRARY_PATH=$standin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+		OMPI_MCA_rmaps_base_oversubscribe=1
+	mpirun -n 4 sreplay record --clocks -o job.srec -- ./program 1 1 &&
+		sreplay replay job.srec 2>&1 | tee replayed && grep -q 'all 4 ranks ended as recorded' replayed
+)
+
 demo() {
 	"$root/ci/demo" "$work/demo" && cmp "$work/demo/client.out" "$work/demo/replayed.out" &&
 		[ -s "$work/demo/replayed.out" ]
+}
+
+debugged() {
+	sreplay replay --gdb 2 "$work/demo/uts.srec" -- -nx -batch -ex 'sreplay break 50' -ex continue -ex 'sreplay sn' \
+		-ex continue >"$work/gdb" 2>&1
+	cat "$work/gdb"
+	grep -q 'rank 2 thread 0 SN 50;' "$work/gdb" && grep -q 'all 2 ranks ended as recorded' "$work/gdb"
 }
 
 install_it() {
@@ -39,17 +86,28 @@ installed_works() {
 	"$bin/sreplay" record -o "$work/t.srec" -- "$SREPLAY_BUILD/tests/apps/environment" 1 >"$work/recorded"
 	"$bin/sreplay" replay "$work/t.srec" >"$work/replayed"
 	cat "$work/recorded"
-	[ -s "$work/recorded" ] && cmp "$work/recorded" "$work/replayed"
+	same_output "$work/recorded" "$work/replayed"
 }
 
-man_pages_are_there() {
-	local man=$work/root/usr/local/share/man/man1
-	[ -s "$man/sreplay.1" ] && [ -s "$man/sreplay-logd.1" ]
+# What the guide refers to is beside it.
+documents_are_there() {
+	local share=$work/root/usr/local/share name
+	[ -s "$share/man/man1/sreplay.1" ] && [ -s "$share/man/man1/sreplay-logd.1" ] || return
+	for name in $(grep -oh '](\([a-z0-9-]*\.\(md\|svg\)\))' "$share"/doc/sreplay/*.md | tr -d ']()' | sort -u); do
+		echo "$name"
+		[ -s "$share/doc/sreplay/$name" ] || return
+	done
 }
 
+check "a program that knows nothing of RDMA records and replays" without_rdma
+check "a program" a_program
+if command -v mpirun >/dev/null; then
+	check "mpirun starts a job, whose ranks replay together" a_job
+fi
 check "ci/demo" demo
+check "gdb on one rank of the demo's group" debugged
 check "meson install" install_it
 check "what was installed records and replays" installed_works
-check "man pages" man_pages_are_there
+check "man pages, and the documents that refer to each other" documents_are_there
 echo "1..$count"
 exit $failed
