@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 import time
 
 WORK = "/tmp/table2"

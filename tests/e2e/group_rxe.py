@@ -87,6 +87,9 @@ def record_alone(name, directory):
 
 def test_no_device(tap, trace):
     """Without the stand-in: this machine's own library, or none."""
+    if os.path.isdir("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+        tap.ok(True, "without a device # SKIP there is one here")
+        return
     environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
     r = subprocess.run([SREPLAY, "replay", "--transport", "rxe", trace], stdin=subprocess.DEVNULL, capture_output=True,
                        timeout=SECONDS, env=environment)

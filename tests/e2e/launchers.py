@@ -16,6 +16,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from daemon_killed import daemons as daemons_at
 from harness import BUILD, SREPLAY, Tap
 
 NAMES = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"]
@@ -47,16 +48,7 @@ def ranks(trace):
 
 def daemons(directory, node):
     """How many serve this node's socket."""
-    count = 0
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/cmdline" % pid, "rb") as f:
-                words = f.read().split(b"\0")
-        except OSError:
-            continue
-        count += b"sreplay-logd" in os.path.basename(words[0]) and \
-            os.path.join(directory, node + ".sock").encode() in words
-    return count
+    return len(list(daemons_at(os.path.join(directory, node + ".sock"))))
 
 
 def together(directory, node, tasks):

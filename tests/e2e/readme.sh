@@ -101,9 +101,7 @@ documents_are_there() {
 
 check "a program that knows nothing of RDMA records and replays" without_rdma
 check "a program" a_program
-if command -v mpirun >/dev/null; then
-	check "mpirun starts a job, whose ranks replay together" a_job
-fi
+check "mpirun starts a job, whose ranks replay together" a_job
 check "ci/demo" demo
 check "gdb on one rank of the demo's group" debugged
 check "meson install" install_it

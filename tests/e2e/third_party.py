@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Unmodified programs do, recorded, what they do bare: over rxe (under ci/rxe).
 
-    third_party.py [--bare] [--full | --every N | NAME...] OUTDIR
+    third_party.py [--bare] [--full] [--part I/N] OUTDIR [NAME...]
 
-Without --full a part of the list: one program of each kind.  --bare only asks what runs at all.
+Without --full a part of the list: one program of each kind.  --part runs one of N parts of what is chosen, --bare
+only asks what runs at all.
 What rxe itself cannot run is in the list with the reason, and is run as well, to notice when that
 changes: bare and recorded it must fail alike.
 
-Whether the traces replay is not asked here: many of the programs read memory that peers write
-(docs/limits.md).
+Whether the traces replay is not asked here: perftest.py and replay_rdmacm.py do so of some.
 """
 
 import argparse
