@@ -18,14 +18,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <infiniband/verbs.h>
 
+#include "rc.h"
+
 #define MAX_ROUNDS 1001
-/* As of a group of two: a head of two words, and two cells. */
-#define CELL_BYTES 32
+/* As of a group of two: a head of three words, and two cells of two. */
+#define CELL_BYTES 56
 #define READS      4
+#define DEPTH      16
 #define PAGE_BYTES 4096
 
 static struct {
@@ -37,20 +39,6 @@ static struct {
 	int gid_index;
 	uint64_t *memory; /* on pages of its own: a window's are watched when it is recorded */
 } b;
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
-}
 
 /* ------------------------------------------------------------------ set-up */
 
@@ -64,57 +52,25 @@ static struct ibv_context *open_device(const char *name)
 	return NULL;
 }
 
-static struct ibv_qp *make_qp(struct ibv_pd *pd)
-{
-	struct ibv_qp_init_attr attr = {
-	    .send_cq = b.cq,
-	    .recv_cq = b.cq,
-	    .cap = {.max_send_wr = 16,
-		    .max_recv_wr = 1,
-		    .max_send_sge = 1,
-		    .max_recv_sge = 1,
-		    .max_inline_data = 8},
-	    .qp_type = IBV_QPT_RC,
-	};
-	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
-
-	if (!qp)
-		die("ibv_create_qp");
-	return qp;
-}
-
 static void connect_to(struct ibv_qp *qp, const struct ibv_qp *to)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = IBV_QPS_INIT,
-	    .port_num = 1,
-	    .qp_access_flags =
-		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	    .path_mtu = IBV_MTU_1024,
-	    .dest_qp_num = to->qp_num,
-	    .max_dest_rd_atomic = READS,
-	    .max_rd_atomic = READS,
-	    .min_rnr_timer = 12,
-	    .timeout = 14,
-	    .retry_cnt = 7,
-	    .ah_attr = {.is_global = 1,
-			.port_num = 1,
-			.grh = {.dgid = b.gid, .sgid_index = (uint8_t)b.gid_index, .hop_limit = 1}},
-	};
-	int err = ibv_modify_qp(
-	    qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	attr.qp_state = IBV_QPS_RTR;
-	err |= ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	attr.qp_state = IBV_QPS_RTS;
-	attr.rnr_retry = 7;
-	err |= ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	if (err)
-		die("ibv_modify_qp");
+	bring_up(qp, (struct ibv_qp_attr){
+			 .port_num = 1,
+			 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+					    IBV_ACCESS_REMOTE_ATOMIC,
+			 .path_mtu = IBV_MTU_1024,
+			 .dest_qp_num = to->qp_num,
+			 .max_dest_rd_atomic = READS,
+			 .max_rd_atomic = READS,
+			 .min_rnr_timer = 12,
+			 .timeout = 14,
+			 .retry_cnt = 7,
+			 .ah_attr = {.is_global = 1,
+				     .port_num = 1,
+				     .grh = {.dgid = b.gid,
+					     .sgid_index = (uint8_t)b.gid_index,
+					     .hop_limit = 1}},
+		     });
 }
 
 static void set_up(const char *device)
@@ -133,8 +89,8 @@ static void set_up(const char *device)
 			      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!b.cq || !b.mr)
 		die("set-up");
-	b.qp = make_qp(pd);
-	b.other = make_qp(pd);
+	b.qp = make_qp(pd, b.cq, b.cq, DEPTH);
+	b.other = make_qp(pd, b.cq, b.cq, DEPTH);
 	connect_to(b.qp, b.other);
 	connect_to(b.other, b.qp);
 }
@@ -205,7 +161,7 @@ static double time_of(const struct test *t, int calls)
 		if (n < 0 || wc.status != IBV_WC_SUCCESS)
 			die(t->name);
 	}
-	return (now() - start) / calls;
+	return (now() - start) / calls / 1e3;
 }
 
 static int compare(const void *x, const void *y)

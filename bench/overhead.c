@@ -25,6 +25,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "rc.h"
+
 /* Requests in flight at a time, where there is more than one. */
 #define DEPTH      256
 #define MAX_ROUNDS 1001
@@ -40,65 +42,17 @@ static struct {
 	char *window; /* 8 KiB that peers may write */
 } b;
 
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
-}
-
 /* ------------------------------------------------------------------ set-up */
-
-static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *send_cq, struct ibv_cq *recv_cq,
-			      uint32_t depth)
-{
-	struct ibv_qp_init_attr attr = {
-	    .send_cq = send_cq,
-	    .recv_cq = recv_cq,
-	    .cap = {.max_send_wr = DEPTH,
-		    .max_recv_wr = DEPTH,
-		    .max_send_sge = 1,
-		    .max_recv_sge = 1,
-		    .max_inline_data = 8},
-	    .qp_type = IBV_QPT_RC,
-	};
-	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
-
-	if (!qp)
-		die("ibv_create_qp");
-	return qp;
-}
 
 static void connect_to_itself(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = {
-	    .qp_state = IBV_QPS_INIT,
-	    .port_num = 1,
-	    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-	    .ah_attr = {.is_global = 1, .grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1}},
-	};
-	int err = ibv_modify_qp(
-	    qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	attr.qp_state = IBV_QPS_RTR;
-	attr.dest_qp_num = qp->qp_num;
-	err |= ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	attr.qp_state = IBV_QPS_RTS;
-	attr.rnr_retry = 7;
-	err |= ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	if (err)
-		die("ibv_modify_qp");
+	bring_up(qp, (struct ibv_qp_attr){
+			 .port_num = 1,
+			 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+			 .dest_qp_num = qp->qp_num,
+			 .ah_attr = {.is_global = 1,
+				     .grh.dgid.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1}},
+		     });
 }
 
 static void set_up(void)
@@ -120,8 +74,8 @@ static void set_up(void)
 	b.mr = ibv_reg_mr(pd, b.buffer, DEPTH * 4096, IBV_ACCESS_LOCAL_WRITE);
 	if (!b.idle_cq || !b.cq || !b.other_cq || !b.send_cq || !b.recv_cq || !b.mr)
 		die("set-up");
-	b.qp = make_qp(pd, b.cq, b.cq, 16);
-	b.other_qp = make_qp(pd, b.other_cq, b.other_cq, 16);
+	b.qp = make_qp(pd, b.cq, b.cq, DEPTH);
+	b.other_qp = make_qp(pd, b.other_cq, b.other_cq, DEPTH);
 	b.self = make_qp(pd, b.send_cq, b.recv_cq, DEPTH);
 	connect_to_itself(b.self);
 }

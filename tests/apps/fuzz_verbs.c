@@ -26,6 +26,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "check.h"
 #include "loopback_qp.h"
 
 #define THREADS  3
@@ -123,15 +124,6 @@ static uint32_t sum(const void *p, size_t n)
 	while (n--)
 		h = (h ^ *c++) * 16777619u;
 	return h;
-}
-
-static void *check(void *p, const char *what)
-{
-	if (!p) {
-		perror(what);
-		exit(1);
-	}
-	return p;
 }
 
 /* ---------------------------------------------------------------- requests */

@@ -24,6 +24,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "check.h"
 #include "loopback_qp.h"
 
 #define PAGE  4096
@@ -41,15 +42,6 @@ static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static char *memory;
 static struct ibv_mr *mr;
-
-static void *check(void *p, const char *what)
-{
-	if (!p) {
-		perror(what);
-		exit(1);
-	}
-	return p;
-}
 
 static char *map(size_t n)
 {

@@ -36,6 +36,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "check.h"
 #include "loopback_qp.h"
 
 #define DEPTH     24 /* of queues: small, so that they are full now and then */
@@ -125,15 +126,6 @@ static uint64_t sum(uint64_t h, const void *p, size_t n)
 	for (size_t i = 0; i < n; i++)
 		h = (h ^ c[i]) * 0x100000001b3ull;
 	return h;
-}
-
-static void *check(void *p, const char *what)
-{
-	if (!p) {
-		perror(what);
-		exit(1);
-	}
-	return p;
 }
 
 /* Cuts `length` bytes from `base` into at most MAX_SGE pieces, with gaps. */

@@ -11,7 +11,7 @@
 
 #include <mpi.h>
 
-#define WORDS 512 /* put and got at once */
+#include "words.h"
 
 static int rank, ranks;
 static MPI_Win window;
@@ -25,19 +25,6 @@ enum {
 	RING,      /* WORDS from the left neighbour */
 	WINDOW_WORDS = RING + WORDS
 };
-
-static long element(int from, int round, int i)
-{
-	return from * 1000003L + round * 1009L + i;
-}
-
-static bool same(const long *words, int from, int round)
-{
-	for (int i = 0; i < WORDS; i++)
-		if (words[i] != element(from, round, i))
-			return false;
-	return true;
-}
 
 /* Puts to the right neighbour between fences, and gets it back from there. */
 static bool ring(int round)

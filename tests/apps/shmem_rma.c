@@ -11,23 +11,10 @@
 
 #include <shmem.h>
 
-#define WORDS 512
+#include "words.h"
 
 static int me, n;
 static long *ring, *flag, *counter, *largest;
-
-static long element(int from, int round, int i)
-{
-	return from * 1000003L + round * 1009L + i;
-}
-
-static bool same(const long *words, int from, int round)
-{
-	for (int i = 0; i < WORDS; i++)
-		if (words[i] != element(from, round, i))
-			return false;
-	return true;
-}
 
 /* Data and then a flag to the right neighbour, who waits for the flag, and reads memory. */
 static bool pass_on(int round)

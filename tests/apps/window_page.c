@@ -23,6 +23,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "check.h"
+
 #define PAGE    4096
 #define ROOM    (2 * PAGE)
 #define THREADS 4
@@ -88,15 +90,6 @@ static void see_bytes(struct thread *t, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		see(t, (uint8_t)p[i]);
-}
-
-static void *check(void *p, const char *what)
-{
-	if (!p) {
-		perror(what);
-		exit(1);
-	}
-	return p;
 }
 
 /* ------------------------------------------------------------------ places */

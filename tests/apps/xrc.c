@@ -14,6 +14,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "check.h"
 #include "loopback_qp.h"
 
 #define ENDS  2
@@ -37,15 +38,6 @@ struct end {
 };
 
 static struct end ends[ENDS];
-
-static void *check(void *p, const char *what)
-{
-	if (!p) {
-		perror(what);
-		exit(1);
-	}
-	return p;
-}
 
 static void to_state(struct ibv_qp *qp, const struct ibv_qp *peer, enum ibv_qp_state state)
 {

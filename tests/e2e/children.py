@@ -6,12 +6,11 @@
 """
 
 import os
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import BUILD, SREPLAY, Tap, replay, replay_problem, run
+import cases
+from harness import BUILD, SREPLAY, replay, replay_problem, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "children")
 SECONDS = 60
@@ -52,19 +51,5 @@ def problem(directory, case, n):
     return ""
 
 
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    names = sys.argv[2:] or subprocess.run([PROGRAM], capture_output=True).stdout.decode().split()
-    tap = Tap()
-    with tempfile.TemporaryDirectory() as directory:
-        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for case in names:
-            detail = ""
-            for n in range(runs):
-                detail = detail or problem(directory, case, n)
-            tap.ok(not detail, "%s: recorded and replayed %d times" % (case, runs), detail)
-    tap.finish()
-
-
 if __name__ == "__main__":
-    main()
+    cases.main(PROGRAM, problem)

@@ -17,6 +17,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import cases
 from harness import BUILD, SREPLAY, Tap, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "hostile")
@@ -151,10 +152,10 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for name in run([PROGRAM]).stdout.decode().split():
+        for name in cases.names_of(tap, PROGRAM):
             check(tap, directory, PROGRAM, name)
         on_standin = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
-        for name in run([VERBS_PROGRAM], env=on_standin).stdout.decode().split():
+        for name in cases.names_of(tap, VERBS_PROGRAM, env=on_standin):
             check(tap, directory, VERBS_PROGRAM, name, env=on_standin)
         by_another_path(tap, directory)
         plain_preload(tap, directory)

@@ -8,12 +8,11 @@ Each case of tests/apps/signals is run bare, recorded, and replayed.
 """
 
 import os
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import BUILD, SREPLAY, Tap, replay_problem, run
+import cases
+from harness import BUILD, SREPLAY, replay_problem, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "signals")
 RANDOM_RUNS = 50
@@ -30,23 +29,9 @@ def problem(directory, case, seed):
     return replay_problem(trace, recorded[0], recorded[1], timeout=20)
 
 
-def main():
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    names = sys.argv[2:] or subprocess.run([PROGRAM], capture_output=True).stdout.decode().split()
-    tap = Tap()
-    with tempfile.TemporaryDirectory() as directory:
-        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for case in names:
-            times = RANDOM_RUNS if case == "random" and runs <= 2 else runs
-            detail = ""
-            for seed in range(1, times + 1):
-                detail = problem(directory, case, seed)
-                if detail:
-                    detail = "seed %d: %s" % (seed, detail)
-                    break
-            tap.ok(not detail, "%s: recorded and replayed %d times" % (case, times), detail)
-    tap.finish()
+def times(case, runs):
+    return RANDOM_RUNS if case == "random" and runs <= 2 else runs
 
 
 if __name__ == "__main__":
-    main()
+    cases.main(PROGRAM, problem, times)

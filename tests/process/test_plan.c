@@ -197,6 +197,5 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_damage_is_noticed, set_up, tear_down),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
