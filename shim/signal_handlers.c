@@ -8,6 +8,7 @@
 #include "shim/say.h"
 #include "shim/signals.h"
 #include "shim/thread.h"
+#include "shim/window/sites.h"
 #include "shim/window/window.h"
 
 /*
@@ -256,6 +257,10 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 	s->timer_set = false;
 	if (t->depth)
 		return true;
+	if (sites_is_section(uc)) {
+		set_timer(s, CLOCK_MONOTONIC, TICK_NS / 100);
+		return true;
+	}
 	if (sr_signals_are_replayed()) {
 		if (sr_engine && sr_engine->stalled)
 			sr_engine->stalled(t);
@@ -582,6 +587,12 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 	}
 	if (is_section(t)) {
 		wait_for_section(s, signo, info, uc);
+		return;
+	}
+	/* Between two calls, but on the way of one of the program's loads or stores. */
+	if (sites_is_section(uc)) {
+		wait_for_section(s, signo, info, uc);
+		sr_signals_left(t);
 		return;
 	}
 	/* A thread that has not begun has no number, and gets the one of its pthread_create. */

@@ -17,6 +17,7 @@
 #include "shim/signal_handlers.h"
 #include "shim/signal_threads.h"
 #include "shim/thread.h"
+#include "shim/window/sites.h"
 
 #define SIGNALS    SR_SIGNALS
 #define MAX_CLAIMS 6
@@ -152,6 +153,8 @@ static void pass(int signo, siginfo_t *info, ucontext_t *uc, uintptr_t here)
 	struct sr_kernel_action a = get_action(signo);
 	bool fault = sr_signal_is_fault(signo, info), blocked = s->hidden & BIT(signo);
 
+	/* The program has no copies. */
+	sites_enter(uc);
 	/* What a fault meets that cannot be handled, the kernel does not ignore either. */
 	if (blocked && !fault)
 		sr_signal_hold(s, signo, info);

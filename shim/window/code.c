@@ -11,10 +11,11 @@
 #include "logd/rawsys.h"
 #include "shim/window/decode.h"
 #include "shim/window/map.h"
+#include "shim/window/sites.h"
 
 #define INT3 0xcc
 
-static bool read_file(uintptr_t pc, uint8_t code[CODE_MAX])
+bool code_of_file(uintptr_t pc, uint8_t *code, size_t n)
 {
 	char path[512];
 	uint64_t offset;
@@ -25,9 +26,9 @@ static bool read_file(uintptr_t pc, uint8_t code[CODE_MAX])
 	fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return false;
-	got = sr_syscall(SYS_pread64, fd, SR_ARG(code), CODE_MAX, (long)offset, 0, 0);
+	got = sr_syscall(SYS_pread64, fd, SR_ARG(code), n, (long)offset, 0, 0);
 	sr_sys_close((int)fd);
-	return got > 0;
+	return got == (long)n;
 }
 
 const uint8_t *code_at(uintptr_t pc)
@@ -35,9 +36,13 @@ const uint8_t *code_at(uintptr_t pc)
 	static uint8_t code[CODE_MAX];
 	static uintptr_t of;
 
+	const uint8_t *original = sites_code(pc);
+
+	if (original)
+		return original;
 	if (*(const uint8_t *)pc != INT3)
 		return (const uint8_t *)pc;
-	if (of != pc && !read_file(pc, code))
+	if (of != pc && !code_of_file(pc, code, sizeof(code)))
 		return (const uint8_t *)pc;
 	of = pc;
 	return code;

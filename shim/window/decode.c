@@ -412,7 +412,7 @@ static void decode_vex(const ucontext_t *uc, struct insn *insn, const uint8_t *s
 	insn->tail_at = (uint8_t)(p - start);
 	insn->length = (uint8_t)(insn->tail_at + vex_has_immediate(&v, op));
 	if (relative)
-		insn->address += (uintptr_t)start + insn->length;
+		insn->address += (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] + insn->length;
 	insn->class = INSN_OPERAND;
 }
 
@@ -507,7 +507,7 @@ void decode(const ucontext_t *uc, struct insn *insn)
 		insn->immediate = immediate_at(p, imm);
 	insn->length = (uint8_t)(p + imm - start);
 	if (relative)
-		insn->address += (uintptr_t)start + insn->length;
+		insn->address += (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] + insn->length;
 	if (!x.rex && has_register(insn) && insn->reg >= 4 && insn->reg < 8 &&
 	    (insn->class == INSN_LOAD ? insn->to_size : insn->size) == 1) {
 		insn->high = true;

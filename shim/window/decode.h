@@ -55,4 +55,7 @@ uint64_t decode_value(ucontext_t *uc, const struct insn *insn);
 #define CODE_MAX 16
 const uint8_t *code_at(uintptr_t pc);
 
+/* The same from the file that is mapped there; false: none is, or it has not so many bytes. */
+bool code_of_file(uintptr_t pc, uint8_t *code, size_t n);
+
 #endif

@@ -14,6 +14,7 @@
 #include "shim/window/exchange.h"
 #include "shim/window/map.h"
 #include "shim/window/page.h"
+#include "shim/window/sites.h"
 #include "shim/window/vector.h"
 
 /* Loads done one by one before a page is frozen: what they cost together is what that costs. */
@@ -21,9 +22,9 @@
 /* Stores in a row likewise, before the page goes live. */
 #define STORES_MAX   16
 
-/* In pauses: at least, as long as a fault takes, and at most. */
-#define PATIENCE_MIN   16
+/* In pauses: as long as coming back takes, by a fault or by a jump (sites.h); and at most. */
 #define PATIENCE_FAULT 64
+#define PATIENCE_JUMP  8
 #define PATIENCE_MAX   16384
 
 #define ERR_WRITE    2
@@ -194,7 +195,7 @@ static bool watch(const char *at, const struct insn *insn, uint64_t known, uint3
  */
 static uint32_t next_patience(uint32_t patience, bool changed, bool spins)
 {
-	uint32_t least = spins ? PATIENCE_FAULT : PATIENCE_MIN;
+	uint32_t back = window_self.site.inside ? PATIENCE_JUMP : PATIENCE_FAULT, least = spins ? back : back / 4;
 
 	if (changed)
 		return patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
@@ -213,7 +214,7 @@ static bool await_change(struct page *p, const struct insn *insn, bool spins)
 {
 	const char *at = landing_of(p, insn->address);
 	uint64_t known = load(shadow_of(insn->address), insn->size);
-	uint32_t patience = p->patience ? p->patience : PATIENCE_MIN;
+	uint32_t patience = p->patience ? p->patience : PATIENCE_JUMP;
 	unsigned int ended = atomic_load(&waits_ended);
 	bool changed;
 
@@ -776,9 +777,10 @@ static bool go_on_kept(ucontext_t *uc, const struct page *p, uintptr_t view, boo
 	return true;
 }
 
-static bool needs_handling(const struct page *p, bool write)
+NO_VECTORS bool fault_needs_handling(const struct page *p, bool write)
 {
-	return p->state == PAGE_CLOSED || is_kept(p) || (p->state == PAGE_FROZEN && write);
+	return p->state == PAGE_CLOSED || p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE ||
+	       (p->state == PAGE_FROZEN && write);
 }
 
 static void handle(ucontext_t *uc, uintptr_t addr, bool write)
@@ -787,7 +789,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	enum wait wait;
 	struct insn insn;
 
-	if (!needs_handling(p, write))
+	if (!fault_needs_handling(p, write))
 		return;
 	if (window_self.silent && !is_common(p)) {
 		page_open_silently(addr & PAGE_MASK);
@@ -805,13 +807,15 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	}
 	if (is_kept(p) && is_mine(p) && go_on_kept(uc, p, addr & PAGE_MASK, reads_and_writes(&insn, write)))
 		return;
+	if (is_within(&insn))
+		sites_count(uc, &insn);
 	renew(p);
 	window_self.looks++;
 	counts.faults++;
 	write = reads_and_writes(&insn, write);
 	if (!hooks.recorded && !write && is_word(&insn) && is_within(&insn) && p->known &&
 	    (wait = is_waiting(uc, p, &insn)) != NO_WAIT &&
-	    await_change(p, &insn, wait == SPINS) && !needs_handling(p, write))
+	    await_change(p, &insn, wait == SPINS) && !fault_needs_handling(p, write))
 		return;
 	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
 		    addr & PAGE_MASK);
@@ -841,7 +845,20 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	event_end();
 }
 
-bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
+void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write)
+{
+	window_lock(NULL);
+	handle(uc, addr, write);
+	window_unlock(NULL);
+}
+
+/* Who came to the midst of a jump goes on in the copy of what was there. */
+static bool was_under_a_jump(const siginfo_t *info, ucontext_t *uc)
+{
+	return info->si_code == SI_KERNEL && sites_leave(uc);
+}
+
+static bool fault(siginfo_t *info, ucontext_t *uc)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	struct page *p;
@@ -870,4 +887,18 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
 	window_unlock(NULL);
 	return ours || may_try_again(addr, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+}
+
+bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
+{
+	bool done;
+
+	if (was_under_a_jump(info, uc))
+		return true;
+	sites_enter(uc);
+	sites_make_stack();
+	done = fault(info, uc);
+	if (done)
+		sites_leave(uc);
+	return done;
 }

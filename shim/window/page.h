@@ -63,6 +63,9 @@ struct page {
  */
 #define SHADOW_BASE  0x740000015000ul
 
+/* What threads stand on on their way to a site's handler (sites.c). */
+#define SITE_STACKS_BASE 0x690000000000ul
+
 struct zone {
 	uintptr_t begin, end, offset;
 };
@@ -113,7 +116,10 @@ int page_table_init(void);
 /* NULL if no window was ever near: within so many bytes. */
 #define CHUNK_BYTES (1ul << 30)
 
-struct page *page_at(uintptr_t addr);
+/* Called by who has the program's vector registers. */
+#define NO_VECTORS __attribute__((target("general-regs-only")))
+
+struct page *page_at(uintptr_t addr) NO_VECTORS;
 
 /* Makes the table reach the range.  -ENOMEM. */
 int page_table_reach(uintptr_t begin, uintptr_t end);
@@ -184,6 +190,15 @@ struct window_thread {
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
 	uint64_t strange_given_back;      /* how many pages had been given back then */
 	struct exchange *exchange;
+	/* sites.c. The words of which a stub knows where they are. */
+	struct {
+		uint64_t rcx, sp, stack, top, resume;
+		bool inside; /* on the way to the handler, in it, or back */
+		bool give_up;
+		uintptr_t addr;
+		char *base;
+		ucontext_t uc;
+	} site;
 };
 
 extern __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
@@ -276,6 +291,9 @@ void event_end(void);
 bool replay_values(void);
 bool replay_flagged(uint32_t flag);
 void replay_closed(void);
+
+/* Does such an access fault?  (Unless another thread changes it.) */
+bool fault_needs_handling(const struct page *p, bool write) NO_VECTORS;
 
 /* Before landing is unmapped: nobody waits for it to change any more. */
 void fault_end_waits(void);

@@ -5,6 +5,7 @@
 
 #include "shim/window/map.h"
 #include "shim/window/page.h"
+#include "shim/window/sites.h"
 
 int sr_window_init(const struct sr_window_hooks *h)
 {
@@ -12,6 +13,7 @@ int sr_window_init(const struct sr_window_hooks *h)
 
 	hooks = *h;
 	has_wide_words = __builtin_cpu_supports("avx2");
+	sites_init();
 	return err ? err : map_init();
 }
 

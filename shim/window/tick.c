@@ -12,6 +12,7 @@
 #include "logd/rawsys.h"
 #include "shim/window/exchange.h"
 #include "shim/window/page.h"
+#include "shim/window/sites.h"
 
 #define TICK_NS 4000000
 #define MAGIC   ((void *)0x73725f7469636bul)
@@ -78,9 +79,9 @@ static void close_changed(void)
  * Not within the module itself, nor within a call; and who has looked at windows
  * meanwhile looks again, or does not wait.
  */
-static bool is_early(struct window_thread *t)
+static bool is_early(struct window_thread *t, const ucontext_t *uc)
 {
-	return t->busy || t->waits || t->silent || exchange_goes_on() ||
+	return t->busy || sites_is_section(uc) || t->waits || t->silent || exchange_goes_on() ||
 	       thread_epoch() != t->armed_epoch || t->looks != t->armed_looks ||
 	       (hooks.may_tick && !hooks.may_tick());
 }
@@ -108,7 +109,7 @@ void tick(const ucontext_t *uc)
 	t->armed = false;
 	if (!open_n && !values_awaited)
 		return;
-	if (is_early(t)) {
+	if (is_early(t, uc)) {
 		t->stalls = 0;
 		tick_arm();
 		return;

@@ -26,6 +26,7 @@
 #include "shim/say.h"
 #include "shim/signals.h"
 #include "shim/thread.h"
+#include "shim/window/sites.h"
 #include "shim/window/window.h"
 
 /* The shim's heap and sr_self are heap_stub.c's. */
@@ -53,6 +54,15 @@ bool sr_window_call_interrupted(void)
 
 void sr_window_call_resumes(bool interrupted)
 {
+}
+
+void sites_enter(ucontext_t *uc)
+{
+}
+
+bool sites_is_section(const ucontext_t *uc)
+{
+	return false;
 }
 
 void *sr_heap_place_mapping(size_t size)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * relocate.h: the program's instructions from an address on, copied to another place, where
+ * they do what they did.
+ */
+#ifndef SHIM_WINDOW_RELOCATE_H
+#define SHIM_WINDOW_RELOCATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a jump needs, and how many instructions that may be. */
+#define JUMP_BYTES 5
+#define GROUP_MAX  JUMP_BYTES
+/* Bytes of the group: the last instruction may begin with the jump's last byte. */
+#define GROUP_BYTES_MAX (JUMP_BYTES - 1 + 15)
+/* Of the copies, with the jump back. */
+#define COPY_MAX 128
+
+struct group {
+	uint8_t n;        /* instructions */
+	uint8_t length;   /* of their bytes, at least JUMP_BYTES */
+	uint8_t at[GROUP_MAX + 1]; /* where each begins; the last one: the end */
+};
+
+/*
+ * The instructions that lie under a jump at code, and whether they are of those that can be
+ * copied.
+ */
+bool group_of(const uint8_t *code, struct group *g);
+
+/*
+ * Puts them to `to`, and a jump to what follows them behind. code: their bytes, of which pc
+ * is the address. at: where each copy begins; [n]: the jump back. How many bytes; 0: one of them reaches too far.
+ */
+size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, uint8_t at[GROUP_MAX + 1]);
+
+/* Where the instruction's operand in memory is: registers by their numbers. */
+struct operand {
+	uint8_t base, index; /* NO_REGISTER: none */
+	uint8_t shift;
+	uintptr_t displacement;
+};
+
+#define NO_REGISTER 255
+
+/* False if it has none, or one relative to a segment. */
+bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o);
+
+/* jmp to target at `to`, which will be at pc; false: too far. */
+bool put_jump(uint8_t *to, uintptr_t pc, uintptr_t target);
+
+#endif

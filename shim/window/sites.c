@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/window/sites.h"
+
+#include <cpuid.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "logd/rawsys.h"
+#include "shim/window/map.h"
+#include "shim/window/page.h"
+#include "shim/window/relocate.h"
+
+/* Faults before an instruction is worth it. */
+#define FAULTS_MIN 24
+
+/* A stub that is entered so many times more than it serves anybody is in the way of others. */
+#define BAILS_MAX   64
+#define BAILS_LEAST 100000
+
+#define SITES_MAX 256 /* instructions that have faulted */
+#define STUB_MAX  256
+#define STACK_BYTES (64ul << 10)
+
+enum site_state {
+	SITE_FREE,
+	SITE_COUNTED,
+	SITE_PATCHED,
+	SITE_REFUSED,
+	SITE_GIVEN_UP, /* the original is back; who is in the stub goes on there */
+};
+
+struct site {
+	uintptr_t pc;
+	uint8_t state;
+	bool stores;
+	uint8_t size; /* of its operand */
+	struct operand operand;
+	struct group group;
+	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the originals, and what follows them */
+	uint8_t copy_at[GROUP_MAX + 1];  /* from `copies` on */
+	uint32_t faults;
+	uint64_t entered, served;
+	uintptr_t stub, copies, end;
+};
+
+static struct site sites[SITES_MAX];
+static uint32_t sites_n; /* used */
+static _Atomic uint32_t patched_n;
+/* All of the stubs are in here: most addresses are not. */
+static uintptr_t stubs_begin = UINTPTR_MAX, stubs_end;
+static _Atomic uintptr_t next_stack = SITE_STACKS_BASE;
+static bool impossible;
+
+/* ------------------------------------------------------------ where who is */
+
+static struct site *site_at(uintptr_t pc)
+{
+	for (uint32_t i = 0; i < sites_n; i++)
+		if (sites[i].pc == pc)
+			return &sites[i];
+	return NULL;
+}
+
+static struct site *site_of_stub(uintptr_t at)
+{
+	if (at < stubs_begin || at >= stubs_end)
+		return NULL;
+	for (uint32_t i = 0; i < sites_n; i++)
+		if (sites[i].stub && at >= sites[i].stub && at < sites[i].end)
+			return &sites[i];
+	return NULL;
+}
+
+static bool has_jump(const struct site *s)
+{
+	uint8_t jump[JUMP_BYTES];
+
+	put_jump(jump, s->pc, s->stub);
+	return s->state == SITE_PATCHED && !memcmp((const void *)s->pc, jump, sizeof(jump));
+}
+
+/* Which instruction under the jump begins there; 0: none, but perhaps the first one. */
+static unsigned int under_jump(const struct site *s, uintptr_t pc)
+{
+	for (unsigned int i = 1; i < s->group.n; i++)
+		if (pc == s->pc + s->group.at[i])
+			return i;
+	return 0;
+}
+
+const uint8_t *sites_code(uintptr_t pc)
+{
+	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
+		return NULL;
+	for (uint32_t i = 0; i < sites_n; i++) {
+		const struct site *s = &sites[i];
+
+		if ((pc == s->pc || under_jump(s, pc)) && has_jump(s))
+			return s->code + (pc - s->pc);
+	}
+	return NULL;
+}
+
+void sites_enter(ucontext_t *uc)
+{
+	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	struct site *s =
+	    atomic_load_explicit(&patched_n, memory_order_acquire) ? site_of_stub(at) : NULL;
+
+	for (unsigned int i = 0; s && i <= s->group.n; i++)
+		if (at == s->copies + s->copy_at[i]) {
+			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->pc + s->group.at[i]);
+			return;
+		}
+}
+
+bool sites_leave(ucontext_t *uc)
+{
+	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
+		return false;
+	for (uint32_t i = 0; i < sites_n; i++) {
+		const struct site *s = &sites[i];
+		unsigned int k = under_jump(s, at);
+
+		if (k && has_jump(s)) {
+			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->copies + s->copy_at[k]);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------- the way there */
+
+/*
+ * What a stub pushes, and what it calls with, lowest first.  The general registers, by their numbers in
+ * instructions, are kept here; the vectors' below, by xsave: whoever records may use them.
+ */
+struct site_frame {
+	uint64_t r[16]; /* but for r[RSP] */
+	uint64_t flags, back, index;
+};
+
+#define RSP 4
+
+/* Of the CPU's extended state, SSE, AVX, and the three of AVX-512.  No C code here touches the x87's. */
+#define SAVED       0xe6
+#define STATE_BYTES 3008
+#define STRING_OF(x) #x
+#define STRING(x)   STRING_OF(x)
+
+void sr_site_entry(void);
+extern const char sr_site_entry_end[];
+
+__asm__(".text\n"
+	".globl sr_site_entry, sr_site_entry_end\n"
+	".hidden sr_site_entry, sr_site_entry_end\n"
+	".type sr_site_entry, @function\n"
+	"sr_site_entry:\n"
+	"	pushfq\n"
+	"	push %r15\n	push %r14\n	push %r13\n	push %r12\n	push %r11\n	push %r10\n"
+	"	push %r9\n	push %r8\n	push %rdi\n	push %rsi\n	push %rbp\n	push %rsp\n"
+	"	push %rbx\n	push %rdx\n	push %rcx\n	push %rax\n"
+	"	cld\n"
+	"	mov %rsp, %rbx\n"
+	"	mov %rsp, %rdi\n"
+	"	and $-64, %rsp\n"
+	"	call sr_site_is_needed\n"
+	"	test %al, %al\n"
+	"	jz 1f\n"
+	"	sub $" STRING(STATE_BYTES) ", %rsp\n"
+	"	xor %eax, %eax\n"
+	"	mov %rax, 512(%rsp)\n	mov %rax, 520(%rsp)\n	mov %rax, 528(%rsp)\n"
+	"	mov %rax, 536(%rsp)\n	mov %rax, 544(%rsp)\n	mov %rax, 552(%rsp)\n"
+	"	mov %rax, 560(%rsp)\n	mov %rax, 568(%rsp)\n"
+	"	mov $" STRING(SAVED) ", %eax\n"
+	"	xor %edx, %edx\n"
+	"	xsave64 (%rsp)\n"
+	"	mov %rbx, %rdi\n"
+	"	call sr_site_serve\n"
+	"	mov $" STRING(SAVED) ", %eax\n"
+	"	xor %edx, %edx\n"
+	"	xrstor64 (%rsp)\n"
+	"1:	mov %rbx, %rsp\n"
+	"	pop %rax\n	pop %rcx\n	pop %rdx\n	pop %rbx\n	lea 8(%rsp), %rsp\n"
+	"	pop %rbp\n	pop %rsi\n	pop %rdi\n	pop %r8\n	pop %r9\n	pop %r10\n"
+	"	pop %r11\n	pop %r12\n	pop %r13\n	pop %r14\n	pop %r15\n"
+	"	popfq\n"
+	"	ret\n"
+	"sr_site_entry_end:\n"
+	".size sr_site_entry, .-sr_site_entry\n");
+
+static void give_up(struct site *s);
+bool sr_site_is_needed(struct site_frame *f);
+void sr_site_serve(struct site_frame *f);
+
+/*
+ * Would it fault?  Without the lock: the answer may have changed when it is done, then it
+ * faults, or nothing is done.
+ */
+NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(struct site_frame *f)
+{
+	struct site *s = &sites[f->index];
+	struct window_thread *t = &window_self;
+	const struct operand *o = &s->operand;
+	const struct page *p;
+	uintptr_t addr = o->displacement;
+
+	t->site.inside = true;
+	t->site.stack = 0;
+	t->site.resume = s->copies;
+	s->entered++;
+	f->r[RSP] = t->site.sp;
+	if (o->base != NO_REGISTER)
+		addr += f->r[o->base];
+	if (o->index != NO_REGISTER)
+		addr += f->r[o->index] << o->shift;
+	t->site.addr = addr;
+	p = page_at(addr);
+	t->site.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
+	return t->site.give_up || (p && fault_needs_handling(p, s->stores) && ((addr ^ (addr + s->size - 1)) & PAGE_MASK) == 0);
+}
+
+__attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame *f)
+{
+	struct window_thread *t = &window_self;
+	struct site *s = &sites[f->index];
+	greg_t *g = t->site.uc.uc_mcontext.gregs;
+	int saved = errno;
+
+	if (t->site.give_up) {
+		give_up(s);
+		errno = saved;
+		return;
+	}
+	s->served++;
+	for (uint8_t i = 0; i < 16; i++)
+		*decode_register(&t->site.uc, i) = (greg_t)f->r[i];
+	g[REG_EFL] = (greg_t)f->flags;
+	g[REG_RIP] = (greg_t)s->pc;
+	fault_at_site(&t->site.uc, t->site.addr, s->stores);
+	for (uint8_t i = 0; i < 16; i++)
+		f->r[i] = (uint64_t)*decode_register(&t->site.uc, i);
+	f->flags = (uint64_t)g[REG_EFL];
+	if ((uintptr_t)g[REG_RIP] != s->pc)
+		t->site.resume = s->copies + s->copy_at[1];
+	errno = saved;
+}
+
+bool sites_is_section(const ucontext_t *uc)
+{
+	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	const struct site *s;
+
+	if (window_self.site.inside)
+		return true;
+	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
+		return false;
+	s = site_of_stub(at);
+	return (s && at < s->copies) ||
+	       (at >= (uintptr_t)sr_site_entry && at < (uintptr_t)sr_site_entry_end);
+}
+
+void sites_make_stack(void)
+{
+	struct window_thread *t = &window_self;
+	char *p;
+
+	if (t->site.base || t->site.inside || impossible)
+		return;
+	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES);
+	p = sr_sys_mmap(p, STACK_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (sr_sys_is_error(p))
+		return;
+	t->site.base = p;
+	t->site.top = t->site.stack = (uint64_t)p + STACK_BYTES - 64;
+}
+
+/* ----------------------------------------------------------------- the stub */
+
+struct writer {
+	uint8_t *p;
+};
+
+static void put(struct writer *w, const void *bytes, size_t n)
+{
+	memcpy(w->p, bytes, n);
+	w->p += n;
+}
+
+/* A thread-local word's distance from FS. */
+static int32_t distance_from_fs(const void *tls)
+{
+	return (int32_t)((intptr_t)tls - (intptr_t)__builtin_thread_pointer());
+}
+
+/* An instruction of five bytes that ends with FS's displacement of the word. */
+static void put_fs(struct writer *w, const uint8_t code[5], const void *tls)
+{
+	int32_t distance = distance_from_fs(tls);
+
+	put(w, code, 5);
+	put(w, &distance, sizeof(distance));
+}
+
+static const uint8_t rcx_to_fs[5] = {0x64, 0x48, 0x89, 0x0c, 0x25}, fs_to_rcx[5] = {0x64, 0x48, 0x8b, 0x0c, 0x25},
+		     rsp_to_fs[5] = {0x64, 0x48, 0x89, 0x24, 0x25}, fs_to_rsp[5] = {0x64, 0x48, 0x8b, 0x24, 0x25};
+
+/*
+ * To the thread's own stack, since below the program's stack pointer there are things of its
+ * own; none of these instructions changes a flag.  A thread without one (it has just begun, or
+ * is in here already) goes to the original.
+ *
+ * Returns where the copies begin.
+ */
+static uint8_t *put_stub(uint8_t *at, uint32_t index)
+{
+	static const uint8_t jrcxz[1] = {0xe3}, rcx_to_rsp[3] = {0x48, 0x89, 0xcc}, push[1] = {0x68},
+			     call[6] = {0xff, 0x15, 0x02, 0x00, 0x00, 0x00}, over[2] = {0xeb, 0x08};
+	static const uint8_t fs_jump[4] = {0x64, 0xff, 0x24, 0x25}, fs_byte[4] = {0x64, 0xc6, 0x04, 0x25}, zero[1] = {0};
+	const uint64_t entry = (uint64_t)sr_site_entry;
+	struct window_thread *t = &window_self;
+	struct writer w = {at};
+	uint8_t *branch;
+	int32_t distance;
+
+	put_fs(&w, rcx_to_fs, &t->site.rcx);
+	put_fs(&w, fs_to_rcx, &t->site.stack);
+	put(&w, jrcxz, 1);
+	branch = w.p++;
+	put_fs(&w, rsp_to_fs, &t->site.sp);
+	put(&w, rcx_to_rsp, 3);
+	put_fs(&w, fs_to_rcx, &t->site.rcx);
+	put(&w, push, 1);
+	put(&w, &index, sizeof(index));
+	put(&w, call, 6);
+	put(&w, over, 2);
+	put(&w, &entry, sizeof(entry));
+	/* Back: the stack may be used again from where it is given back on. */
+	put_fs(&w, rcx_to_fs, &t->site.rcx);
+	put_fs(&w, fs_to_rcx, &t->site.top);
+	put_fs(&w, rcx_to_fs, &t->site.stack);
+	put_fs(&w, fs_to_rcx, &t->site.rcx);
+	put_fs(&w, fs_to_rsp, &t->site.sp);
+	put(&w, fs_byte, 4);
+	distance = distance_from_fs(&t->site.inside);
+	put(&w, &distance, 4);
+	put(&w, zero, 1);
+	put(&w, fs_jump, 4);
+	distance = distance_from_fs(&t->site.resume);
+	put(&w, &distance, 4);
+	*branch = (uint8_t)(w.p - branch - 1);
+	put_fs(&w, fs_to_rcx, &t->site.rcx);
+	return w.p;
+}
+
+/* --------------------------------------------------------- where it may lie */
+
+/*
+ * in, out, hlt, cli, sti, ins, outs: none is a program's to execute.  As the distance's last byte the first
+ * ones take a stub 64 to 448 MiB down, where nothing grows; a program that lies too low has its heap above it,
+ * and 1.7 GiB up are seldom reached.
+ */
+static const uint8_t traps[] = {0xf4, 0xec, 0xed, 0xee, 0xef, 0xe4, 0xe5, 0xe6, 0xe7, 0xfa, 0xfb, 0x6c, 0x6d, 0x6e, 0x6f};
+#define TRAPS ((unsigned int)sizeof(traps))
+#define LOW     0x20000000ul
+
+/* Does an instruction begin with the jump's byte of the distance, 0 to 3? */
+static bool is_begin(const struct group *g, unsigned int byte)
+{
+	for (unsigned int i = 1; i < g->n; i++)
+		if (g->at[i] == byte + 1)
+			return true;
+	return false;
+}
+
+/* The n-th way to choose the distance's bytes.  */
+static int32_t distance_of(const struct group *g, unsigned int n, uintptr_t pc)
+{
+	uint32_t r3 = traps[n % TRAPS], r2, r1, r0, v;
+
+	n /= TRAPS;
+	r2 = is_begin(g, 2) ? traps[n % TRAPS] : (n * 37) & 0xff;
+	r1 = is_begin(g, 1) ? traps[n % TRAPS] : 0;
+	r0 = is_begin(g, 0) ? traps[n % TRAPS] : 0;
+	v = r3 << 24 | r2 << 16 | r1 << 8 | r0;
+	/* To a page's beginning, where that is free to choose. */
+	if (!is_begin(g, 0))
+		v |= (uint32_t)(-(pc + JUMP_BYTES) & 0xff);
+	if (!is_begin(g, 1))
+		v |= (uint32_t)((-(pc + JUMP_BYTES + v) >> 8 & 0xf) << 8);
+	return (int32_t)v;
+}
+
+#define PLACES 240
+
+/* Two pages: the stub may lie at the end of the first. */
+static uint8_t *place_stub(const struct group *g, uintptr_t pc)
+{
+	for (unsigned int n = 0; n < PLACES; n++) {
+		uintptr_t at = pc + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(g, n, pc);
+		char *p, *pages = (char *)(at & PAGE_MASK);
+
+		if ((at > pc) != (pc < LOW) || at < 0x10000)
+			continue;
+		p = sr_sys_mmap(pages, 2 * PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if (p == pages)
+			return (uint8_t *)at;
+		if (!sr_sys_is_error(p))
+			sr_sys_munmap(p, 2 * PAGE);
+	}
+	return NULL;
+}
+
+/* --------------------------------------------------------------- the patch */
+
+typedef __int128 wide;
+
+/*
+ * Others may be executing these bytes: they see all of the new ones, or none, if all are in 16
+ * that the CPU stores at once.
+ */
+static bool write_at_once(uintptr_t pc, const uint8_t *bytes)
+{
+	uintptr_t word = pc & ~15ul, page = pc & PAGE_MASK;
+	union {
+		uint64_t half[2];
+		uint8_t byte[16];
+	} before, after;
+	bool done;
+
+	if (pc - word + JUMP_BYTES > 16)
+		return false;
+	if (sr_syscall(SYS_mprotect, (long)page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0))
+		return false;
+	memcpy(before.byte, (const void *)word, 16);
+	after = before;
+	memcpy(after.byte + (pc - word), bytes, JUMP_BYTES);
+	__asm__ volatile("lock cmpxchg16b (%[at])"
+			 : "=@cce"(done), "+a"(before.half[0]), "+d"(before.half[1])
+			 : [at] "r"(word), "b"(after.half[0]), "c"(after.half[1])
+			 : "memory");
+	sr_syscall(SYS_mprotect, (long)page, PAGE, PROT_READ | PROT_EXEC, 0, 0, 0);
+	return done;
+}
+
+/* Nobody else is there.  No mapping is changed by it. */
+static bool write_through_file(uintptr_t pc, const uint8_t *bytes)
+{
+	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/mem"), O_RDWR | O_CLOEXEC, 0, 0, 0), n;
+
+	if (fd < 0)
+		return false;
+	n = sr_syscall(SYS_pwrite64, fd, SR_ARG(bytes), JUMP_BYTES, (long)pc, 0, 0);
+	sr_sys_close((int)fd);
+	return n == JUMP_BYTES;
+}
+
+static bool write_code(uintptr_t pc, const uint8_t *bytes)
+{
+	if (hooks.threads && hooks.threads())
+		return write_at_once(pc, bytes);
+	return write_through_file(pc, bytes);
+}
+
+static void give_up(struct site *s)
+{
+	if (s->state == SITE_PATCHED && has_jump(s) && write_code(s->pc, s->code))
+		s->state = SITE_GIVEN_UP;
+}
+
+static bool is_worth_it(const struct insn *insn)
+{
+	if (insn->class == INSN_LOAD)
+		return insn->reg != 4 || insn->high; /* rsp is not given back by the stub */
+	return insn->class == INSN_COMPARE || insn->class == INSN_STORE;
+}
+
+/* Its bytes, as the file has them: what is not from a file, or was changed, is left alone. */
+static bool take_code(struct site *s)
+{
+	return code_of_file(s->pc, s->code, sizeof(s->code)) && group_of(s->code, &s->group) &&
+	       !memcmp(s->code, (const void *)s->pc, s->group.length);
+}
+
+static bool patch(struct site *s, const struct insn *insn)
+{
+	uint8_t jump[JUMP_BYTES], *stub, *copies;
+	size_t n;
+
+	s->stores = insn->class == INSN_STORE;
+	s->size = insn->size;
+	if (!take_code(s) || !operand_of(s->code, s->pc, &s->operand))
+		return false;
+	stub = place_stub(&s->group, s->pc);
+	if (!stub)
+		return false;
+	copies = put_stub(stub, (uint32_t)(s - sites));
+	n = relocate(s->code, s->pc, &s->group, copies, s->copy_at);
+	if (!n || !put_jump(jump, s->pc, (uintptr_t)stub) ||
+	    sr_syscall(SYS_mprotect, (long)((uintptr_t)stub & PAGE_MASK), 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
+		sr_sys_munmap((void *)((uintptr_t)stub & PAGE_MASK), 2 * PAGE);
+		return false;
+	}
+	s->stub = (uintptr_t)stub;
+	s->copies = (uintptr_t)copies;
+	s->end = (uintptr_t)copies + n;
+	if (s->stub < stubs_begin)
+		stubs_begin = s->stub;
+	if (s->end > stubs_end)
+		stubs_end = s->end;
+	s->state = SITE_PATCHED;
+	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
+	/* From here on others come to the stub. */
+	return write_code(s->pc, jump);
+}
+
+/* What the way there saves lies where xsave puts it on every CPU of today; who has more, or less, has no sites. */
+static bool is_possible(void)
+{
+	uint32_t a, b, c, d;
+
+	__cpuid(1, a, b, c, d);
+	if (!(c & bit_OSXSAVE) || !(c & bit_CMPXCHG16B))
+		return false;
+	for (uint32_t component = 2; component < 8; component++) {
+		if (!(SAVED >> component & 1))
+			continue;
+		__cpuid_count(13, component, a, b, c, d);
+		if (a + b > STATE_BYTES)
+			return false;
+	}
+	return true;
+}
+
+void sites_init(void)
+{
+	impossible = !is_possible();
+}
+
+void sites_count(const ucontext_t *uc, const struct insn *insn)
+{
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	struct site *s;
+
+	if (hooks.recorded || impossible || window_self.site.inside || !is_worth_it(insn))
+		return;
+	s = site_at(pc);
+	if (!s) {
+		if (sites_n == SITES_MAX)
+			return;
+		s = &sites[sites_n];
+		*s = (struct site){.pc = pc, .state = SITE_COUNTED};
+		sites_n++;
+	}
+	if (s->state != SITE_COUNTED || ++s->faults < FAULTS_MIN)
+		return;
+	if (!patch(s, insn))
+		s->state = SITE_REFUSED;
+}
+
+void sites_get_counts(struct site_counts *c)
+{
+	*c = (struct site_counts){0};
+	for (uint32_t i = 0; i < sites_n; i++) {
+		c->patched += sites[i].state == SITE_PATCHED;
+		c->refused += sites[i].state == SITE_REFUSED;
+		c->given_up += sites[i].state == SITE_GIVEN_UP;
+		c->entered += sites[i].entered;
+		c->served += sites[i].served;
+	}
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sites.h: instructions of the program that meet closed pages again and again go to the
+ * handler by a jump, and not by a fault.
+ *
+ * A fault takes 2 us, nine tenths of them the kernel's.  The loop that polls a flag, or fills
+ * a message byte by byte, is a few instructions; the one that faults is replaced by a jump
+ * to a stub of its own, which asks whether the page is closed and, if so, calls what a fault
+ * would have called, with the same registers.  Whatever is counted and recorded is the same:
+ * a replay has the faults, and no sites.
+ *
+ * A jump has five bytes, and may lie over several instructions.  Where one of these begins,
+ * the jump has a byte that by itself is an instruction which only the kernel may execute
+ * (the stub is placed so that the distance to it has such bytes there): whoever comes to the
+ * midst of it, by a jump that nobody knew of, or was there when it was written, faults, and
+ * goes on in the copy.
+ */
+#ifndef SHIM_WINDOW_SITES_H
+#define SHIM_WINDOW_SITES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "shim/window/decode.h"
+
+/* Once. */
+void sites_init(void);
+
+/*
+ * With the lock held: the instruction has met a closed page, by a fault.  The program has one
+ * thread, or several.
+ */
+void sites_count(const ucontext_t *uc, const struct insn *insn);
+
+/* Before a signal is looked at: who was in a copy was at its original. */
+void sites_enter(ucontext_t *uc);
+
+/* Before the program goes on: behind an instruction under a jump is its copy.  False: no such. */
+bool sites_leave(ucontext_t *uc);
+
+/* Is the thread on its way to a site's handler, or back?  Nothing of the program's may begin. */
+bool sites_is_section(const ucontext_t *uc);
+
+/* The bytes that were at pc before a jump was written; NULL: none was. */
+const uint8_t *sites_code(uintptr_t pc);
+
+/* For a thread that has none yet. */
+void sites_make_stack(void);
+
+/* As a fault that is not one: with the registers in uc, at insn's address. */
+void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write);
+
+struct site_counts {
+	uint64_t patched, refused, given_up, entered, served;
+};
+
+void sites_get_counts(struct site_counts *c);
+
+#endif
