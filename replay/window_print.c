@@ -96,14 +96,15 @@ static json_t *print_region(const struct sr_region_payload *r)
 
 static json_t *print_counts(const struct sr_window_counts_payload *c)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "record",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "record",
 			 "window_counts", "faults", (json_int_t)c->faults, "loads",
 			 (json_int_t)c->loads, "polls", (json_int_t)c->polls, "freezes",
 			 (json_int_t)c->freezes, "stores", (json_int_t)c->stores, "exchanges",
 			 (json_int_t)c->exchanges, "lives", (json_int_t)c->lives,
 			 "closed_by_change", (json_int_t)c->closed_by_change, "ticks",
 			 (json_int_t)c->ticks, "async_values", (json_int_t)c->async_values,
-			 "unstable", (json_int_t)c->unstable);
+			 "unstable", (json_int_t)c->unstable, "jumps", (json_int_t)c->jumps, "by_jump",
+			 (json_int_t)c->by_jump);
 }
 
 json_t *sr_window_print(const struct sr_entry *e)
@@ -199,4 +200,7 @@ void sr_window_sum_print(const struct sr_window_sum *sum)
 		       (ull)c->faults, s(c->faults), (ull)c->loads, s(c->loads), (ull)c->polls,
 		       (ull)c->freezes, s(c->freezes), (ull)c->stores, s(c->stores),
 		       (ull)c->exchanges, s(c->exchanges), (ull)c->lives, (ull)c->unstable);
+	if (sum->has_counts && c->jumps)
+		printf("  windows: %llu instruction%s of the program replaced by jumps, which %llu of these faults came by\n",
+		       (ull)c->jumps, s(c->jumps), (ull)c->by_jump);
 }

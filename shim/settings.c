@@ -121,8 +121,8 @@ int sr_settings_read(struct sr_settings *s)
 	const char *direct = sr_variable(SR_ENV_DIRECT);
 	const char *from_start = sr_variable(SR_ENV_START);
 	const char *files = sr_variable(SR_ENV_FILES), *net = sr_variable(SR_ENV_NET),
-		   *tsc = sr_variable(SR_ENV_TSC);
-	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0, caught = 1, start = 0;
+		   *tsc = sr_variable(SR_ENV_TSC), *patch = sr_variable(SR_ENV_PATCH);
+	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0, caught = 1, start = 0, jumps = 1;
 
 	*s = (struct sr_settings){.trace = sr_variable(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {
@@ -149,6 +149,9 @@ int sr_settings_read(struct sr_settings *s)
 	if (net && number(SR_ENV_NET, net, 0, 1, &caught))
 		return -EINVAL;
 	s->net = caught;
+	if (patch && number(SR_ENV_PATCH, patch, 0, 1, &jumps))
+		return -EINVAL;
+	s->patch = jumps;
 	if (tsc && strcmp(tsc, "native") && strcmp(tsc, "trap")) {
 		sr_say("%s=%s is neither trap nor native; this process is not recorded", SR_ENV_TSC,
 		       tsc);

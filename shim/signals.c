@@ -18,6 +18,7 @@
 #include "shim/signal_threads.h"
 #include "shim/thread.h"
 #include "shim/window/sites.h"
+#include "shim/window/window.h"
 
 #define SIGNALS    SR_SIGNALS
 #define MAX_CLAIMS 6
@@ -477,6 +478,7 @@ void sr_signals_thread_ends(void)
 	sr_kernel_mask(SIG_SETMASK, &all, &mask);
 	sr_signal_stack_end(&sr_self.signals.stack);
 	sr_handlers_thread_ends(&sr_self);
+	sr_window_thread_ends();
 	sr_kernel_mask(SIG_SETMASK, &mask, NULL);
 }
 

@@ -140,7 +140,7 @@ static void record(enum sr_record_from from)
 	}
 	sr_record_start(&settings, from);
 	if (sr_engine)
-		sr_windows_start((enum sr_windows_mode)settings.window);
+		sr_windows_start((enum sr_windows_mode)settings.window, settings.patch);
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);
 }

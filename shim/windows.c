@@ -131,6 +131,8 @@ void sr_windows_record_counts(void)
 	    .ticks = c.ticks,
 	    .async_values = c.async_values,
 	    .unstable = c.unstable,
+	    .jumps = c.jumps,
+	    .by_jump = c.by_jump,
 	};
 	sr_record_other(&sr_self, SR_REC_WINDOW_COUNTS, &payload, sizeof(payload));
 }
@@ -158,7 +160,7 @@ static void claim_faults(void)
 		claim_error = sr_signals_claim(SIGSEGV, sr_window_fault);
 }
 
-void sr_windows_start(enum sr_windows_mode m)
+void sr_windows_start(enum sr_windows_mode m, bool patch)
 {
 	mode = m;
 	hooks = (struct sr_window_hooks){
@@ -168,6 +170,7 @@ void sr_windows_start(enum sr_windows_mode m)
 	    .threads = threads,
 	    .is_its_own = sr_own_memory_is,
 	    .may_tick = may_tick,
+	    .patches = patch,
 	};
 	claim_faults();
 }

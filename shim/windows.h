@@ -30,7 +30,8 @@ enum sr_windows_mode {
 /* There is, or was, a window. */
 extern bool sr_windows_on __attribute__((visibility("hidden")));
 
-void sr_windows_start(enum sr_windows_mode mode);
+/* patch: the program's instructions may be replaced (window/sites.h). */
+void sr_windows_start(enum sr_windows_mode mode, bool patch);
 /* Those that a replay has. */
 void sr_windows_start_replay(const struct sr_window_hooks *of_replay);
 

@@ -147,6 +147,7 @@ struct sr_region_payload {
 struct sr_window_counts_payload {
 	uint64_t faults, loads, polls, freezes, stores, exchanges, lives, closed_by_change;
 	uint64_t ticks, async_values, unstable;
+	uint64_t jumps, by_jump; /* instructions replaced; and how many of the faults were none for that */
 };
 
 enum sr_signal_place {

@@ -848,6 +848,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	window_lock(NULL);
+	counts.by_jump++;
 	handle(uc, addr, write);
 	window_unlock(NULL);
 }

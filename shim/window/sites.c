@@ -282,6 +282,19 @@ void sites_make_stack(void)
 	t->site.top = t->site.stack = (uint64_t)p + STACK_BYTES - 64;
 }
 
+void sites_thread_ends(void)
+{
+	struct window_thread *t = &window_self;
+	char *base = t->site.base;
+
+	if (t->site.inside)
+		return;
+	t->site.stack = t->site.top = 0;
+	t->site.base = NULL;
+	if (base)
+		sr_sys_munmap(base, STACK_BYTES);
+}
+
 /* ----------------------------------------------------------------- the stub */
 
 struct writer {
@@ -517,6 +530,7 @@ static bool patch(struct site *s, const struct insn *insn)
 	if (s->end > stubs_end)
 		stubs_end = s->end;
 	s->state = SITE_PATCHED;
+	counts.jumps++;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
 	/* From here on others come to the stub. */
 	return write_code(s->pc, jump);
@@ -550,7 +564,7 @@ void sites_count(const ucontext_t *uc, const struct insn *insn)
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	struct site *s;
 
-	if (hooks.recorded || impossible || window_self.site.inside || !is_worth_it(insn))
+	if (!hooks.patches || hooks.recorded || impossible || window_self.site.inside || !is_worth_it(insn))
 		return;
 	s = site_at(pc);
 	if (!s) {
@@ -564,16 +578,4 @@ void sites_count(const ucontext_t *uc, const struct insn *insn)
 		return;
 	if (!patch(s, insn))
 		s->state = SITE_REFUSED;
-}
-
-void sites_get_counts(struct site_counts *c)
-{
-	*c = (struct site_counts){0};
-	for (uint32_t i = 0; i < sites_n; i++) {
-		c->patched += sites[i].state == SITE_PATCHED;
-		c->refused += sites[i].state == SITE_REFUSED;
-		c->given_up += sites[i].state == SITE_GIVEN_UP;
-		c->entered += sites[i].entered;
-		c->served += sites[i].served;
-	}
 }

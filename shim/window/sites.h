@@ -48,13 +48,10 @@ const uint8_t *sites_code(uintptr_t pc);
 /* For a thread that has none yet. */
 void sites_make_stack(void);
 
+/* It ends, and needs it no more. */
+void sites_thread_ends(void);
+
 /* As a fault that is not one: with the registers in uc, at insn's address. */
 void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write);
-
-struct site_counts {
-	uint64_t patched, refused, given_up, entered, served;
-};
-
-void sites_get_counts(struct site_counts *c);
 
 #endif

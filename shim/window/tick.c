@@ -51,6 +51,16 @@ void tick_arm(void)
 	t->armed_looks = t->looks;
 }
 
+void sr_window_thread_ends(void)
+{
+	struct window_thread *t = &window_self;
+
+	if (t->has_timer)
+		sr_syscall(SYS_timer_delete, t->timer, 0, 0, 0, 0, 0);
+	t->has_timer = t->armed = false;
+	sites_thread_ends();
+}
+
 bool tick_is(const siginfo_t *info)
 {
 	return info->si_code == SI_TIMER && info->si_ptr == MAGIC;

@@ -86,6 +86,8 @@ struct sr_window_hooks {
 	bool (*is_its_own)(const void *addr, size_t length);
 	/* May an event be made here?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
+	/* Recording: instructions that fault again and again may be replaced by jumps. */
+	bool patches;
 };
 
 /* Why a region cannot be a window; what is compared at calls instead says so in the trace. */
@@ -105,6 +107,7 @@ enum sr_window_refusal {
 struct sr_window_counts {
 	uint64_t loads, polls, freezes, stores, exchanges, lives, validated, closed_by_change;
 	uint64_t ticks, async_values, unstable, faults, values, value_bytes;
+	uint64_t jumps, by_jump; /* instructions replaced; faults that were none */
 };
 
 /* Once.  -errno. */
@@ -130,6 +133,9 @@ void *sr_window_landing(const void *addr);
 
 /* A SIGSEGV: true if it was the module's, and the thread may go on. */
 bool sr_window_fault(siginfo_t *info, ucontext_t *uc);
+
+/* The calling thread has no timer and no stack of the module's any more, until it faults again. */
+void sr_window_thread_ends(void);
 
 /* Others' writes may be seen from here on: what is open is closed. */
 void sr_window_observe(void);

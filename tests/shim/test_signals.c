@@ -60,6 +60,10 @@ void sites_enter(ucontext_t *uc)
 {
 }
 
+void sr_window_thread_ends(void)
+{
+}
+
 bool sites_is_section(const ucontext_t *uc)
 {
 	return false;

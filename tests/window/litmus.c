@@ -473,7 +473,7 @@ static const struct {
  */
 static bool set_up(void)
 {
-	static const struct sr_window_hooks h = {.event = count_event};
+	static const struct sr_window_hooks h = {.event = count_event, .patches = true};
 	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
 	int fd = memfd_create("memory", 0);

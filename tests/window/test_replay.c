@@ -302,7 +302,7 @@ static bool is_its_own(const void *addr, size_t length)
 
 static bool recorded_run(void (*run)(uint64_t *), void *(*peer)(void *), uint64_t *saw)
 {
-	static const struct sr_window_hooks mine = {.event = record, .is_its_own = is_its_own};
+	static const struct sr_window_hooks mine = {.event = record, .is_its_own = is_its_own, .patches = true};
 	pthread_t t;
 
 	memset((void *)dma, 0, BYTES);

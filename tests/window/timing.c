@@ -174,7 +174,7 @@ static void ignore(const struct sr_window_event *e)
 
 int main(void)
 {
-	static const struct sr_window_hooks h = {.event = ignore};
+	static const struct sr_window_hooks h = {.event = ignore, .patches = true};
 	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
 	int fd = memfd_create("memory", 0);
 
