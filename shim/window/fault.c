@@ -856,7 +856,7 @@ void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write)
 /* Who came to the midst of a jump goes on in the copy of what was there. */
 static bool was_under_a_jump(const siginfo_t *info, ucontext_t *uc)
 {
-	return info->si_code == SI_KERNEL && sites_leave(uc);
+	return info->si_code == SI_KERNEL && sites_leave(uc, true);
 }
 
 static bool fault(siginfo_t *info, ucontext_t *uc)
@@ -900,6 +900,6 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 	sites_make_stack();
 	done = fault(info, uc);
 	if (done)
-		sites_leave(uc);
+		sites_leave(uc, false);
 	return done;
 }

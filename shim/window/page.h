@@ -156,6 +156,8 @@ extern uint32_t holds; /* no page goes live */
  */
 #define STALLS_MAX 25
 
+struct site;
+
 struct window_thread {
 	uint64_t epoch; /* of no other thread, and until it makes its next call; 0: none yet */
 	bool busy;   /* holds the lock, or is about to */
@@ -195,6 +197,7 @@ struct window_thread {
 		uint64_t rcx, sp, stack, top, resume;
 		bool inside; /* on the way to the handler, in it, or back */
 		bool give_up;
+		const struct site *current;
 		uintptr_t addr;
 		char *base;
 		ucontext_t uc;

@@ -4,6 +4,7 @@
 #include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +15,7 @@
 #include "shim/window/relocate.h"
 
 /* Faults before an instruction is worth it. */
-#define FAULTS_MIN 24
+#define FAULTS_MIN 16
 
 /* A stub that is entered so many times more than it serves anybody is in the way of others. */
 #define BAILS_MAX   64
@@ -27,6 +28,7 @@
 enum site_state {
 	SITE_FREE,
 	SITE_COUNTED,
+	SITE_CHANGING, /* the jump, or the original, is being written */
 	SITE_PATCHED,
 	SITE_REFUSED,
 	SITE_GIVEN_UP, /* the original is back; who is in the stub goes on there */
@@ -82,6 +84,12 @@ static bool has_jump(const struct site *s)
 	return s->state == SITE_PATCHED && !memcmp((const void *)s->pc, jump, sizeof(jump));
 }
 
+/* Its code is not what it was, or will not be in a moment. */
+static bool is_changed(const struct site *s)
+{
+	return s->state == SITE_CHANGING || has_jump(s);
+}
+
 /* Which instruction under the jump begins there; 0: none, but perhaps the first one. */
 static unsigned int under_jump(const struct site *s, uintptr_t pc)
 {
@@ -95,10 +103,12 @@ const uint8_t *sites_code(uintptr_t pc)
 {
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return NULL;
+	if (window_self.site.inside && window_self.site.current->pc == pc)
+		return window_self.site.current->code;
 	for (uint32_t i = 0; i < sites_n; i++) {
 		const struct site *s = &sites[i];
 
-		if ((pc == s->pc || under_jump(s, pc)) && has_jump(s))
+		if ((pc == s->pc || under_jump(s, pc)) && is_changed(s))
 			return s->code + (pc - s->pc);
 	}
 	return NULL;
@@ -117,7 +127,7 @@ void sites_enter(ucontext_t *uc)
 		}
 }
 
-bool sites_leave(ucontext_t *uc)
+bool sites_leave(ucontext_t *uc, bool trapped)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 
@@ -127,7 +137,8 @@ bool sites_leave(ucontext_t *uc)
 		const struct site *s = &sites[i];
 		unsigned int k = under_jump(s, at);
 
-		if (k && has_jump(s)) {
+		/* At the first one the jump itself leads on, but for the moment when it is written. */
+		if ((k || (trapped && at == s->pc)) && (trapped ? !!s->stub : is_changed(s))) {
 			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->copies + s->copy_at[k]);
 			return true;
 		}
@@ -211,6 +222,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 	const struct page *p;
 	uintptr_t addr = o->displacement;
 
+	t->site.current = s;
 	t->site.inside = true;
 	t->site.stack = 0;
 	t->site.resume = s->copies;
@@ -434,34 +446,48 @@ static uint8_t *place_stub(const struct group *g, uintptr_t pc)
 
 /* --------------------------------------------------------------- the patch */
 
-typedef __int128 wide;
+/* What a thread that comes there meanwhile faults by. */
+#define TRAP 0xf4 /* hlt */
+
+/* All threads have done what they had fetched of the old bytes, and fetch anew. */
+static bool all_fetch_anew(void)
+{
+	static bool registered;
+
+	if (!registered)
+		registered = !sr_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0, 0, 0, 0);
+	return registered && !sr_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0, 0, 0, 0);
+}
 
 /*
- * Others may be executing these bytes: they see all of the new ones, or none, if all are in 16
- * that the CPU stores at once.
+ * Others may be executing these bytes.  First each instruction of the group begins with a byte
+ * that faults, so that whoever comes goes on in the copies (the Intel manual's cross-modifying
+ * code, volume 3, 9.1.3: no CPU may fetch what is half written); what does not begin one is written then, and the
+ * first byte last.
  */
-static bool write_at_once(uintptr_t pc, const uint8_t *bytes)
+static bool write_beside_others(const struct site *s, const uint8_t *bytes)
 {
-	uintptr_t word = pc & ~15ul, page = pc & PAGE_MASK;
-	union {
-		uint64_t half[2];
-		uint8_t byte[16];
-	} before, after;
-	bool done;
+	volatile uint8_t *code = (volatile uint8_t *)s->pc;
+	uintptr_t page = s->pc & PAGE_MASK, size = ((s->pc + JUMP_BYTES - 1) & PAGE_MASK) - page + PAGE;
 
-	if (pc - word + JUMP_BYTES > 16)
+	/* Whether there is a barrier is known before anything is written. */
+	if (!all_fetch_anew() ||
+	    sr_syscall(SYS_mprotect, (long)page, (long)size, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0))
 		return false;
-	if (sr_syscall(SYS_mprotect, (long)page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0))
-		return false;
-	memcpy(before.byte, (const void *)word, 16);
-	after = before;
-	memcpy(after.byte + (pc - word), bytes, JUMP_BYTES);
-	__asm__ volatile("lock cmpxchg16b (%[at])"
-			 : "=@cce"(done), "+a"(before.half[0]), "+d"(before.half[1])
-			 : [at] "r"(word), "b"(after.half[0]), "c"(after.half[1])
-			 : "memory");
-	sr_syscall(SYS_mprotect, (long)page, PAGE, PROT_READ | PROT_EXEC, 0, 0, 0);
-	return done;
+	for (unsigned int i = 0; i < s->group.n; i++)
+		code[s->group.at[i]] = TRAP;
+	all_fetch_anew();
+	for (unsigned int i = 1; i < JUMP_BYTES; i++)
+		if (!under_jump(s, s->pc + i))
+			code[i] = bytes[i];
+	all_fetch_anew();
+	for (unsigned int i = 1; i < s->group.n; i++)
+		code[s->group.at[i]] = bytes[s->group.at[i]];
+	all_fetch_anew();
+	code[0] = bytes[0];
+	all_fetch_anew();
+	sr_syscall(SYS_mprotect, (long)page, (long)size, PROT_READ | PROT_EXEC, 0, 0, 0);
+	return true;
 }
 
 /* Nobody else is there.  No mapping is changed by it. */
@@ -476,17 +502,20 @@ static bool write_through_file(uintptr_t pc, const uint8_t *bytes)
 	return n == JUMP_BYTES;
 }
 
-static bool write_code(uintptr_t pc, const uint8_t *bytes)
+static bool write_code(const struct site *s, const uint8_t *bytes)
 {
 	if (hooks.threads && hooks.threads())
-		return write_at_once(pc, bytes);
-	return write_through_file(pc, bytes);
+		return write_beside_others(s, bytes);
+	return write_through_file(s->pc, bytes);
 }
 
+/* The originals are written as a jump is: who comes meanwhile goes on in the copies. */
 static void give_up(struct site *s)
 {
-	if (s->state == SITE_PATCHED && has_jump(s) && write_code(s->pc, s->code))
-		s->state = SITE_GIVEN_UP;
+	if (s->state != SITE_PATCHED || !has_jump(s))
+		return;
+	s->state = SITE_CHANGING;
+	s->state = write_code(s, s->code) ? SITE_GIVEN_UP : SITE_PATCHED;
 }
 
 static bool is_worth_it(const struct insn *insn)
@@ -529,11 +558,14 @@ static bool patch(struct site *s, const struct insn *insn)
 		stubs_begin = s->stub;
 	if (s->end > stubs_end)
 		stubs_end = s->end;
-	s->state = SITE_PATCHED;
-	counts.jumps++;
+	s->state = SITE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
 	/* From here on others come to the stub. */
-	return write_code(s->pc, jump);
+	if (!write_code(s, jump))
+		return false;
+	counts.jumps++;
+	s->state = SITE_PATCHED;
+	return true;
 }
 
 /* What the way there saves lies where xsave puts it on every CPU of today; who has more, or less, has no sites. */
@@ -542,7 +574,7 @@ static bool is_possible(void)
 	uint32_t a, b, c, d;
 
 	__cpuid(1, a, b, c, d);
-	if (!(c & bit_OSXSAVE) || !(c & bit_CMPXCHG16B))
+	if (!(c & bit_OSXSAVE))
 		return false;
 	for (uint32_t component = 2; component < 8; component++) {
 		if (!(SAVED >> component & 1))
@@ -574,7 +606,7 @@ void sites_count(const ucontext_t *uc, const struct insn *insn)
 		*s = (struct site){.pc = pc, .state = SITE_COUNTED};
 		sites_n++;
 	}
-	if (s->state != SITE_COUNTED || ++s->faults < FAULTS_MIN)
+	if (++s->faults < FAULTS_MIN || s->state != SITE_COUNTED)
 		return;
 	if (!patch(s, insn))
 		s->state = SITE_REFUSED;

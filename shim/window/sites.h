@@ -36,8 +36,11 @@ void sites_count(const ucontext_t *uc, const struct insn *insn);
 /* Before a signal is looked at: who was in a copy was at its original. */
 void sites_enter(ucontext_t *uc);
 
-/* Before the program goes on: behind an instruction under a jump is its copy.  False: no such. */
-bool sites_leave(ucontext_t *uc);
+/*
+ * Before the program goes on: behind an instruction under a jump is its copy.  trapped: it has met
+ * one of the jump's own bytes.  False: no such.
+ */
+bool sites_leave(ucontext_t *uc, bool trapped);
 
 /* Is the thread on its way to a site's handler, or back?  Nothing of the program's may begin. */
 bool sites_is_section(const ucontext_t *uc);
