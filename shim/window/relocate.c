@@ -217,8 +217,13 @@ static void step_of(const uint8_t *start, struct step *s)
 		s->kind = OTHER;
 }
 
+/* As of a REX prefix, what stands for it in a VEX prefix included. */
 static uint8_t rex_of(const uint8_t *p)
 {
+	if (*p == 0xc5)
+		return 0;
+	if (*p == 0xc4)
+		return (uint8_t)(~p[1] >> 5 & 7);
 	while (*p == 0x66 || *p == 0xf2 || *p == 0xf3)
 		p++;
 	return (*p & 0xf0) == 0x40 ? *p : 0;
@@ -232,7 +237,7 @@ bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o)
 
 	*o = (struct operand){.base = NO_REGISTER, .index = NO_REGISTER};
 	step_of(code, &s);
-	if (s.kind != OPERAND || *code == 0x64 || *code == 0xc4 || *code == 0xc5)
+	if (s.kind != OPERAND || *code == 0x64)
 		return false;
 	rex = rex_of(code);
 	p = code + s.modrm_at;

@@ -13,6 +13,7 @@
 #include "shim/window/map.h"
 #include "shim/window/page.h"
 #include "shim/window/relocate.h"
+#include "shim/window/vector.h"
 
 /* Faults before an instruction is worth it. */
 #define FAULTS_MIN 16
@@ -193,6 +194,7 @@ __asm__(".text\n"
 	"	xor %edx, %edx\n"
 	"	xsave64 (%rsp)\n"
 	"	mov %rbx, %rdi\n"
+	"	mov %rsp, %rsi\n"
 	"	call sr_site_serve\n"
 	"	mov $" STRING(SAVED) ", %eax\n"
 	"	xor %edx, %edx\n"
@@ -208,7 +210,7 @@ __asm__(".text\n"
 
 static void give_up(struct site *s);
 bool sr_site_is_needed(struct site_frame *f);
-void sr_site_serve(struct site_frame *f);
+void sr_site_serve(struct site_frame *f, char *vectors);
 
 /*
  * Would it fault?  Without the lock: the answer may have changed when it is done, then it
@@ -238,7 +240,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 	return t->site.give_up || (p && fault_needs_handling(p, s->stores) && ((addr ^ (addr + s->size - 1)) & PAGE_MASK) == 0);
 }
 
-__attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame *f)
+__attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame *f, char *vectors)
 {
 	struct window_thread *t = &window_self;
 	struct site *s = &sites[f->index];
@@ -255,6 +257,7 @@ __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame
 		*decode_register(&t->site.uc, i) = (greg_t)f->r[i];
 	g[REG_EFL] = (greg_t)f->flags;
 	g[REG_RIP] = (greg_t)s->pc;
+	vector_frame(&t->site.uc, vectors, STATE_BYTES);
 	fault_at_site(&t->site.uc, t->site.addr, s->stores);
 	for (uint8_t i = 0; i < 16; i++)
 		f->r[i] = (uint64_t)*decode_register(&t->site.uc, i);
@@ -522,7 +525,8 @@ static bool is_worth_it(const struct insn *insn)
 {
 	if (insn->class == INSN_LOAD)
 		return insn->reg != 4 || insn->high; /* rsp is not given back by the stub */
-	return insn->class == INSN_COMPARE || insn->class == INSN_STORE;
+	return insn->class == INSN_COMPARE || insn->class == INSN_STORE ||
+	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
 
 /* Its bytes, as the file has them: what is not from a file, or was changed, is left alone. */
@@ -537,7 +541,7 @@ static bool patch(struct site *s, const struct insn *insn)
 	uint8_t jump[JUMP_BYTES], *stub, *copies;
 	size_t n;
 
-	s->stores = insn->class == INSN_STORE;
+	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 	s->size = insn->size;
 	if (!take_code(s) || !operand_of(s->code, s->pc, &s->operand))
 		return false;

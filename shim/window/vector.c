@@ -115,6 +115,15 @@ static char *frame_of(const ucontext_t *uc)
 	return (char *)uc->uc_mcontext.fpregs;
 }
 
+void vector_frame(ucontext_t *uc, char *frame, uint32_t size)
+{
+	const uint32_t magic = MAGIC1;
+
+	memcpy(frame + MAGIC1_AT, &magic, sizeof(magic));
+	memcpy(frame + SIZE_AT, &size, sizeof(size));
+	uc->uc_mcontext.fpregs = (fpregset_t)frame;
+}
+
 /* Does the frame have it?  The first 512 bytes are always there. */
 static bool has(const char *frame, const struct piece *p)
 {

@@ -29,4 +29,7 @@ bool vector_get(const ucontext_t *uc, unsigned int reg, void *to, unsigned int s
 /* size bytes; what is above is cleared up to the end of the register (vex) or of 16 bytes. */
 bool vector_put(ucontext_t *uc, unsigned int reg, const void *from, unsigned int size, bool vex);
 
+/* What xsave has written there, in so many bytes, is what uc has of the vectors. */
+void vector_frame(ucontext_t *uc, char *frame, uint32_t size);
+
 #endif

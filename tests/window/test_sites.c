@@ -64,6 +64,8 @@ uint64_t site_entered_behind(volatile void *p, uint64_t way);
 uint64_t site_sign_extends(volatile void *p);
 void site_fills(volatile void *p, uint64_t n, uint64_t with);
 uint64_t site_below_stack_and_vectors(volatile void *p);
+void site_of_vectors(volatile void *from, volatile void *to);
+void site_of_wide_vectors(volatile void *from, volatile void *to);
 
 __asm__(".text\n"
 	"site_then_return: mov (%rdi), %rax\n ret\n nop\n"
@@ -86,6 +88,8 @@ __asm__(".text\n"
 	"site_sign_extends: movsbq (%rdi), %rax\n ret\n nop\n"
 	"site_fills: add %rdi, %rsi\n"
 	"1: mov %dl, (%rdi)\n inc %rdi\n cmp %rsi, %rdi\n jne 1b\n ret\n"
+	"site_of_vectors: movdqu (%rdi), %xmm3\n pand %xmm3, %xmm3\n movdqu %xmm3, (%rsi)\n movdqa %xmm3, %xmm4\n ret\n"
+	"site_of_wide_vectors: vmovdqu (%rdi), %ymm9\n vpand %ymm9, %ymm9, %ymm9\n vmovdqu %ymm9, (%rsi)\n vzeroupper\n ret\n"
 	"site_below_stack_and_vectors:\n"
 	"	movq $0x1234, -8(%rsp)\n movq $0x5678, -120(%rsp)\n"
 	"	mov $7, %eax\n movd %eax, %xmm0\n movd %eax, %xmm15\n"
@@ -238,6 +242,25 @@ static void test_stores(void **state)
 	assert_served(before, 2 * ROUNDS);
 }
 
+static void test_vectors(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		for (int k = 0; k < 4; k++)
+			dma[300 + k] = i * 7 + (uint64_t)k;
+		sr_window_observe();
+		site_of_vectors(&view[300], &view[320]);
+		assert_memory_equal((void *)&dma[320], (void *)&dma[300], 16);
+		if (!__builtin_cpu_supports("avx2"))
+			continue;
+		sr_window_observe();
+		site_of_wide_vectors(&view[300], &view[320]);
+		assert_memory_equal((void *)&dma[320], (void *)&dma[300], 32);
+	}
+	assert_served(before, 2 * ROUNDS);
+}
+
 /* Memory that is no window's, and a page that is open. */
 static void test_other_memory(void **state)
 {
@@ -331,6 +354,7 @@ int main(void)
 	    cmocka_unit_test(test_who_comes_to_the_midst),
 	    cmocka_unit_test(test_loops),
 	    cmocka_unit_test(test_stores),
+	    cmocka_unit_test(test_vectors),
 	    cmocka_unit_test(test_other_memory),
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_code_that_is_not_the_files),
