@@ -33,7 +33,8 @@
 #define START_SECONDS 30
 
 struct image {
-	uint64_t at; /* in the file; 0: free */
+	uint64_t at;   /* in the file; 0: free */
+	uint64_t used; /* when it was last: c->uses */
 	uint8_t *memory;
 	struct ibv_mr *mr;
 };
@@ -51,6 +52,7 @@ struct carrier {
 	uint8_t *source, *landing;
 	struct ibv_mr *source_mr, *landing_mr;
 	struct image images[IMAGES];
+	uint64_t uses;
 	struct connection *connections;
 	struct connection *by_channel[SR_GROUP_CHANNELS];
 };
@@ -183,13 +185,32 @@ static void release(struct carrier *c, struct image *i)
 	i->at = 0;
 }
 
+/*
+ * That place, or the one which was not used for longest: ranks of one program have their
+ * windows at the same addresses, so that places found by the address would be taken from
+ * one another with each request.
+ */
+static struct image *image_place(struct carrier *c, uint64_t begin)
+{
+	struct image *oldest = &c->images[0];
+
+	for (int i = 0; i < IMAGES; i++) {
+		if (c->images[i].at == begin)
+			return &c->images[i];
+		if (c->images[i].used < oldest->used)
+			oldest = &c->images[i];
+	}
+	return oldest;
+}
+
 /* The piece of the image that this address is in, registered. */
 static struct image *image_of(struct carrier *c, uint64_t at)
 {
 	const uint64_t begin = at & ~(uint64_t)(PIECE - 1);
-	struct image *i = &c->images[begin / PIECE % IMAGES];
+	struct image *i = image_place(c, begin);
 	void *p;
 
+	i->used = ++c->uses;
 	if (i->at == begin)
 		return i;
 	release(c, i);
