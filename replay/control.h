@@ -96,6 +96,15 @@ struct sr_replay_mismatch {
 	uint8_t recorded[16], produced[16]; /* from that byte on, as far as there are any */
 };
 
+/* The call that a request of a group is of, for a report about it. */
+struct sr_group_call {
+	uint64_t sn;
+	uint64_t expected_site, found_site;
+	uint32_t thread;
+	uint16_t kind; /* of its record */
+	uint16_t reserved;
+};
+
 struct sr_replay_control {
 	uint64_t magic;
 	uint32_t version; /* SR_TRACE_VERSION */

@@ -23,8 +23,8 @@
 #include "replay/turns.h"
 #include "replay/window_records.h"
 #include "shim/call.h"
-#include "shim/cpuid_trap.h"
 #include "shim/children.h"
+#include "shim/cpuid_trap.h"
 #include "shim/fds.h"
 #include "shim/heap.h"
 #include "shim/main_stack.h"
@@ -214,6 +214,20 @@ static bool peek(struct sr_thread *t)
 	return true;
 }
 
+/* A device did not do again what this call did, which may lie behind. */
+static void end_not_carried(const struct sr_group_call *call)
+{
+	if (!call)
+		return;
+	claim_report();
+	control->report.thread = call->thread;
+	control->report.sn = call->sn;
+	control->report.expected = control->report.found = call->kind;
+	control->report.expected_site = call->expected_site;
+	control->report.found_site = call->found_site;
+	end(SR_REPLAY_NOT_CARRIED, SR_REPLAY_EXIT_DIVERGED);
+}
+
 /*
  * In a group: until the other ranks are where they were when the call returned.  What
  * happened later in this process cannot be waited for by them: they were there already.
@@ -222,6 +236,7 @@ static void hold(struct sr_thread *t, uint16_t found, void *site)
 {
 	if (!t->stream->notes.len || sr_group_hold(t, &t->stream->notes))
 		return;
+	end_not_carried(sr_group_not_carried());
 	claim_report();
 	control->report.found_site = (uintptr_t)site;
 	diverge(t, SR_REPLAY_FORSAKEN, found, found);
@@ -276,7 +291,8 @@ static void count_look(struct sr_thread *t, const struct sr_window_event *now)
 	control->report.found_site = now->pc;
 	control->report.found_address = now->addr;
 	if (s->next.size >= sizeof(struct sr_call_head))
-		control->report.expected_site = ((const struct sr_call_head *)s->next.payload)->site;
+		control->report.expected_site =
+		    ((const struct sr_call_head *)s->next.payload)->site;
 	diverge(t, SR_REPLAY_WAITS, s->next.kind, SR_REC_WINDOW);
 }
 
@@ -400,6 +416,7 @@ end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void 
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
 		memcpy(&outcome, r->payload, sizeof(outcome));
 	wait_for_others(outcome);
+	end_not_carried(sr_group_not_carried_at_all());
 	claim_report();
 	control->report.found_site = (uintptr_t)site;
 	control->report.thread = t->number;
@@ -496,8 +513,7 @@ static bool comes_signal(struct sr_thread *t, struct sr_signal_payload *p)
 {
 	struct sr_replay_stream *s = t->stream;
 
-	if (t->silent || t->ended || s->repeats_left || !peek(t) ||
-	    s->next.kind != SR_REC_SIGNAL)
+	if (t->silent || t->ended || s->repeats_left || !peek(t) || s->next.kind != SR_REC_SIGNAL)
 		return false;
 	if (s->next.size < sizeof(*p))
 		diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_SIGNAL, 0);
@@ -585,8 +601,7 @@ static void stalled(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
 
-	if (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN &&
-	    p.level == t->signals.handlers)
+	if (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN && p.level == t->signals.handlers)
 		run_handler(t, &p);
 }
 
@@ -684,12 +699,16 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	 * order. */
 	if (head.error != SR_ERROR_CANCELLED)
 		deliver(t, d, &r, &head, a);
-	if (!sr_group_replayed(t, n, a, head.result)) {
-		claim_report();
-		control->report.expected_site = head.site;
-		control->report.found_site = (uintptr_t)site;
-		diverge(t, SR_REPLAY_NOT_CARRIED, found, found);
-	}
+	sr_group_replayed(t,
+			  &(struct sr_group_call){
+			      .sn = t->sn,
+			      .expected_site = head.site,
+			      .found_site = (uintptr_t)site,
+			      .thread = t->number,
+			      .kind = found,
+			  },
+			  n, a, head.result);
+	end_not_carried(sr_group_not_carried());
 	hold(t, found, site);
 	if (head.orders > entered)
 		sr_turn_done(order[head.orders - 1]);
@@ -869,6 +888,7 @@ void sr_replay_exit(int status)
 	control->report.expected_status = exit_status(&r);
 	if (control->report.expected_status != status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);
+	end_not_carried(sr_group_not_carried_at_all());
 	atomic_store_explicit(&control->outcome, SR_REPLAY_EXACT, memory_order_release);
 	sr_group_linger();
 }

@@ -362,6 +362,26 @@ static bool has_clocks(const struct replay *r)
 	return json_is_integer(member) && json_integer_value(member) >= 0;
 }
 
+/* A process that was killed could not say what a device has not done again. */
+static void find_not_carried(struct replay *r)
+{
+	const struct sr_errands *e = &r->group->member[r->control->member].errands;
+	const uint64_t done = atomic_load(&e->done);
+	const struct sr_group_call *call = &e->errand[done % SR_GROUP_ERRANDS].call;
+	struct sr_replay_control *c = r->control;
+
+	if (done == atomic_load(&e->asked))
+		return;
+	c->report.thread = call->thread;
+	c->report.sn = call->sn;
+	c->report.expected = c->report.found = call->kind;
+	c->report.expected_site = call->expected_site;
+	c->report.found_site = call->found_site;
+	snprintf(c->not_carried, sizeof(c->not_carried), "%s",
+		 atomic_load(&e->failed) ? e->text : "it was not done");
+	atomic_store(&c->outcome, SR_REPLAY_NOT_CARRIED);
+}
+
 /* Who produced what entered is known when all have ended. */
 static bool save_found(struct replay *r, struct sr_verdict *v, int found, int group_fd)
 {
@@ -374,6 +394,7 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 	if (has_come_to_its_end(r, v)) {
 		sr_group_end_member(r->group, r->control->member);
 		sr_group_await_end(r->group);
+		find_not_carried(r);
 	}
 	p = sr_producers_new(r->group, group_fd, r->control->member, r->trace, r->plan,
 			     has_clocks(r), r->options->outsiders);

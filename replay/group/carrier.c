@@ -98,10 +98,12 @@ static uint64_t image_at(int32_t member, uint64_t addr)
 
 struct job {
 	struct carrier *c;
-	struct sr_errand *e;
+	const struct sr_errand *e;
+	struct sr_errands *all; /* of which it is one */
 	const struct connection *connection;
-	int from;     /* end of the connection */
-	int32_t peer; /* member */
+	int from;        /* end of the connection */
+	int32_t peer;    /* member */
+	uint64_t source; /* in the file: of what goes out, if it is far */
 };
 
 static enum sr_carried kind_of(uint32_t opcode)
@@ -117,7 +119,7 @@ static bool fail(const struct job *j, const char *why)
 {
 	static const char *const names[] = {"WRITE", "SEND", "READ", "atomic"};
 
-	snprintf(j->e->text, sizeof(j->e->text), "%s of %u bytes to rank %d: %s",
+	snprintf(j->all->text, sizeof(j->all->text), "%s of %u bytes to rank %d: %s",
 		 names[kind_of(j->e->opcode)], j->e->length, j->c->group->member[j->peer].rank,
 		 why);
 	return false;
@@ -125,7 +127,7 @@ static bool fail(const struct job *j, const char *why)
 
 static bool transfer(const struct job *j, const struct sr_transfer *t)
 {
-	char why[sizeof(j->e->text) / 2];
+	char why[sizeof(j->all->text) / 2];
 
 	if (!sr_device_do(j->c->device, &j->connection->wire, j->from, t, why, sizeof(why)))
 		return fail(j, why);
@@ -133,13 +135,20 @@ static bool transfer(const struct job *j, const struct sr_transfer *t)
 	return true;
 }
 
+/* n bytes of what goes out, from `at` on. */
+static void take_source(const struct job *j, uint32_t at, uint32_t n)
+{
+	if (j->e->source == SR_ERRAND_FAR)
+		sr_group_file_read(j->c->fd, j->source + at, j->c->source, n);
+	else
+		memcpy(j->c->source, j->all->source + j->e->source + at, n);
+}
+
 /* SEND, WRITE: piece by piece, through the buffers. */
 static bool bring(const struct job *j)
 {
 	struct carrier *c = j->c;
 	const struct sr_errand *e = j->e;
-	const uint64_t source =
-	    sr_group_source_at((uint32_t)c->group->channel[e->channel].key.from);
 	const bool writes = sr_op(e->opcode) & SR_OP_CHANGES;
 	struct sr_group_place to = e->to;
 	uint32_t at = 0, n;
@@ -163,7 +172,7 @@ static bool bring(const struct job *j)
 		if (e->opcode == IBV_WR_ATOMIC_WRITE ||
 		    (e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && at + n < e->length))
 			t.opcode = IBV_WR_RDMA_WRITE;
-		sr_group_file_read(c->fd, source + at, c->source, n);
+		take_source(j, at, n);
 		if (!transfer(j, &t))
 			return false;
 		put_around(c, &to, c->landing, n);
@@ -327,10 +336,16 @@ static const struct connection *connect_channel(struct carrier *c, uint32_t chan
 	return *known = n;
 }
 
-static bool run(struct carrier *c, struct sr_errand *e)
+static bool run(struct carrier *c, struct sr_errands *all, const struct sr_errand *e)
 {
 	const struct sr_group_key *key = &c->group->channel[e->channel].key;
-	struct job j = {.c = c, .e = e, .peer = key->to};
+	struct job j = {
+	    .c = c,
+	    .e = e,
+	    .all = all,
+	    .peer = key->to,
+	    .source = sr_group_source_at((uint32_t)key->from),
+	};
 	char why[64];
 	int error;
 
@@ -352,27 +367,91 @@ static bool run(struct carrier *c, struct sr_errand *e)
 
 /* ----------------------------------------------------------------- serving */
 
+/* The next one, or NULL. */
+static const struct sr_errand *next_of(const struct sr_errands *all)
+{
+	const uint64_t done = atomic_load(&all->done);
+
+	if (atomic_load(&all->asked) == done || atomic_load(&all->failed))
+		return NULL;
+	return &all->errand[done % SR_GROUP_ERRANDS];
+}
+
+/* The member whose next one has the lowest stamp of those that are seen; NULL: there is none. */
+static struct sr_errands *lowest(struct carrier *c)
+{
+	struct sr_errands *found = NULL;
+
+	for (uint32_t i = 0; i < c->group->members; i++) {
+		struct sr_errands *all = &c->group->member[i].errands;
+		const struct sr_errand *e = next_of(all);
+
+		if (e && (!found || e->stamp < next_of(found)->stamp))
+			found = all;
+	}
+	return found;
+}
+
+/*
+ * What comes before that one was there when it was seen, but perhaps not yet when we looked
+ * there: so it is the first when a second look finds the same.
+ */
+static struct sr_errands *first_asked(struct carrier *c)
+{
+	struct sr_errands *found = lowest(c), *before = NULL;
+
+	while (found != before) {
+		before = found;
+		found = lowest(c);
+	}
+	return found;
+}
+
+static void tell(struct sr_errands *who)
+{
+	atomic_fetch_add(&who->word, 1);
+	wake(&who->word);
+}
+
+static void arrived(struct carrier *c, struct sr_group_channel *channel, uint64_t messages)
+{
+	struct sr_errands *to = &c->group->member[channel->key.to].errands;
+
+	if (!messages)
+		return;
+	atomic_store(&channel->arrived, messages);
+	if (atomic_load(&to->waits))
+		tell(to);
+}
+
+static void done(struct sr_errands *all)
+{
+	const uint64_t so_far = atomic_fetch_add(&all->done, 1) + 1;
+	const uint64_t wanted = atomic_load(&all->wanted);
+
+	if (wanted && so_far >= wanted)
+		tell(all);
+}
+
 /* Is there something to do?  Then it is done. */
 static bool serve(struct carrier *c)
 {
-	bool any = false;
+	struct sr_errands *all = first_asked(c);
+	const struct sr_errand *e = all ? next_of(all) : NULL;
 
-	for (uint32_t i = 0; i < c->group->members; i++) {
-		struct sr_errand *e = &c->group->member[i].errand;
-		bool done;
-
-		if (atomic_load(&e->state) != SR_ERRAND_ASKED)
-			continue;
-		any = true;
-		done = run(c, e);
-		if (done) {
-			c->group->carrier.requests[kind_of(e->opcode)]++;
-			c->group->carrier.bytes += e->length;
-		}
-		atomic_store(&e->state, done ? SR_ERRAND_DONE : SR_ERRAND_FAILED);
-		wake(&e->state);
+	if (!e)
+		return false;
+	if (!run(c, all, e)) {
+		atomic_store(&all->failed, 1);
+		tell(all);
+		return true;
 	}
-	return any;
+	c->group->carrier.requests[kind_of(e->opcode)]++;
+	c->group->carrier.bytes += e->length;
+	arrived(c, &c->group->channel[e->channel], e->arrives);
+	/* Its place may be taken by another from now on. */
+	done(all);
+	return true;
 }
 
 static void __attribute__((noreturn)) serve_for_ever(struct carrier *c)

@@ -49,12 +49,20 @@ void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *o
 	struct sr_group_message m = {
 	    .origin = *origin, .number = number, .at = c->bytes, .opcode = opcode};
 
+	struct sr_carriage carriage;
+
+	if (by) {
+		carriage = *by;
+		carriage.arrives = number + 1;
+		by = &carriage;
+		m.by_device = true;
+	}
 	for (uint32_t i = 0; i < n; i++)
 		m.length += pieces[i].length;
-	sr_carry(by,
-		 (struct sr_group_place){sr_group_payload_at(number_of(c)), c->bytes,
-					 SR_GROUP_PAYLOAD},
-		 pieces, n);
+	sr_carry(
+	    by,
+	    (struct sr_group_place){sr_group_payload_at(number_of(c)), c->bytes, SR_GROUP_PAYLOAD},
+	    pieces, n);
 	c->bytes += m.length;
 	sr_group_write(sr_group_messages_at(number_of(c)) + number * sizeof(m), &m, sizeof(m));
 	/* sr_progress_enter, which follows, wakes who waits for it. */
@@ -70,6 +78,8 @@ void sr_channel_message(const struct sr_group_channel *c, uint64_t number,
 void sr_channel_bytes(const struct sr_group_channel *c, const struct sr_group_message *m,
 		      uint32_t from, void *p, uint32_t n)
 {
+	if (m->by_device)
+		sr_carry_await(c, m);
 	sr_group_read(sr_group_payload_at(number_of(c)) + m->at + from, p, n);
 }
 

@@ -2,9 +2,9 @@
 #include "replay/group/group.h"
 
 #include <string.h>
-#include <sys/uio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 
 #include "logd/rawsys.h"
 #include "replay/group/own.h"
@@ -120,8 +120,8 @@ void sr_group_start(struct sr_replay_control *c)
 	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
 	/* The carrier reads what a peer of ours READs: see carrier.c. */
 	if (sr_group_over_device())
-		sr_syscall(SYS_prctl, PR_SET_PTRACER, atomic_load(&sr_group_memory->carrier.process),
-			   0, 0, 0, 0);
+		sr_syscall(SYS_prctl, PR_SET_PTRACER,
+			   atomic_load(&sr_group_memory->carrier.process), 0, 0, 0, 0);
 	atomic_store(&self->state, SR_GROUP_RUNS);
 	sr_group_on = true;
 }
@@ -185,25 +185,37 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n)
 		sr_progress_enter(t->number, t->sn);
 }
 
-bool sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
-		       uint64_t result)
+void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, enum sr_call_number n,
+		       const uint64_t *a, uint64_t result)
 {
-	const char *failure;
-
 	if (!sr_group_on)
-		return true;
+		return;
 	sr_lock(&sr_group_lock);
+	sr_carry_for(call);
 	sr_requests_call(t, n, a, result);
-	failure = sr_carry_failed();
 	sr_unlock(&sr_group_lock);
-	if (failure) {
-		strncpy(sr_group_control->not_carried, failure,
-			sizeof(sr_group_control->not_carried) - 1);
-		return false;
-	}
 	if (sr_group_posts(n))
 		sr_progress_enter(t->number, t->sn);
-	return true;
+}
+
+const struct sr_group_call *sr_group_not_carried(void)
+{
+	const struct sr_group_call *call = NULL;
+	const char *why;
+
+	if (sr_group_on)
+		call = sr_carry_failed(&why);
+	if (call)
+		strncpy(sr_group_control->not_carried, why,
+			sizeof(sr_group_control->not_carried) - 1);
+	return call;
+}
+
+const struct sr_group_call *sr_group_not_carried_at_all(void)
+{
+	if (sr_group_on)
+		sr_carry_all();
+	return sr_group_not_carried();
 }
 
 void sr_group_linger(void)

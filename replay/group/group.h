@@ -39,10 +39,16 @@ bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes);
 
 /*
  * The call's results are delivered, it has its turn: what it posts, and what it completes.
- * False: a device did not do what it was to do again; why is in the control page.
+ * What a device is to do again it may do later: `call` says then whose it was.
  */
-bool sr_group_replayed(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
-		       uint64_t result);
+void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, enum sr_call_number n,
+		       const uint64_t *a, uint64_t result);
+
+/* What a device did not do again; why is in the control page then.  NULL: all so far. */
+const struct sr_group_call *sr_group_not_carried(void);
+
+/* The process makes no more calls: as above, when the device has done all. */
+const struct sr_group_call *sr_group_not_carried_at_all(void);
 
 /* Memory that peers write begins here. */
 void sr_group_window(struct sr_thread *t, uint64_t addr, uint64_t length);

@@ -18,7 +18,7 @@ void sr_group_file_read(int fd, uint64_t at, void *to, size_t n);
 /* This member's process has ended: who still waits for it is woken, to see that. */
 void sr_group_end_member(struct sr_group *g, uint32_t member);
 
-/* Until none makes calls any more. */
-void sr_group_await_end(const struct sr_group *g);
+/* Until none makes calls any more, and all is done again over the device that will be. */
+void sr_group_await_end(struct sr_group *g);
 
 #endif

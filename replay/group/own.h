@@ -93,14 +93,16 @@ struct sr_group_channel *sr_channel(const struct sr_group_key *key);
 /* The request by which bytes go to a member, where they go over a device. */
 struct sr_carriage {
 	struct sr_group_channel *channel;
-	uint32_t opcode;      /* enum ibv_wr_opcode */
-	uint64_t remote_addr; /* of a WRITE */
+	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t imm_data;
+	uint64_t remote_addr; /* of a WRITE */
+	uint64_t arrives;     /* of a message: how many have arrived with it */
 };
 
 /*
- * Puts what lies in these pieces to its place, by that request; by NULL, through the file.
- * Then it is there.  If it cannot be done that is kept: sr_carry_failed.
+ * Puts what lies in these pieces to its place: through the file, by NULL; then it is there.
+ * By that request it is on its way when this returns, behind all that was asked for before,
+ * by whomever.  What cannot be done is found later: sr_carry_failed.
  */
 void sr_carry(const struct sr_carriage *by, struct sr_group_place to, const struct sr_piece *pieces,
 	      uint32_t n);
@@ -118,8 +120,17 @@ void sr_carry_atomic(struct sr_group_channel *c, const struct sr_carried_atomic 
 /* The process has put these bytes into its own memory. */
 void sr_carry_own(uint64_t addr, const void *bytes, uint32_t n);
 
-/* A request could not be carried out: why; else NULL. */
-const char *sr_carry_failed(void);
+/* What is asked for from now on is asked for by this call. */
+void sr_carry_for(const struct sr_group_call *of);
+
+/* Until the message's bytes are there, or will not come. */
+void sr_carry_await(const struct sr_group_channel *c, const struct sr_group_message *m);
+
+/* Until all of this process's are done; false: one could not be. */
+bool sr_carry_all(void);
+
+/* The call of one that could not be done, and why; NULL: there is none so far. */
+const struct sr_group_call *sr_carry_failed(const char **why);
 
 /* ------------------------------------------------- channel.c: appending to one */
 

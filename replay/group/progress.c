@@ -175,6 +175,7 @@ static bool sleep_until(const struct wanted *w)
 	/* To be seen as one that looks and waits: see until(). */
 	const struct timespec a_look = {.tv_nsec = 2000000};
 	struct sr_group_member *m = w->member;
+	const char *why;
 	bool come;
 
 	for (int i = 0; i < SPINS; i++)
@@ -185,7 +186,7 @@ static bool sleep_until(const struct wanted *w)
 		uint32_t word = atomic_load(&m->word);
 
 		/* What it did before it ended counts. */
-		if (has_come(w) || has_ended(w))
+		if (has_come(w) || has_ended(w) || sr_carry_failed(&why))
 			break;
 		atomic_fetch_add(&self()->looks, 1);
 		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &a_look);
@@ -269,6 +270,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 {
 	const struct timespec moment = {.tv_nsec = 200000};
 	struct lull lull;
+	const char *why;
 	bool last = false;
 
 	if (is_so(argument))
@@ -282,7 +284,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 		if (!last)
 			sr_sys_nanosleep(&moment);
 		atomic_fetch_add(&self()->looks, 1);
-	} while (!is_so(argument) && !last);
+	} while (!is_so(argument) && !last && !sr_carry_failed(&why));
 	/* Whoever doubts behind us sees that this one moves. */
 	atomic_fetch_add(&self()->moves, 1);
 	atomic_fetch_sub(&self()->doubts, 1);

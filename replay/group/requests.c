@@ -277,7 +277,10 @@ static void post(struct sr_thread *t, struct qp *q, struct request *r,
 {
 	static struct sr_piece pieces[MAX_PIECES];
 	const unsigned does = sr_op(r->opcode);
-	const struct sr_carriage carriage = {q->out, r->opcode, r->remote_addr, r->imm_data};
+	const struct sr_carriage carriage = {.channel = q->out,
+					     .opcode = r->opcode,
+					     .imm_data = r->imm_data,
+					     .remote_addr = r->remote_addr};
 	const struct sr_carriage *by = is_carried(q) ? &carriage : NULL;
 	uint32_t n = 0;
 

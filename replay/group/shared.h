@@ -69,29 +69,43 @@ static inline size_t sr_group_place_take(struct sr_group_place *to, size_t n, ui
 	return part;
 }
 
-enum sr_errand_state {
-	SR_ERRAND_NONE,
-	SR_ERRAND_ASKED, /* the carrier's, until it is one of the next two */
-	SR_ERRAND_DONE,
-	SR_ERRAND_FAILED, /* why is in the text */
-};
+#define SR_GROUP_ERRANDS 64u         /* of a member, under way at a time; a power of two */
+#define SR_GROUP_SOURCE  (64u << 10) /* bytes that go out with them */
+#define SR_ERRAND_FAR    UINT32_MAX  /* more than that lie at sr_group_source_at() */
 
-/*
- * A request that a member's process wants done by a device: one at a time.  What goes
- * out lies at sr_group_source_at(), and what has arrived is put to its place.
+/* A request that a member's process wants done by a device.  What has arrived is put to its place.
  */
 struct sr_errand {
-	_Atomic uint32_t state; /* enum sr_errand_state; a futex */
-	uint32_t channel;       /* the connection: that of this member's direction */
-	uint32_t opcode;        /* enum ibv_wr_opcode */
+	uint64_t stamp; /* of the requests of all members: those of lower ones are done before it */
+	struct sr_group_call call;
+	uint32_t channel; /* the connection: that of this member's direction */
+	uint32_t opcode;  /* enum ibv_wr_opcode */
 	uint32_t length;
+	uint32_t source; /* where what goes out begins in sr_errands.source; SR_ERRAND_FAR */
 	uint32_t imm_data;
 	uint32_t reserved;
 	uint64_t remote_addr; /* in the peer's memory, as recorded */
 	uint64_t compare_add, swap;
-	uint64_t result; /* an atomic's: what the memory holds then, as recorded */
+	uint64_t result;  /* an atomic's: what the memory holds then, as recorded */
+	uint64_t arrives; /* of the channel's messages, so many have arrived then; 0: it is none */
 	struct sr_group_place to; /* room 0: what arrives is not wanted */
+};
+
+/*
+ * A member's, in the order of its requests.  Its process does not wait for each: who needs
+ * what one brings waits for that (carry.c), and all are done when the member has ended.
+ */
+struct sr_errands {
+	_Atomic uint64_t asked;  /* so many; the process's */
+	_Atomic uint64_t done;   /* ... of them; the carrier's */
+	_Atomic uint32_t failed; /* the one behind these could not be done: why is in the text */
+	_Atomic uint32_t waits;  /* the process sleeps until a message has arrived, */
+	_Atomic uint64_t wanted; /* ... or so many of these are done; 0: it does not */
+	_Atomic uint32_t word;   /* futex: raised when it has, or they are */
 	char text[128];
+	uint32_t source_at; /* so many bytes of the source are taken */
+	struct sr_errand errand[SR_GROUP_ERRANDS];
+	uint8_t source[SR_GROUP_SOURCE];
 };
 
 enum sr_carrier_state {
@@ -110,14 +124,15 @@ enum sr_carried {
 
 /* The process that has the device: carrier.h. */
 struct sr_group_carrier {
-	_Atomic uint32_t state;    /* enum sr_carrier_state; a futex */
-	_Atomic uint32_t word;     /* futex: raised with each errand */
+	_Atomic uint32_t state; /* enum sr_carrier_state; a futex */
+	_Atomic uint32_t word;  /* futex: raised to wake it */
 	_Atomic uint32_t sleeping;
 	_Atomic int32_t process;
-	_Atomic uint64_t steps; /* raised with each piece that the device has done */
+	_Atomic uint64_t stamps; /* the last errand's */
+	_Atomic uint64_t steps;  /* raised with each piece that the device has done */
 	uint64_t requests[SR_CARRIED_KINDS], bytes; /* done */
 	_Atomic uint64_t others; /* requests of queue pairs that are not RC: through the file */
-	char text[192];            /* which device it has; or why it has none */
+	char text[192];          /* which device it has; or why it has none */
 };
 
 /*
@@ -127,9 +142,10 @@ struct sr_group_carrier {
  */
 struct sr_group_member {
 	int32_t rank;
-	_Atomic uint32_t state;    /* enum sr_group_state */
-	_Atomic uint32_t whole;    /* it has come to the end of its program: all its writes are known */
-	_Atomic uint32_t word;     /* futex: raised when somebody sleeps and it has moved */
+	_Atomic uint32_t state; /* enum sr_group_state */
+	_Atomic uint32_t
+	    whole;             /* it has come to the end of its program: all its writes are known */
+	_Atomic uint32_t word; /* futex: raised when somebody sleeps and it has moved */
 	_Atomic uint32_t sleepers; /* of all processes, who wait for it */
 	_Atomic int32_t process;   /* its id, while it runs */
 	_Atomic uint32_t waiting;  /* threads of its own that wait for others */
@@ -143,7 +159,7 @@ struct sr_group_member {
 	uint64_t written;        /* bytes so far */
 	_Atomic uint64_t looked; /* bytes of what it has looked up: see struct sr_group_look */
 
-	struct sr_errand errand;
+	struct sr_errands errands;
 
 	_Atomic uint32_t windows;
 	struct sr_group_window window[SR_GROUP_WINDOWS];
@@ -175,9 +191,10 @@ struct sr_group_channel {
 	_Atomic uint32_t state; /* 0: free; 1: being entered; 2: in use */
 	uint32_t reserved;
 	struct sr_group_key key;
-	_Atomic uint64_t posted; /* messages whose bytes and description are in the file */
-	uint64_t bytes;          /* where the next payload goes; the sender's */
-	uint64_t freed;          /* the receiver's: up to here given back to the system */
+	_Atomic uint64_t posted;  /* messages whose description is in the file, and their bytes, */
+	_Atomic uint64_t arrived; /* ... but for those over a device: of so many */
+	uint64_t bytes;           /* where the next payload goes; the sender's */
+	uint64_t freed;           /* the receiver's: up to here given back to the system */
 };
 
 /*
@@ -201,7 +218,9 @@ struct sr_group_message {
 	uint64_t number; /* on its channel, from 0 */
 	uint64_t at;     /* where the payload is, from the channel's place on */
 	uint32_t length;
-	uint32_t opcode; /* enum ibv_wr_opcode */
+	uint32_t opcode;    /* enum ibv_wr_opcode */
+	uint32_t by_device; /* its bytes are there when it has arrived */
+	uint32_t reserved;
 };
 
 enum sr_group_write_kind {

@@ -96,10 +96,12 @@ static void contradict(const struct sr_value *v, const struct sr_group_channel *
 		       const struct sr_group_message *m, uint32_t from, uint32_t at)
 {
 	struct sr_replay_mismatch *x = &sr_group_control->mismatch;
+	const char *why;
 	uint32_t shown =
 	    v->length - at < sizeof(x->recorded) ? v->length - at : (uint32_t)sizeof(x->recorded);
 
-	if (atomic_fetch_add(&sr_group_control->mismatches, 1))
+	/* What a device did not bring is not what was sent. */
+	if (sr_carry_failed(&why) || atomic_fetch_add(&sr_group_control->mismatches, 1))
 		return;
 	*x = (struct sr_replay_mismatch){
 	    .thread = v->t->number,
@@ -204,12 +206,11 @@ static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_loo
 	};
 
 	l->writes = sr_history_writes();
-	sr_group_write_pieces(at,
-			      (struct sr_piece[]){{l, sizeof(*l)},
-						  {knows, (uint32_t)known},
-						  {bytes, l->length},
-						  {before, l->length}},
-			      before ? 4 : 3);
+	sr_group_write_pieces(
+	    at,
+	    (struct sr_piece[]){
+		{l, sizeof(*l)}, {knows, (uint32_t)known}, {bytes, l->length}, {before, l->length}},
+	    before ? 4 : 3);
 	sr_syscall(SYS_write, sr_group_control->found_fd, SR_ARG(&f), sizeof(f), 0, 0, 0);
 }
 

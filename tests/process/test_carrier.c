@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 #include <linux/futex.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -29,14 +31,15 @@ static uint8_t bytes[LONG], got[LONG];
 
 static int start(void **state)
 {
-	static const int32_t ranks[] = {3, 5};
+	static const int32_t ranks[] = {3, 5, 8};
 
-	group = sr_group_make(ranks, 2, SR_GROUP_RXE, &fd);
+	group = sr_group_make(ranks, 3, SR_GROUP_RXE, &fd);
 	carrier = sr_carrier_start(group, fd);
-	/* One channel each way between the two. */
+	/* One channel each way between two, and one from the third. */
 	for (uint32_t i = 0; i < 2; i++)
 		group->channel[i].key =
 		    (struct sr_group_key){(int32_t)i, (int32_t)!i, 17 + i, 18 - i, 0, 0};
+	group->channel[2].key = (struct sr_group_key){2, 1, 19, 20, 0, 0};
 	for (uint32_t i = 0; i < LONG; i++)
 		bytes[i] = (uint8_t)(i * 2654435761u >> 24);
 	return carrier < 0;
@@ -48,18 +51,34 @@ static int stop(void **state)
 	return 0;
 }
 
-static uint32_t run(uint32_t member, struct sr_errand e)
+static void ask(uint32_t member, struct sr_errand e)
 {
-	struct sr_errand *asked = &group->member[member].errand;
+	struct sr_errands *all = &group->member[member].errands;
 
 	e.channel = member;
-	*asked = e;
-	atomic_store(&asked->state, SR_ERRAND_ASKED);
+	all->errand[atomic_load(&all->asked) % SR_GROUP_ERRANDS] = e;
+	atomic_fetch_add(&all->asked, 1);
+}
+
+/* Are they done? */
+static bool await(uint32_t member)
+{
+	const struct sr_errands *all = &group->member[member].errands;
+
 	atomic_fetch_add(&group->carrier.word, 1);
 	syscall(SYS_futex, &group->carrier.word, FUTEX_WAKE, 1, NULL, NULL, 0);
-	while (atomic_load(&asked->state) == SR_ERRAND_ASKED)
-		syscall(SYS_futex, &asked->state, FUTEX_WAIT, SR_ERRAND_ASKED, NULL, NULL, 0);
-	return atomic_load(&asked->state);
+	while (atomic_load(&all->done) < atomic_load(&all->asked) && !atomic_load(&all->failed))
+		usleep(1000);
+	return !atomic_load(&all->failed);
+}
+
+/* One whose bytes lie in the file. */
+static bool run(uint32_t member, struct sr_errand e)
+{
+	e.source = SR_ERRAND_FAR;
+	e.stamp = atomic_fetch_add(&group->carrier.stamps, 1) + 1;
+	ask(member, e);
+	return await(member);
 }
 
 static void put(uint64_t at, const void *p, size_t n)
@@ -78,15 +97,12 @@ static void test_send(void **state)
 	const struct sr_group_place to = {PLACE, 100, 1 << 20};
 
 	put(sr_group_source_at(0), bytes, LONG);
-	assert_int_equal(run(0, (struct sr_errand){.opcode = IBV_WR_SEND_WITH_IMM,
-						   .imm_data = 7,
-						   .length = LONG,
-						   .to = to}),
-			 SR_ERRAND_DONE);
+	assert_true(
+	    run(0, (struct sr_errand){
+		       .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 7, .length = LONG, .to = to}));
 	assert_there(PLACE + 100, bytes, LONG);
 	/* Nothing at all is a message too. */
-	assert_int_equal(run(1, (struct sr_errand){.opcode = IBV_WR_SEND, .to = to}),
-			 SR_ERRAND_DONE);
+	assert_true(run(1, (struct sr_errand){.opcode = IBV_WR_SEND, .to = to}));
 	assert_int_equal(group->carrier.requests[SR_CARRIED_SEND], 2);
 }
 
@@ -96,11 +112,10 @@ static void test_write(void **state)
 	const uint64_t base = PLACE + (1 << 21), room = 1 << 20, at = 5 * room - 1000;
 
 	put(sr_group_source_at(1), bytes, LONG);
-	assert_int_equal(run(1, (struct sr_errand){.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-						   .length = LONG,
-						   .remote_addr = MEMORY,
-						   .to = {base, at, room}}),
-			 SR_ERRAND_DONE);
+	assert_true(run(1, (struct sr_errand){.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					      .length = LONG,
+					      .remote_addr = MEMORY,
+					      .to = {base, at, room}}));
 	assert_there(base + room - 1000, bytes, 1000);
 	assert_there(base, bytes + 1000, LONG - 1000);
 	assert_there(sr_group_image_at(0) + MEMORY, bytes, LONG);
@@ -113,11 +128,9 @@ static void test_read_of_a_window(void **state)
 	group->member[1].window[0] = (struct sr_group_window){MEMORY, LONG};
 	atomic_store(&group->member[1].windows, 1);
 	put(sr_group_image_at(1) + MEMORY, bytes, LONG);
-	assert_int_equal(run(0, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
-						   .remote_addr = MEMORY,
-						   .length = LONG,
-						   .to = to}),
-			 SR_ERRAND_DONE);
+	assert_true(run(
+	    0, (struct sr_errand){
+		   .opcode = IBV_WR_RDMA_READ, .remote_addr = MEMORY, .length = LONG, .to = to}));
 	assert_there(to.base, bytes, LONG);
 }
 
@@ -128,11 +141,10 @@ static void test_read_of_other_memory(void **state)
 
 	prctl(PR_SET_PTRACER, carrier);
 	atomic_store(&group->member[1].process, getpid());
-	assert_int_equal(run(0, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
-						   .remote_addr = (uintptr_t)bytes,
-						   .length = LONG,
-						   .to = to}),
-			 SR_ERRAND_DONE);
+	assert_true(run(0, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
+					      .remote_addr = (uintptr_t)bytes,
+					      .length = LONG,
+					      .to = to}));
 	assert_there(to.base, bytes, LONG);
 }
 
@@ -142,20 +154,18 @@ static void test_atomic(void **state)
 	const uint64_t at = sr_group_image_at(1) + MEMORY, before = 41, after = 42, recorded = 50;
 
 	put(at, &before, 8);
-	assert_int_equal(run(0, (struct sr_errand){.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-						   .remote_addr = MEMORY,
-						   .length = 8,
-						   .compare_add = 1,
-						   .result = after}),
-			 SR_ERRAND_DONE);
+	assert_true(run(0, (struct sr_errand){.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+					      .remote_addr = MEMORY,
+					      .length = 8,
+					      .compare_add = 1,
+					      .result = after}));
 	assert_there(at, &after, 8);
-	assert_int_equal(run(0, (struct sr_errand){.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
-						   .remote_addr = MEMORY,
-						   .length = 8,
-						   .compare_add = 49,
-						   .swap = recorded,
-						   .result = recorded}),
-			 SR_ERRAND_DONE);
+	assert_true(run(0, (struct sr_errand){.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+					      .remote_addr = MEMORY,
+					      .length = 8,
+					      .compare_add = 49,
+					      .swap = recorded,
+					      .result = recorded}));
 	assert_there(at, &recorded, 8);
 }
 
@@ -169,13 +179,54 @@ static void test_many_places(void **state)
 		group->member[0].window[0] = (struct sr_group_window){addr, 8};
 		atomic_store(&group->member[0].windows, 1);
 		put(sr_group_image_at(0) + addr, &value, 8);
-		assert_int_equal(run(1, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
-							   .remote_addr = addr,
-							   .length = 8,
-							   .to = to}),
-				 SR_ERRAND_DONE);
+		assert_true(run(1, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
+						      .remote_addr = addr,
+						      .length = 8,
+						      .to = to}));
 		assert_there(to.base, &value, 8);
 	}
+}
+
+/* Those of several members that are under way at once are done in the order of their stamps. */
+static void test_order(void **state)
+{
+	const struct sr_group_place to = {PLACE + (1 << 26), 0, 1 << 20};
+	const uint64_t at = sr_group_image_at(1) + MEMORY;
+
+	for (uint32_t first = 0; first < 2; first++) {
+		assert_int_equal(kill(carrier, SIGSTOP), 0);
+		for (uint32_t i = 0; i < 8; i++)
+			for (uint32_t from = 0; from < 2; from++) {
+				struct sr_errands *all = &group->member[2 * from].errands;
+				uint64_t value = 100 * first + 10 * i + from;
+
+				memcpy(all->source + 8 * i, &value, 8);
+				ask(2 * from, (struct sr_errand){.opcode = IBV_WR_RDMA_WRITE,
+								 .stamp = 100 * (first + 1) +
+									  2 * i + (from != first),
+								 .length = 8,
+								 .source = 8 * i,
+								 .remote_addr = MEMORY,
+								 .to = to});
+			}
+		assert_int_equal(kill(carrier, SIGCONT), 0);
+		assert_true(await(0) && await(2));
+		assert_there(at, &(uint64_t){100 * first + 70 + !first}, 8);
+	}
+}
+
+/* Who receives it is told when it is there, and not before. */
+static void test_arrival(void **state)
+{
+	const struct sr_group_place to = {PLACE + (1 << 27), 0, 1 << 20};
+
+	memcpy(group->member[0].errands.source, bytes, 1000);
+	ask(0, (struct sr_errand){
+		   .opcode = IBV_WR_SEND, .stamp = 1000, .length = 1000, .arrives = 7, .to = to});
+	assert_int_equal(atomic_load(&group->channel[1].arrived), 0);
+	assert_true(await(0));
+	assert_int_equal(atomic_load(&group->channel[0].arrived), 7);
+	assert_there(to.base, bytes, 1000);
 }
 
 int main(void)
@@ -187,6 +238,8 @@ int main(void)
 	    cmocka_unit_test(test_read_of_other_memory),
 	    cmocka_unit_test(test_atomic),
 	    cmocka_unit_test(test_many_places),
+	    cmocka_unit_test(test_order),
+	    cmocka_unit_test(test_arrival),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);
