@@ -47,6 +47,7 @@ void sr_group_end_member(struct sr_group *g, uint32_t member)
 	struct sr_group_member *m = &g->member[member];
 
 	atomic_store(&m->state, SR_GROUP_ENDED);
+	syscall(SYS_futex, &m->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	atomic_fetch_add(&m->word, 1);
 	syscall(SYS_futex, &m->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

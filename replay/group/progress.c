@@ -134,12 +134,20 @@ struct sr_group_origin sr_progress_seen(uint32_t member)
 
 /* --------------------------------------------------------------- waiting */
 
+/* All who sleep for this member look again, and say anew what they sleep for. */
 static void wake(struct sr_group_member *m)
 {
-	if (!atomic_load(&m->sleepers))
-		return;
 	atomic_fetch_add(&m->word, 1);
 	sr_sys_futex((uint32_t *)&m->word, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+/* Does somebody sleep for this?  With the first who sees it, he is not any more. */
+static bool is_awaited(struct sr_group_member *m, uint32_t thread, uint64_t sn)
+{
+	uint64_t awaited = atomic_load(&m->awaited[thread]);
+
+	return (awaited && awaited <= sn && atomic_exchange(&m->awaited[thread], 0)) ||
+	       atomic_load(&m->sleepers);
 }
 
 void sr_progress_enter(uint32_t thread, uint64_t sn)
@@ -151,13 +159,15 @@ void sr_progress_enter(uint32_t thread, uint64_t sn)
 	/* The sleeper says that it is there, then looks; we change, then look for sleepers. */
 	atomic_store(&m->entered[thread], sn);
 	atomic_fetch_add_explicit(&m->moves, 1, memory_order_relaxed);
-	wake(m);
+	if (is_awaited(m, thread, sn))
+		wake(m);
 }
 
 struct wanted {
 	struct sr_group_member *member;
 	const _Atomic uint64_t *counter;
 	uint64_t value;
+	_Atomic uint64_t *awaited; /* where it is said that it is slept for; NULL: nowhere */
 };
 
 static bool has_come(const struct wanted *w)
@@ -170,30 +180,41 @@ static bool has_ended(const struct wanted *w)
 	return atomic_load(&w->member->state) >= SR_GROUP_LINGERS;
 }
 
+static void say_awaited(const struct wanted *w)
+{
+	uint64_t lowest = atomic_load(w->awaited);
+
+	while (!lowest || lowest > w->value)
+		if (atomic_compare_exchange_weak(w->awaited, &lowest, w->value))
+			return;
+}
+
 static bool sleep_until(const struct wanted *w)
 {
-	/* To be seen as one that looks and waits: see until(). */
-	const struct timespec a_look = {.tv_nsec = 2000000};
+	/* To be seen as one that looks and waits: see is_vain. */
+	const struct timespec a_look = {.tv_nsec = 10000000};
 	struct sr_group_member *m = w->member;
 	const char *why;
-	bool come;
 
 	for (int i = 0; i < SPINS; i++)
 		if (has_come(w))
 			return true;
-	atomic_fetch_add(&m->sleepers, 1);
+	if (!w->awaited)
+		atomic_fetch_add(&m->sleepers, 1);
 	for (;;) {
 		uint32_t word = atomic_load(&m->word);
 
+		if (w->awaited)
+			say_awaited(w);
 		/* What it did before it ended counts. */
 		if (has_come(w) || has_ended(w) || sr_carry_failed(&why))
 			break;
 		atomic_fetch_add(&self()->looks, 1);
 		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &a_look);
 	}
-	atomic_fetch_sub(&m->sleepers, 1);
-	come = has_come(w);
-	return come;
+	if (!w->awaited)
+		atomic_fetch_sub(&m->sleepers, 1);
+	return has_come(w);
 }
 
 /* For whom it waits is there to be read, should it take long. */
@@ -294,7 +315,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)
 {
 	struct sr_group_member *m = &sr_group_memory->member[w->member];
-	const struct wanted wanted = {m, &m->entered[w->thread], w->sn};
+	const struct wanted wanted = {m, &m->entered[w->thread], w->sn, &m->awaited[w->thread]};
 
 	if (!wait_for(t, &wanted, w->thread, w->sn))
 		return false;
@@ -312,7 +333,7 @@ bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel 
 			     uint64_t messages)
 {
 	struct sr_group_member *m = &sr_group_memory->member[c->key.from];
-	const struct wanted wanted = {m, &c->posted, messages};
+	const struct wanted wanted = {m, &c->posted, messages, NULL};
 
 	return wait_for(t, &wanted, 0, atomic_load(&m->entered[0]) + 1);
 }
@@ -321,18 +342,14 @@ void sr_progress_linger(void)
 {
 	atomic_store(&self()->whole, 1);
 	atomic_store(&self()->state, SR_GROUP_LINGERS);
+	sr_sys_futex((uint32_t *)&self()->state, FUTEX_WAKE, INT32_MAX, NULL);
 	wake(self());
+	/* Not with each of their calls, which would be a wake for each: at their end. */
 	for (uint32_t i = 0; i < sr_group_memory->members; i++) {
 		struct sr_group_member *m = &sr_group_memory->member[i];
-		const struct wanted end = {m, NULL, 0};
+		uint32_t state;
 
-		atomic_fetch_add(&m->sleepers, 1);
-		while (!has_ended(&end)) {
-			uint32_t word = atomic_load(&m->word);
-
-			if (!has_ended(&end))
-				sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, NULL);
-		}
-		atomic_fetch_sub(&m->sleepers, 1);
+		while ((state = atomic_load(&m->state)) < SR_GROUP_LINGERS)
+			sr_sys_futex((uint32_t *)&m->state, FUTEX_WAIT, state, NULL);
 	}
 }

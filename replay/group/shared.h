@@ -146,7 +146,7 @@ struct sr_group_member {
 	_Atomic uint32_t
 	    whole;             /* it has come to the end of its program: all its writes are known */
 	_Atomic uint32_t word; /* futex: raised when somebody sleeps and it has moved */
-	_Atomic uint32_t sleepers; /* of all processes, who wait for it */
+	_Atomic uint32_t sleepers; /* of all processes, who wait for what it posts */
 	_Atomic int32_t process;   /* its id, while it runs */
 	_Atomic uint32_t waiting;  /* threads of its own that wait for others */
 	_Atomic uint32_t doubts;   /* of these, who may go on without what they wait for */
@@ -166,6 +166,8 @@ struct sr_group_member {
 
 	/* By thread: the SN whose call it has entered, and how many of its positions are known. */
 	_Atomic uint64_t entered[SR_REPLAY_THREADS];
+	/* The lowest that somebody sleeps for, 0: none.  Nobody is woken for what comes before. */
+	_Atomic uint64_t awaited[SR_REPLAY_THREADS];
 	_Atomic uint64_t positions[SR_REPLAY_THREADS];
 };
 
