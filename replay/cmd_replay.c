@@ -144,7 +144,7 @@ static char **cut_tool_arguments(int *argc, char **argv)
 }
 
 static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
-		      enum sr_group_transport transport, const struct sr_outsiders *outsiders)
+		      struct sr_transport *way, const struct sr_outsiders *outsiders)
 {
 	const struct sr_rank_options one = {
 	    .dir = o->dir,
@@ -155,17 +155,14 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	    .outsiders = outsiders,
 	};
 	struct sr_replay_control *control;
-	struct sr_transport way;
 	int fd, status;
 
 	control = sr_rank_control(&fd);
 	if (!control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
-	if (!sr_transport_open(&way, &rank, 1, transport))
-		return SR_EXIT_FAILED;
-	control->group_fd = way.group_fd;
-	status = sr_rank_replay(t, &one, control, fd, way.group);
-	sr_transport_close(&way);
+	control->group_fd = way->group_fd;
+	status = sr_rank_replay(t, &one, control, fd, way->group);
+	sr_transport_close(way);
 	return status;
 }
 
@@ -177,32 +174,35 @@ static bool is_among(const int32_t *ranks, size_t n, long rank)
 	return false;
 }
 
-/* What was asked for, or else the best that can be had.  False after a message. */
-static bool choose_transport(struct sr_trace *t, const struct options *o, const int32_t *ranks,
-			     size_t n, enum sr_group_transport *transport)
+/* What was asked for, or else the best that can be had, with its plan.  False after a message. */
+static bool find_transport(struct sr_trace *t, const struct options *o, const int32_t *ranks,
+			   size_t n, struct sr_transport *way)
 {
-	*transport = o->transport;
+	enum sr_group_transport wanted = o->transport;
+
 	/* A rank alone is what its trace says; nothing of it can be found out twice. */
 	if (!o->has_transport)
-		*transport = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
-	if (*transport == SR_GROUP_NONE || sr_transport_plan(t, o->dir, ranks, n))
-		return true;
+		wanted = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
+	if (!sr_transport_open(way, ranks, n, wanted))
+		return false;
+	if (wanted == SR_GROUP_NONE || sr_transport_plan(t, o->dir, ranks, n))
+		return sr_transport_ready(way);
+	sr_transport_abandon(way);
 	if (o->has_transport)
 		return sr_fail("--transport none replays without"), false;
 	sr_note("so each rank is replayed from its trace only");
-	*transport = SR_GROUP_NONE;
-	return true;
+	return sr_transport_open(way, ranks, n, SR_GROUP_NONE);
 }
 
-/* Of ranks that are in the trace and are not replayed.  NULL: there are none, or they tell nothing. */
+/* Of ranks that are in the trace and are not replayed.  NULL: there are none, or they tell nothing.
+ */
 static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ranks, size_t n,
-					   enum sr_group_transport transport)
+					   const struct sr_transport *way)
 {
 	struct sr_outsiders *outsiders = NULL;
 	struct sr_error err;
 
-	if (transport != SR_GROUP_NONE && n < sr_trace_ranks(t) &&
-	    sr_outsiders_find(&outsiders, t, ranks, n, &err))
+	if (way->group && n < sr_trace_ranks(t) && sr_outsiders_find(&outsiders, t, ranks, n, &err))
 		sr_note("what came from ranks that are not replayed is not told apart: %s",
 			err.text);
 	return outsiders;
@@ -211,6 +211,7 @@ static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ra
 static int replay(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
 {
 	struct sr_outsiders *outsiders;
+	struct sr_transport way;
 	int status;
 
 	struct sr_conduct c = {
@@ -232,10 +233,11 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	if (n > SR_GROUP_MEMBERS)
 		return sr_fail("a group of more than %d ranks cannot be replayed at once",
 			       SR_GROUP_MEMBERS);
-	if (!choose_transport(t, o, ranks, n, &c.transport))
+	if (!find_transport(t, o, ranks, n, &way))
 		return SR_EXIT_FAILED;
-	c.outsiders = outsiders = find_outsiders(t, ranks, n, c.transport);
-	status = n == 1 ? replay_one(t, o, ranks[0], c.transport, outsiders) : sr_conduct(&c);
+	c.outsiders = outsiders = find_outsiders(t, ranks, n, &way);
+	c.transport = &way;
+	status = n == 1 ? replay_one(t, o, ranks[0], &way, outsiders) : sr_conduct(&c);
 	sr_outsiders_free(outsiders);
 	return status;
 }

@@ -543,32 +543,36 @@ static void __attribute__((noreturn)) be(struct sr_group *g, int fd, pid_t paren
 
 pid_t sr_carrier_start(struct sr_group *g, int fd)
 {
-	const struct timespec second = {.tv_sec = 1};
 	pid_t self = getpid(), pid;
 
 	fflush(NULL);
 	pid = fork();
 	if (!pid)
 		be(g, fd, self);
-	if (pid < 0) {
+	if (pid < 0)
 		snprintf(g->carrier.text, sizeof(g->carrier.text), "cannot fork: %s",
 			 strerror(errno));
-		return -1;
-	}
+	else
+		atomic_store(&g->carrier.process, pid);
+	return pid;
+}
+
+bool sr_carrier_await(struct sr_group *g, pid_t pid)
+{
+	const struct timespec second = {.tv_sec = 1};
+
 	for (int i = 0; i < START_SECONDS && atomic_load(&g->carrier.state) == SR_CARRIER_NONE &&
 			waitpid(pid, NULL, WNOHANG) != pid;
 	     i++)
 		syscall(SYS_futex, &g->carrier.state, FUTEX_WAIT, SR_CARRIER_NONE, &second, NULL,
 			0);
-	if (atomic_load(&g->carrier.state) == SR_CARRIER_READY) {
-		atomic_store(&g->carrier.process, pid);
-		return pid;
-	}
+	if (atomic_load(&g->carrier.state) == SR_CARRIER_READY)
+		return true;
 	if (!g->carrier.text[0])
 		snprintf(g->carrier.text, sizeof(g->carrier.text),
 			 "the process that looks for a device has died, or hangs");
 	sr_carrier_end(pid);
-	return -1;
+	return false;
 }
 
 void sr_carrier_lost(struct sr_group *g)

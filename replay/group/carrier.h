@@ -22,11 +22,14 @@
 
 #include "replay/group/shared.h"
 
-/*
- * Starts it, before the group's ranks; g->carrier.text says which device it has.  -1: it
- * has none, and the text says why.
- */
+/* Starts it; to find a device takes it a while.  -1: it cannot be, and g->carrier.text says why. */
 pid_t sr_carrier_start(struct sr_group *g, int fd);
+
+/*
+ * Until it has found one, which the text names; before the group's ranks start.  False:
+ * there is none, the text says why, and it has ended.
+ */
+bool sr_carrier_await(struct sr_group *g, pid_t carrier);
 
 /* It has ended by itself: who asks it is told. */
 void sr_carrier_lost(struct sr_group *g);

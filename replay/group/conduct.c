@@ -36,10 +36,10 @@ struct worker {
 
 struct conductor {
 	const struct sr_conduct *c;
-	struct sr_transport transport;
+	struct sr_transport *transport; /* the caller's */
 	struct worker *workers;
-	int signals;  /* a signalfd */
-	int by;       /* the signal that is to end all; 0: none */
+	int signals;                 /* a signalfd */
+	int by;                      /* the signal that is to end all; 0: none */
 	const struct worker *failed; /* it was not as recorded, and the others are ended for it */
 };
 
@@ -95,7 +95,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 		snprintf(sandbox, sizeof(sandbox), "%s/rank-%d", d->c->sandbox, w->rank);
 		o.sandbox = sandbox;
 	}
-	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->transport.group);
+	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->transport->group);
 	fflush(NULL);
 	/* Past main's return, which the parent's libraries would have prepared. */
 	_exit(status);
@@ -110,8 +110,8 @@ static bool start_worker(struct conductor *d, struct worker *w)
 		sr_fail("cannot make the control page of rank %d: %s", w->rank, strerror(errno));
 		return false;
 	}
-	if (d->transport.group) {
-		w->control->group_fd = d->transport.group_fd;
+	if (d->transport->group) {
+		w->control->group_fd = d->transport->group_fd;
 		w->control->member = (uint32_t)(w - d->workers);
 	}
 	if (!w->has_terminal && !open_relays(d, w))
@@ -194,8 +194,8 @@ static void take_end(struct conductor *d, struct worker *w, int wait_status)
 	w->ended = true;
 	w->status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : SR_EXIT_FAILED;
 	/* Who waits for one that failed is ended with it, and has nothing to say of that. */
-	if (d->transport.group && how(w) != SR_VERDICT_FAILED)
-		sr_group_end_member(d->transport.group, (uint32_t)(w - d->workers));
+	if (d->transport->group && how(w) != SR_VERDICT_FAILED)
+		sr_group_end_member(d->transport->group, (uint32_t)(w - d->workers));
 	/* Processes that the program left behind were not part of it. */
 	if (!w->has_terminal) {
 		kill(-w->pid, SIGKILL);
@@ -203,8 +203,8 @@ static void take_end(struct conductor *d, struct worker *w, int wait_status)
 		sr_relay_close(&w->err);
 	}
 	if (!WIFEXITED(wait_status) && !d->by && !d->failed)
-		sr_fail("rank %d: the process that replays it was ended by signal %d (%s)",
-			w->rank, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+		sr_fail("rank %d: the process that replays it was ended by signal %d (%s)", w->rank,
+			WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
 	if (how(w) == SR_VERDICT_FAILED)
 		fail(d, w);
 }
@@ -215,7 +215,7 @@ static void reap(struct conductor *d)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (sr_transport_lost(&d->transport, pid))
+		if (sr_transport_lost(d->transport, pid))
 			continue;
 		for (size_t i = 0; i < d->c->count; i++)
 			if (d->workers[i].pid == pid)
@@ -311,7 +311,7 @@ static int verdict(const struct conductor *d)
 
 int sr_conduct(const struct sr_conduct *c)
 {
-	struct conductor d = {.c = c};
+	struct conductor d = {.c = c, .transport = c->transport};
 	bool started = true;
 	int status = SR_EXIT_FAILED;
 
@@ -320,10 +320,6 @@ int sr_conduct(const struct sr_conduct *c)
 	d.workers = calloc(c->count, sizeof(*d.workers));
 	if (!d.workers)
 		return sr_fail("no memory left");
-	if (!sr_transport_open(&d.transport, c->ranks, c->count, c->transport)) {
-		free(d.workers);
-		return status;
-	}
 	block_signals(&d);
 	for (size_t i = 0; i < c->count; i++) {
 		d.workers[i] = (struct worker){
@@ -338,11 +334,11 @@ int sr_conduct(const struct sr_conduct *c)
 		started = start_worker(&d, &d.workers[i]);
 	if (started) {
 		conduct(&d);
-		sr_transport_close(&d.transport);
+		sr_transport_close(d.transport);
 		status = verdict(&d);
 	} else {
 		end_all(&d);
-		sr_transport_close(&d.transport);
+		sr_transport_close(d.transport);
 	}
 	free(d.workers);
 	return status;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "replay/group/shared.h"
+#include "replay/group/transport.h"
 #include "replay/rank.h"
 
 struct sr_conduct {
@@ -18,11 +18,11 @@ struct sr_conduct {
 	const int32_t *ranks; /* ascending */
 	size_t count;
 	long timeout;
-	const char *sandbox;     /* each rank's is below it; NULL: none */
-	const char *output;      /* directory for what each rank prints; NULL: none */
+	const char *sandbox; /* each rank's is below it; NULL: none */
+	const char *output;  /* directory for what each rank prints; NULL: none */
 	struct sr_tool tool;
-	int32_t tool_rank;       /* the rank that it runs; -1: none */
-	enum sr_group_transport transport;
+	int32_t tool_rank;                    /* the rank that it runs; -1: none */
+	struct sr_transport *transport;       /* ready */
 	const struct sr_outsiders *outsiders; /* NULL: nothing is known of them */
 };
 

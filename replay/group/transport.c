@@ -33,17 +33,18 @@ bool sr_transport_parse(const char *name, enum sr_group_transport *transport)
 
 /* ---------------------------------------------------------------- the way */
 
-static bool find_device(struct sr_transport *t, enum sr_group_transport wanted)
+bool sr_transport_ready(struct sr_transport *t)
 {
-	pid_t carrier = sr_carrier_start(t->group, t->group_fd);
-
-	t->carrier = carrier > 0 ? carrier : 0;
-	if (t->carrier && wanted == SR_GROUP_BEST)
+	if (t->wanted == SR_GROUP_NONE || t->wanted == SR_GROUP_SHM)
+		return true;
+	if (t->carrier && !sr_carrier_await(t->group, t->carrier))
+		t->carrier = 0;
+	if (t->carrier && t->wanted == SR_GROUP_BEST)
 		sr_note("what the ranks do to each other is done again over %s",
 			t->group->carrier.text);
 	if (t->carrier)
 		return true;
-	if (wanted == SR_GROUP_BEST) {
+	if (t->wanted == SR_GROUP_BEST) {
 		sr_note("what the ranks do to each other is done again through shared memory: %s",
 			t->group->carrier.text);
 		t->group->transport = SR_GROUP_SHM;
@@ -58,16 +59,28 @@ static bool find_device(struct sr_transport *t, enum sr_group_transport wanted)
 bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
 		       enum sr_group_transport wanted)
 {
-	*t = (struct sr_transport){.group_fd = -1};
+	pid_t carrier = 0;
+
+	*t = (struct sr_transport){.group_fd = -1, .wanted = wanted};
 	if (wanted == SR_GROUP_NONE)
 		return true;
-	t->group = sr_group_make(ranks, n, wanted == SR_GROUP_SHM ? wanted : SR_GROUP_RXE,
-				 &t->group_fd);
+	t->group =
+	    sr_group_make(ranks, n, wanted == SR_GROUP_SHM ? wanted : SR_GROUP_RXE, &t->group_fd);
 	if (!t->group) {
 		sr_fail("cannot make the group's memory: %s", strerror(errno));
 		return false;
 	}
-	return wanted == SR_GROUP_SHM || find_device(t, wanted);
+	if (wanted != SR_GROUP_SHM)
+		carrier = sr_carrier_start(t->group, t->group_fd);
+	t->carrier = carrier > 0 ? carrier : 0;
+	return true;
+}
+
+void sr_transport_abandon(struct sr_transport *t)
+{
+	if (t->carrier)
+		sr_carrier_end(t->carrier);
+	t->carrier = 0;
 }
 
 bool sr_transport_lost(struct sr_transport *t, pid_t pid)

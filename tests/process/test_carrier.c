@@ -42,7 +42,7 @@ static int start(void **state)
 	group->channel[2].key = (struct sr_group_key){2, 1, 19, 20, 0, 0};
 	for (uint32_t i = 0; i < LONG; i++)
 		bytes[i] = (uint8_t)(i * 2654435761u >> 24);
-	return carrier < 0;
+	return carrier < 0 || !sr_carrier_await(group, carrier);
 }
 
 static int stop(void **state)
