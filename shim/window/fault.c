@@ -791,7 +791,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 
 	if (!fault_needs_handling(p, write))
 		return;
-	if (window_self.silent && !is_common(p)) {
+	if (window_self.silent && !is_shared(p)) {
 		page_open_silently(addr & PAGE_MASK);
 		return;
 	}

@@ -136,6 +136,8 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
 #define ALONE_MAX 65536
 
 bool is_common(const struct page *p);
+/* ... without a number: within a call, where faults are not counted. */
+bool is_shared(const struct page *p);
 
 /* The open pages' addresses. */
 extern uintptr_t open_pages[OPEN_ALL];

@@ -113,10 +113,15 @@ void window_unlock(const uint64_t *mask)
 
 /* ----------------------------------------------------------------- states */
 
+bool is_shared(const struct page *p)
+{
+	return !p->whole && hooks.threads && hooks.threads();
+}
+
 /* Threads, faults of this one since its last call: each is the same in record and replay. */
 bool is_common(const struct page *p)
 {
-	return !p->whole && hooks.threads && hooks.threads() && window_self.fault < ALONE_MAX;
+	return is_shared(p) && window_self.fault < ALONE_MAX;
 }
 
 static void set_open_n(uint32_t n)

@@ -476,6 +476,30 @@ static void calls_are_given_aliases_of_common_pages(void **state)
 	assert_false(sr_window_touches((void *)p, 8));
 }
 
+/* More loads than a program that ends has, and one more within a call. */
+static void a_call_is_given_a_shared_page_whatever_was_before_it(void **state)
+{
+	volatile uint32_t *p = (void *)memory(1);
+	uint32_t *alias;
+
+	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	have_threads(true);
+	/* Another thread's call, which is over when this one does something, waits there. */
+	alias = sr_window_alias((void *)p, 8);
+	assert_non_null(alias);
+	for (uint32_t i = 0; i < 65536 + 10; i++)
+		p[2 + i % 4] = i;
+	sr_window_call_begins();
+	alarm(10); /* The store came again and again. */
+	p[0] = 77;
+	alarm(0);
+	sr_window_call_ends();
+	assert_int_equal(*alias, 77);
+	sr_window_unalias(alias, 8);
+	have_threads(false);
+	sr_window_remove((void *)p, 100);
+}
+
 /*
  * A vector register is filled from plain memory, another one from the window, and
  * stored back beside: all 64 bytes of it, for what a load clears.
@@ -882,6 +906,7 @@ int main(void)
 	    cmocka_unit_test(every_instruction_is_done_alone_on_a_common_page),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
+	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
 	    cmocka_unit_test(vectors_are_moved_as_elsewhere),
 	    cmocka_unit_test(strings_are_moved_as_elsewhere),
 	    cmocka_unit_test(a_page_that_changes_all_the_time_is_not_newer_than_another),
