@@ -170,8 +170,11 @@ bool map_file_of(uintptr_t addr, char *path, size_t size, uint64_t *offset)
 		at = strchr(line, ' ');
 		at = at ? strchr(at + 1, ' ') : NULL;
 		name = strchr(line, '/');
-		if (!at || !name)
+		/* Not shared: what is written there would be written to the file. */
+		if (!at || !name || at[-1] != 'p') {
+			name = NULL;
 			break;
+		}
 		*offset = strtoul(at + 1, NULL, 16) + (addr - e.begin);
 	}
 	if (m.fd >= 0)

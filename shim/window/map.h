@@ -34,7 +34,7 @@ void map_drop(uintptr_t view);
 /* A view's access.  -errno. */
 int map_protect(uintptr_t view, int prot);
 
-/* The file that is mapped there, and where in it that is; false: none. */
+/* The file that is mapped there, privately, and where in it that is; false: none. */
 bool map_file_of(uintptr_t addr, char *path, size_t size, uint64_t *offset);
 
 /* One page: landing at the view, and back. */

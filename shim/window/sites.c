@@ -23,7 +23,10 @@
 #define BAILS_LEAST 100000
 
 #define SITES_MAX 256 /* instructions that have faulted */
-#define STUB_MAX  256
+
+#ifndef ARCH_SHSTK_STATUS
+#define ARCH_SHSTK_STATUS 0x5005
+#endif
 #define STACK_BYTES (64ul << 10)
 
 enum site_state {
@@ -91,13 +94,18 @@ static bool is_changed(const struct site *s)
 	return s->state == SITE_CHANGING || has_jump(s);
 }
 
-/* Which instruction under the jump begins there; 0: none, but perhaps the first one. */
-static unsigned int under_jump(const struct site *s, uintptr_t pc)
+/* Which instruction of the group, but for the first one, begins there; 0: none. */
+static unsigned int under_begin(const struct group *g, uintptr_t at)
 {
-	for (unsigned int i = 1; i < s->group.n; i++)
-		if (pc == s->pc + s->group.at[i])
+	for (unsigned int i = 1; i < g->n; i++)
+		if (at == g->at[i])
 			return i;
 	return 0;
+}
+
+static unsigned int under_jump(const struct site *s, uintptr_t pc)
+{
+	return under_begin(&s->group, pc - s->pc);
 }
 
 const uint8_t *sites_code(uintptr_t pc)
@@ -248,7 +256,9 @@ __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame
 	int saved = errno;
 
 	if (t->site.give_up) {
+		window_lock(NULL);
 		give_up(s);
+		window_unlock(NULL);
 		errno = saved;
 		return;
 	}
@@ -288,7 +298,8 @@ void sites_make_stack(void)
 
 	if (t->site.base || t->site.inside || impossible)
 		return;
-	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES);
+	/* A page that is not there between two. */
+	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES + PAGE);
 	p = sr_sys_mmap(p, STACK_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (sr_sys_is_error(p))
@@ -391,36 +402,35 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 /* --------------------------------------------------------- where it may lie */
 
 /*
- * in, out, hlt, cli, sti, ins, outs: none is a program's to execute.  As the distance's last byte the first
- * ones take a stub 64 to 448 MiB down, where nothing grows; a program that lies too low has its heap above it,
- * and 1.7 GiB up are seldom reached.
+ * The one instruction of one byte that no program may ever execute: I/O, and the flag of interrupts, can be
+ * allowed to it (iopl).
  */
-static const uint8_t traps[] = {0xf4, 0xec, 0xed, 0xee, 0xef, 0xe4, 0xe5, 0xe6, 0xe7, 0xfa, 0xfb, 0x6c, 0x6d, 0x6e, 0x6f};
-#define TRAPS ((unsigned int)sizeof(traps))
-#define LOW     0x20000000ul
+#define TRAP 0xf4 /* hlt */
+
+/*
+ * The distance's highest byte.  A stub 176 MiB to 2 GiB down is where nothing grows; a program that
+ * lies too low for that has its heap above it, whose first 1.5 GiB are left to it.
+ */
+static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0xb0, 0xa0, 0x90, 0x80},
+		     up[] = {0x60, 0x68, 0x70, 0x78};
+#define LOW 0x20000000ul
 
 /* Does an instruction begin with the jump's byte of the distance, 0 to 3? */
 static bool is_begin(const struct group *g, unsigned int byte)
 {
-	for (unsigned int i = 1; i < g->n; i++)
-		if (g->at[i] == byte + 1)
-			return true;
-	return false;
+	return under_begin(g, byte + 1);
 }
 
-/* The n-th way to choose the distance's bytes.  */
+/* The n-th way to choose the distance's bytes: those that begin an instruction are traps. */
 static int32_t distance_of(const struct group *g, unsigned int n, uintptr_t pc)
 {
-	uint32_t r3 = traps[n % TRAPS], r2, r1, r0, v;
+	uint32_t high = pc < LOW ? up[n % sizeof(up)] : down[n % sizeof(down)], v;
 
-	n /= TRAPS;
-	r2 = is_begin(g, 2) ? traps[n % TRAPS] : (n * 37) & 0xff;
-	r1 = is_begin(g, 1) ? traps[n % TRAPS] : 0;
-	r0 = is_begin(g, 0) ? traps[n % TRAPS] : 0;
-	v = r3 << 24 | r2 << 16 | r1 << 8 | r0;
+	v = (is_begin(g, 3) ? TRAP : high) << 24;
+	v |= (is_begin(g, 2) ? TRAP : n * 37 & 0xff) << 16;
+	v |= (is_begin(g, 1) ? TRAP : 0u) << 8;
 	/* To a page's beginning, where that is free to choose. */
-	if (!is_begin(g, 0))
-		v |= (uint32_t)(-(pc + JUMP_BYTES) & 0xff);
+	v |= is_begin(g, 0) ? TRAP : (uint32_t)(-(pc + JUMP_BYTES) & 0xff);
 	if (!is_begin(g, 1))
 		v |= (uint32_t)((-(pc + JUMP_BYTES + v) >> 8 & 0xf) << 8);
 	return (int32_t)v;
@@ -448,9 +458,6 @@ static uint8_t *place_stub(const struct group *g, uintptr_t pc)
 }
 
 /* --------------------------------------------------------------- the patch */
-
-/* What a thread that comes there meanwhile faults by. */
-#define TRAP 0xf4 /* hlt */
 
 /* All threads have done what they had fetched of the old bytes, and fetch anew. */
 static bool all_fetch_anew(void)
@@ -576,7 +583,11 @@ static bool patch(struct site *s, const struct insn *insn)
 static bool is_possible(void)
 {
 	uint32_t a, b, c, d;
+	uint64_t features = 0;
 
+	/* A call's copy pushes where it was, which a stack of return addresses alone would not know. */
+	if (!sr_syscall(SYS_arch_prctl, ARCH_SHSTK_STATUS, SR_ARG(&features), 0, 0, 0, 0) && features)
+		return false;
 	__cpuid(1, a, b, c, d);
 	if (!(c & bit_OSXSAVE))
 		return false;
