@@ -171,10 +171,13 @@ static void pass(int signo, siginfo_t *info, ucontext_t *uc, uintptr_t here)
 
 static void entry(int signo, siginfo_t *info, void *context)
 {
+	struct sites_guard guard;
 	int saved = errno;
 
+	sites_guard_begin(context, &guard);
 	if (!is_claims(signo, info, context))
 		pass(signo, info, context, (uintptr_t)__builtin_frame_address(0));
+	sites_guard_end(&guard);
 	errno = saved;
 }
 

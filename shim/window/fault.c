@@ -892,14 +892,17 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 
 bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 {
+	struct sites_guard guard;
 	bool done;
 
 	if (was_under_a_jump(info, uc))
 		return true;
+	sites_guard_begin(uc, &guard);
 	sites_enter(uc);
 	sites_make_stack();
 	done = fault(info, uc);
 	if (done)
 		sites_leave(uc, false);
+	sites_guard_end(&guard);
 	return done;
 }

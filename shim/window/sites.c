@@ -233,8 +233,6 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 	uintptr_t addr = o->displacement;
 
 	t->site.current = s;
-	t->site.inside = true;
-	t->site.stack = 0;
 	t->site.resume = s->copies;
 	s->entered++;
 	f->r[RSP] = t->site.sp;
@@ -289,6 +287,32 @@ bool sites_is_section(const ucontext_t *uc)
 	s = site_of_stub(at);
 	return (s && at < s->copies) ||
 	       (at >= (uintptr_t)sr_site_entry && at < (uintptr_t)sr_site_entry_end);
+}
+
+/* Without a stack, a stub goes on to the copies, and no more than RCX's place has been written. */
+void sites_guard_begin(const ucontext_t *uc, struct sites_guard *g)
+{
+	struct window_thread *t = &window_self;
+
+	g->on = sites_is_section(uc);
+	if (!g->on)
+		return;
+	g->rcx = t->site.rcx;
+	g->stack = t->site.stack;
+	t->site.stack = 0;
+	/* This very thread's next signal, or call, finds it so. */
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+void sites_guard_end(const struct sites_guard *g)
+{
+	struct window_thread *t = &window_self;
+
+	if (!g->on)
+		return;
+	atomic_signal_fence(memory_order_seq_cst);
+	t->site.rcx = g->rcx;
+	t->site.stack = g->stack;
 }
 
 void sites_make_stack(void)
@@ -351,9 +375,28 @@ static void put_fs(struct writer *w, const uint8_t code[5], const void *tls)
 static const uint8_t rcx_to_fs[5] = {0x64, 0x48, 0x89, 0x0c, 0x25}, fs_to_rcx[5] = {0x64, 0x48, 0x8b, 0x0c, 0x25},
 		     rsp_to_fs[5] = {0x64, 0x48, 0x89, 0x24, 0x25}, fs_to_rsp[5] = {0x64, 0x48, 0x8b, 0x24, 0x25};
 
+static void put_inside(struct writer *w, uint8_t yes)
+{
+	static const uint8_t byte_to_fs[4] = {0x64, 0xc6, 0x04, 0x25};
+	int32_t distance = distance_from_fs(&window_self.site.inside);
+
+	put(w, byte_to_fs, 4);
+	put(w, &distance, 4);
+	put(w, &yes, 1);
+}
+
+static void put_no_stack(struct writer *w)
+{
+	static const uint8_t word_to_fs[5] = {0x64, 0x48, 0xc7, 0x04, 0x25}, zero[4];
+
+	put_fs(w, word_to_fs, &window_self.site.stack);
+	put(w, zero, 4);
+}
+
 /*
  * To the thread's own stack, since below the program's stack pointer there are things of its
- * own; none of these instructions changes a flag.  A thread without one (it has just begun, or
+ * own; none of these instructions changes a flag.  That it is inside is said here, where a signal that
+ * comes in between finds the thread by its RIP (sites_is_section), and not in C.  A thread without one (it has just begun, or
  * is in here already) goes to the original.
  *
  * Returns where the copies begin.
@@ -362,7 +405,7 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 {
 	static const uint8_t jrcxz[1] = {0xe3}, rcx_to_rsp[3] = {0x48, 0x89, 0xcc}, push[1] = {0x68},
 			     call[6] = {0xff, 0x15, 0x02, 0x00, 0x00, 0x00}, over[2] = {0xeb, 0x08};
-	static const uint8_t fs_jump[4] = {0x64, 0xff, 0x24, 0x25}, fs_byte[4] = {0x64, 0xc6, 0x04, 0x25}, zero[1] = {0};
+	static const uint8_t fs_jump[4] = {0x64, 0xff, 0x24, 0x25};
 	const uint64_t entry = (uint64_t)sr_site_entry;
 	struct window_thread *t = &window_self;
 	struct writer w = {at};
@@ -376,6 +419,8 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 	put_fs(&w, rsp_to_fs, &t->site.sp);
 	put(&w, rcx_to_rsp, 3);
 	put_fs(&w, fs_to_rcx, &t->site.rcx);
+	put_inside(&w, 1);
+	put_no_stack(&w);
 	put(&w, push, 1);
 	put(&w, &index, sizeof(index));
 	put(&w, call, 6);
@@ -387,10 +432,7 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 	put_fs(&w, rcx_to_fs, &t->site.stack);
 	put_fs(&w, fs_to_rcx, &t->site.rcx);
 	put_fs(&w, fs_to_rsp, &t->site.sp);
-	put(&w, fs_byte, 4);
-	distance = distance_from_fs(&t->site.inside);
-	put(&w, &distance, 4);
-	put(&w, zero, 1);
+	put_inside(&w, 0);
 	put(&w, fs_jump, 4);
 	distance = distance_from_fs(&t->site.resume);
 	put(&w, &distance, 4);

@@ -45,6 +45,18 @@ bool sites_leave(ucontext_t *uc, bool trapped);
 /* Is the thread on its way to a site's handler, or back?  Nothing of the program's may begin. */
 bool sites_is_section(const ucontext_t *uc);
 
+/*
+ * Around a signal's handler, which calls libc, whose code may have sites: one that was on its way
+ * itself has left things where another would put its own.
+ */
+struct sites_guard {
+	bool on;
+	uint64_t rcx, stack;
+};
+
+void sites_guard_begin(const ucontext_t *uc, struct sites_guard *g);
+void sites_guard_end(const struct sites_guard *g);
+
 /* The bytes that were at pc before a jump was written; NULL: none was. */
 const uint8_t *sites_code(uintptr_t pc);
 

@@ -60,6 +60,14 @@ void sites_enter(ucontext_t *uc)
 {
 }
 
+void sites_guard_begin(const ucontext_t *uc, struct sites_guard *g)
+{
+}
+
+void sites_guard_end(const struct sites_guard *g)
+{
+}
+
 void sr_window_thread_ends(void)
 {
 }

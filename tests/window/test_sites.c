@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 
 #include "shim/window/map.h"
 #include "shim/window/page.h"
+#include "shim/window/sites.h"
 
 #define ROUNDS 300
 #define WORDS  512
@@ -57,6 +59,7 @@ uint64_t site_then_relative(volatile void *p);
 uint64_t site_compares(volatile void *p, uint64_t with);
 uint64_t site_keeps_flags(volatile void *p);
 uint64_t site_in_a_loop(volatile void *p, uint64_t until);
+uint64_t site_counts(volatile void *p, uint64_t until);
 uint64_t site_two_loads(volatile void *p);
 uint64_t site_by_index(volatile void *p, uint64_t index);
 uint64_t site_of_rip(void);
@@ -79,6 +82,8 @@ __asm__(".text\n"
 	"site_keeps_flags: stc\n mov (%rdi), %rax\n adc $0, %rax\n ret\n"
 	"site_in_a_loop: xor %ecx, %ecx\n"
 	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
+	"site_counts: xor %ecx, %ecx\n"
+	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jne 1b\n mov %rcx, %rax\n ret\n"
 	"site_two_loads: mov (%rdi), %eax\n mov 8(%rdi), %ecx\n shl $32, %rcx\n or %rcx, %rax\n ret\n"
 	"site_by_index: mov 16(%rdi, %rsi, 8), %rax\n ret\n"
 	"site_of_rip: mov sites_data + 8(%rip), %rax\n ret\n"
@@ -277,6 +282,41 @@ static void test_other_memory(void **state)
 	assert_int_equal(site_then_return(&view[1]), 9);
 }
 
+/* ------------------------------------------------------------------ signals */
+
+static _Atomic uint64_t interrupted, interrupted_wrong;
+
+/* As a handler of the shim's, which calls libc, whose code has sites. */
+static void interrupt(int sig, siginfo_t *info, void *uc)
+{
+	struct sites_guard guard;
+	uint64_t own = 41;
+
+	sites_guard_begin(uc, &guard);
+	interrupted_wrong += site_counts(&own, 3) != 3 || site_keeps_flags(&own) != 42;
+	interrupted += guard.on;
+	sites_guard_end(&guard);
+}
+
+static void test_a_handler_amidst_a_stub(void **state)
+{
+	struct sigaction sa = {.sa_sigaction = interrupt, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+	uint64_t own = 1, rounds = 0;
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_window_observe();
+		site_counts(&view[90], 20);
+	}
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (interrupted < 2000 && rounds++ < 2000000)
+		assert_int_equal(site_counts(&own, 100), 100);
+	setitimer(ITIMER_REAL, &never, NULL);
+	assert_int_equal(interrupted_wrong, 0);
+	assert_true(interrupted > 100);
+}
+
 /* ------------------------------------------------------------------ several threads */
 
 uint64_t site_of_threads(volatile void *p, uint64_t v);
@@ -356,6 +396,7 @@ int main(void)
 	    cmocka_unit_test(test_stores),
 	    cmocka_unit_test(test_vectors),
 	    cmocka_unit_test(test_other_memory),
+	    cmocka_unit_test(test_a_handler_amidst_a_stub),
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_code_that_is_not_the_files),
 	    cmocka_unit_test(test_a_child),
