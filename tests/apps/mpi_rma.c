@@ -134,6 +134,8 @@ int main(int argc, char **argv)
 	right = protected_right(rounds) && right;
 	printf("mpi_rma: rank %d of %d, %d rounds: %s\n", rank, ranks, rounds,
 	       right ? "right" : "wrong");
+	/* What follows may hang, in OpenMPI's own fence (tests/e2e/stacks.py). */
+	fflush(stdout);
 	MPI_Win_free(&window);
 	MPI_Finalize();
 	return right ? 0 : 1;
