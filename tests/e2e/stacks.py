@@ -10,10 +10,11 @@ replay of rank 0 alone stops is printed.
 
 Of bare launches with OpenMPI 4.1.4 one in some ten never ended here: all ranks had printed their answers and
 spun in MPI_Finalize, in a fence of PMIx that nobody completed. MPI_Finalize goes without one of its two fences
-(async_mpi_finalize; --with-fence has it); the other one is UCX's, and bare launches hang in it as well (CI, 21
-November). So a launch of which all ranks have answered and each main thread is seen in that fence is void: it is
-printed, and made again, VOID times at most. Any other hang is a failure, and shown with the stacks of all
-ranks. --launches N launches bare and recorded in turn, and counts.
+(async_mpi_finalize; --with-fence has it). The other one is UCX's, and bare launches hang in it as well: one rank is
+there, and no longer serves the endpoints that another one is still closing (ucp_ep_destroy, in the
+end of osc ucx), which so never comes to the fence. So a launch of which all ranks have answered and each main thread is seen in
+MPI_Finalize is void: it is printed, and made again, VOID times at most. Any other hang is a failure, and shown with the
+stacks of all ranks. --launches N launches bare and recorded in turn, and counts.
 
 OpenMPI prefers its own TCP and shared memory to UCX where it does not know the device, also for what
 OpenSHMEM starts by messages: both programs name UCX for these (pml), or are refused with "unreachable",
@@ -35,7 +36,7 @@ from harness import BUILD, SREPLAY, Tap, fresh, kill_group, replay, run, start
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "apps")
 SECONDS = 180  # the emulated machine of a busy host
 GDB_SECONDS = 90
-FENCE, FENCE_SECONDS, VOID = "opal_common_ucx_mca_pmix_fence", 45, 3
+FINALIZE, FINALIZE_SECONDS, VOID = "ompi_mpi_finalize", 45, 3
 
 # UCX 1.13 drops rxe's UD packets as misaddressed unless told not to look. PMIx gives its clients what
 # they ask for by messages, not in shared memory, which is not recorded. UCX registers all its buffers for
@@ -110,12 +111,14 @@ class Launch:
             end(process)
         self.seconds = time.monotonic() - began
         print("# %s, %s: status %s after %.0f s" % (name, "recorded" if trace else "bare", self.status, self.seconds), flush=True)
+        for line in re.findall(r"^(?:process|main thread) .*$", self.where, re.M):
+            print("# " + line, flush=True)
         self.wrong = answers(name, log) != right(name, ranks) or self.status != 0
         with open(log, errors="replace") as f:
             self.text = f.read()
 
     def wait(self, process, name, ranks, log):
-        """The exit status; "void": it hangs in OpenMPI's fence; "hang": elsewhere."""
+        """The exit status; "void": it hangs in OpenMPI's end; "hang": elsewhere."""
         answered = None
         end_at = time.monotonic() + SECONDS
         while time.monotonic() < end_at:
@@ -126,9 +129,9 @@ class Launch:
             if answers(name, log) != right(name, ranks):
                 continue
             answered = answered or time.monotonic()
-            if time.monotonic() - answered > FENCE_SECONDS:
+            if time.monotonic() - answered > FINALIZE_SECONDS:
                 self.where = stacks(name)
-                if len(re.findall(r"^main thread .*" + FENCE, self.where, re.M)) == ranks:
+                if len(re.findall(r"^main thread .*" + FINALIZE, self.where, re.M)) == ranks:
                     return "void"
                 answered = end_at  # looked once
         self.where = stacks(name)
