@@ -64,7 +64,7 @@ struct page {
 #define SHADOW_BASE  0x740000015000ul
 
 /* What threads stand on on their way to a site's handler (sites.c). */
-#define SITE_STACKS_BASE 0x690000000000ul
+#define SITE_STACKS_BASE 0x7d0000000000ul
 
 struct zone {
 	uintptr_t begin, end, offset;
