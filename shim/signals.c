@@ -174,7 +174,7 @@ static void entry(int signo, siginfo_t *info, void *context)
 	struct sites_guard guard;
 	int saved = errno;
 
-	sites_guard_begin(context, &guard);
+	sites_guard_begin(&guard);
 	if (!is_claims(signo, info, context))
 		pass(signo, info, context, (uintptr_t)__builtin_frame_address(0));
 	sites_guard_end(&guard);

@@ -897,9 +897,9 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 
 	if (was_under_a_jump(info, uc))
 		return true;
-	sites_guard_begin(uc, &guard);
-	sites_enter(uc);
 	sites_make_stack();
+	sites_guard_begin(&guard);
+	sites_enter(uc);
 	done = fault(info, uc);
 	if (done)
 		sites_leave(uc, false);

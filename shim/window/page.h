@@ -199,6 +199,7 @@ struct window_thread {
 		uint64_t rcx, sp, stack, top, resume;
 		bool inside; /* on the way to the handler, in it, or back */
 		bool give_up;
+		uint32_t guards;
 		const struct site *current;
 		uintptr_t addr;
 		char *base;

@@ -290,15 +290,12 @@ bool sites_is_section(const ucontext_t *uc)
 }
 
 /* Without a stack, a stub goes on to the copies, and no more than RCX's place has been written. */
-void sites_guard_begin(const ucontext_t *uc, struct sites_guard *g)
+void sites_guard_begin(struct sites_guard *g)
 {
 	struct window_thread *t = &window_self;
 
-	g->on = sites_is_section(uc);
-	if (!g->on)
-		return;
 	g->rcx = t->site.rcx;
-	g->stack = t->site.stack;
+	t->site.guards++;
 	t->site.stack = 0;
 	/* This very thread's next signal, or call, finds it so. */
 	atomic_signal_fence(memory_order_seq_cst);
@@ -308,11 +305,11 @@ void sites_guard_end(const struct sites_guard *g)
 {
 	struct window_thread *t = &window_self;
 
-	if (!g->on)
-		return;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->site.rcx = g->rcx;
-	t->site.stack = g->stack;
+	/* Who is inside gives it back himself. */
+	if (!--t->site.guards && !t->site.inside)
+		t->site.stack = t->site.top;
 }
 
 void sites_make_stack(void)
@@ -329,7 +326,7 @@ void sites_make_stack(void)
 	if (sr_sys_is_error(p))
 		return;
 	t->site.base = p;
-	t->site.top = t->site.stack = (uint64_t)p + STACK_BYTES - 64;
+	t->site.top = (uint64_t)p + STACK_BYTES - 64;
 }
 
 void sites_thread_ends(void)

@@ -46,15 +46,16 @@ bool sites_leave(ucontext_t *uc, bool trapped);
 bool sites_is_section(const ucontext_t *uc);
 
 /*
- * Around a signal's handler, which calls libc, whose code may have sites: one that was on its way
- * itself has left things where another would put its own.
+ * Around a signal's handler, which calls libc, whose code may have sites: their stubs go on to the copies.
+ * One that was interrupted has left things where another would put its own; and on a
+ * stub's stack the next signal would begin at the upper end of the handlers' stack, which is in use.
+ * (A handler of the program's that jumps away leaves its thread without.)
  */
 struct sites_guard {
-	bool on;
-	uint64_t rcx, stack;
+	uint64_t rcx;
 };
 
-void sites_guard_begin(const ucontext_t *uc, struct sites_guard *g);
+void sites_guard_begin(struct sites_guard *g);
 void sites_guard_end(const struct sites_guard *g);
 
 /* The bytes that were at pc before a jump was written; NULL: none was. */

@@ -60,7 +60,7 @@ void sites_enter(ucontext_t *uc)
 {
 }
 
-void sites_guard_begin(const ucontext_t *uc, struct sites_guard *g)
+void sites_guard_begin(struct sites_guard *g)
 {
 }
 
