@@ -105,6 +105,16 @@ struct sr_group_call {
 	uint16_t reserved;
 };
 
+/* Into a report: the call, which both runs had. */
+static inline void sr_report_call(struct sr_replay_report *r, const struct sr_group_call *call)
+{
+	r->thread = call->thread;
+	r->sn = call->sn;
+	r->expected = r->found = call->kind;
+	r->expected_site = call->expected_site;
+	r->found_site = call->found_site;
+}
+
 struct sr_replay_control {
 	uint64_t magic;
 	uint32_t version; /* SR_TRACE_VERSION */

@@ -220,11 +220,7 @@ static void end_not_carried(const struct sr_group_call *call)
 	if (!call)
 		return;
 	claim_report();
-	control->report.thread = call->thread;
-	control->report.sn = call->sn;
-	control->report.expected = control->report.found = call->kind;
-	control->report.expected_site = call->expected_site;
-	control->report.found_site = call->found_site;
+	sr_report_call(&control->report, call);
 	end(SR_REPLAY_NOT_CARRIED, SR_REPLAY_EXIT_DIVERGED);
 }
 

@@ -372,11 +372,7 @@ static void find_not_carried(struct replay *r)
 
 	if (done == atomic_load(&e->asked))
 		return;
-	c->report.thread = call->thread;
-	c->report.sn = call->sn;
-	c->report.expected = c->report.found = call->kind;
-	c->report.expected_site = call->expected_site;
-	c->report.found_site = call->found_site;
+	sr_report_call(&c->report, call);
 	snprintf(c->not_carried, sizeof(c->not_carried), "%s",
 		 atomic_load(&e->failed) ? e->text : "it was not done");
 	atomic_store(&c->outcome, SR_REPLAY_NOT_CARRIED);

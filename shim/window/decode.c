@@ -58,14 +58,6 @@ static bool prefixes_of(const uint8_t **p, struct prefixes *x)
 	return true;
 }
 
-static int32_t disp32_at(const uint8_t *p)
-{
-	int32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
 /* False if the operand is a register.  A RIP-relative address lacks the instruction's length. */
 static bool operand(const ucontext_t *uc, const uint8_t **p, uint8_t rex, uintptr_t *address,
 		    bool *relative)
@@ -83,13 +75,13 @@ static bool operand(const ucontext_t *uc, const uint8_t **p, uint8_t rex, uintpt
 		if (index != 4)
 			a = (uintptr_t)g[greg_of[index]] << (sib >> 6);
 		if (base == 5 && !mod) {
-			a += (uintptr_t)(intptr_t)disp32_at(*p);
+			a += (uintptr_t)(intptr_t)decode_disp32(*p);
 			*p += 4;
 		} else {
 			a += (uintptr_t)g[greg_of[base | (rex & REX_B) << 3]];
 		}
 	} else if (rm == 5 && !mod) {
-		a = (uintptr_t)(intptr_t)disp32_at(*p);
+		a = (uintptr_t)(intptr_t)decode_disp32(*p);
 		*p += 4;
 		*relative = true;
 	} else {
@@ -98,7 +90,7 @@ static bool operand(const ucontext_t *uc, const uint8_t **p, uint8_t rex, uintpt
 	if (mod == 1)
 		a += (uintptr_t)(intptr_t)(int8_t) * (*p)++;
 	if (mod == 2) {
-		a += (uintptr_t)(intptr_t)disp32_at(*p);
+		a += (uintptr_t)(intptr_t)decode_disp32(*p);
 		*p += 4;
 	}
 	*address = a;
@@ -116,7 +108,7 @@ static int64_t immediate_at(const uint8_t *p, unsigned int size)
 		memcpy(&v16, p, sizeof(v16));
 		return v16;
 	default:
-		return disp32_at(p);
+		return decode_disp32(p);
 	}
 }
 
@@ -387,12 +379,6 @@ static uint8_t vex_operand_size(const struct vex *v, uint8_t op)
 	return v->map >= 1 && v->map <= 3 ? v->bytes : 0;
 }
 
-static bool vex_has_immediate(const struct vex *v, uint8_t op)
-{
-	return v->map == 3 || (v->map == 1 && ((op >= 0x70 && op <= 0x73) || op == 0xc2 ||
-					       (op >= 0xc4 && op <= 0xc6)));
-}
-
 /* Whatever computes with memory; what stores there is told by the fault. */
 static void decode_vex(const ucontext_t *uc, struct insn *insn, const uint8_t *start)
 {
@@ -410,7 +396,7 @@ static void decode_vex(const ucontext_t *uc, struct insn *insn, const uint8_t *s
 	if (!insn->size || !vector_operand(uc, &p, &v, insn, &relative))
 		return;
 	insn->tail_at = (uint8_t)(p - start);
-	insn->length = (uint8_t)(insn->tail_at + vex_has_immediate(&v, op));
+	insn->length = (uint8_t)(insn->tail_at + decode_vex_has_immediate(v.map, op));
 	if (relative)
 		insn->address += (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] + insn->length;
 	insn->class = INSN_OPERAND;

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <ucontext.h>
 
 enum insn_class {
@@ -50,6 +51,22 @@ void decode(const ucontext_t *uc, struct insn *insn);
 greg_t *decode_register(ucontext_t *uc, uint8_t reg);
 
 uint64_t decode_value(ucontext_t *uc, const struct insn *insn);
+
+/* A displacement or distance of four bytes. */
+static inline int32_t decode_disp32(const uint8_t *p)
+{
+	int32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+/* Has the instruction of that map of VEX's a byte behind its operand? */
+static inline bool decode_vex_has_immediate(uint8_t map, uint8_t op)
+{
+	return map == 3 || (map == 1 && ((op >= 0x70 && op <= 0x73) || op == 0xc2 ||
+					 (op >= 0xc4 && op <= 0xc6)));
+}
 
 /* With the lock held: its instruction's bytes, CODE_MAX of them, as they are in the program. */
 #define CODE_MAX 16

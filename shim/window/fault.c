@@ -742,7 +742,7 @@ static bool lies_in(const struct insn *insn, const struct page *p)
 
 /* --------------------------------------------------------- kept for their owner */
 
-static bool is_kept(const struct page *p)
+NO_VECTORS static bool is_kept(const struct page *p)
 {
 	return p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE;
 }
@@ -779,8 +779,7 @@ static bool go_on_kept(ucontext_t *uc, const struct page *p, uintptr_t view, boo
 
 NO_VECTORS bool fault_needs_handling(const struct page *p, bool write)
 {
-	return p->state == PAGE_CLOSED || p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE ||
-	       (p->state == PAGE_FROZEN && write);
+	return p->state == PAGE_CLOSED || is_kept(p) || (p->state == PAGE_FROZEN && write);
 }
 
 static void handle(ucontext_t *uc, uintptr_t addr, bool write)

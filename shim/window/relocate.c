@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "shim/window/decode.h"
+
 enum kind {
 	OTHER,   /* not to be copied */
 	PLAIN,
@@ -28,14 +30,6 @@ struct step {
 	bool relative;    /* OPERAND: to RIP, by the four bytes behind ModRM */
 	int32_t distance; /* BRANCH, JUMP, CALL: from its end */
 };
-
-static int32_t word_at(const uint8_t *p)
-{
-	int32_t v;
-
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
 
 /* --------------------------------------------------------------- lengths */
 
@@ -134,7 +128,7 @@ static void with_operand(struct step *s, const uint8_t *start, const uint8_t *mo
 static void with_distance(struct step *s, enum kind kind, const uint8_t *start, const uint8_t *p, uint8_t bytes)
 {
 	s->kind = kind;
-	s->distance = bytes == 1 ? (int8_t)*p : word_at(p);
+	s->distance = bytes == 1 ? (int8_t)*p : decode_disp32(p);
 	s->length = (uint8_t)(p + bytes - start);
 }
 
@@ -178,8 +172,7 @@ static void step_vex(struct step *s, const uint8_t *start)
 {
 	uint8_t map = *start == 0xc5 ? 1 : start[1] & 0x1f;
 	const uint8_t *p = start + (*start == 0xc5 ? 2 : 3);
-	uint8_t op = *p++, imm = map == 3 || (map == 1 && ((op >= 0x70 && op <= 0x73) || op == 0xc2 ||
-						       (op >= 0xc4 && op <= 0xc6)));
+	uint8_t op = *p++;
 
 	if (map < 1 || map > 3)
 		return;
@@ -188,7 +181,7 @@ static void step_vex(struct step *s, const uint8_t *start)
 		s->length = (uint8_t)(p - start);
 		return;
 	}
-	with_operand(s, start, p, imm);
+	with_operand(s, start, p, decode_vex_has_immediate(map, op));
 }
 
 static void step_of(const uint8_t *start, struct step *s)
@@ -246,7 +239,7 @@ bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o)
 	if (mod == 3)
 		return false;
 	if (s.relative) {
-		o->displacement = pc + s.length + (uintptr_t)(intptr_t)word_at(p);
+		o->displacement = pc + s.length + (uintptr_t)(intptr_t)decode_disp32(p);
 		return true;
 	}
 	o->base = (uint8_t)(rm | (rex & 1) << 3);
@@ -258,12 +251,12 @@ bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o)
 			o->index = NO_REGISTER;
 		if ((*p & 7) == 5 && !mod) {
 			o->base = NO_REGISTER;
-			o->displacement = (uintptr_t)(intptr_t)word_at(p + 1);
+			o->displacement = (uintptr_t)(intptr_t)decode_disp32(p + 1);
 		}
 		p++;
 	}
 	if (mod)
-		o->displacement = (uintptr_t)(intptr_t)(mod == 1 ? (int8_t)*p : word_at(p));
+		o->displacement = (uintptr_t)(intptr_t)(mod == 1 ? (int8_t)*p : decode_disp32(p));
 	return true;
 }
 
@@ -354,7 +347,7 @@ static size_t copy(const uint8_t *code, uintptr_t pc, const struct step *s, uint
 	}
 	if (s->kind == OPERAND && s->relative) {
 		if (!distance_of((uintptr_t)to,
-				 pc + (uintptr_t)(intptr_t)word_at(code + s->modrm_at + 1), &distance))
+				 pc + (uintptr_t)(intptr_t)decode_disp32(code + s->modrm_at + 1), &distance))
 			return 0;
 		memcpy(to + s->modrm_at + 1, &distance, sizeof(distance));
 	}

@@ -15,8 +15,6 @@
 #define GROUP_MAX  JUMP_BYTES
 /* Bytes of the group: the last instruction may begin with the jump's last byte. */
 #define GROUP_BYTES_MAX (JUMP_BYTES - 1 + 15)
-/* Of the copies, with the jump back. */
-#define COPY_MAX 128
 
 struct group {
 	uint8_t n;        /* instructions */

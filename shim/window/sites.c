@@ -30,7 +30,6 @@
 #define STACK_BYTES (64ul << 10)
 
 enum site_state {
-	SITE_FREE,
 	SITE_COUNTED,
 	SITE_CHANGING, /* the jump, or the original, is being written */
 	SITE_PATCHED,
@@ -58,7 +57,12 @@ static _Atomic uint32_t patched_n;
 /* All of the stubs are in here: most addresses are not. */
 static uintptr_t stubs_begin = UINTPTR_MAX, stubs_end;
 static _Atomic uintptr_t next_stack = SITE_STACKS_BASE;
-static bool impossible;
+static bool possible; /* where it was asked for */
+
+static bool is_wanted(void)
+{
+	return possible && !hooks.recorded;
+}
 
 /* ------------------------------------------------------------ where who is */
 
@@ -317,7 +321,7 @@ void sites_make_stack(void)
 	struct window_thread *t = &window_self;
 	char *p;
 
-	if (t->site.base || t->site.inside || impossible)
+	if (t->site.base || t->site.inside || !is_wanted())
 		return;
 	/* A page that is not there between two. */
 	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES + PAGE);
@@ -360,13 +364,18 @@ static int32_t distance_from_fs(const void *tls)
 	return (int32_t)((intptr_t)tls - (intptr_t)__builtin_thread_pointer());
 }
 
-/* An instruction of five bytes that ends with FS's displacement of the word. */
-static void put_fs(struct writer *w, const uint8_t code[5], const void *tls)
+/* An instruction whose operand is the word, by its distance from FS; an immediate may follow. */
+static void put_fs_of(struct writer *w, const uint8_t *code, size_t n, const void *tls)
 {
 	int32_t distance = distance_from_fs(tls);
 
-	put(w, code, 5);
+	put(w, code, n);
 	put(w, &distance, sizeof(distance));
+}
+
+static void put_fs(struct writer *w, const uint8_t code[5], const void *tls)
+{
+	put_fs_of(w, code, 5, tls);
 }
 
 static const uint8_t rcx_to_fs[5] = {0x64, 0x48, 0x89, 0x0c, 0x25}, fs_to_rcx[5] = {0x64, 0x48, 0x8b, 0x0c, 0x25},
@@ -375,10 +384,8 @@ static const uint8_t rcx_to_fs[5] = {0x64, 0x48, 0x89, 0x0c, 0x25}, fs_to_rcx[5]
 static void put_inside(struct writer *w, uint8_t yes)
 {
 	static const uint8_t byte_to_fs[4] = {0x64, 0xc6, 0x04, 0x25};
-	int32_t distance = distance_from_fs(&window_self.site.inside);
 
-	put(w, byte_to_fs, 4);
-	put(w, &distance, 4);
+	put_fs_of(w, byte_to_fs, sizeof(byte_to_fs), &window_self.site.inside);
 	put(w, &yes, 1);
 }
 
@@ -407,7 +414,6 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 	struct window_thread *t = &window_self;
 	struct writer w = {at};
 	uint8_t *branch;
-	int32_t distance;
 
 	put_fs(&w, rcx_to_fs, &t->site.rcx);
 	put_fs(&w, fs_to_rcx, &t->site.stack);
@@ -430,9 +436,7 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 	put_fs(&w, fs_to_rcx, &t->site.rcx);
 	put_fs(&w, fs_to_rsp, &t->site.sp);
 	put_inside(&w, 0);
-	put(&w, fs_jump, 4);
-	distance = distance_from_fs(&t->site.resume);
-	put(&w, &distance, 4);
+	put_fs_of(&w, fs_jump, sizeof(fs_jump), &t->site.resume);
 	*branch = (uint8_t)(w.p - branch - 1);
 	put_fs(&w, fs_to_rcx, &t->site.rcx);
 	return w.p;
@@ -642,7 +646,7 @@ static bool is_possible(void)
 
 void sites_init(void)
 {
-	impossible = !is_possible();
+	possible = hooks.patches && is_possible();
 }
 
 void sites_count(const ucontext_t *uc, const struct insn *insn)
@@ -650,7 +654,7 @@ void sites_count(const ucontext_t *uc, const struct insn *insn)
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	struct site *s;
 
-	if (!hooks.patches || hooks.recorded || impossible || window_self.site.inside || !is_worth_it(insn))
+	if (!is_wanted() || window_self.site.inside || !is_worth_it(insn))
 		return;
 	s = site_at(pc);
 	if (!s) {

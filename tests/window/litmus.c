@@ -16,8 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim/window/map.h"
-#include "shim/window/window.h"
+#include "tests/window/simulator.h"
 
 #define PAGES 8
 #define WORDS 512
@@ -37,12 +36,6 @@ static uint32_t random_below(uint64_t *state, uint32_t n)
 {
 	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
 	return (uint32_t)((*state >> 33) % n);
-}
-
-static void handle(int sig, siginfo_t *info, void *uc)
-{
-	if (!sr_window_fault(info, uc))
-		signal(SIGSEGV, SIG_DFL);
 }
 
 /* Every way of having a page: loaded from a few or many times, stored to little or much, or left.
@@ -468,23 +461,13 @@ static const struct {
     TEST(a_sequence_lock_read_by_read),        TEST(a_work_stealing_deque_loses_nothing),
 };
 
-/*
- * A NIC's pins follow the pages wherever the module moves them; a thread needs
- * a second mapping of them.
- */
 static bool set_up(void)
 {
 	static const struct sr_window_hooks h = {.event = count_event, .patches = true};
-	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
-	int fd = memfd_create("memory", 0);
-
-	if (fd < 0 || ftruncate(fd, PAGES * 4096))
+	if (!map_for_nic(PAGES * 4096, &view, &dma))
 		return false;
-	view = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	dma = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	map_accepts_shared = true;
-	sigaction(SIGSEGV, &sa, NULL);
+	take_faults();
 	if (sr_window_init(&h) || sr_window_add((void *)view, PAGES * 4096) != SR_WINDOW_OK)
 		return false;
 	return true;

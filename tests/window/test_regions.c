@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "shim/window/window.h"
+#include "tests/window/simulator.h"
 
 #define PAGE 4096ul
 
@@ -72,39 +72,6 @@ static void note(const struct sr_window_event *e)
 		memcpy(last.data, e->values[i].data, e->values[i].length);
 		values++;
 	}
-}
-
-static void take_no_faults(void)
-{
-	struct sigaction sa = {.sa_handler = SIG_DFL};
-
-	sigaction(SIGSEGV, &sa, NULL);
-}
-
-static void handle(int sig, siginfo_t *info, void *uc)
-{
-	if (!sr_window_fault(info, uc))
-		take_no_faults();
-}
-
-static void take_faults(void)
-{
-	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
-
-	sigaction(SIGSEGV, &sa, NULL);
-}
-
-/*
- * In place of libc's: cmocka sets a handler of its own around each test, and a tick,
- * which is a SIGSEGV as well, may come when that is there, or none.
- */
-void (*signal(int signo, void (*handler)(int)))(int)
-{
-	struct sigaction sa = {.sa_handler = handler}, old;
-
-	if (signo == SIGSEGV)
-		return SIG_DFL;
-	return sigaction(signo, &sa, &old) ? SIG_ERR : old.sa_handler;
 }
 
 static uint8_t *memory(size_t pages)

@@ -15,9 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim/window/map.h"
 #include "shim/window/page.h"
-#include "shim/window/window.h"
+#include "tests/window/simulator.h"
 
 #define PAGES 16
 #define WORDS 512
@@ -32,12 +31,6 @@ static uint32_t random_below(uint64_t *state, uint32_t n)
 {
 	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
 	return (uint32_t)((*state >> 33) % n);
-}
-
-static void handle(int sig, siginfo_t *info, void *uc)
-{
-	if (!sr_window_fault(info, uc))
-		signal(SIGSEGV, SIG_DFL);
 }
 
 /* ------------------------------------------------------------------ trace */
@@ -359,20 +352,15 @@ static bool test(const char *what, void (*run)(uint64_t *), void *(*peer)(void *
 
 int main(int argc, char **argv)
 {
-	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
-	int fd = memfd_create("memory", 0);
 	bool ok;
 
 	if (argc > 1)
 		rounds = strtoull(argv[1], NULL, 0);
 	if (argc > 2)
 		seed = strtoull(argv[2], NULL, 0);
-	if (fd < 0 || ftruncate(fd, BYTES))
+	if (!map_for_nic(BYTES, &view, &dma))
 		return 1;
-	view = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	dma = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	map_accepts_shared = true;
-	sigaction(SIGSEGV, &sa, NULL);
+	take_faults();
 
 	printf("1..3\n");
 	ok = test("a replay sees what the recorded run saw", program, nic, rounds);

@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "shim/window/map.h"
 #include "shim/window/page.h"
 #include "shim/window/sites.h"
+#include "tests/window/simulator.h"
 
 #define ROUNDS 300
 #define WORDS  512
@@ -29,24 +29,6 @@ char sites_data[4 * 4096] __attribute__((aligned(4096)));
 
 static volatile uint64_t *view, *dma;
 static bool several_threads;
-
-static void handle(int sig, siginfo_t *info, void *uc)
-{
-	struct sigaction none = {.sa_handler = SIG_DFL};
-
-	if (!sr_window_fault(info, uc))
-		sigaction(SIGSEGV, &none, NULL);
-}
-
-/* In place of libc's: cmocka sets a handler of its own around each test. */
-void (*signal(int signo, void (*handler)(int)))(int)
-{
-	struct sigaction sa = {.sa_handler = handler}, old;
-
-	if (signo == SIGSEGV)
-		return SIG_DFL;
-	return sigaction(signo, &sa, &old) ? SIG_ERR : old.sa_handler;
-}
 
 /*
  * Each takes a pointer into the window, and returns what it read there, or computed from it. The
@@ -117,15 +99,10 @@ static bool threads(void)
 static int set_up(void **state)
 {
 	static const struct sr_window_hooks h = {.event = ignore, .patches = true, .threads = threads};
-	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
-	int fd = memfd_create("memory", 0);
 
-	if (fd < 0 || ftruncate(fd, 4 * 4096))
+	if (!map_for_nic(4 * 4096, &view, &dma))
 		return -1;
-	view = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	dma = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	map_accepts_shared = true;
-	sigaction(SIGSEGV, &sa, NULL);
+	take_faults();
 	return sr_window_init(&h) || sr_window_add((void *)view, 4 * 4096) != SR_WINDOW_OK ||
 	       sr_window_add(sites_data, sizeof(sites_data)) != SR_WINDOW_OK;
 }

@@ -9,8 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/window/map.h"
-#include "shim/window/window.h"
+#include "tests/window/simulator.h"
 
 #define PAGES  64
 #define WORDS  512
@@ -20,12 +19,6 @@ typedef volatile uint64_t word;
 
 static word *view, *dma;
 static uint64_t sample[ROUNDS];
-
-static void handle(int sig, siginfo_t *info, void *uc)
-{
-	if (!sr_window_fault(info, uc))
-		signal(SIGSEGV, SIG_DFL);
-}
 
 static uint64_t now(void)
 {
@@ -175,15 +168,10 @@ static void ignore(const struct sr_window_event *e)
 int main(void)
 {
 	static const struct sr_window_hooks h = {.event = ignore, .patches = true};
-	struct sigaction sa = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_NODEFER};
-	int fd = memfd_create("memory", 0);
 
-	if (fd < 0 || ftruncate(fd, PAGES * 4096))
+	if (!map_for_nic(PAGES * 4096, &view, &dma))
 		return 1;
-	view = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	dma = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	map_accepts_shared = true;
-	sigaction(SIGSEGV, &sa, NULL);
+	take_faults();
 	if (sr_window_init(&h) || sr_window_add((void *)view, PAGES * 4096) != SR_WINDOW_OK)
 		return 1;
 	for (int i = 0; i < PAGES; i++)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* simulator.h: what programs need in which the window module runs without the library: faults, and a NIC's memory. */
+#ifndef TESTS_WINDOW_SIMULATOR_H
+#define TESTS_WINDOW_SIMULATOR_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shim/window/map.h"
+#include "shim/window/window.h"
+
+static inline void take_no_faults(void)
+{
+	struct sigaction sa = {.sa_handler = SIG_DFL};
+
+	sigaction(SIGSEGV, &sa, NULL);
+}
+
+/* One that is not the module's ends the program. */
+static inline void take_fault(int sig, siginfo_t *info, void *uc)
+{
+	if (!sr_window_fault(info, uc))
+		take_no_faults();
+}
+
+static inline void take_faults(void)
+{
+	struct sigaction sa = {.sa_sigaction = take_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	sigaction(SIGSEGV, &sa, NULL);
+}
+
+/*
+ * A NIC's pins follow the pages wherever the module moves them; a thread needs
+ * a second mapping of them.
+ */
+static inline bool map_for_nic(size_t bytes, volatile uint64_t **view, volatile uint64_t **dma)
+{
+	int fd = memfd_create("memory", 0);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes))
+		return false;
+	*view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*dma = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map_accepts_shared = true;
+	return *view != MAP_FAILED && *dma != MAP_FAILED;
+}
+
+#endif
