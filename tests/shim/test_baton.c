@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_baton.c: one thread at a time has the baton, all of them get it, and none that keeps it
+ * to itself has it for ever.
+ *
+ * What the threads write with it in hand is plain memory: built with ThreadSanitizer where there
+ * is one, it is told of every two of them that have it at once, or one after the other without
+ * seeing what the other did.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/baton.h"
+
+#define THREADS 8
+#define ROUNDS  20000
+
+static int tests, failed;
+
+static void result(bool good, const char *what)
+{
+	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, what);
+	failed += !good;
+}
+
+/* With the baton in hand only. */
+static uint64_t counter, owner_of[THREADS * ROUNDS];
+static uint64_t kept, passed, snatched;
+
+static void count_take(enum sr_baton_got got)
+{
+	kept += got == SR_BATON_KEPT;
+	passed += got == SR_BATON_PASSED;
+	snatched += got == SR_BATON_SNATCHED;
+}
+
+struct thread {
+	pthread_t id;
+	uint32_t number;
+	unsigned int seed;
+	uint64_t rounds;
+	struct sr_baton_hold hold;
+};
+
+static enum sr_baton_got take(struct thread *t)
+{
+	enum sr_baton_got got;
+
+	sr_baton_take(&t->hold, t->number);
+	got = t->hold.got;
+	t->hold.got = SR_BATON_KEPT;
+	return got;
+}
+
+static enum sr_baton_lending chosen(struct thread *t)
+{
+	unsigned int n = (unsigned int)rand_r(&t->seed) % 100;
+
+	return n < 90 ? SR_BATON_BRIEFLY : n < 98 ? SR_BATON_FOR_LONG : SR_BATON_AWAY;
+}
+
+/* As a thread of a program: calls, some of which wait, and what it does in between. */
+static void *take_turns(void *argument)
+{
+	struct thread *t = argument;
+	uint64_t n;
+
+	for (uint64_t i = 0; i < t->rounds; i++) {
+		count_take(take(t));
+		sr_baton_lend(&t->hold, chosen(t));
+		if (rand_r(&t->seed) % 1000 == 0)
+			usleep(20);
+		count_take(take(t));
+		sr_baton_go_on(&t->hold);
+		n = counter;
+		if (rand_r(&t->seed) % 20 == 0)
+			usleep(20); /* in the program's code: the others wait */
+		owner_of[n] = t->number;
+		counter = n + 1;
+	}
+	sr_baton_drop(&t->hold);
+	return NULL;
+}
+
+static void start(struct thread *t, uint32_t number, void *(*routine)(void *), uint64_t many)
+{
+	*t = (struct thread){.number = number, .seed = number + 1, .rounds = many};
+	if (pthread_create(&t->id, NULL, routine, t))
+		exit(1);
+}
+
+static void one_at_a_time(uint64_t many)
+{
+	struct thread t[THREADS];
+	uint64_t of[THREADS] = {0};
+	bool all = true;
+
+	counter = kept = passed = snatched = 0;
+	for (uint32_t i = 0; i < THREADS; i++)
+		start(&t[i], i, take_turns, many);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i].id, NULL);
+	for (uint64_t i = 0; i < counter; i++)
+		of[owner_of[i]]++;
+	for (int i = 0; i < THREADS; i++)
+		all = all && of[i] == many;
+	printf("# %llu times kept, %llu passed on, %llu snatched\n", (unsigned long long)kept,
+	       (unsigned long long)passed, (unsigned long long)snatched);
+	result(counter == THREADS * many && all && passed >= THREADS,
+	       "threads that count in plain memory with the baton in hand lose no count");
+}
+
+/* ------------------------------------------------------- one that keeps it */
+
+static _Atomic int stage;
+
+static void *keep_it(void *argument)
+{
+	struct thread *t = argument;
+
+	take(t);
+	sr_baton_go_on(&t->hold);
+	atomic_store(&stage, 1);
+	if (t->rounds)
+		while (atomic_load(&stage) < 2)
+			;
+	else
+		while (atomic_load(&stage) < 2)
+			usleep(1000000);
+	t->rounds = take(t);
+	sr_baton_drop(&t->hold);
+	return NULL;
+}
+
+static void it_is_snatched(bool computes, const char *what)
+{
+	struct thread keeper;
+	struct thread me = {.number = 3};
+	struct timespec from, to;
+	enum sr_baton_got got;
+	uint32_t whose;
+	double ms;
+
+	atomic_store(&stage, 0);
+	start(&keeper, 7, keep_it, computes);
+	while (!atomic_load(&stage))
+		sched_yield();
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	got = take(&me);
+	whose = me.hold.from;
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+	printf("# after %.1f ms\n", ms);
+	atomic_store(&stage, 2);
+	sr_baton_go_on(&me.hold);
+	usleep(2000);
+	take(&me);
+	sr_baton_drop(&me.hold);
+	pthread_join(keeper.id, NULL);
+	result(got == SR_BATON_SNATCHED && whose == 7 && ms >= SR_BATON_MS &&
+		   keeper.rounds != SR_BATON_KEPT,
+	       what);
+}
+
+/* -------------------------------------------------------- one that never waits */
+
+/* Whatever it calls returns at once; yet the other one has its calls. */
+static void *poll_for_ever(void *argument)
+{
+	struct thread *t = argument;
+
+	while (atomic_load(&stage) < 2) {
+		take(t);
+		sr_baton_lend(&t->hold, SR_BATON_BRIEFLY);
+		take(t);
+		sr_baton_go_on(&t->hold);
+		for (volatile int i = 0; i < 100; i++)
+			;
+	}
+	sr_baton_drop(&t->hold);
+	return NULL;
+}
+
+static void nobody_starves(void)
+{
+	struct thread pollers[2], t;
+
+	counter = snatched = 0;
+	atomic_store(&stage, 0);
+	start(&pollers[0], 0, poll_for_ever, 0);
+	start(&pollers[1], 1, poll_for_ever, 0);
+	start(&t, 2, take_turns, 500);
+	pthread_join(t.id, NULL);
+	atomic_store(&stage, 2);
+	pthread_join(pollers[0].id, NULL);
+	pthread_join(pollers[1].id, NULL);
+	result(counter == 500 && !snatched, "beside two that poll without end a third one has its turns");
+}
+
+static void *wait_for_it(void *argument)
+{
+	struct thread *t = argument;
+
+	take(t);
+	return NULL;
+}
+
+static void all_go_on_at_the_end(void)
+{
+	struct thread me = {.number = 1}, t[THREADS];
+
+	take(&me);
+	for (uint32_t i = 0; i < THREADS; i++)
+		start(&t[i], i + 2, wait_for_it, 0);
+	usleep(10000);
+	sr_baton_stop();
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i].id, NULL);
+	result(true, "when it is stopped nobody waits any more");
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t many = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
+
+	if (many > ROUNDS)
+		many = ROUNDS;
+	one_at_a_time(many);
+	it_is_snatched(true, "of one that computes and makes no call it is snatched, which is told to both");
+	it_is_snatched(false, "of one that sleeps in the program's code as well");
+	nobody_starves();
+	all_go_on_at_the_end();
+	printf("1..%d\n", tests);
+	return failed != 0;
+}
