@@ -6,6 +6,7 @@
 
 #include "replay/command.h"
 #include "replay/marks.h"
+#include "replay/print.h"
 #include "replay/recorded.h"
 #include "replay/schema.h"
 #include "replay/visit.h"
@@ -29,6 +30,9 @@ struct summary {
 	uint64_t threads, without_end;
 	uint64_t calls, records, raw_bytes, stored_bytes;
 	uint64_t signals, signals_between;
+	/* Of threads that take turns: how often one made no call for too long, and the first of these. */
+	uint64_t late, late_site, late_sn;
+	uint32_t late_thread;
 	uint64_t of_kind[KINDS];
 	struct sr_window_sum windows;
 	char end[512]; /* of the process, or why there is none */
@@ -64,6 +68,20 @@ static void note_signal(struct summary *sum, const struct sr_entry *e)
 	sum->signals_between += p.place == SR_SIGNAL_BETWEEN;
 }
 
+static void note_late(struct summary *sum, const struct sr_entry *e, uint32_t thread)
+{
+	struct sr_baton_payload p;
+
+	if (e->kind != SR_REC_BATON || e->size < sizeof(p))
+		return;
+	memcpy(&p, e->payload, sizeof(p));
+	if (p.what != SR_BATON_LATE || sum->late++)
+		return;
+	sum->late_site = p.site;
+	sum->late_sn = e->sn;
+	sum->late_thread = thread;
+}
+
 static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
 	struct summary *sum = &((struct info *)argument)->sum;
@@ -80,6 +98,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 			sum->calls += e.count;
 		}
 		note_signal(sum, &e);
+		note_late(sum, &e, thread);
 		note_end(sum, &e);
 		sr_window_sum_add(&sum->windows, &e);
 	}
@@ -112,6 +131,26 @@ static void print_direct(const struct summary *sum, const struct sr_schema *sche
 		    "  not complete: direct verbs were let through (--allow-direct), %llu call%s; "
 		    "a replay ends at the first\n",
 		    (ull)calls, calls == 1 ? "" : "s");
+}
+
+/* Whether what they decide by plain atomics is replayed. */
+static void print_threads(const struct summary *sum, const struct sr_recorded *r)
+{
+	struct sr_print with = {.symbols = NULL};
+
+	if (!r->serial || sum->threads < 2)
+		return;
+	if (!sum->late) {
+		puts("  threads in turns (--threads=serial), without exception");
+		return;
+	}
+	with.symbols = sr_symbols_new(json_object_get(r->json, "objects"));
+	printf("  threads in turns (--threads=serial), but for %llu time%s when one made no call for "
+	       "long, and others ran beside it; first in front of thread %u SN %llu ",
+	       (ull)sum->late, sum->late == 1 ? "" : "s", sum->late_thread, (ull)sum->late_sn);
+	sr_print_site(stdout, &with, sum->late_site);
+	putchar('\n');
+	sr_symbols_free(with.symbols);
 }
 
 static void print_command(char **argv)
@@ -171,6 +210,7 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 			       "program's code\n",
 			       (ull)sum->signals, sum->signals == 1 ? "" : "s",
 			       (ull)sum->signals_between);
+		print_threads(sum, &r);
 		print_direct(sum, i->schema);
 		sr_window_sum_print(&sum->windows);
 		print_calls(sum, i->schema);

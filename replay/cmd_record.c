@@ -40,7 +40,7 @@ struct options {
 	const char *group;
 	const char *key;
 	const char *hosts;
-	const char *window, *tsc;
+	const char *window, *tsc, *threads;
 	bool lossy, record_files, allow_direct, clocks, no_net, patch, from_start;
 	char **command;
 };
@@ -72,6 +72,10 @@ static const struct argp_option option_list[] = {
      0},
     {"tsc", 't', "trap|native", 0,
      "record what the program reads from the time-stamp counter, by trapping (default: trap)", 0},
+    {"threads", 'T', "parallel|serial", 0,
+     "serial: a process's threads run its code one at a time, so that what they decide by plain "
+     "atomics is replayed (default: parallel)",
+     0},
     {"record-files", 'f', NULL, 0, "keep the content of the files that the program reads", 0},
     {0},
 };
@@ -122,6 +126,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->tsc = arg;
 		if (strcmp(arg, "trap") && strcmp(arg, "native"))
 			argp_error(state, "--tsc=%s is neither trap nor native", arg);
+		return 0;
+	case 'T':
+		o->threads = arg;
+		if (strcmp(arg, "parallel") && strcmp(arg, "serial"))
+			argp_error(state, "--threads=%s is neither parallel nor serial", arg);
 		return 0;
 	case 'n':
 		o->no_net = !strcmp(arg, "off");
@@ -276,6 +285,8 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_START, "1", 1);
 	if (o->tsc)
 		setenv(SR_ENV_TSC, o->tsc, 1);
+	if (o->threads)
+		setenv(SR_ENV_THREADS, o->threads, 1);
 	if (o->no_net)
 		setenv(SR_ENV_NET, "0", 1);
 	if (o->patch)

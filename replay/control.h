@@ -127,6 +127,7 @@ struct sr_replay_control {
 	bool stdout_line_buffered;
 	bool net;     /* see shim/net.h */
 	bool tsc;     /* shim/tsc.h */
+	bool serial;  /* threads take turns: shim/baton.h */
 	int32_t pid; /* recorded */
 	uint64_t main_stack; /* see shim/main_stack.h */
 	struct sr_processor processor; /* recorded */
@@ -137,6 +138,10 @@ struct sr_replay_control {
 	_Atomic int32_t process;    /* its id */
 	_Atomic bool cpuid_told;    /* the program is told what the recorded processor was */
 	_Atomic uint64_t turn;      /* the event that is to happen now: see turns.h */
+	/* Of threads that take turns: how often one was late so far, in which call it was last. */
+	_Atomic uint64_t late;
+	_Atomic uint32_t late_thread;
+	_Atomic uint64_t late_sn;
 	_Atomic uint32_t reporting; /* id of the thread whose report it is; 0: none yet */
 	_Atomic uint32_t
 	    outcome; /* enum sr_replay_outcome; the report is complete before it is set */

@@ -22,6 +22,7 @@
 #include "replay/group/group.h"
 #include "replay/turns.h"
 #include "replay/window_records.h"
+#include "shim/baton.h"
 #include "shim/call.h"
 #include "shim/children.h"
 #include "shim/cpuid_trap.h"
@@ -56,6 +57,13 @@ struct sr_replay_stream {
 	uint64_t repeats_left; /* of the last call */
 	uint16_t last_kind;
 	struct sr_buf last;
+
+	/*
+	 * Of threads that take turns.  The event whose turn the thread has, in the program's code;
+	 * and one that did not wait for the thread that had the turn before.  0: none.
+	 */
+	uint64_t has_turn, snatched;
+	uint32_t snatched_from;
 
 	/* The handler of this signal is about to run; 0: of none. */
 	uint32_t awaited;
@@ -196,6 +204,21 @@ static bool next_record(struct sr_thread *t, struct record *r)
 	return true;
 }
 
+/* A note on an event to come. */
+static bool is_taken(struct sr_replay_stream *s)
+{
+	struct sr_baton_payload p;
+
+	if (s->next.kind != SR_REC_BATON || s->next.size < sizeof(p))
+		return false;
+	memcpy(&p, s->next.payload, sizeof(p));
+	if (p.what == SR_BATON_TAKEN) {
+		s->snatched = p.event;
+		s->snatched_from = p.other;
+	}
+	return p.what == SR_BATON_TAKEN;
+}
+
 /* s->next is the record that comes after the repeats of the last one; false: there is none. */
 static bool peek(struct sr_thread *t)
 {
@@ -207,11 +230,73 @@ static bool peek(struct sr_thread *t)
 		if (sr_group_is_note(s->next.kind))
 			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
 		else
-			s->peeked = s->next.kind != SR_REC_PAD && s->next.kind != SR_REC_CLOCK &&
+			s->peeked = !is_taken(s) && s->next.kind != SR_REC_PAD &&
+				    s->next.kind != SR_REC_CLOCK &&
 				    s->next.kind != SR_REC_WINDOW_COUNTS &&
 				    s->next.kind != SR_REC_EXEC;
 	}
 	return true;
+}
+
+/* ------------------------------------------------------------------ turns */
+
+static void pass_turn(struct sr_thread *t)
+{
+	if (t->stream->has_turn)
+		sr_turn_over(t->stream->has_turn);
+	t->stream->has_turn = 0;
+}
+
+static void await_turn(struct sr_thread *t, uint64_t event)
+{
+	pass_turn(t);
+	if (event == t->stream->snatched)
+		sr_turn_wait_impatiently(t->number, event, t->stream->snatched_from);
+	else
+		sr_turn_wait(t->number, event);
+}
+
+/* The event has happened; others go on. */
+static void let_go(uint64_t event)
+{
+	if (control->serial)
+		sr_turn_over(event);
+	else
+		sr_turn_done(event);
+}
+
+/* The event has happened; what the program does then is part of the turn, if threads take turns. */
+static void go_on(struct sr_thread *t, uint64_t event)
+{
+	if (control->serial)
+		t->stream->has_turn = event;
+	else
+		sr_turn_done(event);
+}
+
+/* In front of what comes next: the thread was in the program's code from this event on. */
+static void take_batons(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+	struct sr_baton_payload p;
+
+	if (!control->serial)
+		return;
+	while (!t->silent && !s->repeats_left && peek(t) && s->next.kind == SR_REC_BATON &&
+	       s->next.size >= sizeof(p)) {
+		memcpy(&p, s->next.payload, sizeof(p));
+		s->peeked = false;
+		pass_turn(t);
+		if (p.arrived)
+			sr_turn_amidst(t->number, p.arrived);
+		await_turn(t, p.event);
+		go_on(t, p.event);
+		if (p.what != SR_BATON_LATE)
+			continue;
+		atomic_store(&control->late_thread, t->number);
+		atomic_store(&control->late_sn, t->sn + 1);
+		atomic_fetch_add(&control->late, 1);
+	}
 }
 
 /* A device did not do again what this call did, which may lie behind. */
@@ -411,6 +496,8 @@ end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void 
 	}
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
 		memcpy(&outcome, r->payload, sizeof(outcome));
+	if (t->stream)
+		pass_turn(t);
 	wait_for_others(outcome);
 	end_not_carried(sr_group_not_carried_at_all());
 	claim_report();
@@ -527,12 +614,12 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
 	if (!sr_signals_has_handler((int)p->signo))
 		diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
 	if (p->entry) {
-		sr_turn_wait(t->number, p->entry);
-		sr_turn_done(p->entry);
+		await_turn(t, p->entry);
+		let_go(p->entry);
 	}
 	if (p->order) {
-		sr_turn_wait(t->number, p->order);
-		sr_turn_done(p->order);
+		await_turn(t, p->order);
+		go_on(t, p->order);
 	}
 	memcpy(&info, p->info, sizeof(info));
 	t->stream->awaited = p->signo;
@@ -555,8 +642,11 @@ static void run_handlers_between(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
 
-	while (comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL)
+	take_batons(t);
+	while (comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL) {
 		run_handler(t, &p);
+		take_batons(t);
+	}
 }
 
 /* In a call; true if the event of its entry is over. */
@@ -570,6 +660,7 @@ static bool run_handlers_in_call(struct sr_thread *t)
 		entered |= p.entry != 0;
 		t->sn--;
 		run_handler(t, &p);
+		take_batons(t);
 		t->sn++;
 	}
 	return entered;
@@ -630,9 +721,10 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	uint16_t found = (uint16_t)(SR_REC_CALL + n);
 	struct sr_call_head head;
 	struct record r;
-	uint64_t order[3];
+	uint64_t order[3], resumed = 0;
 	struct sr_pinned pinned;
 	bool windows, entered;
+	uint32_t events;
 
 	sr_pinned_none(&pinned);
 	if (!t->started)
@@ -680,13 +772,19 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	sr_group_enter(t, n);
 	memcpy(order, r.payload + r.size - head.orders * sizeof(uint64_t),
 	       head.orders * sizeof(uint64_t));
-	if (head.orders && !entered)
-		sr_turn_wait(t->number, order[0]);
-	if (head.orders == 2) {
+	events = head.orders;
+	/* By what it does others may have gone on, before the program did after it. */
+	if (events == 2 && d->order == SR_ORDER_ENTRY && head.error != SR_ERROR_CANCELLED) {
+		events = 1;
+		resumed = order[1];
+	}
+	if (events && !entered)
+		await_turn(t, order[0]);
+	if (events == 2) {
 		if (!entered)
-			sr_turn_done(order[0]);
+			let_go(order[0]);
 		hold(t, found, site);
-		sr_turn_wait(t->number, order[1]);
+		await_turn(t, order[1]);
 	}
 	/* What others wait for begins before this waits for them. */
 	if (!sr_group_posts(n))
@@ -706,8 +804,12 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 			  n, a, head.result);
 	end_not_carried(sr_group_not_carried());
 	hold(t, found, site);
-	if (head.orders > entered)
-		sr_turn_done(order[head.orders - 1]);
+	if (events > entered)
+		go_on(t, order[events - 1]);
+	if (resumed) {
+		await_turn(t, resumed);
+		go_on(t, resumed);
+	}
 	if (windows || sr_windows_on)
 		sr_windows_call_ends(&pinned);
 	/* No other thread writes it: no locked add, as all threads on one counter would need. */
@@ -740,10 +842,22 @@ static bool comes_next(struct sr_thread *t, enum sr_call_number n)
 	return kind == SR_REC_CALL + n;
 }
 
+static void thread_begins(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (control->serial && !t->started)
+		start_thread(t);
+	if (control->serial && !t->silent)
+		run_handlers_between(t);
+	sr_leave(t, before);
+}
+
 static void thread_ends(struct sr_thread *t)
 {
 	if (t->number < SR_REPLAY_THREADS)
 		atomic_store(&control->thread[t->number].over, true);
+	pass_turn(t);
 	sr_ring_detach(&t->ring);
 	sr_free(t->stream->notes.p);
 	sr_free(t->stream);
@@ -763,6 +877,9 @@ static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 		return false;
 	run_handlers_at_heap(t);
 	if (!peek(t) || s->next.kind == SR_REC_REPLAY_END) {
+		/* It came to its last call, which it did not come back from. */
+		if (s->has_turn)
+			return false;
 		if (!sr_heap_turn_on_demand(t->number))
 			end_of_stream(t, s->peeked ? &s->next : NULL, SR_REC_HEAP, NULL);
 		return false;
@@ -819,6 +936,7 @@ static const struct sr_engine replay_engine = {
     .heap_end = heap_end,
     .comes_next = comes_next,
     .thread_starts = sr_turns_add_thread,
+    .thread_begins = thread_begins,
     .thread_ends = thread_ends,
 };
 
@@ -834,14 +952,14 @@ static const struct sr_engine halted_engine = {.call = halt};
 static void leave_child_alone(void)
 {
 	sr_engine = NULL;
-	sr_threaded = false;
+	sr_threaded = sr_serial = false;
 	sr_signals_forget_in_child();
 	sr_tsc_leave_alone();
 	sr_cpuid_leave_alone();
 }
 
 /* What other threads did before comes before. */
-static void wait_for_exit(const struct sr_thread *t, const struct record *r)
+static void wait_for_exit(struct sr_thread *t, const struct record *r)
 {
 	struct sr_exit_payload payload;
 
@@ -849,7 +967,7 @@ static void wait_for_exit(const struct sr_thread *t, const struct record *r)
 		return;
 	memcpy(&payload, r->payload, sizeof(payload));
 	if (payload.order)
-		sr_turn_wait(t->number, payload.order);
+		await_turn(t, payload.order);
 }
 
 void sr_replay_exit(int status)
@@ -945,6 +1063,7 @@ void sr_replay_start(void)
 		control->found_fd = move_away(control->found_fd);
 	sr_group_start(control);
 	sr_turns_start(control);
+	sr_serial = control->serial;
 	sr_signals_start(true);
 	sr_windows_start_replay(&(struct sr_window_hooks){
 	    .recorded = recorded_event,

@@ -28,6 +28,22 @@ static json_t *decode_signal(const struct sr_entry *e)
 	return v;
 }
 
+static json_t *decode_baton(const struct sr_entry *e)
+{
+	static const char *const whats[] = {"", "begins", "late", "taken"};
+	struct sr_baton_payload p;
+	json_t *v;
+
+	memcpy(&p, e->payload, sizeof(p));
+	v = json_pack("{s:s, s:s, s:I}", "record", "baton", "what", p.what < 4 ? whats[p.what] : "",
+		      "order", (json_int_t)p.event);
+	if (p.what == SR_BATON_TAKEN)
+		json_object_set_new(v, "from", json_integer(p.other));
+	if (p.arrived)
+		json_object_set_new(v, "arrived", json_integer((json_int_t)p.arrived));
+	return v;
+}
+
 static json_t *decode_exec(const struct sr_entry *e)
 {
 	json_t *path = json_stringn((const char *)e->payload, e->size);
@@ -62,6 +78,8 @@ static json_t *decode_other(const struct sr_entry *e)
 		return sr_window_print(e);
 	if (e->kind == SR_REC_EXEC)
 		return decode_exec(e);
+	if (e->kind == SR_REC_BATON && e->size >= sizeof(struct sr_baton_payload))
+		return decode_baton(e);
 	if (e->kind == SR_REC_SIGNAL && e->size >= sizeof(struct sr_signal_payload))
 		return decode_signal(e);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);

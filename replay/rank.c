@@ -411,6 +411,7 @@ static int run(struct replay *r)
 	r->control->main_stack = r->recorded.main_stack;
 	r->control->net = r->recorded.net;
 	r->control->tsc = r->recorded.tsc;
+	r->control->serial = r->recorded.serial;
 	r->control->pid = r->recorded.pid;
 	r->control->processor = r->recorded.processor;
 	if (!open_plan(r) || !open_feeders(r, &limit))

@@ -86,6 +86,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	const json_t *extra = json_object_get(json, "extra");
 	const char *limit = json_string_value(json_object_get(extra, "stack_limit"));
 	const char *main_stack = json_string_value(json_object_get(extra, "main_stack"));
+	const char *threads = json_string_value(json_object_get(extra, "threads"));
 
 	*r = (struct sr_recorded){
 	    .json = json,
@@ -99,6 +100,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
 	    .tsc = json_is_true(json_object_get(extra, "tsc")),
 	    .net = json_is_true(json_object_get(extra, "net")),
+	    .serial = threads && !strcmp(threads, "serial"),
 	    .ignored = number_of(extra, "ignored"),
 	    .blocked = number_of(extra, "blocked"),
 	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),

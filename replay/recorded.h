@@ -25,6 +25,7 @@ struct sr_recorded {
 	bool stdout_line_buffered;
 	bool net; /* with the net at the system-call level */
 	bool tsc; /* and the time-stamp counter trapped */
+	bool serial; /* its threads took turns (record --threads=serial) */
 	int pid;  /* as the process itself sees it */
 	uint64_t ignored, blocked; /* the signals that it inherited so */
 	bool from_open; /* libibverbs came late: what was before the first device is not recorded */

@@ -87,6 +87,7 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 static void say_why(const struct sr_stuck *s)
 {
 	uint32_t waiting = 0, running = 0, last = 0;
+	const char *order = s->control->serial ? "which is ordered between calls only" : "which sreplay does not order";
 
 	for (uint32_t i = 0; i < s->control->threads; i++) {
 		const struct sr_replay_thread *t = &s->control->thread[i];
@@ -101,13 +102,13 @@ static void say_why(const struct sr_stuck *s)
 	if (waiting && running == 1)
 		sr_note("thread %u makes no call, and the turn is its own: if it waits for memory "
 			"that another thread stores to, the program synchronises by plain atomics, "
-			"which sreplay does not order",
-			last);
+			"%s",
+			last, order);
 	else if (waiting && running)
 		sr_note("%u threads wait for their turn while %u make no calls: if these wait for "
 			"memory that others store to, the program synchronises by plain atomics, "
-			"which sreplay does not order",
-			waiting, running);
+			"%s",
+			waiting, running, order);
 }
 
 void sr_stuck_say(const struct sr_stuck *s)

@@ -6,8 +6,10 @@
 #include <stddef.h>
 
 #include "logd/rawsys.h"
+#include "shim/baton.h"
 #include "shim/heap_turns.h"
 #include "shim/lock.h"
+#include "shim/patience.h"
 
 #define SLOTS 64
 /* Looks at the turn, before a thread sleeps: most turns are taken in a row, or after long. */
@@ -199,6 +201,45 @@ void sr_turn_wait(uint32_t number, uint64_t event)
 void sr_turn_done(uint64_t event)
 {
 	set_turn(event + 1);
+}
+
+static bool pass_on(uint64_t event)
+{
+	if (!atomic_compare_exchange_strong(&control->turn, &event, event + 1))
+		return false;
+	wake(&slots[(event + 1) % SLOTS]);
+	return true;
+}
+
+/* Events that happened in the midst of another thread's turn, which goes on: by number modulo SLOTS. */
+static _Atomic uint64_t amidst[SLOTS];
+
+void sr_turn_over(uint64_t event)
+{
+	while (!pass_on(event) && atomic_load(&amidst[(event + 1) % SLOTS]) == event + 1)
+		event++;
+}
+
+void sr_turn_amidst(uint32_t number, uint64_t event)
+{
+	sr_turn_wait(number, event - 1);
+	atomic_store(&amidst[event % SLOTS], event);
+	/* Its thread is out of the program's code already, or passes this one on as well. */
+	if (!pass_on(event - 1))
+		sr_turn_over(event);
+}
+
+void sr_turn_wait_impatiently(uint32_t number, uint64_t event, uint32_t from)
+{
+	const struct timespec a_moment = {.tv_nsec = 200000};
+	struct sr_patience patience;
+
+	/* From the end of the turn before on, there is one that it can be. */
+	sr_turn_wait(number, event - 1);
+	sr_patience_begin(&patience, from < control->threads ? atomic_load(&control->thread[from].tid) : 0);
+	while (!has_come(event) && !sr_patience_ends(&patience, SR_BATON_MS * 1000000ll / 2))
+		sr_sys_nanosleep(&a_moment);
+	sr_turn_over(event - 1);
 }
 
 /* ----------------------------------------------------------------- heap */

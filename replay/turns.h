@@ -5,7 +5,8 @@
  *
  * A call waits for the turn of its event, does what it does, and passes the
  * turn on; what happens between the turns happens in parallel.  All real
- * synchronisation of the recorded program has become this one.
+ * synchronisation of the recorded program has become this one.  Of a process whose threads
+ * took turns when it was recorded, a thread passes the turn on at its next call only.
  *
  * When the recorded process ended (or was killed) some of its threads were inside
  * of calls, which left no record; but they may have drawn a number.  Its turn
@@ -29,6 +30,21 @@ void sr_turn_wait(uint32_t number, uint64_t event);
 
 /* The event has happened. */
 void sr_turn_done(uint64_t event);
+
+/*
+ * Of threads that take turns (shim/baton.h) the turn is its thread's until that comes out of the
+ * program's code.  Another one that did not wait for it (from) in the recording does so for a
+ * while, and then goes on beside it.  Not for as long as it did: who spins must not
+ * come further than it had then.
+ */
+void sr_turn_wait_impatiently(uint32_t number, uint64_t event, uint32_t from);
+/*
+ * This event happened in the midst of the turn of the one before: it takes nothing from that, but
+ * who comes behind it waits for it.
+ */
+void sr_turn_amidst(uint32_t number, uint64_t event);
+/* The turn is over, if it still is that of this event. */
+void sr_turn_over(uint64_t event);
 
 /* A thread is about to be created; one has made its last event.  True: see sr_turns_park. */
 void sr_turns_add_thread(void);

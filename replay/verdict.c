@@ -22,6 +22,8 @@ static const char *name_of(const struct sr_verdict *v, uint16_t kind)
 		return "a registration";
 	if (kind == SR_REC_SIGNAL)
 		return "a signal's handler";
+	if (kind == SR_REC_BATON)
+		return "another thread's turn";
 	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
 }
 
@@ -102,10 +104,19 @@ static void say_last_calls(const struct sr_verdict *v, const struct sr_replay_re
 /* The usual reason why one of several threads does something else. */
 static void say_threads(const struct sr_replay_control *c)
 {
-	if (c->threads > 1)
+	if (c->threads < 2)
+		return;
+	if (!c->serial)
 		sr_note(
 		    "the program has threads: if they synchronise by plain atomics, and not only "
-		    "by calls, their order there was not recorded");
+		    "by calls, their order there was not recorded (record --threads=serial does)");
+	else if (atomic_load(&c->late))
+		sr_note("the program's threads took turns when it was recorded, but for %llu time%s "
+			"until here, when one made no call for long and others ran beside it: what "
+			"they decided then by plain atomics was not recorded; last in front of thread "
+			"%u SN %llu",
+			(ull)atomic_load(&c->late), atomic_load(&c->late) == 1 ? "" : "s",
+			atomic_load(&c->late_thread), (ull)atomic_load(&c->late_sn));
 }
 
 /* Where cpuid cannot be made to trap. */

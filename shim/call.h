@@ -164,6 +164,14 @@ struct sr_engine {
 	void (*stalled)(struct sr_thread *t);
 	/* This thread has made its last call. */
 	void (*thread_ends)(struct sr_thread *t);
+
+	/* Of threads that take turns (baton.h). */
+
+	/* This thread is about to run the program's code for the first time. */
+	void (*thread_begins)(struct sr_thread *t);
+	/* It leaves the program's code, which others may run, without a call; it is back in it. */
+	void (*lends)(struct sr_thread *t);
+	void (*resumes)(struct sr_thread *t);
 };
 
 /* NULL while the shim is inert.  Set once, before the program's main. */

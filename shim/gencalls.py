@@ -574,9 +574,9 @@ def holder(call):
 
 
 def is_lock(call):
-    """Of the threads' primitives, those that neither block for long nor are more than the call."""
+    """Of the threads' primitives, those that do not block for long."""
     return call.attrs.get('when') == 'sr_has_threads' and not any(
-        call.attrs.get(k) for k in ('wait', 'cancel', 'blocks', 'syscall', 'invoke'))
+        call.attrs.get(k) for k in ('wait', 'cancel', 'blocks', 'syscall'))
 
 
 def emit_wrappers(calls):

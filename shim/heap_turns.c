@@ -35,6 +35,16 @@ void sr_heap_wait_left(void)
 	leaving = 0;
 }
 
+/* The machine may have other things to do than to let a thread end. */
+static void wait_left(struct sr_thread *t)
+{
+	bool kept = sr_serial && sr_baton_keep(&t->baton);
+
+	sr_heap_wait_left();
+	if (kept)
+		sr_baton_go_on(&t->baton);
+}
+
 static void take_over(struct sr_thread *t)
 {
 	struct sr_heap_payload payload = {
@@ -43,7 +53,8 @@ static void take_over(struct sr_thread *t)
 	    .position = t->heap_ops,
 	};
 
-	sr_heap_wait_left();
+	if (leaving)
+		wait_left(t);
 	t->leaves_heap = false;
 	heap.owner = t->number;
 	heap.operations = 0;

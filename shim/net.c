@@ -45,6 +45,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/net_x86_64.h"
 #include "shim/readable.h"
 #include "shim/objects.h"
+#include "shim/order.h"
 #include "shim/own_memory.h"
 #include "shim/signals.h"
 #include "shim/start.h"
@@ -179,6 +180,19 @@ static const uint16_t harmless[] = {
 };
 
 static uint64_t is_harmless[SR_NET_CALLS / 64];
+
+/*
+ * By these threads wait for each other, and wake each other.  Where they take turns, that is
+ * to be known, and what they find to be answered from the trace: they are calls like others.
+ */
+static int call_of_threads(long nr)
+{
+	if (!sr_serial || !sr_threaded)
+		return -1;
+	if (nr == SYS_futex)
+		return SR_CALL_kernel_futex;
+	return nr == SYS_sched_yield ? SR_CALL_kernel_sched_yield : -1;
+}
 
 /* Of these an argument is the number of a process or a thread. */
 static const struct {
@@ -340,16 +354,25 @@ static void say_unknown(uint64_t nr)
 		       (unsigned long long)nr);
 }
 
-uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
+/* As libc would have it. */
+static uint64_t with_errno(long result)
 {
-	long result;
-
-	say_unknown(a[0]);
-	result = raw_on_memory((long)a[0], (const uint64_t *)a[1]);
 	if (result >= 0 || result < -4095)
 		return (uint64_t)result;
 	errno = (int)-result;
 	return (uint64_t)-1;
+}
+
+uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
+{
+	say_unknown(a[0]);
+	return with_errno(raw_on_memory((long)a[0], (const uint64_t *)a[1]));
+}
+
+/* The word may be in a window, closed. */
+uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
+{
+	return sr_windows_on ? with_errno(raw_on_memory(SYS_futex, a)) : sr_real(d, a);
 }
 
 /* ---------------------------------------------------------------- addresses */
@@ -627,6 +650,9 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 		sr_process_exits((int)a[0]);
 		return raw(nr, a);
 	}
+	call = call_of_threads(nr);
+	if (call >= 0)
+		return enter(t, (enum sr_call_number)call, a, site);
 	if (nr >= 0 && nr < SR_NET_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1)
 		return own_affair(nr, a);
 	if (sr_is_loader(site))
@@ -754,6 +780,11 @@ void sr_net_disarm_thread(struct sr_thread *t)
 }
 
 uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
+{
+	return (uint64_t)-1;
+}
+
+uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
 {
 	return (uint64_t)-1;
 }

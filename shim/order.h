@@ -14,7 +14,8 @@
  *     the real call: what it saw has a lower number;
  *     a call that does both, or of which calls.def says nothing, draws twice.
  * So the numbers are an order in which all that was seen can have been seen,
- * whatever the scheduler did between a draw and its real call.
+ * whatever the scheduler did between a draw and its real call.  Of threads that take turns
+ * (baton.h) it is that of the program's code between the calls as well.
  *
  * These are not the event numbers of the process's clock (nicclock/clock.h),
  * although both count what the process does.  A replay takes each of these in its

@@ -257,6 +257,8 @@ static void *run(void *argument)
 			sr_free(s);
 		sr_thread_watch_end(t);
 		sr_net_arm_thread(t);
+		if (sr_engine && sr_engine->thread_begins)
+			sr_engine->thread_begins(t);
 		sr_leave(t, before);
 		if (!copy.own_mask)
 			sr_signals_thread_opens(copy.mask);
@@ -646,6 +648,8 @@ static void run_once_routine(void)
 	 * If the routine throws or is cancelled, neither these lines' other half
 	 * nor that of the caller's is run: they cancel out.
 	 */
+	if (sr_engine && sr_engine->resumes)
+		sr_engine->resumes(t);
 	t->depth--;
 	sr_select(t);
 	t->heap = SR_HEAP_PROGRAM;
@@ -655,6 +659,8 @@ static void run_once_routine(void)
 	t->heap = SR_HEAP_LIBRARY;
 	t->depth++;
 	sr_select(t);
+	if (sr_engine && sr_engine->lends)
+		sr_engine->lends(t);
 }
 
 typedef int (*once_function)(int *control, void (*routine)(void));
@@ -667,7 +673,12 @@ static int record_once(struct sr_thread *t, once_function real, int *control, vo
 	t->depth++;
 	sr_select(t);
 	t->heap = SR_HEAP_LIBRARY;
+	/* Another thread may be in the routine. */
+	if (sr_engine && sr_engine->lends)
+		sr_engine->lends(t);
 	err = real(control, run_once_routine);
+	if (sr_engine && sr_engine->resumes)
+		sr_engine->resumes(t);
 	t->heap = SR_HEAP_PROGRAM;
 	t->depth--;
 	sr_select(t);

@@ -20,6 +20,7 @@
 #include "logd/rawsys.h"
 #include "logd/socket_path.h"
 #include "nicclock/order_code.h"
+#include "shim/baton.h"
 #include "shim/call.h"
 #include "shim/children.h"
 #include "shim/clocks.h"
@@ -27,6 +28,7 @@
 #include "shim/files.h"
 #include "shim/heap.h"
 #include "shim/heap_turns.h"
+#include "shim/hooks.h"
 #include "shim/images.h"
 #include "shim/lock.h"
 #include "shim/main_stack.h"
@@ -55,7 +57,7 @@
 static struct sr_client client;
 static size_t ring_bytes;
 static bool lossy;
-static const struct sr_engine record_engine;
+static struct sr_engine record_engine;
 
 /* ------------------------------------------------------- threads' streams */
 
@@ -118,6 +120,8 @@ static void end_thread(struct sr_thread *t)
 	t->buf = t->last = (struct sr_buf){0};
 	t->arrived = NULL;
 	t->arrived_room = 0;
+	if (sr_serial)
+		sr_baton_drop(&t->baton);
 	sr_leave(t, before);
 }
 
@@ -335,6 +339,125 @@ static void put_order(struct sr_buf *b, const struct sr_call_head *head, const u
 		sr_put_raw(b, order, head->orders * sizeof(*order));
 }
 
+/* ------------------------------------------------- threads that take turns */
+
+static void put_baton(struct sr_thread *t, const struct sr_baton_payload *p)
+{
+	sr_record_other(t, SR_REC_BATON, p, sizeof(*p));
+}
+
+/* With the baton again.  The number of the event that says since when; 0: it was not away. */
+static uint64_t regain(struct sr_thread *t)
+{
+	uint64_t event;
+
+	sr_baton_take(&t->baton, t->number);
+	if (t->baton.got == SR_BATON_KEPT)
+		return 0;
+	event = sr_draw_event();
+	if (t->baton.got == SR_BATON_SNATCHED)
+		put_baton(t, &(struct sr_baton_payload){
+				 .what = SR_BATON_TAKEN, .other = t->baton.from, .event = event});
+	t->baton.got = SR_BATON_KEPT;
+	return event;
+}
+
+/* Out of the program's code, where it had the baton, if nobody lost patience. */
+static void arrive(struct sr_thread *t, void *site)
+{
+	struct sr_baton_payload p = {.what = t->baton.begun ? SR_BATON_LATE : SR_BATON_BEGINS,
+				     .site = (uintptr_t)site};
+
+	if (t->ended)
+		return;
+	/* What others do from here on, while it waits in line, it has not seen. */
+	if (sr_baton_is_lost(&t->baton))
+		p.arrived = sr_draw_event();
+	p.event = regain(t);
+	if (p.event)
+		put_baton(t, &p);
+}
+
+static void go_on(struct sr_thread *t)
+{
+	if (!t->ended)
+		sr_baton_go_on(&t->baton);
+}
+
+/* Those that wait for it had better be awake if the call is one that waits. */
+static enum sr_baton_lending lending(const struct sr_call_desc *d)
+{
+	const uint8_t sees = d->order & (SR_ORDER_RETURN | SR_ORDER_IDLE);
+
+	if (sr_call_number(d) == SR_CALL_kernel_sched_yield)
+		return SR_BATON_AWAY;
+	/* A lock, a barrier, or what may wait for more than threads. */
+	if (d->flags & SR_CALL_BLOCKS || (d->when == sr_has_threads && sees == SR_ORDER_RETURN))
+		return SR_BATON_FOR_LONG;
+	return SR_BATON_BRIEFLY;
+}
+
+static void lend(struct sr_thread *t, enum sr_baton_lending how)
+{
+	if (!t->ended)
+		sr_baton_lend(&t->baton, how);
+}
+
+/* The hooks, for what is no call. */
+
+static void thread_begins(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		start_thread(t);
+	arrive(t, NULL);
+	go_on(t);
+	sr_leave(t, before);
+}
+
+static void lends(struct sr_thread *t)
+{
+	enum sr_heap before;
+
+	if (!sr_threaded)
+		return;
+	before = sr_enter(t);
+	if (!t->started)
+		start_thread(t);
+	/* A handler for a fault in a real call may have called nothing. */
+	if (!sr_baton_is_lent(&t->baton)) {
+		arrive(t, NULL);
+		lend(t, SR_BATON_FOR_LONG);
+	}
+	sr_leave(t, before);
+}
+
+static void resumes(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+	uint64_t event = t->ended ? 0 : regain(t);
+
+	if (event)
+		put_baton(t, &(struct sr_baton_payload){.what = SR_BATON_BEGINS, .event = event});
+	go_on(t);
+	sr_leave(t, before);
+}
+
+/* The event at which a handler begins; it interrupted the program's code or a real call. */
+static uint64_t handler_begins(struct sr_thread *t)
+{
+	uint64_t event = 0;
+
+	if (sr_serial && !t->ended) {
+		if (t->depth > 1)
+			event = regain(t);
+		else
+			arrive(t, NULL);
+	}
+	return event ? event : sr_draw_event();
+}
+
 static bool record_signal(struct sr_thread *t, struct sr_signal_payload *p)
 {
 	enum sr_heap before = sr_enter(t);
@@ -342,7 +465,7 @@ static bool record_signal(struct sr_thread *t, struct sr_signal_payload *p)
 	if (!t->started)
 		start_thread(t);
 	if (sr_threaded)
-		p->order = sr_draw_event();
+		p->order = handler_begins(t);
 	if (p->place == SR_SIGNAL_IN_CALL) {
 		/* Of several in one call, the first has it. */
 		p->entry = t->signals.call_entry;
@@ -354,9 +477,13 @@ static bool record_signal(struct sr_thread *t, struct sr_signal_payload *p)
 		t->last.len = 0;
 		emit(t, SR_REC_SIGNAL, p, sizeof(*p));
 	}
+	if (sr_serial && sr_threaded)
+		go_on(t);
 	sr_leave(t, before);
 	return true;
 }
+
+/* ----------------------------------------------------------------- a call */
 
 /* A call under way that may be cancelled. */
 struct under_way {
@@ -376,6 +503,7 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 {
 	struct under_way *w = argument;
 	struct sr_thread *t = w->t;
+	uint64_t event;
 
 	/* A handler ends the thread in the midst of the call: its record is not there. */
 	if (t->signals.handlers != w->handlers)
@@ -386,7 +514,8 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	sr_select(t);
 	t->heap = SR_HEAP_SHIM;
 	w->head->error = SR_ERROR_CANCELLED;
-	w->order[w->head->orders++] = sr_draw_event();
+	event = sr_serial && !t->ended ? regain(t) : 0;
+	w->order[w->head->orders++] = event ? event : sr_draw_event();
 	put_order(&t->buf, w->head, w->order);
 	if (t->buf.p)
 		__builtin_memcpy(t->buf.p, w->head, sizeof(*w->head));
@@ -395,6 +524,8 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 		emit_call(t, (uint16_t)(SR_REC_CALL + sr_call_number(w->d)));
 	if (sr_windows_on)
 		sr_windows_call_ends(w->pinned);
+	if (sr_serial)
+		go_on(t);
 	sr_leave(t, w->before);
 }
 
@@ -408,22 +539,31 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct under_way w)
 	return result;
 }
 
-/* ordered, a constant: the process has threads. */
+/* Of the process's threads, when a call is made; a constant where that is compiled. */
+enum threads {
+	ALONE,    /* there is, and was, no other */
+	PARALLEL, /* they run beside each other */
+	SERIAL,   /* they take turns */
+};
+
 static inline uint64_t __attribute__((always_inline))
-record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, const bool ordered)
+record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, const enum threads how)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
 	const struct sr_call_codec *codec = &sr_call_codecs[n];
 	struct sr_call_head head = {.site = (uintptr_t)site};
 	struct sr_buf *b = &t->buf;
 	enum sr_heap before = sr_enter(t);
+	const bool ordered = how != ALONE;
 	struct sr_pinned pinned;
-	uint64_t order[2];
+	uint64_t order[2], event = 0;
 	int saved = errno;
 
 	sr_pinned_none(&pinned);
 	if (!t->started)
 		start_thread(t);
+	if (how == SERIAL)
+		arrive(t, site);
 	b->len = 0;
 	t->gathered = 0;
 	sr_buf_room(b, sizeof(head)); /* known at the end */
@@ -439,6 +579,8 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 
 	t->heap = SR_HEAP_LIBRARY;
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
+	if (how == SERIAL)
+		lend(t, lending(d));
 	errno = saved;
 	if (ordered && d->flags & SR_CALL_CANCEL)
 		head.result =
@@ -450,7 +592,11 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
 
-	if (ordered && d->order & SR_ORDER_RETURN && !sr_found_nothing(d, head.result, head.error))
+	if (how == SERIAL && !t->ended)
+		event = regain(t);
+	if (event)
+		order[head.orders++] = event;
+	else if (ordered && d->order & SR_ORDER_RETURN && !sr_found_nothing(d, head.result, head.error))
 		order[head.orders++] = sr_draw_event();
 	if (codec->put_out)
 		codec->put_out(b, a, head.result);
@@ -465,6 +611,8 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		emit_call(t, (uint16_t)(SR_REC_CALL + n));
 	if (__builtin_expect(sr_windows_on, 0))
 		sr_windows_call_ends(&pinned);
+	if (how == SERIAL)
+		go_on(t);
 
 	sr_leave_call(t, before);
 	errno = head.error;
@@ -475,7 +623,13 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 static uint64_t __attribute__((noinline))
 record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	return record(t, n, a, site, true);
+	return record(t, n, a, site, PARALLEL);
+}
+
+static uint64_t __attribute__((noinline))
+record_in_turn(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return record(t, n, a, site, SERIAL);
 }
 
 static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
@@ -484,7 +638,15 @@ static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
 	if (__builtin_expect(sr_threaded, 0))
 		return record_ordered(t, n, a, site);
-	return record(t, n, a, site, false);
+	return record(t, n, a, site, ALONE);
+}
+
+/* The same in a process whose threads take turns. */
+static uint64_t record_serially(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
+	return sr_threaded ? record_in_turn(t, n, a, site) : record(t, n, a, site, ALONE);
 }
 
 void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
@@ -522,7 +684,7 @@ static int own_fd_from(int from)
 	return first;
 }
 
-static const struct sr_engine record_engine = {
+static struct sr_engine record_engine = {
     .call = record_call,
     .own_fd_from = own_fd_from,
     .signal = record_signal,
@@ -557,6 +719,25 @@ static void say_given_up(int error)
 	       strerrorname_np(error));
 }
 
+/*
+ * The event of the process's end; 0: it has no threads.  What the others print is out, or they have
+ * not begun; who is at it may wait for the baton.
+ */
+static uint64_t settle(struct sr_thread *t)
+{
+	bool serial = sr_serial && sr_threaded && !t->ended;
+	uint64_t event = 0;
+
+	if (serial) {
+		arrive(t, NULL);
+		lend(t, SR_BATON_FOR_LONG);
+	}
+	sr_stdio_settle();
+	if (serial)
+		event = regain(t);
+	return event || !sr_threaded ? event : sr_draw_event();
+}
+
 void sr_record_exit(int status)
 {
 	struct sr_thread *t = &sr_self;
@@ -568,17 +749,17 @@ void sr_record_exit(int status)
 	if (t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
 	before = sr_enter(t);
-	sr_stdio_settle();
-	if (sr_threaded)
-		payload.order = sr_draw_event();
 	if (!t->started)
 		start_thread(t);
+	payload.order = settle(t);
 	sr_windows_record_counts();
 	if (!t->silent) {
 		flush_repeats(t);
 		emit(t, SR_REC_EXIT, &payload, sizeof(payload));
 	}
 	sr_engine = &passing_engine;
+	if (sr_serial)
+		sr_baton_stop();
 	close_all();
 	if (sr_client_finish(&client, FINISH_MS) && !given_up)
 		sr_say(
@@ -595,7 +776,7 @@ static void forget_in_child(void)
 	sr_signals_forget_in_child();
 	sr_tsc_leave_alone();
 	sr_files_stop();
-	sr_threaded = false;
+	sr_threaded = sr_serial = false;
 	sr_client_abandon(&client);
 	sr_clocks_forget_in_child();
 }
@@ -653,7 +834,7 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
-		     "\"signal_frame\":\"%#lx\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
+		     "\"signal_frame\":\"%#lx\",\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_net_is_on ? "true" : "false",
@@ -661,7 +842,7 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
 		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_SYSINFO_EHDR), getauxval(AT_MINSIGSTKSZ),
-		     ignored, blocked);
+		     s->serial ? "serial" : "parallel", ignored, blocked);
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
@@ -671,6 +852,16 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		return false;
 	describe_processor(extra + n, size - (size_t)n);
 	return path;
+}
+
+/* Before sr_engine is set. */
+static void take_turns(void)
+{
+	sr_serial = true;
+	record_engine.call = record_serially;
+	record_engine.thread_begins = thread_begins;
+	record_engine.lends = lends;
+	record_engine.resumes = resumes;
 }
 
 void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
@@ -711,6 +902,8 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	sr_client_set_give_up_hook(&client, say_given_up);
 	sr_files_start(&client, s->keep_files);
 	sr_children_start(forget_in_child);
+	if (s->serial)
+		take_turns();
 	sr_engine = &record_engine;
 	sr_signals_start(false);
 	sr_net_begin(0);

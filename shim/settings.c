@@ -114,6 +114,18 @@ static int read_window(struct sr_settings *s)
 	return -EINVAL;
 }
 
+static int read_threads(struct sr_settings *s)
+{
+	const char *text = sr_variable(SR_ENV_THREADS);
+
+	s->serial = text && !strcmp(text, "serial");
+	if (!text || s->serial || !strcmp(text, "parallel"))
+		return 0;
+	sr_say("%s=%s is neither parallel nor serial; this process is not recorded", SR_ENV_THREADS,
+	       text);
+	return -EINVAL;
+}
+
 int sr_settings_read(struct sr_settings *s)
 {
 	const char *ring = sr_variable(SR_ENV_RING);
@@ -168,7 +180,7 @@ int sr_settings_read(struct sr_settings *s)
 	s->hosts = sr_variable(SR_ENV_HOSTS);
 	s->keep_files = keep;
 	read_session(s);
-	if (read_window(s) || read_rank(s))
+	if (read_window(s) || read_threads(s) || read_rank(s))
 		return -EINVAL;
 	return read_group(s);
 }

@@ -28,6 +28,8 @@
 #define SR_ENV_PATCH   "SREPLAY_PATCH"  /* 1: the program's code may be changed (window/sites.h) */
 #define SR_ENV_TSC     "SREPLAY_TSC"    /* native: the time-stamp counter is not recorded (tsc.h) */
 
+#define SR_ENV_THREADS "SREPLAY_THREADS" /* serial: one at a time (baton.h); default parallel */
+
 #define SR_ENV_KEY     "SREPLAY_KEY"    /* path of the job's key; unset: a job on one node */
 #define SR_ENV_HOSTS   "SREPLAY_HOSTS"  /* its nodes' addresses, where GIDs are none */
 #define SR_ENV_CLOCKS  "SREPLAY_CLOCKS" /* 1: find out who came before whom; 2: with oneself as well (tests) */
@@ -52,6 +54,7 @@ struct sr_settings {
 	bool net;
 	bool native_tsc;
 	bool patch;
+	bool serial; /* threads */
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 

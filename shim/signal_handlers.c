@@ -389,6 +389,9 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	t->depth = i->depth;
 	t->raw = i->raw;
 	sr_select(t);
+	/* Back in the real call. */
+	if (i->depth && sr_engine && sr_engine->lends)
+		sr_engine->lends(t);
 }
 
 void sr_handlers_thread_ends(struct sr_thread *t)

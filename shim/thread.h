@@ -16,6 +16,7 @@
 
 #include "logd/ring.h"
 #include "nicclock/order_code.h"
+#include "shim/baton.h"
 #include "shim/call.h"
 #include "shim/signals.h"
 
@@ -101,6 +102,8 @@ struct sr_thread {
 	uint32_t arrived_count, arrived_room;
 	struct sr_poller *poller; /* wq.c */
 	uint64_t gathered; /* bytes of the record under way that are not in buf */
+
+	struct sr_baton_hold baton; /* recording */
 };
 
 extern __thread struct sr_thread sr_self

@@ -94,6 +94,12 @@ enum sr_record_kind {
 	 * that fails, a record of the call "exec" follows; if not, nothing does.
 	 */
 	SR_REC_EXEC = 7,
+	/*
+	 * Of a process whose threads take turns (record --threads=serial): what became of
+	 * the right to run the program's code, where no call's record tells it:
+	 * struct sr_baton_payload.  Written by the record engine.
+	 */
+	SR_REC_BATON = 11,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };
@@ -168,6 +174,25 @@ struct sr_signal_payload {
 	uint64_t heap_position; /* as in struct sr_heap_payload */
 	uint64_t mask;         /* of the interrupted code, bit n-1 for signal n */
 	uint8_t info[128];     /* siginfo_t */
+};
+
+enum sr_baton {
+	SR_BATON_BEGINS = 1, /* the thread goes on in the program's code from this event on */
+	/*
+	 * So it does, but it was there before as well, beside other threads: it had made no
+	 * call for so long that one of them was not made to wait any more.
+	 */
+	SR_BATON_LATE = 2,
+	/* This event, of a record behind, began when the thread `other` was still there. */
+	SR_BATON_TAKEN = 3,
+};
+
+struct sr_baton_payload {
+	uint32_t what; /* enum sr_baton */
+	uint32_t other;
+	uint64_t event;
+	uint64_t site;    /* of the call that comes next; 0: not known */
+	uint64_t arrived; /* LATE: the event at which it came out of the program's code; or 0 */
 };
 
 enum sr_mark {

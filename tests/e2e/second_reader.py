@@ -21,9 +21,9 @@ from harness import BUILD, SREPLAY, Tap
 ROOT = os.path.realpath(BUILD)
 APPS = os.path.join(ROOT, "tests", "apps")
 
-REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 64
+REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 64
 # Where the kind says how long a payload is.
-LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24}
+LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32}
 
 
 class Wrong(Exception):
@@ -171,6 +171,16 @@ def check_window(payload, dumped):
     want(at == len(payload) and found == [(v["addr"], v["length"]) for v in dumped["values"]], "values", found[:3], dumped)
 
 
+def check_baton(payload, dumped):
+    what, other, event, _, arrived = struct.unpack("<IIQQQ", payload)
+    found = {"what": {1: "begins", 2: "late", 3: "taken"}.get(what), "order": event}
+    if what == 3:
+        found["from"] = other
+    if arrived:
+        found["arrived"] = arrived
+    want(all(dumped.get(k) == v for k, v in found.items()), found, dumped)
+
+
 # ------------------------------------------------------------------ a trace
 
 
@@ -194,6 +204,8 @@ def check_stream(trace, rank, thread, schema, count):
             check_clock(payload)
         elif kind == WINDOW:
             check_window(payload, shown)
+        elif kind == BATON:
+            check_baton(payload, shown)
 
 
 def check_trace(trace, kinds):
@@ -218,13 +230,14 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         os.environ["LD_LIBRARY_PATH"] = os.path.join(ROOT, "bench", "standin")
         subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
-        for name, command, clocks, kinds in (
-                ("verbs, windows and clocks", ["loopback", "1", "3"], "2", [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS]),
-                ("threads", ["threads", "all"], "0", [CALLS, EXIT, MARK, HEAP]),
-                ("signals", ["signals", "random", "3"], "0", [CALLS, EXIT, SIGNAL])):
+        for name, command, settings, kinds in (
+                ("verbs, windows and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS]),
+                ("threads", ["threads", "all"], {}, [CALLS, EXIT, MARK, HEAP]),
+                ("signals", ["signals", "random", "3"], {}, [CALLS, EXIT, SIGNAL]),
+                ("threads in turns", ["atomics", "references", "sleepers"], {"SREPLAY_THREADS": "serial"}, [CALLS, EXIT, BATON])):
             trace = os.path.join(directory, command[0] + ".srec")
             subprocess.run([SREPLAY, "record", "-o", trace, "--", os.path.join(APPS, command[0])] + command[1:],
-                           stdout=subprocess.DEVNULL, env=dict(os.environ, SREPLAY_CLOCKS=clocks))
+                           stdout=subprocess.DEVNULL, env=dict(os.environ, **settings))
             problem = check_trace(trace, kinds)
             tap.ok(not problem, "a reader made from the description finds what dump does: " + name, problem)
     tap.finish()
