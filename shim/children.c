@@ -19,6 +19,7 @@
 #include "shim/signals.h"
 #include "shim/thread.h"
 #include "shim/tsc.h"
+#include "shim/window/sites.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -41,6 +42,7 @@ static void become_program(void)
 {
 	struct sr_thread *t = &sr_self;
 
+	sites_stop_in_child();
 	if (forget)
 		forget();
 	t->depth = 0;
@@ -168,6 +170,8 @@ EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ...)
 			sr_say(
 			    "clone with shared memory: what the child calls may be taken for its "
 			    "parent's");
+		if (flags & CLONE_VM)
+			sites_stop();
 		before = sr_enter(t);
 		sr_tsc_pause();
 		/* The child has its own copy of c. */

@@ -52,6 +52,7 @@ bool sr_netted(const uint64_t *a)
 #include "shim/tsc.h"
 #include "shim/variables.h"
 #include "shim/vdso.h"
+#include "shim/window/sites.h"
 #include "shim/windows.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -485,9 +486,12 @@ static long clone_process(long nr, uint64_t a[6], const ucontext_t *uc)
 {
 	const struct clone_args *args = (const struct clone_args *)a[0];
 	struct clone_args copy;
-	uint64_t stack = nr == SYS_clone ? a[1] : args->stack;
+	uint64_t stack = nr == SYS_clone ? a[1] : args->stack, flags = nr == SYS_clone ? a[0] : args->flags;
 	long result;
 
+	/* Not posix_spawn's, which has the parent wait. */
+	if (flags & CLONE_VM && !(flags & (CLONE_VFORK | CLONE_THREAD)))
+		sites_stop();
 	sr_tsc_pause();
 	if (stack) {
 		/* Where the child goes on, below its stack, which nobody else uses yet. */

@@ -30,6 +30,7 @@
 #include "shim/signals.h"
 #include "shim/thread.h"
 #include "shim/tsc.h"
+#include "shim/window/sites.h"
 
 #define PAGE 4096ul
 
@@ -716,6 +717,16 @@ static int once(once_function real, int *control, void (*routine)(void), void *s
 }
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* No call of the trace's: a thread that may be ended anywhere may be so on the way to one of its loads. */
+EXPORT int pthread_setcanceltype(int type, int *before)
+{
+	SR_NEXT(next, "pthread_setcanceltype");
+
+	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+		sites_stop();
+	return ((int (*)(int, int *))sr_next(&next))(type, before);
+}
 
 EXPORT int pthread_once(pthread_once_t *control, void (*routine)(void))
 {

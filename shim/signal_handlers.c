@@ -299,7 +299,7 @@ struct interrupted {
 	int32_t depth;
 	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
 	uint8_t lends, window_call;
-	uint32_t slot, generation;
+	uint32_t slot, generation, guards;
 	uint64_t call_entry, gathered;
 };
 
@@ -359,6 +359,7 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	    .taking = s->taking,
 	    .call_entry = s->call_entry,
 	    .gathered = t->gathered,
+	    .guards = sites_handler_begins(),
 	};
 	i->window_call = sr_window_call_interrupted();
 	if (t->depth)
@@ -385,6 +386,7 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	s->call_entry = i->call_entry;
 	s->interruptible = i->interruptible;
 	s->taking = i->taking;
+	sites_handler_ends(i->guards);
 	sr_window_call_resumes(i->window_call);
 	t->depth = i->depth;
 	t->raw = i->raw;
@@ -440,11 +442,15 @@ static void unshow(struct sr_signal_state *s, ucontext_t *uc)
 static void after_handler(ucontext_t *uc, void *kept)
 {
 	struct sr_thread *t = &sr_self;
+	struct sites_guard guard;
 
+	/* This is the handlers' stack, and none of the kernel's signals. */
+	sites_guard_begin(&guard);
 	end_handler(t, kept);
 	unshow(&t->signals, uc);
 	if (t->signals.waiting)
 		sr_signals_left(t);
+	sites_guard_end(&guard);
 }
 
 static void move_to(int signo, const siginfo_t *info, ucontext_t *uc, void *handler, uintptr_t top,

@@ -15,18 +15,13 @@
 
 #define INT3 0xcc
 
-bool code_of_file(uintptr_t pc, uint8_t *code, size_t n)
+bool code_of_file(const struct mapped_file *f, uint8_t *code, size_t n)
 {
-	char path[512];
-	uint64_t offset;
-	long fd, got;
+	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(f->path), O_RDONLY | O_CLOEXEC, 0, 0, 0), got;
 
-	if (!map_file_of(pc, path, sizeof(path), &offset))
-		return false;
-	fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return false;
-	got = sr_syscall(SYS_pread64, fd, SR_ARG(code), n, (long)offset, 0, 0);
+	got = sr_syscall(SYS_pread64, fd, SR_ARG(code), n, (long)f->offset, 0, 0);
 	sr_sys_close((int)fd);
 	return got == (long)n;
 }
@@ -35,14 +30,14 @@ const uint8_t *code_at(uintptr_t pc)
 {
 	static uint8_t code[CODE_MAX];
 	static uintptr_t of;
-
+	struct mapped_file f;
 	const uint8_t *original = sites_code(pc);
 
 	if (original)
 		return original;
 	if (*(const uint8_t *)pc != INT3)
 		return (const uint8_t *)pc;
-	if (of != pc && !code_of_file(pc, code, sizeof(code)))
+	if (of != pc && !(map_file_of(pc, &f) && code_of_file(&f, code, sizeof(code))))
 		return (const uint8_t *)pc;
 	of = pc;
 	return code;

@@ -72,7 +72,8 @@ static inline bool decode_vex_has_immediate(uint8_t map, uint8_t op)
 #define CODE_MAX 16
 const uint8_t *code_at(uintptr_t pc);
 
-/* The same from the file that is mapped there; false: none is, or it has not so many bytes. */
-bool code_of_file(uintptr_t pc, uint8_t *code, size_t n);
+/* From the file that is mapped there (map_file_of); false: it has not so many bytes. */
+struct mapped_file;
+bool code_of_file(const struct mapped_file *f, uint8_t *code, size_t n);
 
 #endif

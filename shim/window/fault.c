@@ -852,12 +852,6 @@ void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write)
 	window_unlock(NULL);
 }
 
-/* Who came to the midst of a jump goes on in the copy of what was there. */
-static bool was_under_a_jump(const siginfo_t *info, ucontext_t *uc)
-{
-	return info->si_code == SI_KERNEL && sites_leave(uc, true);
-}
-
 static bool fault(siginfo_t *info, ucontext_t *uc)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
@@ -894,14 +888,15 @@ bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
 	struct sites_guard guard;
 	bool done;
 
-	if (was_under_a_jump(info, uc))
-		return true;
-	sites_make_stack();
 	sites_guard_begin(&guard);
-	sites_enter(uc);
-	done = fault(info, uc);
-	if (done)
-		sites_leave(uc, false);
+	done = info->si_code == SI_KERNEL && sites_trapped(uc);
+	if (!done) {
+		sites_make_stack();
+		sites_enter(uc);
+		done = fault(info, uc);
+		if (done)
+			sites_leave(uc);
+	}
 	sites_guard_end(&guard);
 	return done;
 }

@@ -155,7 +155,7 @@ static enum sr_window_refusal take_piece(uintptr_t begin, uintptr_t end)
 }
 
 /* BEGIN-END PERMS OFFSET DEVICE INODE PATH */
-bool map_file_of(uintptr_t addr, char *path, size_t size, uint64_t *offset)
+bool map_file_of(uintptr_t addr, struct mapped_file *f)
 {
 	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
 					       O_RDONLY | O_CLOEXEC, 0, 0, 0)};
@@ -175,13 +175,16 @@ bool map_file_of(uintptr_t addr, char *path, size_t size, uint64_t *offset)
 			name = NULL;
 			break;
 		}
-		*offset = strtoul(at + 1, NULL, 16) + (addr - e.begin);
+		f->begin = e.begin;
+		f->end = e.end;
+		f->is_text = !memcmp(e.perms, "r-xp", 4);
+		f->offset = strtoul(at + 1, NULL, 16) + (addr - e.begin);
 	}
 	if (m.fd >= 0)
 		sr_sys_close(m.fd);
-	if (!name || strlen(name) >= size)
+	if (!name || strlen(name) >= sizeof(f->path))
 		return false;
-	memcpy(path, name, strlen(name) + 1);
+	memcpy(f->path, name, strlen(name) + 1);
 	return true;
 }
 

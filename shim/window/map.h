@@ -34,8 +34,16 @@ void map_drop(uintptr_t view);
 /* A view's access.  -errno. */
 int map_protect(uintptr_t view, int prot);
 
-/* The file that is mapped there, privately, and where in it that is; false: none. */
-bool map_file_of(uintptr_t addr, char *path, size_t size, uint64_t *offset);
+/* What is mapped there of a file, privately, and where in it addr is. */
+struct mapped_file {
+	uintptr_t begin, end;
+	bool is_text; /* may be read and executed, and no more */
+	uint64_t offset;
+	char path[512];
+};
+
+/* False: no file is. */
+bool map_file_of(uintptr_t addr, struct mapped_file *f);
 
 /* One page: landing at the view, and back. */
 int map_give(uintptr_t view);

@@ -260,6 +260,21 @@ bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o)
 	return true;
 }
 
+/*
+ * A nop fills a gap before a place where others come, or is one that a tracer writes to (a probe of SystemTap's, a
+ * function's patchable entry); endbr64 is where an indirect branch leads.
+ */
+static bool is_landmark(const uint8_t *p)
+{
+	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+	if (!memcmp(p, endbr64, sizeof(endbr64)))
+		return true;
+	while (*p == 0x66)
+		p++;
+	return *p == 0x90 || (*p == 0x0f && p[1] == 0x1f);
+}
+
 bool group_of(const uint8_t *code, struct group *g)
 {
 	struct step s;
@@ -267,7 +282,7 @@ bool group_of(const uint8_t *code, struct group *g)
 	*g = (struct group){0};
 	while (g->length < JUMP_BYTES) {
 		step_of(code + g->length, &s);
-		if (s.kind == OTHER)
+		if (s.kind == OTHER || (g->n && is_landmark(code + g->length)))
 			return false;
 		g->length = (uint8_t)(g->length + s.length);
 		g->at[++g->n] = g->length;
@@ -279,6 +294,32 @@ bool group_of(const uint8_t *code, struct group *g)
 			return false;
 	}
 	return true;
+}
+
+/* Where what could be a branch leads to; its own place: it is none. */
+static size_t target_of(const uint8_t *text, size_t n, size_t i)
+{
+	uint8_t op = text[i];
+
+	if (i + 2 <= n && (op >> 4 == 7 || op == 0xeb || (op >= 0xe0 && op <= 0xe3)))
+		return i + 2 + (size_t)(int8_t)text[i + 1];
+	if (i + 5 <= n && (op == 0xe8 || op == 0xe9))
+		return i + 5 + (size_t)decode_disp32(text + i + 1);
+	if (i + 6 <= n && op == 0x0f && text[i + 1] >> 4 == 8)
+		return i + 6 + (size_t)decode_disp32(text + i + 2);
+	return i;
+}
+
+bool is_branched_into(const uint8_t *text, size_t n, size_t at, const struct group *g)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t target = target_of(text, n, i);
+
+		for (unsigned int k = 1; k < g->n && target != i; k++)
+			if (target == at + g->at[k])
+				return true;
+	}
+	return false;
 }
 
 /* --------------------------------------------------------------- copying */

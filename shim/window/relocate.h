@@ -29,6 +29,12 @@ struct group {
 bool group_of(const uint8_t *code, struct group *g);
 
 /*
+ * Is there a branch in the text, n bytes of which the group's first one is at `at`, that leads to the midst of the group?
+ * Whatever could be one, wherever it begins, is taken for one: few are not.
+ */
+bool is_branched_into(const uint8_t *text, size_t n, size_t at, const struct group *g);
+
+/*
  * Puts them to `to`, and a jump to what follows them behind. code: their bytes, of which pc
  * is the address. at: where each copy begins; [n]: the jump back. How many bytes; 0: one of them reaches too far.
  */

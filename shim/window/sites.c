@@ -24,6 +24,9 @@
 
 #define SITES_MAX 256 /* instructions that have faulted */
 
+/* Who comes to the midst of a jump pays a fault for it, and may do so again and again. */
+#define TRAPS_MAX 64
+
 #ifndef ARCH_SHSTK_STATUS
 #define ARCH_SHSTK_STATUS 0x5005
 #endif
@@ -46,7 +49,7 @@ struct site {
 	struct group group;
 	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the originals, and what follows them */
 	uint8_t copy_at[GROUP_MAX + 1];  /* from `copies` on */
-	uint32_t faults;
+	uint32_t faults, traps;
 	uint64_t entered, served;
 	uintptr_t stub, copies, end;
 };
@@ -58,10 +61,11 @@ static _Atomic uint32_t patched_n;
 static uintptr_t stubs_begin = UINTPTR_MAX, stubs_end;
 static _Atomic uintptr_t next_stack = SITE_STACKS_BASE;
 static bool possible; /* where it was asked for */
+static bool stopped;
 
 static bool is_wanted(void)
 {
-	return possible && !hooks.recorded;
+	return possible && !stopped && !hooks.recorded;
 }
 
 /* ------------------------------------------------------------ where who is */
@@ -140,19 +144,55 @@ void sites_enter(ucontext_t *uc)
 		}
 }
 
-bool sites_leave(ucontext_t *uc, bool trapped)
+/* At the first one the jump itself leads on, but for the moment when it is written. */
+void sites_leave(ucontext_t *uc)
+{
+	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
+		return;
+	for (uint32_t i = 0; i < sites_n; i++) {
+		const struct site *s = &sites[i];
+		unsigned int k = under_jump(s, at);
+
+		if (k && is_changed(s)) {
+			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->copies + s->copy_at[k]);
+			return;
+		}
+	}
+}
+
+/* The jump may have been taken back meanwhile; but what is mapped there now must be what it was made of. */
+static bool has_copies_of(const struct site *s)
+{
+	return s->stub && (is_changed(s) || !memcmp((const void *)s->pc, s->code, JUMP_BYTES));
+}
+
+static void give_up(struct site *s);
+
+static void note_trap(struct site *s)
+{
+	/* Who has the lock already is not among those who come often. */
+	if (++s->traps < TRAPS_MAX || s->state != SITE_PATCHED || window_self.busy)
+		return;
+	window_lock(NULL);
+	give_up(s);
+	window_unlock(NULL);
+}
+
+bool sites_trapped(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return false;
 	for (uint32_t i = 0; i < sites_n; i++) {
-		const struct site *s = &sites[i];
+		struct site *s = &sites[i];
 		unsigned int k = under_jump(s, at);
 
-		/* At the first one the jump itself leads on, but for the moment when it is written. */
-		if ((k || (trapped && at == s->pc)) && (trapped ? !!s->stub : is_changed(s))) {
+		if ((k || at == s->pc) && has_copies_of(s)) {
 			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->copies + s->copy_at[k]);
+			note_trap(s);
 			return true;
 		}
 	}
@@ -220,7 +260,6 @@ __asm__(".text\n"
 	"sr_site_entry_end:\n"
 	".size sr_site_entry, .-sr_site_entry\n");
 
-static void give_up(struct site *s);
 bool sr_site_is_needed(struct site_frame *f);
 void sr_site_serve(struct site_frame *f, char *vectors);
 
@@ -246,7 +285,8 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 		addr += f->r[o->index] << o->shift;
 	t->site.addr = addr;
 	p = page_at(addr);
-	t->site.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
+	/* The shim's own code may come here from libc's, and have the lock. */
+	t->site.give_up = !t->busy && s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
 	return t->site.give_up || (p && fault_needs_handling(p, s->stores) && ((addr ^ (addr + s->size - 1)) & PAGE_MASK) == 0);
 }
 
@@ -279,6 +319,15 @@ __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame
 	errno = saved;
 }
 
+/* A call's copy has pushed half of where it was, till its end. */
+static bool is_copy(const struct site *s, uintptr_t at)
+{
+	for (unsigned int i = 0; i <= s->group.n; i++)
+		if (at == s->copies + s->copy_at[i])
+			return true;
+	return false;
+}
+
 bool sites_is_section(const ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -289,7 +338,7 @@ bool sites_is_section(const ucontext_t *uc)
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return false;
 	s = site_of_stub(at);
-	return (s && at < s->copies) ||
+	return (s && !is_copy(s, at)) ||
 	       (at >= (uintptr_t)sr_site_entry && at < (uintptr_t)sr_site_entry_end);
 }
 
@@ -314,6 +363,20 @@ void sites_guard_end(const struct sites_guard *g)
 	/* Who is inside gives it back himself. */
 	if (!--t->site.guards && !t->site.inside)
 		t->site.stack = t->site.top;
+}
+
+uint32_t sites_handler_begins(void)
+{
+	struct window_thread *t = &window_self;
+	uint32_t others = t->site.guards ? t->site.guards - 1 : 0;
+
+	t->site.guards -= others;
+	return others;
+}
+
+void sites_handler_ends(uint32_t guards)
+{
+	window_self.site.guards += guards;
 }
 
 void sites_make_stack(void)
@@ -513,53 +576,68 @@ static bool all_fetch_anew(void)
 }
 
 /*
+ * The process's memory as a file: what may not be written can be, without any mapping being changed, and what is not there is no
+ * fault.
+ */
+static int open_memory(void)
+{
+	return (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/mem"), O_RDWR | O_CLOEXEC, 0, 0, 0);
+}
+
+static bool put_bytes(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
+{
+	return sr_syscall(SYS_pwrite64, memory, SR_ARG(bytes), (long)n, (long)at, 0, 0) == (long)n;
+}
+
+/* Those with which instructions of the group begin, the first excepted; or the others. */
+static bool put_under(int memory, const struct site *s, const uint8_t *bytes, bool begins)
+{
+	bool done = true;
+
+	for (unsigned int i = 1; i < JUMP_BYTES; i++)
+		if (!under_jump(s, s->pc + i) != begins)
+			done = done && put_bytes(memory, s->pc + i, bytes + i, 1);
+	return done;
+}
+
+/*
  * Others may be executing these bytes.  First each instruction of the group begins with a byte
  * that faults, so that whoever comes goes on in the copies (the Intel manual's cross-modifying
  * code, volume 3, 9.1.3: no CPU may fetch what is half written); what does not begin one is written then, and the
  * first byte last.
  */
-static bool write_beside_others(const struct site *s, const uint8_t *bytes)
+static bool put_beside_others(int memory, const struct site *s, const uint8_t *bytes)
 {
-	volatile uint8_t *code = (volatile uint8_t *)s->pc;
-	uintptr_t page = s->pc & PAGE_MASK, size = ((s->pc + JUMP_BYTES - 1) & PAGE_MASK) - page + PAGE;
+	static const uint8_t traps[JUMP_BYTES] = {TRAP, TRAP, TRAP, TRAP, TRAP};
 
-	/* Whether there is a barrier is known before anything is written. */
-	if (!all_fetch_anew() ||
-	    sr_syscall(SYS_mprotect, (long)page, (long)size, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0))
+	if (!put_bytes(memory, s->pc, traps, 1) || !put_under(memory, s, traps, true))
 		return false;
-	for (unsigned int i = 0; i < s->group.n; i++)
-		code[s->group.at[i]] = TRAP;
 	all_fetch_anew();
-	for (unsigned int i = 1; i < JUMP_BYTES; i++)
-		if (!under_jump(s, s->pc + i))
-			code[i] = bytes[i];
+	if (!put_under(memory, s, bytes, false))
+		return false;
 	all_fetch_anew();
-	for (unsigned int i = 1; i < s->group.n; i++)
-		code[s->group.at[i]] = bytes[s->group.at[i]];
+	if (!put_under(memory, s, bytes, true))
+		return false;
 	all_fetch_anew();
-	code[0] = bytes[0];
+	if (!put_bytes(memory, s->pc, bytes, 1))
+		return false;
 	all_fetch_anew();
-	sr_syscall(SYS_mprotect, (long)page, (long)size, PROT_READ | PROT_EXEC, 0, 0, 0);
 	return true;
 }
 
-/* Nobody else is there.  No mapping is changed by it. */
-static bool write_through_file(uintptr_t pc, const uint8_t *bytes)
-{
-	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/mem"), O_RDWR | O_CLOEXEC, 0, 0, 0), n;
-
-	if (fd < 0)
-		return false;
-	n = sr_syscall(SYS_pwrite64, fd, SR_ARG(bytes), JUMP_BYTES, (long)pc, 0, 0);
-	sr_sys_close((int)fd);
-	return n == JUMP_BYTES;
-}
-
+/* False: nothing is changed.  Whether there is a barrier is known before anything is written. */
 static bool write_code(const struct site *s, const uint8_t *bytes)
 {
-	if (hooks.threads && hooks.threads())
-		return write_beside_others(s, bytes);
-	return write_through_file(s->pc, bytes);
+	int memory = open_memory();
+	bool done;
+
+	if (memory < 0)
+		return false;
+	done = all_fetch_anew() && put_beside_others(memory, s, bytes);
+	if (!done)
+		put_bytes(memory, s->pc, s->code, JUMP_BYTES);
+	sr_sys_close(memory);
+	return done;
 }
 
 /* The originals are written as a jump is: who comes meanwhile goes on in the copies. */
@@ -568,7 +646,49 @@ static void give_up(struct site *s)
 	if (s->state != SITE_PATCHED || !has_jump(s))
 		return;
 	s->state = SITE_CHANGING;
-	s->state = write_code(s, s->code) ? SITE_GIVEN_UP : SITE_PATCHED;
+	write_code(s, s->code);
+	s->state = SITE_GIVEN_UP;
+}
+
+/* Of code that may have been unmapped meanwhile. */
+static bool still_has_jump(int memory, const struct site *s)
+{
+	uint8_t now[JUMP_BYTES], jump[JUMP_BYTES];
+
+	if (s->state != SITE_PATCHED && s->state != SITE_CHANGING)
+		return false;
+	put_jump(jump, s->pc, s->stub);
+	return sr_syscall(SYS_pread64, memory, SR_ARG(now), sizeof(now), (long)s->pc, 0, 0) == sizeof(now) &&
+	       (s->state == SITE_CHANGING || !memcmp(now, jump, sizeof(jump)));
+}
+
+void sites_stop(void)
+{
+	uint64_t mask;
+	int memory;
+
+	window_lock(&mask);
+	stopped = true;
+	memory = sites_n ? open_memory() : -1;
+	for (uint32_t i = 0; i < sites_n && memory >= 0; i++)
+		if (still_has_jump(memory, &sites[i]))
+			give_up(&sites[i]);
+	if (memory >= 0)
+		sr_sys_close(memory);
+	window_unlock(&mask);
+}
+
+/* There is no other thread, and the one that had the lock may have been one. */
+void sites_stop_in_child(void)
+{
+	int memory = sites_n ? open_memory() : -1;
+
+	stopped = true;
+	for (uint32_t i = 0; i < sites_n && memory >= 0; i++)
+		if (still_has_jump(memory, &sites[i]) && put_bytes(memory, sites[i].pc, sites[i].code, JUMP_BYTES))
+			sites[i].state = SITE_GIVEN_UP;
+	if (memory >= 0)
+		sr_sys_close(memory);
 }
 
 static bool is_worth_it(const struct insn *insn)
@@ -579,11 +699,29 @@ static bool is_worth_it(const struct insn *insn)
 	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
 
-/* Its bytes, as the file has them: what is not from a file, or was changed, is left alone. */
+/* Branches that lead to a place are mostly of the same function. */
+#define NEAR (64ul << 10)
+
+static bool is_branched_into_midst(const struct site *s, const struct mapped_file *f)
+{
+	uintptr_t begin = s->pc - f->begin > NEAR ? s->pc - NEAR : f->begin;
+	uintptr_t end = f->end - s->pc > NEAR ? s->pc + NEAR : f->end;
+
+	return is_branched_into((const uint8_t *)begin, end - begin, s->pc - begin, &s->group);
+}
+
+/*
+ * Its bytes, as the file has them: what is not from a file, or was changed, is left alone, and so is what the
+ * program could change with no call, or does not allow to be executed alone.
+ */
 static bool take_code(struct site *s)
 {
-	return code_of_file(s->pc, s->code, sizeof(s->code)) && group_of(s->code, &s->group) &&
-	       !memcmp(s->code, (const void *)s->pc, s->group.length);
+	struct mapped_file f;
+
+	return map_file_of(s->pc, &f) && f.is_text && code_of_file(&f, s->code, sizeof(s->code)) &&
+	       group_of(s->code, &s->group) && s->group.length <= f.end - s->pc &&
+	       !memcmp(s->code, (const void *)s->pc, s->group.length) &&
+	       (s->group.n == 1 || !is_branched_into_midst(s, &f));
 }
 
 static bool patch(struct site *s, const struct insn *insn)

@@ -13,7 +13,8 @@
  * the jump has a byte that by itself is an instruction which only the kernel may execute
  * (the stub is placed so that the distance to it has such bytes there): whoever comes to the
  * midst of it, by a jump that nobody knew of, or was there when it was written, faults, and
- * goes on in the copy.
+ * goes on in the copy.  Where a branch is seen that leads there, no jump is written, and one in whose
+ * midst many have faulted is taken back: it must cost nothing, and a process without the handler would die of it.
  */
 #ifndef SHIM_WINDOW_SITES_H
 #define SHIM_WINDOW_SITES_H
@@ -36,20 +37,22 @@ void sites_count(const ucontext_t *uc, const struct insn *insn);
 /* Before a signal is looked at: who was in a copy was at its original. */
 void sites_enter(ucontext_t *uc);
 
-/*
- * Before the program goes on: behind an instruction under a jump is its copy.  trapped: it has met
- * one of the jump's own bytes.  False: no such.
- */
-bool sites_leave(ucontext_t *uc, bool trapped);
+/* Before the program goes on: behind an instruction under a jump is its copy. */
+void sites_leave(ucontext_t *uc);
 
-/* Is the thread on its way to a site's handler, or back?  Nothing of the program's may begin. */
+/* A general protection fault: by one of a jump's own bytes?  Then it goes on in the copies. */
+bool sites_trapped(ucontext_t *uc);
+
+/*
+ * Is the thread on its way to a site's handler, or back, or amidst an instruction's copy?  Nothing of the
+ * program's may begin.
+ */
 bool sites_is_section(const ucontext_t *uc);
 
 /*
  * Around a signal's handler, which calls libc, whose code may have sites: their stubs go on to the copies.
  * One that was interrupted has left things where another would put its own; and on a
  * stub's stack the next signal would begin at the upper end of the handlers' stack, which is in use.
- * (A handler of the program's that jumps away leaves its thread without.)
  */
 struct sites_guard {
 	uint64_t rcx;
@@ -57,6 +60,22 @@ struct sites_guard {
 
 void sites_guard_begin(struct sites_guard *g);
 void sites_guard_end(const struct sites_guard *g);
+
+/*
+ * A handler of the program's runs next, as soon as this one of the shim's has ended, and may never come back: nothing
+ * that it has interrupted is amidst a stub.  How many guards were there besides; they hold again when it has ended.
+ */
+uint32_t sites_handler_begins(void);
+void sites_handler_ends(uint32_t guards);
+
+/*
+ * From now on the program's code is what it was: a thread may be ended anywhere, or another process is about to use this
+ * one's memory, and its thread-local words.
+ */
+void sites_stop(void);
+
+/* In a child that fork made, which has no handler: the same. */
+void sites_stop_in_child(void);
 
 /* The bytes that were at pc before a jump was written; NULL: none was. */
 const uint8_t *sites_code(uintptr_t pc);

@@ -56,6 +56,15 @@ void sr_window_call_resumes(bool interrupted)
 {
 }
 
+uint32_t sites_handler_begins(void)
+{
+	return 0;
+}
+
+void sites_handler_ends(uint32_t guards)
+{
+}
+
 void sites_enter(ucontext_t *uc)
 {
 }

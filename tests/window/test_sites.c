@@ -3,16 +3,19 @@
  * test_sites.c: instructions that are replaced by jumps do what they did, whatever stands
  * next to them, and whoever comes to their midst.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -51,33 +54,63 @@ void site_fills(volatile void *p, uint64_t n, uint64_t with);
 uint64_t site_below_stack_and_vectors(volatile void *p);
 void site_of_vectors(volatile void *from, volatile void *to);
 void site_of_wide_vectors(volatile void *from, volatile void *to);
+uint64_t site_branched_into(volatile void *p, uint64_t until);
+uint64_t site_before_a_gap(volatile void *p);
+uint64_t site_in_a_child(volatile void *p, uint64_t way);
+uint64_t site_of_all(volatile void *p);
+uint64_t site_in_odd_state(volatile void *p);
+uint64_t site_of_rwx(volatile void *p);
+uint64_t step_through(volatile void *p, uint64_t (*site)(volatile void *));
+
+/* So that no byte of one can be taken for a branch to another. */
+#define APART ".p2align 8, 0x90\n"
 
 __asm__(".text\n"
-	"site_then_return: mov (%rdi), %rax\n ret\n nop\n"
-	"site_then_branch: mov (%rdi), %eax\n test %eax, %eax\n je 1f\n inc %rax\n ret\n"
+	APART "site_then_return: mov (%rdi), %rax\n ret\n nop\n"
+	APART "site_then_branch: mov (%rdi), %eax\n test %eax, %eax\n je 1f\n inc %rax\n ret\n"
 	"1: mov $-1, %rax\n ret\n"
 	"double_it: lea (%rax, %rax), %rax\n ret\n"
-	"site_then_call: sub $8, %rsp\n mov (%rdi), %rax\n call double_it\n inc %rax\n add $8, %rsp\n ret\n"
-	"site_then_relative: mov (%rdi), %eax\n add seventeen(%rip), %eax\n ret\n"
+	APART "site_then_call: sub $8, %rsp\n mov (%rdi), %rax\n call double_it\n inc %rax\n add $8, %rsp\n ret\n"
+	APART "site_then_relative: mov (%rdi), %eax\n add seventeen(%rip), %eax\n ret\n"
 	"seventeen: .long 17\n"
-	"site_compares: cmp (%rdi), %esi\n sete %al\n movzbl %al, %eax\n ret\n"
-	"site_keeps_flags: stc\n mov (%rdi), %rax\n adc $0, %rax\n ret\n"
-	"site_in_a_loop: xor %ecx, %ecx\n"
+	APART "site_compares: cmp (%rdi), %esi\n sete %al\n movzbl %al, %eax\n ret\n"
+	APART "site_keeps_flags: stc\n mov (%rdi), %rax\n adc $0, %rax\n ret\n"
+	APART "site_in_a_loop: xor %ecx, %ecx\n"
 	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
-	"site_counts: xor %ecx, %ecx\n"
+	APART "site_counts: xor %ecx, %ecx\n"
 	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jne 1b\n mov %rcx, %rax\n ret\n"
-	"site_two_loads: mov (%rdi), %eax\n mov 8(%rdi), %ecx\n shl $32, %rcx\n or %rcx, %rax\n ret\n"
-	"site_by_index: mov 16(%rdi, %rsi, 8), %rax\n ret\n"
-	"site_of_rip: mov sites_data + 8(%rip), %rax\n ret\n"
-	"site_entered_behind: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
+	APART "site_two_loads: mov (%rdi), %eax\n mov 8(%rdi), %ecx\n shl $32, %rcx\n or %rcx, %rax\n ret\n"
+	APART "site_by_index: mov 16(%rdi, %rsi, 8), %rax\n ret\n"
+	APART "site_of_rip: mov sites_data + 8(%rip), %rax\n ret\n"
+	APART "site_entered_behind: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
 	"1: mov (%rdi), %eax\n"
 	"2: inc %eax\n inc %eax\n ret\n"
-	"site_sign_extends: movsbq (%rdi), %rax\n ret\n nop\n"
-	"site_fills: add %rdi, %rsi\n"
+	APART "site_sign_extends: movsbq (%rdi), %rax\n ret\n nop\n"
+	APART "site_fills: add %rdi, %rsi\n"
 	"1: mov %dl, (%rdi)\n inc %rdi\n cmp %rsi, %rdi\n jne 1b\n ret\n"
-	"site_of_vectors: movdqu (%rdi), %xmm3\n pand %xmm3, %xmm3\n movdqu %xmm3, (%rsi)\n movdqa %xmm3, %xmm4\n ret\n"
-	"site_of_wide_vectors: vmovdqu (%rdi), %ymm9\n vpand %ymm9, %ymm9, %ymm9\n vmovdqu %ymm9, (%rsi)\n vzeroupper\n ret\n"
-	"site_below_stack_and_vectors:\n"
+	APART "site_of_vectors: movdqu (%rdi), %xmm3\n pand %xmm3, %xmm3\n movdqu %xmm3, (%rsi)\n movdqa %xmm3, %xmm4\n ret\n"
+	APART "site_of_wide_vectors: vmovdqu (%rdi), %ymm9\n vpand %ymm9, %ymm9, %ymm9\n vmovdqu %ymm9, (%rsi)\n vzeroupper\n ret\n"
+	APART "site_branched_into: mov (%rdi), %eax\n xor %ecx, %ecx\n"
+	"1: inc %ecx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
+	APART "site_before_a_gap: mov (%rdi), %rax\n nopl (%rax)\n lea 1(%rax), %rax\n ret\n"
+	APART "site_in_a_child: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
+	"1: mov (%rdi), %eax\n"
+	"2: inc %eax\n inc %eax\n ret\n"
+	APART "site_of_all: mov (%rdi), %rax\n lea 1(%rax), %rax\n ret\n"
+	APART "site_in_odd_state:\n"
+	"	sub $24, %rsp\n movl $0x7f80, (%rsp)\n ldmxcsr (%rsp)\n fld1\n std\n stc\n"
+	"	mov (%rdi), %rax\n adc $0, %rax\n"
+	"	pushfq\n pop %rcx\n cld\n stmxcsr 4(%rsp)\n movl $0x1f80, (%rsp)\n ldmxcsr (%rsp)\n fstpl 8(%rsp)\n"
+	"	bt $10, %ecx\n jnc 1f\n cmpl $0x7f80, 4(%rsp)\n jne 1f\n"
+	"	mov $0x3ff0000000000000, %rdx\n cmp %rdx, 8(%rsp)\n jne 1f\n add $24, %rsp\n ret\n"
+	"1: add $24, %rsp\n mov $-1, %rax\n ret\n"
+	".p2align 12\n"
+	APART "site_of_rwx: mov (%rdi), %rax\n lea 2(%rax), %rax\n ret\n"
+	".p2align 12\n"
+	/* With a trap behind each instruction. */
+	"step_through: pushfq\n orl $0x100, (%rsp)\n popfq\n call *%rsi\n"
+	"	pushfq\n andl $0xfffffeff, (%rsp)\n popfq\n ret\n"
+	APART "site_below_stack_and_vectors:\n"
 	"	movq $0x1234, -8(%rsp)\n movq $0x5678, -120(%rsp)\n"
 	"	mov $7, %eax\n movd %eax, %xmm0\n movd %eax, %xmm15\n"
 	"	mov (%rdi), %rax\n add $0, %rax\n"
@@ -123,13 +156,13 @@ static uint64_t served(void)
 static void test_each_does_what_it_did(void **state)
 {
 	static uint64_t (*const plain[])(volatile void *) = {
-	    site_keeps_flags, site_then_call, site_below_stack_and_vectors, site_then_return};
+	    site_keeps_flags, site_then_call, site_below_stack_and_vectors, site_in_odd_state, site_then_return};
 
 	for (size_t k = 0; k < sizeof(plain) / sizeof(*plain); k++) {
 		uint64_t before = served();
 
 		for (uint64_t i = 1; i <= ROUNDS; i++) {
-			uint64_t want[] = {i + 1, 2 * i + 1, i, i};
+			uint64_t want[] = {i + 1, 2 * i + 1, i, i + 1, i};
 
 			sr_window_observe();
 			dma[k] = i;
@@ -189,14 +222,149 @@ static void test_two_loads_next_to_each_other(void **state)
 	}
 }
 
+#define JUMP 0xe9
+
+/* Its load has become a jump after so many rounds? */
+static bool is_jump(uintptr_t from, size_t within)
+{
+	for (size_t i = 0; i < within; i++)
+		if (((const uint8_t *)from)[i] == JUMP)
+			return true;
+	return false;
+}
+
+/* What comes again and again pays no fault each time. */
 static void test_who_comes_to_the_midst(void **state)
 {
+	uint64_t before = served();
+	bool was_jump = false;
+
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		sr_window_observe();
 		dma[40] = i;
 		assert_int_equal(site_entered_behind(&view[40], 0), i + 2);
 		assert_int_equal(site_entered_behind(&view[40], 1), 2);
+		was_jump |= is_jump((uintptr_t)site_entered_behind, 20);
 	}
+	assert_true(was_jump && served() > before + 30);
+	assert_false(is_jump((uintptr_t)site_entered_behind, 20));
+}
+
+static void test_where_no_jump_is_written(void **state)
+{
+	uint8_t before[2][16];
+
+	memcpy(before[0], (void *)site_branched_into, 16);
+	memcpy(before[1], (void *)site_before_a_gap, 16);
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		sr_window_observe();
+		dma[41] = i;
+		assert_int_equal(site_branched_into(&view[41], i), i);
+		sr_window_observe();
+		assert_int_equal(site_before_a_gap(&view[41]), i + 1);
+	}
+	assert_memory_equal((void *)site_branched_into, before[0], 16);
+	assert_memory_equal((void *)site_before_a_gap, before[1], 16);
+}
+
+/* What the program may write is the program's, and stays so. */
+static void test_code_that_may_be_written(void **state)
+{
+	volatile uint8_t *code = (volatile uint8_t *)site_of_rwx;
+
+	assert_int_equal(mprotect((void *)code, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_window_observe();
+		dma[42] = i;
+		assert_int_equal(site_of_rwx(&view[42]), i + 2);
+	}
+	assert_false(is_jump((uintptr_t)code, 1));
+	code[0] = code[0];
+	assert_int_equal(mprotect((void *)code, 4096, PROT_READ | PROT_EXEC), 0);
+}
+
+static void touch_often(uint64_t (*f)(volatile void *), volatile uint64_t *at, volatile uint64_t *from_nic)
+{
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_window_observe();
+		*from_nic = i;
+		assert_int_equal(f(at), i + 1);
+	}
+}
+
+/* The shim's own code comes there from libc's, with the lock: that is no time to take the jump back. */
+static void test_bails_with_the_lock(void **state)
+{
+	uint64_t own = 5, mask;
+
+	touch_often(site_of_all, &view[43], &dma[43]);
+	assert_true(is_jump((uintptr_t)site_of_all, 1));
+	window_lock(&mask);
+	for (uint64_t i = 0; i < 300000; i++)
+		assert_int_equal(site_of_all(&own), 6);
+	window_unlock(&mask);
+	assert_true(is_jump((uintptr_t)site_of_all, 1));
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(site_of_all(&own), 6);
+	assert_false(is_jump((uintptr_t)site_of_all, 1));
+}
+
+/* ------------------------------------------------------------ other code at its place */
+
+static void *map_code(const uint8_t *code, size_t n, void *at)
+{
+	char name[] = "/tmp/sitesXXXXXX", page[4096] = {0};
+	int fd = mkstemp(name);
+	void *p;
+
+	memcpy(page, code, n);
+	assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
+	p = mmap(at, sizeof(page), PROT_READ | PROT_EXEC, MAP_PRIVATE | (at ? MAP_FIXED : 0), fd, 0);
+	close(fd);
+	if (at)
+		unlink(name);
+	return p;
+}
+
+static sigjmp_buf back;
+
+static void jump_back(int sig, siginfo_t *info, void *uc)
+{
+	if (!sr_window_fault(info, uc))
+		siglongjmp(back, 1);
+}
+
+static bool is_handed_on(uint64_t (*f)(volatile void *))
+{
+	struct sigaction sa = {.sa_sigaction = jump_back, .sa_flags = SA_SIGINFO | SA_NODEFER}, old;
+	volatile bool jumped = sigsetjmp(back, 1);
+
+	if (!jumped) {
+		sigaction(SIGSEGV, &sa, &old);
+		f((volatile void *)0x8000000000000000);
+	}
+	take_faults();
+	return jumped;
+}
+
+/* As dlclose and dlopen do it. */
+static void test_other_code_at_its_place(void **state)
+{
+	static const uint8_t one[] = {0x48, 0x8b, 0x07, 0x48, 0x8d, 0x40, 0x01, 0xc3}, /* mov (%rdi), %rax; lea 1(%rax), %rax; ret */
+	    other[] = {0x90, 0x90, 0x90, 0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0xc3}; /* nops; mov (%rdi), %rax; inc %rax; ret */
+	uint64_t (*f)(volatile void *) = map_code(one, sizeof(one), NULL);
+
+	touch_often(f, &view[44], &dma[44]);
+	assert_true(is_jump((uintptr_t)f, 1));
+	map_code(other, sizeof(other), (void *)f);
+	touch_often(f, &view[44], &dma[44]);
+	/* A general protection fault where once was a jump's third byte. */
+	assert_true(is_handed_on(f));
+	map_code(one, sizeof(one), (void *)f);
+	touch_often(f, &view[44], &dma[44]);
+	assert_true(is_handed_on(f));
+	munmap((void *)f, 4096);
+	sr_window_observe();
 }
 
 static void test_loops(void **state)
@@ -294,10 +462,69 @@ static void test_a_handler_amidst_a_stub(void **state)
 	assert_true(interrupted > 100);
 }
 
+/* Between any two instructions of a stub, of what it calls, and of the copies. */
+static _Atomic uint64_t steps;
+
+static void step(int sig, siginfo_t *info, void *uc)
+{
+	interrupt(sig, info, uc);
+	steps++;
+}
+
+static void test_a_handler_at_each_step(void **state)
+{
+	static char stack[256 << 10];
+	const stack_t own_stack = {.ss_sp = stack, .ss_size = sizeof(stack)}, none = {.ss_flags = SS_DISABLE};
+	struct sigaction sa = {.sa_sigaction = step, .sa_flags = SA_SIGINFO | SA_ONSTACK}, old;
+	uint64_t own = 6, before = served();
+
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_window_observe();
+		assert_int_equal(site_then_call(&view[45]), 2 * dma[45] + 1);
+	}
+	sigaltstack(&own_stack, NULL);
+	sigaction(SIGTRAP, &sa, &old);
+	for (uint64_t i = 0; i < 10; i++) {
+		assert_int_equal(step_through(&own, site_then_call), 13);
+		assert_int_equal(step_through(&own, site_in_odd_state), 7);
+		sr_window_observe();
+		dma[45] = i;
+		assert_int_equal(step_through(&view[45], site_then_call), 2 * i + 1);
+		sr_window_observe();
+		assert_int_equal(step_through(&view[45], site_in_odd_state), i + 1);
+	}
+	sigaction(SIGTRAP, &old, NULL);
+	sigaltstack(&none, NULL);
+	assert_true(steps > 5000);
+	assert_int_equal(interrupted_wrong, 0);
+	assert_true(served() > before + 20);
+	assert_false(window_self.site.inside);
+}
+
+/* A handler of the program's that interrupts a system call within the shim's, and jumps away. */
+static void test_guards_of_a_handler_that_jumps(void **state)
+{
+	struct sites_guard outer, inner, after;
+	uint32_t n;
+
+	sites_guard_begin(&outer);
+	sites_guard_begin(&inner);
+	n = sites_handler_begins();
+	sites_guard_end(&inner);
+	assert_true(window_self.site.stack && window_self.site.stack == window_self.site.top);
+	/* Or it comes back. */
+	sites_guard_begin(&after);
+	sites_handler_ends(n);
+	sites_guard_end(&after);
+	assert_int_equal(window_self.site.stack, 0);
+	sites_guard_end(&outer);
+	assert_true(window_self.site.stack == window_self.site.top);
+}
+
 /* ------------------------------------------------------------------ several threads */
 
 uint64_t site_of_threads(volatile void *p, uint64_t v);
-__asm__(".text\n.p2align 4\nsite_of_threads: mov %rsi, (%rdi)\n lea 1(%rsi), %rax\n ret\n");
+__asm__(".text\n" APART "site_of_threads: mov %rsi, (%rdi)\n lea 1(%rsi), %rax\n ret\n");
 
 static _Atomic uint64_t wrong;
 
@@ -349,16 +576,66 @@ static void test_a_child(void **state)
 	int status;
 	pid_t pid;
 
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_window_observe();
+		dma[46] = i;
+		assert_int_equal(site_in_a_child(&view[46], 0), i + 2);
+	}
+	assert_true(is_jump((uintptr_t)site_in_a_child, 20));
 	sr_window_before_fork();
 	pid = fork();
 	sr_window_after_fork(!pid);
 	if (!pid) {
 		uint64_t own = 3;
 
-		_exit(site_then_return(&own) == 3 && site_then_return(&view[0]) == dma[0] ? 0 : 1);
+		/* Nobody there handles what comes to a jump's midst. */
+		sites_stop_in_child();
+		take_no_faults();
+		_exit(site_then_return(&own) == 3 && site_then_return(&view[0]) == dma[0] && site_in_a_child(&own, 0) == 5 &&
+			      site_in_a_child(&own, 1) == 2 && site_keeps_flags(&own) == 4 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+	assert_true(is_jump((uintptr_t)site_in_a_child, 20));
+}
+
+static _Atomic bool over;
+
+static void *go_on(void *arg)
+{
+	uint64_t own = 0;
+
+	while (!over) {
+		wrong += site_keeps_flags(&own) != 1 || site_in_a_loop(&own, 3) || site_below_stack_and_vectors(&own);
+		wrong += site_in_a_child(&view[46], 0) != dma[46] + 2;
+		sr_window_observe();
+	}
+	sr_window_thread_ends();
+	return NULL;
+}
+
+static void test_stop(void **state)
+{
+	pthread_t t[3];
+
+	several_threads = true;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, go_on, NULL);
+	usleep(20000);
+	sites_stop();
+	usleep(20000);
+	over = true;
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	several_threads = false;
+	assert_int_equal(wrong, 0);
+	assert_false(is_jump((uintptr_t)site_in_a_child, 20));
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_window_observe();
+		dma[47] = i;
+		assert_int_equal(site_by_index(&view[44], 1), i);
+	}
+	assert_false(is_jump((uintptr_t)site_keeps_flags, 2) || is_jump((uintptr_t)site_by_index, 1));
 }
 
 int main(void)
@@ -369,14 +646,21 @@ int main(void)
 	    cmocka_unit_test(test_operands),
 	    cmocka_unit_test(test_two_loads_next_to_each_other),
 	    cmocka_unit_test(test_who_comes_to_the_midst),
+	    cmocka_unit_test(test_where_no_jump_is_written),
+	    cmocka_unit_test(test_code_that_may_be_written),
+	    cmocka_unit_test(test_bails_with_the_lock),
+	    cmocka_unit_test(test_other_code_at_its_place),
 	    cmocka_unit_test(test_loops),
 	    cmocka_unit_test(test_stores),
 	    cmocka_unit_test(test_vectors),
 	    cmocka_unit_test(test_other_memory),
 	    cmocka_unit_test(test_a_handler_amidst_a_stub),
+	    cmocka_unit_test(test_a_handler_at_each_step),
+	    cmocka_unit_test(test_guards_of_a_handler_that_jumps),
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_code_that_is_not_the_files),
 	    cmocka_unit_test(test_a_child),
+	    cmocka_unit_test(test_stop),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);
