@@ -65,35 +65,64 @@ static int ask_once(struct sr_directory *d, const struct sr_message *request, in
 	return err;
 }
 
+/*
+ * A daemon that did not answer in all that time does not cost each further question as much.
+ */
+static int patience_ms(const struct sr_directory *d)
+{
+	int whole = d->patience_ms ? d->patience_ms : SR_DIRECTORY_MS;
+
+	return d->silent && whole > SR_DIRECTORY_SILENT_MS ? SR_DIRECTORY_SILENT_MS : whole;
+}
+
 /* The talk's error; what the daemon thinks is in the answer. */
 static int ask(struct sr_directory *d, const struct sr_message *request, int fd,
 	       struct sr_message *answer)
 {
-	int64_t deadline = sr_sys_now_ms() + SR_DIRECTORY_MS;
+	int64_t deadline = sr_sys_now_ms() + patience_ms(d), successor = 0;
 	struct timespec pause = sr_sys_ms(RETRY_MS);
 	int err;
 
 	answer->text[0] = 0;
-	while (is_between_daemons(err = ask_once(d, request, fd, answer, deadline)) &&
-	       left_ms(deadline))
+	while (is_between_daemons(err = ask_once(d, request, fd, answer, deadline))) {
+		if (!successor)
+			successor = sr_sys_now_ms() + SR_DIRECTORY_GONE_MS;
+		if (!left_ms(successor) || !left_ms(deadline))
+			break;
 		sr_sys_nanosleep(&pause);
+	}
+	d->silent = err == -ETIMEDOUT;
 	return err;
 }
 
-/* A daemon that does not know this process has lost its journal. */
+static int ask_to_join(struct sr_directory *d, struct sr_message *answer)
+{
+	int err = ask(d, &d->join, d->job_fd, answer);
+
+	if (!err)
+		err = answer->error;
+	d->joined = !err;
+	return err;
+}
+
 static int ask_as_joined(struct sr_directory *d, struct sr_message *request,
 			 struct sr_message *answer)
 {
-	int err;
+	int err = 0;
 
-	if (!d->joined)
+	answer->text[0] = 0;
+	if (!d->told)
 		return -ENOTCONN;
 	memcpy(request->process, d->join.process, sizeof(request->process));
 	lock(d);
-	err = ask(d, request, -1, answer);
+	if (!d->joined)
+		err = ask_to_join(d, answer);
+	if (!err)
+		err = ask(d, request, -1, answer);
+	/* A daemon that does not know this process has lost its journal. */
 	if (!err && answer->error == -ENOTCONN) {
-		err = ask(d, &d->join, d->job_fd, answer);
-		if (!err && !answer->error)
+		err = ask_to_join(d, answer);
+		if (!err)
 			err = ask(d, request, -1, answer);
 	}
 	unlock(d);
@@ -152,17 +181,31 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 		return err;
 	lock(d);
 	/* Where there is no daemon now, none is waited for. */
-	err = ask_once(d, &d->join, d->job_fd, &answer, sr_sys_now_ms() + SR_DIRECTORY_MS);
+	err = ask_once(d, &d->join, d->job_fd, &answer, sr_sys_now_ms() + patience_ms(d));
+	d->silent = err == -ETIMEDOUT;
 	unlock(d);
-	if (!err)
+	d->told = err == -ETIMEDOUT || is_between_daemons(err);
+	if (!err) {
 		err = answer.error;
+		d->told = !err;
+	}
 	copy_text(error, error_size, err ? answer.text : "");
 	d->joined = !err;
-	if (err) {
+	if (!d->told) {
 		hang_up(d);
 		sr_sys_close(d->job_fd);
 	}
 	return err;
+}
+
+bool sr_directory_joins_later(const struct sr_directory *d)
+{
+	return d->told && !d->joined;
+}
+
+void sr_directory_set_patience(struct sr_directory *d, int ms)
+{
+	d->patience_ms = ms;
 }
 
 static int tell(struct sr_directory *d, enum sr_message_type type, const struct sr_queue_pair *qp)
@@ -202,7 +245,7 @@ int sr_directory_find(struct sr_directory *d, const struct sr_find *find, struct
 
 void sr_directory_abandon(struct sr_directory *d)
 {
-	if (!d->joined)
+	if (!d->told)
 		return;
 	hang_up(d);
 	sr_sys_close(d->job_fd);

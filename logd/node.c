@@ -31,7 +31,7 @@ struct waiting {
 	const struct job *job;
 	uint32_t member;
 	struct sr_message request;
-	int64_t deadline;
+	int64_t since;
 	struct candidate {
 		struct sockaddr_storage address;
 		struct link *link; /* NULL: has answered, or is to be tried again */
@@ -416,6 +416,23 @@ static void try_again(struct server *s, struct waiting *w)
 	}
 }
 
+/* Does it wait for one who has shown the key, and so will answer if he can? */
+static bool is_put_to_known(const struct server *s, const struct waiting *w)
+{
+	for (int i = 0; i < w->candidates; i++) {
+		const struct candidate *c = &w->candidate[i];
+
+		if ((c->link || c->again) && is_known(s->nodes, &c->address))
+			return true;
+	}
+	return false;
+}
+
+static int64_t deadline_of(const struct server *s, const struct waiting *w)
+{
+	return w->since + (is_put_to_known(s, w) ? NODE_KNOWN_PATIENCE_MS : NODE_PATIENCE_MS);
+}
+
 static void tick(struct server *s, struct source *source)
 {
 	int64_t now = sr_sys_now_ms();
@@ -427,7 +444,7 @@ static void tick(struct server *s, struct source *source)
 		return;
 	for (w = s->nodes->waiting; w; w = next) {
 		next = w->next;
-		if (w->deadline > now) {
+		if (deadline_of(s, w) > now) {
 			try_again(s, w);
 			continue;
 		}
@@ -521,7 +538,7 @@ void node_ask(struct server *s, struct peer *p, const struct job *job, uint32_t 
 			      .job = job,
 			      .member = member,
 			      .request = *request,
-			      .deadline = sr_sys_now_ms() + NODE_PATIENCE_MS};
+			      .since = sr_sys_now_ms()};
 	list_candidates(w, find.gid);
 	n->waiting = w;
 	for (int i = 0; i < w->candidates; i++) {

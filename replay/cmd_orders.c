@@ -4,14 +4,18 @@
  * of these orders are exact (settle.h), and whether all of it fits together.
  *
  * It goes along the trace twice: for what was sent, and for what was found.
+ * Besides, it says which queue pairs carry no clocks, since when and why: what is
+ * missing there is no error, but must not be taken for "no order".
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "nicclock/closure.h"
 #include "nicclock/order_code.h"
 #include "replay/command.h"
+#include "replay/marks.h"
 #include "replay/settle.h"
 #include "replay/visit.h"
 
@@ -24,12 +28,24 @@ struct found {
 	uint64_t exact; /* the event that sent what was seen then; 0: ambiguous */
 };
 
+/* A connection, and where in the trace. */
+struct connection {
+	struct sr_connection_payload is;
+	uint32_t thread;
+	uint64_t sn; /* of the call that it is in front of */
+};
+
+/* Lines for those of one rank that carry none. */
+#define WITHOUT_MAX 20
+
 struct member {
 	long rank;    /* -1: none of this number was recorded */
 	bool is_read; /* its streams were asked for */
 	struct found *found;
 	size_t count, room;
 	uint64_t events, shorts;
+	struct connection *connections;
+	size_t connections_n;
 };
 
 struct orders {
@@ -122,6 +138,21 @@ static int take_clock(struct member *m, struct sr_order_stream *s, const struct 
 	return err;
 }
 
+/* Few: an array of just their number will do. */
+static int take_connection(struct member *m, const struct sr_entry *e, uint32_t thread)
+{
+	struct connection c = {.thread = thread, .sn = e->sn + 1}, *more;
+
+	if (!sr_entry_connection(e, &c.is))
+		return -EBADMSG;
+	more = realloc(m->connections, (m->connections_n + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	m->connections = more;
+	m->connections[m->connections_n++] = c;
+	return 0;
+}
+
 static int failed(int err, int32_t rank, uint32_t thread, uint64_t sn)
 {
 	return sr_fail("rank %d thread %u SN %llu: %s", rank, thread, (ull)sn,
@@ -174,6 +205,8 @@ static int read_stream(void *argument, struct sr_stream *stream, int32_t rank, u
 	while (!err && (got = sr_stream_next(stream, &e)) > 0) {
 		if (e.kind == SR_REC_CLOCK) {
 			err = take_clock(m, &s, &e);
+		} else if (e.kind == SR_REC_CONNECTION) {
+			err = take_connection(m, &e, thread);
 		} else if (e.kind >= SR_REC_CALL) {
 			if (settled < m->count)
 				settle(o, m, settled, &e);
@@ -236,6 +269,55 @@ static void print_pair(const struct member *later, const struct member *earlier,
 		       posts + cpu - exact, (ull)last);
 }
 
+static void print_without(long rank, const struct connection *c)
+{
+	printf("rank %ld: ", rank);
+	if (c->is.number)
+		printf("queue pair %u", c->is.number);
+	else
+		printf("the process");
+	if (c->is.peer)
+		printf(" to %u", c->is.peer);
+	if (c->is.peer_rank >= 0)
+		printf(" of rank %d", c->is.peer_rank);
+	printf(" carries %s from thread %u SN %llu on: %s",
+	       c->is.carries < SR_CARRIES_NONE ? "no clocks with its READs" : "no clocks",
+	       c->thread, (ull)c->sn, sr_carries_why(c->is.carries));
+	printf(c->is.error ? " (%s)\n" : "\n", strerrorname_np(c->is.error));
+}
+
+/* It was connected again: what was before is over. */
+static bool is_last(const struct member *m, size_t i)
+{
+	for (size_t k = i + 1; k < m->connections_n; k++)
+		if (m->connections[k].is.number == m->connections[i].is.number)
+			return false;
+	return true;
+}
+
+static void print_connections(const struct member *m)
+{
+	size_t last = 0, without = 0;
+
+	for (size_t i = 0; i < m->connections_n; i++) {
+		const struct connection *c = &m->connections[i];
+		bool is_without = sr_carries_why(c->is.carries)[0];
+
+		last += is_last(m, i) && c->is.number;
+		without += is_without && is_last(m, i) && c->is.number;
+	}
+	if (last)
+		printf("rank %ld: %zu of %zu queue pairs carry clocks\n", m->rank, last - without,
+		       last);
+	without = 0;
+	for (size_t i = 0; i < m->connections_n; i++)
+		if (sr_carries_why(m->connections[i].is.carries)[0] && without++ < WITHOUT_MAX)
+			print_without(m->rank, &m->connections[i]);
+	if (without > WITHOUT_MAX)
+		printf("rank %ld: and %zu more (sreplay dump: \"connection\")\n", m->rank,
+		       without - WITHOUT_MAX);
+}
+
 static void print(const struct orders *o)
 {
 	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
@@ -249,6 +331,7 @@ static void print(const struct orders *o)
 			continue;
 		printf("rank %ld: %llu events, %zu orders found\n", m->rank, (ull)m->events,
 		       m->count);
+		print_connections(m);
 		if (m->shorts)
 			printf("rank %ld: at %llu READs the peer had more clock cells than were "
 			       "read; orders may be missing there\n",
@@ -283,8 +366,10 @@ int sr_cmd_orders(int argc, char **argv)
 		return status;
 	print(&o);
 	err = check(&o);
-	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
+	for (int i = 0; i < SR_CLOCK_MEMBERS; i++) {
 		free(o.members[i].found);
+		free(o.members[i].connections);
+	}
 	if (err == -ENOMEM)
 		return sr_fail("no memory left");
 	if (err) {

@@ -232,6 +232,7 @@ static bool peek(struct sr_thread *t)
 		else
 			s->peeked = !is_taken(s) && s->next.kind != SR_REC_PAD &&
 				    s->next.kind != SR_REC_CLOCK &&
+				    s->next.kind != SR_REC_CONNECTION &&
 				    s->next.kind != SR_REC_WINDOW_COUNTS &&
 				    s->next.kind != SR_REC_EXEC;
 	}

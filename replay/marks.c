@@ -56,3 +56,37 @@ bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentenc
 	}
 	return true;
 }
+
+bool sr_entry_connection(const struct sr_entry *e, struct sr_connection_payload *p)
+{
+	return payload(e, SR_REC_CONNECTION, p, sizeof(*p));
+}
+
+const char *sr_carries_why(uint32_t carries)
+{
+	switch (carries) {
+	case SR_CARRIES_CLOCKS:
+	case SR_CARRIES_TO_ONESELF:
+		return "";
+	case SR_CARRIES_NO_READS:
+		return "there is no memory left for what is read of the other end's";
+	case SR_CARRIES_FOREIGN:
+		return "no process of the job is known to have the other end";
+	case SR_CARRIES_UNANSWERED:
+		return "sreplay-logd could not say whose the other end is";
+	case SR_CARRIES_UNNAMED:
+		return "it could not be told to sreplay-logd";
+	case SR_CARRIES_UNJOINED:
+		return "this process could not join its job";
+	case SR_CARRIES_NO_ROOM:
+		return "the device has no larger queue for it";
+	case SR_CARRIES_NO_CELL:
+		return "the other end's process has no clock cell left";
+	case SR_CARRIES_NO_SRQ:
+		return "the other end's process has no shared receive queue";
+	case SR_CARRIES_NO_MEMORY:
+		return "there is no memory for its clocks, or none that the device registers";
+	default:
+		return "for a reason that this version does not know";
+	}
+}

@@ -16,4 +16,8 @@ bool sr_entry_repeat(const struct sr_entry *e, uint64_t *count);
 /* A mark's reason, and what it means, with the daemon's own words. */
 bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentence, size_t size);
 
+bool sr_entry_connection(const struct sr_entry *e, struct sr_connection_payload *p);
+/* Why it carries none, or not all; "" if it does. */
+const char *sr_carries_why(uint32_t carries);
+
 #endif

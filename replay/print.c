@@ -52,11 +52,26 @@ static json_t *decode_exec(const struct sr_entry *e)
 	return json_pack("{s:s, s:o}", "record", "exec", "path", path ? path : json_null());
 }
 
+static json_t *decode_connection(const struct sr_connection_payload *p)
+{
+	const char *why = sr_carries_why(p->carries);
+	json_t *v = json_pack("{s:s, s:I, s:I, s:i, s:b}", "record", "connection", "number",
+			      (json_int_t)p->number, "peer", (json_int_t)p->peer, "peer_rank",
+			      (int)p->peer_rank, "clocks", p->carries < SR_CARRIES_NONE);
+
+	if (why[0])
+		json_object_set_new(v, "why", json_string(why));
+	if (p->error)
+		json_object_set_new(v, "errno", json_integer(p->error));
+	return v;
+}
+
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
 {
 	char sentence[512];
 	enum sr_mark reason;
+	struct sr_connection_payload connection;
 	struct sr_heap_payload heap;
 	uint64_t count;
 	int32_t status;
@@ -76,6 +91,8 @@ static json_t *decode_other(const struct sr_entry *e)
 	}
 	if (e->kind == SR_REC_WINDOW || e->kind == SR_REC_REGION || e->kind == SR_REC_WINDOW_COUNTS)
 		return sr_window_print(e);
+	if (sr_entry_connection(e, &connection))
+		return decode_connection(&connection);
 	if (e->kind == SR_REC_EXEC)
 		return decode_exec(e);
 	if (e->kind == SR_REC_BATON && e->size >= sizeof(struct sr_baton_payload))

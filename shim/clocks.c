@@ -99,6 +99,39 @@ static bool make_memory(bool member)
 	return true;
 }
 
+static void complain(const char *what, const char *why)
+{
+	if (!self.has_complained)
+		sr_say("%s: %s; it is recorded by value, without orders (said once)", what, why);
+	self.has_complained = true;
+}
+
+/* What a queue pair carries, and why no clocks, for the trace. */
+static void note(const struct sr_connection_payload *p)
+{
+	sr_record_other(&sr_self, SR_REC_CONNECTION, p, sizeof(*p));
+}
+
+/* An outsider says nothing of a daemon that it could do without. */
+static bool can_do_without(bool member, int err)
+{
+	return !member && (err == -ENOENT || err == -ECONNREFUSED);
+}
+
+/* -errno: this process has no clocks. */
+static int join(const char *path, const struct sr_job *job, bool member, char *error, size_t size)
+{
+	int err = sr_directory_join(&self.directory, path, job, error, size);
+
+	if (!sr_directory_joins_later(&self.directory))
+		return err;
+	/* A daemon that is slow, or about to be replaced: with the first queue pair. */
+	if (!can_do_without(member, err))
+		return 0;
+	sr_directory_abandon(&self.directory);
+	return err;
+}
+
 void sr_clocks_start(const struct sr_settings *s, bool member)
 {
 	struct sr_job job = {.name = s->trace,
@@ -114,11 +147,12 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 	err = make_memory(member) ? sr_socket_path(path, sizeof(path)) : -ENOMEM;
 	job.region = (uintptr_t)&self.memory->region;
 	if (!err)
-		err = sr_directory_join(&self.directory, path, &job, error, sizeof(error));
-	/* A process that is not recorded says nothing of a daemon that it could do without. */
-	if (!member && (err == -ENOENT || err == -ECONNREFUSED))
+		err = join(path, &job, member, error, sizeof(error));
+	if (can_do_without(member, err))
 		return;
 	if (err) {
+		note(&(struct sr_connection_payload){
+		    .peer_rank = -1, .carries = SR_CARRIES_UNJOINED, .error = -err});
 		sr_say("rank %d carries no clocks: %s", s->rank,
 		       error[0] ? error : strerrorname_np(-err));
 		return;
@@ -135,13 +169,6 @@ void sr_clocks_forget_in_child(void)
 {
 	self.on = self.member = false;
 	sr_directory_abandon(&self.directory);
-}
-
-static void complain(const char *what, const char *why)
-{
-	if (!self.has_complained)
-		sr_say("%s: %s; it is recorded by value, without orders (said once)", what, why);
-	self.has_complained = true;
 }
 
 /* ------------------------------------------------------- protection domains */
@@ -326,6 +353,23 @@ bool sr_clocks_go_over(enum ibv_qp_type type)
 	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
 }
 
+static void note_qp(const struct sr_clock_qp *c, int32_t peer_rank, enum sr_carries carries,
+		    int err)
+{
+	if (self.member)
+		note(&(struct sr_connection_payload){.number = c->qp->qp_num,
+						     .peer = c->find.number,
+						     .peer_rank = peer_rank,
+						     .carries = carries,
+						     .error = -err});
+}
+
+static void note_no_memory(struct ibv_qp *qp, int err)
+{
+	complain("a queue pair has no memory for clocks", strerrorname_np(-err));
+	note_qp(&(struct sr_clock_qp){.qp = qp}, -1, SR_CARRIES_NO_MEMORY, err);
+}
+
 struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 				     const struct ibv_xrcd *xrcd)
 {
@@ -336,8 +380,10 @@ struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 	if (!self.on || (!is_target && (!pd || !sr_clocks_go_over(qp->qp_type))))
 		return NULL;
 	c = sr_alloc_zeroed(sizeof(*c));
-	if (!c)
+	if (!c) {
+		note_no_memory(qp, -ENOMEM);
 		return NULL;
+	}
 	c->qp = qp;
 	c->names.number = qp->qp_num;
 	if (is_target) {
@@ -346,6 +392,7 @@ struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 	}
 	mr = use_domain(pd);
 	if (!mr) {
+		note_no_memory(qp, errno ? -errno : -ENOMEM);
 		sr_free(c);
 		return NULL;
 	}
@@ -359,13 +406,11 @@ struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 
 void sr_clocks_name_qp(struct sr_clock_qp *c)
 {
-	int err;
-
 	c->device_reads = describe(c->qp->context, &c->names);
-	err = sr_directory_add(&self.directory, &c->names);
-	c->named = !err;
-	if (err)
-		complain("a queue pair cannot be told to the directory", strerrorname_np(-err));
+	c->unnamed = c->names.gids ? sr_directory_add(&self.directory, &c->names) : -EADDRNOTAVAIL;
+	if (c->unnamed)
+		complain("a queue pair cannot be told to the directory",
+			 strerrorname_np(-c->unnamed));
 }
 
 struct sr_clock_srq {
@@ -428,7 +473,7 @@ void sr_clocks_disconnect(struct sr_clock_qp *c)
 	if (!c)
 		return;
 	c->peer_reads = 0;
-	c->carries = c->reads = c->to_oneself = false;
+	c->carries = c->reads = c->to_oneself = c->unanswered = false;
 	give_back_slot(c->slot);
 	sr_free(c->view);
 	c->slot = NULL;
@@ -440,7 +485,7 @@ void sr_clocks_remove_qp(struct sr_clock_qp *c)
 	if (!c)
 		return;
 	sr_clocks_disconnect(c);
-	if (c->named)
+	if (!c->unnamed)
 		sr_directory_remove(&self.directory, &c->names);
 	if (c->pd)
 		leave_domain(c->pd);
@@ -503,19 +548,23 @@ uint8_t sr_clocks_answered(const struct sr_clock_qp *c, uint8_t asked)
 	return twice(asked, c->names.reads);
 }
 
-static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
+/* Of a member's: can its requests carry clocks to where that is? */
+static enum sr_carries what_carries(const struct sr_clock_qp *c, const struct sr_found *found)
 {
-	c->peer_reads = found->reads;
-	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
-		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
-	if (!self.member)
-		return;
-	c->to_oneself = found->member == (uint32_t)self.clock.member && !self.with_oneself;
-	if (c->to_oneself || found->cell == SR_NO_CELL || found->cell >= CELLS || !c->has_room)
-		return;
+	if (found->member == (uint32_t)self.clock.member && !self.with_oneself)
+		return SR_CARRIES_TO_ONESELF;
+	if (!c->has_room)
+		return SR_CARRIES_NO_ROOM;
+	if (found->cell == SR_NO_CELL || found->cell >= CELLS)
+		return SR_CARRIES_NO_CELL;
 	/* A target whose process has no shared receive queue now: its region cannot be reached. */
 	if (c->qp->qp_type == IBV_QPT_XRC_SEND && !found->shared_queue)
-		return;
+		return SR_CARRIES_NO_SRQ;
+	return SR_CARRIES_CLOCKS;
+}
+
+static void carry(struct sr_clock_qp *c, const struct sr_found *found)
+{
 	c->shared_queue = found->shared_queue;
 	c->rkey = found->rkey;
 	for (uint32_t i = 0; i < SR_CLOCK_CELL_WORDS; i++)
@@ -524,27 +573,73 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	c->carries = true;
 }
 
-void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
+static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 {
-	struct sr_find find = {.own_number = c->qp->qp_num, .number = attr->dest_qp_num};
+	enum sr_carries carries;
+
+	c->peer_reads = found->reads;
+	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
+		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
+	/* Nothing is ever sent from the target of XRC, or from a queue of no length. */
+	if (!self.member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit)
+		return;
+	carries = what_carries(c, found);
+	c->to_oneself = carries == SR_CARRIES_TO_ONESELF;
+	if (carries == SR_CARRIES_CLOCKS)
+		carry(c, found);
+	if (c->carries && !c->reads && c->qp->qp_type != IBV_QPT_UC)
+		carries = SR_CARRIES_NO_READS;
+	if (carries != SR_CARRIES_CLOCKS && carries != SR_CARRIES_TO_ONESELF)
+		complain("a queue pair carries no clocks, or READs of it bring none",
+			 "there is no room for them");
+	note_qp(c, found->rank, carries, 0);
+}
+
+static void look_up(struct sr_clock_qp *c)
+{
 	char error[320] = "";
 	struct sr_found found;
-	int err;
+	int err = sr_directory_find(&self.directory, &c->find, &found, error, sizeof(error));
 
-	if (!c->named || !c->names.gids)
-		return;
-	sr_clocks_disconnect(c);
-	memcpy(find.own_gid, c->names.gid[0], sizeof(find.own_gid));
-	if (attr->ah_attr.is_global)
-		memcpy(find.gid, attr->ah_attr.grh.dgid.raw, sizeof(find.gid));
-	else
-		gid_of_lid(attr->ah_attr.dlid, find.gid);
-	err = sr_directory_find(&self.directory, &find, &found, error, sizeof(error));
-	if (!err)
+	if (!err) {
+		c->unanswered = false;
 		use_found(c, &found);
-	else if (err != -ENOENT)
+		return;
+	}
+	/* A daemon that was silent is not asked by others for a while, and is as good as none. */
+	if (c->unanswered)
+		return;
+	c->unanswered = err != -ENOENT;
+	if (c->unanswered)
 		complain("a peer's queue pair cannot be looked up",
 			 error[0] ? error : strerrorname_np(-err));
+	note_qp(c, -1, c->unanswered ? SR_CARRIES_UNANSWERED : SR_CARRIES_FOREIGN, err);
+}
+
+void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
+{
+	sr_clocks_disconnect(c);
+	c->find = (struct sr_find){.own_number = c->qp->qp_num, .number = attr->dest_qp_num};
+	/* A daemon that did not answer when it was made may do so now. */
+	if (c->unnamed)
+		c->unnamed = c->names.gids ? sr_directory_add(&self.directory, &c->names)
+					   : -EADDRNOTAVAIL;
+	if (c->unnamed) {
+		note_qp(c, -1, SR_CARRIES_UNNAMED, c->unnamed);
+		return;
+	}
+	memcpy(c->find.own_gid, c->names.gid[0], sizeof(c->find.own_gid));
+	if (attr->ah_attr.is_global)
+		memcpy(c->find.gid, attr->ah_attr.grh.dgid.raw, sizeof(c->find.gid));
+	else
+		gid_of_lid(attr->ah_attr.dlid, c->find.gid);
+	look_up(c);
+}
+
+void sr_clocks_connect_again(struct sr_clock_qp *c)
+{
+	if (c->unanswered)
+		look_up(c);
 }
 
 /* ------------------------------------------------------------- the data path */

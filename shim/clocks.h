@@ -42,7 +42,9 @@ struct sr_clock_qp {
 	struct ibv_qp *qp;
 	struct ibv_pd *pd;
 	struct sr_queue_pair names; /* as the directory has it */
-	bool named;
+	int unnamed;                /* -errno: it has it not; 0 */
+	struct sr_find find;        /* the other end */
+	bool unanswered;            /* the directory could not be asked about it */
 
 	/* What the program asked for and has to see. */
 	bool has_room; /* made with room for the shim's requests */
@@ -111,6 +113,8 @@ void sr_clocks_remove_srq(struct sr_clock_srq *s);
 
 /* Before the transition to RTR: whose is the other end? */
 void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr);
+/* Before that to RTS: if the directory did not answer then. */
+void sr_clocks_connect_again(struct sr_clock_qp *c);
 /*
  * A READER behind each READ or atomic: twice as many are under way, or the READER
  * would wait for the other's answer.  How many to ask for instead of so many.

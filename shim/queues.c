@@ -364,6 +364,8 @@ static uint64_t modify(const struct sr_call_desc *d, uint64_t *a, struct sr_cloc
 	/* Before the peer's first request can come. */
 	if (mask & IBV_QP_STATE && attr.qp_state == IBV_QPS_RTR)
 		sr_clocks_connect(c, &attr);
+	if (mask & IBV_QP_STATE && attr.qp_state == IBV_QPS_RTS)
+		sr_clocks_connect_again(c);
 	add_what_clocks_need(c, &attr, mask);
 	result = sr_real(d, changed);
 	if ((int)result == 0) {

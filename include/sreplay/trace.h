@@ -100,6 +100,11 @@ enum sr_record_kind {
 	 * struct sr_baton_payload.  Written by the record engine.
 	 */
 	SR_REC_BATON = 11,
+	/*
+	 * With clocks: a queue pair was connected, or cannot carry any: struct
+	 * sr_connection_payload.  In front of the call that did it.
+	 */
+	SR_REC_CONNECTION = 12,
 	/* First of the kinds that are intercepted calls; each counts as one SN. */
 	SR_REC_CALL = 64,
 };
@@ -209,6 +214,31 @@ struct sr_mark_payload {
 	uint64_t
 	    skipped_sns; /* SNs that the hole swallowed: the next call's SN is that much higher */
 	char text[];     /* for people, to the end of the payload, no 0 at its end */
+};
+
+/* What a queue pair's requests carry from its connection on, and if no clocks, why. */
+enum sr_carries {
+	SR_CARRIES_CLOCKS = 0,
+	SR_CARRIES_NO_READS = 1,   /* but no clocks come with what its READs bring */
+	SR_CARRIES_TO_ONESELF = 2, /* needs none */
+	/* None, because: */
+	SR_CARRIES_NONE = 16,
+	SR_CARRIES_FOREIGN = 16,    /* no process of the job is known to have the other end */
+	SR_CARRIES_UNANSWERED = 17, /* the directory could not say who has */
+	SR_CARRIES_UNNAMED = 18,    /* the directory does not know this end */
+	SR_CARRIES_UNJOINED = 19,   /* of all its queue pairs: this process is not in the job */
+	SR_CARRIES_NO_ROOM = 20,    /* the device has no larger queues, for the shim's requests */
+	SR_CARRIES_NO_CELL = 21,    /* the other end's process has no clock cell left */
+	SR_CARRIES_NO_SRQ = 22,     /* XRC: ... has no shared receive queue to be reached by */
+	SR_CARRIES_NO_MEMORY = 23,  /* none for it, or none that the device registers */
+};
+
+struct sr_connection_payload {
+	uint32_t number, peer; /* of queue pairs; 0: SR_CARRIES_UNJOINED, or not connected */
+	int32_t peer_rank;     /* -1: not known */
+	uint32_t carries;      /* enum sr_carries */
+	int32_t error;         /* an errno, or 0 */
+	uint32_t reserved;
 };
 
 static inline uint32_t sr_record_padded(uint32_t size)

@@ -15,6 +15,7 @@ another process's: nothing of the shim's own requests may be seen.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,35 @@ def late_differs(directory):
     return ""
 
 
+def orders_of_one(directory, name, options, env=None):
+    """(what `sreplay orders` says of a recording with clocks, how that replayed, what was said on stderr)"""
+    trace = os.path.join(directory, name + ".srec")
+    r = subprocess.run([SREPLAY, "record", "-o", trace, "--clocks"] + options + ["--", PROGRAM, "1", "3"],
+                       env=dict(os.environ, LD_LIBRARY_PATH=STANDIN, **(env or {})), capture_output=True, timeout=RUN_SECONDS)
+    said = subprocess.run([SREPLAY, "orders", trace], capture_output=True).stdout.decode()
+    again = subprocess.run([SREPLAY, "replay", trace], env=dict(os.environ, LD_LIBRARY_PATH=STANDIN), capture_output=True,
+                           timeout=RUN_SECONDS)
+    return said, again.stderr.decode() if again.returncode else "", r.stderr.decode()
+
+
+def untold(directory):
+    """Who carries clocks, and who carries none and why, is in the trace; '' or what is wrong."""
+    key = os.path.join(directory, "everybodys.key")
+    with open(key, "w") as f:
+        f.write("not a secret: others may read it")
+    os.chmod(key, 0o644)
+    said, replayed, stderr = orders_of_one(directory, "unjoined", ["--key", key])
+    if replayed or stderr.count("carries no clocks") != 1 or "may be read" not in stderr and "key" not in stderr:
+        return "refused: %s\n%s" % (stderr, replayed)
+    if "rank 0: the process carries no clocks from thread 0 SN 1 on: this process could not join its job (E" not in said:
+        return "refused, and orders says: " + said
+    said, replayed, stderr = orders_of_one(directory, "joined", [], {"SREPLAY_CLOCKS": "2"})
+    m = re.search(r"^rank 0: (\d+) of (\d+) queue pairs carry clocks$", said, re.M)
+    if replayed or not m or m[1] != m[2] or m[1] == "0" or "carries no" in said:
+        return "joined: %s\n%s\n%s" % (said, stderr, replayed)
+    return ""
+
+
 def main():
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     epochs = int(sys.argv[2]) if len(sys.argv) > 2 else 10
@@ -175,6 +205,8 @@ def main():
             tap.ok(not detail, "XRC%s: bare, recorded and replayed alike" % (", with clocks" if clocks else ""), detail)
         detail = threads_differ(directory, THREAD_RUNS)
         tap.ok(not detail, "threads that poll one completion queue, recorded %d times" % THREAD_RUNS, detail)
+        detail = untold(directory)
+        tap.ok(not detail, "orders tells of queue pairs that carry clocks, and why others do not", detail)
         detail = late_differs(directory)
         tap.ok(not detail, "a program that loads libibverbs late is recorded from there on", detail)
     tap.finish()

@@ -21,9 +21,9 @@ from harness import BUILD, SREPLAY, Tap
 ROOT = os.path.realpath(BUILD)
 APPS = os.path.join(ROOT, "tests", "apps")
 
-REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 64
+REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CONNECTION, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 64
 # Where the kind says how long a payload is.
-LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32}
+LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24}
 
 
 class Wrong(Exception):
@@ -231,7 +231,7 @@ def main():
         os.environ["LD_LIBRARY_PATH"] = os.path.join(ROOT, "bench", "standin")
         subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
         for name, command, settings, kinds in (
-                ("verbs, windows and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS]),
+                ("verbs, windows and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS, CONNECTION]),
                 ("threads", ["threads", "all"], {}, [CALLS, EXIT, MARK, HEAP]),
                 ("signals", ["signals", "random", "3"], {}, [CALLS, EXIT, SIGNAL]),
                 ("threads in turns", ["atomics", "references", "sleepers"], {"SREPLAY_THREADS": "serial"}, [CALLS, EXIT, BATON])):

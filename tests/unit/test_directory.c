@@ -548,6 +548,133 @@ static void a_question_waits_for_the_successor_of_a_killed_daemon(void **state)
 	two_nodes_end(&one, &two, &a, &b);
 }
 
+/* Goes on after so long; it is the caller's to wait for. */
+static pid_t stop_for(pid_t daemon, unsigned int us)
+{
+	pid_t child;
+
+	assert_int_equal(kill(daemon, SIGSTOP), 0);
+	child = fork();
+	if (child == 0) {
+		sleep_us(us);
+		_exit(kill(daemon, SIGCONT) != 0);
+	}
+	assert_true(child > 0);
+	return child;
+}
+
+static void wait_for_child(pid_t child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+/*
+ * When 17 processes of a job started at once on a loaded host, the first two had to wait for
+ * 5.7 s until the daemon had hashed the libraries of all others.
+ */
+static void a_busy_daemon_is_waited_for(void **state)
+{
+	struct sr_directory a;
+	struct node n;
+	pid_t child;
+
+	node_begin(&n, 2);
+	child = stop_for(n.h.daemon, 6000000);
+	must_join(&a, &n, 0, 0);
+	wait_for_child(child);
+	sr_directory_abandon(&a);
+	node_end(&n);
+}
+
+static void a_busy_daemon_of_another_node_is_waited_for(void **state)
+{
+	struct sr_directory a, b;
+	struct node one, two;
+	struct sr_found found;
+	pid_t child;
+
+	two_nodes(&one, &two, &a, &b);
+	add(&a, one.address, 10);
+	add(&b, two.address, 20);
+	add(&b, two.address, 21);
+	assert_int_equal(find(&a, one.address, 10, two.address, 20, &found, NULL), 0);
+	child = stop_for(two.h.daemon, 4000000);
+	assert_int_equal(find(&a, one.address, 10, two.address, 21, &found, NULL), 0);
+	wait_for_child(child);
+	two_nodes_end(&one, &two, &a, &b);
+}
+
+static void who_could_not_join_in_time_does_so_with_a_question(void **state)
+{
+	struct sr_job job = {.name = "a job", .rank = 0, .member = 0, .region = 0x1000};
+	struct sr_queue_pair qp = {.number = 10, .gids = 1};
+	struct sr_directory a = {0}, b;
+	struct sr_found found;
+	struct node n;
+
+	node_begin(&n, 2);
+	gid_of(n.address, qp.gid[0]);
+	must_join(&b, &n, 1, 1);
+	add(&b, n.address, 20);
+	kill(n.h.daemon, SIGSTOP);
+	job.key_path = n.key;
+	sr_directory_set_patience(&a, 300);
+	assert_int_equal(sr_directory_join(&a, n.h.socket, &job, NULL, 0), -ETIMEDOUT);
+	assert_true(sr_directory_joins_later(&a));
+	assert_int_equal(sr_directory_add(&a, &qp), -ETIMEDOUT);
+	kill(n.h.daemon, SIGCONT);
+	assert_int_equal(sr_directory_add(&a, &qp), 0);
+	assert_false(sr_directory_joins_later(&a));
+	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
+	assert_int_equal(found.rank, 1);
+	assert_int_equal(find(&b, n.address, 20, n.address, 10, &found, NULL), 0);
+	assert_int_equal(found.rank, 0);
+	sr_directory_abandon(&a);
+	sr_directory_abandon(&b);
+	node_end(&n);
+}
+
+/* Nor does one who was refused ask for ever. */
+static void who_is_refused_joins_no_more(void **state)
+{
+	struct sr_directory a;
+	struct node n;
+
+	node_begin(&n, 2);
+	write_key(n.key, "the key of the job, of 32 bytes.", 0644);
+	assert_int_not_equal(join(&a, &n, 0, 0, NULL, NULL, 0), 0);
+	assert_false(sr_directory_joins_later(&a));
+	node_end(&n);
+}
+
+static void a_stopped_daemon_costs_one_whole_wait(void **state)
+{
+	struct sr_directory a, b;
+	struct sr_found found;
+	struct node n;
+	int64_t begin;
+
+	members_begin(&n, &a, &b);
+	add(&a, n.address, 10);
+	add(&b, n.address, 20);
+	sr_directory_set_patience(&a, 3000);
+	kill(n.h.daemon, SIGSTOP);
+	begin = sr_sys_now_ms();
+	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), -ETIMEDOUT);
+	assert_true(sr_sys_now_ms() - begin >= 2900);
+	begin = sr_sys_now_ms();
+	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), -ETIMEDOUT);
+	assert_true(sr_sys_now_ms() - begin < 2500);
+	kill(n.h.daemon, SIGCONT);
+	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
+	sr_directory_abandon(&a);
+	sr_directory_abandon(&b);
+	node_end(&n);
+}
+
 static void a_process_that_ended_is_forgotten(void **state)
 {
 	struct sr_directory a, b;
@@ -621,6 +748,11 @@ int main(void)
 	    cmocka_unit_test(a_successor_with_an_address_of_its_own_listens_there),
 	    cmocka_unit_test(a_port_that_is_taken_for_a_moment_is_waited_for),
 	    cmocka_unit_test(a_question_waits_for_the_successor_of_a_killed_daemon),
+	    cmocka_unit_test(a_busy_daemon_is_waited_for),
+	    cmocka_unit_test(a_busy_daemon_of_another_node_is_waited_for),
+	    cmocka_unit_test(who_could_not_join_in_time_does_so_with_a_question),
+	    cmocka_unit_test(who_is_refused_joins_no_more),
+	    cmocka_unit_test(a_stopped_daemon_costs_one_whole_wait),
 	    cmocka_unit_test(a_process_that_ended_is_forgotten),
 	    cmocka_unit_test(a_removed_queue_pair_is_gone_and_its_cell_free),
 	};
