@@ -11,7 +11,7 @@
 #include "talk.h"
 
 #define PAGE_BYTES    4096
-#define ANSWER_MS     20000 /* of the first hello: the daemon may have to hash a library or two */
+#define ANSWER_MS     60000 /* of the first hello: a job's come all at once, with libraries to hash */
 #define RING_MS       3000  /* ... of a ring: it opens a file */
 #define RESUME_MS     1000  /* ... and of one that has been silent before */
 #define SILENT_MS     3000  /* a daemon that lets rings stay full for so long is asked how it is */

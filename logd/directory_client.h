@@ -25,11 +25,12 @@ struct sr_job {
 };
 
 /*
- * How long an answer may take: as long as that to a process's first words
- * (client.c), since the daemon hashes the libraries of all processes of a job
+ * How long an answer may take.  To who joins, as long as to a process's first
+ * words (client.c): the daemon hashes the libraries of all processes of a job
  * that start at once before it comes to the questions of the first of them.
  * Another node's daemon has less (NODE_KNOWN_PATIENCE_MS).
  */
+#define SR_DIRECTORY_JOIN_MS   60000
 #define SR_DIRECTORY_MS        20000
 /* From a daemon that has let that pass, until it has answered. */
 #define SR_DIRECTORY_SILENT_MS 1000
@@ -44,7 +45,7 @@ struct sr_directory {
 	bool told;  /* of the job: it has joined, or will with its next question */
 	bool joined, open;
 	bool silent;     /* the last question had no answer */
-	int patience_ms; /* 0: SR_DIRECTORY_MS */
+	int patience_ms; /* 0: as above */
 	char path[108];
 	struct sr_message join;
 };
@@ -59,7 +60,7 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 /* That failed because no daemon answered: the next question tries again before it is put. */
 bool sr_directory_joins_later(const struct sr_directory *d);
 
-/* Change SR_DIRECTORY_MS; before it joins. */
+/* Change all of these waits; before it joins. */
 void sr_directory_set_patience(struct sr_directory *d, int ms);
 
 int sr_directory_add(struct sr_directory *d, const struct sr_queue_pair *qp);
