@@ -576,6 +576,9 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 	long result;
 	int call;
 
+	/* Jumps can neither be written nor taken back under a filter that ends who tries. */
+	if (nr == SYS_seccomp || (nr == SYS_prctl && a[0] == PR_SET_SECCOMP))
+		sites_stop();
 	switch (nr) {
 	case SYS_rt_sigreturn:
 		sr_select(t);

@@ -229,6 +229,7 @@ static inline uint32_t thread_id(void)
  * mask is where the thread's own is kept; NULL in the handler, where they are blocked.
  */
 void window_lock(uint64_t *mask);
+bool window_try_lock(void); /* as with NULL; false: another thread, or this one, has it */
 void window_unlock(const uint64_t *mask);
 
 /* ----------------------------------------------------------------- states */

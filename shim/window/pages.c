@@ -102,6 +102,18 @@ void window_lock(uint64_t *mask)
 			sr_sys_futex((uint32_t *)&state, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
+bool window_try_lock(void)
+{
+	uint32_t free = 0;
+
+	if (window_self.busy)
+		return false;
+	window_self.busy = true;
+	if (!atomic_compare_exchange_strong_explicit(&state, &free, 1, memory_order_acquire, memory_order_relaxed))
+		window_self.busy = false;
+	return window_self.busy;
+}
+
 void window_unlock(const uint64_t *mask)
 {
 	if (atomic_exchange_explicit(&state, 0, memory_order_release) == 2)

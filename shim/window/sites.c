@@ -48,6 +48,7 @@ struct site {
 	struct operand operand;
 	struct group group;
 	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the originals, and what follows them */
+	uint8_t jump[JUMP_BYTES];
 	uint8_t copy_at[GROUP_MAX + 1];  /* from `copies` on */
 	uint32_t faults, traps;
 	uint64_t entered, served;
@@ -88,12 +89,20 @@ static struct site *site_of_stub(uintptr_t at)
 	return NULL;
 }
 
+/* Not libc's memcmp: who has come to a jump's midst there would come to it again. */
+static bool begins_with(uintptr_t pc, const uint8_t *bytes)
+{
+	const volatile uint8_t *code = (const volatile uint8_t *)pc;
+
+	for (int i = 0; i < JUMP_BYTES; i++)
+		if (code[i] != bytes[i])
+			return false;
+	return true;
+}
+
 static bool has_jump(const struct site *s)
 {
-	uint8_t jump[JUMP_BYTES];
-
-	put_jump(jump, s->pc, s->stub);
-	return s->state == SITE_PATCHED && !memcmp((const void *)s->pc, jump, sizeof(jump));
+	return s->state == SITE_PATCHED && begins_with(s->pc, s->jump);
 }
 
 /* Its code is not what it was, or will not be in a moment. */
@@ -165,19 +174,27 @@ void sites_leave(ucontext_t *uc)
 /* The jump may have been taken back meanwhile; but what is mapped there now must be what it was made of. */
 static bool has_copies_of(const struct site *s)
 {
-	return s->stub && (is_changed(s) || !memcmp((const void *)s->pc, s->code, JUMP_BYTES));
+	return s->stub && (is_changed(s) || begins_with(s->pc, s->code));
 }
 
 static void give_up(struct site *s);
 
-static void note_trap(struct site *s)
+/*
+ * The shim's own code may be here as well, in libc's, with this lock or with one for which who has this lock waits: then
+ * it is done the next time.
+ */
+static void try_to_give_up(struct site *s)
 {
-	/* Who has the lock already is not among those who come often. */
-	if (++s->traps < TRAPS_MAX || s->state != SITE_PATCHED || window_self.busy)
+	if (!window_try_lock())
 		return;
-	window_lock(NULL);
 	give_up(s);
 	window_unlock(NULL);
+}
+
+static void note_trap(struct site *s)
+{
+	if (++s->traps >= TRAPS_MAX && s->state == SITE_PATCHED)
+		try_to_give_up(s);
 }
 
 bool sites_trapped(ucontext_t *uc)
@@ -285,8 +302,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 		addr += f->r[o->index] << o->shift;
 	t->site.addr = addr;
 	p = page_at(addr);
-	/* The shim's own code may come here from libc's, and have the lock. */
-	t->site.give_up = !t->busy && s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
+	t->site.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
 	return t->site.give_up || (p && fault_needs_handling(p, s->stores) && ((addr ^ (addr + s->size - 1)) & PAGE_MASK) == 0);
 }
 
@@ -298,9 +314,7 @@ __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame
 	int saved = errno;
 
 	if (t->site.give_up) {
-		window_lock(NULL);
-		give_up(s);
-		window_unlock(NULL);
+		try_to_give_up(s);
 		errno = saved;
 		return;
 	}
@@ -653,13 +667,12 @@ static void give_up(struct site *s)
 /* Of code that may have been unmapped meanwhile. */
 static bool still_has_jump(int memory, const struct site *s)
 {
-	uint8_t now[JUMP_BYTES], jump[JUMP_BYTES];
+	uint8_t now[JUMP_BYTES];
 
 	if (s->state != SITE_PATCHED && s->state != SITE_CHANGING)
 		return false;
-	put_jump(jump, s->pc, s->stub);
 	return sr_syscall(SYS_pread64, memory, SR_ARG(now), sizeof(now), (long)s->pc, 0, 0) == sizeof(now) &&
-	       (s->state == SITE_CHANGING || !memcmp(now, jump, sizeof(jump)));
+	       (s->state == SITE_CHANGING || !memcmp(now, s->jump, sizeof(now)));
 }
 
 void sites_stop(void)
@@ -726,7 +739,7 @@ static bool take_code(struct site *s)
 
 static bool patch(struct site *s, const struct insn *insn)
 {
-	uint8_t jump[JUMP_BYTES], *stub, *copies;
+	uint8_t *stub, *copies;
 	size_t n;
 
 	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
@@ -738,7 +751,7 @@ static bool patch(struct site *s, const struct insn *insn)
 		return false;
 	copies = put_stub(stub, (uint32_t)(s - sites));
 	n = relocate(s->code, s->pc, &s->group, copies, s->copy_at);
-	if (!n || !put_jump(jump, s->pc, (uintptr_t)stub) ||
+	if (!n || !put_jump(s->jump, s->pc, (uintptr_t)stub) ||
 	    sr_syscall(SYS_mprotect, (long)((uintptr_t)stub & PAGE_MASK), 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
 		sr_sys_munmap((void *)((uintptr_t)stub & PAGE_MASK), 2 * PAGE);
 		return false;
@@ -753,7 +766,7 @@ static bool patch(struct site *s, const struct insn *insn)
 	s->state = SITE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
 	/* From here on others come to the stub. */
-	if (!write_code(s, jump))
+	if (!write_code(s, s->jump))
 		return false;
 	counts.jumps++;
 	s->state = SITE_PATCHED;

@@ -292,16 +292,30 @@ static void touch_often(uint64_t (*f)(volatile void *), volatile uint64_t *at, v
 	}
 }
 
+static void *read_own(void *own)
+{
+	sites_make_stack();
+	window_self.site.stack = window_self.site.top;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(site_of_all(own), 6);
+	sr_window_thread_ends();
+	return NULL;
+}
+
 /* The shim's own code comes there from libc's, with the lock: that is no time to take the jump back. */
 static void test_bails_with_the_lock(void **state)
 {
 	uint64_t own = 5, mask;
+	pthread_t t;
 
 	touch_often(site_of_all, &view[43], &dma[43]);
 	assert_true(is_jump((uintptr_t)site_of_all, 1));
 	window_lock(&mask);
 	for (uint64_t i = 0; i < 300000; i++)
 		assert_int_equal(site_of_all(&own), 6);
+	/* Or another thread has it, who may wait for what this one has. */
+	pthread_create(&t, NULL, read_own, &own);
+	pthread_join(t, NULL);
 	window_unlock(&mask);
 	assert_true(is_jump((uintptr_t)site_of_all, 1));
 	for (uint64_t i = 0; i < 3; i++)
