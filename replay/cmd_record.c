@@ -40,8 +40,8 @@ struct options {
 	const char *group;
 	const char *key;
 	const char *hosts;
-	const char *window, *tsc, *threads;
-	bool lossy, record_files, allow_direct, clocks, no_net, patch, from_start;
+	const char *window, *patch, *tsc, *threads;
+	bool lossy, record_files, allow_direct, clocks, no_net, from_start;
 	char **command;
 };
 
@@ -68,7 +68,7 @@ static const struct argp_option option_list[] = {
      "catch the system calls that are made past the wrappers (default: on)", 0},
     {"patch", 'p', "on|off", 0,
      "let the program's loads and stores that meet pages that peers write again and again go to "
-     "the recorder by a jump in their place (default: off)",
+     "the recorder by a jump in their place (default: on)",
      0},
     {"tsc", 't', "trap|native", 0,
      "record what the program reads from the time-stamp counter, by trapping (default: trap)", 0},
@@ -138,8 +138,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--net=%s is neither on nor off", arg);
 		return 0;
 	case 'p':
-		o->patch = !strcmp(arg, "on");
-		if (!o->patch && strcmp(arg, "off"))
+		o->patch = strcmp(arg, "off") ? "1" : "0";
+		if (strcmp(arg, "on") && strcmp(arg, "off"))
 			argp_error(state, "--patch=%s is neither on nor off", arg);
 		return 0;
 	case ARGP_KEY_ARGS:
@@ -290,7 +290,7 @@ static void set_environment(const struct options *o, const char *shim, const cha
 	if (o->no_net)
 		setenv(SR_ENV_NET, "0", 1);
 	if (o->patch)
-		setenv(SR_ENV_PATCH, "1", 1);
+		setenv(SR_ENV_PATCH, o->patch, 1);
 }
 
 static void __attribute__((noreturn)) run(char **command)

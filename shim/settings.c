@@ -134,7 +134,7 @@ int sr_settings_read(struct sr_settings *s)
 	const char *from_start = sr_variable(SR_ENV_START);
 	const char *files = sr_variable(SR_ENV_FILES), *net = sr_variable(SR_ENV_NET),
 		   *tsc = sr_variable(SR_ENV_TSC), *patch = sr_variable(SR_ENV_PATCH);
-	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0, caught = 1, start = 0, jumps = 0;
+	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0, caught = 1, start = 0, jumps = 1;
 
 	*s = (struct sr_settings){.trace = sr_variable(SR_ENV_TRACE)};
 	if (!s->trace || !*s->trace) {

@@ -25,7 +25,7 @@
 #define SR_ENV_START   "SREPLAY_FROM_START" /* 1: record what has not loaded libibverbs yet, too */
 #define SR_ENV_NET     "SREPLAY_NET"    /* 0: no net at the system-call level (net.h) */
 
-#define SR_ENV_PATCH   "SREPLAY_PATCH"  /* 1: the program's code may be changed (window/sites.h) */
+#define SR_ENV_PATCH   "SREPLAY_PATCH"  /* 0: the program's code is left as it is (window/sites.h) */
 #define SR_ENV_TSC     "SREPLAY_TSC"    /* native: the time-stamp counter is not recorded (tsc.h) */
 
 #define SR_ENV_THREADS "SREPLAY_THREADS" /* serial: one at a time (baton.h); default parallel */
