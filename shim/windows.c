@@ -145,7 +145,8 @@ static bool may_tick(void)
 	return sr_self.depth == 0;
 }
 
-static bool threads(void)
+/* A site's handler asks as well, with the program's vectors. */
+NO_VECTORS static bool threads(void)
 {
 	return sr_threaded;
 }

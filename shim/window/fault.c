@@ -16,6 +16,7 @@
 #include "shim/window/page.h"
 #include "shim/window/sites.h"
 #include "shim/window/vector.h"
+#include "shim/window/word.h"
 
 /* Loads done one by one before a page is frozen: what they cost together is what that costs. */
 #define LOADS_MAX    3
@@ -29,125 +30,13 @@
 
 #define ERR_WRITE    2
 
-/* ------------------------------------------------------------ one operand */
-
-static uint64_t load(const void *p, unsigned int size)
-{
-	switch (size) {
-	case 1:
-		return *(const volatile uint8_t *)p;
-	case 2:
-		return *(const volatile uint16_t *)p;
-	case 4:
-		return *(const volatile uint32_t *)p;
-	default:
-		return *(const volatile uint64_t *)p;
-	}
-}
-
-static void store(void *p, uint64_t v, unsigned int size)
-{
-	switch (size) {
-	case 1:
-		*(volatile uint8_t *)p = (uint8_t)v;
-		break;
-	case 2:
-		*(volatile uint16_t *)p = (uint16_t)v;
-		break;
-	case 4:
-		*(volatile uint32_t *)p = (uint32_t)v;
-		break;
-	default:
-		*(volatile uint64_t *)p = v;
-	}
-}
-
-static int64_t sign_extended(uint64_t v, unsigned int size)
-{
-	unsigned int shift = 64 - 8 * size;
-
-	return (int64_t)(v << shift) >> shift;
-}
-
-/* Into a register: 4 bytes clear the upper half, 1 and 2 leave the rest alone. */
-static void put_register(greg_t *r, uint64_t v, unsigned int size, bool high)
-{
-	switch (size) {
-	case 1:
-		if (high)
-			*r = (*r & ~0xff00ll) | (greg_t)(v & 0xff) << 8;
-		else
-			*r = (*r & ~0xffll) | (greg_t)(v & 0xff);
-		break;
-	case 2:
-		*r = (*r & ~0xffffll) | (greg_t)(v & 0xffff);
-		break;
-	case 4:
-		*r = (greg_t)(uint32_t)v;
-		break;
-	default:
-		*r = (greg_t)v;
-	}
-}
-
-#define ARITHMETIC_FLAGS 0x8d5ull
-
-/* The flags of a - b or a & b, as the CPU has them. */
-static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned int size, bool test)
-{
-	uint64_t f;
-
-#define COMPARE(insn, type)                                                                        \
-	/* Below the stack pointer, the compiler may keep something. */                            \
-	__asm__("lea -128(%%rsp), %%rsp\n\t" insn " %2, %1\n\tpushfq\n\tpopq %0\n\t"               \
-		"lea 128(%%rsp), %%rsp"                                                            \
-		: "=&r"(f)                                                                         \
-		: "q"((type)a), "q"((type)b)                                                       \
-		: "cc", "memory")
-	switch (size) {
-	case 1:
-		if (test)
-			COMPARE("testb", uint8_t);
-		else
-			COMPARE("cmpb", uint8_t);
-		break;
-	case 2:
-		if (test)
-			COMPARE("testw", uint16_t);
-		else
-			COMPARE("cmpw", uint16_t);
-		break;
-	case 4:
-		if (test)
-			COMPARE("testl", uint32_t);
-		else
-			COMPARE("cmpl", uint32_t);
-		break;
-	default:
-		if (test)
-			COMPARE("testq", uint64_t);
-		else
-			COMPARE("cmpq", uint64_t);
-	}
-#undef COMPARE
-	*flags = (greg_t)(((uint64_t)*flags & ~ARITHMETIC_FLAGS) | (f & ARITHMETIC_FLAGS));
-}
-
 /* ------------------------------------------------------------------ loads */
 
 static void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v)
 {
 	greg_t *g = uc->uc_mcontext.gregs;
 
-	if (insn->class == INSN_LOAD) {
-		if (insn->extends_sign)
-			v = (uint64_t)sign_extended(v, insn->size);
-		put_register(decode_register(uc, insn->reg), v, insn->to_size, insn->high);
-	} else if (insn->reversed) {
-		compare(&g[REG_EFL], decode_value(uc, insn), v, insn->size, insn->test);
-	} else {
-		compare(&g[REG_EFL], v, decode_value(uc, insn), insn->size, insn->test);
-	}
+	word_take(insn, decode_register(uc, insn->reg), &g[REG_EFL], v);
 	g[REG_RIP] += insn->length;
 }
 
@@ -181,7 +70,7 @@ static bool watch(const char *at, const struct insn *insn, uint64_t known, uint3
 		  unsigned int ended)
 {
 	for (uint32_t i = 0; i < patience && atomic_load(&waits_ended) == ended; i++) {
-		if (load(at, insn->size) != known)
+		if (word_load(at, insn->size) != known)
 			return true;
 		__builtin_ia32_pause();
 	}
@@ -213,12 +102,12 @@ static uint32_t next_patience(uint32_t patience, bool changed, bool spins)
 static bool await_change(struct page *p, const struct insn *insn, bool spins)
 {
 	const char *at = landing_of(p, insn->address);
-	uint64_t known = load(shadow_of(insn->address), insn->size);
+	uint64_t known = word_load(shadow_of(insn->address), insn->size);
 	uint32_t patience = p->patience ? p->patience : PATIENCE_JUMP;
 	unsigned int ended = atomic_load(&waits_ended);
 	bool changed;
 
-	if (load(at, insn->size) != known)
+	if (word_load(at, insn->size) != known)
 		return false;
 	window_self.waits = true;
 	atomic_fetch_add(&waiting, 1);
@@ -268,11 +157,11 @@ static void copy_words(char *to, const char *from, size_t n)
 	uint64_t word;
 
 	for (; n >= sizeof(word); n -= sizeof(word), to += sizeof(word), from += sizeof(word)) {
-		word = load(from, sizeof(word));
-		store(to, word, sizeof(word));
+		word = word_load(from, sizeof(word));
+		word_store(to, word, sizeof(word));
 	}
 	for (; n; n--)
-		store(to++, load(from++, 1), 1);
+		word_store(to++, word_load(from++, 1), 1);
 }
 
 static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
@@ -286,8 +175,8 @@ static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 		vector_put(uc, insn->reg, now, insn->size, insn->vex);
 		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	} else {
-		store(now, load(landing_of(p, insn->address), insn->size), insn->size);
-		finish_load(uc, insn, load(now, insn->size));
+		word_store(now, word_load(landing_of(p, insn->address), insn->size), insn->size);
+		finish_load(uc, insn, word_load(now, insn->size));
 	}
 	if (window_self.silent)
 		return;
@@ -348,7 +237,7 @@ static void load_parts(ucontext_t *uc, const struct insn *insn)
 		vector_put(uc, insn->reg, now, insn->size, insn->vex);
 		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	} else {
-		finish_load(uc, insn, load(now, insn->size));
+		finish_load(uc, insn, word_load(now, insn->size));
 	}
 	counts.loads += !window_self.silent;
 }
@@ -359,7 +248,7 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 	char v[VECTOR_MAX], *from = v;
 
 	if (insn->class != INSN_VECTOR_STORE)
-		store(v, decode_value(uc, insn), insn->size);
+		word_store(v, decode_value(uc, insn), insn->size);
 	else if (!vector_get(uc, insn->reg, v, insn->size))
 		return false;
 	parts_of(parts, insn);
@@ -423,12 +312,17 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
  * once. */
 #define WALK_MIN 8
 
-static bool is_walked(uintptr_t view)
+NO_VECTORS static bool is_walked(uintptr_t view)
 {
 	const struct window_thread *t = &window_self;
 
 	return t->walk.epoch == thread_epoch() &&
 	       (view == t->walk.last + PAGE || view == t->walk.last - PAGE);
+}
+
+NO_VECTORS static bool is_walk(uintptr_t view)
+{
+	return is_walked(view) && window_self.walk.pages >= WALK_MIN;
 }
 
 static void walk_goes_on(uintptr_t view)
@@ -442,11 +336,11 @@ static void walk_goes_on(uintptr_t view)
 
 uint64_t registers_of(const ucontext_t *uc)
 {
-	uint64_t hash = 0;
+	uint64_t r[16];
 
-	for (int i = REG_R8; i <= REG_RIP; i++)
-		hash = (hash ^ (uint64_t)uc->uc_mcontext.gregs[i]) * 0x9e3779b97f4a7c15ull + i;
-	return hash;
+	for (uint8_t i = 0; i < 16; i++)
+		r[i] = (uint64_t)*decode_register((ucontext_t *)uc, i);
+	return word_registers(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 }
 
 enum back {
@@ -485,9 +379,10 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	bool alone = is_alone(insn);
 	bool poll = alone && p->poll_at == insn->address && p->poll_pc == pc;
-	enum back back = alone ? comes_back(uc, pc, insn->address) : NOT_BACK;
+	/* Who comes back at once is not looked up: a jump's short way does not either (known_by_jump). */
+	enum back back = alone && !poll && !is_common(p) ? comes_back(uc, pc, insn->address) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
-	bool walked = is_walked(addr & PAGE_MASK) && window_self.walk.pages >= WALK_MIN;
+	bool walked = is_walk(addr & PAGE_MASK);
 	bool common = is_common(p);
 
 	if (common && insn->class == INSN_OPERAND && is_within(insn) && exchange_begin(uc, insn)) {
@@ -517,6 +412,75 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 	validate();
 }
 
+/* The counters of a page are of one epoch. */
+NO_VECTORS static void renew(struct page *p)
+{
+	if (p->epoch == thread_epoch())
+		return;
+	p->epoch = thread_epoch();
+	p->loads = 0;
+	p->repeats = 0;
+}
+
+/* Polls by jump after which what is frozen is compared again. */
+#define BLIND_MAX 64
+
+/* Is it done alone, whatever came before, and is nobody to wait? */
+NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t addr, uint64_t registers)
+{
+	const struct window_thread *t = &window_self;
+
+	if (p->poll_at != addr || p->poll_pc != pc)
+		return is_common(p);
+	if (is_walk(addr & PAGE_MASK) && !is_common(p))
+		return false;
+	return t->polled.epoch == thread_epoch() && t->polled.registers != registers;
+}
+
+/*
+ * What handle() would do, where nothing comes of it: the value is what the program knows of this word, so that
+ * it could have been read before, and what is frozen may stay as it is (for a while: who looks again
+ * and again may be waiting for something there).
+ */
+NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintptr_t pc, uintptr_t addr,
+				  uint64_t registers, uint64_t *v)
+{
+	struct window_thread *t = &window_self;
+
+	if (p->state != PAGE_CLOSED || !p->known || (!p->users && !p->aliases) || t->silent ||
+	    !is_next(p, pc, addr, registers) || (open_n && t->blind++ % BLIND_MAX == 0))
+		return false;
+	*v = word_load(landing_of(p, addr), insn->size);
+	if (*v != word_load(shadow_of(addr), insn->size))
+		return false;
+	renew(p);
+	t->row = 0;
+	t->fault++;
+	t->polled.look = ++t->looks;
+	t->polled.epoch = thread_epoch();
+	t->polled.registers = registers;
+	counts.faults++;
+	counts.by_jump++;
+	counts.loads++;
+	counts.polls += p->poll_at == addr && p->poll_pc == pc;
+	p->poll_at = addr;
+	p->poll_pc = pc;
+	return true;
+}
+
+NO_VECTORS bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16],
+				    uint64_t *v)
+{
+	bool known;
+
+	/* The shim's own code comes here as well, from libc's, and may have the lock. */
+	if (!window_try_lock())
+		return false;
+	known = take_known(page_at(addr), insn, pc, addr, word_registers(r, pc), v);
+	window_unlock(NULL);
+	return known;
+}
+
 /* ----------------------------------------------------------------- stores */
 
 static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
@@ -528,8 +492,8 @@ static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 			return false;
 		copy_words(to, v, insn->size);
 	} else {
-		store(v, decode_value(uc, insn), insn->size);
-		store(to, load(v, insn->size), insn->size);
+		word_store(v, decode_value(uc, insn), insn->size);
+		word_store(to, word_load(v, insn->size), insn->size);
 	}
 	/* The program may have a fence behind its store, and then loads from a frozen page. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -626,7 +590,7 @@ static const char *source_of(const struct insn *insn, size_t n)
 static void fill(char *to, uint64_t value, size_t n, unsigned int size)
 {
 	for (size_t i = 0; i < n; i += size)
-		store(to + i, value, size);
+		word_store(to + i, value, size);
 }
 
 static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
@@ -715,16 +679,6 @@ static bool may_try_again(uintptr_t addr, uintptr_t pc)
 	t->strange_pc = again ? pc : 0;
 	t->strange_given_back = now;
 	return again;
-}
-
-/* The counters of a page are of one epoch. */
-static void renew(struct page *p)
-{
-	if (p->epoch == thread_epoch())
-		return;
-	p->epoch = thread_epoch();
-	p->loads = 0;
-	p->repeats = 0;
 }
 
 static bool reads_and_writes(const struct insn *insn, bool write)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "shim/window/vector.h"
 #include "shim/window/window.h"
 
 #define PAGE      4096ul
@@ -116,9 +117,6 @@ int page_table_init(void);
 /* NULL if no window was ever near: within so many bytes. */
 #define CHUNK_BYTES (1ul << 30)
 
-/* Called by who has the program's vector registers. */
-#define NO_VECTORS __attribute__((target("general-regs-only")))
-
 struct page *page_at(uintptr_t addr) NO_VECTORS;
 
 /* Makes the table reach the range.  -ENOMEM. */
@@ -135,9 +133,9 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
  */
 #define ALONE_MAX 65536
 
-bool is_common(const struct page *p);
+bool is_common(const struct page *p) NO_VECTORS;
 /* ... without a number: within a call, where faults are not counted. */
-bool is_shared(const struct page *p);
+bool is_shared(const struct page *p) NO_VECTORS;
 
 /* The open pages' addresses. */
 extern uintptr_t open_pages[OPEN_ALL];
@@ -194,6 +192,7 @@ struct window_thread {
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
 	uint64_t strange_given_back;      /* how many pages had been given back then */
 	struct exchange *exchange;
+	uint32_t blind; /* polls by jump while something was open */
 	/* sites.c. The words of which a stub knows where they are. */
 	struct {
 		uint64_t rcx, sp, stack, top, resume;
@@ -213,7 +212,7 @@ extern __thread struct window_thread window_self __attribute__((tls_model("initi
  * What a thread finds in its epoch is its own affair: other threads' calls, at times that a
  * replay does not repeat, have others.
  */
-uint64_t thread_epoch(void);
+uint64_t thread_epoch(void) NO_VECTORS;
 void thread_epoch_ends(void);
 
 static inline uint32_t thread_id(void)
@@ -229,8 +228,9 @@ static inline uint32_t thread_id(void)
  * mask is where the thread's own is kept; NULL in the handler, where they are blocked.
  */
 void window_lock(uint64_t *mask);
-bool window_try_lock(void); /* as with NULL; false: another thread, or this one, has it */
-void window_unlock(const uint64_t *mask);
+/* As with NULL; false: another thread, or this one, has it. */
+bool window_try_lock(void) NO_VECTORS;
+void window_unlock(const uint64_t *mask) NO_VECTORS;
 
 /* ----------------------------------------------------------------- states */
 

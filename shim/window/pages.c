@@ -34,7 +34,7 @@ int page_table_init(void)
 	return 0;
 }
 
-struct page *page_at(uintptr_t addr)
+NO_VECTORS struct page *page_at(uintptr_t addr)
 {
 	struct page *chunk;
 
@@ -102,7 +102,7 @@ void window_lock(uint64_t *mask)
 			sr_sys_futex((uint32_t *)&state, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
-bool window_try_lock(void)
+NO_VECTORS bool window_try_lock(void)
 {
 	uint32_t free = 0;
 
@@ -114,7 +114,7 @@ bool window_try_lock(void)
 	return window_self.busy;
 }
 
-void window_unlock(const uint64_t *mask)
+NO_VECTORS void window_unlock(const uint64_t *mask)
 {
 	if (atomic_exchange_explicit(&state, 0, memory_order_release) == 2)
 		sr_sys_futex((uint32_t *)&state, FUTEX_WAKE_PRIVATE, 1, NULL);
@@ -125,13 +125,13 @@ void window_unlock(const uint64_t *mask)
 
 /* ----------------------------------------------------------------- states */
 
-bool is_shared(const struct page *p)
+NO_VECTORS bool is_shared(const struct page *p)
 {
 	return !p->whole && hooks.threads && hooks.threads();
 }
 
 /* Threads, faults of this one since its last call: each is the same in record and replay. */
-bool is_common(const struct page *p)
+NO_VECTORS bool is_common(const struct page *p)
 {
 	return is_shared(p) && window_self.fault < ALONE_MAX;
 }
@@ -142,7 +142,7 @@ static void set_open_n(uint32_t n)
 	atomic_store_explicit(&anything_open, n, memory_order_release);
 }
 
-uint64_t thread_epoch(void)
+NO_VECTORS uint64_t thread_epoch(void)
 {
 	static _Atomic uint32_t threads;
 	struct window_thread *t = &window_self;

@@ -14,6 +14,7 @@
 #include "shim/window/page.h"
 #include "shim/window/relocate.h"
 #include "shim/window/vector.h"
+#include "shim/window/word.h"
 
 /* Faults before an instruction is worth it. */
 #define FAULTS_MIN 16
@@ -44,7 +45,7 @@ struct site {
 	uintptr_t pc;
 	uint8_t state;
 	bool stores;
-	uint8_t size; /* of its operand */
+	struct insn insn; /* but for its address, which is another each time */
 	struct operand operand;
 	struct group group;
 	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the originals, and what follows them */
@@ -280,8 +281,23 @@ __asm__(".text\n"
 bool sr_site_is_needed(struct site_frame *f);
 void sr_site_serve(struct site_frame *f, char *vectors);
 
+/* The most frequent one: who looks whether something has come finds that nothing has. */
+NO_VECTORS static bool is_over(struct site_frame *f, struct site *s, uintptr_t addr)
+{
+	const struct insn *insn = &s->insn;
+	uint64_t v;
+
+	if ((insn->class != INSN_LOAD && insn->class != INSN_COMPARE) ||
+	    !fault_known_at_site(insn, s->pc, addr, f->r, &v))
+		return false;
+	s->served++;
+	word_take(insn, (greg_t *)&f->r[insn->reg], (greg_t *)&f->flags, v);
+	window_self.site.resume = s->copies + s->copy_at[1];
+	return true;
+}
+
 /*
- * Would it fault?  Without the lock: the answer may have changed when it is done, then it
+ * Would it fault, and is there something to do?  Without the lock: the answer may have changed when it is done, then it
  * faults, or nothing is done.
  */
 NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(struct site_frame *f)
@@ -303,7 +319,11 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 	t->site.addr = addr;
 	p = page_at(addr);
 	t->site.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
-	return t->site.give_up || (p && fault_needs_handling(p, s->stores) && ((addr ^ (addr + s->size - 1)) & PAGE_MASK) == 0);
+	if (t->site.give_up)
+		return true;
+	if (!p || !fault_needs_handling(p, s->stores) || ((addr ^ (addr + s->insn.size - 1)) & PAGE_MASK))
+		return false;
+	return !is_over(f, s, addr);
 }
 
 __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame *f, char *vectors)
@@ -743,7 +763,7 @@ static bool patch(struct site *s, const struct insn *insn)
 	size_t n;
 
 	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
-	s->size = insn->size;
+	s->insn = *insn;
 	if (!take_code(s) || !operand_of(s->code, s->pc, &s->operand))
 		return false;
 	stub = place_stub(&s->group, s->pc);

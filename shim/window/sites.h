@@ -24,6 +24,7 @@
 #include <ucontext.h>
 
 #include "shim/window/decode.h"
+#include "shim/window/vector.h"
 
 /* Once. */
 void sites_init(void);
@@ -88,5 +89,11 @@ void sites_thread_ends(void);
 
 /* As a fault that is not one: with the registers in uc, at insn's address. */
 void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write);
+
+/*
+ * Before that: a load or comparison of which nothing comes, as it finds what the program knows, is over with v.
+ * False: nothing has been done.  r: the registers by their numbers.
+ */
+bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v) NO_VECTORS;
 
 #endif

@@ -12,6 +12,9 @@
 
 #define VECTOR_MAX 64
 
+/* Called by who has the program's vector registers. */
+#define NO_VECTORS __attribute__((target("general-regs-only")))
+
 struct insn;
 
 /*

@@ -76,7 +76,7 @@ struct sr_window_hooks {
 	void (*stored)(uintptr_t addr, const void *bytes, uint32_t n);
 	void (*went_live)(uintptr_t view, const void *page);
 	void (*was_live)(uintptr_t view, const void *page);
-	/* Has the process several threads?  From then on always.  NULL: never. */
+	/* Has the process several threads?  From then on always.  NULL: never.  In general registers only (NO_VECTORS). */
 	bool (*threads)(void);
 	/*
 	 * Recording: what is in the range is the program's own doing, or has come by recorded

@@ -54,6 +54,21 @@ static void load_that_finds_a_change(void)
 	say("a load that finds a change", 1);
 }
 
+/* A task's look for messages: after each, the registers are others. */
+static void look_that_finds_nothing_new(void)
+{
+	uint64_t t;
+
+	sr_window_observe();
+	for (int i = 0; i < 2000; i++)
+		(void)view[1];
+	t = now();
+	for (int i = 0; i < ROUNDS; i++)
+		(void)view[1];
+	t = now() - t;
+	printf("%-50s %6lu ns\n", "a look that finds nothing new", t / ROUNDS);
+}
+
 static void page_that_is_scanned(void)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -177,6 +192,7 @@ int main(void)
 	for (int i = 0; i < PAGES; i++)
 		(void)view[i * WORDS];
 	load_that_finds_a_change();
+	look_that_finds_nothing_new();
 	page_that_is_scanned();
 	isolated_store();
 	exchange();

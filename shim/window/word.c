@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/window/word.h"
+
+#include "shim/window/decode.h"
+
+NO_VECTORS uint64_t word_load(const void *p, unsigned int size)
+{
+	switch (size) {
+	case 1:
+		return *(const volatile uint8_t *)p;
+	case 2:
+		return *(const volatile uint16_t *)p;
+	case 4:
+		return *(const volatile uint32_t *)p;
+	default:
+		return *(const volatile uint64_t *)p;
+	}
+}
+
+NO_VECTORS void word_store(void *p, uint64_t v, unsigned int size)
+{
+	switch (size) {
+	case 1:
+		*(volatile uint8_t *)p = (uint8_t)v;
+		break;
+	case 2:
+		*(volatile uint16_t *)p = (uint16_t)v;
+		break;
+	case 4:
+		*(volatile uint32_t *)p = (uint32_t)v;
+		break;
+	default:
+		*(volatile uint64_t *)p = v;
+	}
+}
+
+NO_VECTORS static int64_t sign_extended(uint64_t v, unsigned int size)
+{
+	unsigned int shift = 64 - 8 * size;
+
+	return (int64_t)(v << shift) >> shift;
+}
+
+/* Into a register: 4 bytes clear the upper half, 1 and 2 leave the rest alone. */
+NO_VECTORS static void put_register(greg_t *r, uint64_t v, unsigned int size, bool high)
+{
+	switch (size) {
+	case 1:
+		if (high)
+			*r = (*r & ~0xff00ll) | (greg_t)(v & 0xff) << 8;
+		else
+			*r = (*r & ~0xffll) | (greg_t)(v & 0xff);
+		break;
+	case 2:
+		*r = (*r & ~0xffffll) | (greg_t)(v & 0xffff);
+		break;
+	case 4:
+		*r = (greg_t)(uint32_t)v;
+		break;
+	default:
+		*r = (greg_t)v;
+	}
+}
+
+#define ARITHMETIC_FLAGS 0x8d5ull
+
+/* The flags of a - b or a & b, as the CPU has them. */
+NO_VECTORS static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned int size, bool test)
+{
+	uint64_t f;
+
+#define COMPARE(insn, type)                                                                        \
+	/* Below the stack pointer, the compiler may keep something. */                            \
+	__asm__("lea -128(%%rsp), %%rsp\n\t" insn " %2, %1\n\tpushfq\n\tpopq %0\n\t"               \
+		"lea 128(%%rsp), %%rsp"                                                            \
+		: "=&r"(f)                                                                         \
+		: "q"((type)a), "q"((type)b)                                                       \
+		: "cc", "memory")
+	switch (size) {
+	case 1:
+		if (test)
+			COMPARE("testb", uint8_t);
+		else
+			COMPARE("cmpb", uint8_t);
+		break;
+	case 2:
+		if (test)
+			COMPARE("testw", uint16_t);
+		else
+			COMPARE("cmpw", uint16_t);
+		break;
+	case 4:
+		if (test)
+			COMPARE("testl", uint32_t);
+		else
+			COMPARE("cmpl", uint32_t);
+		break;
+	default:
+		if (test)
+			COMPARE("testq", uint64_t);
+		else
+			COMPARE("cmpq", uint64_t);
+	}
+#undef COMPARE
+	*flags = (greg_t)(((uint64_t)*flags & ~ARITHMETIC_FLAGS) | (f & ARITHMETIC_FLAGS));
+}
+
+
+NO_VECTORS static uint64_t value_of(const struct insn *insn, greg_t reg)
+{
+	return insn->has_immediate ? (uint64_t)insn->immediate : (uint64_t)reg >> (insn->high ? 8 : 0);
+}
+
+NO_VECTORS void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v)
+{
+	if (insn->class == INSN_COMPARE) {
+		uint64_t with = value_of(insn, *reg);
+
+		compare(flags, insn->reversed ? with : v, insn->reversed ? v : with, insn->size, insn->test);
+		return;
+	}
+	if (insn->extends_sign)
+		v = (uint64_t)sign_extended(v, insn->size);
+	put_register(reg, v, insn->to_size, insn->high);
+}
+
+NO_VECTORS uint64_t word_registers(const uint64_t r[16], uintptr_t pc)
+{
+	uint64_t hash = pc;
+
+	for (int i = 0; i < 16; i++)
+		hash = (hash ^ r[i]) * 0x9e3779b97f4a7c15ull + (uint64_t)i;
+	return hash;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * word.h: an operand of 1, 2, 4 or 8 bytes, and what an instruction does with it, in general registers only:
+ * a site's handler (sites.h) calls these before it has saved the vectors.
+ */
+#ifndef SHIM_WINDOW_WORD_H
+#define SHIM_WINDOW_WORD_H
+
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "shim/window/vector.h"
+
+struct insn;
+
+/* In one access, as the program would do it. */
+uint64_t word_load(const void *p, unsigned int size) NO_VECTORS;
+void word_store(void *p, uint64_t v, unsigned int size) NO_VECTORS;
+
+/* INSN_LOAD or INSN_COMPARE: v goes to its register, or to the flags. */
+void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
+
+/* A hash of the registers, by their numbers in instructions. */
+uint64_t word_registers(const uint64_t r[16], uintptr_t pc) NO_VECTORS;
+
+#endif
