@@ -129,13 +129,16 @@ class Launch:
             if answers(name, log) != right(name, ranks):
                 continue
             answered = answered or time.monotonic()
+            # On a loaded machine some are on their way there for a while.
             if time.monotonic() - answered > FINALIZE_SECONDS:
-                self.where = stacks(name)
-                if len(re.findall(r"^main thread .*" + FINALIZE, self.where, re.M)) == ranks:
+                if self.all_in_finalize(name, ranks):
                     return "void"
-                answered = end_at  # looked once
+                answered = time.monotonic()
+        return "void" if answered and self.all_in_finalize(name, ranks) else "hang"
+
+    def all_in_finalize(self, name, ranks):
         self.where = stacks(name)
-        return "hang"
+        return len(re.findall(r"^main thread .*" + FINALIZE, self.where, re.M)) == ranks
 
     def detail(self):
         return "status %s\n%s\n%s" % (self.status, self.where, self.text)
