@@ -46,10 +46,17 @@ def outside(err):
     return sum(int(n) for n in re.findall(rb"bytes entered from the group, (\d+) from outside", err))
 
 
-def difference(r, ranks, output, printed):
+def ended_with(trace, rank):
+    """The recorded exit status: a race's program says by it that its answer is wrong."""
+    info = subprocess.run([SREPLAY, "info", "--rank", str(rank), trace], capture_output=True, text=True).stdout
+    return int(re.search(r"ended with status (\d+)", info).group(1))
+
+
+def difference(r, trace, ranks, output, printed):
     """'' or what is not as it was recorded. printed: by rank."""
     err = r.stderr.decode(errors="replace")
-    if r.returncode:
+    # One rank's replay ends as the rank did; several, with 0 if all did.
+    if r.returncode != (ended_with(trace, ranks[0]) if len(ranks) == 1 else 0):
         return "status %d\n%s" % (r.returncode, err)
     if len(ranks) == 1:
         return "" if r.stdout == printed(ranks[0]) else "rank %d printed\n%s" % (ranks[0], r.stdout)
@@ -71,7 +78,7 @@ def test_job(tap, name, trace, members, ranks, printed, directory):
         problem, reports, others = "", [], []
         for cpus in (None, "0"):
             r = replay(trace, group, output, "--transport", "shm", cpus=cpus)
-            problem = problem or difference(r, group, output, printed)
+            problem = problem or difference(r, trace, group, output, printed)
             reports.append(found(trace, group))
             others.append(outside(r.stderr))
         if not problem and reports[0] != reports[1]:
@@ -80,7 +87,7 @@ def test_job(tap, name, trace, members, ranks, printed, directory):
             problem = "%s bytes from outside, where nobody is" % others
         tap.ok(not problem, "%s: ranks %s of %d, twice: exact, the same report" % (name, list(group), ranks), problem)
     r = replay(trace, members, output, "--transport", "none")
-    problem = difference(r, members, output, printed)
+    problem = difference(r, trace, members, output, printed)
     tap.ok(not problem, "%s: ranks %s, each from its trace" % (name, list(members)), problem)
 
 

@@ -45,7 +45,7 @@ def test_same(tap, name, trace, group, printed, directory, goes=lambda over, pas
     problem, reports, ways = "", set(), []
     for way in ("rxe", "rxe", "shm"):
         r = replay(trace, group, output, "--transport", way)
-        problem = problem or difference(r, group, output, printed)
+        problem = problem or difference(r, trace, group, output, printed)
         reports.add(tuple(found(trace, group)))
         ways.append(carried(r.stderr))
     if not problem and (not ways[0][0] or ways[0] != ways[1] or not goes(*ways[0]) or ways[2][0]):
