@@ -87,7 +87,7 @@ def rdmacm_programs():
     mckey = "mckey -m 239.1.2.3 -b %s" % ADDRESS
     yield Program("mckey", mckey, mckey + " -s", "receiving data transfers", in_short=True)
     for name in ("rstream", "riostream"):
-        yield Program(name, "%s -S 4096 -I 10 -b %s" % (name, ADDRESS), "%s -S 4096 -I 10 -s %s" % (name, ADDRESS),
+        yield Program(name, "%s -S 4096 -I 10 -C 200 -b %s" % (name, ADDRESS), "%s -S 4096 -I 10 -C 200 -s %s" % (name, ADDRESS),
                       CM, in_short=name == "riostream")
 
 
