@@ -404,10 +404,15 @@ struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 	return c;
 }
 
+static int tell_directory(const struct sr_clock_qp *c)
+{
+	return c->names.gids ? sr_directory_add(&self.directory, &c->names) : -EADDRNOTAVAIL;
+}
+
 void sr_clocks_name_qp(struct sr_clock_qp *c)
 {
 	c->device_reads = describe(c->qp->context, &c->names);
-	c->unnamed = c->names.gids ? sr_directory_add(&self.directory, &c->names) : -EADDRNOTAVAIL;
+	c->unnamed = tell_directory(c);
 	if (c->unnamed)
 		complain("a queue pair cannot be told to the directory",
 			 strerrorname_np(-c->unnamed));
@@ -622,8 +627,7 @@ void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
 	c->find = (struct sr_find){.own_number = c->qp->qp_num, .number = attr->dest_qp_num};
 	/* A daemon that did not answer when it was made may do so now. */
 	if (c->unnamed)
-		c->unnamed = c->names.gids ? sr_directory_add(&self.directory, &c->names)
-					   : -EADDRNOTAVAIL;
+		c->unnamed = tell_directory(c);
 	if (c->unnamed) {
 		note_qp(c, -1, SR_CARRIES_UNNAMED, c->unnamed);
 		return;

@@ -576,9 +576,6 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 	long result;
 	int call;
 
-	/* Jumps can neither be written nor taken back under a filter that ends who tries. */
-	if (nr == SYS_seccomp || (nr == SYS_prctl && a[0] == PR_SET_SECCOMP))
-		sites_stop();
 	switch (nr) {
 	case SYS_rt_sigreturn:
 		sr_select(t);
@@ -630,7 +627,13 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 		sr_tsc_resume();
 		return result;
 	case SYS_prctl:
+		/* Jumps can neither be written nor taken back under a filter that ends who tries. */
+		if (a[0] == PR_SET_SECCOMP)
+			sites_stop();
 		return raw(nr, a);
+	case SYS_seccomp:
+		sites_stop();
+		break;
 	case SYS_openat2:
 		if (!as_openat(a))
 			break;

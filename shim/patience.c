@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/patience.h"
 
+#include <stdio.h>
+
 #include "logd/rawsys.h"
 
 /* Neither computing nor asleep: the machine is busy with others, or there is no /proc. */
@@ -30,15 +32,10 @@ static int64_t time_used(int32_t tid)
 /* In the kernel, where it waits for something; by its state in /proc. */
 static bool is_asleep(int32_t tid)
 {
-	char path[48] = "/proc/self/task/", text[128], digits[12];
-	int n = 0, at = 16;
+	char path[48], text[128];
 	long fd, got;
 
-	for (int32_t v = tid; v; v /= 10)
-		digits[n++] = (char)('0' + v % 10);
-	while (n)
-		path[at++] = digits[--n];
-	__builtin_memcpy(path + at, "/stat", 6);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
 	fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return false;

@@ -500,10 +500,3 @@ void decode(const ucontext_t *uc, struct insn *insn)
 		insn->reg -= 4;
 	}
 }
-
-uint64_t decode_value(ucontext_t *uc, const struct insn *insn)
-{
-	if (insn->has_immediate)
-		return (uint64_t)insn->immediate;
-	return (uint64_t)*decode_register(uc, insn->reg) >> (insn->high ? 8 : 0);
-}

@@ -50,8 +50,6 @@ void decode(const ucontext_t *uc, struct insn *insn);
 /* The general register of that number. */
 greg_t *decode_register(ucontext_t *uc, uint8_t reg);
 
-uint64_t decode_value(ucontext_t *uc, const struct insn *insn);
-
 /* A displacement or distance of four bytes. */
 static inline int32_t decode_disp32(const uint8_t *p)
 {

@@ -42,10 +42,10 @@ static void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v)
 
 static bool is_within(const struct insn *insn)
 {
-	return ((insn->address ^ (insn->address + insn->size - 1)) & PAGE_MASK) == 0;
+	return is_in_one_page(insn->address, insn->size);
 }
 
-static bool is_word(const struct insn *insn)
+NO_VECTORS static bool is_word(const struct insn *insn)
 {
 	return insn->class == INSN_LOAD || insn->class == INSN_COMPARE;
 }
@@ -122,6 +122,27 @@ static bool await_change(struct page *p, const struct insn *insn, bool spins)
 	return true;
 }
 
+/* The load done alone before, of any on this page? */
+NO_VECTORS static bool is_poll(const struct page *p, uintptr_t pc, uintptr_t addr)
+{
+	return p->poll_at == addr && p->poll_pc == pc;
+}
+
+NO_VECTORS static void note_alone(struct page *p, uintptr_t pc, uintptr_t addr)
+{
+	p->poll_at = addr;
+	p->poll_pc = pc;
+}
+
+NO_VECTORS static void note_polled(uint64_t registers)
+{
+	struct window_thread *t = &window_self;
+
+	t->polled.registers = registers;
+	t->polled.epoch = thread_epoch();
+	t->polled.look = t->looks;
+}
+
 enum wait {
 	NO_WAIT,
 	WAIT,  /* the load done alone before, first after a call or with the same registers */
@@ -135,19 +156,17 @@ enum wait {
 static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const struct insn *insn)
 {
 	struct window_thread *t = &window_self;
-	uint64_t registers, epoch = thread_epoch();
+	uint64_t registers;
 	enum wait wait = NO_WAIT;
 
-	if (p->poll_at != insn->address || p->poll_pc != (uintptr_t)uc->uc_mcontext.gregs[REG_RIP])
+	if (!is_poll(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address))
 		return NO_WAIT;
 	registers = registers_of(uc);
-	if (t->polled.epoch != epoch)
+	if (t->polled.epoch != thread_epoch())
 		wait = WAIT;
 	else if (t->polled.registers == registers)
 		wait = t->polled.look + 1 == t->looks ? SPINS : WAIT;
-	t->polled.registers = registers;
-	t->polled.epoch = epoch;
-	t->polled.look = t->looks;
+	note_polled(registers);
 	return wait;
 }
 
@@ -248,7 +267,7 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 	char v[VECTOR_MAX], *from = v;
 
 	if (insn->class != INSN_VECTOR_STORE)
-		word_store(v, decode_value(uc, insn), insn->size);
+		word_store(v, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
 	else if (!vector_get(uc, insn->reg, v, insn->size))
 		return false;
 	parts_of(parts, insn);
@@ -378,8 +397,8 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 {
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	bool alone = is_alone(insn);
-	bool poll = alone && p->poll_at == insn->address && p->poll_pc == pc;
-	/* Who comes back at once is not looked up: a jump's short way does not either (known_by_jump). */
+	bool poll = alone && is_poll(p, pc, insn->address);
+	/* Who comes back at once is not looked up: a jump's short way does not either (take_known). */
 	enum back back = alone && !poll && !is_common(p) ? comes_back(uc, pc, insn->address) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
 	bool walked = is_walk(addr & PAGE_MASK);
@@ -397,8 +416,7 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 			p->repeats += back == BACK;
 		else if (!common)
 			p->loads++;
-		p->poll_at = insn->address;
-		p->poll_pc = pc;
+		note_alone(p, pc, insn->address);
 		load_alone(uc, p, insn);
 		validate();
 		return;
@@ -430,7 +448,7 @@ NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t add
 {
 	const struct window_thread *t = &window_self;
 
-	if (p->poll_at != addr || p->poll_pc != pc)
+	if (!is_poll(p, pc, addr))
 		return is_common(p);
 	if (is_walk(addr & PAGE_MASK) && !is_common(p))
 		return false;
@@ -443,12 +461,15 @@ NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t add
  * and again may be waiting for something there).
  */
 NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintptr_t pc, uintptr_t addr,
-				  uint64_t registers, uint64_t *v)
+				  const uint64_t r[16], uint64_t *v)
 {
 	struct window_thread *t = &window_self;
+	uint64_t registers;
 
-	if (p->state != PAGE_CLOSED || !p->known || (!p->users && !p->aliases) || t->silent ||
-	    !is_next(p, pc, addr, registers) || (open_n && t->blind++ % BLIND_MAX == 0))
+	if (p->state != PAGE_CLOSED || !p->known || (!p->users && !p->aliases) || t->silent)
+		return false;
+	registers = word_registers(r, pc);
+	if (!is_next(p, pc, addr, registers) || (open_n && t->blind++ % BLIND_MAX == 0))
 		return false;
 	*v = word_load(landing_of(p, addr), insn->size);
 	if (*v != word_load(shadow_of(addr), insn->size))
@@ -456,15 +477,13 @@ NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintp
 	renew(p);
 	t->row = 0;
 	t->fault++;
-	t->polled.look = ++t->looks;
-	t->polled.epoch = thread_epoch();
-	t->polled.registers = registers;
+	t->looks++;
+	note_polled(registers);
 	counts.faults++;
 	counts.by_jump++;
 	counts.loads++;
-	counts.polls += p->poll_at == addr && p->poll_pc == pc;
-	p->poll_at = addr;
-	p->poll_pc = pc;
+	counts.polls += is_poll(p, pc, addr);
+	note_alone(p, pc, addr);
 	return true;
 }
 
@@ -474,9 +493,9 @@ NO_VECTORS bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintp
 	bool known;
 
 	/* The shim's own code comes here as well, from libc's, and may have the lock. */
-	if (!window_try_lock())
+	if (!is_word(insn) || !window_try_lock())
 		return false;
-	known = take_known(page_at(addr), insn, pc, addr, word_registers(r, pc), v);
+	known = take_known(page_at(addr), insn, pc, addr, r, v);
 	window_unlock(NULL);
 	return known;
 }
@@ -492,7 +511,7 @@ static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 			return false;
 		copy_words(to, v, insn->size);
 	} else {
-		word_store(v, decode_value(uc, insn), insn->size);
+		word_store(v, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
 		word_store(to, word_load(v, insn->size), insn->size);
 	}
 	/* The program may have a fence behind its store, and then loads from a frozen page. */

@@ -109,6 +109,12 @@ static inline char *landing_of(const struct page *p, uintptr_t addr)
 	return p->state == PAGE_LIVE ? (char *)addr : (char *)(LANDING_BASE + offset_of(addr));
 }
 
+/* Does none of these bytes lie in the next page? */
+NO_VECTORS static inline bool is_in_one_page(uintptr_t addr, size_t n)
+{
+	return ((addr ^ (addr + n - 1)) & PAGE_MASK) == 0;
+}
+
 /* ------------------------------------------------------------------ table */
 
 /* Once.  -errno. */

@@ -141,17 +141,25 @@ const uint8_t *sites_code(uintptr_t pc)
 	return NULL;
 }
 
+/* Which instruction's copy begins there, the jump back being the last one; -1: none. */
+static int copy_at(const struct site *s, uintptr_t at)
+{
+	for (int i = 0; i <= s->group.n; i++)
+		if (at == s->copies + s->copy_at[i])
+			return i;
+	return -1;
+}
+
 void sites_enter(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	struct site *s =
 	    atomic_load_explicit(&patched_n, memory_order_acquire) ? site_of_stub(at) : NULL;
 
-	for (unsigned int i = 0; s && i <= s->group.n; i++)
-		if (at == s->copies + s->copy_at[i]) {
-			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->pc + s->group.at[i]);
-			return;
-		}
+	int i = s ? copy_at(s, at) : -1;
+
+	if (i >= 0)
+		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->pc + s->group.at[i]);
 }
 
 /* At the first one the jump itself leads on, but for the moment when it is written. */
@@ -287,8 +295,7 @@ NO_VECTORS static bool is_over(struct site_frame *f, struct site *s, uintptr_t a
 	const struct insn *insn = &s->insn;
 	uint64_t v;
 
-	if ((insn->class != INSN_LOAD && insn->class != INSN_COMPARE) ||
-	    !fault_known_at_site(insn, s->pc, addr, f->r, &v))
+	if (!fault_known_at_site(insn, s->pc, addr, f->r, &v))
 		return false;
 	s->served++;
 	word_take(insn, (greg_t *)&f->r[insn->reg], (greg_t *)&f->flags, v);
@@ -321,7 +328,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 	t->site.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
 	if (t->site.give_up)
 		return true;
-	if (!p || !fault_needs_handling(p, s->stores) || ((addr ^ (addr + s->insn.size - 1)) & PAGE_MASK))
+	if (!p || !fault_needs_handling(p, s->stores) || !is_in_one_page(addr, s->insn.size))
 		return false;
 	return !is_over(f, s, addr);
 }
@@ -353,15 +360,6 @@ __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame
 	errno = saved;
 }
 
-/* A call's copy has pushed half of where it was, till its end. */
-static bool is_copy(const struct site *s, uintptr_t at)
-{
-	for (unsigned int i = 0; i <= s->group.n; i++)
-		if (at == s->copies + s->copy_at[i])
-			return true;
-	return false;
-}
-
 bool sites_is_section(const ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -372,7 +370,8 @@ bool sites_is_section(const ucontext_t *uc)
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return false;
 	s = site_of_stub(at);
-	return (s && !is_copy(s, at)) ||
+	/* A call's copy has pushed half of where it was, till its end. */
+	return (s && copy_at(s, at) < 0) ||
 	       (at >= (uintptr_t)sr_site_entry && at < (uintptr_t)sr_site_entry_end);
 }
 

@@ -64,8 +64,8 @@ NO_VECTORS static void put_register(greg_t *r, uint64_t v, unsigned int size, bo
 
 #define ARITHMETIC_FLAGS 0x8d5ull
 
-/* The flags of a - b or a & b, as the CPU has them. */
-NO_VECTORS static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned int size, bool test)
+/* The flags of a - b, as the CPU has them. */
+NO_VECTORS static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned int size)
 {
 	uint64_t f;
 
@@ -78,35 +78,22 @@ NO_VECTORS static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned i
 		: "cc", "memory")
 	switch (size) {
 	case 1:
-		if (test)
-			COMPARE("testb", uint8_t);
-		else
-			COMPARE("cmpb", uint8_t);
+		COMPARE("cmpb", uint8_t);
 		break;
 	case 2:
-		if (test)
-			COMPARE("testw", uint16_t);
-		else
-			COMPARE("cmpw", uint16_t);
+		COMPARE("cmpw", uint16_t);
 		break;
 	case 4:
-		if (test)
-			COMPARE("testl", uint32_t);
-		else
-			COMPARE("cmpl", uint32_t);
+		COMPARE("cmpl", uint32_t);
 		break;
 	default:
-		if (test)
-			COMPARE("testq", uint64_t);
-		else
-			COMPARE("cmpq", uint64_t);
+		COMPARE("cmpq", uint64_t);
 	}
 #undef COMPARE
 	*flags = (greg_t)(((uint64_t)*flags & ~ARITHMETIC_FLAGS) | (f & ARITHMETIC_FLAGS));
 }
 
-
-NO_VECTORS static uint64_t value_of(const struct insn *insn, greg_t reg)
+NO_VECTORS uint64_t word_value(const struct insn *insn, greg_t reg)
 {
 	return insn->has_immediate ? (uint64_t)insn->immediate : (uint64_t)reg >> (insn->high ? 8 : 0);
 }
@@ -114,9 +101,13 @@ NO_VECTORS static uint64_t value_of(const struct insn *insn, greg_t reg)
 NO_VECTORS void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v)
 {
 	if (insn->class == INSN_COMPARE) {
-		uint64_t with = value_of(insn, *reg);
+		uint64_t with = word_value(insn, *reg);
 
-		compare(flags, insn->reversed ? with : v, insn->reversed ? v : with, insn->size, insn->test);
+		/* test has the flags of its result compared with 0; AF, which it leaves open, as CPUs have it: clear. */
+		if (insn->test)
+			compare(flags, v & with, 0, insn->size);
+		else
+			compare(flags, insn->reversed ? with : v, insn->reversed ? v : with, insn->size);
 		return;
 	}
 	if (insn->extends_sign)

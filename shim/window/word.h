@@ -17,6 +17,9 @@ struct insn;
 uint64_t word_load(const void *p, unsigned int size) NO_VECTORS;
 void word_store(void *p, uint64_t v, unsigned int size) NO_VECTORS;
 
+/* What the instruction has besides its operand in memory: its immediate, or of its register. */
+uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
+
 /* INSN_LOAD or INSN_COMPARE: v goes to its register, or to the flags. */
 void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
 
