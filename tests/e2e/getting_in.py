@@ -209,9 +209,12 @@ def refuse_personality():
 
 
 def in_main(lines):
-    """What happens while main runs, without what two runs differ in by nature: addresses, ids, chance."""
+    """What happens while main runs, without what two runs differ in by nature: addresses, ids, chance.
+
+    strace begins each line with the process's number, in a column as wide as it is.
+    """
     begin, end = (next(n for n, line in enumerate(lines) if word in line) for word in ('"main\\n"', '"end\\n"'))
-    return [re.sub(r'getrandom\("[^"]*"|0x[0-9a-f]+|\b\d{3,}\b', "#", line) for line in lines[begin:end + 1]]
+    return [re.sub(r'^\d+ +|getrandom\("[^"]*"|0x[0-9a-f]+|\b\d{3,}\b', "#", line) for line in lines[begin:end + 1]]
 
 
 def inertness(tap, place):
