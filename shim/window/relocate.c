@@ -296,30 +296,58 @@ bool group_of(const uint8_t *code, struct group *g)
 	return true;
 }
 
-/* Where what could be a branch leads to; its own place: it is none. */
-static size_t target_of(const uint8_t *text, size_t n, size_t i)
+static bool is_in_midst(const struct group *g, size_t at, size_t target)
 {
-	uint8_t op = text[i];
+	for (unsigned int k = 1; k < g->n; k++)
+		if (target == at + g->at[k])
+			return true;
+	return false;
+}
 
-	if (i + 2 <= n && (op >> 4 == 7 || op == 0xeb || (op >= 0xe0 && op <= 0xe3)))
-		return i + 2 + (size_t)(int8_t)text[i + 1];
-	if (i + 5 <= n && (op == 0xe8 || op == 0xe9))
-		return i + 5 + (size_t)decode_disp32(text + i + 1);
-	if (i + 6 <= n && op == 0x0f && text[i + 1] >> 4 == 8)
-		return i + 6 + (size_t)decode_disp32(text + i + 2);
-	return i;
+static bool is_short_branch(uint8_t op)
+{
+	return op >> 4 == 7 || op == 0xeb || (op >= 0xe0 && op <= 0xe3);
+}
+
+static bool is_long_branch(const uint8_t *text, size_t distance_at)
+{
+	if (distance_at && (text[distance_at - 1] == 0xe8 || text[distance_at - 1] == 0xe9))
+		return true;
+	return distance_at > 1 && text[distance_at - 2] == 0x0f && text[distance_at - 1] >> 4 == 8;
+}
+
+/*
+ * Any four bytes could be a branch's distance: few lead there, and whether they are one is asked of these.  (Asked
+ * the other way round, the search took 0.9 ms, not 0.2, and a program's start with a dozen jumps a tenth of
+ * an emulated second.)
+ */
+static bool is_reached_by_long(const uint8_t *text, size_t n, size_t at, const struct group *g)
+{
+	for (size_t i = 0; i + 4 <= n; i++) {
+		size_t target = i + 4 + (size_t)decode_disp32(text + i);
+
+		if (target - at < JUMP_BYTES && is_in_midst(g, at, target) && is_long_branch(text, i))
+			return true;
+	}
+	return false;
+}
+
+/* As far as a byte's distance leads, to the last place of the midst and from the branch's end. */
+#define SHORT (128 + JUMP_BYTES + 2)
+
+static bool is_reached_by_short(const uint8_t *text, size_t n, size_t at, const struct group *g)
+{
+	size_t end = n - at > SHORT ? at + SHORT : n;
+
+	for (size_t i = at > SHORT ? at - SHORT : 0; i + 2 <= end; i++)
+		if (is_short_branch(text[i]) && is_in_midst(g, at, i + 2 + (size_t)(int8_t)text[i + 1]))
+			return true;
+	return false;
 }
 
 bool is_branched_into(const uint8_t *text, size_t n, size_t at, const struct group *g)
 {
-	for (size_t i = 0; i < n; i++) {
-		size_t target = target_of(text, n, i);
-
-		for (unsigned int k = 1; k < g->n && target != i; k++)
-			if (target == at + g->at[k])
-				return true;
-	}
-	return false;
+	return is_reached_by_short(text, n, at, g) || is_reached_by_long(text, n, at, g);
 }
 
 /* --------------------------------------------------------------- copying */

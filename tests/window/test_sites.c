@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "shim/window/page.h"
+#include "shim/window/relocate.h"
 #include "shim/window/sites.h"
 #include "tests/window/simulator.h"
 
@@ -248,6 +249,53 @@ static void test_who_comes_to_the_midst(void **state)
 	}
 	assert_true(was_jump && served() > before + 30);
 	assert_false(is_jump((uintptr_t)site_entered_behind, 20));
+}
+
+/* As the processor would have it: from each place where a branch could begin to where it leads. */
+static bool is_reached(const uint8_t *text, size_t n, size_t place)
+{
+	for (size_t i = 0; i < n; i++) {
+		int32_t distance;
+
+		if ((text[i] >> 4 == 7 || text[i] == 0xeb || (text[i] >= 0xe0 && text[i] <= 0xe3)) && i + 2 <= n &&
+		    i + 2 + (size_t)(int8_t)text[i + 1] == place)
+			return true;
+		for (size_t opcode = 1; opcode <= 2 && i + opcode + 4 <= n; opcode++) {
+			memcpy(&distance, text + i + opcode, 4);
+			if ((opcode == 1 ? text[i] == 0xe8 || text[i] == 0xe9 : text[i] == 0x0f && text[i + 1] >> 4 == 8) &&
+			    i + opcode + 4 + (size_t)distance == place)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Bytes that are opcodes of branches, and small distances, more often than not. */
+static uint8_t byte_of_branches(unsigned int *seed)
+{
+	static const uint8_t often[] = {0xe8, 0xe9, 0xeb, 0x0f, 0x84, 0x75, 0xe2, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff};
+	unsigned int r = (unsigned int)rand_r(seed);
+
+	return r % 3 ? often[r / 3 % sizeof(often)] : (uint8_t)(r >> 8);
+}
+
+static void test_branches_to_the_midst_are_found(void **state)
+{
+	static const struct group g = {.n = 2, .length = 7, .at = {0, 3, 7}};
+	unsigned int seed = 1, found = 0;
+	uint8_t text[300];
+
+	for (unsigned int i = 0; i < 20000; i++) {
+		size_t n = 8 + (size_t)rand_r(&seed) % (sizeof(text) - 8), at = (size_t)rand_r(&seed) % (n - 7);
+		bool reached;
+
+		for (size_t k = 0; k < n; k++)
+			text[k] = byte_of_branches(&seed);
+		reached = is_reached(text, n, at + 3);
+		assert_int_equal(is_branched_into(text, n, at, &g), reached);
+		found += reached;
+	}
+	assert_in_range(found, 1000, 19000);
 }
 
 static void test_where_no_jump_is_written(void **state)
@@ -660,6 +708,7 @@ int main(void)
 	    cmocka_unit_test(test_operands),
 	    cmocka_unit_test(test_two_loads_next_to_each_other),
 	    cmocka_unit_test(test_who_comes_to_the_midst),
+	    cmocka_unit_test(test_branches_to_the_midst_are_found),
 	    cmocka_unit_test(test_where_no_jump_is_written),
 	    cmocka_unit_test(test_code_that_may_be_written),
 	    cmocka_unit_test(test_bails_with_the_lock),
