@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/times.h>
@@ -27,6 +28,7 @@
 #include "shim/ids.h"
 #include "shim/objects.h"
 #include "shim/program_threads.h"
+#include "shim/segments.h"
 #include "shim/thread.h"
 #include "wire.gen.h"
 

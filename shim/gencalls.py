@@ -853,6 +853,7 @@ CUSTOM_SCHEMA = {
     'sent_messages': 'sent_message[]',
     'message_lengths': 'u32[]',
     'ioctl_answer': 'bytes',
+    'shm_change': 'bytes',
 }
 
 

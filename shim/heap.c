@@ -14,6 +14,7 @@
 #include "shim/heap_turns.h"
 #include "shim/images.h"
 #include "shim/objects.h"
+#include "shim/segments.h"
 #include "shim/symbols.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
@@ -472,10 +473,11 @@ static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off
 }
 
 /* What is registered of it stays so; but it is no memory of the program's any more. */
-static void leave_mapping(void *addr, size_t size)
+void sr_heap_mapping_ends(void *addr, size_t size)
 {
 	if (!sr_engine)
 		return;
+	sr_segment_ends((uintptr_t)addr, size);
 	sr_mr_doubt(addr, size);
 	if (sr_windows_on && sr_window_touches(addr, size))
 		sr_window_forget(addr, size);
@@ -492,7 +494,7 @@ EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 		addr = current_arena() ? place_library_mapping(size)
 				       : sr_heap_place_program(size, flags);
 	else if (flags & MAP_FIXED)
-		leave_mapping(addr, size);
+		sr_heap_mapping_ends(addr, size);
 	return next_mmap(addr, size, prot, flags, fd, offset);
 }
 
@@ -500,7 +502,7 @@ EXPORT int munmap(void *addr, size_t size)
 {
 	int err;
 
-	leave_mapping(addr, size);
+	sr_heap_mapping_ends(addr, size);
 	look_for_mappers();
 	if (other_munmap)
 		return other_munmap(addr, size);

@@ -35,7 +35,8 @@
 #define SR_SHIM_MAPS     0x680000000000ull
 /* Mappings that the program makes by mmap, where it leaves the place to the kernel. */
 #define SR_PROGRAM_MAPS  0x6a0000000000ull
-/* And the threads' stacks: SR_STACKS in program_threads.h. */
+/* And the threads' stacks: SR_STACKS in program_threads.h.  System V shared memory: */
+#define SR_SEGMENTS      0x6f0000000000ull
 
 /* Makes both arenas; before it, and if it fails (-errno), everything is the program's. */
 int sr_heap_init(void);
@@ -58,6 +59,9 @@ void sr_free(void *p);
 
 /* The same for one of the program's, which leaves the place to the kernel; NULL: so do we. */
 void *sr_heap_place_program(size_t size, int flags);
+
+/* Memory is about to be unmapped, or mapped over. */
+void sr_heap_mapping_ends(void *addr, size_t size);
 
 /* Around a fork: no thread is in the midst of an allocation in either arena. */
 void sr_heap_lock(void);

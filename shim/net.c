@@ -167,10 +167,6 @@ static const uint16_t harmless[] = {
     SYS_seccomp,
     SYS_unshare,
     SYS_setns,
-    SYS_shmget,
-    SYS_shmat,
-    SYS_shmdt,
-    SYS_shmctl,
     SYS_semget,
     SYS_semop,
     SYS_semtimedop,
@@ -383,27 +379,19 @@ static bool is_windows(uint64_t addr, uint64_t size)
 	return sr_windows_on && sr_window_touches((void *)addr, size);
 }
 
-/* What is unmapped or mapped over has no windows any more, and may not be readable. */
-static void leave_memory(uint64_t addr, uint64_t size)
-{
-	sr_mr_doubt((void *)addr, size);
-	if (is_windows(addr, size))
-		sr_window_forget((void *)addr, size);
-}
-
 /* At addresses of the program's own, which are equal in both runs: see heap.h. */
 static long map(uint64_t a[6])
 {
 	if (!a[0])
 		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
 	else if (a[3] & MAP_FIXED)
-		leave_memory(a[0], a[1]);
+		sr_heap_mapping_ends((void *)a[0], a[1]);
 	return raw(SYS_mmap, a);
 }
 
 static long unmap(const uint64_t a[6])
 {
-	leave_memory(a[0], a[1]);
+	sr_heap_mapping_ends((void *)a[0], a[1]);
 	return raw(SYS_munmap, a);
 }
 
@@ -418,7 +406,7 @@ static long set_break(const uint64_t a[6])
 	if (a[0]) {
 		end = (uint64_t)raw(SYS_brk, ask);
 		if (begin < end)
-			leave_memory(begin, end - begin);
+			sr_heap_mapping_ends((void *)begin, end - begin);
 	}
 	return raw(SYS_brk, a);
 }
@@ -464,7 +452,7 @@ static long remap(uint64_t a[6])
 	if (is_windows(a[0], a[1]))
 		sr_window_give_up((void *)a[0], a[1]);
 	if (a[3] & MREMAP_FIXED)
-		leave_memory(a[4], a[2]);
+		sr_heap_mapping_ends((void *)a[4], a[2]);
 	if (a[3] != MREMAP_MAYMOVE)
 		return raw(SYS_mremap, a);
 	result = raw(SYS_mremap, stay);

@@ -69,6 +69,7 @@ struct sr_thread {
 	volatile uint8_t selector, armed;
 	bool raw;             /* the call under way was a system call */
 	uint32_t opened;      /* enum sr_fd_class of the descriptor that was opened last */
+	uint64_t segment_size; /* of the shared memory that was attached last (segments.h) */
 	bool started;         /* its stream is open (or known not to be had) */
 	bool silent;          /* no stream: calls pass through unrecorded */
 	bool numbered;

@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -604,6 +606,155 @@ static void numbers(void)
 	printf("gone: %d\n", (int)syscall(SYS_tgkill, getpid(), tid, 0));
 }
 
+/* ----------------------------------------------------------- shared memory */
+
+static sigjmp_buf back;
+
+static void refused(int signo)
+{
+	siglongjmp(back, 1);
+}
+
+static const char *can_store(volatile char *p)
+{
+	struct sigaction action = {.sa_handler = refused}, before;
+	const char *result = "no";
+
+	sigaction(SIGSEGV, &action, &before);
+	if (!sigsetjmp(back, 1)) {
+		*p = *p;
+		result = "yes";
+	}
+	sigaction(SIGSEGV, &before, NULL);
+	return result;
+}
+
+/* How many pages are mapped from there on. */
+static int pages(const char *p)
+{
+	unsigned char in_core;
+	int n = 0;
+
+	while (n < 100 && !mincore((void *)(p + n * 4096), 4096, &in_core))
+		n++;
+	return n;
+}
+
+static void *attach(int id, const void *at, int flags)
+{
+	void *p = shmat(id, at, flags);
+
+	if (p == (void *)-1)
+		fail("shmat");
+	return p;
+}
+
+static void print_map(const char *what, const void *p)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[256], wanted[32];
+
+	snprintf(wanted, sizeof(wanted), "%lx-", (unsigned long)p);
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, wanted, strlen(wanted)))
+			printf("%s: %s", what, line);
+	if (f)
+		fclose(f);
+}
+
+static void print_segment(int id)
+{
+	struct shmid_ds ds = {0};
+
+	printf("IPC_STAT %d: ", shmctl(id, IPC_STAT, &ds));
+	printf("%zu bytes, mode %o, %lu attached, by %d, at %ld\n", ds.shm_segsz, ds.shm_perm.mode,
+	       (unsigned long)ds.shm_nattch, ds.shm_cpid, (long)ds.shm_atime);
+}
+
+static void child_attaches(int id)
+{
+	int status, own;
+	char *p;
+
+	fflush(stdout);
+	if (!fork()) {
+		p = shmat(id, NULL, SHM_RDONLY);
+		own = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+		strcpy(shmat(own, NULL, 0), "the child's");
+		shmctl(own, IPC_RMID, NULL);
+		_exit(strcmp(p, "the parent's") ? 1 : 7);
+	}
+	wait(&status);
+	printf("child %d\n", WEXITSTATUS(status));
+}
+
+static void segments(void)
+{
+	int id = shmget(IPC_PRIVATE, 10000, IPC_CREAT | 0600), again;
+	char *p = attach(id, NULL, 0), *q = attach(id, NULL, SHM_RDONLY), *r, *room;
+	struct shminfo limits;
+	struct shm_info use;
+	struct shmid_ds ds;
+
+	printf("segment %d at %p and %p\n", id, (void *)p, (void *)q);
+	print_map("first", p);
+	print_map("second", q);
+	strcpy(p, "the parent's");
+	printf("reads %s, stores: %s %s, ", q, can_store(p), can_store(q));
+	printf("pages %d %d\n", pages(p), pages(q));
+	print_segment(id);
+	child_attaches(id);
+
+	/* Where the program says. */
+	room = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	munmap(room, 1 << 20);
+	r = attach(id, room + 4096, 0);
+	printf("at %p: %s\n", (void *)r, r);
+	printf("occupied: %p", shmat(id, room + 8192, 0));
+	printf(" errno %d\n", errno);
+	r = attach(id, room + 4100, SHM_RND | SHM_REMAP);
+	printf("over it %p, pages %d, ", (void *)r, pages(r));
+	printf("detached %d", shmdt(r));
+	printf(" %d", shmdt(r));
+	printf(" errno %d, ", errno);
+	printf("pages %d\n", pages(r));
+
+	/* Without libc's functions. */
+	again = (int)syscall(SYS_shmget, 4711 + getpid(), 1 << 22, IPC_CREAT | IPC_EXCL | 0600);
+	r = (char *)syscall(SYS_shmat, again, NULL, 0);
+	strcpy(r + (1 << 21), "more");
+	printf("segment %d at %p, %s", again, (void *)r, r[0] ? "dirty" : "clean");
+	printf(", found again: %d, ", shmget(4711 + getpid(), 0, 0) == again);
+	printf("detached %ld", syscall(SYS_shmdt, r));
+	r = (char *)syscall(SYS_shmat, again, NULL, SHM_RDONLY);
+	printf(", and at %p with %s\n", (void *)r, r + (1 << 21));
+	shmctl(again, IPC_STAT, &ds);
+	ds.shm_perm.mode = 0640;
+	printf("IPC_SET %d, ", shmctl(again, IPC_SET, &ds));
+	print_segment(again);
+	printf("IPC_RMID %ld\n", syscall(SYS_shmctl, again, IPC_RMID, NULL));
+	munmap(r, 1 << 22);
+	printf("unmapped: shmdt %d", shmdt(r));
+	printf(" errno %d\n", errno);
+
+	/* A removed one is there until it is detached. */
+	printf("IPC_RMID %d, ", shmctl(id, IPC_RMID, NULL));
+	r = attach(id, NULL, 0);
+	printf("still there: %s\n", r);
+	print_segment(id);
+	printf("detached %d %d %d", shmdt(p), shmdt(q), shmdt(r));
+	printf(", attached again: %p", shmat(id, NULL, 0));
+	printf(" errno %d\n", errno);
+	printf("pages %d %d, ", pages(p), pages(q));
+	printf("IPC_STAT %d", shmctl(id, IPC_STAT, &ds));
+	printf(" errno %d\n", errno);
+	printf("IPC_INFO %d", shmctl(0, IPC_INFO, (struct shmid_ds *)&limits) >= 0);
+	printf(" %lu, ", limits.shmmax);
+	printf("SHM_INFO %d", shmctl(0, SHM_INFO, (struct shmid_ds *)&use) >= 0);
+	printf(" %lu pages\n", use.shm_tot);
+	printf("mapped %p\n", mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+
 /* Of the trace it is one record: what it would do to memory is not known. */
 static void unknown(void)
 {
@@ -622,7 +773,7 @@ static const struct source {
     {"events", events},   {"streams", streams}, {"messages", messages},    {"waiting", waiting},
     {"network", network}, {"machine", machine}, {"addresses", addresses},  {"masks", masks},
     {"counter", counter}, {"threads", threads}, {"numbers", numbers}, {"unknown", unknown},
-    {"processor", processor}, {"daring", daring},
+    {"processor", processor}, {"daring", daring}, {"segments", segments},
 };
 
 int main(int argc, char **argv)

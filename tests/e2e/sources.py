@@ -18,7 +18,7 @@ from harness import BUILD, SREPLAY, Tap, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "sources")
 SOURCES = ["proc", "urandom", "stdin", "files", "events", "streams", "messages", "waiting", "network", "machine",
-           "addresses", "masks", "counter", "threads", "numbers", "unknown", "processor"]
+           "addresses", "masks", "counter", "threads", "numbers", "unknown", "processor", "segments"]
 # What these print is the same in each run, or may be.
 SAME = ["stdin", "streams", "messages", "waiting", "network", "addresses", "unknown", "processor"]
 INPUT = b"one two\nthree four\n"
