@@ -457,12 +457,22 @@ static void look_for_mappers(void)
 	asking = false;
 }
 
+/*
+ * What a library maps inside an intercepted call is not the program's affair: a replay makes
+ * no such call.  Programs that watch mmap and munmap, by code written into libc's (UCX does, for
+ * its registration cache), would act upon it in the recording only.
+ */
+static bool is_watched(void)
+{
+	look_for_mappers();
+	return !current_arena();
+}
+
 static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	void *p;
 
-	look_for_mappers();
-	if (other_mmap)
+	if (is_watched() && other_mmap)
 		return other_mmap(addr, size, prot, flags, fd, offset);
 	p = sr_sys_mmap(addr, size, prot, flags, fd, offset);
 	if (sr_sys_is_error(p)) {
@@ -503,8 +513,7 @@ EXPORT int munmap(void *addr, size_t size)
 	int err;
 
 	sr_heap_mapping_ends(addr, size);
-	look_for_mappers();
-	if (other_munmap)
+	if (is_watched() && other_munmap)
 		return other_munmap(addr, size);
 	err = (int)sr_sys_munmap(addr, size);
 	if (!err)

@@ -84,16 +84,20 @@ static size_t size_at(uintptr_t at)
 /* By munmap, too. */
 void sr_segment_ends(uintptr_t addr, size_t size)
 {
-	struct attachment *gone = NULL;
+	struct attachment *gone;
+	enum sr_heap before;
 
+	if (!sr_map_get(&attachments, addr))
+		return;
+	before = sr_enter(&sr_self);
 	sr_lock(&lock);
-	if (size_at(addr) && size_at(addr) <= size)
-		gone = sr_map_take(&attachments, addr);
+	gone = size_at(addr) <= size ? sr_map_take(&attachments, addr) : NULL;
 	if (gone) {
 		detached(gone->segment);
 		sr_free(gone);
 	}
 	sr_unlock(&lock);
+	sr_leave(&sr_self, before);
 }
 
 size_t sr_shmctl_answer_size(int command)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "standin.h"
@@ -142,12 +143,27 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 	*info = (struct ibv_wc_tm_info){.tag = read_completion_ts(ex), .priv = read_flow_tag(ex)};
 }
 
+/* As a provider, which shares them with the kernel. */
+static struct si_cqe *map_ring(uint32_t cqe)
+{
+	void *p = mmap(NULL, cqe * sizeof(struct si_cqe), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void unmap_ring(struct si_cqe *ring, uint32_t cqe)
+{
+	if (ring)
+		munmap(ring, cqe * sizeof(*ring));
+}
+
 static struct si_cq *new_cq(struct ibv_context *context, uint32_t cqe, void *cq_context,
 			    struct ibv_comp_channel *channel)
 {
 	struct si_cq *c = calloc(1, sizeof(*c));
 
-	if (!c || !cqe || !(c->ring = calloc(cqe, sizeof(*c->ring)))) {
+	if (!c || !cqe || !(c->ring = map_ring(cqe))) {
 		free(c);
 		return si_refuse(cqe ? ENOMEM : EINVAL);
 	}
@@ -216,7 +232,7 @@ struct ibv_cq_ex *si_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	struct si_cq *c = (struct si_cq *)cq;
-	struct si_cqe *ring = cqe > 0 ? calloc((size_t)cqe, sizeof(*ring)) : NULL;
+	struct si_cqe *ring = cqe > 0 ? map_ring((uint32_t)cqe) : NULL;
 	bool locked = si_lock();
 	uint32_t n = c->tail - c->head;
 	int err = !ring ? EINVAL : n > (uint32_t)cqe ? EBUSY : 0;
@@ -224,14 +240,14 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	if (!err) {
 		for (uint32_t i = 0; i < n; i++)
 			ring[i] = c->ring[(c->head + i) % c->size];
-		free(c->ring);
+		unmap_ring(c->ring, c->size);
 		c->ring = ring;
 		c->size = (uint32_t)cqe;
 		c->head = 0;
 		c->tail = n;
 		cq->cqe = cqe;
 	} else {
-		free(ring);
+		unmap_ring(ring, (uint32_t)cqe);
 	}
 	si_unlock(locked);
 	return err;
@@ -270,7 +286,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	while (cq->comp_events_completed != c->events_taken)
 		pthread_cond_wait(&cq->cond, &cq->mutex);
 	pthread_mutex_unlock(&cq->mutex);
-	free(c->ring);
+	unmap_ring(c->ring, c->size);
 	free(c);
 	return 0;
 }

@@ -23,6 +23,7 @@ SHIM = os.path.join(ROOT, "shim", "libsreplay_verbs.so")
 HOSTILE = os.path.join(ROOT, "tests", "apps", "hostile")
 QUIET = os.path.join(HERE, "quiet")
 LOOKUPS = [os.path.join(HERE, "lookups"), os.path.join(HERE, "lookups_module.so")]
+WATCH = [os.path.join(HERE, "watch")]
 DIRECT = [os.path.join(HERE, "direct")]
 OLD = [os.path.join(HERE, "old_open")]
 
@@ -75,6 +76,19 @@ def lookups(tap, place):
            and calls.count("getpid") == 2, "what it looked up by dlsym and dlvsym is recorded", calls)
     outside = place.run(LOOKUPS, place.plain("lookups-outside", SREPLAY_GROUP="1"))
     tap.ok(outside.stdout == bare.stdout and not outside.stderr, "outside of the group: as bare", outside)
+
+
+def watchers(tap, place):
+    """As UCX watches munmap by code that it writes into libc."""
+    bare = place.run(WATCH).stdout.decode().splitlines()
+    recorded = place.record("watch", WATCH)
+    lines = recorded.stdout.decode().splitlines()
+    status, out, err = replay(place.trace("watch"), 0)
+    tap.ok(bare[3:] == ["a completion queue: 1 mapped, 0 unmapped", "and back: 0 mapped, 1 unmapped"]
+           and recorded.returncode == 3 and lines[1:3] == bare[1:3]
+           and lines[3:] == ["a completion queue: 0 mapped, 0 unmapped", "and back: 0 mapped, 0 unmapped"],
+           "who watches mmap and munmap sees the program's, and not those of the verbs library", "%s\n%s" % (bare, recorded))
+    tap.ok(status == 3 and out == recorded.stdout and "exact" in err, "... and sees the same in a replay", (status, out, err))
 
 
 def direct_verbs(tap, place):
@@ -245,6 +259,7 @@ def main():
         os.environ.update(place.environment)     # for the replays
         os.environ.pop("LD_PRELOAD", None)
         lookups(tap, place)
+        watchers(tap, place)
         direct_verbs(tap, place)
         old_versions(tap, place)
         plain_start(tap, place)
