@@ -457,6 +457,14 @@ static void look_for_mappers(void)
 	asking = false;
 }
 
+void *sr_heap_next_mapper(const char *name)
+{
+	look_for_mappers();
+	if (!strcmp(name, "munmap"))
+		return (void *)other_munmap;
+	return !strcmp(name, "mmap") || !strcmp(name, "mmap64") ? (void *)other_mmap : NULL;
+}
+
 /*
  * What a library maps inside an intercepted call is not the program's affair: a replay makes
  * no such call.  Programs that watch mmap and munmap, by code written into libc's (UCX does, for

@@ -44,6 +44,12 @@ int sr_heap_init(void);
 /* At the start: a look-up makes dlerror forget what the program may still ask for. */
 void sr_heap_look_up(void);
 
+/*
+ * The function behind the shim's mmap or munmap; NULL for another name.  Who writes code into
+ * the function that it finds (UCX) is to find this one: see is_watched in heap.c.
+ */
+void *sr_heap_next_mapper(const char *name);
+
 /* Is malloc this library's, or is there another in front of it? */
 bool sr_heap_is_first(void);
 

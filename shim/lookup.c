@@ -12,7 +12,7 @@
  * for malloc wants libc's.
  *
  * RTLD_DEFAULT and RTLD_NEXT find the wrappers by themselves, since the library
- * is preloaded.  They mean "as seen from the caller", which glibc reads off
+ * is preloaded (but of mmap and munmap RTLD_DEFAULT finds those behind the shim's).  They mean "as seen from the caller", which glibc reads off
  * the return address: so the entries jump to the real function, with nothing
  * in between on the stack.
  *
@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "shim/call.h"
+#include "shim/heap.h"
 #include "shim/real.h"
 #include "shim/symbols.h"
 #include "shim/thread.h"
@@ -145,6 +146,11 @@ struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
 	const struct sr_call_desc *d = sr_self.depth ? NULL : described(name);
 	struct sr_answer answer = {.go_on = function};
 
+	if (handle == RTLD_DEFAULT && sr_engine && !sr_self.depth) {
+		answer.result = sr_heap_next_mapper(name);
+		if (answer.result)
+			answer.go_on = NULL;
+	}
 	if (!d || handle == RTLD_NEXT)
 		return answer;
 	if (handle == RTLD_DEFAULT && sr_real_function(d))

@@ -84,9 +84,9 @@ def watchers(tap, place):
     recorded = place.record("watch", WATCH)
     lines = recorded.stdout.decode().splitlines()
     status, out, err = replay(place.trace("watch"), 0)
-    tap.ok(bare[3:] == ["a completion queue: 1 mapped, 0 unmapped", "and back: 0 mapped, 1 unmapped"]
+    tap.ok(bare[3:] == ["a completion queue: 1 mapped, 0 unmapped", "and back: 0 mapped, 1 unmapped", "found: 1"]
            and recorded.returncode == 3 and lines[1:3] == bare[1:3]
-           and lines[3:] == ["a completion queue: 0 mapped, 0 unmapped", "and back: 0 mapped, 0 unmapped"],
+           and lines[3:] == ["a completion queue: 0 mapped, 0 unmapped", "and back: 0 mapped, 0 unmapped", "found: 1"],
            "who watches mmap and munmap sees the program's, and not those of the verbs library", "%s\n%s" % (bare, recorded))
     tap.ok(status == 3 and out == recorded.stdout and "exact" in err, "... and sees the same in a replay", (status, out, err))
 

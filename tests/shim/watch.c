@@ -10,6 +10,7 @@
 
 int watched_maps(void);
 int watched_unmaps(void);
+int watch_is_found(void);
 
 static void tell(const char *what)
 {
@@ -41,5 +42,6 @@ int main(void)
 		return 1;
 	tell("and back");
 	ibv_free_device_list(list);
+	printf("found: %d\n", watch_is_found());
 	return 3;
 }

@@ -4,12 +4,14 @@
  * code written into libc's own functions is as well (UCX's memory hooks), and sees
  * what is mapped and unmapped.
  */
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 int watched_maps(void);
 int watched_unmaps(void);
+int watch_is_found(void);
 
 static int maps, unmaps;
 
@@ -22,10 +24,18 @@ void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
     __attribute__((alias("mmap")));
 
-int munmap(void *addr, size_t size)
+static int own_munmap(void *addr, size_t size)
 {
 	unmaps++;
 	return (int)syscall(SYS_munmap, addr, size);
+}
+
+int munmap(void *addr, size_t size) __attribute__((alias("own_munmap")));
+
+/* By who is about to write code into what it finds. */
+int watch_is_found(void)
+{
+	return dlsym(RTLD_DEFAULT, "munmap") == (void *)own_munmap;
 }
 
 int watched_maps(void)
