@@ -188,8 +188,13 @@ static void put_arrived(struct sr_buf *b, struct sr_arrived *arrived)
 {
 	sr_put_u64(b, (uintptr_t)arrived->addr);
 	if (arrived->length < SR_GATHER_MIN) {
+		char near[SR_GATHER_MIN];
+		bool copied = sr_windows_is_near(arrived->addr);
+
+		if (copied)
+			sr_window_copy(arrived->addr, near, arrived->length);
 		arrived->at = 0;
-		sr_put_bytes(b, arrived->addr, arrived->length);
+		sr_put_bytes(b, copied ? near : arrived->addr, arrived->length);
 		return;
 	}
 	sr_put_u32(b, arrived->length);

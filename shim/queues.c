@@ -445,18 +445,39 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
  * queue, which it is going to refuse somewhere.
  */
 
-static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr *copies,
+/*
+ * A request, or its list, that lies on a page which is a window because of other things there
+ * is copied at once, and the provider is given the copy: each word that is read there takes a
+ * fault.
+ */
+static void read_request(void *to, const void *wr, size_t size)
+{
+	if (sr_windows_is_near(wr))
+		sr_window_copy(wr, to, size);
+	else
+		memcpy(to, wr, size);
+}
+
+static struct ibv_sge *readable_list(struct sr_wqe *wqe, struct ibv_sge *list)
+{
+	return wqe && wqe->num_sge && sr_windows_is_near(list) ? wqe->sge : list;
+}
+
+static int copy_recvs(struct sr_wq *wq, const struct ibv_recv_wr *wr, struct ibv_recv_wr *copies,
 		      uint32_t room)
 {
 	uint32_t n = 0;
 
-	for (; wr && n < room; wr = wr->next) {
+	while (wr && n < room) {
 		struct ibv_recv_wr *copy = &copies[n++];
-		struct sr_wqe *wqe =
-		    sr_wqe_take(wq, wr->wr_id, SR_WQE_RECV, wr->sg_list, (uint32_t)wr->num_sge);
+		struct sr_wqe *wqe;
 
-		*copy = *wr;
+		read_request(copy, wr, sizeof(*copy));
+		wqe = sr_wqe_take(wq, copy->wr_id, SR_WQE_RECV, copy->sg_list,
+				  (uint32_t)copy->num_sge);
+		wr = copy->next;
 		copy->next = copy + 1;
+		copy->sg_list = readable_list(wqe, copy->sg_list);
 		if (wqe)
 			copy->wr_id = (uintptr_t)wqe;
 	}
@@ -524,10 +545,10 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 {
 	enum sr_wqe_kind kind =
 	    sr_op(wr->opcode) & SR_OP_SCATTERS ? SR_WQE_FETCH : SR_WQE_SOURCE;
-	/* Only where something arrives does the list have to be kept. */
-	struct sr_wqe *wqe =
-	    sr_wqe_take(q->sq, wr->wr_id, kind, kind == SR_WQE_FETCH ? wr->sg_list : NULL,
-			kind == SR_WQE_FETCH ? (uint32_t)wr->num_sge : 0);
+	/* Only where something arrives does the list have to be kept, or where nobody is to read it. */
+	bool keep = kind == SR_WQE_FETCH || (wr->num_sge > 0 && sr_windows_is_near(wr->sg_list));
+	struct sr_wqe *wqe = sr_wqe_take(q->sq, wr->wr_id, kind, keep ? wr->sg_list : NULL,
+					 keep ? (uint32_t)wr->num_sge : 0);
 
 	if (wqe)
 		wqe->signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
@@ -650,7 +671,7 @@ static void put_reader(struct sends *s, struct sr_wqe *fetch, const struct ibv_s
 	put_wqe(s, wqe, &s->copies[s->n++]);
 }
 
-static void copy_send(struct sends *s, struct ibv_send_wr *wr)
+static void copy_send(struct sends *s, const struct ibv_send_wr *wr)
 {
 	struct sr_qp *q = s->q;
 	struct sr_wqe *wqe = take_for_send(q, wr);
@@ -661,6 +682,7 @@ static void copy_send(struct sends *s, struct ibv_send_wr *wr)
 		put_clock(s, wqe);
 	copy = &s->copies[s->n++];
 	*copy = *wr;
+	copy->sg_list = readable_list(wqe, wr->sg_list);
 	if (q->sig_all)
 		copy->send_flags |= IBV_SEND_SIGNALED;
 	if (is_inline_in_window(wr))
@@ -678,8 +700,12 @@ static struct ibv_send_wr *copy_sends(struct sends *s, struct ibv_send_wr *wr)
 	uint32_t most = carries_clocks(s->q) ? SR_CLOCK_REQUESTS : 1;
 
 	s->n = s->inlines_n = 0;
-	for (; wr && s->n + most <= s->room && !is_full(s->q); wr = wr->next) {
-		copy_send(s, wr);
+	while (wr && s->n + most <= s->room && !is_full(s->q)) {
+		struct ibv_send_wr read;
+
+		read_request(&read, wr, sizeof(read));
+		copy_send(s, &read);
+		wr = read.next;
 		s->q->posted++;
 	}
 	for (uint32_t i = 0; i < s->n; i++)

@@ -75,6 +75,12 @@ static inline void sr_pinned_none(struct sr_pinned *p)
 	p->n = 0;
 }
 
+/* Does it lie on a page that is a window because of other things there? */
+static inline bool sr_windows_is_near(const void *addr)
+{
+	return sr_windows_on && sr_window_is_common(addr);
+}
+
 /* Around each recorded or replayed call, if sr_windows_on. */
 void sr_windows_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 void sr_windows_call_ends(struct sr_pinned *p);

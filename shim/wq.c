@@ -403,6 +403,10 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	wqe->other = NULL;
 	wqe->lent_status = IBV_WC_SUCCESS;
 	wqe->num_sge = sge ? num_sge : 0;
+	if (wqe->num_sge && sr_windows_is_near(sge)) {
+		sr_window_copy(sge, wqe->sge, wqe->num_sge * sizeof(*sge));
+		return wqe;
+	}
 	/* The usual list is not worth a call. */
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
 		wqe->sge[i] = sge[i];

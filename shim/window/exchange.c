@@ -19,6 +19,7 @@ struct exchange {
 	bool under_way;
 	bool reads; /* only */
 	bool unseen;
+	bool beside; /* in no region */
 	uint64_t mask;
 	uint64_t gs;
 	gregset_t gregs;
@@ -131,8 +132,9 @@ static void take_copy(struct exchange *x)
 	x->at = (uint8_t)(x->address - begin);
 }
 
-static bool begin(ucontext_t *uc, const struct insn *insn, const char *from, bool unseen)
+static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 {
+	const char *from = landing_of(page_at(insn->address), insn->address);
 	greg_t *g = uc->uc_mcontext.gregs;
 	struct exchange *x = the_page();
 	uint64_t all = BLOCKED;
@@ -145,6 +147,7 @@ static bool begin(ucontext_t *uc, const struct insn *insn, const char *from, boo
 	x->under_way = true;
 	x->reads = reads;
 	x->unseen = unseen;
+	x->beside = false;
 	if (!unseen)
 		make_known(insn->address & PAGE_MASK, page_at(insn->address));
 	write_stub(x, code_at((uintptr_t)g[REG_RIP]), insn);
@@ -167,9 +170,15 @@ static bool begin(ucontext_t *uc, const struct insn *insn, const char *from, boo
 
 bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 {
-	const char *from = landing_of(page_at(insn->address), insn->address);
+	return begin(uc, insn, window_self.silent);
+}
 
-	return begin(uc, insn, from, window_self.silent);
+bool exchange_beside(ucontext_t *uc, const struct insn *insn)
+{
+	if (!begin(uc, insn, true))
+		return false;
+	window_self.exchange->beside = true;
+	return true;
 }
 
 /* Nobody is to learn of it? */
@@ -228,7 +237,9 @@ void exchange_commit(ucontext_t *uc)
 		learn(x->address, (char *)x->before + x->at, x->size, 0);
 		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
 	}
-	if (!x->reads && hooks.stored)
+	if (!x->reads && x->beside)
+		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
+	else if (!x->reads && hooks.stored)
 		hooks.stored(x->address, x->copy + x->at, x->size);
 	g[REG_RIP] = (greg_t)x->next;
 	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));

@@ -18,6 +18,9 @@
 /* Sends the thread into its stub.  False if it cannot be done this way. */
 bool exchange_begin(ucontext_t *uc, const struct insn *insn);
 
+/* The same with an operand that no region has: nobody learns of it, and the shadow is given it too. */
+bool exchange_beside(ucontext_t *uc, const struct insn *insn);
+
 /* Is this fault the end of this thread's stub? */
 bool exchange_ended(const ucontext_t *uc);
 

@@ -183,12 +183,9 @@ static void copy_words(char *to, const char *from, size_t n)
 		word_store(to++, word_load(from++, 1), 1);
 }
 
-static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+/* now: what it brought. */
+static void do_load(ucontext_t *uc, struct page *p, const struct insn *insn, char now[VECTOR_MAX])
 {
-	char now[VECTOR_MAX];
-
-	if (!window_self.silent)
-		make_known(insn->address & PAGE_MASK, p);
 	if (insn->class == INSN_VECTOR_LOAD) {
 		copy_words(now, landing_of(p, insn->address), insn->size);
 		vector_put(uc, insn->reg, now, insn->size, insn->vex);
@@ -197,6 +194,15 @@ static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 		word_store(now, word_load(landing_of(p, insn->address), insn->size), insn->size);
 		finish_load(uc, insn, word_load(now, insn->size));
 	}
+}
+
+static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	char now[VECTOR_MAX];
+
+	if (!window_self.silent)
+		make_known(insn->address & PAGE_MASK, p);
+	do_load(uc, p, insn, now);
 	if (window_self.silent)
 		return;
 	learn(insn->address, now, insn->size, 0);
@@ -466,7 +472,8 @@ NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintp
 	struct window_thread *t = &window_self;
 	uint64_t registers;
 
-	if (p->state != PAGE_CLOSED || !p->known || (!p->users && !p->aliases) || t->silent)
+	if (p->state != PAGE_CLOSED || !p->known || (!p->users && !p->aliases) || t->silent ||
+	    (is_common(p) && is_beside(p, addr, insn->size)))
 		return false;
 	registers = word_registers(r, pc);
 	if (!is_next(p, pc, addr, registers) || (open_n && t->blind++ % BLIND_MAX == 0))
@@ -502,9 +509,10 @@ NO_VECTORS bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintp
 
 /* ----------------------------------------------------------------- stores */
 
-static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+/* v: what it was. */
+static bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX])
 {
-	char *to = landing_of(p, insn->address), v[VECTOR_MAX];
+	char *to = landing_of(p, insn->address);
 
 	if (insn->class == INSN_VECTOR_STORE) {
 		if (!vector_get(uc, insn->reg, v, insn->size))
@@ -516,11 +524,20 @@ static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	}
 	/* The program may have a fence behind its store, and then loads from a frozen page. */
 	atomic_thread_fence(memory_order_seq_cst);
+	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	return true;
+}
+
+static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	char v[VECTOR_MAX];
+
+	if (!do_store(uc, p, insn, v))
+		return false;
 	if (p->known && !window_self.silent)
 		memcpy(shadow_of(insn->address), v, insn->size);
 	if (hooks.stored)
 		hooks.stored(insn->address, v, insn->size);
-	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	counts.stores++;
 	return true;
 }
@@ -684,6 +701,74 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
 	return true;
 }
 
+/* ------------------------------------------------ what no region has (pieces.c) */
+
+/*
+ * Nothing is learned, counted as a fault, or recorded: it is the program's own memory.  The
+ * shadow has the program's bytes as well, since it may be what others see.
+ */
+static bool do_beside(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	char v[VECTOR_MAX];
+
+	if (is_word(insn) || insn->class == INSN_VECTOR_LOAD) {
+		do_load(uc, p, insn, v);
+		return true;
+	}
+	if (insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE) {
+		if (!do_store(uc, p, insn, v))
+			return false;
+		memcpy(shadow_of(insn->address), v, insn->size);
+		return true;
+	}
+	return (insn->class == INSN_OPERAND || insn->class == INSN_EXCHANGE) &&
+	       exchange_beside(uc, insn);
+}
+
+static bool is_done_beside(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	if (!is_within(insn) || !is_common(p) || !is_beside(p, insn->address, insn->size) ||
+	    !do_beside(uc, p, insn))
+		return false;
+	window_self.beside++;
+	return true;
+}
+
+NO_VECTORS static void do_word_beside(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
+				      uint64_t *flags)
+{
+	char *at = landing_of(page_at(addr), addr);
+	greg_t *reg = (greg_t *)&registers[insn->reg];
+	uint64_t value;
+
+	if (insn->class != INSN_STORE) {
+		word_take(insn, reg, (greg_t *)flags, word_load(at, insn->size));
+		return;
+	}
+	value = word_value(insn, *reg);
+	word_store(at, value, insn->size);
+	word_store(shadow_of(addr), value, insn->size);
+}
+
+NO_VECTORS bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
+				     uint64_t *flags)
+{
+	bool write = insn->class == INSN_STORE, done;
+	struct page *p = page_at(addr);
+
+	if (!is_word(insn) && !write)
+		return false;
+	if (window_self.silent || !is_common(p) || !window_try_lock())
+		return false;
+	done = fault_needs_handling(p, write) && is_common(p) && is_beside(p, addr, insn->size);
+	if (done) {
+		do_word_beside(insn, addr, registers, flags);
+		window_self.beside++;
+	}
+	window_unlock(NULL);
+	return done;
+}
+
 /*
  * A page that another thread just gave back faults no more; a second time in a row it
  * is not ours, unless it may have become a window's and been given back again.
@@ -777,10 +862,12 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 			page_open_silently(addr & PAGE_MASK);
 		return;
 	}
-	if (is_kept(p) && is_mine(p) && go_on_kept(uc, p, addr & PAGE_MASK, reads_and_writes(&insn, write)))
-		return;
 	if (is_within(&insn))
 		sites_count(uc, &insn);
+	if (is_done_beside(uc, p, &insn))
+		return;
+	if (is_kept(p) && is_mine(p) && go_on_kept(uc, p, addr & PAGE_MASK, reads_and_writes(&insn, write)))
+		return;
 	renew(p);
 	window_self.looks++;
 	counts.faults++;

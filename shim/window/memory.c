@@ -150,6 +150,11 @@ void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags)
 	}
 	if (!memcmp(shadow, now, length))
 		return;
+	if (p->pieces && !p->whole) {
+		pieces_pass_over(addr, now, length);
+		if (!memcmp(shadow, now, length))
+			return;
+	}
 	p->repeats = 0;
 	while (i < length) {
 		if (shadow[i] == now[i]) {

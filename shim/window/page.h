@@ -29,6 +29,8 @@ enum page_state {
 	PAGE_KEPT_LIVE,
 };
 
+struct pieces;
+
 struct page {
 	uint8_t state;
 	bool known;        /* the shadow is what the program knows */
@@ -47,6 +49,7 @@ struct page {
 	uintptr_t poll_at; /* the last load done by itself: its address ... */
 	uintptr_t poll_pc; /* ... and that of its instruction */
 	uint64_t digest;
+	struct pieces *pieces; /* pieces.c.  NULL: no region has had only a part of it */
 };
 
 /* -------------------------------------------------------------- addresses */
@@ -81,7 +84,7 @@ static const struct zone zones[] = {
 #define ZONES_BYTES 0x080000000000ul
 #define NOWHERE     UINTPTR_MAX
 
-static inline uintptr_t offset_of(uintptr_t addr)
+NO_VECTORS static inline uintptr_t offset_of(uintptr_t addr)
 {
 	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++)
 		if (addr - zones[i].begin < zones[i].end - zones[i].begin)
@@ -98,13 +101,13 @@ static inline uintptr_t address_at(uintptr_t offset)
 	return NOWHERE;
 }
 
-static inline char *shadow_of(uintptr_t addr)
+NO_VECTORS static inline char *shadow_of(uintptr_t addr)
 {
 	return (char *)(SHADOW_BASE + offset_of(addr));
 }
 
 /* The bytes as the NIC has them: a live page is at its view. */
-static inline char *landing_of(const struct page *p, uintptr_t addr)
+NO_VECTORS static inline char *landing_of(const struct page *p, uintptr_t addr)
 {
 	return p->state == PAGE_LIVE ? (char *)addr : (char *)(LANDING_BASE + offset_of(addr));
 }
@@ -143,6 +146,19 @@ bool is_common(const struct page *p) NO_VECTORS;
 /* ... without a number: within a call, where faults are not counted. */
 bool is_shared(const struct page *p) NO_VECTORS;
 
+/* Before a region gets a part of the page.  False: no memory. */
+bool pieces_make(struct page *p);
+/* What of the range lies in the page is a region's more; or, with a last look, one's less. */
+void pieces_add(uintptr_t view, uintptr_t addr, size_t length);
+void pieces_remove(uintptr_t view, uintptr_t addr, size_t length);
+/* Does no region have any of these bytes, that are all in the page? */
+bool is_beside(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
+/* Of what is about to be learned, the bytes that no region has: the shadow is given them. */
+void pieces_pass_over(uintptr_t addr, const char *now, size_t length);
+
+/* It is no window's any more. */
+void page_forget(struct page *p);
+
 /* The open pages' addresses. */
 extern uintptr_t open_pages[OPEN_ALL];
 extern uint32_t open_n, live_n;
@@ -176,6 +192,7 @@ struct window_thread {
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
 	uint64_t fault;
+	uint32_t beside; /* looks, since its last call, at bytes of common pages that no region has */
 	bool armed;
 	uint64_t armed_epoch;
 	int timer;
@@ -233,7 +250,7 @@ static inline uint32_t thread_id(void)
  * Signals stay blocked while it is held: a handler of the program's may fault.
  * mask is where the thread's own is kept; NULL in the handler, where they are blocked.
  */
-void window_lock(uint64_t *mask);
+void window_lock(uint64_t *mask) NO_VECTORS;
 /* As with NULL; false: another thread, or this one, has it. */
 bool window_try_lock(void) NO_VECTORS;
 void window_unlock(const uint64_t *mask) NO_VECTORS;

@@ -130,10 +130,10 @@ NO_VECTORS bool is_shared(const struct page *p)
 	return !p->whole && hooks.threads && hooks.threads();
 }
 
-/* Threads, faults of this one since its last call: each is the same in record and replay. */
+/* Threads, looks of this one since its last call: each is the same in record and replay. */
 NO_VECTORS bool is_common(const struct page *p)
 {
-	return is_shared(p) && window_self.fault < ALONE_MAX;
+	return is_shared(p) && window_self.fault + window_self.beside < ALONE_MAX;
 }
 
 static void set_open_n(uint32_t n)

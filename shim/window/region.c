@@ -78,14 +78,14 @@ static void give_back(uintptr_t begin, uintptr_t end)
 		/* The last look: nobody looks at its loads any more. */
 		if (hooks.event || hooks.recorded)
 			look_at(v, PAGE);
-		memset(p, 0, sizeof(*p));
+		page_forget(p);
 	}
 	map_return(begin, end);
 }
 
 void page_release(uintptr_t view)
 {
-	memset(page_at(view), 0, sizeof(struct page));
+	page_forget(page_at(view));
 	map_return(view, view + PAGE);
 }
 
@@ -104,6 +104,8 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	if (page_table_reach(begin, end))
 		return SR_WINDOW_REFUSED_NO_MEMORY;
 	window_lock(&mask);
+	if (!pieces_make(page_at(begin)) || !pieces_make(page_at(end - PAGE)))
+		refusal = SR_WINDOW_REFUSED_NO_MEMORY;
 	digests = may_digest((void *)begin, end - begin);
 	for (at = begin; at < end && !refusal; at = to) {
 		to = run_end(at, end);
@@ -129,6 +131,8 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	for (uintptr_t v = begin; v < at; v += PAGE) {
 		page_at(v)->users++;
 		page_at(v)->whole += is_whole(v, (uintptr_t)addr, length);
+		if (!is_whole(v, (uintptr_t)addr, length))
+			pieces_add(v, (uintptr_t)addr, length);
 	}
 	window_unlock(&mask);
 	if (refusal && at > begin)
@@ -141,6 +145,7 @@ void sr_window_remove(void *addr, size_t length)
 	uintptr_t begin = (uintptr_t)addr & PAGE_MASK,
 		  end = ((uintptr_t)addr + length + PAGE - 1) & PAGE_MASK, at, to;
 	uint64_t mask;
+	bool whole;
 
 	window_lock(&mask);
 	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
@@ -150,8 +155,19 @@ void sr_window_remove(void *addr, size_t length)
 
 		if (!p->users)
 			continue;
+		whole = is_whole(v, (uintptr_t)addr, length);
+		if (!whole)
+			pieces_remove(v, (uintptr_t)addr, length);
+		else if (p->whole == 1 && p->users > 1)
+			look_at(v, PAGE);
+		/* Nobody but the program has written to the rest of it. */
+		if (!whole && p->users == 1)
+			know(v);
 		p->users--;
-		p->whole -= is_whole(v, (uintptr_t)addr, length);
+		p->whole -= whole;
+		/* From here on it may be a page that several threads have things on. */
+		if (p->users && p->pieces && !p->whole)
+			make_known(v, p);
 	}
 	for (at = begin; at < end && end - begin <= AT_ONCE; at = to) {
 		for (to = at; to < end && is_left(to); to += PAGE)
@@ -186,7 +202,7 @@ void sr_window_forget(void *addr, size_t length)
 		p->silent = true;
 		if (p->state != PAGE_CLOSED)
 			page_close(at);
-		memset(p, 0, sizeof(*p));
+		page_forget(p);
 		map_drop(at);
 	}
 	event_end();
@@ -261,6 +277,7 @@ void sr_window_call_ends(void)
 {
 	window_self.silent = false;
 	window_self.fault = 0;
+	window_self.beside = 0;
 	observe(SR_WINDOW_AT_RETURN);
 	if (values_awaited)
 		tick_arm();
@@ -323,15 +340,16 @@ static uintptr_t end_of_piece(uintptr_t at, uintptr_t end)
 void sr_window_copy(const void *addr, void *to, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
+	/* Within a call, handlers of the program's wait for its end. */
+	uint64_t mask, *keep = window_self.silent ? NULL : &mask;
 	char *out = to;
-	uint64_t mask;
 
-	window_lock(&mask);
+	window_lock(keep);
 	for (; at < end; out += stop - at, at = stop) {
 		stop = end_of_piece(at, end);
 		memcpy(out, is_window(at) ? landing_of(page_at(at), at) : (char *)at, stop - at);
 	}
-	window_unlock(&mask);
+	window_unlock(keep);
 }
 
 const void *sr_window_gather(const void *addr, size_t length)

@@ -87,6 +87,12 @@ void sites_make_stack(void);
 /* It ends, and needs it no more. */
 void sites_thread_ends(void);
 
+/*
+ * The same for a word that no region has, which needs no more than the general registers; done at
+ * once.  False: it is not, or not such a word.
+ */
+bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
+
 /* As a fault that is not one: with the registers in uc, at insn's address. */
 void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write);
 

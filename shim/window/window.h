@@ -25,6 +25,9 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+/* Called by who has the program's vector registers. */
+#define NO_VECTORS __attribute__((target("general-regs-only")))
+
 #define SR_WINDOW_ASYNC     1u /* found by the tick or under a live page: later than the load */
 #define SR_WINDOW_AT_CALL   2u /* found by an observation, not by a fault */
 #define SR_WINDOW_ALONE     4u /* did not hold still: the load was done alone, nothing frozen */

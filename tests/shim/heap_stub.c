@@ -59,6 +59,11 @@ bool sr_window_touches(const void *addr, size_t length)
 	return false;
 }
 
+void sr_window_copy(const void *addr, void *to, size_t length)
+{
+	memcpy(to, addr, length);
+}
+
 bool sr_window_is_common(const void *addr)
 {
 	return false;

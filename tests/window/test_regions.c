@@ -375,6 +375,77 @@ static void every_instruction_is_done_alone_on_a_common_page(void **state)
 	sr_window_remove(window, 100);
 }
 
+/* ... what no region has is the program's own: nothing is counted, or recorded. */
+static void what_is_beside_a_region_is_the_programs_own(void **state)
+{
+	volatile uint32_t *p = (void *)memory(1);
+	uint32_t *landing;
+	uint64_t faults;
+
+	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	have_threads(true);
+	faults = sr_window_faults();
+	values = 0;
+	landing = sr_window_landing((void *)p);
+	/* To the region's last piece of 16 bytes. */
+	for (uint32_t i = 112 / 4; i < PAGE / 4; i++) {
+		p[i] = i;
+		assert_int_equal(landing[i], i);
+		__atomic_fetch_add(&p[i], 3, __ATOMIC_SEQ_CST);
+		landing[i]++;
+		assert_int_equal(p[i], i + 4);
+	}
+	run_every_instruction((uint8_t *)p + 1024);
+	assert_int_equal(values, 0);
+	p[0] = 1;
+	(void)p[100 / 4];
+	assert_true(sr_window_faults() >= faults + 2);
+	/* What lies over both is the region's. */
+	faults = sr_window_faults();
+	landing[110 / 4]++;
+	assert_true(*(volatile uint64_t *)((char *)p + 108) != 0);
+	assert_int_equal(sr_window_faults(), faults + 1);
+	assert_int_equal(values, 1);
+	/* A second region's bytes are what they were, and from then on others'. */
+	values = 0;
+	assert_int_equal(sr_window_add((void *)(p + 256), 16), SR_WINDOW_OK);
+	assert_int_equal(p[256], landing[256]);
+	assert_int_equal(values, 0);
+	assert_int_equal(sr_window_faults(), faults + 2);
+	landing[256]++;
+	assert_int_equal(p[256], landing[256]);
+	assert_int_equal(values, 1);
+	/* The last of them is seen when it ends. */
+	landing[257]++;
+	sr_window_remove((void *)(p + 256), 16);
+	assert_int_equal(values, 2);
+	landing[258]++;
+	assert_int_equal(p[258], landing[258]);
+	assert_int_equal(values, 2);
+	have_threads(false);
+	sr_window_remove((void *)p, 100);
+	assert_int_equal(values, 2);
+}
+
+/* A thread that computes there comes to its end, since the page is opened for it. */
+static void who_computes_beside_a_region_is_given_the_page(void **state)
+{
+	volatile uint32_t *p = (void *)memory(1);
+	struct sr_window_counts before, after;
+
+	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	have_threads(true);
+	sr_window_get_counts(&before);
+	for (uint32_t i = 0; i < 65536 + 100; i++)
+		p[256] = i;
+	assert_int_equal(p[256], 65536 + 99);
+	sr_window_get_counts(&after);
+	assert_int_equal(after.lives, before.lives + 1);
+	have_threads(false);
+	sr_window_remove((void *)p, 100);
+	assert_int_equal(p[256], 65536 + 99);
+}
+
 struct __attribute__((packed)) over_two {
 	uint64_t word;
 	uint8_t bytes[16];
@@ -871,6 +942,8 @@ int main(void)
 	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
 	    cmocka_unit_test(every_instruction_is_done_alone_on_a_common_page),
+	    cmocka_unit_test(what_is_beside_a_region_is_the_programs_own),
+	    cmocka_unit_test(who_computes_beside_a_region_is_given_the_page),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),

@@ -602,6 +602,61 @@ static void *store(void *arg)
 	return NULL;
 }
 
+/* Each loads, compares or stores a word that no region has, on a page that one has a part of. */
+#define BESIDE(name, code) \
+	uint64_t name(volatile void *p, uint64_t v); \
+	__asm__(".text\n.p2align 4\n" #name ": xor %eax, %eax\n xor %ecx, %ecx\n" code "\n lea 8(%r8), %r9\n lea 8(%r8), %r9\n" \
+		" mov %rcx, %rdx\n setc %cl\n rol $8, %rcx\n sets %cl\n rol $8, %rcx\n setz %cl\n rol $8, %rcx\n seto %cl\n" \
+		" rol $8, %rcx\n xor %rdx, %rax\n rol $7, %rax\n xor %rcx, %rax\n ret\n")
+BESIDE(beside_load, "mov 8(%rdi), %rax");
+BESIDE(beside_half, "mov 8(%rdi), %eax");
+BESIDE(beside_byte, "mov 8(%rdi), %cl");
+BESIDE(beside_high, "mov 8(%rdi), %ch");
+BESIDE(beside_zero, "movzbl 9(%rdi), %eax");
+BESIDE(beside_sign, "movswq 8(%rdi), %rax");
+BESIDE(beside_compare, "cmp %rsi, 8(%rdi)");
+BESIDE(beside_compared, "cmp 8(%rdi), %rsi");
+BESIDE(beside_immediate, "cmpl $-5, 8(%rdi)");
+BESIDE(beside_test, "testb $0x42, 8(%rdi)");
+BESIDE(beside_store, "mov %rsi, 8(%rdi)");
+BESIDE(beside_store_high, "mov %rsi, %rcx\n mov %ch, 8(%rdi)");
+BESIDE(beside_store_immediate, "movw $-7, 8(%rdi)");
+BESIDE(beside_store_sp, "mov %rsp, 8(%rdi)\n mov $0, %eax");
+
+static void test_beside_a_region(void **state)
+{
+	static uint64_t (*const each[])(volatile void *, uint64_t) = {
+	    beside_load, beside_half, beside_byte, beside_high, beside_zero, beside_sign, beside_compare,
+	    beside_compared, beside_immediate, beside_test, beside_store, beside_store_high,
+	    beside_store_immediate, beside_store_sp};
+	uint64_t plain[4], v = 0x9e3779b97f4a7c15;
+	struct sr_window_counts before, after;
+	volatile uint64_t *part, *beside;
+
+	part = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	beside = part + 100;
+	assert_int_equal(sr_window_add((void *)part, 64), SR_WINDOW_OK);
+	several_threads = true;
+	sr_window_get_counts(&before);
+	for (int round = 0; round < 200; round++)
+		for (size_t k = 0; k < sizeof(each) / sizeof(*each); k++, v = v * 6364136223846793005 + 1442695040888963407) {
+			uint64_t *landing = (uint64_t *)sr_window_landing((void *)beside);
+
+			for (int i = 0; i < 4; i++)
+				plain[i] = landing[i] = v * (uint64_t)(i + 1);
+			if (round % 3 == 0)
+				plain[1] = landing[1] = v;
+			assert_int_equal(each[k](beside, v), each[k](plain, v));
+			assert_memory_equal(landing, plain, sizeof(plain));
+		}
+	sr_window_get_counts(&after);
+	several_threads = false;
+	assert_int_equal(after.jumps - before.jumps, sizeof(each) / sizeof(*each));
+	assert_int_equal(after.faults, before.faults);
+	assert_int_equal(after.values, before.values);
+	sr_window_remove((void *)part, 64);
+}
+
 static void test_threads(void **state)
 {
 	pthread_t t[4];
@@ -720,6 +775,7 @@ int main(void)
 	    cmocka_unit_test(test_a_handler_amidst_a_stub),
 	    cmocka_unit_test(test_a_handler_at_each_step),
 	    cmocka_unit_test(test_guards_of_a_handler_that_jumps),
+	    cmocka_unit_test(test_beside_a_region),
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_code_that_is_not_the_files),
 	    cmocka_unit_test(test_a_child),
