@@ -871,6 +871,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	renew(p);
 	window_self.looks++;
 	counts.faults++;
+	counts.by_jump += window_self.by_jump;
 	write = reads_and_writes(&insn, write);
 	if (!hooks.recorded && !write && is_word(&insn) && is_within(&insn) && p->known &&
 	    (wait = is_waiting(uc, p, &insn)) != NO_WAIT &&
@@ -907,8 +908,9 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	window_lock(NULL);
-	counts.by_jump++;
+	window_self.by_jump = true;
 	handle(uc, addr, write);
+	window_self.by_jump = false;
 	window_unlock(NULL);
 }
 

@@ -191,6 +191,7 @@ struct window_thread {
 	uint32_t row; /* stores in a row ... */
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
+	bool by_jump; /* this fault is none */
 	uint64_t fault;
 	uint32_t beside; /* looks, since its last call, at bytes of common pages that no region has */
 	bool armed;
