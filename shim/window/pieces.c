@@ -81,8 +81,11 @@ void pieces_add(uintptr_t view, uintptr_t addr, size_t length)
 	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++) {
 		uintptr_t at = view + i * PIECE_BYTES;
 
-		/* What the program has put there, or has been given by calls, till now. */
-		if (!p->pieces->users[i]++ && p->known)
+		/*
+		 * What the program has put there, or has been given by calls, till now; unless another
+		 * region has the whole page, and its values are still to be looked at.
+		 */
+		if (!p->pieces->users[i]++ && p->known && !p->whole)
 			memcpy(shadow_of(at), landing_of(p, at), PIECE_BYTES);
 	}
 }

@@ -446,6 +446,26 @@ static void who_computes_beside_a_region_is_given_the_page(void **state)
 	assert_int_equal(p[256], 65536 + 99);
 }
 
+/* A second region on a page makes nothing known of what a first one, which has the whole page, was brought. */
+static void what_a_whole_region_has_is_not_the_programs_own(void **state)
+{
+	volatile uint8_t *p = memory(1);
+
+	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
+	have_threads(true);
+	(void)p[0];
+	write_by_nic((void *)(p + 100), "\x5a", 1);
+	values = 0;
+	assert_int_equal(sr_window_add((void *)(p + 90), 20), SR_WINDOW_OK);
+	sr_window_observe();
+	assert_int_equal(p[100], 0x5a);
+	assert_int_equal(values, 1);
+	assert_ptr_equal(last.addr, p + 100);
+	have_threads(false);
+	sr_window_remove((void *)(p + 90), 20);
+	sr_window_remove((void *)p, PAGE);
+}
+
 struct __attribute__((packed)) over_two {
 	uint64_t word;
 	uint8_t bytes[16];
@@ -944,6 +964,7 @@ int main(void)
 	    cmocka_unit_test(every_instruction_is_done_alone_on_a_common_page),
 	    cmocka_unit_test(what_is_beside_a_region_is_the_programs_own),
 	    cmocka_unit_test(who_computes_beside_a_region_is_given_the_page),
+	    cmocka_unit_test(what_a_whole_region_has_is_not_the_programs_own),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
