@@ -151,6 +151,8 @@ bool pieces_make(struct page *p);
 /* What of the range lies in the page is a region's more; or, with a last look, one's less. */
 void pieces_add(uintptr_t view, uintptr_t addr, size_t length);
 void pieces_remove(uintptr_t view, uintptr_t addr, size_t length);
+/* Can they be one's: is each of them some region's? */
+bool pieces_have(uintptr_t view, uintptr_t addr, size_t length);
 /* Does no region have any of these bytes, that are all in the page? */
 bool is_beside(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
 /* Of what is about to be learned, the bytes that no region has: the shadow is given them. */

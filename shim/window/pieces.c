@@ -90,6 +90,19 @@ void pieces_add(uintptr_t view, uintptr_t addr, size_t length)
 	}
 }
 
+bool pieces_have(uintptr_t view, uintptr_t addr, size_t length)
+{
+	const struct pieces *pieces = page_at(view)->pieces;
+	struct part part = part_of(view, addr, length);
+
+	if (!pieces)
+		return false;
+	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++)
+		if (!pieces->users[i])
+			return false;
+	return true;
+}
+
 void pieces_remove(uintptr_t view, uintptr_t addr, size_t length)
 {
 	struct page *p = page_at(view);

@@ -140,6 +140,16 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	return refusal;
 }
 
+/* Or was it forgotten there, with what is there now being others'? */
+static bool is_there(uintptr_t view, uintptr_t addr, size_t length)
+{
+	const struct page *p = page_at(view);
+
+	if (!p->users)
+		return false;
+	return is_whole(view, addr, length) ? p->whole > 0 : pieces_have(view, addr, length);
+}
+
 void sr_window_remove(void *addr, size_t length)
 {
 	uintptr_t begin = (uintptr_t)addr & PAGE_MASK,
@@ -153,7 +163,7 @@ void sr_window_remove(void *addr, size_t length)
 	for (uintptr_t v = begin; v < end; v += PAGE) {
 		struct page *p = page_at(v);
 
-		if (!p->users)
+		if (!is_there(v, (uintptr_t)addr, length))
 			continue;
 		whole = is_whole(v, (uintptr_t)addr, length);
 		if (!whole)

@@ -466,6 +466,48 @@ static void what_a_whole_region_has_is_not_the_programs_own(void **state)
 	sr_window_remove((void *)p, PAGE);
 }
 
+/* Memory was unmapped while it was registered, and a region of others' is there when the old one ends. */
+static void a_region_that_was_forgotten_ends(void **state)
+{
+	volatile uint8_t *p = memory(3), *q = p + PAGE;
+
+	for (int whole = 0; whole < 2; whole++) {
+		uint8_t *old = (uint8_t *)q + (whole ? 0 : 100);
+		size_t length = whole ? PAGE : 100;
+
+		assert_int_equal(sr_window_add(old, length), SR_WINDOW_OK);
+		sr_window_forget((void *)q, PAGE);
+		assert_ptr_equal(mmap((void *)q, PAGE, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), q);
+		if (whole)
+			assert_int_equal(sr_window_add((void *)(q + 8), 64), SR_WINDOW_OK);
+		else
+			assert_int_equal(sr_window_add((void *)p, 3 * PAGE), SR_WINDOW_OK);
+		sr_window_remove(old, length);
+		/* The new one goes on. */
+		write_by_nic((void *)(q + 20), "\x5b", 1);
+		values = 0;
+		sr_window_observe();
+		assert_int_equal(q[20], 0x5b);
+		assert_int_equal(values, 1);
+		if (whole)
+			sr_window_remove((void *)(q + 8), 64);
+		else
+			sr_window_remove((void *)p, 3 * PAGE);
+		assert_false(sr_window_touches((void *)p, 3 * PAGE));
+	}
+	/* Both have a part, but not the same. */
+	assert_int_equal(sr_window_add((void *)(q + 200), 50), SR_WINDOW_OK);
+	sr_window_forget((void *)q, PAGE);
+	assert_ptr_equal(mmap((void *)q, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 q);
+	assert_int_equal(sr_window_add((void *)(q + 300), 50), SR_WINDOW_OK);
+	sr_window_remove((void *)(q + 200), 50);
+	assert_true(sr_window_touches((void *)q, PAGE));
+	sr_window_remove((void *)(q + 300), 50);
+	assert_false(sr_window_touches((void *)q, PAGE));
+}
+
 struct __attribute__((packed)) over_two {
 	uint64_t word;
 	uint8_t bytes[16];
@@ -965,6 +1007,7 @@ int main(void)
 	    cmocka_unit_test(what_is_beside_a_region_is_the_programs_own),
 	    cmocka_unit_test(who_computes_beside_a_region_is_given_the_page),
 	    cmocka_unit_test(what_a_whole_region_has_is_not_the_programs_own),
+	    cmocka_unit_test(a_region_that_was_forgotten_ends),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
