@@ -352,14 +352,20 @@ void sr_window_copy(const void *addr, void *to, size_t length)
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
 	/* Within a call, handlers of the program's wait for its end. */
 	uint64_t mask, *keep = window_self.silent ? NULL : &mask;
+	bool window;
 	char *out = to;
 
-	window_lock(keep);
 	for (; at < end; out += stop - at, at = stop) {
 		stop = end_of_piece(at, end);
-		memcpy(out, is_window(at) ? landing_of(page_at(at), at) : (char *)at, stop - at);
+		window_lock(keep);
+		window = is_window(at);
+		if (window)
+			memcpy(out, landing_of(page_at(at), at), stop - at);
+		window_unlock(keep);
+		/* Without the lock: there need be nothing, and the fault is the program's. */
+		if (!window)
+			memcpy(out, (const char *)at, stop - at);
 	}
-	window_unlock(keep);
 }
 
 const void *sr_window_gather(const void *addr, size_t length)

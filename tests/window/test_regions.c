@@ -508,6 +508,30 @@ static void a_region_that_was_forgotten_ends(void **state)
 	assert_false(sr_window_touches((void *)q, PAGE));
 }
 
+/* A list that goes on where nothing is: the program faults, as without windows. */
+static void what_is_copied_may_end_in_nothing(void **state)
+{
+	uint8_t *p = memory(2), to[64];
+	int status, ended = 0;
+	pid_t child;
+
+	assert_int_equal(sr_window_add(p + 100, 100), SR_WINDOW_OK);
+	munmap(p + PAGE, PAGE);
+	child = fork();
+	if (!child) {
+		sr_window_copy(p + PAGE - 16, to, 32);
+		_exit(0);
+	}
+	for (int i = 0; i < 500 && !(ended = waitpid(child, &status, WNOHANG)); i++)
+		usleep(10000);
+	if (!ended)
+		kill(child, SIGKILL);
+	assert_int_equal(ended, child);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSEGV);
+	sr_window_remove(p + 100, 100);
+}
+
 struct __attribute__((packed)) over_two {
 	uint64_t word;
 	uint8_t bytes[16];
@@ -1008,6 +1032,7 @@ int main(void)
 	    cmocka_unit_test(who_computes_beside_a_region_is_given_the_page),
 	    cmocka_unit_test(what_a_whole_region_has_is_not_the_programs_own),
 	    cmocka_unit_test(a_region_that_was_forgotten_ends),
+	    cmocka_unit_test(what_is_copied_may_end_in_nothing),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
