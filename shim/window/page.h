@@ -40,9 +40,9 @@ struct page {
 	uint8_t pins;      /* live for the kernel, and not among the open pages */
 	uint8_t loads;     /* done one by one since the page was closed */
 	uint16_t repeats;  /* ... that a loop has come back to, with nothing new */
-	uint16_t users;    /* regions */
-	uint16_t whole;    /* ... that have all of it */
-	uint16_t aliases;  /* calls under way that were given landing: it must stay where it is */
+	uint32_t users;    /* regions */
+	uint32_t whole;    /* ... that have all of it */
+	uint32_t aliases;  /* calls under way that were given landing: it must stay where it is */
 	uint32_t owner;    /* who opened it */
 	uint64_t epoch;    /* that `loads` is of */
 	uint32_t patience; /* how long a poll of this page waits, in pauses */

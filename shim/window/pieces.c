@@ -17,7 +17,7 @@
 
 struct pieces {
 	union {
-		uint16_t users[PAGE / PIECE_BYTES];
+		uint32_t users[PAGE / PIECE_BYTES];
 		struct pieces *next; /* of those that no page has */
 	};
 };

@@ -532,6 +532,29 @@ static void what_is_copied_may_end_in_nothing(void **state)
 	sr_window_remove(p + 100, 100);
 }
 
+/* As many as a device may have, of one buffer. */
+static void regions_are_counted_beyond_16_bits(void **state)
+{
+	volatile uint8_t *p = memory(1);
+	uint64_t faults;
+
+	for (uint32_t i = 0; i < 65536; i++)
+		assert_int_equal(sr_window_add((void *)(p + 32), 64), SR_WINDOW_OK);
+	have_threads(true);
+	values = 0;
+	write_by_nic((void *)(p + 40), "\x5c", 1);
+	faults = sr_window_faults();
+	assert_int_equal(p[40], 0x5c);
+	assert_int_equal(sr_window_faults(), faults + 1);
+	assert_int_equal(values, 1);
+	for (uint32_t i = 0; i < 65536; i++) {
+		assert_true(sr_window_touches((void *)p, PAGE));
+		sr_window_remove((void *)(p + 32), 64);
+	}
+	have_threads(false);
+	assert_false(sr_window_touches((void *)p, PAGE));
+}
+
 struct __attribute__((packed)) over_two {
 	uint64_t word;
 	uint8_t bytes[16];
@@ -1033,6 +1056,7 @@ int main(void)
 	    cmocka_unit_test(what_a_whole_region_has_is_not_the_programs_own),
 	    cmocka_unit_test(a_region_that_was_forgotten_ends),
 	    cmocka_unit_test(what_is_copied_may_end_in_nothing),
+	    cmocka_unit_test(regions_are_counted_beyond_16_bits),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
