@@ -119,11 +119,17 @@ static void copy_operand(struct exchange *x, const char *from)
 	x->at = 0;
 }
 
+/* Another thread may have given the page back meanwhile: then it is the program's, and nobody learns. */
+static char *place_of(const struct page *p, uintptr_t addr)
+{
+	return p->state == PAGE_NONE ? (char *)addr : landing_of(p, addr);
+}
+
 static void take_copy(struct exchange *x)
 {
 	unsigned int word = word_of(x->address, x->size);
 	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
-	const char *from = landing_of(page_at(begin), begin);
+	const char *from = place_of(page_at(begin), begin);
 
 	/* 16 bytes may be torn: then the exchange fails, and is tried again. */
 	for (unsigned int i = 0; i < word; i += 8)
@@ -227,17 +233,19 @@ void exchange_commit(ucontext_t *uc)
 	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
 	struct page *p = page_at(begin);
 
-	if (!x->reads && !exchange_words(landing_of(p, begin), x->before, x->copy, word)) {
+	if (!x->reads && !exchange_words(place_of(p, begin), x->before, x->copy, word)) {
 		memcpy(g, x->gregs, sizeof(x->gregs));
 		g[REG_RIP] = (greg_t)x->stub;
 		take_copy(x);
 		return;
 	}
-	if (!x->reads && !x->unseen) {
+	if (p->state != PAGE_NONE && !x->reads && !x->unseen) {
 		learn(x->address, (char *)x->before + x->at, x->size, 0);
 		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
 	}
-	if (!x->reads && x->beside)
+	if (p->state == PAGE_NONE)
+		; /* no shadow, and nobody to be told */
+	else if (!x->reads && x->beside)
 		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
 	else if (!x->reads && hooks.stored)
 		hooks.stored(x->address, x->copy + x->at, x->size);

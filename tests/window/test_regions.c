@@ -508,6 +508,29 @@ static void a_region_that_was_forgotten_ends(void **state)
 	assert_false(sr_window_touches((void *)q, PAGE));
 }
 
+/* As many as a device may have, of one buffer. */
+static void regions_are_counted_beyond_16_bits(void **state)
+{
+	volatile uint8_t *p = memory(1);
+	uint64_t faults;
+
+	for (uint32_t i = 0; i < 65536; i++)
+		assert_int_equal(sr_window_add((void *)(p + 32), 64), SR_WINDOW_OK);
+	have_threads(true);
+	values = 0;
+	write_by_nic((void *)(p + 40), "\x5c", 1);
+	faults = sr_window_faults();
+	assert_int_equal(p[40], 0x5c);
+	assert_int_equal(sr_window_faults(), faults + 1);
+	assert_int_equal(values, 1);
+	for (uint32_t i = 0; i < 65536; i++) {
+		assert_true(sr_window_touches((void *)p, PAGE));
+		sr_window_remove((void *)(p + 32), 64);
+	}
+	have_threads(false);
+	assert_false(sr_window_touches((void *)p, PAGE));
+}
+
 /* A list that goes on where nothing is: the program faults, as without windows. */
 static void what_is_copied_may_end_in_nothing(void **state)
 {
@@ -532,27 +555,64 @@ static void what_is_copied_may_end_in_nothing(void **state)
 	sr_window_remove(p + 100, 100);
 }
 
-/* As many as a device may have, of one buffer. */
-static void regions_are_counted_beyond_16_bits(void **state)
-{
-	volatile uint8_t *p = memory(1);
-	uint64_t faults;
+/* What threads have beside a region is right whatever becomes of it meanwhile. */
+#define BESIDE_WORDS 4
+static atomic_bool beside_ends;
 
-	for (uint32_t i = 0; i < 65536; i++)
-		assert_int_equal(sr_window_add((void *)(p + 32), 64), SR_WINDOW_OK);
+static void *count_beside(void *arg)
+{
+	uint64_t *word = arg, n = 0;
+
+	for (; !beside_ends; n++) {
+		uint64_t was = __atomic_fetch_add(&word[0], 1, __ATOMIC_SEQ_CST);
+
+		assert_true(was == n);
+		((volatile uint64_t *)word)[1] = n;
+		assert_true(((volatile uint64_t *)word)[1] == n);
+		assert_true(__sync_bool_compare_and_swap(&word[2], n, n + 1));
+		memcpy(&word[3], &word[2], 8);
+		assert_true(((volatile uint64_t *)word)[3] == n + 1);
+	}
+	return (void *)n;
+}
+
+static void others_go_on_beside_regions_that_come_and_go(void **state)
+{
+	uint8_t *p = memory(2);
+	uint64_t *words = (uint64_t *)(p + PAGE - 3 * 8 * BESIDE_WORDS), seed = 1;
+	pthread_t t[3];
+	void *n;
+
+	memset(p, 0, 2 * PAGE);
 	have_threads(true);
-	values = 0;
-	write_by_nic((void *)(p + 40), "\x5c", 1);
-	faults = sr_window_faults();
-	assert_int_equal(p[40], 0x5c);
-	assert_int_equal(sr_window_faults(), faults + 1);
-	assert_int_equal(values, 1);
-	for (uint32_t i = 0; i < 65536; i++) {
-		assert_true(sr_window_touches((void *)p, PAGE));
-		sr_window_remove((void *)(p + 32), 64);
+	beside_ends = false;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, count_beside, words + i * BESIDE_WORDS);
+	for (int round = 0; round < 3000; round++) {
+		struct {
+			uint8_t *addr;
+			size_t length;
+		} r[4];
+
+		for (int i = 0; i < 4; i++) {
+			seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+			r[i].addr = p + (seed >> 33) % 2000;
+			r[i].length = 1 + (seed >> 50) % 1500;
+			/* Over the threads' words, too. */
+			if (round % 5 == 0 && i == 3)
+				r[i].length = PAGE;
+			assert_int_equal(sr_window_add(r[i].addr, r[i].length), SR_WINDOW_OK);
+		}
+		for (int i = 0; i < 4; i++)
+			sr_window_remove(r[(i + round) % 4].addr, r[(i + round) % 4].length);
+	}
+	beside_ends = true;
+	for (int i = 0; i < 3; i++) {
+		pthread_join(t[i], &n);
+		assert_int_equal(words[i * BESIDE_WORDS], (uint64_t)n);
 	}
 	have_threads(false);
-	assert_false(sr_window_touches((void *)p, PAGE));
+	assert_false(sr_window_touches(p, 2 * PAGE));
 }
 
 struct __attribute__((packed)) over_two {
@@ -1055,8 +1115,9 @@ int main(void)
 	    cmocka_unit_test(who_computes_beside_a_region_is_given_the_page),
 	    cmocka_unit_test(what_a_whole_region_has_is_not_the_programs_own),
 	    cmocka_unit_test(a_region_that_was_forgotten_ends),
-	    cmocka_unit_test(what_is_copied_may_end_in_nothing),
 	    cmocka_unit_test(regions_are_counted_beyond_16_bits),
+	    cmocka_unit_test(what_is_copied_may_end_in_nothing),
+	    cmocka_unit_test(others_go_on_beside_regions_that_come_and_go),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
