@@ -545,8 +545,12 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 {
 	enum sr_wqe_kind kind =
 	    sr_op(wr->opcode) & SR_OP_SCATTERS ? SR_WQE_FETCH : SR_WQE_SOURCE;
-	/* Only where something arrives does the list have to be kept, or where nobody is to read it. */
-	bool keep = kind == SR_WQE_FETCH || (wr->num_sge > 0 && sr_windows_is_near(wr->sg_list));
+	/*
+	 * Only where something arrives does the list have to be kept, or where nobody is to read it.
+	 * One that is too long for that is refused, with a request as any other's.
+	 */
+	bool keep = kind == SR_WQE_FETCH || ((uint32_t)wr->num_sge <= sr_wq_max_sge(q->sq) &&
+					     sr_windows_is_near(wr->sg_list));
 	struct sr_wqe *wqe = sr_wqe_take(q->sq, wr->wr_id, kind, keep ? wr->sg_list : NULL,
 					 keep ? (uint32_t)wr->num_sge : 0);
 
