@@ -12,8 +12,11 @@
 #include "logd/rawsys.h"
 #include "shim/window/page.h"
 
-/* Regions by the piece: what malloc gives is aligned so. */
-#define PIECE_BYTES 16
+/*
+ * Regions by the piece.  Between what malloc gives, at each 16 bytes, are words of its own, which any
+ * thread comes to; and no value that is recorded lies over a whole piece that is not (learn).
+ */
+#define PIECE_BYTES 8
 
 struct pieces {
 	union {

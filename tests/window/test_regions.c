@@ -387,8 +387,8 @@ static void what_is_beside_a_region_is_the_programs_own(void **state)
 	faults = sr_window_faults();
 	values = 0;
 	landing = sr_window_landing((void *)p);
-	/* To the region's last piece of 16 bytes. */
-	for (uint32_t i = 112 / 4; i < PAGE / 4; i++) {
+	/* To the region's last piece of 8 bytes. */
+	for (uint32_t i = 104 / 4; i < PAGE / 4; i++) {
 		p[i] = i;
 		assert_int_equal(landing[i], i);
 		__atomic_fetch_add(&p[i], 3, __ATOMIC_SEQ_CST);
@@ -402,8 +402,8 @@ static void what_is_beside_a_region_is_the_programs_own(void **state)
 	assert_true(sr_window_faults() >= faults + 2);
 	/* What lies over both is the region's. */
 	faults = sr_window_faults();
-	landing[110 / 4]++;
-	assert_true(*(volatile uint64_t *)((char *)p + 108) != 0);
+	landing[100 / 4]++;
+	assert_true(*(volatile uint64_t *)((char *)p + 100) != 0);
 	assert_int_equal(sr_window_faults(), faults + 1);
 	assert_int_equal(values, 1);
 	/* A second region's bytes are what they were, and from then on others'. */
@@ -425,6 +425,29 @@ static void what_is_beside_a_region_is_the_programs_own(void **state)
 	have_threads(false);
 	sr_window_remove((void *)p, 100);
 	assert_int_equal(values, 2);
+}
+
+/* Whether another thread registers a buffer or not: this one frees what is behind it. */
+static void what_malloc_has_between_buffers_is_beside(void **state)
+{
+	volatile uint64_t *p = (void *)memory(1);
+	uint64_t faults;
+
+	assert_int_equal(sr_window_add((void *)(p + 100), 8), SR_WINDOW_OK);
+	have_threads(true);
+	faults = sr_window_faults();
+	/* As of malloc(24). */
+	for (int i = 0; i < 2; i++) {
+		p[3] |= 1;
+		(void)p[3];
+		assert_int_equal(sr_window_faults(), faults);
+		if (i)
+			break;
+		assert_int_equal(sr_window_add((void *)p, 24), SR_WINDOW_OK);
+	}
+	have_threads(false);
+	sr_window_remove((void *)p, 24);
+	sr_window_remove((void *)(p + 100), 8);
 }
 
 /* A thread that computes there comes to its end, since the page is opened for it. */
@@ -1112,6 +1135,7 @@ int main(void)
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
 	    cmocka_unit_test(every_instruction_is_done_alone_on_a_common_page),
 	    cmocka_unit_test(what_is_beside_a_region_is_the_programs_own),
+	    cmocka_unit_test(what_malloc_has_between_buffers_is_beside),
 	    cmocka_unit_test(who_computes_beside_a_region_is_given_the_page),
 	    cmocka_unit_test(what_a_whole_region_has_is_not_the_programs_own),
 	    cmocka_unit_test(a_region_that_was_forgotten_ends),
