@@ -134,13 +134,19 @@ NO_VECTORS static void note_alone(struct page *p, uintptr_t pc, uintptr_t addr)
 	p->poll_pc = pc;
 }
 
-NO_VECTORS static void note_polled(uint64_t registers)
+NO_VECTORS static void note_polled(uint64_t traces)
 {
 	struct window_thread *t = &window_self;
 
-	t->polled.registers = registers;
+	t->polled.traces = traces;
 	t->polled.epoch = thread_epoch();
 	t->polled.look = t->looks;
+}
+
+static void read_registers(const ucontext_t *uc, uint64_t r[16])
+{
+	for (uint8_t i = 0; i < 16; i++)
+		r[i] = (uint64_t)*decode_register((ucontext_t *)uc, i);
 }
 
 enum wait {
@@ -149,24 +155,47 @@ enum wait {
 	SPINS, /* ... and nothing else was looked at in between */
 };
 
+/* What calls that have returned left behind below the stack pointer: so much of it, in the page that is mapped for sure. */
+#define LEFT_BYTES 512
+
 /*
- * Who comes back with other registers has done something in between, and has more to do: a
+ * A hash of the registers and of that.  A task that is done with between two looks may leave the registers as they were:
+ * its loop has its own in memory, and looks with the same ones each time.
+ */
+NO_VECTORS static uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
+{
+	uint64_t hash = word_registers(r, pc);
+	uintptr_t sp = r[REGISTER_SP] & ~(uintptr_t)7, begin = sp - LEFT_BYTES;
+	const struct page *p = page_at(sp);
+
+	if (p && p->state != PAGE_NONE)
+		return hash;
+	if (begin < (sp & PAGE_MASK))
+		begin = sp & PAGE_MASK;
+	for (; begin < sp; begin += sizeof(uint64_t))
+		hash = (hash << 5 | hash >> 59) ^ *(const volatile uint64_t *)begin;
+	return hash;
+}
+
+/*
+ * Who comes back with other traces has done something in between, and has more to do: a
  * task, after which it looks for messages.
  */
 static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const struct insn *insn)
 {
 	struct window_thread *t = &window_self;
-	uint64_t registers;
+	uint64_t r[16], traces;
 	enum wait wait = NO_WAIT;
 
 	if (!is_poll(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address))
 		return NO_WAIT;
-	registers = registers_of(uc);
+	read_registers(uc, r);
+	traces = traces_of(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 	if (t->polled.epoch != thread_epoch())
 		wait = WAIT;
-	else if (t->polled.registers == registers)
+	else if (t->polled.traces == traces)
 		wait = t->polled.look + 1 == t->looks ? SPINS : WAIT;
-	note_polled(registers);
+	note_polled(traces);
 	return wait;
 }
 
@@ -363,8 +392,7 @@ uint64_t registers_of(const ucontext_t *uc)
 {
 	uint64_t r[16];
 
-	for (uint8_t i = 0; i < 16; i++)
-		r[i] = (uint64_t)*decode_register((ucontext_t *)uc, i);
+	read_registers(uc, r);
 	return word_registers(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 }
 
@@ -450,7 +478,7 @@ NO_VECTORS static void renew(struct page *p)
 #define BLIND_MAX 64
 
 /* Is it done alone, whatever came before, and is nobody to wait? */
-NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t addr, uint64_t registers)
+NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t addr, uint64_t traces)
 {
 	const struct window_thread *t = &window_self;
 
@@ -458,7 +486,7 @@ NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t add
 		return is_common(p);
 	if (is_walk(addr & PAGE_MASK) && !is_common(p))
 		return false;
-	return t->polled.epoch == thread_epoch() && t->polled.registers != registers;
+	return t->polled.epoch == thread_epoch() && t->polled.traces != traces;
 }
 
 /*
@@ -470,13 +498,13 @@ NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintp
 				  const uint64_t r[16], uint64_t *v)
 {
 	struct window_thread *t = &window_self;
-	uint64_t registers;
+	uint64_t traces;
 
 	if (p->state != PAGE_CLOSED || !p->known || (!p->users && !p->aliases) || t->silent ||
 	    (is_common(p) && is_beside(p, addr, insn->size)))
 		return false;
-	registers = word_registers(r, pc);
-	if (!is_next(p, pc, addr, registers) || (open_n && t->blind++ % BLIND_MAX == 0))
+	traces = traces_of(r, pc);
+	if (!is_next(p, pc, addr, traces) || (open_n && t->blind++ % BLIND_MAX == 0))
 		return false;
 	*v = word_load(landing_of(p, addr), insn->size);
 	if (*v != word_load(shadow_of(addr), insn->size))
@@ -485,7 +513,7 @@ NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintp
 	t->row = 0;
 	t->fault++;
 	t->looks++;
-	note_polled(registers);
+	note_polled(traces);
 	counts.faults++;
 	counts.by_jump++;
 	counts.loads++;

@@ -212,7 +212,7 @@ struct window_thread {
 		uint32_t pages;
 	} walk; /* pages frozen one next to the other */
 	struct {
-		uint64_t epoch, registers, look;
+		uint64_t epoch, traces, look;
 	} polled; /* the last load that was a poll */
 	uint64_t ticked[STALLS_MAX]; /* registers at the ticks since anything was done */
 	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */

@@ -232,11 +232,9 @@ bool sites_trapped(ucontext_t *uc)
  * instructions, are kept here; the vectors' below, by xsave: whoever records may use them.
  */
 struct site_frame {
-	uint64_t r[16]; /* but for r[RSP] */
+	uint64_t r[16]; /* but for r[REGISTER_SP] */
 	uint64_t flags, back, index;
 };
-
-#define RSP 4
 
 /* Of the CPU's extended state, SSE, AVX, and the three of AVX-512.  No C code here touches the x87's. */
 #define SAVED       0xe6
@@ -318,7 +316,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 	t->site.current = s;
 	t->site.resume = s->copies;
 	s->entered++;
-	f->r[RSP] = t->site.sp;
+	f->r[REGISTER_SP] = t->site.sp;
 	if (o->base != NO_REGISTER)
 		addr += f->r[o->base];
 	if (o->index != NO_REGISTER)

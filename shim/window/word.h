@@ -23,6 +23,8 @@ uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
 /* INSN_LOAD or INSN_COMPARE: v goes to its register, or to the flags. */
 void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
 
+#define REGISTER_SP 4 /* the stack pointer's number in instructions */
+
 /* A hash of the registers, by their numbers in instructions. */
 uint64_t word_registers(const uint64_t r[16], uintptr_t pc) NO_VECTORS;
 
