@@ -100,7 +100,7 @@ static void flag_alone(uint64_t *page, uint64_t *far, uint64_t *out)
 	volatile uint64_t *near = page;
 
 	for (uint64_t i = 1; i <= rounds; i++) {
-		uint64_t *to = i & 1 ? page : far, words = 1 + i % FEW_WORDS;
+		uint64_t *to = i & 1 ? page : far, words = 1 + i % FEW_WORDS, found;
 		volatile uint64_t *data = to;
 
 		for (uint64_t w = 1; w <= words; w++)
@@ -111,8 +111,10 @@ static void flag_alone(uint64_t *page, uint64_t *far, uint64_t *out)
 		saw(near[0]);
 		while (near[0] < i)
 			;
-		/* A flag that is too large is not to go by unnoticed (windows.py flips bits). */
-		saw(near[0]);
+		/* A flag that is too large ends the loop as well (windows.py flips bits). */
+		found = near[0];
+		saw(found);
+		expect(found == i);
 		for (uint64_t w = 1; w <= words; w++)
 			expect(data[w] == payload(i, w));
 		pgas_quiet();
