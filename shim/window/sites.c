@@ -21,7 +21,7 @@
 
 /* A stub that is entered so many times more than it serves anybody is in the way of others. */
 #define BAILS_MAX   64
-#define BAILS_LEAST 100000
+#define BAILS_LEAST 2000
 
 #define SITES_MAX 256 /* instructions that have faulted */
 
