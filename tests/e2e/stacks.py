@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """MPI-3 RMA and OpenSHMEM on OpenMPI and UCX, unmodified, bare and recorded over rxe (under ci/rxe).
 
-    stacks.py OUTDIR [--ranks N,...] [--launches N] [--with-fence] [PROGRAM...]
+    stacks.py OUTDIR [--ranks N,...] [--launches N] [--with-fence] [--serial] [PROGRAM...]
+    stacks.py OUTDIR --replay                                 on a machine that needs no device
 
 Both programs check themselves (tests/apps/mpi_rma.c, shmem_rma.c). UCX loads libibverbs when the
 program already runs; for a replay it is preloaded (docs/limits.md says what is missing besides). Where the
-replay of rank 0 alone stops is printed.
+replay of rank 0 alone stops is printed. With --serial, one thread of a rank runs at a time while it is recorded, since
+their libraries' threads meet by plain atomics; --replay replays each rank of such recordings alone: exact.
 
 Of bare launches with OpenMPI 4.1.4 one in some ten never ended here: all ranks had printed their answers and
 spun in MPI_Finalize, in a fence of PMIx that nobody completed. MPI_Finalize goes without one of its two fences
@@ -96,12 +98,13 @@ def answers(name, log):
 class Launch:
     """What came of it. status: "hang" if it did not end."""
 
-    def __init__(self, name, ranks, log, trace=None, with_fence=False):
+    def __init__(self, name, ranks, log, options, trace=None):
         recorder = []
         if trace:
             shutil.rmtree(trace, ignore_errors=True)
-            recorder = ["env", "LD_PRELOAD=libibverbs.so.1", SREPLAY, "record", "-o", trace, "--"]
-        command = (PROGRAMS[name] % (not with_fence)).split() + ["-n", str(ranks)] + recorder
+            threads = ["--threads=serial"] if options.serial else []
+            recorder = ["env", "LD_PRELOAD=libibverbs.so.1", SREPLAY, "record"] + threads + ["-o", trace, "--"]
+        command = (PROGRAMS[name] % (not options.with_fence)).split() + ["-n", str(ranks)] + recorder
         process = start(command + [os.path.join(APPS, name), "5"], open(log, "wb"), subprocess.STDOUT,
                         env=dict(os.environ, **ENVIRONMENT))
         self.where = ""
@@ -164,10 +167,23 @@ def print_replay(trace):
         print("# replay, status %s: %s" % (status, line[:300]), flush=True)
 
 
-def launch(name, ranks, log, trace=None, with_fence=False):
+def replay_all(tap, directory):
+    """Each rank of each recording, alone."""
+    traces = sorted(glob.glob(os.path.join(directory, "*.srec")))
+    tap.ok(traces, "there are recordings in %s" % directory)
+    for trace in traces:
+        name, ranks = os.path.basename(trace)[:-len(".srec")].rsplit("-", 1)
+        for rank in range(int(ranks)):
+            status, out, err = replay(trace, rank)
+            answer = "%s: rank %d of %s, 5 rounds: right" % (name, rank, ranks)
+            tap.ok(status == 0 and answer in out.decode() and "exact" in err,
+                   "%s, rank %d of %s: its replay alone is exact" % (name, rank, ranks), "%s\n%s" % (status, err))
+
+
+def launch(name, ranks, log, options, trace=None):
     """The first one that is not void."""
     for _ in range(VOID):
-        result = Launch(name, ranks, log, trace, with_fence)
+        result = Launch(name, ranks, log, options, trace)
         if result.status != "void":
             break
     return result
@@ -178,15 +194,16 @@ def test(tap, options, name, ranks):
     trace = base + ".srec"
     bare, recorded = [], []
     for _ in range(options.launches):
-        bare.append(launch(name, ranks, base + ".bare", None, options.with_fence))
-        recorded.append(launch(name, ranks, base + ".recorded", trace, options.with_fence))
+        bare.append(launch(name, ranks, base + ".bare", options))
+        recorded.append(launch(name, ranks, base + ".recorded", options, trace))
         problem = trace_problem(trace, ranks)
         recorded[-1].wrong = recorded[-1].wrong or problem
     for launches, how in ((bare, "right"), (recorded, "right when recorded, and the trace is whole")):
         failed = [launch.detail() for launch in launches if launch.wrong]
         tap.ok(not failed, "%s, %d ranks: %s, %d launches" % (name, ranks, how, len(launches)),
                "%d failed, %d of them hung\n%s" % (len(failed), sum(f.startswith("status hang") for f in failed), "\n".join(failed)))
-    print_replay(trace)
+    if not options.serial:
+        print_replay(trace)
 
 
 def main():
@@ -196,8 +213,14 @@ def main():
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")], default=[2])
     parser.add_argument("--launches", type=int, default=1)
     parser.add_argument("--with-fence", action="store_true")
+    parser.add_argument("--serial", action="store_true")
+    parser.add_argument("--replay", action="store_true")
     options = parser.parse_intermixed_args()
     tap = Tap()
+    if options.replay:
+        replay_all(tap, options.directory)
+        tap.finish()
+        return
     fresh(options.directory)
     for ranks in options.ranks:
         for name in options.program:
