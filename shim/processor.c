@@ -20,6 +20,7 @@ static const uint32_t ranges[] = {0, 0x40000000, 0x80000000};
 #define EXTENDED_STATE 0xd /* its components, 64 at most, with gaps */
 #define SUBLEAVES      64
 #define GAP            3 /* of empty ones: there are no more */
+#define MOVES_MAX      100
 
 /* These name what was asked for even where there is nothing (edx: the processor's number). */
 static bool is_topology(uint32_t leaf)
@@ -50,16 +51,33 @@ static void add(struct sr_processor *p, const struct sr_cpuid *c)
 		p->entry[p->entries++] = *c;
 }
 
+static bool is_same(const struct sr_cpuid *a, const struct sr_cpuid *b)
+{
+	return !memcmp(a->reg, b->reg, sizeof(a->reg));
+}
+
+/* Some leaves tell the number of the CPU: who was moved to another one in between has to ask again. */
+static void read_on_one_cpu(struct sr_cpuid c[3], uint32_t leaf)
+{
+	struct sr_cpuid again;
+
+	for (int tries = 0; tries < MOVES_MAX; tries++) {
+		for (uint32_t i = 0; i < 3; i++)
+			execute(&c[i], leaf, i);
+		execute(&again, leaf, 0);
+		if (is_same(&c[0], &again))
+			return;
+	}
+}
+
 /* Whether a leaf has subleaves it does not say: three that are the same are one. */
 static void read_leaf(struct sr_processor *p, uint32_t leaf)
 {
 	struct sr_cpuid c[3];
 	int empty = 0;
 
-	for (uint32_t i = 0; i < 3; i++)
-		execute(&c[i], leaf, i);
-	if (!memcmp(c[0].reg, c[1].reg, sizeof(c[0].reg)) &&
-	    !memcmp(c[0].reg, c[2].reg, sizeof(c[0].reg))) {
+	read_on_one_cpu(c, leaf);
+	if (is_same(&c[0], &c[1]) && is_same(&c[0], &c[2])) {
 		c[0].subleaf = SR_CPUID_ANY;
 		add(p, &c[0]);
 		return;
