@@ -15,7 +15,7 @@
 #include "shim/window/sites.h"
 
 #define TICK_NS 4000000
-#define MAGIC   ((void *)0x73725f7469636bul)
+#define MAGIC   ((void *)SR_WINDOW_TICK_VALUE)
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -98,14 +98,17 @@ static bool is_early(struct window_thread *t, const ucontext_t *uc)
 
 /*
  * What a program has computed in between, with what it saw before, it has
- * computed; only who does nothing else must be shown what is new.
+ * computed; only who does nothing else must be shown what is new: who has gone on since the last tick, and is where
+ * it was at one before.  Where the processor is taken away (a virtual machine's), a tick may come as soon
+ * as the last one was over, with nothing executed in between: who is still there does not wait.
  */
 static bool is_waiting(struct window_thread *t, const ucontext_t *uc)
 {
 	uint64_t registers = registers_of(uc);
 	uint32_t n = t->stalls++;
+	bool moved = n && t->ticked[(n - 1) % STALLS_MAX] != registers;
 
-	for (uint32_t i = 0; i < n && i < STALLS_MAX; i++)
+	for (uint32_t i = 0; moved && i < n && i < STALLS_MAX; i++)
 		if (t->ticked[i] == registers)
 			return true;
 	t->ticked[n % STALLS_MAX] = registers;

@@ -134,6 +134,9 @@ void sr_window_give_up(void *addr, size_t length);
 /* Where the NIC writes what the program reads at addr; addr itself outside of windows. */
 void *sr_window_landing(const void *addr);
 
+/* What a tick's signal, which is a SIGSEGV too, comes with (tick.c). */
+#define SR_WINDOW_TICK_VALUE 0x73725f7469636bul
+
 /* A SIGSEGV: true if it was the module's, and the thread may go on. */
 bool sr_window_fault(siginfo_t *info, ucontext_t *uc);
 

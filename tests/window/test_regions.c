@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -638,6 +639,49 @@ static void others_go_on_beside_regions_that_come_and_go(void **state)
 	assert_false(sr_window_touches(p, 2 * PAGE));
 }
 
+static void tick_at(ucontext_t *uc)
+{
+	siginfo_t info = {.si_signo = SIGSEGV, .si_code = SI_TIMER, .si_ptr = (void *)SR_WINDOW_TICK_VALUE};
+
+	assert_true(sr_window_fault(&info, uc));
+}
+
+/* On a machine whose processor is taken away, a tick comes as soon as the last one was over. */
+static void who_has_not_gone_on_since_the_last_tick_does_not_wait(void **state)
+{
+	volatile uint8_t *p = memory(1);
+	struct sr_window_counts before, after;
+	ucontext_t here = {0}, on = {0};
+	sigset_t real;
+	int sum = 0;
+
+	sigemptyset(&real);
+	sigaddset(&real, SIGSEGV);
+	on.uc_mcontext.gregs[REG_RAX] = 1;
+	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
+	sr_window_get_counts(&before);
+	for (int i = 0; i < 64; i++)
+		sum += p[64 * i];
+	sr_window_get_counts(&after);
+	assert_int_equal(after.freezes, before.freezes + 1);
+	write_by_nic((void *)(p + 8), "new", 3);
+	sigprocmask(SIG_BLOCK, &real, NULL);
+	tick_at(&here);
+	tick_at(&here);
+	tick_at(&here);
+	sr_window_get_counts(&after);
+	assert_int_equal(after.ticks, before.ticks);
+	/* Who comes back does. */
+	tick_at(&on);
+	tick_at(&here);
+	sr_window_get_counts(&after);
+	assert_int_equal(after.ticks, before.ticks + 1);
+	sigprocmask(SIG_UNBLOCK, &real, NULL);
+	assert_true(sum > 0);
+	sr_window_observe();
+	sr_window_remove((void *)p, PAGE);
+}
+
 struct __attribute__((packed)) over_two {
 	uint64_t word;
 	uint8_t bytes[16];
@@ -1142,6 +1186,7 @@ int main(void)
 	    cmocka_unit_test(regions_are_counted_beyond_16_bits),
 	    cmocka_unit_test(what_is_copied_may_end_in_nothing),
 	    cmocka_unit_test(others_go_on_beside_regions_that_come_and_go),
+	    cmocka_unit_test(who_has_not_gone_on_since_the_last_tick_does_not_wait),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
