@@ -99,7 +99,7 @@ static bool mp(word *data, word *flag, bool live)
 	*DMA(data) = *DMA(flag) = 0;
 	sr_window_observe();
 	pthread_create(&t, NULL, mp_nic, &m);
-	for (uint64_t i = 0; i < rounds && good; i++) {
+	for (uint64_t i = 0; (i < rounds || (changes < rounds / 1000 && i < 1000 * rounds)) && good; i++) {
 		word *data_page = &view[(data - view) / WORDS * WORDS];
 		word *flag_page = &view[(flag - view) / WORDS * WORDS];
 		uint64_t d0, f, d;
