@@ -28,6 +28,11 @@ static bool is_topology(uint32_t leaf)
 	return leaf == 0xb || leaf == 0x1f || leaf == 0x80000026;
 }
 
+static bool is_same(const struct sr_cpuid *a, const struct sr_cpuid *b)
+{
+	return !memcmp(a->reg, b->reg, sizeof(a->reg));
+}
+
 /* ----------------------------------------------------------------- reading */
 
 #if defined(__x86_64__)
@@ -49,11 +54,6 @@ static void add(struct sr_processor *p, const struct sr_cpuid *c)
 {
 	if (p->entries < SR_CPUID_ENTRIES)
 		p->entry[p->entries++] = *c;
-}
-
-static bool is_same(const struct sr_cpuid *a, const struct sr_cpuid *b)
-{
-	return !memcmp(a->reg, b->reg, sizeof(a->reg));
 }
 
 /* Some leaves tell the number of the CPU: who was moved to another one in between has to ask again. */
@@ -136,7 +136,7 @@ static void ask_beyond(const struct sr_processor *p, uint32_t leaf, uint32_t sub
 
 	if (first)
 		last = find(p, first->reg[EAX], 0);
-	if (last && beyond && !memcmp(last->reg, beyond->reg, sizeof(last->reg)))
+	if (last && beyond && is_same(last, beyond))
 		sr_processor_ask(p, last->leaf, subleaf, reg);
 	else if (beyond)
 		memcpy(reg, beyond->reg, sizeof(beyond->reg));

@@ -439,13 +439,6 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 /* --------------------------------------------------------------- receives */
 
 /*
- * What the provider gets are copies with the shim's wr_ids: the program's own
- * requests may be constant, or used by two threads at once.  It gets them in one
- * post, as they came, with one exception: a chain that is longer than the whole
- * queue, which it is going to refuse somewhere.
- */
-
-/*
  * A request, or its list, that lies on a page which is a window because of other things there
  * is copied at once, and the provider is given the copy: each word that is read there takes a
  * fault.
@@ -463,6 +456,12 @@ static struct ibv_sge *readable_list(struct sr_wqe *wqe, struct ibv_sge *list)
 	return wqe && wqe->num_sge && sr_windows_is_near(list) ? wqe->sge : list;
 }
 
+/*
+ * What the provider gets are copies with the shim's wr_ids: the program's own
+ * requests may be constant, or used by two threads at once.  It gets them in one
+ * post, as they came, with one exception: a chain that is longer than the whole
+ * queue, which it is going to refuse somewhere.
+ */
 static int copy_recvs(struct sr_wq *wq, const struct ibv_recv_wr *wr, struct ibv_recv_wr *copies,
 		      uint32_t room)
 {

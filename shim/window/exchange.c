@@ -225,6 +225,19 @@ static bool exchange_words(void *at, const uint8_t *before, const uint8_t *after
 	return done;
 }
 
+/* What it found there, and what is there now. */
+static void tell(const struct exchange *x)
+{
+	const void *stored = x->copy + x->at;
+
+	if (!x->unseen)
+		learn(x->address, (const char *)x->before + x->at, x->size, 0);
+	if (!x->unseen || x->beside)
+		memcpy(shadow_of(x->address), stored, x->size);
+	if (!x->beside && hooks.stored)
+		hooks.stored(x->address, stored, x->size);
+}
+
 void exchange_commit(ucontext_t *uc)
 {
 	struct exchange *x = window_self.exchange;
@@ -239,16 +252,9 @@ void exchange_commit(ucontext_t *uc)
 		take_copy(x);
 		return;
 	}
-	if (p->state != PAGE_NONE && !x->reads && !x->unseen) {
-		learn(x->address, (char *)x->before + x->at, x->size, 0);
-		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
-	}
-	if (p->state == PAGE_NONE)
-		; /* no shadow, and nobody to be told */
-	else if (!x->reads && x->beside)
-		memcpy(shadow_of(x->address), x->copy + x->at, x->size);
-	else if (!x->reads && hooks.stored)
-		hooks.stored(x->address, x->copy + x->at, x->size);
+	/* Without a window there is no shadow, and nobody to be told. */
+	if (!x->reads && p->state != PAGE_NONE)
+		tell(x);
 	g[REG_RIP] = (greg_t)x->next;
 	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));
 	set_gs(x->gs);

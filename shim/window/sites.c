@@ -155,7 +155,6 @@ void sites_enter(ucontext_t *uc)
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	struct site *s =
 	    atomic_load_explicit(&patched_n, memory_order_acquire) ? site_of_stub(at) : NULL;
-
 	int i = s ? copy_at(s, at) : -1;
 
 	if (i >= 0)
