@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "shim/window/code.h"
 #include "shim/window/vector.h"
 
 static const int greg_of[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,

@@ -66,12 +66,4 @@ static inline bool decode_vex_has_immediate(uint8_t map, uint8_t op)
 					 (op >= 0xc4 && op <= 0xc6)));
 }
 
-/* With the lock held: its instruction's bytes, CODE_MAX of them, as they are in the program. */
-#define CODE_MAX 16
-const uint8_t *code_at(uintptr_t pc);
-
-/* From the file that is mapped there (map_file_of); false: it has not so many bytes. */
-struct mapped_file;
-bool code_of_file(const struct mapped_file *f, uint8_t *code, size_t n);
-
 #endif

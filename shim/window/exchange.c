@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/window/code.h"
 #include "shim/window/exchange.h"
 
 #include <asm/prctl.h>

@@ -178,7 +178,7 @@ bool map_file_of(uintptr_t addr, struct mapped_file *f)
 		f->begin = e.begin;
 		f->end = e.end;
 		f->is_text = !memcmp(e.perms, "r-xp", 4);
-		f->offset = strtoul(at + 1, NULL, 16) + (addr - e.begin);
+		f->offset = strtoul(at + 1, NULL, 16);
 	}
 	if (m.fd >= 0)
 		sr_sys_close(m.fd);

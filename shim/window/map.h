@@ -34,7 +34,7 @@ void map_drop(uintptr_t view);
 /* A view's access.  -errno. */
 int map_protect(uintptr_t view, int prot);
 
-/* What is mapped there of a file, privately, and where in it addr is. */
+/* What is mapped there of a file, privately, and from where in it. */
 struct mapped_file {
 	uintptr_t begin, end;
 	bool is_text; /* may be read and executed, and no more */

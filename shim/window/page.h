@@ -70,6 +70,9 @@ struct page {
 /* What threads stand on on their way to a site's handler (sites.c). */
 #define SITE_STACKS_BASE 0x7d0000000000ul
 
+/* The files of the program's code, once more (code.c). */
+#define TEXTS_BASE 0x7d8000000000ul
+
 struct zone {
 	uintptr_t begin, end, offset;
 };

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "logd/rawsys.h"
-#include "shim/window/map.h"
+#include "shim/window/code.h"
 #include "shim/window/page.h"
 #include "shim/window/relocate.h"
 #include "shim/window/vector.h"
@@ -624,14 +624,18 @@ static bool put_bytes(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
 	return sr_syscall(SYS_pwrite64, memory, SR_ARG(bytes), (long)n, (long)at, 0, 0) == (long)n;
 }
 
-/* Those with which instructions of the group begin, the first excepted; or the others. */
+/* Those with which instructions of the group begin, the first excepted; or the others.  In runs: a write takes long. */
 static bool put_under(int memory, const struct site *s, const uint8_t *bytes, bool begins)
 {
+	unsigned int from, to;
 	bool done = true;
 
-	for (unsigned int i = 1; i < JUMP_BYTES; i++)
-		if (!under_jump(s, s->pc + i) != begins)
-			done = done && put_bytes(memory, s->pc + i, bytes + i, 1);
+	for (from = 1; from < JUMP_BYTES && done; from = to + 1) {
+		for (to = from; to < JUMP_BYTES && !under_jump(s, s->pc + to) != begins; to++)
+			;
+		if (to > from)
+			done = put_bytes(memory, s->pc + from, bytes + from, to - from);
+	}
 	return done;
 }
 
@@ -651,9 +655,11 @@ static bool put_beside_others(int memory, const struct site *s, const uint8_t *b
 	if (!put_under(memory, s, bytes, false))
 		return false;
 	all_fetch_anew();
-	if (!put_under(memory, s, bytes, true))
-		return false;
-	all_fetch_anew();
+	if (s->group.n > 1) {
+		if (!put_under(memory, s, bytes, true))
+			return false;
+		all_fetch_anew();
+	}
 	if (!put_bytes(memory, s->pc, bytes, 1))
 		return false;
 	all_fetch_anew();
@@ -736,12 +742,12 @@ static bool is_worth_it(const struct insn *insn)
 /* Branches that lead to a place are mostly of the same function. */
 #define NEAR (64ul << 10)
 
-static bool is_branched_into_midst(const struct site *s, const struct mapped_file *f)
+static bool is_branched_into_midst(const struct site *s, const struct text *t)
 {
-	uintptr_t begin = s->pc - f->begin > NEAR ? s->pc - NEAR : f->begin;
-	uintptr_t end = f->end - s->pc > NEAR ? s->pc + NEAR : f->end;
+	uintptr_t begin = s->pc - t->begin > NEAR ? s->pc - NEAR : t->begin;
+	uintptr_t end = t->end - s->pc > NEAR ? s->pc + NEAR : t->end;
 
-	return is_branched_into((const uint8_t *)begin, end - begin, s->pc - begin, &s->group);
+	return is_branched_into(t->file + (begin - t->begin), end - begin, s->pc - begin, &s->group);
 }
 
 /*
@@ -750,12 +756,13 @@ static bool is_branched_into_midst(const struct site *s, const struct mapped_fil
  */
 static bool take_code(struct site *s)
 {
-	struct mapped_file f;
+	struct text t;
 
-	return map_file_of(s->pc, &f) && f.is_text && code_of_file(&f, s->code, sizeof(s->code)) &&
-	       group_of(s->code, &s->group) && s->group.length <= f.end - s->pc &&
-	       !memcmp(s->code, (const void *)s->pc, s->group.length) &&
-	       (s->group.n == 1 || !is_branched_into_midst(s, &f));
+	if (!text_at(s->pc, &t) || t.end - s->pc < sizeof(s->code))
+		return false;
+	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
+	return group_of(s->code, &s->group) && !memcmp(s->code, (const void *)s->pc, s->group.length) &&
+	       (s->group.n == 1 || !is_branched_into_midst(s, &t));
 }
 
 static bool patch(struct site *s, const struct insn *insn)
