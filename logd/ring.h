@@ -253,6 +253,14 @@ static inline void sr_ring_commit(struct sr_ring *r, uint32_t payload)
 	r->busy = 0;
 }
 
+/* The same of one that is as long as was reserved. */
+static inline void sr_ring_commit_all(struct sr_ring *r, uint32_t payload)
+{
+	sr_ring_publish(r, r->head + sr_record_padded((uint32_t)sizeof(struct sr_record) + payload));
+	atomic_signal_fence(memory_order_seq_cst);
+	r->busy = 0;
+}
+
 /* ---- consumer ---- */
 
 /*

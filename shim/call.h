@@ -117,8 +117,9 @@ struct sr_call_codec {
 	void (*deliver)(struct sr_cursor *c, const uint64_t *a, uint64_t result);
 };
 
-extern const struct sr_call_desc sr_calls[SR_CALL_COUNT];
-extern const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT];
+extern const struct sr_call_desc sr_calls[SR_CALL_COUNT] __attribute__((visibility("hidden")));
+extern const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT]
+    __attribute__((visibility("hidden")));
 
 /* The numbers of the calls that are exported functions, in the order of their names. */
 extern const uint16_t sr_exported_calls[];
@@ -175,7 +176,7 @@ struct sr_engine {
 };
 
 /* NULL while the shim is inert.  Set once, before the program's main. */
-extern const struct sr_engine *sr_engine;
+extern const struct sr_engine *sr_engine __attribute__((visibility("hidden")));
 
 /*
  * Inert, but to be recorded as soon as it opens a device: the process had not
@@ -195,6 +196,9 @@ uint64_t sr_direct_call(enum sr_call_number n, uint64_t *a, void *site);
 
 /* Runs the function that the wrapper stands in for. */
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a);
+
+/* What a call returns that cannot be made. */
+uint64_t sr_unavailable(const struct sr_call_desc *d);
 
 /* The same with the recorder's bookkeeping around it, if the call has any. */
 static inline uint64_t sr_invoke(const struct sr_call_desc *d, uint64_t *a)

@@ -40,7 +40,7 @@ struct memory {
 };
 
 static struct {
-	bool on, member;
+	bool on;
 	bool with_oneself; /* a test's: as if one's own queue pairs were another's */
 	struct sr_clock clock;
 	uint32_t members; /* 0: not known */
@@ -62,14 +62,11 @@ void sr_clocks_own_fds(int fds[2])
 	fds[1] = self.on ? d->job_fd : -1;
 }
 
+bool sr_clocks_member;
+
 bool sr_clocks_on(void)
 {
 	return self.on;
-}
-
-bool sr_clocks_is_member(void)
-{
-	return self.member;
 }
 
 /* -------------------------------------------------------------------- start */
@@ -161,13 +158,13 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 		sr_clock_init(&self.clock, &self.memory->region, s->member);
 	self.members = (uint32_t)s->members;
 	self.with_oneself = s->clocks_with_oneself;
-	self.member = member;
+	sr_clocks_member = member;
 	self.on = true;
 }
 
 void sr_clocks_forget_in_child(void)
 {
-	self.on = self.member = false;
+	self.on = sr_clocks_member = false;
 	sr_directory_abandon(&self.directory);
 }
 
@@ -356,7 +353,7 @@ bool sr_clocks_go_over(enum ibv_qp_type type)
 static void note_qp(const struct sr_clock_qp *c, int32_t peer_rank, enum sr_carries carries,
 		    int err)
 {
-	if (self.member)
+	if (sr_clocks_member)
 		note(&(struct sr_connection_payload){.number = c->qp->qp_num,
 						     .peer = c->find.number,
 						     .peer_rank = peer_rank,
@@ -586,7 +583,7 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
 		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
 	/* Nothing is ever sent from the target of XRC, or from a queue of no length. */
-	if (!self.member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit)
+	if (!sr_clocks_member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit)
 		return;
 	carries = what_carries(c, found);
 	c->to_oneself = carries == SR_CARRIES_TO_ONESELF;
@@ -696,14 +693,12 @@ void sr_clocks_read(struct sr_clock_qp *c)
 		note_short(c, sr_clock_cells_in_use(words));
 }
 
-void sr_clocks_look(void)
+void sr_clocks_look_at_peers(void)
 {
 	const struct sr_clock_region *r;
 	uint32_t cells;
 	bool alone;
 
-	if (!self.member)
-		return;
 	r = &self.memory->region;
 	cells = (uint32_t)atomic_load_explicit(&r->cells, memory_order_relaxed);
 	if (!cells || !sr_clock_is_news(&self.clock, self.view, &r->own, cells))
@@ -723,6 +718,6 @@ void sr_clocks_look(void)
 
 void sr_clocks_store(void)
 {
-	if (self.member && !sr_record_is_interrupted())
+	if (sr_clocks_member && !sr_record_is_interrupted())
 		sr_record_clock(sr_clock_tick(&self.clock), NULL, 0);
 }

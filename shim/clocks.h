@@ -87,7 +87,12 @@ void sr_clocks_own_fds(int fds[2]);
 
 /* Are there clocks in this process, and is it a member? */
 bool sr_clocks_on(void);
-bool sr_clocks_is_member(void);
+extern bool sr_clocks_member __attribute__((visibility("hidden")));
+
+static inline bool sr_clocks_is_member(void)
+{
+	return sr_clocks_member;
+}
 
 /* ---- life of a queue pair ---- */
 
@@ -153,7 +158,13 @@ void sr_clocks_read(struct sr_clock_qp *c);
  * of the values.  So: at the end of each poll, and when the window module hands
  * over what a fault, a call or a tick found changed.
  */
-void sr_clocks_look(void);
+void sr_clocks_look_at_peers(void);
+
+static inline void sr_clocks_look(void)
+{
+	if (sr_clocks_member)
+		sr_clocks_look_at_peers();
+}
 
 /*
  * A new event for a store of the program's.  Call it *in front of* the store, so

@@ -54,10 +54,13 @@ static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, ui
 	return result;
 }
 
-/* Inside a library, or in a thread that a library started. */
-static uint64_t nested_call(const struct sr_call_desc *d, uint64_t *a)
+/*
+ * Inside a library, or in a thread that a library started.  Only the outermost call of a
+ * thread is the program's; but what it makes of queue pairs and requests has to be known
+ * either way.
+ */
+static uint64_t nested_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
-	struct sr_thread *t = &sr_self;
 	bool interruptible = t->signals.interruptible;
 	uint64_t result;
 
@@ -70,7 +73,7 @@ static uint64_t nested_call(const struct sr_call_desc *d, uint64_t *a)
 	if (t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_IN_CALL);
 
-	if (d->flags & SR_CALL_NEWFD && sr_self.inside_rdmacm && (int)result >= 0)
+	if (d->flags & SR_CALL_NEWFD && t->inside_rdmacm && (int)result >= 0)
 		sr_fd_capture((int)result);
 	return result;
 }
@@ -82,7 +85,7 @@ static uint64_t no_such_descriptor(void)
 	return (uint64_t)-1;
 }
 
-/* A call that may be none of the program's, or of a descriptor that is not captured. */
+/* A call of a process that is not recorded, or of a descriptor that is not captured. */
 static uint64_t __attribute__((noinline))
 doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
@@ -92,14 +95,11 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
 			   ? sr_outside_call(n, a)
 			   : sr_real(d, a);
-	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]) && !t->depth)
-		return no_such_descriptor();
-	/*
-	 * Only the outermost call of a thread is the program's; but what it
-	 * makes of queue pairs and requests has to be known either way.
-	 */
+	/* It was woken just now, from inside of another call. */
 	if (t->depth)
-		return nested_call(d, a);
+		return nested_call(t, d, a);
+	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]))
+		return no_such_descriptor();
 	if (!is_captured(d, a))
 		return own_affair(t, d, a);
 	/* Libraries use locks when they are unloaded, too. */
@@ -113,8 +113,10 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	const struct sr_call_desc *d = &sr_calls[n];
 	struct sr_thread *t = &sr_self;
 
-	/* The data path. */
-	if (sr_engine && !t->depth && d->fd_arg < 0 && !d->when)
+	/* The data path, and what a provider calls on it: locks. */
+	if (sr_engine && t->depth)
+		return nested_call(t, d, a);
+	if (sr_engine && d->fd_arg < 0 && !d->when)
 		return sr_engine->call(t, n, a, site);
 	return doubtful_call(t, n, a, site);
 }

@@ -610,14 +610,17 @@ def emit_wrappers(calls):
             out.append('\t%s%s;\n}\n' % ('' if call.ret == 'void' else 'return ', call.answer))
             continue
         if is_lock(call):
-            out.append('\t%s (*f)(%s) = sr_unrecorded(SR_CALL_%s);\n' % (call.ret, params, call.ident))
+            bare = 'sr_unrecorded' if 'invoke' in call.attrs else 'sr_unrecorded_or_nested'
+            out.append('\t%s (*f)(%s) = %s(SR_CALL_%s);\n' % (call.ret, params, bare, call.ident))
             out.append('\tif (f) {\n\t\t%sf(%s);%s\n\t}\n' %
                        ('' if call.ret == 'void' else 'return ', ', '.join(n for _, n in call.params),
                         '\n\t\treturn;' if call.ret == 'void' else ''))
         words = ', '.join('WORD(%s)' % (n + '.' + UNIONS[t] if t in UNIONS else n)
                           for t, n in call.params) or '0'
         out.append('\tuint64_t a[] = { %s };\n' % words)
-        entry = 'sr_direct_call' if call.fails else 'sr_call'
+        # an operation of an object, whatever its arguments are
+        always = not exported and not call.fails and 'when' not in call.attrs and 'fd' not in call.attrs
+        entry = 'sr_direct_call' if call.fails else 'sr_call_operation' if always else 'sr_call'
         result = '%s(SR_CALL_%s, a, __builtin_return_address(0))' % (entry, call.ident)
         if call.ret == 'void':
             out.append('\t%s;' % result)

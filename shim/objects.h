@@ -19,6 +19,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "shim/call.h"
 #include "shim/lock.h"
 #include "shim/map.h"
 
@@ -54,6 +55,19 @@ static inline void *sr_context_original(struct ibv_context *context, size_t op_o
 	const void *container = c && !verbs ? (const void *)&c->original.context : (const void *)c;
 
 	return c ? *(void *const *)((const char *)container + op_offset) : NULL;
+}
+
+/*
+ * Of the data path: what sr_real does for an operation of context.ops that has three
+ * arguments, of which the first is of this context.
+ */
+static inline uint64_t sr_real_operation(const struct sr_call_desc *d, struct ibv_context *context,
+					 const void *object, uint64_t second, const void *third)
+{
+	typedef uint64_t operation(uint64_t, uint64_t, uint64_t);
+	operation *f = (operation *)sr_context_original(context, d->op_offset, false);
+
+	return f ? f((uintptr_t)object, second, (uintptr_t)third) : sr_unavailable(d);
 }
 
 /* ------------------------------------------------------- memory regions */
@@ -153,16 +167,16 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq);
 void sr_wq_lock_posts(struct sr_wq *wq);
 void sr_wq_unlock_posts(struct sr_wq *wq);
 
+/*
+ * Locks, and has room for the copy of a chain, as struct ibv_send_wr (ordered) or ibv_recv_wr:
+ * for one more than the queue is deep, so that a chain that it can take fits.
+ */
+void *sr_wq_begin_posts(struct sr_wq *wq, uint32_t *room);
+
 /* Ordered: whose clocks its requests carry; NULL when the queue pair goes. */
 void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock);
 /* Ordered: how many of the program's requests the poller has passed. */
 uint64_t sr_wq_passed(const struct sr_wq *wq);
-
-/*
- * Room for the copy of a chain, as struct ibv_send_wr (ordered) or ibv_recv_wr:
- * for one more than the queue is deep, so that a chain that it can take fits.
- */
-void *sr_wq_copies(const struct sr_wq *wq, uint32_t *room);
 
 /* A request with the buffers that completion will tell of (sge may be NULL). */
 struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
@@ -186,10 +200,8 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
  */
 int sr_wq_complete(struct ibv_wc *wc, int n);
 
-/* Around a real poll and what sr_wq_complete makes of it; and at the end of the thread. */
+/* At the end of a thread that has polled (polls.h). */
 struct sr_thread;
-void sr_poll_begins(struct sr_thread *t);
-void sr_poll_ends(struct sr_thread *t);
 void sr_poller_ends(struct sr_thread *t);
 
 /* Completion queues made through the shim; requests of others keep their own wr_ids. */
@@ -210,8 +222,19 @@ void sr_cq_free(struct sr_cq *c);
  * Around a poll: the queues retired before it, and then, if it found fewer
  * completions than it asked for, that none is left of those queues.
  */
-struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
+static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
 void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired);
+
+/* Nearly always there is none, and no poll has to look. */
+extern atomic_bool sr_any_retired __attribute__((visibility("hidden")));
+struct sr_wq *sr_cq_find_retired(struct ibv_cq *cq);
+
+static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq)
+{
+	if (__builtin_expect(!atomic_load_explicit(&sr_any_retired, memory_order_relaxed), 1))
+		return NULL;
+	return sr_cq_find_retired(cq);
+}
 
 /* ------------------------------------------- extended completion queues */
 

@@ -17,6 +17,7 @@
 #include "shim/objects.h"
 #include "shim/opcodes.h"
 #include "shim/ops.h"
+#include "shim/polls.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
 
@@ -97,15 +98,16 @@ uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
 
 uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 {
+	struct ibv_cq *cq = (void *)a[0];
 	struct ibv_wc *wc = (void *)a[2];
-	struct sr_wq *retired = sr_cq_retired((struct ibv_cq *)a[0]);
+	struct sr_wq *retired = sr_cq_retired(cq);
 	int room = (int)a[1], kept = 0, n, left;
 
 	sr_self.arrived_count = 0;
 	sr_poll_begins(&sr_self);
 	/* In the place of the shim's own, there may be more of the program's behind them. */
 	do {
-		n = (int)sr_real(d, (uint64_t[]){a[0], (uint64_t)room, (uintptr_t)(wc + kept)});
+		n = (int)sr_real_operation(d, cq->context, cq, (uint64_t)room, wc + kept);
 		left = n > 0 ? sr_wq_complete(wc + kept, n) : 0;
 		kept += left;
 		room -= left;
@@ -113,7 +115,7 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 	sr_poll_ends(&sr_self);
 	sr_clocks_look();
 	if (retired && n >= 0 && room > 0)
-		sr_cq_drained((struct ibv_cq *)a[0], retired);
+		sr_cq_drained(cq, retired);
 	return (uint64_t)(int64_t)(kept || n >= 0 ? kept : n);
 }
 
@@ -443,12 +445,12 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
  * is copied at once, and the provider is given the copy: each word that is read there takes a
  * fault.
  */
-static void read_request(void *to, const void *wr, size_t size)
+static inline void read_request(void *to, const void *wr, size_t size)
 {
 	if (sr_windows_is_near(wr))
 		sr_window_copy(wr, to, size);
 	else
-		memcpy(to, wr, size);
+		__builtin_memcpy(to, wr, size);
 }
 
 static struct ibv_sge *readable_list(struct sr_wqe *wqe, struct ibv_sge *list)
@@ -498,17 +500,17 @@ static int take_back_recvs(struct ibv_recv_wr *copies, int n, const struct ibv_r
 	return refused;
 }
 
-static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d, uint64_t object,
-			   struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d,
+			   struct ibv_context *context, void *object, struct ibv_recv_wr *wr,
+			   struct ibv_recv_wr **bad_wr)
 {
 	uint32_t room;
-	struct ibv_recv_wr *copies = sr_wq_copies(wq, &room), *bad = NULL;
+	struct ibv_recv_wr *copies = sr_wq_begin_posts(wq, &room), *bad = NULL;
 	int err, n, posted;
 
-	sr_wq_lock_posts(wq);
 	do {
 		posted = n = copy_recvs(wq, wr, copies, room);
-		err = (int)sr_real(d, (uint64_t[]){object, (uintptr_t)copies, (uintptr_t)&bad});
+		err = (int)sr_real_operation(d, context, object, (uintptr_t)copies, &bad);
 		if (err)
 			posted = take_back_recvs(copies, n, bad);
 		while (posted--)
@@ -522,20 +524,22 @@ static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d, uint6
 
 uint64_t sr_invoke_post_recv(const struct sr_call_desc *d, uint64_t *a)
 {
-	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);
+	struct ibv_qp *qp = (void *)a[0];
+	struct sr_qp *q = sr_qp_find(qp);
 
 	if (!q || !q->rq || !a[1])
 		return sr_real(d, a);
-	return (uint64_t)post_recv_chain(q->rq, d, a[0], (void *)a[1], (void *)a[2]);
+	return (uint64_t)post_recv_chain(q->rq, d, qp->context, qp, (void *)a[1], (void *)a[2]);
 }
 
 uint64_t sr_invoke_post_srq_recv(const struct sr_call_desc *d, uint64_t *a)
 {
-	struct sr_wq *wq = sr_srq_find((struct ibv_srq *)a[0]);
+	struct ibv_srq *srq = (void *)a[0];
+	struct sr_wq *wq = sr_srq_find(srq);
 
 	if (!wq || !a[1])
 		return sr_real(d, a);
-	return (uint64_t)post_recv_chain(wq, d, a[0], (void *)a[1], (void *)a[2]);
+	return (uint64_t)post_recv_chain(wq, d, srq->context, srq, (void *)a[1], (void *)a[2]);
 }
 
 /* ------------------------------------------------------------------ sends */
@@ -548,8 +552,8 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 	 * Only where something arrives does the list have to be kept, or where nobody is to read it.
 	 * One that is too long for that is refused, with a request as any other's.
 	 */
-	bool keep = kind == SR_WQE_FETCH || ((uint32_t)wr->num_sge <= sr_wq_max_sge(q->sq) &&
-					     sr_windows_is_near(wr->sg_list));
+	bool keep = kind == SR_WQE_FETCH || (sr_windows_is_near(wr->sg_list) &&
+					     (uint32_t)wr->num_sge <= sr_wq_max_sge(q->sq));
 	struct sr_wqe *wqe = sr_wqe_take(q->sq, wr->wr_id, kind, keep ? wr->sg_list : NULL,
 					 keep ? (uint32_t)wr->num_sge : 0);
 
@@ -639,6 +643,7 @@ static bool is_too_long(const struct sr_qp *q, const struct ibv_send_wr *wr)
 /* The event of this chain, and what tells the peer of it. */
 static void put_clock(struct sends *s, struct sr_wqe *program)
 {
+	struct ibv_send_wr *copy = &s->copies[s->n];
 	struct sr_wqe *wqe;
 
 	s->has_event = true;
@@ -646,8 +651,11 @@ static void put_clock(struct sends *s, struct sr_wqe *program)
 	wqe = carries_clocks(s->q) ? sr_clock_take_before(s->q, program) : NULL;
 	if (!wqe)
 		return;
-	sr_clock_fill_before(s->q, wqe, &s->copies[s->n]);
-	put_wqe(s, wqe, &s->copies[s->n++]);
+	/* The program's own was there. */
+	copy[1] = copy[0];
+	sr_clock_fill_before(s->q, wqe, copy);
+	put_wqe(s, wqe, copy);
+	s->n++;
 }
 
 /* Is this the last of the chain that fetches? */
@@ -674,27 +682,31 @@ static void put_reader(struct sends *s, struct sr_wqe *fetch, const struct ibv_s
 	put_wqe(s, wqe, &s->copies[s->n++]);
 }
 
-static void copy_send(struct sends *s, const struct ibv_send_wr *wr)
+/* Returns the next one of the program's. */
+static struct ibv_send_wr *copy_send(struct sends *s, const struct ibv_send_wr *wr)
 {
 	struct sr_qp *q = s->q;
-	struct sr_wqe *wqe = take_for_send(q, wr);
-	struct ibv_send_wr *copy;
+	struct ibv_send_wr *copy = &s->copies[s->n], *next;
+	struct sr_wqe *wqe;
 
-	if (wqe && has_events(q) && !s->has_event && sr_clock_goes_before(wr->opcode) &&
-	    !is_too_long(q, wr))
+	read_request(copy, wr, sizeof(*copy));
+	next = copy->next;
+	wqe = take_for_send(q, copy);
+	if (wqe && has_events(q) && !s->has_event && sr_clock_goes_before(copy->opcode) &&
+	    !is_too_long(q, copy))
 		put_clock(s, wqe);
 	copy = &s->copies[s->n++];
-	*copy = *wr;
-	copy->sg_list = readable_list(wqe, wr->sg_list);
+	copy->sg_list = readable_list(wqe, copy->sg_list);
 	if (q->sig_all)
 		copy->send_flags |= IBV_SEND_SIGNALED;
-	if (is_inline_in_window(wr))
+	if (is_inline_in_window(copy))
 		take_from_landing(s, copy);
 	if (!wqe)
-		return;
+		return next;
 	put_wqe(s, wqe, copy);
 	if (q->clock && q->clock->reads && wqe->kind == SR_WQE_FETCH)
-		put_reader(s, wqe, wr);
+		put_reader(s, wqe, copy);
+	return next;
 }
 
 /* As much of the chain as there is room for; the first that is left, or NULL. */
@@ -704,11 +716,7 @@ static struct ibv_send_wr *copy_sends(struct sends *s, struct ibv_send_wr *wr)
 
 	s->n = s->inlines_n = 0;
 	while (wr && s->n + most <= s->room && !is_full(s->q)) {
-		struct ibv_send_wr read;
-
-		read_request(&read, wr, sizeof(read));
-		copy_send(s, &read);
-		wr = read.next;
+		wr = copy_send(s, wr);
 		s->q->posted++;
 	}
 	for (uint32_t i = 0; i < s->n; i++)
@@ -734,14 +742,14 @@ static bool has_role(const struct ibv_send_wr *copy, enum sr_wqe_role role)
  * A request that went out and whose READER was refused would never complete: the READER is
  * tried again.  There is room for it, so that is a device that fails by chance or for good.
  */
-static int post_copies(const struct sr_call_desc *d, uint64_t qp, struct sends *s,
+static int post_copies(const struct sr_call_desc *d, struct ibv_qp *qp, struct sends *s,
 		       struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr *from = s->copies, *end = s->copies + s->n;
 	int err;
 
 	for (int tries = 0; tries < READER_TRIES; tries++) {
-		err = (int)sr_real(d, (uint64_t[]){qp, (uintptr_t)from, (uintptr_t)bad});
+		err = (int)sr_real_operation(d, qp->context, qp, (uintptr_t)from, bad);
 		if (!err || *bad <= s->copies || *bad >= end || !has_role(*bad, SR_WQE_READER))
 			break;
 		from = *bad;
@@ -780,22 +788,22 @@ static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 
 uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 {
+	struct ibv_qp *qp = (void *)a[0];
 	struct ibv_sge inlines[INLINES_MAX];
-	struct sends s = {.q = sr_qp_find((struct ibv_qp *)a[0]), .inlines = inlines};
+	struct sends s = {.q = sr_qp_find(qp), .inlines = inlines};
 	struct ibv_send_wr *wr = (void *)a[1], **bad_wr = (void *)a[2], *bad = NULL, *rest;
 	int posted, err;
 
 	if (!s.q || !s.q->sq || !wr)
 		return sr_real(d, a);
-	sr_wq_lock_posts(s.q->sq);
-	s.copies = sr_wq_copies(s.q->sq, &s.room);
+	s.copies = sr_wq_begin_posts(s.q->sq, &s.room);
 	do {
 		rest = copy_sends(&s, wr);
 		if (!s.n) {
 			err = ENOMEM;
 			break;
 		}
-		err = post_copies(d, a[0], &s, &bad);
+		err = post_copies(d, qp, &s, &bad);
 		if (!err) {
 			wr = rest;
 			continue;

@@ -105,18 +105,24 @@ static void *look_up(const struct sr_call_desc *d)
 	return f;
 }
 
-void *sr_real_function(const struct sr_call_desc *d)
+/* Not looked up yet. */
+static void *__attribute__((noinline)) find_real_function(const struct sr_call_desc *d)
 {
 	void *_Atomic *cache = &sr_real_functions[sr_call_number(d)];
-	void *f = atomic_load_explicit(cache, memory_order_acquire);
+	void *f;
 
-	if (!f && d->source == SR_SOURCE_LIBC)
+	if (d->source == SR_SOURCE_LIBC)
 		return look_up_libc(d->name, d->version, cache);
-	if (!f) {
-		f = look_up(d);
-		atomic_store_explicit(cache, f, memory_order_release);
-	}
+	f = look_up(d);
+	atomic_store_explicit(cache, f, memory_order_release);
 	return f;
+}
+
+void *sr_real_function(const struct sr_call_desc *d)
+{
+	void *f = atomic_load_explicit(&sr_real_functions[sr_call_number(d)], memory_order_acquire);
+
+	return f ? f : find_real_function(d);
 }
 
 static void *holder_of(const struct sr_call_desc *d, const uint64_t *a)
@@ -161,8 +167,7 @@ static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
 	return NULL;
 }
 
-/* What a call returns that cannot be made. */
-static uint64_t unavailable(const struct sr_call_desc *d)
+uint64_t sr_unavailable(const struct sr_call_desc *d)
 {
 	if (d->source == SR_SOURCE_SHIM)
 		return 0;
@@ -242,6 +247,6 @@ uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
 	void *f = raw ? NULL : function_of(d, a);
 
 	if (!f && !raw)
-		return unavailable(d);
+		return sr_unavailable(d);
 	return d->flags & SR_CALL_BLOCKS ? apply_interruptibly(d, f, a) : apply(d, f, a);
 }

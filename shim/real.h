@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "shim/call.h"
+#include "shim/thread.h"
 
 /* Allocates nothing, unlike a dlopen: before the arenas are there, that would be the program's
  * memory. */
@@ -20,11 +21,22 @@ void *sr_real_function(const struct sr_call_desc *d);
  * For locks, which every threaded process calls all the time: what sr_call would do is just this,
  * but in eight nanoseconds.
  */
-extern void *_Atomic sr_real_functions[SR_CALL_COUNT];
+extern void *_Atomic sr_real_functions[SR_CALL_COUNT] __attribute__((visibility("hidden")));
 
 static inline void *sr_unrecorded(enum sr_call_number n)
 {
 	if (__builtin_expect(sr_engine != NULL, 1))
+		return NULL;
+	return atomic_load_explicit(&sr_real_functions[n], memory_order_acquire);
+}
+
+/*
+ * The same inside of a section as well, where no signal is taken after it: of locks for which the
+ * recorder does nothing besides.  Providers take them in each call of the data path.
+ */
+static inline void *sr_unrecorded_or_nested(enum sr_call_number n)
+{
+	if (sr_engine && !sr_is_section(&sr_self))
 		return NULL;
 	return atomic_load_explicit(&sr_real_functions[n], memory_order_acquire);
 }

@@ -68,7 +68,7 @@ static struct sr_engine record_engine;
 static struct sr_thread *threads;
 static struct sr_lock threads_lock;
 
-static void flush_repeats(struct sr_thread *t);
+static inline void flush_repeats(struct sr_thread *t);
 
 static void link_thread(struct sr_thread *t)
 {
@@ -125,12 +125,10 @@ static void end_thread(struct sr_thread *t)
 	sr_leave(t, before);
 }
 
-/* The thread's first call: its stream. */
-static void start_thread(struct sr_thread *t)
+static void open_stream(struct sr_thread *t)
 {
 	int err;
 
-	t->started = true;
 	if (t->ended && !sr_thread_revive(t)) {
 		t->silent = true;
 		return;
@@ -156,33 +154,79 @@ static void start_thread(struct sr_thread *t)
 	sr_thread_watch_end(t);
 }
 
+/* The thread's first call: its stream. */
+static void start_thread(struct sr_thread *t)
+{
+	int saved = errno;
+
+	t->started = true;
+	t->error = &errno;
+	open_stream(t);
+	errno = saved;
+}
+
 /* ---------------------------------------------------------------- records */
 
-/* False if it was dropped (--lossy, or a daemon that has given up). */
-static bool emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+static bool __attribute__((noinline))
+emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
 	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
+
+	return !sr_ring_writev(&t->ring, kind, &iov, 1);
+}
+
+/* The usual record is not worth a call of memcpy.  The last bytes are copied twice. */
+static inline void copy_payload(uint8_t *to, const uint8_t *from, size_t n)
+{
+	const size_t step = 32;
+
+	if (n < step || n > 256) {
+		memcpy(to, from, n);
+		return;
+	}
+	for (size_t i = 0; i + step < n; i += step)
+		__builtin_memcpy(to + i, from + i, step);
+	__builtin_memcpy(to + n - step, from + n - step, step);
+}
+
+/* False if it was dropped (--lossy, or a daemon that has given up). */
+static inline bool __attribute__((always_inline))
+emit_inline(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
 	void *room;
 
-	if (size > sr_ring_max_payload(&t->ring))
-		return !sr_ring_writev(&t->ring, kind, &iov, 1);
+	if (__builtin_expect(size > sr_ring_max_payload(&t->ring), 0))
+		return emit_in_pieces(t, kind, payload, size);
 	room = sr_ring_reserve(&t->ring, kind, (uint32_t)size);
 	if (!room)
 		return false;
-	memcpy(room, payload, size);
-	sr_ring_commit(&t->ring, (uint32_t)size);
+	copy_payload(room, payload, size);
+	sr_ring_commit_all(&t->ring, (uint32_t)size);
 	return true;
 }
 
-static void flush_repeats(struct sr_thread *t)
+static bool __attribute__((noinline))
+emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
+	return emit_inline(t, kind, payload, size);
+}
+
+static void __attribute__((noinline)) emit_repeats(struct sr_thread *t)
 {
 	struct sr_repeat_payload repeat = {.count = t->repeats};
 
+	/* A handler's record came first, and they with it. */
 	if (!repeat.count)
 		return;
 	t->repeats = 0;
 	if (!emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat)))
 		sr_ring_lose_sns(&t->ring, repeat.count);
+}
+
+static inline void flush_repeats(struct sr_thread *t)
+{
+	if (t->repeats)
+		emit_repeats(t);
 }
 
 /*
@@ -230,12 +274,33 @@ bool sr_record_is_interrupted(void)
 	return sr_ring_busy(&sr_self.ring);
 }
 
-/* Idle polling is the same call with the same result over and over: counted, not written. */
-static bool is_repeat(struct sr_thread *t, uint16_t kind)
+static inline uint64_t word_at(const uint8_t *p)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, p, sizeof(word));
+	return word;
+}
+
+/* Of two records of calls, which have a word at least; they are short, and not worth a call of memcmp. */
+static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	for (size_t i = 0; i + 8 < n; i += 8)
+		if (word_at(a + i) != word_at(b + i))
+			return false;
+	return word_at(a + n - 8) == word_at(b + n - 8);
+}
+
+/*
+ * Of a record of the last one's kind.  Idle polling is the same call with the same result over
+ * and over: counted, not written.
+ */
+static inline bool is_repeat(const struct sr_thread *t)
 {
 	const struct sr_buf *b = &t->buf, *last = &t->last;
 
-	return kind == t->last_kind && b->len == last->len && !memcmp(b->p, last->p, b->len);
+	return b->len == last->len && b->len >= sizeof(struct sr_call_head) &&
+	       is_same(b->p, last->p, b->len);
 }
 
 /* The record becomes the last one, without being copied. */
@@ -304,7 +369,7 @@ static inline void __attribute__((always_inline)) emit_call(struct sr_thread *t,
 {
 	const struct sr_buf *b = &t->buf;
 
-	if (b->len <= SR_REPEAT_MAX && !t->gathered && is_repeat(t, kind)) {
+	if (kind == t->last_kind && b->len <= SR_REPEAT_MAX && !t->gathered && is_repeat(t)) {
 		t->repeats++;
 		return;
 	}
@@ -314,7 +379,7 @@ static inline void __attribute__((always_inline)) emit_call(struct sr_thread *t,
 		return;
 	}
 	/* A repeat stands for the record in front of it, so that must be there. */
-	if (emit(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
+	if (emit_inline(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
 		keep(t, kind);
 	else
 		t->last.len = 0;
@@ -323,20 +388,34 @@ static inline void __attribute__((always_inline)) emit_call(struct sr_thread *t,
 /* The upper bits of a narrow result are not the callee's to set. */
 static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 {
-	if (d->flags & SR_CALL_VOID)
+	if (__builtin_expect(d->flags & SR_CALL_VOID, 0))
 		return 0;
-	if (d->ret_size == sizeof(int32_t))
+	if (__builtin_expect(d->ret_size == sizeof(int32_t), 1))
 		return d->ret_signed ? (uint64_t)(int64_t)(int32_t)result : (uint32_t)result;
 	if (d->ret_size == sizeof(uint16_t))
 		return (uint16_t)result;
 	return result;
 }
 
+/* Where room was left for it.  Field by field: what is in registers need not go by the stack. */
+static inline void put_head(struct sr_buf *b, const struct sr_call_head *head)
+{
+	struct sr_call_head *to = (void *)b->p;
+
+	if (!to)
+		return;
+	to->site = head->site;
+	to->result = head->result;
+	to->error = head->error;
+	to->in_size = head->in_size;
+	to->orders = head->orders;
+}
+
 /* The numbers of its events end a record. */
 static void put_order(struct sr_buf *b, const struct sr_call_head *head, const uint64_t *order)
 {
-	if (head->orders)
-		sr_put_raw(b, order, head->orders * sizeof(*order));
+	for (unsigned int i = 0; i < head->orders; i++)
+		sr_put_u64(b, order[i]);
 }
 
 /* ------------------------------------------------- threads that take turns */
@@ -517,8 +596,7 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	event = sr_serial && !t->ended ? regain(t) : 0;
 	w->order[w->head->orders++] = event ? event : sr_draw_event();
 	put_order(&t->buf, w->head, w->order);
-	if (t->buf.p)
-		__builtin_memcpy(t->buf.p, w->head, sizeof(*w->head));
+	put_head(&t->buf, w->head);
 	t->sn++;
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + sr_call_number(w->d)));
@@ -557,11 +635,13 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	const bool ordered = how != ALONE;
 	struct sr_pinned pinned;
 	uint64_t order[2], event = 0;
-	int saved = errno;
+	int *error, saved;
 
 	sr_pinned_none(&pinned);
 	if (!t->started)
 		start_thread(t);
+	error = t->error;
+	saved = *error;
 	if (how == SERIAL)
 		arrive(t, site);
 	b->len = 0;
@@ -581,14 +661,14 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	if (how == SERIAL)
 		lend(t, lending(d));
-	errno = saved;
+	*error = saved;
 	if (ordered && d->flags & SR_CALL_CANCEL)
 		head.result =
 		    invoke_cancellable((struct under_way){t, d, a, &head, order, before, t->depth, t->signals.handlers, &pinned});
 	else
 		head.result = sr_invoke(d, a);
 	head.result = widen(d, head.result);
-	head.error = errno;
+	head.error = *error;
 	t->inside_rdmacm = false;
 	t->heap = SR_HEAP_SHIM;
 
@@ -604,8 +684,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		sr_fd_capture((int)head.result);
 	if (ordered)
 		put_order(b, &head, order);
-	if (b->p)
-		__builtin_memcpy(b->p, &head, sizeof(head));
+	put_head(b, &head);
 	t->sn++;
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + n));
@@ -615,11 +694,17 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 		go_on(t);
 
 	sr_leave_call(t, before);
-	errno = head.error;
+	*error = head.error;
 	return head.result;
 }
 
-/* Apart, so that calls of a process with one thread cost what they did. */
+/* Each apart, so that none pays for what only another one needs. */
+static uint64_t __attribute__((noinline))
+record_alone(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return record(t, n, a, site, ALONE);
+}
+
 static uint64_t __attribute__((noinline))
 record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
@@ -632,13 +717,18 @@ record_in_turn(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *si
 	return record(t, n, a, site, SERIAL);
 }
 
+static uint64_t __attribute__((noinline))
+record_after_signals(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	sr_signals_take(t, SR_SIGNAL_BEFORE);
+	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
+}
+
 static uint64_t record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	if (__builtin_expect(t->signals.waiting, 0))
-		sr_signals_take(t, SR_SIGNAL_BEFORE);
-	if (__builtin_expect(sr_threaded, 0))
-		return record_ordered(t, n, a, site);
-	return record(t, n, a, site, ALONE);
+		return record_after_signals(t, n, a, site);
+	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
 }
 
 /* The same in a process whose threads take turns. */
@@ -646,7 +736,7 @@ static uint64_t record_serially(struct sr_thread *t, enum sr_call_number n, uint
 {
 	if (t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
-	return sr_threaded ? record_in_turn(t, n, a, site) : record(t, n, a, site, ALONE);
+	return sr_threaded ? record_in_turn(t, n, a, site) : record_alone(t, n, a, site);
 }
 
 void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)

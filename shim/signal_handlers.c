@@ -179,12 +179,6 @@ static void empty_queue(struct sr_signal_state *s)
 		q->n = 0;
 }
 
-/* The shim is at work. */
-static bool is_section(const struct sr_thread *t)
-{
-	return t->depth && !t->signals.interruptible;
-}
-
 void sr_signals_take(struct sr_thread *t, uint8_t place)
 {
 	struct sr_signal_state *s = &t->signals;
@@ -193,7 +187,7 @@ void sr_signals_take(struct sr_thread *t, uint8_t place)
 	uint64_t mask;
 
 	/* Several at a time come one after the other: another may wait when a handler returns. */
-	while (s->waiting && !is_section(t)) {
+	while (s->waiting && !sr_is_section(t)) {
 		if (s->timer_set)
 			set_timer(s, CLOCK_MONOTONIC, 0);
 		sr_kernel_mask(SIG_SETMASK, &all, &mask);
@@ -594,7 +588,7 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 			run(signo, info, uc, a, here);
 		return;
 	}
-	if (is_section(t)) {
+	if (sr_is_section(t)) {
 		wait_for_section(s, signo, info, uc);
 		return;
 	}

@@ -85,6 +85,7 @@ struct sr_thread {
 	uint64_t heap_ops;      /* since it took the heap over last: see heap_turns.h */
 	struct sr_thread *next; /* recording: of the threads with a stream */
 	uint64_t sn;            /* of the call under way or, between calls, of the last one */
+	int *error; /* recording: its errno, once it is started */
 	struct sr_ring ring;
 	struct sr_buf buf;
 
@@ -109,6 +110,12 @@ struct sr_thread {
 
 extern __thread struct sr_thread sr_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The shim is at work, or what it called may not be interrupted: signals wait. */
+static inline bool sr_is_section(const struct sr_thread *t)
+{
+	return t->depth && !t->signals.interruptible;
+}
 
 /*
  * The shim's own work begins and ends: nested calls pass through, memory comes

@@ -29,6 +29,7 @@
 #include "shim/heap.h"
 #include "shim/map.h"
 #include "shim/objects.h"
+#include "shim/polls.h"
 #include "shim/thread.h"
 #include "shim/windows.h"
 
@@ -87,22 +88,10 @@ struct sr_cq {
 };
 
 static struct sr_map cqs;
-static atomic_bool any_retired;
-
-/*
- * Each thread that polls says since which epoch it does; one ends whenever queues
- * are found drained.  No barrier: who found them drained had the completion
- * queue's lock after those who took the last completions, and they have said so before
- * they had it.
- */
-struct sr_poller {
-	_Atomic uint64_t since; /* 0: does not poll */
-	atomic_bool taken;      /* a thread's */
-	struct sr_poller *next;
-};
+atomic_bool sr_any_retired;
 
 static struct sr_poller *_Atomic pollers; /* none is ever taken out */
-static atomic_uint_fast64_t epoch = 1;
+atomic_uint_fast64_t sr_poll_epoch = 1;
 static atomic_bool unnamed_pollers; /* there was no memory for one */
 
 static struct sr_poller *spare_poller(void)
@@ -115,7 +104,7 @@ static struct sr_poller *spare_poller(void)
 	return NULL;
 }
 
-static struct sr_poller *new_poller(void)
+struct sr_poller *sr_poller_new(void)
 {
 	struct sr_poller *p = spare_poller();
 
@@ -131,22 +120,6 @@ static struct sr_poller *new_poller(void)
 	while (!atomic_compare_exchange_weak(&pollers, &p->next, p))
 		;
 	return p;
-}
-
-void sr_poll_begins(struct sr_thread *t)
-{
-	if (__builtin_expect(!t->poller, 0))
-		t->poller = new_poller();
-	if (t->poller)
-		atomic_store_explicit(&t->poller->since,
-				      atomic_load_explicit(&epoch, memory_order_relaxed),
-				      memory_order_relaxed);
-}
-
-void sr_poll_ends(struct sr_thread *t)
-{
-	if (t->poller)
-		atomic_store_explicit(&t->poller->since, 0, memory_order_release);
 }
 
 void sr_poller_ends(struct sr_thread *t)
@@ -251,12 +224,6 @@ uint32_t sr_wq_max_sge(const struct sr_wq *wq)
 	return wq->max_sge;
 }
 
-void *sr_wq_copies(const struct sr_wq *wq, uint32_t *room)
-{
-	*room = wq->room;
-	return wq->copies;
-}
-
 static void destroy_list(struct sr_wq *wq)
 {
 	while (wq) {
@@ -316,7 +283,7 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 	}
 	if (!c)
 		return; /* nobody can say when its last completion is polled: kept */
-	atomic_store(&any_retired, true);
+	atomic_store(&sr_any_retired, true);
 	sr_lock(&c->lock);
 	drained = take_unseen(c);
 	wq->next_retired = c->retired;
@@ -325,14 +292,10 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 	destroy_list(drained);
 }
 
-struct sr_wq *sr_cq_retired(struct ibv_cq *cq)
+struct sr_wq *sr_cq_find_retired(struct ibv_cq *cq)
 {
-	struct sr_cq *c;
+	struct sr_cq *c = sr_map_get(&cqs, (uintptr_t)cq);
 
-	/* Nearly always there is none, and no poll has to look. */
-	if (!atomic_load_explicit(&any_retired, memory_order_relaxed))
-		return NULL;
-	c = sr_map_get(&cqs, (uintptr_t)cq);
 	return c ? atomic_load_explicit(&c->retired, memory_order_acquire) : NULL;
 }
 
@@ -344,7 +307,7 @@ void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
 
 	if (!c)
 		return;
-	now = atomic_fetch_add(&epoch, 1);
+	now = atomic_fetch_add(&sr_poll_epoch, 1);
 	sr_lock(&c->lock);
 	/* From there on the list is what was retired before that poll. */
 	for (wq = c->retired, last = NULL; wq && wq != retired; wq = wq->next_retired)
@@ -368,6 +331,13 @@ void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
 void sr_wq_lock_posts(struct sr_wq *wq)
 {
 	sr_lock(&wq->posts);
+}
+
+void *sr_wq_begin_posts(struct sr_wq *wq, uint32_t *room)
+{
+	sr_lock(&wq->posts);
+	*room = wq->room;
+	return wq->copies;
 }
 
 void sr_wq_unlock_posts(struct sr_wq *wq)
@@ -665,7 +635,7 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 static void await_other_polls(void)
 {
 	struct sr_poller *me = sr_self.poller;
-	uint64_t now = atomic_fetch_add(&epoch, 1) + 1;
+	uint64_t now = atomic_fetch_add(&sr_poll_epoch, 1) + 1;
 
 	/* What this one knows of failures is said. */
 	if (me && me->since)

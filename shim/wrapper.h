@@ -27,6 +27,14 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 
+/* What sr_call does for an operation that is captured whatever its arguments are: the data path. */
+static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, void *site)
+{
+	struct sr_thread *t = &sr_self;
+
+	return sr_engine && !t->depth ? sr_engine->call(t, n, a, site) : sr_call(n, a, site);
+}
+
 #define SR_EXPORT __attribute__((visibility("default")))
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "shim/clocks.h"
 #include "shim/objects.h"
+#include "shim/polls.h"
 #include "shim/thread.h"
 
 static char memory[1 << 16];
