@@ -39,8 +39,8 @@ def microseconds(name, text):
         return line and float(line.group(2 if "_bw" in name else 1))
     line = re.search(r"^ *\d+ +\d+ +[\d.]+ .*$", text, re.M)
     fields = line.group(0).split() if line else []
-    if "_bw" in name:           # size, iterations, peak, average MiB/s, ...
-        return float(fields[0]) / float(fields[3]) / 1.048576 if line else None
+    if "_bw" in name:           # size, iterations, peak, average MiB/s (0: it could not tell the CPU's clock rate), ...
+        return float(fields[0]) / float(fields[3]) / 1.048576 if line and float(fields[3]) else None
     return float(fields[4]) if line else None  # size, iterations, least, most, typical, ...
 
 

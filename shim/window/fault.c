@@ -546,7 +546,7 @@ NO_VECTORS bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintp
 	if (!is_word(insn) || !window_try_lock())
 		return false;
 	known = take_known(page_at(addr), insn, pc, addr, r, v);
-	window_unlock(NULL);
+	window_release();
 	return known;
 }
 
@@ -801,14 +801,14 @@ NO_VECTORS bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, ui
 
 	if (!is_word(insn) && !write)
 		return false;
-	if (window_self.silent || !is_common(p) || !window_try_lock())
+	if (window_self.silent || !window_try_lock())
 		return false;
 	done = fault_needs_handling(p, write) && is_common(p) && is_beside(p, addr, insn->size);
 	if (done) {
 		do_word_beside(insn, addr, registers, flags);
 		window_self.beside++;
 	}
-	window_unlock(NULL);
+	window_release();
 	return done;
 }
 
@@ -843,11 +843,6 @@ static bool lies_in(const struct insn *insn, const struct page *p)
 
 /* --------------------------------------------------------- kept for their owner */
 
-NO_VECTORS static bool is_kept(const struct page *p)
-{
-	return p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE;
-}
-
 /*
  * Another thread has seen that it changed, and may have told this one: without a call,
  * which this one need not make.  So it is looked at anew, where a replay has no fault.
@@ -876,11 +871,6 @@ static bool go_on_kept(ucontext_t *uc, const struct page *p, uintptr_t view, boo
 	else
 		return false;
 	return true;
-}
-
-NO_VECTORS bool fault_needs_handling(const struct page *p, bool write)
-{
-	return p->state == PAGE_CLOSED || is_kept(p) || (p->state == PAGE_FROZEN && write);
 }
 
 static void handle(ucontext_t *uc, uintptr_t addr, bool write)

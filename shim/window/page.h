@@ -129,7 +129,17 @@ int page_table_init(void);
 /* NULL if no window was ever near: within so many bytes. */
 #define CHUNK_BYTES (1ul << 30)
 
-struct page *page_at(uintptr_t addr) NO_VECTORS;
+extern struct page *_Atomic *page_chunks;
+
+NO_VECTORS static inline struct page *page_at(uintptr_t addr)
+{
+	struct page *chunk;
+
+	if (addr >> 47 || !page_chunks)
+		return NULL;
+	chunk = atomic_load_explicit(&page_chunks[addr / CHUNK_BYTES], memory_order_acquire);
+	return chunk ? &chunk[addr % CHUNK_BYTES / PAGE] : NULL;
+}
 
 /* Makes the table reach the range.  -ENOMEM. */
 int page_table_reach(uintptr_t begin, uintptr_t end);
@@ -145,9 +155,9 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
  */
 #define ALONE_MAX 65536
 
-bool is_common(const struct page *p) NO_VECTORS;
+NO_VECTORS static inline bool is_common(const struct page *p);
 /* ... without a number: within a call, where faults are not counted. */
-bool is_shared(const struct page *p) NO_VECTORS;
+NO_VECTORS static inline bool is_shared(const struct page *p);
 
 /* Before a region gets a part of the page.  False: no memory. */
 bool pieces_make(struct page *p);
@@ -237,12 +247,30 @@ struct window_thread {
 
 extern __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
 
+NO_VECTORS static inline bool is_shared(const struct page *p)
+{
+	return !p->whole && hooks.threads && hooks.threads();
+}
+
+/* Threads, looks of this one since its last call: each is the same in record and replay. */
+NO_VECTORS static inline bool is_common(const struct page *p)
+{
+	return is_shared(p) && window_self.fault + window_self.beside < ALONE_MAX;
+}
+
+void thread_epoch_begins(void) NO_VECTORS;
+void thread_epoch_ends(void);
+
 /*
  * What a thread finds in its epoch is its own affair: other threads' calls, at times that a
  * replay does not repeat, have others.
  */
-uint64_t thread_epoch(void) NO_VECTORS;
-void thread_epoch_ends(void);
+NO_VECTORS static inline uint64_t thread_epoch(void)
+{
+	if (!window_self.epoch)
+		thread_epoch_begins();
+	return window_self.epoch;
+}
 
 static inline uint32_t thread_id(void)
 {
@@ -257,9 +285,32 @@ static inline uint32_t thread_id(void)
  * mask is where the thread's own is kept; NULL in the handler, where they are blocked.
  */
 void window_lock(uint64_t *mask) NO_VECTORS;
-/* As with NULL; false: another thread, or this one, has it. */
-bool window_try_lock(void) NO_VECTORS;
 void window_unlock(const uint64_t *mask) NO_VECTORS;
+
+/* 0: nobody has it; 2: somebody may wait for it. */
+extern _Atomic uint32_t window_lock_state;
+void window_wake(void) NO_VECTORS;
+
+/* As with NULL; false: another thread, or this one, has it. */
+NO_VECTORS static inline bool window_try_lock(void)
+{
+	uint32_t free = 0;
+
+	if (window_self.busy)
+		return false;
+	window_self.busy = true;
+	if (!atomic_compare_exchange_strong_explicit(&window_lock_state, &free, 1, memory_order_acquire, memory_order_relaxed))
+		window_self.busy = false;
+	return window_self.busy;
+}
+
+/* What that has got; or as window_unlock with NULL. */
+NO_VECTORS static inline void window_release(void)
+{
+	if (atomic_exchange_explicit(&window_lock_state, 0, memory_order_release) == 2)
+		window_wake();
+	window_self.busy = false;
+}
 
 /* ----------------------------------------------------------------- states */
 
@@ -328,8 +379,16 @@ bool replay_values(void);
 bool replay_flagged(uint32_t flag);
 void replay_closed(void);
 
+NO_VECTORS static inline bool is_kept(const struct page *p)
+{
+	return p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE;
+}
+
 /* Does such an access fault?  (Unless another thread changes it.) */
-bool fault_needs_handling(const struct page *p, bool write) NO_VECTORS;
+NO_VECTORS static inline bool fault_needs_handling(const struct page *p, bool write)
+{
+	return p->state == PAGE_CLOSED || is_kept(p) || (p->state == PAGE_FROZEN && write);
+}
 
 /* Before landing is unmapped: nobody waits for it to change any more. */
 void fault_end_waits(void);

@@ -13,7 +13,7 @@
 #define CHUNKS      ((1ul << 47) / CHUNK_BYTES)
 
 /* A megabyte, which is not the library's own: see tests/shim/image.py. */
-static struct page *_Atomic *chunks;
+struct page *_Atomic *page_chunks;
 
 uintptr_t open_pages[OPEN_ALL];
 uint32_t open_n, live_n;
@@ -25,23 +25,13 @@ __thread struct window_thread window_self __attribute__((tls_model("initial-exec
 
 int page_table_init(void)
 {
-	void *p = sr_sys_mmap(NULL, CHUNKS * sizeof(*chunks), PROT_READ | PROT_WRITE,
+	void *p = sr_sys_mmap(NULL, CHUNKS * sizeof(*page_chunks), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (sr_sys_is_error(p))
 		return -ENOMEM;
-	chunks = p;
+	page_chunks = p;
 	return 0;
-}
-
-NO_VECTORS struct page *page_at(uintptr_t addr)
-{
-	struct page *chunk;
-
-	if (addr >> 47 || !chunks)
-		return NULL;
-	chunk = atomic_load_explicit(&chunks[addr / CHUNK_BYTES], memory_order_acquire);
-	return chunk ? &chunk[addr % CHUNK_BYTES / PAGE] : NULL;
 }
 
 int page_table_reach(uintptr_t begin, uintptr_t end)
@@ -49,13 +39,13 @@ int page_table_reach(uintptr_t begin, uintptr_t end)
 	for (uintptr_t i = begin / CHUNK_BYTES; i <= (end - 1) / CHUNK_BYTES; i++) {
 		struct page *chunk;
 
-		if (chunks[i])
+		if (page_chunks[i])
 			continue;
 		chunk = sr_sys_mmap(NULL, CHUNK_PAGES * sizeof(*chunk), PROT_READ | PROT_WRITE,
 				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (sr_sys_is_error(chunk))
 			return -ENOMEM;
-		atomic_store_explicit(&chunks[i], chunk, memory_order_release);
+		atomic_store_explicit(&page_chunks[i], chunk, memory_order_release);
 	}
 	return 0;
 }
@@ -64,11 +54,11 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
 {
 	uintptr_t begin = 0;
 
-	for (uintptr_t i = 0; chunks && i < CHUNKS; i++) {
+	for (uintptr_t i = 0; page_chunks && i < CHUNKS; i++) {
 		uintptr_t base = i * CHUNK_BYTES;
 
-		for (size_t n = 0; chunks[i] && n < CHUNK_PAGES; n++) {
-			bool window = chunks[i][n].state != PAGE_NONE;
+		for (size_t n = 0; page_chunks[i] && n < CHUNK_PAGES; n++) {
+			bool window = page_chunks[i][n].state != PAGE_NONE;
 
 			if (window && !begin)
 				begin = base + n * PAGE;
@@ -84,7 +74,7 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
 /* ------------------------------------------------------------------- lock */
 
 /* Not lock.h's: that one has a single-threaded mode, and this must hold against a signal. */
-static _Atomic uint32_t state;
+_Atomic uint32_t window_lock_state;
 
 void window_lock(uint64_t *mask)
 {
@@ -96,45 +86,25 @@ void window_lock(uint64_t *mask)
 			   0, 0);
 	/* Before it is ours: a tick in between would wait for this very thread. */
 	window_self.busy = true;
-	if (!atomic_compare_exchange_strong_explicit(&state, &free, 1, memory_order_acquire,
+	if (!atomic_compare_exchange_strong_explicit(&window_lock_state, &free, 1, memory_order_acquire,
 						     memory_order_relaxed))
-		while (atomic_exchange_explicit(&state, 2, memory_order_acquire))
-			sr_sys_futex((uint32_t *)&state, FUTEX_WAIT_PRIVATE, 2, NULL);
+		while (atomic_exchange_explicit(&window_lock_state, 2, memory_order_acquire))
+			sr_sys_futex((uint32_t *)&window_lock_state, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
-NO_VECTORS bool window_try_lock(void)
+NO_VECTORS void window_wake(void)
 {
-	uint32_t free = 0;
-
-	if (window_self.busy)
-		return false;
-	window_self.busy = true;
-	if (!atomic_compare_exchange_strong_explicit(&state, &free, 1, memory_order_acquire, memory_order_relaxed))
-		window_self.busy = false;
-	return window_self.busy;
+	sr_sys_futex((uint32_t *)&window_lock_state, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 NO_VECTORS void window_unlock(const uint64_t *mask)
 {
-	if (atomic_exchange_explicit(&state, 0, memory_order_release) == 2)
-		sr_sys_futex((uint32_t *)&state, FUTEX_WAKE_PRIVATE, 1, NULL);
-	window_self.busy = false;
+	window_release();
 	if (mask)
 		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(mask), 0, sizeof(*mask), 0, 0);
 }
 
 /* ----------------------------------------------------------------- states */
-
-NO_VECTORS bool is_shared(const struct page *p)
-{
-	return !p->whole && hooks.threads && hooks.threads();
-}
-
-/* Threads, looks of this one since its last call: each is the same in record and replay. */
-NO_VECTORS bool is_common(const struct page *p)
-{
-	return is_shared(p) && window_self.fault + window_self.beside < ALONE_MAX;
-}
 
 static void set_open_n(uint32_t n)
 {
@@ -142,14 +112,11 @@ static void set_open_n(uint32_t n)
 	atomic_store_explicit(&anything_open, n, memory_order_release);
 }
 
-NO_VECTORS uint64_t thread_epoch(void)
+NO_VECTORS void thread_epoch_begins(void)
 {
 	static _Atomic uint32_t threads;
-	struct window_thread *t = &window_self;
 
-	if (!t->epoch)
-		t->epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32 | 1;
-	return t->epoch;
+	window_self.epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32 | 1;
 }
 
 void thread_epoch_ends(void)

@@ -327,7 +327,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 		return true;
 	if (!p || !fault_needs_handling(p, s->stores) || !is_in_one_page(addr, s->insn.size))
 		return false;
-	if (fault_beside_at_site(&s->insn, addr, f->r, &f->flags)) {
+	if (is_common(p) && fault_beside_at_site(&s->insn, addr, f->r, &f->flags)) {
 		s->served++;
 		t->site.resume = s->copies + s->copy_at[1];
 		return false;

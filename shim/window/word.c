@@ -3,37 +3,6 @@
 
 #include "shim/window/decode.h"
 
-NO_VECTORS uint64_t word_load(const void *p, unsigned int size)
-{
-	switch (size) {
-	case 1:
-		return *(const volatile uint8_t *)p;
-	case 2:
-		return *(const volatile uint16_t *)p;
-	case 4:
-		return *(const volatile uint32_t *)p;
-	default:
-		return *(const volatile uint64_t *)p;
-	}
-}
-
-NO_VECTORS void word_store(void *p, uint64_t v, unsigned int size)
-{
-	switch (size) {
-	case 1:
-		*(volatile uint8_t *)p = (uint8_t)v;
-		break;
-	case 2:
-		*(volatile uint16_t *)p = (uint16_t)v;
-		break;
-	case 4:
-		*(volatile uint32_t *)p = (uint32_t)v;
-		break;
-	default:
-		*(volatile uint64_t *)p = v;
-	}
-}
-
 NO_VECTORS static int64_t sign_extended(uint64_t v, unsigned int size)
 {
 	unsigned int shift = 64 - 8 * size;
@@ -113,13 +82,4 @@ NO_VECTORS void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, u
 	if (insn->extends_sign)
 		v = (uint64_t)sign_extended(v, insn->size);
 	put_register(reg, v, insn->to_size, insn->high);
-}
-
-NO_VECTORS uint64_t word_registers(const uint64_t r[16], uintptr_t pc)
-{
-	uint64_t hash = pc;
-
-	for (int i = 0; i < 16; i++)
-		hash = (hash ^ r[i]) * 0x9e3779b97f4a7c15ull + (uint64_t)i;
-	return hash;
 }

@@ -27,18 +27,18 @@ class Program:
 
 
 PROGRAMS = [
-    Program("uts", "uts T1-5", "uts T1-6"),
-    Program("guppie", "guppie 12 64", "guppie 14 1024"),
-    Program("is", "is 1024 2", "is 4096 8"),
-    Program("laplace", "laplace 32 20", "laplace 64 150"),
-    Program("mcop", "mcop 12", "mcop 24"),
-    Program("nqueens", "nqueens 8", "nqueens 10 5"),
-    Program("fib", "fib 11 6", "fib 15 8"),
-    Program("dht", "dht 160", "dht 500"),
-    Program("cg", "cg 64", "cg 64"),
-    Program("knapsack", "knapsack corrected 6 40", "knapsack corrected 12 200"),
-    Program("knapsack-race", "knapsack race 6 40", "knapsack race 12 200", races=True),
-    Program("shvar", "shvar 50", "shvar 300", least=2),
+    Program("uts", "uts T1-5", "uts T1-7"),
+    Program("guppie", "guppie 12 64", "guppie 15 2048"),
+    Program("is", "is 1024 2", "is 16384 40"),
+    Program("laplace", "laplace 32 20", "laplace 64 1000"),
+    Program("mcop", "mcop 12", "mcop 36"),
+    Program("nqueens", "nqueens 8", "nqueens 13 5"),
+    Program("fib", "fib 11 6", "fib 24 10"),
+    Program("dht", "dht 160", "dht 3000"),
+    Program("cg", "cg 64", "cg 128"),
+    Program("knapsack", "knapsack corrected 6 40", "knapsack corrected 14 600"),
+    Program("knapsack-race", "knapsack race 6 40", "knapsack race 14 600", races=True),
+    Program("shvar", "shvar 50", "shvar 3000", least=2),
 ]
 
 
