@@ -2,8 +2,8 @@
 /*
  * code.c: the program's code, as its files have it.
  *
- * Files are mapped once more, and for good: their paths, which may lead over a network, are gone for the first
- * instruction of a library, and not for each.
+ * Parts of the files are mapped once more, and for good: their paths, which may lead over a network, are gone
+ * for the first instruction there, and not for each.
  */
 #include "shim/window/code.h"
 
@@ -23,31 +23,30 @@
 #define TEXTS_MAX 16
 
 static struct kept {
-	struct mapped_file of;
-	const uint8_t *file;
+	uint64_t offset, inode;
+	uint32_t device;
+	struct text text; /* its file is NULL: none */
 } kept[TEXTS_MAX];
 static unsigned int kept_n; /* ever */
 static uintptr_t next_text = TEXTS_BASE;
 
 static bool is_of(const struct kept *k, const struct mapped_file *f)
 {
-	return k->file && k->of.begin == f->begin && k->of.end == f->end && k->of.offset == f->offset &&
-	       !strcmp(k->of.path, f->path);
+	return k->text.file && k->inode == f->inode && k->device == f->device &&
+	       k->text.begin - k->offset == f->begin - f->offset && k->text.begin >= f->begin && k->text.end <= f->end;
 }
 
 /* NULL: it cannot be mapped, or a part of it would be no more than a SIGBUS. */
-static const uint8_t *map_file(const struct mapped_file *f)
+static const uint8_t *map_file(const struct mapped_file *f, uint64_t offset, size_t size)
 {
 	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(f->path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	size_t size = f->end - f->begin;
 	void *p = MAP_FAILED;
 	struct stat st;
 
 	if (fd < 0)
 		return NULL;
-	if (!sr_syscall(SYS_fstat, fd, SR_ARG(&st), 0, 0, 0, 0) && f->offset + size < (uint64_t)st.st_size + PAGE)
-		p = sr_sys_mmap((void *)next_text, size, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, (int)fd,
-				(off_t)f->offset);
+	if (!sr_syscall(SYS_fstat, fd, SR_ARG(&st), 0, 0, 0, 0) && offset + size < (uint64_t)st.st_size + PAGE)
+		p = sr_sys_mmap((void *)next_text, size, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, (int)fd, (off_t)offset);
 	sr_sys_close((int)fd);
 	if (p != (void *)next_text)
 		return NULL;
@@ -55,32 +54,44 @@ static const uint8_t *map_file(const struct mapped_file *f)
 	return p;
 }
 
-static const uint8_t *file_of(const struct mapped_file *f)
+/* No more of it than is looked at: a program may count its address space, or lock all of it. */
+static struct text part_around(uintptr_t pc, const struct mapped_file *f)
+{
+	uintptr_t at = pc & ~(TEXT_NEAR - 1);
+
+	return (struct text){.begin = at - f->begin < f->end - f->begin && at - f->begin > TEXT_NEAR ? at - TEXT_NEAR : f->begin,
+			     .end = f->end - at > 2 * TEXT_NEAR ? at + 2 * TEXT_NEAR : f->end};
+}
+
+static const struct text *text_of(uintptr_t pc, const struct mapped_file *f)
 {
 	struct kept *k = &kept[kept_n % TEXTS_MAX];
-	const uint8_t *file;
+	struct text part = part_around(pc, f);
 
 	for (unsigned int i = 0; i < TEXTS_MAX; i++)
-		if (is_of(&kept[i], f))
-			return kept[i].file;
-	file = map_file(f);
-	if (!file)
+		if (is_of(&kept[i], f) && kept[i].text.begin == part.begin && kept[i].text.end == part.end)
+			return &kept[i].text;
+	part.file = map_file(f, f->offset + (part.begin - f->begin), part.end - part.begin);
+	if (!part.file)
 		return NULL;
-	if (k->file)
-		sr_sys_munmap((void *)k->file, k->of.end - k->of.begin);
-	*k = (struct kept){*f, file};
+	if (k->text.file)
+		sr_sys_munmap((void *)k->text.file, k->text.end - k->text.begin);
+	*k = (struct kept){f->offset + (part.begin - f->begin), f->inode, f->device, part};
 	kept_n++;
-	return file;
+	return &k->text;
 }
 
 bool text_at(uintptr_t pc, struct text *t)
 {
+	const struct text *known;
 	struct mapped_file f;
 
-	if (!map_file_of(pc, &f) || !f.is_text)
+	known = map_file_of(pc, &f) ? text_of(pc, &f) : NULL;
+	if (!known)
 		return false;
-	*t = (struct text){f.begin, f.end, file_of(&f)};
-	return t->file;
+	*t = *known;
+	t->is_text = f.is_text;
+	return true;
 }
 
 /*
@@ -96,10 +107,11 @@ static const uint8_t *below_breakpoint(uintptr_t pc)
 
 	if (of == pc)
 		return code;
-	if (!text_at(pc, &t) || t.end - pc < CODE_MAX)
+	if (!text_at(pc, &t))
 		return (const uint8_t *)pc;
 	of = pc;
-	memcpy(code, t.file + (pc - t.begin), sizeof(code));
+	memset(code, 0, sizeof(code));
+	memcpy(code, t.file + (pc - t.begin), t.end - pc < CODE_MAX ? t.end - pc : CODE_MAX);
 	return code;
 }
 

@@ -12,15 +12,20 @@
 /* The instruction's bytes at pc, CODE_MAX of them, as they are in the program. */
 const uint8_t *code_at(uintptr_t pc);
 
-/* Code that may be read and executed, and no more, and what its file has for it. */
+/* Branches that lead to a place are mostly of the same function. */
+#define TEXT_NEAR (64ul << 10)
+
+/* A part of a file's mapping, and what the file has for it. */
 struct text {
 	uintptr_t begin, end;
 	const uint8_t *file;
+	bool is_text; /* may be read and executed, and no more */
 };
 
 /*
- * False: pc is not in such a mapping of a file's, or the file is not there or not as long.
- * The file's bytes stay there till sixteen other mappings have been asked for.
+ * What is at pc, and at least TEXT_NEAR on each side of it, as far as the mapping goes.  False: it
+ * is no file's, or the file is not there or not as long.  The file's bytes stay there till sixteen other parts have
+ * been asked for.
  */
 bool text_at(uintptr_t pc, struct text *t);
 

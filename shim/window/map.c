@@ -160,7 +160,7 @@ bool map_file_of(uintptr_t addr, struct mapped_file *f)
 	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
 					       O_RDONLY | O_CLOEXEC, 0, 0, 0)};
 	const char *name = NULL, *at;
-	char line[512];
+	char line[512], *end;
 
 	while (m.fd >= 0 && !name && next_line(&m, line, sizeof(line))) {
 		struct extent e = parse(line);
@@ -178,7 +178,10 @@ bool map_file_of(uintptr_t addr, struct mapped_file *f)
 		f->begin = e.begin;
 		f->end = e.end;
 		f->is_text = !memcmp(e.perms, "r-xp", 4);
-		f->offset = strtoul(at + 1, NULL, 16);
+		f->offset = strtoul(at + 1, &end, 16);
+		f->device = (uint32_t)strtoul(end + 1, &end, 16) << 20;
+		f->device |= (uint32_t)strtoul(end + 1, &end, 16);
+		f->inode = strtoul(end + 1, NULL, 10);
 	}
 	if (m.fd >= 0)
 		sr_sys_close(m.fd);

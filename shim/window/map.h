@@ -38,7 +38,8 @@ int map_protect(uintptr_t view, int prot);
 struct mapped_file {
 	uintptr_t begin, end;
 	bool is_text; /* may be read and executed, and no more */
-	uint64_t offset;
+	uint64_t offset, inode;
+	uint32_t device; /* major, minor: twelve and twenty bits */
 	char path[512];
 };
 

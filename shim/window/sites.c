@@ -739,17 +739,6 @@ static bool is_worth_it(const struct insn *insn)
 	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
 
-/* Branches that lead to a place are mostly of the same function. */
-#define NEAR (64ul << 10)
-
-static bool is_branched_into_midst(const struct site *s, const struct text *t)
-{
-	uintptr_t begin = s->pc - t->begin > NEAR ? s->pc - NEAR : t->begin;
-	uintptr_t end = t->end - s->pc > NEAR ? s->pc + NEAR : t->end;
-
-	return is_branched_into(t->file + (begin - t->begin), end - begin, s->pc - begin, &s->group);
-}
-
 /*
  * Its bytes, as the file has them: what is not from a file, or was changed, is left alone, and so is what the
  * program could change with no call, or does not allow to be executed alone.
@@ -758,11 +747,11 @@ static bool take_code(struct site *s)
 {
 	struct text t;
 
-	if (!text_at(s->pc, &t) || t.end - s->pc < sizeof(s->code))
+	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code))
 		return false;
 	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
 	return group_of(s->code, &s->group) && !memcmp(s->code, (const void *)s->pc, s->group.length) &&
-	       (s->group.n == 1 || !is_branched_into_midst(s, &t));
+	       (s->group.n == 1 || !is_branched_into(t.file, t.end - t.begin, s->pc - t.begin, &s->group));
 }
 
 static bool patch(struct site *s, const struct insn *insn)
