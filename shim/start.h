@@ -3,7 +3,10 @@
 #ifndef SHIM_START_H
 #define SHIM_START_H
 
-/* It ends with this status, past exit handlers.  Once; does nothing later on. */
-void sr_process_exits(int status);
+/*
+ * It ends with this status, past exit handlers.  Does nothing later on.  Returns the status with which it is to end: where
+ * another thread has begun to end it before, and that is written down, that one's.
+ */
+int sr_process_exits(int status);
 
 #endif

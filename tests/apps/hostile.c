@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -302,6 +304,38 @@ static void many_registrations(void)
 	addresses();
 }
 
+static atomic_bool exiting;
+
+/* Asks on standard output, and standard input says when. */
+static void end_when_told(void)
+{
+	char c = '?';
+
+	if (write(1, &c, 1) != 1)
+		return;
+	while (read(0, &c, 1) < 0 && errno == EINTR)
+		;
+	atomic_store(&exiting, true);
+}
+
+static void *exit_a_little_later(void *unused)
+{
+	while (!atomic_load(&exiting))
+		__builtin_ia32_pause();
+	for (int i = 0; i < 2000000; i++)
+		__builtin_ia32_pause();
+	exit(9);
+}
+
+/* As one does from whose hands main has taken things.  The process is gone before that. */
+static void exit_under_an_exit(void)
+{
+	pthread_t t;
+
+	atexit(end_when_told);
+	pthread_create(&t, NULL, exit_a_little_later, NULL);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -322,6 +356,7 @@ static const struct {
     {"unreadable-buffers", unreadable_buffers},
     {"addresses", addresses},
     {"heap-churn", many_registrations},
+    {"exit-under-an-exit", exit_under_an_exit},
 };
 
 int main(int argc, char **argv)

@@ -11,16 +11,47 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from harness import BUILD, SREPLAY, Tap, kill_group, start
+from harness import BUILD, SREPLAY, Tap, kill_group, replay, start
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "apps", "environment")
+HOSTILE = os.path.join(os.path.realpath(BUILD), "tests", "apps", "hostile")
 LOGD = os.path.join(os.path.realpath(BUILD), "logd", "sreplay-logd")
 # It would wait for a minute for the other rank, which takes longer than that.
 SECONDS = 20
 
 
+def exit_under_an_exit(tap):
+    """Main has ended the process, and its last records are on their way, when another thread ends it as well."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        trace = os.path.join(directory, "t.srec")
+        daemon = subprocess.Popen([LOGD])
+        try:
+            process = subprocess.Popen([SREPLAY, "record", "-o", trace, "--", HOSTILE, "exit-under-an-exit"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            process.stdout.read(1)
+            os.kill(daemon.pid, signal.SIGSTOP)
+            process.stdin.write(b"x")
+            process.stdin.flush()
+            time.sleep(0.7)
+            os.kill(daemon.pid, signal.SIGCONT)
+            process.stdin.close()
+            told = process.stderr.read()
+            status = process.wait(SECONDS)
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.wait()
+        verified = subprocess.run([SREPLAY, "verify", trace], capture_output=True, text=True)
+        tap.ok(status == 3 and not told and verified.returncode == 0,
+               "a thread that ends the process while another one does: the first one's status, and all records",
+               "%s %s\n%s" % (status, told, verified.stderr))
+        status, _, err = replay(trace, 0)
+        tap.ok(status == 3 and "0 divergences: exact" in err, "... and so in its replay", "%s %s" % (status, err))
+
+
 def main():
     tap = Tap()
+    exit_under_an_exit(tap)
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         trace = os.path.join(directory, "t.srec")
