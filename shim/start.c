@@ -81,7 +81,7 @@ int sr_process_exits(int status)
 		ending.status = status;
 		at_exit(status);
 		atomic_store_explicit(&ending.done, true, memory_order_release);
-	} else if (nobody != self) {
+	} else if (nobody != self && !atomic_load_explicit(&ending.done, memory_order_acquire)) {
 		await_ending();
 		if (atomic_load_explicit(&ending.done, memory_order_acquire))
 			return ending.status;

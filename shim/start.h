@@ -4,8 +4,8 @@
 #define SHIM_START_H
 
 /*
- * It ends with this status, past exit handlers.  Does nothing later on.  Returns the status with which it is to end: where
- * another thread has begun to end it before, and that is written down, that one's.
+ * The process ends with this status, past exit handlers: writes that down, the first time.  Returns the status to end with:
+ * where another thread was just writing down that it ends the process, that one's.
  */
 int sr_process_exits(int status);
 
