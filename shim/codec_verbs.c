@@ -14,6 +14,7 @@
 
 /* No device's lists are as long. */
 #define SGES_MAX     4096
+#define SGES_USUAL   8
 
 /* No device takes more inline; what is refused for its length need not be there. */
 #define INLINE_USUAL 1024
@@ -44,12 +45,19 @@ static const void *inline_data(const struct ibv_sge *sge)
 	return sge->length <= INLINE_USUAL || sr_is_readable(p, sge->length) ? p : NULL;
 }
 
-static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr, uint32_t n)
+/* Of a request's list, which is seldom longer than `room`. */
+static const struct ibv_sge *see_list(const struct ibv_sge *list, uint32_t n, struct ibv_sge room[SGES_USUAL])
+{
+	return n && n <= SGES_USUAL ? sr_windows_see(list, room, n * sizeof(*list)) : list;
+}
+
+static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct ibv_sge *list,
+			    uint32_t n)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct ibv_sge *sge = &wr->sg_list[i];
+		const struct ibv_sge *sge = &list[i];
 		const void *p = wr->send_flags & IBV_SEND_INLINE
 				    ? inline_data(sge)
 				    : sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
@@ -63,13 +71,15 @@ static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *w
 static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
 {
 	const unsigned does = sr_op(wr->opcode);
+	struct ibv_sge room[SGES_USUAL];
 	struct sr_wire_send_wr v = {
 	    .wr_id = wr->wr_id,
 	    .opcode = wr->opcode,
 	    .send_flags = wr->send_flags,
-	    .sg_list = wr->sg_list,
 	    .sg_list_n = list_length(wr->sg_list, wr->num_sge),
 	};
+
+	v.sg_list = see_list(wr->sg_list, v.sg_list_n, room);
 
 	if (does & SR_OP_ATOMIC) {
 		v.remote_addr = wr->wr.atomic.remote_addr;
@@ -88,37 +98,49 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 		v.remote_qkey = wr->wr.ud.remote_qkey;
 	}
 	if (does & SR_OP_GATHERS)
-		v.checksum = checksum_of(qp, wr, v.sg_list_n);
+		v.checksum = checksum_of(qp, wr, v.sg_list, v.sg_list_n);
 	sr_put_send_wr_fields(b, &v);
+}
+
+/* The length of a list, in front of it, when it is known. */
+static void put_length(struct sr_buf *b, size_t at, uint32_t n)
+{
+	if (b->len >= at + sizeof(n))
+		__builtin_memcpy(b->p + at, &n, sizeof(n));
 }
 
 void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
 {
+	struct ibv_send_wr room;
+	const size_t at = b->len;
 	uint32_t n = 0;
 
-	for (const struct ibv_send_wr *w = wr; w; w = w->next)
-		n++;
 	sr_put_u32(b, n);
-	for (; wr; wr = wr->next)
+	for (; wr; wr = wr->next, n++) {
+		wr = sr_windows_see(wr, &room, sizeof(room));
 		put_send_wr(b, wr, qp);
+	}
+	put_length(b, at, n);
 }
 
 void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 {
+	struct ibv_recv_wr room;
+	struct ibv_sge list[SGES_USUAL];
+	const size_t at = b->len;
 	uint32_t n = 0;
 
-	for (const struct ibv_recv_wr *w = wr; w; w = w->next)
-		n++;
 	sr_put_u32(b, n);
-	for (; wr; wr = wr->next) {
-		struct sr_wire_recv_wr v = {
-		    .wr_id = wr->wr_id,
-		    .sg_list = wr->sg_list,
-		    .sg_list_n = list_length(wr->sg_list, wr->num_sge),
-		};
+	for (; wr; wr = wr->next, n++) {
+		struct sr_wire_recv_wr v;
 
+		wr = sr_windows_see(wr, &room, sizeof(room));
+		v.wr_id = wr->wr_id;
+		v.sg_list_n = list_length(wr->sg_list, wr->num_sge);
+		v.sg_list = see_list(wr->sg_list, v.sg_list_n, list);
 		sr_put_recv_wr_fields(b, &v);
 	}
+	put_length(b, at, n);
 }
 
 void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n)

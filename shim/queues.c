@@ -462,11 +462,12 @@ static struct ibv_sge *readable_list(struct sr_wqe *wqe, struct ibv_sge *list)
  * What the provider gets are copies with the shim's wr_ids: the program's own
  * requests may be constant, or used by two threads at once.  It gets them in one
  * post, as they came, with one exception: a chain that is longer than the whole
- * queue, which it is going to refuse somewhere.
+ * queue, which it is going to refuse somewhere: what was left of it is *rest.
  */
-static int copy_recvs(struct sr_wq *wq, const struct ibv_recv_wr *wr, struct ibv_recv_wr *copies,
+static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr **rest, struct ibv_recv_wr *copies,
 		      uint32_t room)
 {
+	struct ibv_recv_wr *wr = *rest;
 	uint32_t n = 0;
 
 	while (wr && n < room) {
@@ -483,6 +484,7 @@ static int copy_recvs(struct sr_wq *wq, const struct ibv_recv_wr *wr, struct ibv
 			copy->wr_id = (uintptr_t)wqe;
 	}
 	copies[n - 1].next = NULL;
+	*rest = wr;
 	return (int)n;
 }
 
@@ -505,14 +507,17 @@ static int post_recv_chain(struct sr_wq *wq, const struct sr_call_desc *d,
 			   struct ibv_recv_wr **bad_wr)
 {
 	uint32_t room;
-	struct ibv_recv_wr *copies = sr_wq_begin_posts(wq, &room), *bad = NULL;
+	struct ibv_recv_wr *copies = sr_wq_begin_posts(wq, &room), *rest = wr, *bad = NULL;
 	int err, n, posted;
 
 	do {
-		posted = n = copy_recvs(wq, wr, copies, room);
+		n = copy_recvs(wq, &rest, copies, room);
 		err = (int)sr_real_operation(d, context, object, (uintptr_t)copies, &bad);
-		if (err)
-			posted = take_back_recvs(copies, n, bad);
+		if (!err) {
+			wr = rest;
+			continue;
+		}
+		posted = take_back_recvs(copies, n, bad);
 		while (posted--)
 			wr = wr->next;
 	} while (wr && !err);

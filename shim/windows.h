@@ -81,6 +81,15 @@ static inline bool sr_windows_is_near(const void *addr)
 	return sr_windows_on && sr_window_is_common(addr);
 }
 
+/*
+ * What the program gives to a call, for its record: where it is, or a copy of it at `room` if it lies among
+ * other things on a window's page, where each word that is read takes a fault.
+ */
+static inline const void *sr_windows_see(const void *addr, void *room, size_t length)
+{
+	return sr_windows_is_near(addr) && sr_window_copy_beside(addr, room, length) ? room : addr;
+}
+
 /* Around each recorded or replayed call, if sr_windows_on. */
 void sr_windows_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 void sr_windows_call_ends(struct sr_pinned *p);

@@ -368,6 +368,23 @@ void sr_window_copy(const void *addr, void *to, size_t length)
 	}
 }
 
+bool sr_window_copy_beside(const void *addr, void *to, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr;
+	const struct page *p = page_at(at);
+	bool beside;
+
+	if (page_at(at + length - 1) != p)
+		return false;
+	/* Within a call: as in sr_window_gather(). */
+	window_lock(NULL);
+	beside = is_window(at) && is_beside(p, at, length);
+	if (beside)
+		memcpy(to, landing_of(p, at), length);
+	window_unlock(NULL);
+	return beside;
+}
+
 const void *sr_window_gather(const void *addr, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;

@@ -181,6 +181,9 @@ const void *sr_window_gather(const void *addr, size_t length);
 /* What is there now, without anybody having seen it. */
 void sr_window_copy(const void *addr, void *to, size_t length);
 
+/* The same within a page of the program's own in which no region has any of it; else false, and nothing is copied. */
+bool sr_window_copy_beside(const void *addr, void *to, size_t length);
+
 /* Window pages of the range are landing itself, for the kernel, until they are unpinned. */
 void sr_window_pin(const void *addr, size_t length);
 void sr_window_unpin(const void *addr, size_t length);

@@ -579,6 +579,34 @@ static void what_is_copied_may_end_in_nothing(void **state)
 	sr_window_remove(p + 100, 100);
 }
 
+/* What a call is given is read at once, unless a region has any of it or a page has nothing else. */
+static void what_lies_beside_regions_is_copied(void **state)
+{
+	volatile uint8_t *p = memory(2);
+	char to[16] = "";
+	uint64_t faults;
+
+	p[8] = 'a';
+	assert_false(sr_window_copy_beside((void *)p, to, 16));
+	assert_int_equal(sr_window_add((void *)(p + 1024), PAGE - 1024 + 64), SR_WINDOW_OK);
+	have_threads(true);
+	p[8] = 'b';
+	faults = sr_window_faults();
+	assert_true(sr_window_copy_beside((void *)p, to, 16));
+	assert_int_equal(to[8], 'b');
+	assert_int_equal(sr_window_faults(), faults);
+	to[8] = 'c';
+	assert_false(sr_window_copy_beside((void *)(p + 1016), to, 16));
+	assert_false(sr_window_copy_beside((void *)(p + 1024), to, 16));
+	/* From the end of one page to the next one. */
+	assert_false(sr_window_copy_beside((void *)(p + PAGE - 8), to, 16));
+	assert_int_equal(to[8], 'c');
+	assert_true(sr_window_copy_beside((void *)(p + PAGE + 128), to, 16));
+	have_threads(false);
+	sr_window_remove((void *)(p + 1024), PAGE - 1024 + 64);
+	assert_false(sr_window_copy_beside((void *)p, to, 16));
+}
+
 /* What threads have beside a region is right whatever becomes of it meanwhile. */
 #define BESIDE_WORDS 4
 static atomic_bool beside_ends;
@@ -1188,6 +1216,7 @@ int main(void)
 	    cmocka_unit_test(others_go_on_beside_regions_that_come_and_go),
 	    cmocka_unit_test(who_has_not_gone_on_since_the_last_tick_does_not_wait),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
+	    cmocka_unit_test(what_lies_beside_regions_is_copied),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
 	    cmocka_unit_test(vectors_are_moved_as_elsewhere),
