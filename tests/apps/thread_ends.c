@@ -123,7 +123,10 @@ static int with_child(void)
 	pid_t child;
 
 	start(for_a_while, NULL);
+	/* The child has none of the threads that may have it. */
+	pthread_mutex_lock(&mutex);
 	child = fork();
+	pthread_mutex_unlock(&mutex);
 	if (!child) {
 		tell(1);
 		free(malloc(100));
