@@ -973,9 +973,13 @@ static void wait_for_exit(struct sr_thread *t, const struct record *r)
 
 void sr_replay_exit(int status)
 {
+	static struct sr_thread *ends_it;
 	struct sr_thread *t = &sr_self;
 	struct record r;
 
+	/* What is in stdio's buffers is the other one's to write. */
+	if (sr_engine == &halted_engine && t != ends_it)
+		sleep_for_ever();
 	if (sr_engine != &replay_engine)
 		return;
 	sr_enter(t);
@@ -987,11 +991,13 @@ void sr_replay_exit(int status)
 		pass_window_records(t, 0, NULL);
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, 0, NULL);
-	wait_for_exit(t, &r);
-	sr_stdio_settle();
-	sr_engine = &halted_engine;
+	/* Another thread ended the process before, or it was killed. */
 	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT && r.kind != SR_REC_HEAP)
 		end_of_stream(t, &r, 0, NULL);
+	wait_for_exit(t, &r);
+	sr_stdio_settle();
+	ends_it = t;
+	sr_engine = &halted_engine;
 	claim_report();
 	control->report.found_status = status;
 	if (r.kind != SR_REC_EXIT) {

@@ -645,7 +645,7 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 			return raw(nr, a);
 		break;
 	case SYS_exit_group:
-		a[0] = (uint64_t)sr_process_exits((int)a[0]);
+		sr_process_exits((int)a[0]);
 		return raw(nr, a);
 	}
 	call = call_of_threads(nr);

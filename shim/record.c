@@ -53,6 +53,8 @@
 
 /* How long the end of the process waits for its last records to be on disk. */
 #define FINISH_MS 30000
+/* And another thread that ends the process, for that. */
+#define OTHERS_END_MS 2000
 
 static struct sr_client client;
 static size_t ring_bytes;
@@ -828,16 +830,43 @@ static uint64_t settle(struct sr_thread *t)
 	return event || !sr_threaded ? event : sr_draw_event();
 }
 
+/* False if another thread has begun to end the process. */
+static bool begin_to_end(void)
+{
+	static _Atomic pid_t thread;
+	pid_t self = (pid_t)sr_sys_gettid(), nobody = 0;
+
+	return atomic_compare_exchange_strong(&thread, &nobody, self) || nobody == self;
+}
+
+/*
+ * The other one's last records take the daemon some milliseconds, where bare the process would be gone in
+ * some microseconds: who ends it meanwhile, maybe since things have been taken from under it, would not have come so
+ * far, and is not to cut off the records, nor what is still in stdio's buffers.  It ends it if the other one hangs there.
+ */
+static void await_the_end(void)
+{
+	static const struct timespec a_moment = {.tv_nsec = 1000000};
+
+	for (int ms = 0; ms < OTHERS_END_MS; ms++)
+		sr_sys_nanosleep(&a_moment);
+}
+
 void sr_record_exit(int status)
 {
 	struct sr_thread *t = &sr_self;
 	struct sr_exit_payload payload = {.status = status};
 	enum sr_heap before;
 
+	/* A handler may end the process, or jump out of here. */
+	if (sr_engine == &record_engine && t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
+	if (!begin_to_end()) {
+		await_the_end();
+		return;
+	}
 	if (sr_engine != &record_engine)
 		return;
-	if (t->signals.waiting)
-		sr_signals_take(t, SR_SIGNAL_BEFORE);
 	before = sr_enter(t);
 	if (!t->started)
 		start_thread(t);

@@ -46,47 +46,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Called with the process's exit status, by one thread. */
+/* Called with the process's exit status, once. */
 static void (*at_exit)(int status);
 
-/* How long a thread waits for another one that ends the process: as long as the daemon may take, within reason. */
-#define LAST_RECORDS_MS 2000
-
-/*
- * The thread that has begun to end the process.  Its last records take the daemon some milliseconds, where bare it would be
- * gone in some microseconds: another thread that ends it meanwhile, maybe since the first one took things from
- * under it, would not have come so far, and is not to cut the records off.
- */
-static struct {
-	_Atomic pid_t thread;
-	_Atomic bool done;
-	int status;
-} ending;
-
-static void await_ending(void)
+void sr_process_exits(int status)
 {
-	static const struct timespec a_moment = {.tv_nsec = 1000000};
-
-	for (int ms = 0; ms < LAST_RECORDS_MS && !atomic_load_explicit(&ending.done, memory_order_acquire); ms++)
-		sr_sys_nanosleep(&a_moment);
-}
-
-int sr_process_exits(int status)
-{
-	pid_t self = (pid_t)sr_sys_gettid(), nobody = 0;
-
-	if (!at_exit || !sr_engine)
-		return status;
-	if (atomic_compare_exchange_strong(&ending.thread, &nobody, self)) {
-		ending.status = status;
+	if (at_exit && sr_engine)
 		at_exit(status);
-		atomic_store_explicit(&ending.done, true, memory_order_release);
-	} else if (nobody != self && !atomic_load_explicit(&ending.done, memory_order_acquire)) {
-		await_ending();
-		if (atomic_load_explicit(&ending.done, memory_order_acquire))
-			return ending.status;
-	}
-	return status;
 }
 
 static void handle_exit(int status, void *unused)
@@ -256,7 +222,7 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 {
 	void (*real)(int) = (void (*)(int))sr_next(next);
 
-	status = sr_process_exits(status);
+	sr_process_exits(status);
 	if (real)
 		real(status);
 	for (;;)

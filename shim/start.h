@@ -3,10 +3,7 @@
 #ifndef SHIM_START_H
 #define SHIM_START_H
 
-/*
- * The process ends with this status, past exit handlers: writes that down, the first time.  Returns the status to end with:
- * where another thread was just writing down that it ends the process, that one's.
- */
-int sr_process_exits(int status);
+/* It ends with this status, past exit handlers.  Once; does nothing later on. */
+void sr_process_exits(int status);
 
 #endif

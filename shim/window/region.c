@@ -83,6 +83,22 @@ static void give_back(uintptr_t begin, uintptr_t end)
 	map_return(begin, end);
 }
 
+/*
+ * Left by a region that had all of it: from here on it may be a page that several threads have things on.  It was
+ * known already if it has been looked at, or stored to while there was a digest, of which a replay has none.
+ */
+static void share(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	if (p->whole || p->known)
+		return;
+	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
+	replay_values();
+	make_known(view, p);
+	event_end();
+}
+
 void page_release(uintptr_t view)
 {
 	page_forget(page_at(view));
@@ -131,8 +147,10 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	for (uintptr_t v = begin; v < at; v += PAGE) {
 		page_at(v)->users++;
 		page_at(v)->whole += is_whole(v, (uintptr_t)addr, length);
-		if (!is_whole(v, (uintptr_t)addr, length))
-			pieces_add(v, (uintptr_t)addr, length);
+		if (is_whole(v, (uintptr_t)addr, length))
+			continue;
+		share(v);
+		pieces_add(v, (uintptr_t)addr, length);
 	}
 	window_unlock(&mask);
 	if (refusal && at > begin)

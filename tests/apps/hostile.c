@@ -9,9 +9,9 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -304,27 +305,51 @@ static void many_registrations(void)
 	addresses();
 }
 
-static atomic_bool exiting;
+static atomic_bool ready, exiting, waiting;
 
-/* Asks on standard output, and standard input says when. */
+/* Asks on standard output, and standard input says so: or nobody does, and all is as usual. */
 static void end_when_told(void)
 {
 	char c = '?';
+	ssize_t n;
 
+	while (!atomic_load(&ready))
+		__builtin_ia32_pause();
 	if (write(1, &c, 1) != 1)
 		return;
-	while (read(0, &c, 1) < 0 && errno == EINTR)
-		;
-	atomic_store(&exiting, true);
+	do
+		n = read(0, &c, 1);
+	while (n < 0 && errno == EINTR);
+	atomic_store(&exiting, n == 1);
+	while (n == 1 && !atomic_load(&waiting))
+		__builtin_ia32_pause();
+	for (int i = 0; i < 100000; i++)
+		__builtin_ia32_pause();
 }
 
 static void *exit_a_little_later(void *unused)
 {
 	while (!atomic_load(&exiting))
 		__builtin_ia32_pause();
-	for (int i = 0; i < 2000000; i++)
+	for (int i = 0; i < 4000000; i++)
 		__builtin_ia32_pause();
 	exit(9);
+}
+
+/* What it is in when the process ends is never recorded, and comes before that end. */
+static void *wait_for_nothing(void *unused)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+
+	pthread_mutex_lock(&mutex);
+	atomic_store(&ready, true);
+	while (!atomic_load(&exiting))
+		__builtin_ia32_pause();
+	atomic_store(&waiting, true);
+	for (;;)
+		pthread_cond_wait(&never, &mutex);
+	return NULL;
 }
 
 /* As one does from whose hands main has taken things.  The process is gone before that. */
@@ -332,8 +357,26 @@ static void exit_under_an_exit(void)
 {
 	pthread_t t;
 
+	printf("buffered until the end\n");
 	atexit(end_when_told);
+	pthread_create(&t, NULL, wait_for_nothing, NULL);
 	pthread_create(&t, NULL, exit_a_little_later, NULL);
+}
+
+static void exit_at_once(int signal)
+{
+	_exit(7);
+}
+
+/* The signal waits for the next call, which is the process's end. */
+static void exit_in_a_handler_at_exit(void)
+{
+	struct itimerval soon = {.it_value.tv_usec = 300};
+
+	signal(SIGALRM, exit_at_once);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	for (int i = 0; i < 50000; i++)
+		__builtin_ia32_pause();
 }
 
 static const struct {
@@ -357,6 +400,7 @@ static const struct {
     {"addresses", addresses},
     {"heap-churn", many_registrations},
     {"exit-under-an-exit", exit_under_an_exit},
+    {"exit-in-a-handler-at-exit", exit_in_a_handler_at_exit},
 };
 
 int main(int argc, char **argv)

@@ -918,6 +918,37 @@ static void variables_beside_a_window(void)
 	printf("%llu %llu\n", (unsigned long long)n->count, (unsigned long long)(&n->count)[1]);
 }
 
+/* What the first window's registration knew of the page is not there in a replay. */
+static void a_request_on_a_page_that_was_a_windows(void)
+{
+	static char large[4 << 20] __attribute__((aligned(PAGE)));
+	static volatile uint64_t other[PAGE / 8] __attribute__((aligned(PAGE)));
+	char *page = large + 10 * PAGE;
+	struct ibv_recv_wr *wr = (void *)(page + 1024), *bad;
+	struct ibv_qp *q = new_qp();
+	struct ibv_mr *all = ibv_reg_mr(pd, large, sizeof(large), ALL), *part, *others;
+	uint64_t sum = 0;
+
+	ibv_dereg_mr(all);
+	part = ibv_reg_mr(pd, page, 64, ALL);
+	others = ibv_reg_mr(pd, (void *)other, PAGE, ALL);
+	for (uint64_t round = 0; round < 5; round++) {
+		wr->wr_id = round;
+		wr->num_sge = 0;
+		wr->sg_list = NULL;
+		wr->next = NULL;
+		for (uint64_t i = 0; i < 40; i++)
+			other[i] = i + round;
+		sum = sum * 31 + (uint64_t)ibv_post_recv(q, wr, &bad);
+	}
+	for (uint64_t i = 0; i < 40; i++)
+		sum += other[i];
+	printf("%llu\n", (unsigned long long)sum);
+	ibv_dereg_mr(others);
+	ibv_dereg_mr(part);
+	ibv_destroy_qp(q);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -954,6 +985,7 @@ static const struct {
     {"windows-that-are-protected", windows_that_are_protected},
     {"variables-beside-a-window", variables_beside_a_window},
     {"faults-beside-a-window", faults_beside_a_window},
+    {"a-request-on-a-page-that-was-a-windows", a_request_on_a_page_that_was_a_windows},
 };
 
 int main(int argc, char **argv)

@@ -28,7 +28,7 @@ SHIM = os.path.join(os.path.realpath(BUILD), "shim", "libsreplay_verbs.so")
 # What a run prints that another run need not: times and addresses.
 VARYING = re.compile(rb"time \d+|^\d{9,}$|0x[0-9a-f]+", re.M)
 # The process dies of a signal, in all three.
-STATUS = {"crash": -signal.SIGSEGV}
+STATUS = {"crash": -signal.SIGSEGV, "exit-in-a-handler-at-exit": 7}
 # What is said of them; not all of such a process can be replayed.
 PARTLY_RECORDED = {"no-descriptors": b"thread 1 of this process is not recorded"}
 # Their replay is not promised: what decides it are plain loads and stores.

@@ -26,6 +26,8 @@ def exit_under_an_exit(tap):
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         trace = os.path.join(directory, "t.srec")
         daemon = subprocess.Popen([LOGD])
+        while not os.path.exists(os.environ["SREPLAY_SOCKET"]):
+            time.sleep(0.01)
         try:
             process = subprocess.Popen([SREPLAY, "record", "-o", trace, "--", HOSTILE, "exit-under-an-exit"],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -33,7 +35,7 @@ def exit_under_an_exit(tap):
             os.kill(daemon.pid, signal.SIGSTOP)
             process.stdin.write(b"x")
             process.stdin.flush()
-            time.sleep(0.7)
+            time.sleep(1)
             os.kill(daemon.pid, signal.SIGCONT)
             process.stdin.close()
             told = process.stderr.read()
