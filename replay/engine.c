@@ -483,6 +483,21 @@ static void wait_for_others(uint32_t outcome)
 	} while (outcome == SR_REPLAY_THREAD_CUT || sr_replay_calls(control) != before);
 }
 
+static void __attribute__((noreturn))
+stop_here(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site)
+{
+	if (t->stream)
+		pass_turn(t);
+	wait_for_others(outcome);
+	end_not_carried(sr_group_not_carried_at_all());
+	claim_report();
+	control->report.found_site = (uintptr_t)site;
+	control->report.thread = t->number;
+	control->report.sn = t->sn;
+	control->report.found = found;
+	end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
+}
+
 /* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
 static void __attribute__((noreturn))
 end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void *site)
@@ -497,16 +512,7 @@ end_of_stream(struct sr_thread *t, const struct record *r, uint16_t found, void 
 	}
 	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
 		memcpy(&outcome, r->payload, sizeof(outcome));
-	if (t->stream)
-		pass_turn(t);
-	wait_for_others(outcome);
-	end_not_carried(sr_group_not_carried_at_all());
-	claim_report();
-	control->report.found_site = (uintptr_t)site;
-	control->report.thread = t->number;
-	control->report.sn = t->sn;
-	control->report.found = found;
-	end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
+	stop_here(t, outcome, found, site);
 }
 
 /* With its arguments, which are in t->buf. */
@@ -987,9 +993,11 @@ void sr_replay_exit(int status)
 		start_thread(t);
 	run_handlers_between(t);
 	t->sn++;
-	if (!t->silent)
-		pass_window_records(t, 0, NULL);
-	if (t->silent || !next_call(t, &r))
+	/* Nothing of it was recorded: another thread ended the process before. */
+	if (t->silent)
+		stop_here(t, SR_REPLAY_THREAD_CUT, 0, NULL);
+	pass_window_records(t, 0, NULL);
+	if (!next_call(t, &r))
 		end_of_stream(t, NULL, 0, NULL);
 	/* Another thread ended the process before, or it was killed. */
 	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT && r.kind != SR_REC_HEAP)

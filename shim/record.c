@@ -53,10 +53,12 @@
 
 /* How long the end of the process waits for its last records to be on disk. */
 #define FINISH_MS 30000
-/* And another thread that ends the process, for that. */
-#define OTHERS_END_MS 2000
+/* And another thread that ends the process: for them, or where they are written for what is left to do. */
+#define WRITES_IN_MS 2000
+#define ENDS_IN_MS   500
 
 static struct sr_client client;
+static pid_t recorded_pid;
 static size_t ring_bytes;
 static bool lossy;
 static struct sr_engine record_engine;
@@ -830,25 +832,36 @@ static uint64_t settle(struct sr_thread *t)
 	return event || !sr_threaded ? event : sr_draw_event();
 }
 
+/* The process ends: by whom, and whether that is written down. */
+static struct {
+	_Atomic pid_t thread;
+	_Atomic bool written;
+	_Atomic int64_t awaited_until;
+} ending;
+
 /* False if another thread has begun to end the process. */
 static bool begin_to_end(void)
 {
-	static _Atomic pid_t thread;
 	pid_t self = (pid_t)sr_sys_gettid(), nobody = 0;
 
-	return atomic_compare_exchange_strong(&thread, &nobody, self) || nobody == self;
+	return atomic_compare_exchange_strong(&ending.thread, &nobody, self) || nobody == self;
 }
 
 /*
  * The other one's last records take the daemon some milliseconds, where bare the process would be gone in
  * some microseconds: who ends it meanwhile, maybe since things have been taken from under it, would not have come so
- * far, and is not to cut off the records, nor what is still in stdio's buffers.  It ends it if the other one hangs there.
+ * far, and is not to cut off the records, nor what is still in stdio's buffers.  It ends it if the other one hangs
+ * there; on its way out it comes here twice.
  */
 static void await_the_end(void)
 {
 	static const struct timespec a_moment = {.tv_nsec = 1000000};
+	int64_t none = 0, now = sr_sys_now_ms();
+	int64_t until = now + (atomic_load(&ending.written) ? ENDS_IN_MS : WRITES_IN_MS);
 
-	for (int ms = 0; ms < OTHERS_END_MS; ms++)
+	if (!atomic_compare_exchange_strong(&ending.awaited_until, &none, until))
+		until = none;
+	for (; now < until; now = sr_sys_now_ms())
 		sr_sys_nanosleep(&a_moment);
 }
 
@@ -858,6 +871,9 @@ void sr_record_exit(int status)
 	struct sr_exit_payload payload = {.status = status};
 	enum sr_heap before;
 
+	/* A child in its parent's memory (clone). */
+	if (sr_sys_getpid() != recorded_pid)
+		return;
 	/* A handler may end the process, or jump out of here. */
 	if (sr_engine == &record_engine && t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
@@ -883,6 +899,7 @@ void sr_record_exit(int status)
 	if (sr_client_finish(&client, FINISH_MS) && !given_up)
 		sr_say(
 		    "the end of the recording could not be written: no answer from sreplay-logd");
+	atomic_store(&ending.written, true);
 	sr_leave(t, before);
 }
 
@@ -1023,6 +1040,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	sr_children_start(forget_in_child);
 	if (s->serial)
 		take_turns();
+	recorded_pid = sr_sys_getpid();
 	sr_engine = &record_engine;
 	sr_signals_start(false);
 	sr_net_begin(0);

@@ -84,18 +84,16 @@ static void give_back(uintptr_t begin, uintptr_t end)
 }
 
 /*
- * Left by a region that had all of it: from here on it may be a page that several threads have things on.  It was
- * known already if it has been looked at, or stored to while there was a digest, of which a replay has none.
+ * A page without regions gets one that has a part of it.  If another one left it, what was written there until
+ * then is seen now, when nobody takes it for what lies beside a region.
  */
-static void share(uintptr_t view)
+static void look_before_sharing(uintptr_t view)
 {
-	struct page *p = page_at(view);
-
-	if (p->whole || p->known)
+	if (page_at(view)->users)
 		return;
 	event_begin(window_self.fault, SR_WINDOW_AT_CALL, 0, 0);
 	replay_values();
-	make_known(view, p);
+	look_at(view, PAGE);
 	event_end();
 }
 
@@ -110,8 +108,8 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	uintptr_t begin = (uintptr_t)addr & PAGE_MASK,
 		  end = ((uintptr_t)addr + length + PAGE - 1) & PAGE_MASK, at, to;
 	enum sr_window_refusal refusal = SR_WINDOW_OK;
+	bool digests, whole;
 	uint64_t mask;
-	bool digests;
 
 	if (!length)
 		return SR_WINDOW_REFUSED_UNMAPPED;
@@ -145,12 +143,13 @@ enum sr_window_refusal sr_window_add(void *addr, size_t length)
 	}
 	/* Pieces taken before the one that was refused go back below. */
 	for (uintptr_t v = begin; v < at; v += PAGE) {
+		whole = is_whole(v, (uintptr_t)addr, length);
+		if (!whole)
+			look_before_sharing(v);
 		page_at(v)->users++;
-		page_at(v)->whole += is_whole(v, (uintptr_t)addr, length);
-		if (is_whole(v, (uintptr_t)addr, length))
-			continue;
-		share(v);
-		pieces_add(v, (uintptr_t)addr, length);
+		page_at(v)->whole += whole;
+		if (!whole)
+			pieces_add(v, (uintptr_t)addr, length);
 	}
 	window_unlock(&mask);
 	if (refusal && at > begin)

@@ -607,6 +607,28 @@ static void what_lies_beside_regions_is_copied(void **state)
 	assert_false(sr_window_copy_beside((void *)p, to, 16));
 }
 
+/* A large region's last look is left out, and what a peer wrote there is not lost to who registers a part later. */
+static void what_a_large_region_leaves_is_seen(void **state)
+{
+	const size_t pages = 600;
+	volatile uint8_t *p = memory(pages), *q = p + 10 * PAGE;
+
+	memset((void *)p, 1, pages * PAGE);
+	assert_int_equal(sr_window_add((void *)p, pages * PAGE), SR_WINDOW_OK);
+	assert_int_equal(q[8], 1);
+	sr_window_observe();
+	write_by_nic((void *)(q + 8), "\x77", 1);
+	write_by_nic((void *)(q + 1024), "\x78", 1);
+	sr_window_remove((void *)p, pages * PAGE);
+	values = 0;
+	assert_int_equal(sr_window_add((void *)q, 64), SR_WINDOW_OK);
+	sr_window_observe();
+	assert_int_equal(q[8], 0x77);
+	assert_int_equal(q[1024], 0x78);
+	assert_int_equal(values, 2);
+	sr_window_remove((void *)q, 64);
+}
+
 /* What threads have beside a region is right whatever becomes of it meanwhile. */
 #define BESIDE_WORDS 4
 static atomic_bool beside_ends;
@@ -1217,6 +1239,7 @@ int main(void)
 	    cmocka_unit_test(who_has_not_gone_on_since_the_last_tick_does_not_wait),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
 	    cmocka_unit_test(what_lies_beside_regions_is_copied),
+	    cmocka_unit_test(what_a_large_region_leaves_is_seen),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
 	    cmocka_unit_test(a_call_is_given_a_shared_page_whatever_was_before_it),
 	    cmocka_unit_test(vectors_are_moved_as_elsewhere),
