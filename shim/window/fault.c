@@ -527,6 +527,7 @@ NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintp
 	renew(p);
 	t->row = 0;
 	t->fault++;
+	note_access(addr, true);
 	t->looks++;
 	note_polled(traces);
 	counts.faults++;
@@ -606,6 +607,7 @@ static bool go_live(uintptr_t view)
 	if (page_go_live(view))
 		return true;
 	window_self.fault--;
+	window_self.accesses -= SAME_PLACE;
 	return false;
 }
 
@@ -773,7 +775,7 @@ static bool is_done_beside(ucontext_t *uc, struct page *p, const struct insn *in
 	if (!is_within(insn) || !is_common(p) || !is_beside(p, insn->address, insn->size) ||
 	    !do_beside(uc, p, insn))
 		return false;
-	window_self.beside++;
+	note_access(insn->address, is_word(insn));
 	return true;
 }
 
@@ -806,7 +808,7 @@ NO_VECTORS bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, ui
 	done = fault_needs_handling(p, write) && is_common(p) && is_beside(p, addr, insn->size);
 	if (done) {
 		do_word_beside(insn, addr, registers, flags);
-		window_self.beside++;
+		note_access(addr, !write);
 	}
 	window_release();
 	return done;
@@ -934,6 +936,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	} else {
 		fault_load(uc, addr, p, &insn);
 	}
+	note_access(is_within(&insn) ? insn.address : addr & PAGE_MASK, is_word(&insn));
 	replay_closed();
 	event_end();
 }

@@ -151,9 +151,11 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
  * What no region has as a whole is also where other things of the program are, and
  * other threads have theirs.  With several threads such a page is never opened: each
  * access is done alone, so that what one thread does is not to be seen in the
- * faults of another.  (Up to a number: a program that computes there is to end.)
+ * faults of another.  (Up to a number: a program that computes there is to end.  One that
+ * polls looks much more often at the same place.)
  */
-#define ALONE_MAX 65536
+#define ALONE_MAX  65536
+#define SAME_PLACE 16 /* loads of where the last access was are one access */
 
 NO_VECTORS static inline bool is_common(const struct page *p);
 /* ... without a number: within a call, where faults are not counted. */
@@ -208,7 +210,8 @@ struct window_thread {
 	bool silent; /* within a call */
 	bool by_jump; /* this fault is none */
 	uint64_t fault;
-	uint32_t beside; /* looks, since its last call, at bytes of common pages that no region has */
+	uint32_t accesses;  /* since its last call, each SAME_PLACE, those of common pages that no region has among them */
+	uintptr_t accessed; /* the last one */
 	bool armed;
 	uint64_t armed_epoch;
 	int timer;
@@ -252,10 +255,17 @@ NO_VECTORS static inline bool is_shared(const struct page *p)
 	return !p->whole && hooks.threads && hooks.threads();
 }
 
-/* Threads, looks of this one since its last call: each is the same in record and replay. */
+/* Threads, accesses of this one since its last call: each is the same in record and replay. */
 NO_VECTORS static inline bool is_common(const struct page *p)
 {
-	return is_shared(p) && window_self.fault + window_self.beside < ALONE_MAX;
+	return is_shared(p) && window_self.accesses < ALONE_MAX * SAME_PLACE;
+}
+
+/* When it has been done: what it was taken for does not depend on itself. */
+NO_VECTORS static inline void note_access(uintptr_t addr, bool load)
+{
+	window_self.accesses += load && addr == window_self.accessed ? 1 : SAME_PLACE;
+	window_self.accessed = addr;
 }
 
 void thread_epoch_begins(void) NO_VECTORS;

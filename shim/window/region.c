@@ -304,7 +304,8 @@ void sr_window_call_ends(void)
 {
 	window_self.silent = false;
 	window_self.fault = 0;
-	window_self.beside = 0;
+	window_self.accesses = 0;
+	window_self.accessed = 0;
 	observe(SR_WINDOW_AT_RETURN);
 	if (values_awaited)
 		tick_arm();
@@ -409,6 +410,7 @@ const void *sr_window_gather(const void *addr, size_t length)
 	/* Within a call: handlers of the program's wait for its end, none need be blocked. */
 	window_lock(NULL);
 	event_begin(++window_self.fault, 0, 0, at);
+	note_access(at, false);
 	replay_values();
 	for (; at < end; at = stop) {
 		stop = end_of_piece(at, end);
@@ -579,6 +581,7 @@ void sr_window_read(const void *from, void *to, size_t length)
 
 	window_lock(&mask);
 	event_begin(++window_self.fault, 0, 0, at);
+	note_access(at, false);
 	replay_values();
 	while (at < end) {
 		uintptr_t stop = (at & PAGE_MASK) + PAGE < end ? (at & PAGE_MASK) + PAGE : end;

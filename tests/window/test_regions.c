@@ -555,6 +555,27 @@ static void regions_are_counted_beyond_16_bits(void **state)
 	assert_false(sr_window_touches((void *)p, PAGE));
 }
 
+/* Who waits there for a peer looks some million times, and is not given the page. */
+static void who_polls_beside_others_is_not_given_the_page(void **state)
+{
+	volatile uint32_t *p = (void *)memory(1);
+	struct sr_window_counts before, after;
+
+	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	have_threads(true);
+	sr_window_get_counts(&before);
+	for (uint32_t i = 0; i < 300000; i++)
+		(void)p[3];
+	sr_window_get_counts(&after);
+	assert_int_equal(after.freezes, before.freezes);
+	for (uint32_t i = 0; i < 2 * 65536; i++)
+		(void)p[3 + i % 2];
+	sr_window_get_counts(&after);
+	assert_int_equal(after.freezes, before.freezes + 1);
+	have_threads(false);
+	sr_window_remove((void *)p, 100);
+}
+
 /* A list that goes on where nothing is: the program faults, as without windows. */
 static void what_is_copied_may_end_in_nothing(void **state)
 {
@@ -1238,6 +1259,7 @@ int main(void)
 	    cmocka_unit_test(others_go_on_beside_regions_that_come_and_go),
 	    cmocka_unit_test(who_has_not_gone_on_since_the_last_tick_does_not_wait),
 	    cmocka_unit_test(operands_over_two_pages_are_done_alone),
+	    cmocka_unit_test(who_polls_beside_others_is_not_given_the_page),
 	    cmocka_unit_test(what_lies_beside_regions_is_copied),
 	    cmocka_unit_test(what_a_large_region_leaves_is_seen),
 	    cmocka_unit_test(calls_are_given_aliases_of_common_pages),
