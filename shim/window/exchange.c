@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 
 #include "logd/rawsys.h"
+#include "shim/window/relocate.h"
+#include "shim/window/word.h"
 
 /* One page per thread: the stub first, data in its second half. */
 struct exchange {
@@ -68,28 +70,9 @@ static uint64_t get_gs(void)
 }
 
 /* The instruction with gs:[0] as its operand, then hlt. */
-static void write_stub(struct exchange *x, const uint8_t *insn_bytes, const struct insn *insn)
+static void write_stub(struct exchange *x, const uint8_t *code, const struct insn *insn)
 {
-	uint8_t *p = x->stub;
-	uint8_t modrm = insn_bytes[insn->modrm_at];
-
-	*p++ = 0x65;
-	memcpy(p, insn_bytes, insn->opcode_at);
-	p += insn->opcode_at;
-	/* A REX prefix is the last one; its X bit would make the index r12.  In others it is inverted. */
-	if (insn->vex && insn_bytes[0] != 0xc5)
-		x->stub[2] |= 0x60;
-	else if (!insn->vex && insn->opcode_at && (p[-1] & 0xf0) == 0x40)
-		p[-1] &= (uint8_t)~2u;
-	memcpy(p, insn_bytes + insn->opcode_at, (size_t)(insn->modrm_at - insn->opcode_at));
-	p += insn->modrm_at - insn->opcode_at;
-	*p++ = (uint8_t)((modrm & 0x38) | 4);
-	*p++ = 0x25;
-	memset(p, 0, 4);
-	p += 4;
-	memcpy(p, insn_bytes + insn->tail_at, (size_t)(insn->length - insn->tail_at));
-	p += insn->length - insn->tail_at;
-	*p = 0xf4;
+	x->stub[relocate_operand(x->stub, code, insn, SEGMENT_GS, 0)] = 0xf4;
 }
 
 /* Within one aligned word of 8 or 16 bytes, which can be compared and exchanged. */
@@ -98,26 +81,6 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 	if ((address & 7) + size <= 8)
 		return 8;
 	return !(address & 15) && size == 16 ? 16 : 0;
-}
-
-/* Word by word, upwards: of a vector no more is promised than of its words. */
-static void copy_operand(struct exchange *x, const char *from)
-{
-	size_t i = 0;
-
-	for (; i + 8 <= x->size; i += 8)
-		*(uint64_t *)(x->copy + i) = *(volatile const uint64_t *)(from + i);
-	if (x->size - i >= 4) {
-		*(uint32_t *)(x->copy + i) = *(volatile const uint32_t *)(from + i);
-		i += 4;
-	}
-	if (x->size - i >= 2) {
-		*(uint16_t *)(x->copy + i) = *(volatile const uint16_t *)(from + i);
-		i += 2;
-	}
-	if (i < x->size)
-		x->copy[i] = *(volatile const uint8_t *)(from + i);
-	x->at = 0;
 }
 
 /* Another thread may have given the page back meanwhile: then it is the program's, and nobody learns. */
@@ -139,6 +102,21 @@ static void take_copy(struct exchange *x)
 	x->at = (uint8_t)(x->address - begin);
 }
 
+/* At a site: it goes on in its own copy of the instruction, of which this is the operand. */
+static void lend(ucontext_t *uc, const struct insn *insn, bool unseen)
+{
+	struct page *p = page_at(insn->address);
+	char *operand = window_self.site.operand;
+
+	if (!unseen)
+		make_known(insn->address & PAGE_MASK, p);
+	word_copy(operand, landing_of(p, insn->address), insn->size);
+	if (!unseen)
+		learn(insn->address, operand, insn->size, 0);
+	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	counts.exchanges++;
+}
+
 static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 {
 	const char *from = landing_of(page_at(insn->address), insn->address);
@@ -147,6 +125,10 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	uint64_t all = BLOCKED;
 	bool reads = insn->class == INSN_OPERAND;
 
+	if (reads && window_self.by_jump) {
+		lend(uc, insn, unseen);
+		return true;
+	}
 	if (!x || x->under_way || (!reads && !word_of(insn->address, insn->size)))
 		return false;
 	x->address = insn->address;
@@ -158,10 +140,12 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	if (!unseen)
 		make_known(insn->address & PAGE_MASK, page_at(insn->address));
 	write_stub(x, code_at((uintptr_t)g[REG_RIP]), insn);
-	if (reads)
-		copy_operand(x, from);
-	else
+	if (reads) {
+		word_copy(x->copy, from, x->size);
+		x->at = 0;
+	} else {
 		take_copy(x);
+	}
 	memcpy(x->gregs, g, sizeof(x->gregs));
 	x->next = (uintptr_t)g[REG_RIP] + insn->length;
 	x->gs = get_gs();
@@ -184,7 +168,8 @@ bool exchange_beside(ucontext_t *uc, const struct insn *insn)
 {
 	if (!begin(uc, insn, true))
 		return false;
-	window_self.exchange->beside = true;
+	if (exchange_goes_on())
+		window_self.exchange->beside = true;
 	return true;
 }
 

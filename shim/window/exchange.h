@@ -8,6 +8,8 @@
  * if the operand is there still what it was, and else all begins again.  So
  * registers and flags are right for every instruction, what was read is known,
  * and the NIC never sees a half of it.
+ *
+ * Who comes by a jump, and only reads, needs no fault behind it: the site has such a copy of the instruction (sites.c).
  */
 #ifndef SHIM_WINDOW_EXCHANGE_H
 #define SHIM_WINDOW_EXCHANGE_H

@@ -214,24 +214,11 @@ static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const st
 	return wait;
 }
 
-/* Word by word, upwards: of a vector no more is promised than of its words. */
-static void copy_words(char *to, const char *from, size_t n)
-{
-	uint64_t word;
-
-	for (; n >= sizeof(word); n -= sizeof(word), to += sizeof(word), from += sizeof(word)) {
-		word = word_load(from, sizeof(word));
-		word_store(to, word, sizeof(word));
-	}
-	for (; n; n--)
-		word_store(to++, word_load(from++, 1), 1);
-}
-
 /* now: what it brought. */
 static void do_load(ucontext_t *uc, struct page *p, const struct insn *insn, char now[VECTOR_MAX])
 {
 	if (insn->class == INSN_VECTOR_LOAD) {
-		copy_words(now, landing_of(p, insn->address), insn->size);
+		word_copy(now, landing_of(p, insn->address), insn->size);
 		vector_put(uc, insn->reg, now, insn->size, insn->vex);
 		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	} else {
@@ -297,7 +284,7 @@ static void load_parts(ucontext_t *uc, const struct insn *insn)
 	for (int i = 0; i < 2; i++) {
 		if (parts[i].window && !window_self.silent)
 			make_known(parts[i].addr & PAGE_MASK, parts[i].window);
-		copy_words(now + (i ? parts[0].n : 0), parts[i].at, parts[i].n);
+		word_copy(now + (i ? parts[0].n : 0), parts[i].at, parts[i].n);
 	}
 	for (int i = 0; i < 2 && !window_self.silent; i++)
 		if (parts[i].window)
@@ -324,7 +311,7 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 	for (int i = 0; i < 2; from += parts[i++].n) {
 		if (parts[i].window)
 			known_before_store(parts[i].addr);
-		copy_words(parts[i].at, from, parts[i].n);
+		word_copy(parts[i].at, from, parts[i].n);
 		if (parts[i].window && parts[i].window->known && !window_self.silent)
 			memcpy(shadow_of(parts[i].addr), from, parts[i].n);
 		if (parts[i].window && hooks.stored)
@@ -561,7 +548,7 @@ static bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, ch
 	if (insn->class == INSN_VECTOR_STORE) {
 		if (!vector_get(uc, insn->reg, v, insn->size))
 			return false;
-		copy_words(to, v, insn->size);
+		word_copy(to, v, insn->size);
 	} else {
 		word_store(v, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
 		word_store(to, word_load(v, insn->size), insn->size);

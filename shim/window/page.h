@@ -243,6 +243,7 @@ struct window_thread {
 		uint32_t guards;
 		const struct site *current;
 		uintptr_t addr;
+		_Alignas(VECTOR_MAX) char operand[VECTOR_MAX]; /* INSN_OPERAND: what was read */
 		char *base;
 		ucontext_t uc;
 	} site;

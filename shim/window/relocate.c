@@ -167,16 +167,26 @@ static void step_one(struct step *s, const uint8_t *start, const uint8_t *p, uin
 	}
 }
 
-/* VEX: the maps' vector instructions, all with an operand. */
+#define VEX_TWO   0xc5
+#define VEX_THREE 0xc4
+#define EVEX      0x62
+
+/* Opcode's map, by the prefix's second byte. */
+static uint8_t vex_map(const uint8_t *start)
+{
+	return *start == VEX_TWO ? 1 : start[1] & (*start == EVEX ? 7 : 0x1f);
+}
+
+/* VEX, EVEX: the maps' vector instructions, all with an operand. */
 static void step_vex(struct step *s, const uint8_t *start)
 {
-	uint8_t map = *start == 0xc5 ? 1 : start[1] & 0x1f;
-	const uint8_t *p = start + (*start == 0xc5 ? 2 : 3);
+	uint8_t map = vex_map(start);
+	const uint8_t *p = start + (*start == VEX_TWO ? 2 : *start == VEX_THREE ? 3 : 4);
 	uint8_t op = *p++;
 
 	if (map < 1 || map > 3)
 		return;
-	if (map == 1 && op == 0x77) { /* vzeroupper */
+	if (map == 1 && op == 0x77 && *start != EVEX) { /* vzeroupper */
 		s->kind = PLAIN;
 		s->length = (uint8_t)(p - start);
 		return;
@@ -191,7 +201,7 @@ static void step_of(const uint8_t *start, struct step *s)
 	uint8_t rex = 0;
 
 	*s = (struct step){.kind = OTHER};
-	if (*p == 0xc4 || *p == 0xc5) {
+	if (*p == VEX_TWO || *p == VEX_THREE || *p == EVEX) {
 		step_vex(s, start);
 		return;
 	}
@@ -213,16 +223,16 @@ static void step_of(const uint8_t *start, struct step *s)
 /* As of a REX prefix, what stands for it in a VEX prefix included. */
 static uint8_t rex_of(const uint8_t *p)
 {
-	if (*p == 0xc5)
+	if (*p == VEX_TWO)
 		return 0;
-	if (*p == 0xc4)
+	if (*p == VEX_THREE || *p == EVEX)
 		return (uint8_t)(~p[1] >> 5 & 7);
 	while (*p == 0x66 || *p == 0xf2 || *p == 0xf3)
 		p++;
 	return (*p & 0xf0) == 0x40 ? *p : 0;
 }
 
-bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o)
+bool operand_of(const uint8_t *code, uintptr_t pc, const struct insn *insn, struct operand *o)
 {
 	struct step s;
 	const uint8_t *p;
@@ -255,8 +265,11 @@ bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o)
 		}
 		p++;
 	}
-	if (mod)
-		o->displacement = (uintptr_t)(intptr_t)(mod == 1 ? (int8_t)*p : decode_disp32(p));
+	/* EVEX's of a byte counts in operands. */
+	if (mod == 1)
+		o->displacement = (uintptr_t)((intptr_t)(int8_t)*p * (*code == EVEX ? insn->size : 1));
+	if (mod == 2)
+		o->displacement = (uintptr_t)(intptr_t)decode_disp32(p);
 	return true;
 }
 
@@ -440,4 +453,25 @@ size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_
 	if (!put_jump(to + n, (uintptr_t)to + n, pc + g->length))
 		return 0;
 	return n + JUMP_BYTES;
+}
+
+size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct insn *insn, uint8_t segment, int32_t distance)
+{
+	uint8_t *p = to;
+
+	*p++ = segment;
+	memcpy(p, code, insn->modrm_at);
+	/* A REX prefix is the last one; its X bit would make the index r12.  In others it is inverted. */
+	if (insn->vex && code[0] != VEX_TWO)
+		p[1] |= 0x60;
+	else if (!insn->vex && insn->opcode_at && (code[insn->opcode_at - 1] & 0xf0) == 0x40)
+		p[insn->opcode_at - 1] &= (uint8_t)~2u;
+	p += insn->modrm_at;
+	/* No base, no index, a distance of four bytes. */
+	*p++ = (uint8_t)((code[insn->modrm_at] & 0x38) | 4);
+	*p++ = 0x25;
+	memcpy(p, &distance, sizeof(distance));
+	p += sizeof(distance);
+	memcpy(p, code + insn->tail_at, (size_t)(insn->length - insn->tail_at));
+	return (size_t)(p - to) + (size_t)(insn->length - insn->tail_at);
 }

@@ -16,6 +16,8 @@
 /* Bytes of the group: the last instruction may begin with the jump's last byte. */
 #define GROUP_BYTES_MAX (JUMP_BYTES - 1 + 15)
 
+struct insn;
+
 struct group {
 	uint8_t n;        /* instructions */
 	uint8_t length;   /* of their bytes, at least JUMP_BYTES */
@@ -49,8 +51,16 @@ struct operand {
 
 #define NO_REGISTER 255
 
-/* False if it has none, or one relative to a segment. */
-bool operand_of(const uint8_t *code, uintptr_t pc, struct operand *o);
+/* Of an instruction that decode() knows (its address is not needed).  False if it is relative to a segment. */
+bool operand_of(const uint8_t *code, uintptr_t pc, const struct insn *insn, struct operand *o);
+
+#define SEGMENT_FS 0x64
+#define SEGMENT_GS 0x65
+
+/* The same instruction, with its operand at a distance from the segment's base.  How many bytes, of at most RELOCATED_MAX. */
+size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct insn *insn, uint8_t segment, int32_t distance);
+
+#define RELOCATED_MAX 24
 
 /* jmp to target at `to`, which will be at pc; false: too far. */
 bool put_jump(uint8_t *to, uintptr_t pc, uintptr_t target);

@@ -54,6 +54,7 @@ struct site {
 	uint32_t faults, traps;
 	uint64_t entered, served;
 	uintptr_t stub, copies, end;
+	uintptr_t aside; /* INSN_OPERAND: the first one, with the thread's `operand` as its operand */
 };
 
 static struct site sites[SITES_MAX];
@@ -358,7 +359,7 @@ __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame
 		f->r[i] = (uint64_t)*decode_register(&t->site.uc, i);
 	f->flags = (uint64_t)g[REG_EFL];
 	if ((uintptr_t)g[REG_RIP] != s->pc)
-		t->site.resume = s->copies + s->copy_at[1];
+		t->site.resume = s->aside ? s->aside : s->copies + s->copy_at[1];
 	errno = saved;
 }
 
@@ -735,7 +736,7 @@ static bool is_worth_it(const struct insn *insn)
 {
 	if (insn->class == INSN_LOAD)
 		return insn->reg != 4 || insn->high; /* rsp is not given back by the stub */
-	return insn->class == INSN_COMPARE || insn->class == INSN_STORE ||
+	return insn->class == INSN_COMPARE || insn->class == INSN_STORE || insn->class == INSN_OPERAND ||
 	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
 
@@ -754,20 +755,34 @@ static bool take_code(struct site *s)
 	       (s->group.n == 1 || !is_branched_into(t.file, t.end - t.begin, s->pc - t.begin, &s->group));
 }
 
+/* Before the copies: the instruction itself, with what the handler has read.  How many bytes, a jump behind it included. */
+static size_t put_aside(struct site *s, uint8_t *at)
+{
+	size_t n = relocate_operand(at, s->code, &s->insn, SEGMENT_FS, distance_from_fs(window_self.site.operand));
+
+	s->aside = (uintptr_t)at;
+	return n + JUMP_BYTES;
+}
+
 static bool patch(struct site *s, const struct insn *insn)
 {
 	uint8_t *stub, *copies;
-	size_t n;
+	size_t n, aside = 0;
 
 	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 	s->insn = *insn;
-	if (!take_code(s) || !operand_of(s->code, s->pc, &s->operand))
+	if (!take_code(s) || !operand_of(s->code, s->pc, insn, &s->operand))
 		return false;
 	stub = place_stub(&s->group, s->pc);
 	if (!stub)
 		return false;
 	copies = put_stub(stub, (uint32_t)(s - sites));
+	if (insn->class == INSN_OPERAND)
+		aside = put_aside(s, copies);
+	copies += aside;
 	n = relocate(s->code, s->pc, &s->group, copies, s->copy_at);
+	if (aside)
+		put_jump(copies - JUMP_BYTES, (uintptr_t)copies - JUMP_BYTES, (uintptr_t)copies + s->copy_at[1]);
 	if (!n || !put_jump(s->jump, s->pc, (uintptr_t)stub) ||
 	    sr_syscall(SYS_mprotect, (long)((uintptr_t)stub & PAGE_MASK), 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
 		sr_sys_munmap((void *)((uintptr_t)stub & PAGE_MASK), 2 * PAGE);

@@ -62,6 +62,16 @@ NO_VECTORS static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned i
 	*flags = (greg_t)(((uint64_t)*flags & ~ARITHMETIC_FLAGS) | (f & ARITHMETIC_FLAGS));
 }
 
+void word_copy(void *to, const void *from, size_t n)
+{
+	char *t = to;
+	const char *f = from;
+
+	for (size_t size = 8; n; size /= 2)
+		for (; n >= size; n -= size, t += size, f += size)
+			word_store(t, word_load(f, (unsigned int)size), (unsigned int)size);
+}
+
 NO_VECTORS uint64_t word_value(const struct insn *insn, greg_t reg)
 {
 	return insn->has_immediate ? (uint64_t)insn->immediate : (uint64_t)reg >> (insn->high ? 8 : 0);

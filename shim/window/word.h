@@ -6,6 +6,7 @@
 #ifndef SHIM_WINDOW_WORD_H
 #define SHIM_WINDOW_WORD_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <ucontext.h>
 
@@ -44,6 +45,9 @@ NO_VECTORS static inline void word_store(void *p, uint64_t v, unsigned int size)
 		*(volatile uint64_t *)p = v;
 	}
 }
+
+/* Word by word, upwards, and the rest in as few accesses: of a vector no more is promised than of its words. */
+void word_copy(void *to, const void *from, size_t n);
 
 /* What the instruction has besides its operand in memory: its immediate, or of its register. */
 uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
