@@ -436,21 +436,36 @@ static size_t copy(const uint8_t *code, uintptr_t pc, const struct step *s, uint
 	return s->length;
 }
 
-size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, uint8_t at[GROUP_MAX + 1])
+const uint8_t gap[JUMP_BYTES] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+
+#define LEA 0x8d
+
+static bool is_in_memory(const uint8_t *code, const struct step *s)
+{
+	return s->kind == OPERAND && code[s->modrm_at] >> 6 != 3 && code[s->modrm_at - 1] != LEA;
+}
+
+size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, struct copies *c, uintptr_t back)
 {
 	size_t n = 0, more;
 	struct step s;
 
+	c->gaps = 0;
 	for (unsigned int i = 0; i < g->n; i++) {
 		step_of(code + g->at[i], &s);
-		at[i] = (uint8_t)n;
+		c->at[i] = (uint8_t)n;
+		if (i && is_in_memory(code + g->at[i], &s)) {
+			c->gaps |= (uint8_t)(1u << i);
+			memcpy(to + n, gap, sizeof(gap));
+			n += sizeof(gap);
+		}
 		more = copy(code + g->at[i], pc + g->at[i], &s, to + n);
 		if (!more)
 			return 0;
 		n += more;
 	}
-	at[g->n] = (uint8_t)n;
-	if (!put_jump(to + n, (uintptr_t)to + n, pc + g->length))
+	c->at[g->n] = (uint8_t)n;
+	if (!put_jump(to + n, (uintptr_t)to + n, back))
 		return 0;
 	return n + JUMP_BYTES;
 }

@@ -36,11 +36,27 @@ bool group_of(const uint8_t *code, struct group *g);
  */
 bool is_branched_into(const uint8_t *text, size_t n, size_t at, const struct group *g);
 
+/* Where the copies begin, from the first one on; [n]: the jump back. */
+struct copies {
+	uint8_t at[GROUP_MAX + 1];
+	/* Bits: before the copy of an instruction with an operand in memory, but for the first, there is such a nop. */
+	uint8_t gaps;
+};
+
+/* As long as a jump, which may be written there. */
+extern const uint8_t gap[JUMP_BYTES];
+
+/* Where the i-th one itself begins, behind its gap. */
+static inline unsigned int copy_behind_gap(const struct copies *c, unsigned int i)
+{
+	return c->at[i] + (c->gaps >> i & 1 ? JUMP_BYTES : 0);
+}
+
 /*
- * Puts them to `to`, and a jump to what follows them behind. code: their bytes, of which pc
- * is the address. at: where each copy begins; [n]: the jump back. How many bytes; 0: one of them reaches too far.
+ * Puts them to `to`, and a jump to `back` behind. code: their bytes, of which pc is the address. How many bytes; 0: one
+ * of them reaches too far.
  */
-size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, uint8_t at[GROUP_MAX + 1]);
+size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, struct copies *c, uintptr_t back);
 
 /* Where the instruction's operand in memory is: registers by their numbers. */
 struct operand {

@@ -49,11 +49,13 @@ struct site {
 	struct operand operand;
 	struct group group;
 	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the originals, and what follows them */
-	uint8_t jump[JUMP_BYTES];
-	uint8_t copy_at[GROUP_MAX + 1];  /* from `copies` on */
+	uintptr_t at; /* where its jump is: at pc, or before its copy where that lies under another one's jump */
+	uint8_t was[JUMP_BYTES], jump[JUMP_BYTES]; /* there */
+	struct copies copy; /* from `copies` on */
 	uint32_t faults, traps;
 	uint64_t entered, served;
 	uintptr_t stub, copies, end;
+	uintptr_t back; /* where the copies lead to */
 	uintptr_t aside; /* INSN_OPERAND: the first one, with the thread's `operand` as its operand */
 };
 
@@ -104,10 +106,10 @@ static bool begins_with(uintptr_t pc, const uint8_t *bytes)
 
 static bool has_jump(const struct site *s)
 {
-	return s->state == SITE_PATCHED && begins_with(s->pc, s->jump);
+	return s->state == SITE_PATCHED && begins_with(s->at, s->jump);
 }
 
-/* Its code is not what it was, or will not be in a moment. */
+/* What is there is not what it was, or will not be in a moment. */
 static bool is_changed(const struct site *s)
 {
 	return s->state == SITE_CHANGING || has_jump(s);
@@ -127,6 +129,17 @@ static unsigned int under_jump(const struct site *s, uintptr_t pc)
 	return under_begin(&s->group, pc - s->pc);
 }
 
+/* The one under whose jump there is the program's instruction, and a gap before its copy, for another jump; which one it is. */
+static struct site *site_over(uintptr_t pc, unsigned int *k)
+{
+	for (uint32_t i = 0; i < sites_n; i++) {
+		*k = under_jump(&sites[i], pc);
+		if (*k && sites[i].copy.gaps >> *k & 1 && has_jump(&sites[i]))
+			return &sites[i];
+	}
+	return NULL;
+}
+
 const uint8_t *sites_code(uintptr_t pc)
 {
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
@@ -136,18 +149,23 @@ const uint8_t *sites_code(uintptr_t pc)
 	for (uint32_t i = 0; i < sites_n; i++) {
 		const struct site *s = &sites[i];
 
-		if ((pc == s->pc || under_jump(s, pc)) && is_changed(s))
+		if ((pc == s->at || under_jump(s, pc)) && is_changed(s))
 			return s->code + (pc - s->pc);
 	}
 	return NULL;
 }
 
+static uintptr_t copy_of(const struct site *s, unsigned int i)
+{
+	return s->copies + s->copy.at[i];
+}
+
 /* Which instruction's copy begins there, the jump back being the last one; -1: none. */
 static int copy_at(const struct site *s, uintptr_t at)
 {
-	for (int i = 0; i <= s->group.n; i++)
-		if (at == s->copies + s->copy_at[i])
-			return i;
+	for (unsigned int i = 0; i <= s->group.n; i++)
+		if (at == copy_of(s, i) || at == s->copies + copy_behind_gap(&s->copy, i))
+			return (int)i;
 	return -1;
 }
 
@@ -174,7 +192,7 @@ void sites_leave(ucontext_t *uc)
 		unsigned int k = under_jump(s, at);
 
 		if (k && is_changed(s)) {
-			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->copies + s->copy_at[k]);
+			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)copy_of(s, k);
 			return;
 		}
 	}
@@ -183,7 +201,7 @@ void sites_leave(ucontext_t *uc)
 /* The jump may have been taken back meanwhile; but what is mapped there now must be what it was made of. */
 static bool has_copies_of(const struct site *s)
 {
-	return s->stub && (is_changed(s) || begins_with(s->pc, s->code));
+	return s->stub && (is_changed(s) || begins_with(s->at, s->was));
 }
 
 static void give_up(struct site *s);
@@ -216,8 +234,8 @@ bool sites_trapped(ucontext_t *uc)
 		struct site *s = &sites[i];
 		unsigned int k = under_jump(s, at);
 
-		if ((k || at == s->pc) && has_copies_of(s)) {
-			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->copies + s->copy_at[k]);
+		if ((k || at == s->at) && has_copies_of(s)) {
+			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)copy_of(s, k);
 			note_trap(s);
 			return true;
 		}
@@ -297,7 +315,7 @@ NO_VECTORS static bool is_over(struct site_frame *f, struct site *s, uintptr_t a
 		return false;
 	s->served++;
 	word_take(insn, (greg_t *)&f->r[insn->reg], (greg_t *)&f->flags, v);
-	window_self.site.resume = s->copies + s->copy_at[1];
+	window_self.site.resume = copy_of(s, 1);
 	return true;
 }
 
@@ -330,7 +348,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 		return false;
 	if (is_common(p) && fault_beside_at_site(&s->insn, addr, f->r, &f->flags)) {
 		s->served++;
-		t->site.resume = s->copies + s->copy_at[1];
+		t->site.resume = copy_of(s, 1);
 		return false;
 	}
 	return !is_over(f, s, addr);
@@ -359,7 +377,7 @@ __attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame
 		f->r[i] = (uint64_t)*decode_register(&t->site.uc, i);
 	f->flags = (uint64_t)g[REG_EFL];
 	if ((uintptr_t)g[REG_RIP] != s->pc)
-		t->site.resume = s->aside ? s->aside : s->copies + s->copy_at[1];
+		t->site.resume = s->aside ? s->aside : copy_of(s, 1);
 	errno = saved;
 }
 
@@ -632,10 +650,10 @@ static bool put_under(int memory, const struct site *s, const uint8_t *bytes, bo
 	bool done = true;
 
 	for (from = 1; from < JUMP_BYTES && done; from = to + 1) {
-		for (to = from; to < JUMP_BYTES && !under_jump(s, s->pc + to) != begins; to++)
+		for (to = from; to < JUMP_BYTES && !under_begin(&s->group, to) != begins; to++)
 			;
 		if (to > from)
-			done = put_bytes(memory, s->pc + from, bytes + from, to - from);
+			done = put_bytes(memory, s->at + from, bytes + from, to - from);
 	}
 	return done;
 }
@@ -650,7 +668,7 @@ static bool put_beside_others(int memory, const struct site *s, const uint8_t *b
 {
 	static const uint8_t traps[JUMP_BYTES] = {TRAP, TRAP, TRAP, TRAP, TRAP};
 
-	if (!put_bytes(memory, s->pc, traps, 1) || !put_under(memory, s, traps, true))
+	if (!put_bytes(memory, s->at, traps, 1) || !put_under(memory, s, traps, true))
 		return false;
 	all_fetch_anew();
 	if (!put_under(memory, s, bytes, false))
@@ -661,7 +679,7 @@ static bool put_beside_others(int memory, const struct site *s, const uint8_t *b
 			return false;
 		all_fetch_anew();
 	}
-	if (!put_bytes(memory, s->pc, bytes, 1))
+	if (!put_bytes(memory, s->at, bytes, 1))
 		return false;
 	all_fetch_anew();
 	return true;
@@ -677,7 +695,7 @@ static bool write_code(const struct site *s, const uint8_t *bytes)
 		return false;
 	done = all_fetch_anew() && put_beside_others(memory, s, bytes);
 	if (!done)
-		put_bytes(memory, s->pc, s->code, JUMP_BYTES);
+		put_bytes(memory, s->at, s->was, JUMP_BYTES);
 	sr_sys_close(memory);
 	return done;
 }
@@ -688,7 +706,7 @@ static void give_up(struct site *s)
 	if (s->state != SITE_PATCHED || !has_jump(s))
 		return;
 	s->state = SITE_CHANGING;
-	write_code(s, s->code);
+	write_code(s, s->was);
 	s->state = SITE_GIVEN_UP;
 }
 
@@ -699,7 +717,7 @@ static bool still_has_jump(int memory, const struct site *s)
 
 	if (s->state != SITE_PATCHED && s->state != SITE_CHANGING)
 		return false;
-	return sr_syscall(SYS_pread64, memory, SR_ARG(now), sizeof(now), (long)s->pc, 0, 0) == sizeof(now) &&
+	return sr_syscall(SYS_pread64, memory, SR_ARG(now), sizeof(now), (long)s->at, 0, 0) == sizeof(now) &&
 	       (s->state == SITE_CHANGING || !memcmp(now, s->jump, sizeof(now)));
 }
 
@@ -726,7 +744,7 @@ void sites_stop_in_child(void)
 
 	stopped = true;
 	for (uint32_t i = 0; i < sites_n && memory >= 0; i++)
-		if (still_has_jump(memory, &sites[i]) && put_bytes(memory, sites[i].pc, sites[i].code, JUMP_BYTES))
+		if (still_has_jump(memory, &sites[i]) && put_bytes(memory, sites[i].at, sites[i].was, JUMP_BYTES))
 			sites[i].state = SITE_GIVEN_UP;
 	if (memory >= 0)
 		sr_sys_close(memory);
@@ -744,10 +762,11 @@ static bool is_worth_it(const struct insn *insn)
  * Its bytes, as the file has them: what is not from a file, or was changed, is left alone, and so is what the
  * program could change with no call, or does not allow to be executed alone.
  */
-static bool take_code(struct site *s)
+static bool take_text(struct site *s)
 {
 	struct text t;
 
+	s->at = s->pc;
 	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code))
 		return false;
 	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
@@ -755,11 +774,40 @@ static bool take_code(struct site *s)
 	       (s->group.n == 1 || !is_branched_into(t.file, t.end - t.begin, s->pc - t.begin, &s->group));
 }
 
-/* Before the copies: the instruction itself, with what the handler has read.  How many bytes, a jump behind it included. */
+/* Its copy, which another one's jump leads to, gets a jump of its own: of messages' words, one is read after the other. */
+static void take_copy(struct site *s, const struct site *over, unsigned int k)
+{
+	uint8_t length = (uint8_t)(over->group.at[k + 1] - over->group.at[k]);
+
+	memcpy(s->code, over->code + over->group.at[k], CODE_MAX);
+	s->group = (struct group){.n = 1, .length = length, .at = {0, length}};
+	s->at = copy_of(over, k);
+	s->back = copy_of(over, k + 1);
+	memcpy(s->was, gap, sizeof(gap));
+}
+
+static bool take_code(struct site *s)
+{
+	unsigned int k;
+	const struct site *over = site_over(s->pc, &k);
+
+	if (over) {
+		take_copy(s, over, k);
+		return true;
+	}
+	if (!take_text(s))
+		return false;
+	s->back = s->pc + s->group.length;
+	memcpy(s->was, s->code, sizeof(s->was));
+	return true;
+}
+
+/* Behind the copies: the instruction itself, with what the handler has read.  How many bytes. */
 static size_t put_aside(struct site *s, uint8_t *at)
 {
 	size_t n = relocate_operand(at, s->code, &s->insn, SEGMENT_FS, distance_from_fs(window_self.site.operand));
 
+	put_jump(at + n, (uintptr_t)at + n, copy_of(s, 1));
 	s->aside = (uintptr_t)at;
 	return n + JUMP_BYTES;
 }
@@ -767,29 +815,26 @@ static size_t put_aside(struct site *s, uint8_t *at)
 static bool patch(struct site *s, const struct insn *insn)
 {
 	uint8_t *stub, *copies;
-	size_t n, aside = 0;
+	size_t n;
 
 	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 	s->insn = *insn;
 	if (!take_code(s) || !operand_of(s->code, s->pc, insn, &s->operand))
 		return false;
-	stub = place_stub(&s->group, s->pc);
+	stub = place_stub(&s->group, s->at);
 	if (!stub)
 		return false;
 	copies = put_stub(stub, (uint32_t)(s - sites));
-	if (insn->class == INSN_OPERAND)
-		aside = put_aside(s, copies);
-	copies += aside;
-	n = relocate(s->code, s->pc, &s->group, copies, s->copy_at);
-	if (aside)
-		put_jump(copies - JUMP_BYTES, (uintptr_t)copies - JUMP_BYTES, (uintptr_t)copies + s->copy_at[1]);
-	if (!n || !put_jump(s->jump, s->pc, (uintptr_t)stub) ||
+	n = relocate(s->code, s->pc, &s->group, copies, &s->copy, s->back);
+	s->copies = (uintptr_t)copies;
+	if (n && insn->class == INSN_OPERAND)
+		n += put_aside(s, copies + n);
+	if (!n || !put_jump(s->jump, s->at, (uintptr_t)stub) ||
 	    sr_syscall(SYS_mprotect, (long)((uintptr_t)stub & PAGE_MASK), 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
 		sr_sys_munmap((void *)((uintptr_t)stub & PAGE_MASK), 2 * PAGE);
 		return false;
 	}
 	s->stub = (uintptr_t)stub;
-	s->copies = (uintptr_t)copies;
 	s->end = (uintptr_t)copies + n;
 	if (s->stub < stubs_begin)
 		stubs_begin = s->stub;

@@ -212,15 +212,64 @@ static void test_operands(void **state)
 	assert_served(before, 3 * ROUNDS);
 }
 
-/* The second one lies under the first one's jump, and faults in its copy. */
+/* The second one lies under the first one's jump: it gets one of its own, in its copy. */
 static void test_two_loads_next_to_each_other(void **state)
 {
+	uint64_t before = served();
+
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		sr_window_observe();
 		dma[30] = i;
 		dma[31] = i + 1;
 		assert_int_equal(site_two_loads(&view[30]), i | (i + 1) << 32);
 	}
+	assert_true(served() - before >= 2 * (ROUNDS - 18));
+}
+
+/* Two loads and a store under one jump: what is in the first word and the second, added; the third becomes the first. */
+#define ROW(name) \
+	uint64_t name(volatile void *p); \
+	__asm__(".text\n" APART #name ": lea 8(%rdi), %rcx\n lea 16(%rdi), %rdx\n" \
+		" mov (%rdi), %eax\n mov (%rcx), %ecx\n mov %eax, (%rdx)\n lea (%rax, %rcx), %rax\n ret\n")
+ROW(row_of_one);
+ROW(row_of_threads);
+ROW(row_of_others);
+
+static void test_three_under_one_jump(void **state)
+{
+	uint64_t before = served(), own[3] = {1, 2, 0};
+	struct sr_window_counts c, d;
+
+	sr_window_get_counts(&c);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_window_observe();
+		dma[32] = i;
+		dma[33] = 2 * i;
+		assert_int_equal(row_of_one(&view[32]), 3 * i);
+		assert_int_equal(dma[34], i);
+		assert_int_equal(row_of_one(own), 3);
+		assert_int_equal(own[2], 1);
+	}
+	sr_window_get_counts(&d);
+	assert_int_equal(d.jumps - c.jumps, 3);
+	assert_true(served() - before >= 3 * (ROUNDS - 20));
+	/* They serve others now, and are taken back, one after the other. */
+	before = served();
+	for (uint64_t i = 0; i < 200000; i++)
+		assert_int_equal(row_of_others(own), 3);
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_window_observe();
+		dma[32] = i;
+		assert_int_equal(row_of_others(&view[32]), i + dma[33]);
+	}
+	assert_true(served() > before);
+	before = served();
+	for (uint64_t i = 0; i < 200000; i++)
+		assert_int_equal(row_of_others(own), 3);
+	sr_window_observe();
+	dma[32] = 4;
+	assert_int_equal(row_of_others(&view[32]), 4 + dma[33]);
+	assert_int_equal(served(), before);
 }
 
 #define JUMP 0xe9
@@ -538,7 +587,7 @@ static void test_a_handler_at_each_step(void **state)
 	static char stack[256 << 10];
 	const stack_t own_stack = {.ss_sp = stack, .ss_size = sizeof(stack)}, none = {.ss_flags = SS_DISABLE};
 	struct sigaction sa = {.sa_sigaction = step, .sa_flags = SA_SIGINFO | SA_ONSTACK}, old;
-	uint64_t own = 6, before = served();
+	uint64_t own = 6, row[3] = {8, 2, 0}, before = served();
 
 	for (uint64_t i = 0; i < 50; i++) {
 		sr_window_observe();
@@ -549,11 +598,15 @@ static void test_a_handler_at_each_step(void **state)
 	for (uint64_t i = 0; i < 10; i++) {
 		assert_int_equal(step_through(&own, site_then_call), 13);
 		assert_int_equal(step_through(&own, site_in_odd_state), 7);
+		assert_int_equal(step_through(row, row_of_one), 10);
 		sr_window_observe();
 		dma[45] = i;
 		assert_int_equal(step_through(&view[45], site_then_call), 2 * i + 1);
 		sr_window_observe();
 		assert_int_equal(step_through(&view[45], site_in_odd_state), i + 1);
+		dma[34] = 0;
+		assert_int_equal(step_through(&view[32], row_of_one), dma[32] + dma[33]);
+		assert_int_equal(dma[34], dma[32]);
 	}
 	sigaction(SIGTRAP, &old, NULL);
 	sigaltstack(&none, NULL);
@@ -645,6 +698,7 @@ static void *store(void *arg)
 	for (uint64_t i = 0; i < 5000; i++) {
 		sr_window_observe();
 		wrong += site_of_threads(&view[word], i) != i + 1 || dma[word] != i;
+		wrong += row_of_threads(&view[word]) != i || dma[word + 2] != i;
 	}
 	sr_window_thread_ends();
 	return NULL;
@@ -759,8 +813,19 @@ static size_t operands_are_right(volatile uint64_t *at, int rounds)
 	return n;
 }
 
+/* It has met no closed page yet, and has no stack to go there on. */
+static void *compute_elsewhere(void *arg)
+{
+	uint64_t own[16] = {[2] = 40};
+
+	*(uint64_t *)arg = operand_add(own, 0) ^ operand_sse(own, 40);
+	return NULL;
+}
+
 static void test_operands_of_computations(void **state)
 {
+	uint64_t own[16] = {[2] = 40}, elsewhere;
+	pthread_t t;
 	struct sr_window_counts start, beside, within;
 	volatile uint64_t *page;
 	size_t sites;
@@ -782,6 +847,9 @@ static void test_operands_of_computations(void **state)
 	assert_int_equal(within.by_jump - beside.by_jump, sites * 200);
 	assert_true(within.values - beside.values >= sites * 200);
 	sr_window_remove((void *)(page + 64), 128);
+	pthread_create(&t, NULL, compute_elsewhere, &elsewhere);
+	pthread_join(t, NULL);
+	assert_int_equal(elsewhere, operand_add(own, 0) ^ operand_sse(own, 40));
 }
 
 static void test_threads(void **state)
@@ -796,7 +864,8 @@ static void test_threads(void **state)
 		pthread_join(t[i], NULL);
 	several_threads = false;
 	assert_int_equal(wrong, 0);
-	assert_served(before, 20000);
+	/* Of each one's four accesses. */
+	assert_served(before, 80000);
 }
 
 /* Its own code, or what it was told to change, has been changed: it is left alone. */
@@ -830,13 +899,13 @@ static void test_a_child(void **state)
 	pid = fork();
 	sr_window_after_fork(!pid);
 	if (!pid) {
-		uint64_t own = 3;
+		uint64_t own = 3, row[3] = {4, 5, 0};
 
 		/* Nobody there handles what comes to a jump's midst. */
 		sites_stop_in_child();
 		take_no_faults();
 		_exit(site_then_return(&own) == 3 && site_then_return(&view[0]) == dma[0] && site_in_a_child(&own, 0) == 5 &&
-			      site_in_a_child(&own, 1) == 2 && site_keeps_flags(&own) == 4 ? 0 : 1);
+			      site_in_a_child(&own, 1) == 2 && site_keeps_flags(&own) == 4 && row_of_one(row) == 9 && row[2] == 4 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -847,9 +916,10 @@ static _Atomic bool over;
 
 static void *go_on(void *arg)
 {
-	uint64_t own = 0;
+	uint64_t own = 0, row[3] = {6, 7, 0};
 
 	while (!over) {
+		wrong += row_of_one(row) != 13 || row_of_threads(row) != 13;
 		wrong += site_keeps_flags(&own) != 1 || site_in_a_loop(&own, 3) || site_below_stack_and_vectors(&own);
 		wrong += site_in_a_child(&view[46], 0) != dma[46] + 2;
 		sr_window_observe();
@@ -889,6 +959,7 @@ int main(void)
 	    cmocka_unit_test(test_branches_and_comparisons),
 	    cmocka_unit_test(test_operands),
 	    cmocka_unit_test(test_two_loads_next_to_each_other),
+	    cmocka_unit_test(test_three_under_one_jump),
 	    cmocka_unit_test(test_who_comes_to_the_midst),
 	    cmocka_unit_test(test_branches_to_the_midst_are_found),
 	    cmocka_unit_test(test_where_no_jump_is_written),
