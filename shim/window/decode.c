@@ -120,6 +120,7 @@ static enum insn_class one_byte(struct insn *i, uint8_t op, uint8_t ext, uint8_t
 
 	i->size = op & 1 ? wide : 1;
 	i->to_size = i->size;
+	i->always = true;
 	/* add or adc sbb and sub xor, register to memory */
 	if (op < 0x38 && (op & 7) < 2)
 		return INSN_EXCHANGE;
@@ -204,7 +205,31 @@ static uint8_t vector_operand_size(uint8_t op, uint8_t prefix, uint8_t wide)
 	    (op < 0xd1 || op == 0xd6 || op == 0xd7 || op == 0xe7 || op == 0xf0 || op == 0xf7 ||
 	     op == 0xff))
 		return 0;
+	/* cvttps2dq, cvtdq2pd, cvtpd2dq: not of one number */
+	if (op == 0x5b || op == 0xe6)
+		return 16;
 	return prefix == 0xf3 ? 4 : prefix == 0xf2 ? 8 : 16;
+}
+
+/* Those with the prefix f2 or f3 that are of one number. */
+static bool is_scalar(uint8_t op)
+{
+	return op == 0x2a || op == 0x2c || op == 0x2d || op == 0xc2 || (op >= 0x51 && op <= 0x5f && op != 0x5b);
+}
+
+/* Comparisons, logic and arithmetic of vectors of integers: what strings are looked through with, above all. */
+static bool is_of_integers(uint8_t map, uint8_t op)
+{
+	switch (map) {
+	case 1:
+		return (op >= 0x54 && op <= 0x57) || (op >= 0x60 && op < 0x6e) || op == 0x70 ||
+		       (op >= 0x74 && op <= 0x76) || (op >= 0xd1 && op != 0xe6);
+	case 2:
+		return op < 0x0c || op == 0x17 || (op >= 0x1c && op <= 0x1e) || (op >= 0x26 && op <= 0x29) ||
+		       (op >= 0x37 && op <= 0x40);
+	default:
+		return op == 0x0f || op == 0x1e || op == 0x1f || op == 0x3e || op == 0x3f;
+	}
 }
 
 static enum insn_class two_bytes(struct insn *i, uint8_t op, uint8_t ext, uint8_t wide,
@@ -212,6 +237,7 @@ static enum insn_class two_bytes(struct insn *i, uint8_t op, uint8_t ext, uint8_
 {
 	i->size = op & 1 ? wide : 1;
 	i->to_size = wide;
+	i->always = true;
 	if (op >= 0x90 && op < 0xa0) { /* set */
 		i->size = 1;
 		return INSN_EXCHANGE;
@@ -258,6 +284,8 @@ static enum insn_class two_bytes(struct insn *i, uint8_t op, uint8_t ext, uint8_
 		return ext == 1 ? INSN_EXCHANGE : INSN_UNKNOWN;
 	}
 	i->size = vector_operand_size(op, prefix, wide);
+	i->align = i->size == 16 ? 15 : 0;
+	i->always = is_of_integers(1, op);
 	*imm = op == 0x70 || op == 0xc2 || op == 0xc6;
 	return i->size ? INSN_OPERAND : INSN_UNKNOWN;
 }
@@ -370,15 +398,18 @@ static uint8_t vex_operand_size(const struct vex *v, uint8_t op)
 		return is_full_vector(v->map, op) ? v->bytes : 0;
 	if (v->map == 1 && (op == 0x2e || op == 0x2f))
 		return v->prefix == 0x66 ? 8 : 4;
-	if (v->map == 1 && (v->prefix == 0xf2 || v->prefix == 0xf3))
+	if (v->map == 1 && (v->prefix == 0xf2 || v->prefix == 0xf3) && is_scalar(op))
 		return op == 0x2a && v->wide ? 8 : v->prefix == 0xf2 ? 8 : 4;
-	/* gathers */
-	if (v->map == 2 && op >= 0x90 && op <= 0x93)
+	/* gathers, tiles */
+	if (v->map == 2 && ((op >= 0x90 && op <= 0x93) || op == 0x49 || op == 0x4b))
 		return 0;
 	if ((v->map == 2 || v->map == 3) && op >= 0xf0)
 		return v->wide ? 8 : 4;
 	return v->map >= 1 && v->map <= 3 ? v->bytes : 0;
 }
+
+#define EVEX_MASK      0x07 /* of the prefix's last byte */
+#define EVEX_BROADCAST 0x10
 
 /* Whatever computes with memory; what stores there is told by the fault. */
 static void decode_vex(const ucontext_t *uc, struct insn *insn, const uint8_t *start)
@@ -394,7 +425,9 @@ static void decode_vex(const ucontext_t *uc, struct insn *insn, const uint8_t *s
 	op = *p++;
 	insn->modrm_at = (uint8_t)(p - start);
 	insn->size = vex_operand_size(&v, op);
-	if (!insn->size || !vector_operand(uc, &p, &v, insn, &relative))
+	insn->always = is_of_integers(v.map, op) && !(v.evex && start[3] & EVEX_MASK);
+	/* A broadcast's displacement counts in elements. */
+	if (!insn->size || (v.evex && start[3] & EVEX_BROADCAST) || !vector_operand(uc, &p, &v, insn, &relative))
 		return;
 	insn->tail_at = (uint8_t)(p - start);
 	insn->length = (uint8_t)(insn->tail_at + decode_vex_has_immediate(v.map, op));

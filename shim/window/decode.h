@@ -34,6 +34,9 @@ struct insn {
 	bool test;         /* INSN_COMPARE: test, not cmp */
 	bool reversed;     /* INSN_COMPARE: register - memory */
 	bool has_immediate;
+	/* INSN_OPERAND: it reads all of its operand, whatever its registers say, and has no exception of its own */
+	bool always;
+	uint8_t align; /* of a vector: bits of its address that must be 0, or it is no page fault that it meets */
 	uint8_t reg;
 	bool high;   /* reg is one of ah, ch, dh, bh */
 	bool vex;    /* INSN_VECTOR_LOAD: clears what is above */

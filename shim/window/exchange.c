@@ -70,9 +70,12 @@ static uint64_t get_gs(void)
 }
 
 /* The instruction with gs:[0] as its operand, then hlt. */
-static void write_stub(struct exchange *x, const uint8_t *code, const struct insn *insn)
+static bool write_stub(struct exchange *x, const uint8_t *code, const struct insn *insn)
 {
-	x->stub[relocate_operand(x->stub, code, insn, SEGMENT_GS, 0)] = 0xf4;
+	size_t n = relocate_operand(x->stub, code, insn, SEGMENT_GS, 0);
+
+	x->stub[n] = 0xf4;
+	return n;
 }
 
 /* Within one aligned word of 8 or 16 bytes, which can be compared and exchanged. */
@@ -121,7 +124,7 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 {
 	const char *from = landing_of(page_at(insn->address), insn->address);
 	greg_t *g = uc->uc_mcontext.gregs;
-	struct exchange *x = the_page();
+	struct exchange *x;
 	uint64_t all = BLOCKED;
 	bool reads = insn->class == INSN_OPERAND;
 
@@ -129,7 +132,9 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 		lend(uc, insn, unseen);
 		return true;
 	}
-	if (!x || x->under_way || (!reads && !word_of(insn->address, insn->size)))
+	x = the_page();
+	if (!x || x->under_way || (!reads && !word_of(insn->address, insn->size)) ||
+	    !write_stub(x, code_at((uintptr_t)g[REG_RIP]), insn))
 		return false;
 	x->address = insn->address;
 	x->size = insn->size;
@@ -139,7 +144,6 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	x->beside = false;
 	if (!unseen)
 		make_known(insn->address & PAGE_MASK, page_at(insn->address));
-	write_stub(x, code_at((uintptr_t)g[REG_RIP]), insn);
 	if (reads) {
 		word_copy(x->copy, from, x->size);
 		x->at = 0;

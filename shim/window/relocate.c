@@ -146,7 +146,7 @@ static void step_two(struct step *s, const uint8_t *start, const uint8_t *p)
 
 static void step_one(struct step *s, const uint8_t *start, const uint8_t *p, uint8_t rex, bool operand16)
 {
-	uint8_t op = *p++, imm, imm_wide = operand16 ? 2 : 4;
+	uint8_t op = *p++, imm, imm_wide = operand16 && !(rex & 8) ? 2 : 4;
 	int plain;
 
 	if (op >= 0x70 && op < 0x80) {
@@ -488,5 +488,6 @@ size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct insn *ins
 	memcpy(p, &distance, sizeof(distance));
 	p += sizeof(distance);
 	memcpy(p, code + insn->tail_at, (size_t)(insn->length - insn->tail_at));
-	return (size_t)(p - to) + (size_t)(insn->length - insn->tail_at);
+	p += insn->length - insn->tail_at;
+	return p - to <= INSN_BYTES_MAX ? (size_t)(p - to) : 0;
 }

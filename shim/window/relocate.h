@@ -10,11 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define INSN_BYTES_MAX 15
+
 /* What a jump needs, and how many instructions that may be. */
 #define JUMP_BYTES 5
 #define GROUP_MAX  JUMP_BYTES
 /* Bytes of the group: the last instruction may begin with the jump's last byte. */
-#define GROUP_BYTES_MAX (JUMP_BYTES - 1 + 15)
+#define GROUP_BYTES_MAX (JUMP_BYTES - 1 + INSN_BYTES_MAX)
 
 struct insn;
 
@@ -73,10 +75,11 @@ bool operand_of(const uint8_t *code, uintptr_t pc, const struct insn *insn, stru
 #define SEGMENT_FS 0x64
 #define SEGMENT_GS 0x65
 
-/* The same instruction, with its operand at a distance from the segment's base.  How many bytes, of at most RELOCATED_MAX. */
+/*
+ * The same instruction, with its operand at a distance from the segment's base; to: 32 bytes.  How many it takes; 0: more
+ * than an instruction may.
+ */
 size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct insn *insn, uint8_t segment, int32_t distance);
-
-#define RELOCATED_MAX 24
 
 /* jmp to target at `to`, which will be at pc; false: too far. */
 bool put_jump(uint8_t *to, uintptr_t pc, uintptr_t target);

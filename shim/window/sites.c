@@ -344,7 +344,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(st
 	t->site.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
 	if (t->site.give_up)
 		return true;
-	if (!p || !fault_needs_handling(p, s->stores) || !is_in_one_page(addr, s->insn.size))
+	if (!p || !fault_needs_handling(p, s->stores) || !is_in_one_page(addr, s->insn.size) || addr & s->insn.align)
 		return false;
 	if (is_common(p) && fault_beside_at_site(&s->insn, addr, f->r, &f->flags)) {
 		s->served++;
@@ -754,7 +754,9 @@ static bool is_worth_it(const struct insn *insn)
 {
 	if (insn->class == INSN_LOAD)
 		return insn->reg != 4 || insn->high; /* rsp is not given back by the stub */
-	return insn->class == INSN_COMPARE || insn->class == INSN_STORE || insn->class == INSN_OPERAND ||
+	if (insn->class == INSN_OPERAND)
+		return insn->always;
+	return insn->class == INSN_COMPARE || insn->class == INSN_STORE ||
 	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
 
@@ -802,11 +804,13 @@ static bool take_code(struct site *s)
 	return true;
 }
 
-/* Behind the copies: the instruction itself, with what the handler has read.  How many bytes. */
+/* Behind the copies: the instruction itself, with what the handler has read.  How many bytes; 0: it would be too long. */
 static size_t put_aside(struct site *s, uint8_t *at)
 {
 	size_t n = relocate_operand(at, s->code, &s->insn, SEGMENT_FS, distance_from_fs(window_self.site.operand));
 
+	if (!n)
+		return 0;
 	put_jump(at + n, (uintptr_t)at + n, copy_of(s, 1));
 	s->aside = (uintptr_t)at;
 	return n + JUMP_BYTES;
@@ -815,7 +819,7 @@ static size_t put_aside(struct site *s, uint8_t *at)
 static bool patch(struct site *s, const struct insn *insn)
 {
 	uint8_t *stub, *copies;
-	size_t n;
+	size_t n, aside;
 
 	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 	s->insn = *insn;
@@ -827,8 +831,10 @@ static bool patch(struct site *s, const struct insn *insn)
 	copies = put_stub(stub, (uint32_t)(s - sites));
 	n = relocate(s->code, s->pc, &s->group, copies, &s->copy, s->back);
 	s->copies = (uintptr_t)copies;
-	if (n && insn->class == INSN_OPERAND)
-		n += put_aside(s, copies + n);
+	if (n && insn->class == INSN_OPERAND) {
+		aside = put_aside(s, copies + n);
+		n = aside ? n + aside : 0;
+	}
 	if (!n || !put_jump(s->jump, s->at, (uintptr_t)stub) ||
 	    sr_syscall(SYS_mprotect, (long)((uintptr_t)stub & PAGE_MASK), 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
 		sr_sys_munmap((void *)((uintptr_t)stub & PAGE_MASK), 2 * PAGE);

@@ -15,6 +15,12 @@ static void is_move(struct insn *i, bool store, uint8_t size)
 	i->size = size;
 }
 
+static void is_aligned_move(struct insn *i, bool store, uint8_t size)
+{
+	is_move(i, store, size);
+	i->align = size - 1;
+}
+
 void vector_move(struct insn *i, uint8_t opcode, uint8_t prefix, bool wide, uint8_t bytes)
 {
 	i->class = INSN_UNKNOWN;
@@ -27,11 +33,13 @@ void vector_move(struct insn *i, uint8_t opcode, uint8_t prefix, bool wide, uint
 	case 0x29:
 	case 0x2b: /* movntps */
 		if (prefix == 0 || prefix == 0x66)
-			is_move(i, opcode != 0x28, bytes);
+			is_aligned_move(i, opcode != 0x28, bytes);
 		break;
 	case 0x6f: /* movdqa, movdqu; without a prefix MMX's */
 	case 0x7f:
-		if (prefix)
+		if (prefix == 0x66)
+			is_aligned_move(i, opcode == 0x7f, bytes);
+		else if (prefix)
 			is_move(i, opcode == 0x7f, bytes);
 		break;
 	case 0x6e: /* movd, movq */
@@ -50,7 +58,7 @@ void vector_move(struct insn *i, uint8_t opcode, uint8_t prefix, bool wide, uint
 		break;
 	case 0xe7: /* movntdq */
 		if (prefix == 0x66)
-			is_move(i, true, bytes);
+			is_aligned_move(i, true, bytes);
 		break;
 	case 0xf0: /* lddqu */
 		if (prefix == 0xf2)

@@ -759,99 +759,6 @@ static void test_beside_a_region(void **state)
 	sr_window_remove((void *)part, 64);
 }
 
-/* What computes with memory, or moves vectors of AVX-512. */
-BESIDE(operand_add, "add 16(%rdi), %rax");
-BESIDE(operand_adc, "stc\n adc 16(%rdi), %rax");
-BESIDE(operand_cmov, "test %rdi, %rdi\n cmovnz 16(%rdi), %eax");
-BESIDE(operand_imul, "imul $-7, 17(%rdi), %rax");
-BESIDE(operand_mul, "mov %rsi, %rax\n mulq 16(%rdi)\n mov %rdx, %rcx");
-BESIDE(operand_popcnt, "popcnt 24(%rdi), %ax");
-BESIDE(operand_index, "push %r12\n mov $2, %r12d\n xor (%rdi, %r12, 8), %r12\n mov %r12, %rax\n pop %r12");
-BESIDE(operand_sse, "movq %rsi, %xmm0\n pcmpeqb 16(%rdi), %xmm0\n pmovmskb %xmm0, %eax");
-BESIDE(operand_double, "cvtsi2sd %rsi, %xmm0\n addsd 16(%rdi), %xmm0\n movq %xmm0, %rax");
-BESIDE(operand_avx, "vmovq %rsi, %xmm0\n vpcmpeqb 13(%rdi), %ymm0, %ymm9\n vpmovmskb %ymm9, %eax\n vzeroupper");
-BESIDE(operand_avx_index, "push %r12\n mov $3, %r12d\n vmovq %rsi, %xmm8\n vpcmpeqb (%rdi, %r12, 8), %ymm8, %ymm9\n"
-			  "vpmovmskb %ymm9, %eax\n pop %r12\n vzeroupper");
-BESIDE(operand_evex, "vmovq %rsi, %xmm16\n vpcmpeqb 32(%rdi), %ymm16, %k1\n kmovd %k1, %eax\n vzeroupper");
-BESIDE(operand_evex_wide, "vmovq %rsi, %xmm16\n vpcmpneqb 64(%rdi), %zmm16, %k1\n kmovq %k1, %rax\n vzeroupper");
-BESIDE(load_evex, "vmovdqu64 32(%rdi), %ymm17\n vmovq %xmm17, %rax\n vzeroupper");
-
-struct operand_site {
-	uint64_t (*f)(volatile void *, uint64_t);
-	int needs; /* 2: AVX2; 512: AVX-512 with bytes */
-};
-
-static const struct operand_site operand_sites[] = {
-    {operand_add, 0}, {operand_adc, 0}, {operand_cmov, 0}, {operand_imul, 0}, {operand_mul, 0}, {operand_popcnt, 0},
-    {operand_index, 0}, {operand_sse, 0}, {operand_double, 0}, {operand_avx, 2}, {operand_avx_index, 2}, {operand_evex, 512},
-    {operand_evex_wide, 512}, {load_evex, 512}};
-
-static bool is_here(const struct operand_site *o)
-{
-	return !o->needs || (o->needs == 2 && __builtin_cpu_supports("avx2")) ||
-	       (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"));
-}
-
-/* Each does at the place what it does elsewhere.  How many are sites. */
-static size_t operands_are_right(volatile uint64_t *at, int rounds)
-{
-	static _Alignas(64) uint64_t plain[16];
-	uint64_t *landing = (uint64_t *)sr_window_landing((void *)at), v = 0x2545f4914f6cdd1d;
-	size_t n = 0;
-
-	for (size_t k = 0; k < sizeof(operand_sites) / sizeof(*operand_sites); k++) {
-		if (!is_here(&operand_sites[k]))
-			continue;
-		n++;
-		for (int round = 0; round < rounds; round++, v = v * 6364136223846793005 + 1442695040888963407) {
-			sr_window_observe();
-			for (int i = 0; i < 16; i++)
-				plain[i] = landing[i] = i % 3 ? v * (uint64_t)(i + 1) : v;
-			assert_int_equal(operand_sites[k].f(at, v), operand_sites[k].f(plain, v));
-		}
-	}
-	return n;
-}
-
-/* It has met no closed page yet, and has no stack to go there on. */
-static void *compute_elsewhere(void *arg)
-{
-	uint64_t own[16] = {[2] = 40};
-
-	*(uint64_t *)arg = operand_add(own, 0) ^ operand_sse(own, 40);
-	return NULL;
-}
-
-static void test_operands_of_computations(void **state)
-{
-	uint64_t own[16] = {[2] = 40}, elsewhere;
-	pthread_t t;
-	struct sr_window_counts start, beside, within;
-	volatile uint64_t *page;
-	size_t sites;
-
-	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_int_equal(sr_window_add((void *)(page + 64), 128), SR_WINDOW_OK);
-	several_threads = true;
-	sr_window_get_counts(&start);
-	sites = operands_are_right(page + 128, 200);
-	sr_window_get_counts(&beside);
-	operands_are_right(page + 64, 200);
-	sr_window_get_counts(&within);
-	several_threads = false;
-	assert_int_equal(beside.jumps - start.jumps, sites);
-	assert_int_equal(beside.faults, start.faults);
-	assert_int_equal(beside.values, start.values);
-	/* What was read is known, each time. */
-	assert_int_equal(within.faults - beside.faults, sites * 200);
-	assert_int_equal(within.by_jump - beside.by_jump, sites * 200);
-	assert_true(within.values - beside.values >= sites * 200);
-	sr_window_remove((void *)(page + 64), 128);
-	pthread_create(&t, NULL, compute_elsewhere, &elsewhere);
-	pthread_join(t, NULL);
-	assert_int_equal(elsewhere, operand_add(own, 0) ^ operand_sse(own, 40));
-}
-
 static void test_threads(void **state)
 {
 	pthread_t t[4];
@@ -975,7 +882,6 @@ int main(void)
 	    cmocka_unit_test(test_no_float_is_torn),
 	    cmocka_unit_test(test_guards_of_a_handler_that_jumps),
 	    cmocka_unit_test(test_beside_a_region),
-	    cmocka_unit_test(test_operands_of_computations),
 	    cmocka_unit_test(test_threads),
 	    cmocka_unit_test(test_code_that_is_not_the_files),
 	    cmocka_unit_test(test_a_child),
