@@ -192,6 +192,12 @@ static enum insn_class one_byte(struct insn *i, uint8_t op, uint8_t ext, uint8_t
 	return INSN_UNKNOWN;
 }
 
+/* Of those that compute with vectors: x87's exceptions are its own. */
+static bool is_mmx(uint8_t op, uint8_t prefix)
+{
+	return !prefix && (op == 0x2a || op == 0x2c || op == 0x2d || (op >= 0x60 && op <= 0x76) || op >= 0xd1);
+}
+
 /* Arithmetic of vector registers and memory; 0: none, or of another length. */
 static uint8_t vector_operand_size(uint8_t op, uint8_t prefix, uint8_t wide)
 {
@@ -205,6 +211,8 @@ static uint8_t vector_operand_size(uint8_t op, uint8_t prefix, uint8_t wide)
 	    (op < 0xd1 || op == 0xd6 || op == 0xd7 || op == 0xe7 || op == 0xf0 || op == 0xf7 ||
 	     op == 0xff))
 		return 0;
+	if (is_mmx(op, prefix))
+		return 8;
 	/* cvttps2dq, cvtdq2pd, cvtpd2dq: not of one number */
 	if (op == 0x5b || op == 0xe6)
 		return 16;
@@ -285,7 +293,7 @@ static enum insn_class two_bytes(struct insn *i, uint8_t op, uint8_t ext, uint8_
 	}
 	i->size = vector_operand_size(op, prefix, wide);
 	i->align = i->size == 16 ? 15 : 0;
-	i->always = is_of_integers(1, op);
+	i->always = is_of_integers(1, op) && !is_mmx(op, prefix);
 	*imm = op == 0x70 || op == 0xc2 || op == 0xc6;
 	return i->size ? INSN_OPERAND : INSN_UNKNOWN;
 }
@@ -400,6 +408,9 @@ static uint8_t vex_operand_size(const struct vex *v, uint8_t op)
 		return v->prefix == 0x66 ? 8 : 4;
 	if (v->map == 1 && (v->prefix == 0xf2 || v->prefix == 0xf3) && is_scalar(op))
 		return op == 0x2a && v->wide ? 8 : v->prefix == 0xf2 ? 8 : 4;
+	/* shifts, by a count of which 8 bytes matter */
+	if (v->map == 1 && ((op >= 0xd1 && op <= 0xd3) || op == 0xe1 || op == 0xe2 || (op >= 0xf1 && op <= 0xf3)))
+		return 16;
 	/* gathers, tiles */
 	if (v->map == 2 && ((op >= 0x90 && op <= 0x93) || op == 0x49 || op == 0x4b))
 		return 0;

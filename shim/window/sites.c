@@ -149,7 +149,7 @@ const uint8_t *sites_code(uintptr_t pc)
 	for (uint32_t i = 0; i < sites_n; i++) {
 		const struct site *s = &sites[i];
 
-		if ((pc == s->at || under_jump(s, pc)) && is_changed(s))
+		if (((pc == s->pc && s->at == pc) || under_jump(s, pc)) && is_changed(s))
 			return s->code + (pc - s->pc);
 	}
 	return NULL;
@@ -572,8 +572,16 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
  * lies too low for that has its heap above it, whose first 1.5 GiB are left to it.
  */
 static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0xb0, 0xa0, 0x90, 0x80},
-		     up[] = {0x60, 0x68, 0x70, 0x78};
+		     up[] = {0x60, 0x68, 0x70, 0x78},
+		     on[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06}; /* a program's that lies low, from another stub there */
 #define LOW 0x20000000ul
+
+static uint8_t highest_byte(const struct site *s, unsigned int n)
+{
+	if (s->pc >= LOW)
+		return down[n % sizeof(down)];
+	return s->at == s->pc ? up[n % sizeof(up)] : on[n % sizeof(on)];
+}
 
 /* Does an instruction begin with the jump's byte of the distance, 0 to 3? */
 static bool is_begin(const struct group *g, unsigned int byte)
@@ -582,30 +590,31 @@ static bool is_begin(const struct group *g, unsigned int byte)
 }
 
 /* The n-th way to choose the distance's bytes: those that begin an instruction are traps. */
-static int32_t distance_of(const struct group *g, unsigned int n, uintptr_t pc)
+static int32_t distance_of(const struct site *s, unsigned int n)
 {
-	uint32_t high = pc < LOW ? up[n % sizeof(up)] : down[n % sizeof(down)], v;
+	const struct group *g = &s->group;
+	uint32_t high = highest_byte(s, n), v;
 
 	v = (is_begin(g, 3) ? TRAP : high) << 24;
 	v |= (is_begin(g, 2) ? TRAP : n * 37 & 0xff) << 16;
 	v |= (is_begin(g, 1) ? TRAP : 0u) << 8;
 	/* To a page's beginning, where that is free to choose. */
-	v |= is_begin(g, 0) ? TRAP : (uint32_t)(-(pc + JUMP_BYTES) & 0xff);
+	v |= is_begin(g, 0) ? TRAP : (uint32_t)(-(s->at + JUMP_BYTES) & 0xff);
 	if (!is_begin(g, 1))
-		v |= (uint32_t)((-(pc + JUMP_BYTES + v) >> 8 & 0xf) << 8);
+		v |= (uint32_t)((-(s->at + JUMP_BYTES + v) >> 8 & 0xf) << 8);
 	return (int32_t)v;
 }
 
 #define PLACES 240
 
 /* Two pages: the stub may lie at the end of the first. */
-static uint8_t *place_stub(const struct group *g, uintptr_t pc)
+static uint8_t *place_stub(const struct site *s)
 {
 	for (unsigned int n = 0; n < PLACES; n++) {
-		uintptr_t at = pc + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(g, n, pc);
+		uintptr_t at = s->at + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
 		char *p, *pages = (char *)(at & PAGE_MASK);
 
-		if ((at > pc) != (pc < LOW) || at < 0x10000)
+		if ((at > s->at) != (s->pc < LOW) || at < 0x10000)
 			continue;
 		p = sr_sys_mmap(pages, 2 * PAGE, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -825,7 +834,7 @@ static bool patch(struct site *s, const struct insn *insn)
 	s->insn = *insn;
 	if (!take_code(s) || !operand_of(s->code, s->pc, insn, &s->operand))
 		return false;
-	stub = place_stub(&s->group, s->at);
+	stub = place_stub(s);
 	if (!stub)
 		return false;
 	copies = put_stub(stub, (uint32_t)(s - sites));

@@ -51,12 +51,12 @@ typedef void operand_function(volatile void *p, struct result *out, uint64_t v);
 	X(pcmpeqb, "movq %r8, %xmm2\n pcmpeqb 16(%rdi), %xmm2") \
 	X(punpck, "punpckldq (%rdi), %xmm2") \
 	X(andps, "movq %r8, %xmm2\n andps (%rdi), %xmm2") \
-	X(paddd_mmx, "pxor %mm0, %mm0\n paddd (%rdi), %mm0\n movq2dq %mm0, %xmm2\n emms") \
 	X(vpcmpeqb, V1 "vpcmpeqb 13(%rdi), %ymm1, %ymm2") \
 	X(vpcmpeqb_by_index, "push %r12\n mov $3, %r12d\n vmovq %r8, %xmm9\n vpcmpeqb (%rdi, %r12, 8), %ymm9, %ymm2\n pop %r12") \
 	X(vpshufhw, "vpshufhw $27, (%rdi), %ymm2") \
 	X(vpshuflw, "vpshuflw $27, (%rdi), %xmm2") \
 	X(vpshufb, ONES1 "vpshufb (%rdi), %ymm1, %ymm2") \
+	X(vpsrlw, ONES1 "vpsrlw (%rdi), %ymm1, %ymm2") \
 	X(vptest, ONES1 "vptest (%rdi), %ymm1")
 
 #define ALWAYS_512(X) \
@@ -71,6 +71,7 @@ typedef void operand_function(volatile void *p, struct result *out, uint64_t v);
 	X(cvttps2dq, "cvttps2dq (%rdi), %xmm2") \
 	X(cvtdq2pd, "cvtdq2pd (%rdi), %xmm2") \
 	X(cvtpd2dq, "cvtpd2dq (%rdi), %xmm2") \
+	X(paddd_mmx, "pxor %mm0, %mm0\n paddd (%rdi), %mm0\n movq2dq %mm0, %xmm2\n emms") \
 	X(cvtps2pd, "cvtps2pd (%rdi), %xmm2") \
 	X(vaddsubps, ONES1 "vaddsubps (%rdi), %ymm1, %ymm2") \
 	X(vmovddup, "vmovddup (%rdi), %ymm2") \
@@ -125,7 +126,7 @@ static const struct computation computations[] = {
 
 #define ROUNDS 60 /* by jump from the 17th on */
 
-/* Its first part is a region. */
+/* A part of it is a region. */
 static volatile uint64_t *page;
 
 static void ignore(const struct sr_window_event *e)
@@ -137,13 +138,15 @@ static bool threads(void)
 	return true;
 }
 
+#define REGION (page + 128)
+
 static int set_up(void **state)
 {
 	static const struct sr_window_hooks h = {.event = ignore, .patches = true, .threads = threads};
 
 	take_faults();
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return sr_window_init(&h) || sr_window_add((void *)page, 1024) != SR_WINDOW_OK;
+	return sr_window_init(&h) || sr_window_add((void *)REGION, 512) != SR_WINDOW_OK;
 }
 
 static bool has_avx512(void)
@@ -223,7 +226,25 @@ static void are_right(volatile uint64_t *at, bool within)
 static void test_beside_a_region_then_within(void **state)
 {
 	are_right(page + 256, false);
-	are_right(page, true);
+	are_right(REGION, true);
+}
+
+/* What ends where the region begins is not the region's: as much as it reads is known. */
+static void test_up_to_a_region(void **state)
+{
+	static const struct {
+		struct computation c;
+		unsigned int bytes;
+	} each[] = {{{"paddd_mmx", paddd_mmx, false, false}, 8}, {{"vpsrlw", vpsrlw, false, true}, 16},
+		    {{"punpck", punpck, false, true}, 16},      {{"vpshufhw", vpshufhw, false, true}, 32},
+		    {{"vcvtdq2pd", vcvtdq2pd, false, false}, 32}};
+
+	for (size_t k = 0; k < sizeof(each) / sizeof(*each); k++) {
+		uint64_t faults = counts_now().faults;
+
+		assert_int_equal(rounds_right(&each[k].c, REGION - each[k].bytes / 8), ROUNDS);
+		assert_int_equal(counts_now().faults, faults);
+	}
 }
 
 /* They are given the page. */
@@ -234,7 +255,7 @@ static void test_what_is_not_done_aside(void **state)
 
 	for (size_t k = 0; k < 2; k++)
 		if (!each[k].avx512 || has_avx512())
-			assert_int_equal(rounds_right(&each[k], page), ROUNDS);
+			assert_int_equal(rounds_right(&each[k], REGION), ROUNDS);
 	assert_int_equal(counts_now().jumps, jumps);
 }
 
@@ -272,11 +293,11 @@ static void no_fault_where_nothing_is_read(operand_function *f)
 
 	for (int i = 0; i < ROUNDS; i++) {
 		sr_window_observe();
-		f(page, &out, UINT64_MAX);
+		f(REGION, &out, UINT64_MAX);
 	}
 	before = counts_now();
 	for (int i = 0; i < ROUNDS; i++)
-		f(page, &out, 0);
+		f(REGION, &out, 0);
 	assert_int_equal(counts_now().faults, before.faults);
 }
 
@@ -304,7 +325,7 @@ static bool is_refused(operand_function *f)
 
 	if (!refused) {
 		sigaction(SIGSEGV, &sa, NULL);
-		f(page + 1, &out, 0);
+		f(REGION + 1, &out, 0);
 	}
 	take_faults();
 	return refused;
@@ -322,7 +343,7 @@ static void test_what_is_not_aligned(void **state)
 		assert_true(is_refused(each[k]));
 		for (int i = 0; i < ROUNDS; i++) {
 			sr_window_observe();
-			each[k](page, &out, 0);
+			each[k](REGION, &out, 0);
 		}
 		assert_int_equal(counts_now().jumps, jumps + 1);
 		assert_true(is_refused(each[k]));
@@ -333,6 +354,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_beside_a_region_then_within),
+	    cmocka_unit_test(test_up_to_a_region),
 	    cmocka_unit_test(test_what_is_not_done_aside),
 	    cmocka_unit_test(test_without_a_stack),
 	    cmocka_unit_test(test_masks_of_zero),
