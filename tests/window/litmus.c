@@ -32,12 +32,6 @@ static word *dma;
 static _Atomic bool stop;
 static char why[200];
 
-static uint32_t random_below(uint64_t *state, uint32_t n)
-{
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((*state >> 33) % n);
-}
-
 /* Every way of having a page: loaded from a few or many times, stored to little or much, or left.
  */
 static void disturb(uint64_t *rnd, word *page)

@@ -12,6 +12,13 @@
 #include "shim/window/map.h"
 #include "shim/window/window.h"
 
+/* The same numbers for a seed, in each run. */
+static inline uint32_t random_below(uint64_t *state, uint32_t n)
+{
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)((*state >> 33) % n);
+}
+
 static inline void take_no_faults(void)
 {
 	struct sigaction sa = {.sa_handler = SIG_DFL};

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "shim/window/page.h"
+#include "tests/window/events.h"
 #include "tests/window/simulator.h"
 
 #define PAGES 16
@@ -27,21 +28,11 @@ typedef volatile uint64_t word;
 static uint64_t rounds = 20000, seed = 1;
 static word *view, *dma;
 
-static uint32_t random_below(uint64_t *state, uint32_t n)
-{
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((*state >> 33) % n);
-}
-
 /* ------------------------------------------------------------------ trace */
 
-struct item {
-	struct item *next;
-	struct sr_window_event e;
-};
-
-static struct item *first, *last, *at;
-static uint64_t items, base;
+static struct items items;
+static struct item *at;
+static uint64_t base;
 
 static void *keep(const void *p, size_t n)
 {
@@ -52,20 +43,7 @@ static void *keep(const void *p, size_t n)
 
 static void record(const struct sr_window_event *e)
 {
-	struct item *i = calloc(1, sizeof(*i));
-	struct sr_window_value *values = keep(e->values, e->values_n * sizeof(*values));
-
-	i->e = *e;
-	i->e.values = values;
-	i->e.closed = keep(e->closed, e->closed_n * sizeof(*e->closed));
-	for (uint32_t n = 0; n < e->values_n; n++)
-		values[n].data = keep(values[n].data, values[n].length);
-	if (last)
-		last->next = i;
-	else
-		first = i;
-	last = i;
-	items++;
+	keep_event(&items, e, keep);
 }
 
 static bool recorded(const struct sr_window_event *now, struct sr_window_event *e)
@@ -299,8 +277,7 @@ static bool recorded_run(void (*run)(uint64_t *), void *(*peer)(void *), uint64_
 	pthread_t t;
 
 	memset((void *)dma, 0, BYTES);
-	first = last = NULL;
-	items = 0;
+	items = (struct items){0};
 	stop = false;
 	if (sr_window_init(&mine) || sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
 		return false;
@@ -319,7 +296,7 @@ static bool replayed_run(void (*run)(uint64_t *), uint64_t *saw)
 	static const struct sr_window_hooks mine = {.recorded = recorded};
 
 	memset((void *)dma, 0, BYTES);
-	at = first;
+	at = items.first;
 	if (sr_window_init(&mine) || sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
 		return false;
 	base = window_self.fault - base;
@@ -344,7 +321,7 @@ static bool test(const char *what, void (*run)(uint64_t *), void *(*peer)(void *
 	printf("# %lu events, %lu lives, %lu asynchronous values, %lu ticks; %lu of %lu steps "
 	       "differ, first "
 	       "%lu\n",
-	       items, used.lives, used.async_values, used.ticks, bad, steps, where);
+	       items.n, used.lives, used.async_values, used.ticks, bad, steps, where);
 	free(saw);
 	free(again);
 	return ok;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "shim/window/page.h"
+#include "tests/window/events.h"
 #include "tests/window/simulator.h"
 
 /* Three places; rows.py makes them. */
@@ -38,20 +39,9 @@ static volatile uint64_t *view, *dma;
 static uint64_t rounds = 6000, seed = 1;
 static bool common;
 
-static uint32_t random_below(uint64_t *state, uint32_t n)
-{
-	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((*state >> 33) % n);
-}
-
 /* --------------------------------------------------- what both processes have */
 
 #define ARENA_BYTES (8ul << 30)
-
-struct item {
-	struct item *next;
-	struct sr_window_event e;
-};
 
 struct outcome {
 	uint64_t fault, accesses, looks, loads, stores; /* are the same */
@@ -61,7 +51,7 @@ struct outcome {
 
 static struct {
 	size_t used;
-	struct item *first, *last;
+	struct items items;
 	struct outcome outcomes[2];
 } *arena;
 
@@ -75,20 +65,7 @@ static void *keep(const void *p, size_t n)
 
 static void record(const struct sr_window_event *e)
 {
-	struct item *i = keep(NULL, sizeof(*i));
-	struct sr_window_value *values = keep(e->values, e->values_n * sizeof(*values));
-
-	i->next = NULL;
-	i->e = *e;
-	i->e.values = values;
-	i->e.closed = keep(e->closed, e->closed_n * sizeof(*e->closed));
-	for (uint32_t n = 0; n < e->values_n; n++)
-		values[n].data = keep(values[n].data, values[n].length);
-	if (arena->last)
-		arena->last->next = i;
-	else
-		arena->first = i;
-	arena->last = i;
+	keep_event(&arena->items, e, keep);
 }
 
 static struct item *next_item;
@@ -169,7 +146,8 @@ static int run(bool records, struct outcome *out)
 	struct sr_window_counts c;
 	pthread_t t;
 
-	next_item = arena->first;
+	memset((void *)dma, 0, BYTES);
+	next_item = arena->items.first;
 	take_faults();
 	if (sr_window_init(&h) || !add_regions() || (records && pthread_create(&t, NULL, nic, NULL)))
 		return 1;
@@ -216,7 +194,6 @@ static bool test(const char *what)
 	uint64_t differ;
 	bool ok;
 
-	memset((void *)dma, 0, BYTES);
 	arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (arena == MAP_FAILED)
 		return false;
@@ -225,7 +202,6 @@ static bool test(const char *what)
 	for (int i = 0; i < 2; i++)
 		arena->outcomes[i].saw = keep(NULL, rounds * sizeof(uint64_t));
 	ok = run_in_child(true);
-	memset((void *)dma, 0, BYTES);
 	ok = run_in_child(false) && ok;
 	differ = differing(&o[0], &o[1]);
 	ok = ok && !differ && o[0].fault == o[1].fault && o[0].accesses == o[1].accesses && o[0].looks == o[1].looks &&

@@ -582,19 +582,34 @@ static void step(int sig, siginfo_t *info, void *uc)
 	steps++;
 }
 
-static void test_a_handler_at_each_step(void **state)
+static void take_steps(void (*each)(int, siginfo_t *, void *))
 {
 	static char stack[256 << 10];
-	const stack_t own_stack = {.ss_sp = stack, .ss_size = sizeof(stack)}, none = {.ss_flags = SS_DISABLE};
-	struct sigaction sa = {.sa_sigaction = step, .sa_flags = SA_SIGINFO | SA_ONSTACK}, old;
+	const stack_t own_stack = {.ss_sp = stack, .ss_size = sizeof(stack)};
+	struct sigaction sa = {.sa_sigaction = each, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+	sigaltstack(&own_stack, NULL);
+	sigaction(SIGTRAP, &sa, NULL);
+}
+
+static void take_no_steps(void)
+{
+	const stack_t none = {.ss_flags = SS_DISABLE};
+	struct sigaction sa = {.sa_handler = SIG_DFL};
+
+	sigaction(SIGTRAP, &sa, NULL);
+	sigaltstack(&none, NULL);
+}
+
+static void test_a_handler_at_each_step(void **state)
+{
 	uint64_t own = 6, row[3] = {8, 2, 0}, before = served();
 
 	for (uint64_t i = 0; i < 50; i++) {
 		sr_window_observe();
 		assert_int_equal(site_then_call(&view[45]), 2 * dma[45] + 1);
 	}
-	sigaltstack(&own_stack, NULL);
-	sigaction(SIGTRAP, &sa, &old);
+	take_steps(step);
 	for (uint64_t i = 0; i < 10; i++) {
 		assert_int_equal(step_through(&own, site_then_call), 13);
 		assert_int_equal(step_through(&own, site_in_odd_state), 7);
@@ -608,8 +623,7 @@ static void test_a_handler_at_each_step(void **state)
 		assert_int_equal(step_through(&view[32], row_of_one), dma[32] + dma[33]);
 		assert_int_equal(dma[34], dma[32]);
 	}
-	sigaction(SIGTRAP, &old, NULL);
-	sigaltstack(&none, NULL);
+	take_no_steps();
 	assert_true(steps > 5000);
 	assert_int_equal(interrupted_wrong, 0);
 	assert_true(served() > before + 20);
@@ -641,15 +655,11 @@ static void at_each_step(int sig, siginfo_t *info, void *uc)
 /* A value of four bytes is read and written as a whole, as the processor would. */
 static void test_no_float_is_torn(void **state)
 {
-	static char stack[256 << 10];
-	const stack_t own_stack = {.ss_sp = stack, .ss_size = sizeof(stack)}, none = {.ss_flags = SS_DISABLE};
-	struct sigaction sa = {.sa_sigaction = at_each_step, .sa_flags = SA_SIGINFO | SA_ONSTACK}, old;
 	volatile uint32_t *words = (volatile uint32_t *)&view[400];
 	uint64_t before = served();
 
 	dma[400] = 0;
-	sigaltstack(&own_stack, NULL);
-	sigaction(SIGTRAP, &sa, &old);
+	take_steps(at_each_step);
 	for (uint64_t i = 0; i < 60; i++) {
 		a_float = ~a_float;
 		sr_window_observe();
@@ -658,8 +668,7 @@ static void test_no_float_is_torn(void **state)
 		step_through(&words[1], site_stores_a_float);
 		assert_int_equal(((volatile uint32_t *)&dma[400])[1], a_float);
 	}
-	sigaction(SIGTRAP, &old, NULL);
-	sigaltstack(&none, NULL);
+	take_no_steps();
 	assert_served(before, 120);
 	assert_int_equal(floats_torn, 0);
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* events.h: what a run of a random program has recorded, in order, for a replay. */
+#ifndef TESTS_WINDOW_EVENTS_H
+#define TESTS_WINDOW_EVENTS_H
+
+#include <stdint.h>
+
+#include "shim/window/window.h"
+
+struct item {
+	struct item *next;
+	struct sr_window_event e;
+};
+
+struct items {
+	struct item *first, *last;
+	uint64_t n;
+};
+
+/* Room for n bytes, and from p what they are; for as long as the items are needed. */
+typedef void *keeper(const void *p, size_t n);
+
+static inline void keep_event(struct items *items, const struct sr_window_event *e, keeper *keep)
+{
+	struct item new = {.e = *e}, *i;
+	struct sr_window_value *values = keep(e->values, e->values_n * sizeof(*values));
+
+	for (uint32_t n = 0; n < e->values_n; n++)
+		values[n].data = keep(values[n].data, values[n].length);
+	new.e.values = values;
+	new.e.closed = keep(e->closed, e->closed_n * sizeof(*e->closed));
+	i = keep(&new, sizeof(new));
+	if (items->last)
+		items->last->next = i;
+	else
+		items->first = i;
+	items->last = i;
+	items->n++;
+}
+
+#endif
