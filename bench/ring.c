@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "logd/ring/client.h"
 
 #define RING_BYTES (2u << 20)
 #define MAX_RUNS   99

@@ -133,7 +133,7 @@ struct sr_heap_payload {
  */
 struct sr_window_payload {
 	uint32_t fault; /* number of the thread's window fault since its last call, from 1; 0: none */
-	uint32_t flags; /* SR_WINDOW_* of shim/window/window.h */
+	uint32_t flags; /* SR_WINDOW_* of shim/exposed/exposed.h */
 	uint64_t site;  /* the instruction that faulted; 0: not an instruction's */
 	uint64_t addr;  /* where; 0: not a fault */
 	uint32_t closed, values;

@@ -6,7 +6,7 @@
     sreplay break SN    run until the current thread (or "thread T") makes its call SN
     sreplay explain     which rank produced what the last call brought (`sreplay explain`)
 
-The process shares a page with the command that feeds it (replay/control.h), from which
+The process shares a page with the command that feeds it (replay/abi/control.h), from which
 all of this is read; gdb has inherited it.
 """
 

@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "client.h"
-#include "reader.h"
+#include "logd/ring/client.h"
+#include "logd/trace/reader.h"
 
 struct harness {
 	char dir[64];     /* in /tmp; removed by harness_end */

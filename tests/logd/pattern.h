@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "reader.h"
-#include "ring.h"
+#include "logd/trace/reader.h"
+#include "logd/ring/ring.h"
 
 static inline uint64_t mix(uint64_t x)
 {

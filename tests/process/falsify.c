@@ -20,9 +20,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "logd/frame.h"
-#include "logd/reader.h"
-#include "shim/call.h"
+#include "logd/trace/frame.h"
+#include "logd/trace/reader.h"
+#include "shim/core/call.h"
 
 static FILE *out;
 static struct sr_frame_header frame = {.magic = SR_FRAME_MAGIC, .first_sn = 1};

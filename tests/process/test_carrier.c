@@ -17,8 +17,8 @@
 
 #include <infiniband/verbs.h>
 
-#include "replay/group/carrier.h"
-#include "replay/group/memory.h"
+#include "replay/host/carrier/carrier.h"
+#include "replay/abi/memory.h"
 
 #define LONG   (600u << 10) /* more than two pieces */
 #define MEMORY 0x12345678f00ull

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/log_kinds.h"
+#include "replay/analysis/log/kinds.h"
 #include "trace_maker.h"
 
 static void load(const char *dir, struct sr_log_kinds *k)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "replay/group/outsiders.h"
+#include "replay/host/producers/outsiders.h"
 #include "trace_calls.h"
 
 #define RANKS 3

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "replay/plan.h"
+#include "replay/analysis/plan/plan.h"
 #include "trace_maker.h"
 
 #define WAITS 5000

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "nicclock/order_code.h"
-#include "replay/plan_make.h"
+#include "replay/analysis/plan_make.h"
 #include "trace_calls.h"
 
 #define RANKS   4

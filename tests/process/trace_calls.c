@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/codec.h"
-#include "shim/objects.h"
+#include "shim/core/codec.h"
+#include "shim/verbs/objects.h"
 #include "wire.gen.h"
 
 /* The shim's takes memory from its arena. */

@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "logd/frame.h"
-#include "shim/schema.h"
+#include "logd/trace/frame.h"
+#include "shim/core/schema.h"
 
 #define FRAME_BYTES 262144
 

@@ -11,7 +11,7 @@
 
 #include <sreplay/trace.h>
 
-#include "shim/call.h"
+#include "shim/core/call.h"
 
 struct trace_maker;
 

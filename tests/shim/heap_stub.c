@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap_stub.c: shim/heap.h for unit tests: the shim's arena, and no interposed
+ * heap_stub.c: shim/memory/heap.h for unit tests: the shim's arena, and no interposed
  * malloc, so that the sanitizers keep theirs.
  */
-#include "shim/heap.h"
+#include "shim/memory/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/arena.h"
-#include "shim/thread.h"
-#include "shim/windows.h"
+#include "shim/memory/arena.h"
+#include "shim/core/thread.h"
+#include "shim/verbs/regions.h"
 
 __thread struct sr_thread sr_self;
 
@@ -51,7 +51,7 @@ void sr_free(void *p)
 		sr_arena_free(&arena, p);
 }
 
-/* shim/windows.h: there are none. */
+/* shim/verbs/regions.h: there are none. */
 bool sr_windows_on;
 
 bool sr_window_touches(const void *addr, size_t length)

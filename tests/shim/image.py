@@ -5,7 +5,7 @@
     image.py LIBRARY
 
 Linux 6.7 and later align mappings of 2 MiB and more to a huge page, earlier ones do not: libraries would then
-lie at another distance from this one in a replay than in the recording (shim/place.c).
+lie at another distance from this one in a replay than in the recording (shim/calls/codec/place.c).
 """
 
 import subprocess

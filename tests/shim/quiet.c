@@ -28,7 +28,7 @@ static int entries(const char *path)
 	return n;
 }
 
-/* Mappings at the addresses that the shim keeps for itself: see shim/heap.h. */
+/* Mappings at the addresses that the shim keeps for itself: see shim/memory/heap.h. */
 static int arenas(void)
 {
 	FILE *f = fopen("/proc/self/maps", "r");

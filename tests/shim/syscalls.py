@@ -4,7 +4,7 @@
 
     syscalls.py SOURCES SYSCALLS.GEN.C
 
-SOURCES: shim/net.c. A call that the kernel's headers have and this version does not know fails this test.
+SOURCES: shim/calls/trap/trap.c. A call that the kernel's headers have and this version does not know fails this test.
 """
 
 import re

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "shim/arena.h"
+#include "shim/memory/arena.h"
 
 #define BASE  0x240000000000ull
 #define BYTES (256ull << 20)

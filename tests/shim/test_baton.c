@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/baton.h"
+#include "shim/core/run_token.h"
 
 #define THREADS 8
 #define ROUNDS  20000

@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "shim/call.h"
-#include "shim/clock_posts.h"
-#include "shim/clocks.h"
-#include "shim/thread.h"
+#include "shim/core/call.h"
+#include "shim/verbs/clocks/posts.h"
+#include "shim/verbs/clocks/clocks.h"
+#include "shim/core/thread.h"
 
 static char memory[64];
 static struct ibv_context context;

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "shim/fds.h"
-#include "shim/thread.h"
+#include "shim/files/fds.h"
+#include "shim/core/thread.h"
 
 static void inside(void (*act)(int), int fd)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "shim/map.h"
+#include "shim/memory/map.h"
 
 #define KEYS 1000
 

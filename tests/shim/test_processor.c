@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "shim/processor.h"
+#include "logd/base/processor.h"
 
 #define READS 2000
 

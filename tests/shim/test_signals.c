@@ -18,16 +18,16 @@
 
 #include <dlfcn.h>
 
-#include "logd/rawsys.h"
-#include "shim/heap.h"
-#include "shim/hooks.h"
-#include "shim/call.h"
-#include "shim/real.h"
-#include "shim/say.h"
-#include "shim/signals.h"
-#include "shim/thread.h"
-#include "shim/window/sites.h"
-#include "shim/window/window.h"
+#include "logd/base/rawsys.h"
+#include "shim/memory/heap.h"
+#include "shim/core/hooks.h"
+#include "shim/core/call.h"
+#include "shim/calls/real.h"
+#include "logd/base/say.h"
+#include "shim/signals/signals.h"
+#include "shim/core/thread.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/exposed.h"
 
 /* The shim's heap and sr_self are heap_stub.c's. */
 

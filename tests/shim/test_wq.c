@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "shim/clocks.h"
-#include "shim/objects.h"
-#include "shim/polls.h"
-#include "shim/thread.h"
+#include "shim/verbs/clocks/clocks.h"
+#include "shim/verbs/objects.h"
+#include "shim/verbs/polls.h"
+#include "shim/core/thread.h"
 
 static char memory[1 << 16];
 static struct ibv_context context;

@@ -23,10 +23,10 @@
 #include <cmocka.h>
 #include <sodium.h>
 
-#include "directory_client.h"
+#include "logd/ring/directory_client.h"
 #include "harness.h"
-#include "rawsys.h"
-#include "secret.h"
+#include "logd/base/rawsys.h"
+#include "logd/nodes/secret.h"
 
 static int port;
 

@@ -18,7 +18,7 @@
 
 #include "harness.h"
 #include "pattern.h"
-#include "rawsys.h"
+#include "logd/base/rawsys.h"
 
 #define SEED 5
 

@@ -21,8 +21,8 @@
 
 #include "harness.h"
 #include "pattern.h"
-#include "rawsys.h"
-#include "talk.h"
+#include "logd/base/rawsys.h"
+#include "logd/ring/request.h"
 
 #define SEED 9
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "harness.h"
-#include "shim/files.h"
+#include "shim/files/inputs.h"
 
 struct fixture {
 	struct harness h;

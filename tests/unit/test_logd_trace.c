@@ -20,14 +20,14 @@
 
 #include <cmocka.h>
 
-#include "frame.h"
-#include "frame_writer.h"
+#include "logd/trace/frame.h"
+#include "logd/writer/frame_writer.h"
 #include "harness.h"
 #include "pattern.h"
-#include "process.h"
-#include "rawsys.h"
-#include "stream.h"
-#include "trace_dir.h"
+#include "logd/writer/process.h"
+#include "logd/base/rawsys.h"
+#include "logd/writer/stream.h"
+#include "logd/writer/trace_dir.h"
 
 static const uint8_t process[16] = "a process's id..";
 

@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "pattern.h"
-#include "rawsys.h"
-#include "ring.h"
+#include "logd/base/rawsys.h"
+#include "logd/ring/ring.h"
 
 #define SMALL (64u << 10)
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "shim/window/window.h"
+#include "shim/exposed/exposed.h"
 
 struct item {
 	struct item *next;

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "shim/window/relocate.h"
+#include "shim/exposed/x86/relocate.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The instructions that lie under a jump (shim/window/relocate.c) are those that objdump sees.
+"""The instructions that lie under a jump (shim/exposed/x86/relocate.c) are those that objdump sees.
 
     groups.py PROGRAM [FILE...]
 

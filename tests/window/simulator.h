@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim/window/map.h"
-#include "shim/window/window.h"
+#include "shim/exposed/mappings.h"
+#include "shim/exposed/exposed.h"
 
 /* The same numbers for a seed, in each run. */
 static inline uint32_t random_below(uint64_t *state, uint32_t n)

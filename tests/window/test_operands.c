@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "shim/window/page.h"
-#include "shim/window/sites.h"
+#include "shim/exposed/page.h"
+#include "shim/exposed/probe/probes.h"
 #include "tests/window/simulator.h"
 
 struct result {

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim/window/page.h"
+#include "shim/exposed/page.h"
 #include "tests/window/events.h"
 #include "tests/window/simulator.h"
 

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/window/page.h"
+#include "shim/exposed/page.h"
 #include "tests/window/events.h"
 #include "tests/window/simulator.h"
 

@@ -20,9 +20,9 @@
 
 #include <cmocka.h>
 
-#include "shim/window/page.h"
-#include "shim/window/relocate.h"
-#include "shim/window/sites.h"
+#include "shim/exposed/page.h"
+#include "shim/exposed/x86/relocate.h"
+#include "shim/exposed/probe/probes.h"
 #include "tests/window/simulator.h"
 
 #define ROUNDS 300

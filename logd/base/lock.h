@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * lock.h: the shim's mutex.
+ *
+ * Not a pthread mutex: those are the program's, and intercepted.
+ *
+ * A locked instruction costs some 5 ns, so there is one, to take the lock; while
+ * the process has one thread there is none.  The state is right at any time, so
+ * a thread may start while the lock is held.
+ *
+ * It is given back by a plain store.  That store and the look at `waiting`
+ * behind it are not ordered: who goes to sleep in between may not be woken.  It
+ * would take a store that stays in its CPU's buffer for as long as the other
+ * CPU's way into the kernel; against that, sleeps are short.
+ */
+#ifndef LOGD_BASE_LOCK_H
+#define LOGD_BASE_LOCK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/single_threaded.h>
+
+struct sr_lock {
+	_Atomic uint32_t held;
+	_Atomic uint32_t waiting; /* threads that are, or go to sleep */
+};
+
+#define SR_LOCK_SPINS    100
+#define SR_LOCK_SLEEP_NS 1000000
+
+/* lock.c */
+void sr_lock_slow(struct sr_lock *l);
+void sr_unlock_slow(struct sr_lock *l);
+
+static inline bool sr_trylock(struct sr_lock *l)
+{
+	uint32_t free = 0;
+
+	return atomic_compare_exchange_strong_explicit(&l->held, &free, 1, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+static inline void sr_lock(struct sr_lock *l)
+{
+	if (__libc_single_threaded && atomic_load_explicit(&l->held, memory_order_relaxed) == 0) {
+		atomic_store_explicit(&l->held, 1, memory_order_relaxed);
+		return;
+	}
+	if (__builtin_expect(!sr_trylock(l), 0))
+		sr_lock_slow(l);
+}
+
+static inline void sr_unlock(struct sr_lock *l)
+{
+	atomic_store_explicit(&l->held, 0, memory_order_release);
+	if (__builtin_expect(atomic_load_explicit(&l->waiting, memory_order_relaxed), 0))
+		sr_unlock_slow(l);
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* opcodes.h: what a send request does, by its opcode: the one place that knows. */
+#ifndef LOGD_BASE_OPCODES_H
+#define LOGD_BASE_OPCODES_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+enum {
+	SR_OP_GATHERS = 1 << 0,   /* what its list names goes out */
+	SR_OP_SCATTERS = 1 << 1,  /* something arrives in what its list names */
+	SR_OP_REMOTE = 1 << 2,    /* names memory of the peer's: an address and an rkey */
+	SR_OP_CHANGES = 1 << 3,   /* ... and changes it */
+	SR_OP_ATOMIC = 1 << 4,    /* ... having read it; its operands are in wr.atomic */
+	SR_OP_RECEIVED = 1 << 5,  /* takes a receive of the peer's */
+	SR_OP_IMMEDIATE = 1 << 6, /* has immediate data, or a key to invalidate in their place */
+};
+
+/* SR_OP_*; 0 for one that is not known. */
+static inline unsigned sr_op(uint32_t opcode)
+{
+	enum {
+		WRITE = SR_OP_GATHERS | SR_OP_REMOTE | SR_OP_CHANGES,
+		SEND = SR_OP_GATHERS | SR_OP_RECEIVED,
+		ATOMIC = SR_OP_SCATTERS | SR_OP_REMOTE | SR_OP_CHANGES | SR_OP_ATOMIC,
+	};
+	static const uint8_t does[] = {
+	    [IBV_WR_RDMA_WRITE] = WRITE,
+	    [IBV_WR_RDMA_WRITE_WITH_IMM] = WRITE | SR_OP_RECEIVED | SR_OP_IMMEDIATE,
+	    [IBV_WR_SEND] = SEND,
+	    [IBV_WR_SEND_WITH_IMM] = SEND | SR_OP_IMMEDIATE,
+	    [IBV_WR_SEND_WITH_INV] = SEND | SR_OP_IMMEDIATE,
+	    [IBV_WR_RDMA_READ] = SR_OP_SCATTERS | SR_OP_REMOTE,
+	    [IBV_WR_ATOMIC_CMP_AND_SWP] = ATOMIC,
+	    [IBV_WR_ATOMIC_FETCH_AND_ADD] = ATOMIC,
+	    [IBV_WR_LOCAL_INV] = SR_OP_IMMEDIATE,
+	    [IBV_WR_TSO] = SR_OP_GATHERS, /* Ethernet frames: whose receive, if any, nobody knows */
+	    [IBV_WR_ATOMIC_WRITE] = WRITE,
+	};
+
+	return opcode < sizeof(does) ? does[opcode] : 0;
+}
+
+#endif

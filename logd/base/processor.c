@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/base/processor.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { EAX, EBX, ECX, EDX };
+
+/* The ranges of leaves: the first of each tells the last. */
+static const uint32_t ranges[] = {0, 0x40000000, 0x80000000};
+
+#define RANGE_LEAVES 256
+/* Behind the last leaf of a range: Intel's answer is that of the last basic one, AMD's is 0. */
+#define BEYOND(leaf)                                                                               \
+	((leaf) < 0x40000000 ? 0x3fffffff : (leaf) < 0x80000000 ? 0x7fffffff : 0xffffffff)
+
+#define EXTENDED_STATE 0xd /* its components, 64 at most, with gaps */
+#define SUBLEAVES      64
+#define GAP            3 /* of empty ones: there are no more */
+#define MOVES_MAX      100
+
+/* These name what was asked for even where there is nothing (edx: the processor's number). */
+static bool is_topology(uint32_t leaf)
+{
+	return leaf == 0xb || leaf == 0x1f || leaf == 0x80000026;
+}
+
+static bool is_same(const struct sr_cpuid *a, const struct sr_cpuid *b)
+{
+	return !memcmp(a->reg, b->reg, sizeof(a->reg));
+}
+
+/* ----------------------------------------------------------------- reading */
+
+#if defined(__x86_64__)
+
+static void execute(struct sr_cpuid *c, uint32_t leaf, uint32_t subleaf)
+{
+	*c = (struct sr_cpuid){.leaf = leaf, .subleaf = subleaf};
+	__cpuid_count(leaf, subleaf, c->reg[EAX], c->reg[EBX], c->reg[ECX], c->reg[EDX]);
+}
+
+static bool is_empty(const struct sr_cpuid *c)
+{
+	if (is_topology(c->leaf))
+		return !c->reg[EAX] && !c->reg[EBX];
+	return !c->reg[EAX] && !c->reg[EBX] && !c->reg[ECX] && !c->reg[EDX];
+}
+
+static void add(struct sr_processor *p, const struct sr_cpuid *c)
+{
+	if (p->entries < SR_CPUID_ENTRIES)
+		p->entry[p->entries++] = *c;
+}
+
+/* Some leaves tell the number of the CPU: who was moved to another one in between has to ask again. */
+static void read_on_one_cpu(struct sr_cpuid c[3], uint32_t leaf)
+{
+	struct sr_cpuid again;
+
+	for (int tries = 0; tries < MOVES_MAX; tries++) {
+		for (uint32_t i = 0; i < 3; i++)
+			execute(&c[i], leaf, i);
+		execute(&again, leaf, 0);
+		if (is_same(&c[0], &again))
+			return;
+	}
+}
+
+/* Whether a leaf has subleaves it does not say: three that are the same are one. */
+static void read_leaf(struct sr_processor *p, uint32_t leaf)
+{
+	struct sr_cpuid c[3];
+	int empty = 0;
+
+	read_on_one_cpu(c, leaf);
+	if (is_same(&c[0], &c[1]) && is_same(&c[0], &c[2])) {
+		c[0].subleaf = SR_CPUID_ANY;
+		add(p, &c[0]);
+		return;
+	}
+	for (uint32_t i = 0; i < SUBLEAVES && (empty < GAP || leaf == EXTENDED_STATE); i++) {
+		execute(&c[0], leaf, i);
+		empty = is_empty(&c[0]) ? empty + 1 : 0;
+		/* The first one says that there are subleaves. */
+		if (!i || !empty)
+			add(p, &c[0]);
+	}
+}
+
+void sr_processor_read(struct sr_processor *p)
+{
+	struct sr_cpuid c;
+
+	p->entries = 0;
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		execute(&c, ranges[i], 0);
+		for (uint32_t n = 0; n < RANGE_LEAVES && ranges[i] + n <= c.reg[EAX]; n++)
+			read_leaf(p, ranges[i] + n);
+		execute(&c, BEYOND(ranges[i]), 0);
+		c.subleaf = SR_CPUID_ANY;
+		add(p, &c);
+	}
+}
+
+#else
+
+void sr_processor_read(struct sr_processor *p)
+{
+	p->entries = 0;
+}
+
+#endif
+
+/* ------------------------------------------------------------------ asking */
+
+static const struct sr_cpuid *find(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf)
+{
+	for (uint32_t i = 0; i < p->entries; i++) {
+		const struct sr_cpuid *c = &p->entry[i];
+
+		if (c->leaf == leaf && (c->subleaf == SR_CPUID_ANY || c->subleaf == subleaf))
+			return c;
+	}
+	return NULL;
+}
+
+static void ask_beyond(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf,
+		       uint32_t reg[4])
+{
+	const struct sr_cpuid *beyond = find(p, BEYOND(leaf), SR_CPUID_ANY);
+	const struct sr_cpuid *first = find(p, 0, 0), *last = NULL;
+
+	if (first)
+		last = find(p, first->reg[EAX], 0);
+	if (last && beyond && is_same(last, beyond))
+		sr_processor_ask(p, last->leaf, subleaf, reg);
+	else if (beyond)
+		memcpy(reg, beyond->reg, sizeof(beyond->reg));
+}
+
+void sr_processor_ask(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf,
+		      uint32_t reg[4])
+{
+	const struct sr_cpuid *c = find(p, leaf, subleaf), *first = find(p, leaf, 0);
+
+	memset(reg, 0, 4 * sizeof(reg[0]));
+	if (c) {
+		memcpy(reg, c->reg, sizeof(c->reg));
+	} else if (!first) {
+		ask_beyond(p, leaf, subleaf, reg);
+	} else if (is_topology(leaf)) {
+		reg[ECX] = subleaf & 0xff;
+		reg[EDX] = first->reg[EDX];
+	}
+}
+
+/* ---------------------------------------------------------------- features */
+
+/* Registers whose bits are features, each for itself. */
+static const struct word {
+	uint32_t leaf, subleaf;
+	int reg;
+} words[] = {
+    {1, 0, ECX},          {1, 0, EDX},          {7, 0, EBX},          {7, 0, ECX},
+    {7, 0, EDX},          {7, 1, EAX},          {7, 1, EDX},          {0xd, 1, EAX},
+    {0x80000001, 0, ECX}, {0x80000001, 0, EDX}, {0x80000007, 0, EDX},
+};
+
+#define WORDS (sizeof(words) / sizeof(words[0]))
+
+static uint32_t features(const struct sr_processor *p, const struct word *w)
+{
+	uint32_t reg[4];
+
+	sr_processor_ask(p, w->leaf, w->subleaf, reg);
+	/* Whether the system uses the state that it may save is the kernel's affair. */
+	if (w->leaf == 1 && w->reg == ECX)
+		reg[ECX] &= ~(1u << 27);
+	return reg[w->reg];
+}
+
+static bool same_vendor(const struct sr_processor *a, const struct sr_processor *b)
+{
+	uint32_t of_a[4], of_b[4];
+
+	sr_processor_ask(a, 0, 0, of_a);
+	sr_processor_ask(b, 0, 0, of_b);
+	return !memcmp(of_a + EBX, of_b + EBX, 3 * sizeof(of_a[0]));
+}
+
+bool sr_processors_are_alike(const struct sr_processor *a, const struct sr_processor *b)
+{
+	if (!same_vendor(a, b))
+		return false;
+	for (size_t i = 0; i < WORDS; i++)
+		if (features(a, &words[i]) != features(b, &words[i]))
+			return false;
+	return true;
+}
+
+void sr_processor_ask_for_libc(const struct sr_processor *recorded, const struct sr_processor *here,
+			       uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
+{
+	uint32_t own[4];
+
+	sr_processor_ask(recorded, leaf, subleaf, reg);
+	sr_processor_ask(here, leaf, subleaf, own);
+	for (size_t i = 0; i < WORDS; i++)
+		if (words[i].leaf == leaf && (words[i].subleaf == subleaf || leaf != 7))
+			reg[words[i].reg] &= own[words[i].reg];
+	if (leaf == EXTENDED_STATE && subleaf != 1)
+		memcpy(reg, own, sizeof(own));
+	if (leaf == EXTENDED_STATE && subleaf == 1)
+		reg[EBX] = own[EBX];
+}
+
+/* What compilers and libraries use, by the kernel's names. */
+static const struct {
+	struct word word;
+	int bit;
+	const char *name;
+} sets[] = {
+    {{1, 0, ECX}, 0, "pni"},
+    {{1, 0, ECX}, 1, "pclmulqdq"},
+    {{1, 0, ECX}, 9, "ssse3"},
+    {{1, 0, ECX}, 12, "fma"},
+    {{1, 0, ECX}, 13, "cx16"},
+    {{1, 0, ECX}, 19, "sse4_1"},
+    {{1, 0, ECX}, 20, "sse4_2"},
+    {{1, 0, ECX}, 22, "movbe"},
+    {{1, 0, ECX}, 23, "popcnt"},
+    {{1, 0, ECX}, 25, "aes"},
+    {{1, 0, ECX}, 28, "avx"},
+    {{1, 0, ECX}, 29, "f16c"},
+    {{1, 0, ECX}, 30, "rdrand"},
+    {{7, 0, EBX}, 0, "fsgsbase"},
+    {{7, 0, EBX}, 3, "bmi1"},
+    {{7, 0, EBX}, 4, "hle"},
+    {{7, 0, EBX}, 5, "avx2"},
+    {{7, 0, EBX}, 8, "bmi2"},
+    {{7, 0, EBX}, 11, "rtm"},
+    {{7, 0, EBX}, 16, "avx512f"},
+    {{7, 0, EBX}, 17, "avx512dq"},
+    {{7, 0, EBX}, 18, "rdseed"},
+    {{7, 0, EBX}, 19, "adx"},
+    {{7, 0, EBX}, 21, "avx512ifma"},
+    {{7, 0, EBX}, 23, "clflushopt"},
+    {{7, 0, EBX}, 24, "clwb"},
+    {{7, 0, EBX}, 28, "avx512cd"},
+    {{7, 0, EBX}, 29, "sha_ni"},
+    {{7, 0, EBX}, 30, "avx512bw"},
+    {{7, 0, EBX}, 31, "avx512vl"},
+    {{7, 0, ECX}, 1, "avx512vbmi"},
+    {{7, 0, ECX}, 5, "waitpkg"},
+    {{7, 0, ECX}, 6, "avx512_vbmi2"},
+    {{7, 0, ECX}, 8, "gfni"},
+    {{7, 0, ECX}, 9, "vaes"},
+    {{7, 0, ECX}, 10, "vpclmulqdq"},
+    {{7, 0, ECX}, 11, "avx512_vnni"},
+    {{7, 0, ECX}, 12, "avx512_bitalg"},
+    {{7, 0, ECX}, 14, "avx512_vpopcntdq"},
+    {{7, 0, ECX}, 22, "rdpid"},
+    {{7, 0, ECX}, 27, "movdiri"},
+    {{7, 0, ECX}, 28, "movdir64b"},
+    {{7, 0, ECX}, 29, "enqcmd"},
+    {{7, 0, EDX}, 8, "avx512_vp2intersect"},
+    {{7, 0, EDX}, 14, "serialize"},
+    {{7, 0, EDX}, 22, "amx_bf16"},
+    {{7, 0, EDX}, 23, "avx512_fp16"},
+    {{7, 0, EDX}, 24, "amx_tile"},
+    {{7, 0, EDX}, 25, "amx_int8"},
+    {{7, 1, EAX}, 4, "avx_vnni"},
+    {{7, 1, EAX}, 5, "avx512_bf16"},
+    {{7, 1, EAX}, 23, "avx_ifma"},
+    {{0xd, 1, EAX}, 1, "xsavec"},
+    {{0xd, 1, EAX}, 2, "xgetbv1"},
+    {{0x80000001, 0, ECX}, 5, "abm"},
+    {{0x80000001, 0, ECX}, 11, "xop"},
+    {{0x80000001, 0, ECX}, 16, "fma4"},
+    {{0x80000001, 0, EDX}, 27, "rdtscp"},
+};
+
+bool sr_processor_lacks(const struct sr_processor *recorded, const struct sr_processor *here,
+			uint32_t leaf, char *names, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+		const struct word *w = &sets[i].word;
+		size_t length = strlen(sets[i].name);
+
+		if ((leaf != SR_CPUID_ANY && w->leaf != leaf) ||
+		    !((features(recorded, w) & ~features(here, w)) >> sets[i].bit & 1) ||
+		    used + length + 2 > size)
+			continue;
+		if (used)
+			names[used++] = ' ';
+		memcpy(names + used, sets[i].name, length + 1);
+		used += length;
+	}
+	return used;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sreplay-logd: takes the records of recorded processes out of their rings and
+ * into traces.  One for each user and node.  This file: options, start, end.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#ifdef HAVE_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#include "logd/ring/client.h"
+#include "logd/nodes/directory.h"
+#include "logd/writer/drain.h"
+#include "logd/writer/files.h"
+#include "logd/daemon/listen.h"
+#include "logd/base/log.h"
+#include "logd/nodes/node.h"
+#include "logd/base/rawsys.h"
+#include "logd/daemon/server.h"
+#include "logd/ring/socket_path.h"
+
+#define DRAIN_THREADS 2
+#define LEVEL_DEFAULT 1
+#define LEVEL_MAX     19
+#define IDLE_LOOK_MS  200
+
+struct options {
+	char socket[PATH_MAX];
+	char log[PATH_MAX];
+	const char *wait_dir;
+	struct drain_options drain;
+	int idle_exit; /* seconds; 0: never */
+	int timeout;   /* seconds, of --wait */
+	bool daemonize, status;
+};
+
+static const char usage_text[] =
+    "usage: sreplay-logd [--daemonize] [--socket PATH] [--level N] [--idle-exit SECONDS]\n"
+    "                    [--log FILE] [--plain-io] [--listen ADDRESS[:PORT]]\n"
+    "       sreplay-logd --status [--socket PATH]\n"
+    "       sreplay-logd --wait DIR.srec [--timeout SECONDS] [--socket PATH]\n";
+
+/* ---- options ---- */
+
+static int number_option(const char *name, const char *text, int low, int high)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(text, &end, 10);
+	if (!errno && *text && !*end && n >= low && n <= high)
+		return (int)n;
+	fprintf(stderr, "sreplay-logd: --%s wants a number from %d to %d, not \"%s\"\n", name, low,
+		high, text);
+	exit(2);
+}
+
+static const struct option long_options[] = {
+    {"daemonize", no_argument, NULL, 'd'},
+    {"socket", required_argument, NULL, 's'},
+    {"level", required_argument, NULL, 'l'},
+    {"idle-exit", required_argument, NULL, 'i'},
+    {"log", required_argument, NULL, 'o'},
+    {"status", no_argument, NULL, 'S'},
+    {"wait", required_argument, NULL, 'w'},
+    {"timeout", required_argument, NULL, 't'},
+    {"listen", required_argument, NULL, 'L'},
+    {"plain-io", no_argument, NULL, 'p'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static void take_option(struct options *o, int c)
+{
+	switch (c) {
+	case 'd':
+		o->daemonize = true;
+		break;
+	case 's':
+		snprintf(o->socket, sizeof(o->socket), "%s", optarg);
+		break;
+	case 'l':
+		o->drain.level = number_option("level", optarg, 0, LEVEL_MAX);
+		break;
+	case 'i':
+		o->idle_exit = number_option("idle-exit", optarg, 1, INT_MAX / 1000);
+		break;
+	case 'o':
+		snprintf(o->log, sizeof(o->log), "%s", optarg);
+		break;
+	case 'S':
+		o->status = true;
+		break;
+	case 'w':
+		o->wait_dir = optarg;
+		break;
+	case 't':
+		o->timeout = number_option("timeout", optarg, 0, INT_MAX / 1000);
+		break;
+	case 'p':
+		o->drain.plain = true;
+		break;
+	case 'L':
+		if (!node_set_address(optarg))
+			break;
+		fprintf(stderr,
+			"sreplay-logd: --listen wants an IP address, with a port or without, "
+			"not \"%s\"\n",
+			optarg);
+		exit(2);
+	case 'V':
+		puts("sreplay-logd " SREPLAY_VERSION);
+		exit(0);
+	case 'h':
+		fputs(usage_text, stdout);
+		exit(0);
+	default:
+		fputs(usage_text, stderr);
+		exit(2);
+	}
+}
+
+static void parse_options(struct options *o, int argc, char **argv)
+{
+	int c;
+
+	*o = (struct options){.drain = {.threads = DRAIN_THREADS, .level = LEVEL_DEFAULT},
+			      .timeout = INT_MAX / 1000};
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
+		take_option(o, c);
+	if (optind < argc) {
+		fprintf(stderr, "sreplay-logd: unexpected argument \"%s\"\n%s", argv[optind],
+			usage_text);
+		exit(2);
+	}
+	if (!o->socket[0] && sr_socket_path(o->socket, sizeof(o->socket))) {
+		fprintf(stderr, "sreplay-logd: the socket's path is too long (SREPLAY_SOCKET, "
+				"XDG_RUNTIME_DIR)\n");
+		exit(2);
+	}
+}
+
+/* ---- asking a daemon ---- */
+
+static int no_daemon(const char *socket, int err)
+{
+	if (err == -ENOENT || err == -ECONNREFUSED)
+		fprintf(stderr, "sreplay-logd: none runs on %s\n", socket);
+	else
+		fprintf(stderr, "sreplay-logd: cannot ask the one on %s: %s\n", socket,
+			strerror(-err));
+	return 1;
+}
+
+static int print_status(const struct options *o)
+{
+	int fd = sr_client_status(o->socket);
+	char text[4096];
+	off_t at = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return no_daemon(o->socket, fd);
+	while ((n = pread(fd, text, sizeof(text), at)) > 0) {
+		fwrite(text, 1, (size_t)n, stdout);
+		at += n;
+	}
+	close(fd);
+	return 0;
+}
+
+static int wait_for_trace(const struct options *o)
+{
+	char *dir = realpath(o->wait_dir, NULL);
+	int err;
+
+	if (!dir) {
+		fprintf(stderr, "sreplay-logd: %s: %s\n", o->wait_dir, strerror(errno));
+		return 1;
+	}
+	err = sr_client_wait_trace(o->socket, dir, NULL, o->timeout * 1000);
+	free(dir);
+	if (err == -ETIMEDOUT) {
+		fprintf(stderr, "sreplay-logd: %s is still being written\n", o->wait_dir);
+		return 1;
+	}
+	/* Without a daemon nobody writes. */
+	if (err && err != -ENOENT && err != -ECONNREFUSED)
+		return no_daemon(o->socket, err);
+	return 0;
+}
+
+/* ---- becoming a daemon ---- */
+
+/* Where a daemon without a terminal leaves its words. */
+static void move_stderr(const struct options *o)
+{
+	char path[PATH_MAX + 8];
+	int fd;
+
+	if (o->log[0])
+		snprintf(path, sizeof(path), "%s", o->log);
+	else
+		snprintf(path, sizeof(path), "%s.log", o->socket);
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		dup2(fd, STDERR_FILENO);
+		close(fd);
+	}
+}
+
+static void leave_terminal(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0) {
+		dup2(fd, STDIN_FILENO);
+		dup2(fd, STDOUT_FILENO);
+		close(fd);
+	}
+	setsid();
+	if (chdir("/"))
+		return;
+}
+
+/*
+ * Returns in the child only.  The parent stays until the child is ready, or
+ * gone, and tells it by its exit code.
+ */
+static int fork_away(void)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	/* Pipes and locks of whoever started us must not live as long as we. */
+	close_range(STDERR_FILENO + 1, ~0u, 0);
+	if (pipe2(ready, O_CLOEXEC) || (pid = fork()) < 0) {
+		fprintf(stderr, "sreplay-logd: cannot start: %s\n", strerror(errno));
+		exit(1);
+	}
+	if (pid) {
+		close(ready[1]);
+		_exit(read(ready[0], &byte, 1) == 1 ? 0 : 1);
+	}
+	close(ready[0]);
+	leave_terminal();
+	return ready[1];
+}
+
+static void say_ready(const struct options *o, int ready_fd)
+{
+#ifdef HAVE_SYSTEMD
+	sd_notify(0, "READY=1");
+#endif
+	if (ready_fd < 0)
+		return;
+	move_stderr(o);
+	if (write(ready_fd, "", 1) < 0)
+		log_line("the starting process did not wait");
+	close(ready_fd);
+}
+
+/* ---- running ---- */
+
+static void take_signal(struct server *s, struct source *source)
+{
+	struct signalfd_siginfo info;
+
+	if (read(source->fd, &info, sizeof(info)) == sizeof(info))
+		s->stopping = true;
+}
+
+static void take_event(struct server *s, struct source *source)
+{
+	uint64_t count;
+
+	if (read(source->fd, &count, sizeof(count)) == sizeof(count))
+		recordings_progress(s);
+}
+
+static void use_limits(void)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not our end */
+}
+
+static int open_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* 0, or -errno and a sentence. */
+static int start(struct server *s, const struct options *o, char *error, size_t size)
+{
+	int err;
+
+	s->socket_path = o->socket;
+	s->listener = (struct source){peer_accept, listen_open(o->socket, error, size)};
+	if (s->listener.fd < 0)
+		return s->listener.fd;
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->event = (struct source){take_event, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+	s->signals = (struct source){take_signal, open_signals()};
+	err = drain_start(&s->drain, &o->drain, s->event.fd);
+	if (!err)
+		err = files_start(&s->files, s->event.fd);
+	if (err || server_watch(s, &s->listener) || server_watch(s, &s->event) ||
+	    server_watch(s, &s->signals)) {
+		snprintf(error, size, "cannot start: %s", strerror(err ? -err : errno));
+		return err ? err : -errno;
+	}
+	if (sodium_init() < 0 || !directory_open(s, o->socket)) {
+		snprintf(error, size, "cannot start: no randomness, or no memory");
+		return -ENOMEM;
+	}
+	s->idle_since = sr_sys_now_ms();
+	return 0;
+}
+
+static bool is_idle_for_long(struct server *s, int seconds)
+{
+	int64_t now = sr_sys_now_ms();
+
+	if (s->recordings || s->peers || directory_in_use(s->directory))
+		s->idle_since = now;
+	return seconds && now - s->idle_since >= seconds * 1000LL;
+}
+
+static void run(struct server *s, const struct options *o)
+{
+	struct epoll_event e;
+
+	while (!s->stopping) {
+		int rest = peers_wake_listener(s);
+		/* One at a time: what is served may free what else is ready. */
+		int n = epoll_wait(s->epoll_fd, &e, 1,
+				   rest >= 0      ? rest
+				   : o->idle_exit ? IDLE_LOOK_MS
+						  : -1);
+
+		if (n == 1) {
+			struct source *source = e.data.ptr;
+
+			source->ready(s, source);
+		}
+		if (is_idle_for_long(s, o->idle_exit))
+			break;
+	}
+}
+
+static void end(struct server *s)
+{
+	/* No new ones; a client that comes too late sees no daemon and waits for the next. */
+	unlink(s->socket_path);
+	close(s->listener.fd);
+#ifdef HAVE_SYSTEMD
+	sd_notify(0, "STOPPING=1");
+#endif
+	drain_stop(s->drain);
+	files_stop(s->files);
+	recordings_progress(s);
+	while (s->peers)
+		peer_free(s, s->peers);
+	directory_close(s, s->directory);
+	node_close(s);
+	recordings_free(s);
+}
+
+int main(int argc, char **argv)
+{
+	struct server s = {0};
+	struct options o;
+	char error[600] = "";
+	int ready_fd = -1;
+
+	parse_options(&o, argc, argv);
+	if (o.status)
+		return print_status(&o);
+	if (o.wait_dir)
+		return wait_for_trace(&o);
+	if (o.daemonize)
+		ready_fd = fork_away();
+	use_limits();
+	if (start(&s, &o, error, sizeof(error))) {
+		log_line("%s", error);
+		return 1;
+	}
+	say_ready(&o, ready_fd);
+	run(&s, &o);
+	end(&s);
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The text of sreplay-logd --status. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "logd/daemon/server.h"
+#include "logd/writer/stream.h"
+
+struct sums {
+	uint64_t threads, stored, records, lag, dropped;
+};
+
+static void add_stream(struct sums *sum, struct stream *m)
+{
+	sum->threads++;
+	sum->stored += atomic_load(&m->stored_bytes);
+	sum->records += atomic_load(&m->records);
+	sum->lag += stream_committed(m) - atomic_load(&m->written);
+	sum->dropped += atomic_load(&m->ring.shared->lost_records);
+}
+
+static struct sums add_up(const struct recording *r)
+{
+	struct sums sum = {.stored = r->stored_bytes, .records = r->records, .dropped = r->dropped};
+
+	for (struct stream *m = r->streams; m; m = m->next_mine) {
+		if (!atomic_load(&m->ended))
+			add_stream(&sum, m);
+	}
+	return sum;
+}
+
+static void write_report(FILE *out, const struct server *s)
+{
+	unsigned int n = 0;
+
+	for (const struct recording *r = s->recordings; r; r = r->next)
+		n++;
+	fprintf(out, "sreplay-logd %s, process %d, on %s\n", SREPLAY_VERSION, (int)getpid(),
+		s->socket_path);
+	fprintf(out, "recording %u processes; %llu ended\n", n,
+		(unsigned long long)s->recordings_ended);
+	if (n)
+		fprintf(out, "%8s %5s %8s %12s %14s %10s %8s  %s\n", "process", "rank", "threads",
+			"records", "bytes written", "lag bytes", "dropped", "trace");
+	for (const struct recording *r = s->recordings; r; r = r->next) {
+		struct sums sum = add_up(r);
+
+		fprintf(out, "%8d %5d %8llu %12llu %14llu %10llu %8llu  %s\n", (int)r->pid, r->rank,
+			(unsigned long long)sum.threads, (unsigned long long)sum.records,
+			(unsigned long long)sum.stored, (unsigned long long)sum.lag,
+			(unsigned long long)sum.dropped, r->dir);
+	}
+}
+
+int report_make(const struct server *s)
+{
+	int fd = memfd_create("sreplay-report", MFD_CLOEXEC);
+	FILE *out = fd < 0 ? NULL : fdopen(dup(fd), "w");
+
+	if (!out) {
+		if (fd >= 0)
+			close(fd);
+		return -errno;
+	}
+	write_report(out, s);
+	fclose(out);
+	return fd;
+}

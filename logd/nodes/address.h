@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * address.h: where the daemons of a job's nodes listen.
+ *
+ * An address is IPv4 or IPv6 with a port; all bytes that are not used are 0, so
+ * that equal addresses are equal memory.  The daemons of one user listen on the same port on
+ * every host, unless --listen or the job's host list says otherwise.
+ *
+ * The daemon's main thread only.
+ */
+#ifndef LOGD_NODES_ADDRESS_H
+#define LOGD_NODES_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* "1.2.3.4", "1.2.3.4:5", "::1", "[::1]:5"; false: none of these.  Without a port it is 0. */
+bool node_address_parse(const char *text, struct sockaddr_storage *a);
+
+/* The IP address alone; "?" if it is none. */
+void node_address_print(const struct sockaddr_storage *a, char *text, size_t size);
+
+in_port_t *node_address_port(struct sockaddr_storage *a);
+bool node_address_is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+
+/* A GID that is an IP address: ::ffff:a.b.c.d, or global IPv6; false for others. */
+bool node_address_of_gid(const uint8_t *gid, struct sockaddr_storage *a);
+
+/* Where this one's predecessor listened: so does it, unless node_set_address says otherwise. */
+void node_inherit_address(const struct sockaddr_storage *a);
+
+/* What was given, or inherited; ss_family 0: nothing. */
+const struct sockaddr_storage *node_listen_address(void);
+
+/* Others' daemons listen on the port of this one, unless the host list says otherwise. */
+in_port_t node_common_port(void);
+
+#endif

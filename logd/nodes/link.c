@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/nodes/link.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "logd/base/log.h"
+#include "logd/nodes/address.h"
+#include "logd/base/rawsys.h"
+
+#define OUT_MAX (64 << 10)
+
+static const uint8_t hello_magic[8] = {'s', 'r', 'e', 'p', 'l', 'a', 'y', 2};
+
+/* The pieces of the handshake; the sealed ones are in nodes/link.h. */
+struct hello {
+	uint8_t magic[sizeof(hello_magic)];
+	uint8_t nonce[SECRET_NONCE_BYTES];
+};
+
+struct ask {
+	uint8_t job[SECRET_ID_BYTES];
+	uint8_t nonce[SECRET_NONCE_BYTES];
+	uint8_t proof[SECRET_PROOF_BYTES];
+};
+
+struct accept {
+	uint8_t proof[SECRET_PROOF_BYTES];
+	uint8_t header[SECRET_HEADER_BYTES];
+};
+
+static void link_ready(struct server *s, struct source *source);
+
+/* Watches for writing as well while there is something to write, or to be connected. */
+static void watch_link(struct server *s, struct link *l)
+{
+	bool writes = l->out_size || l->stage == CONNECTING;
+	struct epoll_event e = {.events = EPOLLIN | (writes ? EPOLLOUT : 0), .data.ptr = l};
+
+	epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, l->source.fd, &e);
+}
+
+static struct link *add_link(struct server *s, struct link **list, int fd, enum secret_side side,
+			     enum stage stage)
+{
+	struct link *l = calloc(1, sizeof(*l));
+	int yes = 1;
+
+	if (!l) {
+		close(fd);
+		return NULL;
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+	l->source = (struct source){link_ready, fd};
+	l->side = l->talk.side = side;
+	l->stage = stage;
+	l->since = sr_sys_now_ms();
+	if (server_watch(s, &l->source)) {
+		close(fd);
+		free(l);
+		return NULL;
+	}
+	l->list = list;
+	l->next = *list;
+	*list = l;
+	watch_link(s, l);
+	return l;
+}
+
+void link_free(struct server *s, struct link *l)
+{
+	struct link **at = l->list;
+
+	while (*at != l)
+		at = &(*at)->next;
+	*at = l->next;
+	server_unwatch(s, &l->source);
+	close(l->source.fd);
+	secret_stream_free(l->stream);
+	free(l->out);
+	free(l);
+}
+
+struct link *link_connect(struct server *s, struct link **list, const struct job *job,
+			  const struct sockaddr_storage *a)
+{
+	int fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct link *l;
+
+	if (fd < 0)
+		return NULL;
+	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) && errno != EINPROGRESS) {
+		close(fd);
+		return NULL;
+	}
+	l = add_link(s, list, fd, SECRET_ASKER, CONNECTING);
+	if (!l)
+		return NULL;
+	l->job = job;
+	l->talk.key = job->key;
+	l->address = *a;
+	return l;
+}
+
+/* 0, or -errno: the link is of no use any more. */
+static int flush(struct server *s, struct link *l)
+{
+	while (l->out_size) {
+		ssize_t n = send(l->source.fd, l->out, l->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != EAGAIN)
+			return -errno;
+		if (n < 0)
+			break;
+		l->out_size -= (size_t)n;
+		memmove(l->out, l->out + n, l->out_size);
+	}
+	watch_link(s, l);
+	return 0;
+}
+
+static int say(struct server *s, struct link *l, const void *bytes, size_t size)
+{
+	uint8_t *out;
+
+	if (l->out_size + size > OUT_MAX)
+		return -ENOBUFS; /* it does not read */
+	out = realloc(l->out, l->out_size + size);
+	if (!out)
+		return -ENOMEM;
+	memcpy(out + l->out_size, bytes, size);
+	l->out = out;
+	l->out_size += size;
+	return flush(s, l);
+}
+
+static int say_sealed(struct server *s, struct link *l, const void *message, size_t size)
+{
+	uint8_t sealed[LINK_PIECE_MAX];
+
+	secret_seal(l->stream, message, size, sealed);
+	return say(s, l, sealed, size + SECRET_SEAL_BYTES);
+}
+
+/* ----------------------------------------------------------------- handshake */
+
+static void log_refusal(const struct link *l, const char *why)
+{
+	char name[INET6_ADDRSTRLEN];
+
+	node_address_print(&l->address, name, sizeof(name));
+	log_line("%s refused: %s", name, why);
+}
+
+static int say_hello(struct server *s, struct link *l)
+{
+	struct hello h;
+
+	memcpy(h.magic, hello_magic, sizeof(h.magic));
+	secret_nonce(l->talk.answerer);
+	memcpy(h.nonce, l->talk.answerer, sizeof(h.nonce));
+	return say(s, l, &h, sizeof(h));
+}
+
+static int take_hello(struct server *s, struct link *l, const struct hello *h)
+{
+	struct ask a;
+
+	if (memcmp(h->magic, hello_magic, sizeof(h->magic)) != 0) {
+		log_refusal(l, "no sreplay-logd, or of another version");
+		return -EPROTO;
+	}
+	memcpy(l->talk.answerer, h->nonce, sizeof(h->nonce));
+	secret_nonce(l->talk.asker);
+	memcpy(a.job, l->job->id, sizeof(a.job));
+	memcpy(a.nonce, l->talk.asker, sizeof(a.nonce));
+	secret_prove(&l->talk, SECRET_ASKER, a.proof);
+	l->stage = WANT_ACCEPT;
+	return say(s, l, &a, sizeof(a));
+}
+
+static int take_ask(struct server *s, struct link *l, const struct ask *a)
+{
+	struct accept out;
+
+	l->job = directory_job(s->directory, a->job);
+	if (!l->job || !l->job->has_key) {
+		log_refusal(l, "it asks for a job that has another key, or is not here");
+		return -EACCES;
+	}
+	l->talk.key = l->job->key;
+	memcpy(l->talk.asker, a->nonce, sizeof(a->nonce));
+	if (!secret_is_proof(&l->talk, SECRET_ASKER, a->proof)) {
+		log_refusal(l, "it does not have the job's key");
+		return -EACCES;
+	}
+	secret_prove(&l->talk, SECRET_ANSWERER, out.proof);
+	l->stream = secret_stream_create(&l->talk, out.header);
+	if (!l->stream)
+		return -ENOMEM;
+	l->stage = WANT_HEADER;
+	return say(s, l, &out, sizeof(out));
+}
+
+static int take_accept(struct server *s, struct link *l, const struct accept *a)
+{
+	uint8_t header[SECRET_HEADER_BYTES];
+	int err;
+
+	if (!secret_is_proof(&l->talk, SECRET_ANSWERER, a->proof)) {
+		log_refusal(l, "it does not have the job's key");
+		return -EACCES;
+	}
+	l->stream = secret_stream_create(&l->talk, header);
+	if (!l->stream)
+		return -ENOMEM;
+	err = secret_stream_accept(l->stream, a->header);
+	if (!err)
+		err = say(s, l, header, sizeof(header));
+	if (err)
+		return err;
+	l->stage = OPEN;
+	return node_link_open(s, l);
+}
+
+static int take_header(struct link *l, const uint8_t *header)
+{
+	l->stage = OPEN;
+	return secret_stream_accept(l->stream, header);
+}
+
+/* -------------------------------------------------------------------- reading */
+
+static size_t wanted(const struct link *l)
+{
+	switch (l->stage) {
+	case WANT_HELLO:
+		return sizeof(struct hello);
+	case WANT_ASK:
+		return sizeof(struct ask);
+	case WANT_ACCEPT:
+		return sizeof(struct accept);
+	case WANT_HEADER:
+		return SECRET_HEADER_BYTES;
+	default:
+		return SECRET_SEAL_BYTES +
+		       (l->side == SECRET_ASKER ? sizeof(struct reply) : sizeof(struct question));
+	}
+}
+
+static int take_sealed(struct server *s, struct link *l)
+{
+	struct question q;
+	struct reply r;
+	int err;
+
+	if (l->side == SECRET_ASKER) {
+		err = secret_unseal(l->stream, l->in, &r, sizeof(r));
+		return err ? err : node_take_reply(s, l, &r);
+	}
+	err = secret_unseal(l->stream, l->in, &q, sizeof(q));
+	return err ? err : node_take_question(s, l, &q);
+}
+
+static int take_piece(struct server *s, struct link *l)
+{
+	switch (l->stage) {
+	case WANT_HELLO:
+		return take_hello(s, l, (const struct hello *)l->in);
+	case WANT_ASK:
+		return take_ask(s, l, (const struct ask *)l->in);
+	case WANT_ACCEPT:
+		return take_accept(s, l, (const struct accept *)l->in);
+	case WANT_HEADER:
+		return take_header(l, l->in);
+	default:
+		return take_sealed(s, l);
+	}
+}
+
+static int read_link(struct server *s, struct link *l)
+{
+	for (;;) {
+		size_t want = wanted(l);
+		ssize_t n = recv(l->source.fd, l->in + l->in_size, want - l->in_size, MSG_DONTWAIT);
+		int err = 0;
+
+		if (n == 0)
+			return -ECONNRESET;
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		l->in_size += (size_t)n;
+		if (l->in_size == want) {
+			l->in_size = 0;
+			err = take_piece(s, l);
+		}
+		if (err)
+			return err;
+	}
+}
+
+static int finish_connecting(struct link *l)
+{
+	socklen_t size = sizeof(int);
+	int err = 0;
+
+	if (getsockopt(l->source.fd, SOL_SOCKET, SO_ERROR, &err, &size))
+		err = errno;
+	if (!err)
+		l->stage = WANT_HELLO;
+	return -err;
+}
+
+static void link_ready(struct server *s, struct source *source)
+{
+	struct link *l = (struct link *)source;
+	int err = l->stage == CONNECTING ? finish_connecting(l) : 0;
+
+	if (!err)
+		err = flush(s, l);
+	if (!err)
+		err = read_link(s, l);
+	if (err)
+		node_link_lost(s, l, err);
+}
+
+/* ------------------------------------------------------------- what node.c calls */
+
+struct link *link_accept(struct server *s, struct link **list, int fd,
+			 const struct sockaddr_storage *from)
+{
+	struct link *l = add_link(s, list, fd, SECRET_ANSWERER, WANT_ASK);
+
+	if (!l)
+		return NULL;
+	l->address = *from;
+	if (!say_hello(s, l))
+		return l;
+	node_link_lost(s, l, -ECONNRESET);
+	return NULL;
+}
+
+int link_ask(struct server *s, struct link *l, const struct question *q)
+{
+	return say_sealed(s, l, q, sizeof(*q));
+}
+
+int link_answer(struct server *s, struct link *l, const struct reply *r)
+{
+	return say_sealed(s, l, r, sizeof(*r));
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/ring/request.h"
+
+#include <errno.h>
+#include <linux/memfd.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+#include "logd/base/highfd.h"
+#include "logd/ring/packet.h"
+#include "logd/base/rawsys.h"
+
+void sr_message_init(struct sr_message *m, enum sr_message_type type)
+{
+	memset(m, 0, sizeof(*m));
+	m->magic = SR_PROTOCOL_MAGIC;
+	m->version = SR_PROTOCOL_VERSION;
+	m->type = type;
+}
+
+/* A daemon of another user (but root) would get what is in this process's memory. */
+static long check_daemon_user(int fd)
+{
+	struct ucred daemon;
+	socklen_t size = sizeof(daemon);
+	long ret = sr_sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &daemon, &size);
+
+	if (!ret && daemon.uid != 0 && daemon.uid != (uid_t)sr_sys_geteuid())
+		ret = -EACCES;
+	return ret;
+}
+
+int sr_talk_connect(const char *socket_path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t length = strlen(socket_path);
+	long ret;
+	int fd;
+
+	if (length >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, socket_path, length);
+	fd = (int)sr_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fd;
+	fd = sr_fd_raise(fd);
+	do
+		ret = sr_sys_connect(fd, &address, sizeof(address));
+	while (ret == -EINTR);
+	if (!ret)
+		ret = check_daemon_user(fd);
+	if (ret) {
+		sr_sys_close(fd);
+		return (int)ret;
+	}
+	return fd;
+}
+
+/* 0, or -ETIMEDOUT. */
+static int wait_for(int socket, short events, int64_t deadline)
+{
+	struct pollfd p = {.fd = socket, .events = events};
+
+	for (;;) {
+		int64_t left = deadline - sr_sys_now_ms();
+		struct timespec timeout = sr_sys_ms(left > 0 ? left : 0);
+		long ret = sr_sys_ppoll(&p, 1, &timeout);
+
+		if (ret > 0)
+			return 0;
+		if (ret == 0)
+			return -ETIMEDOUT;
+		if (ret != -EINTR)
+			return (int)ret;
+	}
+}
+
+static int send_request(int socket, const struct sr_message *m, int fd, int64_t deadline)
+{
+	int ret;
+
+	while ((ret = sr_packet_send(socket, m, fd)) == -EAGAIN) {
+		ret = wait_for(socket, POLLOUT, deadline);
+		if (ret)
+			return ret;
+	}
+	return ret;
+}
+
+/* What came with the answer, for a caller that may not want it. */
+static void hand_on(int fd, int *answer_fd)
+{
+	if (answer_fd)
+		*answer_fd = fd;
+	else if (fd >= 0)
+		sr_sys_close(fd);
+}
+
+/* The answer to this request; late ones to requests that were given up are passed over. */
+static int receive_answer(int socket, uint32_t sequence, struct sr_message *answer, int *answer_fd,
+			  int64_t deadline)
+{
+	for (;;) {
+		int fd, ret = sr_packet_receive(socket, answer, &fd);
+
+		if (ret == -EAGAIN)
+			ret = wait_for(socket, POLLIN, deadline);
+		else if (!ret && answer->sequence == sequence) {
+			hand_on(fd < 0 ? fd : sr_fd_raise(fd), answer_fd);
+			return 0;
+		}
+		if (fd >= 0)
+			sr_sys_close(fd);
+		if (ret)
+			return ret;
+	}
+}
+
+static int receive_last_words(int socket, struct sr_message *answer, int *answer_fd)
+{
+	int fd, ret = sr_packet_receive(socket, answer, &fd);
+
+	hand_on(fd, answer_fd);
+	return ret;
+}
+
+int sr_talk(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
+	    int *answer_fd, int timeout_ms)
+{
+	static _Atomic uint32_t last_sequence;
+	int64_t deadline = sr_sys_now_ms() + timeout_ms;
+	struct sr_message numbered = *request;
+	int ret;
+
+	if (answer_fd)
+		*answer_fd = -1;
+	numbered.sequence = atomic_fetch_add(&last_sequence, 1) + 1;
+	ret = send_request(socket, &numbered, send_fd, deadline);
+	/* A daemon that refused and hung up has left its reason. */
+	if (ret == -EPIPE && !receive_last_words(socket, answer, answer_fd))
+		return 0;
+	if (ret)
+		return ret;
+	return receive_answer(socket, numbered.sequence, answer, answer_fd, deadline);
+}
+
+static long write_all(int fd, const unsigned char *data, size_t size)
+{
+	while (size) {
+		long n = sr_sys_write(fd, data, size);
+
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			return n ? n : -EIO;
+		data += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+int sr_talk_memfd(const struct iovec *texts, int n)
+{
+	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX}, size = 0;
+	long err = 0;
+	int fd;
+
+	/* As in ring.c: no SIGXFSZ for the program. */
+	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
+	for (int i = 0; i < n; i++)
+		size += texts[i].iov_len;
+	if (limit[0] < size)
+		return -EFBIG;
+	fd = (int)sr_sys_memfd_create("sreplay-text", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return fd;
+	fd = sr_fd_raise(fd);
+	for (int i = 0; i < n && !err; i++)
+		err = write_all(fd, texts[i].iov_base, texts[i].iov_len);
+	if (err) {
+		sr_sys_close(fd);
+		return (int)err;
+	}
+	return fd;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ring.h: records from one thread of one process to another process.
+ *
+ * A ring is a sealed memfd with one producer and one consumer.  Its data area
+ * is mapped twice, back to back, so that a record never wraps.  Recorded
+ * threads produce for sreplay-logd; `sreplay replay` produces for the threads
+ * of the replayed process.
+ *
+ * The producer may be killed anywhere: what it committed is in the memfd, and
+ * what it only reserved was never visible.  The consumer may be killed
+ * anywhere: the next one starts at the tail that the last one released.
+ *
+ * Nothing here allocates, touches errno or calls a libc function that
+ * libsreplay_verbs.so interposes.  One handle belongs to one thread; the
+ * producer's functions may also be entered from a signal handler of that
+ * thread: inside of a reservation they find it busy and do nothing.
+ */
+#ifndef LOGD_RING_RING_H
+#define LOGD_RING_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <sreplay/trace.h>
+
+#define SR_RING_MIN_BYTES (64u << 10)
+#define SR_RING_MAX_BYTES (1u << 30)
+/* No record in a ring has more payload than this (nor more than half of the ring). */
+#define SR_RING_MAX_PIECE ((1u << 20) - sizeof(struct sr_record))
+
+enum sr_ring_side {
+	SR_RING_PRODUCER,
+	SR_RING_CONSUMER,
+};
+
+/* What the two sides share: first page of the memfd.  The data area follows. */
+struct sr_ring_shared {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t header_bytes;
+	uint64_t data_bytes; /* a power of two */
+	uint32_t expedited;  /* the producer's process is registered for membarrier */
+	_Atomic uint32_t
+	    stopped; /* errno of the consumer that gave up; the producer drops from then on */
+	_Atomic uint32_t closed; /* the producer is done */
+
+	/* The producer's: how far records are committed. */
+	_Alignas(64) _Atomic uint64_t head;
+	/* The consumer's: how far they may be overwritten. */
+	_Alignas(64) _Atomic uint64_t tail;
+
+	/*
+	 * Waking the consumer: it writes the position at which it wants to be
+	 * woken, UINT64_MAX while it is awake.  A line of its own: the
+	 * producer reads it at each commit, and nearly always finds it cached.
+	 */
+	_Alignas(64) _Atomic uint64_t wake_at;
+	_Atomic uint32_t wake; /* futex, unless the producer was given a doorbell */
+
+	/* Waking the producer: the tail it waits for, UINT64_MAX if it does not. */
+	_Alignas(64) _Atomic uint64_t room_at;
+	_Atomic uint32_t room; /* futex */
+
+	/* Dropped since the last SR_MARK_DROPPED: the producer's next mark, or the daemon's last.
+	 */
+	_Alignas(64) _Atomic uint64_t unmarked_records;
+	_Atomic uint64_t unmarked_sns;
+	/* For the daemon's report. */
+	_Atomic uint64_t lost_records;
+	_Atomic uint64_t waits;
+};
+
+/* One side's handle.  The fields are private to ring.h and ring.c, but for fd. */
+struct sr_ring {
+	struct sr_ring_shared *shared;
+	unsigned char *data;
+	uint64_t mask;
+	uint64_t head;  /* producer: where the next record goes */
+	uint64_t limit; /* producer: how far it may write without looking at the tail */
+	uint64_t tail;  /* consumer: where the next record is */
+	uint32_t max_payload;
+	enum sr_ring_side side;
+	/* producer: inside of a reservation; read and written by signal handlers of the same thread
+	 */
+	volatile uint32_t busy;
+	bool lossy;
+	_Atomic uint32_t *doorbell;
+	void (*wait_hook)(void *argument);
+	void *wait_argument;
+	int fd; /* the memfd, closed by sr_ring_detach */
+};
+
+/*
+ * Make a ring of at least bytes (rounded up to a power of two) and attach to it
+ * as its producer.
+ */
+int sr_ring_create(struct sr_ring *r, size_t bytes);
+
+/*
+ * Attach to an existing ring: as its other side, or in place of a side that
+ * died.  On success the handle owns memfd; on failure the caller still does.
+ * Refuses (-EINVAL, -EPROTO) what is not a sealed ring of this version.
+ */
+int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side);
+
+/* Unmap and close.  The other side sees nothing of it: see sr_ring_close. */
+void sr_ring_detach(struct sr_ring *r);
+
+/*
+ * Rings are mapped where the kernel likes, unless this hook is set: it returns
+ * a range of that many bytes to map over, or NULL.  For the whole process.
+ */
+void sr_ring_set_placement(void *(*place)(size_t bytes));
+
+/* ---- producer ---- */
+
+/*
+ * Drop instead of waiting when there is no room; the hole is marked in the
+ * stream.  A record that is larger than the whole ring is always dropped.
+ */
+void sr_ring_set_lossy(struct sr_ring *r, bool lossy);
+
+/*
+ * hook is called every SR_RING_WAIT_MS while the producer waits for room.  It
+ * may call sr_ring_stop.
+ */
+#define SR_RING_WAIT_MS 20
+void sr_ring_set_wait_hook(struct sr_ring *r, void (*hook)(void *), void *argument);
+
+/* Ring this futex word, shared by many rings, instead of the ring's own. */
+void sr_ring_set_doorbell(struct sr_ring *r, _Atomic uint32_t *doorbell);
+
+static inline uint32_t sr_ring_max_payload(const struct sr_ring *r)
+{
+	return r->max_payload;
+}
+
+/* Is this thread inside of a reservation (so that a handler's reserve would fail)? */
+static inline bool sr_ring_busy(const struct sr_ring *r)
+{
+	return r->busy != 0;
+}
+
+/* Any size; cut into SR_RECORD_MORE pieces as needed.  0, -EBUSY (nested) or -EPIPE (dropped). */
+int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, int n);
+
+/* No more records will come.  Everything committed stays readable. */
+void sr_ring_close(struct sr_ring *r);
+
+/*
+ * The same of a ring whose producer may still be at it: what it commits from
+ * here on may be lost.  A hole that it had not marked yet, the daemon marks.
+ */
+void sr_ring_close_of_other_thread(struct sr_ring *r);
+
+/* After a record was dropped: it stood for so many SNs more than its kind says. */
+void sr_ring_lose_sns(struct sr_ring *r, uint64_t sns);
+
+/* Slow paths of the two functions below. */
+bool sr_ring_make_room(struct sr_ring *r, uint16_t kind, uint64_t need);
+void sr_ring_lose(struct sr_ring *r, uint16_t kind);
+void sr_ring_wake_consumer(struct sr_ring *r);
+
+/*
+ * Room for a record of this kind with up to payload bytes, 8-byte aligned;
+ * waits for it.  NULL: the record is dropped (the ring is lossy and full, or
+ * stopped, or the thread is inside of a reservation already, or payload is
+ * over sr_ring_max_payload).  Nothing may be written then, and nothing
+ * committed.
+ */
+static inline void *sr_ring_reserve(struct sr_ring *r, uint16_t kind, uint32_t payload)
+{
+	uint64_t need = ((uint64_t)payload + sizeof(struct sr_record) + SR_RECORD_ALIGN - 1) &
+			~(uint64_t)(SR_RECORD_ALIGN - 1);
+	struct sr_record *record;
+
+	if (__builtin_expect(r->busy, 0)) {
+		sr_ring_lose(r, kind);
+		return NULL;
+	}
+	r->busy = 1;
+	/*
+	 * A handler that interrupts before busy is set runs a whole record of
+	 * its own; one that interrupts later finds busy.  Head must be loaded
+	 * after, so that the first kind's record is not written over.
+	 */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(payload > r->max_payload || r->head + need > r->limit, 0)) {
+		if (!sr_ring_make_room(r, kind, need)) {
+			atomic_signal_fence(memory_order_seq_cst);
+			r->busy = 0;
+			return NULL;
+		}
+	}
+	record = (struct sr_record *)(r->data + (r->head & r->mask));
+	/*
+	 * The consumer's cache owns the lines ahead since it read them a lap
+	 * ago: asked for now, they are here when the next records need them.
+	 */
+	__builtin_prefetch((char *)record + 512, 1);
+	__builtin_prefetch((char *)record + 576, 1);
+	/* Padding, if it needs any, is in the last word. */
+	*(uint64_t *)((char *)record + need - sizeof(uint64_t)) = 0;
+	record->size = sizeof(*record) + payload;
+	record->kind = kind;
+	record->flags = 0;
+	return record + 1;
+}
+
+/* Give the reservation back unused. */
+static inline void sr_ring_cancel(struct sr_ring *r)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	r->busy = 0;
+}
+
+/* Make the head visible, and the consumer awake if it asked for it. */
+static inline void sr_ring_publish(struct sr_ring *r, uint64_t head)
+{
+	r->head = head;
+	/* Release: whoever sees the new head sees the record in front of it. */
+	atomic_store_explicit(&r->shared->head, head, memory_order_release);
+	/*
+	 * Between this store and the load there should be a full barrier, or
+	 * the consumer can go to sleep unseen.  It would be most of the cost
+	 * of a record, so the consumer pays for both sides: see
+	 * sr_ring_fence_producers.
+	 */
+	if (__builtin_expect(
+		head >= atomic_load_explicit(&r->shared->wake_at, memory_order_relaxed), 0))
+		sr_ring_wake_consumer(r);
+}
+
+/* Publish the reserved record with its final payload size, not over the reserved one. */
+static inline void sr_ring_commit(struct sr_ring *r, uint32_t payload)
+{
+	unsigned char *start = r->data + (r->head & r->mask);
+	struct sr_record *record = (struct sr_record *)start;
+	uint32_t size = sizeof(*record) + payload;
+	uint32_t padded = sr_record_padded(size);
+
+	if (record->size != size) {
+		record->size = size;
+		for (uint32_t i = size; i < padded; i++)
+			start[i] = 0;
+	}
+	sr_ring_publish(r, r->head + padded);
+	atomic_signal_fence(memory_order_seq_cst);
+	r->busy = 0;
+}
+
+/* The same of one that is as long as was reserved. */
+static inline void sr_ring_commit_all(struct sr_ring *r, uint32_t payload)
+{
+	sr_ring_publish(r, r->head + sr_record_padded((uint32_t)sizeof(struct sr_record) + payload));
+	atomic_signal_fence(memory_order_seq_cst);
+	r->busy = 0;
+}
+
+/* ---- consumer ---- */
+
+/*
+ * The contiguous bytes of whole committed records, and where they are; 0 if
+ * there are none.  Sizes inside are the producer's word: a daemon checks them.
+ */
+size_t sr_ring_peek(struct sr_ring *r, const void **records);
+
+/* The first bytes of what peek showed may be overwritten now. */
+void sr_ring_release(struct sr_ring *r, size_t bytes);
+
+/*
+ * Sleep until there is something.  1 = there is, 0 = the time is over, -EPIPE =
+ * nothing left and the producer has closed.  timeout_ms < 0: no limit.
+ */
+int sr_ring_wait(struct sr_ring *r, int timeout_ms);
+
+/*
+ * For a consumer of many rings, which sleeps on a doorbell: arm all, fence once,
+ * look at all again, sleep if all are below their watermark.  Where fence
+ * returns false the barrier is not to be had: sleep for a bounded time only.
+ */
+void sr_ring_arm(struct sr_ring *r, uint64_t bytes_waiting);
+void sr_ring_disarm(struct sr_ring *r);
+bool sr_ring_fence_producers(const struct sr_ring *r);
+
+/* The producer drops everything from now on; error says why. */
+void sr_ring_stop(struct sr_ring *r, int error);
+
+/*
+ * After a crash of the consumer: what was read up to here is safe.  -EINVAL if
+ * that is not between the tail and the head.
+ */
+int sr_ring_resume_at(struct sr_ring *r, uint64_t position);
+
+/* Dropped and not marked in the stream by the producer, which is gone. */
+uint64_t sr_ring_unmarked(const struct sr_ring *r, uint64_t *sns);
+
+/* ---- either ---- */
+
+/* Bytes since the ring was made: committed ones for the producer, released ones for the consumer.
+ */
+uint64_t sr_ring_position(const struct sr_ring *r);
+bool sr_ring_stopped(const struct sr_ring *r);
+/* Why, an errno; 0: it is not stopped. */
+int sr_ring_stop_error(const struct sr_ring *r);
+bool sr_ring_closed(const struct sr_ring *r);
+/* Bytes that the consumer has released since the ring was made. */
+uint64_t sr_ring_released(const struct sr_ring *r);
+/* Everything committed is released. */
+bool sr_ring_empty(const struct sr_ring *r);
+size_t sr_ring_bytes(const struct sr_ring *r);
+
+#endif

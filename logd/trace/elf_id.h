@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* elf_id.h: which file is this? */
+#ifndef LOGD_TRACE_ELF_ID_H
+#define LOGD_TRACE_ELF_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The GNU build id of an ELF file, as hexadecimal digits.  False: it has none. */
+bool elf_build_id(int fd, char *hex, size_t size);
+
+/* XXH3 (64 bits) of the whole file, as 16 hexadecimal digits. */
+bool file_hash(int fd, char hex[17]);
+
+/*
+ * The same, with a copy of the content written to `to` (-1: none).  *size: the
+ * bytes that were read.  0 or -errno.
+ */
+int file_hash_copy(int fd, int to, char hex[17], uint64_t *size);
+
+/* Does it begin like an ELF file? */
+bool is_elf(int fd);
+
+#endif

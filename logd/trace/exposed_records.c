@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/trace/exposed_records.h"
+
+#include <string.h>
+
+/* The piece at *at, if the record has it. */
+static const void *take(const char *payload, size_t size, size_t *at, size_t n)
+{
+	const char *p = payload + *at;
+
+	if (size - *at < n)
+		return NULL;
+	*at += n;
+	return p;
+}
+
+static bool decode_value(struct sr_window_value *v, const void *payload, size_t size, size_t *at)
+{
+	struct sr_window_value_head head;
+	const void *p = take(payload, size, at, sizeof(head));
+
+	if (!p)
+		return false;
+	memcpy(&head, p, sizeof(head));
+	*v = (struct sr_window_value){.addr = head.addr, .length = head.length};
+	v->data = take(payload, size, at, head.length);
+	return v->data && take(payload, size, at, -head.length & 7);
+}
+
+bool sr_window_records_decode(struct sr_window_records *w, const void *payload, size_t size)
+{
+	struct sr_window_payload head;
+	size_t at = 0;
+	const void *p = take(payload, size, &at, sizeof(head));
+
+	if (!p)
+		return false;
+	memcpy(&head, p, sizeof(head));
+	if (head.closed > SR_WINDOW_CLOSED_MAX || head.values > SR_WINDOW_VALUES_MAX)
+		return false;
+	p = take(payload, size, &at, head.closed * sizeof(*w->closed));
+	if (!p)
+		return false;
+	memcpy(w->closed, p, head.closed * sizeof(*w->closed));
+	for (uint32_t i = 0; i < head.values; i++)
+		if (!decode_value(&w->values[i], payload, size, &at))
+			return false;
+	w->event = (struct sr_window_event){
+	    .fault = head.fault,
+	    .pc = head.site,
+	    .addr = head.addr,
+	    .flags = head.flags,
+	    .closed_n = head.closed,
+	    .closed = w->closed,
+	    .values_n = head.values,
+	    .values = w->values,
+	};
+	return true;
+}

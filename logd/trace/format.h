@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * format.h: what stands around the records on disk.  docs/trace-format.md tells
+ * the whole; the structs here and in sreplay/trace.h are the layouts.
+ */
+#ifndef LOGD_TRACE_FORMAT_H
+#define LOGD_TRACE_FORMAT_H
+
+#include <stdint.h>
+
+#include <sreplay/trace.h>
+
+#define SR_STREAM_MAGIC "srstream"
+
+/* First bytes of a thread-T.srs. */
+struct sr_stream_header {
+	char magic[8];
+	uint32_t version; /* SR_TRACE_VERSION */
+	uint32_t header_bytes;
+	int32_t rank;
+	uint32_t thread;
+	uint8_t process[16]; /* the "process" of process.json */
+	uint8_t reserved[16];
+	uint64_t checksum; /* XXH3 of all in front of it */
+};
+
+#define SR_FRAME_MAGIC 0x6d726673u /* "sfrm" */
+
+enum sr_codec {
+	SR_CODEC_RAW = 0,
+	SR_CODEC_ZSTD = 1,
+};
+
+/* The frame's last record has SR_RECORD_MORE: it goes on in the next frame. */
+#define SR_FRAME_OPEN 1u
+
+struct sr_frame_header {
+	uint32_t magic;
+	uint16_t codec;
+	uint16_t flags;
+	uint32_t stored_bytes;    /* that follow this header */
+	uint32_t raw_bytes;       /* of records, once decoded */
+	uint64_t first_sn;        /* of the first call that begins in this frame */
+	uint64_t sns;             /* calls that begin in this frame */
+	uint64_t ring_begin;      /* position in the thread's ring of the first record */
+	uint32_t ring_bytes;      /* 0: records of the daemon's own */
+	uint32_t records;         /* pieces count one each */
+	uint64_t checksum;        /* XXH3 of the stored bytes */
+	uint64_t header_checksum; /* XXH3 of all in front of it */
+};
+
+_Static_assert(sizeof(struct sr_stream_header) == 64, "on disk");
+_Static_assert(sizeof(struct sr_frame_header) == 64, "on disk");
+
+/*
+ * No frame decodes to more.  The writer stays below it: a frame is cut where a
+ * record ends, and no record is larger than SR_RING_MAX_PIECE.
+ */
+#define SR_FRAME_MAX_RAW (4u << 20)
+
+/* No record is larger, all pieces together: what a reader will assemble. */
+#define SR_RECORD_MAX    (1ull << 30)
+
+#endif

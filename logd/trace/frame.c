@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/trace/frame.h"
+
+#include <errno.h>
+#include <string.h>
+#include <xxhash.h>
+
+void sr_stream_header_seal(struct sr_stream_header *h)
+{
+	h->checksum = XXH3_64bits(h, offsetof(struct sr_stream_header, checksum));
+}
+
+bool sr_stream_header_valid(const struct sr_stream_header *h)
+{
+	return h->checksum == XXH3_64bits(h, offsetof(struct sr_stream_header, checksum));
+}
+
+static uint64_t frame_header_checksum(const struct sr_frame_header *h)
+{
+	return XXH3_64bits(h, offsetof(struct sr_frame_header, header_checksum));
+}
+
+void sr_frame_seal(struct sr_frame_header *h, const void *stored)
+{
+	h->checksum = XXH3_64bits(stored, h->stored_bytes);
+	h->header_checksum = frame_header_checksum(h);
+}
+
+bool sr_frame_header_valid(const struct sr_frame_header *h)
+{
+	return h->magic == SR_FRAME_MAGIC && h->header_checksum == frame_header_checksum(h) &&
+	       h->raw_bytes <= SR_FRAME_MAX_RAW && h->stored_bytes <= SR_FRAME_MAX_RAW;
+}
+
+bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored)
+{
+	return h->checksum == XXH3_64bits(stored, h->stored_bytes);
+}
+
+/* The reason of a record that is known to be whole; 0: it is no mark. */
+static uint32_t mark_of(const struct sr_record *r)
+{
+	struct sr_mark_payload mark;
+
+	if (r->kind != SR_REC_MARK)
+		return 0;
+	memcpy(&mark, r + 1, sizeof(mark));
+	return mark.reason;
+}
+
+/* SNs that the record stands for; -1: the payload is too short to say. */
+static int64_t sns_of(const struct sr_record *r)
+{
+	const void *payload = r + 1;
+	uint32_t size = r->size - sizeof(*r);
+	struct sr_repeat_payload repeat;
+	struct sr_mark_payload mark;
+
+	if (r->kind >= SR_REC_CALL)
+		return 1;
+	switch (r->kind) {
+	case SR_REC_REPEAT:
+		if (size < sizeof(repeat))
+			return -1;
+		memcpy(&repeat, payload, sizeof(repeat));
+		return repeat.count > INT64_MAX ? -1 : (int64_t)repeat.count;
+	case SR_REC_MARK:
+		if (size < sizeof(mark))
+			return -1;
+		memcpy(&mark, payload, sizeof(mark));
+		return mark.skipped_sns > INT64_MAX ? -1 : (int64_t)mark.skipped_sns;
+	default:
+		return 0;
+	}
+}
+
+int sr_count_records(struct sr_count *c, const void *records, size_t available, size_t limit,
+		     bool open)
+{
+	const unsigned char *data = records;
+
+	*c = (struct sr_count){.open = open};
+	if (limit > available)
+		limit = available;
+	while (c->bytes < limit) {
+		const struct sr_record *r = (const struct sr_record *)(data + c->bytes);
+		/* Once: the recorded program could change it while it is looked at. */
+		uint32_t size = available - c->bytes < sizeof(*r)
+				    ? 0
+				    : __atomic_load_n(&r->size, __ATOMIC_RELAXED);
+		int64_t sns;
+
+		if (size < sizeof(*r) || size > UINT32_MAX - SR_RECORD_ALIGN ||
+		    sr_record_padded(size) > available - c->bytes)
+			return -EINVAL;
+		if (c->bytes && sr_record_padded(size) > limit - c->bytes)
+			break;
+		/* A continuation was counted where it began; a mark in its place ends it. */
+		sns = c->open && r->kind != SR_REC_MARK ? 0 : sns_of(r);
+		if (sns < 0)
+			return -EINVAL;
+		c->sns += (uint64_t)sns;
+		c->open = r->flags & SR_RECORD_MORE;
+		c->exit = r->kind == SR_REC_EXIT;
+		c->mark = mark_of(r);
+		c->records++;
+		c->bytes += sr_record_padded(size);
+	}
+	return 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* files.jsonl: lines about one file belong together by their "file". */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logd/trace/read_trace.h"
+
+/* "files/HASH-SIZE" and nothing that leads elsewhere. */
+static bool is_kept_name(const json_t *kept)
+{
+	const char *name = json_string_value(kept);
+
+	return name && !strncmp(name, "files/", 6) && name[6] && name[6] != '.' &&
+	       !strchr(name + 6, '/');
+}
+
+static bool is_line(const json_t *line)
+{
+	const json_t *kept = json_object_get(line, "kept");
+
+	return json_is_string(json_object_get(line, "file")) && json_object_get(line, "path") &&
+	       json_is_integer(json_object_get(line, "size")) && (!kept || is_kept_name(kept));
+}
+
+/* The first line of a file makes its place in the list; later ones tell more. */
+static void take_line(json_t *list, json_t *index, json_t *line)
+{
+	const char *file = json_string_value(json_object_get(line, "file"));
+	json_t *known = json_object_get(index, file);
+
+	if (known) {
+		json_object_update(known, line);
+	} else {
+		json_object_set(index, file, line);
+		json_array_append(list, line);
+	}
+}
+
+static int read_lines(FILE *from, const char *path, json_t *list, struct sr_error *err)
+{
+	json_t *index = json_object();
+	char *text = NULL;
+	size_t room = 0;
+	ssize_t n;
+	int ret = 0;
+
+	for (int number = 1; !ret && (n = getline(&text, &room, from)) > 0; number++) {
+		json_t *line = json_loadb(text, (size_t)n, 0, NULL);
+
+		if (is_line(line))
+			take_line(list, index, line);
+		else if (text[n - 1] == '\n') /* else it is still being written, or torn */
+			ret = sr_error_set(err, -EBADMSG, "%s: line %d is damaged", path, number);
+		json_decref(line);
+	}
+	free(text);
+	json_decref(index);
+	return ret;
+}
+
+json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *err)
+{
+	json_t *list = json_array();
+	char path[PATH_MAX];
+	FILE *from;
+	int ret = 0;
+
+	snprintf(path, sizeof(path), "%s/rank-%d/files.jsonl", sr_trace_dir(t), rank);
+	from = fopen(path, "re");
+	if (from) {
+		ret = read_lines(from, path, list, err);
+		fclose(from);
+	} else if (errno != ENOENT) {
+		ret = sr_error_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	}
+	if (!ret)
+		return list;
+	json_decref(list);
+	return NULL;
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The directory of a trace: manifest, ranks, what each rank says of itself. */
+#include "logd/trace/read_trace.h"
+#include "logd/base/hex.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct rank {
+	int32_t number;
+	uint8_t process_id[16];
+	json_t *process;
+	char *schema;
+	size_t schema_size;
+	uint32_t *threads;
+	size_t n_threads;
+};
+
+struct sr_trace {
+	char *dir;
+	struct rank *ranks;
+	size_t n_ranks;
+};
+
+int sr_error_set(struct sr_error *err, int code, const char *format, ...)
+{
+	va_list args;
+
+	if (!err)
+		return code;
+	va_start(args, format);
+	vsnprintf(err->text, sizeof(err->text), format, args);
+	va_end(args);
+	return code;
+}
+
+const char *sr_trace_dir(const struct sr_trace *t)
+{
+	return t->dir;
+}
+
+/* ---- names in directories ---- */
+
+/* Is name prefix + decimal number + suffix?  No signs, no leading zeros, at most 2^31 - 1. */
+static bool parse_name(const char *name, const char *prefix, const char *suffix, uint32_t *number)
+{
+	size_t length = strlen(prefix);
+	char *end;
+	long n;
+
+	if (strncmp(name, prefix, length))
+		return false;
+	name += length;
+	if (*name < '0' || *name > '9' || (name[0] == '0' && name[1] >= '0' && name[1] <= '9'))
+		return false;
+	errno = 0;
+	n = strtol(name, &end, 10);
+	if (errno || n > INT32_MAX || strcmp(end, suffix))
+		return false;
+	*number = (uint32_t)n;
+	return true;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The numbers of all such names in a directory, ascending. */
+static int list_numbers(const char *dir, const char *prefix, const char *suffix, uint32_t **numbers,
+			size_t *n)
+{
+	DIR *d = opendir(dir);
+	size_t room = 0;
+	struct dirent *entry;
+	uint32_t number;
+
+	*numbers = NULL;
+	*n = 0;
+	if (!d)
+		return -errno;
+	while ((entry = readdir(d))) {
+		if (!parse_name(entry->d_name, prefix, suffix, &number))
+			continue;
+		if (*n == room) {
+			uint32_t *more = realloc(*numbers, (room = 2 * room + 8) * sizeof(number));
+
+			if (!more) {
+				closedir(d);
+				return -ENOMEM;
+			}
+			*numbers = more;
+		}
+		(*numbers)[(*n)++] = number;
+	}
+	closedir(d);
+	if (*n)
+		qsort(*numbers, *n, sizeof(**numbers), compare_numbers);
+	return 0;
+}
+
+/* ---- manifest ---- */
+
+static int check_manifest(const char *dir, const json_t *manifest, struct sr_error *err)
+{
+	const char *format = json_string_value(json_object_get(manifest, "format"));
+	const json_t *version = json_object_get(manifest, "version");
+
+	if (!format || strcmp(format, "sreplay-trace"))
+		return sr_error_set(
+		    err, -EINVAL, "%s/manifest.json is not the manifest of an sreplay trace", dir);
+	if (!json_is_integer(version) || json_integer_value(version) != SR_TRACE_VERSION)
+		return sr_error_set(err, -EPROTO,
+				    "%s is a trace of version %lld; this sreplay reads version %d: "
+				    "use the sreplay that recorded it",
+				    dir, (long long)json_integer_value(version), SR_TRACE_VERSION);
+	return 0;
+}
+
+static int read_manifest(const char *dir, struct sr_error *err)
+{
+	char path[PATH_MAX];
+	json_error_t wrong;
+	json_t *manifest;
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/manifest.json", dir);
+	if (access(path, R_OK)) {
+		ret = -errno;
+		if (access(dir, F_OK))
+			return sr_error_set(err, ret, "there is no trace %s: %s", dir,
+					    strerror(errno));
+		return sr_error_set(err, ret,
+				    "%s is not a trace: cannot read its manifest.json: %s", dir,
+				    strerror(-ret));
+	}
+	manifest = json_load_file(path, 0, &wrong);
+	if (!manifest)
+		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, wrong.line, wrong.text);
+	ret = check_manifest(dir, manifest, err);
+	json_decref(manifest);
+	return ret;
+}
+
+/* ---- ranks ---- */
+
+char *sr_trace_bytes(const json_t *string, size_t *size)
+{
+	const char *hex = json_string_value(json_object_get(string, "hex"));
+	size_t n = hex ? strlen(hex) / 2 : json_string_length(string);
+	char *bytes;
+
+	if (!hex && !json_is_string(string))
+		return NULL;
+	bytes = calloc(1, n + 1);
+	if (!bytes)
+		return NULL;
+	if (!hex) {
+		memcpy(bytes, json_string_value(string), n);
+	} else if (!sr_from_hex(hex, (uint8_t *)bytes, n)) {
+		free(bytes);
+		return NULL;
+	}
+	if (size)
+		*size = n;
+	return bytes;
+}
+
+#define SCHEMA_MAX (64 << 20)
+
+static int read_schema(struct rank *r, const char *path, struct sr_error *err)
+{
+	struct stat st;
+	ssize_t n = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), code;
+
+	if (fd < 0 || fstat(fd, &st))
+		goto fail;
+	if (st.st_size > SCHEMA_MAX) {
+		errno = EFBIG;
+		goto fail;
+	}
+	r->schema = calloc(1, (size_t)st.st_size + 1);
+	if (!r->schema)
+		goto fail;
+	n = pread(fd, r->schema, (size_t)st.st_size, 0);
+	if (n < 0)
+		goto fail;
+	r->schema_size = (size_t)n;
+	close(fd);
+	return 0;
+fail:
+	code = -errno;
+	if (fd >= 0)
+		close(fd);
+	return sr_error_set(err, code, "cannot read %s: %s", path, strerror(-code));
+}
+
+static int read_rank(struct sr_trace *t, struct rank *r, struct sr_error *err)
+{
+	char dir[PATH_MAX - 32], path[PATH_MAX];
+	const char *id;
+	json_error_t wrong;
+	int ret;
+
+	snprintf(dir, sizeof(dir), "%s/rank-%d", t->dir, r->number);
+	snprintf(path, sizeof(path), "%s/process.json", dir);
+	r->process = json_load_file(path, 0, &wrong);
+	if (!r->process)
+		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, wrong.line, wrong.text);
+	id = json_string_value(json_object_get(r->process, "process"));
+	if (!id || strlen(id) != 32 || !sr_from_hex(id, r->process_id, 16))
+		return sr_error_set(err, -EBADMSG, "%s: \"process\" is not 32 hexadecimal digits",
+				    path);
+	snprintf(path, sizeof(path), "%s/schema.json", dir);
+	ret = read_schema(r, path, err);
+	if (ret)
+		return ret;
+	ret = list_numbers(dir, "thread-", ".srs", &r->threads, &r->n_threads);
+	if (ret)
+		return sr_error_set(err, ret, "cannot list %s: %s", dir, strerror(-ret));
+	return 0;
+}
+
+static int read_ranks(struct sr_trace *t, struct sr_error *err)
+{
+	uint32_t *numbers;
+	int ret = list_numbers(t->dir, "rank-", "", &numbers, &t->n_ranks);
+
+	if (!ret)
+		t->ranks = calloc(t->n_ranks + 1, sizeof(*t->ranks));
+	if (ret || !t->ranks) {
+		ret = ret ? ret : -ENOMEM;
+		t->n_ranks = 0;
+		sr_error_set(err, ret, "cannot list %s: %s", t->dir, strerror(-ret));
+	}
+	for (size_t i = 0; i < t->n_ranks && !ret; i++) {
+		t->ranks[i].number = (int32_t)numbers[i];
+		ret = read_rank(t, &t->ranks[i], err);
+	}
+	free(numbers);
+	return ret;
+}
+
+int sr_trace_open(struct sr_trace **trace, const char *dir, struct sr_error *err)
+{
+	struct sr_trace *t;
+	int ret;
+
+	*trace = NULL;
+	if (strlen(dir) > PATH_MAX - 64)
+		return sr_error_set(err, -ENAMETOOLONG, "the trace's name is too long: %.100s...",
+				    dir);
+	ret = read_manifest(dir, err);
+	if (ret)
+		return ret;
+	t = calloc(1, sizeof(*t));
+	if (t)
+		t->dir = strdup(dir);
+	if (!t || !t->dir) {
+		free(t);
+		return sr_error_set(err, -ENOMEM, "no memory to open %s", dir);
+	}
+	ret = read_ranks(t, err);
+	if (ret) {
+		sr_trace_close(t);
+		return ret;
+	}
+	*trace = t;
+	return 0;
+}
+
+void sr_trace_close(struct sr_trace *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->n_ranks; i++) {
+		json_decref(t->ranks[i].process);
+		free(t->ranks[i].schema);
+		free(t->ranks[i].threads);
+	}
+	free(t->ranks);
+	free(t->dir);
+	free(t);
+}
+
+/* ---- looking ---- */
+
+size_t sr_trace_ranks(const struct sr_trace *t)
+{
+	return t->n_ranks;
+}
+
+int32_t sr_trace_rank_number(const struct sr_trace *t, size_t index)
+{
+	return index < t->n_ranks ? t->ranks[index].number : -1;
+}
+
+static const struct rank *find_rank(const struct sr_trace *t, int32_t number)
+{
+	for (size_t i = 0; i < t->n_ranks; i++) {
+		if (t->ranks[i].number == number)
+			return &t->ranks[i];
+	}
+	return NULL;
+}
+
+const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? r->process : NULL;
+}
+
+const uint8_t *sr_trace_process_id(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? r->process_id : NULL;
+}
+
+const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	if (size)
+		*size = r ? r->schema_size : 0;
+	return r ? r->schema : NULL;
+}
+
+size_t sr_trace_threads(const struct sr_trace *t, int32_t rank, const uint32_t **threads)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	*threads = r ? r->threads : NULL;
+	return r ? r->n_threads : 0;
+}

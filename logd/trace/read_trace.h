@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* read_trace.h: what the two halves of reader.h share. */
+#ifndef LOGD_TRACE_READ_TRACE_H
+#define LOGD_TRACE_READ_TRACE_H
+
+#include "logd/trace/reader.h"
+
+/* Formats the sentence and returns code. */
+__attribute__((format(printf, 3, 4))) int sr_error_set(struct sr_error *err, int code,
+						       const char *format, ...);
+
+const char *sr_trace_dir(const struct sr_trace *t);
+
+/* The rank's "process" of process.json, 16 bytes; NULL if there is no such rank. */
+const uint8_t *sr_trace_process_id(const struct sr_trace *t, int32_t rank);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/writer/drain.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "logd/writer/frame_writer.h"
+#include "logd/base/rawsys.h"
+
+#define PAGE_BYTES    4096
+/* Silent for so many ticks: sleep until the doorbell. */
+#define IDLE_TICKS    4
+/* Even then, now and then: against a doorbell that a program wrote over. */
+#define LONG_SLEEP_MS 5000
+/* A program that goes on producing cannot keep the daemon from ending. */
+#define LAST_MS       3000
+/* No use in letting more wait: it only gets cold. */
+#define WATERMARK_MAX (256u << 10)
+
+struct worker {
+	pthread_t thread;
+	bool started;
+	struct drain *drain;
+	struct frame_writer *writer;
+	int doorbell_fd;
+	_Atomic uint32_t *doorbell; /* futex */
+	struct stream *streams;     /* the worker's own */
+	pthread_mutex_t lock;       /* over added; innermost, nothing is taken under it */
+	struct stream *added;
+	int64_t last_active;
+};
+
+struct drain {
+	int event_fd;
+	int n;
+	int next;
+	_Atomic bool stopping;
+	struct worker workers[];
+};
+
+static void tell_main(const struct drain *d)
+{
+	uint64_t one = 1;
+
+	if (write(d->event_fd, &one, sizeof(one)) < 0)
+		return; /* the counter is full: main has enough to wake up for */
+}
+
+/* ---- one round over the streams ---- */
+
+static size_t watermark(const struct stream *s)
+{
+	size_t quarter = sr_ring_bytes(&s->ring) / 4;
+
+	return quarter < WATERMARK_MAX ? quarter : WATERMARK_MAX;
+}
+
+static bool is_over(struct stream *s)
+{
+	bool over = atomic_load(&s->gone) || sr_ring_closed(&s->ring);
+
+	/* Closed is looked at first: what was committed before it is seen then. */
+	return over && (atomic_load(&s->gone) || stream_waiting(s) == 0);
+}
+
+/* Is what waits worth a frame? */
+static bool is_due(struct worker *w, struct stream *s, size_t waiting, int64_t now)
+{
+	if (!waiting) {
+		s->due_ms = 0;
+		return false;
+	}
+	w->last_active = now;
+	if (!s->due_ms)
+		s->due_ms = now + DRAIN_TICK_MS;
+	return waiting >= watermark(s) || now >= s->due_ms || stream_is_asked(s) ||
+	       sr_ring_closed(&s->ring) || atomic_load(&w->drain->stopping);
+}
+
+static void answer_when_reached(struct worker *w, struct stream *s)
+{
+	if (atomic_load(&s->tell) && !stream_is_asked(s)) {
+		atomic_store(&s->tell, false);
+		tell_main(w->drain);
+	}
+}
+
+static bool wants_more(struct worker *w, struct stream *s)
+{
+	size_t waiting = stream_waiting(s);
+
+	return waiting >= watermark(s) || stream_is_asked(s) ||
+	       (atomic_load(&w->drain->stopping) && waiting);
+}
+
+/* Streams whose next frame is ready to be written. */
+struct batch {
+	struct frame_job jobs[FRAME_JOBS];
+	struct stream *streams[FRAME_JOBS];
+	unsigned int n;
+	bool more; /* some have more to write at once */
+};
+
+static void write_batch(struct worker *w, struct batch *b)
+{
+	frame_write(w->writer, b->jobs, b->n);
+	for (unsigned int i = 0; i < b->n; i++) {
+		stream_complete(b->streams[i], w->writer, &b->jobs[i]);
+		answer_when_reached(w, b->streams[i]);
+		b->more |= wants_more(w, b->streams[i]);
+	}
+	b->n = 0;
+}
+
+static void serve(struct worker *w, struct stream *s, struct batch *b, int64_t now)
+{
+	stream_mark_again(s, w->writer, now);
+	if (is_due(w, s, stream_waiting(s), now)) {
+		s->due_ms = 0;
+		if (stream_prepare(s, w->writer, &b->jobs[b->n]))
+			b->streams[b->n++] = s;
+	}
+	answer_when_reached(w, s);
+	if (b->n == FRAME_JOBS)
+		write_batch(w, b);
+}
+
+/* True: there is more to do at once. */
+static bool serve_all(struct worker *w)
+{
+	int64_t now = sr_sys_now_ms();
+	struct batch b = {0};
+
+	for (struct stream **at = &w->streams; *at;) {
+		struct stream *s = *at;
+
+		if (is_over(s)) {
+			*at = s->next;
+			stream_end(s, w->writer);
+			tell_main(w->drain);
+			continue; /* it is main's again */
+		}
+		serve(w, s, &b, now);
+		at = &s->next;
+	}
+	if (b.n)
+		write_batch(w, &b);
+	return b.more;
+}
+
+static void take_added(struct worker *w)
+{
+	struct stream *added;
+
+	pthread_mutex_lock(&w->lock);
+	added = w->added;
+	w->added = NULL;
+	pthread_mutex_unlock(&w->lock);
+	while (added) {
+		struct stream *next = added->next;
+
+		added->next = w->streams;
+		w->streams = added;
+		added = next;
+	}
+}
+
+/* ---- sleeping ---- */
+
+/*
+ * Ask all rings for a wake-up, idle: at the first record.  False: one has
+ * reached it already, or something else is to be done.
+ */
+static bool arm_all(struct worker *w, bool idle, bool *fenced)
+{
+	for (struct stream *s = w->streams; s; s = s->next)
+		sr_ring_arm(&s->ring, idle ? 1 : watermark(s));
+	*fenced = true;
+	/*
+	 * Only a sleep without an end needs the barrier (see sr_ring_publish):
+	 * a missed watermark costs a tick, and a full ring's producer looks
+	 * again behind a barrier of its own.
+	 */
+	for (struct stream *s = w->streams; idle && s; s = s->next) {
+		if (s->ring.shared->expedited) {
+			*fenced &= sr_ring_fence_producers(&s->ring);
+			break;
+		}
+	}
+	for (struct stream *s = w->streams; s; s = s->next) {
+		if (idle && !s->ring.shared->expedited)
+			*fenced = false;
+		if (stream_waiting(s) >= (idle ? 1 : watermark(s)) || is_over(s))
+			return false;
+	}
+	return true;
+}
+
+static void sleep_until_needed(struct worker *w, uint32_t seen)
+{
+	bool idle = sr_sys_now_ms() - w->last_active > IDLE_TICKS * DRAIN_TICK_MS, fenced;
+	bool quiet = arm_all(w, idle, &fenced);
+	struct timespec timeout = sr_sys_ms(idle && fenced ? LONG_SLEEP_MS : DRAIN_TICK_MS);
+
+	if (quiet && !atomic_load(&w->drain->stopping))
+		sr_sys_futex((uint32_t *)w->doorbell, FUTEX_WAIT, seen, &timeout);
+	for (struct stream *s = w->streams; s; s = s->next)
+		sr_ring_disarm(&s->ring);
+}
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+	struct drain *d = w->drain;
+	int64_t until;
+
+	while (!atomic_load(&d->stopping)) {
+		/* Seen before anything is looked at: a ring in between ends the sleep at once. */
+		uint32_t seen = atomic_load(w->doorbell);
+
+		take_added(w);
+		if (!serve_all(w))
+			sleep_until_needed(w, seen);
+	}
+	take_added(w);
+	/* What is left in a ring is not lost: the next daemon takes it over. */
+	until = sr_sys_now_ms() + LAST_MS;
+	while (serve_all(w) && sr_sys_now_ms() < until)
+		;
+	return NULL;
+}
+
+/* ---- from the main thread ---- */
+
+static int start_worker(struct worker *w, struct drain *d, const struct drain_options *o)
+{
+	void *page;
+	int err;
+
+	w->drain = d;
+	pthread_mutex_init(&w->lock, NULL);
+	w->doorbell_fd = memfd_create("sreplay-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (w->doorbell_fd < 0 || ftruncate(w->doorbell_fd, PAGE_BYTES) ||
+	    fcntl(w->doorbell_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return -errno;
+	page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->doorbell_fd, 0);
+	if (page == MAP_FAILED)
+		return -errno;
+	w->doorbell = page;
+	w->writer = frame_writer_new(o->level, o->plain);
+	if (!w->writer)
+		return -ENOMEM;
+	err = pthread_create(&w->thread, NULL, work, w);
+	w->started = !err;
+	return -err;
+}
+
+int drain_start(struct drain **drain, const struct drain_options *o, int event_fd)
+{
+	struct drain *d = calloc(1, sizeof(*d) + (size_t)o->threads * sizeof(d->workers[0]));
+	int err = 0;
+
+	if (!d)
+		return -ENOMEM;
+	d->event_fd = event_fd;
+	for (d->n = 0; d->n < o->threads && !err; d->n++)
+		err = start_worker(&d->workers[d->n], d, o);
+	if (err) {
+		drain_stop(d);
+		return err;
+	}
+	*drain = d;
+	return 0;
+}
+
+void drain_stop(struct drain *d)
+{
+	atomic_store(&d->stopping, true);
+	for (int i = 0; i < d->n; i++) {
+		struct worker *w = &d->workers[i];
+
+		if (w->started) {
+			drain_kick(d, i);
+			pthread_join(w->thread, NULL);
+		}
+		frame_writer_free(w->writer);
+		if (w->doorbell)
+			munmap((void *)w->doorbell, PAGE_BYTES);
+		if (w->doorbell_fd >= 0)
+			close(w->doorbell_fd);
+	}
+	free(d);
+}
+
+int drain_assign(struct drain *d)
+{
+	return d->next++ % d->n;
+}
+
+int drain_doorbell_fd(const struct drain *d, int number)
+{
+	return d->workers[number].doorbell_fd;
+}
+
+void drain_add(struct drain *d, int number, struct stream *s)
+{
+	struct worker *w = &d->workers[number];
+
+	pthread_mutex_lock(&w->lock);
+	s->next = w->added;
+	w->added = s;
+	pthread_mutex_unlock(&w->lock);
+	drain_kick(d, number);
+}
+
+void drain_kick(struct drain *d, int number)
+{
+	_Atomic uint32_t *doorbell = d->workers[number].doorbell;
+
+	atomic_fetch_add(doorbell, 1);
+	sr_sys_futex((uint32_t *)doorbell, FUTEX_WAKE, INT_MAX, NULL);
+}

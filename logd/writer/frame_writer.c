@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/writer/frame_writer.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "logd/writer/batch_writer.h"
+#include "logd/ring/ring.h"
+
+/* What the largest frame can need: one record, or as many as make FRAME_TARGET. */
+#define FRAME_MAX_WRITTEN (SR_RING_MAX_PIECE + sizeof(struct sr_record))
+
+struct frame_writer {
+	ZSTD_CCtx *compressor;     /* NULL: raw */
+	unsigned char *compressed; /* room for each job */
+	size_t room;
+	struct batch_writer *batch; /* NULL: plain */
+};
+
+struct frame_writer *frame_writer_new(int level, bool plain)
+{
+	struct frame_writer *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->batch = plain ? NULL : batch_writer_new(FRAME_JOBS);
+	if (!level)
+		return w;
+	w->room = ZSTD_compressBound(FRAME_MAX_WRITTEN);
+	w->compressed = malloc(FRAME_JOBS * w->room);
+	w->compressor = ZSTD_createCCtx();
+	if (!w->compressed || !w->compressor) {
+		frame_writer_free(w);
+		return NULL;
+	}
+	ZSTD_CCtx_setParameter(w->compressor, ZSTD_c_compressionLevel, level);
+	return w;
+}
+
+void frame_writer_free(struct frame_writer *w)
+{
+	if (!w)
+		return;
+	batch_writer_free(w->batch);
+	ZSTD_freeCCtx(w->compressor);
+	free(w->compressed);
+	free(w);
+}
+
+/* What is stored of the records: compressed if that makes it smaller. */
+static const void *encode(struct frame_writer *w, struct frame_job *job, unsigned char *room)
+{
+	struct sr_frame_header *h = &job->h;
+	size_t n;
+
+	h->codec = SR_CODEC_RAW;
+	h->stored_bytes = h->raw_bytes;
+	if (!w->compressor)
+		return job->records;
+	n = ZSTD_compress2(w->compressor, room, w->room, job->records, h->raw_bytes);
+	if (ZSTD_isError(n) || n >= h->raw_bytes)
+		return job->records;
+	h->codec = SR_CODEC_ZSTD;
+	h->stored_bytes = (uint32_t)n;
+	return room;
+}
+
+static void seal(struct frame_writer *w, struct frame_job *job, struct batch_write *write,
+		 unsigned char *room)
+{
+	const void *stored = encode(w, job, room);
+
+	job->h.magic = SR_FRAME_MAGIC;
+	sr_frame_seal(&job->h, stored);
+	*write = (struct batch_write){
+	    .fd = job->fd,
+	    .offset = job->offset,
+	    .iov = {{&job->h, sizeof(job->h)}, {(void *)stored, job->h.stored_bytes}},
+	};
+}
+
+void frame_write(struct frame_writer *w, struct frame_job *jobs, unsigned int n)
+{
+	struct batch_write writes[FRAME_JOBS];
+
+	for (unsigned int i = 0; i < n; i++)
+		seal(w, &jobs[i], &writes[i], w->compressed + i * w->room);
+	batch_write(w->batch, writes, n);
+	for (unsigned int i = 0; i < n; i++) {
+		jobs[i].result = writes[i].error;
+		if (!writes[i].error)
+			jobs[i].result = (int64_t)(sizeof(jobs[i].h) + jobs[i].h.stored_bytes);
+		/* No torn frame in front of a mark; where even this fails, readers cut it. */
+		else if (ftruncate(jobs[i].fd, (off_t)jobs[i].offset))
+			continue;
+	}
+}

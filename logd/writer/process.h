@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * process.h: what a process needs to be started again, read from /proc.
+ *
+ * Strings that are not UTF-8 become {"hex": "..."} (sr_trace_bytes of reader.h
+ * undoes it): argv, environment and paths are bytes.
+ */
+#ifndef LOGD_WRITER_PROCESS_H
+#define LOGD_WRITER_PROCESS_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process_facts {
+	pid_t pid;
+	int32_t rank;
+	uint32_t flags;
+	uint64_t stack;
+	const uint8_t *id;
+	const char *extra; /* text of a JSON object */
+	size_t extra_size;
+};
+
+/* The object of process.json; NULL and a sentence. */
+json_t *process_describe(const struct process_facts *facts, char *error, size_t error_size);
+
+/* When it began, in clock ticks since boot: tells processes of one pid apart.  0: there is none. */
+uint64_t process_start_ticks(pid_t pid);
+
+/* Bytes as above. */
+json_t *process_bytes(const char *bytes, size_t size);
+
+/* A path as the process means it, absolute. -errno. */
+int process_path(pid_t pid, const char *path, char *absolute, size_t size);
+
+#endif

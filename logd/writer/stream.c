@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/writer/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "logd/trace/frame.h"
+#include "logd/writer/frame_writer.h"
+#include "logd/base/log.h"
+#include "logd/base/rawsys.h"
+#include "logd/writer/stream_resume.h"
+
+/* A frame is cut here: large enough to compress well, small enough for a cache. */
+#define FRAME_TARGET (512u << 10)
+/* ... unless a single record is larger; none is larger than this. */
+#define FRAME_MOST   (SR_RING_MAX_PIECE + sizeof(struct sr_record))
+
+/* ---- opening ---- */
+
+static void make_header(struct sr_stream_header *h, const struct stream_origin *o)
+{
+	memset(h, 0, sizeof(*h));
+	memcpy(h->magic, SR_STREAM_MAGIC, sizeof(h->magic));
+	h->version = SR_TRACE_VERSION;
+	h->header_bytes = sizeof(*h);
+	h->rank = o->rank;
+	h->thread = o->thread;
+	memcpy(h->process, o->process, sizeof(h->process));
+	sr_stream_header_seal(h);
+}
+
+/* New file, or one whose first line was torn: nothing is lost by writing it again. */
+static int write_header(struct stream *s, const struct sr_stream_header *h)
+{
+	ssize_t n = pwrite(s->fd, h, sizeof(*h), 0);
+
+	if (n != sizeof(*h))
+		return n < 0 ? -errno : -ENOSPC;
+	s->offset = sizeof(*h);
+	s->next_sn = 1;
+	return 0;
+}
+
+/* The torn frame at the end goes: its records are still in the ring. */
+static int resume_file(struct stream *s, const struct sr_stream_header *mine)
+{
+	struct stream_end_found end;
+	struct sr_stream_header h;
+	ssize_t n = pread(s->fd, &h, sizeof(h), 0);
+	int err;
+
+	if (n < 0)
+		return -errno;
+	/* Without its first line, but read from before: the file is not the one that was written.
+	 */
+	if (n < (ssize_t)sizeof(h))
+		return sr_ring_position(&s->ring) ? -ENOENT : write_header(s, mine);
+	if (memcmp(&h, mine, sizeof(h)))
+		return -EEXIST;
+	err = stream_find_end(s->fd, sizeof(h), &end);
+	if (err)
+		return err;
+	/*
+	 * What was released from the ring had been written: less of it in the
+	 * file is damage, not a torn tail, and what stands behind it is kept.
+	 */
+	if (end.ring_position < sr_ring_position(&s->ring))
+		return -EBADMSG;
+	if (ftruncate(s->fd, (off_t)end.offset))
+		return -errno;
+	s->offset = end.offset;
+	s->next_sn = end.next_sn;
+	s->open = end.open;
+	s->exit = end.exit;
+	s->mark = end.mark;
+	s->records = end.records;
+	/* What the old daemon wrote but had not released yet must not come twice. */
+	return sr_ring_resume_at(&s->ring, end.ring_position);
+}
+
+static int open_file(struct stream *s, const struct stream_origin *o, bool resume)
+{
+	const char *file = strchr(s->name, '/') + 1;
+	struct sr_stream_header h;
+	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_EXCL);
+
+	make_header(&h, o);
+	s->fd = openat(o->rank_fd, file, flags, 0600);
+	if (s->fd < 0)
+		return -errno;
+	return resume ? resume_file(s, &h) : write_header(s, &h);
+}
+
+/* The mark is due at once. */
+static void stop_unmarked(struct stream *s, int error)
+{
+	s->stop_error = error;
+	s->stop_why = strerrordesc_np(-error) ? strerrordesc_np(-error) : "an unknown error";
+	s->mark_again_ms = 1;
+}
+
+int stream_open(struct stream **stream, const struct stream_origin *o, int memfd, bool resume,
+		char *error, size_t error_size)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = -1;
+	s->thread = o->thread;
+	s->trace_fd = o->trace_fd;
+	snprintf(s->name, sizeof(s->name), "rank-%d/thread-%u.srs", o->rank, o->thread);
+	err = sr_ring_attach(&s->ring, memfd, SR_RING_CONSUMER);
+	if (err) {
+		snprintf(error, error_size, "the ring of %s is not one of this version", s->name);
+		goto fail;
+	}
+	err = open_file(s, o, resume);
+	if (err) {
+		snprintf(error, error_size, "cannot write %s: %s", s->name, strerror(-err));
+		s->ring.fd = -1; /* still the caller's */
+		goto fail;
+	}
+	s->written = sr_ring_position(&s->ring);
+	/* The daemon before us had given it up: nothing follows but the mark that says so. */
+	if (resume && sr_ring_stopped(&s->ring)) {
+		s->stopped = true;
+		if (s->mark != SR_MARK_STOPPED)
+			stop_unmarked(s, -sr_ring_stop_error(&s->ring));
+	}
+	/* The mapping is enough; many threads are many file descriptors. */
+	close(memfd);
+	s->ring.fd = -1;
+	*stream = s;
+	return 0;
+fail:
+	stream_free(s);
+	return err;
+}
+
+void stream_free(struct stream *s)
+{
+	sr_ring_detach(&s->ring);
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
+}
+
+/* ---- writing ---- */
+
+uint64_t stream_committed(const struct stream *s)
+{
+	return atomic_load(&s->ring.shared->head);
+}
+
+bool stream_is_asked(const struct stream *s)
+{
+	return !atomic_load(&s->stopped) && atomic_load(&s->flush_to) > atomic_load(&s->written);
+}
+
+size_t stream_waiting(struct stream *s)
+{
+	const void *records;
+
+	return s->stopped ? 0 : sr_ring_peek(&s->ring, &records);
+}
+
+/* Records that are not in the ring but the daemon's own: one mark. */
+static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark reason,
+		      uint64_t argument, uint64_t skipped, const char *text)
+{
+	_Alignas(8) unsigned char data[512] = {0};
+	struct sr_record *record = (struct sr_record *)data;
+	struct sr_mark_payload *mark = (struct sr_mark_payload *)(record + 1);
+	size_t length = strlen(text), most = sizeof(data) - sizeof(*record) - sizeof(*mark);
+	struct frame_job job = {.fd = s->fd, .offset = s->offset, .records = data};
+
+	if (length > most)
+		length = most;
+	record->size = (uint32_t)(sizeof(*record) + sizeof(*mark) + length);
+	record->kind = SR_REC_MARK;
+	mark->reason = reason;
+	mark->argument = argument;
+	mark->skipped_sns = skipped;
+	memcpy(mark->text, text, length);
+	job.h.raw_bytes = sr_record_padded(record->size);
+	job.h.first_sn = s->next_sn;
+	job.h.sns = skipped;
+	job.h.ring_begin = s->written;
+	job.h.records = 1;
+	frame_write(w, &job, 1);
+	if (job.result < 0)
+		return (int)job.result;
+	s->offset += (uint64_t)job.result;
+	s->next_sn += skipped;
+	s->open = false;
+	s->mark = reason;
+	s->records++;
+	return 0;
+}
+
+#define MARK_AGAIN_MS 1000
+
+static int mark_stop(struct stream *s, struct frame_writer *w)
+{
+	char text[300];
+	int err;
+
+	snprintf(text, sizeof(text), "recording of this thread ended: %s", s->stop_why);
+	err = write_mark(s, w, SR_MARK_STOPPED, (uint64_t)-s->stop_error, 0, text);
+	s->mark_again_ms = err ? sr_sys_now_ms() + MARK_AGAIN_MS : 0;
+	return err;
+}
+
+void stream_mark_again(struct stream *s, struct frame_writer *w, int64_t now)
+{
+	if (s->mark_again_ms && now >= s->mark_again_ms)
+		mark_stop(s, w);
+}
+
+/* The program goes on; its records are dropped from here on.  why: lives for ever. */
+static void stop(struct stream *s, struct frame_writer *w, int error, const char *why)
+{
+	int err;
+
+	s->stop_error = error;
+	s->stop_why = why ? why : "an unknown error";
+	err = mark_stop(s, w);
+	log_trace(s->trace_fd,
+		  "%s: recording of this thread ended: %s; the program goes on "
+		  "unrecorded%s",
+		  s->name, s->stop_why,
+		  err ? " (and the mark that says so could not be written yet)" : "");
+	atomic_store(&s->stopped, true);
+	sr_ring_stop(&s->ring, -error);
+}
+
+/* Writes into a removed file succeed, and are lost. */
+static bool is_removed(const struct stream *s)
+{
+	struct stat st;
+
+	return fstat(s->fd, &st) || st.st_nlink == 0;
+}
+
+bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *job)
+{
+	struct sr_count count;
+	const void *records;
+	size_t waiting = sr_ring_peek(&s->ring, &records);
+
+	if (s->stopped || !waiting)
+		return false;
+	if (sr_count_records(&count, records, waiting, FRAME_TARGET, s->open) ||
+	    count.bytes > FRAME_MOST) {
+		stop(s, w, -EINVAL,
+		     "what is in the ring are no records: the program wrote over it");
+		return false;
+	}
+	if (is_removed(s)) {
+		stop(s, w, -ENOENT, "its file was removed");
+		return false;
+	}
+	s->exit_next = count.exit;
+	*job = (struct frame_job){
+	    .fd = s->fd,
+	    .offset = s->offset,
+	    .records = records,
+	    .h =
+		{
+		    .flags = count.open ? SR_FRAME_OPEN : 0,
+		    .raw_bytes = (uint32_t)count.bytes,
+		    .first_sn = s->next_sn,
+		    .sns = count.sns,
+		    .ring_begin = sr_ring_position(&s->ring),
+		    .ring_bytes = (uint32_t)count.bytes,
+		    .records = count.records,
+		},
+	};
+	return true;
+}
+
+void stream_complete(struct stream *s, struct frame_writer *w, const struct frame_job *job)
+{
+	if (job->result < 0) {
+		stop(s, w, (int)job->result, strerrordesc_np((int)-job->result));
+		return;
+	}
+	s->offset += (uint64_t)job->result;
+	s->next_sn += job->h.sns;
+	s->open = job->h.flags & SR_FRAME_OPEN;
+	s->exit = s->exit_next;
+	s->mark = 0;
+	atomic_fetch_add_explicit(&s->records, job->h.records, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->stored_bytes, (uint64_t)job->result, memory_order_relaxed);
+	/* The tail moves only now that the file has it. */
+	sr_ring_release(&s->ring, job->h.ring_bytes);
+	atomic_store(&s->written, sr_ring_position(&s->ring));
+}
+
+void stream_write(struct stream *s, struct frame_writer *w)
+{
+	struct frame_job job;
+
+	if (!stream_prepare(s, w, &job))
+		return;
+	frame_write(w, &job, 1);
+	stream_complete(s, w, &job);
+}
+
+static bool is_last_mark(uint32_t mark)
+{
+	return mark == SR_MARK_DIED || mark == SR_MARK_ENDED || mark == SR_MARK_STOPPED;
+}
+
+/*
+ * What the end of the stream has to say besides its records.  A daemon that was
+ * killed in the middle of this may have said some of it.
+ */
+static void write_last_marks(struct stream *s, struct frame_writer *w)
+{
+	uint64_t sns, records = sr_ring_unmarked(&s->ring, &sns);
+
+	if (is_last_mark(s->mark))
+		return;
+	if (records && s->mark != SR_MARK_DROPPED)
+		write_mark(s, w, SR_MARK_DROPPED, records, sns, "");
+	if (s->exit)
+		return;
+	if (sr_ring_stopped(&s->ring))
+		write_mark(s, w, SR_MARK_STOPPED, (uint64_t)sr_ring_stop_error(&s->ring), 0,
+			   "the process gave up waiting for sreplay-logd");
+	else if (atomic_load(&s->gone) && !sr_ring_closed(&s->ring))
+		write_mark(s, w, SR_MARK_DIED, 0, 0, "the process ended without a word");
+	else
+		write_mark(s, w, SR_MARK_ENDED, 0, 0, "");
+}
+
+void stream_end(struct stream *s, struct frame_writer *w)
+{
+	while (!s->stopped && stream_waiting(s))
+		stream_write(s, w);
+	if (!s->stopped)
+		write_last_marks(s, w);
+	else if (s->mark_again_ms)
+		mark_stop(s, w);
+	close(s->fd);
+	s->fd = -1;
+	atomic_store(&s->ended, true);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/writer/stream_resume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "logd/trace/frame.h"
+
+static bool read_fully(int fd, void *data, size_t size, uint64_t offset)
+{
+	return pread(fd, data, size, (off_t)offset) == (ssize_t)size;
+}
+
+/* malloc'ed; NULL: it cannot be read, or its checksum says that it is torn. */
+static void *read_body(int fd, const struct sr_frame_header *h, uint64_t offset)
+{
+	void *stored = malloc(h->stored_bytes + 1);
+
+	if (stored && read_fully(fd, stored, h->stored_bytes, offset + sizeof(*h)) &&
+	    sr_frame_body_valid(h, stored))
+		return stored;
+	free(stored);
+	return NULL;
+}
+
+static const void *decoded(const struct sr_frame_header *h, const void *stored, void *room)
+{
+	if (h->codec == SR_CODEC_RAW)
+		return h->stored_bytes == h->raw_bytes ? stored : NULL;
+	return ZSTD_decompress(room, h->raw_bytes, stored, h->stored_bytes) == h->raw_bytes ? room
+											    : NULL;
+}
+
+/* The last frame's last record. */
+static void look_at_last(struct stream_end_found *end, const struct sr_frame_header *h,
+			 const void *stored)
+{
+	void *room = malloc(h->raw_bytes + 1);
+	const void *records = room ? decoded(h, stored, room) : NULL;
+	struct sr_count count;
+
+	if (records && !sr_count_records(&count, records, h->raw_bytes, h->raw_bytes, false)) {
+		end->exit = count.exit;
+		/* Those with bytes in the ring are its producer's. */
+		end->mark = h->ring_bytes ? 0 : count.mark;
+	}
+	free(room);
+}
+
+static void step(struct stream_end_found *end, const struct sr_frame_header *h)
+{
+	end->offset += sizeof(*h) + h->stored_bytes;
+	end->next_sn = h->first_sn + h->sns;
+	end->ring_position = h->ring_begin + h->ring_bytes;
+	end->open = h->flags & SR_FRAME_OPEN;
+	end->records += h->records;
+}
+
+/* A frame that was passed, and the state in front of it. */
+struct passed {
+	struct stream_end_found before;
+	struct sr_frame_header h;
+};
+
+/* False: it is torn. */
+static bool look_at(struct stream_end_found *end, int fd, const struct passed *p)
+{
+	void *stored = read_body(fd, &p->h, p->before.offset);
+	bool whole = stored != NULL;
+
+	if (stored)
+		look_at_last(end, &p->h, stored);
+	free(stored);
+	return whole;
+}
+
+int stream_find_end(int fd, uint64_t offset, struct stream_end_found *end)
+{
+	/* The last frame, and the one in front of it, which is the last if that one is torn. */
+	struct passed last = {0}, second = {0};
+	struct sr_frame_header h;
+	unsigned int frames = 0;
+
+	*end = (struct stream_end_found){.offset = offset, .next_sn = 1};
+	while (read_fully(fd, &h, sizeof(h), end->offset) && sr_frame_header_valid(&h)) {
+		second = last;
+		last = (struct passed){.before = *end, .h = h};
+		frames++;
+		step(end, &h);
+	}
+	if (!frames || look_at(end, fd, &last))
+		return 0;
+	*end = last.before;
+	if (frames > 1)
+		look_at(end, fd, &second);
+	return 0;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/writer/trace_dir.h"
+#include "logd/base/hex.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sreplay/trace.h>
+
+/* A trace holds the environment and memory of a process: nobody else's business. */
+#define DIR_MODE  0700
+#define FILE_MODE 0600
+
+/* Where a sentence for the user goes. */
+struct words {
+	char *text;
+	size_t size;
+};
+
+__attribute__((format(printf, 3, 4))) static int fail(const struct words *w, int code,
+						      const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(w->text, w->size, format, args);
+	va_end(args);
+	return code;
+}
+
+void process_id_text(char text[33], const uint8_t *process)
+{
+	sr_to_hex(text, process, 16);
+}
+
+/* ---- files that are whole when they can be seen ---- */
+
+static int write_text(int dir, const char *name, const char *text, size_t size)
+{
+	int fd =
+	    openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (size && !err) {
+		ssize_t n = write(fd, text, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			err = n ? -errno : -EIO;
+			break;
+		}
+		text += n;
+		size -= (size_t)n;
+	}
+	if (close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+static int write_json(int dir, const char *name, const json_t *value)
+{
+	char *text = json_dumps(value, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+	int err = text ? write_text(dir, name, text, strlen(text)) : -ENOMEM;
+
+	free(text);
+	return err;
+}
+
+static json_t *read_json(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	json_t *value;
+
+	if (!file) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	value = json_loadf(file, 0, NULL);
+	fclose(file);
+	return value;
+}
+
+/* ---- the manifest ---- */
+
+/* What a directory may hold without being a trace yet: what another claim is making in it. */
+static bool is_ours(const char *name)
+{
+	return name[0] == '.' || !strncmp(name, "rank-", 5) || !strcmp(name, "manifest.json") ||
+	       !strcmp(name, "daemon.log") || !strcmp(name, "files");
+}
+
+static bool holds_something_else(int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool other = false;
+	struct dirent *entry;
+
+	if (!d)
+		return false;
+	while (!other && (entry = readdir(d)))
+		other = !is_ours(entry->d_name);
+	closedir(d);
+	return other;
+}
+
+static int check_manifest(const struct rank_claim *c, int dir, const struct words *w)
+{
+	json_t *manifest = read_json(dir, "manifest.json");
+	const char *format = json_string_value(json_object_get(manifest, "format"));
+	json_int_t version = json_integer_value(json_object_get(manifest, "version"));
+	int ret = 0;
+
+	if (!format || strcmp(format, "sreplay-trace"))
+		ret = fail(w, -EINVAL,
+			   "%s/manifest.json is not that of a trace: choose another "
+			   "directory",
+			   c->dir);
+	else if (version != SR_TRACE_VERSION)
+		ret = fail(w, -EPROTO,
+			   "%s is a trace of version %lld, this sreplay-logd writes "
+			   "version %d: choose another directory",
+			   c->dir, (long long)version, SR_TRACE_VERSION);
+	json_decref(manifest);
+	return ret;
+}
+
+/* link(2), not rename(2): the first one stays. */
+static int make_manifest(int dir, const char *id)
+{
+	json_t *manifest = json_pack("{s:s, s:i, s:s}", "format", "sreplay-trace", "version",
+				     SR_TRACE_VERSION, "writer", "sreplay-logd " SREPLAY_VERSION);
+	char name[64];
+	int err;
+
+	snprintf(name, sizeof(name), ".manifest.%s", id);
+	err = manifest ? write_json(dir, name, manifest) : -ENOMEM;
+	json_decref(manifest);
+	if (!err && linkat(dir, name, dir, "manifest.json", 0) && errno != EEXIST)
+		err = -errno;
+	unlinkat(dir, name, 0);
+	return err;
+}
+
+static int open_trace(const struct rank_claim *c, const char *id, const struct words *w)
+{
+	int dir, err;
+
+	if (mkdir(c->dir, DIR_MODE) && errno != EEXIST)
+		return fail(w, -errno, "cannot make the trace's directory %s: %s", c->dir,
+			    strerror(errno));
+	dir = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return fail(w, -errno, "cannot open the trace's directory %s: %s", c->dir,
+			    strerror(errno));
+	if (!faccessat(dir, "manifest.json", F_OK, 0))
+		err = check_manifest(c, dir, w);
+	else if (holds_something_else(dir))
+		err = fail(w, -ENOTEMPTY,
+			   "%s is there already and is not a trace: choose another "
+			   "directory",
+			   c->dir);
+	else if ((err = make_manifest(dir, id)))
+		fail(w, err, "cannot write into the trace's directory %s: %s", c->dir,
+		     strerror(-err));
+	if (err) {
+		close(dir);
+		return err;
+	}
+	return dir;
+}
+
+/* ---- the rank ---- */
+
+static int fill_rank(const struct rank_claim *c, int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = write_json(fd, "process.json", c->description);
+	if (!err)
+		err = write_text(fd, "schema.json", c->schema, c->schema_size);
+	close(fd);
+	return err;
+}
+
+static void remove_draft(int dir, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/process.json", name);
+	unlinkat(dir, path, 0);
+	snprintf(path, sizeof(path), "%s/schema.json", name);
+	unlinkat(dir, path, 0);
+	unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+static bool is_same_process(int rank_fd, const char *id)
+{
+	json_t *process = read_json(rank_fd, "process.json");
+	const char *found = json_string_value(json_object_get(process, "process"));
+	bool same = found && !strcmp(found, id);
+
+	json_decref(process);
+	return same;
+}
+
+/* The whole rank appears by one rename, which fails if another one is there. */
+static int publish_rank(const struct rank_claim *c, int dir, const char *id, const char *rank_name)
+{
+	char draft[80];
+	int err = 0;
+
+	snprintf(draft, sizeof(draft), ".rank-%d.%s", c->rank, id);
+	remove_draft(dir, draft); /* of a daemon that was killed in the middle of this */
+	if (mkdirat(dir, draft, DIR_MODE))
+		return -errno;
+	err = fill_rank(c, dir, draft);
+	if (!err && renameat(dir, draft, dir, rank_name))
+		err = errno == ENOTEMPTY ? -EEXIST : -errno;
+	if (err)
+		remove_draft(dir, draft);
+	return err;
+}
+
+static int open_rank(const struct rank_claim *c, int dir, const char *id, const struct words *w)
+{
+	int fd, err = -EEXIST;
+	char name[32];
+
+	snprintf(name, sizeof(name), "rank-%d", c->rank);
+	if (faccessat(dir, name, F_OK, 0))
+		err = publish_rank(c, dir, id, name);
+	if (err && err != -EEXIST)
+		return fail(w, err, "cannot write %s/%s: %s", c->dir, name, strerror(-err));
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return fail(w, -errno, "cannot open %s/%s: %s", c->dir, name, strerror(errno));
+	if (err && !is_same_process(fd, id)) {
+		close(fd);
+		return fail(w, -EEXIST,
+			    "rank %d of %s is recorded already: choose another rank "
+			    "(--rank) or another directory (-o)",
+			    c->rank, c->dir);
+	}
+	return fd;
+}
+
+int trace_dir_claim(const struct rank_claim *claim, int *trace_fd, int *rank_fd, char *error,
+		    size_t error_size)
+{
+	const struct words w = {error, error_size};
+	char id[33];
+
+	process_id_text(id, claim->process);
+	*trace_fd = open_trace(claim, id, &w);
+	if (*trace_fd < 0)
+		return *trace_fd;
+	*rank_fd = open_rank(claim, *trace_fd, id, &w);
+	if (*rank_fd >= 0)
+		return 0;
+	close(*trace_fd);
+	return *rank_fd;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * trace_dir.h: the directory of a trace and the claim on a rank in it.
+ *
+ * Several daemons (of several nodes, on a shared file system) and several
+ * processes may do this for one directory at the same time; whatever a reader
+ * finds there is whole.
+ */
+#ifndef LOGD_WRITER_TRACE_DIR_H
+#define LOGD_WRITER_TRACE_DIR_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rank_claim {
+	const char *dir; /* absolute */
+	int32_t rank;
+	const uint8_t *process; /* 16 bytes; whoever has the same is the same process */
+	json_t *description;    /* becomes process.json */
+	const char *schema;
+	size_t schema_size;
+};
+
+/*
+ * Make DIR, its manifest and DIR/rank-N with process.json and schema.json; or
+ * find them there, made for the same process.  0, with both directories open in
+ * *trace_fd and *rank_fd; -errno and a sentence.
+ */
+int trace_dir_claim(const struct rank_claim *claim, int *trace_fd, int *rank_fd, char *error,
+		    size_t error_size);
+
+/* 16 bytes as 32 hexadecimal digits and a 0. */
+void process_id_text(char text[33], const uint8_t *process);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * graph.h: who communicated with whom: from a plan and, where a replay has left
+ * one, its communication report.  `sreplay graph` prints it.
+ */
+#ifndef REPLAY_ANALYSIS_GRAPH_H
+#define REPLAY_ANALYSIS_GRAPH_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "replay/analysis/plan/plan.h"
+#include "replay/analysis/traffic.h"
+
+struct sr_graph_edge {
+	struct sr_traffic_cell posted; /* requests, by who posted them to whose memory or queue */
+	uint64_t values, value_bytes;  /* found by a replay: what entered, by who produced it */
+};
+
+struct sr_graph {
+	size_t n;
+	const int32_t *ranks;        /* of the group; the outside is n */
+	struct sr_graph_edge *edges; /* [from][to], n + 1 each */
+	bool replayed;               /* is there a report? */
+};
+
+/* From an open plan, which must outlive it.  0, or -errno and a sentence. */
+int sr_graph_load(struct sr_graph *g, struct sr_plan *p, struct sr_error *err);
+void sr_graph_free(struct sr_graph *g);
+
+struct sr_graph_edge *sr_graph_edge(const struct sr_graph *g, size_t from, size_t to);
+bool sr_graph_edge_is_empty(const struct sr_graph_edge *e);
+uint64_t sr_graph_edge_bytes(const struct sr_graph_edge *e); /* of its requests */
+/* "12 writes (96 bytes), 3 sends (48 bytes)"; "" if there are none. */
+void sr_graph_edge_words(const struct sr_graph_edge *e, char *text, size_t size);
+
+void sr_graph_print_text(const struct sr_graph *g, FILE *out);
+void sr_graph_print_dot(const struct sr_graph *g, FILE *out);
+void sr_graph_print_svg(const struct sr_graph *g, FILE *out);
+
+#endif

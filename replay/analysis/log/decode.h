@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * decode.h: the arguments and results of the calls that matter, taken apart.
+ *
+ * Made with the getters that calls.def gives the shim; log_kinds.h has seen to it
+ * that the trace has that layout.  Each is false if the bytes do not fit.
+ */
+#ifndef REPLAY_ANALYSIS_LOG_DECODE_H
+#define REPLAY_ANALYSIS_LOG_DECODE_H
+
+#include "replay/analysis/log/rank.h"
+#include "shim/core/codec.h"
+
+struct sr_log_create_qp {
+	uint64_t qp; /* 0: it failed */
+	uint32_t qp_num, type;
+	bool sig_all;
+};
+bool sr_log_get_create_qp(const struct sr_log_call *c, struct sr_log_create_qp *v);
+
+struct sr_log_modify_qp {
+	uint64_t qp;
+	uint32_t mask;
+	struct ibv_qp_attr attr;
+};
+/* False also where the call failed. */
+bool sr_log_get_modify_qp(const struct sr_log_call *c, struct sr_log_modify_qp *v);
+
+/* iova - address, of a registration's keys. */
+struct sr_log_reg_mr {
+	uint32_t lkey, rkey;
+	uint64_t addr, length, iova;
+};
+bool sr_log_get_reg_mr(const struct sr_log_call *c, struct sr_log_reg_mr *v);
+
+struct sr_log_gid {
+	uint32_t index;
+	uint8_t gid[16];
+};
+bool sr_log_get_gid(const struct sr_log_call *c, struct sr_log_gid *v);
+
+/* What a call of librdmacm shows of identifiers and events. */
+struct sr_log_cm {
+	uint64_t id; /* 0: nothing to be seen */
+	uint64_t qp; /* 0: it has none yet */
+	uint32_t qp_num, qp_type;
+	uint32_t peer_qp_num; /* 0: no event told it */
+	int sig_all;          /* -1: not told here */
+};
+bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * keymap.h: numbers to numbers: addresses and keys of a recorded process to what
+ * is known of them.  Log processing only.
+ */
+#ifndef REPLAY_ANALYSIS_LOG_KEYMAP_H
+#define REPLAY_ANALYSIS_LOG_KEYMAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sr_keymap {
+	struct sr_keymap_slot *slots; /* zeroed: empty */
+	size_t room, used;
+};
+
+/* 0 or -ENOMEM; a value that was there is replaced. */
+int sr_keymap_put(struct sr_keymap *m, uint64_t key, uint64_t value);
+bool sr_keymap_get(const struct sr_keymap *m, uint64_t key, uint64_t *value);
+void sr_keymap_free(struct sr_keymap *m);
+
+#endif

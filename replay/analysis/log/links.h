@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * links.h: which queue pairs of the recorded ranks are each other's other ends.
+ *
+ * A first pass over the control path of all ranks: a queue pair says at its
+ * transition to RTR (or librdmacm's events say) the number of the other end.  Two
+ * that name each other are linked; where several do (numbers are counted anew
+ * on each node) sequence numbers and GIDs tell them apart, and what is left is
+ * flagged.
+ */
+#ifndef REPLAY_ANALYSIS_LOG_LINKS_H
+#define REPLAY_ANALYSIS_LOG_LINKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/trace/reader.h"
+#include "replay/analysis/log/keymap.h"
+
+#define SR_NO_END SIZE_MAX
+
+/* One end: a queue pair, from one connection on. */
+struct sr_end {
+	size_t rank; /* index among the trace's ranks */
+	uint32_t thread;
+	uint64_t sn; /* of the call from which on it is connected */
+	uint64_t qp;
+	uint32_t qp_num, peer_qp_num, type;
+	bool psn_known, ambiguous;
+	uint32_t sq_psn, rq_psn;
+	uint8_t sgid_index;
+	bool has_gid;
+	uint8_t gid[16]; /* the other end's */
+	size_t peer;     /* index of an end; SR_NO_END: no recorded rank's */
+};
+
+struct sr_links_rank {
+	int32_t number;
+	int member; /* its number in clocks; -1: none */
+	/* Where iova and address are not the same: key to iova - address. */
+	struct sr_keymap lkeys, rkeys;
+	struct sr_keymap gids; /* by index: place in gid */
+	uint8_t (*gid)[16];
+	size_t gids_n;
+	size_t *ends; /* its own, by thread and SN */
+	size_t ends_n;
+	uint64_t records;
+};
+
+struct sr_links {
+	struct sr_links_rank *ranks;
+	size_t ranks_n;
+	struct sr_end *ends;
+	size_t ends_n, ends_room;
+};
+
+/*
+ * Each may be NULL: told after each rank how many of how many were read, and of
+ * streams that were read whole their places.
+ */
+struct sr_links_hooks {
+	void (*progress)(void *argument, uint64_t done, uint64_t size);
+	int (*places)(void *argument, int32_t rank, uint32_t thread,
+		      const struct sr_stream_place *places, size_t n);
+	void *argument;
+};
+
+/* 0, or -errno and a sentence. */
+int sr_links_find(struct sr_links *l, struct sr_trace *t, const struct sr_links_hooks *hooks,
+		  struct sr_error *err);
+void sr_links_free(struct sr_links *l);
+
+/* The ends that appear with this call of a rank: *n of them. */
+const size_t *sr_links_at(const struct sr_links *l, size_t rank, uint32_t thread, uint64_t sn,
+			  size_t *n);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * schema.h: the meaning of call records, from the schema stored in the trace
+ * (shim/calls/calls.def as JSON).  So records of any version of the shim can be shown.
+ */
+#ifndef REPLAY_ANALYSIS_LOG_SCHEMA_H
+#define REPLAY_ANALYSIS_LOG_SCHEMA_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct sr_schema;
+
+/* NULL if the text is not a schema. */
+struct sr_schema *sr_schema_parse(const char *text, size_t size);
+void sr_schema_free(struct sr_schema *s);
+
+/* "ibv_poll_cq", or "exit" for 0, or "unknown call N". */
+const char *sr_schema_name(const struct sr_schema *s, uint16_t kind);
+
+/* Direct verbs: let through, only its name was recorded. */
+bool sr_schema_is_direct(const struct sr_schema *s, uint16_t kind);
+
+/*
+ * A call record's payload as
+ *   {"site": , "result": , "errno": , "in": {...}, "out": {...}}
+ * in the order of the fields; NULL if the bytes do not fit the schema.
+ */
+json_t *sr_schema_decode(const struct sr_schema *s, uint16_t kind, const void *payload,
+			 size_t size);
+
+/* Encoded arguments alone. */
+json_t *sr_schema_decode_in(const struct sr_schema *s, uint16_t kind, const void *in, size_t size);
+
+/* A decoded value in short form: fd=3 data=[40 bytes] 30303031... */
+void sr_schema_print(FILE *out, const json_t *value);
+
+#endif

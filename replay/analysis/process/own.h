@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * own.h: what the parts of log processing share (process.h): the ranks on
+ * their way along their calls, their queue pairs, and what is under way in these.
+ *
+ *   process.c         which rank goes on, clocks and windows in front of its calls
+ *   process_queues.c  queue pairs and their connections
+ *   process_posts.c   requests: post_send, the builders
+ *   process_polls.c   completions, and the values that they brought
+ */
+#ifndef REPLAY_ANALYSIS_PROCESS_OWN_H
+#define REPLAY_ANALYSIS_PROCESS_OWN_H
+
+#include "replay/analysis/process/knowledge.h"
+#include "replay/analysis/log/decode.h"
+#include "replay/analysis/process/process.h"
+
+/* Messages on their way on one queue pair, before the receiver is gone on with first. */
+#define MANY_MESSAGES 65536
+
+/* In a send queue. */
+#define MANY_REQUESTS 65536
+
+/* ------------------------------------------------------------- queue pairs */
+
+/* A ring of things in their order; it grows. */
+struct ring {
+	void *p;
+	size_t first, used, room; /* a power of two */
+};
+
+/* A request in a send queue. */
+struct request {
+	struct sr_position at;
+	uint64_t wr_id, length, remote, first_sge;
+	uint16_t number;
+	uint8_t opcode;
+	bool signaled, told;
+	bool fetches, fetched;
+	bool stale; /* from before a reset: what had completed then may still be polled */
+};
+
+/* One of a batch that is being built. */
+struct built {
+	struct request rq;
+	uint64_t checksum;
+	uint32_t rkey;
+};
+
+/* A message that the other end has not told of yet. */
+struct message {
+	struct sr_position at;
+	uint64_t length, checksum;
+	uint16_t number;
+	uint8_t opcode;
+};
+
+struct qp {
+	uint64_t address;
+	uint32_t qp_num, type;
+	bool sig_all;
+	bool broken; /* after an error: what completes may be none of its requests */
+	bool deaf;   /* what it receives is not understood: it is not matched any more */
+	size_t end;
+	struct ring requests; /* struct request */
+	struct ring messages; /* struct message: sent, not received */
+	struct built *batch;
+	size_t batch_n, batch_room;
+};
+
+static inline void *sr_log_at(const struct ring *r, size_t i, size_t bytes)
+{
+	return (char *)r->p + ((r->first + i) & (r->room - 1)) * bytes;
+}
+
+static inline void sr_log_pop(struct ring *r)
+{
+	r->first++;
+	r->used--;
+}
+
+/* Room for one more, behind the others; NULL: no memory. */
+void *sr_log_push(struct ring *r, size_t bytes);
+
+#define REQUEST_AT(q, i) ((struct request *)sr_log_at(&(q)->requests, i, sizeof(struct request)))
+#define MESSAGE_AT(q, i) ((struct message *)sr_log_at(&(q)->messages, i, sizeof(struct message)))
+
+/* ------------------------------------------------------------------- ranks */
+
+enum blocked {
+	NOT_BLOCKED,
+	BY_EVENT,   /* an order names an event of a rank that is not there yet */
+	BY_MESSAGE, /* a receive without the send */
+	BY_MANY,    /* it sends, and the receiver is far behind */
+};
+
+struct rank {
+	struct sr_log_rank *log;
+	struct sr_log_call call;
+	bool has_call, entered, over;
+	size_t clocks, windows; /* of those in front of the call, so many are taken */
+	bool there;             /* knowledge has the place of what is taken now */
+	size_t completion, segment; /* how far a poll is */
+	enum blocked blocked;
+	size_t blocked_on;
+	uint64_t blocked_event;
+	struct qp *blocked_qp; /* whose messages it waits for, or has too many of */
+	struct qp **qps;
+	size_t qps_n, qps_room;
+	struct sr_keymap by_address, by_number; /* to the place in qps */
+};
+
+struct process {
+	const struct sr_links *links;
+	const struct sr_process_hooks *hooks;
+	struct sr_process_counts *counts;
+	struct sr_error *err;
+	struct sr_knowledge *knowledge;
+	struct rank *ranks;
+	size_t n;
+	size_t of_member[SR_CLOCK_MEMBERS]; /* rank of a member of the clocks */
+	struct qp **qp_of_end;
+	uint64_t size;
+};
+
+/* ------------------------------------------------------------- queue pairs */
+
+/* NULL: no memory. */
+struct qp *sr_log_add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint32_t type,
+			 bool sig_all);
+void sr_log_free_qp(struct qp *q);
+
+/* NULL if it is not known. */
+struct qp *sr_log_qp_at(const struct rank *r, uint64_t address);
+struct qp *sr_log_qp_numbered(const struct rank *r, uint32_t qp_num);
+/* One that the trace did not tell of (librdmacm made it) is a queue pair all the same. */
+struct qp *sr_log_qp_at_or_new(struct rank *r, uint64_t address);
+
+/* The rank at the other end, or SR_NO_RANK. */
+size_t sr_log_peer_of(const struct process *p, const struct qp *q);
+/* The queue pair there, if its rank has come so far. */
+struct qp *sr_log_other_end(const struct process *p, const struct qp *q);
+/* enum sr_plan_flags */
+uint32_t sr_log_link_flags(const struct process *p, const struct qp *q);
+
+/* Where in the memory of a rank what a key and an address name is. */
+uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t iova);
+
+/* ------------------------------------------- the calls: 0, 1 (blocked) or -errno */
+
+int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c);
+int sr_log_post_send(struct process *p, size_t rank);
+int sr_log_batch(struct process *p, size_t rank);
+int sr_log_poll_cq(struct process *p, size_t rank);
+
+#endif

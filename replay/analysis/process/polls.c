@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* polls.c: completions, and the values that they brought; see process_own.h. */
+#include "replay/analysis/process/own.h"
+
+#include <errno.h>
+
+#include <infiniband/verbs.h>
+
+/* What a poll gave, one after the other. */
+struct poll {
+	struct sr_cursor completions, segments;
+	size_t n, segments_n;
+	bool extended;
+};
+
+struct completion {
+	uint64_t wr_id;
+	uint32_t status, opcode, byte_len, qp_num;
+};
+
+#define WC_BYTES         46 /* ibv_wc of calls.def */
+#define COMPLETION_BYTES 80 /* completion */
+
+static bool get_poll(const struct sr_log_call *c, struct poll *v)
+{
+	struct sr_cursor out = {.p = c->out, .end = c->out + c->out_size};
+
+	*v = (struct poll){.extended = c->what == SR_WHAT_POLL_EX};
+	if (!sr_get_u8(&out))
+		return false;
+	v->n = v->extended ? 1 : sr_get_u32(&out);
+	v->completions = out;
+	if (out.bad || v->n > (size_t)(out.end - out.p))
+		return false;
+	if ((size_t)(out.end - out.p) < v->n * (v->extended ? COMPLETION_BYTES : WC_BYTES))
+		return false;
+	out.p += v->n * (v->extended ? COMPLETION_BYTES : WC_BYTES);
+	if (sr_get_u8(&out))
+		v->segments_n = sr_get_u32(&out);
+	v->segments = out;
+	return !out.bad;
+}
+
+static struct completion get_completion(struct sr_cursor *c, bool extended)
+{
+	struct completion v;
+	const uint8_t *next = c->p + (extended ? COMPLETION_BYTES : WC_BYTES);
+
+	v.wr_id = sr_get_u64(c);
+	v.status = sr_get_u32(c);
+	v.opcode = sr_get_u32(c);
+	sr_get_u32(c); /* vendor_err */
+	v.byte_len = sr_get_u32(c);
+	sr_get_u32(c); /* imm_data */
+	v.qp_num = sr_get_u32(c);
+	c->p = next;
+	return v;
+}
+
+/* The poll under way, and where it is. */
+struct polling {
+	struct process *p;
+	size_t rank;
+	struct poll poll;
+	size_t at, segment;
+};
+
+/*
+ * Tells the next segments, up to `length` bytes, as values of this completion;
+ * `first`, if it is not 0, is where they must begin.  How many bytes there were.
+ */
+static int64_t tell_segments(struct polling *s, struct sr_value *v, uint64_t length, uint64_t first)
+{
+	struct process *p = s->p;
+	uint64_t told = 0, remote = v->remote;
+
+	while (told < length && s->segment < s->poll.segments_n) {
+		struct sr_cursor next = s->poll.segments;
+		uint64_t address = sr_get_u64(&next);
+		struct sr_bytes data = sr_get_bytes(&next);
+		int err;
+
+		if (next.bad)
+			return -EBADMSG;
+		/* Memory that the CPU cannot read was not logged. */
+		if (first && !told && address != first)
+			break;
+		s->poll.segments = next;
+		s->segment++;
+		v->address = address;
+		v->data = data.p;
+		v->length = data.n;
+		v->remote = remote + told;
+		told += data.n;
+		p->counts->values++;
+		p->counts->bytes += data.n;
+		err = p->hooks->value ? p->hooks->value(p->hooks->argument, v) : 0;
+		if (err)
+			return err;
+	}
+	return (int64_t)told;
+}
+
+static struct sr_value new_value(const struct polling *s)
+{
+	const struct process *p = s->p;
+
+	return (struct sr_value){.rank = s->rank,
+				 .at = *sr_knowledge_now(p->knowledge, s->rank),
+				 .site = p->ranks[s->rank].call.site,
+				 .completion = (uint16_t)s->at,
+				 .from = SR_NO_RANK,
+				 .known = sr_knowledge_of(p->knowledge, s->rank)};
+}
+
+/* A fetch is known to have ended. */
+static int ended(struct polling *s, const struct qp *q, struct request *rq)
+{
+	struct process *p = s->p;
+	struct sr_value v = new_value(s);
+	int64_t told;
+
+	v.from = sr_log_peer_of(p, q);
+	v.remote = rq->remote;
+	v.sent = rq->at;
+	v.request = rq->number;
+	v.flags = sr_log_link_flags(p, q);
+	told = tell_segments(s, &v, rq->length, rq->first_sge);
+	if (told < 0 || rq->fetched)
+		return told < 0 ? (int)told : 0;
+	rq->fetched = true;
+	if (!p->hooks->fetched)
+		return 0;
+	return p->hooks->fetched(p->hooks->argument,
+				 &(struct sr_fetched){.rank = s->rank,
+						      .posted = rq->at,
+						      .completed = v.at,
+						      .request = rq->number,
+						      .completion = v.completion,
+						      .from = v.from,
+						      .flags = v.flags});
+}
+
+/* The request that a completion is of: the first signaled one that says so. */
+static struct request *request_of(const struct qp *q, const struct completion *c, size_t *at)
+{
+	for (*at = 0; *at < q->requests.used; ++*at) {
+		struct request *rq = REQUEST_AT(q, *at);
+
+		if (!rq->told && rq->signaled && rq->wr_id == c->wr_id)
+			return rq;
+	}
+	return NULL;
+}
+
+/* Do the bytes that come next belong there? */
+static bool arrived_at(const struct polling *s, uint64_t address)
+{
+	struct sr_cursor next = s->poll.segments;
+
+	return s->segment < s->poll.segments_n && sr_get_u64(&next) == address;
+}
+
+/* No queue is so deep: one whose completion was lost with --lossy would be waited for for ever. */
+static void pop_told(struct qp *q)
+{
+	while (q->requests.used && (REQUEST_AT(q, 0)->told || q->requests.used > MANY_REQUESTS))
+		sr_log_pop(&q->requests);
+}
+
+/*
+ * What comes in front of the first request that failed has not.  Which one that
+ * is its wr_id may not tell, if several have it; the bytes that arrived do.
+ */
+static int failed(struct polling *s, struct qp *q, const struct completion *c)
+{
+	bool stale = q->requests.used && REQUEST_AT(q, 0)->stale;
+	size_t at = SIZE_MAX;
+	int err = 0;
+
+	for (size_t i = 0; i < q->requests.used && !err; i++) {
+		struct request *rq = REQUEST_AT(q, i);
+
+		if (rq->stale != stale)
+			break;
+		if (rq->fetches && !rq->fetched && arrived_at(s, rq->first_sge))
+			err = ended(s, q, rq);
+		if (at == SIZE_MAX && !rq->told && rq->wr_id == c->wr_id)
+			at = i;
+	}
+	for (size_t i = 0; at != SIZE_MAX && i <= at; i++)
+		REQUEST_AT(q, i)->told = true;
+	pop_told(q);
+	q->broken |= !stale;
+	return err;
+}
+
+/* All in front of it have ended as well; those that tell so themselves are left for that. */
+static int sent(struct polling *s, struct qp *q, const struct completion *c)
+{
+	size_t at;
+	struct request *rq = request_of(q, c, &at);
+	int err = 0;
+
+	if (c->status != IBV_WC_SUCCESS)
+		return failed(s, q, c);
+	if (!rq) {
+		s->p->counts->unexpected += !q->broken;
+		return 0;
+	}
+	for (size_t i = 0; i <= at && !err; i++) {
+		struct request *before = REQUEST_AT(q, i);
+
+		/* Its bytes were logged here, even if it has a completion to come; and there again.
+		 */
+		if (before->fetches && (before == rq || !before->fetched) &&
+		    before->stale == rq->stale)
+			err = ended(s, q, before);
+		before->told |= before == rq || !before->signaled || before->stale != rq->stale;
+	}
+	pop_told(q);
+	return err;
+}
+
+/* 1: it has to wait for the send.  Nothing has been told then. */
+static int received(struct polling *s, struct qp *q, const struct completion *c)
+{
+	struct process *p = s->p;
+	struct rank *r = &p->ranks[s->rank];
+	size_t from = sr_log_peer_of(p, q);
+	struct qp *sender = sr_log_other_end(p, q);
+	struct sr_value v;
+	struct message *m = NULL;
+	int64_t told;
+
+	if (c->status != IBV_WC_SUCCESS)
+		return 0;
+	if (from != SR_NO_RANK && !q->deaf) {
+		if (sender && sender->messages.used) {
+			m = MESSAGE_AT(sender, 0);
+		} else if (!p->ranks[from].over && from != s->rank) {
+			r->blocked = BY_MESSAGE;
+			r->blocked_on = from;
+			r->blocked_qp = q;
+			return 1;
+		} else {
+			p->counts->unmatched++;
+		}
+	}
+	if (m) {
+		p->counts->messages++;
+		sr_knowledge_message(p->knowledge, s->rank, from, &m->at,
+				     SR_PLAN_BY_MESSAGE | sr_log_link_flags(p, q));
+	}
+	v = new_value(s);
+	v.from = from;
+	v.is_message = m;
+	v.flags = sr_log_link_flags(p, q);
+	if (m) {
+		v.sent = m->at;
+		v.request = m->number;
+		v.message_length = m->length;
+		v.message_checksum = m->checksum;
+		sr_log_pop(&sender->messages);
+	}
+	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		return 0;
+	told = tell_segments(s, &v, c->byte_len, 0);
+	return told < 0 ? (int)told : 0;
+}
+
+/* What was logged with no completion to account for it. */
+static int tell_rest(struct polling *s)
+{
+	struct sr_value v = new_value(s);
+	int64_t told;
+
+	if (s->segment == s->poll.segments_n)
+		return 0;
+	s->p->counts->unexpected++;
+	told = tell_segments(s, &v, UINT64_MAX, 0);
+	return told < 0 ? (int)told : 0;
+}
+
+/* 1: blocked, and to be gone on with from there. */
+int sr_log_poll_cq(struct process *p, size_t rank)
+{
+	struct rank *r = &p->ranks[rank];
+	struct polling s = {.p = p, .rank = rank};
+	int ret = 0;
+
+	if (!get_poll(&r->call, &s.poll))
+		return 0;
+	for (; s.segment < r->segment; s.segment++) {
+		sr_get_u64(&s.poll.segments);
+		sr_get_bytes(&s.poll.segments);
+	}
+	for (; s.at < s.poll.n && !ret; s.at++) {
+		struct completion c = get_completion(&s.poll.completions, s.poll.extended);
+		struct qp *q;
+
+		if (s.at < r->completion)
+			continue;
+		q = sr_log_qp_numbered(r, c.qp_num);
+		if (!q)
+			continue;
+		ret = c.opcode & IBV_WC_RECV ? received(&s, q, &c) : sent(&s, q, &c);
+		if (ret == 1) {
+			r->completion = s.at;
+			r->segment = s.segment;
+		}
+	}
+	if (!ret)
+		ret = tell_rest(&s);
+	return s.poll.completions.bad || s.poll.segments.bad ? -EBADMSG : ret;
+}

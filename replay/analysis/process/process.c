@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/process/own.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logd/trace/read_trace.h"
+#include "logd/trace/exposed_records.h"
+
+/* Calls of one rank, before another one may be more in need. */
+#define QUANTUM 2048
+
+/* ------------------------------------------------------------ one rank on */
+
+/* Whom an order is on; SR_NO_RANK: the rank itself, or nobody who is processed. */
+static size_t rank_of(const struct process *p, size_t rank, const struct sr_order *o)
+{
+	size_t other = p->of_member[o->member];
+
+	return other == rank ? SR_NO_RANK : other;
+}
+
+/* Does one of these orders name an event that is not there yet? */
+static bool orders_block(struct process *p, size_t rank, size_t from, size_t end)
+{
+	struct rank *r = &p->ranks[rank];
+
+	for (size_t i = from; i < end; i++) {
+		const struct sr_order *o = &r->call.clocks[i].order;
+		size_t other = rank_of(p, rank, o);
+
+		if (other == SR_NO_RANK || p->ranks[other].over ||
+		    sr_knowledge_has(p->knowledge, other, o->event))
+			continue;
+		r->blocked = BY_EVENT;
+		r->blocked_on = other;
+		r->blocked_event = o->event;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Up to `end`, as far as can be understood: between two calls one rank may store what
+ * another one answers, and see the answer.  False: blocked.
+ */
+static bool take_clocks(struct process *p, size_t rank, size_t end)
+{
+	struct rank *r = &p->ranks[rank];
+	const struct sr_log_clock *clocks = r->call.clocks;
+
+	while (r->clocks < end) {
+		/* An event comes in front of its orders, and is what it is with them. */
+		size_t first = r->clocks + 1, next = first;
+
+		while (next < end && clocks[next].found)
+			next++;
+		if (orders_block(p, rank, first, next))
+			return false;
+		for (size_t i = first; i < next; i++) {
+			const struct sr_order *o = &clocks[i].order;
+			size_t other = rank_of(p, rank, o);
+
+			if (other != SR_NO_RANK)
+				sr_knowledge_order(p->knowledge, rank, other, o->event,
+						   o->via == SR_ORDER_OWN ? SR_PLAN_BY_OWN
+									  : SR_PLAN_BY_CELL);
+		}
+		sr_knowledge_event(p->knowledge, rank, clocks[r->clocks].event);
+		r->clocks = next;
+	}
+	return true;
+}
+
+/* Where the rank is now, once. */
+static void come_to(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
+{
+	struct rank *r = &p->ranks[rank];
+
+	if (!r->there)
+		sr_knowledge_enter(p->knowledge, rank, r->call.thread, sn, (uint32_t)fault);
+	r->there = true;
+}
+
+static int tell_window(struct process *p, size_t rank, const struct sr_window_event *e)
+{
+	struct sr_value v = {.rank = rank,
+			     .at = *sr_knowledge_now(p->knowledge, rank),
+			     .site = e->fault ? e->pc : p->ranks[rank].call.site,
+			     .is_window = true,
+			     .from = SR_NO_RANK,
+			     .known = sr_knowledge_of(p->knowledge, rank)};
+	int err = 0;
+
+	for (uint32_t i = 0; i < e->values_n && !err; i++) {
+		v.address = e->values[i].addr;
+		v.length = e->values[i].length;
+		v.data = e->values[i].data;
+		p->counts->values++;
+		p->counts->bytes += v.length;
+		err = p->hooks->value ? p->hooks->value(p->hooks->argument, &v) : 0;
+	}
+	return err;
+}
+
+/*
+ * Faults behind the call before, and what an observation found at this one; each
+ * with the clocks in front of it.  1: blocked.
+ */
+static int take_windows(struct process *p, size_t rank)
+{
+	static struct sr_window_records w;
+	struct rank *r = &p->ranks[rank];
+	const struct sr_log_call *c = &r->call;
+	int err = 0;
+
+	for (; r->windows < c->windows_n && !err; r->windows++) {
+		const struct sr_log_window *window = &c->windows[r->windows];
+
+		if (!sr_window_records_decode(&w, c->windows_bytes + window->at, window->size))
+			return -EBADMSG;
+		come_to(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault);
+		if (!take_clocks(p, rank, window->clocks))
+			return 1;
+		r->there = false;
+		err = sr_knowledge_settle(p->knowledge, rank);
+		if (!err)
+			err = tell_window(p, rank, &w.event);
+	}
+	return err;
+}
+
+/* What comes in front of the call, and its beginning.  1: blocked. */
+static int enter(struct process *p, size_t rank)
+{
+	struct rank *r = &p->ranks[rank];
+	int ret = take_windows(p, rank);
+
+	if (ret)
+		return ret;
+	come_to(p, rank, r->call.sn, 0);
+	return take_clocks(p, rank, r->call.clocks_n) ? 0 : 1;
+}
+
+/* Is the receiver of what this call posts too far behind? */
+static bool sends_too_many(struct process *p, size_t rank)
+{
+	struct rank *r = &p->ranks[rank];
+	const struct sr_log_call *c = &r->call;
+	uint64_t address;
+	struct qp *q;
+	size_t to;
+
+	if ((c->what != SR_WHAT_POST_SEND && c->what != SR_WHAT_BATCH_COMPLETE) ||
+	    c->in_size < sizeof(address))
+		return false;
+	memcpy(&address, c->in, sizeof(address));
+	q = sr_log_qp_at(r, address);
+	if (!q || q->messages.used < MANY_MESSAGES)
+		return false;
+	to = sr_log_peer_of(p, q);
+	if (to == SR_NO_RANK || p->ranks[to].over || to == rank)
+		return false;
+	r->blocked = BY_MANY;
+	r->blocked_on = to;
+	r->blocked_qp = q;
+	return true;
+}
+
+/* What the call itself says.  1: blocked. */
+static int take_call(struct process *p, size_t rank)
+{
+	const struct sr_log_call *c = &p->ranks[rank].call;
+
+	switch (c->what) {
+	case SR_WHAT_NOTHING:
+	case SR_WHAT_BIND_MW:
+		return 0;
+	case SR_WHAT_POST_SEND:
+		return sr_log_post_send(p, rank);
+	case SR_WHAT_POLL:
+	case SR_WHAT_POLL_EX:
+		return sr_log_poll_cq(p, rank);
+	default:
+		return c->what < SR_WHAT_DATA_PATH_END ? sr_log_batch(p, rank)
+						       : sr_log_control(p, rank, c);
+	}
+}
+
+/* 0: the rank is done with its call; 1: blocked; -errno. */
+static int step(struct process *p, size_t rank, bool many)
+{
+	struct rank *r = &p->ranks[rank];
+	int ret;
+
+	r->blocked = NOT_BLOCKED;
+	if (!r->entered) {
+		ret = enter(p, rank);
+		if (ret)
+			return ret;
+		if (!many && sends_too_many(p, rank))
+			return 1;
+		r->entered = true;
+		r->completion = r->segment = 0;
+		p->counts->calls++;
+	}
+	ret = take_call(p, rank);
+	if (ret)
+		return ret;
+	r->has_call = false;
+	return sr_knowledge_settle(p->knowledge, rank);
+}
+
+static int fetch_call(struct process *p, size_t rank)
+{
+	struct rank *r = &p->ranks[rank];
+	int got;
+
+	if (r->has_call)
+		return 1;
+	got = sr_log_rank_next(r->log, &r->call, p->err);
+	r->has_call = got > 0;
+	r->entered = r->there = false;
+	r->clocks = r->windows = 0;
+	r->over = got == 0;
+	return got;
+}
+
+/* Up to a quantum of calls of one rank; how many, or -errno. */
+static int go_on(struct process *p, size_t rank, bool many)
+{
+	int done, ret = 0;
+
+	for (done = 0; done < QUANTUM; done++) {
+		/* The reader has said what is wrong. */
+		ret = fetch_call(p, rank);
+		if (ret <= 0)
+			return ret < 0 ? ret : done + 1;
+		ret = step(p, rank, many);
+		if (ret < 0)
+			return sr_error_set(p->err, ret, "rank %d thread %u SN %llu: %s",
+					    p->links->ranks[rank].number,
+					    p->ranks[rank].call.thread,
+					    (unsigned long long)p->ranks[rank].call.sn,
+					    ret == -ENOMEM    ? "no memory left"
+					    : ret == -EBADMSG ? "a damaged record"
+							      : strerror(-ret));
+		if (ret)
+			return done;
+		many = false;
+	}
+	return done;
+}
+
+/* --------------------------------------------------------------- all ranks */
+
+static bool is_blocked(const struct process *p, size_t rank)
+{
+	const struct rank *r = &p->ranks[rank];
+	const struct qp *sender;
+
+	switch (r->blocked) {
+	case BY_EVENT:
+		return !p->ranks[r->blocked_on].over &&
+		       !sr_knowledge_has(p->knowledge, r->blocked_on, r->blocked_event);
+	case BY_MESSAGE:
+		sender = sr_log_other_end(p, r->blocked_qp);
+		return !p->ranks[r->blocked_on].over && !r->blocked_qp->deaf &&
+		       !(sender && sender->messages.used);
+	case BY_MANY:
+		return !p->ranks[r->blocked_on].over &&
+		       r->blocked_qp->messages.used >= MANY_MESSAGES / 2;
+	default:
+		return false;
+	}
+}
+
+/* The one that is the least far along its streams: the ranks ran at the same time. */
+static size_t next_rank(const struct process *p, bool many)
+{
+	size_t best = SR_NO_RANK;
+	double least = 0, far;
+
+	for (size_t i = 0; i < p->n; i++) {
+		const struct rank *r = &p->ranks[i];
+
+		if (r->over || (is_blocked(p, i) && !(many && r->blocked == BY_MANY)))
+			continue;
+		far = (double)sr_log_rank_done(r->log) / (double)(sr_log_rank_size(r->log) + 1);
+		if (best != SR_NO_RANK && far >= least)
+			continue;
+		best = i;
+		least = far;
+	}
+	return best;
+}
+
+/* Nobody can go on.  A receive may lack its send; orders of clocks are told by one run. */
+static int unblock(struct process *p)
+{
+	const struct rank *r;
+	size_t i;
+
+	for (i = 0; i < p->n; i++) {
+		struct qp *q = p->ranks[i].blocked_qp;
+
+		if (p->ranks[i].over || p->ranks[i].blocked != BY_MESSAGE)
+			continue;
+		q->deaf = true;
+		if (sr_log_other_end(p, q))
+			sr_log_other_end(p, q)->messages.used = 0;
+		p->counts->unmatched++;
+		return 0;
+	}
+	for (i = 0; i < p->n && p->ranks[i].over; i++)
+		;
+	r = &p->ranks[i];
+	return sr_error_set(
+	    p->err, -ELOOP,
+	    "the orders in the trace contradict each other: SN %llu of rank %d (thread %u) comes "
+	    "after event %llu of rank %d, which waits for others in turn; these ranks were not "
+	    "recorded in one run, or the trace is damaged",
+	    (unsigned long long)r->call.sn, p->links->ranks[i].number, r->call.thread,
+	    (unsigned long long)r->blocked_event, p->links->ranks[r->blocked_on].number);
+}
+
+static bool all_over(const struct process *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (!p->ranks[i].over)
+			return false;
+	return true;
+}
+
+static void tell_progress(const struct process *p)
+{
+	uint64_t done = 0;
+
+	for (size_t i = 0; p->hooks->progress && i < p->n; i++)
+		done += sr_log_rank_done(p->ranks[i].log);
+	if (p->hooks->progress)
+		p->hooks->progress(p->hooks->argument, done, p->size);
+}
+
+static int run(struct process *p)
+{
+	int ret = 0;
+
+	while (ret >= 0 && !all_over(p)) {
+		size_t rank = next_rank(p, false);
+		bool many = rank == SR_NO_RANK;
+
+		if (many)
+			rank = next_rank(p, true);
+		ret = rank == SR_NO_RANK ? unblock(p) : go_on(p, rank, many);
+		tell_progress(p);
+	}
+	return ret < 0 ? ret : 0;
+}
+
+static int open_ranks(struct process *p, struct sr_trace *t)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < SR_CLOCK_MEMBERS; i++)
+		p->of_member[i] = SR_NO_RANK;
+	for (size_t i = 0; i < p->n && !ret; i++) {
+		if (p->links->ranks[i].member >= 0)
+			p->of_member[p->links->ranks[i].member] = i;
+		ret =
+		    sr_log_rank_open(&p->ranks[i].log, t, p->links->ranks[i].number, false, p->err);
+		if (!ret)
+			p->size += sr_log_rank_size(p->ranks[i].log);
+	}
+	return ret;
+}
+
+static void close_ranks(struct process *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct rank *r = &p->ranks[i];
+
+		if (r->log) {
+			p->counts->records += sr_log_rank_records(r->log);
+			p->counts->holes += sr_log_rank_holes(r->log);
+			p->counts->cut += sr_log_rank_cut(r->log);
+		}
+		sr_log_rank_close(r->log);
+		for (size_t k = 0; k < r->qps_n; k++)
+			sr_log_free_qp(r->qps[k]);
+		free(r->qps);
+		sr_keymap_free(&r->by_address);
+		sr_keymap_free(&r->by_number);
+	}
+}
+
+/* Counted on its way to whom it is for. */
+struct counted {
+	const struct sr_process_hooks *hooks;
+	struct sr_process_counts *counts;
+};
+
+static int count_order(void *argument, const struct sr_found_order *o)
+{
+	const struct counted *c = argument;
+
+	c->counts->orders++;
+	return c->hooks->order ? c->hooks->order(c->hooks->argument, o) : 0;
+}
+
+int sr_process(struct sr_trace *t, const struct sr_links *links, const bool *group,
+	       const struct sr_process_hooks *hooks, struct sr_process_counts *counts,
+	       struct sr_error *err)
+{
+	struct process p = {
+	    .links = links, .hooks = hooks, .counts = counts, .err = err, .n = links->ranks_n};
+	struct counted counted = {hooks, counts};
+	int ret;
+
+	*counts = (struct sr_process_counts){0};
+	p.ranks = calloc(p.n + 1, sizeof(*p.ranks));
+	p.qp_of_end = calloc(links->ends_n + 1, sizeof(struct qp *));
+	p.knowledge = sr_knowledge_new(p.n, group, count_order, &counted);
+	if (!p.ranks || !p.qp_of_end || !p.knowledge)
+		ret = sr_error_set(err, -ENOMEM, "no memory left");
+	else
+		ret = open_ranks(&p, t);
+	if (!ret)
+		ret = run(&p);
+	if (p.knowledge)
+		counts->weakened = sr_knowledge_weakened(p.knowledge);
+	for (size_t i = 0; i < links->ends_n; i++)
+		counts->ambiguous_links += links->ends[i].ambiguous;
+	if (p.ranks)
+		close_ranks(&p);
+	sr_knowledge_free(p.knowledge);
+	free(p.qp_of_end);
+	free(p.ranks);
+	return ret;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* queues.c: see process_own.h. */
+#include "replay/analysis/process/own.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for one more, behind the others; NULL: no memory. */
+void *sr_log_push(struct ring *r, size_t bytes)
+{
+	if (r->used == r->room) {
+		size_t room = r->room ? 2 * r->room : 16;
+		char *more = malloc(room * bytes);
+
+		if (!more)
+			return NULL;
+		for (size_t i = 0; i < r->used; i++)
+			memcpy(more + i * bytes, sr_log_at(r, i, bytes), bytes);
+		free(r->p);
+		*r = (struct ring){.p = more, .used = r->used, .room = room};
+	}
+	return sr_log_at(r, r->used++, bytes);
+}
+
+struct qp *sr_log_add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint32_t type,
+			 bool sig_all)
+{
+	struct qp *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	*q = (struct qp){.address = address,
+			 .qp_num = qp_num,
+			 .type = type,
+			 .sig_all = sig_all,
+			 .end = SR_NO_END};
+	if (r->qps_n == r->qps_room) {
+		size_t room = r->qps_room ? 2 * r->qps_room : 16;
+		struct qp **more = realloc(r->qps, room * sizeof(*more));
+
+		if (!more) {
+			free(q);
+			return NULL;
+		}
+		r->qps = more;
+		r->qps_room = room;
+	}
+	r->qps[r->qps_n] = q;
+	if (sr_keymap_put(&r->by_address, address, r->qps_n) ||
+	    (qp_num && sr_keymap_put(&r->by_number, qp_num, r->qps_n))) {
+		free(q);
+		return NULL;
+	}
+	r->qps_n++;
+	return q;
+}
+
+void sr_log_free_qp(struct qp *q)
+{
+	free(q->requests.p);
+	free(q->messages.p);
+	free(q->batch);
+	free(q);
+}
+
+struct qp *sr_log_qp_at(const struct rank *r, uint64_t address)
+{
+	uint64_t at;
+
+	return sr_keymap_get(&r->by_address, address, &at) ? r->qps[at] : NULL;
+}
+
+/* One that the trace did not tell of (librdmacm made it): it is a queue pair all the same. */
+struct qp *sr_log_qp_at_or_new(struct rank *r, uint64_t address)
+{
+	struct qp *q = sr_log_qp_at(r, address);
+
+	return q ? q : sr_log_add_qp(r, address, 0, IBV_QPT_RC, false);
+}
+
+struct qp *sr_log_qp_numbered(const struct rank *r, uint32_t qp_num)
+{
+	uint64_t at;
+
+	return sr_keymap_get(&r->by_number, qp_num, &at) ? r->qps[at] : NULL;
+}
+
+static const struct sr_end *end_of(const struct process *p, const struct qp *q)
+{
+	return q->end == SR_NO_END ? NULL : &p->links->ends[q->end];
+}
+
+/* The rank at the other end. */
+size_t sr_log_peer_of(const struct process *p, const struct qp *q)
+{
+	const struct sr_end *e = end_of(p, q);
+
+	return !e || e->peer == SR_NO_END ? SR_NO_RANK : p->links->ends[e->peer].rank;
+}
+
+/* The queue pair there, if its rank has come so far. */
+struct qp *sr_log_other_end(const struct process *p, const struct qp *q)
+{
+	const struct sr_end *e = end_of(p, q);
+
+	return !e || e->peer == SR_NO_END ? NULL : p->qp_of_end[e->peer];
+}
+
+uint32_t sr_log_link_flags(const struct process *p, const struct qp *q)
+{
+	const struct sr_end *e = end_of(p, q);
+
+	return e && e->ambiguous ? SR_PLAN_AMBIGUOUS : 0;
+}
+
+/* Where in the memory of the rank what a key and an address name is. */
+uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t iova)
+{
+	uint64_t difference;
+
+	return sr_keymap_get(keys, key, &difference) ? iova - difference : iova;
+}
+
+/* ------------------------------------------------------------ control path */
+
+static int connect_ends(struct process *p, size_t rank, const struct sr_log_call *c)
+{
+	struct rank *r = &p->ranks[rank];
+	size_t n;
+	const size_t *ends = sr_links_at(p->links, rank, c->thread, c->sn, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sr_end *e = &p->links->ends[ends[i]];
+		struct qp *q = sr_log_qp_at(r, e->qp);
+
+		/* librdmacm's; or its memory was used again. */
+		if (!q || q->qp_num != e->qp_num)
+			q = sr_log_add_qp(r, e->qp, e->qp_num, e->type, q ? q->sig_all : false);
+		if (!q)
+			return -ENOMEM;
+		q->end = ends[i];
+		p->qp_of_end[ends[i]] = q;
+	}
+	return 0;
+}
+
+static void reset(struct qp *q)
+{
+	for (size_t i = 0; i < q->requests.used; i++)
+		REQUEST_AT(q, i)->stale = true;
+	q->broken = false;
+}
+
+int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
+{
+	struct rank *r = &p->ranks[rank];
+	struct sr_log_create_qp made;
+	struct sr_log_modify_qp m;
+	struct sr_log_cm cm;
+	struct qp *q;
+
+	switch (c->what) {
+	case SR_WHAT_CREATE_QP:
+	case SR_WHAT_CREATE_QP_EX:
+		if (sr_log_get_create_qp(c, &made) && made.qp &&
+		    !sr_log_add_qp(r, made.qp, made.qp_num, made.type, made.sig_all))
+			return -ENOMEM;
+		break;
+	case SR_WHAT_CM_CREATE_QP:
+		if (sr_log_get_cm(c, &cm) && cm.qp &&
+		    !sr_log_add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0))
+			return -ENOMEM;
+		break;
+	case SR_WHAT_MODIFY_QP:
+		if (sr_log_get_modify_qp(c, &m) && m.mask & IBV_QP_STATE &&
+		    m.attr.qp_state == IBV_QPS_RESET && (q = sr_log_qp_at(r, m.qp)))
+			reset(q);
+		break;
+	default:
+		break;
+	}
+	return connect_ends(p, rank, c);
+}

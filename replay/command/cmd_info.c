@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cmd_info.c: `sreplay info`: what a trace holds. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/command/command.h"
+#include "replay/print/marks.h"
+#include "replay/print/print.h"
+#include "replay/host/recorded.h"
+#include "replay/analysis/log/schema.h"
+#include "replay/command/visit.h"
+#include "replay/print/exposed.h"
+
+typedef unsigned long long ull;
+
+#define KINDS 65536
+
+static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
+
+static const struct argp argp = {
+    NULL,     sr_parse_choice_only,
+    NULL,     "Say what a trace holds: its ranks, their programs, calls and ends.",
+    children, NULL,
+    NULL,
+};
+
+/* What the streams of a rank hold. */
+struct summary {
+	uint64_t threads, without_end;
+	uint64_t calls, records, raw_bytes, stored_bytes;
+	uint64_t signals, signals_between;
+	/* Of threads that take turns: how often one made no call for too long, and the first of these. */
+	uint64_t late, late_site, late_sn;
+	uint32_t late_thread;
+	uint64_t of_kind[KINDS];
+	struct sr_window_sum windows;
+	char end[512]; /* of the process, or why there is none */
+};
+
+struct info {
+	const char *dir;
+	struct summary sum; /* of this rank */
+	struct sr_schema *schema;
+};
+
+/* The process's end is said by one of its threads; a mark of another says why there is none. */
+static void note_end(struct summary *sum, const struct sr_entry *e)
+{
+	enum sr_mark reason;
+	char sentence[512];
+	int32_t status;
+
+	if (sr_entry_exit(e, &status))
+		snprintf(sum->end, sizeof(sum->end), "ended with status %d", status);
+	else if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)) && reason != SR_MARK_ENDED)
+		memcpy(sum->end, sentence, sizeof(sum->end));
+}
+
+static void note_signal(struct summary *sum, const struct sr_entry *e)
+{
+	struct sr_signal_payload p;
+
+	if (e->kind != SR_REC_SIGNAL || e->size < sizeof(p))
+		return;
+	memcpy(&p, e->payload, sizeof(p));
+	sum->signals++;
+	sum->signals_between += p.place == SR_SIGNAL_BETWEEN;
+}
+
+static void note_late(struct summary *sum, const struct sr_entry *e, uint32_t thread)
+{
+	struct sr_baton_payload p;
+
+	if (e->kind != SR_REC_BATON || e->size < sizeof(p))
+		return;
+	memcpy(&p, e->payload, sizeof(p));
+	if (p.what != SR_BATON_LATE || sum->late++)
+		return;
+	sum->late_site = p.site;
+	sum->late_sn = e->sn;
+	sum->late_thread = thread;
+}
+
+static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
+{
+	struct summary *sum = &((struct info *)argument)->sum;
+	const struct sr_stream_totals *totals = sr_stream_totals(s);
+	uint16_t last_call = 0;
+	struct sr_entry e;
+	int got;
+
+	while ((got = sr_stream_next(s, &e)) > 0) {
+		if (e.kind >= SR_REC_CALL)
+			last_call = e.kind;
+		if (e.kind >= SR_REC_CALL || e.kind == SR_REC_REPEAT) {
+			sum->of_kind[last_call] += e.count;
+			sum->calls += e.count;
+		}
+		note_signal(sum, &e);
+		note_late(sum, &e, thread);
+		note_end(sum, &e);
+		sr_window_sum_add(&sum->windows, &e);
+	}
+	sum->threads++;
+	sum->without_end += !sr_stream_ended(s);
+	sum->records += totals->records;
+	sum->raw_bytes += totals->raw_bytes;
+	sum->stored_bytes += totals->stored_bytes;
+	return got < 0 ? SR_EXIT_FAILED : 0;
+}
+
+static void print_calls(const struct summary *sum, const struct sr_schema *schema)
+{
+	for (size_t kind = SR_REC_CALL; kind < KINDS; kind++)
+		if (sum->of_kind[kind])
+			printf("  %10llu  %s\n", (ull)sum->of_kind[kind],
+			       sr_schema_name(schema, (uint16_t)kind));
+}
+
+/* What such a call made is worked on without further calls, so the trace lacks it. */
+static void print_direct(const struct summary *sum, const struct sr_schema *schema)
+{
+	uint64_t calls = 0;
+
+	for (size_t kind = SR_REC_CALL; kind < KINDS; kind++)
+		if (sr_schema_is_direct(schema, (uint16_t)kind))
+			calls += sum->of_kind[kind];
+	if (calls)
+		printf(
+		    "  not complete: direct verbs were let through (--allow-direct), %llu call%s; "
+		    "a replay ends at the first\n",
+		    (ull)calls, calls == 1 ? "" : "s");
+}
+
+/* Whether what they decide by plain atomics is replayed. */
+static void print_threads(const struct summary *sum, const struct sr_recorded *r)
+{
+	struct sr_print with = {.symbols = NULL};
+
+	if (!r->serial || sum->threads < 2)
+		return;
+	if (!sum->late) {
+		puts("  threads in turns (--threads=serial), without exception");
+		return;
+	}
+	with.symbols = sr_symbols_new(json_object_get(r->json, "objects"));
+	printf("  threads in turns (--threads=serial), but for %llu time%s when one made no call for "
+	       "long, and others ran beside it; first in front of thread %u SN %llu ",
+	       (ull)sum->late, sum->late == 1 ? "" : "s", sum->late_thread, (ull)sum->late_sn);
+	sr_print_site(stdout, &with, sum->late_site);
+	putchar('\n');
+	sr_symbols_free(with.symbols);
+}
+
+static void print_command(char **argv)
+{
+	printf("  command:");
+	for (; *argv; argv++)
+		printf(" %s", *argv);
+	putchar('\n');
+}
+
+static void print_trace(void *argument, const struct sr_trace *t)
+{
+	const struct info *i = argument;
+	size_t ranks = sr_trace_ranks(t);
+
+	printf("%s: trace version %d, %zu rank%s\n", i->dir, SR_TRACE_VERSION, ranks,
+	       ranks == 1 ? "" : "s");
+}
+
+static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
+{
+	struct info *i = argument;
+	size_t size;
+	const char *text = sr_trace_schema(t, rank, &size);
+
+	memset(&i->sum, 0, sizeof(i->sum));
+	snprintf(i->sum.end, sizeof(i->sum.end), "no end: still running, or the trace is cut");
+	i->schema = text ? sr_schema_parse(text, size) : NULL;
+	return i->schema ? 0 : sr_fail("%s/rank-%d/schema.json: not a schema", i->dir, rank);
+}
+
+static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
+{
+	struct info *i = argument;
+	const struct summary *sum = &i->sum;
+	struct sr_recorded r;
+	int status = SR_EXIT_FAILED;
+
+	if (sr_recorded_load(&r, t, rank, i->dir)) {
+		status = 0;
+		printf("rank %d: %s, %s\n", rank, r.exe, sum->end);
+		print_command(r.argv);
+		printf("  on %s, Linux %s, process %lld\n",
+		       json_string_value(json_object_get(r.json, "hostname")),
+		       json_string_value(
+			   json_object_get(json_object_get(r.json, "kernel"), "release")),
+		       (long long)json_integer_value(json_object_get(r.json, "pid")));
+		printf("  %llu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n",
+		       (ull)sum->threads, sum->threads == 1 ? "" : "s", (ull)sum->calls,
+		       (ull)sum->records, (ull)sum->raw_bytes, (ull)sum->stored_bytes);
+		if (sum->without_end)
+			printf("  %llu of the threads without an end: still running, or their last "
+			       "calls are lost\n",
+			       (ull)sum->without_end);
+		if (sum->signals)
+			printf("  %llu signal%s handled, %llu of them in the midst of the "
+			       "program's code\n",
+			       (ull)sum->signals, sum->signals == 1 ? "" : "s",
+			       (ull)sum->signals_between);
+		print_threads(sum, &r);
+		print_direct(sum, i->schema);
+		sr_window_sum_print(&sum->windows);
+		print_calls(sum, i->schema);
+		sr_recorded_free(&r);
+	}
+	sr_schema_free(i->schema);
+	return status;
+}
+
+int sr_cmd_info(int argc, char **argv)
+{
+	static const struct sr_visitor visitor = {.trace = print_trace,
+						  .rank = begin_rank,
+						  .stream = read_stream,
+						  .rank_end = print_rank,
+						  .thread = -1,
+						  .cannot_open = SR_EXIT_FAILED};
+	struct sr_choice choice = SR_CHOICE_INIT;
+	struct info *i = calloc(1, sizeof(*i));
+	int status = SR_EXIT_FAILED;
+
+	if (!i)
+		return sr_fail("no memory");
+	if (!argp_parse(&argp, argc, argv, 0, NULL, &choice)) {
+		i->dir = choice.dir;
+		status = sr_visit(&choice, &visitor, i);
+	}
+	free(i);
+	return status;
+}

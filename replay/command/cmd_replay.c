@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_replay.c: `sreplay replay`: starts recorded processes again, feeds them
+ * their traces, and says how it went.  They run under the same library as when
+ * they were recorded, which finds the control page (abi/control.h) at a descriptor
+ * and so knows that it is replayed.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "logd/trace/reader.h"
+#include "replay/command/command.h"
+#include "replay/host/group/choose.h"
+#include "replay/host/group/conduct.h"
+#include "replay/host/group/transport.h"
+#include "replay/host/rank.h"
+
+#define DEFAULT_TIMEOUT 60
+
+enum {
+	OPTION_GDB = 256,
+	OPTION_EXEC,
+	OPTION_TRANSPORT,
+};
+
+struct options {
+	const char *dir;
+	const char *group; /* a list of ranks; NULL: all */
+	long timeout;
+	const char *sandbox, *output;
+	enum sr_group_transport transport;
+	bool has_transport; /* given by --transport */
+	struct sr_tool tool;
+	long tool_rank; /* -1: the only one */
+};
+
+static const struct argp_option option_list[] = {
+    {"group", 'g', "LIST", 0, "replay these ranks, e.g. 0,2-5 (default: all that were recorded)",
+     0},
+    {"rank", 'r', "N", 0, "this rank only, alone; with --exec the one that the tool runs", 0},
+    {"timeout", 't', "SECONDS", 0,
+     "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
+    {"sandbox", 's', "DIR", 0,
+     "what the program writes to files goes into DIR/out, and files whose content the trace keeps "
+     "(record --record-files) are those of the recording; of several ranks each has its own, "
+     "DIR/rank-N/out",
+     0},
+    {"output", 'o', "DIR", 0,
+     "of several ranks, what each prints goes to DIR/rank-N.out and DIR/rank-N.err as well, as it "
+     "is",
+     0},
+    {"transport", OPTION_TRANSPORT, "WAY", 0,
+     "how the ranks reach each other: rxe, by loopback on an RDMA device of this host; shm, "
+     "through shared memory (default for several: rxe where there is a device, else shm); none: "
+     "each has what entered it from its trace only",
+     0},
+    {"gdb", OPTION_GDB, "RANK", 0,
+     "run this rank under gdb, with commands of its own (\"help sreplay\" there); arguments behind "
+     "-- are gdb's",
+     0},
+    {"exec", OPTION_EXEC, "COMMAND", 0,
+     "run the rank under this command, e.g. \"strace -f -o calls\", which must leave addresses "
+     "alone",
+     0},
+    {0},
+};
+
+static bool take_rank(struct options *o, const char *option, const char *arg)
+{
+	o->tool_rank = sr_parse_number(option, arg);
+	return o->tool_rank >= 0;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case 'g':
+		o->group = arg;
+		return 0;
+	case 'r':
+		/* The tool's rank, where others run with it; else the only one. */
+		if (!take_rank(o, "--rank", arg))
+			return EINVAL;
+		if (!o->group)
+			o->group = arg;
+		return 0;
+	case 's':
+		o->sandbox = arg;
+		return 0;
+	case 'o':
+		o->output = arg;
+		return 0;
+	case 't':
+		o->timeout = sr_parse_number("--timeout", arg);
+		return o->timeout < 0 ? EINVAL : 0;
+	case OPTION_TRANSPORT:
+		o->has_transport = true;
+		if (sr_transport_parse(arg, &o->transport))
+			return 0;
+		argp_error(state, "--transport %s: expected rxe, shm or none", arg);
+		return EINVAL;
+	case OPTION_GDB:
+		o->tool.kind = SR_TOOL_GDB;
+		return take_rank(o, "--gdb", arg) ? 0 : EINVAL;
+	case OPTION_EXEC:
+		o->tool.kind = SR_TOOL_COMMAND;
+		o->tool.command = arg;
+		return 0;
+	default:
+		return sr_parse_trace(key, arg, state, &o->dir);
+	}
+}
+
+static const struct argp argp = {
+    option_list,
+    parse_option,
+    "DIR.srec [-- GDB-ARGUMENT...]",
+    "Run recorded processes again, with what entered them taken from the trace. No RDMA "
+    "device, and none of the other processes, is needed. Exit status of one rank: the program's, "
+    "if the replay was exact; of several: 0, if all were. 123 if the trace ends before the "
+    "program; 124 if the program diverged from it; 125 if it could not be replayed.",
+    NULL,
+    NULL,
+    NULL,
+};
+
+/* What stands behind "--" is gdb's: cut off, so that argp does not see it. */
+static char **cut_tool_arguments(int *argc, char **argv)
+{
+	for (int i = 1; i < *argc; i++) {
+		if (strcmp(argv[i], "--"))
+			continue;
+		*argc = i;
+		argv[i] = NULL;
+		return argv + i + 1;
+	}
+	return NULL;
+}
+
+static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
+		      struct sr_transport *way, const struct sr_outsiders *outsiders)
+{
+	const struct sr_rank_options one = {
+	    .dir = o->dir,
+	    .rank = rank,
+	    .timeout = o->timeout,
+	    .sandbox = o->sandbox,
+	    .tool = o->tool,
+	    .outsiders = outsiders,
+	};
+	struct sr_replay_control *control;
+	int fd, status;
+
+	control = sr_rank_control(&fd);
+	if (!control)
+		return sr_fail("cannot make the control page: %s", strerror(errno));
+	control->group_fd = way->group_fd;
+	status = sr_rank_replay(t, &one, control, fd, way->group);
+	sr_transport_close(way);
+	return status;
+}
+
+static bool is_among(const int32_t *ranks, size_t n, long rank)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ranks[i] == rank)
+			return true;
+	return false;
+}
+
+/* What was asked for, or else the best that can be had, with its plan.  False after a message. */
+static bool find_transport(struct sr_trace *t, const struct options *o, const int32_t *ranks,
+			   size_t n, struct sr_transport *way)
+{
+	enum sr_group_transport wanted = o->transport;
+
+	/* A rank alone is what its trace says; nothing of it can be found out twice. */
+	if (!o->has_transport)
+		wanted = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
+	if (!sr_transport_open(way, ranks, n, wanted))
+		return false;
+	if (wanted == SR_GROUP_NONE || sr_transport_plan(t, o->dir, ranks, n))
+		return sr_transport_ready(way);
+	sr_transport_abandon(way);
+	if (o->has_transport)
+		return sr_fail("--transport none replays without"), false;
+	sr_note("so each rank is replayed from its trace only");
+	return sr_transport_open(way, ranks, n, SR_GROUP_NONE);
+}
+
+/* Of ranks that are in the trace and are not replayed.  NULL: there are none, or they tell nothing.
+ */
+static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ranks, size_t n,
+					   const struct sr_transport *way)
+{
+	struct sr_outsiders *outsiders = NULL;
+	struct sr_error err;
+
+	if (way->group && n < sr_trace_ranks(t) && sr_outsiders_find(&outsiders, t, ranks, n, &err))
+		sr_note("what came from ranks that are not replayed is not told apart: %s",
+			err.text);
+	return outsiders;
+}
+
+static int replay(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
+{
+	struct sr_outsiders *outsiders;
+	struct sr_transport way;
+	int status;
+
+	struct sr_conduct c = {
+	    .trace = t,
+	    .dir = o->dir,
+	    .ranks = ranks,
+	    .count = n,
+	    .timeout = o->timeout,
+	    .sandbox = o->sandbox,
+	    .output = o->output,
+	    .tool = o->tool,
+	    .tool_rank = (int32_t)o->tool_rank,
+	};
+
+	if (o->tool.kind != SR_TOOL_NONE && n > 1 && !is_among(ranks, n, o->tool_rank))
+		return sr_fail("--%s: which rank? Of those that are replayed one is wanted: %s",
+			       o->tool.kind == SR_TOOL_GDB ? "gdb" : "exec",
+			       o->tool.kind == SR_TOOL_GDB ? "--gdb RANK" : "--rank N");
+	if (n > SR_GROUP_MEMBERS)
+		return sr_fail("a group of more than %d ranks cannot be replayed at once",
+			       SR_GROUP_MEMBERS);
+	if (!find_transport(t, o, ranks, n, &way))
+		return SR_EXIT_FAILED;
+	c.outsiders = outsiders = find_outsiders(t, ranks, n, &way);
+	c.transport = &way;
+	status = n == 1 ? replay_one(t, o, ranks[0], &way, outsiders) : sr_conduct(&c);
+	sr_outsiders_free(outsiders);
+	return status;
+}
+
+int sr_cmd_replay(int argc, char **argv)
+{
+	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1};
+	struct sr_trace *t;
+	struct sr_error err;
+	int32_t *ranks;
+	size_t n;
+	int status = SR_EXIT_FAILED;
+
+	o.tool.arguments = cut_tool_arguments(&argc, argv);
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return SR_EXIT_FAILED;
+	/* Who steps through a program is not stuck. */
+	if (o.tool.kind == SR_TOOL_GDB)
+		o.timeout = 0;
+	if (sr_trace_open(&t, o.dir, &err))
+		return sr_fail("%s", err.text);
+	n = sr_ranks_choose(t, o.dir, o.group, &ranks);
+	if (n) {
+		status = replay(t, &o, ranks, n);
+		free(ranks);
+	}
+	sr_trace_close(t);
+	return status;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* main.c: the `sreplay` command. */
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replay/command/command.h"
+#include "replay/host/start/launch.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *what;
+} commands[] = {
+    {"record", sr_cmd_record, "run a program and record what enters it"},
+    {"replay", sr_cmd_replay, "run recorded processes again, from their trace"},
+    {"dump", sr_cmd_dump, "print the records of a trace, a line each"},
+    {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
+    {"process", sr_cmd_process, "find out what the replay of a group needs"},
+    {"explain", sr_cmd_explain, "say where the values of a call came from"},
+    {"graph", sr_cmd_graph, "show who communicated with whom"},
+    {"orders", sr_cmd_orders, "say which rank was found to come before which"},
+    {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
+    {"info", sr_cmd_info, "say what a trace holds"},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: sreplay COMMAND [OPTION...] [ARGUMENT...]\n\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].what);
+	fprintf(to, "\nsreplay COMMAND --help tells more.\n");
+}
+
+int main(int argc, char **argv)
+{
+	char name[64];
+
+	argp_err_exit_status = SR_EXIT_FAILED;
+	/* Whole lines, so that they do not mix with those of the program. */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+	if (argc < 2) {
+		usage(stderr);
+		return SR_EXIT_FAILED;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		usage(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("sreplay %s\n", SREPLAY_VERSION);
+		return 0;
+	}
+	/* For tools that start a recorded process: nobody types it. */
+	if (!strcmp(argv[1], "replay-start"))
+		return sr_cmd_replay_start(argc - 1, argv + 1);
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		/* argp prints argv[0] as the program's name */
+		snprintf(name, sizeof(name), "sreplay %s", commands[i].name);
+		argv[1] = name;
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	return sr_fail("there is no command \"%s\"; sreplay --help lists them", argv[1]);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/command/visit.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "replay/command/command.h"
+
+/* ---------------------------------------------------------------- options */
+
+static const struct argp_option option_list[] = {
+    {"rank", 'r', "N", 0, "this rank only", 0},
+    {0},
+};
+
+static error_t parse_choice(int key, char *arg, struct argp_state *state)
+{
+	struct sr_choice *c = state->input;
+
+	switch (key) {
+	case 'r':
+		c->rank = sr_parse_number("--rank", arg);
+		return c->rank < 0 ? EINVAL : 0;
+	default:
+		return sr_parse_trace(key, arg, state, &c->dir);
+	}
+}
+
+const struct argp sr_choice_argp = {
+    option_list, parse_choice, "DIR.srec", NULL, NULL, NULL, NULL,
+};
+
+error_t sr_parse_choice_only(int key, char *arg, struct argp_state *state)
+{
+	if (key != ARGP_KEY_INIT)
+		return ARGP_ERR_UNKNOWN;
+	state->child_inputs[0] = state->input;
+	return 0;
+}
+
+/* --------------------------------------------------------------- the walk */
+
+static int first_of(int before, int now)
+{
+	return before ? before : now;
+}
+
+static int visit_stream(const struct sr_visitor *v, void *argument, struct sr_trace *t,
+			int32_t rank, uint32_t thread)
+{
+	struct sr_error err;
+	struct sr_stream *s;
+	int status;
+
+	if (sr_stream_open(&s, t, rank, thread, &err)) {
+		sr_fail("%s", err.text);
+		return v->cannot_open;
+	}
+	status = v->stream(argument, s, rank, thread);
+	if (sr_stream_warning(s))
+		sr_note("%s", sr_stream_warning(s));
+	sr_stream_close(s);
+	return status;
+}
+
+static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trace *t, int32_t rank)
+{
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(t, rank, &threads);
+	int status = v->rank ? v->rank(argument, t, rank) : 0;
+
+	if (status)
+		return status;
+	for (size_t i = 0; i < n; i++)
+		if (v->thread < 0 || v->thread == (long)threads[i])
+			status = first_of(status, visit_stream(v, argument, t, rank, threads[i]));
+	return v->rank_end ? first_of(status, v->rank_end(argument, t, rank)) : status;
+}
+
+int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argument)
+{
+	struct sr_error err;
+	struct sr_trace *t;
+	int status = 0;
+
+	if (sr_trace_open(&t, c->dir, &err))
+		return sr_fail("%s", err.text);
+	if (v->trace)
+		v->trace(argument, t);
+	if (c->rank >= 0 && !sr_trace_process(t, (int32_t)c->rank))
+		status = sr_fail("%s has no rank %ld", c->dir, c->rank);
+	for (size_t i = 0; i < sr_trace_ranks(t); i++) {
+		int32_t rank = sr_trace_rank_number(t, i);
+
+		if (c->rank < 0 || c->rank == rank)
+			status = first_of(status, visit_rank(v, argument, t, rank));
+	}
+	sr_trace_close(t);
+	return status;
+}

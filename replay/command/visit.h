@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * visit.h: the commands that go through a trace: which trace and which rank
+ * (the same argument and option for all), and a walk over its streams.
+ */
+#ifndef REPLAY_COMMAND_VISIT_H
+#define REPLAY_COMMAND_VISIT_H
+
+#include <argp.h>
+#include <stdint.h>
+
+#include "logd/trace/reader.h"
+
+struct sr_choice {
+	const char *dir;
+	long rank; /* -1: none was named */
+};
+
+#define SR_CHOICE_INIT                                                                             \
+	{                                                                                          \
+		.rank = -1                                                                         \
+	}
+
+/* An argp child: DIR.srec and --rank.  Its input is a struct sr_choice. */
+extern const struct argp sr_choice_argp;
+
+/* For commands with no other options: their only child is sr_choice_argp, and so is their input. */
+error_t sr_parse_choice_only(int key, char *arg, struct argp_state *state);
+
+/*
+ * What a command does on its way.  Each returns an exit status: the first that
+ * is not 0 is that of the walk, which goes on to the next stream (where rank
+ * fails, to the next rank).
+ */
+struct sr_visitor {
+	/* In front of all; NULL: nothing to do. */
+	void (*trace)(void *argument, const struct sr_trace *t);
+	/* In front of a rank's streams; NULL: nothing to do. */
+	int (*rank)(void *argument, struct sr_trace *t, int32_t rank);
+	/* An open stream; the visitor reads it. */
+	int (*stream)(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread);
+	/* After a rank's streams, if rank returned 0; NULL: nothing to do. */
+	int (*rank_end)(void *argument, struct sr_trace *t, int32_t rank);
+	long thread;     /* this one only; -1: all */
+	int cannot_open; /* the status where a stream cannot be opened */
+};
+
+/* The chosen ranks of a trace, ascending, and their threads. */
+int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argument);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/feeder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "replay/abi/control.h"
+#include "replay/print/marks.h"
+
+int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
+		   size_t ring_bytes, struct sr_error *err)
+{
+	int error = sr_stream_open(&f->stream, t, rank, thread, err);
+
+	if (error)
+		return error;
+	error = sr_ring_create(&f->ring, ring_bytes);
+	if (error) {
+		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s",
+			 thread, strerror(-error));
+		sr_stream_close(f->stream);
+	}
+	return error;
+}
+
+static int send(void *argument, uint16_t kind, const void *payload, size_t size)
+{
+	struct sr_feeder *f = argument;
+	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
+
+	return sr_ring_writev(&f->ring, kind, &iov, 1);
+}
+
+static uint32_t outcome_of(enum sr_mark reason)
+{
+	switch (reason) {
+	case SR_MARK_DIED:
+		return SR_REPLAY_DIED;
+	case SR_MARK_ENDED:
+		return SR_REPLAY_THREAD_CUT;
+	default:
+		return SR_REPLAY_CUT;
+	}
+}
+
+/* In front of a call's record, or of a fault's. */
+static int send_orders(struct sr_feeder *f, const struct sr_entry *e)
+{
+	struct sr_window_payload window;
+
+	if (e->count)
+		return sr_orders_before(f->orders, e->sn + e->count - 1, 0, send, f);
+	if (e->kind != SR_REC_WINDOW || e->size < sizeof(window))
+		return 0;
+	memcpy(&window, e->payload, sizeof(window));
+	return sr_orders_before(f->orders, e->sn, window.fault, send, f);
+}
+
+static void *feed(void *argument)
+{
+	struct sr_feeder *f = argument;
+	struct sr_entry e;
+	uint32_t outcome = SR_REPLAY_CUT;
+	char sentence[sizeof(f->warning)] = "";
+	enum sr_mark reason = 0;
+	int got;
+
+	while ((got = sr_stream_next(f->stream, &e)) > 0) {
+		/* No call comes after a mark, or it does not follow on the one before. */
+		if (sr_entry_mark(&e, &reason, sentence, sizeof(sentence))) {
+			outcome = outcome_of(reason);
+			break;
+		}
+		f->calls += e.count;
+		if (f->orders && send_orders(f, &e))
+			return NULL;
+		if (send(f, e.kind, e.payload, e.size))
+			return NULL; /* the process is gone */
+	}
+	f->killed = outcome == SR_REPLAY_DIED;
+	/* Where the recording was cut short, the mark says why; a torn file has the reader's
+	 * warning. */
+	if (outcome == SR_REPLAY_CUT && reason != SR_MARK_ENDED)
+		memcpy(f->warning, sentence, sizeof(f->warning));
+	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));
+	return NULL;
+}
+
+int sr_feeder_start(struct sr_feeder *f)
+{
+	int error = pthread_create(&f->thread, NULL, feed, f);
+
+	f->running = !error;
+	return -error;
+}
+
+void sr_feeder_stop(struct sr_feeder *f)
+{
+	const char *warning;
+
+	if (f->running) {
+		/* The feeder may be waiting for room that nobody makes any more. */
+		sr_ring_stop(&f->ring, EPIPE);
+		pthread_join(f->thread, NULL);
+	}
+	warning = sr_stream_warning(f->stream);
+	if (warning)
+		snprintf(f->warning, sizeof(f->warning), "%s", warning);
+	sr_stream_close(f->stream);
+	sr_ring_detach(&f->ring);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * feeder.h: sends a recorded thread's stream to its replayed twin: a thread of
+ * `sreplay replay` that reads the trace and produces into a ring.
+ */
+#ifndef REPLAY_HOST_FEEDER_H
+#define REPLAY_HOST_FEEDER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "logd/trace/reader.h"
+#include "logd/ring/ring.h"
+#include "replay/host/group/orders.h"
+
+struct sr_feeder {
+	struct sr_stream *stream;
+	struct sr_ring ring; /* its memfd is ring.fd */
+	struct sr_orders *orders; /* put in front of its calls; NULL: none */
+	pthread_t thread;
+	bool running;
+	/* Valid after sr_feeder_stop. */
+	uint64_t calls;    /* in the stream, as far as it was read */
+	bool killed;       /* it ends where the process was killed */
+	char warning[512]; /* why the stream ended early, for the verdict */
+};
+
+/* Opens the stream and makes the ring; -errno and a sentence in err. */
+int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
+		   size_t ring_bytes, struct sr_error *err);
+int sr_feeder_start(struct sr_feeder *f);
+
+/* The replayed process is gone: ends the thread, frees everything. */
+void sr_feeder_stop(struct sr_feeder *f);
+
+#endif

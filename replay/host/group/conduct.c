@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/group/conduct.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "replay/command/command.h"
+#include "replay/abi/memory.h"
+#include "replay/host/group/relay.h"
+#include "replay/host/group/state.h"
+#include "replay/host/group/transport.h"
+#include "replay/host/verdict.h"
+
+/* The process that replays a rank. */
+struct worker {
+	int32_t rank;
+	pid_t pid; /* 0: not started, or reaped */
+	struct sr_replay_control *control;
+	int control_fd;
+	struct sr_relay out, err;
+	bool has_terminal; /* a debugger's: nothing is relayed */
+	bool ended;
+	int status; /* what sr_rank_replay returned, once ended */
+};
+
+struct conductor {
+	const struct sr_conduct *c;
+	struct sr_transport *transport; /* the caller's */
+	struct worker *workers;
+	int signals;                 /* a signalfd */
+	int by;                      /* the signal that is to end all; 0: none */
+	const struct worker *failed; /* it was not as recorded, and the others are ended for it */
+};
+
+/* ---------------------------------------------------------------- starting */
+
+static bool open_relays(const struct conductor *d, struct worker *w)
+{
+	char out[PATH_MAX], err[PATH_MAX];
+	const char *dir = d->c->output;
+
+	snprintf(out, sizeof(out), "%s/rank-%d.out", dir ? dir : "", w->rank);
+	snprintf(err, sizeof(err), "%s/rank-%d.err", dir ? dir : "", w->rank);
+	if (!sr_relay_open(&w->out, w->rank, stdout, dir ? out : NULL) &&
+	    !sr_relay_open(&w->err, w->rank, stderr, dir ? err : NULL))
+		return true;
+	sr_fail("cannot pass on what rank %d prints: %s", w->rank, strerror(errno));
+	return false;
+}
+
+/*
+ * A process group of its own, so that Ctrl-C comes to us alone and what the
+ * program left behind can be found; a debugger stays with its terminal.
+ */
+static void __attribute__((noreturn))
+work(const struct conductor *d, struct worker *w, pid_t conductor)
+{
+	struct sr_rank_options o = {
+	    .dir = d->c->dir,
+	    .rank = w->rank,
+	    .timeout = d->c->timeout,
+	    .outsiders = d->c->outsiders,
+	};
+	char sandbox[PATH_MAX];
+	sigset_t none;
+	int status;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != conductor)
+		_exit(SR_EXIT_FAILED);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (!w->has_terminal) {
+		int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+		setpgid(0, 0);
+		dup2(null, 0);
+		dup2(w->out.write_fd, 1);
+		dup2(w->err.write_fd, 2);
+	}
+	if (d->c->tool_rank == w->rank)
+		o.tool = d->c->tool;
+	if (d->c->sandbox) {
+		snprintf(sandbox, sizeof(sandbox), "%s/rank-%d", d->c->sandbox, w->rank);
+		o.sandbox = sandbox;
+	}
+	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->transport->group);
+	fflush(NULL);
+	/* Past main's return, which the parent's libraries would have prepared. */
+	_exit(status);
+}
+
+static bool start_worker(struct conductor *d, struct worker *w)
+{
+	pid_t self = getpid();
+
+	w->control = sr_rank_control(&w->control_fd);
+	if (!w->control) {
+		sr_fail("cannot make the control page of rank %d: %s", w->rank, strerror(errno));
+		return false;
+	}
+	if (d->transport->group) {
+		w->control->group_fd = d->transport->group_fd;
+		w->control->member = (uint32_t)(w - d->workers);
+	}
+	if (!w->has_terminal && !open_relays(d, w))
+		return false;
+	fflush(NULL);
+	w->pid = fork();
+	if (w->pid < 0) {
+		sr_fail("cannot fork: %s", strerror(errno));
+		w->pid = 0;
+		return false;
+	}
+	if (!w->pid)
+		work(d, w, self);
+	if (!w->has_terminal) {
+		setpgid(w->pid, w->pid);
+		sr_relay_started(&w->out);
+		sr_relay_started(&w->err);
+	}
+	return true;
+}
+
+static bool make_sandbox_root(const struct sr_conduct *c)
+{
+	if (!c->sandbox || !mkdir(c->sandbox, 0777) || errno == EEXIST)
+		return true;
+	sr_fail("cannot make %s: %s", c->sandbox, strerror(errno));
+	return false;
+}
+
+static bool make_output(const struct sr_conduct *c)
+{
+	if (!c->output || !mkdir(c->output, 0777) || errno == EEXIST)
+		return true;
+	sr_fail("cannot make %s: %s", c->output, strerror(errno));
+	return false;
+}
+
+/* ----------------------------------------------------------------- the end */
+
+/* Whatever still runs is ended; its processes die with it. */
+static void end_all(const struct conductor *d)
+{
+	for (size_t i = 0; i < d->c->count; i++) {
+		struct worker *w = &d->workers[i];
+
+		if (w->pid && !w->ended)
+			kill(w->has_terminal ? w->pid : -w->pid, SIGKILL);
+	}
+}
+
+/* By its own words: an exit status may be the program's. */
+static enum sr_verdict_kind how(const struct worker *w)
+{
+	return (enum sr_verdict_kind)atomic_load(&w->control->verdict);
+}
+
+/* A rank that is not what was recorded ends the replay: its own words, then where the others are.
+ */
+static void fail(struct conductor *d, struct worker *failed)
+{
+	struct sr_group_view view = {.count = 0};
+
+	if (d->failed || d->by)
+		return;
+	d->failed = failed;
+	for (size_t i = 0; i < d->c->count && view.count < SR_GROUP_MEMBERS; i++) {
+		const struct worker *w = &d->workers[i];
+
+		if (w != failed)
+			view.rank[view.count++] = (struct sr_group_rank){
+			    .rank = w->rank, .control = w->control, .ended = w->ended};
+	}
+	sr_note("rank %d ends the replay; the others:", failed->rank);
+	sr_group_say_states(d->c->dir, &view);
+	end_all(d);
+}
+
+static void take_end(struct conductor *d, struct worker *w, int wait_status)
+{
+	w->ended = true;
+	w->status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : SR_EXIT_FAILED;
+	/* Who waits for one that failed is ended with it, and has nothing to say of that. */
+	if (d->transport->group && how(w) != SR_VERDICT_FAILED)
+		sr_group_end_member(d->transport->group, (uint32_t)(w - d->workers));
+	/* Processes that the program left behind were not part of it. */
+	if (!w->has_terminal) {
+		kill(-w->pid, SIGKILL);
+		sr_relay_close(&w->out);
+		sr_relay_close(&w->err);
+	}
+	if (!WIFEXITED(wait_status) && !d->by && !d->failed)
+		sr_fail("rank %d: the process that replays it was ended by signal %d (%s)", w->rank,
+			WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+	if (how(w) == SR_VERDICT_FAILED)
+		fail(d, w);
+}
+
+static void reap(struct conductor *d)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (sr_transport_lost(d->transport, pid))
+			continue;
+		for (size_t i = 0; i < d->c->count; i++)
+			if (d->workers[i].pid == pid)
+				take_end(d, &d->workers[i], status);
+	}
+}
+
+/* --------------------------------------------------------------- in between */
+
+static size_t running(const struct conductor *d)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->c->count; i++)
+		n += d->workers[i].pid && !d->workers[i].ended;
+	return n;
+}
+
+static void take_signals(struct conductor *d)
+{
+	struct signalfd_siginfo info;
+
+	while (read(d->signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD) {
+			reap(d);
+			continue;
+		}
+		/* The debugger takes Ctrl-C for itself. */
+		if (info.ssi_signo == SIGINT && d->c->tool.kind == SR_TOOL_GDB)
+			continue;
+		d->by = (int)info.ssi_signo;
+		end_all(d);
+	}
+}
+
+static void conduct(struct conductor *d)
+{
+	size_t n = 1 + 2 * d->c->count;
+	struct pollfd *polled = calloc(n, sizeof(*polled));
+
+	while (polled && running(d)) {
+		polled[0] = (struct pollfd){.fd = d->signals, .events = POLLIN};
+		for (size_t i = 0; i < d->c->count; i++) {
+			polled[1 + 2 * i] =
+			    (struct pollfd){.fd = d->workers[i].out.fd, .events = POLLIN};
+			polled[2 + 2 * i] =
+			    (struct pollfd){.fd = d->workers[i].err.fd, .events = POLLIN};
+		}
+		if (poll(polled, n, -1) < 0 && errno != EINTR)
+			break;
+		for (size_t i = 0; i < d->c->count; i++) {
+			sr_relay_move(&d->workers[i].out);
+			sr_relay_move(&d->workers[i].err);
+		}
+		take_signals(d);
+	}
+	free(polled);
+}
+
+static void block_signals(struct conductor *d)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	d->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int verdict(const struct conductor *d)
+{
+	size_t exact = 0;
+
+	if (d->by) {
+		sr_note("ended by signal %d (%s)", d->by, strsignal(d->by));
+		return 128 + d->by;
+	}
+	if (d->failed)
+		return d->failed->status ? d->failed->status : SR_REPLAY_EXIT_DIVERGED;
+	for (size_t i = 0; i < d->c->count; i++)
+		exact += how(&d->workers[i]) == SR_VERDICT_EXACT;
+	if (exact < d->c->count) {
+		sr_note("%zu of %zu ranks ended as recorded, the others where their traces do",
+			exact, d->c->count);
+		return SR_REPLAY_EXIT_CUT;
+	}
+	sr_note("all %zu ranks ended as recorded", exact);
+	return 0;
+}
+
+int sr_conduct(const struct sr_conduct *c)
+{
+	struct conductor d = {.c = c, .transport = c->transport};
+	bool started = true;
+	int status = SR_EXIT_FAILED;
+
+	if (!make_sandbox_root(c) || !make_output(c))
+		return status;
+	d.workers = calloc(c->count, sizeof(*d.workers));
+	if (!d.workers)
+		return sr_fail("no memory left");
+	block_signals(&d);
+	for (size_t i = 0; i < c->count; i++) {
+		d.workers[i] = (struct worker){
+		    .rank = c->ranks[i],
+		    .has_terminal = c->tool.kind == SR_TOOL_GDB && c->tool_rank == c->ranks[i],
+		    .out.fd = -1,
+		    .err.fd = -1,
+		};
+		d.workers[i].out.write_fd = d.workers[i].err.write_fd = -1;
+	}
+	for (size_t i = 0; i < c->count && started; i++)
+		started = start_worker(&d, &d.workers[i]);
+	if (started) {
+		conduct(&d);
+		sr_transport_close(d.transport);
+		status = verdict(&d);
+	} else {
+		end_all(&d);
+		sr_transport_close(d.transport);
+	}
+	free(d.workers);
+	return status;
+}

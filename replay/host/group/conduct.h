@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * conduct.h: a group's ranks replayed at the same time, each by a process of its
+ * own (rank.h) that is our child; their end is everybody's.
+ */
+#ifndef REPLAY_HOST_GROUP_CONDUCT_H
+#define REPLAY_HOST_GROUP_CONDUCT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "replay/host/group/transport.h"
+#include "replay/host/rank.h"
+
+struct sr_conduct {
+	struct sr_trace *trace;
+	const char *dir;
+	const int32_t *ranks; /* ascending */
+	size_t count;
+	long timeout;
+	const char *sandbox; /* each rank's is below it; NULL: none */
+	const char *output;  /* directory for what each rank prints; NULL: none */
+	struct sr_tool tool;
+	int32_t tool_rank;                    /* the rank that it runs; -1: none */
+	struct sr_transport *transport;       /* ready */
+	const struct sr_outsiders *outsiders; /* NULL: nothing is known of them */
+};
+
+/* The exit status: 0 if all ranks ended as recorded. */
+int sr_conduct(const struct sr_conduct *c);
+
+#endif

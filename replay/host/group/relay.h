@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * relay.h: what a rank of a group prints, passed on line by line with the rank in
+ * front, so that the lines of several never mix; and, if wanted, kept as it is
+ * in a file of its own.
+ */
+#ifndef REPLAY_HOST_GROUP_RELAY_H
+#define REPLAY_HOST_GROUP_RELAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct sr_relay {
+	int fd;      /* to read from, non-blocking; -1: at its end */
+	int write_fd; /* the other end, until the rank has it; -1 */
+	FILE *out;
+	FILE *copy; /* or NULL */
+	int32_t rank;
+	char *line;  /* that has no end yet */
+	size_t held, room;
+};
+
+/* 0 or -errno.  path: of the copy, or NULL. */
+int sr_relay_open(struct sr_relay *r, int32_t rank, FILE *out, const char *path);
+
+/* In the parent, when the rank has its end. */
+void sr_relay_started(struct sr_relay *r);
+
+/* Passes on what is there. */
+void sr_relay_move(struct sr_relay *r);
+
+/* The rank has ended: all that is left; a last line that has no end gets one. */
+void sr_relay_close(struct sr_relay *r);
+
+#endif

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/rank.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "replay/command/command.h"
+#include "replay/host/feeder.h"
+#include "replay/host/files.h"
+#include "replay/host/producers/found.h"
+#include "replay/abi/memory.h"
+#include "replay/host/group/orders.h"
+#include "replay/host/recorded.h"
+#include "replay/host/start/sandbox.h"
+#include "replay/host/stuck.h"
+#include "replay/host/verdict.h"
+
+#define TICK_MS     100
+
+/* All rings are filled from the start: of many threads, most are over soon. */
+#define RING        (4u << 20)
+#define SMALL_RING  (256u << 10)
+#define FEW_THREADS 64
+#define SPARE_FDS   1024 /* besides those of the rings */
+
+struct replay {
+	struct sr_trace *trace;
+	const struct sr_rank_options *options;
+	struct sr_recorded recorded;
+	struct sr_replay_control *control;
+	int control_fd;
+	struct sr_group *group; /* NULL: alone */
+	struct sr_plan *plan;   /* in a group */
+	struct sr_orders *orders;
+	struct sr_feeder *feeders;
+	size_t n_feeders;
+	char sandbox[PATH_MAX]; /* "": none */
+	pid_t child;            /* the program, or the tool that runs it */
+};
+
+struct sr_replay_control *sr_rank_control(int *fd)
+{
+	struct sr_replay_control *c;
+
+	*fd = memfd_create("sreplay-control", MFD_CLOEXEC);
+	if (*fd < 0 || ftruncate(*fd, sizeof(*c)))
+		return NULL;
+	c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+	if (c == MAP_FAILED)
+		return NULL;
+	c->magic = SR_REPLAY_MAGIC;
+	c->version = SR_TRACE_VERSION;
+	c->thread_at = offsetof(struct sr_replay_control, thread);
+	c->thread_bytes = sizeof(c->thread[0]);
+	c->group_fd = c->found_fd = -1;
+	return c;
+}
+
+/* ------------------------------------------------------------ preparation */
+
+/*
+ * The limit on open descriptors, as far as the system lets us raise it: this
+ * process and the replayed one have a ring for each thread.  The latter gets its
+ * own limit back before it runs.  Returns that, 0 if it is not known.
+ */
+static unsigned long raise_limit(size_t needed)
+{
+	struct rlimit limit;
+	unsigned long before;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	before = limit.rlim_cur;
+	if (limit.rlim_cur < needed) {
+		limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	return before;
+}
+
+/* What the plan says of the thread comes with its records. */
+static bool open_orders(struct replay *r, size_t i, uint32_t thread)
+{
+	struct sr_error err;
+
+	if (sr_orders_open(&r->orders[i], r->plan, r->group, r->options->rank, thread, &err)) {
+		sr_fail("%s", err.text);
+		return false;
+	}
+	r->feeders[i].orders = &r->orders[i];
+	return true;
+}
+
+static bool open_plan(struct replay *r)
+{
+	struct sr_error err;
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(r->trace, r->options->rank, &threads);
+
+	if (!r->group)
+		return true;
+	if (sr_plan_open(&r->plan, r->trace, &err)) {
+		sr_fail("%s", err.text);
+		return false;
+	}
+	r->orders = calloc(n ? n : 1, sizeof(*r->orders));
+	r->control->found_fd = sr_found_open();
+	return r->orders && r->control->found_fd >= 0;
+}
+
+static bool open_feeders(struct replay *r, unsigned long *limit)
+{
+	int32_t rank = r->options->rank;
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(r->trace, rank, &threads);
+	struct sr_error err;
+
+	*limit = raise_limit(3 * n + SPARE_FDS);
+	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
+	for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
+		r->control->stream_fd[i] = -1;
+	for (size_t i = 0; i < n && r->feeders; i++) {
+		if (threads[i] >= SR_REPLAY_THREADS) {
+			sr_fail("rank %d has more than %d threads", rank, SR_REPLAY_THREADS);
+			return false;
+		}
+		if (sr_feeder_open(&r->feeders[i], r->trace, rank, threads[i],
+				   n > FEW_THREADS ? SMALL_RING : RING, &err)) {
+			sr_fail("%s", err.text);
+			return false;
+		}
+		r->n_feeders++;
+		if (r->plan && !open_orders(r, i, threads[i]))
+			return false;
+		r->control->stream_fd[threads[i]] = r->feeders[i].ring.fd;
+		if (threads[i] >= r->control->threads)
+			r->control->threads = threads[i] + 1;
+	}
+	return r->feeders != NULL;
+}
+
+/* The files that the program reads: said which have changed, or put where it will find them. */
+static bool prepare_files(struct replay *r)
+{
+	const struct sr_rank_options *o = r->options;
+	char out[PATH_MAX + 4];
+
+	if (o->sandbox) {
+		if (!sr_sandbox_make(o->sandbox, r->sandbox, sizeof(r->sandbox)))
+			return false;
+		snprintf(out, sizeof(out), "%s/out", r->sandbox);
+		if (!sr_files_restore(r->trace, o->rank, o->dir, out))
+			return false;
+	}
+	return sr_files_check(r->trace, o->rank, o->dir, o->sandbox);
+}
+
+/* ---------------------------------------------------------- the child */
+
+static bool pass(int32_t *fd)
+{
+	*fd = fcntl(*fd, F_DUPFD, SR_REPLAY_FD + 1);
+	return *fd >= 0;
+}
+
+/*
+ * The descriptors it needs at numbers that the program's own will not reach,
+ * all others closed.
+ */
+static bool pass_descriptors(struct replay *r)
+{
+	struct sr_replay_control *c = r->control;
+
+	for (uint32_t i = 0; i < c->threads; i++) {
+		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i]))
+			return false;
+	}
+	if (c->group_fd >= 0 && (!pass(&c->group_fd) || !pass(&c->found_fd)))
+		return false;
+	if (dup2(r->control_fd, SR_REPLAY_FD) < 0)
+		return false;
+	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
+}
+
+/* A tool starts the program itself. */
+static bool is_laid_out(const struct replay *r)
+{
+	return r->options->tool.kind == SR_TOOL_NONE && r->recorded.layout.libraries_below;
+}
+
+static void __attribute__((noreturn)) become_recorded(struct replay *r, unsigned long limit)
+{
+	const struct sr_launch launch = {
+	    .recorded = &r->recorded,
+	    .tool = &r->options->tool,
+	    .trace = r->options->dir,
+	    .rank = r->options->rank,
+	    .sandbox = r->sandbox,
+	    .open_files = limit,
+	    .laid_out = is_laid_out(r),
+	};
+
+	if (!pass_descriptors(r)) {
+		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %u?",
+			strerror(errno), SR_REPLAY_FD + r->control->threads);
+		_exit(SR_REPLAY_EXIT_FAILED);
+	}
+	sr_launch(&launch);
+}
+
+static bool start_child(struct replay *r, unsigned long limit)
+{
+	r->child = fork();
+	if (r->child < 0) {
+		sr_fail("cannot fork: %s", strerror(errno));
+		return false;
+	}
+	if (r->child == 0)
+		become_recorded(r, limit);
+	if (is_laid_out(r))
+		sr_layout_apply(r->child, &r->recorded.layout, &r->recorded.processor,
+				&r->control->cpuid_traced);
+	for (size_t i = 0; i < r->n_feeders; i++)
+		if (sr_feeder_start(&r->feeders[i]))
+			return false;
+	return true;
+}
+
+/* ------------------------------------------------------------- watching it */
+
+static bool child_has_ended(const struct replay *r)
+{
+	siginfo_t info = {0};
+
+	usleep(TICK_MS * 1000);
+	return !waitid(P_PID, (id_t)r->child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
+}
+
+/* Waits a thread for another rank?  Then it is that one which has to make progress. */
+static bool waits_for_group(const struct replay *r)
+{
+	for (uint32_t i = 0; i < r->control->threads; i++)
+		if (atomic_load(&r->control->thread[i].waits_for_sn))
+			return true;
+	return false;
+}
+
+static uint64_t progress(const struct replay *r)
+{
+	uint64_t calls = sr_replay_calls(r->control);
+
+	if (!r->group || !waits_for_group(r))
+		return calls;
+	for (uint32_t m = 0; m < r->group->members; m++)
+		for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
+			calls += atomic_load(&r->group->member[m].entered[i]);
+	return calls;
+}
+
+static bool is_exact(const struct replay *r)
+{
+	return atomic_load(&r->control->outcome) == SR_REPLAY_EXACT;
+}
+
+/* It has ended as recorded, and waits for the others of its group. */
+static bool is_over(const struct replay *r)
+{
+	return r->group && is_exact(r);
+}
+
+/* Until the child has ended, or has made no call for so many seconds (0: for ever): true. */
+static bool is_stuck(const struct replay *r, long seconds)
+{
+	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
+	uint64_t before = 0;
+	long idle_ms = 0;
+	bool stuck = false;
+
+	/* Without a pidfd (old kernels, sandboxes) by its state. */
+	while (!stuck && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
+		uint64_t calls = progress(r);
+
+		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
+		before = calls;
+		stuck = seconds && idle_ms >= seconds * 1000 && !is_over(r);
+	}
+	if (p.fd >= 0)
+		close(p.fd);
+	return stuck;
+}
+
+/* What words about calls need; to read the schema takes longer than many a replay. */
+static void load_print(const struct replay *r, struct sr_verdict *v)
+{
+	size_t size;
+	const char *schema = sr_trace_schema(r->trace, v->rank, &size);
+
+	v->with.schema = schema ? sr_schema_parse(schema, size) : NULL;
+	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
+}
+
+/* Waits for the end; a child that makes no progress is killed, after words about where it is. */
+static void wait_for_child(const struct replay *r, struct sr_verdict *v)
+{
+	struct sr_stuck stuck = {
+	    .trace = r->trace,
+	    .rank = v->rank,
+	    .seconds = r->options->timeout,
+	    .process = r->child,
+	    .control = r->control,
+	    .with = &v->with,
+	};
+
+	v->stuck = is_stuck(r, r->options->timeout);
+	if (v->stuck) {
+		load_print(r, v);
+		/* With a tool around it, the child is that. */
+		if (atomic_load(&r->control->process))
+			stuck.process = atomic_load(&r->control->process);
+		sr_stuck_say(&stuck);
+		kill(r->child, SIGKILL);
+	}
+	while (waitpid(r->child, &v->wait_status, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* ------------------------------------------------------------------- all */
+
+/* It came to where its recording ends; where others wait for it, they are told. */
+static bool has_come_to_its_end(const struct replay *r, const struct sr_verdict *v)
+{
+	switch ((enum sr_replay_outcome)atomic_load(&r->control->outcome)) {
+	case SR_REPLAY_EXACT:
+	case SR_REPLAY_DIED:
+	case SR_REPLAY_CUT:
+	case SR_REPLAY_THREAD_CUT:
+		return true;
+	case SR_REPLAY_RUNNING:
+		return v->killed;
+	default:
+		return false; /* it ends the replay of all */
+	}
+}
+
+/* Recorded with clocks: it has a place in them. */
+static bool has_clocks(const struct replay *r)
+{
+	const json_t *member =
+	    json_object_get(json_object_get(r->recorded.json, "extra"), "member");
+
+	return json_is_integer(member) && json_integer_value(member) >= 0;
+}
+
+/* A process that was killed could not say what a device has not done again. */
+static void find_not_carried(struct replay *r)
+{
+	const struct sr_errands *e = &r->group->member[r->control->member].errands;
+	const uint64_t done = atomic_load(&e->done);
+	const struct sr_group_call *call = &e->errand[done % SR_GROUP_ERRANDS].call;
+	struct sr_replay_control *c = r->control;
+
+	if (done == atomic_load(&e->asked))
+		return;
+	sr_report_call(&c->report, call);
+	snprintf(c->not_carried, sizeof(c->not_carried), "%s",
+		 atomic_load(&e->failed) ? e->text : "it was not done");
+	atomic_store(&c->outcome, SR_REPLAY_NOT_CARRIED);
+}
+
+/* Who produced what entered is known when all have ended. */
+static bool save_found(struct replay *r, struct sr_verdict *v, int found, int group_fd)
+{
+	struct sr_producers *p;
+	bool saved;
+
+	if (!r->plan)
+		return true;
+	/* Else who waits for it does so until the replay is ended: its trace is not to blame. */
+	if (has_come_to_its_end(r, v)) {
+		sr_group_end_member(r->group, r->control->member);
+		sr_group_await_end(r->group);
+		find_not_carried(r);
+	}
+	p = sr_producers_new(r->group, group_fd, r->control->member, r->trace, r->plan,
+			     has_clocks(r), r->options->outsiders);
+	saved = sr_found_save(found, r->options->dir, r->plan, v->rank, p, &v->found);
+	sr_producers_free(p);
+	return saved;
+}
+
+static int run(struct replay *r)
+{
+	struct sr_verdict v = {.rank = r->options->rank, .trace = r->trace};
+	unsigned long limit;
+	int status, found, group_fd;
+
+	v.with_tool = r->options->tool.kind != SR_TOOL_NONE;
+	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
+	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
+	r->control->main_stack = r->recorded.main_stack;
+	r->control->net = r->recorded.net;
+	r->control->tsc = r->recorded.tsc;
+	r->control->serial = r->recorded.serial;
+	r->control->pid = r->recorded.pid;
+	r->control->processor = r->recorded.processor;
+	if (!open_plan(r) || !open_feeders(r, &limit))
+		return SR_EXIT_FAILED;
+	found = r->control->found_fd;
+	group_fd = r->control->group_fd;
+	if (!start_child(r, limit))
+		return SR_EXIT_FAILED;
+	wait_for_child(r, &v);
+	for (size_t i = 0; i < r->n_feeders; i++) {
+		sr_feeder_stop(&r->feeders[i]);
+		v.recorded_calls += r->feeders[i].calls;
+		v.killed = v.killed || r->feeders[i].killed;
+		if (r->feeders[i].warning[0])
+			v.warning = r->feeders[i].warning;
+	}
+	if (r->sandbox[0])
+		sr_sandbox_end(r->sandbox);
+	if (!save_found(r, &v, found, group_fd))
+		return SR_EXIT_FAILED;
+	if (!v.stuck && !is_exact(r))
+		load_print(r, &v);
+	status = sr_verdict_say(&v, r->control);
+	atomic_store(&r->control->verdict, v.how);
+	sr_schema_free(v.with.schema);
+	sr_symbols_free(v.with.symbols);
+	return status;
+}
+
+int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
+		   struct sr_replay_control *control, int control_fd, struct sr_group *group)
+{
+	struct replay r = {
+	    .trace = t, .options = o, .control = control, .control_fd = control_fd, .group = group};
+	int status = SR_EXIT_FAILED;
+
+	if (!sr_recorded_load(&r.recorded, t, o->rank, o->dir))
+		return status;
+	if (r.recorded.from_open)
+		sr_fail("rank %d loaded libibverbs after it had started, and what it did "
+			"before is not recorded: it cannot be replayed yet",
+			o->rank);
+	else if (sr_recorded_check_files(&r.recorded) && prepare_files(&r))
+		status = run(&r);
+	sr_recorded_free(&r.recorded);
+	free(r.feeders);
+	free(r.orders);
+	sr_plan_close(r.plan);
+	return status;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rank.h: one recorded process run again: started, fed its trace, watched, and
+ * said how it went.  `sreplay replay` does this itself for one rank, and in a
+ * process of its own for each rank of a group (replay/host/group/conduct.h).
+ */
+#ifndef REPLAY_HOST_RANK_H
+#define REPLAY_HOST_RANK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "logd/trace/reader.h"
+#include "replay/abi/control.h"
+#include "replay/host/producers/outsiders.h"
+#include "replay/abi/group.h"
+#include "replay/host/start/launch.h"
+
+struct sr_rank_options {
+	const char *dir;     /* of the trace */
+	int32_t rank;
+	long timeout;        /* seconds without a call; 0: for ever */
+	const char *sandbox; /* NULL: none */
+	struct sr_tool tool; /* that runs the program, if any */
+	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
+};
+
+/* The page that the process shares with us, not in use by any process yet.  NULL, with errno. */
+struct sr_replay_control *sr_rank_control(int *fd);
+
+/*
+ * All of it; returns the exit status.  `group` is NULL for a rank that is replayed
+ * alone.  The control page and its descriptor are the caller's.
+ */
+int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
+		   struct sr_replay_control *control, int control_fd, struct sr_group *group);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/recorded.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "logd/trace/elf_id.h"
+#include "logd/base/hex.h"
+#include "replay/command/command.h"
+
+static char *text_of(const json_t *json, const char *key)
+{
+	return sr_trace_bytes(json_object_get(json, key), NULL);
+}
+
+/* A NULL-terminated vector of the strings; NULL if they are not strings. */
+static char **vector_of(const json_t *json, const char *key)
+{
+	json_t *list = json_object_get(json, key);
+	size_t n = json_array_size(list);
+	char **v = calloc(n + 1, sizeof(*v));
+
+	if (!json_is_array(list) || !v) {
+		free(v);
+		return NULL;
+	}
+	for (size_t i = 0; i < n; i++) {
+		v[i] = sr_trace_bytes(json_array_get(list, i), NULL);
+		if (!v[i]) {
+			while (i)
+				free(v[--i]);
+			free(v);
+			return NULL;
+		}
+	}
+	return v;
+}
+
+static void free_vector(char **v)
+{
+	for (char **p = v; p && *p; p++)
+		free(*p);
+	free(v);
+}
+
+static uint64_t number_of(const json_t *json, const char *key)
+{
+	const char *text = json_string_value(json_object_get(json, key));
+
+	return text ? strtoull(text, NULL, 0) : 0;
+}
+
+/* Without a net libc asked the vDSO for the time: it stays where this kernel has it. */
+static void load_layout(struct sr_layout *l, const json_t *extra)
+{
+	const char *random = json_string_value(json_object_get(extra, "random"));
+
+	if (!json_is_true(json_object_get(extra, "net")) || !random ||
+	    !sr_from_hex(random, l->random, sizeof(l->random)))
+		return;
+	l->libraries_below = number_of(extra, "libraries_below");
+	l->vdso = number_of(extra, "vdso");
+	l->stack = number_of(extra, "stack");
+	l->signal_frame = number_of(extra, "signal_frame");
+}
+
+/* Of an entry that is no table nothing is believed. */
+static void load_processor(struct sr_processor *p, const json_t *extra)
+{
+	const char *text = json_string_value(json_object_get(extra, "cpuid"));
+	size_t bytes = text ? strlen(text) / 2 : 0;
+
+	p->entries = 0;
+	if (bytes && bytes <= sizeof(p->entry) && bytes % sizeof(p->entry[0]) == 0 &&
+	    sr_from_hex(text, (uint8_t *)p->entry, bytes))
+		p->entries = (uint32_t)(bytes / sizeof(p->entry[0]));
+}
+
+bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank,
+		      const char *dir)
+{
+	const json_t *json = sr_trace_process(t, rank);
+	const json_t *extra = json_object_get(json, "extra");
+	const char *limit = json_string_value(json_object_get(extra, "stack_limit"));
+	const char *main_stack = json_string_value(json_object_get(extra, "main_stack"));
+	const char *threads = json_string_value(json_object_get(extra, "threads"));
+
+	*r = (struct sr_recorded){
+	    .json = json,
+	    .exe = text_of(json, "executable"),
+	    .cwd = text_of(json, "directory"),
+	    .argv = vector_of(json, "arguments"),
+	    .env = vector_of(json, "environment"),
+	    .executed_as = text_of(extra, "executed_as"),
+	    .stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
+	    .main_stack = main_stack ? strtoull(main_stack, NULL, 0) : 0,
+	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
+	    .tsc = json_is_true(json_object_get(extra, "tsc")),
+	    .net = json_is_true(json_object_get(extra, "net")),
+	    .serial = threads && !strcmp(threads, "serial"),
+	    .ignored = number_of(extra, "ignored"),
+	    .blocked = number_of(extra, "blocked"),
+	    .stdout_line_buffered = json_is_true(json_object_get(extra, "stdout_line_buffered")),
+	};
+	load_layout(&r->layout, extra);
+	load_processor(&r->processor, extra);
+	if (json_string_value(json_object_get(extra, "recorded_from")) &&
+	    !strcmp(json_string_value(json_object_get(extra, "recorded_from")), "open"))
+		r->from_open = true;
+	if (r->exe && r->cwd && r->argv && r->env &&
+	    json_is_array(json_object_get(json, "objects")))
+		return true;
+	sr_fail("%s/rank-%d/process.json: executable, directory, arguments, environment or objects "
+		"is missing",
+		dir, rank);
+	sr_recorded_free(r);
+	return false;
+}
+
+void sr_recorded_free(struct sr_recorded *r)
+{
+	free(r->exe);
+	free(r->executed_as);
+	free(r->cwd);
+	free_vector(r->argv);
+	free_vector(r->env);
+}
+
+/* What tells an ELF file from others: as the recorder wrote it down, and as it is now. */
+struct identity {
+	const char *what, *recorded; /* NULL: it could not be read when it was recorded, either */
+	char now[256];
+};
+
+static bool compare_identity(struct identity *id, int fd, const json_t *object)
+{
+	const char *build_id = json_string_value(json_object_get(object, "build_id"));
+	const char *hash = json_string_value(json_object_get(object, "xxh3"));
+
+	*id = (struct identity){build_id ? "build id" : "content hash", build_id ? build_id : hash,
+				"none"};
+	if (!id->recorded)
+		return true;
+	if (build_id)
+		elf_build_id(fd, id->now, sizeof(id->now));
+	else
+		file_hash(fd, id->now);
+	return !strcmp(id->now, id->recorded);
+}
+
+bool sr_recorded_is_same_file(int fd, const json_t *object)
+{
+	struct identity id;
+
+	return compare_identity(&id, fd, object);
+}
+
+static bool same_identity(int fd, const json_t *object, const char *path)
+{
+	struct identity id;
+
+	if (compare_identity(&id, fd, object))
+		return true;
+	sr_fail("%s is not the file that was recorded: its %s is %s, recorded was %s; replay needs "
+		"the same one",
+		path, id.what, id.now, id.recorded);
+	return false;
+}
+
+bool sr_recorded_check_files(const struct sr_recorded *r)
+{
+	const json_t *object;
+	bool good = true;
+	size_t i;
+
+	json_array_foreach(json_object_get(r->json, "objects"), i, object)
+	{
+		char *path = text_of(object, "path");
+		int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+		if (fd < 0) {
+			sr_fail("%s, which the recorded program used, cannot be read: %s",
+				path ? path : "a file", strerror(errno));
+			good = false;
+		} else {
+			good = same_identity(fd, object, path) && good;
+			close(fd);
+		}
+		free(path);
+	}
+	return good;
+}

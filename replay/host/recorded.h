@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* recorded.h: the recorded process, as process.json describes it, and whether it can be started
+ * here. */
+#ifndef REPLAY_HOST_RECORDED_H
+#define REPLAY_HOST_RECORDED_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "logd/trace/reader.h"
+#include "replay/host/start/layout.h"
+
+struct sr_recorded {
+	const json_t *json; /* the trace's */
+	char *exe;
+	char *cwd;
+	char **argv;
+	char **env;
+	char *executed_as; /* the path given to execve: it lies on the stack, and moves it */
+	unsigned long long
+	    stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
+	unsigned long long main_stack; /* where main's frame was; 0: not known */
+	struct sr_layout layout;
+	struct sr_processor processor;
+	bool stdout_line_buffered;
+	bool net; /* with the net at the system-call level */
+	bool tsc; /* and the time-stamp counter trapped */
+	bool serial; /* its threads took turns (record --threads=serial) */
+	int pid;  /* as the process itself sees it */
+	uint64_t ignored, blocked; /* the signals that it inherited so */
+	bool from_open; /* libibverbs came late: what was before the first device is not recorded */
+};
+
+/* false after a message that names what is missing in process.json. */
+bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t rank,
+		      const char *dir);
+void sr_recorded_free(struct sr_recorded *r);
+
+/*
+ * Are the executable and its libraries the recorded ones?  false after a message
+ * per file that is not.
+ */
+bool sr_recorded_check_files(const struct sr_recorded *r);
+
+/* The same of one, an element of process.json's "objects", without a message. */
+bool sr_recorded_is_same_file(int fd, const json_t *object);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/start/launch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "logd/trace/reader.h"
+#include "replay/command/command.h"
+#include "replay/abi/control.h"
+#include "replay/host/start/sandbox.h"
+
+/* The kernel places mappings below the room that the stack may take. */
+static void set_stack_limit(const struct sr_recorded *p)
+{
+	struct rlimit limit;
+
+	if (!p->stack_limit || getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == p->stack_limit)
+		return;
+	limit.rlim_cur = p->stack_limit;
+	if (limit.rlim_max < limit.rlim_cur || setrlimit(RLIMIT_STACK, &limit))
+		sr_note("the recorded limit on the stack, %llu bytes, cannot be set here: "
+			"addresses may differ",
+			p->stack_limit);
+}
+
+/* What is open above it stays open. */
+static void set_open_files(unsigned long limit)
+{
+	struct rlimit now;
+
+	if (!limit || getrlimit(RLIMIT_NOFILE, &now))
+		return;
+	now.rlim_cur = limit;
+	setrlimit(RLIMIT_NOFILE, &now);
+}
+
+/* Does the path by which the program was executed still lead to it? */
+static bool same_file(const char *path, const char *exe)
+{
+	struct stat a, b;
+
+	return path && !stat(path, &a) && !stat(exe, &b) && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* A program may ask for them, and put them back. */
+static void inherit_signals(const struct sr_recorded *p)
+{
+	for (int signo = 1; signo < NSIG; signo++)
+		signal(signo, p->ignored >> (signo - 1) & 1 ? SIG_IGN : SIG_DFL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &p->blocked, NULL, sizeof(p->blocked));
+}
+
+/* All that the process inherits is as recorded; the descriptors are in place already. */
+static void __attribute__((noreturn)) become(const struct sr_launch *l)
+{
+	const struct sr_recorded *p = l->recorded;
+
+	/* Nothing of it survives us: a replay whose feeder is gone would wait for ever. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	inherit_signals(p);
+	if (l->sandbox[0] && !sr_sandbox_enter(l->sandbox))
+		_exit(SR_REPLAY_EXIT_FAILED);
+	if (chdir(p->cwd))
+		sr_note("%s, where the program ran, cannot be entered (%s): running here", p->cwd,
+			strerror(errno));
+	if (personality(ADDR_NO_RANDOMIZE) < 0)
+		sr_note("cannot switch off address randomisation: %s", strerror(errno));
+	set_stack_limit(p);
+	set_open_files(l->open_files);
+	if (l->laid_out)
+		sr_layout_wait();
+	execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv, p->env);
+	sr_fail("cannot run %s: %s", p->exe, strerror(errno));
+	_exit(SR_REPLAY_EXIT_FAILED);
+}
+
+/* ------------------------------------------------------------------ tools */
+
+/* What is put behind the tool's own words: how it starts the program. */
+static const char *const start_words[] = {"replay-start", NULL};
+
+/* Tools mistake an empty word for none. */
+#define NO_SANDBOX  "-"
+#define START_WORDS 6 /* path, replay-start, trace, rank, sandbox, limit */
+
+static void put_start_words(char **argv, const struct sr_launch *l)
+{
+	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n < 0 || !realpath(l->trace, trace)) {
+		sr_fail("cannot tell where %s and sreplay are: %s", l->trace, strerror(errno));
+		_exit(SR_REPLAY_EXIT_FAILED);
+	}
+	self[n] = '\0';
+	snprintf(rank, sizeof(rank), "%d", l->rank);
+	snprintf(limit, sizeof(limit), "%lu", l->open_files);
+	argv[0] = self;
+	argv[1] = (char *)start_words[0];
+	argv[2] = trace;
+	argv[3] = rank;
+	argv[4] = l->sandbox[0] ? (char *)l->sandbox : NO_SANDBOX;
+	argv[5] = limit;
+	argv[6] = NULL;
+}
+
+static void __attribute__((noreturn)) run(char **argv)
+{
+	execvp(argv[0], argv);
+	sr_fail("cannot run %s: %s", argv[0], strerror(errno));
+	_exit(SR_REPLAY_EXIT_FAILED);
+}
+
+/* A shell splits the words, and is replaced by the tool: its arguments are the program's start. */
+static void __attribute__((noreturn)) run_command(const struct sr_launch *l)
+{
+	char script[PATH_MAX];
+	char *argv[4 + START_WORDS + 1] = {"sh", "-c", script, "sreplay"};
+
+	if (snprintf(script, sizeof(script), "exec %s \"$@\"", l->tool->command) >=
+	    (int)sizeof(script)) {
+		sr_fail("--exec %s: too long", l->tool->command);
+		_exit(SR_REPLAY_EXIT_FAILED);
+	}
+	put_start_words(argv + 4, l);
+	run(argv);
+}
+
+static size_t count(char **words)
+{
+	size_t n = 0;
+
+	while (words && words[n])
+		n++;
+	return n;
+}
+
+static void __attribute__((noreturn)) run_gdb(const struct sr_launch *l)
+{
+	static char script[PATH_MAX];
+	char *const own[] = {"gdb", "-q", "-x", script};
+	size_t n = count(l->tool->arguments), at = sizeof(own) / sizeof(own[0]);
+	char **argv = calloc(at + n + 1 + START_WORDS + 1, sizeof(*argv));
+	char rank[16];
+
+	if (!argv || !sr_find_gdb_commands(script, sizeof(script)))
+		_exit(SR_REPLAY_EXIT_FAILED);
+	memcpy(argv, own, sizeof(own));
+	if (n)
+		memcpy(argv + at, l->tool->arguments, n * sizeof(*argv));
+	argv[at + n] = "--args";
+	put_start_words(argv + at + n + 1, l);
+	/* For the commands; the program's own environment is the recorded one. */
+	snprintf(rank, sizeof(rank), "%d", l->rank);
+	setenv("SREPLAY_GDB_COMMAND", argv[at + n + 1], 1);
+	setenv("SREPLAY_GDB_TRACE", argv[at + n + 3], 1);
+	setenv("SREPLAY_GDB_RANK", rank, 1);
+	run(argv);
+}
+
+void sr_launch(const struct sr_launch *l)
+{
+	if (l->tool->kind == SR_TOOL_NONE)
+		become(l);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (l->tool->kind == SR_TOOL_GDB)
+		run_gdb(l);
+	run_command(l);
+}
+
+int sr_cmd_replay_start(int argc, char **argv)
+{
+	static const struct sr_tool none;
+	struct sr_launch l = {.tool = &none};
+	struct sr_recorded recorded;
+	struct sr_trace *t;
+	struct sr_error err;
+
+	if (argc != START_WORDS - 1)
+		return sr_fail("replay-start is for `sreplay replay` to use");
+	l.trace = argv[1];
+	l.rank = (int32_t)strtol(argv[2], NULL, 10);
+	l.sandbox = strcmp(argv[3], NO_SANDBOX) ? argv[3] : "";
+	l.open_files = strtoul(argv[4], NULL, 10);
+	if (sr_trace_open(&t, l.trace, &err))
+		return sr_fail("%s", err.text);
+	if (!sr_trace_process(t, l.rank) || !sr_recorded_load(&recorded, t, l.rank, l.trace))
+		return sr_fail("%s has no rank %d to start", l.trace, l.rank);
+	l.recorded = &recorded;
+	/* Of the tool's descriptors the program sees none: it did not when it was recorded. */
+	syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
+	become(&l);
+}

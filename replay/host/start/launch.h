@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * launch.h: becoming the recorded process: its directory, limits, descriptors,
+ * arguments and environment, all addresses where they were.
+ *
+ * A tool (a debugger, strace, perf, ...) has to start the program itself, and
+ * would start it with its own environment and under another name.  So it is
+ * given this command to start, `sreplay replay-start`, which becomes the recorded
+ * process as it would have without the tool.
+ */
+#ifndef REPLAY_HOST_START_LAUNCH_H
+#define REPLAY_HOST_START_LAUNCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replay/host/recorded.h"
+
+enum sr_tool_kind {
+	SR_TOOL_NONE,
+	SR_TOOL_GDB,
+	SR_TOOL_COMMAND, /* of --exec */
+};
+
+struct sr_tool {
+	enum sr_tool_kind kind;
+	const char *command;      /* --exec: words, as a shell would split them */
+	char **arguments;         /* gdb: what else its command line has; NULL-terminated, or NULL */
+};
+
+struct sr_launch {
+	const struct sr_recorded *recorded;
+	const struct sr_tool *tool;
+	const char *trace;
+	int32_t rank;
+	const char *sandbox;      /* "": none */
+	bool laid_out;            /* see layout.h */
+	unsigned long open_files; /* the limit that the program is to have; 0: as it is */
+};
+
+/*
+ * In the child, which has of descriptors above 2 only those of the replay: becomes
+ * the program, or the tool that runs it.
+ */
+void __attribute__((noreturn)) sr_launch(const struct sr_launch *l);
+
+/* `sreplay replay-start`. */
+int sr_cmd_replay_start(int argc, char **argv);
+
+#endif

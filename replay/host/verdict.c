@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/verdict.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "replay/command/command.h"
+#include "replay/host/stuck.h"
+#include "logd/base/processor.h"
+
+typedef unsigned long long ull;
+
+static const char *name_of(const struct sr_verdict *v, uint16_t kind)
+{
+	if (kind == SR_REC_HEAP)
+		return "a heap operation";
+	if (kind == SR_REC_WINDOW)
+		return "a look at memory that peers write";
+	if (kind == SR_REC_REGION)
+		return "a registration";
+	if (kind == SR_REC_SIGNAL)
+		return "a signal's handler";
+	if (kind == SR_REC_BATON)
+		return "another thread's turn";
+	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
+}
+
+/* "rank 0 thread 0 SN 42: " */
+static void where(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	fprintf(stderr, "sreplay: rank %d thread %u SN %llu: ", v->rank, r->thread, (ull)r->sn);
+}
+
+/* NULL: they are not there, or too long for the report. */
+static json_t *decode_arguments(const struct sr_verdict *v, uint16_t kind, const uint8_t *in,
+				uint32_t size)
+{
+	if (!v->with.schema || size > SR_REPLAY_BYTES)
+		return NULL;
+	return sr_schema_decode_in(v->with.schema, kind, in, size);
+}
+
+static void say_call(const struct sr_verdict *v, const char *what, uint16_t kind, uint64_t site,
+		     const json_t *arguments, uint32_t size)
+{
+	if (kind < SR_REC_CALL) {
+		fprintf(stderr, "sreplay:   %s %s\n", what, name_of(v, kind));
+		return;
+	}
+	fprintf(stderr, "sreplay:   %s %s(", what, name_of(v, kind));
+	if (arguments)
+		sr_schema_print(stderr, arguments);
+	else
+		fprintf(stderr, "%u bytes", size);
+	fputs(") ", stderr);
+	sr_print_site(stderr, &v->with, site);
+	fputc('\n', stderr);
+}
+
+/* Long ones are not shown whole: which of them to look at. */
+static void say_which_differ(json_t *recorded, json_t *now)
+{
+	const char *name, *separator = " ";
+	json_t *value;
+
+	fputs("sreplay:   different:", stderr);
+	json_object_foreach(recorded, name, value)
+	{
+		if (json_equal(value, json_object_get(now, name)))
+			continue;
+		fprintf(stderr, "%s%s", separator, name);
+		separator = ", ";
+	}
+	fputc('\n', stderr);
+}
+
+static void say_divergence(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	json_t *recorded = decode_arguments(v, r->expected, r->expected_in, r->expected_size);
+	json_t *now = decode_arguments(v, r->found, r->found_in, r->found_size);
+
+	where(v, r);
+	if (r->expected != r->found)
+		fprintf(stderr, "the program called %s where the recording has %s\n",
+			name_of(v, r->found), name_of(v, r->expected));
+	else
+		fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
+	say_call(v, "recorded:", r->expected, r->expected_site, recorded, r->expected_size);
+	say_call(v, "now:     ", r->found, r->found_site, now, r->found_size);
+	if (r->expected == r->found && recorded && now)
+		say_which_differ(recorded, now);
+	json_decref(recorded);
+	json_decref(now);
+}
+
+static void say_last_calls(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	fprintf(stderr, "sreplay: the last calls of thread %u:\n", r->thread);
+	sr_say_calls_before(v->trace, v->rank, r->thread, r->sn, &v->with);
+}
+
+/* The usual reason why one of several threads does something else. */
+static void say_threads(const struct sr_replay_control *c)
+{
+	if (c->threads < 2)
+		return;
+	if (!c->serial)
+		sr_note(
+		    "the program has threads: if they synchronise by plain atomics, and not only "
+		    "by calls, their order there was not recorded (record --threads=serial does)");
+	else if (atomic_load(&c->late))
+		sr_note("the program's threads took turns when it was recorded, but for %llu time%s "
+			"until here, when one made no call for long and others ran beside it: what "
+			"they decided then by plain atomics was not recorded; last in front of thread "
+			"%u SN %llu",
+			(ull)atomic_load(&c->late), atomic_load(&c->late) == 1 ? "" : "s",
+			atomic_load(&c->late_thread), (ull)atomic_load(&c->late_sn));
+}
+
+/* Where cpuid cannot be made to trap. */
+static void say_processor(const struct sr_replay_control *c)
+{
+	struct sr_processor here;
+
+	sr_processor_read(&here);
+	if (c->processor.entries && !atomic_load(&c->cpuid_told) &&
+	    !sr_processors_are_alike(&c->processor, &here))
+		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
+			"may go another way here");
+}
+
+/* Of a program that died of an instruction. */
+static void say_lacks(const struct sr_replay_control *c)
+{
+	struct sr_processor here;
+	char names[256];
+
+	sr_processor_read(&here);
+	if (sr_processor_lacks(&c->processor, &here, SR_CPUID_ANY, names, sizeof(names)))
+		sr_note("it was recorded on a processor that has what this one lacks (%s): replay "
+			"it on one that has them",
+			names);
+}
+
+static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fprintf(stderr, "the program ended with status %d", r->found_status);
+	if (r->expected) {
+		fprintf(stderr, " where the recording has %s ", name_of(v, r->expected));
+		sr_print_site(stderr, &v->with, r->expected_site);
+		fputc('\n', stderr);
+	} else {
+		fprintf(stderr, ", recorded was %d\n", r->expected_status);
+	}
+	say_last_calls(v, r);
+}
+
+static void say_late_call(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fprintf(stderr, "the program called %s where the recording ends with status %d\n",
+		name_of(v, r->found), r->expected_status);
+	fputs("sreplay:   now:      ", stderr);
+	sr_print_site(stderr, &v->with, r->found_site);
+	fputc('\n', stderr);
+	say_last_calls(v, r);
+}
+
+static void say_place(const struct sr_verdict *v, const char *what, uint64_t site, uint64_t address,
+		      uint16_t kind)
+{
+	fprintf(stderr, "sreplay:   %s ", what);
+	if (address)
+		fprintf(stderr, "load of 0x%llx ", (ull)address);
+	else
+		fprintf(stderr, "%s ", kind ? name_of(v, kind) : "the end");
+	if (site)
+		sr_print_site(stderr, &v->with, site);
+	fputc('\n', stderr);
+}
+
+/* Not every load is known, but those that found something new are. */
+static void say_missed_load(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fputs("after it, memory that peers write was not looked at where it was recorded\n",
+	      stderr);
+	say_place(v, "recorded:", r->expected_site, r->expected_address, SR_REC_WINDOW);
+	say_place(v, "now:     ", r->found_site, r->found_address, r->found);
+	say_last_calls(v, r);
+}
+
+static void say_waits(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fputs("after it, the program waits for memory to change that peers write, where the "
+	      "recording goes on\n",
+	      stderr);
+	say_place(v, "recorded:", r->expected_site, 0, r->expected);
+	say_place(v, "now:     ", r->found_site, r->found_address, SR_REC_WINDOW);
+	say_last_calls(v, r);
+}
+
+static void say_no_window(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fprintf(stderr,
+		"the memory at 0x%llx, which peers write, cannot be watched here as it was "
+		"in the recording\n",
+		(ull)r->expected_address);
+}
+
+/* Nothing is wrong with the trace, nor with the program. */
+static void say_not_carried(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr, "the device did not do again what the call does: %s\n", c->not_carried);
+	say_place(v, "recorded:", c->report.expected_site, 0, c->report.expected);
+	say_last_calls(v, &c->report);
+	sr_note("--transport shm needs no device");
+}
+
+static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	where(v, r);
+	fprintf(stderr, "the trace ends here, before the program does (next would be %s)\n",
+		name_of(v, r->found));
+	if (v->warning)
+		sr_note("%s", v->warning);
+}
+
+static void say_bytes(const char *what, const uint8_t *bytes, uint32_t n)
+{
+	fprintf(stderr, "sreplay:   %s", what);
+	for (uint32_t i = 0; i < n; i++)
+		fprintf(stderr, " %02x", bytes[i]);
+	fputc('\n', stderr);
+}
+
+/* The group has not produced what the trace says that it did. */
+static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_mismatch *m = &c->mismatch;
+	ull count = atomic_load(&c->mismatches);
+	uint32_t shown = m->length - m->at;
+
+	if (!count)
+		return;
+	if (shown > sizeof(m->recorded))
+		shown = sizeof(m->recorded);
+	fprintf(stderr,
+		"sreplay: rank %d thread %u SN %llu: the %u bytes received at 0x%llx are not "
+		"those that rank %d sends (thread %u SN %llu); from byte %u on:\n",
+		v->rank, m->thread, (ull)m->sn, m->length, (ull)m->addr, m->from, m->from_thread,
+		(ull)m->from_sn, m->at);
+	say_bytes("recorded:", m->recorded, shown);
+	say_bytes("sent:    ", m->produced, shown);
+	if (count > 1)
+		sr_note("rank %d: %llu more values are not what their senders send", v->rank,
+			count - 1);
+}
+
+/* ... or that nobody has, in memory. */
+static void say_nobodys(const struct sr_verdict *v)
+{
+	const struct sr_found_bytes *b = &v->found;
+	uint32_t shown = b->first.length < sizeof(b->first_bytes) ? b->first.length
+								  : sizeof(b->first_bytes);
+
+	if (!b->nobody)
+		return;
+	fprintf(stderr,
+		"sreplay: rank %d thread %u SN %llu: no rank has written the %u bytes at 0x%llx, "
+		"and nobody else can have:\n",
+		v->rank, b->first.thread, (ull)b->first.sn, b->first.length, (ull)b->first.addr);
+	say_bytes("recorded:", b->first_bytes, shown);
+	if (b->nobody > b->first.length)
+		sr_note("rank %d: %llu more bytes are nobody's", v->rank,
+			(ull)(b->nobody - b->first.length));
+}
+
+static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
+		    int status)
+{
+	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank,
+		(ull)sr_replay_calls(c),
+		status == SR_REPLAY_EXIT_DIVERGED && !atomic_load(&c->mismatches), how);
+	return status;
+}
+
+/* A rank that is exact in itself: does it fit the others? */
+static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
+{
+	if (v->found.inside || v->found.outside)
+		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
+			(ull)v->found.inside, (ull)v->found.outside);
+	if (atomic_load(&c->mismatches) || v->found.nobody) {
+		say_mismatch(v, c);
+		say_nobodys(v);
+		return end_line(v, c, "exact, but for values that the group did not produce",
+				SR_REPLAY_EXIT_DIVERGED);
+	}
+	v->how = SR_VERDICT_EXACT;
+	return end_line(v, c, "exact", status);
+}
+
+static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	if (v->stuck)
+		return end_line(v, c, "stuck", SR_REPLAY_EXIT_DIVERGED);
+	if (v->with_tool && !atomic_load(&c->process)) {
+		sr_fail("rank %d: the tool did not start the program", v->rank);
+		return SR_REPLAY_EXIT_FAILED;
+	}
+	if (v->debugged) {
+		v->how = SR_VERDICT_CUT;
+		return end_line(v, c, "ended by the debugger", SR_REPLAY_EXIT_CUT);
+	}
+	if (WIFSIGNALED(v->wait_status) && v->killed && sr_replay_calls(c) == v->recorded_calls) {
+		sr_note("rank %d: the program was ended by signal %d (%s), where the recording "
+			"ends too",
+			v->rank, WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
+		v->how = SR_VERDICT_EXACT;
+		return end_line(v, c, "exact", 128 + WTERMSIG(v->wait_status));
+	}
+	if (WIFSIGNALED(v->wait_status)) {
+		sr_note("rank %d: the program was ended by signal %d (%s)", v->rank,
+			WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
+		if (WTERMSIG(v->wait_status) == SIGILL)
+			say_lacks(c);
+		return end_line(v, c, "the program died", SR_REPLAY_EXIT_DIVERGED);
+	}
+	if (WEXITSTATUS(v->wait_status) == SR_REPLAY_EXIT_FAILED)
+		return SR_REPLAY_EXIT_FAILED; /* the child has said why */
+	return end_line(v, c, "the program ended without a word to sreplay",
+			SR_REPLAY_EXIT_DIVERGED);
+}
+
+int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+
+	switch ((enum sr_replay_outcome)atomic_load_explicit(&c->outcome, memory_order_acquire)) {
+	case SR_REPLAY_EXACT:
+		return exact(v, c, r->expected_status & 0xff);
+	case SR_REPLAY_DIED:
+		v->how = SR_VERDICT_EXACT;
+		end_line(v, c, "exact, up to where the recorded program was killed", 0);
+		return SR_REPLAY_EXIT_CUT;
+	case SR_REPLAY_CUT:
+	case SR_REPLAY_THREAD_CUT:
+		v->how = SR_VERDICT_CUT;
+		say_cut(v, r);
+		return end_line(v, c, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT);
+	case SR_REPLAY_DIVERGED:
+		say_mismatch(v, c); /* which may be why */
+		say_divergence(v, r);
+		say_last_calls(v, r);
+		say_threads(c);
+		say_processor(c);
+		return end_line(v, c, "stopped at the first", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_EARLY_EXIT:
+		say_early_exit(v, r);
+		return end_line(v, c, "the end is not the recorded one", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_LATE_CALL:
+		say_late_call(v, r);
+		return end_line(v, c, "the end is not the recorded one", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_UNSUPPORTED:
+		where(v, r);
+		fprintf(stderr, "%s cannot be replayed yet\n", name_of(v, r->found));
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_CUT);
+	case SR_REPLAY_BAD_RECORD:
+		where(v, r);
+		fprintf(stderr, "the record of %s is damaged, or of another version of sreplay\n",
+			name_of(v, r->expected));
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
+	case SR_REPLAY_FORSAKEN:
+		where(v, r);
+		fprintf(stderr,
+			"%s waits for a call of another rank that has ended without it: the "
+			"trace's orders are damaged\n",
+			name_of(v, r->found));
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_MISSED_LOAD:
+		say_missed_load(v, r);
+		say_threads(c);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_WAITS:
+		say_waits(v, r);
+		say_threads(c);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
+	case SR_REPLAY_NO_WINDOW:
+		say_no_window(v, r);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
+	case SR_REPLAY_NOT_CARRIED:
+		say_not_carried(v, c);
+		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
+	case SR_REPLAY_RUNNING:
+		break;
+	}
+	return say_unfinished(v, c);
+}

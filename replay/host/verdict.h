@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* verdict.h: how a replay went, in words and as an exit status. */
+#ifndef REPLAY_HOST_VERDICT_H
+#define REPLAY_HOST_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replay/abi/control.h"
+#include "replay/host/producers/found.h"
+#include "replay/print/print.h"
+
+enum sr_verdict_kind {
+	SR_VERDICT_FAILED,
+	SR_VERDICT_EXACT, /* up to its end, or to where the recorded process was killed */
+	SR_VERDICT_CUT,   /* as far as the trace goes, or as it was wanted */
+};
+
+struct sr_verdict {
+	struct sr_trace *trace;
+	int32_t rank;
+	int wait_status; /* of the replayed process */
+	bool stuck;      /* it made no progress and was killed; sr_stuck_say has said where */
+	bool with_tool;  /* it ran under one */
+	bool debugged;   /* it may be ended by the debugger at any time */
+	uint64_t recorded_calls;
+	bool killed;                 /* the recording ends where the process was killed */
+	const char *warning;         /* about the trace, or NULL */
+	struct sr_found_bytes found; /* of a group */
+	struct sr_print with;
+	enum sr_verdict_kind how; /* what sr_verdict_say came to */
+};
+
+/* Says it on standard error; returns what `sreplay replay` exits with. */
+int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/print/print.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/print/marks.h"
+#include "replay/print/exposed.h"
+#include "shim/core/call.h"
+#include "shim/core/order.h"
+
+static json_t *decode_signal(const struct sr_entry *e)
+{
+	static const char *const places[] = {"", "before the next call", "in a call",
+					     "at the end of the call", "between calls"};
+	struct sr_signal_payload p;
+	siginfo_t info;
+	json_t *v;
+
+	memcpy(&p, e->payload, sizeof(p));
+	memcpy(&info, p.info, sizeof(info));
+	v = json_pack("{s:s, s:i, s:s, s:i, s:i}", "record", "signal", "signo", (int)p.signo,
+		      "place", p.place < 5 ? places[p.place] : "", "level", (int)p.level, "code",
+		      info.si_code);
+	if (p.order)
+		json_object_set_new(v, "order", json_integer((json_int_t)p.order));
+	return v;
+}
+
+static json_t *decode_baton(const struct sr_entry *e)
+{
+	static const char *const whats[] = {"", "begins", "late", "taken"};
+	struct sr_baton_payload p;
+	json_t *v;
+
+	memcpy(&p, e->payload, sizeof(p));
+	v = json_pack("{s:s, s:s, s:I}", "record", "baton", "what", p.what < 4 ? whats[p.what] : "",
+		      "order", (json_int_t)p.event);
+	if (p.what == SR_BATON_TAKEN)
+		json_object_set_new(v, "from", json_integer(p.other));
+	if (p.arrived)
+		json_object_set_new(v, "arrived", json_integer((json_int_t)p.arrived));
+	return v;
+}
+
+static json_t *decode_exec(const struct sr_entry *e)
+{
+	json_t *path = json_stringn((const char *)e->payload, e->size);
+
+	/* It need not be UTF-8. */
+	return json_pack("{s:s, s:o}", "record", "exec", "path", path ? path : json_null());
+}
+
+static json_t *decode_connection(const struct sr_connection_payload *p)
+{
+	const char *why = sr_carries_why(p->carries);
+	json_t *v = json_pack("{s:s, s:I, s:I, s:i, s:b}", "record", "connection", "number",
+			      (json_int_t)p->number, "peer", (json_int_t)p->peer, "peer_rank",
+			      (int)p->peer_rank, "clocks", p->carries < SR_CARRIES_NONE);
+
+	if (why[0])
+		json_object_set_new(v, "why", json_string(why));
+	if (p->error)
+		json_object_set_new(v, "errno", json_integer(p->error));
+	return v;
+}
+
+/* Records that are no calls: {"record": name, ...}. */
+static json_t *decode_other(const struct sr_entry *e)
+{
+	char sentence[512];
+	enum sr_mark reason;
+	struct sr_connection_payload connection;
+	struct sr_heap_payload heap;
+	uint64_t count;
+	int32_t status;
+
+	if (sr_entry_repeat(e, &count))
+		return json_pack("{s:s, s:I}", "record", "repeat", "count", (json_int_t)count);
+	if (sr_entry_exit(e, &status))
+		return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
+	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
+		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
+				 sentence);
+	if (e->kind == SR_REC_HEAP && e->size >= sizeof(heap)) {
+		memcpy(&heap, e->payload, sizeof(heap));
+		return json_pack("{s:s, s:I, s:I, s:I}", "record", "heap", "run",
+				 (json_int_t)heap.run, "previous", (json_int_t)heap.previous,
+				 "position", (json_int_t)heap.position);
+	}
+	if (e->kind == SR_REC_WINDOW || e->kind == SR_REC_REGION || e->kind == SR_REC_WINDOW_COUNTS)
+		return sr_window_print(e);
+	if (sr_entry_connection(e, &connection))
+		return decode_connection(&connection);
+	if (e->kind == SR_REC_EXEC)
+		return decode_exec(e);
+	if (e->kind == SR_REC_BATON && e->size >= sizeof(struct sr_baton_payload))
+		return decode_baton(e);
+	if (e->kind == SR_REC_SIGNAL && e->size >= sizeof(struct sr_signal_payload))
+		return decode_signal(e);
+	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
+}
+
+static json_t *decode_call(const struct sr_print *p, const struct sr_entry *e)
+{
+	json_t *v = sr_schema_decode(p->schema, e->kind, e->payload, e->size);
+	struct sr_call_head head;
+	const char *at;
+
+	if (!v)
+		return NULL;
+	memcpy(&head, e->payload, sizeof(head));
+	at = sr_symbols_site(p->symbols, head.site);
+	json_object_set_new(v, "call", json_string(sr_schema_name(p->schema, e->kind)));
+	if (at[0])
+		json_object_set_new(v, "at", json_string(at));
+	return v;
+}
+
+json_t *sr_print_decode(const struct sr_print *p, const struct sr_entry *e)
+{
+	return e->kind >= SR_REC_CALL ? decode_call(p, e) : decode_other(e);
+}
+
+void sr_print_site(FILE *out, const struct sr_print *p, uint64_t site)
+{
+	const char *at = sr_symbols_site(p->symbols, site);
+
+	fprintf(out, "@0x%llx%s%s", (unsigned long long)site, at[0] ? " " : "", at);
+}
+
+static void print_call(FILE *out, json_t *v)
+{
+	json_t *error = json_object_get(v, "errno"), *result = json_object_get(v, "result");
+	json_t *number;
+	size_t i;
+
+	fprintf(out, "%s(", json_string_value(json_object_get(v, "call")));
+	sr_schema_print(out, json_object_get(v, "in"));
+	fputc(')', out);
+	if (!json_is_null(result)) {
+		fputs(" = ", out);
+		sr_schema_print(out, result);
+	}
+	if (json_integer_value(result) < 0)
+		fprintf(out, " errno=%lld", (long long)json_integer_value(error));
+	if (json_integer_value(error) == SR_ERROR_CANCELLED)
+		fputs(" cancelled", out);
+	if (json_object_size(json_object_get(v, "out"))) {
+		fputs("  ", out);
+		sr_schema_print(out, json_object_get(v, "out"));
+	}
+	json_array_foreach(json_object_get(v, "order"), i, number)
+	    fprintf(out, "%s%lld", i ? "-" : "  #", (long long)json_integer_value(number));
+}
+
+void sr_print_line(FILE *out, const struct sr_print *p, const struct sr_entry *e, json_t *v)
+{
+	struct sr_call_head head;
+
+	fprintf(out, "%8llu  ", (unsigned long long)e->sn);
+	if (e->kind < SR_REC_CALL) {
+		sr_schema_print(out, v);
+	} else {
+		memcpy(&head, e->payload, sizeof(head));
+		print_call(out, v);
+		fputs("  ", out);
+		sr_print_site(out, p, head.site);
+	}
+	fputc('\n', out);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* custom.c: plain data, sockets and netdb; the verbs' types are in codec_verbs.c. */
+#include "shim/calls/codec/custom.h"
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/un.h>
+
+#include "logd/base/checksum.h"
+#include "shim/memory/heap.h"
+#include "shim/memory/readable.h"
+#include "shim/verbs/regions.h"
+
+#define FIRST_CAPACITY 4096
+
+bool sr_buf_grow(struct sr_buf *b, size_t n)
+{
+	size_t cap = b->cap ? b->cap : FIRST_CAPACITY;
+	uint8_t *p;
+
+	while (cap - b->len < n)
+		cap *= 2;
+	p = sr_alloc(cap);
+	if (!p)
+		return false;
+	if (b->len)
+		memcpy(p, b->p, b->len);
+	sr_free(b->p);
+	b->p = p;
+	b->cap = cap;
+	return true;
+}
+
+/* ------------------------------------------------------------- plain data */
+
+void sr_put_checksum(struct sr_buf *b, const void *p, size_t n)
+{
+	sr_put_u64(b, p && n ? sr_checksum(sr_windows_sent(p, n), n, 0) : 0);
+}
+
+void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
+{
+	/* The kernel is going to refuse it (or takes what lies in front of the hole). */
+	sr_put_checksum(b, sr_is_readable(p, n) ? p : NULL, n);
+}
+
+void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum = sr_checksum(sr_windows_sent(list[i].addr, list[i].length),
+				  list[i].length, sum);
+	sr_put_u64(b, sum);
+}
+
+void sr_put_data(struct sr_buf *b, const void *p, size_t n)
+{
+	sr_put_bytes(b, p, n);
+}
+
+void sr_deliver_data(struct sr_cursor *c, void *p, size_t n)
+{
+	struct sr_bytes v = sr_get_bytes(c);
+
+	if (v.n > n) {
+		c->bad = true;
+		return;
+	}
+	if (p)
+		memcpy(p, v.p, v.n);
+}
+
+static size_t total(const struct iovec *iov, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		n += iov[i].iov_len;
+	return n;
+}
+
+void sr_put_iov_room(struct sr_buf *b, const struct iovec *iov, size_t count)
+{
+	sr_put_u64(b, total(iov, count));
+}
+
+void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (sr_is_readable(iov[i].iov_base, iov[i].iov_len))
+			sum = sr_checksum(sr_windows_sent(iov[i].iov_base, iov[i].iov_len),
+					  iov[i].iov_len, sum);
+	sr_put_u64(b, sum);
+}
+
+void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, size_t n)
+{
+	size_t room = total(iov, count), piece;
+
+	if (n > room)
+		n = room;
+	sr_put_u32(b, (uint32_t)n);
+	for (; n; n -= piece, iov++) {
+		piece = iov->iov_len < n ? iov->iov_len : n;
+		sr_put_raw(b, iov->iov_base, piece);
+	}
+}
+
+void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n)
+{
+	struct sr_bytes v = sr_get_bytes(c);
+	const char *from = v.p;
+	size_t left = v.n, piece;
+
+	if (left > total(iov, count)) {
+		c->bad = true;
+		return;
+	}
+	for (; left; left -= piece, from += piece, iov++) {
+		piece = iov->iov_len < left ? iov->iov_len : left;
+		memcpy(iov->iov_base, from, piece);
+	}
+}
+
+void sr_put_text(struct sr_buf *b, const char *s)
+{
+	if (sr_ids_differ && s && !strncmp(s, "/proc/", 6))
+		sr_put_proc_path(b, s);
+	else
+		sr_put_bytes(b, s, s ? strlen(s) : 0);
+}
+
+void sr_place_object(struct sr_cursor *c, void *p, size_t size)
+{
+	struct sr_bytes v = sr_get_bytes(c);
+
+	if (!v.n || !p)
+		return;
+	/* What lies outside of the arena is the program's own struct. */
+	if (v.n != size || (sr_heap_in_library_arena(p, 1) && !sr_heap_in_library_arena(p, size))) {
+		c->bad = true;
+		return;
+	}
+	memcpy(p, v.p, v.n);
+}
+
+/* ---------------------------------------------------------------- sockets */
+
+/*
+ * Of an address the kernel looks at some members only; the rest is whatever lay
+ * on the program's stack, and must not be compared.
+ */
+void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n)
+{
+	struct sockaddr_in in = {0};
+	struct sockaddr_un un = {0};
+	sa_family_t family = 0;
+	size_t path = offsetof(struct sockaddr_un, sun_path);
+
+	if (p && n >= sizeof(family))
+		memcpy(&family, p, sizeof(family));
+	if (family == AF_INET && n >= sizeof(in)) {
+		memcpy(&in, p, offsetof(struct sockaddr_in, sin_zero));
+		sr_put_bytes(b, &in, sizeof(in));
+	} else if (family == AF_UNIX && n > path && n <= sizeof(un) && ((const char *)p)[path]) {
+		memcpy(&un, p, path + strnlen((const char *)p + path, n - path));
+		sr_put_bytes(b, &un, n);
+	} else {
+		sr_put_bytes(b, p, n);
+	}
+}
+
+void sr_put_option(struct sr_buf *b, const void *p, socklen_t n)
+{
+	sr_put_bytes(b, p, n);
+}
+
+void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n)
+{
+	/* The call overwrites it with the length that the address really has. */
+	b->room = n ? *n : 0;
+	sr_put_u32(b, b->room);
+}
+
+void sr_put_sockaddr_out(struct sr_buf *b, const void *p, const socklen_t *n)
+{
+	socklen_t length = n ? *n : 0;
+	struct sr_wire_sockaddr v = {length, {p, p ? length < b->room ? length : b->room : 0}};
+
+	sr_put_sockaddr_fields(b, &v);
+}
+
+void sr_deliver_sockaddr_out(struct sr_cursor *c, void *p, socklen_t *n)
+{
+	struct sr_wire_sockaddr v;
+
+	sr_get_sockaddr_fields(c, &v);
+	if (!n)
+		return;
+	if (v.data.n > *n) {
+		c->bad = true;
+		return;
+	}
+	if (p)
+		memcpy(p, v.data.p, v.data.n);
+	*n = v.length;
+}
+
+void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n)
+{
+	sr_put_u32(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		/* revents is not an argument, whatever it holds */
+		sr_put_pollfd(b, &(struct pollfd){.fd = fds[i].fd, .events = fds[i].events});
+}
+
+void sr_put_pollfds_out(struct sr_buf *b, const struct pollfd *fds, size_t n)
+{
+	sr_put_u32(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		sr_put_pollfd(b, &fds[i]);
+}
+
+void sr_deliver_pollfds_out(struct sr_cursor *c, struct pollfd *fds, size_t n)
+{
+	if (sr_get_u32(c) != n) {
+		c->bad = true;
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		sr_get_pollfd(c, &fds[i]);
+}
+
+/* ------------------------------------------------------------------ netdb */
+
+void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res)
+{
+	uint32_t n = 0;
+
+	for (struct addrinfo *ai = *res; ai; ai = ai->ai_next)
+		n++;
+	sr_put_u32(b, n);
+	for (struct addrinfo *ai = *res; ai; ai = ai->ai_next) {
+		struct sr_wire_addrinfo v = {
+		    .address = (uintptr_t)ai,
+		    .flags = ai->ai_flags,
+		    .family = ai->ai_family,
+		    .socktype = ai->ai_socktype,
+		    .protocol = ai->ai_protocol,
+		    .addr_at = (uintptr_t)ai->ai_addr,
+		    .addr = {ai->ai_addr, ai->ai_addr ? ai->ai_addrlen : 0},
+		    .name_at = (uintptr_t)ai->ai_canonname,
+		    .canonname = {ai->ai_canonname,
+				  ai->ai_canonname ? (uint32_t)strlen(ai->ai_canonname) + 1 : 0},
+		};
+
+		sr_put_addrinfo_fields(b, &v);
+	}
+}
+
+/* Lays bytes where they were in the recording: they came from the library arena. */
+static void place(struct sr_cursor *c, uint64_t address, struct sr_bytes v)
+{
+	void *p = (void *)(uintptr_t)address;
+
+	if (!v.n)
+		return;
+	if (!sr_heap_in_library_arena(p, v.n)) {
+		c->bad = true;
+		return;
+	}
+	memcpy(p, v.p, v.n);
+}
+
+void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res)
+{
+	uint32_t n = sr_get_u32(c);
+	struct addrinfo **link = res;
+
+	for (uint32_t i = 0; i < n && !c->bad; i++) {
+		struct sr_wire_addrinfo v;
+		struct addrinfo ai;
+
+		sr_get_addrinfo_fields(c, &v);
+		ai = (struct addrinfo){
+		    .ai_flags = v.flags,
+		    .ai_family = v.family,
+		    .ai_socktype = v.socktype,
+		    .ai_protocol = v.protocol,
+		    .ai_addrlen = v.addr.n,
+		    .ai_addr = (void *)(uintptr_t)v.addr_at,
+		    .ai_canonname = (void *)(uintptr_t)v.name_at,
+		};
+		place(c, v.addr_at, v.addr);
+		place(c, v.name_at, v.canonname);
+		place(c, v.address, (struct sr_bytes){&ai, sizeof(ai)});
+		if (c->bad)
+			return;
+		*link = (struct addrinfo *)(uintptr_t)v.address;
+		link = &(*link)->ai_next;
+	}
+	*link = NULL;
+}
+
+/* ---------------------------------------------------------------- signals */
+
+void sr_put_signal_set(struct sr_buf *b, const sigset_t *set)
+{
+	sr_put_raw(b, set, sizeof(uint64_t));
+}
+
+void sr_deliver_signal_set(struct sr_cursor *c, sigset_t *set)
+{
+	sr_get_raw(c, set, sizeof(uint64_t));
+}
+
+void sr_put_signal_action(struct sr_buf *b, const struct sigaction *a)
+{
+	sr_put_at(b, a->sa_handler);
+	sr_put_u32(b, (uint32_t)a->sa_flags);
+	sr_put_signal_set(b, &a->sa_mask);
+}
+
+/* The handler is where it was; in a library, where that is now. */
+void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a)
+{
+	uint64_t place = sr_get_u64(c);
+
+	a->sa_handler = (__sighandler_t)place;
+	a->sa_flags = (int)sr_get_u32(c);
+	sr_deliver_signal_set(c, &a->sa_mask);
+}
+
+void sr_put_timer_event(struct sr_buf *b, const struct sigevent *event)
+{
+	sr_put_u32(b, (uint32_t)event->sigev_notify);
+	sr_put_u32(b, (uint32_t)event->sigev_signo);
+	sr_put_u64(b, (uintptr_t)event->sigev_value.sival_ptr);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * custom.h: the wire types of calls.def that are more than a list of
+ * fields.  put appends to a record; deliver takes from one and stores where the
+ * program expects it.
+ */
+#ifndef SHIM_CALLS_CODEC_CUSTOM_H
+#define SHIM_CALLS_CODEC_CUSTOM_H
+
+#include <semaphore.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/times.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+#include "shim/core/call.h"
+#include "shim/core/hooks.h"
+#include "shim/process/ids.h"
+#include "shim/verbs/objects.h"
+#include "shim/threads/program_threads.h"
+#include "shim/process/segments.h"
+#include "shim/core/thread.h"
+#include "wire.gen.h"
+
+/*
+ * Which object a call is about, by its address; what lies in a library is told by
+ * its distance from this one (place.c).
+ */
+void sr_put_place(struct sr_buf *b, uintptr_t at);
+
+/* Of a pointer, to data or to a function. */
+#define sr_put_at(b, p) sr_put_place(b, (uintptr_t)(p))
+
+/* What the program sends, as checksum.h has it. */
+void sr_put_checksum(struct sr_buf *b, const void *p, size_t n);
+/* To the kernel, which says EFAULT where a library would crash: 0 of what cannot be read. */
+void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n);
+void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n);
+
+/* Plain bytes, and a C string (NULL is the empty one). */
+void sr_put_data(struct sr_buf *b, const void *p, size_t n);
+void sr_deliver_data(struct sr_cursor *c, void *p, size_t n);
+void sr_put_text(struct sr_buf *b, const char *s);
+
+/* A struct at an address that must be the recorded one. */
+void sr_place_object(struct sr_cursor *c, void *p, size_t size);
+
+/* Socket addresses: one given, the room for one, one returned together with its length. */
+void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n);
+void sr_put_option(struct sr_buf *b, const void *p, socklen_t n);
+void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n);
+void sr_put_sockaddr_out(struct sr_buf *b, const void *p, const socklen_t *n);
+void sr_deliver_sockaddr_out(struct sr_cursor *c, void *p, socklen_t *n);
+
+void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp);
+void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr);
+void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n);
+
+/* bad_wr as its place in the chain. */
+void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr,
+			    struct ibv_send_wr **bad_wr);
+void sr_put_bad_recv_wr(struct sr_buf *b, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr,
+			    struct ibv_recv_wr **bad_wr);
+
+void sr_put_wc_array(struct sr_buf *b, const struct ibv_wc *wc, int n);
+void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n);
+
+/* The bytes that this thread's last poll proved to be in memory (sr_thread.arrived). */
+void sr_put_arrived(struct sr_buf *b, int n);
+void sr_deliver_arrived(struct sr_cursor *c, int n);
+
+/* Without the members that nobody reads: the GRH of an address that has none, what the mask does
+ * not name. */
+void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr);
+void sr_put_grh(struct sr_buf *b, const struct ibv_grh *grh);
+void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask);
+
+struct sr_wire_device sr_wire_of_device(const struct ibv_device *device);
+void sr_place_device(struct sr_cursor *c, const struct sr_wire_device *v);
+void sr_put_device_list(struct sr_buf *b, struct ibv_device **list);
+void sr_deliver_device_list(struct sr_cursor *c, struct ibv_device **list);
+void sr_put_context(struct sr_buf *b, struct ibv_context *context);
+void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context);
+void sr_put_qp_ex(struct sr_buf *b, struct ibv_qp_ex *ex);
+void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex);
+
+/* Which operations an object has (bit = number among those of its kind), as wrappers on replay. */
+void sr_put_ops(struct sr_buf *b, const void *object, enum sr_source source);
+void sr_deliver_ops(struct sr_cursor *c, void *object, enum sr_source source);
+
+/* What a program finds from an rdma_cm_id on, or from an event. */
+void sr_put_cm_id(struct sr_buf *b, const struct rdma_cm_id *id);
+void sr_deliver_cm_id(struct sr_cursor *c, struct rdma_cm_id *id);
+void sr_put_cm_event_kind(struct sr_buf *b, const struct rdma_cm_event *event);
+void sr_deliver_cm_event_kind(struct sr_cursor *c, const struct rdma_cm_event *event);
+void sr_put_cm_event(struct sr_buf *b, const struct rdma_cm_event *event);
+void sr_deliver_cm_event(struct sr_cursor *c, struct rdma_cm_event *event);
+
+/* A device that librdmacm opened: one, and rdma_get_devices's list. */
+void sr_put_opened(struct sr_buf *b, struct ibv_context *context);
+struct ibv_context *sr_deliver_opened(struct sr_cursor *c);
+void sr_put_opened_list(struct sr_buf *b, struct ibv_context **list);
+void sr_deliver_opened_list(struct sr_cursor *c, struct ibv_context **list);
+
+/* An address whose family tells its length; without the members that the library ignores. */
+void sr_put_cm_sockaddr(struct sr_buf *b, const struct sockaddr *addr);
+void sr_put_connect_param(struct sr_buf *b, const struct rdma_conn_param *param,
+			  const struct rdma_cm_id *id);
+void sr_put_accept_param(struct sr_buf *b, const struct rdma_conn_param *param,
+			 const struct rdma_cm_id *id);
+
+void sr_put_rdma_addrinfo(struct sr_buf *b, const struct rdma_addrinfo *ai);
+void sr_put_rdma_addrinfo_list(struct sr_buf *b, const struct rdma_addrinfo *ai);
+void sr_deliver_rdma_addrinfo_list(struct sr_cursor *c, const struct rdma_addrinfo *ai);
+
+/* What librdmacm opened and closed since the last record that says so (see fds.h). */
+void sr_put_library_fds(struct sr_buf *b, int unused);
+void sr_deliver_library_fds(struct sr_cursor *c, int unused);
+
+/* Buffers in pieces: their length, their content, and the first n bytes of it. */
+void sr_put_iov_room(struct sr_buf *b, const struct iovec *iov, size_t count);
+void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count);
+void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, size_t n);
+void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n);
+
+void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds);
+
+/* codec_messages.c */
+void sr_put_sent_message(struct sr_buf *b, const struct msghdr *m);
+void sr_put_sent_messages(struct sr_buf *b, const struct mmsghdr *m, unsigned int n);
+void sr_put_message_lengths(struct sr_buf *b, const struct mmsghdr *m, int n);
+void sr_deliver_message_lengths(struct sr_cursor *c, struct mmsghdr *m, int n);
+void sr_put_message_room(struct sr_buf *b, const struct msghdr *m);
+void sr_put_messages_room(struct sr_buf *b, const struct mmsghdr *m, unsigned int n);
+void sr_put_message(struct sr_buf *b, const struct msghdr *m, ssize_t size);
+void sr_deliver_message(struct sr_cursor *c, struct msghdr *m, ssize_t size);
+void sr_put_messages(struct sr_buf *b, const struct mmsghdr *m, int n);
+void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n);
+
+void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n);
+void sr_deliver_fdset(struct sr_cursor *c, fd_set *set, int n);
+
+/* How much a request's answer is, in what its argument points to; 0: not known. */
+size_t sr_ioctl_answer_size(uint64_t request);
+/* And what that points to. */
+void sr_put_ioctl_answer(struct sr_buf *b, uint64_t request, uint64_t arg);
+void sr_deliver_ioctl_answer(struct sr_cursor *c, uint64_t request, uint64_t arg);
+
+void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n);
+void sr_put_pollfds_out(struct sr_buf *b, const struct pollfd *fds, size_t n);
+void sr_deliver_pollfds_out(struct sr_cursor *c, struct pollfd *fds, size_t n);
+
+void sr_put_signal_set(struct sr_buf *b, const sigset_t *set);
+void sr_deliver_signal_set(struct sr_cursor *c, sigset_t *set);
+void sr_put_signal_action(struct sr_buf *b, const struct sigaction *a);
+void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a);
+
+void sr_put_timer_event(struct sr_buf *b, const struct sigevent *event);
+
+void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res);
+void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * direct.c: direct verbs (mlx5dv_*, efadv_*, ...) in a recorded process.
+ *
+ * They hand the device's own queues and registers to the program, which then
+ * works on them past everything that can be interposed: not recorded would mean
+ * silently wrong.  So they fail as they do on a device that is not theirs, and
+ * programs that can do without take that road.  With --allow-direct they are let
+ * through; the trace has their names where they were called, and a replay ends
+ * at the first.
+ */
+#include "shim/calls/direct.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "shim/core/call.h"
+#include "logd/base/say.h"
+#include "shim/core/thread.h"
+
+static enum sr_direct mode;
+static atomic_bool said[SR_CALL_COUNT];
+
+void sr_direct_set(enum sr_direct what)
+{
+	mode = what;
+}
+
+static const char *way_out(const struct sr_call_desc *d)
+{
+	switch ((enum sr_source)d->source) {
+	case SR_SOURCE_MLX5:
+	case SR_SOURCE_MLX4:
+		return "run it over plain verbs (UCX: UCX_TLS=rc_verbs,ud_verbs,self,sm)";
+	case SR_SOURCE_EFA:
+		return "run it over plain verbs, or over TCP (libfabric: FI_PROVIDER=verbs or tcp)";
+	default:
+		return "run it over plain verbs";
+	}
+}
+
+/* UCX asks of each device: that others' are not supported is no refusal. */
+static bool is_so_anyway(const struct sr_call_desc *d, const uint64_t *a)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+	bool supported;
+
+	if (d->fails != SR_FAILS_FALSE || mode == SR_DIRECT_REFUSE_QUIETLY)
+		return false;
+	before = sr_enter(t);
+	supported = (uint8_t)sr_real(d, a);
+	sr_leave(t, before);
+	return !supported;
+}
+
+bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a)
+{
+	/* Outside of the group, or one of the libraries calls it. */
+	if (!sr_engine && !(sr_waiting && sr_wake()))
+		return false;
+	if (sr_self.depth || mode == SR_DIRECT_ALLOW)
+		return false;
+	if (is_so_anyway(d, a))
+		return true;
+	if (mode == SR_DIRECT_REFUSE && !atomic_exchange(&said[sr_call_number(d)], true))
+		sr_say("%s is refused: direct verbs cannot be recorded; %s, or let it through "
+		       "unrecorded with --allow-direct (SREPLAY_ALLOW_DIRECT=1)",
+		       d->name, way_out(d));
+	return true;
+}
+
+uint64_t sr_direct_failure(const struct sr_call_desc *d)
+{
+	switch ((enum sr_failure)d->fails) {
+	case SR_FAILS_NULL:
+		errno = EOPNOTSUPP;
+		return 0;
+	case SR_FAILS_ERRNO:
+		return EOPNOTSUPP;
+	case SR_FAILS_NEGATIVE:
+		return (uint64_t)-EOPNOTSUPP;
+	case SR_FAILS_FALSE:
+		break;
+	}
+	return 0;
+}
+
+uint64_t sr_direct_call(enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (sr_direct_refuses(&sr_calls[n], a))
+		return sr_direct_failure(&sr_calls[n]);
+	return sr_call(n, a, site);
+}

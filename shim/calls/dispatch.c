@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* dispatch.c: from a wrapper to the engine, or straight to the real function. */
+#include <errno.h>
+
+#include "shim/core/call.h"
+#include "shim/files/fds.h"
+#include "shim/core/hooks.h"
+#include "shim/verbs/clocks/outside.h"
+#include "shim/files/own_fds.h"
+#include "shim/threads/program_threads.h"
+#include "shim/core/thread.h"
+#include "shim/verbs/regions.h"
+
+const struct sr_engine *sr_engine;
+bool sr_waiting;
+__thread struct sr_thread sr_self;
+
+static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
+{
+	int fd;
+
+	if (d->when)
+		return d->when(a);
+	if (d->fd_arg < 0)
+		return true;
+	fd = (int)a[d->fd_arg];
+	return sr_fd_captured(fd) || (d->flags & SR_CALL_ANY && sr_fd_is_ordinary(fd));
+}
+
+/* What it reads or writes for the kernel may be windows. */
+static uint64_t pinned_call(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_pinned pinned;
+	uint64_t result;
+	int saved = errno;
+
+	sr_windows_pin(d, a, &pinned);
+	errno = saved;
+	result = sr_real(d, a);
+	saved = errno;
+	sr_windows_unpin(&pinned);
+	errno = saved;
+	return result;
+}
+
+/* Of a file, say: made in a replay as well.  What it does in turn is none of the net's affair. */
+static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result;
+
+	t->selector = SR_NET_ALLOW;
+	result = sr_windows_on ? pinned_call(d, a) : sr_real(d, a);
+	sr_select(t);
+	return result;
+}
+
+/*
+ * Inside a library, or in a thread that a library started.  Only the outermost call of a
+ * thread is the program's; but what it makes of queue pairs and requests has to be known
+ * either way.
+ */
+static uint64_t nested_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
+{
+	bool interruptible = t->signals.interruptible;
+	uint64_t result;
+
+	/* What is around the real function holds locks. */
+	t->signals.interruptible = interruptible && !d->invoke;
+	atomic_signal_fence(memory_order_seq_cst);
+	result = sr_invoke(d, a);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->signals.interruptible = interruptible;
+	if (t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_IN_CALL);
+
+	if (d->flags & SR_CALL_NEWFD && t->inside_rdmacm && (int)result >= 0)
+		sr_fd_capture((int)result);
+	return result;
+}
+
+/* The recorder's own descriptors do not exist for the program. */
+static uint64_t no_such_descriptor(void)
+{
+	errno = EBADF;
+	return (uint64_t)-1;
+}
+
+/* A call of a process that is not recorded, or of a descriptor that is not captured. */
+static uint64_t __attribute__((noinline))
+doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	const struct sr_call_desc *d = &sr_calls[n];
+
+	if (!sr_engine && !(sr_waiting && d->flags & SR_CALL_OPENS && sr_wake()))
+		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
+			   ? sr_outside_call(n, a)
+			   : sr_real(d, a);
+	/* It was woken just now, from inside of another call. */
+	if (t->depth)
+		return nested_call(t, d, a);
+	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]))
+		return no_such_descriptor();
+	if (!is_captured(d, a))
+		return own_affair(t, d, a);
+	/* Libraries use locks when they are unloaded, too. */
+	if (d->when == sr_has_threads && sr_is_verbs_library(site))
+		return own_affair(t, d, a);
+	return sr_engine->call(t, n, a, site);
+}
+
+uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
+{
+	const struct sr_call_desc *d = &sr_calls[n];
+	struct sr_thread *t = &sr_self;
+
+	/* The data path, and what a provider calls on it: locks. */
+	if (sr_engine && t->depth)
+		return nested_call(t, d, a);
+	if (sr_engine && d->fd_arg < 0 && !d->when)
+		return sr_engine->call(t, n, a, site);
+	return doubtful_call(t, n, a, site);
+}

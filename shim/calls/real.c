@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* real.c: the functions that the wrappers stand in for, and how they are called. */
+#include "shim/calls/real.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/core/call.h"
+#include "shim/verbs/objects.h"
+#include "shim/verbs/ops.h"
+#include "shim/core/symbols.h"
+#include "shim/core/thread.h"
+
+void *_Atomic sr_real_functions[SR_CALL_COUNT];
+
+/* The shim loads none of them: a function that is called is there. */
+static struct library {
+	const char *name;
+	void *_Atomic handle;
+} libraries[] = {
+    [SR_SOURCE_IBVERBS] = {"libibverbs.so.1"}, [SR_SOURCE_RDMACM] = {"librdmacm.so.1"},
+    [SR_SOURCE_MLX5] = {"libmlx5.so.1"},       [SR_SOURCE_MLX4] = {"libmlx4.so.1"},
+    [SR_SOURCE_EFA] = {"libefa.so.1"},         [SR_SOURCE_HNS] = {"libhns.so.1"},
+    [SR_SOURCE_MANA] = {"libmana.so.1"},
+};
+
+/*
+ * RTLD_NEXT does not see a library that was loaded RTLD_LOCAL (a Python
+ * extension's, a UCX module's), so the verbs libraries are asked for by name.
+ * NULL while the process has not loaded it.
+ */
+static void *handle_of(struct library *library)
+{
+	void *h = atomic_load_explicit(&library->handle, memory_order_acquire);
+
+	if (!h) {
+		h = dlopen(library->name, RTLD_LAZY | RTLD_NOLOAD);
+		atomic_store_explicit(&library->handle, h, memory_order_release);
+	}
+	return h;
+}
+
+/* version may be NULL: the one that a program of today is linked to. */
+static void *look_up_libc(const char *name, const char *version, void *_Atomic *cache)
+{
+	void *f = atomic_load_explicit(cache, memory_order_acquire);
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+
+	if (f)
+		return f;
+	before = sr_enter(t); /* dlsym may allocate */
+	/* Machines without the past that the version is about have no such version. */
+	f = version ? sr_dlvsym(RTLD_NEXT, name, version) : NULL;
+	if (!f)
+		f = sr_dlsym(RTLD_NEXT, name);
+	sr_leave(t, before);
+	atomic_store_explicit(cache, f, memory_order_release);
+	return f;
+}
+
+void *sr_next(struct sr_next_function *next)
+{
+	return look_up_libc(next->name, NULL, &next->function);
+}
+
+/* The bounds of the section that SR_NEXT fills, from the linker. */
+extern struct sr_next_function __start_sr_nexts[] __attribute__((visibility("hidden")));
+extern struct sr_next_function __stop_sr_nexts[] __attribute__((visibility("hidden")));
+
+void sr_look_up_libc(void)
+{
+	for (struct sr_next_function *next = __start_sr_nexts; next < __stop_sr_nexts; next++)
+		sr_next(next);
+	for (size_t n = 0; n < SR_CALL_COUNT; n++)
+		if (sr_calls[n].source == SR_SOURCE_LIBC)
+			look_up_libc(sr_calls[n].name, sr_calls[n].version, &sr_real_functions[n]);
+}
+
+static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+
+	return !strcmp(slash ? slash + 1 : info->dlpi_name, libraries[SR_SOURCE_IBVERBS].name);
+}
+
+bool sr_libibverbs_is_loaded(void)
+{
+	return dl_iterate_phdr(is_libibverbs, NULL);
+}
+
+static void *look_up(const struct sr_call_desc *d)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+	void *library = handle_of(&libraries[d->source]);
+	void *f = library ? sr_dlvsym(library, d->name, d->version) : NULL;
+
+	sr_leave(t, before);
+	return f;
+}
+
+/* Not looked up yet. */
+static void *__attribute__((noinline)) find_real_function(const struct sr_call_desc *d)
+{
+	void *_Atomic *cache = &sr_real_functions[sr_call_number(d)];
+	void *f;
+
+	if (d->source == SR_SOURCE_LIBC)
+		return look_up_libc(d->name, d->version, cache);
+	f = look_up(d);
+	atomic_store_explicit(cache, f, memory_order_release);
+	return f;
+}
+
+void *sr_real_function(const struct sr_call_desc *d)
+{
+	void *f = atomic_load_explicit(&sr_real_functions[sr_call_number(d)], memory_order_acquire);
+
+	return f ? f : find_real_function(d);
+}
+
+static void *holder_of(const struct sr_call_desc *d, const uint64_t *a)
+{
+	char *p = (char *)a[d->holder_arg];
+
+	return d->holder_member < 0 ? p : *(void **)(p + d->holder_member);
+}
+
+static void *in_object(const struct sr_call_desc *d, const uint64_t *a)
+{
+	const char *saved = sr_ops_saved(holder_of(d, a));
+
+	return saved ? *(void **)(saved + d->op_offset) : NULL;
+}
+
+static void *function_of(const struct sr_call_desc *d, const uint64_t *a)
+{
+	switch ((enum sr_source)d->source) {
+	case SR_SOURCE_KERNEL:
+		break;
+	case SR_SOURCE_LIBC:
+	case SR_SOURCE_IBVERBS:
+	case SR_SOURCE_RDMACM:
+	case SR_SOURCE_MLX5:
+	case SR_SOURCE_MLX4:
+	case SR_SOURCE_EFA:
+	case SR_SOURCE_HNS:
+	case SR_SOURCE_MANA:
+		return sr_real_function(d);
+	case SR_SOURCE_CONTEXT:
+		return sr_context_original(holder_of(d, a), d->op_offset, false);
+	case SR_SOURCE_VERBS:
+		return sr_context_original(holder_of(d, a), d->op_offset, true);
+	case SR_SOURCE_QP:
+	case SR_SOURCE_CQ:
+	case SR_SOURCE_DM:
+		return in_object(d, a);
+	case SR_SOURCE_SHIM:
+		break;
+	}
+	return NULL;
+}
+
+uint64_t sr_unavailable(const struct sr_call_desc *d)
+{
+	if (d->source == SR_SOURCE_SHIM)
+		return 0;
+	errno = ENOSYS;
+	return d->ret_size == sizeof(void *) && !d->ret_signed ? 0 : (uint64_t)-1;
+}
+
+/* As libc's syscall(), which is a cancellation point of no program's. */
+static uint64_t system_call(const struct sr_call_desc *d, const uint64_t *a)
+{
+	uint64_t words[SR_MAX_ARGS] = {0};
+	long result;
+
+	memcpy(words, a, d->nargs * sizeof(words[0]));
+	result = sr_syscall(d->nr, (long)words[0], (long)words[1], (long)words[2], (long)words[3],
+			    (long)words[4], (long)words[5]);
+	if (!sr_sys_is_error((void *)result))
+		return (uint64_t)result;
+	errno = (int)-result;
+	return (uint64_t)-1;
+}
+
+/*
+ * f NULL: the system call.
+ * Integers and pointers are passed in registers, a word each, on all machines
+ * that rdma-core runs on; so one call fits functions of any such prototype.
+ */
+static uint64_t apply(const struct sr_call_desc *d, void *f, const uint64_t *a)
+{
+	typedef uint64_t word;
+
+	if (!f)
+		return system_call(d, a);
+	switch (d->nargs) {
+	case 0:
+		return ((word(*)(void))f)();
+	case 1:
+		return ((word(*)(word))f)(a[0]);
+	case 2:
+		return ((word(*)(word, word))f)(a[0], a[1]);
+	case 3:
+		return ((word(*)(word, word, word))f)(a[0], a[1], a[2]);
+	case 4:
+		return ((word(*)(word, word, word, word))f)(a[0], a[1], a[2], a[3]);
+	case 5:
+		return ((word(*)(word, word, word, word, word))f)(a[0], a[1], a[2], a[3], a[4]);
+	default:
+		return ((word(*)(word, word, word, word, word, word))f)(a[0], a[1], a[2], a[3],
+									a[4], a[5]);
+	}
+}
+
+/*
+ * In the real function handlers run at once, as they would without the shim: it may
+ * wait for what they do.  Not around it, where the shim is at work.
+ */
+static uint64_t __attribute__((noinline))
+apply_interruptibly(const struct sr_call_desc *d, void *f, const uint64_t *a)
+{
+	struct sr_thread *t = &sr_self;
+	bool before = t->signals.interruptible;
+	uint64_t result;
+
+	t->signals.interruptible = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (t->signals.waiting)
+		sr_signals_take(t, t->depth ? SR_SIGNAL_IN_CALL : SR_SIGNAL_BETWEEN);
+	result = apply(d, f, a);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->signals.interruptible = before;
+	return result;
+}
+
+uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
+{
+	bool raw = d->source == SR_SOURCE_KERNEL || (sr_self.raw && d->nr >= 0);
+	void *f = raw ? NULL : function_of(d, a);
+
+	if (!f && !raw)
+		return sr_unavailable(d);
+	return d->flags & SR_CALL_BLOCKS ? apply_interruptibly(d, f, a) : apply(d, f, a);
+}

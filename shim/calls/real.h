@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* real.h: the libraries behind the wrappers. */
+#ifndef SHIM_CALLS_REAL_H
+#define SHIM_CALLS_REAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "shim/core/call.h"
+#include "shim/core/thread.h"
+
+/* Allocates nothing, unlike a dlopen: before the arenas are there, that would be the program's
+ * memory. */
+bool sr_libibverbs_is_loaded(void);
+
+/* The function that the wrapper of an exported call stands in for; NULL while there is none. */
+void *sr_real_function(const struct sr_call_desc *d);
+
+/*
+ * The function itself, while the process is not recorded (and the function is known); else NULL.
+ * For locks, which every threaded process calls all the time: what sr_call would do is just this,
+ * but in eight nanoseconds.
+ */
+extern void *_Atomic sr_real_functions[SR_CALL_COUNT] __attribute__((visibility("hidden")));
+
+static inline void *sr_unrecorded(enum sr_call_number n)
+{
+	if (__builtin_expect(sr_engine != NULL, 1))
+		return NULL;
+	return atomic_load_explicit(&sr_real_functions[n], memory_order_acquire);
+}
+
+/*
+ * The same inside of a section as well, where no signal is taken after it: of locks for which the
+ * recorder does nothing besides.  Providers take them in each call of the data path.
+ */
+static inline void *sr_unrecorded_or_nested(enum sr_call_number n)
+{
+	if (sr_engine && !sr_is_section(&sr_self))
+		return NULL;
+	return atomic_load_explicit(&sr_real_functions[n], memory_order_acquire);
+}
+
+/*
+ * The next definition of a libc function, for wrappers made by hand:
+ *	SR_NEXT(next, "puts");
+ *	int (*real)(const char *) = (int (*)(const char *))sr_next(&next);
+ */
+struct sr_next_function {
+	const char *name;
+	void *_Atomic function;
+};
+
+#define SR_NEXT(variable, symbol)                                                                  \
+	static struct sr_next_function variable                                                    \
+	    __attribute__((section("sr_nexts"), used, aligned(16))) = {symbol, NULL}
+
+void *sr_next(struct sr_next_function *next);
+
+/*
+ * Finds all functions of libc that wrappers stand for, before the program runs:
+ * a look-up later on would end the life of what dlerror has told the program.
+ */
+void sr_look_up_libc(void);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* wrapper.h: what the generated wrappers need, and nobody else. */
+#ifndef SHIM_CALLS_WRAPPER_H
+#define SHIM_CALLS_WRAPPER_H
+
+#include <errno.h>
+#include <semaphore.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "shim/core/call.h"
+#include "shim/core/hooks.h"
+#include "shim/verbs/objects.h"
+#include "shim/core/order.h"
+#include "shim/threads/program_threads.h"
+#include "shim/calls/real.h"
+#include "shim/core/thread.h"
+
+/* calls.def has no arrays among arguments: to the ABI they are pointers. */
+#pragma GCC diagnostic ignored "-Warray-parameter"
+/* They are intercepted for programs that still use them. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#pragma GCC diagnostic ignored "-Wmissing-attributes"
+
+/* What sr_call does for an operation that is captured whatever its arguments are: the data path. */
+static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, void *site)
+{
+	struct sr_thread *t = &sr_self;
+
+	return sr_engine && !t->depth ? sr_engine->call(t, n, a, site) : sr_call(n, a, site);
+}
+
+#define SR_EXPORT __attribute__((visibility("default")))
+
+#endif

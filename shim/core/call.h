@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * call.h: an intercepted call, as the wrappers hand it to an engine.
+ *
+ * Every wrapper (made from calls.def) packs its arguments into words and enters
+ * sr_call().  What differs between calls is in sr_calls[] and sr_call_codecs[];
+ * what differs between record and replay is the engine.
+ */
+#ifndef SHIM_CORE_CALL_H
+#define SHIM_CORE_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "calls.gen.h"
+#include "shim/core/codec.h"
+
+struct sr_thread;
+struct sr_signal_payload;
+
+/* Where the real function is found. */
+enum sr_source {
+	SR_SOURCE_LIBC,
+	SR_SOURCE_KERNEL, /* a system call without a wrapper: only the net (trap.h) comes by it */
+	SR_SOURCE_IBVERBS,
+	SR_SOURCE_RDMACM,
+	/* Direct verbs: the libraries of the providers (direct.c). */
+	SR_SOURCE_MLX5,
+	SR_SOURCE_MLX4,
+	SR_SOURCE_EFA,
+	SR_SOURCE_HNS,
+	SR_SOURCE_MANA,
+	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
+	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
+	/* A member of another object, saved when that was patched (ops.h). */
+	SR_SOURCE_QP,   /* ibv_qp_ex */
+	SR_SOURCE_CQ,   /* ibv_cq_ex */
+	SR_SOURCE_DM,   /* ibv_dm */
+	SR_SOURCE_SHIM, /* nowhere: an event that the shim makes a call of */
+};
+
+#define SR_CALL_NEWFD   1u  /* the result is a descriptor, captured from now on */
+#define SR_CALL_WAIT    2u  /* may block */
+#define SR_CALL_OPAQUE  4u  /* recorded by name only */
+#define SR_CALL_VOID    8u  /* has no result */
+#define SR_CALL_OPENS   16u /* opens a device: see sr_waiting */
+#define SR_CALL_DIRECT  32u /* of direct verbs: refused, or let through unrecorded */
+#define SR_CALL_CANCEL  64u /* a cancellation point */
+/* In a process outside of the group as well: its queue pairs are in the directory (outside.h). */
+#define SR_CALL_OUTSIDE 128u
+#define SR_CALL_ANY     4096u /* captured whatever the descriptor is */
+#define SR_CALL_EFFECT  8192u /* replay: made for real as well, where it succeeded */
+
+/* May wait: handlers of the program's run in it, and not after it. */
+#define SR_CALL_BLOCKS 256u
+
+/* sr_call_desc.order: when it draws event numbers (order.h). */
+#define SR_ORDER_ENTRY  1u
+#define SR_ORDER_RETURN 2u
+#define SR_ORDER_IDLE   4u /* ... unless its result is sr_call_desc.idle: it found nothing */
+
+/* How a function says that something is not supported. */
+enum sr_failure {
+	SR_FAILS_NULL,     /* NULL, with errno set */
+	SR_FAILS_ERRNO,    /* the error's number */
+	SR_FAILS_NEGATIVE, /* the same below zero */
+	SR_FAILS_FALSE,
+};
+
+/* The most arguments an intercepted call has: what the ABI passes in registers. */
+#define SR_MAX_ARGS 6
+
+/*
+ * sr_call_desc.length_of: what the kernel finds behind an argument.  1 + the number of
+ * the argument that has its length in bytes, or
+ */
+#define SR_LENGTH_STRUCT   255 /* one thing */
+#define SR_LENGTH_TEXT     254 /* a path or a name */
+#define SR_LENGTH_PIECES   253 /* struct iovec[], as many as the next argument says */
+#define SR_LENGTH_MESSAGE  252 /* struct msghdr */
+#define SR_LENGTH_MESSAGES 251 /* struct mmsghdr[], as many as the next argument says */
+#define SR_LENGTH_COUNT    128 /* + as above: as many small things as that argument says */
+
+struct sr_call_desc {
+	const char *name;
+	uint8_t nargs;
+	uint8_t source; /* enum sr_source */
+	uint8_t ret_size;
+	uint8_t ret_signed;
+	uint8_t fails; /* direct verbs: enum sr_failure */
+	uint16_t flags;
+	uint8_t order;
+	int16_t idle;
+	/* Libc and the kernel: of each argument that is followed, SR_LENGTH_*. */
+	uint8_t length_of[SR_MAX_ARGS];
+	/* The size of one such thing; 0: not known. */
+	uint8_t size_of[SR_MAX_ARGS];
+	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
+	int16_t nr; /* of the system call that does the same with the same arguments, or -1 */
+	const char *version;
+	void *wrapper;
+	/* Of an operation: its offset in its container, and where that is: an argument, or what a
+	 * member of it points to (-1: none). */
+	size_t op_offset;
+	int16_t holder_arg, holder_member;
+	/* Captured at all with these arguments?  NULL: always (or as fd_arg says). */
+	bool (*when)(const uint64_t *a);
+	/* Recording: instead of the real function. */
+	uint64_t (*invoke)(const struct sr_call_desc *d, uint64_t *a);
+	/* Replay: after the results were delivered. */
+	void (*replayed)(const struct sr_call_desc *d, uint64_t *a, uint64_t result);
+};
+
+struct sr_call_codec {
+	void (*put_in)(struct sr_buf *b, const uint64_t *a);
+	void (*put_out)(struct sr_buf *b, const uint64_t *a, uint64_t result);
+	void (*deliver)(struct sr_cursor *c, const uint64_t *a, uint64_t result);
+};
+
+extern const struct sr_call_desc sr_calls[SR_CALL_COUNT] __attribute__((visibility("hidden")));
+extern const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT]
+    __attribute__((visibility("hidden")));
+
+/* The numbers of the calls that are exported functions, in the order of their names. */
+extern const uint16_t sr_exported_calls[];
+extern const size_t sr_exported_count;
+
+/*
+ * What stands at the head of each call record's payload; the arguments
+ * (in_size bytes) and then the results follow, in the order of calls.def.
+ */
+struct sr_call_head {
+	uint64_t site; /* the address the call returns to */
+	uint64_t result;
+	int32_t error; /* errno after the call */
+	uint32_t in_size : 30;
+	uint32_t
+	    orders : 2; /* numbers of events at the end of the payload, u64 each: see order.h */
+};
+
+/* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT).
+ */
+#define SR_REPEAT_MAX 160
+
+struct sr_engine {
+	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
+	/* The lowest descriptor of sreplay's own from this one on, or -1; may be NULL.  See own_fds.h. */
+	int (*own_fd_from)(int fd);
+
+	/* Of a process with threads.  All may be NULL. */
+
+	/* Around each operation on the program's heap; without begin there is no end. */
+	bool (*heap_begin)(struct sr_thread *t);
+	void (*heap_end)(struct sr_thread *t);
+	/* Replay: is the thread's next record one of this call? */
+	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
+	/* A thread is about to be created. */
+	void (*thread_starts)(void);
+	/*
+	 * A handler of the program's is about to begin: recorded.  False: it is not to
+	 * run, since the recording does not have it here.
+	 */
+	bool (*signal)(struct sr_thread *t, struct sr_signal_payload *signal);
+	/* Replay: the thread computes, and makes no call (sr_signals_await_stall). */
+	void (*stalled)(struct sr_thread *t);
+	/* This thread has made its last call. */
+	void (*thread_ends)(struct sr_thread *t);
+
+	/* Of threads that take turns (run_token.h). */
+
+	/* This thread is about to run the program's code for the first time. */
+	void (*thread_begins)(struct sr_thread *t);
+	/* It leaves the program's code, which others may run, without a call; it is back in it. */
+	void (*lends)(struct sr_thread *t);
+	void (*resumes)(struct sr_thread *t);
+};
+
+/* NULL while the shim is inert.  Set once, before the program's main. */
+extern const struct sr_engine *sr_engine __attribute__((visibility("hidden")));
+
+/*
+ * Inert, but to be recorded as soon as it opens a device: the process had not
+ * loaded libibverbs when it started.  Many of these never do (shells, mpirun);
+ * a Python or a UCX program does by dlopen.
+ */
+extern bool sr_waiting;
+
+/* Ends the waiting; true if the process is recorded from now on. */
+bool sr_wake(void);
+
+/* The one entry of all wrappers ... */
+uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);
+
+/* ... but those of direct verbs, which may be refused (direct.c) before they come there. */
+uint64_t sr_direct_call(enum sr_call_number n, uint64_t *a, void *site);
+
+/* Runs the function that the wrapper stands in for. */
+uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a);
+
+/* What a call returns that cannot be made. */
+uint64_t sr_unavailable(const struct sr_call_desc *d);
+
+/* The same with the recorder's bookkeeping around it, if the call has any. */
+static inline uint64_t sr_invoke(const struct sr_call_desc *d, uint64_t *a)
+{
+	return d->invoke ? d->invoke(d, a) : sr_real(d, a);
+}
+
+static inline enum sr_call_number sr_call_number(const struct sr_call_desc *d)
+{
+	return (enum sr_call_number)(d - sr_calls);
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * codec.h: values to bytes and back, the alphabet of every call record.
+ *
+ * An encoder appends to an sr_buf, a per-thread buffer in the shim's own
+ * memory; a decoder walks an sr_cursor over a record and never past its end: a
+ * short record reads as zeros and leaves the cursor marked bad.
+ */
+#ifndef SHIM_CORE_CODEC_H
+#define SHIM_CORE_CODEC_H
+
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
+
+struct sr_buf {
+	uint8_t *p;
+	size_t len;
+	size_t cap;
+	/* *addrlen before the call: what the program has room for. */
+	uint32_t room;
+};
+
+struct sr_cursor {
+	const uint8_t *p;
+	const uint8_t *end;
+	bool bad;
+};
+
+struct sr_bytes {
+	const void *p;
+	uint32_t n;
+};
+
+/* Makes room for n more bytes; false when there is no memory, and then appends nothing. */
+bool __attribute__((cold)) sr_buf_grow(struct sr_buf *b, size_t n);
+
+/*
+ * On the data path all of these are inline: of what they put, the size is known
+ * there, and the copy is one store.  (The library is built with -fno-builtin.)
+ */
+#define SR_PUT static inline __attribute__((always_inline))
+
+/* n more bytes, to be filled in; NULL when there is no memory. */
+SR_PUT uint8_t *sr_buf_room(struct sr_buf *b, size_t n)
+{
+	uint8_t *p;
+
+	if (__builtin_expect(b->cap - b->len < n, 0) && !sr_buf_grow(b, n))
+		return NULL;
+	p = b->p + b->len;
+	b->len += n;
+	return p;
+}
+
+SR_PUT void sr_put_raw(struct sr_buf *b, const void *p, size_t n)
+{
+	uint8_t *room = sr_buf_room(b, n);
+
+	if (room)
+		__builtin_memcpy(room, p, n);
+}
+
+SR_PUT void sr_put_u8(struct sr_buf *b, uint8_t v)
+{
+	sr_put_raw(b, &v, sizeof(v));
+}
+
+SR_PUT void sr_put_u16(struct sr_buf *b, uint16_t v)
+{
+	sr_put_raw(b, &v, sizeof(v));
+}
+
+SR_PUT void sr_put_u32(struct sr_buf *b, uint32_t v)
+{
+	sr_put_raw(b, &v, sizeof(v));
+}
+
+SR_PUT void sr_put_u64(struct sr_buf *b, uint64_t v)
+{
+	sr_put_raw(b, &v, sizeof(v));
+}
+
+static inline void sr_put_bytes(struct sr_buf *b, const void *p, size_t n)
+{
+	if (!p)
+		n = 0;
+	sr_put_u32(b, (uint32_t)n);
+	sr_put_raw(b, p ? p : "", n);
+}
+
+static inline void sr_get_raw(struct sr_cursor *c, void *p, size_t n)
+{
+	if ((size_t)(c->end - c->p) < n) {
+		c->bad = true;
+		memset(p, 0, n);
+		return;
+	}
+	__builtin_memcpy(p, c->p, n);
+	c->p += n;
+}
+
+static inline uint8_t sr_get_u8(struct sr_cursor *c)
+{
+	uint8_t v;
+
+	sr_get_raw(c, &v, sizeof(v));
+	return v;
+}
+
+static inline uint16_t sr_get_u16(struct sr_cursor *c)
+{
+	uint16_t v;
+
+	sr_get_raw(c, &v, sizeof(v));
+	return v;
+}
+
+static inline uint32_t sr_get_u32(struct sr_cursor *c)
+{
+	uint32_t v;
+
+	sr_get_raw(c, &v, sizeof(v));
+	return v;
+}
+
+static inline uint64_t sr_get_u64(struct sr_cursor *c)
+{
+	uint64_t v;
+
+	sr_get_raw(c, &v, sizeof(v));
+	return v;
+}
+
+/* Points into the record: valid as long as that is. */
+static inline struct sr_bytes sr_get_bytes(struct sr_cursor *c)
+{
+	struct sr_bytes v = {.n = sr_get_u32(c)};
+
+	if ((size_t)(c->end - c->p) < v.n) {
+		c->bad = true;
+		v.n = 0;
+	}
+	v.p = c->p;
+	c->p += v.n;
+	return v;
+}
+
+#endif

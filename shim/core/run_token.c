@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/core/run_token.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "logd/base/rawsys.h"
+#include "logd/base/lock.h"
+#include "shim/core/stall_timeout.h"
+
+bool sr_serial;
+
+/*
+ * The word: who has it (number + 1), how often it was put down, and how it is held.  Who
+ * finds the same word again, held OUT, has seen a thread that made no call in between.
+ */
+enum { FREE, IN, OUT, LENT }; /* IN: at work in the shim; OUT: in the program's code */
+
+#define STATE(word) ((word)&3)
+#define ONCE        4ull
+#define OWNER_SHIFT 40
+#define OWNER(word) ((uint32_t)((word) >> OWNER_SHIFT))
+
+/* Who waits first has the next call of whoever has it. */
+#define SLICE_NS    200000
+#define OTHERS_NS   2000000 /* those behind it look again */
+#define SPINS       60
+
+enum { WAITS, POKED, GIVEN };
+
+/* On its own stack. */
+struct waiter {
+	struct waiter *next;
+	uint64_t word; /* what the baton is when this one has it */
+	int32_t tid;
+	_Atomic uint32_t state;
+	int64_t since;
+	/* A holder in the program's code, as it was found first. */
+	uint64_t seen;
+	struct sr_patience patience;
+};
+
+static struct {
+	_Alignas(64) _Atomic uint64_t word;
+	_Atomic uint32_t waiting;
+	_Atomic bool due; /* to the first that waits */
+	_Atomic bool stopped;
+	_Atomic int32_t tid; /* of who has it */
+	struct sr_lock lock; /* of the queue */
+	struct waiter *first;
+} baton;
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/* ------------------------------------------------------------------ queue */
+
+static void wake(struct waiter *w)
+{
+	sr_sys_futex((uint32_t *)&w->state, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void enqueue(struct waiter *w)
+{
+	struct waiter **link;
+
+	sr_lock(&baton.lock);
+	for (link = &baton.first; *link; link = &(*link)->next)
+		;
+	*link = w;
+	atomic_fetch_add(&baton.waiting, 1);
+	sr_unlock(&baton.lock);
+}
+
+static void dequeue(struct waiter *w)
+{
+	struct waiter **link;
+
+	sr_lock(&baton.lock);
+	for (link = &baton.first; *link && *link != w; link = &(*link)->next)
+		;
+	if (*link) {
+		*link = w->next;
+		atomic_fetch_sub(&baton.waiting, 1);
+	}
+	sr_unlock(&baton.lock);
+}
+
+static bool is_first(struct waiter *w)
+{
+	bool is;
+
+	sr_lock(&baton.lock);
+	is = baton.first == w;
+	sr_unlock(&baton.lock);
+	return is;
+}
+
+/* The first may look whether it can have it. */
+static void poke(void)
+{
+	uint32_t waits = WAITS;
+	struct waiter *w;
+
+	sr_lock(&baton.lock);
+	w = baton.first;
+	if (w && atomic_compare_exchange_strong(&w->state, &waits, POKED))
+		wake(w);
+	sr_unlock(&baton.lock);
+}
+
+/* By who has it, IN.  False: nobody waits. */
+static bool give(void)
+{
+	struct waiter *w;
+
+	sr_lock(&baton.lock);
+	w = baton.first;
+	if (w) {
+		baton.first = w->next;
+		atomic_fetch_sub(&baton.waiting, 1);
+		atomic_store(&baton.due, false);
+		atomic_store(&baton.tid, w->tid);
+		atomic_store(&baton.word, w->word);
+		/* From here on it may be gone, but for a futex that wakes nobody. */
+		atomic_store(&w->state, GIVEN);
+		wake(w);
+	}
+	sr_unlock(&baton.lock);
+	return w;
+}
+
+/* --------------------------------------------------------- who makes no call */
+
+/* Whoever is in the program's code is looked at from now on. */
+static void look_at(struct waiter *w, uint64_t word)
+{
+	int32_t tid = atomic_load(&baton.tid);
+
+	w->seen = atomic_load(&baton.word) == word ? word : 0;
+	sr_patience_begin(&w->patience, tid);
+}
+
+/* True: the waiter has it, and *from had. */
+static bool snatch(struct waiter *w, uint32_t *from)
+{
+	uint64_t word = atomic_load(&baton.word);
+
+	if (STATE(word) != OUT)
+		return false;
+	if (word != w->seen) {
+		look_at(w, word);
+		return false;
+	}
+	if (!sr_patience_ends(&w->patience, SR_BATON_MS * 1000000ll) || !atomic_compare_exchange_strong(&baton.word, &word, w->word))
+		return false;
+	*from = OWNER(word) - 1;
+	return true;
+}
+
+/* ------------------------------------------------------------------- baton */
+
+static bool is_to_be_had(uint64_t word)
+{
+	return STATE(word) == FREE || STATE(word) == LENT;
+}
+
+static bool try(uint64_t mine)
+{
+	uint64_t word = atomic_load(&baton.word);
+
+	return is_to_be_had(word) && atomic_compare_exchange_strong(&baton.word, &word, mine);
+}
+
+static bool try_for_a_while(const struct waiter *w)
+{
+	for (int i = 0; i < SPINS && atomic_load(&w->state) != GIVEN; i++) {
+		if (try(w->word))
+			return true;
+		relax();
+	}
+	return false;
+}
+
+static void sleep_a_little(struct waiter *w)
+{
+	bool first = is_first(w);
+	const struct timespec t = {.tv_nsec = first ? SLICE_NS : OTHERS_NS};
+	uint32_t poked = POKED;
+
+	atomic_compare_exchange_strong(&w->state, &poked, WAITS);
+	/* Who lends it puts it down and then looks for those that wait. */
+	if (is_to_be_had(atomic_load(&baton.word)) || atomic_load(&baton.stopped))
+		return;
+	sr_sys_futex((uint32_t *)&w->state, FUTEX_WAIT_PRIVATE, WAITS, &t);
+	if (first && sr_patience_now() - w->since >= SLICE_NS)
+		atomic_store(&baton.due, true);
+}
+
+static enum sr_baton_got wait_in_line(struct waiter *w, uint32_t *from)
+{
+	enum sr_baton_got got = SR_BATON_PASSED;
+
+	enqueue(w);
+	while (!try_for_a_while(w)) {
+		if (atomic_load(&w->state) == GIVEN)
+			return SR_BATON_PASSED;
+		if (atomic_load(&baton.stopped))
+			break;
+		if (snatch(w, from)) {
+			got = SR_BATON_SNATCHED;
+			break;
+		}
+		sleep_a_little(w);
+	}
+	dequeue(w);
+	return got;
+}
+
+/* No handler, and none of libc's that cancels the thread, may take it away from the queue. */
+static enum sr_baton_got wait_undisturbed(uint64_t mine, int32_t tid, uint32_t *from)
+{
+	struct waiter w = {.word = mine, .tid = tid, .since = sr_patience_now()};
+	const uint64_t all = UINT64_MAX;
+	uint64_t mask = 0;
+	enum sr_baton_got got;
+
+	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(&mask), sizeof(all), 0, 0);
+	got = wait_in_line(&w, from);
+	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&mask), 0, sizeof(mask), 0, 0);
+	return got;
+}
+
+static void note_got(struct sr_baton_hold *h, enum sr_baton_got got)
+{
+	if (got > h->got)
+		h->got = got;
+}
+
+void sr_baton_take(struct sr_baton_hold *h, uint32_t number)
+{
+	uint64_t was = h->word, mine = (was & ~3ull) | IN;
+
+	if (atomic_load_explicit(&baton.stopped, memory_order_relaxed))
+		return;
+	if (h->begun && atomic_compare_exchange_strong(&baton.word, &was, mine)) {
+		h->word = mine;
+		return;
+	}
+	if (!h->begun) {
+		mine = (uint64_t)(number + 1) << OWNER_SHIFT | IN;
+		h->tid = (int32_t)sr_sys_gettid();
+		h->begun = true;
+	}
+	note_got(h, try(mine) ? SR_BATON_PASSED : wait_undisturbed(mine, h->tid, &h->from));
+	atomic_store(&baton.tid, h->tid);
+	h->word = mine;
+}
+
+bool sr_baton_keep(struct sr_baton_hold *h)
+{
+	uint64_t was = h->word, mine = (was & ~3ull) | IN;
+
+	if (!h->begun || STATE(was) != OUT || !atomic_compare_exchange_strong(&baton.word, &was, mine))
+		return false;
+	h->word = mine;
+	return true;
+}
+
+bool sr_baton_is_lost(const struct sr_baton_hold *h)
+{
+	return h->begun && STATE(h->word) == OUT && atomic_load(&baton.word) != h->word;
+}
+
+/* Never the same word twice.  It is put down by a store of the caller's. */
+static uint64_t put_down(struct sr_baton_hold *h, unsigned int state)
+{
+	const uint64_t count = (1ull << OWNER_SHIFT) - ONCE;
+
+	h->word = (h->word & ~(count | 3)) | ((h->word + ONCE) & count) | state;
+	return h->word;
+}
+
+void sr_baton_go_on(struct sr_baton_hold *h)
+{
+	atomic_store_explicit(&baton.word, put_down(h, OUT), memory_order_release);
+}
+
+void sr_baton_lend(struct sr_baton_hold *h, enum sr_baton_lending how)
+{
+	uint64_t lent = put_down(h, LENT);
+
+	if (atomic_load_explicit(&baton.waiting, memory_order_relaxed) &&
+	    (how == SR_BATON_AWAY || atomic_load_explicit(&baton.due, memory_order_relaxed)) && give())
+		return;
+	atomic_store(&baton.word, lent);
+	if (how == SR_BATON_FOR_LONG && atomic_load(&baton.waiting))
+		poke();
+}
+
+bool sr_baton_is_lent(const struct sr_baton_hold *h)
+{
+	return h->begun && STATE(h->word) == LENT;
+}
+
+void sr_baton_drop(struct sr_baton_hold *h)
+{
+	uint64_t was = h->word;
+
+	if (h->begun && atomic_compare_exchange_strong(&baton.word, &was, FREE))
+		poke();
+	*h = (struct sr_baton_hold){0};
+}
+
+void sr_baton_stop(void)
+{
+	atomic_store(&baton.stopped, true);
+	sr_lock(&baton.lock);
+	for (struct waiter *w = baton.first; w; w = w->next) {
+		uint32_t waits = WAITS;
+
+		if (atomic_compare_exchange_strong(&w->state, &waits, POKED))
+			wake(w);
+	}
+	sr_unlock(&baton.lock);
+}

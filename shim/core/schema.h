@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* schema.h: calls.def as JSON; goes into every trace, so that any reader can print its records. */
+#ifndef SHIM_CORE_SCHEMA_H
+#define SHIM_CORE_SCHEMA_H
+
+#include <stddef.h>
+
+extern const char sr_schema[];
+extern const size_t sr_schema_size;
+
+#endif

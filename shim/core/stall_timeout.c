@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/core/stall_timeout.h"
+
+#include <stdio.h>
+
+#include "logd/base/rawsys.h"
+
+/* Neither computing nor asleep: the machine is busy with others, or there is no /proc. */
+#define LONG_NS 1000000000
+#define ASLEEP  3
+
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts = {0};
+
+	if (sr_sys_clock_gettime(clock, &ts))
+		return INT64_MAX; /* the thread is gone */
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+int64_t sr_patience_now(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Of a thread of this process: its clock, by the kernel's way to number these. */
+static int64_t time_used(int32_t tid)
+{
+	return clock_ns((clockid_t)((~(uint32_t)tid << 3) | 6));
+}
+
+/* In the kernel, where it waits for something; by its state in /proc. */
+static bool is_asleep(int32_t tid)
+{
+	char path[48], text[128];
+	long fd, got;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return false;
+	got = sr_sys_read((int)fd, text, sizeof(text));
+	sr_sys_close((int)fd);
+	/* Behind the name, which may have anything in it. */
+	for (long i = got - 2; i > 0; i--)
+		if (text[i - 1] == ')' && text[i] == ' ')
+			return text[i + 1] == 'S' || text[i + 1] == 'D';
+	return false;
+}
+
+void sr_patience_begin(struct sr_patience *p, int32_t tid)
+{
+	*p = (struct sr_patience){.since = sr_patience_now(), .used = time_used(tid), .tid = tid};
+}
+
+bool sr_patience_ends(struct sr_patience *p, int64_t ns)
+{
+	int64_t passed = sr_patience_now() - p->since;
+
+	if (passed < ns)
+		return false;
+	if (passed >= LONG_NS || time_used(p->tid) - p->used >= ns)
+		return true;
+	p->asleep = is_asleep(p->tid) ? p->asleep + 1 : 0;
+	return p->asleep >= ASLEEP;
+}

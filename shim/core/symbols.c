@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * symbols.c: where glibc's dlsym is, found without dlsym: in the hash table of
+ * the library that has it, libc since glibc 2.34 and libdl before.
+ */
+#include "shim/core/symbols.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef void *(*dlsym_function)(void *handle, const char *name);
+typedef void *(*dlvsym_function)(void *handle, const char *name, const char *version);
+
+static void *_Atomic real_dlsym, *_Atomic real_dlvsym;
+
+/* What a library says of its symbols. */
+struct image {
+	uintptr_t base;
+	const ElfW(Sym) * symbols;
+	const char *strings;
+	const uint32_t *hash;
+};
+
+static const void *at(const struct image *image, ElfW(Addr) address)
+{
+	/* glibc relocates these in place; where it cannot write there, they are offsets. */
+	return (const void *)(address < image->base ? image->base + address : address);
+}
+
+static bool read_image(const struct dl_phdr_info *info, struct image *image)
+{
+	const ElfW(Dyn) *dynamic = NULL;
+
+	*image = (struct image){.base = info->dlpi_addr};
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const void *)(image->base + info->dlpi_phdr[i].p_vaddr);
+	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+		if (dynamic->d_tag == DT_SYMTAB)
+			image->symbols = at(image, dynamic->d_un.d_ptr);
+		else if (dynamic->d_tag == DT_STRTAB)
+			image->strings = at(image, dynamic->d_un.d_ptr);
+		else if (dynamic->d_tag == DT_GNU_HASH)
+			image->hash = at(image, dynamic->d_un.d_ptr);
+	}
+	return image->symbols && image->strings && image->hash;
+}
+
+static uint32_t gnu_hash(const char *name)
+{
+	uint32_t h = 5381;
+
+	for (; *name; name++)
+		h = h * 33 + (unsigned char)*name;
+	return h;
+}
+
+/* All versions of these two functions are one piece of code, so the first will do. */
+static void *find(const struct image *image, const char *name)
+{
+	uint32_t buckets = image->hash[0], first = image->hash[1], bloom_words = image->hash[2];
+	const uint32_t *bucket =
+	    image->hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+	const uint32_t *chain = bucket + buckets;
+	uint32_t wanted = gnu_hash(name), i;
+
+	if (!buckets)
+		return NULL;
+	i = bucket[wanted % buckets];
+	if (i < first)
+		return NULL;
+	do {
+		const ElfW(Sym) *symbol = &image->symbols[i];
+
+		if ((chain[i - first] | 1) == (wanted | 1) && symbol->st_shndx != SHN_UNDEF &&
+		    !strcmp(image->strings + symbol->st_name, name))
+			return (void *)(image->base + symbol->st_value);
+	} while (!(chain[i++ - first] & 1));
+	return NULL;
+}
+
+static int look_into(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+	const char *name = slash ? slash + 1 : info->dlpi_name;
+	struct image image;
+	void *dlsym_there, *dlvsym_there;
+
+	if (strcmp(name, "libc.so.6") && strcmp(name, "libdl.so.2"))
+		return 0;
+	if (!read_image(info, &image))
+		return 0;
+	dlsym_there = find(&image, "dlsym");
+	dlvsym_there = find(&image, "dlvsym");
+	if (!dlsym_there || !dlvsym_there)
+		return 0;
+	atomic_store_explicit(&real_dlvsym, dlvsym_there, memory_order_relaxed);
+	atomic_store_explicit(&real_dlsym, dlsym_there, memory_order_release);
+	return 1;
+}
+
+void *sr_real_dlsym(void)
+{
+	void *f = atomic_load_explicit(&real_dlsym, memory_order_acquire);
+
+	if (!f) {
+		dl_iterate_phdr(look_into, NULL);
+		f = atomic_load_explicit(&real_dlsym, memory_order_acquire);
+	}
+	return f;
+}
+
+void *sr_real_dlvsym(void)
+{
+	return sr_real_dlsym() ? atomic_load_explicit(&real_dlvsym, memory_order_relaxed) : NULL;
+}
+
+void *sr_dlsym(void *handle, const char *name)
+{
+	dlsym_function f = (dlsym_function)sr_real_dlsym();
+
+	return f ? f(handle, name) : NULL;
+}
+
+void *sr_dlvsym(void *handle, const char *name, const char *version)
+{
+	dlvsym_function f = (dlvsym_function)sr_real_dlvsym();
+
+	return f ? f(handle, name, version) : NULL;
+}

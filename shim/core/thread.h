@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * thread.h: what the shim keeps per thread of the program.
+ *
+ * The struct is a plain TLS variable of the initial-exec model: it is there
+ * before any constructor runs (malloc needs it then) and reading it makes no
+ * call.
+ */
+#ifndef SHIM_CORE_THREAD_H
+#define SHIM_CORE_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sreplay/trace.h>
+
+#include "logd/ring/ring.h"
+#include "nicclock/order_code.h"
+#include "shim/core/run_token.h"
+#include "shim/core/call.h"
+#include "shim/signals/signals.h"
+
+/* Values of the selector: SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK. */
+enum { SR_NET_ALLOW = 0, SR_NET_BLOCK = 1 };
+
+/* On whose behalf memory is allocated now; see heap.h. */
+enum sr_heap {
+	SR_HEAP_PROGRAM,
+	SR_HEAP_LIBRARY, /* inside a verbs or libc call that the shim intercepted */
+	SR_HEAP_SHIM,
+};
+
+/* Bytes that a completion of this thread's last poll proves to be in local memory. */
+struct sr_arrived {
+	void *addr; /* where they lie */
+	uint32_t length;
+	uint32_t at; /* where in the record they go, if not 0; see sr_thread.gathered */
+};
+
+/*
+ * Arrived bytes of at least so many are not encoded, but copied from where they
+ * lie into the ring, between what was encoded before and after.  A record
+ * that has any is never kept for comparison (SR_REPEAT_MAX).
+ */
+#define SR_GATHER_MIN 256
+
+struct sr_replay_stream;
+
+/* A thread that this one creates: what the record of pthread_create says of it. */
+struct sr_child {
+	uint32_t number;
+	uint64_t stack; /* its lowest address; 0: the program's own choice */
+	int32_t tid;    /* 0: not known */
+};
+
+/* The process that it has made; children.c. */
+struct sr_made {
+	int32_t pid, error;
+};
+
+struct sr_thread {
+	int depth; /* > 0: inside an intercepted call; what is called from there is not the
+		      program's */
+	enum sr_heap heap;
+	/* In librdmacm, or a thread of its: descriptors that come and go are the library's. */
+	bool inside_rdmacm;
+	/* Of the net (trap.h): the kernel reads selector at each system call; armed is its value in
+	 * the program's code. */
+	volatile uint8_t selector, armed;
+	bool raw;             /* the call under way was a system call */
+	uint32_t opened;      /* enum sr_fd_class of the descriptor that was opened last */
+	uint64_t segment_size; /* of the shared memory that was attached last (segments.h) */
+	bool started;         /* its stream is open (or known not to be had) */
+	bool silent;          /* no stream: calls pass through unrecorded */
+	bool numbered;
+	bool counted; /* created through the shim, or the main thread */
+	bool ended;   /* its last destructor has run */
+	bool creates; /* the pthread_create under way is the program's */
+	uint8_t destructor_rounds;
+	uint32_t number;
+	struct sr_child child;
+	struct sr_made made;
+	void (*once)(void); /* the routine of the pthread_once that begins */
+	bool uses_heap, leaves_heap;
+	uint64_t heap_ops;      /* since it took the heap over last: see heap_runs.h */
+	struct sr_thread *next; /* recording: of the threads with a stream */
+	uint64_t sn;            /* of the call under way or, between calls, of the last one */
+	int *error; /* recording: its errno, once it is started */
+	struct sr_ring ring;
+	struct sr_buf buf;
+
+	struct sr_order_stream orders; /* what its stream has of the process's clock */
+
+	/* The last record, empty if it was a long one, and how often it came again since. */
+	uint64_t repeats;
+	uint16_t last_kind;
+	struct sr_buf last;
+
+	struct sr_replay_stream *stream; /* replay: see shim/replay/engine.c */
+
+	struct sr_signal_state signals;
+
+	struct sr_arrived *arrived;
+	uint32_t arrived_count, arrived_room;
+	struct sr_poller *poller; /* wq.c */
+	uint64_t gathered; /* bytes of the record under way that are not in buf */
+
+	struct sr_baton_hold baton; /* recording */
+};
+
+extern __thread struct sr_thread sr_self
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* The shim is at work, or what it called may not be interrupted: signals wait. */
+static inline bool sr_is_section(const struct sr_thread *t)
+{
+	return t->depth && !t->signals.interruptible;
+}
+
+/*
+ * The shim's own work begins and ends: nested calls pass through, memory comes
+ * from the shim's heap.  Sections nest.
+ */
+static inline enum sr_heap sr_enter(struct sr_thread *t)
+{
+	enum sr_heap before = t->heap;
+
+	t->depth++;
+	/* From here on signals wait: see signals.h. */
+	atomic_signal_fence(memory_order_seq_cst);
+	t->selector = SR_NET_ALLOW;
+	t->heap = SR_HEAP_SHIM;
+	return before;
+}
+
+/* After a change of depth. */
+static inline void sr_select(struct sr_thread *t)
+{
+	t->selector = t->depth ? SR_NET_ALLOW : t->armed;
+}
+
+static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
+{
+	t->heap = before;
+	atomic_signal_fence(memory_order_seq_cst);
+	t->depth--;
+	sr_select(t);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(t->signals.waiting, 0))
+		sr_signals_left(t);
+}
+
+/* The same at the end of an intercepted call: what waits has its turn before the program goes on. */
+static inline void sr_leave_call(struct sr_thread *t, enum sr_heap before)
+{
+	t->heap = before;
+	atomic_signal_fence(memory_order_seq_cst);
+	t->depth--;
+	sr_select(t);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(t->signals.waiting, 0))
+		sr_signals_take(t, SR_SIGNAL_AFTER);
+}
+
+#endif

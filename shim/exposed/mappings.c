@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mappings.c: the mappings behind views, landing and shadow.
+ *
+ * The program's pages are moved, not copied: what was registered of them before
+ * stays registered, and they stay private across fork.  Between the steps of a
+ * move there is never a moment at which another thread could read or write
+ * something at the program's address: it faults, and waits for the lock.
+ */
+#include "shim/exposed/mappings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "logd/base/highfd.h"
+#include "logd/base/rawsys.h"
+#include "shim/exposed/page.h"
+
+static int shadow_fd = -1;
+
+bool map_accepts_shared;
+
+int map_init(void)
+{
+	long fd = sr_sys_memfd_create("sreplay-shadow", MFD_CLOEXEC), err;
+
+	if (fd < 0)
+		return (int)fd;
+	err = sr_sys_ftruncate((int)fd, ZONES_BYTES);
+	if (err < 0) {
+		sr_sys_close((int)fd);
+		return (int)err;
+	}
+	shadow_fd = sr_fd_raise((int)fd);
+	return 0;
+}
+
+static long move(uintptr_t from, uintptr_t size, uintptr_t to)
+{
+	return sr_syscall(SYS_mremap, (long)from, (long)size, (long)size,
+			  MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (long)to, 0);
+}
+
+static bool failed(long result)
+{
+	return result < 0 && result > -4096;
+}
+
+static uintptr_t landing_at(uintptr_t addr)
+{
+	return LANDING_BASE + offset_of(addr);
+}
+
+static int show(uintptr_t begin, uintptr_t end)
+{
+	void *p = sr_sys_mmap((void *)begin, end - begin, PROT_NONE, MAP_SHARED | MAP_FIXED,
+			      shadow_fd, (off_t)offset_of(begin));
+
+	return sr_sys_is_error(p) ? -ENOMEM : 0;
+}
+
+int map_protect(uintptr_t view, int prot)
+{
+	return (int)sr_syscall(SYS_mprotect, (long)view, PAGE, prot, 0, 0, 0);
+}
+
+/* ------------------------------------------------------------ whole ranges */
+
+struct extent {
+	uintptr_t begin, end;
+	char perms[5];
+	bool stack;
+	bool huge;
+};
+
+/* The mapping that contains addr; false at the end of what /proc/self/maps has. */
+struct maps {
+	int fd;
+	char buf[4096];
+	size_t have, at;
+};
+
+static bool next_line(struct maps *m, char *line, size_t size)
+{
+	size_t n = 0;
+
+	for (;;) {
+		if (m->at == m->have) {
+			long got = sr_sys_read(m->fd, m->buf, sizeof(m->buf));
+
+			if (got <= 0)
+				return false;
+			m->have = (size_t)got;
+			m->at = 0;
+		}
+		if (m->buf[m->at] == '\n') {
+			m->at++;
+			line[n] = 0;
+			return true;
+		}
+		if (n < size - 1)
+			line[n++] = m->buf[m->at];
+		m->at++;
+	}
+}
+
+static struct extent parse(const char *line)
+{
+	struct extent e = {0};
+	char *p;
+
+	e.begin = strtoul(line, &p, 16);
+	e.end = strtoul(p + 1, &p, 16);
+	memcpy(e.perms, p + 1, 4);
+	e.stack = strstr(line, "[stack") != NULL;
+	e.huge = strstr(line, "anon_hugepage") || strstr(line, "/hugepages");
+	return e;
+}
+
+static enum sr_window_refusal judge(const struct extent *e)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	if (e->stack || here - e->begin < e->end - e->begin)
+		return SR_WINDOW_REFUSED_STACK;
+	if (e->huge)
+		return SR_WINDOW_REFUSED_HUGE;
+	if ((e->perms[3] != 'p' && !map_accepts_shared) || e->perms[0] != 'r' || e->perms[1] != 'w')
+		return SR_WINDOW_REFUSED_SHARED;
+	return SR_WINDOW_OK;
+}
+
+static enum sr_window_refusal take_piece(uintptr_t begin, uintptr_t end)
+{
+	size_t size = end - begin;
+
+	if (sr_syscall(SYS_mprotect, (long)begin, (long)size, PROT_NONE, 0, 0, 0))
+		return SR_WINDOW_REFUSED_BY_KERNEL;
+	if (failed(move(begin, size, landing_at(begin)))) {
+		sr_syscall(SYS_mprotect, (long)begin, (long)size, PROT_READ | PROT_WRITE, 0, 0, 0);
+		return SR_WINDOW_REFUSED_BY_KERNEL;
+	}
+	if (show(begin, end)) {
+		move(landing_at(begin), size, begin);
+		sr_syscall(SYS_mprotect, (long)begin, (long)size, PROT_READ | PROT_WRITE, 0, 0, 0);
+		sr_sys_munmap((void *)landing_at(begin), size);
+		return SR_WINDOW_REFUSED_BY_KERNEL;
+	}
+	sr_syscall(SYS_mprotect, (long)landing_at(begin), (long)size, PROT_READ | PROT_WRITE, 0, 0,
+		   0);
+	return SR_WINDOW_OK;
+}
+
+/* BEGIN-END PERMS OFFSET DEVICE INODE PATH */
+bool map_file_of(uintptr_t addr, struct mapped_file *f)
+{
+	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
+					       O_RDONLY | O_CLOEXEC, 0, 0, 0)};
+	const char *name = NULL, *at;
+	char line[512], *end;
+
+	while (m.fd >= 0 && !name && next_line(&m, line, sizeof(line))) {
+		struct extent e = parse(line);
+
+		if (addr - e.begin >= e.end - e.begin)
+			continue;
+		at = strchr(line, ' ');
+		at = at ? strchr(at + 1, ' ') : NULL;
+		name = strchr(line, '/');
+		/* Not shared: what is written there would be written to the file. */
+		if (!at || !name || at[-1] != 'p') {
+			name = NULL;
+			break;
+		}
+		f->begin = e.begin;
+		f->end = e.end;
+		f->is_text = !memcmp(e.perms, "r-xp", 4);
+		f->offset = strtoul(at + 1, &end, 16);
+		f->device = (uint32_t)strtoul(end + 1, &end, 16) << 20;
+		f->device |= (uint32_t)strtoul(end + 1, &end, 16);
+		f->inode = strtoul(end + 1, NULL, 10);
+	}
+	if (m.fd >= 0)
+		sr_sys_close(m.fd);
+	if (!name || strlen(name) >= sizeof(f->path))
+		return false;
+	memcpy(f->path, name, strlen(name) + 1);
+	return true;
+}
+
+#define PIECES_MAX 64
+
+enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end)
+{
+	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
+					       O_RDONLY | O_CLOEXEC, 0, 0, 0)};
+	struct extent pieces[PIECES_MAX];
+	enum sr_window_refusal refusal = SR_WINDOW_OK;
+	uintptr_t at = begin;
+	char line[512];
+	size_t n = 0;
+
+	if (m.fd < 0)
+		return SR_WINDOW_REFUSED_BY_KERNEL;
+	while (at < end && !refusal && next_line(&m, line, sizeof(line))) {
+		struct extent e = parse(line);
+
+		if (e.end <= at)
+			continue;
+		if (e.begin > at)
+			break;
+		refusal = n == PIECES_MAX ? SR_WINDOW_REFUSED_NO_MEMORY : judge(&e);
+		pieces[n].begin = at;
+		pieces[n++].end = at = e.end < end ? e.end : end;
+	}
+	sr_sys_close(m.fd);
+	if (refusal)
+		return refusal;
+	if (at < end)
+		return SR_WINDOW_REFUSED_UNMAPPED;
+	if (sr_sys_is_error(sr_sys_mmap(shadow_of(begin), end - begin, PROT_READ | PROT_WRITE,
+					MAP_SHARED | MAP_FIXED | MAP_NORESERVE, shadow_fd,
+					(off_t)offset_of(begin))))
+		return SR_WINDOW_REFUSED_NO_MEMORY;
+	for (size_t i = 0; i < n; i++) {
+		refusal = take_piece(pieces[i].begin, pieces[i].end);
+		if (refusal) {
+			while (i--)
+				map_return(pieces[i].begin, pieces[i].end);
+			return refusal;
+		}
+	}
+	return SR_WINDOW_OK;
+}
+
+/* One call: the view is replaced by the pages themselves. */
+static long move_back(uintptr_t begin, size_t size)
+{
+	return sr_syscall(SYS_mremap, (long)landing_at(begin), (long)size, (long)size,
+			  MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
+}
+
+atomic_uint_fast64_t pages_given_back;
+
+void map_return(uintptr_t begin, uintptr_t end)
+{
+	size_t size = end - begin;
+
+	fault_end_waits();
+	/*
+	 * Page by page: several mappings are not moved by one call (a program's .data
+	 * and .bss are two), and one that fails has already unmapped the view.
+	 */
+	for (uintptr_t v = begin; v < end; v += PAGE)
+		move_back(v, PAGE);
+	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		   (long)offset_of(begin), (long)size, 0, 0);
+	sr_sys_munmap(shadow_of(begin), size);
+	atomic_fetch_add(&pages_given_back, 1);
+}
+
+void map_drop(uintptr_t view)
+{
+	fault_end_waits();
+	atomic_fetch_add(&pages_given_back, 1);
+	sr_sys_munmap((void *)landing_at(view), PAGE);
+	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		   (long)offset_of(view), PAGE, 0, 0);
+	sr_sys_munmap(shadow_of(view), PAGE);
+}
+
+/*
+ * Large ones at once, as far as they are one mapping: there is no other thread.
+ * Memory that is not inherited (MADV_DONTFORK) is not there to be moved.
+ */
+static void move_back_in_child(uintptr_t begin, size_t size)
+{
+	size_t half = size / 2 & PAGE_MASK;
+
+	if (!failed(move_back(begin, size)) || size == PAGE)
+		return;
+	move_back_in_child(begin, half);
+	move_back_in_child(begin + half, size - half);
+}
+
+void map_return_in_child(uintptr_t begin, uintptr_t end)
+{
+	size_t size = end - begin;
+
+	move_back_in_child(begin, size);
+	sr_sys_munmap(shadow_of(begin), size);
+}
+
+void map_forget(void)
+{
+	sr_sys_close(shadow_fd);
+	shadow_fd = -1;
+}
+
+int map_fd(void)
+{
+	return shadow_fd;
+}
+
+/* -------------------------------------------------------------- one page */
+
+int map_give(uintptr_t view)
+{
+	return failed(move(landing_at(view), PAGE, view)) ? -EAGAIN : 0;
+}
+
+void map_take_back(uintptr_t view)
+{
+	map_protect(view, PROT_NONE);
+	move(view, PAGE, landing_at(view));
+	sr_syscall(SYS_mprotect, (long)landing_at(view), PAGE, PROT_READ | PROT_WRITE, 0, 0, 0);
+	show(view, view + PAGE);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pieces.c: of a page that regions have parts of, which bytes these are.
+ *
+ * malloc puts a small buffer next to other things of the program.  Bytes that no region has, no
+ * device writes: they are the program's own, as all of its memory is.  With several threads
+ * such a page is never opened, and an access to them comes to the handler like any other, but
+ * there is nothing to learn from it, and nothing to be counted.
+ */
+#include <sys/mman.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/exposed/page.h"
+
+/*
+ * Regions by the piece.  Between what malloc gives, at each 16 bytes, are words of its own, which any
+ * thread comes to; and no value that is recorded lies over a whole piece that is not (learn).
+ */
+#define PIECE_BYTES 8
+
+struct pieces {
+	union {
+		uint32_t users[PAGE / PIECE_BYTES];
+		struct pieces *next; /* of those that no page has */
+	};
+};
+
+#define SLAB_BYTES (16 * PAGE)
+
+static struct pieces *spare;
+
+static bool make_spares(void)
+{
+	struct pieces *p = sr_sys_mmap(NULL, SLAB_BYTES, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sr_sys_is_error(p))
+		return false;
+	for (size_t i = 0; i < SLAB_BYTES / sizeof(*p); i++) {
+		p[i].next = spare;
+		spare = &p[i];
+	}
+	return true;
+}
+
+bool pieces_make(struct page *p)
+{
+	if (p->pieces)
+		return true;
+	if (!spare && !make_spares())
+		return false;
+	p->pieces = spare;
+	spare = spare->next;
+	memset(p->pieces, 0, sizeof(*p->pieces));
+	return true;
+}
+
+void page_forget(struct page *p)
+{
+	if (p->pieces) {
+		p->pieces->next = spare;
+		spare = p->pieces;
+	}
+	memset(p, 0, sizeof(*p));
+}
+
+/* What of the range lies in the page. */
+struct part {
+	size_t begin, end;
+};
+
+static struct part part_of(uintptr_t view, uintptr_t addr, size_t length)
+{
+	uintptr_t end = addr + length;
+
+	return (struct part){addr > view ? addr - view : 0, end < view + PAGE ? end - view : PAGE};
+}
+
+void pieces_add(uintptr_t view, uintptr_t addr, size_t length)
+{
+	struct page *p = page_at(view);
+	struct part part = part_of(view, addr, length);
+
+	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++) {
+		uintptr_t at = view + i * PIECE_BYTES;
+
+		/*
+		 * What the program has put there, or has been given by calls, till now; unless another
+		 * region has the whole page, and its values are still to be looked at.
+		 */
+		if (!p->pieces->users[i]++ && p->known && !p->whole)
+			memcpy(shadow_of(at), landing_of(p, at), PIECE_BYTES);
+	}
+}
+
+bool pieces_have(uintptr_t view, uintptr_t addr, size_t length)
+{
+	const struct pieces *pieces = page_at(view)->pieces;
+	struct part part = part_of(view, addr, length);
+
+	if (!pieces)
+		return false;
+	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++)
+		if (!pieces->users[i])
+			return false;
+	return true;
+}
+
+void pieces_remove(uintptr_t view, uintptr_t addr, size_t length)
+{
+	struct page *p = page_at(view);
+	struct part part = part_of(view, addr, length);
+
+	/* The last look at what is a region's no more. */
+	if (hooks.event || hooks.recorded)
+		look_at(view + part.begin, part.end - part.begin);
+	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++)
+		p->pieces->users[i]--;
+}
+
+bool is_beside(const struct page *p, uintptr_t addr, size_t n)
+{
+	size_t first = addr % PAGE / PIECE_BYTES, last = (addr + n - 1) % PAGE / PIECE_BYTES;
+
+	if (!p->users || p->whole || !p->pieces || !p->known || last < first)
+		return false;
+	for (size_t i = first; i <= last; i++)
+		if (p->pieces->users[i])
+			return false;
+	return true;
+}
+
+void pieces_pass_over(uintptr_t addr, const char *now, size_t length)
+{
+	const struct page *p = page_at(addr);
+
+	for (size_t i = 0, n; i < length; i += n) {
+		n = PIECE_BYTES - (addr + i) % PIECE_BYTES;
+		n = n < length - i ? n : length - i;
+		if (is_beside(p, addr + i, n))
+			memcpy(shadow_of(addr + i), now + i, n);
+	}
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/exposed/probe/code.h"
+#include "shim/exposed/probe/exchange.h"
+
+#include <asm/prctl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/exposed/x86/relocate.h"
+#include "shim/exposed/x86/word.h"
+
+/* One page per thread: the stub first, data in its second half. */
+struct exchange {
+	uint8_t stub[32];
+	uint8_t pad[2048 - 32];
+	_Alignas(64) uint8_t copy[64];
+	uint8_t before[16];
+	uintptr_t address;
+	uint8_t size, at;
+	bool under_way;
+	bool reads; /* only */
+	bool unseen;
+	bool beside; /* in no region */
+	uint64_t mask;
+	uint64_t gs;
+	gregset_t gregs;
+	uintptr_t next;
+};
+
+static struct exchange *the_page(void)
+{
+	struct window_thread *t = &window_self;
+	void *page;
+
+	if (t->exchange)
+		return t->exchange;
+	page = sr_sys_mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sr_sys_is_error(page))
+		return NULL;
+	return t->exchange = page;
+}
+
+/* User code may set the base itself since Linux 5.9, where the CPU can: a tenth of a system call.
+ */
+static bool has_fsgsbase(void)
+{
+	return getauxval(AT_HWCAP2) & 2;
+}
+
+static void set_gs(uint64_t base)
+{
+	if (has_fsgsbase())
+		__asm__ volatile("wrgsbase %0" : : "r"(base));
+	else
+		sr_syscall(SYS_arch_prctl, ARCH_SET_GS, (long)base, 0, 0, 0, 0);
+}
+
+static uint64_t get_gs(void)
+{
+	uint64_t base = 0;
+
+	if (has_fsgsbase())
+		__asm__ volatile("rdgsbase %0" : "=r"(base));
+	else
+		sr_syscall(SYS_arch_prctl, ARCH_GET_GS, SR_ARG(&base), 0, 0, 0, 0);
+	return base;
+}
+
+/* The instruction with gs:[0] as its operand, then hlt. */
+static bool write_stub(struct exchange *x, const uint8_t *code, const struct insn *insn)
+{
+	size_t n = relocate_operand(x->stub, code, insn, SEGMENT_GS, 0);
+
+	x->stub[n] = 0xf4;
+	return n;
+}
+
+/* Within one aligned word of 8 or 16 bytes, which can be compared and exchanged. */
+static unsigned int word_of(uintptr_t address, unsigned int size)
+{
+	if ((address & 7) + size <= 8)
+		return 8;
+	return !(address & 15) && size == 16 ? 16 : 0;
+}
+
+/* Another thread may have given the page back meanwhile: then it is the program's, and nobody learns. */
+static char *place_of(const struct page *p, uintptr_t addr)
+{
+	return p->state == PAGE_NONE ? (char *)addr : landing_of(p, addr);
+}
+
+static void take_copy(struct exchange *x)
+{
+	unsigned int word = word_of(x->address, x->size);
+	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
+	const char *from = place_of(page_at(begin), begin);
+
+	/* 16 bytes may be torn: then the exchange fails, and is tried again. */
+	for (unsigned int i = 0; i < word; i += 8)
+		*(uint64_t *)(x->before + i) = *(volatile const uint64_t *)(from + i);
+	memcpy(x->copy, x->before, word);
+	x->at = (uint8_t)(x->address - begin);
+}
+
+/* At a site: it goes on in its own copy of the instruction, of which this is the operand. */
+static void lend(ucontext_t *uc, const struct insn *insn, bool unseen)
+{
+	struct page *p = page_at(insn->address);
+	char *operand = window_self.site.operand;
+
+	if (!unseen)
+		make_known(insn->address & PAGE_MASK, p);
+	word_copy(operand, landing_of(p, insn->address), insn->size);
+	if (!unseen)
+		learn(insn->address, operand, insn->size, 0);
+	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	counts.exchanges++;
+}
+
+static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
+{
+	const char *from = landing_of(page_at(insn->address), insn->address);
+	greg_t *g = uc->uc_mcontext.gregs;
+	struct exchange *x;
+	uint64_t all = BLOCKED;
+	bool reads = insn->class == INSN_OPERAND;
+
+	if (reads && window_self.by_jump) {
+		lend(uc, insn, unseen);
+		return true;
+	}
+	x = the_page();
+	if (!x || x->under_way || (!reads && !word_of(insn->address, insn->size)) ||
+	    !write_stub(x, code_at((uintptr_t)g[REG_RIP]), insn))
+		return false;
+	x->address = insn->address;
+	x->size = insn->size;
+	x->under_way = true;
+	x->reads = reads;
+	x->unseen = unseen;
+	x->beside = false;
+	if (!unseen)
+		make_known(insn->address & PAGE_MASK, page_at(insn->address));
+	if (reads) {
+		word_copy(x->copy, from, x->size);
+		x->at = 0;
+	} else {
+		take_copy(x);
+	}
+	memcpy(x->gregs, g, sizeof(x->gregs));
+	x->next = (uintptr_t)g[REG_RIP] + insn->length;
+	x->gs = get_gs();
+	set_gs((uintptr_t)x->copy + x->at);
+	/* No handler of the program's in between: it could come back to the stub. */
+	memcpy(&x->mask, &uc->uc_sigmask, sizeof(x->mask));
+	memcpy(&uc->uc_sigmask, &all, sizeof(all));
+	g[REG_RIP] = (greg_t)x->stub;
+	if (x->reads && !unseen)
+		learn(x->address, (char *)x->copy, x->size, 0);
+	return true;
+}
+
+bool exchange_begin(ucontext_t *uc, const struct insn *insn)
+{
+	return begin(uc, insn, window_self.silent);
+}
+
+bool exchange_beside(ucontext_t *uc, const struct insn *insn)
+{
+	if (!begin(uc, insn, true))
+		return false;
+	if (exchange_goes_on())
+		window_self.exchange->beside = true;
+	return true;
+}
+
+/* Nobody is to learn of it? */
+bool exchange_is_unseen(void)
+{
+	return window_self.exchange->unseen;
+}
+
+bool exchange_ended(const ucontext_t *uc)
+{
+	const struct exchange *x = window_self.exchange;
+
+	return x && x->under_way &&
+	       (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] - (uintptr_t)x->stub < sizeof(x->stub);
+}
+
+bool exchange_goes_on(void)
+{
+	const struct exchange *x = window_self.exchange;
+
+	return x && x->under_way;
+}
+
+static bool exchange_words(void *at, const uint8_t *before, const uint8_t *after, unsigned int word)
+{
+	uint64_t b[2], a[2];
+	bool done;
+
+	memcpy(b, before, sizeof(b));
+	memcpy(a, after, sizeof(a));
+	if (word == 8)
+		return __atomic_compare_exchange_n((uint64_t *)at, &b[0], a[0], false,
+						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(done), "+m"(*(char(*)[16])at), "+a"(b[0]), "+d"(b[1])
+			 : "b"(a[0]), "c"(a[1])
+			 : "memory");
+	return done;
+}
+
+/* What it found there, and what is there now. */
+static void tell(const struct exchange *x)
+{
+	const void *stored = x->copy + x->at;
+
+	if (!x->unseen)
+		learn(x->address, (const char *)x->before + x->at, x->size, 0);
+	if (!x->unseen || x->beside)
+		memcpy(shadow_of(x->address), stored, x->size);
+	if (!x->beside && hooks.stored)
+		hooks.stored(x->address, stored, x->size);
+}
+
+void exchange_commit(ucontext_t *uc)
+{
+	struct exchange *x = window_self.exchange;
+	greg_t *g = uc->uc_mcontext.gregs;
+	unsigned int word = x->reads ? 8 : word_of(x->address, x->size);
+	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
+	struct page *p = page_at(begin);
+
+	if (!x->reads && !exchange_words(place_of(p, begin), x->before, x->copy, word)) {
+		memcpy(g, x->gregs, sizeof(x->gregs));
+		g[REG_RIP] = (greg_t)x->stub;
+		take_copy(x);
+		return;
+	}
+	/* Without a window there is no shadow, and nobody to be told. */
+	if (!x->reads && p->state != PAGE_NONE)
+		tell(x);
+	g[REG_RIP] = (greg_t)x->next;
+	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));
+	set_gs(x->gs);
+	x->under_way = false;
+	counts.exchanges++;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * probes.h: instructions of the program that meet closed pages again and again go to the
+ * handler by a jump, and not by a fault.
+ *
+ * A fault takes 2 us, nine tenths of them the kernel's.  The loop that polls a flag, or fills
+ * a message byte by byte, is a few instructions; the one that faults is replaced by a jump
+ * to a stub of its own, which asks whether the page is closed and, if so, calls what a fault
+ * would have called, with the same registers.  Whatever is counted and recorded is the same:
+ * a replay has the faults, and no sites.
+ *
+ * A jump has five bytes, and may lie over several instructions.  Where one of these begins,
+ * the jump has a byte that by itself is an instruction which only the kernel may execute
+ * (the stub is placed so that the distance to it has such bytes there): whoever comes to the
+ * midst of it, by a jump that nobody knew of, or was there when it was written, faults, and
+ * goes on in the copy.  Where a branch is seen that leads there, no jump is written, and one in whose
+ * midst many have faulted is taken back: it must cost nothing, and a process without the handler would die of it.
+ */
+#ifndef SHIM_EXPOSED_PROBE_PROBES_H
+#define SHIM_EXPOSED_PROBE_PROBES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "shim/exposed/x86/decode.h"
+#include "shim/exposed/x86/vector.h"
+
+/* Once. */
+void sites_init(void);
+
+/*
+ * With the lock held: the instruction has met a closed page, by a fault.  The program has one
+ * thread, or several.
+ */
+void sites_count(const ucontext_t *uc, const struct insn *insn);
+
+/* Before a signal is looked at: who was in a copy was at its original. */
+void sites_enter(ucontext_t *uc);
+
+/* Before the program goes on: behind an instruction under a jump is its copy. */
+void sites_leave(ucontext_t *uc);
+
+/* A general protection fault: by one of a jump's own bytes?  Then it goes on in the copies. */
+bool sites_trapped(ucontext_t *uc);
+
+/*
+ * Is the thread on its way to a site's handler, or back, or amidst an instruction's copy?  Nothing of the
+ * program's may begin.
+ */
+bool sites_is_section(const ucontext_t *uc);
+
+/*
+ * Around a signal's handler, which calls libc, whose code may have sites: their stubs go on to the copies.
+ * One that was interrupted has left things where another would put its own; and on a
+ * stub's stack the next signal would begin at the upper end of the handlers' stack, which is in use.
+ */
+struct sites_guard {
+	uint64_t rcx;
+};
+
+void sites_guard_begin(struct sites_guard *g);
+void sites_guard_end(const struct sites_guard *g);
+
+/*
+ * A handler of the program's runs next, as soon as this one of the shim's has ended, and may never come back: nothing
+ * that it has interrupted is amidst a stub.  How many guards were there besides; they hold again when it has ended.
+ */
+uint32_t sites_handler_begins(void);
+void sites_handler_ends(uint32_t guards);
+
+/*
+ * From now on the program's code is what it was: a thread may be ended anywhere, or another process is about to use this
+ * one's memory, and its thread-local words.
+ */
+void sites_stop(void);
+
+/* In a child that fork made, which has no handler: the same. */
+void sites_stop_in_child(void);
+
+/* The bytes that were at pc before a jump was written; NULL: none was. */
+const uint8_t *sites_code(uintptr_t pc);
+
+/* For a thread that has none yet. */
+void sites_make_stack(void);
+
+/* It ends, and needs it no more. */
+void sites_thread_ends(void);
+
+/*
+ * The same for a word that no region has, which needs no more than the general registers; done at
+ * once.  False: it is not, or not such a word.
+ */
+bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
+
+/* As a fault that is not one: with the registers in uc, at insn's address. */
+void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write);
+
+/*
+ * Before that: a load or comparison of which nothing comes, as it finds what the program knows, is over with v.
+ * False: nothing has been done.  r: the registers by their numbers.
+ */
+bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v) NO_VECTORS;
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * snapshot.c: looking at memory that changes while it is looked at.
+ *
+ * All open pages together must show what memory was at one moment.  A copy is
+ * taken to be a page's content at a moment if two passes over it agree.  After
+ * each look, at a moment t, every frozen page is compared with landing: one
+ * that is unchanged has been so at t as well.  (Memory that changed and changed
+ * back in between is taken for unchanged: docs/windows.md.)
+ */
+#include "logd/base/checksum.h"
+#include "shim/exposed/page.h"
+
+#define TRIES 64
+
+/*
+ * Some aligned words, within a line of the cache; a CPU may load them one after the other,
+ * but each of them whole.
+ */
+typedef uint64_t words __attribute__((vector_size(16), may_alias));
+typedef words any_words __attribute__((aligned(1)));
+typedef uint64_t wide_words __attribute__((vector_size(32), may_alias));
+typedef wide_words any_wide_words __attribute__((aligned(1)));
+
+static uint8_t differ_bytes(const char *known, const char *landing, size_t n)
+{
+	uint8_t differ = 0;
+
+	for (size_t i = 0; i < n; i++)
+		differ |= (uint8_t)(known[i] ^ *(const volatile char *)(landing + i));
+	return differ;
+}
+
+/*
+ * Not memcmp: that finds a difference, looks again where it is, and may find none.
+ * What once differed has changed, so each word is loaded once, in the order of
+ * addresses.  landing is aligned, n a multiple of what a turn compares.
+ */
+static bool is_as_words(const char *known, const char *landing, size_t n)
+{
+	words differ = {0, 0};
+
+	for (size_t i = 0; i < n; i += 4 * sizeof(words)) {
+		const any_words *k = (const any_words *)(known + i);
+		const volatile words *l = (const volatile words *)(landing + i);
+
+		differ |= (k[0] ^ l[0]) | (k[1] ^ l[1]) | (k[2] ^ l[2]) | (k[3] ^ l[3]);
+	}
+	return !(differ[0] | differ[1]);
+}
+
+__attribute__((target("avx2"))) static bool is_as_wide(const char *known, const char *landing,
+						       size_t n)
+{
+	wide_words differ = {0, 0, 0, 0}, also = differ;
+
+	for (size_t i = 0; i < n; i += 4 * sizeof(wide_words)) {
+		const any_wide_words *k = (const any_wide_words *)(known + i);
+		const volatile wide_words *l = (const volatile wide_words *)(landing + i);
+
+		differ |= (k[0] ^ l[0]);
+		also |= (k[1] ^ l[1]);
+		differ |= (k[2] ^ l[2]);
+		also |= (k[3] ^ l[3]);
+	}
+	differ |= also;
+	return !(differ[0] | differ[1] | differ[2] | differ[3]);
+}
+
+bool has_wide_words;
+
+#define TURN (4 * sizeof(wide_words))
+
+bool is_as(const char *known, const char *landing, size_t n)
+{
+	size_t head = -(uintptr_t)landing % sizeof(wide_words), body;
+
+	if (n < head + TURN)
+		return !differ_bytes(known, landing, n);
+	body = (n - head) / TURN * TURN;
+	return !differ_bytes(known, landing, head) &&
+	       (has_wide_words ? is_as_wide : is_as_words)(known + head, landing + head, body) &&
+	       !differ_bytes(known + head + body, landing + head + body, n - head - body);
+}
+
+bool snapshot(uintptr_t view, char to[PAGE])
+{
+	const char *from = landing_of(page_at(view), view);
+
+	for (int i = 0; i < TRIES; i++) {
+		memcpy(to, from, PAGE);
+		/* The compiler must not merge the passes; the CPU does its loads in order. */
+		atomic_signal_fence(memory_order_seq_cst);
+		if (is_as(to, from, PAGE))
+			return true;
+	}
+	return false;
+}
+
+void validate(void)
+{
+	for (uint32_t i = open_n; i--;) {
+		uintptr_t view = open_pages[i];
+		struct page *p = page_at(view);
+
+		if (p->state != PAGE_FROZEN && !(p->state == PAGE_KEPT && is_mine(p)))
+			continue;
+		counts.validated++;
+		if (is_as(shadow_of(view), landing_of(p, view), PAGE))
+			continue;
+		if (!is_mine(p)) {
+			page_keep(view);
+			continue;
+		}
+		page_close(view);
+		event_closed(view);
+		counts.closed_by_change++;
+	}
+}
+
+static uint64_t digest(const char *page)
+{
+	return sr_checksum(page, PAGE, 0);
+}
+
+void note_digest(uintptr_t view)
+{
+	struct page *p = page_at(view);
+
+	p->digest = digest(landing_of(p, view));
+	p->digested = true;
+}
+
+static bool is_as_registered(const struct page *p, const char *now, size_t length)
+{
+	return p->digested && length == PAGE && digest(now) == p->digest;
+}
+
+void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags)
+{
+	struct page *p = page_at(addr);
+	char *shadow = shadow_of(addr);
+	size_t i = 0, begin;
+
+	if (!p->known) {
+		if (!is_as_registered(p, now, length))
+			event_value(addr, now, (uint32_t)length, flags);
+		memcpy(shadow, now, length);
+		return;
+	}
+	if (!memcmp(shadow, now, length))
+		return;
+	if (p->pieces && !p->whole) {
+		pieces_pass_over(addr, now, length);
+		if (!memcmp(shadow, now, length))
+			return;
+	}
+	p->repeats = 0;
+	while (i < length) {
+		if (shadow[i] == now[i]) {
+			i++;
+			continue;
+		}
+		/* Up to 8 equal bytes cost less than another head. */
+		begin = i;
+		for (size_t last = i; i < length && i - last <= 8; i++)
+			if (shadow[i] != now[i])
+				last = i;
+		while (shadow[i - 1] == now[i - 1])
+			i--;
+		memcpy(shadow + begin, now + begin, i - begin);
+		event_value(addr + begin, now + begin, (uint32_t)(i - begin), flags);
+	}
+}
+
+void make_known(uintptr_t view, struct page *p)
+{
+	static char now[PAGE];
+
+	if (p->known)
+		return;
+	if (!snapshot(view, now))
+		counts.unstable++;
+	learn(view, now, PAGE, 0);
+	p->known = true;
+}
+
+void known_before_store(uintptr_t addr)
+{
+	struct page *p = page_at(addr);
+
+	if (p->digested && !p->known && p->state != PAGE_LIVE && !window_self.silent)
+		make_known(addr & PAGE_MASK, p);
+}
+
+void look_at(uintptr_t at, size_t length)
+{
+	struct page *p = page_at(at);
+	static char now[PAGE];
+
+	make_known(at & PAGE_MASK, p);
+	if (is_as(shadow_of(at), landing_of(p, at), length))
+		return;
+	if (is_snapshot(p))
+		page_close(at & PAGE_MASK);
+	if (!snapshot(at & PAGE_MASK, now))
+		counts.unstable++;
+	learn(at, now + at % PAGE, length, 0);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * word.h: an operand of 1, 2, 4 or 8 bytes, and what an instruction does with it, in general registers only:
+ * a site's handler (sites.h) calls these before it has saved the vectors.
+ */
+#ifndef SHIM_EXPOSED_X86_WORD_H
+#define SHIM_EXPOSED_X86_WORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "shim/exposed/x86/vector.h"
+
+struct insn;
+
+/* In one access, as the program would do it. */
+NO_VECTORS static inline uint64_t word_load(const void *p, unsigned int size)
+{
+	switch (size) {
+	case 1:
+		return *(const volatile uint8_t *)p;
+	case 2:
+		return *(const volatile uint16_t *)p;
+	case 4:
+		return *(const volatile uint32_t *)p;
+	default:
+		return *(const volatile uint64_t *)p;
+	}
+}
+
+NO_VECTORS static inline void word_store(void *p, uint64_t v, unsigned int size)
+{
+	switch (size) {
+	case 1:
+		*(volatile uint8_t *)p = (uint8_t)v;
+		break;
+	case 2:
+		*(volatile uint16_t *)p = (uint16_t)v;
+		break;
+	case 4:
+		*(volatile uint32_t *)p = (uint32_t)v;
+		break;
+	default:
+		*(volatile uint64_t *)p = v;
+	}
+}
+
+/* Word by word, upwards, and the rest in as few accesses: of a vector no more is promised than of its words. */
+void word_copy(void *to, const void *from, size_t n);
+
+/* What the instruction has besides its operand in memory: its immediate, or of its register. */
+uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
+
+/* INSN_LOAD or INSN_COMPARE: v goes to its register, or to the flags. */
+void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
+
+#define REGISTER_SP 4 /* the stack pointer's number in instructions */
+
+/* A hash of the registers, by their numbers in instructions. */
+NO_VECTORS static inline uint64_t word_registers(const uint64_t r[16], uintptr_t pc)
+{
+	uint64_t hash = pc;
+
+	for (int i = 0; i < 16; i++)
+		hash = (hash ^ r[i]) * 0x9e3779b97f4a7c15ull + (uint64_t)i;
+	return hash;
+}
+
+#endif

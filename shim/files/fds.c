@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/files/fds.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "logd/base/rawsys.h"
+#include "replay/abi/control.h"
+#include "shim/core/thread.h"
+
+#define WORDS (SR_MAX_FD / 64)
+
+static _Atomic uint64_t captured[WORDS];
+/* Of these librdmacm has opened or closed some since the last record that said so. */
+static _Atomic uint64_t changed[WORDS];
+static atomic_bool any_changed;
+
+bool sr_fd_captured(int fd)
+{
+	if (fd < 0 || fd >= SR_MAX_FD)
+		return false;
+	return atomic_load_explicit(&captured[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
+}
+
+bool sr_fd_is_ordinary(int fd)
+{
+	return fd >= 0 && fd < SR_REPLAY_FD;
+}
+
+static void note_change(int fd)
+{
+	uint64_t bit = 1ull << (fd % 64);
+
+	if (sr_self.inside_rdmacm) {
+		atomic_fetch_or(&changed[fd / 64], bit);
+		atomic_store(&any_changed, true);
+	} else if (atomic_load_explicit(&any_changed, memory_order_relaxed)) {
+		/* What the library did to the number is history: it is the program's now. */
+		atomic_fetch_and(&changed[fd / 64], ~bit);
+	}
+}
+
+void sr_fd_capture(int fd)
+{
+	if (fd < 0 || fd >= SR_MAX_FD)
+		return;
+	atomic_fetch_or_explicit(&captured[fd / 64], 1ull << (fd % 64), memory_order_relaxed);
+	note_change(fd);
+}
+
+void sr_fd_release(int fd)
+{
+	if (!sr_fd_captured(fd))
+		return;
+	atomic_fetch_and_explicit(&captured[fd / 64], ~(1ull << (fd % 64)), memory_order_relaxed);
+	note_change(fd);
+}
+
+bool sr_fd_next_change(int32_t *fd, bool *open)
+{
+	/* Before the search: what changes meanwhile is for the next one. */
+	if (!atomic_load_explicit(&any_changed, memory_order_relaxed) ||
+	    !atomic_exchange(&any_changed, false))
+		return false;
+	for (int word = 0; word < WORDS; word++) {
+		uint64_t bits = atomic_load(&changed[word]), bit = bits & -bits;
+
+		if (!bit || !(atomic_fetch_and(&changed[word], ~bit) & bit))
+			continue;
+		*fd = word * 64 + __builtin_ctzll(bits);
+		*open = sr_fd_captured(*fd);
+		atomic_store(&any_changed, true);
+		return true;
+	}
+	return false;
+}
+
+void sr_fd_hold(int fd)
+{
+	long held;
+
+	if (fd < 0)
+		return;
+	/* Something that can be polled, unlike /dev/null, and that is never ready to read. */
+	held = sr_syscall(SYS_eventfd2, 0, O_CLOEXEC, 0, 0, 0, 0);
+	if (held >= 0 && held != fd) {
+		sr_syscall(SYS_dup3, held, fd, O_CLOEXEC, 0, 0, 0);
+		sr_sys_close((int)held);
+	}
+	sr_fd_capture(fd);
+}
+
+void sr_fd_renumber(int fd, int number)
+{
+	if (fd == number)
+		return;
+	sr_syscall(SYS_dup3, fd, number, sr_sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC ? O_CLOEXEC : 0,
+		   0, 0, 0);
+	sr_sys_close(fd);
+}
+
+void sr_fd_drop(int fd)
+{
+	if (!sr_fd_captured(fd))
+		return;
+	sr_fd_release(fd);
+	sr_sys_close(fd);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * opens.c: the ways to open a file.
+ *
+ * Regular files are not captured: a replay reads them again, and files.h sees to
+ * it that they are the same.  What librdmacm opens for itself counts among its
+ * descriptors (fds.h).  What glibc opens by itself does not pass here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/files/fds.h"
+#include "shim/files/inputs.h"
+#include "shim/calls/real.h"
+#include "shim/core/thread.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The headers may make functions or other names of these. */
+#undef open
+#undef openat
+#undef creat
+#undef fopen
+
+static int opened(int fd)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+	int saved = errno;
+
+	if (fd < 0 || !sr_engine)
+		return fd;
+	if (t->depth) {
+		if (t->inside_rdmacm)
+			sr_fd_capture(fd);
+		return fd;
+	}
+	/* The net has seen to it. */
+	if (t->armed)
+		return fd;
+	before = sr_enter(t);
+	sr_files_opened(fd, (int)sr_sys_fcntl(fd, F_GETFL, 0));
+	sr_leave(t, before);
+	errno = saved;
+	return fd;
+}
+
+static FILE *opened_stream(FILE *file)
+{
+	if (file)
+		opened(fileno_unlocked(file));
+	return file;
+}
+
+/* The mode is there only if a file may be made. */
+#define MODE_ARGUMENT(flags)                                                                       \
+	mode_t mode = 0;                                                                           \
+	va_list ap;                                                                                \
+	va_start(ap, flags);                                                                       \
+	if ((flags) & (O_CREAT | __O_TMPFILE))                                                     \
+		mode = va_arg(ap, mode_t);                                                         \
+	va_end(ap)
+
+typedef int open_function(const char *path, int flags, ...);
+typedef int openat_function(int dirfd, const char *path, int flags, ...);
+typedef FILE *fopen_function(const char *path, const char *mode);
+
+EXPORT int open(const char *path, int flags, ...)
+{
+	SR_NEXT(next, "open");
+	MODE_ARGUMENT(flags);
+
+	return opened(((open_function *)sr_next(&next))(path, flags, mode));
+}
+
+EXPORT int open64(const char *path, int flags, ...)
+{
+	SR_NEXT(next, "open64");
+	MODE_ARGUMENT(flags);
+
+	return opened(((open_function *)sr_next(&next))(path, flags, mode));
+}
+
+/* What -D_FORTIFY_SOURCE makes of an open without a mode. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+
+EXPORT int __open_2(const char *path, int flags)
+{
+	SR_NEXT(next, "__open_2");
+
+	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
+}
+
+EXPORT int __open64_2(const char *path, int flags)
+{
+	SR_NEXT(next, "__open64_2");
+
+	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
+}
+
+EXPORT int openat(int dirfd, const char *path, int flags, ...)
+{
+	SR_NEXT(next, "openat");
+	MODE_ARGUMENT(flags);
+
+	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
+}
+
+EXPORT int openat64(int dirfd, const char *path, int flags, ...)
+{
+	SR_NEXT(next, "openat64");
+	MODE_ARGUMENT(flags);
+
+	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
+}
+
+EXPORT FILE *fopen(const char *path, const char *mode)
+{
+	SR_NEXT(next, "fopen");
+
+	return opened_stream(((fopen_function *)sr_next(&next))(path, mode));
+}
+
+EXPORT FILE *fopen64(const char *path, const char *mode)
+{
+	SR_NEXT(next, "fopen64");
+
+	return opened_stream(((fopen_function *)sr_next(&next))(path, mode));
+}

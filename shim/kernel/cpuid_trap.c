@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/kernel/cpuid_trap.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include "logd/base/rawsys.h"
+#include "logd/base/processor.h"
+#include "logd/base/say.h"
+#include "shim/signals/signals.h"
+
+#if defined(__x86_64__)
+
+#include <asm/prctl.h>
+
+static bool traps;
+static const struct sr_processor *recorded;
+static struct sr_processor here;
+
+static long let(bool execute)
+{
+	return sr_syscall(SYS_arch_prctl, ARCH_SET_CPUID, execute, 0, 0, 0, 0);
+}
+
+/* Once: before it can have used what it is told of. */
+static void warn(uint32_t leaf)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	char names[256];
+
+	if (sr_processor_lacks(recorded, &here, leaf, names, sizeof(names)) &&
+	    !atomic_flag_test_and_set(&said))
+		sr_say("the program asks what the processor can do, and the recorded one has what "
+		       "this one lacks (%s): where it uses that it ends here, by SIGILL",
+		       names);
+}
+
+/* A fault in fetching the instruction has an address. */
+static bool on_fault(siginfo_t *info, ucontext_t *uc)
+{
+	greg_t *regs = uc->uc_mcontext.gregs;
+	const unsigned char *at = (const unsigned char *)regs[REG_RIP];
+	uint32_t leaf = (uint32_t)regs[REG_RAX], reg[4];
+
+	if (info->si_code != SI_KERNEL || info->si_addr || at[0] != 0x0f || at[1] != 0xa2)
+		return false;
+	warn(leaf);
+	sr_processor_ask(recorded, leaf, (uint32_t)regs[REG_RCX], reg);
+	regs[REG_RAX] = (greg_t)reg[0];
+	regs[REG_RBX] = (greg_t)reg[1];
+	regs[REG_RCX] = (greg_t)reg[2];
+	regs[REG_RDX] = (greg_t)reg[3];
+	regs[REG_RIP] += 2;
+	return true;
+}
+
+bool sr_cpuid_begin(const struct sr_processor *table, bool traced)
+{
+	if (!table->entries)
+		return false;
+	recorded = table;
+	if (traced)
+		let(true);
+	sr_processor_read(&here);
+	traps = !sr_signals_claim(SIGSEGV, on_fault) && !let(false);
+	if (traced)
+		sr_syscall(SYS_kill, sr_sys_getpid(), SIGSTOP, 0, 0, 0, 0);
+	return traps;
+}
+
+void sr_cpuid_leave_alone(void)
+{
+	if (traps)
+		let(true);
+}
+
+#else
+
+bool sr_cpuid_begin(const struct sr_processor *table, bool traced)
+{
+	return false;
+}
+
+void sr_cpuid_leave_alone(void)
+{
+}
+
+#endif

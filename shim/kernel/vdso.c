@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/kernel/vdso.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/memory/images.h"
+#include "shim/signals/signals.h"
+#include "shim/core/symbols.h"
+
+#define PAGE 4096ul
+
+static int (*vdso_clock_gettime)(clockid_t, struct timespec *);
+static int (*vdso_gettimeofday)(struct timeval *, void *);
+
+/* ------------------------------------------------------------ what it exports */
+
+struct symbols {
+	uintptr_t base;
+	const ElfW(Sym) * symbols;
+	const char *names;
+	size_t count;
+};
+
+/* The linker script puts the names behind the symbols. */
+static bool open_vdso(struct symbols *v)
+{
+	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
+	const ElfW(Phdr) * segment;
+
+	if (!header)
+		return false;
+	v->base = (uintptr_t)header;
+	segment = (const ElfW(Phdr) *)(v->base + header->e_phoff);
+	for (int i = 0; i < header->e_phnum; i++) {
+		if (segment[i].p_type != PT_DYNAMIC)
+			continue;
+		for (const ElfW(Dyn) *d = (const ElfW(Dyn) *)(v->base + segment[i].p_offset);
+		     d->d_tag != DT_NULL; d++) {
+			if (d->d_tag == DT_SYMTAB)
+				v->symbols = (const ElfW(Sym) *)(v->base + d->d_un.d_ptr);
+			if (d->d_tag == DT_STRTAB)
+				v->names = (const char *)(v->base + d->d_un.d_ptr);
+		}
+	}
+	if (!v->symbols || v->names <= (const char *)v->symbols)
+		return false;
+	v->count = (size_t)(v->names - (const char *)v->symbols) / sizeof(*v->symbols);
+	return true;
+}
+
+static void *find(const struct symbols *v, const char *name)
+{
+	for (size_t i = 0; i < v->count; i++)
+		if (v->symbols[i].st_value && !strcmp(v->names + v->symbols[i].st_name, name))
+			return (void *)(v->base + v->symbols[i].st_value);
+	return NULL;
+}
+
+/* ------------------------------------------------------- pointers to it in libc */
+
+/* The functions of libc's that choose the vDSO's when they are bound, and their wrappers. */
+static const struct {
+	const char *in_vdso;
+	void *wrapper;
+} replaced[] = {
+    {"__vdso_time", (void *)time},
+    {"__vdso_gettimeofday", (void *)gettimeofday},
+};
+
+/* What a word that points into the vDSO is to be; the same: it stays. */
+static uintptr_t instead_of(const struct symbols *v, uintptr_t word, bool bound)
+{
+	if (!sr_is_vdso((const void *)word) || word == v->base)
+		return word;
+	for (size_t i = 0; bound && i < sizeof(replaced) / sizeof(replaced[0]); i++)
+		if (word == (uintptr_t)find(v, replaced[i].in_vdso))
+			return (uintptr_t)replaced[i].wrapper;
+	for (size_t i = 0; !bound && i < v->count; i++)
+		if (v->symbols[i].st_value && word == v->base + v->symbols[i].st_value)
+			return 0;
+	return word;
+}
+
+/* In memory that is read only by now. */
+static void replace_words(const struct symbols *v, uintptr_t from, uintptr_t to, bool bound)
+{
+	uintptr_t page = from & ~(PAGE - 1), end = (to + PAGE - 1) & ~(PAGE - 1);
+
+	if (sr_syscall(SYS_mprotect, (long)page, (long)(end - page), PROT_READ | PROT_WRITE, 0, 0,
+		       0))
+		return;
+	for (uintptr_t at = (from + 7) & ~7ul; at + sizeof(at) <= to; at += sizeof(at))
+		*(uintptr_t *)at = instead_of(v, *(uintptr_t *)at, bound);
+	sr_syscall(SYS_mprotect, (long)page, (long)(end - page), PROT_READ, 0, 0, 0);
+}
+
+/* ld.so's table of what the kernel offers, by its (private) name. */
+static void clear_table(const struct symbols *v)
+{
+	void *table = sr_dlsym(RTLD_DEFAULT, "_rtld_global_ro");
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (table && dladdr1(table, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+	    info.dli_saddr == table)
+		replace_words(v, (uintptr_t)table, (uintptr_t)table + symbol->st_size, false);
+}
+
+/* libc's own pointers to functions that were chosen at its start. */
+static int bind_again(struct dl_phdr_info *info, size_t size, void *vdso)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+
+	if (strcmp(slash ? slash + 1 : info->dlpi_name, "libc.so.6"))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type == PT_GNU_RELRO)
+			replace_words(vdso, from, from + segment->p_memsz, true);
+	}
+	return 1;
+}
+
+void sr_vdso_hide(void)
+{
+	struct symbols v = {0};
+
+	if (!open_vdso(&v))
+		return;
+	clear_table(&v);
+	dl_iterate_phdr(bind_again, &v);
+	/* In a replay it is a copy that makes system calls (replay/host/start/vdso.h). */
+	if (sr_signals_are_replayed())
+		return;
+	vdso_clock_gettime =
+	    (int (*)(clockid_t, struct timespec *))find(&v, "__vdso_clock_gettime");
+	vdso_gettimeofday = (int (*)(struct timeval *, void *))find(&v, "__vdso_gettimeofday");
+}
+
+long sr_vdso_call(long nr, uint64_t a, uint64_t b)
+{
+	if (nr == SYS_clock_gettime && vdso_clock_gettime)
+		return vdso_clock_gettime((clockid_t)a, (struct timespec *)b);
+	if (nr == SYS_gettimeofday && vdso_gettimeofday)
+		return vdso_gettimeofday((struct timeval *)a, (void *)b);
+	return sr_syscall(nr, (long)a, (long)b, 0, 0, 0, 0);
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/memory/heap.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/memory/arena.h"
+#include "shim/threads/heap_runs.h"
+#include "shim/memory/images.h"
+#include "shim/verbs/objects.h"
+#include "shim/process/segments.h"
+#include "shim/core/symbols.h"
+#include "shim/core/thread.h"
+#include "shim/verbs/regions.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define PAGE   4096ul
+#define HUGE   (2ul << 20)
+
+/* glibc's own, by the names under which it exports them for interposers. */
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *p, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+extern void __libc_free(void *p);
+
+/*
+ * The malloc that the program would have without the shim: glibc's, or that of
+ * another library which replaces it (jemalloc, tcmalloc, ...).
+ */
+static struct {
+	void *(*malloc)(size_t size);
+	void *(*calloc)(size_t n, size_t size);
+	void *(*realloc)(void *p, size_t size);
+	void *(*memalign)(size_t align, size_t size);
+	void (*free)(void *p);
+	size_t (*usable_size)(void *p);
+} next;
+
+static struct sr_arena library_arena, shim_arena;
+static bool ready;
+
+/* What dlsym itself allocates while the next malloc is being looked for; never freed. */
+static _Alignas(16) char boot[4096];
+static size_t boot_used;
+static bool looking;
+
+static void *boot_alloc(size_t size)
+{
+	size_t at = (boot_used + 15) & ~15ul;
+
+	if (at + size > sizeof(boot))
+		return NULL;
+	boot_used = at + size;
+	return boot + at;
+}
+
+static bool is_boot(const void *p)
+{
+	return (const char *)p >= boot && (const char *)p < boot + sizeof(boot);
+}
+
+static void *next_symbol(const char *name, void *otherwise)
+{
+	void *p = sr_dlsym(RTLD_NEXT, name);
+
+	return p ? p : otherwise;
+}
+
+static void look_for_next(void)
+{
+	looking = true;
+	next.calloc = (void *(*)(size_t, size_t))next_symbol("calloc", (void *)__libc_calloc);
+	next.realloc = (void *(*)(void *, size_t))next_symbol("realloc", (void *)__libc_realloc);
+	next.memalign = (void *(*)(size_t, size_t))next_symbol("memalign", (void *)__libc_memalign);
+	next.free = (void (*)(void *))next_symbol("free", (void *)__libc_free);
+	next.usable_size = (size_t(*)(void *))next_symbol("malloc_usable_size", NULL);
+	next.malloc = (void *(*)(size_t))next_symbol("malloc", (void *)__libc_malloc);
+	looking = false;
+}
+
+/* True when next can be called. */
+static inline bool have_next(void)
+{
+	if (__builtin_expect(next.malloc != NULL, 1))
+		return true;
+	if (looking)
+		return false;
+	look_for_next();
+	return true;
+}
+
+static void look_for_mappers(void);
+
+void sr_heap_look_up(void)
+{
+	have_next();
+	look_for_mappers();
+}
+
+/*
+ * Where libc allocates what dlerror is to tell: the last call of dlopen or dlsym that
+ * failed leaves it, and the next one frees it, which may be a verbs library's.
+ */
+static const void *dlerror_site;
+static bool finding;
+
+/* The failure's own text is ld.so's. */
+static void find_dlerror(void)
+{
+	enum sr_heap before = sr_enter(&sr_self);
+
+	sr_images_find();
+	finding = true;
+	sr_dlsym(RTLD_DEFAULT, "sreplay: there is no such symbol");
+	finding = false;
+	/* The first call tells, the second forgets. */
+	dlerror();
+	dlerror();
+	sr_leave(&sr_self, before);
+}
+
+int sr_heap_init(void)
+{
+	int err = sr_arena_init(&library_arena, SR_LIBRARY_ARENA, SR_ARENA_BYTES);
+
+	if (!err)
+		err = sr_arena_init(&shim_arena, SR_SHIM_ARENA, SR_ARENA_BYTES);
+	ready = !err;
+	if (!err)
+		find_dlerror();
+	return err;
+}
+
+bool sr_heap_is_first(void)
+{
+	return sr_dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc;
+}
+
+bool sr_heap_in_library_arena(const void *p, size_t size)
+{
+	return !sr_arena_reach(&library_arena, p, size);
+}
+
+bool sr_heap_in_shim_arena(const void *p, size_t size)
+{
+	return (uintptr_t)p >= shim_arena.base && (uintptr_t)p + size <= shim_arena.usable;
+}
+
+/* The arena that an allocation of this moment goes to; NULL for the program's. */
+static inline struct sr_arena *current_arena(void)
+{
+	if (__builtin_expect(sr_self.heap == SR_HEAP_PROGRAM, 1) || !ready)
+		return NULL;
+	return sr_self.heap == SR_HEAP_LIBRARY ? &library_arena : &shim_arena;
+}
+
+static inline struct sr_arena *owner(const void *p)
+{
+	if (sr_arena_owns(&library_arena, p))
+		return &library_arena;
+	return sr_arena_owns(&shim_arena, p) ? &shim_arena : NULL;
+}
+
+/* Address ranges for mappings: handed out upwards, never reused. */
+static void *place(_Atomic uintptr_t *where, size_t size)
+{
+	/* A free page between mappings catches who runs over the end of one. */
+	size_t padded = ((size + PAGE - 1) & ~(PAGE - 1)) + PAGE;
+
+	return (void *)atomic_fetch_add_explicit(where, padded, memory_order_relaxed);
+}
+
+void *sr_heap_place_mapping(size_t size)
+{
+	static _Atomic uintptr_t where = SR_SHIM_MAPS;
+
+	return place(&where, size);
+}
+
+static void *place_library_mapping(size_t size)
+{
+	static _Atomic uintptr_t where = SR_LIBRARY_MAPS;
+
+	return place(&where, size);
+}
+
+/*
+ * Where the program's own mappings would come to lie depends on the kernel and
+ * on what the verbs libraries have mapped, which a replay does not.
+ */
+void *sr_heap_place_program(size_t size, int flags)
+{
+	static _Atomic uintptr_t where = SR_PROGRAM_MAPS;
+
+	if (!sr_engine || sr_self.depth || flags & (MAP_32BIT | MAP_FIXED) || !size)
+		return NULL;
+	if (size < HUGE)
+		return place(&where, size);
+	/* Where the kernel can back it by huge pages. */
+	return (void *)(((uintptr_t)place(&where, size + HUGE) + HUGE - 1) & ~(HUGE - 1));
+}
+
+void sr_heap_lock(void)
+{
+	sr_lock(&library_arena.lock);
+	sr_lock(&shim_arena.lock);
+}
+
+void sr_heap_unlock(void)
+{
+	sr_unlock(&shim_arena.lock);
+	sr_unlock(&library_arena.lock);
+}
+
+void *sr_alloc(size_t size)
+{
+	return ready ? sr_arena_alloc(&shim_arena, size, 16) : NULL;
+}
+
+void *sr_alloc_zeroed(size_t size)
+{
+	void *p = sr_alloc(size);
+
+	return p ? memset(p, 0, size) : NULL;
+}
+
+void sr_free(void *p)
+{
+	if (p)
+		sr_arena_free(&shim_arena, p);
+}
+
+/* ------------------------------------------------ the program's own heap */
+
+static void *program_malloc(size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *p = next.malloc(size);
+
+	sr_heap_end(turn);
+	return p;
+}
+
+static void *program_calloc(size_t n, size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *p = next.calloc(n, size);
+
+	sr_heap_end(turn);
+	return p;
+}
+
+static void *program_realloc(void *p, size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *q = next.realloc(p, size);
+
+	sr_heap_end(turn);
+	return q;
+}
+
+static void *program_memalign(size_t align, size_t size)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+	void *p = next.memalign(align, size);
+
+	sr_heap_end(turn);
+	return p;
+}
+
+static void program_free(void *p)
+{
+	const struct sr_engine *turn = sr_heap_begin();
+
+	next.free(p);
+	sr_heap_end(turn);
+}
+
+/* ------------------------------------------------------ the malloc family */
+
+static void *alloc_in(struct sr_arena *arena, size_t size, size_t align)
+{
+	void *p = sr_arena_alloc(arena, size, align);
+
+	if (!p)
+		errno = ENOMEM;
+	return p;
+}
+
+/*
+ * How much ld.so allocates for a library that is loaded later depends on the processor.
+ * It is kept from the program's heap, as what the shim allocates.
+ */
+static inline struct sr_arena *arena_of(const void *caller)
+{
+	if (__builtin_expect(sr_is_loader(caller) || caller == dlerror_site, 0) && sr_engine &&
+	    ready)
+		return &shim_arena;
+	return current_arena();
+}
+
+
+EXPORT void *malloc(size_t size)
+{
+	struct sr_arena *arena = arena_of(__builtin_return_address(0));
+
+	if (__builtin_expect(finding, 0) && !dlerror_site &&
+	    !sr_is_loader(__builtin_return_address(0)))
+		dlerror_site = __builtin_return_address(0);
+	if (arena)
+		return alloc_in(arena, size, 16);
+	return have_next() ? program_malloc(size) : boot_alloc(size);
+}
+
+EXPORT void *calloc(size_t n, size_t size)
+{
+	struct sr_arena *arena = arena_of(__builtin_return_address(0));
+	size_t total;
+	void *p;
+
+	if (!arena)
+		return have_next() ? program_calloc(n, size) : boot_alloc(n * size);
+	if (__builtin_mul_overflow(n, size, &total)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	p = alloc_in(arena, total, 16);
+	return p ? memset(p, 0, total) : NULL;
+}
+
+EXPORT void free(void *p)
+{
+	struct sr_arena *arena;
+
+	if (!p || is_boot(p))
+		return;
+	arena = owner(p);
+	if (arena)
+		sr_arena_free(arena, p);
+	else if (have_next())
+		program_free(p);
+}
+
+static size_t usable_size(void *p)
+{
+	if (is_boot(p))
+		return (size_t)(boot + boot_used - (char *)p);
+	if (owner(p))
+		return sr_arena_block_size(p);
+	return have_next() && next.usable_size ? next.usable_size(p) : 0;
+}
+
+/* A block that moves between arenas, or from the boot area to the heap. */
+static void *move(void *p, size_t size, struct sr_arena *arena)
+{
+	size_t old = usable_size(p);
+	void *q = arena ? alloc_in(arena, size, 16) : malloc(size);
+
+	if (!q)
+		return NULL;
+	memcpy(q, p, old < size ? old : size);
+	free(p);
+	return q;
+}
+
+EXPORT void *realloc(void *p, size_t size)
+{
+	struct sr_arena *arena = p ? owner(p) : NULL;
+
+	if (!p)
+		return malloc(size);
+	if (!arena && !is_boot(p))
+		return have_next() ? program_realloc(p, size) : NULL;
+	if (!size) {
+		free(p);
+		return NULL;
+	}
+	if (arena && size <= sr_arena_block_size(p))
+		return p;
+	return move(p, size, arena);
+}
+
+EXPORT void *reallocarray(void *p, size_t n, size_t size)
+{
+	size_t total;
+
+	if (__builtin_mul_overflow(n, size, &total)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return realloc(p, total);
+}
+
+EXPORT void *memalign(size_t align, size_t size)
+{
+	struct sr_arena *arena = current_arena();
+
+	if (arena)
+		return alloc_in(arena, size, align);
+	return have_next() ? program_memalign(align, size) : NULL;
+}
+
+EXPORT void *aligned_alloc(size_t align, size_t size)
+{
+	return memalign(align, size);
+}
+
+EXPORT int posix_memalign(void **p, size_t align, size_t size)
+{
+	int saved = errno;
+
+	if (align % sizeof(void *) || align & (align - 1) || !align)
+		return EINVAL;
+	*p = memalign(align, size);
+	errno = saved;
+	return *p ? 0 : ENOMEM;
+}
+
+EXPORT void *valloc(size_t size)
+{
+	return memalign(PAGE, size);
+}
+
+EXPORT void *pvalloc(size_t size)
+{
+	return memalign(PAGE, (size + PAGE - 1) & ~(PAGE - 1));
+}
+
+EXPORT size_t malloc_usable_size(void *p)
+{
+	return p ? usable_size(p) : 0;
+}
+
+/* The next mmap and munmap, which may be another interposer's; the kernel's while they are looked for. */
+typedef void *mmap_function(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+typedef int munmap_function(void *addr, size_t size);
+
+static mmap_function *other_mmap;
+static munmap_function *other_munmap;
+
+static void look_for_mappers(void)
+{
+	static bool asking;
+
+	if (other_munmap || asking)
+		return;
+	asking = true;
+	other_mmap = (mmap_function *)sr_dlsym(RTLD_NEXT, "mmap");
+	other_munmap = (munmap_function *)sr_dlsym(RTLD_NEXT, "munmap");
+	asking = false;
+}
+
+void *sr_heap_next_mapper(const char *name)
+{
+	look_for_mappers();
+	if (!strcmp(name, "munmap"))
+		return (void *)other_munmap;
+	return !strcmp(name, "mmap") || !strcmp(name, "mmap64") ? (void *)other_mmap : NULL;
+}
+
+/*
+ * What a library maps inside an intercepted call is not the program's affair: a replay makes
+ * no such call.  Programs that watch mmap and munmap, by code written into libc's (UCX does, for
+ * its registration cache), would act upon it in the recording only.
+ */
+static bool is_watched(void)
+{
+	look_for_mappers();
+	return !current_arena();
+}
+
+static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	void *p;
+
+	if (is_watched() && other_mmap)
+		return other_mmap(addr, size, prot, flags, fd, offset);
+	p = sr_sys_mmap(addr, size, prot, flags, fd, offset);
+	if (sr_sys_is_error(p)) {
+		errno = (int)-(intptr_t)p;
+		return MAP_FAILED;
+	}
+	return p;
+}
+
+/* What is registered of it stays so; but it is no memory of the program's any more. */
+void sr_heap_mapping_ends(void *addr, size_t size)
+{
+	if (!sr_engine)
+		return;
+	sr_segment_ends((uintptr_t)addr, size);
+	sr_mr_doubt(addr, size);
+	if (sr_windows_on && sr_window_touches(addr, size))
+		sr_window_forget(addr, size);
+}
+
+/*
+ * The verbs libraries map their queues with mmap: a range of their own keeps
+ * the program's mappings where they are without them.  (What ld.so maps for a
+ * dlopen does not pass here.)
+ */
+EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	if (!addr)
+		addr = current_arena() ? place_library_mapping(size)
+				       : sr_heap_place_program(size, flags);
+	else if (flags & MAP_FIXED)
+		sr_heap_mapping_ends(addr, size);
+	return next_mmap(addr, size, prot, flags, fd, offset);
+}
+
+EXPORT int munmap(void *addr, size_t size)
+{
+	int err;
+
+	sr_heap_mapping_ends(addr, size);
+	if (is_watched() && other_munmap)
+		return other_munmap(addr, size);
+	err = (int)sr_sys_munmap(addr, size);
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
+}
+
+EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+    __attribute__((alias("mmap")));

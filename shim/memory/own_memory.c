@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/memory/own_memory.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "logd/base/lock.h"
+#include "shim/calls/trap/trap.h"
+
+/* With more places than that, one apart from the other, no memory is known to be the program's. */
+#define PLACES_MAX 64
+
+/* They only grow, so that they may be read without the lock: the net must not wait. */
+static struct {
+	_Atomic uintptr_t begin, end;
+} places[PLACES_MAX];
+static atomic_int places_n;
+static atomic_bool everywhere;
+static struct sr_lock adding;
+
+/* places_n if none. */
+static int place_of(uintptr_t begin, uintptr_t end)
+{
+	int i = 0;
+
+	while (i < places_n && (begin > places[i].end || end < places[i].begin))
+		i++;
+	return i;
+}
+
+static void add(uintptr_t begin, uintptr_t end)
+{
+	int i = place_of(begin, end);
+
+	if (end < begin || i == PLACES_MAX) {
+		everywhere = true;
+	} else if (i < places_n) {
+		if (begin < places[i].begin)
+			places[i].begin = begin;
+		if (end > places[i].end)
+			places[i].end = end;
+	} else {
+		places[i].begin = begin;
+		places[i].end = end;
+		places_n++;
+	}
+}
+
+void sr_own_memory_registered(const void *addr, size_t length)
+{
+	sr_lock(&adding);
+	add((uintptr_t)addr, (uintptr_t)addr + length);
+	sr_unlock(&adding);
+}
+
+static bool has_place(const void *addr, size_t length)
+{
+	return place_of((uintptr_t)addr, (uintptr_t)addr + length) < places_n;
+}
+
+void sr_own_memory_moves(const void *addr, size_t length)
+{
+	if (has_place(addr, length))
+		everywhere = true;
+}
+
+/* Without the net, nobody sees memory that is moved. */
+bool sr_own_memory_is(const void *addr, size_t length)
+{
+	return sr_net_is_on && !everywhere && !has_place(addr, length);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/memory/readable.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/verbs/regions.h"
+
+#define PAGES_AT_ONCE 64
+/* The smallest there is. */
+#define PAGE_BYTES    4096
+
+static size_t to_next_page(const char *p)
+{
+	return PAGE_BYTES - (uintptr_t)p % PAGE_BYTES;
+}
+
+/* A byte of each of so many pages. */
+static bool are_readable(const struct iovec *pages, size_t n)
+{
+	char bytes[PAGES_AT_ONCE];
+	struct iovec here = {bytes, n};
+	long read = sr_syscall(SYS_process_vm_readv, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
+			       SR_ARG(&here), 1, SR_ARG(pages), (long)n, 0);
+
+	return read == (long)n || read == -ENOSYS || read == -EPERM;
+}
+
+bool sr_is_readable(const void *start, size_t n)
+{
+	const char *p = start, *end = p + n;
+	struct iovec pages[PAGES_AT_ONCE];
+	size_t count;
+
+	if (end < p)
+		return false;
+	while (p < end) {
+		for (count = 0; p < end && count < PAGES_AT_ONCE; count++) {
+			pages[count] = (struct iovec){(void *)p, 1};
+			/* A window's are, though the kernel finds them closed. */
+			if (sr_windows_on && sr_window_touches(p, 1))
+				pages[count].iov_base = &pages;
+			/* Not past the end: the last address has none behind it. */
+			p = (size_t)(end - p) > to_next_page(p) ? p + to_next_page(p) : end;
+		}
+		if (!are_readable(pages, count))
+			return false;
+	}
+	return true;
+}

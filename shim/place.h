@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
-/* place.h: see place.c. */
-#ifndef SHIM_PLACE_H
-#define SHIM_PLACE_H
-
-/* Finds the libraries that the program started with; before the first call is recorded or replayed. */
-void sr_places_start(void);
-
-#endif

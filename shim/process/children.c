@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/process/children.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/core/call.h"
+#include "shim/memory/heap.h"
+#include "shim/core/hooks.h"
+#include "shim/calls/real.h"
+#include "logd/base/say.h"
+#include "shim/signals/signals.h"
+#include "shim/core/thread.h"
+#include "shim/kernel/tsc.h"
+#include "shim/exposed/probe/probes.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static void (*forget)(void);
+
+/* ------------------------------------------------------------- in the child */
+
+static void before_fork(void)
+{
+	sr_heap_lock();
+}
+
+static void after_fork_in_parent(void)
+{
+	sr_heap_unlock();
+}
+
+/* What the thread had under way is its parent's. */
+static void become_program(void)
+{
+	struct sr_thread *t = &sr_self;
+
+	sites_stop_in_child();
+	if (forget)
+		forget();
+	t->depth = 0;
+	t->heap = SR_HEAP_PROGRAM;
+	t->inside_rdmacm = false;
+}
+
+static void after_fork_in_child(void)
+{
+	sr_heap_unlock();
+	become_program();
+}
+
+int sr_children_start(void (*f)(void))
+{
+	forget = f;
+	return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+/* --------------------------------------------------------------- fork and kin */
+
+/* Is it the program that makes this call, and recorded or replayed? */
+static bool is_programs(void)
+{
+	return sr_engine && sr_engine->signal && !sr_self.depth;
+}
+
+/* What the kernel gave, for the record. */
+uint64_t sr_invoke_child(const struct sr_call_desc *d, uint64_t *a)
+{
+	errno = sr_self.made.error;
+	return (uint64_t)(int64_t)sr_self.made.pid;
+}
+
+/* The child comes back from it as the program's, and past the record. */
+static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
+{
+	struct sr_thread *t = &sr_self;
+	uint64_t none[1] = {0};
+	enum sr_heap before;
+	pid_t pid;
+
+	if (!is_programs())
+		return make();
+	if (!sr_signals_are_replayed()) {
+		before = sr_enter(t);
+		pid = make();
+		if (!pid) {
+			if (!by_atfork)
+				become_program();
+			return 0;
+		}
+		t->made.pid = pid;
+		t->made.error = errno;
+		sr_leave(t, before);
+	}
+	return (pid_t)sr_call(SR_CALL_forked, none, site);
+}
+
+/* Of a recorded process, vfork comes here as well (vfork.c). */
+EXPORT pid_t fork(void)
+{
+	SR_NEXT(next, "fork");
+
+	return make_child((pid_t(*)(void))sr_next(&next), true, __builtin_return_address(0));
+}
+
+/* Without what pthread_atfork asks for. */
+EXPORT pid_t _Fork(void)
+{
+	SR_NEXT(next, "_Fork");
+
+	return make_child((pid_t(*)(void))sr_next(&next), false, __builtin_return_address(0));
+}
+
+/* What it executes would be killed by a trap that it knows nothing of. */
+uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result;
+
+	sr_tsc_pause();
+	result = sr_real(d, a);
+	sr_tsc_resume();
+	return result;
+}
+
+/* ------------------------------------------------------------------ clone */
+
+struct cloned {
+	int (*f)(void *);
+	void *argument;
+};
+
+static int run_clone(void *argument)
+{
+	struct cloned c = *(struct cloned *)argument;
+
+	become_program();
+	return c.f(c.argument);
+}
+
+typedef int (*clone_function)(int (*f)(void *), void *stack, int flags, void *argument, ...);
+
+EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ...)
+{
+	SR_NEXT(next, "clone");
+	clone_function real = (clone_function)sr_next(&next);
+	struct sr_thread *t = &sr_self;
+	uint64_t none[1] = {0};
+	struct cloned c = {f, argument};
+	enum sr_heap before;
+	pid_t *parent_tid, *child_tid;
+	void *tls;
+	va_list ap;
+
+	va_start(ap, argument);
+	parent_tid = va_arg(ap, pid_t *);
+	tls = va_arg(ap, void *);
+	child_tid = va_arg(ap, pid_t *);
+	va_end(ap);
+	if (!is_programs() || flags & CLONE_THREAD)
+		return real(f, stack, flags, argument, parent_tid, tls, child_tid);
+	if (!sr_signals_are_replayed()) {
+		if (flags & CLONE_VM)
+			sr_say(
+			    "clone with shared memory: what the child calls may be taken for its "
+			    "parent's");
+		if (flags & CLONE_VM)
+			sites_stop();
+		before = sr_enter(t);
+		sr_tsc_pause();
+		/* The child has its own copy of c. */
+		t->made.pid = real(flags & CLONE_VM ? f : run_clone, stack, flags,
+				   flags & CLONE_VM ? argument : &c, parent_tid, tls, child_tid);
+		t->made.error = errno;
+		sr_tsc_resume();
+		sr_leave(t, before);
+	}
+	return (pid_t)sr_call(SR_CALL_forked, none, __builtin_return_address(0));
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* environment.c: hooks of the calls that make and end file descriptors. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/nsfs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "logd/base/rawsys.h"
+#include "replay/abi/control.h"
+#include "shim/calls/codec/custom.h"
+#include "shim/files/fds.h"
+#include "shim/files/inputs.h"
+#include "shim/core/hooks.h"
+#include "shim/files/own_fds.h"
+#include "logd/base/say.h"
+#include "shim/signals/signals.h"
+#include "shim/core/thread.h"
+
+uint64_t sr_invoke_close(const struct sr_call_desc *d, uint64_t *a)
+{
+	/* Before the real call: right after it another thread may be given the same number. */
+	bool was_captured = sr_fd_captured((int)a[0]);
+	int result, error;
+
+	sr_fd_release((int)a[0]);
+	result = (int)sr_real(d, a);
+	error = errno;
+	/* Linux frees the number even where close fails, except if it was none. */
+	if (result < 0 && was_captured && fcntl((int)a[0], F_GETFD) >= 0)
+		sr_fd_capture((int)a[0]);
+	errno = error;
+	return (uint64_t)(int64_t)result;
+}
+
+void sr_replayed_close(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result)
+		return;
+	sr_fd_release((int)a[0]);
+	sr_sys_close((int)a[0]);
+}
+
+/* One that is not captured is closed in a replay as well: what counts is when. */
+bool sr_close_captured(const uint64_t *a)
+{
+	return sr_fd_captured((int)a[0]) || (sr_netted(a) && sr_fd_is_ordinary((int)a[0]));
+}
+
+/* ------------------------------------------------------- pairs, duplicates */
+
+/* The kernel's masks are shorter than sigset_t. */
+static uint64_t filter_mask(uint64_t mask, sigset_t *given, sigset_t *copy)
+{
+	if (!mask)
+		return 0;
+	sigemptyset(given);
+	memcpy(given, (const void *)mask, sizeof(mask));
+	return (uintptr_t)sr_signals_filter(given, copy);
+}
+
+static const int *pair_of(const struct sr_call_desc *d, const uint64_t *a)
+{
+	return (const int *)a[sr_call_number(d) == SR_CALL_socketpair ? 3 : 0];
+}
+
+uint64_t sr_invoke_pair(const struct sr_call_desc *d, uint64_t *a)
+{
+	const int *fds = pair_of(d, a);
+	int result = (int)sr_real(d, a);
+	/* Nested ones are captured where they are librdmacm's. */
+	if (result == 0 && (sr_self.depth == 1 || sr_self.inside_rdmacm)) {
+		sr_fd_capture(fds[0]);
+		sr_fd_capture(fds[1]);
+	}
+	return (uint64_t)(int64_t)result;
+}
+
+void sr_replayed_pair(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	const int *fds = pair_of(d, a);
+
+	if ((int)result)
+		return;
+	sr_fd_hold(fds[0]);
+	sr_fd_hold(fds[1]);
+	/* What a child writes into the pipe is gone, and harms nobody. */
+	if (sr_call_number(d) == SR_CALL_pipe2)
+		sr_fd_renumber(
+		    (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/dev/null"), O_WRONLY, 0, 0, 0),
+		    fds[1]);
+}
+
+static void share_capture(int from, int to)
+{
+	if (sr_fd_captured(from))
+		sr_fd_capture(to);
+	else
+		sr_fd_release(to);
+}
+
+uint64_t sr_invoke_dup(const struct sr_call_desc *d, uint64_t *a)
+{
+	int result;
+
+	if (d->nargs > 1 && sr_is_own_fd((int)a[1])) {
+		errno = EBADF;
+		return (uint64_t)-1;
+	}
+	result = (int)sr_real(d, a);
+	if (result >= 0)
+		share_capture((int)a[0], result);
+	return (uint64_t)(int64_t)result;
+}
+
+/* Of a captured one the placeholder is duplicated. */
+void sr_replayed_dup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	int from = (int)a[0], to = (int)result;
+
+	if (to < 0 || from == to || sr_is_own_fd(to))
+		return;
+	sr_syscall(SYS_dup3, from, to, d->nargs > 2 ? (long)a[2] : 0, 0, 0, 0);
+	share_capture(from, to);
+}
+
+/* ------------------------------------------------------------------- files */
+
+bool sr_open_has_mode(int flags)
+{
+	return flags & (O_CREAT | __O_TMPFILE);
+}
+
+/* /dev/null, zero and full do the same in both runs. */
+static bool is_constant_device(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 &&
+	       (minor(st->st_rdev) == 3 || minor(st->st_rdev) == 5 || minor(st->st_rdev) == 7);
+}
+
+static enum sr_fd_class classify(int fd, int flags)
+{
+	struct stat st;
+
+	if (flags & O_PATH || sr_sys_fstat(fd, &st) || is_constant_device(&st))
+		return SR_FD_PLAIN;
+	if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && !sr_files_made_up(fd))
+		return SR_FD_PLAIN;
+	return SR_FD_OUTSIDE;
+}
+
+uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
+{
+	int fd = (int)sr_real(d, a), error = errno;
+
+	if (fd < 0)
+		return (uint64_t)-1;
+	sr_self.opened = classify(fd, (int)a[2]);
+	if (sr_self.opened == SR_FD_OUTSIDE) {
+		sr_fd_capture(fd);
+	} else {
+		sr_fd_release(fd);
+		sr_files_opened(fd, (int)a[2]);
+	}
+	errno = error;
+	return (uint64_t)(int64_t)fd;
+}
+
+static void __attribute__((noreturn)) cannot_open(const char *path, long error)
+{
+	sr_say("the program opened %s when it was recorded, which now fails (%s)", path,
+	       strerrorname_np((int)-error));
+	for (;;)
+		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+}
+
+/* A file that the recorded run made may be there already. */
+void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	long fd;
+
+	if ((int)result < 0)
+		return;
+	if (sr_self.opened == SR_FD_OUTSIDE) {
+		sr_fd_hold((int)result);
+		return;
+	}
+	fd = sr_syscall(SYS_openat, (long)a[0], (long)a[1], (long)(a[2] & ~(uint64_t)O_EXCL),
+			(long)a[3], 0, 0);
+	if (fd < 0)
+		cannot_open((const char *)a[1], fd);
+	sr_fd_renumber((int)fd, (int)result);
+	sr_fd_release((int)result);
+}
+
+/* The terminal is asked for what the recorded run had. */
+bool sr_ioctl_captured(const uint64_t *a)
+{
+	return sr_fd_captured((int)a[0]) || a[1] == TCGETS || a[1] == TIOCGWINSZ;
+}
+
+/* The other end of a pseudo-terminal; namespaces. */
+static bool ioctl_opens(uint64_t request)
+{
+	switch (request) {
+	case TIOCGPTPEER:
+	case NS_GET_USERNS:
+	case NS_GET_PARENT:
+		return true;
+	}
+	return false;
+}
+
+uint64_t sr_invoke_ioctl(const struct sr_call_desc *d, uint64_t *a)
+{
+	int result = (int)sr_real(d, a);
+
+	if (result >= 0 && ioctl_opens(a[1]))
+		sr_fd_capture(result);
+	return (uint64_t)(int64_t)result;
+}
+
+void sr_replayed_ioctl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result >= 0 && ioctl_opens(a[1]))
+		sr_fd_hold((int)result);
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void take_descriptors(const struct msghdr *m, void (*take)(int fd))
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR((struct msghdr *)m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			take(fd);
+		}
+	}
+}
+
+uint64_t sr_invoke_recvmsg(const struct sr_call_desc *d, uint64_t *a)
+{
+	ssize_t result = (ssize_t)sr_real(d, a);
+
+	if (result >= 0 && sr_fd_captured((int)a[0]))
+		take_descriptors((const struct msghdr *)a[1], sr_fd_capture);
+	return (uint64_t)result;
+}
+
+void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((ssize_t)result >= 0)
+		take_descriptors((const struct msghdr *)a[1], sr_fd_hold);
+}
+
+/*
+ * A call with a signal mask for its duration.  What the net needs is never blocked
+ * (signals.h).  The mask is the argument before its size; in pselect6 both are in memory.
+ */
+uint64_t sr_invoke_masked(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t words[6], pair[2];
+	bool packed = d->nr == SYS_pselect6;
+	int at = packed ? 5 : d->nargs - 2;
+	sigset_t given, copy;
+
+	memcpy(words, a, d->nargs * sizeof(words[0]));
+	if (!words[at])
+		return sr_real(d, a);
+	if (packed) {
+		memcpy(pair, (const void *)words[at], sizeof(pair));
+		pair[0] = filter_mask(pair[0], &given, &copy);
+		words[at] = (uintptr_t)pair;
+	} else {
+		words[at] = filter_mask(words[at], &given, &copy);
+	}
+	return sr_real(d, words);
+}
+
+bool sr_fcntl_takes_number(int cmd)
+{
+	switch (cmd) {
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+	case F_SETFD:
+	case F_SETFL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool duplicates(int cmd)
+{
+	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC;
+}
+
+uint64_t sr_invoke_fcntl(const struct sr_call_desc *d, uint64_t *a)
+{
+	int result = (int)sr_real(d, a);
+
+	if (result >= 0 && duplicates((int)a[1]) && sr_fd_captured((int)a[0]))
+		sr_fd_capture(result);
+	return (uint64_t)(int64_t)result;
+}
+
+void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result < 0 || !duplicates((int)a[1]))
+		return;
+	sr_syscall(SYS_dup3, (long)a[0], (long)(int)result, a[1] == F_DUPFD_CLOEXEC ? O_CLOEXEC : 0,
+		   0, 0, 0);
+	share_capture((int)a[0], (int)result);
+}
+
+/* Of what the program prints to, flags are those of the recording, where it was something else. */
+static bool is_outputs_flags(int fd, int cmd)
+{
+	return fd <= STDERR_FILENO && (cmd == F_GETFL || cmd == F_SETFL);
+}
+
+/*
+ * A duplicate is another number, whatever it is of.  And an output that does not block in a
+ * replay would let the program wait where it did not when it was recorded.
+ */
+bool sr_fcntl_captured(const uint64_t *a)
+{
+	int fd = (int)a[0], cmd = (int)a[1];
+
+	return sr_fd_captured(fd) || ((duplicates(cmd) || is_outputs_flags(fd, cmd)) && sr_netted(a));
+}
+
+/* One that waits for nothing but time, too. */
+bool sr_select_captured(const uint64_t *a)
+{
+	if ((int)a[0] <= 0)
+		return true;
+	for (int fd = 0; fd < (int)a[0]; fd++)
+		for (int set = 1; set <= 3; set++)
+			if (a[set] && FD_ISSET(fd, (const fd_set *)a[set]) && sr_fd_captured(fd))
+				return true;
+	return false;
+}
+
+bool sr_poll_captured(const uint64_t *a)
+{
+	const struct pollfd *fds = (const void *)a[0];
+
+	for (uint64_t i = 0; i < a[1]; i++)
+		if (sr_fd_captured(fds[i].fd))
+			return true;
+	return !a[1];
+}
+
+bool sr_splice_captured(const uint64_t *a)
+{
+	return sr_fd_captured((int)a[0]) || sr_fd_captured((int)a[2]);
+}
+
+/* ---------------------------------------------------- completion channels */
+
+uint64_t sr_invoke_create_channel(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_comp_channel *channel = (void *)sr_real(d, a);
+
+	if (channel)
+		sr_fd_capture(channel->fd);
+	return (uintptr_t)channel;
+}
+
+void sr_replayed_create_channel(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (result)
+		sr_fd_hold(((struct ibv_comp_channel *)result)->fd);
+}
+
+uint64_t sr_invoke_destroy_channel(const struct sr_call_desc *d, uint64_t *a)
+{
+	int fd = ((struct ibv_comp_channel *)a[0])->fd;
+	uint64_t result = sr_real(d, a);
+
+	if ((int)result == 0)
+		sr_fd_release(fd);
+	return result;
+}
+
+void sr_replayed_destroy_channel(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result == 0)
+		sr_fd_drop(((struct ibv_comp_channel *)a[0])->fd);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/process/ids.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "replay/abi/control.h"
+#include "shim/memory/heap.h"
+#include "shim/core/thread.h"
+
+bool sr_ids_differ;
+
+/* By the threads' numbers.  The first is the process's own. */
+struct ids {
+	_Atomic int32_t recorded, real;
+};
+
+static struct ids *all;
+static _Atomic uint32_t count;
+
+static struct ids *ids_of(uint32_t thread)
+{
+	uint32_t n = atomic_load(&count);
+
+	if (!all || thread >= SR_REPLAY_THREADS)
+		return NULL;
+	while (n <= thread && !atomic_compare_exchange_weak(&count, &n, thread + 1))
+		;
+	return &all[thread];
+}
+
+void sr_ids_recorded(uint32_t thread, int32_t id)
+{
+	struct ids *ids = ids_of(thread);
+
+	if (ids && id > 0)
+		atomic_store_explicit(&ids->recorded, id, memory_order_relaxed);
+}
+
+void sr_ids_real(uint32_t thread, int32_t id)
+{
+	struct ids *ids = ids_of(thread);
+
+	if (ids && id > 0)
+		atomic_store_explicit(&ids->real, id, memory_order_relaxed);
+}
+
+void sr_ids_start(int32_t recorded_pid)
+{
+	if (!recorded_pid)
+		return;
+	all = sr_alloc_zeroed(SR_REPLAY_THREADS * sizeof(*all));
+	sr_ids_differ = all != NULL;
+	sr_ids_recorded(sr_self.number, recorded_pid);
+	sr_ids_real(sr_self.number, (int32_t)sr_sys_getpid());
+}
+
+/*
+ * A number may be one thread's in the recording and another's now: the calling thread's
+ * comes first, and then the latest.
+ */
+static int32_t other(int32_t id, bool recorded)
+{
+	const struct ids *mine = ids_of(sr_self.number);
+
+	if (!sr_ids_differ || id <= 0 || !mine)
+		return id;
+	if (id == (recorded ? mine->real : mine->recorded))
+		return recorded ? mine->recorded : mine->real;
+	if (id == (recorded ? mine->recorded : mine->real))
+		return id;
+	for (uint32_t n = atomic_load(&count); n--;) {
+		const struct ids *i = &all[n];
+
+		if (i->real && i->recorded && id == (recorded ? i->real : i->recorded))
+			return recorded ? i->recorded : i->real;
+	}
+	return id;
+}
+
+int32_t sr_recorded_id(int32_t id)
+{
+	return other(id, true);
+}
+
+int32_t sr_real_id(int32_t id)
+{
+	return other(id, false);
+}
+
+/* The kernel's coding: the number's complement above three bits; all set below: of a descriptor. */
+#define CLOCK_BITS 7
+#define CLOCK_FD   3
+
+int32_t sr_recorded_clock(int32_t clock)
+{
+	int32_t id = ~(clock >> 3);
+
+	if (clock >= 0 || !id || (clock & CLOCK_BITS) == CLOCK_FD)
+		return clock;
+	return (int32_t)((uint32_t)~sr_recorded_id(id) << 3) | (clock & CLOCK_BITS);
+}
+
+static size_t put_number(char *to, int32_t number)
+{
+	char digits[12];
+	size_t n = 0, size;
+
+	do
+		digits[n++] = (char)('0' + number % 10);
+	while (number /= 10);
+	size = n;
+	while (n)
+		*to++ = digits[--n];
+	return size;
+}
+
+void sr_put_proc_path(struct sr_buf *b, const char *path)
+{
+	char room[256];
+	size_t n = 0;
+
+	if (strlen(path) > sizeof(room) / 2) {
+		sr_put_bytes(b, path, strlen(path));
+		return;
+	}
+	while (*path) {
+		char *end = NULL;
+		long id = *path == '/' ? strtol(path + 1, &end, 10) : 0;
+
+		room[n++] = *path++;
+		if (id <= 0 || id > INT32_MAX || (*end && *end != '/') || n > sizeof(room) / 2)
+			continue;
+		n += put_number(room + n, sr_recorded_id((int32_t)id));
+		path = end;
+	}
+	sr_put_bytes(b, room, n);
+}

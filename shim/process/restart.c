@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * restart.c: addresses must be the same in the replay.  `sreplay record` sees to
+ * that; a plain LD_PRELOAD start executes its program once more, with the
+ * personality that switches address randomisation off.  For the program nothing
+ * differs: the same arguments, environment, descriptors, process id.  Tracers
+ * see a second execve; constructors that ran before this one run again.
+ *
+ * Never twice: an execve may drop the flag again (of a set-user-ID program, say,
+ * whoever runs it), so the new image must know that it is one.  An environment
+ * variable would move the stack and be found by the program; a bit of the
+ * personality that means nothing to Linux, WHOLE_SECONDS, survives any execve.
+ */
+#include "shim/process/restart.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "logd/base/rawsys.h"
+#include "logd/ring/socket_path.h"
+#include "logd/ring/request.h"
+#include "logd/base/say.h"
+
+#define AGAIN   WHOLE_SECONDS
+#define CURRENT 0xffffffffu
+
+static long set_personality(unsigned int persona)
+{
+	return sr_syscall(SYS_personality, persona, 0, 0, 0, 0, 0);
+}
+
+/* Without one the process is not going to be recorded. */
+static bool there_is_a_daemon(void)
+{
+	char path[108];
+	int fd = sr_socket_path(path, sizeof(path)) ? -1 : sr_talk_connect(path);
+
+	if (fd >= 0)
+		sr_sys_close(fd);
+	return fd >= 0;
+}
+
+/*
+ * The path by which the program was executed, which lies on the new stack as it
+ * did on this one; unless it is a script's, whose interpreter this process is.
+ */
+static const char *executable(void)
+{
+	const char *path = (const char *)getauxval(AT_EXECFN);
+	struct stat named, running;
+
+	if (path && !stat(path, &named) && !stat("/proc/self/exe", &running) &&
+	    named.st_dev == running.st_dev && named.st_ino == running.st_ino)
+		return path;
+	return "/proc/self/exe";
+}
+
+/*
+ * The arguments that execve got, which the dynamic linker may have shifted (when
+ * it was itself the program executed).  The kernel takes 6 MiB at most, empty
+ * ones included.
+ */
+#define TEXT_BYTES   (8ul << 20)
+#define VECTOR_BYTES (TEXT_BYTES * sizeof(char *))
+
+static char **arguments(void *room)
+{
+	char *text = room, **argv = (char **)(text + TEXT_BYTES);
+	long fd, n, size = 0, count = 0;
+
+	fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/cmdline"), O_RDONLY | O_CLOEXEC, 0,
+			0, 0);
+	if (fd < 0)
+		return NULL;
+	while ((n = sr_sys_read((int)fd, text + size, TEXT_BYTES - 1 - (size_t)size)) > 0)
+		size += n;
+	sr_sys_close((int)fd);
+	for (char *p = text; p < text + size; p += strlen(p) + 1)
+		argv[count++] = p;
+	return count ? argv : NULL;
+}
+
+static int execute_again(void)
+{
+	void *room = sr_sys_mmap(NULL, TEXT_BYTES + VECTOR_BYTES, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char **argv;
+	long err = -ENOENT;
+
+	if (sr_sys_is_error(room))
+		return (int)(intptr_t)room;
+	argv = arguments(room);
+	if (argv)
+		err = sr_syscall(SYS_execve, SR_ARG(executable()), SR_ARG(argv), SR_ARG(environ), 0,
+				 0, 0);
+	sr_sys_munmap(room, TEXT_BYTES + VECTOR_BYTES);
+	return (int)err;
+}
+
+static void complain(const char *why)
+{
+	sr_say("cannot switch off address randomisation (%s): the replay may diverge", why);
+}
+
+void sr_restart_without_randomisation(void)
+{
+	long now = set_personality(CURRENT), err;
+
+	if (now >= 0 && now & AGAIN)
+		set_personality((unsigned int)now & ~AGAIN);
+	if (now >= 0 && now & ADDR_NO_RANDOMIZE)
+		return;
+	if (now >= 0 && now & AGAIN) {
+		complain("an execve takes it back");
+		return;
+	}
+	/* What runs with privileges is left as it is. */
+	if (!there_is_a_daemon() || getauxval(AT_SECURE))
+		return;
+	err = now < 0 ? now : set_personality((unsigned int)now | ADDR_NO_RANDOMIZE | AGAIN);
+	if (err < 0) {
+		complain(strerrorname_np((int)-err));
+		return;
+	}
+	err = execute_again();
+	set_personality((unsigned int)now);
+	complain(strerrorname_np((int)-err));
+}

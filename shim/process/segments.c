@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/process/segments.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+
+#include "logd/base/rawsys.h"
+#include "replay/abi/control.h"
+#include "shim/memory/heap.h"
+#include "shim/core/hooks.h"
+#include "logd/base/lock.h"
+#include "shim/memory/map.h"
+#include "shim/memory/readable.h"
+#include "logd/base/say.h"
+#include "shim/core/thread.h"
+
+#define PAGE 4096ul
+/* What any segment may be aligned to: one of huge pages has to be. */
+#define ALIGNMENT (2ul << 20)
+
+/* One of a replay. */
+struct segment {
+	int id;
+	size_t size;
+	void *memory;     /* a mapping that the program does not know */
+	uint32_t attached;
+	bool removed;
+};
+
+/* Where the program has one. */
+struct attachment {
+	size_t size;
+	struct segment *segment; /* recording: NULL */
+};
+
+static struct sr_map attachments; /* by address */
+static struct sr_map segments;    /* by number, counted from 1 */
+static struct sr_lock lock;       /* of what is in them */
+
+static uint64_t key_of(int id)
+{
+	return (uint64_t)(uint32_t)id + 1;
+}
+
+/* --------------------------------------------------------------------- both */
+
+static void attached(void *at, size_t size, struct segment *s)
+{
+	struct attachment *a = sr_alloc(sizeof(*a));
+	void *old = NULL;
+
+	if (!a)
+		return;
+	*a = (struct attachment){size, s};
+	if (sr_map_put(&attachments, (uintptr_t)at, a, &old))
+		old = a;
+	sr_free(old);
+}
+
+static void release(struct segment *s)
+{
+	sr_map_take(&segments, key_of(s->id));
+	sr_sys_munmap(s->memory, s->size);
+	sr_free(s);
+}
+
+static void detached(struct segment *s)
+{
+	if (s && !--s->attached && s->removed)
+		release(s);
+}
+
+/* By shmdt, which is not told the size. */
+static size_t size_at(uintptr_t at)
+{
+	struct attachment *a = sr_map_get(&attachments, at);
+
+	return a ? a->size : 0;
+}
+
+/* By munmap, too. */
+void sr_segment_ends(uintptr_t addr, size_t size)
+{
+	struct attachment *gone;
+	enum sr_heap before;
+
+	if (!sr_map_get(&attachments, addr))
+		return;
+	before = sr_enter(&sr_self);
+	sr_lock(&lock);
+	gone = size_at(addr) <= size ? sr_map_take(&attachments, addr) : NULL;
+	if (gone) {
+		detached(gone->segment);
+		sr_free(gone);
+	}
+	sr_unlock(&lock);
+	sr_leave(&sr_self, before);
+}
+
+size_t sr_shmctl_answer_size(int command)
+{
+	switch (command) {
+	case IPC_STAT:
+	case SHM_STAT:
+	case SHM_STAT_ANY:
+		return sizeof(struct shmid_ds);
+	case IPC_INFO:
+		return sizeof(struct shminfo);
+	case SHM_INFO:
+		return sizeof(struct shm_info);
+	default:
+		return 0;
+	}
+}
+
+void sr_put_shm_change(struct sr_buf *b, const void *wanted)
+{
+	struct shmid_ds ds;
+	uint32_t looked_at[3];
+
+	/* The kernel is going to refuse it. */
+	if (!sr_is_readable(wanted, sizeof(ds))) {
+		sr_put_bytes(b, NULL, 0);
+		return;
+	}
+	memcpy(&ds, wanted, sizeof(ds));
+	looked_at[0] = ds.shm_perm.uid;
+	looked_at[1] = ds.shm_perm.gid;
+	looked_at[2] = ds.shm_perm.mode;
+	sr_put_bytes(b, looked_at, sizeof(looked_at));
+}
+
+/* ---------------------------------------------------------------- recording */
+
+/* 0 if it cannot be known: then it cannot be attached either. */
+static size_t size_of(int id)
+{
+	struct shmid_ds ds;
+
+	if (sr_syscall(SYS_shmctl, id, IPC_STAT, SR_ARG(&ds), 0, 0, 0))
+		return 0;
+	return (ds.shm_segsz + PAGE - 1) & ~(PAGE - 1);
+}
+
+static uint64_t place(size_t size)
+{
+	static _Atomic uintptr_t where = SR_SEGMENTS;
+	size_t room = (size + 2 * ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+
+	return atomic_fetch_add_explicit(&where, room, memory_order_relaxed);
+}
+
+uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t placed[3] = {a[0], a[1], a[2]}, result;
+	size_t size = size_of((int)a[0]);
+	int error;
+
+	/* One that a library attaches is not the program's. */
+	if (!a[1] && size && sr_self.depth == 1)
+		placed[1] = place(size);
+	if (a[1] && a[2] & SHM_REMAP)
+		sr_heap_mapping_ends((void *)(a[1] & ~(PAGE - 1)), size);
+	result = sr_real(d, placed);
+	/* Something may lie there. */
+	if (result == (uint64_t)-1 && errno == EINVAL && placed[1] != a[1])
+		result = sr_real(d, a);
+	if (result == (uint64_t)-1)
+		return result;
+	error = errno;
+	sr_self.segment_size = size;
+	attached((void *)result, size, NULL);
+	errno = error;
+	return result;
+}
+
+uint64_t sr_invoke_shmdt(const struct sr_call_desc *d, uint64_t *a)
+{
+	size_t size = size_at(a[0]);
+
+	if (size)
+		sr_heap_mapping_ends((void *)a[0], size);
+	return sr_real(d, a);
+}
+
+/* ------------------------------------------------------------------- replay */
+
+static struct segment *find_or_make(int id, size_t size)
+{
+	struct segment *s = sr_map_get(&segments, key_of(id));
+	void *old;
+
+	if (s && s->size == size)
+		return s;
+	/* The system gave the number again. */
+	if (s && !s->attached)
+		release(s);
+	s = sr_alloc_zeroed(sizeof(*s));
+	if (!s)
+		return NULL;
+	s->id = id;
+	s->size = size;
+	s->memory = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (!sr_sys_is_error(s->memory) && !sr_map_put(&segments, key_of(id), s, &old))
+		return s;
+	sr_free(s);
+	return NULL;
+}
+
+/* Of a length of 0, mremap makes a second mapping of the same memory. */
+static long lay(const struct segment *s, uint64_t at, int flags)
+{
+	int protection = PROT_READ | (flags & SHM_RDONLY ? 0 : PROT_WRITE) |
+			 (flags & SHM_EXEC ? PROT_EXEC : 0);
+	int how = flags & SHM_REMAP ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+	void *p = sr_sys_mmap((void *)at, s->size, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, -1, 0);
+	long result;
+
+	if (sr_sys_is_error(p))
+		return (long)p;
+	result = sr_syscall(SYS_mremap, SR_ARG(s->memory), 0, (long)s->size,
+			    MREMAP_MAYMOVE | MREMAP_FIXED, (long)at, 0);
+	if (sr_sys_is_error((void *)result))
+		return result;
+	return sr_syscall(SYS_mprotect, (long)at, (long)s->size, protection, 0, 0, 0);
+}
+
+static void __attribute__((noreturn)) cannot_attach(uint64_t at, size_t size, long error)
+{
+	sr_say("the program attached %zu bytes of shared memory at %#llx when it was recorded, which "
+	       "cannot be mapped there now (%s)",
+	       size, (unsigned long long)at, strerrorname_np((int)-error));
+	for (;;)
+		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+}
+
+void sr_replayed_shmat(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	size_t size = sr_self.segment_size;
+	struct segment *s;
+	long err;
+
+	if (result == (uint64_t)-1)
+		return;
+	if (a[2] & SHM_REMAP)
+		sr_heap_mapping_ends((void *)result, size);
+	sr_lock(&lock);
+	s = find_or_make((int)a[0], size);
+	err = s ? lay(s, result, (int)a[2]) : -ENOMEM;
+	if (err)
+		cannot_attach(result, size, err);
+	s->attached++;
+	attached((void *)result, size, s);
+	sr_unlock(&lock);
+}
+
+void sr_replayed_shmdt(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	size_t size = size_at(a[0]);
+
+	if ((int)result || !size)
+		return;
+	sr_heap_mapping_ends((void *)a[0], size);
+	sr_sys_munmap((void *)a[0], size);
+}
+
+/* A removed one lasts until it is detached everywhere. */
+void sr_replayed_shmctl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct segment *s;
+
+	if ((int)result || (int)a[1] != IPC_RMID)
+		return;
+	sr_lock(&lock);
+	s = sr_map_get(&segments, key_of((int)a[0]));
+	if (s) {
+		s->removed = true;
+		if (!s->attached)
+			release(s);
+	}
+	sr_unlock(&lock);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * vfork.c: a vfork child runs in its parent's memory and calls close, dup2, _exit,
+ * ... there: of a recorded process, that would be recorded as the parent's doing.
+ * A fork is a vfork with less sharing, and its child is told apart.
+ *
+ * Any other process gets its vfork: some hear by the shared memory that an exec
+ * has failed.  It returns twice, so it cannot be called from here, only jumped
+ * to, with the stack and the return address as they came.
+ */
+#include <unistd.h>
+
+#include "shim/core/call.h"
+#include "shim/calls/real.h"
+
+void *sr_vfork(void) __attribute__((visibility("hidden"), used));
+
+void *sr_vfork(void)
+{
+	SR_NEXT(next, "vfork");
+
+	return sr_engine ? (void *)fork : sr_next(&next);
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+	".globl vfork\n"
+	".type vfork, @function\n"
+	"vfork:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	sub $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call sr_vfork\n"
+	"	add $8, %rsp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	jmp *%rax\n"
+	"	.cfi_endproc\n"
+	".size vfork, . - vfork\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+	".globl vfork\n"
+	".type vfork, %function\n"
+	"vfork:\n"
+	"	.cfi_startproc\n"
+	"	stp x29, x30, [sp, #-16]!\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	.cfi_offset x29, -16\n"
+	"	.cfi_offset x30, -8\n"
+	"	bl sr_vfork\n"
+	"	mov x16, x0\n"
+	"	ldp x29, x30, [sp], #16\n"
+	"	.cfi_def_cfa_offset 0\n"
+	"	.cfi_restore x29\n"
+	"	.cfi_restore x30\n"
+	"	br x16\n"
+	"	.cfi_endproc\n"
+	".size vfork, . - vfork\n");
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * contents.c: what a process puts itself where peers may READ it.
+ *
+ * Stores into windows are seen one by one, as faults; a page that is live is
+ * compared with what it held before.  Both go into the history, so that a value
+ * that a peer READ can be told from one that somebody else has put there.
+ *
+ * All with the windows' lock held, mostly in a fault's handler; none while the memory
+ * becomes a window.
+ */
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/replay/group/group.h"
+#include "shim/replay/group/own.h"
+#include "shim/memory/heap.h"
+#include "shim/verbs/regions.h"
+
+#define PAGE  SR_GROUP_PAGE
+#define LIVES 128 /* pages live at a time; of more, all that they hold is taken to be new */
+
+static struct live {
+	uint64_t view; /* 0: free */
+	uint8_t before[PAGE];
+} * lives;
+
+bool sr_contents_begin(void)
+{
+	size_t size = LIVES * sizeof(*lives);
+	void *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sr_sys_is_error(p))
+		return false;
+	lives = p;
+	return true;
+}
+
+static void add(const struct sr_thread *t, uint64_t addr, const void *bytes, uint32_t n)
+{
+	struct sr_group_origin now = sr_progress_now(t, NULL);
+
+	sr_history_add(sr_group_self, &now, SR_GROUP_OWN, addr, NULL,
+		       &(struct sr_piece){bytes, n}, 1);
+	sr_carry_own(addr, bytes, n);
+}
+
+static struct live *find(uint64_t view)
+{
+	for (int i = 0; i < LIVES; i++)
+		if (lives[i].view == view)
+			return &lives[i];
+	return NULL;
+}
+
+void sr_group_stored(uintptr_t addr, const void *bytes, uint32_t n)
+{
+	if (sr_group_on)
+		add(&sr_self, addr, bytes, n);
+}
+
+void sr_group_went_live(uintptr_t view, const void *page)
+{
+	struct live *l = sr_group_on ? find(0) : NULL;
+	struct sr_group_origin now;
+
+	if (!sr_group_on)
+		return;
+	now = sr_progress_now(&sr_self, NULL);
+	sr_history_add_unseen(&now, view, PAGE);
+	if (!l)
+		return;
+	l->view = view;
+	memcpy(l->before, page, PAGE);
+}
+
+/* What differs, word by word. */
+void sr_group_was_live(uintptr_t view, const void *page)
+{
+	static uint8_t zeros[PAGE];
+	struct live *l = sr_group_on ? find(view) : NULL;
+	const uint8_t *before = l ? l->before : zeros, *now = page;
+
+	if (!sr_group_on)
+		return;
+	for (uint32_t at = 0; at < PAGE;) {
+		uint32_t end = at;
+
+		while (end < PAGE && (!l || memcmp(before + end, now + end, 8)))
+			end += 8;
+		if (end > at)
+			add(&sr_self, view + at, now + at, end - at);
+		at = end + 8;
+	}
+	if (l)
+		l->view = 0;
+}
+
+void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n)
+{
+	struct sr_group_origin now;
+
+	if (!sr_windows_on || !n || !sr_window_touches((void *)(uintptr_t)addr, n))
+		return;
+	now = sr_progress_now(t, NULL);
+	sr_history_add_unseen(&now, addr, n);
+}
+
+void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n)
+{
+	struct live *l = find(addr & ~(uint64_t)(PAGE - 1));
+
+	if (l && addr % PAGE + n <= PAGE)
+		memcpy(l->before + addr % PAGE, bytes, n);
+}
+
+static bool is_zero(const uint8_t *p, uint32_t n)
+{
+	return !n || (!p[0] && !memcmp(p, p + 1, n - 1));
+}
+
+/* Memory that nobody ever wrote is not read in: it has no entry, and is zero. */
+void sr_contents_window(struct sr_thread *t, uint64_t addr, uint64_t length)
+{
+	static uint8_t now[PAGE];
+
+	for (uint64_t at = addr, stop; at < addr + length; at = stop) {
+		stop = (at / PAGE + 1) * PAGE;
+		stop = stop < addr + length ? stop : addr + length;
+		sr_window_copy((void *)(uintptr_t)at, now, stop - at);
+		if (!is_zero(now, (uint32_t)(stop - at)))
+			add(t, at, now, (uint32_t)(stop - at));
+	}
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/replay/group/group.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/replay/group/own.h"
+#include "shim/memory/heap.h"
+#include "shim/verbs/regions.h"
+
+bool sr_group_on;
+struct sr_group *sr_group_memory;
+struct sr_replay_control *sr_group_control;
+uint32_t sr_group_self;
+struct sr_lock sr_group_lock;
+
+static int file = -1;
+
+/* ---------------------------------------------------------------- the file */
+
+void sr_group_read(uint64_t at, void *p, size_t n)
+{
+	long got;
+
+	while (n && (got = sr_syscall(SYS_pread64, file, SR_ARG(p), (long)n, (long)at, 0, 0)) > 0) {
+		p = (char *)p + got;
+		at += (uint64_t)got;
+		n -= (size_t)got;
+	}
+	memset(p, 0, n);
+}
+
+void sr_group_write(uint64_t at, const void *p, size_t n)
+{
+	long put;
+
+	while (p && n &&
+	       (put = sr_syscall(SYS_pwrite64, file, SR_ARG(p), (long)n, (long)at, 0, 0)) > 0) {
+		p = (const char *)p + put;
+		at += (uint64_t)put;
+		n -= (size_t)put;
+	}
+}
+
+void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n)
+{
+	struct iovec iov[SR_GROUP_PIECES];
+	size_t size = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		iov[i] = (struct iovec){(void *)(uintptr_t)pieces[i].p, pieces[i].length};
+		size += pieces[i].length;
+	}
+	if (sr_syscall(SYS_pwritev, file, SR_ARG(iov), (long)n, (long)at, 0, 0) == (long)size)
+		return;
+	for (uint32_t i = 0; i < n; at += pieces[i++].length)
+		sr_group_write(at, pieces[i].p, pieces[i].length);
+}
+
+void sr_group_copy(void *to, const void *from, size_t n)
+{
+	if (sr_windows_on && n && sr_window_touches(from, n))
+		sr_window_copy(from, to, n);
+	else
+		memcpy(to, from, n);
+}
+
+void sr_group_write_memory(uint64_t at, const void *p, size_t n)
+{
+	static uint8_t copy[65536];
+
+	if (!p || !sr_windows_on || !n || !sr_window_touches(p, n)) {
+		sr_group_write(at, p, n);
+		return;
+	}
+	while (n) {
+		size_t part = n < sizeof(copy) ? n : sizeof(copy);
+
+		sr_group_copy(copy, p, part);
+		sr_group_write(at, copy, part);
+		p = (const char *)p + part;
+		at += part;
+		n -= part;
+	}
+}
+
+void sr_group_discard(uint64_t from, uint64_t to)
+{
+	from = (from + 4095) & ~4095ull;
+	to &= ~4095ull;
+	if (from < to)
+		sr_syscall(SYS_fallocate, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			   (long)from, (long)(to - from), 0, 0);
+}
+
+void sr_group_start(struct sr_replay_control *c)
+{
+	struct sr_group head;
+	struct sr_group_member *self;
+	void *p;
+
+	if (c->group_fd < 0)
+		return;
+	file = c->group_fd;
+	if (sr_syscall(SYS_pread64, file, SR_ARG(&head), offsetof(struct sr_group, channel), 0, 0,
+		       0) != offsetof(struct sr_group, channel) ||
+	    head.magic != SR_GROUP_MAGIC)
+		return;
+	p = sr_sys_mmap(sr_heap_place_mapping(head.size), head.size, PROT_READ | PROT_WRITE,
+			MAP_SHARED, file, 0);
+	if (sr_sys_is_error(p) || !sr_contents_begin())
+		return;
+	sr_group_memory = p;
+	sr_group_control = c;
+	sr_group_self = c->member;
+	self = &sr_group_memory->member[sr_group_self];
+	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
+	/* The carrier reads what a peer of ours READs: see carrier.c. */
+	if (sr_group_over_device())
+		sr_syscall(SYS_prctl, PR_SET_PTRACER,
+			   atomic_load(&sr_group_memory->carrier.process), 0, 0, 0, 0);
+	atomic_store(&self->state, SR_GROUP_RUNS);
+	sr_group_on = true;
+}
+
+/* -------------------------------------------------------------------- notes */
+
+struct note {
+	uint16_t kind;
+	union {
+		struct sr_group_wait wait;
+		struct sr_group_peer peer;
+	};
+};
+
+void sr_group_note(struct sr_buf *notes, uint16_t kind, const void *payload, size_t size)
+{
+	struct note n = {.kind = kind};
+
+	if (size > sizeof(n.peer))
+		size = sizeof(n.peer);
+	memcpy(&n.wait, payload, size);
+	if (sr_group_on)
+		sr_put_raw(notes, &n, sizeof(n));
+}
+
+static bool is_member(int32_t member)
+{
+	return member >= 0 && (uint32_t)member < sr_group_memory->members;
+}
+
+static bool take_note(struct sr_thread *t, const struct note *n)
+{
+	if (n->kind == SR_REC_REPLAY_WAIT)
+		return !is_member(n->wait.member) || n->wait.thread >= SR_REPLAY_THREADS ||
+		       sr_progress_wait(t, &n->wait);
+	sr_lock(&sr_group_lock);
+	sr_requests_peer(&n->peer);
+	sr_unlock(&sr_group_lock);
+	return true;
+}
+
+bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes)
+{
+	bool held = true;
+
+	for (size_t at = 0; at < notes->len && held; at += sizeof(struct note)) {
+		struct note n;
+
+		memcpy(&n, notes->p + at, sizeof(n));
+		held = take_note(t, &n);
+	}
+	notes->len = 0;
+	return held;
+}
+
+/* -------------------------------------------------------------------- calls */
+
+void sr_group_enter(struct sr_thread *t, enum sr_call_number n)
+{
+	if (sr_group_on && !sr_group_posts(n))
+		sr_progress_enter(t->number, t->sn);
+}
+
+void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, enum sr_call_number n,
+		       const uint64_t *a, uint64_t result)
+{
+	if (!sr_group_on)
+		return;
+	sr_lock(&sr_group_lock);
+	sr_carry_for(call);
+	sr_requests_call(t, n, a, result);
+	sr_unlock(&sr_group_lock);
+	if (sr_group_posts(n))
+		sr_progress_enter(t->number, t->sn);
+}
+
+const struct sr_group_call *sr_group_not_carried(void)
+{
+	const struct sr_group_call *call = NULL;
+	const char *why;
+
+	if (sr_group_on)
+		call = sr_carry_failed(&why);
+	if (call)
+		strncpy(sr_group_control->not_carried, why,
+			sizeof(sr_group_control->not_carried) - 1);
+	return call;
+}
+
+const struct sr_group_call *sr_group_not_carried_at_all(void)
+{
+	if (sr_group_on)
+		sr_carry_all();
+	return sr_group_not_carried();
+}
+
+void sr_group_linger(void)
+{
+	if (sr_group_on)
+		sr_progress_linger();
+}
+
+/* ------------------------------------------------------------------ windows */
+
+void sr_group_window(struct sr_thread *t, uint64_t addr, uint64_t length)
+{
+	struct sr_group_member *self;
+	uint32_t n;
+
+	if (!sr_group_on)
+		return;
+	self = &sr_group_memory->member[sr_group_self];
+	sr_lock(&sr_group_lock);
+	n = atomic_load(&self->windows);
+	if (n < SR_GROUP_WINDOWS) {
+		self->window[n] = (struct sr_group_window){addr, length};
+		atomic_store(&self->windows, n + 1);
+	}
+	sr_contents_window(t, addr, length);
+	sr_unlock(&sr_group_lock);
+}
+
+void sr_group_seen(struct sr_thread *t, const struct sr_window_event *e)
+{
+	static struct sr_lock lock; /* memory that is compared at calls is not the windows' */
+
+	if (!sr_group_on)
+		return;
+	sr_lock(&lock);
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		const struct sr_value v = {
+		    .t = t,
+		    .addr = e->values[i].addr,
+		    .bytes = e->values[i].data,
+		    .length = e->values[i].length,
+		    .fault = (uint32_t)e->fault,
+		};
+
+		sr_value_seen(&v);
+	}
+	sr_unlock(&lock);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * history.c: what was written into a member's memory, by requests and by itself.
+ *
+ * Kept beside the memory, not in it: with each write, not only the last, since a
+ * value may have been seen before it was overwritten, and who posts runs ahead of
+ * who looks.  The writes of one member are in their order; how those of several
+ * mix depends on this replay, and must not count.  The oldest are forgotten
+ * when the room is used up.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/replay/group/own.h"
+
+#define PAGE SR_GROUP_PAGE
+
+static void lock(struct sr_group_member *m)
+{
+	uint32_t free = 0;
+
+	/* 0: free, 1: held, 2: held and somebody waits. */
+	if (atomic_compare_exchange_strong(&m->history_lock, &free, 1))
+		return;
+	while (atomic_exchange(&m->history_lock, 2))
+		sr_sys_futex((uint32_t *)&m->history_lock, FUTEX_WAIT, 2, NULL);
+}
+
+static void unlock(struct sr_group_member *m)
+{
+	if (atomic_exchange(&m->history_lock, 0) == 2)
+		sr_sys_futex((uint32_t *)&m->history_lock, FUTEX_WAKE, 1, NULL);
+}
+
+static uint64_t entry_at(uint32_t member, uint64_t number)
+{
+	return sr_group_writes_at(member) +
+	       (number - 1) % SR_GROUP_WRITES * sizeof(struct sr_group_write);
+}
+
+/* The bytes go around in their room. */
+static struct sr_group_place place_of(uint32_t member, uint64_t at)
+{
+	return (struct sr_group_place){sr_group_written_at(member), at, SR_GROUP_WRITTEN};
+}
+
+/* With the lock held; its bytes follow. */
+static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+
+	w->at = m->written;
+	sr_group_write(entry_at(member, ++m->writes), w, sizeof(*w));
+	return m->writes;
+}
+
+/*
+ * An entry for each page: its bytes come in the same order.  They are written without
+ * the lock, which is taken behind that of the windows in a fault's handler.
+ */
+void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
+		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_carriage *by,
+		    const struct sr_piece *pieces, uint32_t n)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+	uint64_t at = addr, end = addr, place;
+
+	for (uint32_t i = 0; i < n; i++)
+		end += pieces[i].length;
+	lock(m);
+	place = m->written;
+	while (at < end) {
+		uint64_t stop = (at / PAGE + 1) * PAGE < end ? (at / PAGE + 1) * PAGE : end;
+		struct sr_group_write w = {
+		    .origin = *origin, .addr = at, .length = (uint32_t)(stop - at), .kind = kind};
+
+		add_entry(member, &w);
+		m->written += stop - at;
+		at = stop;
+	}
+	unlock(m);
+	sr_carry(by, place_of(member, place), pieces, n);
+}
+
+uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+	struct sr_group_write w = {
+	    .origin = *origin, .addr = addr, .length = 8, .kind = SR_GROUP_ATOMIC};
+	uint64_t number;
+
+	lock(m);
+	number = add_entry(member, &w);
+	m->written += 8;
+	unlock(m);
+	return number;
+}
+
+uint64_t sr_history_writes(void)
+{
+	struct sr_group_member *m = &sr_group_memory->member[sr_group_self];
+	uint64_t writes;
+
+	lock(m);
+	writes = m->writes;
+	unlock(m);
+	return writes;
+}
+
+void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n)
+{
+	struct sr_group_member *m = &sr_group_memory->member[sr_group_self];
+
+	lock(m);
+	for (uint64_t at = addr, end = addr + n, stop; at < end; at = stop) {
+		stop = (at / PAGE + 1) * PAGE < end ? (at / PAGE + 1) * PAGE : end;
+		add_entry(sr_group_self, &(struct sr_group_write){.origin = *origin,
+								  .addr = at,
+								  .length = (uint32_t)(stop - at),
+								  .kind = SR_GROUP_UNSEEN});
+	}
+	unlock(m);
+}
+
+static bool is_kept(const struct sr_group_member *m, uint64_t number)
+{
+	return number && number + SR_GROUP_WRITES > m->writes;
+}
+
+/* With the lock held: the atomic's entry, if it is there still. */
+static bool find_atomic(uint32_t member, uint64_t number, uint64_t addr, struct sr_group_write *w)
+{
+	if (!is_kept(&sr_group_memory->member[member], number))
+		return false;
+	sr_group_read(entry_at(member, number), w, sizeof(*w));
+	return w->addr == addr && w->kind == SR_GROUP_ATOMIC;
+}
+
+void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_t value)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+	struct sr_group_write w;
+
+	lock(m);
+	if (find_atomic(member, number, addr, &w)) {
+		sr_carry(NULL, place_of(member, w.at), &(struct sr_piece){&value, sizeof(value)}, 1);
+		w.kind = SR_GROUP_BYTES;
+		sr_group_write(entry_at(member, number), &w, sizeof(w));
+	}
+	unlock(m);
+}
+
+void sr_history_void(uint32_t member, uint64_t number, uint64_t addr)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+	struct sr_group_write w;
+
+	lock(m);
+	if (find_atomic(member, number, addr, &w)) {
+		w.length = 0;
+		sr_group_write(entry_at(member, number), &w, sizeof(w));
+	}
+	unlock(m);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * progress.c: waiting for others, and what is known of them by that.
+ *
+ * Each process counts its posts: ticks.  What it knows of the others, the latest
+ * tick of each that had begun, goes with whatever it does: who has waited for a
+ * call of its knows it too.  So which posts may have produced a value does not
+ * depend on how fast the processes are in this replay.
+ */
+#include <linux/futex.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/replay/group/own.h"
+
+#define SPINS 200
+
+static struct sr_lock lock; /* of what is known */
+static uint64_t known[SR_GROUP_MEMBERS];
+static struct sr_group_origin seen[SR_GROUP_MEMBERS]; /* of each the last call waited for */
+
+static struct sr_group_member *self(void)
+{
+	return &sr_group_memory->member[sr_group_self];
+}
+
+/* ------------------------------------------------------------- positions */
+
+static size_t position_bytes(void)
+{
+	return sizeof(struct sr_group_position) + sr_group_memory->members * sizeof(uint64_t);
+}
+
+/* With the lock held: from the entry of that call on, what is known now is. */
+static void note_position(uint32_t thread, uint64_t sn)
+{
+	_Atomic uint64_t *count = &self()->positions[thread];
+	uint64_t n = atomic_load_explicit(count, memory_order_relaxed);
+	uint64_t at = sr_group_positions_at(sr_group_self, thread) + n * position_bytes();
+	uint64_t p[1 + SR_GROUP_MEMBERS] = {sn};
+
+	memcpy(p + 1, known, sr_group_memory->members * sizeof(known[0]));
+	sr_group_write(at, p, position_bytes());
+	atomic_store_explicit(count, n + 1, memory_order_release);
+}
+
+/* With the lock held: what that thread knew when it entered that call.  Was any of it news? */
+static bool learn(const struct sr_group_wait *w)
+{
+	const struct sr_group_member *m = &sr_group_memory->member[w->member];
+	uint64_t at = sr_group_positions_at((uint32_t)w->member, w->thread);
+	uint64_t high = atomic_load_explicit(&m->positions[w->thread], memory_order_acquire);
+	uint64_t low = 0;
+	uint64_t p[1 + SR_GROUP_MEMBERS];
+	bool news = false;
+
+	/* The last position with an SN not above; most often it is among the last. */
+	for (uint64_t step = 1; high > step; step *= 2) {
+		sr_group_read(at + (high - step) * position_bytes(), p, sizeof(p[0]));
+		if (p[0] <= w->sn) {
+			low = high - step;
+			break;
+		}
+	}
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		sr_group_read(at + middle * position_bytes(), p, sizeof(p[0]));
+		if (p[0] <= w->sn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false; /* it had posted nothing, and knew of nobody */
+	sr_group_read(at + (low - 1) * position_bytes(), p, position_bytes());
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		if (i != sr_group_self && p[1 + i] > known[i]) {
+			known[i] = p[1 + i];
+			news = true;
+		}
+	return news;
+}
+
+/* With the lock held: what knows of more comes later. */
+static struct sr_group_origin origin_now(const struct sr_thread *t)
+{
+	struct sr_group_origin o = {
+	    .sn = t->sn,
+	    .tick = known[sr_group_self],
+	    .member = (int32_t)sr_group_self,
+	    .thread = t->number,
+	};
+
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		o.weight += known[i];
+	return o;
+}
+
+struct sr_group_origin sr_progress_post(const struct sr_thread *t)
+{
+	struct sr_group_origin o;
+
+	sr_lock(&lock);
+	known[sr_group_self]++;
+	note_position(t->number, t->sn);
+	o = origin_now(t);
+	sr_unlock(&lock);
+	return o;
+}
+
+struct sr_group_origin sr_progress_now(const struct sr_thread *t, uint64_t *knows)
+{
+	struct sr_group_origin o;
+
+	sr_lock(&lock);
+	o = origin_now(t);
+	if (knows)
+		memcpy(knows, known, sr_group_memory->members * sizeof(known[0]));
+	sr_unlock(&lock);
+	return o;
+}
+
+struct sr_group_origin sr_progress_seen(uint32_t member)
+{
+	struct sr_group_origin o;
+
+	sr_lock(&lock);
+	o = seen[member];
+	o.member = (int32_t)member;
+	sr_unlock(&lock);
+	return o;
+}
+
+/* --------------------------------------------------------------- waiting */
+
+/* All who sleep for this member look again, and say anew what they sleep for. */
+static void wake(struct sr_group_member *m)
+{
+	atomic_fetch_add(&m->word, 1);
+	sr_sys_futex((uint32_t *)&m->word, FUTEX_WAKE, INT32_MAX, NULL);
+}
+
+/* Does somebody sleep for this?  With the first who sees it, he is not any more. */
+static bool is_awaited(struct sr_group_member *m, uint32_t thread, uint64_t sn)
+{
+	uint64_t awaited = atomic_load(&m->awaited[thread]);
+
+	return (awaited && awaited <= sn && atomic_exchange(&m->awaited[thread], 0)) ||
+	       atomic_load(&m->sleepers);
+}
+
+void sr_progress_enter(uint32_t thread, uint64_t sn)
+{
+	struct sr_group_member *m = self();
+
+	if (thread >= SR_REPLAY_THREADS)
+		return;
+	/* The sleeper says that it is there, then looks; we change, then look for sleepers. */
+	atomic_store(&m->entered[thread], sn);
+	atomic_fetch_add_explicit(&m->moves, 1, memory_order_relaxed);
+	if (is_awaited(m, thread, sn))
+		wake(m);
+}
+
+struct wanted {
+	struct sr_group_member *member;
+	const _Atomic uint64_t *counter;
+	uint64_t value;
+	_Atomic uint64_t *awaited; /* where it is said that it is slept for; NULL: nowhere */
+};
+
+static bool has_come(const struct wanted *w)
+{
+	return atomic_load(w->counter) >= w->value;
+}
+
+static bool has_ended(const struct wanted *w)
+{
+	return atomic_load(&w->member->state) >= SR_GROUP_LINGERS;
+}
+
+static void say_awaited(const struct wanted *w)
+{
+	uint64_t lowest = atomic_load(w->awaited);
+
+	while (!lowest || lowest > w->value)
+		if (atomic_compare_exchange_weak(w->awaited, &lowest, w->value))
+			return;
+}
+
+static bool sleep_until(const struct wanted *w)
+{
+	/* To be seen as one that looks and waits: see is_vain. */
+	const struct timespec a_look = {.tv_nsec = 10000000};
+	struct sr_group_member *m = w->member;
+	const char *why;
+
+	for (int i = 0; i < SPINS; i++)
+		if (has_come(w))
+			return true;
+	if (!w->awaited)
+		atomic_fetch_add(&m->sleepers, 1);
+	for (;;) {
+		uint32_t word = atomic_load(&m->word);
+
+		if (w->awaited)
+			say_awaited(w);
+		/* What it did before it ended counts. */
+		if (has_come(w) || has_ended(w) || sr_carry_failed(&why))
+			break;
+		atomic_fetch_add(&self()->looks, 1);
+		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &a_look);
+	}
+	if (!w->awaited)
+		atomic_fetch_sub(&m->sleepers, 1);
+	return has_come(w);
+}
+
+/* For whom it waits is there to be read, should it take long. */
+static bool wait_for(struct sr_thread *t, const struct wanted *w, uint32_t thread, uint64_t sn)
+{
+	struct sr_replay_thread *shown = &sr_group_control->thread[t->number];
+	bool come;
+
+	if (has_come(w))
+		return true;
+	atomic_store(&shown->waits_for_rank, w->member->rank);
+	atomic_store(&shown->waits_for_thread, thread);
+	atomic_store(&shown->waits_for_sn, sn);
+	atomic_fetch_add(&self()->waiting, 1);
+	come = sleep_until(w);
+	atomic_fetch_sub(&self()->waiting, 1);
+	atomic_store(&shown->waits_for_sn, 0);
+	return come;
+}
+
+/*
+ * Nothing comes any more from a member that has ended, or that waits and has looked
+ * some times in vain since anybody has moved.
+ */
+struct lull {
+	uint64_t moves;
+	uint64_t looks[SR_GROUP_MEMBERS];
+};
+
+static uint64_t all_moves(void)
+{
+	uint64_t moves = 0;
+
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		moves += atomic_load(&sr_group_memory->member[i].moves);
+	return moves;
+}
+
+static void begin_lull(struct lull *l, uint64_t moves)
+{
+	l->moves = moves;
+	for (uint32_t i = 0; i < sr_group_memory->members; i++)
+		l->looks[i] = atomic_load(&sr_group_memory->member[i].looks);
+}
+
+static bool cannot_go_on(const struct lull *l, uint32_t member)
+{
+	struct sr_group_member *m = &sr_group_memory->member[member];
+
+	return member == sr_group_self || atomic_load(&m->state) >= SR_GROUP_LINGERS ||
+	       (atomic_load(&m->waiting) && atomic_load(&m->looks) >= l->looks[member] + 4);
+}
+
+/* If several doubt, one after the other goes on, so that it is the same in each replay. */
+static bool is_others_turn(void)
+{
+	for (uint32_t i = 0; i < sr_group_self; i++)
+		if (atomic_load(&sr_group_memory->member[i].doubts))
+			return true;
+	return false;
+}
+
+/* member: the one that may do something. */
+static bool is_vain(struct lull *l, uint32_t member)
+{
+	uint64_t moves = all_moves();
+
+	if (moves != l->moves)
+		begin_lull(l, moves);
+	return cannot_go_on(l, member) && !is_others_turn();
+}
+
+void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument)
+{
+	const struct timespec moment = {.tv_nsec = 200000};
+	struct lull lull;
+	const char *why;
+	bool last = false;
+
+	if (is_so(argument))
+		return;
+	begin_lull(&lull, all_moves());
+	atomic_fetch_add(&self()->waiting, 1);
+	atomic_fetch_add(&self()->doubts, 1);
+	/* What was done before it was in vain to wait counts. */
+	do {
+		last = is_vain(&lull, member);
+		if (!last)
+			sr_sys_nanosleep(&moment);
+		atomic_fetch_add(&self()->looks, 1);
+	} while (!is_so(argument) && !last && !sr_carry_failed(&why));
+	/* Whoever doubts behind us sees that this one moves. */
+	atomic_fetch_add(&self()->moves, 1);
+	atomic_fetch_sub(&self()->doubts, 1);
+	atomic_fetch_sub(&self()->waiting, 1);
+}
+
+bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)
+{
+	struct sr_group_member *m = &sr_group_memory->member[w->member];
+	const struct wanted wanted = {m, &m->entered[w->thread], w->sn, &m->awaited[w->thread]};
+
+	if (!wait_for(t, &wanted, w->thread, w->sn))
+		return false;
+	sr_lock(&lock);
+	seen[w->member] =
+	    (struct sr_group_origin){.sn = w->sn, .member = w->member, .thread = w->thread};
+	/* Others see it from the next call of this thread on. */
+	if (learn(w))
+		note_position(t->number, t->sn + 1);
+	sr_unlock(&lock);
+	return true;
+}
+
+bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel *c,
+			     uint64_t messages)
+{
+	struct sr_group_member *m = &sr_group_memory->member[c->key.from];
+	const struct wanted wanted = {m, &c->posted, messages, NULL};
+
+	return wait_for(t, &wanted, 0, atomic_load(&m->entered[0]) + 1);
+}
+
+void sr_progress_linger(void)
+{
+	atomic_store(&self()->whole, 1);
+	atomic_store(&self()->state, SR_GROUP_LINGERS);
+	sr_sys_futex((uint32_t *)&self()->state, FUTEX_WAKE, INT32_MAX, NULL);
+	wake(self());
+	/* Not with each of their calls, which would be a wake for each: at their end. */
+	for (uint32_t i = 0; i < sr_group_memory->members; i++) {
+		struct sr_group_member *m = &sr_group_memory->member[i];
+		uint32_t state;
+
+		while ((state = atomic_load(&m->state)) < SR_GROUP_LINGERS)
+			sr_sys_futex((uint32_t *)&m->state, FUTEX_WAIT, state, NULL);
+	}
+}

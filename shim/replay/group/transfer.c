@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * transfer.c: bytes on their way from member to member; see own.h.
+ *
+ * Through the file they are put where they belong.  Over a device, the carrier
+ * (carrier.h) is told what to do, and puts there what has arrived.  Nobody waits for that
+ * but who needs it: the receiver of a message for its bytes, the process for room to ask
+ * for more, and when it ends for all.  So it does much at a time, while the ranks go on.
+ * With sr_group_lock held, but for sr_carry_own, sr_carry_all and sr_carry_failed.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/replay/group/own.h"
+
+#define SPINS   200
+#define SECONDS 15 /* in which the carrier gets nowhere; its own limit for a request is 10 */
+/* For so many requests it is woken, if nobody needs them sooner: each time costs as much as one. */
+#define MANY    (SR_GROUP_ERRANDS / 2)
+
+static struct sr_group_call call; /* under way */
+static const char *_Atomic why_not;
+
+/* ------------------------------------------------------- through the file */
+
+static void put(struct sr_group_place *to, const struct sr_piece *piece)
+{
+	const char *p = piece->p;
+	size_t n = piece->length;
+
+	while (n) {
+		uint64_t at;
+		size_t part = sr_group_place_take(to, n, &at);
+
+		sr_group_write_memory(at, p, part);
+		p = p ? p + part : NULL;
+		n -= part;
+	}
+}
+
+/* ---------------------------------------------------------- over a device */
+
+static struct sr_errands *ours(void)
+{
+	return &sr_group_memory->member[sr_group_self].errands;
+}
+
+void sr_carry_for(const struct sr_group_call *of)
+{
+	call = *of;
+}
+
+const struct sr_group_call *sr_carry_failed(const char **why)
+{
+	const struct sr_errands *e = ours();
+	const uint64_t done = atomic_load(&e->done);
+
+	/* Without a device it stays at nothing. */
+	*why = atomic_load(&e->failed) ? e->text : atomic_load(&why_not);
+	if (!*why)
+		return NULL;
+	return done < atomic_load(&e->asked) ? &e->errand[done % SR_GROUP_ERRANDS].call : &call;
+}
+
+/* It says that it sleeps, then looks for errands; we ask, then look if it sleeps. */
+static void wake_carrier(void)
+{
+	struct sr_group_carrier *c = &sr_group_memory->carrier;
+
+	if (!atomic_load(&c->sleeping) || !atomic_exchange(&c->sleeping, 0))
+		return;
+	atomic_fetch_add(&c->word, 1);
+	sr_sys_futex((uint32_t *)&c->word, FUTEX_WAKE, 1, NULL);
+}
+
+/* Nothing of ours will be done any more; or `of`, whose it is, has still to say so of his. */
+static bool is_over(const struct sr_errands *of, int vain)
+{
+	if (atomic_load(&ours()->failed))
+		return true;
+	if (atomic_load(&sr_group_memory->carrier.state) != SR_CARRIER_READY)
+		why_not = "the process that has the device is gone";
+	else if (vain >= SECONDS && !atomic_load(&of->failed))
+		why_not = "it was not done within 15 s";
+	return why_not;
+}
+
+/* It may have those of others to do first, and a long one takes its time. */
+static bool sleep_until(const _Atomic uint64_t *counter, uint64_t value,
+			const struct sr_errands *of)
+{
+	const struct timespec second = {.tv_sec = 1};
+	const struct sr_group_carrier *c = &sr_group_memory->carrier;
+	struct sr_errands *e = ours();
+	uint64_t steps = atomic_load(&c->steps);
+
+	for (int vain = 0;;) {
+		uint32_t word = atomic_load(&e->word);
+		long woken;
+
+		if (atomic_load(counter) >= value)
+			return true;
+		if (is_over(of, vain))
+			return false;
+		woken = sr_sys_futex((uint32_t *)&e->word, FUTEX_WAIT, word, &second);
+		vain = atomic_load(&c->steps) == steps ? vain + (woken == -ETIMEDOUT) : 0;
+		steps = atomic_load(&c->steps);
+	}
+}
+
+/* False: it will not come to that, and why is kept.  of: whose requests the counter counts. */
+static bool await(const _Atomic uint64_t *counter, uint64_t value, const struct sr_errands *of)
+{
+	struct sr_errands *e = ours();
+	bool come;
+
+	if (atomic_load(counter) >= value)
+		return true;
+	wake_carrier();
+	for (int i = 0; i < SPINS; i++)
+		if (atomic_load(counter) >= value)
+			return true;
+	/* We say what we wait for, then look; it counts, then looks who waits. */
+	if (counter == &e->done)
+		atomic_store(&e->wanted, value);
+	else
+		atomic_fetch_add(&e->waits, 1);
+	come = sleep_until(counter, value, of);
+	if (counter == &e->done)
+		atomic_store(&e->wanted, 0);
+	else
+		atomic_fetch_sub(&e->waits, 1);
+	return come;
+}
+
+void sr_carry_await(const struct sr_group_channel *c, const struct sr_group_message *m)
+{
+	await(&c->arrived, m->number + 1, &sr_group_memory->member[c->key.from].errands);
+}
+
+bool sr_carry_all(void)
+{
+	struct sr_errands *e = ours();
+
+	return await(&e->done, atomic_load(&e->asked), e);
+}
+
+/* The next one, when there is room for it; not asked yet.  NULL: some are not done any more. */
+static struct sr_errand *new_errand(const struct sr_group_channel *c, uint32_t opcode,
+				    uint32_t length)
+{
+	struct sr_errands *all = ours();
+	const uint64_t asked = atomic_load(&all->asked);
+	struct sr_errand *e = &all->errand[asked % SR_GROUP_ERRANDS];
+
+	if (why_not || atomic_load(&all->failed))
+		return NULL;
+	/* With room for one more it would be the same again with the next. */
+	if (asked - atomic_load(&all->done) == SR_GROUP_ERRANDS &&
+	    !await(&all->done, asked - MANY, all))
+		return NULL;
+	*e = (struct sr_errand){
+	    .call = call,
+	    .channel = (uint32_t)(c - sr_group_memory->channel),
+	    .opcode = opcode,
+	    .length = length,
+	};
+	return e;
+}
+
+/* What was done before it, by whomever, has a lower stamp: that is taken before others see it. */
+static void ask(struct sr_errand *e)
+{
+	struct sr_errands *all = ours();
+	const uint64_t asked = atomic_load(&all->asked) + 1;
+
+	e->stamp = atomic_fetch_add(&sr_group_memory->carrier.stamps, 1) + 1;
+	atomic_store(&all->asked, asked);
+	if (asked - atomic_load(&all->done) >= MANY)
+		wake_carrier();
+}
+
+/* Where the CPU has no memory of its own to send from (device memory), zeros go. */
+static void lay_out_far(const struct sr_piece *pieces, uint32_t n)
+{
+	static const uint8_t zeros[4096];
+	uint64_t at = sr_group_source_at(sr_group_self);
+
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t done = 0, part; !pieces[i].p && done < pieces[i].length;
+		     done += part) {
+			part = pieces[i].length - done;
+			part = part < sizeof(zeros) ? part : (uint32_t)sizeof(zeros);
+			sr_group_write(at + done, zeros, part);
+		}
+		sr_group_write_memory(at, pieces[i].p, pieces[i].length);
+		at += pieces[i].length;
+	}
+}
+
+static void lay_out_near(uint8_t *to, const struct sr_piece *pieces, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; to += pieces[i++].length)
+		if (pieces[i].p)
+			sr_group_copy(to, pieces[i].p, pieces[i].length);
+		else
+			memset(to, 0, pieces[i].length);
+}
+
+/* False: those that have the room are not done any more. */
+static bool lay_out(struct sr_errand *e, const struct sr_piece *pieces, uint32_t n)
+{
+	struct sr_errands *all = ours();
+
+	if (e->length > SR_GROUP_SOURCE - all->source_at && !sr_carry_all())
+		return false;
+	if (atomic_load(&all->done) == atomic_load(&all->asked))
+		all->source_at = 0;
+	if (e->length > SR_GROUP_SOURCE) {
+		all->source_at = SR_GROUP_SOURCE;
+		e->source = SR_ERRAND_FAR;
+		lay_out_far(pieces, n);
+		return true;
+	}
+	e->source = all->source_at;
+	all->source_at += e->length;
+	lay_out_near(all->source + e->source, pieces, n);
+	return true;
+}
+
+void sr_carry(const struct sr_carriage *by, struct sr_group_place to, const struct sr_piece *pieces,
+	      uint32_t n)
+{
+	struct sr_errand *e;
+	uint32_t length = 0;
+
+	if (!by) {
+		for (uint32_t i = 0; i < n; i++)
+			put(&to, &pieces[i]);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		length += pieces[i].length;
+	e = new_errand(by->channel, by->opcode, length);
+	if (!e || !lay_out(e, pieces, n))
+		return;
+	e->remote_addr = by->remote_addr;
+	e->imm_data = by->imm_data;
+	e->arrives = by->arrives;
+	e->to = to;
+	ask(e);
+}
+
+void sr_carry_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t length)
+{
+	struct sr_errand *e = new_errand(c, IBV_WR_RDMA_READ, length);
+
+	if (!e)
+		return;
+	e->remote_addr = remote_addr;
+	ask(e);
+}
+
+void sr_carry_atomic(struct sr_group_channel *c, const struct sr_carried_atomic *a)
+{
+	struct sr_errand *e = new_errand(c, a->opcode, sizeof(uint64_t));
+
+	if (!e)
+		return;
+	e->remote_addr = a->remote_addr;
+	e->compare_add = a->compare_add;
+	e->swap = a->swap;
+	e->result = a->result;
+	ask(e);
+}
+
+void sr_carry_own(uint64_t addr, const void *bytes, uint32_t n)
+{
+	if (sr_group_over_device())
+		sr_group_write_memory(sr_group_image_at(sr_group_self) + addr, bytes, n);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * values.c: what entered is compared with what the group produced.
+ *
+ * The recorded bytes are what the program gets in any case.  Where they are those
+ * that a member of the group wrote, it is their producer; else they came from
+ * outside.  On a connection between two members nothing comes from outside: a
+ * message that differs from what its sender sends is a contradiction in the trace.
+ *
+ * Who wrote what was found in memory is settled by producers.c, when all ranks
+ * have ended: a writer may be behind in this replay, or far ahead, and the report is
+ * to depend on the trace alone.
+ */
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/replay/group/own.h"
+#include "replay/analysis/plan/plan.h"
+#include "shim/exposed/exposed.h"
+
+static void report(const struct sr_value *v, uint32_t from, uint32_t length,
+		   const struct sr_group_origin *o, uint16_t flags)
+{
+	struct sr_plan_found f = {
+	    .sn = v->t->sn,
+	    .addr = v->addr + from,
+	    .thread = v->t->number,
+	    .fault = v->fault,
+	    .length = length,
+	    .producer = SR_PLAN_OUTSIDE,
+	    .flags = flags,
+	};
+
+	if (!length)
+		return;
+	if (o) {
+		f.producer = sr_group_memory->member[o->member].rank;
+		f.producer_thread = o->thread;
+		f.producer_sn = o->sn;
+		f.request = (uint16_t)o->request;
+	}
+	sr_syscall(SYS_write, sr_group_control->found_fd, SR_ARG(&f), sizeof(f), 0, 0, 0);
+}
+
+void sr_value_from_outside(const struct sr_value *v)
+{
+	report(v, 0, v->length, NULL, 0);
+}
+
+/* ----------------------------------------------------------------- messages */
+
+/* Bytes at a time; a longer value is compared piece by piece. */
+#define PIECE 65536
+
+struct difference {
+	bool any;
+	uint32_t first, end; /* of the value's bytes */
+};
+
+static struct difference compare(const struct sr_value *v, const struct sr_group_channel *c,
+				 const struct sr_group_message *m, uint32_t from)
+{
+	static uint8_t sent[PIECE], recorded[PIECE];
+	struct difference d = {.any = false};
+
+	for (uint32_t at = 0; at < v->length;) {
+		uint32_t n = v->length - at < PIECE ? v->length - at : PIECE;
+
+		memset(sent, 0, n);
+		sr_channel_bytes(c, m, from + at, sent, n);
+		sr_group_copy(recorded, v->bytes + at, n);
+		if (!memcmp(sent, recorded, n)) {
+			at += n;
+			continue;
+		}
+		for (uint32_t i = 0; i < n; i++) {
+			if (sent[i] == recorded[i])
+				continue;
+			if (!d.any)
+				d.first = at + i;
+			d.any = true;
+			d.end = at + i + 1;
+		}
+		at += n;
+	}
+	return d;
+}
+
+bool sr_value_is_sent(const struct sr_value *v, const struct sr_group_channel *c,
+		      const struct sr_group_message *m, uint32_t from)
+{
+	return !compare(v, c, m, from).any;
+}
+
+static void contradict(const struct sr_value *v, const struct sr_group_channel *c,
+		       const struct sr_group_message *m, uint32_t from, uint32_t at)
+{
+	struct sr_replay_mismatch *x = &sr_group_control->mismatch;
+	const char *why;
+	uint32_t shown =
+	    v->length - at < sizeof(x->recorded) ? v->length - at : (uint32_t)sizeof(x->recorded);
+
+	/* What a device did not bring is not what was sent. */
+	if (sr_carry_failed(&why) || atomic_fetch_add(&sr_group_control->mismatches, 1))
+		return;
+	*x = (struct sr_replay_mismatch){
+	    .thread = v->t->number,
+	    .sn = v->t->sn,
+	    .addr = v->addr,
+	    .length = v->length,
+	    .at = at,
+	    .from = sr_group_memory->member[m->origin.member].rank,
+	    .from_thread = m->origin.thread,
+	    .from_sn = m->origin.sn,
+	};
+	sr_group_copy(x->recorded, v->bytes + at, shown);
+	sr_channel_bytes(c, m, from + at, x->produced, shown);
+}
+
+/* Memory that several receives share may hold, byte by byte, what came after. */
+struct later {
+	const struct sr_value *v;
+	const struct sr_group_channel *c;
+	const struct sr_group_message *m;
+	uint32_t from;
+	struct difference d;
+};
+
+#define LATER_MESSAGES 1024
+
+static bool is_in_later(void *argument)
+{
+	const struct later *l = argument;
+	uint64_t posted = atomic_load(&l->c->posted);
+
+	for (uint32_t i = l->d.first; i < l->d.end; i++) {
+		uint64_t number = l->m->number;
+		uint8_t recorded, sent;
+		bool same;
+
+		sr_group_copy(&recorded, l->v->bytes + i, 1);
+		do {
+			struct sr_group_message m;
+
+			sr_channel_message(l->c, number, &m);
+			sr_channel_bytes(l->c, &m, l->from + i, &sent, 1);
+			same = m.length > l->from + i && sent == recorded;
+		} while (!same && ++number < posted && number < l->m->number + LATER_MESSAGES);
+		if (!same)
+			return false;
+	}
+	return true;
+}
+
+static bool is_overwritten(const struct sr_value *v, const struct sr_group_channel *c,
+			   const struct sr_group_message *m, uint32_t from, struct difference d)
+{
+	struct later l = {v, c, m, from, d};
+
+	/* Its sender may be behind. */
+	sr_progress_until((uint32_t)c->key.from, is_in_later, &l);
+	return is_in_later(&l);
+}
+
+void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
+		       const struct sr_group_message *m, uint32_t from, enum sr_sharing sharing)
+{
+	struct difference d = compare(v, c, m, from);
+
+	if (!d.any || sharing == SR_SHARED_SHIFTED ||
+	    (sharing == SR_SHARED_ALIKE && is_overwritten(v, c, m, from, d))) {
+		report(v, 0, v->length, &m->origin, d.any ? SR_FOUND_SEVERAL : 0);
+		return;
+	}
+	report(v, 0, d.first, &m->origin, 0);
+	report(v, d.first, d.end - d.first, NULL, 0);
+	report(v, d.end, v->length - d.end, &m->origin, 0);
+	contradict(v, c, m, from, d.first);
+}
+
+/* ------------------------------------------------------------------- memory */
+
+static uint32_t to_page_end(uint64_t addr)
+{
+	return SR_GROUP_PAGE - (uint32_t)(addr % SR_GROUP_PAGE);
+}
+
+/* What was written there is known when all have ended: until then it is kept, with a place. */
+static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_look *l,
+		    const uint64_t *knows, const uint8_t *bytes, const uint8_t *before)
+{
+	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
+	size_t known = sr_group_memory->members * sizeof(*knows);
+	uint64_t place = atomic_fetch_add(
+	    &self->looked, sizeof(*l) + known + (before ? 2 : 1) * (uint64_t)l->length);
+	uint64_t at = sr_group_looks_at(sr_group_self) + place;
+	struct sr_plan_found f = {
+	    .sn = v->t->sn,
+	    .addr = v->addr + from,
+	    .thread = v->t->number,
+	    .fault = v->fault,
+	    .length = l->length,
+	    .producer = SR_PLAN_OUTSIDE,
+	    .producer_sn = place,
+	    .flags = SR_FOUND_PENDING,
+	};
+
+	l->writes = sr_history_writes();
+	sr_group_write_pieces(
+	    at,
+	    (struct sr_piece[]){
+		{l, sizeof(*l)}, {knows, (uint32_t)known}, {bytes, l->length}, {before, l->length}},
+	    before ? 4 : 3);
+	sr_syscall(SYS_write, sr_group_control->found_fd, SR_ARG(&f), sizeof(f), 0, 0, 0);
+}
+
+void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
+		      const struct sr_group_origin *request)
+{
+	static uint8_t bytes[SR_GROUP_PAGE];
+	uint64_t knows[SR_GROUP_MEMBERS];
+	struct sr_group_look l = {
+	    .origin = *request,
+	    .posted = sr_progress_now(v->t, knows).tick,
+	    .cpu = sr_progress_seen(member),
+	    .member = (int32_t)member,
+	};
+
+	for (uint32_t at = 0; at < v->length; at += l.length) {
+		l.addr = remote_addr + at;
+		l.length =
+		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
+		sr_group_copy(bytes, v->bytes + at, l.length);
+		put_off(v, at, &l, knows, bytes, NULL);
+	}
+}
+
+/* In the handler of a fault: the windows are locked, and stay as they are. */
+void sr_value_seen(const struct sr_value *v)
+{
+	uint64_t knows[SR_GROUP_MEMBERS];
+	struct sr_group_origin now = sr_progress_now(v->t, knows);
+	struct sr_group_look l = {
+	    .origin = now,
+	    .posted = now.tick,
+	    .cpu = now,
+	    .member = (int32_t)sr_group_self,
+	    .seen = 1,
+	};
+
+	for (uint32_t at = 0; at < v->length; at += l.length) {
+		l.addr = v->addr + at;
+		l.length =
+		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
+		put_off(v, at, &l, knows, v->bytes + at,
+			sr_window_landing((void *)(uintptr_t)l.addr));
+	}
+	sr_contents_given(v->addr, v->bytes, v->length);
+}

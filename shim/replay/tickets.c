@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/replay/tickets.h"
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/core/run_token.h"
+#include "shim/threads/heap_runs.h"
+#include "logd/base/lock.h"
+#include "shim/core/stall_timeout.h"
+
+#define SLOTS 64
+/* Looks at the turn, before a thread sleeps: most turns are taken in a row, or after long. */
+#define SPINS 200
+
+/* Threads that wait for turns of one remainder sleep on one word. */
+struct slot {
+	_Alignas(64) _Atomic uint32_t word;
+	_Atomic uint32_t sleepers;
+};
+
+/* One that waits, on its own stack. */
+struct waiter {
+	uint64_t event; /* UINT64_MAX: not for a turn, but for the heap */
+	bool (*is_over)(uint64_t argument);
+	uint64_t argument;
+	struct waiter *next;
+};
+
+static struct sr_replay_control *control;
+static struct slot slots[SLOTS];
+static struct slot heap_slot;
+
+/* Who runs. */
+static struct {
+	struct sr_lock lock;
+	uint32_t threads, parked, waiting;
+	bool heap_parked; /* one of the parked ones has the heap, and makes operations on demand */
+	struct waiter *waiters;
+} all;
+
+/* Run number in the upper half, its operations so far in the lower. */
+static _Atomic uint64_t heap;
+static _Atomic uint64_t heap_wanted; /* what the thread that takes over next waits for */
+static _Atomic uint32_t heap_owner;
+
+static void pause_a_little(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/*
+ * The sleeper says that it is there, then looks a last time; the waker changes
+ * what is looked at, then looks for sleepers.  Both in one order for all.
+ */
+static void wake(struct slot *s)
+{
+	if (!atomic_load(&s->sleepers))
+		return;
+	atomic_fetch_add(&s->word, 1);
+	sr_sys_futex((uint32_t *)&s->word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+}
+
+static void sleep_until(struct slot *s, bool (*is_so)(uint64_t), uint64_t argument)
+{
+	atomic_fetch_add(&s->sleepers, 1);
+	for (;;) {
+		uint32_t word = atomic_load(&s->word);
+
+		if (is_so(argument))
+			break;
+		sr_sys_futex((uint32_t *)&s->word, FUTEX_WAIT_PRIVATE, word, NULL);
+	}
+	atomic_fetch_sub(&s->sleepers, 1);
+}
+
+static void set_turn(uint64_t event)
+{
+	atomic_store(&control->turn, event);
+	wake(&slots[event % SLOTS]);
+}
+
+/* ------------------------------------------------------------- who runs */
+
+/* Does a thread wait until the run under way has more operations? */
+static bool is_demanded(void)
+{
+	uint64_t now = atomic_load(&heap), wanted = atomic_load(&heap_wanted);
+
+	return wanted >> 32 == now >> 32 && wanted > now;
+}
+
+/* With the lock held: if nobody runs, passes over what cannot come.  True: nothing can. */
+static bool resolve(void)
+{
+	uint64_t first = UINT64_MAX;
+
+	if (!all.parked || all.parked + all.waiting < all.threads)
+		return false;
+	if (all.heap_parked && is_demanded())
+		return false;
+	for (struct waiter *w = all.waiters; w; w = w->next) {
+		/* It runs already, and has not come to say so: what it does next may be first. */
+		if (w->is_over(w->argument))
+			return false;
+		if (w->event < first)
+			first = w->event;
+	}
+	if (first == UINT64_MAX)
+		return !all.waiting;
+	if (first > atomic_load(&control->turn))
+		set_turn(first);
+	return false;
+}
+
+static void begin_waiting(struct waiter *w)
+{
+	sr_lock(&all.lock);
+	w->next = all.waiters;
+	all.waiters = w;
+	all.waiting++;
+	resolve();
+	sr_unlock(&all.lock);
+}
+
+static void end_waiting(struct waiter *w)
+{
+	struct waiter **link;
+
+	sr_lock(&all.lock);
+	for (link = &all.waiters; *link != w; link = &(*link)->next)
+		;
+	*link = w->next;
+	all.waiting--;
+	sr_unlock(&all.lock);
+}
+
+void sr_turns_add_thread(void)
+{
+	sr_lock(&all.lock);
+	all.threads++;
+	sr_unlock(&all.lock);
+}
+
+bool sr_turns_remove_thread(void)
+{
+	bool nothing;
+
+	sr_lock(&all.lock);
+	all.threads--;
+	nothing = resolve();
+	sr_unlock(&all.lock);
+	return nothing;
+}
+
+bool sr_turns_park(void)
+{
+	bool nothing;
+
+	sr_lock(&all.lock);
+	all.parked++;
+	nothing = resolve();
+	sr_unlock(&all.lock);
+	return nothing;
+}
+
+/* ---------------------------------------------------------------- turns */
+
+void sr_turns_start(struct sr_replay_control *c)
+{
+	control = c;
+	all.threads = 1;
+	atomic_store(&control->turn, 1);
+}
+
+static bool has_come(uint64_t event)
+{
+	return atomic_load(&control->turn) >= event;
+}
+
+void sr_turn_wait(uint32_t number, uint64_t event)
+{
+	struct waiter w = {.event = event, .is_over = has_come, .argument = event};
+
+	for (int i = 0; i < SPINS; i++) {
+		if (has_come(event))
+			return;
+		pause_a_little();
+	}
+	atomic_store(&control->thread[number].waits_for, event);
+	begin_waiting(&w);
+	sleep_until(&slots[event % SLOTS], has_come, event);
+	end_waiting(&w);
+	atomic_store(&control->thread[number].waits_for, 0);
+}
+
+void sr_turn_done(uint64_t event)
+{
+	set_turn(event + 1);
+}
+
+static bool pass_on(uint64_t event)
+{
+	if (!atomic_compare_exchange_strong(&control->turn, &event, event + 1))
+		return false;
+	wake(&slots[(event + 1) % SLOTS]);
+	return true;
+}
+
+/* Events that happened in the midst of another thread's turn, which goes on: by number modulo SLOTS. */
+static _Atomic uint64_t amidst[SLOTS];
+
+void sr_turn_over(uint64_t event)
+{
+	while (!pass_on(event) && atomic_load(&amidst[(event + 1) % SLOTS]) == event + 1)
+		event++;
+}
+
+void sr_turn_amidst(uint32_t number, uint64_t event)
+{
+	sr_turn_wait(number, event - 1);
+	atomic_store(&amidst[event % SLOTS], event);
+	/* Its thread is out of the program's code already, or passes this one on as well. */
+	if (!pass_on(event - 1))
+		sr_turn_over(event);
+}
+
+void sr_turn_wait_impatiently(uint32_t number, uint64_t event, uint32_t from)
+{
+	const struct timespec a_moment = {.tv_nsec = 200000};
+	struct sr_patience patience;
+
+	/* From the end of the turn before on, there is one that it can be. */
+	sr_turn_wait(number, event - 1);
+	sr_patience_begin(&patience, from < control->threads ? atomic_load(&control->thread[from].tid) : 0);
+	while (!has_come(event) && !sr_patience_ends(&patience, SR_BATON_MS * 1000000ll / 2))
+		sr_sys_nanosleep(&a_moment);
+	sr_turn_over(event - 1);
+}
+
+/* ----------------------------------------------------------------- heap */
+
+static bool heap_is_at(uint64_t state)
+{
+	return atomic_load(&heap) == state;
+}
+
+static bool heap_is_in_run(uint64_t run)
+{
+	return atomic_load(&heap) >> 32 == run;
+}
+
+static void wait_for_heap(bool (*is_so)(uint64_t), uint64_t argument)
+{
+	struct waiter w = {.event = UINT64_MAX, .is_over = is_so, .argument = argument};
+
+	for (int i = 0; i < SPINS; i++) {
+		if (is_so(argument))
+			return;
+		pause_a_little();
+	}
+	begin_waiting(&w);
+	sleep_until(&heap_slot, is_so, argument);
+	end_waiting(&w);
+}
+
+void sr_heap_turn_take(uint32_t owner, uint32_t run, uint32_t previous)
+{
+	uint64_t state = (uint64_t)(uint32_t)(run - 1) << 32 | previous;
+
+	/* First the run, so that there is one thread at most that says what it wants of it. */
+	wait_for_heap(heap_is_in_run, (uint32_t)(run - 1));
+	atomic_store(&heap_wanted, state);
+	wait_for_heap(heap_is_at, state);
+	sr_heap_wait_left();
+	atomic_store(&heap_owner, owner);
+	atomic_store(&heap, (uint64_t)run << 32);
+	wake(&heap_slot);
+}
+
+void sr_heap_turn_done(void)
+{
+	/* The owner alone changes it. */
+	atomic_store(&heap, atomic_load(&heap) + 1);
+	wake(&heap_slot);
+}
+
+bool sr_heap_turn_on_demand(uint32_t owner)
+{
+	const struct timespec a_moment = {.tv_nsec = 1000000};
+	bool nothing;
+
+	sr_lock(&all.lock);
+	all.parked++;
+	all.heap_parked = atomic_load(&heap_owner) == owner;
+	nothing = resolve();
+	sr_unlock(&all.lock);
+	if (nothing)
+		return false;
+	while (atomic_load(&heap_owner) != owner || !is_demanded())
+		sr_sys_nanosleep(&a_moment);
+	sr_lock(&all.lock);
+	all.parked--;
+	all.heap_parked = false;
+	sr_unlock(&all.lock);
+	return true;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * tickets.h: replay: the events of a process's threads happen one after the other,
+ * in the recorded order (shim/core/order.h).
+ *
+ * A call waits for the turn of its event, does what it does, and passes the
+ * turn on; what happens between the turns happens in parallel.  All real
+ * synchronisation of the recorded program has become this one.  Of a process whose threads
+ * took turns when it was recorded, a thread passes the turn on at its next call only.
+ *
+ * When the recorded process ended (or was killed) some of its threads were inside
+ * of calls, which left no record; but they may have drawn a number.  Its turn
+ * never comes in the replay, where that thread has come to the end of its
+ * stream and is parked.  So: when no thread runs, all are waiting for a turn or
+ * parked, and some are parked, the missing turns are passed over.
+ */
+#ifndef SHIM_REPLAY_TICKETS_H
+#define SHIM_REPLAY_TICKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "replay/abi/control.h"
+
+/* The turn is kept in the control page, and who waits for it. */
+void sr_turns_start(struct sr_replay_control *control);
+
+/* Returns when it is the turn of this event; number is the thread's. */
+void sr_turn_wait(uint32_t number, uint64_t event);
+
+/* The event has happened. */
+void sr_turn_done(uint64_t event);
+
+/*
+ * Of threads that take turns (shim/core/run_token.h) the turn is its thread's until that comes out of the
+ * program's code.  Another one that did not wait for it (from) in the recording does so for a
+ * while, and then goes on beside it.  Not for as long as it did: who spins must not
+ * come further than it had then.
+ */
+void sr_turn_wait_impatiently(uint32_t number, uint64_t event, uint32_t from);
+/*
+ * This event happened in the midst of the turn of the one before: it takes nothing from that, but
+ * who comes behind it waits for it.
+ */
+void sr_turn_amidst(uint32_t number, uint64_t event);
+/* The turn is over, if it still is that of this event. */
+void sr_turn_over(uint64_t event);
+
+/* A thread is about to be created; one has made its last event.  True: see sr_turns_park. */
+void sr_turns_add_thread(void);
+bool sr_turns_remove_thread(void);
+
+/* This thread has come to the end of its stream.  True: so have all, and nothing more will happen.
+ */
+bool sr_turns_park(void);
+
+/*
+ * The heap (shim/threads/heap_runs.h).  The run begins when the one before has so many
+ * operations.
+ */
+void sr_heap_turn_take(uint32_t owner, uint32_t run, uint32_t previous);
+void sr_heap_turn_done(void);
+
+/*
+ * The thread is at the end of its stream and about to make an operation that it
+ * may not have come to in the recording.  Waits, parked, until another thread
+ * waits for it; false: nothing more will happen.
+ */
+bool sr_heap_turn_on_demand(uint32_t owner);
+
+#endif

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
-/* say.h: the shim's own words, one line on standard error, straight to the kernel. */
-#ifndef SHIM_SAY_H
-#define SHIM_SAY_H
-
-void sr_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

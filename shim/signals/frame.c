@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/signals/frame.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+
+/* uc_sigmask is the last member that the kernel writes, and reads. */
+#define CONTEXT_BYTES (offsetof(ucontext_t, uc_sigmask) + sizeof(uint64_t))
+
+/*
+ * struct rt_sigframe of arch/x86/include/asm/sigframe.h; the state of the FPU lies above it.  The
+ * last four members are sr_frame_leave's.
+ */
+struct frame {
+	void *restorer;
+	unsigned char context[CONTEXT_BYTES];
+	siginfo_t info;
+	void (*after)(ucontext_t *uc, void *kept);
+	uintptr_t after_top;
+	uint64_t after_mask;
+	unsigned char kept[SR_FRAME_KEPT];
+};
+
+/* Where sr_frame_leave finds them: a handler's return leaves the stack pointer at the context. */
+_Static_assert(offsetof(struct frame, after) - offsetof(struct frame, context) == 432, "432");
+_Static_assert(offsetof(struct frame, after_top) - offsetof(struct frame, context) == 440, "440");
+_Static_assert(offsetof(struct frame, after_mask) - offsetof(struct frame, context) == 448, "448");
+_Static_assert(offsetof(struct frame, kept) - offsetof(struct frame, context) == 456, "456");
+
+#define RED_ZONE      128
+#define LEGACY_BYTES  512
+/* In the reserved part of the FXSAVE area: how much follows
+ * (arch/x86/include/uapi/asm/sigcontext.h).
+ */
+#define EXTENDED_AT   464
+#define XSTATE_MAGIC  0x46505853u
+#define XSTATE_ALIGN  64
+
+/* CPU flags that a handler begins without: direction, resume, trap. */
+#define CLEARED_FLAGS (0x400 | 0x10000 | 0x100)
+
+/*
+ * Unwinders are told where the interrupted registers are: the expressions are
+ * offsets in the context, from the stack pointer.
+ */
+/* clang-format off */
+#define REGISTER(number, offset) "	.cfi_escape 0x10, " number ", " offset "\n"
+#define SIGNAL_FRAME \
+	"	.cfi_startproc simple\n" \
+	"	.cfi_signal_frame\n" \
+	"	.cfi_escape 0x0f, 4, 0x77, 0xa0, 1, 0x06\n" \
+	REGISTER("8",  "2, 0x77, 0x28") \
+	REGISTER("9",  "2, 0x77, 0x30") \
+	REGISTER("10", "2, 0x77, 0x38") \
+	REGISTER("11", "3, 0x77, 0xc0, 0") \
+	REGISTER("12", "3, 0x77, 0xc8, 0") \
+	REGISTER("13", "3, 0x77, 0xd0, 0") \
+	REGISTER("14", "3, 0x77, 0xd8, 0") \
+	REGISTER("15", "3, 0x77, 0xe0, 0") \
+	REGISTER("5",  "3, 0x77, 0xe8, 0") \
+	REGISTER("4",  "3, 0x77, 0xf0, 0") \
+	REGISTER("6",  "3, 0x77, 0xf8, 0") \
+	REGISTER("3",  "3, 0x77, 0x80, 1") \
+	REGISTER("1",  "3, 0x77, 0x88, 1") \
+	REGISTER("0",  "3, 0x77, 0x90, 1") \
+	REGISTER("2",  "3, 0x77, 0x98, 1") \
+	REGISTER("7",  "3, 0x77, 0xa0, 1") \
+	REGISTER("16", "3, 0x77, 0xa8, 1")
+/* clang-format on */
+
+__asm__(".pushsection .text\n"
+	".type sr_frame_restorer, @function\n"
+	".hidden sr_frame_restorer\n"
+	".globl sr_frame_restorer\n"
+	SIGNAL_FRAME
+	/* Unwinders look at the byte in front of a return address. */
+	"	nop\n"
+	"sr_frame_restorer:\n"
+	"	mov $15, %rax\n"
+	"	syscall\n"
+	"	.cfi_endproc\n"
+	".size sr_frame_restorer, . - sr_frame_restorer\n"
+	".popsection\n");
+
+/*
+ * Where a moved handler returns to.  It uses nothing of the stack that it comes on.
+ */
+void sr_frame_leave(void) __attribute__((visibility("hidden")));
+/* clang-format off */
+__asm__(".pushsection .text\n"
+	".type sr_frame_leave, @function\n"
+	".hidden sr_frame_leave\n"
+	".globl sr_frame_leave\n"
+	SIGNAL_FRAME
+	"	nop\n"
+	"sr_frame_leave:\n"
+	"	mov $2, %edi\n" /* SIG_SETMASK */
+	"	lea 448(%rsp), %rsi\n"
+	"	xor %edx, %edx\n"
+	"	mov $8, %r10d\n"
+	"	mov $14, %eax\n" /* rt_sigprocmask */
+	"	syscall\n"
+	"	mov %rsp, %rbx\n"
+	"	mov %rsp, %rdi\n"
+	"	lea 456(%rsp), %rsi\n"
+	"	mov 432(%rbx), %rax\n"
+	"	mov 440(%rbx), %rsp\n"
+	"	call *%rax\n"
+	"	mov %rbx, %rsp\n"
+	"	mov $15, %eax\n" /* rt_sigreturn */
+	"	syscall\n"
+	"	.cfi_endproc\n"
+	".size sr_frame_leave, . - sr_frame_leave\n"
+	".popsection\n");
+/* clang-format on */
+
+bool sr_frame_supported(void)
+{
+	return true;
+}
+
+uintptr_t sr_frame_stack_pointer(const ucontext_t *uc)
+{
+	return (uintptr_t)uc->uc_mcontext.gregs[REG_RSP];
+}
+
+uintptr_t sr_frame_free_stack(const ucontext_t *uc)
+{
+	return sr_frame_stack_pointer(uc) - RED_ZONE;
+}
+
+static bool is_syscall_instruction(uintptr_t at)
+{
+	uint16_t code;
+
+	/* What is not on the page that runs may not be there. */
+	memcpy(&code, (const void *)at, sizeof(code));
+	return code == 0x050f;
+}
+
+bool sr_frame_is_interrupted_call(const ucontext_t *uc)
+{
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	return uc->uc_mcontext.gregs[REG_RAX] == -EINTR && pc % 4096 >= 2 &&
+	       is_syscall_instruction(pc - 2);
+}
+
+/* The kernel has set the instruction pointer back. */
+bool sr_frame_is_in_call(const ucontext_t *uc)
+{
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	return sr_frame_is_interrupted_call(uc) ||
+	       (pc % 4096 <= 4094 && is_syscall_instruction(pc));
+}
+
+static size_t fpu_bytes(const void *fpu)
+{
+	struct {
+		uint32_t magic, extended_size;
+	} reserved;
+
+	memcpy(&reserved, (const char *)fpu + EXTENDED_AT, sizeof(reserved));
+	return reserved.magic == XSTATE_MAGIC ? reserved.extended_size : LEGACY_BYTES;
+}
+
+void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan)
+{
+	greg_t *regs = uc->uc_mcontext.gregs;
+	void *fpu = uc->uc_mcontext.fpregs;
+	uintptr_t top = plan->top;
+	struct frame *frame;
+
+	if (fpu) {
+		top = (top - fpu_bytes(fpu)) & ~(uintptr_t)(XSTATE_ALIGN - 1);
+		memcpy((void *)top, fpu, fpu_bytes(fpu));
+		uc->uc_mcontext.fpregs = (fpregset_t)top;
+	}
+	/* As after a call: the return address is at 8 below a multiple of 16. */
+	frame = (struct frame *)(((top - sizeof(*frame)) & ~15ul) - 8);
+	frame->restorer = (void *)sr_frame_leave;
+	memcpy(frame->context, uc, CONTEXT_BYTES);
+	frame->info = *info;
+	frame->after = plan->after;
+	frame->after_top = plan->after_top & ~15ul;
+	frame->after_mask = plan->after_mask;
+	memcpy(frame->kept, plan->kept, SR_FRAME_KEPT);
+
+	regs[REG_RIP] = (greg_t)(uintptr_t)plan->handler;
+	regs[REG_RSP] = (greg_t)(uintptr_t)frame;
+	regs[REG_RDI] = plan->signo;
+	regs[REG_RSI] = (greg_t)(uintptr_t)&frame->info;
+	regs[REG_RDX] = (greg_t)(uintptr_t)frame->context;
+	regs[REG_RAX] = 0;
+	regs[REG_EFL] &= ~(greg_t)CLEARED_FLAGS;
+	/* None: the kernel gives it a fresh one, as it does for a handler. */
+	uc->uc_mcontext.fpregs = NULL;
+	sr_frame_set_mask(uc, plan->mask);
+}
+
+#else
+
+bool sr_frame_supported(void)
+{
+	return false;
+}
+
+void sr_frame_restorer(void)
+{
+}
+
+uintptr_t sr_frame_stack_pointer(const ucontext_t *uc)
+{
+	return 0;
+}
+
+bool sr_frame_is_in_call(const ucontext_t *uc)
+{
+	return false;
+}
+
+bool sr_frame_is_interrupted_call(const ucontext_t *uc)
+{
+	return false;
+}
+
+uintptr_t sr_frame_free_stack(const ucontext_t *uc)
+{
+	return 0;
+}
+
+void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan)
+{
+}
+
+#endif

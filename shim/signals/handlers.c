@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/signals/handlers.h"
+
+#include <string.h>
+
+#include "shim/core/call.h"
+#include "shim/memory/heap.h"
+#include "logd/base/say.h"
+#include "shim/signals/signals.h"
+#include "shim/core/thread.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/exposed.h"
+
+/*
+ * abort is libc's own way to have a handler run, and no call that is intercepted: it
+ * is one in the replay as well.
+ */
+static bool is_abort(int signo, const siginfo_t *info)
+{
+	return signo == SIGABRT && info->si_code == SI_TKILL && !sr_self.depth &&
+	       info->si_pid == sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+bool sr_signal_is_fault(int signo, const siginfo_t *info)
+{
+	return (SR_SIGNAL_FAULTS & SR_SIGNAL_BIT(signo) && info->si_code > 0) ||
+	       is_abort(signo, info);
+}
+
+bool sr_signal_ends_replay(int signo)
+{
+	return signo == SIGINT || signo == SIGTERM || signo == SIGQUIT || signo == SIGHUP;
+}
+
+/* ------------------------------------------------------------- no handler at all */
+
+/*
+ * The default action happens to the interrupted code, when the shim's handler has
+ * returned: a core is to be of that.
+ */
+void sr_signal_by_default(int signo, siginfo_t *info, ucontext_t *uc)
+{
+	const struct sr_kernel_action none = {.handler = (void *)SIG_DFL};
+	uint64_t bit = SR_SIGNAL_BIT(signo);
+
+	sr_kernel_mask(SIG_BLOCK, &bit, NULL);
+	sr_kernel_action(signo, &none, NULL);
+	sr_queue_to_self(signo, info);
+	sr_frame_set_mask(uc, sr_frame_mask(uc) & ~bit);
+}
+
+void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info)
+{
+	if (s->held & SR_SIGNAL_BIT(signo))
+		return;
+	s->held_info[signo == SIGSYS] = *info;
+	s->held |= SR_SIGNAL_BIT(signo);
+}
+
+static void release_held(struct sr_signal_state *s)
+{
+	for (int i = 0; i < 2; i++) {
+		int signo = i ? SIGSYS : SIGSEGV;
+
+		if (!(s->held & ~s->hidden & SR_SIGNAL_BIT(signo)))
+			continue;
+		s->held &= ~SR_SIGNAL_BIT(signo);
+		sr_queue_to_self(signo, &s->held_info[i]);
+	}
+}
+
+/* ---------------------------------------------------------------- they wait */
+
+#define WAITING 32
+
+struct sr_signal_queue {
+	uint32_t n, room;
+	siginfo_t info[];
+};
+
+static struct sr_signal_queue *new_queue(uint32_t room)
+{
+	struct sr_signal_queue *q =
+	    sr_alloc_zeroed(sizeof(*q) + room * sizeof(q->info[0]));
+
+	if (q)
+		q->room = room;
+	return q;
+}
+
+/* The shim is not at work.  Where there is no memory it stays as it is. */
+static void grow_queue(struct sr_signal_state *s)
+{
+	struct sr_signal_queue *old = s->queue, *q = new_queue(2 * old->room);
+
+	if (!q)
+		return;
+	q->n = old->n;
+	memcpy(q->info, old->info, old->n * sizeof(old->info[0]));
+	s->queue = q;
+	sr_free(old);
+}
+
+/* How long in a thread that makes no call. */
+#define TICK_NS 5000000
+/* Where it uses no time, it is not given any: the machine has a second for others. */
+#define TICKS_MAX 200
+#define MAGIC   ((void *)0x73725f7369676e61ul)
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static bool make_timer(struct sr_signal_state *s, clockid_t clock)
+{
+	struct sigevent e = {
+	    .sigev_notify = SIGEV_THREAD_ID,
+	    .sigev_signo = SIGSEGV,
+	    .sigev_value.sival_ptr = MAGIC,
+	};
+
+	e.sigev_notify_thread_id = (pid_t)sr_sys_gettid();
+	if (!s->has_timer)
+		s->has_timer =
+		    !sr_syscall(SYS_timer_create, clock, SR_ARG(&e), SR_ARG(&s->timer), 0, 0, 0);
+	return s->has_timer;
+}
+
+static void set_timer(struct sr_signal_state *s, clockid_t clock, long ns)
+{
+	const struct itimerspec once = {.it_value = {.tv_nsec = ns}};
+
+	if (make_timer(s, clock))
+		s->timer_set =
+		    !sr_syscall(SYS_timer_settime, s->timer, 0, SR_ARG(&once), 0, 0, 0) && ns;
+}
+
+void sr_signals_await_stall(struct sr_thread *t, bool on)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	if (on != s->timer_set && sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV))
+		set_timer(s, CLOCK_THREAD_CPUTIME_ID, on ? 4 * TICK_NS : 0);
+}
+
+/* Realtime ones are counted, of the others one is as good as many. */
+static bool is_there(const struct sr_signal_queue *q, int signo)
+{
+	for (uint32_t i = 0; i < q->n && signo < SIGRTMIN; i++)
+		if (q->info[i].si_signo == signo)
+			return true;
+	return false;
+}
+
+/* All signals are blocked.  False: there is no room. */
+static bool wait_in_queue(struct sr_signal_state *s, int signo, const siginfo_t *info)
+{
+	struct sr_signal_queue *q = s->queue;
+
+	if (is_there(q, signo))
+		return true;
+	if (q->n == q->room)
+		return false;
+	q->info[q->n] = *info;
+	q->info[q->n++].si_signo = signo;
+	s->waiting = true;
+	return true;
+}
+
+/* Back to the kernel, in the order in which they came; they come when they are not blocked. */
+static void empty_queue(struct sr_signal_state *s)
+{
+	struct sr_signal_queue *q = s->queue;
+
+	s->waiting = false;
+	for (uint32_t i = 0; q && i < q->n; i++)
+		sr_queue_to_self(q->info[i].si_signo, &q->info[i]);
+	if (q)
+		q->n = 0;
+}
+
+void sr_signals_take(struct sr_thread *t, uint8_t place)
+{
+	struct sr_signal_state *s = &t->signals;
+	const uint64_t all = ~sr_signals_claimed();
+	uint8_t before = s->taking;
+	uint64_t mask;
+
+	/* Several at a time come one after the other: another may wait when a handler returns. */
+	while (s->waiting && !sr_is_section(t)) {
+		if (s->timer_set)
+			set_timer(s, CLOCK_MONOTONIC, 0);
+		sr_kernel_mask(SIG_SETMASK, &all, &mask);
+		s->taking = place;
+		empty_queue(s);
+		if (s->overflowed)
+			mask = s->overflow_mask;
+		s->overflowed = false;
+		sr_kernel_mask(SIG_SETMASK, &mask, NULL);
+		release_held(s);
+		s->taking = before;
+	}
+}
+
+static int64_t cpu_time(void)
+{
+	struct timespec ts = {0};
+
+	sr_sys_clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+void sr_signals_left(struct sr_thread *t)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	/* The next call takes them; it should come soon. */
+	if (t->depth || s->timer_set || !(sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV)))
+		return;
+	s->cpu_time = cpu_time();
+	s->ticks = 0;
+	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+}
+
+/* It is the machine that was busy with others: a few times, what waits goes on waiting. */
+static bool had_no_time(struct sr_signal_state *s, const ucontext_t *uc)
+{
+	if (sr_frame_is_in_call(uc) || cpu_time() - s->cpu_time >= TICK_NS || s->ticks++ >= TICKS_MAX)
+		return false;
+	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+	return true;
+}
+
+uint64_t sr_signals_waiting(const struct sr_thread *t)
+{
+	const struct sr_signal_state *s = &t->signals;
+	uint64_t bits = s->held;
+
+	for (uint32_t i = 0; s->queue && i < s->queue->n; i++)
+		bits |= SR_SIGNAL_BIT(s->queue->info[i].si_signo);
+	return bits;
+}
+
+bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_signal_state *s = &t->signals;
+
+	if (info->si_code != SI_TIMER || info->si_ptr != MAGIC)
+		return false;
+	s->timer_set = false;
+	if (t->depth)
+		return true;
+	if (sites_is_section(uc)) {
+		set_timer(s, CLOCK_MONOTONIC, TICK_NS / 100);
+		return true;
+	}
+	if (sr_signals_are_replayed()) {
+		if (sr_engine && sr_engine->stalled)
+			sr_engine->stalled(t);
+	} else if (s->waiting && !had_no_time(s, uc)) {
+		s->at_once = s->overflowed ? UINT64_MAX : sr_signals_waiting(t);
+		empty_queue(s);
+		if (s->overflowed)
+			sr_frame_set_mask(uc, s->overflow_mask);
+		s->overflowed = false;
+	}
+	return true;
+}
+
+void sr_handlers_thread_begins(struct sr_thread *t)
+{
+	if (!t->signals.queue)
+		t->signals.queue = new_queue(WAITING);
+}
+
+/* ------------------------------------------------- calls that are interrupted */
+
+/*
+ * The record under way moves out of the handler's way.  It cannot lie in the
+ * handler's frame, since a handler that jumps away never gives it back: of those
+ * that are out, the oldest one's room is used again.
+ */
+#define LENT 16
+
+struct sr_lent_buffer {
+	struct sr_buf buf;
+	uint32_t generation;
+};
+
+/* What the thread was doing; in the frame. */
+struct interrupted {
+	int32_t depth;
+	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
+	uint8_t lends, window_call;
+	uint32_t slot, generation, guards;
+	uint64_t call_entry, gathered;
+};
+
+_Static_assert(sizeof(struct interrupted) <= SR_FRAME_KEPT, "fits into the frame");
+
+static void exchange(struct sr_buf *a, struct sr_buf *b)
+{
+	struct sr_buf c = *a;
+
+	*a = *b;
+	*b = c;
+}
+
+static void lend(struct sr_thread *t, struct interrupted *i)
+{
+	struct sr_signal_state *s = &t->signals;
+	struct sr_lent_buffer *l;
+
+	if (!s->lent)
+		s->lent = sr_alloc_zeroed(LENT * sizeof(*s->lent));
+	i->lends = s->lent != NULL;
+	if (!s->lent)
+		return;
+	i->slot = s->next_lent;
+	s->next_lent = (s->next_lent + 1) % LENT;
+	l = &s->lent[i->slot];
+	i->generation = ++l->generation;
+	/* The one that lies there serves the handler. */
+	exchange(&t->buf, &l->buf);
+}
+
+static void take_back(struct sr_thread *t, const struct interrupted *i)
+{
+	struct sr_lent_buffer *l = &t->signals.lent[i->slot];
+
+	if (l->generation != i->generation) {
+		sr_say(
+		    "a call was interrupted, and so many others in its handler that its record is "
+		    "lost: the recording of thread %u is not exact",
+		    t->number);
+		return;
+	}
+	exchange(&t->buf, &l->buf);
+	t->signals.next_lent = i->slot;
+}
+
+static void begin_handler(struct sr_thread *t, struct interrupted *i)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	*i = (struct interrupted){
+	    .depth = t->depth,
+	    .heap = (uint8_t)t->heap,
+	    .raw = t->raw,
+	    .inside_rdmacm = t->inside_rdmacm,
+	    .interruptible = s->interruptible,
+	    .taking = s->taking,
+	    .call_entry = s->call_entry,
+	    .gathered = t->gathered,
+	    .guards = sites_handler_begins(),
+	};
+	i->window_call = sr_window_call_interrupted();
+	if (t->depth)
+		lend(t, i);
+	t->depth = 0;
+	t->raw = false;
+	sr_select(t);
+	t->heap = SR_HEAP_PROGRAM;
+	t->inside_rdmacm = s->interruptible = false;
+	s->taking = 0;
+	s->handlers++;
+}
+
+static void end_handler(struct sr_thread *t, const struct interrupted *i)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	s->handlers--;
+	if (i->depth && i->lends)
+		take_back(t, i);
+	t->gathered = i->gathered;
+	t->inside_rdmacm = i->inside_rdmacm;
+	t->heap = (enum sr_heap)i->heap;
+	s->call_entry = i->call_entry;
+	s->interruptible = i->interruptible;
+	s->taking = i->taking;
+	sites_handler_ends(i->guards);
+	sr_window_call_resumes(i->window_call);
+	t->depth = i->depth;
+	t->raw = i->raw;
+	sr_select(t);
+	/* Back in the real call. */
+	if (i->depth && sr_engine && sr_engine->lends)
+		sr_engine->lends(t);
+}
+
+void sr_handlers_thread_ends(struct sr_thread *t)
+{
+	struct sr_signal_state *s = &t->signals;
+	struct sr_signal_queue *queue = s->queue;
+	struct sr_lent_buffer *lent = s->lent;
+
+	if (s->has_timer)
+		sr_syscall(SYS_timer_delete, s->timer, 0, 0, 0, 0, 0);
+	s->has_timer = s->timer_set = s->waiting = false;
+	s->queue = NULL;
+	s->lent = NULL;
+	sr_free(queue);
+	for (int i = 0; lent && i < LENT; i++)
+		sr_free(lent[i].buf.p);
+	sr_free(lent);
+}
+
+/* -------------------------------------------------------------------- they run */
+
+/* The context as the program's handler finds it, and back to what the kernel takes. */
+static void show(struct sr_signal_state *s, ucontext_t *uc)
+{
+	sr_frame_set_mask(uc, sr_signals_are_replayed() ? s->recorded_mask
+							: sr_frame_mask(uc) | s->hidden);
+	if (s->stack.own)
+		uc->uc_stack = s->stack.program;
+}
+
+static void unshow(struct sr_signal_state *s, ucontext_t *uc)
+{
+	uint64_t mask = sr_frame_mask(uc);
+
+	s->hidden = mask & sr_signals_claimed();
+	/* A replay blocks nothing: what comes is what the trace has. */
+	sr_frame_set_mask(uc, sr_signals_are_replayed() ? 0 : mask & ~sr_signals_claimed());
+	if (s->stack.own) {
+		s->stack.program = uc->uc_stack;
+		uc->uc_stack = sr_signal_stack_own(&s->stack);
+	}
+	if (s->held & ~s->hidden)
+		s->waiting = true;
+}
+
+static void after_handler(ucontext_t *uc, void *kept)
+{
+	struct sr_thread *t = &sr_self;
+	struct sites_guard guard;
+
+	/* This is the handlers' stack, and none of the kernel's signals. */
+	sites_guard_begin(&guard);
+	end_handler(t, kept);
+	unshow(&t->signals, uc);
+	if (t->signals.waiting)
+		sr_signals_left(t);
+	sites_guard_end(&guard);
+}
+
+static void move_to(int signo, const siginfo_t *info, ucontext_t *uc, void *handler, uintptr_t top,
+		    uint64_t mask, const struct interrupted *kept)
+{
+	_Alignas(8) unsigned char room[SR_FRAME_KEPT] = {0};
+	stack_t own = sr_signal_stack_own(&sr_self.signals.stack);
+	const struct sr_frame_plan plan = {
+	    .top = top,
+	    .mask = mask,
+	    .handler = handler,
+	    .signo = signo,
+	    .after = after_handler,
+	    .after_top = (uintptr_t)own.ss_sp + own.ss_size,
+	    .after_mask = ~sr_signals_claimed(),
+	    .kept = room,
+	};
+
+	memcpy(room, kept, sizeof(*kept));
+	sr_frame_move(uc, info, &plan);
+}
+
+/* This is its stack, and what lies on it its frame. */
+static void run_here(int signo, siginfo_t *info, ucontext_t *uc, void *handler, uint64_t mask,
+		     struct interrupted *kept)
+{
+	const uint64_t all = ~sr_signals_claimed();
+
+	sr_kernel_mask(SIG_SETMASK, &mask, NULL);
+	((void (*)(int, siginfo_t *, void *))handler)(signo, info, uc);
+	sr_kernel_mask(SIG_SETMASK, &all, NULL);
+	after_handler(uc, kept);
+}
+
+static void run(int signo, siginfo_t *info, ucontext_t *uc, const struct sr_kernel_action *a,
+		uintptr_t here)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_signal_state *s = &t->signals;
+	uint64_t added = a->flags & SA_NODEFER ? a->mask : a->mask | SR_SIGNAL_BIT(signo);
+	uint64_t mask = sr_frame_mask(uc);
+	struct interrupted kept;
+	uintptr_t top = 0;
+
+	if (!sr_signals_are_replayed())
+		mask = (mask | added) & ~sr_signals_claimed();
+	if (a->flags & SA_RESETHAND)
+		sr_signals_reset(signo);
+	if (a->flags & SA_ONSTACK)
+		top = sr_signal_stack_top(&s->stack, sr_frame_stack_pointer(uc));
+	if (!top && sr_signal_stack_is_own(&s->stack, here))
+		top = sr_frame_free_stack(uc);
+	show(s, uc);
+	sr_signal_stack_disarm(&s->stack);
+	s->hidden |= added & sr_signals_claimed();
+	begin_handler(t, &kept);
+	if (top)
+		move_to(signo, info, uc, a->handler, top, mask, &kept);
+	else
+		run_here(signo, info, uc, a->handler, mask, &kept);
+}
+
+void sr_handler_for_fault(int signo, siginfo_t *info, ucontext_t *uc,
+			  const struct sr_kernel_action *a, uintptr_t here)
+{
+	sr_self.signals.recorded_mask = sr_frame_mask(uc);
+	run(signo, info, uc, a, here);
+}
+
+static uint16_t place_of(const struct sr_thread *t)
+{
+	if (t->depth)
+		return SR_SIGNAL_IN_CALL;
+	return t->signals.taking ? t->signals.taking : SR_SIGNAL_BETWEEN;
+}
+
+/* False: it comes from outside, and this is a replay. */
+static bool is_recorded(struct sr_thread *t, int signo, const siginfo_t *info, const ucontext_t *uc)
+{
+	struct sr_signal_state *s = &t->signals;
+	struct sr_signal_payload p = {
+	    .signo = (uint32_t)signo,
+	    .place = place_of(t),
+	    .level = s->handlers,
+	    .mask = sr_frame_mask(uc) | s->hidden,
+	};
+
+	if (!sr_engine || !sr_engine->signal)
+		return true;
+	memcpy(p.info, info, sizeof(p.info));
+	if (!sr_engine->signal(t, &p))
+		return false;
+	s->recorded_mask = p.mask;
+	return true;
+}
+
+/*
+ * May it wait for the next call?  There a replay can have it at the same place.  Not
+ * if it has ended a system call that the shim does not see: the program wonders why.
+ */
+static bool can_wait(struct sr_thread *t, int signo, const ucontext_t *uc)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	return !t->depth && !s->interruptible && !s->taking &&
+	       !(s->at_once & SR_SIGNAL_BIT(signo)) && s->queue && sr_engine && sr_engine->signal &&
+	       !t->ended && !sr_frame_is_interrupted_call(uc) &&
+	       sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV);
+}
+
+/* The shim is at work, and holds locks. */
+static void wait_for_section(struct sr_signal_state *s, int signo, siginfo_t *info, ucontext_t *uc)
+{
+	if (s->queue && wait_in_queue(s, signo, info))
+		return;
+	/* Blocked until then, and all behind it. */
+	if (!s->overflowed)
+		s->overflow_mask = sr_frame_mask(uc);
+	s->overflowed = s->waiting = true;
+	sr_queue_to_self(signo, info);
+	sr_frame_set_mask(uc, ~(sr_signals_claimed() | SR_SIGNAL_FAULTS));
+}
+
+static bool is_replays(int signo, siginfo_t *info, ucontext_t *uc)
+{
+	if (is_recorded(&sr_self, signo, info, uc))
+		return true;
+	if (sr_signal_ends_replay(signo))
+		sr_signal_by_default(signo, info, uc);
+	return false;
+}
+
+void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
+			 const struct sr_kernel_action *a, uintptr_t here)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_signal_state *s = &t->signals;
+
+	if (sr_signals_are_replayed()) {
+		if (is_replays(signo, info, uc))
+			run(signo, info, uc, a, here);
+		return;
+	}
+	if (sr_is_section(t)) {
+		wait_for_section(s, signo, info, uc);
+		return;
+	}
+	/* Between two calls, but on the way of one of the program's loads or stores. */
+	if (sites_is_section(uc)) {
+		wait_for_section(s, signo, info, uc);
+		sr_signals_left(t);
+		return;
+	}
+	/* A thread that has not begun has no number, and gets the one of its pthread_create. */
+	if (!t->numbered && !s->at_once) {
+		wait_for_section(s, signo, info, uc);
+		sr_signals_left(t);
+		return;
+	}
+	if (can_wait(t, signo, uc)) {
+		/* They may be many, where the machine had no time for the thread. */
+		if (s->queue->n == s->queue->room)
+			grow_queue(s);
+		if (wait_in_queue(s, signo, info)) {
+			sr_signals_left(t);
+			return;
+		}
+	}
+	s->at_once = 0;
+	is_recorded(t, signo, info, uc);
+	run(signo, info, uc, a, here);
+}
+
+void sr_signals_replay(int signo, const siginfo_t *info)
+{
+	siginfo_t copy = *info;
+
+	/* Through the kernel, which makes a context and a frame of it. */
+	sr_queue_to_self(signo, &copy);
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* jumps.c: longjmp and its kin, which change the thread's mask past every call. */
+#include <setjmp.h>
+
+#include "shim/calls/real.h"
+#include "shim/signals/signals.h"
+#include "shim/core/thread.h"
+
+/*
+ * The kernel's mask comes from the buffer, where sigsetjmp put it, without what is
+ * hidden.  That a program had one of these two blocked when it did is not
+ * remembered.
+ */
+static void jump(const struct __jmp_buf_tag *env)
+{
+	if (env->__mask_was_saved)
+		sr_signals_unhide();
+}
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef void (*jump_function)(struct __jmp_buf_tag *env, int value) __attribute__((noreturn));
+
+EXPORT void siglongjmp(sigjmp_buf env, int value)
+{
+	SR_NEXT(next, "siglongjmp");
+
+	jump(env);
+	((jump_function)sr_next(&next))(env, value);
+}
+
+EXPORT void longjmp(jmp_buf env, int value)
+{
+	SR_NEXT(next, "longjmp");
+
+	jump(env);
+	((jump_function)sr_next(&next))(env, value);
+}
+
+EXPORT void _longjmp(jmp_buf env, int value)
+{
+	SR_NEXT(next, "_longjmp");
+
+	jump(env);
+	((jump_function)sr_next(&next))(env, value);
+}
+
+void __longjmp_chk(struct __jmp_buf_tag *env, int value) __attribute__((noreturn));
+
+EXPORT void __longjmp_chk(struct __jmp_buf_tag *env, int value)
+{
+	SR_NEXT(next, "__longjmp_chk");
+
+	jump(env);
+	((jump_function)sr_next(&next))(env, value);
+}

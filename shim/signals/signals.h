@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * signals.h: the signals that sreplay needs itself, and those of the program.
+ *
+ * In a recorded or replayed process the program's dispositions are a shadow: it
+ * is what sigaction tells.  Where the program has a handler, the kernel has the
+ * shim's, which runs on a stack of its own (signals/stack.h) and has the program's
+ * begin where the kernel would, on the stack, with the mask and the context that
+ * it would have.  In a process that is none of sreplay's business nothing is installed.
+ *
+ * Modules claim SIGSEGV (windows, the time-stamp counter) and SIGSYS (the net).
+ * What no module wants meets the program's disposition, down to the default
+ * action, core and all.  A claimed signal is never blocked for the kernel, which
+ * would kill a thread that faults then; what the program says of it in masks is
+ * kept beside.
+ *
+ * When the program's handlers run.  At once, in the real function of an intercepted
+ * call that may block: what they call is recorded like any other code's.  Not while
+ * the shim is at work (sr_enter and sr_leave, thread.h), which holds locks then:
+ * they wait until the end of the call.  Nor in the midst of the program's code, where
+ * a replay could not have them at the same instruction: they wait for the next call
+ * or, in a thread that makes none, for a few milliseconds.  The recording has a record
+ * of each (sr_signal_payload), and a replay has the handler run there; no other
+ * signal has one run in a replay.
+ *
+ * Faults are none of these: the code that makes them makes them again in the
+ * replay.
+ */
+#ifndef SHIM_SIGNALS_SIGNALS_H
+#define SHIM_SIGNALS_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "shim/signals/frame.h"
+#include "shim/signals/stack.h"
+
+/*
+ * Is it this module's, and may the thread go on from *uc?  Called in the order of
+ * the claims, until one says yes.  It may come at any instruction, of the
+ * program's and of the shim's, inside of an intercepted call and outside, so it
+ * takes no lock that is held where it can come.
+ *     SIGSEGV: on a stack of the shim's with 32 KiB of room and more.  All signals
+ *     are blocked but the claimed ones: the handler may fault itself.
+ *     SIGSYS: on the stack of the thread, with its mask: the handler may block, and
+ *     handlers of the program may run meanwhile.
+ * The handler may change errno.
+ */
+typedef bool (*sr_signal_handler)(siginfo_t *info, ucontext_t *uc);
+
+/*
+ * Best while the process has one thread, before its main, in one that is recorded
+ * from its start or replayed; and from any thread later on.  -EINVAL: not one of
+ * the two signals, or too many claims; -EBUSY: another thread has it blocked, and
+ * a fault would kill it; -ENOSYS: not on this machine.
+ */
+int sr_signals_claim(int signo, sr_signal_handler handler);
+
+/* Before the program's main or, when it is recorded later, at once. */
+struct sr_thread;
+void sr_signals_start(bool replay);
+
+/* What a call had under way that a handler interrupted. */
+struct sr_lent_buffer;
+struct sr_signal_queue;
+
+/* As a mask. */
+uint64_t sr_signals_claimed(void);
+
+/* Per thread, in sr_thread. */
+struct sr_signal_state {
+	uint64_t hidden; /* claimed signals that the program has blocked */
+	uint64_t held;   /* of these, such as were sent meanwhile, and with what */
+	siginfo_t held_info[2];
+	struct sr_signal_stack stack;
+
+	/* Signals that wait: their handlers are to run at the next place of a record. */
+	volatile bool waiting;
+	struct sr_signal_queue *queue;
+	/* There were too many: the kernel has the rest, blocked. */
+	bool overflowed;
+	uint64_t overflow_mask;
+	/* They come now: an enum sr_signal_place, 0: they do not. */
+	volatile uint8_t taking;
+	/* These are not to wait any longer. */
+	uint64_t at_once;
+	int64_t cpu_time; /* of the thread, when it was set */
+	uint32_t ticks;
+	int timer;
+	bool has_timer, timer_set;
+
+	/* In the real function of a call that may block. */
+	volatile bool interruptible;
+	uint64_t recorded_mask; /* replay: of the code that the handler interrupted */
+	uint64_t call_entry;    /* number of the event at the entry of the call under way */
+	uint32_t handlers;      /* that have begun and not returned, or never will */
+	struct sr_lent_buffer *lent;
+	uint32_t next_lent;
+};
+
+/* What waits has its turn: at this enum sr_signal_place. */
+void sr_signals_take(struct sr_thread *t, uint8_t place);
+
+/* The shim's work is done, but that was no call; signals wait. */
+void sr_signals_left(struct sr_thread *t);
+
+/* Those that are pending to the program, and not to the kernel; as a mask. */
+uint64_t sr_signals_waiting(const struct sr_thread *t);
+
+/* Replay: wake up (sr_engine's stalled) if the thread computes for long. */
+void sr_signals_await_stall(struct sr_thread *t, bool on);
+
+/* Does the program have a handler for it? */
+bool sr_signals_has_handler(int signo);
+
+/* Its disposition is the default from now on (SA_RESETHAND). */
+void sr_signals_reset(int signo);
+
+/* Nothing of the claimed signals is blocked any more. */
+void sr_signals_unhide(void);
+
+/* Replay: the handler runs now, in this thread, with this siginfo. */
+void sr_signals_replay(int signo, const siginfo_t *info);
+
+/*
+ * A thread begins, with what its creator had hidden (sr_signals_hidden), and ends.  In it.  An
+ * inner one is a library's: the program's signals go to the program's threads.
+ */
+uint64_t sr_signals_hidden(void);
+
+/*
+ * Around the creation of a thread, which inherits that everything is blocked: until it
+ * knows who it is, it takes no signal.  The mask that it is to have.
+ */
+uint64_t sr_signals_before_create(uint64_t *kernel);
+void sr_signals_after_create(uint64_t kernel);
+void sr_signals_thread_begins(uint64_t hidden, bool inner);
+void sr_signals_thread_opens(uint64_t mask);
+/* Its last call is about to be made: nothing comes after it. */
+void sr_signals_thread_closes(void);
+void sr_signals_thread_ends(void);
+
+/*
+ * In a forked child, which is not recorded: the kernel has the program's
+ * dispositions, stack and mask again.  Claims are over.
+ */
+void sr_signals_forget_in_child(void);
+
+/* Is the kernel's idea of dispositions another than the program's? */
+bool sr_signals_are_shadowed(void);
+
+/* Is this a replay, in which no mask is the kernel's? */
+bool sr_signals_are_replayed(void);
+
+/* What libc gives the kernel as sa_restorer, and a program finds there. */
+void *sr_signals_libc_restorer(void);
+
+/* What the program has blocked is blocked in the one that it executes; and if that fails, not. */
+void sr_signals_before_exec(void);
+void sr_signals_after_exec(void);
+
+/* rt_sigaction(2) as the kernel has it, for who traps it.  -errno. */
+long sr_signals_action(int signo, const struct sr_kernel_action *act, struct sr_kernel_action *old);
+
+/*
+ * rt_sigprocmask(2) likewise; it is *kernel, the mask that the thread is going to
+ * have, that changes.
+ */
+long sr_signals_mask(int how, const uint64_t *set, uint64_t *old, uint64_t *kernel);
+
+/* Of a mask that is given to the kernel for a while (ppoll, sigsuspend): without claimed signals.
+ * Returns its argument if there is nothing to leave out, else copy. */
+const sigset_t *sr_signals_filter(const sigset_t *set, sigset_t *copy);
+
+#endif

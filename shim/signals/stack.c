@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/signals/stack.h"
+
+#include <errno.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/memory/heap.h"
+#include "logd/base/lock.h"
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31)
+#endif
+
+#define GUARD    4096ul
+#define OWN_ROOM (64ul << 10)
+#define SMALLEST 2048ul /* the kernel's MINSIGSTKSZ */
+
+/* Of threads that are over; linked through their lowest words. */
+static char *spare;
+static struct sr_lock spare_lock;
+
+/* The state of some CPUs' registers takes 11 KiB. */
+static size_t own_bytes(void)
+{
+	size_t frame = getauxval(AT_MINSIGSTKSZ);
+
+	return OWN_ROOM + ((frame + GUARD - 1) & ~(GUARD - 1));
+}
+
+static char *take_spare(void)
+{
+	char *own;
+
+	sr_lock(&spare_lock);
+	own = spare;
+	if (own)
+		spare = *(char **)own;
+	sr_unlock(&spare_lock);
+	return own;
+}
+
+static void give_spare(char *own)
+{
+	sr_lock(&spare_lock);
+	*(char **)own = spare;
+	spare = own;
+	sr_unlock(&spare_lock);
+}
+
+static char *map_own(void)
+{
+	size_t size = own_bytes() + GUARD;
+	char *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (sr_sys_is_error(p))
+		return NULL;
+	sr_syscall(SYS_mprotect, SR_ARG(p), GUARD, PROT_NONE, 0, 0, 0);
+	return p + GUARD;
+}
+
+static long kernel_altstack(const stack_t *set, stack_t *old)
+{
+	return sr_syscall(SYS_sigaltstack, SR_ARG(set), SR_ARG(old), 0, 0, 0, 0);
+}
+
+void sr_signal_stack_begin(struct sr_signal_stack *s)
+{
+	stack_t own;
+
+	if (s->own)
+		return;
+	s->own = take_spare();
+	if (!s->own)
+		s->own = map_own();
+	if (!s->own)
+		return;
+	own = sr_signal_stack_own(s);
+	/* Fails in a handler that runs on the program's: then that one stays. */
+	if (kernel_altstack(&own, &s->program)) {
+		give_spare(s->own);
+		s->own = NULL;
+	}
+}
+
+stack_t sr_signal_stack_own(const struct sr_signal_stack *s)
+{
+	return (stack_t){.ss_sp = s->own, .ss_size = own_bytes()};
+}
+
+void sr_signal_stack_disarm(struct sr_signal_stack *s)
+{
+	if (s->own && s->program.ss_flags & (int)SS_AUTODISARM)
+		s->program = (stack_t){.ss_flags = SS_DISABLE};
+}
+
+void sr_signal_stack_end(struct sr_signal_stack *s)
+{
+	if (!s->own || kernel_altstack(&s->program, NULL))
+		return;
+	give_spare(s->own);
+	s->own = NULL;
+}
+
+void sr_signal_stack_abandon(struct sr_signal_stack *s)
+{
+	if (s->own && !kernel_altstack(&s->program, NULL))
+		s->own = NULL;
+}
+
+bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp)
+{
+	return s->own && sp - (uintptr_t)s->own < own_bytes();
+}
+
+/* As the kernel's on_sig_stack. */
+static bool is_on(const stack_t *stack, uintptr_t sp)
+{
+	if (stack->ss_flags & (int)SS_AUTODISARM)
+		return false;
+	return sp > (uintptr_t)stack->ss_sp && sp - (uintptr_t)stack->ss_sp <= stack->ss_size;
+}
+
+uintptr_t sr_signal_stack_top(const struct sr_signal_stack *s, uintptr_t sp)
+{
+	const stack_t *p = &s->program;
+
+	if (!s->own || p->ss_flags & SS_DISABLE || !p->ss_size || is_on(p, sp))
+		return 0;
+	return (uintptr_t)p->ss_sp + p->ss_size;
+}
+
+/* As the kernel's do_sigaltstack. */
+static long set_program(stack_t *program, const stack_t *set, uintptr_t sp)
+{
+	int mode = set->ss_flags & ~(int)SS_AUTODISARM;
+
+	if (is_on(program, sp) && !(program->ss_flags & SS_DISABLE))
+		return -EPERM;
+	if (mode != SS_DISABLE && mode != SS_ONSTACK && mode != 0)
+		return -EINVAL;
+	if (mode == SS_DISABLE) {
+		*program = (stack_t){.ss_flags = set->ss_flags};
+		return 0;
+	}
+	if (set->ss_size < SMALLEST)
+		return -ENOMEM;
+	*program = (stack_t){set->ss_sp, set->ss_flags & ~SS_ONSTACK, set->ss_size};
+	return 0;
+}
+
+long sr_signal_stack_set(struct sr_signal_stack *s, const stack_t *set, stack_t *old, uintptr_t sp)
+{
+	stack_t before = s->program;
+	long err = 0;
+
+	if (!s->own)
+		return kernel_altstack(set, old);
+	if (!(before.ss_flags & SS_DISABLE) && is_on(&before, sp))
+		before.ss_flags |= SS_ONSTACK;
+	/* Both may be the same memory. */
+	if (set) {
+		stack_t wanted = *set;
+
+		err = set_program(&s->program, &wanted, sp);
+	}
+	if (!err && old)
+		*old = before;
+	return err;
+}

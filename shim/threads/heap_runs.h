@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * heap_runs.h: several threads and one heap.
+ *
+ * Where a block lies depends on what all threads allocated and freed before, in
+ * which order.  So in a process with threads each operation on the program's
+ * heap is made under one lock, and all threads use one of glibc's arenas
+ * (start.c); its caches per thread do no harm, being filled and emptied in that
+ * same order.  Of the order only the changes are recorded: a thread that makes
+ * an operation after another thread's takes the heap over, and a record in its
+ * stream says where (SR_REC_HEAP).  In a replay it waits there until the other
+ * has made as many as it had made.
+ *
+ * A thread that ends gives its cache back to the arena, inside glibc, when nothing
+ * of the shim's can see it.  The next thread that takes the heap over waits until
+ * it is gone.
+ *
+ * While there is one thread, none of this happens.
+ */
+#ifndef SHIM_THREADS_HEAP_RUNS_H
+#define SHIM_THREADS_HEAP_RUNS_H
+
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+
+/* Before an operation; NULL, or what to give to sr_heap_end after it. */
+static inline const struct sr_engine *sr_heap_begin(void)
+{
+	const struct sr_engine *e;
+
+	if (__builtin_expect(!sr_threaded, 1))
+		return NULL;
+	e = sr_engine;
+	if (!e || !e->heap_begin || sr_self.depth)
+		return NULL;
+	sr_self.uses_heap = true;
+	return e->heap_begin(&sr_self) ? e : NULL;
+}
+
+static inline void sr_heap_end(const struct sr_engine *e)
+{
+	if (e)
+		e->heap_end(&sr_self);
+}
+
+/* The thread makes no more operations, but for what glibc does when it is over. */
+void sr_heap_leave(struct sr_thread *t);
+
+/* By who takes the heap over. */
+void sr_heap_wait_left(void);
+
+/* Recording. */
+bool sr_record_heap_begin(struct sr_thread *t);
+void sr_record_heap_end(struct sr_thread *t);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stdio_order.c: what several threads print comes in the recorded order.
+ *
+ * glibc's printf and its kin take their file's lock without a call that the shim
+ * could see, and write by an inner call, when the buffer is full.  So the order
+ * of what threads print is decided inside of glibc, and recording the writes
+ * would not tell it.  These wrappers take the file's lock first, by flockfile,
+ * which is an ordered call like any other lock's; glibc takes it a second time.
+ *
+ * With one thread, they are passed by.  What reads from files is not here:
+ * threads that share an input file do not replay exactly.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/core/hooks.h"
+#include "shim/core/order.h"
+#include "shim/threads/program_threads.h"
+#include "shim/calls/real.h"
+#include "shim/core/thread.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+#undef putc
+#undef putchar
+#undef fputc
+
+int __vfprintf_chk(FILE *file, int flag, const char *format, va_list ap);
+int __printf_chk(int flag, const char *format, ...);
+int __fprintf_chk(FILE *file, int flag, const char *format, ...);
+int __vprintf_chk(int flag, const char *format, va_list ap);
+int _IO_putc(int c, FILE *file);
+
+static void unlock(void *file)
+{
+	funlockfile(file);
+}
+
+/* NULL where there is nothing to order, else the file, which is locked now. */
+static FILE *lock(FILE *file)
+{
+	if (__builtin_expect(!sr_threaded, 1) || !sr_engine || sr_self.depth || !file)
+		return NULL;
+	flockfile(file);
+	return file;
+}
+
+static bool try_lock(FILE *file)
+{
+	SR_NEXT(next, "ftrylockfile");
+
+	return !((int (*)(FILE *))sr_next(&next))(file);
+}
+
+/*
+ * Of threads that take turns, only who has the baton takes the lock: it is also taken, and given back,
+ * inside of glibc, which has no event for that.
+ */
+uint64_t sr_invoke_flockfile(const struct sr_call_desc *d, uint64_t *a)
+{
+	const struct timespec a_moment = {.tv_nsec = 20000};
+	struct sr_thread *t = &sr_self;
+
+	if (!sr_baton_is_lent(&t->baton))
+		return sr_real(d, a);
+	for (;;) {
+		sr_baton_take(&t->baton, t->number);
+		if (try_lock((FILE *)a[0]))
+			return 0;
+		sr_baton_lend(&t->baton, SR_BATON_FOR_LONG);
+		if (sr_call_number(d) == SR_CALL_ftrylockfile)
+			return (uint64_t)-1;
+		sr_sys_nanosleep(&a_moment);
+	}
+}
+
+void sr_replayed_flockfile(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	SR_NEXT(next, "flockfile");
+
+	if (!result)
+		((void (*)(FILE *))sr_next(&next))((FILE *)a[0]);
+}
+
+/*
+ * Of what a thread is printing while another one ends the process, all or nothing
+ * is to come out, in both runs: the thread that ends it takes the lock, for good,
+ * at its event.  Not at any price: the holder may never let go.
+ */
+void sr_stdio_settle(void)
+{
+	const struct timespec a_moment = {.tv_nsec = 1000000};
+
+	for (int i = 0; sr_threaded && i < 100 && ftrylockfile(stdout); i++)
+		sr_sys_nanosleep(&a_moment);
+}
+
+static int print(FILE *file, const char *format, va_list ap)
+{
+	SR_NEXT(next, "vfprintf");
+	int (*real)(FILE *, const char *, va_list) =
+	    (int (*)(FILE *, const char *, va_list))sr_next(&next);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(file, format, ap);
+	/* To write is a cancellation point. */
+	pthread_cleanup_push(unlock, locked);
+	n = real(file, format, ap);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+static int print_checked(FILE *file, int flag, const char *format, va_list ap)
+{
+	SR_NEXT(next, "__vfprintf_chk");
+	int (*real)(FILE *, int, const char *, va_list) =
+	    (int (*)(FILE *, int, const char *, va_list))sr_next(&next);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(file, flag, format, ap);
+	pthread_cleanup_push(unlock, locked);
+	n = real(file, flag, format, ap);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int vfprintf(FILE *file, const char *format, va_list ap)
+{
+	return print(file, format, ap);
+}
+
+EXPORT int vprintf(const char *format, va_list ap)
+{
+	return print(stdout, format, ap);
+}
+
+EXPORT int fprintf(FILE *file, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print(file, format, ap);
+	va_end(ap);
+	return n;
+}
+
+EXPORT int printf(const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print(stdout, format, ap);
+	va_end(ap);
+	return n;
+}
+
+EXPORT int __vfprintf_chk(FILE *file, int flag, const char *format, va_list ap)
+{
+	return print_checked(file, flag, format, ap);
+}
+
+EXPORT int __vprintf_chk(int flag, const char *format, va_list ap)
+{
+	return print_checked(stdout, flag, format, ap);
+}
+
+EXPORT int __fprintf_chk(FILE *file, int flag, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print_checked(file, flag, format, ap);
+	va_end(ap);
+	return n;
+}
+
+EXPORT int __printf_chk(int flag, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = print_checked(stdout, flag, format, ap);
+	va_end(ap);
+	return n;
+}
+
+static size_t put_bytes(const void *p, size_t size, size_t count, FILE *file)
+{
+	SR_NEXT(next, "fwrite");
+	size_t (*real)(const void *, size_t, size_t, FILE *) =
+	    (size_t(*)(const void *, size_t, size_t, FILE *))sr_next(&next);
+	FILE *locked = lock(file);
+	size_t n;
+
+	if (!locked)
+		return real(p, size, count, file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(p, size, count, file);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT size_t fwrite(const void *p, size_t size, size_t count, FILE *file)
+{
+	return put_bytes(p, size, count, file);
+}
+
+EXPORT int fputs(const char *text, FILE *file)
+{
+	SR_NEXT(next, "fputs");
+	int (*real)(const char *, FILE *) = (int (*)(const char *, FILE *))sr_next(&next);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(text, file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(text, file);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int puts(const char *text)
+{
+	SR_NEXT(next, "puts");
+	int (*real)(const char *) = (int (*)(const char *))sr_next(&next);
+	FILE *locked = lock(stdout);
+	int n;
+
+	if (!locked)
+		return real(text);
+	pthread_cleanup_push(unlock, locked);
+	n = real(text);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int fputc(int c, FILE *file)
+{
+	SR_NEXT(next, "fputc");
+	int (*real)(int, FILE *) = (int (*)(int, FILE *))sr_next(&next);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(c, file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(c, file);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+EXPORT int putc(int c, FILE *file)
+{
+	return fputc(c, file);
+}
+
+EXPORT int _IO_putc(int c, FILE *file)
+{
+	return fputc(c, file);
+}
+
+EXPORT int putchar(int c)
+{
+	return fputc(c, stdout);
+}
+
+EXPORT void perror(const char *text)
+{
+	SR_NEXT(next, "perror");
+	void (*real)(const char *) = (void (*)(const char *))sr_next(&next);
+	FILE *locked = lock(stderr);
+
+	if (!locked) {
+		real(text);
+		return;
+	}
+	pthread_cleanup_push(unlock, locked);
+	real(text);
+	pthread_cleanup_pop(1);
+}
+
+EXPORT int fflush(FILE *file)
+{
+	SR_NEXT(next, "fflush");
+	int (*real)(FILE *) = (int (*)(FILE *))sr_next(&next);
+	FILE *locked = lock(file);
+	int n;
+
+	if (!locked)
+		return real(file);
+	pthread_cleanup_push(unlock, locked);
+	n = real(file);
+	pthread_cleanup_pop(1);
+	return n;
+}

@@ -1,0 +1,723 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See clocks.h. */
+#include "shim/verbs/clocks/clocks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logd/ring/directory_client.h"
+#include "logd/ring/socket_path.h"
+#include "shim/core/call.h"
+#include "shim/memory/heap.h"
+#include "logd/base/lock.h"
+#include "shim/memory/map.h"
+#include "shim/record/record.h"
+#include "logd/base/say.h"
+#include "shim/core/thread.h"
+
+/* Of the region of this process: one for each queue pair that leads to a member. */
+#define CELLS       4088
+/* Looked at in another's region: what a READER may bring is bounded. */
+#define SLOT_CELLS  126
+#define SLOTS       1024
+/* Cells more than are in use: those of members that connect a moment later. */
+#define SPARE_CELLS 1u
+#define PAGE_BYTES  4096
+
+struct sr_clock_slot {
+	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS * SR_CLOCK_CELL_WORDS];
+};
+
+/* What is registered, in each protection domain anew. */
+struct memory {
+	union {
+		struct sr_clock_region region;
+		char bytes[sizeof(struct sr_clock_region) +
+			   CELLS * SR_CLOCK_CELL_WORDS * sizeof(uint64_t)];
+	};
+	struct sr_clock_slot slots[]; /* members only */
+};
+
+static struct {
+	bool on;
+	bool with_oneself; /* a test's: as if one's own queue pairs were another's */
+	struct sr_clock clock;
+	uint32_t members; /* 0: not known */
+	struct memory *memory;
+	size_t memory_bytes;
+	struct sr_clock_view *view; /* of our own region */
+	struct sr_lock looking;
+	struct sr_directory directory;
+	struct sr_lock slots_lock;
+	uint64_t slots_taken[SLOTS / 64];
+	bool has_complained;
+} self;
+
+void sr_clocks_own_fds(int fds[2])
+{
+	const struct sr_directory *d = &self.directory;
+
+	fds[0] = self.on && d->open ? d->socket : -1;
+	fds[1] = self.on ? d->job_fd : -1;
+}
+
+bool sr_clocks_member;
+
+bool sr_clocks_on(void)
+{
+	return self.on;
+}
+
+/* -------------------------------------------------------------------- start */
+
+static uint64_t whole_pages(uint64_t bytes)
+{
+	return (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+}
+
+static bool make_memory(bool member)
+{
+	char *p;
+
+	self.memory_bytes = whole_pages(
+	    sizeof(struct memory) + (member ? SLOTS * sizeof(struct sr_clock_slot) : 0));
+	/* Where libibverbs keeps registered pages from children, nothing else is on them. */
+	p = sr_alloc_zeroed(self.memory_bytes + PAGE_BYTES - 1);
+	if (!p)
+		return false;
+	self.memory = (void *)whole_pages((uintptr_t)p);
+	if (!member)
+		return true;
+	self.view = sr_alloc_zeroed(sr_clock_view_bytes(CELLS));
+	if (!self.view)
+		return false;
+	self.view->cells = CELLS;
+	return true;
+}
+
+static void complain(const char *what, const char *why)
+{
+	if (!self.has_complained)
+		sr_say("%s: %s; it is recorded by value, without orders (said once)", what, why);
+	self.has_complained = true;
+}
+
+/* What a queue pair carries, and why no clocks, for the trace. */
+static void note(const struct sr_connection_payload *p)
+{
+	sr_record_other(&sr_self, SR_REC_CONNECTION, p, sizeof(*p));
+}
+
+/* An outsider says nothing of a daemon that it could do without. */
+static bool can_do_without(bool member, int err)
+{
+	return !member && (err == -ENOENT || err == -ECONNREFUSED);
+}
+
+/* -errno: this process has no clocks. */
+static int join(const char *path, const struct sr_job *job, bool member, char *error, size_t size)
+{
+	int err = sr_directory_join(&self.directory, path, job, error, size);
+
+	if (!sr_directory_joins_later(&self.directory))
+		return err;
+	/* A daemon that is slow, or about to be replaced: with the first queue pair. */
+	if (!can_do_without(member, err))
+		return 0;
+	sr_directory_abandon(&self.directory);
+	return err;
+}
+
+void sr_clocks_start(const struct sr_settings *s, bool member)
+{
+	struct sr_job job = {.name = s->trace,
+			     .key_path = s->key,
+			     .hosts = s->hosts,
+			     .rank = s->rank,
+			     .member = member ? (uint32_t)s->member : SR_OUTSIDER};
+	char path[108], error[320] = "";
+	int err;
+
+	if (!s->clocks)
+		return;
+	err = make_memory(member) ? sr_socket_path(path, sizeof(path)) : -ENOMEM;
+	job.region = (uintptr_t)&self.memory->region;
+	if (!err)
+		err = join(path, &job, member, error, sizeof(error));
+	if (can_do_without(member, err))
+		return;
+	if (err) {
+		note(&(struct sr_connection_payload){
+		    .peer_rank = -1, .carries = SR_CARRIES_UNJOINED, .error = -err});
+		sr_say("rank %d carries no clocks: %s", s->rank,
+		       error[0] ? error : strerrorname_np(-err));
+		return;
+	}
+	if (member)
+		sr_clock_init(&self.clock, &self.memory->region, s->member);
+	self.members = (uint32_t)s->members;
+	self.with_oneself = s->clocks_with_oneself;
+	sr_clocks_member = member;
+	self.on = true;
+}
+
+void sr_clocks_forget_in_child(void)
+{
+	self.on = sr_clocks_member = false;
+	sr_directory_abandon(&self.directory);
+}
+
+/* ------------------------------------------------------- protection domains */
+
+struct domain {
+	struct ibv_mr *mr;
+	uint32_t queue_pairs;
+};
+
+static struct sr_map domains;
+static struct sr_lock domains_lock;
+
+/*
+ * By the function that asks the provider at once: ibv_reg_mr calls it by its
+ * public name, and the region would be taken for one of the program's.
+ */
+static struct ibv_mr *register_memory(struct ibv_pd *pd)
+{
+	uint64_t a[] = {(uintptr_t)pd, (uintptr_t)self.memory, self.memory_bytes,
+			(uintptr_t)self.memory,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+
+	return (void *)sr_real(&sr_calls[SR_CALL_ibv_reg_mr_iova2], a);
+}
+
+/* The registration for a new queue pair in this domain; NULL if there can be none. */
+static struct ibv_mr *use_domain(struct ibv_pd *pd)
+{
+	struct domain *d;
+	void *old;
+
+	sr_lock(&domains_lock);
+	d = sr_map_get(&domains, (uintptr_t)pd);
+	if (!d) {
+		d = sr_alloc_zeroed(sizeof(*d));
+		if (d)
+			d->mr = register_memory(pd);
+		if (d && (!d->mr || sr_map_put(&domains, (uintptr_t)pd, d, &old))) {
+			sr_free(d);
+			d = NULL;
+		}
+	}
+	if (d)
+		d->queue_pairs++;
+	sr_unlock(&domains_lock);
+	return d ? d->mr : NULL;
+}
+
+static void leave_domain(struct ibv_pd *pd)
+{
+	struct domain *d;
+
+	sr_lock(&domains_lock);
+	d = sr_map_get(&domains, (uintptr_t)pd);
+	if (d)
+		d->queue_pairs--;
+	sr_unlock(&domains_lock);
+}
+
+void sr_clocks_drop_pd(struct ibv_pd *pd)
+{
+	struct domain *d;
+
+	if (!self.on)
+		return;
+	sr_lock(&domains_lock);
+	d = sr_map_get(&domains, (uintptr_t)pd);
+	/* With queue pairs left it is not going to go: peers still write there. */
+	if (d && d->queue_pairs)
+		d = NULL;
+	if (d)
+		sr_map_take(&domains, (uintptr_t)pd);
+	sr_unlock(&domains_lock);
+	if (!d)
+		return;
+	sr_real(&sr_calls[SR_CALL_ibv_dereg_mr], (uint64_t[]){(uintptr_t)d->mr});
+	sr_free(d);
+}
+
+/* -------------------------------------------------------------------- names */
+
+/* A LID is made into an address that no GID can be. */
+static void gid_of_lid(uint16_t lid, uint8_t *gid)
+{
+	memset(gid, 0, SR_GID_BYTES);
+	memcpy(gid, "\xff\xffLID", 5);
+	gid[14] = (uint8_t)(lid >> 8);
+	gid[15] = (uint8_t)lid;
+}
+
+static void add_name(struct sr_queue_pair *names, const uint8_t *gid)
+{
+	static const uint8_t none[SR_GID_BYTES], empty[SR_GID_BYTES] = {0xfe, 0x80};
+
+	if (names->gids == SR_GIDS || !memcmp(gid, none, sizeof(none)) ||
+	    !memcmp(gid, empty, sizeof(empty)))
+		return;
+	for (uint32_t i = 0; i < names->gids; i++)
+		if (!memcmp(names->gid[i], gid, SR_GID_BYTES))
+			return;
+	memcpy(names->gid[names->gids++], gid, SR_GID_BYTES);
+}
+
+static void add_names_of_port(struct ibv_context *context, uint8_t port,
+			      struct sr_queue_pair *names)
+{
+	struct ibv_port_attr attr = {0};
+	union ibv_gid gid;
+	uint8_t lid[SR_GID_BYTES];
+	uint64_t a[] = {(uintptr_t)context, port, (uintptr_t)&attr};
+
+	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_port], a))
+		return;
+	if (attr.lid) {
+		gid_of_lid(attr.lid, lid);
+		add_name(names, lid);
+	}
+	for (int i = 0; i < attr.gid_tbl_len && names->gids < SR_GIDS; i++) {
+		uint64_t g[] = {(uintptr_t)context, port, (uint64_t)i, (uintptr_t)&gid};
+
+		/* Tables are long and filled from their beginning. */
+		if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_gid], g))
+			break;
+		if (!gid.global.interface_id && !gid.global.subnet_prefix)
+			break;
+		add_name(names, gid.raw);
+	}
+}
+
+/* Returns how many READs the device may have under way. */
+static uint32_t describe(struct ibv_context *context, struct sr_queue_pair *names)
+{
+	struct ibv_device_attr attr;
+	uint64_t a[] = {(uintptr_t)context, (uintptr_t)&attr};
+
+	names->gids = 0;
+	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_device], a))
+		return 0;
+	names->reads = attr.max_qp_rd_atom > 0 ? (uint32_t)attr.max_qp_rd_atom : 0;
+	for (uint8_t port = 1; port <= attr.phys_port_cnt; port++)
+		add_names_of_port(context, port, names);
+	return attr.max_qp_init_rd_atom > 0 ? (uint32_t)attr.max_qp_init_rd_atom : 0;
+}
+
+/* -------------------------------------------------------------------- slots */
+
+static struct sr_clock_slot *take_slot(void)
+{
+	struct sr_clock_slot *slot = NULL;
+
+	sr_lock(&self.slots_lock);
+	for (int i = 0; i < SLOTS / 64 && !slot; i++) {
+		int bit = ~self.slots_taken[i] ? __builtin_ctzll(~self.slots_taken[i]) : -1;
+
+		if (bit < 0)
+			continue;
+		self.slots_taken[i] |= 1ull << bit;
+		slot = &self.memory->slots[i * 64 + bit];
+	}
+	sr_unlock(&self.slots_lock);
+	if (slot)
+		memset(slot, 0, sizeof(*slot));
+	return slot;
+}
+
+static void give_back_slot(struct sr_clock_slot *slot)
+{
+	size_t i;
+
+	if (!slot)
+		return;
+	i = (size_t)(slot - self.memory->slots);
+	sr_lock(&self.slots_lock);
+	self.slots_taken[i / 64] &= ~(1ull << i % 64);
+	sr_unlock(&self.slots_lock);
+}
+
+/* -------------------------------------------------------------- queue pairs */
+
+bool sr_clocks_go_over(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
+}
+
+static void note_qp(const struct sr_clock_qp *c, int32_t peer_rank, enum sr_carries carries,
+		    int err)
+{
+	if (sr_clocks_member)
+		note(&(struct sr_connection_payload){.number = c->qp->qp_num,
+						     .peer = c->find.number,
+						     .peer_rank = peer_rank,
+						     .carries = carries,
+						     .error = -err});
+}
+
+static void note_no_memory(struct ibv_qp *qp, int err)
+{
+	complain("a queue pair has no memory for clocks", strerrorname_np(-err));
+	note_qp(&(struct sr_clock_qp){.qp = qp}, -1, SR_CARRIES_NO_MEMORY, err);
+}
+
+struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
+				     const struct ibv_xrcd *xrcd)
+{
+	bool is_target = qp->qp_type == IBV_QPT_XRC_RECV && xrcd;
+	struct sr_clock_qp *c;
+	struct ibv_mr *mr;
+
+	if (!self.on || (!is_target && (!pd || !sr_clocks_go_over(qp->qp_type))))
+		return NULL;
+	c = sr_alloc_zeroed(sizeof(*c));
+	if (!c) {
+		note_no_memory(qp, -ENOMEM);
+		return NULL;
+	}
+	c->qp = qp;
+	c->names.number = qp->qp_num;
+	if (is_target) {
+		c->names.domain = (uintptr_t)xrcd;
+		return c;
+	}
+	mr = use_domain(pd);
+	if (!mr) {
+		note_no_memory(qp, errno ? -errno : -ENOMEM);
+		sr_free(c);
+		return NULL;
+	}
+	c->pd = pd;
+	c->names.rkey = mr->rkey;
+	c->read_sge.lkey = mr->lkey;
+	c->word_sge = (struct ibv_sge){
+	    .addr = (uintptr_t)&c->word, .length = SR_CLOCK_WORD_BYTES, .lkey = mr->lkey};
+	return c;
+}
+
+static int tell_directory(const struct sr_clock_qp *c)
+{
+	return c->names.gids ? sr_directory_add(&self.directory, &c->names) : -EADDRNOTAVAIL;
+}
+
+void sr_clocks_name_qp(struct sr_clock_qp *c)
+{
+	c->device_reads = describe(c->qp->context, &c->names);
+	c->unnamed = tell_directory(c);
+	if (c->unnamed)
+		complain("a queue pair cannot be told to the directory",
+			 strerrorname_np(-c->unnamed));
+}
+
+struct sr_clock_srq {
+	struct ibv_pd *pd;
+	struct sr_queue_pair names;
+};
+
+static struct sr_map srqs;
+
+void sr_clocks_put_back_srq(struct ibv_srq *srq, struct sr_clock_srq *s)
+{
+	void *old;
+
+	if (s && sr_map_put(&srqs, (uintptr_t)srq, s, &old))
+		sr_clocks_remove_srq(s);
+}
+
+void sr_clocks_add_srq(struct ibv_srq *srq, struct ibv_pd *pd, const struct ibv_xrcd *xrcd)
+{
+	uint32_t number;
+	uint64_t a[] = {(uintptr_t)srq, (uintptr_t)&number};
+	struct sr_clock_srq *s;
+	struct ibv_mr *mr;
+
+	if (!self.on || !pd || !xrcd || (int)sr_real(&sr_calls[SR_CALL_get_srq_num], a))
+		return;
+	mr = use_domain(pd);
+	if (!mr)
+		return;
+	s = sr_alloc_zeroed(sizeof(*s));
+	if (!s) {
+		leave_domain(pd);
+		return;
+	}
+	s->pd = pd;
+	s->names.number = number | SR_SHARED_QUEUE;
+	s->names.rkey = mr->rkey;
+	s->names.domain = (uintptr_t)xrcd;
+	describe(srq->context, &s->names);
+	sr_directory_add(&self.directory, &s->names);
+	sr_clocks_put_back_srq(srq, s);
+}
+
+struct sr_clock_srq *sr_clocks_take_srq(struct ibv_srq *srq)
+{
+	return self.on ? sr_map_take(&srqs, (uintptr_t)srq) : NULL;
+}
+
+void sr_clocks_remove_srq(struct sr_clock_srq *s)
+{
+	if (!s)
+		return;
+	sr_directory_remove(&self.directory, &s->names);
+	leave_domain(s->pd);
+	sr_free(s);
+}
+
+void sr_clocks_disconnect(struct sr_clock_qp *c)
+{
+	if (!c)
+		return;
+	c->peer_reads = 0;
+	c->carries = c->reads = c->to_oneself = c->unanswered = false;
+	give_back_slot(c->slot);
+	sr_free(c->view);
+	c->slot = NULL;
+	c->view = NULL;
+}
+
+void sr_clocks_remove_qp(struct sr_clock_qp *c)
+{
+	if (!c)
+		return;
+	sr_clocks_disconnect(c);
+	if (!c->unnamed)
+		sr_directory_remove(&self.directory, &c->names);
+	if (c->pd)
+		leave_domain(c->pd);
+	sr_free(c);
+}
+
+/* ---------------------------------------------------------------- connecting */
+
+/* In use, or soon: each member of the group is likely to have a queue pair that leads there. */
+static uint32_t cells_to_read(uint32_t in_use)
+{
+	uint32_t n = in_use + SPARE_CELLS;
+
+	if (n < self.members)
+		n = self.members;
+	return n < SLOT_CELLS ? n : SLOT_CELLS;
+}
+
+static bool prepare_reads(struct sr_clock_qp *c, const struct sr_found *found)
+{
+	c->slot = take_slot();
+	c->view = sr_alloc_zeroed(sr_clock_view_bytes(SLOT_CELLS));
+	if (!c->slot || !c->view)
+		return false;
+	c->view->cells = SLOT_CELLS;
+	c->cells = found->region + SR_CLOCK_READ_OFFSET;
+	c->cells_count = cells_to_read(found->cells);
+	c->read_sge.addr = (uintptr_t)c->slot->words;
+	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
+	/* Soft-RoCE answers READs in order. */
+	c->fence = strncmp(c->qp->context->device->name, "rxe", 3) ? IBV_SEND_FENCE : 0;
+	return true;
+}
+
+static uint8_t at_most(uint32_t n, uint32_t limit)
+{
+	if (n > limit)
+		n = limit;
+	return n < UINT8_MAX ? (uint8_t)n : UINT8_MAX;
+}
+
+/* Never less than was asked for: what is wrong with that, the provider says. */
+static uint8_t twice(uint8_t asked, uint32_t limit)
+{
+	uint8_t more = at_most(2u * asked, limit);
+
+	return more > asked ? more : asked;
+}
+
+/* Of a peer in the job, which answers twice as many as its program thinks; that is at least as many
+ * as ours has under way. */
+uint8_t sr_clocks_initiated(const struct sr_clock_qp *c, uint8_t asked)
+{
+	return c->reads ? twice(asked, at_most(c->device_reads, c->peer_reads)) : asked;
+}
+
+/* Whether this one has found the peer or not: the peer may have found this one. */
+uint8_t sr_clocks_answered(const struct sr_clock_qp *c, uint8_t asked)
+{
+	return twice(asked, c->names.reads);
+}
+
+/* Of a member's: can its requests carry clocks to where that is? */
+static enum sr_carries what_carries(const struct sr_clock_qp *c, const struct sr_found *found)
+{
+	if (found->member == (uint32_t)self.clock.member && !self.with_oneself)
+		return SR_CARRIES_TO_ONESELF;
+	if (!c->has_room)
+		return SR_CARRIES_NO_ROOM;
+	if (found->cell == SR_NO_CELL || found->cell >= CELLS)
+		return SR_CARRIES_NO_CELL;
+	/* A target whose process has no shared receive queue now: its region cannot be reached. */
+	if (c->qp->qp_type == IBV_QPT_XRC_SEND && !found->shared_queue)
+		return SR_CARRIES_NO_SRQ;
+	return SR_CARRIES_CLOCKS;
+}
+
+static void carry(struct sr_clock_qp *c, const struct sr_found *found)
+{
+	c->shared_queue = found->shared_queue;
+	c->rkey = found->rkey;
+	for (uint32_t i = 0; i < SR_CLOCK_CELL_WORDS; i++)
+		c->cell[i] = found->region + sr_clock_cell_offset(found->cell, i);
+	c->reads = c->qp->qp_type != IBV_QPT_UC && prepare_reads(c, found);
+	c->carries = true;
+}
+
+static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
+{
+	enum sr_carries carries;
+
+	c->peer_reads = found->reads;
+	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
+		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
+	/* Nothing is ever sent from the target of XRC, or from a queue of no length. */
+	if (!sr_clocks_member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit)
+		return;
+	carries = what_carries(c, found);
+	c->to_oneself = carries == SR_CARRIES_TO_ONESELF;
+	if (carries == SR_CARRIES_CLOCKS)
+		carry(c, found);
+	if (c->carries && !c->reads && c->qp->qp_type != IBV_QPT_UC)
+		carries = SR_CARRIES_NO_READS;
+	if (carries != SR_CARRIES_CLOCKS && carries != SR_CARRIES_TO_ONESELF)
+		complain("a queue pair carries no clocks, or READs of it bring none",
+			 "there is no room for them");
+	note_qp(c, found->rank, carries, 0);
+}
+
+static void look_up(struct sr_clock_qp *c)
+{
+	char error[320] = "";
+	struct sr_found found;
+	int err = sr_directory_find(&self.directory, &c->find, &found, error, sizeof(error));
+
+	if (!err) {
+		c->unanswered = false;
+		use_found(c, &found);
+		return;
+	}
+	/* A daemon that was silent is not asked by others for a while, and is as good as none. */
+	if (c->unanswered)
+		return;
+	c->unanswered = err != -ENOENT;
+	if (c->unanswered)
+		complain("a peer's queue pair cannot be looked up",
+			 error[0] ? error : strerrorname_np(-err));
+	note_qp(c, -1, c->unanswered ? SR_CARRIES_UNANSWERED : SR_CARRIES_FOREIGN, err);
+}
+
+void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
+{
+	sr_clocks_disconnect(c);
+	c->find = (struct sr_find){.own_number = c->qp->qp_num, .number = attr->dest_qp_num};
+	/* A daemon that did not answer when it was made may do so now. */
+	if (c->unnamed)
+		c->unnamed = tell_directory(c);
+	if (c->unnamed) {
+		note_qp(c, -1, SR_CARRIES_UNNAMED, c->unnamed);
+		return;
+	}
+	memcpy(c->find.own_gid, c->names.gid[0], sizeof(c->find.own_gid));
+	if (attr->ah_attr.is_global)
+		memcpy(c->find.gid, attr->ah_attr.grh.dgid.raw, sizeof(c->find.gid));
+	else
+		gid_of_lid(attr->ah_attr.dlid, c->find.gid);
+	look_up(c);
+}
+
+void sr_clocks_connect_again(struct sr_clock_qp *c)
+{
+	if (c->unanswered)
+		look_up(c);
+}
+
+/* ------------------------------------------------------------- the data path */
+
+void sr_clocks_tick(struct sr_clock_qp *c)
+{
+	uint64_t event = sr_clock_tick(&self.clock);
+
+	c->word = sr_clock_cell_word(self.clock.member, event);
+	sr_record_clock(event, NULL, 0);
+}
+
+static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32_t cells)
+{
+	struct sr_order orders[SR_CLOCK_ORDERS];
+	uint64_t event;
+	uint32_t n;
+
+	do {
+		n = sr_clock_merge(&self.clock, v, words, cells, orders, SR_CLOCK_ORDERS, &event);
+		if (n)
+			sr_record_clock(event, orders, n);
+	} while (n + SR_CLOCK_CELL_WORDS > SR_CLOCK_ORDERS);
+}
+
+/*
+ * More cells are in use than the READ asked for, or it was held up while one was written
+ * twice: an order may have been missed.
+ */
+static void note_short(struct sr_clock_qp *c, uint64_t in_use)
+{
+	struct sr_order missed = {.member = (uint8_t)self.clock.member, .via = SR_ORDER_SHORT};
+
+	sr_record_clock(sr_clock_tick(&self.clock), &missed, 1);
+	c->cells_count = cells_to_read((uint32_t)in_use);
+	/* For the READs from now on. */
+	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
+}
+
+void sr_clocks_read(struct sr_clock_qp *c)
+{
+	const _Atomic uint64_t *words;
+
+	if (!c || !c->slot)
+		return;
+	words = c->slot->words;
+	if (sr_clock_is_news(&self.clock, c->view, words, c->cells_count))
+		merge(c->view, words, c->cells_count);
+	if (sr_clock_is_short(words, c->cells_count))
+		note_short(c, sr_clock_cells_in_use(words));
+}
+
+void sr_clocks_look_at_peers(void)
+{
+	const struct sr_clock_region *r;
+	uint32_t cells;
+	bool alone;
+
+	r = &self.memory->region;
+	cells = (uint32_t)atomic_load_explicit(&r->cells, memory_order_relaxed);
+	if (!cells || !sr_clock_is_news(&self.clock, self.view, &r->own, cells))
+		return;
+	/* What cannot be written now is left for the next look. */
+	if (sr_record_is_interrupted())
+		return;
+	/*
+	 * Never waited for: this may be a signal handler that interrupted its
+	 * owner.  Two that look at once note an order twice.
+	 */
+	alone = sr_trylock(&self.looking);
+	merge(self.view, &r->own, cells);
+	if (alone)
+		sr_unlock(&self.looking);
+}
+
+void sr_clocks_store(void)
+{
+	if (sr_clocks_member && !sr_record_is_interrupted())
+		sr_record_clock(sr_clock_tick(&self.clock), NULL, 0);
+}

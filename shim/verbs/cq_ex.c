@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cq_ex.c: extended completion queues, which a program reads field by field.
+ *
+ * A program may read the fields of a completion in any order and number, so
+ * all that the queue offers are read when start_poll or next_poll has found it:
+ * that call's record has them, and the read_* functions are answered from
+ * there, in both runs.  Providers only look into the completion entry to
+ * answer them, so reading what the program does not want changes nothing.
+ *
+ * Between start_poll and end_poll the queue is one thread's.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "shim/core/call.h"
+#include "shim/verbs/clocks/clocks.h"
+#include "shim/memory/heap.h"
+#include "shim/core/hooks.h"
+#include "shim/memory/map.h"
+#include "shim/verbs/objects.h"
+#include "shim/verbs/ops.h"
+#include "shim/core/thread.h"
+
+static struct sr_map currents;
+
+struct sr_completion *sr_cq_current(const struct ibv_cq_ex *cq)
+{
+	return sr_map_get(&currents, (uintptr_t)cq);
+}
+
+struct sr_completion *sr_cq_ex_take(struct ibv_cq *cq)
+{
+	return sr_map_take(&currents, (uintptr_t)cq);
+}
+
+void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c)
+{
+	void *old;
+
+	if (c && sr_map_put(&currents, (uintptr_t)cq, c, &old))
+		sr_free(c);
+}
+
+/* --------------------------------------------------------- create, destroy */
+
+/* The program's struct may be of an older header, which ends earlier. */
+static struct ibv_cq_init_attr_ex copy_of(const struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_init_attr_ex copy = {};
+
+	memcpy(&copy, attr, offsetof(struct ibv_cq_init_attr_ex, flags));
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		copy.flags = attr->flags;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		copy.parent_domain = attr->parent_domain;
+	return copy;
+}
+
+/*
+ * Which bytes a receive brought follows from its length, so the shim needs that
+ * where the program did not ask for it.
+ */
+uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_cq_init_attr_ex *asked = (void *)a[1], attr = copy_of(asked);
+	struct sr_completion *current;
+	struct ibv_cq_ex *cq;
+
+	attr.wc_flags |= IBV_WC_EX_WITH_BYTE_LEN;
+	attr.cqe = (uint32_t)sr_cq_depth((int)attr.cqe);
+	cq = (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)&attr});
+	if (!cq && attr.cqe != asked->cqe) {
+		attr.cqe = asked->cqe;
+		cq = (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)&attr});
+	}
+	if (!cq)
+		return 0;
+	/* Without memory to keep completions in, the queue stays unknown, as direct verbs' are. */
+	current = sr_alloc_zeroed(sizeof(*current));
+	if (!current)
+		return (uintptr_t)cq;
+	sr_cq_ex_put_back(ibv_cq_ex_to_cq(cq), current);
+	sr_cq_add(ibv_cq_ex_to_cq(cq));
+	sr_ops_patch(cq, SR_SOURCE_CQ);
+	if (!(asked->wc_flags & IBV_WC_EX_WITH_BYTE_LEN))
+		cq->read_byte_len = NULL;
+	return (uintptr_t)cq;
+}
+
+void sr_replayed_create_cq_ex(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (result)
+		sr_cq_ex_put_back((struct ibv_cq *)result,
+				  sr_alloc_zeroed(sizeof(struct sr_completion)));
+}
+
+void sr_replayed_destroy_cq(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result == 0)
+		sr_free(sr_cq_ex_take((struct ibv_cq *)a[0]));
+}
+
+/* ------------------------------------------------------------------ polling */
+
+static void read_fields(struct ibv_cq_ex *cq, const struct ibv_cq_ex *ops, struct sr_completion *c)
+{
+	*c = (struct sr_completion){.wr_id = cq->wr_id, .status = cq->status};
+#define READ(field)                                                                                \
+	if (ops->read_##field)                                                                     \
+	c->field = ops->read_##field(cq)
+	READ(opcode);
+	READ(vendor_err);
+	READ(byte_len);
+	READ(imm_data);
+	READ(qp_num);
+	READ(src_qp);
+	READ(wc_flags);
+	READ(slid);
+	READ(sl);
+	READ(dlid_path_bits);
+	READ(completion_ts);
+	READ(cvlan);
+	READ(flow_tag);
+	READ(completion_wallclock_ns);
+#undef READ
+	if (ops->read_tm_info)
+		ops->read_tm_info(cq, &c->tm_info);
+}
+
+/* False: one of the shim's own. */
+static bool found(struct ibv_cq_ex *cq, struct sr_completion *c)
+{
+	struct ibv_wc wc;
+
+	read_fields(cq, sr_ops_saved(cq), c);
+	wc = (struct ibv_wc){.wr_id = c->wr_id,
+			     .status = c->status,
+			     .opcode = c->opcode,
+			     .vendor_err = c->vendor_err,
+			     .byte_len = c->byte_len};
+	if (!sr_wq_complete(&wc, 1))
+		return false;
+	cq->wr_id = c->wr_id = wc.wr_id;
+	cq->status = c->status = wc.status;
+	c->opcode = wc.opcode;
+	c->vendor_err = wc.vendor_err;
+	c->byte_len = wc.byte_len;
+	return true;
+}
+
+/* start_poll and next_poll. */
+uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_cq_ex *cq = (void *)a[0];
+	struct sr_completion *c = sr_cq_current(cq);
+	struct sr_wq *retired = sr_cq_retired(ibv_cq_ex_to_cq(cq));
+	int err = (int)sr_real(d, a);
+	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
+
+	sr_self.arrived_count = 0;
+	while (!err && c && !found(cq, c))
+		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
+	/* A program that was told of nothing does not end the poll. */
+	if (err && started)
+		sr_real(&sr_calls[SR_CALL_end_poll], a);
+	sr_clocks_look();
+	if (err == ENOENT && retired)
+		sr_cq_drained(ibv_cq_ex_to_cq(cq), retired);
+	return (uint64_t)(int64_t)err;
+}
+
+void sr_replayed_poll(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct ibv_cq_ex *cq = (void *)a[0];
+	const struct sr_completion *c = sr_cq_current(cq);
+
+	if ((int)result != 0 || !c)
+		return;
+	cq->wr_id = c->wr_id;
+	cq->status = c->status;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mr.c: memory regions; see objects.h. */
+#include "shim/memory/heap.h"
+#include "shim/core/hooks.h"
+#include "shim/memory/map.h"
+#include "shim/verbs/objects.h"
+#include "shim/verbs/ops.h"
+#include "shim/memory/own_memory.h"
+#include "shim/memory/readable.h"
+#include "shim/calls/real.h"
+#include "shim/verbs/regions.h"
+
+struct region {
+	char *addr; /* NULL: no memory of the CPU's */
+	size_t length;
+	uint64_t iova;
+	bool doubtful; /* some of it may have been unmapped or protected since */
+};
+
+static struct sr_map regions;
+/* Where they all lie, and those that are gone as well. */
+static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
+
+static uint64_t key_of(struct ibv_context *context, uint32_t lkey)
+{
+	struct sr_context *c = sr_context_find(context);
+
+	/* Keys are per device; context numbers start at 1, so no key is 0. */
+	return c ? (uint64_t)c->number << 32 | lkey : 0;
+}
+
+static void *memory_in(struct region *r, uint64_t addr, uint32_t length)
+{
+	char *p;
+
+	if (!r || !r->addr || addr - r->iova > r->length || length > r->length - (addr - r->iova))
+		return NULL;
+	p = r->addr + (addr - r->iova);
+	return r->doubtful && !sr_is_readable(p, length) ? NULL : p;
+}
+
+void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	uint64_t key = key_of(context, lkey);
+
+	return key ? memory_in(sr_map_get(&regions, key), addr, length) : NULL;
+}
+
+/*
+ * A program may deregister what a request has written, and poll the completion
+ * afterwards: the last ones are remembered.
+ */
+#define GONE_MAX 1024
+
+static struct sr_map gone;
+static struct sr_lock gone_lock;
+static uint64_t gone_keys[GONE_MAX];
+static uint32_t gone_n;
+
+static void keep_gone(uint64_t key, struct region *r)
+{
+	uint64_t *oldest;
+	void *old = NULL;
+
+	if (!r)
+		return;
+	r->doubtful = true;
+	sr_lock(&gone_lock);
+	oldest = &gone_keys[gone_n++ % GONE_MAX];
+	if (*oldest)
+		sr_free(sr_map_take(&gone, *oldest));
+	*oldest = 0;
+	if (sr_map_put(&gone, key, r, &old))
+		sr_free(r);
+	else
+		*oldest = key;
+	sr_free(old);
+	sr_unlock(&gone_lock);
+}
+
+void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	uint64_t key = key_of(context, lkey);
+	void *p = key ? memory_in(sr_map_get(&regions, key), addr, length) : NULL;
+
+	return p || !key ? p : memory_in(sr_map_get(&gone, key), addr, length);
+}
+
+struct range {
+	uintptr_t begin, end;
+};
+
+static void doubt(void *value, void *argument)
+{
+	struct region *r = value;
+	const struct range *range = argument;
+	uintptr_t begin = (uintptr_t)r->addr;
+
+	if (r->addr &&
+	    (range->begin < begin ? begin < range->end : range->begin - begin < r->length))
+		r->doubtful = true;
+}
+
+void sr_mr_doubt(const void *addr, size_t length)
+{
+	struct range range = {(uintptr_t)addr, (uintptr_t)addr + length};
+
+	if (range.begin < atomic_load_explicit(&highest, memory_order_relaxed) &&
+	    range.end > atomic_load_explicit(&lowest, memory_order_relaxed))
+		sr_map_each(&regions, doubt, &range);
+}
+
+static void note_place(const struct region *r)
+{
+	uintptr_t begin = (uintptr_t)r->addr, end = begin + r->length, seen;
+
+	if (!r->addr)
+		return;
+	end = end < begin ? UINTPTR_MAX : end;
+	for (seen = lowest; begin < seen && !atomic_compare_exchange_weak(&lowest, &seen, begin);)
+		;
+	for (seen = highest; end > seen && !atomic_compare_exchange_weak(&highest, &seen, end);)
+		;
+}
+
+static void add_region(struct ibv_mr *mr, struct region *r)
+{
+	uint64_t key = key_of(mr->context, mr->lkey);
+	void *old;
+
+	note_place(r);
+	if (!key || sr_map_put(&regions, key, r, &old)) {
+		sr_free(r);
+		return;
+	}
+	/* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: the same region was added twice. */
+	sr_free(old);
+}
+
+void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova)
+{
+	struct region *r = sr_alloc(sizeof(*r));
+	bool everything = !addr && length == SIZE_MAX; /* implicit on-demand paging */
+
+	if (!r)
+		return;
+	if (everything)
+		*r = (struct region){.addr = (char *)1, .length = SIZE_MAX, .iova = 1};
+	/* Memory of a GPU, say, can be registered but not read. */
+	else if (length && sr_is_readable(addr, 1) && sr_is_readable((char *)addr + length - 1, 1))
+		*r = (struct region){.addr = addr, .length = length, .iova = iova};
+	else
+		*r = (struct region){.addr = NULL};
+	add_region(mr, r);
+}
+
+static void remove_region(struct ibv_mr *mr)
+{
+	uint64_t key = key_of(mr->context, mr->lkey);
+
+	if (key)
+		sr_free(sr_map_take(&regions, key));
+}
+
+/* ---------------------------------------------------------------- windows */
+
+/* By the address of their struct ibv_mr. */
+static struct sr_map windowed;
+
+/* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: one registration, one decision. */
+static __thread bool registering __attribute__((tls_model("initial-exec")));
+
+static void keep_windowed(struct ibv_mr *mr, struct sr_windowed *w)
+{
+	struct sr_windowed *kept = w->addr && mr ? sr_alloc(sizeof(*kept)) : NULL;
+	void *old;
+
+	if (kept) {
+		*kept = *w;
+		if (!sr_map_put(&windowed, (uintptr_t)mr, kept, &old))
+			return;
+		sr_free(kept);
+	}
+	sr_windows_drop(w);
+}
+
+/* The NIC gets landing, and goes on using the program's addresses. */
+static struct ibv_mr *register_landing(uint64_t *a, uint64_t iova, uint64_t access)
+{
+	const struct sr_call_desc *d = &sr_calls[SR_CALL_ibv_reg_mr_iova2];
+	struct ibv_mr *mr;
+
+	mr =
+	    (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)sr_window_hold((void *)a[1]), a[2],
+					    iova, access & ~(uint64_t)IBV_ACCESS_RELAXED_ORDERING});
+	sr_window_release();
+	if (mr)
+		mr->addr = (void *)a[1];
+	return mr;
+}
+
+/* pd, addr, length come first in all of them. */
+static uint64_t register_memory(const struct sr_call_desc *d, uint64_t *a, uint64_t iova,
+				uint64_t access)
+{
+	struct sr_windowed w = {0};
+	struct ibv_mr *mr;
+
+	if (registering)
+		return sr_real(d, a);
+	sr_windows_add(&w, (void *)a[1], a[2], (int)access);
+	registering = true;
+	mr = w.frozen ? register_landing(a, iova, access) : (void *)sr_real(d, a);
+	registering = false;
+	keep_windowed(mr, &w);
+	return (uintptr_t)mr;
+}
+
+static void *landing_of(const struct sr_windowed *w)
+{
+	void *landing = sr_window_hold(w->addr);
+
+	sr_window_release();
+	return landing;
+}
+
+/* ibv_reg_mr: pd, addr, length, access. */
+void sr_replayed_reg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (result)
+		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2],
+			  a[3] & IBV_ACCESS_ZERO_BASED ? 0 : a[1]);
+}
+
+uint64_t sr_invoke_reg_mr(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result = register_memory(d, a, a[1], a[3]);
+
+	sr_replayed_reg_mr(d, a, result);
+	return result;
+}
+
+/* ibv_reg_mr_iova and ibv_reg_mr_iova2: pd, addr, length, iova, access. */
+void sr_replayed_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (result)
+		sr_mr_add((struct ibv_mr *)result, (void *)a[1], a[2],
+			  a[4] & IBV_ACCESS_ZERO_BASED ? 0 : a[3]);
+}
+
+uint64_t sr_invoke_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a)
+{
+	uint64_t result = register_memory(d, a, a[3], a[4]);
+
+	sr_replayed_reg_mr_iova(d, a, result);
+	return result;
+}
+
+/* ibv_rereg_mr: mr, flags, pd, addr, length, access.  The old lkey was forgotten before. */
+void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct ibv_mr *mr = (void *)a[0];
+
+	if ((int)result == 0)
+		sr_mr_add(mr, mr->addr, mr->length, (uintptr_t)mr->addr);
+}
+
+/*
+ * The kernel translates the address that it is given, which is the remote one
+ * as well: the memory has to be there.  What a peer can write from then on is
+ * compared.
+ */
+static void rewindow(struct sr_windowed *old, const uint64_t *a)
+{
+	const struct ibv_mr *mr = (void *)a[0];
+	struct sr_windowed w = {0};
+
+	if (!(a[1] & IBV_REREG_MR_CHANGE_ACCESS) && !old)
+		return;
+	if (old && !(a[1] & IBV_REREG_MR_CHANGE_TRANSLATION))
+		return;
+	if (old)
+		sr_windows_drop(old);
+	sr_windows_compare(&w, mr->addr, mr->length, SR_WINDOW_REFUSED_REREG);
+	sr_free(sr_map_take(&windowed, a[0]));
+	keep_windowed((struct ibv_mr *)a[0], &w);
+}
+
+uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_mr before = *(struct ibv_mr *)a[0];
+	struct sr_windowed *w = sr_map_get(&windowed, a[0]);
+	bool pinned = sr_windows_on && a[1] & IBV_REREG_MR_CHANGE_TRANSLATION &&
+		      sr_window_touches((void *)a[3], a[4]);
+	uint64_t result, key;
+
+	if (a[1] & IBV_REREG_MR_CHANGE_TRANSLATION)
+		sr_own_memory_registered((void *)a[3], a[4]);
+	if (pinned)
+		sr_window_pin((void *)a[3], a[4]);
+	result = sr_real(d, a);
+	if (pinned)
+		sr_window_unpin((void *)a[3], a[4]);
+	if ((int)result == 0) {
+		key = key_of(before.context, before.lkey);
+		if (key)
+			keep_gone(key, sr_map_take(&regions, key));
+		sr_replayed_rereg_mr(d, a, result);
+		if (w || (a[1] & IBV_REREG_MR_CHANGE_ACCESS &&
+			  a[5] & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)))
+			rewindow(w, a);
+	}
+	return result;
+}
+
+/* ibv_dereg_mr: mr, whose memory is gone afterwards. */
+void sr_replayed_dereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if ((int)result == 0)
+		remove_region((struct ibv_mr *)a[0]);
+}
+
+uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_mr mr = *(struct ibv_mr *)a[0];
+	uint64_t key = key_of(mr.context, mr.lkey), result;
+	/* Before the real call: right after it another thread may be given the same key. */
+	struct region *r = key ? sr_map_take(&regions, key) : NULL;
+	struct sr_windowed *w = sr_map_take(&windowed, a[0]);
+	void *old;
+
+	/* It is told to the kernel where the pages are. */
+	if (w && w->frozen)
+		((struct ibv_mr *)a[0])->addr = landing_of(w);
+	result = sr_real(d, a);
+	if ((int)result != 0) {
+		if (w && w->frozen)
+			((struct ibv_mr *)a[0])->addr = mr.addr;
+		if (w && sr_map_put(&windowed, a[0], w, &old))
+			sr_free(w);
+		if (r)
+			add_region(&mr, r);
+		return result;
+	}
+	if (w)
+		sr_windows_drop(w);
+	sr_free(w);
+	keep_gone(key, r);
+	return result;
+}
+
+/* ---------------------------------------------------------- device memory */
+
+uint64_t sr_invoke_new_dm(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct ibv_dm *dm = (void *)sr_real(d, a);
+
+	if (dm)
+		sr_ops_patch(dm, SR_SOURCE_DM);
+	return (uintptr_t)dm;
+}
+
+/* ibv_free_dm, and ibv_unimport_dm, which has no result and never fails. */
+uint64_t sr_invoke_end_dm(const struct sr_call_desc *d, uint64_t *a)
+{
+	void *ops = sr_ops_take((void *)a[0]);
+	uint64_t result = sr_real(d, a);
+
+	if (!(d->flags & SR_CALL_VOID) && (int)result != 0)
+		sr_ops_put_back((void *)a[0], ops);
+	else
+		sr_free(ops);
+	return result;
+}

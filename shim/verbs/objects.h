@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * objects.h: what the recorder knows of the program's verbs objects.
+ *
+ *   context.c  opened devices: the operations they had before they were patched
+ *   mr.c       memory regions: from (context, lkey) and an address in a
+ *              scatter/gather list to the memory behind it
+ *   wq.c       work queues: which request a completion belongs to
+ *   cq_ex.c    extended completion queues: the completion that is being read
+ *
+ * All functions are thread-safe.
+ */
+#ifndef SHIM_VERBS_OBJECTS_H
+#define SHIM_VERBS_OBJECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "shim/core/call.h"
+#include "logd/base/lock.h"
+#include "shim/memory/map.h"
+
+/* ------------------------------------------------------------- contexts */
+
+struct sr_context {
+	/* As the provider filled it in; context.ops and, if extended, all around it. */
+	struct verbs_context original;
+	uint32_t number; /* from 1 on */
+};
+
+extern struct sr_map sr_contexts __attribute__((visibility("hidden")));
+
+/* NULL if the context was not opened through the shim. */
+static inline struct sr_context *sr_context_find(struct ibv_context *context)
+{
+	return sr_map_get(&sr_contexts, (uintptr_t)context);
+}
+
+/* Saves the operations of a new context and puts the wrappers in their place. */
+int sr_context_patch(struct ibv_context *context);
+/* Of those operations only that are seen outside of the group. */
+int sr_context_patch_outside(struct ibv_context *context);
+/* How many there have been. */
+uint32_t sr_contexts_seen(void);
+
+void sr_context_forget(struct ibv_context *context);
+
+/* The pointer that the wrapper of an operation replaced. */
+static inline void *sr_context_original(struct ibv_context *context, size_t op_offset, bool verbs)
+{
+	const struct sr_context *c = sr_context_find(context);
+	const void *container = c && !verbs ? (const void *)&c->original.context : (const void *)c;
+
+	return c ? *(void *const *)((const char *)container + op_offset) : NULL;
+}
+
+/*
+ * Of the data path: what sr_real does for an operation of context.ops that has three
+ * arguments, of which the first is of this context.
+ */
+static inline uint64_t sr_real_operation(const struct sr_call_desc *d, struct ibv_context *context,
+					 const void *object, uint64_t second, const void *third)
+{
+	typedef uint64_t operation(uint64_t, uint64_t, uint64_t);
+	operation *f = (operation *)sr_context_original(context, d->op_offset, false);
+
+	return f ? f((uintptr_t)object, second, (uintptr_t)third) : sr_unavailable(d);
+}
+
+/* ------------------------------------------------------- memory regions */
+
+/*
+ * What a scatter/gather entry leads to: memory of this process, or NULL where
+ * the CPU has no address for it (device memory, an unknown key).
+ */
+void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length);
+
+/* The same of a request that has completed: its region may be gone by now. */
+void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length);
+
+/*
+ * The program unmaps or protects the range: what is registered there, the device
+ * goes on using, but the CPU may not be able to read it any more.
+ */
+void sr_mr_doubt(const void *addr, size_t length);
+
+void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
+
+/* ---------------------------------------------------------- work queues */
+
+struct sr_wq;
+struct sr_clock_qp;
+
+/* What completes a request tells of its buffers. */
+enum sr_wqe_kind {
+	SR_WQE_SOURCE, /* nothing arrives: sends and writes */
+	SR_WQE_FETCH,  /* RDMA READ and atomics: the whole scatter list was written */
+	SR_WQE_RECV,   /* byte_len bytes of the scatter list were written */
+};
+
+/* Whose request it is: the program's, or one of clocks.h. */
+enum sr_wqe_role {
+	SR_WQE_PROGRAM,
+	SR_WQE_CLOCK,
+	SR_WQE_READER,
+};
+
+/* A work request from its post to its completion.  Its address is the wr_id the provider sees. */
+struct sr_wqe {
+	uint64_t magic;
+	struct sr_wq *wq;
+	struct sr_wqe *next;     /* in a send queue's list, read and written as atomics */
+	struct sr_wqe *previous; /* of the same send queue; only good for taking back */
+	uint64_t wr_id;          /* the program's */
+	enum sr_wqe_kind kind;
+	bool signaled;  /* a completion of its own comes even if it succeeds; send queues only */
+	bool is_passed; /* by its own completion or that of a later one */
+	bool told;      /* no completion of it is to come */
+	enum sr_wqe_role role;
+	bool stands;  /* READER: its completion is that of the program's request in front of it */
+	bool dropped; /* READER: that one has failed, by a completion of its own */
+	/* CLOCK: the request behind it; of the program's: the READER behind it, or NULL. */
+	struct sr_wqe *other;
+	/* READER: what the completion of the other one says. */
+	enum ibv_wc_opcode opcode;
+	uint32_t length;
+	/* Of the program's: its CLOCK has failed so, and this one was only flushed. */
+	enum ibv_wc_status lent_status;
+	uint32_t lent_vendor_err;
+	uint32_t num_sge;
+	struct ibv_sge sge[];
+};
+
+struct sr_qp {
+	struct ibv_qp *qp;
+	bool sig_all; /* all sends are signaled */
+	struct sr_wq *sq;
+	struct sr_wq *rq;          /* NULL with a shared receive queue */
+	struct sr_clock_qp *clock; /* NULL: no clocks; see clocks.h */
+	uint64_t posted;           /* of the program's requests to sq */
+	/* The request between a builder call and its set_sge, and the first since wr_start. */
+	struct sr_wqe *building;
+	struct sr_wqe *batch;
+	/* Since wr_start: is there an event, and which fetch has no READER behind it yet? */
+	bool batch_has_event;
+	bool overfull; /* it has more than the program's queue would have taken */
+	struct sr_wqe *unread;
+	enum ibv_wr_opcode unread_opcode;
+	uint64_t batch_posted; /* `posted` at wr_start */
+};
+
+/* ordered: completes in the order of the posts (send queues).  depth: the most requests at a time.
+ */
+struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,
+			   bool ordered);
+struct sr_wq *sr_wq_create_alike(const struct sr_wq *wq);
+
+uint32_t sr_wq_max_sge(const struct sr_wq *wq);
+
+/* The queue is gone; its requests keep their meaning while completions of them may be in `cq`. */
+void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq);
+
+/* Held across a post; what follows up to sr_wq_unappend is called with it only. */
+void sr_wq_lock_posts(struct sr_wq *wq);
+void sr_wq_unlock_posts(struct sr_wq *wq);
+
+/*
+ * Locks, and has room for the copy of a chain, as struct ibv_send_wr (ordered) or ibv_recv_wr:
+ * for one more than the queue is deep, so that a chain that it can take fits.
+ */
+void *sr_wq_begin_posts(struct sr_wq *wq, uint32_t *room);
+
+/* Ordered: whose clocks its requests carry; NULL when the queue pair goes. */
+void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock);
+/* Ordered: how many of the program's requests the poller has passed. */
+uint64_t sr_wq_passed(const struct sr_wq *wq);
+
+/* A request with the buffers that completion will tell of (sge may be NULL). */
+struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
+			   const struct ibv_sge *sge, uint32_t num_sge);
+
+/* The request that was posted under this wr_id; NULL if the wr_id is none of the shim's. */
+struct sr_wqe *sr_wqe_of(uint64_t wr_id);
+
+/* It was not posted after all, and is not appended. */
+void sr_wqe_give_back(struct sr_wqe *wqe);
+
+/* Send queues complete in order: requests go into a list, in the order of their post. */
+void sr_wq_append(struct sr_wq *wq, struct sr_wqe *wqe);
+/* Takes back the requests from `first` to the end of the list. */
+void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
+
+/*
+ * Completions of one poll: puts the program's wr_ids into them and tells (to the
+ * thread's list of arrived bytes) what memory they prove to be written.  Takes
+ * out those of the shim's own requests; returns how many are left.
+ */
+int sr_wq_complete(struct ibv_wc *wc, int n);
+
+/* At the end of a thread that has polled (polls.h). */
+struct sr_thread;
+void sr_poller_ends(struct sr_thread *t);
+
+/* Completion queues made through the shim; requests of others keep their own wr_ids. */
+struct sr_cq;
+
+/* How deep a queue of which the program asks for so much is made. */
+int sr_cq_depth(int cqe);
+
+void sr_cq_add(struct ibv_cq *cq);
+bool sr_cq_known(struct ibv_cq *cq);
+
+/* Around a destroy: taken out before it, then freed, or put back if it failed. */
+struct sr_cq *sr_cq_take(struct ibv_cq *cq);
+void sr_cq_put_back(struct ibv_cq *cq, struct sr_cq *c);
+void sr_cq_free(struct sr_cq *c);
+
+/*
+ * Around a poll: the queues retired before it, and then, if it found fewer
+ * completions than it asked for, that none is left of those queues.
+ */
+static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
+void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired);
+
+/* Nearly always there is none, and no poll has to look. */
+extern atomic_bool sr_any_retired __attribute__((visibility("hidden")));
+struct sr_wq *sr_cq_find_retired(struct ibv_cq *cq);
+
+static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq)
+{
+	if (__builtin_expect(!atomic_load_explicit(&sr_any_retired, memory_order_relaxed), 1))
+		return NULL;
+	return sr_cq_find_retired(cq);
+}
+
+/* ------------------------------------------- extended completion queues */
+
+/* What the program may read of a completion between start_poll and end_poll. */
+struct sr_completion {
+	uint64_t wr_id;
+	enum ibv_wc_status status;
+	enum ibv_wc_opcode opcode;
+	uint32_t vendor_err;
+	uint32_t byte_len;
+	__be32 imm_data;
+	uint32_t qp_num;
+	uint32_t src_qp;
+	unsigned int wc_flags;
+	uint32_t slid;
+	uint8_t sl;
+	uint8_t dlid_path_bits;
+	uint64_t completion_ts;
+	uint16_t cvlan;
+	uint32_t flow_tag;
+	struct ibv_wc_tm_info tm_info;
+	uint64_t completion_wallclock_ns;
+};
+
+/* The one that start_poll or next_poll found last; NULL if the queue is not an extended one. */
+struct sr_completion *sr_cq_current(const struct ibv_cq_ex *cq);
+
+/* Around a destroy, as sr_cq_take and its kin. */
+struct sr_completion *sr_cq_ex_take(struct ibv_cq *cq);
+void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c);
+
+/* ------------------------------------------------------------ queue pairs */
+
+struct sr_qp *sr_qp_find(struct ibv_qp *qp);
+
+struct sr_wq *sr_srq_find(struct ibv_srq *srq);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * polls.h: which threads poll completion queues, and since when (wq.c).
+ *
+ * Each thread that polls says since which epoch it does; one ends whenever queues
+ * are found drained.  No barrier: who found them drained had the completion
+ * queue's lock after those who took the last completions, and they have said so before
+ * they had it.
+ */
+#ifndef SHIM_VERBS_POLLS_H
+#define SHIM_VERBS_POLLS_H
+
+#include <stdatomic.h>
+
+#include "shim/core/thread.h"
+
+struct sr_poller {
+	_Atomic uint64_t since; /* 0: does not poll */
+	atomic_bool taken;      /* a thread's */
+	struct sr_poller *next;
+};
+
+extern atomic_uint_fast64_t sr_poll_epoch __attribute__((visibility("hidden")));
+
+/* The thread's first poll.  NULL: there is no memory. */
+struct sr_poller *sr_poller_new(void);
+
+/* Around a real poll and what sr_wq_complete makes of it. */
+
+static inline void sr_poll_begins(struct sr_thread *t)
+{
+	if (__builtin_expect(!t->poller, 0))
+		t->poller = sr_poller_new();
+	if (t->poller)
+		atomic_store_explicit(&t->poller->since,
+				      atomic_load_explicit(&sr_poll_epoch, memory_order_relaxed),
+				      memory_order_relaxed);
+}
+
+static inline void sr_poll_ends(struct sr_thread *t)
+{
+	if (t->poller)
+		atomic_store_explicit(&t->poller->since, 0, memory_order_release);
+}
+
+#endif

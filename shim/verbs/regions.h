@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * regions.h: memory that peers write, in a recorded or replayed process: between
+ * the verbs and shim/exposed, which knows pages and faults only.
+ *
+ * What is registered with remote write or atomic access (or so that a memory
+ * window may be bound in it), and whatever shares a page with that, is a window.
+ * Where the pages cannot be frozen, a copy is kept, and what differs from it at
+ * the return of a call is recorded there.  The trace says which, and why.
+ *
+ * A process that never registers such memory pays a test of sr_windows_on.
+ */
+#ifndef SHIM_VERBS_REGIONS_H
+#define SHIM_VERBS_REGIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "shim/core/call.h"
+#include "shim/exposed/exposed.h"
+
+enum sr_windows_mode {
+	SR_WINDOWS_FROZEN,
+	SR_WINDOWS_COMPARE,
+	SR_WINDOWS_OFF,
+};
+
+/* There is, or was, a window. */
+extern bool sr_windows_on __attribute__((visibility("hidden")));
+
+/* patch: the program's instructions may be replaced (window/sites.h). */
+void sr_windows_start(enum sr_windows_mode mode, bool patch);
+/* Those that a replay has. */
+void sr_windows_start_replay(const struct sr_window_hooks *of_replay);
+
+/* ------------------------------------------------------------ registration */
+
+struct sr_windowed {
+	void *addr; /* NULL: neither frozen nor compared */
+	size_t length;
+	bool frozen;
+	struct sr_compared *compared;
+};
+
+/* Recording, before memory is registered; access 0: only if it shares a page with a window. */
+void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access);
+/* No longer registered. */
+void sr_windows_drop(struct sr_windowed *w);
+/* Cannot be frozen: a registration that exists already, at the program's address. */
+void sr_windows_compare(struct sr_windowed *w, void *addr, size_t length,
+			enum sr_window_refusal why);
+
+/* Replay: what a record of a region says.  False: it cannot be done. */
+struct sr_region_payload;
+bool sr_windows_replay_region(const struct sr_region_payload *region);
+
+/* ------------------------------------------------------------------ calls */
+
+/*
+ * Window memory that is open to the kernel for the length of a call.  As it was at
+ * its beginning: what tells where it is may be written by the call.
+ */
+struct sr_pinned {
+	size_t n, room;
+	struct iovec *pieces, few[4];
+	uint64_t *arguments; /* of which some lead elsewhere meanwhile */
+	uint32_t arguments_n;
+	bool wakes;          /* whoever sleeps at those addresses */
+};
+
+static inline void sr_pinned_none(struct sr_pinned *p)
+{
+	p->n = 0;
+}
+
+/* Does it lie on a page that is a window because of other things there? */
+static inline bool sr_windows_is_near(const void *addr)
+{
+	return sr_windows_on && sr_window_is_common(addr);
+}
+
+/*
+ * What the program gives to a call, for its record: where it is, or a copy of it at `room` if it lies among
+ * other things on a window's page, where each word that is read takes a fault.
+ */
+static inline const void *sr_windows_see(const void *addr, void *room, size_t length)
+{
+	return sr_windows_is_near(addr) && sr_window_copy_beside(addr, room, length) ? room : addr;
+}
+
+/* Around each recorded or replayed call, if sr_windows_on. */
+void sr_windows_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
+void sr_windows_call_ends(struct sr_pinned *p);
+
+/*
+ * What the kernel is given is not closed to it.  In a process with threads arguments may
+ * be other addresses of the same memory until it is unpinned.
+ */
+void sr_windows_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
+/* Of a system call that is not described: whatever may be an address in it. */
+void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p);
+void sr_windows_unpin(struct sr_pinned *p);
+
+/* Where the bytes are that are about to be sent, as far as the program knows them. */
+const void *sr_windows_sent(const void *p, size_t length);
+
+/* The counts, as a record: before the end of the process. */
+void sr_windows_record_counts(void);
+
+#endif

@@ -1,0 +1,744 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wq.c: which work request a completion belongs to.
+ *
+ * Programs use one wr_id for many requests, and a shared receive queue
+ * completes in no fixed order, so the program's wr_id cannot tell.  The shim
+ * posts each request with a wr_id of its own, the address of an sr_wqe, and puts
+ * the program's back into the completion.
+ *
+ * A send queue completes in the order of its posts, and a completion stands for
+ * the unsignaled requests before it: there requests are kept in a list.  Threads
+ * that poll one completion queue may tell of completions in another order than
+ * that of the queue; so a request that has a completion of its own, which
+ * another thread may be holding, leaves the list but lives on until it is told.
+ *
+ * Two locks, so that who posts and who polls do not meet, each taken once a
+ * call: posts, across the real post, so that the list has the order of the
+ * queue; and done, for a poll's completions.  The list's end belongs to the
+ * one, its beginning to the other: it always has a request in it, the last one
+ * that was passed (at first a stub), so that neither changes the other's end.
+ * Told requests are handed back in a list of their own, which a post that has
+ * run out takes as a whole.  Lock order: posts before done.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/verbs/clocks/clocks.h"
+#include "shim/memory/heap.h"
+#include "shim/memory/map.h"
+#include "shim/verbs/objects.h"
+#include "shim/verbs/polls.h"
+#include "shim/core/thread.h"
+#include "shim/verbs/regions.h"
+
+#define MAGIC      0x73725f7771655f31ull
+
+/* Requests are allocated in chunks. */
+#define CHUNK_WQES 64
+
+/* A cache line. */
+#define APART      64
+
+struct chunk {
+	struct chunk *next;
+};
+
+struct sr_wq {
+	/* Constant. */
+	struct ibv_context *context;
+	uint32_t max_sge;
+	uint32_t room;
+	bool ordered;
+	void *copies;
+
+	/* The poster's, with posts held; in lines that the poller does not touch. */
+	char apart[APART];
+	struct sr_lock posts;
+	struct sr_wqe *free;
+	struct sr_wqe *last; /* posted last; ordered queues only */
+	struct chunk *chunks;
+	uint64_t count; /* all there are */
+
+	/* The poller's, with done held. */
+	char apart_again[APART];
+	struct sr_lock done;
+	struct sr_wqe *returned; /* told */
+	struct sr_wqe *passed;   /* the list begins behind it; ordered queues only */
+	bool failed;             /* the last completion that was no flush was an error */
+	struct sr_clock_qp *clock;
+	uint64_t passed_count; /* of the program's requests; read by the poster */
+
+	struct sr_wq *_Atomic next_retired;
+	uint64_t drained_at; /* in epochs of polls, see below */
+};
+
+/*
+ * A completion queue made through the shim.  A destroyed queue pair may have
+ * left completions in it, whose requests must be known until they were polled.
+ * Once a poll finds the queue empty there can be none; a poll of another thread
+ * may just then be looking at the last of them, so the memory goes only when
+ * a queue pair is retired and all those polls are over.
+ */
+struct sr_cq {
+	struct sr_lock lock;
+	struct sr_wq *_Atomic retired;
+	struct sr_wq *drained;
+};
+
+static struct sr_map cqs;
+atomic_bool sr_any_retired;
+
+static struct sr_poller *_Atomic pollers; /* none is ever taken out */
+atomic_uint_fast64_t sr_poll_epoch = 1;
+static atomic_bool unnamed_pollers; /* there was no memory for one */
+
+static struct sr_poller *spare_poller(void)
+{
+	struct sr_poller *p;
+
+	for (p = pollers; p; p = p->next)
+		if (!atomic_exchange(&p->taken, true))
+			return p;
+	return NULL;
+}
+
+struct sr_poller *sr_poller_new(void)
+{
+	struct sr_poller *p = spare_poller();
+
+	if (p)
+		return p;
+	p = sr_alloc_zeroed(sizeof(*p));
+	if (!p) {
+		unnamed_pollers = true;
+		return NULL;
+	}
+	p->taken = true;
+	p->next = pollers;
+	while (!atomic_compare_exchange_weak(&pollers, &p->next, p))
+		;
+	return p;
+}
+
+void sr_poller_ends(struct sr_thread *t)
+{
+	struct sr_poller *p = t->poller;
+
+	t->poller = NULL;
+	if (!p)
+		return;
+	p->since = 0;
+	p->taken = false;
+}
+
+/* Since when the poll under way lasts that began first. */
+static uint64_t oldest_poll(void)
+{
+	uint64_t oldest = UINT64_MAX, since;
+
+	for (struct sr_poller *p = pollers; p; p = p->next) {
+		since = atomic_load_explicit(&p->since, memory_order_acquire);
+		if (since && since < oldest)
+			oldest = since;
+	}
+	return unnamed_pollers ? 0 : oldest;
+}
+
+static void destroy(struct sr_wq *wq)
+{
+	struct chunk *chunk = wq->chunks;
+
+	while (chunk) {
+		struct chunk *next = chunk->next;
+
+		sr_free(chunk);
+		chunk = next;
+	}
+	sr_free(wq->copies);
+	sr_free(wq);
+}
+
+/* With the lock on posts held, or before anybody knows of the queue. */
+static bool add_chunk(struct sr_wq *wq)
+{
+	size_t size = sizeof(struct sr_wqe) + wq->max_sge * sizeof(struct ibv_sge);
+	struct chunk *chunk = sr_alloc_zeroed(sizeof(*chunk) + CHUNK_WQES * size);
+
+	if (!chunk)
+		return false;
+	chunk->next = wq->chunks;
+	wq->chunks = chunk;
+	wq->count += CHUNK_WQES;
+	for (int i = 0; i < CHUNK_WQES; i++) {
+		struct sr_wqe *wqe = (void *)((char *)(chunk + 1) + i * size);
+
+		wqe->magic = MAGIC;
+		wqe->wq = wq;
+		wqe->next = wq->free;
+		wq->free = wqe;
+	}
+	return true;
+}
+
+static size_t copy_size(bool ordered)
+{
+	return ordered ? sizeof(struct ibv_send_wr) : sizeof(struct ibv_recv_wr);
+}
+
+struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,
+			   bool ordered)
+{
+	struct sr_wq *wq = sr_alloc_zeroed(sizeof(*wq));
+
+	if (!wq)
+		return NULL;
+	wq->context = context;
+	wq->max_sge = max_sge ? max_sge : 1;
+	wq->ordered = ordered;
+	wq->room = depth < UINT32_MAX ? depth + 1 : depth;
+	/* Not zeroed: the pages of a deep queue that only ever sees short chains are never there.
+	 */
+	wq->copies = sr_alloc(wq->room * copy_size(ordered));
+	if (!wq->copies || !add_chunk(wq)) {
+		destroy(wq);
+		return NULL;
+	}
+	if (ordered) {
+		wq->last = wq->passed = wq->free;
+		wq->free = wq->free->next;
+		wq->passed->next = NULL;
+		wq->passed->told = wq->passed->is_passed = true;
+	}
+	return wq;
+}
+
+struct sr_wq *sr_wq_create_alike(const struct sr_wq *wq)
+{
+	return sr_wq_create(wq->context, wq->max_sge, wq->room - 1, wq->ordered);
+}
+
+uint32_t sr_wq_max_sge(const struct sr_wq *wq)
+{
+	return wq->max_sge;
+}
+
+static void destroy_list(struct sr_wq *wq)
+{
+	while (wq) {
+		struct sr_wq *next = wq->next_retired;
+
+		destroy(wq);
+		wq = next;
+	}
+}
+
+static uint64_t length_of(const struct sr_wqe *wqe)
+{
+	uint64_t n = 0;
+
+	for (; wqe; wqe = wqe->next)
+		n++;
+	return n;
+}
+
+static bool has_outstanding(struct sr_wq *wq)
+{
+	uint64_t idle = length_of(wq->free);
+
+	sr_lock(&wq->done);
+	idle += length_of(wq->returned) + (wq->passed && wq->passed->told);
+	sr_unlock(&wq->done);
+	return idle < wq->count;
+}
+
+/* Drained, and before all polls that are under way. */
+static struct sr_wq *take_unseen(struct sr_cq *c)
+{
+	uint64_t oldest = c->drained ? oldest_poll() : 0;
+	struct sr_wq *unseen = NULL, *next, *rest = c->drained;
+
+	c->drained = NULL;
+	for (struct sr_wq *wq = rest; wq; wq = next) {
+		struct sr_wq **list = wq->drained_at < oldest ? &unseen : &c->drained;
+
+		next = wq->next_retired;
+		wq->next_retired = *list;
+		*list = wq;
+	}
+	return unseen;
+}
+
+void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
+{
+	struct sr_cq *c = cq ? sr_map_get(&cqs, (uintptr_t)cq) : NULL;
+	struct sr_wq *drained;
+
+	if (!wq)
+		return;
+	if (!has_outstanding(wq)) {
+		destroy(wq);
+		return;
+	}
+	if (!c)
+		return; /* nobody can say when its last completion is polled: kept */
+	atomic_store(&sr_any_retired, true);
+	sr_lock(&c->lock);
+	drained = take_unseen(c);
+	wq->next_retired = c->retired;
+	c->retired = wq;
+	sr_unlock(&c->lock);
+	destroy_list(drained);
+}
+
+struct sr_wq *sr_cq_find_retired(struct ibv_cq *cq)
+{
+	struct sr_cq *c = sr_map_get(&cqs, (uintptr_t)cq);
+
+	return c ? atomic_load_explicit(&c->retired, memory_order_acquire) : NULL;
+}
+
+void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
+{
+	struct sr_cq *c = sr_map_get(&cqs, (uintptr_t)cq);
+	struct sr_wq *_Atomic *link, *wq, *last;
+	uint64_t now;
+
+	if (!c)
+		return;
+	now = atomic_fetch_add(&sr_poll_epoch, 1);
+	sr_lock(&c->lock);
+	/* From there on the list is what was retired before that poll. */
+	for (wq = c->retired, last = NULL; wq && wq != retired; wq = wq->next_retired)
+		last = wq;
+	link = last ? &last->next_retired : &c->retired;
+	if (wq) {
+		atomic_store(link, NULL);
+		for (last = wq;; last = last->next_retired) {
+			last->drained_at = now;
+			if (!last->next_retired)
+				break;
+		}
+		last->next_retired = c->drained;
+		c->drained = wq;
+	}
+	sr_unlock(&c->lock);
+}
+
+/* ------------------------------------------------------------------ posts */
+
+void sr_wq_lock_posts(struct sr_wq *wq)
+{
+	sr_lock(&wq->posts);
+}
+
+void *sr_wq_begin_posts(struct sr_wq *wq, uint32_t *room)
+{
+	sr_lock(&wq->posts);
+	*room = wq->room;
+	return wq->copies;
+}
+
+void sr_wq_unlock_posts(struct sr_wq *wq)
+{
+	sr_unlock(&wq->posts);
+}
+
+static bool refill(struct sr_wq *wq)
+{
+	sr_lock(&wq->done);
+	wq->free = wq->returned;
+	wq->returned = NULL;
+	sr_unlock(&wq->done);
+	return wq->free || add_chunk(wq);
+}
+
+struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
+			   const struct ibv_sge *sge, uint32_t num_sge)
+{
+	struct sr_wqe *wqe;
+
+	if (num_sge > wq->max_sge)
+		return NULL; /* the provider is going to refuse it */
+	if (!wq->free && !refill(wq))
+		return NULL;
+	wqe = wq->free;
+	wq->free = wqe->next;
+	wqe->next = NULL;
+	wqe->wr_id = wr_id;
+	wqe->kind = kind;
+	wqe->signaled = wqe->is_passed = wqe->told = false;
+	wqe->role = SR_WQE_PROGRAM;
+	wqe->other = NULL;
+	wqe->lent_status = IBV_WC_SUCCESS;
+	wqe->num_sge = sge ? num_sge : 0;
+	if (wqe->num_sge && sr_windows_is_near(sge)) {
+		sr_window_copy(sge, wqe->sge, wqe->num_sge * sizeof(*sge));
+		return wqe;
+	}
+	/* The usual list is not worth a call. */
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		wqe->sge[i] = sge[i];
+	return wqe;
+}
+
+struct sr_wqe *sr_wqe_of(uint64_t wr_id)
+{
+	struct sr_wqe *wqe = (void *)(uintptr_t)wr_id;
+
+	if (wr_id & 7 || !sr_heap_in_shim_arena(wqe, sizeof(*wqe)) || wqe->magic != MAGIC)
+		return NULL;
+	return wqe;
+}
+
+void sr_wqe_give_back(struct sr_wqe *wqe)
+{
+	wqe->next = wqe->wq->free;
+	wqe->wq->free = wqe;
+}
+
+void sr_wq_append(struct sr_wq *wq, struct sr_wqe *wqe)
+{
+	wqe->previous = wq->last;
+	/* Release: a poller that follows the link finds the request whole. */
+	__atomic_store_n(&wq->last->next, wqe, __ATOMIC_RELEASE);
+	wq->last = wqe;
+}
+
+void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first)
+{
+	struct sr_wqe *wqe = first, *next;
+
+	/*
+	 * No poller is here: it goes no further than to what has completed, and
+	 * none of these was posted.  For the same reason the one before them is
+	 * still what it was: it is not handed back before a later one completes.
+	 */
+	wq->last = first->previous;
+	__atomic_store_n(&wq->last->next, NULL, __ATOMIC_RELAXED);
+	for (; wqe; wqe = next) {
+		next = wqe->next;
+		sr_wqe_give_back(wqe);
+	}
+}
+
+/* ------------------------------------------------------------ completions */
+
+static void note(struct sr_thread *t, void *p, uint32_t length)
+{
+	if (t->arrived_count == t->arrived_room) {
+		uint32_t room = t->arrived_room ? t->arrived_room * 2 : 64;
+		struct sr_arrived *more = sr_alloc(room * sizeof(*more));
+
+		if (!more)
+			return;
+		if (t->arrived)
+			memcpy(more, t->arrived, t->arrived_count * sizeof(*more));
+		sr_free(t->arrived);
+		t->arrived = more;
+		t->arrived_room = room;
+	}
+	t->arrived[t->arrived_count++] = (struct sr_arrived){.addr = p, .length = length};
+}
+
+/*
+ * What lies in windows is recorded when it is looked at; pages that became windows
+ * because of other things in them may have had it before.
+ */
+static void note_outside_of_windows(char *p, uint32_t length)
+{
+	const uint32_t page = 4096;
+	uint32_t n;
+
+	for (; length; p += n, length -= n) {
+		n = page - (uint32_t)((uintptr_t)p % page);
+		n = n < length ? n : length;
+		if (!sr_window_touches(p, n) || sr_window_is_common(p))
+			note(&sr_self, p, n);
+	}
+}
+
+/* The first `length` bytes of the scatter list were written. */
+static void arrived(struct sr_wqe *wqe, uint32_t length)
+{
+	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {
+		struct ibv_sge *sge = &wqe->sge[i];
+		uint32_t n = sge->length < length ? sge->length : length;
+		void *p = sr_mr_written(wqe->wq->context, sge->lkey, sge->addr, n);
+
+		length -= n;
+		if (n && p && sr_windows_on && sr_window_touches(p, n))
+			note_outside_of_windows(p, n);
+		else if (n && p)
+			note(&sr_self, p, n);
+	}
+}
+
+static uint32_t whole_list(const struct sr_wqe *wqe)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		length += wqe->sge[i].length;
+	return length;
+}
+
+static bool receives_into_list(const struct ibv_wc *wc)
+{
+	/* A WRITE with immediate takes a receive request and leaves its buffers alone. */
+	return wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM;
+}
+
+static void hand_back(struct sr_wq *wq, struct sr_wqe *wqe)
+{
+	wqe->next = wq->returned;
+	wq->returned = wqe;
+}
+
+static struct sr_wqe *first_in_list(struct sr_wq *wq)
+{
+	return __atomic_load_n(&wq->passed->next, __ATOMIC_ACQUIRE);
+}
+
+/* The first in the list leaves it, and takes the place of the one passed before. */
+static void pass(struct sr_wq *wq, struct sr_wqe *first)
+{
+	struct sr_wqe *before = wq->passed;
+
+	first->is_passed = true;
+	wq->passed = first;
+	if (first->role == SR_WQE_PROGRAM)
+		__atomic_store_n(&wq->passed_count, wq->passed_count + 1, __ATOMIC_RELAXED);
+	if (before->told)
+		hand_back(wq, before);
+}
+
+/*
+ * Has a request that was not told yet succeeded, when a later one is told with
+ * this status?  Nothing does after one that failed; what comes before that one
+ * did.  A flush may be told before the failure, which another thread is holding
+ * then: a signaled request will speak for itself, of an unsignaled one all that
+ * can be said is that nobody has told of its failure.
+ */
+static bool has_succeeded(const struct sr_wq *wq, const struct sr_wqe *wqe,
+			  enum ibv_wc_status later)
+{
+	if (later == IBV_WC_SUCCESS)
+		return true;
+	return !wq->failed && (later != IBV_WC_WR_FLUSH_ERR || !wqe->signaled);
+}
+
+/* In the list, all up to the completed request are done. */
+static void pass_up_to(struct sr_wq *wq, struct sr_wqe *done, enum ibv_wc_status status)
+{
+	struct sr_wqe *wqe;
+
+	while ((wqe = first_in_list(wq))) {
+		pass(wq, wqe);
+		if (wqe == done)
+			break;
+		if (wqe->told)
+			continue;
+		if (wqe->kind == SR_WQE_FETCH && has_succeeded(wq, wqe, status))
+			arrived(wqe, whole_list(wqe));
+		if (wqe->role == SR_WQE_READER && has_succeeded(wq, wqe, status))
+			sr_clocks_read(wq->clock);
+		/* After an error, unsignaled ones may have a completion of their own as well. */
+		wqe->told = status == IBV_WC_SUCCESS && !wqe->signaled;
+	}
+}
+
+static void complete_in_order(struct sr_wq *wq, struct sr_wqe *wqe, enum ibv_wc_status status)
+{
+	if (wqe->told)
+		return; /* told twice: not by a device that keeps the rules */
+	if (!wqe->is_passed)
+		pass_up_to(wq, wqe, status);
+	if (status == IBV_WC_SUCCESS)
+		wq->failed = false;
+	else if (status != IBV_WC_WR_FLUSH_ERR)
+		wq->failed = true;
+	if (status == IBV_WC_SUCCESS && wqe->kind == SR_WQE_FETCH)
+		arrived(wqe, whole_list(wqe));
+	if (status == IBV_WC_SUCCESS && wqe->role == SR_WQE_READER)
+		sr_clocks_read(wq->clock);
+	wqe->told = true;
+	if (wqe != wq->passed)
+		hand_back(wq, wqe); /* a later one was told first */
+}
+
+static bool is_failure(enum ibv_wc_status status)
+{
+	return status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR;
+}
+
+/* Only errors are told of a CLOCK.  Without it, the request behind it would have had this one. */
+static bool complete_clock(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (is_failure(wc->status) && wqe->other) {
+		wqe->other->lent_status = wc->status;
+		wqe->other->lent_vendor_err = wc->vendor_err;
+	}
+	complete_in_order(wq, wqe, wc->status);
+	return false;
+}
+
+/*
+ * The completion of a READER stands for that of the request in front of it,
+ * which was posted unsignaled: that has succeeded, or would have told of its
+ * failure itself.  So it has even if the READER was flushed.
+ */
+static bool complete_reader(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	bool stands = wqe->stands && !wqe->dropped;
+
+	wc->wr_id = wqe->wr_id;
+	wc->opcode = wqe->opcode;
+	wc->byte_len = wqe->length;
+	complete_in_order(wq, wqe, wc->status);
+	wc->status = IBV_WC_SUCCESS;
+	wc->vendor_err = 0;
+	return stands;
+}
+
+/* False: not to be shown to the program. */
+static bool complete_send(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (wqe->role == SR_WQE_CLOCK)
+		return complete_clock(wq, wqe, wc);
+	if (wqe->role == SR_WQE_READER)
+		return complete_reader(wq, wqe, wc);
+	wc->wr_id = wqe->wr_id;
+	if (wqe->other && wc->status != IBV_WC_SUCCESS)
+		wqe->other->dropped = true;
+	if (wqe->lent_status != IBV_WC_SUCCESS && wc->status == IBV_WC_WR_FLUSH_ERR) {
+		wc->status = wqe->lent_status;
+		wc->vendor_err = wqe->lent_vendor_err;
+	}
+	complete_in_order(wq, wqe, wc->status);
+	return true;
+}
+
+static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (wq->ordered)
+		return complete_send(wq, wqe, wc);
+	wc->wr_id = wqe->wr_id;
+	if (receives_into_list(wc))
+		arrived(wqe, wc->byte_len);
+	hand_back(wq, wqe);
+	return true;
+}
+
+/* Polls that are under way, but for those that wait here themselves, come to their end. */
+static void await_other_polls(void)
+{
+	struct sr_poller *me = sr_self.poller;
+	uint64_t now = atomic_fetch_add(&sr_poll_epoch, 1) + 1;
+
+	/* What this one knows of failures is said. */
+	if (me && me->since)
+		me->since = now;
+	for (struct sr_poller *p = pollers; p; p = p->next)
+		while (p != me && p->since && p->since < now)
+			sr_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+/*
+ * A READER that was flushed stands for a READ that succeeded, unless that has
+ * a failure of its own: which another thread may have polled, and not told of yet.
+ */
+static void settle_readers(const struct ibv_wc *wc, int n)
+{
+	bool flushed = false;
+
+	for (int i = 0; i < n; i++) {
+		struct sr_wqe *wqe = wc[i].status == IBV_WC_SUCCESS ? NULL : sr_wqe_of(wc[i].wr_id);
+
+		if (!wqe || !wqe->wq->ordered)
+			continue;
+		flushed |= wqe->role == SR_WQE_READER && wqe->stands;
+		if (wqe->role == SR_WQE_PROGRAM && wqe->other) {
+			sr_lock(&wqe->wq->done);
+			wqe->other->dropped = true;
+			sr_unlock(&wqe->wq->done);
+		}
+	}
+	if (flushed)
+		await_other_polls();
+}
+
+int sr_wq_complete(struct ibv_wc *wc, int n)
+{
+	struct sr_wq *locked = NULL;
+	int kept = 0;
+
+	settle_readers(wc, n);
+	for (int i = 0; i < n; i++) {
+		struct sr_wqe *wqe = sr_wqe_of(wc[i].wr_id);
+
+		if (wqe && wqe->wq != locked) {
+			if (locked)
+				sr_unlock(&locked->done);
+			locked = wqe->wq;
+			sr_lock(&locked->done);
+		}
+		if (wqe && !complete(locked, wqe, &wc[i]))
+			continue;
+		if (kept != i)
+			wc[kept] = wc[i];
+		kept++;
+	}
+	if (locked)
+		sr_unlock(&locked->done);
+	return kept;
+}
+
+void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock)
+{
+	if (!wq)
+		return;
+	sr_lock(&wq->done);
+	wq->clock = clock;
+	sr_unlock(&wq->done);
+}
+
+uint64_t sr_wq_passed(const struct sr_wq *wq)
+{
+	return __atomic_load_n(&wq->passed_count, __ATOMIC_RELAXED);
+}
+
+/* ------------------------------------------------------ completion queues */
+
+void sr_cq_add(struct ibv_cq *cq)
+{
+	sr_cq_put_back(cq, sr_alloc_zeroed(sizeof(struct sr_cq)));
+}
+
+bool sr_cq_known(struct ibv_cq *cq)
+{
+	return cq && sr_map_get(&cqs, (uintptr_t)cq);
+}
+
+struct sr_cq *sr_cq_take(struct ibv_cq *cq)
+{
+	return sr_map_take(&cqs, (uintptr_t)cq);
+}
+
+void sr_cq_put_back(struct ibv_cq *cq, struct sr_cq *c)
+{
+	void *old;
+
+	if (c && sr_map_put(&cqs, (uintptr_t)cq, c, &old))
+		sr_free(c);
+}
+
+void sr_cq_free(struct sr_cq *c)
+{
+	if (!c)
+		return;
+	destroy_list(c->retired);
+	destroy_list(c->drained);
+	sr_free(c);
+}
