@@ -70,14 +70,23 @@ static void read_on_one_cpu(struct sr_cpuid c[3], uint32_t leaf)
 	}
 }
 
-/* Whether a leaf has subleaves it does not say: three that are the same are one. */
+/*
+ * These two have no subleaves (Intel SDM volume 2A, AMD APM volume 3), but the number of the CPU in
+ * them.  A thread that is moved away and back between four reads looks as if they had.
+ */
+static bool has_one_subleaf(uint32_t leaf)
+{
+	return leaf == 1 || leaf == 0x8000001e;
+}
+
+/* Other leaves do not say whether they have subleaves: three that are the same are one. */
 static void read_leaf(struct sr_processor *p, uint32_t leaf)
 {
 	struct sr_cpuid c[3];
 	int empty = 0;
 
 	read_on_one_cpu(c, leaf);
-	if (is_same(&c[0], &c[1]) && is_same(&c[0], &c[2])) {
+	if (has_one_subleaf(leaf) || (is_same(&c[0], &c[1]) && is_same(&c[0], &c[2]))) {
 		c[0].subleaf = SR_CPUID_ANY;
 		add(p, &c[0]);
 		return;
