@@ -187,7 +187,7 @@ static int storm_of_producers(int count)
 		records += total_committed();
 		forget_rank(i);
 	}
-	printf("%d processes killed, %llu records committed by them, none lost or doubled\n", count,
+	printf("ok 1 - %d processes killed, %llu records committed by them, none lost or doubled\n1..1\n", count,
 	       (unsigned long long)records);
 	return 0;
 }
@@ -227,7 +227,7 @@ static int storm_over_daemon(int count)
 	wait_written(&h);
 	if (!check_process(0, SR_MARK_DIED)) /* it wrote no SR_REC_EXIT */
 		return 1;
-	printf("%d daemons killed, %llu records committed meanwhile, none lost or doubled\n", count,
+	printf("ok 1 - %d daemons killed, %llu records committed meanwhile, none lost or doubled\n1..1\n", count,
 	       (unsigned long long)total_committed());
 	return 0;
 }

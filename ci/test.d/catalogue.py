@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tests that there are: meson's list (`meson introspect --tests`), and what a user's words select of it.
+
+A test's suites say its tiers. A test of the machine with RDMA devices (rxe) names, in its arguments, the commands for
+the machine and those for afterwards (case.py beside this file reads them); all others are one command each.
+"""
+
+import fnmatch
+import json
+import subprocess
+
+import case
+
+TIERS = {
+    "fast": "unit tests",
+    "local": "end to end, without a device: software stands in for it",
+    "sanitized": "the unit tests again, under AddressSanitizer and UndefinedBehaviorSanitizer",
+    "rxe": "end to end over Soft-RoCE, in one start of ci/rxe: one case of each class",
+    "full": "all that there is",
+}
+USUAL = ("fast", "local", "sanitized", "rxe")
+# In a tier, but not in full: full has a longer one that covers it.
+SHORT = "short"
+# meson's limits are for a quiet machine.
+PATIENCE = 4
+
+
+class Test:
+    """One test under its unique name. stages: None, or the commands of one that needs the machine."""
+
+    def __init__(self, entry, build, name, tiers):
+        self.name = name
+        self.tiers = tiers
+        self.subjects = suites_of(entry) - set(TIERS)
+        self.command = entry["cmd"]
+        self.environment = dict(entry["env"], SREPLAY_BUILD=build)
+        self.directory = entry["workdir"] or build
+        self.seconds = entry["timeout"] * PATIENCE
+        self.priority = entry["priority"]
+        self.alone = not entry["is_parallel"]
+        self.stages = case.parse(self.command)
+
+
+def suites_of(entry):
+    return {suite.rpartition(":")[2] for suite in entry["suite"]}
+
+
+def native(entry, build):
+    suites = suites_of(entry)
+    tiers = suites & set(TIERS)
+    if SHORT not in suites:
+        tiers.add("full")
+    return Test(entry, build, entry["name"], tiers)
+
+
+def sanitized(entry, build):
+    """A unit test of the second build tree; None for all else."""
+    if "fast" not in suites_of(entry):
+        return None
+    return Test(entry, build, "sanitized/" + entry["name"].partition("/")[2], {"sanitized", "full"})
+
+
+def introspect(build, make):
+    text = subprocess.run(["meson", "introspect", "--tests", build], check=True, stdout=subprocess.PIPE).stdout
+    return [test for test in (make(entry, build) for entry in json.loads(text)) if test]
+
+
+def names_twice(tests):
+    seen = set()
+    return sorted({test.name for test in tests if test.name in seen or seen.add(test.name)})
+
+
+def matches(test, word):
+    """Is this test meant? A word is a tier, a name or a pattern, the last part of a name, or a suite that is no tier."""
+    return (word in test.tiers or word in test.subjects or fnmatch.fnmatchcase(test.name, word)
+            or fnmatch.fnmatchcase(test.name.rpartition("/")[2], word))
+
+
+def select(tests, words):
+    """(chosen tests, words that mean none)"""
+    words = words or USUAL
+    chosen = [test for test in tests if any(matches(test, word) for word in words)]
+    return chosen, [word for word in words if not any(matches(test, word) for test in tests)]
