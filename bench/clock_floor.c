@@ -37,7 +37,7 @@ static struct {
 	struct ibv_mr *mr;
 	union ibv_gid gid;
 	int gid_index;
-	uint64_t *memory; /* on pages of its own: a window's are watched when it is recorded */
+	uint64_t *memory; /* on pages of its own: a exposed region's are watched when it is recorded */
 } b;
 
 /* ------------------------------------------------------------------ set-up */

@@ -6,7 +6,7 @@
  *
  *   overhead [ROUNDS [CALLS [PAUSE_US [CASE...]]]]
  *
- * Without a CASE, all but those of two threads and of windows: once there was a
+ * Without a CASE, all but those of two threads and of exposed regions: once there was a
  * second thread, no lock of the process is free any more, and once there was
  * memory that peers may write, every recorded call has to look after it.
  *
@@ -37,9 +37,9 @@ static struct {
 	struct ibv_qp *qp, *other_qp; /* not connected: complete at once */
 	struct ibv_qp *self;          /* connected to itself */
 	struct ibv_pd *pd;
-	struct ibv_mr *mr, *window_mr;
+	struct ibv_mr *mr, *exposed_mr;
 	char *buffer; /* DEPTH of 4 KiB */
-	char *window; /* 8 KiB that peers may write */
+	char *exposed; /* 8 KiB that peers may write */
 } b;
 
 /* ------------------------------------------------------------------ set-up */
@@ -80,16 +80,16 @@ static void set_up(void)
 	connect_to_itself(b.self);
 }
 
-static void have_window(void)
+static void have_exposed(void)
 {
-	if (b.window)
+	if (b.exposed)
 		return;
-	b.window = aligned_alloc(4096, 2 * 4096);
-	memset(b.window, 3, 2 * 4096);
-	b.window_mr =
-	    ibv_reg_mr(b.pd, b.window, 2 * 4096,
+	b.exposed = aligned_alloc(4096, 2 * 4096);
+	memset(b.exposed, 3, 2 * 4096);
+	b.exposed_mr =
+	    ibv_reg_mr(b.pd, b.exposed, 2 * 4096,
 		       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (!b.window_mr)
+	if (!b.exposed_mr)
 		die("ibv_reg_mr");
 }
 
@@ -152,16 +152,16 @@ static double pairs_on(struct ibv_qp *qp, int n, uint32_t bytes)
 	return sends(qp, n, b.buffer, b.mr, bytes);
 }
 
-static double pairs_of_window(int n, uint32_t bytes)
+static double pairs_of_exposed(int n, uint32_t bytes)
 {
-	have_window();
-	return sends(b.qp, n, b.window, b.window_mr, bytes);
+	have_exposed();
+	return sends(b.qp, n, b.exposed, b.exposed_mr, bytes);
 }
 
-/* What a call without payload pays for windows that it does not touch. */
-static double pairs_beside_window(int n, uint32_t bytes)
+/* What a call without payload pays for exposed regions that it does not touch. */
+static double pairs_beside_exposed(int n, uint32_t bytes)
 {
-	have_window();
+	have_exposed();
 	return pairs_on(b.qp, n, bytes);
 }
 
@@ -177,7 +177,7 @@ static double transfers(int n, enum ibv_wr_opcode opcode, int extra)
 	    .send_flags = IBV_SEND_SIGNALED,
 	    .sg_list = &sge,
 	    .num_sge = 1,
-	    .wr.rdma = {.remote_addr = (uintptr_t)b.window, .rkey = b.window_mr->rkey}};
+	    .wr.rdma = {.remote_addr = (uintptr_t)b.exposed, .rkey = b.exposed_mr->rkey}};
 	struct ibv_send_wr clock = wr, *bad;
 	struct ibv_wc wc;
 	double start;
@@ -197,13 +197,13 @@ static double transfers(int n, enum ibv_wr_opcode opcode, int extra)
 
 static double writes(int n, uint32_t bytes)
 {
-	have_window();
+	have_exposed();
 	return transfers(n, IBV_WR_RDMA_WRITE, 0);
 }
 
 static double writes_with_another(int n, uint32_t bytes)
 {
-	have_window();
+	have_exposed();
 	return transfers(n, IBV_WR_RDMA_WRITE, 1);
 }
 
@@ -393,9 +393,9 @@ static const struct {
     {"poll_cq received 0 B", receive_polls, 0, 1},
     {"poll_cq received 64 B", receive_polls, 64, 1},
     {"poll_cq received 4 KiB", receive_polls, 4096, 16},
-    {"post_send+poll_cq beside a window", pairs_beside_window, 0, 1, true},
-    {"post_send+poll_cq 64 B of a window", pairs_of_window, 64, 1, true},
-    {"post_send+poll_cq 4 KiB of a window", pairs_of_window, 4096, 1, true},
+    {"post_send+poll_cq beside an exposed region", pairs_beside_exposed, 0, 1, true},
+    {"post_send+poll_cq 64 B of an exposed region", pairs_of_exposed, 64, 1, true},
+    {"post_send+poll_cq 4 KiB of an exposed region", pairs_of_exposed, 4096, 1, true},
     {"WRITE+poll_cq", writes, 0, 1, true},
     {"2 WRITEs+poll_cq", writes_with_another, 0, 1, true},
     {"post_send+poll_cq beside a thread", pairs_beside_sleeper, 0, 1, true},

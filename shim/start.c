@@ -106,9 +106,9 @@ static bool prepare(void)
 static struct sr_settings settings;
 
 /* Before the daemon is told what the recording has. */
-static void spread_net(void)
+static void spread_trap(void)
 {
-	int err = settings.net ? sr_net_start() : 0;
+	int err = settings.trap ? sr_trap_start() : 0;
 
 	if (err)
 		sr_say(
@@ -119,7 +119,7 @@ static void spread_net(void)
 
 static void trap_counter(void)
 {
-	int err = settings.native_tsc || !sr_net_is_on ? 0 : sr_tsc_start();
+	int err = settings.native_tsc || !sr_trap_is_on ? 0 : sr_tsc_start();
 
 	if (err)
 		sr_say("the time-stamp counter cannot be made to trap (%s): what the program reads "
@@ -135,12 +135,12 @@ static void record(enum sr_record_from from)
 	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
 	if (from == SR_RECORD_FROM_START) {
 		pin_malloc();
-		spread_net();
+		spread_trap();
 		trap_counter();
 	}
 	sr_record_start(&settings, from);
 	if (sr_engine)
-		sr_windows_start((enum sr_windows_mode)settings.window, settings.patch);
+		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.patch);
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);
 }

@@ -343,7 +343,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	return mw;
 }
 
-/* To bind is refused: a window has no key here. */
+/* To bind is refused: an exposed region has no key here. */
 static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	return EOPNOTSUPP;

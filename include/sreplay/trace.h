@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Raised with every change that an older reader would misread. */
-#define SR_TRACE_VERSION 1
+#define SR_TRACE_VERSION 2
 
 /*
  * Records start at multiples of this, in the ring and inside a frame.  The
@@ -71,17 +71,17 @@ enum sr_record_kind {
 	SR_REC_CLOCK = 5,
 	/*
 	 * What the process found changed in memory that peers write, in front of
-	 * the call before which it was found: struct sr_window_payload.  Written
+	 * the call before which it was found: struct sr_exposed_payload.  Written
 	 * by the record engine, also from its fault handler.
 	 */
-	SR_REC_WINDOW = 8,
+	SR_REC_EXPOSED = 8,
 	/*
 	 * Memory that peers write begins or ends, in front of the call that
 	 * registers or releases it: struct sr_region_payload.
 	 */
 	SR_REC_REGION = 9,
-	/* In front of SR_REC_EXIT: struct sr_window_counts_payload. */
-	SR_REC_WINDOW_COUNTS = 10,
+	/* In front of SR_REC_EXIT: struct sr_exposed_counts_payload. */
+	SR_REC_EXPOSED_COUNTS = 10,
 	/*
 	 * A handler of the program's ran in this thread: struct sr_signal_payload.
 	 * What it called follows, before the record of the call that it
@@ -97,9 +97,9 @@ enum sr_record_kind {
 	/*
 	 * Of a process whose threads take turns (record --threads=serial): what became of
 	 * the right to run the program's code, where no call's record tells it:
-	 * struct sr_baton_payload.  Written by the record engine.
+	 * struct sr_token_payload.  Written by the record engine.
 	 */
-	SR_REC_BATON = 11,
+	SR_REC_RUN_TOKEN = 11,
 	/*
 	 * With clocks: a queue pair was connected, or cannot carry any: struct
 	 * sr_connection_payload.  In front of the call that did it.
@@ -128,18 +128,18 @@ struct sr_heap_payload {
 };
 
 /*
- * Then `closed` times a u64, the address of a page that was found changed, and
- * `values` times struct sr_window_value_head with its bytes, padded to 8 by zeros.
+ * Then `protected` times a u64, the address of a page that was found changed, and
+ * `values` times struct sr_exposed_value_head with its bytes, padded to 8 by zeros.
  */
-struct sr_window_payload {
-	uint32_t fault; /* number of the thread's window fault since its last call, from 1; 0: none */
-	uint32_t flags; /* SR_WINDOW_* of shim/exposed/exposed.h */
+struct sr_exposed_payload {
+	uint32_t fault; /* number of the thread's exposed region fault since its last call, from 1; 0: none */
+	uint32_t flags; /* SR_EXPOSED_* of shim/exposed/exposed.h */
 	uint64_t site;  /* the instruction that faulted; 0: not an instruction's */
 	uint64_t addr;  /* where; 0: not a fault */
-	uint32_t closed, values;
+	uint32_t protected, values;
 };
 
-struct sr_window_value_head {
+struct sr_exposed_value_head {
 	uint64_t addr;
 	uint32_t length;
 	uint32_t reserved;
@@ -151,12 +151,12 @@ struct sr_window_value_head {
 struct sr_region_payload {
 	uint64_t addr, length;
 	uint32_t what;    /* SR_REGION_* */
-	uint32_t refusal; /* why it is compared at calls: enum sr_window_refusal; 0: it is not */
+	uint32_t refusal; /* why it is compared at calls: enum sr_exposed_refusal; 0: it is not */
 };
 
-/* What the windows of a process did. */
-struct sr_window_counts_payload {
-	uint64_t faults, loads, polls, freezes, stores, exchanges, lives, closed_by_change;
+/* What the exposed regions of a process did. */
+struct sr_exposed_counts_payload {
+	uint64_t faults, loads, polls, snapshots, stores, exchanges, pass_throughs, protected_by_change;
 	uint64_t ticks, async_values, unstable;
 	uint64_t jumps, by_jump; /* instructions replaced; and how many of the faults were none for that */
 };
@@ -181,19 +181,19 @@ struct sr_signal_payload {
 	uint8_t info[128];     /* siginfo_t */
 };
 
-enum sr_baton {
-	SR_BATON_BEGINS = 1, /* the thread goes on in the program's code from this event on */
+enum sr_run_token {
+	SR_TOKEN_BEGINS = 1, /* the thread goes on in the program's code from this event on */
 	/*
 	 * So it does, but it was there before as well, beside other threads: it had made no
 	 * call for so long that one of them was not made to wait any more.
 	 */
-	SR_BATON_LATE = 2,
+	SR_TOKEN_LATE = 2,
 	/* This event, of a record behind, began when the thread `other` was still there. */
-	SR_BATON_TAKEN = 3,
+	SR_TOKEN_TAKEN = 3,
 };
 
-struct sr_baton_payload {
-	uint32_t what; /* enum sr_baton */
+struct sr_token_payload {
+	uint32_t what; /* enum sr_run_token */
 	uint32_t other;
 	uint64_t event;
 	uint64_t site;    /* of the call that comes next; 0: not known */

@@ -129,7 +129,7 @@ static bool is_served(const char *path, int timeout_ms)
 static int wait_for_lock(int fd, const char *path)
 {
 	const struct timespec pause = sr_sys_ms(LOCK_RETRY_MS);
-	int64_t left, end = sr_sys_now_ms() + LISTEN_PATIENCE_MS;
+	int64_t left, end = sr_sys_now_ms() + LISTEN_STALL_TIMEOUT_MS;
 
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		left = end - sr_sys_now_ms();

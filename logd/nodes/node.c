@@ -430,7 +430,7 @@ static bool is_put_to_known(const struct server *s, const struct waiting *w)
 
 static int64_t deadline_of(const struct server *s, const struct waiting *w)
 {
-	return w->since + (is_put_to_known(s, w) ? NODE_KNOWN_PATIENCE_MS : NODE_PATIENCE_MS);
+	return w->since + (is_put_to_known(s, w) ? NODE_KNOWN_STALL_TIMEOUT_MS : NODE_STALL_TIMEOUT_MS);
 }
 
 static void tick(struct server *s, struct source *source)
@@ -487,7 +487,7 @@ void node_listen(struct server *s)
 
 	if (!n || n->listener.fd >= 0 || is_to_listen(n))
 		return;
-	n->listen_until = sr_sys_now_ms() + LISTEN_PATIENCE_MS;
+	n->listen_until = sr_sys_now_ms() + LISTEN_STALL_TIMEOUT_MS;
 	try_to_listen(s);
 	tick_on(s, true);
 }

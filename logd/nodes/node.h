@@ -5,8 +5,8 @@
  * The daemon of a queue pair is found by its GID where that is an IP address
  * (RoCE v2), and among the job's hosts, if it names them.  Both sides prove that they
  * have the job's key (secret.h) before anything else is said; then the talk is
- * encrypted.  Who is silent for NODE_PATIENCE_MS is taken for absent, but one who
- * has answered before, and may just have much to do, for NODE_KNOWN_PATIENCE_MS; that is
+ * encrypted.  Who is silent for NODE_STALL_TIMEOUT_MS is taken for absent, but one who
+ * has answered before, and may just have much to do, for NODE_KNOWN_STALL_TIMEOUT_MS; that is
  * told to who asked, as of a host that cannot be reached, or that the job names and
  * that has no daemon.  After a failed connection a host is left alone for a while.
  *
@@ -25,8 +25,8 @@ struct peer;
 struct server;
 struct sr_message;
 
-#define NODE_PATIENCE_MS       2000
-#define NODE_KNOWN_PATIENCE_MS 12000
+#define NODE_STALL_TIMEOUT_MS       2000
+#define NODE_KNOWN_STALL_TIMEOUT_MS 12000
 
 /* "ADDRESS", "ADDRESS:PORT", "[ADDRESS]:PORT": where to listen.  -EINVAL. */
 int node_set_address(const char *text);

@@ -249,7 +249,7 @@ int sr_client_connect(struct sr_client *c, const char *socket_path, const struct
 	memset(c, 0, sizeof(*c));
 	c->state = SR_CLIENT_LIVE;
 	c->socket = c->hello_fd = -1;
-	c->patience_ms = SR_CLIENT_PATIENCE_MS;
+	c->stall_timeout_ms = SR_CLIENT_STALL_TIMEOUT_MS;
 	if (strlen(socket_path) >= sizeof(c->path)) {
 		say(&s, "the socket's path is too long: ");
 		say(&s, socket_path);
@@ -396,7 +396,7 @@ static void wait_for_daemon(struct sr_client *c, int64_t deadline)
 static void wait_until_empty(struct sr_client *c, const struct sr_ring *ring)
 {
 	const struct timespec pause = {.tv_nsec = EMPTY_POLL_US * 1000};
-	int64_t deadline = sr_sys_now_ms() + (c->patience_ms < 0 ? INT64_MAX / 2 : c->patience_ms);
+	int64_t deadline = sr_sys_now_ms() + (c->stall_timeout_ms < 0 ? INT64_MAX / 2 : c->stall_timeout_ms);
 
 	while (is_live(c) && !sr_ring_stopped(ring) && !sr_ring_empty(ring) &&
 	       sr_sys_now_ms() < deadline) {
@@ -482,7 +482,7 @@ static void reconnect(struct sr_client *c)
 	/* Refused, or none came for too long: the program goes on unrecorded. */
 	if (!is_worth_another_try(err))
 		give_up(c, -err);
-	else if (c->patience_ms >= 0 && now - c->lost_since > c->patience_ms)
+	else if (c->stall_timeout_ms >= 0 && now - c->lost_since > c->stall_timeout_ms)
 		give_up(c, ENOTCONN);
 }
 
@@ -515,9 +515,9 @@ void sr_client_check(struct sr_client *c)
 	unlock(c);
 }
 
-void sr_client_set_patience(struct sr_client *c, int64_t ms)
+void sr_client_set_stall_timeout(struct sr_client *c, int64_t ms)
 {
-	c->patience_ms = ms;
+	c->stall_timeout_ms = ms;
 }
 
 void sr_client_set_give_up_hook(struct sr_client *c, void (*hook)(int error))

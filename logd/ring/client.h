@@ -54,14 +54,14 @@ struct sr_client {
 	uint32_t n_rings, room_rings;
 	int64_t lost_since; /* ms of the monotonic clock; 0 while connected */
 	int64_t next_try;
-	int64_t patience_ms;
+	int64_t stall_timeout_ms;
 	uint64_t emptied; /* bytes of all rings, and when they were seen to grow */
 	int64_t emptied_at, looked_at;
 	void (*give_up_hook)(int error);
 };
 
 /* How long a process whose daemon is gone waits for the next one before it goes on unrecorded. */
-#define SR_CLIENT_PATIENCE_MS 30000
+#define SR_CLIENT_STALL_TIMEOUT_MS 30000
 
 /* 0, or -errno with a sentence for the user in error. */
 int sr_client_connect(struct sr_client *c, const char *socket_path, const struct sr_hello *hello,
@@ -95,8 +95,8 @@ int sr_client_finish(struct sr_client *c, int timeout_ms);
  */
 void sr_client_check(struct sr_client *c);
 
-/* Change SR_CLIENT_PATIENCE_MS; < 0: wait for ever. */
-void sr_client_set_patience(struct sr_client *c, int64_t ms);
+/* Change SR_CLIENT_STALL_TIMEOUT_MS; < 0: wait for ever. */
+void sr_client_set_stall_timeout(struct sr_client *c, int64_t ms);
 
 /*
  * Called once, when the client gives up and all rings are stopped; from any

@@ -68,9 +68,9 @@ static int ask_once(struct sr_directory *d, const struct sr_message *request, in
 /*
  * A daemon that did not answer in all that time does not cost each further question as much.
  */
-static int patience_ms(const struct sr_directory *d, int usual)
+static int stall_timeout_ms(const struct sr_directory *d, int usual)
 {
-	int whole = d->patience_ms ? d->patience_ms : usual;
+	int whole = d->stall_timeout_ms ? d->stall_timeout_ms : usual;
 
 	return d->silent && whole > SR_DIRECTORY_SILENT_MS ? SR_DIRECTORY_SILENT_MS : whole;
 }
@@ -79,7 +79,7 @@ static int patience_ms(const struct sr_directory *d, int usual)
 static int ask(struct sr_directory *d, const struct sr_message *request, int fd,
 	       struct sr_message *answer)
 {
-	int64_t deadline = sr_sys_now_ms() + patience_ms(d, SR_DIRECTORY_MS), successor = 0;
+	int64_t deadline = sr_sys_now_ms() + stall_timeout_ms(d, SR_DIRECTORY_MS), successor = 0;
 	struct timespec pause = sr_sys_ms(RETRY_MS);
 	int err;
 
@@ -182,7 +182,7 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 	lock(d);
 	/* Where there is no daemon now, none is waited for. */
 	err = ask_once(d, &d->join, d->job_fd, &answer,
-		       sr_sys_now_ms() + patience_ms(d, SR_DIRECTORY_JOIN_MS));
+		       sr_sys_now_ms() + stall_timeout_ms(d, SR_DIRECTORY_JOIN_MS));
 	d->silent = err == -ETIMEDOUT;
 	unlock(d);
 	d->told = err == -ETIMEDOUT || is_between_daemons(err);
@@ -204,9 +204,9 @@ bool sr_directory_joins_later(const struct sr_directory *d)
 	return d->told && !d->joined;
 }
 
-void sr_directory_set_patience(struct sr_directory *d, int ms)
+void sr_directory_set_stall_timeout(struct sr_directory *d, int ms)
 {
-	d->patience_ms = ms;
+	d->stall_timeout_ms = ms;
 }
 
 static int tell(struct sr_directory *d, enum sr_message_type type, const struct sr_queue_pair *qp)

@@ -28,7 +28,7 @@ struct sr_job {
  * How long an answer may take.  To who joins, as long as to a process's first
  * words (client.c): the daemon hashes the libraries of all processes of a job
  * that start at once before it comes to the questions of the first of them.
- * Another node's daemon has less (NODE_KNOWN_PATIENCE_MS).
+ * Another node's daemon has less (NODE_KNOWN_STALL_TIMEOUT_MS).
  */
 #define SR_DIRECTORY_JOIN_MS   60000
 #define SR_DIRECTORY_MS        20000
@@ -45,7 +45,7 @@ struct sr_directory {
 	bool told;  /* of the job: it has joined, or will with its next question */
 	bool joined, open;
 	bool silent;     /* the last question had no answer */
-	int patience_ms; /* 0: as above */
+	int stall_timeout_ms; /* 0: as above */
 	char path[108];
 	struct sr_message join;
 };
@@ -61,7 +61,7 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 bool sr_directory_joins_later(const struct sr_directory *d);
 
 /* Change all of these waits; before it joins. */
-void sr_directory_set_patience(struct sr_directory *d, int ms);
+void sr_directory_set_stall_timeout(struct sr_directory *d, int ms);
 
 int sr_directory_add(struct sr_directory *d, const struct sr_queue_pair *qp);
 int sr_directory_remove(struct sr_directory *d, const struct sr_queue_pair *qp);

@@ -14,44 +14,44 @@ static const void *take(const char *payload, size_t size, size_t *at, size_t n)
 	return p;
 }
 
-static bool decode_value(struct sr_window_value *v, const void *payload, size_t size, size_t *at)
+static bool decode_value(struct sr_exposed_value *v, const void *payload, size_t size, size_t *at)
 {
-	struct sr_window_value_head head;
+	struct sr_exposed_value_head head;
 	const void *p = take(payload, size, at, sizeof(head));
 
 	if (!p)
 		return false;
 	memcpy(&head, p, sizeof(head));
-	*v = (struct sr_window_value){.addr = head.addr, .length = head.length};
+	*v = (struct sr_exposed_value){.addr = head.addr, .length = head.length};
 	v->data = take(payload, size, at, head.length);
 	return v->data && take(payload, size, at, -head.length & 7);
 }
 
-bool sr_window_records_decode(struct sr_window_records *w, const void *payload, size_t size)
+bool sr_exposed_records_decode(struct sr_exposed_records *w, const void *payload, size_t size)
 {
-	struct sr_window_payload head;
+	struct sr_exposed_payload head;
 	size_t at = 0;
 	const void *p = take(payload, size, &at, sizeof(head));
 
 	if (!p)
 		return false;
 	memcpy(&head, p, sizeof(head));
-	if (head.closed > SR_WINDOW_CLOSED_MAX || head.values > SR_WINDOW_VALUES_MAX)
+	if (head.protected > SR_EXPOSED_PROTECTED_MAX || head.values > SR_EXPOSED_VALUES_MAX)
 		return false;
-	p = take(payload, size, &at, head.closed * sizeof(*w->closed));
+	p = take(payload, size, &at, head.protected * sizeof(*w->protected));
 	if (!p)
 		return false;
-	memcpy(w->closed, p, head.closed * sizeof(*w->closed));
+	memcpy(w->protected, p, head.protected * sizeof(*w->protected));
 	for (uint32_t i = 0; i < head.values; i++)
 		if (!decode_value(&w->values[i], payload, size, &at))
 			return false;
-	w->event = (struct sr_window_event){
+	w->event = (struct sr_exposed_event){
 	    .fault = head.fault,
 	    .pc = head.site,
 	    .addr = head.addr,
 	    .flags = head.flags,
-	    .closed_n = head.closed,
-	    .closed = w->closed,
+	    .protected_n = head.protected,
+	    .protected = w->protected,
 	    .values_n = head.values,
 	    .values = w->values,
 	};

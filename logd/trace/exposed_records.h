@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exposed_records.h: SR_REC_WINDOW as shim/exposed has its events. */
+/* exposed_records.h: SR_REC_EXPOSED as shim/exposed has its events. */
 #ifndef LOGD_TRACE_EXPOSED_RECORDS_H
 #define LOGD_TRACE_EXPOSED_RECORDS_H
 
@@ -11,16 +11,16 @@
 #include "shim/exposed/exposed.h"
 
 /* The most that one record has: see shim/exposed/event.c and shim/verbs/regions.c. */
-#define SR_WINDOW_VALUES_MAX 1024
-#define SR_WINDOW_CLOSED_MAX 64
+#define SR_EXPOSED_VALUES_MAX 1024
+#define SR_EXPOSED_PROTECTED_MAX 64
 
-struct sr_window_records {
-	struct sr_window_event event; /* its values point into the record */
-	struct sr_window_value values[SR_WINDOW_VALUES_MAX];
-	uintptr_t closed[SR_WINDOW_CLOSED_MAX];
+struct sr_exposed_records {
+	struct sr_exposed_event event; /* its values point into the record */
+	struct sr_exposed_value values[SR_EXPOSED_VALUES_MAX];
+	uintptr_t protected[SR_EXPOSED_PROTECTED_MAX];
 };
 
 /* False: it is not one. */
-bool sr_window_records_decode(struct sr_window_records *w, const void *payload, size_t size);
+bool sr_exposed_records_decode(struct sr_exposed_records *w, const void *payload, size_t size);
 
 #endif

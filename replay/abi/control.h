@@ -49,8 +49,8 @@ enum sr_replay_outcome {
 	SR_REPLAY_FORSAKEN,    /* waits for a call of another rank, which has ended without it */
 	SR_REPLAY_MISSED_LOAD, /* memory that peers wrote was not looked at where it was recorded */
 	SR_REPLAY_WAITS, /* for memory to change, where the recording has a call instead */
-	SR_REPLAY_NO_WINDOW,   /* such memory cannot be watched here as it was */
-	SR_REPLAY_NOT_CARRIED, /* a device did not do a request that was to be made again */
+	SR_REPLAY_NO_EXPOSED,   /* such memory cannot be watched here as it was */
+	SR_REPLAY_NOT_TRANSFERRED, /* a device did not do a request that was to be made again */
 };
 
 /* One thread of the replayed process, written by itself. */
@@ -125,7 +125,7 @@ struct sr_replay_control {
 	uint32_t member;                      /* this process's, in the group */
 	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */
 	bool stdout_line_buffered;
-	bool net;     /* see shim/calls/trap/trap.h */
+	bool trap;     /* see shim/calls/trap/trap.h */
 	bool tsc;     /* shim/kernel/tsc.h */
 	bool serial;  /* threads take turns: shim/core/run_token.h */
 	int32_t pid; /* recorded */
@@ -137,7 +137,7 @@ struct sr_replay_control {
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
 	_Atomic int32_t process;    /* its id */
 	_Atomic bool cpuid_told;    /* the program is told what the recorded processor was */
-	_Atomic uint64_t turn;      /* the event that is to happen now: see tickets.h */
+	_Atomic uint64_t ticket;      /* the event that is to happen now: see tickets.h */
 	/* Of threads that take turns: how often one was late so far, in which call it was last. */
 	_Atomic uint64_t late;
 	_Atomic uint32_t late_thread;
@@ -150,7 +150,7 @@ struct sr_replay_control {
 	/* Of a group. */
 	_Atomic uint64_t mismatches;
 	struct sr_replay_mismatch mismatch;
-	char not_carried[160]; /* which request, and why */
+	char not_transferred[160]; /* which request, and why */
 
 	/* Of the process that replays it, for who conducts a group: enum sr_verdict_kind. */
 	_Atomic uint32_t verdict;

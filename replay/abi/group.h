@@ -22,7 +22,7 @@
 #define SR_GROUP_MAGIC    0x70756f7267727273ull
 #define SR_GROUP_MEMBERS  256
 #define SR_GROUP_CHANNELS 16384 /* a power of two */
-#define SR_GROUP_WINDOWS  1024
+#define SR_GROUP_REGIONS  1024
 
 /* What is remembered of writes into each member's memory; the oldest are forgotten. */
 #define SR_GROUP_WRITES   (1ull << 24)
@@ -34,7 +34,7 @@
 enum sr_group_transport {
 	SR_GROUP_NONE, /* each rank alone, from its trace */
 	SR_GROUP_SHM,  /* bytes move through this file */
-	SR_GROUP_RXE,  /* ... through queue pairs of the replay's own: see carrier.h */
+	SR_GROUP_RXE,  /* ... through queue pairs of the replay's own: see proxy.h */
 	SR_GROUP_BEST, /* to be chosen: rxe where there is a device for it, else shm */
 };
 
@@ -46,7 +46,7 @@ enum sr_group_state {
 };
 
 /* Memory that peers write, of which all that its own process puts there is in the history. */
-struct sr_group_window {
+struct sr_group_region {
 	uint64_t addr, length;
 };
 
@@ -69,19 +69,19 @@ static inline size_t sr_group_place_take(struct sr_group_place *to, size_t n, ui
 	return part;
 }
 
-#define SR_GROUP_ERRANDS 64u         /* of a member, under way at a time; a power of two */
+#define SR_GROUP_WORK_ITEMS 64u         /* of a member, under way at a time; a power of two */
 #define SR_GROUP_SOURCE  (64u << 10) /* bytes that go out with them */
-#define SR_ERRAND_FAR    UINT32_MAX  /* more than that lie at sr_group_source_at() */
+#define SR_WORK_ITEM_FAR    UINT32_MAX  /* more than that lie at sr_group_source_at() */
 
 /* A request that a member's process wants done by a device.  What has arrived is put to its place.
  */
-struct sr_errand {
+struct sr_work_item {
 	uint64_t stamp; /* of the requests of all members: those of lower ones are done before it */
 	struct sr_group_call call;
 	uint32_t channel; /* the connection: that of this member's direction */
 	uint32_t opcode;  /* enum ibv_wr_opcode */
 	uint32_t length;
-	uint32_t source; /* where what goes out begins in sr_errands.source; SR_ERRAND_FAR */
+	uint32_t source; /* where what goes out begins in sr_work_items.source; SR_WORK_ITEM_FAR */
 	uint32_t imm_data;
 	uint32_t reserved;
 	uint64_t remote_addr; /* in the peer's memory, as recorded */
@@ -95,42 +95,42 @@ struct sr_errand {
  * A member's, in the order of its requests.  Its process does not wait for each: who needs
  * what one brings waits for that (transfer.c), and all are done when the member has ended.
  */
-struct sr_errands {
+struct sr_work_items {
 	_Atomic uint64_t asked;  /* so many; the process's */
-	_Atomic uint64_t done;   /* ... of them; the carrier's */
+	_Atomic uint64_t done;   /* ... of them; the proxy's */
 	_Atomic uint32_t failed; /* the one behind these could not be done: why is in the text */
 	_Atomic uint32_t waits;  /* the process sleeps until a message has arrived, */
 	_Atomic uint64_t wanted; /* ... or so many of these are done; 0: it does not */
 	_Atomic uint32_t word;   /* futex: raised when it has, or they are */
 	char text[128];
 	uint32_t source_at; /* so many bytes of the source are taken */
-	struct sr_errand errand[SR_GROUP_ERRANDS];
+	struct sr_work_item work_item[SR_GROUP_WORK_ITEMS];
 	uint8_t source[SR_GROUP_SOURCE];
 };
 
-enum sr_carrier_state {
-	SR_CARRIER_NONE,
-	SR_CARRIER_READY,
-	SR_CARRIER_FAILED, /* ... to start, or has ended */
+enum sr_proxy_state {
+	SR_PROXY_NONE,
+	SR_PROXY_READY,
+	SR_PROXY_FAILED, /* ... to start, or has ended */
 };
 
-enum sr_carried {
-	SR_CARRIED_WRITE,
-	SR_CARRIED_SEND,
-	SR_CARRIED_READ,
-	SR_CARRIED_ATOMIC,
-	SR_CARRIED_KINDS,
+enum sr_transfer_kind {
+	SR_TRANSFER_WRITE,
+	SR_TRANSFER_SEND,
+	SR_TRANSFER_READ,
+	SR_TRANSFER_ATOMIC,
+	SR_TRANSFER_KINDS,
 };
 
-/* The process that has the device: carrier.h. */
-struct sr_group_carrier {
-	_Atomic uint32_t state; /* enum sr_carrier_state; a futex */
+/* The process that has the device: proxy.h. */
+struct sr_group_proxy {
+	_Atomic uint32_t state; /* enum sr_proxy_state; a futex */
 	_Atomic uint32_t word;  /* futex: raised to wake it */
 	_Atomic uint32_t sleeping;
 	_Atomic int32_t process;
 	_Atomic uint64_t stamps; /* the last errand's */
 	_Atomic uint64_t steps;  /* raised with each piece that the device has done */
-	uint64_t requests[SR_CARRIED_KINDS], bytes; /* done */
+	uint64_t requests[SR_TRANSFER_KINDS], bytes; /* done */
 	_Atomic uint64_t others; /* requests of queue pairs that are not RC: through the file */
 	char text[192];          /* which device it has; or why it has none */
 };
@@ -159,10 +159,10 @@ struct sr_group_member {
 	uint64_t written;        /* bytes so far */
 	_Atomic uint64_t looked; /* bytes of what it has looked up: see struct sr_group_look */
 
-	struct sr_errands errands;
+	struct sr_work_items work_items;
 
-	_Atomic uint32_t windows;
-	struct sr_group_window window[SR_GROUP_WINDOWS];
+	_Atomic uint32_t regions;
+	struct sr_group_region exposed[SR_GROUP_REGIONS];
 
 	/* By thread: the SN whose call it has entered, and how many of its positions are known. */
 	_Atomic uint64_t entered[SR_REPLAY_THREADS];
@@ -273,7 +273,7 @@ struct sr_group {
 	uint64_t size;      /* of this struct with its members: what is mapped */
 	uint32_t members;   /* how many there are */
 	uint32_t transport; /* enum sr_group_transport */
-	struct sr_group_carrier carrier;
+	struct sr_group_proxy proxy;
 	struct sr_group_channel channel[SR_GROUP_CHANNELS];
 	struct sr_group_member member[];
 };

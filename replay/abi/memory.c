@@ -54,14 +54,14 @@ void sr_group_end_member(struct sr_group *g, uint32_t member)
 
 #define LEFT_MS 15000 /* as long as the process itself would wait: transfer.c */
 
-/* Of one that was killed some may be left, of which its process did not wake the carrier. */
-static void await_errands(struct sr_group *g, const struct sr_errands *e)
+/* Of one that was killed some may be left, of which its process did not wake the proxy. */
+static void await_work_items(struct sr_group *g, const struct sr_work_items *e)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
-	struct sr_group_carrier *c = &g->carrier;
+	struct sr_group_proxy *c = &g->proxy;
 
 	for (int i = 0; i < LEFT_MS && atomic_load(&e->done) < atomic_load(&e->asked) &&
-			!atomic_load(&e->failed) && atomic_load(&c->state) == SR_CARRIER_READY;
+			!atomic_load(&e->failed) && atomic_load(&c->state) == SR_PROXY_READY;
 	     i++) {
 		atomic_fetch_add(&c->word, 1);
 		syscall(SYS_futex, &c->word, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -77,5 +77,5 @@ void sr_group_await_end(struct sr_group *g)
 		while (atomic_load(&g->member[i].state) < SR_GROUP_LINGERS)
 			nanosleep(&moment, NULL);
 	for (uint32_t i = 0; i < g->members; i++)
-		await_errands(g, &g->member[i].errands);
+		await_work_items(g, &g->member[i].work_items);
 }

@@ -204,7 +204,7 @@ static int compare_later(struct maker *m, size_t whose, const struct sr_value *v
 /* Whose memory it was in before, as a column. */
 static size_t memory_of(const struct maker *m, const struct sr_value *v)
 {
-	return v->is_window ? v->rank : column(m, v->from);
+	return v->is_exposed ? v->rank : column(m, v->from);
 }
 
 static int take_value(void *argument, const struct sr_value *v)

@@ -53,7 +53,7 @@ struct value {
 	bool *before_known;
 	/*
 	 * The memory that it was in, from MARGIN in front of it: zeros where no value tells,
-	 * as memory mostly is that has just become a window, whose contents are no value.
+	 * as memory mostly is that has just become an exposed region, whose contents are no value.
 	 */
 	uint8_t *image;
 	uint64_t before_sn;
@@ -196,8 +196,8 @@ static bool place_of(const struct value *k, size_t *memory, uint64_t *address)
 {
 	if (k->v.is_message)
 		return false;
-	*memory = k->v.is_window ? k->v.rank : k->v.from;
-	*address = k->v.is_window ? k->v.address : k->v.remote;
+	*memory = k->v.is_exposed ? k->v.rank : k->v.from;
+	*address = k->v.is_exposed ? k->v.address : k->v.remote;
 	return true;
 }
 
@@ -236,14 +236,14 @@ static int see_posted(void *argument, const struct sr_posted *p)
 }
 
 /* A byte of an earlier value: was it where this one is, or next to it? */
-static void see_byte(struct value *k, uint64_t address, uint8_t byte, bool is_window)
+static void see_byte(struct value *k, uint64_t address, uint8_t byte, bool is_exposed)
 {
 	uint64_t at = address - k->v.address, in_image = at + MARGIN;
 
 	if (at < k->v.length) {
 		k->before[at] = byte;
 		k->before_known[at] = true;
-	} else if (is_window && k->v.is_window && in_image < k->v.length + 2 * MARGIN) {
+	} else if (is_exposed && k->v.is_exposed && in_image < k->v.length + 2 * MARGIN) {
 		k->image[in_image] = byte;
 	}
 }
@@ -263,7 +263,7 @@ static int see_value(void *argument, const struct sr_value *v)
 		if (overlap(v->address, v->length, k->v.address, k->v.length))
 			k->before_sn = v->at.sn;
 		for (uint32_t b = 0; b < v->length; b++)
-			see_byte(k, v->address + b, v->data[b], v->is_window);
+			see_byte(k, v->address + b, v->data[b], v->is_exposed);
 	}
 	return 0;
 }
@@ -286,7 +286,7 @@ static void print_bytes(const uint8_t *p, uint32_t n)
 
 static void print_call(const struct explain *x, int32_t rank, uint32_t thread, uint64_t sn)
 {
-	const char *words = sr_sites_call(x->sites, rank, thread, sn);
+	const char *words = sr_call_sites_call(x->sites, rank, thread, sn);
 
 	printf("rank %d", rank);
 	if (thread)
@@ -392,7 +392,7 @@ static void print_writes(const struct explain *x, const struct value *k)
 		printf("    that process was not recorded: who else wrote there is not known\n");
 	else if (!before)
 		printf("    no recorded rank is known to have written there before%s\n",
-		       k->v.is_window ? "" : "; that process's own CPU may have");
+		       k->v.is_exposed ? "" : "; that process's own CPU may have");
 	if (more)
 		printf("    and %zu more times since\n", more);
 }
@@ -446,16 +446,16 @@ static void print_source(const struct explain *x, const struct value *k)
 		       k->v.flags & SR_PLAN_AMBIGUOUS ? " (likeliest of several connections)" : "");
 		return;
 	}
-	if (!k->v.is_window && k->v.sent.sn) {
+	if (!k->v.is_exposed && k->v.sent.sn) {
 		printf("    fetched by SN %" PRIu64 ", %s,\n      from 0x%" PRIx64 " of ",
 		       k->v.sent.sn,
-		       sr_sites_call(x->sites, x->o.rank, k->v.sent.thread, k->v.sent.sn),
+		       sr_call_sites_call(x->sites, x->o.rank, k->v.sent.thread, k->v.sent.sn),
 		       k->v.remote);
 		if (k->v.from == SR_NO_RANK)
 			printf("a process that was not recorded\n");
 		else
 			printf("rank %d\n", x->links.ranks[k->v.from].number);
-	} else if (!k->v.is_window) {
+	} else if (!k->v.is_exposed) {
 		printf("    from a sender that was not recorded, or is not known\n");
 	}
 }
@@ -463,7 +463,7 @@ static void print_source(const struct explain *x, const struct value *k)
 static void print_load(const struct explain *x, const struct value *k)
 {
 	/* The instruction itself, not one that it returns to. */
-	const char *words = sr_sites_address(x->sites, x->o.rank, k->v.site + 1);
+	const char *words = sr_call_sites_address(x->sites, x->o.rank, k->v.site + 1);
 
 	printf(", loaded behind it (fault %u)%s%s", k->v.at.fault, *words ? " at " : "", words);
 }
@@ -473,7 +473,7 @@ static void print_value(const struct explain *x, const struct value *k)
 	printf("  %u byte%s at 0x%" PRIx64, k->v.length, k->v.length == 1 ? "" : "s", k->v.address);
 	if (k->v.at.fault)
 		print_load(x, k);
-	else if (k->v.is_window)
+	else if (k->v.is_exposed)
 		printf(", found when it looked");
 	printf(": ");
 	print_bytes(k->data, k->v.length);
@@ -486,7 +486,7 @@ static void print_value(const struct explain *x, const struct value *k)
 
 static void print_all(const struct explain *x)
 {
-	const char *call = sr_sites_call(x->sites, x->o.rank, x->o.thread, x->o.sn);
+	const char *call = sr_call_sites_call(x->sites, x->o.rank, x->o.thread, x->o.sn);
 
 	if (!*call && !x->values_n) {
 		printf("rank %d thread %u has no record of SN %" PRIu64
@@ -547,12 +547,12 @@ static int explain(struct explain *x)
 	/* Without a plan there was no replay that could have compared anything. */
 	if (!sr_plan_open(&plan, x->t, &err))
 		load_found(x, plan);
-	x->sites = sr_sites_new(x->t);
+	x->sites = sr_call_sites_new(x->t);
 	if (!x->sites)
 		ret = sr_fail("no memory left");
 	else
 		print_all(x);
-	sr_sites_free(x->sites);
+	sr_call_sites_free(x->sites);
 	sr_plan_close(plan);
 	return ret;
 }

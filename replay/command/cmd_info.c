@@ -34,7 +34,7 @@ struct summary {
 	uint64_t late, late_site, late_sn;
 	uint32_t late_thread;
 	uint64_t of_kind[KINDS];
-	struct sr_window_sum windows;
+	struct sr_exposed_sum regions;
 	char end[512]; /* of the process, or why there is none */
 };
 
@@ -70,12 +70,12 @@ static void note_signal(struct summary *sum, const struct sr_entry *e)
 
 static void note_late(struct summary *sum, const struct sr_entry *e, uint32_t thread)
 {
-	struct sr_baton_payload p;
+	struct sr_token_payload p;
 
-	if (e->kind != SR_REC_BATON || e->size < sizeof(p))
+	if (e->kind != SR_REC_RUN_TOKEN || e->size < sizeof(p))
 		return;
 	memcpy(&p, e->payload, sizeof(p));
-	if (p.what != SR_BATON_LATE || sum->late++)
+	if (p.what != SR_TOKEN_LATE || sum->late++)
 		return;
 	sum->late_site = p.site;
 	sum->late_sn = e->sn;
@@ -100,7 +100,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 		note_signal(sum, &e);
 		note_late(sum, &e, thread);
 		note_end(sum, &e);
-		sr_window_sum_add(&sum->windows, &e);
+		sr_exposed_sum_add(&sum->regions, &e);
 	}
 	sum->threads++;
 	sum->without_end += !sr_stream_ended(s);
@@ -212,7 +212,7 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 			       (ull)sum->signals_between);
 		print_threads(sum, &r);
 		print_direct(sum, i->schema);
-		sr_window_sum_print(&sum->windows);
+		sr_exposed_sum_print(&sum->regions);
 		print_calls(sum, i->schema);
 		sr_recorded_free(&r);
 	}

@@ -40,8 +40,8 @@ struct options {
 	const char *group;
 	const char *key;
 	const char *hosts;
-	const char *window, *patch, *tsc, *threads;
-	bool lossy, record_files, allow_direct, clocks, no_net, from_start;
+	const char *exposed, *patch, *tsc, *threads;
+	bool lossy, record_files, allow_direct, clocks, no_syscall_trap, from_start;
 	char **command;
 };
 
@@ -55,8 +55,8 @@ static const struct argp_option option_list[] = {
      0},
     {"hosts", 'H', "LIST", 0, "addresses of the job's nodes, where their GIDs are none", 0},
     {"clocks", 'C', NULL, 0, "find out which rank came before which (sreplay orders)", 0},
-    {"window", 'w', "HOW", 0,
-     "how memory that peers write is watched: frozen (default), compare or off", 0},
+    {"exposed", 'x', "HOW", 0,
+     "how memory that peers write is watched: protect (default), compare or off", 0},
     {"lossy", 'l', NULL, 0, "drop records rather than let the program wait for the daemon", 0},
     {"allow-direct", 'd', NULL, 0, "let direct verbs (mlx5dv_*, ...) through, unrecorded", 0},
     {"from-start", 's', NULL, 0,
@@ -64,9 +64,9 @@ static const struct argp_option option_list[] = {
      "its "
      "start",
      0},
-    {"net", 'n', "on|off", 0,
+    {"syscall-trap", 'n', "on|off", 0,
      "catch the system calls that are made past the wrappers (default: on)", 0},
-    {"patch", 'p', "on|off", 0,
+    {"probes", 'p', "on|off", 0,
      "let the program's loads and stores that meet pages that peers write again and again go to "
      "the recorder by a jump in their place (default: on)",
      0},
@@ -108,10 +108,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'H':
 		o->hosts = arg;
 		return 0;
-	case 'w':
-		if (strcmp(arg, "frozen") && strcmp(arg, "compare") && strcmp(arg, "off"))
-			argp_error(state, "--window %s: expected frozen, compare or off", arg);
-		o->window = arg;
+	case 'x':
+		if (strcmp(arg, "protect") && strcmp(arg, "compare") && strcmp(arg, "off"))
+			argp_error(state, "--exposed=%s: expected protect, compare or off", arg);
+		o->exposed = arg;
 		return 0;
 	case 'C':
 		o->clocks = true;
@@ -133,14 +133,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--threads=%s is neither parallel nor serial", arg);
 		return 0;
 	case 'n':
-		o->no_net = !strcmp(arg, "off");
-		if (!o->no_net && strcmp(arg, "on"))
-			argp_error(state, "--net=%s is neither on nor off", arg);
+		o->no_syscall_trap = !strcmp(arg, "off");
+		if (!o->no_syscall_trap && strcmp(arg, "on"))
+			argp_error(state, "--syscall-trap=%s is neither on nor off", arg);
 		return 0;
 	case 'p':
 		o->patch = strcmp(arg, "off") ? "1" : "0";
 		if (strcmp(arg, "on") && strcmp(arg, "off"))
-			argp_error(state, "--patch=%s is neither on nor off", arg);
+			argp_error(state, "--probes=%s is neither on nor off", arg);
 		return 0;
 	case ARGP_KEY_ARGS:
 		o->command = state->argv + state->next;
@@ -275,8 +275,8 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_KEY, o->key, 1);
 	if (o->hosts)
 		setenv(SR_ENV_HOSTS, o->hosts, 1);
-	if (o->window)
-		setenv(SR_ENV_WINDOW, o->window, 1);
+	if (o->exposed)
+		setenv(SR_ENV_EXPOSED, o->exposed, 1);
 	if (o->clocks)
 		setenv(SR_ENV_CLOCKS, "1", 1);
 	if (o->record_files)
@@ -287,10 +287,10 @@ static void set_environment(const struct options *o, const char *shim, const cha
 		setenv(SR_ENV_TSC, o->tsc, 1);
 	if (o->threads)
 		setenv(SR_ENV_THREADS, o->threads, 1);
-	if (o->no_net)
-		setenv(SR_ENV_NET, "0", 1);
+	if (o->no_syscall_trap)
+		setenv(SR_ENV_SYSCALL_TRAP, "0", 1);
 	if (o->patch)
-		setenv(SR_ENV_PATCH, o->patch, 1);
+		setenv(SR_ENV_PROBES, o->patch, 1);
 }
 
 static void __attribute__((noreturn)) run(char **command)

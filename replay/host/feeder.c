@@ -47,14 +47,14 @@ static uint32_t outcome_of(enum sr_mark reason)
 /* In front of a call's record, or of a fault's. */
 static int send_orders(struct sr_feeder *f, const struct sr_entry *e)
 {
-	struct sr_window_payload window;
+	struct sr_exposed_payload exposed;
 
 	if (e->count)
 		return sr_orders_before(f->orders, e->sn + e->count - 1, 0, send, f);
-	if (e->kind != SR_REC_WINDOW || e->size < sizeof(window))
+	if (e->kind != SR_REC_EXPOSED || e->size < sizeof(exposed))
 		return 0;
-	memcpy(&window, e->payload, sizeof(window));
-	return sr_orders_before(f->orders, e->sn, window.fault, send, f);
+	memcpy(&exposed, e->payload, sizeof(exposed));
+	return sr_orders_before(f->orders, e->sn, exposed.fault, send, f);
 }
 
 static void *feed(void *argument)

@@ -363,19 +363,19 @@ static bool has_clocks(const struct replay *r)
 }
 
 /* A process that was killed could not say what a device has not done again. */
-static void find_not_carried(struct replay *r)
+static void find_not_transferred(struct replay *r)
 {
-	const struct sr_errands *e = &r->group->member[r->control->member].errands;
+	const struct sr_work_items *e = &r->group->member[r->control->member].work_items;
 	const uint64_t done = atomic_load(&e->done);
-	const struct sr_group_call *call = &e->errand[done % SR_GROUP_ERRANDS].call;
+	const struct sr_group_call *call = &e->work_item[done % SR_GROUP_WORK_ITEMS].call;
 	struct sr_replay_control *c = r->control;
 
 	if (done == atomic_load(&e->asked))
 		return;
 	sr_report_call(&c->report, call);
-	snprintf(c->not_carried, sizeof(c->not_carried), "%s",
+	snprintf(c->not_transferred, sizeof(c->not_transferred), "%s",
 		 atomic_load(&e->failed) ? e->text : "it was not done");
-	atomic_store(&c->outcome, SR_REPLAY_NOT_CARRIED);
+	atomic_store(&c->outcome, SR_REPLAY_NOT_TRANSFERRED);
 }
 
 /* Who produced what entered is known when all have ended. */
@@ -390,7 +390,7 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 	if (has_come_to_its_end(r, v)) {
 		sr_group_end_member(r->group, r->control->member);
 		sr_group_await_end(r->group);
-		find_not_carried(r);
+		find_not_transferred(r);
 	}
 	p = sr_producers_new(r->group, group_fd, r->control->member, r->trace, r->plan,
 			     has_clocks(r), r->options->outsiders);
@@ -409,7 +409,7 @@ static int run(struct replay *r)
 	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
 	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
 	r->control->main_stack = r->recorded.main_stack;
-	r->control->net = r->recorded.net;
+	r->control->trap = r->recorded.trap;
 	r->control->tsc = r->recorded.tsc;
 	r->control->serial = r->recorded.serial;
 	r->control->pid = r->recorded.pid;

@@ -99,7 +99,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .main_stack = main_stack ? strtoull(main_stack, NULL, 0) : 0,
 	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
 	    .tsc = json_is_true(json_object_get(extra, "tsc")),
-	    .net = json_is_true(json_object_get(extra, "net")),
+	    .trap = json_is_true(json_object_get(extra, "net")),
 	    .serial = threads && !strcmp(threads, "serial"),
 	    .ignored = number_of(extra, "ignored"),
 	    .blocked = number_of(extra, "blocked"),

@@ -23,7 +23,7 @@ struct sr_recorded {
 	struct sr_layout layout;
 	struct sr_processor processor;
 	bool stdout_line_buffered;
-	bool net; /* with the net at the system-call level */
+	bool trap; /* with the system-call trap at the system-call level */
 	bool tsc; /* and the time-stamp counter trapped */
 	bool serial; /* its threads took turns (record --threads=serial) */
 	int pid;  /* as the process itself sees it */

@@ -35,7 +35,7 @@ static bool say_calls(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_
 	if (!with->schema || sr_stream_open(&s, t, rank, thread, &err))
 		return false;
 	if (!sr_stream_seek(s, first)) {
-		/* Between them are records that are none (the heap's, windows'). */
+		/* Between them are records that are none (the heap's, exposed regions'). */
 		while (sr_stream_next(s, &e) > 0 && (!e.count || e.sn < end)) {
 			if (!e.count)
 				continue;
@@ -75,7 +75,7 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 		fputs("sreplay:   no more calls of this thread\n", stderr);
 	if (waits_for)
 		sr_note("thread %u waits for its turn, event %llu; the turn is at event %llu",
-			number, (ull)waits_for, (ull)atomic_load(&s->control->turn));
+			number, (ull)waits_for, (ull)atomic_load(&s->control->ticket));
 	sr_note("the last calls of thread %u:", number);
 	sr_say_calls_before(s->trace, s->rank, number, calls + 1, s->with);
 	sr_note("thread %u is at:", number);

@@ -16,13 +16,13 @@ static const char *name_of(const struct sr_verdict *v, uint16_t kind)
 {
 	if (kind == SR_REC_HEAP)
 		return "a heap operation";
-	if (kind == SR_REC_WINDOW)
+	if (kind == SR_REC_EXPOSED)
 		return "a look at memory that peers write";
 	if (kind == SR_REC_REGION)
 		return "a registration";
 	if (kind == SR_REC_SIGNAL)
 		return "a signal's handler";
-	if (kind == SR_REC_BATON)
+	if (kind == SR_REC_RUN_TOKEN)
 		return "another thread's turn";
 	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
 }
@@ -188,7 +188,7 @@ static void say_missed_load(const struct sr_verdict *v, const struct sr_replay_r
 	where(v, r);
 	fputs("after it, memory that peers write was not looked at where it was recorded\n",
 	      stderr);
-	say_place(v, "recorded:", r->expected_site, r->expected_address, SR_REC_WINDOW);
+	say_place(v, "recorded:", r->expected_site, r->expected_address, SR_REC_EXPOSED);
 	say_place(v, "now:     ", r->found_site, r->found_address, r->found);
 	say_last_calls(v, r);
 }
@@ -200,11 +200,11 @@ static void say_waits(const struct sr_verdict *v, const struct sr_replay_report 
 	      "recording goes on\n",
 	      stderr);
 	say_place(v, "recorded:", r->expected_site, 0, r->expected);
-	say_place(v, "now:     ", r->found_site, r->found_address, SR_REC_WINDOW);
+	say_place(v, "now:     ", r->found_site, r->found_address, SR_REC_EXPOSED);
 	say_last_calls(v, r);
 }
 
-static void say_no_window(const struct sr_verdict *v, const struct sr_replay_report *r)
+static void say_no_exposed(const struct sr_verdict *v, const struct sr_replay_report *r)
 {
 	where(v, r);
 	fprintf(stderr,
@@ -217,7 +217,7 @@ static void say_no_window(const struct sr_verdict *v, const struct sr_replay_rep
 static void say_not_carried(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	where(v, &c->report);
-	fprintf(stderr, "the device did not do again what the call does: %s\n", c->not_carried);
+	fprintf(stderr, "the device did not do again what the call does: %s\n", c->not_transferred);
 	say_place(v, "recorded:", c->report.expected_site, 0, c->report.expected);
 	say_last_calls(v, &c->report);
 	sr_note("--transport shm needs no device");
@@ -392,10 +392,10 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		say_waits(v, r);
 		say_threads(c);
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
-	case SR_REPLAY_NO_WINDOW:
-		say_no_window(v, r);
+	case SR_REPLAY_NO_EXPOSED:
+		say_no_exposed(v, r);
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
-	case SR_REPLAY_NOT_CARRIED:
+	case SR_REPLAY_NOT_TRANSFERRED:
 		say_not_carried(v, c);
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
 	case SR_REPLAY_RUNNING:

@@ -10,16 +10,16 @@
 typedef unsigned long long ull;
 
 static const char *const reasons[] = {
-    [SR_WINDOW_OK] = "frozen",
-    [SR_WINDOW_REFUSED_ADDRESS] = "its address is in none of the zones",
-    [SR_WINDOW_REFUSED_SHARED] = "a mapping shared with other processes, or read-only",
-    [SR_WINDOW_REFUSED_HUGE] = "huge pages",
-    [SR_WINDOW_REFUSED_STACK] = "a stack",
-    [SR_WINDOW_REFUSED_UNMAPPED] = "not memory of the CPU's",
-    [SR_WINDOW_REFUSED_BY_KERNEL] = "the kernel refused",
-    [SR_WINDOW_REFUSED_NO_MEMORY] = "no memory",
-    [SR_WINDOW_REFUSED_BY_USER] = "as asked for by --window",
-    [SR_WINDOW_REFUSED_REREG] = "registered anew by ibv_rereg_mr",
+    [SR_EXPOSED_OK] = "protected",
+    [SR_EXPOSED_REFUSED_ADDRESS] = "its address is in none of the zones",
+    [SR_EXPOSED_REFUSED_SHARED] = "a mapping shared with other processes, or read-only",
+    [SR_EXPOSED_REFUSED_HUGE] = "huge pages",
+    [SR_EXPOSED_REFUSED_STACK] = "a stack",
+    [SR_EXPOSED_REFUSED_UNMAPPED] = "not memory of the CPU's",
+    [SR_EXPOSED_REFUSED_BY_KERNEL] = "the kernel refused",
+    [SR_EXPOSED_REFUSED_NO_MEMORY] = "no memory",
+    [SR_EXPOSED_REFUSED_BY_USER] = "as asked for by --exposed=compare",
+    [SR_EXPOSED_REFUSED_REREG] = "registered anew by ibv_rereg_mr",
 };
 
 #define REASONS (sizeof(reasons) / sizeof(*reasons))
@@ -54,9 +54,9 @@ static void print_flags(json_t *v, uint32_t flags)
 		uint32_t flag;
 		const char *name;
 	} names[] = {
-	    {SR_WINDOW_ASYNC, "late"},           {SR_WINDOW_AT_CALL, "at_call"},
-	    {SR_WINDOW_AT_RETURN, "at_return"},  {SR_WINDOW_TICK, "tick"},
-	    {SR_WINDOW_ALONE, "not_still"},
+	    {SR_EXPOSED_ASYNC, "asynchronous"},           {SR_EXPOSED_AT_CALL, "at_call"},
+	    {SR_EXPOSED_AT_RETURN, "at_return"},  {SR_EXPOSED_TICK, "tick"},
+	    {SR_EXPOSED_ALONE, "not_still"},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -64,10 +64,10 @@ static void print_flags(json_t *v, uint32_t flags)
 			json_object_set_new(v, names[i].name, json_true());
 }
 
-static json_t *print_event(const struct sr_window_event *e)
+static json_t *print_event(const struct sr_exposed_event *e)
 {
-	json_t *v = json_pack("{s:s, s:I}", "record", "window", "load", (json_int_t)e->fault);
-	json_t *values = json_array(), *closed = json_array();
+	json_t *v = json_pack("{s:s, s:I}", "record", "exposed", "access", (json_int_t)e->fault);
+	json_t *values = json_array(), *protected = json_array();
 
 	if (e->addr)
 		json_object_set_new(v, "of", address(e->addr));
@@ -79,10 +79,10 @@ static json_t *print_event(const struct sr_window_event *e)
 		    values, json_pack("{s:o, s:I, s:o}", "addr", address(e->values[i].addr),
 				      "length", (json_int_t)e->values[i].length, "data",
 				      bytes(e->values[i].data, e->values[i].length)));
-	for (uint32_t i = 0; i < e->closed_n; i++)
-		json_array_append_new(closed, address(e->closed[i]));
+	for (uint32_t i = 0; i < e->protected_n; i++)
+		json_array_append_new(protected, address(e->protected[i]));
 	json_object_set_new(v, "values", values);
-	json_object_set_new(v, "closed", closed);
+	json_object_set_new(v, "protected", protected);
 	return v;
 }
 
@@ -94,34 +94,34 @@ static json_t *print_region(const struct sr_region_payload *r)
 			 reason(r->refusal));
 }
 
-static json_t *print_counts(const struct sr_window_counts_payload *c)
+static json_t *print_counts(const struct sr_exposed_counts_payload *c)
 {
 	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "record",
-			 "window_counts", "faults", (json_int_t)c->faults, "loads",
-			 (json_int_t)c->loads, "polls", (json_int_t)c->polls, "freezes",
-			 (json_int_t)c->freezes, "stores", (json_int_t)c->stores, "exchanges",
-			 (json_int_t)c->exchanges, "lives", (json_int_t)c->lives,
-			 "closed_by_change", (json_int_t)c->closed_by_change, "ticks",
+			 "exposed_counts", "faults", (json_int_t)c->faults, "loads",
+			 (json_int_t)c->loads, "polls", (json_int_t)c->polls, "snapshots",
+			 (json_int_t)c->snapshots, "stores", (json_int_t)c->stores, "exchanges",
+			 (json_int_t)c->exchanges, "pass_throughs", (json_int_t)c->pass_throughs,
+			 "protected_by_change", (json_int_t)c->protected_by_change, "ticks",
 			 (json_int_t)c->ticks, "async_values", (json_int_t)c->async_values,
 			 "unstable", (json_int_t)c->unstable, "jumps", (json_int_t)c->jumps, "by_jump",
 			 (json_int_t)c->by_jump);
 }
 
-json_t *sr_window_print(const struct sr_entry *e)
+json_t *sr_exposed_print(const struct sr_entry *e)
 {
-	static struct sr_window_records records;
-	struct sr_window_counts_payload counts;
+	static struct sr_exposed_records records;
+	struct sr_exposed_counts_payload counts;
 	struct sr_region_payload region;
 
-	if (e->kind == SR_REC_WINDOW)
-		return sr_window_records_decode(&records, e->payload, e->size)
+	if (e->kind == SR_REC_EXPOSED)
+		return sr_exposed_records_decode(&records, e->payload, e->size)
 			   ? print_event(&records.event)
 			   : NULL;
 	if (e->kind == SR_REC_REGION && e->size >= sizeof(region)) {
 		memcpy(&region, e->payload, sizeof(region));
 		return print_region(&region);
 	}
-	if (e->kind == SR_REC_WINDOW_COUNTS && e->size >= sizeof(counts)) {
+	if (e->kind == SR_REC_EXPOSED_COUNTS && e->size >= sizeof(counts)) {
 		memcpy(&counts, e->payload, sizeof(counts));
 		return print_counts(&counts);
 	}
@@ -130,18 +130,18 @@ json_t *sr_window_print(const struct sr_entry *e)
 
 /* -------------------------------------------------------------------- sum */
 
-static void add_event(struct sr_window_sum *sum, const struct sr_window_event *e)
+static void add_event(struct sr_exposed_sum *sum, const struct sr_exposed_event *e)
 {
 	sum->values += e->values_n;
 	for (uint32_t i = 0; i < e->values_n; i++)
 		sum->bytes += e->values[i].length;
-	if (e->flags & SR_WINDOW_ASYNC)
+	if (e->flags & SR_EXPOSED_ASYNC)
 		sum->late += e->values_n;
-	sum->ticks += !!(e->flags & SR_WINDOW_TICK);
-	sum->not_still += !!(e->flags & SR_WINDOW_ALONE);
+	sum->ticks += !!(e->flags & SR_EXPOSED_TICK);
+	sum->not_still += !!(e->flags & SR_EXPOSED_ALONE);
 }
 
-static void add_region(struct sr_window_sum *sum, const struct sr_region_payload *r)
+static void add_region(struct sr_exposed_sum *sum, const struct sr_region_payload *r)
 {
 	uint32_t why = r->refusal < REASONS ? r->refusal : 0;
 
@@ -153,19 +153,19 @@ static void add_region(struct sr_window_sum *sum, const struct sr_region_payload
 	sum->compared_bytes[why] += why ? r->length : 0;
 }
 
-void sr_window_sum_add(struct sr_window_sum *sum, const struct sr_entry *e)
+void sr_exposed_sum_add(struct sr_exposed_sum *sum, const struct sr_entry *e)
 {
-	static struct sr_window_records records;
+	static struct sr_exposed_records records;
 	struct sr_region_payload region;
 
-	if (e->kind == SR_REC_WINDOW &&
-	    sr_window_records_decode(&records, e->payload, e->size))
+	if (e->kind == SR_REC_EXPOSED &&
+	    sr_exposed_records_decode(&records, e->payload, e->size))
 		add_event(sum, &records.event);
 	if (e->kind == SR_REC_REGION && e->size >= sizeof(region)) {
 		memcpy(&region, e->payload, sizeof(region));
 		add_region(sum, &region);
 	}
-	if (e->kind == SR_REC_WINDOW_COUNTS && e->size >= sizeof(sum->counts)) {
+	if (e->kind == SR_REC_EXPOSED_COUNTS && e->size >= sizeof(sum->counts)) {
 		memcpy(&sum->counts, e->payload, sizeof(sum->counts));
 		sum->has_counts = true;
 	}
@@ -176,31 +176,31 @@ static const char *s(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-void sr_window_sum_print(const struct sr_window_sum *sum)
+void sr_exposed_sum_print(const struct sr_exposed_sum *sum)
 {
-	const struct sr_window_counts_payload *c = &sum->counts;
+	const struct sr_exposed_counts_payload *c = &sum->counts;
 
 	if (sum->regions)
-		printf("  windows: %llu region%s frozen (%llu bytes)\n", (ull)sum->regions,
+		printf("  exposed: %llu region%s protected (%llu bytes)\n", (ull)sum->regions,
 		       s(sum->regions), (ull)sum->region_bytes);
 	for (size_t i = 1; i < REASONS; i++)
 		if (sum->compared[i])
-			printf("  windows: %llu region%s compared at calls (%llu bytes): %s\n",
+			printf("  exposed: %llu region%s compared at calls (%llu bytes): %s\n",
 			       (ull)sum->compared[i], s(sum->compared[i]),
 			       (ull)sum->compared_bytes[i], reasons[i]);
 	if (sum->values)
-		printf("  windows: %llu value%s that peers wrote (%llu bytes), %llu of them late; "
+		printf("  exposed: %llu value%s that peers wrote (%llu bytes), %llu of them asynchronous; "
 		       "%llu tick%s, %llu page%s that did not hold still\n",
 		       (ull)sum->values, s(sum->values), (ull)sum->bytes, (ull)sum->late,
 		       (ull)sum->ticks, s(sum->ticks), (ull)sum->not_still, s(sum->not_still));
 	if (sum->has_counts)
-		printf("  windows: %llu fault%s, %llu load%s alone (%llu of them polls), %llu "
-		       "page%s frozen, %llu store%s, %llu atomic operation%s, %llu live, %llu not "
+		printf("  exposed: %llu fault%s, %llu load%s alone (%llu of them polls), %llu "
+		       "snapshot%s, %llu store%s, %llu atomic operation%s, %llu passed through, %llu not "
 		       "stable\n",
 		       (ull)c->faults, s(c->faults), (ull)c->loads, s(c->loads), (ull)c->polls,
-		       (ull)c->freezes, s(c->freezes), (ull)c->stores, s(c->stores),
-		       (ull)c->exchanges, s(c->exchanges), (ull)c->lives, (ull)c->unstable);
+		       (ull)c->snapshots, s(c->snapshots), (ull)c->stores, s(c->stores),
+		       (ull)c->exchanges, s(c->exchanges), (ull)c->pass_throughs, (ull)c->unstable);
 	if (sum->has_counts && c->jumps)
-		printf("  windows: %llu instruction%s of the program replaced by jumps, which %llu of these faults came by\n",
+		printf("  exposed: %llu instruction%s of the program replaced by jumps, which %llu of these faults came by\n",
 		       (ull)c->jumps, s(c->jumps), (ull)c->by_jump);
 }

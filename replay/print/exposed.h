@@ -7,19 +7,19 @@
 
 #include "logd/trace/reader.h"
 
-/* {"record": name, ...} of the kinds SR_REC_WINDOW*, SR_REC_REGION; NULL: another kind, or damaged. */
-json_t *sr_window_print(const struct sr_entry *e);
+/* {"record": name, ...} of the kinds SR_REC_EXPOSED*, SR_REC_REGION; NULL: another kind, or damaged. */
+json_t *sr_exposed_print(const struct sr_entry *e);
 
-/* What a rank's streams tell of its windows. */
-struct sr_window_sum {
+/* What a rank's streams tell of its exposed regions. */
+struct sr_exposed_sum {
 	uint64_t values, bytes, late, ticks, not_still;
 	uint64_t regions, region_bytes;
 	uint64_t compared[16], compared_bytes[16]; /* by reason */
-	struct sr_window_counts_payload counts;
+	struct sr_exposed_counts_payload counts;
 	bool has_counts;
 };
 
-void sr_window_sum_add(struct sr_window_sum *sum, const struct sr_entry *e);
-void sr_window_sum_print(const struct sr_window_sum *sum);
+void sr_exposed_sum_add(struct sr_exposed_sum *sum, const struct sr_entry *e);
+void sr_exposed_sum_print(const struct sr_exposed_sum *sum);
 
 #endif

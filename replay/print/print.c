@@ -28,16 +28,16 @@ static json_t *decode_signal(const struct sr_entry *e)
 	return v;
 }
 
-static json_t *decode_baton(const struct sr_entry *e)
+static json_t *decode_run_token(const struct sr_entry *e)
 {
 	static const char *const whats[] = {"", "begins", "late", "taken"};
-	struct sr_baton_payload p;
+	struct sr_token_payload p;
 	json_t *v;
 
 	memcpy(&p, e->payload, sizeof(p));
-	v = json_pack("{s:s, s:s, s:I}", "record", "baton", "what", p.what < 4 ? whats[p.what] : "",
+	v = json_pack("{s:s, s:s, s:I}", "record", "run_token", "what", p.what < 4 ? whats[p.what] : "",
 		      "order", (json_int_t)p.event);
-	if (p.what == SR_BATON_TAKEN)
+	if (p.what == SR_TOKEN_TAKEN)
 		json_object_set_new(v, "from", json_integer(p.other));
 	if (p.arrived)
 		json_object_set_new(v, "arrived", json_integer((json_int_t)p.arrived));
@@ -89,14 +89,14 @@ static json_t *decode_other(const struct sr_entry *e)
 				 (json_int_t)heap.run, "previous", (json_int_t)heap.previous,
 				 "position", (json_int_t)heap.position);
 	}
-	if (e->kind == SR_REC_WINDOW || e->kind == SR_REC_REGION || e->kind == SR_REC_WINDOW_COUNTS)
-		return sr_window_print(e);
+	if (e->kind == SR_REC_EXPOSED || e->kind == SR_REC_REGION || e->kind == SR_REC_EXPOSED_COUNTS)
+		return sr_exposed_print(e);
 	if (sr_entry_connection(e, &connection))
 		return decode_connection(&connection);
 	if (e->kind == SR_REC_EXEC)
 		return decode_exec(e);
-	if (e->kind == SR_REC_BATON && e->size >= sizeof(struct sr_baton_payload))
-		return decode_baton(e);
+	if (e->kind == SR_REC_RUN_TOKEN && e->size >= sizeof(struct sr_token_payload))
+		return decode_run_token(e);
 	if (e->kind == SR_REC_SIGNAL && e->size >= sizeof(struct sr_signal_payload))
 		return decode_signal(e);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);

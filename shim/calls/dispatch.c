@@ -27,29 +27,29 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 	return sr_fd_captured(fd) || (d->flags & SR_CALL_ANY && sr_fd_is_ordinary(fd));
 }
 
-/* What it reads or writes for the kernel may be windows. */
+/* What it reads or writes for the kernel may be exposed regions. */
 static uint64_t pinned_call(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_pinned pinned;
 	uint64_t result;
 	int saved = errno;
 
-	sr_windows_pin(d, a, &pinned);
+	sr_regions_pin(d, a, &pinned);
 	errno = saved;
 	result = sr_real(d, a);
 	saved = errno;
-	sr_windows_unpin(&pinned);
+	sr_regions_unpin(&pinned);
 	errno = saved;
 	return result;
 }
 
-/* Of a file, say: made in a replay as well.  What it does in turn is none of the net's affair. */
+/* Of a file, say: made in a replay as well.  What it does in turn is none of the system-call trap's affair. */
 static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result;
 
-	t->selector = SR_NET_ALLOW;
-	result = sr_windows_on ? pinned_call(d, a) : sr_real(d, a);
+	t->selector = SR_TRAP_ALLOW;
+	result = sr_regions_on ? pinned_call(d, a) : sr_real(d, a);
 	sr_select(t);
 	return result;
 }

@@ -21,7 +21,7 @@ struct sr_signal_payload;
 /* Where the real function is found. */
 enum sr_source {
 	SR_SOURCE_LIBC,
-	SR_SOURCE_KERNEL, /* a system call without a wrapper: only the net (trap.h) comes by it */
+	SR_SOURCE_KERNEL, /* a system call without a wrapper: only the system-call trap (trap.h) comes by it */
 	SR_SOURCE_IBVERBS,
 	SR_SOURCE_RDMACM,
 	/* Direct verbs: the libraries of the providers (direct.c). */
@@ -171,7 +171,7 @@ struct sr_engine {
 	/* This thread is about to run the program's code for the first time. */
 	void (*thread_begins)(struct sr_thread *t);
 	/* It leaves the program's code, which others may run, without a call; it is back in it. */
-	void (*lends)(struct sr_thread *t);
+	void (*releases)(struct sr_thread *t);
 	void (*resumes)(struct sr_thread *t);
 };
 

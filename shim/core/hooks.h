@@ -18,8 +18,8 @@
 /* fcntl commands whose argument is a number, not a pointer. */
 bool sr_fcntl_takes_number(int cmd);
 
-/* Is this thread in the net (trap.h)? */
-bool sr_netted(const uint64_t *a);
+/* Is this thread in the system-call trap (trap.h)? */
+bool sr_trapped(const uint64_t *a);
 
 /* An argument of openat. */
 bool sr_open_has_mode(int flags);

@@ -33,13 +33,13 @@ enum { WAITS, POKED, GIVEN };
 /* On its own stack. */
 struct waiter {
 	struct waiter *next;
-	uint64_t word; /* what the baton is when this one has it */
+	uint64_t word; /* what the run token is when this one has it */
 	int32_t tid;
 	_Atomic uint32_t state;
 	int64_t since;
 	/* A holder in the program's code, as it was found first. */
 	uint64_t seen;
-	struct sr_patience patience;
+	struct sr_stall stall_timeout;
 };
 
 static struct {
@@ -50,7 +50,7 @@ static struct {
 	_Atomic int32_t tid; /* of who has it */
 	struct sr_lock lock; /* of the queue */
 	struct waiter *first;
-} baton;
+} run_token;
 
 static void relax(void)
 {
@@ -70,35 +70,35 @@ static void enqueue(struct waiter *w)
 {
 	struct waiter **link;
 
-	sr_lock(&baton.lock);
-	for (link = &baton.first; *link; link = &(*link)->next)
+	sr_lock(&run_token.lock);
+	for (link = &run_token.first; *link; link = &(*link)->next)
 		;
 	*link = w;
-	atomic_fetch_add(&baton.waiting, 1);
-	sr_unlock(&baton.lock);
+	atomic_fetch_add(&run_token.waiting, 1);
+	sr_unlock(&run_token.lock);
 }
 
 static void dequeue(struct waiter *w)
 {
 	struct waiter **link;
 
-	sr_lock(&baton.lock);
-	for (link = &baton.first; *link && *link != w; link = &(*link)->next)
+	sr_lock(&run_token.lock);
+	for (link = &run_token.first; *link && *link != w; link = &(*link)->next)
 		;
 	if (*link) {
 		*link = w->next;
-		atomic_fetch_sub(&baton.waiting, 1);
+		atomic_fetch_sub(&run_token.waiting, 1);
 	}
-	sr_unlock(&baton.lock);
+	sr_unlock(&run_token.lock);
 }
 
 static bool is_first(struct waiter *w)
 {
 	bool is;
 
-	sr_lock(&baton.lock);
-	is = baton.first == w;
-	sr_unlock(&baton.lock);
+	sr_lock(&run_token.lock);
+	is = run_token.first == w;
+	sr_unlock(&run_token.lock);
 	return is;
 }
 
@@ -108,11 +108,11 @@ static void poke(void)
 	uint32_t waits = WAITS;
 	struct waiter *w;
 
-	sr_lock(&baton.lock);
-	w = baton.first;
+	sr_lock(&run_token.lock);
+	w = run_token.first;
 	if (w && atomic_compare_exchange_strong(&w->state, &waits, POKED))
 		wake(w);
-	sr_unlock(&baton.lock);
+	sr_unlock(&run_token.lock);
 }
 
 /* By who has it, IN.  False: nobody waits. */
@@ -120,19 +120,19 @@ static bool give(void)
 {
 	struct waiter *w;
 
-	sr_lock(&baton.lock);
-	w = baton.first;
+	sr_lock(&run_token.lock);
+	w = run_token.first;
 	if (w) {
-		baton.first = w->next;
-		atomic_fetch_sub(&baton.waiting, 1);
-		atomic_store(&baton.due, false);
-		atomic_store(&baton.tid, w->tid);
-		atomic_store(&baton.word, w->word);
+		run_token.first = w->next;
+		atomic_fetch_sub(&run_token.waiting, 1);
+		atomic_store(&run_token.due, false);
+		atomic_store(&run_token.tid, w->tid);
+		atomic_store(&run_token.word, w->word);
 		/* From here on it may be gone, but for a futex that wakes nobody. */
 		atomic_store(&w->state, GIVEN);
 		wake(w);
 	}
-	sr_unlock(&baton.lock);
+	sr_unlock(&run_token.lock);
 	return w;
 }
 
@@ -141,16 +141,16 @@ static bool give(void)
 /* Whoever is in the program's code is looked at from now on. */
 static void look_at(struct waiter *w, uint64_t word)
 {
-	int32_t tid = atomic_load(&baton.tid);
+	int32_t tid = atomic_load(&run_token.tid);
 
-	w->seen = atomic_load(&baton.word) == word ? word : 0;
-	sr_patience_begin(&w->patience, tid);
+	w->seen = atomic_load(&run_token.word) == word ? word : 0;
+	sr_stall_begin(&w->stall_timeout, tid);
 }
 
 /* True: the waiter has it, and *from had. */
-static bool snatch(struct waiter *w, uint32_t *from)
+static bool preempt(struct waiter *w, uint32_t *from)
 {
-	uint64_t word = atomic_load(&baton.word);
+	uint64_t word = atomic_load(&run_token.word);
 
 	if (STATE(word) != OUT)
 		return false;
@@ -158,13 +158,13 @@ static bool snatch(struct waiter *w, uint32_t *from)
 		look_at(w, word);
 		return false;
 	}
-	if (!sr_patience_ends(&w->patience, SR_BATON_MS * 1000000ll) || !atomic_compare_exchange_strong(&baton.word, &word, w->word))
+	if (!sr_stall_ends(&w->stall_timeout, SR_TOKEN_MS * 1000000ll) || !atomic_compare_exchange_strong(&run_token.word, &word, w->word))
 		return false;
 	*from = OWNER(word) - 1;
 	return true;
 }
 
-/* ------------------------------------------------------------------- baton */
+/* ------------------------------------------------------------------- run token */
 
 static bool is_to_be_had(uint64_t word)
 {
@@ -173,9 +173,9 @@ static bool is_to_be_had(uint64_t word)
 
 static bool try(uint64_t mine)
 {
-	uint64_t word = atomic_load(&baton.word);
+	uint64_t word = atomic_load(&run_token.word);
 
-	return is_to_be_had(word) && atomic_compare_exchange_strong(&baton.word, &word, mine);
+	return is_to_be_had(word) && atomic_compare_exchange_strong(&run_token.word, &word, mine);
 }
 
 static bool try_for_a_while(const struct waiter *w)
@@ -196,25 +196,25 @@ static void sleep_a_little(struct waiter *w)
 
 	atomic_compare_exchange_strong(&w->state, &poked, WAITS);
 	/* Who lends it puts it down and then looks for those that wait. */
-	if (is_to_be_had(atomic_load(&baton.word)) || atomic_load(&baton.stopped))
+	if (is_to_be_had(atomic_load(&run_token.word)) || atomic_load(&run_token.stopped))
 		return;
 	sr_sys_futex((uint32_t *)&w->state, FUTEX_WAIT_PRIVATE, WAITS, &t);
-	if (first && sr_patience_now() - w->since >= SLICE_NS)
-		atomic_store(&baton.due, true);
+	if (first && sr_stall_now() - w->since >= SLICE_NS)
+		atomic_store(&run_token.due, true);
 }
 
-static enum sr_baton_got wait_in_line(struct waiter *w, uint32_t *from)
+static enum sr_token_got wait_in_line(struct waiter *w, uint32_t *from)
 {
-	enum sr_baton_got got = SR_BATON_PASSED;
+	enum sr_token_got got = SR_TOKEN_PASSED;
 
 	enqueue(w);
 	while (!try_for_a_while(w)) {
 		if (atomic_load(&w->state) == GIVEN)
-			return SR_BATON_PASSED;
-		if (atomic_load(&baton.stopped))
+			return SR_TOKEN_PASSED;
+		if (atomic_load(&run_token.stopped))
 			break;
-		if (snatch(w, from)) {
-			got = SR_BATON_SNATCHED;
+		if (preempt(w, from)) {
+			got = SR_TOKEN_PREEMPTED;
 			break;
 		}
 		sleep_a_little(w);
@@ -224,12 +224,12 @@ static enum sr_baton_got wait_in_line(struct waiter *w, uint32_t *from)
 }
 
 /* No handler, and none of libc's that cancels the thread, may take it away from the queue. */
-static enum sr_baton_got wait_undisturbed(uint64_t mine, int32_t tid, uint32_t *from)
+static enum sr_token_got wait_undisturbed(uint64_t mine, int32_t tid, uint32_t *from)
 {
-	struct waiter w = {.word = mine, .tid = tid, .since = sr_patience_now()};
+	struct waiter w = {.word = mine, .tid = tid, .since = sr_stall_now()};
 	const uint64_t all = UINT64_MAX;
 	uint64_t mask = 0;
-	enum sr_baton_got got;
+	enum sr_token_got got;
 
 	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(&mask), sizeof(all), 0, 0);
 	got = wait_in_line(&w, from);
@@ -237,19 +237,19 @@ static enum sr_baton_got wait_undisturbed(uint64_t mine, int32_t tid, uint32_t *
 	return got;
 }
 
-static void note_got(struct sr_baton_hold *h, enum sr_baton_got got)
+static void note_got(struct sr_token_hold *h, enum sr_token_got got)
 {
 	if (got > h->got)
 		h->got = got;
 }
 
-void sr_baton_take(struct sr_baton_hold *h, uint32_t number)
+void sr_token_take(struct sr_token_hold *h, uint32_t number)
 {
 	uint64_t was = h->word, mine = (was & ~3ull) | IN;
 
-	if (atomic_load_explicit(&baton.stopped, memory_order_relaxed))
+	if (atomic_load_explicit(&run_token.stopped, memory_order_relaxed))
 		return;
-	if (h->begun && atomic_compare_exchange_strong(&baton.word, &was, mine)) {
+	if (h->begun && atomic_compare_exchange_strong(&run_token.word, &was, mine)) {
 		h->word = mine;
 		return;
 	}
@@ -258,28 +258,28 @@ void sr_baton_take(struct sr_baton_hold *h, uint32_t number)
 		h->tid = (int32_t)sr_sys_gettid();
 		h->begun = true;
 	}
-	note_got(h, try(mine) ? SR_BATON_PASSED : wait_undisturbed(mine, h->tid, &h->from));
-	atomic_store(&baton.tid, h->tid);
+	note_got(h, try(mine) ? SR_TOKEN_PASSED : wait_undisturbed(mine, h->tid, &h->from));
+	atomic_store(&run_token.tid, h->tid);
 	h->word = mine;
 }
 
-bool sr_baton_keep(struct sr_baton_hold *h)
+bool sr_token_keep(struct sr_token_hold *h)
 {
 	uint64_t was = h->word, mine = (was & ~3ull) | IN;
 
-	if (!h->begun || STATE(was) != OUT || !atomic_compare_exchange_strong(&baton.word, &was, mine))
+	if (!h->begun || STATE(was) != OUT || !atomic_compare_exchange_strong(&run_token.word, &was, mine))
 		return false;
 	h->word = mine;
 	return true;
 }
 
-bool sr_baton_is_lost(const struct sr_baton_hold *h)
+bool sr_token_is_lost(const struct sr_token_hold *h)
 {
-	return h->begun && STATE(h->word) == OUT && atomic_load(&baton.word) != h->word;
+	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) != h->word;
 }
 
 /* Never the same word twice.  It is put down by a store of the caller's. */
-static uint64_t put_down(struct sr_baton_hold *h, unsigned int state)
+static uint64_t put_down(struct sr_token_hold *h, unsigned int state)
 {
 	const uint64_t count = (1ull << OWNER_SHIFT) - ONCE;
 
@@ -287,46 +287,46 @@ static uint64_t put_down(struct sr_baton_hold *h, unsigned int state)
 	return h->word;
 }
 
-void sr_baton_go_on(struct sr_baton_hold *h)
+void sr_token_go_on(struct sr_token_hold *h)
 {
-	atomic_store_explicit(&baton.word, put_down(h, OUT), memory_order_release);
+	atomic_store_explicit(&run_token.word, put_down(h, OUT), memory_order_release);
 }
 
-void sr_baton_lend(struct sr_baton_hold *h, enum sr_baton_lending how)
+void sr_token_release(struct sr_token_hold *h, enum sr_token_releasing how)
 {
-	uint64_t lent = put_down(h, LENT);
+	uint64_t released = put_down(h, LENT);
 
-	if (atomic_load_explicit(&baton.waiting, memory_order_relaxed) &&
-	    (how == SR_BATON_AWAY || atomic_load_explicit(&baton.due, memory_order_relaxed)) && give())
+	if (atomic_load_explicit(&run_token.waiting, memory_order_relaxed) &&
+	    (how == SR_TOKEN_AWAY || atomic_load_explicit(&run_token.due, memory_order_relaxed)) && give())
 		return;
-	atomic_store(&baton.word, lent);
-	if (how == SR_BATON_FOR_LONG && atomic_load(&baton.waiting))
+	atomic_store(&run_token.word, released);
+	if (how == SR_TOKEN_FOR_LONG && atomic_load(&run_token.waiting))
 		poke();
 }
 
-bool sr_baton_is_lent(const struct sr_baton_hold *h)
+bool sr_token_is_released(const struct sr_token_hold *h)
 {
 	return h->begun && STATE(h->word) == LENT;
 }
 
-void sr_baton_drop(struct sr_baton_hold *h)
+void sr_token_drop(struct sr_token_hold *h)
 {
 	uint64_t was = h->word;
 
-	if (h->begun && atomic_compare_exchange_strong(&baton.word, &was, FREE))
+	if (h->begun && atomic_compare_exchange_strong(&run_token.word, &was, FREE))
 		poke();
-	*h = (struct sr_baton_hold){0};
+	*h = (struct sr_token_hold){0};
 }
 
-void sr_baton_stop(void)
+void sr_token_stop(void)
 {
-	atomic_store(&baton.stopped, true);
-	sr_lock(&baton.lock);
-	for (struct waiter *w = baton.first; w; w = w->next) {
+	atomic_store(&run_token.stopped, true);
+	sr_lock(&run_token.lock);
+	for (struct waiter *w = run_token.first; w; w = w->next) {
 		uint32_t waits = WAITS;
 
 		if (atomic_compare_exchange_strong(&w->state, &waits, POKED))
 			wake(w);
 	}
-	sr_unlock(&baton.lock);
+	sr_unlock(&run_token.lock);
 }

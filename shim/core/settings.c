@@ -95,21 +95,21 @@ static void read_session(struct sr_settings *s)
 		memset(s->session, 0, sizeof(s->session));
 }
 
-static int read_window(struct sr_settings *s)
+static int read_exposed(struct sr_settings *s)
 {
 	static const char *const modes[] = {
-	    [SR_WINDOWS_FROZEN] = "frozen",
-	    [SR_WINDOWS_COMPARE] = "compare",
-	    [SR_WINDOWS_OFF] = "off",
+	    [SR_REGIONS_PROTECT] = "protect",
+	    [SR_REGIONS_COMPARE] = "compare",
+	    [SR_REGIONS_OFF] = "off",
 	};
-	const char *text = sr_variable(SR_ENV_WINDOW);
+	const char *text = sr_variable(SR_ENV_EXPOSED);
 
-	for (s->window = SR_WINDOWS_FROZEN; text && s->window <= SR_WINDOWS_OFF; s->window++)
-		if (!strcmp(text, modes[s->window]))
+	for (s->exposed = SR_REGIONS_PROTECT; text && s->exposed <= SR_REGIONS_OFF; s->exposed++)
+		if (!strcmp(text, modes[s->exposed]))
 			return 0;
 	if (!text)
 		return 0;
-	sr_say("%s=%s is not frozen, compare or off; this process is not recorded", SR_ENV_WINDOW,
+	sr_say("%s=%s is not protect, compare or off; this process is not recorded", SR_ENV_EXPOSED,
 	       text);
 	return -EINVAL;
 }
@@ -132,8 +132,8 @@ int sr_settings_read(struct sr_settings *s)
 	const char *lossy = sr_variable(SR_ENV_LOSSY), *clocks = sr_variable(SR_ENV_CLOCKS);
 	const char *direct = sr_variable(SR_ENV_DIRECT);
 	const char *from_start = sr_variable(SR_ENV_START);
-	const char *files = sr_variable(SR_ENV_FILES), *net = sr_variable(SR_ENV_NET),
-		   *tsc = sr_variable(SR_ENV_TSC), *patch = sr_variable(SR_ENV_PATCH);
+	const char *files = sr_variable(SR_ENV_FILES), *trap = sr_variable(SR_ENV_SYSCALL_TRAP),
+		   *tsc = sr_variable(SR_ENV_TSC), *patch = sr_variable(SR_ENV_PROBES);
 	long bytes = 4 << 20, drop = 0, allow = 0, keep = 0, how = 0, caught = 1, start = 0, jumps = 1;
 
 	*s = (struct sr_settings){.trace = sr_variable(SR_ENV_TRACE)};
@@ -158,10 +158,10 @@ int sr_settings_read(struct sr_settings *s)
 	if (from_start && number(SR_ENV_START, from_start, 0, 1, &start))
 		return -EINVAL;
 	s->from_start = start;
-	if (net && number(SR_ENV_NET, net, 0, 1, &caught))
+	if (trap && number(SR_ENV_SYSCALL_TRAP, trap, 0, 1, &caught))
 		return -EINVAL;
-	s->net = caught;
-	if (patch && number(SR_ENV_PATCH, patch, 0, 1, &jumps))
+	s->trap = caught;
+	if (patch && number(SR_ENV_PROBES, patch, 0, 1, &jumps))
 		return -EINVAL;
 	s->patch = jumps;
 	if (tsc && strcmp(tsc, "native") && strcmp(tsc, "trap")) {
@@ -180,7 +180,7 @@ int sr_settings_read(struct sr_settings *s)
 	s->hosts = sr_variable(SR_ENV_HOSTS);
 	s->keep_files = keep;
 	read_session(s);
-	if (read_window(s) || read_threads(s) || read_rank(s))
+	if (read_exposed(s) || read_threads(s) || read_rank(s))
 		return -EINVAL;
 	return read_group(s);
 }

@@ -21,11 +21,11 @@
 #define SR_ENV_DIRECT  "SREPLAY_ALLOW_DIRECT" /* 1: let direct verbs through, unrecorded */
 #define SR_ENV_FILES   "SREPLAY_FILES"        /* 1: keep the content of the files that are read */
 
-#define SR_ENV_WINDOW  "SREPLAY_WINDOW"       /* frozen (default), compare, off: see regions.h */
+#define SR_ENV_EXPOSED  "SREPLAY_EXPOSED"       /* frozen (default), compare, off: see regions.h */
 #define SR_ENV_START   "SREPLAY_FROM_START" /* 1: record what has not loaded libibverbs yet, too */
-#define SR_ENV_NET     "SREPLAY_NET"    /* 0: no net at the system-call level (trap.h) */
+#define SR_ENV_SYSCALL_TRAP     "SREPLAY_SYSCALL_TRAP"    /* 0: no net at the system-call level (trap.h) */
 
-#define SR_ENV_PATCH   "SREPLAY_PATCH"  /* 0: the program's code is left as it is (window/sites.h) */
+#define SR_ENV_PROBES   "SREPLAY_PROBES"  /* 0: the program's code is left as it is (exposed region/sites.h) */
 #define SR_ENV_TSC     "SREPLAY_TSC"    /* native: the time-stamp counter is not recorded (tsc.h) */
 
 #define SR_ENV_THREADS "SREPLAY_THREADS" /* serial: one at a time (run_token.h); default parallel */
@@ -49,9 +49,9 @@ struct sr_settings {
 	bool clocks, clocks_with_oneself;
 	const char *key, *hosts;
 	bool keep_files;
-	int window; /* enum sr_windows_mode */
+	int exposed; /* enum sr_regions_mode */
 	bool from_start;
-	bool net;
+	bool trap;
 	bool native_tsc;
 	bool patch;
 	bool serial; /* threads */

@@ -18,7 +18,7 @@ static int64_t clock_ns(clockid_t clock)
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
 
-int64_t sr_patience_now(void)
+int64_t sr_stall_now(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);
 }
@@ -48,14 +48,14 @@ static bool is_asleep(int32_t tid)
 	return false;
 }
 
-void sr_patience_begin(struct sr_patience *p, int32_t tid)
+void sr_stall_begin(struct sr_stall *p, int32_t tid)
 {
-	*p = (struct sr_patience){.since = sr_patience_now(), .used = time_used(tid), .tid = tid};
+	*p = (struct sr_stall){.since = sr_stall_now(), .used = time_used(tid), .tid = tid};
 }
 
-bool sr_patience_ends(struct sr_patience *p, int64_t ns)
+bool sr_stall_ends(struct sr_stall *p, int64_t ns)
 {
-	int64_t passed = sr_patience_now() - p->since;
+	int64_t passed = sr_stall_now() - p->since;
 
 	if (passed < ns)
 		return false;

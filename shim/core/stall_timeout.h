@@ -9,18 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sr_patience {
+struct sr_stall {
 	int64_t since, used;
 	int32_t tid;
 	int asleep; /* looks in a row that found it so */
 };
 
 /* From now on. */
-void sr_patience_begin(struct sr_patience *p, int32_t tid);
+void sr_stall_begin(struct sr_stall *p, int32_t tid);
 
 /* It has computed for so long, or sleeps in the kernel, or is gone.  To be asked a few times a millisecond. */
-bool sr_patience_ends(struct sr_patience *p, int64_t ns);
+bool sr_stall_ends(struct sr_stall *p, int64_t ns);
 
-int64_t sr_patience_now(void);
+int64_t sr_stall_now(void);
 
 #endif

@@ -21,7 +21,7 @@
 #include "shim/signals/signals.h"
 
 /* Values of the selector: SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK. */
-enum { SR_NET_ALLOW = 0, SR_NET_BLOCK = 1 };
+enum { SR_TRAP_ALLOW = 0, SR_TRAP_BLOCK = 1 };
 
 /* On whose behalf memory is allocated now; see heap.h. */
 enum sr_heap {
@@ -64,7 +64,7 @@ struct sr_thread {
 	enum sr_heap heap;
 	/* In librdmacm, or a thread of its: descriptors that come and go are the library's. */
 	bool inside_rdmacm;
-	/* Of the net (trap.h): the kernel reads selector at each system call; armed is its value in
+	/* Of the system-call trap (trap.h): the kernel reads selector at each system call; armed is its value in
 	 * the program's code. */
 	volatile uint8_t selector, armed;
 	bool raw;             /* the call under way was a system call */
@@ -105,7 +105,7 @@ struct sr_thread {
 	struct sr_poller *poller; /* wq.c */
 	uint64_t gathered; /* bytes of the record under way that are not in buf */
 
-	struct sr_baton_hold baton; /* recording */
+	struct sr_token_hold run_token; /* recording */
 };
 
 extern __thread struct sr_thread sr_self
@@ -128,7 +128,7 @@ static inline enum sr_heap sr_enter(struct sr_thread *t)
 	t->depth++;
 	/* From here on signals wait: see signals.h. */
 	atomic_signal_fence(memory_order_seq_cst);
-	t->selector = SR_NET_ALLOW;
+	t->selector = SR_TRAP_ALLOW;
 	t->heap = SR_HEAP_SHIM;
 	return before;
 }
@@ -136,7 +136,7 @@ static inline enum sr_heap sr_enter(struct sr_thread *t)
 /* After a change of depth. */
 static inline void sr_select(struct sr_thread *t)
 {
-	t->selector = t->depth ? SR_NET_ALLOW : t->armed;
+	t->selector = t->depth ? SR_TRAP_ALLOW : t->armed;
 }
 
 static inline void sr_leave(struct sr_thread *t, enum sr_heap before)

@@ -6,21 +6,21 @@
 #define VALUES_MAX 1024
 #define BYTES_MAX  (OPEN_MAX * PAGE)
 
-static struct sr_window_value values[VALUES_MAX];
-static uintptr_t closed[OPEN_MAX];
+static struct sr_exposed_value values[VALUES_MAX];
+static uintptr_t protected[OPEN_MAX];
 static char bytes[BYTES_MAX];
 static size_t bytes_n;
-static struct sr_window_event event;
+static struct sr_exposed_event event;
 
 void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr)
 {
-	event = (struct sr_window_event){
+	event = (struct sr_exposed_event){
 	    .fault = fault,
 	    .flags = flags,
 	    .pc = pc,
 	    .addr = addr,
 	    .values = values,
-	    .closed = closed,
+	    .protected = protected,
 	};
 	bytes_n = 0;
 }
@@ -29,7 +29,7 @@ static void hand_over(void)
 {
 	if (hooks.looked && event.values_n)
 		hooks.looked();
-	if (hooks.event && (event.values_n || event.closed_n || event.flags & SR_WINDOW_ALONE))
+	if (hooks.event && (event.values_n || event.protected_n || event.flags & SR_EXPOSED_ALONE))
 		hooks.event(&event);
 }
 
@@ -38,28 +38,28 @@ void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t fla
 	struct page *p = page_at(addr);
 
 	if (p->async)
-		flags |= SR_WINDOW_ASYNC;
+		flags |= SR_EXPOSED_ASYNC;
 	p->async = false;
-	if (flags & SR_WINDOW_ASYNC)
+	if (flags & SR_EXPOSED_ASYNC)
 		counts.async_values++;
 	if (event.values_n == VALUES_MAX || bytes_n + length > BYTES_MAX) {
 		hand_over();
-		event.values_n = event.closed_n = 0;
+		event.values_n = event.protected_n = 0;
 		bytes_n = 0;
 	}
 	memcpy(bytes + bytes_n, data, length);
 	values[event.values_n++] =
-	    (struct sr_window_value){.addr = addr, .length = length, .data = bytes + bytes_n};
+	    (struct sr_exposed_value){.addr = addr, .length = length, .data = bytes + bytes_n};
 	bytes_n += length;
 	event.flags |= flags;
 	counts.values++;
 	counts.value_bytes += length;
 }
 
-void event_closed(uintptr_t view)
+void event_protected(uintptr_t user)
 {
-	if (event.closed_n < OPEN_MAX)
-		closed[event.closed_n++] = view;
+	if (event.protected_n < OPEN_MAX)
+		protected[event.protected_n++] = user;
 }
 
 void event_flag(uint32_t flag)
@@ -70,59 +70,59 @@ void event_flag(uint32_t flag)
 void event_end(void)
 {
 	hand_over();
-	event.values_n = event.closed_n = 0;
+	event.values_n = event.protected_n = 0;
 }
 
 /* ----------------------------------------------------------------- replay */
 
 /* A tick comes when the program has used some CPU time, or else with what it does next. */
-static bool tick_is_due(const struct sr_window_event *next, const struct sr_window_event *now)
+static bool tick_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now)
 {
-	if (now->flags & (SR_WINDOW_TICK | SR_WINDOW_AT_CALL))
+	if (now->flags & (SR_EXPOSED_TICK | SR_EXPOSED_AT_CALL))
 		return next->fault <= now->fault;
-	return !(now->flags & SR_WINDOW_AT_RETURN) && next->fault < now->fault;
+	return !(now->flags & SR_EXPOSED_AT_RETURN) && next->fault < now->fault;
 }
 
-bool sr_window_is_due(const struct sr_window_event *next, const struct sr_window_event *now)
+bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now)
 {
-	const uint32_t where = SR_WINDOW_AT_CALL | SR_WINDOW_AT_RETURN | SR_WINDOW_TICK;
+	const uint32_t where = SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN | SR_EXPOSED_TICK;
 
-	if (next->flags & SR_WINDOW_TICK)
+	if (next->flags & SR_EXPOSED_TICK)
 		return tick_is_due(next, now);
 	/* The program waits for what was found when it made its next call. */
-	if (now->flags & SR_WINDOW_STALLED && next->flags & SR_WINDOW_AT_CALL &&
-	    next->flags & SR_WINDOW_ASYNC)
+	if (now->flags & SR_EXPOSED_STALLED && next->flags & SR_EXPOSED_AT_CALL &&
+	    next->flags & SR_EXPOSED_ASYNC)
 		return next->fault == now->fault;
 	return (next->flags & where) == (now->flags & where) && next->fault == now->fault;
 }
 
-static uintptr_t to_close[OPEN_MAX];
-static uint32_t to_close_n, flagged;
+static uintptr_t to_protect[OPEN_MAX];
+static uint32_t to_protect_n, flagged;
 
-/* A value is within a page, and may be for memory that is compared: no window's. */
-static void put_value(const struct sr_window_value *v, uint32_t flags)
+/* A value is within a page, and may be for memory that is compared: no exposed region's. */
+static void put_value(const struct sr_exposed_value *v, uint32_t flags)
 {
 	const struct page *p = page_at(v->addr);
 
-	memcpy(p && p->state != PAGE_NONE ? landing_of(p, v->addr) : (char *)v->addr, v->data,
+	memcpy(p && p->state != PAGE_NONE ? backing_of(p, v->addr) : (char *)v->addr, v->data,
 	       v->length);
-	if (flags & SR_WINDOW_REFRESHED && p && is_snapshot(p))
+	if (flags & SR_EXPOSED_REFRESHED && p && is_snapshot(p))
 		memcpy(shadow_of(v->addr), v->data, v->length);
 }
 
 bool replay_values(void)
 {
-	struct sr_window_event e;
+	struct sr_exposed_event e;
 	bool any = false;
 
-	to_close_n = 0;
+	to_protect_n = 0;
 	flagged = 0;
 	while (hooks.recorded && hooks.recorded(&event, &e)) {
 		for (uint32_t i = 0; i < e.values_n; i++)
 			put_value(&e.values[i], e.flags);
 		flagged |= e.flags;
-		for (uint32_t i = 0; i < e.closed_n && to_close_n < OPEN_MAX; i++)
-			to_close[to_close_n++] = e.closed[i];
+		for (uint32_t i = 0; i < e.protected_n && to_protect_n < OPEN_MAX; i++)
+			to_protect[to_protect_n++] = e.protected[i];
 		any = true;
 	}
 	return any;
@@ -133,13 +133,13 @@ bool replay_flagged(uint32_t flag)
 	return hooks.recorded && flagged & flag;
 }
 
-void replay_closed(void)
+void replay_protected(void)
 {
-	for (uint32_t i = 0; i < to_close_n; i++) {
-		const struct page *p = page_at(to_close[i]);
+	for (uint32_t i = 0; i < to_protect_n; i++) {
+		const struct page *p = page_at(to_protect[i]);
 
-		if (p && p->state > PAGE_CLOSED && !p->pins)
-			page_close(to_close[i]);
+		if (p && p->state > PAGE_PROTECTED && !p->pins)
+			page_protect(to_protect[i]);
 	}
-	to_close_n = 0;
+	to_protect_n = 0;
 }

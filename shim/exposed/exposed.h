@@ -2,14 +2,14 @@
 /*
  * exposed.h: memory that a NIC writes behind the CPU's back, made recordable.
  *
- * docs/windows.md says what this guarantees.  The module knows pages, faults
+ * docs/exposed regions.md says what this guarantees.  The module knows pages, faults
  * and values; it knows nothing of verbs, traces or rings, so that the tests
  * drive it with a simulated NIC.
  *
- * Three mappings belong to each page of a window, at fixed distances:
+ * Three mappings belong to each page of an exposed region, at fixed distances:
  *     view     the program's address.  Closed (no access), frozen (the shadow,
- *              read-only) or live (landing itself)
- *     landing  what the NIC writes: the program's own page, moved aside
+ *              read-only) or live (the backing mapping itself)
+ *     the backing mapping  what the NIC writes: the program's own page, moved aside
  *     shadow   the bytes of the page that the program can know: those that it
  *              was shown or has stored itself
  *
@@ -28,43 +28,43 @@
 /* Called by who has the program's vector registers. */
 #define NO_VECTORS __attribute__((target("general-regs-only")))
 
-#define SR_WINDOW_ASYNC     1u /* found by the tick or under a live page: later than the load */
-#define SR_WINDOW_AT_CALL   2u /* found by an observation, not by a fault */
-#define SR_WINDOW_ALONE     4u /* did not hold still: the load was done alone, nothing frozen */
-#define SR_WINDOW_AT_RETURN 8u /* found at the return of a call */
-#define SR_WINDOW_TICK      16u /* the tick closed pages */
-#define SR_WINDOW_STALLED   32u /* replay: the program gets nowhere */
-#define SR_WINDOW_REFRESHED 64u /* a snapshot that another thread saw change was taken anew */
+#define SR_EXPOSED_ASYNC     1u /* found by the tick or under a live page: later than the load */
+#define SR_EXPOSED_AT_CALL   2u /* found by an observation, not by a fault */
+#define SR_EXPOSED_ALONE     4u /* did not hold still: the load was done alone, nothing frozen */
+#define SR_EXPOSED_AT_RETURN 8u /* found at the return of a call */
+#define SR_EXPOSED_TICK      16u /* the tick closed pages */
+#define SR_EXPOSED_STALLED   32u /* replay: the program gets nowhere */
+#define SR_EXPOSED_REFRESHED 64u /* a snapshot that another thread saw change was taken anew */
 
-struct sr_window_value {
+struct sr_exposed_value {
 	uintptr_t addr;
 	uint32_t length;
 	const void *data;
 };
 
 /* What a fault (or an observation) brought: values, and pages that it found changed and closed. */
-struct sr_window_event {
-	uint64_t fault; /* number of the thread's window fault since its last call, from 1 */
+struct sr_exposed_event {
+	uint64_t fault; /* number of the thread's exposed region fault since its last call, from 1 */
 	uintptr_t pc;   /* where the program was: its instruction ... */
 	uintptr_t addr; /* ... and the page it wanted; 0: not a fault */
 	uint32_t flags;
 	uint32_t values_n;
-	const struct sr_window_value *values;
-	uint32_t closed_n;
-	const uintptr_t *closed;
+	const struct sr_exposed_value *values;
+	uint32_t protected_n;
+	const uintptr_t *protected;
 };
 
 /* Replay: does the trace's next event come now? */
-bool sr_window_is_due(const struct sr_window_event *next, const struct sr_window_event *now);
+bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now);
 
-struct sr_window_hooks {
+struct sr_exposed_hooks {
 	/* Recording: under the module's lock, signals blocked; must not touch a view. */
-	void (*event)(const struct sr_window_event *e);
+	void (*event)(const struct sr_exposed_event *e);
 	/*
 	 * Replay (NULL when recording): the next event of the trace, if it came where *now is
 	 * (fault, flags, pc, addr), or was a tick before; else false.
 	 */
-	bool (*recorded)(const struct sr_window_event *now, struct sr_window_event *e);
+	bool (*recorded)(const struct sr_exposed_event *now, struct sr_exposed_event *e);
 	/*
 	 * New values were found, and are handed over next: the place for whoever must
 	 * look at other things just after them.  As event() is called.
@@ -77,8 +77,8 @@ struct sr_window_hooks {
 	 * from here on; and has.  As event() is called.
 	 */
 	void (*stored)(uintptr_t addr, const void *bytes, uint32_t n);
-	void (*went_live)(uintptr_t view, const void *page);
-	void (*was_live)(uintptr_t view, const void *page);
+	void (*went_pass_through)(uintptr_t user, const void *page);
+	void (*was_pass_through)(uintptr_t user, const void *page);
 	/* Has the process several threads?  From then on always.  NULL: never.  In general registers only (NO_VECTORS). */
 	bool (*threads)(void);
 	/*
@@ -93,58 +93,58 @@ struct sr_window_hooks {
 	bool patches;
 };
 
-/* Why a region cannot be a window; what is compared at calls instead says so in the trace. */
-enum sr_window_refusal {
-	SR_WINDOW_OK,
-	SR_WINDOW_REFUSED_ADDRESS,   /* outside of the address zones */
-	SR_WINDOW_REFUSED_SHARED,    /* a mapping shared with other processes, or not writable */
-	SR_WINDOW_REFUSED_HUGE,      /* hugetlbfs: pages that cannot be split */
-	SR_WINDOW_REFUSED_STACK,     /* the stack of this thread, or the kernel's [stack] */
-	SR_WINDOW_REFUSED_UNMAPPED,  /* not memory, or on-demand paging of everything */
-	SR_WINDOW_REFUSED_BY_KERNEL, /* mremap or mmap failed */
-	SR_WINDOW_REFUSED_NO_MEMORY,
-	SR_WINDOW_REFUSED_BY_USER, /* --window=compare */
-	SR_WINDOW_REFUSED_REREG,   /* the kernel translates it anew, from the program's address */
+/* Why a region cannot be an exposed region; what is compared at calls instead says so in the trace. */
+enum sr_exposed_refusal {
+	SR_EXPOSED_OK,
+	SR_EXPOSED_REFUSED_ADDRESS,   /* outside of the address zones */
+	SR_EXPOSED_REFUSED_SHARED,    /* a mapping shared with other processes, or not writable */
+	SR_EXPOSED_REFUSED_HUGE,      /* hugetlbfs: pages that cannot be split */
+	SR_EXPOSED_REFUSED_STACK,     /* the stack of this thread, or the kernel's [stack] */
+	SR_EXPOSED_REFUSED_UNMAPPED,  /* not memory, or on-demand paging of everything */
+	SR_EXPOSED_REFUSED_BY_KERNEL, /* mremap or mmap failed */
+	SR_EXPOSED_REFUSED_NO_MEMORY,
+	SR_EXPOSED_REFUSED_BY_USER, /* --exposed region=compare */
+	SR_EXPOSED_REFUSED_REREG,   /* the kernel translates it anew, from the program's address */
 };
 
-struct sr_window_counts {
-	uint64_t loads, polls, freezes, stores, exchanges, lives, validated, closed_by_change;
+struct sr_exposed_counts {
+	uint64_t loads, polls, snapshots, stores, exchanges, pass_throughs, validated, protected_by_change;
 	uint64_t ticks, async_values, unstable, faults, values, value_bytes;
 	uint64_t jumps, by_jump; /* instructions replaced; faults that were none */
 };
 
 /* Once.  -errno. */
-int sr_window_init(const struct sr_window_hooks *hooks);
+int sr_exposed_init(const struct sr_exposed_hooks *hooks);
 
-/* The pages under the range become window pages, or are used by one region more. */
-enum sr_window_refusal sr_window_add(void *addr, size_t length);
+/* The pages under the range become exposed pages, or are used by one region more. */
+enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length);
 
 /*
  * One region less; pages that none uses are the program's own again, as the NIC
  * left them: at once, or of a large region when they are next touched.
  */
-void sr_window_remove(void *addr, size_t length);
+void sr_exposed_remove(void *addr, size_t length);
 
-/* The program unmaps the range, or maps something else over it: it has no windows any more. */
-void sr_window_forget(void *addr, size_t length);
+/* The program unmaps the range, or maps something else over it: it has no exposed regions any more. */
+void sr_exposed_forget(void *addr, size_t length);
 
 /* It does something else to the range: its pages are its own again, as the NIC left them. */
-void sr_window_give_up(void *addr, size_t length);
+void sr_exposed_give_up(void *addr, size_t length);
 
-/* Where the NIC writes what the program reads at addr; addr itself outside of windows. */
-void *sr_window_landing(const void *addr);
+/* Where the NIC writes what the program reads at addr; addr itself outside of exposed regions. */
+void *sr_exposed_backing(const void *addr);
 
 /* What a tick's signal, which is a SIGSEGV too, comes with (tick.c). */
-#define SR_WINDOW_TICK_VALUE 0x73725f7469636bul
+#define SR_EXPOSED_TICK_VALUE 0x73725f7469636bul
 
 /* A SIGSEGV: true if it was the module's, and the thread may go on. */
-bool sr_window_fault(siginfo_t *info, ucontext_t *uc);
+bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc);
 
 /* The calling thread has no timer and no stack of the module's any more, until it faults again. */
-void sr_window_thread_ends(void);
+void sr_exposed_thread_ends(void);
 
 /* Others' writes may be seen from here on: what is open is closed. */
-void sr_window_observe(void);
+void sr_exposed_observe(void);
 
 /*
  * Around a call that is recorded.  What is touched within (by a provider, or by
@@ -152,68 +152,68 @@ void sr_window_observe(void);
  * program's: pages are simply opened, and closed at the end.  Faults are
  * numbered from one call's end to the next one's.
  */
-void sr_window_call_begins(void);
-void sr_window_call_ends(void);
+void sr_exposed_call_begins(void);
+void sr_exposed_call_ends(void);
 
 /* A handler of the program's begins in it (true), or between two calls, and ends. */
-bool sr_window_call_interrupted(void);
-void sr_window_call_resumes(bool interrupted);
+bool sr_exposed_call_interrupted(void);
+void sr_exposed_call_resumes(bool interrupted);
 
 /* How many the calling thread has had since its last call. */
-uint64_t sr_window_faults(void);
+uint64_t sr_exposed_faults(void);
 
-/* Replay: there is memory besides the windows of which events bring values. */
-void sr_window_await_values(bool on);
+/* Replay: there is memory besides the exposed regions of which events bring values. */
+void sr_exposed_await_values(bool on);
 
-/* Is there a window page in the range?  Only such pages? */
-bool sr_window_touches(const void *addr, size_t length);
-bool sr_window_covers(const void *addr, size_t length);
+/* Is there an exposed page in the range?  Only such pages? */
+bool sr_exposed_touches(const void *addr, size_t length);
+bool sr_exposed_covers(const void *addr, size_t length);
 
 /* Loads on the program's behalf, recorded as such.  Pages stay as they are. */
-void sr_window_read(const void *addr, void *to, size_t length);
+void sr_exposed_read(const void *addr, void *to, size_t length);
 
 /*
- * The same for a range in windows only, in one look; returns where the bytes
+ * The same for a range in exposed regions only, in one look; returns where the bytes
  * are that the program knows from then on: until it looks again.
  */
-const void *sr_window_gather(const void *addr, size_t length);
+const void *sr_exposed_gather(const void *addr, size_t length);
 
 /* What is there now, without anybody having seen it. */
-void sr_window_copy(const void *addr, void *to, size_t length);
+void sr_exposed_copy(const void *addr, void *to, size_t length);
 
 /* The same within a page of the program's own in which no region has any of it; else false, and nothing is copied. */
-bool sr_window_copy_beside(const void *addr, void *to, size_t length);
+bool sr_exposed_copy_unregistered(const void *addr, void *to, size_t length);
 
-/* Window pages of the range are landing itself, for the kernel, until they are unpinned. */
-void sr_window_pin(const void *addr, size_t length);
-void sr_window_unpin(const void *addr, size_t length);
+/* Exposed region pages of the range are the backing mapping itself, for the kernel, until they are unpinned. */
+void sr_exposed_pin(const void *addr, size_t length);
+void sr_exposed_unpin(const void *addr, size_t length);
 
 /*
  * With several threads: where a call may be given the range instead, with pages and
- * other threads' faults as they are, until sr_window_unalias() takes that address back.
+ * other threads' faults as they are, until sr_exposed_unalias() takes that address back.
  * NULL: it must be pinned.
  */
-void *sr_window_alias(const void *addr, size_t length);
-void *sr_window_unalias(void *alias, size_t length);
-bool sr_window_is_alias(const void *addr);
+void *sr_exposed_alias(const void *addr, size_t length);
+void *sr_exposed_unalias(void *alias, size_t length);
+bool sr_exposed_is_alias(const void *addr);
 
-/* Is it on a page that is a window because of other things there? */
-bool sr_window_is_common(const void *addr);
+/* Is it on a page that is an exposed region because of other things there? */
+bool sr_exposed_is_partial(const void *addr);
 
 /*
- * Landing's fixed address of a range in windows, where it is from here to
- * sr_window_release: no page of any window goes live meanwhile.
+ * the backing mapping's fixed address of a range in exposed regions, where it is from here to
+ * sr_exposed_release: no page of any exposed region goes live meanwhile.
  */
-void *sr_window_hold(const void *addr);
-void sr_window_release(void);
+void *sr_exposed_hold(const void *addr);
+void sr_exposed_release(void);
 
 /* Around fork: the child's memory is as the NIC left it. */
-void sr_window_before_fork(void);
-void sr_window_after_fork(bool child);
+void sr_exposed_before_fork(void);
+void sr_exposed_after_fork(bool child);
 
 /* The module's descriptor; -1: there is none. */
-int sr_window_fd(void);
+int sr_exposed_fd(void);
 
-void sr_window_get_counts(struct sr_window_counts *counts);
+void sr_exposed_get_counts(struct sr_exposed_counts *counts);
 
 #endif

@@ -5,7 +5,7 @@
  * A load is done by the handler, alone, as long as few come: that needs no
  * change of mappings, and a load that comes again and again is a poll, which
  * must see each change.  When others follow, the page is frozen for them.  A
- * store is done on landing at once; when many follow, the page goes live.
+ * store is done on the backing mapping at once; when many follow, the page goes live.
  */
 #include <errno.h>
 
@@ -24,9 +24,9 @@
 #define STORES_MAX   16
 
 /* In pauses: as long as coming back takes, by a fault or by a jump (sites.h); and at most. */
-#define PATIENCE_FAULT 64
-#define PATIENCE_JUMP  8
-#define PATIENCE_MAX   16384
+#define POLL_WAIT_FAULT 64
+#define POLL_WAIT_JUMP  8
+#define POLL_WAIT_MAX   16384
 
 #define ERR_WRITE    2
 
@@ -55,7 +55,7 @@ static bool is_alone(const struct insn *insn)
 	return (is_word(insn) || insn->class == INSN_VECTOR_LOAD) && is_within(insn);
 }
 
-/* Threads that look at landing without the lock; and how often they were told to stop it. */
+/* Threads that look at the backing mapping without the lock; and how often they were told to stop it. */
 static atomic_uint waiting, waits_ended;
 
 void fault_end_waits(void)
@@ -65,11 +65,11 @@ void fault_end_waits(void)
 		sr_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
-/* Without the lock.  Has it changed before the patience is at its end? */
-static bool watch(const char *at, const struct insn *insn, uint64_t known, uint32_t patience,
+/* Without the lock.  Has it changed before the stall timeout is at its end? */
+static bool watch(const char *at, const struct insn *insn, uint64_t known, uint32_t stall_timeout,
 		  unsigned int ended)
 {
-	for (uint32_t i = 0; i < patience && atomic_load(&waits_ended) == ended; i++) {
+	for (uint32_t i = 0; i < stall_timeout && atomic_load(&waits_ended) == ended; i++) {
 		if (word_load(at, insn->size) != known)
 			return true;
 		__builtin_ia32_pause();
@@ -82,18 +82,18 @@ static bool watch(const char *at, const struct insn *insn, uint64_t known, uint3
  * spins, as it seems, may wait as long as coming back takes, which at worst doubles what the
  * fault costs: a task can leave all registers as they were.
  */
-static uint32_t next_patience(uint32_t patience, bool changed, bool spins)
+static uint32_t next_poll_wait(uint32_t stall_timeout, bool changed, bool spins)
 {
-	uint32_t back = window_self.site.inside ? PATIENCE_JUMP : PATIENCE_FAULT, least = spins ? back : back / 4;
+	uint32_t back = exposed_self.probe.inside ? POLL_WAIT_JUMP : POLL_WAIT_FAULT, least = spins ? back : back / 4;
 
 	if (changed)
-		return patience * 2 < PATIENCE_MAX ? patience * 2 : PATIENCE_MAX;
-	return patience / 2 > least ? patience / 2 : least;
+		return stall_timeout * 2 < POLL_WAIT_MAX ? stall_timeout * 2 : POLL_WAIT_MAX;
+	return stall_timeout / 2 > least ? stall_timeout / 2 : least;
 }
 
 /*
  * Delays a load that polls, a while, until it has something new to see.  The
- * lock is let go, since others must be able to go on; who takes landing away ends
+ * lock is let go, since others must be able to go on; who takes the backing mapping away ends
  * the wait first.  True if the page's state may have changed.
  *
  * spins: it has done nothing but this load for a while, so that waiting, which is cheaper than
@@ -101,24 +101,24 @@ static uint32_t next_patience(uint32_t patience, bool changed, bool spins)
  */
 static bool await_change(struct page *p, const struct insn *insn, bool spins)
 {
-	const char *at = landing_of(p, insn->address);
+	const char *at = backing_of(p, insn->address);
 	uint64_t known = word_load(shadow_of(insn->address), insn->size);
-	uint32_t patience = p->patience ? p->patience : PATIENCE_JUMP;
+	uint32_t stall_timeout = p->stall_timeout ? p->stall_timeout : POLL_WAIT_JUMP;
 	unsigned int ended = atomic_load(&waits_ended);
 	bool changed;
 
 	if (word_load(at, insn->size) != known)
 		return false;
-	window_self.waits = true;
+	exposed_self.waits = true;
 	atomic_fetch_add(&waiting, 1);
-	window_unlock(NULL);
-	changed = watch(at, insn, known, patience, ended);
+	exposed_unlock(NULL);
+	changed = watch(at, insn, known, stall_timeout, ended);
 	atomic_fetch_sub(&waiting, 1);
-	window_lock(NULL);
-	window_self.waits = false;
+	exposed_lock(NULL);
+	exposed_self.waits = false;
 	if (p->state == PAGE_NONE)
 		return true;
-	p->patience = next_patience(patience, changed, spins);
+	p->stall_timeout = next_poll_wait(stall_timeout, changed, spins);
 	return true;
 }
 
@@ -136,11 +136,11 @@ NO_VECTORS static void note_alone(struct page *p, uintptr_t pc, uintptr_t addr)
 
 NO_VECTORS static void note_polled(uint64_t traces)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
 	t->polled.traces = traces;
 	t->polled.epoch = thread_epoch();
-	t->polled.look = t->looks;
+	t->polled.look = t->accesses_n;
 }
 
 static void read_registers(const ucontext_t *uc, uint64_t r[16])
@@ -198,7 +198,7 @@ NO_VECTORS static uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
  */
 static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const struct insn *insn)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 	uint64_t r[16], traces;
 	enum wait wait = NO_WAIT;
 
@@ -209,7 +209,7 @@ static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const st
 	if (t->polled.epoch != thread_epoch())
 		wait = WAIT;
 	else if (t->polled.traces == traces)
-		wait = t->polled.look + 1 == t->looks ? SPINS : WAIT;
+		wait = t->polled.look + 1 == t->accesses_n ? SPINS : WAIT;
 	note_polled(traces);
 	return wait;
 }
@@ -218,11 +218,11 @@ static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const st
 static void do_load(ucontext_t *uc, struct page *p, const struct insn *insn, char now[VECTOR_MAX])
 {
 	if (insn->class == INSN_VECTOR_LOAD) {
-		word_copy(now, landing_of(p, insn->address), insn->size);
+		word_copy(now, backing_of(p, insn->address), insn->size);
 		vector_put(uc, insn->reg, now, insn->size, insn->vex);
 		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	} else {
-		word_store(now, word_load(landing_of(p, insn->address), insn->size), insn->size);
+		word_store(now, word_load(backing_of(p, insn->address), insn->size), insn->size);
 		finish_load(uc, insn, word_load(now, insn->size));
 	}
 }
@@ -231,13 +231,13 @@ static void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
 	char now[VECTOR_MAX];
 
-	if (!window_self.silent)
-		make_known(insn->address & PAGE_MASK, p);
+	if (!exposed_self.silent)
+		validate_shadow(insn->address & PAGE_MASK, p);
 	do_load(uc, p, insn, now);
-	if (window_self.silent)
+	if (exposed_self.silent)
 		return;
-	learn(insn->address, now, insn->size, 0);
-	window_self.row = 0;
+	record_difference(insn->address, now, insn->size, 0);
+	exposed_self.row = 0;
 	counts.loads++;
 }
 
@@ -251,8 +251,8 @@ static bool is_plain(const struct insn *insn)
 
 /* Of an operand, what is in the first page or in the second. */
 struct part {
-	struct page *window; /* NULL: none */
-	char *at;            /* where it is, window or not */
+	struct page *exposed; /* NULL: none */
+	char *at;            /* where it is, exposed region or not */
 	uintptr_t addr;
 	size_t n;
 };
@@ -261,8 +261,8 @@ static void part_of(struct part *part, uintptr_t addr, size_t n)
 {
 	struct page *p = page_at(addr);
 
-	part->window = p && p->state != PAGE_NONE ? p : NULL;
-	part->at = part->window ? landing_of(p, addr) : (char *)addr;
+	part->exposed = p && p->state != PAGE_NONE ? p : NULL;
+	part->at = part->exposed ? backing_of(p, addr) : (char *)addr;
 	part->addr = addr;
 	part->n = n;
 }
@@ -282,20 +282,20 @@ static void load_parts(ucontext_t *uc, const struct insn *insn)
 
 	parts_of(parts, insn);
 	for (int i = 0; i < 2; i++) {
-		if (parts[i].window && !window_self.silent)
-			make_known(parts[i].addr & PAGE_MASK, parts[i].window);
+		if (parts[i].exposed && !exposed_self.silent)
+			validate_shadow(parts[i].addr & PAGE_MASK, parts[i].exposed);
 		word_copy(now + (i ? parts[0].n : 0), parts[i].at, parts[i].n);
 	}
-	for (int i = 0; i < 2 && !window_self.silent; i++)
-		if (parts[i].window)
-			learn(parts[i].addr, now + (i ? parts[0].n : 0), parts[i].n, 0);
+	for (int i = 0; i < 2 && !exposed_self.silent; i++)
+		if (parts[i].exposed)
+			record_difference(parts[i].addr, now + (i ? parts[0].n : 0), parts[i].n, 0);
 	if (insn->class == INSN_VECTOR_LOAD) {
 		vector_put(uc, insn->reg, now, insn->size, insn->vex);
 		uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	} else {
 		finish_load(uc, insn, word_load(now, insn->size));
 	}
-	counts.loads += !window_self.silent;
+	counts.loads += !exposed_self.silent;
 }
 
 static bool store_parts(ucontext_t *uc, const struct insn *insn)
@@ -309,12 +309,12 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 		return false;
 	parts_of(parts, insn);
 	for (int i = 0; i < 2; from += parts[i++].n) {
-		if (parts[i].window)
-			known_before_store(parts[i].addr);
+		if (parts[i].exposed)
+			validate_shadow_before_store(parts[i].addr);
 		word_copy(parts[i].at, from, parts[i].n);
-		if (parts[i].window && parts[i].window->known && !window_self.silent)
+		if (parts[i].exposed && parts[i].exposed->known && !exposed_self.silent)
 			memcpy(shadow_of(parts[i].addr), from, parts[i].n);
-		if (parts[i].window && hooks.stored)
+		if (parts[i].exposed && hooks.stored)
 			hooks.stored(parts[i].addr, from, (uint32_t)parts[i].n);
 	}
 	atomic_thread_fence(memory_order_seq_cst);
@@ -337,19 +337,19 @@ static bool do_parts(ucontext_t *uc, const struct insn *insn)
 /* How often a page must hold still: others' looks in between must find it as it was copied. */
 #define FREEZE_TRIES 16
 
-static bool freeze(uintptr_t view, struct page *p, bool must)
+static bool freeze(uintptr_t user, struct page *p, bool must)
 {
 	static char now[PAGE];
 	bool stable = false;
 
-	close_live();
-	if (replay_flagged(SR_WINDOW_ALONE))
+	protect_pass_through();
+	if (replay_flagged(SR_EXPOSED_ALONE))
 		return false;
 	for (int i = 0; i < FREEZE_TRIES && !stable; i++) {
-		if (!snapshot(view, now))
+		if (!snapshot(user, now))
 			continue;
 		validate();
-		stable = is_as(now, landing_of(p, view), PAGE);
+		stable = is_as(now, backing_of(p, user), PAGE);
 	}
 	if (!stable) {
 		if (!must)
@@ -358,9 +358,9 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
 		/* The last copy, if no pass agreed with it, has not been: others may be older. */
 		validate();
 	}
-	learn(view, now, PAGE, 0);
+	record_difference(user, now, PAGE, 0);
 	p->known = true;
-	page_freeze(view);
+	page_show_snapshot(user);
 	return true;
 }
 
@@ -368,25 +368,25 @@ static bool freeze(uintptr_t view, struct page *p, bool must)
  * once. */
 #define WALK_MIN 8
 
-NO_VECTORS static bool is_walked(uintptr_t view)
+NO_VECTORS static bool is_walked(uintptr_t user)
 {
-	const struct window_thread *t = &window_self;
+	const struct exposed_thread *t = &exposed_self;
 
 	return t->walk.epoch == thread_epoch() &&
-	       (view == t->walk.last + PAGE || view == t->walk.last - PAGE);
+	       (user == t->walk.last + PAGE || user == t->walk.last - PAGE);
 }
 
-NO_VECTORS static bool is_walk(uintptr_t view)
+NO_VECTORS static bool is_walk(uintptr_t user)
 {
-	return is_walked(view) && window_self.walk.pages >= WALK_MIN;
+	return is_walked(user) && exposed_self.walk.pages >= WALK_MIN;
 }
 
-static void walk_goes_on(uintptr_t view)
+static void walk_goes_on(uintptr_t user)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
-	t->walk.pages = is_walked(view) ? t->walk.pages + 1 : 0;
-	t->walk.last = view;
+	t->walk.pages = is_walked(user) ? t->walk.pages + 1 : 0;
+	t->walk.last = user;
 	t->walk.epoch = thread_epoch();
 }
 
@@ -406,7 +406,7 @@ enum back {
 
 static enum back comes_back(const ucontext_t *uc, uintptr_t pc, uintptr_t addr)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 	uint64_t registers = registers_of(uc), before;
 
 	if (t->recent_epoch != thread_epoch()) {
@@ -435,10 +435,10 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 	bool alone = is_alone(insn);
 	bool poll = alone && is_poll(p, pc, insn->address);
 	/* Who comes back at once is not looked up: a jump's short way does not either (take_known). */
-	enum back back = alone && !poll && !is_common(p) ? comes_back(uc, pc, insn->address) : NOT_BACK;
+	enum back back = alone && !poll && !is_partial(p) ? comes_back(uc, pc, insn->address) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
 	bool walked = is_walk(addr & PAGE_MASK);
-	bool common = is_common(p);
+	bool common = is_partial(p);
 
 	if (common && insn->class == INSN_OPERAND && is_within(insn) && exchange_begin(uc, insn)) {
 		counts.loads++;
@@ -461,7 +461,7 @@ static void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const str
 		walk_goes_on(addr & PAGE_MASK);
 		return;
 	}
-	event_flag(SR_WINDOW_ALONE);
+	event_flag(SR_EXPOSED_ALONE);
 	load_alone(uc, p, insn);
 	validate();
 }
@@ -482,11 +482,11 @@ NO_VECTORS static void renew(struct page *p)
 /* Is it done alone, whatever came before, and is nobody to wait? */
 NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t addr, uint64_t traces)
 {
-	const struct window_thread *t = &window_self;
+	const struct exposed_thread *t = &exposed_self;
 
 	if (!is_poll(p, pc, addr))
-		return is_common(p);
-	if (is_walk(addr & PAGE_MASK) && !is_common(p))
+		return is_partial(p);
+	if (is_walk(addr & PAGE_MASK) && !is_partial(p))
 		return false;
 	return t->polled.epoch == thread_epoch() && t->polled.traces != traces;
 }
@@ -499,23 +499,23 @@ NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t add
 NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintptr_t pc, uintptr_t addr,
 				  const uint64_t r[16], uint64_t *v)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 	uint64_t traces;
 
-	if (p->state != PAGE_CLOSED || !p->known || (!p->users && !p->aliases) || t->silent ||
-	    (is_common(p) && is_beside(p, addr, insn->size)))
+	if (p->state != PAGE_PROTECTED || !p->known || (!p->users && !p->aliases) || t->silent ||
+	    (is_partial(p) && is_unregistered(p, addr, insn->size)))
 		return false;
 	traces = traces_of(r, pc);
 	if (!is_next(p, pc, addr, traces) || (open_n && t->blind++ % BLIND_MAX == 0))
 		return false;
-	*v = word_load(landing_of(p, addr), insn->size);
+	*v = word_load(backing_of(p, addr), insn->size);
 	if (*v != word_load(shadow_of(addr), insn->size))
 		return false;
 	renew(p);
 	t->row = 0;
 	t->fault++;
 	note_access(addr, true);
-	t->looks++;
+	t->accesses_n++;
 	note_polled(traces);
 	counts.faults++;
 	counts.by_jump++;
@@ -525,16 +525,16 @@ NO_VECTORS static bool take_known(struct page *p, const struct insn *insn, uintp
 	return true;
 }
 
-NO_VECTORS bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16],
+NO_VECTORS bool fault_known_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16],
 				    uint64_t *v)
 {
 	bool known;
 
 	/* The shim's own code comes here as well, from libc's, and may have the lock. */
-	if (!is_word(insn) || !window_try_lock())
+	if (!is_word(insn) || !exposed_try_lock())
 		return false;
 	known = take_known(page_at(addr), insn, pc, addr, r, v);
-	window_release();
+	exposed_release();
 	return known;
 }
 
@@ -543,7 +543,7 @@ NO_VECTORS bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintp
 /* v: what it was. */
 static bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX])
 {
-	char *to = landing_of(p, insn->address);
+	char *to = backing_of(p, insn->address);
 
 	if (insn->class == INSN_VECTOR_STORE) {
 		if (!vector_get(uc, insn->reg, v, insn->size))
@@ -565,7 +565,7 @@ static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 
 	if (!do_store(uc, p, insn, v))
 		return false;
-	if (p->known && !window_self.silent)
+	if (p->known && !exposed_self.silent)
 		memcpy(shadow_of(insn->address), v, insn->size);
 	if (hooks.stored)
 		hooks.stored(insn->address, v, insn->size);
@@ -573,10 +573,10 @@ static bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	return true;
 }
 
-/* A loop that fills a page does nothing else; one that looks at windows in between is no such. */
+/* A loop that fills a page does nothing else; one that looks at exposed regions in between is no such. */
 static uint32_t stores_in_a_row(uintptr_t page)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
 	if (t->row_page != page || t->row_epoch != thread_epoch())
 		t->row = 0;
@@ -586,25 +586,25 @@ static uint32_t stores_in_a_row(uintptr_t page)
 }
 
 /*
- * Not while another thread's call has landing where it is: the store comes again till
+ * Not while another thread's call has the backing mapping where it is: the store comes again till
  * then, as often as that takes, and is counted when it is done.  False: it comes again.
  */
-static bool go_live(uintptr_t view)
+static bool pass_through(uintptr_t user)
 {
-	if (page_go_live(view))
+	if (page_pass_through(user))
 		return true;
-	window_self.fault--;
-	window_self.accesses -= SAME_PLACE;
+	exposed_self.fault--;
+	exposed_self.accesses -= SAME_PLACE;
 	return false;
 }
 
 static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
-	bool common = is_common(p);
+	bool common = is_partial(p);
 
 	if (hooks.storing)
 		hooks.storing();
-	known_before_store(addr);
+	validate_shadow_before_store(addr);
 	if ((common || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
 		if ((insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE) &&
 		    store_alone(uc, p, insn)) {
@@ -614,8 +614,8 @@ static void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const st
 		if (insn->class == INSN_EXCHANGE && exchange_begin(uc, insn))
 			return;
 	}
-	if (!go_live(addr & PAGE_MASK) && !common)
-		window_self.row--;
+	if (!pass_through(addr & PAGE_MASK) && !common)
+		exposed_self.row--;
 }
 
 /* ---------------------------------------------------------------- strings */
@@ -641,17 +641,17 @@ static size_t piece_of(const ucontext_t *uc, const struct insn *insn)
 	return n - n % insn->size;
 }
 
-/* What the program may copy from there: looked at, if it is in a window that is not live. */
+/* What the program may copy from there: looked at, if it is in an exposed region that is not live. */
 static const char *source_of(const struct insn *insn, size_t n)
 {
 	struct page *p = page_at(insn->source);
 
-	if (!p || p->state == PAGE_NONE || p->state == PAGE_LIVE)
+	if (!p || p->state == PAGE_NONE || p->state == PAGE_PASS_THROUGH)
 		return (const char *)insn->source;
-	if (window_self.silent)
-		return landing_of(p, insn->source);
-	window_self.row = 0;
-	look_at(insn->source, n);
+	if (exposed_self.silent)
+		return backing_of(p, insn->source);
+	exposed_self.row = 0;
+	sample(insn->source, n);
 	return shadow_of(insn->source);
 }
 
@@ -664,24 +664,24 @@ static void fill(char *to, uint64_t value, size_t n, unsigned int size)
 static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 {
 	struct page *p = page_at(insn->address);
-	bool window = p && p->state != PAGE_NONE;
-	char *to = window ? landing_of(p, insn->address) : (char *)insn->address;
+	bool exposed = p && p->state != PAGE_NONE;
+	char *to = exposed ? backing_of(p, insn->address) : (char *)insn->address;
 
-	if (window)
-		known_before_store(insn->address);
+	if (exposed)
+		validate_shadow_before_store(insn->address);
 	if (insn->source)
 		memmove(to, source_of(insn, n), n);
 	else
 		fill(to, (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n, insn->size);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (window && p->state != PAGE_LIVE && p->known && !window_self.silent) {
+	if (exposed && p->state != PAGE_PASS_THROUGH && p->known && !exposed_self.silent) {
 		if (insn->source)
 			memmove(shadow_of(insn->address), source_of(insn, n), n);
 		else
 			fill(shadow_of(insn->address), (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n,
 			     insn->size);
 	}
-	if (window && p->state != PAGE_LIVE && hooks.stored)
+	if (exposed && p->state != PAGE_PASS_THROUGH && hooks.stored)
 		hooks.stored(insn->address, to, (uint32_t)n);
 }
 
@@ -704,12 +704,12 @@ static bool fault_string(ucontext_t *uc, const struct insn *insn)
 
 	if (!n)
 		return false;
-	if (hooks.storing && !window_self.silent)
+	if (hooks.storing && !exposed_self.silent)
 		hooks.storing();
 	do_piece(uc, insn, n);
 	string_goes_on(g, insn, n);
 	counts.stores++;
-	if (!window_self.silent)
+	if (!exposed_self.silent)
 		validate();
 	return true;
 }
@@ -739,7 +739,7 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
  * Nothing is learned, counted as a fault, or recorded: it is the program's own memory.  The
  * shadow has the program's bytes as well, since it may be what others see.
  */
-static bool do_beside(ucontext_t *uc, struct page *p, const struct insn *insn)
+static bool do_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
 	char v[VECTOR_MAX];
 
@@ -754,22 +754,22 @@ static bool do_beside(ucontext_t *uc, struct page *p, const struct insn *insn)
 		return true;
 	}
 	return (insn->class == INSN_OPERAND || insn->class == INSN_EXCHANGE) &&
-	       exchange_beside(uc, insn);
+	       exchange_unregistered(uc, insn);
 }
 
-static bool is_done_beside(ucontext_t *uc, struct page *p, const struct insn *insn)
+static bool is_done_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
-	if (!is_within(insn) || !is_common(p) || !is_beside(p, insn->address, insn->size) ||
-	    !do_beside(uc, p, insn))
+	if (!is_within(insn) || !is_partial(p) || !is_unregistered(p, insn->address, insn->size) ||
+	    !do_unregistered(uc, p, insn))
 		return false;
 	note_access(insn->address, is_word(insn));
 	return true;
 }
 
-NO_VECTORS static void do_word_beside(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
+NO_VECTORS static void do_unregistered_word(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
 				      uint64_t *flags)
 {
-	char *at = landing_of(page_at(addr), addr);
+	char *at = backing_of(page_at(addr), addr);
 	greg_t *reg = (greg_t *)&registers[insn->reg];
 	uint64_t value;
 
@@ -782,7 +782,7 @@ NO_VECTORS static void do_word_beside(const struct insn *insn, uintptr_t addr, u
 	word_store(shadow_of(addr), value, insn->size);
 }
 
-NO_VECTORS bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
+NO_VECTORS bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
 				     uint64_t *flags)
 {
 	bool write = insn->class == INSN_STORE, done;
@@ -790,24 +790,24 @@ NO_VECTORS bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, ui
 
 	if (!is_word(insn) && !write)
 		return false;
-	if (window_self.silent || !window_try_lock())
+	if (exposed_self.silent || !exposed_try_lock())
 		return false;
-	done = fault_needs_handling(p, write) && is_common(p) && is_beside(p, addr, insn->size);
+	done = fault_needs_handling(p, write) && is_partial(p) && is_unregistered(p, addr, insn->size);
 	if (done) {
-		do_word_beside(insn, addr, registers, flags);
+		do_unregistered_word(insn, addr, registers, flags);
 		note_access(addr, !write);
 	}
-	window_release();
+	exposed_release();
 	return done;
 }
 
 /*
  * A page that another thread just gave back faults no more; a second time in a row it
- * is not ours, unless it may have become a window's and been given back again.
+ * is not ours, unless it may have become a exposed region's and been given back again.
  */
 static bool may_try_again(uintptr_t addr, uintptr_t pc)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 	uint64_t now = atomic_load(&pages_given_back);
 	bool again = t->strange_at != addr || t->strange_pc != pc || t->strange_given_back != now;
 
@@ -827,7 +827,7 @@ static bool lies_in(const struct insn *insn, const struct page *p)
 {
 	if (page_at(insn->address) == p)
 		return true;
-	return is_common(p) && is_plain(insn) && page_at(insn->address + insn->size - 1) == p;
+	return is_partial(p) && is_plain(insn) && page_at(insn->address + insn->size - 1) == p;
 }
 
 /* --------------------------------------------------------- kept for their owner */
@@ -836,27 +836,27 @@ static bool lies_in(const struct insn *insn, const struct page *p)
  * Another thread has seen that it changed, and may have told this one: without a call,
  * which this one need not make.  So it is looked at anew, where a replay has no fault.
  */
-static void refresh(uintptr_t view, const ucontext_t *uc)
+static void refresh(uintptr_t user, const ucontext_t *uc)
 {
 	static char now[PAGE];
 
-	event_begin(window_self.fault, SR_WINDOW_TICK | SR_WINDOW_REFRESHED,
+	event_begin(exposed_self.fault, SR_EXPOSED_TICK | SR_EXPOSED_REFRESHED,
 		    (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
-	if (!snapshot(view, now))
+	if (!snapshot(user, now))
 		counts.unstable++;
-	learn(view, now, PAGE, SR_WINDOW_ASYNC);
-	page_refreeze(view);
+	record_difference(user, now, PAGE, SR_EXPOSED_ASYNC);
+	page_renew_snapshot(user);
 	keep_changed();
 	event_end();
 }
 
 /* Not counted.  False: as if it were closed. */
-static bool go_on_kept(ucontext_t *uc, const struct page *p, uintptr_t view, bool write)
+static bool go_on_kept(ucontext_t *uc, const struct page *p, uintptr_t user, bool write)
 {
-	if (p->state == PAGE_KEPT_LIVE)
-		page_reopen(view); /* or it comes again */
+	if (p->state == PAGE_KEPT_PASS_THROUGH)
+		page_reopen(user); /* or it comes again */
 	else if (!write)
-		refresh(view, uc);
+		refresh(user, uc);
 	else
 		return false;
 	return true;
@@ -870,7 +870,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 
 	if (!fault_needs_handling(p, write))
 		return;
-	if (window_self.silent && !is_shared(p)) {
+	if (exposed_self.silent && !is_shared(p)) {
 		page_open_silently(addr & PAGE_MASK);
 		return;
 	}
@@ -879,44 +879,44 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		insn.class = INSN_UNKNOWN;
 	if (insn.class == INSN_OPERAND && write)
 		insn.class = INSN_UNKNOWN;
-	if (window_self.silent) {
+	if (exposed_self.silent) {
 		if (!do_silently(uc, p, &insn, write))
 			page_open_silently(addr & PAGE_MASK);
 		return;
 	}
 	if (is_within(&insn))
-		sites_count(uc, &insn);
-	if (is_done_beside(uc, p, &insn))
+		probes_count(uc, &insn);
+	if (is_done_unregistered(uc, p, &insn))
 		return;
 	if (is_kept(p) && is_mine(p) && go_on_kept(uc, p, addr & PAGE_MASK, reads_and_writes(&insn, write)))
 		return;
 	renew(p);
-	window_self.looks++;
+	exposed_self.accesses_n++;
 	counts.faults++;
-	counts.by_jump += window_self.by_jump;
+	counts.by_jump += exposed_self.by_jump;
 	write = reads_and_writes(&insn, write);
 	if (!hooks.recorded && !write && is_word(&insn) && is_within(&insn) && p->known &&
 	    (wait = is_waiting(uc, p, &insn)) != NO_WAIT &&
 	    await_change(p, &insn, wait == SPINS) && !fault_needs_handling(p, write))
 		return;
-	event_begin(++window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
+	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
 		    addr & PAGE_MASK);
 	replay_values();
 	/* A store to a snapshot leaves it what it is. */
 	if (is_kept(p) && !(write && is_mine(p)))
-		page_close(addr & PAGE_MASK);
+		page_protect(addr & PAGE_MASK);
 	if (!p->users && !p->aliases) {
 		/* Of a region that is gone: the last look. */
-		look_at(addr & PAGE_MASK, PAGE);
+		sample(addr & PAGE_MASK, PAGE);
 		page_release(addr & PAGE_MASK);
 		validate();
 	} else if (insn.class == INSN_STRING && fault_string(uc, &insn)) {
 		;
-	} else if (is_common(p) && is_plain(&insn) && !is_within(&insn)) {
+	} else if (is_partial(p) && is_plain(&insn) && !is_within(&insn)) {
 		if (write && hooks.storing)
 			hooks.storing();
 		if (!do_parts(uc, &insn))
-			go_live(addr & PAGE_MASK);
+			pass_through(addr & PAGE_MASK);
 		validate();
 	} else if (write) {
 		fault_store(uc, addr, p, &insn);
@@ -924,17 +924,17 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		fault_load(uc, addr, p, &insn);
 	}
 	note_access(is_within(&insn) ? insn.address : addr & PAGE_MASK, is_word(&insn));
-	replay_closed();
+	replay_protected();
 	event_end();
 }
 
-void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write)
+void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 {
-	window_lock(NULL);
-	window_self.by_jump = true;
+	exposed_lock(NULL);
+	exposed_self.by_jump = true;
 	handle(uc, addr, write);
-	window_self.by_jump = false;
-	window_unlock(NULL);
+	exposed_self.by_jump = false;
+	exposed_unlock(NULL);
 }
 
 static bool fault(siginfo_t *info, ucontext_t *uc)
@@ -948,40 +948,40 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 		return true;
 	}
 	if (exchange_ended(uc)) {
-		window_lock(NULL);
-		event_begin(window_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
+		exposed_lock(NULL);
+		event_begin(exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
 		exchange_commit(uc);
 		if (!exchange_is_unseen())
 			validate();
 		event_end();
-		window_unlock(NULL);
+		exposed_unlock(NULL);
 		return true;
 	}
 	p = info->si_code > 0 ? page_at(addr) : NULL;
 	if (!p)
 		return false;
-	window_lock(NULL);
+	exposed_lock(NULL);
 	ours = p->state != PAGE_NONE;
 	if (ours)
 		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
-	window_unlock(NULL);
+	exposed_unlock(NULL);
 	return ours || may_try_again(addr, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 }
 
-bool sr_window_fault(siginfo_t *info, ucontext_t *uc)
+bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc)
 {
-	struct sites_guard guard;
+	struct probes_guard guard;
 	bool done;
 
-	sites_guard_begin(&guard);
-	done = info->si_code == SI_KERNEL && sites_trapped(uc);
+	probes_guard_begin(&guard);
+	done = info->si_code == SI_KERNEL && probes_trapped(uc);
 	if (!done) {
-		sites_make_stack();
-		sites_enter(uc);
+		probes_make_stack();
+		probes_enter(uc);
 		done = fault(info, uc);
 		if (done)
-			sites_leave(uc);
+			probes_leave(uc);
 	}
-	sites_guard_end(&guard);
+	probes_guard_end(&guard);
 	return done;
 }

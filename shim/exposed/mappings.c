@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mappings.c: the mappings behind views, landing and shadow.
+ * mappings.c: the mappings behind views, the backing mapping and shadow.
  *
  * The program's pages are moved, not copied: what was registered of them before
  * stays registered, and they stay private across fork.  Between the steps of a
@@ -49,9 +49,9 @@ static bool failed(long result)
 	return result < 0 && result > -4096;
 }
 
-static uintptr_t landing_at(uintptr_t addr)
+static uintptr_t backing_at(uintptr_t addr)
 {
-	return LANDING_BASE + offset_of(addr);
+	return BACKING_BASE + offset_of(addr);
 }
 
 static int show(uintptr_t begin, uintptr_t end)
@@ -62,9 +62,9 @@ static int show(uintptr_t begin, uintptr_t end)
 	return sr_sys_is_error(p) ? -ENOMEM : 0;
 }
 
-int map_protect(uintptr_t view, int prot)
+int map_protect(uintptr_t user, int prot)
 {
-	return (int)sr_syscall(SYS_mprotect, (long)view, PAGE, prot, 0, 0, 0);
+	return (int)sr_syscall(SYS_mprotect, (long)user, PAGE, prot, 0, 0, 0);
 }
 
 /* ------------------------------------------------------------ whole ranges */
@@ -120,38 +120,38 @@ static struct extent parse(const char *line)
 	return e;
 }
 
-static enum sr_window_refusal judge(const struct extent *e)
+static enum sr_exposed_refusal judge(const struct extent *e)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
 	if (e->stack || here - e->begin < e->end - e->begin)
-		return SR_WINDOW_REFUSED_STACK;
+		return SR_EXPOSED_REFUSED_STACK;
 	if (e->huge)
-		return SR_WINDOW_REFUSED_HUGE;
+		return SR_EXPOSED_REFUSED_HUGE;
 	if ((e->perms[3] != 'p' && !map_accepts_shared) || e->perms[0] != 'r' || e->perms[1] != 'w')
-		return SR_WINDOW_REFUSED_SHARED;
-	return SR_WINDOW_OK;
+		return SR_EXPOSED_REFUSED_SHARED;
+	return SR_EXPOSED_OK;
 }
 
-static enum sr_window_refusal take_piece(uintptr_t begin, uintptr_t end)
+static enum sr_exposed_refusal take_piece(uintptr_t begin, uintptr_t end)
 {
 	size_t size = end - begin;
 
 	if (sr_syscall(SYS_mprotect, (long)begin, (long)size, PROT_NONE, 0, 0, 0))
-		return SR_WINDOW_REFUSED_BY_KERNEL;
-	if (failed(move(begin, size, landing_at(begin)))) {
+		return SR_EXPOSED_REFUSED_BY_KERNEL;
+	if (failed(move(begin, size, backing_at(begin)))) {
 		sr_syscall(SYS_mprotect, (long)begin, (long)size, PROT_READ | PROT_WRITE, 0, 0, 0);
-		return SR_WINDOW_REFUSED_BY_KERNEL;
+		return SR_EXPOSED_REFUSED_BY_KERNEL;
 	}
 	if (show(begin, end)) {
-		move(landing_at(begin), size, begin);
+		move(backing_at(begin), size, begin);
 		sr_syscall(SYS_mprotect, (long)begin, (long)size, PROT_READ | PROT_WRITE, 0, 0, 0);
-		sr_sys_munmap((void *)landing_at(begin), size);
-		return SR_WINDOW_REFUSED_BY_KERNEL;
+		sr_sys_munmap((void *)backing_at(begin), size);
+		return SR_EXPOSED_REFUSED_BY_KERNEL;
 	}
-	sr_syscall(SYS_mprotect, (long)landing_at(begin), (long)size, PROT_READ | PROT_WRITE, 0, 0,
+	sr_syscall(SYS_mprotect, (long)backing_at(begin), (long)size, PROT_READ | PROT_WRITE, 0, 0,
 		   0);
-	return SR_WINDOW_OK;
+	return SR_EXPOSED_OK;
 }
 
 /* BEGIN-END PERMS OFFSET DEVICE INODE PATH */
@@ -193,18 +193,18 @@ bool map_file_of(uintptr_t addr, struct mapped_file *f)
 
 #define PIECES_MAX 64
 
-enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end)
+enum sr_exposed_refusal map_take(uintptr_t begin, uintptr_t end)
 {
 	struct maps m = {.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
 					       O_RDONLY | O_CLOEXEC, 0, 0, 0)};
 	struct extent pieces[PIECES_MAX];
-	enum sr_window_refusal refusal = SR_WINDOW_OK;
+	enum sr_exposed_refusal refusal = SR_EXPOSED_OK;
 	uintptr_t at = begin;
 	char line[512];
 	size_t n = 0;
 
 	if (m.fd < 0)
-		return SR_WINDOW_REFUSED_BY_KERNEL;
+		return SR_EXPOSED_REFUSED_BY_KERNEL;
 	while (at < end && !refusal && next_line(&m, line, sizeof(line))) {
 		struct extent e = parse(line);
 
@@ -212,7 +212,7 @@ enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end)
 			continue;
 		if (e.begin > at)
 			break;
-		refusal = n == PIECES_MAX ? SR_WINDOW_REFUSED_NO_MEMORY : judge(&e);
+		refusal = n == PIECES_MAX ? SR_EXPOSED_REFUSED_NO_MEMORY : judge(&e);
 		pieces[n].begin = at;
 		pieces[n++].end = at = e.end < end ? e.end : end;
 	}
@@ -220,11 +220,11 @@ enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end)
 	if (refusal)
 		return refusal;
 	if (at < end)
-		return SR_WINDOW_REFUSED_UNMAPPED;
+		return SR_EXPOSED_REFUSED_UNMAPPED;
 	if (sr_sys_is_error(sr_sys_mmap(shadow_of(begin), end - begin, PROT_READ | PROT_WRITE,
 					MAP_SHARED | MAP_FIXED | MAP_NORESERVE, shadow_fd,
 					(off_t)offset_of(begin))))
-		return SR_WINDOW_REFUSED_NO_MEMORY;
+		return SR_EXPOSED_REFUSED_NO_MEMORY;
 	for (size_t i = 0; i < n; i++) {
 		refusal = take_piece(pieces[i].begin, pieces[i].end);
 		if (refusal) {
@@ -233,13 +233,13 @@ enum sr_window_refusal map_take(uintptr_t begin, uintptr_t end)
 			return refusal;
 		}
 	}
-	return SR_WINDOW_OK;
+	return SR_EXPOSED_OK;
 }
 
 /* One call: the view is replaced by the pages themselves. */
 static long move_back(uintptr_t begin, size_t size)
 {
-	return sr_syscall(SYS_mremap, (long)landing_at(begin), (long)size, (long)size,
+	return sr_syscall(SYS_mremap, (long)backing_at(begin), (long)size, (long)size,
 			  MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
 }
 
@@ -262,14 +262,14 @@ void map_return(uintptr_t begin, uintptr_t end)
 	atomic_fetch_add(&pages_given_back, 1);
 }
 
-void map_drop(uintptr_t view)
+void map_drop(uintptr_t user)
 {
 	fault_end_waits();
 	atomic_fetch_add(&pages_given_back, 1);
-	sr_sys_munmap((void *)landing_at(view), PAGE);
+	sr_sys_munmap((void *)backing_at(user), PAGE);
 	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		   (long)offset_of(view), PAGE, 0, 0);
-	sr_sys_munmap(shadow_of(view), PAGE);
+		   (long)offset_of(user), PAGE, 0, 0);
+	sr_sys_munmap(shadow_of(user), PAGE);
 }
 
 /*
@@ -307,15 +307,15 @@ int map_fd(void)
 
 /* -------------------------------------------------------------- one page */
 
-int map_give(uintptr_t view)
+int map_give(uintptr_t user)
 {
-	return failed(move(landing_at(view), PAGE, view)) ? -EAGAIN : 0;
+	return failed(move(backing_at(user), PAGE, user)) ? -EAGAIN : 0;
 }
 
-void map_take_back(uintptr_t view)
+void map_take_back(uintptr_t user)
 {
-	map_protect(view, PROT_NONE);
-	move(view, PAGE, landing_at(view));
-	sr_syscall(SYS_mprotect, (long)landing_at(view), PAGE, PROT_READ | PROT_WRITE, 0, 0, 0);
-	show(view, view + PAGE);
+	map_protect(user, PROT_NONE);
+	move(user, PAGE, backing_at(user));
+	sr_syscall(SYS_mprotect, (long)backing_at(user), PAGE, PROT_READ | PROT_WRITE, 0, 0, 0);
+	show(user, user + PAGE);
 }

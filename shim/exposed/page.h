@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* page.h: the window module's inside: page states, their table, the lock. */
+/* page.h: the exposed region module's inside: page states, their table, the lock. */
 #ifndef SHIM_EXPOSED_PAGE_H
 #define SHIM_EXPOSED_PAGE_H
 
@@ -17,16 +17,16 @@
 #define OPEN_ALL  (4 * OPEN_MAX)
 
 enum page_state {
-	PAGE_NONE, /* not a window's */
-	PAGE_CLOSED,
-	PAGE_FROZEN,
-	PAGE_LIVE,
+	PAGE_NONE, /* not a exposed region's */
+	PAGE_PROTECTED,
+	PAGE_SNAPSHOT,
+	PAGE_PASS_THROUGH,
 	/*
 	 * Closed by another thread's doing than its owner's, who goes on as if it were not,
 	 * with a new snapshot, or makes it live again.
 	 */
 	PAGE_KEPT,
-	PAGE_KEPT_LIVE,
+	PAGE_KEPT_PASS_THROUGH,
 };
 
 struct pieces;
@@ -42,10 +42,10 @@ struct page {
 	uint16_t repeats;  /* ... that a loop has come back to, with nothing new */
 	uint32_t users;    /* regions */
 	uint32_t whole;    /* ... that have all of it */
-	uint32_t aliases;  /* calls under way that were given landing: it must stay where it is */
+	uint32_t aliases;  /* calls under way that were given the backing mapping: it must stay where it is */
 	uint32_t owner;    /* who opened it */
 	uint64_t epoch;    /* that `loads` is of */
-	uint32_t patience; /* how long a poll of this page waits, in pauses */
+	uint32_t stall_timeout; /* how long a poll of this page waits, in pauses */
 	uintptr_t poll_at; /* the last load done by itself: its address ... */
 	uintptr_t poll_pc; /* ... and that of its instruction */
 	uint64_t digest;
@@ -55,11 +55,11 @@ struct page {
 /* -------------------------------------------------------------- addresses */
 
 /*
- * Where programs have memory, and where its landing and shadow lie.  Distances
+ * Where programs have memory, and where its the backing mapping and shadow lie.  Distances
  * are fixed, so that what is contiguous for the program is contiguous for the
  * NIC, whatever regions overlap.
  */
-#define LANDING_BASE 0x6c0000000000ul
+#define BACKING_BASE 0x6c0000000000ul
 /*
  * Some pages off: a translation buffer finds an entry by an address's lowest page bits, and
  * the two pages that are always compared with each other would take turns in one.  (An
@@ -68,7 +68,7 @@ struct page {
 #define SHADOW_BASE  0x740000015000ul
 
 /* What threads stand on on their way to a site's handler (sites.c). */
-#define SITE_STACKS_BASE 0x7d0000000000ul
+#define PROBE_STACKS_BASE 0x7d0000000000ul
 
 /* The files of the program's code, once more (code.c). */
 #define TEXTS_BASE 0x7d8000000000ul
@@ -110,9 +110,9 @@ NO_VECTORS static inline char *shadow_of(uintptr_t addr)
 }
 
 /* The bytes as the NIC has them: a live page is at its view. */
-NO_VECTORS static inline char *landing_of(const struct page *p, uintptr_t addr)
+NO_VECTORS static inline char *backing_of(const struct page *p, uintptr_t addr)
 {
-	return p->state == PAGE_LIVE ? (char *)addr : (char *)(LANDING_BASE + offset_of(addr));
+	return p->state == PAGE_PASS_THROUGH ? (char *)addr : (char *)(BACKING_BASE + offset_of(addr));
 }
 
 /* Does none of these bytes lie in the next page? */
@@ -126,7 +126,7 @@ NO_VECTORS static inline bool is_in_one_page(uintptr_t addr, size_t n)
 /* Once.  -errno. */
 int page_table_init(void);
 
-/* NULL if no window was ever near: within so many bytes. */
+/* NULL if no exposed region was ever near: within so many bytes. */
 #define CHUNK_BYTES (1ul << 30)
 
 extern struct page *_Atomic *page_chunks;
@@ -144,7 +144,7 @@ NO_VECTORS static inline struct page *page_at(uintptr_t addr)
 /* Makes the table reach the range.  -ENOMEM. */
 int page_table_reach(uintptr_t begin, uintptr_t end);
 
-/* Calls what for each run of window pages. */
+/* Calls what for each run of exposed pages. */
 void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
 
 /*
@@ -157,31 +157,31 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end));
 #define ALONE_MAX  65536
 #define SAME_PLACE 16 /* loads of where the last access was are one access */
 
-NO_VECTORS static inline bool is_common(const struct page *p);
+NO_VECTORS static inline bool is_partial(const struct page *p);
 /* ... without a number: within a call, where faults are not counted. */
 NO_VECTORS static inline bool is_shared(const struct page *p);
 
 /* Before a region gets a part of the page.  False: no memory. */
 bool pieces_make(struct page *p);
 /* What of the range lies in the page is a region's more; or, with a last look, one's less. */
-void pieces_add(uintptr_t view, uintptr_t addr, size_t length);
-void pieces_remove(uintptr_t view, uintptr_t addr, size_t length);
+void pieces_add(uintptr_t user, uintptr_t addr, size_t length);
+void pieces_remove(uintptr_t user, uintptr_t addr, size_t length);
 /* Can they be one's: is each of them some region's? */
-bool pieces_have(uintptr_t view, uintptr_t addr, size_t length);
+bool pieces_have(uintptr_t user, uintptr_t addr, size_t length);
 /* Does no region have any of these bytes, that are all in the page? */
-bool is_beside(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
+bool is_unregistered(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
 /* Of what is about to be learned, the bytes that no region has: the shadow is given them. */
 void pieces_pass_over(uintptr_t addr, const char *now, size_t length);
 
-/* It is no window's any more. */
+/* It is no exposed region's any more. */
 void page_forget(struct page *p);
 
 /* The open pages' addresses. */
 extern uintptr_t open_pages[OPEN_ALL];
-extern uint32_t open_n, live_n;
+extern uint32_t open_n, pass_through_n;
 extern _Atomic uint32_t anything_open;
-extern struct sr_window_counts counts;
-extern struct sr_window_hooks hooks;
+extern struct sr_exposed_counts counts;
+extern struct sr_exposed_hooks hooks;
 extern uint32_t holds; /* no page goes live */
 
 /* ------------------------------------------------------------------- lock */
@@ -195,14 +195,14 @@ extern uint32_t holds; /* no page goes live */
  */
 #define STALLS_MAX 25
 
-struct site;
+struct probe;
 
-struct window_thread {
+struct exposed_thread {
 	uint64_t epoch; /* of no other thread, and until it makes its next call; 0: none yet */
 	bool busy;   /* holds the lock, or is about to */
 	bool waits;  /* in the handler, for memory to change */
-	uint64_t looks; /* faults so far ... */
-	uint64_t armed_looks; /* ... and when the tick was armed */
+	uint64_t accesses_n; /* faults so far ... */
+	uint64_t armed_accesses; /* ... and when the tick was armed */
 	uint32_t stalls;      /* ticks since anything was done */
 	uint64_t row_epoch;
 	uint32_t row; /* stores in a row ... */
@@ -241,15 +241,15 @@ struct window_thread {
 		bool inside; /* on the way to the handler, in it, or back */
 		bool give_up;
 		uint32_t guards;
-		const struct site *current;
+		const struct probe *current;
 		uintptr_t addr;
 		_Alignas(VECTOR_MAX) char operand[VECTOR_MAX]; /* INSN_OPERAND: what was read */
 		char *base;
 		ucontext_t uc;
-	} site;
+	} probe;
 };
 
-extern __thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
+extern __thread struct exposed_thread exposed_self __attribute__((tls_model("initial-exec")));
 
 NO_VECTORS static inline bool is_shared(const struct page *p)
 {
@@ -257,16 +257,16 @@ NO_VECTORS static inline bool is_shared(const struct page *p)
 }
 
 /* Threads, accesses of this one since its last call: each is the same in record and replay. */
-NO_VECTORS static inline bool is_common(const struct page *p)
+NO_VECTORS static inline bool is_partial(const struct page *p)
 {
-	return is_shared(p) && window_self.accesses < ALONE_MAX * SAME_PLACE;
+	return is_shared(p) && exposed_self.accesses < ALONE_MAX * SAME_PLACE;
 }
 
 /* When it has been done: what it was taken for does not depend on itself. */
 NO_VECTORS static inline void note_access(uintptr_t addr, bool load)
 {
-	window_self.accesses += load && addr == window_self.accessed ? 1 : SAME_PLACE;
-	window_self.accessed = addr;
+	exposed_self.accesses += load && addr == exposed_self.accessed ? 1 : SAME_PLACE;
+	exposed_self.accessed = addr;
 }
 
 void thread_epoch_begins(void) NO_VECTORS;
@@ -278,9 +278,9 @@ void thread_epoch_ends(void);
  */
 NO_VECTORS static inline uint64_t thread_epoch(void)
 {
-	if (!window_self.epoch)
+	if (!exposed_self.epoch)
 		thread_epoch_begins();
-	return window_self.epoch;
+	return exposed_self.epoch;
 }
 
 static inline uint32_t thread_id(void)
@@ -295,113 +295,113 @@ static inline uint32_t thread_id(void)
  * Signals stay blocked while it is held: a handler of the program's may fault.
  * mask is where the thread's own is kept; NULL in the handler, where they are blocked.
  */
-void window_lock(uint64_t *mask) NO_VECTORS;
-void window_unlock(const uint64_t *mask) NO_VECTORS;
+void exposed_lock(uint64_t *mask) NO_VECTORS;
+void exposed_unlock(const uint64_t *mask) NO_VECTORS;
 
 /* 0: nobody has it; 2: somebody may wait for it. */
-extern _Atomic uint32_t window_lock_state;
-void window_wake(void) NO_VECTORS;
+extern _Atomic uint32_t exposed_lock_state;
+void exposed_wake(void) NO_VECTORS;
 
 /* As with NULL; false: another thread, or this one, has it. */
-NO_VECTORS static inline bool window_try_lock(void)
+NO_VECTORS static inline bool exposed_try_lock(void)
 {
 	uint32_t free = 0;
 
-	if (window_self.busy)
+	if (exposed_self.busy)
 		return false;
-	window_self.busy = true;
-	if (!atomic_compare_exchange_strong_explicit(&window_lock_state, &free, 1, memory_order_acquire, memory_order_relaxed))
-		window_self.busy = false;
-	return window_self.busy;
+	exposed_self.busy = true;
+	if (!atomic_compare_exchange_strong_explicit(&exposed_lock_state, &free, 1, memory_order_acquire, memory_order_relaxed))
+		exposed_self.busy = false;
+	return exposed_self.busy;
 }
 
-/* What that has got; or as window_unlock with NULL. */
-NO_VECTORS static inline void window_release(void)
+/* What that has got; or as exposed_unlock with NULL. */
+NO_VECTORS static inline void exposed_release(void)
 {
-	if (atomic_exchange_explicit(&window_lock_state, 0, memory_order_release) == 2)
-		window_wake();
-	window_self.busy = false;
+	if (atomic_exchange_explicit(&exposed_lock_state, 0, memory_order_release) == 2)
+		exposed_wake();
+	exposed_self.busy = false;
 }
 
 /* ----------------------------------------------------------------- states */
 
 /* All with the lock held. */
-void page_release(uintptr_t view); /* it is the program's own again */
-void page_freeze(uintptr_t view); /* the shadow is complete: shows it */
-void page_close(uintptr_t view);  /* a live page's changes go into the event */
-bool page_give(uintptr_t view);  /* becomes live; false: it cannot */
-bool page_go_live(uintptr_t view);
-void page_open_silently(uintptr_t view);
+void page_release(uintptr_t user); /* it is the program's own again */
+void page_show_snapshot(uintptr_t user); /* the shadow is complete: shows it */
+void page_protect(uintptr_t user);  /* a live page's changes go into the event */
+bool page_give(uintptr_t user);  /* becomes live; false: it cannot */
+bool page_pass_through(uintptr_t user);
+void page_open_silently(uintptr_t user);
 /* It is closed, but its owner is not to notice: closed for good, if it is this thread's. */
-void page_keep(uintptr_t view);
+void page_keep(uintptr_t user);
 bool is_mine(const struct page *p);
 bool is_snapshot(const struct page *p); /* frozen, if only for its owner */
-void page_refreeze(uintptr_t view); /* ... or frozen one */
-bool page_reopen(uintptr_t view); /* a live page of this thread's, kept */
-void close_mine(void);
+void page_renew_snapshot(uintptr_t user); /* ... or frozen one */
+bool page_reopen(uintptr_t user); /* a live page of this thread's, kept */
+void protect_mine(void);
 void keep_changed(void); /* others' pages that are not as they were */
-void close_live(void);
+void protect_pass_through(void);
 void keep_all(void);
 
 /* --------------------------------------------------------------- memory */
 
-/* Is landing as these bytes?  Each byte of it is looked at once, since it may change meanwhile. */
+/* Is the backing mapping as these bytes?  Each byte of it is looked at once, since it may change meanwhile. */
 extern bool has_wide_words; /* AVX2 */
-bool is_as(const char *known, const char *landing, size_t n);
+bool is_as(const char *known, const char *backing, size_t n);
 
-/* Stable copy of one page of landing; false if it never held still. */
-bool snapshot(uintptr_t view, char to[PAGE]);
+/* Stable copy of one page of the backing mapping; false if it never held still. */
+bool snapshot(uintptr_t user, char to[PAGE]);
 
 /* After a look at memory at this moment: frozen pages that are not as they were are closed. */
 void validate(void);
 
 /* Takes over what differs from the shadow, and puts it into the event. */
-void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags);
+void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags);
 
 /* First touch: the whole page becomes known. */
-void make_known(uintptr_t view, struct page *p);
+void validate_shadow(uintptr_t user, struct page *p);
 
 /*
  * Of a page that is registered for the first time: what is there, the program itself has
  * put there, or was given by calls that are recorded.  Who finds it so later has learned
  * nothing new.
  */
-void note_digest(uintptr_t view);
+void note_digest(uintptr_t user);
 
 /* A store makes the page differ from its digest: it is compared before. */
-void known_before_store(uintptr_t addr);
+void validate_shadow_before_store(uintptr_t addr);
 
 /* The shadow of the range, within a page that is not live, becomes what is there. */
-void look_at(uintptr_t at, size_t length);
+void sample(uintptr_t at, size_t length);
 
 /* ------------------------------------------------------------------ event */
 
 void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);
-void event_closed(uintptr_t view);
+void event_protected(uintptr_t user);
 void event_flag(uint32_t flag);
 void event_end(void);
 
 /*
- * Replay: what came with the event that has begun goes to landing; pages that
+ * Replay: what came with the event that has begun goes to the backing mapping; pages that
  * were closed by it are at the end.  False: nothing came.
  */
 bool replay_values(void);
 bool replay_flagged(uint32_t flag);
-void replay_closed(void);
+void replay_protected(void);
 
 NO_VECTORS static inline bool is_kept(const struct page *p)
 {
-	return p->state == PAGE_KEPT || p->state == PAGE_KEPT_LIVE;
+	return p->state == PAGE_KEPT || p->state == PAGE_KEPT_PASS_THROUGH;
 }
 
 /* Does such an access fault?  (Unless another thread changes it.) */
 NO_VECTORS static inline bool fault_needs_handling(const struct page *p, bool write)
 {
-	return p->state == PAGE_CLOSED || is_kept(p) || (p->state == PAGE_FROZEN && write);
+	return p->state == PAGE_PROTECTED || is_kept(p) || (p->state == PAGE_SNAPSHOT && write);
 }
 
-/* Before landing is unmapped: nobody waits for it to change any more. */
+/* Before the backing mapping is unmapped: nobody waits for it to change any more. */
 void fault_end_waits(void);
 
 /* A thread that comes back to where it was with the same registers waits for memory to change. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pages.c: the table of window pages, the lock, and the changes of state. */
+/* pages.c: the table of exposed pages, the lock, and the changes of state. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -16,12 +16,12 @@
 struct page *_Atomic *page_chunks;
 
 uintptr_t open_pages[OPEN_ALL];
-uint32_t open_n, live_n;
+uint32_t open_n, pass_through_n;
 _Atomic uint32_t anything_open;
-struct sr_window_counts counts;
-struct sr_window_hooks hooks;
+struct sr_exposed_counts counts;
+struct sr_exposed_hooks hooks;
 uint32_t holds;
-__thread struct window_thread window_self __attribute__((tls_model("initial-exec")));
+__thread struct exposed_thread exposed_self __attribute__((tls_model("initial-exec")));
 
 int page_table_init(void)
 {
@@ -58,14 +58,14 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
 		uintptr_t base = i * CHUNK_BYTES;
 
 		for (size_t n = 0; page_chunks[i] && n < CHUNK_PAGES; n++) {
-			bool window = page_chunks[i][n].state != PAGE_NONE;
+			bool exposed = page_chunks[i][n].state != PAGE_NONE;
 
-			if (window && !begin)
+			if (exposed && !begin)
 				begin = base + n * PAGE;
-			if (window && n < CHUNK_PAGES - 1)
+			if (exposed && n < CHUNK_PAGES - 1)
 				continue;
 			if (begin)
-				what(begin, base + (n + window) * PAGE);
+				what(begin, base + (n + exposed) * PAGE);
 			begin = 0;
 		}
 	}
@@ -74,9 +74,9 @@ void page_table_walk(void (*what)(uintptr_t begin, uintptr_t end))
 /* ------------------------------------------------------------------- lock */
 
 /* Not lock.h's: that one has a single-threaded mode, and this must hold against a signal. */
-_Atomic uint32_t window_lock_state;
+_Atomic uint32_t exposed_lock_state;
 
-void window_lock(uint64_t *mask)
+void exposed_lock(uint64_t *mask)
 {
 	const uint64_t all = BLOCKED;
 	uint32_t free = 0;
@@ -85,21 +85,21 @@ void window_lock(uint64_t *mask)
 		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(mask), sizeof(all),
 			   0, 0);
 	/* Before it is ours: a tick in between would wait for this very thread. */
-	window_self.busy = true;
-	if (!atomic_compare_exchange_strong_explicit(&window_lock_state, &free, 1, memory_order_acquire,
+	exposed_self.busy = true;
+	if (!atomic_compare_exchange_strong_explicit(&exposed_lock_state, &free, 1, memory_order_acquire,
 						     memory_order_relaxed))
-		while (atomic_exchange_explicit(&window_lock_state, 2, memory_order_acquire))
-			sr_sys_futex((uint32_t *)&window_lock_state, FUTEX_WAIT_PRIVATE, 2, NULL);
+		while (atomic_exchange_explicit(&exposed_lock_state, 2, memory_order_acquire))
+			sr_sys_futex((uint32_t *)&exposed_lock_state, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
-NO_VECTORS void window_wake(void)
+NO_VECTORS void exposed_wake(void)
 {
-	sr_sys_futex((uint32_t *)&window_lock_state, FUTEX_WAKE_PRIVATE, 1, NULL);
+	sr_sys_futex((uint32_t *)&exposed_lock_state, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
-NO_VECTORS void window_unlock(const uint64_t *mask)
+NO_VECTORS void exposed_unlock(const uint64_t *mask)
 {
-	window_release();
+	exposed_release();
 	if (mask)
 		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(mask), 0, sizeof(*mask), 0, 0);
 }
@@ -116,7 +116,7 @@ NO_VECTORS void thread_epoch_begins(void)
 {
 	static _Atomic uint32_t threads;
 
-	window_self.epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32 | 1;
+	exposed_self.epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32 | 1;
 }
 
 void thread_epoch_ends(void)
@@ -124,7 +124,7 @@ void thread_epoch_ends(void)
 	uint64_t now = thread_epoch();
 
 	/* Its lower half may begin anew. */
-	window_self.epoch = (now & ~0xffffffffull) | (uint32_t)(now + 1);
+	exposed_self.epoch = (now & ~0xffffffffull) | (uint32_t)(now + 1);
 }
 
 bool is_mine(const struct page *p)
@@ -134,7 +134,7 @@ bool is_mine(const struct page *p)
 
 bool is_snapshot(const struct page *p)
 {
-	return p->state == PAGE_FROZEN || p->state == PAGE_KEPT;
+	return p->state == PAGE_SNAPSHOT || p->state == PAGE_KEPT;
 }
 
 /* Of this thread's, the oldest is the one to go. */
@@ -149,27 +149,27 @@ static void make_room(void)
 			n++;
 		}
 	if (n >= OPEN_MAX)
-		page_close(oldest);
+		page_protect(oldest);
 	else if (open_n == OPEN_ALL)
-		page_close(open_pages[0]);
+		page_protect(open_pages[0]);
 }
 
-static void note_open(uintptr_t view)
+static void note_open(uintptr_t user)
 {
 	make_room();
-	page_at(view)->owner = thread_id();
-	open_pages[open_n] = view;
+	page_at(user)->owner = thread_id();
+	open_pages[open_n] = user;
 	set_open_n(open_n + 1);
-	if (!window_self.silent)
+	if (!exposed_self.silent)
 		tick_arm();
 }
 
 /* In the order of their opening: the oldest is the one to go. */
-static void forget_open(uintptr_t view)
+static void forget_open(uintptr_t user)
 {
 	uint32_t i = 0;
 
-	while (i < open_n && open_pages[i] != view)
+	while (i < open_n && open_pages[i] != user)
 		i++;
 	if (i == open_n)
 		return;
@@ -177,76 +177,76 @@ static void forget_open(uintptr_t view)
 	set_open_n(open_n - 1);
 }
 
-void page_freeze(uintptr_t view)
+void page_show_snapshot(uintptr_t user)
 {
-	struct page *p = page_at(view);
+	struct page *p = page_at(user);
 
-	if (map_protect(view, PROT_READ))
+	if (map_protect(user, PROT_READ))
 		return; /* the load comes again */
-	p->state = PAGE_FROZEN;
-	note_open(view);
-	counts.freezes++;
+	p->state = PAGE_SNAPSHOT;
+	note_open(user);
+	counts.snapshots++;
 }
 
-static void take_back(uintptr_t view, struct page *p)
+static void take_back(uintptr_t user, struct page *p)
 {
-	map_take_back(view);
-	live_n--;
-	p->state = PAGE_KEPT_LIVE;
-	if (hooks.was_live)
-		hooks.was_live(view, landing_of(p, view));
+	map_take_back(user);
+	pass_through_n--;
+	p->state = PAGE_KEPT_PASS_THROUGH;
+	if (hooks.was_pass_through)
+		hooks.was_pass_through(user, backing_of(p, user));
 }
 
-static void keep_frozen(uintptr_t view)
+static void keep_snapshots(uintptr_t user)
 {
-	map_protect(view, PROT_NONE);
-	page_at(view)->state = PAGE_KEPT;
+	map_protect(user, PROT_NONE);
+	page_at(user)->state = PAGE_KEPT;
 }
 
-void page_keep(uintptr_t view)
+void page_keep(uintptr_t user)
 {
-	struct page *p = page_at(view);
+	struct page *p = page_at(user);
 
 	if (is_mine(p) || p->silent) {
-		page_close(view);
-	} else if (p->state == PAGE_LIVE) {
-		take_back(view, p);
-	} else if (p->state == PAGE_FROZEN) {
-		keep_frozen(view);
+		page_protect(user);
+	} else if (p->state == PAGE_PASS_THROUGH) {
+		take_back(user, p);
+	} else if (p->state == PAGE_SNAPSHOT) {
+		keep_snapshots(user);
 	}
 }
 
-void page_close(uintptr_t view)
+void page_protect(uintptr_t user)
 {
 	static char now[PAGE];
-	struct page *p = page_at(view);
+	struct page *p = page_at(user);
 
-	forget_open(view);
-	if (p->state == PAGE_LIVE || p->state == PAGE_KEPT_LIVE) {
-		if (p->state == PAGE_LIVE)
-			take_back(view, p);
-		p->state = PAGE_CLOSED;
+	forget_open(user);
+	if (p->state == PAGE_PASS_THROUGH || p->state == PAGE_KEPT_PASS_THROUGH) {
+		if (p->state == PAGE_PASS_THROUGH)
+			take_back(user, p);
+		p->state = PAGE_PROTECTED;
 		/* What the program stored is in there as well, and cannot be told apart. */
 		if (!p->silent) {
-			if (!snapshot(view, now))
+			if (!snapshot(user, now))
 				counts.unstable++;
-			learn(view, now, PAGE, SR_WINDOW_ASYNC);
+			record_difference(user, now, PAGE, SR_EXPOSED_ASYNC);
 			p->known = true;
 		}
 		p->silent = false;
 	} else {
 		if (p->state != PAGE_KEPT)
-			map_protect(view, PROT_NONE);
-		p->state = PAGE_CLOSED;
+			map_protect(user, PROT_NONE);
+		p->state = PAGE_PROTECTED;
 	}
 	p->loads = 0;
 }
 
-void close_mine(void)
+void protect_mine(void)
 {
 	for (uint32_t i = open_n; i--;)
 		if (is_mine(page_at(open_pages[i])))
-			page_close(open_pages[i]);
+			page_protect(open_pages[i]);
 }
 
 /*
@@ -256,30 +256,30 @@ void close_mine(void)
 void keep_changed(void)
 {
 	for (uint32_t i = open_n; i--;) {
-		uintptr_t view = open_pages[i];
-		const struct page *p = page_at(view);
+		uintptr_t user = open_pages[i];
+		const struct page *p = page_at(user);
 
-		if (p->state == PAGE_FROZEN && !is_as(shadow_of(view), landing_of(p, view), PAGE))
-			keep_frozen(view);
+		if (p->state == PAGE_SNAPSHOT && !is_as(shadow_of(user), backing_of(p, user), PAGE))
+			keep_snapshots(user);
 	}
 }
 
-void close_live(void)
+void protect_pass_through(void)
 {
 	for (uint32_t i = open_n; i--;) {
 		const struct page *p = page_at(open_pages[i]);
 
-		if (p->state == PAGE_LIVE || (p->state == PAGE_KEPT_LIVE && is_mine(p)))
+		if (p->state == PAGE_PASS_THROUGH || (p->state == PAGE_KEPT_PASS_THROUGH && is_mine(p)))
 			page_keep(open_pages[i]);
 	}
 }
 
-static void close_frozen(void)
+static void protect_snapshots(void)
 {
 	for (uint32_t i = open_n; i--;) {
 		const struct page *p = page_at(open_pages[i]);
 
-		if (p->state == PAGE_FROZEN || (p->state == PAGE_KEPT && is_mine(p)))
+		if (p->state == PAGE_SNAPSHOT || (p->state == PAGE_KEPT && is_mine(p)))
 			page_keep(open_pages[i]);
 	}
 }
@@ -290,16 +290,16 @@ void keep_all(void)
 		page_keep(open_pages[i]);
 }
 
-bool page_give(uintptr_t view)
+bool page_give(uintptr_t user)
 {
-	struct page *p = page_at(view);
+	struct page *p = page_at(user);
 
-	if (map_give(view))
+	if (map_give(user))
 		return false;
-	p->state = PAGE_LIVE;
-	live_n++;
-	if (hooks.went_live)
-		hooks.went_live(view, landing_of(p, view));
+	p->state = PAGE_PASS_THROUGH;
+	pass_through_n++;
+	if (hooks.went_pass_through)
+		hooks.went_pass_through(user, backing_of(p, user));
 	return true;
 }
 
@@ -307,41 +307,41 @@ bool page_give(uintptr_t view)
  * Loads from a live page are not seen, so no page may be frozen meanwhile: it
  * could show what is older than what was read there.
  */
-bool page_go_live(uintptr_t view)
+bool page_pass_through(uintptr_t user)
 {
-	if (holds || page_at(view)->aliases)
+	if (holds || page_at(user)->aliases)
 		return false; /* the store comes again */
-	close_frozen();
-	if (!page_give(view))
+	protect_snapshots();
+	if (!page_give(user))
 		return false;
-	note_open(view);
-	counts.lives++;
+	note_open(user);
+	counts.pass_throughs++;
 	return true;
 }
 
-void page_refreeze(uintptr_t view)
+void page_renew_snapshot(uintptr_t user)
 {
-	if (!map_protect(view, PROT_READ))
-		page_at(view)->state = PAGE_FROZEN;
+	if (!map_protect(user, PROT_READ))
+		page_at(user)->state = PAGE_SNAPSHOT;
 }
 
-bool page_reopen(uintptr_t view)
+bool page_reopen(uintptr_t user)
 {
-	if (holds || page_at(view)->aliases)
+	if (holds || page_at(user)->aliases)
 		return false;
-	close_frozen();
-	return page_give(view);
+	protect_snapshots();
+	return page_give(user);
 }
 
 /* Not the program's doing: what it learns from there, it has from the call's results. */
-void page_open_silently(uintptr_t view)
+void page_open_silently(uintptr_t user)
 {
-	struct page *p = page_at(view);
+	struct page *p = page_at(user);
 
-	if (p->state != PAGE_CLOSED)
-		page_close(view);
-	if (p->aliases || !page_give(view))
+	if (p->state != PAGE_PROTECTED)
+		page_protect(user);
+	if (p->aliases || !page_give(user))
 		return;
 	p->silent = true;
-	note_open(view);
+	note_open(user);
 }

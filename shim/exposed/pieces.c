@@ -69,34 +69,34 @@ struct part {
 	size_t begin, end;
 };
 
-static struct part part_of(uintptr_t view, uintptr_t addr, size_t length)
+static struct part part_of(uintptr_t user, uintptr_t addr, size_t length)
 {
 	uintptr_t end = addr + length;
 
-	return (struct part){addr > view ? addr - view : 0, end < view + PAGE ? end - view : PAGE};
+	return (struct part){addr > user ? addr - user : 0, end < user + PAGE ? end - user : PAGE};
 }
 
-void pieces_add(uintptr_t view, uintptr_t addr, size_t length)
+void pieces_add(uintptr_t user, uintptr_t addr, size_t length)
 {
-	struct page *p = page_at(view);
-	struct part part = part_of(view, addr, length);
+	struct page *p = page_at(user);
+	struct part part = part_of(user, addr, length);
 
 	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++) {
-		uintptr_t at = view + i * PIECE_BYTES;
+		uintptr_t at = user + i * PIECE_BYTES;
 
 		/*
 		 * What the program has put there, or has been given by calls, till now; unless another
 		 * region has the whole page, and its values are still to be looked at.
 		 */
 		if (!p->pieces->users[i]++ && p->known && !p->whole)
-			memcpy(shadow_of(at), landing_of(p, at), PIECE_BYTES);
+			memcpy(shadow_of(at), backing_of(p, at), PIECE_BYTES);
 	}
 }
 
-bool pieces_have(uintptr_t view, uintptr_t addr, size_t length)
+bool pieces_have(uintptr_t user, uintptr_t addr, size_t length)
 {
-	const struct pieces *pieces = page_at(view)->pieces;
-	struct part part = part_of(view, addr, length);
+	const struct pieces *pieces = page_at(user)->pieces;
+	struct part part = part_of(user, addr, length);
 
 	if (!pieces)
 		return false;
@@ -106,19 +106,19 @@ bool pieces_have(uintptr_t view, uintptr_t addr, size_t length)
 	return true;
 }
 
-void pieces_remove(uintptr_t view, uintptr_t addr, size_t length)
+void pieces_remove(uintptr_t user, uintptr_t addr, size_t length)
 {
-	struct page *p = page_at(view);
-	struct part part = part_of(view, addr, length);
+	struct page *p = page_at(user);
+	struct part part = part_of(user, addr, length);
 
 	/* The last look at what is a region's no more. */
 	if (hooks.event || hooks.recorded)
-		look_at(view + part.begin, part.end - part.begin);
+		sample(user + part.begin, part.end - part.begin);
 	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++)
 		p->pieces->users[i]--;
 }
 
-bool is_beside(const struct page *p, uintptr_t addr, size_t n)
+bool is_unregistered(const struct page *p, uintptr_t addr, size_t n)
 {
 	size_t first = addr % PAGE / PIECE_BYTES, last = (addr + n - 1) % PAGE / PIECE_BYTES;
 
@@ -137,7 +137,7 @@ void pieces_pass_over(uintptr_t addr, const char *now, size_t length)
 	for (size_t i = 0, n; i < length; i += n) {
 		n = PIECE_BYTES - (addr + i) % PIECE_BYTES;
 		n = n < length - i ? n : length - i;
-		if (is_beside(p, addr + i, n))
+		if (is_unregistered(p, addr + i, n))
 			memcpy(shadow_of(addr + i), now + i, n);
 	}
 }

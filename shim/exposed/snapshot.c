@@ -4,9 +4,9 @@
  *
  * All open pages together must show what memory was at one moment.  A copy is
  * taken to be a page's content at a moment if two passes over it agree.  After
- * each look, at a moment t, every frozen page is compared with landing: one
+ * each look, at a moment t, every frozen page is compared with the backing mapping: one
  * that is unchanged has been so at t as well.  (Memory that changed and changed
- * back in between is taken for unchanged: docs/windows.md.)
+ * back in between is taken for unchanged: docs/exposed regions.md.)
  */
 #include "logd/base/checksum.h"
 #include "shim/exposed/page.h"
@@ -22,41 +22,41 @@ typedef words any_words __attribute__((aligned(1)));
 typedef uint64_t wide_words __attribute__((vector_size(32), may_alias));
 typedef wide_words any_wide_words __attribute__((aligned(1)));
 
-static uint8_t differ_bytes(const char *known, const char *landing, size_t n)
+static uint8_t differ_bytes(const char *known, const char *backing, size_t n)
 {
 	uint8_t differ = 0;
 
 	for (size_t i = 0; i < n; i++)
-		differ |= (uint8_t)(known[i] ^ *(const volatile char *)(landing + i));
+		differ |= (uint8_t)(known[i] ^ *(const volatile char *)(backing + i));
 	return differ;
 }
 
 /*
  * Not memcmp: that finds a difference, looks again where it is, and may find none.
  * What once differed has changed, so each word is loaded once, in the order of
- * addresses.  landing is aligned, n a multiple of what a turn compares.
+ * addresses.  the backing mapping is aligned, n a multiple of what a turn compares.
  */
-static bool is_as_words(const char *known, const char *landing, size_t n)
+static bool is_as_words(const char *known, const char *backing, size_t n)
 {
 	words differ = {0, 0};
 
 	for (size_t i = 0; i < n; i += 4 * sizeof(words)) {
 		const any_words *k = (const any_words *)(known + i);
-		const volatile words *l = (const volatile words *)(landing + i);
+		const volatile words *l = (const volatile words *)(backing + i);
 
 		differ |= (k[0] ^ l[0]) | (k[1] ^ l[1]) | (k[2] ^ l[2]) | (k[3] ^ l[3]);
 	}
 	return !(differ[0] | differ[1]);
 }
 
-__attribute__((target("avx2"))) static bool is_as_wide(const char *known, const char *landing,
+__attribute__((target("avx2"))) static bool is_as_wide(const char *known, const char *backing,
 						       size_t n)
 {
 	wide_words differ = {0, 0, 0, 0}, also = differ;
 
 	for (size_t i = 0; i < n; i += 4 * sizeof(wide_words)) {
 		const any_wide_words *k = (const any_wide_words *)(known + i);
-		const volatile wide_words *l = (const volatile wide_words *)(landing + i);
+		const volatile wide_words *l = (const volatile wide_words *)(backing + i);
 
 		differ |= (k[0] ^ l[0]);
 		also |= (k[1] ^ l[1]);
@@ -71,21 +71,21 @@ bool has_wide_words;
 
 #define TURN (4 * sizeof(wide_words))
 
-bool is_as(const char *known, const char *landing, size_t n)
+bool is_as(const char *known, const char *backing, size_t n)
 {
-	size_t head = -(uintptr_t)landing % sizeof(wide_words), body;
+	size_t head = -(uintptr_t)backing % sizeof(wide_words), body;
 
 	if (n < head + TURN)
-		return !differ_bytes(known, landing, n);
+		return !differ_bytes(known, backing, n);
 	body = (n - head) / TURN * TURN;
-	return !differ_bytes(known, landing, head) &&
-	       (has_wide_words ? is_as_wide : is_as_words)(known + head, landing + head, body) &&
-	       !differ_bytes(known + head + body, landing + head + body, n - head - body);
+	return !differ_bytes(known, backing, head) &&
+	       (has_wide_words ? is_as_wide : is_as_words)(known + head, backing + head, body) &&
+	       !differ_bytes(known + head + body, backing + head + body, n - head - body);
 }
 
-bool snapshot(uintptr_t view, char to[PAGE])
+bool snapshot(uintptr_t user, char to[PAGE])
 {
-	const char *from = landing_of(page_at(view), view);
+	const char *from = backing_of(page_at(user), user);
 
 	for (int i = 0; i < TRIES; i++) {
 		memcpy(to, from, PAGE);
@@ -100,21 +100,21 @@ bool snapshot(uintptr_t view, char to[PAGE])
 void validate(void)
 {
 	for (uint32_t i = open_n; i--;) {
-		uintptr_t view = open_pages[i];
-		struct page *p = page_at(view);
+		uintptr_t user = open_pages[i];
+		struct page *p = page_at(user);
 
-		if (p->state != PAGE_FROZEN && !(p->state == PAGE_KEPT && is_mine(p)))
+		if (p->state != PAGE_SNAPSHOT && !(p->state == PAGE_KEPT && is_mine(p)))
 			continue;
 		counts.validated++;
-		if (is_as(shadow_of(view), landing_of(p, view), PAGE))
+		if (is_as(shadow_of(user), backing_of(p, user), PAGE))
 			continue;
 		if (!is_mine(p)) {
-			page_keep(view);
+			page_keep(user);
 			continue;
 		}
-		page_close(view);
-		event_closed(view);
-		counts.closed_by_change++;
+		page_protect(user);
+		event_protected(user);
+		counts.protected_by_change++;
 	}
 }
 
@@ -123,11 +123,11 @@ static uint64_t digest(const char *page)
 	return sr_checksum(page, PAGE, 0);
 }
 
-void note_digest(uintptr_t view)
+void note_digest(uintptr_t user)
 {
-	struct page *p = page_at(view);
+	struct page *p = page_at(user);
 
-	p->digest = digest(landing_of(p, view));
+	p->digest = digest(backing_of(p, user));
 	p->digested = true;
 }
 
@@ -136,7 +136,7 @@ static bool is_as_registered(const struct page *p, const char *now, size_t lengt
 	return p->digested && length == PAGE && digest(now) == p->digest;
 }
 
-void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags)
+void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags)
 {
 	struct page *p = page_at(addr);
 	char *shadow = shadow_of(addr);
@@ -173,37 +173,37 @@ void learn(uintptr_t addr, const char *now, size_t length, uint32_t flags)
 	}
 }
 
-void make_known(uintptr_t view, struct page *p)
+void validate_shadow(uintptr_t user, struct page *p)
 {
 	static char now[PAGE];
 
 	if (p->known)
 		return;
-	if (!snapshot(view, now))
+	if (!snapshot(user, now))
 		counts.unstable++;
-	learn(view, now, PAGE, 0);
+	record_difference(user, now, PAGE, 0);
 	p->known = true;
 }
 
-void known_before_store(uintptr_t addr)
+void validate_shadow_before_store(uintptr_t addr)
 {
 	struct page *p = page_at(addr);
 
-	if (p->digested && !p->known && p->state != PAGE_LIVE && !window_self.silent)
-		make_known(addr & PAGE_MASK, p);
+	if (p->digested && !p->known && p->state != PAGE_PASS_THROUGH && !exposed_self.silent)
+		validate_shadow(addr & PAGE_MASK, p);
 }
 
-void look_at(uintptr_t at, size_t length)
+void sample(uintptr_t at, size_t length)
 {
 	struct page *p = page_at(at);
 	static char now[PAGE];
 
-	make_known(at & PAGE_MASK, p);
-	if (is_as(shadow_of(at), landing_of(p, at), length))
+	validate_shadow(at & PAGE_MASK, p);
+	if (is_as(shadow_of(at), backing_of(p, at), length))
 		return;
 	if (is_snapshot(p))
-		page_close(at & PAGE_MASK);
+		page_protect(at & PAGE_MASK);
 	if (!snapshot(at & PAGE_MASK, now))
 		counts.unstable++;
-	learn(at, now + at % PAGE, length, 0);
+	record_difference(at, now + at % PAGE, length, 0);
 }

@@ -15,13 +15,13 @@
 #include "shim/exposed/probe/probes.h"
 
 #define TICK_NS 4000000
-#define MAGIC   ((void *)SR_WINDOW_TICK_VALUE)
+#define MAGIC   ((void *)SR_EXPOSED_TICK_VALUE)
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-static bool make_timer(struct window_thread *t)
+static bool make_timer(struct exposed_thread *t)
 {
 	struct sigevent e = {
 	    .sigev_notify = SIGEV_THREAD_ID,
@@ -37,7 +37,7 @@ static bool make_timer(struct window_thread *t)
 void tick_arm(void)
 {
 	const struct itimerspec once = {.it_value = {.tv_nsec = TICK_NS}};
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
 	if (t->armed)
 		return;
@@ -48,17 +48,17 @@ void tick_arm(void)
 	}
 	t->armed = !sr_syscall(SYS_timer_settime, t->timer, 0, SR_ARG(&once), 0, 0, 0);
 	t->armed_epoch = thread_epoch();
-	t->armed_looks = t->looks;
+	t->armed_accesses = t->accesses_n;
 }
 
-void sr_window_thread_ends(void)
+void sr_exposed_thread_ends(void)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
 	if (t->has_timer)
 		sr_syscall(SYS_timer_delete, t->timer, 0, 0, 0, 0, 0);
 	t->has_timer = t->armed = false;
-	sites_thread_ends();
+	probes_thread_ends();
 }
 
 bool tick_is(const siginfo_t *info)
@@ -67,32 +67,32 @@ bool tick_is(const siginfo_t *info)
 }
 
 /* What has changed meanwhile is closed.  What is live shows each change by itself. */
-static void close_changed(void)
+static void protect_changed(void)
 {
 	for (uint32_t i = open_n; i--;) {
-		uintptr_t view = open_pages[i];
-		struct page *p = page_at(view);
+		uintptr_t user = open_pages[i];
+		struct page *p = page_at(user);
 
-		if (!is_snapshot(p) || is_as(shadow_of(view), landing_of(p, view), PAGE))
+		if (!is_snapshot(p) || is_as(shadow_of(user), backing_of(p, user), PAGE))
 			continue;
 		if (!is_mine(p)) {
-			page_keep(view);
+			page_keep(user);
 			continue;
 		}
 		p->async = true;
-		page_close(view);
-		event_closed(view);
+		page_protect(user);
+		event_protected(user);
 	}
 }
 
 /*
- * Not within the module itself, nor within a call; and who has looked at windows
+ * Not within the module itself, nor within a call; and who has looked at exposed regions
  * meanwhile looks again, or does not wait.
  */
-static bool is_early(struct window_thread *t, const ucontext_t *uc)
+static bool is_early(struct exposed_thread *t, const ucontext_t *uc)
 {
-	return t->busy || sites_is_section(uc) || t->waits || t->silent || exchange_goes_on() ||
-	       thread_epoch() != t->armed_epoch || t->looks != t->armed_looks ||
+	return t->busy || probes_is_section(uc) || t->waits || t->silent || exchange_goes_on() ||
+	       thread_epoch() != t->armed_epoch || t->accesses_n != t->armed_accesses ||
 	       (hooks.may_tick && !hooks.may_tick());
 }
 
@@ -102,7 +102,7 @@ static bool is_early(struct window_thread *t, const ucontext_t *uc)
  * it was at one before.  Where the processor is taken away (a virtual machine's), a tick may come as soon
  * as the last one was over, with nothing executed in between: who is still there does not wait.
  */
-static bool is_waiting(struct window_thread *t, const ucontext_t *uc)
+static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc)
 {
 	uint64_t registers = registers_of(uc);
 	uint32_t n = t->stalls++;
@@ -117,7 +117,7 @@ static bool is_waiting(struct window_thread *t, const ucontext_t *uc)
 
 void tick(const ucontext_t *uc)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
 	t->armed = false;
 	if (!open_n && !values_awaited)
@@ -131,24 +131,24 @@ void tick(const ucontext_t *uc)
 		tick_arm();
 		return;
 	}
-	window_lock(NULL);
-	event_begin(t->fault, SR_WINDOW_TICK | SR_WINDOW_STALLED, 0, 0);
+	exposed_lock(NULL);
+	event_begin(t->fault, SR_EXPOSED_TICK | SR_EXPOSED_STALLED, 0, 0);
 	if (hooks.recorded) {
 		counts.ticks += replay_values();
-		replay_closed();
+		replay_protected();
 	} else {
-		close_changed();
+		protect_changed();
 		counts.ticks++;
 	}
 	event_end();
 	if (open_n || values_awaited)
 		tick_arm();
-	window_unlock(NULL);
+	exposed_unlock(NULL);
 }
 
 bool values_awaited;
 
-void sr_window_await_values(bool on)
+void sr_exposed_await_values(bool on)
 {
 	values_awaited = on;
 	if (on)

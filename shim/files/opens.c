@@ -38,7 +38,7 @@ static int opened(int fd)
 			sr_fd_capture(fd);
 		return fd;
 	}
-	/* The net has seen to it. */
+	/* The system-call trap has seen to it. */
 	if (t->armed)
 		return fd;
 	before = sr_enter(t);

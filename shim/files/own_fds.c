@@ -32,7 +32,7 @@ int sr_own_fd_from(int fd)
 	fd = fd > 0 ? fd : 0;
 	if (!e || !e->own_fd_from)
 		return -1;
-	return sr_lower_fd(e->own_fd_from(fd), sr_window_fd(), fd);
+	return sr_lower_fd(e->own_fd_from(fd), sr_exposed_fd(), fd);
 }
 
 bool sr_is_own_fd(int fd)

@@ -24,7 +24,7 @@ uint64_t sr_invoke_clock_gettime(const struct sr_call_desc *d, uint64_t *a)
 {
 	long err;
 
-	if (!sr_net_is_on)
+	if (!sr_trap_is_on)
 		return sr_real(d, a);
 	err = sr_tsc_traps ? sr_syscall(d->nr, (long)a[0], (long)a[1], 0, 0, 0, 0)
 			   : sr_vdso_call(d->nr, a[0], a[1]);

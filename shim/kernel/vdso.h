@@ -3,8 +3,8 @@
  * vdso.h: libc asks the kernel for the time.
  *
  * The vDSO answers without a system call: what libc asks for itself (timeouts,
- * numbers that it makes of the time) would pass the net by, on some machines;
- * on others the vDSO itself makes system calls.  So where the net is, libc's
+ * numbers that it makes of the time) would pass the system-call trap by, on some machines;
+ * on others the vDSO itself makes system calls.  So where the system-call trap is, libc's
  * pointers into the vDSO are taken away: it makes the system call then.  The
  * wrappers of clock_gettime and gettimeofday go on using the vDSO.
  */

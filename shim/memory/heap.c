@@ -241,46 +241,46 @@ void sr_free(void *p)
 
 static void *program_malloc(size_t size)
 {
-	const struct sr_engine *turn = sr_heap_begin();
+	const struct sr_engine *ticket = sr_heap_begin();
 	void *p = next.malloc(size);
 
-	sr_heap_end(turn);
+	sr_heap_end(ticket);
 	return p;
 }
 
 static void *program_calloc(size_t n, size_t size)
 {
-	const struct sr_engine *turn = sr_heap_begin();
+	const struct sr_engine *ticket = sr_heap_begin();
 	void *p = next.calloc(n, size);
 
-	sr_heap_end(turn);
+	sr_heap_end(ticket);
 	return p;
 }
 
 static void *program_realloc(void *p, size_t size)
 {
-	const struct sr_engine *turn = sr_heap_begin();
+	const struct sr_engine *ticket = sr_heap_begin();
 	void *q = next.realloc(p, size);
 
-	sr_heap_end(turn);
+	sr_heap_end(ticket);
 	return q;
 }
 
 static void *program_memalign(size_t align, size_t size)
 {
-	const struct sr_engine *turn = sr_heap_begin();
+	const struct sr_engine *ticket = sr_heap_begin();
 	void *p = next.memalign(align, size);
 
-	sr_heap_end(turn);
+	sr_heap_end(ticket);
 	return p;
 }
 
 static void program_free(void *p)
 {
-	const struct sr_engine *turn = sr_heap_begin();
+	const struct sr_engine *ticket = sr_heap_begin();
 
 	next.free(p);
-	sr_heap_end(turn);
+	sr_heap_end(ticket);
 }
 
 /* ------------------------------------------------------ the malloc family */
@@ -497,8 +497,8 @@ void sr_heap_mapping_ends(void *addr, size_t size)
 		return;
 	sr_segment_ends((uintptr_t)addr, size);
 	sr_mr_doubt(addr, size);
-	if (sr_windows_on && sr_window_touches(addr, size))
-		sr_window_forget(addr, size);
+	if (sr_regions_on && sr_exposed_touches(addr, size))
+		sr_exposed_forget(addr, size);
 }
 
 /*

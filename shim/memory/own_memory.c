@@ -10,7 +10,7 @@
 /* With more places than that, one apart from the other, no memory is known to be the program's. */
 #define PLACES_MAX 64
 
-/* They only grow, so that they may be read without the lock: the net must not wait. */
+/* They only grow, so that they may be read without the lock: the system-call trap must not wait. */
 static struct {
 	_Atomic uintptr_t begin, end;
 } places[PLACES_MAX];
@@ -64,8 +64,8 @@ void sr_own_memory_moves(const void *addr, size_t length)
 		everywhere = true;
 }
 
-/* Without the net, nobody sees memory that is moved. */
+/* Without the system-call trap, nobody sees memory that is moved. */
 bool sr_own_memory_is(const void *addr, size_t length)
 {
-	return sr_net_is_on && !everywhere && !has_place(addr, length);
+	return sr_trap_is_on && !everywhere && !has_place(addr, length);
 }

@@ -38,8 +38,8 @@ bool sr_is_readable(const void *start, size_t n)
 	while (p < end) {
 		for (count = 0; p < end && count < PAGES_AT_ONCE; count++) {
 			pages[count] = (struct iovec){(void *)p, 1};
-			/* A window's are, though the kernel finds them closed. */
-			if (sr_windows_on && sr_window_touches(p, 1))
+			/* A exposed region's are, though the kernel finds them closed. */
+			if (sr_regions_on && sr_exposed_touches(p, 1))
 				pages[count].iov_base = &pages;
 			/* Not past the end: the last address has none behind it. */
 			p = (size_t)(end - p) > to_next_page(p) ? p + to_next_page(p) : end;

@@ -42,7 +42,7 @@ static void become_program(void)
 {
 	struct sr_thread *t = &sr_self;
 
-	sites_stop_in_child();
+	probes_stop_in_child();
 	if (forget)
 		forget();
 	t->depth = 0;
@@ -171,7 +171,7 @@ EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ...)
 			    "clone with shared memory: what the child calls may be taken for its "
 			    "parent's");
 		if (flags & CLONE_VM)
-			sites_stop();
+			probes_stop();
 		before = sr_enter(t);
 		sr_tsc_pause();
 		/* The child has its own copy of c. */

@@ -49,7 +49,7 @@ void sr_replayed_close(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 /* One that is not captured is closed in a replay as well: what counts is when. */
 bool sr_close_captured(const uint64_t *a)
 {
-	return sr_fd_captured((int)a[0]) || (sr_netted(a) && sr_fd_is_ordinary((int)a[0]));
+	return sr_fd_captured((int)a[0]) || (sr_trapped(a) && sr_fd_is_ordinary((int)a[0]));
 }
 
 /* ------------------------------------------------------- pairs, duplicates */
@@ -263,7 +263,7 @@ void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t res
 }
 
 /*
- * A call with a signal mask for its duration.  What the net needs is never blocked
+ * A call with a signal mask for its duration.  What the system-call trap needs is never blocked
  * (signals.h).  The mask is the argument before its size; in pselect6 both are in memory.
  */
 uint64_t sr_invoke_masked(const struct sr_call_desc *d, uint64_t *a)
@@ -336,7 +336,7 @@ bool sr_fcntl_captured(const uint64_t *a)
 {
 	int fd = (int)a[0], cmd = (int)a[1];
 
-	return sr_fd_captured(fd) || ((duplicates(cmd) || is_outputs_flags(fd, cmd)) && sr_netted(a));
+	return sr_fd_captured(fd) || ((duplicates(cmd) || is_outputs_flags(fd, cmd)) && sr_trapped(a));
 }
 
 /* One that waits for nothing but time, too. */

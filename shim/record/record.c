@@ -125,7 +125,7 @@ static void end_thread(struct sr_thread *t)
 	t->arrived = NULL;
 	t->arrived_room = 0;
 	if (sr_serial)
-		sr_baton_drop(&t->baton);
+		sr_token_drop(&t->run_token);
 	sr_leave(t, before);
 }
 
@@ -424,66 +424,66 @@ static void put_order(struct sr_buf *b, const struct sr_call_head *head, const u
 
 /* ------------------------------------------------- threads that take turns */
 
-static void put_baton(struct sr_thread *t, const struct sr_baton_payload *p)
+static void put_run_token(struct sr_thread *t, const struct sr_token_payload *p)
 {
-	sr_record_other(t, SR_REC_BATON, p, sizeof(*p));
+	sr_record_other(t, SR_REC_RUN_TOKEN, p, sizeof(*p));
 }
 
-/* With the baton again.  The number of the event that says since when; 0: it was not away. */
+/* With the run token again.  The number of the event that says since when; 0: it was not away. */
 static uint64_t regain(struct sr_thread *t)
 {
 	uint64_t event;
 
-	sr_baton_take(&t->baton, t->number);
-	if (t->baton.got == SR_BATON_KEPT)
+	sr_token_take(&t->run_token, t->number);
+	if (t->run_token.got == SR_TOKEN_KEPT)
 		return 0;
 	event = sr_draw_event();
-	if (t->baton.got == SR_BATON_SNATCHED)
-		put_baton(t, &(struct sr_baton_payload){
-				 .what = SR_BATON_TAKEN, .other = t->baton.from, .event = event});
-	t->baton.got = SR_BATON_KEPT;
+	if (t->run_token.got == SR_TOKEN_PREEMPTED)
+		put_run_token(t, &(struct sr_token_payload){
+				 .what = SR_TOKEN_TAKEN, .other = t->run_token.from, .event = event});
+	t->run_token.got = SR_TOKEN_KEPT;
 	return event;
 }
 
-/* Out of the program's code, where it had the baton, if nobody lost patience. */
+/* Out of the program's code, where it had the run token, if nobody lost stall timeout. */
 static void arrive(struct sr_thread *t, void *site)
 {
-	struct sr_baton_payload p = {.what = t->baton.begun ? SR_BATON_LATE : SR_BATON_BEGINS,
+	struct sr_token_payload p = {.what = t->run_token.begun ? SR_TOKEN_LATE : SR_TOKEN_BEGINS,
 				     .site = (uintptr_t)site};
 
 	if (t->ended)
 		return;
 	/* What others do from here on, while it waits in line, it has not seen. */
-	if (sr_baton_is_lost(&t->baton))
+	if (sr_token_is_lost(&t->run_token))
 		p.arrived = sr_draw_event();
 	p.event = regain(t);
 	if (p.event)
-		put_baton(t, &p);
+		put_run_token(t, &p);
 }
 
 static void go_on(struct sr_thread *t)
 {
 	if (!t->ended)
-		sr_baton_go_on(&t->baton);
+		sr_token_go_on(&t->run_token);
 }
 
 /* Those that wait for it had better be awake if the call is one that waits. */
-static enum sr_baton_lending lending(const struct sr_call_desc *d)
+static enum sr_token_releasing releasing(const struct sr_call_desc *d)
 {
 	const uint8_t sees = d->order & (SR_ORDER_RETURN | SR_ORDER_IDLE);
 
 	if (sr_call_number(d) == SR_CALL_kernel_sched_yield)
-		return SR_BATON_AWAY;
+		return SR_TOKEN_AWAY;
 	/* A lock, a barrier, or what may wait for more than threads. */
 	if (d->flags & SR_CALL_BLOCKS || (d->when == sr_has_threads && sees == SR_ORDER_RETURN))
-		return SR_BATON_FOR_LONG;
-	return SR_BATON_BRIEFLY;
+		return SR_TOKEN_FOR_LONG;
+	return SR_TOKEN_BRIEFLY;
 }
 
-static void lend(struct sr_thread *t, enum sr_baton_lending how)
+static void release(struct sr_thread *t, enum sr_token_releasing how)
 {
 	if (!t->ended)
-		sr_baton_lend(&t->baton, how);
+		sr_token_release(&t->run_token, how);
 }
 
 /* The hooks, for what is no call. */
@@ -499,7 +499,7 @@ static void thread_begins(struct sr_thread *t)
 	sr_leave(t, before);
 }
 
-static void lends(struct sr_thread *t)
+static void releases(struct sr_thread *t)
 {
 	enum sr_heap before;
 
@@ -509,9 +509,9 @@ static void lends(struct sr_thread *t)
 	if (!t->started)
 		start_thread(t);
 	/* A handler for a fault in a real call may have called nothing. */
-	if (!sr_baton_is_lent(&t->baton)) {
+	if (!sr_token_is_released(&t->run_token)) {
 		arrive(t, NULL);
-		lend(t, SR_BATON_FOR_LONG);
+		release(t, SR_TOKEN_FOR_LONG);
 	}
 	sr_leave(t, before);
 }
@@ -522,7 +522,7 @@ static void resumes(struct sr_thread *t)
 	uint64_t event = t->ended ? 0 : regain(t);
 
 	if (event)
-		put_baton(t, &(struct sr_baton_payload){.what = SR_BATON_BEGINS, .event = event});
+		put_run_token(t, &(struct sr_token_payload){.what = SR_TOKEN_BEGINS, .event = event});
 	go_on(t);
 	sr_leave(t, before);
 }
@@ -604,8 +604,8 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	t->sn++;
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + sr_call_number(w->d)));
-	if (sr_windows_on)
-		sr_windows_call_ends(w->pinned);
+	if (sr_regions_on)
+		sr_regions_call_ends(w->pinned);
 	if (sr_serial)
 		go_on(t);
 	sr_leave(t, w->before);
@@ -654,8 +654,8 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	if (codec->put_in)
 		codec->put_in(b, a);
 	head.in_size = (uint32_t)(b->len - sizeof(head));
-	if (__builtin_expect(sr_windows_on, 0))
-		sr_windows_call_begins(d, a, &pinned);
+	if (__builtin_expect(sr_regions_on, 0))
+		sr_regions_call_begins(d, a, &pinned);
 	if (ordered && d->order & SR_ORDER_ENTRY)
 		order[head.orders++] = sr_draw_event();
 	if (ordered)
@@ -664,7 +664,7 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	t->heap = SR_HEAP_LIBRARY;
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	if (how == SERIAL)
-		lend(t, lending(d));
+		release(t, releasing(d));
 	*error = saved;
 	if (ordered && d->flags & SR_CALL_CANCEL)
 		head.result =
@@ -692,8 +692,8 @@ record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site, cons
 	t->sn++;
 	if (!t->silent)
 		emit_call(t, (uint16_t)(SR_REC_CALL + n));
-	if (__builtin_expect(sr_windows_on, 0))
-		sr_windows_call_ends(&pinned);
+	if (__builtin_expect(sr_regions_on, 0))
+		sr_regions_call_ends(&pinned);
 	if (how == SERIAL)
 		go_on(t);
 
@@ -716,7 +716,7 @@ record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *si
 }
 
 static uint64_t __attribute__((noinline))
-record_in_turn(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+record_in_ticket(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	return record(t, n, a, site, SERIAL);
 }
@@ -740,7 +740,7 @@ static uint64_t record_serially(struct sr_thread *t, enum sr_call_number n, uint
 {
 	if (t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
-	return sr_threaded ? record_in_turn(t, n, a, site) : record_alone(t, n, a, site);
+	return sr_threaded ? record_in_ticket(t, n, a, site) : record_alone(t, n, a, site);
 }
 
 void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
@@ -815,7 +815,7 @@ static void say_given_up(int error)
 
 /*
  * The event of the process's end; 0: it has no threads.  What the others print is out, or they have
- * not begun; who is at it may wait for the baton.
+ * not begun; who is at it may wait for the run token.
  */
 static uint64_t settle(struct sr_thread *t)
 {
@@ -824,7 +824,7 @@ static uint64_t settle(struct sr_thread *t)
 
 	if (serial) {
 		arrive(t, NULL);
-		lend(t, SR_BATON_FOR_LONG);
+		release(t, SR_TOKEN_FOR_LONG);
 	}
 	sr_stdio_settle();
 	if (serial)
@@ -887,14 +887,14 @@ void sr_record_exit(int status)
 	if (!t->started)
 		start_thread(t);
 	payload.order = settle(t);
-	sr_windows_record_counts();
+	sr_regions_record_counts();
 	if (!t->silent) {
 		flush_repeats(t);
 		emit(t, SR_REC_EXIT, &payload, sizeof(payload));
 	}
 	sr_engine = &passing_engine;
 	if (sr_serial)
-		sr_baton_stop();
+		sr_token_stop();
 	close_all();
 	if (sr_client_finish(&client, FINISH_MS) && !given_up)
 		sr_say(
@@ -973,7 +973,7 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"signal_frame\":\"%#lx\",\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
-		     sr_net_is_on ? "true" : "false",
+		     sr_trap_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
@@ -996,7 +996,7 @@ static void take_turns(void)
 	sr_serial = true;
 	record_engine.call = record_serially;
 	record_engine.thread_begins = thread_begins;
-	record_engine.lends = lends;
+	record_engine.releases = releases;
 	record_engine.resumes = resumes;
 }
 
@@ -1043,6 +1043,6 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	recorded_pid = sr_sys_getpid();
 	sr_engine = &record_engine;
 	sr_signals_start(false);
-	sr_net_begin(0);
+	sr_trap_begin(0);
 	sr_tsc_begin();
 }

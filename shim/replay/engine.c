@@ -62,8 +62,8 @@ struct sr_replay_stream {
 	 * Of threads that take turns.  The event whose turn the thread has, in the program's code;
 	 * and one that did not wait for the thread that had the turn before.  0: none.
 	 */
-	uint64_t has_turn, snatched;
-	uint32_t snatched_from;
+	uint64_t has_ticket, preempted;
+	uint32_t preempted_from;
 
 	/* The handler of this signal is about to run; 0: of none. */
 	uint32_t awaited;
@@ -73,8 +73,8 @@ struct sr_replay_stream {
 	bool peeked;
 	struct record next;
 	struct sr_buf notes;
-	/* A window's event has been taken of it; the payload is looked at until the next. */
-	struct sr_window_records windows;
+	/* A exposed region's event has been taken of it; the payload is looked at until the next. */
+	struct sr_exposed_records regions;
 	/* Looks at memory that nothing will change any more before the next call. */
 	struct {
 		uint64_t pc, addr;
@@ -207,16 +207,16 @@ static bool next_record(struct sr_thread *t, struct record *r)
 /* A note on an event to come. */
 static bool is_taken(struct sr_replay_stream *s)
 {
-	struct sr_baton_payload p;
+	struct sr_token_payload p;
 
-	if (s->next.kind != SR_REC_BATON || s->next.size < sizeof(p))
+	if (s->next.kind != SR_REC_RUN_TOKEN || s->next.size < sizeof(p))
 		return false;
 	memcpy(&p, s->next.payload, sizeof(p));
-	if (p.what == SR_BATON_TAKEN) {
-		s->snatched = p.event;
-		s->snatched_from = p.other;
+	if (p.what == SR_TOKEN_TAKEN) {
+		s->preempted = p.event;
+		s->preempted_from = p.other;
 	}
-	return p.what == SR_BATON_TAKEN;
+	return p.what == SR_TOKEN_TAKEN;
 }
 
 /* s->next is the record that comes after the repeats of the last one; false: there is none. */
@@ -233,7 +233,7 @@ static bool peek(struct sr_thread *t)
 			s->peeked = !is_taken(s) && s->next.kind != SR_REC_PAD &&
 				    s->next.kind != SR_REC_CLOCK &&
 				    s->next.kind != SR_REC_CONNECTION &&
-				    s->next.kind != SR_REC_WINDOW_COUNTS &&
+				    s->next.kind != SR_REC_EXPOSED_COUNTS &&
 				    s->next.kind != SR_REC_EXEC;
 	}
 	return true;
@@ -241,58 +241,58 @@ static bool peek(struct sr_thread *t)
 
 /* ------------------------------------------------------------------ turns */
 
-static void pass_turn(struct sr_thread *t)
+static void pass_ticket(struct sr_thread *t)
 {
-	if (t->stream->has_turn)
-		sr_turn_over(t->stream->has_turn);
-	t->stream->has_turn = 0;
+	if (t->stream->has_ticket)
+		sr_ticket_over(t->stream->has_ticket);
+	t->stream->has_ticket = 0;
 }
 
-static void await_turn(struct sr_thread *t, uint64_t event)
+static void await_ticket(struct sr_thread *t, uint64_t event)
 {
-	pass_turn(t);
-	if (event == t->stream->snatched)
-		sr_turn_wait_impatiently(t->number, event, t->stream->snatched_from);
+	pass_ticket(t);
+	if (event == t->stream->preempted)
+		sr_ticket_wait_overtaking(t->number, event, t->stream->preempted_from);
 	else
-		sr_turn_wait(t->number, event);
+		sr_ticket_wait(t->number, event);
 }
 
 /* The event has happened; others go on. */
 static void let_go(uint64_t event)
 {
 	if (control->serial)
-		sr_turn_over(event);
+		sr_ticket_over(event);
 	else
-		sr_turn_done(event);
+		sr_ticket_done(event);
 }
 
 /* The event has happened; what the program does then is part of the turn, if threads take turns. */
 static void go_on(struct sr_thread *t, uint64_t event)
 {
 	if (control->serial)
-		t->stream->has_turn = event;
+		t->stream->has_ticket = event;
 	else
-		sr_turn_done(event);
+		sr_ticket_done(event);
 }
 
 /* In front of what comes next: the thread was in the program's code from this event on. */
-static void take_batons(struct sr_thread *t)
+static void take_run_tokens(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
-	struct sr_baton_payload p;
+	struct sr_token_payload p;
 
 	if (!control->serial)
 		return;
-	while (!t->silent && !s->repeats_left && peek(t) && s->next.kind == SR_REC_BATON &&
+	while (!t->silent && !s->repeats_left && peek(t) && s->next.kind == SR_REC_RUN_TOKEN &&
 	       s->next.size >= sizeof(p)) {
 		memcpy(&p, s->next.payload, sizeof(p));
 		s->peeked = false;
-		pass_turn(t);
+		pass_ticket(t);
 		if (p.arrived)
-			sr_turn_amidst(t->number, p.arrived);
-		await_turn(t, p.event);
+			sr_ticket_amidst(t->number, p.arrived);
+		await_ticket(t, p.event);
 		go_on(t, p.event);
-		if (p.what != SR_BATON_LATE)
+		if (p.what != SR_TOKEN_LATE)
 			continue;
 		atomic_store(&control->late_thread, t->number);
 		atomic_store(&control->late_sn, t->sn + 1);
@@ -301,13 +301,13 @@ static void take_batons(struct sr_thread *t)
 }
 
 /* A device did not do again what this call did, which may lie behind. */
-static void end_not_carried(const struct sr_group_call *call)
+static void end_not_transferred(const struct sr_group_call *call)
 {
 	if (!call)
 		return;
 	claim_report();
 	sr_report_call(&control->report, call);
-	end(SR_REPLAY_NOT_CARRIED, SR_REPLAY_EXIT_DIVERGED);
+	end(SR_REPLAY_NOT_TRANSFERRED, SR_REPLAY_EXIT_DIVERGED);
 }
 
 /*
@@ -318,17 +318,17 @@ static void hold(struct sr_thread *t, uint16_t found, void *site)
 {
 	if (!t->stream->notes.len || sr_group_hold(t, &t->stream->notes))
 		return;
-	end_not_carried(sr_group_not_carried());
+	end_not_transferred(sr_group_not_transferred());
 	claim_report();
 	control->report.found_site = (uintptr_t)site;
 	diverge(t, SR_REPLAY_FORSAKEN, found, found);
 }
 
-/* ---------------------------------------------------------------- windows */
+/* ---------------------------------------------------------------- exposed regions */
 
 /* A load (or a call, at found_site) came where the recording has another load. */
 static void __attribute__((noreturn))
-miss_load(struct sr_thread *t, const struct sr_window_event *expected, uint16_t found,
+miss_load(struct sr_thread *t, const struct sr_exposed_event *expected, uint16_t found,
 	  uint64_t found_site, uint64_t found_address)
 {
 	claim_report();
@@ -336,26 +336,26 @@ miss_load(struct sr_thread *t, const struct sr_window_event *expected, uint16_t 
 	control->report.expected_address = expected->addr;
 	control->report.found_site = found_site;
 	control->report.found_address = found_address;
-	diverge(t, SR_REPLAY_MISSED_LOAD, SR_REC_WINDOW, found);
+	diverge(t, SR_REPLAY_MISSED_LOAD, SR_REC_EXPOSED, found);
 }
 
 /* The event of a record that comes next, or NULL. */
-static const struct sr_window_event *next_event(struct sr_thread *t)
+static const struct sr_exposed_event *next_event(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
 
-	if (s->repeats_left || !peek(t) || s->next.kind != SR_REC_WINDOW)
+	if (s->repeats_left || !peek(t) || s->next.kind != SR_REC_EXPOSED)
 		return NULL;
-	if (!sr_window_records_decode(&s->windows, s->next.payload, s->next.size))
-		diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_WINDOW, SR_REC_WINDOW);
-	return &s->windows.event;
+	if (!sr_exposed_records_decode(&s->regions, s->next.payload, s->next.size))
+		diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_EXPOSED, SR_REC_EXPOSED);
+	return &s->regions.event;
 }
 
 /*
  * A loop that comes back to the same loads, while the recording has nothing more
  * to show it before the next call, and left it: this one will not.
  */
-static void count_look(struct sr_thread *t, const struct sr_window_event *now)
+static void count_look(struct sr_thread *t, const struct sr_exposed_event *now)
 {
 	struct sr_replay_stream *s = t->stream;
 	bool again = false;
@@ -375,28 +375,28 @@ static void count_look(struct sr_thread *t, const struct sr_window_event *now)
 	if (s->next.size >= sizeof(struct sr_call_head))
 		control->report.expected_site =
 		    ((const struct sr_call_head *)s->next.payload)->site;
-	diverge(t, SR_REPLAY_WAITS, s->next.kind, SR_REC_WINDOW);
+	diverge(t, SR_REPLAY_WAITS, s->next.kind, SR_REC_EXPOSED);
 }
 
-/* struct sr_window_hooks: in a fault's handler, or around a call. */
-static bool recorded_event(const struct sr_window_event *now, struct sr_window_event *e)
+/* struct sr_exposed_hooks: in a fault's handler, or around a call. */
+static bool recorded_event(const struct sr_exposed_event *now, struct sr_exposed_event *e)
 {
 	struct sr_thread *t = &sr_self;
-	const struct sr_window_event *next;
+	const struct sr_exposed_event *next;
 	enum sr_heap before = sr_enter(t);
 	bool due;
 
 	if (!t->started)
 		start_thread(t);
 	next = t->silent || t->ended ? NULL : next_event(t);
-	due = next && sr_window_is_due(next, now);
+	due = next && sr_exposed_is_due(next, now);
 	if (due && next->addr && now->addr && (next->addr ^ now->addr) >> 12)
-		miss_load(t, next, SR_REC_WINDOW, now->pc, now->addr);
+		miss_load(t, next, SR_REC_EXPOSED, now->pc, now->addr);
 	if (due) {
 		*e = *next;
 		t->stream->peeked = false;
 		t->stream->vain = 0;
-		hold(t, SR_REC_WINDOW, (void *)now->pc);
+		hold(t, SR_REC_EXPOSED, (void *)now->pc);
 		sr_group_seen(t, e);
 	} else if (!next && now->pc && t->stream) {
 		count_look(t, now);
@@ -406,24 +406,24 @@ static bool recorded_event(const struct sr_window_event *now, struct sr_window_e
 }
 
 /* In front of a call's record: regions that it makes, and nothing that was to come before. */
-static void pass_window_records(struct sr_thread *t, uint16_t found, void *site)
+static void pass_exposed_records(struct sr_thread *t, uint16_t found, void *site)
 {
 	struct sr_replay_stream *s = t->stream;
 	struct sr_region_payload region;
-	const struct sr_window_event *missed;
+	const struct sr_exposed_event *missed;
 
 	while (!s->repeats_left && peek(t) && s->next.kind == SR_REC_REGION &&
 	       s->next.size >= sizeof(region)) {
 		memcpy(&region, s->next.payload, sizeof(region));
 		s->peeked = false;
-		if (sr_windows_replay_region(&region)) {
+		if (sr_regions_replay_region(&region)) {
 			if (region.what == SR_REGION_ADDED && !region.refusal)
-				sr_group_window(t, region.addr, region.length);
+				sr_group_region(t, region.addr, region.length);
 			continue;
 		}
 		claim_report();
 		control->report.expected_address = region.addr;
-		diverge(t, SR_REPLAY_NO_WINDOW, SR_REC_REGION, found);
+		diverge(t, SR_REPLAY_NO_EXPOSED, SR_REC_REGION, found);
 	}
 	missed = next_event(t);
 	if (missed)
@@ -475,7 +475,7 @@ static void wait_for_others(uint32_t outcome)
 	const struct timespec second = {.tv_sec = 1};
 	uint64_t before;
 
-	if (sr_turns_park())
+	if (sr_tickets_park())
 		return;
 	do {
 		before = sr_replay_calls(control);
@@ -487,9 +487,9 @@ static void __attribute__((noreturn))
 stop_here(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site)
 {
 	if (t->stream)
-		pass_turn(t);
+		pass_ticket(t);
 	wait_for_others(outcome);
-	end_not_carried(sr_group_not_carried_at_all());
+	end_not_transferred(sr_group_not_transferred_at_all());
 	claim_report();
 	control->report.found_site = (uintptr_t)site;
 	control->report.thread = t->number;
@@ -621,11 +621,11 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
 	if (!sr_signals_has_handler((int)p->signo))
 		diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
 	if (p->entry) {
-		await_turn(t, p->entry);
+		await_ticket(t, p->entry);
 		let_go(p->entry);
 	}
 	if (p->order) {
-		await_turn(t, p->order);
+		await_ticket(t, p->order);
 		go_on(t, p->order);
 	}
 	memcpy(&info, p->info, sizeof(info));
@@ -649,10 +649,10 @@ static void run_handlers_between(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
 
-	take_batons(t);
+	take_run_tokens(t);
 	while (comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL) {
 		run_handler(t, &p);
-		take_batons(t);
+		take_run_tokens(t);
 	}
 }
 
@@ -667,7 +667,7 @@ static bool run_handlers_in_call(struct sr_thread *t)
 		entered |= p.entry != 0;
 		t->sn--;
 		run_handler(t, &p);
-		take_batons(t);
+		take_run_tokens(t);
 		t->sn++;
 	}
 	return entered;
@@ -730,7 +730,7 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 	struct record r;
 	uint64_t order[3], resumed = 0;
 	struct sr_pinned pinned;
-	bool windows, entered;
+	bool regions, entered;
 	uint32_t events;
 
 	sr_pinned_none(&pinned);
@@ -744,16 +744,16 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		stop_if_asked(t);
 	/* Loads of memory that peers write: their records are in front of the call's. */
 	encode_arguments(t, n, a);
-	windows = sr_windows_on;
-	if (windows && t->stream)
+	regions = sr_regions_on;
+	if (regions && t->stream)
 		t->stream->vain = 0;
-	if (windows)
-		sr_windows_call_begins(d, a, &pinned);
+	if (regions)
+		sr_regions_call_begins(d, a, &pinned);
 	if (!t->silent)
-		pass_window_records(t, found, site);
+		pass_exposed_records(t, found, site);
 	entered = run_handlers_in_call(t);
 	if (!t->silent)
-		pass_window_records(t, found, site);
+		pass_exposed_records(t, found, site);
 	if (t->silent || !next_call(t, &r))
 		end_of_stream(t, NULL, found, site);
 	/*
@@ -786,12 +786,12 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 		resumed = order[1];
 	}
 	if (events && !entered)
-		await_turn(t, order[0]);
+		await_ticket(t, order[0]);
 	if (events == 2) {
 		if (!entered)
 			let_go(order[0]);
 		hold(t, found, site);
-		await_turn(t, order[1]);
+		await_ticket(t, order[1]);
 	}
 	/* What others wait for begins before this waits for them. */
 	if (!sr_group_posts(n))
@@ -809,16 +809,16 @@ static uint64_t replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t
 			      .kind = found,
 			  },
 			  n, a, head.result);
-	end_not_carried(sr_group_not_carried());
+	end_not_transferred(sr_group_not_transferred());
 	hold(t, found, site);
 	if (events > entered)
 		go_on(t, order[events - 1]);
 	if (resumed) {
-		await_turn(t, resumed);
+		await_ticket(t, resumed);
 		go_on(t, resumed);
 	}
-	if (windows || sr_windows_on)
-		sr_windows_call_ends(&pinned);
+	if (regions || sr_regions_on)
+		sr_regions_call_ends(&pinned);
 	/* No other thread writes it: no locked add, as all threads on one counter would need. */
 	atomic_store_explicit(&control->thread[t->number].calls, t->sn, memory_order_relaxed);
 
@@ -864,13 +864,13 @@ static void thread_ends(struct sr_thread *t)
 {
 	if (t->number < SR_REPLAY_THREADS)
 		atomic_store(&control->thread[t->number].over, true);
-	pass_turn(t);
+	pass_ticket(t);
 	sr_ring_detach(&t->ring);
 	sr_free(t->stream->notes.p);
 	sr_free(t->stream);
 	t->stream = NULL;
 	t->started = false;
-	if (sr_turns_remove_thread())
+	if (sr_tickets_remove_thread())
 		end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
 }
 
@@ -885,9 +885,9 @@ static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 	run_handlers_at_heap(t);
 	if (!peek(t) || s->next.kind == SR_REC_REPLAY_END) {
 		/* It came to its last call, which it did not come back from. */
-		if (s->has_turn)
+		if (s->has_ticket)
 			return false;
-		if (!sr_heap_turn_on_demand(t->number))
+		if (!sr_heap_run_on_demand(t->number))
 			end_of_stream(t, s->peeked ? &s->next : NULL, SR_REC_HEAP, NULL);
 		return false;
 	}
@@ -906,7 +906,7 @@ static bool heap_begin(struct sr_thread *t)
 	if (!t->started)
 		start_thread(t);
 	if (!t->ended && !t->silent && takes_heap_over(t, &heap)) {
-		sr_heap_turn_take(t->number, heap.run, heap.previous);
+		sr_heap_run_take(t->number, heap.run, heap.previous);
 		t->stream->peeked = false;
 		t->heap_ops = 0;
 	}
@@ -918,7 +918,7 @@ static bool heap_begin(struct sr_thread *t)
 static void heap_end(struct sr_thread *t)
 {
 	t->heap_ops++;
-	sr_heap_turn_done();
+	sr_heap_run_done();
 }
 
 /* The rings, of threads that have not begun as well; what it shares with its group. */
@@ -942,7 +942,7 @@ static const struct sr_engine replay_engine = {
     .heap_begin = heap_begin,
     .heap_end = heap_end,
     .comes_next = comes_next,
-    .thread_starts = sr_turns_add_thread,
+    .thread_starts = sr_tickets_add_thread,
     .thread_begins = thread_begins,
     .thread_ends = thread_ends,
 };
@@ -974,7 +974,7 @@ static void wait_for_exit(struct sr_thread *t, const struct record *r)
 		return;
 	memcpy(&payload, r->payload, sizeof(payload));
 	if (payload.order)
-		await_turn(t, payload.order);
+		await_ticket(t, payload.order);
 }
 
 void sr_replay_exit(int status)
@@ -996,7 +996,7 @@ void sr_replay_exit(int status)
 	/* Nothing of it was recorded: another thread ended the process before. */
 	if (t->silent)
 		stop_here(t, SR_REPLAY_THREAD_CUT, 0, NULL);
-	pass_window_records(t, 0, NULL);
+	pass_exposed_records(t, 0, NULL);
 	if (!next_call(t, &r))
 		end_of_stream(t, NULL, 0, NULL);
 	/* Another thread ended the process before, or it was killed. */
@@ -1017,7 +1017,7 @@ void sr_replay_exit(int status)
 	control->report.expected_status = exit_status(&r);
 	if (control->report.expected_status != status)
 		diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);
-	end_not_carried(sr_group_not_carried_at_all());
+	end_not_transferred(sr_group_not_transferred_at_all());
 	atomic_store_explicit(&control->outcome, SR_REPLAY_EXACT, memory_order_release);
 	sr_group_linger();
 }
@@ -1041,7 +1041,7 @@ static int move_away(int fd)
 /* What the recording caught beside calls is caught here. */
 static void start_traps(void)
 {
-	int err = control->net ? sr_net_start() : 0;
+	int err = control->trap ? sr_trap_start() : 0;
 
 	if (!err && control->tsc)
 		err = sr_tsc_start();
@@ -1055,7 +1055,7 @@ static void start_traps(void)
 	}
 	atomic_store(&control->cpuid_told,
 		     sr_cpuid_begin(&control->processor, atomic_load(&control->cpuid_traced)));
-	sr_net_begin(control->pid);
+	sr_trap_begin(control->pid);
 	sr_tsc_begin();
 }
 
@@ -1077,14 +1077,14 @@ void sr_replay_start(void)
 	if (control->found_fd >= 0)
 		control->found_fd = move_away(control->found_fd);
 	sr_group_start(control);
-	sr_turns_start(control);
+	sr_tickets_start(control);
 	sr_serial = control->serial;
 	sr_signals_start(true);
-	sr_windows_start_replay(&(struct sr_window_hooks){
+	sr_regions_start_replay(&(struct sr_exposed_hooks){
 	    .recorded = recorded_event,
 	    .stored = sr_group_stored,
-	    .went_live = sr_group_went_live,
-	    .was_live = sr_group_was_live,
+	    .went_pass_through = sr_group_went_pass_through,
+	    .was_pass_through = sr_group_was_pass_through,
 	});
 	sr_stdio_pin(control->stdout_line_buffered);
 	sr_main_stack_pin(control->main_stack);

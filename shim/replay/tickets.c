@@ -78,9 +78,9 @@ static void sleep_until(struct slot *s, bool (*is_so)(uint64_t), uint64_t argume
 	atomic_fetch_sub(&s->sleepers, 1);
 }
 
-static void set_turn(uint64_t event)
+static void set_ticket(uint64_t event)
 {
-	atomic_store(&control->turn, event);
+	atomic_store(&control->ticket, event);
 	wake(&slots[event % SLOTS]);
 }
 
@@ -112,8 +112,8 @@ static bool resolve(void)
 	}
 	if (first == UINT64_MAX)
 		return !all.waiting;
-	if (first > atomic_load(&control->turn))
-		set_turn(first);
+	if (first > atomic_load(&control->ticket))
+		set_ticket(first);
 	return false;
 }
 
@@ -139,14 +139,14 @@ static void end_waiting(struct waiter *w)
 	sr_unlock(&all.lock);
 }
 
-void sr_turns_add_thread(void)
+void sr_tickets_add_thread(void)
 {
 	sr_lock(&all.lock);
 	all.threads++;
 	sr_unlock(&all.lock);
 }
 
-bool sr_turns_remove_thread(void)
+bool sr_tickets_remove_thread(void)
 {
 	bool nothing;
 
@@ -157,7 +157,7 @@ bool sr_turns_remove_thread(void)
 	return nothing;
 }
 
-bool sr_turns_park(void)
+bool sr_tickets_park(void)
 {
 	bool nothing;
 
@@ -170,19 +170,19 @@ bool sr_turns_park(void)
 
 /* ---------------------------------------------------------------- turns */
 
-void sr_turns_start(struct sr_replay_control *c)
+void sr_tickets_start(struct sr_replay_control *c)
 {
 	control = c;
 	all.threads = 1;
-	atomic_store(&control->turn, 1);
+	atomic_store(&control->ticket, 1);
 }
 
 static bool has_come(uint64_t event)
 {
-	return atomic_load(&control->turn) >= event;
+	return atomic_load(&control->ticket) >= event;
 }
 
-void sr_turn_wait(uint32_t number, uint64_t event)
+void sr_ticket_wait(uint32_t number, uint64_t event)
 {
 	struct waiter w = {.event = event, .is_over = has_come, .argument = event};
 
@@ -198,14 +198,14 @@ void sr_turn_wait(uint32_t number, uint64_t event)
 	atomic_store(&control->thread[number].waits_for, 0);
 }
 
-void sr_turn_done(uint64_t event)
+void sr_ticket_done(uint64_t event)
 {
-	set_turn(event + 1);
+	set_ticket(event + 1);
 }
 
 static bool pass_on(uint64_t event)
 {
-	if (!atomic_compare_exchange_strong(&control->turn, &event, event + 1))
+	if (!atomic_compare_exchange_strong(&control->ticket, &event, event + 1))
 		return false;
 	wake(&slots[(event + 1) % SLOTS]);
 	return true;
@@ -214,32 +214,32 @@ static bool pass_on(uint64_t event)
 /* Events that happened in the midst of another thread's turn, which goes on: by number modulo SLOTS. */
 static _Atomic uint64_t amidst[SLOTS];
 
-void sr_turn_over(uint64_t event)
+void sr_ticket_over(uint64_t event)
 {
 	while (!pass_on(event) && atomic_load(&amidst[(event + 1) % SLOTS]) == event + 1)
 		event++;
 }
 
-void sr_turn_amidst(uint32_t number, uint64_t event)
+void sr_ticket_amidst(uint32_t number, uint64_t event)
 {
-	sr_turn_wait(number, event - 1);
+	sr_ticket_wait(number, event - 1);
 	atomic_store(&amidst[event % SLOTS], event);
 	/* Its thread is out of the program's code already, or passes this one on as well. */
 	if (!pass_on(event - 1))
-		sr_turn_over(event);
+		sr_ticket_over(event);
 }
 
-void sr_turn_wait_impatiently(uint32_t number, uint64_t event, uint32_t from)
+void sr_ticket_wait_overtaking(uint32_t number, uint64_t event, uint32_t from)
 {
 	const struct timespec a_moment = {.tv_nsec = 200000};
-	struct sr_patience patience;
+	struct sr_stall stall_timeout;
 
 	/* From the end of the turn before on, there is one that it can be. */
-	sr_turn_wait(number, event - 1);
-	sr_patience_begin(&patience, from < control->threads ? atomic_load(&control->thread[from].tid) : 0);
-	while (!has_come(event) && !sr_patience_ends(&patience, SR_BATON_MS * 1000000ll / 2))
+	sr_ticket_wait(number, event - 1);
+	sr_stall_begin(&stall_timeout, from < control->threads ? atomic_load(&control->thread[from].tid) : 0);
+	while (!has_come(event) && !sr_stall_ends(&stall_timeout, SR_TOKEN_MS * 1000000ll / 2))
 		sr_sys_nanosleep(&a_moment);
-	sr_turn_over(event - 1);
+	sr_ticket_over(event - 1);
 }
 
 /* ----------------------------------------------------------------- heap */
@@ -268,7 +268,7 @@ static void wait_for_heap(bool (*is_so)(uint64_t), uint64_t argument)
 	end_waiting(&w);
 }
 
-void sr_heap_turn_take(uint32_t owner, uint32_t run, uint32_t previous)
+void sr_heap_run_take(uint32_t owner, uint32_t run, uint32_t previous)
 {
 	uint64_t state = (uint64_t)(uint32_t)(run - 1) << 32 | previous;
 
@@ -282,14 +282,14 @@ void sr_heap_turn_take(uint32_t owner, uint32_t run, uint32_t previous)
 	wake(&heap_slot);
 }
 
-void sr_heap_turn_done(void)
+void sr_heap_run_done(void)
 {
 	/* The owner alone changes it. */
 	atomic_store(&heap, atomic_load(&heap) + 1);
 	wake(&heap_slot);
 }
 
-bool sr_heap_turn_on_demand(uint32_t owner)
+bool sr_heap_run_on_demand(uint32_t owner)
 {
 	const struct timespec a_moment = {.tv_nsec = 1000000};
 	bool nothing;

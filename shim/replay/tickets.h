@@ -23,13 +23,13 @@
 #include "replay/abi/control.h"
 
 /* The turn is kept in the control page, and who waits for it. */
-void sr_turns_start(struct sr_replay_control *control);
+void sr_tickets_start(struct sr_replay_control *control);
 
 /* Returns when it is the turn of this event; number is the thread's. */
-void sr_turn_wait(uint32_t number, uint64_t event);
+void sr_ticket_wait(uint32_t number, uint64_t event);
 
 /* The event has happened. */
-void sr_turn_done(uint64_t event);
+void sr_ticket_done(uint64_t event);
 
 /*
  * Of threads that take turns (shim/core/run_token.h) the turn is its thread's until that comes out of the
@@ -37,35 +37,35 @@ void sr_turn_done(uint64_t event);
  * while, and then goes on beside it.  Not for as long as it did: who spins must not
  * come further than it had then.
  */
-void sr_turn_wait_impatiently(uint32_t number, uint64_t event, uint32_t from);
+void sr_ticket_wait_overtaking(uint32_t number, uint64_t event, uint32_t from);
 /*
  * This event happened in the midst of the turn of the one before: it takes nothing from that, but
  * who comes behind it waits for it.
  */
-void sr_turn_amidst(uint32_t number, uint64_t event);
+void sr_ticket_amidst(uint32_t number, uint64_t event);
 /* The turn is over, if it still is that of this event. */
-void sr_turn_over(uint64_t event);
+void sr_ticket_over(uint64_t event);
 
-/* A thread is about to be created; one has made its last event.  True: see sr_turns_park. */
-void sr_turns_add_thread(void);
-bool sr_turns_remove_thread(void);
+/* A thread is about to be created; one has made its last event.  True: see sr_tickets_park. */
+void sr_tickets_add_thread(void);
+bool sr_tickets_remove_thread(void);
 
 /* This thread has come to the end of its stream.  True: so have all, and nothing more will happen.
  */
-bool sr_turns_park(void);
+bool sr_tickets_park(void);
 
 /*
  * The heap (shim/threads/heap_runs.h).  The run begins when the one before has so many
  * operations.
  */
-void sr_heap_turn_take(uint32_t owner, uint32_t run, uint32_t previous);
-void sr_heap_turn_done(void);
+void sr_heap_run_take(uint32_t owner, uint32_t run, uint32_t previous);
+void sr_heap_run_done(void);
 
 /*
  * The thread is at the end of its stream and about to make an operation that it
  * may not have come to in the recording.  Waits, parked, until another thread
  * waits for it; false: nothing more will happen.
  */
-bool sr_heap_turn_on_demand(uint32_t owner);
+bool sr_heap_run_on_demand(uint32_t owner);
 
 #endif

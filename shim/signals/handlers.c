@@ -251,7 +251,7 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 	s->timer_set = false;
 	if (t->depth)
 		return true;
-	if (sites_is_section(uc)) {
+	if (probes_is_section(uc)) {
 		set_timer(s, CLOCK_MONOTONIC, TICK_NS / 100);
 		return true;
 	}
@@ -292,7 +292,7 @@ struct sr_lent_buffer {
 struct interrupted {
 	int32_t depth;
 	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
-	uint8_t lends, window_call;
+	uint8_t releases, exposed_call;
 	uint32_t slot, generation, guards;
 	uint64_t call_entry, gathered;
 };
@@ -307,19 +307,19 @@ static void exchange(struct sr_buf *a, struct sr_buf *b)
 	*b = c;
 }
 
-static void lend(struct sr_thread *t, struct interrupted *i)
+static void release(struct sr_thread *t, struct interrupted *i)
 {
 	struct sr_signal_state *s = &t->signals;
 	struct sr_lent_buffer *l;
 
-	if (!s->lent)
-		s->lent = sr_alloc_zeroed(LENT * sizeof(*s->lent));
-	i->lends = s->lent != NULL;
-	if (!s->lent)
+	if (!s->released)
+		s->released = sr_alloc_zeroed(LENT * sizeof(*s->released));
+	i->releases = s->released != NULL;
+	if (!s->released)
 		return;
 	i->slot = s->next_lent;
 	s->next_lent = (s->next_lent + 1) % LENT;
-	l = &s->lent[i->slot];
+	l = &s->released[i->slot];
 	i->generation = ++l->generation;
 	/* The one that lies there serves the handler. */
 	exchange(&t->buf, &l->buf);
@@ -327,7 +327,7 @@ static void lend(struct sr_thread *t, struct interrupted *i)
 
 static void take_back(struct sr_thread *t, const struct interrupted *i)
 {
-	struct sr_lent_buffer *l = &t->signals.lent[i->slot];
+	struct sr_lent_buffer *l = &t->signals.released[i->slot];
 
 	if (l->generation != i->generation) {
 		sr_say(
@@ -353,11 +353,11 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	    .taking = s->taking,
 	    .call_entry = s->call_entry,
 	    .gathered = t->gathered,
-	    .guards = sites_handler_begins(),
+	    .guards = probes_handler_begins(),
 	};
-	i->window_call = sr_window_call_interrupted();
+	i->exposed_call = sr_exposed_call_interrupted();
 	if (t->depth)
-		lend(t, i);
+		release(t, i);
 	t->depth = 0;
 	t->raw = false;
 	sr_select(t);
@@ -372,7 +372,7 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	struct sr_signal_state *s = &t->signals;
 
 	s->handlers--;
-	if (i->depth && i->lends)
+	if (i->depth && i->releases)
 		take_back(t, i);
 	t->gathered = i->gathered;
 	t->inside_rdmacm = i->inside_rdmacm;
@@ -380,31 +380,31 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	s->call_entry = i->call_entry;
 	s->interruptible = i->interruptible;
 	s->taking = i->taking;
-	sites_handler_ends(i->guards);
-	sr_window_call_resumes(i->window_call);
+	probes_handler_ends(i->guards);
+	sr_exposed_call_resumes(i->exposed_call);
 	t->depth = i->depth;
 	t->raw = i->raw;
 	sr_select(t);
 	/* Back in the real call. */
-	if (i->depth && sr_engine && sr_engine->lends)
-		sr_engine->lends(t);
+	if (i->depth && sr_engine && sr_engine->releases)
+		sr_engine->releases(t);
 }
 
 void sr_handlers_thread_ends(struct sr_thread *t)
 {
 	struct sr_signal_state *s = &t->signals;
 	struct sr_signal_queue *queue = s->queue;
-	struct sr_lent_buffer *lent = s->lent;
+	struct sr_lent_buffer *released = s->released;
 
 	if (s->has_timer)
 		sr_syscall(SYS_timer_delete, s->timer, 0, 0, 0, 0, 0);
 	s->has_timer = s->timer_set = s->waiting = false;
 	s->queue = NULL;
-	s->lent = NULL;
+	s->released = NULL;
 	sr_free(queue);
-	for (int i = 0; lent && i < LENT; i++)
-		sr_free(lent[i].buf.p);
-	sr_free(lent);
+	for (int i = 0; released && i < LENT; i++)
+		sr_free(released[i].buf.p);
+	sr_free(released);
 }
 
 /* -------------------------------------------------------------------- they run */
@@ -436,15 +436,15 @@ static void unshow(struct sr_signal_state *s, ucontext_t *uc)
 static void after_handler(ucontext_t *uc, void *kept)
 {
 	struct sr_thread *t = &sr_self;
-	struct sites_guard guard;
+	struct probes_guard guard;
 
 	/* This is the handlers' stack, and none of the kernel's signals. */
-	sites_guard_begin(&guard);
+	probes_guard_begin(&guard);
 	end_handler(t, kept);
 	unshow(&t->signals, uc);
 	if (t->signals.waiting)
 		sr_signals_left(t);
-	sites_guard_end(&guard);
+	probes_guard_end(&guard);
 }
 
 static void move_to(int signo, const siginfo_t *info, ucontext_t *uc, void *handler, uintptr_t top,
@@ -593,7 +593,7 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 		return;
 	}
 	/* Between two calls, but on the way of one of the program's loads or stores. */
-	if (sites_is_section(uc)) {
+	if (probes_is_section(uc)) {
 		wait_for_section(s, signo, info, uc);
 		sr_signals_left(t);
 		return;

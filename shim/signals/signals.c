@@ -155,7 +155,7 @@ static void pass(int signo, siginfo_t *info, ucontext_t *uc, uintptr_t here)
 	bool fault = sr_signal_is_fault(signo, info), blocked = s->hidden & BIT(signo);
 
 	/* The program has no copies. */
-	sites_enter(uc);
+	probes_enter(uc);
 	/* What a fault meets that cannot be handled, the kernel does not ignore either. */
 	if (blocked && !fault)
 		sr_signal_hold(s, signo, info);
@@ -171,13 +171,13 @@ static void pass(int signo, siginfo_t *info, ucontext_t *uc, uintptr_t here)
 
 static void entry(int signo, siginfo_t *info, void *context)
 {
-	struct sites_guard guard;
+	struct probes_guard guard;
 	int saved = errno;
 
-	sites_guard_begin(&guard);
+	probes_guard_begin(&guard);
 	if (!is_claims(signo, info, context))
 		pass(signo, info, context, (uintptr_t)__builtin_frame_address(0));
-	sites_guard_end(&guard);
+	probes_guard_end(&guard);
 	errno = saved;
 }
 
@@ -481,7 +481,7 @@ void sr_signals_thread_ends(void)
 	sr_kernel_mask(SIG_SETMASK, &all, &mask);
 	sr_signal_stack_end(&sr_self.signals.stack);
 	sr_handlers_thread_ends(&sr_self);
-	sr_window_thread_ends();
+	sr_exposed_thread_ends();
 	sr_kernel_mask(SIG_SETMASK, &mask, NULL);
 }
 

@@ -8,7 +8,7 @@
  * begin where the kernel would, on the stack, with the mask and the context that
  * it would have.  In a process that is none of sreplay's business nothing is installed.
  *
- * Modules claim SIGSEGV (windows, the time-stamp counter) and SIGSYS (the net).
+ * Modules claim SIGSEGV (exposed regions, the time-stamp counter) and SIGSYS (the system-call trap).
  * What no module wants meets the program's disposition, down to the default
  * action, core and all.  A claimed signal is never blocked for the kernel, which
  * would kill a thread that faults then; what the program says of it in masks is
@@ -97,7 +97,7 @@ struct sr_signal_state {
 	uint64_t recorded_mask; /* replay: of the code that the handler interrupted */
 	uint64_t call_entry;    /* number of the event at the entry of the call under way */
 	uint32_t handlers;      /* that have begun and not returned, or never will */
-	struct sr_lent_buffer *lent;
+	struct sr_lent_buffer *released;
 	uint32_t next_lent;
 };
 

@@ -2,7 +2,7 @@
 /*
  * stack.h: alternate signal stacks, the shim's and the program's.
  *
- * A fault in a window may come when the thread is at the end of its stack, on
+ * A fault in an exposed region may come when the thread is at the end of its stack, on
  * that of a coroutine, or on an alternate stack of the program's that is just large
  * enough for the program's handler, or in use as something else.  So the
  * kernel is given a stack of the shim's, per thread, and the one that the program

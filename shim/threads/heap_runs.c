@@ -38,11 +38,11 @@ void sr_heap_wait_left(void)
 /* The machine may have other things to do than to let a thread end. */
 static void wait_left(struct sr_thread *t)
 {
-	bool kept = sr_serial && sr_baton_keep(&t->baton);
+	bool kept = sr_serial && sr_token_keep(&t->run_token);
 
 	sr_heap_wait_left();
 	if (kept)
-		sr_baton_go_on(&t->baton);
+		sr_token_go_on(&t->run_token);
 }
 
 static void take_over(struct sr_thread *t)

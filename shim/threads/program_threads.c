@@ -257,7 +257,7 @@ static void *run(void *argument)
 		else
 			sr_free(s);
 		sr_thread_watch_end(t);
-		sr_net_arm_thread(t);
+		sr_trap_arm_thread(t);
 		if (sr_engine && sr_engine->thread_begins)
 			sr_engine->thread_begins(t);
 		sr_leave(t, before);
@@ -566,7 +566,7 @@ static void end_thread(void *thread)
 	sr_heap_leave(t);
 	sr_signals_thread_ends();
 	t->ended = true;
-	sr_net_disarm_thread(t);
+	sr_trap_disarm_thread(t);
 	if (t->counted)
 		atomic_fetch_sub(&running, 1);
 	if (sr_engine && sr_engine->thread_ends)
@@ -596,7 +596,7 @@ bool sr_thread_revive(struct sr_thread *t)
 	if (atomic_load(&running))
 		return false;
 	t->ended = t->numbered = t->silent = false;
-	sr_net_arm_thread(t);
+	sr_trap_arm_thread(t);
 	t->sn = 0;
 	t->last.len = 0;
 	if (sr_engine->thread_starts)
@@ -660,8 +660,8 @@ static void run_once_routine(void)
 	t->heap = SR_HEAP_LIBRARY;
 	t->depth++;
 	sr_select(t);
-	if (sr_engine && sr_engine->lends)
-		sr_engine->lends(t);
+	if (sr_engine && sr_engine->releases)
+		sr_engine->releases(t);
 }
 
 typedef int (*once_function)(int *control, void (*routine)(void));
@@ -675,8 +675,8 @@ static int record_once(struct sr_thread *t, once_function real, int *control, vo
 	sr_select(t);
 	t->heap = SR_HEAP_LIBRARY;
 	/* Another thread may be in the routine. */
-	if (sr_engine && sr_engine->lends)
-		sr_engine->lends(t);
+	if (sr_engine && sr_engine->releases)
+		sr_engine->releases(t);
 	err = real(control, run_once_routine);
 	if (sr_engine && sr_engine->resumes)
 		sr_engine->resumes(t);
@@ -724,7 +724,7 @@ EXPORT int pthread_setcanceltype(int type, int *before)
 	SR_NEXT(next, "pthread_setcanceltype");
 
 	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
-		sites_stop();
+		probes_stop();
 	return ((int (*)(int, int *))sr_next(&next))(type, before);
 }
 

@@ -58,7 +58,7 @@ static bool try_lock(FILE *file)
 }
 
 /*
- * Of threads that take turns, only who has the baton takes the lock: it is also taken, and given back,
+ * Of threads that take turns, only who has the run token takes the lock: it is also taken, and given back,
  * inside of glibc, which has no event for that.
  */
 uint64_t sr_invoke_flockfile(const struct sr_call_desc *d, uint64_t *a)
@@ -66,13 +66,13 @@ uint64_t sr_invoke_flockfile(const struct sr_call_desc *d, uint64_t *a)
 	const struct timespec a_moment = {.tv_nsec = 20000};
 	struct sr_thread *t = &sr_self;
 
-	if (!sr_baton_is_lent(&t->baton))
+	if (!sr_token_is_released(&t->run_token))
 		return sr_real(d, a);
 	for (;;) {
-		sr_baton_take(&t->baton, t->number);
+		sr_token_take(&t->run_token, t->number);
 		if (try_lock((FILE *)a[0]))
 			return 0;
-		sr_baton_lend(&t->baton, SR_BATON_FOR_LONG);
+		sr_token_release(&t->run_token, SR_TOKEN_FOR_LONG);
 		if (sr_call_number(d) == SR_CALL_ftrylockfile)
 			return (uint64_t)-1;
 		sr_sys_nanosleep(&a_moment);

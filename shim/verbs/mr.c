@@ -162,38 +162,38 @@ static void remove_region(struct ibv_mr *mr)
 		sr_free(sr_map_take(&regions, key));
 }
 
-/* ---------------------------------------------------------------- windows */
+/* ---------------------------------------------------------------- exposed regions */
 
 /* By the address of their struct ibv_mr. */
-static struct sr_map windowed;
+static struct sr_map exposed;
 
 /* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: one registration, one decision. */
 static __thread bool registering __attribute__((tls_model("initial-exec")));
 
-static void keep_windowed(struct ibv_mr *mr, struct sr_windowed *w)
+static void keep_exposed(struct ibv_mr *mr, struct sr_exposed_region *w)
 {
-	struct sr_windowed *kept = w->addr && mr ? sr_alloc(sizeof(*kept)) : NULL;
+	struct sr_exposed_region *kept = w->addr && mr ? sr_alloc(sizeof(*kept)) : NULL;
 	void *old;
 
 	if (kept) {
 		*kept = *w;
-		if (!sr_map_put(&windowed, (uintptr_t)mr, kept, &old))
+		if (!sr_map_put(&exposed, (uintptr_t)mr, kept, &old))
 			return;
 		sr_free(kept);
 	}
-	sr_windows_drop(w);
+	sr_regions_drop(w);
 }
 
-/* The NIC gets landing, and goes on using the program's addresses. */
-static struct ibv_mr *register_landing(uint64_t *a, uint64_t iova, uint64_t access)
+/* The NIC gets the backing mapping, and goes on using the program's addresses. */
+static struct ibv_mr *register_backing(uint64_t *a, uint64_t iova, uint64_t access)
 {
 	const struct sr_call_desc *d = &sr_calls[SR_CALL_ibv_reg_mr_iova2];
 	struct ibv_mr *mr;
 
 	mr =
-	    (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)sr_window_hold((void *)a[1]), a[2],
+	    (void *)sr_real(d, (uint64_t[]){a[0], (uintptr_t)sr_exposed_hold((void *)a[1]), a[2],
 					    iova, access & ~(uint64_t)IBV_ACCESS_RELAXED_ORDERING});
-	sr_window_release();
+	sr_exposed_release();
 	if (mr)
 		mr->addr = (void *)a[1];
 	return mr;
@@ -203,25 +203,25 @@ static struct ibv_mr *register_landing(uint64_t *a, uint64_t iova, uint64_t acce
 static uint64_t register_memory(const struct sr_call_desc *d, uint64_t *a, uint64_t iova,
 				uint64_t access)
 {
-	struct sr_windowed w = {0};
+	struct sr_exposed_region w = {0};
 	struct ibv_mr *mr;
 
 	if (registering)
 		return sr_real(d, a);
-	sr_windows_add(&w, (void *)a[1], a[2], (int)access);
+	sr_regions_add(&w, (void *)a[1], a[2], (int)access);
 	registering = true;
-	mr = w.frozen ? register_landing(a, iova, access) : (void *)sr_real(d, a);
+	mr = w.frozen ? register_backing(a, iova, access) : (void *)sr_real(d, a);
 	registering = false;
-	keep_windowed(mr, &w);
+	keep_exposed(mr, &w);
 	return (uintptr_t)mr;
 }
 
-static void *landing_of(const struct sr_windowed *w)
+static void *backing_of(const struct sr_exposed_region *w)
 {
-	void *landing = sr_window_hold(w->addr);
+	void *backing = sr_exposed_hold(w->addr);
 
-	sr_window_release();
-	return landing;
+	sr_exposed_release();
+	return backing;
 }
 
 /* ibv_reg_mr: pd, addr, length, access. */
@@ -270,37 +270,37 @@ void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t re
  * as well: the memory has to be there.  What a peer can write from then on is
  * compared.
  */
-static void rewindow(struct sr_windowed *old, const uint64_t *a)
+static void rewindow(struct sr_exposed_region *old, const uint64_t *a)
 {
 	const struct ibv_mr *mr = (void *)a[0];
-	struct sr_windowed w = {0};
+	struct sr_exposed_region w = {0};
 
 	if (!(a[1] & IBV_REREG_MR_CHANGE_ACCESS) && !old)
 		return;
 	if (old && !(a[1] & IBV_REREG_MR_CHANGE_TRANSLATION))
 		return;
 	if (old)
-		sr_windows_drop(old);
-	sr_windows_compare(&w, mr->addr, mr->length, SR_WINDOW_REFUSED_REREG);
-	sr_free(sr_map_take(&windowed, a[0]));
-	keep_windowed((struct ibv_mr *)a[0], &w);
+		sr_regions_drop(old);
+	sr_regions_compare(&w, mr->addr, mr->length, SR_EXPOSED_REFUSED_REREG);
+	sr_free(sr_map_take(&exposed, a[0]));
+	keep_exposed((struct ibv_mr *)a[0], &w);
 }
 
 uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_mr before = *(struct ibv_mr *)a[0];
-	struct sr_windowed *w = sr_map_get(&windowed, a[0]);
-	bool pinned = sr_windows_on && a[1] & IBV_REREG_MR_CHANGE_TRANSLATION &&
-		      sr_window_touches((void *)a[3], a[4]);
+	struct sr_exposed_region *w = sr_map_get(&exposed, a[0]);
+	bool pinned = sr_regions_on && a[1] & IBV_REREG_MR_CHANGE_TRANSLATION &&
+		      sr_exposed_touches((void *)a[3], a[4]);
 	uint64_t result, key;
 
 	if (a[1] & IBV_REREG_MR_CHANGE_TRANSLATION)
 		sr_own_memory_registered((void *)a[3], a[4]);
 	if (pinned)
-		sr_window_pin((void *)a[3], a[4]);
+		sr_exposed_pin((void *)a[3], a[4]);
 	result = sr_real(d, a);
 	if (pinned)
-		sr_window_unpin((void *)a[3], a[4]);
+		sr_exposed_unpin((void *)a[3], a[4]);
 	if ((int)result == 0) {
 		key = key_of(before.context, before.lkey);
 		if (key)
@@ -326,24 +326,24 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	uint64_t key = key_of(mr.context, mr.lkey), result;
 	/* Before the real call: right after it another thread may be given the same key. */
 	struct region *r = key ? sr_map_take(&regions, key) : NULL;
-	struct sr_windowed *w = sr_map_take(&windowed, a[0]);
+	struct sr_exposed_region *w = sr_map_take(&exposed, a[0]);
 	void *old;
 
 	/* It is told to the kernel where the pages are. */
 	if (w && w->frozen)
-		((struct ibv_mr *)a[0])->addr = landing_of(w);
+		((struct ibv_mr *)a[0])->addr = backing_of(w);
 	result = sr_real(d, a);
 	if ((int)result != 0) {
 		if (w && w->frozen)
 			((struct ibv_mr *)a[0])->addr = mr.addr;
-		if (w && sr_map_put(&windowed, a[0], w, &old))
+		if (w && sr_map_put(&exposed, a[0], w, &old))
 			sr_free(w);
 		if (r)
 			add_region(&mr, r);
 		return result;
 	}
 	if (w)
-		sr_windows_drop(w);
+		sr_regions_drop(w);
 	sr_free(w);
 	keep_gone(key, r);
 	return result;

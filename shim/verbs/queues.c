@@ -441,21 +441,21 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 /* --------------------------------------------------------------- receives */
 
 /*
- * A request, or its list, that lies on a page which is a window because of other things there
+ * A request, or its list, that lies on a page which is an exposed region because of other things there
  * is copied at once, and the provider is given the copy: each word that is read there takes a
  * fault.
  */
 static inline void read_request(void *to, const void *wr, size_t size)
 {
-	if (sr_windows_is_near(wr))
-		sr_window_copy(wr, to, size);
+	if (sr_regions_is_near(wr))
+		sr_exposed_copy(wr, to, size);
 	else
 		__builtin_memcpy(to, wr, size);
 }
 
 static struct ibv_sge *readable_list(struct sr_wqe *wqe, struct ibv_sge *list)
 {
-	return wqe && wqe->num_sge && sr_windows_is_near(list) ? wqe->sge : list;
+	return wqe && wqe->num_sge && sr_regions_is_near(list) ? wqe->sge : list;
 }
 
 /*
@@ -557,7 +557,7 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 	 * Only where something arrives does the list have to be kept, or where nobody is to read it.
 	 * One that is too long for that is refused, with a request as any other's.
 	 */
-	bool keep = kind == SR_WQE_FETCH || (sr_windows_is_near(wr->sg_list) &&
+	bool keep = kind == SR_WQE_FETCH || (sr_regions_is_near(wr->sg_list) &&
 					     (uint32_t)wr->num_sge <= sr_wq_max_sge(q->sq));
 	struct sr_wqe *wqe = sr_wqe_take(q->sq, wr->wr_id, kind, keep ? wr->sg_list : NULL,
 					 keep ? (uint32_t)wr->num_sge : 0);
@@ -589,7 +589,7 @@ struct sends {
 	struct ibv_send_wr *copies;
 	uint32_t n, room;
 	bool has_event;
-	/* Inline data in windows: where the provider reads it without a fault. */
+	/* Inline data in exposed regions: where the provider reads it without a fault. */
 	struct ibv_sge *inlines;
 	uint32_t inlines_n;
 };
@@ -597,17 +597,17 @@ struct sends {
 #define INLINES_MAX  32
 #define READER_TRIES 8
 
-static bool is_inline_in_window(const struct ibv_send_wr *wr)
+static bool is_inline_in_exposed(const struct ibv_send_wr *wr)
 {
-	if (!sr_windows_on || !(wr->send_flags & IBV_SEND_INLINE) || wr->num_sge > INLINES_MAX)
+	if (!sr_regions_on || !(wr->send_flags & IBV_SEND_INLINE) || wr->num_sge > INLINES_MAX)
 		return false;
 	for (int i = 0; i < wr->num_sge; i++)
-		if (!sr_window_covers((void *)wr->sg_list[i].addr, wr->sg_list[i].length))
+		if (!sr_exposed_covers((void *)wr->sg_list[i].addr, wr->sg_list[i].length))
 			return false;
 	return true;
 }
 
-static void take_from_landing(struct sends *s, struct ibv_send_wr *copy)
+static void take_from_backing(struct sends *s, struct ibv_send_wr *copy)
 {
 	struct ibv_sge *list = s->inlines + s->inlines_n;
 
@@ -615,7 +615,7 @@ static void take_from_landing(struct sends *s, struct ibv_send_wr *copy)
 		return;
 	for (int i = 0; i < copy->num_sge; i++) {
 		list[i] = copy->sg_list[i];
-		list[i].addr = (uintptr_t)sr_window_landing((void *)list[i].addr);
+		list[i].addr = (uintptr_t)sr_exposed_backing((void *)list[i].addr);
 	}
 	copy->sg_list = list;
 	s->inlines_n += (uint32_t)copy->num_sge;
@@ -704,8 +704,8 @@ static struct ibv_send_wr *copy_send(struct sends *s, const struct ibv_send_wr *
 	copy->sg_list = readable_list(wqe, copy->sg_list);
 	if (q->sig_all)
 		copy->send_flags |= IBV_SEND_SIGNALED;
-	if (is_inline_in_window(copy))
-		take_from_landing(s, copy);
+	if (is_inline_in_exposed(copy))
+		take_from_backing(s, copy);
 	if (!wqe)
 		return next;
 	put_wqe(s, wqe, copy);
@@ -824,7 +824,7 @@ uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)(int64_t)err;
 }
 
-/* A window of the old type is bound by a send of its own: qp, mw, bind. */
+/* An exposed region of the old type is bound by a send of its own: qp, mw, bind. */
 uint64_t sr_invoke_bind_mw(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);

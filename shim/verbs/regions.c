@@ -25,12 +25,12 @@
 #include "shim/core/thread.h"
 #include "shim/exposed/x86/vector.h"
 
-bool sr_windows_on;
+bool sr_regions_on;
 
 static int compared_n; /* replay: regions that were compared */
 
-static enum sr_windows_mode mode = SR_WINDOWS_OFF;
-static struct sr_window_hooks hooks;
+static enum sr_regions_mode mode = SR_REGIONS_OFF;
+static struct sr_exposed_hooks hooks;
 /* 0 until the first region; then what the module's start came to. */
 static int ready = 1;
 static int claim_error;
@@ -52,9 +52,9 @@ static void put(struct writer *w, const void *p, size_t n)
 	w->n += n;
 }
 
-static void put_value(struct writer *w, const struct sr_window_value *v)
+static void put_value(struct writer *w, const struct sr_exposed_value *v)
 {
-	const struct sr_window_value_head head = {.addr = v->addr, .length = v->length};
+	const struct sr_exposed_value_head head = {.addr = v->addr, .length = v->length};
 	static const char zeros[8];
 
 	put(w, &head, sizeof(head));
@@ -62,14 +62,14 @@ static void put_value(struct writer *w, const struct sr_window_value *v)
 	put(w, zeros, -v->length & 7);
 }
 
-static void record_event(struct writer *w, const struct sr_window_event *e)
+static void record_event(struct writer *w, const struct sr_exposed_event *e)
 {
-	const struct sr_window_payload head = {
+	const struct sr_exposed_payload head = {
 	    .fault = (uint32_t)e->fault,
 	    .flags = e->flags,
 	    .site = e->pc,
 	    .addr = e->addr,
-	    .closed = e->closed_n,
+	    .protected = e->protected_n,
 	    .values = e->values_n,
 	};
 
@@ -84,22 +84,22 @@ static void record_event(struct writer *w, const struct sr_window_event *e)
 	}
 	w->n = 0;
 	put(w, &head, sizeof(head));
-	for (uint32_t i = 0; i < e->closed_n; i++)
-		put(w, &(uint64_t){e->closed[i]}, sizeof(uint64_t));
+	for (uint32_t i = 0; i < e->protected_n; i++)
+		put(w, &(uint64_t){e->protected[i]}, sizeof(uint64_t));
 	for (uint32_t i = 0; i < e->values_n; i++)
 		put_value(w, &e->values[i]);
-	sr_record_other(&sr_self, SR_REC_WINDOW, w->buf, w->n);
+	sr_record_other(&sr_self, SR_REC_EXPOSED, w->buf, w->n);
 }
 
 /* Under the module's lock. */
-static void record_window_event(const struct sr_window_event *e)
+static void record_exposed_event(const struct sr_exposed_event *e)
 {
 	static struct writer w;
 
 	record_event(&w, e);
 }
 
-static void record_region(uint32_t what, const struct sr_windowed *w, uint32_t why)
+static void record_region(uint32_t what, const struct sr_exposed_region *w, uint32_t why)
 {
 	const struct sr_region_payload payload = {
 	    .addr = (uintptr_t)w->addr,
@@ -111,30 +111,30 @@ static void record_region(uint32_t what, const struct sr_windowed *w, uint32_t w
 	sr_record_other(&sr_self, SR_REC_REGION, &payload, sizeof(payload));
 }
 
-void sr_windows_record_counts(void)
+void sr_regions_record_counts(void)
 {
-	struct sr_window_counts c;
-	struct sr_window_counts_payload payload;
+	struct sr_exposed_counts c;
+	struct sr_exposed_counts_payload payload;
 
-	if (!sr_windows_on)
+	if (!sr_regions_on)
 		return;
-	sr_window_get_counts(&c);
-	payload = (struct sr_window_counts_payload){
+	sr_exposed_get_counts(&c);
+	payload = (struct sr_exposed_counts_payload){
 	    .faults = c.faults,
 	    .loads = c.loads,
 	    .polls = c.polls,
-	    .freezes = c.freezes,
+	    .snapshots = c.snapshots,
 	    .stores = c.stores,
 	    .exchanges = c.exchanges,
-	    .lives = c.lives,
-	    .closed_by_change = c.closed_by_change,
+	    .pass_throughs = c.pass_throughs,
+	    .protected_by_change = c.protected_by_change,
 	    .ticks = c.ticks,
 	    .async_values = c.async_values,
 	    .unstable = c.unstable,
 	    .jumps = c.jumps,
 	    .by_jump = c.by_jump,
 	};
-	sr_record_other(&sr_self, SR_REC_WINDOW_COUNTS, &payload, sizeof(payload));
+	sr_record_other(&sr_self, SR_REC_EXPOSED_COUNTS, &payload, sizeof(payload));
 }
 
 /* ------------------------------------------------------------------ start */
@@ -157,15 +157,15 @@ NO_VECTORS static bool threads(void)
  */
 static void claim_faults(void)
 {
-	if (mode == SR_WINDOWS_FROZEN)
-		claim_error = sr_signals_claim(SIGSEGV, sr_window_fault);
+	if (mode == SR_REGIONS_PROTECT)
+		claim_error = sr_signals_claim(SIGSEGV, sr_exposed_fault);
 }
 
-void sr_windows_start(enum sr_windows_mode m, bool patch)
+void sr_regions_start(enum sr_regions_mode m, bool patch)
 {
 	mode = m;
-	hooks = (struct sr_window_hooks){
-	    .event = record_window_event,
+	hooks = (struct sr_exposed_hooks){
+	    .event = record_exposed_event,
 	    .looked = sr_clocks_look,
 	    .storing = sr_clocks_store,
 	    .threads = threads,
@@ -176,9 +176,9 @@ void sr_windows_start(enum sr_windows_mode m, bool patch)
 	claim_faults();
 }
 
-void sr_windows_start_replay(const struct sr_window_hooks *of_replay)
+void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay)
 {
-	mode = SR_WINDOWS_FROZEN;
+	mode = SR_REGIONS_PROTECT;
 	vector_start();
 	hooks = *of_replay;
 	hooks.threads = threads;
@@ -188,22 +188,22 @@ void sr_windows_start_replay(const struct sr_window_hooks *of_replay)
 
 static void before_fork(void)
 {
-	if (sr_windows_on)
-		sr_window_before_fork();
+	if (sr_regions_on)
+		sr_exposed_before_fork();
 }
 
 static void after_fork_in_parent(void)
 {
-	if (sr_windows_on)
-		sr_window_after_fork(false);
+	if (sr_regions_on)
+		sr_exposed_after_fork(false);
 }
 
 static void after_fork_in_child(void)
 {
-	if (sr_windows_on)
-		sr_window_after_fork(true);
-	sr_windows_on = false;
-	mode = SR_WINDOWS_OFF;
+	if (sr_regions_on)
+		sr_exposed_after_fork(true);
+	sr_regions_on = false;
+	mode = SR_REGIONS_OFF;
 }
 
 /* With the first region, so that all others have nothing of it. */
@@ -213,7 +213,7 @@ static bool is_ready(void)
 	if (ready == 1) {
 		ready = claim_error;
 		if (!ready)
-			ready = sr_window_init(&hooks);
+			ready = sr_exposed_init(&hooks);
 		if (!ready)
 			pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 		else
@@ -265,7 +265,7 @@ static struct sr_compared *begin_compare(char *addr, size_t length)
 }
 
 /* With its lock held. */
-static void hand_over(struct sr_window_event *e)
+static void hand_over(struct sr_exposed_event *e)
 {
 	static struct writer w;
 
@@ -276,8 +276,8 @@ static void hand_over(struct sr_window_event *e)
 	e->values_n = 0;
 }
 
-static void compare(struct sr_compared *c, struct sr_window_event *e,
-		    struct sr_window_value *values)
+static void compare(struct sr_compared *c, struct sr_exposed_event *e,
+		    struct sr_exposed_value *values)
 {
 	for (size_t at = 0, n; at < c->length; at += n) {
 		n = c->length - at < PIECE_BYTES ? c->length - at : PIECE_BYTES;
@@ -285,7 +285,7 @@ static void compare(struct sr_compared *c, struct sr_window_event *e,
 			continue;
 		/* The copy is what is recorded: the memory may go on changing. */
 		memcpy(c->copy + at, c->addr + at, n);
-		values[e->values_n++] = (struct sr_window_value){
+		values[e->values_n++] = (struct sr_exposed_value){
 		    .addr = (uintptr_t)c->addr + at,
 		    .length = (uint32_t)n,
 		    .data = c->copy + at,
@@ -297,10 +297,10 @@ static void compare(struct sr_compared *c, struct sr_window_event *e,
 
 static void compare_all(uint32_t where)
 {
-	static struct sr_window_value values[PIECES_MAX];
-	struct sr_window_event e = {
-	    .fault = where & SR_WINDOW_AT_CALL ? sr_window_faults() : 0,
-	    .flags = where | SR_WINDOW_ASYNC,
+	static struct sr_exposed_value values[PIECES_MAX];
+	struct sr_exposed_event e = {
+	    .fault = where & SR_EXPOSED_AT_CALL ? sr_exposed_faults() : 0,
+	    .flags = where | SR_EXPOSED_ASYNC,
 	    .values = values,
 	};
 
@@ -336,71 +336,71 @@ static bool is_a_librarys(const void *addr)
 	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_STACKS;
 }
 
-void sr_windows_compare(struct sr_windowed *w, void *addr, size_t length,
-			enum sr_window_refusal why)
+void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
+			enum sr_exposed_refusal why)
 {
-	*w = (struct sr_windowed){.addr = addr, .length = length};
+	*w = (struct sr_exposed_region){.addr = addr, .length = length};
 	sr_own_memory_registered(addr, length);
 	/* Not memory of the CPU's, or all of it: nothing can be compared. */
-	if (why != SR_WINDOW_REFUSED_UNMAPPED)
+	if (why != SR_EXPOSED_REFUSED_UNMAPPED)
 		w->compared = begin_compare(addr, length);
 	record_region(SR_REGION_ADDED, w, why);
-	sr_windows_on = true;
+	sr_regions_on = true;
 }
 
-void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access)
+void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access)
 {
-	enum sr_window_refusal refusal = SR_WINDOW_REFUSED_BY_USER;
+	enum sr_exposed_refusal refusal = SR_EXPOSED_REFUSED_BY_USER;
 
-	*w = (struct sr_windowed){0};
-	if (mode == SR_WINDOWS_OFF || !length || is_a_librarys(addr))
+	*w = (struct sr_exposed_region){0};
+	if (mode == SR_REGIONS_OFF || !length || is_a_librarys(addr))
 		return;
-	if (!(access & REMOTE) && !(sr_windows_on && sr_window_touches(addr, length))) {
+	if (!(access & REMOTE) && !(sr_regions_on && sr_exposed_touches(addr, length))) {
 		sr_own_memory_registered(addr, length);
 		return;
 	}
-	if (mode == SR_WINDOWS_FROZEN)
-		refusal = is_ready() ? sr_window_add(addr, length) : SR_WINDOW_REFUSED_BY_KERNEL;
+	if (mode == SR_REGIONS_PROTECT)
+		refusal = is_ready() ? sr_exposed_add(addr, length) : SR_EXPOSED_REFUSED_BY_KERNEL;
 	if (refusal) {
-		sr_windows_compare(w, addr, length, refusal);
+		sr_regions_compare(w, addr, length, refusal);
 		return;
 	}
-	*w = (struct sr_windowed){.addr = addr, .length = length, .frozen = true};
+	*w = (struct sr_exposed_region){.addr = addr, .length = length, .frozen = true};
 	/* The device follows what is mapped there later. */
 	if (access & IBV_ACCESS_ON_DEMAND)
 		sr_own_memory_registered(addr, length);
 	record_region(SR_REGION_ADDED, w, 0);
-	sr_windows_on = true;
+	sr_regions_on = true;
 }
 
-void sr_windows_drop(struct sr_windowed *w)
+void sr_regions_drop(struct sr_exposed_region *w)
 {
 	if (!w->addr)
 		return;
 	if (w->frozen)
-		sr_window_remove(w->addr, w->length);
+		sr_exposed_remove(w->addr, w->length);
 	if (w->compared)
 		end_compare(w->compared);
 	record_region(SR_REGION_REMOVED, w, !w->frozen);
 	w->addr = NULL;
 }
 
-bool sr_windows_replay_region(const struct sr_region_payload *region)
+bool sr_regions_replay_region(const struct sr_region_payload *region)
 {
 	void *addr = (void *)(uintptr_t)region->addr;
 
-	sr_windows_on = true;
+	sr_regions_on = true;
 	if (!is_ready())
 		return false;
 	/* What is compared changes with calls, or when the program waits for it. */
 	if (region->refusal) {
 		compared_n += region->what == SR_REGION_ADDED ? 1 : -1;
-		sr_window_await_values(compared_n > 0);
+		sr_exposed_await_values(compared_n > 0);
 		return true;
 	}
 	if (region->what == SR_REGION_ADDED)
-		return sr_window_add(addr, region->length) == SR_WINDOW_OK;
-	sr_window_remove(addr, region->length);
+		return sr_exposed_add(addr, region->length) == SR_EXPOSED_OK;
+	sr_exposed_remove(addr, region->length);
 	return true;
 }
 
@@ -434,7 +434,7 @@ static bool has_room(struct sr_pinned *p)
 /* Not opened, which other threads would see. */
 static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
 {
-	void *addr = sr_window_alias((void *)*argument, length);
+	void *addr = sr_exposed_alias((void *)*argument, length);
 
 	if (!addr)
 		return false;
@@ -445,10 +445,10 @@ static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
 
 static void pin(struct sr_pinned *p, const void *addr, size_t length)
 {
-	if (!addr || length >= LENGTH_LIMIT || !sr_window_touches(addr, length) || !has_room(p))
+	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
 		return;
 	p->pieces[p->n++] = (struct iovec){(void *)addr, length};
-	sr_window_pin(addr, length);
+	sr_exposed_pin(addr, length);
 }
 
 /* What is about to be followed must be there: the kernel would say EFAULT. */
@@ -485,16 +485,16 @@ static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
 		pin_message(p, &m[i].msg_hdr);
 }
 
-/* With its end, as far as it is in a window. */
+/* With its end, as far as it is in an exposed region. */
 static size_t text_length(const char *text)
 {
 	char piece[64];
 	size_t n = 0, at;
 
-	while (n < TEXT_BYTES && sr_window_covers(text + n, 1)) {
+	while (n < TEXT_BYTES && sr_exposed_covers(text + n, 1)) {
 		size_t room = sizeof(piece) - (uintptr_t)(text + n) % sizeof(piece);
 
-		sr_window_copy(text + n, piece, room);
+		sr_exposed_copy(text + n, piece, room);
 		at = strnlen(piece, room);
 		n += at;
 		if (at < room)
@@ -507,7 +507,7 @@ static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length)
 {
 	const void *addr = (const void *)*argument;
 
-	if (!addr || length >= LENGTH_LIMIT || !sr_window_touches(addr, length) || !has_room(p))
+	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
 		return;
 	if (!alias(p, argument, length))
 		pin(p, addr, length);
@@ -524,7 +524,7 @@ static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, u
 		pin_thing(p, &a[i], size ? size : STRUCT_BYTES);
 		break;
 	case SR_LENGTH_TEXT:
-		if (addr && sr_window_touches(addr, TEXT_BYTES))
+		if (addr && sr_exposed_touches(addr, TEXT_BYTES))
 			pin_thing(p, &a[i], text_length(addr));
 		break;
 	case SR_LENGTH_PIECES:
@@ -556,7 +556,7 @@ static void pin_nothing(struct sr_pinned *p)
 	p->wakes = false;
 }
 
-void sr_windows_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
+void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
 	pin_nothing(p);
 	p->arguments = a;
@@ -567,7 +567,7 @@ void sr_windows_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 }
 
 /* A buffer's length stands behind it. */
-void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p)
+void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 {
 	pin_nothing(p);
 	for (int i = 0; i < 6; i++)
@@ -576,7 +576,7 @@ void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p)
 									      : STRUCT_BYTES);
 }
 
-/* Who went to sleep there before it was a window's does so at the program's address. */
+/* Who went to sleep there before it was a exposed region's does so at the program's address. */
 static void wake_at(uintptr_t addr, size_t length)
 {
 	for (size_t at = 0; at + sizeof(uint32_t) <= length; at += sizeof(uint32_t))
@@ -585,7 +585,7 @@ static void wake_at(uintptr_t addr, size_t length)
 
 static void end_alias(struct sr_pinned *p, const struct iovec *piece)
 {
-	uintptr_t addr = (uintptr_t)sr_window_unalias(piece->iov_base, piece->iov_len);
+	uintptr_t addr = (uintptr_t)sr_exposed_unalias(piece->iov_base, piece->iov_len);
 
 	for (uint32_t i = 0; i < p->arguments_n; i++)
 		if (p->arguments[i] == (uintptr_t)piece->iov_base)
@@ -594,40 +594,40 @@ static void end_alias(struct sr_pinned *p, const struct iovec *piece)
 		wake_at(addr, piece->iov_len);
 }
 
-void sr_windows_unpin(struct sr_pinned *p)
+void sr_regions_unpin(struct sr_pinned *p)
 {
 	if (!p->n)
 		return;
 	while (p->n--) {
 		const struct iovec *piece = &p->pieces[p->n];
 
-		if (sr_window_is_alias(piece->iov_base))
+		if (sr_exposed_is_alias(piece->iov_base))
 			end_alias(p, piece);
 		else
-			sr_window_unpin(piece->iov_base, piece->iov_len);
+			sr_exposed_unpin(piece->iov_base, piece->iov_len);
 	}
 	p->n = 0;
 	if (p->pieces != p->few)
 		sr_free(p->pieces);
 }
 
-void sr_windows_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
+void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
-	sr_window_call_begins();
-	compare_all(SR_WINDOW_AT_CALL);
-	sr_windows_pin(d, a, p);
+	sr_exposed_call_begins();
+	compare_all(SR_EXPOSED_AT_CALL);
+	sr_regions_pin(d, a, p);
 }
 
-void sr_windows_call_ends(struct sr_pinned *p)
+void sr_regions_call_ends(struct sr_pinned *p)
 {
-	sr_windows_unpin(p);
-	sr_window_call_ends();
-	compare_all(SR_WINDOW_AT_RETURN);
+	sr_regions_unpin(p);
+	sr_exposed_call_ends();
+	compare_all(SR_EXPOSED_AT_RETURN);
 }
 
-const void *sr_windows_sent(const void *p, size_t length)
+const void *sr_regions_sent(const void *p, size_t length)
 {
-	if (!sr_windows_on || !length || !sr_window_covers(p, length))
+	if (!sr_regions_on || !length || !sr_exposed_covers(p, length))
 		return p;
-	return sr_window_gather(p, length);
+	return sr_exposed_gather(p, length);
 }

@@ -4,11 +4,11 @@
  * the verbs and shim/exposed, which knows pages and faults only.
  *
  * What is registered with remote write or atomic access (or so that a memory
- * window may be bound in it), and whatever shares a page with that, is a window.
+ * exposed region may be bound in it), and whatever shares a page with that, is an exposed region.
  * Where the pages cannot be frozen, a copy is kept, and what differs from it at
  * the return of a call is recorded there.  The trace says which, and why.
  *
- * A process that never registers such memory pays a test of sr_windows_on.
+ * A process that never registers such memory pays a test of sr_regions_on.
  */
 #ifndef SHIM_VERBS_REGIONS_H
 #define SHIM_VERBS_REGIONS_H
@@ -21,45 +21,45 @@
 #include "shim/core/call.h"
 #include "shim/exposed/exposed.h"
 
-enum sr_windows_mode {
-	SR_WINDOWS_FROZEN,
-	SR_WINDOWS_COMPARE,
-	SR_WINDOWS_OFF,
+enum sr_regions_mode {
+	SR_REGIONS_PROTECT,
+	SR_REGIONS_COMPARE,
+	SR_REGIONS_OFF,
 };
 
-/* There is, or was, a window. */
-extern bool sr_windows_on __attribute__((visibility("hidden")));
+/* There is, or was, an exposed region. */
+extern bool sr_regions_on __attribute__((visibility("hidden")));
 
-/* patch: the program's instructions may be replaced (window/sites.h). */
-void sr_windows_start(enum sr_windows_mode mode, bool patch);
+/* patch: the program's instructions may be replaced (exposed region/sites.h). */
+void sr_regions_start(enum sr_regions_mode mode, bool patch);
 /* Those that a replay has. */
-void sr_windows_start_replay(const struct sr_window_hooks *of_replay);
+void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay);
 
 /* ------------------------------------------------------------ registration */
 
-struct sr_windowed {
+struct sr_exposed_region {
 	void *addr; /* NULL: neither frozen nor compared */
 	size_t length;
 	bool frozen;
 	struct sr_compared *compared;
 };
 
-/* Recording, before memory is registered; access 0: only if it shares a page with a window. */
-void sr_windows_add(struct sr_windowed *w, void *addr, size_t length, int access);
+/* Recording, before memory is registered; access 0: only if it shares a page with an exposed region. */
+void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access);
 /* No longer registered. */
-void sr_windows_drop(struct sr_windowed *w);
+void sr_regions_drop(struct sr_exposed_region *w);
 /* Cannot be frozen: a registration that exists already, at the program's address. */
-void sr_windows_compare(struct sr_windowed *w, void *addr, size_t length,
-			enum sr_window_refusal why);
+void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
+			enum sr_exposed_refusal why);
 
 /* Replay: what a record of a region says.  False: it cannot be done. */
 struct sr_region_payload;
-bool sr_windows_replay_region(const struct sr_region_payload *region);
+bool sr_regions_replay_region(const struct sr_region_payload *region);
 
 /* ------------------------------------------------------------------ calls */
 
 /*
- * Window memory that is open to the kernel for the length of a call.  As it was at
+ * Exposed region memory that is open to the kernel for the length of a call.  As it was at
  * its beginning: what tells where it is may be written by the call.
  */
 struct sr_pinned {
@@ -75,38 +75,38 @@ static inline void sr_pinned_none(struct sr_pinned *p)
 	p->n = 0;
 }
 
-/* Does it lie on a page that is a window because of other things there? */
-static inline bool sr_windows_is_near(const void *addr)
+/* Does it lie on a page that is an exposed region because of other things there? */
+static inline bool sr_regions_is_near(const void *addr)
 {
-	return sr_windows_on && sr_window_is_common(addr);
+	return sr_regions_on && sr_exposed_is_partial(addr);
 }
 
 /*
  * What the program gives to a call, for its record: where it is, or a copy of it at `room` if it lies among
- * other things on a window's page, where each word that is read takes a fault.
+ * other things on a exposed region's page, where each word that is read takes a fault.
  */
-static inline const void *sr_windows_see(const void *addr, void *room, size_t length)
+static inline const void *sr_regions_see(const void *addr, void *room, size_t length)
 {
-	return sr_windows_is_near(addr) && sr_window_copy_beside(addr, room, length) ? room : addr;
+	return sr_regions_is_near(addr) && sr_exposed_copy_unregistered(addr, room, length) ? room : addr;
 }
 
-/* Around each recorded or replayed call, if sr_windows_on. */
-void sr_windows_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
-void sr_windows_call_ends(struct sr_pinned *p);
+/* Around each recorded or replayed call, if sr_regions_on. */
+void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
+void sr_regions_call_ends(struct sr_pinned *p);
 
 /*
  * What the kernel is given is not closed to it.  In a process with threads arguments may
  * be other addresses of the same memory until it is unpinned.
  */
-void sr_windows_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
+void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 /* Of a system call that is not described: whatever may be an address in it. */
-void sr_windows_pin_words(const uint64_t a[6], struct sr_pinned *p);
-void sr_windows_unpin(struct sr_pinned *p);
+void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p);
+void sr_regions_unpin(struct sr_pinned *p);
 
 /* Where the bytes are that are about to be sent, as far as the program knows them. */
-const void *sr_windows_sent(const void *p, size_t length);
+const void *sr_regions_sent(const void *p, size_t length);
 
 /* The counts, as a record: before the end of the process. */
-void sr_windows_record_counts(void);
+void sr_regions_record_counts(void);
 
 #endif

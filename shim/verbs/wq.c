@@ -373,8 +373,8 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	wqe->other = NULL;
 	wqe->lent_status = IBV_WC_SUCCESS;
 	wqe->num_sge = sge ? num_sge : 0;
-	if (wqe->num_sge && sr_windows_is_near(sge)) {
-		sr_window_copy(sge, wqe->sge, wqe->num_sge * sizeof(*sge));
+	if (wqe->num_sge && sr_regions_is_near(sge)) {
+		sr_exposed_copy(sge, wqe->sge, wqe->num_sge * sizeof(*sge));
 		return wqe;
 	}
 	/* The usual list is not worth a call. */
@@ -443,10 +443,10 @@ static void note(struct sr_thread *t, void *p, uint32_t length)
 }
 
 /*
- * What lies in windows is recorded when it is looked at; pages that became windows
+ * What lies in exposed regions is recorded when it is looked at; pages that became exposed regions
  * because of other things in them may have had it before.
  */
-static void note_outside_of_windows(char *p, uint32_t length)
+static void note_outside_of_exposed_regions(char *p, uint32_t length)
 {
 	const uint32_t page = 4096;
 	uint32_t n;
@@ -454,7 +454,7 @@ static void note_outside_of_windows(char *p, uint32_t length)
 	for (; length; p += n, length -= n) {
 		n = page - (uint32_t)((uintptr_t)p % page);
 		n = n < length ? n : length;
-		if (!sr_window_touches(p, n) || sr_window_is_common(p))
+		if (!sr_exposed_touches(p, n) || sr_exposed_is_partial(p))
 			note(&sr_self, p, n);
 	}
 }
@@ -468,8 +468,8 @@ static void arrived(struct sr_wqe *wqe, uint32_t length)
 		void *p = sr_mr_written(wqe->wq->context, sge->lkey, sge->addr, n);
 
 		length -= n;
-		if (n && p && sr_windows_on && sr_window_touches(p, n))
-			note_outside_of_windows(p, n);
+		if (n && p && sr_regions_on && sr_exposed_touches(p, n))
+			note_outside_of_exposed_regions(p, n);
 		else if (n && p)
 			note(&sr_self, p, n);
 	}

@@ -712,7 +712,7 @@ static void no_locked_memory(void)
 	munlockall();
 }
 
-/* ----------------------------------------------------------------- windows */
+/* ----------------------------------------------------------------- exposed regions */
 
 /* Locks that share a page with memory that peers write: the kernel looks at them. */
 struct shared {
@@ -742,7 +742,7 @@ static void *take_turns(void *argument)
 	return NULL;
 }
 
-static void locks_beside_a_window(void)
+static void locks_beside_a_exposed(void)
 {
 	pthread_t t[2];
 	struct ibv_mr *window;
@@ -776,8 +776,8 @@ static int write_to(char *p, struct ibv_mr *to, size_t from, size_t n)
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* A window twice: what is taken away with the one stays with the other. */
-static void windows_over_each_other(void)
+/* An exposed region twice: what is taken away with the one stays with the other. */
+static void exposed_regions_over_each_other(void)
 {
 	char *p = map(4 * PAGE);
 	struct ibv_mr *one = ibv_reg_mr(pd, p, 3 * PAGE, ALL),
@@ -802,8 +802,8 @@ static void windows_over_each_other(void)
 	printf(" %.3s %.3s\n", p + PAGE, p + 2 * PAGE);
 }
 
-/* Memory that is given back while it is still a window. */
-static void windows_that_are_given_back(void)
+/* Memory that is given back while it is still an exposed region. */
+static void exposed_regions_that_are_given_back(void)
 {
 	char *p = map(4 * PAGE), *heap = malloc(100000);
 	struct ibv_mr *window = ibv_reg_mr(pd, p, 4 * PAGE, ALL),
@@ -833,7 +833,7 @@ static void windows_that_are_given_back(void)
 
 /* The stand-in, unlike a device, loses sight of the page when it is given up: no write to it after
  * that. */
-static void windows_that_are_protected(void)
+static void exposed_regions_that_are_protected(void)
 {
 	char *p = map(4 * PAGE);
 	struct ibv_mr *window = ibv_reg_mr(pd, p, 4 * PAGE, ALL);
@@ -854,7 +854,7 @@ static void windows_that_are_protected(void)
 	show_completions();
 }
 
-/* The program's handler sees the faults that are its own, also beside a window. */
+/* The program's handler sees the faults that are its own, also beside an exposed region. */
 static sigjmp_buf from_fault;
 static volatile uintptr_t fault_at;
 
@@ -864,7 +864,7 @@ static void note_fault(int signal, siginfo_t *info, void *unused)
 	siglongjmp(from_fault, 1);
 }
 
-static void faults_beside_a_window(void)
+static void faults_beside_a_exposed(void)
 {
 	char *p = map(4 * PAGE);
 	struct sigaction act = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
@@ -886,8 +886,8 @@ static void faults_beside_a_window(void)
 }
 
 /*
- * A page is a window's by turns, and another thread's variables are on it.  Which of
- * its loads and stores find a window is chance: that much is not replayed.
+ * A page is a exposed region's by turns, and another thread's variables are on it.  Which of
+ * its loads and stores find an exposed region is chance: that much is not replayed.
  */
 struct neighbours {
 	char window[512];
@@ -903,7 +903,7 @@ static void *count_up(void *argument)
 	return NULL;
 }
 
-static void variables_beside_a_window(void)
+static void variables_beside_a_exposed(void)
 {
 	struct neighbours *n = (void *)map(PAGE);
 	pthread_t t[2];
@@ -918,8 +918,8 @@ static void variables_beside_a_window(void)
 	printf("%llu %llu\n", (unsigned long long)n->count, (unsigned long long)(&n->count)[1]);
 }
 
-/* What the first window's registration knew of the page is not there in a replay. */
-static void a_request_on_a_page_that_was_a_windows(void)
+/* What the first exposed region's registration knew of the page is not there in a replay. */
+static void a_request_on_a_page_that_was_a_exposed_regions(void)
 {
 	static char large[4 << 20] __attribute__((aligned(PAGE)));
 	static volatile uint64_t other[PAGE / 8] __attribute__((aligned(PAGE)));
@@ -979,13 +979,13 @@ static const struct {
     {"no-descriptors", no_descriptors},
     {"little-address-space", little_address_space},
     {"no-locked-memory", no_locked_memory},
-    {"locks-beside-a-window", locks_beside_a_window},
-    {"windows-over-each-other", windows_over_each_other},
-    {"windows-that-are-given-back", windows_that_are_given_back},
-    {"windows-that-are-protected", windows_that_are_protected},
-    {"variables-beside-a-window", variables_beside_a_window},
-    {"faults-beside-a-window", faults_beside_a_window},
-    {"a-request-on-a-page-that-was-a-windows", a_request_on_a_page_that_was_a_windows},
+    {"locks-beside-a-window", locks_beside_a_exposed},
+    {"windows-over-each-other", exposed_regions_over_each_other},
+    {"windows-that-are-given-back", exposed_regions_that_are_given_back},
+    {"windows-that-are-protected", exposed_regions_that_are_protected},
+    {"variables-beside-a-window", variables_beside_a_exposed},
+    {"faults-beside-a-window", faults_beside_a_exposed},
+    {"a-request-on-a-page-that-was-a-windows", a_request_on_a_page_that_was_a_exposed_regions},
 };
 
 int main(int argc, char **argv)

@@ -19,7 +19,7 @@
  *
  * Printed are all fields of all completions, checksums of all bytes that
  * completions tell of, all refusals.  Not printed is what RDMA WRITEs leave in
- * windows: nothing tells the program when it is there.
+ * exposed regions: nothing tells the program when it is there.
  *
  * "threads": several threads, each posting on a queue pair of its own, poll one
  * completion queue, and count what they see of each request: exactly one
@@ -70,7 +70,7 @@ struct end {
 	struct end *peer;
 	struct fifo sent, received;
 	char *source, *sink, *fetched, *window;
-	struct ibv_mr *source_mr, *sink_mr, *fetched_mr, *window_mr;
+	struct ibv_mr *source_mr, *sink_mr, *fetched_mr, *exposed_mr;
 	uint64_t sink_iova;
 };
 
@@ -429,7 +429,7 @@ static void choose(struct ibv_send_wr *wr, struct posted *p, struct end *e, unsi
 	wr->imm_data = chance(UINT32_MAX);
 	if (atomic) {
 		wr->wr.atomic.remote_addr = remote;
-		wr->wr.atomic.rkey = e->peer->window_mr->rkey;
+		wr->wr.atomic.rkey = e->peer->exposed_mr->rkey;
 		wr->wr.atomic.compare_add = chance(3);
 		wr->wr.atomic.swap = chance(3);
 		p->sge[0] =
@@ -437,7 +437,7 @@ static void choose(struct ibv_send_wr *wr, struct posted *p, struct end *e, unsi
 		p->n = 1;
 	} else {
 		wr->wr.rdma.remote_addr = remote;
-		wr->wr.rdma.rkey = e->peer->window_mr->rkey;
+		wr->wr.rdma.rkey = e->peer->exposed_mr->rkey;
 		p->n = cut(p->sge, (uintptr_t)(fetches ? e->fetched : e->source) + slot * SLOT,
 			   length, fetches ? e->fetched_mr->lkey : e->source_mr->lkey);
 	}
@@ -636,7 +636,7 @@ static void create_memory(struct end *e, int name)
 	    "ibv_reg_mr_iova");
 	e->fetched_mr =
 	    check(ibv_reg_mr(w.pd, e->fetched, SLOTS * SLOT, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
-	e->window_mr = check(ibv_reg_mr(w.pd, e->window, 2 * SLOT,
+	e->exposed_mr = check(ibv_reg_mr(w.pd, e->window, 2 * SLOT,
 					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC),
 			     "ibv_reg_mr");
@@ -690,7 +690,7 @@ static void bind_in_vain(struct end *e)
 	struct ibv_mw *mw = check(ibv_alloc_mw(w.pd, IBV_MW_TYPE_1), "ibv_alloc_mw");
 	struct ibv_mw_bind bind = {
 	    .wr_id = 7,
-	    .bind_info = {.mr = e->window_mr, .addr = (uintptr_t)e->window, .length = SLOT}};
+	    .bind_info = {.mr = e->exposed_mr, .addr = (uintptr_t)e->window, .length = SLOT}};
 
 	printf("bind: %d", ibv_bind_mw(e->qp, mw, &bind));
 	printf(" freed: %d\n", ibv_dealloc_mw(mw));
@@ -1002,7 +1002,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < ENDS; i++)
 		printf("end %d: dereg %d %d %d %d\n", i, ibv_dereg_mr(w.ends[i].source_mr),
 		       ibv_dereg_mr(w.ends[i].sink_mr), ibv_dereg_mr(w.ends[i].fetched_mr),
-		       ibv_dereg_mr(w.ends[i].window_mr));
+		       ibv_dereg_mr(w.ends[i].exposed_mr));
 	printf("destroy cq %d", ibv_destroy_cq(w.cq[0]));
 	printf(" %d", one_cq ? 0 : ibv_destroy_cq(w.cq[1]));
 	printf(" channel %d", ibv_destroy_comp_channel(w.channel));

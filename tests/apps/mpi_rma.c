@@ -17,13 +17,13 @@ static int rank, ranks;
 static MPI_Win window;
 static long *memory;
 
-/* Where what lies in everybody's window. */
+/* Where what lies in everybody's exposed region. */
 enum {
 	COUNTER,   /* fetch_and_op */
 	PROTECTED, /* changed by get and put under a lock */
 	SUM,       /* accumulate */
 	RING,      /* WORDS from the left neighbour */
-	WINDOW_WORDS = RING + WORDS
+	EXPOSED_WORDS = RING + WORDS
 };
 
 /* Puts to the right neighbour between fences, and gets it back from there. */
@@ -117,9 +117,9 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	MPI_Win_allocate(WINDOW_WORDS * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
+	MPI_Win_allocate(EXPOSED_WORDS * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
 			 &memory, &window);
-	for (int i = 0; i < WINDOW_WORDS; i++)
+	for (int i = 0; i < EXPOSED_WORDS; i++)
 		memory[i] = 0;
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (int round = 0; round < rounds; round++) {

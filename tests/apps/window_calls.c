@@ -158,7 +158,7 @@ static void past_wrappers(char *p, const char *file)
 
 static pthread_mutex_t *lock;
 static pthread_cond_t *turn_changed;
-static int turn; /* not in it: what several threads load from a page is docs/windows.md's */
+static int turn; /* not in it: what several threads load from a page is docs/exposed regions.md's */
 
 static void *take_turns(void *argument)
 {
@@ -211,7 +211,7 @@ static void child(char *p)
 	printf("child %d, %s\n", WEXITSTATUS(status), p);
 }
 
-/* Neighbours on the heap: a window shares its pages with what is not one. */
+/* Neighbours on the heap: an exposed region shares its pages with what is not one. */
 static void neighbours(void)
 {
 	enum { BLOCKS = 64 };

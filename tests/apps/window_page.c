@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * window_page.c: all that a program has, on the two pages in which a few bytes are a
- * window: the requests it posts, completions, what its threads wait for, what the
+ * exposed region: the requests it posts, completions, what its threads wait for, what the
  * kernel fills, and what they compute with, while a device writes there.
  *
  *   window_page SEED ROUNDS THREADS [OPERATIONS]
@@ -259,7 +259,7 @@ static void write_to_self(struct thread *t, unsigned int flags)
 	complete(t, 1);
 }
 
-/* The same on pages that are a window as a whole, which are frozen for the loads. */
+/* The same on pages that are an exposed region as a whole, which are frozen for the loads. */
 static void write_and_read(struct thread *t)
 {
 	struct own *o = &t->o;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * windows.c: the patterns of one-sided programming: peers write memory of rank 0,
+ * exposed regions.c: the patterns of one-sided programming: peers write memory of rank 0,
  * which finds it by plain loads.
  *
- *   windows PATTERN [ROUNDS [SEED]]
+ *   exposed regions PATTERN [ROUNDS [SEED]]
  *
  *   flag      a flag that is polled, data in front of it, on its page and on another
  *   ring      a ring whose head is written remotely and read with no call in between
@@ -111,7 +111,7 @@ static void flag_alone(uint64_t *page, uint64_t *far, uint64_t *out)
 		saw(near[0]);
 		while (near[0] < i)
 			;
-		/* A flag that is too large ends the loop as well (windows.py flips bits). */
+		/* A flag that is too large ends the loop as well (exposed regions.py flips bits). */
 		found = near[0];
 		saw(found);
 		expect(found == i);

@@ -94,7 +94,7 @@ def test_job(tap, name, trace, members, ranks, printed, directory):
 def first_value(trace, rank):
     """The SN after which the rank first found something at a load from a page that its peers write, and that page."""
     dump = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], stdout=subprocess.PIPE).stdout
-    records = (r for r in map(json.loads, dump.splitlines()) if r.get("record") == "window" and r["values"] and r.get("by"))
+    records = (r for r in map(json.loads, dump.splitlines()) if r.get("record") == "exposed" and r["values"] and r.get("by"))
     first = next(records)
     return first["sn"], int(first["of"], 16) & ~4095
 
@@ -124,7 +124,7 @@ def test_falsified(tap, name, trace, members, ranks, directory, transport="shm")
 def test_debugged(tap, name, trace, rank):
     """Breakpoints at a load of what peers write: gdb puts one there as well while its fault is handled."""
     dump = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], stdout=subprocess.PIPE).stdout
-    site = [r["by"] for r in map(json.loads, dump.splitlines()) if r.get("record") == "window" and r.get("by")][-1]
+    site = [r["by"] for r in map(json.loads, dump.splitlines()) if r.get("record") == "exposed" and r.get("by")][-1]
     r = subprocess.run([SREPLAY, "replay", "--gdb", str(rank), trace, "--", "-nx", "-batch", "-ex", "break *%s" % site,
                         "-ex", "ignore 2 1000000", "-ex", "continue", "-ex", "info breakpoints"],
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)

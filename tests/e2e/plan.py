@@ -188,7 +188,7 @@ def check_explain(tap, directory):
     tap.ok(values > 40 and len(wrong) <= 1, "explain: values that were READ have a writer, with file and line",
            "\n".join(wrong))
     loads = [(rank, r["sn"]) for rank in (0, 1, 2) for r in dumped(trace, rank)
-             if r.get("record") == "window" and any(v["length"] < 100 for v in r["values"])]
+             if r.get("record") == "exposed" and any(v["length"] < 100 for v in r["values"])]
     texts = [explained(trace, "%d:%d" % place) for place in loads]
     unknown = [t for t in texts if not re.search(r"written by rank \d at SN \d+, .*, by its checksum", t)]
     tap.ok(len(loads) >= 10 and len(unknown) <= len(loads) // 5, "explain: of %d loads of flags, the writer of %d" %
@@ -268,7 +268,7 @@ def alone(tap):
         values = re.search(r"(\d+) values", text)
         arrived = sum(len(c["out"]["arrived"]) for c in dumped(trace, 0)
                       if c.get("call") in ("poll_cq", "start_poll", "next_poll") and c["out"].get("arrived"))
-        arrived += sum(len(r.get("values", [])) for r in dumped(trace, 0) if r.get("record") == "window")
+        arrived += sum(len(r.get("values", [])) for r in dumped(trace, 0) if r.get("record") == "exposed")
         tap.ok(values and int(values[1]) == arrived > 100, "every value of the trace is told once, %d" % arrived, text)
 
 

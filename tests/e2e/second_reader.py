@@ -49,7 +49,7 @@ def sns_of(kind, payload):
 def frames(data, rank, thread):
     """(the frame's header, its records' bytes)"""
     magic, version, at, of_rank, of_thread = struct.unpack_from("<8sIIiI", data)
-    want((magic, version, of_rank, of_thread) == (b"srstream", 1, rank, thread), "header", magic, version, of_rank, of_thread)
+    want((magic, version, of_rank, of_thread) == (b"srstream", 2, rank, thread), "header", magic, version, of_rank, of_thread)
     while at < len(data):
         header = struct.unpack_from("<IHHIIQQQII", data, at)
         want(header[0] == 0x6d726673 and header[1] == 0 and header[3] == header[4], "frame at", at, header)
@@ -213,7 +213,7 @@ def check_trace(trace, kinds):
     count = collections.Counter()
     try:
         with open(os.path.join(trace, "manifest.json")) as f:
-            want(json.load(f)["version"] == 1, "version")
+            want(json.load(f)["version"] == 2, "version")
         with open(os.path.join(trace, "rank-0", "schema.json")) as f:
             schema = json.load(f)
         for stream in glob.glob(os.path.join(trace, "rank-0", "thread-*.srs")):

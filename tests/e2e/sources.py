@@ -139,8 +139,8 @@ def main():
                "and marked in the trace")
 
         trace = os.path.join(directory, "off.srec")
-        recorded = record(trace, "machine", "counter", "masks", options=["--net=off"])
-        tap.ok(recorded.returncode == 5 and "openat" not in dump(trace), "--net=off: nothing is caught",
+        recorded = record(trace, "machine", "counter", "masks", options=["--syscall-trap=off"])
+        tap.ok(recorded.returncode == 5 and "openat" not in dump(trace), "--syscall-trap=off: nothing is caught",
                recorded.stderr.decode())
         trace = os.path.join(directory, "native.srec")
         recorded = record(trace, "counter", options=["--tsc=native"])

@@ -88,7 +88,7 @@ def info(tap, options):
     for base, r in recordings(options.directory):
         text = subprocess.run([SREPLAY, "info", base + ".srec"], capture_output=True, text=True).stdout
         for line in text.splitlines():
-            if line.startswith(("rank", "  windows")):
+            if line.startswith(("rank", "  exposed")):
                 print("# %s %s" % (os.path.basename(base), line))
     tap.ok(True, "said")
 
@@ -141,7 +141,7 @@ def falsified(tap, directory):
     """A bit of a value is another one: the program finds out, and the replay says so."""
     base = os.path.join(directory, "flag-0")
     dump = subprocess.run([SREPLAY, "dump", "--json", base + ".srec"], capture_output=True, text=True).stdout
-    looks = [r for r in map(json.loads, dump.splitlines()) if r.get("record") == "window" and r["load"] > 1 and r["values"]]
+    looks = [r for r in map(json.loads, dump.splitlines()) if r.get("record") == "exposed" and r["access"] > 1 and r["values"]]
     detected = []
     for look in looks[5:15]:
         copy = os.path.join(directory, "falsified.srec")

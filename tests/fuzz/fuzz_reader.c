@@ -23,7 +23,7 @@ static char dir[64], stream_path[96], process_path[96], manifest_path[96];
 
 static const char process_json[] =
     "{\"process\": \"00000000000000000000000000000000\", \"rank\": 0}";
-static const char manifest_json[] = "{\"format\": \"sreplay-trace\", \"version\": 1}";
+static const char manifest_json[] = "{\"format\": \"sreplay-trace\", \"version\": 2}";
 
 static void put(const char *path, const void *data, size_t size)
 {

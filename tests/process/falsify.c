@@ -5,7 +5,7 @@
  * what the byte should be can find out.
  *
  *     falsify DIR.srec RANK THREAD SN
- *     falsify DIR.srec RANK THREAD SN window [BYTE]
+ *     falsify DIR.srec RANK THREAD SN exposed region [BYTE]
  *     falsify DIR.srec RANK THREAD SN plant ADDRESS
  *
  * The second: a bit of that byte of the last value that was found in memory which peers
@@ -76,12 +76,12 @@ static void change(uint8_t *payload, size_t size)
 /* False: it brought none. */
 static bool change_value(uint8_t *payload, size_t size, uint32_t byte)
 {
-	struct sr_window_payload head;
-	struct sr_window_value_head value;
+	struct sr_exposed_payload head;
+	struct sr_exposed_value_head value;
 	size_t at;
 
 	memcpy(&head, payload, sizeof(head));
-	at = sizeof(head) + head.closed * sizeof(uint64_t);
+	at = sizeof(head) + head.protected * sizeof(uint64_t);
 	for (uint32_t i = 0; i < head.values && at < size; i++) {
 		memcpy(&value, payload + at, sizeof(value));
 		at += sizeof(value);
@@ -97,8 +97,8 @@ static bool change_value(uint8_t *payload, size_t size, uint32_t byte)
 /* Behind the others; room for it is there.  False: there are none. */
 static bool plant_value(uint8_t *payload, size_t *size, uint64_t addr)
 {
-	const struct sr_window_value_head value = {.addr = addr, .length = 1};
-	struct sr_window_payload head;
+	const struct sr_exposed_value_head value = {.addr = addr, .length = 1};
+	struct sr_exposed_payload head;
 
 	memcpy(&head, payload, sizeof(head));
 	if (!head.values)
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
 	    sr_stream_open(&s, t, atoi(argv[2]), (uint32_t)atoi(argv[3]), &err))
 		fail(err.text);
 	while (sr_stream_next(s, &e) > 0) {
-		uint8_t *copy = malloc(e.size + sizeof(struct sr_window_value_head) + 8);
+		uint8_t *copy = malloc(e.size + sizeof(struct sr_exposed_value_head) + 8);
 		size_t size = e.size;
 
 		if (!copy)
@@ -148,10 +148,10 @@ int main(int argc, char **argv)
 		memcpy(copy, e.payload, e.size);
 		if (argc == 5 && e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
 			change(copy, e.size);
-		if (window && e.sn == sn && e.kind == SR_REC_WINDOW && !changed)
+		if (window && e.sn == sn && e.kind == SR_REC_EXPOSED && !changed)
 			changed +=
 			    change_value(copy, e.size, argc == 7 ? (uint32_t)atoi(argv[6]) : 0);
-		if (plant && e.sn == sn && e.kind == SR_REC_WINDOW && !changed)
+		if (plant && e.sn == sn && e.kind == SR_REC_EXPOSED && !changed)
 			changed += plant_value(copy, &size, strtoull(argv[6], NULL, 0));
 		e.size = size;
 		put_record(&e, copy);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the carrier makes again is where it belongs: in its place, and in the peer's image. */
+/* What the proxy makes again is where it belongs: in its place, and in the peer's image. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "replay/host/carrier/carrier.h"
+#include "replay/host/proxy/proxy.h"
 #include "replay/abi/memory.h"
 
 #define LONG   (600u << 10) /* more than two pieces */
@@ -26,7 +26,7 @@
 
 static struct sr_group *group;
 static int fd;
-static pid_t carrier;
+static pid_t proxy;
 static uint8_t bytes[LONG], got[LONG];
 
 static int start(void **state)
@@ -34,7 +34,7 @@ static int start(void **state)
 	static const int32_t ranks[] = {3, 5, 8};
 
 	group = sr_group_make(ranks, 3, SR_GROUP_RXE, &fd);
-	carrier = sr_carrier_start(group, fd);
+	proxy = sr_proxy_start(group, fd);
 	/* One channel each way between two, and one from the third. */
 	for (uint32_t i = 0; i < 2; i++)
 		group->channel[i].key =
@@ -42,41 +42,41 @@ static int start(void **state)
 	group->channel[2].key = (struct sr_group_key){2, 1, 19, 20, 0, 0};
 	for (uint32_t i = 0; i < LONG; i++)
 		bytes[i] = (uint8_t)(i * 2654435761u >> 24);
-	return carrier < 0 || !sr_carrier_await(group, carrier);
+	return proxy < 0 || !sr_proxy_await(group, proxy);
 }
 
 static int stop(void **state)
 {
-	sr_carrier_end(carrier);
+	sr_proxy_end(proxy);
 	return 0;
 }
 
-static void ask(uint32_t member, struct sr_errand e)
+static void ask(uint32_t member, struct sr_work_item e)
 {
-	struct sr_errands *all = &group->member[member].errands;
+	struct sr_work_items *all = &group->member[member].work_items;
 
 	e.channel = member;
-	all->errand[atomic_load(&all->asked) % SR_GROUP_ERRANDS] = e;
+	all->work_item[atomic_load(&all->asked) % SR_GROUP_WORK_ITEMS] = e;
 	atomic_fetch_add(&all->asked, 1);
 }
 
 /* Are they done? */
 static bool await(uint32_t member)
 {
-	const struct sr_errands *all = &group->member[member].errands;
+	const struct sr_work_items *all = &group->member[member].work_items;
 
-	atomic_fetch_add(&group->carrier.word, 1);
-	syscall(SYS_futex, &group->carrier.word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	atomic_fetch_add(&group->proxy.word, 1);
+	syscall(SYS_futex, &group->proxy.word, FUTEX_WAKE, 1, NULL, NULL, 0);
 	while (atomic_load(&all->done) < atomic_load(&all->asked) && !atomic_load(&all->failed))
 		usleep(1000);
 	return !atomic_load(&all->failed);
 }
 
 /* One whose bytes lie in the file. */
-static bool run(uint32_t member, struct sr_errand e)
+static bool run(uint32_t member, struct sr_work_item e)
 {
-	e.source = SR_ERRAND_FAR;
-	e.stamp = atomic_fetch_add(&group->carrier.stamps, 1) + 1;
+	e.source = SR_WORK_ITEM_FAR;
+	e.stamp = atomic_fetch_add(&group->proxy.stamps, 1) + 1;
 	ask(member, e);
 	return await(member);
 }
@@ -98,12 +98,12 @@ static void test_send(void **state)
 
 	put(sr_group_source_at(0), bytes, LONG);
 	assert_true(
-	    run(0, (struct sr_errand){
+	    run(0, (struct sr_work_item){
 		       .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 7, .length = LONG, .to = to}));
 	assert_there(PLACE + 100, bytes, LONG);
 	/* Nothing at all is a message too. */
-	assert_true(run(1, (struct sr_errand){.opcode = IBV_WR_SEND, .to = to}));
-	assert_int_equal(group->carrier.requests[SR_CARRIED_SEND], 2);
+	assert_true(run(1, (struct sr_work_item){.opcode = IBV_WR_SEND, .to = to}));
+	assert_int_equal(group->proxy.requests[SR_TRANSFER_SEND], 2);
 }
 
 /* Its place goes around in its room; in the image it is at its address. */
@@ -112,7 +112,7 @@ static void test_write(void **state)
 	const uint64_t base = PLACE + (1 << 21), room = 1 << 20, at = 5 * room - 1000;
 
 	put(sr_group_source_at(1), bytes, LONG);
-	assert_true(run(1, (struct sr_errand){.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+	assert_true(run(1, (struct sr_work_item){.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 					      .length = LONG,
 					      .remote_addr = MEMORY,
 					      .to = {base, at, room}}));
@@ -121,15 +121,15 @@ static void test_write(void **state)
 	assert_there(sr_group_image_at(0) + MEMORY, bytes, LONG);
 }
 
-static void test_read_of_a_window(void **state)
+static void test_read_of_a_exposed(void **state)
 {
 	const struct sr_group_place to = {PLACE + (1 << 23), 0, 1 << 20};
 
-	group->member[1].window[0] = (struct sr_group_window){MEMORY, LONG};
-	atomic_store(&group->member[1].windows, 1);
+	group->member[1].exposed[0] = (struct sr_group_region){MEMORY, LONG};
+	atomic_store(&group->member[1].regions, 1);
 	put(sr_group_image_at(1) + MEMORY, bytes, LONG);
 	assert_true(run(
-	    0, (struct sr_errand){
+	    0, (struct sr_work_item){
 		   .opcode = IBV_WR_RDMA_READ, .remote_addr = MEMORY, .length = LONG, .to = to}));
 	assert_there(to.base, bytes, LONG);
 }
@@ -139,9 +139,9 @@ static void test_read_of_other_memory(void **state)
 {
 	const struct sr_group_place to = {PLACE + (1 << 24), 0, 1 << 20};
 
-	prctl(PR_SET_PTRACER, carrier);
+	prctl(PR_SET_PTRACER, proxy);
 	atomic_store(&group->member[1].process, getpid());
-	assert_true(run(0, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
+	assert_true(run(0, (struct sr_work_item){.opcode = IBV_WR_RDMA_READ,
 					      .remote_addr = (uintptr_t)bytes,
 					      .length = LONG,
 					      .to = to}));
@@ -154,13 +154,13 @@ static void test_atomic(void **state)
 	const uint64_t at = sr_group_image_at(1) + MEMORY, before = 41, after = 42, recorded = 50;
 
 	put(at, &before, 8);
-	assert_true(run(0, (struct sr_errand){.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+	assert_true(run(0, (struct sr_work_item){.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 					      .remote_addr = MEMORY,
 					      .length = 8,
 					      .compare_add = 1,
 					      .result = after}));
 	assert_there(at, &after, 8);
-	assert_true(run(0, (struct sr_errand){.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+	assert_true(run(0, (struct sr_work_item){.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
 					      .remote_addr = MEMORY,
 					      .length = 8,
 					      .compare_add = 49,
@@ -176,10 +176,10 @@ static void test_many_places(void **state)
 		const uint64_t addr = MEMORY + (i << 18), value = i;
 		const struct sr_group_place to = {PLACE + (1 << 25), 0, 8};
 
-		group->member[0].window[0] = (struct sr_group_window){addr, 8};
-		atomic_store(&group->member[0].windows, 1);
+		group->member[0].exposed[0] = (struct sr_group_region){addr, 8};
+		atomic_store(&group->member[0].regions, 1);
 		put(sr_group_image_at(0) + addr, &value, 8);
-		assert_true(run(1, (struct sr_errand){.opcode = IBV_WR_RDMA_READ,
+		assert_true(run(1, (struct sr_work_item){.opcode = IBV_WR_RDMA_READ,
 						      .remote_addr = addr,
 						      .length = 8,
 						      .to = to}));
@@ -194,14 +194,14 @@ static void test_order(void **state)
 	const uint64_t at = sr_group_image_at(1) + MEMORY;
 
 	for (uint32_t first = 0; first < 2; first++) {
-		assert_int_equal(kill(carrier, SIGSTOP), 0);
+		assert_int_equal(kill(proxy, SIGSTOP), 0);
 		for (uint32_t i = 0; i < 8; i++)
 			for (uint32_t from = 0; from < 2; from++) {
-				struct sr_errands *all = &group->member[2 * from].errands;
+				struct sr_work_items *all = &group->member[2 * from].work_items;
 				uint64_t value = 100 * first + 10 * i + from;
 
 				memcpy(all->source + 8 * i, &value, 8);
-				ask(2 * from, (struct sr_errand){.opcode = IBV_WR_RDMA_WRITE,
+				ask(2 * from, (struct sr_work_item){.opcode = IBV_WR_RDMA_WRITE,
 								 .stamp = 100 * (first + 1) +
 									  2 * i + (from != first),
 								 .length = 8,
@@ -209,7 +209,7 @@ static void test_order(void **state)
 								 .remote_addr = MEMORY,
 								 .to = to});
 			}
-		assert_int_equal(kill(carrier, SIGCONT), 0);
+		assert_int_equal(kill(proxy, SIGCONT), 0);
 		assert_true(await(0) && await(2));
 		assert_there(at, &(uint64_t){100 * first + 70 + !first}, 8);
 	}
@@ -220,8 +220,8 @@ static void test_arrival(void **state)
 {
 	const struct sr_group_place to = {PLACE + (1 << 27), 0, 1 << 20};
 
-	memcpy(group->member[0].errands.source, bytes, 1000);
-	ask(0, (struct sr_errand){
+	memcpy(group->member[0].work_items.source, bytes, 1000);
+	ask(0, (struct sr_work_item){
 		   .opcode = IBV_WR_SEND, .stamp = 1000, .length = 1000, .arrives = 7, .to = to});
 	assert_int_equal(atomic_load(&group->channel[1].arrived), 0);
 	assert_true(await(0));
@@ -234,7 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_send),
 	    cmocka_unit_test(test_write),
-	    cmocka_unit_test(test_read_of_a_window),
+	    cmocka_unit_test(test_read_of_a_exposed),
 	    cmocka_unit_test(test_read_of_other_memory),
 	    cmocka_unit_test(test_atomic),
 	    cmocka_unit_test(test_many_places),

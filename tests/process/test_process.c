@@ -514,8 +514,8 @@ static bool faults_wait(void)
 	char dir[] = "/tmp/sreplay-process.XXXXXX";
 	struct trace_request write = {.opcode = IBV_WR_RDMA_WRITE, .length = 8, .remote = 0x9000};
 	struct {
-		struct sr_window_payload head;
-		struct sr_window_value_head value;
+		struct sr_exposed_payload head;
+		struct sr_exposed_value_head value;
 		uint64_t bytes;
 	} window = {{.fault = 3, .values = 1}, {.addr = 0x9000, .length = 8}, 42};
 	struct sr_order order = {.event = 1, .via = SR_ORDER_CELL};
@@ -533,7 +533,7 @@ static bool faults_wait(void)
 	posted = trace_post_send(run.m, 0, 0, qp_address(0, 1), &write, 1, 0);
 	behind = trace_poll_cq(run.m, 1, 0, NULL, 0, 0);
 	tick(&run, 1, 0, &order, 1);
-	trace_maker_record(run.m, 1, 0, SR_REC_WINDOW, &window, sizeof(window));
+	trace_maker_record(run.m, 1, 0, SR_REC_EXPOSED, &window, sizeof(window));
 	trace_poll_cq(run.m, 1, 0, NULL, 0, 0);
 	trace_maker_finish(run.m);
 	ok = !make_plan(dir, &p, &t, &err) &&
@@ -561,7 +561,7 @@ static void put_nonsense(struct run *r, struct trace_maker *m)
 {
 	static const uint16_t kinds[] = {
 	    SR_REC_CLOCK,
-	    SR_REC_WINDOW,
+	    SR_REC_EXPOSED,
 	    SR_REC_CALL + SR_CALL_post_send,
 	    SR_REC_CALL + SR_CALL_poll_cq,
 	    SR_REC_CALL + SR_CALL_start_poll,

@@ -52,19 +52,19 @@ void sr_free(void *p)
 }
 
 /* shim/verbs/regions.h: there are none. */
-bool sr_windows_on;
+bool sr_regions_on;
 
-bool sr_window_touches(const void *addr, size_t length)
+bool sr_exposed_touches(const void *addr, size_t length)
 {
 	return false;
 }
 
-void sr_window_copy(const void *addr, void *to, size_t length)
+void sr_exposed_copy(const void *addr, void *to, size_t length)
 {
 	memcpy(to, addr, length);
 }
 
-bool sr_window_is_common(const void *addr)
+bool sr_exposed_is_partial(const void *addr)
 {
 	return false;
 }

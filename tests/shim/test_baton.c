@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_baton.c: one thread at a time has the baton, all of them get it, and none that keeps it
+ * test_run_token.c: one thread at a time has the run token, all of them get it, and none that keeps it
  * to itself has it for ever.
  *
  * What the threads write with it in hand is plain memory: built with ThreadSanitizer where there
@@ -28,11 +28,11 @@ static void result(bool good, const char *what)
 	failed += !good;
 }
 
-/* With the baton in hand only. */
+/* With the run token in hand only. */
 static uint64_t counter, owner_of[THREADS * ROUNDS];
-static uint64_t kept, passed, snatched;
+static uint64_t kept, passed, preempted;
 
-/* Pieces of program's code that took so long that the baton may be snatched: the processor was taken away. */
+/* Pieces of program's code that took so long that the run token may be preempted: the processor was taken away. */
 static _Atomic uint64_t slow;
 
 static uint64_t milliseconds(void)
@@ -43,11 +43,11 @@ static uint64_t milliseconds(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void count_take(enum sr_baton_got got)
+static void count_take(enum sr_token_got got)
 {
-	kept += got == SR_BATON_KEPT;
-	passed += got == SR_BATON_PASSED;
-	snatched += got == SR_BATON_SNATCHED;
+	kept += got == SR_TOKEN_KEPT;
+	passed += got == SR_TOKEN_PASSED;
+	preempted += got == SR_TOKEN_PREEMPTED;
 }
 
 struct thread {
@@ -55,33 +55,33 @@ struct thread {
 	uint32_t number;
 	unsigned int seed;
 	uint64_t rounds, lost;
-	struct sr_baton_hold hold;
+	struct sr_token_hold hold;
 };
 
-static enum sr_baton_got take(struct thread *t)
+static enum sr_token_got take(struct thread *t)
 {
-	enum sr_baton_got got;
+	enum sr_token_got got;
 
-	sr_baton_take(&t->hold, t->number);
+	sr_token_take(&t->hold, t->number);
 	got = t->hold.got;
-	t->hold.got = SR_BATON_KEPT;
+	t->hold.got = SR_TOKEN_KEPT;
 	return got;
 }
 
-static enum sr_baton_lending chosen(struct thread *t)
+static enum sr_token_releasing chosen(struct thread *t)
 {
 	unsigned int n = (unsigned int)rand_r(&t->seed) % 100;
 
-	return n < 90 ? SR_BATON_BRIEFLY : n < 98 ? SR_BATON_FOR_LONG : SR_BATON_AWAY;
+	return n < 90 ? SR_TOKEN_BRIEFLY : n < 98 ? SR_TOKEN_FOR_LONG : SR_TOKEN_AWAY;
 }
 
-/* Behind a piece of program's code: the processor may be taken away till the very moment when it has the baton again. */
-static enum sr_baton_got take_behind(struct thread *t, uint64_t begin)
+/* Behind a piece of program's code: the processor may be taken away till the very moment when it has the run token again. */
+static enum sr_token_got take_behind(struct thread *t, uint64_t begin)
 {
-	bool is_slow = milliseconds() - begin >= SR_BATON_MS - 1;
-	enum sr_baton_got got = take(t);
+	bool is_slow = milliseconds() - begin >= SR_TOKEN_MS - 1;
+	enum sr_token_got got = take(t);
 
-	slow += is_slow || (got != SR_BATON_KEPT && milliseconds() - begin >= SR_BATON_MS - 1);
+	slow += is_slow || (got != SR_TOKEN_KEPT && milliseconds() - begin >= SR_TOKEN_MS - 1);
 	return got;
 }
 
@@ -93,15 +93,15 @@ static void *take_turns(void *argument)
 
 	for (uint64_t i = 0; i < t->rounds; i++) {
 		count_take(take_behind(t, begin));
-		sr_baton_lend(&t->hold, chosen(t));
+		sr_token_release(&t->hold, chosen(t));
 		if (rand_r(&t->seed) % 1000 == 0)
 			usleep(20);
 		count_take(take(t));
 		begin = milliseconds();
-		sr_baton_go_on(&t->hold);
+		sr_token_go_on(&t->hold);
 		if (rand_r(&t->seed) % 20 == 0)
 			usleep(20); /* in the program's code: the others wait */
-		if (sr_baton_is_lost(&t->hold)) {
+		if (sr_token_is_lost(&t->hold)) {
 			t->lost++; /* from here to the next call the others run beside it */
 			continue;
 		}
@@ -109,7 +109,7 @@ static void *take_turns(void *argument)
 		owner_of[n] = t->number;
 		counter = n + 1;
 	}
-	sr_baton_drop(&t->hold);
+	sr_token_drop(&t->hold);
 	return NULL;
 }
 
@@ -126,7 +126,7 @@ static void one_at_a_time(uint64_t many)
 	uint64_t of[THREADS] = {0}, lost = 0;
 	bool all = true;
 
-	counter = kept = passed = snatched = slow = 0;
+	counter = kept = passed = preempted = slow = 0;
 	for (uint32_t i = 0; i < THREADS; i++)
 		start(&t[i], i, take_turns, many);
 	for (int i = 0; i < THREADS; i++)
@@ -138,9 +138,9 @@ static void one_at_a_time(uint64_t many)
 		lost += t[i].lost;
 	}
 	printf("# %llu times kept, %llu passed on, %llu snatched, %llu slow, %llu lost\n", (unsigned long long)kept,
-	       (unsigned long long)passed, (unsigned long long)snatched, (unsigned long long)slow,
+	       (unsigned long long)passed, (unsigned long long)preempted, (unsigned long long)slow,
 	       (unsigned long long)lost);
-	result(counter + lost == THREADS * many && all && passed >= THREADS && lost <= slow && snatched <= slow,
+	result(counter + lost == THREADS * many && all && passed >= THREADS && lost <= slow && preempted <= slow,
 	       "threads that count in plain memory with the baton in hand lose no count");
 }
 
@@ -153,7 +153,7 @@ static void *keep_it(void *argument)
 	struct thread *t = argument;
 
 	take(t);
-	sr_baton_go_on(&t->hold);
+	sr_token_go_on(&t->hold);
 	atomic_store(&stage, 1);
 	if (t->rounds)
 		while (atomic_load(&stage) < 2)
@@ -162,16 +162,16 @@ static void *keep_it(void *argument)
 		while (atomic_load(&stage) < 2)
 			usleep(1000000);
 	t->rounds = take(t);
-	sr_baton_drop(&t->hold);
+	sr_token_drop(&t->hold);
 	return NULL;
 }
 
-static void it_is_snatched(bool computes, const char *what)
+static void it_is_preempted(bool computes, const char *what)
 {
 	struct thread keeper;
 	struct thread me = {.number = 3};
 	struct timespec from, to;
-	enum sr_baton_got got;
+	enum sr_token_got got;
 	uint32_t whose;
 	double ms;
 
@@ -186,13 +186,13 @@ static void it_is_snatched(bool computes, const char *what)
 	ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
 	printf("# after %.1f ms\n", ms);
 	atomic_store(&stage, 2);
-	sr_baton_go_on(&me.hold);
+	sr_token_go_on(&me.hold);
 	usleep(2000);
 	take(&me);
-	sr_baton_drop(&me.hold);
+	sr_token_drop(&me.hold);
 	pthread_join(keeper.id, NULL);
-	result(got == SR_BATON_SNATCHED && whose == 7 && ms >= SR_BATON_MS &&
-		   keeper.rounds != SR_BATON_KEPT,
+	result(got == SR_TOKEN_PREEMPTED && whose == 7 && ms >= SR_TOKEN_MS &&
+		   keeper.rounds != SR_TOKEN_KEPT,
 	       what);
 }
 
@@ -206,14 +206,14 @@ static void *poll_for_ever(void *argument)
 
 	while (atomic_load(&stage) < 2) {
 		take_behind(t, begin);
-		sr_baton_lend(&t->hold, SR_BATON_BRIEFLY);
+		sr_token_release(&t->hold, SR_TOKEN_BRIEFLY);
 		take(t);
 		begin = milliseconds();
-		sr_baton_go_on(&t->hold);
+		sr_token_go_on(&t->hold);
 		for (volatile int i = 0; i < 100; i++)
 			;
 	}
-	sr_baton_drop(&t->hold);
+	sr_token_drop(&t->hold);
 	return NULL;
 }
 
@@ -221,7 +221,7 @@ static void nobody_starves(void)
 {
 	struct thread pollers[2], t;
 
-	counter = snatched = slow = 0;
+	counter = preempted = slow = 0;
 	atomic_store(&stage, 0);
 	start(&pollers[0], 0, poll_for_ever, 0);
 	start(&pollers[1], 1, poll_for_ever, 0);
@@ -230,10 +230,10 @@ static void nobody_starves(void)
 	atomic_store(&stage, 2);
 	pthread_join(pollers[0].id, NULL);
 	pthread_join(pollers[1].id, NULL);
-	if (counter != 500 || snatched > slow)
-		printf("# %llu turns, %llu snatched, %llu slow\n", (unsigned long long)counter, (unsigned long long)snatched,
+	if (counter != 500 || preempted > slow)
+		printf("# %llu turns, %llu snatched, %llu slow\n", (unsigned long long)counter, (unsigned long long)preempted,
 		       (unsigned long long)slow);
-	result(counter == 500 && snatched <= slow, "beside two that poll without end a third one has its turns");
+	result(counter == 500 && preempted <= slow, "beside two that poll without end a third one has its turns");
 }
 
 static void *wait_for_it(void *argument)
@@ -252,7 +252,7 @@ static void all_go_on_at_the_end(void)
 	for (uint32_t i = 0; i < THREADS; i++)
 		start(&t[i], i + 2, wait_for_it, 0);
 	usleep(10000);
-	sr_baton_stop();
+	sr_token_stop();
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(t[i].id, NULL);
 	result(true, "when it is stopped nobody waits any more");
@@ -265,8 +265,8 @@ int main(int argc, char **argv)
 	if (many > ROUNDS)
 		many = ROUNDS;
 	one_at_a_time(many);
-	it_is_snatched(true, "of one that computes and makes no call it is snatched, which is told to both");
-	it_is_snatched(false, "of one that sleeps in the program's code as well");
+	it_is_preempted(true, "of one that computes and makes no call it is snatched, which is told to both");
+	it_is_preempted(false, "of one that sleeps in the program's code as well");
 	nobody_starves();
 	all_go_on_at_the_end();
 	printf("1..%d\n", tests);

@@ -125,7 +125,7 @@ static void a_clock_that_was_not_posted_leaves_its_word_to_the_next_one(void **s
 	begin(&p);
 	clock_qp.cell[0] = 64;
 	clock_qp.cell[1] = 72;
-	clock_qp.turn = 0;
+	clock_qp.ticket = 0;
 	assert_int_equal(where_a_clock_goes(&p.q), 64);
 	assert_int_equal(where_a_clock_goes(&p.q), 72);
 	assert_int_equal(where_a_clock_goes(&p.q), 64);

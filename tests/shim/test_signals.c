@@ -47,41 +47,41 @@ void sr_say(const char *format, ...)
 
 const struct sr_engine *sr_engine;
 
-bool sr_window_call_interrupted(void)
+bool sr_exposed_call_interrupted(void)
 {
 	return false;
 }
 
-void sr_window_call_resumes(bool interrupted)
+void sr_exposed_call_resumes(bool interrupted)
 {
 }
 
-uint32_t sites_handler_begins(void)
+uint32_t probes_handler_begins(void)
 {
 	return 0;
 }
 
-void sites_handler_ends(uint32_t guards)
+void probes_handler_ends(uint32_t guards)
 {
 }
 
-void sites_enter(ucontext_t *uc)
+void probes_enter(ucontext_t *uc)
 {
 }
 
-void sites_guard_begin(struct sites_guard *g)
+void probes_guard_begin(struct probes_guard *g)
 {
 }
 
-void sites_guard_end(const struct sites_guard *g)
+void probes_guard_end(const struct probes_guard *g)
 {
 }
 
-void sr_window_thread_ends(void)
+void sr_exposed_thread_ends(void)
 {
 }
 
-bool sites_is_section(const ucontext_t *uc)
+bool probes_is_section(const ucontext_t *uc)
 {
 	return false;
 }
@@ -131,7 +131,7 @@ static __sighandler_t signal_(int signo, __sighandler_t handler)
 	return shadowed ? (__sighandler_t)sr_invoke_signal(NULL, a) : signal(signo, handler);
 }
 
-/* A page that the claim opens for a while, as a window's: claim_fault() is a fault in it. */
+/* A page that the claim opens for a while, as a exposed region's: claim_fault() is a fault in it. */
 static volatile char *claimed_page;
 static volatile int claim_faults;
 
@@ -140,7 +140,7 @@ static bool claim(siginfo_t *info, ucontext_t *uc)
 	if ((char *)info->si_addr != claimed_page)
 		return false;
 	claim_faults++;
-	/* As much stack as a window's fault takes. */
+	/* As much stack as a exposed region's fault takes. */
 	volatile char room[16 << 10];
 	room[0] = room[sizeof(room) - 1] = 1;
 	mprotect((void *)claimed_page, 4096, PROT_READ | PROT_WRITE);

@@ -454,7 +454,7 @@ static void one_thread_posts_and_another_polls(void **state)
 /* Random posts, each with its own wr_id, completed at random in the order of the queue. */
 static void random_sends_come_back_in_order(void **state)
 {
-	enum { ROUNDS = 100000, WINDOW = 300 };
+	enum { ROUNDS = 100000, EXPOSED = 300 };
 	static struct sr_wqe *posted[ROUNDS];
 	static uint32_t offsets[ROUNDS];
 	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
@@ -469,7 +469,7 @@ static void random_sends_come_back_in_order(void **state)
 		posted[n] =
 		    post(sq, 1000 + (uint64_t)n, offsets[n] % 2 ? SR_WQE_FETCH : SR_WQE_SOURCE,
 			 offsets[n] % 2 ? &sge : NULL);
-		while (n - head > rand() % WINDOW) {
+		while (n - head > rand() % EXPOSED) {
 			int done = head + rand() % (n - head + 1);
 			struct ibv_wc wc = completion(posted[done], IBV_WC_SUCCESS, 0);
 			uint32_t i = 0;

@@ -621,7 +621,7 @@ static void who_could_not_join_in_time_does_so_with_a_question(void **state)
 	add(&b, n.address, 20);
 	kill(n.h.daemon, SIGSTOP);
 	job.key_path = n.key;
-	sr_directory_set_patience(&a, 300);
+	sr_directory_set_stall_timeout(&a, 300);
 	assert_int_equal(sr_directory_join(&a, n.h.socket, &job, NULL, 0), -ETIMEDOUT);
 	assert_true(sr_directory_joins_later(&a));
 	assert_int_equal(sr_directory_add(&a, &qp), -ETIMEDOUT);
@@ -660,7 +660,7 @@ static void a_stopped_daemon_costs_one_whole_wait(void **state)
 	members_begin(&n, &a, &b);
 	add(&a, n.address, 10);
 	add(&b, n.address, 20);
-	sr_directory_set_patience(&a, 3000);
+	sr_directory_set_stall_timeout(&a, 3000);
 	kill(n.h.daemon, SIGSTOP);
 	begin = sr_sys_now_ms();
 	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), -ETIMEDOUT);

@@ -353,7 +353,7 @@ static void test_daemon_that_does_not_come_back(void **state)
 	struct client c;
 
 	begin(h, &c);
-	sr_client_set_patience(&c.c, 300);
+	sr_client_set_stall_timeout(&c.c, 300);
 	daemon_kill(h, SIGKILL);
 	assert_true(write_until_stopped(&c, 1000000) < 1000000);
 	for (int i = 0; i < 100000; i++)
@@ -408,7 +408,7 @@ static void test_silent_daemon_is_given_up_once(void **state)
 	uint64_t n;
 
 	begin(h, &c);
-	sr_client_set_patience(&c.c, 300);
+	sr_client_set_stall_timeout(&c.c, 300);
 	sr_client_set_give_up_hook(&c.c, count_give_up);
 	give_ups = 0;
 	kill(h->daemon, SIGSTOP);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* events.h: what a run of a random program has recorded, in order, for a replay. */
-#ifndef TESTS_WINDOW_EVENTS_H
-#define TESTS_WINDOW_EVENTS_H
+#ifndef TESTS_EXPOSED_EVENTS_H
+#define TESTS_EXPOSED_EVENTS_H
 
 #include <stdint.h>
 
@@ -9,7 +9,7 @@
 
 struct item {
 	struct item *next;
-	struct sr_window_event e;
+	struct sr_exposed_event e;
 };
 
 struct items {
@@ -20,15 +20,15 @@ struct items {
 /* Room for n bytes, and from p what they are; for as long as the items are needed. */
 typedef void *keeper(const void *p, size_t n);
 
-static inline void keep_event(struct items *items, const struct sr_window_event *e, keeper *keep)
+static inline void keep_event(struct items *items, const struct sr_exposed_event *e, keeper *keep)
 {
 	struct item new = {.e = *e}, *i;
-	struct sr_window_value *values = keep(e->values, e->values_n * sizeof(*values));
+	struct sr_exposed_value *values = keep(e->values, e->values_n * sizeof(*values));
 
 	for (uint32_t n = 0; n < e->values_n; n++)
 		values[n].data = keep(values[n].data, values[n].length);
 	new.e.values = values;
-	new.e.closed = keep(e->closed, e->closed_n * sizeof(*e->closed));
+	new.e.protected = keep(e->protected, e->protected_n * sizeof(*e->protected));
 	i = keep(&new, sizeof(new));
 	if (items->last)
 		items->last->next = i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * litmus.c: the window module under a simulated NIC: a thread that writes
- * landing memory in the order of a queue pair.  No outcome may be seen that x86
+ * litmus.c: the exposed region module under a simulated NIC: a thread that writes
+ * the backing mapping memory in the order of a queue pair.  No outcome may be seen that x86
  * and an in-order reliable connection forbid.
  *
  *   litmus [ROUNDS [SEED [TEST]]]     prints TAP
@@ -24,10 +24,10 @@
 typedef volatile uint64_t word;
 
 static uint64_t rounds = 20000, seed = 1;
-static word *view;
+static word *user;
 /* The NIC's mapping of the same words. */
 static word *dma;
-#define DMA(v) (&dma[(v)-view])
+#define DMA(v) (&dma[(v)-user])
 
 static _Atomic bool stop;
 static char why[200];
@@ -52,7 +52,7 @@ static void disturb(uint64_t *rnd, word *page)
 		page[400] = 2;
 		break;
 	case 4:
-		sr_window_observe();
+		sr_exposed_observe();
 		break;
 	}
 }
@@ -91,11 +91,11 @@ static bool mp(word *data, word *flag, bool live)
 
 	stop = false;
 	*DMA(data) = *DMA(flag) = 0;
-	sr_window_observe();
+	sr_exposed_observe();
 	pthread_create(&t, NULL, mp_nic, &m);
 	for (uint64_t i = 0; (i < rounds || (changes < rounds / 1000 && i < 1000 * rounds)) && good; i++) {
-		word *data_page = &view[(data - view) / WORDS * WORDS];
-		word *flag_page = &view[(flag - view) / WORDS * WORDS];
+		word *data_page = &user[(data - user) / WORDS * WORDS];
+		word *flag_page = &user[(flag - user) / WORDS * WORDS];
 		uint64_t d0, f, d;
 
 		disturb(&rnd, data_page);
@@ -124,18 +124,18 @@ static bool mp(word *data, word *flag, bool live)
 
 static bool message_passing_on_one_page(void)
 {
-	return mp(&view[1], &view[2], false) && mp(&view[2], &view[1], false) &&
-	       mp(&view[1], &view[200], false);
+	return mp(&user[1], &user[2], false) && mp(&user[2], &user[1], false) &&
+	       mp(&user[1], &user[200], false);
 }
 
 static bool message_passing_on_two_pages(void)
 {
-	return mp(&view[1], &view[WORDS + 2], false) && mp(&view[WORDS + 2], &view[1], false);
+	return mp(&user[1], &user[WORDS + 2], false) && mp(&user[WORDS + 2], &user[1], false);
 }
 
 static bool message_passing_through_a_live_page(void)
 {
-	return mp(&view[1], &view[WORDS + 2], true) && mp(&view[1], &view[2], true);
+	return mp(&user[1], &user[WORDS + 2], true) && mp(&user[1], &user[2], true);
 }
 
 /* ----------------------------------------------------------- coherence */
@@ -143,7 +143,7 @@ static bool message_passing_through_a_live_page(void)
 static void *counter_nic(void *unused)
 {
 	for (uint64_t i = 1; !stop; i++) {
-		*DMA(&view[7]) = i;
+		*DMA(&user[7]) = i;
 		if (!(i & 255))
 			sched_yield();
 	}
@@ -157,13 +157,13 @@ static bool loads_of_one_location_go_forward(void)
 	bool good = true;
 
 	stop = false;
-	*DMA(&view[7]) = 0;
-	sr_window_observe();
+	*DMA(&user[7]) = 0;
+	sr_exposed_observe();
 	pthread_create(&t, NULL, counter_nic, NULL);
 	/* A NIC without a CPU for a while is no reason to have seen nothing. */
 	for (uint64_t i = 0; (i < rounds || (changes <= rounds / 1000 && i < 1000 * rounds)) && good; i++) {
-		disturb(&rnd, view);
-		now = view[7];
+		disturb(&rnd, user);
+		now = user[7];
 		good = now >= last;
 		changes += now != last;
 		if (!good)
@@ -188,9 +188,9 @@ static void *sb_nic(void *unused)
 				return NULL;
 			else
 				sched_yield();
-		*DMA(&view[WORDS]) = i; /* a WRITE, */
+		*DMA(&user[WORDS]) = i; /* a WRITE, */
 		atomic_thread_fence(memory_order_seq_cst);
-		nic_saw = *DMA(&view[0]); /* then a READ */
+		nic_saw = *DMA(&user[0]); /* then a READ */
 		atomic_store(&turn_nic, i);
 	}
 	return NULL;
@@ -204,13 +204,13 @@ static bool store_buffering_with_a_fence(void)
 
 	stop = false;
 	turn_cpu = turn_nic = 0;
-	*DMA(&view[WORDS]) = *DMA(&view[0]) = 0;
+	*DMA(&user[WORDS]) = *DMA(&user[0]) = 0;
 	pthread_create(&t, NULL, sb_nic, NULL);
 	for (uint64_t i = 1; i <= rounds && good; i++) {
-		disturb(&rnd, view);
-		disturb(&rnd, &view[WORDS]);
+		disturb(&rnd, user);
+		disturb(&rnd, &user[WORDS]);
 		if (random_below(&rnd, 2))
-			(void)view[WORDS];
+			(void)user[WORDS];
 		atomic_store(&turn_cpu, i);
 		/* Every now and then the NIC is done before this CPU begins. */
 		if (random_below(&rnd, 4) == 0)
@@ -218,9 +218,9 @@ static bool store_buffering_with_a_fence(void)
 				sched_yield();
 		for (uint32_t n = random_below(&rnd, 100); n; n--)
 			__builtin_ia32_pause();
-		view[0] = i;
+		user[0] = i;
 		atomic_thread_fence(memory_order_seq_cst);
-		cpu_saw = view[WORDS];
+		cpu_saw = user[WORDS];
 		while (atomic_load(&turn_nic) < i)
 			sched_yield();
 		good = cpu_saw == i || nic_saw == i;
@@ -239,12 +239,12 @@ static bool store_buffering_with_a_fence(void)
 
 static word *seq_at(void)
 {
-	return &view[5];
+	return &user[5];
 }
 
 static void *seqlock_nic(void *unused)
 {
-	word *seq = DMA(seq_at()), *a = DMA(&view[9]), *b = DMA(&view[WORDS + 9]);
+	word *seq = DMA(seq_at()), *a = DMA(&user[9]), *b = DMA(&user[WORDS + 9]);
 
 	for (uint64_t i = 2; !stop; i += 2) {
 		*seq = i - 1;
@@ -261,20 +261,20 @@ static void *seqlock_nic(void *unused)
 
 static bool a_sequence_lock_read_locally(void)
 {
-	word *seq = seq_at(), *a = &view[9], *b = &view[WORDS + 9];
+	word *seq = seq_at(), *a = &user[9], *b = &user[WORDS + 9];
 	uint64_t rnd = seed, whole = 0;
 	pthread_t t;
 	bool good = true;
 
 	stop = false;
 	*DMA(seq) = *DMA(a) = *DMA(b) = 0;
-	sr_window_observe();
+	sr_exposed_observe();
 	pthread_create(&t, NULL, seqlock_nic, NULL);
 	for (uint64_t i = 0; i < rounds && good; i++) {
 		uint64_t s1, s2, va, vb;
 
-		disturb(&rnd, view);
-		disturb(&rnd, &view[WORDS]);
+		disturb(&rnd, user);
+		disturb(&rnd, &user[WORDS]);
 		s1 = *seq;
 		va = *a;
 		vb = *b;
@@ -301,7 +301,7 @@ static uint64_t halves, wholes;
 
 static void *seqlock_reader(void *unused)
 {
-	word *seq = DMA(seq_at()), *a = DMA(&view[9]), *b = DMA(&view[WORDS + 9]);
+	word *seq = DMA(seq_at()), *a = DMA(&user[9]), *b = DMA(&user[WORDS + 9]);
 
 	while (!stop) {
 		uint64_t s1 = *seq, va = *a, vb = *b, s2 = *seq;
@@ -322,14 +322,14 @@ static bool a_sequence_lock_read_by_read(void)
 
 	stop = false;
 	halves = wholes = 0;
-	*DMA(seq_at()) = *DMA(&view[9]) = *DMA(&view[WORDS + 9]) = 0;
+	*DMA(seq_at()) = *DMA(&user[9]) = *DMA(&user[WORDS + 9]) = 0;
 	pthread_create(&t, NULL, seqlock_reader, NULL);
 	for (uint64_t i = 2; i <= 2 * rounds; i += 2) {
-		disturb(&rnd, random_below(&rnd, 2) ? view : &view[WORDS]);
-		view[5] = i - 1;
-		view[9] = i;
-		view[WORDS + 9] = i;
-		view[5] = i;
+		disturb(&rnd, random_below(&rnd, 2) ? user : &user[WORDS]);
+		user[5] = i - 1;
+		user[9] = i;
+		user[WORDS + 9] = i;
+		user[5] = i;
 	}
 	stop = true;
 	pthread_join(t, NULL);
@@ -397,9 +397,9 @@ static bool a_work_stealing_deque_loses_nothing(void)
 	uint64_t rnd = seed, pushed = 0, lost = 0;
 	pthread_t t;
 
-	top = &view[16];
-	bottom = &view[WORDS + 16];
-	items = &view[2 * WORDS];
+	top = &user[16];
+	bottom = &user[WORDS + 16];
+	items = &user[2 * WORDS];
 	*DMA(top) = *DMA(bottom) = 1000;
 	taken = calloc(rounds + 1, 1);
 	stolen = 0;
@@ -409,7 +409,7 @@ static bool a_work_stealing_deque_loses_nothing(void)
 		uint64_t b = *bottom;
 
 		if (random_below(&rnd, 8) == 0)
-			disturb(&rnd, &view[random_below(&rnd, 3) * WORDS]);
+			disturb(&rnd, &user[random_below(&rnd, 3) * WORDS]);
 		if (random_below(&rnd, 2) && b - *top < DEQUE) {
 			items[b % DEQUE] = pushed++;
 			*bottom = b + 1;
@@ -419,7 +419,7 @@ static bool a_work_stealing_deque_loses_nothing(void)
 	}
 	while (*bottom != *top) {
 		pop();
-		sr_window_observe();
+		sr_exposed_observe();
 	}
 	stop = true;
 	pthread_join(t, NULL);
@@ -436,7 +436,7 @@ static bool a_work_stealing_deque_loses_nothing(void)
 
 static uint64_t event_values;
 
-static void count_event(const struct sr_window_event *e)
+static void count_event(const struct sr_exposed_event *e)
 {
 	event_values += e->values_n;
 }
@@ -457,12 +457,12 @@ static const struct {
 
 static bool set_up(void)
 {
-	static const struct sr_window_hooks h = {.event = count_event, .patches = true};
+	static const struct sr_exposed_hooks h = {.event = count_event, .patches = true};
 
-	if (!map_for_nic(PAGES * 4096, &view, &dma))
+	if (!map_for_nic(PAGES * 4096, &user, &dma))
 		return false;
 	take_faults();
-	if (sr_window_init(&h) || sr_window_add((void *)view, PAGES * 4096) != SR_WINDOW_OK)
+	if (sr_exposed_init(&h) || sr_exposed_add((void *)user, PAGES * 4096) != SR_EXPOSED_OK)
 		return false;
 	return true;
 }
@@ -470,7 +470,7 @@ static bool set_up(void)
 int main(int argc, char **argv)
 {
 	const size_t n = sizeof(tests) / sizeof(*tests);
-	struct sr_window_counts c;
+	struct sr_exposed_counts c;
 	int failures = 0;
 
 	if (argc > 1)
@@ -493,16 +493,16 @@ int main(int argc, char **argv)
 		printf("%s %zu - %s\n", good ? "ok" : "not ok", i + 1, tests[i].name);
 		if (why[0])
 			printf("# %s\n", why);
-		sr_window_observe();
+		sr_exposed_observe();
 		fflush(stdout);
 	}
-	sr_window_get_counts(&c);
+	sr_exposed_get_counts(&c);
 	printf(
 	    "# %lu loads alone, %lu of them polls; %lu freezes; %lu stores, %lu exchanges; %lu "
 	    "live; "
 	    "%lu validated, %lu closed by change; %lu ticks, %lu asynchronous, %lu unstable; %lu "
 	    "values\n",
-	    c.loads, c.polls, c.freezes, c.stores, c.exchanges, c.lives, c.validated,
-	    c.closed_by_change, c.ticks, c.async_values, c.unstable, event_values);
+	    c.loads, c.polls, c.snapshots, c.stores, c.exchanges, c.pass_throughs, c.validated,
+	    c.protected_by_change, c.ticks, c.async_values, c.unstable, event_values);
 	return failures != 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* simulator.h: what programs need in which the window module runs without the library: faults, and a NIC's memory. */
-#ifndef TESTS_WINDOW_SIMULATOR_H
-#define TESTS_WINDOW_SIMULATOR_H
+/* simulator.h: what programs need in which the exposed region module runs without the library: faults, and a NIC's memory. */
+#ifndef TESTS_EXPOSED_SIMULATOR_H
+#define TESTS_EXPOSED_SIMULATOR_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static inline void take_no_faults(void)
 /* One that is not the module's ends the program. */
 static inline void take_fault(int sig, siginfo_t *info, void *uc)
 {
-	if (!sr_window_fault(info, uc))
+	if (!sr_exposed_fault(info, uc))
 		take_no_faults();
 }
 
@@ -44,16 +44,16 @@ static inline void take_faults(void)
  * A NIC's pins follow the pages wherever the module moves them; a thread needs
  * a second mapping of them.
  */
-static inline bool map_for_nic(size_t bytes, volatile uint64_t **view, volatile uint64_t **dma)
+static inline bool map_for_nic(size_t bytes, volatile uint64_t **user, volatile uint64_t **dma)
 {
 	int fd = memfd_create("memory", 0);
 
 	if (fd < 0 || ftruncate(fd, (off_t)bytes))
 		return false;
-	*view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*user = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	*dma = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	map_accepts_shared = true;
-	return *view != MAP_FAILED && *dma != MAP_FAILED;
+	return *user != MAP_FAILED && *dma != MAP_FAILED;
 }
 
 #endif

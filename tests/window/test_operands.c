@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_operands.c: instructions that compute with memory of windows, by a fault and by a jump, on a page that threads share:
+ * test_operands.c: instructions that compute with memory of exposed regions, by a fault and by a jump, on a page that threads share:
  * each does what it does elsewhere, with all of its operand and no more.
  */
 #include <pthread.h>
@@ -113,7 +113,7 @@ COMPUTE(add_long, ".byte 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0
 struct computation {
 	const char *name;
 	operand_function *f;
-	bool avx512, site;
+	bool avx512, probe;
 };
 
 #define IS(name, code)     {#name, name, false, true},
@@ -129,7 +129,7 @@ static const struct computation computations[] = {
 /* A part of it is a region. */
 static volatile uint64_t *page;
 
-static void ignore(const struct sr_window_event *e)
+static void ignore(const struct sr_exposed_event *e)
 {
 }
 
@@ -142,11 +142,11 @@ static bool threads(void)
 
 static int set_up(void **state)
 {
-	static const struct sr_window_hooks h = {.event = ignore, .patches = true, .threads = threads};
+	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true, .threads = threads};
 
 	take_faults();
 	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return sr_window_init(&h) || sr_window_add((void *)REGION, 512) != SR_WINDOW_OK;
+	return sr_exposed_init(&h) || sr_exposed_add((void *)REGION, 512) != SR_EXPOSED_OK;
 }
 
 static bool has_avx512(void)
@@ -154,11 +154,11 @@ static bool has_avx512(void)
 	return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
 
-static struct sr_window_counts counts_now(void)
+static struct sr_exposed_counts counts_now(void)
 {
-	struct sr_window_counts c;
+	struct sr_exposed_counts c;
 
-	sr_window_get_counts(&c);
+	sr_exposed_get_counts(&c);
 	return c;
 }
 
@@ -166,11 +166,11 @@ static struct sr_window_counts counts_now(void)
 static void fill(volatile uint64_t *at, uint64_t *other)
 {
 	static uint64_t v = 0x2545f4914f6cdd1d;
-	uint64_t *landing = (uint64_t *)sr_window_landing((void *)at);
+	uint64_t *backing = (uint64_t *)sr_exposed_backing((void *)at);
 
 	for (int i = 0; i < 32; i++) {
 		v = v * 6364136223846793005 + 1442695040888963407;
-		other[i] = landing[i] = v;
+		other[i] = backing[i] = v;
 	}
 }
 
@@ -185,7 +185,7 @@ static int rounds_right(const struct computation *c, volatile uint64_t *at)
 
 		memset(&here, 0, sizeof(here));
 		memset(&there, 0, sizeof(there));
-		sr_window_observe();
+		sr_exposed_observe();
 		fill(at, other);
 		c->f(at, &here, other[i % 3]);
 		c->f(other, &there, other[i % 3]);
@@ -198,19 +198,19 @@ static void are_right(volatile uint64_t *at, bool within)
 {
 	for (size_t k = 0; k < COMPUTATIONS; k++) {
 		const struct computation *c = &computations[k];
-		struct sr_window_counts before = counts_now(), after;
+		struct sr_exposed_counts before = counts_now(), after;
 		int right;
 
 		if (c->avx512 && !has_avx512())
 			continue;
 		right = rounds_right(c, at);
 		after = counts_now();
-		if (right != ROUNDS || after.jumps - before.jumps != (c->site && !within) ||
+		if (right != ROUNDS || after.jumps - before.jumps != (c->probe && !within) ||
 		    after.faults - before.faults != (within ? ROUNDS : 0))
 			print_error("%s: %d of %d are right, %d jumps, %d faults\n", c->name, right, ROUNDS,
 				    (int)(after.jumps - before.jumps), (int)(after.faults - before.faults));
 		assert_int_equal(right, ROUNDS);
-		assert_int_equal(after.jumps - before.jumps, c->site && !within);
+		assert_int_equal(after.jumps - before.jumps, c->probe && !within);
 		if (!within) {
 			assert_int_equal(after.faults, before.faults);
 			assert_int_equal(after.values, before.values);
@@ -218,7 +218,7 @@ static void are_right(volatile uint64_t *at, bool within)
 		}
 		/* What was read is known, each time. */
 		assert_int_equal(after.faults - before.faults, ROUNDS);
-		assert_int_equal(after.by_jump - before.by_jump, c->site ? ROUNDS : 0);
+		assert_int_equal(after.by_jump - before.by_jump, c->probe ? ROUNDS : 0);
 		assert_true(after.values - before.values >= ROUNDS);
 	}
 }
@@ -272,15 +272,15 @@ static void test_without_a_stack(void **state)
 {
 	uint64_t own[32] = {[2] = 40};
 	struct result first = {0}, elsewhere = {0}, guarded = {0};
-	struct sites_guard guard;
+	struct probes_guard guard;
 	pthread_t t;
 
 	add(own, &first, 0);
 	pthread_create(&t, NULL, compute_elsewhere, &elsewhere);
 	pthread_join(t, NULL);
-	sites_guard_begin(&guard);
+	probes_guard_begin(&guard);
 	add(own, &guarded, 0);
-	sites_guard_end(&guard);
+	probes_guard_end(&guard);
 	assert_int_equal(first.rax, 40);
 	assert_int_equal(elsewhere.rax, 40);
 	assert_int_equal(guarded.rax, 40);
@@ -288,11 +288,11 @@ static void test_without_a_stack(void **state)
 
 static void no_fault_where_nothing_is_read(operand_function *f)
 {
-	struct sr_window_counts before;
+	struct sr_exposed_counts before;
 	struct result out;
 
 	for (int i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		f(REGION, &out, UINT64_MAX);
 	}
 	before = counts_now();
@@ -313,7 +313,7 @@ static sigjmp_buf back;
 
 static void jump_back(int sig, siginfo_t *info, void *uc)
 {
-	if (!sr_window_fault(info, uc))
+	if (!sr_exposed_fault(info, uc))
 		siglongjmp(back, 1);
 }
 
@@ -342,7 +342,7 @@ static void test_what_is_not_aligned(void **state)
 
 		assert_true(is_refused(each[k]));
 		for (int i = 0; i < ROUNDS; i++) {
-			sr_window_observe();
+			sr_exposed_observe();
 			each[k](REGION, &out, 0);
 		}
 		assert_int_equal(counts_now().jumps, jumps + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_regions.c: what becomes a window, what it costs the program's memory, and every instruction.
+/* test_regions.c: what becomes an exposed region, what it costs the program's memory, and every instruction.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -49,8 +49,8 @@ static void have_threads(bool have)
 {
 	threads = have;
 	/* Faults are counted from here. */
-	sr_window_call_begins();
-	sr_window_call_ends();
+	sr_exposed_call_begins();
+	sr_exposed_call_ends();
 }
 
 static bool own;
@@ -65,7 +65,7 @@ static void begin_store(void)
 	atomic_fetch_add(&own_clock, 1);
 }
 
-static void note(const struct sr_window_event *e)
+static void note(const struct sr_exposed_event *e)
 {
 	for (uint32_t i = 0; i < e->values_n; i++) {
 		last.addr = e->values[i].addr;
@@ -89,21 +89,21 @@ static uint8_t *memory(size_t pages)
 /* As the NIC does: nothing of it passes by the CPU's view. */
 static void write_by_nic(const void *p, const void *data, size_t n)
 {
-	memcpy(sr_window_landing(p), data, n);
+	memcpy(sr_exposed_backing(p), data, n);
 }
 
 static void a_region_keeps_what_was_in_it(void **state)
 {
 	uint8_t *p = memory(4);
 
-	assert_int_equal(sr_window_add(p + 100, 3 * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p + 100, 3 * PAGE), SR_EXPOSED_OK);
 	for (size_t i = 0; i < 4 * PAGE; i++)
 		assert_int_equal(p[i], (uint8_t)(i / 7));
-	sr_window_observe();
+	sr_exposed_observe();
 	p[200] = 77;
 	write_by_nic(p + 5000, "abc", 3);
-	sr_window_remove(p + 100, 3 * PAGE);
-	assert_ptr_equal(sr_window_landing(p), p);
+	sr_exposed_remove(p + 100, 3 * PAGE);
+	assert_ptr_equal(sr_exposed_backing(p), p);
 	assert_int_equal(p[200], 77);
 	assert_memory_equal(p + 5000, "abc", 3);
 	assert_int_equal(p[4 * PAGE - 1], (uint8_t)((4 * PAGE - 1) / 7));
@@ -113,19 +113,19 @@ static void regions_overlap(void **state)
 {
 	uint8_t *p = memory(8);
 
-	assert_int_equal(sr_window_add(p, 4 * PAGE), SR_WINDOW_OK);
-	assert_int_equal(sr_window_add(p + 2 * PAGE + 5, 5 * PAGE), SR_WINDOW_OK);
-	assert_int_equal(sr_window_add(p + 3 * PAGE, 10), SR_WINDOW_OK);
-	/* One landing for all. */
-	assert_ptr_equal((uint8_t *)sr_window_landing(p) + 6 * PAGE,
-			 sr_window_landing(p + 6 * PAGE));
-	sr_window_remove(p, 4 * PAGE);
-	assert_ptr_equal(sr_window_landing(p + PAGE), p + PAGE);
-	assert_ptr_not_equal(sr_window_landing(p + 3 * PAGE), p + 3 * PAGE);
+	assert_int_equal(sr_exposed_add(p, 4 * PAGE), SR_EXPOSED_OK);
+	assert_int_equal(sr_exposed_add(p + 2 * PAGE + 5, 5 * PAGE), SR_EXPOSED_OK);
+	assert_int_equal(sr_exposed_add(p + 3 * PAGE, 10), SR_EXPOSED_OK);
+	/* One the backing mapping for all. */
+	assert_ptr_equal((uint8_t *)sr_exposed_backing(p) + 6 * PAGE,
+			 sr_exposed_backing(p + 6 * PAGE));
+	sr_exposed_remove(p, 4 * PAGE);
+	assert_ptr_equal(sr_exposed_backing(p + PAGE), p + PAGE);
+	assert_ptr_not_equal(sr_exposed_backing(p + 3 * PAGE), p + 3 * PAGE);
 	write_by_nic(p + 3 * PAGE, "x", 1);
 	assert_int_equal(p[3 * PAGE], 'x');
-	sr_window_remove(p + 2 * PAGE + 5, 5 * PAGE);
-	sr_window_remove(p + 3 * PAGE, 10);
+	sr_exposed_remove(p + 2 * PAGE + 5, 5 * PAGE);
+	sr_exposed_remove(p + 3 * PAGE, 10);
 	assert_int_equal(p[3 * PAGE], 'x');
 	for (size_t i = 0; i < 8 * PAGE; i++)
 		if (i != 3 * PAGE)
@@ -137,23 +137,23 @@ static void a_value_is_recorded_once(void **state)
 	uint8_t *p = memory(1);
 	uint64_t before;
 
-	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
 	assert_int_equal(*(volatile uint8_t *)(p + 9), 1);
 	before = values;
 	write_by_nic(p + 8, "\x11\x22\x33\x44", 4);
-	sr_window_observe();
+	sr_exposed_observe();
 	assert_int_equal(*(volatile uint32_t *)(p + 8), 0x44332211);
 	assert_int_equal(values, before + 1);
 	assert_ptr_equal(last.addr, p + 8);
 	assert_int_equal(last.length, 4);
 	assert_memory_equal(last.data, "\x11\x22\x33\x44", 4);
-	sr_window_observe();
+	sr_exposed_observe();
 	/* Its own stores are none. */
 	*(volatile uint32_t *)(p + 8) = 5;
-	sr_window_observe();
+	sr_exposed_observe();
 	assert_int_equal(*(volatile uint32_t *)(p + 8), 5);
 	assert_int_equal(values, before + 1);
-	sr_window_remove(p, PAGE);
+	sr_exposed_remove(p, PAGE);
 }
 
 /* Its pages are looked at when the program comes to them, and nothing is copied for the others. */
@@ -168,18 +168,18 @@ static void a_region_of_two_mappings_comes_back(void **state)
 	assert_ptr_equal(
 	    mmap(p, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, 0), p);
 	memset(p, 'x', 2 * 4096);
-	assert_int_equal(sr_window_add(p + 100, 4096), SR_WINDOW_OK);
-	sr_window_before_fork();
+	assert_int_equal(sr_exposed_add(p + 100, 4096), SR_EXPOSED_OK);
+	sr_exposed_before_fork();
 	child = fork();
 	if (!child) {
-		sr_window_after_fork(true);
+		sr_exposed_after_fork(true);
 		take_no_faults();
 		_exit(p[4095] == 'x' && p[4096] == 'x' ? 7 : 1);
 	}
-	sr_window_after_fork(false);
+	sr_exposed_after_fork(false);
 	waitpid(child, &status, 0);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
-	sr_window_remove(p + 100, 4096);
+	sr_exposed_remove(p + 100, 4096);
 	assert_int_equal(p[0] + p[4095], 2 * 'x');
 	assert_int_equal(p[4096] + p[8191], 2 * 'x');
 	munmap(p, 2 * 4096);
@@ -192,22 +192,22 @@ static void a_large_region_ends_page_by_page(void **state)
 	uint8_t *p = memory(pages);
 	uint64_t before = values;
 
-	assert_int_equal(sr_window_add(p, pages * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p, pages * PAGE), SR_EXPOSED_OK);
 	write_by_nic(p + 700 * PAGE + 5, "\x33", 1);
-	sr_window_remove(p, pages * PAGE);
+	sr_exposed_remove(p, pages * PAGE);
 	assert_int_equal(values, before);
 	assert_int_equal(p[700 * PAGE + 5], 0x33);
 	assert_int_equal(values, before + 1);
-	assert_false(sr_window_touches(p + 700 * PAGE, PAGE));
-	assert_true(sr_window_touches(p + 701 * PAGE, PAGE));
+	assert_false(sr_exposed_touches(p + 700 * PAGE, PAGE));
+	assert_true(sr_exposed_touches(p + 701 * PAGE, PAGE));
 	p[3 * PAGE] = 9;
 	assert_int_equal(p[3 * PAGE], 9);
 	assert_int_equal(p[3 * PAGE + 7], (uint8_t)((3 * PAGE + 7) / 7));
 	/* What is left of it may be registered again. */
-	assert_int_equal(sr_window_add(p + 2 * PAGE, 2 * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p + 2 * PAGE, 2 * PAGE), SR_EXPOSED_OK);
 	write_by_nic(p + 2 * PAGE, "\x44", 1);
 	assert_int_equal(p[2 * PAGE], 0x44);
-	sr_window_remove(p + 2 * PAGE, 2 * PAGE);
+	sr_exposed_remove(p + 2 * PAGE, 2 * PAGE);
 	assert_int_equal(p[2 * PAGE], 0x44);
 	assert_int_equal(p[3 * PAGE], 9);
 }
@@ -216,36 +216,36 @@ static void memory_that_is_unmapped_is_forgotten(void **state)
 {
 	uint8_t *p = memory(3);
 
-	assert_int_equal(sr_window_add(p, 3 * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p, 3 * PAGE), SR_EXPOSED_OK);
 	assert_int_equal(p[PAGE + 70], (uint8_t)((PAGE + 70) / 7));
-	sr_window_forget(p + PAGE, PAGE);
+	sr_exposed_forget(p + PAGE, PAGE);
 	mmap(p + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	p[PAGE + 70] = 5;
-	sr_window_remove(p, 3 * PAGE);
+	sr_exposed_remove(p, 3 * PAGE);
 	assert_int_equal(p[PAGE + 70], 5);
 	assert_int_equal(p[PAGE + 71], 0);
 	assert_int_equal(p[2 * PAGE + 9], (uint8_t)((2 * PAGE + 9) / 7));
 }
 
-static void what_cannot_be_a_window_is_refused(void **state)
+static void what_cannot_be_a_exposed_is_refused(void **state)
 {
 	uint8_t here[10], *shared, *end;
 
 	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_int_equal(sr_window_add(shared, PAGE), SR_WINDOW_REFUSED_SHARED);
-	assert_int_equal(sr_window_add(here, sizeof(here)), SR_WINDOW_REFUSED_STACK);
-	assert_int_equal(sr_window_add((void *)0x400000000000, PAGE), SR_WINDOW_REFUSED_ADDRESS);
-	assert_int_equal(sr_window_add(NULL, SIZE_MAX), SR_WINDOW_REFUSED_ADDRESS);
+	assert_int_equal(sr_exposed_add(shared, PAGE), SR_EXPOSED_REFUSED_SHARED);
+	assert_int_equal(sr_exposed_add(here, sizeof(here)), SR_EXPOSED_REFUSED_STACK);
+	assert_int_equal(sr_exposed_add((void *)0x400000000000, PAGE), SR_EXPOSED_REFUSED_ADDRESS);
+	assert_int_equal(sr_exposed_add(NULL, SIZE_MAX), SR_EXPOSED_REFUSED_ADDRESS);
 	/* Half of it is: nothing has changed then. */
 	end = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	munmap(end + 2 * PAGE, PAGE);
-	assert_int_equal(sr_window_add(end, 3 * PAGE), SR_WINDOW_REFUSED_UNMAPPED);
-	assert_ptr_equal(sr_window_landing(end), end);
+	assert_int_equal(sr_exposed_add(end, 3 * PAGE), SR_EXPOSED_REFUSED_UNMAPPED);
+	assert_ptr_equal(sr_exposed_backing(end), end);
 	end[0] = 1;
 }
 
 /*
- * Each instruction on a window and on plain memory, from the same registers:
+ * Each instruction on an exposed region and on plain memory, from the same registers:
  * results, flags and memory must be the same.
  */
 #define FLAGS "pushfq; popq %1;"
@@ -260,8 +260,8 @@ static void what_cannot_be_a_window_is_refused(void **state)
 			for (int w = 0; w < 2; w++) {                                              \
 				uint8_t *m = w ? window : plain;                                   \
                                                                                                    \
-				sr_window_observe();                                               \
-				memcpy(w ? sr_window_landing(m + 24) : m + 24, &x, 8);             \
+				sr_exposed_observe();                                               \
+				memcpy(w ? sr_exposed_backing(m + 24) : m + 24, &x, 8);             \
 				__asm__ volatile("lea -128(%%rsp), %%rsp; xorl %%r8d, %%r8d;" insn \
 						 "; " FLAGS "lea 128(%%rsp), %%rsp"                \
 						 : "+b"(r[w]), "=&r"(f[w]), "+a"(a[w])             \
@@ -271,7 +271,7 @@ static void what_cannot_be_a_window_is_refused(void **state)
 			assert_int_equal(r[0], r[1]);                                              \
 			assert_int_equal(a[0], a[1]);                                              \
 			assert_int_equal(f[0] & 0x8d5, f[1] & 0x8d5);                              \
-			assert_memory_equal(plain, sr_window_landing(window), 64);                 \
+			assert_memory_equal(plain, sr_exposed_backing(window), 64);                 \
 		}                                                                                  \
 	} while (0)
 
@@ -279,7 +279,7 @@ static void run_every_instruction(uint8_t *window)
 {
 	static _Alignas(64) uint8_t plain[64];
 
-	memcpy(plain, sr_window_landing(window), 64);
+	memcpy(plain, sr_exposed_backing(window), 64);
 	BOTH("movq 24(%3), %0");
 	BOTH("movl (%3,%4,8), %k0");
 	BOTH("movw 24(%3), %w0");
@@ -354,77 +354,77 @@ static void every_instruction_does_what_it_does_elsewhere(void **state)
 {
 	uint8_t *window = memory(1);
 
-	assert_int_equal(sr_window_add(window, PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(window, PAGE), SR_EXPOSED_OK);
 	run_every_instruction(window);
-	sr_window_remove(window, PAGE);
+	sr_exposed_remove(window, PAGE);
 }
 
 /* With several threads, on a page that other things share: none of them opens it. */
 static void every_instruction_is_done_alone_on_a_common_page(void **state)
 {
-	struct sr_window_counts before, after;
+	struct sr_exposed_counts before, after;
 	uint8_t *window = memory(2);
 
-	assert_int_equal(sr_window_add(window, 100), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(window, 100), SR_EXPOSED_OK);
 	have_threads(true);
-	sr_window_get_counts(&before);
+	sr_exposed_get_counts(&before);
 	run_every_instruction(window);
-	sr_window_get_counts(&after);
-	assert_int_equal(after.freezes, before.freezes);
-	assert_int_equal(after.lives, before.lives);
+	sr_exposed_get_counts(&after);
+	assert_int_equal(after.snapshots, before.snapshots);
+	assert_int_equal(after.pass_throughs, before.pass_throughs);
 	have_threads(false);
-	sr_window_remove(window, 100);
+	sr_exposed_remove(window, 100);
 }
 
 /* ... what no region has is the program's own: nothing is counted, or recorded. */
 static void what_is_beside_a_region_is_the_programs_own(void **state)
 {
 	volatile uint32_t *p = (void *)memory(1);
-	uint32_t *landing;
+	uint32_t *backing;
 	uint64_t faults;
 
-	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, 100), SR_EXPOSED_OK);
 	have_threads(true);
-	faults = sr_window_faults();
+	faults = sr_exposed_faults();
 	values = 0;
-	landing = sr_window_landing((void *)p);
+	backing = sr_exposed_backing((void *)p);
 	/* To the region's last piece of 8 bytes. */
 	for (uint32_t i = 104 / 4; i < PAGE / 4; i++) {
 		p[i] = i;
-		assert_int_equal(landing[i], i);
+		assert_int_equal(backing[i], i);
 		__atomic_fetch_add(&p[i], 3, __ATOMIC_SEQ_CST);
-		landing[i]++;
+		backing[i]++;
 		assert_int_equal(p[i], i + 4);
 	}
 	run_every_instruction((uint8_t *)p + 1024);
 	assert_int_equal(values, 0);
 	p[0] = 1;
 	(void)p[100 / 4];
-	assert_true(sr_window_faults() >= faults + 2);
+	assert_true(sr_exposed_faults() >= faults + 2);
 	/* What lies over both is the region's. */
-	faults = sr_window_faults();
-	landing[100 / 4]++;
+	faults = sr_exposed_faults();
+	backing[100 / 4]++;
 	assert_true(*(volatile uint64_t *)((char *)p + 100) != 0);
-	assert_int_equal(sr_window_faults(), faults + 1);
+	assert_int_equal(sr_exposed_faults(), faults + 1);
 	assert_int_equal(values, 1);
 	/* A second region's bytes are what they were, and from then on others'. */
 	values = 0;
-	assert_int_equal(sr_window_add((void *)(p + 256), 16), SR_WINDOW_OK);
-	assert_int_equal(p[256], landing[256]);
+	assert_int_equal(sr_exposed_add((void *)(p + 256), 16), SR_EXPOSED_OK);
+	assert_int_equal(p[256], backing[256]);
 	assert_int_equal(values, 0);
-	assert_int_equal(sr_window_faults(), faults + 2);
-	landing[256]++;
-	assert_int_equal(p[256], landing[256]);
+	assert_int_equal(sr_exposed_faults(), faults + 2);
+	backing[256]++;
+	assert_int_equal(p[256], backing[256]);
 	assert_int_equal(values, 1);
 	/* The last of them is seen when it ends. */
-	landing[257]++;
-	sr_window_remove((void *)(p + 256), 16);
+	backing[257]++;
+	sr_exposed_remove((void *)(p + 256), 16);
 	assert_int_equal(values, 2);
-	landing[258]++;
-	assert_int_equal(p[258], landing[258]);
+	backing[258]++;
+	assert_int_equal(p[258], backing[258]);
 	assert_int_equal(values, 2);
 	have_threads(false);
-	sr_window_remove((void *)p, 100);
+	sr_exposed_remove((void *)p, 100);
 	assert_int_equal(values, 2);
 }
 
@@ -434,39 +434,39 @@ static void what_malloc_has_between_buffers_is_beside(void **state)
 	volatile uint64_t *p = (void *)memory(1);
 	uint64_t faults;
 
-	assert_int_equal(sr_window_add((void *)(p + 100), 8), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)(p + 100), 8), SR_EXPOSED_OK);
 	have_threads(true);
-	faults = sr_window_faults();
+	faults = sr_exposed_faults();
 	/* As of malloc(24). */
 	for (int i = 0; i < 2; i++) {
 		p[3] |= 1;
 		(void)p[3];
-		assert_int_equal(sr_window_faults(), faults);
+		assert_int_equal(sr_exposed_faults(), faults);
 		if (i)
 			break;
-		assert_int_equal(sr_window_add((void *)p, 24), SR_WINDOW_OK);
+		assert_int_equal(sr_exposed_add((void *)p, 24), SR_EXPOSED_OK);
 	}
 	have_threads(false);
-	sr_window_remove((void *)p, 24);
-	sr_window_remove((void *)(p + 100), 8);
+	sr_exposed_remove((void *)p, 24);
+	sr_exposed_remove((void *)(p + 100), 8);
 }
 
 /* A thread that computes there comes to its end, since the page is opened for it. */
 static void who_computes_beside_a_region_is_given_the_page(void **state)
 {
 	volatile uint32_t *p = (void *)memory(1);
-	struct sr_window_counts before, after;
+	struct sr_exposed_counts before, after;
 
-	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, 100), SR_EXPOSED_OK);
 	have_threads(true);
-	sr_window_get_counts(&before);
+	sr_exposed_get_counts(&before);
 	for (uint32_t i = 0; i < 65536 + 100; i++)
 		p[256] = i;
 	assert_int_equal(p[256], 65536 + 99);
-	sr_window_get_counts(&after);
-	assert_int_equal(after.lives, before.lives + 1);
+	sr_exposed_get_counts(&after);
+	assert_int_equal(after.pass_throughs, before.pass_throughs + 1);
 	have_threads(false);
-	sr_window_remove((void *)p, 100);
+	sr_exposed_remove((void *)p, 100);
 	assert_int_equal(p[256], 65536 + 99);
 }
 
@@ -475,19 +475,19 @@ static void what_a_whole_region_has_is_not_the_programs_own(void **state)
 {
 	volatile uint8_t *p = memory(1);
 
-	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, PAGE), SR_EXPOSED_OK);
 	have_threads(true);
 	(void)p[0];
 	write_by_nic((void *)(p + 100), "\x5a", 1);
 	values = 0;
-	assert_int_equal(sr_window_add((void *)(p + 90), 20), SR_WINDOW_OK);
-	sr_window_observe();
+	assert_int_equal(sr_exposed_add((void *)(p + 90), 20), SR_EXPOSED_OK);
+	sr_exposed_observe();
 	assert_int_equal(p[100], 0x5a);
 	assert_int_equal(values, 1);
 	assert_ptr_equal(last.addr, p + 100);
 	have_threads(false);
-	sr_window_remove((void *)(p + 90), 20);
-	sr_window_remove((void *)p, PAGE);
+	sr_exposed_remove((void *)(p + 90), 20);
+	sr_exposed_remove((void *)p, PAGE);
 }
 
 /* Memory was unmapped while it was registered, and a region of others' is there when the old one ends. */
@@ -499,37 +499,37 @@ static void a_region_that_was_forgotten_ends(void **state)
 		uint8_t *old = (uint8_t *)q + (whole ? 0 : 100);
 		size_t length = whole ? PAGE : 100;
 
-		assert_int_equal(sr_window_add(old, length), SR_WINDOW_OK);
-		sr_window_forget((void *)q, PAGE);
+		assert_int_equal(sr_exposed_add(old, length), SR_EXPOSED_OK);
+		sr_exposed_forget((void *)q, PAGE);
 		assert_ptr_equal(mmap((void *)q, PAGE, PROT_READ | PROT_WRITE,
 				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), q);
 		if (whole)
-			assert_int_equal(sr_window_add((void *)(q + 8), 64), SR_WINDOW_OK);
+			assert_int_equal(sr_exposed_add((void *)(q + 8), 64), SR_EXPOSED_OK);
 		else
-			assert_int_equal(sr_window_add((void *)p, 3 * PAGE), SR_WINDOW_OK);
-		sr_window_remove(old, length);
+			assert_int_equal(sr_exposed_add((void *)p, 3 * PAGE), SR_EXPOSED_OK);
+		sr_exposed_remove(old, length);
 		/* The new one goes on. */
 		write_by_nic((void *)(q + 20), "\x5b", 1);
 		values = 0;
-		sr_window_observe();
+		sr_exposed_observe();
 		assert_int_equal(q[20], 0x5b);
 		assert_int_equal(values, 1);
 		if (whole)
-			sr_window_remove((void *)(q + 8), 64);
+			sr_exposed_remove((void *)(q + 8), 64);
 		else
-			sr_window_remove((void *)p, 3 * PAGE);
-		assert_false(sr_window_touches((void *)p, 3 * PAGE));
+			sr_exposed_remove((void *)p, 3 * PAGE);
+		assert_false(sr_exposed_touches((void *)p, 3 * PAGE));
 	}
 	/* Both have a part, but not the same. */
-	assert_int_equal(sr_window_add((void *)(q + 200), 50), SR_WINDOW_OK);
-	sr_window_forget((void *)q, PAGE);
+	assert_int_equal(sr_exposed_add((void *)(q + 200), 50), SR_EXPOSED_OK);
+	sr_exposed_forget((void *)q, PAGE);
 	assert_ptr_equal(mmap((void *)q, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 			 q);
-	assert_int_equal(sr_window_add((void *)(q + 300), 50), SR_WINDOW_OK);
-	sr_window_remove((void *)(q + 200), 50);
-	assert_true(sr_window_touches((void *)q, PAGE));
-	sr_window_remove((void *)(q + 300), 50);
-	assert_false(sr_window_touches((void *)q, PAGE));
+	assert_int_equal(sr_exposed_add((void *)(q + 300), 50), SR_EXPOSED_OK);
+	sr_exposed_remove((void *)(q + 200), 50);
+	assert_true(sr_exposed_touches((void *)q, PAGE));
+	sr_exposed_remove((void *)(q + 300), 50);
+	assert_false(sr_exposed_touches((void *)q, PAGE));
 }
 
 /* As many as a device may have, of one buffer. */
@@ -539,55 +539,55 @@ static void regions_are_counted_beyond_16_bits(void **state)
 	uint64_t faults;
 
 	for (uint32_t i = 0; i < 65536; i++)
-		assert_int_equal(sr_window_add((void *)(p + 32), 64), SR_WINDOW_OK);
+		assert_int_equal(sr_exposed_add((void *)(p + 32), 64), SR_EXPOSED_OK);
 	have_threads(true);
 	values = 0;
 	write_by_nic((void *)(p + 40), "\x5c", 1);
-	faults = sr_window_faults();
+	faults = sr_exposed_faults();
 	assert_int_equal(p[40], 0x5c);
-	assert_int_equal(sr_window_faults(), faults + 1);
+	assert_int_equal(sr_exposed_faults(), faults + 1);
 	assert_int_equal(values, 1);
 	for (uint32_t i = 0; i < 65536; i++) {
-		assert_true(sr_window_touches((void *)p, PAGE));
-		sr_window_remove((void *)(p + 32), 64);
+		assert_true(sr_exposed_touches((void *)p, PAGE));
+		sr_exposed_remove((void *)(p + 32), 64);
 	}
 	have_threads(false);
-	assert_false(sr_window_touches((void *)p, PAGE));
+	assert_false(sr_exposed_touches((void *)p, PAGE));
 }
 
 /* Who waits there for a peer looks some million times, and is not given the page. */
 static void who_polls_beside_others_is_not_given_the_page(void **state)
 {
 	volatile uint32_t *p = (void *)memory(1);
-	struct sr_window_counts before, after;
+	struct sr_exposed_counts before, after;
 
-	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, 100), SR_EXPOSED_OK);
 	have_threads(true);
-	sr_window_get_counts(&before);
+	sr_exposed_get_counts(&before);
 	for (uint32_t i = 0; i < 300000; i++)
 		(void)p[3];
-	sr_window_get_counts(&after);
-	assert_int_equal(after.freezes, before.freezes);
+	sr_exposed_get_counts(&after);
+	assert_int_equal(after.snapshots, before.snapshots);
 	for (uint32_t i = 0; i < 2 * 65536; i++)
 		(void)p[3 + i % 2];
-	sr_window_get_counts(&after);
-	assert_int_equal(after.freezes, before.freezes + 1);
+	sr_exposed_get_counts(&after);
+	assert_int_equal(after.snapshots, before.snapshots + 1);
 	have_threads(false);
-	sr_window_remove((void *)p, 100);
+	sr_exposed_remove((void *)p, 100);
 }
 
-/* A list that goes on where nothing is: the program faults, as without windows. */
+/* A list that goes on where nothing is: the program faults, as without exposed regions. */
 static void what_is_copied_may_end_in_nothing(void **state)
 {
 	uint8_t *p = memory(2), to[64];
 	int status, ended = 0;
 	pid_t child;
 
-	assert_int_equal(sr_window_add(p + 100, 100), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p + 100, 100), SR_EXPOSED_OK);
 	munmap(p + PAGE, PAGE);
 	child = fork();
 	if (!child) {
-		sr_window_copy(p + PAGE - 16, to, 32);
+		sr_exposed_copy(p + PAGE - 16, to, 32);
 		_exit(0);
 	}
 	for (int i = 0; i < 500 && !(ended = waitpid(child, &status, WNOHANG)); i++)
@@ -597,7 +597,7 @@ static void what_is_copied_may_end_in_nothing(void **state)
 	assert_int_equal(ended, child);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGSEGV);
-	sr_window_remove(p + 100, 100);
+	sr_exposed_remove(p + 100, 100);
 }
 
 /* What a call is given is read at once, unless a region has any of it or a page has nothing else. */
@@ -608,24 +608,24 @@ static void what_lies_beside_regions_is_copied(void **state)
 	uint64_t faults;
 
 	p[8] = 'a';
-	assert_false(sr_window_copy_beside((void *)p, to, 16));
-	assert_int_equal(sr_window_add((void *)(p + 1024), PAGE - 1024 + 64), SR_WINDOW_OK);
+	assert_false(sr_exposed_copy_unregistered((void *)p, to, 16));
+	assert_int_equal(sr_exposed_add((void *)(p + 1024), PAGE - 1024 + 64), SR_EXPOSED_OK);
 	have_threads(true);
 	p[8] = 'b';
-	faults = sr_window_faults();
-	assert_true(sr_window_copy_beside((void *)p, to, 16));
+	faults = sr_exposed_faults();
+	assert_true(sr_exposed_copy_unregistered((void *)p, to, 16));
 	assert_int_equal(to[8], 'b');
-	assert_int_equal(sr_window_faults(), faults);
+	assert_int_equal(sr_exposed_faults(), faults);
 	to[8] = 'c';
-	assert_false(sr_window_copy_beside((void *)(p + 1016), to, 16));
-	assert_false(sr_window_copy_beside((void *)(p + 1024), to, 16));
+	assert_false(sr_exposed_copy_unregistered((void *)(p + 1016), to, 16));
+	assert_false(sr_exposed_copy_unregistered((void *)(p + 1024), to, 16));
 	/* From the end of one page to the next one. */
-	assert_false(sr_window_copy_beside((void *)(p + PAGE - 8), to, 16));
+	assert_false(sr_exposed_copy_unregistered((void *)(p + PAGE - 8), to, 16));
 	assert_int_equal(to[8], 'c');
-	assert_true(sr_window_copy_beside((void *)(p + PAGE + 128), to, 16));
+	assert_true(sr_exposed_copy_unregistered((void *)(p + PAGE + 128), to, 16));
 	have_threads(false);
-	sr_window_remove((void *)(p + 1024), PAGE - 1024 + 64);
-	assert_false(sr_window_copy_beside((void *)p, to, 16));
+	sr_exposed_remove((void *)(p + 1024), PAGE - 1024 + 64);
+	assert_false(sr_exposed_copy_unregistered((void *)p, to, 16));
 }
 
 /* A large region's last look is left out, and what a peer wrote there is not lost to who registers a part later. */
@@ -635,26 +635,26 @@ static void what_a_large_region_leaves_is_seen(void **state)
 	volatile uint8_t *p = memory(pages), *q = p + 10 * PAGE;
 
 	memset((void *)p, 1, pages * PAGE);
-	assert_int_equal(sr_window_add((void *)p, pages * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, pages * PAGE), SR_EXPOSED_OK);
 	assert_int_equal(q[8], 1);
-	sr_window_observe();
+	sr_exposed_observe();
 	write_by_nic((void *)(q + 8), "\x77", 1);
 	write_by_nic((void *)(q + 1024), "\x78", 1);
-	sr_window_remove((void *)p, pages * PAGE);
+	sr_exposed_remove((void *)p, pages * PAGE);
 	values = 0;
-	assert_int_equal(sr_window_add((void *)q, 64), SR_WINDOW_OK);
-	sr_window_observe();
+	assert_int_equal(sr_exposed_add((void *)q, 64), SR_EXPOSED_OK);
+	sr_exposed_observe();
 	assert_int_equal(q[8], 0x77);
 	assert_int_equal(q[1024], 0x78);
 	assert_int_equal(values, 2);
-	sr_window_remove((void *)q, 64);
+	sr_exposed_remove((void *)q, 64);
 }
 
 /* What threads have beside a region is right whatever becomes of it meanwhile. */
 #define BESIDE_WORDS 4
 static atomic_bool beside_ends;
 
-static void *count_beside(void *arg)
+static void *count_unregistered(void *arg)
 {
 	uint64_t *word = arg, n = 0;
 
@@ -682,7 +682,7 @@ static void others_go_on_beside_regions_that_come_and_go(void **state)
 	have_threads(true);
 	beside_ends = false;
 	for (int i = 0; i < 3; i++)
-		pthread_create(&t[i], NULL, count_beside, words + i * BESIDE_WORDS);
+		pthread_create(&t[i], NULL, count_unregistered, words + i * BESIDE_WORDS);
 	for (int round = 0; round < 3000; round++) {
 		struct {
 			uint8_t *addr;
@@ -696,10 +696,10 @@ static void others_go_on_beside_regions_that_come_and_go(void **state)
 			/* Over the threads' words, too. */
 			if (round % 5 == 0 && i == 3)
 				r[i].length = PAGE;
-			assert_int_equal(sr_window_add(r[i].addr, r[i].length), SR_WINDOW_OK);
+			assert_int_equal(sr_exposed_add(r[i].addr, r[i].length), SR_EXPOSED_OK);
 		}
 		for (int i = 0; i < 4; i++)
-			sr_window_remove(r[(i + round) % 4].addr, r[(i + round) % 4].length);
+			sr_exposed_remove(r[(i + round) % 4].addr, r[(i + round) % 4].length);
 	}
 	beside_ends = true;
 	for (int i = 0; i < 3; i++) {
@@ -707,21 +707,21 @@ static void others_go_on_beside_regions_that_come_and_go(void **state)
 		assert_int_equal(words[i * BESIDE_WORDS], (uint64_t)n);
 	}
 	have_threads(false);
-	assert_false(sr_window_touches(p, 2 * PAGE));
+	assert_false(sr_exposed_touches(p, 2 * PAGE));
 }
 
 static void tick_at(ucontext_t *uc)
 {
-	siginfo_t info = {.si_signo = SIGSEGV, .si_code = SI_TIMER, .si_ptr = (void *)SR_WINDOW_TICK_VALUE};
+	siginfo_t info = {.si_signo = SIGSEGV, .si_code = SI_TIMER, .si_ptr = (void *)SR_EXPOSED_TICK_VALUE};
 
-	assert_true(sr_window_fault(&info, uc));
+	assert_true(sr_exposed_fault(&info, uc));
 }
 
 /* On a machine whose processor is taken away, a tick comes as soon as the last one was over. */
 static void who_has_not_gone_on_since_the_last_tick_does_not_wait(void **state)
 {
 	volatile uint8_t *p = memory(1);
-	struct sr_window_counts before, after;
+	struct sr_exposed_counts before, after;
 	ucontext_t here = {0}, on = {0};
 	sigset_t real;
 	int sum = 0;
@@ -729,28 +729,28 @@ static void who_has_not_gone_on_since_the_last_tick_does_not_wait(void **state)
 	sigemptyset(&real);
 	sigaddset(&real, SIGSEGV);
 	on.uc_mcontext.gregs[REG_RAX] = 1;
-	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
-	sr_window_get_counts(&before);
+	assert_int_equal(sr_exposed_add((void *)p, PAGE), SR_EXPOSED_OK);
+	sr_exposed_get_counts(&before);
 	for (int i = 0; i < 64; i++)
 		sum += p[64 * i];
-	sr_window_get_counts(&after);
-	assert_int_equal(after.freezes, before.freezes + 1);
+	sr_exposed_get_counts(&after);
+	assert_int_equal(after.snapshots, before.snapshots + 1);
 	write_by_nic((void *)(p + 8), "new", 3);
 	sigprocmask(SIG_BLOCK, &real, NULL);
 	tick_at(&here);
 	tick_at(&here);
 	tick_at(&here);
-	sr_window_get_counts(&after);
+	sr_exposed_get_counts(&after);
 	assert_int_equal(after.ticks, before.ticks);
 	/* Who comes back does. */
 	tick_at(&on);
 	tick_at(&here);
-	sr_window_get_counts(&after);
+	sr_exposed_get_counts(&after);
 	assert_int_equal(after.ticks, before.ticks + 1);
 	sigprocmask(SIG_UNBLOCK, &real, NULL);
 	assert_true(sum > 0);
-	sr_window_observe();
-	sr_window_remove((void *)p, PAGE);
+	sr_exposed_observe();
+	sr_exposed_remove((void *)p, PAGE);
 }
 
 struct __attribute__((packed)) over_two {
@@ -761,15 +761,15 @@ struct __attribute__((packed)) over_two {
 /* ... nor does what lies over two such pages, or over one and other memory. */
 static void operands_over_two_pages_are_done_alone(void **state)
 {
-	struct sr_window_counts before, after;
+	struct sr_exposed_counts before, after;
 	uint8_t *p = memory(3);
 
-	assert_int_equal(sr_window_add(p + PAGE, 100), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p + PAGE, 100), SR_EXPOSED_OK);
 	for (int both = 0; both < 2; both++) {
 		if (both)
-			assert_int_equal(sr_window_add(p + 10, 100), SR_WINDOW_OK);
+			assert_int_equal(sr_exposed_add(p + 10, 100), SR_EXPOSED_OK);
 		have_threads(true);
-		sr_window_get_counts(&before);
+		sr_exposed_get_counts(&before);
 		for (uint64_t at = 1; at < 24; at++) {
 			volatile struct over_two *w = (void *)(p + PAGE - at);
 			uint8_t bytes[16];
@@ -779,16 +779,16 @@ static void operands_over_two_pages_are_done_alone(void **state)
 			memset(bytes, (int)at, 16);
 			memcpy((void *)w->bytes, bytes, 16);
 			assert_memory_equal((void *)w->bytes, bytes, 16);
-			*(uint64_t *)((char *)sr_window_landing(p + PAGE)) = at;
+			*(uint64_t *)((char *)sr_exposed_backing(p + PAGE)) = at;
 			assert_int_equal(*(volatile uint64_t *)(p + PAGE), at);
 		}
-		sr_window_get_counts(&after);
-		assert_int_equal(after.freezes, before.freezes);
-		assert_int_equal(after.lives, before.lives);
+		sr_exposed_get_counts(&after);
+		assert_int_equal(after.snapshots, before.snapshots);
+		assert_int_equal(after.pass_throughs, before.pass_throughs);
 		have_threads(false);
 	}
-	sr_window_remove(p + PAGE, 100);
-	sr_window_remove(p + 10, 100);
+	sr_exposed_remove(p + PAGE, 100);
+	sr_exposed_remove(p + 10, 100);
 }
 
 /* What another thread's call is given stays where it is, and is not opened to this one. */
@@ -798,27 +798,27 @@ static void calls_are_given_aliases_of_common_pages(void **state)
 	uint32_t *alias;
 	uint64_t before;
 
-	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
-	assert_null(sr_window_alias((void *)p, 8));
+	assert_int_equal(sr_exposed_add((void *)p, 100), SR_EXPOSED_OK);
+	assert_null(sr_exposed_alias((void *)p, 8));
 	have_threads(true);
-	assert_null(sr_window_alias((void *)(p + PAGE / 4 - 1), 8));
-	alias = sr_window_alias((void *)p, 8);
+	assert_null(sr_exposed_alias((void *)(p + PAGE / 4 - 1), 8));
+	alias = sr_exposed_alias((void *)p, 8);
 	assert_non_null(alias);
-	assert_true(sr_window_is_alias(alias));
+	assert_true(sr_exposed_is_alias(alias));
 	*alias = 77;
-	before = sr_window_faults();
+	before = sr_exposed_faults();
 	assert_int_equal(*p, 77);
 	p[1] = 78;
-	assert_int_equal(sr_window_faults(), before + 2);
+	assert_int_equal(sr_exposed_faults(), before + 2);
 	assert_int_equal(alias[1], 78);
 	/* The region ends meanwhile. */
-	sr_window_remove((void *)p, 100);
+	sr_exposed_remove((void *)p, 100);
 	alias[0] = 79;
 	assert_int_equal(p[0], 79);
-	assert_ptr_equal(sr_window_unalias(alias, 8), p);
+	assert_ptr_equal(sr_exposed_unalias(alias, 8), p);
 	assert_int_equal(p[0], 79);
 	have_threads(false);
-	assert_false(sr_window_touches((void *)p, 8));
+	assert_false(sr_exposed_touches((void *)p, 8));
 }
 
 /* More loads than a program that ends has, and one more within a call. */
@@ -827,26 +827,26 @@ static void a_call_is_given_a_shared_page_whatever_was_before_it(void **state)
 	volatile uint32_t *p = (void *)memory(1);
 	uint32_t *alias;
 
-	assert_int_equal(sr_window_add((void *)p, 100), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, 100), SR_EXPOSED_OK);
 	have_threads(true);
 	/* Another thread's call, which is over when this one does something, waits there. */
-	alias = sr_window_alias((void *)p, 8);
+	alias = sr_exposed_alias((void *)p, 8);
 	assert_non_null(alias);
 	for (uint32_t i = 0; i < 65536 + 10; i++)
 		p[2 + i % 4] = i;
-	sr_window_call_begins();
+	sr_exposed_call_begins();
 	alarm(10); /* The store came again and again. */
 	p[0] = 77;
 	alarm(0);
-	sr_window_call_ends();
+	sr_exposed_call_ends();
 	assert_int_equal(*alias, 77);
-	sr_window_unalias(alias, 8);
+	sr_exposed_unalias(alias, 8);
 	have_threads(false);
-	sr_window_remove((void *)p, 100);
+	sr_exposed_remove((void *)p, 100);
 }
 
 /*
- * A vector register is filled from plain memory, another one from the window, and
+ * A vector register is filled from plain memory, another one from the exposed region, and
  * stored back beside: all 64 bytes of it, for what a load clears.
  */
 #define VECTOR(fill, insn, show)                                                                   \
@@ -856,8 +856,8 @@ static void a_call_is_given_a_shared_page_whatever_was_before_it(void **state)
 		for (int w = 0; w < 2; w++) {                                                      \
 			uint8_t *m = w ? window : plain;                                           \
                                                                                                    \
-			sr_window_observe();                                                       \
-			memcpy(w ? sr_window_landing(m) : m, pattern, 256);                        \
+			sr_exposed_observe();                                                       \
+			memcpy(w ? sr_exposed_backing(m) : m, pattern, 256);                        \
 			memset(shown[w], 0, 64);                                                   \
 			__asm__ volatile(fill "; " insn "; " show                                  \
 					 :                                                         \
@@ -865,17 +865,17 @@ static void a_call_is_given_a_shared_page_whatever_was_before_it(void **state)
 					 : "xmm3", "xmm11", "xmm12", "memory");                    \
 		}                                                                                  \
 		assert_memory_equal(shown[0], shown[1], 64);                                       \
-		assert_memory_equal(plain, sr_window_landing(window), 256);                        \
-		sr_window_observe();                                                               \
+		assert_memory_equal(plain, sr_exposed_backing(window), 256);                        \
+		sr_exposed_observe();                                                               \
 		assert_memory_equal(plain, window, 256);                                           \
 	} while (0)
 
-static void count_lives(uint64_t *lives)
+static void count_pass_throughs(uint64_t *pass_throughs)
 {
-	struct sr_window_counts c;
+	struct sr_exposed_counts c;
 
-	sr_window_get_counts(&c);
-	*lives = c.lives;
+	sr_exposed_get_counts(&c);
+	*pass_throughs = c.pass_throughs;
 }
 
 static void vectors_are_moved_as_elsewhere(void **state)
@@ -886,8 +886,8 @@ static void vectors_are_moved_as_elsewhere(void **state)
 
 	for (int i = 0; i < 512; i++)
 		pattern[i] = (uint8_t)(i * 7 + 1);
-	assert_int_equal(sr_window_add(window, PAGE), SR_WINDOW_OK);
-	count_lives(&before);
+	assert_int_equal(sr_exposed_add(window, PAGE), SR_EXPOSED_OK);
+	count_pass_throughs(&before);
 #define SSE(insn)                                                                                  \
 	VECTOR("movdqu (%1), %%xmm3; movdqu 16(%1), %%xmm11", insn,                                \
 	       "movdqu %%xmm3, (%2); movdqu %%xmm11, 16(%2)")
@@ -935,12 +935,12 @@ static void vectors_are_moved_as_elsewhere(void **state)
 		AVX512("vmovdqu64 %%xmm19, 77(%0)");
 		AVX512("vmovdqu 5(%0), %%ymm3; vmovdqu64 %%zmm3, 64(%0)");
 	}
-	count_lives(&after);
+	count_pass_throughs(&after);
 	assert_int_equal(after, before);
-	sr_window_remove(window, PAGE);
+	sr_exposed_remove(window, PAGE);
 }
 
-/* rep movs and stos, over pages, from plain memory, from windows, and onto themselves. */
+/* rep movs and stos, over pages, from plain memory, from exposed regions, and onto themselves. */
 static void strings_are_moved_as_elsewhere(void **state)
 {
 	static const struct {
@@ -953,8 +953,8 @@ static void strings_are_moved_as_elsewhere(void **state)
 
 	for (size_t i = 0; i < 3 * PAGE; i++)
 		plain[i] = aside[i] = (uint8_t)(i / 7);
-	assert_int_equal(sr_window_add(window, 3 * PAGE), SR_WINDOW_OK);
-	count_lives(&before);
+	assert_int_equal(sr_exposed_add(window, 3 * PAGE), SR_EXPOSED_OK);
+	count_pass_throughs(&before);
 	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
 		for (int how = 0; how < 3; how++) {
 			for (int w = 0; w < 2; w++) {
@@ -962,7 +962,7 @@ static void strings_are_moved_as_elsewhere(void **state)
 				const uint8_t *from = how == 1 ? aside : m;
 				uint64_t n = moves[i].bytes;
 
-				sr_window_observe();
+				sr_exposed_observe();
 				from += moves[i].from;
 				if (how == 2)
 					__asm__ volatile("rep stosb"
@@ -977,12 +977,12 @@ static void strings_are_moved_as_elsewhere(void **state)
 				assert_int_equal(n, 0);
 				assert_ptr_equal(to, m + moves[i].to + moves[i].bytes);
 			}
-			assert_memory_equal(plain, sr_window_landing(window), 3 * PAGE);
-			sr_window_observe();
+			assert_memory_equal(plain, sr_exposed_backing(window), 3 * PAGE);
+			sr_exposed_observe();
 			assert_memory_equal(plain, window, 3 * PAGE);
 		}
 	}
-	count_lives(&after);
+	count_pass_throughs(&after);
 	assert_int_equal(after, before);
 	/* By elements, one of which lies across two pages. */
 	for (int w = 0; w < 2; w++) {
@@ -994,20 +994,20 @@ static void strings_are_moved_as_elsewhere(void **state)
 				 : "a"(0x1122334455667788ull)
 				 : "memory");
 	}
-	sr_window_observe();
+	sr_exposed_observe();
 	assert_memory_equal(plain, window, 3 * PAGE);
-	sr_window_remove(window, 3 * PAGE);
+	sr_exposed_remove(window, 3 * PAGE);
 	free(plain);
 	free(aside);
 }
 
 static int set_up(void **state)
 {
-	static const struct sr_window_hooks h = {
+	static const struct sr_exposed_hooks h = {
 	    .event = note, .looked = look, .storing = begin_store, .threads = has_threads,
 	    .is_its_own = is_its_own};
 
-	return sr_window_init(&h);
+	return sr_exposed_init(&h);
 }
 
 #define ROUNDS 1000
@@ -1018,7 +1018,7 @@ static void *write_clock_and_data(void *p)
 {
 	for (uint64_t n = 1; !atomic_load(&stop); n++) {
 		atomic_store(&nics_clock, n);
-		atomic_store((_Atomic uint64_t *)sr_window_landing(p), n);
+		atomic_store((_Atomic uint64_t *)sr_exposed_backing(p), n);
 	}
 	return NULL;
 }
@@ -1031,19 +1031,19 @@ static void clocks_are_looked_at_behind_a_value_and_in_front_of_its_record(void 
 
 	*p = 0;
 	atomic_store(&nics_clock, 0);
-	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, PAGE), SR_EXPOSED_OK);
 	assert_int_equal(*p, 0);
 	pthread_create(&nic, NULL, write_clock_and_data, (void *)p);
 	while (found < ROUNDS) {
 		before = values;
-		sr_window_observe();
+		sr_exposed_observe();
 		n = *p;
 		found += values != before;
 		assert_true(values == before || clock_seen >= n);
 	}
 	atomic_store(&stop, true);
 	pthread_join(nic, NULL);
-	sr_window_remove((void *)p, PAGE);
+	sr_exposed_remove((void *)p, PAGE);
 }
 
 static atomic_bool late;
@@ -1054,7 +1054,7 @@ static void *read_data_and_clock(void *p)
 	uint64_t n = 0;
 
 	while (n < ROUNDS) {
-		n = atomic_load((_Atomic uint64_t *)sr_window_landing(p));
+		n = atomic_load((_Atomic uint64_t *)sr_exposed_backing(p));
 		if (atomic_load(&own_clock) < n)
 			atomic_store(&late, true);
 	}
@@ -1067,31 +1067,31 @@ static void a_store_is_told_before_it_is_seen(void **state)
 	pthread_t reader;
 
 	*p = 0;
-	assert_int_equal(sr_window_add((void *)p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)p, PAGE), SR_EXPOSED_OK);
 	atomic_store(&own_clock, 0);
 	pthread_create(&reader, NULL, read_data_and_clock, (void *)p);
 	for (uint64_t n = 1; n <= ROUNDS; n++) {
 		/* Few in a row: each is done alone. */
 		if (n % 4 == 0)
-			sr_window_observe();
+			sr_exposed_observe();
 		*p = n;
 	}
 	pthread_join(reader, NULL);
 	assert_false(atomic_load(&late));
-	sr_window_remove((void *)p, PAGE);
+	sr_exposed_remove((void *)p, PAGE);
 }
 
 #define FILLED 40
 #define ALONE  16 /* stores in a row, before the page goes live */
 
-/* What is in memory when it becomes a window is no value: only what has changed by then is. */
+/* What is in memory when it becomes an exposed region is no value: only what has changed by then is. */
 static void what_was_there_before_is_not_new(void **state)
 {
 	uint8_t *p = memory(5);
 	volatile uint8_t *v = p; /* each load where it stands */
 
 	own = true;
-	assert_int_equal(sr_window_add(p, 5 * PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p, 5 * PAGE), SR_EXPOSED_OK);
 	own = false;
 	write_by_nic(p + PAGE + 8, "abc", 3);
 	write_by_nic(p + 2 * PAGE + 8, "def", 3);
@@ -1112,7 +1112,7 @@ static void what_was_there_before_is_not_new(void **state)
 	assert_int_equal(values, 2);
 	/* What was not looked at at all is, at the end. */
 	write_by_nic(p + 4 * PAGE + 8, "ghi", 3);
-	sr_window_remove(p, 5 * PAGE);
+	sr_exposed_remove(p, 5 * PAGE);
 	assert_int_equal(values, 3);
 	assert_ptr_equal(last.addr, p + 4 * PAGE);
 	munmap(p, 5 * PAGE);
@@ -1125,24 +1125,24 @@ static void what_another_region_has_had_is_new(void **state)
 	volatile uint8_t *v = p;
 
 	/* So large that its pages stay, when it ends, until they are touched. */
-	assert_int_equal(sr_window_add(p, 600 * PAGE), SR_WINDOW_OK);
-	sr_window_remove(p, 600 * PAGE);
+	assert_int_equal(sr_exposed_add(p, 600 * PAGE), SR_EXPOSED_OK);
+	sr_exposed_remove(p, 600 * PAGE);
 	own = true;
-	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
 	values = 0;
 	(void)v[100];
 	assert_int_equal(values, 1);
-	sr_window_remove(p, PAGE);
+	sr_exposed_remove(p, PAGE);
 	/* Nor is what was taken out of a region while a device can write there, from then on. */
-	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
-	sr_window_give_up(p, PAGE);
-	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
+	sr_exposed_give_up(p, PAGE);
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
 	own = false;
 	values = 0;
 	(void)v[100];
 	assert_int_equal(values, 1);
-	sr_window_remove(p, PAGE);
-	sr_window_forget(p, 600 * PAGE);
+	sr_exposed_remove(p, PAGE);
+	sr_exposed_forget(p, 600 * PAGE);
 	munmap(p, 600 * PAGE);
 }
 
@@ -1152,24 +1152,24 @@ static void *fill_words(void *p)
 
 	for (int i = 0; i < FILLED; i++)
 		word[i] = (uint64_t)i;
-	return (void *)sr_window_faults();
+	return (void *)sr_exposed_faults();
 }
 
-/* While landing is held, for another thread's call, the store that would do it comes again. */
+/* While the backing mapping is held, for another thread's call, the store that would do it comes again. */
 static void a_store_that_must_wait_counts_once(void **state)
 {
 	uint8_t *p = memory(1);
 	pthread_t program;
 	void *faults;
 
-	assert_int_equal(sr_window_add(p, PAGE), SR_WINDOW_OK);
-	sr_window_hold(p);
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
+	sr_exposed_hold(p);
 	pthread_create(&program, NULL, fill_words, p);
 	usleep(20000);
-	sr_window_release();
+	sr_exposed_release();
 	pthread_join(program, &faults);
 	assert_int_equal((uintptr_t)faults, ALONE + 1);
-	sr_window_remove(p, PAGE);
+	sr_exposed_remove(p, PAGE);
 }
 
 static void *hammer(void *p)
@@ -1203,24 +1203,24 @@ static double load_by_x87(volatile double *p)
  */
 static void a_page_that_changes_all_the_time_is_not_newer_than_another(void **state)
 {
-	volatile uint64_t *p = (void *)memory(2), *landing;
-	struct sr_window_counts before, after;
+	volatile uint64_t *p = (void *)memory(2), *backing;
+	struct sr_exposed_counts before, after;
 	uint64_t unstable = 0;
 	pthread_t nic;
 
-	assert_int_equal(sr_window_add((void *)p, 2 * PAGE), SR_WINDOW_OK);
-	landing = sr_window_landing((void *)p);
+	assert_int_equal(sr_exposed_add((void *)p, 2 * PAGE), SR_EXPOSED_OK);
+	backing = sr_exposed_backing((void *)p);
 	atomic_store(&stop, false);
 	set_urgent(true);
-	pthread_create(&nic, NULL, hammer, (void *)(landing + PAGE / 8));
+	pthread_create(&nic, NULL, hammer, (void *)(backing + PAGE / 8));
 	for (uint64_t n = 1; n <= 2000 && unstable < 3; n++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		load_by_x87((volatile double *)&p[3]);
-		sr_window_get_counts(&before);
-		landing[3] = n;
+		sr_exposed_get_counts(&before);
+		backing[3] = n;
 		load_by_x87((volatile double *)&p[PAGE / 8 + 5]);
 		assert_int_equal(p[3], n);
-		sr_window_get_counts(&after);
+		sr_exposed_get_counts(&after);
 		unstable += after.unstable - before.unstable;
 	}
 	atomic_store(&stop, true);
@@ -1228,8 +1228,8 @@ static void a_page_that_changes_all_the_time_is_not_newer_than_another(void **st
 	set_urgent(false);
 	if (!unstable)
 		print_message("# no page was caught changing\n");
-	sr_window_observe();
-	sr_window_remove((void *)p, 2 * PAGE);
+	sr_exposed_observe();
+	sr_exposed_remove((void *)p, 2 * PAGE);
 }
 
 int main(void)
@@ -1246,7 +1246,7 @@ int main(void)
 	    cmocka_unit_test(clocks_are_looked_at_behind_a_value_and_in_front_of_its_record),
 	    cmocka_unit_test(a_store_is_told_before_it_is_seen),
 	    cmocka_unit_test(a_store_that_must_wait_counts_once),
-	    cmocka_unit_test(what_cannot_be_a_window_is_refused),
+	    cmocka_unit_test(what_cannot_be_a_exposed_is_refused),
 	    cmocka_unit_test(every_instruction_does_what_it_does_elsewhere),
 	    cmocka_unit_test(every_instruction_is_done_alone_on_a_common_page),
 	    cmocka_unit_test(what_is_beside_a_region_is_the_programs_own),

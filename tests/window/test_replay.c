@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_replay.c: a program that does anything with windows, run under a NIC
+ * test_replay.c: a program that does anything with exposed regions, run under a NIC
  * that writes at random, and again without one, from what was recorded: it must
  * load the same values at the same places, and loop as often.
  */
@@ -26,7 +26,7 @@
 typedef volatile uint64_t word;
 
 static uint64_t rounds = 20000, seed = 1;
-static word *view, *dma;
+static word *user, *dma;
 
 /* ------------------------------------------------------------------ trace */
 
@@ -41,20 +41,20 @@ static void *keep(const void *p, size_t n)
 	return memcpy(copy, p, n);
 }
 
-static void record(const struct sr_window_event *e)
+static void record(const struct sr_exposed_event *e)
 {
 	keep_event(&items, e, keep);
 }
 
-static bool recorded(const struct sr_window_event *now, struct sr_window_event *e)
+static bool recorded(const struct sr_exposed_event *now, struct sr_exposed_event *e)
 {
-	struct sr_window_event next;
+	struct sr_exposed_event next;
 
 	if (!at)
 		return false;
 	next = at->e;
 	next.fault += base;
-	if (!sr_window_is_due(&next, now))
+	if (!sr_exposed_is_due(&next, now))
 		return false;
 	*e = next;
 	at = at->next;
@@ -84,17 +84,17 @@ static void program(uint64_t *saw)
 	uint64_t rnd = seed;
 
 	for (uint64_t i = 0; i < rounds; i++) {
-		word *w = &view[random_below(&rnd, PAGES * WORDS)];
+		word *w = &user[random_below(&rnd, PAGES * WORDS)];
 		uint64_t v = 0, n;
 
 		switch (random_below(&rnd, 9)) {
 		case 0:
 			for (n = 0; n < 10; n++)
-				v = v * 31 + view[random_below(&rnd, PAGES * WORDS)];
+				v = v * 31 + user[random_below(&rnd, PAGES * WORDS)];
 			break;
 		case 1:
-			for (n = 0; n < 200 && view[3] == v; n++)
-				v = view[3];
+			for (n = 0; n < 200 && user[3] == v; n++)
+				v = user[3];
 			v += n;
 			break;
 		case 2:
@@ -109,31 +109,31 @@ static void program(uint64_t *saw)
 			break;
 		case 5:
 			/* Fewer than make the page live: what is loaded from there is not seen. */
-			sr_window_observe();
+			sr_exposed_observe();
 			for (n = 0; n < 6; n++)
-				view[WORDS + n] = i;
-			sr_window_observe();
+				user[WORDS + n] = i;
+			sr_exposed_observe();
 			break;
 		case 6:
-			sr_window_read((void *)w, &v,
-				       8 < BYTES - ((char *)w - (char *)view) ? 8 : 1);
+			sr_exposed_read((void *)w, &v,
+				       8 < BYTES - ((char *)w - (char *)user) ? 8 : 1);
 			break;
 		case 7:
 			for (n = 0; n < PAGES * WORDS; n += 100)
-				v = v * 31 + view[n];
+				v = v * 31 + user[n];
 			break;
 		default:
-			sr_window_observe();
+			sr_exposed_observe();
 			v = *w;
 		}
 		saw[i] = v;
 	}
-	sr_window_observe();
+	sr_exposed_observe();
 }
 
 /* ------------------------------------------------------------- live pages */
 
-#define LIVE       (&view[2 * WORDS])
+#define LIVE       (&user[2 * WORDS])
 #define TELLS      (&dma[2 * WORDS + 511])
 #define STORES     40
 #define COMPUTES   40000000
@@ -152,7 +152,7 @@ static void *slow_nic(void *unused)
  */
 static void slow_program(uint64_t *saw)
 {
-	sr_window_observe();
+	sr_exposed_observe();
 	for (uint64_t n = 0; n < STORES; n++)
 		LIVE[n] = n;
 	for (uint64_t n = 0; n < COMPUTES; n++)
@@ -163,9 +163,9 @@ static void slow_program(uint64_t *saw)
 	while (LIVE[511] == 0)
 		;
 	saw[1] = LIVE[511];
-	sr_window_observe();
+	sr_exposed_observe();
 	saw[2] = LIVE[0];
-	sr_window_observe();
+	sr_exposed_observe();
 }
 
 /* ------------------------------------------------------------- first looks */
@@ -191,7 +191,7 @@ static void *nic_of_registered(void *unused)
 static void fill(uint64_t with)
 {
 	for (uint64_t n = 0; n < PAGES * WORDS; n++)
-		view[n] = with * n;
+		user[n] = with * n;
 }
 
 static uint64_t sum(void)
@@ -199,7 +199,7 @@ static uint64_t sum(void)
 	uint64_t v = 0;
 
 	for (uint64_t n = 0; n < PAGES * WORDS; n++)
-		v = v * 31 + view[n];
+		v = v * 31 + user[n];
 	return v;
 }
 
@@ -209,7 +209,7 @@ static uint64_t use_once(uint64_t *rnd)
 	uint64_t v = 0;
 
 	for (uint32_t n = random_below(rnd, 12); n--;) {
-		word *w = &view[random_below(rnd, (PAGES - 2) * WORDS - 64)];
+		word *w = &user[random_below(rnd, (PAGES - 2) * WORDS - 64)];
 
 		switch (random_below(rnd, 5)) {
 		case 0:
@@ -225,14 +225,14 @@ static uint64_t use_once(uint64_t *rnd)
 			memset((void *)((uintptr_t)w & ~63ul), (int)n, 64);
 			break;
 		default:
-			sr_window_observe();
+			sr_exposed_observe();
 		}
 	}
-	sr_window_observe();
+	sr_exposed_observe();
 	/* It goes live. */
 	for (uint32_t n = random_below(rnd, 30); n--;)
-		view[(PAGES - 2) * WORDS + n] = n;
-	sr_window_observe();
+		user[(PAGES - 2) * WORDS + n] = n;
+	sr_exposed_observe();
 	return v;
 }
 
@@ -241,10 +241,10 @@ static void registering_program(uint64_t *saw)
 {
 	uint64_t rnd = seed;
 
-	sr_window_remove((void *)view, BYTES);
+	sr_exposed_remove((void *)user, BYTES);
 	for (uint64_t i = 0; i < rounds / 8; i++) {
 		fill(i);
-		if (sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
+		if (sr_exposed_add((void *)user, BYTES) != SR_EXPOSED_OK)
 			return;
 		is_registered = true;
 		/* The NIC comes first, or not. */
@@ -254,17 +254,17 @@ static void registering_program(uint64_t *saw)
 		is_registered = false;
 		while (writes)
 			;
-		sr_window_remove((void *)view, BYTES);
+		sr_exposed_remove((void *)user, BYTES);
 		saw[i] += sum();
 		/* As calls would, it tells what came here from what comes with the next region. */
-		window_self.fault++;
+		exposed_self.fault++;
 	}
-	sr_window_add((void *)view, BYTES);
+	sr_exposed_add((void *)user, BYTES);
 }
 
 /* ------------------------------------------------------------------- main */
 
-static struct sr_window_counts used;
+static struct sr_exposed_counts used;
 
 static bool is_its_own(const void *addr, size_t length)
 {
@@ -273,35 +273,35 @@ static bool is_its_own(const void *addr, size_t length)
 
 static bool recorded_run(void (*run)(uint64_t *), void *(*peer)(void *), uint64_t *saw)
 {
-	static const struct sr_window_hooks mine = {.event = record, .is_its_own = is_its_own, .patches = true};
+	static const struct sr_exposed_hooks mine = {.event = record, .is_its_own = is_its_own, .patches = true};
 	pthread_t t;
 
 	memset((void *)dma, 0, BYTES);
 	items = (struct items){0};
 	stop = false;
-	if (sr_window_init(&mine) || sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
+	if (sr_exposed_init(&mine) || sr_exposed_add((void *)user, BYTES) != SR_EXPOSED_OK)
 		return false;
-	base = window_self.fault;
+	base = exposed_self.fault;
 	pthread_create(&t, NULL, peer, NULL);
 	run(saw);
 	stop = true;
 	pthread_join(t, NULL);
-	sr_window_remove((void *)view, BYTES);
-	sr_window_get_counts(&used);
+	sr_exposed_remove((void *)user, BYTES);
+	sr_exposed_get_counts(&used);
 	return true;
 }
 
 static bool replayed_run(void (*run)(uint64_t *), uint64_t *saw)
 {
-	static const struct sr_window_hooks mine = {.recorded = recorded};
+	static const struct sr_exposed_hooks mine = {.recorded = recorded};
 
 	memset((void *)dma, 0, BYTES);
 	at = items.first;
-	if (sr_window_init(&mine) || sr_window_add((void *)view, BYTES) != SR_WINDOW_OK)
+	if (sr_exposed_init(&mine) || sr_exposed_add((void *)user, BYTES) != SR_EXPOSED_OK)
 		return false;
-	base = window_self.fault - base;
+	base = exposed_self.fault - base;
 	run(saw);
-	sr_window_remove((void *)view, BYTES);
+	sr_exposed_remove((void *)user, BYTES);
 	return true;
 }
 
@@ -321,7 +321,7 @@ static bool test(const char *what, void (*run)(uint64_t *), void *(*peer)(void *
 	printf("# %lu events, %lu lives, %lu asynchronous values, %lu ticks; %lu of %lu steps "
 	       "differ, first "
 	       "%lu\n",
-	       items.n, used.lives, used.async_values, used.ticks, bad, steps, where);
+	       items.n, used.pass_throughs, used.async_values, used.ticks, bad, steps, where);
 	free(saw);
 	free(again);
 	return ok;
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
 		rounds = strtoull(argv[1], NULL, 0);
 	if (argc > 2)
 		seed = strtoull(argv[2], NULL, 0);
-	if (!map_for_nic(BYTES, &view, &dma))
+	if (!map_for_nic(BYTES, &user, &dma))
 		return 1;
 	take_faults();
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_rows.c: rows of instructions that touch windows, recorded with jumps in their place, and replayed, in another
+ * test_rows.c: rows of instructions that touch exposed regions, recorded with jumps in their place, and replayed, in another
  * process, by faults: they see the same, and all that decides is counted alike.
  *
  *     test_rows [ROUNDS [SEED]]
@@ -35,7 +35,7 @@ typedef uint64_t row_function(volatile void *, volatile void *, volatile void *)
 
 char rows_data[2 * 4096] __attribute__((aligned(4096)));
 
-static volatile uint64_t *view, *dma;
+static volatile uint64_t *user, *dma;
 static uint64_t rounds = 6000, seed = 1;
 static bool common;
 
@@ -44,7 +44,7 @@ static bool common;
 #define ARENA_BYTES (8ul << 30)
 
 struct outcome {
-	uint64_t fault, accesses, looks, loads, stores; /* are the same */
+	uint64_t fault, accesses, accesses_n, loads, stores; /* are the same */
 	uint64_t jumps, by_jump;
 	uint64_t *saw;
 };
@@ -63,16 +63,16 @@ static void *keep(const void *p, size_t n)
 	return p ? memcpy(at, p, n) : at;
 }
 
-static void record(const struct sr_window_event *e)
+static void record(const struct sr_exposed_event *e)
 {
 	keep_event(&arena->items, e, keep);
 }
 
 static struct item *next_item;
 
-static bool recorded(const struct sr_window_event *now, struct sr_window_event *e)
+static bool recorded(const struct sr_exposed_event *now, struct sr_exposed_event *e)
 {
-	if (!next_item || !sr_window_is_due(&next_item->e, now))
+	if (!next_item || !sr_exposed_is_due(&next_item->e, now))
 		return false;
 	*e = next_item->e;
 	next_item = next_item->next;
@@ -86,7 +86,7 @@ static atomic_bool over;
 /* Writes to regions only: what lies beside them is the program's. */
 static void *nic(void *unused)
 {
-	uint64_t rnd = seed + 99, *data = (uint64_t *)sr_window_landing(rows_data);
+	uint64_t rnd = seed + 99, *data = (uint64_t *)sr_exposed_backing(rows_data);
 
 	while (!over) {
 		dma[random_below(&rnd, PAGES) * WORDS + PART_AT / 8 + random_below(&rnd, PART_BYTES / 8)] = rnd;
@@ -97,14 +97,14 @@ static void *nic(void *unused)
 	return NULL;
 }
 
-/* Aligned for vectors; one in five is in no window. */
+/* Aligned for vectors; one in five is in no exposed region. */
 static volatile void *place(uint64_t *rnd)
 {
 	static _Alignas(64) volatile uint64_t own[64];
 
 	if (!random_below(rnd, 5))
 		return &own[2 * random_below(rnd, 20)];
-	return &view[random_below(rnd, common ? 2 : PAGES) * WORDS + 2 * random_below(rnd, 250)];
+	return &user[random_below(rnd, common ? 2 : PAGES) * WORDS + 2 * random_below(rnd, 250)];
 }
 
 static void program(uint64_t *saw)
@@ -120,9 +120,9 @@ static void program(uint64_t *saw)
 		while (times--)
 			saw[i] = saw[i] * 31 + row(a, b, c);
 		if (!random_below(&rnd, 3))
-			sr_window_observe();
+			sr_exposed_observe();
 	}
-	sr_window_observe();
+	sr_exposed_observe();
 }
 
 static bool threads(void)
@@ -132,33 +132,33 @@ static bool threads(void)
 
 static bool add_regions(void)
 {
-	bool done = sr_window_add(rows_data, common ? PART_BYTES : sizeof(rows_data)) == SR_WINDOW_OK;
+	bool done = sr_exposed_add(rows_data, common ? PART_BYTES : sizeof(rows_data)) == SR_EXPOSED_OK;
 
 	for (size_t at = 0; common && at < BYTES; at += 4096)
-		done = done && sr_window_add((char *)view + at + PART_AT, PART_BYTES) == SR_WINDOW_OK;
-	return done && (common || sr_window_add((void *)view, BYTES) == SR_WINDOW_OK);
+		done = done && sr_exposed_add((char *)user + at + PART_AT, PART_BYTES) == SR_EXPOSED_OK;
+	return done && (common || sr_exposed_add((void *)user, BYTES) == SR_EXPOSED_OK);
 }
 
 static int run(bool records, struct outcome *out)
 {
-	const struct sr_window_hooks h = {
+	const struct sr_exposed_hooks h = {
 	    .event = records ? record : NULL, .recorded = records ? NULL : recorded, .patches = records, .threads = threads};
-	struct sr_window_counts c;
+	struct sr_exposed_counts c;
 	pthread_t t;
 
 	memset((void *)dma, 0, BYTES);
 	next_item = arena->items.first;
 	take_faults();
-	if (sr_window_init(&h) || !add_regions() || (records && pthread_create(&t, NULL, nic, NULL)))
+	if (sr_exposed_init(&h) || !add_regions() || (records && pthread_create(&t, NULL, nic, NULL)))
 		return 1;
 	program(out->saw);
 	over = true;
 	if (records)
 		pthread_join(t, NULL);
-	sr_window_get_counts(&c);
-	out->fault = window_self.fault;
-	out->accesses = window_self.accesses;
-	out->looks = window_self.looks;
+	sr_exposed_get_counts(&c);
+	out->fault = exposed_self.fault;
+	out->accesses = exposed_self.accesses;
+	out->accesses_n = exposed_self.accesses_n;
 	out->loads = c.loads;
 	out->stores = c.stores;
 	out->jumps = c.jumps;
@@ -204,12 +204,12 @@ static bool test(const char *what)
 	ok = run_in_child(true);
 	ok = run_in_child(false) && ok;
 	differ = differing(&o[0], &o[1]);
-	ok = ok && !differ && o[0].fault == o[1].fault && o[0].accesses == o[1].accesses && o[0].looks == o[1].looks &&
+	ok = ok && !differ && o[0].fault == o[1].fault && o[0].accesses == o[1].accesses && o[0].accesses_n == o[1].accesses_n &&
 	     o[0].loads == o[1].loads && o[0].stores == o[1].stores && o[0].jumps > ROWS / 2 && o[0].by_jump > rounds / 2;
 	printf("%s %d - %s\n", ok ? "ok" : "not ok", ++number, what);
 	for (int i = 0; i < 2; i++)
 		printf("# %lu faults, %lu accesses, %lu looks, %lu loads, %lu stores; %lu jumps, %lu by jump\n", o[i].fault,
-		       o[i].accesses, o[i].looks, o[i].loads, o[i].stores, o[i].jumps, o[i].by_jump);
+		       o[i].accesses, o[i].accesses_n, o[i].loads, o[i].stores, o[i].jumps, o[i].by_jump);
 	printf("# %lu of %lu rounds differ\n", differ, rounds);
 	munmap(arena, ARENA_BYTES);
 	return ok;
@@ -225,7 +225,7 @@ int main(int argc, char **argv)
 		seed = strtoull(argv[2], NULL, 0);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("1..2\n");
-	if (!map_for_nic(BYTES, &view, &dma))
+	if (!map_for_nic(BYTES, &user, &dma))
 		return 1;
 	ok = test("rows of instructions by jump and by fault, on pages of windows");
 	common = true;

@@ -28,14 +28,14 @@
 #define ROUNDS 300
 #define WORDS  512
 
-/* A window in the program's own data, for operands relative to RIP. */
-char sites_data[4 * 4096] __attribute__((aligned(4096)));
+/* An exposed region in the program's own data, for operands relative to RIP. */
+char probes_data[4 * 4096] __attribute__((aligned(4096)));
 
-static volatile uint64_t *view, *dma;
+static volatile uint64_t *user, *dma;
 static bool several_threads;
 
 /*
- * Each takes a pointer into the window, and returns what it read there, or computed from it. The
+ * Each takes a pointer into the exposed region, and returns what it read there, or computed from it. The
  * instruction in question is the first one, mostly of two to four bytes.
  */
 uint64_t site_then_return(volatile void *p);
@@ -61,7 +61,7 @@ uint64_t site_in_a_child(volatile void *p, uint64_t way);
 uint64_t site_of_all(volatile void *p);
 uint64_t site_in_odd_state(volatile void *p);
 uint64_t site_of_rwx(volatile void *p);
-uint64_t step_through(volatile void *p, uint64_t (*site)(volatile void *));
+uint64_t step_through(volatile void *p, uint64_t (*probe)(volatile void *));
 
 /* So that no byte of one can be taken for a branch to another. */
 #define APART ".p2align 8, 0x90\n"
@@ -82,7 +82,7 @@ __asm__(".text\n"
 	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jne 1b\n mov %rcx, %rax\n ret\n"
 	APART "site_two_loads: mov (%rdi), %eax\n mov 8(%rdi), %ecx\n shl $32, %rcx\n or %rcx, %rax\n ret\n"
 	APART "site_by_index: mov 16(%rdi, %rsi, 8), %rax\n ret\n"
-	APART "site_of_rip: mov sites_data + 8(%rip), %rax\n ret\n"
+	APART "site_of_rip: mov probes_data + 8(%rip), %rax\n ret\n"
 	APART "site_entered_behind: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
 	"1: mov (%rdi), %eax\n"
 	"2: inc %eax\n inc %eax\n ret\n"
@@ -121,7 +121,7 @@ __asm__(".text\n"
 
 /* ------------------------------------------------------------------ before */
 
-static void ignore(const struct sr_window_event *e)
+static void ignore(const struct sr_exposed_event *e)
 {
 }
 
@@ -132,20 +132,20 @@ static bool threads(void)
 
 static int set_up(void **state)
 {
-	static const struct sr_window_hooks h = {.event = ignore, .patches = true, .threads = threads};
+	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true, .threads = threads};
 
-	if (!map_for_nic(4 * 4096, &view, &dma))
+	if (!map_for_nic(4 * 4096, &user, &dma))
 		return -1;
 	take_faults();
-	return sr_window_init(&h) || sr_window_add((void *)view, 4 * 4096) != SR_WINDOW_OK ||
-	       sr_window_add(sites_data, sizeof(sites_data)) != SR_WINDOW_OK;
+	return sr_exposed_init(&h) || sr_exposed_add((void *)user, 4 * 4096) != SR_EXPOSED_OK ||
+	       sr_exposed_add(probes_data, sizeof(probes_data)) != SR_EXPOSED_OK;
 }
 
 static uint64_t served(void)
 {
-	struct sr_window_counts c;
+	struct sr_exposed_counts c;
 
-	sr_window_get_counts(&c);
+	sr_exposed_get_counts(&c);
 	return c.by_jump;
 }
 
@@ -165,9 +165,9 @@ static void test_each_does_what_it_did(void **state)
 		for (uint64_t i = 1; i <= ROUNDS; i++) {
 			uint64_t want[] = {i + 1, 2 * i + 1, i, i + 1, i};
 
-			sr_window_observe();
+			sr_exposed_observe();
 			dma[k] = i;
-			assert_int_equal(plain[k](&view[k]), want[k]);
+			assert_int_equal(plain[k](&user[k]), want[k]);
 		}
 		/* Four bytes, of which the last is the function's: there is no place for a jump. */
 		if (plain[k] == site_then_return)
@@ -182,14 +182,14 @@ static void test_branches_and_comparisons(void **state)
 	uint64_t before = served();
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[10] = i % 3;
-		assert_int_equal(site_then_branch(&view[10]), i % 3 ? i % 3 + 1 : UINT64_MAX);
-		sr_window_observe();
-		assert_int_equal(site_compares(&view[10], 2), i % 3 == 2);
-		sr_window_observe();
+		assert_int_equal(site_then_branch(&user[10]), i % 3 ? i % 3 + 1 : UINT64_MAX);
+		sr_exposed_observe();
+		assert_int_equal(site_compares(&user[10], 2), i % 3 == 2);
+		sr_exposed_observe();
 		dma[11] = i % 2 ? 0x80 : 0x7f;
-		assert_int_equal(site_sign_extends(&view[11]), i % 2 ? -128 : 127);
+		assert_int_equal(site_sign_extends(&user[11]), i % 2 ? -128 : 127);
 	}
 	assert_served(before, 3 * ROUNDS);
 }
@@ -199,14 +199,14 @@ static void test_operands(void **state)
 	uint64_t before = served();
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[20] = i;
-		assert_int_equal(site_then_relative(&view[20]), i + 17);
-		sr_window_observe();
+		assert_int_equal(site_then_relative(&user[20]), i + 17);
+		sr_exposed_observe();
 		dma[25] = i * 3;
-		assert_int_equal(site_by_index(&view[20], 3), i * 3);
-		sr_window_observe();
-		*(volatile uint64_t *)sr_window_landing(sites_data + 8) = i * 5;
+		assert_int_equal(site_by_index(&user[20], 3), i * 3);
+		sr_exposed_observe();
+		*(volatile uint64_t *)sr_exposed_backing(probes_data + 8) = i * 5;
 		assert_int_equal(site_of_rip(), i * 5);
 	}
 	assert_served(before, 3 * ROUNDS);
@@ -218,10 +218,10 @@ static void test_two_loads_next_to_each_other(void **state)
 	uint64_t before = served();
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[30] = i;
 		dma[31] = i + 1;
-		assert_int_equal(site_two_loads(&view[30]), i | (i + 1) << 32);
+		assert_int_equal(site_two_loads(&user[30]), i | (i + 1) << 32);
 	}
 	assert_true(served() - before >= 2 * (ROUNDS - 18));
 }
@@ -238,19 +238,19 @@ ROW(row_of_others);
 static void test_three_under_one_jump(void **state)
 {
 	uint64_t before = served(), own[3] = {1, 2, 0};
-	struct sr_window_counts c, d;
+	struct sr_exposed_counts c, d;
 
-	sr_window_get_counts(&c);
+	sr_exposed_get_counts(&c);
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[32] = i;
 		dma[33] = 2 * i;
-		assert_int_equal(row_of_one(&view[32]), 3 * i);
+		assert_int_equal(row_of_one(&user[32]), 3 * i);
 		assert_int_equal(dma[34], i);
 		assert_int_equal(row_of_one(own), 3);
 		assert_int_equal(own[2], 1);
 	}
-	sr_window_get_counts(&d);
+	sr_exposed_get_counts(&d);
 	assert_int_equal(d.jumps - c.jumps, 3);
 	assert_true(served() - before >= 3 * (ROUNDS - 20));
 	/* They serve others now, and are taken back, one after the other. */
@@ -258,17 +258,17 @@ static void test_three_under_one_jump(void **state)
 	for (uint64_t i = 0; i < 200000; i++)
 		assert_int_equal(row_of_others(own), 3);
 	for (uint64_t i = 0; i < 50; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[32] = i;
-		assert_int_equal(row_of_others(&view[32]), i + dma[33]);
+		assert_int_equal(row_of_others(&user[32]), i + dma[33]);
 	}
 	assert_true(served() > before);
 	before = served();
 	for (uint64_t i = 0; i < 200000; i++)
 		assert_int_equal(row_of_others(own), 3);
-	sr_window_observe();
+	sr_exposed_observe();
 	dma[32] = 4;
-	assert_int_equal(row_of_others(&view[32]), 4 + dma[33]);
+	assert_int_equal(row_of_others(&user[32]), 4 + dma[33]);
 	assert_int_equal(served(), before);
 }
 
@@ -290,10 +290,10 @@ static void test_who_comes_to_the_midst(void **state)
 	bool was_jump = false;
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[40] = i;
-		assert_int_equal(site_entered_behind(&view[40], 0), i + 2);
-		assert_int_equal(site_entered_behind(&view[40], 1), 2);
+		assert_int_equal(site_entered_behind(&user[40], 0), i + 2);
+		assert_int_equal(site_entered_behind(&user[40], 1), 2);
 		was_jump |= is_jump((uintptr_t)site_entered_behind, 20);
 	}
 	assert_true(was_jump && served() > before + 30);
@@ -354,11 +354,11 @@ static void test_where_no_jump_is_written(void **state)
 	memcpy(before[0], (void *)site_branched_into, 16);
 	memcpy(before[1], (void *)site_before_a_gap, 16);
 	for (uint64_t i = 1; i <= ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[41] = i;
-		assert_int_equal(site_branched_into(&view[41], i), i);
-		sr_window_observe();
-		assert_int_equal(site_before_a_gap(&view[41]), i + 1);
+		assert_int_equal(site_branched_into(&user[41], i), i);
+		sr_exposed_observe();
+		assert_int_equal(site_before_a_gap(&user[41]), i + 1);
 	}
 	assert_memory_equal((void *)site_branched_into, before[0], 16);
 	assert_memory_equal((void *)site_before_a_gap, before[1], 16);
@@ -371,9 +371,9 @@ static void test_code_that_may_be_written(void **state)
 
 	assert_int_equal(mprotect((void *)code, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[42] = i;
-		assert_int_equal(site_of_rwx(&view[42]), i + 2);
+		assert_int_equal(site_of_rwx(&user[42]), i + 2);
 	}
 	assert_false(is_jump((uintptr_t)code, 1));
 	code[0] = code[0];
@@ -383,7 +383,7 @@ static void test_code_that_may_be_written(void **state)
 static void touch_often(uint64_t (*f)(volatile void *), volatile uint64_t *at, volatile uint64_t *from_nic)
 {
 	for (uint64_t i = 0; i < 50; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		*from_nic = i;
 		assert_int_equal(f(at), i + 1);
 	}
@@ -391,11 +391,11 @@ static void touch_often(uint64_t (*f)(volatile void *), volatile uint64_t *at, v
 
 static void *read_own(void *own)
 {
-	sites_make_stack();
-	window_self.site.stack = window_self.site.top;
+	probes_make_stack();
+	exposed_self.probe.stack = exposed_self.probe.top;
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(site_of_all(own), 6);
-	sr_window_thread_ends();
+	sr_exposed_thread_ends();
 	return NULL;
 }
 
@@ -405,15 +405,15 @@ static void test_bails_with_the_lock(void **state)
 	uint64_t own = 5, mask;
 	pthread_t t;
 
-	touch_often(site_of_all, &view[43], &dma[43]);
+	touch_often(site_of_all, &user[43], &dma[43]);
 	assert_true(is_jump((uintptr_t)site_of_all, 1));
-	window_lock(&mask);
+	exposed_lock(&mask);
 	for (uint64_t i = 0; i < 300000; i++)
 		assert_int_equal(site_of_all(&own), 6);
 	/* Or another thread has it, who may wait for what this one has. */
 	pthread_create(&t, NULL, read_own, &own);
 	pthread_join(t, NULL);
-	window_unlock(&mask);
+	exposed_unlock(&mask);
 	assert_true(is_jump((uintptr_t)site_of_all, 1));
 	for (uint64_t i = 0; i < 3; i++)
 		assert_int_equal(site_of_all(&own), 6);
@@ -441,7 +441,7 @@ static sigjmp_buf back;
 
 static void jump_back(int sig, siginfo_t *info, void *uc)
 {
-	if (!sr_window_fault(info, uc))
+	if (!sr_exposed_fault(info, uc))
 		siglongjmp(back, 1);
 }
 
@@ -465,17 +465,17 @@ static void test_other_code_at_its_place(void **state)
 	    other[] = {0x90, 0x90, 0x90, 0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0xc3}; /* nops; mov (%rdi), %rax; inc %rax; ret */
 	uint64_t (*f)(volatile void *) = map_code(one, sizeof(one), NULL);
 
-	touch_often(f, &view[44], &dma[44]);
+	touch_often(f, &user[44], &dma[44]);
 	assert_true(is_jump((uintptr_t)f, 1));
 	map_code(other, sizeof(other), (void *)f);
-	touch_often(f, &view[44], &dma[44]);
+	touch_often(f, &user[44], &dma[44]);
 	/* A general protection fault where once was a jump's third byte. */
 	assert_true(is_handed_on(f));
 	map_code(one, sizeof(one), (void *)f);
-	touch_often(f, &view[44], &dma[44]);
+	touch_often(f, &user[44], &dma[44]);
 	assert_true(is_handed_on(f));
 	munmap((void *)f, 4096);
-	sr_window_observe();
+	sr_exposed_observe();
 }
 
 static void test_loops(void **state)
@@ -484,8 +484,8 @@ static void test_loops(void **state)
 
 	dma[50] = 77;
 	for (int i = 0; i < 20; i++) {
-		sr_window_observe();
-		assert_int_equal(site_in_a_loop(&view[50], 100), 77);
+		sr_exposed_observe();
+		assert_int_equal(site_in_a_loop(&user[50], 100), 77);
 	}
 	assert_served(before, 2000);
 }
@@ -495,8 +495,8 @@ static void test_stores(void **state)
 	uint64_t before = served();
 
 	for (uint64_t i = 0; i < 2 * ROUNDS; i++) {
-		sr_window_observe();
-		site_fills(&view[60], 12, i);
+		sr_exposed_observe();
+		site_fills(&user[60], 12, i);
 		for (int k = 0; k < 12; k++)
 			assert_int_equal(((volatile uint8_t *)&dma[60])[k], i & 255);
 	}
@@ -510,19 +510,19 @@ static void test_vectors(void **state)
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		for (int k = 0; k < 4; k++)
 			dma[300 + k] = i * 7 + (uint64_t)k;
-		sr_window_observe();
-		site_of_vectors(&view[300], &view[320]);
+		sr_exposed_observe();
+		site_of_vectors(&user[300], &user[320]);
 		assert_memory_equal((void *)&dma[320], (void *)&dma[300], 16);
 		if (!__builtin_cpu_supports("avx2"))
 			continue;
-		sr_window_observe();
-		site_of_wide_vectors(&view[300], &view[320]);
+		sr_exposed_observe();
+		site_of_wide_vectors(&user[300], &user[320]);
 		assert_memory_equal((void *)&dma[320], (void *)&dma[300], 32);
 	}
 	assert_served(before, 2 * ROUNDS);
 }
 
-/* Memory that is no window's, and a page that is open. */
+/* Memory that is no exposed region's, and a page that is open. */
 static void test_other_memory(void **state)
 {
 	uint64_t own = 5;
@@ -531,11 +531,11 @@ static void test_other_memory(void **state)
 		own = i;
 		assert_int_equal(site_then_return(&own), i);
 	}
-	sr_window_observe();
+	sr_exposed_observe();
 	dma[1] = 9;
 	for (uint64_t i = 0; i < WORDS; i++)
-		(void)view[i];
-	assert_int_equal(site_then_return(&view[1]), 9);
+		(void)user[i];
+	assert_int_equal(site_then_return(&user[1]), 9);
 }
 
 /* ------------------------------------------------------------------ signals */
@@ -545,13 +545,13 @@ static _Atomic uint64_t interrupted, interrupted_wrong;
 /* As a handler of the shim's, which calls libc, whose code has sites. */
 static void interrupt(int sig, siginfo_t *info, void *uc)
 {
-	struct sites_guard guard;
+	struct probes_guard guard;
 	uint64_t own = 41;
 
-	sites_guard_begin(&guard);
+	probes_guard_begin(&guard);
 	interrupted_wrong += site_counts(&own, 3) != 3 || site_keeps_flags(&own) != 42;
-	interrupted += sites_is_section(uc);
-	sites_guard_end(&guard);
+	interrupted += probes_is_section(uc);
+	probes_guard_end(&guard);
 }
 
 static void test_a_handler_amidst_a_stub(void **state)
@@ -561,8 +561,8 @@ static void test_a_handler_amidst_a_stub(void **state)
 	uint64_t own = 1, rounds = 0;
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
-		site_counts(&view[90], 20);
+		sr_exposed_observe();
+		site_counts(&user[90], 20);
 	}
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
@@ -606,28 +606,28 @@ static void test_a_handler_at_each_step(void **state)
 	uint64_t own = 6, row[3] = {8, 2, 0}, before = served();
 
 	for (uint64_t i = 0; i < 50; i++) {
-		sr_window_observe();
-		assert_int_equal(site_then_call(&view[45]), 2 * dma[45] + 1);
+		sr_exposed_observe();
+		assert_int_equal(site_then_call(&user[45]), 2 * dma[45] + 1);
 	}
 	take_steps(step);
 	for (uint64_t i = 0; i < 10; i++) {
 		assert_int_equal(step_through(&own, site_then_call), 13);
 		assert_int_equal(step_through(&own, site_in_odd_state), 7);
 		assert_int_equal(step_through(row, row_of_one), 10);
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[45] = i;
-		assert_int_equal(step_through(&view[45], site_then_call), 2 * i + 1);
-		sr_window_observe();
-		assert_int_equal(step_through(&view[45], site_in_odd_state), i + 1);
+		assert_int_equal(step_through(&user[45], site_then_call), 2 * i + 1);
+		sr_exposed_observe();
+		assert_int_equal(step_through(&user[45], site_in_odd_state), i + 1);
 		dma[34] = 0;
-		assert_int_equal(step_through(&view[32], row_of_one), dma[32] + dma[33]);
+		assert_int_equal(step_through(&user[32], row_of_one), dma[32] + dma[33]);
 		assert_int_equal(dma[34], dma[32]);
 	}
 	take_no_steps();
 	assert_true(steps > 5000);
 	assert_int_equal(interrupted_wrong, 0);
 	assert_true(served() > before + 20);
-	assert_false(window_self.site.inside);
+	assert_false(exposed_self.probe.inside);
 }
 
 uint64_t site_of_a_float(volatile void *p);
@@ -655,14 +655,14 @@ static void at_each_step(int sig, siginfo_t *info, void *uc)
 /* A value of four bytes is read and written as a whole, as the processor would. */
 static void test_no_float_is_torn(void **state)
 {
-	volatile uint32_t *words = (volatile uint32_t *)&view[400];
+	volatile uint32_t *words = (volatile uint32_t *)&user[400];
 	uint64_t before = served();
 
 	dma[400] = 0;
 	take_steps(at_each_step);
 	for (uint64_t i = 0; i < 60; i++) {
 		a_float = ~a_float;
-		sr_window_observe();
+		sr_exposed_observe();
 		/* By a fault at first, in whose handler there are no steps. */
 		floats_torn += is_torn((uint32_t)step_through(&words[0], site_of_a_float));
 		step_through(&words[1], site_stores_a_float);
@@ -676,21 +676,21 @@ static void test_no_float_is_torn(void **state)
 /* A handler of the program's that interrupts a system call within the shim's, and jumps away. */
 static void test_guards_of_a_handler_that_jumps(void **state)
 {
-	struct sites_guard outer, inner, after;
+	struct probes_guard outer, inner, after;
 	uint32_t n;
 
-	sites_guard_begin(&outer);
-	sites_guard_begin(&inner);
-	n = sites_handler_begins();
-	sites_guard_end(&inner);
-	assert_true(window_self.site.stack && window_self.site.stack == window_self.site.top);
+	probes_guard_begin(&outer);
+	probes_guard_begin(&inner);
+	n = probes_handler_begins();
+	probes_guard_end(&inner);
+	assert_true(exposed_self.probe.stack && exposed_self.probe.stack == exposed_self.probe.top);
 	/* Or it comes back. */
-	sites_guard_begin(&after);
-	sites_handler_ends(n);
-	sites_guard_end(&after);
-	assert_int_equal(window_self.site.stack, 0);
-	sites_guard_end(&outer);
-	assert_true(window_self.site.stack == window_self.site.top);
+	probes_guard_begin(&after);
+	probes_handler_ends(n);
+	probes_guard_end(&after);
+	assert_int_equal(exposed_self.probe.stack, 0);
+	probes_guard_end(&outer);
+	assert_true(exposed_self.probe.stack == exposed_self.probe.top);
 }
 
 /* ------------------------------------------------------------------ several threads */
@@ -705,11 +705,11 @@ static void *store(void *arg)
 	uintptr_t word = 70 + 8 * (uintptr_t)arg;
 
 	for (uint64_t i = 0; i < 5000; i++) {
-		sr_window_observe();
-		wrong += site_of_threads(&view[word], i) != i + 1 || dma[word] != i;
-		wrong += row_of_threads(&view[word]) != i || dma[word + 2] != i;
+		sr_exposed_observe();
+		wrong += site_of_threads(&user[word], i) != i + 1 || dma[word] != i;
+		wrong += row_of_threads(&user[word]) != i || dma[word + 2] != i;
 	}
-	sr_window_thread_ends();
+	sr_exposed_thread_ends();
 	return NULL;
 }
 
@@ -741,31 +741,31 @@ static void test_beside_a_region(void **state)
 	    beside_compared, beside_immediate, beside_test, beside_store, beside_store_high,
 	    beside_store_immediate, beside_store_sp};
 	uint64_t plain[4], v = 0x9e3779b97f4a7c15;
-	struct sr_window_counts before, after;
+	struct sr_exposed_counts before, after;
 	volatile uint64_t *part, *beside;
 
 	part = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	beside = part + 100;
-	assert_int_equal(sr_window_add((void *)part, 64), SR_WINDOW_OK);
+	assert_int_equal(sr_exposed_add((void *)part, 64), SR_EXPOSED_OK);
 	several_threads = true;
-	sr_window_get_counts(&before);
+	sr_exposed_get_counts(&before);
 	for (int round = 0; round < 200; round++)
 		for (size_t k = 0; k < sizeof(each) / sizeof(*each); k++, v = v * 6364136223846793005 + 1442695040888963407) {
-			uint64_t *landing = (uint64_t *)sr_window_landing((void *)beside);
+			uint64_t *backing = (uint64_t *)sr_exposed_backing((void *)beside);
 
 			for (int i = 0; i < 4; i++)
-				plain[i] = landing[i] = v * (uint64_t)(i + 1);
+				plain[i] = backing[i] = v * (uint64_t)(i + 1);
 			if (round % 3 == 0)
-				plain[1] = landing[1] = v;
+				plain[1] = backing[1] = v;
 			assert_int_equal(each[k](beside, v), each[k](plain, v));
-			assert_memory_equal(landing, plain, sizeof(plain));
+			assert_memory_equal(backing, plain, sizeof(plain));
 		}
-	sr_window_get_counts(&after);
+	sr_exposed_get_counts(&after);
 	several_threads = false;
 	assert_int_equal(after.jumps - before.jumps, sizeof(each) / sizeof(*each));
 	assert_int_equal(after.faults, before.faults);
 	assert_int_equal(after.values, before.values);
-	sr_window_remove((void *)part, 64);
+	sr_exposed_remove((void *)part, 64);
 }
 
 static void test_threads(void **state)
@@ -793,9 +793,9 @@ static void test_code_that_is_not_the_files(void **state)
 
 	memcpy((void *)f, code, sizeof(code));
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[80] = i;
-		assert_int_equal(f(&view[80]), i);
+		assert_int_equal(f(&user[80]), i);
 	}
 	assert_memory_equal((void *)f, code, sizeof(code));
 }
@@ -806,21 +806,21 @@ static void test_a_child(void **state)
 	pid_t pid;
 
 	for (uint64_t i = 0; i < 50; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[46] = i;
-		assert_int_equal(site_in_a_child(&view[46], 0), i + 2);
+		assert_int_equal(site_in_a_child(&user[46], 0), i + 2);
 	}
 	assert_true(is_jump((uintptr_t)site_in_a_child, 20));
-	sr_window_before_fork();
+	sr_exposed_before_fork();
 	pid = fork();
-	sr_window_after_fork(!pid);
+	sr_exposed_after_fork(!pid);
 	if (!pid) {
 		uint64_t own = 3, row[3] = {4, 5, 0};
 
 		/* Nobody there handles what comes to a jump's midst. */
-		sites_stop_in_child();
+		probes_stop_in_child();
 		take_no_faults();
-		_exit(site_then_return(&own) == 3 && site_then_return(&view[0]) == dma[0] && site_in_a_child(&own, 0) == 5 &&
+		_exit(site_then_return(&own) == 3 && site_then_return(&user[0]) == dma[0] && site_in_a_child(&own, 0) == 5 &&
 			      site_in_a_child(&own, 1) == 2 && site_keeps_flags(&own) == 4 && row_of_one(row) == 9 && row[2] == 4 ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -837,10 +837,10 @@ static void *go_on(void *arg)
 	while (!over) {
 		wrong += row_of_one(row) != 13 || row_of_threads(row) != 13;
 		wrong += site_keeps_flags(&own) != 1 || site_in_a_loop(&own, 3) || site_below_stack_and_vectors(&own);
-		wrong += site_in_a_child(&view[46], 0) != dma[46] + 2;
-		sr_window_observe();
+		wrong += site_in_a_child(&user[46], 0) != dma[46] + 2;
+		sr_exposed_observe();
 	}
-	sr_window_thread_ends();
+	sr_exposed_thread_ends();
 	return NULL;
 }
 
@@ -852,7 +852,7 @@ static void test_stop(void **state)
 	for (int i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, go_on, NULL);
 	usleep(20000);
-	sites_stop();
+	probes_stop();
 	usleep(20000);
 	over = true;
 	for (int i = 0; i < 3; i++)
@@ -861,9 +861,9 @@ static void test_stop(void **state)
 	assert_int_equal(wrong, 0);
 	assert_false(is_jump((uintptr_t)site_in_a_child, 20));
 	for (uint64_t i = 0; i < ROUNDS; i++) {
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[47] = i;
-		assert_int_equal(site_by_index(&view[44], 1), i);
+		assert_int_equal(site_by_index(&user[44], 1), i);
 	}
 	assert_false(is_jump((uintptr_t)site_keeps_flags, 2) || is_jump((uintptr_t)site_by_index, 1));
 }

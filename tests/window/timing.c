@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* timing.c: what the window module costs, natively: medians in ns. */
+/* timing.c: what the exposed region module costs, natively: medians in ns. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 typedef volatile uint64_t word;
 
-static word *view, *dma;
+static word *user, *dma;
 static uint64_t sample[ROUNDS];
 
 static uint64_t now(void)
@@ -45,10 +45,10 @@ static void load_that_finds_a_change(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint64_t t;
 
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[1] = (uint64_t)i;
 		t = now();
-		(void)view[1];
+		(void)user[1];
 		sample[i] = now() - t;
 	}
 	say("a load that finds a change", 1);
@@ -59,12 +59,12 @@ static void look_that_finds_nothing_new(void)
 {
 	uint64_t t;
 
-	sr_window_observe();
+	sr_exposed_observe();
 	for (int i = 0; i < 2000; i++)
-		(void)view[1];
+		(void)user[1];
 	t = now();
 	for (int i = 0; i < ROUNDS; i++)
-		(void)view[1];
+		(void)user[1];
 	t = now() - t;
 	printf("%-50s %6lu ns\n", "a look that finds nothing new", t / ROUNDS);
 }
@@ -74,12 +74,12 @@ static void page_that_is_scanned(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint64_t t;
 
-		sr_window_observe();
+		sr_exposed_observe();
 		dma[1] = (uint64_t)i;
 		t = now();
 		for (int k = 0; k < WORDS; k++)
-			(void)view[k];
-		sr_window_observe();
+			(void)user[k];
+		sr_exposed_observe();
 		sample[i] = now() - t;
 	}
 	say("a changed page, all of it read, and closed again", 1);
@@ -90,9 +90,9 @@ static void isolated_store(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint64_t t;
 
-		sr_window_observe();
+		sr_exposed_observe();
 		t = now();
-		view[2] = (uint64_t)i;
+		user[2] = (uint64_t)i;
 		sample[i] = now() - t;
 	}
 	say("an isolated store", 1);
@@ -103,9 +103,9 @@ static void exchange(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint64_t t;
 
-		sr_window_observe();
+		sr_exposed_observe();
 		t = now();
-		__atomic_fetch_add(&view[2], 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&user[2], 1, __ATOMIC_SEQ_CST);
 		sample[i] = now() - t;
 	}
 	say("an atomic operation of the CPU", 1);
@@ -121,13 +121,13 @@ static void revalidated_page(void)
 			uint64_t t;
 
 			if (i % 8 == 0) {
-				sr_window_observe();
+				sr_exposed_observe();
 				for (int p = 1; p <= pages; p++)
 					for (int k = 0; k < 5; k++)
-						(void)view[p * WORDS + k];
+						(void)user[p * WORDS + k];
 			}
 			t = now();
-			view[2] = (uint64_t)i;
+			user[2] = (uint64_t)i;
 			sample[i] = now() - t;
 		}
 		qsort(sample, ROUNDS, sizeof(*sample), by_size);
@@ -143,11 +143,11 @@ static void bulk_stores(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint64_t t;
 
-		sr_window_observe();
+		sr_exposed_observe();
 		t = now();
 		for (int k = 0; k < WORDS; k++)
-			view[k] = (uint64_t)i;
-		sr_window_observe();
+			user[k] = (uint64_t)i;
+		sr_exposed_observe();
 		sample[i] = now() - t;
 	}
 	say("a page filled by 512 stores, and closed again", 1);
@@ -163,34 +163,34 @@ static void pages_walked(void)
 	uint64_t t;
 
 	memset((void *)pool, 1, WALKED * 4096ul);
-	if (sr_window_add((void *)pool, WALKED * 4096ul) != SR_WINDOW_OK)
+	if (sr_exposed_add((void *)pool, WALKED * 4096ul) != SR_EXPOSED_OK)
 		return;
-	sr_window_observe();
+	sr_exposed_observe();
 	t = now();
 	for (int i = WALKED; i--;)
 		for (int k = 0; k < 6; k++)
 			(void)pool[i * WORDS + k * 70];
 	t = now() - t;
-	sr_window_observe();
-	sr_window_remove((void *)pool, WALKED * 4096ul);
+	sr_exposed_observe();
+	sr_exposed_remove((void *)pool, WALKED * 4096ul);
 	printf("%-50s %6lu ns\n", "a page of a large window, walked once", t / WALKED);
 }
 
-static void ignore(const struct sr_window_event *e)
+static void ignore(const struct sr_exposed_event *e)
 {
 }
 
 int main(void)
 {
-	static const struct sr_window_hooks h = {.event = ignore, .patches = true};
+	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true};
 
-	if (!map_for_nic(PAGES * 4096, &view, &dma))
+	if (!map_for_nic(PAGES * 4096, &user, &dma))
 		return 1;
 	take_faults();
-	if (sr_window_init(&h) || sr_window_add((void *)view, PAGES * 4096) != SR_WINDOW_OK)
+	if (sr_exposed_init(&h) || sr_exposed_add((void *)user, PAGES * 4096) != SR_EXPOSED_OK)
 		return 1;
 	for (int i = 0; i < PAGES; i++)
-		(void)view[i * WORDS];
+		(void)user[i * WORDS];
 	load_that_finds_a_change();
 	look_that_finds_nothing_new();
 	page_that_is_scanned();

@@ -18,9 +18,9 @@ struct source {
 	struct sr_order_stream orders;
 	struct sr_log_clock *clocks;
 	size_t clocks_n, clocks_room;
-	struct sr_log_window *windows;
-	size_t windows_n, windows_room;
-	uint8_t *bytes; /* of the windows' records */
+	struct sr_log_exposed *regions;
+	size_t exposed_regions_n, exposed_regions_room;
+	uint8_t *bytes; /* of the exposed regions' records */
 	size_t bytes_n, bytes_room;
 	uint64_t last_sn, offset;
 	bool over;
@@ -78,16 +78,16 @@ static int take_clock(struct source *s, const struct sr_entry *e)
 }
 
 /* The payload is only there until the next record is read. */
-static int keep_window(struct source *s, const struct sr_entry *e)
+static int keep_exposed(struct source *s, const struct sr_entry *e)
 {
-	if (s->windows_n == s->windows_room) {
-		size_t room = s->windows_room ? 2 * s->windows_room : 16;
-		struct sr_log_window *more = realloc(s->windows, room * sizeof(*more));
+	if (s->exposed_regions_n == s->exposed_regions_room) {
+		size_t room = s->exposed_regions_room ? 2 * s->exposed_regions_room : 16;
+		struct sr_log_exposed *more = realloc(s->regions, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
-		s->windows = more;
-		s->windows_room = room;
+		s->regions = more;
+		s->exposed_regions_room = room;
 	}
 	if (s->bytes_room - s->bytes_n < e->size + 8) {
 		size_t room = 2 * (s->bytes_n + e->size) + 4096;
@@ -98,7 +98,7 @@ static int keep_window(struct source *s, const struct sr_entry *e)
 		s->bytes = more;
 		s->bytes_room = room;
 	}
-	s->windows[s->windows_n++] = (struct sr_log_window){s->clocks_n, s->bytes_n, e->size};
+	s->regions[s->exposed_regions_n++] = (struct sr_log_exposed){s->clocks_n, s->bytes_n, e->size};
 	memcpy(s->bytes + s->bytes_n, e->payload, e->size);
 	s->bytes_n += (e->size + 7) & ~(size_t)7;
 	return 0;
@@ -143,13 +143,13 @@ static bool matters(const struct sr_log_rank *r, const struct source *s, enum sr
 {
 	if (r->control_only)
 		return what > SR_WHAT_DATA_PATH_END;
-	return what != SR_WHAT_NOTHING || s->clocks_n || s->windows_n;
+	return what != SR_WHAT_NOTHING || s->clocks_n || s->exposed_regions_n;
 }
 
 /* What comes behind the last call has happened in front of one that never was. */
 static int take_end(struct source *s)
 {
-	s->over = !s->clocks_n && !s->windows_n;
+	s->over = !s->clocks_n && !s->exposed_regions_n;
 	s->call = (struct sr_log_call){.thread = s->thread, .sn = s->last_sn + 1};
 	return s->over ? 0 : 1;
 }
@@ -178,7 +178,7 @@ static int advance(struct sr_log_rank *r, struct source *s)
 	enum sr_what what;
 	int got, err = 0;
 
-	s->clocks_n = s->windows_n = s->bytes_n = 0;
+	s->clocks_n = s->exposed_regions_n = s->bytes_n = 0;
 	while ((got = sr_stream_next(s->stream, e)) > 0) {
 		r->records++;
 		s->offset = e->offset;
@@ -197,8 +197,8 @@ static int advance(struct sr_log_rank *r, struct source *s)
 			s->last_sn = e->sn + e->count - 1;
 		if (e->kind == SR_REC_CLOCK && !r->control_only)
 			err = take_clock(s, e);
-		else if (e->kind == SR_REC_WINDOW && !r->control_only)
-			err = keep_window(s, e);
+		else if (e->kind == SR_REC_EXPOSED && !r->control_only)
+			err = keep_exposed(s, e);
 		else if (e->kind == SR_REC_MARK)
 			note_mark(r, e);
 		if (err)
@@ -309,7 +309,7 @@ void sr_log_rank_close(struct sr_log_rank *r)
 	for (size_t i = 0; i < r->sources_n; i++) {
 		sr_stream_close(r->sources[i].stream);
 		free(r->sources[i].clocks);
-		free(r->sources[i].windows);
+		free(r->sources[i].regions);
 		free(r->sources[i].bytes);
 	}
 	free(r->sources);
@@ -342,9 +342,9 @@ int sr_log_rank_next(struct sr_log_rank *r, struct sr_log_call *call, struct sr_
 	*call = r->given->call;
 	call->clocks = r->given->clocks;
 	call->clocks_n = r->given->clocks_n;
-	call->windows = r->given->windows;
-	call->windows_n = r->given->windows_n;
-	call->windows_bytes = r->given->bytes;
+	call->regions = r->given->regions;
+	call->exposed_regions_n = r->given->exposed_regions_n;
+	call->exposed_regions_bytes = r->given->bytes;
 	return 1;
 }
 

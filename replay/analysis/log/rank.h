@@ -5,7 +5,7 @@
  *
  * The order is that of their event numbers (shim/core/order.h), in which all that the
  * threads saw of each other can have happened.  Records that are no calls (clocks,
- * values of windows) come with the call behind them, as they were written in
+ * values of exposed regions) come with the call behind them, as they were written in
  * front of it.
  */
 #ifndef REPLAY_ANALYSIS_LOG_RANK_H
@@ -28,10 +28,10 @@ struct sr_log_clock {
 	struct sr_order order;
 };
 
-/* In front of a call as well: what was found in memory that peers write (SR_REC_WINDOW). */
-struct sr_log_window {
+/* In front of a call as well: what was found in memory that peers write (SR_REC_EXPOSED). */
+struct sr_log_exposed {
 	size_t clocks;   /* so many of the clocks were in front of it */
-	size_t at, size; /* the payload, in `windows_bytes` */
+	size_t at, size; /* the payload, in `exposed_regions_bytes` */
 };
 
 struct sr_log_call {
@@ -44,9 +44,9 @@ struct sr_log_call {
 	size_t in_size, out_size;
 	const struct sr_log_clock *clocks;
 	size_t clocks_n;
-	const struct sr_log_window *windows;
-	size_t windows_n;
-	const uint8_t *windows_bytes;
+	const struct sr_log_exposed *regions;
+	size_t exposed_regions_n;
+	const uint8_t *exposed_regions_bytes;
 };
 
 /* control_only: without the data path, and without clocks.  0, or -errno and a sentence. */

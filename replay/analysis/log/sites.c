@@ -24,7 +24,7 @@ struct sr_sites {
 	char text[512];
 };
 
-struct sr_sites *sr_sites_new(struct sr_trace *t)
+struct sr_sites *sr_call_sites_new(struct sr_trace *t)
 {
 	struct sr_sites *s = calloc(1, sizeof(*s));
 
@@ -39,7 +39,7 @@ struct sr_sites *sr_sites_new(struct sr_trace *t)
 	return s;
 }
 
-void sr_sites_free(struct sr_sites *s)
+void sr_call_sites_free(struct sr_sites *s)
 {
 	for (size_t i = 0; s && i < s->n; i++) {
 		sr_schema_free(s->ranks[i].schema);
@@ -101,14 +101,14 @@ static bool find_call(struct sr_sites *s, struct known *k, uint32_t thread, uint
 	return false;
 }
 
-const char *sr_sites_address(struct sr_sites *s, int32_t rank, uint64_t return_address)
+const char *sr_call_sites_address(struct sr_sites *s, int32_t rank, uint64_t return_address)
 {
 	struct known *k = rank_of(s, rank);
 
 	return k && k->symbols ? sr_symbols_site(k->symbols, return_address) : "";
 }
 
-const char *sr_sites_call(struct sr_sites *s, int32_t rank, uint32_t thread, uint64_t sn)
+const char *sr_call_sites_call(struct sr_sites *s, int32_t rank, uint32_t thread, uint64_t sn)
 {
 	struct known *k = rank_of(s, rank);
 	const char *place;
@@ -118,7 +118,7 @@ const char *sr_sites_call(struct sr_sites *s, int32_t rank, uint32_t thread, uin
 	s->text[0] = '\0';
 	if (!k || !k->schema || !find_call(s, k, thread, sn, &kind, &site))
 		return s->text;
-	place = sr_sites_address(s, rank, site);
+	place = sr_call_sites_address(s, rank, site);
 	snprintf(s->text, sizeof(s->text), "%s%s%s", sr_schema_name(k->schema, kind),
 		 *place ? " at " : "", place);
 	return s->text;

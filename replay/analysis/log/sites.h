@@ -14,13 +14,13 @@
 struct sr_sites;
 
 /* NULL: no memory. */
-struct sr_sites *sr_sites_new(struct sr_trace *t);
-void sr_sites_free(struct sr_sites *s);
+struct sr_sites *sr_call_sites_new(struct sr_trace *t);
+void sr_call_sites_free(struct sr_sites *s);
 
 /* "post_send at worker (uts.c:97)", or less where less is known.  Valid until the next call. */
-const char *sr_sites_call(struct sr_sites *s, int32_t rank, uint32_t thread, uint64_t sn);
+const char *sr_call_sites_call(struct sr_sites *s, int32_t rank, uint32_t thread, uint64_t sn);
 
 /* "worker (uts.c:97)" of a return address. */
-const char *sr_sites_address(struct sr_sites *s, int32_t rank, uint64_t return_address);
+const char *sr_call_sites_address(struct sr_sites *s, int32_t rank, uint64_t return_address);
 
 #endif

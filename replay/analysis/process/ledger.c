@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WINDOW     512  /* records; it starts smaller */
+#define EXPOSED     512  /* records; it starts smaller */
 #define LATE_LIMIT 8192 /* records */
 
 /* Records, each behind its key, ascending by key. */
@@ -22,7 +22,7 @@ struct list {
 struct sr_ledger {
 	char path[PATH_MAX];
 	size_t stride;
-	struct list window, late;
+	struct list exposed, late;
 	uint64_t written; /* records in the file */
 	uint64_t last;    /* the highest key in it */
 	uint64_t dropped;
@@ -50,7 +50,7 @@ void sr_ledger_free(struct sr_ledger *l)
 		return;
 	if (l->written)
 		unlink(l->path);
-	free(l->window.p);
+	free(l->exposed.p);
 	free(l->late.p);
 	free(l->block.p);
 	free(l);
@@ -124,10 +124,10 @@ static int append(struct sr_ledger *l, const void *data, size_t size)
 	return err;
 }
 
-/* The older half of the window goes to the file. */
+/* The older half of the exposed region goes to the file. */
 static int spill(struct sr_ledger *l)
 {
-	struct list *w = &l->window;
+	struct list *w = &l->exposed;
 	size_t half = w->used / 2;
 	int err = append(l, w->p, half * l->stride);
 
@@ -150,21 +150,21 @@ int sr_ledger_add(struct sr_ledger *l, uint64_t key, const void *record)
 		l->dropped++;
 		return 0;
 	}
-	err = l->window.used == WINDOW ? spill(l) : 0;
-	return err ? err : insert(l, &l->window, key, record);
+	err = l->exposed.used == EXPOSED ? spill(l) : 0;
+	return err ? err : insert(l, &l->exposed, key, record);
 }
 
 /* ---- reading ---- */
 
 static int load_block(struct sr_ledger *l)
 {
-	size_t want = l->written - l->read < WINDOW ? l->written - l->read : WINDOW, got = 0;
+	size_t want = l->written - l->read < EXPOSED ? l->written - l->read : EXPOSED, got = 0;
 	off_t from = (off_t)(l->read * l->stride);
 	int fd;
 
 	l->block_at = l->block.used = 0;
 	if (!l->block.p) {
-		l->block.p = malloc(WINDOW * l->stride);
+		l->block.p = malloc(EXPOSED * l->stride);
 		if (!l->block.p)
 			return -ENOMEM;
 	}
@@ -188,14 +188,14 @@ static int load_block(struct sr_ledger *l)
 	return 0;
 }
 
-/* What is not late: first the file, then the window, which becomes a block. */
+/* What is not late: first the file, then the exposed region, which becomes a block. */
 static int refill(struct sr_ledger *l)
 {
 	if (l->read < l->written)
 		return load_block(l);
 	free(l->block.p);
-	l->block = l->window;
-	l->window = (struct list){0};
+	l->block = l->exposed;
+	l->exposed = (struct list){0};
 	l->block_at = 0;
 	return 0;
 }
@@ -214,7 +214,7 @@ int sr_ledger_next(struct sr_ledger *l, uint64_t *key, void *record)
 	bool late, there;
 	int err;
 
-	while (l->block_at == l->block.used && (l->read < l->written || l->window.used)) {
+	while (l->block_at == l->block.used && (l->read < l->written || l->exposed.used)) {
 		err = refill(l);
 		if (err)
 			return err;

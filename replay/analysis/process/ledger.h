@@ -3,7 +3,7 @@
  * ledger.h: records that come nearly in order, kept on disk, and read back in order.
  *
  * What one rank finds out about another's calls comes in the order in which the
- * first one found it out.  A window of the last records is kept sorted; what is
+ * first one found it out.  An exposed region of the last records is kept sorted; what is
  * older goes to a temporary file.  One that comes later still is kept apart, up to
  * a limit, behind which it is dropped and counted.
  */

@@ -3,7 +3,7 @@
  * own.h: what the parts of log processing share (process.h): the ranks on
  * their way along their calls, their queue pairs, and what is under way in these.
  *
- *   process.c         which rank goes on, clocks and windows in front of its calls
+ *   process.c         which rank goes on, clocks and exposed regions in front of its calls
  *   process_queues.c  queue pairs and their connections
  *   process_posts.c   requests: post_send, the builders
  *   process_polls.c   completions, and the values that they brought
@@ -98,7 +98,7 @@ struct rank {
 	struct sr_log_rank *log;
 	struct sr_log_call call;
 	bool has_call, entered, over;
-	size_t clocks, windows; /* of those in front of the call, so many are taken */
+	size_t clocks, regions; /* of those in front of the call, so many are taken */
 	bool there;             /* knowledge has the place of what is taken now */
 	size_t completion, segment; /* how far a poll is */
 	enum blocked blocked;

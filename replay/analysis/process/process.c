@@ -83,12 +83,12 @@ static void come_to(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
 	r->there = true;
 }
 
-static int tell_window(struct process *p, size_t rank, const struct sr_window_event *e)
+static int tell_exposed(struct process *p, size_t rank, const struct sr_exposed_event *e)
 {
 	struct sr_value v = {.rank = rank,
 			     .at = *sr_knowledge_now(p->knowledge, rank),
 			     .site = e->fault ? e->pc : p->ranks[rank].call.site,
-			     .is_window = true,
+			     .is_exposed = true,
 			     .from = SR_NO_RANK,
 			     .known = sr_knowledge_of(p->knowledge, rank)};
 	int err = 0;
@@ -108,25 +108,25 @@ static int tell_window(struct process *p, size_t rank, const struct sr_window_ev
  * Faults behind the call before, and what an observation found at this one; each
  * with the clocks in front of it.  1: blocked.
  */
-static int take_windows(struct process *p, size_t rank)
+static int take_exposed_regions(struct process *p, size_t rank)
 {
-	static struct sr_window_records w;
+	static struct sr_exposed_records w;
 	struct rank *r = &p->ranks[rank];
 	const struct sr_log_call *c = &r->call;
 	int err = 0;
 
-	for (; r->windows < c->windows_n && !err; r->windows++) {
-		const struct sr_log_window *window = &c->windows[r->windows];
+	for (; r->regions < c->exposed_regions_n && !err; r->regions++) {
+		const struct sr_log_exposed *exposed = &c->regions[r->regions];
 
-		if (!sr_window_records_decode(&w, c->windows_bytes + window->at, window->size))
+		if (!sr_exposed_records_decode(&w, c->exposed_regions_bytes + exposed->at, exposed->size))
 			return -EBADMSG;
 		come_to(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault);
-		if (!take_clocks(p, rank, window->clocks))
+		if (!take_clocks(p, rank, exposed->clocks))
 			return 1;
 		r->there = false;
 		err = sr_knowledge_settle(p->knowledge, rank);
 		if (!err)
-			err = tell_window(p, rank, &w.event);
+			err = tell_exposed(p, rank, &w.event);
 	}
 	return err;
 }
@@ -135,7 +135,7 @@ static int take_windows(struct process *p, size_t rank)
 static int enter(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
-	int ret = take_windows(p, rank);
+	int ret = take_exposed_regions(p, rank);
 
 	if (ret)
 		return ret;
@@ -222,7 +222,7 @@ static int fetch_call(struct process *p, size_t rank)
 	got = sr_log_rank_next(r->log, &r->call, p->err);
 	r->has_call = got > 0;
 	r->entered = r->there = false;
-	r->clocks = r->windows = 0;
+	r->clocks = r->regions = 0;
 	r->over = got == 0;
 	return got;
 }

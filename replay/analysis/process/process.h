@@ -59,7 +59,7 @@ struct sr_value {
 	size_t rank;
 	struct sr_position at;
 	uint64_t site;       /* of the call, or of the instruction that faulted */
-	bool is_window;      /* written by a peer into memory that the program loads from */
+	bool is_exposed;      /* written by a peer into memory that the program loads from */
 	uint16_t completion; /* of the call */
 	uint64_t address;
 	uint32_t length;

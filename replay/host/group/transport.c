@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "replay/command/command.h"
-#include "replay/host/carrier/carrier.h"
+#include "replay/host/proxy/proxy.h"
 #include "replay/abi/memory.h"
 #include "replay/analysis/plan/plan.h"
 
@@ -37,29 +37,29 @@ bool sr_transport_ready(struct sr_transport *t)
 {
 	if (t->wanted == SR_GROUP_NONE || t->wanted == SR_GROUP_SHM)
 		return true;
-	if (t->carrier && !sr_carrier_await(t->group, t->carrier))
-		t->carrier = 0;
-	if (t->carrier && t->wanted == SR_GROUP_BEST)
+	if (t->proxy && !sr_proxy_await(t->group, t->proxy))
+		t->proxy = 0;
+	if (t->proxy && t->wanted == SR_GROUP_BEST)
 		sr_note("what the ranks do to each other is done again over %s",
-			t->group->carrier.text);
-	if (t->carrier)
+			t->group->proxy.text);
+	if (t->proxy)
 		return true;
 	if (t->wanted == SR_GROUP_BEST) {
 		sr_note("what the ranks do to each other is done again through shared memory: %s",
-			t->group->carrier.text);
+			t->group->proxy.text);
 		t->group->transport = SR_GROUP_SHM;
 		return true;
 	}
 	sr_fail("--transport rxe: %s.  A device over any network interface: \"modprobe rdma_rxe; "
 		"rdma link add rxe0 type rxe netdev eth0\"; or without one: --transport shm",
-		t->group->carrier.text);
+		t->group->proxy.text);
 	return false;
 }
 
 bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
 		       enum sr_group_transport wanted)
 {
-	pid_t carrier = 0;
+	pid_t proxy = 0;
 
 	*t = (struct sr_transport){.group_fd = -1, .wanted = wanted};
 	if (wanted == SR_GROUP_NONE)
@@ -71,34 +71,34 @@ bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
 		return false;
 	}
 	if (wanted != SR_GROUP_SHM)
-		carrier = sr_carrier_start(t->group, t->group_fd);
-	t->carrier = carrier > 0 ? carrier : 0;
+		proxy = sr_proxy_start(t->group, t->group_fd);
+	t->proxy = proxy > 0 ? proxy : 0;
 	return true;
 }
 
 void sr_transport_abandon(struct sr_transport *t)
 {
-	if (t->carrier)
-		sr_carrier_end(t->carrier);
-	t->carrier = 0;
+	if (t->proxy)
+		sr_proxy_end(t->proxy);
+	t->proxy = 0;
 }
 
 bool sr_transport_lost(struct sr_transport *t, pid_t pid)
 {
-	if (!t->carrier || pid != t->carrier)
+	if (!t->proxy || pid != t->proxy)
 		return false;
-	t->carrier = 0;
-	sr_carrier_lost(t->group);
+	t->proxy = 0;
+	sr_proxy_lost(t->group);
 	return true;
 }
 
-static void say_carried(const struct sr_group_carrier *c)
+static void say_carried(const struct sr_group_proxy *c)
 {
 	typedef unsigned long long ull;
 
 	sr_note("over %s: %llu WRITEs, %llu SENDs, %llu READs, %llu atomics, %llu bytes", c->text,
-		(ull)c->requests[SR_CARRIED_WRITE], (ull)c->requests[SR_CARRIED_SEND],
-		(ull)c->requests[SR_CARRIED_READ], (ull)c->requests[SR_CARRIED_ATOMIC],
+		(ull)c->requests[SR_TRANSFER_WRITE], (ull)c->requests[SR_TRANSFER_SEND],
+		(ull)c->requests[SR_TRANSFER_READ], (ull)c->requests[SR_TRANSFER_ATOMIC],
 		(ull)c->bytes);
 	if (atomic_load(&c->others))
 		sr_note("through shared memory: %llu requests, whose queue pairs are not RC",
@@ -107,11 +107,11 @@ static void say_carried(const struct sr_group_carrier *c)
 
 void sr_transport_close(struct sr_transport *t)
 {
-	if (t->carrier)
-		sr_carrier_end(t->carrier);
+	if (t->proxy)
+		sr_proxy_end(t->proxy);
 	if (t->group && t->group->transport == SR_GROUP_RXE)
-		say_carried(&t->group->carrier);
-	t->carrier = 0;
+		say_carried(&t->group->proxy);
+	t->proxy = 0;
 }
 
 /* --------------------------------------------------------------- the plan */

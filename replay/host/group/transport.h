@@ -15,12 +15,12 @@
 struct sr_transport {
 	struct sr_group *group; /* NULL: each rank alone */
 	int group_fd;
-	pid_t carrier; /* see carrier.h; 0: none */
+	pid_t proxy; /* see proxy.h; 0: none */
 	enum sr_group_transport wanted;
 };
 
 /*
- * Makes the group's memory and, over a device, starts its carrier, which looks for one
+ * Makes the group's memory and, over a device, starts its proxy, which looks for one
  * while the plan is made.  False after a message.
  */
 bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
@@ -30,7 +30,7 @@ bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
 bool sr_transport_ready(struct sr_transport *t);
 /* Nothing was replayed. */
 void sr_transport_abandon(struct sr_transport *t);
-/* A process of ours has ended: was it the carrier?  Then its absence is known to all. */
+/* A process of ours has ended: was it the proxy?  Then its absence is known to all. */
 bool sr_transport_lost(struct sr_transport *t, pid_t pid);
 /* When all ranks have ended: says what went over the device. */
 void sr_transport_close(struct sr_transport *t);

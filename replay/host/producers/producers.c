@@ -39,7 +39,7 @@ struct memory {
 	/* Where peers can have written that are not replayed, but in the trace. */
 	const struct sr_outsiders_range *outsiders;
 	size_t outsiders_n;
-	bool is_complete;   /* all that ever came to its windows is in here */
+	bool is_complete;   /* all that ever came to its exposed regions is in here */
 	const uint8_t *written;
 	struct sr_group_write *writes;
 	uint32_t *order;
@@ -187,19 +187,19 @@ static int by_place_and_writer(const void *a, const void *b, void *writes)
 	return i < j ? -1 : i > j;
 }
 
-static bool is_window(const struct sr_producers *p, uint32_t member, uint64_t addr)
+static bool is_exposed(const struct sr_producers *p, uint32_t member, uint64_t addr)
 {
 	const struct sr_group_member *m = &p->group->member[member];
 
-	for (uint32_t i = 0; i < atomic_load(&m->windows); i++)
-		if (addr - m->window[i].addr < m->window[i].length)
+	for (uint32_t i = 0; i < atomic_load(&m->regions); i++)
+		if (addr - m->exposed[i].addr < m->exposed[i].length)
 			return true;
 	return false;
 }
 
 /*
  * Peers write elsewhere, or by other addresses than the owner's: not all that comes to
- * its windows can be told.
+ * its exposed regions can be told.
  */
 static bool has_strange_writes(const struct sr_producers *p, uint32_t member,
 			       const struct memory *m)
@@ -212,7 +212,7 @@ static bool has_strange_writes(const struct sr_producers *p, uint32_t member,
 		if (w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_UNSEEN ||
 		    w->addr / SR_GROUP_PAGE == page)
 			continue;
-		if (!is_window(p, member, w->addr))
+		if (!is_exposed(p, member, w->addr))
 			return true;
 		page = w->addr / SR_GROUP_PAGE;
 	}
@@ -230,8 +230,8 @@ static void look_for_outsiders(const struct sr_producers *p, uint32_t member, st
 	m->outsiders = sr_outsiders_ranges(p->outsiders, member, &m->outsiders_n);
 	m->has_strangers = !m->outsiders;
 	for (size_t i = 0; m->outsiders && i < m->outsiders_n; i++)
-		if (!is_window(p, member, m->outsiders[i].begin) ||
-		    !is_window(p, member, m->outsiders[i].end - 1))
+		if (!is_exposed(p, member, m->outsiders[i].begin) ||
+		    !is_exposed(p, member, m->outsiders[i].end - 1))
 			m->has_strangers = true;
 }
 
@@ -668,7 +668,7 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct look
 
 	if (k->l.seen && k->before[at] == k->bytes[at])
 		return (struct verdict){.by = UNCHANGED};
-	if (!k->l.seen && (!k->bytes[at] || !is_window(p, member, k->l.addr + at)))
+	if (!k->l.seen && (!k->bytes[at] || !is_exposed(p, member, k->l.addr + at)))
 		return own;
 	if (may_be_outsiders(m, k->l.addr + at))
 		return (struct verdict){.by = OUTSIDE};

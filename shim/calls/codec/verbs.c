@@ -48,7 +48,7 @@ static const void *inline_data(const struct ibv_sge *sge)
 /* Of a request's list, which is seldom longer than `room`. */
 static const struct ibv_sge *see_list(const struct ibv_sge *list, uint32_t n, struct ibv_sge room[SGES_USUAL])
 {
-	return n && n <= SGES_USUAL ? sr_windows_see(list, room, n * sizeof(*list)) : list;
+	return n && n <= SGES_USUAL ? sr_regions_see(list, room, n * sizeof(*list)) : list;
 }
 
 static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct ibv_sge *list,
@@ -63,7 +63,7 @@ static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *w
 				    : sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
 
 		if (p && sge->length)
-			sum = sr_checksum(sr_windows_sent(p, sge->length), sge->length, sum);
+			sum = sr_checksum(sr_regions_sent(p, sge->length), sge->length, sum);
 	}
 	return sum;
 }
@@ -117,7 +117,7 @@ void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const s
 
 	sr_put_u32(b, n);
 	for (; wr; wr = wr->next, n++) {
-		wr = sr_windows_see(wr, &room, sizeof(room));
+		wr = sr_regions_see(wr, &room, sizeof(room));
 		put_send_wr(b, wr, qp);
 	}
 	put_length(b, at, n);
@@ -134,7 +134,7 @@ void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 	for (; wr; wr = wr->next, n++) {
 		struct sr_wire_recv_wr v;
 
-		wr = sr_windows_see(wr, &room, sizeof(room));
+		wr = sr_regions_see(wr, &room, sizeof(room));
 		v.wr_id = wr->wr_id;
 		v.sg_list_n = list_length(wr->sg_list, wr->num_sge);
 		v.sg_list = see_list(wr->sg_list, v.sg_list_n, list);
@@ -211,10 +211,10 @@ static void put_arrived(struct sr_buf *b, struct sr_arrived *arrived)
 	sr_put_u64(b, (uintptr_t)arrived->addr);
 	if (arrived->length < SR_GATHER_MIN) {
 		char near[SR_GATHER_MIN];
-		bool copied = sr_windows_is_near(arrived->addr);
+		bool copied = sr_regions_is_near(arrived->addr);
 
 		if (copied)
-			sr_window_copy(arrived->addr, near, arrived->length);
+			sr_exposed_copy(arrived->addr, near, arrived->length);
 		arrived->at = 0;
 		sr_put_bytes(b, copied ? near : arrived->addr, arrived->length);
 		return;

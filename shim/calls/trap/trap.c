@@ -16,9 +16,9 @@
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 
-bool sr_net_is_on;
+bool sr_trap_is_on;
 
-bool sr_netted(const uint64_t *a)
+bool sr_trapped(const uint64_t *a)
 {
 	return sr_self.armed;
 }
@@ -176,7 +176,7 @@ static const uint16_t harmless[] = {
     SYS_landlock_restrict_self,
 };
 
-static uint64_t is_harmless[SR_NET_CALLS / 64];
+static uint64_t is_harmless[SR_TRAP_CALLS / 64];
 
 /*
  * By these threads wait for each other, and wake each other.  Where they take turns, that is
@@ -253,10 +253,10 @@ static void rename_arguments(const struct older *o, uint64_t a[6])
 /* The call that a system call is, or -1; may rewrite the arguments. */
 static int call_of(long nr, uint64_t a[6])
 {
-	if (nr < 0 || nr >= SR_NET_CALLS)
+	if (nr < 0 || nr >= SR_TRAP_CALLS)
 		return -1;
-	if (sr_net_calls[nr])
-		return sr_net_calls[nr] - 1;
+	if (sr_trap_calls[nr])
+		return sr_trap_calls[nr] - 1;
 	for (size_t i = 0; i < sizeof(older_names) / sizeof(older_names[0]); i++) {
 		if (older_names[i].nr == nr) {
 			rename_arguments(&older_names[i], a);
@@ -299,19 +299,19 @@ static long raw(long nr, const uint64_t a[6])
 }
 
 /*
- * The same, where what it reads or writes may be windows, which the kernel would find
- * closed.  Not of the calls that are about addresses: see forget_windows.
+ * The same, where what it reads or writes may be exposed regions, which the kernel would find
+ * closed.  Not of the calls that are about addresses: see forget_exposed_regions.
  */
 static long raw_on_memory(long nr, const uint64_t a[6])
 {
 	struct sr_pinned pinned;
 	long result;
 
-	if (__builtin_expect(!sr_windows_on, 1))
+	if (__builtin_expect(!sr_regions_on, 1))
 		return raw(nr, a);
-	sr_windows_pin_words(a, &pinned);
+	sr_regions_pin_words(a, &pinned);
 	result = raw(nr, a);
-	sr_windows_unpin(&pinned);
+	sr_regions_unpin(&pinned);
 	return result;
 }
 
@@ -342,10 +342,10 @@ static long unknown(struct sr_thread *t, long nr, const uint64_t a[6], void *sit
 
 static void say_unknown(uint64_t nr)
 {
-	static _Atomic uint64_t said[SR_NET_CALLS / 64];
+	static _Atomic uint64_t said[SR_TRAP_CALLS / 64];
 	uint64_t bit = 1ull << (nr % 64);
 
-	if (nr < SR_NET_CALLS && !(atomic_fetch_or(&said[nr / 64], bit) & bit))
+	if (nr < SR_TRAP_CALLS && !(atomic_fetch_or(&said[nr / 64], bit) & bit))
 		sr_say("sreplay knows nothing of system call %llu: of what it does, its result is "
 		       "recorded only",
 		       (unsigned long long)nr);
@@ -366,17 +366,17 @@ uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 	return with_errno(raw_on_memory((long)a[0], (const uint64_t *)a[1]));
 }
 
-/* The word may be in a window, closed. */
+/* The word may be in an exposed region, closed. */
 uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
 {
-	return sr_windows_on ? with_errno(raw_on_memory(SYS_futex, a)) : sr_real(d, a);
+	return sr_regions_on ? with_errno(raw_on_memory(SYS_futex, a)) : sr_real(d, a);
 }
 
 /* ---------------------------------------------------------------- addresses */
 
-static bool is_windows(uint64_t addr, uint64_t size)
+static bool is_exposed_regions(uint64_t addr, uint64_t size)
 {
-	return sr_windows_on && sr_window_touches((void *)addr, size);
+	return sr_regions_on && sr_exposed_touches((void *)addr, size);
 }
 
 /* At addresses of the program's own, which are equal in both runs: see heap.h. */
@@ -411,7 +411,7 @@ static long set_break(const uint64_t a[6])
 	return raw(SYS_brk, a);
 }
 
-/* Windows are readable and writable to the program, and closed for reasons of their own. */
+/* Exposed regions are readable and writable to the program, and closed for reasons of their own. */
 static long protect(long nr, const uint64_t a[6])
 {
 	bool changes = (a[2] & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE);
@@ -420,14 +420,14 @@ static long protect(long nr, const uint64_t a[6])
 
 	if (!(a[2] & PROT_READ))
 		sr_mr_doubt((void *)a[0], a[1]);
-	if (!is_windows(a[0], a[1]))
+	if (!is_exposed_regions(a[0], a[1]))
 		return raw(nr, a);
 	if (changes) {
-		sr_window_give_up((void *)a[0], a[1]);
+		sr_exposed_give_up((void *)a[0], a[1]);
 		return raw(nr, a);
 	}
 	for (piece[0] = a[0]; piece[0] < a[0] + a[1] && !err; piece[0] += PAGE)
-		if (!is_windows(piece[0], PAGE))
+		if (!is_exposed_regions(piece[0], PAGE))
 			err = raw(nr, piece);
 	return err;
 }
@@ -436,12 +436,12 @@ static long advise(const uint64_t a[6])
 {
 	bool drops = a[2] == MADV_DONTNEED || a[2] == MADV_FREE || a[2] == MADV_REMOVE;
 
-	if (drops && is_windows(a[0], a[1]))
-		sr_window_give_up((void *)a[0], a[1]);
+	if (drops && is_exposed_regions(a[0], a[1]))
+		sr_exposed_give_up((void *)a[0], a[1]);
 	return raw(SYS_madvise, a);
 }
 
-/* What a window holds moves. */
+/* What an exposed region holds moves. */
 static long remap(uint64_t a[6])
 {
 	uint64_t stay[6] = {a[0], a[1], a[2], 0, 0, 0};
@@ -449,8 +449,8 @@ static long remap(uint64_t a[6])
 
 	sr_mr_doubt((void *)a[0], a[1]);
 	sr_own_memory_moves((void *)a[0], a[1]);
-	if (is_windows(a[0], a[1]))
-		sr_window_give_up((void *)a[0], a[1]);
+	if (is_exposed_regions(a[0], a[1]))
+		sr_exposed_give_up((void *)a[0], a[1]);
 	if (a[3] & MREMAP_FIXED)
 		sr_heap_mapping_ends((void *)a[4], a[2]);
 	if (a[3] != MREMAP_MAYMOVE)
@@ -479,14 +479,14 @@ static long clone_process(long nr, uint64_t a[6], const ucontext_t *uc)
 
 	/* Not posix_spawn's, which has the parent wait. */
 	if (flags & CLONE_VM && !(flags & (CLONE_VFORK | CLONE_THREAD)))
-		sites_stop();
+		probes_stop();
 	sr_tsc_pause();
 	if (stack) {
 		/* Where the child goes on, below its stack, which nobody else uses yet. */
 		uint64_t top = nr == SYS_clone ? stack : stack + args->stack_size;
 
 		((uint64_t *)top)[-1] = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
-		result = sr_net_clone(nr, a, uc->uc_mcontext.gregs);
+		result = sr_trap_clone(nr, a, uc->uc_mcontext.gregs);
 		sr_tsc_resume();
 		return result;
 	}
@@ -617,10 +617,10 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 	case SYS_prctl:
 		/* Jumps can neither be written nor taken back under a filter that ends who tries. */
 		if (a[0] == PR_SET_SECCOMP)
-			sites_stop();
+			probes_stop();
 		return raw(nr, a);
 	case SYS_seccomp:
-		sites_stop();
+		probes_stop();
 		break;
 	case SYS_openat2:
 		if (!as_openat(a))
@@ -651,7 +651,7 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 	call = call_of_threads(nr);
 	if (call >= 0)
 		return enter(t, (enum sr_call_number)call, a, site);
-	if (nr >= 0 && nr < SR_NET_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1)
+	if (nr >= 0 && nr < SR_TRAP_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1)
 		return own_affair(nr, a);
 	if (sr_is_loader(site))
 		return load(t, nr, a);
@@ -666,7 +666,7 @@ static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 
 	if (info->si_code != SYS_USER_DISPATCH)
 		return false;
-	t->selector = SR_NET_ALLOW;
+	t->selector = SR_TRAP_ALLOW;
 	sr_trapped_arguments(uc, a);
 	sr_trapped_return(uc, handle(t, sr_trapped_number(uc), a, uc));
 	sr_select(t);
@@ -699,15 +699,15 @@ static int dispatch(struct sr_thread *t)
 			       SR_ARG(__ehdr_start), etext - __ehdr_start, SR_ARG(&t->selector), 0);
 }
 
-void sr_net_arm_thread(struct sr_thread *t)
+void sr_trap_arm_thread(struct sr_thread *t)
 {
-	if (sr_net_is_on && !t->armed && !dispatch(t))
-		t->armed = SR_NET_BLOCK;
+	if (sr_trap_is_on && !t->armed && !dispatch(t))
+		t->armed = SR_TRAP_BLOCK;
 }
 
-void sr_net_disarm_thread(struct sr_thread *t)
+void sr_trap_disarm_thread(struct sr_thread *t)
 {
-	t->armed = SR_NET_ALLOW;
+	t->armed = SR_TRAP_ALLOW;
 	sr_select(t);
 }
 
@@ -719,14 +719,14 @@ static bool is_under_valgrind(void)
 	return preloaded && strstr(preloaded, "/vgpreload_");
 }
 
-int sr_net_start(void)
+int sr_trap_start(void)
 {
 	struct sr_thread *t = &sr_self;
 	int err;
 
 	if (is_under_valgrind())
 		return -EOPNOTSUPP;
-	t->selector = SR_NET_ALLOW;
+	t->selector = SR_TRAP_ALLOW;
 	/* Whether the kernel has it. */
 	err = dispatch(t);
 	if (err)
@@ -735,45 +735,45 @@ int sr_net_start(void)
 	sr_images_find();
 	sr_vdso_hide();
 	settle_resolver();
-	sr_net_is_on = true;
+	sr_trap_is_on = true;
 	return 0;
 }
 
 /* Standard input is captured whatever it is, and if it is closed. */
-void sr_net_begin(int32_t pid)
+void sr_trap_begin(int32_t pid)
 {
 	struct sr_thread *t = &sr_self;
 	int err;
 
-	if (!sr_net_is_on)
+	if (!sr_trap_is_on)
 		return;
 	err = sr_signals_claim(SIGSYS, on_sigsys);
 	if (err) {
-		sr_net_is_on = false;
+		sr_trap_is_on = false;
 		sr_say("there is no net under the wrappers after all (%s)", strerrorname_np(-err));
 		return;
 	}
 	sr_ids_start(pid);
 	sr_fd_capture(STDIN_FILENO);
-	sr_net_arm_thread(t);
+	sr_trap_arm_thread(t);
 }
 
 #else
 
-int sr_net_start(void)
+int sr_trap_start(void)
 {
 	return -ENOSYS;
 }
 
-void sr_net_begin(int32_t pid)
+void sr_trap_begin(int32_t pid)
 {
 }
 
-void sr_net_arm_thread(struct sr_thread *t)
+void sr_trap_arm_thread(struct sr_thread *t)
 {
 }
 
-void sr_net_disarm_thread(struct sr_thread *t)
+void sr_trap_disarm_thread(struct sr_thread *t)
 {
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trap.h: the net at the system-call level, under the wrappers.
+ * trap.h: the system-call trap at the system-call level, under the wrappers.
  *
  * glibc makes most of its system calls past every symbol that could be
  * interposed (stdio, malloc, ld.so, the resolver), and a program can make its
@@ -30,27 +30,27 @@
 
 #include "calls.gen.h"
 
-#define SR_NET_CALLS 512
+#define SR_TRAP_CALLS 512
 
 struct sr_thread;
 
 /* System call number to call number + 1; 0: not in calls.def. */
-extern const uint16_t sr_net_calls[SR_NET_CALLS];
+extern const uint16_t sr_trap_calls[SR_TRAP_CALLS];
 
 /*
  * From the main thread, before main; -errno if this kernel or machine has no such dispatch.
- * Nothing is caught before sr_net_begin(), after sr_signals_start().
+ * Nothing is caught before sr_trap_begin(), after sr_signals_start().
  */
-int sr_net_start(void);
-void sr_net_begin(int32_t recorded_pid); /* 0: this is a recording */
+int sr_trap_start(void);
+void sr_trap_begin(int32_t recorded_pid); /* 0: this is a recording */
 
 /* Is there a net in this process? */
-extern bool sr_net_is_on __attribute__((visibility("hidden")));
+extern bool sr_trap_is_on __attribute__((visibility("hidden")));
 
 /* The calling thread, from inside an intercepted call: takes effect when that is left. */
-void sr_net_arm_thread(struct sr_thread *t);
+void sr_trap_arm_thread(struct sr_thread *t);
 
 /* The calling thread is done with the program's code. */
-void sr_net_disarm_thread(struct sr_thread *t);
+void sr_trap_disarm_thread(struct sr_thread *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* x86_64.h: what the net does with registers. */
+/* x86_64.h: what the system-call trap does with registers. */
 #ifndef SHIM_CALLS_TRAP_X86_64_H
 #define SHIM_CALLS_TRAP_X86_64_H
 
@@ -56,11 +56,11 @@ static inline void __attribute__((noreturn)) sr_sigreturn_of(const ucontext_t *u
  * the result.  The parent may return before the child runs, so the child finds
  * all it needs in its registers, and where to go right below its stack.
  */
-long sr_net_clone(long nr, const uint64_t a[6], const greg_t *regs);
+long sr_trap_clone(long nr, const uint64_t a[6], const greg_t *regs);
 __asm__(".pushsection .text\n"
-	".type sr_net_clone, @function\n"
-	".local sr_net_clone\n"
-	"sr_net_clone:\n"
+	".type sr_trap_clone, @function\n"
+	".local sr_trap_clone\n"
+	"sr_trap_clone:\n"
 	"	push %rbx\n"
 	"	push %rbp\n"
 	"	push %r12\n"
@@ -94,7 +94,7 @@ __asm__(".pushsection .text\n"
 	"	pop %rbx\n"
 	"	ret\n"
 	"1:	jmp *-8(%rsp)\n"
-	".size sr_net_clone, . - sr_net_clone\n"
+	".size sr_trap_clone, . - sr_trap_clone\n"
 	".popsection\n");
 
 #endif

@@ -117,7 +117,7 @@ static const uint8_t *below_breakpoint(uintptr_t pc)
 
 const uint8_t *code_at(uintptr_t pc)
 {
-	const uint8_t *original = sites_code(pc);
+	const uint8_t *original = probes_code(pc);
 
 	if (original)
 		return original;

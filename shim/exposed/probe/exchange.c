@@ -31,7 +31,7 @@ struct exchange {
 
 static struct exchange *the_page(void)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 	void *page;
 
 	if (t->exchange)
@@ -89,7 +89,7 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 /* Another thread may have given the page back meanwhile: then it is the program's, and nobody learns. */
 static char *place_of(const struct page *p, uintptr_t addr)
 {
-	return p->state == PAGE_NONE ? (char *)addr : landing_of(p, addr);
+	return p->state == PAGE_NONE ? (char *)addr : backing_of(p, addr);
 }
 
 static void take_copy(struct exchange *x)
@@ -106,30 +106,30 @@ static void take_copy(struct exchange *x)
 }
 
 /* At a site: it goes on in its own copy of the instruction, of which this is the operand. */
-static void lend(ucontext_t *uc, const struct insn *insn, bool unseen)
+static void release(ucontext_t *uc, const struct insn *insn, bool unseen)
 {
 	struct page *p = page_at(insn->address);
-	char *operand = window_self.site.operand;
+	char *operand = exposed_self.probe.operand;
 
 	if (!unseen)
-		make_known(insn->address & PAGE_MASK, p);
-	word_copy(operand, landing_of(p, insn->address), insn->size);
+		validate_shadow(insn->address & PAGE_MASK, p);
+	word_copy(operand, backing_of(p, insn->address), insn->size);
 	if (!unseen)
-		learn(insn->address, operand, insn->size, 0);
+		record_difference(insn->address, operand, insn->size, 0);
 	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	counts.exchanges++;
 }
 
 static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 {
-	const char *from = landing_of(page_at(insn->address), insn->address);
+	const char *from = backing_of(page_at(insn->address), insn->address);
 	greg_t *g = uc->uc_mcontext.gregs;
 	struct exchange *x;
 	uint64_t all = BLOCKED;
 	bool reads = insn->class == INSN_OPERAND;
 
-	if (reads && window_self.by_jump) {
-		lend(uc, insn, unseen);
+	if (reads && exposed_self.by_jump) {
+		release(uc, insn, unseen);
 		return true;
 	}
 	x = the_page();
@@ -143,7 +143,7 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	x->unseen = unseen;
 	x->beside = false;
 	if (!unseen)
-		make_known(insn->address & PAGE_MASK, page_at(insn->address));
+		validate_shadow(insn->address & PAGE_MASK, page_at(insn->address));
 	if (reads) {
 		word_copy(x->copy, from, x->size);
 		x->at = 0;
@@ -159,33 +159,33 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	memcpy(&uc->uc_sigmask, &all, sizeof(all));
 	g[REG_RIP] = (greg_t)x->stub;
 	if (x->reads && !unseen)
-		learn(x->address, (char *)x->copy, x->size, 0);
+		record_difference(x->address, (char *)x->copy, x->size, 0);
 	return true;
 }
 
 bool exchange_begin(ucontext_t *uc, const struct insn *insn)
 {
-	return begin(uc, insn, window_self.silent);
+	return begin(uc, insn, exposed_self.silent);
 }
 
-bool exchange_beside(ucontext_t *uc, const struct insn *insn)
+bool exchange_unregistered(ucontext_t *uc, const struct insn *insn)
 {
 	if (!begin(uc, insn, true))
 		return false;
 	if (exchange_goes_on())
-		window_self.exchange->beside = true;
+		exposed_self.exchange->beside = true;
 	return true;
 }
 
 /* Nobody is to learn of it? */
 bool exchange_is_unseen(void)
 {
-	return window_self.exchange->unseen;
+	return exposed_self.exchange->unseen;
 }
 
 bool exchange_ended(const ucontext_t *uc)
 {
-	const struct exchange *x = window_self.exchange;
+	const struct exchange *x = exposed_self.exchange;
 
 	return x && x->under_way &&
 	       (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] - (uintptr_t)x->stub < sizeof(x->stub);
@@ -193,7 +193,7 @@ bool exchange_ended(const ucontext_t *uc)
 
 bool exchange_goes_on(void)
 {
-	const struct exchange *x = window_self.exchange;
+	const struct exchange *x = exposed_self.exchange;
 
 	return x && x->under_way;
 }
@@ -221,7 +221,7 @@ static void tell(const struct exchange *x)
 	const void *stored = x->copy + x->at;
 
 	if (!x->unseen)
-		learn(x->address, (const char *)x->before + x->at, x->size, 0);
+		record_difference(x->address, (const char *)x->before + x->at, x->size, 0);
 	if (!x->unseen || x->beside)
 		memcpy(shadow_of(x->address), stored, x->size);
 	if (!x->beside && hooks.stored)
@@ -230,7 +230,7 @@ static void tell(const struct exchange *x)
 
 void exchange_commit(ucontext_t *uc)
 {
-	struct exchange *x = window_self.exchange;
+	struct exchange *x = exposed_self.exchange;
 	greg_t *g = uc->uc_mcontext.gregs;
 	unsigned int word = x->reads ? 8 : word_of(x->address, x->size);
 	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
@@ -242,7 +242,7 @@ void exchange_commit(ucontext_t *uc)
 		take_copy(x);
 		return;
 	}
-	/* Without a window there is no shadow, and nobody to be told. */
+	/* Without an exposed region there is no shadow, and nobody to be told. */
 	if (!x->reads && p->state != PAGE_NONE)
 		tell(x);
 	g[REG_RIP] = (greg_t)x->next;

@@ -4,7 +4,7 @@
  *
  * The CPU itself does them, on a copy of the operand: the instruction is
  * laid into a stub of the thread's with its operand changed to gs:0, where the
- * copy is.  Behind it stands hlt, which faults; then the copy goes to landing
+ * copy is.  Behind it stands hlt, which faults; then the copy goes to the backing mapping
  * if the operand is there still what it was, and else all begins again.  So
  * registers and flags are right for every instruction, what was read is known,
  * and the NIC never sees a half of it.
@@ -21,7 +21,7 @@
 bool exchange_begin(ucontext_t *uc, const struct insn *insn);
 
 /* The same with an operand that no region has: nobody learns of it, and the shadow is given it too. */
-bool exchange_beside(ucontext_t *uc, const struct insn *insn);
+bool exchange_unregistered(ucontext_t *uc, const struct insn *insn);
 
 /* Is this fault the end of this thread's stub? */
 bool exchange_ended(const ucontext_t *uc);

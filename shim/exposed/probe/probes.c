@@ -23,7 +23,7 @@
 #define BAILS_MAX   64
 #define BAILS_LEAST 2000
 
-#define SITES_MAX 256 /* instructions that have faulted */
+#define PROBES_MAX 256 /* instructions that have faulted */
 
 /* Who comes to the midst of a jump pays a fault for it, and may do so again and again. */
 #define TRAPS_MAX 64
@@ -33,15 +33,15 @@
 #endif
 #define STACK_BYTES (64ul << 10)
 
-enum site_state {
-	SITE_COUNTED,
-	SITE_CHANGING, /* the jump, or the original, is being written */
-	SITE_PATCHED,
-	SITE_REFUSED,
-	SITE_GIVEN_UP, /* the original is back; who is in the stub goes on there */
+enum probe_state {
+	PROBE_COUNTED,
+	PROBE_CHANGING, /* the jump, or the original, is being written */
+	PROBE_PATCHED,
+	PROBE_REFUSED,
+	PROBE_GIVEN_UP, /* the original is back; who is in the stub goes on there */
 };
 
-struct site {
+struct probe {
 	uintptr_t pc;
 	uint8_t state;
 	bool stores;
@@ -59,12 +59,12 @@ struct site {
 	uintptr_t aside; /* INSN_OPERAND: the first one, with the thread's `operand` as its operand */
 };
 
-static struct site sites[SITES_MAX];
-static uint32_t sites_n; /* used */
+static struct probe probes[PROBES_MAX];
+static uint32_t probes_n; /* used */
 static _Atomic uint32_t patched_n;
 /* All of the stubs are in here: most addresses are not. */
 static uintptr_t stubs_begin = UINTPTR_MAX, stubs_end;
-static _Atomic uintptr_t next_stack = SITE_STACKS_BASE;
+static _Atomic uintptr_t next_stack = PROBE_STACKS_BASE;
 static bool possible; /* where it was asked for */
 static bool stopped;
 
@@ -75,21 +75,21 @@ static bool is_wanted(void)
 
 /* ------------------------------------------------------------ where who is */
 
-static struct site *site_at(uintptr_t pc)
+static struct probe *probe_at(uintptr_t pc)
 {
-	for (uint32_t i = 0; i < sites_n; i++)
-		if (sites[i].pc == pc)
-			return &sites[i];
+	for (uint32_t i = 0; i < probes_n; i++)
+		if (probes[i].pc == pc)
+			return &probes[i];
 	return NULL;
 }
 
-static struct site *site_of_stub(uintptr_t at)
+static struct probe *probe_of_stub(uintptr_t at)
 {
 	if (at < stubs_begin || at >= stubs_end)
 		return NULL;
-	for (uint32_t i = 0; i < sites_n; i++)
-		if (sites[i].stub && at >= sites[i].stub && at < sites[i].end)
-			return &sites[i];
+	for (uint32_t i = 0; i < probes_n; i++)
+		if (probes[i].stub && at >= probes[i].stub && at < probes[i].end)
+			return &probes[i];
 	return NULL;
 }
 
@@ -104,15 +104,15 @@ static bool begins_with(uintptr_t pc, const uint8_t *bytes)
 	return true;
 }
 
-static bool has_jump(const struct site *s)
+static bool has_jump(const struct probe *s)
 {
-	return s->state == SITE_PATCHED && begins_with(s->at, s->jump);
+	return s->state == PROBE_PATCHED && begins_with(s->at, s->jump);
 }
 
 /* What is there is not what it was, or will not be in a moment. */
-static bool is_changed(const struct site *s)
+static bool is_changed(const struct probe *s)
 {
-	return s->state == SITE_CHANGING || has_jump(s);
+	return s->state == PROBE_CHANGING || has_jump(s);
 }
 
 /* Which instruction of the group, but for the first one, begins there; 0: none. */
@@ -124,30 +124,30 @@ static unsigned int under_begin(const struct group *g, uintptr_t at)
 	return 0;
 }
 
-static unsigned int under_jump(const struct site *s, uintptr_t pc)
+static unsigned int under_jump(const struct probe *s, uintptr_t pc)
 {
 	return under_begin(&s->group, pc - s->pc);
 }
 
 /* The one under whose jump there is the program's instruction, and a gap before its copy, for another jump; which one it is. */
-static struct site *site_over(uintptr_t pc, unsigned int *k)
+static struct probe *probe_over(uintptr_t pc, unsigned int *k)
 {
-	for (uint32_t i = 0; i < sites_n; i++) {
-		*k = under_jump(&sites[i], pc);
-		if (*k && sites[i].copy.gaps >> *k & 1 && has_jump(&sites[i]))
-			return &sites[i];
+	for (uint32_t i = 0; i < probes_n; i++) {
+		*k = under_jump(&probes[i], pc);
+		if (*k && probes[i].copy.gaps >> *k & 1 && has_jump(&probes[i]))
+			return &probes[i];
 	}
 	return NULL;
 }
 
-const uint8_t *sites_code(uintptr_t pc)
+const uint8_t *probes_code(uintptr_t pc)
 {
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return NULL;
-	if (window_self.site.inside && window_self.site.current->pc == pc)
-		return window_self.site.current->code;
-	for (uint32_t i = 0; i < sites_n; i++) {
-		const struct site *s = &sites[i];
+	if (exposed_self.probe.inside && exposed_self.probe.current->pc == pc)
+		return exposed_self.probe.current->code;
+	for (uint32_t i = 0; i < probes_n; i++) {
+		const struct probe *s = &probes[i];
 
 		if (((pc == s->pc && s->at == pc) || under_jump(s, pc)) && is_changed(s))
 			return s->code + (pc - s->pc);
@@ -155,13 +155,13 @@ const uint8_t *sites_code(uintptr_t pc)
 	return NULL;
 }
 
-static uintptr_t copy_of(const struct site *s, unsigned int i)
+static uintptr_t copy_of(const struct probe *s, unsigned int i)
 {
 	return s->copies + s->copy.at[i];
 }
 
 /* Which instruction's copy begins there, the jump back being the last one; -1: none. */
-static int copy_at(const struct site *s, uintptr_t at)
+static int copy_at(const struct probe *s, uintptr_t at)
 {
 	for (unsigned int i = 0; i <= s->group.n; i++)
 		if (at == copy_of(s, i) || at == s->copies + copy_behind_gap(&s->copy, i))
@@ -169,11 +169,11 @@ static int copy_at(const struct site *s, uintptr_t at)
 	return -1;
 }
 
-void sites_enter(ucontext_t *uc)
+void probes_enter(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-	struct site *s =
-	    atomic_load_explicit(&patched_n, memory_order_acquire) ? site_of_stub(at) : NULL;
+	struct probe *s =
+	    atomic_load_explicit(&patched_n, memory_order_acquire) ? probe_of_stub(at) : NULL;
 	int i = s ? copy_at(s, at) : -1;
 
 	if (i >= 0)
@@ -181,14 +181,14 @@ void sites_enter(ucontext_t *uc)
 }
 
 /* At the first one the jump itself leads on, but for the moment when it is written. */
-void sites_leave(ucontext_t *uc)
+void probes_leave(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return;
-	for (uint32_t i = 0; i < sites_n; i++) {
-		const struct site *s = &sites[i];
+	for (uint32_t i = 0; i < probes_n; i++) {
+		const struct probe *s = &probes[i];
 		unsigned int k = under_jump(s, at);
 
 		if (k && is_changed(s)) {
@@ -199,39 +199,39 @@ void sites_leave(ucontext_t *uc)
 }
 
 /* The jump may have been taken back meanwhile; but what is mapped there now must be what it was made of. */
-static bool has_copies_of(const struct site *s)
+static bool has_copies_of(const struct probe *s)
 {
 	return s->stub && (is_changed(s) || begins_with(s->at, s->was));
 }
 
-static void give_up(struct site *s);
+static void give_up(struct probe *s);
 
 /*
  * The shim's own code may be here as well, in libc's, with this lock or with one for which who has this lock waits: then
  * it is done the next time.
  */
-static void try_to_give_up(struct site *s)
+static void try_to_give_up(struct probe *s)
 {
-	if (!window_try_lock())
+	if (!exposed_try_lock())
 		return;
 	give_up(s);
-	window_unlock(NULL);
+	exposed_unlock(NULL);
 }
 
-static void note_trap(struct site *s)
+static void note_trap(struct probe *s)
 {
-	if (++s->traps >= TRAPS_MAX && s->state == SITE_PATCHED)
+	if (++s->traps >= TRAPS_MAX && s->state == PROBE_PATCHED)
 		try_to_give_up(s);
 }
 
-bool sites_trapped(ucontext_t *uc)
+bool probes_trapped(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return false;
-	for (uint32_t i = 0; i < sites_n; i++) {
-		struct site *s = &sites[i];
+	for (uint32_t i = 0; i < probes_n; i++) {
+		struct probe *s = &probes[i];
 		unsigned int k = under_jump(s, at);
 
 		if ((k || at == s->at) && has_copies_of(s)) {
@@ -249,7 +249,7 @@ bool sites_trapped(ucontext_t *uc)
  * What a stub pushes, and what it calls with, lowest first.  The general registers, by their numbers in
  * instructions, are kept here; the vectors' below, by xsave: whoever records may use them.
  */
-struct site_frame {
+struct probe_frame {
 	uint64_t r[16]; /* but for r[REGISTER_SP] */
 	uint64_t flags, back, index;
 };
@@ -260,14 +260,14 @@ struct site_frame {
 #define STRING_OF(x) #x
 #define STRING(x)   STRING_OF(x)
 
-void sr_site_entry(void);
-extern const char sr_site_entry_end[];
+void sr_probe_entry(void);
+extern const char sr_probe_entry_end[];
 
 __asm__(".text\n"
-	".globl sr_site_entry, sr_site_entry_end\n"
-	".hidden sr_site_entry, sr_site_entry_end\n"
-	".type sr_site_entry, @function\n"
-	"sr_site_entry:\n"
+	".globl sr_probe_entry, sr_probe_entry_end\n"
+	".hidden sr_probe_entry, sr_probe_entry_end\n"
+	".type sr_probe_entry, @function\n"
+	"sr_probe_entry:\n"
 	"	pushfq\n"
 	"	push %r15\n	push %r14\n	push %r13\n	push %r12\n	push %r11\n	push %r10\n"
 	"	push %r9\n	push %r8\n	push %rdi\n	push %rsi\n	push %rbp\n	push %rsp\n"
@@ -276,7 +276,7 @@ __asm__(".text\n"
 	"	mov %rsp, %rbx\n"
 	"	mov %rsp, %rdi\n"
 	"	and $-64, %rsp\n"
-	"	call sr_site_is_needed\n"
+	"	call sr_probe_is_needed\n"
 	"	test %al, %al\n"
 	"	jz 1f\n"
 	"	sub $" STRING(STATE_BYTES) ", %rsp\n"
@@ -289,7 +289,7 @@ __asm__(".text\n"
 	"	xsave64 (%rsp)\n"
 	"	mov %rbx, %rdi\n"
 	"	mov %rsp, %rsi\n"
-	"	call sr_site_serve\n"
+	"	call sr_probe_serve\n"
 	"	mov $" STRING(SAVED) ", %eax\n"
 	"	xor %edx, %edx\n"
 	"	xrstor64 (%rsp)\n"
@@ -299,23 +299,23 @@ __asm__(".text\n"
 	"	pop %r11\n	pop %r12\n	pop %r13\n	pop %r14\n	pop %r15\n"
 	"	popfq\n"
 	"	ret\n"
-	"sr_site_entry_end:\n"
-	".size sr_site_entry, .-sr_site_entry\n");
+	"sr_probe_entry_end:\n"
+	".size sr_probe_entry, .-sr_probe_entry\n");
 
-bool sr_site_is_needed(struct site_frame *f);
-void sr_site_serve(struct site_frame *f, char *vectors);
+bool sr_probe_is_needed(struct probe_frame *f);
+void sr_probe_serve(struct probe_frame *f, char *vectors);
 
 /* The most frequent one: who looks whether something has come finds that nothing has. */
-NO_VECTORS static bool is_over(struct site_frame *f, struct site *s, uintptr_t addr)
+NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t addr)
 {
 	const struct insn *insn = &s->insn;
 	uint64_t v;
 
-	if (!fault_known_at_site(insn, s->pc, addr, f->r, &v))
+	if (!fault_known_at_probe(insn, s->pc, addr, f->r, &v))
 		return false;
 	s->served++;
 	word_take(insn, (greg_t *)&f->r[insn->reg], (greg_t *)&f->flags, v);
-	window_self.site.resume = copy_of(s, 1);
+	exposed_self.probe.resume = copy_of(s, 1);
 	return true;
 }
 
@@ -323,122 +323,122 @@ NO_VECTORS static bool is_over(struct site_frame *f, struct site *s, uintptr_t a
  * Would it fault, and is there something to do?  Without the lock: the answer may have changed when it is done, then it
  * faults, or nothing is done.
  */
-NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_site_is_needed(struct site_frame *f)
+NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_probe_is_needed(struct probe_frame *f)
 {
-	struct site *s = &sites[f->index];
-	struct window_thread *t = &window_self;
+	struct probe *s = &probes[f->index];
+	struct exposed_thread *t = &exposed_self;
 	const struct operand *o = &s->operand;
 	const struct page *p;
 	uintptr_t addr = o->displacement;
 
-	t->site.current = s;
-	t->site.resume = s->copies;
+	t->probe.current = s;
+	t->probe.resume = s->copies;
 	s->entered++;
-	f->r[REGISTER_SP] = t->site.sp;
+	f->r[REGISTER_SP] = t->probe.sp;
 	if (o->base != NO_REGISTER)
 		addr += f->r[o->base];
 	if (o->index != NO_REGISTER)
 		addr += f->r[o->index] << o->shift;
-	t->site.addr = addr;
+	t->probe.addr = addr;
 	p = page_at(addr);
-	t->site.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
-	if (t->site.give_up)
+	t->probe.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
+	if (t->probe.give_up)
 		return true;
 	if (!p || !fault_needs_handling(p, s->stores) || !is_in_one_page(addr, s->insn.size) || addr & s->insn.align)
 		return false;
-	if (is_common(p) && fault_beside_at_site(&s->insn, addr, f->r, &f->flags)) {
+	if (is_partial(p) && fault_unregistered_at_probe(&s->insn, addr, f->r, &f->flags)) {
 		s->served++;
-		t->site.resume = copy_of(s, 1);
+		t->probe.resume = copy_of(s, 1);
 		return false;
 	}
 	return !is_over(f, s, addr);
 }
 
-__attribute__((used, visibility("hidden"))) void sr_site_serve(struct site_frame *f, char *vectors)
+__attribute__((used, visibility("hidden"))) void sr_probe_serve(struct probe_frame *f, char *vectors)
 {
-	struct window_thread *t = &window_self;
-	struct site *s = &sites[f->index];
-	greg_t *g = t->site.uc.uc_mcontext.gregs;
+	struct exposed_thread *t = &exposed_self;
+	struct probe *s = &probes[f->index];
+	greg_t *g = t->probe.uc.uc_mcontext.gregs;
 	int saved = errno;
 
-	if (t->site.give_up) {
+	if (t->probe.give_up) {
 		try_to_give_up(s);
 		errno = saved;
 		return;
 	}
 	s->served++;
 	for (uint8_t i = 0; i < 16; i++)
-		*decode_register(&t->site.uc, i) = (greg_t)f->r[i];
+		*decode_register(&t->probe.uc, i) = (greg_t)f->r[i];
 	g[REG_EFL] = (greg_t)f->flags;
 	g[REG_RIP] = (greg_t)s->pc;
-	vector_frame(&t->site.uc, vectors, STATE_BYTES);
-	fault_at_site(&t->site.uc, t->site.addr, s->stores);
+	vector_frame(&t->probe.uc, vectors, STATE_BYTES);
+	fault_at_probe(&t->probe.uc, t->probe.addr, s->stores);
 	for (uint8_t i = 0; i < 16; i++)
-		f->r[i] = (uint64_t)*decode_register(&t->site.uc, i);
+		f->r[i] = (uint64_t)*decode_register(&t->probe.uc, i);
 	f->flags = (uint64_t)g[REG_EFL];
 	if ((uintptr_t)g[REG_RIP] != s->pc)
-		t->site.resume = s->aside ? s->aside : copy_of(s, 1);
+		t->probe.resume = s->aside ? s->aside : copy_of(s, 1);
 	errno = saved;
 }
 
-bool sites_is_section(const ucontext_t *uc)
+bool probes_is_section(const ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-	const struct site *s;
+	const struct probe *s;
 
-	if (window_self.site.inside)
+	if (exposed_self.probe.inside)
 		return true;
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return false;
-	s = site_of_stub(at);
+	s = probe_of_stub(at);
 	/* A call's copy has pushed half of where it was, till its end. */
 	return (s && copy_at(s, at) < 0) ||
-	       (at >= (uintptr_t)sr_site_entry && at < (uintptr_t)sr_site_entry_end);
+	       (at >= (uintptr_t)sr_probe_entry && at < (uintptr_t)sr_probe_entry_end);
 }
 
 /* Without a stack, a stub goes on to the copies, and no more than RCX's place has been written. */
-void sites_guard_begin(struct sites_guard *g)
+void probes_guard_begin(struct probes_guard *g)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
-	g->rcx = t->site.rcx;
-	t->site.guards++;
-	t->site.stack = 0;
+	g->rcx = t->probe.rcx;
+	t->probe.guards++;
+	t->probe.stack = 0;
 	/* This very thread's next signal, or call, finds it so. */
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-void sites_guard_end(const struct sites_guard *g)
+void probes_guard_end(const struct probes_guard *g)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 
 	atomic_signal_fence(memory_order_seq_cst);
-	t->site.rcx = g->rcx;
+	t->probe.rcx = g->rcx;
 	/* Who is inside gives it back himself. */
-	if (!--t->site.guards && !t->site.inside)
-		t->site.stack = t->site.top;
+	if (!--t->probe.guards && !t->probe.inside)
+		t->probe.stack = t->probe.top;
 }
 
-uint32_t sites_handler_begins(void)
+uint32_t probes_handler_begins(void)
 {
-	struct window_thread *t = &window_self;
-	uint32_t others = t->site.guards ? t->site.guards - 1 : 0;
+	struct exposed_thread *t = &exposed_self;
+	uint32_t others = t->probe.guards ? t->probe.guards - 1 : 0;
 
-	t->site.guards -= others;
+	t->probe.guards -= others;
 	return others;
 }
 
-void sites_handler_ends(uint32_t guards)
+void probes_handler_ends(uint32_t guards)
 {
-	window_self.site.guards += guards;
+	exposed_self.probe.guards += guards;
 }
 
-void sites_make_stack(void)
+void probes_make_stack(void)
 {
-	struct window_thread *t = &window_self;
+	struct exposed_thread *t = &exposed_self;
 	char *p;
 
-	if (t->site.base || t->site.inside || !is_wanted())
+	if (t->probe.base || t->probe.inside || !is_wanted())
 		return;
 	/* A page that is not there between two. */
 	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES + PAGE);
@@ -446,19 +446,19 @@ void sites_make_stack(void)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (sr_sys_is_error(p))
 		return;
-	t->site.base = p;
-	t->site.top = (uint64_t)p + STACK_BYTES - 64;
+	t->probe.base = p;
+	t->probe.top = (uint64_t)p + STACK_BYTES - 64;
 }
 
-void sites_thread_ends(void)
+void probes_thread_ends(void)
 {
-	struct window_thread *t = &window_self;
-	char *base = t->site.base;
+	struct exposed_thread *t = &exposed_self;
+	char *base = t->probe.base;
 
-	if (t->site.inside)
+	if (t->probe.inside)
 		return;
-	t->site.stack = t->site.top = 0;
-	t->site.base = NULL;
+	t->probe.stack = t->probe.top = 0;
+	t->probe.base = NULL;
 	if (base)
 		sr_sys_munmap(base, STACK_BYTES);
 }
@@ -502,7 +502,7 @@ static void put_inside(struct writer *w, uint8_t yes)
 {
 	static const uint8_t byte_to_fs[4] = {0x64, 0xc6, 0x04, 0x25};
 
-	put_fs_of(w, byte_to_fs, sizeof(byte_to_fs), &window_self.site.inside);
+	put_fs_of(w, byte_to_fs, sizeof(byte_to_fs), &exposed_self.probe.inside);
 	put(w, &yes, 1);
 }
 
@@ -510,14 +510,14 @@ static void put_no_stack(struct writer *w)
 {
 	static const uint8_t word_to_fs[5] = {0x64, 0x48, 0xc7, 0x04, 0x25}, zero[4];
 
-	put_fs(w, word_to_fs, &window_self.site.stack);
+	put_fs(w, word_to_fs, &exposed_self.probe.stack);
 	put(w, zero, 4);
 }
 
 /*
  * To the thread's own stack, since below the program's stack pointer there are things of its
  * own; none of these instructions changes a flag.  That it is inside is said here, where a signal that
- * comes in between finds the thread by its RIP (sites_is_section), and not in C.  A thread without one (it has just begun, or
+ * comes in between finds the thread by its RIP (probes_is_section), and not in C.  A thread without one (it has just begun, or
  * is in here already) goes to the original.
  *
  * Returns where the copies begin.
@@ -527,18 +527,18 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 	static const uint8_t jrcxz[1] = {0xe3}, rcx_to_rsp[3] = {0x48, 0x89, 0xcc}, push[1] = {0x68},
 			     call[6] = {0xff, 0x15, 0x02, 0x00, 0x00, 0x00}, over[2] = {0xeb, 0x08};
 	static const uint8_t fs_jump[4] = {0x64, 0xff, 0x24, 0x25};
-	const uint64_t entry = (uint64_t)sr_site_entry;
-	struct window_thread *t = &window_self;
+	const uint64_t entry = (uint64_t)sr_probe_entry;
+	struct exposed_thread *t = &exposed_self;
 	struct writer w = {at};
 	uint8_t *branch;
 
-	put_fs(&w, rcx_to_fs, &t->site.rcx);
-	put_fs(&w, fs_to_rcx, &t->site.stack);
+	put_fs(&w, rcx_to_fs, &t->probe.rcx);
+	put_fs(&w, fs_to_rcx, &t->probe.stack);
 	put(&w, jrcxz, 1);
 	branch = w.p++;
-	put_fs(&w, rsp_to_fs, &t->site.sp);
+	put_fs(&w, rsp_to_fs, &t->probe.sp);
 	put(&w, rcx_to_rsp, 3);
-	put_fs(&w, fs_to_rcx, &t->site.rcx);
+	put_fs(&w, fs_to_rcx, &t->probe.rcx);
 	put_inside(&w, 1);
 	put_no_stack(&w);
 	put(&w, push, 1);
@@ -547,15 +547,15 @@ static uint8_t *put_stub(uint8_t *at, uint32_t index)
 	put(&w, over, 2);
 	put(&w, &entry, sizeof(entry));
 	/* Back: the stack may be used again from where it is given back on. */
-	put_fs(&w, rcx_to_fs, &t->site.rcx);
-	put_fs(&w, fs_to_rcx, &t->site.top);
-	put_fs(&w, rcx_to_fs, &t->site.stack);
-	put_fs(&w, fs_to_rcx, &t->site.rcx);
-	put_fs(&w, fs_to_rsp, &t->site.sp);
+	put_fs(&w, rcx_to_fs, &t->probe.rcx);
+	put_fs(&w, fs_to_rcx, &t->probe.top);
+	put_fs(&w, rcx_to_fs, &t->probe.stack);
+	put_fs(&w, fs_to_rcx, &t->probe.rcx);
+	put_fs(&w, fs_to_rsp, &t->probe.sp);
 	put_inside(&w, 0);
-	put_fs_of(&w, fs_jump, sizeof(fs_jump), &t->site.resume);
+	put_fs_of(&w, fs_jump, sizeof(fs_jump), &t->probe.resume);
 	*branch = (uint8_t)(w.p - branch - 1);
-	put_fs(&w, fs_to_rcx, &t->site.rcx);
+	put_fs(&w, fs_to_rcx, &t->probe.rcx);
 	return w.p;
 }
 
@@ -576,7 +576,7 @@ static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0
 		     on[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06}; /* a program's that lies low, from another stub there */
 #define LOW 0x20000000ul
 
-static uint8_t highest_byte(const struct site *s, unsigned int n)
+static uint8_t highest_byte(const struct probe *s, unsigned int n)
 {
 	if (s->pc >= LOW)
 		return down[n % sizeof(down)];
@@ -590,7 +590,7 @@ static bool is_begin(const struct group *g, unsigned int byte)
 }
 
 /* The n-th way to choose the distance's bytes: those that begin an instruction are traps. */
-static int32_t distance_of(const struct site *s, unsigned int n)
+static int32_t distance_of(const struct probe *s, unsigned int n)
 {
 	const struct group *g = &s->group;
 	uint32_t high = highest_byte(s, n), v;
@@ -608,7 +608,7 @@ static int32_t distance_of(const struct site *s, unsigned int n)
 #define PLACES 240
 
 /* Two pages: the stub may lie at the end of the first. */
-static uint8_t *place_stub(const struct site *s)
+static uint8_t *place_stub(const struct probe *s)
 {
 	for (unsigned int n = 0; n < PLACES; n++) {
 		uintptr_t at = s->at + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
@@ -653,7 +653,7 @@ static bool put_bytes(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
 }
 
 /* Those with which instructions of the group begin, the first excepted; or the others.  In runs: a write takes long. */
-static bool put_under(int memory, const struct site *s, const uint8_t *bytes, bool begins)
+static bool put_under(int memory, const struct probe *s, const uint8_t *bytes, bool begins)
 {
 	unsigned int from, to;
 	bool done = true;
@@ -673,7 +673,7 @@ static bool put_under(int memory, const struct site *s, const uint8_t *bytes, bo
  * code, volume 3, 9.1.3: no CPU may fetch what is half written); what does not begin one is written then, and the
  * first byte last.
  */
-static bool put_beside_others(int memory, const struct site *s, const uint8_t *bytes)
+static bool put_unregistered_others(int memory, const struct probe *s, const uint8_t *bytes)
 {
 	static const uint8_t traps[JUMP_BYTES] = {TRAP, TRAP, TRAP, TRAP, TRAP};
 
@@ -695,14 +695,14 @@ static bool put_beside_others(int memory, const struct site *s, const uint8_t *b
 }
 
 /* False: nothing is changed.  Whether there is a barrier is known before anything is written. */
-static bool write_code(const struct site *s, const uint8_t *bytes)
+static bool write_code(const struct probe *s, const uint8_t *bytes)
 {
 	int memory = open_memory();
 	bool done;
 
 	if (memory < 0)
 		return false;
-	done = all_fetch_anew() && put_beside_others(memory, s, bytes);
+	done = all_fetch_anew() && put_unregistered_others(memory, s, bytes);
 	if (!done)
 		put_bytes(memory, s->at, s->was, JUMP_BYTES);
 	sr_sys_close(memory);
@@ -710,51 +710,51 @@ static bool write_code(const struct site *s, const uint8_t *bytes)
 }
 
 /* The originals are written as a jump is: who comes meanwhile goes on in the copies. */
-static void give_up(struct site *s)
+static void give_up(struct probe *s)
 {
-	if (s->state != SITE_PATCHED || !has_jump(s))
+	if (s->state != PROBE_PATCHED || !has_jump(s))
 		return;
-	s->state = SITE_CHANGING;
+	s->state = PROBE_CHANGING;
 	write_code(s, s->was);
-	s->state = SITE_GIVEN_UP;
+	s->state = PROBE_GIVEN_UP;
 }
 
 /* Of code that may have been unmapped meanwhile. */
-static bool still_has_jump(int memory, const struct site *s)
+static bool still_has_jump(int memory, const struct probe *s)
 {
 	uint8_t now[JUMP_BYTES];
 
-	if (s->state != SITE_PATCHED && s->state != SITE_CHANGING)
+	if (s->state != PROBE_PATCHED && s->state != PROBE_CHANGING)
 		return false;
 	return sr_syscall(SYS_pread64, memory, SR_ARG(now), sizeof(now), (long)s->at, 0, 0) == sizeof(now) &&
-	       (s->state == SITE_CHANGING || !memcmp(now, s->jump, sizeof(now)));
+	       (s->state == PROBE_CHANGING || !memcmp(now, s->jump, sizeof(now)));
 }
 
-void sites_stop(void)
+void probes_stop(void)
 {
 	uint64_t mask;
 	int memory;
 
-	window_lock(&mask);
+	exposed_lock(&mask);
 	stopped = true;
-	memory = sites_n ? open_memory() : -1;
-	for (uint32_t i = 0; i < sites_n && memory >= 0; i++)
-		if (still_has_jump(memory, &sites[i]))
-			give_up(&sites[i]);
+	memory = probes_n ? open_memory() : -1;
+	for (uint32_t i = 0; i < probes_n && memory >= 0; i++)
+		if (still_has_jump(memory, &probes[i]))
+			give_up(&probes[i]);
 	if (memory >= 0)
 		sr_sys_close(memory);
-	window_unlock(&mask);
+	exposed_unlock(&mask);
 }
 
 /* There is no other thread, and the one that had the lock may have been one. */
-void sites_stop_in_child(void)
+void probes_stop_in_child(void)
 {
-	int memory = sites_n ? open_memory() : -1;
+	int memory = probes_n ? open_memory() : -1;
 
 	stopped = true;
-	for (uint32_t i = 0; i < sites_n && memory >= 0; i++)
-		if (still_has_jump(memory, &sites[i]) && put_bytes(memory, sites[i].at, sites[i].was, JUMP_BYTES))
-			sites[i].state = SITE_GIVEN_UP;
+	for (uint32_t i = 0; i < probes_n && memory >= 0; i++)
+		if (still_has_jump(memory, &probes[i]) && put_bytes(memory, probes[i].at, probes[i].was, JUMP_BYTES))
+			probes[i].state = PROBE_GIVEN_UP;
 	if (memory >= 0)
 		sr_sys_close(memory);
 }
@@ -773,7 +773,7 @@ static bool is_worth_it(const struct insn *insn)
  * Its bytes, as the file has them: what is not from a file, or was changed, is left alone, and so is what the
  * program could change with no call, or does not allow to be executed alone.
  */
-static bool take_text(struct site *s)
+static bool take_text(struct probe *s)
 {
 	struct text t;
 
@@ -786,7 +786,7 @@ static bool take_text(struct site *s)
 }
 
 /* Its copy, which another one's jump leads to, gets a jump of its own: of messages' words, one is read after the other. */
-static void take_copy(struct site *s, const struct site *over, unsigned int k)
+static void take_copy(struct probe *s, const struct probe *over, unsigned int k)
 {
 	uint8_t length = (uint8_t)(over->group.at[k + 1] - over->group.at[k]);
 
@@ -797,10 +797,10 @@ static void take_copy(struct site *s, const struct site *over, unsigned int k)
 	memcpy(s->was, gap, sizeof(gap));
 }
 
-static bool take_code(struct site *s)
+static bool take_code(struct probe *s)
 {
 	unsigned int k;
-	const struct site *over = site_over(s->pc, &k);
+	const struct probe *over = probe_over(s->pc, &k);
 
 	if (over) {
 		take_copy(s, over, k);
@@ -814,9 +814,9 @@ static bool take_code(struct site *s)
 }
 
 /* Behind the copies: the instruction itself, with what the handler has read.  How many bytes; 0: it would be too long. */
-static size_t put_aside(struct site *s, uint8_t *at)
+static size_t put_aside(struct probe *s, uint8_t *at)
 {
-	size_t n = relocate_operand(at, s->code, &s->insn, SEGMENT_FS, distance_from_fs(window_self.site.operand));
+	size_t n = relocate_operand(at, s->code, &s->insn, SEGMENT_FS, distance_from_fs(exposed_self.probe.operand));
 
 	if (!n)
 		return 0;
@@ -825,7 +825,7 @@ static size_t put_aside(struct site *s, uint8_t *at)
 	return n + JUMP_BYTES;
 }
 
-static bool patch(struct site *s, const struct insn *insn)
+static bool patch(struct probe *s, const struct insn *insn)
 {
 	uint8_t *stub, *copies;
 	size_t n, aside;
@@ -837,7 +837,7 @@ static bool patch(struct site *s, const struct insn *insn)
 	stub = place_stub(s);
 	if (!stub)
 		return false;
-	copies = put_stub(stub, (uint32_t)(s - sites));
+	copies = put_stub(stub, (uint32_t)(s - probes));
 	n = relocate(s->code, s->pc, &s->group, copies, &s->copy, s->back);
 	s->copies = (uintptr_t)copies;
 	if (n && insn->class == INSN_OPERAND) {
@@ -855,13 +855,13 @@ static bool patch(struct site *s, const struct insn *insn)
 		stubs_begin = s->stub;
 	if (s->end > stubs_end)
 		stubs_end = s->end;
-	s->state = SITE_CHANGING;
+	s->state = PROBE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
 	/* From here on others come to the stub. */
 	if (!write_code(s, s->jump))
 		return false;
 	counts.jumps++;
-	s->state = SITE_PATCHED;
+	s->state = PROBE_PATCHED;
 	return true;
 }
 
@@ -887,28 +887,28 @@ static bool is_possible(void)
 	return true;
 }
 
-void sites_init(void)
+void probes_init(void)
 {
 	possible = hooks.patches && is_possible();
 }
 
-void sites_count(const ucontext_t *uc, const struct insn *insn)
+void probes_count(const ucontext_t *uc, const struct insn *insn)
 {
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-	struct site *s;
+	struct probe *s;
 
-	if (!is_wanted() || window_self.site.inside || !is_worth_it(insn))
+	if (!is_wanted() || exposed_self.probe.inside || !is_worth_it(insn))
 		return;
-	s = site_at(pc);
+	s = probe_at(pc);
 	if (!s) {
-		if (sites_n == SITES_MAX)
+		if (probes_n == PROBES_MAX)
 			return;
-		s = &sites[sites_n];
-		*s = (struct site){.pc = pc, .state = SITE_COUNTED};
-		sites_n++;
+		s = &probes[probes_n];
+		*s = (struct probe){.pc = pc, .state = PROBE_COUNTED};
+		probes_n++;
 	}
-	if (++s->faults < FAULTS_MIN || s->state != SITE_COUNTED)
+	if (++s->faults < FAULTS_MIN || s->state != PROBE_COUNTED)
 		return;
 	if (!patch(s, insn))
-		s->state = SITE_REFUSED;
+		s->state = PROBE_REFUSED;
 }

@@ -27,79 +27,79 @@
 #include "shim/exposed/x86/vector.h"
 
 /* Once. */
-void sites_init(void);
+void probes_init(void);
 
 /*
  * With the lock held: the instruction has met a closed page, by a fault.  The program has one
  * thread, or several.
  */
-void sites_count(const ucontext_t *uc, const struct insn *insn);
+void probes_count(const ucontext_t *uc, const struct insn *insn);
 
 /* Before a signal is looked at: who was in a copy was at its original. */
-void sites_enter(ucontext_t *uc);
+void probes_enter(ucontext_t *uc);
 
 /* Before the program goes on: behind an instruction under a jump is its copy. */
-void sites_leave(ucontext_t *uc);
+void probes_leave(ucontext_t *uc);
 
 /* A general protection fault: by one of a jump's own bytes?  Then it goes on in the copies. */
-bool sites_trapped(ucontext_t *uc);
+bool probes_trapped(ucontext_t *uc);
 
 /*
  * Is the thread on its way to a site's handler, or back, or amidst an instruction's copy?  Nothing of the
  * program's may begin.
  */
-bool sites_is_section(const ucontext_t *uc);
+bool probes_is_section(const ucontext_t *uc);
 
 /*
  * Around a signal's handler, which calls libc, whose code may have sites: their stubs go on to the copies.
  * One that was interrupted has left things where another would put its own; and on a
  * stub's stack the next signal would begin at the upper end of the handlers' stack, which is in use.
  */
-struct sites_guard {
+struct probes_guard {
 	uint64_t rcx;
 };
 
-void sites_guard_begin(struct sites_guard *g);
-void sites_guard_end(const struct sites_guard *g);
+void probes_guard_begin(struct probes_guard *g);
+void probes_guard_end(const struct probes_guard *g);
 
 /*
  * A handler of the program's runs next, as soon as this one of the shim's has ended, and may never come back: nothing
  * that it has interrupted is amidst a stub.  How many guards were there besides; they hold again when it has ended.
  */
-uint32_t sites_handler_begins(void);
-void sites_handler_ends(uint32_t guards);
+uint32_t probes_handler_begins(void);
+void probes_handler_ends(uint32_t guards);
 
 /*
  * From now on the program's code is what it was: a thread may be ended anywhere, or another process is about to use this
  * one's memory, and its thread-local words.
  */
-void sites_stop(void);
+void probes_stop(void);
 
 /* In a child that fork made, which has no handler: the same. */
-void sites_stop_in_child(void);
+void probes_stop_in_child(void);
 
 /* The bytes that were at pc before a jump was written; NULL: none was. */
-const uint8_t *sites_code(uintptr_t pc);
+const uint8_t *probes_code(uintptr_t pc);
 
 /* For a thread that has none yet. */
-void sites_make_stack(void);
+void probes_make_stack(void);
 
 /* It ends, and needs it no more. */
-void sites_thread_ends(void);
+void probes_thread_ends(void);
 
 /*
  * The same for a word that no region has, which needs no more than the general registers; done at
  * once.  False: it is not, or not such a word.
  */
-bool fault_beside_at_site(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
+bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
 
 /* As a fault that is not one: with the registers in uc, at insn's address. */
-void fault_at_site(ucontext_t *uc, uintptr_t addr, bool write);
+void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write);
 
 /*
  * Before that: a load or comparison of which nothing comes, as it finds what the program knows, is over with v.
  * False: nothing has been done.  r: the registers by their numbers.
  */
-bool fault_known_at_site(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v) NO_VECTORS;
+bool fault_known_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v) NO_VECTORS;
 
 #endif

@@ -42,24 +42,24 @@ static uint32_t number_of(const struct sr_group_channel *c)
 }
 
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
-		     uint32_t opcode, const struct sr_carriage *by, const struct sr_piece *pieces,
+		     uint32_t opcode, const struct sr_transfer_by *by, const struct sr_piece *pieces,
 		     uint32_t n)
 {
 	uint64_t number = atomic_load_explicit(&c->posted, memory_order_relaxed);
 	struct sr_group_message m = {
 	    .origin = *origin, .number = number, .at = c->bytes, .opcode = opcode};
 
-	struct sr_carriage carriage;
+	struct sr_transfer_by transfer_by;
 
 	if (by) {
-		carriage = *by;
-		carriage.arrives = number + 1;
-		by = &carriage;
+		transfer_by = *by;
+		transfer_by.arrives = number + 1;
+		by = &transfer_by;
 		m.by_device = true;
 	}
 	for (uint32_t i = 0; i < n; i++)
 		m.length += pieces[i].length;
-	sr_carry(
+	sr_transfer(
 	    by,
 	    (struct sr_group_place){sr_group_payload_at(number_of(c)), c->bytes, SR_GROUP_PAYLOAD},
 	    pieces, n);
@@ -79,7 +79,7 @@ void sr_channel_bytes(const struct sr_group_channel *c, const struct sr_group_me
 		      uint32_t from, void *p, uint32_t n)
 {
 	if (m->by_device)
-		sr_carry_await(c, m);
+		sr_transfer_await(c, m);
 	sr_group_read(sr_group_payload_at(number_of(c)) + m->at + from, p, n);
 }
 

@@ -2,12 +2,12 @@
 /*
  * contents.c: what a process puts itself where peers may READ it.
  *
- * Stores into windows are seen one by one, as faults; a page that is live is
+ * Stores into exposed regions are seen one by one, as faults; a page that is live is
  * compared with what it held before.  Both go into the history, so that a value
  * that a peer READ can be told from one that somebody else has put there.
  *
- * All with the windows' lock held, mostly in a fault's handler; none while the memory
- * becomes a window.
+ * All with the exposed regions' lock held, mostly in a fault's handler; none while the memory
+ * becomes an exposed region.
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ static void add(const struct sr_thread *t, uint64_t addr, const void *bytes, uin
 
 	sr_history_add(sr_group_self, &now, SR_GROUP_OWN, addr, NULL,
 		       &(struct sr_piece){bytes, n}, 1);
-	sr_carry_own(addr, bytes, n);
+	sr_transfer_own(addr, bytes, n);
 }
 
 static struct live *find(uint64_t view)
@@ -60,7 +60,7 @@ void sr_group_stored(uintptr_t addr, const void *bytes, uint32_t n)
 		add(&sr_self, addr, bytes, n);
 }
 
-void sr_group_went_live(uintptr_t view, const void *page)
+void sr_group_went_pass_through(uintptr_t view, const void *page)
 {
 	struct live *l = sr_group_on ? find(0) : NULL;
 	struct sr_group_origin now;
@@ -76,7 +76,7 @@ void sr_group_went_live(uintptr_t view, const void *page)
 }
 
 /* What differs, word by word. */
-void sr_group_was_live(uintptr_t view, const void *page)
+void sr_group_was_pass_through(uintptr_t view, const void *page)
 {
 	static uint8_t zeros[PAGE];
 	struct live *l = sr_group_on ? find(view) : NULL;
@@ -101,7 +101,7 @@ void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n)
 {
 	struct sr_group_origin now;
 
-	if (!sr_windows_on || !n || !sr_window_touches((void *)(uintptr_t)addr, n))
+	if (!sr_regions_on || !n || !sr_exposed_touches((void *)(uintptr_t)addr, n))
 		return;
 	now = sr_progress_now(t, NULL);
 	sr_history_add_unseen(&now, addr, n);
@@ -121,14 +121,14 @@ static bool is_zero(const uint8_t *p, uint32_t n)
 }
 
 /* Memory that nobody ever wrote is not read in: it has no entry, and is zero. */
-void sr_contents_window(struct sr_thread *t, uint64_t addr, uint64_t length)
+void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length)
 {
 	static uint8_t now[PAGE];
 
 	for (uint64_t at = addr, stop; at < addr + length; at = stop) {
 		stop = (at / PAGE + 1) * PAGE;
 		stop = stop < addr + length ? stop : addr + length;
-		sr_window_copy((void *)(uintptr_t)at, now, stop - at);
+		sr_exposed_copy((void *)(uintptr_t)at, now, stop - at);
 		if (!is_zero(now, (uint32_t)(stop - at)))
 			add(t, at, now, (uint32_t)(stop - at));
 	}

@@ -62,8 +62,8 @@ void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t 
 
 void sr_group_copy(void *to, const void *from, size_t n)
 {
-	if (sr_windows_on && n && sr_window_touches(from, n))
-		sr_window_copy(from, to, n);
+	if (sr_regions_on && n && sr_exposed_touches(from, n))
+		sr_exposed_copy(from, to, n);
 	else
 		memcpy(to, from, n);
 }
@@ -72,7 +72,7 @@ void sr_group_write_memory(uint64_t at, const void *p, size_t n)
 {
 	static uint8_t copy[65536];
 
-	if (!p || !sr_windows_on || !n || !sr_window_touches(p, n)) {
+	if (!p || !sr_regions_on || !n || !sr_exposed_touches(p, n)) {
 		sr_group_write(at, p, n);
 		return;
 	}
@@ -118,10 +118,10 @@ void sr_group_start(struct sr_replay_control *c)
 	sr_group_self = c->member;
 	self = &sr_group_memory->member[sr_group_self];
 	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
-	/* The carrier reads what a peer of ours READs: see carrier.c. */
+	/* The proxy reads what a peer of ours READs: see proxy.c. */
 	if (sr_group_over_device())
 		sr_syscall(SYS_prctl, PR_SET_PTRACER,
-			   atomic_load(&sr_group_memory->carrier.process), 0, 0, 0, 0);
+			   atomic_load(&sr_group_memory->proxy.process), 0, 0, 0, 0);
 	atomic_store(&self->state, SR_GROUP_RUNS);
 	sr_group_on = true;
 }
@@ -191,31 +191,31 @@ void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, en
 	if (!sr_group_on)
 		return;
 	sr_lock(&sr_group_lock);
-	sr_carry_for(call);
+	sr_transfer_for(call);
 	sr_requests_call(t, n, a, result);
 	sr_unlock(&sr_group_lock);
 	if (sr_group_posts(n))
 		sr_progress_enter(t->number, t->sn);
 }
 
-const struct sr_group_call *sr_group_not_carried(void)
+const struct sr_group_call *sr_group_not_transferred(void)
 {
 	const struct sr_group_call *call = NULL;
 	const char *why;
 
 	if (sr_group_on)
-		call = sr_carry_failed(&why);
+		call = sr_transfer_failed(&why);
 	if (call)
-		strncpy(sr_group_control->not_carried, why,
-			sizeof(sr_group_control->not_carried) - 1);
+		strncpy(sr_group_control->not_transferred, why,
+			sizeof(sr_group_control->not_transferred) - 1);
 	return call;
 }
 
-const struct sr_group_call *sr_group_not_carried_at_all(void)
+const struct sr_group_call *sr_group_not_transferred_at_all(void)
 {
 	if (sr_group_on)
-		sr_carry_all();
-	return sr_group_not_carried();
+		sr_transfer_all();
+	return sr_group_not_transferred();
 }
 
 void sr_group_linger(void)
@@ -224,9 +224,9 @@ void sr_group_linger(void)
 		sr_progress_linger();
 }
 
-/* ------------------------------------------------------------------ windows */
+/* ------------------------------------------------------------------ exposed regions */
 
-void sr_group_window(struct sr_thread *t, uint64_t addr, uint64_t length)
+void sr_group_region(struct sr_thread *t, uint64_t addr, uint64_t length)
 {
 	struct sr_group_member *self;
 	uint32_t n;
@@ -235,18 +235,18 @@ void sr_group_window(struct sr_thread *t, uint64_t addr, uint64_t length)
 		return;
 	self = &sr_group_memory->member[sr_group_self];
 	sr_lock(&sr_group_lock);
-	n = atomic_load(&self->windows);
-	if (n < SR_GROUP_WINDOWS) {
-		self->window[n] = (struct sr_group_window){addr, length};
-		atomic_store(&self->windows, n + 1);
+	n = atomic_load(&self->regions);
+	if (n < SR_GROUP_REGIONS) {
+		self->exposed[n] = (struct sr_group_region){addr, length};
+		atomic_store(&self->regions, n + 1);
 	}
-	sr_contents_window(t, addr, length);
+	sr_contents_region(t, addr, length);
 	sr_unlock(&sr_group_lock);
 }
 
-void sr_group_seen(struct sr_thread *t, const struct sr_window_event *e)
+void sr_group_seen(struct sr_thread *t, const struct sr_exposed_event *e)
 {
-	static struct sr_lock lock; /* memory that is compared at calls is not the windows' */
+	static struct sr_lock lock; /* memory that is compared at calls is not the exposed regions' */
 
 	if (!sr_group_on)
 		return;

@@ -45,22 +45,22 @@ void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, en
 		       const uint64_t *a, uint64_t result);
 
 /* What a device did not do again; why is in the control page then.  NULL: all so far. */
-const struct sr_group_call *sr_group_not_carried(void);
+const struct sr_group_call *sr_group_not_transferred(void);
 
 /* The process makes no more calls: as above, when the device has done all. */
-const struct sr_group_call *sr_group_not_carried_at_all(void);
+const struct sr_group_call *sr_group_not_transferred_at_all(void);
 
 /* Memory that peers write begins here. */
-void sr_group_window(struct sr_thread *t, uint64_t addr, uint64_t length);
+void sr_group_region(struct sr_thread *t, uint64_t addr, uint64_t length);
 
 /* What a load found changed there, or a call: before it is put there. */
-struct sr_window_event;
-void sr_group_seen(struct sr_thread *t, const struct sr_window_event *e);
+struct sr_exposed_event;
+void sr_group_seen(struct sr_thread *t, const struct sr_exposed_event *e);
 
-/* What the program puts into windows itself: struct sr_window_hooks. */
+/* What the program puts into exposed regions itself: struct sr_exposed_hooks. */
 void sr_group_stored(uintptr_t addr, const void *bytes, uint32_t n);
-void sr_group_went_live(uintptr_t view, const void *page);
-void sr_group_was_live(uintptr_t view, const void *page);
+void sr_group_went_pass_through(uintptr_t view, const void *page);
+void sr_group_was_pass_through(uintptr_t view, const void *page);
 
 /* The program has ended as recorded.  Until the others have, too. */
 void sr_group_linger(void);

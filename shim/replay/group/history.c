@@ -57,10 +57,10 @@ static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
 
 /*
  * An entry for each page: its bytes come in the same order.  They are written without
- * the lock, which is taken behind that of the windows in a fault's handler.
+ * the lock, which is taken behind that of the exposed regions in a fault's handler.
  */
 void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
-		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_carriage *by,
+		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_transfer_by *by,
 		    const struct sr_piece *pieces, uint32_t n)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
@@ -80,7 +80,7 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		at = stop;
 	}
 	unlock(m);
-	sr_carry(by, place_of(member, place), pieces, n);
+	sr_transfer(by, place_of(member, place), pieces, n);
 }
 
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr)
@@ -144,7 +144,7 @@ void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_
 
 	lock(m);
 	if (find_atomic(member, number, addr, &w)) {
-		sr_carry(NULL, place_of(member, w.at), &(struct sr_piece){&value, sizeof(value)}, 1);
+		sr_transfer(NULL, place_of(member, w.at), &(struct sr_piece){&value, sizeof(value)}, 1);
 		w.kind = SR_GROUP_BYTES;
 		sr_group_write(entry_at(member, number), &w, sizeof(w));
 	}

@@ -12,7 +12,7 @@
  *   values.c    values compared with what the group produced; the report
  *
  * All but progress.c is used by one thread at a time: with sr_group_lock held; but
- * sr_value_seen and contents.c, with the windows' lock held, which is taken behind
+ * sr_value_seen and contents.c, with the exposed regions' lock held, which is taken behind
  * sr_group_lock.
  */
 #ifndef SHIM_REPLAY_GROUP_OWN_H
@@ -91,7 +91,7 @@ struct sr_group_channel *sr_channel(const struct sr_group_key *key);
 /* ---------------------------------------------------------------- transfer.c */
 
 /* The request by which bytes go to a member, where they go over a device. */
-struct sr_carriage {
+struct sr_transfer_by {
 	struct sr_group_channel *channel;
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t imm_data;
@@ -102,41 +102,41 @@ struct sr_carriage {
 /*
  * Puts what lies in these pieces to its place: through the file, by NULL; then it is there.
  * By that request it is on its way when this returns, behind all that was asked for before,
- * by whomever.  What cannot be done is found later: sr_carry_failed.
+ * by whomever.  What cannot be done is found later: sr_transfer_failed.
  */
-void sr_carry(const struct sr_carriage *by, struct sr_group_place to, const struct sr_piece *pieces,
+void sr_transfer(const struct sr_transfer_by *by, struct sr_group_place to, const struct sr_piece *pieces,
 	      uint32_t n);
 
 /* A READ of so many bytes of the peer's memory, an atomic: made for what it does there, not for
  * what it brings, which is in the trace. */
-void sr_carry_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t length);
+void sr_transfer_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t length);
 struct sr_carried_atomic {
 	uint32_t opcode;
 	uint64_t remote_addr, compare_add, swap;
 	uint64_t result; /* of the recording: the memory holds that then, in any case */
 };
-void sr_carry_atomic(struct sr_group_channel *c, const struct sr_carried_atomic *a);
+void sr_transfer_atomic(struct sr_group_channel *c, const struct sr_carried_atomic *a);
 
 /* The process has put these bytes into its own memory. */
-void sr_carry_own(uint64_t addr, const void *bytes, uint32_t n);
+void sr_transfer_own(uint64_t addr, const void *bytes, uint32_t n);
 
 /* What is asked for from now on is asked for by this call. */
-void sr_carry_for(const struct sr_group_call *of);
+void sr_transfer_for(const struct sr_group_call *of);
 
 /* Until the message's bytes are there, or will not come. */
-void sr_carry_await(const struct sr_group_channel *c, const struct sr_group_message *m);
+void sr_transfer_await(const struct sr_group_channel *c, const struct sr_group_message *m);
 
 /* Until all of this process's are done; false: one could not be. */
-bool sr_carry_all(void);
+bool sr_transfer_all(void);
 
 /* The call of one that could not be done, and why; NULL: there is none so far. */
-const struct sr_group_call *sr_carry_failed(const char **why);
+const struct sr_group_call *sr_transfer_failed(const char **why);
 
 /* ------------------------------------------------- channel.c: appending to one */
 
 /* Appends a message whose bytes lie in these pieces. */
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
-		     uint32_t opcode, const struct sr_carriage *by, const struct sr_piece *pieces,
+		     uint32_t opcode, const struct sr_transfer_by *by, const struct sr_piece *pieces,
 		     uint32_t n);
 
 /* Message `number`, which was posted. */
@@ -152,7 +152,7 @@ void sr_channel_release(struct sr_group_channel *c, const struct sr_group_messag
 
 /* These bytes go to `addr` in the member's memory. */
 void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
-		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_carriage *by,
+		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_transfer_by *by,
 		    const struct sr_piece *pieces, uint32_t n);
 /* An atomic operation on 8 bytes begins; its result comes later. */
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
@@ -169,8 +169,8 @@ void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
 
 /* Once.  false: no memory. */
 bool sr_contents_begin(void);
-/* The memory begins to be a window: what it holds. */
-void sr_contents_window(struct sr_thread *t, uint64_t addr, uint64_t length);
+/* The memory begins to be an exposed region: what it holds. */
+void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length);
 /* What it has asked for may come to there, from now on. */
 void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n);
 /* These bytes come to there next, from others. */

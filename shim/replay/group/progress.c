@@ -207,7 +207,7 @@ static bool sleep_until(const struct wanted *w)
 		if (w->awaited)
 			say_awaited(w);
 		/* What it did before it ended counts. */
-		if (has_come(w) || has_ended(w) || sr_carry_failed(&why))
+		if (has_come(w) || has_ended(w) || sr_transfer_failed(&why))
 			break;
 		atomic_fetch_add(&self()->looks, 1);
 		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &a_look);
@@ -269,7 +269,7 @@ static bool cannot_go_on(const struct lull *l, uint32_t member)
 }
 
 /* If several doubt, one after the other goes on, so that it is the same in each replay. */
-static bool is_others_turn(void)
+static bool is_others_ticket(void)
 {
 	for (uint32_t i = 0; i < sr_group_self; i++)
 		if (atomic_load(&sr_group_memory->member[i].doubts))
@@ -284,7 +284,7 @@ static bool is_vain(struct lull *l, uint32_t member)
 
 	if (moves != l->moves)
 		begin_lull(l, moves);
-	return cannot_go_on(l, member) && !is_others_turn();
+	return cannot_go_on(l, member) && !is_others_ticket();
 }
 
 void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument)
@@ -305,7 +305,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 		if (!last)
 			sr_sys_nanosleep(&moment);
 		atomic_fetch_add(&self()->looks, 1);
-	} while (!is_so(argument) && !last && !sr_carry_failed(&why));
+	} while (!is_so(argument) && !last && !sr_transfer_failed(&why));
 	/* Whoever doubts behind us sees that this one moves. */
 	atomic_fetch_add(&self()->moves, 1);
 	atomic_fetch_sub(&self()->doubts, 1);

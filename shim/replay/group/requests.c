@@ -266,7 +266,7 @@ static void expect(struct sr_thread *t, const struct request *r)
 
 /* Are its requests made again on queue pairs of a device?  Others lose messages, or have several
  * peers. */
-static bool is_carried(const struct qp *q)
+static bool is_transferred(const struct qp *q)
 {
 	return q->out && q->qp->qp_type == IBV_QPT_RC && sr_group_over_device();
 }
@@ -277,11 +277,11 @@ static void post(struct sr_thread *t, struct qp *q, struct request *r,
 {
 	static struct sr_piece pieces[MAX_PIECES];
 	const unsigned does = sr_op(r->opcode);
-	const struct sr_carriage carriage = {.channel = q->out,
+	const struct sr_transfer_by transfer_by = {.channel = q->out,
 					     .opcode = r->opcode,
 					     .imm_data = r->imm_data,
 					     .remote_addr = r->remote_addr};
-	const struct sr_carriage *by = is_carried(q) ? &carriage : NULL;
+	const struct sr_transfer_by *by = is_transferred(q) ? &transfer_by : NULL;
 	uint32_t n = 0;
 
 	r->origin = *origin;
@@ -291,7 +291,7 @@ static void post(struct sr_thread *t, struct qp *q, struct request *r,
 	if (q->peer < 0)
 		return;
 	if (sr_group_over_device() && !by)
-		atomic_fetch_add(&sr_group_memory->carrier.others, 1);
+		atomic_fetch_add(&sr_group_memory->proxy.others, 1);
 	if (does & SR_OP_GATHERS)
 		n = pieces_of(q, r, pieces, MAX_PIECES);
 	if (does & SR_OP_CHANGES && does & SR_OP_GATHERS)
@@ -611,8 +611,8 @@ static void resolve(const struct qp *q, const struct request *r, const void *fou
 		sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr, a.result);
 	else
 		sr_history_void((uint32_t)q->peer, r->change, r->remote_addr);
-	if (is_carried(q))
-		sr_carry_atomic(q->out, &a);
+	if (is_transferred(q))
+		sr_transfer_atomic(q->out, &a);
 }
 
 /* A READ is made when it completes: what it was to come after has happened then. */
@@ -622,8 +622,8 @@ static void read_again(const struct qp *q, const struct request *r)
 
 	for (uint32_t i = 0; i < r->num_sge; i++)
 		length += r->sge[i].length;
-	if (r->opcode == IBV_WR_RDMA_READ && q->peer >= 0 && is_carried(q))
-		sr_carry_read(q->out, r->remote_addr, length);
+	if (r->opcode == IBV_WR_RDMA_READ && q->peer >= 0 && is_transferred(q))
+		sr_transfer_read(q->out, r->remote_addr, length);
 }
 
 static void fetched(struct sr_thread *t, struct qp *q, struct request *r)

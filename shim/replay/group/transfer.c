@@ -2,11 +2,11 @@
 /*
  * transfer.c: bytes on their way from member to member; see own.h.
  *
- * Through the file they are put where they belong.  Over a device, the carrier
- * (carrier.h) is told what to do, and puts there what has arrived.  Nobody waits for that
+ * Through the file they are put where they belong.  Over a device, the proxy
+ * (proxy.h) is told what to do, and puts there what has arrived.  Nobody waits for that
  * but who needs it: the receiver of a message for its bytes, the process for room to ask
  * for more, and when it ends for all.  So it does much at a time, while the ranks go on.
- * With sr_group_lock held, but for sr_carry_own, sr_carry_all and sr_carry_failed.
+ * With sr_group_lock held, but for sr_transfer_own, sr_transfer_all and sr_transfer_failed.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -16,9 +16,9 @@
 #include "shim/replay/group/own.h"
 
 #define SPINS   200
-#define SECONDS 15 /* in which the carrier gets nowhere; its own limit for a request is 10 */
+#define SECONDS 15 /* in which the proxy gets nowhere; its own limit for a request is 10 */
 /* For so many requests it is woken, if nobody needs them sooner: each time costs as much as one. */
-#define MANY    (SR_GROUP_ERRANDS / 2)
+#define MANY    (SR_GROUP_WORK_ITEMS / 2)
 
 static struct sr_group_call call; /* under way */
 static const char *_Atomic why_not;
@@ -42,32 +42,32 @@ static void put(struct sr_group_place *to, const struct sr_piece *piece)
 
 /* ---------------------------------------------------------- over a device */
 
-static struct sr_errands *ours(void)
+static struct sr_work_items *ours(void)
 {
-	return &sr_group_memory->member[sr_group_self].errands;
+	return &sr_group_memory->member[sr_group_self].work_items;
 }
 
-void sr_carry_for(const struct sr_group_call *of)
+void sr_transfer_for(const struct sr_group_call *of)
 {
 	call = *of;
 }
 
-const struct sr_group_call *sr_carry_failed(const char **why)
+const struct sr_group_call *sr_transfer_failed(const char **why)
 {
-	const struct sr_errands *e = ours();
+	const struct sr_work_items *e = ours();
 	const uint64_t done = atomic_load(&e->done);
 
 	/* Without a device it stays at nothing. */
 	*why = atomic_load(&e->failed) ? e->text : atomic_load(&why_not);
 	if (!*why)
 		return NULL;
-	return done < atomic_load(&e->asked) ? &e->errand[done % SR_GROUP_ERRANDS].call : &call;
+	return done < atomic_load(&e->asked) ? &e->work_item[done % SR_GROUP_WORK_ITEMS].call : &call;
 }
 
 /* It says that it sleeps, then looks for errands; we ask, then look if it sleeps. */
-static void wake_carrier(void)
+static void wake_proxy(void)
 {
-	struct sr_group_carrier *c = &sr_group_memory->carrier;
+	struct sr_group_proxy *c = &sr_group_memory->proxy;
 
 	if (!atomic_load(&c->sleeping) || !atomic_exchange(&c->sleeping, 0))
 		return;
@@ -76,11 +76,11 @@ static void wake_carrier(void)
 }
 
 /* Nothing of ours will be done any more; or `of`, whose it is, has still to say so of his. */
-static bool is_over(const struct sr_errands *of, int vain)
+static bool is_over(const struct sr_work_items *of, int vain)
 {
 	if (atomic_load(&ours()->failed))
 		return true;
-	if (atomic_load(&sr_group_memory->carrier.state) != SR_CARRIER_READY)
+	if (atomic_load(&sr_group_memory->proxy.state) != SR_PROXY_READY)
 		why_not = "the process that has the device is gone";
 	else if (vain >= SECONDS && !atomic_load(&of->failed))
 		why_not = "it was not done within 15 s";
@@ -89,11 +89,11 @@ static bool is_over(const struct sr_errands *of, int vain)
 
 /* It may have those of others to do first, and a long one takes its time. */
 static bool sleep_until(const _Atomic uint64_t *counter, uint64_t value,
-			const struct sr_errands *of)
+			const struct sr_work_items *of)
 {
 	const struct timespec second = {.tv_sec = 1};
-	const struct sr_group_carrier *c = &sr_group_memory->carrier;
-	struct sr_errands *e = ours();
+	const struct sr_group_proxy *c = &sr_group_memory->proxy;
+	struct sr_work_items *e = ours();
 	uint64_t steps = atomic_load(&c->steps);
 
 	for (int vain = 0;;) {
@@ -111,14 +111,14 @@ static bool sleep_until(const _Atomic uint64_t *counter, uint64_t value,
 }
 
 /* False: it will not come to that, and why is kept.  of: whose requests the counter counts. */
-static bool await(const _Atomic uint64_t *counter, uint64_t value, const struct sr_errands *of)
+static bool await(const _Atomic uint64_t *counter, uint64_t value, const struct sr_work_items *of)
 {
-	struct sr_errands *e = ours();
+	struct sr_work_items *e = ours();
 	bool come;
 
 	if (atomic_load(counter) >= value)
 		return true;
-	wake_carrier();
+	wake_proxy();
 	for (int i = 0; i < SPINS; i++)
 		if (atomic_load(counter) >= value)
 			return true;
@@ -135,33 +135,33 @@ static bool await(const _Atomic uint64_t *counter, uint64_t value, const struct 
 	return come;
 }
 
-void sr_carry_await(const struct sr_group_channel *c, const struct sr_group_message *m)
+void sr_transfer_await(const struct sr_group_channel *c, const struct sr_group_message *m)
 {
-	await(&c->arrived, m->number + 1, &sr_group_memory->member[c->key.from].errands);
+	await(&c->arrived, m->number + 1, &sr_group_memory->member[c->key.from].work_items);
 }
 
-bool sr_carry_all(void)
+bool sr_transfer_all(void)
 {
-	struct sr_errands *e = ours();
+	struct sr_work_items *e = ours();
 
 	return await(&e->done, atomic_load(&e->asked), e);
 }
 
 /* The next one, when there is room for it; not asked yet.  NULL: some are not done any more. */
-static struct sr_errand *new_errand(const struct sr_group_channel *c, uint32_t opcode,
+static struct sr_work_item *new_work_item(const struct sr_group_channel *c, uint32_t opcode,
 				    uint32_t length)
 {
-	struct sr_errands *all = ours();
+	struct sr_work_items *all = ours();
 	const uint64_t asked = atomic_load(&all->asked);
-	struct sr_errand *e = &all->errand[asked % SR_GROUP_ERRANDS];
+	struct sr_work_item *e = &all->work_item[asked % SR_GROUP_WORK_ITEMS];
 
 	if (why_not || atomic_load(&all->failed))
 		return NULL;
 	/* With room for one more it would be the same again with the next. */
-	if (asked - atomic_load(&all->done) == SR_GROUP_ERRANDS &&
+	if (asked - atomic_load(&all->done) == SR_GROUP_WORK_ITEMS &&
 	    !await(&all->done, asked - MANY, all))
 		return NULL;
-	*e = (struct sr_errand){
+	*e = (struct sr_work_item){
 	    .call = call,
 	    .channel = (uint32_t)(c - sr_group_memory->channel),
 	    .opcode = opcode,
@@ -171,15 +171,15 @@ static struct sr_errand *new_errand(const struct sr_group_channel *c, uint32_t o
 }
 
 /* What was done before it, by whomever, has a lower stamp: that is taken before others see it. */
-static void ask(struct sr_errand *e)
+static void ask(struct sr_work_item *e)
 {
-	struct sr_errands *all = ours();
+	struct sr_work_items *all = ours();
 	const uint64_t asked = atomic_load(&all->asked) + 1;
 
-	e->stamp = atomic_fetch_add(&sr_group_memory->carrier.stamps, 1) + 1;
+	e->stamp = atomic_fetch_add(&sr_group_memory->proxy.stamps, 1) + 1;
 	atomic_store(&all->asked, asked);
 	if (asked - atomic_load(&all->done) >= MANY)
-		wake_carrier();
+		wake_proxy();
 }
 
 /* Where the CPU has no memory of its own to send from (device memory), zeros go. */
@@ -210,17 +210,17 @@ static void lay_out_near(uint8_t *to, const struct sr_piece *pieces, uint32_t n)
 }
 
 /* False: those that have the room are not done any more. */
-static bool lay_out(struct sr_errand *e, const struct sr_piece *pieces, uint32_t n)
+static bool lay_out(struct sr_work_item *e, const struct sr_piece *pieces, uint32_t n)
 {
-	struct sr_errands *all = ours();
+	struct sr_work_items *all = ours();
 
-	if (e->length > SR_GROUP_SOURCE - all->source_at && !sr_carry_all())
+	if (e->length > SR_GROUP_SOURCE - all->source_at && !sr_transfer_all())
 		return false;
 	if (atomic_load(&all->done) == atomic_load(&all->asked))
 		all->source_at = 0;
 	if (e->length > SR_GROUP_SOURCE) {
 		all->source_at = SR_GROUP_SOURCE;
-		e->source = SR_ERRAND_FAR;
+		e->source = SR_WORK_ITEM_FAR;
 		lay_out_far(pieces, n);
 		return true;
 	}
@@ -230,10 +230,10 @@ static bool lay_out(struct sr_errand *e, const struct sr_piece *pieces, uint32_t
 	return true;
 }
 
-void sr_carry(const struct sr_carriage *by, struct sr_group_place to, const struct sr_piece *pieces,
+void sr_transfer(const struct sr_transfer_by *by, struct sr_group_place to, const struct sr_piece *pieces,
 	      uint32_t n)
 {
-	struct sr_errand *e;
+	struct sr_work_item *e;
 	uint32_t length = 0;
 
 	if (!by) {
@@ -243,7 +243,7 @@ void sr_carry(const struct sr_carriage *by, struct sr_group_place to, const stru
 	}
 	for (uint32_t i = 0; i < n; i++)
 		length += pieces[i].length;
-	e = new_errand(by->channel, by->opcode, length);
+	e = new_work_item(by->channel, by->opcode, length);
 	if (!e || !lay_out(e, pieces, n))
 		return;
 	e->remote_addr = by->remote_addr;
@@ -253,9 +253,9 @@ void sr_carry(const struct sr_carriage *by, struct sr_group_place to, const stru
 	ask(e);
 }
 
-void sr_carry_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t length)
+void sr_transfer_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t length)
 {
-	struct sr_errand *e = new_errand(c, IBV_WR_RDMA_READ, length);
+	struct sr_work_item *e = new_work_item(c, IBV_WR_RDMA_READ, length);
 
 	if (!e)
 		return;
@@ -263,9 +263,9 @@ void sr_carry_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t le
 	ask(e);
 }
 
-void sr_carry_atomic(struct sr_group_channel *c, const struct sr_carried_atomic *a)
+void sr_transfer_atomic(struct sr_group_channel *c, const struct sr_carried_atomic *a)
 {
-	struct sr_errand *e = new_errand(c, a->opcode, sizeof(uint64_t));
+	struct sr_work_item *e = new_work_item(c, a->opcode, sizeof(uint64_t));
 
 	if (!e)
 		return;
@@ -276,7 +276,7 @@ void sr_carry_atomic(struct sr_group_channel *c, const struct sr_carried_atomic 
 	ask(e);
 }
 
-void sr_carry_own(uint64_t addr, const void *bytes, uint32_t n)
+void sr_transfer_own(uint64_t addr, const void *bytes, uint32_t n)
 {
 	if (sr_group_over_device())
 		sr_group_write_memory(sr_group_image_at(sr_group_self) + addr, bytes, n);

@@ -101,7 +101,7 @@ static void contradict(const struct sr_value *v, const struct sr_group_channel *
 	    v->length - at < sizeof(x->recorded) ? v->length - at : (uint32_t)sizeof(x->recorded);
 
 	/* What a device did not bring is not what was sent. */
-	if (sr_carry_failed(&why) || atomic_fetch_add(&sr_group_control->mismatches, 1))
+	if (sr_transfer_failed(&why) || atomic_fetch_add(&sr_group_control->mismatches, 1))
 		return;
 	*x = (struct sr_replay_mismatch){
 	    .thread = v->t->number,
@@ -235,7 +235,7 @@ void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote
 	}
 }
 
-/* In the handler of a fault: the windows are locked, and stay as they are. */
+/* In the handler of a fault: the exposed regions are locked, and stay as they are. */
 void sr_value_seen(const struct sr_value *v)
 {
 	uint64_t knows[SR_GROUP_MEMBERS];
@@ -253,7 +253,7 @@ void sr_value_seen(const struct sr_value *v)
 		l.length =
 		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
 		put_off(v, at, &l, knows, v->bytes + at,
-			sr_window_landing((void *)(uintptr_t)l.addr));
+			sr_exposed_backing((void *)(uintptr_t)l.addr));
 	}
 	sr_contents_given(v->addr, v->bytes, v->length);
 }

@@ -67,7 +67,7 @@ struct sr_clock_qp {
 	uint32_t shared_queue; /* XRC: requests of the shim's name this one */
 	/* Addresses of the words of the peer's cell for this queue pair, and whose turn it is. */
 	uint64_t cell[SR_CLOCK_CELL_WORDS];
-	uint32_t turn;
+	uint32_t ticket;
 	uint64_t cells; /* address to read from */
 	uint32_t cells_count;
 	unsigned int fence; /* IBV_SEND_FENCE where the device may reorder READs */
@@ -155,7 +155,7 @@ void sr_clocks_read(struct sr_clock_qp *c);
  * The program is about to be shown memory that others write: their clocks are
  * looked at, and what is new is noted.  Call it *behind* the copy that the program
  * will see, since a clock lies there before its data, and *in front of* the record
- * of the values.  So: at the end of each poll, and when the window module hands
+ * of the values.  So: at the end of each poll, and when the exposed region module hands
  * over what a fault, a call or a tick found changed.
  */
 void sr_clocks_look_at_peers(void);

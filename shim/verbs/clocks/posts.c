@@ -69,15 +69,15 @@ struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
  */
 static uint64_t next_word(struct sr_clock_qp *c)
 {
-	uint64_t address = c->cell[c->turn];
+	uint64_t address = c->cell[c->ticket];
 
-	c->turn = (c->turn + 1) % SR_CLOCK_CELL_WORDS;
+	c->ticket = (c->ticket + 1) % SR_CLOCK_CELL_WORDS;
 	return address;
 }
 
 void sr_clock_was_not_posted(struct sr_qp *q)
 {
-	q->clock->turn = (q->clock->turn + SR_CLOCK_CELL_WORDS - 1) % SR_CLOCK_CELL_WORDS;
+	q->clock->ticket = (q->clock->ticket + SR_CLOCK_CELL_WORDS - 1) % SR_CLOCK_CELL_WORDS;
 }
 
 /* Not all of it, which is 128 bytes: what a WRITE or READ has. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * device.h: an RDMA device of this host, and connections on it whose two ends are both
- * ours.  Used by the carrier's process only (carrier.h), by one thread.
+ * ours.  Used by the proxy's process only (proxy.h), by one thread.
  *
  * libibverbs is loaded when a device is looked for: who replays without one need not
  * have it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/host/carrier/carrier.h"
+#include "replay/host/proxy/proxy.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "replay/host/carrier/device.h"
+#include "replay/host/proxy/device.h"
 #include "replay/abi/memory.h"
 #include "logd/base/opcodes.h"
 
@@ -29,7 +29,7 @@
 #define IMAGES        16
 #define SPINS         200
 
-#define CARRIER_NAME  "sreplay-carrier" /* as `ps` shows it */
+#define PROXY_NAME  "sreplay-proxy" /* as `ps` shows it */
 #define START_SECONDS 30
 
 struct image {
@@ -45,12 +45,12 @@ struct connection {
 	struct sr_wire wire;
 };
 
-struct carrier {
+struct proxy {
 	struct sr_group *group;
 	int fd;
 	struct sr_device *device;
-	uint8_t *source, *landing;
-	struct ibv_mr *source_mr, *landing_mr;
+	uint8_t *source, *backing;
+	struct ibv_mr *source_mr, *backing_mr;
 	struct image images[IMAGES];
 	uint64_t uses;
 	struct connection *connections;
@@ -64,7 +64,7 @@ static void wake(_Atomic uint32_t *word)
 
 /* --------------------------------------------------------------- the file */
 
-static void put(const struct carrier *c, uint64_t at, const void *p, size_t n)
+static void put(const struct proxy *c, uint64_t at, const void *p, size_t n)
 {
 	ssize_t put;
 
@@ -75,7 +75,7 @@ static void put(const struct carrier *c, uint64_t at, const void *p, size_t n)
 	}
 }
 
-static void put_around(const struct carrier *c, struct sr_group_place *to, const uint8_t *p,
+static void put_around(const struct proxy *c, struct sr_group_place *to, const uint8_t *p,
 		       size_t n)
 {
 	while (n) {
@@ -97,22 +97,22 @@ static uint64_t image_at(int32_t member, uint64_t addr)
 /* ----------------------------------------------------------------- errands */
 
 struct job {
-	struct carrier *c;
-	const struct sr_errand *e;
-	struct sr_errands *all; /* of which it is one */
+	struct proxy *c;
+	const struct sr_work_item *e;
+	struct sr_work_items *all; /* of which it is one */
 	const struct connection *connection;
 	int from;        /* end of the connection */
 	int32_t peer;    /* member */
 	uint64_t source; /* in the file: of what goes out, if it is far */
 };
 
-static enum sr_carried kind_of(uint32_t opcode)
+static enum sr_transfer_kind kind_of(uint32_t opcode)
 {
 	if (sr_op(opcode) & SR_OP_ATOMIC)
-		return SR_CARRIED_ATOMIC;
+		return SR_TRANSFER_ATOMIC;
 	if (sr_op(opcode) & SR_OP_SCATTERS)
-		return SR_CARRIED_READ;
-	return sr_op(opcode) & SR_OP_REMOTE ? SR_CARRIED_WRITE : SR_CARRIED_SEND;
+		return SR_TRANSFER_READ;
+	return sr_op(opcode) & SR_OP_REMOTE ? SR_TRANSFER_WRITE : SR_TRANSFER_SEND;
 }
 
 static bool fail(const struct job *j, const char *why)
@@ -131,14 +131,14 @@ static bool transfer(const struct job *j, const struct sr_transfer *t)
 
 	if (!sr_device_do(j->c->device, &j->connection->wire, j->from, t, why, sizeof(why)))
 		return fail(j, why);
-	atomic_fetch_add(&j->c->group->carrier.steps, 1);
+	atomic_fetch_add(&j->c->group->proxy.steps, 1);
 	return true;
 }
 
 /* n bytes of what goes out, from `at` on. */
 static void take_source(const struct job *j, uint32_t at, uint32_t n)
 {
-	if (j->e->source == SR_ERRAND_FAR)
+	if (j->e->source == SR_WORK_ITEM_FAR)
 		sr_group_file_read(j->c->fd, j->source + at, j->c->source, n);
 	else
 		memcpy(j->c->source, j->all->source + j->e->source + at, n);
@@ -147,8 +147,8 @@ static void take_source(const struct job *j, uint32_t at, uint32_t n)
 /* SEND, WRITE: piece by piece, through the buffers. */
 static bool bring(const struct job *j)
 {
-	struct carrier *c = j->c;
-	const struct sr_errand *e = j->e;
+	struct proxy *c = j->c;
+	const struct sr_work_item *e = j->e;
 	const bool writes = sr_op(e->opcode) & SR_OP_CHANGES;
 	struct sr_group_place to = e->to;
 	uint32_t at = 0, n;
@@ -159,8 +159,8 @@ static bool bring(const struct job *j)
 		    .opcode = e->opcode,
 		    .local = c->source,
 		    .local_mr = c->source_mr,
-		    .remote = c->landing,
-		    .remote_mr = c->landing_mr,
+		    .remote = c->backing,
+		    .remote_mr = c->backing_mr,
 		    .length = n,
 		    .imm_data = e->imm_data,
 		};
@@ -175,9 +175,9 @@ static bool bring(const struct job *j)
 		take_source(j, at, n);
 		if (!transfer(j, &t))
 			return false;
-		put_around(c, &to, c->landing, n);
+		put_around(c, &to, c->backing, n);
 		if (writes)
-			put(c, image_at(j->peer, e->remote_addr + at), c->landing, n);
+			put(c, image_at(j->peer, e->remote_addr + at), c->backing, n);
 		at += n;
 	} while (at < e->length);
 	return true;
@@ -185,7 +185,7 @@ static bool bring(const struct job *j)
 
 /* ------------------------------------------------------------------ images */
 
-static void release(struct carrier *c, struct image *i)
+static void release(struct proxy *c, struct image *i)
 {
 	if (!i->at)
 		return;
@@ -196,10 +196,10 @@ static void release(struct carrier *c, struct image *i)
 
 /*
  * That place, or the one which was not used for longest: ranks of one program have their
- * windows at the same addresses, so that places found by the address would be taken from
+ * exposed regions at the same addresses, so that places found by the address would be taken from
  * one another with each request.
  */
-static struct image *image_place(struct carrier *c, uint64_t begin)
+static struct image *image_place(struct proxy *c, uint64_t begin)
 {
 	struct image *oldest = &c->images[0];
 
@@ -213,7 +213,7 @@ static struct image *image_place(struct carrier *c, uint64_t begin)
 }
 
 /* The piece of the image that this address is in, registered. */
-static struct image *image_of(struct carrier *c, uint64_t at)
+static struct image *image_of(struct proxy *c, uint64_t at)
 {
 	const uint64_t begin = at & ~(uint64_t)(PIECE - 1);
 	struct image *i = image_place(c, begin);
@@ -234,12 +234,12 @@ static struct image *image_of(struct carrier *c, uint64_t at)
 	return i;
 }
 
-static bool is_window(const struct sr_group_member *m, uint64_t addr)
+static bool is_exposed(const struct sr_group_member *m, uint64_t addr)
 {
-	uint32_t n = atomic_load(&m->windows);
+	uint32_t n = atomic_load(&m->regions);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (addr >= m->window[i].addr && addr - m->window[i].addr < m->window[i].length)
+		if (addr >= m->exposed[i].addr && addr - m->exposed[i].addr < m->exposed[i].length)
 			return true;
 	return false;
 }
@@ -253,21 +253,21 @@ static void refresh(const struct job *j, uint64_t addr, uint8_t *image, uint32_t
 	const struct sr_group_member *m = &j->c->group->member[j->peer];
 	struct iovec to = {image, n}, from = {(void *)(uintptr_t)addr, n};
 
-	if (!is_window(m, addr))
+	if (!is_exposed(m, addr))
 		process_vm_readv(atomic_load(&m->process), &to, 1, &from, 1, 0);
 }
 
 static bool fetch(const struct job *j)
 {
-	struct carrier *c = j->c;
-	const struct sr_errand *e = j->e;
+	struct proxy *c = j->c;
+	const struct sr_work_item *e = j->e;
 	struct sr_group_place to = e->to;
 
 	for (uint32_t at = 0, n; at < e->length; at += n) {
 		const uint64_t place = image_at(j->peer, e->remote_addr + at);
 		struct image *i = image_of(c, place);
 		struct sr_transfer t = {
-		    .opcode = e->opcode, .local = c->landing, .local_mr = c->landing_mr};
+		    .opcode = e->opcode, .local = c->backing, .local_mr = c->backing_mr};
 
 		if (!i)
 			return fail(j, "memory cannot be registered");
@@ -280,7 +280,7 @@ static bool fetch(const struct job *j)
 		if (!transfer(j, &t))
 			return false;
 		if (to.room)
-			put_around(c, &to, c->landing, n);
+			put_around(c, &to, c->backing, n);
 	}
 	return true;
 }
@@ -288,14 +288,14 @@ static bool fetch(const struct job *j)
 /* The image is what the trace says, whatever others have done there in this replay before. */
 static bool change(const struct job *j)
 {
-	struct carrier *c = j->c;
-	const struct sr_errand *e = j->e;
+	struct proxy *c = j->c;
+	const struct sr_work_item *e = j->e;
 	const uint64_t place = image_at(j->peer, e->remote_addr & ~7ull);
 	struct image *i = image_of(c, place);
 	struct sr_transfer t = {
 	    .opcode = e->opcode,
-	    .local = c->landing,
-	    .local_mr = c->landing_mr,
+	    .local = c->backing,
+	    .local_mr = c->backing_mr,
 	    .length = sizeof(uint64_t),
 	    .compare_add = e->compare_add,
 	    .swap = e->swap,
@@ -313,7 +313,7 @@ static bool change(const struct job *j)
 
 /* ------------------------------------------------------------- connections */
 
-static const struct connection *connect_channel(struct carrier *c, uint32_t channel, int *error)
+static const struct connection *connect_channel(struct proxy *c, uint32_t channel, int *error)
 {
 	const struct sr_group_key key = c->group->channel[channel].key;
 	const struct sr_group_key back = {key.to,      key.from,       key.to_qp,
@@ -336,7 +336,7 @@ static const struct connection *connect_channel(struct carrier *c, uint32_t chan
 	return *known = n;
 }
 
-static bool run(struct carrier *c, struct sr_errands *all, const struct sr_errand *e)
+static bool run(struct proxy *c, struct sr_work_items *all, const struct sr_work_item *e)
 {
 	const struct sr_group_key *key = &c->group->channel[e->channel].key;
 	struct job j = {
@@ -356,9 +356,9 @@ static bool run(struct carrier *c, struct sr_errands *all, const struct sr_erran
 	}
 	j.from = !sr_group_same_key(&j.connection->key, key);
 	switch (kind_of(e->opcode)) {
-	case SR_CARRIED_ATOMIC:
+	case SR_TRANSFER_ATOMIC:
 		return change(&j);
-	case SR_CARRIED_READ:
+	case SR_TRANSFER_READ:
 		return fetch(&j);
 	default:
 		return bring(&j);
@@ -368,23 +368,23 @@ static bool run(struct carrier *c, struct sr_errands *all, const struct sr_erran
 /* ----------------------------------------------------------------- serving */
 
 /* The next one, or NULL. */
-static const struct sr_errand *next_of(const struct sr_errands *all)
+static const struct sr_work_item *next_of(const struct sr_work_items *all)
 {
 	const uint64_t done = atomic_load(&all->done);
 
 	if (atomic_load(&all->asked) == done || atomic_load(&all->failed))
 		return NULL;
-	return &all->errand[done % SR_GROUP_ERRANDS];
+	return &all->work_item[done % SR_GROUP_WORK_ITEMS];
 }
 
 /* The member whose next one has the lowest stamp of those that are seen; NULL: there is none. */
-static struct sr_errands *lowest(struct carrier *c)
+static struct sr_work_items *lowest(struct proxy *c)
 {
-	struct sr_errands *found = NULL;
+	struct sr_work_items *found = NULL;
 
 	for (uint32_t i = 0; i < c->group->members; i++) {
-		struct sr_errands *all = &c->group->member[i].errands;
-		const struct sr_errand *e = next_of(all);
+		struct sr_work_items *all = &c->group->member[i].work_items;
+		const struct sr_work_item *e = next_of(all);
 
 		if (e && (!found || e->stamp < next_of(found)->stamp))
 			found = all;
@@ -396,9 +396,9 @@ static struct sr_errands *lowest(struct carrier *c)
  * What comes before that one was there when it was seen, but perhaps not yet when we looked
  * there: so it is the first when a second look finds the same.
  */
-static struct sr_errands *first_asked(struct carrier *c)
+static struct sr_work_items *first_asked(struct proxy *c)
 {
-	struct sr_errands *found = lowest(c), *before = NULL;
+	struct sr_work_items *found = lowest(c), *before = NULL;
 
 	while (found != before) {
 		before = found;
@@ -407,15 +407,15 @@ static struct sr_errands *first_asked(struct carrier *c)
 	return found;
 }
 
-static void tell(struct sr_errands *who)
+static void tell(struct sr_work_items *who)
 {
 	atomic_fetch_add(&who->word, 1);
 	wake(&who->word);
 }
 
-static void arrived(struct carrier *c, struct sr_group_channel *channel, uint64_t messages)
+static void arrived(struct proxy *c, struct sr_group_channel *channel, uint64_t messages)
 {
-	struct sr_errands *to = &c->group->member[channel->key.to].errands;
+	struct sr_work_items *to = &c->group->member[channel->key.to].work_items;
 
 	if (!messages)
 		return;
@@ -424,7 +424,7 @@ static void arrived(struct carrier *c, struct sr_group_channel *channel, uint64_
 		tell(to);
 }
 
-static void done(struct sr_errands *all)
+static void done(struct sr_work_items *all)
 {
 	const uint64_t so_far = atomic_fetch_add(&all->done, 1) + 1;
 	const uint64_t wanted = atomic_load(&all->wanted);
@@ -434,10 +434,10 @@ static void done(struct sr_errands *all)
 }
 
 /* Is there something to do?  Then it is done. */
-static bool serve(struct carrier *c)
+static bool serve(struct proxy *c)
 {
-	struct sr_errands *all = first_asked(c);
-	const struct sr_errand *e = all ? next_of(all) : NULL;
+	struct sr_work_items *all = first_asked(c);
+	const struct sr_work_item *e = all ? next_of(all) : NULL;
 
 	if (!e)
 		return false;
@@ -446,17 +446,17 @@ static bool serve(struct carrier *c)
 		tell(all);
 		return true;
 	}
-	c->group->carrier.requests[kind_of(e->opcode)]++;
-	c->group->carrier.bytes += e->length;
+	c->group->proxy.requests[kind_of(e->opcode)]++;
+	c->group->proxy.bytes += e->length;
 	arrived(c, &c->group->channel[e->channel], e->arrives);
 	/* Its place may be taken by another from now on. */
 	done(all);
 	return true;
 }
 
-static void __attribute__((noreturn)) serve_for_ever(struct carrier *c)
+static void __attribute__((noreturn)) serve_for_ever(struct proxy *c)
 {
-	struct sr_group_carrier *shown = &c->group->carrier;
+	struct sr_group_proxy *shown = &c->group->proxy;
 
 	for (;;) {
 		uint32_t word;
@@ -476,7 +476,7 @@ static void __attribute__((noreturn)) serve_for_ever(struct carrier *c)
 
 /* --------------------------------------------------------------- the process */
 
-static struct ibv_mr *make_buffer(struct carrier *c, uint8_t **memory)
+static struct ibv_mr *make_buffer(struct proxy *c, uint8_t **memory)
 {
 	void *p = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -485,7 +485,7 @@ static struct ibv_mr *make_buffer(struct carrier *c, uint8_t **memory)
 }
 
 /* All that it will ever need at a time: a limit that is too low shows now, not in midst of it. */
-static bool may_register(struct carrier *c)
+static bool may_register(struct proxy *c)
 {
 	const size_t size = (size_t)IMAGES * PIECE;
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -498,50 +498,50 @@ static bool may_register(struct carrier *c)
 	return mr;
 }
 
-static bool begin(struct carrier *c)
+static bool begin(struct proxy *c)
 {
-	char *text = c->group->carrier.text;
-	const size_t size = sizeof(c->group->carrier.text);
+	char *text = c->group->proxy.text;
+	const size_t size = sizeof(c->group->proxy.text);
 
 	c->device = sr_device_open(text, size);
 	if (!c->device)
 		return false;
 	c->source_mr = make_buffer(c, &c->source);
-	c->landing_mr = c->source_mr ? make_buffer(c, &c->landing) : NULL;
+	c->backing_mr = c->source_mr ? make_buffer(c, &c->backing) : NULL;
 	/* The images are mapped, which what is not in the file cannot be. */
-	if (c->landing_mr && may_register(c) && !ftruncate(c->fd, (off_t)SR_GROUP_FILE_END))
+	if (c->backing_mr && may_register(c) && !ftruncate(c->fd, (off_t)SR_GROUP_FILE_END))
 		return true;
 	snprintf(text, size, "memory cannot be registered (%s): is \"ulimit -l\" under %u kB?",
 		 strerror(errno), (IMAGES + 2) * PIECE / 1024);
 	return false;
 }
 
-static void become_ready(struct sr_group *g, enum sr_carrier_state state)
+static void become_ready(struct sr_group *g, enum sr_proxy_state state)
 {
-	atomic_store(&g->carrier.state, state);
-	wake(&g->carrier.state);
+	atomic_store(&g->proxy.state, state);
+	wake(&g->proxy.state);
 }
 
 static void __attribute__((noreturn)) be(struct sr_group *g, int fd, pid_t parent)
 {
-	struct carrier *c = calloc(1, sizeof(*c));
+	struct proxy *c = calloc(1, sizeof(*c));
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_NAME, CARRIER_NAME);
+	prctl(PR_SET_NAME, PROXY_NAME);
 	setpgid(0, 0); /* Ctrl-C comes to the conductor, which ends all */
 	if (getppid() != parent || !c)
 		_exit(1);
 	c->group = g;
 	c->fd = fd;
 	if (!begin(c)) {
-		become_ready(g, SR_CARRIER_FAILED);
+		become_ready(g, SR_PROXY_FAILED);
 		_exit(1);
 	}
-	become_ready(g, SR_CARRIER_READY);
+	become_ready(g, SR_PROXY_READY);
 	serve_for_ever(c);
 }
 
-pid_t sr_carrier_start(struct sr_group *g, int fd)
+pid_t sr_proxy_start(struct sr_group *g, int fd)
 {
 	pid_t self = getpid(), pid;
 
@@ -550,39 +550,39 @@ pid_t sr_carrier_start(struct sr_group *g, int fd)
 	if (!pid)
 		be(g, fd, self);
 	if (pid < 0)
-		snprintf(g->carrier.text, sizeof(g->carrier.text), "cannot fork: %s",
+		snprintf(g->proxy.text, sizeof(g->proxy.text), "cannot fork: %s",
 			 strerror(errno));
 	else
-		atomic_store(&g->carrier.process, pid);
+		atomic_store(&g->proxy.process, pid);
 	return pid;
 }
 
-bool sr_carrier_await(struct sr_group *g, pid_t pid)
+bool sr_proxy_await(struct sr_group *g, pid_t pid)
 {
 	const struct timespec second = {.tv_sec = 1};
 
-	for (int i = 0; i < START_SECONDS && atomic_load(&g->carrier.state) == SR_CARRIER_NONE &&
+	for (int i = 0; i < START_SECONDS && atomic_load(&g->proxy.state) == SR_PROXY_NONE &&
 			waitpid(pid, NULL, WNOHANG) != pid;
 	     i++)
-		syscall(SYS_futex, &g->carrier.state, FUTEX_WAIT, SR_CARRIER_NONE, &second, NULL,
+		syscall(SYS_futex, &g->proxy.state, FUTEX_WAIT, SR_PROXY_NONE, &second, NULL,
 			0);
-	if (atomic_load(&g->carrier.state) == SR_CARRIER_READY)
+	if (atomic_load(&g->proxy.state) == SR_PROXY_READY)
 		return true;
-	if (!g->carrier.text[0])
-		snprintf(g->carrier.text, sizeof(g->carrier.text),
+	if (!g->proxy.text[0])
+		snprintf(g->proxy.text, sizeof(g->proxy.text),
 			 "the process that looks for a device has died, or hangs");
-	sr_carrier_end(pid);
+	sr_proxy_end(pid);
 	return false;
 }
 
-void sr_carrier_lost(struct sr_group *g)
+void sr_proxy_lost(struct sr_group *g)
 {
-	atomic_store(&g->carrier.state, SR_CARRIER_FAILED);
+	atomic_store(&g->proxy.state, SR_PROXY_FAILED);
 }
 
-void sr_carrier_end(pid_t carrier)
+void sr_proxy_end(pid_t proxy)
 {
-	kill(carrier, SIGKILL);
-	while (waitpid(carrier, NULL, 0) < 0 && errno == EINTR)
+	kill(proxy, SIGKILL);
+	while (waitpid(proxy, NULL, 0) < 0 && errno == EINTR)
 		;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/host/carrier/device.h"
+#include "replay/host/proxy/device.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * carrier.h: the process that makes the requests of a group's ranks again on an RDMA
+ * proxy.h: the process that makes the requests of a group's ranks again on an RDMA
  * device of this host, by loopback: `--transport rxe`.
  *
  * It has a pair of connected queue pairs for each recorded RC connection between two of
  * the ranks, and does what their processes ask for in the group's memory (struct
- * sr_errand): it sends, writes, fetches, and puts what has arrived to where the compare
+ * sr_work_item): it sends, writes, fetches, and puts what has arrived to where the compare
  * finds it.  The replayed processes have no part in it but to wait: no context, no
  * thread, no descriptor and no mapping of theirs is a device's, so that their addresses
  * and heaps are what they are over any way.
@@ -22,19 +22,19 @@
 
 #include "replay/abi/group.h"
 
-/* Starts it; to find a device takes it a while.  -1: it cannot be, and g->carrier.text says why. */
-pid_t sr_carrier_start(struct sr_group *g, int fd);
+/* Starts it; to find a device takes it a while.  -1: it cannot be, and g->proxy.text says why. */
+pid_t sr_proxy_start(struct sr_group *g, int fd);
 
 /*
  * Until it has found one, which the text names; before the group's ranks start.  False:
  * there is none, the text says why, and it has ended.
  */
-bool sr_carrier_await(struct sr_group *g, pid_t carrier);
+bool sr_proxy_await(struct sr_group *g, pid_t proxy);
 
 /* It has ended by itself: who asks it is told. */
-void sr_carrier_lost(struct sr_group *g);
+void sr_proxy_lost(struct sr_group *g);
 
 /* Ends it, when the ranks have ended. */
-void sr_carrier_end(pid_t carrier);
+void sr_proxy_end(pid_t proxy);
 
 #endif
