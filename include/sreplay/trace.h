@@ -4,7 +4,7 @@
  *
  * A record is the same sequence of bytes from the reserve in the recorded
  * thread to the reader of the trace: the daemon moves records, it does not
- * translate them.  docs/trace-format.md describes what stands around them on
+ * translate them.  docs/format/trace-format.md describes what stands around them on
  * disk (frames, streams, the directory).
  *
  * Integers are little-endian.

@@ -4,7 +4,7 @@
  *
  * XXH3 is the faster one natively: half the time for short messages, three
  * quarters for long ones (4 KiB: 250 and 360 ns).  Where the processor is
- * emulated (docs/runner.md) its vector instructions take 25 times as long as the
+ * emulated (docs/internals/runner.md) its vector instructions take 25 times as long as the
  * multiplications of XXH64: 4.5 and 0.17 ns a byte, of 23 that rxe takes there
  * to send it.  So long messages have XXH64.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * format.h: what stands around the records on disk.  docs/trace-format.md tells
+ * format.h: what stands around the records on disk.  docs/format/trace-format.md tells
  * the whole; the structs here and in sreplay/trace.h are the layouts.
  */
 #ifndef LOGD_TRACE_FORMAT_H

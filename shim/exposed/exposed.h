@@ -2,7 +2,7 @@
 /*
  * exposed.h: memory that a NIC writes behind the CPU's back, made recordable.
  *
- * docs/exposed regions.md says what this guarantees.  The module knows pages, faults
+ * docs/user/exposed-memory.md says what this guarantees.  The module knows pages, faults
  * and values; it knows nothing of verbs, traces or rings, so that the tests
  * drive it with a simulated NIC.
  *

@@ -6,7 +6,7 @@
  * taken to be a page's content at a moment if two passes over it agree.  After
  * each look, at a moment t, every frozen page is compared with the backing mapping: one
  * that is unchanged has been so at t as well.  (Memory that changed and changed
- * back in between is taken for unchanged: docs/exposed regions.md.)
+ * back in between is taken for unchanged: docs/user/exposed-memory.md.)
  */
 #include "logd/base/checksum.h"
 #include "shim/exposed/page.h"

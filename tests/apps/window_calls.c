@@ -158,7 +158,7 @@ static void past_wrappers(char *p, const char *file)
 
 static pthread_mutex_t *lock;
 static pthread_cond_t *turn_changed;
-static int turn; /* not in it: what several threads load from a page is docs/exposed regions.md's */
+static int turn; /* not in it: what several threads load from a page is docs/user/exposed-memory.md's */
 
 static void *take_turns(void *argument)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The case study of the manual (docs/case-study.md): work stealing whose two writes race on two queue pairs.
+"""The case study of the manual (docs/user/case-study.md): work stealing whose two writes race on two queue pairs.
 
     case_study.py record OUTDIR     over rxe (run it under ci/rxe): until the thief gets it wrong
     case_study.py replay OUTDIR     on a machine that needs none: wrong again, and the two lines that are why

@@ -89,13 +89,16 @@ installed_works() {
 	same_output "$work/recorded" "$work/replayed"
 }
 
-# What the guide refers to is beside it.
+# Every link from an installed document for users leads to another installed one.
 documents_are_there() {
-	local share=$work/root/usr/local/share name
+	local share=$work/root/usr/local/share page name
 	[ -s "$share/man/man1/sreplay.1" ] && [ -s "$share/man/man1/sreplay-logd.1" ] || return
-	for name in $(grep -oh '](\([a-z0-9-]*\.\(md\|svg\)\))' "$share"/doc/sreplay/*.md | tr -d ']()' | sort -u); do
-		echo "$name"
-		[ -s "$share/doc/sreplay/$name" ] || return
+	[ -s "$share/doc/sreplay/user/guide.md" ] && [ -s "$share/doc/sreplay/format/trace-format.md" ] || return
+	for page in "$share"/doc/sreplay/user/*.md "$share"/doc/sreplay/format/*.md; do
+		for name in $(grep -oh '](\([a-z0-9./-]*\.\(md\|svg\)\)[#)]' "$page" | tr -d ']()#' | sort -u); do
+			echo "$page: $name"
+			[ -s "$(dirname "$page")/$name" ] || return
+		done
 	done
 }
 

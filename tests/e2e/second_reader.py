@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/trace-format.md says all that a second reader needs: this is one, made from that page alone (but for checksums
+"""docs/format/trace-format.md says all that a second reader needs: this is one, made from that page alone (but for checksums
 and compression), and finds in a trace what `sreplay dump --json` finds. Needs no RDMA.
 
     second_reader.py

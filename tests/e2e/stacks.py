@@ -6,7 +6,7 @@
     stacks.py OUTDIR --replay                                 on a machine that needs no device
 
 Both programs check themselves (tests/apps/mpi_rma.c, shmem_rma.c). UCX loads libibverbs when the
-program already runs; for a replay it is preloaded (docs/limits.md says what is missing besides). Where the
+program already runs; for a replay it is preloaded (docs/user/limits.md says what is missing besides). Where the
 replay of rank 0 alone stops is printed. With --serial, one thread of a rank runs at a time while it is recorded, since
 their libraries' threads meet by plain atomics; --replay replays each rank of such recordings alone: exact.
 

@@ -3,7 +3,7 @@
  * plan.h: what `sreplay process` finds out about a trace, for a group of its ranks.
  *
  * A plan is made from the traces of all recorded ranks and read by the replay,
- * by `sreplay explain` and by `sreplay graph`.  docs/plan-format.md has the
+ * by `sreplay explain` and by `sreplay graph`.  docs/format/plan-format.md has the
  * directory; the structs here are the layouts.  One writer (process), many
  * readers, none of them inside of a recorded process.
  *
@@ -59,7 +59,7 @@ enum sr_plan_flags {
 	SR_PLAN_INDIRECT = 8,     /* through ranks that are not in the group */
 	SR_PLAN_EXACT = 16,       /* of a check: this request is what that completion brought */
 	SR_PLAN_AMBIGUOUS = 32,   /* several explanations fit the trace; this is the likeliest */
-	SR_PLAN_WEAKENED = 64,    /* an older position than the one found: see plan-format.md */
+	SR_PLAN_WEAKENED = 64,    /* an older position than the one found: see docs/format/plan-format.md */
 	SR_PLAN_UNFINISHED = 128, /* of a request: the trace ends before it completes */
 };
 
