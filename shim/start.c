@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "logd/ring/ring.h"
 #include "shim/replay/engine.h"
@@ -43,8 +44,6 @@
 #include "shim/kernel/tsc.h"
 #include "shim/core/variables.h"
 #include "shim/verbs/regions.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* Called with the process's exit status, once. */
 static void (*at_exit)(int status);
@@ -229,14 +228,14 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-EXPORT void __attribute__((noreturn)) _exit(int status)
+SR_EXPORT void __attribute__((noreturn)) _exit(int status)
 {
 	SR_NEXT(next, "_exit");
 
 	leave(&next, status);
 }
 
-EXPORT void __attribute__((noreturn)) _Exit(int status)
+SR_EXPORT void __attribute__((noreturn)) _Exit(int status)
 {
 	SR_NEXT(next, "_Exit");
 

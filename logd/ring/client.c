@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "logd/base/page.h"
 #include "logd/ring/place.h"
 #include "logd/base/rawsys.h"
 #include "logd/ring/request.h"
 
-#define PAGE_BYTES    4096
 #define ANSWER_MS     60000 /* of the first hello: a job's come all at once, with libraries to hash */
 #define RING_MS       3000  /* ... of a ring: it opens a file */
 #define RESUME_MS     1000  /* ... and of one that has been silent before */
@@ -130,12 +130,12 @@ static void disconnect(struct sr_client *c)
  */
 static int map_doorbell(struct sr_client *c, int fd)
 {
-	void *page = c->doorbell_page ? c->doorbell_page : sr_place(PAGE_BYTES);
+	void *page = c->doorbell_page ? c->doorbell_page : sr_place(PAGE);
 
 	if (fd < 0)
 		return -EPROTO;
 	if (!sr_sys_is_error(page))
-		page = sr_sys_mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		page = sr_sys_mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 				   fd, 0);
 	sr_sys_close(fd);
 	if (sr_sys_is_error(page))
@@ -233,7 +233,7 @@ static void forget(struct sr_client *c)
 	if (c->hello_fd >= 0)
 		sr_sys_close(c->hello_fd);
 	if (c->doorbell_page)
-		sr_sys_munmap(c->doorbell_page, PAGE_BYTES);
+		sr_sys_munmap(c->doorbell_page, PAGE);
 	if (c->rings)
 		sr_sys_munmap(c->rings, c->room_rings * sizeof(*c->rings));
 	memset(c, 0, sizeof(*c));

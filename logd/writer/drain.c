@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "logd/base/page.h"
 #include "logd/writer/frame_writer.h"
 #include "logd/base/rawsys.h"
 
-#define PAGE_BYTES    4096
 /* Silent for so many ticks: sleep until the doorbell. */
 #define IDLE_TICKS    4
 /* Even then, now and then: against a doorbell that a program wrote over. */
@@ -245,10 +245,10 @@ static int start_worker(struct worker *w, struct drain *d, const struct drain_op
 	w->drain = d;
 	pthread_mutex_init(&w->lock, NULL);
 	w->doorbell_fd = memfd_create("sreplay-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (w->doorbell_fd < 0 || ftruncate(w->doorbell_fd, PAGE_BYTES) ||
+	if (w->doorbell_fd < 0 || ftruncate(w->doorbell_fd, PAGE) ||
 	    fcntl(w->doorbell_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return -errno;
-	page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, w->doorbell_fd, 0);
+	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, w->doorbell_fd, 0);
 	if (page == MAP_FAILED)
 		return -errno;
 	w->doorbell = page;
@@ -290,7 +290,7 @@ void drain_stop(struct drain *d)
 		}
 		frame_writer_free(w->writer);
 		if (w->doorbell)
-			munmap((void *)w->doorbell, PAGE_BYTES);
+			munmap((void *)w->doorbell, PAGE);
 		if (w->doorbell_fd >= 0)
 			close(w->doorbell_fd);
 	}

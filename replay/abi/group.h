@@ -29,7 +29,6 @@
 #define SR_GROUP_WRITTEN  (1ull << 32)
 
 /* A write, and a look, is within one of these. */
-#define SR_GROUP_PAGE     4096u
 
 enum sr_group_transport {
 	SR_GROUP_NONE, /* each rank alone, from its trace */

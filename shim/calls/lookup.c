@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/memory/heap.h"
 #include "shim/calls/real.h"
@@ -38,7 +39,7 @@ struct sr_answer {
 };
 
 struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
-    __attribute__((visibility("hidden"), used));
+    SR_HIDDEN __attribute__((used));
 
 /* Two words are returned in registers on both machines. */
 #if defined(__x86_64__)

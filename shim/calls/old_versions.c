@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/calls/direct.h"
 #include "shim/verbs/objects.h"
@@ -26,12 +27,10 @@
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-EXPORT void *sr_open_device_1_0(void *device);
+SR_EXPORT void *sr_open_device_1_0(void *device);
 __asm__(".symver sr_open_device_1_0, ibv_open_device@IBVERBS_1.0, remove");
 
-EXPORT int sr_init_obj_1_0(void *obj, uint64_t type);
+SR_EXPORT int sr_init_obj_1_0(void *obj, uint64_t type);
 __asm__(".symver sr_init_obj_1_0, mlx5dv_init_obj@MLX5_1.0, remove");
 
 static void *old_function(const char *library, const char *name, const char *version)

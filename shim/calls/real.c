@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
 #include "shim/verbs/objects.h"
@@ -70,8 +71,8 @@ void *sr_next(struct sr_next_function *next)
 }
 
 /* The bounds of the section that SR_NEXT fills, from the linker. */
-extern struct sr_next_function __start_sr_nexts[] __attribute__((visibility("hidden")));
-extern struct sr_next_function __stop_sr_nexts[] __attribute__((visibility("hidden")));
+extern struct sr_next_function __start_sr_nexts[] SR_HIDDEN;
+extern struct sr_next_function __stop_sr_nexts[] SR_HIDDEN;
 
 void sr_look_up_libc(void)
 {

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/core/thread.h"
 
@@ -21,7 +22,7 @@ void *sr_real_function(const struct sr_call_desc *d);
  * For locks, which every threaded process calls all the time: what sr_call would do is just this,
  * but in eight nanoseconds.
  */
-extern void *_Atomic sr_real_functions[SR_CALL_COUNT] __attribute__((visibility("hidden")));
+extern void *_Atomic sr_real_functions[SR_CALL_COUNT] SR_HIDDEN;
 
 static inline void *sr_unrecorded(enum sr_call_number n)
 {

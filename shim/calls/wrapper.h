@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "shim/verbs/objects.h"
@@ -34,7 +35,5 @@ static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, voi
 
 	return sr_engine && !t->depth ? sr_engine->call(t, n, a, site) : sr_call(n, a, site);
 }
-
-#define SR_EXPORT __attribute__((visibility("default")))
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "logd/base/compiler.h"
 #include "calls.gen.h"
 #include "shim/core/codec.h"
 
@@ -117,9 +118,9 @@ struct sr_call_codec {
 	void (*deliver)(struct sr_cursor *c, const uint64_t *a, uint64_t result);
 };
 
-extern const struct sr_call_desc sr_calls[SR_CALL_COUNT] __attribute__((visibility("hidden")));
+extern const struct sr_call_desc sr_calls[SR_CALL_COUNT] SR_HIDDEN;
 extern const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT]
-    __attribute__((visibility("hidden")));
+    SR_HIDDEN;
 
 /* The numbers of the calls that are exported functions, in the order of their names. */
 extern const uint16_t sr_exported_calls[];
@@ -176,7 +177,7 @@ struct sr_engine {
 };
 
 /* NULL while the shim is inert.  Set once, before the program's main. */
-extern const struct sr_engine *sr_engine __attribute__((visibility("hidden")));
+extern const struct sr_engine *sr_engine SR_HIDDEN;
 
 /*
  * Inert, but to be recorded as soon as it opens a device: the process had not

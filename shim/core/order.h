@@ -35,16 +35,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 
 /* Set before the first thread is created, and for ever.  False in a forked child. */
-extern bool sr_threaded __attribute__((visibility("hidden")));
+extern bool sr_threaded SR_HIDDEN;
 
 struct sr_events {
 	_Alignas(64) _Atomic uint64_t drawn;
 };
 
-extern struct sr_events sr_events __attribute__((visibility("hidden")));
+extern struct sr_events sr_events SR_HIDDEN;
 
 /* Of the next event.  The one locked instruction that an ordered call costs. */
 static inline uint64_t sr_draw_event(void)

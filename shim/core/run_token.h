@@ -32,11 +32,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "logd/base/compiler.h"
+
 /* Program code without a call, of one thread while another one waits: so long, then not alone. */
 #define SR_TOKEN_MS 5
 
 /* The recording under way, or replayed, is one of threads that take turns. */
-extern bool sr_serial __attribute__((visibility("hidden")));
+extern bool sr_serial SR_HIDDEN;
 
 enum sr_token_got {
 	SR_TOKEN_KEPT,     /* nobody had it meanwhile */

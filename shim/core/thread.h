@@ -14,6 +14,7 @@
 
 #include <sreplay/trace.h>
 
+#include "logd/base/compiler.h"
 #include "logd/ring/ring.h"
 #include "nicclock/order_code.h"
 #include "shim/core/run_token.h"
@@ -109,7 +110,7 @@ struct sr_thread {
 };
 
 extern __thread struct sr_thread sr_self
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+    SR_INITIAL_EXEC SR_HIDDEN;
 
 /* The shim is at work, or what it called may not be interrupted: signals wait. */
 static inline bool sr_is_section(const struct sr_thread *t)

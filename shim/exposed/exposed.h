@@ -25,8 +25,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* Called by who has the program's vector registers. */
-#define NO_VECTORS __attribute__((target("general-regs-only")))
+#include "logd/base/compiler.h"
 
 #define SR_EXPOSED_ASYNC     1u /* found by the tick or under a live page: later than the load */
 #define SR_EXPOSED_AT_CALL   2u /* found by an observation, not by a fault */

@@ -6,10 +6,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "logd/base/page.h"
+#include "logd/base/compiler.h"
 #include "shim/exposed/x86/vector.h"
 #include "shim/exposed/exposed.h"
 
-#define PAGE      4096ul
 #define PAGE_MASK (~(PAGE - 1))
 
 /* Open at a time, frozen or live, by one thread: each is compared after each look at memory. */
@@ -249,7 +250,7 @@ struct exposed_thread {
 	} probe;
 };
 
-extern __thread struct exposed_thread exposed_self __attribute__((tls_model("initial-exec")));
+extern __thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
 
 NO_VECTORS static inline bool is_shared(const struct page *p)
 {

@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/mappings.h"
 #include "shim/exposed/page.h"
@@ -21,7 +22,7 @@ _Atomic uint32_t anything_open;
 struct sr_exposed_counts counts;
 struct sr_exposed_hooks hooks;
 uint32_t holds;
-__thread struct exposed_thread exposed_self __attribute__((tls_model("initial-exec")));
+__thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
 
 int page_table_init(void)
 {

@@ -11,13 +11,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
 #include "shim/calls/real.h"
 #include "shim/core/thread.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* The headers may make functions or other names of these. */
 #undef open
@@ -68,7 +67,7 @@ typedef int open_function(const char *path, int flags, ...);
 typedef int openat_function(int dirfd, const char *path, int flags, ...);
 typedef FILE *fopen_function(const char *path, const char *mode);
 
-EXPORT int open(const char *path, int flags, ...)
+SR_EXPORT int open(const char *path, int flags, ...)
 {
 	SR_NEXT(next, "open");
 	MODE_ARGUMENT(flags);
@@ -76,7 +75,7 @@ EXPORT int open(const char *path, int flags, ...)
 	return opened(((open_function *)sr_next(&next))(path, flags, mode));
 }
 
-EXPORT int open64(const char *path, int flags, ...)
+SR_EXPORT int open64(const char *path, int flags, ...)
 {
 	SR_NEXT(next, "open64");
 	MODE_ARGUMENT(flags);
@@ -88,21 +87,21 @@ EXPORT int open64(const char *path, int flags, ...)
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 
-EXPORT int __open_2(const char *path, int flags)
+SR_EXPORT int __open_2(const char *path, int flags)
 {
 	SR_NEXT(next, "__open_2");
 
 	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
 }
 
-EXPORT int __open64_2(const char *path, int flags)
+SR_EXPORT int __open64_2(const char *path, int flags)
 {
 	SR_NEXT(next, "__open64_2");
 
 	return opened(((int (*)(const char *, int))sr_next(&next))(path, flags));
 }
 
-EXPORT int openat(int dirfd, const char *path, int flags, ...)
+SR_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 {
 	SR_NEXT(next, "openat");
 	MODE_ARGUMENT(flags);
@@ -110,7 +109,7 @@ EXPORT int openat(int dirfd, const char *path, int flags, ...)
 	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
 }
 
-EXPORT int openat64(int dirfd, const char *path, int flags, ...)
+SR_EXPORT int openat64(int dirfd, const char *path, int flags, ...)
 {
 	SR_NEXT(next, "openat64");
 	MODE_ARGUMENT(flags);
@@ -118,14 +117,14 @@ EXPORT int openat64(int dirfd, const char *path, int flags, ...)
 	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
 }
 
-EXPORT FILE *fopen(const char *path, const char *mode)
+SR_EXPORT FILE *fopen(const char *path, const char *mode)
 {
 	SR_NEXT(next, "fopen");
 
 	return opened_stream(((fopen_function *)sr_next(&next))(path, mode));
 }
 
-EXPORT FILE *fopen64(const char *path, const char *mode)
+SR_EXPORT FILE *fopen64(const char *path, const char *mode)
 {
 	SR_NEXT(next, "fopen64");
 

@@ -14,13 +14,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
 #include "shim/files/fds.h"
 #include "shim/calls/real.h"
 #include "shim/exposed/exposed.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* They are high numbers, where programs rarely have any. */
 #define OWN_FLOOR 64
@@ -65,7 +64,7 @@ static long close_around_ours(unsigned int first, unsigned int last, int flags)
 	return err || from > last ? err : close_piece(from, last, flags);
 }
 
-EXPORT int close_range(unsigned int first, unsigned int last, int flags)
+SR_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 {
 	SR_NEXT(next, "close_range");
 	long err;
@@ -80,7 +79,7 @@ EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 	return -1;
 }
 
-EXPORT void closefrom(int lowest)
+SR_EXPORT void closefrom(int lowest)
 {
 	SR_NEXT(next, "closefrom");
 	unsigned int first = lowest > 0 ? (unsigned int)lowest : 0;
@@ -110,7 +109,7 @@ static int share_capture(int from, int to)
 	return to;
 }
 
-EXPORT int dup(int from)
+SR_EXPORT int dup(int from)
 {
 	SR_NEXT(next, "dup");
 	int to;
@@ -123,7 +122,7 @@ EXPORT int dup(int from)
 	return sr_engine ? share_capture(from, to) : to;
 }
 
-EXPORT int dup2(int from, int to)
+SR_EXPORT int dup2(int from, int to)
 {
 	SR_NEXT(next, "dup2");
 
@@ -135,7 +134,7 @@ EXPORT int dup2(int from, int to)
 	return sr_engine ? share_capture(from, to) : to;
 }
 
-EXPORT int dup3(int from, int to, int flags)
+SR_EXPORT int dup3(int from, int to, int flags)
 {
 	SR_NEXT(next, "dup3");
 

@@ -19,12 +19,14 @@
 
 #include <stdbool.h>
 
+#include "logd/base/compiler.h"
+
 /* -errno: not here.  Nothing traps before sr_tsc_begin(), after sr_signals_start(). */
 int sr_tsc_start(void);
 /* In the calling thread, and those that it creates. */
 void sr_tsc_begin(void);
 
-extern bool sr_tsc_traps __attribute__((visibility("hidden")));
+extern bool sr_tsc_traps SR_HIDDEN;
 
 /* Around what makes a process, in this thread; resume where it returns. */
 void sr_tsc_pause(void);

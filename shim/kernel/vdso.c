@@ -11,12 +11,11 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/memory/images.h"
 #include "shim/signals/signals.h"
 #include "shim/core/symbols.h"
-
-#define PAGE 4096ul
 
 static int (*vdso_clock_gettime)(clockid_t, struct timespec *);
 static int (*vdso_gettimeofday)(struct timeval *, void *);
@@ -93,7 +92,7 @@ static uintptr_t instead_of(const struct symbols *v, uintptr_t word, bool bound)
 /* In memory that is read only by now. */
 static void replace_words(const struct symbols *v, uintptr_t from, uintptr_t to, bool bound)
 {
-	uintptr_t page = from & ~(PAGE - 1), end = (to + PAGE - 1) & ~(PAGE - 1);
+	uintptr_t page = sr_page_down(from), end = sr_page_up(to);
 
 	if (sr_syscall(SYS_mprotect, (long)page, (long)(end - page), PROT_READ | PROT_WRITE, 0, 0,
 		       0))

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "logd/base/page.h"
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/memory/arena.h"
 #include "shim/threads/heap_runs.h"
@@ -19,8 +21,6 @@
 #include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define PAGE   4096ul
 #define HUGE   (2ul << 20)
 
 /* glibc's own, by the names under which it exports them for interposers. */
@@ -172,7 +172,7 @@ static inline struct sr_arena *owner(const void *p)
 static void *place(_Atomic uintptr_t *where, size_t size)
 {
 	/* A free page between mappings catches who runs over the end of one. */
-	size_t padded = ((size + PAGE - 1) & ~(PAGE - 1)) + PAGE;
+	size_t padded = sr_page_up(size) + PAGE;
 
 	return (void *)atomic_fetch_add_explicit(where, padded, memory_order_relaxed);
 }
@@ -306,8 +306,7 @@ static inline struct sr_arena *arena_of(const void *caller)
 	return current_arena();
 }
 
-
-EXPORT void *malloc(size_t size)
+SR_EXPORT void *malloc(size_t size)
 {
 	struct sr_arena *arena = arena_of(__builtin_return_address(0));
 
@@ -319,7 +318,7 @@ EXPORT void *malloc(size_t size)
 	return have_next() ? program_malloc(size) : boot_alloc(size);
 }
 
-EXPORT void *calloc(size_t n, size_t size)
+SR_EXPORT void *calloc(size_t n, size_t size)
 {
 	struct sr_arena *arena = arena_of(__builtin_return_address(0));
 	size_t total;
@@ -335,7 +334,7 @@ EXPORT void *calloc(size_t n, size_t size)
 	return p ? memset(p, 0, total) : NULL;
 }
 
-EXPORT void free(void *p)
+SR_EXPORT void free(void *p)
 {
 	struct sr_arena *arena;
 
@@ -370,7 +369,7 @@ static void *move(void *p, size_t size, struct sr_arena *arena)
 	return q;
 }
 
-EXPORT void *realloc(void *p, size_t size)
+SR_EXPORT void *realloc(void *p, size_t size)
 {
 	struct sr_arena *arena = p ? owner(p) : NULL;
 
@@ -387,7 +386,7 @@ EXPORT void *realloc(void *p, size_t size)
 	return move(p, size, arena);
 }
 
-EXPORT void *reallocarray(void *p, size_t n, size_t size)
+SR_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 {
 	size_t total;
 
@@ -398,7 +397,7 @@ EXPORT void *reallocarray(void *p, size_t n, size_t size)
 	return realloc(p, total);
 }
 
-EXPORT void *memalign(size_t align, size_t size)
+SR_EXPORT void *memalign(size_t align, size_t size)
 {
 	struct sr_arena *arena = current_arena();
 
@@ -407,12 +406,12 @@ EXPORT void *memalign(size_t align, size_t size)
 	return have_next() ? program_memalign(align, size) : NULL;
 }
 
-EXPORT void *aligned_alloc(size_t align, size_t size)
+SR_EXPORT void *aligned_alloc(size_t align, size_t size)
 {
 	return memalign(align, size);
 }
 
-EXPORT int posix_memalign(void **p, size_t align, size_t size)
+SR_EXPORT int posix_memalign(void **p, size_t align, size_t size)
 {
 	int saved = errno;
 
@@ -423,17 +422,17 @@ EXPORT int posix_memalign(void **p, size_t align, size_t size)
 	return *p ? 0 : ENOMEM;
 }
 
-EXPORT void *valloc(size_t size)
+SR_EXPORT void *valloc(size_t size)
 {
 	return memalign(PAGE, size);
 }
 
-EXPORT void *pvalloc(size_t size)
+SR_EXPORT void *pvalloc(size_t size)
 {
-	return memalign(PAGE, (size + PAGE - 1) & ~(PAGE - 1));
+	return memalign(PAGE, sr_page_up(size));
 }
 
-EXPORT size_t malloc_usable_size(void *p)
+SR_EXPORT size_t malloc_usable_size(void *p)
 {
 	return p ? usable_size(p) : 0;
 }
@@ -506,7 +505,7 @@ void sr_heap_mapping_ends(void *addr, size_t size)
  * the program's mappings where they are without them.  (What ld.so maps for a
  * dlopen does not pass here.)
  */
-EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+SR_EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	if (!addr)
 		addr = current_arena() ? place_library_mapping(size)
@@ -516,7 +515,7 @@ EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 	return next_mmap(addr, size, prot, flags, fd, offset);
 }
 
-EXPORT int munmap(void *addr, size_t size)
+SR_EXPORT int munmap(void *addr, size_t size)
 {
 	int err;
 
@@ -530,5 +529,5 @@ EXPORT int munmap(void *addr, size_t size)
 	return -1;
 }
 
-EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+SR_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
     __attribute__((alias("mmap")));

@@ -4,16 +4,16 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/verbs/regions.h"
 
 #define PAGES_AT_ONCE 64
 /* The smallest there is. */
-#define PAGE_BYTES    4096
 
 static size_t to_next_page(const char *p)
 {
-	return PAGE_BYTES - (uintptr_t)p % PAGE_BYTES;
+	return PAGE - (uintptr_t)p % PAGE;
 }
 
 /* A byte of each of so many pages. */

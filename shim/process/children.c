@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
 #include "shim/memory/heap.h"
@@ -20,8 +21,6 @@
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 #include "shim/exposed/probe/probes.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 static void (*forget)(void);
 
@@ -103,7 +102,7 @@ static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 }
 
 /* Of a recorded process, vfork comes here as well (vfork.c). */
-EXPORT pid_t fork(void)
+SR_EXPORT pid_t fork(void)
 {
 	SR_NEXT(next, "fork");
 
@@ -111,7 +110,7 @@ EXPORT pid_t fork(void)
 }
 
 /* Without what pthread_atfork asks for. */
-EXPORT pid_t _Fork(void)
+SR_EXPORT pid_t _Fork(void)
 {
 	SR_NEXT(next, "_Fork");
 
@@ -146,7 +145,7 @@ static int run_clone(void *argument)
 
 typedef int (*clone_function)(int (*f)(void *), void *stack, int flags, void *argument, ...);
 
-EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ...)
+SR_EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ...)
 {
 	SR_NEXT(next, "clone");
 	clone_function real = (clone_function)sr_next(&next);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "shim/calls/real.h"
@@ -21,8 +22,6 @@
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* Which of them, for sr_call and the record: what the path is relative to is not told. */
 struct exec {
@@ -88,7 +87,7 @@ static int run_execveat(const struct exec *e)
 SR_NEXT(next_execve, "execve");
 SR_NEXT(next_execvpe, "execvpe");
 
-EXPORT int execve(const char *path, char *const *argv, char *const *envp)
+SR_EXPORT int execve(const char *path, char *const *argv, char *const *envp)
 {
 	const struct exec e = {
 	    .run = run_execve, .next = &next_execve, .path = path, .argv = argv, .envp = envp};
@@ -96,7 +95,7 @@ EXPORT int execve(const char *path, char *const *argv, char *const *envp)
 	return execute(&e, __builtin_return_address(0));
 }
 
-EXPORT int execv(const char *path, char *const *argv)
+SR_EXPORT int execv(const char *path, char *const *argv)
 {
 	SR_NEXT(next, "execv");
 	const struct exec e = {.run = run_execv, .next = &next, .path = path, .argv = argv};
@@ -104,7 +103,7 @@ EXPORT int execv(const char *path, char *const *argv)
 	return execute(&e, __builtin_return_address(0));
 }
 
-EXPORT int execvp(const char *file, char *const *argv)
+SR_EXPORT int execvp(const char *file, char *const *argv)
 {
 	SR_NEXT(next, "execvp");
 	const struct exec e = {.run = run_execv, .next = &next, .path = file, .argv = argv};
@@ -112,7 +111,7 @@ EXPORT int execvp(const char *file, char *const *argv)
 	return execute(&e, __builtin_return_address(0));
 }
 
-EXPORT int execvpe(const char *file, char *const *argv, char *const *envp)
+SR_EXPORT int execvpe(const char *file, char *const *argv, char *const *envp)
 {
 	const struct exec e = {
 	    .run = run_execve, .next = &next_execvpe, .path = file, .argv = argv, .envp = envp};
@@ -120,7 +119,7 @@ EXPORT int execvpe(const char *file, char *const *argv, char *const *envp)
 	return execute(&e, __builtin_return_address(0));
 }
 
-EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
+SR_EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
 {
 	SR_NEXT(next, "fexecve");
 	const struct exec e = {.run = run_fexecve,
@@ -133,7 +132,7 @@ EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
 	return execute(&e, __builtin_return_address(0));
 }
 
-EXPORT int execveat(int directory, const char *path, char *const *argv, char *const *envp,
+SR_EXPORT int execveat(int directory, const char *path, char *const *argv, char *const *envp,
 		    int flags)
 {
 	SR_NEXT(next, "execveat");
@@ -179,7 +178,7 @@ static void take(char **argv, const char *first, va_list *ap)
 	va_start(ap, first);                                                                       \
 	take(argv, first, &ap)
 
-EXPORT int execl(const char *path, const char *first, ...)
+SR_EXPORT int execl(const char *path, const char *first, ...)
 {
 	struct exec e = {.run = run_execve, .next = &next_execve, .path = path, .envp = environ};
 	ARGUMENTS(argv, first, ap);
@@ -189,7 +188,7 @@ EXPORT int execl(const char *path, const char *first, ...)
 	return execute(&e, __builtin_return_address(0));
 }
 
-EXPORT int execlp(const char *file, const char *first, ...)
+SR_EXPORT int execlp(const char *file, const char *first, ...)
 {
 	struct exec e = {.run = run_execve, .next = &next_execvpe, .path = file, .envp = environ};
 	ARGUMENTS(argv, first, ap);
@@ -199,7 +198,7 @@ EXPORT int execlp(const char *file, const char *first, ...)
 	return execute(&e, __builtin_return_address(0));
 }
 
-EXPORT int execle(const char *path, const char *first, ...)
+SR_EXPORT int execle(const char *path, const char *first, ...)
 {
 	struct exec e = {.run = run_execve, .next = &next_execve, .path = path};
 	ARGUMENTS(argv, first, ap);

@@ -16,10 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/codec.h"
 
 /* This is a replay. */
-extern bool sr_ids_differ __attribute__((visibility("hidden")));
+extern bool sr_ids_differ SR_HIDDEN;
 
 void sr_ids_start(int32_t recorded_pid);
 

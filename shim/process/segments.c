@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/shm.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "replay/abi/control.h"
 #include "shim/memory/heap.h"
@@ -17,7 +18,6 @@
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 
-#define PAGE 4096ul
 /* What any segment may be aligned to: one of huge pages has to be. */
 #define ALIGNMENT (2ul << 20)
 
@@ -142,7 +142,7 @@ static size_t size_of(int id)
 
 	if (sr_syscall(SYS_shmctl, id, IPC_STAT, SR_ARG(&ds), 0, 0, 0))
 		return 0;
-	return (ds.shm_segsz + PAGE - 1) & ~(PAGE - 1);
+	return sr_page_up(ds.shm_segsz);
 }
 
 static uint64_t place(size_t size)
@@ -163,7 +163,7 @@ uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
 	if (!a[1] && size && sr_self.depth == 1)
 		placed[1] = place(size);
 	if (a[1] && a[2] & SHM_REMAP)
-		sr_heap_mapping_ends((void *)(a[1] & ~(PAGE - 1)), size);
+		sr_heap_mapping_ends((void *)sr_page_down(a[1]), size);
 	result = sr_real(d, placed);
 	/* Something may lie there. */
 	if (result == (uint64_t)-1 && errno == EINVAL && placed[1] != a[1])

@@ -10,10 +10,11 @@
  */
 #include <unistd.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/calls/real.h"
 
-void *sr_vfork(void) __attribute__((visibility("hidden"), used));
+void *sr_vfork(void) SR_HIDDEN __attribute__((used));
 
 void *sr_vfork(void)
 {

@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "logd/base/page.h"
+#include "logd/base/compiler.h"
+
 #if defined(__x86_64__)
 
 /* uc_sigmask is the last member that the kernel writes, and reads. */
@@ -88,7 +91,7 @@ __asm__(".pushsection .text\n"
 /*
  * Where a moved handler returns to.  It uses nothing of the stack that it comes on.
  */
-void sr_frame_leave(void) __attribute__((visibility("hidden")));
+void sr_frame_leave(void) SR_HIDDEN;
 /* clang-format off */
 __asm__(".pushsection .text\n"
 	".type sr_frame_leave, @function\n"
@@ -145,7 +148,7 @@ bool sr_frame_is_interrupted_call(const ucontext_t *uc)
 {
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 
-	return uc->uc_mcontext.gregs[REG_RAX] == -EINTR && pc % 4096 >= 2 &&
+	return uc->uc_mcontext.gregs[REG_RAX] == -EINTR && pc % PAGE >= 2 &&
 	       is_syscall_instruction(pc - 2);
 }
 
@@ -155,7 +158,7 @@ bool sr_frame_is_in_call(const ucontext_t *uc)
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 
 	return sr_frame_is_interrupted_call(uc) ||
-	       (pc % 4096 <= 4094 && is_syscall_instruction(pc));
+	       (pc % PAGE <= PAGE - 2 && is_syscall_instruction(pc));
 }
 
 static size_t fpu_bytes(const void *fpu)

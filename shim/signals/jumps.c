@@ -2,6 +2,7 @@
 /* jumps.c: longjmp and its kin, which change the thread's mask past every call. */
 #include <setjmp.h>
 
+#include "logd/base/compiler.h"
 #include "shim/calls/real.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
@@ -17,11 +18,9 @@ static void jump(const struct __jmp_buf_tag *env)
 		sr_signals_unhide();
 }
 
-#define EXPORT __attribute__((visibility("default")))
-
 typedef void (*jump_function)(struct __jmp_buf_tag *env, int value) __attribute__((noreturn));
 
-EXPORT void siglongjmp(sigjmp_buf env, int value)
+SR_EXPORT void siglongjmp(sigjmp_buf env, int value)
 {
 	SR_NEXT(next, "siglongjmp");
 
@@ -29,7 +28,7 @@ EXPORT void siglongjmp(sigjmp_buf env, int value)
 	((jump_function)sr_next(&next))(env, value);
 }
 
-EXPORT void longjmp(jmp_buf env, int value)
+SR_EXPORT void longjmp(jmp_buf env, int value)
 {
 	SR_NEXT(next, "longjmp");
 
@@ -37,7 +36,7 @@ EXPORT void longjmp(jmp_buf env, int value)
 	((jump_function)sr_next(&next))(env, value);
 }
 
-EXPORT void _longjmp(jmp_buf env, int value)
+SR_EXPORT void _longjmp(jmp_buf env, int value)
 {
 	SR_NEXT(next, "_longjmp");
 
@@ -47,7 +46,7 @@ EXPORT void _longjmp(jmp_buf env, int value)
 
 void __longjmp_chk(struct __jmp_buf_tag *env, int value) __attribute__((noreturn));
 
-EXPORT void __longjmp_chk(struct __jmp_buf_tag *env, int value)
+SR_EXPORT void __longjmp_chk(struct __jmp_buf_tag *env, int value)
 {
 	SR_NEXT(next, "__longjmp_chk");
 

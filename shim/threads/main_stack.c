@@ -9,17 +9,16 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "logd/base/page.h"
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/calls/real.h"
 #include "shim/core/thread.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* For the frames between the entry point and main, and for auxiliary vectors longer than this one.
  */
 #define ROOM 4096
 
-#define PAGE  4096ul
 /* No start goes deeper; and below a stack the kernel leaves at least 128 MiB to nobody else. */
 #define BELOW (8ul << 20)
 
@@ -30,7 +29,7 @@ typedef int start_function(main_function *program, int argc, char **argv, void (
 /* The dynamic linker's: the stack pointer with which the kernel started the process. */
 extern void *__libc_stack_end;
 
-EXPORT start_function __libc_start_main;
+SR_EXPORT start_function __libc_start_main;
 
 static main_function *program_main;
 static uintptr_t pinned;
@@ -78,7 +77,7 @@ static __attribute__((noinline)) void clear_below(size_t n)
 static __attribute__((noinline)) void forget_stack(void)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-	uintptr_t page = (here - 2 * PAGE) & ~(PAGE - 1);
+	uintptr_t page = sr_page_down(here - 2 * PAGE);
 
 	clear_below(here - page);
 	/* Most of it was never there: that is an error of no consequence. */
@@ -97,7 +96,7 @@ static int run_main(int argc, char **argv, char **env)
 	return main_below(here - pinned, argc, argv, env);
 }
 
-EXPORT int __libc_start_main(main_function *program, int argc, char **argv, void (*init)(void),
+SR_EXPORT int __libc_start_main(main_function *program, int argc, char **argv, void (*init)(void),
 			     void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
 {
 	SR_NEXT(next, "__libc_start_main");

@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "logd/base/page.h"
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "replay/abi/control.h"
 #include "shim/kernel/cpuid_trap.h"
@@ -31,8 +33,6 @@
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 #include "shim/exposed/probe/probes.h"
-
-#define PAGE 4096ul
 
 /* What the shim's own frames and thread-local variables may take of a small stack. */
 #define SHIM_ROOM (16ul << 10)
@@ -190,8 +190,8 @@ static int map_stack(struct sr_thread_start *s, pthread_attr_t *attr)
 
 	pthread_attr_getstacksize(attr, &size);
 	pthread_attr_getguardsize(attr, &guard);
-	size = (size + PAGE - 1) & ~(PAGE - 1);
-	guard = (guard + PAGE - 1) & ~(PAGE - 1);
+	size = sr_page_up(size);
+	guard = sr_page_up(guard);
 	/* As glibc has it: the guard comes on top.  And what the shim needs of it. */
 	size += guard + SHIM_ROOM;
 	if (!s->stack)
@@ -716,10 +716,8 @@ static int once(once_function real, int *control, void (*routine)(void), void *s
 	return err;
 }
 
-#define EXPORT __attribute__((visibility("default")))
-
 /* No call of the trace's: a thread that may be ended anywhere may be so on the way to one of its loads. */
-EXPORT int pthread_setcanceltype(int type, int *before)
+SR_EXPORT int pthread_setcanceltype(int type, int *before)
 {
 	SR_NEXT(next, "pthread_setcanceltype");
 
@@ -728,14 +726,14 @@ EXPORT int pthread_setcanceltype(int type, int *before)
 	return ((int (*)(int, int *))sr_next(&next))(type, before);
 }
 
-EXPORT int pthread_once(pthread_once_t *control, void (*routine)(void))
+SR_EXPORT int pthread_once(pthread_once_t *control, void (*routine)(void))
 {
 	SR_NEXT(next, "pthread_once");
 
 	return once((once_function)sr_next(&next), control, routine, __builtin_return_address(0));
 }
 
-EXPORT void call_once(once_flag *flag, void (*routine)(void))
+SR_EXPORT void call_once(once_flag *flag, void (*routine)(void))
 {
 	SR_NEXT(next, "pthread_once");
 

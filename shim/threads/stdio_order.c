@@ -17,14 +17,13 @@
 #include <stdio_ext.h>
 #include <string.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"
 #include "shim/core/thread.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 #undef putc
 #undef putchar
@@ -133,17 +132,17 @@ static int print_checked(FILE *file, int flag, const char *format, va_list ap)
 	return n;
 }
 
-EXPORT int vfprintf(FILE *file, const char *format, va_list ap)
+SR_EXPORT int vfprintf(FILE *file, const char *format, va_list ap)
 {
 	return print(file, format, ap);
 }
 
-EXPORT int vprintf(const char *format, va_list ap)
+SR_EXPORT int vprintf(const char *format, va_list ap)
 {
 	return print(stdout, format, ap);
 }
 
-EXPORT int fprintf(FILE *file, const char *format, ...)
+SR_EXPORT int fprintf(FILE *file, const char *format, ...)
 {
 	va_list ap;
 	int n;
@@ -154,7 +153,7 @@ EXPORT int fprintf(FILE *file, const char *format, ...)
 	return n;
 }
 
-EXPORT int printf(const char *format, ...)
+SR_EXPORT int printf(const char *format, ...)
 {
 	va_list ap;
 	int n;
@@ -165,17 +164,17 @@ EXPORT int printf(const char *format, ...)
 	return n;
 }
 
-EXPORT int __vfprintf_chk(FILE *file, int flag, const char *format, va_list ap)
+SR_EXPORT int __vfprintf_chk(FILE *file, int flag, const char *format, va_list ap)
 {
 	return print_checked(file, flag, format, ap);
 }
 
-EXPORT int __vprintf_chk(int flag, const char *format, va_list ap)
+SR_EXPORT int __vprintf_chk(int flag, const char *format, va_list ap)
 {
 	return print_checked(stdout, flag, format, ap);
 }
 
-EXPORT int __fprintf_chk(FILE *file, int flag, const char *format, ...)
+SR_EXPORT int __fprintf_chk(FILE *file, int flag, const char *format, ...)
 {
 	va_list ap;
 	int n;
@@ -186,7 +185,7 @@ EXPORT int __fprintf_chk(FILE *file, int flag, const char *format, ...)
 	return n;
 }
 
-EXPORT int __printf_chk(int flag, const char *format, ...)
+SR_EXPORT int __printf_chk(int flag, const char *format, ...)
 {
 	va_list ap;
 	int n;
@@ -213,12 +212,12 @@ static size_t put_bytes(const void *p, size_t size, size_t count, FILE *file)
 	return n;
 }
 
-EXPORT size_t fwrite(const void *p, size_t size, size_t count, FILE *file)
+SR_EXPORT size_t fwrite(const void *p, size_t size, size_t count, FILE *file)
 {
 	return put_bytes(p, size, count, file);
 }
 
-EXPORT int fputs(const char *text, FILE *file)
+SR_EXPORT int fputs(const char *text, FILE *file)
 {
 	SR_NEXT(next, "fputs");
 	int (*real)(const char *, FILE *) = (int (*)(const char *, FILE *))sr_next(&next);
@@ -233,7 +232,7 @@ EXPORT int fputs(const char *text, FILE *file)
 	return n;
 }
 
-EXPORT int puts(const char *text)
+SR_EXPORT int puts(const char *text)
 {
 	SR_NEXT(next, "puts");
 	int (*real)(const char *) = (int (*)(const char *))sr_next(&next);
@@ -248,7 +247,7 @@ EXPORT int puts(const char *text)
 	return n;
 }
 
-EXPORT int fputc(int c, FILE *file)
+SR_EXPORT int fputc(int c, FILE *file)
 {
 	SR_NEXT(next, "fputc");
 	int (*real)(int, FILE *) = (int (*)(int, FILE *))sr_next(&next);
@@ -263,22 +262,22 @@ EXPORT int fputc(int c, FILE *file)
 	return n;
 }
 
-EXPORT int putc(int c, FILE *file)
+SR_EXPORT int putc(int c, FILE *file)
 {
 	return fputc(c, file);
 }
 
-EXPORT int _IO_putc(int c, FILE *file)
+SR_EXPORT int _IO_putc(int c, FILE *file)
 {
 	return fputc(c, file);
 }
 
-EXPORT int putchar(int c)
+SR_EXPORT int putchar(int c)
 {
 	return fputc(c, stdout);
 }
 
-EXPORT void perror(const char *text)
+SR_EXPORT void perror(const char *text)
 {
 	SR_NEXT(next, "perror");
 	void (*real)(const char *) = (void (*)(const char *))sr_next(&next);
@@ -293,7 +292,7 @@ EXPORT void perror(const char *text)
 	pthread_cleanup_pop(1);
 }
 
-EXPORT int fflush(FILE *file)
+SR_EXPORT int fflush(FILE *file)
 {
 	SR_NEXT(next, "fflush");
 	int (*real)(FILE *) = (int (*)(FILE *))sr_next(&next);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mr.c: memory regions; see objects.h. */
+#include "logd/base/compiler.h"
 #include "shim/memory/heap.h"
 #include "shim/core/hooks.h"
 #include "shim/memory/map.h"
@@ -168,7 +169,7 @@ static void remove_region(struct ibv_mr *mr)
 static struct sr_map exposed;
 
 /* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: one registration, one decision. */
-static __thread bool registering __attribute__((tls_model("initial-exec")));
+static __thread bool registering SR_INITIAL_EXEC;
 
 static void keep_exposed(struct ibv_mr *mr, struct sr_exposed_region *w)
 {

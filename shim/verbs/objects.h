@@ -19,6 +19,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "logd/base/lock.h"
 #include "shim/memory/map.h"
@@ -31,7 +32,7 @@ struct sr_context {
 	uint32_t number; /* from 1 on */
 };
 
-extern struct sr_map sr_contexts __attribute__((visibility("hidden")));
+extern struct sr_map sr_contexts SR_HIDDEN;
 
 /* NULL if the context was not opened through the shim. */
 static inline struct sr_context *sr_context_find(struct ibv_context *context)
@@ -226,7 +227,7 @@ static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
 void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired);
 
 /* Nearly always there is none, and no poll has to look. */
-extern atomic_bool sr_any_retired __attribute__((visibility("hidden")));
+extern atomic_bool sr_any_retired SR_HIDDEN;
 struct sr_wq *sr_cq_find_retired(struct ibv_cq *cq);
 
 static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq)

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/thread.h"
 
 struct sr_poller {
@@ -20,7 +21,7 @@ struct sr_poller {
 	struct sr_poller *next;
 };
 
-extern atomic_uint_fast64_t sr_poll_epoch __attribute__((visibility("hidden")));
+extern atomic_uint_fast64_t sr_poll_epoch SR_HIDDEN;
 
 /* The thread's first poll.  NULL: there is no memory. */
 struct sr_poller *sr_poller_new(void);

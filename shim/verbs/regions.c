@@ -10,6 +10,7 @@
 
 #include <sreplay/trace.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/memory/heap.h"
@@ -237,14 +238,13 @@ struct sr_compared {
 static struct sr_compared *compared;
 static struct sr_lock compared_lock;
 
-#define PAGE        4096ul
 #define PIECES_MAX  1024
 #define PIECE_BYTES 1024 /* PIECES_MAX of them fit into a record */
 
 static struct sr_compared *begin_compare(char *addr, size_t length)
 {
 	struct sr_compared *c = sr_alloc(sizeof(*c));
-	size_t mapped = (length + PAGE - 1) & ~(PAGE - 1);
+	size_t mapped = sr_page_up(length);
 	void *copy;
 
 	if (!c)

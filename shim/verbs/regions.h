@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/exposed/exposed.h"
 
@@ -28,7 +29,7 @@ enum sr_regions_mode {
 };
 
 /* There is, or was, an exposed region. */
-extern bool sr_regions_on __attribute__((visibility("hidden")));
+extern bool sr_regions_on SR_HIDDEN;
 
 /* patch: the program's instructions may be replaced (exposed region/sites.h). */
 void sr_regions_start(enum sr_regions_mode mode, bool patch);

@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/memory/heap.h"
@@ -448,11 +449,10 @@ static void note(struct sr_thread *t, void *p, uint32_t length)
  */
 static void note_outside_of_exposed_regions(char *p, uint32_t length)
 {
-	const uint32_t page = 4096;
 	uint32_t n;
 
 	for (; length; p += n, length -= n) {
-		n = page - (uint32_t)((uintptr_t)p % page);
+		n = (uint32_t)(PAGE - (uintptr_t)p % PAGE);
 		n = n < length ? n : length;
 		if (!sr_exposed_touches(p, n) || sr_exposed_is_partial(p))
 			note(&sr_self, p, n);

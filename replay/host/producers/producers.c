@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "logd/base/page.h"
 #include "replay/abi/memory.h"
 
 /* Of each writer that many are looked at for a value, from the likeliest on. */
@@ -75,7 +76,7 @@ struct sr_producers {
 struct look {
 	struct sr_group_look l;
 	uint64_t knows[SR_GROUP_MEMBERS];
-	uint8_t bytes[SR_GROUP_PAGE], before[SR_GROUP_PAGE];
+	uint8_t bytes[PAGE], before[PAGE];
 };
 
 /* What is found for a word. */
@@ -161,7 +162,7 @@ static bool has_outsiders(const struct sr_producers *p, uint32_t member)
 
 static uint64_t place_of(uint64_t addr, enum length length)
 {
-	return length == SHORT ? addr / LINE * 2 : addr / SR_GROUP_PAGE * 2 + 1;
+	return length == SHORT ? addr / LINE * 2 : addr / PAGE * 2 + 1;
 }
 
 static uint64_t place_of_write(const struct sr_group_write *w)
@@ -210,11 +211,11 @@ static bool has_strange_writes(const struct sr_producers *p, uint32_t member,
 		const struct sr_group_write *w = &m->writes[m->order[i]];
 
 		if (w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_UNSEEN ||
-		    w->addr / SR_GROUP_PAGE == page)
+		    w->addr / PAGE == page)
 			continue;
 		if (!is_exposed(p, member, w->addr))
 			return true;
-		page = w->addr / SR_GROUP_PAGE;
+		page = w->addr / PAGE;
 	}
 	return false;
 }
@@ -302,7 +303,7 @@ static bool load_look(const struct sr_producers *p, uint64_t place, struct look 
 	size_t known = p->group->members * sizeof(k->knows[0]);
 
 	sr_group_file_read(p->fd, at, &k->l, sizeof(k->l));
-	if (k->l.length > SR_GROUP_PAGE || k->l.member < 0 ||
+	if (k->l.length > PAGE || k->l.member < 0 ||
 	    (uint32_t)k->l.member >= p->group->members)
 		return false; /* the process was killed before it was written */
 	sr_group_file_read(p->fd, at + sizeof(k->l), k->knows, known);
@@ -791,7 +792,7 @@ int sr_producers_settle(struct sr_producers *p, const struct sr_plan_found *pend
 			int (*add)(void *argument, const struct sr_plan_found *found),
 			void *argument)
 {
-	static struct verdict of[SR_GROUP_PAGE];
+	static struct verdict of[PAGE];
 	static struct look k;
 	struct memory *m;
 	int error = 0;

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "logd/base/page.h"
 #include "replay/host/start/answer.h"
 #include "replay/command/command.h"
 #include "replay/host/start/vdso.h"
@@ -113,7 +114,7 @@ static void remove_kernel_mappings(const struct target *t, struct kernel_mapping
 /* A copy, where the recorded one was. */
 static bool place_vdso(const struct target *t, const struct kernel_mappings *k, uint64_t at)
 {
-	if (!at || at % 4096 || !k->vdso_size || at + k->vdso_size > k->above)
+	if (!at || at % PAGE || !k->vdso_size || at + k->vdso_size > k->above)
 		return false;
 	return inject(t, SYS_mprotect, at, k->above - at, PROT_READ | PROT_EXEC, 0) == 0 &&
 	       write_memory(t, at, k->vdso, k->vdso_size);
@@ -198,7 +199,7 @@ static void place_stack(struct target *t, const struct sr_layout *l, bool has_vd
 		goto out;
 	end = shorten(words, vector, n, l, has_vdso, &random);
 	/* Above it are the strings; a stack that is far from there is another one. */
-	if (at + end * sizeof(*words) > random || at + 4096 < t->start.rsp || at % 16)
+	if (at + end * sizeof(*words) > random || at + PAGE < t->start.rsp || at % 16)
 		at = t->start.rsp;
 	if (!write_memory(t, at, words, end * sizeof(*words)))
 		goto out;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbs.c: work requests, completions and devices. */
+#include "logd/base/page.h"
 #include "logd/base/checksum.h"
 #include "shim/calls/codec/custom.h"
 #include "shim/memory/heap.h"
@@ -21,7 +22,7 @@
 
 static bool is_on_one_page(const void *begin, const void *end)
 {
-	return (uintptr_t)begin / 4096 == ((uintptr_t)end - 1) / 4096;
+	return (uintptr_t)begin / PAGE == ((uintptr_t)end - 1) / PAGE;
 }
 
 /*

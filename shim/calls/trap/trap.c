@@ -11,6 +11,8 @@
 
 #include <errno.h>
 
+#include "logd/base/page.h"
+#include "logd/base/compiler.h"
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "logd/base/say.h"
@@ -395,13 +397,11 @@ static long unmap(const uint64_t a[6])
 	return raw(SYS_munmap, a);
 }
 
-#define PAGE 4096ul
-
 /* malloc gives back what was freed at the heap's end, be it registered or not. */
 static long set_break(const uint64_t a[6])
 {
 	const uint64_t ask[6] = {0};
-	uint64_t begin = (a[0] + PAGE - 1) & ~(PAGE - 1), end;
+	uint64_t begin = sr_page_up(a[0]), end;
 
 	if (a[0]) {
 		end = (uint64_t)raw(SYS_brk, ask);
@@ -690,8 +690,8 @@ static void settle_resolver(void)
 }
 
 /* The library's text, from the linker. */
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char etext[] __attribute__((visibility("hidden")));
+extern const char __ehdr_start[] SR_HIDDEN;
+extern const char etext[] SR_HIDDEN;
 
 static int dispatch(struct sr_thread *t)
 {

@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+#include "logd/base/compiler.h"
 #include "calls.gen.h"
 
 #define SR_TRAP_CALLS 512
@@ -45,7 +46,7 @@ int sr_trap_start(void);
 void sr_trap_begin(int32_t recorded_pid); /* 0: this is a recording */
 
 /* Is there a net in this process? */
-extern bool sr_trap_is_on __attribute__((visibility("hidden")));
+extern bool sr_trap_is_on SR_HIDDEN;
 
 /* The calling thread, from inside an intercepted call: takes effect when that is left. */
 void sr_trap_arm_thread(struct sr_thread *t);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/probe/code.h"
 #include "shim/exposed/page.h"
@@ -323,7 +324,7 @@ NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t
  * Would it fault, and is there something to do?  Without the lock: the answer may have changed when it is done, then it
  * faults, or nothing is done.
  */
-NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_probe_is_needed(struct probe_frame *f)
+NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_frame *f)
 {
 	struct probe *s = &probes[f->index];
 	struct exposed_thread *t = &exposed_self;
@@ -354,7 +355,7 @@ NO_VECTORS __attribute__((used, visibility("hidden"))) bool sr_probe_is_needed(s
 	return !is_over(f, s, addr);
 }
 
-__attribute__((used, visibility("hidden"))) void sr_probe_serve(struct probe_frame *f, char *vectors)
+SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char *vectors)
 {
 	struct exposed_thread *t = &exposed_self;
 	struct probe *s = &probes[f->index];

@@ -10,10 +10,9 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-#define VECTOR_MAX 64
+#include "logd/base/compiler.h"
 
-/* Called by who has the program's vector registers. */
-#define NO_VECTORS __attribute__((target("general-regs-only")))
+#define VECTOR_MAX 64
 
 struct insn;
 

@@ -2,6 +2,7 @@
 /* channel.c: the messages of each connection, in their order; see own.h. */
 #include <string.h>
 
+#include "logd/base/page.h"
 #include "shim/replay/group/own.h"
 
 #define PIECE (1u << 20) /* freed in steps of this */
@@ -91,5 +92,5 @@ void sr_channel_release(struct sr_group_channel *c, const struct sr_group_messag
 		return;
 	sr_group_discard(sr_group_payload_at(number_of(c)) + c->freed,
 			 sr_group_payload_at(number_of(c)) + end);
-	c->freed = end & ~(uint64_t)4095;
+	c->freed = sr_page_down(end);
 }

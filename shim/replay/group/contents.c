@@ -11,13 +11,13 @@
  */
 #include <string.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/own.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
-#define PAGE  SR_GROUP_PAGE
 #define LIVES 128 /* pages live at a time; of more, all that they hold is taken to be new */
 
 static struct live {
@@ -109,7 +109,7 @@ void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n)
 
 void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n)
 {
-	struct live *l = find(addr & ~(uint64_t)(PAGE - 1));
+	struct live *l = find(sr_page_down(addr));
 
 	if (l && addr % PAGE + n <= PAGE)
 		memcpy(l->before + addr % PAGE, bytes, n);

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/replay/group/own.h"
 #include "shim/memory/heap.h"
@@ -89,8 +90,8 @@ void sr_group_write_memory(uint64_t at, const void *p, size_t n)
 
 void sr_group_discard(uint64_t from, uint64_t to)
 {
-	from = (from + 4095) & ~4095ull;
-	to &= ~4095ull;
+	from = sr_page_up(from);
+	to = sr_page_down(to);
 	if (from < to)
 		sr_syscall(SYS_fallocate, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			   (long)from, (long)(to - from), 0, 0);

@@ -11,10 +11,9 @@
 #include <linux/futex.h>
 #include <string.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/replay/group/own.h"
-
-#define PAGE SR_GROUP_PAGE
 
 static void lock(struct sr_group_member *m)
 {

@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/replay/group/own.h"
 #include "replay/analysis/plan/plan.h"
@@ -182,7 +183,7 @@ void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 
 static uint32_t to_page_end(uint64_t addr)
 {
-	return SR_GROUP_PAGE - (uint32_t)(addr % SR_GROUP_PAGE);
+	return PAGE - (uint32_t)(addr % PAGE);
 }
 
 /* What was written there is known when all have ended: until then it is kept, with a place. */
@@ -217,7 +218,7 @@ static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_loo
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
 		      const struct sr_group_origin *request)
 {
-	static uint8_t bytes[SR_GROUP_PAGE];
+	static uint8_t bytes[PAGE];
 	uint64_t knows[SR_GROUP_MEMBERS];
 	struct sr_group_look l = {
 	    .origin = *request,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/base/page.h"
 #include "logd/ring/directory_client.h"
 #include "logd/ring/socket_path.h"
 #include "shim/core/call.h"
@@ -23,7 +24,6 @@
 #define SLOTS       1024
 /* Cells more than are in use: those of members that connect a moment later. */
 #define SPARE_CELLS 1u
-#define PAGE_BYTES  4096
 
 struct sr_clock_slot {
 	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS * SR_CLOCK_CELL_WORDS];
@@ -73,7 +73,7 @@ bool sr_clocks_on(void)
 
 static uint64_t whole_pages(uint64_t bytes)
 {
-	return (bytes + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
+	return sr_page_up(bytes);
 }
 
 static bool make_memory(bool member)
@@ -83,7 +83,7 @@ static bool make_memory(bool member)
 	self.memory_bytes = whole_pages(
 	    sizeof(struct memory) + (member ? SLOTS * sizeof(struct sr_clock_slot) : 0));
 	/* Where libibverbs keeps registered pages from children, nothing else is on them. */
-	p = sr_alloc_zeroed(self.memory_bytes + PAGE_BYTES - 1);
+	p = sr_alloc_zeroed(self.memory_bytes + PAGE - 1);
 	if (!p)
 		return false;
 	self.memory = (void *)whole_pages((uintptr_t)p);

@@ -26,6 +26,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "logd/base/compiler.h"
 #include "logd/ring/protocol.h"
 #include "nicclock/clock.h"
 #include "shim/core/settings.h"
@@ -87,7 +88,7 @@ void sr_clocks_own_fds(int fds[2]);
 
 /* Are there clocks in this process, and is it a member? */
 bool sr_clocks_on(void);
-extern bool sr_clocks_member __attribute__((visibility("hidden")));
+extern bool sr_clocks_member SR_HIDDEN;
 
 static inline bool sr_clocks_is_member(void)
 {
