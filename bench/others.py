@@ -20,7 +20,7 @@ WORK = "/tmp/table2"
 
 
 def messages():
-    """Of perftest and ucx_perftest, as tests/e2e/third_party.py knows them."""
+    """Of perftest and ucx_perftest, as tests/e2e/rxe/third_party.py knows them."""
     import third_party
     for program, size, count in (("ib_write_bw", 4096, 1000), ("ib_read_bw", 4096, 1000), ("ib_send_bw", 4096, 1000),
                                  ("ib_write_lat", 8, 500), ("ib_read_lat", 8, 500), ("ib_send_lat", 8, 500),

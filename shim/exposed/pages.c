@@ -13,7 +13,7 @@
 
 #define CHUNKS      ((1ul << 47) / CHUNK_BYTES)
 
-/* A megabyte, which is not the library's own: see tests/shim/image.py. */
+/* A megabyte, which is not the library's own: see tests/unit/shim/image.py. */
 struct page *_Atomic *page_chunks;
 
 uintptr_t open_pages[OPEN_ALL];

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Regular files of a recorded program: a replay names the inputs that have changed; in a sandbox it gets
+those that the trace keeps, and writes nowhere else.  Needs no RDMA."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "inputs")
+TEXT = "one\ntwo\n"
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
+
+
+def record(place, name, keep):
+    """A trace of the program, with its input noted; its standard output."""
+    trace = os.path.join(place, name)
+    here = os.path.join(place, "run")
+    shutil.rmtree(here, ignore_errors=True)
+    os.makedirs(here)
+    os.chmod(here, 0o711)
+    write(os.path.join(here, "in.txt"), TEXT)
+    write(os.path.join(here, "gone.txt"), "x")
+    r = subprocess.run([SREPLAY, "record", *(["--record-files"] if keep else []), "-o", trace, "--", PROGRAM],
+                       cwd=here, capture_output=True, text=True)
+    if r.returncode != 7:
+        raise RuntimeError("%s %s" % (r.returncode, r.stderr))
+    return trace, here, r.stdout
+
+
+def replay(trace, *options):
+    r = subprocess.run([SREPLAY, "replay", *options, trace], capture_output=True, text=True, timeout=60)
+    return r.returncode, r.stdout, r.stderr
+
+
+def changed_inputs(tap, place):
+    trace, here, out = record(place, "plain.srec", False)
+    path = os.path.join(here, "in.txt")
+    status, got, err = replay(trace)
+    tap.ok(status == 7 and got == out and "in.txt" not in err, "an unchanged input is not worth a word", err)
+    write(path, TEXT.replace("one", "eno"))
+    status, got, err = replay(trace)
+    tap.ok(status == 7 and re.search(r"%s, which the program read, has changed since it was recorded: its content hash is "
+                                     r"\w{16}, recorded was \w{16}$" % re.escape(path), err, re.M),
+           "a changed input is named", err)
+    write(path, TEXT + "more")
+    err = replay(trace)[2]
+    tap.ok("%s, which the program read, has changed since it was recorded: it has %d bytes, recorded were %d" %
+           (path, len(TEXT) + 4, len(TEXT)) in err, "one of another size too", err)
+    os.remove(path)
+    err = replay(trace)[2]
+    tap.ok("%s, which the program read, cannot be read now: No such file" % path in err, "a missing one too", err)
+    os.mkfifo(path)
+    err = subprocess.run(["timeout", "20", SREPLAY, "replay", "--timeout", "1", trace], capture_output=True,
+                         text=True).stderr
+    tap.ok("%s, which the program read, cannot be read now" % path in err, "a FIFO in its place is not waited for", err)
+
+
+def sandbox(tap, place):
+    trace, here, out = record(place, "kept.srec", True)
+    path = os.path.join(here, "in.txt")
+    box = os.path.join(place, "box")
+    status, got, err = replay(trace, "--sandbox", box)
+    tap.ok(status == 7 and got == out, "a replay in a sandbox is exact", err)
+    inside = box + "/out" + here
+    tap.ok(read(os.path.join(here, "out.txt")) == TEXT and read(os.path.join(inside, "out.txt")) == 2 * TEXT,
+           "what it writes is there, and not where it was recorded")
+    tap.ok(os.listdir(box) == ["out"] and "the files that the program wrote are in %s/out" % os.path.realpath(box) in err,
+           "nothing else is left in it", "%s\n%s" % (os.listdir(box), err))
+    write(os.path.join(here, "gone.txt"), "x")
+    os.rmdir(os.path.join(here, "made"))
+    write(path, "changed\n")
+    status, got, err = replay(trace)
+    tap.ok(status == 7 and got == "changed\n" and "the trace keeps the recorded one: replay --sandbox" in err,
+           "without one, the remedy for a changed input is named", err)
+    write(os.path.join(here, "gone.txt"), "x")
+    os.rmdir(os.path.join(here, "made"))
+    shutil.rmtree(box)
+    status, got, err = replay(trace, "--sandbox", box)
+    tap.ok(status == 7 and got == out and "in.txt" not in err, "in one, it reads the recorded content", err)
+    tap.ok(os.path.exists(os.path.join(here, "gone.txt")) and not os.path.exists(os.path.join(here, "made")),
+           "what it removes and makes there is as before outside")
+    tap.ok(os.path.isdir(os.path.join(inside, "made")) and os.stat(inside).st_mode & 0o777 == 0o711,
+           "and is seen in the sandbox, with the modes of the directories", oct(os.stat(inside).st_mode))
+    os.remove(path)
+    shutil.rmtree(box)
+    status, got, err = replay(trace, "--sandbox", box)
+    tap.ok(status == 7 and got == out, "an input that is gone is there too", err)
+    status, got, err = replay(trace, "--sandbox", box)
+    tap.ok(status == 125 and "is not an empty directory" in err, "a sandbox is used once", err)
+    kept = os.path.join(trace, "files", os.listdir(os.path.join(trace, "files"))[0])
+    os.chmod(kept, 0o600)
+    write(kept, TEXT.upper())
+    shutil.rmtree(box)
+    status, got, err = replay(trace, "--sandbox", box)
+    tap.ok(status == 125 and kept in err and "it is damaged" in err, "damaged kept content is refused", err)
+
+
+def another_user_can(*command):
+    """Runs it without root's rights; None where that is not to be had here."""
+    other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "HOME=/"]
+    if os.geteuid() != 0 or subprocess.run(other + ["test", "-x", PROGRAM]).returncode or \
+            subprocess.run(other + ["unshare", "--user", "--mount", "true"], stderr=subprocess.DEVNULL).returncode:
+        return None
+    return subprocess.run(other + list(command), capture_output=True, text=True)
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as place:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
+        subprocess.run([os.path.join(os.path.realpath(BUILD), "logd", "sreplay-logd"), "--daemonize", "--idle-exit", "30",
+                        "--socket", os.environ["SREPLAY_SOCKET"]], check=True)
+        changed_inputs(tap, place)
+        sandbox(tap, place)
+    r = another_user_can("env", "-u", "SREPLAY_SOCKET", "/usr/bin/python3", os.path.realpath(__file__))
+    if r:
+        tap.ok(r.returncode == 0 and r.stdout.count("\nok ") > 10, "all the same without root's rights", r.stdout + r.stderr)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

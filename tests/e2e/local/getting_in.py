@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""How the shim gets into programs, and stays out of others: lookups, direct verbs, plain starts, inertness.
+
+Native, with stand-ins for libibverbs and libmlx5; strace shows what a process does.
+"""
+
+import ctypes
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, replay
+
+ROOT = os.path.realpath(BUILD)
+HERE = os.path.join(ROOT, "tests", "programs")
+SHIM = os.path.join(ROOT, "shim", "libsreplay_verbs.so")
+HOSTILE = os.path.join(ROOT, "tests", "programs", "hostile")
+QUIET = os.path.join(HERE, "quiet")
+LOOKUPS = [os.path.join(HERE, "lookups"), os.path.join(HERE, "lookups_module.so")]
+WATCH = [os.path.join(HERE, "watch")]
+DIRECT = [os.path.join(HERE, "direct")]
+OLD = [os.path.join(HERE, "old_open")]
+
+
+class Place:
+    """Where the traces of a test go, and the environment of its programs."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.environment = dict(os.environ, SREPLAY_SOCKET=os.path.join(directory, "logd.sock"),
+                                LD_LIBRARY_PATH="%s:%s" % (os.path.join(ROOT, "tests", "lib", "device"), HERE))
+
+    def trace(self, name):
+        return os.path.join(self.directory, name + ".srec")
+
+    def plain(self, trace, **more):
+        return dict(self.environment, LD_PRELOAD=SHIM, SREPLAY_TRACE=self.trace(trace), **more)
+
+    def run(self, command, environment=None, **options):
+        return subprocess.run(command, env=environment or self.environment, capture_output=True, timeout=60,
+                              stdin=subprocess.DEVNULL, **options)
+
+    def record(self, name, command, *arguments, **more):
+        return self.run([SREPLAY, "record", "-o", self.trace(name)] + list(arguments) + ["--"] + command,
+                        dict(self.environment, **more))
+
+    def calls(self, name):
+        """The calls of a trace, in order."""
+        out = self.run([SREPLAY, "dump", self.trace(name)]).stdout.decode()
+        return re.findall(r"^ *\d+  (\w+)\(", out, re.M)
+
+    def strace(self, command, environment, options=("-f", "-e", "trace=execve")):
+        """The lines of a trace by strace, whose own environment has no preload."""
+        log = os.path.join(self.directory, "strace")
+        settings = ["-E%s=%s" % (k, environment[k]) for k in ("LD_PRELOAD", "LD_LIBRARY_PATH") if k in environment]
+        mine = {k: v for k, v in environment.items() if k != "LD_PRELOAD"}
+        r = self.run(["strace", "-o", log] + list(options) + settings + command, mine)
+        with open(log) as f:
+            return r, f.read().splitlines()
+
+
+def lookups(tap, place):
+    bare = place.run(LOOKUPS)
+    recorded = place.record("lookups", LOOKUPS)
+    tap.ok(bare.returncode == recorded.returncode == 3 and bare.stdout == recorded.stdout and not recorded.stderr
+           and b"so does the program: no" in bare.stdout and b"the module finds its own by RTLD_DEFAULT: yes" in bare.stdout,
+           "a program that looks functions up: as bare", "%s\n%s\n%s" % (bare.stdout, recorded.stdout, recorded.stderr))
+    calls = place.calls("lookups")
+    tap.ok(calls[:1] == ["ibv_open_device"] and "ibv_create_cq" in calls and "poll_cq" in calls
+           and calls.count("getpid") == 2, "what it looked up by dlsym and dlvsym is recorded", calls)
+    outside = place.run(LOOKUPS, place.plain("lookups-outside", SREPLAY_GROUP="1"))
+    tap.ok(outside.stdout == bare.stdout and not outside.stderr, "outside of the group: as bare", outside)
+
+
+def watchers(tap, place):
+    """As UCX watches munmap by code that it writes into libc."""
+    bare = place.run(WATCH).stdout.decode().splitlines()
+    recorded = place.record("watch", WATCH)
+    lines = recorded.stdout.decode().splitlines()
+    status, out, err = replay(place.trace("watch"), 0)
+    tap.ok(bare[3:] == ["a completion queue: 1 mapped, 0 unmapped", "and back: 0 mapped, 1 unmapped", "found: 1"]
+           and recorded.returncode == 3 and lines[1:3] == bare[1:3]
+           and lines[3:] == ["a completion queue: 0 mapped, 0 unmapped", "and back: 0 mapped, 0 unmapped", "found: 1"],
+           "who watches mmap and munmap sees the program's, and not those of the verbs library", "%s\n%s" % (bare, recorded))
+    tap.ok(status == 3 and out == recorded.stdout and "exact" in err, "... and sees the same in a replay", (status, out, err))
+
+
+def direct_verbs(tap, place):
+    bare = place.run(DIRECT)
+    refused = place.record("refused", DIRECT)
+    words = refused.stderr.decode()
+    tap.ok(bare.returncode == 3 and b"supported: 1, by lookup 1\nquery: 0\ninit: 0\nmessage: 0\n" == bare.stdout,
+           "a program with direct verbs, bare", bare)
+    tap.ok(refused.returncode == 3 and refused.stdout == b"supported: 0, by lookup 0\n"
+           b"mlx5dv_open_device: Operation not supported\nquery: 95\ninit: 95\n"
+           b"mlx5dv_create_qp: Operation not supported\nmessage: 0\n", "recorded: each fails in its own way", refused)
+    tap.ok(words.count("\n") == 5 and "UCX_TLS=rc_verbs,ud_verbs" in words and "--allow-direct" in words,
+           "... a line for each names the way out", words)
+    status, out, err = replay(place.trace("refused"), 0)
+    tap.ok(status == 3 and out == refused.stdout and "exact" in err, "... and replays exactly", (status, out, err))
+    for name, r in (("allowed", place.record("allowed", DIRECT, "--allow-direct")),
+                    ("allowed-plain", place.run(DIRECT, place.plain("allowed-plain", SREPLAY_ALLOW_DIRECT="1")))):
+        info = place.run([SREPLAY, "info", place.trace(name)]).stdout.decode()
+        tap.ok(r.returncode == 3 and r.stdout == bare.stdout and not r.stderr and "direct verbs were let through" in info
+               and "mlx5dv_create_qp" in place.calls(name) and "post_send" in place.calls(name),
+               "%s: as bare, and the trace says so" % name, "%s\n%s" % (r, info))
+    status, _, err = replay(place.trace("allowed"), 0)
+    tap.ok(status == 123 and "mlx5dv_is_supported" in err, "... a replay stops at the first", (status, err))
+    outside = place.run(DIRECT, place.plain("direct-outside", SREPLAY_GROUP="1"))
+    tap.ok(outside.stdout == bare.stdout and not outside.stderr, "outside of the group: as bare", outside)
+
+
+def old_versions(tap, place):
+    """The other half, a libibverbs that lets the shim in, is in third_party.py."""
+    recorded = place.record("old", OLD)
+    tap.ok(recorded.returncode == 3 and recorded.stdout == b"opened: 1\n" and recorded.stderr.count(b"\n") == 1
+           and b"older than IBVERBS_1.1" in recorded.stderr,
+           "built for older verbs than the library lets one see: says so, once", recorded)
+    outside = place.run(OLD, place.plain("old-outside", SREPLAY_GROUP="1"))
+    tap.ok(outside.stdout == b"opened: 1\n" and not outside.stderr, "outside of the group: silent", outside)
+
+
+def executions(lines):
+    return [line for line in lines if "execve(" in line and " = 0" in line]
+
+
+def randomised(place):
+    return len({place.run([HOSTILE, "addresses"]).stdout for _ in range(4)}) > 1
+
+
+def plain_start(tap, place):
+    if not randomised(place):
+        tap.ok(True, "plain start # SKIP addresses are not randomised here")
+        return
+    see = place.run([SREPLAY, "record", "-o", place.trace("daemon"), "--", HOSTILE, "duplicates"])    # leaves a daemon
+    tap.ok(see.returncode == 3, "there is a daemon", see)
+    outputs = set()
+    for turn in range(3):
+        name = "plain-%d" % turn
+        r = place.run(["env", "-u", "X"] + [HOSTILE, "addresses"], place.plain(name))
+        outputs.add(r.stdout)
+        status, out, err = replay(place.trace(name), 0)
+        tap.ok(r.returncode == status == 3 and not r.stderr and r.stdout == out and "exact" in err,
+               "a plain start is recorded, and replays exactly", "%s\n%s" % (r, err))
+    tap.ok(len(outputs) == 1, "with the same addresses each time", outputs)
+
+    _, lines = place.strace([HOSTILE, "addresses"], place.plain("strace"))
+    tap.ok(len(executions(lines)) == 2, "it is executed once more, under a tracer too", lines)
+    _, lines = place.strace(["setarch", "-R", HOSTILE, "addresses"], place.plain("setarch"))
+    tap.ok(len(executions(lines)) == 2, "not again where there is no randomisation", lines)
+    for name, more in (("outside of the group", {"SREPLAY_GROUP": "1"}),
+                       ("without a daemon", {"SREPLAY_SOCKET": os.path.join(place.directory, "nobody")})):
+        r, lines = place.strace([HOSTILE, "addresses"], place.plain("no", **more))
+        said = [line for line in r.stderr.decode().splitlines() if line.startswith("sreplay: ")]
+        tap.ok(len(executions(lines)) == 1 and r.returncode == 3 and len(said) == ("daemon" in name),
+               "%s: executed once" % name, "%s\n%s" % (r.stderr, lines))
+    _, lines = place.strace(["/bin/true"], place.plain("no"))
+    tap.ok(len(executions(lines)) == 1, "a program without libibverbs: executed once", lines)
+
+
+def plain_start_oddities(tap, place):
+    if not randomised(place):
+        return
+    by_name = place.run(["bash", "-c", "exec -a 'other name' %s addresses" % HOSTILE], place.plain("argv0"))
+    status, out, err = replay(place.trace("argv0"), 0)
+    command = place.run([SREPLAY, "info", place.trace("argv0")]).stdout.decode()
+    tap.ok(by_name.returncode == status == 3 and out == by_name.stdout and "command: other name addresses" in command,
+           "with another name than its file's", "%s\n%s\n%s" % (by_name, err, command))
+
+    script = os.path.join(place.directory, "script")
+    with open(script, "w") as f:
+        f.write("#!%s addresses\n" % HOSTILE)
+    os.chmod(script, 0o755)
+    r, lines = place.strace([script, "more"], place.plain("script"))
+    tap.ok(r.returncode == 3 and len(executions(lines)) == 2, "as the interpreter of a script", "%s\n%s" % (r, lines))
+    info = place.run([SREPLAY, "info", place.trace("script")]).stdout.decode()
+    tap.ok("command: %s addresses %s more" % (HOSTILE, script) in info, "... with its arguments", info)
+
+    loader = re.search(r"interpreter: (\S+?)\]", place.run(["readelf", "-l", HOSTILE]).stdout.decode()).group(1)
+    r, lines = place.strace([loader, HOSTILE, "addresses"], place.plain("loader"))
+    tap.ok(r.returncode == 3 and len(executions(lines)) == 2, "by the dynamic linker", "%s\n%s" % (r, lines))
+
+    gone = os.path.join(place.directory, "gone")
+    r = place.run(["bash", "-c", "cp %s %s; exec 9<%s; rm %s; exec -a gone /proc/self/fd/9 addresses"
+                   % (HOSTILE, gone, gone, gone)], place.plain("gone"))
+    tap.ok(r.returncode == 3, "from a file that is gone", r)
+
+    if os.geteuid() == 0:
+        setuid = os.path.join(place.directory, "setuid")
+        shutil.copy(HOSTILE, setuid)
+        os.chmod(setuid, 0o4755)
+        # not under strace, where the kernel ignores the bit
+        r = place.run([setuid, "addresses"], place.plain("setuid"))
+        tap.ok(r.returncode == 3 and r.stderr.count(b"\n") == 1 and b"address randomisation" in r.stderr,
+               "a set-user-ID program, whose flag each execve takes back: one line, no loop", r)
+    if os.uname().machine != "x86_64":
+        return
+    r = place.run([HOSTILE, "addresses"], place.plain("seccomp"), preexec_fn=refuse_personality)
+    tap.ok(r.returncode == 3 and r.stderr.count(b"\n") == 1 and b"EPERM" in r.stderr,
+           "where a container's filter refuses the call: one line, recorded", r)
+    tap.ok(len(place.calls("seccomp")) > 0, "... and there is a trace")
+
+
+def refuse_personality():
+    """As Docker's default filter: only to ask is allowed."""
+    def statement(code, value, yes=0, no=0):
+        return struct.pack("HBBI", code, yes, no, value)
+    load, equal, answer = 0x20, 0x15, 0x06
+    program = (statement(load, 0) + statement(equal, 135, 0, 3) +         # personality of x86-64
+               statement(load, 16) + statement(equal, 0xffffffff, 1, 0) +  # its argument
+               statement(answer, 0x00050000 | 1) + statement(answer, 0x7fff0000))
+    text = ctypes.create_string_buffer(program)
+    fprog = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(text))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.create_string_buffer(fprog), 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+def in_main(lines):
+    """What happens while main runs, without what two runs differ in by nature: addresses, ids, chance.
+
+    strace begins each line with the process's number, in a column as wide as it is.
+    """
+    begin, end = (next(n for n, line in enumerate(lines) if word in line) for word in ('"main\\n"', '"end\\n"'))
+    return [re.sub(r'^\d+ +|getrandom\("[^"]*"|0x[0-9a-f]+|\b\d{3,}\b', "#", line) for line in lines[begin:end + 1]]
+
+
+def inertness(tap, place):
+    cases = {
+        "a program without libibverbs, asked to be recorded": ([QUIET], {}),
+        "... outside of the group": ([QUIET], {"SREPLAY_GROUP": "1"}),
+        "a program with a device, outside of the group": ([QUIET, "device"], {"SREPLAY_GROUP": "1"}),
+        "a program with a device, nothing asked for": ([QUIET, "device"], {"SREPLAY_TRACE": ""}),
+    }
+    for name, (command, more) in cases.items():
+        bare, bare_lines = place.strace(command, place.environment, ("-f",))
+        environment = dict(place.plain("inert"), **more)
+        inert, lines = place.strace(command, environment, ("-f",))
+        tap.ok(re.search(rb"threads 1, descriptors \d, arenas 0", inert.stdout) and inert.stdout == bare.stdout
+               and not inert.stderr, name + ": no thread, descriptor, arena, patched operation",
+               "%s\n%s" % (bare, inert))
+        tap.ok(in_main(lines) == in_main(bare_lines), "... the same system calls from main on",
+               "\n".join(set(in_main(lines)) ^ set(in_main(bare_lines))))
+        tap.ok(len(lines) - len(bare_lines) <= 16, "... and %d more before it" % (len(lines) - len(bare_lines)),
+               "\n".join(lines))
+    tap.ok(not os.path.exists(place.trace("inert")), "no trace of any of these")
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        place = Place(directory)
+        os.environ.update(place.environment)     # for the replays
+        os.environ.pop("LD_PRELOAD", None)
+        lookups(tap, place)
+        watchers(tap, place)
+        direct_verbs(tap, place)
+        old_versions(tap, place)
+        plain_start(tap, place)
+        plain_start_oddities(tap, place)
+        inertness(tap, place)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""docs/format/trace-format.md says all that a second reader needs: this is one, made from that page alone (but for checksums
+and compression), and finds in a trace what `sreplay dump --json` finds. Needs no RDMA.
+
+    second_reader.py
+"""
+
+import collections
+import glob
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap
+
+ROOT = os.path.realpath(BUILD)
+APPS = os.path.join(ROOT, "tests", "programs")
+
+REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CONNECTION, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 64
+# Where the kind says how long a payload is.
+LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24}
+
+
+class Wrong(Exception):
+    pass
+
+
+def want(condition, *what):
+    if not condition:
+        raise Wrong(" ".join(map(str, what)))
+
+
+# ------------------------------------------------------------------ streams
+
+
+def sns_of(kind, payload):
+    if kind == REPEAT:
+        return struct.unpack_from("<Q", payload)[0]
+    if kind == MARK:
+        return struct.unpack_from("<IIQQ", payload)[3]
+    return int(kind >= CALLS)
+
+
+def frames(data, rank, thread):
+    """(the frame's header, its records' bytes)"""
+    magic, version, at, of_rank, of_thread = struct.unpack_from("<8sIIiI", data)
+    want((magic, version, of_rank, of_thread) == (b"srstream", 2, rank, thread), "header", magic, version, of_rank, of_thread)
+    while at < len(data):
+        header = struct.unpack_from("<IHHIIQQQII", data, at)
+        want(header[0] == 0x6d726673 and header[1] == 0 and header[3] == header[4], "frame at", at, header)
+        yield header, data[at + 64:at + 64 + header[3]]
+        at += 64 + header[3]
+
+
+def records(data, rank, thread):
+    """(SN, kind, payload), pieces put together"""
+    sn, ring, begun = 1, 0, None
+    for (_, _, flags, _, _, first_sn, sns, ring_begin, ring_bytes, count), raw in frames(data, rank, thread):
+        want(first_sn == sn and ring_begin == ring, "the frame with SN", first_sn, "does not follow on", sn)
+        at, pieces, end = 0, 0, sn + sns
+        while at < len(raw):
+            size, kind, more = struct.unpack_from("<IHH", raw, at)
+            payload = raw[at + 8:at + size]
+            if not begun:
+                begun = [sn, kind, b""]
+                sn += sns_of(kind, payload)
+            begun[2] += payload
+            if not more & 1:
+                yield tuple(begun)
+                begun = None
+            pieces += 1
+            at += (size + 7) // 8 * 8
+        want(at == len(raw) and pieces == count and sn == end and bool(flags & 1) == bool(begun), "in the frame with SN", first_sn)
+        ring += ring_bytes
+
+
+# ------------------------------------------------------------------ values
+
+
+class Bytes:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, n):
+        want(self.at + n <= len(self.data), "too short")
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+    def integer(self, n, signed=False):
+        return int.from_bytes(self.take(n), "little", signed=signed)
+
+    def leb128(self):
+        value = shift = 0
+        while True:
+            byte = self.integer(1)
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def left(self):
+        return len(self.data) - self.at
+
+
+def value(structs, kind, data):
+    if kind.endswith("?"):
+        return value(structs, kind[:-1], data) if data.integer(1) else None
+    if kind.endswith("[]"):
+        return [value(structs, kind[:-2], data) for _ in range(data.integer(4))]
+    if kind in structs:
+        return fields(structs, structs[kind], data)
+    if kind.startswith("raw"):
+        return data.take(int(kind[3:]))
+    if kind in ("bytes", "string"):
+        return data.take(data.integer(4))
+    size = 8 if kind == "ptr" else int(kind[1:]) // 8
+    number = data.integer(size, kind[0] == "i")
+    return hex(number) if kind[0] in "px" else number
+
+
+def fields(structs, described, data):
+    return {f["name"]: value(structs, f["type"], data) for f in described}
+
+
+def call(schema, number, payload):
+    described = schema["calls"][number]
+    site, _, error, sizes = struct.unpack_from("<QQiI", payload)
+    in_size, events = sizes & (1 << 30) - 1, sizes >> 30
+    end = len(payload) - 8 * events
+    given, back = Bytes(payload[24:24 + in_size]), Bytes(payload[24 + in_size:end])
+    found = {"call": described["name"], "site": hex(site), "errno": error, "in": fields(schema["structs"], described["in"], given),
+             "out": {} if error == -1 else fields(schema["structs"], described["out"], back),
+             "order": list(struct.unpack_from("<%dQ" % events, payload, end))}
+    want(not given.left() and not back.left(), described["name"], "has more than its values")
+    return found
+
+
+def same(mine, dumped):
+    """dump shows bytes as text, where they are some, and what is too large for JSON in hexadecimal."""
+    if isinstance(mine, bytes):
+        if isinstance(dumped, dict):
+            return mine.hex() == dumped["hex"]
+        return mine.split(b"\0")[0].decode() == dumped
+    if isinstance(mine, dict):
+        return mine.keys() == dumped.keys() and all(same(mine[k], dumped[k]) for k in mine)
+    if isinstance(mine, list):
+        return len(mine) == len(dumped) and all(map(same, mine, dumped))
+    return mine == dumped or isinstance(mine, int) and hex(mine) == dumped
+
+
+def check_clock(payload):
+    data = Bytes(payload)
+    data.leb128()
+    while data.left():
+        if data.leb128() & 3 != 2:
+            data.leb128()
+
+
+def check_window(payload, dumped):
+    _, _, _, _, closed, values = struct.unpack_from("<IIQQII", payload)
+    at, found = 32 + 8 * closed, []
+    for _ in range(values):
+        address, length, _ = struct.unpack_from("<QII", payload, at)
+        found.append((hex(address), length))
+        at += 16 + (length + 7) // 8 * 8
+    want(at == len(payload) and found == [(v["addr"], v["length"]) for v in dumped["values"]], "values", found[:3], dumped)
+
+
+def check_baton(payload, dumped):
+    what, other, event, _, arrived = struct.unpack("<IIQQQ", payload)
+    found = {"what": {1: "begins", 2: "late", 3: "taken"}.get(what), "order": event}
+    if what == 3:
+        found["from"] = other
+    if arrived:
+        found["arrived"] = arrived
+    want(all(dumped.get(k) == v for k, v in found.items()), found, dumped)
+
+
+# ------------------------------------------------------------------ a trace
+
+
+def dump(trace, rank, thread):
+    r = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), "--thread", str(thread), trace], capture_output=True)
+    return [json.loads(line) for line in r.stdout.splitlines()]
+
+
+def check_stream(trace, rank, thread, schema, count):
+    with open(os.path.join(trace, "rank-%d" % rank, "thread-%d.srs" % thread), "rb") as f:
+        mine = [r for r in records(f.read(), rank, thread) if r[1]]
+    dumped = dump(trace, rank, thread)
+    want(len(mine) == len(dumped), "thread %d:" % thread, len(mine), "records, dump has", len(dumped))
+    for (sn, kind, payload), shown in zip(mine, dumped):
+        count[min(kind, CALLS)] += 1
+        want(kind not in LENGTHS or len(payload) == LENGTHS[kind], "kind", kind, "of", len(payload), "bytes")
+        if kind >= CALLS:
+            found = call(schema, kind - CALLS, payload)
+            want(shown["sn"] == sn and all(same(found[k], shown.get(k, [])) for k in found), found, shown)
+        elif kind == CLOCK:
+            check_clock(payload)
+        elif kind == WINDOW:
+            check_window(payload, shown)
+        elif kind == BATON:
+            check_baton(payload, shown)
+
+
+def check_trace(trace, kinds):
+    """'' or what is wrong; kinds: that must be there."""
+    count = collections.Counter()
+    try:
+        with open(os.path.join(trace, "manifest.json")) as f:
+            want(json.load(f)["version"] == 2, "version")
+        with open(os.path.join(trace, "rank-0", "schema.json")) as f:
+            schema = json.load(f)
+        for stream in glob.glob(os.path.join(trace, "rank-0", "thread-*.srs")):
+            check_stream(trace, 0, int(stream.rsplit("-", 1)[1][:-4]), schema, count)
+    except Wrong as e:
+        return str(e)[:1000]
+    missing = [k for k in kinds if not count[k]]
+    return "no record of the kinds %s: %s" % (missing, count) if missing else ""
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        os.environ["LD_LIBRARY_PATH"] = os.path.join(ROOT, "tests", "lib", "device")
+        subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
+        for name, command, settings, kinds in (
+                ("verbs, windows and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS, CONNECTION]),
+                ("threads", ["threads", "all"], {}, [CALLS, EXIT, MARK, HEAP]),
+                ("signals", ["signals", "random", "3"], {}, [CALLS, EXIT, SIGNAL]),
+                ("threads in turns", ["atomics", "references", "sleepers"], {"SREPLAY_THREADS": "serial"}, [CALLS, EXIT, BATON])):
+            trace = os.path.join(directory, command[0] + ".srec")
+            subprocess.run([SREPLAY, "record", "-o", trace, "--", os.path.join(APPS, command[0])] + command[1:],
+                           stdout=subprocess.DEVNULL, env=dict(os.environ, **settings))
+            problem = check_trace(trace, kinds)
+            tap.ok(not problem, "a reader made from the description finds what dump does: " + name, problem)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Handlers run in a replay where they ran in the recording: no RDMA needed.
+
+    signals.py [RUNS [CASE...]]
+
+Each case of tests/programs/signals is run bare, recorded, and replayed.
+"""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+import cases
+from harness import BUILD, SREPLAY, replay_problem, run
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "signals")
+RANDOM_RUNS = 50
+SECONDS = 30
+
+
+def problem(directory, case, seed):
+    """'' or what is wrong with one recording and its replay."""
+    trace = os.path.join(directory, "%s-%s.srec" % (case, seed))
+    bare = run([PROGRAM, case, str(seed)], SECONDS)
+    recorded = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, case, str(seed)], SECONDS)
+    if recorded[0] != bare[0] or recorded[2]:
+        return "recorded exit status %s, bare %s\n%s" % (recorded[0], bare[0], recorded[2])
+    return replay_problem(trace, recorded[0], recorded[1], timeout=20)
+
+
+def times(case, runs):
+    return RANDOM_RUNS if case == "random" and runs <= 2 else runs
+
+
+if __name__ == "__main__":
+    cases.main(PROGRAM, problem, times)

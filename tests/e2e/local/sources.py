@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What enters a process past all wrappers comes back in its replay: a test program per source, no RDMA needed.
+
+    sources.py [RUNS]
+"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, replay
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "sources")
+SOURCES = ["proc", "urandom", "stdin", "files", "events", "streams", "messages", "waiting", "network", "machine",
+           "addresses", "masks", "counter", "threads", "numbers", "unknown", "processor", "segments"]
+# What these print is the same in each run, or may be.
+SAME = ["stdin", "streams", "messages", "waiting", "network", "addresses", "unknown", "processor"]
+INPUT = b"one two\nthree four\n"
+
+
+def on_one_processor():
+    """cpuid tells which one it is."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def replay_here(trace):
+    """Where cpuid does not trap, a replay is told of the processor that it runs on: so on the recording's."""
+    return replay(trace, 0, **({} if can_trap_cpuid() else {"preexec_fn": on_one_processor}))
+
+
+def record(trace, *arguments, options=()):
+    return subprocess.run([SREPLAY, "record", "-o", trace, *options, "--", PROGRAM, *arguments], capture_output=True,
+                          input=INPUT, timeout=60, preexec_fn=on_one_processor)
+
+
+def dump(trace):
+    return subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
+
+
+def edit_processor(trace, change):
+    """What the recorded processor said of itself becomes another's."""
+    path = os.path.join(trace, "rank-0", "process.json")
+    with open(path) as f:
+        process = json.load(f)
+    table = [list(entry) for entry in struct.iter_unpack("<6I", bytes.fromhex(process["extra"]["cpuid"]))]
+    for entry in table:
+        change(entry)
+    process["extra"]["cpuid"] = b"".join(struct.pack("<6I", *entry) for entry in table).hex()
+    with open(path, "w") as f:
+        json.dump(process, f)
+
+
+def another_vendor(entry):
+    if entry[0] == 0:
+        known = struct.pack("<3I", entry[3], entry[5], entry[4])
+        other = b"GenuineIntel" if known == b"AuthenticAMD" else b"AuthenticAMD"
+        entry[3], entry[5], entry[4] = struct.unpack("<3I", other)
+
+
+def without_avx(entry):
+    if entry[:2] == [7, 0]:
+        entry[3] &= ~0xf0230020
+    if entry[0] == 1:
+        entry[4] &= ~(1 << 28 | 1 << 12)
+
+
+def with_fma4(entry):
+    if entry[0] == 0x80000001:
+        entry[4] |= 1 << 16
+
+
+def can_trap_cpuid():
+    with open("/proc/cpuinfo") as f:
+        return " cpuid_fault" in f.read()
+
+
+def test_processor(tap, directory):
+    """A replay on another processor, which is told by editing the trace."""
+    trace, other = (os.path.join(directory, name + ".srec") for name in ("here", "other"))
+    printed = record(trace, "processor").stdout.decode()
+    lines = printed.splitlines()
+    for what, change in (("another vendor", another_vendor), ("no AVX", without_avx)):
+        shutil.copytree(trace, other)
+        edit_processor(other, change)
+        status, out, err = replay_here(other)
+        shutil.rmtree(other)
+        changed = [b.split()[0] for a, b in zip(lines, out.decode().splitlines()) if a != b]
+        if not can_trap_cpuid():
+            tap.ok(status == 5 and out.decode() == printed, "%s: this processor's cpuid does not trap: as it is" % what, err)
+            continue
+        wanted = "cpuid" in changed and ("memcpy" in changed or what != "no AVX")
+        tap.ok(status == 5 and wanted and "exact" in err, "%s: the replay is told so, and libc" % what,
+               "%s\n%s\n%s" % (status, changed, err))
+    if not can_trap_cpuid():
+        return
+    shutil.rmtree(trace)
+    recorded = record(trace, "daring")
+    edit_processor(trace, with_fma4)
+    status, out, err = replay(trace, 0)
+    tap.ok(recorded.returncode == 5 and status == 124 and out == b"fma4: 1\n" and err.count("(fma4)") == 2 and "SIGILL" in err,
+           "an instruction that the recorded processor has and this one lacks: named when the program asks, and when "
+           "it dies of it", "%s\n%s" % (status, err))
+
+
+def main():
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for source in SOURCES:
+            problems, outputs = [], set()
+            for run in range(runs):
+                trace = os.path.join(directory, "%s-%d.srec" % (source, run))
+                recorded = record(trace, source)
+                status, out, err = replay_here(trace)
+                outputs.add(recorded.stdout)
+                if (recorded.returncode, status) != (5, 5) or out != recorded.stdout:
+                    problems.append("%s %s\n%s%s\n--- recorded\n%s--- replayed\n%s" % (
+                        recorded.returncode, status, recorded.stderr.decode(), err, recorded.stdout.decode(),
+                        out.decode()))
+            if source not in SAME and len(outputs) != runs:
+                problems.append("the recordings printed the same")
+            tap.ok(not problems, "%s: %d recordings, %d exact replays" % (source, runs, runs), "\n".join(problems))
+
+        test_processor(tap, directory)
+        bare = subprocess.run([PROGRAM, "streams", "messages", "unknown"], capture_output=True)
+        recorded = record(os.path.join(directory, "bare.srec"), "streams", "messages", "unknown")
+        tap.ok([line.split()[0] for line in bare.stdout.splitlines()] ==
+               [line.split()[0] for line in recorded.stdout.splitlines()], "what a program is told is as bare")
+        tap.ok(recorded.stderr.count(b"system call 425") == 1, "a system call that is not known is named, once",
+               recorded.stderr.decode())
+        tap.ok("unknown_system_call(number=425)" in dump(os.path.join(directory, "bare.srec")),
+               "and marked in the trace")
+
+        trace = os.path.join(directory, "off.srec")
+        recorded = record(trace, "machine", "counter", "masks", options=["--syscall-trap=off"])
+        tap.ok(recorded.returncode == 5 and "openat" not in dump(trace), "--syscall-trap=off: nothing is caught",
+               recorded.stderr.decode())
+        trace = os.path.join(directory, "native.srec")
+        recorded = record(trace, "counter", options=["--tsc=native"])
+        tap.ok(recorded.returncode == 5 and "rdtsc" not in dump(trace), "--tsc=native: the counter is left alone",
+               recorded.stderr.decode())
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

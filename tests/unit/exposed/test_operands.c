@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_operands.c: instructions that compute with memory of exposed regions, by a fault and by a jump, on a page that threads share:
+ * each does what it does elsewhere, with all of its operand and no more.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "shim/exposed/page.h"
+#include "shim/exposed/probe/probes.h"
+#include "tests/unit/exposed/simulator.h"
+
+struct result {
+	uint64_t rax, rcx, rdx, carry, zero, unused[3];
+	uint64_t ymm2[4];
+};
+
+typedef void operand_function(volatile void *p, struct result *out, uint64_t v);
+
+/*
+ * Each computes from what is at p, and from v, into rax, rcx, rdx, the flags and ymm2.  Two instructions are behind it
+ * that a jump may lie over.
+ */
+#define COMPUTE(name, code) \
+	operand_function name; \
+	__asm__(".text\n.p2align 8, 0x90\n" #name ": mov %rdx, %r8\n mov %rsi, %r9\n xor %eax, %eax\n xor %ecx, %ecx\n" \
+		" xor %edx, %edx\n vpxor %xmm2, %xmm2, %xmm2\n" code "\n lea 8(%r8), %r10\n lea 8(%r8), %r10\n" \
+		" mov %rax, (%r9)\n mov %rcx, 8(%r9)\n mov %rdx, 16(%r9)\n setc 24(%r9)\n setz 32(%r9)\n" \
+		" vmovdqu %ymm2, 64(%r9)\n vzeroupper\n ret\n");
+
+#define ONES1 "vpcmpeqd %ymm1, %ymm1, %ymm1\n"
+#define V1    "vmovq %r8, %xmm1\n"
+
+/* Of general registers; vectors of integers: X(name, code). */
+#define ALWAYS(X) \
+	X(add, "add 16(%rdi), %rax") \
+	X(adc, "stc\n adc 16(%rdi), %rax") \
+	X(cmov, "test %rdi, %rdi\n cmovnz 16(%rdi), %eax") \
+	X(imul, "imul $-7, 17(%rdi), %rax") \
+	X(mul, "mov %r8, %rax\n mulq 16(%rdi)") \
+	X(popcnt, "popcnt 24(%rdi), %ax") \
+	X(xor_by_index, "push %r12\n mov $2, %r12d\n xor (%rdi, %r12, 8), %r12\n mov %r12, %rax\n pop %r12") \
+	X(imul_two_prefixes, ".byte 0x66, 0x48, 0x69, 0x07\n .long 3") \
+	X(pcmpeqb, "movq %r8, %xmm2\n pcmpeqb 16(%rdi), %xmm2") \
+	X(punpck, "punpckldq (%rdi), %xmm2") \
+	X(andps, "movq %r8, %xmm2\n andps (%rdi), %xmm2") \
+	X(vpcmpeqb, V1 "vpcmpeqb 13(%rdi), %ymm1, %ymm2") \
+	X(vpcmpeqb_by_index, "push %r12\n mov $3, %r12d\n vmovq %r8, %xmm9\n vpcmpeqb (%rdi, %r12, 8), %ymm9, %ymm2\n pop %r12") \
+	X(vpshufhw, "vpshufhw $27, (%rdi), %ymm2") \
+	X(vpshuflw, "vpshuflw $27, (%rdi), %xmm2") \
+	X(vpshufb, ONES1 "vpshufb (%rdi), %ymm1, %ymm2") \
+	X(vpsrlw, ONES1 "vpsrlw (%rdi), %ymm1, %ymm2") \
+	X(vptest, ONES1 "vptest (%rdi), %ymm1")
+
+#define ALWAYS_512(X) \
+	X(evex_compare, "vmovq %r8, %xmm16\n vpcmpeqb 32(%rdi), %ymm16, %k1\n kmovd %k1, %eax") \
+	X(evex_compare_wide, "vmovq %r8, %xmm16\n vpcmpneqb 64(%rdi), %zmm16, %k1\n kmovq %k1, %rax") \
+	X(evex_test, "vpternlogd $255, %zmm17, %zmm17, %zmm17\n vptestnmb 32(%rdi), %ymm17, %k1\n kmovd %k1, %eax") \
+	X(evex_and, ONES1 "vpandd 32(%rdi), %ymm1, %ymm2")
+
+/* What may have an exception of its own, or is not known so well. */
+#define BY_FAULT(X) \
+	X(addsd, "cvtsi2sd %r8, %xmm2\n addsd 16(%rdi), %xmm2") \
+	X(cvttps2dq, "cvttps2dq (%rdi), %xmm2") \
+	X(cvtdq2pd, "cvtdq2pd (%rdi), %xmm2") \
+	X(cvtpd2dq, "cvtpd2dq (%rdi), %xmm2") \
+	X(paddd_mmx, "pxor %mm0, %mm0\n paddd (%rdi), %mm0\n movq2dq %mm0, %xmm2\n emms") \
+	X(cvtps2pd, "cvtps2pd (%rdi), %xmm2") \
+	X(vaddsubps, ONES1 "vaddsubps (%rdi), %ymm1, %ymm2") \
+	X(vmovddup, "vmovddup (%rdi), %ymm2") \
+	X(vmovsldup, "vmovsldup (%rdi), %xmm2") \
+	X(vmovshdup, "vmovshdup (%rdi), %ymm2") \
+	X(vhaddps, ONES1 "vhaddps (%rdi), %ymm1, %ymm2") \
+	X(vcvtdq2pd, "vcvtdq2pd (%rdi), %ymm2") \
+	X(vcvtpd2dq, "vcvtpd2dqy (%rdi), %xmm2") \
+	X(vcvttps2dq, "vcvttps2dq (%rdi), %ymm2") \
+	X(vpmovzx, "vpmovzxbw (%rdi), %ymm2") \
+	X(vpbroadcastb, "vpbroadcastb (%rdi), %ymm2") \
+	X(vbroadcastf128, "vbroadcastf128 (%rdi), %ymm2") \
+	X(vinsertps, "vinsertps $0x10, (%rdi), %xmm2, %xmm2") \
+	X(vperm2f128, ONES1 "vperm2f128 $0x13, (%rdi), %ymm1, %ymm2") \
+	X(vpblendvb, ONES1 "vpblendvb %ymm1, (%rdi), %ymm1, %ymm2") \
+	X(vmovhps, "vmovhps (%rdi), %xmm2, %xmm2") \
+	X(bextr, "mov $0x1004, %eax\n bextr %eax, (%rdi), %eax") \
+	X(mulx, "mov $77, %edx\n mulx (%rdi), %rax, %rcx") \
+	X(rorx, "rorx $7, (%rdi), %rax") \
+	X(vpcmpistri, ONES1 "vpcmpistri $0, (%rdi), %xmm1")
+
+#define BY_FAULT_512(X) \
+	X(kmov, "kmovq 8(%rdi), %k1\n kmovq %k1, %rax")
+
+ALWAYS(COMPUTE)
+ALWAYS_512(COMPUTE)
+BY_FAULT(COMPUTE)
+BY_FAULT_512(COMPUTE)
+COMPUTE(vector_load, "vmovdqu64 32(%rdi), %ymm17\n vmovdqa64 %ymm17, %ymm2")
+/* Where the mask is zero they read nothing, and do not fault. */
+COMPUTE(masked_move, "vmovq %r8, %xmm1\n vpbroadcastq %xmm1, %ymm1\n vpmaskmovd (%rdi), %ymm1, %ymm2")
+COMPUTE(masked_compare, "kmovq %r8, %k2\n vpcmpeqb (%rdi), %ymm2, %k1{%k2}\n kmovd %k1, %eax")
+COMPUTE(aligned_compare, "pcmpeqb (%rdi), %xmm2")
+COMPUTE(aligned_load, "movdqa (%rdi), %xmm2")
+/* A displacement that counts in elements; add (%rdi), %ax, so long that it could have no other operand. */
+COMPUTE(broadcast, ONES1 "vpandd 4(%rdi){1to8}, %ymm1, %ymm2")
+COMPUTE(add_long, ".byte 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x03, 0x07")
+
+struct computation {
+	const char *name;
+	operand_function *f;
+	bool avx512, probe;
+};
+
+#define IS(name, code)     {#name, name, false, true},
+#define IS_512(name, code) {#name, name, true, true},
+#define NO(name, code)     {#name, name, false, false},
+#define NO_512(name, code) {#name, name, true, false},
+static const struct computation computations[] = {
+    ALWAYS(IS) ALWAYS_512(IS) IS_512(vector_load, "") BY_FAULT(NO) BY_FAULT_512(NO) };
+#define COMPUTATIONS (sizeof(computations) / sizeof(*computations))
+
+#define ROUNDS 60 /* by jump from the 17th on */
+
+/* A part of it is a region. */
+static volatile uint64_t *page;
+
+static void ignore(const struct sr_exposed_event *e)
+{
+}
+
+static bool threads(void)
+{
+	return true;
+}
+
+#define REGION (page + 128)
+
+static int set_up(void **state)
+{
+	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true, .threads = threads};
+
+	take_faults();
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return sr_exposed_init(&h) || sr_exposed_add((void *)REGION, 512) != SR_EXPOSED_OK;
+}
+
+static bool has_avx512(void)
+{
+	return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+}
+
+static struct sr_exposed_counts counts_now(void)
+{
+	struct sr_exposed_counts c;
+
+	sr_exposed_get_counts(&c);
+	return c;
+}
+
+/* The NIC's, and another place's, are the same. */
+static void fill(volatile uint64_t *at, uint64_t *other)
+{
+	static uint64_t v = 0x2545f4914f6cdd1d;
+	uint64_t *backing = (uint64_t *)sr_exposed_backing((void *)at);
+
+	for (int i = 0; i < 32; i++) {
+		v = v * 6364136223846793005 + 1442695040888963407;
+		other[i] = backing[i] = v;
+	}
+}
+
+/* How many rounds were right. */
+static int rounds_right(const struct computation *c, volatile uint64_t *at)
+{
+	static _Alignas(64) uint64_t other[32];
+	int right = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct result here, there;
+
+		memset(&here, 0, sizeof(here));
+		memset(&there, 0, sizeof(there));
+		sr_exposed_observe();
+		fill(at, other);
+		c->f(at, &here, other[i % 3]);
+		c->f(other, &there, other[i % 3]);
+		right += !memcmp(&here, &there, sizeof(here));
+	}
+	return right;
+}
+
+static void are_right(volatile uint64_t *at, bool within)
+{
+	for (size_t k = 0; k < COMPUTATIONS; k++) {
+		const struct computation *c = &computations[k];
+		struct sr_exposed_counts before = counts_now(), after;
+		int right;
+
+		if (c->avx512 && !has_avx512())
+			continue;
+		right = rounds_right(c, at);
+		after = counts_now();
+		if (right != ROUNDS || after.jumps - before.jumps != (c->probe && !within) ||
+		    after.faults - before.faults != (within ? ROUNDS : 0))
+			print_error("%s: %d of %d are right, %d jumps, %d faults\n", c->name, right, ROUNDS,
+				    (int)(after.jumps - before.jumps), (int)(after.faults - before.faults));
+		assert_int_equal(right, ROUNDS);
+		assert_int_equal(after.jumps - before.jumps, c->probe && !within);
+		if (!within) {
+			assert_int_equal(after.faults, before.faults);
+			assert_int_equal(after.values, before.values);
+			continue;
+		}
+		/* What was read is known, each time. */
+		assert_int_equal(after.faults - before.faults, ROUNDS);
+		assert_int_equal(after.by_jump - before.by_jump, c->probe ? ROUNDS : 0);
+		assert_true(after.values - before.values >= ROUNDS);
+	}
+}
+
+static void test_beside_a_region_then_within(void **state)
+{
+	are_right(page + 256, false);
+	are_right(REGION, true);
+}
+
+/* What ends where the region begins is not the region's: as much as it reads is known. */
+static void test_up_to_a_region(void **state)
+{
+	static const struct {
+		struct computation c;
+		unsigned int bytes;
+	} each[] = {{{"paddd_mmx", paddd_mmx, false, false}, 8}, {{"vpsrlw", vpsrlw, false, true}, 16},
+		    {{"punpck", punpck, false, true}, 16},      {{"vpshufhw", vpshufhw, false, true}, 32},
+		    {{"vcvtdq2pd", vcvtdq2pd, false, false}, 32}};
+
+	for (size_t k = 0; k < sizeof(each) / sizeof(*each); k++) {
+		uint64_t faults = counts_now().faults;
+
+		assert_int_equal(rounds_right(&each[k].c, REGION - each[k].bytes / 8), ROUNDS);
+		assert_int_equal(counts_now().faults, faults);
+	}
+}
+
+/* They are given the page. */
+static void test_what_is_not_done_aside(void **state)
+{
+	static const struct computation each[] = {{"add_long", add_long, false, false}, {"broadcast", broadcast, true, false}};
+	uint64_t jumps = counts_now().jumps;
+
+	for (size_t k = 0; k < 2; k++)
+		if (!each[k].avx512 || has_avx512())
+			assert_int_equal(rounds_right(&each[k], REGION), ROUNDS);
+	assert_int_equal(counts_now().jumps, jumps);
+}
+
+/* It has met no closed page yet, and has no stack to go there on. */
+static void *compute_elsewhere(void *arg)
+{
+	uint64_t own[32] = {[2] = 40};
+
+	add(own, arg, 0);
+	return NULL;
+}
+
+static void test_without_a_stack(void **state)
+{
+	uint64_t own[32] = {[2] = 40};
+	struct result first = {0}, elsewhere = {0}, guarded = {0};
+	struct probes_guard guard;
+	pthread_t t;
+
+	add(own, &first, 0);
+	pthread_create(&t, NULL, compute_elsewhere, &elsewhere);
+	pthread_join(t, NULL);
+	probes_guard_begin(&guard);
+	add(own, &guarded, 0);
+	probes_guard_end(&guard);
+	assert_int_equal(first.rax, 40);
+	assert_int_equal(elsewhere.rax, 40);
+	assert_int_equal(guarded.rax, 40);
+}
+
+static void no_fault_where_nothing_is_read(operand_function *f)
+{
+	struct sr_exposed_counts before;
+	struct result out;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		f(REGION, &out, UINT64_MAX);
+	}
+	before = counts_now();
+	for (int i = 0; i < ROUNDS; i++)
+		f(REGION, &out, 0);
+	assert_int_equal(counts_now().faults, before.faults);
+}
+
+/* In a replay there would be none. */
+static void test_masks_of_zero(void **state)
+{
+	no_fault_where_nothing_is_read(masked_move);
+	if (has_avx512())
+		no_fault_where_nothing_is_read(masked_compare);
+}
+
+static sigjmp_buf back;
+
+static void jump_back(int sig, siginfo_t *info, void *uc)
+{
+	if (!sr_exposed_fault(info, uc))
+		siglongjmp(back, 1);
+}
+
+static bool is_refused(operand_function *f)
+{
+	struct sigaction sa = {.sa_sigaction = jump_back, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	volatile bool refused = sigsetjmp(back, 1);
+	struct result out;
+
+	if (!refused) {
+		sigaction(SIGSEGV, &sa, NULL);
+		f(REGION + 1, &out, 0);
+	}
+	take_faults();
+	return refused;
+}
+
+/* By a jump as it would be bare: a general protection fault. */
+static void test_what_is_not_aligned(void **state)
+{
+	static operand_function *const each[] = {aligned_compare, aligned_load};
+
+	for (size_t k = 0; k < 2; k++) {
+		uint64_t jumps = counts_now().jumps;
+		struct result out;
+
+		assert_true(is_refused(each[k]));
+		for (int i = 0; i < ROUNDS; i++) {
+			sr_exposed_observe();
+			each[k](REGION, &out, 0);
+		}
+		assert_int_equal(counts_now().jumps, jumps + 1);
+		assert_true(is_refused(each[k]));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_beside_a_region_then_within),
+	    cmocka_unit_test(test_up_to_a_region),
+	    cmocka_unit_test(test_what_is_not_done_aside),
+	    cmocka_unit_test(test_without_a_stack),
+	    cmocka_unit_test(test_masks_of_zero),
+	    cmocka_unit_test(test_what_is_not_aligned),
+	};
+
+	/* 77: it is skipped. */
+	return __builtin_cpu_supports("avx2") ? cmocka_run_group_tests(tests, set_up, NULL) : 77;
+}

@@ -1,0 +1,901 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_sites.c: instructions that are replaced by jumps do what they did, whatever stands
+ * next to them, and whoever comes to their midst.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "shim/exposed/page.h"
+#include "shim/exposed/x86/relocate.h"
+#include "shim/exposed/probe/probes.h"
+#include "tests/unit/exposed/simulator.h"
+
+#define ROUNDS 300
+#define WORDS  512
+
+/* An exposed region in the program's own data, for operands relative to RIP. */
+char probes_data[4 * 4096] __attribute__((aligned(4096)));
+
+static volatile uint64_t *user, *dma;
+static bool several_threads;
+
+/*
+ * Each takes a pointer into the exposed region, and returns what it read there, or computed from it. The
+ * instruction in question is the first one, mostly of two to four bytes.
+ */
+uint64_t site_then_return(volatile void *p);
+uint64_t site_then_branch(volatile void *p);
+uint64_t site_then_call(volatile void *p);
+uint64_t site_then_relative(volatile void *p);
+uint64_t site_compares(volatile void *p, uint64_t with);
+uint64_t site_keeps_flags(volatile void *p);
+uint64_t site_in_a_loop(volatile void *p, uint64_t until);
+uint64_t site_counts(volatile void *p, uint64_t until);
+uint64_t site_two_loads(volatile void *p);
+uint64_t site_by_index(volatile void *p, uint64_t index);
+uint64_t site_of_rip(void);
+uint64_t site_entered_behind(volatile void *p, uint64_t way);
+uint64_t site_sign_extends(volatile void *p);
+void site_fills(volatile void *p, uint64_t n, uint64_t with);
+uint64_t site_below_stack_and_vectors(volatile void *p);
+void site_of_vectors(volatile void *from, volatile void *to);
+void site_of_wide_vectors(volatile void *from, volatile void *to);
+uint64_t site_branched_into(volatile void *p, uint64_t until);
+uint64_t site_before_a_gap(volatile void *p);
+uint64_t site_in_a_child(volatile void *p, uint64_t way);
+uint64_t site_of_all(volatile void *p);
+uint64_t site_in_odd_state(volatile void *p);
+uint64_t site_of_rwx(volatile void *p);
+uint64_t step_through(volatile void *p, uint64_t (*probe)(volatile void *));
+
+/* So that no byte of one can be taken for a branch to another. */
+#define APART ".p2align 8, 0x90\n"
+
+__asm__(".text\n"
+	APART "site_then_return: mov (%rdi), %rax\n ret\n nop\n"
+	APART "site_then_branch: mov (%rdi), %eax\n test %eax, %eax\n je 1f\n inc %rax\n ret\n"
+	"1: mov $-1, %rax\n ret\n"
+	"double_it: lea (%rax, %rax), %rax\n ret\n"
+	APART "site_then_call: sub $8, %rsp\n mov (%rdi), %rax\n call double_it\n inc %rax\n add $8, %rsp\n ret\n"
+	APART "site_then_relative: mov (%rdi), %eax\n add seventeen(%rip), %eax\n ret\n"
+	"seventeen: .long 17\n"
+	APART "site_compares: cmp (%rdi), %esi\n sete %al\n movzbl %al, %eax\n ret\n"
+	APART "site_keeps_flags: stc\n mov (%rdi), %rax\n adc $0, %rax\n ret\n"
+	APART "site_in_a_loop: xor %ecx, %ecx\n"
+	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
+	APART "site_counts: xor %ecx, %ecx\n"
+	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jne 1b\n mov %rcx, %rax\n ret\n"
+	APART "site_two_loads: mov (%rdi), %eax\n mov 8(%rdi), %ecx\n shl $32, %rcx\n or %rcx, %rax\n ret\n"
+	APART "site_by_index: mov 16(%rdi, %rsi, 8), %rax\n ret\n"
+	APART "site_of_rip: mov probes_data + 8(%rip), %rax\n ret\n"
+	APART "site_entered_behind: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
+	"1: mov (%rdi), %eax\n"
+	"2: inc %eax\n inc %eax\n ret\n"
+	APART "site_sign_extends: movsbq (%rdi), %rax\n ret\n nop\n"
+	APART "site_fills: add %rdi, %rsi\n"
+	"1: mov %dl, (%rdi)\n inc %rdi\n cmp %rsi, %rdi\n jne 1b\n ret\n"
+	APART "site_of_vectors: movdqu (%rdi), %xmm3\n pand %xmm3, %xmm3\n movdqu %xmm3, (%rsi)\n movdqa %xmm3, %xmm4\n ret\n"
+	APART "site_of_wide_vectors: vmovdqu (%rdi), %ymm9\n vpand %ymm9, %ymm9, %ymm9\n vmovdqu %ymm9, (%rsi)\n vzeroupper\n ret\n"
+	APART "site_branched_into: mov (%rdi), %eax\n xor %ecx, %ecx\n"
+	"1: inc %ecx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
+	APART "site_before_a_gap: mov (%rdi), %rax\n nopl (%rax)\n lea 1(%rax), %rax\n ret\n"
+	APART "site_in_a_child: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
+	"1: mov (%rdi), %eax\n"
+	"2: inc %eax\n inc %eax\n ret\n"
+	APART "site_of_all: mov (%rdi), %rax\n lea 1(%rax), %rax\n ret\n"
+	APART "site_in_odd_state:\n"
+	"	sub $24, %rsp\n movl $0x7f80, (%rsp)\n ldmxcsr (%rsp)\n fld1\n std\n stc\n"
+	"	mov (%rdi), %rax\n adc $0, %rax\n"
+	"	pushfq\n pop %rcx\n cld\n stmxcsr 4(%rsp)\n movl $0x1f80, (%rsp)\n ldmxcsr (%rsp)\n fstpl 8(%rsp)\n"
+	"	bt $10, %ecx\n jnc 1f\n cmpl $0x7f80, 4(%rsp)\n jne 1f\n"
+	"	mov $0x3ff0000000000000, %rdx\n cmp %rdx, 8(%rsp)\n jne 1f\n add $24, %rsp\n ret\n"
+	"1: add $24, %rsp\n mov $-1, %rax\n ret\n"
+	".p2align 12\n"
+	APART "site_of_rwx: mov (%rdi), %rax\n lea 2(%rax), %rax\n ret\n"
+	".p2align 12\n"
+	/* With a trap behind each instruction. */
+	"step_through: pushfq\n orl $0x100, (%rsp)\n popfq\n call *%rsi\n"
+	"	pushfq\n andl $0xfffffeff, (%rsp)\n popfq\n ret\n"
+	APART "site_below_stack_and_vectors:\n"
+	"	movq $0x1234, -8(%rsp)\n movq $0x5678, -120(%rsp)\n"
+	"	mov $7, %eax\n movd %eax, %xmm0\n movd %eax, %xmm15\n"
+	"	mov (%rdi), %rax\n add $0, %rax\n"
+	"	movd %xmm0, %ecx\n cmp $7, %ecx\n jne 1f\n movd %xmm15, %ecx\n cmp $7, %ecx\n jne 1f\n"
+	"	cmpq $0x1234, -8(%rsp)\n jne 1f\n cmpq $0x5678, -120(%rsp)\n jne 1f\n ret\n"
+	"1: mov $-1, %rax\n ret\n");
+
+/* ------------------------------------------------------------------ before */
+
+static void ignore(const struct sr_exposed_event *e)
+{
+}
+
+static bool threads(void)
+{
+	return several_threads;
+}
+
+static int set_up(void **state)
+{
+	static const struct sr_exposed_hooks h = {.event = ignore, .patches = true, .threads = threads};
+
+	if (!map_for_nic(4 * 4096, &user, &dma))
+		return -1;
+	take_faults();
+	return sr_exposed_init(&h) || sr_exposed_add((void *)user, 4 * 4096) != SR_EXPOSED_OK ||
+	       sr_exposed_add(probes_data, sizeof(probes_data)) != SR_EXPOSED_OK;
+}
+
+static uint64_t served(void)
+{
+	struct sr_exposed_counts c;
+
+	sr_exposed_get_counts(&c);
+	return c.by_jump;
+}
+
+/* Most of so many rounds were served without a fault. */
+#define assert_served(before, rounds) assert_true(served() - (before) > (rounds) / 2)
+
+/* ------------------------------------------------------------------ one at a time */
+
+static void test_each_does_what_it_did(void **state)
+{
+	static uint64_t (*const plain[])(volatile void *) = {
+	    site_keeps_flags, site_then_call, site_below_stack_and_vectors, site_in_odd_state, site_then_return};
+
+	for (size_t k = 0; k < sizeof(plain) / sizeof(*plain); k++) {
+		uint64_t before = served();
+
+		for (uint64_t i = 1; i <= ROUNDS; i++) {
+			uint64_t want[] = {i + 1, 2 * i + 1, i, i + 1, i};
+
+			sr_exposed_observe();
+			dma[k] = i;
+			assert_int_equal(plain[k](&user[k]), want[k]);
+		}
+		/* Four bytes, of which the last is the function's: there is no place for a jump. */
+		if (plain[k] == site_then_return)
+			assert_int_equal(served(), before);
+		else
+			assert_served(before, ROUNDS);
+	}
+}
+
+static void test_branches_and_comparisons(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[10] = i % 3;
+		assert_int_equal(site_then_branch(&user[10]), i % 3 ? i % 3 + 1 : UINT64_MAX);
+		sr_exposed_observe();
+		assert_int_equal(site_compares(&user[10], 2), i % 3 == 2);
+		sr_exposed_observe();
+		dma[11] = i % 2 ? 0x80 : 0x7f;
+		assert_int_equal(site_sign_extends(&user[11]), i % 2 ? -128 : 127);
+	}
+	assert_served(before, 3 * ROUNDS);
+}
+
+static void test_operands(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[20] = i;
+		assert_int_equal(site_then_relative(&user[20]), i + 17);
+		sr_exposed_observe();
+		dma[25] = i * 3;
+		assert_int_equal(site_by_index(&user[20], 3), i * 3);
+		sr_exposed_observe();
+		*(volatile uint64_t *)sr_exposed_backing(probes_data + 8) = i * 5;
+		assert_int_equal(site_of_rip(), i * 5);
+	}
+	assert_served(before, 3 * ROUNDS);
+}
+
+/* The second one lies under the first one's jump: it gets one of its own, in its copy. */
+static void test_two_loads_next_to_each_other(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[30] = i;
+		dma[31] = i + 1;
+		assert_int_equal(site_two_loads(&user[30]), i | (i + 1) << 32);
+	}
+	assert_true(served() - before >= 2 * (ROUNDS - 18));
+}
+
+/* Two loads and a store under one jump: what is in the first word and the second, added; the third becomes the first. */
+#define ROW(name) \
+	uint64_t name(volatile void *p); \
+	__asm__(".text\n" APART #name ": lea 8(%rdi), %rcx\n lea 16(%rdi), %rdx\n" \
+		" mov (%rdi), %eax\n mov (%rcx), %ecx\n mov %eax, (%rdx)\n lea (%rax, %rcx), %rax\n ret\n")
+ROW(row_of_one);
+ROW(row_of_threads);
+ROW(row_of_others);
+
+static void test_three_under_one_jump(void **state)
+{
+	uint64_t before = served(), own[3] = {1, 2, 0};
+	struct sr_exposed_counts c, d;
+
+	sr_exposed_get_counts(&c);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[32] = i;
+		dma[33] = 2 * i;
+		assert_int_equal(row_of_one(&user[32]), 3 * i);
+		assert_int_equal(dma[34], i);
+		assert_int_equal(row_of_one(own), 3);
+		assert_int_equal(own[2], 1);
+	}
+	sr_exposed_get_counts(&d);
+	assert_int_equal(d.jumps - c.jumps, 3);
+	assert_true(served() - before >= 3 * (ROUNDS - 20));
+	/* They serve others now, and are taken back, one after the other. */
+	before = served();
+	for (uint64_t i = 0; i < 200000; i++)
+		assert_int_equal(row_of_others(own), 3);
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_exposed_observe();
+		dma[32] = i;
+		assert_int_equal(row_of_others(&user[32]), i + dma[33]);
+	}
+	assert_true(served() > before);
+	before = served();
+	for (uint64_t i = 0; i < 200000; i++)
+		assert_int_equal(row_of_others(own), 3);
+	sr_exposed_observe();
+	dma[32] = 4;
+	assert_int_equal(row_of_others(&user[32]), 4 + dma[33]);
+	assert_int_equal(served(), before);
+}
+
+#define JUMP 0xe9
+
+/* Its load has become a jump after so many rounds? */
+static bool is_jump(uintptr_t from, size_t within)
+{
+	for (size_t i = 0; i < within; i++)
+		if (((const uint8_t *)from)[i] == JUMP)
+			return true;
+	return false;
+}
+
+/* What comes again and again pays no fault each time. */
+static void test_who_comes_to_the_midst(void **state)
+{
+	uint64_t before = served();
+	bool was_jump = false;
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[40] = i;
+		assert_int_equal(site_entered_behind(&user[40], 0), i + 2);
+		assert_int_equal(site_entered_behind(&user[40], 1), 2);
+		was_jump |= is_jump((uintptr_t)site_entered_behind, 20);
+	}
+	assert_true(was_jump && served() > before + 30);
+	assert_false(is_jump((uintptr_t)site_entered_behind, 20));
+}
+
+/* As the processor would have it: from each place where a branch could begin to where it leads. */
+static bool is_reached(const uint8_t *text, size_t n, size_t place)
+{
+	for (size_t i = 0; i < n; i++) {
+		int32_t distance;
+
+		if ((text[i] >> 4 == 7 || text[i] == 0xeb || (text[i] >= 0xe0 && text[i] <= 0xe3)) && i + 2 <= n &&
+		    i + 2 + (size_t)(int8_t)text[i + 1] == place)
+			return true;
+		for (size_t opcode = 1; opcode <= 2 && i + opcode + 4 <= n; opcode++) {
+			memcpy(&distance, text + i + opcode, 4);
+			if ((opcode == 1 ? text[i] == 0xe8 || text[i] == 0xe9 : text[i] == 0x0f && text[i + 1] >> 4 == 8) &&
+			    i + opcode + 4 + (size_t)distance == place)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Bytes that are opcodes of branches, and small distances, more often than not. */
+static uint8_t byte_of_branches(unsigned int *seed)
+{
+	static const uint8_t often[] = {0xe8, 0xe9, 0xeb, 0x0f, 0x84, 0x75, 0xe2, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff};
+	unsigned int r = (unsigned int)rand_r(seed);
+
+	return r % 3 ? often[r / 3 % sizeof(often)] : (uint8_t)(r >> 8);
+}
+
+static void test_branches_to_the_midst_are_found(void **state)
+{
+	static const struct group g = {.n = 2, .length = 7, .at = {0, 3, 7}};
+	unsigned int seed = 1, found = 0;
+	uint8_t text[300];
+
+	for (unsigned int i = 0; i < 20000; i++) {
+		size_t n = 8 + (size_t)rand_r(&seed) % (sizeof(text) - 8), at = (size_t)rand_r(&seed) % (n - 7);
+		bool reached;
+
+		for (size_t k = 0; k < n; k++)
+			text[k] = byte_of_branches(&seed);
+		reached = is_reached(text, n, at + 3);
+		assert_int_equal(is_branched_into(text, n, at, &g), reached);
+		found += reached;
+	}
+	assert_in_range(found, 1000, 19000);
+}
+
+static void test_where_no_jump_is_written(void **state)
+{
+	uint8_t before[2][16];
+
+	memcpy(before[0], (void *)site_branched_into, 16);
+	memcpy(before[1], (void *)site_before_a_gap, 16);
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[41] = i;
+		assert_int_equal(site_branched_into(&user[41], i), i);
+		sr_exposed_observe();
+		assert_int_equal(site_before_a_gap(&user[41]), i + 1);
+	}
+	assert_memory_equal((void *)site_branched_into, before[0], 16);
+	assert_memory_equal((void *)site_before_a_gap, before[1], 16);
+}
+
+/* What the program may write is the program's, and stays so. */
+static void test_code_that_may_be_written(void **state)
+{
+	volatile uint8_t *code = (volatile uint8_t *)site_of_rwx;
+
+	assert_int_equal(mprotect((void *)code, 4096, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[42] = i;
+		assert_int_equal(site_of_rwx(&user[42]), i + 2);
+	}
+	assert_false(is_jump((uintptr_t)code, 1));
+	code[0] = code[0];
+	assert_int_equal(mprotect((void *)code, 4096, PROT_READ | PROT_EXEC), 0);
+}
+
+static void touch_often(uint64_t (*f)(volatile void *), volatile uint64_t *at, volatile uint64_t *from_nic)
+{
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_exposed_observe();
+		*from_nic = i;
+		assert_int_equal(f(at), i + 1);
+	}
+}
+
+static void *read_own(void *own)
+{
+	probes_make_stack();
+	exposed_self.probe.stack = exposed_self.probe.top;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(site_of_all(own), 6);
+	sr_exposed_thread_ends();
+	return NULL;
+}
+
+/* The shim's own code comes there from libc's, with the lock: that is no time to take the jump back. */
+static void test_bails_with_the_lock(void **state)
+{
+	uint64_t own = 5, mask;
+	pthread_t t;
+
+	touch_often(site_of_all, &user[43], &dma[43]);
+	assert_true(is_jump((uintptr_t)site_of_all, 1));
+	exposed_lock(&mask);
+	for (uint64_t i = 0; i < 300000; i++)
+		assert_int_equal(site_of_all(&own), 6);
+	/* Or another thread has it, who may wait for what this one has. */
+	pthread_create(&t, NULL, read_own, &own);
+	pthread_join(t, NULL);
+	exposed_unlock(&mask);
+	assert_true(is_jump((uintptr_t)site_of_all, 1));
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(site_of_all(&own), 6);
+	assert_false(is_jump((uintptr_t)site_of_all, 1));
+}
+
+/* ------------------------------------------------------------ other code at its place */
+
+static void *map_code(const uint8_t *code, size_t n, void *at)
+{
+	char name[] = "/tmp/sitesXXXXXX", page[4096] = {0};
+	int fd = mkstemp(name);
+	void *p;
+
+	memcpy(page, code, n);
+	assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
+	p = mmap(at, sizeof(page), PROT_READ | PROT_EXEC, MAP_PRIVATE | (at ? MAP_FIXED : 0), fd, 0);
+	close(fd);
+	if (at)
+		unlink(name);
+	return p;
+}
+
+static sigjmp_buf back;
+
+static void jump_back(int sig, siginfo_t *info, void *uc)
+{
+	if (!sr_exposed_fault(info, uc))
+		siglongjmp(back, 1);
+}
+
+static bool is_handed_on(uint64_t (*f)(volatile void *))
+{
+	struct sigaction sa = {.sa_sigaction = jump_back, .sa_flags = SA_SIGINFO | SA_NODEFER}, old;
+	volatile bool jumped = sigsetjmp(back, 1);
+
+	if (!jumped) {
+		sigaction(SIGSEGV, &sa, &old);
+		f((volatile void *)0x8000000000000000);
+	}
+	take_faults();
+	return jumped;
+}
+
+/* As dlclose and dlopen do it. */
+static void test_other_code_at_its_place(void **state)
+{
+	static const uint8_t one[] = {0x48, 0x8b, 0x07, 0x48, 0x8d, 0x40, 0x01, 0xc3}, /* mov (%rdi), %rax; lea 1(%rax), %rax; ret */
+	    other[] = {0x90, 0x90, 0x90, 0x48, 0x8b, 0x07, 0x48, 0xff, 0xc0, 0xc3}; /* nops; mov (%rdi), %rax; inc %rax; ret */
+	uint64_t (*f)(volatile void *) = map_code(one, sizeof(one), NULL);
+
+	touch_often(f, &user[44], &dma[44]);
+	assert_true(is_jump((uintptr_t)f, 1));
+	map_code(other, sizeof(other), (void *)f);
+	touch_often(f, &user[44], &dma[44]);
+	/* A general protection fault where once was a jump's third byte. */
+	assert_true(is_handed_on(f));
+	map_code(one, sizeof(one), (void *)f);
+	touch_often(f, &user[44], &dma[44]);
+	assert_true(is_handed_on(f));
+	munmap((void *)f, 4096);
+	sr_exposed_observe();
+}
+
+static void test_loops(void **state)
+{
+	uint64_t before = served();
+
+	dma[50] = 77;
+	for (int i = 0; i < 20; i++) {
+		sr_exposed_observe();
+		assert_int_equal(site_in_a_loop(&user[50], 100), 77);
+	}
+	assert_served(before, 2000);
+}
+
+static void test_stores(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < 2 * ROUNDS; i++) {
+		sr_exposed_observe();
+		site_fills(&user[60], 12, i);
+		for (int k = 0; k < 12; k++)
+			assert_int_equal(((volatile uint8_t *)&dma[60])[k], i & 255);
+	}
+	assert_served(before, 2 * ROUNDS);
+}
+
+static void test_vectors(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		for (int k = 0; k < 4; k++)
+			dma[300 + k] = i * 7 + (uint64_t)k;
+		sr_exposed_observe();
+		site_of_vectors(&user[300], &user[320]);
+		assert_memory_equal((void *)&dma[320], (void *)&dma[300], 16);
+		if (!__builtin_cpu_supports("avx2"))
+			continue;
+		sr_exposed_observe();
+		site_of_wide_vectors(&user[300], &user[320]);
+		assert_memory_equal((void *)&dma[320], (void *)&dma[300], 32);
+	}
+	assert_served(before, 2 * ROUNDS);
+}
+
+/* Memory that is no exposed region's, and a page that is open. */
+static void test_other_memory(void **state)
+{
+	uint64_t own = 5;
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		own = i;
+		assert_int_equal(site_then_return(&own), i);
+	}
+	sr_exposed_observe();
+	dma[1] = 9;
+	for (uint64_t i = 0; i < WORDS; i++)
+		(void)user[i];
+	assert_int_equal(site_then_return(&user[1]), 9);
+}
+
+/* ------------------------------------------------------------------ signals */
+
+static _Atomic uint64_t interrupted, interrupted_wrong;
+
+/* As a handler of the shim's, which calls libc, whose code has sites. */
+static void interrupt(int sig, siginfo_t *info, void *uc)
+{
+	struct probes_guard guard;
+	uint64_t own = 41;
+
+	probes_guard_begin(&guard);
+	interrupted_wrong += site_counts(&own, 3) != 3 || site_keeps_flags(&own) != 42;
+	interrupted += probes_is_section(uc);
+	probes_guard_end(&guard);
+}
+
+static void test_a_handler_amidst_a_stub(void **state)
+{
+	struct sigaction sa = {.sa_sigaction = interrupt, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+	uint64_t own = 1, rounds = 0;
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		site_counts(&user[90], 20);
+	}
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (interrupted < 2000 && rounds++ < 2000000)
+		assert_int_equal(site_counts(&own, 100), 100);
+	setitimer(ITIMER_REAL, &never, NULL);
+	assert_int_equal(interrupted_wrong, 0);
+	assert_true(interrupted > 100);
+}
+
+/* Between any two instructions of a stub, of what it calls, and of the copies. */
+static _Atomic uint64_t steps;
+
+static void step(int sig, siginfo_t *info, void *uc)
+{
+	interrupt(sig, info, uc);
+	steps++;
+}
+
+static void take_steps(void (*each)(int, siginfo_t *, void *))
+{
+	static char stack[256 << 10];
+	const stack_t own_stack = {.ss_sp = stack, .ss_size = sizeof(stack)};
+	struct sigaction sa = {.sa_sigaction = each, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+	sigaltstack(&own_stack, NULL);
+	sigaction(SIGTRAP, &sa, NULL);
+}
+
+static void take_no_steps(void)
+{
+	const stack_t none = {.ss_flags = SS_DISABLE};
+	struct sigaction sa = {.sa_handler = SIG_DFL};
+
+	sigaction(SIGTRAP, &sa, NULL);
+	sigaltstack(&none, NULL);
+}
+
+static void test_a_handler_at_each_step(void **state)
+{
+	uint64_t own = 6, row[3] = {8, 2, 0}, before = served();
+
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_exposed_observe();
+		assert_int_equal(site_then_call(&user[45]), 2 * dma[45] + 1);
+	}
+	take_steps(step);
+	for (uint64_t i = 0; i < 10; i++) {
+		assert_int_equal(step_through(&own, site_then_call), 13);
+		assert_int_equal(step_through(&own, site_in_odd_state), 7);
+		assert_int_equal(step_through(row, row_of_one), 10);
+		sr_exposed_observe();
+		dma[45] = i;
+		assert_int_equal(step_through(&user[45], site_then_call), 2 * i + 1);
+		sr_exposed_observe();
+		assert_int_equal(step_through(&user[45], site_in_odd_state), i + 1);
+		dma[34] = 0;
+		assert_int_equal(step_through(&user[32], row_of_one), dma[32] + dma[33]);
+		assert_int_equal(dma[34], dma[32]);
+	}
+	take_no_steps();
+	assert_true(steps > 5000);
+	assert_int_equal(interrupted_wrong, 0);
+	assert_true(served() > before + 20);
+	assert_false(exposed_self.probe.inside);
+}
+
+uint64_t site_of_a_float(volatile void *p);
+uint64_t site_stores_a_float(volatile void *p);
+__asm__(".text\n" APART "site_of_a_float: movd (%rdi), %xmm0\n movd %xmm0, %eax\n ret\n"
+	APART "site_stores_a_float: movd a_float(%rip), %xmm0\n movd %xmm0, (%rdi)\n ret\n");
+
+uint32_t a_float;
+static uint64_t floats_torn;
+
+static bool is_torn(uint32_t v)
+{
+	return v && ~v;
+}
+
+/* As the NIC: stores all bits or none, and reads what has been stored, between any two instructions. */
+static void at_each_step(int sig, siginfo_t *info, void *uc)
+{
+	volatile uint32_t *words = (volatile uint32_t *)&dma[400];
+
+	words[0] = ~words[0];
+	floats_torn += is_torn(words[1]);
+}
+
+/* A value of four bytes is read and written as a whole, as the processor would. */
+static void test_no_float_is_torn(void **state)
+{
+	volatile uint32_t *words = (volatile uint32_t *)&user[400];
+	uint64_t before = served();
+
+	dma[400] = 0;
+	take_steps(at_each_step);
+	for (uint64_t i = 0; i < 60; i++) {
+		a_float = ~a_float;
+		sr_exposed_observe();
+		/* By a fault at first, in whose handler there are no steps. */
+		floats_torn += is_torn((uint32_t)step_through(&words[0], site_of_a_float));
+		step_through(&words[1], site_stores_a_float);
+		assert_int_equal(((volatile uint32_t *)&dma[400])[1], a_float);
+	}
+	take_no_steps();
+	assert_served(before, 120);
+	assert_int_equal(floats_torn, 0);
+}
+
+/* A handler of the program's that interrupts a system call within the shim's, and jumps away. */
+static void test_guards_of_a_handler_that_jumps(void **state)
+{
+	struct probes_guard outer, inner, after;
+	uint32_t n;
+
+	probes_guard_begin(&outer);
+	probes_guard_begin(&inner);
+	n = probes_handler_begins();
+	probes_guard_end(&inner);
+	assert_true(exposed_self.probe.stack && exposed_self.probe.stack == exposed_self.probe.top);
+	/* Or it comes back. */
+	probes_guard_begin(&after);
+	probes_handler_ends(n);
+	probes_guard_end(&after);
+	assert_int_equal(exposed_self.probe.stack, 0);
+	probes_guard_end(&outer);
+	assert_true(exposed_self.probe.stack == exposed_self.probe.top);
+}
+
+/* ------------------------------------------------------------------ several threads */
+
+uint64_t site_of_threads(volatile void *p, uint64_t v);
+__asm__(".text\n" APART "site_of_threads: mov %rsi, (%rdi)\n lea 1(%rsi), %rax\n ret\n");
+
+static _Atomic uint64_t wrong;
+
+static void *store(void *arg)
+{
+	uintptr_t word = 70 + 8 * (uintptr_t)arg;
+
+	for (uint64_t i = 0; i < 5000; i++) {
+		sr_exposed_observe();
+		wrong += site_of_threads(&user[word], i) != i + 1 || dma[word] != i;
+		wrong += row_of_threads(&user[word]) != i || dma[word + 2] != i;
+	}
+	sr_exposed_thread_ends();
+	return NULL;
+}
+
+/* Each loads, compares or stores a word that no region has, on a page that one has a part of. */
+#define BESIDE(name, code) \
+	uint64_t name(volatile void *p, uint64_t v); \
+	__asm__(".text\n.p2align 4\n" #name ": xor %eax, %eax\n xor %ecx, %ecx\n" code "\n lea 8(%r8), %r9\n lea 8(%r8), %r9\n" \
+		" mov %rcx, %rdx\n setc %cl\n rol $8, %rcx\n sets %cl\n rol $8, %rcx\n setz %cl\n rol $8, %rcx\n seto %cl\n" \
+		" rol $8, %rcx\n xor %rdx, %rax\n rol $7, %rax\n xor %rcx, %rax\n ret\n")
+BESIDE(beside_load, "mov 8(%rdi), %rax");
+BESIDE(beside_half, "mov 8(%rdi), %eax");
+BESIDE(beside_byte, "mov 8(%rdi), %cl");
+BESIDE(beside_high, "mov 8(%rdi), %ch");
+BESIDE(beside_zero, "movzbl 9(%rdi), %eax");
+BESIDE(beside_sign, "movswq 8(%rdi), %rax");
+BESIDE(beside_compare, "cmp %rsi, 8(%rdi)");
+BESIDE(beside_compared, "cmp 8(%rdi), %rsi");
+BESIDE(beside_immediate, "cmpl $-5, 8(%rdi)");
+BESIDE(beside_test, "testb $0x42, 8(%rdi)");
+BESIDE(beside_store, "mov %rsi, 8(%rdi)");
+BESIDE(beside_store_high, "mov %rsi, %rcx\n mov %ch, 8(%rdi)");
+BESIDE(beside_store_immediate, "movw $-7, 8(%rdi)");
+BESIDE(beside_store_sp, "mov %rsp, 8(%rdi)\n mov $0, %eax");
+
+static void test_beside_a_region(void **state)
+{
+	static uint64_t (*const each[])(volatile void *, uint64_t) = {
+	    beside_load, beside_half, beside_byte, beside_high, beside_zero, beside_sign, beside_compare,
+	    beside_compared, beside_immediate, beside_test, beside_store, beside_store_high,
+	    beside_store_immediate, beside_store_sp};
+	uint64_t plain[4], v = 0x9e3779b97f4a7c15;
+	struct sr_exposed_counts before, after;
+	volatile uint64_t *part, *beside;
+
+	part = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	beside = part + 100;
+	assert_int_equal(sr_exposed_add((void *)part, 64), SR_EXPOSED_OK);
+	several_threads = true;
+	sr_exposed_get_counts(&before);
+	for (int round = 0; round < 200; round++)
+		for (size_t k = 0; k < sizeof(each) / sizeof(*each); k++, v = v * 6364136223846793005 + 1442695040888963407) {
+			uint64_t *backing = (uint64_t *)sr_exposed_backing((void *)beside);
+
+			for (int i = 0; i < 4; i++)
+				plain[i] = backing[i] = v * (uint64_t)(i + 1);
+			if (round % 3 == 0)
+				plain[1] = backing[1] = v;
+			assert_int_equal(each[k](beside, v), each[k](plain, v));
+			assert_memory_equal(backing, plain, sizeof(plain));
+		}
+	sr_exposed_get_counts(&after);
+	several_threads = false;
+	assert_int_equal(after.jumps - before.jumps, sizeof(each) / sizeof(*each));
+	assert_int_equal(after.faults, before.faults);
+	assert_int_equal(after.values, before.values);
+	sr_exposed_remove((void *)part, 64);
+}
+
+static void test_threads(void **state)
+{
+	pthread_t t[4];
+	uint64_t before = served();
+
+	several_threads = true;
+	for (uintptr_t i = 0; i < 4; i++)
+		pthread_create(&t[i], NULL, store, (void *)i);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	several_threads = false;
+	assert_int_equal(wrong, 0);
+	/* Of each one's four accesses. */
+	assert_served(before, 80000);
+}
+
+/* Its own code, or what it was told to change, has been changed: it is left alone. */
+static void test_code_that_is_not_the_files(void **state)
+{
+	static const uint8_t code[] = {0x48, 0x8b, 0x07, 0xc3, 0x90, 0x90, 0x90, 0x90};
+	uint64_t (*f)(volatile void *) =
+	    mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memcpy((void *)f, code, sizeof(code));
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[80] = i;
+		assert_int_equal(f(&user[80]), i);
+	}
+	assert_memory_equal((void *)f, code, sizeof(code));
+}
+
+static void test_a_child(void **state)
+{
+	int status;
+	pid_t pid;
+
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_exposed_observe();
+		dma[46] = i;
+		assert_int_equal(site_in_a_child(&user[46], 0), i + 2);
+	}
+	assert_true(is_jump((uintptr_t)site_in_a_child, 20));
+	sr_exposed_before_fork();
+	pid = fork();
+	sr_exposed_after_fork(!pid);
+	if (!pid) {
+		uint64_t own = 3, row[3] = {4, 5, 0};
+
+		/* Nobody there handles what comes to a jump's midst. */
+		probes_stop_in_child();
+		take_no_faults();
+		_exit(site_then_return(&own) == 3 && site_then_return(&user[0]) == dma[0] && site_in_a_child(&own, 0) == 5 &&
+			      site_in_a_child(&own, 1) == 2 && site_keeps_flags(&own) == 4 && row_of_one(row) == 9 && row[2] == 4 ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(is_jump((uintptr_t)site_in_a_child, 20));
+}
+
+static _Atomic bool over;
+
+static void *go_on(void *arg)
+{
+	uint64_t own = 0, row[3] = {6, 7, 0};
+
+	while (!over) {
+		wrong += row_of_one(row) != 13 || row_of_threads(row) != 13;
+		wrong += site_keeps_flags(&own) != 1 || site_in_a_loop(&own, 3) || site_below_stack_and_vectors(&own);
+		wrong += site_in_a_child(&user[46], 0) != dma[46] + 2;
+		sr_exposed_observe();
+	}
+	sr_exposed_thread_ends();
+	return NULL;
+}
+
+static void test_stop(void **state)
+{
+	pthread_t t[3];
+
+	several_threads = true;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, go_on, NULL);
+	usleep(20000);
+	probes_stop();
+	usleep(20000);
+	over = true;
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	several_threads = false;
+	assert_int_equal(wrong, 0);
+	assert_false(is_jump((uintptr_t)site_in_a_child, 20));
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[47] = i;
+		assert_int_equal(site_by_index(&user[44], 1), i);
+	}
+	assert_false(is_jump((uintptr_t)site_keeps_flags, 2) || is_jump((uintptr_t)site_by_index, 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_each_does_what_it_did),
+	    cmocka_unit_test(test_branches_and_comparisons),
+	    cmocka_unit_test(test_operands),
+	    cmocka_unit_test(test_two_loads_next_to_each_other),
+	    cmocka_unit_test(test_three_under_one_jump),
+	    cmocka_unit_test(test_who_comes_to_the_midst),
+	    cmocka_unit_test(test_branches_to_the_midst_are_found),
+	    cmocka_unit_test(test_where_no_jump_is_written),
+	    cmocka_unit_test(test_code_that_may_be_written),
+	    cmocka_unit_test(test_bails_with_the_lock),
+	    cmocka_unit_test(test_other_code_at_its_place),
+	    cmocka_unit_test(test_loops),
+	    cmocka_unit_test(test_stores),
+	    cmocka_unit_test(test_vectors),
+	    cmocka_unit_test(test_other_memory),
+	    cmocka_unit_test(test_a_handler_amidst_a_stub),
+	    cmocka_unit_test(test_a_handler_at_each_step),
+	    cmocka_unit_test(test_no_float_is_torn),
+	    cmocka_unit_test(test_guards_of_a_handler_that_jumps),
+	    cmocka_unit_test(test_beside_a_region),
+	    cmocka_unit_test(test_threads),
+	    cmocka_unit_test(test_code_that_is_not_the_files),
+	    cmocka_unit_test(test_a_child),
+	    cmocka_unit_test(test_stop),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, NULL);
+}
