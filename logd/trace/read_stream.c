@@ -510,6 +510,7 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 {
 	struct sr_stream_header h;
 	ssize_t n = read_at(s, &h, sizeof(h), 0);
+	int ret;
 
 	if (n < 0)
 		return sr_error_set(err, (int)n, "cannot read %s: %s", s->path, strerror((int)-n));
@@ -523,11 +524,9 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 	if (memcmp(h.magic, SR_STREAM_MAGIC, sizeof(h.magic)))
 		return sr_error_set(err, -EINVAL, "%s is not a stream of an sreplay trace",
 				    s->path);
-	if (h.version != SR_TRACE_VERSION)
-		return sr_error_set(err, -EPROTO,
-				    "%s has version %u; this sreplay reads version %d: use the "
-				    "sreplay that recorded it",
-				    s->path, h.version, SR_TRACE_VERSION);
+	ret = sr_trace_check_version(s->path, h.version, err);
+	if (ret)
+		return ret;
 	if (!sr_stream_header_valid(&h) || h.header_bytes < sizeof(h))
 		return sr_error_set(err, -EBADMSG, "%s: damaged: a wrong checksum in its header",
 				    s->path);

@@ -112,20 +112,31 @@ static int list_numbers(const char *dir, const char *prefix, const char *suffix,
 
 /* ---- manifest ---- */
 
+int sr_trace_check_version(const char *path, long long version, struct sr_error *err)
+{
+	if (version == SR_TRACE_VERSION)
+		return 0;
+	return sr_error_set(err, -EPROTO,
+			    "%s has trace version %lld, and this sreplay reads version %d: it was "
+			    "recorded by %s sreplay; record the program again, or read the trace "
+			    "with the sreplay that recorded it",
+			    path, version, SR_TRACE_VERSION,
+			    version < SR_TRACE_VERSION ? "an earlier" : "a later");
+}
+
 static int check_manifest(const char *dir, const json_t *manifest, struct sr_error *err)
 {
 	const char *format = json_string_value(json_object_get(manifest, "format"));
 	const json_t *version = json_object_get(manifest, "version");
+	char path[PATH_MAX];
 
+	snprintf(path, sizeof(path), "%s/manifest.json", dir);
 	if (!format || strcmp(format, "sreplay-trace"))
-		return sr_error_set(
-		    err, -EINVAL, "%s/manifest.json is not the manifest of an sreplay trace", dir);
-	if (!json_is_integer(version) || json_integer_value(version) != SR_TRACE_VERSION)
-		return sr_error_set(err, -EPROTO,
-				    "%s is a trace of version %lld; this sreplay reads version %d: "
-				    "use the sreplay that recorded it",
-				    dir, (long long)json_integer_value(version), SR_TRACE_VERSION);
-	return 0;
+		return sr_error_set(err, -EINVAL, "%s is not the manifest of an sreplay trace",
+				    path);
+	if (!json_is_integer(version))
+		return sr_error_set(err, -EBADMSG, "%s: \"version\" is not a number", path);
+	return sr_trace_check_version(path, json_integer_value(version), err);
 }
 
 static int read_manifest(const char *dir, struct sr_error *err)

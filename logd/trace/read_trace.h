@@ -11,6 +11,9 @@ __attribute__((format(printf, 3, 4))) int sr_error_set(struct sr_error *err, int
 
 const char *sr_trace_dir(const struct sr_trace *t);
 
+/* 0; or -EPROTO and a sentence that names the file, both versions and what the user can do. */
+int sr_trace_check_version(const char *path, long long version, struct sr_error *err);
+
 /* The rank's "process" of process.json, 16 bytes; NULL if there is no such rank. */
 const uint8_t *sr_trace_process_id(const struct sr_trace *t, int32_t rank);
 

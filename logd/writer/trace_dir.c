@@ -131,7 +131,7 @@ static int check_manifest(const struct rank_claim *c, int dir, const struct word
 			   c->dir);
 	else if (version != SR_TRACE_VERSION)
 		ret = fail(w, -EPROTO,
-			   "%s is a trace of version %lld, this sreplay-logd writes "
+			   "%s is a trace of version %lld, and this sreplay-logd writes "
 			   "version %d: choose another directory",
 			   c->dir, (long long)version, SR_TRACE_VERSION);
 	json_decref(manifest);

@@ -123,6 +123,13 @@ def not_a_trace(tap, trace, directory):
         json.dump(manifest, f)
     status, _, err = replay(target, 0)
     tap.ok(status == 125 and "999" in err, "a trace of a later version is refused, with the version", err)
+    manifest["version"] = 1
+    with open(path, "w") as f:
+        json.dump(manifest, f)
+    for command in ("replay", "info", "dump", "verify", "process"):
+        status, _, err = sreplay(command, target)
+        tap.ok(status == 125 and path in err and "version 1" in err and "record the program again" in err,
+               "%s refuses a trace of version 1, and says what to do" % command, "status %s\n%s" % (status, err))
 
 
 def changed_arguments(tap, trace, directory):

@@ -365,6 +365,44 @@ static void test_missing_frame_is_noticed(void **state)
 	end(&f);
 }
 
+static void expect_remedy(const char *text, const char *path)
+{
+	assert_non_null(strstr(text, path));
+	assert_non_null(strstr(text, "version 1,"));
+	assert_non_null(strstr(text, "version 2"));
+	assert_non_null(strstr(text, "an earlier sreplay"));
+	assert_non_null(strstr(text, "record the program again"));
+	assert_non_null(strstr(text, "the sreplay that recorded it"));
+}
+
+/* The first release's traces have other names for some records. */
+static void test_version_1_is_refused_with_the_remedy(void **state)
+{
+	struct sr_stream_header h;
+	struct sr_trace *t;
+	struct sr_error err;
+	struct fixture f;
+	struct outcome o;
+	char path[256];
+	int fd;
+
+	begin(&f, 1, 64 << 10);
+	fd = open(f.path, O_RDWR);
+	assert_int_equal(pread(fd, &h, sizeof(h), 0), sizeof(h));
+	h.version = 1;
+	sr_stream_header_seal(&h);
+	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
+	close(fd);
+	o = read_small(&f);
+	assert_int_equal(o.ret, -EPROTO);
+	expect_remedy(o.text, f.path);
+	snprintf(path, sizeof(path), "%s/manifest.json", f.h.trace);
+	store(path, "{\"format\": \"sreplay-trace\", \"version\": 1}", 41);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), -EPROTO);
+	expect_remedy(err.text, path);
+	end(&f);
+}
+
 static void test_unknown_version_is_named(void **state)
 {
 	struct sr_stream_header h;
@@ -384,12 +422,16 @@ static void test_unknown_version_is_named(void **state)
 	close(fd);
 	o = read_small(&f);
 	assert_int_equal(o.ret, -EPROTO);
+	assert_non_null(strstr(o.text, f.path));
 	assert_non_null(strstr(o.text, "version 77"));
 	assert_non_null(strstr(o.text, "version 2"));
+	assert_non_null(strstr(o.text, "a later sreplay"));
 	snprintf(path, sizeof(path), "%s/manifest.json", f.h.trace);
 	store(path, "{\"format\": \"sreplay-trace\", \"version\": 9}", 41);
 	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), -EPROTO);
 	assert_non_null(strstr(err.text, "version 9"));
+	store(path, "{\"format\": \"sreplay-trace\", \"version\": \"2\"}", 43);
+	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), -EBADMSG);
 	store(path, "{\"format\": \"other\", \"version\": 2}", 33);
 	assert_int_equal(sr_trace_open(&t, f.h.trace, &err), -EINVAL);
 	store(path, "{", 1);
@@ -675,6 +717,7 @@ int main(void)
 	    cmocka_unit_test(test_every_damaged_byte_is_noticed),
 	    cmocka_unit_test(test_zeros_at_the_end_are_a_torn_tail),
 	    cmocka_unit_test(test_missing_frame_is_noticed),
+	    cmocka_unit_test(test_version_1_is_refused_with_the_remedy),
 	    cmocka_unit_test(test_unknown_version_is_named),
 	    cmocka_unit_test(test_next_daemon_neither_loses_nor_doubles),
 	    cmocka_unit_test(test_last_marks_are_written_once),
