@@ -120,7 +120,7 @@ struct sr_replay_control {
 	uint32_t version; /* SR_TRACE_VERSION */
 	uint32_t threads;
 	int32_t stream_fd[SR_REPLAY_THREADS]; /* the rings' memfds, by thread number */
-	int32_t found_fd;                     /* where struct sr_plan_found go, or -1 */
+	int32_t found_fd;                     /* where struct sr_found_value go, or -1 */
 	int32_t group_fd;                     /* of the group's memory (group/shared.h), or -1 */
 	uint32_t member;                      /* this process's, in the group */
 	uint32_t thread_at, thread_bytes;     /* for debuggers: where thread[] is, and its stride */

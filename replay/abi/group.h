@@ -346,4 +346,36 @@ struct sr_group_wait {
 	uint64_t sn;
 };
 
+/* Where a rank stands: a process outside the group. */
+#define SR_RANK_OUTSIDE (-1)
+
+/*
+ * Who produced the bytes that entered a process.  The replayed process appends these to
+ * control->found_fd, in the order in which its threads come to the values; the command resolves
+ * the pending ones and stores the rest in the plan (rank-N/found: the layout is on disk).
+ * Each byte of a value record is in exactly one of these.
+ */
+struct sr_found_value {
+	uint64_t sn;          /* the call at which the value entered, or after which the fault was */
+	uint64_t addr;
+	uint64_t producer_sn; /* of the post, or of the call before the CPU's store */
+	uint32_t thread;
+	uint32_t fault; /* number of the thread's fault, from 1; 0: a completion */
+	uint32_t length;
+	uint32_t producer_thread;
+	int32_t producer; /* rank or SR_RANK_OUTSIDE */
+	uint16_t request; /* of the producer's call */
+	uint16_t flags;   /* enum sr_found_flags */
+};
+
+enum sr_found_flags {
+	SR_FOUND_UNCHANGED = 1, /* these bytes were there before: the value record only spans them */
+	SR_FOUND_CPU = 2,       /* a store of the producer's CPU, READ from its memory */
+	SR_FOUND_SEVERAL = 4,   /* other members may have written the same: the likeliest is named */
+	SR_FOUND_PENDING = 8,   /* never on disk: the command resolves it when all ranks have ended */
+	SR_FOUND_NOBODY = 16,   /* no member has written them, and no outsider can have */
+};
+
+_Static_assert(sizeof(struct sr_found_value) == 48, "on disk");
+
 #endif

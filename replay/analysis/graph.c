@@ -67,7 +67,7 @@ static void take_traffic(struct sr_graph *g, const json_t *list)
 static int take_report(struct sr_graph *g, struct sr_plan *p, size_t rank, struct sr_error *err)
 {
 	const void *records;
-	const struct sr_plan_found *f;
+	const struct sr_found_value *f;
 	size_t n;
 	int ret = sr_plan_records(p, SR_PLAN_FOUND, g->ranks[rank], 0, &records, &n, err);
 

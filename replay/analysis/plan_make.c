@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/analysis/plan_make.h"
+#include "replay/analysis/plan/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -234,7 +235,7 @@ static int take_value(void *argument, const struct sr_value *v)
 
 static int32_t peer_number(const struct maker *m, size_t rank)
 {
-	return rank == SR_NO_RANK || !m->group[rank] ? SR_PLAN_OUTSIDE
+	return rank == SR_NO_RANK || !m->group[rank] ? SR_RANK_OUTSIDE
 						     : m->links.ranks[rank].number;
 }
 

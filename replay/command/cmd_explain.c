@@ -73,7 +73,7 @@ struct explain {
 	bool too_many;
 	bool reached; /* the first pass is at the call */
 	struct sr_sites *sites;
-	const struct sr_plan_found *found;
+	const struct sr_found_value *found;
 	size_t found_n;
 };
 
@@ -414,7 +414,7 @@ static bool print_found(const struct explain *x, const struct value *k)
 	bool any = false;
 
 	for (size_t i = 0; i < x->found_n; i++) {
-		const struct sr_plan_found *f = &x->found[i];
+		const struct sr_found_value *f = &x->found[i];
 
 		if (f->sn != k->v.at.sn || f->thread != k->v.at.thread ||
 		    f->fault != k->v.at.fault || f->addr < k->v.address ||

@@ -7,7 +7,7 @@
 #include "replay/command/command.h"
 #include "replay/print/marks.h"
 #include "replay/print/print.h"
-#include "replay/host/recorded.h"
+#include "replay/host/start/recorded.h"
 #include "replay/analysis/log/schema.h"
 #include "replay/command/visit.h"
 #include "replay/print/exposed.h"

@@ -25,6 +25,7 @@
 #include "logd/ring/socket_path.h"
 #include "logd/ring/request.h"
 #include "replay/command/command.h"
+#include "replay/host/start/installed.h"
 #include "shim/core/settings.h"
 
 /* A daemon that we started goes when nobody has needed it for so long. */

@@ -14,8 +14,10 @@
 
 #include "logd/trace/reader.h"
 #include "replay/command/command.h"
+#include "replay/host/shared/control.h"
 #include "replay/host/group/choose.h"
 #include "replay/host/group/conduct.h"
+#include "replay/host/group/make_plan.h"
 #include "replay/host/group/transport.h"
 #include "replay/host/rank.h"
 
@@ -157,7 +159,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	struct sr_replay_control *control;
 	int fd, status;
 
-	control = sr_rank_control(&fd);
+	control = sr_control_make(&fd);
 	if (!control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
 	control->group_fd = way->group_fd;
@@ -185,7 +187,7 @@ static bool find_transport(struct sr_trace *t, const struct options *o, const in
 		wanted = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
 	if (!sr_transport_open(way, ranks, n, wanted))
 		return false;
-	if (wanted == SR_GROUP_NONE || sr_transport_plan(t, o->dir, ranks, n))
+	if (wanted == SR_GROUP_NONE || sr_ensure_plan(t, o->dir, ranks, n))
 		return sr_transport_ready(way);
 	sr_transport_abandon(way);
 	if (o->has_transport)

@@ -11,7 +11,7 @@
 
 #include "logd/trace/reader.h"
 #include "logd/ring/ring.h"
-#include "replay/host/group/orders.h"
+#include "replay/host/orders.h"
 
 struct sr_feeder {
 	struct sr_stream *stream;

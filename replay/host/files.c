@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "logd/trace/elf_id.h"
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 
 /* ---- checking ---- */
 

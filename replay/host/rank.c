@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 #include "replay/host/feeder.h"
 #include "replay/host/files.h"
 #include "replay/host/producers/found.h"
-#include "replay/abi/memory.h"
-#include "replay/host/group/orders.h"
-#include "replay/host/recorded.h"
+#include "replay/host/shared/memory.h"
+#include "replay/host/orders.h"
+#include "replay/host/start/recorded.h"
 #include "replay/host/start/sandbox.h"
 #include "replay/host/stuck.h"
 #include "replay/host/verdict.h"
@@ -48,24 +48,6 @@ struct replay {
 	char sandbox[PATH_MAX]; /* "": none */
 	pid_t child;            /* the program, or the tool that runs it */
 };
-
-struct sr_replay_control *sr_rank_control(int *fd)
-{
-	struct sr_replay_control *c;
-
-	*fd = memfd_create("sreplay-control", MFD_CLOEXEC);
-	if (*fd < 0 || ftruncate(*fd, sizeof(*c)))
-		return NULL;
-	c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-	if (c == MAP_FAILED)
-		return NULL;
-	c->magic = SR_REPLAY_MAGIC;
-	c->version = SR_TRACE_VERSION;
-	c->thread_at = offsetof(struct sr_replay_control, thread);
-	c->thread_bytes = sizeof(c->thread[0]);
-	c->group_fd = c->found_fd = -1;
-	return c;
-}
 
 /* ------------------------------------------------------------ preparation */
 

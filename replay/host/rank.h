@@ -25,9 +25,6 @@ struct sr_rank_options {
 	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
 };
 
-/* The page that the process shares with us, not in use by any process yet.  NULL, with errno. */
-struct sr_replay_control *sr_rank_control(int *fd);
-
 /*
  * All of it; returns the exit status.  `group` is NULL for a rank that is replayed
  * alone.  The control page and its descriptor are the caller's.

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 
 typedef unsigned long long ull;
 

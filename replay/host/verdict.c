@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 #include "replay/host/stuck.h"
 #include "logd/base/processor.h"
 

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "replay/host/recorded.h"
+#include "logd/trace/read_trace.h"
+#include "replay/analysis/log/objects.h"
 
 #define FRAMES_SHOWN 12
 
@@ -123,6 +124,7 @@ static bool lies_where_it_says(int fd)
 
 static void open_module(struct sr_symbols *s, struct object *o)
 {
+	struct sr_object_identity id;
 	int fd;
 
 	o->tried = true;
@@ -130,7 +132,7 @@ static void open_module(struct sr_symbols *s, struct object *o)
 	if (fd < 0)
 		return;
 	/* Names and lines of another build would be worse than none. */
-	if (!sr_recorded_is_same_file(fd, o->json)) {
+	if (!sr_object_is_same_file(fd, o->json, &id)) {
 		close(fd);
 		return;
 	}

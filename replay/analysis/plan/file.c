@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* file.c: one file of a plan, written. */
+#include "replay/analysis/plan/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
-
-#include "replay/analysis/plan/path.h"
 
 #define BUFFER_BYTES 32768
 
@@ -24,7 +23,7 @@ static const struct {
     [SR_PLAN_REQUEST] = {"request", sizeof(struct sr_plan_request)},
     [SR_PLAN_PEER] = {"peer", sizeof(struct sr_plan_peer)},
     [SR_PLAN_PLACE] = {"index", sizeof(struct sr_plan_place)},
-    [SR_PLAN_FOUND] = {"found", sizeof(struct sr_plan_found)},
+    [SR_PLAN_FOUND] = {"found", sizeof(struct sr_found_value)},
 };
 
 struct sr_plan_file {
@@ -39,11 +38,6 @@ struct sr_plan_file {
 size_t sr_plan_record_bytes(enum sr_plan_kind kind)
 {
 	return kinds[kind].bytes;
-}
-
-const char *sr_plan_kind_name(enum sr_plan_kind kind)
-{
-	return kinds[kind].name;
 }
 
 uint64_t sr_plan_group_hash(const int32_t *ranks, size_t n)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* plan.c: a plan, read. */
-#include "replay/analysis/plan/path.h"
+#include "replay/analysis/plan/plan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 #include <xxhash.h>
 
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/plan/file.h"
 
 #define REMEDY "make it again with sreplay process"
 

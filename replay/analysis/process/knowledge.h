@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "replay/analysis/process/process.h"
+#include "replay/analysis/process/events.h"
 
 struct sr_knowledge;
 

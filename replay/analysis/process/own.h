@@ -3,17 +3,19 @@
  * own.h: what the parts of log processing share (process.h): the ranks on
  * their way along their calls, their queue pairs, and what is under way in these.
  *
- *   process.c         which rank goes on, clocks and exposed regions in front of its calls
- *   process_queues.c  queue pairs and their connections
- *   process_posts.c   requests: post_send, the builders
- *   process_polls.c   completions, and the values that they brought
+ *   process.c  which rank goes on, clocks and exposed regions in front of its calls
+ *   queues.c   queue pairs and their connections
+ *   posts.c    requests: post_send, the builders
+ *   polls.c    completions, and the values that they brought
  */
 #ifndef REPLAY_ANALYSIS_PROCESS_OWN_H
 #define REPLAY_ANALYSIS_PROCESS_OWN_H
 
-#include "replay/analysis/process/knowledge.h"
 #include "replay/analysis/log/decode.h"
-#include "replay/analysis/process/process.h"
+#include "replay/analysis/log/keymap.h"
+#include "replay/analysis/log/links.h"
+#include "replay/analysis/process/events.h"
+#include "replay/analysis/process/knowledge.h"
 
 /* Messages on their way on one queue pair, before the receiver is gone on with first. */
 #define MANY_MESSAGES 65536

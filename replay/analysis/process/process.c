@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/analysis/process/own.h"
+#include "replay/analysis/process/process.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "logd/trace/read_trace.h"
 #include "logd/trace/exposed_records.h"
+#include "replay/analysis/process/own.h"
 
 /* Calls of one rank, before another one may be more in need. */
 #define QUANTUM 2048

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 
 /* The next piece, N or N-M; false: it is neither. */
 static bool next_piece(const char **list, long *first, long *last)

@@ -15,8 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "replay/command/command.h"
-#include "replay/abi/memory.h"
+#include "replay/host/shared/control.h"
+#include "replay/print/say.h"
+#include "replay/host/shared/memory.h"
 #include "replay/host/group/relay.h"
 #include "replay/host/group/state.h"
 #include "replay/host/group/transport.h"
@@ -105,7 +106,7 @@ static bool start_worker(struct conductor *d, struct worker *w)
 {
 	pid_t self = getpid();
 
-	w->control = sr_rank_control(&w->control_fd);
+	w->control = sr_control_make(&w->control_fd);
 	if (!w->control) {
 		sr_fail("cannot make the control page of rank %d: %s", w->rank, strerror(errno));
 		return false;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "logd/trace/reader.h"
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 #include "replay/print/print.h"
 
 typedef unsigned long long ull;

@@ -7,13 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 #include "replay/host/proxy/proxy.h"
-#include "replay/abi/memory.h"
-#include "replay/analysis/plan/plan.h"
+#include "replay/host/shared/memory.h"
 
 bool sr_transport_parse(const char *name, enum sr_group_transport *transport)
 {
@@ -112,63 +110,4 @@ void sr_transport_close(struct sr_transport *t)
 	if (t->group && t->group->transport == SR_GROUP_RXE)
 		say_carried(&t->group->proxy);
 	t->proxy = 0;
-}
-
-/* --------------------------------------------------------------- the plan */
-
-static bool is_among(const int32_t *ranks, size_t n, int32_t rank)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ranks[i] == rank)
-			return true;
-	return false;
-}
-
-static bool has_plan(struct sr_trace *t, const int32_t *ranks, size_t n)
-{
-	struct sr_plan *p;
-	struct sr_error err;
-	const int32_t *group;
-	size_t size, there = 0;
-
-	if (sr_plan_open(&p, t, &err))
-		return false;
-	group = sr_plan_group(p, &size);
-	for (size_t i = 0; i < n; i++)
-		there += is_among(group, size, ranks[i]);
-	sr_plan_close(p);
-	return there == n;
-}
-
-/*
- * For all recorded ranks: any group of them finds its own in it.  In a process of its own,
- * whose memory goes with it; not by an exec, which takes as long as a short trace's plan.
- */
-static bool make_plan(const char *dir)
-{
-	char *argv[] = {"process", (char *)dir, NULL};
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (pid < 0)
-		return sr_fail("cannot fork: %s", strerror(errno)), false;
-	if (!pid) {
-		dup2(2, 1); /* standard output is the programs' */
-		status = sr_cmd_process(2, argv);
-		fflush(NULL);
-		_exit(status);
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFEXITED(status) && !WEXITSTATUS(status);
-}
-
-bool sr_transport_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n)
-{
-	if (has_plan(t, ranks, n) || (make_plan(dir) && has_plan(t, ranks, n)))
-		return true;
-	sr_fail("there is no plan for %s, and \"sreplay process\" could make none", dir);
-	return false;
 }

@@ -38,8 +38,4 @@ void sr_transport_close(struct sr_transport *t);
 /* "shm" and so on; false: no transport is called so. */
 bool sr_transport_parse(const char *name, enum sr_group_transport *transport);
 
-/* The plan of the trace for at least these ranks, made by `sreplay process` if there is none that
- * fits.  False after a message. */
-bool sr_transport_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n);
-
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/host/producers/found.h"
+#include "replay/analysis/plan/file.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 
 int sr_found_open(void)
 {
@@ -18,13 +19,13 @@ int sr_found_open(void)
 }
 
 struct adding {
-	const struct sr_plan_found *pending;
+	const struct sr_found_value *pending;
 	struct sr_plan_file *file;
 	struct sr_producers *producers;
 	struct sr_found_bytes *bytes;
 };
 
-static void count(struct adding *a, const struct sr_plan_found *f)
+static void count(struct adding *a, const struct sr_found_value *f)
 {
 	struct sr_found_bytes *b = a->bytes;
 	uint32_t shown = f->length < sizeof(b->first_bytes) ? f->length : sizeof(b->first_bytes);
@@ -41,7 +42,7 @@ static void count(struct adding *a, const struct sr_plan_found *f)
 		*(f->producer >= 0 ? &b->inside : &b->outside) += f->length;
 }
 
-static int add(void *argument, const struct sr_plan_found *f)
+static int add(void *argument, const struct sr_found_value *f)
 {
 	struct adding *a = argument;
 
@@ -55,7 +56,7 @@ static int add(void *argument, const struct sr_plan_found *f)
 
 static int add_all(struct adding *a, int fd)
 {
-	struct sr_plan_found records[512];
+	struct sr_found_value records[512];
 	off_t at = 0;
 	ssize_t n;
 

@@ -18,7 +18,7 @@ int sr_found_open(void);
  */
 struct sr_found_bytes {
 	uint64_t inside, outside, nobody;
-	struct sr_plan_found first;
+	struct sr_found_value first;
 	uint8_t first_bytes[16];
 };
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "logd/base/page.h"
-#include "replay/abi/memory.h"
+#include "replay/host/shared/memory.h"
 
 /* Of each writer that many are looked at for a value, from the likeliest on. */
 #define MAX_LOOKED 4096
@@ -696,11 +696,11 @@ static bool same(const struct verdict *a, const struct verdict *b)
 		a->origin.sn == b->origin.sn && a->origin.request == b->origin.request);
 }
 
-static struct sr_plan_found describe(const struct sr_producers *p,
-				     const struct sr_plan_found *pending, const struct verdict *v,
+static struct sr_found_value describe(const struct sr_producers *p,
+				     const struct sr_found_value *pending, const struct verdict *v,
 				     uint32_t from, uint32_t length)
 {
-	struct sr_plan_found f = *pending;
+	struct sr_found_value f = *pending;
 
 	f.addr += from;
 	f.length = length;
@@ -708,7 +708,7 @@ static struct sr_plan_found describe(const struct sr_producers *p,
 			     (v->by == BY_CPU ? SR_FOUND_CPU : 0) |
 			     (v->by == NOBODY ? SR_FOUND_NOBODY : 0) |
 			     (v->several ? SR_FOUND_SEVERAL : 0));
-	f.producer = SR_PLAN_OUTSIDE;
+	f.producer = SR_RANK_OUTSIDE;
 	f.producer_sn = 0;
 	if (v->by == BY_CPU || v->by == BY_WRITE) {
 		f.producer = p->group->member[v->origin.member].rank;
@@ -778,7 +778,7 @@ static void judge(struct sr_producers *p, const struct look *k, const struct mem
 	}
 }
 
-void sr_producers_bytes(const struct sr_producers *p, const struct sr_plan_found *pending,
+void sr_producers_bytes(const struct sr_producers *p, const struct sr_found_value *pending,
 			uint64_t addr, uint8_t *bytes, uint32_t n)
 {
 	static struct look k;
@@ -788,8 +788,8 @@ void sr_producers_bytes(const struct sr_producers *p, const struct sr_plan_found
 		memcpy(bytes, k.bytes + (addr - pending->addr), n);
 }
 
-int sr_producers_settle(struct sr_producers *p, const struct sr_plan_found *pending,
-			int (*add)(void *argument, const struct sr_plan_found *found),
+int sr_producers_settle(struct sr_producers *p, const struct sr_found_value *pending,
+			int (*add)(void *argument, const struct sr_found_value *found),
 			void *argument)
 {
 	static struct verdict of[PAGE];
@@ -809,7 +809,7 @@ int sr_producers_settle(struct sr_producers *p, const struct sr_plan_found *pend
 		return error;
 	judge(p, &k, m, of);
 	for (uint32_t at = 0, end; at < k.l.length && !error; at = end) {
-		struct sr_plan_found f;
+		struct sr_found_value f;
 
 		end = at + 1;
 		while (end < k.l.length && same(&of[at], &of[end]))

@@ -31,12 +31,12 @@ void sr_producers_free(struct sr_producers *p);
 
 /* In the order of the looks: what is found of one, piece by piece.  What `add` returns, if not 0.
  */
-int sr_producers_settle(struct sr_producers *p, const struct sr_plan_found *pending,
-			int (*add)(void *argument, const struct sr_plan_found *found),
+int sr_producers_settle(struct sr_producers *p, const struct sr_found_value *pending,
+			int (*add)(void *argument, const struct sr_found_value *found),
 			void *argument);
 
 /* n bytes of what was looked at, from where the process has them at addr. */
-void sr_producers_bytes(const struct sr_producers *p, const struct sr_plan_found *pending,
+void sr_producers_bytes(const struct sr_producers *p, const struct sr_found_value *pending,
 			uint64_t addr, uint8_t *bytes, uint32_t n);
 
 #endif

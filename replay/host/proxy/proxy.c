@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "replay/host/proxy/device.h"
-#include "replay/abi/memory.h"
+#include "replay/host/shared/memory.h"
 #include "logd/base/opcodes.h"
 
 /*

@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "logd/trace/reader.h"
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 #include "replay/abi/control.h"
+#include "replay/host/start/installed.h"
 #include "replay/host/start/sandbox.h"
 
 /* The kernel places mappings below the room that the stack may take. */

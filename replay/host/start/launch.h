@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "replay/host/recorded.h"
+#include "replay/host/start/recorded.h"
 
 enum sr_tool_kind {
 	SR_TOOL_NONE,

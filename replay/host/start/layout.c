@@ -18,7 +18,7 @@
 
 #include "logd/base/page.h"
 #include "replay/host/start/answer.h"
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 #include "replay/host/start/vdso.h"
 
 void sr_layout_wait(void)

@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "replay/command/command.h"
+#include "replay/print/say.h"
 
 /* ---- making ---- */
 

@@ -16,19 +16,19 @@
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/replay/group/own.h"
-#include "replay/analysis/plan/plan.h"
+#include "replay/abi/group.h"
 #include "shim/exposed/exposed.h"
 
 static void report(const struct sr_value *v, uint32_t from, uint32_t length,
 		   const struct sr_group_origin *o, uint16_t flags)
 {
-	struct sr_plan_found f = {
+	struct sr_found_value f = {
 	    .sn = v->t->sn,
 	    .addr = v->addr + from,
 	    .thread = v->t->number,
 	    .fault = v->fault,
 	    .length = length,
-	    .producer = SR_PLAN_OUTSIDE,
+	    .producer = SR_RANK_OUTSIDE,
 	    .flags = flags,
 	};
 
@@ -195,13 +195,13 @@ static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_loo
 	uint64_t place = atomic_fetch_add(
 	    &self->looked, sizeof(*l) + known + (before ? 2 : 1) * (uint64_t)l->length);
 	uint64_t at = sr_group_looks_at(sr_group_self) + place;
-	struct sr_plan_found f = {
+	struct sr_found_value f = {
 	    .sn = v->t->sn,
 	    .addr = v->addr + from,
 	    .thread = v->t->number,
 	    .fault = v->fault,
 	    .length = l->length,
-	    .producer = SR_PLAN_OUTSIDE,
+	    .producer = SR_RANK_OUTSIDE,
 	    .producer_sn = place,
 	    .flags = SR_FOUND_PENDING,
 	};

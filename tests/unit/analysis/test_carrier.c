@@ -18,7 +18,7 @@
 #include <infiniband/verbs.h>
 
 #include "replay/host/proxy/proxy.h"
-#include "replay/abi/memory.h"
+#include "replay/host/shared/memory.h"
 
 #define LONG   (600u << 10) /* more than two pieces */
 #define MEMORY 0x12345678f00ull

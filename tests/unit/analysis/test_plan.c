@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "replay/analysis/plan/plan.h"
+#include "replay/analysis/plan/file.h"
 #include "trace_maker.h"
 
 #define WAITS 5000

@@ -4,8 +4,8 @@
  * them: whom they wait for, and who is at the other end of a queue pair from there
  * on.  On the command's side.
  */
-#ifndef REPLAY_HOST_GROUP_ORDERS_H
-#define REPLAY_HOST_GROUP_ORDERS_H
+#ifndef REPLAY_HOST_ORDERS_H
+#define REPLAY_HOST_ORDERS_H
 
 #include <stddef.h>
 #include <stdint.h>

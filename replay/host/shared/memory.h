@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* memory.h: the group's memory file (abi/group.h), from the command's side. */
-#ifndef REPLAY_ABI_MEMORY_H
-#define REPLAY_ABI_MEMORY_H
+#ifndef REPLAY_HOST_SHARED_MEMORY_H
+#define REPLAY_HOST_SHARED_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/host/group/orders.h"
+#include "replay/host/orders.h"
 
 int sr_orders_open(struct sr_orders *o, struct sr_plan *p, const struct sr_group *g, int32_t rank,
 		   uint32_t thread, struct sr_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/host/recorded.h"
+#include "replay/host/start/recorded.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "logd/trace/elf_id.h"
 #include "logd/base/hex.h"
-#include "replay/command/command.h"
+#include "replay/analysis/log/objects.h"
+#include "replay/print/say.h"
 
 static char *text_of(const json_t *json, const char *key)
 {
@@ -129,40 +129,11 @@ void sr_recorded_free(struct sr_recorded *r)
 	free_vector(r->env);
 }
 
-/* What tells an ELF file from others: as the recorder wrote it down, and as it is now. */
-struct identity {
-	const char *what, *recorded; /* NULL: it could not be read when it was recorded, either */
-	char now[256];
-};
-
-static bool compare_identity(struct identity *id, int fd, const json_t *object)
-{
-	const char *build_id = json_string_value(json_object_get(object, "build_id"));
-	const char *hash = json_string_value(json_object_get(object, "xxh3"));
-
-	*id = (struct identity){build_id ? "build id" : "content hash", build_id ? build_id : hash,
-				"none"};
-	if (!id->recorded)
-		return true;
-	if (build_id)
-		elf_build_id(fd, id->now, sizeof(id->now));
-	else
-		file_hash(fd, id->now);
-	return !strcmp(id->now, id->recorded);
-}
-
-bool sr_recorded_is_same_file(int fd, const json_t *object)
-{
-	struct identity id;
-
-	return compare_identity(&id, fd, object);
-}
-
 static bool same_identity(int fd, const json_t *object, const char *path)
 {
-	struct identity id;
+	struct sr_object_identity id;
 
-	if (compare_identity(&id, fd, object))
+	if (sr_object_is_same_file(fd, object, &id))
 		return true;
 	sr_fail("%s is not the file that was recorded: its %s is %s, recorded was %s; replay needs "
 		"the same one",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* recorded.h: the recorded process, as process.json describes it, and whether it can be started
  * here. */
-#ifndef REPLAY_HOST_RECORDED_H
-#define REPLAY_HOST_RECORDED_H
+#ifndef REPLAY_HOST_START_RECORDED_H
+#define REPLAY_HOST_START_RECORDED_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -41,8 +41,5 @@ void sr_recorded_free(struct sr_recorded *r);
  * per file that is not.
  */
 bool sr_recorded_check_files(const struct sr_recorded *r);
-
-/* The same of one, an element of process.json's "objects", without a message. */
-bool sr_recorded_is_same_file(int fd, const json_t *object);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/abi/memory.h"
+#include "replay/host/shared/memory.h"
 
 #include <limits.h>
 #include <linux/futex.h>

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/log/objects.h"
+
+#include <string.h>
+
+#include "logd/trace/elf_id.h"
+
+bool sr_object_is_same_file(int fd, const json_t *object, struct sr_object_identity *id)
+{
+	const char *build_id = json_string_value(json_object_get(object, "build_id"));
+	const char *hash = json_string_value(json_object_get(object, "xxh3"));
+
+	*id = (struct sr_object_identity){build_id ? "build id" : "content hash",
+					  build_id ? build_id : hash, "none"};
+	if (!id->recorded)
+		return true;
+	if (build_id)
+		elf_build_id(fd, id->now, sizeof(id->now));
+	else
+		file_hash(fd, id->now);
+	return !strcmp(id->now, id->recorded);
+}

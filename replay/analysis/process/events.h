@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* events.h: what log processing (process.h) reports: positions, orders, requests and values. */
+#ifndef REPLAY_ANALYSIS_PROCESS_EVENTS_H
+#define REPLAY_ANALYSIS_PROCESS_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "replay/analysis/plan/records.h"
+
+/* Ranks are indices among the trace's. */
+#define SR_NO_RANK SIZE_MAX
+
+struct sr_position {
+	uint32_t thread;
+	uint32_t fault; /* not 0: not the call, but this fault of the thread's, behind it */
+	uint64_t sn;
+	uint64_t step;    /* grows along the rank's calls */
+	uint64_t entered; /* the step in which the call was entered */
+};
+
+/* What happened at a call of one rank is after the entry of a call of another. */
+struct sr_found_order {
+	size_t rank, of_rank;
+	struct sr_position at, of;
+	uint32_t flags; /* enum sr_plan_flags */
+};
+
+/* A request was posted. */
+struct sr_posted {
+	size_t rank;
+	struct sr_position at;
+	uint64_t site;
+	uint16_t request;
+	uint8_t opcode; /* enum ibv_wr_opcode */
+	uint32_t qp_num;
+	uint64_t length;
+	uint64_t checksum; /* of all it sends; 0: not known */
+	size_t to;         /* SR_NO_RANK: outside, or not known */
+	uint64_t address;  /* where in the memory of `to`; one-sided requests */
+};
+
+/* Bytes entered a process. */
+struct sr_value {
+	size_t rank;
+	struct sr_position at;
+	uint64_t site;       /* of the call, or of the instruction that faulted */
+	bool is_exposed;      /* written by a peer into memory that the program loads from */
+	uint16_t completion; /* of the call */
+	uint64_t address;
+	uint32_t length;
+	const uint8_t *data;
+	/* Where from, if a completion: the message, or the memory that was fetched. */
+	size_t from; /* SR_NO_RANK: not a recorded one */
+	bool is_message;
+	struct sr_position sent; /* of a message */
+	uint16_t request;
+	uint64_t message_length, message_checksum;
+	uint64_t remote; /* of what was fetched: the address there of its first byte */
+	uint32_t flags;
+	/* By rank: up to where the others are known to have come; sn 0: nothing. */
+	const struct sr_position *known;
+};
+
+/* A request that fetches has ended. */
+struct sr_fetched {
+	size_t rank;
+	struct sr_position posted, completed;
+	uint16_t request, completion;
+	size_t from;
+	uint32_t flags;
+};
+
+struct sr_process_hooks {
+	/* Each may be NULL; each returns 0, or -errno, which ends the pass. */
+	int (*order)(void *argument, const struct sr_found_order *o);
+	int (*posted)(void *argument, const struct sr_posted *p);
+	int (*value)(void *argument, const struct sr_value *v);
+	int (*fetched)(void *argument, const struct sr_fetched *f);
+	/* Told now and then. */
+	void (*progress)(void *argument, uint64_t done, uint64_t size);
+	void *argument;
+};
+
+/* What could not be told for certain. */
+struct sr_process_counts {
+	uint64_t records, calls, values, bytes, orders, messages;
+	uint64_t unmatched;  /* receives from recorded ranks without the send */
+	uint64_t unexpected; /* completions without a request */
+	uint64_t weakened;   /* orders of which the exact position was forgotten */
+	uint64_t ambiguous_links;
+	uint64_t holes; /* calls that the trace lacks */
+	uint64_t cut;   /* threads of which the trace does not have the end */
+};
+
+#endif

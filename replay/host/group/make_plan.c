@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/host/group/make_plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "replay/analysis/plan/plan.h"
+#include "replay/analysis/plan_make.h"
+#include "replay/host/group/choose.h"
+#include "replay/print/say.h"
+
+typedef unsigned long long ull;
+
+#define BAR 40
+
+/* One line, drawn again where it changes. */
+static void draw(double done)
+{
+	static int last = -1;
+	int percent = (int)(100 * done), cells = (int)(BAR * done);
+
+	if (percent == last)
+		return;
+	last = percent;
+	fprintf(stderr, "\rsreplay: processing [%.*s%.*s] %3d %%", cells,
+		"########################################", BAR - cells,
+		"                                        ", percent);
+}
+
+static void erase(void)
+{
+	fprintf(stderr, "\r%*s\r", BAR + 32, "");
+}
+
+static void say_doubts(const struct sr_process_counts *c)
+{
+	if (c->ambiguous_links)
+		sr_note("%llu connections could be to one of several queue pairs: the likeliest "
+			"was taken, and what follows from it is marked",
+			(ull)c->ambiguous_links);
+	if (c->unmatched)
+		sr_note("%llu receives from recorded ranks have no send in the trace",
+			(ull)c->unmatched);
+	if (c->unexpected)
+		sr_note("%llu completions are of no request in the trace", (ull)c->unexpected);
+	if (c->weakened)
+		sr_note("%llu orders go far back, and are kept somewhat weaker than found",
+			(ull)c->weakened);
+	if (c->holes)
+		sr_note("the trace lacks %llu calls: what is around them is not certain",
+			(ull)c->holes);
+}
+
+static int make(struct sr_trace *t, const char *dir, const char *list, bool quiet)
+{
+	struct sr_process_counts counts;
+	struct sr_error err;
+	bool bar = !quiet && isatty(STDERR_FILENO);
+	int32_t *ranks;
+	size_t n = sr_ranks_choose(t, dir, list, &ranks);
+	int ret;
+
+	if (!n)
+		return SR_EXIT_FAILED;
+	ret = sr_plan_make(t, ranks, n, bar ? draw : NULL, &counts, &err);
+	free(ranks);
+	if (bar)
+		erase();
+	if (ret) {
+		sr_fail("%s", err.text);
+		return ret == -ELOOP ? 1 : SR_EXIT_FAILED;
+	}
+	say_doubts(&counts);
+	if (!quiet)
+		printf("%s: %llu records, %llu values (%llu bytes), %llu orders, %llu messages\n",
+		       dir, (ull)counts.records, (ull)counts.values, (ull)counts.bytes,
+		       (ull)counts.orders, (ull)counts.messages);
+	return 0;
+}
+
+int sr_make_plan(const char *dir, const char *list, bool quiet)
+{
+	struct sr_trace *t;
+	struct sr_error err;
+	int status;
+
+	if (sr_trace_open(&t, dir, &err))
+		return sr_fail("%s", err.text);
+	status = make(t, dir, list, quiet);
+	sr_trace_close(t);
+	return status;
+}
+
+static bool is_among(const int32_t *ranks, size_t n, int32_t rank)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ranks[i] == rank)
+			return true;
+	return false;
+}
+
+static bool has_plan(struct sr_trace *t, const int32_t *ranks, size_t n)
+{
+	struct sr_plan *p;
+	struct sr_error err;
+	const int32_t *group;
+	size_t size, there = 0;
+
+	if (sr_plan_open(&p, t, &err))
+		return false;
+	group = sr_plan_group(p, &size);
+	for (size_t i = 0; i < n; i++)
+		there += is_among(group, size, ranks[i]);
+	sr_plan_close(p);
+	return there == n;
+}
+
+/*
+ * For all recorded ranks: any group of them finds its own in it.  In a process of its own,
+ * whose memory goes with it; not by an exec, which takes as long as a short trace's plan.
+ */
+static bool make_plan_apart(const char *dir)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		return sr_fail("cannot fork: %s", strerror(errno)), false;
+	if (!pid) {
+		dup2(2, 1); /* standard output is the programs' */
+		status = sr_make_plan(dir, NULL, false);
+		fflush(NULL);
+		_exit(status);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n)
+{
+	if (has_plan(t, ranks, n) || (make_plan_apart(dir) && has_plan(t, ranks, n)))
+		return true;
+	sr_fail("there is no plan for %s, and \"sreplay process\" could make none", dir);
+	return false;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* make_plan.h: a trace's plan (analysis/plan/records.h) made, with progress and doubts printed. */
+#ifndef REPLAY_HOST_GROUP_MAKE_PLAN_H
+#define REPLAY_HOST_GROUP_MAKE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/trace/reader.h"
+
+/*
+ * For the ranks of a list as in "0,2-5"; NULL: for all.  quiet: prints only what is in doubt.
+ * Returns the exit status; 1: the orders in the trace contradict each other.
+ */
+int sr_make_plan(const char *dir, const char *list, bool quiet);
+
+/* Makes a plan if the trace has none for these ranks.  False after a message. */
+bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n);
+
+#endif
