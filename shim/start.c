@@ -25,7 +25,8 @@
 #include "logd/base/rawsys.h"
 #include "logd/ring/ring.h"
 #include "shim/replay/engine.h"
-#include "shim/core/call.h"
+#include "shim/core/engine.h"
+#include "shim/core/next.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/calls/direct.h"
 #include "shim/memory/heap.h"
@@ -37,26 +38,19 @@
 #include "shim/calls/real.h"
 #include "shim/record/record.h"
 #include "shim/process/restart.h"
+#include "shim/process/segments.h"
+#include "shim/verbs/objects.h"
 #include "logd/base/say.h"
 #include "shim/core/settings.h"
-#include "shim/start.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 #include "shim/core/variables.h"
 #include "shim/verbs/regions.h"
 
-/* Called with the process's exit status, once. */
-static void (*at_exit)(int status);
-
-void sr_process_exits(int status)
-{
-	if (at_exit && sr_engine)
-		at_exit(status);
-}
 
 static void handle_exit(int status, void *unused)
 {
-	sr_process_exits(status);
+	sr_engine_exits(status);
 }
 
 /*
@@ -93,6 +87,9 @@ static bool prepare(void)
 		return false;
 	}
 	sr_places_start();
+	sr_heap_on_mapping_end(sr_segment_ends);
+	sr_heap_on_mapping_end(sr_mr_doubt);
+	sr_heap_on_mapping_end(sr_regions_mapping_ends);
 	sr_ring_set_placement(sr_heap_place_mapping);
 	/*
 	 * The first handler registered is the last one run: after those of the
@@ -130,7 +127,6 @@ static void record(enum sr_record_from from)
 {
 	if (!prepare())
 		return;
-	at_exit = sr_record_exit;
 	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
 	if (from == SR_RECORD_FROM_START) {
 		pin_malloc();
@@ -182,7 +178,6 @@ static void begin(char **envp)
 			_exit(SR_REPLAY_EXIT_FAILED);
 		pin_malloc();
 		before = sr_enter(t);
-		at_exit = sr_replay_exit;
 		sr_direct_set(replays_direct_verbs() ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE_QUIETLY);
 		sr_replay_start();
 		sr_leave(t, before);
@@ -221,7 +216,7 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 {
 	void (*real)(int) = (void (*)(int))sr_next(next);
 
-	sr_process_exits(status);
+	sr_engine_exits(status);
 	if (real)
 		real(status);
 	for (;;)

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/files/fds.h"
 #include "shim/core/hooks.h"
 #include "shim/verbs/clocks/outside.h"
@@ -10,10 +11,6 @@
 #include "shim/threads/program_threads.h"
 #include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
-
-const struct sr_engine *sr_engine;
-bool sr_waiting;
-__thread struct sr_thread sr_self;
 
 static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 {

@@ -27,6 +27,7 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/memory/heap.h"
 #include "shim/calls/real.h"
 #include "shim/core/symbols.h"

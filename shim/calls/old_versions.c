@@ -20,6 +20,7 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/calls/direct.h"
 #include "shim/verbs/objects.h"
 #include "shim/calls/real.h"

@@ -14,6 +14,7 @@
 #include "shim/core/call.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
+#include "shim/core/next.h"
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
 
@@ -46,41 +47,12 @@ static void *handle_of(struct library *library)
 	return h;
 }
 
-/* version may be NULL: the one that a program of today is linked to. */
-static void *look_up_libc(const char *name, const char *version, void *_Atomic *cache)
-{
-	void *f = atomic_load_explicit(cache, memory_order_acquire);
-	struct sr_thread *t = &sr_self;
-	enum sr_heap before;
-
-	if (f)
-		return f;
-	before = sr_enter(t); /* dlsym may allocate */
-	/* Machines without the past that the version is about have no such version. */
-	f = version ? sr_dlvsym(RTLD_NEXT, name, version) : NULL;
-	if (!f)
-		f = sr_dlsym(RTLD_NEXT, name);
-	sr_leave(t, before);
-	atomic_store_explicit(cache, f, memory_order_release);
-	return f;
-}
-
-void *sr_next(struct sr_next_function *next)
-{
-	return look_up_libc(next->name, NULL, &next->function);
-}
-
-/* The bounds of the section that SR_NEXT fills, from the linker. */
-extern struct sr_next_function __start_sr_nexts[] SR_HIDDEN;
-extern struct sr_next_function __stop_sr_nexts[] SR_HIDDEN;
-
 void sr_look_up_libc(void)
 {
-	for (struct sr_next_function *next = __start_sr_nexts; next < __stop_sr_nexts; next++)
-		sr_next(next);
+	sr_next_find_all();
 	for (size_t n = 0; n < SR_CALL_COUNT; n++)
 		if (sr_calls[n].source == SR_SOURCE_LIBC)
-			look_up_libc(sr_calls[n].name, sr_calls[n].version, &sr_real_functions[n]);
+			sr_next_find(sr_calls[n].name, sr_calls[n].version, &sr_real_functions[n]);
 }
 
 static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
@@ -113,7 +85,7 @@ static void *__attribute__((noinline)) find_real_function(const struct sr_call_d
 	void *f;
 
 	if (d->source == SR_SOURCE_LIBC)
-		return look_up_libc(d->name, d->version, cache);
+		return sr_next_find(d->name, d->version, cache);
 	f = look_up(d);
 	atomic_store_explicit(cache, f, memory_order_release);
 	return f;

@@ -8,6 +8,7 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/core/thread.h"
 
 /* Allocates nothing, unlike a dlopen: before the arenas are there, that would be the program's
@@ -41,22 +42,6 @@ static inline void *sr_unrecorded_or_nested(enum sr_call_number n)
 		return NULL;
 	return atomic_load_explicit(&sr_real_functions[n], memory_order_acquire);
 }
-
-/*
- * The next definition of a libc function, for wrappers made by hand:
- *	SR_NEXT(next, "puts");
- *	int (*real)(const char *) = (int (*)(const char *))sr_next(&next);
- */
-struct sr_next_function {
-	const char *name;
-	void *_Atomic function;
-};
-
-#define SR_NEXT(variable, symbol)                                                                  \
-	static struct sr_next_function variable                                                    \
-	    __attribute__((section("sr_nexts"), used, aligned(16))) = {symbol, NULL}
-
-void *sr_next(struct sr_next_function *next);
 
 /*
  * Finds all functions of libc that wrappers stand for, before the program runs:

@@ -15,6 +15,7 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/verbs/objects.h"
 #include "shim/core/order.h"

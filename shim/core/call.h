@@ -16,9 +16,6 @@
 #include "calls.gen.h"
 #include "shim/core/codec.h"
 
-struct sr_thread;
-struct sr_signal_payload;
-
 /* Where the real function is found. */
 enum sr_source {
 	SR_SOURCE_LIBC,
@@ -142,52 +139,6 @@ struct sr_call_head {
 /* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT).
  */
 #define SR_REPEAT_MAX 160
-
-struct sr_engine {
-	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
-	/* The lowest descriptor of sreplay's own from this one on, or -1; may be NULL.  See own_fds.h. */
-	int (*own_fd_from)(int fd);
-
-	/* Of a process with threads.  All may be NULL. */
-
-	/* Around each operation on the program's heap; without begin there is no end. */
-	bool (*heap_begin)(struct sr_thread *t);
-	void (*heap_end)(struct sr_thread *t);
-	/* Replay: is the thread's next record one of this call? */
-	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
-	/* A thread is about to be created. */
-	void (*thread_starts)(void);
-	/*
-	 * A handler of the program's is about to begin: recorded.  False: it is not to
-	 * run, since the recording does not have it here.
-	 */
-	bool (*signal)(struct sr_thread *t, struct sr_signal_payload *signal);
-	/* Replay: the thread computes, and makes no call (sr_signals_await_stall). */
-	void (*stalled)(struct sr_thread *t);
-	/* This thread has made its last call. */
-	void (*thread_ends)(struct sr_thread *t);
-
-	/* Of threads that take turns (run_token.h). */
-
-	/* This thread is about to run the program's code for the first time. */
-	void (*thread_begins)(struct sr_thread *t);
-	/* It leaves the program's code, which others may run, without a call; it is back in it. */
-	void (*releases)(struct sr_thread *t);
-	void (*resumes)(struct sr_thread *t);
-};
-
-/* NULL while the shim is inert.  Set once, before the program's main. */
-extern const struct sr_engine *sr_engine SR_HIDDEN;
-
-/*
- * Inert, but to be recorded as soon as it opens a device: the process had not
- * loaded libibverbs when it started.  Many of these never do (shells, mpirun);
- * a Python or a UCX program does by dlopen.
- */
-extern bool sr_waiting;
-
-/* Ends the waiting; true if the process is recorded from now on. */
-bool sr_wake(void);
 
 /* The one entry of all wrappers ... */
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);

@@ -9,7 +9,7 @@
 #include "nicclock/clock.h"
 #include "logd/base/say.h"
 #include "shim/core/variables.h"
-#include "shim/verbs/regions.h"
+#include "shim/core/modes.h"
 
 /* Where launchers say which rank a process is, the most specific first. */
 static const char *const launcher_ranks[] = {

@@ -19,7 +19,7 @@
 #include "nicclock/order_code.h"
 #include "shim/core/run_token.h"
 #include "shim/core/call.h"
-#include "shim/signals/signals.h"
+#include "shim/core/signal_state.h"
 
 /* Values of the selector: SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK. */
 enum { SR_TRAP_ALLOW = 0, SR_TRAP_BLOCK = 1 };
@@ -111,6 +111,21 @@ struct sr_thread {
 
 extern __thread struct sr_thread sr_self
     SR_INITIAL_EXEC SR_HIDDEN;
+
+/* The thread's number: its own, or the next one. */
+uint32_t sr_thread_number(struct sr_thread *t);
+uint32_t sr_thread_next_number(void);
+/* Replay: that number was given in the recording. */
+void sr_thread_reserve_number(uint32_t number);
+
+/*
+ * The thread is in the middle of writing a record: a signal handler that interrupted it
+ * there can write none.
+ */
+static inline bool sr_thread_is_busy(const struct sr_thread *t)
+{
+	return sr_ring_busy(&t->ring);
+}
 
 /* The shim is at work, or what it called may not be interrupted: signals wait. */
 static inline bool sr_is_section(const struct sr_thread *t)

@@ -15,7 +15,8 @@
 #include "logd/base/rawsys.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
+#include "shim/core/engine.h"
 #include "shim/core/thread.h"
 
 /* The headers may make functions or other names of these. */

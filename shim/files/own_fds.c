@@ -17,8 +17,9 @@
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/files/fds.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
 #include "shim/exposed/exposed.h"
 
 /* They are high numbers, where programs rarely have any. */
@@ -29,7 +30,7 @@ int sr_own_fd_from(int fd)
 	const struct sr_engine *e = sr_engine;
 
 	fd = fd > 0 ? fd : 0;
-	if (!e || !e->own_fd_from)
+	if (!sr_engine_is_active())
 		return -1;
 	return sr_lower_fd(e->own_fd_from(fd), sr_exposed_fd(), fd);
 }

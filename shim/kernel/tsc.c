@@ -11,7 +11,7 @@
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "shim/memory/images.h"
-#include "shim/calls/trap/trap.h"
+#include "shim/kernel/user_dispatch.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"

@@ -13,13 +13,10 @@
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/memory/arena.h"
-#include "shim/threads/heap_runs.h"
+#include "shim/memory/heap_order.h"
 #include "shim/memory/images.h"
-#include "shim/verbs/objects.h"
-#include "shim/process/segments.h"
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
-#include "shim/verbs/regions.h"
 
 #define HUGE   (2ul << 20)
 
@@ -489,15 +486,26 @@ static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off
 	return p;
 }
 
+#define LISTENERS_MAX 4
+
+static sr_mapping_listener listeners[LISTENERS_MAX];
+
+void sr_heap_on_mapping_end(sr_mapping_listener listener)
+{
+	int i = 0;
+
+	while (listeners[i])
+		i++;
+	listeners[i] = listener;
+}
+
 /* What is registered of it stays so; but it is no memory of the program's any more. */
 void sr_heap_mapping_ends(void *addr, size_t size)
 {
 	if (!sr_engine)
 		return;
-	sr_segment_ends((uintptr_t)addr, size);
-	sr_mr_doubt(addr, size);
-	if (sr_regions_on && sr_exposed_touches(addr, size))
-		sr_exposed_forget(addr, size);
+	for (int i = 0; i < LISTENERS_MAX && listeners[i]; i++)
+		listeners[i](addr, size);
 }
 
 /*

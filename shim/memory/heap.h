@@ -66,6 +66,13 @@ void sr_free(void *p);
 /* The same for one of the program's, which leaves the place to the kernel; NULL: so do we. */
 void *sr_heap_place_program(size_t size, int flags);
 
+/*
+ * Asks to be called when memory of the program's is about to be unmapped or mapped over, in
+ * a recorded or replayed process.  At the start, while there is one thread.
+ */
+typedef void (*sr_mapping_listener)(void *addr, size_t size);
+void sr_heap_on_mapping_end(sr_mapping_listener listener);
+
 /* Memory is about to be unmapped, or mapped over. */
 void sr_heap_mapping_ends(void *addr, size_t size);
 

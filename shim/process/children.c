@@ -13,9 +13,10 @@
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/memory/heap.h"
 #include "shim/core/hooks.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
@@ -66,7 +67,7 @@ int sr_children_start(void (*f)(void))
 /* Is it the program that makes this call, and recorded or replayed? */
 static bool is_programs(void)
 {
-	return sr_engine && sr_engine->signal && !sr_self.depth;
+	return sr_engine_is_active() && !sr_self.depth;
 }
 
 /* What the kernel gave, for the record. */

@@ -12,10 +12,9 @@
 #include <unistd.h>
 
 #include "logd/base/rawsys.h"
-#include "replay/abi/control.h"
-#include "shim/calls/codec/custom.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/files/own_fds.h"
 #include "logd/base/say.h"
@@ -175,8 +174,7 @@ static void __attribute__((noreturn)) cannot_open(const char *path, long error)
 {
 	sr_say("the program opened %s when it was recorded, which now fails (%s)", path,
 	       strerrorname_np((int)-error));
-	for (;;)
-		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+	sr_engine->fail();
 }
 
 /* A file that the recorded run made may be there already. */

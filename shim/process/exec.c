@@ -16,9 +16,9 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
-#include "shim/calls/real.h"
-#include "shim/record/record.h"
+#include "shim/core/next.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
@@ -45,10 +45,10 @@ static int execute(const struct exec *e, void *site)
 	uint64_t a[1] = {(uintptr_t)e->path};
 	enum sr_heap before;
 
-	if (!sr_engine || !sr_engine->signal || t->depth)
+	if (!sr_engine_is_active() || t->depth)
 		return e->run(e);
 	if (!sr_signals_are_replayed()) {
-		sr_record_other(t, SR_REC_EXEC, e->path, strlen(e->path));
+		sr_engine_note(t, SR_REC_EXEC, e->path, strlen(e->path));
 		before = sr_enter(t);
 		sr_signals_before_exec();
 		sr_tsc_pause();

@@ -9,12 +9,12 @@
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
-#include "replay/abi/control.h"
 #include "shim/memory/heap.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "logd/base/lock.h"
 #include "shim/memory/map.h"
-#include "shim/memory/readable.h"
+#include "shim/kernel/readable.h"
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 
@@ -82,16 +82,17 @@ static size_t size_at(uintptr_t at)
 }
 
 /* By munmap, too. */
-void sr_segment_ends(uintptr_t addr, size_t size)
+void sr_segment_ends(void *addr, size_t size)
 {
+	uintptr_t at = (uintptr_t)addr;
 	struct attachment *gone;
 	enum sr_heap before;
 
-	if (!sr_map_get(&attachments, addr))
+	if (!sr_map_get(&attachments, at))
 		return;
 	before = sr_enter(&sr_self);
 	sr_lock(&lock);
-	gone = size_at(addr) <= size ? sr_map_take(&attachments, addr) : NULL;
+	gone = size_at(at) <= size ? sr_map_take(&attachments, at) : NULL;
 	if (gone) {
 		detached(gone->segment);
 		sr_free(gone);
@@ -235,8 +236,7 @@ static void __attribute__((noreturn)) cannot_attach(uint64_t at, size_t size, lo
 	sr_say("the program attached %zu bytes of shared memory at %#llx when it was recorded, which "
 	       "cannot be mapped there now (%s)",
 	       size, (unsigned long long)at, strerrorname_np((int)-error));
-	for (;;)
-		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+	sr_engine->fail();
 }
 
 void sr_replayed_shmat(const struct sr_call_desc *d, uint64_t *a, uint64_t result)

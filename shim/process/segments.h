@@ -20,7 +20,7 @@
 #include "shim/core/codec.h"
 
 /* What lay there is about to be unmapped, or mapped over. */
-void sr_segment_ends(uintptr_t addr, size_t size);
+void sr_segment_ends(void *addr, size_t size);
 
 /* How much a command of shmctl writes; 0: nothing. */
 size_t sr_shmctl_answer_size(int command);

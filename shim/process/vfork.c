@@ -12,7 +12,8 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
-#include "shim/calls/real.h"
+#include "shim/core/engine.h"
+#include "shim/core/next.h"
 
 void *sr_vfork(void) SR_HIDDEN __attribute__((used));
 

@@ -21,7 +21,7 @@
 #include "logd/ring/socket_path.h"
 #include "nicclock/order_code.h"
 #include "shim/core/run_token.h"
-#include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/process/children.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/files/fds.h"
@@ -253,13 +253,11 @@ static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order
 	sr_ring_commit(&t->ring, sr_order_encode(&t->orders, event, orders, n, room));
 }
 
-void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+static void record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before;
 
-	if (sr_engine != &record_engine)
-		return;
 	before = sr_enter(t);
 	if (!t->started)
 		start_thread(t);
@@ -273,9 +271,19 @@ void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
 	sr_leave(t, before);
 }
 
-bool sr_record_is_interrupted(void)
+static void note(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
-	return sr_ring_busy(&sr_self.ring);
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		start_thread(t);
+	if (!t->silent) {
+		flush_repeats(t);
+		emit(t, kind, payload, size);
+		/* A repeat would stand for the record in front of it, which is this one. */
+		t->last.len = 0;
+	}
+	sr_leave(t, before);
 }
 
 static inline uint64_t word_at(const uint8_t *p)
@@ -426,7 +434,7 @@ static void put_order(struct sr_buf *b, const struct sr_call_head *head, const u
 
 static void put_run_token(struct sr_thread *t, const struct sr_token_payload *p)
 {
-	sr_record_other(t, SR_REC_RUN_TOKEN, p, sizeof(*p));
+	sr_engine_note(t, SR_REC_RUN_TOKEN, p, sizeof(*p));
 }
 
 /* With the run token again.  The number of the event that says since when; 0: it was not away. */
@@ -743,24 +751,6 @@ static uint64_t record_serially(struct sr_thread *t, enum sr_call_number n, uint
 	return sr_threaded ? record_in_ticket(t, n, a, site) : record_alone(t, n, a, site);
 }
 
-void sr_record_other(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
-{
-	enum sr_heap before;
-
-	if (sr_engine != &record_engine)
-		return;
-	before = sr_enter(t);
-	if (!t->started)
-		start_thread(t);
-	if (!t->silent) {
-		flush_repeats(t);
-		emit(t, kind, payload, size);
-		/* A repeat would stand for the record in front of it, which is this one. */
-		t->last.len = 0;
-	}
-	sr_leave(t, before);
-}
-
 static int own_fd_from(int from)
 {
 	int fds[4] = {client.socket, client.hello_fd}, first = -1;
@@ -778,13 +768,23 @@ static int own_fd_from(int from)
 	return first;
 }
 
+static void exits(int status);
+
 static struct sr_engine record_engine = {
     .call = record_call,
+    .active = true,
+    .note = note,
+    .clock = record_clock,
     .own_fd_from = own_fd_from,
-    .signal = record_signal,
     .heap_begin = sr_record_heap_begin,
     .heap_end = sr_record_heap_end,
+    .signal = record_signal,
+    .thread_starts = sr_engine_ignore_start,
+    .thread_begins = sr_engine_ignore,
     .thread_ends = end_thread,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exits = exits,
 };
 
 /*
@@ -802,7 +802,21 @@ static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	return result;
 }
 
-static const struct sr_engine passing_engine = {.call = pass_call};
+static const struct sr_engine passing_engine = {
+    .call = pass_call,
+    .note = sr_engine_no_note,
+    .clock = sr_engine_no_clock,
+    .own_fd_from = sr_engine_no_fd,
+    .heap_begin = sr_engine_no_heap,
+    .heap_end = sr_engine_ignore,
+    .signal = sr_engine_any_signal,
+    .thread_starts = sr_engine_ignore_start,
+    .thread_begins = sr_engine_ignore,
+    .thread_ends = sr_engine_ignore,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exits = exits,
+};
 
 static bool given_up;
 
@@ -865,7 +879,7 @@ static void await_the_end(void)
 		sr_sys_nanosleep(&a_moment);
 }
 
-void sr_record_exit(int status)
+static void exits(int status)
 {
 	struct sr_thread *t = &sr_self;
 	struct sr_exit_payload payload = {.status = status};

@@ -23,7 +23,7 @@
 #include "shim/replay/tickets.h"
 #include "logd/trace/exposed_records.h"
 #include "shim/core/run_token.h"
-#include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/process/children.h"
 #include "shim/kernel/cpuid_trap.h"
 #include "shim/files/fds.h"
@@ -934,17 +934,33 @@ static int own_fd_from(int from)
 	return first;
 }
 
+static void exits(int status);
+
+static void __attribute__((noreturn)) fail(void)
+{
+	for (;;)
+		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+}
+
 static const struct sr_engine replay_engine = {
     .call = replay_call,
+    .replays = true,
+    .active = true,
+    .note = sr_engine_no_note,
+    .clock = sr_engine_no_clock,
     .own_fd_from = own_fd_from,
-    .signal = replay_signal,
-    .stalled = stalled,
     .heap_begin = heap_begin,
     .heap_end = heap_end,
-    .comes_next = comes_next,
+    .signal = replay_signal,
     .thread_starts = sr_tickets_add_thread,
     .thread_begins = thread_begins,
     .thread_ends = thread_ends,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exits = exits,
+    .comes_next = comes_next,
+    .stalled = stalled,
+    .fail = fail,
 };
 
 /* The process has ended as recorded; a thread that still runs has nothing left to do. */
@@ -953,7 +969,30 @@ static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, vo
 	sleep_for_ever();
 }
 
-static const struct sr_engine halted_engine = {.call = halt};
+static bool halt_once(struct sr_thread *t, enum sr_call_number n)
+{
+	sleep_for_ever();
+}
+
+static const struct sr_engine halted_engine = {
+    .call = halt,
+    .replays = true,
+    .note = sr_engine_no_note,
+    .clock = sr_engine_no_clock,
+    .own_fd_from = sr_engine_no_fd,
+    .heap_begin = sr_engine_no_heap,
+    .heap_end = sr_engine_ignore,
+    .signal = sr_engine_any_signal,
+    .thread_starts = sr_engine_ignore_start,
+    .thread_begins = sr_engine_ignore,
+    .thread_ends = sr_engine_ignore,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exits = exits,
+    .comes_next = halt_once,
+    .stalled = sr_engine_ignore,
+    .fail = fail,
+};
 
 /* A child of the program's was not recorded, and is not replayed: its calls are real. */
 static void leave_child_alone(void)
@@ -977,7 +1016,7 @@ static void wait_for_exit(struct sr_thread *t, const struct record *r)
 		await_ticket(t, payload.order);
 }
 
-void sr_replay_exit(int status)
+static void exits(int status)
 {
 	static struct sr_thread *ends_it;
 	struct sr_thread *t = &sr_self;

@@ -13,7 +13,4 @@ bool sr_replay_wanted(void);
 /* Takes over the control page and the streams and sets sr_engine; ends the process if it cannot. */
 void sr_replay_start(void);
 
-/* The program ends with this status: is that what was recorded? */
-void sr_replay_exit(int status);
-
 #endif

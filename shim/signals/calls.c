@@ -10,7 +10,6 @@
 
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
-#include "shim/calls/real.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 

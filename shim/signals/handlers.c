@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/memory/heap.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
@@ -256,7 +256,7 @@ bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
 		return true;
 	}
 	if (sr_signals_are_replayed()) {
-		if (sr_engine && sr_engine->stalled)
+		if (sr_engine)
 			sr_engine->stalled(t);
 	} else if (s->waiting && !had_no_time(s, uc)) {
 		s->at_once = s->overflowed ? UINT64_MAX : sr_signals_waiting(t);
@@ -386,8 +386,8 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	t->raw = i->raw;
 	sr_select(t);
 	/* Back in the real call. */
-	if (i->depth && sr_engine && sr_engine->releases)
-		sr_engine->releases(t);
+	if (i->depth)
+		sr_engine_releases(t);
 }
 
 void sr_handlers_thread_ends(struct sr_thread *t)
@@ -532,7 +532,7 @@ static bool is_recorded(struct sr_thread *t, int signo, const siginfo_t *info, c
 	    .mask = sr_frame_mask(uc) | s->hidden,
 	};
 
-	if (!sr_engine || !sr_engine->signal)
+	if (!sr_engine_is_active())
 		return true;
 	memcpy(p.info, info, sizeof(p.info));
 	if (!sr_engine->signal(t, &p))
@@ -550,7 +550,7 @@ static bool can_wait(struct sr_thread *t, int signo, const ucontext_t *uc)
 	struct sr_signal_state *s = &t->signals;
 
 	return !t->depth && !s->interruptible && !s->taking &&
-	       !(s->at_once & SR_SIGNAL_BIT(signo)) && s->queue && sr_engine && sr_engine->signal &&
+	       !(s->at_once & SR_SIGNAL_BIT(signo)) && s->queue && sr_engine_is_active() &&
 	       !t->ended && !sr_frame_is_interrupted_call(uc) &&
 	       sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV);
 }

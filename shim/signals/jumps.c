@@ -3,7 +3,7 @@
 #include <setjmp.h>
 
 #include "logd/base/compiler.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 

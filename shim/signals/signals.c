@@ -11,9 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "shim/core/call.h"
 #include "logd/base/lock.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
 #include "shim/signals/handlers.h"
 #include "shim/signals/threads.h"
 #include "shim/core/thread.h"

@@ -35,6 +35,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+#include "shim/core/signal_state.h"
 #include "shim/signals/frame.h"
 #include "shim/signals/stack.h"
 
@@ -63,49 +64,8 @@ int sr_signals_claim(int signo, sr_signal_handler handler);
 struct sr_thread;
 void sr_signals_start(bool replay);
 
-/* What a call had under way that a handler interrupted. */
-struct sr_lent_buffer;
-struct sr_signal_queue;
-
 /* As a mask. */
 uint64_t sr_signals_claimed(void);
-
-/* Per thread, in sr_thread. */
-struct sr_signal_state {
-	uint64_t hidden; /* claimed signals that the program has blocked */
-	uint64_t held;   /* of these, such as were sent meanwhile, and with what */
-	siginfo_t held_info[2];
-	struct sr_signal_stack stack;
-
-	/* Signals that wait: their handlers are to run at the next place of a record. */
-	volatile bool waiting;
-	struct sr_signal_queue *queue;
-	/* There were too many: the kernel has the rest, blocked. */
-	bool overflowed;
-	uint64_t overflow_mask;
-	/* They come now: an enum sr_signal_place, 0: they do not. */
-	volatile uint8_t taking;
-	/* These are not to wait any longer. */
-	uint64_t at_once;
-	int64_t cpu_time; /* of the thread, when it was set */
-	uint32_t ticks;
-	int timer;
-	bool has_timer, timer_set;
-
-	/* In the real function of a call that may block. */
-	volatile bool interruptible;
-	uint64_t recorded_mask; /* replay: of the code that the handler interrupted */
-	uint64_t call_entry;    /* number of the event at the entry of the call under way */
-	uint32_t handlers;      /* that have begun and not returned, or never will */
-	struct sr_lent_buffer *released;
-	uint32_t next_lent;
-};
-
-/* What waits has its turn: at this enum sr_signal_place. */
-void sr_signals_take(struct sr_thread *t, uint8_t place);
-
-/* The shim's work is done, but that was no call; signals wait. */
-void sr_signals_left(struct sr_thread *t);
 
 /* Those that are pending to the program, and not to the kernel; as a mask. */
 uint64_t sr_signals_waiting(const struct sr_thread *t);

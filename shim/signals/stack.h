@@ -15,11 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Zeroed: the kernel has the program's. */
-struct sr_signal_stack {
-	char *own;       /* lowest address; NULL: none */
-	stack_t program; /* if own */
-};
+#include "shim/core/signal_state.h"
 
 /* From now on, in this thread; nothing happens where there is no memory. */
 void sr_signal_stack_begin(struct sr_signal_stack *s);

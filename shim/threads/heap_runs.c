@@ -4,7 +4,6 @@
 #include "logd/base/rawsys.h"
 #include "logd/base/lock.h"
 #include "shim/threads/program_threads.h"
-#include "shim/record/record.h"
 
 /* The thread that makes the run under way, by number: the first is the main thread's. */
 static struct {
@@ -59,7 +58,7 @@ static void take_over(struct sr_thread *t)
 	heap.owner = t->number;
 	heap.operations = 0;
 	t->heap_ops = 0;
-	sr_record_other(t, SR_REC_HEAP, &payload, sizeof(payload));
+	sr_engine_note(t, SR_REC_HEAP, &payload, sizeof(payload));
 }
 
 bool sr_record_heap_begin(struct sr_thread *t)

@@ -20,28 +20,7 @@
 #ifndef SHIM_THREADS_HEAP_RUNS_H
 #define SHIM_THREADS_HEAP_RUNS_H
 
-#include "shim/core/order.h"
-#include "shim/core/thread.h"
-
-/* Before an operation; NULL, or what to give to sr_heap_end after it. */
-static inline const struct sr_engine *sr_heap_begin(void)
-{
-	const struct sr_engine *e;
-
-	if (__builtin_expect(!sr_threaded, 1))
-		return NULL;
-	e = sr_engine;
-	if (!e || !e->heap_begin || sr_self.depth)
-		return NULL;
-	sr_self.uses_heap = true;
-	return e->heap_begin(&sr_self) ? e : NULL;
-}
-
-static inline void sr_heap_end(const struct sr_engine *e)
-{
-	if (e)
-		e->heap_end(&sr_self);
-}
+#include "shim/memory/heap_order.h"
 
 /* The thread makes no more operations, but for what glibc does when it is over. */
 void sr_heap_leave(struct sr_thread *t);

@@ -12,7 +12,7 @@
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
 #include "shim/core/thread.h"
 
 /* For the frames between the entry point and main, and for auxiliary vectors longer than this one.

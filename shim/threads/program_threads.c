@@ -18,16 +18,16 @@
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
-#include "replay/abi/control.h"
 #include "shim/kernel/cpuid_trap.h"
 #include "shim/memory/heap.h"
 #include "shim/threads/heap_runs.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/process/ids.h"
 #include "logd/base/lock.h"
-#include "shim/calls/trap/trap.h"
+#include "shim/kernel/user_dispatch.h"
 #include "shim/core/order.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
@@ -36,9 +36,6 @@
 
 /* What the shim's own frames and thread-local variables may take of a small stack. */
 #define SHIM_ROOM (16ul << 10)
-
-bool sr_threaded;
-struct sr_events sr_events;
 
 /* What a new thread is told, and what is known of it until its stack is unmapped. */
 struct sr_thread_start {
@@ -60,27 +57,6 @@ struct sr_thread_start {
 
 static pthread_key_t end_key;
 static _Atomic int32_t running = 1; /* of the program's threads, those that are counted */
-static _Atomic uint32_t next_number;
-
-/* ---------------------------------------------------------------- numbers */
-
-uint32_t sr_thread_number(struct sr_thread *t)
-{
-	if (!t->numbered) {
-		t->number = atomic_fetch_add(&next_number, 1);
-		t->numbered = true;
-	}
-	return t->number;
-}
-
-/* Replay: that number was given in the recording. */
-static void reserve_number(uint32_t number)
-{
-	uint32_t next = atomic_load(&next_number);
-
-	while (next <= number && !atomic_compare_exchange_weak(&next_number, &next, number + 1))
-		;
-}
 
 /* ----------------------------------------------------------------- stacks */
 
@@ -258,7 +234,7 @@ static void *run(void *argument)
 			sr_free(s);
 		sr_thread_watch_end(t);
 		sr_trap_arm_thread(t);
-		if (sr_engine && sr_engine->thread_begins)
+		if (sr_engine)
 			sr_engine->thread_begins(t);
 		sr_leave(t, before);
 		if (!copy.own_mask)
@@ -370,7 +346,7 @@ static int record_create(pthread_t *id, const pthread_attr_t *attr, void *routin
 	s = new_start(routine, arg, c11);
 	if (!s)
 		return EAGAIN;
-	s->number = atomic_fetch_add(&next_number, 1);
+	s->number = sr_thread_next_number();
 	t->child.number = s->number;
 	return create(id, attr, s, &t->child.stack, &t->child.tid);
 }
@@ -379,8 +355,7 @@ static void __attribute__((noreturn)) cannot_create(int err)
 {
 	sr_say("the replay cannot create a thread that the recording has (%s)",
 	       strerrorname_np(err));
-	for (;;)
-		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+	sr_engine->fail();
 }
 
 static void replay_create(const pthread_attr_t *attr, void *routine, void *arg, bool c11)
@@ -398,9 +373,8 @@ static void replay_create(const pthread_attr_t *attr, void *routine, void *arg, 
 	s->number = t->child.number;
 	sr_ids_recorded(t->child.number, t->child.tid);
 	s->stack = t->child.stack;
-	reserve_number(s->number);
-	if (sr_engine->thread_starts)
-		sr_engine->thread_starts();
+	sr_thread_reserve_number(s->number);
+	sr_engine->thread_starts();
 	err = create(&id, attr, s, &stack, &tid);
 	if (err)
 		cannot_create(err);
@@ -569,7 +543,7 @@ static void end_thread(void *thread)
 	sr_trap_disarm_thread(t);
 	if (t->counted)
 		atomic_fetch_sub(&running, 1);
-	if (sr_engine && sr_engine->thread_ends)
+	if (sr_engine)
 		sr_engine->thread_ends(t);
 }
 
@@ -599,8 +573,7 @@ bool sr_thread_revive(struct sr_thread *t)
 	sr_trap_arm_thread(t);
 	t->sn = 0;
 	t->last.len = 0;
-	if (sr_engine->thread_starts)
-		sr_engine->thread_starts();
+	sr_engine->thread_starts();
 	return true;
 }
 
@@ -649,8 +622,7 @@ static void run_once_routine(void)
 	 * If the routine throws or is cancelled, neither these lines' other half
 	 * nor that of the caller's is run: they cancel out.
 	 */
-	if (sr_engine && sr_engine->resumes)
-		sr_engine->resumes(t);
+	sr_engine_resumes(t);
 	t->depth--;
 	sr_select(t);
 	t->heap = SR_HEAP_PROGRAM;
@@ -660,8 +632,7 @@ static void run_once_routine(void)
 	t->heap = SR_HEAP_LIBRARY;
 	t->depth++;
 	sr_select(t);
-	if (sr_engine && sr_engine->releases)
-		sr_engine->releases(t);
+	sr_engine_releases(t);
 }
 
 typedef int (*once_function)(int *control, void (*routine)(void));
@@ -675,11 +646,9 @@ static int record_once(struct sr_thread *t, once_function real, int *control, vo
 	sr_select(t);
 	t->heap = SR_HEAP_LIBRARY;
 	/* Another thread may be in the routine. */
-	if (sr_engine && sr_engine->releases)
-		sr_engine->releases(t);
+	sr_engine_releases(t);
 	err = real(control, run_once_routine);
-	if (sr_engine && sr_engine->resumes)
-		sr_engine->resumes(t);
+	sr_engine_resumes(t);
 	t->heap = SR_HEAP_PROGRAM;
 	t->depth--;
 	sr_select(t);
@@ -708,7 +677,7 @@ static int once(once_function real, int *control, void (*routine)(void), void *s
 
 	if (!sr_engine || !sr_threaded || t->depth || sr_is_verbs_library(site))
 		return real(control, routine);
-	if (sr_engine->comes_next)
+	if (sr_engine->replays)
 		replay_once(t, control, routine);
 	else
 		err = record_once(t, real, control, routine);

@@ -30,9 +30,6 @@ typedef void *(*sr_start_routine)(void *);
 /* In the main thread, once.  False if the program has used up the thread keys. */
 bool sr_threads_init(void);
 
-/* The thread's number, its own or the next. */
-uint32_t sr_thread_number(struct sr_thread *t);
-
 /* The end of this thread is to be noticed. */
 void sr_thread_watch_end(struct sr_thread *t);
 

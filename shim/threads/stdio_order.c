@@ -20,9 +20,10 @@
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
+#include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/threads/program_threads.h"
-#include "shim/calls/real.h"
+#include "shim/core/next.h"
 #include "shim/core/thread.h"
 
 #undef putc

@@ -6,9 +6,8 @@
 #include "shim/memory/map.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
-#include "shim/memory/own_memory.h"
-#include "shim/memory/readable.h"
-#include "shim/calls/real.h"
+#include "shim/verbs/own_memory.h"
+#include "shim/kernel/readable.h"
 #include "shim/verbs/regions.h"
 
 struct region {
@@ -102,7 +101,7 @@ static void doubt(void *value, void *argument)
 		r->doubtful = true;
 }
 
-void sr_mr_doubt(const void *addr, size_t length)
+void sr_mr_doubt(void *addr, size_t length)
 {
 	struct range range = {(uintptr_t)addr, (uintptr_t)addr + length};
 

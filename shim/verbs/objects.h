@@ -42,6 +42,10 @@ static inline struct sr_context *sr_context_find(struct ibv_context *context)
 
 /* Saves the operations of a new context and puts the wrappers in their place. */
 int sr_context_patch(struct ibv_context *context);
+/* Where the context keeps the pointer of this operation; NULL if it has no such operation. */
+void **sr_context_slot(const struct sr_call_desc *d, struct ibv_context *context);
+/* Replay: it was laid out from the trace. */
+void sr_context_made(struct ibv_context *context);
 /* Of those operations only that are seen outside of the group. */
 int sr_context_patch_outside(struct ibv_context *context);
 /* How many there have been. */
@@ -86,7 +90,7 @@ void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, u
  * The program unmaps or protects the range: what is registered there, the device
  * goes on using, but the CPU may not be able to read it any more.
  */
-void sr_mr_doubt(const void *addr, size_t length);
+void sr_mr_doubt(void *addr, size_t length);
 
 void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
 

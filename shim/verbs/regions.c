@@ -17,10 +17,10 @@
 #include "shim/core/hooks.h"
 #include "logd/base/lock.h"
 #include "shim/core/order.h"
-#include "shim/memory/own_memory.h"
+#include "shim/verbs/own_memory.h"
 #include "shim/threads/program_threads.h"
-#include "shim/memory/readable.h"
-#include "shim/record/record.h"
+#include "shim/kernel/readable.h"
+#include "shim/core/engine.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
@@ -89,7 +89,7 @@ static void record_event(struct writer *w, const struct sr_exposed_event *e)
 		put(w, &(uint64_t){e->protected[i]}, sizeof(uint64_t));
 	for (uint32_t i = 0; i < e->values_n; i++)
 		put_value(w, &e->values[i]);
-	sr_record_other(&sr_self, SR_REC_EXPOSED, w->buf, w->n);
+	sr_engine_note(&sr_self, SR_REC_EXPOSED, w->buf, w->n);
 }
 
 /* Under the module's lock. */
@@ -109,7 +109,7 @@ static void record_region(uint32_t what, const struct sr_exposed_region *w, uint
 	    .refusal = why,
 	};
 
-	sr_record_other(&sr_self, SR_REC_REGION, &payload, sizeof(payload));
+	sr_engine_note(&sr_self, SR_REC_REGION, &payload, sizeof(payload));
 }
 
 void sr_regions_record_counts(void)
@@ -135,7 +135,7 @@ void sr_regions_record_counts(void)
 	    .jumps = c.jumps,
 	    .by_jump = c.by_jump,
 	};
-	sr_record_other(&sr_self, SR_REC_EXPOSED_COUNTS, &payload, sizeof(payload));
+	sr_engine_note(&sr_self, SR_REC_EXPOSED_COUNTS, &payload, sizeof(payload));
 }
 
 /* ------------------------------------------------------------------ start */
@@ -185,6 +185,12 @@ void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay)
 	hooks.threads = threads;
 	hooks.may_tick = may_tick;
 	claim_faults();
+}
+
+void sr_regions_mapping_ends(void *addr, size_t size)
+{
+	if (sr_regions_on && sr_exposed_touches(addr, size))
+		sr_exposed_forget(addr, size);
 }
 
 static void before_fork(void)

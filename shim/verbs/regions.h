@@ -20,13 +20,8 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/modes.h"
 #include "shim/exposed/exposed.h"
-
-enum sr_regions_mode {
-	SR_REGIONS_PROTECT,
-	SR_REGIONS_COMPARE,
-	SR_REGIONS_OFF,
-};
 
 /* There is, or was, an exposed region. */
 extern bool sr_regions_on SR_HIDDEN;
@@ -35,6 +30,9 @@ extern bool sr_regions_on SR_HIDDEN;
 void sr_regions_start(enum sr_regions_mode mode, bool patch);
 /* Those that a replay has. */
 void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay);
+
+/* Memory is about to be unmapped or mapped over. */
+void sr_regions_mapping_ends(void *addr, size_t size);
 
 /* ------------------------------------------------------------ registration */
 

@@ -8,7 +8,7 @@
 
 #include "logd/base/checksum.h"
 #include "shim/memory/heap.h"
-#include "shim/memory/readable.h"
+#include "shim/kernel/readable.h"
 #include "shim/verbs/regions.h"
 
 #define FIRST_CAPACITY 4096

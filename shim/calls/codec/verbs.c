@@ -7,7 +7,7 @@
 #include "shim/verbs/objects.h"
 #include "logd/base/opcodes.h"
 #include "shim/verbs/ops.h"
-#include "shim/memory/readable.h"
+#include "shim/kernel/readable.h"
 #include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
 

@@ -14,16 +14,10 @@
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
-
-bool sr_trap_is_on;
-
-bool sr_trapped(const uint64_t *a)
-{
-	return sr_self.armed;
-}
 
 #if defined(__x86_64__)
 
@@ -45,22 +39,17 @@ bool sr_trapped(const uint64_t *a)
 #include "shim/process/ids.h"
 #include "shim/memory/images.h"
 #include "shim/calls/trap/x86_64.h"
-#include "shim/memory/readable.h"
+#include "shim/kernel/readable.h"
 #include "shim/verbs/objects.h"
 #include "shim/core/order.h"
-#include "shim/memory/own_memory.h"
+#include "shim/verbs/own_memory.h"
 #include "shim/signals/signals.h"
-#include "shim/start.h"
 #include "shim/kernel/tsc.h"
 #include "shim/core/variables.h"
 #include "shim/kernel/vdso.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/verbs/regions.h"
 
-#ifndef PR_SET_SYSCALL_USER_DISPATCH
-#define PR_SET_SYSCALL_USER_DISPATCH 59
-#define PR_SYS_DISPATCH_ON           1
-#endif
 #ifndef SYS_USER_DISPATCH
 #define SYS_USER_DISPATCH 2 /* si_code of SIGSYS */
 #endif
@@ -645,7 +634,7 @@ static long handle(struct sr_thread *t, long nr, uint64_t a[6], ucontext_t *uc)
 			return raw(nr, a);
 		break;
 	case SYS_exit_group:
-		sr_process_exits((int)a[0]);
+		sr_engine_exits((int)a[0]);
 		return raw(nr, a);
 	}
 	call = call_of_threads(nr);
@@ -689,28 +678,6 @@ static void settle_resolver(void)
 	gethostbyname_r("localhost", &host, room, sizeof(room), &result, &error);
 }
 
-/* The library's text, from the linker. */
-extern const char __ehdr_start[] SR_HIDDEN;
-extern const char etext[] SR_HIDDEN;
-
-static int dispatch(struct sr_thread *t)
-{
-	return (int)sr_syscall(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON,
-			       SR_ARG(__ehdr_start), etext - __ehdr_start, SR_ARG(&t->selector), 0);
-}
-
-void sr_trap_arm_thread(struct sr_thread *t)
-{
-	if (sr_trap_is_on && !t->armed && !dispatch(t))
-		t->armed = SR_TRAP_BLOCK;
-}
-
-void sr_trap_disarm_thread(struct sr_thread *t)
-{
-	t->armed = SR_TRAP_ALLOW;
-	sr_select(t);
-}
-
 /* Its own system calls are made from the same thread, and would be caught. */
 static bool is_under_valgrind(void)
 {
@@ -728,7 +695,7 @@ int sr_trap_start(void)
 		return -EOPNOTSUPP;
 	t->selector = SR_TRAP_ALLOW;
 	/* Whether the kernel has it. */
-	err = dispatch(t);
+	err = sr_trap_dispatch(t);
 	if (err)
 		return err;
 	list_harmless();
@@ -766,14 +733,6 @@ int sr_trap_start(void)
 }
 
 void sr_trap_begin(int32_t pid)
-{
-}
-
-void sr_trap_arm_thread(struct sr_thread *t)
-{
-}
-
-void sr_trap_disarm_thread(struct sr_thread *t)
 {
 }
 

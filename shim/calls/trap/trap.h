@@ -30,10 +30,9 @@
 
 #include "logd/base/compiler.h"
 #include "calls.gen.h"
+#include "shim/kernel/user_dispatch.h"
 
 #define SR_TRAP_CALLS 512
-
-struct sr_thread;
 
 /* System call number to call number + 1; 0: not in calls.def. */
 extern const uint16_t sr_trap_calls[SR_TRAP_CALLS];
@@ -44,14 +43,5 @@ extern const uint16_t sr_trap_calls[SR_TRAP_CALLS];
  */
 int sr_trap_start(void);
 void sr_trap_begin(int32_t recorded_pid); /* 0: this is a recording */
-
-/* Is there a net in this process? */
-extern bool sr_trap_is_on SR_HIDDEN;
-
-/* The calling thread, from inside an intercepted call: takes effect when that is left. */
-void sr_trap_arm_thread(struct sr_thread *t);
-
-/* The calling thread is done with the program's code. */
-void sr_trap_disarm_thread(struct sr_thread *t);
 
 #endif

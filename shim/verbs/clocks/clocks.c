@@ -13,7 +13,7 @@
 #include "shim/memory/heap.h"
 #include "logd/base/lock.h"
 #include "shim/memory/map.h"
-#include "shim/record/record.h"
+#include "shim/core/engine.h"
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 
@@ -106,7 +106,7 @@ static void complain(const char *what, const char *why)
 /* What a queue pair carries, and why no clocks, for the trace. */
 static void note(const struct sr_connection_payload *p)
 {
-	sr_record_other(&sr_self, SR_REC_CONNECTION, p, sizeof(*p));
+	sr_engine_note(&sr_self, SR_REC_CONNECTION, p, sizeof(*p));
 }
 
 /* An outsider says nothing of a daemon that it could do without. */
@@ -650,7 +650,7 @@ void sr_clocks_tick(struct sr_clock_qp *c)
 	uint64_t event = sr_clock_tick(&self.clock);
 
 	c->word = sr_clock_cell_word(self.clock.member, event);
-	sr_record_clock(event, NULL, 0);
+	sr_engine_clock(event, NULL, 0);
 }
 
 static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32_t cells)
@@ -662,7 +662,7 @@ static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32
 	do {
 		n = sr_clock_merge(&self.clock, v, words, cells, orders, SR_CLOCK_ORDERS, &event);
 		if (n)
-			sr_record_clock(event, orders, n);
+			sr_engine_clock(event, orders, n);
 	} while (n + SR_CLOCK_CELL_WORDS > SR_CLOCK_ORDERS);
 }
 
@@ -674,7 +674,7 @@ static void note_short(struct sr_clock_qp *c, uint64_t in_use)
 {
 	struct sr_order missed = {.member = (uint8_t)self.clock.member, .via = SR_ORDER_SHORT};
 
-	sr_record_clock(sr_clock_tick(&self.clock), &missed, 1);
+	sr_engine_clock(sr_clock_tick(&self.clock), &missed, 1);
 	c->cells_count = cells_to_read((uint32_t)in_use);
 	/* For the READs from now on. */
 	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
@@ -704,7 +704,7 @@ void sr_clocks_look_at_peers(void)
 	if (!cells || !sr_clock_is_news(&self.clock, self.view, &r->own, cells))
 		return;
 	/* What cannot be written now is left for the next look. */
-	if (sr_record_is_interrupted())
+	if (sr_thread_is_busy(&sr_self))
 		return;
 	/*
 	 * Never waited for: this may be a signal handler that interrupted its
@@ -718,6 +718,6 @@ void sr_clocks_look_at_peers(void)
 
 void sr_clocks_store(void)
 {
-	if (sr_clocks_member && !sr_record_is_interrupted())
-		sr_record_clock(sr_clock_tick(&self.clock), NULL, 0);
+	if (sr_clocks_member && !sr_thread_is_busy(&sr_self))
+		sr_engine_clock(sr_clock_tick(&self.clock), NULL, 0);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "shim/memory/own_memory.h"
+#include "shim/verbs/own_memory.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "logd/base/lock.h"
-#include "shim/calls/trap/trap.h"
+#include "shim/kernel/user_dispatch.h"
 
 /* With more places than that, one apart from the other, no memory is known to be the program's. */
 #define PLACES_MAX 64

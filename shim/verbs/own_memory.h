@@ -11,8 +11,8 @@
  *
  * Called by registrations in any thread, and by the system-call trap (sr_own_memory_moves).
  */
-#ifndef SHIM_MEMORY_OWN_MEMORY_H
-#define SHIM_MEMORY_OWN_MEMORY_H
+#ifndef SHIM_VERBS_OWN_MEMORY_H
+#define SHIM_VERBS_OWN_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

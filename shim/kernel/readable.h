@@ -6,8 +6,8 @@
  * A system call, which reads a byte of each page: not for the data path.  Any
  * thread.
  */
-#ifndef SHIM_MEMORY_READABLE_H
-#define SHIM_MEMORY_READABLE_H
+#ifndef SHIM_KERNEL_READABLE_H
+#define SHIM_KERNEL_READABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "shim/memory/readable.h"
+#include "shim/kernel/readable.h"
 
 #include <errno.h>
 #include <sys/uio.h>
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
-#include "shim/verbs/regions.h"
+#include "shim/exposed/exposed.h"
 
 #define PAGES_AT_ONCE 64
 /* The smallest there is. */
@@ -38,8 +38,8 @@ bool sr_is_readable(const void *start, size_t n)
 	while (p < end) {
 		for (count = 0; p < end && count < PAGES_AT_ONCE; count++) {
 			pages[count] = (struct iovec){(void *)p, 1};
-			/* A exposed region's are, though the kernel finds them closed. */
-			if (sr_regions_on && sr_exposed_touches(p, 1))
+			/* Those of an exposed region are, although the kernel finds them protected. */
+			if (sr_exposed_touches(p, 1))
 				pages[count].iov_base = &pages;
 			/* Not past the end: the last address has none behind it. */
 			p = (size_t)(end - p) > to_next_page(p) ? p + to_next_page(p) : end;

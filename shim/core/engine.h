@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * engine.h: the one interface to what records or replays this process.
+ *
+ * The record engine (shim/record) and the replay engine (shim/replay) implement it.
+ * Everything below them reaches them through sr_engine only, and only shim/start.c
+ * names them both.  An engine that is no longer active, after the end of a recording or
+ * a replay, implements it too: its operations do nothing.
+ */
+#ifndef SHIM_CORE_ENGINE_H
+#define SHIM_CORE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/base/compiler.h"
+#include "shim/core/call.h"
+
+struct sr_order;
+struct sr_signal_payload;
+struct sr_thread;
+
+struct sr_engine {
+	/* Every outermost call of the program's. */
+	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
+
+	/* Calls are answered from the trace, not recorded. */
+	bool replays;
+	/* The process's last record is still to come. */
+	bool active;
+
+	/* Recording: a record in the thread's stream that is not a call. */
+	void (*note)(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
+	/* Recording: an event of the process's clock, with the orders that were found at it. */
+	void (*clock)(uint64_t event, const struct sr_order *orders, uint32_t n);
+
+	/* The lowest descriptor that belongs to sreplay from this one on, or -1.  See own_fds.h. */
+	int (*own_fd_from)(int fd);
+
+	/*
+	 * Around each operation on the program's heap, in a process with threads.  The end is
+	 * called only after a beginning that returned true.
+	 */
+	bool (*heap_begin)(struct sr_thread *t);
+	void (*heap_end)(struct sr_thread *t);
+
+	/*
+	 * A handler of the program's is about to begin.  False: it must not run, because the
+	 * recording does not have it here.
+	 */
+	bool (*signal)(struct sr_thread *t, struct sr_signal_payload *signal);
+
+	/* This thread is about to create another one. */
+	void (*thread_starts)(void);
+	/* This thread is about to run the program's code for the first time. */
+	void (*thread_begins)(struct sr_thread *t);
+	/* This thread has made its last call. */
+	void (*thread_ends)(struct sr_thread *t);
+	/* The thread leaves the program's code without a call, so that others may run; it is back. */
+	void (*releases)(struct sr_thread *t);
+	void (*resumes)(struct sr_thread *t);
+
+	/* The process ends with this status. */
+	void (*exits)(int status);
+
+	/* Of an engine that replays. */
+
+	/* Is the thread's next record one of this call? */
+	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
+	/* The thread computes for long without a call (sr_signals_await_stall). */
+	void (*stalled)(struct sr_thread *t);
+	/* Something recorded cannot be done again; a message says what.  Ends the process. */
+	void (*fail)(void) __attribute__((noreturn));
+};
+
+/* NULL while the shim is inert.  Set once, before the program's main. */
+extern const struct sr_engine *sr_engine SR_HIDDEN;
+
+/* Operations that do nothing. */
+void sr_engine_no_note(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
+void sr_engine_no_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
+int sr_engine_no_fd(int fd);
+bool sr_engine_no_heap(struct sr_thread *t);
+bool sr_engine_any_signal(struct sr_thread *t, struct sr_signal_payload *signal);
+void sr_engine_ignore(struct sr_thread *t);
+void sr_engine_ignore_start(void);
+
+/* Is the process recorded or replayed, and has not reached its end? */
+static inline bool sr_engine_is_active(void)
+{
+	return sr_engine && sr_engine->active;
+}
+
+/* The operations, in a process that may be inert. */
+
+static inline void sr_engine_note(struct sr_thread *t, uint16_t kind, const void *payload,
+				  size_t size)
+{
+	if (sr_engine)
+		sr_engine->note(t, kind, payload, size);
+}
+
+static inline void sr_engine_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+{
+	if (sr_engine)
+		sr_engine->clock(event, orders, n);
+}
+
+static inline void sr_engine_releases(struct sr_thread *t)
+{
+	if (sr_engine)
+		sr_engine->releases(t);
+}
+
+static inline void sr_engine_resumes(struct sr_thread *t)
+{
+	if (sr_engine)
+		sr_engine->resumes(t);
+}
+
+static inline void sr_engine_exits(int status)
+{
+	if (sr_engine)
+		sr_engine->exits(status);
+}
+
+/*
+ * The process is inert, but will be recorded as soon as it opens a device: it had not
+ * loaded libibverbs when it started.  Many such processes never load it (shells, mpirun);
+ * a Python or a UCX program does, with dlopen.
+ */
+extern bool sr_waiting;
+
+/* start.c: ends the waiting; true if the process is recorded from now on. */
+bool sr_wake(void);
+
+#endif

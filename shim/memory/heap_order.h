@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * heap_order.h: each operation on the program's heap, in a process with threads, begins
+ * and ends with the engine, which keeps them in order (threads/heap_runs.h).
+ */
+#ifndef SHIM_MEMORY_HEAP_ORDER_H
+#define SHIM_MEMORY_HEAP_ORDER_H
+
+#include "shim/core/engine.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+
+/* Before an operation; NULL, or what to give to sr_heap_end after it. */
+static inline const struct sr_engine *sr_heap_begin(void)
+{
+	const struct sr_engine *e;
+
+	if (__builtin_expect(!sr_threaded, 1))
+		return NULL;
+	e = sr_engine;
+	if (!e || sr_self.depth)
+		return NULL;
+	sr_self.uses_heap = true;
+	return e->heap_begin(&sr_self) ? e : NULL;
+}
+
+static inline void sr_heap_end(const struct sr_engine *e)
+{
+	if (e)
+		e->heap_end(&sr_self);
+}
+
+#endif
