@@ -129,5 +129,5 @@ def table(rows, markdown, number):
                      [number(max((c.get(k, 0) for c in counts), default=None), "%d") for k in ("calls", "faults", "values", "late")] +
                      [number(max((c.get(k, 0) for c in counts), default=0) / unit_of, "%.1f")
                       for k, unit_of in (("bytes_on_disk", 1e3), ("window_bytes", 2**20))])
-    return markdown(["program", "bare", "recorded", "ratio", "pairs (discarded)", "calls", "faults", "values", "late", "trace kB",
-                     "windows MiB"], lines)
+    return markdown(["program", "bare", "recorded", "ratio", "pairs (discarded)", "calls", "faults", "values", "async", "trace kB",
+                     "exposed MiB"], lines)
