@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group.h: what the processes of a group share while they are replayed together:
- * one memory file, made by `sreplay replay`, mapped by each replayed process and
- * by the process that feeds it.
+ * group.h: the memory file that all processes of a replayed group share.
  *
- * Who has come how far, and what is under way between them.  None of it decides
- * what a program sees (that is its trace); it decides when its calls return, and
- * what the report says.  Everything is written by the shim's or the command's
- * code; the replayed programs do not know of it.
+ * `sreplay replay` makes it; each replayed process, each process that feeds one, and the
+ * proxy map it.  It holds how far each member is and what is in flight between members.
+ * It never decides what a program sees: the trace does.  It decides when a call returns
+ * and what the report says.
  */
 #ifndef REPLAY_ABI_GROUP_H
 #define REPLAY_ABI_GROUP_H
@@ -24,40 +22,35 @@
 #define SR_GROUP_CHANNELS 16384 /* a power of two */
 #define SR_GROUP_REGIONS  1024
 
-/* What is remembered of writes into each member's memory; the oldest are forgotten. */
+/* Kept of the writes into each member's memory, entries and bytes; the oldest are dropped. */
 #define SR_GROUP_WRITES   (1ull << 24)
 #define SR_GROUP_WRITTEN  (1ull << 32)
-
-/* A write, and a look, is within one of these. */
 
 enum sr_group_transport {
 	SR_GROUP_NONE, /* each rank alone, from its trace */
 	SR_GROUP_SHM,  /* bytes move through this file */
-	SR_GROUP_RXE,  /* ... through queue pairs of the replay's own: see proxy.h */
-	SR_GROUP_BEST, /* to be chosen: rxe where there is a device for it, else shm */
+	SR_GROUP_RXE,  /* ... through queue pairs of the proxy: see proxy.h */
+	SR_GROUP_BEST, /* rxe if there is a device for it, else shm */
 };
 
 enum sr_group_state {
 	SR_GROUP_STARTS,
 	SR_GROUP_RUNS,
-	SR_GROUP_LINGERS, /* has made its last call; others may still READ from its memory */
+	SR_GROUP_LINGERS, /* has made its last call; peers may still READ its memory */
 	SR_GROUP_ENDED,
 };
 
-/* Memory that peers write, of which all that its own process puts there is in the history. */
+/* Memory that peers write; the history has every write to it, the owner's too. */
 struct sr_group_region {
 	uint64_t addr, length;
 };
 
-/*
- * Where in the file bytes are put, one behind the other: at base + at, going around in
- * the room.
- */
+/* A ring of `room` bytes in the file at `base`; the next byte goes to `at` modulo `room`. */
 struct sr_group_place {
 	uint64_t base, at, room;
 };
 
-/* Of the next n bytes, as many as go there in one piece, and where: it has them then. */
+/* Takes room for as many of the next n bytes as fit in one piece; *at: their file offset. */
 static inline size_t sr_group_place_take(struct sr_group_place *to, size_t n, uint64_t *at)
 {
 	uint64_t in_room = to->at % to->room;
@@ -68,41 +61,40 @@ static inline size_t sr_group_place_take(struct sr_group_place *to, size_t n, ui
 	return part;
 }
 
-#define SR_GROUP_WORK_ITEMS 64u         /* of a member, under way at a time; a power of two */
-#define SR_GROUP_SOURCE  (64u << 10) /* bytes that go out with them */
-#define SR_WORK_ITEM_FAR    UINT32_MAX  /* more than that lie at sr_group_source_at() */
+#define SR_GROUP_WORK_ITEMS 64u         /* in flight, of each member; a power of two */
+#define SR_GROUP_SOURCE  (64u << 10) /* bytes that the items in flight send */
+#define SR_WORK_ITEM_FAR    UINT32_MAX  /* its bytes are at sr_group_source_at() */
 
-/* A request that a member's process wants done by a device.  What has arrived is put to its place.
- */
+/* A request that a member's process asks the proxy to repeat; arriving bytes go to `to`. */
 struct sr_work_item {
-	uint64_t stamp; /* of the requests of all members: those of lower ones are done before it */
+	uint64_t stamp; /* orders the items of all members: lower stamps are done first */
 	struct sr_group_call call;
-	uint32_t channel; /* the connection: that of this member's direction */
+	uint32_t channel; /* the connection, in this member's direction */
 	uint32_t opcode;  /* enum ibv_wr_opcode */
 	uint32_t length;
-	uint32_t source; /* where what goes out begins in sr_work_items.source; SR_WORK_ITEM_FAR */
+	uint32_t source; /* offset of its bytes in sr_work_items.source, or SR_WORK_ITEM_FAR */
 	uint32_t imm_data;
 	uint32_t reserved;
 	uint64_t remote_addr; /* in the peer's memory, as recorded */
 	uint64_t compare_add, swap;
-	uint64_t result;  /* an atomic's: what the memory holds then, as recorded */
-	uint64_t arrives; /* of the channel's messages, so many have arrived then; 0: it is none */
-	struct sr_group_place to; /* room 0: what arrives is not wanted */
+	uint64_t result;  /* of an atomic: what the memory holds afterwards, as recorded */
+	uint64_t arrives; /* messages of the channel that have arrived after it; 0: not a message */
+	struct sr_group_place to; /* room 0: arriving bytes are dropped */
 };
 
 /*
- * A member's, in the order of its requests.  Its process does not wait for each: who needs
- * what one brings waits for that (transfer.c), and all are done when the member has ended.
+ * A member's work items, in the order of its requests.  The process waits only for an item
+ * whose bytes it needs (transfer.c); all are done when the member has ended.
  */
 struct sr_work_items {
-	_Atomic uint64_t asked;  /* so many; the process's */
-	_Atomic uint64_t done;   /* ... of them; the proxy's */
-	_Atomic uint32_t failed; /* the one behind these could not be done: why is in the text */
-	_Atomic uint32_t waits;  /* the process sleeps until a message has arrived, */
-	_Atomic uint64_t wanted; /* ... or so many of these are done; 0: it does not */
-	_Atomic uint32_t word;   /* futex: raised when it has, or they are */
+	_Atomic uint64_t asked;  /* written by the process */
+	_Atomic uint64_t done;   /* written by the proxy */
+	_Atomic uint32_t failed; /* item number `done` failed: `text` says why */
+	_Atomic uint32_t waits;  /* the process sleeps until a message arrives */
+	_Atomic uint64_t wanted; /* ... or until `done` reaches this; 0: it does not sleep */
+	_Atomic uint32_t word;   /* futex: raised for both */
 	char text[128];
-	uint32_t source_at; /* so many bytes of the source are taken */
+	uint32_t source_at; /* bytes of the source in use */
 	struct sr_work_item work_item[SR_GROUP_WORK_ITEMS];
 	uint8_t source[SR_GROUP_SOURCE];
 };
@@ -110,7 +102,7 @@ struct sr_work_items {
 enum sr_proxy_state {
 	SR_PROXY_NONE,
 	SR_PROXY_READY,
-	SR_PROXY_FAILED, /* ... to start, or has ended */
+	SR_PROXY_FAILED, /* it could not start, or has ended */
 };
 
 enum sr_transfer_kind {
@@ -121,64 +113,61 @@ enum sr_transfer_kind {
 	SR_TRANSFER_KINDS,
 };
 
-/* The process that has the device: proxy.h. */
+/* The proxy: the process that has the device; see proxy.h. */
 struct sr_group_proxy {
 	_Atomic uint32_t state; /* enum sr_proxy_state; a futex */
 	_Atomic uint32_t word;  /* futex: raised to wake it */
 	_Atomic uint32_t sleeping;
 	_Atomic int32_t process;
-	_Atomic uint64_t stamps; /* the last errand's */
-	_Atomic uint64_t steps;  /* raised with each piece that the device has done */
+	_Atomic uint64_t stamps; /* of the last work item */
+	_Atomic uint64_t steps;  /* raised when the device has done a piece */
 	uint64_t requests[SR_TRANSFER_KINDS], bytes; /* done */
-	_Atomic uint64_t others; /* requests of queue pairs that are not RC: through the file */
-	char text[192];          /* which device it has; or why it has none */
+	_Atomic uint64_t others; /* requests of queue pairs that are not RC; they go through the file */
+	char text[192];          /* the device, or why there is none */
 };
 
 /*
- * In the order of their ranks; a member's number is its place.  The first thing a
- * member does at a call is to say that it has entered it; at a post, once what it
- * posts can be found.
+ * Members are in the order of their ranks; a member's number is its index.  At a call, a
+ * thread first marks the call as entered; at a post, once the posted requests can be found.
  */
 struct sr_group_member {
 	int32_t rank;
 	_Atomic uint32_t state; /* enum sr_group_state */
-	_Atomic uint32_t
-	    whole;             /* it has come to the end of its program: all its writes are known */
-	_Atomic uint32_t word; /* futex: raised when somebody sleeps and it has moved */
-	_Atomic uint32_t sleepers; /* of all processes, who wait for what it posts */
+	_Atomic uint32_t whole;    /* it has reached the end of its program: all its writes are known */
+	_Atomic uint32_t word; /* futex: raised when it moves and others sleep */
+	_Atomic uint32_t sleepers; /* in all processes, waiting for its posts */
 	_Atomic int32_t process;   /* its id, while it runs */
-	_Atomic uint32_t waiting;  /* threads of its own that wait for others */
-	_Atomic uint32_t doubts;   /* of these, who may go on without what they wait for */
+	_Atomic uint32_t waiting;  /* its threads that wait for others */
+	_Atomic uint32_t doubts;   /* of these, the ones that may give up waiting */
 	_Atomic uint64_t moves;    /* calls that it has entered */
-	_Atomic uint64_t looks;    /* how often a waiting thread has looked, in vain */
+	_Atomic uint64_t checks;   /* how often a waiting thread checked in vain */
 
-	/* Of what is written into its memory: see history.c. */
+	/* The history of its memory: see history.c. */
 	_Atomic uint32_t history_lock;
 	uint64_t writes;         /* entries so far */
 	uint64_t written;        /* bytes so far */
-	_Atomic uint64_t looked; /* bytes of what it has looked up: see struct sr_group_look */
+	_Atomic uint64_t sampled; /* bytes of struct sr_group_sample so far */
 
 	struct sr_work_items work_items;
 
 	_Atomic uint32_t regions;
 	struct sr_group_region exposed[SR_GROUP_REGIONS];
 
-	/* By thread: the SN whose call it has entered, and how many of its positions are known. */
+	/* By thread: the SN of the call entered last, and the number of positions. */
 	_Atomic uint64_t entered[SR_REPLAY_THREADS];
-	/* The lowest that somebody sleeps for, 0: none.  Nobody is woken for what comes before. */
+	/* The lowest SN that a thread sleeps for; 0: none.  Earlier ones wake nobody. */
 	_Atomic uint64_t awaited[SR_REPLAY_THREADS];
 	_Atomic uint64_t positions[SR_REPLAY_THREADS];
 };
 
 /*
- * A connection in one direction.  Messages are numbered in the order of their
- * posts, which is that of their receives.  Found by its key, entered by whichever
- * side comes first.
+ * A connection in one direction.  Messages are numbered in the order of their posts, which
+ * is also that of their receives.  The side that comes first enters it; the key finds it.
  */
 struct sr_group_key {
 	int32_t from, to;        /* members */
 	uint32_t from_qp, to_qp; /* numbers, as recorded */
-	uint32_t generation;     /* how often these two were connected before */
+	uint32_t generation;     /* earlier connections of these two */
 	uint32_t reserved;
 };
 
@@ -192,16 +181,15 @@ struct sr_group_channel {
 	_Atomic uint32_t state; /* 0: free; 1: being entered; 2: in use */
 	uint32_t reserved;
 	struct sr_group_key key;
-	_Atomic uint64_t posted;  /* messages whose description is in the file, and their bytes, */
-	_Atomic uint64_t arrived; /* ... but for those over a device: of so many */
-	uint64_t bytes;           /* where the next payload goes; the sender's */
-	uint64_t freed;           /* the receiver's: up to here given back to the system */
+	_Atomic uint64_t posted;  /* messages whose description and bytes are in the file */
+	_Atomic uint64_t arrived; /* over a device: messages whose bytes have arrived */
+	uint64_t bytes;           /* where the next payload goes; written by the sender */
+	uint64_t freed;           /* released up to here; written by the receiver */
 };
 
 /*
- * Who did something, and when in its process: the tick counts the process's posts.
- * Of two origins, one of which is known to come before the other, that has the
- * lower weight.
+ * The call that did something.  The tick counts the posts of its process.  If one origin is
+ * known to come before another, it has the lower weight.
  */
 struct sr_group_origin {
 	uint64_t sn;
@@ -217,50 +205,49 @@ struct sr_group_origin {
 struct sr_group_message {
 	struct sr_group_origin origin;
 	uint64_t number; /* on its channel, from 0 */
-	uint64_t at;     /* where the payload is, from the channel's place on */
+	uint64_t at;     /* offset of the payload in the channel's part of the file */
 	uint32_t length;
 	uint32_t opcode;    /* enum ibv_wr_opcode */
-	uint32_t by_device; /* its bytes are there when it has arrived */
+	uint32_t by_device; /* its bytes come with `arrived` */
 	uint32_t reserved;
 };
 
 enum sr_group_write_kind {
 	SR_GROUP_BYTES,
-	SR_GROUP_ATOMIC, /* its result is not known yet: it may have written anything */
-	SR_GROUP_OWN,    /* the member's own: stored by its CPU, or fetched to there */
-	SR_GROUP_UNSEEN, /* the member's own, too, of which nobody knows what, and when: no bytes */
+	SR_GROUP_ATOMIC, /* the result is not known yet: it may have written anything */
+	SR_GROUP_OWN,    /* stored by the member's CPU, or fetched into its memory */
+	SR_GROUP_UNSEEN, /* stored by the member at an unknown time; has no bytes */
 };
 
-/* A change of a member's memory, within one page: by a request, or by itself. */
+/* A change of a member's memory, within one page. */
 struct sr_group_write {
 	struct sr_group_origin origin;
 	uint64_t addr;
-	uint64_t at; /* where its bytes are: bytes that were written before them */
+	uint64_t at; /* offset of its bytes in the written bytes */
 	uint32_t length;
 	uint32_t kind; /* enum sr_group_write_kind */
 };
 
 /*
- * Bytes that entered a member, from its own memory where peers write it, or from
- * another's where it was fetched: within one page.  Behind it: what was known of
- * all members (as in a position), the bytes, and of memory that was seen
- * changed the bytes that were there before.
+ * Bytes that entered a member: a sample of its own exposed memory, or fetched from
+ * another's; within one page.  In the file it is followed by what the member knew of all
+ * members (as in a position), by the bytes, and, if seen, by the bytes that were there before.
  */
-struct sr_group_look {
-	struct sr_group_origin origin; /* of the request that fetched; of the member itself */
-	struct sr_group_origin cpu;    /* if it was the memory's owner: its latest call known of */
+struct sr_group_sample {
+	struct sr_group_origin origin; /* of the request that fetched, or of the member's call */
+	struct sr_group_origin cpu;    /* the latest known call of the memory's owner */
 	uint64_t addr;                 /* in the memory */
-	uint64_t posted;               /* ticks of its own so far */
+	uint64_t posted;               /* the member's ticks so far */
 	uint64_t writes;               /* into its own memory so far */
 	int32_t member;                /* whose memory */
 	uint32_t length;
-	uint32_t seen; /* in its own memory, where it has changed; 0: fetched */
+	uint32_t seen; /* 1: a change in its own memory; 0: fetched */
 	uint32_t reserved;
 };
 
 /*
- * From the entry of call `sn` on a thread knows this of the others: of each, that
- * the posts up to this tick had begun.  In the file, of each thread, ascending.
+ * From the entry of call `sn` on, a thread knows that each member's posts up to known[] had
+ * begun.  The file has these for each thread, ascending.
  */
 struct sr_group_position {
 	uint64_t sn;
@@ -278,8 +265,8 @@ struct sr_group {
 };
 
 /*
- * Behind what is mapped, read and written by pread and pwrite: a sparse file, of
- * which only what is under way takes memory.
+ * The rest of the file is not mapped, but read and written by pread and pwrite.  It is
+ * sparse: only what is in flight takes memory.
  */
 static inline uint64_t sr_group_messages_at(uint32_t channel)
 {
@@ -296,12 +283,12 @@ static inline uint64_t sr_group_written_at(uint32_t member)
 	return (1ull << 53) + ((uint64_t)member << 40);
 }
 
-static inline uint64_t sr_group_looks_at(uint32_t member)
+static inline uint64_t sr_group_samples_at(uint32_t member)
 {
 	return (1ull << 54) + ((uint64_t)member << 40);
 }
 
-/* What a member's errand takes with it. */
+/* The bytes that a member's work item sends. */
 static inline uint64_t sr_group_source_at(uint32_t member)
 {
 	return (1ull << 55) + ((uint64_t)member << 32);
@@ -317,12 +304,11 @@ static inline uint64_t sr_group_positions_at(uint32_t member, uint32_t thread)
 	return (1ull << 61) + ((uint64_t)(member * SR_REPLAY_THREADS + thread) << 40);
 }
 
-#define SR_GROUP_PAYLOAD (1ull << 44) /* of a channel, and no more */
+#define SR_GROUP_PAYLOAD (1ull << 44) /* room of a channel */
 
 /*
- * Over a device: each member's memory as the group's requests and its own program have
- * left it, at its addresses.  Peers READ it, and work on it by atomics; the program never
- * maps it.
+ * Over a device: each member's memory as requests and its own program left it, at its
+ * addresses.  Peers READ it and apply atomics to it; the program never maps it.
  */
 static inline uint64_t sr_group_image_at(uint32_t member)
 {
@@ -331,15 +317,15 @@ static inline uint64_t sr_group_image_at(uint32_t member)
 
 #define SR_GROUP_FILE_END ((1ull << 62) + (1ull << 57))
 
-/* What a member's process has to know of a peer: the payload of SR_REC_REPLAY_PEER. */
+/* Payload of SR_REC_REPLAY_PEER: the other end of a queue pair, from the next call on. */
 struct sr_group_peer {
-	uint64_t qp; /* address of the struct ibv_qp, of this member's */
+	uint64_t qp; /* address of this member's struct ibv_qp */
 	uint32_t qp_num, peer_qp_num;
-	int32_t peer; /* member; -1: none of the group */
+	int32_t peer; /* member; -1: outside the group */
 	uint32_t reserved;
 };
 
-/* What its call must wait for: the payload of SR_REC_REPLAY_WAIT. */
+/* Payload of SR_REC_REPLAY_WAIT: the call that the next one must wait for. */
 struct sr_group_wait {
 	int32_t member;
 	uint32_t thread;

@@ -125,7 +125,7 @@ static void say_processor(const struct sr_replay_control *c)
 	struct sr_processor here;
 
 	sr_processor_read(&here);
-	if (c->processor.entries && !atomic_load(&c->cpuid_told) &&
+	if (c->processor.entries && !atomic_load(&c->cpuid_emulated) &&
 	    !sr_processors_are_alike(&c->processor, &here))
 		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
 			"may go another way here");
@@ -377,7 +377,7 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		fprintf(stderr, "the record of %s is damaged, or of another version of sreplay\n",
 			name_of(v, r->expected));
 		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
-	case SR_REPLAY_FORSAKEN:
+	case SR_REPLAY_PEER_EXITED:
 		where(v, r);
 		fprintf(stderr,
 			"%s waits for a call of another rank that has ended without it: the "

@@ -321,7 +321,7 @@ static void hold(struct sr_thread *t, uint16_t found, void *site)
 	end_not_transferred(sr_group_not_transferred());
 	claim_report();
 	control->report.found_site = (uintptr_t)site;
-	diverge(t, SR_REPLAY_FORSAKEN, found, found);
+	diverge(t, SR_REPLAY_PEER_EXITED, found, found);
 }
 
 /* ---------------------------------------------------------------- exposed regions */
@@ -1092,7 +1092,7 @@ static void start_traps(void)
 		for (;;)
 			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 	}
-	atomic_store(&control->cpuid_told,
+	atomic_store(&control->cpuid_emulated,
 		     sr_cpuid_begin(&control->processor, atomic_load(&control->cpuid_traced)));
 	sr_trap_begin(control->pid);
 	sr_tsc_begin();

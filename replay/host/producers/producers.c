@@ -74,7 +74,7 @@ struct sr_producers {
 
 /* One look, while it is settled. */
 struct look {
-	struct sr_group_look l;
+	struct sr_group_sample l;
 	uint64_t knows[SR_GROUP_MEMBERS];
 	uint8_t bytes[PAGE], before[PAGE];
 };
@@ -299,7 +299,7 @@ static int load_writes(struct sr_producers *p, uint32_t member, struct memory *m
 
 static bool load_look(const struct sr_producers *p, uint64_t place, struct look *k)
 {
-	uint64_t at = sr_group_looks_at(p->self) + place;
+	uint64_t at = sr_group_samples_at(p->self) + place;
 	size_t known = p->group->members * sizeof(k->knows[0]);
 
 	sr_group_file_read(p->fd, at, &k->l, sizeof(k->l));

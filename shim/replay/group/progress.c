@@ -209,7 +209,7 @@ static bool sleep_until(const struct wanted *w)
 		/* What it did before it ended counts. */
 		if (has_come(w) || has_ended(w) || sr_transfer_failed(&why))
 			break;
-		atomic_fetch_add(&self()->looks, 1);
+		atomic_fetch_add(&self()->checks, 1);
 		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &a_look);
 	}
 	if (!w->awaited)
@@ -257,7 +257,7 @@ static void begin_lull(struct lull *l, uint64_t moves)
 {
 	l->moves = moves;
 	for (uint32_t i = 0; i < sr_group_memory->members; i++)
-		l->looks[i] = atomic_load(&sr_group_memory->member[i].looks);
+		l->looks[i] = atomic_load(&sr_group_memory->member[i].checks);
 }
 
 static bool cannot_go_on(const struct lull *l, uint32_t member)
@@ -265,7 +265,7 @@ static bool cannot_go_on(const struct lull *l, uint32_t member)
 	struct sr_group_member *m = &sr_group_memory->member[member];
 
 	return member == sr_group_self || atomic_load(&m->state) >= SR_GROUP_LINGERS ||
-	       (atomic_load(&m->waiting) && atomic_load(&m->looks) >= l->looks[member] + 4);
+	       (atomic_load(&m->waiting) && atomic_load(&m->checks) >= l->looks[member] + 4);
 }
 
 /* If several doubt, one after the other goes on, so that it is the same in each replay. */
@@ -304,7 +304,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 		last = is_vain(&lull, member);
 		if (!last)
 			sr_sys_nanosleep(&moment);
-		atomic_fetch_add(&self()->looks, 1);
+		atomic_fetch_add(&self()->checks, 1);
 	} while (!is_so(argument) && !last && !sr_transfer_failed(&why));
 	/* Whoever doubts behind us sees that this one moves. */
 	atomic_fetch_add(&self()->moves, 1);

@@ -187,14 +187,14 @@ static uint32_t to_page_end(uint64_t addr)
 }
 
 /* What was written there is known when all have ended: until then it is kept, with a place. */
-static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_look *l,
+static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_sample *l,
 		    const uint64_t *knows, const uint8_t *bytes, const uint8_t *before)
 {
 	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
 	size_t known = sr_group_memory->members * sizeof(*knows);
 	uint64_t place = atomic_fetch_add(
-	    &self->looked, sizeof(*l) + known + (before ? 2 : 1) * (uint64_t)l->length);
-	uint64_t at = sr_group_looks_at(sr_group_self) + place;
+	    &self->sampled, sizeof(*l) + known + (before ? 2 : 1) * (uint64_t)l->length);
+	uint64_t at = sr_group_samples_at(sr_group_self) + place;
 	struct sr_found_value f = {
 	    .sn = v->t->sn,
 	    .addr = v->addr + from,
@@ -220,7 +220,7 @@ void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote
 {
 	static uint8_t bytes[PAGE];
 	uint64_t knows[SR_GROUP_MEMBERS];
-	struct sr_group_look l = {
+	struct sr_group_sample l = {
 	    .origin = *request,
 	    .posted = sr_progress_now(v->t, knows).tick,
 	    .cpu = sr_progress_seen(member),
@@ -241,7 +241,7 @@ void sr_value_seen(const struct sr_value *v)
 {
 	uint64_t knows[SR_GROUP_MEMBERS];
 	struct sr_group_origin now = sr_progress_now(v->t, knows);
-	struct sr_group_look l = {
+	struct sr_group_sample l = {
 	    .origin = now,
 	    .posted = now.tick,
 	    .cpu = now,
