@@ -22,6 +22,8 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 
+#include "shim/core/completion.h"
+
 struct sr_buf {
 	uint8_t *p;
 	size_t len;

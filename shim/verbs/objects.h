@@ -21,6 +21,7 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
+#include "shim/core/completion.h"
 #include "logd/base/lock.h"
 #include "shim/memory/map.h"
 
@@ -242,27 +243,6 @@ static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq)
 }
 
 /* ------------------------------------------- extended completion queues */
-
-/* What the program may read of a completion between start_poll and end_poll. */
-struct sr_completion {
-	uint64_t wr_id;
-	enum ibv_wc_status status;
-	enum ibv_wc_opcode opcode;
-	uint32_t vendor_err;
-	uint32_t byte_len;
-	__be32 imm_data;
-	uint32_t qp_num;
-	uint32_t src_qp;
-	unsigned int wc_flags;
-	uint32_t slid;
-	uint8_t sl;
-	uint8_t dlid_path_bits;
-	uint64_t completion_ts;
-	uint16_t cvlan;
-	uint32_t flow_tag;
-	struct ibv_wc_tm_info tm_info;
-	uint64_t completion_wallclock_ns;
-};
 
 /* The one that start_poll or next_poll found last; NULL if the queue is not an extended one. */
 struct sr_completion *sr_cq_current(const struct ibv_cq_ex *cq);

@@ -7,7 +7,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "shim/verbs/objects.h"
+#include "shim/core/codec.h"
 #include "wire.gen.h"
 
 static struct sr_cursor cursor(const uint8_t *p, size_t size)
