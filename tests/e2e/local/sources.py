@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, replay
+from harness import BUILD, SREPLAY, Tap, can_trap_cpuid, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "sources")
 SOURCES = ["proc", "urandom", "stdin", "files", "events", "streams", "messages", "waiting", "network", "machine",
@@ -73,11 +73,6 @@ def without_avx(entry):
 def with_fma4(entry):
     if entry[0] == 0x80000001:
         entry[4] |= 1 << 16
-
-
-def can_trap_cpuid():
-    with open("/proc/cpuinfo") as f:
-        return " cpuid_fault" in f.read()
 
 
 def test_processor(tap, directory):
