@@ -51,7 +51,9 @@ class Trees:
 
     @staticmethod
     def meson(tree, options):
-        if not os.path.exists(os.path.join(tree, "build.ninja")):
+        if os.path.exists(os.path.join(tree, "build.ninja")):
+            quietly(["ninja", "-C", tree, "build.ninja"])  # a meson.build may have changed
+        else:
             quietly(["meson", "setup", tree, ROOT, "-Dwerror=true", "--buildtype=debugoptimized"] + options)
 
     def tests(self):

@@ -43,8 +43,12 @@ def run(result, command, environment, directory, seconds):
         # Tests run side by side: each has its own daemon, and its own place for files.
         own = dict(os.environ, TMPDIR=scratch, XDG_RUNTIME_DIR=scratch, **environment)
         begin = time.monotonic()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=own,
-                                   cwd=directory, start_new_session=True)
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=own,
+                                       cwd=directory, start_new_session=True)
+        except OSError as error:
+            result.add(b"", error, command)
+            return
         status, used = wait(process, seconds)
         end_left_behind(scratch)
         log.seek(0)

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_moments.c: when values, stores and clocks are looked at. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/exposed/fixture.h"
+
+#define ROUNDS 1000
+
+static atomic_bool stop;
+
+static void *write_clock_and_data(void *p)
+{
+	for (uint64_t n = 1; !atomic_load(&stop); n++) {
+		atomic_store(&nics_clock, n);
+		atomic_store((_Atomic uint64_t *)sr_exposed_backing(p), n);
+	}
+	return NULL;
+}
+
+static void clocks_are_looked_at_behind_a_value_and_in_front_of_its_record(void **state)
+{
+	volatile uint64_t *p = (void *)memory(1);
+	uint64_t n, before, found = 0;
+	pthread_t nic;
+
+	*p = 0;
+	atomic_store(&nics_clock, 0);
+	assert_int_equal(sr_exposed_add((void *)p, PAGE), SR_EXPOSED_OK);
+	assert_int_equal(*p, 0);
+	pthread_create(&nic, NULL, write_clock_and_data, (void *)p);
+	while (found < ROUNDS) {
+		before = values;
+		sr_exposed_observe();
+		n = *p;
+		found += values != before;
+		assert_true(values == before || clock_seen >= n);
+	}
+	atomic_store(&stop, true);
+	pthread_join(nic, NULL);
+	sr_exposed_remove((void *)p, PAGE);
+}
+
+static atomic_bool late;
+
+/* Who sees the n-th store sees its number. */
+static void *read_data_and_clock(void *p)
+{
+	uint64_t n = 0;
+
+	while (n < ROUNDS) {
+		n = atomic_load((_Atomic uint64_t *)sr_exposed_backing(p));
+		if (atomic_load(&own_clock) < n)
+			atomic_store(&late, true);
+	}
+	return NULL;
+}
+
+static void a_store_is_told_before_it_is_seen(void **state)
+{
+	volatile uint64_t *p = (void *)memory(1);
+	pthread_t reader;
+
+	*p = 0;
+	assert_int_equal(sr_exposed_add((void *)p, PAGE), SR_EXPOSED_OK);
+	atomic_store(&own_clock, 0);
+	pthread_create(&reader, NULL, read_data_and_clock, (void *)p);
+	for (uint64_t n = 1; n <= ROUNDS; n++) {
+		/* Few in a row: each is done alone. */
+		if (n % 4 == 0)
+			sr_exposed_observe();
+		*p = n;
+	}
+	pthread_join(reader, NULL);
+	assert_false(atomic_load(&late));
+	sr_exposed_remove((void *)p, PAGE);
+}
+
+#define FILLED 40
+#define ALONE  16 /* stores in a row, before the page goes live */
+
+static void *fill_words(void *p)
+{
+	volatile uint64_t *word = p;
+
+	for (int i = 0; i < FILLED; i++)
+		word[i] = (uint64_t)i;
+	return (void *)sr_exposed_faults();
+}
+
+/* While the backing mapping is held, for another thread's call, the store that would do it comes again. */
+static void a_store_that_must_wait_counts_once(void **state)
+{
+	uint8_t *p = memory(1);
+	pthread_t program;
+	void *faults;
+
+	assert_int_equal(sr_exposed_add(p, PAGE), SR_EXPOSED_OK);
+	sr_exposed_hold(p);
+	pthread_create(&program, NULL, fill_words, p);
+	usleep(20000);
+	sr_exposed_release();
+	pthread_join(program, &faults);
+	assert_int_equal((uintptr_t)faults, ALONE + 1);
+	sr_exposed_remove(p, PAGE);
+}
+
+static void *hammer(void *p)
+{
+	for (uint64_t n = 1; !atomic_load_explicit(&stop, memory_order_relaxed); n++)
+		for (int i = 0; i < 64; i++)
+			((volatile uint64_t *)p)[i * 8] = n;
+	return NULL;
+}
+
+/* Both CPUs for a moment, if that is allowed: on a busy machine few pages are caught changing. */
+static void set_urgent(bool urgent)
+{
+	struct sched_param param = {.sched_priority = urgent};
+
+	sched_setscheduler(0, urgent ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/* x87: not decoded, so the page must be frozen. */
+static double load_by_x87(volatile double *p)
+{
+	double d;
+
+	__asm__ volatile("fldl %1; fstpl %0" : "=m"(d) : "m"(*p));
+	return d;
+}
+
+/*
+ * A page that never holds still is shown as the last pass over it had it; what was frozen
+ * before may not be older than that.
+ */
+static void a_page_that_changes_all_the_time_is_not_newer_than_another(void **state)
+{
+	volatile uint64_t *p = (void *)memory(2), *backing;
+	struct sr_exposed_counts before, after;
+	uint64_t unstable = 0;
+	pthread_t nic;
+
+	assert_int_equal(sr_exposed_add((void *)p, 2 * PAGE), SR_EXPOSED_OK);
+	backing = sr_exposed_backing((void *)p);
+	atomic_store(&stop, false);
+	set_urgent(true);
+	pthread_create(&nic, NULL, hammer, (void *)(backing + PAGE / 8));
+	for (uint64_t n = 1; n <= 2000 && unstable < 3; n++) {
+		sr_exposed_observe();
+		load_by_x87((volatile double *)&p[3]);
+		sr_exposed_get_counts(&before);
+		backing[3] = n;
+		load_by_x87((volatile double *)&p[PAGE / 8 + 5]);
+		assert_int_equal(p[3], n);
+		sr_exposed_get_counts(&after);
+		unstable += after.unstable - before.unstable;
+	}
+	atomic_store(&stop, true);
+	pthread_join(nic, NULL);
+	set_urgent(false);
+	if (!unstable)
+		print_message("# no page was caught changing\n");
+	sr_exposed_observe();
+	sr_exposed_remove((void *)p, 2 * PAGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(clocks_are_looked_at_behind_a_value_and_in_front_of_its_record),
+	    cmocka_unit_test(a_store_is_told_before_it_is_seen),
+	    cmocka_unit_test(a_store_that_must_wait_counts_once),
+	    cmocka_unit_test(a_page_that_changes_all_the_time_is_not_newer_than_another),
+	};
+
+	return cmocka_run_group_tests_name("moments", tests, set_up, NULL);
+}
