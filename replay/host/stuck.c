@@ -23,7 +23,7 @@ static void say_entry(const struct sr_print *with, const struct sr_entry *e)
 	json_decref(v);
 }
 
-/* The calls from SN first on that begin before SN end; whether there were any. */
+/* Prints the calls with first <= SN < end; false: there are none. */
 static bool say_calls(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t first,
 		      uint64_t end, const struct sr_print *with)
 {
@@ -35,7 +35,7 @@ static bool say_calls(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_
 	if (!with->schema || sr_stream_open(&s, t, rank, thread, &err))
 		return false;
 	if (!sr_stream_seek(s, first)) {
-		/* Between them are records that are none (the heap's, exposed regions'). */
+		/* Other records, of the heap and of exposed regions, lie between the calls. */
 		while (sr_stream_next(s, &e) > 0 && (!e.count || e.sn < end)) {
 			if (!e.count)
 				continue;
@@ -74,8 +74,8 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 	if (!say_calls(s->trace, s->rank, number, calls + 1, calls + 2, s->with))
 		fputs("sreplay:   no more calls of this thread\n", stderr);
 	if (waits_for)
-		sr_note("thread %u waits for its turn, event %llu; the turn is at event %llu",
-			number, (ull)waits_for, (ull)atomic_load(&s->control->ticket));
+		sr_note("thread %u waits for its turn, event %llu; the next event is %llu", number,
+			(ull)waits_for, (ull)atomic_load(&s->control->ticket));
 	sr_note("the last calls of thread %u:", number);
 	sr_say_calls_before(s->trace, s->rank, number, calls + 1, s->with);
 	sr_note("thread %u is at:", number);
@@ -83,11 +83,12 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 		fputs("sreplay:   its stack cannot be read\n", stderr);
 }
 
-/* Threads wait for a turn that another one, which makes no call, does not pass on. */
+/* All other threads wait for one that makes no call. */
 static void say_why(const struct sr_stuck *s)
 {
 	uint32_t waiting = 0, running = 0, last = 0;
-	const char *order = s->control->serial ? "which is ordered between calls only" : "which sreplay does not order";
+	const char *order = s->control->serial ? "which is ordered between calls only"
+					       : "which sreplay does not order";
 
 	for (uint32_t i = 0; i < s->control->threads; i++) {
 		const struct sr_replay_thread *t = &s->control->thread[i];
@@ -100,9 +101,9 @@ static void say_why(const struct sr_stuck *s)
 		}
 	}
 	if (waiting && running == 1)
-		sr_note("thread %u makes no call, and the turn is its own: if it waits for memory "
-			"that another thread stores to, the program synchronises by plain atomics, "
-			"%s",
+		sr_note("thread %u makes no call, and all others wait for it: if it waits for "
+			"memory that another thread stores to, the program synchronises by plain "
+			"atomics, %s",
 			last, order);
 	else if (waiting && running)
 		sr_note("%u threads wait for their turn while %u make no calls: if these wait for "

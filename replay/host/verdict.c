@@ -12,18 +12,23 @@
 
 typedef unsigned long long ull;
 
+/* Records that are no calls, as an event of the program. */
+static const struct {
+	uint16_t kind;
+	const char *name;
+} events[] = {
+    {SR_REC_HEAP, "a heap operation"},
+    {SR_REC_EXPOSED, "a load from an exposed region"},
+    {SR_REC_REGION, "a registration"},
+    {SR_REC_SIGNAL, "a signal's handler"},
+    {SR_REC_RUN_TOKEN, "a switch to another thread"},
+};
+
 static const char *name_of(const struct sr_verdict *v, uint16_t kind)
 {
-	if (kind == SR_REC_HEAP)
-		return "a heap operation";
-	if (kind == SR_REC_EXPOSED)
-		return "a look at memory that peers write";
-	if (kind == SR_REC_REGION)
-		return "a registration";
-	if (kind == SR_REC_SIGNAL)
-		return "a signal's handler";
-	if (kind == SR_REC_RUN_TOKEN)
-		return "another thread's turn";
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		if (events[i].kind == kind)
+			return events[i].name;
 	return v->with.schema ? sr_schema_name(v->with.schema, kind) : "a call";
 }
 
@@ -33,7 +38,7 @@ static void where(const struct sr_verdict *v, const struct sr_replay_report *r)
 	fprintf(stderr, "sreplay: rank %d thread %u SN %llu: ", v->rank, r->thread, (ull)r->sn);
 }
 
-/* NULL: they are not there, or too long for the report. */
+/* NULL: the report does not have them, or not all of their bytes. */
 static json_t *decode_arguments(const struct sr_verdict *v, uint16_t kind, const uint8_t *in,
 				uint32_t size)
 {
@@ -59,7 +64,7 @@ static void say_call(const struct sr_verdict *v, const char *what, uint16_t kind
 	fputc('\n', stderr);
 }
 
-/* Long ones are not shown whole: which of them to look at. */
+/* Long arguments are cut when printed, so their names help. */
 static void say_which_differ(json_t *recorded, json_t *now)
 {
 	const char *name, *separator = " ";
@@ -76,160 +81,10 @@ static void say_which_differ(json_t *recorded, json_t *now)
 	fputc('\n', stderr);
 }
 
-static void say_divergence(const struct sr_verdict *v, const struct sr_replay_report *r)
-{
-	json_t *recorded = decode_arguments(v, r->expected, r->expected_in, r->expected_size);
-	json_t *now = decode_arguments(v, r->found, r->found_in, r->found_size);
-
-	where(v, r);
-	if (r->expected != r->found)
-		fprintf(stderr, "the program called %s where the recording has %s\n",
-			name_of(v, r->found), name_of(v, r->expected));
-	else
-		fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
-	say_call(v, "recorded:", r->expected, r->expected_site, recorded, r->expected_size);
-	say_call(v, "now:     ", r->found, r->found_site, now, r->found_size);
-	if (r->expected == r->found && recorded && now)
-		say_which_differ(recorded, now);
-	json_decref(recorded);
-	json_decref(now);
-}
-
 static void say_last_calls(const struct sr_verdict *v, const struct sr_replay_report *r)
 {
 	fprintf(stderr, "sreplay: the last calls of thread %u:\n", r->thread);
 	sr_say_calls_before(v->trace, v->rank, r->thread, r->sn, &v->with);
-}
-
-/* The usual reason why one of several threads does something else. */
-static void say_threads(const struct sr_replay_control *c)
-{
-	if (c->threads < 2)
-		return;
-	if (!c->serial)
-		sr_note(
-		    "the program has threads: if they synchronise by plain atomics, and not only "
-		    "by calls, their order there was not recorded (record --threads=serial does)");
-	else if (atomic_load(&c->late))
-		sr_note("the program's threads took turns when it was recorded, but for %llu time%s "
-			"until here, when one made no call for long and others ran beside it: what "
-			"they decided then by plain atomics was not recorded; last in front of thread "
-			"%u SN %llu",
-			(ull)atomic_load(&c->late), atomic_load(&c->late) == 1 ? "" : "s",
-			atomic_load(&c->late_thread), (ull)atomic_load(&c->late_sn));
-}
-
-/* Where cpuid cannot be made to trap. */
-static void say_processor(const struct sr_replay_control *c)
-{
-	struct sr_processor here;
-
-	sr_processor_read(&here);
-	if (c->processor.entries && !atomic_load(&c->cpuid_emulated) &&
-	    !sr_processors_are_alike(&c->processor, &here))
-		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
-			"may go another way here");
-}
-
-/* Of a program that died of an instruction. */
-static void say_lacks(const struct sr_replay_control *c)
-{
-	struct sr_processor here;
-	char names[256];
-
-	sr_processor_read(&here);
-	if (sr_processor_lacks(&c->processor, &here, SR_CPUID_ANY, names, sizeof(names)))
-		sr_note("it was recorded on a processor that has what this one lacks (%s): replay "
-			"it on one that has them",
-			names);
-}
-
-static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_report *r)
-{
-	where(v, r);
-	fprintf(stderr, "the program ended with status %d", r->found_status);
-	if (r->expected) {
-		fprintf(stderr, " where the recording has %s ", name_of(v, r->expected));
-		sr_print_site(stderr, &v->with, r->expected_site);
-		fputc('\n', stderr);
-	} else {
-		fprintf(stderr, ", recorded was %d\n", r->expected_status);
-	}
-	say_last_calls(v, r);
-}
-
-static void say_late_call(const struct sr_verdict *v, const struct sr_replay_report *r)
-{
-	where(v, r);
-	fprintf(stderr, "the program called %s where the recording ends with status %d\n",
-		name_of(v, r->found), r->expected_status);
-	fputs("sreplay:   now:      ", stderr);
-	sr_print_site(stderr, &v->with, r->found_site);
-	fputc('\n', stderr);
-	say_last_calls(v, r);
-}
-
-static void say_place(const struct sr_verdict *v, const char *what, uint64_t site, uint64_t address,
-		      uint16_t kind)
-{
-	fprintf(stderr, "sreplay:   %s ", what);
-	if (address)
-		fprintf(stderr, "load of 0x%llx ", (ull)address);
-	else
-		fprintf(stderr, "%s ", kind ? name_of(v, kind) : "the end");
-	if (site)
-		sr_print_site(stderr, &v->with, site);
-	fputc('\n', stderr);
-}
-
-/* Not every load is known, but those that found something new are. */
-static void say_missed_load(const struct sr_verdict *v, const struct sr_replay_report *r)
-{
-	where(v, r);
-	fputs("after it, memory that peers write was not looked at where it was recorded\n",
-	      stderr);
-	say_place(v, "recorded:", r->expected_site, r->expected_address, SR_REC_EXPOSED);
-	say_place(v, "now:     ", r->found_site, r->found_address, r->found);
-	say_last_calls(v, r);
-}
-
-static void say_waits(const struct sr_verdict *v, const struct sr_replay_report *r)
-{
-	where(v, r);
-	fputs("after it, the program waits for memory to change that peers write, where the "
-	      "recording goes on\n",
-	      stderr);
-	say_place(v, "recorded:", r->expected_site, 0, r->expected);
-	say_place(v, "now:     ", r->found_site, r->found_address, SR_REC_EXPOSED);
-	say_last_calls(v, r);
-}
-
-static void say_no_exposed(const struct sr_verdict *v, const struct sr_replay_report *r)
-{
-	where(v, r);
-	fprintf(stderr,
-		"the memory at 0x%llx, which peers write, cannot be watched here as it was "
-		"in the recording\n",
-		(ull)r->expected_address);
-}
-
-/* Nothing is wrong with the trace, nor with the program. */
-static void say_not_carried(const struct sr_verdict *v, const struct sr_replay_control *c)
-{
-	where(v, &c->report);
-	fprintf(stderr, "the device did not do again what the call does: %s\n", c->not_transferred);
-	say_place(v, "recorded:", c->report.expected_site, 0, c->report.expected);
-	say_last_calls(v, &c->report);
-	sr_note("--transport shm needs no device");
-}
-
-static void say_cut(const struct sr_verdict *v, const struct sr_replay_report *r)
-{
-	where(v, r);
-	fprintf(stderr, "the trace ends here, before the program does (next would be %s)\n",
-		name_of(v, r->found));
-	if (v->warning)
-		sr_note("%s", v->warning);
 }
 
 static void say_bytes(const char *what, const uint8_t *bytes, uint32_t n)
@@ -240,7 +95,7 @@ static void say_bytes(const char *what, const uint8_t *bytes, uint32_t n)
 	fputc('\n', stderr);
 }
 
-/* The group has not produced what the trace says that it did. */
+/* A peer sent other bytes than the trace says were received. */
 static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	const struct sr_replay_mismatch *m = &c->mismatch;
@@ -263,8 +118,175 @@ static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_cont
 			count - 1);
 }
 
-/* ... or that nobody has, in memory. */
-static void say_nobodys(const struct sr_verdict *v)
+static void say_divergence(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+	json_t *recorded = decode_arguments(v, r->expected, r->expected_in, r->expected_size);
+	json_t *now = decode_arguments(v, r->found, r->found_in, r->found_size);
+
+	say_mismatch(v, c); /* which may be why */
+	where(v, r);
+	if (r->expected != r->found)
+		fprintf(stderr, "the program called %s where the recording has %s\n",
+			name_of(v, r->found), name_of(v, r->expected));
+	else
+		fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
+	say_call(v, "recorded:", r->expected, r->expected_site, recorded, r->expected_size);
+	say_call(v, "now:     ", r->found, r->found_site, now, r->found_size);
+	if (r->expected == r->found && recorded && now)
+		say_which_differ(recorded, now);
+	json_decref(recorded);
+	json_decref(now);
+	say_last_calls(v, r);
+}
+
+/* The usual reason for a divergence of one of several threads. */
+static void say_threads(const struct sr_replay_control *c)
+{
+	ull lost = atomic_load(&c->late);
+
+	if (c->threads < 2)
+		return;
+	if (!c->serial)
+		sr_note(
+		    "the program has threads: if they synchronise by plain atomics, and not only "
+		    "by calls, their order there was not recorded (record --threads=serial does)");
+	else if (lost)
+		sr_note("the program's threads were recorded one at a time, except %llu time%s "
+			"until here, when a thread made no call for long and others ran beside it: "
+			"what they decided then by plain atomics was not recorded; the last time "
+			"was before thread %u SN %llu",
+			lost, lost == 1 ? "" : "s", atomic_load(&c->late_thread),
+			(ull)atomic_load(&c->late_sn));
+}
+
+/* If cpuid could not be made to trap, the program saw the processor of this machine. */
+static void say_processor(const struct sr_replay_control *c)
+{
+	struct sr_processor here;
+
+	sr_processor_read(&here);
+	if (c->processor.entries && !atomic_load(&c->cpuid_emulated) &&
+	    !sr_processors_are_alike(&c->processor, &here))
+		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
+			"may behave differently here");
+}
+
+/* For a program that was ended by SIGILL. */
+static void say_lacks(const struct sr_replay_control *c)
+{
+	struct sr_processor here;
+	char names[256];
+
+	sr_processor_read(&here);
+	if (sr_processor_lacks(&c->processor, &here, SR_CPUID_ANY, names, sizeof(names)))
+		sr_note("it was recorded on a processor with features that this one lacks (%s): "
+			"replay it on one that has them",
+			names);
+}
+
+static void say_early_exit(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+
+	where(v, r);
+	fprintf(stderr, "the program ended with status %d", r->found_status);
+	if (r->expected) {
+		fprintf(stderr, " where the recording has %s ", name_of(v, r->expected));
+		sr_print_site(stderr, &v->with, r->expected_site);
+		fputc('\n', stderr);
+	} else {
+		fprintf(stderr, ", recorded was %d\n", r->expected_status);
+	}
+	say_last_calls(v, r);
+}
+
+static void say_late_call(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+
+	where(v, r);
+	fprintf(stderr, "the program called %s where the recording ends with status %d\n",
+		name_of(v, r->found), r->expected_status);
+	fputs("sreplay:   now:      ", stderr);
+	sr_print_site(stderr, &v->with, r->found_site);
+	fputc('\n', stderr);
+	say_last_calls(v, r);
+}
+
+static void say_place(const struct sr_verdict *v, const char *what, uint64_t site, uint64_t address,
+		      uint16_t kind)
+{
+	fprintf(stderr, "sreplay:   %s ", what);
+	if (address)
+		fprintf(stderr, "load of 0x%llx ", (ull)address);
+	else
+		fprintf(stderr, "%s ", kind ? name_of(v, kind) : "the end");
+	if (site)
+		sr_print_site(stderr, &v->with, site);
+	fputc('\n', stderr);
+}
+
+/* The recording has only the loads that found something new. */
+static void say_missed_load(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+
+	where(v, r);
+	fputs("after it, the program does not load from an exposed region where the recording does\n",
+	      stderr);
+	say_place(v, "recorded:", r->expected_site, r->expected_address, SR_REC_EXPOSED);
+	say_place(v, "now:     ", r->found_site, r->found_address, r->found);
+	say_last_calls(v, r);
+}
+
+static void say_waits(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+
+	where(v, r);
+	fputs("after it, the program waits for an exposed region to change, where the recording "
+	      "goes on\n",
+	      stderr);
+	say_place(v, "recorded:", r->expected_site, 0, r->expected);
+	say_place(v, "now:     ", r->found_site, r->found_address, SR_REC_EXPOSED);
+	say_last_calls(v, r);
+}
+
+static void say_no_exposed(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+
+	where(v, r);
+	fprintf(stderr,
+		"the exposed region at 0x%llx cannot be watched here as it was in the recording\n",
+		(ull)r->expected_address);
+}
+
+/* Neither the trace nor the program is to blame. */
+static void say_not_transferred(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr, "the device did not do again what the call does: %s\n",
+		c->not_transferred);
+	say_place(v, "recorded:", c->report.expected_site, 0, c->report.expected);
+	say_last_calls(v, &c->report);
+	sr_note("--transport shm needs no device");
+}
+
+static void say_cut(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	const struct sr_replay_report *r = &c->report;
+
+	where(v, r);
+	fprintf(stderr, "the trace ends here, before the program does (next would be %s)\n",
+		name_of(v, r->found));
+	if (v->warning)
+		sr_note("%s", v->warning);
+}
+
+/* Bytes in memory that no process can have written. */
+static void say_unexplained(const struct sr_verdict *v)
 {
 	const struct sr_found_bytes *b = &v->found;
 	uint32_t shown = b->first.length < sizeof(b->first_bytes) ? b->first.length
@@ -278,7 +300,7 @@ static void say_nobodys(const struct sr_verdict *v)
 		v->rank, b->first.thread, (ull)b->first.sn, b->first.length, (ull)b->first.addr);
 	say_bytes("recorded:", b->first_bytes, shown);
 	if (b->nobody > b->first.length)
-		sr_note("rank %d: %llu more bytes are nobody's", v->rank,
+		sr_note("rank %d: nobody can have written %llu more bytes either", v->rank,
 			(ull)(b->nobody - b->first.length));
 }
 
@@ -291,7 +313,7 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 	return status;
 }
 
-/* A rank that is exact in itself: does it fit the others? */
+/* The rank did what was recorded; did the others send it what was recorded? */
 static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
 {
 	if (v->found.inside || v->found.outside)
@@ -299,7 +321,7 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 			(ull)v->found.inside, (ull)v->found.outside);
 	if (atomic_load(&c->mismatches) || v->found.nobody) {
 		say_mismatch(v, c);
-		say_nobodys(v);
+		say_unexplained(v);
 		return end_line(v, c, "exact, but for values that the group did not produce",
 				SR_REPLAY_EXIT_DIVERGED);
 	}
@@ -307,6 +329,23 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 	return end_line(v, c, "exact", status);
 }
 
+static int say_signal(struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	int signo = WTERMSIG(v->wait_status);
+	bool as_recorded = v->killed && sr_replay_calls(c) == v->recorded_calls;
+
+	sr_note("rank %d: the program was ended by signal %d (%s)%s", v->rank, signo,
+		strsignal(signo), as_recorded ? ", where the recording ends too" : "");
+	if (as_recorded) {
+		v->how = SR_VERDICT_EXACT;
+		return end_line(v, c, "exact", 128 + signo);
+	}
+	if (signo == SIGILL)
+		say_lacks(c);
+	return end_line(v, c, "the program died", SR_REPLAY_EXIT_DIVERGED);
+}
+
+/* The process ended, or was ended, without a report. */
 static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	if (v->stuck)
@@ -319,87 +358,81 @@ static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *
 		v->how = SR_VERDICT_CUT;
 		return end_line(v, c, "ended by the debugger", SR_REPLAY_EXIT_CUT);
 	}
-	if (WIFSIGNALED(v->wait_status) && v->killed && sr_replay_calls(c) == v->recorded_calls) {
-		sr_note("rank %d: the program was ended by signal %d (%s), where the recording "
-			"ends too",
-			v->rank, WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
-		v->how = SR_VERDICT_EXACT;
-		return end_line(v, c, "exact", 128 + WTERMSIG(v->wait_status));
-	}
-	if (WIFSIGNALED(v->wait_status)) {
-		sr_note("rank %d: the program was ended by signal %d (%s)", v->rank,
-			WTERMSIG(v->wait_status), strsignal(WTERMSIG(v->wait_status)));
-		if (WTERMSIG(v->wait_status) == SIGILL)
-			say_lacks(c);
-		return end_line(v, c, "the program died", SR_REPLAY_EXIT_DIVERGED);
-	}
+	if (WIFSIGNALED(v->wait_status))
+		return say_signal(v, c);
 	if (WEXITSTATUS(v->wait_status) == SR_REPLAY_EXIT_FAILED)
-		return SR_REPLAY_EXIT_FAILED; /* the child has said why */
-	return end_line(v, c, "the program ended without a word to sreplay",
+		return SR_REPLAY_EXIT_FAILED; /* the child has printed why */
+	return end_line(v, c, "the program ended without a report to sreplay",
 			SR_REPLAY_EXIT_DIVERGED);
 }
 
+static void say_unsupported(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr, "%s cannot be replayed yet\n", name_of(v, c->report.found));
+}
+
+static void say_bad_record(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr, "the record of %s is damaged, or of another version of sreplay\n",
+		name_of(v, c->report.expected));
+}
+
+static void say_peer_exited(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr,
+		"%s waits for a call of another rank, which ended before making it: the trace's "
+		"orders are damaged\n",
+		name_of(v, c->report.found));
+}
+
+/* What each outcome prints and comes to; those without an `end` are in sr_verdict_say. */
+static const struct outcome {
+	void (*say)(const struct sr_verdict *v, const struct sr_replay_control *c);
+	const char *end; /* of the rank's last line */
+	int status;
+	enum sr_verdict_kind how;
+	bool threads, processor; /* may be the reason */
+} outcomes[] = {
+    [SR_REPLAY_DIED] = {NULL, "exact, up to where the recorded program was killed",
+			SR_REPLAY_EXIT_CUT, .how = SR_VERDICT_EXACT},
+    [SR_REPLAY_CUT] = {say_cut, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT,
+		       .how = SR_VERDICT_CUT},
+    [SR_REPLAY_THREAD_CUT] = {say_cut, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT,
+			      .how = SR_VERDICT_CUT},
+    [SR_REPLAY_DIVERGED] = {say_divergence, "stopped at the first", SR_REPLAY_EXIT_DIVERGED,
+			    .threads = true, .processor = true},
+    [SR_REPLAY_EARLY_EXIT] = {say_early_exit, "the end is not the recorded one",
+			      SR_REPLAY_EXIT_DIVERGED},
+    [SR_REPLAY_LATE_CALL] = {say_late_call, "the end is not the recorded one",
+			     SR_REPLAY_EXIT_DIVERGED},
+    [SR_REPLAY_UNSUPPORTED] = {say_unsupported, "stopped there", SR_REPLAY_EXIT_CUT},
+    [SR_REPLAY_BAD_RECORD] = {say_bad_record, "stopped there", SR_REPLAY_EXIT_FAILED},
+    [SR_REPLAY_PEER_EXITED] = {say_peer_exited, "stopped there", SR_REPLAY_EXIT_DIVERGED},
+    [SR_REPLAY_MISSED_LOAD] = {say_missed_load, "stopped there", SR_REPLAY_EXIT_DIVERGED,
+			       .threads = true},
+    [SR_REPLAY_WAITS] = {say_waits, "stopped there", SR_REPLAY_EXIT_DIVERGED, .threads = true},
+    [SR_REPLAY_NO_EXPOSED] = {say_no_exposed, "stopped there", SR_REPLAY_EXIT_FAILED},
+    [SR_REPLAY_NOT_TRANSFERRED] = {say_not_transferred, "stopped there", SR_REPLAY_EXIT_FAILED},
+};
+
 int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 {
-	const struct sr_replay_report *r = &c->report;
+	uint32_t number = atomic_load_explicit(&c->outcome, memory_order_acquire);
+	const struct outcome *o = &outcomes[number];
 
-	switch ((enum sr_replay_outcome)atomic_load_explicit(&c->outcome, memory_order_acquire)) {
-	case SR_REPLAY_EXACT:
-		return exact(v, c, r->expected_status & 0xff);
-	case SR_REPLAY_DIED:
-		v->how = SR_VERDICT_EXACT;
-		end_line(v, c, "exact, up to where the recorded program was killed", 0);
-		return SR_REPLAY_EXIT_CUT;
-	case SR_REPLAY_CUT:
-	case SR_REPLAY_THREAD_CUT:
-		v->how = SR_VERDICT_CUT;
-		say_cut(v, r);
-		return end_line(v, c, "exact, up to the end of the trace", SR_REPLAY_EXIT_CUT);
-	case SR_REPLAY_DIVERGED:
-		say_mismatch(v, c); /* which may be why */
-		say_divergence(v, r);
-		say_last_calls(v, r);
+	if (number == SR_REPLAY_EXACT)
+		return exact(v, c, c->report.expected_status & 0xff);
+	if (number >= sizeof(outcomes) / sizeof(outcomes[0]) || !o->end)
+		return say_unfinished(v, c);
+	v->how = o->how;
+	if (o->say)
+		o->say(v, c);
+	if (o->threads)
 		say_threads(c);
+	if (o->processor)
 		say_processor(c);
-		return end_line(v, c, "stopped at the first", SR_REPLAY_EXIT_DIVERGED);
-	case SR_REPLAY_EARLY_EXIT:
-		say_early_exit(v, r);
-		return end_line(v, c, "the end is not the recorded one", SR_REPLAY_EXIT_DIVERGED);
-	case SR_REPLAY_LATE_CALL:
-		say_late_call(v, r);
-		return end_line(v, c, "the end is not the recorded one", SR_REPLAY_EXIT_DIVERGED);
-	case SR_REPLAY_UNSUPPORTED:
-		where(v, r);
-		fprintf(stderr, "%s cannot be replayed yet\n", name_of(v, r->found));
-		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_CUT);
-	case SR_REPLAY_BAD_RECORD:
-		where(v, r);
-		fprintf(stderr, "the record of %s is damaged, or of another version of sreplay\n",
-			name_of(v, r->expected));
-		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
-	case SR_REPLAY_PEER_EXITED:
-		where(v, r);
-		fprintf(stderr,
-			"%s waits for a call of another rank that has ended without it: the "
-			"trace's orders are damaged\n",
-			name_of(v, r->found));
-		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
-	case SR_REPLAY_MISSED_LOAD:
-		say_missed_load(v, r);
-		say_threads(c);
-		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
-	case SR_REPLAY_WAITS:
-		say_waits(v, r);
-		say_threads(c);
-		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_DIVERGED);
-	case SR_REPLAY_NO_EXPOSED:
-		say_no_exposed(v, r);
-		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
-	case SR_REPLAY_NOT_TRANSFERRED:
-		say_not_carried(v, c);
-		return end_line(v, c, "stopped there", SR_REPLAY_EXIT_FAILED);
-	case SR_REPLAY_RUNNING:
-		break;
-	}
-	return say_unfinished(v, c);
+	return end_line(v, c, o->end, o->status);
 }

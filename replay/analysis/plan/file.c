@@ -143,11 +143,6 @@ int sr_plan_file_add(struct sr_plan_file *f, const void *record)
 	return 0;
 }
 
-uint64_t sr_plan_file_count(const struct sr_plan_file *f)
-{
-	return f->header.count;
-}
-
 /* The header comes last: a file without one is none. */
 static int put_header(struct sr_plan_file *f)
 {

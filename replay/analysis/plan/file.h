@@ -26,7 +26,6 @@ struct sr_plan_file *sr_plan_file_new(const char *dir, enum sr_plan_kind kind, i
 				      uint32_t thread);
 /* 0 or -errno. */
 int sr_plan_file_add(struct sr_plan_file *f, const void *record);
-uint64_t sr_plan_file_count(const struct sr_plan_file *f);
 /* 0 or -errno; frees it in any case. */
 int sr_plan_file_finish(struct sr_plan_file *f, uint64_t identity, uint64_t group);
 void sr_plan_file_abandon(struct sr_plan_file *f);

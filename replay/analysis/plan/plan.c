@@ -268,21 +268,3 @@ int sr_plan_records(struct sr_plan *p, enum sr_plan_kind kind, int32_t rank, uin
 	}
 	return 0;
 }
-
-/* Every kind but found begins with its sn. */
-size_t sr_plan_lower_bound(enum sr_plan_kind kind, const void *records, size_t count, uint64_t sn)
-{
-	size_t bytes = sr_plan_record_bytes(kind), low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		uint64_t at;
-
-		memcpy(&at, (const char *)records + middle * bytes, sizeof(at));
-		if (at < sn)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}

@@ -36,9 +36,6 @@ uint64_t sr_plan_trace_identity(const struct sr_plan *p);
 int sr_plan_records(struct sr_plan *p, enum sr_plan_kind kind, int32_t rank, uint32_t thread,
 		    const void **records, size_t *count, struct sr_error *err);
 
-/* The first record with an sn not below this one; count if there is none.  Not for found. */
-size_t sr_plan_lower_bound(enum sr_plan_kind kind, const void *records, size_t count, uint64_t sn);
-
 /* What changes when anything in the streams of a trace does.  0, or -errno and a sentence. */
 int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *err);
 
