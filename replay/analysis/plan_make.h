@@ -15,7 +15,4 @@
 int sr_plan_make(struct sr_trace *t, const int32_t *group, size_t n, void (*progress)(double done),
 		 struct sr_process_counts *counts, struct sr_error *err);
 
-/* The files of a plan, and itself. */
-void sr_plan_remove(const char *dir);
-
 #endif

@@ -7,8 +7,8 @@
  * older goes to a temporary file.  One that comes later still is kept apart, up to
  * a limit, behind which it is dropped and counted.
  */
-#ifndef REPLAY_ANALYSIS_PROCESS_LEDGER_H
-#define REPLAY_ANALYSIS_PROCESS_LEDGER_H
+#ifndef REPLAY_ANALYSIS_PLAN_LEDGER_H
+#define REPLAY_ANALYSIS_PLAN_LEDGER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/analysis/process/ledger.h"
+#include "replay/analysis/plan/ledger.h"
 
 #include <errno.h>
 #include <fcntl.h>
