@@ -41,6 +41,7 @@
 #include "shim/process/segments.h"
 #include "shim/verbs/objects.h"
 #include "logd/base/say.h"
+#include "shim/core/setting.h"
 #include "shim/core/settings.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
@@ -104,7 +105,7 @@ static struct sr_settings settings;
 /* Before the daemon is told what the recording has. */
 static void spread_trap(void)
 {
-	int err = settings.trap ? sr_trap_start() : 0;
+	int err = settings.syscall_trap ? sr_trap_start() : 0;
 
 	if (err)
 		sr_say(
@@ -115,7 +116,7 @@ static void spread_trap(void)
 
 static void trap_counter(void)
 {
-	int err = settings.native_tsc || !sr_trap_is_on ? 0 : sr_tsc_start();
+	int err = settings.tsc == SR_TSC_NATIVE || !sr_trap_is_on ? 0 : sr_tsc_start();
 
 	if (err)
 		sr_say("the time-stamp counter cannot be made to trap (%s): what the program reads "
@@ -135,7 +136,7 @@ static void record(enum sr_record_from from)
 	}
 	sr_record_start(&settings, from);
 	if (sr_engine)
-		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.patch);
+		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes);
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);
 }
@@ -158,9 +159,7 @@ bool sr_wake(void)
 /* Its environment is the recorded process's. */
 static bool replays_direct_verbs(void)
 {
-	const char *allowed = sr_variable(SR_ENV_DIRECT);
-
-	return allowed && !strcmp(allowed, "1");
+	return sr_setting_is_on(sr_variable(sr_setting_variable(SR_SETTING_ALLOW_DIRECT)));
 }
 
 static void begin(char **envp)
@@ -173,7 +172,7 @@ static void begin(char **envp)
 	sr_look_up_libc();
 	sr_heap_look_up();
 	if (sr_replay_wanted()) {
-		sr_forget_variable(SR_ENV_START);
+		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!prepare())
 			_exit(SR_REPLAY_EXIT_FAILED);
 		pin_malloc();
@@ -186,7 +185,7 @@ static void begin(char **envp)
 	before = sr_enter(t);
 	if (!sr_settings_read(&settings) && settings.trace) {
 		/* Of this process: not of those that it starts. */
-		sr_forget_variable(SR_ENV_START);
+		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!settings.in_group) {
 			sr_outside_start(&settings);
 		} else if (settings.from_start || sr_libibverbs_is_loaded()) {

@@ -40,6 +40,7 @@
 #include "shim/threads/program_threads.h"
 #include "logd/base/say.h"
 #include "shim/core/schema.h"
+#include "shim/core/setting.h"
 #include "shim/signals/handlers.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/stdio_pin.h"
@@ -992,7 +993,7 @@ static bool describe(char *extra, size_t size, const struct sr_settings *s,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
 		     (unsigned long long)sr_kernel_mappings(), getauxval(AT_SYSINFO_EHDR), getauxval(AT_MINSIGSTKSZ),
-		     s->serial ? "serial" : "parallel", ignored, blocked);
+		     s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
@@ -1038,10 +1039,10 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	}
 	if (sr_socket_path(socket_path, sizeof(socket_path))) {
 		sr_say("rank %d is not recorded: the path in %s is too long", s->rank,
-		       SR_ENV_SOCKET);
+		       sr_setting_variable(SR_SETTING_SOCKET));
 		return;
 	}
-	ring_bytes = s->ring_bytes;
+	ring_bytes = (size_t)s->ring_bytes;
 	lossy = s->lossy;
 	if (sr_client_connect(&client, socket_path, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
@@ -1050,9 +1051,9 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	/* Recorded from a device on, it may have threads already. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_client_set_give_up_hook(&client, say_given_up);
-	sr_files_start(&client, s->keep_files);
+	sr_files_start(&client, s->record_files);
 	sr_children_start(forget_in_child);
-	if (s->serial)
+	if (s->threads == SR_THREADS_SERIAL)
 		take_turns();
 	recorded_pid = sr_sys_getpid();
 	sr_engine = &record_engine;

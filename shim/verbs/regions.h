@@ -20,7 +20,7 @@
 
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
-#include "shim/core/modes.h"
+#include "shim/core/settings.h"
 #include "shim/exposed/exposed.h"
 
 /* There is, or was, an exposed region. */

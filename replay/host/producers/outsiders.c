@@ -13,7 +13,7 @@
 #include "replay/analysis/log/links.h"
 #include "replay/analysis/process/process.h"
 #include "logd/base/opcodes.h"
-#include "shim/core/settings.h"
+#include "shim/core/setting.h"
 
 #define NOT_A_MEMBER SIZE_MAX
 
@@ -134,14 +134,15 @@ static int see_posted(void *argument, const struct sr_posted *p)
 /* Direct verbs post past the recorder, if they were let through. */
 static bool posts_unseen(const json_t *process)
 {
-	static const char name[] = SR_ENV_DIRECT "=";
+	const char *name = sr_setting_variable(SR_SETTING_ALLOW_DIRECT);
+	size_t n = strlen(name);
 	const json_t *environment = json_object_get(process, "environment");
 
 	for (size_t i = 0; i < json_array_size(environment); i++) {
 		const char *entry = json_string_value(json_array_get(environment, i));
 
-		if (entry && !strncmp(entry, name, sizeof(name) - 1))
-			return strcmp(entry + sizeof(name) - 1, "0");
+		if (entry && !strncmp(entry, name, n) && entry[n] == '=')
+			return sr_setting_is_on(entry + n + 1);
 	}
 	return false;
 }

@@ -157,7 +157,7 @@ void sr_clocks_start(const struct sr_settings *s, bool member)
 	if (member)
 		sr_clock_init(&self.clock, &self.memory->region, s->member);
 	self.members = (uint32_t)s->members;
-	self.with_oneself = s->clocks_with_oneself;
+	self.with_oneself = s->clocks == SR_CLOCKS_SELF;
 	sr_clocks_member = member;
 	self.on = true;
 }

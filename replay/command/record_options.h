@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* record_options.h: the options of `sreplay record`, made of the settings in settings.def. */
+#ifndef REPLAY_COMMAND_RECORD_OPTIONS_H
+#define REPLAY_COMMAND_RECORD_OPTIONS_H
+
+#include "shim/core/setting.h"
+
+struct sr_record_options {
+	/* As the settings' variables have them; NULL: the option was not given. */
+	const char *value[SR_SETTING_COUNT];
+	char **command;
+};
+
+/* Ends the process with a message if the arguments are wrong, or ask for help. */
+void sr_record_options_parse(int argc, char **argv, struct sr_record_options *options);
+
+#endif

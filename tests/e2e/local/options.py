@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Options of `sreplay record`: each sets its variable, refuses what it cannot have, and has the name that the table
+(settings.def) says; names from before are refused with the new ones."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "shim", "core"))
+from harness import SREPLAY, Tap  # noqa: E402
+from settings_docs import read_table  # noqa: E402
+
+RIGHT = {"NUMBER": ["0", "7"], "RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"], "TEXT": ["10.0.0.1,10.0.0.2"]}
+WRONG = {"NUMBER": ["", "x", "-1", "1x", "9999999"], "RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": []}
+
+
+def record(directory, *options):
+    """(exit status, the variables of the command, standard error)"""
+    r = subprocess.run([SREPLAY, "record", *options, "--", "env"], cwd=directory, capture_output=True, text=True, timeout=60)
+    return r.returncode, dict(line.split("=", 1) for line in r.stdout.splitlines() if "=" in line), r.stderr
+
+
+def values(tap, directory, s):
+    """Each value in each form of the option is what the variable has."""
+    for value in s.words if s.has_argument and s.words else RIGHT.get(s.kind, [None]):
+        expected = os.path.join(directory, value) if s.kind == "PATH" else value if value is not None else "on"
+        for form in (["--" + s.option] if value is None else ["--%s=%s" % (s.option, value)],
+                     ["-" + s.letter] + ([] if value is None else [value])):
+            if s.name == "FROM_START":
+                continue
+            if s.kind == "PATH" and value.startswith("/"):
+                expected, form = directory + "/x", [f.replace("/tmp", directory) for f in form]
+            status, variables, err = record(directory, *form)
+            tap.ok(status == 0 and variables.get(s.variable) == expected, "%s sets %s=%s" % (" ".join(form).replace(directory, ""),
+                   s.variable, expected.replace(directory, "")), "%s %s %s" % (status, variables.get(s.variable), err))
+
+
+def from_start(tap, directory):
+    """The variable is for the command alone, not for what that starts: the command does not see it."""
+    for form in ("--from-start", "-s"):
+        trace = os.path.join(directory, "from%s.srec" % form)
+        status, variables, err = record(directory, form, "-o", trace)
+        tap.ok(status == 0 and os.path.isdir(trace) and "SREPLAY_FROM_START" not in variables,
+               "%s records a command without libibverbs" % form, err)
+
+
+def wrong_values(tap, directory, s):
+    for value in (["", "frozen", "2"] if s.words else WRONG[s.kind]) if s.has_argument else []:
+        status, _, err = record(directory, "--%s=%s" % (s.option, value))
+        tap.ok(status == 125 and err.startswith("sreplay: --%s" % s.option) and err.count("\n") == 1
+               and all(word in err for word in s.words), "--%s=%s is refused in a line" % (s.option, value), err)
+
+
+def old_names(tap, directory, settings, renamed):
+    for option, letter, variable, name, note in renamed:
+        now = next(s for s in settings if s.name == name)
+        remedy = "sreplay: --%s is now --%s=%s%s\n" % (option, now.option, now.argument, "; " + note if note else "")
+        for form in (["--" + option], ["--%s=off" % option]) + ((["-" + letter],) if letter else ()):
+            status, _, err = record(directory, *form)
+            tap.ok(status == 125 and err == remedy, "%s is refused, with the new name" % form[0], err)
+
+
+def main():
+    tap = Tap()
+    settings, renamed = read_table()
+    with tempfile.TemporaryDirectory() as directory:
+        directory = os.path.realpath(directory)
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for s in settings:
+            if s.option:
+                values(tap, directory, s)
+                wrong_values(tap, directory, s)
+        from_start(tap, directory)
+        old_names(tap, directory, settings, renamed)
+        status, variables, err = record(directory)
+        tap.ok(status == 0 and variables["SREPLAY_TRACE"] == directory + "/env.srec",
+               "without --output the trace is named after the command", err)
+        os.mkdir(os.path.join(directory, "env.srec"))
+        status, _, err = record(directory)
+        tap.ok(status == 125 and "env.srec exists" in err, "an earlier trace of that name is not written over", err)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
