@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exposed.c: locks, faults and variables beside memory that peers write. */
+#include "hostile_verbs/shared.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Locks that share a page with memory that peers write: the kernel looks at them. */
+struct shared {
+	char window[512];
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	sem_t sem;
+	int turn, count;
+};
+
+static struct shared *s;
+
+static void *take_turns(void *argument)
+{
+	int me = (int)(intptr_t)argument;
+
+	for (int i = 0; i < 200; i++) {
+		pthread_mutex_lock(&s->mutex);
+		while (s->turn != me)
+			pthread_cond_wait(&s->cond, &s->mutex);
+		s->turn = !me;
+		s->count++;
+		pthread_cond_broadcast(&s->cond);
+		pthread_mutex_unlock(&s->mutex);
+	}
+	sem_post(&s->sem);
+	return NULL;
+}
+
+static void locks_beside_a_exposed(void)
+{
+	pthread_t t[2];
+	struct ibv_mr *window;
+
+	s = (void *)map(PAGE);
+	pthread_mutex_init(&s->mutex, NULL);
+	pthread_cond_init(&s->cond, NULL);
+	sem_init(&s->sem, 0, 0);
+	window = ibv_reg_mr(pd, s->window, sizeof(s->window), ALL);
+	for (intptr_t i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, take_turns, (void *)i);
+	for (int i = 0; i < 2; i++)
+		sem_wait(&s->sem);
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	printf("%d turns, dereg %d\n", s->count, ibv_dereg_mr(window));
+}
+
+static int write_to(char *p, struct ibv_mr *to, size_t from, size_t n)
+{
+	struct ibv_sge sge = piece(from, n);
+	struct ibv_send_wr wr = {.wr_id = 9,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	wr.wr.rdma.remote_addr = (uintptr_t)p;
+	wr.wr.rdma.rkey = to->rkey;
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+/* An exposed region twice: what is taken away with the one stays with the other. */
+static void exposed_regions_over_each_other(void)
+{
+	char *p = map(4 * PAGE);
+	struct ibv_mr *one = ibv_reg_mr(pd, p, 3 * PAGE, ALL),
+		      *two = ibv_reg_mr(pd, p + PAGE, 3 * PAGE, ALL),
+		      *local = ibv_reg_mr(pd, p, 4 * PAGE, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = {(uintptr_t)p + 2 * PAGE, 64, local->lkey};
+
+	memset(memory, 'a', PAGE);
+	printf("%d", write_to(p + PAGE, one, 0, 64));
+	printf(" %.3s", p + PAGE);
+	printf(" dereg %d", ibv_dereg_mr(one));
+	memset(memory, 'b', PAGE);
+	printf(" %d", write_to(p + PAGE, two, 0, 64));
+	printf(" %.3s\n", p + PAGE);
+	receive(qp, 1, sge);
+	memset(memory, 'c', PAGE);
+	send_it(qp, 2, piece(0, 64), IBV_SEND_SIGNALED);
+	show_completions();
+	printf("received %.3s", p + 2 * PAGE);
+	printf(" dereg %d", ibv_dereg_mr(two));
+	printf(" %d", ibv_dereg_mr(local));
+	printf(" %.3s %.3s\n", p + PAGE, p + 2 * PAGE);
+}
+
+/* Memory that is given back while it is still an exposed region. */
+static void exposed_regions_that_are_given_back(void)
+{
+	char *p = map(4 * PAGE), *heap = malloc(100000);
+	struct ibv_mr *window = ibv_reg_mr(pd, p, 4 * PAGE, ALL),
+		      *in_heap = ibv_reg_mr(pd, heap, 100000, ALL);
+
+	write_to(p, window, 0, 64);
+	show_completions();
+	munmap(p, 4 * PAGE);
+	p = mmap(p, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0);
+	memset(p, 'x', 4 * PAGE);
+	printf("dereg %d", ibv_dereg_mr(window));
+	printf(" %c%c\n", p[0], p[4 * PAGE - 1]);
+	memset(heap, 'h', 100000);
+	write_to(heap + 5000, in_heap, 0, 64);
+	free(heap);
+	for (int i = 0; i < 100; i++) {
+		char *q = malloc((size_t)i * 1000 + 1);
+
+		memset(q, i, (size_t)i * 1000 + 1);
+		if (i % 2)
+			free(q);
+	}
+	printf("dereg %d\n", ibv_dereg_mr(in_heap));
+	show_completions();
+}
+
+/* The stand-in, unlike a device, loses sight of the page when it is given up: no write to it after
+ * that. */
+static void exposed_regions_that_are_protected(void)
+{
+	char *p = map(4 * PAGE);
+	struct ibv_mr *window = ibv_reg_mr(pd, p, 4 * PAGE, ALL);
+
+	memset(memory, 'a', PAGE);
+	write_to(p, window, 0, 64);
+	printf("mprotect %d", mprotect(p, PAGE, PROT_READ));
+	printf(" %c", p[0]);
+	printf(" mprotect %d", mprotect(p, PAGE, PROT_READ | PROT_WRITE));
+	p[1] = 'b';
+	printf(" %.3s", p);
+	printf(" madvise %d", madvise(p, PAGE, MADV_DONTNEED));
+	printf(" %d", p[0]);
+	printf(" dontfork %d", madvise(p, 4 * PAGE, MADV_DONTFORK));
+	printf(" mlock %d", mlock(p, PAGE));
+	printf(" msync %d", msync(p, PAGE, MS_ASYNC));
+	printf(" dereg %d\n", ibv_dereg_mr(window));
+	show_completions();
+}
+
+/* The program's handler sees the faults that are its own, also beside an exposed region. */
+static sigjmp_buf from_fault;
+static volatile uintptr_t fault_at;
+
+static void note_fault(int signal, siginfo_t *info, void *unused)
+{
+	fault_at = (uintptr_t)info->si_addr;
+	siglongjmp(from_fault, 1);
+}
+
+static void faults_beside_a_exposed(void)
+{
+	char *p = map(4 * PAGE);
+	struct sigaction act = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
+	struct ibv_mr *window;
+
+	munmap(p + 3 * PAGE, PAGE);
+	window = ibv_reg_mr(pd, p, 3 * PAGE, ALL);
+	sigaction(SIGSEGV, &act, NULL);
+	for (int i = 0; i < 3; i++) {
+		write_to(p + 2 * PAGE, window, 0, 64);
+		if (!sigsetjmp(from_fault, 1)) {
+			for (volatile char *c = p + 2 * PAGE;; c++)
+				*c = (char)i;
+		}
+		printf("fault at %td\n", (char *)fault_at - p);
+	}
+	show_completions();
+	printf("dereg %d\n", ibv_dereg_mr(window));
+}
+
+/*
+ * A page is a exposed region's by turns, and another thread's variables are on it.  Which of
+ * its loads and stores find an exposed region is chance: that much is not replayed.
+ */
+struct neighbours {
+	char window[512];
+	volatile uint64_t count;
+};
+
+static void *count_up(void *argument)
+{
+	volatile uint64_t *count = argument;
+
+	for (int i = 0; i < 300000; i++)
+		++*count;
+	return NULL;
+}
+
+static void variables_beside_a_exposed(void)
+{
+	struct neighbours *n = (void *)map(PAGE);
+	pthread_t t[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, count_up, (void *)(&n->count + i));
+	for (int i = 0; i < 300; i++)
+		if (ibv_dereg_mr(ibv_reg_mr(pd, n->window, sizeof(n->window), ALL)))
+			printf("dereg fails\n");
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	printf("%llu %llu\n", (unsigned long long)n->count, (unsigned long long)(&n->count)[1]);
+}
+
+/* What the first exposed region's registration knew of the page is not there in a replay. */
+static void a_request_on_a_page_that_was_a_exposed_regions(void)
+{
+	static char large[4 << 20] __attribute__((aligned(PAGE)));
+	static volatile uint64_t other[PAGE / 8] __attribute__((aligned(PAGE)));
+	char *page = large + 10 * PAGE;
+	struct ibv_recv_wr *wr = (void *)(page + 1024), *bad;
+	struct ibv_qp *q = new_qp();
+	struct ibv_mr *all = ibv_reg_mr(pd, large, sizeof(large), ALL), *part, *others;
+	uint64_t sum = 0;
+
+	ibv_dereg_mr(all);
+	part = ibv_reg_mr(pd, page, 64, ALL);
+	others = ibv_reg_mr(pd, (void *)other, PAGE, ALL);
+	for (uint64_t round = 0; round < 5; round++) {
+		wr->wr_id = round;
+		wr->num_sge = 0;
+		wr->sg_list = NULL;
+		wr->next = NULL;
+		for (uint64_t i = 0; i < 40; i++)
+			other[i] = i + round;
+		sum = sum * 31 + (uint64_t)ibv_post_recv(q, wr, &bad);
+	}
+	for (uint64_t i = 0; i < 40; i++)
+		sum += other[i];
+	printf("%llu\n", (unsigned long long)sum);
+	ibv_dereg_mr(others);
+	ibv_dereg_mr(part);
+	ibv_destroy_qp(q);
+}
+
+const struct hostile_case exposed_cases[] = {
+    {"locks-beside-a-window", locks_beside_a_exposed},
+    {"windows-over-each-other", exposed_regions_over_each_other},
+    {"windows-that-are-given-back", exposed_regions_that_are_given_back},
+    {"windows-that-are-protected", exposed_regions_that_are_protected},
+    {"variables-beside-a-window", variables_beside_a_exposed},
+    {"faults-beside-a-window", faults_beside_a_exposed},
+    {"a-request-on-a-page-that-was-a-windows", a_request_on_a_page_that_was_a_exposed_regions},
+    {0},
+};
