@@ -363,6 +363,15 @@ static void find_not_transferred(struct replay *r)
 /* Who produced what entered is known when all have ended. */
 static bool save_found(struct replay *r, struct sr_verdict *v, int found, int group_fd)
 {
+	const struct sr_ended_group ended = {
+	    .group = r->group,
+	    .fd = group_fd,
+	    .self = r->control->member,
+	    .trace = r->trace,
+	    .plan = r->plan,
+	    .has_clocks = has_clocks(r),
+	    .outsiders = r->options->outsiders,
+	};
 	struct sr_producers *p;
 	bool saved;
 
@@ -374,8 +383,7 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 		sr_group_await_end(r->group);
 		find_not_transferred(r);
 	}
-	p = sr_producers_new(r->group, group_fd, r->control->member, r->trace, r->plan,
-			     has_clocks(r), r->options->outsiders);
+	p = sr_producers_new(&ended);
 	saved = sr_found_save(found, r->options->dir, r->plan, v->rank, p, &v->found);
 	sr_producers_free(p);
 	return saved;

@@ -48,7 +48,7 @@ static int add(void *argument, const struct sr_found_value *f)
 
 	if (f->flags & SR_FOUND_PENDING) {
 		a->pending = f;
-		return sr_producers_settle(a->producers, f, add, argument);
+		return sr_producers_resolve(a->producers, f, add, argument);
 	}
 	count(a, f);
 	return sr_plan_file_add(a->file, f);

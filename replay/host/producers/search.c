@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Of the writes to the sampled memory, those count that fit the bytes, word by word, and are
+ * not known to come after the sample.  Of those that are known to come before it, the last is
+ * taken; else the earliest of the others, because what was seen of a writer orders all it did
+ * before.  Of several writers that nothing orders, the likeliest is named and marked as one of
+ * several.
+ */
+#include "replay/host/producers/search.h"
+
+#include <string.h>
+
+#include "replay/host/shared/memory.h"
+
+/* Of each writer so many writes are tried for a value, from the likeliest on. */
+#define MAX_TRIED 4096
+
+bool sr_sample_load(const struct sr_ended_group *e, uint64_t place, struct sr_sample *k)
+{
+	uint64_t at = sr_group_samples_at(e->self) + place;
+	size_t known = e->group->members * sizeof(k->knows[0]);
+
+	sr_group_file_read(e->fd, at, &k->l, sizeof(k->l));
+	if (k->l.length > PAGE || k->l.member < 0 ||
+	    (uint32_t)k->l.member >= e->group->members)
+		return false; /* the process was killed before it was written */
+	sr_group_file_read(e->fd, at + sizeof(k->l), k->knows, known);
+	sr_group_file_read(e->fd, at + sizeof(k->l) + known, k->bytes, k->l.length);
+	if (k->l.seen)
+		sr_group_file_read(e->fd, at + sizeof(k->l) + known + k->l.length, k->before,
+				   k->l.length);
+	return true;
+}
+
+/* ------------------------------------------------------------------- orders */
+
+/* What the writer knew of the member when it wrote: its last position up to then. */
+static uint64_t knew(const struct sr_search *x, const struct sr_group_origin *o, uint32_t member)
+{
+	const struct sr_group_member *m = &x->e->group->member[o->member];
+	const size_t bytes =
+	    sizeof(struct sr_group_position) + x->e->group->members * sizeof(uint64_t);
+	uint64_t at = sr_group_positions_at((uint32_t)o->member, o->thread);
+	uint64_t low = 0, high = atomic_load(&m->positions[o->thread]), sn, known = 0;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		sr_group_file_read(x->e->fd, at + middle * bytes, &sn, sizeof(sn));
+		if (sn <= o->sn)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low)
+		sr_group_file_read(x->e->fd,
+				   at + (low - 1) * bytes + sizeof(sn) + member * sizeof(known),
+				   &known, sizeof(known));
+	return known;
+}
+
+/* Is it known to come after the sample? */
+static bool is_after(const struct sr_search *x, const struct sr_sample *k,
+		     const struct sr_group_write *w)
+{
+	if ((uint32_t)w->origin.member == x->e->self)
+		return w->origin.tick > k->l.posted ||
+		       (w->kind != SR_GROUP_OWN && w->origin.tick == k->l.origin.tick &&
+			w->origin.request >= k->l.origin.request);
+	return knew(x, &w->origin, x->e->self) > k->l.posted;
+}
+
+/* Is it known to have begun before the sample? */
+static bool is_known(const struct sr_sample *k, uint32_t self, const struct sr_group_write *w)
+{
+	const struct sr_group_origin *o = &w->origin, *request = &k->l.origin;
+
+	if ((uint32_t)o->member != self)
+		return o->tick <= k->knows[o->member];
+	if (w->kind == SR_GROUP_OWN || k->l.seen)
+		return o->tick < request->tick + k->l.seen;
+	return o->tick < request->tick ||
+	       (o->tick == request->tick && o->request < request->request);
+}
+
+/* --------------------------------------------------------------------- past */
+
+/* Bits of the n bytes at addr in their word, which is one. */
+static uint8_t bits_of(uint64_t addr, uint32_t n)
+{
+	return (uint8_t)(((1u << n) - 1) << addr % 8);
+}
+
+static uint32_t spent_at(uint64_t addr)
+{
+	return (uint32_t)((addr / 8 * 0x9e3779b97f4a7c15ull >> 40) % SR_SPENT);
+}
+
+static bool is_spent(const struct sr_search *x, uint64_t addr, uint32_t n,
+		     const struct sr_group_origin *o)
+{
+	const struct sr_spent *s = &x->spent[spent_at(addr)];
+
+	if (s->word != addr / 8 || s->member != o->member)
+		return false;
+	if (o->tick != s->tick)
+		return o->tick < s->tick;
+	return o->request < s->request || (o->request == s->request && s->bytes & bits_of(addr, n));
+}
+
+void sr_search_spend(struct sr_search *x, uint64_t addr, uint32_t n,
+		  const struct sr_group_origin *o)
+{
+	struct sr_spent *s = &x->spent[spent_at(addr)];
+
+	if (s->word != addr / 8 || s->tick != o->tick || s->member != o->member ||
+	    s->request != o->request)
+		*s = (struct sr_spent){addr / 8, o->tick, o->member, o->request, 0};
+	s->bytes |= bits_of(addr, n);
+}
+
+/* --------------------------------------------------------------------- fit */
+
+uint32_t sr_search_common(const struct sr_group_write *w, const struct sr_wanted *b)
+{
+	uint64_t end = w->addr + w->length < b->end ? w->addr + w->length : b->end;
+
+	return w->addr <= b->addr && b->addr < end ? (uint32_t)(end - b->addr) : 0;
+}
+
+/*
+ * It has written the byte, and all bytes of the word that it has written are as it left
+ * them: a single byte may be equal by chance.
+ */
+static bool fits(const struct sr_search *x, const struct sr_sample *k, const struct sr_writes *m,
+		 const struct sr_group_write *w, const struct sr_wanted *b)
+{
+	uint64_t begin = w->addr > b->begin ? w->addr : b->begin;
+	uint64_t at = (w->at + (begin - w->addr)) % SR_GROUP_WRITTEN;
+	uint32_t n = sr_search_common(w, b);
+
+	if (!n || w->kind == SR_GROUP_UNSEEN || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
+		return false;
+	/* A change that was sampled came from others. */
+	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, b->addr, n, &w->origin)))
+		return false;
+	n += (uint32_t)(b->addr - begin);
+	return b->atomics || (at + n <= SR_GROUP_WRITTEN &&
+			      !memcmp(k->bytes + (begin - k->l.addr), m->written + at, n));
+}
+
+/* ------------------------------------------------------------------- search */
+
+/* The first of them that is not known: they are in the order of their ticks. */
+static size_t first_unknown(const struct sr_search *x, const struct sr_sample *k,
+			    const struct sr_writes *m, struct sr_writes_range r)
+{
+	while (r.first < r.end) {
+		size_t middle = r.first + (r.end - r.first) / 2;
+
+		if (is_known(k, x->e->self, &m->writes[m->order[middle]]))
+			r.first = middle + 1;
+		else
+			r.end = middle;
+	}
+	return r.first;
+}
+
+static bool is_ordered(const struct sr_search *x, const struct sr_group_origin *a,
+		       const struct sr_group_origin *b)
+{
+	return knew(x, b, (uint32_t)a->member) >= a->tick ||
+	       knew(x, a, (uint32_t)b->member) >= b->tick;
+}
+
+/* Of two writers' writes, takes the later if both are known, else the earlier. */
+static void choose(const struct sr_search *x, struct sr_search_found *f, const struct sr_group_write *w,
+		   bool known)
+{
+	const struct sr_group_write *old = f->w;
+
+	if (old && f->is_known && !known)
+		return;
+	if (!old || f->is_known != known) {
+		*f = (struct sr_search_found){.w = w, .is_known = known};
+		return;
+	}
+	f->is_one_of_several =
+	    f->is_one_of_several || !known || !is_ordered(x, &old->origin, &w->origin);
+	if (known ? w->origin.weight > old->origin.weight : w->origin.weight < old->origin.weight)
+		f->w = w;
+}
+
+/* May a write count that is not known to be before?  With clocks, an outsider is likelier. */
+static bool counts_unknown(const struct sr_search *x, const struct sr_writes *m,
+			   const struct sr_group_write *w, uint64_t addr)
+{
+	return !x->e->has_clocks || w->kind == SR_GROUP_OWN || !sr_writes_may_be_outsiders(m, addr);
+}
+
+/* The last of these that fits and is known to come before. */
+static const struct sr_group_write *last_known(const struct sr_search *x, const struct sr_sample *k,
+					       const struct sr_writes *m, struct sr_writes_range r,
+					       size_t unknown, const struct sr_wanted *b)
+{
+	size_t i = unknown;
+
+	for (int tried = 0; i-- > r.first && tried < MAX_TRIED; tried++) {
+		const struct sr_group_write *w = &m->writes[m->order[i]];
+
+		if (fits(x, k, m, w, b))
+			return w;
+	}
+	return NULL;
+}
+
+/* The first of the others that fits and may come before. */
+static const struct sr_group_write *first_possible(const struct sr_search *x,
+						   const struct sr_sample *k, const struct sr_writes *m,
+						   struct sr_writes_range r, size_t unknown,
+						   const struct sr_wanted *b)
+{
+	size_t i = unknown;
+
+	for (int tried = 0; i < r.end && tried < MAX_TRIED; tried++, i++) {
+		const struct sr_group_write *w = &m->writes[m->order[i]];
+
+		if (counts_unknown(x, m, w, b->addr) && fits(x, k, m, w, b) && !is_after(x, k, w))
+			return w;
+	}
+	return NULL;
+}
+
+/* Of two by one writer, either of which may be NULL. */
+static const struct sr_group_write *earlier(const struct sr_group_write *a,
+					    const struct sr_group_write *b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	if (a->origin.tick != b->origin.tick)
+		return a->origin.tick < b->origin.tick ? a : b;
+	return a < b ? a : b;
+}
+
+static const struct sr_group_write *later(const struct sr_group_write *a,
+					  const struct sr_group_write *b)
+{
+	return a && b && earlier(a, b) == a ? b : a ? a : b;
+}
+
+static void search_writer(const struct sr_search *x, const struct sr_sample *k,
+			  const struct sr_writes *m, const struct sr_writes_range *r, const struct sr_wanted *b,
+			  struct sr_search_found *f)
+{
+	const struct sr_group_write *w[SR_WRITE_LENGTHS], *last, *first;
+	size_t unknown[SR_WRITE_LENGTHS];
+
+	for (int i = 0; i < SR_WRITE_LENGTHS; i++) {
+		unknown[i] = first_unknown(x, k, m, r[i]);
+		w[i] = last_known(x, k, m, r[i], unknown[i], b);
+	}
+	last = later(w[SR_WRITE_SHORT], w[SR_WRITE_LONG]);
+	if (last)
+		choose(x, f, last, true);
+	if (f->w && f->is_known)
+		return;
+	for (int i = 0; i < SR_WRITE_LENGTHS; i++)
+		w[i] = first_possible(x, k, m, r[i], unknown[i], b);
+	first = earlier(w[SR_WRITE_SHORT], w[SR_WRITE_LONG]);
+	if (first)
+		choose(x, f, first, false);
+}
+
+struct sr_search_found sr_search(const struct sr_search *x, const struct sr_sample *k,
+			   const struct sr_writes *m, const struct sr_writers *writers, struct sr_wanted *b)
+{
+	struct sr_search_found f = {.w = NULL};
+
+	for (int atomics = 0; atomics < 2 && !f.w; atomics++) {
+		b->atomics = atomics;
+		for (uint32_t i = 0; i < x->e->group->members; i++)
+			search_writer(x, k, m, writers->of[i], b, &f);
+	}
+	return f;
+}
