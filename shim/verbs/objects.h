@@ -20,9 +20,10 @@
 #include <infiniband/verbs.h>
 
 #include "logd/base/compiler.h"
+#include "logd/base/lock.h"
+#include "logd/base/matching.h"
 #include "shim/core/call.h"
 #include "shim/core/completion.h"
-#include "logd/base/lock.h"
 #include "shim/memory/map.h"
 
 /* ------------------------------------------------------------- contexts */
@@ -116,15 +117,10 @@ enum sr_wqe_role {
 
 /* A work request from its post to its completion.  Its address is the wr_id the provider sees. */
 struct sr_wqe {
+	struct sr_send_request request; /* first; of a receive, its wr_id only */
 	uint64_t magic;
 	struct sr_wq *wq;
-	struct sr_wqe *next;     /* in a send queue's list, read and written as atomics */
-	struct sr_wqe *previous; /* of the same send queue; only good for taking back */
-	uint64_t wr_id;          /* the program's */
 	enum sr_wqe_kind kind;
-	bool signaled;  /* a completion of its own comes even if it succeeds; send queues only */
-	bool is_passed; /* by its own completion or that of a later one */
-	bool told;      /* no completion of it is to come */
 	enum sr_wqe_role role;
 	bool stands;  /* READER: its completion is that of the program's request in front of it */
 	bool dropped; /* READER: that one has failed, by a completion of its own */

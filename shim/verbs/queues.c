@@ -563,7 +563,7 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 					 keep ? (uint32_t)wr->num_sge : 0);
 
 	if (wqe)
-		wqe->signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+		wqe->request.signaled = q->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	return wqe;
 }
 
@@ -677,7 +677,7 @@ static void put_reader(struct sends *s, struct sr_wqe *fetch, const struct ibv_s
 	struct sr_wqe *wqe;
 
 	/* The READER of a later one serves those that tell nobody of their completion. */
-	if (!fetch->signaled && !is_last_fetch(wr))
+	if (!fetch->request.signaled && !is_last_fetch(wr))
 		return;
 	wqe = sr_clock_take_behind(s->q, fetch, wr->opcode);
 	if (!wqe)
@@ -837,7 +837,7 @@ uint64_t sr_invoke_bind_mw(const struct sr_call_desc *d, uint64_t *a)
 	sr_wq_lock_posts(q->sq);
 	wqe = sr_wqe_take(q->sq, bind.wr_id, SR_WQE_SOURCE, NULL, 0);
 	if (wqe) {
-		wqe->signaled = q->sig_all || bind.send_flags & IBV_SEND_SIGNALED;
+		wqe->request.signaled = q->sig_all || bind.send_flags & IBV_SEND_SIGNALED;
 		bind.wr_id = (uintptr_t)wqe;
 		sr_wq_append(q->sq, wqe);
 	}
@@ -885,7 +885,7 @@ uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
 
 static void end_batch(struct sr_qp *q, bool posted)
 {
-	for (struct sr_wqe *wqe = posted ? NULL : q->batch; wqe; wqe = wqe->next)
+	for (struct sr_wqe *wqe = posted ? NULL : q->batch; wqe; wqe = (struct sr_wqe *)wqe->request.next)
 		if (wqe->role == SR_WQE_CLOCK)
 			sr_clock_was_not_posted(q);
 	if (!posted && q->batch)
@@ -979,7 +979,7 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 			ex->wr_flags |= IBV_SEND_SIGNALED;
 	}
 	if (wqe) {
-		wqe->signaled = q->sig_all || flags & IBV_SEND_SIGNALED;
+		wqe->request.signaled = q->sig_all || flags & IBV_SEND_SIGNALED;
 		if (has_events(q) && !q->batch_has_event && sr_clock_goes_before(opcode))
 			build_clock(q, ex, wqe);
 		if (q->clock && q->clock->reads && kind == SR_WQE_FETCH) {

@@ -24,14 +24,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "logd/base/matching.h"
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
-#include "shim/verbs/clocks/clocks.h"
+#include "shim/core/thread.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
+#include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/polls.h"
-#include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
 
 #define MAGIC      0x73725f7771655f31ull
@@ -58,16 +59,15 @@ struct sr_wq {
 	char apart[APART];
 	struct sr_lock posts;
 	struct sr_wqe *free;
-	struct sr_wqe *last; /* posted last; ordered queues only */
+	struct sr_send_tail tail; /* ordered queues only */
 	struct chunk *chunks;
 	uint64_t count; /* all there are */
 
 	/* The poller's, with done held. */
 	char apart_again[APART];
 	struct sr_lock done;
-	struct sr_wqe *returned; /* told */
-	struct sr_wqe *passed;   /* the list begins behind it; ordered queues only */
-	bool failed;             /* the last completion that was no flush was an error */
+	struct sr_wqe *returned;  /* told */
+	struct sr_send_head head; /* ordered queues only */
 	struct sr_clock_qp *clock;
 	uint64_t passed_count; /* of the program's requests; read by the poster */
 
@@ -161,6 +161,17 @@ static void destroy(struct sr_wq *wq)
 	sr_free(wq);
 }
 
+static struct sr_wqe *next_of(const struct sr_wqe *wqe)
+{
+	return (struct sr_wqe *)wqe->request.next;
+}
+
+static void put_in(struct sr_wqe **list, struct sr_wqe *wqe)
+{
+	wqe->request.next = *list ? &(*list)->request : NULL;
+	*list = wqe;
+}
+
 /* With the lock on posts held, or before anybody knows of the queue. */
 static bool add_chunk(struct sr_wq *wq)
 {
@@ -177,8 +188,7 @@ static bool add_chunk(struct sr_wq *wq)
 
 		wqe->magic = MAGIC;
 		wqe->wq = wq;
-		wqe->next = wq->free;
-		wq->free = wqe;
+		put_in(&wq->free, wqe);
 	}
 	return true;
 }
@@ -207,10 +217,10 @@ struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32
 		return NULL;
 	}
 	if (ordered) {
-		wq->last = wq->passed = wq->free;
-		wq->free = wq->free->next;
-		wq->passed->next = NULL;
-		wq->passed->told = wq->passed->is_passed = true;
+		struct sr_wqe *stub = wq->free;
+
+		wq->free = next_of(stub);
+		sr_sends_init(&wq->tail, &wq->head, &stub->request);
 	}
 	return wq;
 }
@@ -239,7 +249,7 @@ static uint64_t length_of(const struct sr_wqe *wqe)
 {
 	uint64_t n = 0;
 
-	for (; wqe; wqe = wqe->next)
+	for (; wqe; wqe = next_of(wqe))
 		n++;
 	return n;
 }
@@ -249,7 +259,7 @@ static bool has_outstanding(struct sr_wq *wq)
 	uint64_t idle = length_of(wq->free);
 
 	sr_lock(&wq->done);
-	idle += length_of(wq->returned) + (wq->passed && wq->passed->told);
+	idle += length_of(wq->returned) + (wq->head.passed && wq->head.passed->reported);
 	sr_unlock(&wq->done);
 	return idle < wq->count;
 }
@@ -365,11 +375,10 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	if (!wq->free && !refill(wq))
 		return NULL;
 	wqe = wq->free;
-	wq->free = wqe->next;
-	wqe->next = NULL;
-	wqe->wr_id = wr_id;
+	wq->free = next_of(wqe);
+	wqe->request.wr_id = wr_id;
+	wqe->request.signaled = wqe->request.passed = wqe->request.reported = false;
 	wqe->kind = kind;
-	wqe->signaled = wqe->is_passed = wqe->told = false;
 	wqe->role = SR_WQE_PROGRAM;
 	wqe->other = NULL;
 	wqe->lent_status = IBV_WC_SUCCESS;
@@ -395,31 +404,21 @@ struct sr_wqe *sr_wqe_of(uint64_t wr_id)
 
 void sr_wqe_give_back(struct sr_wqe *wqe)
 {
-	wqe->next = wqe->wq->free;
-	wqe->wq->free = wqe;
+	put_in(&wqe->wq->free, wqe);
 }
 
 void sr_wq_append(struct sr_wq *wq, struct sr_wqe *wqe)
 {
-	wqe->previous = wq->last;
-	/* Release: a poller that follows the link finds the request whole. */
-	__atomic_store_n(&wq->last->next, wqe, __ATOMIC_RELEASE);
-	wq->last = wqe;
+	sr_sends_append(&wq->tail, &wqe->request);
 }
 
 void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first)
 {
-	struct sr_wqe *wqe = first, *next;
+	struct sr_wqe *next;
 
-	/*
-	 * No poller is here: it goes no further than to what has completed, and
-	 * none of these was posted.  For the same reason the one before them is
-	 * still what it was: it is not handed back before a later one completes.
-	 */
-	wq->last = first->previous;
-	__atomic_store_n(&wq->last->next, NULL, __ATOMIC_RELAXED);
-	for (; wqe; wqe = next) {
-		next = wqe->next;
+	sr_sends_take_back(&wq->tail, &first->request);
+	for (struct sr_wqe *wqe = first; wqe; wqe = next) {
+		next = next_of(wqe);
 		sr_wqe_give_back(wqe);
 	}
 }
@@ -492,80 +491,42 @@ static bool receives_into_list(const struct ibv_wc *wc)
 
 static void hand_back(struct sr_wq *wq, struct sr_wqe *wqe)
 {
-	wqe->next = wq->returned;
-	wq->returned = wqe;
+	put_in(&wq->returned, wqe);
 }
 
-static struct sr_wqe *first_in_list(struct sr_wq *wq)
+static inline void passed(void *owner, struct sr_send_request *r)
 {
-	return __atomic_load_n(&wq->passed->next, __ATOMIC_ACQUIRE);
-}
+	const struct sr_wqe *wqe = (struct sr_wqe *)r;
+	struct sr_wq *wq = owner;
 
-/* The first in the list leaves it, and takes the place of the one passed before. */
-static void pass(struct sr_wq *wq, struct sr_wqe *first)
-{
-	struct sr_wqe *before = wq->passed;
-
-	first->is_passed = true;
-	wq->passed = first;
-	if (first->role == SR_WQE_PROGRAM)
+	if (wqe->role == SR_WQE_PROGRAM)
 		__atomic_store_n(&wq->passed_count, wq->passed_count + 1, __ATOMIC_RELAXED);
-	if (before->told)
-		hand_back(wq, before);
 }
 
-/*
- * Has a request that was not told yet succeeded, when a later one is told with
- * this status?  Nothing does after one that failed; what comes before that one
- * did.  A flush may be told before the failure, which another thread is holding
- * then: a signaled request will speak for itself, of an unsignaled one all that
- * can be said is that nobody has told of its failure.
- */
-static bool has_succeeded(const struct sr_wq *wq, const struct sr_wqe *wqe,
-			  enum ibv_wc_status later)
+/* Inlined, or every completion would pay for a call. */
+static inline __attribute__((always_inline)) void ended(void *owner, struct sr_send_request *r,
+							bool succeeded)
 {
-	if (later == IBV_WC_SUCCESS)
-		return true;
-	return !wq->failed && (later != IBV_WC_WR_FLUSH_ERR || !wqe->signaled);
+	struct sr_wqe *wqe = (struct sr_wqe *)r;
+	struct sr_wq *wq = owner;
+
+	if (wqe->kind == SR_WQE_FETCH && succeeded)
+		arrived(wqe, whole_list(wqe));
+	if (wqe->role == SR_WQE_READER && succeeded)
+		sr_clocks_read(wq->clock);
 }
 
-/* In the list, all up to the completed request are done. */
-static void pass_up_to(struct sr_wq *wq, struct sr_wqe *done, enum ibv_wc_status status)
+static inline void left(void *owner, struct sr_send_request *r)
 {
-	struct sr_wqe *wqe;
-
-	while ((wqe = first_in_list(wq))) {
-		pass(wq, wqe);
-		if (wqe == done)
-			break;
-		if (wqe->told)
-			continue;
-		if (wqe->kind == SR_WQE_FETCH && has_succeeded(wq, wqe, status))
-			arrived(wqe, whole_list(wqe));
-		if (wqe->role == SR_WQE_READER && has_succeeded(wq, wqe, status))
-			sr_clocks_read(wq->clock);
-		/* After an error, unsignaled ones may have a completion of their own as well. */
-		wqe->told = status == IBV_WC_SUCCESS && !wqe->signaled;
-	}
+	if (r->reported)
+		hand_back(owner, (struct sr_wqe *)r);
 }
+
+static const struct sr_send_events completion_events = {passed, ended, left};
 
 static void complete_in_order(struct sr_wq *wq, struct sr_wqe *wqe, enum ibv_wc_status status)
 {
-	if (wqe->told)
-		return; /* told twice: not by a device that keeps the rules */
-	if (!wqe->is_passed)
-		pass_up_to(wq, wqe, status);
-	if (status == IBV_WC_SUCCESS)
-		wq->failed = false;
-	else if (status != IBV_WC_WR_FLUSH_ERR)
-		wq->failed = true;
-	if (status == IBV_WC_SUCCESS && wqe->kind == SR_WQE_FETCH)
-		arrived(wqe, whole_list(wqe));
-	if (status == IBV_WC_SUCCESS && wqe->role == SR_WQE_READER)
-		sr_clocks_read(wq->clock);
-	wqe->told = true;
-	if (wqe != wq->passed)
-		hand_back(wq, wqe); /* a later one was told first */
+	sr_sends_complete(&wq->head, &wqe->request, status, &completion_events, wq);
 }
 
 static bool is_failure(enum ibv_wc_status status)
@@ -593,7 +554,7 @@ static bool complete_reader(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc 
 {
 	bool stands = wqe->stands && !wqe->dropped;
 
-	wc->wr_id = wqe->wr_id;
+	wc->wr_id = wqe->request.wr_id;
 	wc->opcode = wqe->opcode;
 	wc->byte_len = wqe->length;
 	complete_in_order(wq, wqe, wc->status);
@@ -609,7 +570,7 @@ static bool complete_send(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *w
 		return complete_clock(wq, wqe, wc);
 	if (wqe->role == SR_WQE_READER)
 		return complete_reader(wq, wqe, wc);
-	wc->wr_id = wqe->wr_id;
+	wc->wr_id = wqe->request.wr_id;
 	if (wqe->other && wc->status != IBV_WC_SUCCESS)
 		wqe->other->dropped = true;
 	if (wqe->lent_status != IBV_WC_SUCCESS && wc->status == IBV_WC_WR_FLUSH_ERR) {
@@ -624,7 +585,7 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 {
 	if (wq->ordered)
 		return complete_send(wq, wqe, wc);
-	wc->wr_id = wqe->wr_id;
+	wc->wr_id = wqe->request.wr_id;
 	if (receives_into_list(wc))
 		arrived(wqe, wc->byte_len);
 	hand_back(wq, wqe);

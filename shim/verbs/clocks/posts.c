@@ -52,14 +52,14 @@ struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
 
 	if (!wqe)
 		return NULL;
-	wqe->wr_id = fetch->wr_id;
-	wqe->stands = wqe->signaled = fetch->signaled;
+	wqe->request.wr_id = fetch->request.wr_id;
+	wqe->stands = wqe->request.signaled = fetch->request.signaled;
 	wqe->dropped = false;
 	wqe->opcode = completes_as(opcode);
 	wqe->length = 0;
 	for (uint32_t i = 0; i < fetch->num_sge; i++)
 		wqe->length += fetch->sge[i].length;
-	fetch->signaled = false;
+	fetch->request.signaled = false;
 	fetch->other = wqe;
 	return wqe;
 }

@@ -63,7 +63,7 @@ static void post(struct posts *p, enum ibv_wr_opcode opcode, uint64_t wr_id, boo
 
 	p->program = sr_wqe_take(p->q.sq, wr_id, fetches ? SR_WQE_FETCH : SR_WQE_SOURCE,
 				 fetches ? &sge : NULL, fetches);
-	p->program->signaled = signaled;
+	p->program->request.signaled = signaled;
 	p->clock = p->reader = NULL;
 	if (sr_clock_goes_before(opcode)) {
 		p->clock = sr_clock_take_before(&p->q, p->program);

@@ -279,7 +279,7 @@ static void completions_told_in_another_order_keep_their_wr_ids(void **state)
 		      *second = post(sq, 2, SR_WQE_SOURCE, NULL);
 	struct ibv_wc wc = completion(second, IBV_WC_SUCCESS, 0);
 
-	first->signaled = second->signaled = true;
+	first->request.signaled = second->request.signaled = true;
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 2);
 	assert_arrived(0, 0, 8);
@@ -318,7 +318,7 @@ static void a_flush_does_not_vouch_for_a_read_that_failed(void **state)
 	struct ibv_wc wc;
 
 	failed = post(sq, 1, SR_WQE_FETCH, &lists[0]);
-	failed->signaled = true;
+	failed->request.signaled = true;
 	wc = completion(post(sq, 2, SR_WQE_FETCH, &lists[1]), IBV_WC_WR_FLUSH_ERR, 0);
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 2);
@@ -439,7 +439,7 @@ static void one_thread_posts_and_another_polls(void **state)
 		sr_wq_lock_posts(s.sq);
 		/* Now and then one is refused behind it. */
 		wqe = post(s.sq, n, SR_WQE_SOURCE, NULL);
-		wqe->signaled = true;
+		wqe->request.signaled = true;
 		if (n % 7 == 0)
 			sr_wq_unappend(s.sq, post(s.sq, n, SR_WQE_SOURCE, NULL));
 		s.ring[n % STORM_DEPTH] = (uintptr_t)wqe;

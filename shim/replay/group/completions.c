@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* completions.c: what completions prove to have entered is compared; see requests.h. */
+#include "shim/replay/group/requests.h"
+
+#include "logd/base/opcodes.h"
+#include "shim/verbs/objects.h"
+
+/* Outstanding receives that are looked through for one that shares its memory. */
+#define OTHERS_MAX 1024
+
+static const struct ibv_sge *overlap(const struct sr_request *r, uint64_t addr, uint32_t n)
+{
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		if (r->sge[i].addr < addr + n && addr < r->sge[i].addr + r->sge[i].length)
+			return &r->sge[i];
+	return NULL;
+}
+
+/* Do other receives go to the same memory?  Then it may hold what came after. */
+static enum sr_sharing sharing(const struct sr_recv_queue *q, uint64_t addr, uint32_t n)
+{
+	enum sr_sharing found = SR_NOT_SHARED;
+	const struct sr_recv_request *r = q->first;
+
+	for (int i = 0; r && i < OTHERS_MAX; i++, r = r->next) {
+		const struct ibv_sge *s = overlap((const struct sr_request *)r, addr, n);
+
+		if (s && s->addr != addr)
+			return SR_SHARED_SHIFTED;
+		if (s)
+			found = SR_SHARED_ALIKE;
+	}
+	return found;
+}
+
+/* Does its memory hold what the message brought? */
+static bool holds(const struct sr_request_qp *q, const struct sr_request *r,
+		  const struct sr_group_message *m)
+{
+	uint32_t from = 0;
+
+	for (uint32_t i = 0; i < r->num_sge && from < m->length; i++) {
+		const struct ibv_sge *s = &r->sge[i];
+		struct sr_value v = {.addr = s->addr};
+
+		v.length = s->length < m->length - from ? s->length : m->length - from;
+		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
+		if (v.bytes && !sr_value_is_sent(&v, q->in, m, from))
+			return false;
+		from += v.length;
+	}
+	return from == m->length;
+}
+
+/*
+ * Of a shared queue: if several have the same wr_id, that whose memory holds the
+ * message; *certain is false if none does.
+ */
+static struct sr_request *find_shared(const struct sr_recv_queue *from,
+				      const struct sr_request_qp *q, uint64_t wr_id,
+				      const struct sr_group_message *m, bool *certain)
+{
+	struct sr_recv_request *first = sr_recv_queue_match(from, true, wr_id), *r = first;
+
+	*certain = !first || !sr_recv_find(first->next, wr_id);
+	if (*certain || !m)
+		return (struct sr_request *)first;
+	while (r && !holds(q, (struct sr_request *)r, m))
+		r = sr_recv_find(r->next, wr_id);
+	*certain = r != NULL;
+	return (struct sr_request *)(r ? r : first);
+}
+
+static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
+			     const struct sr_request *r, uint32_t length,
+			     const struct sr_group_message *m)
+{
+	const struct sr_recv_queue *others = sr_request_receives(q);
+	uint32_t from = 0;
+
+	for (uint32_t i = 0; i < r->num_sge && from < length; i++) {
+		const struct ibv_sge *s = &r->sge[i];
+		struct sr_value v = {.t = t, .addr = s->addr};
+
+		v.length = s->length < length - from ? s->length : length - from;
+		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
+		if (v.bytes && v.length && m)
+			sr_value_received(&v, q->in, m, from, sharing(others, v.addr, v.length));
+		else if (v.bytes && v.length)
+			sr_value_from_outside(&v);
+		from += v.length;
+	}
+}
+
+/* The next message of a connection that loses none. */
+static bool next_message(struct sr_thread *t, struct sr_request_qp *q, struct sr_group_message *m)
+{
+	if (!q->in || !sr_progress_wait_posted(t, q->in, q->received + 1))
+		return false;
+	sr_channel_message(q->in, q->received++, m);
+	return true;
+}
+
+/* Of one that may lose some, the next that fits. */
+struct surviving {
+	const struct sr_request_qp *q;
+	const struct sr_request *r;
+	const struct ibv_wc *wc;
+	struct sr_group_message *m;
+	uint64_t number;
+};
+
+static bool fits(const struct surviving *s)
+{
+	bool by_write = s->m->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+
+	if (by_write || s->wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		return by_write && s->wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+	return s->m->length == s->wc->byte_len && holds(s->q, s->r, s->m);
+}
+
+static bool find_surviving(void *argument)
+{
+	struct surviving *s = argument;
+	uint64_t posted = atomic_load(&s->q->in->posted);
+
+	for (s->number = s->q->received; s->number < posted; s->number++) {
+		sr_channel_message(s->q->in, s->number, s->m);
+		if (fits(s))
+			return true;
+	}
+	return false;
+}
+
+static bool next_surviving(struct sr_request_qp *q, const struct sr_request *r,
+			   const struct ibv_wc *wc, struct sr_group_message *m)
+{
+	struct surviving s = {q, r, wc, m, 0};
+
+	if (!q->in || !r)
+		return false;
+	sr_progress_until((uint32_t)q->in->key.from, find_surviving, &s);
+	if (!find_surviving(&s))
+		return false;
+	q->received = s.number + 1;
+	return true;
+}
+
+/* A message of the queue pair's peer has met this receive. */
+static void received(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_wc *wc)
+{
+	struct sr_recv_queue *receives = sr_request_receives(q);
+	bool is_shared = q->qp->srq, known, certain = true;
+	struct sr_group_message m;
+	struct sr_request *r;
+
+	if (!receives)
+		return;
+	r = (struct sr_request *)sr_recv_queue_match(receives, is_shared, wc->wr_id);
+	if (q->qp->qp_type == IBV_QPT_UC)
+		known = next_surviving(q, r, wc, &m);
+	else
+		known = next_message(t, q, &m);
+	if (is_shared && q->qp->qp_type != IBV_QPT_UC)
+		r = find_shared(receives, q, wc->wr_id, known ? &m : NULL, &certain);
+	if (r)
+		sr_recv_queue_remove(receives, &r->receive);
+	/* Who sent a datagram cannot be told by counting: not compared. */
+	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && q->qp->qp_type != IBV_QPT_UD)
+		compare_received(t, q, r, wc->byte_len, known ? &m : NULL);
+	if (known)
+		sr_channel_release(q->in, &m);
+	sr_request_free(r);
+}
+
+/* What the atomic has done, now that it is known what it found. */
+static void resolve(const struct sr_request_qp *q, const struct sr_request *r, const void *found)
+{
+	struct sr_carried_atomic a = {
+	    .opcode = r->opcode,
+	    .remote_addr = r->remote_addr,
+	    .compare_add = r->compare_add,
+	    .swap = r->swap,
+	};
+	uint64_t old;
+
+	sr_group_copy(&old, found, sizeof(old));
+	if (r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		a.result = old + r->compare_add;
+	else
+		a.result = old == r->compare_add ? r->swap : old;
+	if (r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || old == r->compare_add)
+		sr_history_resolve((uint32_t)q->peer, r->change, r->remote_addr, a.result);
+	else
+		sr_history_void((uint32_t)q->peer, r->change, r->remote_addr);
+	if (sr_request_is_transferred(q))
+		sr_transfer_atomic(q->out, &a);
+}
+
+/* A READ is made when it completes: what it was to come after has happened then. */
+static void read_again(const struct sr_request_qp *q, const struct sr_request *r)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		length += r->sge[i].length;
+	if (r->opcode == IBV_WR_RDMA_READ && q->peer >= 0 && sr_request_is_transferred(q))
+		sr_transfer_read(q->out, r->remote_addr, length);
+}
+
+static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_request *r)
+{
+	uint64_t remote = r->remote_addr;
+
+	read_again(q, r);
+	for (uint32_t i = 0; i < r->num_sge; i++) {
+		const struct ibv_sge *s = &r->sge[i];
+		struct sr_value v = {.t = t, .addr = s->addr, .length = s->length};
+
+		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, s->length);
+		if (v.bytes && v.length && q->peer >= 0)
+			sr_value_fetched(&v, (uint32_t)q->peer, remote, &r->origin);
+		else if (v.bytes && v.length)
+			sr_value_from_outside(&v);
+		if (i == 0 && v.bytes && v.length >= sizeof(uint64_t) && r->change)
+			resolve(q, r, v.bytes);
+		remote += s->length;
+	}
+}
+
+/* Sends that a completion ends. */
+struct ending {
+	struct sr_thread *t;
+	struct sr_request_qp *q;
+};
+
+static void ended(void *owner, struct sr_send_request *s, bool succeeded)
+{
+	const struct ending *e = owner;
+	struct sr_request *r = (struct sr_request *)s;
+
+	/* What was posted before a reset went to a peer of then. */
+	if (!succeeded || r->fetched || sr_send_queue_is_stale(&e->q->sends, s))
+		return;
+	if (sr_op(r->opcode) & SR_OP_SCATTERS)
+		fetched(e->t, e->q, r);
+	r->fetched = true;
+}
+
+static void left(void *owner, struct sr_send_request *s)
+{
+	sr_request_free((struct sr_request *)s);
+}
+
+static const struct sr_send_events send_events = {.ended = ended, .left = left};
+
+static void sent(struct sr_thread *t, struct sr_request_qp *q, struct sr_send_request *r,
+		 enum ibv_wc_status status)
+{
+	struct ending e = {t, q};
+
+	if (r)
+		sr_send_queue_complete(&q->sends, r, status, &send_events, &e);
+}
+
+/*
+ * The opcode of a failure is not valid: which of the queues it is of is known by the
+ * completion queue or the wr_id.  Where both queues may be meant, nothing is said of
+ * the sends in front.
+ */
+static void failed(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_cq *cq,
+		   const struct ibv_wc *wc)
+{
+	struct sr_recv_queue *receives = sr_request_receives(q);
+	struct sr_send_request *send = NULL;
+	struct sr_recv_request *receive = NULL;
+
+	if (cq == q->qp->send_cq)
+		send = sr_send_queue_find(&q->sends, NULL, wc->wr_id, wc->status);
+	if (cq == q->qp->recv_cq && receives)
+		receive = sr_recv_find(receives->first, wc->wr_id);
+	if (send && receive) {
+		sr_send_queue_remove(&q->sends, send);
+		sr_request_free((struct sr_request *)send);
+	} else if (send) {
+		sent(t, q, send, wc->status);
+	} else if (receive) {
+		sr_recv_queue_remove(receives, receive);
+		sr_request_free((struct sr_request *)receive);
+	}
+}
+
+void sr_request_completed(struct sr_thread *t, struct ibv_cq *cq, const struct ibv_wc *wc)
+{
+	struct sr_request_qp *q = sr_request_qp_numbered(cq->context, wc->qp_num);
+
+	if (!q)
+		return;
+	if (wc->status != IBV_WC_SUCCESS)
+		failed(t, q, cq, wc);
+	else if (wc->opcode & IBV_WC_RECV)
+		received(t, q, wc);
+	else
+		sent(t, q, sr_send_queue_find(&q->sends, NULL, wc->wr_id, wc->status), wc->status);
+}
