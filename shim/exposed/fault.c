@@ -11,6 +11,7 @@
 
 #include "logd/base/rawsys.h"
 #include "shim/exposed/x86/decode.h"
+#include "shim/exposed/probe/code.h"
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/mappings.h"
 #include "shim/exposed/page.h"
@@ -874,7 +875,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		page_open_silently(addr & PAGE_MASK);
 		return;
 	}
-	decode(uc, &insn);
+	decode(code_at((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]), uc, &insn);
 	if (insn.class != INSN_UNKNOWN && insn.class != INSN_STRING && !lies_in(&insn, p))
 		insn.class = INSN_UNKNOWN;
 	if (insn.class == INSN_OPERAND && write)

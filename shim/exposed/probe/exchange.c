@@ -72,7 +72,7 @@ static uint64_t get_gs(void)
 /* The instruction with gs:[0] as its operand, then hlt. */
 static bool write_stub(struct exchange *x, const uint8_t *code, const struct insn *insn)
 {
-	size_t n = relocate_operand(x->stub, code, insn, SEGMENT_GS, 0);
+	size_t n = relocate_operand(x->stub, code, &insn->encoding, PREFIX_GS, 0);
 
 	x->stub[n] = 0xf4;
 	return n;

@@ -817,7 +817,7 @@ static bool take_code(struct probe *s)
 /* Behind the copies: the instruction itself, with what the handler has read.  How many bytes; 0: it would be too long. */
 static size_t put_aside(struct probe *s, uint8_t *at)
 {
-	size_t n = relocate_operand(at, s->code, &s->insn, SEGMENT_FS, distance_from_fs(exposed_self.probe.operand));
+	size_t n = relocate_operand(at, s->code, &s->insn.encoding, PREFIX_FS, distance_from_fs(exposed_self.probe.operand));
 
 	if (!n)
 		return 0;
@@ -833,7 +833,7 @@ static bool patch(struct probe *s, const struct insn *insn)
 
 	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
 	s->insn = *insn;
-	if (!take_code(s) || !operand_of(s->code, s->pc, insn, &s->operand))
+	if (!take_code(s) || !encoding_operand(s->code, s->pc, &insn->encoding, &s->operand))
 		return false;
 	stub = place_stub(s);
 	if (!stub)

@@ -1,309 +1,66 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * relocate.c: after the Intel manual, volume 2, appendix A.
- *
- * Only what compilers put next to a load or store is known here: whatever is not, is left
- * where it is.  Copies differ from their originals where these count from their own address:
- * operands relative to RIP, and branches.
- */
+/* relocate.c: copies differ from their originals in what is relative to RIP: operands, and branches. */
 #include "shim/exposed/x86/relocate.h"
 
 #include <string.h>
 
-#include "shim/exposed/x86/decode.h"
-
-enum kind {
-	OTHER,   /* not to be copied */
-	PLAIN,
-	OPERAND, /* has a ModRM byte */
-	BRANCH,  /* conditional */
-	JUMP,
-	CALL,
-	RETURN,
-};
-
-struct step {
-	enum kind kind;
-	uint8_t length;
-	uint8_t modrm_at; /* OPERAND */
-	uint8_t condition; /* BRANCH */
-	bool relative;    /* OPERAND: to RIP, by the four bytes behind ModRM */
-	int32_t distance; /* BRANCH, JUMP, CALL: from its end */
-};
-
-/* --------------------------------------------------------------- lengths */
-
-/* Bytes of ModRM, SIB and displacement. */
-static uint8_t operand_bytes(const uint8_t *p)
+/* The instruction at code, as far as it can be moved. */
+static bool step_of(const uint8_t *code, struct encoding *e)
 {
-	uint8_t mod = *p >> 6, rm = *p & 7, n = 1;
-
-	if (mod == 3)
-		return 1;
-	if (rm == 4) {
-		n++;
-		if (!mod && (p[1] & 7) == 5)
-			n += 4;
-	} else if (rm == 5 && !mod) {
-		n += 4;
-	}
-	return (uint8_t)(n + (mod == 1 ? 1 : mod == 2 ? 4 : 0));
-}
-
-/* Opcodes of the first map that have an operand; of which imm is the immediate's bytes. */
-static bool has_operand(uint8_t op, uint8_t ext, uint8_t imm_wide, uint8_t *imm)
-{
-	*imm = 0;
-	if (op < 0x40)
-		return (op & 7) < 4;
-	switch (op) {
-	case 0x80:
-	case 0x83:
-	case 0x6b:
-	case 0xc0:
-	case 0xc1:
-		*imm = 1;
-		return true;
-	case 0x69:
-	case 0x81:
-		*imm = imm_wide;
-		return true;
-	case 0xc6:
-	case 0xc7:
-		*imm = op & 1 ? imm_wide : 1;
-		return ext == 0;
-	case 0xf6:
-	case 0xf7:
-		*imm = ext > 1 ? 0 : op & 1 ? imm_wide : 1;
-		return true;
-	case 0xfe:
-		return ext < 2;
-	case 0xff:
-		return ext < 2 || ext == 6;
-	case 0x8c:
-	case 0x8e:
-	case 0x8f:
+	if (!encoding_of(code, e) || e->op.form == FORM_UNKNOWN)
 		return false;
-	}
-	return op == 0x63 || (op >= 0x84 && op <= 0x8d) || (op >= 0xd0 && op <= 0xd3);
+	/* bnd, repeated returns, branches with hints: rare, and each has a meaning of its own. */
+	return !(e->prefixed && e->op.form >= FORM_BRANCH);
 }
 
-/* Those of the first map that have none; how many bytes of immediate.  -1: not known. */
-static int plain_immediate(uint8_t op, bool wide, uint8_t imm_wide)
+/* BRANCH, JUMP, CALL: from the instruction's end. */
+static intptr_t step_distance(const uint8_t *code, const struct encoding *e)
 {
-	if (op < 0x40)
-		return (op & 7) == 4 ? 1 : (op & 7) == 5 ? imm_wide : -1;
-	if ((op >= 0x50 && op < 0x60) || (op >= 0x90 && op < 0x9a) || op == 0xc9)
-		return 0;
-	if (op == 0x6a || op == 0xa8 || (op >= 0xb0 && op < 0xb8))
-		return 1;
-	if (op == 0x68 || op == 0xa9)
-		return imm_wide;
-	if (op >= 0xb8 && op < 0xc0)
-		return wide ? 8 : imm_wide;
-	return -1;
+	return signed_at(code + e->immediate_at, e->immediate_bytes);
 }
 
-/* Of the second map, behind 0f. */
-static bool has_operand_two(uint8_t op, uint8_t *imm)
+static int32_t disp32(const uint8_t *p)
 {
-	*imm = op == 0x70 || op == 0xa4 || op == 0xac || op == 0xba || op == 0xc2 || op == 0xc4 ||
-	       op == 0xc5 || op == 0xc6;
-	return op == 0x1e || op == 0x1f || (op >= 0x10 && op <= 0x17) || (op >= 0x28 && op <= 0x2f) ||
-	       (op >= 0x40 && op <= 0x70) || (op >= 0x74 && op <= 0x76) || op == 0x7e || op == 0x7f ||
-	       (op >= 0x90 && op <= 0x9f) || op == 0xa3 || op == 0xa4 || op == 0xa5 ||
-	       (op >= 0xab && op <= 0xad) || (op >= 0xaf && op <= 0xb1) || op == 0xb3 ||
-	       (op >= 0xb6 && op <= 0xc2 && op != 0xb9) || (op >= 0xc4 && op <= 0xc6) ||
-	       (op >= 0xd0 && op <= 0xfe);
-}
-
-static void with_operand(struct step *s, const uint8_t *start, const uint8_t *modrm, uint8_t imm)
-{
-	s->kind = OPERAND;
-	s->modrm_at = (uint8_t)(modrm - start);
-	s->relative = (*modrm & 0xc7) == 5;
-	s->length = (uint8_t)(s->modrm_at + operand_bytes(modrm) + imm);
-}
-
-static void with_distance(struct step *s, enum kind kind, const uint8_t *start, const uint8_t *p, uint8_t bytes)
-{
-	s->kind = kind;
-	s->distance = bytes == 1 ? (int8_t)*p : decode_disp32(p);
-	s->length = (uint8_t)(p + bytes - start);
-}
-
-static void step_two(struct step *s, const uint8_t *start, const uint8_t *p)
-{
-	uint8_t op = *p++, imm;
-
-	if (op >= 0x80 && op < 0x90) {
-		s->condition = op & 15;
-		with_distance(s, BRANCH, start, p, 4);
-	} else if (has_operand_two(op, &imm)) {
-		with_operand(s, start, p, imm);
-	}
-}
-
-static void step_one(struct step *s, const uint8_t *start, const uint8_t *p, uint8_t rex, bool operand16)
-{
-	uint8_t op = *p++, imm, imm_wide = operand16 && !(rex & 8) ? 2 : 4;
-	int plain;
-
-	if (op >= 0x70 && op < 0x80) {
-		s->condition = op & 15;
-		with_distance(s, BRANCH, start, p, 1);
-	} else if (op == 0xeb || op == 0xe9) {
-		with_distance(s, JUMP, start, p, op == 0xeb ? 1 : 4);
-	} else if (op == 0xe8) {
-		with_distance(s, CALL, start, p, 4);
-	} else if (op == 0xc3) {
-		s->kind = RETURN;
-		s->length = (uint8_t)(p - start);
-	} else if (has_operand(op, *p >> 3 & 7, imm_wide, &imm)) {
-		with_operand(s, start, p, imm);
-	} else if ((plain = plain_immediate(op, rex & 8, imm_wide)) >= 0) {
-		s->kind = PLAIN;
-		s->length = (uint8_t)(p + plain - start);
-	}
-}
-
-#define VEX_TWO   0xc5
-#define VEX_THREE 0xc4
-#define EVEX      0x62
-
-/* Opcode's map, by the prefix's second byte. */
-static uint8_t vex_map(const uint8_t *start)
-{
-	return *start == VEX_TWO ? 1 : start[1] & (*start == EVEX ? 7 : 0x1f);
-}
-
-/* VEX, EVEX: the maps' vector instructions, all with an operand. */
-static void step_vex(struct step *s, const uint8_t *start)
-{
-	uint8_t map = vex_map(start);
-	const uint8_t *p = start + (*start == VEX_TWO ? 2 : *start == VEX_THREE ? 3 : 4);
-	uint8_t op = *p++;
-
-	if (map < 1 || map > 3)
-		return;
-	if (map == 1 && op == 0x77 && *start != EVEX) { /* vzeroupper */
-		s->kind = PLAIN;
-		s->length = (uint8_t)(p - start);
-		return;
-	}
-	with_operand(s, start, p, decode_vex_has_immediate(map, op));
-}
-
-static void step_of(const uint8_t *start, struct step *s)
-{
-	const uint8_t *p = start;
-	bool operand16 = false, prefixed = false;
-	uint8_t rex = 0;
-
-	*s = (struct step){.kind = OTHER};
-	if (*p == VEX_TWO || *p == VEX_THREE || *p == EVEX) {
-		step_vex(s, start);
-		return;
-	}
-	for (; *p == 0x66 || *p == 0xf2 || *p == 0xf3 || *p == 0x64; p++) {
-		operand16 = operand16 || *p == 0x66;
-		prefixed = true;
-	}
-	if ((*p & 0xf0) == 0x40)
-		rex = *p++;
-	if (*p == 0x0f)
-		step_two(s, start, p + 1);
-	else
-		step_one(s, start, p, rex, operand16);
-	/* bnd, repeated returns, branches with hints: seldom, and each its own story. */
-	if (prefixed && s->kind >= BRANCH)
-		s->kind = OTHER;
-}
-
-/* As of a REX prefix, what stands for it in a VEX prefix included. */
-static uint8_t rex_of(const uint8_t *p)
-{
-	if (*p == VEX_TWO)
-		return 0;
-	if (*p == VEX_THREE || *p == EVEX)
-		return (uint8_t)(~p[1] >> 5 & 7);
-	while (*p == 0x66 || *p == 0xf2 || *p == 0xf3)
-		p++;
-	return (*p & 0xf0) == 0x40 ? *p : 0;
-}
-
-bool operand_of(const uint8_t *code, uintptr_t pc, const struct insn *insn, struct operand *o)
-{
-	struct step s;
-	const uint8_t *p;
-	uint8_t rex, mod, rm;
-
-	*o = (struct operand){.base = NO_REGISTER, .index = NO_REGISTER};
-	step_of(code, &s);
-	if (s.kind != OPERAND || *code == 0x64)
-		return false;
-	rex = rex_of(code);
-	p = code + s.modrm_at;
-	mod = *p >> 6;
-	rm = *p++ & 7;
-	if (mod == 3)
-		return false;
-	if (s.relative) {
-		o->displacement = pc + s.length + (uintptr_t)(intptr_t)decode_disp32(p);
-		return true;
-	}
-	o->base = (uint8_t)(rm | (rex & 1) << 3);
-	if (rm == 4) {
-		o->index = (uint8_t)((*p >> 3 & 7) | (rex & 2) << 2);
-		o->shift = *p >> 6;
-		o->base = (uint8_t)((*p & 7) | (rex & 1) << 3);
-		if (o->index == 4)
-			o->index = NO_REGISTER;
-		if ((*p & 7) == 5 && !mod) {
-			o->base = NO_REGISTER;
-			o->displacement = (uintptr_t)(intptr_t)decode_disp32(p + 1);
-		}
-		p++;
-	}
-	/* EVEX's of a byte counts in operands. */
-	if (mod == 1)
-		o->displacement = (uintptr_t)((intptr_t)(int8_t)*p * (*code == EVEX ? insn->size : 1));
-	if (mod == 2)
-		o->displacement = (uintptr_t)(intptr_t)decode_disp32(p);
-	return true;
+	return (int32_t)signed_at(p, 4);
 }
 
 /*
  * A nop fills a gap before a place where others come, or is one that a tracer writes to (a probe of SystemTap's, a
  * function's patchable entry); endbr64 is where an indirect branch leads.
  */
-static bool is_landmark(const uint8_t *p)
+static bool is_landmark(const uint8_t *p, const struct encoding *e)
 {
 	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 	if (!memcmp(p, endbr64, sizeof(endbr64)))
 		return true;
-	while (*p == 0x66)
-		p++;
-	return *p == 0x90 || (*p == 0x0f && p[1] == 0x1f);
+	if (e->kind != ENCODED_LEGACY)
+		return false;
+	return e->map == 1 ? e->opcode == 0x1f : e->map == 0 && e->opcode == 0x90 && !e->repeat && !e->has_rex;
+}
+
+/* A branch into the midst of the group would meet the jump. */
+static bool leads_into(intptr_t distance, const struct group *g)
+{
+	return -distance < g->length && -distance > 0;
 }
 
 bool group_of(const uint8_t *code, struct group *g)
 {
-	struct step s;
+	struct encoding e;
 
 	*g = (struct group){0};
 	while (g->length < JUMP_BYTES) {
-		step_of(code + g->length, &s);
-		if (s.kind == OTHER || (g->n && is_landmark(code + g->length)))
+		const uint8_t *at = code + g->length;
+
+		if (!step_of(at, &e) || (g->n && is_landmark(at, &e)))
 			return false;
-		g->length = (uint8_t)(g->length + s.length);
+		g->length = (uint8_t)(g->length + e.length);
 		g->at[++g->n] = g->length;
 		/* What is behind it is no longer of this path. */
-		if (s.kind >= JUMP)
+		if (e.op.form == FORM_JUMP || e.op.form == FORM_CALL || e.op.form == FORM_RETURN)
 			return g->length >= JUMP_BYTES;
-		/* A branch into the midst of them would meet the jump. */
-		if (s.kind == BRANCH && -s.distance < g->length && -s.distance > 0)
+		if (e.op.form == FORM_BRANCH && leads_into(step_distance(at, &e), g))
 			return false;
 	}
 	return true;
@@ -337,7 +94,7 @@ static bool is_long_branch(const uint8_t *text, size_t distance_at)
 static bool is_reached_by_long(const uint8_t *text, size_t n, size_t at, const struct group *g)
 {
 	for (size_t i = 0; i + 4 <= n; i++) {
-		size_t target = i + 4 + (size_t)decode_disp32(text + i);
+		size_t target = i + 4 + (size_t)disp32(text + i);
 
 		if (target - at < JUMP_BYTES && is_in_midst(g, at, target) && is_long_branch(text, i))
 			return true;
@@ -411,55 +168,58 @@ static bool put_call(uint8_t *to, uintptr_t target, uintptr_t back)
 	return put_jump(to + 13, (uintptr_t)to + 13, target);
 }
 
-/* How many bytes the copy takes; 0: it cannot be made. */
-static size_t copy(const uint8_t *code, uintptr_t pc, const struct step *s, uint8_t *to)
+/* An operand relative to RIP keeps its address.  False: that is too far. */
+static bool keep_operand(uint8_t *to, const uint8_t *code, uintptr_t pc, const struct encoding *e)
 {
-	uintptr_t target = pc + s->length + (uintptr_t)(intptr_t)s->distance;
+	uintptr_t target = pc + (uintptr_t)(intptr_t)disp32(code + e->displacement_at);
 	int32_t distance;
 
-	switch (s->kind) {
-	case BRANCH:
-		return put_branch(to, target, s->condition) ? 6 : 0;
-	case JUMP:
+	if (!distance_of((uintptr_t)to, target, &distance))
+		return false;
+	memcpy(to + e->displacement_at, &distance, sizeof(distance));
+	return true;
+}
+
+/* How many bytes the copy takes; 0: it cannot be made. */
+static size_t copy(const uint8_t *code, uintptr_t pc, const struct encoding *e, uint8_t *to)
+{
+	uintptr_t back = pc + e->length, target = back + (uintptr_t)step_distance(code, e);
+
+	switch (e->op.form) {
+	case FORM_BRANCH:
+		return put_branch(to, target, e->opcode & 15) ? 6 : 0;
+	case FORM_JUMP:
 		return put_jump(to, (uintptr_t)to, target) ? JUMP_BYTES : 0;
-	case CALL:
-		return put_call(to, target, pc + s->length) ? CALL_COPY_BYTES : 0;
-	default:
-		memcpy(to, code, s->length);
+	case FORM_CALL:
+		return put_call(to, target, back) ? CALL_COPY_BYTES : 0;
 	}
-	if (s->kind == OPERAND && s->relative) {
-		if (!distance_of((uintptr_t)to,
-				 pc + (uintptr_t)(intptr_t)decode_disp32(code + s->modrm_at + 1), &distance))
-			return 0;
-		memcpy(to + s->modrm_at + 1, &distance, sizeof(distance));
-	}
-	return s->length;
+	memcpy(to, code, e->length);
+	return !e->relative || keep_operand(to, code, pc, e) ? e->length : 0;
 }
 
 const uint8_t gap[JUMP_BYTES] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 
-#define LEA 0x8d
-
-static bool is_in_memory(const uint8_t *code, const struct step *s)
+static bool is_in_memory(const struct encoding *e)
 {
-	return s->kind == OPERAND && code[s->modrm_at] >> 6 != 3 && code[s->modrm_at - 1] != LEA;
+	return e->has_memory && !(e->op.flags & OPCODE_ADDRESS);
 }
 
 size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, struct copies *c, uintptr_t back)
 {
+	struct encoding e;
 	size_t n = 0, more;
-	struct step s;
 
 	c->gaps = 0;
 	for (unsigned int i = 0; i < g->n; i++) {
-		step_of(code + g->at[i], &s);
+		if (!step_of(code + g->at[i], &e))
+			return 0;
 		c->at[i] = (uint8_t)n;
-		if (i && is_in_memory(code + g->at[i], &s)) {
+		if (i && is_in_memory(&e)) {
 			c->gaps |= (uint8_t)(1u << i);
 			memcpy(to + n, gap, sizeof(gap));
 			n += sizeof(gap);
 		}
-		more = copy(code + g->at[i], pc + g->at[i], &s, to + n);
+		more = copy(code + g->at[i], pc + g->at[i], &e, to + n);
 		if (!more)
 			return 0;
 		n += more;
@@ -470,24 +230,31 @@ size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_
 	return n + JUMP_BYTES;
 }
 
-size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct insn *insn, uint8_t segment, int32_t distance)
+/* The operand has no index now: the X bit would make it r12.  REX has the bit as it is, VEX and EVEX inverted. */
+static void clear_index(uint8_t *to, const struct encoding *e)
 {
+	if (e->has_rex)
+		to[e->rex_at] &= (uint8_t)~REX_X;
+	else if (e->kind != ENCODED_LEGACY && to[0] != PREFIX_VEX2)
+		to[1] |= 0x60;
+}
+
+#define NO_BASE_NO_INDEX 0x25 /* SIB: a displacement of four bytes alone */
+
+size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct encoding *e, uint8_t segment, int32_t distance)
+{
+	size_t rest = e->length - e->immediate_at;
 	uint8_t *p = to;
 
 	*p++ = segment;
-	memcpy(p, code, insn->modrm_at);
-	/* A REX prefix is the last one; its X bit would make the index r12.  In others it is inverted. */
-	if (insn->vex && code[0] != VEX_TWO)
-		p[1] |= 0x60;
-	else if (!insn->vex && insn->opcode_at && (code[insn->opcode_at - 1] & 0xf0) == 0x40)
-		p[insn->opcode_at - 1] &= (uint8_t)~2u;
-	p += insn->modrm_at;
-	/* No base, no index, a distance of four bytes. */
-	*p++ = (uint8_t)((code[insn->modrm_at] & 0x38) | 4);
-	*p++ = 0x25;
+	memcpy(p, code, e->modrm_at);
+	clear_index(p, e);
+	p += e->modrm_at;
+	*p++ = (uint8_t)((code[e->modrm_at] & 0x38) | 4);
+	*p++ = NO_BASE_NO_INDEX;
 	memcpy(p, &distance, sizeof(distance));
 	p += sizeof(distance);
-	memcpy(p, code + insn->tail_at, (size_t)(insn->length - insn->tail_at));
-	p += insn->length - insn->tail_at;
+	memcpy(p, code + e->immediate_at, rest);
+	p += rest;
 	return p - to <= INSN_BYTES_MAX ? (size_t)(p - to) : 0;
 }

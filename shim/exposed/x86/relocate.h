@@ -10,15 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INSN_BYTES_MAX 15
+#include "shim/exposed/x86/opcodes.h"
 
 /* What a jump needs, and how many instructions that may be. */
 #define JUMP_BYTES 5
 #define GROUP_MAX  JUMP_BYTES
 /* Bytes of the group: the last instruction may begin with the jump's last byte. */
 #define GROUP_BYTES_MAX (JUMP_BYTES - 1 + INSN_BYTES_MAX)
-
-struct insn;
 
 struct group {
 	uint8_t n;        /* instructions */
@@ -60,26 +58,11 @@ static inline unsigned int copy_behind_gap(const struct copies *c, unsigned int 
  */
 size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, struct copies *c, uintptr_t back);
 
-/* Where the instruction's operand in memory is: registers by their numbers. */
-struct operand {
-	uint8_t base, index; /* NO_REGISTER: none */
-	uint8_t shift;
-	uintptr_t displacement;
-};
-
-#define NO_REGISTER 255
-
-/* Of an instruction that decode() knows (its address is not needed).  False if it is relative to a segment. */
-bool operand_of(const uint8_t *code, uintptr_t pc, const struct insn *insn, struct operand *o);
-
-#define SEGMENT_FS 0x64
-#define SEGMENT_GS 0x65
-
 /*
- * The same instruction, with its operand at a distance from the segment's base; to: 32 bytes.  How many it takes; 0: more
- * than an instruction may.
+ * Puts the same instruction to `to` (32 bytes), with its operand at a distance from the segment's base.  How many bytes
+ * it takes; 0: more than an instruction may have.
  */
-size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct insn *insn, uint8_t segment, int32_t distance);
+size_t relocate_operand(uint8_t *to, const uint8_t *code, const struct encoding *e, uint8_t segment, int32_t distance);
 
 /* jmp to target at `to`, which will be at pc; false: too far. */
 bool put_jump(uint8_t *to, uintptr_t pc, uintptr_t target);

@@ -1,73 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* vector.c: after the Intel manual, volume 1, chapter 13 (the frame) and volume 2. */
+/* vector.c: after the Intel manual, volume 1, chapter 13. */
 #include "shim/exposed/x86/vector.h"
 
 #include <cpuid.h>
 #include <string.h>
-
-#include "shim/exposed/x86/decode.h"
-
-/* ----------------------------------------------------------- instructions */
-
-static void is_move(struct insn *i, bool store, uint8_t size)
-{
-	i->class = store ? INSN_VECTOR_STORE : INSN_VECTOR_LOAD;
-	i->size = size;
-}
-
-static void is_aligned_move(struct insn *i, bool store, uint8_t size)
-{
-	is_move(i, store, size);
-	i->align = size - 1;
-}
-
-void vector_move(struct insn *i, uint8_t opcode, uint8_t prefix, bool wide, uint8_t bytes)
-{
-	i->class = INSN_UNKNOWN;
-	switch (opcode) {
-	case 0x10: /* movups, movupd, movss, movsd */
-	case 0x11:
-		is_move(i, opcode == 0x11, prefix == 0xf3 ? 4 : prefix == 0xf2 ? 8 : bytes);
-		break;
-	case 0x28: /* movaps, movapd */
-	case 0x29:
-	case 0x2b: /* movntps */
-		if (prefix == 0 || prefix == 0x66)
-			is_aligned_move(i, opcode != 0x28, bytes);
-		break;
-	case 0x6f: /* movdqa, movdqu; without a prefix MMX's */
-	case 0x7f:
-		if (prefix == 0x66)
-			is_aligned_move(i, opcode == 0x7f, bytes);
-		else if (prefix)
-			is_move(i, opcode == 0x7f, bytes);
-		break;
-	case 0x6e: /* movd, movq */
-		if (prefix == 0x66)
-			is_move(i, false, wide ? 8 : 4);
-		break;
-	case 0x7e:
-		if (prefix == 0x66)
-			is_move(i, true, wide ? 8 : 4);
-		if (prefix == 0xf3)
-			is_move(i, false, 8);
-		break;
-	case 0xd6:
-		if (prefix == 0x66)
-			is_move(i, true, 8);
-		break;
-	case 0xe7: /* movntdq */
-		if (prefix == 0x66)
-			is_aligned_move(i, true, bytes);
-		break;
-	case 0xf0: /* lddqu */
-		if (prefix == 0xf2)
-			is_move(i, false, bytes);
-		break;
-	}
-}
-
-/* -------------------------------------------------------------- registers */
 
 /* Of a register: where its pieces are in the frame, and which component each belongs to. */
 struct piece {

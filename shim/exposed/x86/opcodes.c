@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* opcodes.c: the table, after the Intel manual, volume 2, appendix A. */
+#include "shim/exposed/x86/opcodes.h"
+
+#include <stddef.h>
+
+/* How many bytes of immediate follow. */
+enum immediate {
+	NO_IMMEDIATE,
+	IMMEDIATE_1,
+	IMMEDIATE_4,
+	IMMEDIATE_Z, /* of the operand size, at most 4 */
+	IMMEDIATE_V, /* of the operand size */
+};
+
+/* The operand's size in memory. */
+enum size {
+	NO_SIZE,
+	BYTE,
+	WORD,
+	DWORD,
+	QWORD,
+	OWORD,
+	YWORD,        /* 32 bytes */
+	V,            /* operand size: 2, 4 or 8 */
+	D_OR_Q,       /* 4; 8 with W */
+	Q_OR_O,       /* 8; 16 with W */
+	MASK_W,       /* 2; 8 with W */
+	MASK_B,       /* 1; 4 with W */
+	FULL,         /* of the vector registers */
+	HALF,
+	QUARTER,
+	EIGHTH,
+	FULL_BUT_128, /* 8 if the registers have 16 bytes */
+};
+
+#define PLAIN(imm)                {FORM_PLAIN, imm, 0, 0, 0, 0}
+#define RELATIVE(form, imm)       {form, imm, 0, 0, 0, 0}
+#define MODRM(imm)                {FORM_MODRM, imm, 0, 0, 0, 0}
+#define ADDRESS                   {FORM_MODRM, 0, 0, 0, OPCODE_ADDRESS, 0}
+#define EXCHANGE(size, imm)       {FORM_MODRM, imm, INSN_EXCHANGE, size, 0, 0}
+#define READ(size, imm)           {FORM_MODRM, imm, INSN_OPERAND, size, OPCODE_ALWAYS, 0}
+#define LOAD(size, flags)         {FORM_MODRM, 0, INSN_LOAD, size, flags, 0}
+#define STORE(size, imm)          {FORM_MODRM, imm, INSN_STORE, size, 0, 0}
+#define COMPARE(size, imm, flags) {FORM_MODRM, imm, INSN_COMPARE, size, flags, 0}
+#define STRING(size)              {FORM_UNKNOWN, 0, INSN_STRING, size, 0, 0}
+#define GROUP(n)                  {FORM_GROUP, 0, 0, n, 0, 0}
+
+enum group_number {
+	GROUP_1B, GROUP_1Z, GROUP_1S, GROUP_2B, GROUP_2V, GROUP_2B1, GROUP_2V1, GROUP_3B, GROUP_3V,
+	GROUP_4, GROUP_5, GROUP_8, GROUP_9, GROUP_11B, GROUP_11V,
+};
+
+static const struct opcode groups[][8] = {
+    [GROUP_1B] = {[0 ... 6] = EXCHANGE(BYTE, IMMEDIATE_1), COMPARE(BYTE, IMMEDIATE_1, 0)},
+    [GROUP_1Z] = {[0 ... 6] = EXCHANGE(V, IMMEDIATE_Z), COMPARE(V, IMMEDIATE_Z, 0)},
+    [GROUP_1S] = {[0 ... 6] = EXCHANGE(V, IMMEDIATE_1), COMPARE(V, IMMEDIATE_1, 0)},
+    /* shifts */
+    [GROUP_2B] = {[0 ... 7] = EXCHANGE(BYTE, IMMEDIATE_1)},
+    [GROUP_2V] = {[0 ... 7] = EXCHANGE(V, IMMEDIATE_1)},
+    [GROUP_2B1] = {[0 ... 7] = EXCHANGE(BYTE, 0)},
+    [GROUP_2V1] = {[0 ... 7] = EXCHANGE(V, 0)},
+    /* test, not, neg, mul, imul; a division's exception is the program's */
+    [GROUP_3B] = {[0 ... 1] = COMPARE(BYTE, IMMEDIATE_1, OPCODE_TEST), [2 ... 3] = EXCHANGE(BYTE, 0),
+		  [4 ... 5] = READ(BYTE, 0), [6 ... 7] = MODRM(0)},
+    [GROUP_3V] = {[0 ... 1] = COMPARE(V, IMMEDIATE_Z, OPCODE_TEST), [2 ... 3] = EXCHANGE(V, 0),
+		  [4 ... 5] = READ(V, 0), [6 ... 7] = MODRM(0)},
+    /* inc, dec; push.  A call or jump by a register or memory stays where it is. */
+    [GROUP_4] = {[0 ... 1] = EXCHANGE(BYTE, 0)},
+    [GROUP_5] = {[0 ... 1] = EXCHANGE(V, 0), [6] = MODRM(0)},
+    /* bt, bts, btr, btc */
+    [GROUP_8] = {[4] = READ(V, IMMEDIATE_1), [5 ... 7] = EXCHANGE(V, IMMEDIATE_1)},
+    /* cmpxchg8b, cmpxchg16b */
+    [GROUP_9] = {[1] = EXCHANGE(Q_OR_O, 0)},
+    [GROUP_11B] = {[0] = STORE(BYTE, IMMEDIATE_1)},
+    [GROUP_11V] = {[0] = STORE(V, IMMEDIATE_Z)},
+};
+
+/* add, or, adc, sbb, and, sub, xor */
+#define ARITHMETIC(op) \
+	[(op) + 0] = EXCHANGE(BYTE, 0), [(op) + 1] = EXCHANGE(V, 0), [(op) + 2] = READ(BYTE, 0), \
+	[(op) + 3] = READ(V, 0), [(op) + 4] = PLAIN(IMMEDIATE_1), [(op) + 5] = PLAIN(IMMEDIATE_Z)
+
+static const struct opcode one_byte[256] = {
+    ARITHMETIC(0x00), ARITHMETIC(0x08), ARITHMETIC(0x10), ARITHMETIC(0x18),
+    ARITHMETIC(0x20), ARITHMETIC(0x28), ARITHMETIC(0x30),
+    [0x38] = COMPARE(BYTE, 0, 0), COMPARE(V, 0, 0), COMPARE(BYTE, 0, OPCODE_REVERSED), COMPARE(V, 0, OPCODE_REVERSED),
+    PLAIN(IMMEDIATE_1), PLAIN(IMMEDIATE_Z),
+    [0x50 ... 0x5f] = PLAIN(0), /* push, pop */
+    [0x63] = LOAD(DWORD, OPCODE_SIGN | OPCODE_EXTENDS),
+    [0x68] = PLAIN(IMMEDIATE_Z), READ(V, IMMEDIATE_Z), PLAIN(IMMEDIATE_1), READ(V, IMMEDIATE_1), /* push, imul */
+    [0x70 ... 0x7f] = RELATIVE(FORM_BRANCH, IMMEDIATE_1),
+    [0x80] = GROUP(GROUP_1B), GROUP(GROUP_1Z), {0}, GROUP(GROUP_1S),
+    [0x84] = COMPARE(BYTE, 0, OPCODE_TEST), COMPARE(V, 0, OPCODE_TEST), EXCHANGE(BYTE, 0), EXCHANGE(V, 0), /* xchg */
+    [0x88] = STORE(BYTE, 0), STORE(V, 0), LOAD(BYTE, 0), LOAD(V, 0),
+    [0x8d] = ADDRESS, /* lea */
+    [0x90 ... 0x99] = PLAIN(0), /* xchg with rax, cwde, cdq */
+    [0xa4] = STRING(BYTE), STRING(V), [0xaa] = STRING(BYTE), STRING(V),
+    [0xa8] = PLAIN(IMMEDIATE_1), PLAIN(IMMEDIATE_Z), /* test */
+    [0xb0 ... 0xb7] = PLAIN(IMMEDIATE_1), [0xb8 ... 0xbf] = PLAIN(IMMEDIATE_V), /* mov */
+    [0xc0] = GROUP(GROUP_2B), GROUP(GROUP_2V),
+    [0xc3] = {FORM_RETURN, 0, 0, 0, 0, 0},
+    [0xc6] = GROUP(GROUP_11B), GROUP(GROUP_11V),
+    [0xc9] = PLAIN(0), /* leave */
+    [0xd0] = GROUP(GROUP_2B1), GROUP(GROUP_2V1), GROUP(GROUP_2B1), GROUP(GROUP_2V1),
+    [0xe8] = RELATIVE(FORM_CALL, IMMEDIATE_4), RELATIVE(FORM_JUMP, IMMEDIATE_4), {0}, RELATIVE(FORM_JUMP, IMMEDIATE_1),
+    [0xf6] = GROUP(GROUP_3B), GROUP(GROUP_3V), [0xfe] = GROUP(GROUP_4), GROUP(GROUP_5),
+};
+
+/* Behind 0f, in the legacy encoding, whatever the prefix: those of general registers. */
+static const struct opcode two_bytes[256] = {
+    [0x1e] = MODRM(0), ADDRESS, /* nops */
+    [0x40 ... 0x4f] = READ(V, 0), /* cmov */
+    [0x80 ... 0x8f] = RELATIVE(FORM_BRANCH, IMMEDIATE_4),
+    [0x90 ... 0x9f] = EXCHANGE(BYTE, 0), /* set */
+    /* bt, bts, btr, btc with a register may mean memory elsewhere than at their operand. */
+    [0xa3] = MODRM(0), EXCHANGE(V, IMMEDIATE_1), EXCHANGE(V, 0), /* shld */
+    [0xab] = MODRM(0), EXCHANGE(V, IMMEDIATE_1), EXCHANGE(V, 0), /* shrd */
+    [0xaf] = READ(V, 0), /* imul */
+    [0xb0] = EXCHANGE(BYTE, 0), EXCHANGE(V, 0), /* cmpxchg */
+    [0xb3] = MODRM(0), [0xbb] = MODRM(0),
+    [0xb6] = LOAD(BYTE, OPCODE_EXTENDS), LOAD(WORD, OPCODE_EXTENDS), /* movzx */
+    [0xb8] = READ(V, 0), /* popcnt */
+    [0xba] = GROUP(GROUP_8),
+    [0xbc] = READ(V, 0), READ(V, 0), /* bsf, bsr */
+    [0xbe] = LOAD(BYTE, OPCODE_SIGN | OPCODE_EXTENDS), LOAD(WORD, OPCODE_SIGN | OPCODE_EXTENDS), /* movsx */
+    [0xc0] = EXCHANGE(BYTE, 0), EXCHANGE(V, 0), /* xadd */
+    [0xc7] = GROUP(GROUP_9),
+};
+
+/* ---------------------------------------------------------------- vectors */
+
+#define VECTOR(class, size, flags, encodings) {FORM_MODRM, 0, class, size, flags, encodings}
+#define BOTH (ENCODED_LEGACY | ENCODED_VEX)
+#define ALL  (BOTH | ENCODED_EVEX)
+
+/* Moves. */
+#define LD(size)  VECTOR(INSN_VECTOR_LOAD, size, 0, ALL)
+#define LDA(size) VECTOR(INSN_VECTOR_LOAD, size, OPCODE_ALIGNED, ALL)
+#define ST(size)  VECTOR(INSN_VECTOR_STORE, size, 0, ALL)
+#define STA(size) VECTOR(INSN_VECTOR_STORE, size, OPCODE_ALIGNED, ALL)
+/* Reads that have no exception of their own: comparisons, logic and arithmetic of integers. */
+#define RD(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, BOTH)
+#define RDE(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ALL)
+#define RDX(size) VECTOR(INSN_OPERAND, size, OPCODE_ALWAYS, ENCODED_EVEX)
+/* Reads that may have one, as of floating point, or that a mask may suppress. */
+#define FP(size)  VECTOR(INSN_OPERAND, size, 0, BOTH)
+#define FPV(size) VECTOR(INSN_OPERAND, size, 0, ENCODED_VEX)
+#define FPU(size) VECTOR(INSN_OPERAND, size, OPCODE_UNALIGNED, BOTH)
+/* MMX's: x87's exceptions are theirs. */
+#define MMX(size) VECTOR(INSN_OPERAND, size, 0, ENCODED_LEGACY)
+#define NONE {0}
+
+#define ARITHMETIC_FP {FP(FULL), FP(FULL), FP(DWORD), FP(QWORD)}
+#define INTEGERS      {MMX(QWORD), RD(FULL)}
+#define SHIFT         {MMX(QWORD), RD(OWORD)} /* by a count */
+
+/* Columns: no prefix, 66, f3, f2. */
+static const struct opcode vectors_0f[256][4] = {
+    [0x10] = {LD(FULL), LD(FULL), LD(DWORD), LD(QWORD)}, /* movups, movupd, movss, movsd */
+    [0x11] = {ST(FULL), ST(FULL), ST(DWORD), ST(QWORD)},
+    [0x12] = {FP(QWORD), FP(QWORD), FP(FULL), FP(FULL_BUT_128)}, /* movlps, movlpd, movsldup, movddup */
+    [0x14 ... 0x15] = {FP(FULL), FP(FULL)}, /* unpck?ps */
+    [0x16] = {FP(QWORD), FP(QWORD), FP(FULL)}, /* movhps, movhpd, movshdup */
+    [0x28] = {LDA(FULL), LDA(FULL)}, /* movaps, movapd */
+    [0x29] = {STA(FULL), STA(FULL)},
+    [0x2a] = {MMX(QWORD), MMX(QWORD), FP(D_OR_Q), FP(D_OR_Q)}, /* cvtsi2ss */
+    [0x2b] = {STA(FULL), STA(FULL)}, /* movntps */
+    [0x2c ... 0x2d] = {MMX(QWORD), VECTOR(INSN_OPERAND, OWORD, 0, ENCODED_LEGACY), FP(DWORD), FP(QWORD)}, /* cvtss2si */
+    [0x2e ... 0x2f] = {FP(DWORD), FP(QWORD)}, /* comiss */
+    [0x51] = ARITHMETIC_FP, /* sqrt */
+    [0x52 ... 0x53] = {FP(FULL), NONE, FP(DWORD)}, /* rsqrt, rcp */
+    [0x54 ... 0x57] = {RD(FULL), RD(FULL)}, /* and, andn, or, xor */
+    [0x58 ... 0x59] = ARITHMETIC_FP,
+    [0x5a] = {FP(HALF), FP(FULL), FP(DWORD), FP(QWORD)}, /* cvtps2pd */
+    [0x5b] = {FP(FULL), FP(FULL), FP(FULL)}, /* cvtdq2ps */
+    [0x5c ... 0x5f] = ARITHMETIC_FP,
+    [0x60 ... 0x62] = {MMX(DWORD), RD(FULL)}, /* punpckl */
+    [0x63 ... 0x6b] = INTEGERS,
+    [0x6c ... 0x6d] = {NONE, RD(FULL)},
+    [0x6e] = {NONE, LD(D_OR_Q)}, /* movd, movq */
+    [0x6f] = {NONE, LDA(FULL), LD(FULL), VECTOR(INSN_VECTOR_LOAD, FULL, 0, ENCODED_EVEX)}, /* movdqa, movdqu */
+    [0x70] = {MMX(QWORD), RD(FULL), RD(FULL), RD(FULL)}, /* pshuf */
+    [0x74 ... 0x76] = {MMX(QWORD), RDE(FULL)}, /* pcmpeq */
+    [0x7c ... 0x7d] = {NONE, FP(FULL), NONE, FP(FULL)}, /* hadd */
+    [0x7e] = {NONE, ST(D_OR_Q), LD(QWORD)},
+    [0x7f] = {NONE, STA(FULL), ST(FULL), VECTOR(INSN_VECTOR_STORE, FULL, 0, ENCODED_EVEX)},
+    [0x90] = {FPV(MASK_W), FPV(MASK_B)}, /* kmov */
+    [0xc2] = ARITHMETIC_FP, /* cmp */
+    [0xc4] = {MMX(WORD), FP(WORD)}, /* pinsrw */
+    [0xc6] = {FP(FULL), FP(FULL)}, /* shuf */
+    [0xd0] = {NONE, FP(FULL), NONE, FP(FULL)}, /* addsub */
+    [0xd1 ... 0xd3] = SHIFT,
+    [0xd4 ... 0xd5] = INTEGERS,
+    [0xd6] = {NONE, ST(QWORD)}, /* movq */
+    [0xd8 ... 0xd9] = INTEGERS,
+    [0xda ... 0xdb] = {MMX(QWORD), RDE(FULL)}, /* pminub, pand */
+    [0xdc ... 0xde] = INTEGERS,
+    [0xdf] = {MMX(QWORD), RDE(FULL)}, /* pandn */
+    [0xe0] = INTEGERS,
+    [0xe1 ... 0xe2] = SHIFT,
+    [0xe3 ... 0xe5] = INTEGERS,
+    [0xe6] = {NONE, FP(FULL), FP(HALF), FP(FULL)}, /* cvttpd2dq, cvtdq2pd, cvtpd2dq */
+    [0xe7] = {NONE, STA(FULL)}, /* movntdq */
+    [0xe8 ... 0xea] = INTEGERS,
+    [0xeb] = {MMX(QWORD), RDE(FULL)}, /* por */
+    [0xec ... 0xee] = INTEGERS,
+    [0xef] = {MMX(QWORD), RDE(FULL)}, /* pxor */
+    [0xf0] = {NONE, NONE, NONE, VECTOR(INSN_VECTOR_LOAD, FULL, 0, BOTH)}, /* lddqu */
+    [0xf1 ... 0xf3] = SHIFT,
+    [0xf4 ... 0xf6] = INTEGERS,
+    [0xf8 ... 0xfe] = INTEGERS,
+};
+
+#define FMA_FULL   {NONE, FPV(FULL)}
+#define FMA_SCALAR {NONE, FPV(D_OR_Q)}
+#define BMI        FPV(D_OR_Q)
+
+static const struct opcode vectors_0f38[256][4] = {
+    [0x00 ... 0x0b] = INTEGERS, /* pshufb, phadd, ... */
+    [0x0c ... 0x0f] = {NONE, FPV(FULL)}, /* vpermil, vtest */
+    [0x13] = {NONE, FPV(HALF)}, /* vcvtph2ps */
+    [0x16] = {NONE, FPV(YWORD)}, /* vpermps */
+    [0x17] = {NONE, RD(FULL)}, /* ptest */
+    [0x18] = {NONE, FPV(DWORD)}, [0x19] = {NONE, FPV(QWORD)}, [0x1a] = {NONE, FPV(OWORD)}, /* vbroadcast */
+    [0x1c ... 0x1e] = INTEGERS, /* pabs */
+    [0x20] = {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(EIGHTH)}, /* pmovsx */
+    {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(HALF)},
+    [0x26 ... 0x27] = {NONE, RDX(FULL), RDX(FULL)}, /* vptestm, vptestnm */
+    [0x28 ... 0x29] = {NONE, RD(FULL)}, /* pmuldq, pcmpeqq */
+    [0x2a] = {NONE, LDA(FULL)}, {NONE, FP(FULL)}, /* movntdqa, packusdw */
+    [0x2c ... 0x2d] = {NONE, FPV(FULL)}, /* vmaskmov */
+    [0x30] = {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(EIGHTH)}, /* pmovzx */
+    {NONE, FP(HALF)}, {NONE, FP(QUARTER)}, {NONE, FP(HALF)},
+    [0x36] = {NONE, FPV(YWORD)}, /* vpermd */
+    [0x37 ... 0x39] = {NONE, RD(FULL)}, /* pcmpgtq, pmin */
+    [0x3a ... 0x3b] = {NONE, RDE(FULL)},
+    [0x3c ... 0x40] = {NONE, RD(FULL)}, /* pmax, pmulld */
+    [0x41] = {NONE, FP(OWORD)}, /* phminposuw */
+    [0x45 ... 0x47] = {NONE, FPV(FULL)}, /* vpsrlv */
+    [0x50 ... 0x53] = {NONE, FPV(FULL)}, /* vpdp */
+    [0x58] = {NONE, FPV(DWORD)}, [0x59] = {NONE, FPV(QWORD)}, [0x5a] = {NONE, FPV(OWORD)}, /* vpbroadcast */
+    [0x78] = {NONE, FPV(BYTE)}, [0x79] = {NONE, FPV(WORD)},
+    [0x8c] = {NONE, FPV(FULL)}, /* vpmaskmov */
+    [0x96 ... 0x98] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
+    [0xa6 ... 0xa8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
+    [0xb6 ... 0xb8] = FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR, FMA_FULL, FMA_SCALAR,
+    [0xcf] = {NONE, FP(FULL)}, /* gf2p8mulb */
+    [0xdb] = {NONE, FP(OWORD)}, /* aesimc */
+    [0xdc ... 0xdf] = {NONE, FP(FULL)}, /* aes */
+    [0xf2] = {BMI}, {BMI}, /* andn, blsr */
+    [0xf5] = {BMI, NONE, BMI, BMI}, {NONE, NONE, NONE, BMI}, {BMI, BMI, BMI, BMI},
+};
+
+static const struct opcode vectors_0f3a[256][4] = {
+    [0x00 ... 0x01] = {NONE, FPV(YWORD)}, /* vpermq */
+    [0x02] = {NONE, FPV(FULL)}, [0x04 ... 0x05] = {NONE, FPV(FULL)}, /* vpblendd, vpermil */
+    [0x06] = {NONE, FPV(YWORD)}, /* vperm2f128 */
+    [0x08 ... 0x09] = {NONE, FP(FULL)}, [0x0a] = {NONE, FP(DWORD)}, {NONE, FP(QWORD)}, /* round */
+    [0x0c ... 0x0e] = {NONE, FP(FULL)}, /* blend */
+    [0x0f] = INTEGERS, /* palignr */
+    [0x18] = {NONE, FPV(OWORD)}, /* vinsertf128 */
+    [0x1e ... 0x1f] = {NONE, RDX(FULL)}, /* vpcmp */
+    [0x20] = {NONE, FP(BYTE)}, {NONE, FP(DWORD)}, {NONE, FP(D_OR_Q)}, /* pinsr */
+    [0x25] = {NONE, VECTOR(INSN_OPERAND, FULL, 0, ENCODED_EVEX)}, /* vpternlog */
+    [0x38] = {NONE, FPV(OWORD)}, /* vinserti128 */
+    [0x3e ... 0x3f] = {NONE, RDX(FULL)}, /* vpcmp */
+    [0x40] = {NONE, FP(FULL)}, {NONE, FP(OWORD)}, {NONE, FP(FULL)}, [0x44] = {NONE, FP(FULL)}, /* dpps, mpsadbw */
+    [0x46] = {NONE, FPV(YWORD)}, /* vperm2i128 */
+    [0x4a ... 0x4c] = {NONE, FPV(FULL)}, /* vblendv */
+    [0x60 ... 0x63] = {NONE, FPU(OWORD)}, /* pcmpestrm */
+    [0xce ... 0xcf] = {NONE, FP(FULL)}, /* gf2p8affine */
+    [0xdf] = {NONE, FP(OWORD)}, /* aeskeygenassist */
+    [0xf0] = {NONE, NONE, NONE, BMI}, /* rorx */
+};
+
+static const struct opcode (*const vectors[])[4] = {NULL, vectors_0f, vectors_0f38, vectors_0f3a};
+
+/* An instruction of vectors has a ModRM byte, and a byte of immediate behind its operand: which ones? */
+static bool has_vector_immediate(uint8_t map, uint8_t op)
+{
+	return map == 3 || (map == 1 && ((op >= 0x70 && op <= 0x73) || op == 0xc2 || (op >= 0xc4 && op <= 0xc6)));
+}
+
+/* Those behind 0f, in the legacy encoding. */
+static bool is_vector_0f(uint8_t op)
+{
+	return (op >= 0x10 && op <= 0x17) || (op >= 0x28 && op <= 0x2f) || (op >= 0x50 && op <= 0x76) ||
+	       (op >= 0x7c && op <= 0x7f) || op == 0xc2 || (op >= 0xc4 && op <= 0xc6) || (op >= 0xd0 && op <= 0xfe);
+}
+
+/* Behind 0f in VEX: vectors, and mask registers.  Some coprocessors had branches there (0f 84). */
+static bool is_vex_0f(uint8_t op)
+{
+	return is_vector_0f(op) || (op >= 0x41 && op <= 0x4b) || (op >= 0x90 && op <= 0x93) || op == 0x98 || op == 0x99;
+}
+
+#define VZEROUPPER 0x77
+
+/* The row, or one that says no more than the instruction's form. */
+static void find_vector(struct encoding *e, unsigned int prefix)
+{
+	const struct opcode *row = &vectors[e->map][e->opcode][prefix];
+
+	e->op = row->encodings & e->kind ? *row : (struct opcode){.form = FORM_MODRM};
+	e->op.immediate = has_vector_immediate(e->map, e->opcode) ? IMMEDIATE_1 : NO_IMMEDIATE;
+	if (e->kind == ENCODED_LEGACY && e->op.class == INSN_OPERAND && encoding_operand_size(e) == 16 &&
+	    !(e->op.flags & OPCODE_UNALIGNED))
+		e->op.flags |= OPCODE_ALIGNED;
+}
+
+/* ------------------------------------------------------- bytes in front of it */
+
+/* Where the opcode, or REX, is; NULL if there is a prefix that is not known. */
+static const uint8_t *take_prefixes(const uint8_t *p, struct encoding *e)
+{
+	for (const uint8_t *start = p;; p++) {
+		switch (*p) {
+		case PREFIX_OPERAND16:
+			e->operand16 = true;
+			break;
+		case PREFIX_LOCK:
+			e->lock = true;
+			break;
+		case PREFIX_REPNE:
+		case PREFIX_REP:
+			e->repeat = *p;
+			break;
+		case PREFIX_FS:
+		case PREFIX_GS:
+			e->segment = *p;
+			break;
+		case 0x26: /* es, cs, ss, ds: no meaning in 64-bit mode */
+		case 0x2e:
+		case 0x36:
+		case 0x3e:
+			break;
+		case 0x67: /* another size of address */
+			return NULL;
+		default:
+			e->prefixed = p > start;
+			return p;
+		}
+		if (p - start >= INSN_BYTES_MAX - 1)
+			return NULL;
+	}
+}
+
+/* Behind the prefix, at the opcode; its column in the table.  NULL: not known. */
+static const uint8_t *take_vex(const uint8_t *p, struct encoding *e, unsigned int *prefix)
+{
+	uint8_t w;
+
+	e->kind = *p == PREFIX_EVEX ? ENCODED_EVEX : ENCODED_VEX;
+	if (*p == PREFIX_VEX2) {
+		e->rex = p[1] & 0x80 ? 0 : REX_R;
+		e->map = 1;
+		w = p[1] & 0x7f;
+		p += 2;
+	} else {
+		e->rex = (uint8_t)(~p[1] >> 5 & 7);
+		e->map = p[1] & 0x1f;
+		w = p[2];
+		if (e->kind == ENCODED_EVEX) {
+			e->high = p[1] & 0x10 ? 0 : 16;
+			e->map = p[1] & 0x0f;
+			e->evex = p[3];
+			if (!(w & 4))
+				return NULL;
+		}
+		p += e->kind == ENCODED_EVEX ? 4 : 3;
+	}
+	e->rex |= w & 0x80 ? REX_W : 0;
+	*prefix = w & 3; /* none, 66, f3, f2 */
+	e->vector = e->kind == ENCODED_EVEX ? (uint8_t)(16 << (e->evex >> 5 & 3)) : w & 4 ? 32 : 16;
+	return e->map >= 1 && e->map <= 3 ? p : NULL;
+}
+
+static const uint8_t *take_escape(const uint8_t *p, struct encoding *e)
+{
+	if (*p != 0x0f)
+		return p;
+	p++;
+	e->map = *p == 0x38 ? 2 : *p == 0x3a ? 3 : 1;
+	return e->map > 1 ? p + 1 : p;
+}
+
+static unsigned int prefix_column(const struct encoding *e)
+{
+	return e->repeat == PREFIX_REPNE ? 3 : e->repeat == PREFIX_REP ? 2 : e->operand16 ? 1 : 0;
+}
+
+/* p: behind the opcode. */
+static void find_legacy(const uint8_t *p, struct encoding *e)
+{
+	e->vector = 16;
+	if (e->map >= 2) {
+		find_vector(e, prefix_column(e));
+		/* In these maps not every opcode is a vector's, and one that is not need not have this form. */
+		if (e->op.class == INSN_UNKNOWN)
+			e->op.form = FORM_UNKNOWN;
+		return;
+	}
+	if (e->map == 1 && is_vector_0f(e->opcode)) {
+		find_vector(e, prefix_column(e));
+		return;
+	}
+	e->op = e->map ? two_bytes[e->opcode] : one_byte[e->opcode];
+	if (e->op.form == FORM_GROUP)
+		e->op = groups[e->op.size][*p >> 3 & 7];
+	/* Not popcnt. */
+	if (e->map && e->opcode == 0xb8 && e->repeat != PREFIX_REP)
+		e->op = (struct opcode){0};
+}
+
+/* --------------------------------------------------------------- behind it */
+
+static uint8_t immediate_size(const struct encoding *e)
+{
+	uint8_t word = encoding_word(e);
+
+	switch (e->op.immediate) {
+	case IMMEDIATE_1:
+		return 1;
+	case IMMEDIATE_4:
+		return 4;
+	case IMMEDIATE_Z:
+		return word == 8 ? 4 : word;
+	case IMMEDIATE_V:
+		return word;
+	}
+	return 0;
+}
+
+/* Returns the end of the displacement. */
+static const uint8_t *take_modrm(const uint8_t *code, const uint8_t *p, struct encoding *e)
+{
+	uint8_t mod = *p >> 6, base = *p & 7;
+
+	e->modrm_at = (uint8_t)(p++ - code);
+	if (mod == 3) {
+		e->displacement_at = (uint8_t)(p - code);
+		return p;
+	}
+	e->has_memory = true;
+	e->relative = !mod && base == 5;
+	e->has_sib = base == 4;
+	if (e->has_sib)
+		base = *p++ & 7;
+	e->displacement_at = (uint8_t)(p - code);
+	e->displacement_bytes = mod == 1 ? 1 : mod == 2 || base == 5 ? 4 : 0;
+	return p + e->displacement_bytes;
+}
+
+bool encoding_of(const uint8_t *code, struct encoding *e)
+{
+	unsigned int prefix;
+	const uint8_t *p;
+
+	*e = (struct encoding){.kind = ENCODED_LEGACY};
+	p = take_prefixes(code, e);
+	if (!p)
+		return false;
+	if (*p == PREFIX_VEX2 || *p == PREFIX_VEX3 || *p == PREFIX_EVEX) {
+		if (e->prefixed || !(p = take_vex(p, e, &prefix)))
+			return false;
+		e->opcode = *p++;
+		find_vector(e, prefix);
+		if (e->map == 1 && e->opcode == VZEROUPPER && e->kind == ENCODED_VEX)
+			e->op.form = FORM_PLAIN;
+		else if (e->map == 1 && !is_vex_0f(e->opcode))
+			e->op.form = FORM_UNKNOWN;
+	} else {
+		if ((*p & 0xf0) == 0x40) {
+			e->has_rex = true;
+			e->rex_at = (uint8_t)(p - code);
+			e->rex = *p++ & 15;
+		}
+		p = take_escape(p, e);
+		e->opcode = *p++;
+		find_legacy(p, e);
+	}
+	if (e->op.form == FORM_UNKNOWN && e->op.class == INSN_UNKNOWN)
+		return false;
+	if (e->op.form == FORM_MODRM)
+		p = take_modrm(code, p, e);
+	e->immediate_at = (uint8_t)(p - code);
+	e->immediate_bytes = immediate_size(e);
+	e->length = (uint8_t)(e->immediate_at + e->immediate_bytes);
+	return e->length <= INSN_BYTES_MAX;
+}
+
+uint8_t encoding_operand_size(const struct encoding *e)
+{
+	bool w = e->rex & REX_W;
+
+	switch (e->op.size) {
+	case BYTE:
+		return 1;
+	case WORD:
+		return 2;
+	case DWORD:
+		return 4;
+	case QWORD:
+		return 8;
+	case OWORD:
+		return 16;
+	case YWORD:
+		return 32;
+	case V:
+		return encoding_word(e);
+	case D_OR_Q:
+		return w ? 8 : 4;
+	case Q_OR_O:
+		return w ? 16 : 8;
+	case MASK_W:
+		return w ? 8 : 2;
+	case MASK_B:
+		return w ? 4 : 1;
+	case FULL:
+		return e->vector <= 64 ? e->vector : 0;
+	case HALF:
+		return e->vector / 2;
+	case QUARTER:
+		return e->vector / 4;
+	case EIGHTH:
+		return e->vector / 8;
+	case FULL_BUT_128:
+		return e->vector == 16 ? 8 : e->vector;
+	}
+	return 0;
+}
+
+/* EVEX's displacement of one byte counts in operands. */
+static uintptr_t displacement_of(const uint8_t *code, const struct encoding *e)
+{
+	intptr_t d = signed_at(code + e->displacement_at, e->displacement_bytes);
+
+	return (uintptr_t)(e->kind == ENCODED_EVEX && e->displacement_bytes == 1 ? d * encoding_operand_size(e) : d);
+}
+
+bool encoding_operand(const uint8_t *code, uintptr_t pc, const struct encoding *e, struct operand *o)
+{
+	const uint8_t *modrm = code + e->modrm_at;
+	uint8_t base = *modrm & 7;
+
+	*o = (struct operand){.base = NO_REGISTER, .index = NO_REGISTER};
+	if (!e->has_memory || e->segment)
+		return false;
+	o->displacement = displacement_of(code, e);
+	if (e->relative) {
+		o->displacement += pc + e->length;
+		return true;
+	}
+	if (e->has_sib) {
+		o->index = (uint8_t)((modrm[1] >> 3 & 7) | (e->rex & REX_X) << 2);
+		o->shift = modrm[1] >> 6;
+		base = modrm[1] & 7;
+		if (o->index == 4)
+			o->index = NO_REGISTER;
+		if (base == 5 && *modrm >> 6 == 0)
+			return true;
+	}
+	o->base = (uint8_t)(base | (e->rex & REX_B) << 3);
+	return true;
+}
