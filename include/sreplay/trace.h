@@ -1,246 +1,296 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace.h: what a record looks like, in a ring and in a trace.
+ * trace.h: the records of a trace.
  *
- * A record is the same sequence of bytes from the reserve in the recorded
- * thread to the reader of the trace: the daemon moves records, it does not
- * translate them.  docs/format/trace-format.md describes what stands around them on
- * disk (frames, streams, the directory).
+ * A recorded thread writes records into its ring, sreplay-logd moves them into the thread's
+ * stream in the trace, and readers get the same bytes: nothing is translated on the way.
+ * docs/format/trace-format.md describes what surrounds them on disk (frames, streams, the
+ * directory).
  *
- * Integers are little-endian.
+ * This header needs nothing else of sreplay, and compiles as C11 and as C++17.
+ *
+ * Integers are little-endian.  Fields named `reserved` are 0.  Addresses and sizes are of
+ * the recorded process, in bytes.  An "event" is a point in the execution of a process whose
+ * threads have to be ordered: its threads share one sequence of event numbers, from 1.
+ *
+ * Order: the records of one stream are in the order of its thread.  Records of different
+ * threads are ordered by the event numbers in them alone.
+ *
+ * Writers: "the recorder" is the code in the recorded process, which writes a record in the
+ * thread that it is about, from its calls and its signal handlers; "the daemon" is sreplay-logd.
+ * Readers: `sreplay replay` reads all kinds; `sreplay info`, `dump` and `process` read what they
+ * print.  A reader skips kinds that it does not know.
  */
 #ifndef SREPLAY_TRACE_H
 #define SREPLAY_TRACE_H
 
 #include <stdint.h>
 
-/* Raised with every change that an older reader would misread. */
+/* Raised with every change that an older reader would misread; other versions are refused. */
 #define SR_TRACE_VERSION 2
 
-/*
- * Records start at multiples of this, in the ring and inside a frame.  The
- * padding behind a record is zero.
- */
+/* Records start at multiples of this, in a ring and in a frame, with zeros between them. */
 #define SR_RECORD_ALIGN  8u
 
+/* What each record begins with; the payload follows. */
 struct sr_record {
-	uint32_t size;  /* header and payload, without the padding that follows */
+	uint32_t size;  /* of header and payload; the zeros that follow do not count */
 	uint16_t kind;  /* enum sr_record_kind, or SR_REC_CALL + number of the call */
 	uint16_t flags; /* SR_RECORD_* */
 };
 
 /*
- * The record was larger than a ring takes at once: its payload goes on in the
- * next record of the same stream, which has the same kind.  Readers see the
- * whole only.
+ * The payload goes on in the next record of the stream, which has the same kind: it was too
+ * large for the ring.  Readers put the pieces together.
  */
 #define SR_RECORD_MORE 1u
 
+/*
+ * The calls of a thread are numbered from 1: a call's serial number, SN.  The comment of a kind
+ * says where it advances the SN; other kinds do not.
+ */
 enum sr_record_kind {
-	/* Filler, skipped by every reader. */
+	/* Filler without meaning.  Every reader skips it. */
 	SR_REC_PAD = 0,
 	/*
-	 * The previous call happened again, with the same arguments and
-	 * results: struct sr_repeat_payload.  Counts as that many SNs.
-	 * Written by the record engine for idle polling.
+	 * The call in front of it happened again and again, with the same arguments and results
+	 * (idle polling): struct sr_repeat_payload.  Advances the SN by `count`.  By the recorder.
 	 */
 	SR_REC_REPEAT = 1,
-	/*
-	 * Written by the record engine as the last one of a stream:
-	 * struct sr_exit_payload.
-	 */
+	/* The process ended in this thread: struct sr_exit_payload.  By the recorder, as the last
+	 * record of the stream. */
 	SR_REC_EXIT = 2,
 	/*
-	 * The stream ends here without SR_REC_EXIT, or has a hole here (a
-	 * stream with neither at its end is being written, or was lost):
-	 * struct sr_mark_payload.  Written by the daemon, but for
-	 * SR_MARK_DROPPED, which the ring's producer puts where the hole is.
+	 * Records are missing here, or the stream ends here: struct sr_mark_payload.  Advances the
+	 * SN by `skipped_sns`.  By the daemon, but the recorder writes SR_MARK_DROPPED.
 	 */
 	SR_REC_MARK = 3,
 	/*
-	 * In front of a heap operation: this thread takes the program's heap over
-	 * from another one: struct sr_heap_payload.  Written by the record
-	 * engine in a process with threads.
+	 * The next heap operation follows one of another thread: struct sr_heap_payload.  By the
+	 * recorder, in a process with several threads.
 	 */
 	SR_REC_HEAP = 4,
 	/*
-	 * An event of the process's clock, with the orders found at it
-	 * (nicclock/order_code.h).  Written by the record engine in front of
-	 * the call at which it happened, or between calls.
+	 * An event of the process's clock, with the orders that were found at it: bytes as
+	 * nicclock/order_code.h has them.  By the recorder, in front of the call at which the event
+	 * happened or, between two calls, in front of the second one.
 	 */
 	SR_REC_CLOCK = 5,
 	/*
-	 * What the process found changed in memory that peers write, in front of
-	 * the call before which it was found: struct sr_exposed_payload.  Written
-	 * by the record engine, also from its fault handler.
-	 */
-	SR_REC_EXPOSED = 8,
-	/*
-	 * Memory that peers write begins or ends, in front of the call that
-	 * registers or releases it: struct sr_region_payload.
-	 */
-	SR_REC_REGION = 9,
-	/* In front of SR_REC_EXIT: struct sr_exposed_counts_payload. */
-	SR_REC_EXPOSED_COUNTS = 10,
-	/*
-	 * A handler of the program's ran in this thread: struct sr_signal_payload.
-	 * What it called follows, before the record of the call that it
-	 * interrupted, which is written when that returns.  Written by the
-	 * record engine.
+	 * A signal handler of the program ran: struct sr_signal_payload.  The calls of the handler
+	 * follow, then the call that it interrupted, if any.  By the recorder.
 	 */
 	SR_REC_SIGNAL = 6,
 	/*
-	 * The process is about to become another program: the path, as given.  If
-	 * that fails, a record of the call "exec" follows; if not, nothing does.
+	 * The process is about to execute another program: its path as given, without a 0.  If that
+	 * fails, a record of the call "exec" follows; else the stream goes no further.  By the
+	 * recorder.
 	 */
 	SR_REC_EXEC = 7,
 	/*
-	 * Of a process whose threads take turns (record --threads=serial): what became of
-	 * the right to run the program's code, where no call's record tells it:
-	 * struct sr_token_payload.  Written by the record engine.
+	 * Values that peers wrote to an exposed region, as the program saw them: struct
+	 * sr_exposed_payload.  By the recorder, also from its fault handler, in front of the next
+	 * call.
+	 */
+	SR_REC_EXPOSED = 8,
+	/*
+	 * Memory becomes an exposed region, or ceases to be one: struct sr_region_payload.  By the
+	 * recorder, in front of the call that registers or releases the memory.
+	 */
+	SR_REC_REGION = 9,
+	/* Statistics: struct sr_exposed_counts_payload.  By the recorder, in front of EXIT. */
+	SR_REC_EXPOSED_COUNTS = 10,
+	/*
+	 * Of a process whose threads run one at a time (record --threads=serial): the run token,
+	 * which is the right to run the program's code, changed hands where no call's record
+	 * shows it: struct sr_token_payload.  By the recorder.
 	 */
 	SR_REC_RUN_TOKEN = 11,
 	/*
-	 * With clocks: a queue pair was connected, or cannot carry any: struct
-	 * sr_connection_payload.  In front of the call that did it.
+	 * With clocks: what a queue pair's requests carry from here on: struct
+	 * sr_connection_payload.  By the recorder, in front of the call that connects the queue
+	 * pair, or creates one that can carry none.  The last one of a queue pair counts.
 	 */
 	SR_REC_CONNECTION = 12,
-	/* First of the kinds that are intercepted calls; each counts as one SN. */
+	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
+	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
 };
 
 struct sr_repeat_payload {
-	uint64_t count;
+	uint64_t count; /* how many more times */
 };
 
 struct sr_exit_payload {
-	int32_t status; /* exit status of the process */
+	int32_t status; /* the process's exit status */
 	uint32_t reserved;
-	uint64_t order; /* number of the event, 0 in a process that never had threads */
-};
-
-/* Heap operations are the calls of malloc, free and the like; a run is what one thread makes of
- * them before another one makes one. */
-struct sr_heap_payload {
-	uint32_t run;      /* number of the run that begins here, from 1, modulo 2^32 */
-	uint32_t previous; /* operations of the run before it */
-	uint64_t position; /* of this thread's, between its last run's first and here */
+	uint64_t order; /* number of the event; 0: the process never had several threads */
 };
 
 /*
- * Then `protected` times a u64, the address of a page that was found changed, and
- * `values` times struct sr_exposed_value_head with its bytes, padded to 8 by zeros.
+ * Heap operations are calls of malloc(), free() and the like.  Each belongs to a run: those that
+ * one thread makes until another thread makes one.  Run 0 is the main thread's, from the
+ * creation of the second thread on.
+ */
+struct sr_heap_payload {
+	uint32_t run;      /* the run that begins here, modulo 2^32 */
+	uint32_t previous; /* how many operations the run before it has */
+	uint64_t position; /* how many this thread has made since its last HEAP record */
+};
+
+/* In the flags of struct sr_exposed_payload.  Bit 5 (32) stays 0. */
+#define SR_EXPOSED_ASYNC     1u  /* found later than the load that could have seen it */
+#define SR_EXPOSED_AT_CALL   2u  /* found at the beginning of a call, not by a fault */
+#define SR_EXPOSED_ALONE     4u  /* the page kept changing: the load was done without a snapshot */
+#define SR_EXPOSED_AT_RETURN 8u  /* found when a call returned */
+#define SR_EXPOSED_TICK      16u /* the timer protected the pages again */
+#define SR_EXPOSED_REFRESHED 64u /* a new snapshot of a page that another thread saw change */
+
+/*
+ * Followed by `protected_pages` addresses (u64) of pages that were found changed and are protected
+ * again, and by `values` times a struct sr_exposed_value_head with its bytes and zeros up to
+ * the next multiple of 8.
  */
 struct sr_exposed_payload {
-	uint32_t fault; /* number of the thread's exposed region fault since its last call, from 1; 0: none */
-	uint32_t flags; /* SR_EXPOSED_* of shim/exposed/exposed.h */
-	uint64_t site;  /* the instruction that faulted; 0: not an instruction's */
-	uint64_t addr;  /* where; 0: not a fault */
-	uint32_t protected, values;
+	uint32_t fault; /* faults of the thread since its last call, with this one */
+	uint32_t flags; /* SR_EXPOSED_* */
+	uint64_t site;  /* the instruction that faulted; 0: none */
+	uint64_t addr;  /* the page that it wanted; 0: no fault */
+	uint32_t protected_pages, values;
 };
 
 struct sr_exposed_value_head {
 	uint64_t addr;
-	uint32_t length;
+	uint32_t length; /* bytes */
 	uint32_t reserved;
 };
 
+/* `what` of struct sr_region_payload. */
 #define SR_REGION_ADDED   1
 #define SR_REGION_REMOVED 2
+
+/*
+ * Why memory that peers write to cannot be an exposed region.  The recorder then compares it at
+ * the returns of calls, and no load of it is ordered by itself.
+ */
+enum sr_exposed_refusal {
+	SR_EXPOSED_OK = 0,                /* it is an exposed region */
+	SR_EXPOSED_REFUSED_ADDRESS = 1,   /* it lies outside of the address zones */
+	SR_EXPOSED_REFUSED_SHARED = 2,    /* shared with other processes, or not writable */
+	SR_EXPOSED_REFUSED_HUGE = 3,      /* hugetlbfs, whose pages cannot be split */
+	SR_EXPOSED_REFUSED_STACK = 4,     /* the stack of this thread, or the kernel's [stack] */
+	SR_EXPOSED_REFUSED_UNMAPPED = 5,  /* no memory is there, or on-demand paging of all memory */
+	SR_EXPOSED_REFUSED_BY_KERNEL = 6, /* mremap or mmap failed */
+	SR_EXPOSED_REFUSED_NO_MEMORY = 7,
+	SR_EXPOSED_REFUSED_BY_USER = 8, /* record --exposed=compare */
+	SR_EXPOSED_REFUSED_REREG = 9,   /* it is registered anew, from the program's address */
+};
 
 struct sr_region_payload {
 	uint64_t addr, length;
 	uint32_t what;    /* SR_REGION_* */
-	uint32_t refusal; /* why it is compared at calls: enum sr_exposed_refusal; 0: it is not */
+	uint32_t refusal; /* enum sr_exposed_refusal */
 };
 
-/* What the exposed regions of a process did. */
+/* How often the exposed regions of the process did something, since its start. */
 struct sr_exposed_counts_payload {
-	uint64_t faults, loads, polls, snapshots, stores, exchanges, pass_throughs, protected_by_change;
-	uint64_t ticks, async_values, unstable;
-	uint64_t jumps, by_jump; /* instructions replaced; and how many of the faults were none for that */
+	uint64_t faults;              /* accesses that trapped, or went through a jump */
+	uint64_t loads;               /* of them, loads that were done alone, without a snapshot */
+	uint64_t polls;               /* of these, loads in a polling loop */
+	uint64_t snapshots;           /* pages of which a snapshot was taken */
+	uint64_t stores;              /* stores that were done on the program's behalf */
+	uint64_t exchanges;           /* atomic operations, likewise */
+	uint64_t pass_throughs;       /* pages that were opened to the NIC's memory itself */
+	uint64_t protected_by_change; /* snapshots that were found outdated, and protected */
+	uint64_t ticks;               /* times that the timer protected pages */
+	uint64_t async_values;        /* values with SR_EXPOSED_ASYNC */
+	uint64_t unstable;            /* times that memory changed while it was copied */
+	uint64_t jumps;               /* instructions that were replaced by jumps */
+	uint64_t by_jump;             /* of `faults`, those that such a jump saved */
 };
 
 enum sr_signal_place {
-	SR_SIGNAL_BEFORE = 1,  /* in front of the call that comes next, at its beginning */
-	SR_SIGNAL_IN_CALL = 2, /* in the call whose record comes next at its level, if it ends */
-	SR_SIGNAL_AFTER = 3,   /* at the end of the call in front, before the program went on */
-	SR_SIGNAL_BETWEEN = 4, /* somewhere between two calls */
+	SR_SIGNAL_BEFORE = 1,  /* at the beginning of the next call */
+	SR_SIGNAL_IN_CALL = 2, /* within the call whose record comes next at this level, if one does */
+	SR_SIGNAL_AFTER = 3,   /* at the end of the last call, before the program went on */
+	SR_SIGNAL_BETWEEN = 4, /* anywhere between two calls */
 };
 
 struct sr_signal_payload {
 	uint32_t signo;
-	uint16_t place;        /* enum sr_signal_place */
+	uint16_t place; /* enum sr_signal_place */
 	uint16_t reserved;
-	uint32_t level;        /* handlers that had begun in the thread and not returned */
+	uint32_t level; /* how many handlers of this thread have begun and not returned */
 	uint32_t reserved2;
-	uint64_t order;        /* number of the event; 0 in a process that never had threads */
-	uint64_t entry;        /* of the entry of the call that it interrupted, if it has one */
-	uint64_t heap_position; /* as in struct sr_heap_payload */
-	uint64_t mask;         /* of the interrupted code, bit n-1 for signal n */
-	uint8_t info[128];     /* siginfo_t */
+	uint64_t order;         /* number of the event; 0: the process never had several threads */
+	uint64_t entry;         /* number of the event at the entry of the interrupted call; or 0 */
+	uint64_t heap_position; /* heap operations of the thread since its last HEAP record */
+	uint64_t mask;          /* signals blocked in the interrupted code: bit n-1 for signal n */
+	uint8_t info[128];      /* siginfo_t */
 };
 
 enum sr_run_token {
-	SR_TOKEN_BEGINS = 1, /* the thread goes on in the program's code from this event on */
+	/* The thread has the token and runs the program's code from this event on. */
+	SR_RUN_TOKEN_ACQUIRED = 1,
 	/*
-	 * So it does, but it was there before as well, beside other threads: it had made no
-	 * call for so long that one of them was not made to wait any more.
+	 * The same, but the thread ran the program's code before as well, beside other threads:
+	 * it had made no call for so long that one of them preempted it.
 	 */
-	SR_TOKEN_LATE = 2,
-	/* This event, of a record behind, began when the thread `other` was still there. */
-	SR_TOKEN_TAKEN = 3,
+	SR_RUN_TOKEN_REACQUIRED = 2,
+	/* This thread preempted the thread `other`: it had the token when `event` began. */
+	SR_RUN_TOKEN_PREEMPTED = 3,
 };
 
 struct sr_token_payload {
-	uint32_t what; /* enum sr_run_token */
-	uint32_t other;
-	uint64_t event;
-	uint64_t site;    /* of the call that comes next; 0: not known */
-	uint64_t arrived; /* LATE: the event at which it came out of the program's code; or 0 */
+	uint32_t what;    /* enum sr_run_token */
+	uint32_t other;   /* PREEMPTED: number of a thread */
+	uint64_t event;   /* PREEMPTED: that of one of the next records */
+	uint64_t site;    /* the address that the next call returns to; 0: not known */
+	uint64_t arrived; /* REACQUIRED: the event at which it left the program's code; or 0 */
 };
 
 enum sr_mark {
-	SR_MARK_DIED = 1,    /* the process was gone without SR_REC_EXIT */
-	SR_MARK_DROPPED = 2, /* --lossy: argument records did not fit in the ring */
-	SR_MARK_STOPPED = 3, /* the recording ended before the thread; argument is an errno */
-	SR_MARK_ENDED = 4,   /* the thread ended, or another one ended the process */
+	SR_MARK_DIED = 1,    /* the process ended without EXIT */
+	SR_MARK_DROPPED = 2, /* records are missing: they did not fit into the ring (--lossy) */
+	SR_MARK_STOPPED = 3, /* the recording ended before the thread did */
+	SR_MARK_ENDED = 4,   /* the thread ended, or another thread ended the process */
 };
 
 struct sr_mark_payload {
 	uint32_t reason; /* enum sr_mark */
 	uint32_t reserved;
-	uint64_t argument;
-	uint64_t
-	    skipped_sns; /* SNs that the hole swallowed: the next call's SN is that much higher */
-	char text[];     /* for people, to the end of the payload, no 0 at its end */
+	uint64_t argument;    /* DROPPED: how many records; STOPPED: an errno; else 0 */
+	uint64_t skipped_sns; /* how many calls the missing records stand for */
+	char text[];          /* for the user, up to the end of the payload, without a 0 */
 };
 
-/* What a queue pair's requests carry from its connection on, and if no clocks, why. */
+/* Whether a queue pair's requests carry clocks from its connection on, and if not, why. */
 enum sr_carries {
 	SR_CARRIES_CLOCKS = 0,
-	SR_CARRIES_NO_READS = 1,   /* but no clocks come with what its READs bring */
-	SR_CARRIES_TO_ONESELF = 2, /* needs none */
-	/* None, because: */
+	SR_CARRIES_NO_READS = 1,   /* clocks, but none come with what READs bring */
+	SR_CARRIES_TO_ONESELF = 2, /* it is connected to its own process, and needs none */
+	/* From here on none: */
 	SR_CARRIES_NONE = 16,
 	SR_CARRIES_FOREIGN = 16,    /* no process of the job is known to have the other end */
-	SR_CARRIES_UNANSWERED = 17, /* the directory could not say who has */
-	SR_CARRIES_UNNAMED = 18,    /* the directory does not know this end */
-	SR_CARRIES_UNJOINED = 19,   /* of all its queue pairs: this process is not in the job */
-	SR_CARRIES_NO_ROOM = 20,    /* the device has no larger queues, for the shim's requests */
-	SR_CARRIES_NO_CELL = 21,    /* the other end's process has no clock cell left */
-	SR_CARRIES_NO_SRQ = 22,     /* XRC: ... has no shared receive queue to be reached by */
-	SR_CARRIES_NO_MEMORY = 23,  /* none for it, or none that the device registers */
+	SR_CARRIES_UNANSWERED = 17, /* the directory could not say which process has it */
+	SR_CARRIES_UNNAMED = 18,    /* this end could not be reported to the directory */
+	SR_CARRIES_UNJOINED = 19,   /* of all queue pairs: this process is not in the job */
+	SR_CARRIES_NO_ROOM = 20,    /* the device has no larger queue, for the recorder's requests */
+	SR_CARRIES_NO_CELL = 21,    /* the other end's process has no free clock cell */
+	SR_CARRIES_NO_SRQ = 22,     /* XRC: it has no shared receive queue to be reached by */
+	SR_CARRIES_NO_MEMORY = 23,  /* no memory for clocks, or none that the device registers */
 };
 
 struct sr_connection_payload {
-	uint32_t number, peer; /* of queue pairs; 0: SR_CARRIES_UNJOINED, or not connected */
-	int32_t peer_rank;     /* -1: not known */
-	uint32_t carries;      /* enum sr_carries */
-	int32_t error;         /* an errno, or 0 */
+	uint32_t number;   /* the queue pair's; 0: all of the process (UNJOINED) */
+	uint32_t peer;     /* the other end's; 0: not connected */
+	int32_t peer_rank; /* -1: not known */
+	uint32_t carries;  /* enum sr_carries */
+	int32_t error;     /* an errno, or 0 */
 	uint32_t reserved;
 };
 
+/* What a record of this size (as in its header) takes in a ring and in a frame. */
 static inline uint32_t sr_record_padded(uint32_t size)
 {
 	return (size + SR_RECORD_ALIGN - 1) & ~(SR_RECORD_ALIGN - 1);

@@ -17,6 +17,7 @@
 
 #include "logd/base/rawsys.h"
 #include "logd/ring/request.h"
+#include "logd/service/handover.h"
 
 #define LOCK_RETRY_MS 10
 
@@ -129,7 +130,7 @@ static bool is_served(const char *path, int timeout_ms)
 static int wait_for_lock(int fd, const char *path)
 {
 	const struct timespec pause = sr_sys_ms(LOCK_RETRY_MS);
-	int64_t left, end = sr_sys_now_ms() + LISTEN_STALL_TIMEOUT_MS;
+	int64_t left, end = sr_sys_now_ms() + HANDOVER_MS;
 
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		left = end - sr_sys_now_ms();

@@ -5,13 +5,11 @@
 
 #include <stddef.h>
 
-#define LISTEN_STALL_TIMEOUT_MS 3000
-
 /*
- * A listening socket at path, its directory made (0700) if need be.  The lock
- * next to it is held until the process ends, however it ends: one that is about
- * to end, and answers nobody, is waited for, up to LISTEN_STALL_TIMEOUT_MS.  -errno and
- * a sentence; -EALREADY: another daemon serves it.
+ * A listening socket at path, its directory made (0700) if need be.  A lock next to it is
+ * held until the process ends, in whatever way.  A daemon that has the lock and answers
+ * nobody is about to end, and is waited for (HANDOVER_MS).  -errno and a sentence;
+ * -EALREADY: another daemon serves the socket.
  */
 int listen_open(const char *path, char *error, size_t error_size);
 

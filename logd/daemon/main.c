@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -21,16 +20,17 @@
 #include <systemd/sd-daemon.h>
 #endif
 
-#include "logd/ring/client.h"
+#include "logd/base/rawsys.h"
+#include "logd/daemon/listen.h"
+#include "logd/daemon/peer.h"
+#include "logd/daemon/requests.h"
+#include "logd/nodes/address.h"
 #include "logd/nodes/directory.h"
+#include "logd/ring/client.h"
+#include "logd/ring/socket_path.h"
+#include "logd/service/log.h"
 #include "logd/writer/drain.h"
 #include "logd/writer/files.h"
-#include "logd/daemon/listen.h"
-#include "logd/base/log.h"
-#include "logd/nodes/node.h"
-#include "logd/base/rawsys.h"
-#include "logd/daemon/server.h"
-#include "logd/ring/socket_path.h"
 
 #define DRAIN_THREADS 2
 #define LEVEL_DEFAULT 1
@@ -280,20 +280,22 @@ static void say_ready(const struct options *o, int ready_fd)
 
 /* ---- running ---- */
 
-static void take_signal(struct server *s, struct source *source)
+static void take_signal(void *owner, struct source *source)
 {
+	struct server *s = owner;
 	struct signalfd_siginfo info;
 
 	if (read(source->fd, &info, sizeof(info)) == sizeof(info))
 		s->stopping = true;
 }
 
-static void take_event(struct server *s, struct source *source)
+static void take_event(void *owner, struct source *source)
 {
+	struct server *s = owner;
 	uint64_t count;
 
 	if (read(source->fd, &count, sizeof(count)) == sizeof(count))
-		recordings_progress(s);
+		recordings_progress(&s->recordings);
 }
 
 static void use_limits(void)
@@ -319,27 +321,62 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static void serve_last_words(void *owner, struct connection *c)
+{
+	peer_serve(owner, c);
+}
+
+static void answer_waits(void *owner)
+{
+	requests_answer_waits(owner);
+}
+
+static const struct recording_events recording_events = {
+    .last_words = serve_last_words,
+    .progressed = answer_waits,
+};
+
+/* The event descriptor wakes the main thread for what the other threads have done. */
+static int start_threads(struct server *s, const struct options *o)
+{
+	struct recordings *r = &s->recordings;
+	int err;
+
+	*r = (struct recordings){.loop = &s->loop, .events = &recording_events, .owner = s};
+	err = drain_start(&r->drain, &o->drain, s->event.fd);
+	return err ? err : files_start(&r->files, s->event.fd);
+}
+
+static int watch(struct server *s, struct source *source, void (*ready)(void *, struct source *),
+		 int fd)
+{
+	*source = (struct source){.ready = ready, .owner = s, .fd = fd};
+	return fd < 0 ? -errno : loop_watch(&s->loop, source);
+}
+
 /* 0, or -errno and a sentence. */
 static int start(struct server *s, const struct options *o, char *error, size_t size)
 {
-	int err;
+	int err, listener = listen_open(o->socket, error, size);
 
+	if (listener < 0)
+		return listener;
 	s->socket_path = o->socket;
-	s->listener = (struct source){peer_accept, listen_open(o->socket, error, size)};
-	if (s->listener.fd < 0)
-		return s->listener.fd;
-	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	s->event = (struct source){take_event, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-	s->signals = (struct source){take_signal, open_signals()};
-	err = drain_start(&s->drain, &o->drain, s->event.fd);
+	err = loop_open(&s->loop);
 	if (!err)
-		err = files_start(&s->files, s->event.fd);
-	if (err || server_watch(s, &s->listener) || server_watch(s, &s->event) ||
-	    server_watch(s, &s->signals)) {
-		snprintf(error, size, "cannot start: %s", strerror(err ? -err : errno));
-		return err ? err : -errno;
+		err = watch(s, &s->event, take_event, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (!err)
+		err = watch(s, &s->signals, take_signal, open_signals());
+	if (!err)
+		err = start_threads(s, o);
+	if (!err)
+		err = watch(s, &s->listener, peer_accept, listener);
+	if (err) {
+		snprintf(error, size, "cannot start: %s", strerror(-err));
+		return err;
 	}
-	if (sodium_init() < 0 || !directory_open(s, o->socket)) {
+	s->directory = sodium_init() < 0 ? NULL : directory_open(&s->loop, o->socket);
+	if (!s->directory) {
 		snprintf(error, size, "cannot start: no randomness, or no memory");
 		return -ENOMEM;
 	}
@@ -351,28 +388,17 @@ static bool is_idle_for_long(struct server *s, int seconds)
 {
 	int64_t now = sr_sys_now_ms();
 
-	if (s->recordings || s->peers || directory_in_use(s->directory))
+	if (s->recordings.first || s->peers || directory_in_use(s->directory))
 		s->idle_since = now;
 	return seconds && now - s->idle_since >= seconds * 1000LL;
 }
 
 static void run(struct server *s, const struct options *o)
 {
-	struct epoll_event e;
-
 	while (!s->stopping) {
 		int rest = peers_wake_listener(s);
-		/* One at a time: what is served may free what else is ready. */
-		int n = epoll_wait(s->epoll_fd, &e, 1,
-				   rest >= 0      ? rest
-				   : o->idle_exit ? IDLE_LOOK_MS
-						  : -1);
 
-		if (n == 1) {
-			struct source *source = e.data.ptr;
-
-			source->ready(s, source);
-		}
+		loop_step(&s->loop, rest >= 0 ? rest : o->idle_exit ? IDLE_LOOK_MS : -1);
 		if (is_idle_for_long(s, o->idle_exit))
 			break;
 	}
@@ -380,20 +406,19 @@ static void run(struct server *s, const struct options *o)
 
 static void end(struct server *s)
 {
-	/* No new ones; a client that comes too late sees no daemon and waits for the next. */
+	/* From here on a client sees no daemon, and waits for the next one. */
 	unlink(s->socket_path);
 	close(s->listener.fd);
 #ifdef HAVE_SYSTEMD
 	sd_notify(0, "STOPPING=1");
 #endif
-	drain_stop(s->drain);
-	files_stop(s->files);
-	recordings_progress(s);
+	drain_stop(s->recordings.drain);
+	files_stop(s->recordings.files);
+	recordings_progress(&s->recordings);
 	while (s->peers)
 		peer_free(s, s->peers);
-	directory_close(s, s->directory);
-	node_close(s);
-	recordings_free(s);
+	directory_close(s->directory);
+	recordings_free(&s->recordings);
 }
 
 int main(int argc, char **argv)

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* peer.h: answers, for the modules that serve a kind of request of their own. */
+/*
+ * peer.h: the connections to the daemon's socket: taking them, and ending them.
+ *
+ * The daemon's main thread only.
+ */
 #ifndef LOGD_DAEMON_PEER_H
 #define LOGD_DAEMON_PEER_H
 
-#include "logd/ring/protocol.h"
+#include "logd/daemon/server.h"
 
-struct peer;
+/* The listener is ready; owner: the server. */
+void peer_accept(void *owner, struct source *listener);
 
-/* fd: goes with it; -1 for none. */
-void peer_answer(struct peer *p, const struct sr_message *request, struct sr_message *m, int fd);
+/* Serves what has come on c, which may be freed by that. */
+void peer_serve(struct server *s, struct connection *c);
 
-/* 0, or -errno and a sentence (empty: the errno's). */
-void peer_answer_error(struct peer *p, const struct sr_message *request, int error,
-		       const char *text);
+void peer_free(struct server *s, struct peer *p);
+
+/* Watches the listener again after a shortage of descriptors.  Returns the ms until that is due,
+ * or -1. */
+int peers_wake_listener(struct server *s);
 
 #endif

@@ -1,225 +1,129 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/daemon/recording.h"
+
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "logd/service/log.h"
 #include "logd/writer/drain.h"
 #include "logd/writer/files.h"
-#include "logd/base/log.h"
-#include "logd/writer/process.h"
-#include "logd/daemon/server.h"
 #include "logd/writer/stream.h"
-#include "logd/writer/trace_dir.h"
 
-/* ---- hello ---- */
+/* ---- beginning and end ---- */
 
-struct hello_texts {
-	struct sr_hello_body body;
-	char *text; /* all three */
-	const char *trace_dir, *schema, *extra;
-	char dir[PATH_MAX]; /* absolute */
-};
-
-static int read_texts(struct hello_texts *t, int fd)
-{
-	uint64_t size;
-
-	if (pread(fd, &t->body, sizeof(t->body), 0) != sizeof(t->body))
-		return -EPROTO;
-	size = (uint64_t)t->body.trace_dir_size + t->body.schema_size + t->body.extra_size;
-	if (size > SR_HELLO_MAX_TEXT || t->body.trace_dir_size >= PATH_MAX ||
-	    !t->body.trace_dir_size)
-		return -EPROTO;
-	t->text = malloc(size + 1);
-	if (!t->text)
-		return -ENOMEM;
-	if (pread(fd, t->text, size, sizeof(t->body)) != (ssize_t)size)
-		return -EPROTO;
-	t->trace_dir = t->text;
-	t->schema = t->trace_dir + t->body.trace_dir_size;
-	t->extra = t->schema + t->body.schema_size;
-	return 0;
-}
-
-static int find_dir(struct hello_texts *t, pid_t pid)
-{
-	char given[PATH_MAX];
-
-	memcpy(given, t->trace_dir, t->body.trace_dir_size);
-	given[t->body.trace_dir_size] = 0;
-	return process_path(pid, given, t->dir, sizeof(t->dir));
-}
-
-static int claim(struct recording *r, const struct sr_message *hello, const struct hello_texts *t,
-		 char *error, size_t error_size)
-{
-	const struct process_facts facts = {
-	    .pid = r->pid,
-	    .rank = hello->rank,
-	    .flags = hello->hello_flags,
-	    .stack = hello->value,
-	    .id = hello->process,
-	    .extra = t->extra,
-	    .extra_size = t->body.extra_size,
-	};
-	struct rank_claim c = {
-	    .dir = t->dir,
-	    .rank = hello->rank,
-	    .process = hello->process,
-	    .schema = t->schema,
-	    .schema_size = t->body.schema_size,
-	};
-	struct stat st;
-	int err;
-
-	c.description = process_describe(&facts, error, error_size);
-	if (!c.description)
-		return -EINVAL;
-	err = trace_dir_claim(&c, &r->trace_fd, &r->rank_fd, error, error_size);
-	json_decref(c.description);
-	if (!err && !fstat(r->trace_fd, &st)) {
-		r->trace_device = st.st_dev;
-		r->trace_inode = st.st_ino;
-	}
-	return err;
-}
-
-static void recording_free(struct server *s, struct recording *r)
+static void recording_free(struct recording *r)
 {
 	for (struct stream *m = r->streams, *next; m; m = next) {
 		next = m->next_mine;
 		stream_free(m);
 	}
 	if (r->source.fd >= 0) {
-		server_unwatch(s, &r->source);
+		loop_unwatch(r->list->loop, &r->source);
 		close(r->source.fd);
 	}
-	if (r->rank_fd >= 0)
-		close(r->rank_fd);
-	if (r->trace_fd >= 0)
-		close(r->trace_fd);
-	free(r->dir);
+	trace_place_free(&r->place);
 	free(r);
 }
 
-static void process_died(struct server *s, struct source *source)
+static void process_died(void *owner, struct source *source)
 {
 	struct recording *r = (struct recording *)source;
+	struct recordings *list = r->list;
 
-	server_unwatch(s, source);
-	/*
-	 * A ring that it sent with its last breath is still in the socket.
-	 * Only then dead: what is served may end recordings that are.
-	 */
-	if (r->peer)
-		peer_serve(s, r->peer);
+	loop_unwatch(list->loop, source);
+	/* Before it counts as dead: serving a request may free recordings that are dead. */
+	if (r->connection)
+		list->events->last_words(list->owner, r->connection);
 	r->dead = true;
 	for (struct stream *m = r->streams; m; m = m->next_mine)
 		atomic_store(&m->gone, true);
-	drain_kick(s->drain, r->doorbell);
-	recordings_progress(s);
+	drain_kick(list->drain, r->doorbell);
+	recordings_progress(list);
 }
 
-static int watch_process(struct server *s, struct recording *r)
+static int watch_process(struct recording *r)
 {
 	r->source.ready = process_died;
 	r->source.fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-	return r->source.fd < 0 ? -errno : server_watch(s, &r->source);
+	return r->source.fd < 0 ? -errno : loop_watch(r->list->loop, &r->source);
 }
 
-static struct recording *find_recording(struct server *s, const uint8_t *process)
+static struct recording *find_recording(const struct recordings *list, const uint8_t *process)
 {
-	for (struct recording *r = s->recordings; r; r = r->next) {
+	for (struct recording *r = list->first; r; r = r->next) {
 		if (!memcmp(r->process, process, sizeof(r->process)))
 			return r;
 	}
 	return NULL;
 }
 
-static void connect_peer(struct recording *r, struct peer *p)
+struct recording *recording_of(const struct recordings *list, const struct connection *c)
 {
-	if (r->peer)
-		r->peer->recording = NULL;
-	r->peer = p;
-	p->recording = r;
+	struct recording *r;
+
+	for (r = list->first; r && r->connection != c; r = r->next)
+		;
+	return r;
 }
 
-static int new_recording(struct server *s, struct peer *p, const struct sr_message *hello,
-			 const struct hello_texts *t, char *error, size_t error_size)
+void recordings_forget(struct recordings *list, const struct connection *c)
+{
+	struct recording *r = recording_of(list, c);
+
+	if (r)
+		r->connection = NULL;
+}
+
+static int new_recording(struct recordings *list, struct connection *c,
+			 const struct sr_message *hello, int body_fd, char *error,
+			 size_t error_size)
 {
 	struct recording *r = calloc(1, sizeof(*r));
 	int err;
 
 	if (!r)
 		return -ENOMEM;
-	r->source.fd = r->trace_fd = r->rank_fd = -1;
-	r->pid = p->pid;
+	r->source.fd = -1;
+	r->list = list;
+	r->pid = c->pid;
 	r->rank = hello->rank;
 	memcpy(r->process, hello->process, sizeof(r->process));
 	memcpy(r->session, hello->session, sizeof(r->session));
-	r->dir = strdup(t->dir);
-	err = r->dir ? claim(r, hello, t, error, error_size) : -ENOMEM;
+	err = hello_claim(&r->place, r->pid, hello, body_fd, error, error_size);
 	if (!err)
-		err = watch_process(s, r);
+		err = watch_process(r);
 	if (err) {
-		recording_free(s, r);
+		recording_free(r);
 		return err;
 	}
-	r->doorbell = drain_assign(s->drain);
-	r->next = s->recordings;
-	s->recordings = r;
-	connect_peer(r, p);
+	r->doorbell = drain_assign(list->drain);
+	r->connection = c;
+	r->next = list->first;
+	list->first = r;
 	return 0;
 }
 
-static int check_hello(const struct sr_message *hello, int body_fd, char *error, size_t error_size)
+int recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
+		    int body_fd, char *error, size_t error_size)
 {
-	if (body_fd < 0)
-		return -EPROTO;
-	if (hello->trace_version != SR_TRACE_VERSION) {
-		snprintf(
-		    error, error_size,
-		    "the process writes traces of version %u, this sreplay-logd of version %d: "
-		    "use the two of one release",
-		    hello->trace_version, SR_TRACE_VERSION);
-		return -EPROTO;
-	}
-	if (hello->rank < 0) {
-		snprintf(error, error_size, "rank %d is not a rank: they begin at 0", hello->rank);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-int recording_hello(struct server *s, struct peer *p, const struct sr_message *hello, int body_fd,
-		    char *error, size_t error_size)
-{
-	struct recording *known = find_recording(s, hello->process);
-	struct hello_texts t = {0};
-	int err = check_hello(hello, body_fd, error, error_size);
+	struct recording *known = find_recording(list, hello->process);
+	int err = hello_check(hello, body_fd, error, error_size);
 
 	if (err)
 		return err;
-	if (p->recording) {
+	if (recording_of(list, c)) {
 		snprintf(error, error_size, "this process has introduced itself already");
 		return -EALREADY;
 	}
-	if (known && known->pid == p->pid && !known->dead) {
-		connect_peer(known, p);
+	if (known && known->pid == c->pid && !known->dead) {
+		known->connection = c;
 		return 0;
 	}
-	err = read_texts(&t, body_fd);
-	if (!err)
-		err = find_dir(&t, p->pid);
-	if (!err)
-		err = new_recording(s, p, hello, &t, error, error_size);
-	free(t.text);
-	return err;
+	return new_recording(list, c, hello, body_fd, error, error_size);
 }
 
 /* ---- rings ---- */
@@ -233,12 +137,12 @@ static struct stream *find_stream(const struct recording *r, uint32_t thread)
 	return NULL;
 }
 
-int recording_add_ring(struct server *s, struct recording *r, const struct sr_message *m, int memfd,
-		       char *error, size_t error_size)
+int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd, char *error,
+		       size_t error_size)
 {
 	const struct stream_origin origin = {
-	    .rank_fd = r->rank_fd,
-	    .trace_fd = r->trace_fd,
+	    .rank_fd = r->place.rank_fd,
+	    .trace_fd = r->place.trace_fd,
 	    .rank = r->rank,
 	    .thread = m->thread,
 	    .process = r->process,
@@ -253,42 +157,44 @@ int recording_add_ring(struct server *s, struct recording *r, const struct sr_me
 	}
 	err = stream_open(&stream, &origin, memfd, resume, error, error_size);
 	if (err) {
-		log_trace(r->trace_fd, "rank %d of %s: thread %u is not recorded: %s", r->rank,
-			  r->dir, m->thread, error);
+		log_trace(r->place.trace_fd, "rank %d of %s: thread %u is not recorded: %s", r->rank,
+			  r->place.dir, m->thread, error);
 		return err;
 	}
 	stream->next_mine = r->streams;
 	r->streams = stream;
-	drain_add(s->drain, r->doorbell, stream);
+	drain_add(r->list->drain, r->doorbell, stream);
 	return 0;
 }
 
 /* ---- files ---- */
 
-int recording_add_file(struct server *s, struct recording *r, const struct sr_message *m, int fd)
+int recording_add_file(struct recording *r, const struct sr_message *m, int fd)
 {
 	const struct file_note note = {
 	    .fd = fd,
 	    .path = m->text,
 	    .keep = m->flags & SR_MESSAGE_KEEP,
-	    .trace_fd = r->trace_fd,
-	    .rank_fd = r->rank_fd,
+	    .trace_fd = r->place.trace_fd,
+	    .rank_fd = r->place.rank_fd,
 	    .busy = &r->files_busy,
 	};
 
-	return files_add(s->files, &note);
+	return files_add(r->list->files, &note);
 }
 
 /* ---- finishing ---- */
 
-void recording_finish(struct server *s, struct recording *r)
+void recording_finish(struct recording *r, const struct sr_message *request)
 {
+	r->finish = *request;
 	r->finishing = true;
 	for (struct stream *m = r->streams; m; m = m->next_mine) {
 		atomic_store(&m->flush_to, stream_committed(m));
 		atomic_store(&m->tell, true);
 	}
-	drain_kick(s->drain, r->doorbell);
+	drain_kick(r->list->drain, r->doorbell);
+	recordings_progress(r->list);
 }
 
 static bool is_finished(const struct recording *r)
@@ -319,33 +225,38 @@ static void free_ended(struct recording *r)
 	}
 }
 
-void recordings_progress(struct server *s)
+static void answer_finish(struct recording *r)
 {
-	for (struct recording **at = &s->recordings; *at;) {
+	r->finishing = false;
+	if (r->connection)
+		connection_answer_error(r->connection, &r->finish, 0, "");
+}
+
+void recordings_progress(struct recordings *list)
+{
+	for (struct recording **at = &list->first; *at;) {
 		struct recording *r = *at;
 
 		free_ended(r);
 		if (r->finishing && is_finished(r))
-			peer_answer_finish(r);
+			answer_finish(r);
 		if (!r->dead || r->streams || atomic_load(&r->files_busy)) {
 			at = &r->next;
 			continue;
 		}
 		*at = r->next;
-		if (r->peer)
-			r->peer->recording = NULL;
-		s->recordings_ended++;
-		recording_free(s, r);
+		list->ended++;
+		recording_free(r);
 	}
-	peers_answer_waits(s);
+	list->events->progressed(list->owner);
 }
 
-void recordings_free(struct server *s)
+void recordings_free(struct recordings *list)
 {
-	while (s->recordings) {
-		struct recording *r = s->recordings;
+	while (list->first) {
+		struct recording *r = list->first;
 
-		s->recordings = r->next;
-		recording_free(s, r);
+		list->first = r->next;
+		recording_free(r);
 	}
 }

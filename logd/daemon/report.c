@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The text of sreplay-logd --status. */
+#include "logd/daemon/report.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "logd/daemon/server.h"
+#include "logd/daemon/recording.h"
 #include "logd/writer/stream.h"
 
 struct sums {
@@ -33,30 +34,30 @@ static struct sums add_up(const struct recording *r)
 	return sum;
 }
 
-static void write_report(FILE *out, const struct server *s)
+static void write_report(FILE *out, const struct recordings *list, const char *socket_path)
 {
 	unsigned int n = 0;
 
-	for (const struct recording *r = s->recordings; r; r = r->next)
+	for (const struct recording *r = list->first; r; r = r->next)
 		n++;
 	fprintf(out, "sreplay-logd %s, process %d, on %s\n", SREPLAY_VERSION, (int)getpid(),
-		s->socket_path);
+		socket_path);
 	fprintf(out, "recording %u processes; %llu ended\n", n,
-		(unsigned long long)s->recordings_ended);
+		(unsigned long long)list->ended);
 	if (n)
 		fprintf(out, "%8s %5s %8s %12s %14s %10s %8s  %s\n", "process", "rank", "threads",
 			"records", "bytes written", "lag bytes", "dropped", "trace");
-	for (const struct recording *r = s->recordings; r; r = r->next) {
+	for (const struct recording *r = list->first; r; r = r->next) {
 		struct sums sum = add_up(r);
 
 		fprintf(out, "%8d %5d %8llu %12llu %14llu %10llu %8llu  %s\n", (int)r->pid, r->rank,
 			(unsigned long long)sum.threads, (unsigned long long)sum.records,
 			(unsigned long long)sum.stored, (unsigned long long)sum.lag,
-			(unsigned long long)sum.dropped, r->dir);
+			(unsigned long long)sum.dropped, r->place.dir);
 	}
 }
 
-int report_make(const struct server *s)
+int report_make(const struct recordings *list, const char *socket_path)
 {
 	int fd = memfd_create("sreplay-report", MFD_CLOEXEC);
 	FILE *out = fd < 0 ? NULL : fdopen(dup(fd), "w");
@@ -66,7 +67,7 @@ int report_make(const struct server *s)
 			close(fd);
 		return -errno;
 	}
-	write_report(out, s);
+	write_report(out, list, socket_path);
 	fclose(out);
 	return fd;
 }

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "logd/nodes/node.h"
-
 /* One for each user of a host: the daemons of one user find each other by it. */
 #define PORT_BASE  24000
 #define PORT_RANGE 8000

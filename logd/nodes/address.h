@@ -29,13 +29,16 @@ bool node_address_is_same(const struct sockaddr_storage *a, const struct sockadd
 /* A GID that is an IP address: ::ffff:a.b.c.d, or global IPv6; false for others. */
 bool node_address_of_gid(const uint8_t *gid, struct sockaddr_storage *a);
 
-/* Where this one's predecessor listened: so does it, unless node_set_address says otherwise. */
+/* Where this daemon listens: an address as above.  -EINVAL: it is none. */
+int node_set_address(const char *text);
+
+/* Where its predecessor listened: this daemon does so too, unless node_set_address was called. */
 void node_inherit_address(const struct sockaddr_storage *a);
 
-/* What was given, or inherited; ss_family 0: nothing. */
+/* The address that was set or inherited; ss_family 0: none. */
 const struct sockaddr_storage *node_listen_address(void);
 
-/* Others' daemons listen on the port of this one, unless the host list says otherwise. */
+/* The port of all daemons of a job, but for those that its host list gives another one. */
 in_port_t node_common_port(void);
 
 #endif

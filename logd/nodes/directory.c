@@ -2,199 +2,80 @@
 #include "logd/nodes/directory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "logd/nodes/journal.h"
-#include "logd/base/log.h"
-#include "logd/nodes/node.h"
 #include "logd/nodes/address.h"
-#include "logd/daemon/peer.h"
-#include "logd/writer/process.h"
-#include "logd/daemon/server.h"
+#include "logd/nodes/job.h"
+#include "logd/nodes/journal.h"
+#include "logd/nodes/members.h"
+#include "logd/nodes/node.h"
 #include "logd/ring/request.h"
+#include "logd/service/connection.h"
+#include "logd/service/log.h"
 
-#define BUCKETS    4096
-
-/* Journal only: queue pair `thread` of the process has cell `value`. */
+/* Only in the journal: queue pair `thread` of the process has cell `value`. */
 #define MSG_CELL   0x7000
-/* Journal only: where this node's daemon listens. */
+/* Only in the journal: where this node's daemon listens. */
 #define MSG_LISTEN 0x7001
 
-struct row {
-	struct row *next;        /* of its bucket */
-	struct row *next_of_one; /* of its process */
-	struct member_process *process;
-	struct sr_queue_pair qp;
-	uint32_t cell; /* SR_NO_CELL: not needed yet */
-};
-
-/* A process that takes part in a job. */
-struct member_process {
-	struct source source; /* its pidfd */
-	struct member_process *next;
-	struct job *job;
-	uint8_t id[SR_PROCESS_ID_BYTES];
-	int32_t rank;
-	uint32_t member;
-	uint64_t region;
-	struct row *rows;
-	/* Cells of its region: a bit for each that has been given away. */
-	uint64_t *taken;
-	uint32_t taken_words, cells;
-};
+#define MEMBERS_MAX 64
 
 struct directory {
-	struct job *jobs;
-	struct member_process *processes;
-	struct row *buckets[BUCKETS];
+	struct loop *loop;
+	struct jobs jobs;
+	struct members members;
 	struct journal *journal;
+	struct nodes *nodes;              /* NULL: no job has other nodes yet */
 	struct sockaddr_storage listened; /* by the journal; ss_family 0: it does not say */
 };
 
+/* What a request, or an entry of the journal, consists of. */
+struct request {
+	pid_t pid;
+	const struct sr_message *message;
+	const void *body;
+	size_t size;
+};
+
+static void keep(struct directory *d, const struct request *r)
+{
+	journal_write(d->journal, r->pid, r->message, r->body, r->size);
+}
+
 /* ------------------------------------------------------------------- cells */
 
-static uint32_t free_cell(const struct member_process *p)
-{
-	uint32_t i;
-
-	for (i = 0; i < p->taken_words; i++)
-		if (~p->taken[i])
-			return i * 64 + (uint32_t)__builtin_ctzll(~p->taken[i]);
-	return i * 64;
-}
-
-static int take_cell(struct member_process *p, uint32_t cell)
-{
-	while (cell / 64 >= p->taken_words) {
-		uint32_t words = p->taken_words ? 2 * p->taken_words : 4;
-		uint64_t *taken = realloc(p->taken, words * sizeof(*taken));
-
-		if (!taken)
-			return -ENOMEM;
-		memset(taken + p->taken_words, 0, (words - p->taken_words) * sizeof(*taken));
-		p->taken = taken;
-		p->taken_words = words;
-	}
-	p->taken[cell / 64] |= 1ull << cell % 64;
-	if (cell >= p->cells)
-		p->cells = cell + 1;
-	return 0;
-}
-
-static void give_back_cell(struct member_process *p, uint32_t cell)
-{
-	if (cell != SR_NO_CELL)
-		p->taken[cell / 64] &= ~(1ull << cell % 64);
-}
-
-/* The peer of this queue pair is a member: it needs a cell. */
-static void see_to_cell(struct directory *d, struct row *row)
+/* The peer of this queue pair is a member of the group, so it needs a cell. */
+static void give_cell(struct directory *d, struct queue_pair *q)
 {
 	struct sr_message m;
-	uint32_t cell;
 
-	if (row->cell != SR_NO_CELL)
+	if (!queue_pair_take_cell(q))
 		return;
-	cell = free_cell(row->process);
-	if (take_cell(row->process, cell))
-		return;
-	row->cell = cell;
 	sr_message_init(&m, MSG_CELL);
-	memcpy(m.process, row->process->id, sizeof(m.process));
-	m.thread = row->qp.number;
-	m.value = cell;
-	journal_write(d->journal, 0, &m, NULL, 0);
+	memcpy(m.process, q->process->id, sizeof(m.process));
+	m.thread = q->is.number;
+	m.value = q->cell;
+	keep(d, &(struct request){.message = &m});
 }
 
-/* --------------------------------------------------------------------- rows */
+/* --------------------------------------------------------------- processes */
 
-static struct row **bucket(struct directory *d, uint32_t number)
+static void forget_process(struct directory *d, struct member_process *p)
 {
-	return &d->buckets[number * 2654435761u >> 20 & (BUCKETS - 1)];
-}
-
-static bool has_gid(const struct sr_queue_pair *qp, const uint8_t *gid)
-{
-	for (uint32_t i = 0; i < qp->gids; i++)
-		if (!memcmp(qp->gid[i], gid, SR_GID_BYTES))
-			return true;
-	return false;
-}
-
-static struct row *find_row(struct directory *d, const struct job *job, const uint8_t *gid,
-			    uint32_t number)
-{
-	struct row *r;
-
-	for (r = *bucket(d, number); r; r = r->next)
-		if (r->qp.number == number && r->process->job == job && has_gid(&r->qp, gid))
-			break;
-	return r;
-}
-
-/* Numbers are a device's: one process may have the same on two. */
-static struct row *find_own_row(struct directory *d, const struct member_process *p,
-				uint32_t number, const uint8_t *gid)
-{
-	struct row *r;
-
-	for (r = *bucket(d, number); r; r = r->next)
-		if (r->qp.number == number && r->process == p && (!gid || has_gid(&r->qp, gid)))
-			break;
-	return r;
-}
-
-static void remove_row(struct directory *d, struct row *row)
-{
-	struct row **at;
-
-	for (at = bucket(d, row->qp.number); *at != row; at = &(*at)->next)
-		;
-	*at = row->next;
-	for (at = &row->process->rows; *at != row; at = &(*at)->next_of_one)
-		;
-	*at = row->next_of_one;
-	give_back_cell(row->process, row->cell);
-	free(row);
-}
-
-/* ---------------------------------------------------------------- processes */
-
-static struct member_process *find_process(const struct directory *d, const uint8_t *id)
-{
-	struct member_process *p;
-
-	for (p = d->processes; p && memcmp(p->id, id, sizeof(p->id)) != 0; p = p->next)
-		;
-	return p;
-}
-
-static void forget_process(struct server *s, struct directory *d, struct member_process *p)
-{
-	struct member_process **at = &d->processes;
-
-	while (*at != p)
-		at = &(*at)->next;
-	*at = p->next;
-	while (p->rows)
-		remove_row(d, p->rows);
-	server_unwatch(s, &p->source);
+	loop_unwatch(d->loop, &p->source);
 	close(p->source.fd);
-	free(p->taken);
-	free(p);
+	member_remove(&d->members, p);
 }
 
 /*
- * Whoever starts the successor of a killed daemon (`sreplay record` does) need not
- * know how that one was started, but the other nodes look for it where it was.
+ * `sreplay record`, or whatever starts the successor of a killed daemon, need not know
+ * where that one listened; but the other nodes look for the successor there.
  */
-static void note_address(struct directory *d)
+static void keep_address(struct directory *d)
 {
 	struct sr_message m;
 
@@ -203,125 +84,56 @@ static void note_address(struct directory *d)
 		return;
 	sr_message_init(&m, MSG_LISTEN);
 	memcpy(m.text, node_listen_address(), sizeof(*node_listen_address()));
-	journal_write(d->journal, 0, &m, NULL, 0);
+	keep(d, &(struct request){.message = &m});
 }
 
-static void process_has_ended(struct server *s, struct source *source)
+static void process_has_ended(void *owner, struct source *source)
 {
-	struct directory *d = s->directory;
+	struct directory *d = owner;
 
-	forget_process(s, d, (struct member_process *)source);
-	if (d->processes)
+	forget_process(d, (struct member_process *)source);
+	if (d->members.processes)
 		return;
 	journal_empty(d->journal);
-	note_address(d);
+	keep_address(d);
 }
 
-/* ---------------------------------------------------------------------- jobs */
-
-static struct job *find_job(const struct directory *d, const uint8_t *id)
+static int watch_process(struct directory *d, struct member_process *p, pid_t pid)
 {
-	struct job *j;
+	int err;
 
-	for (j = d->jobs; j && memcmp(j->id, id, sizeof(j->id)) != 0; j = j->next)
-		;
-	return j;
-}
-
-const struct job *directory_job(const struct directory *d, const uint8_t *id)
-{
-	return find_job(d, id);
-}
-
-struct job_texts {
-	const char *name;
-	uint32_t name_size;
-	char key_path[PATH_MAX];
-	char hosts[SR_JOB_MAX];
-};
-
-static int read_job(struct job_texts *t, const void *body, size_t size)
-{
-	struct sr_job_body head;
-	const char *text = (const char *)body + sizeof(head);
-
-	if (size < sizeof(head))
-		return -EPROTO;
-	memcpy(&head, body, sizeof(head));
-	if ((uint64_t)head.name_size + head.key_path_size + head.hosts_size !=
-		size - sizeof(head) ||
-	    head.key_path_size >= sizeof(t->key_path) || head.hosts_size >= sizeof(t->hosts))
-		return -EPROTO;
-	t->name = text;
-	t->name_size = head.name_size;
-	memcpy(t->key_path, text + head.name_size, head.key_path_size);
-	t->key_path[head.key_path_size] = 0;
-	memcpy(t->hosts, text + head.name_size + head.key_path_size, head.hosts_size);
-	t->hosts[head.hosts_size] = 0;
-	return 0;
-}
-
-/* The job of these texts, made if this is its first process. */
-static struct job *join_job(struct directory *d, const void *body, size_t size, int *err,
-			    char *error, size_t error_size)
-{
-	static struct job_texts t; /* main thread only */
-	struct job new = {0}, *job;
-
-	*err = read_job(&t, body, size);
-	if (*err)
-		return NULL;
-	if (t.key_path[0]) {
-		*err = secret_read_key(t.key_path, new.key, error, error_size);
-		if (*err)
-			return NULL;
-		new.has_key = true;
-		secret_job_id(new.key, new.id);
-	} else {
-		secret_name_id(t.name, t.name_size, new.id);
-	}
-	job = find_job(d, new.id);
-	if (job)
-		return job;
-	job = malloc(sizeof(*job));
-	new.hosts = strdup(t.hosts);
-	*err = -ENOMEM;
-	if (!job || !new.hosts) {
-		free(job);
-		free(new.hosts);
-		return NULL;
-	}
-	*job = new;
-	job->next = d->jobs;
-	d->jobs = job;
-	return job;
+	p->source.ready = process_has_ended;
+	p->source.owner = d;
+	p->source.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p->source.fd < 0)
+		return -errno;
+	err = loop_watch(d->loop, &p->source);
+	if (err)
+		close(p->source.fd);
+	return err;
 }
 
 /* ------------------------------------------- requests, new or from the journal */
 
-static int join(struct server *s, struct directory *d, pid_t pid, const struct sr_message *m,
-		const void *body, size_t size, char *error, size_t error_size)
+static int join(struct directory *d, const struct request *r, char *error, size_t error_size)
 {
-	struct member_process *p = find_process(d, m->process);
+	const struct sr_message *m = r->message;
+	struct member_process *p;
 	struct job *job;
 	int err;
 
-	if (p)
-		return 0; /* it asks a new daemon that knows already */
-	job = join_job(d, body, size, &err, error, error_size);
-	if (!job)
+	if (member_find(&d->members, m->process))
+		return 0; /* the journal knew it already */
+	err = job_join(&d->jobs, r->body, r->size, &job, error, error_size);
+	if (err)
 		return err;
-	if (m->thread >= 64 && m->thread != SR_OUTSIDER)
+	if (m->thread >= MEMBERS_MAX && m->thread != SR_OUTSIDER)
 		return -EINVAL;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	p->source.ready = process_has_ended;
-	p->source.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (p->source.fd < 0 || server_watch(s, &p->source)) {
-		err = -errno;
-		if (p->source.fd >= 0)
-			close(p->source.fd);
+	err = watch_process(d, p, r->pid);
+	if (err) {
 		free(p);
 		return err;
 	}
@@ -330,277 +142,295 @@ static int join(struct server *s, struct directory *d, pid_t pid, const struct s
 	p->rank = m->rank;
 	p->member = m->thread;
 	p->region = m->value;
-	p->next = d->processes;
-	d->processes = p;
+	member_add(&d->members, p);
 	return 0;
 }
 
 static int add_queue_pair(struct directory *d, const struct sr_message *m)
 {
-	struct member_process *p = find_process(d, m->process);
-	struct row *row, *old;
+	struct member_process *p = member_find(&d->members, m->process);
+	struct sr_queue_pair is;
 
 	if (!p)
 		return -ENOTCONN;
-	row = calloc(1, sizeof(*row));
-	if (!row)
-		return -ENOMEM;
-	memcpy(&row->qp, m->text, sizeof(row->qp));
-	if (row->qp.gids > SR_GIDS) {
-		free(row);
-		return -EINVAL;
-	}
-	/* Its number was another's that ended without a word. */
-	old = row->qp.gids ? find_row(d, p->job, row->qp.gid[0], row->qp.number) : NULL;
-	if (old)
-		remove_row(d, old);
-	row->process = p;
-	row->cell = SR_NO_CELL;
-	row->next = *bucket(d, row->qp.number);
-	*bucket(d, row->qp.number) = row;
-	row->next_of_one = p->rows;
-	p->rows = row;
-	return 0;
+	memcpy(&is, m->text, sizeof(is));
+	return queue_pair_add(&d->members, p, &is);
 }
 
 static int remove_queue_pair(struct directory *d, const struct sr_message *m)
 {
-	struct member_process *p = find_process(d, m->process);
-	struct sr_queue_pair qp;
-	struct row *row;
+	const struct member_process *p = member_find(&d->members, m->process);
+	struct sr_queue_pair is;
+	struct queue_pair *q;
 
-	memcpy(&qp, m->text, sizeof(qp));
-	row = p ? find_own_row(d, p, qp.number, qp.gids ? qp.gid[0] : NULL) : NULL;
-	if (!row)
+	memcpy(&is, m->text, sizeof(is));
+	q = p ? queue_pair_of_process(&d->members, p, is.number, is.gids ? is.gid[0] : NULL) : NULL;
+	if (!q)
 		return -ENOENT;
-	remove_row(d, row);
+	queue_pair_remove(&d->members, q);
 	return 0;
 }
 
-static void restore_cell(struct directory *d, const struct sr_message *m)
-{
-	struct member_process *p = find_process(d, m->process);
-	struct row *row = p ? find_own_row(d, p, m->thread, NULL) : NULL;
+/* ---------------------------------------------------------------- the journal */
 
-	if (row && m->value < UINT16_MAX && !take_cell(p, (uint32_t)m->value))
-		row->cell = (uint32_t)m->value;
-}
-
-static void restore(struct server *s, void *directory, pid_t pid, const struct sr_message *m,
-		    const void *body, size_t size)
+static void restore_join(struct directory *d, const struct request *r)
 {
-	struct directory *d = directory;
 	char error[256];
 
-	switch (m->type) {
-	case SR_MSG_JOIN:
-		join(s, d, pid, m, body, size, error, sizeof(error));
-		break;
-	case SR_MSG_QP_ADD:
-		add_queue_pair(d, m);
-		break;
-	case SR_MSG_QP_REMOVE:
-		remove_queue_pair(d, m);
-		break;
-	case MSG_CELL:
-		restore_cell(d, m);
-		break;
-	case MSG_LISTEN:
-		memcpy(&d->listened, m->text, sizeof(d->listened));
-		break;
+	join(d, r, error, sizeof(error));
+}
+
+static void restore_queue_pair(struct directory *d, const struct request *r)
+{
+	add_queue_pair(d, r->message);
+}
+
+static void restore_removal(struct directory *d, const struct request *r)
+{
+	remove_queue_pair(d, r->message);
+}
+
+static void restore_cell(struct directory *d, const struct request *r)
+{
+	const struct sr_message *m = r->message;
+	const struct member_process *p = member_find(&d->members, m->process);
+	struct queue_pair *q = p ? queue_pair_of_process(&d->members, p, m->thread, NULL) : NULL;
+
+	if (q)
+		queue_pair_restore_cell(q, m->value);
+}
+
+static void restore_address(struct directory *d, const struct request *r)
+{
+	memcpy(&d->listened, r->message->text, sizeof(d->listened));
+}
+
+static const struct {
+	uint16_t type;
+	void (*restore)(struct directory *d, const struct request *r);
+} entries[] = {
+    {SR_MSG_JOIN, restore_join},
+    {SR_MSG_QP_ADD, restore_queue_pair},
+    {SR_MSG_QP_REMOVE, restore_removal},
+    {MSG_CELL, restore_cell},
+    {MSG_LISTEN, restore_address},
+};
+
+static void restore(void *directory, pid_t pid, const struct sr_message *m, const void *body,
+		    size_t size)
+{
+	const struct request r = {.pid = pid, .message = m, .body = body, .size = size};
+
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+		if (entries[i].type == m->type)
+			entries[i].restore(directory, &r);
+}
+
+/* ------------------------------------------------------------------ other nodes */
+
+static const struct job *job_of(void *owner, const uint8_t *id)
+{
+	const struct directory *d = owner;
+
+	return job_find(&d->jobs, id);
+}
+
+/* Finds a queue pair of this node for a process of any node. */
+static int find_here(void *owner, const struct job *job, const struct node_wanted *wanted,
+		     struct sr_found *found)
+{
+	struct directory *d = owner;
+	struct queue_pair *q = queue_pair_of_job(&d->members, job, wanted->gid, wanted->number);
+
+	if (!q)
+		return -ENOENT;
+	if (wanted->asker != SR_OUTSIDER)
+		give_cell(d, q);
+	queue_pair_describe(q, found);
+	return 0;
+}
+
+static void answer_found(struct directory *d, struct connection *c,
+			 const struct sr_message *request, struct sr_found *found)
+{
+	const struct member_process *asker = member_find(&d->members, request->process);
+	struct queue_pair *own = NULL;
+	struct sr_message reply;
+	struct sr_find find;
+
+	memcpy(&find, request->text, sizeof(find));
+	if (asker)
+		own = queue_pair_of_process(&d->members, asker, find.own_number, find.own_gid);
+	if (own && found->member != SR_OUTSIDER) {
+		give_cell(d, own);
+		found->own_cell = own->cell;
 	}
+	sr_message_init(&reply, SR_MSG_QP_FIND);
+	memcpy(reply.text, found, sizeof(*found));
+	connection_answer(c, request, &reply, -1);
 }
 
-static bool has_key(const struct directory *d)
+/* The other nodes have found it, or nobody has it. */
+static void answer(void *owner, struct connection *c, const struct sr_message *request, int error,
+		   const char *text, struct sr_found *found)
 {
-	const struct job *j;
-
-	for (j = d->jobs; j && !j->has_key; j = j->next)
-		;
-	return j;
+	if (error)
+		connection_answer_error(c, request, error, text);
+	else
+		answer_found(owner, c, request, found);
 }
 
-/* From a daemon that was killed while processes were in the directory. */
-static void go_on(struct server *s, struct directory *d)
+static const struct node_directory for_nodes = {
+    .job = job_of,
+    .find = find_here,
+    .answer = answer,
+};
+
+/* Made for the first job that may have other nodes.  NULL: no memory. */
+static struct nodes *nodes_of(struct directory *d)
 {
-	journal_read(d->journal, s, restore, d);
-	if (d->processes && d->listened.ss_family)
+	if (!d->nodes)
+		d->nodes = nodes_open(d->loop, &for_nodes, d);
+	return d->nodes;
+}
+
+static void listen_for_nodes(struct directory *d)
+{
+	struct nodes *n = jobs_have_key(&d->jobs) ? nodes_of(d) : NULL;
+
+	if (n)
+		nodes_listen(n);
+}
+
+/* ------------------------------------------------------------- serving requests */
+
+static void serve_find(struct directory *d, struct connection *c, const struct sr_message *m,
+		       int fd)
+{
+	const struct member_process *asker = member_find(&d->members, m->process);
+	struct node_wanted wanted;
+	struct sr_found found;
+	struct sr_find find;
+
+	if (!asker) {
+		connection_answer_error(c, m, -ENOTCONN, "");
+		return;
+	}
+	memcpy(&find, m->text, sizeof(find));
+	wanted = (struct node_wanted){.number = find.number, .asker = asker->member};
+	memcpy(wanted.gid, find.gid, sizeof(wanted.gid));
+	if (!find_here(d, asker->job, &wanted, &found))
+		answer_found(d, c, m, &found);
+	else if (!asker->job->has_key)
+		connection_answer_error(c, m, -ENOENT, "");
+	else if (!nodes_of(d))
+		connection_answer_error(c, m, -ENOMEM, "");
+	else
+		nodes_ask(d->nodes, c, asker->job, &wanted, m);
+}
+
+static void serve_join(struct directory *d, struct connection *c, const struct sr_message *m,
+		       int fd)
+{
+	static uint8_t body[sizeof(struct sr_job_body) + SR_JOB_MAX + PATH_MAX];
+	char error[sizeof(m->text)] = "";
+	ssize_t size = fd < 0 ? -1 : pread(fd, body, sizeof(body), 0);
+	struct request r = {.pid = c->pid, .message = m, .body = body, .size = (size_t)size};
+	int err = size < 0 ? -EPROTO : join(d, &r, error, sizeof(error));
+
+	if (err) {
+		log_line("process %d cannot take part in its job: %s", (int)c->pid,
+			 error[0] ? error : strerror(-err));
+	} else {
+		keep(d, &r);
+		listen_for_nodes(d);
+	}
+	connection_answer_error(c, m, err, error);
+}
+
+static void serve_change(struct directory *d, struct connection *c, const struct sr_message *m,
+			 int fd)
+{
+	int err = m->type == SR_MSG_QP_ADD ? add_queue_pair(d, m) : remove_queue_pair(d, m);
+
+	/* Before the answer: a change that was answered survives the daemon. */
+	if (!err)
+		keep(d, &(struct request){.pid = c->pid, .message = m});
+	connection_answer_error(c, m, err, "");
+}
+
+static const struct {
+	uint16_t type;
+	void (*serve)(struct directory *d, struct connection *c, const struct sr_message *m,
+		      int fd);
+} requests[] = {
+    {SR_MSG_JOIN, serve_join},
+    {SR_MSG_QP_ADD, serve_change},
+    {SR_MSG_QP_REMOVE, serve_change},
+    {SR_MSG_QP_FIND, serve_find},
+};
+
+bool directory_serve(struct directory *d, struct connection *c, const struct sr_message *m,
+		     int fd)
+{
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		if (requests[i].type == m->type) {
+			requests[i].serve(d, c, m, fd);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ------------------------------------------------------------ opening, closing */
+
+/* Goes on from a daemon that was killed while processes were in the directory. */
+static void read_journal(struct directory *d)
+{
+	journal_read(d->journal, restore, d);
+	if (!d->members.processes)
+		return;
+	if (d->listened.ss_family)
 		node_inherit_address(&d->listened);
-	if (d->processes && has_key(d))
-		node_listen(s);
+	listen_for_nodes(d);
 }
 
-struct directory *directory_open(struct server *s, const char *socket_path)
+struct directory *directory_open(struct loop *loop, const char *socket_path)
 {
 	struct directory *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
-	s->directory = d;
+	d->loop = loop;
 	d->journal = journal_open(socket_path);
 	if (d->journal)
-		go_on(s, d);
-	note_address(d);
+		read_journal(d);
+	keep_address(d);
 	return d;
 }
 
-void directory_close(struct server *s, struct directory *d)
+void directory_close(struct directory *d)
 {
 	bool in_use = directory_in_use(d);
 
 	if (!d)
 		return;
-	while (d->processes)
-		forget_process(s, d, d->processes);
-	while (d->jobs) {
-		struct job *job = d->jobs;
-
-		d->jobs = job->next;
-		explicit_bzero(job->key, sizeof(job->key));
-		free(job->hosts);
-		free(job);
-	}
+	if (d->nodes)
+		nodes_close(d->nodes);
+	while (d->members.processes)
+		forget_process(d, d->members.processes);
+	jobs_free(&d->jobs);
 	journal_close(d->journal, in_use);
 	free(d);
-	s->directory = NULL;
+}
+
+void directory_forget(struct directory *d, const struct connection *c)
+{
+	if (d->nodes)
+		nodes_forget(d->nodes, c);
 }
 
 bool directory_in_use(const struct directory *d)
 {
-	return d && d->processes;
-}
-
-/* ------------------------------------------------------------------- answers */
-
-/*
- * A target of XRC has no protection domain: each request names a shared receive queue, whose
- * domain counts.  One of the same process, in the same domain of XRC; NULL: there is none.
- */
-static const struct row *shared_queue_of(const struct row *target)
-{
-	const struct row *r;
-
-	if (!target->qp.domain)
-		return NULL;
-	for (r = target->process->rows; r; r = r->next_of_one)
-		if (r->qp.number & SR_SHARED_QUEUE && r->qp.domain == target->qp.domain)
-			break;
-	return r;
-}
-
-static void describe(const struct row *row, struct sr_found *found)
-{
-	const struct member_process *p = row->process;
-	const struct row *shared = shared_queue_of(row);
-
-	*found = (struct sr_found){
-	    .rank = p->rank,
-	    .member = p->member,
-	    .region = p->region,
-	    .rkey = shared ? shared->qp.rkey : row->qp.rkey,
-	    .shared_queue = shared ? shared->qp.number & ~SR_SHARED_QUEUE : 0,
-	    .reads = row->qp.reads,
-	    .cell = row->cell,
-	    .cells = p->cells,
-	    .own_cell = SR_NO_CELL,
-	};
-}
-
-int directory_find(struct directory *d, const struct job *job, const uint8_t *gid, uint32_t number,
-		   uint32_t asker, struct sr_found *found)
-{
-	struct row *row = find_row(d, job, gid, number);
-
-	if (!row)
-		return -ENOENT;
-	if (asker != SR_OUTSIDER)
-		see_to_cell(d, row);
-	describe(row, found);
-	return 0;
-}
-
-void directory_answer(struct server *s, struct peer *p, const struct sr_message *request, int error,
-		      const char *text, struct sr_found *found)
-{
-	struct sr_message reply;
-	struct member_process *asker = find_process(s->directory, request->process);
-	struct sr_find find;
-	struct row *own;
-
-	if (error) {
-		peer_answer_error(p, request, error, text);
-		return;
-	}
-	memcpy(&find, request->text, sizeof(find));
-	own = asker ? find_own_row(s->directory, asker, find.own_number, find.own_gid) : NULL;
-	if (own && found->member != SR_OUTSIDER) {
-		see_to_cell(s->directory, own);
-		found->own_cell = own->cell;
-	}
-	sr_message_init(&reply, SR_MSG_QP_FIND);
-	memcpy(reply.text, found, sizeof(*found));
-	peer_answer(p, request, &reply, -1);
-}
-
-static void serve_find(struct server *s, struct peer *p, const struct sr_message *m)
-{
-	struct member_process *asker = find_process(s->directory, m->process);
-	struct sr_found found;
-	struct sr_find find;
-
-	memcpy(&find, m->text, sizeof(find));
-	if (!asker)
-		peer_answer_error(p, m, -ENOTCONN, "");
-	else if (!directory_find(s->directory, asker->job, find.gid, find.number, asker->member,
-				 &found))
-		directory_answer(s, p, m, 0, "", &found);
-	else if (asker->job->has_key)
-		node_ask(s, p, asker->job, asker->member, m);
-	else
-		peer_answer_error(p, m, -ENOENT, "");
-}
-
-static void serve_join(struct server *s, struct peer *p, const struct sr_message *m, int fd)
-{
-	struct directory *d = s->directory;
-	char error[sizeof(m->text)] = "";
-	static uint8_t body[sizeof(struct sr_job_body) + SR_JOB_MAX + PATH_MAX];
-	ssize_t size = fd < 0 ? -1 : pread(fd, body, sizeof(body), 0);
-	int err = -EPROTO;
-
-	if (size >= 0)
-		err = join(s, d, p->pid, m, body, (size_t)size, error, sizeof(error));
-	if (err)
-		log_line("process %d cannot take part in its job: %s", (int)p->pid,
-			 error[0] ? error : strerror(-err));
-	else
-		journal_write(d->journal, p->pid, m, body, (size_t)size);
-	if (!err && has_key(d))
-		node_listen(s);
-	peer_answer_error(p, m, err, error);
-}
-
-bool directory_serve(struct server *s, struct peer *p, const struct sr_message *m, int fd)
-{
-	int err;
-
-	switch (m->type) {
-	case SR_MSG_JOIN:
-		serve_join(s, p, m, fd);
-		return true;
-	case SR_MSG_QP_ADD:
-	case SR_MSG_QP_REMOVE:
-		err = m->type == SR_MSG_QP_ADD ? add_queue_pair(s->directory, m)
-					       : remove_queue_pair(s->directory, m);
-		/* Before the answer: what was answered is not forgotten. */
-		if (!err)
-			journal_write(s->directory->journal, p->pid, m, NULL, 0);
-		peer_answer_error(p, m, err, "");
-		return true;
-	case SR_MSG_QP_FIND:
-		serve_find(s, p, m);
-		return true;
-	default:
-		return false;
-	}
+	return d && d->members.processes;
 }

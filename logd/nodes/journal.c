@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "logd/base/log.h"
-#include "logd/writer/process.h"
+#include "logd/service/log.h"
+#include "logd/service/proc.h"
 
 #define MAGIC    0x6a736472u
 #define BODY_MAX (1u << 20)
@@ -25,7 +25,7 @@ struct journal {
 struct entry {
 	uint32_t magic;
 	uint32_t size; /* of the body that follows */
-	int64_t pid;   /* 0: for whose process it is says the message */
+	int64_t pid;   /* 0: the message names the process */
 	uint64_t start_ticks;
 	struct sr_message message;
 };
@@ -73,7 +73,7 @@ void journal_write(struct journal *j, pid_t pid, const struct sr_message *m, con
 	if (writev(j->fd, iov, 2) == (ssize_t)(sizeof(e) + size) || j->complained)
 		return;
 	j->complained = true;
-	log_line("%s cannot be written: %s; a daemon that has to replace this one will know less",
+	log_line("%s cannot be written: %s; a daemon that replaces this one will know less",
 		 j->path, strerror(errno));
 }
 
@@ -82,8 +82,8 @@ static bool is_alive(const struct entry *e)
 	return !e->pid || process_start_ticks((pid_t)e->pid) == e->start_ticks;
 }
 
-/* A killed daemon may have left half an entry behind: it ends the journal. */
-void journal_read(struct journal *j, struct server *s, journal_entry take, void *with)
+/* Half an entry, which a killed daemon may leave behind, ends the journal. */
+void journal_read(struct journal *j, journal_entry take, void *with)
 {
 	struct entry e;
 	off_t at = 0;
@@ -97,7 +97,7 @@ void journal_read(struct journal *j, struct server *s, journal_entry take, void 
 			break;
 		}
 		if (is_alive(&e))
-			take(s, with, (pid_t)e.pid, &e.message, body, e.size);
+			take(with, (pid_t)e.pid, &e.message, body, e.size);
 		free(body);
 		at += (off_t)(sizeof(e) + e.size);
 	}

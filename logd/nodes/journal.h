@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * journal.h: the requests that made the directory, in a file next to the
- * daemon's socket, for the daemon that comes after one that was killed.
+ * daemon's socket, for the successor of a daemon that was killed.
  *
- * It holds no key but the path of one.  Its loss costs orders, not records: all
- * errors are passed over in silence but the first.
+ * It holds the path of a key, never a key.  Without it orders are lost, but no
+ * records; so only its first error is reported.
+ *
+ * The daemon's main thread only.
  */
 #ifndef LOGD_NODES_JOURNAL_H
 #define LOGD_NODES_JOURNAL_H
@@ -16,23 +18,22 @@
 #include "logd/ring/protocol.h"
 
 struct journal;
-struct server;
 
-/* NULL: there will be none. */
+/* NULL: it cannot be opened, which is reported.  All functions but journal_read take NULL. */
 struct journal *journal_open(const char *socket_path);
-/* Frees it; keep: the file stays. */
+/* Frees it.  keep: the file stays for a successor. */
 void journal_close(struct journal *j, bool keep);
-/* Nothing in it is worth keeping. */
+/* Drops all entries. */
 void journal_empty(struct journal *j);
 
-/* NULL is a journal that keeps nothing. */
+/* Adds an entry.  pid: the process that it is about, 0 where the message names it. */
 void journal_write(struct journal *j, pid_t pid, const struct sr_message *m, const void *body,
 		   size_t size);
 
-typedef void (*journal_entry)(struct server *s, void *with, pid_t pid, const struct sr_message *m,
-			      const void *body, size_t size);
+typedef void (*journal_entry)(void *with, pid_t pid, const struct sr_message *m, const void *body,
+			      size_t size);
 
-/* Each entry of a process that still lives, in their order. */
-void journal_read(struct journal *j, struct server *s, journal_entry take, void *with);
+/* Calls take for each entry, in their order, but not for those of processes that have ended. */
+void journal_read(struct journal *j, journal_entry take, void *with);
 
 #endif

@@ -6,18 +6,18 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
-#include "logd/base/log.h"
-#include "logd/nodes/address.h"
 #include "logd/base/rawsys.h"
+#include "logd/nodes/address.h"
+#include "logd/nodes/job.h"
+#include "logd/service/log.h"
 
 #define OUT_MAX (64 << 10)
 
 static const uint8_t hello_magic[8] = {'s', 'r', 'e', 'p', 'l', 'a', 'y', 2};
 
-/* The pieces of the handshake; the sealed ones are in nodes/link.h. */
+/* The pieces of the handshake; link.h has the sealed ones. */
 struct hello {
 	uint8_t magic[sizeof(hello_magic)];
 	uint8_t nonce[SECRET_NONCE_BYTES];
@@ -34,19 +34,9 @@ struct accept {
 	uint8_t header[SECRET_HEADER_BYTES];
 };
 
-static void link_ready(struct server *s, struct source *source);
+static void link_ready(void *owner, struct source *source);
 
-/* Watches for writing as well while there is something to write, or to be connected. */
-static void watch_link(struct server *s, struct link *l)
-{
-	bool writes = l->out_size || l->stage == CONNECTING;
-	struct epoll_event e = {.events = EPOLLIN | (writes ? EPOLLOUT : 0), .data.ptr = l};
-
-	epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, l->source.fd, &e);
-}
-
-static struct link *add_link(struct server *s, struct link **list, int fd, enum secret_side side,
-			     enum stage stage)
+static struct link *add_link(struct links *list, int fd, enum secret_side side, enum stage stage)
 {
 	struct link *l = calloc(1, sizeof(*l));
 	int yes = 1;
@@ -57,37 +47,37 @@ static struct link *add_link(struct server *s, struct link **list, int fd, enum 
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
-	l->source = (struct source){link_ready, fd};
+	l->source = (struct source){.ready = link_ready, .owner = list->owner, .fd = fd};
 	l->side = l->talk.side = side;
 	l->stage = stage;
 	l->since = sr_sys_now_ms();
-	if (server_watch(s, &l->source)) {
+	if (loop_watch(list->loop, &l->source)) {
 		close(fd);
 		free(l);
 		return NULL;
 	}
 	l->list = list;
-	l->next = *list;
-	*list = l;
-	watch_link(s, l);
+	l->next = list->first;
+	list->first = l;
+	loop_watch_writes(list->loop, &l->source, stage == CONNECTING);
 	return l;
 }
 
-void link_free(struct server *s, struct link *l)
+void link_free(struct link *l)
 {
-	struct link **at = l->list;
+	struct link **at = &l->list->first;
 
 	while (*at != l)
 		at = &(*at)->next;
 	*at = l->next;
-	server_unwatch(s, &l->source);
+	loop_unwatch(l->list->loop, &l->source);
 	close(l->source.fd);
 	secret_stream_free(l->stream);
 	free(l->out);
 	free(l);
 }
 
-struct link *link_connect(struct server *s, struct link **list, const struct job *job,
+struct link *link_connect(struct links *list, const struct job *job,
 			  const struct sockaddr_storage *a)
 {
 	int fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -99,7 +89,7 @@ struct link *link_connect(struct server *s, struct link **list, const struct job
 		close(fd);
 		return NULL;
 	}
-	l = add_link(s, list, fd, SECRET_ASKER, CONNECTING);
+	l = add_link(list, fd, SECRET_ASKER, CONNECTING);
 	if (!l)
 		return NULL;
 	l->job = job;
@@ -108,8 +98,10 @@ struct link *link_connect(struct server *s, struct link **list, const struct job
 	return l;
 }
 
+/* ------------------------------------------------------------------- writing */
+
 /* 0, or -errno: the link is of no use any more. */
-static int flush(struct server *s, struct link *l)
+static int flush(struct link *l)
 {
 	while (l->out_size) {
 		ssize_t n = send(l->source.fd, l->out, l->out_size, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -123,11 +115,11 @@ static int flush(struct server *s, struct link *l)
 		l->out_size -= (size_t)n;
 		memmove(l->out, l->out + n, l->out_size);
 	}
-	watch_link(s, l);
+	loop_watch_writes(l->list->loop, &l->source, l->out_size);
 	return 0;
 }
 
-static int say(struct server *s, struct link *l, const void *bytes, size_t size)
+static int say(struct link *l, const void *bytes, size_t size)
 {
 	uint8_t *out;
 
@@ -139,15 +131,15 @@ static int say(struct server *s, struct link *l, const void *bytes, size_t size)
 	memcpy(out + l->out_size, bytes, size);
 	l->out = out;
 	l->out_size += size;
-	return flush(s, l);
+	return flush(l);
 }
 
-static int say_sealed(struct server *s, struct link *l, const void *message, size_t size)
+static int say_sealed(struct link *l, const void *message, size_t size)
 {
 	uint8_t sealed[LINK_PIECE_MAX];
 
 	secret_seal(l->stream, message, size, sealed);
-	return say(s, l, sealed, size + SECRET_SEAL_BYTES);
+	return say(l, sealed, size + SECRET_SEAL_BYTES);
 }
 
 /* ----------------------------------------------------------------- handshake */
@@ -160,18 +152,19 @@ static void log_refusal(const struct link *l, const char *why)
 	log_line("%s refused: %s", name, why);
 }
 
-static int say_hello(struct server *s, struct link *l)
+static int say_hello(struct link *l)
 {
 	struct hello h;
 
 	memcpy(h.magic, hello_magic, sizeof(h.magic));
 	secret_nonce(l->talk.answerer);
 	memcpy(h.nonce, l->talk.answerer, sizeof(h.nonce));
-	return say(s, l, &h, sizeof(h));
+	return say(l, &h, sizeof(h));
 }
 
-static int take_hello(struct server *s, struct link *l, const struct hello *h)
+static int take_hello(struct link *l)
 {
+	const struct hello *h = (const struct hello *)l->in;
 	struct ask a;
 
 	if (memcmp(h->magic, hello_magic, sizeof(h->magic)) != 0) {
@@ -184,14 +177,15 @@ static int take_hello(struct server *s, struct link *l, const struct hello *h)
 	memcpy(a.nonce, l->talk.asker, sizeof(a.nonce));
 	secret_prove(&l->talk, SECRET_ASKER, a.proof);
 	l->stage = WANT_ACCEPT;
-	return say(s, l, &a, sizeof(a));
+	return say(l, &a, sizeof(a));
 }
 
-static int take_ask(struct server *s, struct link *l, const struct ask *a)
+static int take_ask(struct link *l)
 {
+	const struct ask *a = (const struct ask *)l->in;
 	struct accept out;
 
-	l->job = directory_job(s->directory, a->job);
+	l->job = l->list->events->job(l->list->owner, a->job);
 	if (!l->job || !l->job->has_key) {
 		log_refusal(l, "it asks for a job that has another key, or is not here");
 		return -EACCES;
@@ -207,11 +201,12 @@ static int take_ask(struct server *s, struct link *l, const struct ask *a)
 	if (!l->stream)
 		return -ENOMEM;
 	l->stage = WANT_HEADER;
-	return say(s, l, &out, sizeof(out));
+	return say(l, &out, sizeof(out));
 }
 
-static int take_accept(struct server *s, struct link *l, const struct accept *a)
+static int take_accept(struct link *l)
 {
+	const struct accept *a = (const struct accept *)l->in;
 	uint8_t header[SECRET_HEADER_BYTES];
 	int err;
 
@@ -224,73 +219,64 @@ static int take_accept(struct server *s, struct link *l, const struct accept *a)
 		return -ENOMEM;
 	err = secret_stream_accept(l->stream, a->header);
 	if (!err)
-		err = say(s, l, header, sizeof(header));
+		err = say(l, header, sizeof(header));
 	if (err)
 		return err;
 	l->stage = OPEN;
-	return node_link_open(s, l);
+	return l->list->events->opened(l->list->owner, l);
 }
 
-static int take_header(struct link *l, const uint8_t *header)
+static int take_header(struct link *l)
 {
 	l->stage = OPEN;
-	return secret_stream_accept(l->stream, header);
+	return secret_stream_accept(l->stream, l->in);
+}
+
+static int take_question(struct link *l)
+{
+	struct question q;
+	int err = secret_unseal(l->stream, l->in, &q, sizeof(q));
+
+	return err ? err : l->list->events->question(l->list->owner, l, &q);
+}
+
+static int take_reply(struct link *l)
+{
+	struct reply r;
+	int err = secret_unseal(l->stream, l->in, &r, sizeof(r));
+
+	return err ? err : l->list->events->reply(l->list->owner, l, &r);
 }
 
 /* -------------------------------------------------------------------- reading */
 
-static size_t wanted(const struct link *l)
+struct piece {
+	size_t size;
+	int (*take)(struct link *l);
+};
+
+static const struct piece *next_piece(const struct link *l)
 {
-	switch (l->stage) {
-	case WANT_HELLO:
-		return sizeof(struct hello);
-	case WANT_ASK:
-		return sizeof(struct ask);
-	case WANT_ACCEPT:
-		return sizeof(struct accept);
-	case WANT_HEADER:
-		return SECRET_HEADER_BYTES;
-	default:
-		return SECRET_SEAL_BYTES +
-		       (l->side == SECRET_ASKER ? sizeof(struct reply) : sizeof(struct question));
-	}
+	static const struct piece handshake[] = {
+	    [WANT_HELLO] = {sizeof(struct hello), take_hello},
+	    [WANT_ASK] = {sizeof(struct ask), take_ask},
+	    [WANT_ACCEPT] = {sizeof(struct accept), take_accept},
+	    [WANT_HEADER] = {SECRET_HEADER_BYTES, take_header},
+	};
+	static const struct piece sealed[] = {
+	    [SECRET_ASKER] = {SECRET_SEAL_BYTES + sizeof(struct reply), take_reply},
+	    [SECRET_ANSWERER] = {SECRET_SEAL_BYTES + sizeof(struct question), take_question},
+	};
+
+	return l->stage == OPEN ? &sealed[l->side] : &handshake[l->stage];
 }
 
-static int take_sealed(struct server *s, struct link *l)
-{
-	struct question q;
-	struct reply r;
-	int err;
-
-	if (l->side == SECRET_ASKER) {
-		err = secret_unseal(l->stream, l->in, &r, sizeof(r));
-		return err ? err : node_take_reply(s, l, &r);
-	}
-	err = secret_unseal(l->stream, l->in, &q, sizeof(q));
-	return err ? err : node_take_question(s, l, &q);
-}
-
-static int take_piece(struct server *s, struct link *l)
-{
-	switch (l->stage) {
-	case WANT_HELLO:
-		return take_hello(s, l, (const struct hello *)l->in);
-	case WANT_ASK:
-		return take_ask(s, l, (const struct ask *)l->in);
-	case WANT_ACCEPT:
-		return take_accept(s, l, (const struct accept *)l->in);
-	case WANT_HEADER:
-		return take_header(l, l->in);
-	default:
-		return take_sealed(s, l);
-	}
-}
-
-static int read_link(struct server *s, struct link *l)
+static int read_link(struct link *l)
 {
 	for (;;) {
-		size_t want = wanted(l);
-		ssize_t n = recv(l->source.fd, l->in + l->in_size, want - l->in_size, MSG_DONTWAIT);
+		const struct piece *piece = next_piece(l);
+		ssize_t n = recv(l->source.fd, l->in + l->in_size, piece->size - l->in_size,
+				 MSG_DONTWAIT);
 		int err = 0;
 
 		if (n == 0)
@@ -298,9 +284,9 @@ static int read_link(struct server *s, struct link *l)
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 		l->in_size += (size_t)n;
-		if (l->in_size == want) {
+		if (l->in_size == piece->size) {
 			l->in_size = 0;
-			err = take_piece(s, l);
+			err = piece->take(l);
 		}
 		if (err)
 			return err;
@@ -319,41 +305,45 @@ static int finish_connecting(struct link *l)
 	return -err;
 }
 
-static void link_ready(struct server *s, struct source *source)
+static void lost(struct link *l, int err)
+{
+	l->list->events->lost(l->list->owner, l, err);
+}
+
+static void link_ready(void *owner, struct source *source)
 {
 	struct link *l = (struct link *)source;
 	int err = l->stage == CONNECTING ? finish_connecting(l) : 0;
 
 	if (!err)
-		err = flush(s, l);
+		err = flush(l);
 	if (!err)
-		err = read_link(s, l);
+		err = read_link(l);
 	if (err)
-		node_link_lost(s, l, err);
+		lost(l, err);
 }
 
-/* ------------------------------------------------------------- what node.c calls */
+/* --------------------------------------------------------- what the owner calls */
 
-struct link *link_accept(struct server *s, struct link **list, int fd,
-			 const struct sockaddr_storage *from)
+struct link *link_accept(struct links *list, int fd, const struct sockaddr_storage *from)
 {
-	struct link *l = add_link(s, list, fd, SECRET_ANSWERER, WANT_ASK);
+	struct link *l = add_link(list, fd, SECRET_ANSWERER, WANT_ASK);
 
 	if (!l)
 		return NULL;
 	l->address = *from;
-	if (!say_hello(s, l))
+	if (!say_hello(l))
 		return l;
-	node_link_lost(s, l, -ECONNRESET);
+	lost(l, -ECONNRESET);
 	return NULL;
 }
 
-int link_ask(struct server *s, struct link *l, const struct question *q)
+int link_ask(struct link *l, const struct question *q)
 {
-	return say_sealed(s, l, q, sizeof(*q));
+	return say_sealed(l, q, sizeof(*q));
 }
 
-int link_answer(struct server *s, struct link *l, const struct reply *r)
+int link_answer(struct link *l, const struct reply *r)
 {
-	return say_sealed(s, l, r, sizeof(*r));
+	return say_sealed(l, r, sizeof(*r));
 }

@@ -9,121 +9,67 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "logd/nodes/directory.h"
-#include "logd/daemon/listen.h"
-#include "logd/base/log.h"
-#include "logd/nodes/address.h"
-#include "logd/nodes/link.h"
 #include "logd/base/rawsys.h"
-#include "logd/daemon/server.h"
+#include "logd/nodes/address.h"
+#include "logd/nodes/hosts.h"
+#include "logd/nodes/job.h"
+#include "logd/nodes/link.h"
+#include "logd/nodes/listener.h"
 
 #define TICK_MS        100
 #define HANDSHAKE_MS   5000
-#define AVOID_MS       10000 /* a host that could not be reached */
-#define STRANGERS_MAX  64    /* connections whose proof has not come */
+#define STRANGERS_MAX  64 /* connections that have not shown a key yet */
 #define CANDIDATES_MAX 64
 
-/* A question that waits, with the links that it was put to. */
+/* A host that may have the queue pair of a question. */
+struct candidate {
+	struct sockaddr_storage address;
+	struct link *link; /* NULL: it has answered, or is to be tried again */
+	bool sent, again;
+	bool named; /* by the job: it has a daemon, or should have one */
+};
+
+/* A question that waits, with the links on which it is asked. */
 struct waiting {
 	struct waiting *next;
 	uint64_t number;
-	struct peer *peer;
+	struct connection *connection;
 	const struct job *job;
-	uint32_t member;
+	struct node_wanted wanted;
 	struct sr_message request;
-	int64_t since;
-	struct candidate {
-		struct sockaddr_storage address;
-		struct link *link; /* NULL: has answered, or is to be tried again */
-		bool sent, again;
-		bool named; /* by the job: there is a daemon, or should be */
-	} candidate[CANDIDATES_MAX];
-	int candidates, open;
-	bool silent; /* one of them did not answer */
+	int64_t since; /* ms of the monotonic clock */
+	struct candidate candidate[CANDIDATES_MAX];
+	int candidates, open; /* open: those that may still answer */
+	bool silent;          /* one of them did not answer: */
 	char who[INET6_ADDRSTRLEN];
 };
 
-struct host {
-	struct host *next;
-	struct sockaddr_storage address;
-	bool known; /* it has a daemon of ours: if it is gone, another one will come */
-	int64_t avoided_until;
-};
-
 struct nodes {
-	struct source listener, timer;
-	struct link *links;
+	struct loop *loop;
+	const struct node_directory *directory;
+	void *owner;
+	struct source timer;
+	struct listener listener;
+	struct links links;
 	struct waiting *waiting;
-	struct host *hosts;
+	struct hosts hosts;
 	uint64_t last_number;
-	int64_t listen_until; /* the port is a dying predecessor's, maybe: tried until then */
 	bool ticking;
 };
 
-/* ---------------------------------------------------------------------- hosts */
-
-/* NULL without memory. */
-static struct host *host_of(struct nodes *n, const struct sockaddr_storage *a)
-{
-	struct host *h;
-
-	for (h = n->hosts; h && !node_address_is_same(&h->address, a); h = h->next)
-		;
-	if (h)
-		return h;
-	h = calloc(1, sizeof(*h));
-	if (!h)
-		return NULL;
-	h->address = *a;
-	h->next = n->hosts;
-	n->hosts = h;
-	return h;
-}
-
-static bool is_known(struct nodes *n, const struct sockaddr_storage *a)
-{
-	const struct host *h = host_of(n, a);
-
-	return h && h->known;
-}
-
-static bool is_avoided(struct nodes *n, const struct sockaddr_storage *a)
-{
-	const struct host *h = host_of(n, a);
-
-	return !h || sr_sys_now_ms() < h->avoided_until;
-}
-
-static void avoid(struct nodes *n, const struct sockaddr_storage *a)
-{
-	struct host *h = host_of(n, a);
-
-	if (!h)
-		return;
-	h->known = false;
-	h->avoided_until = sr_sys_now_ms() + AVOID_MS;
-}
-
-static void make_known(struct nodes *n, const struct sockaddr_storage *a)
-{
-	struct host *h = host_of(n, a);
-
-	if (h)
-		h->known = true;
-}
-
-static struct link *link_to(struct server *s, const struct job *job,
+/* The link of this job to that host, made if there is none; NULL: there is no hope. */
+static struct link *link_to(struct nodes *n, const struct job *job,
 			    const struct sockaddr_storage *a)
 {
 	struct link *l;
 
-	if (is_avoided(s->nodes, a))
+	if (hosts_is_avoided(&n->hosts, a))
 		return NULL;
-	for (l = s->nodes->links; l; l = l->next)
+	for (l = n->links.first; l; l = l->next)
 		if (l->side == SECRET_ASKER && l->job == job &&
 		    node_address_is_same(&l->address, a))
 			return l;
-	return link_connect(s, &s->nodes->links, job, a);
+	return link_connect(&n->links, job, a);
 }
 
 /* ------------------------------------------------------------------ questions */
@@ -150,29 +96,29 @@ static void list_candidates(struct waiting *w, const uint8_t *gid)
 	}
 }
 
-static void answer_waiting(struct server *s, struct waiting *w, int error, const char *text,
+static void answer_waiting(struct nodes *n, struct waiting *w, int error, const char *text,
 			   struct sr_found *found)
 {
-	struct waiting **at = &s->nodes->waiting;
+	struct waiting **at = &n->waiting;
 
 	while (*at != w)
 		at = &(*at)->next;
 	*at = w->next;
-	directory_answer(s, w->peer, &w->request, error, text, found);
+	n->directory->answer(n->owner, w->connection, &w->request, error, text, found);
 	free(w);
 }
 
 /* Nobody is left to ask. */
-static void answer_without(struct server *s, struct waiting *w)
+static void answer_without(struct nodes *n, struct waiting *w)
 {
 	char text[160];
 
 	if (!w->silent) {
-		answer_waiting(s, w, -ENOENT, "", NULL);
+		answer_waiting(n, w, -ENOENT, "", NULL);
 		return;
 	}
 	snprintf(text, sizeof(text), "the sreplay-logd of %s does not answer", w->who);
-	answer_waiting(s, w, -ETIMEDOUT, text, NULL);
+	answer_waiting(n, w, -ETIMEDOUT, text, NULL);
 }
 
 static void blame(struct waiting *w, const struct candidate *c)
@@ -182,11 +128,11 @@ static void blame(struct waiting *w, const struct candidate *c)
 }
 
 /* This link will not answer any more: its questions are put again, or have one less to wait for. */
-static void drop_questions(struct server *s, struct link *l, bool again, bool absent)
+static void drop_questions(struct nodes *n, struct link *l, bool again, bool absent)
 {
 	struct waiting *w, *next;
 
-	for (w = s->nodes->waiting; w; w = next) {
+	for (w = n->waiting; w; w = next) {
 		next = w->next;
 		for (int i = 0; i < w->candidates; i++) {
 			struct candidate *c = &w->candidate[i];
@@ -201,29 +147,27 @@ static void drop_questions(struct server *s, struct link *l, bool again, bool ab
 				blame(w, c);
 		}
 		if (!w->open)
-			answer_without(s, w);
+			answer_without(n, w);
 	}
 }
 
-static int put_question(struct server *s, struct link *l, struct waiting *w, struct candidate *c)
+static int ask_on(struct link *l, const struct waiting *w, struct candidate *c)
 {
-	struct question q = {.number = w->number, .asker = w->member};
-	struct sr_find find;
+	struct question q = {
+	    .number = w->number, .qp = w->wanted.number, .asker = w->wanted.asker};
 
-	memcpy(&find, w->request.text, sizeof(find));
-	q.qp = find.number;
-	memcpy(q.gid, find.gid, sizeof(q.gid));
+	memcpy(q.gid, w->wanted.gid, sizeof(q.gid));
 	c->sent = true;
-	return link_ask(s, l, &q);
+	return link_ask(l, &q);
 }
 
-/* All that wait for this link to open. */
-static int put_questions(struct server *s, struct link *l)
+/* Asks all questions that wait for this link to open. */
+static int ask_all_on(struct nodes *n, struct link *l)
 {
-	for (struct waiting *w = s->nodes->waiting; w; w = w->next) {
+	for (struct waiting *w = n->waiting; w; w = w->next) {
 		for (int i = 0; i < w->candidates; i++) {
 			struct candidate *c = &w->candidate[i];
-			int err = c->link == l && !c->sent ? put_question(s, l, w, c) : 0;
+			int err = c->link == l && !c->sent ? ask_on(l, w, c) : 0;
 
 			if (err)
 				return err;
@@ -232,166 +176,142 @@ static int put_questions(struct server *s, struct link *l)
 	return 0;
 }
 
-int node_link_open(struct server *s, struct link *l)
+/* ----------------------------------------------------------- what links report */
+
+static const struct job *job_of(void *owner, const uint8_t *id)
 {
-	make_known(s->nodes, &l->address);
-	return put_questions(s, l);
+	const struct nodes *n = owner;
+
+	return n->directory->job(n->owner, id);
 }
 
-int node_take_reply(struct server *s, struct link *l, const struct reply *r)
+static int link_opened(void *owner, struct link *l)
 {
-	struct sr_found found = r->found;
-	struct waiting *w;
+	struct nodes *n = owner;
 
-	for (w = s->nodes->waiting; w && w->number != r->number; w = w->next)
-		;
-	if (!w)
-		return 0; /* it comes too late */
-	if (!r->error) {
-		answer_waiting(s, w, 0, "", &found);
-		return 0;
-	}
+	hosts_make_known(&n->hosts, &l->address);
+	return ask_all_on(n, l);
+}
+
+static void drop_candidate(struct waiting *w, const struct link *l)
+{
 	for (int i = 0; i < w->candidates; i++) {
 		if (w->candidate[i].link == l) {
 			w->candidate[i].link = NULL;
 			w->open--;
 		}
 	}
+}
+
+static int take_reply(void *owner, struct link *l, const struct reply *r)
+{
+	struct nodes *n = owner;
+	struct sr_found found = r->found;
+	struct waiting *w;
+
+	for (w = n->waiting; w && w->number != r->number; w = w->next)
+		;
+	if (!w)
+		return 0; /* another host has answered, or the process is gone */
+	if (!r->error) {
+		answer_waiting(n, w, 0, "", &found);
+		return 0;
+	}
+	drop_candidate(w, l);
 	if (!w->open)
-		answer_without(s, w);
+		answer_without(n, w);
 	return 0;
 }
 
-int node_take_question(struct server *s, struct link *l, const struct question *q)
+static int take_question(void *owner, struct link *l, const struct question *q)
 {
+	struct nodes *n = owner;
+	struct node_wanted wanted = {.number = q->qp, .asker = q->asker};
 	struct reply r = {.number = q->number};
 
-	r.error = directory_find(s->directory, l->job, q->gid, q->qp, q->asker, &r.found);
-	return link_answer(s, l, &r);
+	memcpy(wanted.gid, q->gid, sizeof(wanted.gid));
+	r.error = n->directory->find(n->owner, l->job, &wanted, &r.found);
+	return link_answer(l, &r);
 }
 
 /*
- * A host that refuses is one without a daemon of this job: no more than that,
- * unless the job names it.  But where one had answered before, its successor is
- * waited for.
+ * A host that refuses the connection has no daemon of this job, which is no news
+ * unless the job names it.  But a host whose daemon has answered before gets a
+ * successor of that one soon: its questions are asked again.
  */
-void node_link_lost(struct server *s, struct link *l, int err)
+static void link_lost(void *owner, struct link *l, int err)
 {
-	bool known = l->side == SECRET_ASKER && is_known(s->nodes, &l->address);
+	struct nodes *n = owner;
+	bool known = l->side == SECRET_ASKER && hosts_is_known(&n->hosts, &l->address);
 	bool absent = l->stage != CONNECTING || err == -ECONNREFUSED;
 
 	if (l->side == SECRET_ASKER && !known)
-		avoid(s->nodes, &l->address);
-	drop_questions(s, l, known, absent);
-	link_free(s, l);
+		hosts_avoid(&n->hosts, &l->address);
+	drop_questions(n, l, known, absent);
+	link_free(l);
 }
+
+static const struct link_events link_events = {
+    .job = job_of,
+    .opened = link_opened,
+    .question = take_question,
+    .reply = take_reply,
+    .lost = link_lost,
+};
 
 /* ------------------------------------------------------------------ the timer */
 
-static void tick_on(struct server *s, bool on)
+static void tick_on(struct nodes *n, bool on)
 {
 	struct itimerspec every = {.it_interval = {.tv_nsec = TICK_MS * 1000000},
 				   .it_value = {.tv_nsec = TICK_MS * 1000000}};
 
-	if (on != s->nodes->ticking)
-		timerfd_settime(s->nodes->timer.fd, 0, on ? &every : &(struct itimerspec){0}, NULL);
-	s->nodes->ticking = on;
+	if (on != n->ticking)
+		timerfd_settime(n->timer.fd, 0, on ? &every : &(struct itimerspec){0}, NULL);
+	n->ticking = on;
 }
 
-/* ----------------------------------------------------------------- listening */
+/* ------------------------------------------------------------- other nodes connect */
 
-static int strangers(const struct nodes *n)
+static int count_strangers(const struct nodes *n)
 {
 	int count = 0;
 
-	for (const struct link *l = n->links; l; l = l->next)
+	for (const struct link *l = n->links.first; l; l = l->next)
 		count += l->side == SECRET_ANSWERER && l->stage != OPEN;
 	return count;
 }
 
-static void accept_link(struct server *s, struct source *listener)
+static void accept_node(void *owner, int fd, const struct sockaddr_storage *from)
 {
-	struct sockaddr_storage a = {0};
-	socklen_t size = sizeof(a);
-	int fd = accept4(listener->fd, (struct sockaddr *)&a, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct nodes *n = owner;
 
-	if (fd < 0)
-		return;
-	if (strangers(s->nodes) >= STRANGERS_MAX) {
+	if (count_strangers(n) >= STRANGERS_MAX)
 		close(fd);
-		return;
-	}
-	if (link_accept(s, &s->nodes->links, fd, &a))
-		tick_on(s, true);
-}
-
-static int open_listener(char *name, size_t size)
-{
-	struct sockaddr_storage a = *node_listen_address();
-	int fd, yes = 1, no = 0;
-
-	if (!a.ss_family)
-		a.ss_family = AF_INET6; /* any address, of both kinds */
-	*node_address_port(&a) = node_common_port();
-	node_address_print(&a, name, size);
-	fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-	if (!node_listen_address()->ss_family)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, SOMAXCONN)) {
-		int err = -errno;
-
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
-static bool is_to_listen(const struct nodes *n)
-{
-	return n->listen_until != 0;
-}
-
-static void try_to_listen(struct server *s)
-{
-	struct nodes *n = s->nodes;
-	char name[INET6_ADDRSTRLEN];
-	int fd = open_listener(name, sizeof(name));
-
-	if (fd == -EADDRINUSE && sr_sys_now_ms() < n->listen_until)
-		return;
-	n->listen_until = 0;
-	if (fd < 0) {
-		log_line("cannot listen on %s port %d for the job's other nodes: %s", name,
-			 ntohs(node_common_port()), strerror(-fd));
-		return;
-	}
-	n->listener = (struct source){accept_link, fd};
-	server_watch(s, &n->listener);
+	else if (link_accept(&n->links, fd, from))
+		tick_on(n, true);
 }
 
 /* ---------------------------------------------------------------- time passes */
 
-static bool end_handshakes(struct server *s, int64_t now)
+static bool end_handshakes(struct nodes *n, int64_t now)
 {
 	struct link *l, *next;
 	bool left = false;
 
-	for (l = s->nodes->links; l; l = next) {
+	for (l = n->links.first; l; l = next) {
 		next = l->next;
 		if (l->stage == OPEN)
 			continue;
 		left = true;
 		if (now - l->since >= HANDSHAKE_MS)
-			node_link_lost(s, l, -ETIMEDOUT);
+			link_lost(n, l, -ETIMEDOUT);
 	}
 	return left;
 }
 
-/* The first that is still silent. */
-static void blame_silent(struct server *s, struct waiting *w)
+/* Of those that are still silent, the first one is named to the process. */
+static void blame_silent(struct nodes *n, struct waiting *w)
 {
 	for (int i = 0; i < w->candidates; i++) {
 		const struct candidate *c = &w->candidate[i];
@@ -399,174 +319,179 @@ static void blame_silent(struct server *s, struct waiting *w)
 		if (!c->link && !c->again)
 			continue;
 		blame(w, c);
-		avoid(s->nodes, &c->address);
+		hosts_avoid(&n->hosts, &c->address);
 		return;
 	}
 }
 
-static void try_again(struct server *s, struct waiting *w)
+static void try_again(struct nodes *n, struct waiting *w)
 {
 	for (int i = 0; i < w->candidates; i++) {
 		struct candidate *c = &w->candidate[i];
 
 		if (!c->again)
 			continue;
-		c->link = link_to(s, w->job, &c->address);
+		c->link = link_to(n, w->job, &c->address);
 		c->again = !c->link;
 	}
 }
 
-/* Does it wait for one who has shown the key, and so will answer if he can? */
-static bool is_put_to_known(const struct server *s, const struct waiting *w)
+/* Does it wait for a host that has shown the key, and so answers as soon as it can? */
+static bool waits_for_known(struct nodes *n, const struct waiting *w)
 {
 	for (int i = 0; i < w->candidates; i++) {
 		const struct candidate *c = &w->candidate[i];
 
-		if ((c->link || c->again) && is_known(s->nodes, &c->address))
+		if ((c->link || c->again) && hosts_is_known(&n->hosts, &c->address))
 			return true;
 	}
 	return false;
 }
 
-static int64_t deadline_of(const struct server *s, const struct waiting *w)
+static int64_t deadline_of(struct nodes *n, const struct waiting *w)
 {
-	return w->since + (is_put_to_known(s, w) ? NODE_KNOWN_STALL_TIMEOUT_MS : NODE_STALL_TIMEOUT_MS);
+	return w->since +
+	       (waits_for_known(n, w) ? NODE_KNOWN_STALL_TIMEOUT_MS : NODE_STALL_TIMEOUT_MS);
 }
 
-static void tick(struct server *s, struct source *source)
+static void end_questions(struct nodes *n, int64_t now)
 {
-	int64_t now = sr_sys_now_ms();
 	struct waiting *w, *next;
+
+	for (w = n->waiting; w; w = next) {
+		next = w->next;
+		if (deadline_of(n, w) > now) {
+			try_again(n, w);
+			continue;
+		}
+		blame_silent(n, w);
+		answer_without(n, w);
+	}
+}
+
+static void tick(void *owner, struct source *source)
+{
+	struct nodes *n = owner;
+	int64_t now = sr_sys_now_ms();
 	uint64_t times;
 	bool left;
 
 	if (read(source->fd, &times, sizeof(times)) < 0)
 		return;
-	for (w = s->nodes->waiting; w; w = next) {
-		next = w->next;
-		if (deadline_of(s, w) > now) {
-			try_again(s, w);
-			continue;
-		}
-		blame_silent(s, w);
-		answer_without(s, w);
-	}
-	left = end_handshakes(s, now);
-	if (is_to_listen(s->nodes))
-		try_to_listen(s);
-	tick_on(s, left || s->nodes->waiting || is_to_listen(s->nodes));
+	end_questions(n, now);
+	left = end_handshakes(n, now);
+	if (listener_is_trying(&n->listener))
+		listener_try(&n->listener);
+	tick_on(n, left || n->waiting || listener_is_trying(&n->listener));
 }
 
 /* ------------------------------------------------------------------- the module */
 
-static struct nodes *nodes(struct server *s)
+struct nodes *nodes_open(struct loop *loop, const struct node_directory *directory, void *owner)
 {
-	struct nodes *n = s->nodes;
+	struct nodes *n = calloc(1, sizeof(*n));
 
-	if (n)
-		return n;
-	n = calloc(1, sizeof(*n));
 	if (!n)
 		return NULL;
-	n->listener.fd = -1;
-	n->timer =
-	    (struct source){tick, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-	if (n->timer.fd < 0 || server_watch(s, &n->timer)) {
+	n->loop = loop;
+	n->directory = directory;
+	n->owner = owner;
+	n->links = (struct links){.loop = loop, .events = &link_events, .owner = n};
+	listener_init(&n->listener, loop, accept_node, n);
+	n->timer = (struct source){
+	    .ready = tick,
+	    .owner = n,
+	    .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+	};
+	if (n->timer.fd < 0 || loop_watch(loop, &n->timer)) {
 		if (n->timer.fd >= 0)
 			close(n->timer.fd);
 		free(n);
 		return NULL;
 	}
-	s->nodes = n;
 	return n;
 }
 
-void node_listen(struct server *s)
+void nodes_close(struct nodes *n)
 {
-	struct nodes *n = nodes(s);
-
-	if (!n || n->listener.fd >= 0 || is_to_listen(n))
-		return;
-	n->listen_until = sr_sys_now_ms() + LISTEN_STALL_TIMEOUT_MS;
-	try_to_listen(s);
-	tick_on(s, true);
-}
-
-void node_close(struct server *s)
-{
-	struct nodes *n = s->nodes;
-
-	if (!n)
-		return;
 	while (n->waiting) {
 		struct waiting *w = n->waiting;
 
 		n->waiting = w->next;
 		free(w);
 	}
-	while (n->links)
-		link_free(s, n->links);
-	while (n->hosts) {
-		struct host *h = n->hosts;
-
-		n->hosts = h->next;
-		free(h);
-	}
-	if (n->listener.fd >= 0)
-		close(n->listener.fd);
+	while (n->links.first)
+		link_free(n->links.first);
+	hosts_free(&n->hosts);
+	listener_close(&n->listener);
 	close(n->timer.fd);
 	free(n);
-	s->nodes = NULL;
 }
 
-void node_ask(struct server *s, struct peer *p, const struct job *job, uint32_t member,
-	      const struct sr_message *request)
+void nodes_listen(struct nodes *n)
 {
-	struct nodes *n = nodes(s);
-	struct waiting *w = n ? calloc(1, sizeof(*w)) : NULL;
-	struct link *l;
-	struct sr_find find;
+	listener_begin(&n->listener);
+	if (listener_is_trying(&n->listener))
+		tick_on(n, true);
+}
 
-	if (!w) {
-		directory_answer(s, p, request, -ENOMEM, "", NULL);
-		return;
-	}
-	memcpy(&find, request->text, sizeof(find));
-	*w = (struct waiting){.next = n->waiting,
-			      .number = ++n->last_number,
-			      .peer = p,
-			      .job = job,
-			      .member = member,
-			      .request = *request,
-			      .since = sr_sys_now_ms()};
-	list_candidates(w, find.gid);
-	n->waiting = w;
+static void begin_links(struct nodes *n, struct waiting *w)
+{
 	for (int i = 0; i < w->candidates; i++) {
 		struct candidate *c = &w->candidate[i];
 
-		c->link = link_to(s, job, &c->address);
+		c->link = link_to(n, w->job, &c->address);
 		w->open += c->link != NULL;
 		if (!c->link && c->named)
 			blame(w, c);
 	}
-	/* Putting a question may lose its link, and answer it with that. */
-	for (l = n->links; l; l = l->next) {
-		if (l->stage == OPEN && l->side == SECRET_ASKER && put_questions(s, l)) {
-			node_link_lost(s, l, -ECONNRESET);
-			break;
-		}
-	}
-	if (n->waiting == w && !w->open)
-		answer_without(s, w);
-	tick_on(s, true);
 }
 
-void node_forget_peer(struct server *s, const struct peer *p)
+/* Asks on the links that are open already. */
+static void ask_at_once(struct nodes *n)
 {
-	struct waiting **at = s->nodes ? &s->nodes->waiting : NULL, *w;
+	struct link *l = n->links.first;
 
-	while (at && (w = *at)) {
-		if (w->peer == p) {
+	while (l) {
+		if (l->stage != OPEN || l->side != SECRET_ASKER || !ask_all_on(n, l)) {
+			l = l->next;
+			continue;
+		}
+		link_lost(n, l, -ECONNRESET);
+		l = n->links.first;
+	}
+}
+
+void nodes_ask(struct nodes *n, struct connection *c, const struct job *job,
+	       const struct node_wanted *wanted, const struct sr_message *request)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		n->directory->answer(n->owner, c, request, -ENOMEM, "", NULL);
+		return;
+	}
+	*w = (struct waiting){.next = n->waiting,
+			      .number = ++n->last_number,
+			      .connection = c,
+			      .job = job,
+			      .wanted = *wanted,
+			      .request = *request,
+			      .since = sr_sys_now_ms()};
+	list_candidates(w, wanted->gid);
+	n->waiting = w;
+	begin_links(n, w);
+	ask_at_once(n);
+	/* A link that was lost may have answered it, so w may be gone. */
+	if (n->waiting == w && !w->open)
+		answer_without(n, w);
+	tick_on(n, true);
+}
+
+void nodes_forget(struct nodes *n, const struct connection *c)
+{
+	for (struct waiting **at = &n->waiting, *w; (w = *at);) {
+		if (w->connection == c) {
 			*at = w->next;
 			free(w);
 		} else {

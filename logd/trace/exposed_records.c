@@ -36,12 +36,12 @@ bool sr_exposed_records_decode(struct sr_exposed_records *w, const void *payload
 	if (!p)
 		return false;
 	memcpy(&head, p, sizeof(head));
-	if (head.protected > SR_EXPOSED_PROTECTED_MAX || head.values > SR_EXPOSED_VALUES_MAX)
+	if (head.protected_pages > SR_EXPOSED_PROTECTED_MAX || head.values > SR_EXPOSED_VALUES_MAX)
 		return false;
-	p = take(payload, size, &at, head.protected * sizeof(*w->protected));
+	p = take(payload, size, &at, head.protected_pages * sizeof(*w->protected));
 	if (!p)
 		return false;
-	memcpy(w->protected, p, head.protected * sizeof(*w->protected));
+	memcpy(w->protected, p, head.protected_pages * sizeof(*w->protected));
 	for (uint32_t i = 0; i < head.values; i++)
 		if (!decode_value(&w->values[i], payload, size, &at))
 			return false;
@@ -50,7 +50,7 @@ bool sr_exposed_records_decode(struct sr_exposed_records *w, const void *payload
 	    .pc = head.site,
 	    .addr = head.addr,
 	    .flags = head.flags,
-	    .protected_n = head.protected,
+	    .protected_n = head.protected_pages,
 	    .protected = w->protected,
 	    .values_n = head.values,
 	    .values = w->values,

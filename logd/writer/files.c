@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "logd/trace/elf_id.h"
-#include "logd/base/log.h"
+#include "logd/service/log.h"
 #include "logd/writer/process.h"
 
 /* One file on its way. */

@@ -13,8 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "logd/trace/elf_id.h"
 #include "logd/base/hex.h"
+#include "logd/service/proc.h"
+#include "logd/trace/elf_id.h"
 #include "logd/writer/trace_dir.h"
 
 /* ---- bytes in JSON ---- */
@@ -36,43 +37,6 @@ json_t *process_bytes(const char *bytes, size_t size)
 }
 
 /* ---- files in /proc/PID ---- */
-
-static void proc_name(char *name, size_t size, pid_t pid, const char *file)
-{
-	snprintf(name, size, "/proc/%d/%s", (int)pid, file);
-}
-
-/* The whole file, 0-terminated; NULL with errno set. */
-static char *proc_read(pid_t pid, const char *file, size_t *size)
-{
-	size_t room = 16 << 10, used = 0;
-	char name[64], *text = NULL;
-	ssize_t n = 1;
-	int fd;
-
-	proc_name(name, sizeof(name), pid, file);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	while (n > 0) {
-		char *more = text && used + 1 < room ? text : realloc(text, room *= 2);
-
-		if (!more)
-			break;
-		text = more;
-		n = read(fd, text + used, room - used - 1);
-		if (n > 0)
-			used += (size_t)n;
-	}
-	close(fd);
-	if (n != 0) {
-		free(text);
-		return NULL;
-	}
-	text[used] = 0;
-	*size = used;
-	return text;
-}
 
 static json_t *proc_link(pid_t pid, const char *file)
 {
@@ -99,21 +63,6 @@ static json_t *proc_strings(pid_t pid, const char *file)
 	}
 	free(text);
 	return list;
-}
-
-int process_path(pid_t pid, const char *path, char *absolute, size_t size)
-{
-	char name[64], cwd[PATH_MAX];
-	ssize_t n;
-
-	if (path[0] == '/')
-		return snprintf(absolute, size, "%s", path) < (int)size ? 0 : -ENAMETOOLONG;
-	proc_name(name, sizeof(name), pid, "cwd");
-	n = readlink(name, cwd, sizeof(cwd) - 1);
-	if (n < 0)
-		return -errno;
-	cwd[n] = 0;
-	return snprintf(absolute, size, "%s/%s", cwd, path) < (int)size ? 0 : -ENAMETOOLONG;
 }
 
 /* ---- mapped files ---- */
@@ -221,24 +170,6 @@ static json_t *mapped_objects(pid_t pid)
 }
 
 /* ---- when and where ---- */
-
-uint64_t process_start_ticks(pid_t pid)
-{
-	unsigned long long ticks = 0;
-	size_t size = 0;
-	char *stat = proc_read(pid, "stat", &size);
-	/* The name in parentheses may hold anything: fields are counted from its end. */
-	const char *at = stat ? strrchr(stat, ')') : NULL;
-
-	for (int field = 2; at && field < 22; field++) {
-		at = strchr(at, ' ');
-		at = at ? at + 1 : NULL;
-	}
-	if (at)
-		sscanf(at, "%llu", &ticks);
-	free(stat);
-	return ticks;
-}
 
 static json_t *now_text(void)
 {

@@ -26,13 +26,7 @@ struct process_facts {
 /* The object of process.json; NULL and a sentence. */
 json_t *process_describe(const struct process_facts *facts, char *error, size_t error_size);
 
-/* When it began, in clock ticks since boot: tells processes of one pid apart.  0: there is none. */
-uint64_t process_start_ticks(pid_t pid);
-
 /* Bytes as above. */
 json_t *process_bytes(const char *bytes, size_t size);
-
-/* A path as the process means it, absolute. -errno. */
-int process_path(pid_t pid, const char *path, char *absolute, size_t size);
 
 #endif

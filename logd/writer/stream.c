@@ -11,7 +11,7 @@
 
 #include "logd/trace/frame.h"
 #include "logd/writer/frame_writer.h"
-#include "logd/base/log.h"
+#include "logd/service/log.h"
 #include "logd/base/rawsys.h"
 #include "logd/writer/stream_resume.h"
 

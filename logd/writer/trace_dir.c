@@ -274,5 +274,6 @@ int trace_dir_claim(const struct rank_claim *claim, int *trace_fd, int *rank_fd,
 	if (*rank_fd >= 0)
 		return 0;
 	close(*trace_fd);
+	*trace_fd = -1;
 	return *rank_fd;
 }

@@ -37,7 +37,7 @@ static json_t *decode_run_token(const struct sr_entry *e)
 	memcpy(&p, e->payload, sizeof(p));
 	v = json_pack("{s:s, s:s, s:I}", "record", "run_token", "what", p.what < 4 ? whats[p.what] : "",
 		      "order", (json_int_t)p.event);
-	if (p.what == SR_TOKEN_TAKEN)
+	if (p.what == SR_RUN_TOKEN_PREEMPTED)
 		json_object_set_new(v, "from", json_integer(p.other));
 	if (p.arrived)
 		json_object_set_new(v, "arrived", json_integer((json_int_t)p.arrived));

@@ -26,32 +26,10 @@
 #include <ucontext.h>
 
 #include "logd/base/compiler.h"
+#include "logd/trace/exposed_event.h"
 
-#define SR_EXPOSED_ASYNC     1u /* found by the tick or under a live page: later than the load */
-#define SR_EXPOSED_AT_CALL   2u /* found by an observation, not by a fault */
-#define SR_EXPOSED_ALONE     4u /* did not hold still: the load was done alone, nothing frozen */
-#define SR_EXPOSED_AT_RETURN 8u /* found at the return of a call */
-#define SR_EXPOSED_TICK      16u /* the tick closed pages */
-#define SR_EXPOSED_STALLED   32u /* replay: the program gets nowhere */
-#define SR_EXPOSED_REFRESHED 64u /* a snapshot that another thread saw change was taken anew */
-
-struct sr_exposed_value {
-	uintptr_t addr;
-	uint32_t length;
-	const void *data;
-};
-
-/* What a fault (or an observation) brought: values, and pages that it found changed and closed. */
-struct sr_exposed_event {
-	uint64_t fault; /* number of the thread's exposed region fault since its last call, from 1 */
-	uintptr_t pc;   /* where the program was: its instruction ... */
-	uintptr_t addr; /* ... and the page it wanted; 0: not a fault */
-	uint32_t flags;
-	uint32_t values_n;
-	const struct sr_exposed_value *values;
-	uint32_t protected_n;
-	const uintptr_t *protected;
-};
+/* In an event's flags, in a replay: the program waits for a value that does not come. */
+#define SR_EXPOSED_STALLED 32u
 
 /* Replay: does the trace's next event come now? */
 bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now);
@@ -90,20 +68,6 @@ struct sr_exposed_hooks {
 	bool (*may_tick)(void);
 	/* Recording: instructions that fault again and again may be replaced by jumps. */
 	bool patches;
-};
-
-/* Why a region cannot be an exposed region; what is compared at calls instead says so in the trace. */
-enum sr_exposed_refusal {
-	SR_EXPOSED_OK,
-	SR_EXPOSED_REFUSED_ADDRESS,   /* outside of the address zones */
-	SR_EXPOSED_REFUSED_SHARED,    /* a mapping shared with other processes, or not writable */
-	SR_EXPOSED_REFUSED_HUGE,      /* hugetlbfs: pages that cannot be split */
-	SR_EXPOSED_REFUSED_STACK,     /* the stack of this thread, or the kernel's [stack] */
-	SR_EXPOSED_REFUSED_UNMAPPED,  /* not memory, or on-demand paging of everything */
-	SR_EXPOSED_REFUSED_BY_KERNEL, /* mremap or mmap failed */
-	SR_EXPOSED_REFUSED_NO_MEMORY,
-	SR_EXPOSED_REFUSED_BY_USER, /* --exposed region=compare */
-	SR_EXPOSED_REFUSED_REREG,   /* the kernel translates it anew, from the program's address */
 };
 
 struct sr_exposed_counts {

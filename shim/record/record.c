@@ -449,7 +449,7 @@ static uint64_t regain(struct sr_thread *t)
 	event = sr_draw_event();
 	if (t->run_token.got == SR_TOKEN_PREEMPTED)
 		put_run_token(t, &(struct sr_token_payload){
-				 .what = SR_TOKEN_TAKEN, .other = t->run_token.from, .event = event});
+				 .what = SR_RUN_TOKEN_PREEMPTED, .other = t->run_token.from, .event = event});
 	t->run_token.got = SR_TOKEN_KEPT;
 	return event;
 }
@@ -457,7 +457,7 @@ static uint64_t regain(struct sr_thread *t)
 /* Out of the program's code, where it had the run token, if nobody lost stall timeout. */
 static void arrive(struct sr_thread *t, void *site)
 {
-	struct sr_token_payload p = {.what = t->run_token.begun ? SR_TOKEN_LATE : SR_TOKEN_BEGINS,
+	struct sr_token_payload p = {.what = t->run_token.begun ? SR_RUN_TOKEN_REACQUIRED : SR_RUN_TOKEN_ACQUIRED,
 				     .site = (uintptr_t)site};
 
 	if (t->ended)
@@ -531,7 +531,7 @@ static void resumes(struct sr_thread *t)
 	uint64_t event = t->ended ? 0 : regain(t);
 
 	if (event)
-		put_run_token(t, &(struct sr_token_payload){.what = SR_TOKEN_BEGINS, .event = event});
+		put_run_token(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event});
 	go_on(t);
 	sr_leave(t, before);
 }

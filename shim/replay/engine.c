@@ -212,11 +212,11 @@ static bool is_taken(struct sr_replay_stream *s)
 	if (s->next.kind != SR_REC_RUN_TOKEN || s->next.size < sizeof(p))
 		return false;
 	memcpy(&p, s->next.payload, sizeof(p));
-	if (p.what == SR_TOKEN_TAKEN) {
+	if (p.what == SR_RUN_TOKEN_PREEMPTED) {
 		s->preempted = p.event;
 		s->preempted_from = p.other;
 	}
-	return p.what == SR_TOKEN_TAKEN;
+	return p.what == SR_RUN_TOKEN_PREEMPTED;
 }
 
 /* s->next is the record that comes after the repeats of the last one; false: there is none. */
@@ -292,7 +292,7 @@ static void take_run_tokens(struct sr_thread *t)
 			sr_ticket_amidst(t->number, p.arrived);
 		await_ticket(t, p.event);
 		go_on(t, p.event);
-		if (p.what != SR_TOKEN_LATE)
+		if (p.what != SR_RUN_TOKEN_REACQUIRED)
 			continue;
 		atomic_store(&control->late_thread, t->number);
 		atomic_store(&control->late_sn, t->sn + 1);

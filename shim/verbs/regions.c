@@ -70,7 +70,7 @@ static void record_event(struct writer *w, const struct sr_exposed_event *e)
 	    .flags = e->flags,
 	    .site = e->pc,
 	    .addr = e->addr,
-	    .protected = e->protected_n,
+	    .protected_pages = e->protected_n,
 	    .values = e->values_n,
 	};
 

@@ -81,7 +81,7 @@ static bool change_value(uint8_t *payload, size_t size, uint32_t byte)
 	size_t at;
 
 	memcpy(&head, payload, sizeof(head));
-	at = sizeof(head) + head.protected * sizeof(uint64_t);
+	at = sizeof(head) + head.protected_pages * sizeof(uint64_t);
 	for (uint32_t i = 0; i < head.values && at < size; i++) {
 		memcpy(&value, payload + at, sizeof(value));
 		at += sizeof(value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "logd/base/log.h"
+#include "logd/service/log.h"
 
 #include <fcntl.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * log.h: the daemon's words, to standard error (which is the journal under
  * systemd).  Any thread.
  */
-#ifndef LOGD_BASE_LOG_H
-#define LOGD_BASE_LOG_H
+#ifndef LOGD_SERVICE_LOG_H
+#define LOGD_SERVICE_LOG_H
 
 __attribute__((format(printf, 1, 2))) void log_line(const char *format, ...);
 

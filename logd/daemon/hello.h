@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* hello.h: what a process says of itself, and its place in the trace. */
+#ifndef LOGD_DAEMON_HELLO_H
+#define LOGD_DAEMON_HELLO_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "logd/ring/protocol.h"
+
+/* A rank's place in a trace. */
+struct trace_place {
+	char *dir; /* the trace's, malloc'ed; NULL: none */
+	int trace_fd, rank_fd;
+	dev_t device; /* with inode: which directory the trace is, whatever its name */
+	ino_t inode;
+};
+
+/* Is it a hello that this daemon can take?  0, or -errno and perhaps a sentence. */
+int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t error_size);
+
+/*
+ * Reads the texts of the hello and claims its rank in the trace's directory, for the process
+ * pid.  0, or -errno and perhaps a sentence; trace_place_free in both cases.
+ */
+int hello_claim(struct trace_place *place, pid_t pid, const struct sr_message *hello, int body_fd,
+		char *error, size_t error_size);
+void trace_place_free(struct trace_place *place);
+
+#endif

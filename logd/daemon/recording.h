@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * recording.h: the recorded processes of this daemon.
+ *
+ * A recording begins with its process's hello and lasts until the last record is written.
+ * It outlives its connection (a program may close any file descriptor) and ends with the
+ * process, whose end a pidfd reports.
+ *
+ * The daemon's main thread only.
+ */
+#ifndef LOGD_DAEMON_RECORDING_H
+#define LOGD_DAEMON_RECORDING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "logd/daemon/hello.h"
+#include "logd/ring/protocol.h"
+#include "logd/service/connection.h"
+
+struct drain;
+struct files;
+struct stream;
+
+struct recording {
+	struct source source; /* the pidfd */
+	struct recordings *list;
+	struct recording *next;
+	struct connection *connection; /* NULL: it is closed */
+	uint8_t process[SR_PROCESS_ID_BYTES];
+	uint8_t session[SR_SESSION_BYTES];
+	pid_t pid;
+	int32_t rank;
+	struct trace_place place;
+	int doorbell; /* number of its drain thread */
+	bool dead, finishing;
+	struct sr_message finish; /* the request, while finishing */
+	struct stream *streams;
+	_Atomic unsigned files_busy; /* notes of files that are on their way */
+	/* Of streams that have ended. */
+	uint64_t stored_bytes, records, dropped;
+};
+
+/* What the layer above does for recordings. */
+struct recording_events {
+	/* The process has died: requests that are still in its socket are to be served. */
+	void (*last_words)(void *owner, struct connection *c);
+	/* A recording has ended, or may have. */
+	void (*progressed)(void *owner);
+};
+
+struct recordings {
+	struct loop *loop;
+	struct drain *drain;
+	struct files *files;
+	const struct recording_events *events;
+	void *owner;
+	struct recording *first;
+	uint64_t ended; /* how many so far */
+};
+
+/* That of the process at the other end of c; NULL: it has not introduced itself. */
+struct recording *recording_of(const struct recordings *list, const struct connection *c);
+
+/*
+ * A process introduces itself.  body_fd: the texts of its hello, or -1.  0, or -errno and, where
+ * there is more to say, a sentence.
+ */
+int recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
+		    int body_fd, char *error, size_t error_size);
+
+/* The connection is closed; its recording goes on. */
+void recordings_forget(struct recordings *list, const struct connection *c);
+
+/* Takes memfd over on success. */
+int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd, char *error,
+		       size_t error_size);
+
+/* Notes a file that the process reads; fd stays the caller's. */
+int recording_add_file(struct recording *r, const struct sr_message *m, int fd);
+
+/* Answers `request` when all that is in the rings now is written. */
+void recording_finish(struct recording *r, const struct sr_message *request);
+
+/* Streams have been written to: answers and frees what that completes. */
+void recordings_progress(struct recordings *list);
+
+void recordings_free(struct recordings *list);
+
+#endif
