@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/analysis/log/sites.h"
+#include "replay/analysis/log/call_sites.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +17,16 @@ struct known {
 	uint32_t thread;
 };
 
-struct sr_sites {
+struct sr_call_sites {
 	struct sr_trace *trace;
 	struct known *ranks;
 	size_t n;
 	char text[512];
 };
 
-struct sr_sites *sr_call_sites_new(struct sr_trace *t)
+struct sr_call_sites *sr_call_sites_new(struct sr_trace *t)
 {
-	struct sr_sites *s = calloc(1, sizeof(*s));
+	struct sr_call_sites *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -39,7 +39,7 @@ struct sr_sites *sr_call_sites_new(struct sr_trace *t)
 	return s;
 }
 
-void sr_call_sites_free(struct sr_sites *s)
+void sr_call_sites_free(struct sr_call_sites *s)
 {
 	for (size_t i = 0; s && i < s->n; i++) {
 		sr_schema_free(s->ranks[i].schema);
@@ -51,7 +51,7 @@ void sr_call_sites_free(struct sr_sites *s)
 	free(s);
 }
 
-static struct known *rank_of(struct sr_sites *s, int32_t rank)
+static struct known *rank_of(struct sr_call_sites *s, int32_t rank)
 {
 	const json_t *process = sr_trace_process(s->trace, rank);
 	struct known *k;
@@ -72,7 +72,7 @@ static struct known *rank_of(struct sr_sites *s, int32_t rank)
 }
 
 /* The call with this SN, or the one that a count of repeats stands for. */
-static bool find_call(struct sr_sites *s, struct known *k, uint32_t thread, uint64_t sn,
+static bool find_call(struct sr_call_sites *s, struct known *k, uint32_t thread, uint64_t sn,
 		      uint16_t *kind, uint64_t *site)
 {
 	struct sr_call_head head;
@@ -101,14 +101,14 @@ static bool find_call(struct sr_sites *s, struct known *k, uint32_t thread, uint
 	return false;
 }
 
-const char *sr_call_sites_address(struct sr_sites *s, int32_t rank, uint64_t return_address)
+const char *sr_call_sites_address(struct sr_call_sites *s, int32_t rank, uint64_t return_address)
 {
 	struct known *k = rank_of(s, rank);
 
 	return k && k->symbols ? sr_symbols_site(k->symbols, return_address) : "";
 }
 
-const char *sr_call_sites_call(struct sr_sites *s, int32_t rank, uint32_t thread, uint64_t sn)
+const char *sr_call_sites_call(struct sr_call_sites *s, int32_t rank, uint32_t thread, uint64_t sn)
 {
 	struct known *k = rank_of(s, rank);
 	const char *place;
