@@ -369,7 +369,7 @@ def emit_structs(structs, out):
                     out.append('\t%s %s;' % (SCALARS[f.wire][1], f.path))
             out.append('};\n')
         emit_put(s, structs, out)
-        if any(f.wire.endswith('[]') for f in s.fields):
+        if any(f.wire.endswith('[]') for f in s.fields[:-1]):
             continue            # only ever an argument: nobody reads it back
         out.append('static inline void sr_get_%s(struct sr_cursor *c, %s *v)\n{' % (s.func, s.c))
         for f in s.fields:
@@ -382,6 +382,8 @@ def emit_structs(structs, out):
                 out.append('\tsr_get_raw(c, &v->%s, %d);' % (f.path, f.raw))
             elif f.wire in ('bytes', 'string'):
                 out.append('\tv->%s = sr_get_bytes(c);' % f.path)
+            elif f.wire.endswith('[]'):     # the last: the caller gets its elements
+                out.append('\tv->%s = NULL;\n\tv->%s_n = sr_get_u32(c);' % (f.path, f.path))
             elif f.wire in structs:
                 out.append('\tsr_get_%s(c, &v->%s);' % (structs[f.wire].func, f.path))
             elif f.wire == 'ptr' and s.ctype:

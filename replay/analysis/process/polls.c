@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include <infiniband/verbs.h>
+#include "replay/analysis/log/wire.h"
 
 /* What a poll gave, one after the other. */
 struct poll {
@@ -18,8 +18,18 @@ struct completion {
 	uint32_t status, opcode, byte_len, qp_num;
 };
 
-#define WC_BYTES         46 /* ibv_wc of calls.def */
-#define COMPLETION_BYTES 80 /* completion */
+static struct completion get_completion(struct sr_cursor *c, bool extended)
+{
+	struct sr_completion x;
+	struct ibv_wc wc;
+
+	if (extended) {
+		sr_get_completion(c, &x);
+		return (struct completion){x.wr_id, x.status, x.opcode, x.byte_len, x.qp_num};
+	}
+	sr_get_ibv_wc(c, &wc);
+	return (struct completion){wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num};
+}
 
 static bool get_poll(const struct sr_log_call *c, struct poll *v)
 {
@@ -30,31 +40,14 @@ static bool get_poll(const struct sr_log_call *c, struct poll *v)
 		return false;
 	v->n = v->extended ? 1 : sr_get_u32(&out);
 	v->completions = out;
-	if (out.bad || v->n > (size_t)(out.end - out.p))
+	for (size_t i = 0; i < v->n && !out.bad; i++)
+		get_completion(&out, v->extended);
+	if (out.bad)
 		return false;
-	if ((size_t)(out.end - out.p) < v->n * (v->extended ? COMPLETION_BYTES : WC_BYTES))
-		return false;
-	out.p += v->n * (v->extended ? COMPLETION_BYTES : WC_BYTES);
 	if (sr_get_u8(&out))
 		v->segments_n = sr_get_u32(&out);
 	v->segments = out;
 	return !out.bad;
-}
-
-static struct completion get_completion(struct sr_cursor *c, bool extended)
-{
-	struct completion v;
-	const uint8_t *next = c->p + (extended ? COMPLETION_BYTES : WC_BYTES);
-
-	v.wr_id = sr_get_u64(c);
-	v.status = sr_get_u32(c);
-	v.opcode = sr_get_u32(c);
-	sr_get_u32(c); /* vendor_err */
-	v.byte_len = sr_get_u32(c);
-	sr_get_u32(c); /* imm_data */
-	v.qp_num = sr_get_u32(c);
-	c->p = next;
-	return v;
 }
 
 /* The poll under way, and where it is. */

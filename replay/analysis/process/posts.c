@@ -5,9 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include <infiniband/verbs.h>
-
 #include "logd/base/opcodes.h"
+#include "replay/analysis/log/wire.h"
 
 /* A request is in the queue now; rq's own fields are filled in. */
 static int posted(struct process *p, size_t rank, struct qp *q, const struct request *rq,
@@ -51,45 +50,27 @@ static int posted(struct process *p, size_t rank, struct qp *q, const struct req
 			       : rq->remote});
 }
 
-/* As send_wr of calls.def is laid out; the lists are walked without a copy. */
-struct wire_send {
-	uint64_t wr_id;
-	uint32_t opcode, flags;
-	uint64_t remote;
-	uint32_t rkey;
-	uint64_t checksum, length, first_sge;
+/* A list of pieces: its length, and its first piece that is not empty. */
+struct pieces {
+	uint64_t length, first;
 	uint32_t first_key;
 };
 
-static void get_send(struct sr_cursor *c, struct wire_send *w)
+static struct pieces get_pieces(struct sr_cursor *c, uint64_t n)
 {
-	uint32_t n;
+	struct pieces v = {0};
 
-	w->wr_id = sr_get_u64(c);
-	w->opcode = sr_get_u32(c);
-	w->flags = sr_get_u32(c);
-	sr_get_u32(c); /* imm_data */
-	w->remote = sr_get_u64(c);
-	w->rkey = sr_get_u32(c);
-	sr_get_u64(c); /* compare_add */
-	sr_get_u64(c); /* swap */
-	sr_get_u64(c); /* ah */
-	sr_get_u32(c); /* remote_qpn */
-	sr_get_u32(c); /* remote_qkey */
-	w->checksum = sr_get_u64(c);
-	w->length = w->first_sge = 0;
-	w->first_key = 0;
-	n = sr_get_u32(c);
-	for (uint32_t i = 0; i < n && !c->bad; i++) {
-		uint64_t addr = sr_get_u64(c);
-		uint32_t length = sr_get_u32(c), key = sr_get_u32(c);
+	for (uint64_t i = 0; i < n && !c->bad; i++) {
+		struct ibv_sge sge;
 
-		if (!w->length) { /* empty ones bring nothing */
-			w->first_sge = addr;
-			w->first_key = key;
+		sr_get_ibv_sge(c, &sge);
+		if (!v.length) {
+			v.first = sge.addr;
+			v.first_key = sge.lkey;
 		}
-		w->length += length;
+		v.length += sge.length;
 	}
+	return v;
 }
 
 /* How many of the chain were posted: all, or up to the one that was refused. */
@@ -111,28 +92,32 @@ int sr_log_post_send(struct process *p, size_t rank)
 	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
 	struct qp *q = sr_log_qp_at_or_new(r, sr_get_u64(&in));
 	uint32_t n = accepted(c, sr_get_u32(&in));
+	const struct sr_keymap *lkeys = &p->links->ranks[rank].lkeys;
 	int err = q ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; i < n && !err; i++) {
-		struct wire_send w;
+		struct sr_wire_send_wr w;
+		struct pieces pieces;
+		bool fetches;
 
-		get_send(&in, &w);
+		sr_get_send_wr_fields(&in, &w);
+		pieces = get_pieces(&in, w.sg_list_n);
 		if (in.bad)
 			return -EBADMSG;
+		fetches = sr_op(w.opcode) & SR_OP_SCATTERS;
 		err = posted(p, rank, q,
 			     &(struct request){
 				 .at = *sr_knowledge_now(p->knowledge, rank),
 				 .wr_id = w.wr_id,
-				 .length = w.length,
-				 .remote = w.remote,
-				 .first_sge = sr_op(w.opcode) & SR_OP_SCATTERS
-						  ? sr_log_address_of(&p->links->ranks[rank].lkeys,
-								      w.first_key, w.first_sge)
-						  : 0,
+				 .length = pieces.length,
+				 .remote = w.remote_addr,
+				 .first_sge = fetches ? sr_log_address_of(lkeys, pieces.first_key,
+									  pieces.first)
+						      : 0,
 				 .number = (uint16_t)i,
 				 .opcode = (uint8_t)w.opcode,
-				 .signaled = q->sig_all || w.flags & IBV_SEND_SIGNALED,
-				 .fetches = sr_op(w.opcode) & SR_OP_SCATTERS},
+				 .signaled = q->sig_all || w.send_flags & IBV_SEND_SIGNALED,
+				 .fetches = fetches},
 			     w.checksum, w.rkey);
 	}
 	return err;
@@ -140,13 +125,16 @@ int sr_log_post_send(struct process *p, size_t rank)
 
 /* ---- the builders: a batch is posted when it is complete ---- */
 
+/* The last arguments of every builder: wr_id and wr_flags. */
+#define TAIL (sizeof(uint64_t) + sizeof(uint32_t))
+
 static int build(struct qp *q, const struct sr_log_call *c)
 {
 	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
-	struct sr_cursor tail = {.p = c->in + c->in_size - 12, .end = c->in + c->in_size};
+	struct sr_cursor tail = {.p = c->in + c->in_size - TAIL, .end = c->in + c->in_size};
 	struct built *b;
 
-	if (c->in_size < 20)
+	if (c->in_size < sizeof(uint64_t) + TAIL)
 		return -EBADMSG;
 	if (q->batch_n == q->batch_room) {
 		size_t room = q->batch_room ? 2 * q->batch_room : 16;
@@ -167,7 +155,6 @@ static int build(struct qp *q, const struct sr_log_call *c)
 		b->rq.remote = sr_get_u64(&in);
 		b->rq.length = c->opcode == IBV_WR_ATOMIC_WRITE ? 8 : 0;
 	}
-	/* The last arguments of every builder. */
 	b->rq.wr_id = sr_get_u64(&tail);
 	b->rq.signaled = q->sig_all || sr_get_u32(&tail) & IBV_SEND_SIGNALED;
 	return in.bad || tail.bad ? -EBADMSG : 0;
@@ -178,7 +165,8 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
 	const struct sr_keymap *lkeys = &p->links->ranks[rank].lkeys;
 	struct built *b;
-	uint32_t key, n;
+	struct pieces pieces;
+	uint32_t key;
 	uint64_t addr;
 
 	if (!q->batch_n)
@@ -193,17 +181,11 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 		b->rq.length = sr_get_u32(&in);
 		break;
 	case SR_WHAT_SET_SGE_LIST:
-		n = sr_get_u32(&in);
-		for (uint32_t i = 0; i < n && !in.bad; i++) {
-			uint32_t length;
-
-			addr = sr_get_u64(&in);
-			length = sr_get_u32(&in);
-			key = sr_get_u32(&in);
-			if (!b->rq.length)
-				b->rq.first_sge = sr_log_address_of(lkeys, key, addr);
-			b->rq.length += length;
-		}
+		pieces = get_pieces(&in, sr_get_u32(&in));
+		b->rq.length = pieces.length;
+		if (pieces.length)
+			b->rq.first_sge =
+			    sr_log_address_of(lkeys, pieces.first_key, pieces.first);
 		break;
 	case SR_WHAT_SET_INLINE:
 		b->rq.length = sr_get_u64(&in);
