@@ -3,6 +3,7 @@
 """What `sreplay` makes of traces that are cut, damaged, killed, of another program or not there.
 
     bad_traces.py OUTDIR      (filled by record_pingpong.py and record_killed.py)
+    bad_traces.py alone       recorded here, on the software device (tests/lib/device)
 """
 
 import json
@@ -11,11 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import SREPLAY, Tap, fresh, read, replay
+from harness import BUILD, SREPLAY, Tap, fresh, read, replay
 
 CUT_REPLAYS = 12
+LOOPBACK = os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback")
 
 
 def sreplay(*arguments):
@@ -40,14 +43,16 @@ def last_frame(stream):
     return stream.rfind(b"sfrm")
 
 
-def cut_tails(tap, trace, directory):
+def cut_tails(tap, trace, directory, most=1 << 30):
+    """At each byte of the last frame, or at so many places of it."""
     target = copy_of(trace, directory, "cut")
     path = stream_of(target, 1)
     whole = read(path)
     start = last_frame(whole)
     lines = len(sreplay("dump", "--rank", "1", trace)[1].splitlines())
     bad = []
-    for size in range(start + 1, len(whole)):
+    cuts = range(start + 1, len(whole), (len(whole) - start) // most + 1)
+    for size in cuts:
         with open(path, "wb") as f:
             f.write(whole[:size])
         status, out, err = sreplay("dump", "--rank", "1", target)
@@ -55,8 +60,9 @@ def cut_tails(tap, trace, directory):
             bad.append("%d of %d bytes: status %d\n%s" % (size, len(whole), status, err))
             if len(bad) > 3:
                 break
-    tap.ok(not bad, "a tail cut at each of the last frame's %d bytes is read up to there, with a warning"
-           % (len(whole) - start), "\n".join(bad))
+    where = "each of" if cuts.step == 1 else "%d places of" % len(cuts)
+    tap.ok(not bad, "a tail cut at %s the last frame's %d bytes is read up to there, with a warning"
+           % (where, len(whole) - start), "\n".join(bad))
 
     bad = []
     step = max(1, (len(whole) - start) // CUT_REPLAYS)
@@ -88,15 +94,15 @@ def killed(tap, trace):
     tap.ok(calls > 500, "it had got somewhere (%d calls)" % calls)
 
 
-def wrong_executable(tap, trace, directory):
+def wrong_executable(tap, trace, directory, recorded="/usr/bin/ibv_rc_pingpong"):
     target = copy_of(trace, directory, "wrong")
     path = os.path.join(target, "rank-1", "process.json")
     with open(path) as f:
         text = f.read()
-    other = os.path.join(directory, "ibv_rc_pingpong")
+    other = os.path.join(directory, os.path.basename(recorded))
     shutil.copy("/usr/bin/ibv_uc_pingpong", other)
     with open(path, "w") as f:
-        f.write(text.replace("/usr/bin/ibv_rc_pingpong", other))
+        f.write(text.replace(recorded, other))
     status, out, err = replay(target, 1)
     tap.ok(status == 125 and other in err and "build id" in err and not out,
            "another executable is refused before it runs, by name", "status %s\n%s" % (status, err))
@@ -132,14 +138,21 @@ def not_a_trace(tap, trace, directory):
                "%s refuses a trace of version 1, and says what to do" % command, "status %s\n%s" % (status, err))
 
 
-def changed_arguments(tap, trace, directory):
+def pingpong_shorter(argv):
+    argv[argv.index("-n") + 1] = "099"
+
+
+def loopback_shorter(argv):
+    argv[-1] = "1"
+
+
+def changed_arguments(tap, trace, directory, change=pingpong_shorter):
     """The program is told to do something else than it was recorded doing."""
     target = copy_of(trace, directory, "changed")
     path = os.path.join(target, "rank-1", "process.json")
     with open(path) as f:
         process = json.load(f)
-    argv = process["arguments"]
-    argv[argv.index("-n") + 1] = "099"
+    change(process["arguments"])
     with open(path, "w") as f:
         json.dump(process, f)
     status, _, err = replay(target, 1)
@@ -164,8 +177,27 @@ def tools(tap, trace):
            "dump --json is an object per line", err)
 
 
+def alone(tap):
+    """Two ranks of one trace, each of which talks to itself."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ.update(SREPLAY_SOCKET=os.path.join(directory, "logd.sock"),
+                          LD_LIBRARY_PATH=os.path.join(os.path.realpath(BUILD), "tests", "lib", "device"))
+        trace = os.path.join(directory, "loopback.srec")
+        for rank in (0, 1):
+            sreplay("record", "-o", trace, "--rank", str(rank), "--", LOOPBACK, str(rank + 1), "2")
+        tools(tap, trace)
+        cut_tails(tap, trace, directory, 100)
+        damaged(tap, trace, directory)
+        wrong_executable(tap, trace, directory, LOOPBACK)
+        not_a_trace(tap, trace, directory)
+        changed_arguments(tap, trace, directory, loopback_shorter)
+
+
 def main():
     tap = Tap()
+    if sys.argv[1:] == ["alone"]:
+        alone(tap)
+        tap.finish()
     directory = sys.argv[1]
     work = fresh(os.path.join(directory, "bad"))
     trace = os.path.join(directory, "rc-poll-0.srec")

@@ -3,6 +3,7 @@
 """Clocks between processes, on Soft-RoCE: what came before what, in the traces of real programs.
 
     clocks.py DIRECTORY [CASE...]
+    clocks.py alone                  what the software device (tests/lib/device) can show: edges
 
 Cases: pingpong messages edges perftest windows shvar nodes refused killed silent. The environment's SREPLAY_APPS is where tests/programs was
 built, if not in the build tree.
@@ -230,9 +231,9 @@ def messages(tap, directory):
                "%d received, not ordered: %s\n%s" % (received, missed[:5], text))
 
 
-def edges(tap, directory):
+def edges(tap, directory, device="rxe0"):
     """The device's own queue pairs at the edges, bare and with clocks, as if the peer were another process."""
-    command = [os.path.join(APPS, "edges"), "rxe0", "1"]
+    command = [os.path.join(APPS, "edges"), device, "1"]
     trace = os.path.join(directory, "edges.srec")
     bare = subprocess.run(command, capture_output=True, timeout=SECONDS)
     clocks = subprocess.run([SREPLAY, "record", "-o", trace, "--rank", "0", "--group", "0", "--"] + command, capture_output=True,
@@ -565,9 +566,15 @@ PARTS = {"shvar-record": shvar_record, "shvar-check": shvar_check}
 
 
 def main():
+    tap = Tap()
+    if sys.argv[1:] == ["alone"]:
+        os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+        with tempfile.TemporaryDirectory() as directory:
+            os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+            edges(tap, directory, "standin0")
+        tap.finish()
     directory = os.path.realpath(sys.argv[1])
     os.makedirs(directory, exist_ok=True)
-    tap = Tap()
     # not below DIRECTORY, which may be brought out of an emulated machine, where sockets cannot be
     with tempfile.TemporaryDirectory() as sockets:
         os.environ["SREPLAY_SOCKET"] = os.path.join(sockets, "logd.sock")
