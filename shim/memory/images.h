@@ -16,7 +16,4 @@ void sr_images_find(void);
 bool sr_is_vdso(const void *code);
 bool sr_is_loader(const void *code);
 
-/* The lowest address of what the kernel mapped for itself: libraries lie below.  Allocates. */
-uintptr_t sr_kernel_mappings(void);
-
 #endif

@@ -5,13 +5,6 @@
 #include "logd/base/lock.h"
 #include "shim/threads/program_threads.h"
 
-/* The thread that makes the run under way, by number: the first is the main thread's. */
-static struct {
-	struct sr_lock lock;
-	uint32_t owner;
-	uint32_t run, operations;
-} heap;
-
 static int32_t leaving; /* the id of a thread that may not be over yet; the owner's */
 
 void sr_heap_leave(struct sr_thread *t)
@@ -34,51 +27,7 @@ void sr_heap_wait_left(void)
 	leaving = 0;
 }
 
-/* The machine may have other things to do than to let a thread end. */
-static void wait_left(struct sr_thread *t)
+bool sr_heap_is_left(void)
 {
-	bool kept = sr_serial && sr_token_keep(&t->run_token);
-
-	sr_heap_wait_left();
-	if (kept)
-		sr_token_go_on(&t->run_token);
-}
-
-static void take_over(struct sr_thread *t)
-{
-	struct sr_heap_payload payload = {
-	    .run = ++heap.run,
-	    .previous = heap.operations,
-	    .position = t->heap_ops,
-	};
-
-	if (leaving)
-		wait_left(t);
-	t->leaves_heap = false;
-	heap.owner = t->number;
-	heap.operations = 0;
-	t->heap_ops = 0;
-	sr_engine_note(t, SR_REC_HEAP, &payload, sizeof(payload));
-}
-
-bool sr_record_heap_begin(struct sr_thread *t)
-{
-	uint32_t number;
-
-	if (t->ended)
-		return false;
-	number = sr_thread_number(t);
-	sr_lock(&heap.lock);
-	/* A thread that leaves always says so: without a record it would be past its stream's end.
-	 */
-	if (heap.owner != number || t->leaves_heap || heap.operations == UINT32_MAX)
-		take_over(t);
-	return true;
-}
-
-void sr_record_heap_end(struct sr_thread *t)
-{
-	heap.operations++;
-	t->heap_ops++;
-	sr_unlock(&heap.lock);
+	return leaving != 0;
 }

@@ -25,11 +25,10 @@
 /* The thread makes no more operations, but for what glibc does when it is over. */
 void sr_heap_leave(struct sr_thread *t);
 
-/* By who takes the heap over. */
-void sr_heap_wait_left(void);
+/* Has the thread that had the heap last left it, and may not be gone yet? */
+bool sr_heap_is_left(void);
 
-/* Recording. */
-bool sr_record_heap_begin(struct sr_thread *t);
-void sr_record_heap_end(struct sr_thread *t);
+/* The thread that takes the heap over waits until it is. */
+void sr_heap_wait_left(void);
 
 #endif

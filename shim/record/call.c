@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * call.c: a call becomes a record.
+ *
+ * The arguments are encoded before the real call, which may change what they point to,
+ * the results after it.  Then the record goes into the thread's ring in one piece, so a
+ * killed program leaves whole records only.
+ */
+#include "shim/record/call.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "shim/core/hooks.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+#include "shim/files/fds.h"
+#include "shim/record/emit.h"
+#include "shim/record/serial.h"
+#include "shim/record/streams.h"
+#include "shim/signals/signals.h"
+#include "shim/verbs/regions.h"
+
+/* The upper bits of a narrow result are not the callee's to set. */
+static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
+{
+	if (__builtin_expect(d->flags & SR_CALL_VOID, 0))
+		return 0;
+	if (__builtin_expect(d->ret_size == sizeof(int32_t), 1))
+		return d->ret_signed ? (uint64_t)(int64_t)(int32_t)result : (uint32_t)result;
+	if (d->ret_size == sizeof(uint16_t))
+		return (uint16_t)result;
+	return result;
+}
+
+/* Where room was left for it.  Field by field: what is in registers need not go by the stack. */
+static inline void put_head(struct sr_buf *b, const struct sr_call_head *head)
+{
+	struct sr_call_head *to = (void *)b->p;
+
+	if (!to)
+		return;
+	to->site = head->site;
+	to->result = head->result;
+	to->error = head->error;
+	to->in_size = head->in_size;
+	to->orders = head->orders;
+}
+
+/* A call under way. */
+struct recording {
+	struct sr_thread *t;
+	enum sr_call_number n;
+	const struct sr_call_desc *d;
+	uint64_t *a;
+	enum sr_heap before;
+	struct sr_call_head head;
+	uint64_t order[2]; /* the numbers of its events */
+	struct sr_pinned *pinned;
+};
+
+/* How the process's threads run when a call is made; a constant wherever it is compiled. */
+enum threads {
+	ALONE,    /* there is only one, and never was another */
+	PARALLEL, /* they run beside each other */
+	SERIAL,   /* they take turns */
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The record's first half: the arguments. */
+INLINE void begin(struct recording *r, void *site, const enum threads how)
+{
+	struct sr_thread *t = r->t;
+	struct sr_buf *b = &t->buf;
+	const struct sr_call_codec *codec = &sr_call_codecs[r->n];
+
+	r->head = (struct sr_call_head){.site = (uintptr_t)site};
+	if (how == SERIAL)
+		sr_serial_arrive(t, site);
+	b->len = 0;
+	t->gathered = 0;
+	sr_buf_room(b, sizeof(r->head)); /* known at the end */
+	if (codec->put_in)
+		codec->put_in(b, r->a);
+	r->head.in_size = (uint32_t)(b->len - sizeof(r->head));
+	if (__builtin_expect(sr_regions_on, 0))
+		sr_regions_call_begins(r->d, r->a, r->pinned);
+	if (how == ALONE)
+		return;
+	if (r->d->order & SR_ORDER_ENTRY)
+		r->order[r->head.orders++] = sr_draw_event();
+	t->signals.call_entry = r->head.orders ? r->order[0] : 0;
+}
+
+/* The numbers of its events end a record. */
+INLINE void put_order(struct recording *r)
+{
+	for (unsigned int i = 0; i < r->head.orders; i++)
+		sr_put_u64(&r->t->buf, r->order[i]);
+}
+
+/* The event at which the thread goes on after the real call, if it has one. */
+INLINE void draw_return(struct recording *r, const enum threads how)
+{
+	uint64_t event = how == SERIAL && !r->t->ended ? sr_serial_regain(r->t) : 0;
+
+	if (event)
+		r->order[r->head.orders++] = event;
+	else if (how != ALONE && r->d->order & SR_ORDER_RETURN &&
+		 !sr_found_nothing(r->d, r->head.result, r->head.error))
+		r->order[r->head.orders++] = sr_draw_event();
+}
+
+INLINE void emit(struct recording *r, const enum threads how)
+{
+	struct sr_thread *t = r->t;
+
+	if (how != ALONE)
+		put_order(r);
+	put_head(&t->buf, &r->head);
+	t->sn++;
+	if (!t->silent)
+		sr_emit_call(t, (uint16_t)(SR_REC_CALL + r->n));
+	if (__builtin_expect(sr_regions_on, 0))
+		sr_regions_call_ends(r->pinned);
+	if (how == SERIAL)
+		sr_serial_go_on(t);
+}
+
+/* The second half: the results. */
+INLINE void end(struct recording *r, const enum threads how)
+{
+	const struct sr_call_desc *d = r->d;
+	const struct sr_call_codec *codec = &sr_call_codecs[r->n];
+
+	draw_return(r, how);
+	if (codec->put_out)
+		codec->put_out(&r->t->buf, r->a, r->head.result);
+	if (d->flags & SR_CALL_NEWFD && (int)r->head.result >= 0)
+		sr_fd_capture((int)r->head.result);
+	emit(r, how);
+}
+
+/* ------------------------------------------------------------ cancellation */
+
+struct cancellable {
+	struct recording *r;
+	int depth; /* the thread's, in the call */
+	uint32_t handlers;
+};
+
+/* The thread is cancelled inside of a real call: it is unwound, and comes past here. */
+static void __attribute__((cold)) record_cancelled(void *argument)
+{
+	struct cancellable *c = argument;
+	struct recording *r = c->r;
+	struct sr_thread *t = r->t;
+	uint64_t event;
+
+	/* A handler ends the thread in the midst of the call: its record is not there. */
+	if (t->signals.handlers != c->handlers)
+		return;
+	t->signals.interruptible = false;
+	t->depth = c->depth;
+	t->raw = false;
+	sr_select(t);
+	t->heap = SR_HEAP_SHIM;
+	r->head.error = SR_ERROR_CANCELLED;
+	event = sr_serial && !t->ended ? sr_serial_regain(t) : 0;
+	r->order[r->head.orders++] = event ? event : sr_draw_event();
+	emit(r, sr_serial ? SERIAL : PARALLEL);
+	sr_leave(t, r->before);
+}
+
+static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r)
+{
+	struct cancellable c = {r, r->t->depth, r->t->signals.handlers};
+	uint64_t result;
+
+	pthread_cleanup_push(record_cancelled, &c);
+	result = sr_invoke(r->d, r->a);
+	pthread_cleanup_pop(0);
+	return result;
+}
+
+/* ----------------------------------------------------------------- a call */
+
+/* The real call; its errno is at *error, where the program has `saved`. */
+INLINE void make(struct recording *r, int *error, int saved, const enum threads how)
+{
+	struct sr_thread *t = r->t;
+	const struct sr_call_desc *d = r->d;
+	uint64_t result;
+
+	t->heap = SR_HEAP_LIBRARY;
+	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
+	if (how == SERIAL)
+		sr_serial_release(t, sr_serial_releasing(d));
+	*error = saved;
+	if (how != ALONE && d->flags & SR_CALL_CANCEL)
+		result = invoke_cancellable(r);
+	else
+		result = sr_invoke(d, r->a);
+	r->head.result = widen(d, result);
+	r->head.error = *error;
+	t->inside_rdmacm = false;
+	t->heap = SR_HEAP_SHIM;
+}
+
+INLINE uint64_t record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
+		       const enum threads how)
+{
+	/* Apart, so that the rest of what describes the call can be in registers. */
+	struct sr_pinned pinned;
+	struct recording r = {.t = t, .n = n, .d = &sr_calls[n], .a = a, .pinned = &pinned};
+	int *error, saved;
+
+	r.before = sr_enter(t);
+	sr_pinned_none(&pinned);
+	if (!t->started)
+		sr_record_start_thread(t);
+	error = t->error;
+	saved = *error;
+	begin(&r, site, how);
+	make(&r, error, saved, how);
+	end(&r, how);
+	sr_leave_call(t, r.before);
+	*error = r.head.error;
+	return r.head.result;
+}
+
+/* Each apart, so that none pays for what only another one needs. */
+static uint64_t __attribute__((noinline))
+record_alone(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return record(t, n, a, site, ALONE);
+}
+
+static uint64_t __attribute__((noinline))
+record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return record(t, n, a, site, PARALLEL);
+}
+
+static uint64_t __attribute__((noinline))
+record_in_ticket(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return record(t, n, a, site, SERIAL);
+}
+
+static uint64_t __attribute__((noinline))
+record_after_signals(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	sr_signals_take(t, SR_SIGNAL_BEFORE);
+	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
+}
+
+uint64_t sr_record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (__builtin_expect(t->signals.waiting, 0))
+		return record_after_signals(t, n, a, site);
+	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
+}
+
+uint64_t sr_record_serial_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
+	return sr_threaded ? record_in_ticket(t, n, a, site) : record_alone(t, n, a, site);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/describe.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+
+#include "logd/base/hex.h"
+#include "logd/base/rawsys.h"
+#include "shim/kernel/tsc.h"
+#include "shim/kernel/user_dispatch.h"
+#include "shim/memory/heap.h"
+#include "shim/signals/handlers.h"
+#include "shim/threads/main_stack.h"
+#include "shim/threads/stdio_pin.h"
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
+#define MAPS_BYTES (256ul << 10)
+
+/* The first line that names one of them begins with its address. */
+static uintptr_t find_kernel_mapping(const char *maps)
+{
+	for (const char *line = maps; line && *line; line = strchr(line, '\n')) {
+		const char *end;
+
+		line += *line == '\n';
+		end = strchr(line, '\n');
+		for (const char *at = line; end && at < end; at++)
+			if (!strncmp(at, "[vvar", 5) || !strncmp(at, "[vdso]", 6))
+				return strtoul(line, NULL, 16);
+	}
+	return 0;
+}
+
+/* The lowest address of what the kernel mapped for itself: libraries lie below. */
+static uintptr_t kernel_mappings(void)
+{
+	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"), O_RDONLY | O_CLOEXEC,
+			     0, 0, 0);
+	char *maps = sr_alloc(MAPS_BYTES);
+	size_t size = 0;
+	uintptr_t lowest;
+	long n;
+
+	while (maps && fd >= 0 && size < MAPS_BYTES - 1 &&
+	       (n = sr_sys_read((int)fd, maps + size, MAPS_BYTES - 1 - size)) > 0)
+		size += (size_t)n;
+	if (fd >= 0)
+		sr_sys_close((int)fd);
+	if (!maps)
+		return 0;
+	maps[size] = 0;
+	lowest = find_kernel_mapping(maps);
+	sr_free(maps);
+	return lowest;
+}
+
+/* Its last member. */
+static void describe_processor(char *extra, size_t size)
+{
+	static struct sr_processor p;
+	static const char name[] = ",\"cpuid\":\"", end[] = "\"}";
+	size_t bytes;
+
+	sr_processor_read(&p);
+	bytes = p.entries * sizeof(p.entry[0]);
+	if (sizeof(name) + 2 * bytes + sizeof(end) > size)
+		bytes = 0;
+	memcpy(extra, name, sizeof(name) - 1);
+	sr_to_hex(extra + sizeof(name) - 1, p.entry, bytes);
+	memcpy(extra + sizeof(name) - 1 + 2 * bytes, end, sizeof(end));
+}
+
+/* What a process inherits of signals, before it changes anything: those ignored, and those blocked. */
+static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
+{
+	struct sr_kernel_action a;
+
+	*ignored = *blocked = 0;
+	for (int signo = 1; signo <= SR_SIGNALS; signo++)
+		if (!sr_kernel_action(signo, NULL, &a) && a.handler == (void *)SIG_IGN)
+			*ignored |= SR_SIGNAL_BIT(signo);
+	sr_kernel_mask(SIG_BLOCK, NULL, blocked);
+}
+
+/*
+ * What a replay needs besides what the daemon finds in /proc: how standard
+ * output is flushed; the signals that it found ignored or blocked; the path by which the program was executed, which the
+ * kernel keeps at the top of the stack; the limit that decides where
+ * mappings begin; where main's frame is; and whether there is a beginning at all.
+ */
+bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
+		     enum sr_record_from from)
+{
+	const char *path = (const char *)getauxval(AT_EXECFN);
+	const uint8_t *random_bytes = (const uint8_t *)getauxval(AT_RANDOM);
+	char random[2 * 16 + 1] = "";
+	uint64_t stack[2] = {0}, ignored, blocked;
+	uintptr_t main_stack = from == SR_RECORD_FROM_START ? sr_main_stack_choose() : 0;
+	int n;
+
+	if (random_bytes)
+		sr_to_hex(random, random_bytes, 16);
+	sr_sys_getrlimit(RLIMIT_STACK, stack);
+	inherited_signals(&ignored, &blocked);
+	n = snprintf(extra, size,
+		     "{\"recorded_from\":\"%s\",\"net\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,"
+		     "\"stdout_line_buffered\":%s,"
+		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
+		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
+		     "\"signal_frame\":\"%#lx\",\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
+		     "\"executed_as\":{\"hex\":\"",
+		     from == SR_RECORD_FROM_START ? "start" : "open",
+		     sr_trap_is_on ? "true" : "false",
+		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
+		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
+		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
+		     (unsigned long long)kernel_mappings(), getauxval(AT_SYSINFO_EHDR), getauxval(AT_MINSIGSTKSZ),
+		     s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
+	sr_main_stack_pin(main_stack);
+	/* In hexadecimal: a path need not be UTF-8. */
+	for (; path && *path && n < (int)size - 8; path++)
+		n += snprintf(extra + n, size - (size_t)n, "%02x", (unsigned char)*path);
+	n += snprintf(extra + n, size - (size_t)n, "\"}");
+	if (path && *path)
+		return false;
+	describe_processor(extra + n, size - (size_t)n);
+	return path;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* describe.h: what the manifest says of a recorded process. */
+#ifndef SHIM_RECORD_DESCRIBE_H
+#define SHIM_RECORD_DESCRIBE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "logd/base/processor.h"
+#include "shim/record/record.h"
+
+#define SR_DESCRIPTION_BYTES (2 * PATH_MAX + 512 + 2 * SR_CPUID_ENTRIES * sizeof(struct sr_cpuid))
+
+/* Writes it as JSON; false: the path of the executable is too long. */
+bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
+			enum sr_record_from from);
+
+#endif

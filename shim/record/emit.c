@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/emit.h"
+
+#include <sys/uio.h>
+
+bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
+	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
+
+	return !sr_ring_writev(&t->ring, kind, &iov, 1);
+}
+
+bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
+	return sr_emit_inline(t, kind, payload, size);
+}
+
+void sr_emit_repeats(struct sr_thread *t)
+{
+	struct sr_repeat_payload repeat = {.count = t->repeats};
+
+	/* A handler's record came first, and they with it. */
+	if (!repeat.count)
+		return;
+	t->repeats = 0;
+	if (!sr_emit(t, SR_REC_REPEAT, &repeat, sizeof(repeat)))
+		sr_ring_lose_sns(&t->ring, repeat.count);
+}
+
+/* What of the record is in buf up to each gathered piece, the piece, and so on. */
+static int list_pieces(const struct sr_thread *t, struct iovec *iov)
+{
+	const struct sr_buf *b = &t->buf;
+	uint32_t from = 0;
+	int n = 0;
+
+	for (uint32_t i = 0; i < t->arrived_count; i++) {
+		const struct sr_arrived *a = &t->arrived[i];
+
+		if (!a->at)
+			continue;
+		iov[n++] = (struct iovec){b->p + from, a->at - from};
+		iov[n++] = (struct iovec){a->addr, a->length};
+		from = a->at;
+	}
+	iov[n++] = (struct iovec){b->p + from, b->len - from};
+	return n;
+}
+
+/* One copy, from where the device put it into the ring. */
+void sr_emit_gathered(struct sr_thread *t, uint16_t kind)
+{
+	/* The last record is not going to be compared with: its buffer serves for the list. */
+	struct sr_buf *list = &t->last;
+	struct iovec *iov;
+	uint64_t total = t->buf.len + t->gathered;
+	unsigned char *room;
+	int n;
+
+	list->len = 0;
+	iov = (void *)sr_buf_room(list, (2ull * t->arrived_count + 1) * sizeof(*iov));
+	list->len = 0;
+	if (!iov) {
+		sr_ring_lose(&t->ring, kind);
+		return;
+	}
+	n = list_pieces(t, iov);
+	if (total > sr_ring_max_payload(&t->ring)) {
+		sr_ring_writev(&t->ring, kind, iov, n);
+		return;
+	}
+	room = sr_ring_reserve(&t->ring, kind, (uint32_t)total);
+	if (!room)
+		return;
+	for (int i = 0; i < n; i++) {
+		memcpy(room, iov[i].iov_base, iov[i].iov_len);
+		room += iov[i].iov_len;
+	}
+	sr_ring_commit(&t->ring, (uint32_t)total);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * emit.h: a record goes into the thread's ring.
+ *
+ * What each recorded call needs is inline.  Called inside a section (sr_enter), in a thread
+ * with a stream.
+ */
+#ifndef SHIM_RECORD_EMIT_H
+#define SHIM_RECORD_EMIT_H
+
+#include <string.h>
+
+#include "shim/core/call.h"
+#include "shim/core/thread.h"
+
+bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
+
+/* False if it was dropped (--lossy, or a daemon that has given up). */
+bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
+
+/* How often the last record came again. */
+void sr_emit_repeats(struct sr_thread *t);
+
+/* The record of a call, with bytes that are copied from where they arrived. */
+void sr_emit_gathered(struct sr_thread *t, uint16_t kind);
+
+/* The usual record is not worth a call of memcpy.  The last bytes are copied twice. */
+static inline void copy_payload(uint8_t *to, const uint8_t *from, size_t n)
+{
+	const size_t step = 32;
+
+	if (n < step || n > 256) {
+		memcpy(to, from, n);
+		return;
+	}
+	for (size_t i = 0; i + step < n; i += step)
+		__builtin_memcpy(to + i, from + i, step);
+	__builtin_memcpy(to + n - step, from + n - step, step);
+}
+
+/* False if it was dropped (--lossy, or a daemon that has given up). */
+static inline bool __attribute__((always_inline))
+sr_emit_inline(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
+	void *room;
+
+	if (__builtin_expect(size > sr_ring_max_payload(&t->ring), 0))
+		return sr_emit_in_pieces(t, kind, payload, size);
+	room = sr_ring_reserve(&t->ring, kind, (uint32_t)size);
+	if (!room)
+		return false;
+	copy_payload(room, payload, size);
+	sr_ring_commit_all(&t->ring, (uint32_t)size);
+	return true;
+}
+
+static inline void sr_flush_repeats(struct sr_thread *t)
+{
+	if (t->repeats)
+		sr_emit_repeats(t);
+}
+
+static inline uint64_t word_at(const uint8_t *p)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, p, sizeof(word));
+	return word;
+}
+
+/* Of two records of calls, which have a word at least; they are short, and not worth a call of memcmp. */
+static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	for (size_t i = 0; i + 8 < n; i += 8)
+		if (word_at(a + i) != word_at(b + i))
+			return false;
+	return word_at(a + n - 8) == word_at(b + n - 8);
+}
+
+/*
+ * Of a record of the last one's kind.  Idle polling is the same call with the same result over
+ * and over: counted, not written.
+ */
+static inline bool is_repeat(const struct sr_thread *t)
+{
+	const struct sr_buf *b = &t->buf, *last = &t->last;
+
+	return b->len == last->len && b->len >= sizeof(struct sr_call_head) &&
+	       is_same(b->p, last->p, b->len);
+}
+
+/* The record becomes the last one, without being copied. */
+static inline void keep(struct sr_thread *t, uint16_t kind)
+{
+	struct sr_buf last = t->last;
+
+	t->last = t->buf;
+	t->last_kind = kind;
+	t->buf = last;
+}
+
+static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread *t, uint16_t kind)
+{
+	const struct sr_buf *b = &t->buf;
+
+	if (kind == t->last_kind && b->len <= SR_REPEAT_MAX && !t->gathered && is_repeat(t)) {
+		t->repeats++;
+		return;
+	}
+	sr_flush_repeats(t);
+	if (t->gathered) {
+		sr_emit_gathered(t, kind);
+		return;
+	}
+	/* A repeat stands for the record in front of it, so that must be there. */
+	if (sr_emit_inline(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
+		keep(t, kind);
+	else
+		t->last.len = 0;
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/ending.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "logd/base/say.h"
+#include "shim/core/engine.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+#include "shim/record/emit.h"
+#include "shim/record/serial.h"
+#include "shim/record/streams.h"
+#include "shim/signals/signals.h"
+#include "shim/threads/program_threads.h"
+#include "shim/verbs/regions.h"
+
+/* How long the end of the process waits for its last records to be on disk. */
+#define FINISH_MS 30000
+/* And another thread that ends the process: for them, or where they are written for what is left to do. */
+#define WRITES_IN_MS 2000
+#define ENDS_IN_MS   500
+
+static pid_t recorded_pid;
+
+void sr_record_expect_end(void)
+{
+	recorded_pid = sr_sys_getpid();
+}
+
+/*
+ * After the last record.  Other threads may go on until the process is gone:
+ * unrecorded, but the shim's wr_ids must still not show in what they poll.
+ */
+static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	enum sr_heap before = sr_enter(t);
+	uint64_t result;
+
+	t->heap = SR_HEAP_LIBRARY;
+	result = sr_invoke(&sr_calls[n], a);
+	sr_leave(t, before);
+	return result;
+}
+
+static const struct sr_engine passing_engine = {
+    .call = pass_call,
+    .note = sr_engine_no_note,
+    .clock = sr_engine_no_clock,
+    .own_fd_from = sr_engine_no_fd,
+    .heap_begin = sr_engine_no_heap,
+    .heap_end = sr_engine_ignore,
+    .signal = sr_engine_any_signal,
+    .thread_starts = sr_engine_ignore_start,
+    .thread_begins = sr_engine_ignore,
+    .thread_ends = sr_engine_ignore,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exits = sr_record_exits,
+};
+
+static bool given_up;
+
+void sr_record_given_up(int error)
+{
+	given_up = true;
+	sr_say("this process is not recorded any further: no answer from sreplay-logd (%s)",
+	       strerrorname_np(error));
+}
+
+/*
+ * The event of the process's end; 0: it has no threads.  What the others print is out, or they have
+ * not begun; who is at it may wait for the run token.
+ */
+static uint64_t settle(struct sr_thread *t)
+{
+	bool serial = sr_serial && sr_threaded && !t->ended;
+	uint64_t event = 0;
+
+	if (serial) {
+		sr_serial_arrive(t, NULL);
+		sr_serial_release(t, SR_TOKEN_FOR_LONG);
+	}
+	sr_stdio_settle();
+	if (serial)
+		event = sr_serial_regain(t);
+	return event || !sr_threaded ? event : sr_draw_event();
+}
+
+/* The process ends: by whom, and whether that is written down. */
+static struct {
+	_Atomic pid_t thread;
+	_Atomic bool written;
+	_Atomic int64_t awaited_until;
+} ending;
+
+/* False if another thread has begun to end the process. */
+static bool begin_to_end(void)
+{
+	pid_t self = (pid_t)sr_sys_gettid(), nobody = 0;
+
+	return atomic_compare_exchange_strong(&ending.thread, &nobody, self) || nobody == self;
+}
+
+/*
+ * The other one's last records take the daemon some milliseconds, where bare the process would be gone in
+ * some microseconds: who ends it meanwhile, maybe since things have been taken from under it, would not have come so
+ * far, and is not to cut off the records, nor what is still in stdio's buffers.  It ends it if the other one hangs
+ * there; on its way out it comes here twice.
+ */
+static void await_the_end(void)
+{
+	static const struct timespec a_moment = {.tv_nsec = 1000000};
+	int64_t none = 0, now = sr_sys_now_ms();
+	int64_t until = now + (atomic_load(&ending.written) ? ENDS_IN_MS : WRITES_IN_MS);
+
+	if (!atomic_compare_exchange_strong(&ending.awaited_until, &none, until))
+		until = none;
+	for (; now < until; now = sr_sys_now_ms())
+		sr_sys_nanosleep(&a_moment);
+}
+
+void sr_record_exits(int status)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_exit_payload payload = {.status = status};
+	enum sr_heap before;
+
+	/* A child in its parent's memory (clone). */
+	if (sr_sys_getpid() != recorded_pid)
+		return;
+	/* A handler may end the process, or jump out of here. */
+	if (sr_engine_is_active() && t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
+	if (!begin_to_end()) {
+		await_the_end();
+		return;
+	}
+	if (!sr_engine_is_active())
+		return;
+	before = sr_enter(t);
+	if (!t->started)
+		sr_record_start_thread(t);
+	payload.order = settle(t);
+	sr_regions_record_counts();
+	if (!t->silent) {
+		sr_flush_repeats(t);
+		sr_emit(t, SR_REC_EXIT, &payload, sizeof(payload));
+	}
+	sr_engine = &passing_engine;
+	if (sr_serial)
+		sr_token_stop();
+	sr_record_close_streams();
+	if (sr_client_finish(&sr_recorder.client, FINISH_MS) && !given_up)
+		sr_say(
+		    "the end of the recording could not be written: no answer from sreplay-logd");
+	atomic_store(&ending.written, true);
+	sr_leave(t, before);
+}

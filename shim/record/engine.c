@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* engine.c: the record engine's operations, and how it starts. */
+#include "shim/record/record.h"
+
+#include <errno.h>
+#include <sys/single_threaded.h>
+
+#include "logd/base/say.h"
+#include "logd/ring/socket_path.h"
+#include "shim/calls/trap/trap.h"
+#include "shim/core/engine.h"
+#include "shim/core/order.h"
+#include "shim/core/run_token.h"
+#include "shim/core/schema.h"
+#include "shim/core/setting.h"
+#include "shim/files/inputs.h"
+#include "shim/kernel/tsc.h"
+#include "shim/process/children.h"
+#include "shim/record/call.h"
+#include "shim/record/describe.h"
+#include "shim/record/ending.h"
+#include "shim/record/heap_runs.h"
+#include "shim/record/notes.h"
+#include "shim/record/serial.h"
+#include "shim/record/signal.h"
+#include "shim/record/streams.h"
+#include "shim/signals/signals.h"
+#include "shim/threads/stdio_pin.h"
+#include "shim/verbs/clocks/clocks.h"
+
+static struct sr_engine record_engine = {
+    .call = sr_record_call,
+    .active = true,
+    .note = sr_record_note,
+    .clock = sr_record_clock,
+    .own_fd_from = sr_record_own_fd_from,
+    .heap_begin = sr_record_heap_begin,
+    .heap_end = sr_record_heap_end,
+    .signal = sr_record_signal,
+    .thread_starts = sr_engine_ignore_start,
+    .thread_begins = sr_engine_ignore,
+    .thread_ends = sr_record_end_thread,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exits = sr_record_exits,
+};
+
+/* A child is not recorded: the rings are its parent's. */
+static void forget_in_child(void)
+{
+	if (!sr_engine)
+		return;
+	sr_engine = NULL;
+	sr_signals_forget_in_child();
+	sr_tsc_leave_alone();
+	sr_files_stop();
+	sr_threaded = sr_serial = false;
+	sr_client_abandon(&sr_recorder.client);
+	sr_clocks_forget_in_child();
+}
+
+/* Before sr_engine is set. */
+static void take_turns(void)
+{
+	sr_serial = true;
+	record_engine.call = sr_record_serial_call;
+	record_engine.thread_begins = sr_serial_thread_begins;
+	record_engine.releases = sr_serial_releases;
+	record_engine.resumes = sr_serial_resumes;
+}
+
+void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
+{
+	/* Not on the stack, where the program's frames will be. */
+	static char extra[SR_DESCRIPTION_BYTES];
+	char error[512] = "", socket_path[108];
+	struct sr_hello hello = {
+	    .version = SR_TRACE_VERSION,
+	    .rank = s->rank,
+	    .trace_dir = s->trace,
+	    .schema = sr_schema,
+	    .schema_size = sr_schema_size,
+	    .extra_json = extra,
+	    .session = s->session,
+	};
+
+	/* Later on, the program may have written to it. */
+	if (from == SR_RECORD_FROM_START)
+		sr_stdio_pin_as_found();
+	if (!sr_record_describe(extra, sizeof(extra), s, from)) {
+		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
+		return;
+	}
+	if (sr_socket_path(socket_path, sizeof(socket_path))) {
+		sr_say("rank %d is not recorded: the path in %s is too long", s->rank,
+		       sr_setting_variable(SR_SETTING_SOCKET));
+		return;
+	}
+	sr_recorder.ring_bytes = (size_t)s->ring_bytes;
+	sr_recorder.lossy = s->lossy;
+	if (sr_client_connect(&sr_recorder.client, socket_path, &hello, error, sizeof(error))) {
+		sr_say("rank %d is not recorded: %s", s->rank, error);
+		return;
+	}
+	/* Recorded from a device on, it may have threads already. */
+	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
+	sr_client_set_give_up_hook(&sr_recorder.client, sr_record_given_up);
+	sr_files_start(&sr_recorder.client, s->record_files);
+	sr_children_start(forget_in_child);
+	if (s->threads == SR_THREADS_SERIAL)
+		take_turns();
+	sr_record_expect_end();
+	sr_engine = &record_engine;
+	sr_signals_start(false);
+	sr_trap_begin(0);
+	sr_tsc_begin();
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/notes.h"
+
+#include "nicclock/order_code.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+#include "shim/record/emit.h"
+#include "shim/record/streams.h"
+
+void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		sr_record_start_thread(t);
+	if (!t->silent) {
+		sr_flush_repeats(t);
+		sr_emit(t, kind, payload, size);
+		/* A repeat would stand for the record in front of it, which is this one. */
+		t->last.len = 0;
+	}
+	sr_leave(t, before);
+}
+
+/*
+ * In a signal handler as well.  The deltas are to what the stream has: encoded in
+ * the reservation, where no handler's record can come in between.
+ */
+static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order *orders,
+		      uint32_t n)
+{
+	bool usual = !n && sr_order_is_next(&t->orders, event);
+	void *room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, usual ? 1 : SR_ORDER_MAX_BYTES(n));
+
+	/* A handler's came in between. */
+	if (room && usual && !sr_order_is_next(&t->orders, event)) {
+		sr_ring_cancel(&t->ring);
+		room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, SR_ORDER_MAX_BYTES(n));
+	}
+	if (!room)
+		return;
+	sr_ring_commit(&t->ring, sr_order_encode(&t->orders, event, orders, n, room));
+}
+
+void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		sr_record_start_thread(t);
+	if (!t->silent) {
+		sr_flush_repeats(t);
+		put_clock(t, event, orders, n);
+		/* The call that is under way is another than the last one, even if it looks the
+		 * same. */
+		t->last.len = 0;
+	}
+	sr_leave(t, before);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* notes.h: records that are not calls.  Operations of the engine (core/engine.h). */
+#ifndef SHIM_RECORD_NOTES_H
+#define SHIM_RECORD_NOTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sr_order;
+struct sr_thread;
+
+void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
+void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n);
+
+#endif

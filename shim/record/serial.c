@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/serial.h"
+
+#include "shim/record/notes.h"
+#include "shim/record/streams.h"
+
+void sr_serial_note(struct sr_thread *t, const struct sr_token_payload *p)
+{
+	sr_record_note(t, SR_REC_RUN_TOKEN, p, sizeof(*p));
+}
+
+void sr_serial_thread_begins(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		sr_record_start_thread(t);
+	sr_serial_arrive(t, NULL);
+	sr_serial_go_on(t);
+	sr_leave(t, before);
+}
+
+void sr_serial_releases(struct sr_thread *t)
+{
+	enum sr_heap before;
+
+	if (!sr_threaded)
+		return;
+	before = sr_enter(t);
+	if (!t->started)
+		sr_record_start_thread(t);
+	/* A handler for a fault in a real call may have called nothing. */
+	if (!sr_token_is_released(&t->run_token)) {
+		sr_serial_arrive(t, NULL);
+		sr_serial_release(t, SR_TOKEN_FOR_LONG);
+	}
+	sr_leave(t, before);
+}
+
+void sr_serial_resumes(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+	uint64_t event = t->ended ? 0 : sr_serial_regain(t);
+
+	if (event)
+		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event});
+	sr_serial_go_on(t);
+	sr_leave(t, before);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * serial.h: recording a process whose threads run one at a time (core/run_token.h).
+ *
+ * Around a call: arrive, release, the real call, regain, go on.  Inline, since they are part
+ * of each recorded call of such a process.
+ */
+#ifndef SHIM_RECORD_SERIAL_H
+#define SHIM_RECORD_SERIAL_H
+
+#include "shim/core/call.h"
+#include "shim/core/hooks.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+
+void sr_serial_note(struct sr_thread *t, const struct sr_token_payload *p);
+
+/* With the run token again.  The number of the event that says since when; 0: it was not away. */
+static inline uint64_t sr_serial_regain(struct sr_thread *t)
+{
+	uint64_t event;
+
+	sr_token_take(&t->run_token, t->number);
+	if (t->run_token.got == SR_TOKEN_KEPT)
+		return 0;
+	event = sr_draw_event();
+	if (t->run_token.got == SR_TOKEN_PREEMPTED)
+		sr_serial_note(t, &(struct sr_token_payload){
+				 .what = SR_RUN_TOKEN_PREEMPTED, .other = t->run_token.from, .event = event});
+	t->run_token.got = SR_TOKEN_KEPT;
+	return event;
+}
+
+/* Out of the program's code, where it had the run token, if nobody lost stall timeout. */
+static inline void sr_serial_arrive(struct sr_thread *t, void *site)
+{
+	struct sr_token_payload p = {.what = t->run_token.begun ? SR_RUN_TOKEN_REACQUIRED
+							     : SR_RUN_TOKEN_ACQUIRED,
+				     .site = (uintptr_t)site};
+
+	if (t->ended)
+		return;
+	/* What others do from here on, while it waits in line, it has not seen. */
+	if (sr_token_is_lost(&t->run_token))
+		p.arrived = sr_draw_event();
+	p.event = sr_serial_regain(t);
+	if (p.event)
+		sr_serial_note(t, &p);
+}
+
+static inline void sr_serial_go_on(struct sr_thread *t)
+{
+	if (!t->ended)
+		sr_token_go_on(&t->run_token);
+}
+
+/* Those that wait for it had better be awake if the call is one that waits. */
+static inline enum sr_token_releasing sr_serial_releasing(const struct sr_call_desc *d)
+{
+	const uint8_t sees = d->order & (SR_ORDER_RETURN | SR_ORDER_IDLE);
+
+	if (sr_call_number(d) == SR_CALL_kernel_sched_yield)
+		return SR_TOKEN_AWAY;
+	/* A lock, a barrier, or what may wait for more than threads. */
+	if (d->flags & SR_CALL_BLOCKS || (d->when == sr_has_threads && sees == SR_ORDER_RETURN))
+		return SR_TOKEN_FOR_LONG;
+	return SR_TOKEN_BRIEFLY;
+}
+
+static inline void sr_serial_release(struct sr_thread *t, enum sr_token_releasing how)
+{
+	if (!t->ended)
+		sr_token_release(&t->run_token, how);
+}
+
+/* Operations of the engine, for what is no call. */
+void sr_serial_thread_begins(struct sr_thread *t);
+void sr_serial_releases(struct sr_thread *t);
+void sr_serial_resumes(struct sr_thread *t);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/signal.h"
+
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+#include "shim/record/emit.h"
+#include "shim/record/serial.h"
+#include "shim/record/streams.h"
+
+/* The event at which a handler begins; it interrupted the program's code or a real call. */
+static uint64_t handler_begins(struct sr_thread *t)
+{
+	uint64_t event = 0;
+
+	if (sr_serial && !t->ended) {
+		if (t->depth > 1)
+			event = sr_serial_regain(t);
+		else
+			sr_serial_arrive(t, NULL);
+	}
+	return event ? event : sr_draw_event();
+}
+
+bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		sr_record_start_thread(t);
+	if (sr_threaded)
+		p->order = handler_begins(t);
+	if (p->place == SR_SIGNAL_IN_CALL) {
+		/* Of several in one call, the first has it. */
+		p->entry = t->signals.call_entry;
+		t->signals.call_entry = 0;
+	}
+	p->heap_position = t->heap_ops;
+	if (!t->silent) {
+		sr_flush_repeats(t);
+		t->last.len = 0;
+		sr_emit(t, SR_REC_SIGNAL, p, sizeof(*p));
+	}
+	if (sr_serial && sr_threaded)
+		sr_serial_go_on(t);
+	sr_leave(t, before);
+	return true;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* signal.h: a handler of the program's begins.  An operation of the engine. */
+#ifndef SHIM_RECORD_SIGNAL_H
+#define SHIM_RECORD_SIGNAL_H
+
+#include <stdbool.h>
+
+struct sr_signal_payload;
+struct sr_thread;
+
+bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p);
+
+#endif

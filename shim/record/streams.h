@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * streams.h: the daemon's client, and the stream of each recorded thread.
+ *
+ * A thread's stream is opened at its first call.  All functions are called inside a
+ * section (sr_enter).
+ */
+#ifndef SHIM_RECORD_STREAMS_H
+#define SHIM_RECORD_STREAMS_H
+
+#include "logd/base/compiler.h"
+#include "logd/ring/client.h"
+#include "shim/core/thread.h"
+
+/* Set before the first thread's stream is opened. */
+struct sr_recorder {
+	struct sr_client client;
+	size_t ring_bytes;
+	bool lossy;
+};
+
+extern struct sr_recorder sr_recorder SR_HIDDEN;
+
+/* The thread's first call, or its first record: opens its stream. */
+void sr_record_start_thread(struct sr_thread *t);
+
+/* The thread has made its last call. */
+void sr_record_end_thread(struct sr_thread *t);
+
+/* The process ends: a ring that is closed then was not cut off by a kill. */
+void sr_record_close_streams(void);
+
+/* The lowest descriptor of the recorder's from this one on, or -1. */
+int sr_record_own_fd_from(int from);
+
+#endif
