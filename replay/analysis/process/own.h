@@ -11,6 +11,7 @@
 #ifndef REPLAY_ANALYSIS_PROCESS_OWN_H
 #define REPLAY_ANALYSIS_PROCESS_OWN_H
 
+#include "logd/base/matching.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/keymap.h"
 #include "replay/analysis/log/links.h"
@@ -19,9 +20,6 @@
 
 /* Messages on their way on one queue pair, before the receiver is gone on with first. */
 #define MANY_MESSAGES 65536
-
-/* In a send queue. */
-#define MANY_REQUESTS 65536
 
 /* ------------------------------------------------------------- queue pairs */
 
@@ -33,13 +31,12 @@ struct ring {
 
 /* A request in a send queue. */
 struct request {
+	struct sr_send_request send; /* first: matching.h hands it back */
 	struct sr_position at;
-	uint64_t wr_id, length, remote, first_sge;
+	uint64_t length, remote, first_sge;
 	uint16_t number;
 	uint8_t opcode;
-	bool signaled, told;
 	bool fetches, fetched;
-	bool stale; /* from before a reset: what had completed then may still be polled */
 };
 
 /* One of a batch that is being built. */
@@ -64,7 +61,8 @@ struct qp {
 	bool broken; /* after an error: what completes may be none of its requests */
 	bool deaf;   /* what it receives is not understood: it is not matched any more */
 	size_t end;
-	struct ring requests; /* struct request */
+	struct sr_send_queue sends; /* of struct request */
+	struct sr_send_request *spare; /* requests to use again */
 	struct ring messages; /* struct message: sent, not received */
 	struct built *batch;
 	size_t batch_n, batch_room;
@@ -84,7 +82,6 @@ static inline void sr_log_pop(struct ring *r)
 /* Room for one more, behind the others; NULL: no memory. */
 void *sr_log_push(struct ring *r, size_t bytes);
 
-#define REQUEST_AT(q, i) ((struct request *)sr_log_at(&(q)->requests, i, sizeof(struct request)))
 #define MESSAGE_AT(q, i) ((struct message *)sr_log_at(&(q)->messages, i, sizeof(struct message)))
 
 /* ------------------------------------------------------------------- ranks */
@@ -131,6 +128,11 @@ struct process {
 struct qp *sr_log_add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint32_t type,
 			 bool sig_all);
 void sr_log_free_qp(struct qp *q);
+
+/* Puts a copy of the request into the queue; -ENOMEM. */
+int sr_log_add_request(struct qp *q, const struct request *rq);
+/* It has left the queue: its memory is used again. */
+void sr_log_drop_request(struct qp *q, struct sr_send_request *r);
 
 /* NULL if it is not known. */
 struct qp *sr_log_qp_at(const struct rank *r, uint64_t address);

@@ -134,18 +134,6 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 						      .flags = v.flags});
 }
 
-/* The request that a completion is of: the first signaled one that says so. */
-static struct request *request_of(const struct qp *q, const struct completion *c, size_t *at)
-{
-	for (*at = 0; *at < q->requests.used; ++*at) {
-		struct request *rq = REQUEST_AT(q, *at);
-
-		if (!rq->told && rq->signaled && rq->wr_id == c->wr_id)
-			return rq;
-	}
-	return NULL;
-}
-
 /* Do the bytes that come next belong there? */
 static bool arrived_at(const struct polling *s, uint64_t address)
 {
@@ -154,65 +142,78 @@ static bool arrived_at(const struct polling *s, uint64_t address)
 	return s->segment < s->poll.segments_n && sr_get_u64(&next) == address;
 }
 
-/* No queue is so deep: one whose completion was lost with --lossy would be waited for for ever. */
-static void pop_told(struct qp *q)
+/* A completion under way, for the events below. */
+struct completing {
+	struct polling *s;
+	struct qp *q;
+	const struct sr_send_request *done;
+	int err;
+};
+
+/*
+ * The bytes of a fetch were logged with the completion that ended it, and once more with its
+ * own if that came later.
+ */
+static void end_fetch(void *argument, struct sr_send_request *r, bool succeeded)
 {
-	while (q->requests.used && (REQUEST_AT(q, 0)->told || q->requests.used > MANY_REQUESTS))
-		sr_log_pop(&q->requests);
+	struct completing *c = argument;
+	struct request *rq = (struct request *)r;
+
+	if (succeeded && rq->fetches && (r == c->done || !rq->fetched) && !c->err)
+		c->err = ended(c->s, c->q, rq);
+}
+
+static void end_nothing(void *argument, struct sr_send_request *r, bool succeeded)
+{
+}
+
+static void drop(void *argument, struct sr_send_request *r)
+{
+	const struct completing *c = argument;
+
+	sr_log_drop_request(c->q, r);
 }
 
 /*
- * What comes in front of the first request that failed has not.  Which one that
- * is its wr_id may not tell, if several have it; the bytes that arrived do.
+ * Several requests may have the wr_id of the one that failed, so it cannot tell which
+ * requests in front of it succeeded.  The bytes that arrived can.
  */
 static int failed(struct polling *s, struct qp *q, const struct completion *c)
 {
-	bool stale = q->requests.used && REQUEST_AT(q, 0)->stale;
-	size_t at = SIZE_MAX;
-	int err = 0;
+	static const struct sr_send_events events = {.ended = end_nothing, .left = drop};
+	struct sr_send_request *first = sr_send_queue_next(&q->sends, NULL), *r = first, *done;
+	bool is_stale = first && sr_send_queue_is_stale(&q->sends, first);
+	struct completing completing = {.s = s, .q = q};
 
-	for (size_t i = 0; i < q->requests.used && !err; i++) {
-		struct request *rq = REQUEST_AT(q, i);
+	for (; r && r->generation == first->generation && !completing.err;
+	     r = sr_send_queue_next(&q->sends, r)) {
+		struct request *rq = (struct request *)r;
 
-		if (rq->stale != stale)
-			break;
 		if (rq->fetches && !rq->fetched && arrived_at(s, rq->first_sge))
-			err = ended(s, q, rq);
-		if (at == SIZE_MAX && !rq->told && rq->wr_id == c->wr_id)
-			at = i;
+			completing.err = ended(s, q, rq);
 	}
-	for (size_t i = 0; at != SIZE_MAX && i <= at; i++)
-		REQUEST_AT(q, i)->told = true;
-	pop_told(q);
-	q->broken |= !stale;
-	return err;
+	done = sr_send_queue_find(&q->sends, NULL, c->wr_id, c->status);
+	if (done)
+		sr_send_queue_complete(&q->sends, done, c->status, &events, &completing);
+	q->broken |= !is_stale;
+	return completing.err;
 }
 
-/* All in front of it have ended as well; those that tell so themselves are left for that. */
 static int sent(struct polling *s, struct qp *q, const struct completion *c)
 {
-	size_t at;
-	struct request *rq = request_of(q, c, &at);
-	int err = 0;
+	static const struct sr_send_events events = {.ended = end_fetch, .left = drop};
+	struct completing completing = {.s = s, .q = q};
+	struct sr_send_request *done;
 
 	if (c->status != IBV_WC_SUCCESS)
 		return failed(s, q, c);
-	if (!rq) {
+	done = sr_send_queue_find(&q->sends, NULL, c->wr_id, c->status);
+	completing.done = done;
+	if (done)
+		sr_send_queue_complete(&q->sends, done, c->status, &events, &completing);
+	else
 		s->p->counts->unexpected += !q->broken;
-		return 0;
-	}
-	for (size_t i = 0; i <= at && !err; i++) {
-		struct request *before = REQUEST_AT(q, i);
-
-		/* Its bytes were logged here, even if it has a completion to come; and there again.
-		 */
-		if (before->fetches && (before == rq || !before->fetched) &&
-		    before->stale == rq->stale)
-			err = ended(s, q, before);
-		before->told |= before == rq || !before->signaled || before->stale != rq->stale;
-	}
-	pop_told(q);
-	return err;
+	return completing.err;
 }
 
 /* 1: it has to wait for the send.  Nothing has been told then. */

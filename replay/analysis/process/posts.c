@@ -12,15 +12,12 @@
 static int posted(struct process *p, size_t rank, struct qp *q, const struct request *rq,
 		  uint64_t checksum, uint32_t rkey)
 {
-	struct request *in_queue;
 	struct message *m;
 	size_t to = sr_log_peer_of(p, q);
 	const struct qp *other = sr_log_other_end(p, q);
 
-	in_queue = sr_log_push(&q->requests, sizeof(*in_queue));
-	if (!in_queue)
+	if (sr_log_add_request(q, rq))
 		return -ENOMEM;
-	*in_queue = *rq;
 	if (sr_op(rq->opcode) & SR_OP_RECEIVED && to != SR_NO_RANK && !(other && other->deaf)) {
 		m = sr_log_push(&q->messages, sizeof(*m));
 		if (!m)
@@ -108,7 +105,9 @@ int sr_log_post_send(struct process *p, size_t rank)
 		err = posted(p, rank, q,
 			     &(struct request){
 				 .at = *sr_knowledge_now(p->knowledge, rank),
-				 .wr_id = w.wr_id,
+				 .send = {.wr_id = w.wr_id,
+					  .signaled = q->sig_all ||
+						      w.send_flags & IBV_SEND_SIGNALED},
 				 .length = pieces.length,
 				 .remote = w.remote_addr,
 				 .first_sge = fetches ? sr_log_address_of(lkeys, pieces.first_key,
@@ -116,7 +115,6 @@ int sr_log_post_send(struct process *p, size_t rank)
 						      : 0,
 				 .number = (uint16_t)i,
 				 .opcode = (uint8_t)w.opcode,
-				 .signaled = q->sig_all || w.send_flags & IBV_SEND_SIGNALED,
 				 .fetches = fetches},
 			     w.checksum, w.rkey);
 	}
@@ -155,8 +153,8 @@ static int build(struct qp *q, const struct sr_log_call *c)
 		b->rq.remote = sr_get_u64(&in);
 		b->rq.length = c->opcode == IBV_WR_ATOMIC_WRITE ? 8 : 0;
 	}
-	b->rq.wr_id = sr_get_u64(&tail);
-	b->rq.signaled = q->sig_all || sr_get_u32(&tail) & IBV_SEND_SIGNALED;
+	b->rq.send.wr_id = sr_get_u64(&tail);
+	b->rq.send.signaled = q->sig_all || sr_get_u32(&tail) & IBV_SEND_SIGNALED;
 	return in.bad || tail.bad ? -EBADMSG : 0;
 }
 

@@ -35,6 +35,7 @@ struct qp *sr_log_add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint
 			 .type = type,
 			 .sig_all = sig_all,
 			 .end = SR_NO_END};
+	sr_send_queue_init(&q->sends);
 	if (r->qps_n == r->qps_room) {
 		size_t room = r->qps_room ? 2 * r->qps_room : 16;
 		struct qp **more = realloc(r->qps, room * sizeof(*more));
@@ -58,10 +59,38 @@ struct qp *sr_log_add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint
 
 void sr_log_free_qp(struct qp *q)
 {
-	free(q->requests.p);
+	struct sr_send_request *r;
+
+	while ((r = sr_send_queue_pop(&q->sends)))
+		free(r);
+	while ((r = q->spare)) {
+		q->spare = r->next;
+		free(r);
+	}
 	free(q->messages.p);
 	free(q->batch);
 	free(q);
+}
+
+int sr_log_add_request(struct qp *q, const struct request *rq)
+{
+	struct request *added = (struct request *)q->spare;
+
+	if (added)
+		q->spare = added->send.next;
+	else
+		added = malloc(sizeof(*added));
+	if (!added)
+		return -ENOMEM;
+	*added = *rq;
+	sr_send_queue_post(&q->sends, &added->send);
+	return 0;
+}
+
+void sr_log_drop_request(struct qp *q, struct sr_send_request *r)
+{
+	r->next = q->spare;
+	q->spare = r;
 }
 
 struct qp *sr_log_qp_at(const struct rank *r, uint64_t address)
@@ -147,8 +176,7 @@ static int connect_ends(struct process *p, size_t rank, const struct sr_log_call
 
 static void reset(struct qp *q)
 {
-	for (size_t i = 0; i < q->requests.used; i++)
-		REQUEST_AT(q, i)->stale = true;
+	sr_send_queue_reset(&q->sends);
 	q->broken = false;
 }
 
