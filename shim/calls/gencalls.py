@@ -9,7 +9,8 @@ The grammar is described at the head of calls.def; gen/description.py reads it.
 import os
 import sys
 
-from gen import codec, description, readers, schema, structs, table, wrappers
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from gen import codec, description, readers, schema, structs, table, wrappers  # noqa: E402
 
 
 def main():

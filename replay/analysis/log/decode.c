@@ -1,114 +1,145 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/analysis/log/decode.h"
 
-#include <signal.h>
 #include <string.h>
 
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
-
-#include "shim/core/codec.h"
-#include "wire.gen.h"
+#include "replay/analysis/log/wire.h"
 
 static struct sr_cursor cursor(const uint8_t *p, size_t size)
 {
 	return (struct sr_cursor){.p = p, .end = p + size};
 }
 
-/* An object that may be missing, of at least this size. */
-static bool get_object(struct sr_cursor *c, void *object, size_t size)
+/* An object that the library made, of at least this size. */
+static bool get_object(struct sr_bytes recorded, void *object, size_t size)
 {
-	struct sr_bytes v;
-
-	if (!sr_get_u8(c))
+	if (recorded.n < size)
 		return false;
-	v = sr_get_bytes(c);
-	if (v.n < size)
-		return false;
-	memcpy(object, v.p, size);
-	return !c->bad;
+	memcpy(object, recorded.p, size);
+	return true;
 }
 
 /* ---- queue pairs ---- */
 
+/* The attributes that were given. */
+static bool get_attributes(const struct sr_log_call *c, struct sr_log_create_qp *v)
+{
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_ibv_create_qp plain;
+	struct sr_in_create_qp_ex extended;
+
+	if (c->what == SR_WHAT_CREATE_QP_EX) {
+		sr_get_in_create_qp_ex(&at, &extended);
+		*v = (struct sr_log_create_qp){.type = extended.attr.qp_type,
+					       .sig_all = extended.attr.sq_sig_all};
+		return extended.has_attr && !at.bad;
+	}
+	sr_get_in_ibv_create_qp(&at, &plain);
+	*v = (struct sr_log_create_qp){.type = plain.attr.qp_type,
+				       .sig_all = plain.attr.sq_sig_all};
+	return plain.has_attr && !at.bad;
+}
+
 bool sr_log_get_create_qp(const struct sr_log_call *c, struct sr_log_create_qp *v)
 {
-	struct sr_cursor in = cursor(c->in, c->in_size), out = cursor(c->out, c->out_size);
-	struct ibv_qp_init_attr attr;
+	struct sr_cursor at = cursor(c->out, c->out_size);
+	struct sr_out_ibv_create_qp out;
 	struct ibv_qp qp;
 
-	sr_get_u64(&in); /* the protection domain, or the context */
-	/* The extended attributes begin with the same members. */
-	if (sr_get_u8(&in))
-		sr_get_ibv_qp_init_attr(&in, &attr);
-	else
+	if (!get_attributes(c, v))
 		return false;
-	*v = (struct sr_log_create_qp){.type = attr.qp_type, .sig_all = attr.sq_sig_all};
 	if (!c->result)
-		return !in.bad;
-	if (!get_object(&out, &qp, sizeof(qp)))
+		return true;
+	/* The object comes first in the results of both calls. */
+	sr_get_out_ibv_create_qp(&at, &out);
+	if (!get_object(out.object, &qp, sizeof(qp)))
 		return false;
 	v->qp = c->result;
 	v->qp_num = qp.qp_num;
-	return !in.bad;
+	return true;
 }
 
 bool sr_log_get_modify_qp(const struct sr_log_call *c, struct sr_log_modify_qp *v)
 {
-	struct sr_cursor in = cursor(c->in, c->in_size);
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_ibv_modify_qp in;
 
-	memset(v, 0, sizeof(*v));
-	v->qp = sr_get_u64(&in);
-	v->mask = sr_get_u32(&in);
-	sr_get_ibv_qp_attr(&in, &v->attr);
-	return !in.bad && !c->result;
+	sr_get_in_ibv_modify_qp(&at, &in);
+	*v = (struct sr_log_modify_qp){
+	    .qp = in.qp, .mask = (uint32_t)in.attr_mask, .attr = in.attr};
+	return !at.bad && !c->result;
 }
 
 /* ---- memory ---- */
 
+static bool get_registration(const struct sr_log_call *c, struct sr_log_reg_mr *v)
+{
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_ibv_reg_mr plain;
+	struct sr_in_ibv_reg_mr_iova elsewhere;
+
+	if (c->what == SR_WHAT_REG_MR_IOVA) {
+		sr_get_in_ibv_reg_mr_iova(&at, &elsewhere);
+		*v = (struct sr_log_reg_mr){.addr = elsewhere.addr,
+					    .length = elsewhere.length,
+					    .iova = elsewhere.iova};
+		return !at.bad;
+	}
+	sr_get_in_ibv_reg_mr(&at, &plain);
+	*v = (struct sr_log_reg_mr){.addr = plain.addr,
+				    .length = plain.length,
+				    .iova = plain.access & IBV_ACCESS_ZERO_BASED ? 0 : plain.addr};
+	return !at.bad;
+}
+
 bool sr_log_get_reg_mr(const struct sr_log_call *c, struct sr_log_reg_mr *v)
 {
-	struct sr_cursor in = cursor(c->in, c->in_size), out = cursor(c->out, c->out_size);
+	struct sr_cursor at = cursor(c->out, c->out_size);
+	struct sr_out_ibv_reg_mr out;
 	struct ibv_mr mr;
 
-	*v = (struct sr_log_reg_mr){0};
-	sr_get_u64(&in); /* pd */
-	v->addr = sr_get_u64(&in);
-	v->length = sr_get_u64(&in);
-	if (c->what == SR_WHAT_REG_MR_IOVA)
-		v->iova = sr_get_u64(&in);
-	else
-		v->iova = sr_get_u32(&in) & IBV_ACCESS_ZERO_BASED ? 0 : v->addr;
-	if (in.bad || !c->result || !get_object(&out, &mr, sizeof(mr)))
+	if (!get_registration(c, v) || !c->result)
+		return false;
+	/* The same results as those of ibv_reg_mr_iova. */
+	sr_get_out_ibv_reg_mr(&at, &out);
+	if (!get_object(out.object, &mr, sizeof(mr)))
 		return false;
 	v->lkey = mr.lkey;
 	v->rkey = mr.rkey;
 	return true;
 }
 
+static bool get_gid(const struct sr_log_call *c, struct sr_log_gid *v)
+{
+	struct sr_cursor in_at = cursor(c->in, c->in_size), out_at = cursor(c->out, c->out_size);
+	struct sr_in_ibv_query_gid in;
+	struct sr_out_ibv_query_gid out;
+
+	sr_get_in_ibv_query_gid(&in_at, &in);
+	sr_get_out_ibv_query_gid(&out_at, &out);
+	v->index = (uint32_t)in.index;
+	memcpy(v->gid, out.gid, sizeof(v->gid));
+	return out.has_gid && !in_at.bad && !out_at.bad;
+}
+
+static bool get_gid_entry(const struct sr_log_call *c, struct sr_log_gid *v)
+{
+	struct sr_cursor in_at = cursor(c->in, c->in_size), out_at = cursor(c->out, c->out_size);
+	struct sr_in__ibv_query_gid_ex in;
+	struct sr_out__ibv_query_gid_ex out;
+
+	sr_get_in__ibv_query_gid_ex(&in_at, &in);
+	sr_get_out__ibv_query_gid_ex(&out_at, &out);
+	v->index = in.gid_index;
+	if (in_at.bad || out.entry.n < sizeof(v->gid))
+		return false;
+	memcpy(v->gid, out.entry.p, sizeof(v->gid)); /* struct ibv_gid_entry begins with it */
+	return true;
+}
+
 bool sr_log_get_gid(const struct sr_log_call *c, struct sr_log_gid *v)
 {
-	struct sr_cursor in = cursor(c->in, c->in_size), out = cursor(c->out, c->out_size);
-	struct sr_bytes entry;
-
-	sr_get_u64(&in); /* context */
-	if (c->what == SR_WHAT_QUERY_GID) {
-		sr_get_u8(&in); /* port */
-		v->index = sr_get_u32(&in);
-		if (!sr_get_u8(&out))
-			return false;
-		sr_get_raw(&out, v->gid, sizeof(v->gid));
-		return !in.bad && !out.bad;
-	}
-	sr_get_u32(&in); /* port */
-	v->index = sr_get_u32(&in);
-	if (!sr_get_u8(&out))
-		return false;
-	entry = sr_get_bytes(&out);
-	if (in.bad || entry.n < sizeof(v->gid))
-		return false;
-	memcpy(v->gid, entry.p, sizeof(v->gid)); /* its first member */
-	return true;
+	return c->what == SR_WHAT_QUERY_GID ? get_gid(c, v) : get_gid_entry(c, v);
 }
 
 /* ---- librdmacm ---- */
@@ -204,44 +235,63 @@ static const void *pointer(uint64_t address)
 	return (const void *)(uintptr_t)address;
 }
 
-/* The identifier whose memory the results show, and where they begin to. */
+/* The event that a call returned. */
+static bool see_returned_event(struct sr_cursor *c, struct shown *s, struct sr_log_cm *v)
+{
+	struct sr_out_rdma_get_cm_event out;
+
+	sr_get_out_rdma_get_cm_event(c, &out);
+	return out.event && out.has_reached && get_shown(c, s) && see_event(s, pointer(out.event), v);
+}
+
+/* The identifier that a call made, of whichever call: as those that rdma_create_ep makes. */
+static bool see_made_id(struct sr_cursor *c, struct shown *s, struct sr_log_cm *v)
+{
+	struct sr_out_rdma_create_ep out;
+
+	sr_get_out_rdma_create_ep(c, &out);
+	return out.id && out.has_reached && get_shown(c, s) && see_id(s, pointer(out.id), v);
+}
+
+/* The identifier that a call was given as its first argument. */
+static bool see_given_id(const struct sr_log_call *c, struct sr_cursor *out, struct shown *s,
+			 struct sr_log_cm *v)
+{
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_rdma_connect in;
+
+	sr_get_in_rdma_connect(&at, &in);
+	return get_shown(out, s) && see_id(s, pointer(in.id), v);
+}
+
+static bool see_created_qp(const struct sr_log_call *c, struct sr_cursor *out, struct shown *s,
+			   struct sr_log_cm *v)
+{
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_rdma_create_qp in;
+
+	sr_get_in_rdma_create_qp(&at, &in);
+	if (in.has_attr)
+		v->sig_all = in.attr.sq_sig_all != 0;
+	return !at.bad && get_shown(out, s) && see_id(s, pointer(in.id), v);
+}
+
 bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v)
 {
-	struct sr_cursor in = cursor(c->in, c->in_size), out = cursor(c->out, c->out_size);
-	struct ibv_qp_init_attr attr;
-	struct shown s = {.n = 0};
-	uint64_t first = sr_get_u64(&in), second = 0;
+	struct sr_cursor out = cursor(c->out, c->out_size);
+	struct shown listening = {.n = 0}, s = {.n = 0};
 
 	*v = (struct sr_log_cm){.sig_all = -1};
 	switch (c->what) {
 	case SR_WHAT_CM_EVENT:
-		second = sr_get_u8(&out) ? sr_get_u64(&out) : 0;
-		if (!second)
-			return false;
-		if (sr_get_u8(&out)) { /* its kind */
-			sr_get_u32(&out);
-			sr_get_u32(&out);
-		}
-		return sr_get_u8(&out) && get_shown(&out, &s) && see_event(&s, pointer(second), v);
+		return see_returned_event(&out, &s, v);
 	case SR_WHAT_CM_CREATE_QP:
-		sr_get_u64(&in); /* pd */
-		if (sr_get_u8(&in)) {
-			sr_get_ibv_qp_init_attr(&in, &attr);
-			v->sig_all = attr.sq_sig_all != 0;
-		}
-		return !in.bad && get_shown(&out, &s) && see_id(&s, pointer(first), v);
+		return see_created_qp(c, &out, &s, v);
 	case SR_WHAT_CM_CREATE_EP:
-		second = sr_get_u8(&out) ? sr_get_u64(&out) : 0;
-		return second && sr_get_u8(&out) && get_shown(&out, &s) &&
-		       see_id(&s, pointer(second), v);
+		return see_made_id(&out, &s, v);
 	case SR_WHAT_CM_REQUEST:
-		if (!get_shown(&out, &s)) /* the listening one */
-			return false;
-		s.n = 0;
-		second = sr_get_u8(&out) ? sr_get_u64(&out) : 0;
-		return second && sr_get_u8(&out) && get_shown(&out, &s) &&
-		       see_id(&s, pointer(second), v);
+		return get_shown(&out, &listening) && see_made_id(&out, &s, v);
 	default:
-		return get_shown(&out, &s) && see_id(&s, pointer(first), v);
+		return see_given_id(c, &out, &s, v);
 	}
 }

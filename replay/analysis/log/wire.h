@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wire.h: the getters that gencalls.py makes of calls.def, and the types that they fill. */
+/* wire.h: the getters of records that gencalls.py makes of calls.def, and the types that they fill. */
 #ifndef REPLAY_ANALYSIS_LOG_WIRE_H
 #define REPLAY_ANALYSIS_LOG_WIRE_H
 
@@ -13,6 +13,6 @@
 
 #include "shim/core/completion.h"
 
-#include "wire.gen.h"
+#include "records.gen.h"
 
 #endif

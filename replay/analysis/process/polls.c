@@ -69,24 +69,24 @@ static int64_t tell_segments(struct polling *s, struct sr_value *v, uint64_t len
 
 	while (told < length && s->segment < s->poll.segments_n) {
 		struct sr_cursor next = s->poll.segments;
-		uint64_t address = sr_get_u64(&next);
-		struct sr_bytes data = sr_get_bytes(&next);
+		struct sr_wire_segment found;
 		int err;
 
+		sr_get_segment_fields(&next, &found);
 		if (next.bad)
 			return -EBADMSG;
 		/* Memory that the CPU cannot read was not logged. */
-		if (first && !told && address != first)
+		if (first && !told && found.addr != first)
 			break;
 		s->poll.segments = next;
 		s->segment++;
-		v->address = address;
-		v->data = data.p;
-		v->length = data.n;
+		v->address = found.addr;
+		v->data = found.data.p;
+		v->length = found.data.n;
 		v->remote = remote + told;
-		told += data.n;
+		told += found.data.n;
 		p->counts->values++;
-		p->counts->bytes += data.n;
+		p->counts->bytes += found.data.n;
 		err = p->hooks->value ? p->hooks->value(p->hooks->argument, v) : 0;
 		if (err)
 			return err;
@@ -138,8 +138,12 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 static bool arrived_at(const struct polling *s, uint64_t address)
 {
 	struct sr_cursor next = s->poll.segments;
+	struct sr_wire_segment found;
 
-	return s->segment < s->poll.segments_n && sr_get_u64(&next) == address;
+	if (s->segment >= s->poll.segments_n)
+		return false;
+	sr_get_segment_fields(&next, &found);
+	return found.addr == address;
 }
 
 /* A completion under way, for the events below. */
@@ -286,8 +290,9 @@ int sr_log_poll_cq(struct process *p, size_t rank)
 	if (!get_poll(&r->call, &s.poll))
 		return 0;
 	for (; s.segment < r->segment; s.segment++) {
-		sr_get_u64(&s.poll.segments);
-		sr_get_bytes(&s.poll.segments);
+		struct sr_wire_segment reported;
+
+		sr_get_segment_fields(&s.poll.segments, &reported);
 	}
 	for (; s.at < s.poll.n && !ret; s.at++) {
 		struct completion c = get_completion(&s.poll.completions, s.poll.extended);

@@ -73,33 +73,36 @@ static struct pieces get_pieces(struct sr_cursor *c, uint64_t n)
 /* How many of the chain were posted: all, or up to the one that was refused. */
 static uint32_t accepted(const struct sr_log_call *c, uint32_t n)
 {
-	struct sr_cursor out = {.p = c->out, .end = c->out + c->out_size};
-	uint32_t bad;
+	struct sr_cursor at = {.p = c->out, .end = c->out + c->out_size};
+	struct sr_out_post_send out;
 
-	if (!sr_get_u8(&out))
-		return n;
-	bad = sr_get_u32(&out);
-	return bad < n ? bad : n;
+	sr_get_out_post_send(&at, &out);
+	return out.has_bad_wr && out.bad_wr < n ? out.bad_wr : n;
 }
 
 int sr_log_post_send(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
 	const struct sr_log_call *c = &r->call;
-	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
-	struct qp *q = sr_log_qp_at_or_new(r, sr_get_u64(&in));
-	uint32_t n = accepted(c, sr_get_u32(&in));
+	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
 	const struct sr_keymap *lkeys = &p->links->ranks[rank].lkeys;
-	int err = q ? 0 : -ENOMEM;
+	struct sr_in_post_send in;
+	struct qp *q;
+	uint32_t n;
+	int err;
 
+	sr_get_in_post_send(&at, &in);
+	q = sr_log_qp_at_or_new(r, in.qp);
+	n = accepted(c, in.wr_n);
+	err = q ? 0 : -ENOMEM;
 	for (uint32_t i = 0; i < n && !err; i++) {
 		struct sr_wire_send_wr w;
 		struct pieces pieces;
 		bool fetches;
 
-		sr_get_send_wr_fields(&in, &w);
-		pieces = get_pieces(&in, w.sg_list_n);
-		if (in.bad)
+		sr_get_send_wr_fields(&at, &w);
+		pieces = get_pieces(&at, w.sg_list_n);
+		if (at.bad)
 			return -EBADMSG;
 		fetches = sr_op(w.opcode) & SR_OP_SCATTERS;
 		err = posted(p, rank, q,
@@ -123,16 +126,16 @@ int sr_log_post_send(struct process *p, size_t rank)
 
 /* ---- the builders: a batch is posted when it is complete ---- */
 
-/* The last arguments of every builder: wr_id and wr_flags. */
-#define TAIL (sizeof(uint64_t) + sizeof(uint32_t))
-
 static int build(struct qp *q, const struct sr_log_call *c)
 {
-	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
-	struct sr_cursor tail = {.p = c->in + c->in_size - TAIL, .end = c->in + c->in_size};
+	const uint8_t *end = c->in + c->in_size;
+	struct sr_cursor first = {.p = c->in, .end = end};
+	struct sr_cursor last = {.p = end - SR_BYTES_in_wr_send, .end = end};
+	struct sr_in_wr_rdma_write begins;
+	struct sr_in_wr_send ends;
 	struct built *b;
 
-	if (c->in_size < sizeof(uint64_t) + TAIL)
+	if (c->in_size < SR_BYTES_in_wr_send)
 		return -EBADMSG;
 	if (q->batch_n == q->batch_room) {
 		size_t room = q->batch_room ? 2 * q->batch_room : 16;
@@ -147,64 +150,75 @@ static int build(struct qp *q, const struct sr_log_call *c)
 	*b = (struct built){.rq = {.opcode = c->opcode,
 				   .number = (uint16_t)q->batch_n++,
 				   .fetches = sr_op(c->opcode) & SR_OP_SCATTERS}};
-	sr_get_u64(&in); /* the queue pair */
 	if (c->what == SR_WHAT_BUILD_REMOTE) {
-		b->rkey = sr_get_u32(&in);
-		b->rq.remote = sr_get_u64(&in);
+		/* All that name remote memory begin as a WRITE does. */
+		sr_get_in_wr_rdma_write(&first, &begins);
+		b->rkey = begins.rkey;
+		b->rq.remote = begins.remote_addr;
 		b->rq.length = c->opcode == IBV_WR_ATOMIC_WRITE ? 8 : 0;
 	}
-	b->rq.send.wr_id = sr_get_u64(&tail);
-	b->rq.send.signaled = q->sig_all || sr_get_u32(&tail) & IBV_SEND_SIGNALED;
-	return in.bad || tail.bad ? -EBADMSG : 0;
+	/* All end as a SEND does, with wr_id and wr_flags. */
+	sr_get_in_wr_send(&last, &ends);
+	b->rq.send.wr_id = ends.wr_id;
+	b->rq.send.signaled = q->sig_all || ends.wr_flags & IBV_SEND_SIGNALED;
+	return first.bad || last.bad ? -EBADMSG : 0;
 }
 
 static int set_data(struct process *p, size_t rank, struct qp *q, const struct sr_log_call *c)
 {
-	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
+	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
 	const struct sr_keymap *lkeys = &p->links->ranks[rank].lkeys;
+	union {
+		struct sr_in_wr_set_sge sge;
+		struct sr_in_wr_set_sge_list list;
+		struct sr_in_wr_set_inline_data data;
+		struct sr_in_wr_set_inline_data_list data_list;
+	} in;
 	struct built *b;
 	struct pieces pieces;
-	uint32_t key;
-	uint64_t addr;
 
 	if (!q->batch_n)
 		return 0;
 	b = &q->batch[q->batch_n - 1];
-	sr_get_u64(&in); /* the queue pair */
 	switch (c->what) {
 	case SR_WHAT_SET_SGE:
-		key = sr_get_u32(&in);
-		addr = sr_get_u64(&in);
-		b->rq.first_sge = sr_log_address_of(lkeys, key, addr);
-		b->rq.length = sr_get_u32(&in);
+		sr_get_in_wr_set_sge(&at, &in.sge);
+		b->rq.first_sge = sr_log_address_of(lkeys, in.sge.lkey, in.sge.addr);
+		b->rq.length = in.sge.length;
 		break;
 	case SR_WHAT_SET_SGE_LIST:
-		pieces = get_pieces(&in, sr_get_u32(&in));
+		sr_get_in_wr_set_sge_list(&at, &in.list);
+		pieces = get_pieces(&at, in.list.sg_list_n);
 		b->rq.length = pieces.length;
 		if (pieces.length)
 			b->rq.first_sge =
 			    sr_log_address_of(lkeys, pieces.first_key, pieces.first);
 		break;
 	case SR_WHAT_SET_INLINE:
-		b->rq.length = sr_get_u64(&in);
-		b->checksum = sr_get_u64(&in);
+		sr_get_in_wr_set_inline_data(&at, &in.data);
+		b->rq.length = in.data.length;
+		b->checksum = in.data.checksum;
 		break;
 	default: /* an inline list: only its checksum is in the trace */
-		sr_get_u64(&in);
-		b->checksum = sr_get_u64(&in);
+		sr_get_in_wr_set_inline_data_list(&at, &in.data_list);
+		b->checksum = in.data_list.checksum;
 		break;
 	}
-	return in.bad ? -EBADMSG : 0;
+	return at.bad ? -EBADMSG : 0;
 }
 
 int sr_log_batch(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
 	const struct sr_log_call *c = &r->call;
-	struct sr_cursor in = {.p = c->in, .end = c->in + c->in_size};
-	struct qp *q = sr_log_qp_at_or_new(r, sr_get_u64(&in));
+	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
+	struct sr_in_wr_start in;
+	struct qp *q;
 	int err = 0;
 
+	/* The queue pair is the first argument of all of them. */
+	sr_get_in_wr_start(&at, &in);
+	q = sr_log_qp_at_or_new(r, in.qp);
 	if (!q)
 		return -ENOMEM;
 	switch (c->what) {
