@@ -8,7 +8,7 @@
 #include "shim/core/hooks.h"
 #include "shim/verbs/clocks/outside.h"
 #include "shim/files/own_fds.h"
-#include "shim/threads/program_threads.h"
+#include "shim/threads/libraries.h"
 #include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
 

@@ -35,7 +35,9 @@
 #define SR_SHIM_MAPS     0x680000000000ull
 /* Mappings that the program makes by mmap, where it leaves the place to the kernel. */
 #define SR_PROGRAM_MAPS  0x6a0000000000ull
-/* And the threads' stacks: SR_STACKS in program_threads.h.  System V shared memory: */
+/* The stacks of the program's threads. */
+#define SR_STACKS        0x690000000000ull
+/* System V shared memory. */
 #define SR_SEGMENTS      0x6f0000000000ull
 
 /* Makes both arenas; before it, and if it fails (-errno), everything is the program's. */

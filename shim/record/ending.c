@@ -13,7 +13,7 @@
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
-#include "shim/threads/program_threads.h"
+#include "shim/threads/stdio_order.h"
 #include "shim/verbs/regions.h"
 
 /* How long the end of the process waits for its last records to be on disk. */

@@ -35,6 +35,7 @@
 #include "shim/threads/program_threads.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
+#include "shim/threads/stdio_order.h"
 #include "shim/threads/stdio_pin.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"

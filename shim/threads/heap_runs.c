@@ -3,7 +3,7 @@
 
 #include "logd/base/rawsys.h"
 #include "logd/base/lock.h"
-#include "shim/threads/program_threads.h"
+#include "shim/threads/gone.h"
 
 static int32_t leaving; /* the id of a thread that may not be over yet; the owner's */
 

@@ -24,9 +24,6 @@ struct sr_thread;
 
 typedef void *(*sr_start_routine)(void *);
 
-/* Where the stacks are; see heap.h for the other ranges. */
-#define SR_STACKS 0x690000000000ull
-
 /* In the main thread, once.  False if the program has used up the thread keys. */
 bool sr_threads_init(void);
 
@@ -39,15 +36,5 @@ void sr_thread_watch_end(struct sr_thread *t);
  * If not (a destructor in the last round of all), false: it is not recorded.
  */
 bool sr_thread_revive(struct sr_thread *t);
-
-/* Is this code of libibverbs, librdmacm, a provider or what these use?  In a process with threads.
- */
-bool sr_is_verbs_library(const void *code);
-
-/* At the event that ends the process: see stdio_order.c. */
-void sr_stdio_settle(void);
-
-/* Waits until a thread that is about to end is gone, to the kernel. */
-void sr_thread_wait_gone(int32_t tid);
 
 #endif

@@ -17,6 +17,7 @@
 #include <stdio_ext.h>
 #include <string.h>
 
+#include "shim/threads/stdio_order.h"
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"

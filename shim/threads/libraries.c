@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/threads/libraries.h"
+
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LIBRARIES 32
+
+static struct {
+	uintptr_t start, end;
+} libraries[LIBRARIES];
+static int n_libraries;
+
+/* By its file's name; providers are in a directory of libibverbs's. */
+static bool is_of_verbs(const char *path)
+{
+	static const char *const names[] = {
+	    "libibverbs.so", "librdmacm.so", "libnl-3.so", "libnl-route-3.so", "libmlx4.so",
+	    "libmlx5.so", "libefa.so", "libmana.so",
+	    /* The unwinder: it looks at frames of the shim's, too. */
+	    "libgcc_s.so"};
+	const char *file = strrchr(path, '/');
+
+	file = file ? file + 1 : path;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(file, names[i], strlen(names[i])))
+			return true;
+	return strstr(path, "/libibverbs/") && strstr(file, "-rdmav");
+}
+
+static int note_library(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	for (int i = 0; i < info->dlpi_phnum && n_libraries < LIBRARIES; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
+		    !is_of_verbs(info->dlpi_name))
+			continue;
+		libraries[n_libraries].start = info->dlpi_addr + segment->p_vaddr;
+		libraries[n_libraries].end = libraries[n_libraries].start + segment->p_memsz;
+		n_libraries++;
+	}
+	return 0;
+}
+
+bool sr_is_verbs_library(const void *code)
+{
+	for (int i = 0; i < n_libraries; i++)
+		if ((uintptr_t)code - libraries[i].start < libraries[i].end - libraries[i].start)
+			return true;
+	return false;
+}
+
+void sr_verbs_libraries_find(void)
+{
+	dl_iterate_phdr(note_library, NULL);
+}

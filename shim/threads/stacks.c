@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/threads/stacks.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "logd/base/lock.h"
+#include "logd/base/page.h"
+#include "logd/base/rawsys.h"
+#include "shim/memory/heap.h"
+#include "shim/threads/gone.h"
+
+/* What the shim's own frames and thread-local variables may take of a small stack. */
+#define SHIM_ROOM (16ul << 10)
+
+/* All that are mapped. */
+static struct sr_thread_start *stacks;
+static struct sr_lock stacks_lock;
+static _Atomic uintptr_t next_stack = SR_STACKS;
+
+/*
+ * glibc keeps what it knows of a thread at the upper end of its stack, which is
+ * what a pthread_t points to; it is done with it when the thread is joined, or
+ * detached and gone.
+ */
+void sr_stack_release(pthread_t id)
+{
+	sr_lock(&stacks_lock);
+	for (struct sr_thread_start *s = stacks; s; s = s->next)
+		if (id - s->stack < s->stack_size)
+			s->released = true;
+	sr_unlock(&stacks_lock);
+}
+
+/* Those that nobody needs any more.  Their addresses are not used again. */
+void sr_stacks_unmap(void)
+{
+	struct sr_thread_start **link, *s;
+
+	sr_lock(&stacks_lock);
+	for (link = &stacks; (s = *link);) {
+		if (!s->created || !s->released || !s->tid || !sr_thread_is_gone(s->tid)) {
+			link = &s->next;
+			continue;
+		}
+		*link = s->next;
+		sr_sys_munmap((void *)s->stack, s->stack_size);
+		sr_free(s);
+	}
+	sr_unlock(&stacks_lock);
+}
+
+void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr)
+{
+	int detached = PTHREAD_CREATE_JOINABLE;
+
+	pthread_attr_getdetachstate(attr, &detached);
+	s->released = detached == PTHREAD_CREATE_DETACHED;
+	sr_lock(&stacks_lock);
+	s->next = stacks;
+	stacks = s;
+	sr_unlock(&stacks_lock);
+}
+
+/* Until then its pthread_t leads to something. */
+void sr_stack_created(struct sr_thread_start *s)
+{
+	sr_lock(&stacks_lock);
+	s->created = true;
+	sr_unlock(&stacks_lock);
+}
+
+void sr_stack_unlist(struct sr_thread_start *s)
+{
+	struct sr_thread_start **link;
+
+	sr_lock(&stacks_lock);
+	for (link = &stacks; *link && *link != s; link = &(*link)->next)
+		;
+	if (*link)
+		*link = s->next;
+	sr_unlock(&stacks_lock);
+}
+
+bool sr_attr_has_stack(const pthread_attr_t *attr)
+{
+	void *low;
+	size_t size;
+
+	/* glibc keeps the upper end, 0 if there is none, and the size, and tells their difference.
+	 */
+	return attr && !pthread_attr_getstack(attr, &low, &size) && (uintptr_t)low + size;
+}
+
+/* A stack as attr wants it, at s->stack or, if that is 0, at the next free place. */
+int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr)
+{
+	size_t size = 0, guard = 0;
+	void *p;
+	int err;
+
+	pthread_attr_getstacksize(attr, &size);
+	pthread_attr_getguardsize(attr, &guard);
+	size = sr_page_up(size);
+	guard = sr_page_up(guard);
+	/* As glibc has it: the guard comes on top.  And what the shim needs of it. */
+	size += guard + SHIM_ROOM;
+	if (!s->stack)
+		s->stack = atomic_fetch_add(&next_stack, size + PAGE);
+	s->stack_size = size;
+	p = sr_sys_mmap(
+	    (void *)s->stack, size, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
+	if (p != (void *)s->stack) {
+		if (!sr_sys_is_error(p))
+			sr_sys_munmap(p, size);
+		s->stack = 0;
+		return EAGAIN;
+	}
+	sr_syscall(SYS_mprotect, (long)s->stack, (long)guard, PROT_NONE, 0, 0, 0);
+	err = pthread_attr_setstack(attr, (char *)p + guard, size - guard);
+	if (err) {
+		sr_sys_munmap(p, size);
+		s->stack = 0;
+	}
+	return err;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stacks.h: the stacks of the program's threads, at addresses that are recorded and never
+ * used again (program_threads.h).
+ */
+#ifndef SHIM_THREADS_STACKS_H
+#define SHIM_THREADS_STACKS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a new thread is told, and what is known of it until its stack is unmapped. */
+struct sr_thread_start {
+	void *routine; /* sr_start_routine, or thrd_start_t */
+	void *arg;
+	bool c11;
+	bool inner; /* of a library's: not the program's */
+	bool inside_rdmacm;
+	uint32_t number;
+	uint64_t hidden, mask; /* signals.h */
+	bool own_mask;         /* its attributes say which */
+	uint64_t stack;        /* 0: not ours */
+	size_t stack_size;
+	_Atomic int32_t tid;
+	bool created;  /* who creates it has done with it */
+	bool released; /* joined or detached */
+	struct sr_thread_start *next;
+};
+
+/* Did the program give the thread a stack? */
+bool sr_attr_has_stack(const pthread_attr_t *attr);
+
+/* A stack as attr wants it, at s->stack or, if that is 0, at the next free place.  0 or an errno. */
+int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr);
+
+/* From here on sr_stacks_unmap() finds it; and no longer. */
+void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr);
+void sr_stack_unlist(struct sr_thread_start *s);
+
+/* The creating thread does not need its pthread_t any more. */
+void sr_stack_created(struct sr_thread_start *s);
+
+/* The thread was joined or detached. */
+void sr_stack_release(pthread_t id);
+
+/* Unmaps those that nobody needs any more. */
+void sr_stacks_unmap(void);
+
+#endif
