@@ -13,7 +13,7 @@
 #include "shim/kernel/tsc.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/memory/heap.h"
-#include "shim/signals/handlers.h"
+#include "shim/signals/kernel.h"
 #include "shim/threads/main_stack.h"
 #include "shim/threads/stdio_pin.h"
 

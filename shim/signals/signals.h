@@ -36,8 +36,10 @@
 #include <ucontext.h>
 
 #include "shim/core/signal_state.h"
-#include "shim/signals/frame.h"
+#include "shim/signals/dispositions.h"
+#include "shim/signals/handlers.h"
 #include "shim/signals/stack.h"
+#include "shim/signals/waiting.h"
 
 /*
  * Is it this module's, and may the thread go on from *uc?  Called in the order of
@@ -64,26 +66,8 @@ int sr_signals_claim(int signo, sr_signal_handler handler);
 struct sr_thread;
 void sr_signals_start(bool replay);
 
-/* As a mask. */
-uint64_t sr_signals_claimed(void);
-
-/* Those that are pending to the program, and not to the kernel; as a mask. */
-uint64_t sr_signals_waiting(const struct sr_thread *t);
-
-/* Replay: wake up (sr_engine's stalled) if the thread computes for long. */
-void sr_signals_await_stall(struct sr_thread *t, bool on);
-
-/* Does the program have a handler for it? */
-bool sr_signals_has_handler(int signo);
-
-/* Its disposition is the default from now on (SA_RESETHAND). */
-void sr_signals_reset(int signo);
-
 /* Nothing of the claimed signals is blocked any more. */
 void sr_signals_unhide(void);
-
-/* Replay: the handler runs now, in this thread, with this siginfo. */
-void sr_signals_replay(int signo, const siginfo_t *info);
 
 /*
  * A thread begins, with what its creator had hidden (sr_signals_hidden), and ends.  In it.  An
@@ -108,15 +92,6 @@ void sr_signals_thread_ends(void);
  * dispositions, stack and mask again.  Claims are over.
  */
 void sr_signals_forget_in_child(void);
-
-/* Is the kernel's idea of dispositions another than the program's? */
-bool sr_signals_are_shadowed(void);
-
-/* Is this a replay, in which no mask is the kernel's? */
-bool sr_signals_are_replayed(void);
-
-/* What libc gives the kernel as sa_restorer, and a program finds there. */
-void *sr_signals_libc_restorer(void);
 
 /* What the program has blocked is blocked in the one that it executes; and if that fails, not. */
 void sr_signals_before_exec(void);

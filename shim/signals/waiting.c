@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/signals/waiting.h"
+
+#include <string.h>
+
+#include "shim/core/engine.h"
+#include "shim/core/thread.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/memory/heap.h"
+#include "shim/signals/dispositions.h"
+
+void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info)
+{
+	if (s->held & SR_SIGNAL_BIT(signo))
+		return;
+	s->held_info[signo == SIGSYS] = *info;
+	s->held |= SR_SIGNAL_BIT(signo);
+}
+
+static void release_held(struct sr_signal_state *s)
+{
+	for (int i = 0; i < 2; i++) {
+		int signo = i ? SIGSYS : SIGSEGV;
+
+		if (!(s->held & ~s->hidden & SR_SIGNAL_BIT(signo)))
+			continue;
+		s->held &= ~SR_SIGNAL_BIT(signo);
+		sr_queue_to_self(signo, &s->held_info[i]);
+	}
+}
+
+#define WAITING 32
+
+struct sr_signal_queue {
+	uint32_t n, room;
+	siginfo_t info[];
+};
+
+static struct sr_signal_queue *new_queue(uint32_t room)
+{
+	struct sr_signal_queue *q =
+	    sr_alloc_zeroed(sizeof(*q) + room * sizeof(q->info[0]));
+
+	if (q)
+		q->room = room;
+	return q;
+}
+
+/* The shim is not at work.  Where there is no memory it stays as it is. */
+void sr_signal_queue_grow(struct sr_signal_state *s)
+{
+	struct sr_signal_queue *old = s->queue, *q = new_queue(2 * old->room);
+
+	if (!q)
+		return;
+	q->n = old->n;
+	memcpy(q->info, old->info, old->n * sizeof(old->info[0]));
+	s->queue = q;
+	sr_free(old);
+}
+
+bool sr_signal_queue_is_full(const struct sr_signal_state *s)
+{
+	return s->queue->n == s->queue->room;
+}
+
+/* How long in a thread that makes no call. */
+#define TICK_NS 5000000
+/* Where it uses no time, it is not given any: the machine has a second for others. */
+#define TICKS_MAX 200
+#define MAGIC   ((void *)0x73725f7369676e61ul)
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+static bool make_timer(struct sr_signal_state *s, clockid_t clock)
+{
+	struct sigevent e = {
+	    .sigev_notify = SIGEV_THREAD_ID,
+	    .sigev_signo = SIGSEGV,
+	    .sigev_value.sival_ptr = MAGIC,
+	};
+
+	e.sigev_notify_thread_id = (pid_t)sr_sys_gettid();
+	if (!s->has_timer)
+		s->has_timer =
+		    !sr_syscall(SYS_timer_create, clock, SR_ARG(&e), SR_ARG(&s->timer), 0, 0, 0);
+	return s->has_timer;
+}
+
+static void set_timer(struct sr_signal_state *s, clockid_t clock, long ns)
+{
+	const struct itimerspec once = {.it_value = {.tv_nsec = ns}};
+
+	if (make_timer(s, clock))
+		s->timer_set =
+		    !sr_syscall(SYS_timer_settime, s->timer, 0, SR_ARG(&once), 0, 0, 0) && ns;
+}
+
+void sr_signals_await_stall(struct sr_thread *t, bool on)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	if (on != s->timer_set && sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV))
+		set_timer(s, CLOCK_THREAD_CPUTIME_ID, on ? 4 * TICK_NS : 0);
+}
+
+/* Realtime ones are counted, of the others one is as good as many. */
+static bool is_there(const struct sr_signal_queue *q, int signo)
+{
+	for (uint32_t i = 0; i < q->n && signo < SIGRTMIN; i++)
+		if (q->info[i].si_signo == signo)
+			return true;
+	return false;
+}
+
+/* All signals are blocked.  False: there is no room. */
+bool sr_signal_enqueue(struct sr_signal_state *s, int signo, const siginfo_t *info)
+{
+	struct sr_signal_queue *q = s->queue;
+
+	if (is_there(q, signo))
+		return true;
+	if (q->n == q->room)
+		return false;
+	q->info[q->n] = *info;
+	q->info[q->n++].si_signo = signo;
+	s->waiting = true;
+	return true;
+}
+
+/* Back to the kernel, in the order in which they came; they come when they are not blocked. */
+static void empty_queue(struct sr_signal_state *s)
+{
+	struct sr_signal_queue *q = s->queue;
+
+	s->waiting = false;
+	for (uint32_t i = 0; q && i < q->n; i++)
+		sr_queue_to_self(q->info[i].si_signo, &q->info[i]);
+	if (q)
+		q->n = 0;
+}
+
+void sr_signals_take(struct sr_thread *t, uint8_t place)
+{
+	struct sr_signal_state *s = &t->signals;
+	const uint64_t all = ~sr_signals_claimed();
+	uint8_t before = s->taking;
+	uint64_t mask;
+
+	/* Several at a time come one after the other: another may wait when a handler returns. */
+	while (s->waiting && !sr_is_section(t)) {
+		if (s->timer_set)
+			set_timer(s, CLOCK_MONOTONIC, 0);
+		sr_kernel_mask(SIG_SETMASK, &all, &mask);
+		s->taking = place;
+		empty_queue(s);
+		if (s->overflowed)
+			mask = s->overflow_mask;
+		s->overflowed = false;
+		sr_kernel_mask(SIG_SETMASK, &mask, NULL);
+		release_held(s);
+		s->taking = before;
+	}
+}
+
+static int64_t cpu_time(void)
+{
+	struct timespec ts = {0};
+
+	sr_sys_clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+void sr_signals_left(struct sr_thread *t)
+{
+	struct sr_signal_state *s = &t->signals;
+
+	/* The next call takes them; it should come soon. */
+	if (t->depth || s->timer_set || !(sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV)))
+		return;
+	s->cpu_time = cpu_time();
+	s->ticks = 0;
+	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+}
+
+/* It is the machine that was busy with others: a few times, what waits goes on waiting. */
+static bool had_no_time(struct sr_signal_state *s, const ucontext_t *uc)
+{
+	if (sr_frame_is_in_call(uc) || cpu_time() - s->cpu_time >= TICK_NS || s->ticks++ >= TICKS_MAX)
+		return false;
+	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
+	return true;
+}
+
+uint64_t sr_signals_waiting(const struct sr_thread *t)
+{
+	const struct sr_signal_state *s = &t->signals;
+	uint64_t bits = s->held;
+
+	for (uint32_t i = 0; s->queue && i < s->queue->n; i++)
+		bits |= SR_SIGNAL_BIT(s->queue->info[i].si_signo);
+	return bits;
+}
+
+bool sr_signal_tick(siginfo_t *info, ucontext_t *uc)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_signal_state *s = &t->signals;
+
+	if (info->si_code != SI_TIMER || info->si_ptr != MAGIC)
+		return false;
+	s->timer_set = false;
+	if (t->depth)
+		return true;
+	if (probes_is_section(uc)) {
+		set_timer(s, CLOCK_MONOTONIC, TICK_NS / 100);
+		return true;
+	}
+	if (sr_signals_are_replayed()) {
+		if (sr_engine)
+			sr_engine->stalled(t);
+	} else if (s->waiting && !had_no_time(s, uc)) {
+		s->at_once = s->overflowed ? UINT64_MAX : sr_signals_waiting(t);
+		empty_queue(s);
+		if (s->overflowed)
+			sr_frame_set_mask(uc, s->overflow_mask);
+		s->overflowed = false;
+	}
+	return true;
+}
+
+void sr_waiting_thread_begins(struct sr_thread *t)
+{
+	if (!t->signals.queue)
+		t->signals.queue = new_queue(WAITING);
+}
+
+/* The shim is at work, and holds locks. */
+void sr_signal_wait_for_section(struct sr_signal_state *s, int signo, siginfo_t *info, ucontext_t *uc)
+{
+	if (s->queue && sr_signal_enqueue(s, signo, info))
+		return;
+	/* Blocked until then, and all behind it. */
+	if (!s->overflowed)
+		s->overflow_mask = sr_frame_mask(uc);
+	s->overflowed = s->waiting = true;
+	sr_queue_to_self(signo, info);
+	sr_frame_set_mask(uc, ~(sr_signals_claimed() | SR_SIGNAL_FAULTS));
+}
+
+void sr_waiting_thread_ends(struct sr_thread *t)
+{
+	struct sr_signal_state *s = &t->signals;
+	struct sr_signal_queue *queue = s->queue;
+
+	if (s->has_timer)
+		sr_syscall(SYS_timer_delete, s->timer, 0, 0, 0, 0, 0);
+	s->has_timer = s->timer_set = s->waiting = false;
+	s->queue = NULL;
+	sr_free(queue);
+}
