@@ -23,6 +23,7 @@
 
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
+#include "logd/ring/place.h"
 #include "logd/ring/ring.h"
 #include "shim/replay/engine.h"
 #include "shim/core/engine.h"
@@ -91,7 +92,7 @@ static bool prepare(void)
 	sr_heap_on_mapping_end(sr_segment_ends);
 	sr_heap_on_mapping_end(sr_mr_doubt);
 	sr_heap_on_mapping_end(sr_regions_mapping_ends);
-	sr_ring_set_placement(sr_heap_place_mapping);
+	sr_place_set_hook(sr_heap_place_mapping);
 	/*
 	 * The first handler registered is the last one run: after those of the
 	 * program and the destructors of all libraries.

@@ -4,11 +4,10 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
-#include "logd/ring/ring.h"
 
 static void *(*place_hook)(size_t bytes);
 
-void sr_ring_set_placement(void *(*place)(size_t bytes))
+void sr_place_set_hook(void *(*place)(size_t bytes))
 {
 	place_hook = place;
 }

@@ -2,19 +2,19 @@
 /*
  * ring.h: records from one thread of one process to another process.
  *
- * A ring is a sealed memfd with one producer and one consumer.  Its data area
- * is mapped twice, back to back, so that a record never wraps.  Recorded
- * threads produce for sreplay-logd; `sreplay replay` produces for the threads
- * of the replayed process.
+ * A ring is a sealed memfd with one producer and one consumer.  Its data area is mapped twice, back
+ * to back, so that no record wraps.  A recorded thread is the producer for sreplay-logd;
+ * `sreplay replay` is the producer for each thread of the replayed process.
  *
- * The producer may be killed anywhere: what it committed is in the memfd, and
- * what it only reserved was never visible.  The consumer may be killed
- * anywhere: the next one starts at the tail that the last one released.
+ * Each side may be killed at any time.  What a producer committed is in the memfd; what it only
+ * reserved was never visible.  The next consumer starts at the tail that the last one released.
  *
- * Nothing here allocates, touches errno or calls a libc function that
- * libsreplay_verbs.so interposes.  One handle belongs to one thread; the
- * producer's functions may also be entered from a signal handler of that
- * thread: inside of a reservation they find it busy and do nothing.
+ * Nothing here allocates, changes errno or calls a libc function that libsreplay_verbs.so
+ * intercepts.  A handle (struct sr_ring) belongs to one thread.  A signal handler of that thread
+ * may call the producer's functions too; within a reservation they refuse.
+ *
+ * Sizes and positions are in bytes; a position counts them since the ring was made.  Functions
+ * that return int return 0 or -errno unless they say otherwise.
  */
 #ifndef LOGD_RING_RING_H
 #define LOGD_RING_RING_H
@@ -65,8 +65,8 @@ struct sr_ring_shared {
 	_Alignas(64) _Atomic uint64_t room_at;
 	_Atomic uint32_t room; /* futex */
 
-	/* Dropped since the last SR_MARK_DROPPED: the producer's next mark, or the daemon's last.
-	 */
+	/* Dropped since the last SR_MARK_DROPPED; the producer marks them next, or the daemon at the
+	 * end. */
 	_Alignas(64) _Atomic uint64_t unmarked_records;
 	_Atomic uint64_t unmarked_sns;
 	/* For the daemon's report. */
@@ -74,7 +74,7 @@ struct sr_ring_shared {
 	_Atomic uint64_t waits;
 };
 
-/* One side's handle.  The fields are private to ring.h and ring.c, but for fd. */
+/* One side's handle.  The fields are private to this header and its modules, but for fd. */
 struct sr_ring {
 	struct sr_ring_shared *shared;
 	unsigned char *data;
@@ -84,8 +84,7 @@ struct sr_ring {
 	uint64_t tail;  /* consumer: where the next record is */
 	uint32_t max_payload;
 	enum sr_ring_side side;
-	/* producer: inside of a reservation; read and written by signal handlers of the same thread
-	 */
+	/* producer: within a reservation; signal handlers of the thread look at it */
 	volatile uint32_t busy;
 	bool lossy;
 	_Atomic uint32_t *doorbell;
@@ -95,43 +94,36 @@ struct sr_ring {
 };
 
 /*
- * Make a ring of at least bytes (rounded up to a power of two) and attach to it
- * as its producer.
+ * Makes a ring of at least `bytes` (rounded up to a power of two) and attaches to it as its
+ * producer.  sr_ring_detach ends that.
  */
 int sr_ring_create(struct sr_ring *r, size_t bytes);
 
 /*
- * Attach to an existing ring: as its other side, or in place of a side that
- * died.  On success the handle owns memfd; on failure the caller still does.
- * Refuses (-EINVAL, -EPROTO) what is not a sealed ring of this version.
+ * Attaches to an existing ring, as its other side or in place of a side that died.  On success
+ * the handle owns memfd, on failure the caller.  -EINVAL, -EPROTO: not a sealed ring of this version.
  */
 int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side);
 
-/* Unmap and close.  The other side sees nothing of it: see sr_ring_close. */
+/* Unmaps the ring and closes fd.  The other side does not notice: see sr_ring_close. */
 void sr_ring_detach(struct sr_ring *r);
-
-/*
- * Rings are mapped where the kernel likes, unless this hook is set: it returns
- * a range of that many bytes to map over, or NULL.  For the whole process.
- */
-void sr_ring_set_placement(void *(*place)(size_t bytes));
 
 /* ---- producer ---- */
 
 /*
- * Drop instead of waiting when there is no room; the hole is marked in the
- * stream.  A record that is larger than the whole ring is always dropped.
+ * Where there is no room, the producer drops the record instead of waiting, and marks the hole in
+ * the stream.  A record that is larger than the whole ring is always dropped then.
  */
 void sr_ring_set_lossy(struct sr_ring *r, bool lossy);
 
 /*
- * hook is called every SR_RING_WAIT_MS while the producer waits for room.  It
+ * hook is called every SR_RING_WAIT_MS while the producer waits for room, in its thread.  It
  * may call sr_ring_stop.
  */
 #define SR_RING_WAIT_MS 20
 void sr_ring_set_wait_hook(struct sr_ring *r, void (*hook)(void *), void *argument);
 
-/* Ring this futex word, shared by many rings, instead of the ring's own. */
+/* The consumer sleeps on this futex word, which many rings share; NULL: on the ring's own. */
 void sr_ring_set_doorbell(struct sr_ring *r, _Atomic uint32_t *doorbell);
 
 static inline uint32_t sr_ring_max_payload(const struct sr_ring *r)
@@ -139,25 +131,26 @@ static inline uint32_t sr_ring_max_payload(const struct sr_ring *r)
 	return r->max_payload;
 }
 
-/* Is this thread inside of a reservation (so that a handler's reserve would fail)? */
+/* Is this thread within a reservation, so that a handler's reserve would fail? */
 static inline bool sr_ring_busy(const struct sr_ring *r)
 {
 	return r->busy != 0;
 }
 
-/* Any size; cut into SR_RECORD_MORE pieces as needed.  0, -EBUSY (nested) or -EPIPE (dropped). */
+/* Writes a record of any size, in SR_RECORD_MORE pieces if need be.  -EBUSY: within a
+ * reservation; -EPIPE: it was dropped. */
 int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, int n);
 
-/* No more records will come.  Everything committed stays readable. */
+/* No more records will come.  All that was committed stays readable. */
 void sr_ring_close(struct sr_ring *r);
 
 /*
- * The same of a ring whose producer may still be at it: what it commits from
- * here on may be lost.  A hole that it had not marked yet, the daemon marks.
+ * The same for another thread's ring, whose producer may still be writing: what it commits from
+ * here on may be lost.  The daemon marks a hole that the producer had not marked yet.
  */
 void sr_ring_close_of_other_thread(struct sr_ring *r);
 
-/* After a record was dropped: it stood for so many SNs more than its kind says. */
+/* The record that was dropped last stood for so many more calls than its kind says. */
 void sr_ring_lose_sns(struct sr_ring *r, uint64_t sns);
 
 /* Slow paths of the two functions below. */
@@ -166,11 +159,10 @@ void sr_ring_lose(struct sr_ring *r, uint16_t kind);
 void sr_ring_wake_consumer(struct sr_ring *r);
 
 /*
- * Room for a record of this kind with up to payload bytes, 8-byte aligned;
- * waits for it.  NULL: the record is dropped (the ring is lossy and full, or
- * stopped, or the thread is inside of a reservation already, or payload is
- * over sr_ring_max_payload).  Nothing may be written then, and nothing
- * committed.
+ * Room for a record of this kind with up to `payload` bytes, 8-byte aligned; waits for it.  The
+ * caller fills it in and calls a commit function, or sr_ring_cancel.  NULL: the record is dropped,
+ * and nothing may be committed: the ring is lossy and full, or stopped, or the thread is within a
+ * reservation, or `payload` is over sr_ring_max_payload.
  */
 static inline void *sr_ring_reserve(struct sr_ring *r, uint16_t kind, uint32_t payload)
 {
@@ -211,14 +203,14 @@ static inline void *sr_ring_reserve(struct sr_ring *r, uint16_t kind, uint32_t p
 	return record + 1;
 }
 
-/* Give the reservation back unused. */
+/* Ends a reservation without a record. */
 static inline void sr_ring_cancel(struct sr_ring *r)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	r->busy = 0;
 }
 
-/* Make the head visible, and the consumer awake if it asked for it. */
+/* Makes the head visible, and wakes the consumer if it asked for that. */
 static inline void sr_ring_publish(struct sr_ring *r, uint64_t head)
 {
 	r->head = head;
@@ -235,7 +227,7 @@ static inline void sr_ring_publish(struct sr_ring *r, uint64_t head)
 		sr_ring_wake_consumer(r);
 }
 
-/* Publish the reserved record with its final payload size, not over the reserved one. */
+/* Publishes the reserved record with its final payload size, at most the reserved one. */
 static inline void sr_ring_commit(struct sr_ring *r, uint32_t payload)
 {
 	unsigned char *start = r->data + (r->head & r->mask);
@@ -253,7 +245,7 @@ static inline void sr_ring_commit(struct sr_ring *r, uint32_t payload)
 	r->busy = 0;
 }
 
-/* The same of one that is as long as was reserved. */
+/* The same where the payload is as large as was reserved. */
 static inline void sr_ring_commit_all(struct sr_ring *r, uint32_t payload)
 {
 	sr_ring_publish(r, r->head + sr_record_padded((uint32_t)sizeof(struct sr_record) + payload));
@@ -264,53 +256,52 @@ static inline void sr_ring_commit_all(struct sr_ring *r, uint32_t payload)
 /* ---- consumer ---- */
 
 /*
- * The contiguous bytes of whole committed records, and where they are; 0 if
- * there are none.  Sizes inside are the producer's word: a daemon checks them.
+ * How many bytes of whole committed records there are, and where; 0: none.  The sizes in them come
+ * from the producer, so a daemon checks them.
  */
 size_t sr_ring_peek(struct sr_ring *r, const void **records);
 
-/* The first bytes of what peek showed may be overwritten now. */
+/* The first `bytes` of what sr_ring_peek returned may be overwritten from now on. */
 void sr_ring_release(struct sr_ring *r, size_t bytes);
 
 /*
- * Sleep until there is something.  1 = there is, 0 = the time is over, -EPIPE =
- * nothing left and the producer has closed.  timeout_ms < 0: no limit.
+ * Sleeps until there are records.  1: there are; 0: the time is over; -EPIPE: there are none and
+ * the producer has closed the ring.  timeout_ms < 0: no limit.
  */
 int sr_ring_wait(struct sr_ring *r, int timeout_ms);
 
 /*
- * For a consumer of many rings, which sleeps on a doorbell: arm all, fence once,
- * look at all again, sleep if all are below their watermark.  Where fence
- * returns false the barrier is not to be had: sleep for a bounded time only.
+ * For a consumer of many rings, which sleeps on a doorbell: it arms all rings, fences once, looks at
+ * all of them again, and sleeps if each has fewer than bytes_waiting.  Where the fence returns
+ * false the kernel has no such barrier, and the sleep must be short.
  */
 void sr_ring_arm(struct sr_ring *r, uint64_t bytes_waiting);
 void sr_ring_disarm(struct sr_ring *r);
 bool sr_ring_fence_producers(const struct sr_ring *r);
 
-/* The producer drops everything from now on; error says why. */
+/* The producer drops everything from now on; error is an errno that says why.  Either side. */
 void sr_ring_stop(struct sr_ring *r, int error);
 
 /*
- * After a crash of the consumer: what was read up to here is safe.  -EINVAL if
+ * After a crash of the consumer: all up to `position` is safe already, and is released.  -EINVAL:
  * that is not between the tail and the head.
  */
 int sr_ring_resume_at(struct sr_ring *r, uint64_t position);
 
-/* Dropped and not marked in the stream by the producer, which is gone. */
+/* How many records the producer, which is gone, dropped without a mark; *sns: their calls. */
 uint64_t sr_ring_unmarked(const struct sr_ring *r, uint64_t *sns);
 
 /* ---- either ---- */
 
-/* Bytes since the ring was made: committed ones for the producer, released ones for the consumer.
- */
+/* For the producer, how much is committed; for the consumer, how much is released. */
 uint64_t sr_ring_position(const struct sr_ring *r);
 bool sr_ring_stopped(const struct sr_ring *r);
-/* Why, an errno; 0: it is not stopped. */
+/* The errno that it was stopped with; 0: it is not stopped. */
 int sr_ring_stop_error(const struct sr_ring *r);
 bool sr_ring_closed(const struct sr_ring *r);
-/* Bytes that the consumer has released since the ring was made. */
+/* How much the consumer has released. */
 uint64_t sr_ring_released(const struct sr_ring *r);
-/* Everything committed is released. */
+/* Is all that was committed released? */
 bool sr_ring_empty(const struct sr_ring *r);
 size_t sr_ring_bytes(const struct sr_ring *r);
 

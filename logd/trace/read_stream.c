@@ -1,51 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One thread's stream: frames in the file, records in a frame, records made whole. */
+/* One thread's stream: records out of frames, made whole. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
-#include <zstd.h>
 
-#include "logd/trace/frame.h"
+#include "logd/trace/read_frames.h"
 #include "logd/trace/read_trace.h"
-
-#define INDEX_ENTRIES 4096
-
-struct sr_stream {
-	int fd;
-	char path[PATH_MAX];
-	char warning[PATH_MAX + 256];
-	int broken;    /* -errno that every further read returns */
-	bool headless; /* the file was cut before its first frame */
-
-	struct sr_stream_place at; /* the next frame */
-	bool open;       /* it continues a record */
-
-	unsigned char *stored; /* as read */
-	unsigned char *frame;  /* decoded */
-	uint32_t frame_bytes, frame_used;
-	uint64_t frame_offset;
-	uint64_t next_sn;
-
-	unsigned char *whole; /* the record being put together */
-	size_t whole_size, whole_room;
-	bool assembling;
-	struct sr_entry entry;
-	bool held;  /* entry was found by a seek and is the next to return */
-	bool ended; /* the last entry returned is one with which a stream ends */
-
-	struct sr_stream_place index[INDEX_ENTRIES];
-	uint32_t n_index;
-	uint32_t stride, since_indexed; /* frames between two entries; doubles when full */
-	struct sr_stream_totals totals;
-};
 
 const char *sr_stream_warning(const struct sr_stream *s)
 {
@@ -57,205 +22,6 @@ const struct sr_stream_totals *sr_stream_totals(const struct sr_stream *s)
 	return &s->totals;
 }
 
-__attribute__((format(printf, 3, 4))) static int note(struct sr_stream *s, int code,
-						      const char *format, ...)
-{
-	int n = snprintf(s->warning, sizeof(s->warning), "%s: ", s->path);
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(s->warning + n, sizeof(s->warning) - (size_t)n, format, args);
-	va_end(args);
-	return code;
-}
-
-static int damaged_at(struct sr_stream *s, uint64_t offset, uint64_t next_sn, const char *what)
-{
-	s->broken = note(s, -EBADMSG,
-			 "damaged: %s in the frame at offset %llu; what comes before it, up to "
-			 "SN %llu, is good",
-			 what, (unsigned long long)offset, (unsigned long long)next_sn - 1);
-	return s->broken;
-}
-
-/* The next frame is. */
-static int damaged(struct sr_stream *s, const char *what)
-{
-	return damaged_at(s, s->at.offset, s->at.sn, what);
-}
-
-static int torn(struct sr_stream *s)
-{
-	return note(s, 0,
-		    "the file ends inside of a frame, at offset %llu: read up to there, SN %llu is "
-		    "the last",
-		    (unsigned long long)s->at.offset, (unsigned long long)s->at.sn - 1);
-}
-
-/* ---- bytes from the file ---- */
-
-/* How many there are, up to size; -errno. */
-static ssize_t read_at(struct sr_stream *s, void *data, size_t size, uint64_t offset)
-{
-	size_t got = 0;
-
-	while (got < size) {
-		ssize_t n = pread(s->fd, (char *)data + got, size - got, (off_t)(offset + got));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			int err = errno;
-
-			s->broken = note(s, -err, "cannot be read at offset %llu: %s",
-					 (unsigned long long)(offset + got), strerror(err));
-			return -err;
-		}
-		if (n == 0)
-			break;
-		got += (size_t)n;
-	}
-	return (ssize_t)got;
-}
-
-/* A file system that lost its last blocks in a crash leaves zeros. */
-static bool only_zeros_from(struct sr_stream *s, uint64_t offset)
-{
-	unsigned char block[4096];
-	ssize_t n;
-
-	while ((n = read_at(s, block, sizeof(block), offset)) > 0) {
-		for (ssize_t i = 0; i < n; i++) {
-			if (block[i])
-				return false;
-		}
-		offset += (uint64_t)n;
-	}
-	return n == 0;
-}
-
-/* ---- frames ---- */
-
-/* 1: *h is the header of the next frame; 0: the end; -errno. */
-static int read_frame_header(struct sr_stream *s, struct sr_frame_header *h)
-{
-	ssize_t n = read_at(s, h, sizeof(*h), s->at.offset);
-
-	s->warning[0] = 0;
-	if (n < 0)
-		return (int)n;
-	if (n == 0)
-		return 0;
-	if (n < (ssize_t)sizeof(*h))
-		return torn(s);
-	if (!sr_frame_header_valid(h))
-		return only_zeros_from(s, s->at.offset) ? torn(s) : damaged(s, "a bad header");
-	if (h->codec != SR_CODEC_RAW && h->codec != SR_CODEC_ZSTD)
-		return damaged(s, "an unknown codec");
-	if (h->codec == SR_CODEC_RAW && h->stored_bytes != h->raw_bytes)
-		return damaged(s, "a wrong size");
-	if (h->ring_bytes && h->ring_bytes != h->raw_bytes)
-		return damaged(s, "a wrong number of ring bytes");
-	/* Frames follow each other without a hole, or one is missing here. */
-	if (h->first_sn != s->at.sn || h->ring_begin != s->at.ring_position ||
-	    h->sns > INT64_MAX - h->first_sn)
-		return damaged(s, "a hole in front of it or a wrong SN");
-	return 1;
-}
-
-static int decode(struct sr_stream *s, const struct sr_frame_header *h)
-{
-	size_t n;
-
-	if (h->codec == SR_CODEC_RAW) {
-		unsigned char *raw = s->stored;
-
-		s->stored = s->frame;
-		s->frame = raw;
-		return 0;
-	}
-	n = ZSTD_decompress(s->frame, SR_FRAME_MAX_RAW, s->stored, h->stored_bytes);
-	if (ZSTD_isError(n) || n != h->raw_bytes)
-		return damaged(s, "compressed data that do not decompress");
-	return 0;
-}
-
-/* The records must be what the header counts. */
-static int check_records(struct sr_stream *s, const struct sr_frame_header *h)
-{
-	struct sr_count count;
-
-	if (sr_count_records(&count, s->frame, h->raw_bytes, h->raw_bytes, s->open) ||
-	    count.bytes != h->raw_bytes || count.records != h->records || count.sns != h->sns ||
-	    count.open != !!(h->flags & SR_FRAME_OPEN))
-		return damaged(s, "records that are not what its header counts");
-	return 0;
-}
-
-static void remember_place(struct sr_stream *s)
-{
-	if (s->n_index && s->at.offset <= s->index[s->n_index - 1].offset)
-		return;
-	if (s->open || ++s->since_indexed < s->stride)
-		return;
-	if (s->n_index == INDEX_ENTRIES) {
-		for (uint32_t i = 0; i < INDEX_ENTRIES / 2; i++)
-			s->index[i] = s->index[2 * i];
-		s->n_index = INDEX_ENTRIES / 2;
-		s->stride *= 2;
-	}
-	s->index[s->n_index++] = s->at;
-	s->since_indexed = 0;
-}
-
-static void pass_frame(struct sr_stream *s, const struct sr_frame_header *h)
-{
-	s->at.offset += sizeof(*h) + h->stored_bytes;
-	s->at.sn += h->sns;
-	s->at.ring_position += h->ring_bytes;
-	s->open = h->flags & SR_FRAME_OPEN;
-}
-
-static void add_to_totals(struct sr_stream *s, const struct sr_frame_header *h)
-{
-	s->totals.frames++;
-	s->totals.records += h->records;
-	s->totals.sns += h->sns;
-	s->totals.raw_bytes += h->raw_bytes;
-	s->totals.stored_bytes += h->stored_bytes;
-}
-
-/* 1: the next frame is in s->frame; 0: the end; -errno. */
-static int load_frame(struct sr_stream *s)
-{
-	struct sr_frame_header h;
-	ssize_t n;
-	int ret;
-
-	remember_place(s);
-	ret = read_frame_header(s, &h);
-	if (ret <= 0)
-		return ret;
-	n = read_at(s, s->stored, h.stored_bytes, s->at.offset + sizeof(h));
-	if (n < 0)
-		return (int)n;
-	if ((size_t)n < h.stored_bytes)
-		return torn(s);
-	if (!sr_frame_body_valid(&h, s->stored))
-		return damaged(s, "a wrong checksum");
-	ret = decode(s, &h);
-	if (!ret)
-		ret = check_records(s, &h);
-	if (ret)
-		return ret;
-	s->frame_offset = s->at.offset;
-	s->frame_bytes = h.raw_bytes;
-	s->frame_used = 0;
-	add_to_totals(s, &h);
-	pass_frame(s, &h);
-	return 1;
-}
-
 /* ---- records ---- */
 
 static int append(struct sr_stream *s, const void *data, size_t size)
@@ -263,13 +29,13 @@ static int append(struct sr_stream *s, const void *data, size_t size)
 	size_t need = s->whole_size + size;
 
 	if (need > SR_RECORD_MAX)
-		return damaged_at(s, s->frame_offset, s->next_sn, "a record of over 1 GiB");
+		return sr_stream_damaged(s, s->frame_offset, s->next_sn, "a record of over 1 GiB");
 	if (need > s->whole_room) {
 		size_t room = need + need / 2;
 		unsigned char *more = realloc(s->whole, room);
 
 		if (!more)
-			return note(s, -ENOMEM, "no memory for a record of %zu bytes", need);
+			return sr_stream_note(s, -ENOMEM, "no memory for a record of %zu bytes", need);
 		s->whole = more;
 		s->whole_room = room;
 	}
@@ -324,7 +90,7 @@ static int take_piece(struct sr_stream *s, const struct sr_record *r)
 		s->assembling = true;
 		s->whole_size = 0;
 	} else if (r->kind != s->entry.kind) {
-		return damaged_at(s, s->frame_offset, s->next_sn,
+		return sr_stream_damaged(s, s->frame_offset, s->next_sn,
 				  "a record where the rest of another should be");
 	}
 	ret = append(s, r + 1, r->size - sizeof(*r));
@@ -345,7 +111,7 @@ static int next_entry(struct sr_stream *s)
 		if (s->broken || s->headless)
 			return s->broken;
 		if (s->frame_used == s->frame_bytes)
-			ret = load_frame(s);
+			ret = sr_stream_load_frame(s);
 		if (ret <= 0)
 			return ret;
 		if (s->frame_used == s->frame_bytes) /* a frame without records */
@@ -418,13 +184,6 @@ const struct sr_stream_place *sr_stream_places(const struct sr_stream *s, size_t
 	return s->index;
 }
 
-void sr_stream_set_places(struct sr_stream *s, const struct sr_stream_place *places, size_t n)
-{
-	for (size_t i = 0; i < n && s->n_index < INDEX_ENTRIES; i++)
-		if (places[i].offset > s->index[s->n_index - 1].offset)
-			s->index[s->n_index++] = places[i];
-}
-
 uint64_t sr_stream_size(const struct sr_stream *s)
 {
 	struct stat st;
@@ -439,51 +198,62 @@ static int skip_frames(struct sr_stream *s, uint64_t sn)
 	int ret;
 
 	for (;;) {
-		remember_place(s);
-		ret = read_frame_header(s, &h);
+		sr_stream_remember_place(s);
+		ret = sr_stream_next_header(s, &h);
 		if (ret <= 0)
 			return ret;
 		if (h.first_sn + h.sns > sn)
 			break;
-		pass_frame(s, &h);
+		sr_stream_pass_frame(s, &h);
 	}
 	s->next_sn = s->at.sn;
 	return 1;
 }
 
-int sr_stream_seek(struct sr_stream *s, uint64_t sn)
+/*
+ * The next frame may begin with the rest of a record that began in front of it: leaves that
+ * behind.  1, 0: there is no frame; -errno.
+ */
+static int skip_rest_of_record(struct sr_stream *s)
 {
-	const struct sr_stream_place *place = last_place_before(s, sn);
+	int ret = s->open ? sr_stream_load_frame(s) : 1;
+	bool more = s->frame_used < s->frame_bytes;
+
+	while (ret == 1 && more && s->frame_used < s->frame_bytes) {
+		const struct sr_record *r = (const void *)(s->frame + s->frame_used);
+
+		if (r->kind == SR_REC_MARK)
+			break;
+		more = r->flags & SR_RECORD_MORE;
+		s->frame_used += sr_record_padded(r->size);
+	}
+	return ret;
+}
+
+static int seek(struct sr_stream *s, uint64_t sn)
+{
 	int ret;
 
-	if (s->broken || s->headless)
-		return s->broken ? s->broken : -ENOENT;
-	go_to(s, place);
+	go_to(s, last_place_before(s, sn));
 	ret = skip_frames(s, sn);
-	if (ret <= 0)
-		return ret ? ret : -ENOENT;
-	/*
-	 * The frame may begin with the rest of a record from in front of it;
-	 * that one is not wanted.
-	 */
-	if (s->open) {
-		ret = load_frame(s);
-		if (ret <= 0)
-			return ret ? ret : -ENOENT;
-		for (bool more = true; more && s->frame_used < s->frame_bytes;) {
-			const struct sr_record *r = (const void *)(s->frame + s->frame_used);
-
-			if (r->kind == SR_REC_MARK)
-				break;
-			more = r->flags & SR_RECORD_MORE;
-			s->frame_used += sr_record_padded(r->size);
-		}
-	}
+	if (ret == 1)
+		ret = skip_rest_of_record(s);
+	if (ret != 1)
+		return ret;
 	do
 		ret = next_entry(s);
 	while (ret == 1 && s->entry.sn + (s->entry.count ? s->entry.count - 1 : 0) < sn);
 	s->held = ret == 1;
-	return ret == 1 ? 0 : ret ? ret : -ENOENT;
+	return ret;
+}
+
+int sr_stream_seek(struct sr_stream *s, uint64_t sn)
+{
+	int ret = s->broken || s->headless ? s->broken : seek(s, sn);
+
+	if (ret < 0)
+		return ret;
+	return ret ? 0 : -ENOENT;
 }
 
 int sr_stream_fingerprint(struct sr_stream *s, uint64_t *hash)
@@ -495,9 +265,9 @@ int sr_stream_fingerprint(struct sr_stream *s, uint64_t *hash)
 	if (s->broken || s->headless)
 		return s->broken;
 	go_to(s, &s->index[0]);
-	while ((ret = read_frame_header(s, &h)) > 0) {
+	while ((ret = sr_stream_next_header(s, &h)) > 0) {
 		*hash = XXH3_64bits_withSeed(&h, sizeof(h), *hash);
-		pass_frame(s, &h);
+		sr_stream_pass_frame(s, &h);
 	}
 	go_to(s, &s->index[0]);
 	return ret;
@@ -509,7 +279,7 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 			       uint32_t thread, struct sr_error *err)
 {
 	struct sr_stream_header h;
-	ssize_t n = read_at(s, &h, sizeof(h), 0);
+	ssize_t n = sr_stream_read_at(s, &h, sizeof(h), 0);
 	int ret;
 
 	if (n < 0)
@@ -518,7 +288,7 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 	if (n < (ssize_t)sizeof(h)) {
 		/* A stream without a frame, then. */
 		s->headless = true;
-		note(s, 0, "the file ends inside of its header, at offset %zd: nothing to read", n);
+		sr_stream_note(s, 0, "the file ends inside of its header, at offset %zd: nothing to read", n);
 		return 0;
 	}
 	if (memcmp(h.magic, SR_STREAM_MAGIC, sizeof(h.magic)))
@@ -576,7 +346,7 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 	if (ret)
 		goto fail;
 	s->next_sn = s->at.sn;
-	remember_place(s);
+	sr_stream_remember_place(s);
 	*stream = s;
 	return 0;
 fail:

@@ -95,9 +95,6 @@ struct sr_stream_place {
 /* Those that the stream remembers of what was read: from its beginning, at even distances. */
 const struct sr_stream_place *sr_stream_places(const struct sr_stream *s, size_t *n);
 
-/* Behind a stream's opening: places of an earlier reading, so that seeks need not look for them. */
-void sr_stream_set_places(struct sr_stream *s, const struct sr_stream_place *places, size_t n);
-
 /* Bytes of the file. */
 uint64_t sr_stream_size(const struct sr_stream *s);
 

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Introducing the process to a daemon. */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "logd/base/page.h"
+#include "logd/ring/client_private.h"
+#include "logd/ring/place.h"
+
+/* ---- sentences, without stdio ---- */
+
+struct sentence {
+	char *at, *end;
+};
+
+static void say(struct sentence *s, const char *text)
+{
+	while (s->at < s->end && *text)
+		*s->at++ = *text++;
+	if (s->at <= s->end && s->end)
+		*s->at = 0;
+}
+
+static void say_number(struct sentence *s, int number)
+{
+	char digits[12], *d = digits + sizeof(digits) - 1;
+
+	*d = 0;
+	do
+		*--d = (char)('0' + number % 10);
+	while ((number /= 10) > 0);
+	say(s, d);
+}
+
+static struct sentence begin(char *text, size_t size)
+{
+	if (!size)
+		return (struct sentence){NULL, NULL};
+	text[0] = 0;
+	return (struct sentence){text, text + size - 1};
+}
+
+static void explain_connect(struct sentence *s, const char *path, int err)
+{
+	if (err == -ENAMETOOLONG) {
+		say(s, "the socket's path is too long: ");
+		say(s, path);
+		return;
+	}
+	if (err == -ENOENT || err == -ECONNREFUSED) {
+		say(s, "no sreplay-logd listens on ");
+		say(s, path);
+		say(s,
+		    "; start one (sreplay-logd --daemonize) or name its socket in SREPLAY_SOCKET");
+		return;
+	}
+	say(s, "cannot talk to sreplay-logd on ");
+	say(s, path);
+	say(s, ": error ");
+	say_number(s, -err);
+	if (err == -EACCES)
+		say(s, " (permission denied: it is another user's)");
+	else if (err == -EPROTO)
+		say(s, " (it speaks another version of the protocol)");
+	else if (err == -ETIMEDOUT)
+		say(s, " (it does not answer)");
+}
+
+/* ---- hello ---- */
+
+/*
+ * The page stays where it is, since committing threads may be using it: a new
+ * daemon's page is mapped over the old one's.
+ */
+static int map_doorbell(struct sr_client *c, int fd)
+{
+	void *page = c->doorbell_page ? c->doorbell_page : sr_place(PAGE);
+
+	if (fd < 0)
+		return -EPROTO;
+	if (!sr_sys_is_error(page))
+		page = sr_sys_mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+				   fd, 0);
+	sr_sys_close(fd);
+	if (sr_sys_is_error(page))
+		return (int)(intptr_t)page;
+	c->doorbell_page = page;
+	return 0;
+}
+
+/* Connect and introduce; answer->text is the daemon's reason when its error is returned. */
+int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_ms)
+{
+	int doorbell = -1, ret;
+
+	answer->text[0] = 0;
+	c->socket = sr_talk_connect(c->path);
+	if (c->socket < 0)
+		return c->socket;
+	ret = sr_talk(c->socket, &c->hello, c->hello_fd, answer, &doorbell, timeout_ms);
+	if (!ret && answer->error)
+		ret = answer->error;
+	if (ret) {
+		if (doorbell >= 0)
+			sr_sys_close(doorbell);
+		return ret;
+	}
+	ret = map_doorbell(c, doorbell);
+	if (ret)
+		return ret;
+	c->lost_since = 0;
+	return 0;
+}
+
+/* No daemon at all is the user's to mend; one that dies during the hello has a successor soon. */
+static int greet_first(struct sr_client *c, struct sr_message *answer)
+{
+	int64_t deadline = sr_sys_now_ms() + SUCCESSOR_MS;
+	int ret = sr_client_greet(c, answer, ANSWER_MS);
+	bool broken = sr_client_is_broken(ret);
+
+	while (broken && ret && sr_sys_now_ms() < deadline &&
+	       (sr_client_is_broken(ret) || ret == -ENOENT || ret == -ECONNREFUSED)) {
+		struct timespec pause = sr_sys_ms(RETRY_MS);
+
+		if (c->socket >= 0)
+			sr_sys_close(c->socket);
+		c->socket = -1;
+		sr_sys_nanosleep(&pause);
+		ret = sr_client_greet(c, answer, ANSWER_MS);
+	}
+	return ret;
+}
+
+int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h)
+{
+	struct sr_hello_body body = {
+	    .trace_dir_size = (uint32_t)strlen(h->trace_dir),
+	    .schema_size = (uint32_t)h->schema_size,
+	    .extra_size = h->extra_json ? (uint32_t)strlen(h->extra_json) : 0,
+	};
+	struct iovec texts[] = {
+	    {&body, sizeof(body)},
+	    {(void *)h->trace_dir, body.trace_dir_size},
+	    {(void *)h->schema, body.schema_size},
+	    {(void *)h->extra_json, body.extra_size},
+	};
+	long ret;
+
+	sr_message_init(&c->hello, SR_MSG_HELLO);
+	c->hello.rank = h->rank;
+	c->hello.hello_flags = h->flags;
+	c->hello.trace_version = h->version;
+	c->hello.value = h->stack;
+	if (h->session)
+		memcpy(c->hello.session, h->session, sizeof(c->hello.session));
+	ret = sr_sys_getrandom(c->hello.process, sizeof(c->hello.process));
+	if (ret != sizeof(c->hello.process))
+		return ret < 0 ? (int)ret : -EIO;
+	c->hello_fd = sr_talk_memfd(texts, 4);
+	return c->hello_fd < 0 ? c->hello_fd : 0;
+}
+
+int sr_client_introduce(struct sr_client *c, const char *socket_path, int err, char *error,
+			size_t error_size)
+{
+	struct sentence s = begin(error, error_size);
+	struct sr_message answer;
+
+	answer.text[0] = 0;
+	if (!err)
+		err = greet_first(c, &answer);
+	if (!err)
+		return 0;
+	if (answer.text[0])
+		say(&s, answer.text);
+	else
+		explain_connect(&s, socket_path, err);
+	return err;
+}

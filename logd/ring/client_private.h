@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * client_private.h: what the modules of client.h share.
+ *
+ * client.c        the connection's life, and its lock
+ * client_hello.c  introducing the process to a daemon, and explaining why that failed
+ * client_rings.c  handing rings over, and giving them back
+ * client_resume.c noticing a dead or silent daemon, and going on with its successor
+ * client_files.c  noting files
+ * client_query.c  questions that need no hello
+ */
+#ifndef LOGD_RING_CLIENT_PRIVATE_H
+#define LOGD_RING_CLIENT_PRIVATE_H
+
+#include <errno.h>
+
+#include "logd/base/rawsys.h"
+#include "logd/ring/client_state.h"
+#include "logd/ring/request.h"
+
+/* Milliseconds to wait for an answer... */
+#define ANSWER_MS    60000 /* to the first hello: the daemon hashes the libraries of a whole job */
+#define RING_MS      3000  /* about a ring or a file, for which it opens a file */
+#define RESUME_MS    1000  /* of a daemon that did not answer before */
+/* ... and between two tries to reach a daemon, while there is none. */
+#define RETRY_MS     20
+/* A daemon that empties no ring for so long is asked whether it is there. */
+#define SILENT_MS    3000
+/* A daemon that is gone has a successor within this time, or none. */
+#define SUCCESSOR_MS 2000
+
+/* It has introduced itself, and has not given up since. */
+static inline bool sr_client_is_live(const struct sr_client *c)
+{
+	return c->state == SR_CLIENT_LIVE;
+}
+
+/* The daemon died in the middle of talking: its successor has to be told all of it again. */
+static inline bool sr_client_is_broken(int err)
+{
+	return err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN || err == -EBADF;
+}
+
+/* client.c: one lock for each process, never held while a ring waits.  False: this thread has it. */
+bool sr_client_lock(struct sr_client *c);
+bool sr_client_try_lock(struct sr_client *c);
+void sr_client_unlock(struct sr_client *c);
+
+/* All of these are called with the lock held, or before other threads know the client. */
+
+/* client.c */
+void sr_client_disconnect(struct sr_client *c);
+
+/* client_hello.c: 0 or -errno. */
+int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h);
+/* Connects and says hello; answer->text is the daemon's reason where its error is returned. */
+int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_ms);
+/*
+ * The first time: a daemon that dies meanwhile has a successor soon.  err: what failed before
+ * this, or 0.  0, or -errno and a sentence that names the socket.
+ */
+int sr_client_introduce(struct sr_client *c, const char *socket_path, int err, char *error,
+			size_t error_size);
+
+/* client_rings.c: flags 0 or SR_MESSAGE_RESUME. */
+int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags,
+			int timeout_ms);
+
+/* client_resume.c */
+bool sr_client_has_hung_up(const struct sr_client *c);
+/* Tries once to reach a daemon, if it is time to. */
+void sr_client_reconnect(struct sr_client *c);
+/* Tries until the deadline, while there are rings. */
+void sr_client_await(struct sr_client *c, int64_t deadline);
+
+#endif

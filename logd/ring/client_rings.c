@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rings that the daemon empties. */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "logd/ring/client.h"
+#include "logd/ring/client_private.h"
+#include "logd/ring/place.h"
+
+#define EMPTY_POLL_US 200
+#define FIRST_RINGS   256 /* a page of them */
+
+int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags,
+		     int timeout_ms)
+{
+	struct sr_message request, answer;
+	int ret;
+
+	sr_message_init(&request, SR_MSG_RING);
+	request.thread = entry->thread;
+	request.flags = flags;
+	ret = sr_talk(c->socket, &request, entry->ring->fd, &answer, NULL, timeout_ms);
+	if (ret)
+		return ret;
+	if (!answer.error)
+		sr_ring_set_doorbell(entry->ring, c->doorbell_page);
+	return answer.error;
+}
+
+/* Not malloc: the program's heap must not notice the recorder. */
+static int grow_table(struct sr_client *c)
+{
+	uint32_t room = c->room_rings ? 2 * c->room_rings : FIRST_RINGS;
+	struct sr_client_ring *rings = sr_place(room * sizeof(*rings));
+
+	if (!sr_sys_is_error(rings))
+		rings = sr_sys_mmap(rings, room * sizeof(*rings), PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (sr_sys_is_error(rings))
+		return (int)(intptr_t)rings;
+	if (c->rings) {
+		memcpy(rings, c->rings, c->n_rings * sizeof(*rings));
+		sr_sys_munmap(c->rings, c->room_rings * sizeof(*rings));
+	}
+	c->rings = rings;
+	c->room_rings = room;
+	return 0;
+}
+
+/* A ring's wait for room is where a dead daemon is noticed. */
+static void check_daemon(void *client)
+{
+	sr_client_check(client);
+}
+
+static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring *ring)
+{
+	struct sr_client_ring entry = {ring, thread};
+	int ret = 0;
+
+	if (!sr_client_is_live(c))
+		return -ENOTCONN;
+	if (c->n_rings == c->room_rings)
+		ret = grow_table(c);
+	if (ret)
+		return ret;
+	if (c->socket >= 0)
+		ret = sr_client_hand_over(c, &entry, 0, RING_MS);
+	else
+		ret = -ECONNRESET;
+	/*
+	 * Between two daemons a ring is recorded as well: the next one gets it
+	 * with all others.  So is one whose daemon is silent: the wait was the
+	 * only one, since threads that come later find no connection.
+	 */
+	if (sr_client_is_broken(ret) || ret == -ETIMEDOUT) {
+		sr_client_disconnect(c);
+		if (ret == -ETIMEDOUT)
+			c->next_try = sr_sys_now_ms() + SILENT_MS;
+		ret = 0;
+	}
+	if (ret)
+		return ret;
+	sr_ring_set_wait_hook(ring, check_daemon, c);
+	/* In that order: a child that is forked just now goes by what it finds (sr_client_abandon).
+	 */
+	c->rings[c->n_rings] = entry;
+	atomic_signal_fence(memory_order_release);
+	c->n_rings++;
+	return 0;
+}
+
+int sr_client_add_ring(struct sr_client *c, uint32_t thread, struct sr_ring *ring)
+{
+	int ret;
+
+	if (!sr_client_lock(c))
+		return -EDEADLK;
+	ret = add_ring_locked(c, thread, ring);
+	sr_client_unlock(c);
+	return ret;
+}
+
+/* Called with the lock held. */
+static void forget_ring(struct sr_client *c, const struct sr_ring *ring)
+{
+	for (uint32_t i = 0; i < c->n_rings; i++) {
+		if (c->rings[i].ring == ring) {
+			c->rings[i] = c->rings[--c->n_rings];
+			return;
+		}
+	}
+}
+
+/*
+ * Only what the daemon has released is written: a ring that is let go earlier
+ * would be lost with a daemon that dies now.
+ */
+static void wait_until_empty(struct sr_client *c, const struct sr_ring *ring)
+{
+	const struct timespec pause = {.tv_nsec = EMPTY_POLL_US * 1000};
+	int64_t deadline = sr_sys_now_ms() + (c->stall_timeout_ms < 0 ? INT64_MAX / 2 : c->stall_timeout_ms);
+
+	while (sr_client_is_live(c) && !sr_ring_stopped(ring) && !sr_ring_empty(ring) &&
+	       sr_sys_now_ms() < deadline) {
+		sr_client_check(c);
+		sr_sys_nanosleep(&pause);
+	}
+}
+
+void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring)
+{
+	sr_ring_close(ring);
+	wait_until_empty(c, ring);
+	if (!sr_client_lock(c))
+		return;
+	forget_ring(c, ring);
+	sr_client_unlock(c);
+	sr_ring_detach(ring);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* client_state.h: what a client (client.h) consists of.  Its fields are for its own modules. */
+#ifndef LOGD_RING_CLIENT_STATE_H
+#define LOGD_RING_CLIENT_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/ring/protocol.h"
+#include "logd/ring/ring.h"
+
+/* What a process says of itself.  The pointers need to be valid during sr_client_connect only. */
+struct sr_hello {
+	uint32_t version; /* SR_TRACE_VERSION */
+	int32_t rank;
+	uint32_t flags;        /* kept in process.json, without a meaning yet */
+	uint64_t stack;        /* likewise */
+	const char *trace_dir; /* absolute, or relative to the process's directory */
+	const char *schema;    /* JSON text that describes the records of calls */
+	size_t schema_size;
+	const char *extra_json; /* a JSON object for process.json, or NULL */
+	const uint8_t *session; /* SR_SESSION_BYTES, of its `sreplay record`; or NULL */
+};
+
+struct sr_client_ring {
+	struct sr_ring *ring;
+	uint32_t thread;
+};
+
+enum sr_client_state {
+	SR_CLIENT_NONE, /* zeroed: every function finds nothing to do */
+	SR_CLIENT_LIVE,
+	SR_CLIENT_GIVEN_UP, /* no daemon came in time, or it refused: the rings are stopped */
+};
+
+/* The caller provides the storage, zeroed. */
+struct sr_client {
+	_Atomic uint32_t lock; /* thread id of its holder */
+	enum sr_client_state state;
+	int socket;   /* -1: not connected */
+	int hello_fd; /* memfd with the hello's texts, for each new daemon */
+	struct sr_message hello;
+	char path[108];
+	void *doorbell_page;
+	struct sr_client_ring *rings;
+	uint32_t n_rings, room_rings;
+	/* Times are ms of the monotonic clock. */
+	int64_t lost_since; /* 0: connected */
+	int64_t next_try;
+	int64_t stall_timeout_ms;
+	uint64_t emptied; /* bytes of all rings, when they were seen to grow last ... */
+	int64_t emptied_at, looked_at;
+	void (*give_up_hook)(int error);
+};
+
+#endif
