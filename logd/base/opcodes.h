@@ -42,4 +42,27 @@ static inline unsigned sr_op(uint32_t opcode)
 	return opcode < sizeof(does) ? does[opcode] : 0;
 }
 
+/* What a request counts as where requests are counted. */
+enum sr_op_kind {
+	SR_OP_KIND_SEND,
+	SR_OP_KIND_WRITE,
+	SR_OP_KIND_READ,
+	SR_OP_KIND_ATOMIC,
+	SR_OP_KINDS,
+};
+
+/* enum sr_op_kind; -1: it communicates nothing. */
+static inline int sr_op_kind(uint32_t opcode)
+{
+	const unsigned does = sr_op(opcode);
+
+	if (does & SR_OP_ATOMIC)
+		return SR_OP_KIND_ATOMIC;
+	if (does & SR_OP_CHANGES)
+		return SR_OP_KIND_WRITE;
+	if (does & SR_OP_SCATTERS)
+		return SR_OP_KIND_READ;
+	return does & SR_OP_GATHERS ? SR_OP_KIND_SEND : -1;
+}
+
 #endif

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logd/base/opcodes.h"
 #include "replay/abi/control.h"
 
 #define SR_GROUP_MAGIC    0x70756f7267727273ull
@@ -105,14 +106,6 @@ enum sr_proxy_state {
 	SR_PROXY_FAILED, /* it could not start, or has ended */
 };
 
-enum sr_transfer_kind {
-	SR_TRANSFER_WRITE,
-	SR_TRANSFER_SEND,
-	SR_TRANSFER_READ,
-	SR_TRANSFER_ATOMIC,
-	SR_TRANSFER_KINDS,
-};
-
 /* The proxy: the process that has the device; see proxy.h. */
 struct sr_group_proxy {
 	_Atomic uint32_t state; /* enum sr_proxy_state; a futex */
@@ -121,7 +114,7 @@ struct sr_group_proxy {
 	_Atomic int32_t process;
 	_Atomic uint64_t stamps; /* of the last work item */
 	_Atomic uint64_t steps;  /* raised when the device has done a piece */
-	uint64_t requests[SR_TRANSFER_KINDS], bytes; /* done */
+	uint64_t requests[SR_OP_KINDS], bytes; /* done */
 	_Atomic uint64_t others; /* requests of queue pairs that are not RC; they go through the file */
 	char text[192];          /* the device, or why there is none */
 };

@@ -17,7 +17,7 @@ bool sr_graph_edge_is_empty(const struct sr_graph_edge *e)
 {
 	uint64_t any = e->values;
 
-	for (int k = 0; k < SR_TRAFFIC_KINDS; k++)
+	for (int k = 0; k < SR_OP_KINDS; k++)
 		any |= e->posted.count[k];
 	return !any;
 }
@@ -26,7 +26,7 @@ uint64_t sr_graph_edge_bytes(const struct sr_graph_edge *e)
 {
 	uint64_t bytes = 0;
 
-	for (int k = 0; k < SR_TRAFFIC_KINDS; k++)
+	for (int k = 0; k < SR_OP_KINDS; k++)
 		bytes += e->posted.bytes[k];
 	return bytes;
 }
@@ -57,7 +57,7 @@ static void take_traffic(struct sr_graph *g, const json_t *list)
 		struct sr_graph_edge *e = sr_graph_edge(
 		    g, from, json_is_integer(to) ? place_of(g, json_integer_value(to)) : g->n);
 
-		for (int k = 0; k < SR_TRAFFIC_KINDS; k++) {
+		for (int k = 0; k < SR_OP_KINDS; k++) {
 			e->posted.count[k] += number(row, sr_traffic_names[k], "s");
 			e->posted.bytes[k] += number(row, sr_traffic_names[k], "_bytes");
 		}
@@ -112,7 +112,7 @@ void sr_graph_edge_words(const struct sr_graph_edge *e, char *text, size_t size)
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (int k = 0; k < SR_TRAFFIC_KINDS && used < size; k++)
+	for (int k = 0; k < SR_OP_KINDS && used < size; k++)
 		if (e->posted.count[k])
 			used += (size_t)snprintf(
 			    text + used, size - used, "%s%" PRIu64 " %s%s (%" PRIu64 " bytes)",

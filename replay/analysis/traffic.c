@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <infiniband/verbs.h>
-
-#include "logd/base/opcodes.h"
-
-const char *const sr_traffic_names[SR_TRAFFIC_KINDS] = {"send", "write", "read", "atomic"};
+const char *const sr_traffic_names[SR_OP_KINDS] = {
+    [SR_OP_KIND_SEND] = "send",
+    [SR_OP_KIND_WRITE] = "write",
+    [SR_OP_KIND_READ] = "read",
+    [SR_OP_KIND_ATOMIC] = "atomic",
+};
 
 int sr_traffic_init(struct sr_traffic *t, size_t ranks)
 {
@@ -24,23 +25,10 @@ void sr_traffic_free(struct sr_traffic *t)
 	t->cells = NULL;
 }
 
-static int kind_of(uint8_t opcode)
-{
-	const unsigned does = sr_op(opcode);
-
-	if (does & SR_OP_ATOMIC)
-		return SR_TRAFFIC_ATOMIC;
-	if (does & SR_OP_CHANGES)
-		return SR_TRAFFIC_WRITE;
-	if (does & SR_OP_SCATTERS)
-		return SR_TRAFFIC_READ;
-	return does & SR_OP_GATHERS ? SR_TRAFFIC_SEND : -1;
-}
-
 void sr_traffic_add(struct sr_traffic *t, size_t from, size_t to, uint8_t opcode, uint64_t bytes)
 {
 	struct sr_traffic_cell *cell = &t->cells[from * (t->n + 1) + to];
-	int kind = kind_of(opcode);
+	int kind = sr_op_kind(opcode);
 
 	if (kind < 0)
 		return;
@@ -53,7 +41,7 @@ static json_t *cell_json(const struct sr_traffic_cell *cell, int32_t from, json_
 	json_t *json = json_pack("{s:i, s:o}", "from", (int)from, "to", to);
 	char name[32];
 
-	for (int k = 0; k < SR_TRAFFIC_KINDS; k++) {
+	for (int k = 0; k < SR_OP_KINDS; k++) {
 		if (!cell->count[k])
 			continue;
 		snprintf(name, sizeof(name), "%ss", sr_traffic_names[k]);
@@ -73,7 +61,7 @@ json_t *sr_traffic_json(const struct sr_traffic *t, const struct sr_links *links
 			const struct sr_traffic_cell *cell = &t->cells[from * (t->n + 1) + to];
 			uint64_t any = 0;
 
-			for (int k = 0; k < SR_TRAFFIC_KINDS; k++)
+			for (int k = 0; k < SR_OP_KINDS; k++)
 				any |= cell->count[k];
 			if (any)
 				json_array_append_new(

@@ -7,18 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logd/base/opcodes.h"
 #include "replay/analysis/log/links.h"
 
-enum sr_traffic_kind {
-	SR_TRAFFIC_SEND,
-	SR_TRAFFIC_WRITE,
-	SR_TRAFFIC_READ,
-	SR_TRAFFIC_ATOMIC,
-	SR_TRAFFIC_KINDS,
-};
-
 struct sr_traffic_cell {
-	uint64_t count[SR_TRAFFIC_KINDS], bytes[SR_TRAFFIC_KINDS];
+	uint64_t count[SR_OP_KINDS], bytes[SR_OP_KINDS];
 };
 
 struct sr_traffic {
@@ -26,7 +19,7 @@ struct sr_traffic {
 	struct sr_traffic_cell *cells; /* [from][to], the outside behind the ranks */
 };
 
-extern const char *const sr_traffic_names[SR_TRAFFIC_KINDS];
+extern const char *const sr_traffic_names[SR_OP_KINDS];
 
 /* 0 or -ENOMEM. */
 int sr_traffic_init(struct sr_traffic *t, size_t ranks);

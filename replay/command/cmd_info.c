@@ -141,12 +141,12 @@ static void print_threads(const struct summary *sum, const struct sr_recorded *r
 	if (!r->serial || sum->threads < 2)
 		return;
 	if (!sum->late) {
-		puts("  threads in turns (--threads=serial), without exception");
+		puts("  threads one at a time (--threads=serial), without exception");
 		return;
 	}
 	with.symbols = sr_symbols_new(json_object_get(r->json, "objects"));
-	printf("  threads in turns (--threads=serial), but for %llu time%s when one made no call for "
-	       "long, and others ran beside it; first in front of thread %u SN %llu ",
+	printf("  threads one at a time (--threads=serial), except %llu time%s when one made no call "
+	       "for long and others ran beside it; first before thread %u SN %llu ",
 	       (ull)sum->late, sum->late == 1 ? "" : "s", sum->late_thread, (ull)sum->late_sn);
 	sr_print_site(stdout, &with, sum->late_site);
 	putchar('\n');
@@ -206,7 +206,7 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 			       "calls are lost\n",
 			       (ull)sum->without_end);
 		if (sum->signals)
-			printf("  %llu signal%s handled, %llu of them in the midst of the "
+			printf("  %llu signal%s handled, %llu of them between calls, in the "
 			       "program's code\n",
 			       (ull)sum->signals, sum->signals == 1 ? "" : "s",
 			       (ull)sum->signals_between);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/print/exposed.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -96,15 +97,35 @@ static json_t *print_region(const struct sr_region_payload *r)
 
 static json_t *print_counts(const struct sr_exposed_counts_payload *c)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "record",
-			 "exposed_counts", "faults", (json_int_t)c->faults, "loads",
-			 (json_int_t)c->loads, "polls", (json_int_t)c->polls, "snapshots",
-			 (json_int_t)c->snapshots, "stores", (json_int_t)c->stores, "exchanges",
-			 (json_int_t)c->exchanges, "pass_throughs", (json_int_t)c->pass_throughs,
-			 "protected_by_change", (json_int_t)c->protected_by_change, "ticks",
-			 (json_int_t)c->ticks, "async_values", (json_int_t)c->async_values,
-			 "unstable", (json_int_t)c->unstable, "jumps", (json_int_t)c->jumps, "by_jump",
-			 (json_int_t)c->by_jump);
+#define COUNTED(name) {#name, offsetof(struct sr_exposed_counts_payload, name)}
+	static const struct {
+		const char *name;
+		size_t at;
+	} fields[] = {
+	    COUNTED(faults),
+	    COUNTED(loads),
+	    COUNTED(polls),
+	    COUNTED(snapshots),
+	    COUNTED(stores),
+	    COUNTED(exchanges),
+	    COUNTED(pass_throughs),
+	    COUNTED(protected_by_change),
+	    COUNTED(ticks),
+	    COUNTED(async_values),
+	    COUNTED(unstable),
+	    COUNTED(jumps),
+	    COUNTED(by_jump),
+	};
+#undef COUNTED
+	json_t *v = json_pack("{s:s}", "record", "exposed_counts");
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		uint64_t count;
+
+		memcpy(&count, (const char *)c + fields[i].at, sizeof(count));
+		json_object_set_new(v, fields[i].name, json_integer((json_int_t)count));
+	}
+	return v;
 }
 
 json_t *sr_exposed_print(const struct sr_entry *e)

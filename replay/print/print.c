@@ -10,10 +10,22 @@
 #include "shim/core/call.h"
 #include "shim/core/order.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The name of a number of trace.h; "" if it has none. */
+static const char *name_in(const char *const *names, size_t n, uint32_t number)
+{
+	return number < n && names[number] ? names[number] : "";
+}
+
 static json_t *decode_signal(const struct sr_entry *e)
 {
-	static const char *const places[] = {"", "before the next call", "in a call",
-					     "at the end of the call", "between calls"};
+	static const char *const places[] = {
+	    [SR_SIGNAL_BEFORE] = "before the next call",
+	    [SR_SIGNAL_IN_CALL] = "in a call",
+	    [SR_SIGNAL_AFTER] = "at the end of the call",
+	    [SR_SIGNAL_BETWEEN] = "between calls",
+	};
 	struct sr_signal_payload p;
 	siginfo_t info;
 	json_t *v;
@@ -21,8 +33,8 @@ static json_t *decode_signal(const struct sr_entry *e)
 	memcpy(&p, e->payload, sizeof(p));
 	memcpy(&info, p.info, sizeof(info));
 	v = json_pack("{s:s, s:i, s:s, s:i, s:i}", "record", "signal", "signo", (int)p.signo,
-		      "place", p.place < 5 ? places[p.place] : "", "level", (int)p.level, "code",
-		      info.si_code);
+		      "place", name_in(places, COUNT(places), p.place), "level", (int)p.level,
+		      "code", info.si_code);
 	if (p.order)
 		json_object_set_new(v, "order", json_integer((json_int_t)p.order));
 	return v;
@@ -30,13 +42,17 @@ static json_t *decode_signal(const struct sr_entry *e)
 
 static json_t *decode_run_token(const struct sr_entry *e)
 {
-	static const char *const whats[] = {"", "begins", "late", "taken"};
+	static const char *const whats[] = {
+	    [SR_RUN_TOKEN_ACQUIRED] = "acquired",
+	    [SR_RUN_TOKEN_REACQUIRED] = "reacquired",
+	    [SR_RUN_TOKEN_PREEMPTED] = "preempted",
+	};
 	struct sr_token_payload p;
 	json_t *v;
 
 	memcpy(&p, e->payload, sizeof(p));
-	v = json_pack("{s:s, s:s, s:I}", "record", "run_token", "what", p.what < 4 ? whats[p.what] : "",
-		      "order", (json_int_t)p.event);
+	v = json_pack("{s:s, s:s, s:I}", "record", "run_token", "what",
+		      name_in(whats, COUNT(whats), p.what), "order", (json_int_t)p.event);
 	if (p.what == SR_RUN_TOKEN_PREEMPTED)
 		json_object_set_new(v, "from", json_integer(p.other));
 	if (p.arrived)
@@ -52,53 +68,83 @@ static json_t *decode_exec(const struct sr_entry *e)
 	return json_pack("{s:s, s:o}", "record", "exec", "path", path ? path : json_null());
 }
 
-static json_t *decode_connection(const struct sr_connection_payload *p)
+static json_t *decode_connection(const struct sr_entry *e)
 {
-	const char *why = sr_carries_why(p->carries);
-	json_t *v = json_pack("{s:s, s:I, s:I, s:i, s:b}", "record", "connection", "number",
-			      (json_int_t)p->number, "peer", (json_int_t)p->peer, "peer_rank",
-			      (int)p->peer_rank, "clocks", p->carries < SR_CARRIES_NONE);
+	struct sr_connection_payload p = {0};
+	const char *why;
+	json_t *v;
 
+	sr_entry_connection(e, &p);
+	why = sr_carries_why(p.carries);
+	v = json_pack("{s:s, s:I, s:I, s:i, s:b}", "record", "connection", "number",
+		      (json_int_t)p.number, "peer", (json_int_t)p.peer, "peer_rank",
+		      (int)p.peer_rank, "clocks", p.carries < SR_CARRIES_NONE);
 	if (why[0])
 		json_object_set_new(v, "why", json_string(why));
-	if (p->error)
-		json_object_set_new(v, "errno", json_integer(p->error));
+	if (p.error)
+		json_object_set_new(v, "errno", json_integer(p.error));
 	return v;
+}
+
+static json_t *decode_repeat(const struct sr_entry *e)
+{
+	uint64_t count = 0;
+
+	sr_entry_repeat(e, &count);
+	return json_pack("{s:s, s:I}", "record", "repeat", "count", (json_int_t)count);
+}
+
+static json_t *decode_exit(const struct sr_entry *e)
+{
+	int32_t status = 0;
+
+	sr_entry_exit(e, &status);
+	return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
+}
+
+static json_t *decode_mark(const struct sr_entry *e)
+{
+	char sentence[512] = "";
+	enum sr_mark reason = 0;
+
+	sr_entry_mark(e, &reason, sentence, sizeof(sentence));
+	return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
+			 sentence);
+}
+
+static json_t *decode_heap(const struct sr_entry *e)
+{
+	struct sr_heap_payload p;
+
+	memcpy(&p, e->payload, sizeof(p));
+	return json_pack("{s:s, s:I, s:I, s:I}", "record", "heap", "run", (json_int_t)p.run,
+			 "previous", (json_int_t)p.previous, "position", (json_int_t)p.position);
 }
 
 /* Records that are no calls: {"record": name, ...}. */
 static json_t *decode_other(const struct sr_entry *e)
 {
-	char sentence[512];
-	enum sr_mark reason;
-	struct sr_connection_payload connection;
-	struct sr_heap_payload heap;
-	uint64_t count;
-	int32_t status;
+	static const struct {
+		uint16_t kind;
+		size_t bytes; /* at least */
+		json_t *(*decode)(const struct sr_entry *e);
+	} kinds[] = {
+	    {SR_REC_REPEAT, sizeof(struct sr_repeat_payload), decode_repeat},
+	    {SR_REC_EXIT, sizeof(int32_t), decode_exit},
+	    {SR_REC_MARK, sizeof(struct sr_mark_payload), decode_mark},
+	    {SR_REC_HEAP, sizeof(struct sr_heap_payload), decode_heap},
+	    {SR_REC_EXPOSED, 0, sr_exposed_print},
+	    {SR_REC_REGION, 0, sr_exposed_print},
+	    {SR_REC_EXPOSED_COUNTS, 0, sr_exposed_print},
+	    {SR_REC_CONNECTION, sizeof(struct sr_connection_payload), decode_connection},
+	    {SR_REC_EXEC, 0, decode_exec},
+	    {SR_REC_RUN_TOKEN, sizeof(struct sr_token_payload), decode_run_token},
+	    {SR_REC_SIGNAL, sizeof(struct sr_signal_payload), decode_signal},
+	};
 
-	if (sr_entry_repeat(e, &count))
-		return json_pack("{s:s, s:I}", "record", "repeat", "count", (json_int_t)count);
-	if (sr_entry_exit(e, &status))
-		return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
-	if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)))
-		return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
-				 sentence);
-	if (e->kind == SR_REC_HEAP && e->size >= sizeof(heap)) {
-		memcpy(&heap, e->payload, sizeof(heap));
-		return json_pack("{s:s, s:I, s:I, s:I}", "record", "heap", "run",
-				 (json_int_t)heap.run, "previous", (json_int_t)heap.previous,
-				 "position", (json_int_t)heap.position);
-	}
-	if (e->kind == SR_REC_EXPOSED || e->kind == SR_REC_REGION || e->kind == SR_REC_EXPOSED_COUNTS)
-		return sr_exposed_print(e);
-	if (sr_entry_connection(e, &connection))
-		return decode_connection(&connection);
-	if (e->kind == SR_REC_EXEC)
-		return decode_exec(e);
-	if (e->kind == SR_REC_RUN_TOKEN && e->size >= sizeof(struct sr_token_payload))
-		return decode_run_token(e);
-	if (e->kind == SR_REC_SIGNAL && e->size >= sizeof(struct sr_signal_payload))
-		return decode_signal(e);
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		if (e->kind == kinds[i].kind && e->size >= kinds[i].bytes)
+			return kinds[i].decode(e);
 	return json_pack("{s:s, s:i}", "record", "unknown", "kind", (int)e->kind);
 }
 

@@ -95,8 +95,8 @@ static void say_carried(const struct sr_group_proxy *c)
 	typedef unsigned long long ull;
 
 	sr_note("over %s: %llu WRITEs, %llu SENDs, %llu READs, %llu atomics, %llu bytes", c->text,
-		(ull)c->requests[SR_TRANSFER_WRITE], (ull)c->requests[SR_TRANSFER_SEND],
-		(ull)c->requests[SR_TRANSFER_READ], (ull)c->requests[SR_TRANSFER_ATOMIC],
+		(ull)c->requests[SR_OP_KIND_WRITE], (ull)c->requests[SR_OP_KIND_SEND],
+		(ull)c->requests[SR_OP_KIND_READ], (ull)c->requests[SR_OP_KIND_ATOMIC],
 		(ull)c->bytes);
 	if (atomic_load(&c->others))
 		sr_note("through shared memory: %llu requests, whose queue pairs are not RC",

@@ -173,7 +173,7 @@ def check_window(payload, dumped):
 
 def check_baton(payload, dumped):
     what, other, event, _, arrived = struct.unpack("<IIQQQ", payload)
-    found = {"what": {1: "begins", 2: "late", 3: "taken"}.get(what), "order": event}
+    found = {"what": {1: "acquired", 2: "reacquired", 3: "preempted"}.get(what), "order": event}
     if what == 3:
         found["from"] = other
     if arrived:

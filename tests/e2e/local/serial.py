@@ -39,7 +39,7 @@ def info(trace):
 
 def late(trace):
     """How often a thread made no call for so long that others did not wait for it."""
-    times = re.search(r"threads in turns .* but for (\d+) time", info(trace))
+    times = re.search(r"threads one at a time .* except (\d+) time", info(trace))
     return int(times.group(1)) if times else 0
 
 

@@ -103,7 +103,7 @@ static void test_send(void **state)
 	assert_there(PLACE + 100, bytes, LONG);
 	/* Nothing at all is a message too. */
 	assert_true(run(1, (struct sr_work_item){.opcode = IBV_WR_SEND, .to = to}));
-	assert_int_equal(group->proxy.requests[SR_TRANSFER_SEND], 2);
+	assert_int_equal(group->proxy.requests[SR_OP_KIND_SEND], 2);
 }
 
 /* Its place goes around in its room; in the image it is at its address. */
