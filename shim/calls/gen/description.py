@@ -340,6 +340,8 @@ def parse_values(call, rest, number, structs, arguments_alone):
     if len(words) < 2 or not is_wire_type(words[0], structs):
         fail(number, '"%s" is neither an argument of %s nor a wire type with an expression behind it'
              % (words[0], call.name))
+    if any(re.fullmatch(r'[-+*/%&|<>=!?:]+', w) for w in words):
+        fail(number, 'an expression has no blanks in it, unless they are in parentheses: "%s"' % rest)
     return [Entry(words[0], words[1], words[2:], condition, label)]
 
 
