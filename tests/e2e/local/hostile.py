@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What programs do that recorders trip over (tests/programs/hostile.c, and with verbs hostile_verbs.c on the stand-in
+"""What programs do that recorders trip over (tests/programs/process/hostile.c, and with verbs ../hostile_verbs on the stand-in
 for libibverbs): each case bare, recorded, replayed.
 
 Needs no RDMA.  Nearly each case was a bug once.
