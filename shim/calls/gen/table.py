@@ -166,7 +166,7 @@ def system_calls(calls):
 def emit_syscalls(calls):
     """The compiler leaves out what a machine does not have."""
     out = ['/* Made by gencalls.py from calls.def: which call a system call is. */',
-           '#include "shim/calls/trap/trap.h"', '', 'const uint16_t sr_trap_calls[SR_TRAP_CALLS] = {']
+           '#include "shim/calls/trap/table.h"', '', 'const uint16_t sr_trap_calls[SR_TRAP_CALLS] = {']
     for call in calls.values():
         name = call.attrs.get('syscall')
         if name:

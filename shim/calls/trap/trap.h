@@ -26,16 +26,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 
 #include "logd/base/compiler.h"
-#include "calls.gen.h"
 #include "shim/kernel/user_dispatch.h"
-
-#define SR_TRAP_CALLS 512
-
-/* System call number to call number + 1; 0: not in calls.def. */
-extern const uint16_t sr_trap_calls[SR_TRAP_CALLS];
 
 /*
  * From the main thread, before main; -errno if this kernel or machine has no such dispatch.

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/calls/trap/addresses.h"
+
+#if defined(__x86_64__)
+
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "logd/base/page.h"
+#include "shim/calls/trap/make.h"
+#include "shim/memory/heap.h"
+#include "shim/verbs/objects.h"
+#include "shim/verbs/own_memory.h"
+#include "shim/verbs/regions.h"
+
+static bool is_exposed_regions(uint64_t addr, uint64_t size)
+{
+	return sr_regions_on && sr_exposed_touches((void *)addr, size);
+}
+
+/* At addresses of the program's own, which are equal in both runs: see heap.h. */
+long sr_trapped_mmap(const struct sr_trapped *c)
+{
+	uint64_t *a = c->a;
+
+	if (!a[0])
+		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
+	else if (a[3] & MAP_FIXED)
+		sr_heap_mapping_ends((void *)a[0], a[1]);
+	return sr_make_raw(SYS_mmap, a);
+}
+
+long sr_trapped_munmap(const struct sr_trapped *c)
+{
+	const uint64_t *a = c->a;
+
+	sr_heap_mapping_ends((void *)a[0], a[1]);
+	return sr_make_raw(SYS_munmap, a);
+}
+
+/* malloc gives back what was freed at the heap's end, be it registered or not. */
+long sr_trapped_brk(const struct sr_trapped *c)
+{
+	const uint64_t *a = c->a;
+	const uint64_t ask[6] = {0};
+	uint64_t begin = sr_page_up(a[0]), end;
+
+	if (a[0]) {
+		end = (uint64_t)sr_make_raw(SYS_brk, ask);
+		if (begin < end)
+			sr_heap_mapping_ends((void *)begin, end - begin);
+	}
+	return sr_make_raw(SYS_brk, a);
+}
+
+/* Exposed regions are readable and writable to the program, and closed for reasons of their own. */
+long sr_trapped_mprotect(const struct sr_trapped *c)
+{
+	const uint64_t *a = c->a;
+	bool changes = (a[2] & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE);
+	uint64_t piece[6] = {0, PAGE, a[2], a[3], 0, 0};
+	long err = 0;
+
+	if (!(a[2] & PROT_READ))
+		sr_mr_doubt((void *)a[0], a[1]);
+	if (!is_exposed_regions(a[0], a[1]))
+		return sr_make_raw(c->nr, a);
+	if (changes) {
+		sr_exposed_give_up((void *)a[0], a[1]);
+		return sr_make_raw(c->nr, a);
+	}
+	for (piece[0] = a[0]; piece[0] < a[0] + a[1] && !err; piece[0] += PAGE)
+		if (!is_exposed_regions(piece[0], PAGE))
+			err = sr_make_raw(c->nr, piece);
+	return err;
+}
+
+long sr_trapped_madvise(const struct sr_trapped *c)
+{
+	const uint64_t *a = c->a;
+	bool drops = a[2] == MADV_DONTNEED || a[2] == MADV_FREE || a[2] == MADV_REMOVE;
+
+	if (drops && is_exposed_regions(a[0], a[1]))
+		sr_exposed_give_up((void *)a[0], a[1]);
+	return sr_make_raw(SYS_madvise, a);
+}
+
+/* What an exposed region holds moves. */
+long sr_trapped_mremap(const struct sr_trapped *c)
+{
+	uint64_t *a = c->a;
+	uint64_t stay[6] = {a[0], a[1], a[2], 0, 0, 0};
+	long result;
+
+	sr_mr_doubt((void *)a[0], a[1]);
+	sr_own_memory_moves((void *)a[0], a[1]);
+	if (is_exposed_regions(a[0], a[1]))
+		sr_exposed_give_up((void *)a[0], a[1]);
+	if (a[3] & MREMAP_FIXED)
+		sr_heap_mapping_ends((void *)a[4], a[2]);
+	if (a[3] != MREMAP_MAYMOVE)
+		return sr_make_raw(SYS_mremap, a);
+	result = sr_make_raw(SYS_mremap, stay);
+	if (result != -ENOMEM)
+		return result;
+	a[3] = MREMAP_MAYMOVE | MREMAP_FIXED;
+	a[4] = (uintptr_t)sr_heap_place_program(a[2], 0);
+	return sr_make_raw(SYS_mremap, a);
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/calls/trap/make.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "logd/base/say.h"
+#include "shim/calls/trap/table.h"
+#include "shim/core/hooks.h"
+#include "shim/core/thread.h"
+#include "shim/verbs/regions.h"
+
+#if defined(__x86_64__)
+
+long sr_make_call(const struct sr_trapped *c, enum sr_call_number n)
+{
+	uint64_t result;
+
+	c->t->raw = true;
+	result = sr_call(n, c->a, c->site);
+	c->t->raw = false;
+	return result == (uint64_t)-1 ? -errno : (long)result;
+}
+
+long sr_make_on_memory(long nr, const uint64_t a[6])
+{
+	struct sr_pinned pinned;
+	long result;
+
+	if (__builtin_expect(!sr_regions_on, 1))
+		return sr_make_raw(nr, a);
+	sr_regions_pin_words(a, &pinned);
+	result = sr_make_raw(nr, a);
+	sr_regions_unpin(&pinned);
+	return result;
+}
+
+long sr_make_unknown(const struct sr_trapped *c)
+{
+	uint64_t described[2] = {(uint64_t)c->nr, (uintptr_t)c->a};
+	struct sr_trapped as_call = *c;
+
+	as_call.a = described;
+	return sr_make_call(&as_call, SR_CALL_unknown_system_call);
+}
+
+static void say_unknown(uint64_t nr)
+{
+	static _Atomic uint64_t said[SR_TRAP_CALLS / 64];
+	uint64_t bit = 1ull << (nr % 64);
+
+	if (nr < SR_TRAP_CALLS && !(atomic_fetch_or(&said[nr / 64], bit) & bit))
+		sr_say("sreplay knows nothing of system call %llu: of what it does, its result is "
+		       "recorded only",
+		       (unsigned long long)nr);
+}
+
+/* As libc would have it. */
+static uint64_t with_errno(long result)
+{
+	if (result >= 0 || result < -4095)
+		return (uint64_t)result;
+	errno = (int)-result;
+	return (uint64_t)-1;
+}
+
+uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
+{
+	say_unknown(a[0]);
+	return with_errno(sr_make_on_memory((long)a[0], (const uint64_t *)a[1]));
+}
+
+/* The word may be in an exposed region, protected. */
+uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
+{
+	return sr_regions_on ? with_errno(sr_make_on_memory(SYS_futex, a)) : sr_real(d, a);
+}
+
+#else
+
+uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
+{
+	return (uint64_t)-1;
+}
+
+uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
+{
+	return (uint64_t)-1;
+}
+
+#endif

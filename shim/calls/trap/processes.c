@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/calls/trap/processes.h"
+
+#include "logd/base/rawsys.h"
+#include "shim/core/hooks.h"
+#include "shim/core/thread.h"
+#include "shim/process/ids.h"
+
+#if defined(__x86_64__)
+
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "shim/calls/trap/make.h"
+#include "shim/calls/trap/table.h"
+#include "shim/calls/trap/x86_64.h"
+#include "shim/core/engine.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/kernel/tsc.h"
+
+void sr_replayed_prlimit64(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	if (!(int)result)
+		sr_syscall(SYS_prlimit64, sr_real_id((int32_t)a[0]), (long)a[1], (long)a[2], 0, 0,
+			   0);
+}
+
+void sr_replayed_gettid(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	sr_ids_recorded(sr_self.number, (int32_t)result);
+}
+
+/*
+ * The child returns from the trapped call.  One that shares its parent's stack,
+ * and has the parent wait (vfork), would return into a frame that is not there any
+ * more when the parent comes back to it: it gets a copy, as after fork.
+ */
+static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
+{
+	const struct clone_args *args = (const struct clone_args *)a[0];
+	struct clone_args copy;
+	uint64_t stack = nr == SYS_clone ? a[1] : args->stack, flags = nr == SYS_clone ? a[0] : args->flags;
+	long result;
+
+	/* Not posix_spawn's, which has the parent wait. */
+	if (flags & CLONE_VM && !(flags & (CLONE_VFORK | CLONE_THREAD)))
+		probes_stop();
+	sr_tsc_pause();
+	if (stack) {
+		/* Where the child goes on, below its stack, which nobody else uses yet. */
+		uint64_t top = nr == SYS_clone ? stack : stack + args->stack_size;
+
+		((uint64_t *)top)[-1] = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
+		result = sr_trap_clone(nr, a, uc->uc_mcontext.gregs);
+		sr_tsc_resume();
+		return result;
+	}
+	if (nr == SYS_clone) {
+		if (a[0] & CLONE_VFORK)
+			a[0] &= ~(uint64_t)CLONE_VM;
+	} else if (args->flags & CLONE_VFORK && a[1] <= sizeof(copy)) {
+		memcpy(&copy, args, a[1]);
+		copy.flags &= ~(uint64_t)CLONE_VM;
+		a[0] = (uintptr_t)&copy;
+	}
+	result = sr_make_raw(nr, a);
+	if (result)
+		sr_tsc_resume();
+	return result;
+}
+
+long sr_trapped_clone(const struct sr_trapped *c)
+{
+	return make_process(c->nr, c->a, c->uc);
+}
+
+long sr_trapped_fork(const struct sr_trapped *c)
+{
+	c->a[0] = SIGCHLD;
+	c->a[1] = 0;
+	return make_process(SYS_clone, c->a, c->uc);
+}
+
+long sr_trapped_exec(const struct sr_trapped *c)
+{
+	long result;
+
+	sr_tsc_pause();
+	result = sr_make_raw(c->nr, c->a);
+	sr_tsc_resume();
+	return result;
+}
+
+/* Signals to itself are sent in both runs, those to others in the recording only. */
+long sr_trapped_kill(const struct sr_trapped *c)
+{
+	bool with_thread = c->nr == SYS_tgkill || c->nr == SYS_rt_tgsigqueueinfo;
+	uint64_t *process = c->nr == SYS_tkill ? NULL : &c->a[0];
+	uint64_t *thread = c->nr == SYS_tkill ? &c->a[0] : with_thread ? &c->a[1] : NULL;
+	long self = sr_sys_getpid();
+
+	if (process && sr_real_id((int32_t)*process) != self)
+		return sr_make_call(c, (enum sr_call_number)sr_syscall_call(c->nr, c->a));
+	if (process)
+		*process = (uint64_t)self;
+	if (thread)
+		*thread = (uint64_t)sr_real_id((int32_t)*thread);
+	return sr_make_raw(c->nr, c->a);
+}
+
+long sr_trapped_exit_group(const struct sr_trapped *c)
+{
+	sr_engine_exits((int)c->a[0]);
+	return sr_make_raw(c->nr, c->a);
+}
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/calls/trap/table.h"
+
+#if defined(__x86_64__)
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "shim/core/order.h"
+#include "shim/core/run_token.h"
+
+static const uint16_t harmless[] = {
+    SYS_arch_prctl,
+    SYS_exit,
+    SYS_futex,
+    SYS_futex_waitv,
+    SYS_get_robust_list,
+    SYS_set_robust_list,
+    SYS_set_tid_address,
+    SYS_rseq,
+    SYS_restart_syscall,
+    SYS_membarrier,
+    SYS_memfd_create,
+    SYS_memfd_secret,
+    SYS_mincore,
+    SYS_mlockall,
+    SYS_munlockall,
+    SYS_pkey_alloc,
+    SYS_pkey_free,
+    SYS_remap_file_pages,
+    SYS_set_mempolicy,
+    SYS_get_mempolicy,
+    SYS_mbind,
+    SYS_move_pages,
+    SYS_migrate_pages,
+    SYS_sched_yield,
+    SYS_sched_setscheduler,
+    SYS_sched_getscheduler,
+    SYS_sched_setparam,
+    SYS_sched_getparam,
+    SYS_sched_setattr,
+    SYS_sched_getattr,
+    SYS_sched_get_priority_max,
+    SYS_sched_get_priority_min,
+    SYS_sched_rr_get_interval,
+    SYS_setrlimit,
+    SYS_setpriority,
+    SYS_ioprio_set,
+    SYS_ioprio_get,
+    SYS_fadvise64,
+    SYS_readahead,
+    SYS_fsync,
+    SYS_fdatasync,
+    SYS_sync,
+    SYS_syncfs,
+    SYS_sync_file_range,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_fchmod,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utimensat,
+    SYS_utime,
+    SYS_utimes,
+    SYS_copy_file_range,
+    SYS_fsetxattr,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_fremovexattr,
+    SYS_futimesat,
+    SYS_modify_ldt,
+    SYS_process_madvise,
+    SYS_set_mempolicy_home_node,
+    SYS_chroot,
+    SYS_rt_sigpending,
+    SYS_pause,
+    SYS_alarm,
+    SYS_setitimer,
+    SYS_getitimer,
+    SYS_timer_create,
+    SYS_timer_settime,
+    SYS_timer_gettime,
+    SYS_timer_getoverrun,
+    SYS_timer_delete,
+    SYS_wait4,
+    SYS_waitid,
+    SYS_setsid,
+    SYS_setpgid,
+    SYS_setuid,
+    SYS_setgid,
+    SYS_setreuid,
+    SYS_setregid,
+    SYS_setresuid,
+    SYS_setresgid,
+    SYS_getresuid,
+    SYS_getresgid,
+    SYS_setgroups,
+    SYS_setfsuid,
+    SYS_setfsgid,
+    SYS_capget,
+    SYS_capset,
+    SYS_personality,
+    SYS_seccomp,
+    SYS_unshare,
+    SYS_setns,
+    SYS_semget,
+    SYS_semop,
+    SYS_semtimedop,
+    SYS_semctl,
+    SYS_landlock_create_ruleset,
+    SYS_landlock_add_rule,
+    SYS_landlock_restrict_self,
+};
+
+static uint64_t is_harmless[SR_TRAP_CALLS / 64];
+
+void sr_syscalls_list_harmless(void)
+{
+	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
+		is_harmless[harmless[i] / 64] |= 1ull << (harmless[i] % 64);
+}
+
+bool sr_syscall_is_harmless(long nr)
+{
+	return nr >= 0 && nr < SR_TRAP_CALLS && is_harmless[nr / 64] >> (nr % 64) & 1;
+}
+
+/*
+ * By these threads wait for each other, and wake each other.  Where they take turns, that is
+ * to be known, and what they find to be answered from the trace: they are calls like others.
+ */
+int sr_syscall_call_of_threads(long nr)
+{
+	if (!sr_serial || !sr_threaded)
+		return -1;
+	if (nr == SYS_futex)
+		return SR_CALL_kernel_futex;
+	return nr == SYS_sched_yield ? SR_CALL_kernel_sched_yield : -1;
+}
+
+/* Of these an argument is the number of a process or a thread. */
+static const struct {
+	uint16_t nr;
+	uint8_t at;
+} numbers[] = {
+    {SYS_sched_setscheduler, 0}, {SYS_sched_getscheduler, 0}, {SYS_sched_setparam, 0},
+    {SYS_sched_getparam, 0},	 {SYS_sched_setattr, 0},      {SYS_sched_getattr, 0},
+    {SYS_sched_rr_get_interval, 0}, {SYS_setpriority, 1},     {SYS_ioprio_set, 1},
+    {SYS_ioprio_get, 1},	 {SYS_migrate_pages, 0},      {SYS_move_pages, 0},
+    {SYS_setpgid, 0},		 {SYS_get_robust_list, 0},
+};
+
+int sr_syscall_number_at(long nr)
+{
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (numbers[i].nr == nr)
+			return numbers[i].at;
+	return -1;
+}
+
+/*
+ * Older names of calls that are described by a newer one: the working directory
+ * goes in front, and one argument is what it always was.
+ */
+struct older {
+	uint16_t nr;
+	uint16_t call;
+	bool at;         /* AT_FDCWD becomes the first argument */
+	int8_t flags_at; /* this argument is flags, -1: none */
+	int flags;
+};
+
+static const struct older older_names[] = {
+    {SYS_open, SR_CALL_openat, true, -1, 0},
+    {SYS_creat, SR_CALL_openat, true, 2, O_CREAT | O_WRONLY | O_TRUNC},
+    {SYS_access, SR_CALL_faccessat, true, -1, 0},
+    {SYS_readlink, SR_CALL_readlinkat, true, -1, 0},
+    {SYS_unlink, SR_CALL_unlinkat, true, 2, 0},
+    {SYS_mkdir, SR_CALL_mkdirat, true, -1, 0},
+    {SYS_mknod, SR_CALL_mknodat, true, -1, 0},
+    {SYS_chmod, SR_CALL_fchmodat, true, -1, 0},
+    {SYS_pipe, SR_CALL_pipe2, false, 1, 0},
+    {SYS_eventfd, SR_CALL_eventfd, false, 1, 0},
+    {SYS_signalfd, SR_CALL_signalfd4, false, 3, 0},
+    {SYS_inotify_init, SR_CALL_inotify_init1, false, 0, 0},
+};
+
+static void rename_arguments(const struct older *o, uint64_t a[6])
+{
+	if (o->at) {
+		memmove(a + 1, a, 5 * sizeof(a[0]));
+		a[0] = (uint64_t)(int64_t)AT_FDCWD;
+	}
+	if (o->nr == SYS_creat)
+		a[3] = a[2];
+	if (o->flags_at >= 0)
+		a[o->flags_at] = (uint64_t)o->flags;
+}
+
+int sr_syscall_call(long nr, uint64_t a[6])
+{
+	if (nr < 0 || nr >= SR_TRAP_CALLS)
+		return -1;
+	if (sr_trap_calls[nr])
+		return sr_trap_calls[nr] - 1;
+	for (size_t i = 0; i < sizeof(older_names) / sizeof(older_names[0]); i++) {
+		if (older_names[i].nr == nr) {
+			rename_arguments(&older_names[i], a);
+			return older_names[i].call;
+		}
+	}
+	return -1;
+}
+
+#endif
