@@ -9,7 +9,7 @@
 
 #include "logd/trace/exposed_event.h"
 
-/* The most that one record has: see shim/exposed/event.c and shim/verbs/regions.c. */
+/* The most that one record has: see shim/exposed/page/event.c and shim/verbs/regions.c. */
 #define SR_EXPOSED_VALUES_MAX    1024
 #define SR_EXPOSED_PROTECTED_MAX 64
 

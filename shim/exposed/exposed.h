@@ -26,55 +26,7 @@
 #include <ucontext.h>
 
 #include "logd/base/compiler.h"
-#include "logd/trace/exposed_event.h"
-
-/* In an event's flags, in a replay: the program waits for a value that does not come. */
-#define SR_EXPOSED_STALLED 32u
-
-/* Replay: does the trace's next event come now? */
-bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now);
-
-struct sr_exposed_hooks {
-	/* Recording: under the module's lock, signals blocked; must not touch a view. */
-	void (*event)(const struct sr_exposed_event *e);
-	/*
-	 * Replay (NULL when recording): the next event of the trace, if it came where *now is
-	 * (fault, flags, pc, addr), or was a tick before; else false.
-	 */
-	bool (*recorded)(const struct sr_exposed_event *now, struct sr_exposed_event *e);
-	/*
-	 * New values were found, and are handed over next: the place for whoever must
-	 * look at other things just after them.  As event() is called.
-	 */
-	void (*looked)(void);
-	/* The program is about to store: what others order by it comes first. */
-	void (*storing)(void);
-	/*
-	 * Replay: the program has stored these bytes; or it may store to the page unseen,
-	 * from here on; and has.  As event() is called.
-	 */
-	void (*stored)(uintptr_t addr, const void *bytes, uint32_t n);
-	void (*went_pass_through)(uintptr_t user, const void *page);
-	void (*was_pass_through)(uintptr_t user, const void *page);
-	/* Has the process several threads?  From then on always.  NULL: never.  In general registers only (NO_VECTORS). */
-	bool (*threads)(void);
-	/*
-	 * Recording: what is in the range is the program's own doing, or has come by recorded
-	 * calls, and no registration is there by which a device could change it.  Under the
-	 * module's lock.  NULL: it may be otherwise.
-	 */
-	bool (*is_its_own)(const void *addr, size_t length);
-	/* May an event be made here?  NULL: always.  The tick asks. */
-	bool (*may_tick)(void);
-	/* Recording: instructions that fault again and again may be replaced by jumps. */
-	bool patches;
-};
-
-struct sr_exposed_counts {
-	uint64_t loads, polls, snapshots, stores, exchanges, pass_throughs, validated, protected_by_change;
-	uint64_t ticks, async_values, unstable, faults, values, value_bytes;
-	uint64_t jumps, by_jump; /* instructions replaced; faults that were none */
-};
+#include "shim/exposed/page/event.h"
 
 /* Once.  -errno. */
 int sr_exposed_init(const struct sr_exposed_hooks *hooks);
@@ -96,9 +48,6 @@ void sr_exposed_give_up(void *addr, size_t length);
 
 /* Where the NIC writes what the program reads at addr; addr itself outside of exposed regions. */
 void *sr_exposed_backing(const void *addr);
-
-/* What a tick's signal, which is a SIGSEGV too, comes with (tick.c). */
-#define SR_EXPOSED_TICK_VALUE 0x73725f7469636bul
 
 /* A SIGSEGV: true if it was the module's, and the thread may go on. */
 bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc);
@@ -132,12 +81,9 @@ void sr_exposed_await_values(bool on);
 bool sr_exposed_touches(const void *addr, size_t length);
 bool sr_exposed_covers(const void *addr, size_t length);
 
-/* Loads on the program's behalf, recorded as such.  Pages stay as they are. */
-void sr_exposed_read(const void *addr, void *to, size_t length);
-
 /*
- * The same for a range in exposed regions only, in one look; returns where the bytes
- * are that the program knows from then on: until it looks again.
+ * A load of a range in exposed regions on the program's behalf, recorded as one.  Returns where the bytes are that
+ * the program knows from then on, until the next one.
  */
 const void *sr_exposed_gather(const void *addr, size_t length);
 

@@ -1,70 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tick.c: the last resort: what stays frozen while the thread uses CPU time
- * and makes no call is closed, since it may be waiting for a change there.
+ * tick.c: the last resort.  A snapshot that its thread has kept while it used CPU time, without a call, is
+ * protected again, since the thread may be waiting for a change there.
  *
- * A timer of the thread's CPU time: it does not run in a system call that
- * waits, so it interrupts none.  It comes as SIGSEGV, which is ours already.
+ * The tick comes as SIGSEGV, which is ours already.  Its timer measures the thread's CPU time, so it does not run while a
+ * system call waits, and interrupts none.
  */
-#include <sys/syscall.h>
-#include <time.h>
-
-#include "logd/base/rawsys.h"
+#include "shim/exposed/access.h"
+#include "shim/exposed/exposed.h"
+#include "shim/exposed/page/event.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/page/snapshot.h"
+#include "shim/exposed/page/states.h"
+#include "shim/exposed/page/timer.h"
 #include "shim/exposed/probe/exchange.h"
-#include "shim/exposed/page.h"
 #include "shim/exposed/probe/probes.h"
-
-#define TICK_NS 4000000
-#define MAGIC   ((void *)SR_EXPOSED_TICK_VALUE)
-
-#ifndef sigev_notify_thread_id
-#define sigev_notify_thread_id _sigev_un._tid
-#endif
-
-static bool make_timer(struct exposed_thread *t)
-{
-	struct sigevent e = {
-	    .sigev_notify = SIGEV_THREAD_ID,
-	    .sigev_signo = SIGSEGV,
-	    .sigev_value.sival_ptr = MAGIC,
-	};
-
-	e.sigev_notify_thread_id = (pid_t)sr_sys_gettid();
-	return !sr_syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, SR_ARG(&e), SR_ARG(&t->timer),
-			   0, 0, 0);
-}
-
-void tick_arm(void)
-{
-	const struct itimerspec once = {.it_value = {.tv_nsec = TICK_NS}};
-	struct exposed_thread *t = &exposed_self;
-
-	if (t->armed)
-		return;
-	if (!t->has_timer) {
-		if (!make_timer(t))
-			return;
-		t->has_timer = true;
-	}
-	t->armed = !sr_syscall(SYS_timer_settime, t->timer, 0, SR_ARG(&once), 0, 0, 0);
-	t->armed_epoch = thread_epoch();
-	t->armed_accesses = t->accesses_n;
-}
-
-void sr_exposed_thread_ends(void)
-{
-	struct exposed_thread *t = &exposed_self;
-
-	if (t->has_timer)
-		sr_syscall(SYS_timer_delete, t->timer, 0, 0, 0, 0, 0);
-	t->has_timer = t->armed = false;
-	probes_thread_ends();
-}
-
-bool tick_is(const siginfo_t *info)
-{
-	return info->si_code == SI_TIMER && info->si_ptr == MAGIC;
-}
 
 /* What has changed meanwhile is closed.  What is live shows each change by itself. */
 static void protect_changed(void)
@@ -73,10 +23,10 @@ static void protect_changed(void)
 		uintptr_t user = open_pages[i];
 		struct page *p = page_at(user);
 
-		if (!is_snapshot(p) || is_as(shadow_of(user), backing_of(p, user), PAGE))
+		if (!is_snapshot(p) || is_equal(shadow_of(user), backing_of(p, user), PAGE))
 			continue;
 		if (!is_mine(p)) {
-			page_keep(user);
+			page_suspend(user);
 			continue;
 		}
 		p->async = true;
@@ -153,4 +103,10 @@ void sr_exposed_await_values(bool on)
 	values_awaited = on;
 	if (on)
 		tick_arm();
+}
+
+void sr_exposed_thread_ends(void)
+{
+	tick_end();
+	probes_thread_ends();
 }

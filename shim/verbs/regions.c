@@ -39,7 +39,7 @@ static struct sr_lock starting;
 
 /* ---------------------------------------------------------------- records */
 
-/* The most that one event has: see shim/exposed/event.c. */
+/* The most that one event has: see shim/exposed/page/event.c. */
 #define RECORD_MAX (2ul << 20)
 
 struct writer {

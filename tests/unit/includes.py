@@ -23,12 +23,6 @@ UPWARD = set(tuple(line.strip().split(" -> ")) for line in """
     logd/nodes/node.c -> logd/daemon/listen.h
     logd/nodes/node.c -> logd/daemon/server.h
     logd/trace/exposed_records.h -> shim/exposed/exposed.h
-    shim/exposed/fault.c -> shim/exposed/probe/exchange.h
-    shim/exposed/fault.c -> shim/exposed/probe/probes.h
-    shim/exposed/region.c -> shim/exposed/probe/probes.h
-    shim/exposed/tick.c -> shim/exposed/probe/exchange.h
-    shim/exposed/tick.c -> shim/exposed/probe/probes.h
-    shim/exposed/x86/decode.c -> shim/exposed/probe/code.h
     shim/verbs/clocks/outside.c -> shim/verbs/objects.h
     shim/verbs/clocks/posts.h -> shim/verbs/objects.h
 """.strip().splitlines())

@@ -14,9 +14,8 @@
 #include <sys/stat.h>
 
 #include "logd/base/rawsys.h"
-#include "shim/exposed/mappings.h"
-#include "shim/exposed/page.h"
-#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/page/mappings.h"
+#include "shim/exposed/page/page.h"
 
 #define INT3 0xcc
 
@@ -117,9 +116,5 @@ static const uint8_t *below_breakpoint(uintptr_t pc)
 
 const uint8_t *code_at(uintptr_t pc)
 {
-	const uint8_t *original = probes_code(pc);
-
-	if (original)
-		return original;
 	return *(const uint8_t *)pc == INT3 ? below_breakpoint(pc) : (const uint8_t *)pc;
 }

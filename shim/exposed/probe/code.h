@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* code.h: the program's code, as it was before anybody wrote into it.  All with the lock held. */
+/* code.h: the program's code, as its files have it.  All with the lock held. */
 #ifndef SHIM_EXPOSED_PROBE_CODE_H
 #define SHIM_EXPOSED_PROBE_CODE_H
 
@@ -9,7 +9,7 @@
 /* An instruction's, and one more. */
 #define CODE_MAX 16
 
-/* The instruction's bytes at pc, CODE_MAX of them, as they are in the program. */
+/* The instruction's bytes at pc, CODE_MAX of them: those of the file, if a debugger has a breakpoint there. */
 const uint8_t *code_at(uintptr_t pc);
 
 /* Branches that lead to a place are mostly of the same function. */

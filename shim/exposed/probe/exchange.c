@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "shim/exposed/probe/code.h"
 #include "shim/exposed/probe/exchange.h"
 
 #include <asm/prctl.h>
@@ -8,6 +7,9 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/exposed/page/snapshot.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/relocate.h"
 #include "shim/exposed/x86/word.h"
 
@@ -134,7 +136,7 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	}
 	x = the_page();
 	if (!x || x->under_way || (!reads && !word_of(insn->address, insn->size)) ||
-	    !write_stub(x, code_at((uintptr_t)g[REG_RIP]), insn))
+	    !write_stub(x, probes_code_at((uintptr_t)g[REG_RIP]), insn))
 		return false;
 	x->address = insn->address;
 	x->size = insn->size;

@@ -15,7 +15,7 @@
 #define SHIM_EXPOSED_PROBE_EXCHANGE_H
 
 #include "shim/exposed/x86/decode.h"
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/thread.h"
 
 /* Sends the thread into its stub.  False if it cannot be done this way. */
 bool exchange_begin(ucontext_t *uc, const struct insn *insn);

@@ -26,8 +26,24 @@
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/vector.h"
 
+/* What a probe calls. */
+struct probe_handlers {
+	/* As a fault that is not one: with the registers in uc, at the address of the instruction's operand. */
+	void (*fault)(ucontext_t *uc, uintptr_t addr, bool write);
+	/*
+	 * Before that: a load or comparison that finds what the program knows already is over with v.
+	 * False: nothing has been done.  r: the registers by their numbers.  In general registers only (NO_VECTORS).
+	 */
+	bool (*unchanged)(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v);
+	/*
+	 * Before that: an access to a word that no region has is done at once.  False: it is not such a word, and nothing has been
+	 * done.  In general registers only.
+	 */
+	bool (*unregistered)(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
+};
+
 /* Once. */
-void probes_init(void);
+void probes_init(const struct probe_handlers *h);
 
 /*
  * With the lock held: the instruction has met a closed page, by a fault.  The program has one
@@ -78,28 +94,13 @@ void probes_stop(void);
 /* In a child that fork made, which has no handler: the same. */
 void probes_stop_in_child(void);
 
-/* The bytes that were at pc before a jump was written; NULL: none was. */
-const uint8_t *probes_code(uintptr_t pc);
+/* The program's instruction at pc, CODE_MAX bytes of it, as it was before anybody wrote into it.  With the lock held. */
+const uint8_t *probes_code_at(uintptr_t pc);
 
 /* For a thread that has none yet. */
 void probes_make_stack(void);
 
 /* It ends, and needs it no more. */
 void probes_thread_ends(void);
-
-/*
- * The same for a word that no region has, which needs no more than the general registers; done at
- * once.  False: it is not, or not such a word.
- */
-bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
-
-/* As a fault that is not one: with the registers in uc, at insn's address. */
-void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write);
-
-/*
- * Before that: a load or comparison of which nothing comes, as it finds what the program knows, is over with v.
- * False: nothing has been done.  r: the registers by their numbers.
- */
-bool fault_known_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v) NO_VECTORS;
 
 #endif

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim/exposed/mappings.h"
+#include "shim/exposed/page/mappings.h"
 #include "shim/exposed/exposed.h"
 
 /* The same numbers for a seed, in each run. */

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/lock.h"
 #include "shim/exposed/probe/probes.h"
 #include "tests/unit/exposed/simulator.h"
 

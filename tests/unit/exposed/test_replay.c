@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/lock.h"
 #include "tests/unit/exposed/events.h"
 #include "tests/unit/exposed/simulator.h"
 
@@ -115,8 +115,8 @@ static void program(uint64_t *saw)
 			sr_exposed_observe();
 			break;
 		case 6:
-			sr_exposed_read((void *)w, &v,
-				       8 < BYTES - ((char *)w - (char *)user) ? 8 : 1);
+			n = 8 < BYTES - ((char *)w - (char *)user) ? 8 : 1;
+			memcpy(&v, sr_exposed_gather((void *)w, n), n);
 			break;
 		case 7:
 			for (n = 0; n < PAGES * WORDS; n += 100)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/lock.h"
 #include "tests/unit/exposed/events.h"
 #include "tests/unit/exposed/simulator.h"
 

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/lock.h"
 #include "shim/exposed/x86/relocate.h"
 #include "shim/exposed/probe/probes.h"
 #include "tests/unit/exposed/simulator.h"

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/pieces.h"
 
 /*
  * Regions by the piece.  Between what malloc gives, at each 16 bytes, are words of its own, which any
@@ -64,22 +64,17 @@ void page_forget(struct page *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* What of the range lies in the page. */
-struct part {
-	size_t begin, end;
-};
-
-static struct part part_of(uintptr_t user, uintptr_t addr, size_t length)
+struct page_part part_in_page(uintptr_t user, uintptr_t addr, size_t length)
 {
 	uintptr_t end = addr + length;
 
-	return (struct part){addr > user ? addr - user : 0, end < user + PAGE ? end - user : PAGE};
+	return (struct page_part){addr > user ? addr - user : 0, end < user + PAGE ? end - user : PAGE};
 }
 
 void pieces_add(uintptr_t user, uintptr_t addr, size_t length)
 {
 	struct page *p = page_at(user);
-	struct part part = part_of(user, addr, length);
+	struct page_part part = part_in_page(user, addr, length);
 
 	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++) {
 		uintptr_t at = user + i * PIECE_BYTES;
@@ -88,7 +83,7 @@ void pieces_add(uintptr_t user, uintptr_t addr, size_t length)
 		 * What the program has put there, or has been given by calls, till now; unless another
 		 * region has the whole page, and its values are still to be looked at.
 		 */
-		if (!p->pieces->users[i]++ && p->known && !p->whole)
+		if (!p->pieces->users[i]++ && p->shadow_valid && !p->whole)
 			memcpy(shadow_of(at), backing_of(p, at), PIECE_BYTES);
 	}
 }
@@ -96,7 +91,7 @@ void pieces_add(uintptr_t user, uintptr_t addr, size_t length)
 bool pieces_have(uintptr_t user, uintptr_t addr, size_t length)
 {
 	const struct pieces *pieces = page_at(user)->pieces;
-	struct part part = part_of(user, addr, length);
+	struct page_part part = part_in_page(user, addr, length);
 
 	if (!pieces)
 		return false;
@@ -109,11 +104,8 @@ bool pieces_have(uintptr_t user, uintptr_t addr, size_t length)
 void pieces_remove(uintptr_t user, uintptr_t addr, size_t length)
 {
 	struct page *p = page_at(user);
-	struct part part = part_of(user, addr, length);
+	struct page_part part = part_in_page(user, addr, length);
 
-	/* The last look at what is a region's no more. */
-	if (hooks.event || hooks.recorded)
-		sample(user + part.begin, part.end - part.begin);
 	for (size_t i = part.begin / PIECE_BYTES; i * PIECE_BYTES < part.end; i++)
 		p->pieces->users[i]--;
 }
@@ -122,7 +114,7 @@ bool is_unregistered(const struct page *p, uintptr_t addr, size_t n)
 {
 	size_t first = addr % PAGE / PIECE_BYTES, last = (addr + n - 1) % PAGE / PIECE_BYTES;
 
-	if (!p->users || p->whole || !p->pieces || !p->known || last < first)
+	if (!p->users || p->whole || !p->pieces || !p->shadow_valid || last < first)
 		return false;
 	for (size_t i = first; i <= last; i++)
 		if (p->pieces->users[i])

@@ -9,7 +9,9 @@
  * back in between is taken for unchanged: docs/user/exposed-memory.md.)
  */
 #include "logd/base/checksum.h"
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/event.h"
+#include "shim/exposed/page/pieces.h"
+#include "shim/exposed/page/snapshot.h"
 
 #define TRIES 64
 
@@ -36,7 +38,7 @@ static uint8_t differ_bytes(const char *known, const char *backing, size_t n)
  * What once differed has changed, so each word is loaded once, in the order of
  * addresses.  the backing mapping is aligned, n a multiple of what a turn compares.
  */
-static bool is_as_words(const char *known, const char *backing, size_t n)
+static bool is_equal_words(const char *known, const char *backing, size_t n)
 {
 	words differ = {0, 0};
 
@@ -49,7 +51,7 @@ static bool is_as_words(const char *known, const char *backing, size_t n)
 	return !(differ[0] | differ[1]);
 }
 
-__attribute__((target("avx2"))) static bool is_as_wide(const char *known, const char *backing,
+__attribute__((target("avx2"))) static bool is_equal_wide(const char *known, const char *backing,
 						       size_t n)
 {
 	wide_words differ = {0, 0, 0, 0}, also = differ;
@@ -71,7 +73,7 @@ bool has_wide_words;
 
 #define TURN (4 * sizeof(wide_words))
 
-bool is_as(const char *known, const char *backing, size_t n)
+bool is_equal(const char *known, const char *backing, size_t n)
 {
 	size_t head = -(uintptr_t)backing % sizeof(wide_words), body;
 
@@ -79,7 +81,7 @@ bool is_as(const char *known, const char *backing, size_t n)
 		return !differ_bytes(known, backing, n);
 	body = (n - head) / TURN * TURN;
 	return !differ_bytes(known, backing, head) &&
-	       (has_wide_words ? is_as_wide : is_as_words)(known + head, backing + head, body) &&
+	       (has_wide_words ? is_equal_wide : is_equal_words)(known + head, backing + head, body) &&
 	       !differ_bytes(known + head + body, backing + head + body, n - head - body);
 }
 
@@ -91,31 +93,10 @@ bool snapshot(uintptr_t user, char to[PAGE])
 		memcpy(to, from, PAGE);
 		/* The compiler must not merge the passes; the CPU does its loads in order. */
 		atomic_signal_fence(memory_order_seq_cst);
-		if (is_as(to, from, PAGE))
+		if (is_equal(to, from, PAGE))
 			return true;
 	}
 	return false;
-}
-
-void validate(void)
-{
-	for (uint32_t i = open_n; i--;) {
-		uintptr_t user = open_pages[i];
-		struct page *p = page_at(user);
-
-		if (p->state != PAGE_SNAPSHOT && !(p->state == PAGE_KEPT && is_mine(p)))
-			continue;
-		counts.validated++;
-		if (is_as(shadow_of(user), backing_of(p, user), PAGE))
-			continue;
-		if (!is_mine(p)) {
-			page_keep(user);
-			continue;
-		}
-		page_protect(user);
-		event_protected(user);
-		counts.protected_by_change++;
-	}
 }
 
 static uint64_t digest(const char *page)
@@ -131,7 +112,7 @@ void note_digest(uintptr_t user)
 	p->digested = true;
 }
 
-static bool is_as_registered(const struct page *p, const char *now, size_t length)
+static bool is_equal_to_digest(const struct page *p, const char *now, size_t length)
 {
 	return p->digested && length == PAGE && digest(now) == p->digest;
 }
@@ -142,8 +123,8 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 	char *shadow = shadow_of(addr);
 	size_t i = 0, begin;
 
-	if (!p->known) {
-		if (!is_as_registered(p, now, length))
+	if (!p->shadow_valid) {
+		if (!is_equal_to_digest(p, now, length))
 			event_value(addr, now, (uint32_t)length, flags);
 		memcpy(shadow, now, length);
 		return;
@@ -177,33 +158,18 @@ void validate_shadow(uintptr_t user, struct page *p)
 {
 	static char now[PAGE];
 
-	if (p->known)
+	if (p->shadow_valid)
 		return;
 	if (!snapshot(user, now))
 		counts.unstable++;
 	record_difference(user, now, PAGE, 0);
-	p->known = true;
+	p->shadow_valid = true;
 }
 
 void validate_shadow_before_store(uintptr_t addr)
 {
 	struct page *p = page_at(addr);
 
-	if (p->digested && !p->known && p->state != PAGE_PASS_THROUGH && !exposed_self.silent)
+	if (p->digested && !p->shadow_valid && p->state != PAGE_PASS_THROUGH && !exposed_self.silent)
 		validate_shadow(addr & PAGE_MASK, p);
-}
-
-void sample(uintptr_t at, size_t length)
-{
-	struct page *p = page_at(at);
-	static char now[PAGE];
-
-	validate_shadow(at & PAGE_MASK, p);
-	if (is_as(shadow_of(at), backing_of(p, at), length))
-		return;
-	if (is_snapshot(p))
-		page_protect(at & PAGE_MASK);
-	if (!snapshot(at & PAGE_MASK, now))
-		counts.unstable++;
-	record_difference(at, now + at % PAGE, length, 0);
 }

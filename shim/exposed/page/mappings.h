@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "shim/exposed/exposed.h"
+#include "shim/exposed/page/events.h"
 
 /* Tests only: a simulated NIC pins nothing, so it needs a mapping of its own of the same memory. */
 extern bool map_accepts_shared;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* event.c: what one fault brings is gathered, and handed over as one. */
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/event.h"
+
+#include "shim/exposed/page/page.h"
 
 /* Values are copied: what they point at may be overwritten within the same fault. */
 #define VALUES_MAX 1024
@@ -97,7 +99,8 @@ bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_expo
 }
 
 static uintptr_t to_protect[OPEN_MAX];
-static uint32_t to_protect_n, flagged;
+static uint32_t to_protect_n, protected_n;
+static uint32_t flagged;
 
 /* A value is within a page, and may be for memory that is compared: no exposed region's. */
 static void put_value(const struct sr_exposed_value *v, uint32_t flags)
@@ -115,7 +118,7 @@ bool replay_values(void)
 	struct sr_exposed_event e;
 	bool any = false;
 
-	to_protect_n = 0;
+	to_protect_n = protected_n = 0;
 	flagged = 0;
 	while (hooks.recorded && hooks.recorded(&event, &e)) {
 		for (uint32_t i = 0; i < e.values_n; i++)
@@ -133,13 +136,10 @@ bool replay_flagged(uint32_t flag)
 	return hooks.recorded && flagged & flag;
 }
 
-void replay_protected(void)
+bool replay_next_protected(uintptr_t *user)
 {
-	for (uint32_t i = 0; i < to_protect_n; i++) {
-		const struct page *p = page_at(to_protect[i]);
-
-		if (p && p->state > PAGE_PROTECTED && !p->pins)
-			page_protect(to_protect[i]);
-	}
-	to_protect_n = 0;
+	if (protected_n == to_protect_n)
+		return false;
+	*user = to_protect[protected_n++];
+	return true;
 }

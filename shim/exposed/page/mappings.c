@@ -7,7 +7,7 @@
  * move there is never a moment at which another thread could read or write
  * something at the program's address: it faults, and waits for the lock.
  */
-#include "shim/exposed/mappings.h"
+#include "shim/exposed/page/mappings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,8 @@
 
 #include "logd/base/highfd.h"
 #include "logd/base/rawsys.h"
-#include "shim/exposed/page.h"
+#include "shim/exposed/page/page.h"
+#include "shim/exposed/page/wait.h"
 
 static int shadow_fd = -1;
 
@@ -249,7 +250,7 @@ void map_return(uintptr_t begin, uintptr_t end)
 {
 	size_t size = end - begin;
 
-	fault_end_waits();
+	end_waits();
 	/*
 	 * Page by page: several mappings are not moved by one call (a program's .data
 	 * and .bss are two), and one that fails has already unmapped the view.
@@ -264,7 +265,7 @@ void map_return(uintptr_t begin, uintptr_t end)
 
 void map_drop(uintptr_t user)
 {
-	fault_end_waits();
+	end_waits();
 	atomic_fetch_add(&pages_given_back, 1);
 	sr_sys_munmap((void *)backing_at(user), PAGE);
 	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* access.h: what the handler does for an instruction that has faulted.  All with the lock held. */
+#ifndef SHIM_EXPOSED_ACCESS_H
+#define SHIM_EXPOSED_ACCESS_H
+
+#include "shim/exposed/page/thread.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/x86/decode.h"
+
+static inline bool is_within(const struct insn *insn)
+{
+	return is_in_one_page(insn->address, insn->size);
+}
+
+NO_VECTORS static inline bool is_word(const struct insn *insn)
+{
+	return insn->class == INSN_LOAD || insn->class == INSN_COMPARE;
+}
+
+static inline bool is_store(const struct insn *insn)
+{
+	return insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
+}
+
+/* A load, comparison or store, which the handler does by itself. */
+static inline bool is_plain(const struct insn *insn)
+{
+	return is_word(insn) || insn->class == INSN_VECTOR_LOAD || is_store(insn);
+}
+
+/* load.c */
+void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);
+/* Does the load, as the backing mapping has it; now: the bytes. */
+void do_load(ucontext_t *uc, struct page *p, const struct insn *insn, char now[VECTOR_MAX]);
+void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
+/* INSN_LOAD and INSN_COMPARE: v has been read. */
+void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v);
+/* The counters of a page are of one epoch. */
+void renew(struct page *p) NO_VECTORS;
+/* Has the thread walked over neighbouring pages, with no call in between, and is this the next? */
+bool is_walk(uintptr_t user) NO_VECTORS;
+
+/* poll.c */
+/* Is it the instruction and address of the last load that was done alone on this page? */
+bool is_poll(const struct page *p, uintptr_t pc, uintptr_t addr) NO_VECTORS;
+void note_alone(struct page *p, uintptr_t pc, uintptr_t addr) NO_VECTORS;
+/* Waits a little if the load is a poll, without the lock.  True: the page's state may have changed. */
+bool wait_at_poll(const ucontext_t *uc, struct page *p, const struct insn *insn);
+/* A hash of the registers.  A thread that comes back with the same ones may be waiting for memory to change. */
+uint64_t registers_of(const ucontext_t *uc);
+bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v) NO_VECTORS;
+
+/* store.c */
+void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);
+/* False: the frame does not have the register.  v: what is stored. */
+bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX]);
+bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
+/* False: not now, and the store faults again. */
+bool pass_through(uintptr_t user);
+
+/* string.c */
+/* False: an element lies across two pages. */
+bool fault_string(ucontext_t *uc, const struct insn *insn);
+
+/* parts.c: a plain instruction whose operand lies over two pages.  False: the frame does not have the register. */
+bool do_parts(ucontext_t *uc, const struct insn *insn);
+
+/* unregistered.c */
+/* True if no region has any byte of the operand, and the access is done. */
+bool is_done_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn);
+bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t addr, uint64_t registers[16], uint64_t *flags);
+
+/* fault.c: what a probe calls instead of a fault. */
+extern const struct probe_handlers fault_probe_handlers;
+
+/* tick.c */
+void tick(const ucontext_t *uc);
+extern bool values_awaited; /* values are to come although no page is open */
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lend.c: exposed memory for the shim itself and for the kernel, during a call: copied, pinned, aliased, held. */
+#include "shim/exposed/exposed.h"
+#include "shim/exposed/page/event.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/page/pieces.h"
+#include "shim/exposed/page/snapshot.h"
+#include "shim/exposed/page/states.h"
+
+void *sr_exposed_backing(const void *addr)
+{
+	struct page *p = page_at((uintptr_t)addr);
+
+	if (!p || p->state == PAGE_NONE)
+		return (void *)addr;
+	return backing_of(p, (uintptr_t)addr);
+}
+
+static bool is_exposed(uintptr_t addr)
+{
+	const struct page *p = page_at(addr);
+
+	return p && p->state != PAGE_NONE;
+}
+
+static bool any_page(const void *addr, size_t length, bool exposed)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+
+	for (; length && at < end; at = next_page(at))
+		if (is_exposed(at) == exposed)
+			return true;
+	return false;
+}
+
+bool sr_exposed_touches(const void *addr, size_t length)
+{
+	return any_page(addr, length, true);
+}
+
+bool sr_exposed_covers(const void *addr, size_t length)
+{
+	return !any_page(addr, length, false);
+}
+
+static uintptr_t end_of_piece(uintptr_t at, uintptr_t end)
+{
+	uintptr_t next = (at & PAGE_MASK) + PAGE;
+
+	return next < end ? next : end;
+}
+
+void sr_exposed_copy(const void *addr, void *to, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
+	/* Within a call, handlers of the program's wait for its end. */
+	uint64_t mask, *keep = exposed_self.silent ? NULL : &mask;
+	bool exposed;
+	char *out = to;
+
+	for (; at < end; out += stop - at, at = stop) {
+		stop = end_of_piece(at, end);
+		exposed_lock(keep);
+		exposed = is_exposed(at);
+		if (exposed)
+			memcpy(out, backing_of(page_at(at), at), stop - at);
+		exposed_unlock(keep);
+		/* Without the lock: there need be nothing, and the fault is the program's. */
+		if (!exposed)
+			memcpy(out, (const char *)at, stop - at);
+	}
+}
+
+bool sr_exposed_copy_unregistered(const void *addr, void *to, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr;
+	const struct page *p = page_at(at);
+	bool beside;
+
+	if (page_at(at + length - 1) != p)
+		return false;
+	/* Within a call: as in sr_exposed_gather(). */
+	exposed_lock(NULL);
+	beside = is_exposed(at) && is_unregistered(p, at, length);
+	if (beside)
+		memcpy(to, backing_of(p, at), length);
+	exposed_unlock(NULL);
+	return beside;
+}
+
+const void *sr_exposed_gather(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
+
+	/* Within a call: handlers of the program's wait for its end, none need be blocked. */
+	exposed_lock(NULL);
+	event_begin(++exposed_self.fault, 0, 0, at);
+	note_access(at, false);
+	replay_values();
+	for (; at < end; at = stop) {
+		stop = end_of_piece(at, end);
+		take_sample(at, stop - at);
+	}
+	check_snapshots();
+	replay_protected();
+	event_end();
+	exposed_unlock(NULL);
+	return shadow_of((uintptr_t)addr);
+}
+
+void sr_exposed_pin(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
+	for (; at < end; at += PAGE) {
+		struct page *p = page_at(at);
+
+		if (!is_exposed(at) || p->pins++)
+			continue;
+		if (p->state != PAGE_PROTECTED)
+			page_protect(at);
+		if (!page_map_through(at))
+			p->pins = 0;
+	}
+	event_end();
+	exposed_unlock(&mask);
+}
+
+void sr_exposed_unpin(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	for (; at < end; at += PAGE) {
+		struct page *p = page_at(at);
+
+		if (!is_exposed(at) || !p->pins || --p->pins)
+			continue;
+		p->silent = true;
+		page_protect(at);
+	}
+	exposed_unlock(&mask);
+}
+
+bool sr_exposed_is_partial(const void *addr)
+{
+	const struct page *p = page_at((uintptr_t)addr);
+
+	return p && p->state != PAGE_NONE && !p->whole;
+}
+
+static bool is_alias(uintptr_t at)
+{
+	return at - BACKING_BASE < ZONES_BYTES;
+}
+
+bool sr_exposed_is_alias(const void *addr)
+{
+	return is_alias((uintptr_t)addr);
+}
+
+/* A page that was live becomes none again for those that are common: they never are, for long. */
+static bool can_be_aliased(uintptr_t at, uintptr_t end)
+{
+	for (; at < end; at += PAGE)
+		if (!is_exposed(at) || !is_partial(page_at(at)) ||
+		    page_at(at)->state == PAGE_PASS_THROUGH || page_at(at)->state == PAGE_SUSPENDED_PASS_THROUGH)
+			return false;
+	return true;
+}
+
+void *sr_exposed_alias(const void *addr, size_t length)
+{
+	uintptr_t begin = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	void *alias = NULL;
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	if (can_be_aliased(begin, end)) {
+		for (uintptr_t at = begin; at < end; at += PAGE)
+			page_at(at)->aliases++;
+		alias = (void *)(BACKING_BASE + offset_of((uintptr_t)addr));
+	}
+	exposed_unlock(&mask);
+	return alias;
+}
+
+void *sr_exposed_unalias(void *alias, size_t length)
+{
+	uintptr_t addr = address_at((uintptr_t)alias - BACKING_BASE), end = addr + length;
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	for (uintptr_t at = addr & PAGE_MASK; at < end; at += PAGE)
+		page_at(at)->aliases--;
+	exposed_unlock(&mask);
+	return (void *)addr;
+}
+
+void *sr_exposed_hold(const void *addr)
+{
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
+	protect_pass_through();
+	holds++;
+	event_end();
+	exposed_unlock(&mask);
+	return (void *)(BACKING_BASE + offset_of((uintptr_t)addr));
+}
+
+void sr_exposed_release(void)
+{
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	holds--;
+	exposed_unlock(&mask);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* observe.c: calls, after which the program may know what others wrote; and fork. */
+#include "shim/exposed/exposed.h"
+#include "shim/exposed/page/event.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/page/mappings.h"
+#include "shim/exposed/page/states.h"
+#include "shim/exposed/page/timer.h"
+#include "shim/exposed/access.h"
+
+static void observe(uint32_t flags)
+{
+	uint64_t mask;
+
+	/* A replay also has what another thread's pages brought in the recording. */
+	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !hooks.recorded)
+		return;
+	exposed_lock(&mask);
+	event_begin(exposed_self.fault, flags, 0, 0);
+	replay_values();
+	protect_mine();
+	/* What it may know from here on. */
+	if (flags & SR_EXPOSED_AT_RETURN)
+		suspend_changed();
+	event_end();
+	exposed_unlock(&mask);
+}
+
+void sr_exposed_observe(void)
+{
+	/* Loads done one by one are counted anew: no lock for that, and no harm if it is late. */
+	thread_epoch_ends();
+	observe(SR_EXPOSED_AT_CALL);
+}
+
+void sr_exposed_call_begins(void)
+{
+	sr_exposed_observe();
+	exposed_self.silent = true;
+}
+
+void sr_exposed_call_ends(void)
+{
+	exposed_self.silent = false;
+	exposed_self.fault = 0;
+	exposed_self.accesses = 0;
+	exposed_self.accessed = 0;
+	observe(SR_EXPOSED_AT_RETURN);
+	if (values_awaited)
+		tick_arm();
+}
+
+bool sr_exposed_call_interrupted(void)
+{
+	bool silent = exposed_self.silent;
+
+	exposed_self.silent = false;
+	return silent;
+}
+
+void sr_exposed_call_resumes(bool silent)
+{
+	exposed_self.silent = silent;
+}
+
+uint64_t sr_exposed_faults(void)
+{
+	return exposed_self.fault;
+}
+
+static uint64_t fork_mask;
+
+void sr_exposed_before_fork(void)
+{
+	exposed_lock(&fork_mask);
+	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
+	replay_values();
+	suspend_all();
+	event_end();
+}
+
+static void return_in_child(uintptr_t begin, uintptr_t end)
+{
+	map_return_in_child(begin, end);
+	for (uintptr_t v = begin; v < end; v += PAGE)
+		page_at(v)->state = PAGE_NONE;
+}
+
+void sr_exposed_after_fork(bool child)
+{
+	if (child) {
+		page_table_walk(return_in_child);
+		map_forget();
+		hooks = (struct sr_exposed_hooks){0};
+	}
+	exposed_unlock(&fork_mask);
+}

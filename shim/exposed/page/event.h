@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* event.h: gathers what one fault brings, and hands it over; in a replay, takes what was recorded. */
+#ifndef SHIM_EXPOSED_PAGE_EVENT_H
+#define SHIM_EXPOSED_PAGE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/exposed/page/events.h"
+
+/* Replay: does the trace's next event come now? */
+bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now);
+
+void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);
+/* The program learns these bytes. */
+void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);
+void event_protected(uintptr_t user);
+void event_flag(uint32_t flag);
+/* Hands it over, if it has anything. */
+void event_end(void);
+
+/* Replay: puts what was recorded with the event that has begun into the backing mapping.  False: nothing was. */
+bool replay_values(void);
+bool replay_flagged(uint32_t flag);
+/* The next of the pages that were protected with it.  False: there is no further one. */
+bool replay_next_protected(uintptr_t *user);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/exposed/page/states.h"
+
+#include <sys/mman.h>
+
+#include "shim/exposed/page/event.h"
+#include "shim/exposed/page/mappings.h"
+#include "shim/exposed/page/pieces.h"
+#include "shim/exposed/page/snapshot.h"
+#include "shim/exposed/page/timer.h"
+
+static void set_open_n(uint32_t n)
+{
+	open_n = n;
+	atomic_store_explicit(&anything_open, n, memory_order_release);
+}
+
+bool is_mine(const struct page *p)
+{
+	return p->owner == thread_id();
+}
+
+/* Of this thread's, the oldest is the one to go. */
+static void make_room(void)
+{
+	uintptr_t oldest = 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = open_n; i--;)
+		if (is_mine(page_at(open_pages[i]))) {
+			oldest = open_pages[i];
+			n++;
+		}
+	if (n >= OPEN_MAX)
+		page_protect(oldest);
+	else if (open_n == OPEN_ALL)
+		page_protect(open_pages[0]);
+}
+
+static void note_open(uintptr_t user)
+{
+	make_room();
+	page_at(user)->owner = thread_id();
+	open_pages[open_n] = user;
+	set_open_n(open_n + 1);
+	if (!exposed_self.silent)
+		tick_arm();
+}
+
+/* In the order of their opening: the oldest is the one to go. */
+static void forget_open(uintptr_t user)
+{
+	uint32_t i = 0;
+
+	while (i < open_n && open_pages[i] != user)
+		i++;
+	if (i == open_n)
+		return;
+	memmove(&open_pages[i], &open_pages[i + 1], (open_n - i - 1) * sizeof(*open_pages));
+	set_open_n(open_n - 1);
+}
+
+void page_show_snapshot(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (map_protect(user, PROT_READ))
+		return; /* the load comes again */
+	p->state = PAGE_SNAPSHOT;
+	note_open(user);
+	counts.snapshots++;
+}
+
+static void take_back(uintptr_t user, struct page *p)
+{
+	map_take_back(user);
+	pass_through_n--;
+	p->state = PAGE_SUSPENDED_PASS_THROUGH;
+	if (hooks.was_pass_through)
+		hooks.was_pass_through(user, backing_of(p, user));
+}
+
+static void suspend_snapshot(uintptr_t user)
+{
+	map_protect(user, PROT_NONE);
+	page_at(user)->state = PAGE_SUSPENDED;
+}
+
+void page_suspend(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (is_mine(p) || p->silent) {
+		page_protect(user);
+	} else if (p->state == PAGE_PASS_THROUGH) {
+		take_back(user, p);
+	} else if (p->state == PAGE_SNAPSHOT) {
+		suspend_snapshot(user);
+	}
+}
+
+void page_protect(uintptr_t user)
+{
+	static char now[PAGE];
+	struct page *p = page_at(user);
+
+	forget_open(user);
+	if (p->state == PAGE_PASS_THROUGH || p->state == PAGE_SUSPENDED_PASS_THROUGH) {
+		if (p->state == PAGE_PASS_THROUGH)
+			take_back(user, p);
+		p->state = PAGE_PROTECTED;
+		/* What the program stored is in there as well, and cannot be told apart. */
+		if (!p->silent) {
+			if (!snapshot(user, now))
+				counts.unstable++;
+			record_difference(user, now, PAGE, SR_EXPOSED_ASYNC);
+			p->shadow_valid = true;
+		}
+		p->silent = false;
+	} else {
+		if (p->state != PAGE_SUSPENDED)
+			map_protect(user, PROT_NONE);
+		p->state = PAGE_PROTECTED;
+	}
+	p->loads = 0;
+}
+
+void protect_mine(void)
+{
+	for (uint32_t i = open_n; i--;)
+		if (is_mine(page_at(open_pages[i])))
+			page_protect(open_pages[i]);
+}
+
+/*
+ * They may be looked at by this thread as well, without a fault: then not as they were
+ * before.
+ */
+void suspend_changed(void)
+{
+	for (uint32_t i = open_n; i--;) {
+		uintptr_t user = open_pages[i];
+		const struct page *p = page_at(user);
+
+		if (p->state == PAGE_SNAPSHOT && !is_equal(shadow_of(user), backing_of(p, user), PAGE))
+			suspend_snapshot(user);
+	}
+}
+
+void protect_pass_through(void)
+{
+	for (uint32_t i = open_n; i--;) {
+		const struct page *p = page_at(open_pages[i]);
+
+		if (p->state == PAGE_PASS_THROUGH || (p->state == PAGE_SUSPENDED_PASS_THROUGH && is_mine(p)))
+			page_suspend(open_pages[i]);
+	}
+}
+
+static void protect_snapshots(void)
+{
+	for (uint32_t i = open_n; i--;) {
+		const struct page *p = page_at(open_pages[i]);
+
+		if (p->state == PAGE_SNAPSHOT || (p->state == PAGE_SUSPENDED && is_mine(p)))
+			page_suspend(open_pages[i]);
+	}
+}
+
+void suspend_all(void)
+{
+	for (uint32_t i = open_n; i--;)
+		page_suspend(open_pages[i]);
+}
+
+bool page_map_through(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (map_give(user))
+		return false;
+	p->state = PAGE_PASS_THROUGH;
+	pass_through_n++;
+	if (hooks.went_pass_through)
+		hooks.went_pass_through(user, backing_of(p, user));
+	return true;
+}
+
+/*
+ * Loads from a live page are not seen, so no page may be frozen meanwhile: it
+ * could show what is older than what was read there.
+ */
+bool page_pass_through(uintptr_t user)
+{
+	if (holds || page_at(user)->aliases)
+		return false; /* the store comes again */
+	protect_snapshots();
+	if (!page_map_through(user))
+		return false;
+	note_open(user);
+	counts.pass_throughs++;
+	return true;
+}
+
+void page_renew_snapshot(uintptr_t user)
+{
+	if (!map_protect(user, PROT_READ))
+		page_at(user)->state = PAGE_SNAPSHOT;
+}
+
+bool page_reopen(uintptr_t user)
+{
+	if (holds || page_at(user)->aliases)
+		return false;
+	protect_snapshots();
+	return page_map_through(user);
+}
+
+/* Not the program's doing: what it learns from there, it has from the call's results. */
+void page_open_silently(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (p->state != PAGE_PROTECTED)
+		page_protect(user);
+	if (p->aliases || !page_map_through(user))
+		return;
+	p->silent = true;
+	note_open(user);
+}
+
+void page_release(uintptr_t user)
+{
+	page_forget(page_at(user));
+	map_return(user, user + PAGE);
+}
+
+void check_snapshots(void)
+{
+	for (uint32_t i = open_n; i--;) {
+		uintptr_t user = open_pages[i];
+		struct page *p = page_at(user);
+
+		if (p->state != PAGE_SNAPSHOT && !(p->state == PAGE_SUSPENDED && is_mine(p)))
+			continue;
+		counts.validated++;
+		if (is_equal(shadow_of(user), backing_of(p, user), PAGE))
+			continue;
+		if (!is_mine(p)) {
+			page_suspend(user);
+			continue;
+		}
+		page_protect(user);
+		event_protected(user);
+		counts.protected_by_change++;
+	}
+}
+
+void take_sample(uintptr_t at, size_t length)
+{
+	struct page *p = page_at(at);
+	static char now[PAGE];
+
+	validate_shadow(at & PAGE_MASK, p);
+	if (is_equal(shadow_of(at), backing_of(p, at), length))
+		return;
+	if (is_snapshot(p))
+		page_protect(at & PAGE_MASK);
+	if (!snapshot(at & PAGE_MASK, now))
+		counts.unstable++;
+	record_difference(at, now + at % PAGE, length, 0);
+}
+
+void replay_protected(void)
+{
+	uintptr_t user;
+
+	while (replay_next_protected(&user)) {
+		const struct page *p = page_at(user);
+
+		if (p && p->state > PAGE_PROTECTED && !p->pins)
+			page_protect(user);
+	}
+}

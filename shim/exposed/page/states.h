@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* states.h: changes of pages' states, and what they bring.  All with the lock held. */
+#ifndef SHIM_EXPOSED_PAGE_STATES_H
+#define SHIM_EXPOSED_PAGE_STATES_H
+
+#include "shim/exposed/page/thread.h"
+
+/* Did this thread open the page? */
+bool is_mine(const struct page *p);
+
+/* The shadow copy is complete: the program may read it. */
+void page_show_snapshot(uintptr_t user);
+/* Every access faults.  What changed under a page that was passed through goes into the event. */
+void page_protect(uintptr_t user);
+/* Maps the backing mapping at the program's address.  False: that failed. */
+bool page_map_through(uintptr_t user);
+/* The same for a store.  False: not now, and the store faults again. */
+bool page_pass_through(uintptr_t user);
+/* Within a call: nobody learns what is accessed there. */
+void page_open_silently(uintptr_t user);
+/* Protects another thread's page so that its owner does not notice; this thread's own page for good. */
+void page_suspend(uintptr_t user);
+/* The owner of a suspended page goes on: with a new snapshot, or passed through again.  False: the access faults again. */
+void page_renew_snapshot(uintptr_t user);
+bool page_reopen(uintptr_t user);
+/* The page becomes the program's own memory again. */
+void page_release(uintptr_t user);
+
+void protect_mine(void);
+void protect_pass_through(void);
+/* Suspends the snapshots that memory differs from now. */
+void suspend_changed(void);
+void suspend_all(void);
+
+/*
+ * Memory has been read at this moment.  Snapshots that it differs from are protected, so that all open pages together
+ * show memory as it is now.
+ */
+void check_snapshots(void);
+
+/* Records what differs from the shadow copy in the range, which lies within a page that is not passed through. */
+void take_sample(uintptr_t at, size_t length);
+
+/* Replay: at the end of an event, protects the pages that it protected when it was recorded. */
+void replay_protected(void);
+
+#endif

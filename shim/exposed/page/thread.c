@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/exposed/page/thread.h"
+
+__thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
+
+NO_VECTORS void thread_epoch_begins(void)
+{
+	static _Atomic uint32_t threads;
+
+	exposed_self.epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32 | 1;
+}
+
+void thread_epoch_ends(void)
+{
+	uint64_t now = thread_epoch();
+
+	/* Its lower half may begin anew. */
+	exposed_self.epoch = (now & ~0xffffffffull) | (uint32_t)(now + 1);
+}

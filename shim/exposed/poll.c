@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * poll.c: a load that comes again and again at one place is a poll, by a loop that waits for a message.
+ *
+ * It must see each change.  While nothing has changed it waits here a little, which is cheaper than to fault again.
+ */
+#include "shim/exposed/access.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/page/pieces.h"
+#include "shim/exposed/page/wait.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/x86/word.h"
+
+/* In pauses: as long as coming back takes, by a fault or by a jump (sites.h); and at most. */
+#define POLL_WAIT_FAULT 64
+#define POLL_WAIT_JUMP  8
+#define POLL_WAIT_MAX   16384
+
+/*
+ * After a wait.  One that pays may be longer the next time, one in vain is to be shorter.  Who
+ * spins, as it seems, may wait as long as coming back takes, which at worst doubles what the
+ * fault costs: a task can leave all registers as they were.
+ */
+static uint32_t next_poll_wait(uint32_t pauses, bool changed, bool spins)
+{
+	uint32_t back = exposed_self.probe.inside ? POLL_WAIT_JUMP : POLL_WAIT_FAULT, least = spins ? back : back / 4;
+
+	if (changed)
+		return pauses * 2 < POLL_WAIT_MAX ? pauses * 2 : POLL_WAIT_MAX;
+	return pauses / 2 > least ? pauses / 2 : least;
+}
+
+/* The load done alone before, of any on this page? */
+NO_VECTORS bool is_poll(const struct page *p, uintptr_t pc, uintptr_t addr)
+{
+	return p->poll_at == addr && p->poll_pc == pc;
+}
+
+NO_VECTORS void note_alone(struct page *p, uintptr_t pc, uintptr_t addr)
+{
+	p->poll_at = addr;
+	p->poll_pc = pc;
+}
+
+NO_VECTORS static void note_polled(uint64_t traces)
+{
+	struct exposed_thread *t = &exposed_self;
+
+	t->polled.traces = traces;
+	t->polled.epoch = thread_epoch();
+	t->polled.look = t->accesses_n;
+}
+
+static void read_registers(const ucontext_t *uc, uint64_t r[16])
+{
+	for (uint8_t i = 0; i < 16; i++)
+		r[i] = (uint64_t)*decode_register((ucontext_t *)uc, i);
+}
+
+/* What calls that have returned left behind below the stack pointer: so much of it, in the page that is mapped for sure. */
+#define LEFT_BYTES 512
+#define MIX 0x9e3779b97f4a7c15ull
+
+/* Four sums side by side: one after the other, they were half of what a look takes. */
+NO_VECTORS static uint64_t hash_words(const volatile uint64_t *p, const volatile uint64_t *end, uint64_t hash)
+{
+	uint64_t a = hash, b = 0, c = 0, d = 0;
+
+	for (; end - p >= 4; p += 4) {
+		a = a * 5 + p[0];
+		b = b * 5 + p[1];
+		c = c * 5 + p[2];
+		d = d * 5 + p[3];
+	}
+	for (; p < end; p++)
+		a = a * 5 + *p;
+	return ((a * MIX + b) * MIX + c) * MIX + d;
+}
+
+/*
+ * A hash of the registers and of that.  A task that is done with between two looks may leave the registers as they were:
+ * its loop has its own in memory, and looks with the same ones each time.
+ */
+NO_VECTORS static uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
+{
+	uint64_t hash = word_registers(r, pc);
+	uintptr_t sp = r[REGISTER_SP] & ~(uintptr_t)7, begin = sp - LEFT_BYTES;
+	const struct page *p = page_at(sp);
+
+	if (p && p->state != PAGE_NONE)
+		return hash;
+	if (begin < (sp & PAGE_MASK))
+		begin = sp & PAGE_MASK;
+	return hash_words((const volatile uint64_t *)begin, (const volatile uint64_t *)sp, hash);
+}
+
+/*
+ * Delays a load that polls, until it has something new to see or has waited long enough.  Other threads must be able to go on
+ * meanwhile, so the lock is released.
+ *
+ * spins: the thread has done nothing but this load for a while, so that waiting, which is cheaper than
+ * coming back, delays nothing else.
+ */
+static bool await_change(struct page *p, const struct insn *insn, bool spins)
+{
+	const char *at = backing_of(p, insn->address);
+	uint64_t known = word_load(shadow_of(insn->address), insn->size);
+	uint32_t pauses = p->poll_pauses ? p->poll_pauses : POLL_WAIT_JUMP;
+	bool changed;
+
+	if (word_load(at, insn->size) != known)
+		return false;
+	changed = wait_for_change(at, insn->size, known, pauses);
+	if (p->state != PAGE_NONE)
+		p->poll_pauses = next_poll_wait(pauses, changed, spins);
+	return true;
+}
+
+enum wait {
+	NO_WAIT,
+	WAIT,  /* the load is the last one that was done alone, and comes first after a call or with the same registers */
+	SPINS, /* ... and the thread has accessed nothing else in between */
+};
+
+/*
+ * Who comes back with other traces has done something in between, and has more to do: a
+ * task, after which it looks for messages.
+ */
+static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const struct insn *insn)
+{
+	struct exposed_thread *t = &exposed_self;
+	uint64_t r[16], traces;
+	enum wait wait = NO_WAIT;
+
+	if (!is_poll(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address))
+		return NO_WAIT;
+	read_registers(uc, r);
+	traces = traces_of(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+	if (t->polled.epoch != thread_epoch())
+		wait = WAIT;
+	else if (t->polled.traces == traces)
+		wait = t->polled.look + 1 == t->accesses_n ? SPINS : WAIT;
+	note_polled(traces);
+	return wait;
+}
+
+bool wait_at_poll(const ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	enum wait wait = is_waiting(uc, p, insn);
+
+	return wait != NO_WAIT && await_change(p, insn, wait == SPINS);
+}
+
+uint64_t registers_of(const ucontext_t *uc)
+{
+	uint64_t r[16];
+
+	read_registers(uc, r);
+	return word_registers(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+}
+
+/* Polls by jump after which what is frozen is compared again. */
+#define BLIND_MAX 64
+
+/* Is it done alone, whatever came before, and is nobody to wait? */
+NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t addr, uint64_t traces)
+{
+	const struct exposed_thread *t = &exposed_self;
+
+	if (!is_poll(p, pc, addr))
+		return is_partial(p);
+	if (is_walk(addr & PAGE_MASK) && !is_partial(p))
+		return false;
+	return t->polled.epoch == thread_epoch() && t->polled.traces != traces;
+}
+
+/*
+ * What handle() would do, where nothing comes of it: the value is what the program knows of this word, so that
+ * it could have been read before, and what is frozen may stay as it is (for a while: who looks again
+ * and again may be waiting for something there).
+ */
+NO_VECTORS static bool finish_unchanged(struct page *p, const struct insn *insn, uintptr_t pc, uintptr_t addr,
+				  const uint64_t r[16], uint64_t *v)
+{
+	struct exposed_thread *t = &exposed_self;
+	uint64_t traces;
+
+	if (p->state != PAGE_PROTECTED || !p->shadow_valid || (!p->users && !p->aliases) || t->silent ||
+	    (is_partial(p) && is_unregistered(p, addr, insn->size)))
+		return false;
+	traces = traces_of(r, pc);
+	if (!is_next(p, pc, addr, traces) || (open_n && t->blind++ % BLIND_MAX == 0))
+		return false;
+	*v = word_load(backing_of(p, addr), insn->size);
+	if (*v != word_load(shadow_of(addr), insn->size))
+		return false;
+	renew(p);
+	t->row = 0;
+	t->fault++;
+	note_access(addr, true);
+	t->accesses_n++;
+	note_polled(traces);
+	counts.faults++;
+	counts.by_jump++;
+	counts.loads++;
+	counts.polls += is_poll(p, pc, addr);
+	note_alone(p, pc, addr);
+	return true;
+}
+
+NO_VECTORS bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16],
+				    uint64_t *v)
+{
+	bool known;
+
+	/* The shim's own code comes here as well, from libc's, and may have the lock. */
+	if (!is_word(insn) || !exposed_try_lock())
+		return false;
+	known = finish_unchanged(page_at(addr), insn, pc, addr, r, v);
+	exposed_release();
+	return known;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* entry.c: the way from a stub to the handler and back. */
+#include "shim/exposed/probe/probe.h"
+#include "shim/exposed/probe/probes.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "logd/base/compiler.h"
+#include "logd/base/rawsys.h"
+#include "shim/exposed/x86/vector.h"
+#include "shim/exposed/x86/word.h"
+
+/* A stub that is entered so many times more than it serves anybody is in the way of others. */
+#define BAILS_MAX   64
+#define BAILS_LEAST 2000
+
+#define STACK_BYTES (64ul << 10)
+
+static _Atomic uintptr_t next_stack = PROBE_STACKS_BASE;
+
+/*
+ * What a stub pushes, and what it calls with, lowest first.  The general registers, by their numbers in
+ * instructions, are kept here; the vectors' below, by xsave: whoever records may use them.
+ */
+struct probe_frame {
+	uint64_t r[16]; /* but for r[REGISTER_SP] */
+	uint64_t flags, back, index;
+};
+
+#define STRING_OF(x) #x
+#define STRING(x)   STRING_OF(x)
+
+__asm__(".text\n"
+	".globl sr_probe_entry, sr_probe_entry_end\n"
+	".hidden sr_probe_entry, sr_probe_entry_end\n"
+	".type sr_probe_entry, @function\n"
+	"sr_probe_entry:\n"
+	"	pushfq\n"
+	"	push %r15\n	push %r14\n	push %r13\n	push %r12\n	push %r11\n	push %r10\n"
+	"	push %r9\n	push %r8\n	push %rdi\n	push %rsi\n	push %rbp\n	push %rsp\n"
+	"	push %rbx\n	push %rdx\n	push %rcx\n	push %rax\n"
+	"	cld\n"
+	"	mov %rsp, %rbx\n"
+	"	mov %rsp, %rdi\n"
+	"	and $-64, %rsp\n"
+	"	call sr_probe_is_needed\n"
+	"	test %al, %al\n"
+	"	jz 1f\n"
+	"	sub $" STRING(XSAVE_BYTES) ", %rsp\n"
+	"	xor %eax, %eax\n"
+	"	mov %rax, 512(%rsp)\n	mov %rax, 520(%rsp)\n	mov %rax, 528(%rsp)\n"
+	"	mov %rax, 536(%rsp)\n	mov %rax, 544(%rsp)\n	mov %rax, 552(%rsp)\n"
+	"	mov %rax, 560(%rsp)\n	mov %rax, 568(%rsp)\n"
+	"	mov $" STRING(XSAVE_COMPONENTS) ", %eax\n"
+	"	xor %edx, %edx\n"
+	"	xsave64 (%rsp)\n"
+	"	mov %rbx, %rdi\n"
+	"	mov %rsp, %rsi\n"
+	"	call sr_probe_serve\n"
+	"	mov $" STRING(XSAVE_COMPONENTS) ", %eax\n"
+	"	xor %edx, %edx\n"
+	"	xrstor64 (%rsp)\n"
+	"1:	mov %rbx, %rsp\n"
+	"	pop %rax\n	pop %rcx\n	pop %rdx\n	pop %rbx\n	lea 8(%rsp), %rsp\n"
+	"	pop %rbp\n	pop %rsi\n	pop %rdi\n	pop %r8\n	pop %r9\n	pop %r10\n"
+	"	pop %r11\n	pop %r12\n	pop %r13\n	pop %r14\n	pop %r15\n"
+	"	popfq\n"
+	"	ret\n"
+	"sr_probe_entry_end:\n"
+	".size sr_probe_entry, .-sr_probe_entry\n");
+
+bool sr_probe_is_needed(struct probe_frame *f);
+void sr_probe_serve(struct probe_frame *f, char *vectors);
+
+/* The most frequent one: who looks whether something has come finds that nothing has. */
+NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t addr)
+{
+	const struct insn *insn = &s->insn;
+	uint64_t v;
+
+	if (!probe_handlers->unchanged(insn, s->pc, addr, f->r, &v))
+		return false;
+	s->served++;
+	word_take(insn, (greg_t *)&f->r[insn->reg], (greg_t *)&f->flags, v);
+	exposed_self.probe.resume = copy_of(s, 1);
+	return true;
+}
+
+/*
+ * Would it fault, and is there something to do?  Without the lock: the answer may have changed when it is done, then it
+ * faults, or nothing is done.
+ */
+NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_frame *f)
+{
+	struct probe *s = &probes[f->index];
+	struct exposed_thread *t = &exposed_self;
+	const struct operand *o = &s->operand;
+	const struct page *p;
+	uintptr_t addr = o->displacement;
+
+	t->probe.current = s;
+	t->probe.resume = s->copies;
+	s->entered++;
+	f->r[REGISTER_SP] = t->probe.sp;
+	if (o->base != NO_REGISTER)
+		addr += f->r[o->base];
+	if (o->index != NO_REGISTER)
+		addr += f->r[o->index] << o->shift;
+	t->probe.addr = addr;
+	p = page_at(addr);
+	t->probe.give_up = s->entered - s->served > BAILS_LEAST && s->entered / BAILS_MAX > s->served;
+	if (t->probe.give_up)
+		return true;
+	if (!p || !fault_needs_handling(p, s->stores) || !is_in_one_page(addr, s->insn.size) || addr & s->insn.align)
+		return false;
+	if (is_partial(p) && probe_handlers->unregistered(&s->insn, addr, f->r, &f->flags)) {
+		s->served++;
+		t->probe.resume = copy_of(s, 1);
+		return false;
+	}
+	return !is_over(f, s, addr);
+}
+
+SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char *vectors)
+{
+	struct exposed_thread *t = &exposed_self;
+	struct probe *s = &probes[f->index];
+	greg_t *g = t->probe.uc.uc_mcontext.gregs;
+	int saved = errno;
+
+	if (t->probe.give_up) {
+		try_to_give_up(s);
+		errno = saved;
+		return;
+	}
+	s->served++;
+	for (uint8_t i = 0; i < 16; i++)
+		*decode_register(&t->probe.uc, i) = (greg_t)f->r[i];
+	g[REG_EFL] = (greg_t)f->flags;
+	g[REG_RIP] = (greg_t)s->pc;
+	vector_frame(&t->probe.uc, vectors, XSAVE_BYTES);
+	probe_handlers->fault(&t->probe.uc, t->probe.addr, s->stores);
+	for (uint8_t i = 0; i < 16; i++)
+		f->r[i] = (uint64_t)*decode_register(&t->probe.uc, i);
+	f->flags = (uint64_t)g[REG_EFL];
+	if ((uintptr_t)g[REG_RIP] != s->pc)
+		t->probe.resume = s->aside ? s->aside : copy_of(s, 1);
+	errno = saved;
+}
+
+bool probes_is_section(const ucontext_t *uc)
+{
+	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	const struct probe *s;
+
+	if (exposed_self.probe.inside)
+		return true;
+	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
+		return false;
+	s = probe_of_stub(at);
+	/* A call's copy has pushed half of where it was, till its end. */
+	return (s && copy_at(s, at) < 0) ||
+	       (at >= (uintptr_t)sr_probe_entry && at < (uintptr_t)sr_probe_entry_end);
+}
+
+/* Without a stack, a stub goes on to the copies, and no more than RCX's place has been written. */
+void probes_guard_begin(struct probes_guard *g)
+{
+	struct exposed_thread *t = &exposed_self;
+
+	g->rcx = t->probe.rcx;
+	t->probe.guards++;
+	t->probe.stack = 0;
+	/* This very thread's next signal, or call, finds it so. */
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+void probes_guard_end(const struct probes_guard *g)
+{
+	struct exposed_thread *t = &exposed_self;
+
+	atomic_signal_fence(memory_order_seq_cst);
+	t->probe.rcx = g->rcx;
+	/* Who is inside gives it back himself. */
+	if (!--t->probe.guards && !t->probe.inside)
+		t->probe.stack = t->probe.top;
+}
+
+uint32_t probes_handler_begins(void)
+{
+	struct exposed_thread *t = &exposed_self;
+	uint32_t others = t->probe.guards ? t->probe.guards - 1 : 0;
+
+	t->probe.guards -= others;
+	return others;
+}
+
+void probes_handler_ends(uint32_t guards)
+{
+	exposed_self.probe.guards += guards;
+}
+
+void probes_make_stack(void)
+{
+	struct exposed_thread *t = &exposed_self;
+	char *p;
+
+	if (t->probe.base || t->probe.inside || !probes_are_wanted())
+		return;
+	/* A page that is not there between two. */
+	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES + PAGE);
+	p = sr_sys_mmap(p, STACK_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (sr_sys_is_error(p))
+		return;
+	t->probe.base = p;
+	t->probe.top = (uint64_t)p + STACK_BYTES - 64;
+}
+
+void probes_thread_ends(void)
+{
+	struct exposed_thread *t = &exposed_self;
+	char *base = t->probe.base;
+
+	if (t->probe.inside)
+		return;
+	t->probe.stack = t->probe.top = 0;
+	t->probe.base = NULL;
+	if (base)
+		sr_sys_munmap(base, STACK_BYTES);
+}

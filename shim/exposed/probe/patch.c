@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* patch.c: writes a jump over the program's code, and the original back. */
+#include "shim/exposed/probe/probe.h"
+#include "shim/exposed/probe/probes.h"
+
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/exposed/page/lock.h"
+
+/* All threads have done what they had fetched of the old bytes, and fetch anew. */
+static bool all_fetch_anew(void)
+{
+	static bool registered;
+
+	if (!registered)
+		registered = !sr_syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0, 0, 0, 0);
+	return registered && !sr_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0, 0, 0, 0);
+}
+
+/*
+ * The process's memory as a file: what may not be written can be, without any mapping being changed, and what is not there is no
+ * fault.
+ */
+static int open_memory(void)
+{
+	return (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/mem"), O_RDWR | O_CLOEXEC, 0, 0, 0);
+}
+
+static bool put_bytes(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
+{
+	return sr_syscall(SYS_pwrite64, memory, SR_ARG(bytes), (long)n, (long)at, 0, 0) == (long)n;
+}
+
+/* Those with which instructions of the group begin, the first excepted; or the others.  In runs: a write takes long. */
+static bool put_under(int memory, const struct probe *s, const uint8_t *bytes, bool begins)
+{
+	unsigned int from, to;
+	bool done = true;
+
+	for (from = 1; from < JUMP_BYTES && done; from = to + 1) {
+		for (to = from; to < JUMP_BYTES && !under_begin(&s->group, to) != begins; to++)
+			;
+		if (to > from)
+			done = put_bytes(memory, s->at + from, bytes + from, to - from);
+	}
+	return done;
+}
+
+/*
+ * Others may be executing these bytes.  First each instruction of the group begins with a byte
+ * that faults, so that whoever comes goes on in the copies (the Intel manual's cross-modifying
+ * code, volume 3, 9.1.3: no CPU may fetch what is half written); what does not begin one is written then, and the
+ * first byte last.
+ */
+static bool put_while_others_run(int memory, const struct probe *s, const uint8_t *bytes)
+{
+	static const uint8_t traps[JUMP_BYTES] = {PROBE_TRAP, PROBE_TRAP, PROBE_TRAP, PROBE_TRAP, PROBE_TRAP};
+
+	if (!put_bytes(memory, s->at, traps, 1) || !put_under(memory, s, traps, true))
+		return false;
+	all_fetch_anew();
+	if (!put_under(memory, s, bytes, false))
+		return false;
+	all_fetch_anew();
+	if (s->group.n > 1) {
+		if (!put_under(memory, s, bytes, true))
+			return false;
+		all_fetch_anew();
+	}
+	if (!put_bytes(memory, s->at, bytes, 1))
+		return false;
+	all_fetch_anew();
+	return true;
+}
+
+/* False: nothing is changed.  Whether there is a barrier is known before anything is written. */
+bool write_code(const struct probe *s, const uint8_t *bytes)
+{
+	int memory = open_memory();
+	bool done;
+
+	if (memory < 0)
+		return false;
+	done = all_fetch_anew() && put_while_others_run(memory, s, bytes);
+	if (!done)
+		put_bytes(memory, s->at, s->was, JUMP_BYTES);
+	sr_sys_close(memory);
+	return done;
+}
+
+/* The originals are written as a jump is: who comes meanwhile goes on in the copies. */
+void give_up(struct probe *s)
+{
+	if (s->state != PROBE_PATCHED || !probe_has_jump(s))
+		return;
+	s->state = PROBE_CHANGING;
+	write_code(s, s->was);
+	s->state = PROBE_GIVEN_UP;
+}
+
+/* Of code that may have been unmapped meanwhile. */
+static bool still_has_jump(int memory, const struct probe *s)
+{
+	uint8_t now[JUMP_BYTES];
+
+	if (s->state != PROBE_PATCHED && s->state != PROBE_CHANGING)
+		return false;
+	return sr_syscall(SYS_pread64, memory, SR_ARG(now), sizeof(now), (long)s->at, 0, 0) == sizeof(now) &&
+	       (s->state == PROBE_CHANGING || !memcmp(now, s->jump, sizeof(now)));
+}
+
+void probes_stop(void)
+{
+	uint64_t mask;
+	int memory;
+
+	exposed_lock(&mask);
+	probes_stopped = true;
+	memory = probes_n ? open_memory() : -1;
+	for (uint32_t i = 0; i < probes_n && memory >= 0; i++)
+		if (still_has_jump(memory, &probes[i]))
+			give_up(&probes[i]);
+	if (memory >= 0)
+		sr_sys_close(memory);
+	exposed_unlock(&mask);
+}
+
+/* There is no other thread, and the one that had the lock may have been one. */
+void probes_stop_in_child(void)
+{
+	int memory = probes_n ? open_memory() : -1;
+
+	probes_stopped = true;
+	for (uint32_t i = 0; i < probes_n && memory >= 0; i++)
+		if (still_has_jump(memory, &probes[i]) && put_bytes(memory, probes[i].at, probes[i].was, JUMP_BYTES))
+			probes[i].state = PROBE_GIVEN_UP;
+	if (memory >= 0)
+		sr_sys_close(memory);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* place.c: where a stub may lie, so that the jump to it has harmless bytes. */
+#include "shim/exposed/probe/probe.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "logd/base/rawsys.h"
+
+/*
+ * The distance's highest byte.  A stub 176 MiB to 2 GiB down is where nothing grows; a program that
+ * lies too low for that has its heap above it, whose first 1.5 GiB are left to it.
+ */
+static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0xb0, 0xa0, 0x90, 0x80},
+		     up[] = {0x60, 0x68, 0x70, 0x78},
+		     on[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06}; /* a program's that lies low, from another stub there */
+#define LOW 0x20000000ul
+
+static uint8_t highest_byte(const struct probe *s, unsigned int n)
+{
+	if (s->pc >= LOW)
+		return down[n % sizeof(down)];
+	return s->at == s->pc ? up[n % sizeof(up)] : on[n % sizeof(on)];
+}
+
+/* Does an instruction begin with the jump's byte of the distance, 0 to 3? */
+static bool is_begin(const struct group *g, unsigned int byte)
+{
+	return under_begin(g, byte + 1);
+}
+
+/* The n-th way to choose the distance's bytes: those that begin an instruction are traps. */
+static int32_t distance_of(const struct probe *s, unsigned int n)
+{
+	const struct group *g = &s->group;
+	uint32_t high = highest_byte(s, n), v;
+
+	v = (is_begin(g, 3) ? PROBE_TRAP : high) << 24;
+	v |= (is_begin(g, 2) ? PROBE_TRAP : n * 37 & 0xff) << 16;
+	v |= (is_begin(g, 1) ? PROBE_TRAP : 0u) << 8;
+	/* To a page's beginning, where that is free to choose. */
+	v |= is_begin(g, 0) ? PROBE_TRAP : (uint32_t)(-(s->at + JUMP_BYTES) & 0xff);
+	if (!is_begin(g, 1))
+		v |= (uint32_t)((-(s->at + JUMP_BYTES + v) >> 8 & 0xf) << 8);
+	return (int32_t)v;
+}
+
+#define PLACES 240
+
+/* Two pages: the stub may lie at the end of the first. */
+uint8_t *place_stub(const struct probe *s)
+{
+	for (unsigned int n = 0; n < PLACES; n++) {
+		uintptr_t at = s->at + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
+		char *p, *pages = (char *)(at & PAGE_MASK);
+
+		if ((at > s->at) != (s->pc < LOW) || at < 0x10000)
+			continue;
+		p = sr_sys_mmap(pages, 2 * PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		if (p == pages)
+			return (uint8_t *)at;
+		if (!sr_sys_is_error(p))
+			sr_sys_munmap(p, 2 * PAGE);
+	}
+	return NULL;
+}

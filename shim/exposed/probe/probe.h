@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* probe.h: a probe, and the table of all of them: for the files of this folder. */
+#ifndef SHIM_EXPOSED_PROBE_PROBE_H
+#define SHIM_EXPOSED_PROBE_PROBE_H
+
+#include "shim/exposed/page/thread.h"
+#include "shim/exposed/probe/code.h"
+#include "shim/exposed/x86/decode.h"
+#include "shim/exposed/x86/relocate.h"
+
+/*
+ * hlt: the one instruction of one byte that no program may ever execute.  I/O, and the flag of interrupts, can be
+ * allowed to it (iopl).
+ */
+#define PROBE_TRAP 0xf4
+
+struct probe_handlers;
+
+enum probe_state {
+	PROBE_COUNTED,
+	PROBE_CHANGING, /* the jump, or the original, is being written */
+	PROBE_PATCHED,
+	PROBE_REFUSED,
+	PROBE_GIVEN_UP, /* the original is back; a thread that is in the stub goes on there */
+};
+
+struct probe {
+	uintptr_t pc;
+	uint8_t state;
+	bool stores;
+	struct insn insn; /* but for its address, which is another each time */
+	struct operand operand;
+	struct group group;
+	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the originals, and what follows them */
+	uintptr_t at; /* where its jump is: at pc, or before its copy where that lies under another one's jump */
+	uint8_t was[JUMP_BYTES], jump[JUMP_BYTES]; /* there */
+	struct copies copy; /* from `copies` on */
+	uint32_t faults, traps;
+	uint64_t entered, served;
+	uintptr_t stub, copies, end;
+	uintptr_t back; /* where the copies lead to */
+	uintptr_t aside; /* INSN_OPERAND: the first one, with the thread's `operand` as its operand */
+};
+
+#define PROBES_MAX 256 /* instructions that have faulted */
+
+extern struct probe probes[PROBES_MAX];
+extern uint32_t probes_n;        /* used */
+extern _Atomic uint32_t patched_n; /* jumps that were ever written */
+extern bool probes_stopped;
+extern const struct probe_handlers *probe_handlers;
+
+/* May instructions be replaced? */
+bool probes_are_wanted(void);
+
+/* table.c */
+struct probe *probe_at(uintptr_t pc);
+/* In whose stub is it? */
+struct probe *probe_of_stub(uintptr_t at);
+void probe_note_stub(const struct probe *s);
+/*
+ * The probe under whose jump the instruction at pc lies, if there is a gap before its copy, for another jump.  k: which
+ * instruction of the group it is.
+ */
+struct probe *probe_over(uintptr_t pc, unsigned int *k);
+bool probe_has_jump(const struct probe *s);
+/* Which instruction of the group, but for the first one, begins there; 0: none. */
+unsigned int under_begin(const struct group *g, uintptr_t at);
+/* The address of the i-th instruction's copy. */
+uintptr_t copy_of(const struct probe *s, unsigned int i);
+/* Which instruction's copy begins there, the jump back being the last one; -1: none. */
+int copy_at(const struct probe *s, uintptr_t at);
+/* Where the lock is taken by another thread, or by this one: the next time. */
+void try_to_give_up(struct probe *s);
+
+/* entry.c: where stubs lead to. */
+
+/* Of the processor's extended state it saves SSE, AVX, and the three of AVX-512.  No C code here touches the x87's. */
+#define XSAVE_COMPONENTS 0xe6
+#define XSAVE_BYTES      3008
+
+void sr_probe_entry(void);
+extern const char sr_probe_entry_end[];
+
+/* stub.c: writes the stub, and returns where the copies begin. */
+uint8_t *put_stub(uint8_t *at, uint32_t index);
+/* A thread-local word's distance from FS. */
+int32_t distance_from_fs(const void *tls);
+
+/* place.c: maps two pages for the stub, which may lie at the end of the first.  NULL: there is no place. */
+uint8_t *place_stub(const struct probe *s);
+
+/* patch.c: false: nothing is changed. */
+bool write_code(const struct probe *s, const uint8_t *bytes);
+void give_up(struct probe *s);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * store.c: a store met a page that is not passed through.
+ *
+ * The handler does it on the backing mapping at once.  When many follow, the page is passed through.
+ */
+#include "shim/exposed/access.h"
+#include "shim/exposed/page/snapshot.h"
+#include "shim/exposed/page/states.h"
+#include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/x86/word.h"
+
+/* Stores in a row before the page is passed through: what they cost together is what that costs. */
+#define STORES_MAX 16
+
+/* v: what it was. */
+bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX])
+{
+	char *to = backing_of(p, insn->address);
+
+	if (insn->class == INSN_VECTOR_STORE) {
+		if (!vector_get(uc, insn->reg, v, insn->size))
+			return false;
+		word_copy(to, v, insn->size);
+	} else {
+		word_store(v, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
+		word_store(to, word_load(v, insn->size), insn->size);
+	}
+	/* The program may have a fence behind its store, and then loads from a frozen page. */
+	atomic_thread_fence(memory_order_seq_cst);
+	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
+	return true;
+}
+
+bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	char v[VECTOR_MAX];
+
+	if (!do_store(uc, p, insn, v))
+		return false;
+	if (p->shadow_valid && !exposed_self.silent)
+		memcpy(shadow_of(insn->address), v, insn->size);
+	if (hooks.stored)
+		hooks.stored(insn->address, v, insn->size);
+	counts.stores++;
+	return true;
+}
+
+/* A loop that fills a page does nothing else; one that looks at exposed regions in between is no such. */
+static uint32_t stores_in_a_row(uintptr_t page)
+{
+	struct exposed_thread *t = &exposed_self;
+
+	if (t->row_page != page || t->row_epoch != thread_epoch())
+		t->row = 0;
+	t->row_page = page;
+	t->row_epoch = thread_epoch();
+	return ++t->row;
+}
+
+/*
+ * Not while another thread's call has the backing mapping where it is: the store comes again till
+ * then, as often as that takes, and is counted when it is done.  False: it comes again.
+ */
+bool pass_through(uintptr_t user)
+{
+	if (page_pass_through(user))
+		return true;
+	exposed_self.fault--;
+	exposed_self.accesses -= SAME_PLACE;
+	return false;
+}
+
+void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
+{
+	bool partial = is_partial(p);
+
+	if (hooks.storing)
+		hooks.storing();
+	validate_shadow_before_store(addr);
+	if ((partial || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
+		if (is_store(insn) &&
+		    store_alone(uc, p, insn)) {
+			check_snapshots();
+			return;
+		}
+		if (insn->class == INSN_EXCHANGE && exchange_begin(uc, insn))
+			return;
+	}
+	if (!pass_through(addr & PAGE_MASK) && !partial)
+		exposed_self.row--;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * unregistered.c: accesses to bytes that no region has, on a page that regions have parts of (pieces.c).
+ *
+ * They are the program's own memory: nothing is counted as a fault, or recorded.
+ */
+#include "shim/exposed/access.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/page/pieces.h"
+#include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/x86/word.h"
+
+/*
+ * Nothing is learned, counted as a fault, or recorded: it is the program's own memory.  The
+ * shadow has the program's bytes as well, since it may be what others see.
+ */
+static bool do_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	char v[VECTOR_MAX];
+
+	if (is_word(insn) || insn->class == INSN_VECTOR_LOAD) {
+		do_load(uc, p, insn, v);
+		return true;
+	}
+	if (is_store(insn)) {
+		if (!do_store(uc, p, insn, v))
+			return false;
+		memcpy(shadow_of(insn->address), v, insn->size);
+		return true;
+	}
+	return (insn->class == INSN_OPERAND || insn->class == INSN_EXCHANGE) &&
+	       exchange_unregistered(uc, insn);
+}
+
+bool is_done_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	if (!is_within(insn) || !is_partial(p) || !is_unregistered(p, insn->address, insn->size) ||
+	    !do_unregistered(uc, p, insn))
+		return false;
+	note_access(insn->address, is_word(insn));
+	return true;
+}
+
+NO_VECTORS static void do_unregistered_word(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
+				      uint64_t *flags)
+{
+	char *at = backing_of(page_at(addr), addr);
+	greg_t *reg = (greg_t *)&registers[insn->reg];
+	uint64_t value;
+
+	if (insn->class != INSN_STORE) {
+		word_take(insn, reg, (greg_t *)flags, word_load(at, insn->size));
+		return;
+	}
+	value = word_value(insn, *reg);
+	word_store(at, value, insn->size);
+	word_store(shadow_of(addr), value, insn->size);
+}
+
+NO_VECTORS bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t addr, uint64_t registers[16],
+				     uint64_t *flags)
+{
+	bool write = insn->class == INSN_STORE, done;
+	struct page *p = page_at(addr);
+
+	if (!is_word(insn) && !write)
+		return false;
+	if (exposed_self.silent || !exposed_try_lock())
+		return false;
+	done = fault_needs_handling(p, write) && is_partial(p) && is_unregistered(p, addr, insn->size);
+	if (done) {
+		do_unregistered_word(insn, addr, registers, flags);
+		note_access(addr, !write);
+	}
+	exposed_release();
+	return done;
+}
