@@ -117,20 +117,20 @@ void sr_deliver_context(struct sr_cursor *c, struct ibv_context *context)
 
 struct ibv_context *sr_deliver_opened(struct sr_cursor *c)
 {
-	static struct sr_lock telling; /* two threads may be told of one device at once */
+	static struct sr_lock placing; /* two threads may get one device at the same time */
 	struct sr_wire_opened v;
 	struct ibv_context *context;
 
 	sr_get_opened_fields(c, &v);
 	context = (void *)(uintptr_t)v.address;
-	sr_lock(&telling);
-	/* librdmacm keeps a device open: told once, it stays. */
+	sr_lock(&placing);
+	/* librdmacm keeps a device open, so it is placed once. */
 	if (!c->bad && !sr_context_find(context)) {
 		sr_place_device(c, &v.device);
 		place_context(c, context, &v.context);
 		if (!c->bad)
 			sr_context_made(context);
 	}
-	sr_unlock(&telling);
+	sr_unlock(&placing);
 	return context;
 }

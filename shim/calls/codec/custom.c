@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* custom.c: plain data, sockets and netdb; the verbs' types are in codec_verbs.c. */
+/* custom.c: plain data, sockets, lists of addresses, and signals. */
 #include "shim/calls/codec/custom.h"
 
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ void sr_put_checksum(struct sr_buf *b, const void *p, size_t n)
 
 void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
 {
-	/* The kernel is going to refuse it (or takes what lies in front of the hole). */
+	/* The kernel refuses the call, or takes what lies in front of the hole. */
 	sr_put_checksum(b, sr_is_readable(p, n) ? p : NULL, n);
 }
 
@@ -109,9 +109,8 @@ void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, si
 	}
 }
 
-void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n)
+void sr_scatter(struct sr_cursor *c, struct sr_bytes v, const struct iovec *iov, size_t count)
 {
-	struct sr_bytes v = sr_get_bytes(c);
 	const char *from = v.p;
 	size_t left = v.n, piece;
 
@@ -125,9 +124,16 @@ void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t co
 	}
 }
 
+void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n)
+{
+	sr_scatter(c, sr_get_bytes(c), iov, count);
+}
+
 void sr_put_text(struct sr_buf *b, const char *s)
 {
-	if (sr_ids_differ && s && !strncmp(s, "/proc/", 6))
+	static const char proc[] = "/proc/";
+
+	if (sr_ids_differ && s && !strncmp(s, proc, sizeof(proc) - 1))
 		sr_put_proc_path(b, s);
 	else
 		sr_put_bytes(b, s, s ? strlen(s) : 0);
@@ -139,7 +145,7 @@ void sr_place_object(struct sr_cursor *c, void *p, size_t size)
 
 	if (!v.n || !p)
 		return;
-	/* What lies outside of the arena is the program's own struct. */
+	/* An object outside of the arena is the program's own struct. */
 	if (v.n != size || (sr_heap_in_library_arena(p, 1) && !sr_heap_in_library_arena(p, size))) {
 		c->bad = true;
 		return;
@@ -150,8 +156,8 @@ void sr_place_object(struct sr_cursor *c, void *p, size_t size)
 /* ---------------------------------------------------------------- sockets */
 
 /*
- * Of an address the kernel looks at some members only; the rest is whatever lay
- * on the program's stack, and must not be compared.
+ * The kernel reads some members of an address only.  The rest is whatever was on the program's
+ * stack, and must not be compared.
  */
 void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n)
 {
@@ -213,7 +219,7 @@ void sr_put_pollfds(struct sr_buf *b, const struct pollfd *fds, size_t n)
 {
 	sr_put_u32(b, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)
-		/* revents is not an argument, whatever it holds */
+		/* revents is not an argument */
 		sr_put_pollfd(b, &(struct pollfd){.fd = fds[i].fd, .events = fds[i].events});
 }
 
@@ -261,7 +267,7 @@ void sr_put_addrinfo_list(struct sr_buf *b, struct addrinfo **res)
 	}
 }
 
-/* Lays bytes where they were in the recording: they came from the library arena. */
+/* Puts bytes where they were in the recording, in the library arena. */
 static void place(struct sr_cursor *c, uint64_t address, struct sr_bytes v)
 {
 	void *p = (void *)(uintptr_t)address;
@@ -307,36 +313,52 @@ void sr_deliver_addrinfo_list(struct sr_cursor *c, struct addrinfo **res)
 
 /* ---------------------------------------------------------------- signals */
 
+/* The kernel's set: a bit for each signal. */
+static uint64_t bits_of(const sigset_t *set)
+{
+	uint64_t bits;
+
+	memcpy(&bits, set, sizeof(bits));
+	return bits;
+}
+
 void sr_put_signal_set(struct sr_buf *b, const sigset_t *set)
 {
-	sr_put_raw(b, set, sizeof(uint64_t));
+	sr_put_u64(b, bits_of(set));
 }
 
 void sr_deliver_signal_set(struct sr_cursor *c, sigset_t *set)
 {
-	sr_get_raw(c, set, sizeof(uint64_t));
+	uint64_t bits = sr_get_u64(c);
+
+	memcpy(set, &bits, sizeof(bits));
 }
 
 void sr_put_signal_action(struct sr_buf *b, const struct sigaction *a)
 {
+	/* struct signal_action of calls.def, its handler by its place */
 	sr_put_at(b, a->sa_handler);
 	sr_put_u32(b, (uint32_t)a->sa_flags);
 	sr_put_signal_set(b, &a->sa_mask);
 }
 
-/* The handler is where it was; in a library, where that is now. */
 void sr_deliver_signal_action(struct sr_cursor *c, struct sigaction *a)
 {
-	uint64_t place = sr_get_u64(c);
+	struct sr_wire_signal_action v;
 
-	a->sa_handler = (__sighandler_t)place;
-	a->sa_flags = (int)sr_get_u32(c);
-	sr_deliver_signal_set(c, &a->sa_mask);
+	sr_get_signal_action_fields(c, &v);
+	a->sa_handler = (__sighandler_t)v.handler;
+	a->sa_flags = (int)v.flags;
+	memcpy(&a->sa_mask, &v.mask, sizeof(v.mask));
 }
 
 void sr_put_timer_event(struct sr_buf *b, const struct sigevent *event)
 {
-	sr_put_u32(b, (uint32_t)event->sigev_notify);
-	sr_put_u32(b, (uint32_t)event->sigev_signo);
-	sr_put_u64(b, (uintptr_t)event->sigev_value.sival_ptr);
+	struct sr_wire_timer_event v = {
+	    .notify = event->sigev_notify,
+	    .signo = event->sigev_signo,
+	    .value = (uintptr_t)event->sigev_value.sival_ptr,
+	};
+
+	sr_put_timer_event_fields(b, &v);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * custom.h: the wire types of calls.def that are more than a list of
- * fields.  put appends to a record; deliver takes from one and stores where the
- * program expects it.
+ * custom.h: the wire types of calls.def that no list of fields describes.  "put" appends a value to
+ * a record.  "deliver" takes it from a record and stores it where the program expects it.
  */
 #ifndef SHIM_CALLS_CODEC_CUSTOM_H
 #define SHIM_CALLS_CODEC_CUSTOM_H
@@ -32,18 +31,39 @@
 #include "shim/core/thread.h"
 #include "wire.gen.h"
 
+/* A list whose length is known when all of it has been put. */
+struct sr_list {
+	struct sr_buf *b;
+	size_t count_at;
+	uint32_t n; /* the caller counts */
+};
+
+static inline struct sr_list sr_list_begin(struct sr_buf *b)
+{
+	struct sr_list l = {.b = b, .count_at = b->len};
+
+	sr_put_u32(b, 0);
+	return l;
+}
+
+static inline void sr_list_end(const struct sr_list *l)
+{
+	if (l->b->len >= l->count_at + sizeof(l->n))
+		__builtin_memcpy(l->b->p + l->count_at, &l->n, sizeof(l->n));
+}
+
 /*
- * Which object a call is about, by its address; what lies in a library is told by
- * its distance from this one (place.c).
+ * The object that a call is about, by its address.  An address in a library is recorded as its
+ * distance from our own library (place.c).
  */
 void sr_put_place(struct sr_buf *b, uintptr_t at);
 
-/* Of a pointer, to data or to a function. */
+/* The same for a pointer, to data or to a function. */
 #define sr_put_at(b, p) sr_put_place(b, (uintptr_t)(p))
 
-/* What the program sends, as checksum.h has it. */
+/* The checksum of what the program sends. */
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n);
-/* To the kernel, which says EFAULT where a library would crash: 0 of what cannot be read. */
+/* For a call to the kernel, which answers EFAULT: 0 where the memory cannot be read. */
 void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n);
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n);
 
@@ -55,7 +75,7 @@ void sr_put_text(struct sr_buf *b, const char *s);
 /* A struct at an address that must be the recorded one. */
 void sr_place_object(struct sr_cursor *c, void *p, size_t size);
 
-/* Socket addresses: one given, the room for one, one returned together with its length. */
+/* Socket addresses: one that is given, the room for one, and one that is returned with its length. */
 void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n);
 void sr_put_option(struct sr_buf *b, const void *p, socklen_t n);
 void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n);
@@ -66,7 +86,7 @@ void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const s
 void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr);
 void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n);
 
-/* bad_wr as its place in the chain. */
+/* bad_wr, as its number in the chain. */
 void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 void sr_deliver_bad_send_wr(struct sr_cursor *c, struct ibv_send_wr *wr,
 			    struct ibv_send_wr **bad_wr);
@@ -81,8 +101,10 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n);
 void sr_put_arrived(struct sr_buf *b, int n);
 void sr_deliver_arrived(struct sr_cursor *c, int n);
 
-/* Without the members that nobody reads: the GRH of an address that has none, what the mask does
- * not name. */
+/*
+ * Without the members that nobody reads: the GRH of an address without one, and what the mask does
+ * not name.
+ */
 void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr);
 void sr_put_grh(struct sr_buf *b, const struct ibv_grh *grh);
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask);
@@ -100,7 +122,7 @@ void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex);
 void sr_put_ops(struct sr_buf *b, const void *object, enum sr_source source);
 void sr_deliver_ops(struct sr_cursor *c, void *object, enum sr_source source);
 
-/* What a program finds from an rdma_cm_id on, or from an event. */
+/* All memory that a program can reach from an rdma_cm_id, or from an event. */
 void sr_put_cm_id(struct sr_buf *b, const struct rdma_cm_id *id);
 void sr_deliver_cm_id(struct sr_cursor *c, struct rdma_cm_id *id);
 void sr_put_cm_event_kind(struct sr_buf *b, const struct rdma_cm_event *event);
@@ -114,7 +136,7 @@ struct ibv_context *sr_deliver_opened(struct sr_cursor *c);
 void sr_put_opened_list(struct sr_buf *b, struct ibv_context **list);
 void sr_deliver_opened_list(struct sr_cursor *c, struct ibv_context **list);
 
-/* An address whose family tells its length; without the members that the library ignores. */
+/* An address, whose family has its length; parameters without the members that the library ignores. */
 void sr_put_cm_sockaddr(struct sr_buf *b, const struct sockaddr *addr);
 void sr_put_connect_param(struct sr_buf *b, const struct rdma_conn_param *param,
 			  const struct rdma_cm_id *id);
@@ -125,19 +147,22 @@ void sr_put_rdma_addrinfo(struct sr_buf *b, const struct rdma_addrinfo *ai);
 void sr_put_rdma_addrinfo_list(struct sr_buf *b, const struct rdma_addrinfo *ai);
 void sr_deliver_rdma_addrinfo_list(struct sr_cursor *c, const struct rdma_addrinfo *ai);
 
-/* What librdmacm opened and closed since the last record that says so (see fds.h). */
+/* The descriptors that librdmacm opened and closed since the last such record (fds.h). */
 void sr_put_library_fds(struct sr_buf *b, int unused);
 void sr_deliver_library_fds(struct sr_cursor *c, int unused);
 
-/* Buffers in pieces: their length, their content, and the first n bytes of it. */
+/* Buffers in pieces: their length, the checksum of their content, and its first n bytes. */
 void sr_put_iov_room(struct sr_buf *b, const struct iovec *iov, size_t count);
 void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count);
 void sr_put_iov_data(struct sr_buf *b, const struct iovec *iov, size_t count, size_t n);
 void sr_deliver_iov_data(struct sr_cursor *c, const struct iovec *iov, size_t count, size_t n);
 
+/* Bytes of a record into such buffers. */
+void sr_scatter(struct sr_cursor *c, struct sr_bytes v, const struct iovec *iov, size_t count);
+
 void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds);
 
-/* codec_messages.c */
+/* Messages of sockets. */
 void sr_put_sent_message(struct sr_buf *b, const struct msghdr *m);
 void sr_put_sent_messages(struct sr_buf *b, const struct mmsghdr *m, unsigned int n);
 void sr_put_message_lengths(struct sr_buf *b, const struct mmsghdr *m, int n);
@@ -152,9 +177,9 @@ void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n);
 void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n);
 void sr_deliver_fdset(struct sr_cursor *c, fd_set *set, int n);
 
-/* How much a request's answer is, in what its argument points to; 0: not known. */
+/* Bytes of a request's answer behind its argument; 0: not known. */
 size_t sr_ioctl_answer_size(uint64_t request);
-/* And what that points to. */
+/* That answer, and what it points to. */
 void sr_put_ioctl_answer(struct sr_buf *b, uint64_t request, uint64_t arg);
 void sr_deliver_ioctl_answer(struct sr_cursor *c, uint64_t request, uint64_t arg);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* messages.c: messages of sockets, sets of descriptors, answers of ioctl. */
 #include <errno.h>
+#include <limits.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -13,6 +14,7 @@
 
 void sr_put_sent_message(struct sr_buf *b, const struct msghdr *m)
 {
+	/* struct sent_message of calls.def */
 	sr_put_sockaddr(b, m->msg_name, m->msg_name ? m->msg_namelen : 0);
 	sr_put_bytes(b, m->msg_control, m->msg_control ? m->msg_controllen : 0);
 	sr_put_iov_checksum(b, m->msg_iov, m->msg_iovlen);
@@ -43,8 +45,8 @@ void sr_deliver_message_lengths(struct sr_cursor *c, struct mmsghdr *m, int n)
 }
 
 /*
- * The call overwrites msg_namelen with the length that the sender's address
- * really has; how much was stored is found in what was encoded before it.
+ * The call overwrites msg_namelen with the true length of the sender's address.  How much of it was
+ * stored follows from the room, which was put among the arguments.
  */
 static uint32_t name_room(const struct msghdr *m)
 {
@@ -78,6 +80,7 @@ static void put_message(struct sr_buf *b, const struct msghdr *m, size_t i, size
 {
 	uint32_t room = room_before(b, i), length = name_room(m);
 
+	/* struct message of calls.def, whose data lies in pieces */
 	sr_put_u32(b, length);
 	sr_put_bytes(b, m->msg_name, length < room ? length : room);
 	sr_put_bytes(b, m->msg_control, m->msg_control ? m->msg_controllen : 0);
@@ -102,23 +105,22 @@ void sr_put_messages(struct sr_buf *b, const struct mmsghdr *m, int n)
 
 void sr_deliver_message(struct sr_cursor *c, struct msghdr *m, ssize_t size)
 {
-	uint32_t length = sr_get_u32(c);
-	struct sr_bytes name = sr_get_bytes(c), control = sr_get_bytes(c);
-	uint32_t flags = sr_get_u32(c);
+	struct sr_wire_message v;
 
-	if (name.n > name_room(m) || control.n > (m->msg_control ? m->msg_controllen : 0)) {
+	sr_get_message_fields(c, &v);
+	if (v.name.n > name_room(m) || v.control.n > (m->msg_control ? m->msg_controllen : 0)) {
 		c->bad = true;
 		return;
 	}
 	if (m->msg_name) {
-		memcpy(m->msg_name, name.p, name.n);
-		m->msg_namelen = length;
+		memcpy(m->msg_name, v.name.p, v.name.n);
+		m->msg_namelen = v.name_length;
 	}
 	if (m->msg_control)
-		memcpy(m->msg_control, control.p, control.n);
-	m->msg_controllen = control.n;
-	m->msg_flags = (int)flags;
-	sr_deliver_iov_data(c, m->msg_iov, m->msg_iovlen, (size_t)size);
+		memcpy(m->msg_control, v.control.p, v.control.n);
+	m->msg_controllen = v.control.n;
+	m->msg_flags = (int)v.flags;
+	sr_scatter(c, v.data, m->msg_iov, m->msg_iovlen);
 }
 
 void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n)
@@ -135,11 +137,17 @@ void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n)
 
 /* --------------------------------------------------------- descriptor sets */
 
-/* The kernel looks at n bits; those after them are whatever they were. */
+static size_t bytes_of_bits(int n)
+{
+	return n > 0 ? ((size_t)n + CHAR_BIT - 1) / CHAR_BIT : 0;
+}
+
+/* The kernel reads n bits.  The bits behind them have any value. */
 void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n)
 {
 	const uint8_t *bytes = (const uint8_t *)set;
-	uint32_t bits = set && n > 0 ? (uint32_t)n : 0, whole = bits / 8, rest = bits % 8;
+	uint32_t bits = set && n > 0 ? (uint32_t)n : 0, whole = bits / CHAR_BIT,
+		 rest = bits % CHAR_BIT;
 
 	sr_put_u32(b, whole + (rest != 0));
 	sr_put_raw(b, set ? bytes : (const uint8_t *)"", whole);
@@ -151,11 +159,23 @@ void sr_deliver_fdset(struct sr_cursor *c, fd_set *set, int n)
 {
 	struct sr_bytes v = sr_get_bytes(c);
 
-	if (!set || v.n > ((size_t)(n > 0 ? n : 0) + 7) / 8) {
+	if (!set || v.n > bytes_of_bits(n)) {
 		c->bad = true;
 		return;
 	}
 	memcpy(set, v.p, v.n);
+}
+
+/* The numbers below nfds that are in the set, as bits. */
+void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds)
+{
+	uint8_t bits[sizeof(fd_set)] = {0};
+	int n = nfds < 0 ? 0 : nfds > FD_SETSIZE ? FD_SETSIZE : nfds;
+
+	for (int fd = 0; set && fd < n; fd++)
+		if (FD_ISSET(fd, set))
+			bits[fd / CHAR_BIT] |= (uint8_t)(1 << fd % CHAR_BIT);
+	sr_put_bytes(b, set ? bits : NULL, bytes_of_bits(n));
 }
 
 /* ------------------------------------------------------------------- ioctl */
@@ -236,7 +256,7 @@ void sr_deliver_ioctl_answer(struct sr_cursor *c, uint64_t request, uint64_t arg
 	}
 	if (!size)
 		return;
-	/* ETHTOOL's command is in the program's memory; of SIOCGIFCONF the pointer is the same. */
+	/* ethtool's command is in the program's memory; SIOCGIFCONF's pointer is in the answer. */
 	more = behind_answer(request, request == SIOCGIFCONF ? (void *)v.p : (void *)arg);
 	memcpy((void *)arg, v.p, size);
 	if (v.n != size + more.iov_len) {

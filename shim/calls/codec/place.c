@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * place.c: addresses that are compared, where they depend on the kernel.
+ * place.c: addresses that are compared although they depend on the kernel.
  *
- * ld.so puts the libraries that a program starts with at one distance from each
- * other, but where depends on the size of the kernel's own pages (vdso, vvar).  So
- * what lies in one of them is told by its distance from this library.  Where a
- * library goes that is loaded later (libgcc_s by pthread_exit, say) depends on
- * what else is mapped, the provider for example: there is nothing to compare.
+ * ld.so maps the libraries that a program starts with at fixed distances from each other, but where
+ * they begin depends on the size of the kernel's own pages (vdso, vvar).  So an address in one of
+ * them is recorded as its distance from our own library.  A library that is loaded later (libgcc_s
+ * by pthread_exit, for example) goes where there is room, which depends on what else is mapped,
+ * such as the device's provider.  Its addresses are recorded as 0: there is nothing to compare.
  */
 #include <link.h>
 #include <stddef.h>
@@ -14,11 +14,11 @@
 #include "shim/calls/codec/custom.h"
 #include "shim/calls/codec/place.h"
 
-/* Libraries are above all else but the stack, for which the kernel keeps 128 MiB and more. */
+/* Libraries lie above all else but the stack, for which the kernel keeps at least 128 MiB. */
 #define LIBRARIES_FROM 0x7f0000000000ull
 #define LIBRARIES_TO   0x7ffff8000000ull
 
-/* Of the libraries that the program started with. */
+/* The range of the libraries that the program started with. */
 static uintptr_t first = LIBRARIES_TO, last = LIBRARIES_FROM;
 
 static int include(struct dl_phdr_info *info, size_t size, void *unused)

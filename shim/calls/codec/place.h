@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* place.h: see place.c. */
+/* place.h: finds the libraries by which addresses are recorded (sr_put_place). */
 #ifndef SHIM_CALLS_CODEC_PLACE_H
 #define SHIM_CALLS_CODEC_PLACE_H
 

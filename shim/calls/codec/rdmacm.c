@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdmacm.c: what librdmacm shows to a program.
+ * rdmacm.c: the structs that librdmacm shows to a program.
  *
- * An rdma_cm_id is a struct that programs read: its addresses, and the device,
- * queue pair, queues and channels that the library made for it.  Events lead to
- * such identifiers.  So the record of a call that may have changed one has the
- * memory of all of them, and a replay lays that memory where it was.  Pieces
- * that did not change are recorded again: these calls are few, and a record that
- * depends on no other one holds in any order of threads.
+ * Programs read an rdma_cm_id: its addresses, and the device, queue pair, completion queues and
+ * channels that the library made for it.  Events lead to such identifiers.  So the record of a call
+ * that may have changed one has the memory of all of them, and a replay puts that memory where it
+ * was.  Unchanged memory is recorded again: these calls are few, and a record that depends on no
+ * other record holds in any order of threads.
  */
 #include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
@@ -19,31 +18,10 @@
 #include "shim/files/fds.h"
 #include "shim/memory/heap.h"
 
-/* ----------------------------------------------------------- lists in records */
+/* -------------------------------------------------------- memory and devices */
 
-/* Values whose number is known when all are written. */
-struct list {
-	struct sr_buf *b;
-	size_t count_at;
-	uint32_t n;
-};
-
-static struct list begin(struct sr_buf *b)
-{
-	struct list l = {.b = b, .count_at = b->len};
-
-	sr_put_u32(b, 0);
-	return l;
-}
-
-static void end(struct list *l)
-{
-	if (l->b->len >= l->count_at + sizeof(l->n))
-		memcpy(l->b->p + l->count_at, &l->n, sizeof(l->n));
-}
-
-/* Memory that the program can reach; what a library did not allocate is not told by it. */
-static void reach(struct list *l, const void *p, size_t size)
+/* Memory that the program can reach.  Only what a library has allocated is recorded. */
+static void reach(struct sr_list *l, const void *p, size_t size)
 {
 	struct sr_wire_segment v = {(uintptr_t)p, {p, (uint32_t)size}};
 
@@ -53,13 +31,14 @@ static void reach(struct list *l, const void *p, size_t size)
 	l->n++;
 }
 
-static void reach_text(struct list *l, const char *s)
+static void reach_text(struct sr_list *l, const char *s)
 {
 	if (s)
 		reach(l, s, strlen(s) + 1);
 }
 
-static void lay(struct sr_cursor *c)
+/* Puts recorded memory where it was. */
+static void place_memory(struct sr_cursor *c)
 {
 	for (uint32_t left = sr_get_u32(c); left && !c->bad; left--) {
 		struct sr_wire_segment v;
@@ -77,16 +56,16 @@ static void lay(struct sr_cursor *c)
 
 /* ---------------------------------------------------- identifiers and events */
 
-static void reach_event(struct list *l, const struct rdma_cm_event *event)
+static void reach_event(struct sr_list *l, const struct rdma_cm_event *event)
 {
-	/* The data of a connection's and of a datagram's event are at the same place. */
+	/* The events of connections and of datagrams have their data at the same place. */
 	const struct rdma_conn_param *param = &event->param.conn;
 
 	reach(l, event, sizeof(*event));
 	reach(l, param->private_data, param->private_data_len);
 }
 
-static void reach_id(struct list *l, const struct rdma_cm_id *id)
+static void reach_id(struct sr_list *l, const struct rdma_cm_id *id)
 {
 	reach(l, id, sizeof(*id));
 	reach(l, id->channel, sizeof(*id->channel));
@@ -102,9 +81,9 @@ static void reach_id(struct list *l, const struct rdma_cm_id *id)
 		reach_event(l, id->event);
 }
 
-static void put_device(struct list *l, struct ibv_context *context)
+static void put_device(struct sr_list *l, struct ibv_context *context)
 {
-	/* Of a device that was unplugged the memory may be another object's. */
+	/* The memory of an unplugged device may be another object by now. */
 	if (!context || !sr_context_find(context))
 		return;
 	sr_put_opened(l->b, context);
@@ -119,21 +98,21 @@ static void deliver_devices(struct sr_cursor *c)
 
 void sr_put_cm_id(struct sr_buf *b, const struct rdma_cm_id *id)
 {
-	struct list devices = begin(b), memory;
+	struct sr_list devices = sr_list_begin(b), memory;
 
 	if (id)
 		put_device(&devices, id->verbs);
-	end(&devices);
-	memory = begin(b);
+	sr_list_end(&devices);
+	memory = sr_list_begin(b);
 	if (id)
 		reach_id(&memory, id);
-	end(&memory);
+	sr_list_end(&memory);
 }
 
 void sr_deliver_cm_id(struct sr_cursor *c, struct rdma_cm_id *id)
 {
 	deliver_devices(c);
-	lay(c);
+	place_memory(c);
 }
 
 void sr_put_cm_event_kind(struct sr_buf *b, const struct rdma_cm_event *event)
@@ -152,33 +131,33 @@ void sr_deliver_cm_event_kind(struct sr_cursor *c, const struct rdma_cm_event *e
 
 void sr_put_cm_event(struct sr_buf *b, const struct rdma_cm_event *event)
 {
-	struct list devices = begin(b), memory;
+	struct sr_list devices = sr_list_begin(b), memory;
 
 	if (event->id)
 		put_device(&devices, event->id->verbs);
-	end(&devices);
-	memory = begin(b);
+	sr_list_end(&devices);
+	memory = sr_list_begin(b);
 	reach_event(&memory, event);
 	if (event->id)
 		reach_id(&memory, event->id);
 	if (event->listen_id)
 		reach_id(&memory, event->listen_id);
-	end(&memory);
+	sr_list_end(&memory);
 }
 
 void sr_deliver_cm_event(struct sr_cursor *c, struct rdma_cm_event *event)
 {
 	deliver_devices(c);
-	lay(c);
+	place_memory(c);
 }
 
 void sr_put_opened_list(struct sr_buf *b, struct ibv_context **list)
 {
-	struct list devices = begin(b);
+	struct sr_list devices = sr_list_begin(b);
 
 	for (; list && *list; list++)
 		put_device(&devices, *list);
-	end(&devices);
+	sr_list_end(&devices);
 }
 
 void sr_deliver_opened_list(struct sr_cursor *c, struct ibv_context **list)
@@ -230,7 +209,7 @@ static void put_param(struct sr_buf *b, const struct rdma_conn_param *param,
 	    .rnr_retry_count = param->rnr_retry_count,
 	};
 
-	/* The library does not look at them if it knows the queue pair. */
+	/* The library ignores them if it knows the queue pair. */
 	if (!id->qp) {
 		v.srq = param->srq;
 		v.qp_num = param->qp_num;
@@ -276,7 +255,7 @@ void sr_put_rdma_addrinfo(struct sr_buf *b, const struct rdma_addrinfo *ai)
 
 void sr_put_rdma_addrinfo_list(struct sr_buf *b, const struct rdma_addrinfo *ai)
 {
-	struct list memory = begin(b);
+	struct sr_list memory = sr_list_begin(b);
 
 	for (; ai; ai = ai->ai_next) {
 		reach(&memory, ai, sizeof(*ai));
@@ -287,24 +266,12 @@ void sr_put_rdma_addrinfo_list(struct sr_buf *b, const struct rdma_addrinfo *ai)
 		reach(&memory, ai->ai_route, ai->ai_route_len);
 		reach(&memory, ai->ai_connect, ai->ai_connect_len);
 	}
-	end(&memory);
+	sr_list_end(&memory);
 }
 
 void sr_deliver_rdma_addrinfo_list(struct sr_cursor *c, const struct rdma_addrinfo *ai)
 {
-	lay(c);
-}
-
-/* The numbers below nfds that are in the set: what lies behind is not looked at. */
-void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds)
-{
-	uint8_t bits[sizeof(fd_set)] = {0};
-	int n = nfds < 0 ? 0 : nfds > FD_SETSIZE ? FD_SETSIZE : nfds;
-
-	for (int fd = 0; set && fd < n; fd++)
-		if (FD_ISSET(fd, set))
-			bits[fd / 8] |= (uint8_t)(1 << fd % 8);
-	sr_put_bytes(b, set ? bits : NULL, ((size_t)n + 7) / 8);
+	place_memory(c);
 }
 
 /* ---------------------------------------------------- the library's descriptors */
@@ -312,7 +279,7 @@ void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds)
 void sr_put_library_fds(struct sr_buf *b, int unused)
 {
 	struct sr_wire_library_fd v;
-	struct list fds = begin(b);
+	struct sr_list fds = sr_list_begin(b);
 	bool open;
 
 	while (sr_fd_next_change(&v.fd, &open)) {
@@ -320,7 +287,7 @@ void sr_put_library_fds(struct sr_buf *b, int unused)
 		sr_put_library_fd_fields(b, &v);
 		fds.n++;
 	}
-	end(&fds);
+	sr_list_end(&fds);
 }
 
 void sr_deliver_library_fds(struct sr_cursor *c, int unused)
@@ -338,7 +305,7 @@ void sr_deliver_library_fds(struct sr_cursor *c, int unused)
 	}
 }
 
-/* ---------------------------------------------------- what the program has put in */
+/* ------------------------------------------------------ the program's own memory */
 
 static void free_programs(void *p)
 {
@@ -347,8 +314,8 @@ static void free_programs(void *p)
 }
 
 /*
- * A list that is freed may have addresses in it that the program allocated (libfabric
- * does so): the library freed them in the recording.
+ * A program may have put addresses that it allocated itself into the list (libfabric does).  The
+ * library has freed them in the recording, so a replay frees them too.
  */
 void sr_replayed_rdma_freeaddrinfo(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs.c: work requests, completions and devices. */
+/* verbs.c: work requests, completions and queue pairs. */
+#include <netinet/ip.h>
+
 #include "logd/base/page.h"
 #include "logd/base/checksum.h"
 #include "shim/calls/codec/custom.h"
@@ -13,11 +15,15 @@
 
 /* ---------------------------------------------------------- work requests */
 
-/* No device's lists are as long. */
+/* No device takes a longer list. */
 #define SGES_MAX     4096
+/* A list of this length is copied to the stack where it lies in an exposed region. */
 #define SGES_USUAL   8
 
-/* No device takes more inline; what is refused for its length need not be there. */
+/*
+ * Devices take less inline.  A device refuses longer data by its length alone, so the memory need
+ * not be there.
+ */
 #define INLINE_USUAL 1024
 
 static bool is_on_one_page(const void *begin, const void *end)
@@ -26,8 +32,8 @@ static bool is_on_one_page(const void *begin, const void *end)
 }
 
 /*
- * A provider refuses a list that is too long for the queue by its length alone:
- * what was taken from an uninitialised field must not lead the recorder anywhere.
+ * A device refuses a list that is too long for the queue by its length alone.  The length may come
+ * from an uninitialised field, so the recorder reads no list that may not be there.
  */
 static uint32_t list_length(const struct ibv_sge *list, int n)
 {
@@ -38,7 +44,7 @@ static uint32_t list_length(const struct ibv_sge *list, int n)
 	return 0;
 }
 
-/* Inline data is read by the CPU, whatever the key. */
+/* The CPU reads inline data, and the list's keys do not count. */
 static const void *inline_data(const struct ibv_sge *sge)
 {
 	const void *p = (void *)(uintptr_t)sge->addr;
@@ -46,7 +52,7 @@ static const void *inline_data(const struct ibv_sge *sge)
 	return sge->length <= INLINE_USUAL || sr_is_readable(p, sge->length) ? p : NULL;
 }
 
-/* Of a request's list, which is seldom longer than `room`. */
+/* The list as the program sees it: a copy in `room` where it lies in an exposed region. */
 static const struct ibv_sge *see_list(const struct ibv_sge *list, uint32_t n, struct ibv_sge room[SGES_USUAL])
 {
 	return n && n <= SGES_USUAL ? sr_regions_see(list, room, n * sizeof(*list)) : list;
@@ -103,45 +109,34 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 	sr_put_send_wr_fields(b, &v);
 }
 
-/* The length of a list, in front of it, when it is known. */
-static void put_length(struct sr_buf *b, size_t at, uint32_t n)
-{
-	if (b->len >= at + sizeof(n))
-		__builtin_memcpy(b->p + at, &n, sizeof(n));
-}
-
 void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
 {
+	struct sr_list list = sr_list_begin(b);
 	struct ibv_send_wr room;
-	const size_t at = b->len;
-	uint32_t n = 0;
 
-	sr_put_u32(b, n);
-	for (; wr; wr = wr->next, n++) {
+	for (; wr; wr = wr->next, list.n++) {
 		wr = sr_regions_see(wr, &room, sizeof(room));
 		put_send_wr(b, wr, qp);
 	}
-	put_length(b, at, n);
+	sr_list_end(&list);
 }
 
 void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 {
+	struct sr_list list = sr_list_begin(b);
+	struct ibv_sge sges[SGES_USUAL];
 	struct ibv_recv_wr room;
-	struct ibv_sge list[SGES_USUAL];
-	const size_t at = b->len;
-	uint32_t n = 0;
 
-	sr_put_u32(b, n);
-	for (; wr; wr = wr->next, n++) {
+	for (; wr; wr = wr->next, list.n++) {
 		struct sr_wire_recv_wr v;
 
 		wr = sr_regions_see(wr, &room, sizeof(room));
 		v.wr_id = wr->wr_id;
 		v.sg_list_n = list_length(wr->sg_list, wr->num_sge);
-		v.sg_list = see_list(wr->sg_list, v.sg_list_n, list);
+		v.sg_list = see_list(wr->sg_list, v.sg_list_n, sges);
 		sr_put_recv_wr_fields(b, &v);
 	}
-	put_length(b, at, n);
+	sr_list_end(&list);
 }
 
 void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n)
@@ -153,7 +148,7 @@ void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n)
 		sr_put_ibv_sge(b, &sge[i]);
 }
 
-/* A chain's member as its number; a provider that names none is taken to mean the first. */
+/* A request's number in its chain.  A device that names none is taken to mean the first. */
 void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	uint32_t n = 0;
@@ -225,7 +220,7 @@ static void put_arrived(struct sr_buf *b, struct sr_arrived *arrived)
 	sr_self.gathered += arrived->length;
 }
 
-/* Struct segment of calls.def, with the longer ones left to the engine. */
+/* Each is a struct segment of calls.def.  The engine adds the data of long ones. */
 void sr_put_arrived(struct sr_buf *b, int n)
 {
 	struct sr_thread *t = &sr_self;
@@ -265,29 +260,36 @@ void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr)
 }
 
 /*
- * With IPv4 (RoCE v2) the header lies in the second half, and there counts what
- * an answer goes by: rdma-core looks at no more unless the first half seems to be
- * IPv6.  Its identification is another one in each packet, and the first half is
- * not written: a buffer that several receives share has them changing.
+ * With IPv4 (RoCE v2) the IP header is the end of the struct, and the device does not write what
+ * is in front of it.  rdma-core reads no more of it than what an answer needs, unless the first
+ * byte looks like IPv6.  So only that is compared: the rest differs from packet to packet.
  */
 void sr_put_grh(struct sr_buf *b, const struct ibv_grh *grh)
 {
-	const uint8_t *bytes = (const uint8_t *)grh, *ip = bytes + 20;
-	uint8_t answered[10] = {ip[1], ip[8]}; /* type of service, time to live */
+	const uint8_t *bytes = (const uint8_t *)grh;
+	struct __attribute__((packed)) {
+		uint8_t tos, ttl;
+		uint32_t saddr, daddr;
+	} answered;
+	struct iphdr ip;
 
-	if (bytes[0] >> 4 == 6 || ip[0] >> 4 != 4) {
-		sr_put_bytes(b, bytes, sizeof(*grh));
+	memcpy(&ip, bytes + sizeof(*grh) - sizeof(ip), sizeof(ip));
+	if (bytes[0] >> 4 == 6 || ip.version != IPVERSION) {
+		sr_put_bytes(b, grh, sizeof(*grh));
 		return;
 	}
-	memcpy(answered + 2, ip + 12, 8); /* source and destination */
-	sr_put_bytes(b, answered, sizeof(answered));
+	answered.tos = ip.tos;
+	answered.ttl = ip.ttl;
+	answered.saddr = ip.saddr;
+	answered.daddr = ip.daddr;
+	sr_put_bytes(b, &answered, sizeof(answered));
 }
 
 void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr given = {};
 
-	/* The rest of the struct is whatever lay on the program's stack. */
+	/* The mask does not name the rest: it is whatever was on the program's stack. */
 #define GIVE(bit, field)                                                                           \
 	if (mask & (bit))                                                                          \
 	given.field = attr->field
@@ -349,7 +351,7 @@ void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex)
 		c->bad = true;
 		return;
 	}
-	/* qp_base is there already, from the call that made the queue pair. */
+	/* The call that made the queue pair has already set qp_base. */
 	ex->comp_mask = v.comp_mask;
 	ex->wr_id = v.wr_id;
 	ex->wr_flags = v.wr_flags;
@@ -367,83 +369,4 @@ void sr_deliver_ops(struct sr_cursor *c, void *object, enum sr_source source)
 
 	if (!c->bad && object)
 		sr_ops_install(object, source, set);
-}
-
-/* ---------------------------------------------------------------- devices */
-
-static struct sr_bytes text_of(const char *s, size_t room)
-{
-	return (struct sr_bytes){s, (uint32_t)strnlen(s, room)};
-}
-
-struct sr_wire_device sr_wire_of_device(const struct ibv_device *device)
-{
-	return (struct sr_wire_device){
-	    .address = (uintptr_t)device,
-	    .node_type = device->node_type,
-	    .transport_type = device->transport_type,
-	    .name = text_of(device->name, sizeof(device->name)),
-	    .dev_name = text_of(device->dev_name, sizeof(device->dev_name)),
-	    .dev_path = text_of(device->dev_path, sizeof(device->dev_path)),
-	    .ibdev_path = text_of(device->ibdev_path, sizeof(device->ibdev_path)),
-	};
-}
-
-static void place_text(struct sr_cursor *c, char *to, size_t room, struct sr_bytes v)
-{
-	if (v.n > room)
-		c->bad = true;
-	else
-		memcpy(to, v.p, v.n);
-}
-
-void sr_place_device(struct sr_cursor *c, const struct sr_wire_device *v)
-{
-	struct ibv_device *device = (void *)(uintptr_t)v->address;
-
-	if (!sr_heap_in_library_arena(device, sizeof(*device))) {
-		c->bad = true;
-		return;
-	}
-	memset(device, 0, sizeof(*device));
-	device->node_type = v->node_type;
-	device->transport_type = v->transport_type;
-	place_text(c, device->name, sizeof(device->name), v->name);
-	place_text(c, device->dev_name, sizeof(device->dev_name), v->dev_name);
-	place_text(c, device->dev_path, sizeof(device->dev_path), v->dev_path);
-	place_text(c, device->ibdev_path, sizeof(device->ibdev_path), v->ibdev_path);
-}
-
-void sr_put_device_list(struct sr_buf *b, struct ibv_device **list)
-{
-	uint32_t n = 0;
-
-	while (list && list[n])
-		n++;
-	sr_put_u32(b, n);
-	for (uint32_t i = 0; i < n; i++) {
-		struct sr_wire_device v = sr_wire_of_device(list[i]);
-
-		sr_put_device_fields(b, &v);
-	}
-}
-
-void sr_deliver_device_list(struct sr_cursor *c, struct ibv_device **list)
-{
-	uint32_t n = sr_get_u32(c);
-
-	if (!list)
-		return;
-	if (!sr_heap_in_library_arena(list, ((size_t)n + 1) * sizeof(*list))) {
-		c->bad = true;
-		return;
-	}
-	list[n] = NULL;
-	for (uint32_t i = 0; i < n && !c->bad; i++) {
-		struct sr_wire_device v;
-
-		sr_get_device_fields(c, &v);
-		sr_place_device(c, &v);
-		list[i] = (void *)(uintptr_t)v.address;
-	}
 }
