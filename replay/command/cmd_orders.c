@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cmd_orders.c: `sreplay orders`: which rank was found to come before which, which
- * of these orders are exact (settle.h), and whether all of it fits together.
+ * of these orders are exact (classify.h), and whether all of it fits together.
  *
  * It goes along the trace twice: for what was sent, and for what was found.
  * Besides, it says which queue pairs carry no clocks, since when and why: what is
@@ -16,7 +16,7 @@
 #include "nicclock/order_code.h"
 #include "replay/command/command.h"
 #include "replay/print/marks.h"
-#include "replay/analysis/settle.h"
+#include "replay/analysis/classify.h"
 #include "replay/command/visit.h"
 
 typedef unsigned long long ull;
@@ -53,7 +53,7 @@ struct orders {
 	struct member members[SR_CLOCK_MEMBERS];
 	int member;               /* the one whose streams are read; -1: it carries no clocks */
 	struct sr_schema *schema; /* its */
-	struct sr_settle *settle;
+	struct sr_classify *settle;
 };
 
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
@@ -172,7 +172,7 @@ static int read_sent(void *argument, struct sr_stream *stream, int32_t rank, uin
 		if (e.kind == SR_REC_CLOCK)
 			err = sr_order_decode_event(&s, e.payload, (uint32_t)e.size);
 		else if (e.kind >= SR_REC_CALL && s.event)
-			err = sr_settle_sent(o->settle, o->schema, o->member, s.event, &e);
+			err = sr_classify_sent(o->settle, o->schema, o->member, s.event, &e);
 	}
 	if (err < 0)
 		return failed(err, rank, thread, e.sn);
@@ -182,12 +182,12 @@ static int read_sent(void *argument, struct sr_stream *stream, int32_t rank, uin
 /* Of the orders from the `first` on, which were noted in front of this call. */
 static void settle(struct orders *o, struct member *m, size_t first, const struct sr_entry *e)
 {
-	if (!sr_settle_seen(o->settle, o->schema, e))
+	if (!sr_classify_seen(o->settle, o->schema, e))
 		return;
 	for (size_t i = first; i < m->count; i++) {
 		const struct sr_order *order = &m->found[i].order;
 
-		m->found[i].exact = sr_settle_event(o->settle, order->member, order->event);
+		m->found[i].exact = sr_classify_event(o->settle, order->member, order->event);
 	}
 }
 
@@ -351,17 +351,17 @@ int sr_cmd_orders(int argc, char **argv)
 		o.members[i].rank = -1;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o.choice))
 		return SR_EXIT_FAILED;
-	o.settle = sr_settle_new();
+	o.settle = sr_classify_new();
 	if (!o.settle)
 		return sr_fail("no memory left");
 	visitor.stream = read_sent;
 	all = (struct sr_choice){.dir = o.choice.dir, .rank = -1};
 	status = sr_visit(&all, &visitor, &o);
-	sr_settle_all_sent(o.settle);
+	sr_classify_all_sent(o.settle);
 	visitor.stream = read_stream;
 	if (!status)
 		status = sr_visit(&o.choice, &visitor, &o);
-	sr_settle_free(o.settle);
+	sr_classify_free(o.settle);
 	if (status)
 		return status;
 	print(&o);

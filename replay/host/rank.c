@@ -320,7 +320,7 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 /* ------------------------------------------------------------------- all */
 
 /* It came to where its recording ends; where others wait for it, they are told. */
-static bool has_come_to_its_end(const struct replay *r, const struct sr_verdict *v)
+static bool has_ended_as_recorded(const struct replay *r, const struct sr_verdict *v)
 {
 	switch ((enum sr_replay_outcome)atomic_load(&r->control->outcome)) {
 	case SR_REPLAY_EXACT:
@@ -378,7 +378,7 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 	if (!r->plan)
 		return true;
 	/* Else who waits for it does so until the replay is ended: its trace is not to blame. */
-	if (has_come_to_its_end(r, v)) {
+	if (has_ended_as_recorded(r, v)) {
 		sr_group_end_member(r->group, r->control->member);
 		sr_group_await_end(r->group);
 		find_not_transferred(r);

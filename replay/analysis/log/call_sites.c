@@ -13,7 +13,7 @@ struct known {
 	int32_t rank;
 	struct sr_schema *schema;
 	struct sr_symbols *symbols;
-	struct sr_stream *stream; /* of the thread that was asked for last */
+	struct sr_stream *stream; /* of the last thread asked for */
 	uint32_t thread;
 };
 
@@ -71,7 +71,7 @@ static struct known *rank_of(struct sr_call_sites *s, int32_t rank)
 	return k;
 }
 
-/* The call with this SN, or the one that a count of repeats stands for. */
+/* The call with this SN, or the one whose repeats include it. */
 static bool find_call(struct sr_call_sites *s, struct known *k, uint32_t thread, uint64_t sn,
 		      uint16_t *kind, uint64_t *site)
 {

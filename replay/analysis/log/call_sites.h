@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * call_sites.h: calls of a trace by their position: what they are and where they were
- * made, in words.  For explain and graph; streams and symbols are opened once.
+ * call_sites.h: calls of a trace in words, by position: what they are and where they were made.
+ * For explain and graph; streams and symbols are opened once.
  */
 #ifndef REPLAY_ANALYSIS_LOG_CALL_SITES_H
 #define REPLAY_ANALYSIS_LOG_CALL_SITES_H
@@ -17,7 +17,7 @@ struct sr_call_sites;
 struct sr_call_sites *sr_call_sites_new(struct sr_trace *t);
 void sr_call_sites_free(struct sr_call_sites *s);
 
-/* "post_send at worker (uts.c:97)", or less where less is known.  Valid until the next call. */
+/* "post_send at worker (uts.c:97)", or as much as is known.  Valid until the next call. */
 const char *sr_call_sites_call(struct sr_call_sites *s, int32_t rank, uint32_t thread, uint64_t sn);
 
 /* "worker (uts.c:97)" of a return address. */

@@ -10,7 +10,6 @@ static struct sr_cursor cursor(const uint8_t *p, size_t size)
 	return (struct sr_cursor){.p = p, .end = p + size};
 }
 
-/* An object that the library made, of at least this size. */
 static bool get_object(struct sr_bytes recorded, void *object, size_t size)
 {
 	if (recorded.n < size)
@@ -21,7 +20,6 @@ static bool get_object(struct sr_bytes recorded, void *object, size_t size)
 
 /* ---- queue pairs ---- */
 
-/* The attributes that were given. */
 static bool get_attributes(const struct sr_log_call *c, struct sr_log_create_qp *v)
 {
 	struct sr_cursor at = cursor(c->in, c->in_size);
@@ -178,7 +176,7 @@ static bool get_shown(struct sr_cursor *c, struct shown *s)
 }
 
 /* The other end's number, where the event is one that tells it. */
-static uint32_t told_by(const struct rdma_cm_event *event)
+static uint32_t peer_number_in(const struct rdma_cm_event *event)
 {
 	switch (event->event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -211,7 +209,7 @@ static bool see_id(const struct shown *s, const void *address, struct sr_log_cm 
 	p = at(s, id.event, sizeof(event));
 	if (p) {
 		memcpy(&event, p, sizeof(event));
-		v->peer_qp_num = told_by(&event);
+		v->peer_qp_num = peer_number_in(&event);
 	}
 	return true;
 }
@@ -225,8 +223,8 @@ static bool see_event(const struct shown *s, const void *address, struct sr_log_
 		return false;
 	memcpy(&event, p, sizeof(event));
 	see_id(s, event.id, v);
-	if (told_by(&event))
-		v->peer_qp_num = told_by(&event);
+	if (peer_number_in(&event))
+		v->peer_qp_num = peer_number_in(&event);
 	return v->id != 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * decode.h: the arguments and results of the calls that matter, taken apart.
+ * decode.h: arguments and results of the calls that log processing uses, decoded.
  *
- * Made with the getters that calls.def gives the shim; log_kinds.h has seen to it
- * that the trace has that layout.  Each is false if the bytes do not fit.
+ * The getters come from calls.def; kinds.h has made sure that the trace has the same layout. Each
+ * function returns false if the bytes do not fit.
  */
 #ifndef REPLAY_ANALYSIS_LOG_DECODE_H
 #define REPLAY_ANALYSIS_LOG_DECODE_H
@@ -23,7 +23,7 @@ struct sr_log_modify_qp {
 	uint32_t mask;
 	struct ibv_qp_attr attr;
 };
-/* False also where the call failed. */
+/* False also if the call failed. */
 bool sr_log_get_modify_qp(const struct sr_log_call *c, struct sr_log_modify_qp *v);
 
 /* iova - address, of a registration's keys. */
@@ -39,7 +39,7 @@ struct sr_log_gid {
 };
 bool sr_log_get_gid(const struct sr_log_call *c, struct sr_log_gid *v);
 
-/* What a call of librdmacm shows of identifiers and events. */
+/* What a call of librdmacm reveals of identifiers and events. */
 struct sr_log_cm {
 	uint64_t id; /* 0: nothing to be seen */
 	uint64_t qp; /* 0: it has none yet */

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Open addressing; nothing is ever taken out: numbers that went away are few, or used again. */
+/* Open addressing.  Nothing is ever removed: numbers that go away are few, or are used again. */
 struct sr_keymap_slot {
 	uint64_t key, value;
 	bool used;

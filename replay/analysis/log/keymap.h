@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * keymap.h: numbers to numbers: addresses and keys of a recorded process to what
- * is known of them.  Log processing only.
+ * keymap.h: a map of numbers: addresses and keys of a recorded process to what is known about
+ * them.
  */
 #ifndef REPLAY_ANALYSIS_LOG_KEYMAP_H
 #define REPLAY_ANALYSIS_LOG_KEYMAP_H

@@ -101,7 +101,6 @@ static bool is_alike(const json_t *a, const json_t *b, const char *what)
 	return json_equal(json_object_get(a, what), json_object_get(b, what));
 }
 
-/* The description of a call by name. */
 static const json_t *described(const json_t *list, const char *name)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -164,7 +163,7 @@ static int load(struct sr_log_kinds *k, const char *text, size_t size, const str
 	return ret;
 }
 
-/* Of this version's own schema, which nearly all have: it need not be read. */
+/* Nearly all traces have this version's own schema, which need not be parsed. */
 static void load_own(struct sr_log_kinds *k)
 {
 	memset(k, 0, sizeof(*k));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kinds.h: which of a trace's calls matter to log processing.
+ * kinds.h: which of a trace's calls log processing uses.
  *
- * The call's number in a trace is the one of the version that recorded it; the
- * layout must be the one that this version decodes, which the schemas tell.
+ * A call's number is that of the version that recorded the trace.  The layout must be the one that
+ * this version decodes; the schemas tell.
  */
 #ifndef REPLAY_ANALYSIS_LOG_KINDS_H
 #define REPLAY_ANALYSIS_LOG_KINDS_H
@@ -23,8 +23,7 @@ enum sr_what {
 	SR_WHAT_BATCH_START,
 	SR_WHAT_BATCH_COMPLETE,
 	SR_WHAT_BATCH_ABORT,
-	SR_WHAT_BUILD_PLAIN,  /* a builder with the queue pair alone, or with what is not looked at
-			       */
+	SR_WHAT_BUILD_PLAIN,  /* a builder whose other arguments are ignored */
 	SR_WHAT_BUILD_REMOTE, /* (rkey, remote_addr, ...) */
 	SR_WHAT_SET_SGE,
 	SR_WHAT_SET_SGE_LIST,

@@ -8,7 +8,7 @@
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/decode.h"
 
-/* What is known of a queue pair while a rank's calls go by. */
+/* A queue pair, while a rank's calls are read. */
 struct qp {
 	uint32_t qp_num, type;
 	size_t end; /* the last one, or SR_NO_END */
@@ -132,7 +132,10 @@ static int see_mr(struct sr_links_rank *r, const struct sr_log_call *c)
 
 	if (!sr_log_get_reg_mr(c, &v))
 		return 0;
-	/* Only what is not the usual; a key that is used again for the usual is put back. */
+	/*
+	 * Keeps only keys whose iova is not the address; a key that is used again may return to
+	 * that.
+	 */
 	if (v.iova == v.addr && !sr_keymap_get(&r->rkeys, v.rkey, &before) &&
 	    !sr_keymap_get(&r->lkeys, v.lkey, &before))
 		return 0;
@@ -244,7 +247,7 @@ static bool knows_gid(const struct sr_links_rank *r, const struct sr_end *e, con
 	return true;
 }
 
-/* How well b fits as the other end of a; -1: it is not. */
+/* How well b fits as the other end of a; -1: not at all. */
 static int fits(const struct sr_links *l, const struct sr_end *a, const struct sr_end *b)
 {
 	const uint8_t *gid;
@@ -272,8 +275,8 @@ static int fits(const struct sr_links *l, const struct sr_end *a, const struct s
 }
 
 /*
- * Only two ends of the same two queue pairs fit equally well without doubt: one
- * that was connected more than once.  They go together in their order.
+ * Two candidates that fit equally well are certain only if they are the same two queue pairs,
+ * connected more than once: these are paired in their order.
  */
 static void pair(struct sr_links *l, size_t i, const size_t *next, size_t first)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * links.h: which queue pairs of the recorded ranks are each other's other ends.
+ * links.h: which queue pairs of the recorded ranks are connected to each other.
  *
- * A first pass over the control path of all ranks: a queue pair says at its
- * transition to RTR (or librdmacm's events say) the number of the other end.  Two
- * that name each other are linked; where several do (numbers are counted anew
- * on each node) sequence numbers and GIDs tell them apart, and what is left is
- * flagged.
+ * A first pass reads the control path of all ranks.  A queue pair names the number of the other
+ * end at its transition to RTR, or librdmacm's events do.  Two that name each other are linked.
+ * Numbers are counted anew on each node, so several may match: sequence numbers and GIDs decide
+ * then, and what stays ambiguous is flagged.
  */
 #ifndef REPLAY_ANALYSIS_LOG_LINKS_H
 #define REPLAY_ANALYSIS_LOG_LINKS_H
@@ -24,7 +23,7 @@
 struct sr_end {
 	size_t rank; /* index among the trace's ranks */
 	uint32_t thread;
-	uint64_t sn; /* of the call from which on it is connected */
+	uint64_t sn; /* of the call that connected it */
 	uint64_t qp;
 	uint32_t qp_num, peer_qp_num, type;
 	bool psn_known, ambiguous;
@@ -38,7 +37,7 @@ struct sr_end {
 struct sr_links_rank {
 	int32_t number;
 	int member; /* its number in clocks; -1: none */
-	/* Where iova and address are not the same: key to iova - address. */
+	/* If iova and address differ: key to iova - address. */
 	struct sr_keymap lkeys, rkeys;
 	struct sr_keymap gids; /* by index: place in gid */
 	uint8_t (*gid)[16];
@@ -56,8 +55,8 @@ struct sr_links {
 };
 
 /*
- * Each may be NULL: told after each rank how many of how many were read, and of
- * streams that were read whole their places.
+ * Each may be NULL.  Called after each rank: progress, and the places in streams that were read
+ * completely.
  */
 struct sr_links_hooks {
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
@@ -71,7 +70,7 @@ int sr_links_find(struct sr_links *l, struct sr_trace *t, const struct sr_links_
 		  struct sr_error *err);
 void sr_links_free(struct sr_links *l);
 
-/* The ends that appear with this call of a rank: *n of them. */
+/* The ends that this call of a rank creates: *n of them. */
 const size_t *sr_links_at(const struct sr_links *l, size_t rank, uint32_t thread, uint64_t sn,
 			  size_t *n);
 

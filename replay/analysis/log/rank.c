@@ -8,23 +8,23 @@
 #include "logd/trace/read_trace.h"
 #include "shim/core/call.h"
 
-/* A thread's stream, at its next call that matters. */
+/* A thread's stream, at its next relevant call. */
 struct source {
 	struct sr_stream *stream;
 	uint32_t thread;
-	uint64_t key; /* number of the call's event, or of the last that had one */
+	uint64_t key; /* number of the call's event; without one, of the last event */
 	struct sr_log_call call;
 	struct sr_entry entry;
 	struct sr_order_stream orders;
 	struct sr_log_clock *clocks;
 	size_t clocks_n, clocks_room;
-	struct sr_log_exposed *regions;
-	size_t exposed_regions_n, exposed_regions_room;
-	uint8_t *bytes; /* of the exposed regions' records */
+	struct sr_log_exposed *exposed;
+	size_t exposed_n, exposed_room;
+	uint8_t *bytes; /* payloads of SR_REC_EXPOSED */
 	size_t bytes_n, bytes_room;
 	uint64_t last_sn, offset;
 	bool over;
-	bool cut; /* what was read last is not the thread's own end, or its process's */
+	bool cut; /* the last record is neither the thread's end nor the process's */
 };
 
 struct sr_log_rank {
@@ -33,9 +33,9 @@ struct sr_log_rank {
 	bool control_only;
 	struct source *sources;
 	size_t sources_n;
-	struct source **heap; /* those that are not over, the one with the lowest key on top */
+	struct source **heap; /* sources that are not over, lowest key on top */
 	size_t heap_n;
-	struct source *given; /* its call was given out: it is read on at the next one */
+	struct source *given; /* its call was handed out: it advances at the next request */
 	uint64_t size, records, holes;
 };
 
@@ -77,17 +77,17 @@ static int take_clock(struct source *s, const struct sr_entry *e)
 	return err;
 }
 
-/* The payload is only there until the next record is read. */
+/* The payload is valid only until the next record is read. */
 static int keep_exposed(struct source *s, const struct sr_entry *e)
 {
-	if (s->exposed_regions_n == s->exposed_regions_room) {
-		size_t room = s->exposed_regions_room ? 2 * s->exposed_regions_room : 16;
-		struct sr_log_exposed *more = realloc(s->regions, room * sizeof(*more));
+	if (s->exposed_n == s->exposed_room) {
+		size_t room = s->exposed_room ? 2 * s->exposed_room : 16;
+		struct sr_log_exposed *more = realloc(s->exposed, room * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
-		s->regions = more;
-		s->exposed_regions_room = room;
+		s->exposed = more;
+		s->exposed_room = room;
 	}
 	if (s->bytes_room - s->bytes_n < e->size + 8) {
 		size_t room = 2 * (s->bytes_n + e->size) + 4096;
@@ -98,7 +98,7 @@ static int keep_exposed(struct source *s, const struct sr_entry *e)
 		s->bytes = more;
 		s->bytes_room = room;
 	}
-	s->regions[s->exposed_regions_n++] = (struct sr_log_exposed){s->clocks_n, s->bytes_n, e->size};
+	s->exposed[s->exposed_n++] = (struct sr_log_exposed){s->clocks_n, s->bytes_n, e->size};
 	memcpy(s->bytes + s->bytes_n, e->payload, e->size);
 	s->bytes_n += (e->size + 7) & ~(size_t)7;
 	return 0;
@@ -109,7 +109,6 @@ static bool is_poll(enum sr_what what)
 	return what == SR_WHAT_POLL || what == SR_WHAT_POLL_EX;
 }
 
-/* The head of a call's payload, its arguments and its results. */
 static int take_call(struct source *s, enum sr_what what, const struct sr_entry *e)
 {
 	struct sr_call_head head;
@@ -121,7 +120,7 @@ static int take_call(struct source *s, enum sr_what what, const struct sr_entry 
 	if (sizeof(head) + head.in_size + head.orders * sizeof(uint64_t) > e->size)
 		return -EBADMSG;
 	numbers = p + e->size - head.orders * sizeof(uint64_t);
-	/* A poll is where it returned; everything else where it began. */
+	/* A poll takes its place at its return, every other call at its entry. */
 	if (head.orders)
 		memcpy(&s->key, is_poll(what) ? p + e->size - sizeof(s->key) : numbers,
 		       sizeof(s->key));
@@ -143,13 +142,13 @@ static bool matters(const struct sr_log_rank *r, const struct source *s, enum sr
 {
 	if (r->control_only)
 		return what > SR_WHAT_DATA_PATH_END;
-	return what != SR_WHAT_NOTHING || s->clocks_n || s->exposed_regions_n;
+	return what != SR_WHAT_NOTHING || s->clocks_n || s->exposed_n;
 }
 
-/* What comes behind the last call has happened in front of one that never was. */
+/* Records after the last call stand before a call that was never made. */
 static int take_end(struct source *s)
 {
-	s->over = !s->clocks_n && !s->exposed_regions_n;
+	s->over = !s->clocks_n && !s->exposed_n;
 	s->call = (struct sr_log_call){.thread = s->thread, .sn = s->last_sn + 1};
 	return s->over ? 0 : 1;
 }
@@ -162,7 +161,7 @@ static void note_mark(struct sr_log_rank *r, const struct sr_entry *e)
 		r->holes += mark->skipped_sns ? mark->skipped_sns : 1;
 }
 
-/* Killed, or recorded no further: it may have done more. */
+/* A killed process, or one that is no longer recorded, may have done more. */
 static bool is_end(const struct sr_entry *e)
 {
 	const struct sr_mark_payload *mark = e->payload;
@@ -171,14 +170,14 @@ static bool is_end(const struct sr_entry *e)
 	       (e->kind == SR_REC_MARK && mark->reason == SR_MARK_ENDED);
 }
 
-/* 1: s->call is the next that matters; 0: the end; -errno. */
+/* 1: s->call is the next relevant call; 0: the end; -errno. */
 static int advance(struct sr_log_rank *r, struct source *s)
 {
 	struct sr_entry *e = &s->entry;
 	enum sr_what what;
 	int got, err = 0;
 
-	s->clocks_n = s->exposed_regions_n = s->bytes_n = 0;
+	s->clocks_n = s->exposed_n = s->bytes_n = 0;
 	while ((got = sr_stream_next(s->stream, e)) > 0) {
 		r->records++;
 		s->offset = e->offset;
@@ -309,7 +308,7 @@ void sr_log_rank_close(struct sr_log_rank *r)
 	for (size_t i = 0; i < r->sources_n; i++) {
 		sr_stream_close(r->sources[i].stream);
 		free(r->sources[i].clocks);
-		free(r->sources[i].regions);
+		free(r->sources[i].exposed);
 		free(r->sources[i].bytes);
 	}
 	free(r->sources);
@@ -317,8 +316,8 @@ void sr_log_rank_close(struct sr_log_rank *r)
 	free(r);
 }
 
-/* The thread whose call was given out goes on to its next one. */
-static int read_on(struct sr_log_rank *r, struct sr_error *err)
+/* Advances the thread whose call was handed out. */
+static int advance_given(struct sr_log_rank *r, struct sr_error *err)
 {
 	int got = advance(r, r->given);
 
@@ -334,7 +333,7 @@ static int read_on(struct sr_log_rank *r, struct sr_error *err)
 
 int sr_log_rank_next(struct sr_log_rank *r, struct sr_log_call *call, struct sr_error *err)
 {
-	int ret = r->given ? read_on(r, err) : 0;
+	int ret = r->given ? advance_given(r, err) : 0;
 
 	if (ret || !r->heap_n)
 		return ret;
@@ -342,9 +341,9 @@ int sr_log_rank_next(struct sr_log_rank *r, struct sr_log_call *call, struct sr_
 	*call = r->given->call;
 	call->clocks = r->given->clocks;
 	call->clocks_n = r->given->clocks_n;
-	call->regions = r->given->regions;
-	call->exposed_regions_n = r->given->exposed_regions_n;
-	call->exposed_regions_bytes = r->given->bytes;
+	call->exposed = r->given->exposed;
+	call->exposed_n = r->given->exposed_n;
+	call->exposed_bytes = r->given->bytes;
 	return 1;
 }
 

@@ -10,7 +10,7 @@
 #include "shim/core/call.h"
 #include "shim/core/order.h"
 
-/* Nesting of structures and arrays; more is a damaged schema. */
+/* Structures and arrays in each other; more levels mean a damaged schema. */
 #define MAX_DEPTH 8
 
 struct sr_schema {
@@ -194,7 +194,7 @@ static json_t *decode_suffixed(const struct sr_schema *s, const char *type, stru
 	return NULL;
 }
 
-/* Name tables are text in fixed fields: shown as such. */
+/* Name tables are text in fixed fields, and are printed as text. */
 static json_t *decode_raw(size_t n, struct cursor *c)
 {
 	const char *p = take(c, n);

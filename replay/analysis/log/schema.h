@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schema.h: the meaning of call records, from the schema stored in the trace
- * (shim/calls/calls.def as JSON).  So records of any version of the shim can be shown.
+ * schema.h: the meaning of call records, from the schema stored in the trace (calls.def as JSON),
+ * so that records of any version can be printed.
  */
 #ifndef REPLAY_ANALYSIS_LOG_SCHEMA_H
 #define REPLAY_ANALYSIS_LOG_SCHEMA_H

@@ -17,17 +17,17 @@
 
 /* ---------------------------------------------------------------- modules */
 
-/* A file of the recorded process, at the place where it was. */
+/* A file of the recorded process, at its recorded address. */
 struct object {
 	const json_t *json;
 	char *path;
 	uint64_t start, end; /* of all its mappings */
 	uint64_t base;       /* of its first one */
 	bool tried;
-	Dwfl_Module *module; /* NULL: not (yet) opened, or another file by now */
+	Dwfl_Module *module; /* NULL: not opened yet, or not the recorded file */
 };
 
-/* Addresses come again and again: looked up once. */
+/* Each address is looked up once. */
 struct site {
 	uint64_t address; /* 0: free */
 	char *text;
@@ -41,7 +41,7 @@ struct sr_symbols {
 	size_t n_sites, room_sites;
 };
 
-/* Separate debug information is looked for where distributions put it. */
+/* Separate debug information is expected where distributions put it. */
 static const Dwfl_Callbacks offline_callbacks = {
     .find_elf = dwfl_build_id_find_elf,
     .find_debuginfo = dwfl_standard_find_debuginfo,
@@ -114,7 +114,7 @@ void sr_symbols_free(struct sr_symbols *s)
 	free(s);
 }
 
-/* An executable that is not position-independent lies where it says itself. */
+/* A position-dependent executable lies where its headers say. */
 static bool lies_where_it_says(int fd)
 {
 	Elf64_Ehdr h;
@@ -131,7 +131,7 @@ static void open_module(struct sr_symbols *s, struct object *o)
 	fd = o->path ? open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 	if (fd < 0)
 		return;
-	/* Names and lines of another build would be worse than none. */
+	/* Names and lines of another build would be wrong. */
 	if (!sr_object_is_same_file(fd, o->json, &id)) {
 		close(fd);
 		return;
@@ -140,7 +140,7 @@ static void open_module(struct sr_symbols *s, struct object *o)
 	o->module = dwfl_report_elf(s->dwfl, o->path, o->path, fd,
 				    lies_where_it_says(fd) ? 0 : o->base, false);
 	dwfl_report_end(s->dwfl, NULL, NULL);
-	/* Its descriptor is libdw's now, unless that did not want it. */
+	/* libdw owns the descriptor now, unless it refused the file. */
 	if (!o->module)
 		close(fd);
 }
@@ -168,7 +168,7 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* What the program calls is inline in these: it is called from where they are used. */
+/* Calls are inline functions of these headers; the site is where they are used. */
 static bool is_verbs_header(const char *file)
 {
 	static const char *const headers[] = {"verbs.h", "verbs_api.h", "rdma_verbs.h"};
@@ -198,7 +198,7 @@ static Dwarf_Word attribute(Dwarf_Die *die, unsigned int name)
 	return dwarf_formudata(dwarf_attr(die, name, &a), &v) ? 0 : v;
 }
 
-/* As long as the place is in such a header: where what is inline there was called. */
+/* While the place is in such a header, moves out to the place that inlined it. */
 static void leave_headers(Dwfl_Module *module, uint64_t address, struct place *p)
 {
 	Dwarf_Addr bias;
@@ -230,9 +230,8 @@ static void leave_headers(Dwfl_Module *module, uint64_t address, struct place *p
 }
 
 /*
- * "function (file.c:12)" or "function+0x1f (object)"; false: no function is
- * known.  behind: how far the address that is meant lies behind this one, by
- * which it is found.
+ * "function (file.c:12)" or "function+0x1f (object)"; false: no function is known.  behind:
+ * distance from this address, which finds the function, to the address to print.
  */
 static bool describe(Dwfl_Module *module, uint64_t address, unsigned int behind, const char *object,
 		     char *text, size_t size)
@@ -258,7 +257,7 @@ static bool describe(Dwfl_Module *module, uint64_t address, unsigned int behind,
 	return true;
 }
 
-/* What is before the return address is the call; its own line may be the next. */
+/* The call is before the return address, whose line may be the next one. */
 static char *make_site(struct sr_symbols *s, uint64_t return_address)
 {
 	uint64_t address = return_address - 1;
@@ -341,7 +340,7 @@ static int print_frame(Dwfl_Frame *frame, void *argument)
 
 	if (!dwfl_frame_pc(frame, &pc, &activation) || st->shown == FRAMES_SHOWN)
 		return DWARF_CB_ABORT;
-	/* Only the innermost frame's counter is at an instruction, not behind a call. */
+	/* All frames but the innermost are at a return address. */
 	if (!activation)
 		pc--;
 	module = dwfl_addrmodule(st->dwfl, pc);

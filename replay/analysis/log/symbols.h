@@ -2,9 +2,8 @@
 /*
  * symbols.h: addresses of a recorded process as function, file and line.
  *
- * From the files that process.json lists, where they are still the recorded
- * ones, and what debug information is to be had for them (elfutils' libdw).  A
- * file is opened at the first address in it.
+ * From the files in process.json, if they are still the recorded ones, and their debug information
+ * (elfutils' libdw).  A file is opened when the first address in it is looked up.
  */
 #ifndef REPLAY_ANALYSIS_LOG_SYMBOLS_H
 #define REPLAY_ANALYSIS_LOG_SYMBOLS_H
@@ -22,15 +21,14 @@ struct sr_symbols *sr_symbols_new(const json_t *objects);
 void sr_symbols_free(struct sr_symbols *s);
 
 /*
- * Where the call was made that returns to this address: "main (prog.c:12)",
- * "main+0x1f (prog)" or "prog+0x115f"; "" if no file is known for it.  Valid as
- * long as s.
+ * The call that returns to this address: "main (prog.c:12)", "main+0x1f (prog)" or "prog+0x115f";
+ * "" if no file is known for it.  Valid as long as s.
  */
 const char *sr_symbols_site(struct sr_symbols *s, uint64_t return_address);
 
 /*
- * Print the stack of a thread of a running process, a line per frame; false if
- * it cannot be had.  The process is stopped meanwhile.
+ * Prints the stack of a thread of a running process, a line per frame, and stops the process
+ * meanwhile.  False: it cannot be read.
  */
 bool sr_symbols_print_stack(FILE *out, const char *indent, pid_t process, pid_t thread);
 

@@ -14,13 +14,13 @@
 
 struct sr_position {
 	uint32_t thread;
-	uint32_t fault; /* not 0: not the call, but this fault of the thread's, behind it */
+	uint32_t fault; /* not 0: this fault of the thread after the call */
 	uint64_t sn;
 	uint64_t step;    /* grows along the rank's calls */
 	uint64_t entered; /* the step in which the call was entered */
 };
 
-/* What happened at a call of one rank is after the entry of a call of another. */
+/* What happened at a call of one rank came after the entry of another rank's call. */
 struct sr_found_order {
 	size_t rank, of_rank;
 	struct sr_position at, of;
@@ -51,15 +51,15 @@ struct sr_value {
 	uint64_t address;
 	uint32_t length;
 	const uint8_t *data;
-	/* Where from, if a completion: the message, or the memory that was fetched. */
+	/* Of a completion: its origin, a message or fetched memory. */
 	size_t from; /* SR_NO_RANK: not a recorded one */
 	bool is_message;
 	struct sr_position sent; /* of a message */
 	uint16_t request;
 	uint64_t message_length, message_checksum;
-	uint64_t remote; /* of what was fetched: the address there of its first byte */
+	uint64_t remote; /* address of the first fetched byte in the memory of `from` */
 	uint32_t flags;
-	/* By rank: up to where the others are known to have come; sn 0: nothing. */
+	/* By rank: how far the others are known to have come; sn 0: nothing. */
 	const struct sr_position *known;
 };
 
@@ -78,20 +78,20 @@ struct sr_process_hooks {
 	int (*posted)(void *argument, const struct sr_posted *p);
 	int (*value)(void *argument, const struct sr_value *v);
 	int (*fetched)(void *argument, const struct sr_fetched *f);
-	/* Told now and then. */
+	/* Called now and then. */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;
 };
 
-/* What could not be told for certain. */
+/* Totals, and what is not certain. */
 struct sr_process_counts {
 	uint64_t records, calls, values, bytes, orders, messages;
 	uint64_t unmatched;  /* receives from recorded ranks without the send */
 	uint64_t unexpected; /* completions without a request */
-	uint64_t weakened;   /* orders of which the exact position was forgotten */
+	uint64_t weakened;   /* orders whose exact position was dropped */
 	uint64_t ambiguous_links;
 	uint64_t holes; /* calls that the trace lacks */
-	uint64_t cut;   /* threads of which the trace does not have the end */
+	uint64_t cut;   /* threads whose end the trace does not have */
 };
 
 #endif

@@ -6,7 +6,7 @@
 
 struct sr_history {
 	size_t stride, room, used; /* bytes of an entry, its number in front */
-	uint64_t whole_from;       /* from this number on nothing was dropped */
+	uint64_t whole_from;       /* nothing was dropped from this number on */
 	uint8_t entries[];
 };
 
@@ -42,7 +42,6 @@ static uint64_t number_at(const struct sr_history *h, size_t i)
 	return number;
 }
 
-/* The older half loses every second entry. */
 static void thin(struct sr_history *h)
 {
 	size_t half = h->used / 2, kept = 0;
@@ -55,8 +54,8 @@ static void thin(struct sr_history *h)
 }
 
 /*
- * The first entry with a number above this one.  Most questions are about what
- * was just now: from the end backwards, in steps that double.
+ * The first entry above this number.  Most questions are about the recent past, so it searches
+ * backwards from the end, in steps that double.
  */
 static size_t first_above(const struct sr_history *h, uint64_t number)
 {

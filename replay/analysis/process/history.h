@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * history.h: the past of a rank, in bounded memory: what was at which number.
+ * history.h: the past of a rank in bounded memory: what was at which number.
  *
- * Others ask for the recent past nearly always, so that is kept whole; of what is
- * older every second entry is dropped each time room is needed.  An answer is the
- * entry asked for or, where that is gone, an older one: of an order that means a
- * weaker one, never a wrong one.
+ * The recent past, which nearly all questions are about, is complete.  Of older entries every
+ * second one is dropped each time room is needed.  The answer is then an older entry: a weaker
+ * order, never a wrong one.
  */
 #ifndef REPLAY_ANALYSIS_PROCESS_HISTORY_H
 #define REPLAY_ANALYSIS_PROCESS_HISTORY_H
@@ -21,12 +20,12 @@ struct sr_history *sr_history_new(size_t bytes, size_t entries);
 void sr_history_free(struct sr_history *h);
 
 /*
- * The entry for a number that is not below the last one's (or not far: it is put
- * in its place), to be filled in.
+ * Adds an entry for a number not below the last (or not far below: it is inserted), to be filled
+ * in.
  */
 void *sr_history_add(struct sr_history *h, uint64_t number);
 
-/* The last one at or below; NULL if there is none.  *exact: nothing in between was dropped. */
+/* The last entry at or below the number; NULL: none.  *exact: nothing in between was dropped. */
 const void *sr_history_find(const struct sr_history *h, uint64_t number, bool *exact);
 
 #endif

@@ -10,7 +10,7 @@
 /* For the histories of all ranks together. */
 #define BUDGET_BYTES (96u << 20)
 
-/* A wait that the call under way will need, unless another one enforces it. */
+/* A wait that the current call needs unless another one enforces it. */
 struct candidate {
 	size_t of;
 	struct sr_position position;
@@ -23,9 +23,9 @@ struct rank {
 	struct sr_position *known;  /* by rank */
 	struct sr_history *vectors; /* by step: the whole of known */
 	struct sr_history *events;  /* by event: struct sr_position */
-	struct sr_position *waited; /* by rank: the last position that was told */
+	struct sr_position *waited; /* by rank: the last position that the hook was called for */
 	struct candidate *candidates;
-	struct sr_position *enforced; /* of each candidate: what waiting for it enforces, by rank */
+	struct sr_position *enforced; /* of each candidate: what a wait for it enforces, by rank */
 	size_t candidates_n;
 };
 
@@ -146,13 +146,13 @@ bool sr_knowledge_has(const struct sr_knowledge *k, size_t rank, uint64_t event)
 	return k->ranks[rank].last_event >= event;
 }
 
-/* What it knew at a step; NULL: nothing. */
+/* NULL: it knew nothing then. */
 static const struct sr_position *known_at(const struct rank *r, uint64_t step, bool *exact)
 {
 	return sr_history_find(r->vectors, step, exact);
 }
 
-/* In the ascending order of steps, what came last is what is known. */
+/* Steps ascend, so the latest entry is what is known. */
 static struct candidate *candidate_for(struct rank *r, size_t of)
 {
 	for (size_t i = 0; i < r->candidates_n; i++)
@@ -162,7 +162,7 @@ static struct candidate *candidate_for(struct rank *r, size_t of)
 	return &r->candidates[r->candidates_n++];
 }
 
-/* The rank is to wait for this position; `enforces` (NULL: nothing) is true there then. */
+/* The rank must wait for this position, where `enforces` (NULL: nothing) is true. */
 static void add_candidate(struct sr_knowledge *k, struct rank *r, size_t of,
 			  const struct sr_position *position, const struct sr_position *enforces,
 			  uint32_t flags)
@@ -180,7 +180,7 @@ static void add_candidate(struct sr_knowledge *k, struct rank *r, size_t of,
 		memset(enforced, 0, k->n * sizeof(*enforced));
 }
 
-/* The rank learns that `other` has come to `position`, with all that it knew there. */
+/* The rank finds out that `other` has reached `position`, with all that it knew there. */
 static void learn(struct sr_knowledge *k, size_t rank, size_t other,
 		  const struct sr_position *position, uint32_t flags)
 {
@@ -200,7 +200,7 @@ static void learn(struct sr_knowledge *k, size_t rank, size_t other,
 		if (i == rank || i == other || theirs[i].step <= r->known[i].step)
 			continue;
 		r->known[i] = theirs[i];
-		/* Otherwise it follows from the wait for `other`. */
+		/* Otherwise the wait for `other` implies it. */
 		if (k->group[rank] && k->group[i] &&
 		    (!grouped || !before || before[i].step < theirs[i].step))
 			add_candidate(k, r, i, &theirs[i],
@@ -227,7 +227,7 @@ void sr_knowledge_message(struct sr_knowledge *k, size_t rank, size_t other,
 		learn(k, rank, other, sent, flags);
 }
 
-/* Does waiting for one of the other candidates enforce this one? */
+/* Does a wait for another candidate enforce this one? */
 static bool follows(const struct sr_knowledge *k, const struct rank *r, const struct candidate *c)
 {
 	for (size_t i = 0; i < r->candidates_n; i++) {
@@ -239,7 +239,7 @@ static bool follows(const struct sr_knowledge *k, const struct rank *r, const st
 	return false;
 }
 
-/* Two steps of the other's may be in one call. */
+/* Two steps of the other rank may be in one call. */
 static bool was_told(const struct rank *r, const struct candidate *c)
 {
 	const struct sr_position *w = &r->waited[c->of];
@@ -247,7 +247,7 @@ static bool was_told(const struct rank *r, const struct candidate *c)
 	return w->step && w->thread == c->position.thread && w->sn == c->position.sn;
 }
 
-int sr_knowledge_settle(struct sr_knowledge *k, size_t rank)
+int sr_knowledge_flush(struct sr_knowledge *k, size_t rank)
 {
 	struct rank *r = &k->ranks[rank];
 	int err = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own.h: what the parts of log processing share (process.h): the ranks on
- * their way along their calls, their queue pairs, and what is under way in these.
+ * own.h: shared by the parts of log processing (process.h): ranks, their queue pairs, and what is
+ * in flight.
  *
- *   process.c  which rank goes on, clocks and exposed regions in front of its calls
- *   queues.c   queue pairs and their connections
- *   posts.c    requests: post_send, the builders
- *   polls.c    completions, and the values that they brought
+ * process.c: which rank advances; clocks and exposed regions before its calls
+ * queues.c: queue pairs and their connections
+ * posts.c: requests (post_send, the builders)
+ * polls.c: completions, and the values that they brought
  */
 #ifndef REPLAY_ANALYSIS_PROCESS_OWN_H
 #define REPLAY_ANALYSIS_PROCESS_OWN_H
@@ -18,12 +18,12 @@
 #include "replay/analysis/process/events.h"
 #include "replay/analysis/process/knowledge.h"
 
-/* Messages on their way on one queue pair, before the receiver is gone on with first. */
+/* Messages in flight on one queue pair, before the receiver gets to advance first. */
 #define MANY_MESSAGES 65536
 
 /* ------------------------------------------------------------- queue pairs */
 
-/* A ring of things in their order; it grows. */
+/* A queue that grows. */
 struct ring {
 	void *p;
 	size_t first, used, room; /* a power of two */
@@ -46,7 +46,7 @@ struct built {
 	uint32_t rkey;
 };
 
-/* A message that the other end has not told of yet. */
+/* A message that the other end has not received yet. */
 struct message {
 	struct sr_position at;
 	uint64_t length, checksum;
@@ -58,8 +58,8 @@ struct qp {
 	uint64_t address;
 	uint32_t qp_num, type;
 	bool sig_all;
-	bool broken; /* after an error: what completes may be none of its requests */
-	bool deaf;   /* what it receives is not understood: it is not matched any more */
+	bool broken; /* after an error: completions may be of none of its requests */
+	bool deaf;   /* what it receives cannot be matched: it is not tried any more */
 	size_t end;
 	struct sr_send_queue sends; /* of struct request */
 	struct sr_send_request *spare; /* requests to use again */
@@ -88,22 +88,22 @@ void *sr_log_push(struct ring *r, size_t bytes);
 
 enum blocked {
 	NOT_BLOCKED,
-	BY_EVENT,   /* an order names an event of a rank that is not there yet */
+	BY_EVENT,   /* an order names an event that its rank has not reached */
 	BY_MESSAGE, /* a receive without the send */
-	BY_MANY,    /* it sends, and the receiver is far behind */
+	BY_MANY,    /* the receiver of what it sends is far behind */
 };
 
 struct rank {
 	struct sr_log_rank *log;
 	struct sr_log_call call;
 	bool has_call, entered, over;
-	size_t clocks, regions; /* of those in front of the call, so many are taken */
-	bool there;             /* knowledge has the place of what is taken now */
-	size_t completion, segment; /* how far a poll is */
+	size_t clocks, regions; /* of those before the call, how many are taken */
+	bool there;             /* knowledge has the rank's position */
+	size_t completion, segment; /* progress within a poll */
 	enum blocked blocked;
 	size_t blocked_on;
 	uint64_t blocked_event;
-	struct qp *blocked_qp; /* whose messages it waits for, or has too many of */
+	struct qp *blocked_qp; /* it waits for its messages, or has too many of them */
 	struct qp **qps;
 	size_t qps_n, qps_room;
 	struct sr_keymap by_address, by_number; /* to the place in qps */
@@ -137,7 +137,7 @@ void sr_log_drop_request(struct qp *q, struct sr_send_request *r);
 /* NULL if it is not known. */
 struct qp *sr_log_qp_at(const struct rank *r, uint64_t address);
 struct qp *sr_log_qp_numbered(const struct rank *r, uint32_t qp_num);
-/* One that the trace did not tell of (librdmacm made it) is a queue pair all the same. */
+/* A queue pair that the trace does not mention (librdmacm made it). */
 struct qp *sr_log_qp_at_or_new(struct rank *r, uint64_t address);
 
 /* The rank at the other end, or SR_NO_RANK. */
@@ -147,7 +147,7 @@ struct qp *sr_log_other_end(const struct process *p, const struct qp *q);
 /* enum sr_plan_flags */
 uint32_t sr_log_link_flags(const struct process *p, const struct qp *q);
 
-/* Where in the memory of a rank what a key and an address name is. */
+/* The address in a rank's memory that a key and an iova refer to. */
 uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t iova);
 
 /* ------------------------------------------- the calls: 0, 1 (blocked) or -errno */

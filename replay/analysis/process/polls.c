@@ -6,7 +6,7 @@
 
 #include "replay/analysis/log/wire.h"
 
-/* What a poll gave, one after the other. */
+/* What a poll returned. */
 struct poll {
 	struct sr_cursor completions, segments;
 	size_t n, segments_n;
@@ -50,7 +50,7 @@ static bool get_poll(const struct sr_log_call *c, struct poll *v)
 	return !out.bad;
 }
 
-/* The poll under way, and where it is. */
+/* A poll, and the progress in it. */
 struct polling {
 	struct process *p;
 	size_t rank;
@@ -59,10 +59,10 @@ struct polling {
 };
 
 /*
- * Tells the next segments, up to `length` bytes, as values of this completion;
- * `first`, if it is not 0, is where they must begin.  How many bytes there were.
+ * Reports the next segments, up to `length` bytes, as values of this completion; returns how many
+ * bytes there were.  first: where they must begin; 0: anywhere.
  */
-static int64_t tell_segments(struct polling *s, struct sr_value *v, uint64_t length, uint64_t first)
+static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t length, uint64_t first)
 {
 	struct process *p = s->p;
 	uint64_t told = 0, remote = v->remote;
@@ -75,7 +75,7 @@ static int64_t tell_segments(struct polling *s, struct sr_value *v, uint64_t len
 		sr_get_segment_fields(&next, &found);
 		if (next.bad)
 			return -EBADMSG;
-		/* Memory that the CPU cannot read was not logged. */
+		/* Memory that the CPU cannot read was not recorded. */
 		if (first && !told && found.addr != first)
 			break;
 		s->poll.segments = next;
@@ -106,7 +106,6 @@ static struct sr_value new_value(const struct polling *s)
 				 .known = sr_knowledge_of(p->knowledge, s->rank)};
 }
 
-/* A fetch is known to have ended. */
 static int ended(struct polling *s, const struct qp *q, struct request *rq)
 {
 	struct process *p = s->p;
@@ -118,7 +117,7 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 	v.sent = rq->at;
 	v.request = rq->number;
 	v.flags = sr_log_link_flags(p, q);
-	told = tell_segments(s, &v, rq->length, rq->first_sge);
+	told = report_segments(s, &v, rq->length, rq->first_sge);
 	if (told < 0 || rq->fetched)
 		return told < 0 ? (int)told : 0;
 	rq->fetched = true;
@@ -220,7 +219,7 @@ static int sent(struct polling *s, struct qp *q, const struct completion *c)
 	return completing.err;
 }
 
-/* 1: it has to wait for the send.  Nothing has been told then. */
+/* 1: it has to wait for the send; nothing was reported then. */
 static int received(struct polling *s, struct qp *q, const struct completion *c)
 {
 	struct process *p = s->p;
@@ -263,12 +262,12 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 	}
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return 0;
-	told = tell_segments(s, &v, c->byte_len, 0);
+	told = report_segments(s, &v, c->byte_len, 0);
 	return told < 0 ? (int)told : 0;
 }
 
-/* What was logged with no completion to account for it. */
-static int tell_rest(struct polling *s)
+/* Bytes that no completion accounts for. */
+static int report_rest(struct polling *s)
 {
 	struct sr_value v = new_value(s);
 	int64_t told;
@@ -276,11 +275,11 @@ static int tell_rest(struct polling *s)
 	if (s->segment == s->poll.segments_n)
 		return 0;
 	s->p->counts->unexpected++;
-	told = tell_segments(s, &v, UINT64_MAX, 0);
+	told = report_segments(s, &v, UINT64_MAX, 0);
 	return told < 0 ? (int)told : 0;
 }
 
-/* 1: blocked, and to be gone on with from there. */
+/* 1: blocked; a later call continues there. */
 int sr_log_poll_cq(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
@@ -310,6 +309,6 @@ int sr_log_poll_cq(struct process *p, size_t rank)
 		}
 	}
 	if (!ret)
-		ret = tell_rest(&s);
+		ret = report_rest(&s);
 	return s.poll.completions.bad || s.poll.segments.bad ? -EBADMSG : ret;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* posts.c: requests; see process_own.h. */
+/*  */
 #include "replay/analysis/process/own.h"
 
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/wire.h"
 
-/* A request is in the queue now; rq's own fields are filled in. */
 static int posted(struct process *p, size_t rank, struct qp *q, const struct request *rq,
 		  uint64_t checksum, uint32_t rkey)
 {
@@ -70,7 +69,7 @@ static struct pieces get_pieces(struct sr_cursor *c, uint64_t n)
 	return v;
 }
 
-/* How many of the chain were posted: all, or up to the one that was refused. */
+/* How many of the chain were posted: all, or those before the refused one. */
 static uint32_t accepted(const struct sr_log_call *c, uint32_t n)
 {
 	struct sr_cursor at = {.p = c->out, .end = c->out + c->out_size};
@@ -199,7 +198,7 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 		b->rq.length = in.data.length;
 		b->checksum = in.data.checksum;
 		break;
-	default: /* an inline list: only its checksum is in the trace */
+	default: /* the trace has only the checksum of an inline list */
 		sr_get_in_wr_set_inline_data_list(&at, &in.data_list);
 		b->checksum = in.data_list.checksum;
 		break;

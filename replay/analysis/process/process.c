@@ -9,12 +9,12 @@
 #include "logd/trace/exposed_records.h"
 #include "replay/analysis/process/own.h"
 
-/* Calls of one rank, before another one may be more in need. */
+/* Calls of one rank before the next rank is chosen. */
 #define QUANTUM 2048
 
 /* ------------------------------------------------------------ one rank on */
 
-/* Whom an order is on; SR_NO_RANK: the rank itself, or nobody who is processed. */
+/* The rank that an order is on; SR_NO_RANK: itself, or one that is not processed. */
 static size_t rank_of(const struct process *p, size_t rank, const struct sr_order *o)
 {
 	size_t other = p->of_member[o->member];
@@ -22,7 +22,7 @@ static size_t rank_of(const struct process *p, size_t rank, const struct sr_orde
 	return other == rank ? SR_NO_RANK : other;
 }
 
-/* Does one of these orders name an event that is not there yet? */
+/* Does one of these orders name an event that was not reached yet? */
 static bool orders_block(struct process *p, size_t rank, size_t from, size_t end)
 {
 	struct rank *r = &p->ranks[rank];
@@ -43,8 +43,8 @@ static bool orders_block(struct process *p, size_t rank, size_t from, size_t end
 }
 
 /*
- * Up to `end`, as far as can be understood: between two calls one rank may store what
- * another one answers, and see the answer.  False: blocked.
+ * Takes clocks up to `end`.  Between two calls a rank may store what another one answers, and see
+ * the answer.  False: blocked.
  */
 static bool take_clocks(struct process *p, size_t rank, size_t end)
 {
@@ -52,7 +52,7 @@ static bool take_clocks(struct process *p, size_t rank, size_t end)
 	const struct sr_log_clock *clocks = r->call.clocks;
 
 	while (r->clocks < end) {
-		/* An event comes in front of its orders, and is what it is with them. */
+		/* An event precedes its orders, and counts together with them. */
 		size_t first = r->clocks + 1, next = first;
 
 		while (next < end && clocks[next].found)
@@ -74,8 +74,8 @@ static bool take_clocks(struct process *p, size_t rank, size_t end)
 	return true;
 }
 
-/* Where the rank is now, once. */
-static void come_to(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
+/* Sets the rank's position, once. */
+static void enter_at(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
 {
 	struct rank *r = &p->ranks[rank];
 
@@ -84,7 +84,7 @@ static void come_to(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
 	r->there = true;
 }
 
-static int tell_exposed(struct process *p, size_t rank, const struct sr_exposed_event *e)
+static int report_exposed(struct process *p, size_t rank, const struct sr_exposed_event *e)
 {
 	struct sr_value v = {.rank = rank,
 			     .at = *sr_knowledge_now(p->knowledge, rank),
@@ -106,8 +106,8 @@ static int tell_exposed(struct process *p, size_t rank, const struct sr_exposed_
 }
 
 /*
- * Faults behind the call before, and what an observation found at this one; each
- * with the clocks in front of it.  1: blocked.
+ * Faults after the previous call, and what was found at this one, each with the clocks before it.
+ * 1: blocked.
  */
 static int take_exposed_regions(struct process *p, size_t rank)
 {
@@ -116,23 +116,23 @@ static int take_exposed_regions(struct process *p, size_t rank)
 	const struct sr_log_call *c = &r->call;
 	int err = 0;
 
-	for (; r->regions < c->exposed_regions_n && !err; r->regions++) {
-		const struct sr_log_exposed *exposed = &c->regions[r->regions];
+	for (; r->regions < c->exposed_n && !err; r->regions++) {
+		const struct sr_log_exposed *exposed = &c->exposed[r->regions];
 
-		if (!sr_exposed_records_decode(&w, c->exposed_regions_bytes + exposed->at, exposed->size))
+		if (!sr_exposed_records_decode(&w, c->exposed_bytes + exposed->at, exposed->size))
 			return -EBADMSG;
-		come_to(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault);
+		enter_at(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault);
 		if (!take_clocks(p, rank, exposed->clocks))
 			return 1;
 		r->there = false;
-		err = sr_knowledge_settle(p->knowledge, rank);
+		err = sr_knowledge_flush(p->knowledge, rank);
 		if (!err)
-			err = tell_exposed(p, rank, &w.event);
+			err = report_exposed(p, rank, &w.event);
 	}
 	return err;
 }
 
-/* What comes in front of the call, and its beginning.  1: blocked. */
+/* What precedes the call, and its entry.  1: blocked. */
 static int enter(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
@@ -140,7 +140,7 @@ static int enter(struct process *p, size_t rank)
 
 	if (ret)
 		return ret;
-	come_to(p, rank, r->call.sn, 0);
+	enter_at(p, rank, r->call.sn, 0);
 	return take_clocks(p, rank, r->call.clocks_n) ? 0 : 1;
 }
 
@@ -169,7 +169,7 @@ static bool sends_too_many(struct process *p, size_t rank)
 	return true;
 }
 
-/* What the call itself says.  1: blocked. */
+/* 1: blocked. */
 static int take_call(struct process *p, size_t rank)
 {
 	const struct sr_log_call *c = &p->ranks[rank].call;
@@ -210,7 +210,7 @@ static int step(struct process *p, size_t rank, bool many)
 	if (ret)
 		return ret;
 	r->has_call = false;
-	return sr_knowledge_settle(p->knowledge, rank);
+	return sr_knowledge_flush(p->knowledge, rank);
 }
 
 static int fetch_call(struct process *p, size_t rank)
@@ -234,7 +234,6 @@ static int go_on(struct process *p, size_t rank, bool many)
 	int done, ret = 0;
 
 	for (done = 0; done < QUANTUM; done++) {
-		/* The reader has said what is wrong. */
 		ret = fetch_call(p, rank);
 		if (ret <= 0)
 			return ret < 0 ? ret : done + 1;
@@ -277,7 +276,7 @@ static bool is_blocked(const struct process *p, size_t rank)
 	}
 }
 
-/* The one that is the least far along its streams: the ranks ran at the same time. */
+/* The rank that is least far along its streams: the ranks ran at the same time. */
 static size_t next_rank(const struct process *p, bool many)
 {
 	size_t best = SR_NO_RANK;
@@ -297,7 +296,10 @@ static size_t next_rank(const struct process *p, bool many)
 	return best;
 }
 
-/* Nobody can go on.  A receive may lack its send; orders of clocks are told by one run. */
+/*
+ * All ranks are blocked.  A receive may lack its send.  Clock orders cannot block in a trace of
+ * one run.
+ */
 static int unblock(struct process *p)
 {
 	const struct rank *r;
@@ -334,7 +336,7 @@ static bool all_over(const struct process *p)
 	return true;
 }
 
-static void tell_progress(const struct process *p)
+static void report_progress(const struct process *p)
 {
 	uint64_t done = 0;
 
@@ -355,7 +357,7 @@ static int run(struct process *p)
 		if (many)
 			rank = next_rank(p, true);
 		ret = rank == SR_NO_RANK ? unblock(p) : go_on(p, rank, many);
-		tell_progress(p);
+		report_progress(p);
 	}
 	return ret < 0 ? ret : 0;
 }
@@ -396,7 +398,7 @@ static void close_ranks(struct process *p)
 	}
 }
 
-/* Counted on its way to whom it is for. */
+/* Counts orders on their way to the hook. */
 struct counted {
 	const struct sr_process_hooks *hooks;
 	struct sr_process_counts *counts;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* queues.c: see process_own.h. */
 #include "replay/analysis/process/own.h"
 
 #include <errno.h>
@@ -100,7 +99,6 @@ struct qp *sr_log_qp_at(const struct rank *r, uint64_t address)
 	return sr_keymap_get(&r->by_address, address, &at) ? r->qps[at] : NULL;
 }
 
-/* One that the trace did not tell of (librdmacm made it): it is a queue pair all the same. */
 struct qp *sr_log_qp_at_or_new(struct rank *r, uint64_t address)
 {
 	struct qp *q = sr_log_qp_at(r, address);
@@ -143,7 +141,6 @@ uint32_t sr_log_link_flags(const struct process *p, const struct qp *q)
 	return e && e->ambiguous ? SR_PLAN_AMBIGUOUS : 0;
 }
 
-/* Where in the memory of the rank what a key and an address name is. */
 uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t iova)
 {
 	uint64_t difference;
@@ -163,7 +160,7 @@ static int connect_ends(struct process *p, size_t rank, const struct sr_log_call
 		const struct sr_end *e = &p->links->ends[ends[i]];
 		struct qp *q = sr_log_qp_at(r, e->qp);
 
-		/* librdmacm's; or its memory was used again. */
+		/* librdmacm made it, or its memory was used again. */
 		if (!q || q->qp_num != e->qp_num)
 			q = sr_log_add_qp(r, e->qp, e->qp_num, e->type, q ? q->sig_all : false);
 		if (!q)

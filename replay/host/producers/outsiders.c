@@ -156,7 +156,7 @@ static bool is_known(const struct pass *x, const struct sr_end *e)
 		   x->trace, x->links.ranks[x->links.ends[e->peer].rank].number));
 }
 
-static void look_at_peers(struct pass *x)
+static void check_peers(struct pass *x)
 {
 	for (size_t i = 0; i < x->links.ends_n; i++) {
 		const struct sr_end *e = &x->links.ends[i];
@@ -216,7 +216,7 @@ int sr_outsiders_find(struct sr_outsiders **outsiders, struct sr_trace *t, const
 	if (!ret)
 		ret = name_members(&x, ranks, n);
 	if (!ret) {
-		look_at_peers(&x);
+		check_peers(&x);
 		ret = read_requests(&x, err);
 	}
 	sr_links_free(&x.links);

@@ -11,7 +11,7 @@
 struct sr_producers {
 	struct sr_ended_group e;
 	struct sr_writes memory[SR_GROUP_MEMBERS];
-	uint64_t learnt[SR_GROUP_MEMBERS]; /* ticks that were seen to have begun */
+	uint64_t begun[SR_GROUP_MEMBERS]; /* ticks that were seen to have begun */
 	struct sr_search search;
 };
 
@@ -48,12 +48,12 @@ void sr_producers_free(struct sr_producers *p)
 }
 
 /* The write, and all that its member did before it, had begun. */
-static void learn(struct sr_producers *p, const struct sr_search_found *f)
+static void note_begun(struct sr_producers *p, const struct sr_search_found *f)
 {
 	const struct sr_group_origin *o = &f->w->origin;
 
-	if (!f->is_one_of_several && o->tick > p->learnt[o->member])
-		p->learnt[o->member] = o->tick;
+	if (!f->is_one_of_several && o->tick > p->begun[o->member])
+		p->begun[o->member] = o->tick;
 }
 
 /* ----------------------------------------------------------------- verdicts */
@@ -166,7 +166,7 @@ static uint32_t judge_some(struct sr_producers *p, const struct sr_sample *k, co
 	if (f.w && k->l.seen)
 		sr_search_spend(&p->search, b->addr, n, &f.w->origin);
 	if (f.w)
-		learn(p, &f);
+		note_begun(p, &f);
 	return n;
 }
 
@@ -233,8 +233,8 @@ int sr_producers_resolve(struct sr_producers *p, const struct sr_found_value *pe
 	if (!sr_sample_load(&p->e, pending->producer_sn, &k))
 		return 0;
 	for (uint32_t i = 0; i < p->e.group->members; i++)
-		if (k.knows[i] < p->learnt[i])
-			k.knows[i] = p->learnt[i];
+		if (k.knows[i] < p->begun[i])
+			k.knows[i] = p->begun[i];
 	m = &p->memory[k.l.member];
 	if (!m->loaded)
 		error = sr_writes_load(&p->e, (uint32_t)k.l.member, m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See settle.h. */
-#include "replay/analysis/settle.h"
+/* See classify.h. */
+#include "replay/analysis/classify.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,18 +21,18 @@ struct sent_list {
 	size_t count, room;
 };
 
-struct sr_settle {
+struct sr_classify {
 	struct sent_list of[SR_CLOCK_MEMBERS];
 	uint64_t seen[SEEN_MAX];
 	size_t seen_n;
 };
 
-struct sr_settle *sr_settle_new(void)
+struct sr_classify *sr_classify_new(void)
 {
-	return calloc(1, sizeof(struct sr_settle));
+	return calloc(1, sizeof(struct sr_classify));
 }
 
-void sr_settle_free(struct sr_settle *s)
+void sr_classify_free(struct sr_classify *s)
 {
 	for (int i = 0; s && i < SR_CLOCK_MEMBERS; i++)
 		free(s->of[i].list);
@@ -70,7 +70,7 @@ static bool sends(const char *name)
 	return !strcmp(name, "post_send") || !strncmp(name, "wr_set_inline_data", 18);
 }
 
-int sr_settle_sent(struct sr_settle *s, const struct sr_schema *schema, int member, uint64_t event,
+int sr_classify_sent(struct sr_classify *s, const struct sr_schema *schema, int member, uint64_t event,
 		   const struct sr_entry *e)
 {
 	struct sent_list *l = &s->of[member];
@@ -100,7 +100,7 @@ static int by_checksum(const void *a, const void *b)
 	return x->event < y->event ? -1 : x->event > y->event;
 }
 
-void sr_settle_all_sent(struct sr_settle *s)
+void sr_classify_all_sent(struct sr_classify *s)
 {
 	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
 		if (s->of[i].count)
@@ -109,7 +109,7 @@ void sr_settle_all_sent(struct sr_settle *s)
 
 /* ------------------------------------------------------------------ seen */
 
-static void see(struct sr_settle *s, const json_t *data)
+static void see(struct sr_classify *s, const json_t *data)
 {
 	size_t size;
 	char *bytes = sr_trace_bytes(data, &size);
@@ -125,7 +125,7 @@ static bool receives(const char *name)
 	       !strcmp(name, "next_poll");
 }
 
-bool sr_settle_seen(struct sr_settle *s, const struct sr_schema *schema, const struct sr_entry *e)
+bool sr_classify_seen(struct sr_classify *s, const struct sr_schema *schema, const struct sr_entry *e)
 {
 	json_t *call, *piece;
 	size_t i;
@@ -157,7 +157,7 @@ static uint64_t find(const struct sent_list *l, uint64_t checksum, uint64_t last
 	return low && l->list[low - 1].checksum == checksum ? l->list[low - 1].event : 0;
 }
 
-uint64_t sr_settle_event(const struct sr_settle *s, int member, uint64_t last)
+uint64_t sr_classify_event(const struct sr_classify *s, int member, uint64_t last)
 {
 	uint64_t event = 0;
 
