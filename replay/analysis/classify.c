@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See classify.h. */
 #include "replay/analysis/classify.h"
 
 #include <errno.h>
@@ -9,7 +8,7 @@
 #include "nicclock/clock.h"
 #include "logd/base/checksum.h"
 
-/* Of one poll: more pieces than that are not looked at. */
+/* More pieces of one poll are ignored. */
 #define SEEN_MAX 256
 
 struct sent {
@@ -44,7 +43,7 @@ void sr_classify_free(struct sr_classify *s)
 static int add(struct sent_list *l, uint64_t checksum, uint64_t event)
 {
 	if (!checksum)
-		return 0; /* nothing was sent, or memory that the CPU does not see */
+		return 0; /* nothing was sent, or from memory that the CPU cannot read */
 	if (l->count == l->room) {
 		size_t room = l->room ? 2 * l->room : 256;
 		struct sent *more = realloc(l->list, room * sizeof(*more));

@@ -2,14 +2,12 @@
 /*
  * classify.h: which orders are exact.
  *
- * An order on event e of a member says that e had begun.  If what was seen
- * together with it is what that member sent at e, or at an event before e, the
- * order is exact, on that event.  Else it is ambiguous: the data of e may have
- * come a moment after its clock.  Bytes are told by their checksum, which is what
- * the trace has of what was sent; so two events that sent the same bytes are
- * not told apart, the later one is taken.
+ * An order on event e of a member says that e had begun.  The order is exact if the bytes that
+ * were seen with it are what that member sent at e or before; otherwise it is ambiguous, because
+ * the data of e may have come a moment after its clock.  Bytes are compared by checksum, which is
+ * all a trace has of what was sent.  Of two events that sent the same bytes the later is taken.
  *
- * For `sreplay orders`: all that was sent first, then what was seen.
+ * For `sreplay orders`: first all that was sent, then all that was seen.
  */
 #ifndef REPLAY_ANALYSIS_CLASSIFY_H
 #define REPLAY_ANALYSIS_CLASSIFY_H
@@ -32,8 +30,8 @@ int sr_classify_sent(struct sr_classify *s, const struct sr_schema *schema, int 
 void sr_classify_all_sent(struct sr_classify *s);
 
 /*
- * A call's record: is there anything in it that was seen?  Then sr_classify_event()
- * is about that: the event up to `last` of that member which sent it, or 0.
+ * Does the record have bytes that were seen?  Then sr_classify_event() refers to them: it returns
+ * the event up to `last` at which that member sent them, or 0.
  */
 bool sr_classify_seen(struct sr_classify *s, const struct sr_schema *schema, const struct sr_entry *e);
 uint64_t sr_classify_event(const struct sr_classify *s, int member, uint64_t last);

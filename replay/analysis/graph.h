@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * graph.h: who communicated with whom: from a plan and, where a replay has left
- * one, its communication report.  `sreplay graph` prints it.
+ * graph.h: which ranks communicated with each other, from a plan and, after a replay, its
+ * communication report.  `sreplay graph` prints it.
  */
 #ifndef REPLAY_ANALYSIS_GRAPH_H
 #define REPLAY_ANALYSIS_GRAPH_H
@@ -13,8 +13,8 @@
 #include "replay/analysis/traffic.h"
 
 struct sr_graph_edge {
-	struct sr_traffic_cell posted; /* requests, by who posted them to whose memory or queue */
-	uint64_t values, value_bytes;  /* found by a replay: what entered, by who produced it */
+	struct sr_traffic_cell posted; /* requests, from the posting rank to the target's memory or queue */
+	uint64_t values, value_bytes;  /* found by a replay: values that entered, from the rank that produced them */
 };
 
 struct sr_graph {

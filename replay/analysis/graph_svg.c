@@ -2,9 +2,8 @@
 /*
  * graph_svg.c: the graph as a picture.
  *
- * The ranks stand on a circle, the outside in its middle.  An arrow is the wider
- * the more bytes it is of (by their logarithm), and tells them when the pointer is
- * on it.
+ * The ranks are on a circle, the outside is in its middle.  The width of an arrow grows with the
+ * logarithm of its bytes; the pointer over it shows the numbers.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -53,7 +52,7 @@ static void print_title(const struct sr_graph_edge *e, FILE *out)
 	fprintf(out, "</title>");
 }
 
-/* To itself: a loop outside of the circle. */
+/* A rank's requests to itself are a loop outside the circle. */
 static void print_loop(const struct sr_graph *g, size_t i, const struct sr_graph_edge *e, FILE *out)
 {
 	struct point p = place_of(g, i), middle = place_of(g, g->n);
@@ -72,7 +71,7 @@ static void print_loop(const struct sr_graph *g, size_t i, const struct sr_graph
 	fprintf(out, "</circle>\n");
 }
 
-/* Both directions of a pair are apart from each other. */
+/* The two directions of a pair do not overlap. */
 static void print_arrow(const struct sr_graph *g, size_t from, size_t to,
 			const struct sr_graph_edge *e, FILE *out)
 {

@@ -14,10 +14,10 @@
 #include "replay/analysis/plan/file.h"
 #include "replay/analysis/traffic.h"
 
-/* How much of the work the first pass is. */
+/* The share of the first pass in the progress bar. */
 #define FIRST_PASS 0.3
 
-/* The check that is growing, for one rank's writes and another's values. */
+/* The check that grows, for one rank's writes and another's values. */
 struct pending {
 	struct sr_plan_check check;
 	uint64_t step;
@@ -92,7 +92,7 @@ static int flush_pending(struct maker *m, size_t whose, size_t values)
 	p->step = 0;
 	if (!step)
 		return 0;
-	/* The thread is kept where a check of this kind has nothing. */
+	/* Checks without EXACT keep the thread in `reserved` until here. */
 	return add_check(m, whose, values,
 			 &(struct sr_plan_check){.sn = p->check.sn,
 						 .their_sn = p->check.their_sn,
@@ -114,7 +114,7 @@ static struct sr_plan_check check_of(const struct maker *m, const struct sr_valu
 				      .their_fault = v->at.fault};
 }
 
-/* Algorithm 3: the value grows the check behind the last known call of `whose`. */
+/* Algorithm 3: the value extends the check after the last known call of `whose`. */
 static int compare_later(struct maker *m, size_t whose, const struct sr_value *v)
 {
 	struct pending *p = &m->pending[whose * m->n + v->rank];
@@ -130,7 +130,7 @@ static int compare_later(struct maker *m, size_t whose, const struct sr_value *v
 	return err;
 }
 
-/* Whose memory it was in before, as a column. */
+/* The memory that it was in before, as a column. */
 static size_t memory_of(const struct maker *m, const struct sr_value *v)
 {
 	return v->is_exposed ? v->rank : column(m, v->from);

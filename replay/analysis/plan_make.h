@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* plan_make.h: a trace's plan, made: what `sreplay process` does, and `sreplay replay` when it
- * needs to. */
+/* plan_make.h: makes a trace's plan, for `sreplay process` and `sreplay replay`. */
 #ifndef REPLAY_ANALYSIS_PLAN_MAKE_H
 #define REPLAY_ANALYSIS_PLAN_MAKE_H
 
@@ -8,9 +7,9 @@
 #include "replay/analysis/process/process.h"
 
 /*
- * For these ranks (ascending; n 0: all of the trace), into DIR.srec/plan, in place
- * of the one that is there.  progress (NULL: nobody wants to know) is told how much
- * is done, of 1.  0, or -errno and a sentence; then there is no plan.
+ * For these ranks (ascending; n 0: all), into DIR.srec/plan, replacing what is there. progress:
+ * NULL, or called with the share that is done, up to 1.  0, or -errno and a sentence; then there
+ * is no new plan.
  */
 int sr_plan_make(struct sr_trace *t, const int32_t *group, size_t n, void (*progress)(double done),
 		 struct sr_process_counts *counts, struct sr_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* traffic.h: who sent how much to whom: counts and bytes of requests by kind. */
+/* traffic.h: counts and bytes of requests between ranks, by kind. */
 #ifndef REPLAY_ANALYSIS_TRAFFIC_H
 #define REPLAY_ANALYSIS_TRAFFIC_H
 
@@ -25,7 +25,7 @@ extern const char *const sr_traffic_names[SR_OP_KINDS];
 int sr_traffic_init(struct sr_traffic *t, size_t ranks);
 void sr_traffic_free(struct sr_traffic *t);
 
-/* A request with this opcode (enum ibv_wr_opcode); what communicates nothing is not counted. */
+/* Counts a request with this opcode (enum ibv_wr_opcode), if it communicates anything. */
 void sr_traffic_add(struct sr_traffic *t, size_t from, size_t to, uint8_t opcode, uint64_t bytes);
 
 /* [{"from": 0, "to": 2 or null, "writes": , "write_bytes": , ...}, ...] of those that are not 0. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * cmd_collect.c: `sreplay collect`: the traces that a job left on its nodes
- * become one.
- */
+/* cmd_collect.c: `sreplay collect`: merges the traces that a job left on its nodes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +85,7 @@ static int copy_file(int from_dir, int to_dir, const char *name)
 	return err;
 }
 
-/* A rank's directory has files only. */
+/* A rank's directory has only files. */
 static int copy_files(int from_dir, int to_dir)
 {
 	DIR *list = fdopendir(dup(from_dir));
@@ -103,7 +100,7 @@ static int copy_files(int from_dir, int to_dir)
 	return err;
 }
 
-/* It appears whole, under its name, or not at all. */
+/* The result appears complete under its name, or not at all. */
 static int copy_rank(int from_trace, int to_trace, int32_t rank)
 {
 	char name[32], draft[48];
@@ -121,7 +118,7 @@ static int copy_rank(int from_trace, int to_trace, int32_t rank)
 	}
 	to = openat(to_trace, draft, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	err = to < 0 ? -errno : copy_files(from, to);
-	/* A directory that is there, and not empty, is not replaced. */
+	/* An existing directory is only replaced if it is empty. */
 	if (!err && renameat(to_trace, draft, to_trace, name))
 		err = errno == ENOTEMPTY ? -EEXIST : -errno;
 	if (to >= 0)

@@ -16,7 +16,10 @@ struct options {
 	bool json;
 	bool plain;           /* no names for sites */
 	struct sr_print with; /* of the rank that is printed */
-	/* Clocks are told as differences: known where the stream was read from its beginning. */
+	/*
+	 * Clocks are stored as differences: they are known if the stream was read from its
+	 * beginning.
+	 */
 	struct sr_order_stream clock;
 	bool clock_known;
 };

@@ -146,9 +146,9 @@ static void print_write(const struct explain *x, size_t rank, const struct sr_wr
 }
 
 /*
- * Of one rank's writes to that place: the one whose bytes they are, by its
- * checksum, or the others.  Where it is not known to be before (without clocks
- * nothing is), the first of those that may be.
+ * Of one rank's writes to that place, prints the one whose bytes they are, by its checksum, or the
+ * others.  If it is not known to be before (without clocks nothing is), prints the first of those
+ * that may be.
  */
 static void print_writes_of(const struct explain *x, const struct sr_explained *k, size_t rank,
 			    uint64_t address, bool matched)
@@ -205,7 +205,7 @@ static void print_unchanged(const struct sr_explained *k)
 		       same == 1 ? " is" : "s are", k->before_sn);
 }
 
-/* What a replay has found by comparing bytes: of this value. */
+/* Prints what a replay found by comparing the bytes of this value. */
 static bool print_found(const struct explain *x, const struct sr_explained *k)
 {
 	bool any = false;
@@ -259,10 +259,10 @@ static void print_source(const struct explain *x, const struct sr_explained *k)
 
 static void print_load(const struct explain *x, const struct sr_explained *k)
 {
-	/* The instruction itself, not one that it returns to. */
+	/* The site is the instruction itself, not a return address. */
 	const char *words = sr_call_sites_address(x->sites, x->o.rank, k->v.site + 1);
 
-	printf(", loaded behind it (fault %u)%s%s", k->v.at.fault, *words ? " at " : "", words);
+	printf(", loaded after it (fault %u)%s%s", k->v.at.fault, *words ? " at " : "", words);
 }
 
 static void print_value(const struct explain *x, const struct sr_explained *k)
@@ -271,7 +271,7 @@ static void print_value(const struct explain *x, const struct sr_explained *k)
 	if (k->v.at.fault)
 		print_load(x, k);
 	else if (k->v.is_exposed)
-		printf(", found when it looked");
+		printf(", sampled at the call");
 	printf(": ");
 	print_bytes(k->data, k->v.length);
 	putchar('\n');
@@ -294,11 +294,11 @@ static void print_all(const struct explain *x)
 	print_call(x, x->o.rank, x->o.thread, x->o.sn);
 	putchar('\n');
 	if (!x->e.values_n)
-		printf("  no value of the network's entered here\n");
+		printf("  no value from the network entered here\n");
 	for (size_t i = 0; i < x->e.values_n; i++)
 		print_value(x, &x->e.values[i]);
 	if (x->e.too_many)
-		printf("  and more: only the first %d are told of\n", SR_VALUES_KEPT);
+		printf("  and more: only the first %d are shown\n", SR_VALUES_KEPT);
 }
 
 /* ----------------------------------------------------------------------- all */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cmd_graph.c: `sreplay graph`: who communicated with whom. */
+/* cmd_graph.c: `sreplay graph`: which ranks communicated with each other. */
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ static const struct argp argp = {
     NULL,
 };
 
-/* The trace's plan; made, where there is none that fits. */
+/* Opens the trace's plan, and makes one if none fits. */
 static int open_plan(struct sr_plan **p, struct sr_trace *t, struct sr_error *err)
 {
 	struct sr_process_counts counts;

@@ -30,7 +30,7 @@ struct summary {
 	uint64_t threads, without_end;
 	uint64_t calls, records, raw_bytes, stored_bytes;
 	uint64_t signals, signals_between;
-	/* Of threads that take turns: how often one made no call for too long, and the first of these. */
+	/* With --threads=serial: how often a thread lost the run token, and the first time. */
 	uint64_t late, late_site, late_sn;
 	uint32_t late_thread;
 	uint64_t of_kind[KINDS];
@@ -44,7 +44,7 @@ struct info {
 	struct sr_schema *schema;
 };
 
-/* The process's end is said by one of its threads; a mark of another says why there is none. */
+/* One thread's stream has the process's end; marks of others say why there is none. */
 static void note_end(struct summary *sum, const struct sr_entry *e)
 {
 	enum sr_mark reason;
@@ -118,7 +118,7 @@ static void print_calls(const struct summary *sum, const struct sr_schema *schem
 			       sr_schema_name(schema, (uint16_t)kind));
 }
 
-/* What such a call made is worked on without further calls, so the trace lacks it. */
+/* The program uses what such a call returns without further calls, so the trace lacks that. */
 static void print_direct(const struct summary *sum, const struct sr_schema *schema)
 {
 	uint64_t calls = 0;
@@ -133,7 +133,7 @@ static void print_direct(const struct summary *sum, const struct sr_schema *sche
 		    (ull)calls, calls == 1 ? "" : "s");
 }
 
-/* Whether what they decide by plain atomics is replayed. */
+/* Says whether what the threads decide by plain atomics is replayed. */
 static void print_threads(const struct summary *sum, const struct sr_recorded *r)
 {
 	struct sr_print with = {.symbols = NULL};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_orders.c: `sreplay orders`: which rank was found to come before which, which
- * of these orders are exact (classify.h), and whether all of it fits together.
+ * cmd_orders.c: `sreplay orders`: which rank was found to come before which, which of these orders
+ * are exact (classify.h), and whether they are consistent.
  *
- * It goes along the trace twice: for what was sent, and for what was found.
- * Besides, it says which queue pairs carry no clocks, since when and why: what is
- * missing there is no error, but must not be taken for "no order".
+ * It reads the trace twice: for what was sent, and for what was found.  It also prints which queue
+ * pairs carry no clocks, since when and why: a missing order there does not mean "no order".
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +34,6 @@ struct connection {
 	uint64_t sn; /* of the call that it is in front of */
 };
 
-/* Lines for those of one rank that carry none. */
 #define WITHOUT_MAX 20
 
 struct member {
@@ -53,7 +51,7 @@ struct orders {
 	struct member members[SR_CLOCK_MEMBERS];
 	int member;               /* the one whose streams are read; -1: it carries no clocks */
 	struct sr_schema *schema; /* its */
-	struct sr_classify *settle;
+	struct sr_classify *classify;
 };
 
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
@@ -138,7 +136,7 @@ static int take_clock(struct member *m, struct sr_order_stream *s, const struct 
 	return err;
 }
 
-/* Few: an array of just their number will do. */
+/* Connections are few, so the array grows by one. */
 static int take_connection(struct member *m, const struct sr_entry *e, uint32_t thread)
 {
 	struct connection c = {.thread = thread, .sn = e->sn + 1}, *more;
@@ -172,22 +170,22 @@ static int read_sent(void *argument, struct sr_stream *stream, int32_t rank, uin
 		if (e.kind == SR_REC_CLOCK)
 			err = sr_order_decode_event(&s, e.payload, (uint32_t)e.size);
 		else if (e.kind >= SR_REC_CALL && s.event)
-			err = sr_classify_sent(o->settle, o->schema, o->member, s.event, &e);
+			err = sr_classify_sent(o->classify, o->schema, o->member, s.event, &e);
 	}
 	if (err < 0)
 		return failed(err, rank, thread, e.sn);
 	return got < 0 ? SR_EXIT_FAILED : 0;
 }
 
-/* Of the orders from the `first` on, which were noted in front of this call. */
-static void settle(struct orders *o, struct member *m, size_t first, const struct sr_entry *e)
+/* Classifies the orders from `first` on, which precede this call. */
+static void classify(struct orders *o, struct member *m, size_t first, const struct sr_entry *e)
 {
-	if (!sr_classify_seen(o->settle, o->schema, e))
+	if (!sr_classify_seen(o->classify, o->schema, e))
 		return;
 	for (size_t i = first; i < m->count; i++) {
 		const struct sr_order *order = &m->found[i].order;
 
-		m->found[i].exact = sr_classify_event(o->settle, order->member, order->event);
+		m->found[i].exact = sr_classify_event(o->classify, order->member, order->event);
 	}
 }
 
@@ -196,7 +194,7 @@ static int read_stream(void *argument, struct sr_stream *stream, int32_t rank, u
 	struct orders *o = argument;
 	struct member *m = &o->members[o->member >= 0 ? o->member : 0];
 	struct sr_order_stream s = {0};
-	size_t settled = m->count;
+	size_t classified = m->count;
 	struct sr_entry e;
 	int got, err = 0;
 
@@ -208,9 +206,9 @@ static int read_stream(void *argument, struct sr_stream *stream, int32_t rank, u
 		} else if (e.kind == SR_REC_CONNECTION) {
 			err = take_connection(m, &e, thread);
 		} else if (e.kind >= SR_REC_CALL) {
-			if (settled < m->count)
-				settle(o, m, settled, &e);
-			settled = m->count;
+			if (classified < m->count)
+				classify(o, m, classified, &e);
+			classified = m->count;
 		}
 	}
 	if (err)
@@ -234,7 +232,7 @@ static int check(struct orders *o)
 	for (int i = 0; i < SR_CLOCK_MEMBERS; i++) {
 		struct member *m = &o->members[i];
 
-		/* Its threads' streams come one after the other. */
+		/* Streams of its threads come one after the other. */
 		if (m->count)
 			qsort(m->found, m->count, sizeof(*m->found), by_event);
 		for (size_t k = 0; k < m->count && !err; k++)
@@ -286,7 +284,6 @@ static void print_without(long rank, const struct connection *c)
 	printf(c->is.error ? " (%s)\n" : "\n", strerrorname_np(c->is.error));
 }
 
-/* It was connected again: what was before is over. */
 static bool is_last(const struct member *m, size_t i)
 {
 	for (size_t k = i + 1; k < m->connections_n; k++)
@@ -351,17 +348,17 @@ int sr_cmd_orders(int argc, char **argv)
 		o.members[i].rank = -1;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o.choice))
 		return SR_EXIT_FAILED;
-	o.settle = sr_classify_new();
-	if (!o.settle)
+	o.classify = sr_classify_new();
+	if (!o.classify)
 		return sr_fail("no memory left");
 	visitor.stream = read_sent;
 	all = (struct sr_choice){.dir = o.choice.dir, .rank = -1};
 	status = sr_visit(&all, &visitor, &o);
-	sr_classify_all_sent(o.settle);
+	sr_classify_all_sent(o.classify);
 	visitor.stream = read_stream;
 	if (!status)
 		status = sr_visit(&o.choice, &visitor, &o);
-	sr_classify_free(o.settle);
+	sr_classify_free(o.classify);
 	if (status)
 		return status;
 	print(&o);

@@ -38,7 +38,7 @@ static const struct argp argp = {
     parse_option,
     "DIR.srec",
     "Find out what a replay of a group of ranks has to know besides their traces: which call "
-    "comes behind which of another rank, and whose writes may have produced which value. Goes "
+    "follows which of another rank, and whose writes may have produced which value. Goes "
     "into DIR.srec/plan; made again, it is the same byte for byte.",
     NULL,
     NULL,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_replay.c: `sreplay replay`: starts recorded processes again, feeds them
- * their traces, and says how it went.  They run under the same library as when
- * they were recorded, which finds the control page (abi/control.h) at a descriptor
- * and so knows that it is replayed.
+ * cmd_replay.c: `sreplay replay`: starts recorded processes again, feeds them their traces, and
+ * prints the verdict.  They run under the same library as when they were recorded; it finds the
+ * control page (abi/control.h) at a descriptor, and so knows that it replays.
  */
 #include <argp.h>
 #include <errno.h>
@@ -61,7 +60,7 @@ static const struct argp_option option_list[] = {
      "each has what entered it from its trace only",
      0},
     {"gdb", OPTION_GDB, "RANK", 0,
-     "run this rank under gdb, with commands of its own (\"help sreplay\" there); arguments behind "
+     "run this rank under gdb, with commands of its own (\"help sreplay\" there); arguments after "
      "-- are gdb's",
      0},
     {"exec", OPTION_EXEC, "COMMAND", 0,
@@ -86,7 +85,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->group = arg;
 		return 0;
 	case 'r':
-		/* The tool's rank, where others run with it; else the only one. */
+		/* The tool's rank, if others run with it; else the only one. */
 		if (!take_rank(o, "--rank", arg))
 			return EINVAL;
 		if (!o->group)
@@ -132,7 +131,7 @@ static const struct argp argp = {
     NULL,
 };
 
-/* What stands behind "--" is gdb's: cut off, so that argp does not see it. */
+/* Words after "--" are for gdb; argp must not see them. */
 static char **cut_tool_arguments(int *argc, char **argv)
 {
 	for (int i = 1; i < *argc; i++) {
@@ -176,13 +175,13 @@ static bool is_among(const int32_t *ranks, size_t n, long rank)
 	return false;
 }
 
-/* What was asked for, or else the best that can be had, with its plan.  False after a message. */
+/* The requested transport, or else the best there is, with its plan.  False after a message. */
 static bool find_transport(struct sr_trace *t, const struct options *o, const int32_t *ranks,
 			   size_t n, struct sr_transport *way)
 {
 	enum sr_group_transport wanted = o->transport;
 
-	/* A rank alone is what its trace says; nothing of it can be found out twice. */
+	/* A rank alone has only its trace; there is nothing to compare it with. */
 	if (!o->has_transport)
 		wanted = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
 	if (!sr_transport_open(way, ranks, n, wanted))
@@ -196,8 +195,7 @@ static bool find_transport(struct sr_trace *t, const struct options *o, const in
 	return sr_transport_open(way, ranks, n, SR_GROUP_NONE);
 }
 
-/* Of ranks that are in the trace and are not replayed.  NULL: there are none, or they tell nothing.
- */
+/* Ranks in the trace that are not replayed.  NULL: there are none, or they are unknown. */
 static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ranks, size_t n,
 					   const struct sr_transport *way)
 {
@@ -205,7 +203,7 @@ static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ra
 	struct sr_error err;
 
 	if (way->group && n < sr_trace_ranks(t) && sr_outsiders_find(&outsiders, t, ranks, n, &err))
-		sr_note("what came from ranks that are not replayed is not told apart: %s",
+		sr_note("what ranks that are not replayed wrote is not known: %s",
 			err.text);
 	return outsiders;
 }
@@ -256,7 +254,7 @@ int sr_cmd_replay(int argc, char **argv)
 	o.tool.arguments = cut_tool_arguments(&argc, argv);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return SR_EXIT_FAILED;
-	/* Who steps through a program is not stuck. */
+	/* A program that the user steps through is not stuck. */
 	if (o.tool.kind == SR_TOOL_GDB)
 		o.timeout = 0;
 	if (sr_trace_open(&t, o.dir, &err))

@@ -21,13 +21,10 @@ int sr_cmd_process(int argc, char **argv);
 int sr_cmd_explain(int argc, char **argv);
 int sr_cmd_graph(int argc, char **argv);
 
-/*
- * For the default case of an argp parser: the one argument of the command is a
- * trace, and goes into *dir.
- */
+/* For the default case of an argp parser: stores the command's one argument, a trace, in *dir. */
 error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir);
 
-/* A rank or thread number from an argument; -1 after a message if it is none. */
+/* Parses a rank or thread number; -1 after a message. */
 long sr_parse_number(const char *option, const char *text);
 
 #endif

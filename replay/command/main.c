@@ -31,7 +31,7 @@ static void usage(FILE *to)
 	fprintf(to, "usage: sreplay COMMAND [OPTION...] [ARGUMENT...]\n\n");
 	for (size_t i = 0; i < COMMANDS; i++)
 		fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].what);
-	fprintf(to, "\nsreplay COMMAND --help tells more.\n");
+	fprintf(to, "\nsreplay COMMAND --help describes the options of a command.\n");
 }
 
 int main(int argc, char **argv)
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 	char name[64];
 
 	argp_err_exit_status = SR_EXIT_FAILED;
-	/* Whole lines, so that they do not mix with those of the program. */
+	/* Prints whole lines, so that they do not mix with the program's. */
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (argc < 2) {
 		usage(stderr);
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 		printf("sreplay %s\n", SREPLAY_VERSION);
 		return 0;
 	}
-	/* For tools that start a recorded process: nobody types it. */
+	/* Tools start a recorded process by this; users never type it. */
 	if (!strcmp(argv[1], "replay-start"))
 		return sr_cmd_replay_start(argc - 1, argv + 1);
 	for (size_t i = 0; i < COMMANDS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * visit.h: the commands that go through a trace: which trace and which rank
- * (the same argument and option for all), and a walk over its streams.
+ * visit.h: for commands that read a trace: the argument and option that choose trace and rank, and
+ * a walk over the streams.
  */
 #ifndef REPLAY_COMMAND_VISIT_H
 #define REPLAY_COMMAND_VISIT_H
@@ -28,14 +28,13 @@ extern const struct argp sr_choice_argp;
 error_t sr_parse_choice_only(int key, char *arg, struct argp_state *state);
 
 /*
- * What a command does on its way.  Each returns an exit status: the first that
- * is not 0 is that of the walk, which goes on to the next stream (where rank
- * fails, to the next rank).
+ * What a command does during the walk.  Each function returns an exit status.  The walk returns
+ * the first that is not 0, but continues with the next stream (after `rank`: with the next rank).
  */
 struct sr_visitor {
-	/* In front of all; NULL: nothing to do. */
+	/* Before all; NULL: nothing to do. */
 	void (*trace)(void *argument, const struct sr_trace *t);
-	/* In front of a rank's streams; NULL: nothing to do. */
+	/* Before a rank's streams; NULL: nothing to do. */
 	int (*rank)(void *argument, struct sr_trace *t, int32_t rank);
 	/* An open stream; the visitor reads it. */
 	int (*stream)(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread);

@@ -44,7 +44,6 @@ static uint32_t outcome_of(enum sr_mark reason)
 	}
 }
 
-/* In front of a call's record, or of a fault's. */
 static int send_orders(struct sr_feeder *f, const struct sr_entry *e)
 {
 	struct sr_exposed_payload exposed;
@@ -67,7 +66,7 @@ static void *feed(void *argument)
 	int got;
 
 	while ((got = sr_stream_next(f->stream, &e)) > 0) {
-		/* No call comes after a mark, or it does not follow on the one before. */
+		/* A call after a mark would not follow on the one before it. */
 		if (sr_entry_mark(&e, &reason, sentence, sizeof(sentence))) {
 			outcome = outcome_of(reason);
 			break;
@@ -79,8 +78,9 @@ static void *feed(void *argument)
 			return NULL; /* the process is gone */
 	}
 	f->killed = outcome == SR_REPLAY_DIED;
-	/* Where the recording was cut short, the mark says why; a torn file has the reader's
-	 * warning. */
+	/*
+	 * If the recording was cut short, the mark says why; if the file is torn, the reader does.
+	 */
 	if (outcome == SR_REPLAY_CUT && reason != SR_MARK_ENDED)
 		memcpy(f->warning, sentence, sizeof(f->warning));
 	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));
@@ -100,7 +100,7 @@ void sr_feeder_stop(struct sr_feeder *f)
 	const char *warning;
 
 	if (f->running) {
-		/* The feeder may be waiting for room that nobody makes any more. */
+		/* The feeder may wait for room in the ring, which no process makes any more. */
 		sr_ring_stop(&f->ring, EPIPE);
 		pthread_join(f->thread, NULL);
 	}

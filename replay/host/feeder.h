@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * feeder.h: sends a recorded thread's stream to its replayed twin: a thread of
- * `sreplay replay` that reads the trace and produces into a ring.
+ * feeder.h: sends a recorded thread's stream to the replayed thread.  A thread of `sreplay replay`
+ * reads the trace and produces into a ring.
  */
 #ifndef REPLAY_HOST_FEEDER_H
 #define REPLAY_HOST_FEEDER_H
@@ -16,12 +16,12 @@
 struct sr_feeder {
 	struct sr_stream *stream;
 	struct sr_ring ring; /* its memfd is ring.fd */
-	struct sr_orders *orders; /* put in front of its calls; NULL: none */
+	struct sr_orders *orders; /* records to insert before its calls; NULL: none */
 	pthread_t thread;
 	bool running;
 	/* Valid after sr_feeder_stop. */
 	uint64_t calls;    /* in the stream, as far as it was read */
-	bool killed;       /* it ends where the process was killed */
+	bool killed;       /* the stream ends where the process was killed */
 	char warning[512]; /* why the stream ended early, for the verdict */
 };
 

@@ -20,7 +20,7 @@ static const char *text_of(const json_t *file, const char *key)
 	return json_string_value(json_object_get(file, key));
 }
 
-/* Why it cannot be said whether it is the same; NULL: it can. */
+/* Why it is not known whether the file is the same; NULL: it is known. */
 static const char *why_unknown(const json_t *file)
 {
 	if (json_is_true(json_object_get(file, "changed")))
@@ -45,7 +45,6 @@ static int open_regular(const char *path)
 	return -EINVAL;
 }
 
-/* Its size and hash as they are now. */
 static void compare(const json_t *file, const char *path, int fd)
 {
 	long long recorded = (long long)json_integer_value(json_object_get(file, "size"));
@@ -131,7 +130,7 @@ static bool is_plain_path(const char *path)
 	return true;
 }
 
-/* In a sandbox the directory stands for the machine's: who may do what in it must be the same. */
+/* In a sandbox the directory replaces the machine's, so owner and mode must be the same. */
 static int make_directory(int parent, const char *name, const char *original)
 {
 	struct stat st = {.st_mode = 0755, .st_uid = geteuid(), .st_gid = getegid()};
@@ -150,7 +149,10 @@ static int make_directory(int parent, const char *name, const char *original)
 	return fd;
 }
 
-/* The directory for a file below root; *name: its last part.  -errno. */
+/*
+ * Makes the directories for a file below root; *name: the last part of the path.  The directory's
+ * descriptor, or -errno.
+ */
 static int make_way(int root, char *path, const char **name)
 {
 	int fd = fcntl(root, F_DUPFD_CLOEXEC, 0), next;
@@ -179,7 +181,7 @@ static int copy_to(int directory, const char *name, int from, const json_t *file
 		close(to);
 	if (!err && strcmp(hash, text_of(file, "xxh3")))
 		err = -EBADMSG;
-	/* The first one of a path is what the program saw first. */
+	/* Of several files with one path, the first is what the program saw first. */
 	return err == -EEXIST ? 0 : err;
 }
 

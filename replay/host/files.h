@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* files.h: the files that the recorded process read: are they still the same, and what were they?
+/*
+ * files.h: the files that the recorded process read: whether they have changed, and their recorded
+ * contents.
  */
 #ifndef REPLAY_HOST_FILES_H
 #define REPLAY_HOST_FILES_H
@@ -7,17 +9,15 @@
 #include "logd/trace/reader.h"
 
 /*
- * A note for each file that is not as it was when the recorded process first
- * used it (the replay may be exact all the same).  restored: the replay gets
- * those that the trace keeps from there, so only the others matter.
- * False after a message if the trace's list of them is damaged.
+ * Prints a note for each file that has changed since the recorded process first used it (the
+ * replay may still be exact).  restored: the replay uses the trace's copies, so only files without
+ * a copy matter.  False after a message if the trace's list of files is damaged.
  */
 bool sr_files_check(struct sr_trace *t, int32_t rank, const char *dir, bool restored);
 
 /*
- * Lay the kept ones out under root, each at its path, with the directories above
- * it as they are on this machine.  Nothing is followed out of root.  False after
- * a message.
+ * Copies the files that the trace keeps to their paths below root, with directories as on this
+ * machine.  Follows no link out of root.  False after a message.
  */
 bool sr_files_restore(struct sr_trace *t, int32_t rank, const char *dir, const char *root);
 

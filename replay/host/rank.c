@@ -28,7 +28,7 @@
 
 #define TICK_MS     100
 
-/* All rings are filled from the start: of many threads, most are over soon. */
+/* All rings are filled from the start; with many threads, most streams are short. */
 #define RING        (4u << 20)
 #define SMALL_RING  (256u << 10)
 #define FEW_THREADS 64
@@ -52,9 +52,9 @@ struct replay {
 /* ------------------------------------------------------------ preparation */
 
 /*
- * The limit on open descriptors, as far as the system lets us raise it: this
- * process and the replayed one have a ring for each thread.  The latter gets its
- * own limit back before it runs.  Returns that, 0 if it is not known.
+ * Raises the limit on open descriptors as far as the system allows: this process and the replayed
+ * one have a ring for each thread.  Returns the old limit, which the replayed process gets back
+ * before it runs; 0: not known.
  */
 static unsigned long raise_limit(size_t needed)
 {
@@ -71,7 +71,6 @@ static unsigned long raise_limit(size_t needed)
 	return before;
 }
 
-/* What the plan says of the thread comes with its records. */
 static bool open_orders(struct replay *r, size_t i, uint32_t thread)
 {
 	struct sr_error err;
@@ -132,7 +131,7 @@ static bool open_feeders(struct replay *r, unsigned long *limit)
 	return r->feeders != NULL;
 }
 
-/* The files that the program reads: said which have changed, or put where it will find them. */
+/* Restores the files that the program read, or prints which have changed. */
 static bool prepare_files(struct replay *r)
 {
 	const struct sr_rank_options *o = r->options;
@@ -157,8 +156,8 @@ static bool pass(int32_t *fd)
 }
 
 /*
- * The descriptors it needs at numbers that the program's own will not reach,
- * all others closed.
+ * Moves the descriptors that the process needs to numbers that the program's own do not reach, and
+ * closes all others.
  */
 static bool pass_descriptors(struct replay *r)
 {
@@ -229,7 +228,7 @@ static bool child_has_ended(const struct replay *r)
 	return !waitid(P_PID, (id_t)r->child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid;
 }
 
-/* Waits a thread for another rank?  Then it is that one which has to make progress. */
+/* A thread that waits for another rank makes progress if that rank does. */
 static bool waits_for_group(const struct replay *r)
 {
 	for (uint32_t i = 0; i < r->control->threads; i++)
@@ -255,13 +254,16 @@ static bool is_exact(const struct replay *r)
 	return atomic_load(&r->control->outcome) == SR_REPLAY_EXACT;
 }
 
-/* It has ended as recorded, and waits for the others of its group. */
+/* It has ended as recorded, and waits for the other members. */
 static bool is_over(const struct replay *r)
 {
 	return r->group && is_exact(r);
 }
 
-/* Until the child has ended, or has made no call for so many seconds (0: for ever): true. */
+/*
+ * Waits until the child has ended (false), or has made no call for so many seconds (true; 0: no
+ * limit).
+ */
 static bool is_stuck(const struct replay *r, long seconds)
 {
 	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
@@ -269,7 +271,7 @@ static bool is_stuck(const struct replay *r, long seconds)
 	long idle_ms = 0;
 	bool stuck = false;
 
-	/* Without a pidfd (old kernels, sandboxes) by its state. */
+	/* Without pidfds (old kernels, sandboxes) it asks for the child's state. */
 	while (!stuck && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
 		uint64_t calls = progress(r);
 
@@ -282,7 +284,7 @@ static bool is_stuck(const struct replay *r, long seconds)
 	return stuck;
 }
 
-/* What words about calls need; to read the schema takes longer than many a replay. */
+/* Loaded only for messages about calls: reading the schema takes longer than many a replay. */
 static void load_print(const struct replay *r, struct sr_verdict *v)
 {
 	size_t size;
@@ -292,7 +294,7 @@ static void load_print(const struct replay *r, struct sr_verdict *v)
 	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
 }
 
-/* Waits for the end; a child that makes no progress is killed, after words about where it is. */
+/* Waits for the end.  Kills a child that makes no progress, after printing where it is. */
 static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 {
 	struct sr_stuck stuck = {
@@ -307,7 +309,7 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 	v->stuck = is_stuck(r, r->options->timeout);
 	if (v->stuck) {
 		load_print(r, v);
-		/* With a tool around it, the child is that. */
+		/* With a tool, the child is the tool. */
 		if (atomic_load(&r->control->process))
 			stuck.process = atomic_load(&r->control->process);
 		sr_stuck_say(&stuck);
@@ -319,7 +321,7 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 
 /* ------------------------------------------------------------------- all */
 
-/* It came to where its recording ends; where others wait for it, they are told. */
+/* True if it reached the end of its recording. */
 static bool has_ended_as_recorded(const struct replay *r, const struct sr_verdict *v)
 {
 	switch ((enum sr_replay_outcome)atomic_load(&r->control->outcome)) {
@@ -331,11 +333,11 @@ static bool has_ended_as_recorded(const struct replay *r, const struct sr_verdic
 	case SR_REPLAY_RUNNING:
 		return v->killed;
 	default:
-		return false; /* it ends the replay of all */
+		return false; /* this rank ends the replay of the group */
 	}
 }
 
-/* Recorded with clocks: it has a place in them. */
+/* The rank was recorded with clocks if it has a member number in them. */
 static bool has_clocks(const struct replay *r)
 {
 	const json_t *member =
@@ -344,7 +346,7 @@ static bool has_clocks(const struct replay *r)
 	return json_is_integer(member) && json_integer_value(member) >= 0;
 }
 
-/* A process that was killed could not say what a device has not done again. */
+/* A killed process cannot report a request that the device did not repeat. */
 static void find_not_transferred(struct replay *r)
 {
 	const struct sr_work_items *e = &r->group->member[r->control->member].work_items;
@@ -360,7 +362,7 @@ static void find_not_transferred(struct replay *r)
 	atomic_store(&c->outcome, SR_REPLAY_NOT_TRANSFERRED);
 }
 
-/* Who produced what entered is known when all have ended. */
+/* The producers of all values are known once all members have ended. */
 static bool save_found(struct replay *r, struct sr_verdict *v, int found, int group_fd)
 {
 	const struct sr_ended_group ended = {
@@ -377,7 +379,10 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 
 	if (!r->plan)
 		return true;
-	/* Else who waits for it does so until the replay is ended: its trace is not to blame. */
+	/*
+	 * Otherwise members that wait for it go on waiting until the replay is ended; their traces
+	 * are not to blame.
+	 */
 	if (has_ended_as_recorded(r, v)) {
 		sr_group_end_member(r->group, r->control->member);
 		sr_group_await_end(r->group);

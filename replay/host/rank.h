@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rank.h: one recorded process run again: started, fed its trace, watched, and
- * said how it went.  `sreplay replay` does this itself for one rank, and in a
- * process of its own for each rank of a group (replay/host/group/conduct.h).
+ * rank.h: replays one recorded process: starts it, feeds it its trace, watches it, and prints the
+ * verdict.  For one rank `sreplay replay` does so itself; for a group a process for each rank does
+ * (replay/host/group/conduct.h).
  */
 #ifndef REPLAY_HOST_RANK_H
 #define REPLAY_HOST_RANK_H
@@ -26,8 +26,8 @@ struct sr_rank_options {
 };
 
 /*
- * All of it; returns the exit status.  `group` is NULL for a rank that is replayed
- * alone.  The control page and its descriptor are the caller's.
+ * Returns the exit status.  `group` is NULL for a rank that is replayed alone.  The control page
+ * and its descriptor belong to the caller.
  */
 int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		   struct sr_replay_control *control, int control_fd, struct sr_group *group);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stuck.h: what a replay that makes no progress was doing: of each thread the
- * last recorded call, the one that should come next, and where it is.
+ * stuck.h: prints where a replay that makes no progress is: for each thread the last recorded
+ * calls, the next one, and the stack.
  */
 #ifndef REPLAY_HOST_STUCK_H
 #define REPLAY_HOST_STUCK_H
@@ -20,13 +20,10 @@ struct sr_stuck {
 	const struct sr_print *with;
 };
 
-/* On standard error; the process must be there still. */
+/* On standard error; the process must still exist. */
 void sr_stuck_say(const struct sr_stuck *s);
 
-/*
- * The last calls before SN sn of a thread, and, where with_next, the record of
- * that one, as lines on standard error.
- */
+/* The last calls of a thread before SN sn, as lines on standard error. */
 void sr_say_calls_before(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn,
 			 const struct sr_print *with);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verdict.h: how a replay went, in words and as an exit status. */
+/* verdict.h: the outcome of a replay, as a message and an exit status. */
 #ifndef REPLAY_HOST_VERDICT_H
 #define REPLAY_HOST_VERDICT_H
 
@@ -12,15 +12,15 @@
 
 enum sr_verdict_kind {
 	SR_VERDICT_FAILED,
-	SR_VERDICT_EXACT, /* up to its end, or to where the recorded process was killed */
-	SR_VERDICT_CUT,   /* as far as the trace goes, or as it was wanted */
+	SR_VERDICT_EXACT, /* to its end, or to where the recorded process was killed */
+	SR_VERDICT_CUT,   /* to the end of an incomplete trace, or until the user ended it */
 };
 
 struct sr_verdict {
 	struct sr_trace *trace;
 	int32_t rank;
 	int wait_status; /* of the replayed process */
-	bool stuck;      /* it made no progress and was killed; sr_stuck_say has said where */
+	bool stuck;      /* it made no progress and was killed; sr_stuck_say has printed where */
 	bool with_tool;  /* it ran under one */
 	bool debugged;   /* it may be ended by the debugger at any time */
 	uint64_t recorded_calls;
@@ -31,7 +31,7 @@ struct sr_verdict {
 	enum sr_verdict_kind how; /* what sr_verdict_say came to */
 };
 
-/* Says it on standard error; returns what `sreplay replay` exits with. */
+/* Prints it on standard error; returns the exit status of `sreplay replay`. */
 int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exposed.h: records of memory that peers write, for people. */
+/* exposed.h: records about exposed regions, for people. */
 #ifndef REPLAY_PRINT_EXPOSED_H
 #define REPLAY_PRINT_EXPOSED_H
 
@@ -10,7 +10,7 @@
 /* {"record": name, ...} of the kinds SR_REC_EXPOSED*, SR_REC_REGION; NULL: another kind, or damaged. */
 json_t *sr_exposed_print(const struct sr_entry *e);
 
-/* What a rank's streams tell of its exposed regions. */
+/* What a rank's streams say about its exposed regions. */
 struct sr_exposed_sum {
 	uint64_t values, bytes, late, ticks, not_still;
 	uint64_t regions, region_bytes;

@@ -75,7 +75,7 @@ const char *sr_carries_why(uint32_t carries)
 	case SR_CARRIES_UNANSWERED:
 		return "sreplay-logd could not say whose the other end is";
 	case SR_CARRIES_UNNAMED:
-		return "it could not be told to sreplay-logd";
+		return "sreplay-logd could not be told of it";
 	case SR_CARRIES_UNJOINED:
 		return "this process could not join its job";
 	case SR_CARRIES_NO_ROOM:

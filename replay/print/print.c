@@ -12,7 +12,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The name of a number of trace.h; "" if it has none. */
 static const char *name_in(const char *const *names, size_t n, uint32_t number)
 {
 	return number < n && names[number] ? names[number] : "";
@@ -64,7 +63,7 @@ static json_t *decode_exec(const struct sr_entry *e)
 {
 	json_t *path = json_stringn((const char *)e->payload, e->size);
 
-	/* It need not be UTF-8. */
+	/* The path need not be UTF-8. */
 	return json_pack("{s:s, s:o}", "record", "exec", "path", path ? path : json_null());
 }
 

@@ -18,9 +18,8 @@ struct sr_print {
 };
 
 /*
- * The record as an object: of a call what sr_schema_decode makes, its name, and
- * where it was called ("at"); of another {"record": name, ...}.  NULL: it does
- * not fit the schema.
+ * The record as an object: a call as sr_schema_decode makes it, with its name and its place
+ * ("at"); another record as {"record": name, ...}.  NULL: it does not fit the schema.
  */
 json_t *sr_print_decode(const struct sr_print *p, const struct sr_entry *e);
 

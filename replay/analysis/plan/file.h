@@ -15,9 +15,8 @@ int sr_plan_path(char *path, size_t size, const char *dir, enum sr_plan_kind kin
 		 uint32_t thread);
 
 /*
- * One file.  Records are buffered and appended; the file has its header, and its
- * name, when it is finished.  None is made for no records.  A file is not kept open, so there may
- * be thousands.
+ * One file of a plan.  Records are buffered and appended.  Header and name come when it is
+ * finished; without records there is no file.  It is not kept open, so there may be thousands.
  */
 struct sr_plan_file;
 

@@ -84,7 +84,7 @@ static int make_room(struct sr_ledger *l, struct list *list)
 	return 0;
 }
 
-/* Behind those with the same key. */
+/* After those with the same key. */
 static int insert(struct sr_ledger *l, struct list *list, uint64_t key, const void *record)
 {
 	size_t at = list->used;
@@ -124,7 +124,7 @@ static int append(struct sr_ledger *l, const void *data, size_t size)
 	return err;
 }
 
-/* The older half of the exposed region goes to the file. */
+/* Writes the older half of the records in memory to the file. */
 static int spill(struct sr_ledger *l)
 {
 	struct list *w = &l->exposed;
@@ -188,7 +188,7 @@ static int load_block(struct sr_ledger *l)
 	return 0;
 }
 
-/* What is not late: first the file, then the exposed region, which becomes a block. */
+/* The records in order: first the file, then those in memory, which become a block. */
 static int refill(struct sr_ledger *l)
 {
 	if (l->read < l->written)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ledger.h: records that come nearly in order, kept on disk, and read back in order.
+ * ledger.h: records that come nearly in order, kept on disk and read back in order.
  *
- * What one rank finds out about another's calls comes in the order in which the
- * first one found it out.  An exposed region of the last records is kept sorted; what is
- * older goes to a temporary file.  One that comes later still is kept apart, up to
- * a limit, behind which it is dropped and counted.
+ * What one rank finds out about another's calls comes in the order in which the first rank found
+ * it out.  The latest records are kept sorted in memory; older ones go to a temporary file.  A
+ * record that is older than those is kept apart, up to a limit; beyond that it is dropped and
+ * counted.
  */
 #ifndef REPLAY_ANALYSIS_PLAN_LEDGER_H
 #define REPLAY_ANALYSIS_PLAN_LEDGER_H

@@ -13,9 +13,9 @@
 struct sr_plan;
 
 /*
- * The plan of an open trace.  0, or -errno and a sentence: -ENOENT: there is none; -ESTALE: it is
- * of another version, or the trace has changed since; -EBADMSG: damaged.  In all
- * three cases `sreplay process` makes a new one.
+ * Opens the plan of a trace.  0, or -errno and a sentence: -ENOENT: there is none; -ESTALE: it is
+ * of another version, or the trace has changed; -EBADMSG: damaged.  In all three cases `sreplay
+ * process` makes a new one.
  */
 int sr_plan_open(struct sr_plan **plan, struct sr_trace *t, struct sr_error *err);
 void sr_plan_close(struct sr_plan *p);
@@ -24,19 +24,18 @@ void sr_plan_close(struct sr_plan *p);
 const int32_t *sr_plan_group(const struct sr_plan *p, size_t *n);
 /* plan.json. */
 const json_t *sr_plan_summary(const struct sr_plan *p);
-/* For who writes plan files of his own (found): what their headers must say. */
+/* What the headers of this plan's files must contain. */
 uint64_t sr_plan_trace_identity(const struct sr_plan *p);
 
 /*
- * The records of a kind for a thread (of SR_PLAN_FOUND: for a rank, thread 0), ascending by sn
- * (found: in their order), with *records NULL and *count 0 if there are none.
- * Checked, mapped, valid until the plan is closed.  0, or -errno and a sentence,
- * as sr_plan_open.  One thread at a time.
+ * The records of a kind for a thread (of SR_PLAN_FOUND: for a rank, with thread 0), ascending by
+ * sn (found: in their order); none: *records NULL and *count 0.  Checked, mapped, valid until the
+ * plan is closed.  0, or -errno and a sentence, as sr_plan_open.  For one thread at a time.
  */
 int sr_plan_records(struct sr_plan *p, enum sr_plan_kind kind, int32_t rank, uint32_t thread,
 		    const void **records, size_t *count, struct sr_error *err);
 
-/* What changes when anything in the streams of a trace does.  0, or -errno and a sentence. */
+/* A hash of all streams of a trace.  0, or -errno and a sentence. */
 int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *err);
 
 #endif

@@ -29,10 +29,10 @@
 
 #include "replay/abi/group.h"
 
-/* Raised with every change; a plan of another version is made again. */
+/* Raised with every change; a plan of another version is made anew. */
 #define SR_PLAN_VERSION 1
 
-/* A rank that the trace does not tell (SR_PLAN_AMBIGUOUS); SR_RANK_OUTSIDE: none of the group. */
+/* A rank that the trace does not tell: see SR_PLAN_AMBIGUOUS. */
 #define SR_PLAN_UNKNOWN (-2)
 
 enum sr_plan_kind {
@@ -59,10 +59,9 @@ enum sr_plan_flags {
 };
 
 /*
- * The call `sn` of this thread may return once rank for_rank has entered its call
- * (for_thread, for_sn).  Waiting at a return for an entry: as it was in the
- * recording, so no waits form a cycle.  What other waits of the plan imply is
- * left out.
+ * The call `sn` of this thread may return once rank for_rank has entered its call (for_thread,
+ * for_sn).  A return waits for an entry, as in the recording, so waits never form a cycle. Waits
+ * that others imply are left out.
  */
 struct sr_plan_wait {
 	uint64_t sn;
@@ -70,27 +69,27 @@ struct sr_plan_wait {
 	int32_t for_rank;
 	uint32_t for_thread;
 	uint32_t flags; /* BY_*, INDIRECT, AMBIGUOUS, WEAKENED */
-	uint32_t fault; /* not 0: not the call waits, but this fault of the thread's, behind it */
+	uint32_t fault; /* not 0: this fault of the thread after the call waits */
 };
 
-/* The same from the other side: who waits for this thread's entry of call `sn`. */
+/* The same from the other side: the wait for this thread's entry of call `sn`. */
 struct sr_plan_wake {
 	uint64_t sn;
 	uint64_t their_sn; /* whose return waits */
 	int32_t their_rank;
 	uint32_t their_thread;
 	uint32_t flags;
-	uint32_t their_fault; /* not 0: this fault waits, behind call their_sn */
+	uint32_t their_fault; /* not 0: this fault after call their_sn waits */
 };
 
 /*
- * Algorithm 3 of SReplay.  After call `sn` of this thread, its rank compares what
- * it wrote (WRITEs, SENDs, atomics, and its own memory, where the value was READ
- * from there) with the values that entered (their_rank, their_thread) up to and
- * with call their_sn, and since the check before with that thread.
+ * Algorithm 3 of SReplay.  After call `sn` of this thread, its rank compares what it wrote
+ * (WRITEs, SENDs, atomics, and its own memory, if the value was READ from there) with the values
+ * that entered (their_rank, their_thread) up to and including call their_sn, since the previous
+ * check with that thread.
  *
- * With EXACT one request is known to be the source: `request` of call `sn` is
- * what completion `completion` of call their_sn brought.
+ * With EXACT the source is known: `request` of call `sn` is what completion `completion` of call
+ * their_sn brought.
  */
 struct sr_plan_check {
 	uint64_t sn;
@@ -100,14 +99,13 @@ struct sr_plan_check {
 	uint16_t request;    /* EXACT only */
 	uint16_t completion; /* EXACT only */
 	uint32_t flags;
-	uint32_t their_fault; /* not 0: up to and with this fault, behind call their_sn */
+	uint32_t their_fault; /* not 0: up to and including this fault after call their_sn */
 	uint32_t reserved;
 };
 
 /*
- * A request that fetches (READ, atomics): where its bytes were found to have
- * arrived.  A replay that issues it for real does so once the waits of that call
- * hold.  Requests to the outside are here too.
+ * A request that fetches (READ, atomics): the completion at which its bytes had arrived.  A replay
+ * that repeats it does so once the waits of that call hold.  Requests to the outside are included.
  */
 struct sr_plan_request {
 	uint64_t sn; /* of the post */
@@ -120,7 +118,7 @@ struct sr_plan_request {
 	uint32_t flags; /* UNFINISHED: completed_* are 0 */
 };
 
-/* From call `sn` on (its transition to RTR, or librdmacm's connection), this is the other end. */
+/* From call `sn` on (the transition to RTR, or librdmacm's connection) this is the other end. */
 struct sr_plan_peer {
 	uint64_t sn;
 	uint64_t qp; /* address of the struct ibv_qp in this rank */
@@ -138,7 +136,7 @@ struct sr_plan_place {
 	uint64_t ring_position;
 };
 
-/* In front of the records of each file. */
+/* Precedes the records of each file. */
 #define SR_PLAN_MAGIC "srplan01"
 
 struct sr_plan_header {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*  */
 #include "replay/analysis/process/own.h"
 
 #include <errno.h>

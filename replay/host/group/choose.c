@@ -7,7 +7,7 @@
 
 #include "replay/print/say.h"
 
-/* The next piece, N or N-M; false: it is neither. */
+/* Parses the next piece, N or N-M; false: it is neither. */
 static bool next_piece(const char **list, long *first, long *last)
 {
 	char *end;
@@ -50,7 +50,7 @@ static void say_what_is_there(const struct sr_trace *t, const char *dir)
 	fputc('\n', stderr);
 }
 
-/* A piece that names nothing which the trace has is a mistake. */
+/* Each piece must name at least one rank of the trace. */
 static bool all_are_there(const struct sr_trace *t, const char *list)
 {
 	long first, last;

@@ -41,7 +41,7 @@ struct conductor {
 	struct worker *workers;
 	int signals;                 /* a signalfd */
 	int by;                      /* the signal that is to end all; 0: none */
-	const struct worker *failed; /* it was not as recorded, and the others are ended for it */
+	const struct worker *failed; /* it did not do what was recorded, and ended the others */
 };
 
 /* ---------------------------------------------------------------- starting */
@@ -61,8 +61,8 @@ static bool open_relays(const struct conductor *d, struct worker *w)
 }
 
 /*
- * A process group of its own, so that Ctrl-C comes to us alone and what the
- * program left behind can be found; a debugger stays with its terminal.
+ * The worker has a process group of its own: Ctrl-C reaches only us, and we can find processes
+ * that the program left.  A debugger keeps the terminal's group.
  */
 static void __attribute__((noreturn))
 work(const struct conductor *d, struct worker *w, pid_t conductor)
@@ -98,7 +98,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	}
 	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->transport->group);
 	fflush(NULL);
-	/* Past main's return, which the parent's libraries would have prepared. */
+	/* Skips the exit handlers of this process's libraries, which belong to the parent. */
 	_exit(status);
 }
 
@@ -152,7 +152,7 @@ static bool make_output(const struct sr_conduct *c)
 
 /* ----------------------------------------------------------------- the end */
 
-/* Whatever still runs is ended; its processes die with it. */
+/* Kills all workers that still run; their processes die with them. */
 static void end_all(const struct conductor *d)
 {
 	for (size_t i = 0; i < d->c->count; i++) {
@@ -163,13 +163,15 @@ static void end_all(const struct conductor *d)
 	}
 }
 
-/* By its own words: an exit status may be the program's. */
+/* As the worker reports it: an exit status may be the program's. */
 static enum sr_verdict_kind how(const struct worker *w)
 {
 	return (enum sr_verdict_kind)atomic_load(&w->control->verdict);
 }
 
-/* A rank that is not what was recorded ends the replay: its own words, then where the others are.
+/*
+ * A rank that did not do what was recorded ends the replay.  Its message comes first, then where
+ * the others are.
  */
 static void fail(struct conductor *d, struct worker *failed)
 {
@@ -194,10 +196,10 @@ static void take_end(struct conductor *d, struct worker *w, int wait_status)
 {
 	w->ended = true;
 	w->status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : SR_EXIT_FAILED;
-	/* Who waits for one that failed is ended with it, and has nothing to say of that. */
+	/* A rank that is ended because another one failed has nothing to report. */
 	if (d->transport->group && how(w) != SR_VERDICT_FAILED)
 		sr_group_end_member(d->transport->group, (uint32_t)(w - d->workers));
-	/* Processes that the program left behind were not part of it. */
+	/* Processes that the program left behind are not part of the replay. */
 	if (!w->has_terminal) {
 		kill(-w->pid, SIGKILL);
 		sr_relay_close(&w->out);
@@ -244,7 +246,7 @@ static void take_signals(struct conductor *d)
 			reap(d);
 			continue;
 		}
-		/* The debugger takes Ctrl-C for itself. */
+		/* With a debugger, Ctrl-C is for the debugger. */
 		if (info.ssi_signo == SIGINT && d->c->tool.kind == SR_TOOL_GDB)
 			continue;
 		d->by = (int)info.ssi_signo;

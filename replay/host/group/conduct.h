@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * conduct.h: a group's ranks replayed at the same time, each by a process of its
- * own (rank.h) that is our child; their end is everybody's.
+ * conduct.h: replays the ranks of a group at the same time, each in a child process (rank.h).  If
+ * one fails, all are ended.
  */
 #ifndef REPLAY_HOST_GROUP_CONDUCT_H
 #define REPLAY_HOST_GROUP_CONDUCT_H

@@ -17,7 +17,7 @@ typedef unsigned long long ull;
 
 #define BAR 40
 
-/* One line, drawn again where it changes. */
+/* Draws the progress bar again if it has changed. */
 static void draw(double done)
 {
 	static int last = -1;
@@ -120,8 +120,8 @@ static bool has_plan(struct sr_trace *t, const int32_t *ranks, size_t n)
 }
 
 /*
- * For all recorded ranks: any group of them finds its own in it.  In a process of its own,
- * whose memory goes with it; not by an exec, which takes as long as a short trace's plan.
+ * Makes a plan for all recorded ranks, which serves any group of them, in a child process, whose
+ * memory is freed with it.  It does not exec: that takes as long as the plan of a short trace.
  */
 static bool make_plan_apart(const char *dir)
 {
@@ -133,7 +133,7 @@ static bool make_plan_apart(const char *dir)
 	if (pid < 0)
 		return sr_fail("cannot fork: %s", strerror(errno)), false;
 	if (!pid) {
-		dup2(2, 1); /* standard output is the programs' */
+		dup2(2, 1); /* standard output belongs to the programs */
 		status = sr_make_plan(dir, NULL, false);
 		fflush(NULL);
 		_exit(status);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Longer ones are passed on in pieces. */
+/* Longer lines are passed on in pieces. */
 #define LINE_MAX (1u << 20)
 
 static void say_line(struct sr_relay *r, const char *text, size_t n)
@@ -18,7 +18,7 @@ static void say_line(struct sr_relay *r, const char *text, size_t n)
 	r->held = 0;
 }
 
-/* Until its end comes; without memory it is passed on as it is. */
+/* Keeps an incomplete line until its end comes; without memory, passes it on at once. */
 static void hold(struct sr_relay *r, const char *text, size_t n)
 {
 	if (r->held + n > r->room) {
@@ -59,7 +59,7 @@ int sr_relay_open(struct sr_relay *r, int32_t rank, FILE *out, const char *path)
 	*r = (struct sr_relay){.fd = -1, .write_fd = -1, .out = out, .rank = rank};
 	if (pipe2(ends, O_CLOEXEC))
 		return -errno;
-	/* Programs print bursts; a pipe of one page would make them wait for us. */
+	/* Programs print in bursts; with a pipe of one page they would wait for us. */
 	fcntl(ends[0], F_SETPIPE_SZ, 1 << 20);
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	r->fd = ends[0];

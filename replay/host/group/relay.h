@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * relay.h: what a rank of a group prints, passed on line by line with the rank in
- * front, so that the lines of several never mix; and, if wanted, kept as it is
- * in a file of its own.
+ * relay.h: passes on what a rank of a group prints, line by line with the rank in front, so that
+ * lines of several ranks never mix; optionally with an unchanged copy in a file.
  */
 #ifndef REPLAY_HOST_GROUP_RELAY_H
 #define REPLAY_HOST_GROUP_RELAY_H
@@ -30,7 +29,7 @@ void sr_relay_started(struct sr_relay *r);
 /* Passes on what is there. */
 void sr_relay_move(struct sr_relay *r);
 
-/* The rank has ended: all that is left; a last line that has no end gets one. */
+/* Call when the rank has ended: passes on the rest, and ends an incomplete last line. */
 void sr_relay_close(struct sr_relay *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* state.h: where the ranks of a group are, in words, when one of them ends the replay. */
+/* state.h: prints where the ranks of a group are when one of them ends the replay. */
 #ifndef REPLAY_HOST_GROUP_STATE_H
 #define REPLAY_HOST_GROUP_STATE_H
 
@@ -21,7 +21,7 @@ struct sr_group_view {
 	struct sr_group_rank rank[SR_GROUP_MEMBERS];
 };
 
-/* Of each: how many calls of each thread, which one is next, and for whom it waits. */
+/* For each thread: the number of calls, the next call, and the call that it waits for. */
 void sr_group_say_states(const char *dir, const struct sr_group_view *v);
 
 #endif

@@ -90,7 +90,7 @@ bool sr_transport_lost(struct sr_transport *t, pid_t pid)
 	return true;
 }
 
-static void say_carried(const struct sr_group_proxy *c)
+static void say_transferred(const struct sr_group_proxy *c)
 {
 	typedef unsigned long long ull;
 
@@ -108,6 +108,6 @@ void sr_transport_close(struct sr_transport *t)
 	if (t->proxy)
 		sr_proxy_end(t->proxy);
 	if (t->group && t->group->transport == SR_GROUP_RXE)
-		say_carried(&t->group->proxy);
+		say_transferred(&t->group->proxy);
 	t->proxy = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* transport.h: by which way the ranks of a group reach each other, and the plan for it. */
+/* transport.h: how the ranks of a group reach each other in a replay. */
 #ifndef REPLAY_HOST_GROUP_TRANSPORT_H
 #define REPLAY_HOST_GROUP_TRANSPORT_H
 
@@ -20,22 +20,24 @@ struct sr_transport {
 };
 
 /*
- * Makes the group's memory and, over a device, starts its proxy, which looks for one
- * while the plan is made.  False after a message.
+ * Makes the group's memory and, for a device, starts the proxy, which looks for one while the plan
+ * is made.  False after a message.
  */
 bool sr_transport_open(struct sr_transport *t, const int32_t *ranks, size_t n,
 		       enum sr_group_transport wanted);
-/* Before any rank is started: says what was chosen where there was a choice.  False after a
- * message: what was asked for cannot be had. */
+/*
+ * Call before any rank starts: prints which transport was chosen, if there was a choice.  False
+ * after a message: the requested one is not available.
+ */
 bool sr_transport_ready(struct sr_transport *t);
 /* Nothing was replayed. */
 void sr_transport_abandon(struct sr_transport *t);
-/* A process of ours has ended: was it the proxy?  Then its absence is known to all. */
+/* A child has ended.  If it was the proxy, tells all members, and returns true. */
 bool sr_transport_lost(struct sr_transport *t, pid_t pid);
-/* When all ranks have ended: says what went over the device. */
+/* Call when all ranks have ended: prints what went over the device. */
 void sr_transport_close(struct sr_transport *t);
 
-/* "shm" and so on; false: no transport is called so. */
+/* Parses "shm" and so on; false: there is no such transport. */
 bool sr_transport_parse(const char *name, enum sr_group_transport *transport);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* found.h: a rank's part of the communication report (plan.h), on the command's side. */
+/* found.h: a rank's part of the communication report, in the plan (rank-N/found). */
 #ifndef REPLAY_HOST_PRODUCERS_FOUND_H
 #define REPLAY_HOST_PRODUCERS_FOUND_H
 
@@ -9,12 +9,12 @@
 #include "replay/host/producers/producers.h"
 #include "replay/analysis/plan/plan.h"
 
-/* Where the replayed process puts its records: a memory file; -errno. */
+/* A memory file for the replayed process's records; -errno. */
 int sr_found_open(void);
 
 /*
- * Bytes that entered: by a member of the group, and from outside; and that nobody can
- * have written, of which the first are kept.
+ * Bytes that entered from members and from outside, and those that nobody can have written; the
+ * first of these are kept.
  */
 struct sr_found_bytes {
 	uint64_t inside, outside, nobody;
@@ -23,8 +23,8 @@ struct sr_found_bytes {
 };
 
 /*
- * The rank's file in the plan, from what is there, with what was put off settled;
- * false after a message.
+ * Writes the rank's file in the plan from the records in fd, and resolves pending ones. False
+ * after a message.
  */
 bool sr_found_save(int fd, const char *dir, const struct sr_plan *p, int32_t rank,
 		   struct sr_producers *producers, struct sr_found_bytes *bytes);

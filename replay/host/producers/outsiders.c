@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See outsiders.h. */
 #include "replay/host/producers/outsiders.h"
 
 #include <errno.h>
@@ -67,7 +66,7 @@ static int by_begin(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Sorted; those that touch become one. */
+/* Sorts the ranges and joins those that touch. */
 static void merge(struct member *m)
 {
 	size_t kept = 0;
@@ -86,7 +85,9 @@ static void merge(struct member *m)
 	m->n = kept + 1;
 }
 
-/* As many as there are places apart, not as there were requests. */
+/*
+ * Makes room by merging, so that memory grows with the number of separate places, not of requests.
+ */
 static int make_room(struct member *m)
 {
 	struct sr_outsiders_range *more;
@@ -118,7 +119,7 @@ static int see_posted(void *argument, const struct sr_posted *p)
 	    x->member_of[p->to] == NOT_A_MEMBER || x->member_of[p->rank] != NOT_A_MEMBER)
 		return 0;
 	m = &x->o->members[x->member_of[p->to]];
-	/* Of inline data in several pieces the trace has the checksum, and not the length. */
+	/* The trace has no length of inline data in several pieces, only their checksum. */
 	if (!length || p->address + length < p->address) {
 		m->unknown = m->unknown || length || p->checksum;
 		return 0;
@@ -131,7 +132,7 @@ static int see_posted(void *argument, const struct sr_posted *p)
 
 /* -------------------------------------------------------------------- peers */
 
-/* Direct verbs post past the recorder, if they were let through. */
+/* With --allow-direct, direct verbs post past the recorder. */
 static bool posts_unseen(const json_t *process)
 {
 	const char *name = sr_setting_variable(SR_SETTING_ALLOW_DIRECT);
@@ -147,7 +148,7 @@ static bool posts_unseen(const json_t *process)
 	return false;
 }
 
-/* Is the other end one whose requests are in the trace? */
+/* Are the other end's requests in the trace? */
 static bool is_known(const struct pass *x, const struct sr_end *e)
 {
 	return e->peer != SR_NO_END && !e->ambiguous && !x->links.ends[e->peer].ambiguous &&
@@ -181,7 +182,7 @@ static int name_members(struct pass *x, const int32_t *ranks, size_t n)
 	return 0;
 }
 
-/* All of it, with nothing missing anywhere. */
+/* Reads all requests; a hole anywhere makes every member unknown. */
 static int read_requests(struct pass *x, struct sr_error *err)
 {
 	const struct sr_process_hooks hooks = {.posted = see_posted, .argument = x};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * outsiders.h: what ranks that are in the trace, but are not replayed, can have
- * written into the memory of those that are.
+ * outsiders.h: what outsiders, ranks in the trace that are not replayed, can have written into the
+ * memory of those that are.
  *
- * Which requests they posted is in their traces, with addresses and lengths; the
- * bytes are not.  So where none of them went, a byte is the group's, or nobody's.
+ * Their traces have the addresses and lengths of their requests, but not the bytes.  A byte where
+ * none of these requests went is a member's, or nobody's.
  */
 #ifndef REPLAY_HOST_PRODUCERS_OUTSIDERS_H
 #define REPLAY_HOST_PRODUCERS_OUTSIDERS_H
@@ -23,16 +23,16 @@ struct sr_outsiders_range {
 };
 
 /*
- * For a group of these ranks, ascending.  One pass over all streams.  0, or -errno and a sentence;
- * the caller frees it.
+ * For a group of these ranks, ascending.  Makes one pass over all streams.  0, or -errno and a
+ * sentence; the caller frees the result.
  */
 int sr_outsiders_find(struct sr_outsiders **outsiders, struct sr_trace *t, const int32_t *ranks,
 		      size_t n, struct sr_error *err);
 void sr_outsiders_free(struct sr_outsiders *o);
 
 /*
- * Where they can have written into the memory of member number `member`: *n ranges, ascending,
- * apart.  NULL: anywhere; it has a peer of which not all is in the trace.
+ * Where outsiders can have written into the memory of this member: *n disjoint ranges, ascending.
+ * NULL: anywhere, because it has a peer whose requests are not all in the trace.
  */
 const struct sr_outsiders_range *sr_outsiders_ranges(const struct sr_outsiders *o, size_t member,
 						     size_t *n);

@@ -12,7 +12,7 @@
 
 #include "logd/base/opcodes.h"
 
-/* In the header these are macros, for functions that are not in the library. */
+/* The header has these as macros for functions that are not in the library. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 
@@ -21,7 +21,7 @@
 #define POLLS   1000  /* before it sleeps */
 #define LIMIT   10000 /* ms for one request: loopback takes microseconds, its retries 4 s at most */
 
-/* What is used of the library, by the names that it has there. */
+/* The functions of the library that are used, by name. */
 static struct {
 	struct ibv_device **(*get_device_list)(int *n);
 	void (*free_device_list)(struct ibv_device **list);
@@ -108,7 +108,7 @@ static bool is_ipv4(const union ibv_gid *gid)
 	return !memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
-/* One with an IPv4 address, if there is one: the others need an IPv6 link. */
+/* Prefers a GID with an IPv4 address: the others need an IPv6 link. */
 static void find_gid(struct sr_device *d)
 {
 	static const union ibv_gid none;
@@ -166,8 +166,8 @@ static void say_device(const struct sr_device *d, const char *name, char *text, 
 }
 
 /*
- * Does it reach itself?  Some cannot be connected like this (iWARP), or have no atomics:
- * that shows now, and not in the midst of a replay.
+ * Does the device reach itself?  Some cannot be connected like this (iWARP), or have no atomics.
+ * That must show here, not during the replay.
  */
 static bool does_it(struct sr_device *d, const char *name, char *text, size_t size)
 {
@@ -208,7 +208,7 @@ static bool does_it(struct sr_device *d, const char *name, char *text, size_t si
 	return done && words[0] == 41 && words[1] == 42;
 }
 
-/* It goes with its process: what was made of it on the way is left to that. */
+/* Nothing is freed here after an error: the process ends, and the device's objects with it. */
 static bool open_one(struct sr_device *d, struct ibv_device *device, char *text, size_t size)
 {
 	d->context = lib.open_device(device);
@@ -345,7 +345,7 @@ static int64_t now_ms(void)
 	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
 }
 
-/* False: none comes until then.  Most are there at once. */
+/* False: none came in time.  Most are there at once. */
 static bool next_completion(struct sr_device *d, struct ibv_wc *wc, int64_t until)
 {
 	struct pollfd p = {.fd = d->channel->fd, .events = POLLIN};
@@ -358,7 +358,7 @@ static bool next_completion(struct sr_device *d, struct ibv_wc *wc, int64_t unti
 		struct ibv_cq *cq;
 		void *context;
 
-		/* Armed, then looked at: what came in between raises no event. */
+		/* Checks again after arming: a completion in between raises no event. */
 		if (ibv_req_notify_cq(d->cq, 0))
 			return false;
 		if (ibv_poll_cq(d->cq, 1, wc) > 0)
@@ -402,7 +402,7 @@ static int post(struct ibv_qp *from, const struct sr_transfer *t)
 	return ibv_post_send(from, &wr, &bad);
 }
 
-/* A receive's says what was sent; the device may have lost some of it. */
+/* A receive's completion says what was sent; the device may have lost some of it. */
 static bool is_as_sent(const struct sr_transfer *t, const struct ibv_wc *wc, char *text,
 		       size_t size)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device.h: an RDMA device of this host, and connections on it whose two ends are both
- * ours.  Used by the proxy's process only (proxy.h), by one thread.
+ * device.h: an RDMA device of this host, and connections on it with both ends in this process.
+ * Used by the proxy (proxy.h), by one thread.
  *
- * libibverbs is loaded when a device is looked for: who replays without one need not
- * have it.
+ * libibverbs is loaded when a device is looked for: a replay without one does not need it.
  */
 #ifndef REPLAY_HOST_CARRIER_DEVICE_H
 #define REPLAY_HOST_CARRIER_DEVICE_H
@@ -17,8 +16,10 @@
 
 struct sr_device;
 
-/* The first one on which a port is active, and reaches itself.  NULL: there is none; `text` says
- * what was chosen, or why there is none. */
+/*
+ * Opens the first device with an active port that reaches itself.  NULL: there is none.  `text`
+ * names the device, or says why there is none.
+ */
 struct sr_device *sr_device_open(char *text, size_t size);
 
 /* NULL with errno. */
@@ -44,7 +45,7 @@ struct sr_transfer {
 	uint64_t compare_add, swap;
 };
 
-/* Done by the device when it returns.  False: it was not, and `text` says why. */
+/* Returns when the device has done it.  False: it failed, and `text` says why. */
 bool sr_device_do(struct sr_device *d, const struct sr_wire *w, int from,
 		  const struct sr_transfer *t, char *text, size_t size);
 

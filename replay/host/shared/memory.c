@@ -52,9 +52,9 @@ void sr_group_end_member(struct sr_group *g, uint32_t member)
 	syscall(SYS_futex, &m->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-#define LEFT_MS 15000 /* as long as the process itself would wait: transfer.c */
+#define LEFT_MS 15000 /* as long as the process would wait: transfer.c */
 
-/* Of one that was killed some may be left, of which its process did not wake the proxy. */
+/* A killed process may leave items of which it did not wake the proxy. */
 static void await_work_items(struct sr_group *g, const struct sr_work_items *e)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};

@@ -8,17 +8,19 @@
 
 #include "replay/abi/group.h"
 
-/* Made and mapped; NULL with errno. */
+/* Makes and maps the file; NULL with errno. */
 struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_transport transport,
 			       int *fd);
 
-/* From the file; what cannot be read reads as zeros. */
+/* Reads from the file; what cannot be read is zero. */
 void sr_group_file_read(int fd, uint64_t at, void *to, size_t n);
 
-/* This member's process has ended: who still waits for it is woken, to see that. */
+/* This member's process has ended: wakes all that wait for it. */
 void sr_group_end_member(struct sr_group *g, uint32_t member);
 
-/* Until none makes calls any more, and all is done again over the device that will be. */
+/*
+ * Waits until no member makes calls any more, and the proxy has done all work items it ever will.
+ */
 void sr_group_await_end(struct sr_group *g);
 
 #endif

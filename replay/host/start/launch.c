@@ -34,7 +34,7 @@ static void set_stack_limit(const struct sr_recorded *p)
 			p->stack_limit);
 }
 
-/* What is open above it stays open. */
+/* Descriptors above the limit stay open. */
 static void set_open_files(unsigned long limit)
 {
 	struct rlimit now;
@@ -45,7 +45,7 @@ static void set_open_files(unsigned long limit)
 	setrlimit(RLIMIT_NOFILE, &now);
 }
 
-/* Does the path by which the program was executed still lead to it? */
+/* Does the path that the program was executed by still lead to it? */
 static bool same_file(const char *path, const char *exe)
 {
 	struct stat a, b;
@@ -54,7 +54,7 @@ static bool same_file(const char *path, const char *exe)
 	       a.st_ino == b.st_ino;
 }
 
-/* A program may ask for them, and put them back. */
+/* A program can query its signal dispositions and restore them. */
 static void inherit_signals(const struct sr_recorded *p)
 {
 	for (int signo = 1; signo < NSIG; signo++)
@@ -62,12 +62,12 @@ static void inherit_signals(const struct sr_recorded *p)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &p->blocked, NULL, sizeof(p->blocked));
 }
 
-/* All that the process inherits is as recorded; the descriptors are in place already. */
+/* Sets all that the process inherits as recorded; the descriptors are in place already. */
 static void __attribute__((noreturn)) become(const struct sr_launch *l)
 {
 	const struct sr_recorded *p = l->recorded;
 
-	/* Nothing of it survives us: a replay whose feeder is gone would wait for ever. */
+	/* The process dies with us: without its feeder, a replay would wait for ever. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	inherit_signals(p);
 	if (l->sandbox[0] && !sr_sandbox_enter(l->sandbox))
@@ -88,10 +88,10 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 
 /* ------------------------------------------------------------------ tools */
 
-/* What is put behind the tool's own words: how it starts the program. */
+/* The words after the tool's own, which start the program. */
 static const char *const start_words[] = {"replay-start", NULL};
 
-/* Tools mistake an empty word for none. */
+/* Some tools drop an empty word. */
 #define NO_SANDBOX  "-"
 #define START_WORDS 6 /* path, replay-start, trace, rank, sandbox, limit */
 
@@ -123,7 +123,7 @@ static void __attribute__((noreturn)) run(char **argv)
 	_exit(SR_REPLAY_EXIT_FAILED);
 }
 
-/* A shell splits the words, and is replaced by the tool: its arguments are the program's start. */
+/* A shell splits the words and then executes the tool, with the program's start as arguments. */
 static void __attribute__((noreturn)) run_command(const struct sr_launch *l)
 {
 	char script[PATH_MAX];
@@ -162,7 +162,7 @@ static void __attribute__((noreturn)) run_gdb(const struct sr_launch *l)
 		memcpy(argv + at, l->tool->arguments, n * sizeof(*argv));
 	argv[at + n] = "--args";
 	put_start_words(argv + at + n + 1, l);
-	/* For the commands; the program's own environment is the recorded one. */
+	/* For the gdb commands; the program gets the recorded environment. */
 	snprintf(rank, sizeof(rank), "%d", l->rank);
 	setenv("SREPLAY_GDB_COMMAND", argv[at + n + 1], 1);
 	setenv("SREPLAY_GDB_TRACE", argv[at + n + 3], 1);
@@ -199,7 +199,7 @@ int sr_cmd_replay_start(int argc, char **argv)
 	if (!sr_trace_process(t, l.rank) || !sr_recorded_load(&recorded, t, l.rank, l.trace))
 		return sr_fail("%s has no rank %d to start", l.trace, l.rank);
 	l.recorded = &recorded;
-	/* Of the tool's descriptors the program sees none: it did not when it was recorded. */
+	/* The program must not see the tool's descriptors. */
 	syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
 	become(&l);
 }

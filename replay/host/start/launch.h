@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * launch.h: becoming the recorded process: its directory, limits, descriptors,
- * arguments and environment, all addresses where they were.
+ * launch.h: turns this process into the recorded one: its directory, limits, descriptors,
+ * arguments, environment and addresses.
  *
- * A tool (a debugger, strace, perf, ...) has to start the program itself, and
- * would start it with its own environment and under another name.  So it is
- * given this command to start, `sreplay replay-start`, which becomes the recorded
- * process as it would have without the tool.
+ * A tool (a debugger, strace, perf, ...) starts the program itself, with its own environment and
+ * under another name.  It is given `sreplay replay-start` to start instead, which turns into the
+ * recorded process just as without the tool.
  */
 #ifndef REPLAY_HOST_START_LAUNCH_H
 #define REPLAY_HOST_START_LAUNCH_H
@@ -25,7 +24,7 @@ enum sr_tool_kind {
 struct sr_tool {
 	enum sr_tool_kind kind;
 	const char *command;      /* --exec: words, as a shell would split them */
-	char **arguments;         /* gdb: what else its command line has; NULL-terminated, or NULL */
+	char **arguments;         /* gdb: further arguments, NULL-terminated; or NULL */
 };
 
 struct sr_launch {
@@ -39,8 +38,8 @@ struct sr_launch {
 };
 
 /*
- * In the child, which has of descriptors above 2 only those of the replay: becomes
- * the program, or the tool that runs it.
+ * Call in the child, when its only descriptors above 2 are those of the replay.  Executes the
+ * program, or the tool that runs it.
  */
 void __attribute__((noreturn)) sr_launch(const struct sr_launch *l);
 

@@ -23,7 +23,7 @@
 
 void sr_layout_wait(void)
 {
-	/* Where it is forbidden, the parent finds a process that has stopped, and no more. */
+	/* If ptrace is forbidden, the parent only finds a stopped process. */
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	raise(SIGSTOP);
 }
@@ -46,7 +46,7 @@ static bool write_memory(const struct target *t, uint64_t at, const void *from, 
 	return pwrite(t->memory, from, size, (off_t)at) == (ssize_t)size;
 }
 
-/* A system call made by the process, at its entry point, which is put back. */
+/* Makes the process do a system call at its entry point, and restores the code there. */
 static long inject(const struct target *t, long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
 	static const unsigned char code[] = {0x0f, 0x05, 0xcc}; /* syscall; int3 */
@@ -78,7 +78,7 @@ static long inject(const struct target *t, long nr, uint64_t a, uint64_t b, uint
 
 #define VDSO_MOST 65536
 
-/* Of the kernel's own: where they ended, which is where ld.so begins. */
+/* Removes the kernel's own mappings; ld.so puts libraries below where they ended. */
 struct kernel_mappings {
 	uint64_t above;
 	uint64_t vdso_size;
@@ -111,7 +111,7 @@ static void remove_kernel_mappings(const struct target *t, struct kernel_mapping
 		fclose(maps);
 }
 
-/* A copy, where the recorded one was. */
+/* Puts a copy of the vDSO where the recorded one was. */
 static bool place_vdso(const struct target *t, const struct kernel_mappings *k, uint64_t at)
 {
 	if (!at || at % PAGE || !k->vdso_size || at + k->vdso_size > k->above)
@@ -120,7 +120,6 @@ static bool place_vdso(const struct target *t, const struct kernel_mappings *k, 
 	       write_memory(t, at, k->vdso, k->vdso_size);
 }
 
-/* True: with a vDSO. */
 static bool place_libraries(const struct target *t, const struct sr_layout *l)
 {
 	struct kernel_mappings k = {0};
@@ -138,7 +137,7 @@ static bool place_libraries(const struct target *t, const struct sr_layout *l)
 
 #define WORDS 65536 /* of arguments, environment and vector, at most */
 
-/* What a program of this machine's libc can do without. */
+/* Entries of the auxiliary vector that libc can do without. */
 static bool is_dispensable(uint64_t type)
 {
 	return type == AT_RSEQ_FEATURE_SIZE || type == AT_RSEQ_ALIGN;
@@ -161,7 +160,7 @@ static size_t words_before_vector(const uint64_t *words, size_t n)
 #define AT_MINSIGSTKSZ 51
 #endif
 
-/* Without what is not needed; the words that are left.  AT_RANDOM's bytes lie behind it. */
+/* Drops the entries that are not needed; returns the words left.  AT_RANDOM's bytes follow them. */
 static size_t shorten(uint64_t *words, size_t vector, size_t n, const struct sr_layout *l,
 		      bool has_vdso, uint64_t *random)
 {
@@ -198,7 +197,7 @@ static void place_stack(struct target *t, const struct sr_layout *l, bool has_vd
 	if (vector >= n)
 		goto out;
 	end = shorten(words, vector, n, l, has_vdso, &random);
-	/* Above it are the strings; a stack that is far from there is another one. */
+	/* The strings are above it.  A stack that is far away cannot be moved there. */
 	if (at + end * sizeof(*words) > random || at + PAGE < t->start.rsp || at % 16)
 		at = t->start.rsp;
 	if (!write_memory(t, at, words, end * sizeof(*words)))
@@ -222,8 +221,7 @@ static void lay_out(struct target *t, const struct sr_layout *l,
 	t->memory = open(path, O_RDWR | O_CLOEXEC);
 	if (t->memory < 0 || ptrace(PTRACE_GETREGS, t->pid, NULL, &t->start))
 		return;
-	/* The end of its execve is still to come, and sets the result's register: to read's number.
-	 */
+	/* The execve has not returned yet: its end sets the result register, to read's number. */
 	inject(t, SYS_read, (uint64_t)-1, 0, 0, 0);
 	has_vdso = place_libraries(t, l);
 	place_stack(t, l, has_vdso);
@@ -264,7 +262,7 @@ void sr_layout_apply(pid_t child, const struct sr_layout *layout,
 		kill(child, SIGCONT);
 		return;
 	}
-	/* To the end of its execve. */
+	/* Lets it run to the end of its execve. */
 	if (ptrace(PTRACE_CONT, child, NULL, NULL) || !sr_traced_stops(child, &status))
 		return;
 	lay_out(&t, layout, recorded, cpuid_traced);

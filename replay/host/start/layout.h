@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * layout.h: the memory of a new process as the recorded kernel laid it out.
+ * layout.h: lays out the memory of a new process as the recorded kernel did.
  *
- * Where ld.so puts the libraries depends on the size of what the kernel maps
- * before them for itself (vvar, vdso), and where the arrays of main's arguments
- * lie on the length of the auxiliary vector.  A program that prints an address, or
- * sends what it never wrote to its stack, shows that.  So the process is stopped
- * at its first instruction (ptrace) and given the recorded places: the kernel's
- * mappings go, which the recording did without as well (shim/kernel/vdso.h), but for a copy of
- * the vDSO for ld.so to look at; what is too much room is filled, and the vector is moved and has the recorded random bytes
- * and the recorded size of a signal's frame, by which libraries size their stacks.
+ * Where ld.so puts libraries depends on the size of the kernel's own mappings (vvar, vdso), and
+ * the address of main's arguments on the length of the auxiliary vector.  Programs that print an
+ * address, or send bytes of their stack that they never wrote, show that.  So the process is
+ * stopped at its first instruction (ptrace).  The kernel's mappings are removed, as in the
+ * recording (shim/kernel/vdso.h), except for a copy of the vDSO that ld.so can read; excess room
+ * is filled; and the auxiliary vector is moved, with the recorded random bytes and the recorded
+ * size of a signal frame, by which libraries size their stacks.
  *
- * x86-64 only, and not under a debugger, which does that stopping itself.
+ * x86-64 only, and not under a debugger, which stops the process itself.
  */
 #ifndef REPLAY_HOST_START_LAYOUT_H
 #define REPLAY_HOST_START_LAYOUT_H
@@ -31,12 +30,12 @@ struct sr_layout {
 	uint64_t signal_frame;    /* AT_MINSIGSTKSZ, which depends on the processor; 0: not known */
 };
 
-/* In the child, before it executes the program: stops until the parent is there. */
+/* Call in the child before it executes the program: stops until the parent has attached. */
 void sr_layout_wait(void);
 
 /*
- * In its parent: returns when the program is about to run, or has ended; where cpuid can be
- * made to trap there (*cpuid_traced, before it runs) when the shim is there to answer.
+ * Call in the parent.  Returns when the program is about to run, or has ended; if cpuid can be
+ * made to trap (*cpuid_traced, set before the program runs), when the shim has taken over.
  */
 void sr_layout_apply(pid_t child, const struct sr_layout *layout,
 		     const struct sr_processor *recorded, _Atomic bool *cpuid_traced);

@@ -53,7 +53,10 @@ static uint64_t number_of(const json_t *json, const char *key)
 	return text ? strtoull(text, NULL, 0) : 0;
 }
 
-/* Without a net libc asked the vDSO for the time: it stays where this kernel has it. */
+/*
+ * Without the system-call trap libc asked the vDSO for the time: it stays where this kernel has
+ * it.
+ */
 static void load_layout(struct sr_layout *l, const json_t *extra)
 {
 	const char *random = json_string_value(json_object_get(extra, "random"));
@@ -67,7 +70,7 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 	l->signal_frame = number_of(extra, "signal_frame");
 }
 
-/* Of an entry that is no table nothing is believed. */
+/* A malformed table counts as none. */
 static void load_processor(struct sr_processor *p, const json_t *extra)
 {
 	const char *text = json_string_value(json_object_get(extra, "cpuid"));

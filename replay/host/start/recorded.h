@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* recorded.h: the recorded process, as process.json describes it, and whether it can be started
- * here. */
+/*
+ * recorded.h: the recorded process, as process.json describes it, and whether it can be started
+ * here.
+ */
 #ifndef REPLAY_HOST_START_RECORDED_H
 #define REPLAY_HOST_START_RECORDED_H
 
@@ -16,19 +18,19 @@ struct sr_recorded {
 	char *cwd;
 	char **argv;
 	char **env;
-	char *executed_as; /* the path given to execve: it lies on the stack, and moves it */
+	char *executed_as; /* the path given to execve, whose length moves the stack */
 	unsigned long long
 	    stack_limit; /* RLIMIT_STACK: decides where mappings begin; 0: not known */
 	unsigned long long main_stack; /* where main's frame was; 0: not known */
 	struct sr_layout layout;
 	struct sr_processor processor;
 	bool stdout_line_buffered;
-	bool trap; /* with the system-call trap at the system-call level */
-	bool tsc; /* and the time-stamp counter trapped */
-	bool serial; /* its threads took turns (record --threads=serial) */
+	bool trap; /* recorded with the system-call trap */
+	bool tsc; /* recorded with the time-stamp counter trapped */
+	bool serial; /* one thread ran at a time (record --threads=serial) */
 	int pid;  /* as the process itself sees it */
-	uint64_t ignored, blocked; /* the signals that it inherited so */
-	bool from_open; /* libibverbs came late: what was before the first device is not recorded */
+	uint64_t ignored, blocked; /* masks of the signals that it inherited ignored and blocked */
+	bool from_open; /* libibverbs was loaded late: nothing before the first device is recorded */
 };
 
 /* false after a message that names what is missing in process.json. */
@@ -37,8 +39,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 void sr_recorded_free(struct sr_recorded *r);
 
 /*
- * Are the executable and its libraries the recorded ones?  false after a message
- * per file that is not.
+ * Are the executable and its libraries the recorded ones?  Prints a message for each that is not.
  */
 bool sr_recorded_check_files(const struct sr_recorded *r);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DIR/out has the upper layers: over a directory /d of the machine, DIR/out/d.
- * DIR/root is where all is put together, and becomes the root.
+ * DIR/out has the upper layers: DIR/out/d lies over the machine's directory /d.  DIR/root is where
+ * everything is mounted; it becomes the root.
  */
 #include "replay/host/start/sandbox.h"
 
@@ -67,7 +67,7 @@ static bool put(const char *file, const char *text)
 	return done;
 }
 
-/* Who is not root may mount in a user name space only; user and group stay the same in it. */
+/* Without root, mounts need a user name space; user and group stay the same in it. */
 static bool make_name_space(void)
 {
 	uid_t user = geteuid();
@@ -90,7 +90,7 @@ static bool make_name_space(void)
 
 /* ---- the machine's mounts ---- */
 
-/* Where something was mounted before we began, but for the root. */
+/* Mount points that existed before we began, except the root. */
 struct mounts {
 	char **paths;
 	size_t n;
@@ -149,7 +149,7 @@ static bool has_mounts_below(const struct mounts *m, const char *dir)
 	return false;
 }
 
-/* The kernel's own: answers, devices, shared memory. */
+/* Directories of the kernel: proc, devices, shared memory. */
 static bool is_system(const char *path)
 {
 	return !strcmp(path, "/proc") || !strcmp(path, "/sys") || !strcmp(path, "/dev");
@@ -175,7 +175,7 @@ static bool bind(const char *from, const char *at)
 	return !mount(from, at, NULL, MS_BIND | MS_REC, NULL);
 }
 
-/* What a mount may be changed to in a user name space must have what it had. */
+/* A remount in a user name space must keep these flags of the mount. */
 static unsigned long flags_of(const char *at)
 {
 	static const unsigned long pairs[][2] = {
@@ -193,7 +193,7 @@ static unsigned long flags_of(const char *at)
 	return flags;
 }
 
-/* As it is, but not to be written to: what no overlay can be laid over. */
+/* Mounts read-only what cannot have an overlay. */
 static bool show(const char *from, const char *at)
 {
 	if (!bind(from, at))
@@ -206,7 +206,7 @@ static bool show(const char *from, const char *at)
 
 static void own_as(int directory, const char *name, const struct stat *st)
 {
-	/* Only root may give away; nobody else needs to. */
+	/* Only root may change owners, and only root needs to. */
 	if (fchownat(directory, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW))
 		return;
 }
@@ -214,9 +214,9 @@ static void own_as(int directory, const char *name, const struct stat *st)
 /* ---- putting it together ---- */
 
 /*
- * The new root has the machine's directories down to those without a mount
- * below them, which are overlaid: one over a tree with mounts in it would not
- * show what is mounted, and is not allowed in a user name space.
+ * The new root has the machine's directories down to those without a mount point below, which get
+ * an overlay.  An overlay over a tree with mount points would not show what is mounted, and is not
+ * allowed in a user name space.
  */
 static void add_directory(const struct mounts *m, const char *path);
 
@@ -243,7 +243,6 @@ static void add_tree(const char *path, const char *at, const struct stat *st)
 	}
 	if (overlay(path, at, upper))
 		return;
-	/* Nothing was laid into it, and nothing will be. */
 	rmdir(upper);
 	if (show(path, at))
 		sr_note("%s cannot be written to in the sandbox", path);
@@ -261,7 +260,10 @@ static void add_link(const char *path, const char *at)
 		sr_note("%s is not there in the sandbox: %s", path, strerror(errno));
 }
 
-/* One in a directory that is not overlaid: the trace's own if it has one. */
+/*
+ * The working directory, if it is in a directory without an overlay: the trace's own copy if there
+ * is one.
+ */
 static void add_file(const char *path, const char *at)
 {
 	char mine[PATH_MAX + 8];
@@ -330,10 +332,10 @@ bool sr_sandbox_enter(const char *path)
 	if (!make_name_space())
 		return !sr_fail("cannot make a sandbox: no mount name space for this user (%s)",
 				strerror(errno));
-	/* A mount of its own: pieces are mounted in it, and it becomes the root. */
+	/* A mount of its own, in which the pieces are mounted; it becomes the root. */
 	if (chdir(path) || !bind("root", "root"))
 		return !sr_fail("cannot make a sandbox in %s: %s", path, strerror(errno));
-	/* Into the mount, not what it covers. */
+	/* Enters the mount, not the directory below it. */
 	if (chdir(path))
 		return !sr_fail("cannot enter %s: %s", path, strerror(errno));
 	add_directory(&m, "");
@@ -346,7 +348,7 @@ bool sr_sandbox_enter(const char *path)
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-	/* The kernel's own, which it leaves without any rights. */
+	/* overlayfs's own directory, which the kernel leaves without permissions. */
 	if (type == FTW_DNR && !chmod(path, 0700))
 		return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	if (remove(path) && errno != ENOENT)
@@ -362,7 +364,7 @@ static void remove_tree(const char *path, const char *part)
 	nftw(tree, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* A layer into which nothing was written, and what led to it: up to out itself. */
+/* Removes a layer into which nothing was written, and its empty parents up to out. */
 static void remove_empty_way(char *layer, size_t out)
 {
 	while (strlen(layer) > out && !rmdir(layer))

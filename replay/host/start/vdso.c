@@ -41,7 +41,7 @@ static void put_function(uint8_t *at, const char *name)
 	memcpy(at, fail, sizeof(fail));
 }
 
-/* Where its symbols and their names begin; the linker script puts these behind those. */
+/* Where the symbols and their names begin; the linker script puts the names after the symbols. */
 static bool find_symbols(const uint8_t *image, size_t size, uint64_t *symbols, uint64_t *names)
 {
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)image;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * vdso.h: a vDSO to look at.
+ * vdso.h: a vDSO without the kernel's time pages.
  *
- * ld.so allocates what it knows of the vDSO as it does for a library, and dl_iterate_phdr names
- * it, so a replayed process has one where the recorded process had it (layout.h).  It is a copy
- * without the pages that the kernel keeps the time in: its functions make system calls.
+ * ld.so allocates memory for what it knows about the vDSO, and dl_iterate_phdr reports it, so a
+ * replayed process has one where the recorded process had it (layout.h).  Its functions make
+ * system calls instead of reading the time.
  */
 #ifndef REPLAY_HOST_START_VDSO_H
 #define REPLAY_HOST_START_VDSO_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* false: this image is none that we understand. */
+/* False: the image is not understood. */
 bool sr_vdso_use_system_calls(uint8_t *image, size_t size);
 
 #endif

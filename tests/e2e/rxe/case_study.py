@@ -74,7 +74,7 @@ def explained(trace, sn):
     out = subprocess.run([SREPLAY, "explain", trace, "1:" + sn], capture_output=True, text=True).stdout
     seen, loaded = {}, None
     for line in out.splitlines():
-        load = re.search(r"loaded behind it .* at main \(steal.c:(\d+)\)", line)
+        load = re.search(r"loaded after it .* at main \(steal.c:(\d+)\)", line)
         loaded = int(load[1]) if load else loaded
         written = re.search(r"written by rank 0 at SN \d+, post_send at \w+ \(steal.c:(\d+)\)$", line)
         if written:
