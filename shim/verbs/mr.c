@@ -210,7 +210,7 @@ static uint64_t register_memory(const struct sr_call_desc *d, uint64_t *a, uint6
 		return sr_real(d, a);
 	sr_regions_add(&w, (void *)a[1], a[2], (int)access);
 	registering = true;
-	mr = w.frozen ? register_backing(a, iova, access) : (void *)sr_real(d, a);
+	mr = w.is_protected ? register_backing(a, iova, access) : (void *)sr_real(d, a);
 	registering = false;
 	keep_exposed(mr, &w);
 	return (uintptr_t)mr;
@@ -330,11 +330,11 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	void *old;
 
 	/* It is told to the kernel where the pages are. */
-	if (w && w->frozen)
+	if (w && w->is_protected)
 		((struct ibv_mr *)a[0])->addr = backing_of(w);
 	result = sr_real(d, a);
 	if ((int)result != 0) {
-		if (w && w->frozen)
+		if (w && w->is_protected)
 			((struct ibv_mr *)a[0])->addr = mr.addr;
 		if (w && sr_map_put(&exposed, a[0], w, &old))
 			sr_free(w);

@@ -22,6 +22,7 @@
 #include "shim/core/call.h"
 #include "shim/core/settings.h"
 #include "shim/exposed/exposed.h"
+#include "shim/verbs/region_records.h"
 
 /* There is, or was, an exposed region. */
 extern bool sr_regions_on SR_HIDDEN;
@@ -35,13 +36,6 @@ void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay);
 void sr_regions_mapping_ends(void *addr, size_t size);
 
 /* ------------------------------------------------------------ registration */
-
-struct sr_exposed_region {
-	void *addr; /* NULL: neither frozen nor compared */
-	size_t length;
-	bool frozen;
-	struct sr_compared *compared;
-};
 
 /* Recording, before memory is registered; access 0: only if it shares a page with an exposed region. */
 void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access);

@@ -24,7 +24,7 @@ struct exchange {
 	bool under_way;
 	bool reads; /* only */
 	bool unseen;
-	bool beside; /* in no region */
+	bool is_unregistered;
 	uint64_t mask;
 	uint64_t gs;
 	gregset_t gregs;
@@ -45,8 +45,7 @@ static struct exchange *the_page(void)
 	return t->exchange = page;
 }
 
-/* User code may set the base itself since Linux 5.9, where the CPU can: a tenth of a system call.
- */
+/* Since Linux 5.9 a program may set the base itself, where the processor can: that costs a tenth of a system call. */
 static bool has_fsgsbase(void)
 {
 	return getauxval(AT_HWCAP2) & 2;
@@ -88,7 +87,7 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 	return !(address & 15) && size == 16 ? 16 : 0;
 }
 
-/* Another thread may have given the page back meanwhile: then it is the program's, and nobody learns. */
+/* Another thread may have released the page meanwhile: then it is the program's own. */
 static char *place_of(const struct page *p, uintptr_t addr)
 {
 	return p->state == PAGE_NONE ? (char *)addr : backing_of(p, addr);
@@ -107,31 +106,43 @@ static void take_copy(struct exchange *x)
 	x->at = (uint8_t)(x->address - begin);
 }
 
-/* At a site: it goes on in its own copy of the instruction, of which this is the operand. */
-static void release(ucontext_t *uc, const struct insn *insn, bool unseen)
+/* The operand, in place of an access: the program learns it, unless the access is unseen. */
+static void read_operand(const struct insn *insn, char *to, bool unseen)
 {
 	struct page *p = page_at(insn->address);
-	char *operand = exposed_self.probe.operand;
 
 	if (!unseen)
 		validate_shadow(insn->address & PAGE_MASK, p);
-	word_copy(operand, backing_of(p, insn->address), insn->size);
+	word_copy(to, backing_of(p, insn->address), insn->size);
 	if (!unseen)
-		record_difference(insn->address, operand, insn->size, 0);
-	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
-	counts.exchanges++;
+		record_difference(insn->address, to, insn->size, 0);
+}
+
+/* Sends the thread into its stub, with the operand's copy at gs:0. */
+static void enter_stub(struct exchange *x, ucontext_t *uc)
+{
+	const uint64_t all = BLOCKED;
+
+	x->gs = get_gs();
+	set_gs((uintptr_t)x->copy + x->at);
+	/* No handler of the program's may run in between: it could come back to the stub. */
+	memcpy(&x->mask, &uc->uc_sigmask, sizeof(x->mask));
+	memcpy(&uc->uc_sigmask, &all, sizeof(all));
+	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)x->stub;
+	x->under_way = true;
 }
 
 static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 {
-	const char *from = backing_of(page_at(insn->address), insn->address);
 	greg_t *g = uc->uc_mcontext.gregs;
-	struct exchange *x;
-	uint64_t all = BLOCKED;
 	bool reads = insn->class == INSN_OPERAND;
+	struct exchange *x;
 
+	/* The probe has a copy of the instruction, of which this is the operand. */
 	if (reads && exposed_self.by_jump) {
-		release(uc, insn, unseen);
+		read_operand(insn, exposed_self.probe.operand, unseen);
+		g[REG_RIP] += insn->length;
+		counts.exchanges++;
 		return true;
 	}
 	x = the_page();
@@ -140,28 +151,20 @@ static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 		return false;
 	x->address = insn->address;
 	x->size = insn->size;
-	x->under_way = true;
+	x->at = 0;
 	x->reads = reads;
 	x->unseen = unseen;
-	x->beside = false;
-	if (!unseen)
-		validate_shadow(insn->address & PAGE_MASK, page_at(insn->address));
-	if (reads) {
-		word_copy(x->copy, from, x->size);
-		x->at = 0;
-	} else {
-		take_copy(x);
-	}
+	x->is_unregistered = false;
 	memcpy(x->gregs, g, sizeof(x->gregs));
 	x->next = (uintptr_t)g[REG_RIP] + insn->length;
-	x->gs = get_gs();
-	set_gs((uintptr_t)x->copy + x->at);
-	/* No handler of the program's in between: it could come back to the stub. */
-	memcpy(&x->mask, &uc->uc_sigmask, sizeof(x->mask));
-	memcpy(&uc->uc_sigmask, &all, sizeof(all));
-	g[REG_RIP] = (greg_t)x->stub;
-	if (x->reads && !unseen)
-		record_difference(x->address, (char *)x->copy, x->size, 0);
+	if (reads) {
+		read_operand(insn, (char *)x->copy, unseen);
+	} else {
+		if (!unseen)
+			validate_shadow(insn->address & PAGE_MASK, page_at(insn->address));
+		take_copy(x);
+	}
+	enter_stub(x, uc);
 	return true;
 }
 
@@ -175,11 +178,10 @@ bool exchange_unregistered(ucontext_t *uc, const struct insn *insn)
 	if (!begin(uc, insn, true))
 		return false;
 	if (exchange_goes_on())
-		exposed_self.exchange->beside = true;
+		exposed_self.exchange->is_unregistered = true;
 	return true;
 }
 
-/* Nobody is to learn of it? */
 bool exchange_is_unseen(void)
 {
 	return exposed_self.exchange->unseen;
@@ -217,16 +219,16 @@ static bool exchange_words(void *at, const uint8_t *before, const uint8_t *after
 	return done;
 }
 
-/* What it found there, and what is there now. */
-static void tell(const struct exchange *x)
+/* The program learns what it found there, and the shadow copy gets what is there now. */
+static void record_exchange(const struct exchange *x)
 {
 	const void *stored = x->copy + x->at;
 
 	if (!x->unseen)
 		record_difference(x->address, (const char *)x->before + x->at, x->size, 0);
-	if (!x->unseen || x->beside)
+	if (!x->unseen || x->is_unregistered)
 		memcpy(shadow_of(x->address), stored, x->size);
-	if (!x->beside && hooks.stored)
+	if (!x->is_unregistered && hooks.stored)
 		hooks.stored(x->address, stored, x->size);
 }
 
@@ -244,9 +246,9 @@ void exchange_commit(ucontext_t *uc)
 		take_copy(x);
 		return;
 	}
-	/* Without an exposed region there is no shadow, and nobody to be told. */
+	/* Without an exposed region there is no shadow copy, and nothing to record. */
 	if (!x->reads && p->state != PAGE_NONE)
-		tell(x);
+		record_exchange(x);
 	g[REG_RIP] = (greg_t)x->next;
 	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));
 	set_gs(x->gs);

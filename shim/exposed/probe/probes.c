@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/exposed/x86/word.h"
 
 /* Faults before an instruction is worth it. */
 #define FAULTS_MIN 16
@@ -29,7 +30,7 @@ bool probes_are_wanted(void)
 static bool is_worth_it(const struct insn *insn)
 {
 	if (insn->class == INSN_LOAD)
-		return insn->reg != 4 || insn->high; /* rsp is not given back by the stub */
+		return insn->reg != REGISTER_SP || insn->high; /* the stub does not write rsp back */
 	if (insn->class == INSN_OPERAND)
 		return insn->always;
 	return insn->class == INSN_COMPARE || insn->class == INSN_STORE ||
@@ -37,14 +38,13 @@ static bool is_worth_it(const struct insn *insn)
 }
 
 /*
- * Its bytes, as the file has them: what is not from a file, or was changed, is left alone, and so is what the
- * program could change with no call, or does not allow to be executed alone.
+ * Takes the bytes from the file.  Code that is not from a file, or was changed, is left alone; so is code that the program
+ * could change without a call, or may not only execute.
  */
 static bool take_text(struct probe *s)
 {
 	struct text t;
 
-	s->at = s->pc;
 	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code))
 		return false;
 	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
@@ -52,31 +52,31 @@ static bool take_text(struct probe *s)
 	       (s->group.n == 1 || !is_branched_into(t.file, t.end - t.begin, s->pc - t.begin, &s->group));
 }
 
-/* Its copy, which another one's jump leads to, gets a jump of its own: of messages' words, one is read after the other. */
+/* Takes those of another probe's copy of the instruction. */
 static void take_copy(struct probe *s, const struct probe *over, unsigned int k)
 {
 	uint8_t length = (uint8_t)(over->group.at[k + 1] - over->group.at[k]);
 
 	memcpy(s->code, over->code + over->group.at[k], CODE_MAX);
 	s->group = (struct group){.n = 1, .length = length, .at = {0, length}};
-	s->at = copy_of(over, k);
-	s->back = copy_of(over, k + 1);
-	memcpy(s->was, gap, sizeof(gap));
 }
 
+/*
+ * The instruction may lie under another probe's jump, since the words of a message are read one after the other.  Then its
+ * copy, which that jump leads to, gets a jump of its own.
+ */
 static bool take_code(struct probe *s)
 {
 	unsigned int k;
 	const struct probe *over = probe_over(s->pc, &k);
 
-	if (over) {
+	if (over)
 		take_copy(s, over, k);
-		return true;
-	}
-	if (!take_text(s))
+	else if (!take_text(s))
 		return false;
-	s->back = s->pc + s->group.length;
-	memcpy(s->was, s->code, sizeof(s->was));
+	s->at = over ? copy_of(over, k) : s->pc;
+	s->back = over ? copy_of(over, k + 1) : s->pc + s->group.length;
+	memcpy(s->was, over ? gap : s->code, sizeof(s->was));
 	return true;
 }
 
@@ -92,36 +92,48 @@ static size_t put_aside(struct probe *s, uint8_t *at)
 	return n + JUMP_BYTES;
 }
 
-static bool patch(struct probe *s, const struct insn *insn)
+/* Writes stub and copies.  How many bytes the copies have; 0: they cannot be made, or the stub is too far. */
+static size_t write_stub(struct probe *s, uint8_t *stub)
 {
-	uint8_t *stub, *copies;
-	size_t n, aside;
+	uint8_t *copies = put_stub(stub, (uint32_t)(s - probes));
+	size_t n = relocate(s->code, s->pc, &s->group, copies, &s->copy, s->back), aside;
 
-	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
-	s->insn = *insn;
-	if (!take_code(s) || !encoding_operand(s->code, s->pc, &insn->encoding, &s->operand))
-		return false;
-	stub = place_stub(s);
-	if (!stub)
-		return false;
-	copies = put_stub(stub, (uint32_t)(s - probes));
-	n = relocate(s->code, s->pc, &s->group, copies, &s->copy, s->back);
 	s->copies = (uintptr_t)copies;
-	if (n && insn->class == INSN_OPERAND) {
+	if (n && s->insn.class == INSN_OPERAND) {
 		aside = put_aside(s, copies + n);
 		n = aside ? n + aside : 0;
 	}
-	if (!n || !put_jump(s->jump, s->at, (uintptr_t)stub) ||
-	    sr_syscall(SYS_mprotect, (long)((uintptr_t)stub & PAGE_MASK), 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
-		sr_sys_munmap((void *)((uintptr_t)stub & PAGE_MASK), 2 * PAGE);
+	return put_jump(s->jump, s->at, (uintptr_t)stub) ? n : 0;
+}
+
+static bool make_stub(struct probe *s)
+{
+	uint8_t *stub = place_stub(s);
+	uintptr_t pages = (uintptr_t)stub & PAGE_MASK;
+	size_t n;
+
+	if (!stub)
+		return false;
+	n = write_stub(s, stub);
+	if (!n || sr_syscall(SYS_mprotect, (long)pages, 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
+		sr_sys_munmap((void *)pages, 2 * PAGE);
 		return false;
 	}
 	s->stub = (uintptr_t)stub;
-	s->end = (uintptr_t)copies + n;
+	s->end = s->copies + n;
 	probe_note_stub(s);
+	return true;
+}
+
+static bool patch(struct probe *s, const struct insn *insn)
+{
+	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
+	s->insn = *insn;
+	if (!take_code(s) || !encoding_operand(s->code, s->pc, &insn->encoding, &s->operand) || !make_stub(s))
+		return false;
 	s->state = PROBE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
-	/* From here on others come to the stub. */
+	/* From here on other threads come to the stub. */
 	if (!write_code(s, s->jump))
 		return false;
 	counts.jumps++;
@@ -129,7 +141,7 @@ static bool patch(struct probe *s, const struct insn *insn)
 	return true;
 }
 
-/* What the way there saves lies where xsave puts it on every CPU of today; who has more, or less, has no sites. */
+/* entry.c relies on where xsave puts what it saves, which is the same on every processor of today.  Others have no probes. */
 static bool is_possible(void)
 {
 	uint32_t a, b, c, d;

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * compared.h: memory that peers write, where accesses cannot be made to fault.  A copy of it is compared at each call, and
+ * what differs is recorded there.
+ */
+#ifndef SHIM_VERBS_COMPARED_H
+#define SHIM_VERBS_COMPARED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sr_compared;
+
+/* NULL: no memory. */
+struct sr_compared *sr_compared_begin(char *addr, size_t length);
+void sr_compared_end(struct sr_compared *c);
+
+/* where: SR_EXPOSED_AT_CALL or SR_EXPOSED_AT_RETURN. */
+void sr_compared_all(uint32_t where);
+
+#endif

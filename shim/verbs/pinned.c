@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* pinned.c: exposed memory that a call is given: the kernel, or a library, must be able to access it. */
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/kernel/readable.h"
+#include "shim/core/hooks.h"
+#include "shim/memory/heap.h"
+#include "shim/verbs/compared.h"
+#include "shim/verbs/regions.h"
+
+/* Of a pointer to one thing, to a path, and of one of several things: at most. */
+#define STRUCT_BYTES 512
+#define TEXT_BYTES   4096
+#define THING_BYTES  16
+/* The kernel takes no more in one call. */
+#define PIECES_LIMIT 1024
+#define LENGTH_LIMIT (1ul << 40)
+
+static bool has_room(struct sr_pinned *p)
+{
+	struct iovec *more;
+
+	if (p->n < p->room)
+		return true;
+	more = sr_alloc(2 * p->room * sizeof(*more));
+	if (!more)
+		return false;
+	memcpy(more, p->pieces, p->n * sizeof(*more));
+	if (p->pieces != p->few)
+		sr_free(p->pieces);
+	p->pieces = more;
+	p->room *= 2;
+	return true;
+}
+
+/* Not opened, which other threads would see. */
+static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	void *addr = sr_exposed_alias((void *)*argument, length);
+
+	if (!addr)
+		return false;
+	p->pieces[p->n++] = (struct iovec){addr, length};
+	*argument = (uintptr_t)addr;
+	return true;
+}
+
+static void pin(struct sr_pinned *p, const void *addr, size_t length)
+{
+	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
+		return;
+	p->pieces[p->n++] = (struct iovec){(void *)addr, length};
+	sr_exposed_pin(addr, length);
+}
+
+/* What is about to be followed must be there: the kernel would say EFAULT. */
+static bool pin_list(struct sr_pinned *p, const void *list, size_t n, size_t size)
+{
+	if (!list || n > PIECES_LIMIT || !sr_is_readable(list, n * size))
+		return false;
+	pin(p, list, n * size);
+	return true;
+}
+
+static void pin_pieces(struct sr_pinned *p, const struct iovec *pieces, size_t n)
+{
+	if (!pin_list(p, pieces, n, sizeof(*pieces)))
+		return;
+	for (size_t i = 0; i < n; i++)
+		pin(p, pieces[i].iov_base, pieces[i].iov_len);
+}
+
+static void pin_message(struct sr_pinned *p, const struct msghdr *m)
+{
+	if (!pin_list(p, m, 1, sizeof(*m)))
+		return;
+	pin(p, m->msg_name, m->msg_namelen);
+	pin(p, m->msg_control, m->msg_controllen);
+	pin_pieces(p, m->msg_iov, m->msg_iovlen);
+}
+
+static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
+{
+	if (!pin_list(p, m, n, sizeof(*m)))
+		return;
+	for (size_t i = 0; i < n; i++)
+		pin_message(p, &m[i].msg_hdr);
+}
+
+/* With its end, as far as it is in an exposed region. */
+static size_t text_length(const char *text)
+{
+	char piece[64];
+	size_t n = 0, at;
+
+	while (n < TEXT_BYTES && sr_exposed_covers(text + n, 1)) {
+		size_t room = sizeof(piece) - (uintptr_t)(text + n) % sizeof(piece);
+
+		sr_exposed_copy(text + n, piece, room);
+		at = strnlen(piece, room);
+		n += at;
+		if (at < room)
+			return n + 1;
+	}
+	return TEXT_BYTES;
+}
+
+static void pin_thing(struct sr_pinned *p, uint64_t *argument, size_t length)
+{
+	const void *addr = (const void *)*argument;
+
+	if (!addr || length >= LENGTH_LIMIT || !sr_exposed_touches(addr, length) || !has_room(p))
+		return;
+	if (!alias(p, argument, length))
+		pin(p, addr, length);
+}
+
+static void pin_argument(struct sr_pinned *p, uint8_t length_of, uint8_t size, uint64_t *a, int i)
+{
+	const void *addr = (const void *)a[i];
+
+	switch (length_of) {
+	case 0:
+		break;
+	case SR_LENGTH_STRUCT:
+		pin_thing(p, &a[i], size ? size : STRUCT_BYTES);
+		break;
+	case SR_LENGTH_TEXT:
+		if (addr && sr_exposed_touches(addr, TEXT_BYTES))
+			pin_thing(p, &a[i], text_length(addr));
+		break;
+	case SR_LENGTH_PIECES:
+		pin_pieces(p, addr, a[i + 1]);
+		break;
+	case SR_LENGTH_MESSAGE:
+		pin_message(p, addr);
+		break;
+	case SR_LENGTH_MESSAGES:
+		pin_messages(p, addr, a[i + 1]);
+		break;
+	default:
+		if (length_of > SR_LENGTH_COUNT)
+			pin_thing(p, &a[i],
+				  (size_t)(uint32_t)a[length_of - SR_LENGTH_COUNT - 1] *
+				      (size ? size : THING_BYTES));
+		else
+			pin_thing(p, &a[i], a[length_of - 1]);
+	}
+}
+
+static void pin_nothing(struct sr_pinned *p)
+{
+	p->n = 0;
+	p->pieces = p->few;
+	p->room = sizeof(p->few) / sizeof(p->few[0]);
+	p->arguments = NULL;
+	p->arguments_n = 0;
+	p->wakes = false;
+}
+
+void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
+{
+	pin_nothing(p);
+	p->arguments = a;
+	p->arguments_n = d->nargs;
+	p->wakes = d->when == sr_has_threads && !(d->flags & SR_CALL_BLOCKS);
+	for (int i = 0; i < d->nargs; i++)
+		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
+}
+
+/* A buffer's length stands behind it. */
+void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
+{
+	pin_nothing(p);
+	for (int i = 0; i < 6; i++)
+		pin(p, (const void *)a[i],
+		    i < 5 && a[i + 1] > STRUCT_BYTES && a[i + 1] < 1ul << 30 ? a[i + 1]
+									      : STRUCT_BYTES);
+}
+
+/* Who went to sleep there before it was a exposed region's does so at the program's address. */
+static void wake_at(uintptr_t addr, size_t length)
+{
+	for (size_t at = 0; at + sizeof(uint32_t) <= length; at += sizeof(uint32_t))
+		sr_sys_futex((uint32_t *)(addr + at), FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void end_alias(struct sr_pinned *p, const struct iovec *piece)
+{
+	uintptr_t addr = (uintptr_t)sr_exposed_unalias(piece->iov_base, piece->iov_len);
+
+	for (uint32_t i = 0; i < p->arguments_n; i++)
+		if (p->arguments[i] == (uintptr_t)piece->iov_base)
+			p->arguments[i] = addr;
+	if (p->wakes)
+		wake_at(addr, piece->iov_len);
+}
+
+void sr_regions_unpin(struct sr_pinned *p)
+{
+	if (!p->n)
+		return;
+	while (p->n--) {
+		const struct iovec *piece = &p->pieces[p->n];
+
+		if (sr_exposed_is_alias(piece->iov_base))
+			end_alias(p, piece);
+		else
+			sr_exposed_unpin(piece->iov_base, piece->iov_len);
+	}
+	p->n = 0;
+	if (p->pieces != p->few)
+		sr_free(p->pieces);
+}
+
+void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
+{
+	sr_exposed_call_begins();
+	sr_compared_all(SR_EXPOSED_AT_CALL);
+	sr_regions_pin(d, a, p);
+}
+
+void sr_regions_call_ends(struct sr_pinned *p)
+{
+	sr_regions_unpin(p);
+	sr_exposed_call_ends();
+	sr_compared_all(SR_EXPOSED_AT_RETURN);
+}
+
+const void *sr_regions_sent(const void *p, size_t length)
+{
+	if (!sr_regions_on || !length || !sr_exposed_covers(p, length))
+		return p;
+	return sr_exposed_gather(p, length);
+}
