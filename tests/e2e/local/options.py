@@ -11,9 +11,11 @@ import tempfile
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "shim", "core"))
-from harness import SREPLAY, Tap  # noqa: E402
+from harness import BUILD, SREPLAY, Tap, run  # noqa: E402
 from settings_docs import read_table  # noqa: E402
 
+DEVICE = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+PROGRAM = [os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback"), "1", "3"]
 RIGHT = {"NUMBER": ["0", "7"], "RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"], "TEXT": ["10.0.0.1,10.0.0.2"]}
 WRONG = {"NUMBER": ["", "x", "-1", "1x", "9999999"], "RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": []}
 
@@ -48,6 +50,18 @@ def from_start(tap, directory):
                "%s records a command without libibverbs" % form, err)
 
 
+def recorded_with(tap, directory, s):
+    """Whatever the choice is, a program records and replays."""
+    choices = ["--" + s.option] if not s.has_argument else ["--%s=%s" % (s.option, word) for word in s.words]
+    for option in choices:
+        trace = os.path.join(directory, "chosen%s.srec" % option)
+        environment = dict(os.environ, LD_LIBRARY_PATH=DEVICE)
+        recorded = run([SREPLAY, "record", option, "-o", trace, "--"] + PROGRAM, 60, env=environment)
+        replayed = run([SREPLAY, "replay", trace], 60, env=environment)
+        tap.ok(recorded[0] == replayed[0] == 0 and not recorded[2] and recorded[1] == replayed[1] and ": exact" in replayed[2],
+               "a recording with %s is replayed" % option, "%s\n%s" % (recorded, replayed))
+
+
 def wrong_values(tap, directory, s):
     for value in (["", "frozen", "2"] if s.words else WRONG[s.kind]) if s.has_argument else []:
         status, _, err = record(directory, "--%s=%s" % (s.option, value))
@@ -74,6 +88,8 @@ def main():
             if s.option:
                 values(tap, directory, s)
                 wrong_values(tap, directory, s)
+            if s.option and s.words:
+                recorded_with(tap, directory, s)
         from_start(tap, directory)
         old_names(tap, directory, settings, renamed)
         status, variables, err = record(directory)
