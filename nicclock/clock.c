@@ -28,11 +28,10 @@ uint64_t sr_clock_now(const struct sr_clock *c)
 }
 
 /*
- * The counter is the word that others read: two threads' events could not be
- * published in their order otherwise.  Release: who reads the number by RDMA or
- * finds it in another thread is not to miss what came before it.  What the CPU
- * stores afterwards is ordered behind it as well, for which x86's locked
- * instructions suffice; elsewhere the second half of acq_rel is needed.
+ * The counter is the word that others read, since otherwise two threads could not publish their
+ * events in order.  Release: a process or thread that reads the number sees what came before
+ * it.  Acquire orders later stores of this CPU behind it, where locked instructions alone (x86) do
+ * not.
  */
 uint64_t sr_clock_tick(struct sr_clock *c)
 {
@@ -56,8 +55,8 @@ static bool is_anothers(const struct sr_clock *c, uint64_t word)
 }
 
 /*
- * Another's own number tells how far it came and nothing else: only a higher one
- * than was known is worth noting.  It may be known from elsewhere.
+ * Another member's own word shows how far that had come, and nothing else: it is new only if it is
+ * higher than what is known, from wherever.
  */
 static bool is_new_own(const struct sr_clock *c, uint64_t word)
 {
@@ -76,7 +75,7 @@ static uint64_t load_seen(const _Atomic uint64_t *seen)
 	return atomic_load_explicit(seen, memory_order_acquire);
 }
 
-/* What nearly every look finds: nothing else than was seen last, or one's own words. */
+/* Nearly always true: the word was seen before, or is this process's own. */
 static inline bool is_quiet(const struct sr_clock *c, const _Atomic uint64_t *word,
 			    const _Atomic uint64_t *seen)
 {
@@ -85,7 +84,7 @@ static inline bool is_quiet(const struct sr_clock *c, const _Atomic uint64_t *wo
 	return value == load_seen(seen) || sr_clock_member(value) == c->member;
 }
 
-/* If it is torn, the one before it; 0: it is none of another's that was not seen. */
+/* Another member's own word that was not seen before; if it is torn, the one before it.  0: none. */
 static inline uint64_t load_own(const struct sr_clock *c, const struct sr_clock_view *v,
 			 const _Atomic uint64_t *words)
 {
@@ -97,14 +96,14 @@ static inline uint64_t load_own(const struct sr_clock *c, const struct sr_clock_
 }
 
 /*
- * Words that are worth noting, and where they are.  A cell is, even if a higher number of
- * that member is known: it tells what has landed.
+ * New words, and where they are.  A cell's word counts even if a higher number of that member is
+ * known, since it shows what has landed.
  */
 struct news {
 	uint32_t n;
 	uint32_t at[SR_CLOCK_CELL_WORDS];
 	uint64_t word[SR_CLOCK_CELL_WORDS];
-	bool is_order[SR_CLOCK_CELL_WORDS]; /* or older than the other one */
+	bool is_order[SR_CLOCK_CELL_WORDS]; /* false: older than the other one */
 };
 
 static void add_news(const struct sr_clock *c, struct news *news, uint32_t at, uint64_t word)
@@ -117,10 +116,10 @@ static void add_news(const struct sr_clock *c, struct news *news, uint32_t at, u
 }
 
 /*
- * The two words of a cell are written in turn, so that one that is torn is being written
- * now, and all that has landed has come before it: the other one tells.  Only who is
- * interrupted between the two can find both torn; but for what a READ brought, that is
- * soon over.  Of two members they are when the cell has changed hands.
+ * The two words of a cell are written in turn.  A torn one is being written now, and all that has
+ * landed came before it, so the other word counts.  A reader that is interrupted between the
+ * two may find both torn; it reads again, which does not help if a READ brought them.  They are of
+ * different members if the cell has got another queue pair.
  */
 static void read_cell(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t i, struct news *news)
@@ -154,7 +153,7 @@ bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 	uint32_t n = room_for(v, cells);
 	struct news news;
 
-	/* The data was read first: that is what makes its clock visible. */
+	/* The data was read before, and only so is its clock visible. */
 	atomic_thread_fence(memory_order_acquire);
 	if (is_new_own(c, load_own(c, v, words)))
 		return true;
@@ -227,8 +226,8 @@ uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atom
 	if (!n)
 		return 0;
 	/*
-	 * Numbered before it is published: a thread that finds a word noted
-	 * already goes on, and its next event must come after this one.
+	 * The event is numbered before the words count as seen: a thread that finds them seen goes
+	 * on, and its next event must come after this one.
 	 */
 	*event = sr_clock_tick(c);
 	for (uint32_t i = 0; i < n; i++)

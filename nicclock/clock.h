@@ -1,42 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * clock.h: the clock of a recorded process, and how it learns of other clocks.
+ * clock.h: the clock of a recorded process, and how it finds out how far other clocks had come.
  *
- * A pure library: no verbs, no system calls, no memory of its own.  The shim
- * gives it memory, moves the words by RDMA, and serialises what is said to be
- * serialised.  Used while recording, on the data path.
+ * A pure library: no verbs, no system calls, no memory of its own.  The shim provides memory and
+ * moves the words by RDMA.  It is used while recording, on the data path; a function says where
+ * its caller has to serialise calls.
  *
  * How orders are found
  * --------------------
- * Each member of the group numbers its own events: posts, and what it finds
- * out.  An event number says "the process came so far".  Next to the data that
- * a member makes visible it leaves the number, in one 8-byte word that names
- * the member as well:
+ * Each member of the group numbers its own events: its posts, and each time that it finds orders.
+ * Next to the data that a member makes visible it leaves the number of its last event, in one
+ * 8-byte word that also names the member:
  *
- *   - A request that changes memory elsewhere (WRITE, SEND, atomics) is preceded
- *     on its queue pair by a WRITE of the number to a cell in the target's clock
- *     region.  Queue pairs keep order, so whoever can see the data can see the
- *     cell.  There is one cell for each queue pair: two queue pairs of one
- *     member would overwrite each other's cell out of order.  It has two words,
- *     which are written in turn.
- *   - The process's own number is the first word of its own region, raised
- *     before the program goes on, for readers of what its CPU stored.
+ *   - A request that changes memory elsewhere (WRITE, SEND, atomics) is preceded on its queue pair
+ *     by a WRITE of the number to a cell in the target's clock region.  Queue pairs keep
+ *     order, so a process that can see the data can see the cell.  Each queue pair has a cell of
+ *     its own, since two queue pairs of one member could overwrite each other's out of
+ *     order.  A cell has two words, which are written in turn.
+ *   - The process's own number is the first word of its own region.  It is raised before the
+ *     program goes on, for readers of what its CPU stored.
  *
- * Who looks at data looks at the clock region of the same memory afterwards (by
- * a READ behind its READ, or with the CPU), and notes each word that has changed
- * since it last looked: an order.
+ * A process that has read data then reads the clock region of the same memory (by a READ behind its
+ * READ, or with the CPU).  Each word that has changed since it last did so is an order.
  *
- * The words carry one component, not the vector: a vector is the join of the
- * vectors at those events, and every member's orders are in the trace.  So it
- * is computed there (closure.h); what goes over the wire is 8 bytes a request
- * whatever the size of the group, which any device takes inline.
+ * The words carry one number and not a vector.  A vector is the join of the vectors at the events
+ * that were found, and all members' orders are in the trace, so closure.h computes it
+ * there.  On the wire a request costs 8 bytes, whatever the size of the group, which any device
+ * takes inline.
  *
- * Posted is not landed.  A cell that says n proves that n was posted and that
- * what was posted before n on that queue pair has landed; the data of n itself
- * may or may not be there.
+ * Posted does not mean landed.  A cell that holds n proves that n was posted, and that what was
+ * posted before n on that queue pair has landed; the data of n may be there or not.
  *
- * Why there can be no cycle: an order "i:n before j:m" is found after n began
- * and numbered m after it was found, so all orders agree with real time.
+ * Orders cannot form a cycle: "i:n before j:m" is found after n began, and m is numbered after it
+ * was found, so all orders agree with real time.
  */
 #ifndef NICCLOCK_CLOCK_H
 #define NICCLOCK_CLOCK_H
@@ -52,20 +48,18 @@
 /* ------------------------------------------------------------------- words */
 
 /*
- * A word: bit 63 set (memory that was never written is no word), bit 62 set in
- * a process's own clock, bits 56 to 61 the member, 40 to 55 a check, below them
- * the event number.
+ * A word: bit 63 is set (memory that was never written holds no word), bit 62 is set in a process's
+ * own clock, bits 56 to 61 are the member, 40 to 55 a check, and those below the event number.
  *
- * The check is for devices that copy bytes: Soft-RoCE does, and who looks while a
- * clock goes from 255 to 256 may find 511 or 0.  Such a word is torn, and says
- * nothing but that something new is just coming.  The number before it is in the
- * other word of the cell (or, of a process's own, in `before`), and it suffices:
- * the data of the new one has not landed yet.
+ * The check is for devices that copy single bytes, as Soft-RoCE does: a reader at the moment when a
+ * clock goes from 255 to 256 may find 511 or 0.  Such a word is torn; it shows only that a new
+ * one is being written.  The number before it is in the other word of the cell (of a process's own
+ * clock, in `before`), and suffices, since the data of the new one has not landed yet.
  */
 #define SR_CLOCK_EVENT_BITS 40
 #define SR_CLOCK_EVENT_MASK ((1ull << SR_CLOCK_EVENT_BITS) - 1)
 
-/* All of a word but its check, in; with it, out.  Every bit of it has its share in the check. */
+/* Adds the check to a word.  It depends on every other bit of the word. */
 static inline uint64_t sr_clock_checked(uint64_t word)
 {
 	return word | word * 0x9e3779b97f4a7c15ull >> 48 << SR_CLOCK_EVENT_BITS;
@@ -111,17 +105,17 @@ static inline uint64_t sr_clock_event(uint64_t word)
 #define SR_CLOCK_CELL_WORDS  2
 
 /*
- * The clock region of a process, one for all its protection domains (each
- * registers it anew).  In an outsider `own` stays 0 and nothing looks at it.
+ * The clock region of a process: one, which each of its protection domains registers.  In an
+ * outsider `own` stays 0 and is not read.
  *
- * What others read begins at `own`, which shares no cache line with the cells:
- * the process raises it at every event, the device writes the cells.
+ * Others read it from `own` on.  That shares no cache line with the cells: the process writes it at
+ * every event, and the device writes the cells.
  */
 struct sr_clock_region {
 	uint64_t unused[5];
 	_Atomic uint64_t own;
-	_Atomic uint64_t before; /* the last one but one of own, or that */
-	_Atomic uint64_t cells;  /* in use, and free ones below those; it only grows */
+	_Atomic uint64_t before; /* the value of own before its last one, or its last one */
+	_Atomic uint64_t cells;  /* how many from 0 on are or were in use; it only grows */
 	_Atomic uint64_t cell[][SR_CLOCK_CELL_WORDS];
 };
 
@@ -140,7 +134,7 @@ static inline size_t sr_clock_region_bytes(uint32_t cells)
 	return sizeof(struct sr_clock_region) + cells * SR_CLOCK_CELL_WORDS * sizeof(uint64_t);
 }
 
-/* Where the n-th clock of a queue pair goes. */
+/* The offset in the region to which the n-th clock of a queue pair is written. */
 static inline size_t sr_clock_cell_offset(uint32_t cell, uint32_t n)
 {
 	return offsetof(struct sr_clock_region, cell) +
@@ -152,63 +146,64 @@ static inline size_t sr_clock_read_bytes(uint32_t cells)
 	return sr_clock_words(cells) * sizeof(uint64_t);
 }
 
-/* How many are in use there, by what a READ brought. */
+/* `cells` of a region, from the words that a READ brought. */
 static inline uint64_t sr_clock_cells_in_use(const _Atomic uint64_t *words)
 {
 	return atomic_load_explicit(&words[2], memory_order_relaxed);
 }
 
 /*
- * Before a queue pair can receive: its cell is in use from now on.  Readers see
- * the new count at the latest with the first data that came through it.
+ * The cell is in use from now on.  To be called before its queue pair can receive; then readers see
+ * the new count at the latest with the first data from that.  Any thread.
  */
 void sr_clock_region_use_cell(struct sr_clock_region *region, uint32_t cell);
 
 /* ----------------------------------------------------------- a member's clock */
 
 struct sr_clock {
-	struct sr_clock_region *region; /* zeroed by the caller; own holds the number */
+	struct sr_clock_region *region; /* zeroed by its owner; `own` holds the event number */
 	int member;
 	/* The highest number found of each member. */
 	_Atomic uint64_t known[SR_CLOCK_MEMBERS];
 };
 
+/* Before other threads use it. */
 void sr_clock_init(struct sr_clock *c, struct sr_clock_region *region, int member);
 
-/* The last event. */
+/* The number of the last event.  Any thread. */
 uint64_t sr_clock_now(const struct sr_clock *c);
 
 /*
- * A new event, and its number.  From any thread.  Events of one queue pair must
- * be numbered in the order of their posts: its lock on posts is held.
+ * Makes an event and returns its number.  Any thread.  Events of one queue pair must be numbered in
+ * the order of its posts: the caller holds its lock.
  */
 uint64_t sr_clock_tick(struct sr_clock *c);
 
 /* --------------------------------------------------------------- finding orders */
 
 enum sr_order_via {
-	SR_ORDER_OWN = 0,  /* read in that member's own region: its CPU had come so far */
-	SR_ORDER_CELL = 1, /* read in a cell: what its queue pair had carried before has landed */
+	SR_ORDER_OWN = 0,  /* from that member's own word: its CPU had come so far */
+	SR_ORDER_CELL = 1, /* from a cell: what its queue pair carried before has landed */
 };
 
-/* "What `member` did up to `event` happened before this." */
+/* What `member` did up to `event` happened before the event at which the order was found. */
 struct sr_order {
 	uint64_t event;
 	uint8_t member;
 	uint8_t via; /* enum sr_order_via */
 };
 
-/* The most that one merge finds. */
+/* One merge finds at most so many. */
 #define SR_CLOCK_ORDERS 32
 
 /*
- * What a process saw last of one region, its own or another's.  Zeroed by its
- * owner, with room for as many cells as will ever be looked at.
+ * What a process has seen last of one region, its own or another's.  Zeroed by its owner, with
+ * room for as many cells as are ever read.
  */
 struct sr_clock_view {
 	uint32_t cells; /* room */
 	_Atomic uint64_t own;
-	_Atomic uint64_t seen[]; /* as the region has them */
+	_Atomic uint64_t seen[]; /* the words of the cells */
 };
 
 static inline size_t sr_clock_view_bytes(uint32_t cells)
@@ -217,28 +212,26 @@ static inline size_t sr_clock_view_bytes(uint32_t cells)
 }
 
 /*
- * Does the region hold anything new?  `words` begins with `own`, as a READ
- * brings it or as it lies in the region, and has `cells` cells.  From any
- * thread, without a lock: if another thread has taken notice of a word, that
- * happened at an event before now.
+ * Does the region hold an order that is not known?  `words` begins with `own`, in the region itself or
+ * as a READ brought it, and has `cells` cells.  The caller has read the data before.  Any thread,
+ * without a lock: if another thread has found the order, its event is before this moment.
  */
 bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t cells);
 
 /*
- * Takes notice: puts up to `room` (3 to SR_CLOCK_ORDERS) orders into `orders`, and into *event the
- * number of a new event, that of having found them.  Returns how many; if less
- * room is left than a cell may need (SR_CLOCK_CELL_WORDS) there may be more.  With 0, nothing has happened.
+ * Finds the orders: puts up to `room` of them (3 to SR_CLOCK_ORDERS) into `orders`, and into *event
+ * the number of a new event, at which they were found.  Returns how many; 0: there are none, and
+ * no event is made.  If the room that is left is less than SR_CLOCK_CELL_WORDS, there may be more.
  *
- * The caller has looked at the data before, and serialises the calls for one
- * view.
+ * The caller has read the data before, and serialises the calls for one view.
  */
 uint32_t sr_clock_merge(struct sr_clock *c, struct sr_clock_view *v, const _Atomic uint64_t *words,
 			uint32_t cells, struct sr_order *orders, uint32_t room, uint64_t *event);
 
 /*
- * Did the READ of `cells` cells miss any, or find both words of one being written?
- * Then an order may have been missed.
+ * May an order have been missed?  The region has more cells than the READ, or both words of one are
+ * torn.
  */
 bool sr_clock_is_short(const _Atomic uint64_t *words, uint32_t cells);
 

@@ -12,7 +12,7 @@ struct found {
 	uint8_t other;
 };
 
-/* One member: what it noted, and its vectors, one for each event at which it noted something. */
+/* What a member found, and its vectors: one for each event at which it found something. */
 struct history {
 	struct found *found;
 	size_t count, room;
@@ -92,7 +92,7 @@ static const uint64_t *vector_at(const struct sr_closure *c, int member, uint64_
 	return low ? h->vectors + (low - 1) * (size_t)c->members : NULL;
 }
 
-/* All that `member` noted up to `event` is in its vectors. */
+/* Is all that `member` found up to `event` in its vectors? */
 static bool is_computed_to(const struct sr_closure *c, int member, uint64_t event)
 {
 	const struct history *h = &c->history[member];

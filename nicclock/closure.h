@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * closure.h: from the orders of a trace to vector clocks.
+ * closure.h: vector clocks out of the orders of a trace, after the recording.
  *
- * The vector at an event of a member is, for each other member, how far that
- * one had come for certain: the join of the vectors at the events that were
- * found until then.  Used on traces, after the recording.
+ * The vector at an event of a member says for each other member how far that had come for certain:
+ * it is the join of the vectors at the events that were found until then.
+ *
+ * One thread at a time.
  */
 #ifndef NICCLOCK_CLOSURE_H
 #define NICCLOCK_CLOSURE_H
@@ -15,25 +16,25 @@
 
 struct sr_closure;
 
-/* NULL without memory. */
+/* members: 1 to SR_CLOCK_MEMBERS.  NULL: no memory. */
 struct sr_closure *sr_closure_create(int members);
 void sr_closure_free(struct sr_closure *c);
 
 /*
- * At its event number `found`, `member` noted `o`.  For each member in
- * ascending order of `found`.  0, -ENOMEM, or -EINVAL if it is not so.
+ * `member` found the order `o` at its event `found`.  To be called in ascending order of `found`
+ * for each member.  0, -ENOMEM, or -EINVAL: it is not ascending, or there is no such member.
  */
 int sr_closure_add(struct sr_closure *c, int member, uint64_t found, const struct sr_order *o);
 
 /*
- * After the last add.  0, -ENOMEM, or -ELOOP: the orders contradict each
- * other, so they were not all found in one run.
+ * After the last add.  0, -ENOMEM, or -ELOOP: the orders contradict each other, so they are not of
+ * one recording.
  */
 int sr_closure_compute(struct sr_closure *c);
 
 /*
- * How far `other` had come, for certain, when `member` was at `event`: 0 if
- * nothing is known.  After a successful compute.
+ * After a successful compute: how far `other` had come for certain when `member` was at `event`;
+ * 0: nothing is known.
  */
 uint64_t sr_closure_at(const struct sr_closure *c, int member, uint64_t event, int other);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hex.h: bytes as hexadecimal text, and back.  No call, no allocation: for the shim, too. */
+/* hex.h: bytes to hexadecimal text and back, without calls and allocations. */
 #ifndef LOGD_BASE_HEX_H
 #define LOGD_BASE_HEX_H
 
@@ -27,7 +27,7 @@ static inline int sr_hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* False if the text is anything but 2 * n digits; then bytes may be written in part. */
+/* False: the text is not exactly 2 * n digits; some bytes may have been written. */
 static inline bool sr_from_hex(const char *text, uint8_t *bytes, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -19,7 +19,7 @@ int sr_fd_raise(int fd)
 {
 	long limit = soft_limit(), from = limit > HIGH ? HIGH : limit - limit / 8;
 
-	/* Full up there: try further down, the number itself is only manners. */
+	/* If none is free there, a lower one will do. */
 	for (; from > fd; from /= 2) {
 		long high = sr_sys_fcntl(fd, F_DUPFD_CLOEXEC, from);
 

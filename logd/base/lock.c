@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lock.c: two threads want it at a time. */
+/* Two threads want the lock at the same time. */
 #include "logd/base/lock.h"
 
 #include <linux/futex.h>
@@ -15,7 +15,7 @@ static inline void relax(void)
 #endif
 }
 
-/* What is done under a lock takes less than a system call. */
+/* Most holders release a lock sooner than a system call returns. */
 static bool spin(struct sr_lock *l)
 {
 	for (int i = 0; i < SR_LOCK_SPINS; i++) {

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lock.h: the shim's mutex.
+ * lock.h: the shim's mutex.  Pthread mutexes are the program's, and are intercepted.
  *
- * Not a pthread mutex: those are the program's, and intercepted.
+ * A locked instruction costs some 5 ns.  Taking the lock needs one, and none while the process has
+ * a single thread; the state is right at any time, so that a thread may start while the lock
+ * is held.
  *
- * A locked instruction costs some 5 ns, so there is one, to take the lock; while
- * the process has one thread there is none.  The state is right at any time, so
- * a thread may start while the lock is held.
- *
- * It is given back by a plain store.  That store and the look at `waiting`
- * behind it are not ordered: who goes to sleep in between may not be woken.  It
- * would take a store that stays in its CPU's buffer for as long as the other
- * CPU's way into the kernel; against that, sleeps are short.
+ * Releasing it is a plain store, which is not ordered before the load of `waiting` behind it.  So
+ * a thread that goes to sleep in between may miss its wake-up, if the store stays in its CPU's
+ * buffer until the other CPU is in the kernel.  For this case sleeps are short.
  */
 #ifndef LOGD_BASE_LOCK_H
 #define LOGD_BASE_LOCK_H
@@ -23,13 +20,12 @@
 
 struct sr_lock {
 	_Atomic uint32_t held;
-	_Atomic uint32_t waiting; /* threads that are, or go to sleep */
+	_Atomic uint32_t waiting; /* threads that sleep, or are about to */
 };
 
 #define SR_LOCK_SPINS    100
 #define SR_LOCK_SLEEP_NS 1000000
 
-/* lock.c */
 void sr_lock_slow(struct sr_lock *l);
 void sr_unlock_slow(struct sr_lock *l);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* opcodes.h: what a send request does, by its opcode: the one place that knows. */
+/* opcodes.h: what a send request does, by its opcode.  No other file decides this. */
 #ifndef LOGD_BASE_OPCODES_H
 #define LOGD_BASE_OPCODES_H
 
@@ -8,16 +8,16 @@
 #include <infiniband/verbs.h>
 
 enum {
-	SR_OP_GATHERS = 1 << 0,   /* what its list names goes out */
-	SR_OP_SCATTERS = 1 << 1,  /* something arrives in what its list names */
-	SR_OP_REMOTE = 1 << 2,    /* names memory of the peer's: an address and an rkey */
+	SR_OP_GATHERS = 1 << 0,   /* sends the memory of its list */
+	SR_OP_SCATTERS = 1 << 1,  /* writes to the memory of its list */
+	SR_OP_REMOTE = 1 << 2,    /* names memory of the peer: an address and an rkey */
 	SR_OP_CHANGES = 1 << 3,   /* ... and changes it */
 	SR_OP_ATOMIC = 1 << 4,    /* ... having read it; its operands are in wr.atomic */
-	SR_OP_RECEIVED = 1 << 5,  /* takes a receive of the peer's */
-	SR_OP_IMMEDIATE = 1 << 6, /* has immediate data, or a key to invalidate in their place */
+	SR_OP_RECEIVED = 1 << 5,  /* consumes a receive request of the peer */
+	SR_OP_IMMEDIATE = 1 << 6, /* has immediate data, or in their place a key to invalidate */
 };
 
-/* SR_OP_*; 0 for one that is not known. */
+/* A set of SR_OP_*; 0: the opcode is not known. */
 static inline unsigned sr_op(uint32_t opcode)
 {
 	enum {
@@ -35,7 +35,7 @@ static inline unsigned sr_op(uint32_t opcode)
 	    [IBV_WR_ATOMIC_CMP_AND_SWP] = ATOMIC,
 	    [IBV_WR_ATOMIC_FETCH_AND_ADD] = ATOMIC,
 	    [IBV_WR_LOCAL_INV] = SR_OP_IMMEDIATE,
-	    [IBV_WR_TSO] = SR_OP_GATHERS, /* Ethernet frames: whose receive, if any, nobody knows */
+	    [IBV_WR_TSO] = SR_OP_GATHERS, /* Ethernet frames: nobody knows whether they are received */
 	    [IBV_WR_ATOMIC_WRITE] = WRITE,
 	};
 

@@ -9,20 +9,20 @@
 
 enum { EAX, EBX, ECX, EDX };
 
-/* The ranges of leaves: the first of each tells the last. */
+/* The first leaf of each range; it reports the last one. */
 static const uint32_t ranges[] = {0, 0x40000000, 0x80000000};
 
 #define RANGE_LEAVES 256
-/* Behind the last leaf of a range: Intel's answer is that of the last basic one, AMD's is 0. */
+/* Behind a range, Intel answers with the last basic leaf, and AMD with 0. */
 #define BEYOND(leaf)                                                                               \
 	((leaf) < 0x40000000 ? 0x3fffffff : (leaf) < 0x80000000 ? 0x7fffffff : 0xffffffff)
 
-#define EXTENDED_STATE 0xd /* its components, 64 at most, with gaps */
+#define EXTENDED_STATE 0xd /* up to 64 components, with gaps */
 #define SUBLEAVES      64
-#define GAP            3 /* of empty ones: there are no more */
+#define GAP            3 /* behind so many empty subleaves there are no more */
 #define MOVES_MAX      100
 
-/* These name what was asked for even where there is nothing (edx: the processor's number). */
+/* These return the subleaf asked for, and the CPU's number in edx, even where there is nothing. */
 static bool is_topology(uint32_t leaf)
 {
 	return leaf == 0xb || leaf == 0x1f || leaf == 0x80000026;
@@ -56,7 +56,7 @@ static void add(struct sr_processor *p, const struct sr_cpuid *c)
 		p->entry[p->entries++] = *c;
 }
 
-/* Some leaves tell the number of the CPU: who was moved to another one in between has to ask again. */
+/* Some leaves hold the number of the CPU, so a thread that was moved meanwhile reads again. */
 static void read_on_one_cpu(struct sr_cpuid c[3], uint32_t leaf)
 {
 	struct sr_cpuid again;
@@ -71,15 +71,16 @@ static void read_on_one_cpu(struct sr_cpuid c[3], uint32_t leaf)
 }
 
 /*
- * These two have no subleaves (Intel SDM volume 2A, AMD APM volume 3), but the number of the CPU in
- * them.  A thread that is moved away and back between four reads looks as if they had.
+ * These two hold the number of the CPU but have no subleaves (Intel SDM volume 2A, AMD APM volume
+ * 3).  To a thread that is moved away and back within four reads they look as if they had.
  */
 static bool has_one_subleaf(uint32_t leaf)
 {
 	return leaf == 1 || leaf == 0x8000001e;
 }
 
-/* Other leaves do not say whether they have subleaves: three that are the same are one. */
+/* Other leaves do not say whether they have subleaves.  One that answers the same three times has
+ * none. */
 static void read_leaf(struct sr_processor *p, uint32_t leaf)
 {
 	struct sr_cpuid c[3];
@@ -94,7 +95,7 @@ static void read_leaf(struct sr_processor *p, uint32_t leaf)
 	for (uint32_t i = 0; i < SUBLEAVES && (empty < GAP || leaf == EXTENDED_STATE); i++) {
 		execute(&c[0], leaf, i);
 		empty = is_empty(&c[0]) ? empty + 1 : 0;
-		/* The first one says that there are subleaves. */
+		/* The first one shows that there are subleaves. */
 		if (!i || !empty)
 			add(p, &c[0]);
 	}
@@ -169,7 +170,7 @@ void sr_processor_ask(const struct sr_processor *p, uint32_t leaf, uint32_t subl
 
 /* ---------------------------------------------------------------- features */
 
-/* Registers whose bits are features, each for itself. */
+/* Registers in which each bit is a feature. */
 static const struct word {
 	uint32_t leaf, subleaf;
 	int reg;
@@ -186,7 +187,7 @@ static uint32_t features(const struct sr_processor *p, const struct word *w)
 	uint32_t reg[4];
 
 	sr_processor_ask(p, w->leaf, w->subleaf, reg);
-	/* Whether the system uses the state that it may save is the kernel's affair. */
+	/* OSXSAVE is set by the kernel, not by the processor. */
 	if (w->leaf == 1 && w->reg == ECX)
 		reg[ECX] &= ~(1u << 27);
 	return reg[w->reg];
@@ -227,7 +228,7 @@ void sr_processor_ask_for_libc(const struct sr_processor *recorded, const struct
 		reg[EBX] = own[EBX];
 }
 
-/* What compilers and libraries use, by the kernel's names. */
+/* Instruction sets that compilers and libraries use, by the kernel's names. */
 static const struct {
 	struct word word;
 	int bit;

@@ -2,9 +2,9 @@
 /*
  * rawsys.h: system calls without libc.
  *
- * libsreplay_verbs.so exports read, write, close, poll, mmap, ... itself, so
- * its own inside must not call these names.  Everything here is inline, leaves
- * errno alone, returns -errno and may be called from a signal handler.
+ * libsreplay_verbs.so exports read, write, close, poll, mmap and others, so its own code must not
+ * call these names.  All functions here are inline, leave errno unchanged, return -errno, and may
+ * be called from a signal handler.
  */
 #ifndef LOGD_BASE_RAWSYS_H
 #define LOGD_BASE_RAWSYS_H
@@ -180,7 +180,7 @@ static inline long sr_sys_membarrier(int command)
 	return sr_syscall(SYS_membarrier, command, 0, 0, 0, 0, 0);
 }
 
-/* limit: struct rlimit64's two numbers. */
+/* limit: the two numbers of struct rlimit64. */
 static inline long sr_sys_getrlimit(int resource, uint64_t limit[2])
 {
 	return sr_syscall(SYS_prlimit64, 0, resource, 0, SR_ARG(limit), 0, 0);

@@ -21,7 +21,7 @@
 
 #define LOCK_RETRY_MS 10
 
-/* Make dir and what is missing above it, for this user alone. */
+/* Makes dir and what is missing above it, for this user alone. */
 static int make_directories(char *dir)
 {
 	char *slash;
@@ -40,20 +40,19 @@ static int make_directories(char *dir)
 	return ret;
 }
 
-/* May another user not change what names in it lead to, nor what this name leads to? */
+/* Is it impossible for another user to change what this name, and names in it, refer to? */
 static bool is_safe(const char *dir)
 {
 	struct stat st;
 
 	if (lstat(dir, &st) || (st.st_uid != geteuid() && st.st_uid != 0))
 		return false;
-	/* In a sticky one (/tmp), ours stay ours. */
+	/* In a sticky directory (/tmp) nobody else can replace our files. */
 	return S_ISLNK(st.st_mode) ||
 	       (S_ISDIR(st.st_mode) && (!(st.st_mode & 022) || (st.st_mode & S_ISVTX)));
 }
 
-/* The first directory on the way to dir, itself included, that is not safe; false: there is none.
- */
+/* Cuts dir to the first directory on its way that is not safe.  False: there is none. */
 static bool find_unsafe(char *dir)
 {
 	for (char *slash = dir; (slash = strchr(slash + 1, '/'));) {
@@ -66,9 +65,8 @@ static bool find_unsafe(char *dir)
 }
 
 /*
- * Nobody else may put a socket of his own where ours is expected: neither on
- * the way that the path goes, nor, where that has symbolic links, in the place
- * itself.
+ * No other user may be able to put a socket where ours is expected: not on the way of the path,
+ * and, if that has symbolic links, not in the place that it leads to.
  */
 static int check_directory(const char *dir, char *error, size_t size)
 {
@@ -112,21 +110,18 @@ static int prepare_directory(const char *path, char *error, size_t size)
 /* Does a daemon answer there? */
 static bool is_served(const char *path, int timeout_ms)
 {
-	int socket = sr_talk_connect(path), ret;
+	int socket = sr_request_connect(path), ret;
 	struct sr_message request, answer;
 
 	if (socket < 0)
 		return false;
 	sr_message_init(&request, SR_MSG_STATUS);
-	ret = sr_talk(socket, &request, -1, &answer, NULL, timeout_ms);
+	ret = sr_request(socket, &request, -1, &answer, NULL, timeout_ms);
 	close(socket);
 	return !ret;
 }
 
-/*
- * A daemon that was killed, or told to end, has the lock until it is gone, which
- * on a busy machine may take a moment.  0, or -EALREADY: this one stays.
- */
+/* 0; or -EALREADY: the other daemon answers, or keeps the lock for longer than HANDOVER_MS. */
 static int wait_for_lock(int fd, const char *path)
 {
 	const struct timespec pause = sr_sys_ms(LOCK_RETRY_MS);
@@ -141,7 +136,7 @@ static int wait_for_lock(int fd, const char *path)
 	return 0;
 }
 
-/* The lock is a file of its own: the socket is removed and made anew. */
+/* The lock is a file of its own, since the socket is removed and made anew. */
 static int take_lock(const char *path, char *error, size_t size)
 {
 	char lock[PATH_MAX], pid[24] = "";
@@ -163,7 +158,7 @@ static int take_lock(const char *path, char *error, size_t size)
 		return -EALREADY;
 	}
 	if (ftruncate(fd, 0) || dprintf(fd, "%d\n", (int)getpid()) < 0)
-		return fd; /* the number is for the message above only */
+		return fd; /* the number serves the message above only */
 	return fd;
 }
 
@@ -174,7 +169,7 @@ static int bind_and_listen(const char *path, char *error, size_t size)
 	int err;
 
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	unlink(path); /* of a daemon that was killed: we have the lock */
+	unlink(path); /* of a daemon that was killed, since we have the lock */
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, sizeof(address)) &&
 	    !chmod(path, 0600) && !listen(fd, SOMAXCONN))
 		return fd;

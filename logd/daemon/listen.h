@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* listen.h: the daemon's socket, and that there is only one of it. */
+/* listen.h: the daemon's socket, which only one daemon of a user has at a time. */
 #ifndef LOGD_DAEMON_LISTEN_H
 #define LOGD_DAEMON_LISTEN_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sreplay-logd: takes the records of recorded processes out of their rings and
- * into traces.  One for each user and node.  This file: options, start, end.
+ * sreplay-logd: moves the records of recorded processes from their rings into traces.  Each user has
+ * one on each node.  This file: options, start and end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static int number_option(const char *name, const char *text, int low, int high)
 	n = strtol(text, &end, 10);
 	if (!errno && *text && !*end && n >= low && n <= high)
 		return (int)n;
-	fprintf(stderr, "sreplay-logd: --%s wants a number from %d to %d, not \"%s\"\n", name, low,
+	fprintf(stderr, "sreplay-logd: --%s needs a number from %d to %d, not \"%s\"\n", name, low,
 		high, text);
 	exit(2);
 }
@@ -119,7 +119,7 @@ static void take_option(struct options *o, int c)
 		if (!node_set_address(optarg))
 			break;
 		fprintf(stderr,
-			"sreplay-logd: --listen wants an IP address, with a port or without, "
+			"sreplay-logd: --listen needs an IP address, with or without a port, "
 			"not \"%s\"\n",
 			optarg);
 		exit(2);
@@ -199,7 +199,7 @@ static int wait_for_trace(const struct options *o)
 		fprintf(stderr, "sreplay-logd: %s is still being written\n", o->wait_dir);
 		return 1;
 	}
-	/* Without a daemon nobody writes. */
+	/* Without a daemon nothing is written. */
 	if (err && err != -ENOENT && err != -ECONNREFUSED)
 		return no_daemon(o->socket, err);
 	return 0;
@@ -207,7 +207,7 @@ static int wait_for_trace(const struct options *o)
 
 /* ---- becoming a daemon ---- */
 
-/* Where a daemon without a terminal leaves its words. */
+/* Without a terminal the daemon's messages go to a file. */
 static void move_stderr(const struct options *o)
 {
 	char path[PATH_MAX + 8];
@@ -241,8 +241,7 @@ static void leave_terminal(void)
 }
 
 /*
- * Returns in the child only.  The parent stays until the child is ready, or
- * gone, and tells it by its exit code.
+ * Returns in the child only.  The parent waits until the child is ready (exit code 0) or gone (1).
  */
 static int fork_away(void)
 {
@@ -250,7 +249,7 @@ static int fork_away(void)
 	char byte;
 	pid_t pid;
 
-	/* Pipes and locks of whoever started us must not live as long as we. */
+	/* Pipes and locks of the starting program must not stay open as long as the daemon. */
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 	if (pipe2(ready, O_CLOEXEC) || (pid = fork()) < 0) {
 		fprintf(stderr, "sreplay-logd: cannot start: %s\n", strerror(errno));
@@ -274,7 +273,7 @@ static void say_ready(const struct options *o, int ready_fd)
 		return;
 	move_stderr(o);
 	if (write(ready_fd, "", 1) < 0)
-		log_line("the starting process did not wait");
+		log_line("the process that started this daemon did not wait");
 	close(ready_fd);
 }
 
@@ -307,7 +306,7 @@ static void use_limits(void)
 		setrlimit(RLIMIT_NOFILE, &limit);
 	}
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a file-size limit is an error of write, not our end */
+	signal(SIGXFSZ, SIG_IGN); /* beyond the file-size limit, write fails */
 }
 
 static int open_signals(void)

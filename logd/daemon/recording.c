@@ -191,7 +191,7 @@ void recording_finish(struct recording *r, const struct sr_message *request)
 	r->finishing = true;
 	for (struct stream *m = r->streams; m; m = m->next_mine) {
 		atomic_store(&m->flush_to, stream_committed(m));
-		atomic_store(&m->tell, true);
+		atomic_store(&m->report, true);
 	}
 	drain_kick(r->list->drain, r->doorbell);
 	recordings_progress(r->list);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One for each user of a host: the daemons of one user find each other by it. */
+/* The port depends on the user alone, so that the daemons of one user find each other. */
 #define PORT_BASE  24000
 #define PORT_RANGE 8000
 

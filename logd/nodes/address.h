@@ -2,9 +2,9 @@
 /*
  * address.h: where the daemons of a job's nodes listen.
  *
- * An address is IPv4 or IPv6 with a port; all bytes that are not used are 0, so
- * that equal addresses are equal memory.  The daemons of one user listen on the same port on
- * every host, unless --listen or the job's host list says otherwise.
+ * An address is IPv4 or IPv6 with a port.  Unused bytes are 0, so that equal addresses are equal
+ * memory.  The daemons of a user listen on the same port on every host, unless --listen or
+ * the job's host list says otherwise.
  *
  * The daemon's main thread only.
  */
@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* "1.2.3.4", "1.2.3.4:5", "::1", "[::1]:5"; false: none of these.  Without a port it is 0. */
+/* "1.2.3.4", "1.2.3.4:5", "::1", "[::1]:5"; without a port it is 0.  False: none of these. */
 bool node_address_parse(const char *text, struct sockaddr_storage *a);
 
 /* The IP address alone; "?" if it is none. */
@@ -26,7 +26,7 @@ void node_address_print(const struct sockaddr_storage *a, char *text, size_t siz
 in_port_t *node_address_port(struct sockaddr_storage *a);
 bool node_address_is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
-/* A GID that is an IP address: ::ffff:a.b.c.d, or global IPv6; false for others. */
+/* The address of a GID that is one: ::ffff:a.b.c.d, or global IPv6.  False: it is none. */
 bool node_address_of_gid(const uint8_t *gid, struct sockaddr_storage *a);
 
 /* Where this daemon listens: an address as above.  -EINVAL: it is none. */

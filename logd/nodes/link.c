@@ -48,7 +48,7 @@ static struct link *add_link(struct links *list, int fd, enum secret_side side, 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
 	l->source = (struct source){.ready = link_ready, .owner = list->owner, .fd = fd};
-	l->side = l->talk.side = side;
+	l->side = l->handshake.side = side;
 	l->stage = stage;
 	l->since = sr_sys_now_ms();
 	if (loop_watch(list->loop, &l->source)) {
@@ -93,7 +93,7 @@ struct link *link_connect(struct links *list, const struct job *job,
 	if (!l)
 		return NULL;
 	l->job = job;
-	l->talk.key = job->key;
+	l->handshake.key = job->key;
 	l->address = *a;
 	return l;
 }
@@ -124,7 +124,7 @@ static int say(struct link *l, const void *bytes, size_t size)
 	uint8_t *out;
 
 	if (l->out_size + size > OUT_MAX)
-		return -ENOBUFS; /* it does not read */
+		return -ENOBUFS; /* the other side does not read */
 	out = realloc(l->out, l->out_size + size);
 	if (!out)
 		return -ENOMEM;
@@ -157,8 +157,8 @@ static int say_hello(struct link *l)
 	struct hello h;
 
 	memcpy(h.magic, hello_magic, sizeof(h.magic));
-	secret_nonce(l->talk.answerer);
-	memcpy(h.nonce, l->talk.answerer, sizeof(h.nonce));
+	secret_nonce(l->handshake.answerer);
+	memcpy(h.nonce, l->handshake.answerer, sizeof(h.nonce));
 	return say(l, &h, sizeof(h));
 }
 
@@ -171,11 +171,11 @@ static int take_hello(struct link *l)
 		log_refusal(l, "no sreplay-logd, or of another version");
 		return -EPROTO;
 	}
-	memcpy(l->talk.answerer, h->nonce, sizeof(h->nonce));
-	secret_nonce(l->talk.asker);
+	memcpy(l->handshake.answerer, h->nonce, sizeof(h->nonce));
+	secret_nonce(l->handshake.asker);
 	memcpy(a.job, l->job->id, sizeof(a.job));
-	memcpy(a.nonce, l->talk.asker, sizeof(a.nonce));
-	secret_prove(&l->talk, SECRET_ASKER, a.proof);
+	memcpy(a.nonce, l->handshake.asker, sizeof(a.nonce));
+	secret_prove(&l->handshake, SECRET_ASKER, a.proof);
 	l->stage = WANT_ACCEPT;
 	return say(l, &a, sizeof(a));
 }
@@ -190,14 +190,14 @@ static int take_ask(struct link *l)
 		log_refusal(l, "it asks for a job that has another key, or is not here");
 		return -EACCES;
 	}
-	l->talk.key = l->job->key;
-	memcpy(l->talk.asker, a->nonce, sizeof(a->nonce));
-	if (!secret_is_proof(&l->talk, SECRET_ASKER, a->proof)) {
+	l->handshake.key = l->job->key;
+	memcpy(l->handshake.asker, a->nonce, sizeof(a->nonce));
+	if (!secret_is_proof(&l->handshake, SECRET_ASKER, a->proof)) {
 		log_refusal(l, "it does not have the job's key");
 		return -EACCES;
 	}
-	secret_prove(&l->talk, SECRET_ANSWERER, out.proof);
-	l->stream = secret_stream_create(&l->talk, out.header);
+	secret_prove(&l->handshake, SECRET_ANSWERER, out.proof);
+	l->stream = secret_stream_create(&l->handshake, out.header);
 	if (!l->stream)
 		return -ENOMEM;
 	l->stage = WANT_HEADER;
@@ -210,11 +210,11 @@ static int take_accept(struct link *l)
 	uint8_t header[SECRET_HEADER_BYTES];
 	int err;
 
-	if (!secret_is_proof(&l->talk, SECRET_ANSWERER, a->proof)) {
+	if (!secret_is_proof(&l->handshake, SECRET_ANSWERER, a->proof)) {
 		log_refusal(l, "it does not have the job's key");
 		return -EACCES;
 	}
-	l->stream = secret_stream_create(&l->talk, header);
+	l->stream = secret_stream_create(&l->handshake, header);
 	if (!l->stream)
 		return -ENOMEM;
 	err = secret_stream_accept(l->stream, a->header);

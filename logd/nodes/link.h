@@ -57,7 +57,7 @@ struct link {
 	enum secret_side side;
 	enum stage stage;
 	struct sockaddr_storage address;
-	struct secret_talk talk;
+	struct secret_handshake handshake;
 	struct secret_stream *stream;
 	int64_t since; /* ms of the monotonic clock */
 	uint8_t in[LINK_PIECE_MAX];

@@ -75,8 +75,8 @@ static struct link *link_to(struct nodes *n, const struct job *job,
 /* ------------------------------------------------------------------ questions */
 
 /*
- * Where to ask: the host of the GID if that is an address, and all that the job
- * names, whose daemons may be on a network of their own.
+ * The hosts to ask: that of the GID, if it is an address, and all that the job names, whose daemons
+ * may be on another network than the devices.
  */
 static void list_candidates(struct waiting *w, const uint8_t *gid)
 {
@@ -108,7 +108,7 @@ static void answer_waiting(struct nodes *n, struct waiting *w, int error, const 
 	free(w);
 }
 
-/* Nobody is left to ask. */
+/* No host is left that could answer. */
 static void answer_without(struct nodes *n, struct waiting *w)
 {
 	char text[160];
@@ -127,7 +127,7 @@ static void blame(struct waiting *w, const struct candidate *c)
 	w->silent = true;
 }
 
-/* This link will not answer any more: its questions are put again, or have one less to wait for. */
+/* This link answers no more: its questions are asked again, or wait for one host less. */
 static void drop_questions(struct nodes *n, struct link *l, bool again, bool absent)
 {
 	struct waiting *w, *next;

@@ -20,7 +20,7 @@ static_assert(SECRET_SEAL_BYTES == crypto_secretstream_xchacha20poly1305_ABYTES,
 static_assert(crypto_secretstream_xchacha20poly1305_KEYBYTES == crypto_auth_hmacsha256_BYTES,
 	      "a MAC makes a key");
 
-/* The shortest key that cannot be guessed; longer files are hashed whole. */
+/* A shorter key could be guessed.  All bytes of a key are hashed, up to MOST_BYTES. */
 #define LEAST_BYTES 16
 #define MOST_BYTES  4096
 
@@ -33,7 +33,7 @@ static int check_file(int fd, const char *path, char *error, size_t size)
 	if (S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077))
 		return 0;
 	snprintf(error, size,
-		 "%s is not taken as a key: it must be a file of this user's that nobody else may "
+		 "%s cannot be used as a key: it must be a file of this user that nobody else may "
 		 "read (chmod 600)",
 		 path);
 	return -EPERM;
@@ -64,14 +64,14 @@ int secret_read_key(const char *path, uint8_t *key, char *error, size_t error_si
 	return 0;
 }
 
-/* A MAC of a purpose and up to two nonces: everything that is derived from a key. */
+/* Everything that is derived from a key is a MAC of a purpose and up to two nonces. */
 static void derive(const uint8_t *key, const char *purpose, const uint8_t *first,
 		   const uint8_t *second, uint8_t *out)
 {
 	crypto_auth_hmacsha256_state state;
 
 	crypto_auth_hmacsha256_init(&state, key, SECRET_KEY_BYTES);
-	/* With its 0: no purpose is the beginning of another. */
+	/* With the 0 at its end, no purpose is the beginning of another. */
 	crypto_auth_hmacsha256_update(&state, (const uint8_t *)purpose, strlen(purpose) + 1);
 	if (first)
 		crypto_auth_hmacsha256_update(&state, first, SECRET_NONCE_BYTES);
@@ -98,13 +98,13 @@ void secret_nonce(uint8_t *nonce)
 	randombytes_buf(nonce, SECRET_NONCE_BYTES);
 }
 
-void secret_prove(const struct secret_talk *t, enum secret_side side, uint8_t *proof)
+void secret_prove(const struct secret_handshake *t, enum secret_side side, uint8_t *proof)
 {
 	derive(t->key, side == SECRET_ASKER ? "sreplay asks" : "sreplay answers", t->asker,
 	       t->answerer, proof);
 }
 
-bool secret_is_proof(const struct secret_talk *t, enum secret_side side, const uint8_t *proof)
+bool secret_is_proof(const struct secret_handshake *t, enum secret_side side, const uint8_t *proof)
 {
 	uint8_t right[SECRET_PROOF_BYTES];
 
@@ -119,13 +119,13 @@ struct secret_stream {
 	crypto_secretstream_xchacha20poly1305_state out, in;
 };
 
-static void stream_key(const struct secret_talk *t, enum secret_side from, uint8_t *key)
+static void stream_key(const struct secret_handshake *t, enum secret_side from, uint8_t *key)
 {
 	derive(t->key, from == SECRET_ASKER ? "sreplay from asker" : "sreplay from answerer",
 	       t->asker, t->answerer, key);
 }
 
-struct secret_stream *secret_stream_create(const struct secret_talk *t, uint8_t *header)
+struct secret_stream *secret_stream_create(const struct secret_handshake *t, uint8_t *header)
 {
 	struct secret_stream *s = calloc(1, sizeof(*s));
 	uint8_t out_key[crypto_secretstream_xchacha20poly1305_KEYBYTES];

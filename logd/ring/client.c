@@ -100,12 +100,12 @@ static int finish_locked(struct sr_client *c, int64_t deadline)
 			sr_client_await(c, deadline);
 		if (c->socket < 0)
 			return left > 0 ? -ENOTCONN : -ETIMEDOUT;
-		ret = sr_talk(c->socket, &request, -1, &answer, NULL, left > 0 ? (int)left : 0);
+		ret = sr_request(c->socket, &request, -1, &answer, NULL, left > 0 ? (int)left : 0);
 		if (!sr_client_is_broken(ret))
 			break;
 		sr_client_disconnect(c);
 	}
-	/* A late answer would be taken for the next request's. */
+	/* Not asked again: the daemon may answer this much later. */
 	if (ret == -ETIMEDOUT)
 		sr_client_disconnect(c);
 	return ret ? ret : answer.error;

@@ -5,14 +5,14 @@
 #include "logd/ring/client.h"
 #include "logd/ring/client_private.h"
 
-static int talk_of_file(struct sr_client *c, const struct sr_message *request, int fd)
+static int request_file(struct sr_client *c, const struct sr_message *request, int fd)
 {
 	struct sr_message answer;
 	int ret;
 
 	if (c->socket < 0)
 		return -ECONNRESET;
-	ret = sr_talk(c->socket, request, fd, &answer, NULL, RING_MS);
+	ret = sr_request(c->socket, request, fd, &answer, NULL, RING_MS);
 	if (sr_client_is_broken(ret) || ret == -ETIMEDOUT)
 		sr_client_disconnect(c);
 	return ret ? ret : answer.error;
@@ -24,10 +24,10 @@ static int add_file_locked(struct sr_client *c, const struct sr_message *request
 
 	if (!sr_client_is_live(c))
 		return -ENOTCONN;
-	ret = talk_of_file(c, request, fd);
+	ret = request_file(c, request, fd);
 	if (!sr_client_is_broken(ret))
 		return ret;
-	/* Between two daemons: what the file holds now cannot be noted later. */
+	/* Waits for the next daemon: the content of the file may be another one later. */
 	for (int64_t end = sr_sys_now_ms() + SUCCESSOR_MS;
 	     sr_client_is_live(c) && c->socket < 0 && sr_sys_now_ms() < end;) {
 		struct timespec pause = sr_sys_ms(RETRY_MS);
@@ -36,7 +36,7 @@ static int add_file_locked(struct sr_client *c, const struct sr_message *request
 		if (c->socket < 0)
 			sr_sys_nanosleep(&pause);
 	}
-	return talk_of_file(c, request, fd);
+	return request_file(c, request, fd);
 }
 
 int sr_client_add_file(struct sr_client *c, int fd, const char *path, bool keep)

@@ -69,10 +69,7 @@ static void explain_connect(struct sentence *s, const char *path, int err)
 
 /* ---- hello ---- */
 
-/*
- * The page stays where it is, since committing threads may be using it: a new
- * daemon's page is mapped over the old one's.
- */
+/* A new daemon's page is mapped over the old one's, which other threads may be using. */
 static int map_doorbell(struct sr_client *c, int fd)
 {
 	void *page = c->doorbell_page ? c->doorbell_page : sr_place(PAGE);
@@ -95,10 +92,10 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_
 	int doorbell = -1, ret;
 
 	answer->text[0] = 0;
-	c->socket = sr_talk_connect(c->path);
+	c->socket = sr_request_connect(c->path);
 	if (c->socket < 0)
 		return c->socket;
-	ret = sr_talk(c->socket, &c->hello, c->hello_fd, answer, &doorbell, timeout_ms);
+	ret = sr_request(c->socket, &c->hello, c->hello_fd, answer, &doorbell, timeout_ms);
 	if (!ret && answer->error)
 		ret = answer->error;
 	if (ret) {
@@ -113,7 +110,7 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_
 	return 0;
 }
 
-/* No daemon at all is the user's to mend; one that dies during the hello has a successor soon. */
+/* If there is no daemon, the user has to start one; one that dies meanwhile has a successor soon. */
 static int greet_first(struct sr_client *c, struct sr_message *answer)
 {
 	int64_t deadline = sr_sys_now_ms() + SUCCESSOR_MS;
@@ -158,7 +155,7 @@ int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h)
 	ret = sr_sys_getrandom(c->hello.process, sizeof(c->hello.process));
 	if (ret != sizeof(c->hello.process))
 		return ret < 0 ? (int)ret : -EIO;
-	c->hello_fd = sr_talk_memfd(texts, 4);
+	c->hello_fd = sr_request_memfd(texts, 4);
 	return c->hello_fd < 0 ? c->hello_fd : 0;
 }
 

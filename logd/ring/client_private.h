@@ -35,7 +35,7 @@ static inline bool sr_client_is_live(const struct sr_client *c)
 	return c->state == SR_CLIENT_LIVE;
 }
 
-/* The daemon died in the middle of talking: its successor has to be told all of it again. */
+/* The daemon died before it answered: its successor needs the request again. */
 static inline bool sr_client_is_broken(int err)
 {
 	return err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN || err == -EBADF;

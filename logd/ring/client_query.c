@@ -11,15 +11,15 @@ int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const u
 {
 	struct iovec text = {(void *)trace_dir, strlen(trace_dir)};
 	struct sr_message request, answer;
-	int fd, ret, socket = sr_talk_connect(socket_path);
+	int fd, ret, socket = sr_request_connect(socket_path);
 
 	if (socket < 0)
 		return socket;
-	fd = sr_talk_memfd(&text, 1);
+	fd = sr_request_memfd(&text, 1);
 	sr_message_init(&request, SR_MSG_WAIT_TRACE);
 	if (session)
 		memcpy(request.session, session, sizeof(request.session));
-	ret = fd < 0 ? fd : sr_talk(socket, &request, fd, &answer, NULL, timeout_ms);
+	ret = fd < 0 ? fd : sr_request(socket, &request, fd, &answer, NULL, timeout_ms);
 	if (fd >= 0)
 		sr_sys_close(fd);
 	sr_sys_close(socket);
@@ -29,12 +29,12 @@ int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const u
 int sr_client_status(const char *socket_path)
 {
 	struct sr_message request, answer;
-	int fd = -1, ret, socket = sr_talk_connect(socket_path);
+	int fd = -1, ret, socket = sr_request_connect(socket_path);
 
 	if (socket < 0)
 		return socket;
 	sr_message_init(&request, SR_MSG_STATUS);
-	ret = sr_talk(socket, &request, -1, &answer, &fd, ANSWER_MS);
+	ret = sr_request(socket, &request, -1, &answer, &fd, ANSWER_MS);
 	sr_sys_close(socket);
 	if (!ret)
 		ret = answer.error;

@@ -8,7 +8,7 @@ bool sr_client_has_hung_up(const struct sr_client *c)
 	struct pollfd p = {.fd = c->socket, .events = POLLIN};
 	struct timespec now = {0};
 
-	/* The daemon never speaks first: anything to read is the end of file. */
+	/* The daemon sends answers only, so anything to read is the end of file. */
 	return c->socket < 0 || sr_sys_ppoll(&p, 1, &now) > 0;
 }
 
@@ -61,10 +61,10 @@ void sr_client_reconnect(struct sr_client *c)
 		return;
 	}
 	sr_client_disconnect(c);
-	/* Asking a silent one costs time, of whoever needs the lock meanwhile. */
+	/* A silent daemon is not asked again soon: other threads wait for the lock meanwhile. */
 	if (err == -ETIMEDOUT)
 		c->next_try = sr_sys_now_ms() + SILENT_MS;
-	/* Refused, or none came for too long: the program goes on unrecorded. */
+	/* If a daemon refuses, or none comes in time, the program goes on unrecorded. */
 	if (!is_worth_another_try(err))
 		give_up(c, -err);
 	else if (c->stall_timeout_ms >= 0 && now - c->lost_since > c->stall_timeout_ms)
@@ -72,8 +72,8 @@ void sr_client_reconnect(struct sr_client *c)
 }
 
 /*
- * A ring waits; has the daemon emptied none of all for a while?  A new
- * connection tells whether it is slow (a disk) or does nothing any more.
+ * A ring waits for room.  Has the daemon emptied no ring for SILENT_MS?  It may be slow (a disk),
+ * or not run any more, which a new connection shows.
  */
 static bool is_silent(struct sr_client *c)
 {
@@ -82,7 +82,7 @@ static bool is_silent(struct sr_client *c)
 
 	for (uint32_t i = 0; i < c->n_rings; i++)
 		emptied += sr_ring_released(c->rings[i].ring);
-	/* Long since the last look: no ring has waited for that time. */
+	/* If the last check is long ago, no ring has waited since. */
 	if (emptied != c->emptied || now - c->looked_at > SILENT_MS) {
 		c->emptied = emptied;
 		c->emptied_at = now;
@@ -93,14 +93,14 @@ static bool is_silent(struct sr_client *c)
 
 void sr_client_check(struct sr_client *c)
 {
-	if (!sr_client_try_lock(c)) /* another thread is at it, or this one is in the middle of it */
+	if (!sr_client_try_lock(c)) /* another thread does this, or this thread was interrupted */
 		return;
 	if (sr_client_is_live(c) && (sr_client_has_hung_up(c) || is_silent(c)))
 		sr_client_reconnect(c);
 	sr_client_unlock(c);
 }
 
-/* A ring that no daemon has may hold records still: they need one more daemon. */
+/* Rings that no daemon empties may hold records, which need one more daemon. */
 void sr_client_await(struct sr_client *c, int64_t deadline)
 {
 	while (sr_client_is_live(c) && c->socket < 0 && c->n_rings && sr_sys_now_ms() < deadline) {

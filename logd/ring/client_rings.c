@@ -19,7 +19,7 @@ int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry,
 	sr_message_init(&request, SR_MSG_RING);
 	request.thread = entry->thread;
 	request.flags = flags;
-	ret = sr_talk(c->socket, &request, entry->ring->fd, &answer, NULL, timeout_ms);
+	ret = sr_request(c->socket, &request, entry->ring->fd, &answer, NULL, timeout_ms);
 	if (ret)
 		return ret;
 	if (!answer.error)
@@ -27,7 +27,7 @@ int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry,
 	return answer.error;
 }
 
-/* Not malloc: the program's heap must not notice the recorder. */
+/* Not by malloc: the recorder leaves the program's heap unchanged. */
 static int grow_table(struct sr_client *c)
 {
 	uint32_t room = c->room_rings ? 2 * c->room_rings : FIRST_RINGS;
@@ -47,7 +47,7 @@ static int grow_table(struct sr_client *c)
 	return 0;
 }
 
-/* A ring's wait for room is where a dead daemon is noticed. */
+/* A ring that waits for room notices a dead daemon. */
 static void check_daemon(void *client)
 {
 	sr_client_check(client);
@@ -69,9 +69,8 @@ static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring 
 	else
 		ret = -ECONNRESET;
 	/*
-	 * Between two daemons a ring is recorded as well: the next one gets it
-	 * with all others.  So is one whose daemon is silent: the wait was the
-	 * only one, since threads that come later find no connection.
+	 * Without a daemon the ring counts as added: the next daemon gets it with all others.  The
+	 * same if the daemon is silent; threads that come later find no connection, and do not wait.
 	 */
 	if (sr_client_is_broken(ret) || ret == -ETIMEDOUT) {
 		sr_client_disconnect(c);
@@ -82,8 +81,7 @@ static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring 
 	if (ret)
 		return ret;
 	sr_ring_set_wait_hook(ring, check_daemon, c);
-	/* In that order: a child that is forked just now goes by what it finds (sr_client_abandon).
-	 */
+	/* In this order, for a child that is forked in between (sr_client_abandon). */
 	c->rings[c->n_rings] = entry;
 	atomic_signal_fence(memory_order_release);
 	c->n_rings++;
@@ -112,10 +110,7 @@ static void forget_ring(struct sr_client *c, const struct sr_ring *ring)
 	}
 }
 
-/*
- * Only what the daemon has released is written: a ring that is let go earlier
- * would be lost with a daemon that dies now.
- */
+/* What the daemon has not released is not written, and would be lost if the daemon died now. */
 static void wait_until_empty(struct sr_client *c, const struct sr_ring *ring)
 {
 	const struct timespec pause = {.tv_nsec = EMPTY_POLL_US * 1000};

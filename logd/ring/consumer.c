@@ -9,10 +9,10 @@
 
 size_t sr_ring_peek(struct sr_ring *r, const void **records)
 {
-	/* Acquire, pairs with sr_ring_publish: the records up to head are whole. */
+	/* Acquire, paired with sr_ring_publish: the records up to head are whole. */
 	r->head = atomic_load_explicit(&r->shared->head, memory_order_acquire);
 	*records = r->data + (r->tail & r->mask);
-	/* A head from a program gone wild must not lead out of the mapping. */
+	/* A program may have overwritten head, which must not lead out of the mapping. */
 	if (r->head - r->tail > r->mask + 1)
 		return 0;
 	return r->head - r->tail;
@@ -23,9 +23,9 @@ void sr_ring_release(struct sr_ring *r, size_t bytes)
 	struct sr_ring_shared *s = r->shared;
 
 	r->tail += bytes;
-	/* Release: all reads of the records are done before the producer may write over them. */
+	/* Release: the records have been read before the producer may overwrite them. */
 	atomic_store_explicit(&s->tail, r->tail, memory_order_release);
-	/* Full barrier, pairs with the one in wait_for_room. */
+	/* Full barrier, paired with that of wait_for_room. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (r->tail >= atomic_load_explicit(&s->room_at, memory_order_relaxed)) {
 		atomic_store_explicit(&s->room_at, NOBODY_SLEEPS, memory_order_relaxed);
@@ -45,9 +45,8 @@ void sr_ring_disarm(struct sr_ring *r)
 }
 
 /*
- * A full barrier on every CPU that runs a producer, which stands for the one
- * that sr_ring_publish leaves out: after it, a producer's store of head that
- * came before its look at wake_at is visible here.
+ * A full barrier on each CPU that runs a producer, in place of the one that sr_ring_publish leaves
+ * out: if a producer has loaded wake_at before it, its store of head is visible here.
  */
 bool sr_ring_fence_producers(const struct sr_ring *r)
 {

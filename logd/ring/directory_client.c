@@ -54,20 +54,18 @@ static int ask_once(struct sr_directory *d, const struct sr_message *request, in
 	int err;
 
 	if (!d->open) {
-		d->socket = sr_talk_connect(d->path);
+		d->socket = sr_request_connect(d->path);
 		if (d->socket < 0)
 			return d->socket;
 		d->open = true;
 	}
-	err = sr_talk(d->socket, request, fd, answer, NULL, left_ms(deadline));
+	err = sr_request(d->socket, request, fd, answer, NULL, left_ms(deadline));
 	if (err)
 		hang_up(d);
 	return err;
 }
 
-/*
- * A daemon that did not answer in all that time does not cost each further question as much.
- */
+/* A daemon that was silent for all of that time gets less for each further question. */
 static int stall_timeout_ms(const struct sr_directory *d, int usual)
 {
 	int whole = d->stall_timeout_ms ? d->stall_timeout_ms : usual;
@@ -75,7 +73,7 @@ static int stall_timeout_ms(const struct sr_directory *d, int usual)
 	return d->silent && whole > SR_DIRECTORY_SILENT_MS ? SR_DIRECTORY_SILENT_MS : whole;
 }
 
-/* The talk's error; what the daemon thinks is in the answer. */
+/* The connection's error; the daemon's own is in the answer. */
 static int ask(struct sr_directory *d, const struct sr_message *request, int fd,
 	       struct sr_message *answer)
 {
@@ -111,7 +109,7 @@ static int ask_as_joined(struct sr_directory *d, struct sr_message *request,
 	int err = 0;
 
 	answer->text[0] = 0;
-	if (!d->told)
+	if (!d->takes_part)
 		return -ENOTCONN;
 	memcpy(request->process, d->join.process, sizeof(request->process));
 	lock(d);
@@ -119,7 +117,7 @@ static int ask_as_joined(struct sr_directory *d, struct sr_message *request,
 		err = ask_to_join(d, answer);
 	if (!err)
 		err = ask(d, request, -1, answer);
-	/* A daemon that does not know this process has lost its journal. */
+	/* A daemon that has lost its journal does not know this process. */
 	if (!err && answer->error == -ENOTCONN) {
 		err = ask_to_join(d, answer);
 		if (!err)
@@ -163,7 +161,7 @@ static int make_join(struct sr_directory *d, const struct sr_job *job)
 	n = sr_sys_getrandom(d->join.process, sizeof(d->join.process));
 	if (n != sizeof(d->join.process))
 		return n < 0 ? (int)n : -EIO;
-	d->job_fd = sr_talk_memfd(texts, 4);
+	d->job_fd = sr_request_memfd(texts, 4);
 	return d->job_fd < 0 ? d->job_fd : 0;
 }
 
@@ -180,19 +178,18 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 	if (err)
 		return err;
 	lock(d);
-	/* Where there is no daemon now, none is waited for. */
-	err = ask_once(d, &d->join, d->job_fd, &answer,
+		err = ask_once(d, &d->join, d->job_fd, &answer,
 		       sr_sys_now_ms() + stall_timeout_ms(d, SR_DIRECTORY_JOIN_MS));
 	d->silent = err == -ETIMEDOUT;
 	unlock(d);
-	d->told = err == -ETIMEDOUT || is_between_daemons(err);
+	d->takes_part = err == -ETIMEDOUT || is_between_daemons(err);
 	if (!err) {
 		err = answer.error;
-		d->told = !err;
+		d->takes_part = !err;
 	}
 	copy_text(error, error_size, err ? answer.text : "");
 	d->joined = !err;
-	if (!d->told) {
+	if (!d->takes_part) {
 		hang_up(d);
 		sr_sys_close(d->job_fd);
 	}
@@ -201,7 +198,7 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 
 bool sr_directory_joins_later(const struct sr_directory *d)
 {
-	return d->told && !d->joined;
+	return d->takes_part && !d->joined;
 }
 
 void sr_directory_set_stall_timeout(struct sr_directory *d, int ms)
@@ -209,7 +206,7 @@ void sr_directory_set_stall_timeout(struct sr_directory *d, int ms)
 	d->stall_timeout_ms = ms;
 }
 
-static int tell(struct sr_directory *d, enum sr_message_type type, const struct sr_queue_pair *qp)
+static int report(struct sr_directory *d, enum sr_message_type type, const struct sr_queue_pair *qp)
 {
 	struct sr_message request, answer;
 
@@ -221,12 +218,12 @@ static int tell(struct sr_directory *d, enum sr_message_type type, const struct 
 
 int sr_directory_add(struct sr_directory *d, const struct sr_queue_pair *qp)
 {
-	return tell(d, SR_MSG_QP_ADD, qp);
+	return report(d, SR_MSG_QP_ADD, qp);
 }
 
 int sr_directory_remove(struct sr_directory *d, const struct sr_queue_pair *qp)
 {
-	return tell(d, SR_MSG_QP_REMOVE, qp);
+	return report(d, SR_MSG_QP_REMOVE, qp);
 }
 
 int sr_directory_find(struct sr_directory *d, const struct sr_find *find, struct sr_found *found,
@@ -246,7 +243,7 @@ int sr_directory_find(struct sr_directory *d, const struct sr_find *find, struct
 
 void sr_directory_abandon(struct sr_directory *d)
 {
-	if (!d->told)
+	if (!d->takes_part)
 		return;
 	hang_up(d);
 	sr_sys_close(d->job_fd);

@@ -33,7 +33,7 @@ int sr_packet_send(int socket, const struct sr_message *m, int fd)
 	return ret < 0 ? (int)ret : 0;
 }
 
-/* The first one; a packet has room for two, and more than one is not ours to keep. */
+/* The first descriptor; a second one, for which a packet has room, is closed. */
 static int received_fd(const struct msghdr *message)
 {
 	const struct cmsghdr *c = CMSG_FIRSTHDR(message);

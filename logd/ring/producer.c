@@ -32,11 +32,10 @@ void sr_ring_wake_consumer(struct sr_ring *r)
 	futex_wake_all(r->doorbell);
 }
 
-/* How far the producer may write now; learns how far the consumer came. */
+/* Reads how far the consumer came: returns how far the producer may write. */
 static uint64_t refresh_limit(struct sr_ring *r)
 {
-	/* Acquire: the consumer's reads of the old records are done before they are written over.
-	 */
+	/* Acquire: the consumer has read the old records before they are overwritten. */
 	uint64_t tail = atomic_load_explicit(&r->shared->tail, memory_order_acquire);
 
 	r->limit = tail + r->mask + 1;
@@ -49,9 +48,8 @@ static bool has_room(struct sr_ring *r, uint64_t need)
 }
 
 /*
- * Sleep until the consumer has released enough, or SR_RING_WAIT_MS.  The
- * consumer wakes at an eighth of the ring: woken for each record, both would
- * do little else than switch.
+ * Sleeps until the consumer has released enough, or for SR_RING_WAIT_MS.  Enough is at least an
+ * eighth of the ring: woken for each record, both sides would spend their time switching.
  */
 static void wait_for_room(struct sr_ring *r, uint64_t need)
 {
@@ -62,8 +60,8 @@ static void wait_for_room(struct sr_ring *r, uint64_t need)
 
 	atomic_store_explicit(&s->room_at, until, memory_order_relaxed);
 	/*
-	 * Full barrier, pairs with the one in sr_ring_release: either the
-	 * consumer sees room_at, or this side sees the new tail.
+	 * Full barrier, paired with that of sr_ring_release: either the consumer sees room_at, or
+	 * this side sees the new tail.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* The fast path has no barrier and may have missed that the consumer sleeps. */
@@ -97,7 +95,7 @@ void sr_ring_lose(struct sr_ring *r, uint16_t kind)
 	r->limit = 0;
 	if (sr_ring_stopped(r))
 		return;
-	/* Atomic because a handler of this thread may come in between. */
+	/* Atomic, since a signal handler of this thread may interrupt this. */
 	atomic_fetch_add_explicit(&s->lost_records, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->unmarked_records, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->unmarked_sns, sns, memory_order_relaxed);
@@ -110,7 +108,7 @@ static bool has_unmarked(const struct sr_ring *r)
 
 #define MARK_BYTES (sizeof(struct sr_record) + sizeof(struct sr_mark_payload))
 
-/* Not through reserve and commit: this runs inside of a reserve. */
+/* Not by reserve and commit, since this runs within a reserve. */
 static void write_hole_mark(struct sr_ring *r)
 {
 	struct sr_record *record = (struct sr_record *)(r->data + (r->head & r->mask));
@@ -131,7 +129,7 @@ static void write_hole_mark(struct sr_ring *r)
 	atomic_fetch_sub_explicit(&s->unmarked_sns, sns, memory_order_relaxed);
 }
 
-/* Room for what is asked, in front of it the mark of a hole if there is one. */
+/* Makes room for `need` bytes, and writes the mark of a hole in front, if there is one. */
 static bool make_room_and_mark(struct sr_ring *r, uint64_t need)
 {
 	uint64_t mark = has_unmarked(r) ? sr_record_padded(MARK_BYTES) : 0;
@@ -155,7 +153,7 @@ bool sr_ring_make_room(struct sr_ring *r, uint16_t kind, uint64_t need)
 	return false;
 }
 
-/* Where a gathered copy stands. */
+/* How far a copy from several buffers has come. */
 struct gather {
 	const struct iovec *iov;
 	size_t offset;
@@ -194,9 +192,8 @@ static void put_piece(struct sr_ring *r, uint16_t kind, struct gather *from, uin
 }
 
 /*
- * What all pieces of a record take.  A lossy ring begins one only where it has
- * room for the whole, so that it never waits in the middle; one that is larger
- * than the ring is always dropped.
+ * What all pieces of a record take.  A lossy ring begins a record only if there is room for all
+ * of it, since it never waits; so it always drops a record that is larger than the ring.
  */
 static uint64_t room_of_all_pieces(const struct sr_ring *r, uint64_t total)
 {
@@ -232,7 +229,7 @@ int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, in
 		sr_ring_lose(r, kind);
 		return -EBUSY;
 	}
-	r->busy = 1; /* as in sr_ring_reserve, and over all pieces: nothing comes in between */
+	r->busy = 1; /* as in sr_ring_reserve; for all pieces, so that nothing gets between them */
 	atomic_signal_fence(memory_order_seq_cst);
 	for (int i = 0; i < n; i++)
 		total += iov[i].iov_len;

@@ -21,7 +21,7 @@ void sr_message_init(struct sr_message *m, enum sr_message_type type)
 	m->type = type;
 }
 
-/* A daemon of another user (but root) would get what is in this process's memory. */
+/* The daemon gets data of this process, so it must be this user's, or root's. */
 static long check_daemon_user(int fd)
 {
 	struct ucred daemon;
@@ -33,7 +33,7 @@ static long check_daemon_user(int fd)
 	return ret;
 }
 
-int sr_talk_connect(const char *socket_path)
+int sr_request_connect(const char *socket_path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t length = strlen(socket_path);
@@ -90,7 +90,7 @@ static int send_request(int socket, const struct sr_message *m, int fd, int64_t 
 	return ret;
 }
 
-/* What came with the answer, for a caller that may not want it. */
+/* Passes the answer's descriptor on, or closes it. */
 static void hand_on(int fd, int *answer_fd)
 {
 	if (answer_fd)
@@ -99,7 +99,7 @@ static void hand_on(int fd, int *answer_fd)
 		sr_sys_close(fd);
 }
 
-/* The answer to this request; late ones to requests that were given up are passed over. */
+/* Skips late answers to earlier requests, which were given up. */
 static int receive_answer(int socket, uint32_t sequence, struct sr_message *answer, int *answer_fd,
 			  int64_t deadline)
 {
@@ -119,7 +119,7 @@ static int receive_answer(int socket, uint32_t sequence, struct sr_message *answ
 	}
 }
 
-static int receive_last_words(int socket, struct sr_message *answer, int *answer_fd)
+static int receive_reason(int socket, struct sr_message *answer, int *answer_fd)
 {
 	int fd, ret = sr_packet_receive(socket, answer, &fd);
 
@@ -127,7 +127,7 @@ static int receive_last_words(int socket, struct sr_message *answer, int *answer
 	return ret;
 }
 
-int sr_talk(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
+int sr_request(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
 	    int *answer_fd, int timeout_ms)
 {
 	static _Atomic uint32_t last_sequence;
@@ -139,8 +139,8 @@ int sr_talk(int socket, const struct sr_message *request, int send_fd, struct sr
 		*answer_fd = -1;
 	numbered.sequence = atomic_fetch_add(&last_sequence, 1) + 1;
 	ret = send_request(socket, &numbered, send_fd, deadline);
-	/* A daemon that refused and hung up has left its reason. */
-	if (ret == -EPIPE && !receive_last_words(socket, answer, answer_fd))
+	/* A daemon that refuses and hangs up has sent its reason before. */
+	if (ret == -EPIPE && !receive_reason(socket, answer, answer_fd))
 		return 0;
 	if (ret)
 		return ret;
@@ -162,7 +162,7 @@ static long write_all(int fd, const unsigned char *data, size_t size)
 	return 0;
 }
 
-int sr_talk_memfd(const struct iovec *texts, int n)
+int sr_request_memfd(const struct iovec *texts, int n)
 {
 	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX}, size = 0;
 	long err = 0;

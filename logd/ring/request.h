@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * request.h: the asking side of protocol.h, one request at a time.  Raw system
- * calls only, for use inside of the recorded process.
+ * request.h: requests to the daemon, one at a time (protocol.h).
+ *
+ * For use inside recorded processes: raw system calls only, no allocation, errno unchanged.  Any
+ * thread, but one at a time for each socket.
  */
 #ifndef LOGD_RING_REQUEST_H
 #define LOGD_RING_REQUEST_H
 
-#include <stddef.h>
-
 #include "logd/ring/protocol.h"
 
-/* A connected socket with a high number, or -errno (-EAGAIN: too many wait for the daemon). */
-int sr_talk_connect(const char *socket_path);
+struct iovec;
+
+/* A connected socket with a high number, the caller's to close; or -errno (-EAGAIN: too many
+ * processes wait for the daemon; -EACCES: it is another user's). */
+int sr_request_connect(const char *socket_path);
 
 /*
- * Send request (with send_fd unless it is -1), wait for the answer.  A file
- * descriptor that comes with it is put into *answer_fd (-1: none), or closed
- * when answer_fd is NULL.  0, or -errno of the talking; what the daemon thinks
- * is in answer->error.
+ * Sends the request (with send_fd unless that is -1) and waits for its answer.  *answer_fd: the
+ * descriptor that came with it, the caller's to close, or -1; where answer_fd is NULL it is
+ * closed.  0 or -errno of the connection (-ETIMEDOUT); answer->error is the daemon's own.
  */
-int sr_talk(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
-	    int *answer_fd, int timeout_ms);
+int sr_request(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
+	       int *answer_fd, int timeout_ms);
 
-/* A sealed memfd with these texts one after the other. */
-struct iovec;
-int sr_talk_memfd(const struct iovec *texts, int n);
+/* A memfd with these texts one after the other, to be sent; the caller's to close; or -errno. */
+int sr_request_memfd(const struct iovec *texts, int n);
 
+/* Zeroes a message and fills in what is the same in all of this type. */
 void sr_message_init(struct sr_message *m, enum sr_message_type type);
 
 #endif

@@ -28,7 +28,7 @@ static size_t mapped_bytes(size_t data_bytes)
 	return HEADER_BYTES + 2 * data_bytes;
 }
 
-/* Header and data, and the data once more right behind it: no record wraps. */
+/* Maps header and data, and the data once more behind it, so that no record wraps. */
 static int map_ring(struct sr_ring *r, int memfd, size_t data_bytes)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
@@ -59,10 +59,7 @@ static size_t round_up_to_power_of_two(size_t bytes)
 	return size;
 }
 
-/*
- * Neither side can pull the memory away from under the other (SIGBUS), and the
- * sizes that were checked once stay true.
- */
+/* Neither side can shrink the file under the other (SIGBUS), and sizes that were checked stay. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int make_memfd(size_t data_bytes)
@@ -71,7 +68,7 @@ static int make_memfd(size_t data_bytes)
 	long err;
 	int fd;
 
-	/* Over the limit on file sizes the kernel would send SIGXFSZ, to the program. */
+	/* Beyond the limit on file sizes the kernel would send SIGXFSZ to the program. */
 	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
 	if (limit[0] < HEADER_BYTES + data_bytes)
 		return -EFBIG;
@@ -138,7 +135,7 @@ int sr_ring_create(struct sr_ring *r, size_t bytes)
 	return 0;
 }
 
-/* The size of the data area of what claims to be a ring, or -errno. */
+/* The size of the data area, if memfd is sealed as a ring is; or -errno. */
 static int64_t sealed_data_bytes(int memfd)
 {
 	struct stat st;

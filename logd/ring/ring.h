@@ -176,9 +176,8 @@ static inline void *sr_ring_reserve(struct sr_ring *r, uint16_t kind, uint32_t p
 	}
 	r->busy = 1;
 	/*
-	 * A handler that interrupts before busy is set runs a whole record of
-	 * its own; one that interrupts later finds busy.  Head must be loaded
-	 * after, so that the first kind's record is not written over.
+	 * A signal handler that interrupts before busy is set writes a whole record of its own; one
+	 * that interrupts later finds busy.  So head is loaded only after busy is set.
 	 */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(payload > r->max_payload || r->head + need > r->limit, 0)) {
@@ -190,8 +189,8 @@ static inline void *sr_ring_reserve(struct sr_ring *r, uint16_t kind, uint32_t p
 	}
 	record = (struct sr_record *)(r->data + (r->head & r->mask));
 	/*
-	 * The consumer's cache owns the lines ahead since it read them a lap
-	 * ago: asked for now, they are here when the next records need them.
+	 * The lines ahead are in the consumer's cache since it read them a lap ago: fetched now,
+	 * they are here when the next records need them.
 	 */
 	__builtin_prefetch((char *)record + 512, 1);
 	__builtin_prefetch((char *)record + 576, 1);
@@ -214,13 +213,12 @@ static inline void sr_ring_cancel(struct sr_ring *r)
 static inline void sr_ring_publish(struct sr_ring *r, uint64_t head)
 {
 	r->head = head;
-	/* Release: whoever sees the new head sees the record in front of it. */
+	/* Release: a consumer that sees the new head sees the record in front of it. */
 	atomic_store_explicit(&r->shared->head, head, memory_order_release);
 	/*
-	 * Between this store and the load there should be a full barrier, or
-	 * the consumer can go to sleep unseen.  It would be most of the cost
-	 * of a record, so the consumer pays for both sides: see
-	 * sr_ring_fence_producers.
+	 * Without a full barrier between this store and the load, the consumer can go to sleep
+	 * unnoticed.  The barrier would be most of a record's cost, so the consumer makes it for
+	 * both sides: sr_ring_fence_producers.
 	 */
 	if (__builtin_expect(
 		head >= atomic_load_explicit(&r->shared->wake_at, memory_order_relaxed), 0))

@@ -13,9 +13,9 @@ static void put_line(int fd, const char *prefix, const char *text)
 	char line[1400];
 	int n = snprintf(line, sizeof(line), "%s%s\n", prefix, text);
 
-	/* One write: lines of several threads and daemons do not mix. */
+	/* One write, so that lines of several threads and daemons do not mix. */
 	if (write(fd, line, n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
-		return; /* nowhere left to complain */
+		return; /* there is no other place to report it */
 }
 
 void log_line(const char *format, ...)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* elf_id.h: which file is this? */
+/* elf_id.h: which file is this?  For open files; any thread. */
 #ifndef LOGD_TRACE_ELF_ID_H
 #define LOGD_TRACE_ELF_ID_H
 
@@ -7,19 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The GNU build id of an ELF file, as hexadecimal digits.  False: it has none. */
+/* Does it begin like an ELF file? */
+bool is_elf(int fd);
+
+/* The GNU build id of an ELF file, as hexadecimal digits.  False: it has none, or no room. */
 bool elf_build_id(int fd, char *hex, size_t size);
 
-/* XXH3 (64 bits) of the whole file, as 16 hexadecimal digits. */
+/* XXH3 (64 bits) of the whole file, as 16 hexadecimal digits.  False: it cannot be read. */
 bool file_hash(int fd, char hex[17]);
 
 /*
- * The same, with a copy of the content written to `to` (-1: none).  *size: the
- * bytes that were read.  0 or -errno.
+ * The same, and copies the content to the descriptor `to` (-1: none).  *size: the bytes that were
+ * read.  0 or -errno.
  */
 int file_hash_copy(int fd, int to, char hex[17], uint64_t *size);
-
-/* Does it begin like an ELF file? */
-bool is_elf(int fd);
 
 #endif

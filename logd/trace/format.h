@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * format.h: what stands around the records on disk.  docs/format/trace-format.md tells
- * the whole; the structs here and in sreplay/trace.h are the layouts.
+ * format.h: what surrounds the records on disk.  docs/format/trace-format.md describes all of
+ * it; the structs here and in sreplay/trace.h are the layouts.
  */
 #ifndef LOGD_TRACE_FORMAT_H
 #define LOGD_TRACE_FORMAT_H
@@ -12,7 +12,7 @@
 
 #define SR_STREAM_MAGIC "srstream"
 
-/* First bytes of a thread-T.srs. */
+/* The first bytes of a thread-T.srs. */
 struct sr_stream_header {
 	char magic[8];
 	uint32_t version; /* SR_TRACE_VERSION */
@@ -21,7 +21,7 @@ struct sr_stream_header {
 	uint32_t thread;
 	uint8_t process[16]; /* the "process" of process.json */
 	uint8_t reserved[16];
-	uint64_t checksum; /* XXH3 of all in front of it */
+	uint64_t checksum; /* XXH3 of the fields in front of it */
 };
 
 #define SR_FRAME_MAGIC 0x6d726673u /* "sfrm" */
@@ -39,26 +39,23 @@ struct sr_frame_header {
 	uint16_t codec;
 	uint16_t flags;
 	uint32_t stored_bytes;    /* that follow this header */
-	uint32_t raw_bytes;       /* of records, once decoded */
+	uint32_t raw_bytes;       /* of records, when decoded */
 	uint64_t first_sn;        /* of the first call that begins in this frame */
 	uint64_t sns;             /* calls that begin in this frame */
-	uint64_t ring_begin;      /* position in the thread's ring of the first record */
-	uint32_t ring_bytes;      /* 0: records of the daemon's own */
-	uint32_t records;         /* pieces count one each */
+	uint64_t ring_begin;      /* position of the first record in the thread's ring */
+	uint32_t ring_bytes;      /* 0: the records are the daemon's own */
+	uint32_t records;         /* each piece of a record counts */
 	uint64_t checksum;        /* XXH3 of the stored bytes */
-	uint64_t header_checksum; /* XXH3 of all in front of it */
+	uint64_t header_checksum; /* XXH3 of the fields in front of it */
 };
 
 _Static_assert(sizeof(struct sr_stream_header) == 64, "on disk");
 _Static_assert(sizeof(struct sr_frame_header) == 64, "on disk");
 
-/*
- * No frame decodes to more.  The writer stays below it: a frame is cut where a
- * record ends, and no record is larger than SR_RING_MAX_PIECE.
- */
+/* No frame decodes to more.  The writer ends a frame where a record ends, and stays below this. */
 #define SR_FRAME_MAX_RAW (4u << 20)
 
-/* No record is larger, all pieces together: what a reader will assemble. */
+/* No record is larger, all pieces together. */
 #define SR_RECORD_MAX    (1ull << 30)
 
 #endif

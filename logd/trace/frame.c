@@ -37,7 +37,7 @@ bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored)
 	return h->checksum == XXH3_64bits(stored, h->stored_bytes);
 }
 
-/* The reason of a record that is known to be whole; 0: it is no mark. */
+/* The reason of a mark; 0: the record is none.  It has been checked to be whole. */
 static uint32_t mark_of(const struct sr_record *r)
 {
 	struct sr_mark_payload mark;
@@ -48,7 +48,7 @@ static uint32_t mark_of(const struct sr_record *r)
 	return mark.reason;
 }
 
-/* SNs that the record stands for; -1: the payload is too short to say. */
+/* By how much the record advances the SN; -1: its payload is too short to say. */
 static int64_t sns_of(const struct sr_record *r)
 {
 	const void *payload = r + 1;
@@ -84,7 +84,7 @@ int sr_count_records(struct sr_count *c, const void *records, size_t available, 
 		limit = available;
 	while (c->bytes < limit) {
 		const struct sr_record *r = (const struct sr_record *)(data + c->bytes);
-		/* Once: the recorded program could change it while it is looked at. */
+		/* Read once: in a ring, the recorded program could change it meanwhile. */
 		uint32_t size = available - c->bytes < sizeof(*r)
 				    ? 0
 				    : __atomic_load_n(&r->size, __ATOMIC_RELAXED);
@@ -95,7 +95,7 @@ int sr_count_records(struct sr_count *c, const void *records, size_t available, 
 			return -EINVAL;
 		if (c->bytes && sr_record_padded(size) > limit - c->bytes)
 			break;
-		/* A continuation was counted where it began; a mark in its place ends it. */
+		/* A record is counted where it begins; a mark in place of the rest ends it. */
 		sns = c->open && r->kind != SR_REC_MARK ? 0 : sns_of(r);
 		if (sns < 0)
 			return -EINVAL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frame.h: headers and checksums of streams and frames, counting of SNs.
- * Shared by the daemon (writing, resuming) and the reader.
+ * frame.h: headers and checksums of streams and frames, and what the records in them count.
+ * For the daemon, which writes and resumes streams, and for the reader.  Any thread.
  */
 #ifndef LOGD_TRACE_FRAME_H
 #define LOGD_TRACE_FRAME_H
@@ -14,13 +14,13 @@
 void sr_stream_header_seal(struct sr_stream_header *h);
 bool sr_stream_header_valid(const struct sr_stream_header *h);
 
-/* Fills in both checksums. */
+/* Fills in both checksums of a frame. */
 void sr_frame_seal(struct sr_frame_header *h, const void *stored);
-/* Magic, checksum and sizes of the header alone. */
+/* Are magic, checksum and sizes of the header right? */
 bool sr_frame_header_valid(const struct sr_frame_header *h);
 bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored);
 
-/* What the records of a frame, or of a ring, amount to. */
+/* What the records of a frame, or in a ring, amount to. */
 struct sr_count {
 	size_t bytes; /* whole records */
 	uint32_t records;
@@ -31,7 +31,7 @@ struct sr_count {
 };
 
 /*
- * Count whole records up to limit bytes, of which available can be looked at.
+ * Counts whole records in the first `limit` of the `available` bytes, but at least one record.
  * open: the record in front had SR_RECORD_MORE.  -EINVAL: these are no records.
  */
 int sr_count_records(struct sr_count *c, const void *records, size_t available, size_t limit,

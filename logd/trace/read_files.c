@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* files.jsonl: lines about one file belong together by their "file". */
+/* files.jsonl: lines with the same "file" are about the same one. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static bool is_line(const json_t *line)
 	       json_is_integer(json_object_get(line, "size")) && (!kept || is_kept_name(kept));
 }
 
-/* The first line of a file makes its place in the list; later ones tell more. */
+/* The first line about a file gives it its place in the list; later ones add to it. */
 static void take_line(json_t *list, json_t *index, json_t *line)
 {
 	const char *file = json_string_value(json_object_get(line, "file"));

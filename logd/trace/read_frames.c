@@ -37,7 +37,7 @@ static int damaged(struct sr_stream *s, const char *what)
 static int torn(struct sr_stream *s)
 {
 	return sr_stream_note(s, 0,
-		    "the file ends inside of a frame, at offset %llu: read up to there, SN %llu is "
+		    "the file ends within a frame, at offset %llu: read up to there, SN %llu is "
 		    "the last",
 		    (unsigned long long)s->at.offset, (unsigned long long)s->at.sn - 1);
 }

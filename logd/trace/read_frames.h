@@ -19,11 +19,11 @@ struct sr_stream {
 	int fd;
 	char path[PATH_MAX];
 	char warning[PATH_MAX + 256];
-	int broken;    /* -errno that every further read returns */
-	bool headless; /* the file was cut before its first frame */
+	int broken;    /* the -errno that each further read returns */
+	bool headless; /* the file ends before its first frame */
 
 	struct sr_stream_place at; /* the next frame */
-	bool open;       /* it continues a record */
+	bool open;                 /* ... begins within a record */
 
 	unsigned char *stored; /* as read */
 	unsigned char *frame;  /* decoded */
@@ -31,12 +31,12 @@ struct sr_stream {
 	uint64_t frame_offset;
 	uint64_t next_sn;
 
-	unsigned char *whole; /* the record being put together */
+	unsigned char *whole; /* the pieces of a record so far */
 	size_t whole_size, whole_room;
 	bool assembling;
 	struct sr_entry entry;
-	bool held;  /* entry was found by a seek and is the next to return */
-	bool ended; /* the last entry returned is one with which a stream ends */
+	bool held;  /* a seek found `entry`, and it is the next to return */
+	bool ended; /* the entry that was returned last ends the stream */
 
 	struct sr_stream_place index[INDEX_ENTRIES];
 	uint32_t n_index;

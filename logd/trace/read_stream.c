@@ -44,7 +44,7 @@ static int append(struct sr_stream *s, const void *data, size_t size)
 	return 0;
 }
 
-/* How many SNs; check_records has seen that the payload is large enough. */
+/* By how much the record advances the SN; its payload has been checked to be large enough. */
 static uint64_t sns_of(const struct sr_record *r)
 {
 	const void *payload = r + 1;
@@ -80,7 +80,7 @@ static int take_piece(struct sr_stream *s, const struct sr_record *r)
 	bool more = r->flags & SR_RECORD_MORE;
 	int ret;
 
-	/* The process died between two pieces: what there is of the record is no record. */
+	/* The process died between two pieces, so they are no record. */
 	if (s->assembling && r->kind == SR_REC_MARK)
 		s->assembling = false;
 	if (!s->assembling) {
@@ -191,7 +191,7 @@ uint64_t sr_stream_size(const struct sr_stream *s)
 	return fstat(s->fd, &st) ? 0 : (uint64_t)st.st_size;
 }
 
-/* Pass frames by their headers until the one in which sn begins. */
+/* Passes frames, by their headers, up to the one in which sn begins. */
 static int skip_frames(struct sr_stream *s, uint64_t sn)
 {
 	struct sr_frame_header h;
@@ -288,7 +288,7 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 	if (n < (ssize_t)sizeof(h)) {
 		/* A stream without a frame, then. */
 		s->headless = true;
-		sr_stream_note(s, 0, "the file ends inside of its header, at offset %zd: nothing to read", n);
+		sr_stream_note(s, 0, "the file ends within its header, at offset %zd: nothing to read", n);
 		return 0;
 	}
 	if (memcmp(h.magic, SR_STREAM_MAGIC, sizeof(h.magic)))

@@ -306,7 +306,7 @@ void sr_trace_close(struct sr_trace *t)
 	free(t);
 }
 
-/* ---- looking ---- */
+/* ---- what it holds ---- */
 
 size_t sr_trace_ranks(const struct sr_trace *t)
 {

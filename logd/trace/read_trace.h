@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* read_trace.h: what the two halves of reader.h share. */
+/* read_trace.h: what the modules of reader.h share. */
 #ifndef LOGD_TRACE_READ_TRACE_H
 #define LOGD_TRACE_READ_TRACE_H
 
 #include "logd/trace/reader.h"
 
-/* Formats the sentence and returns code. */
+/* Formats the sentence (err may be NULL) and returns code. */
 __attribute__((format(printf, 3, 4))) int sr_error_set(struct sr_error *err, int code,
 						       const char *format, ...);
 

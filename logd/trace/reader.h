@@ -2,12 +2,14 @@
 /*
  * reader.h: reading a trace.
  *
- * For the sreplay command, the replay and the tests; one thread at a time for
- * each trace and for each stream.  Memory is bounded whatever the trace's size:
- * a frame, the record being put together, an index of fixed size.  Nothing
- * that a file says is believed before it is checked.
+ * For the sreplay command, the replay and tests.  One thread at a time may use a trace, and one a
+ * stream.  Memory is bounded whatever the size of the trace: a frame, one record as a whole, and an
+ * index of fixed size.  Nothing that a file says is used before it is checked.  A trace may be
+ * read while it grows.
  *
- * A trace may be read while it grows.
+ * Functions that return int return 0 or -errno unless they say otherwise, and those with a
+ * struct sr_error then put a sentence there (err may be NULL).  -EPROTO: the trace is of another
+ * version; -EBADMSG: damaged; -ENOENT: not there.
  */
 #ifndef LOGD_TRACE_READER_H
 #define LOGD_TRACE_READER_H
@@ -22,101 +24,101 @@
 struct sr_trace;
 struct sr_stream;
 
-/* A sentence that names file, place and remedy. */
+/* A sentence for the user that names file, place and remedy. */
 struct sr_error {
 	char text[512];
 };
 
+/* A record. */
 struct sr_entry {
-	uint16_t kind; /* enum sr_record_kind, or SR_REC_CALL + number of the call */
-	uint16_t flags;
-	/* Of a call: its SN.  Of a REPEAT: the first one it stands for.  Else: the last call's, or
-	 * 0. */
+	uint16_t kind;  /* enum sr_record_kind, or SR_REC_CALL + number of the call */
+	uint16_t flags; /* SR_RECORD_* */
+	/* A call's SN; a REPEAT's first one; of other kinds that of the last call in front, or 0. */
 	uint64_t sn;
-	uint64_t count;      /* SNs that it stands for: 1, a REPEAT's count, a mark's hole, or 0 */
-	const void *payload; /* whole, 8-byte aligned; until the next call on the stream */
-	size_t size;
-	uint64_t offset; /* in the file: the frame in which it begins */
+	uint64_t count;      /* by how much it advances the SN */
+	const void *payload; /* whole, 8-byte aligned; valid until the next call on the stream */
+	size_t size;         /* bytes */
+	uint64_t offset;     /* in the file, of the frame in which it begins */
 };
 
-/* 0, or -errno and a sentence in err. */
+/* Reads the manifest and each rank's description.  sr_trace_close frees it all (NULL: nothing). */
 int sr_trace_open(struct sr_trace **trace, const char *dir, struct sr_error *err);
 void sr_trace_close(struct sr_trace *t);
 
-/* The ranks that were recorded, ascending. */
+/* How many ranks were recorded, and the number of each, ascending; -1: index is too large. */
 size_t sr_trace_ranks(const struct sr_trace *t);
 int32_t sr_trace_rank_number(const struct sr_trace *t, size_t index);
 
-/* NULL if there is no such rank. */
+/* process.json and schema.json of a rank; they belong to the trace.  NULL: there is no such rank. */
 const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank);
 const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size);
-/* The threads of a rank that have a stream, ascending; their number. */
+
+/* How many threads of a rank have a stream; *threads: their numbers, ascending. */
 size_t sr_trace_threads(const struct sr_trace *t, int32_t rank, const uint32_t **threads);
 
 /*
- * The regular files that the rank's process read, in the order of first use, as
+ * The regular files that the rank's process read, in the order of their first use, as
  *   {"path": , "size": , "xxh3": , "kept": , "changed": , "error": }
- * each but for path and size only if it is known: the content's hash; where the
- * content is, relative to the trace; that somebody changed it before it could
- * be read; why it could not.  A new array, empty if there are none; NULL and a
- * sentence.
+ * Only path and size are always there: xxh3 is the content's hash; kept is where the content
+ * is, relative to the trace; changed says that it was modified before it could be read; error is why
+ * it could not.  A new array for the caller to free, empty if there are none; NULL: err says why.
  */
 json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *err);
 
 /*
- * The bytes of a string of process.json (and of a "path" above): JSON text as it is, or {"hex": "..."}
- * where it was not UTF-8.  A malloc'ed, 0-terminated copy; NULL if it is neither.
+ * The bytes of a string of process.json, or of a "path" above: JSON text, or {"hex": "..."} where the
+ * bytes were not UTF-8.  A malloc'ed, 0-terminated copy; *size, if not NULL: without the 0.
+ * NULL: it is neither.
  */
 char *sr_trace_bytes(const json_t *string, size_t *size);
 
+/* Opens a stream, at its first record.  It must be closed before the trace. */
 int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, uint32_t thread,
 		   struct sr_error *err);
 void sr_stream_close(struct sr_stream *s);
 
 /*
- * 1: *e is the next record; 0: the end so far (call again if the trace grows);
- * -EBADMSG: damaged; other -errno.  SR_REC_PAD is skipped.
+ * 1: *e is the next record (never SR_REC_PAD); 0: there is none so far, call again if the trace
+ * grows; -errno: sr_stream_warning says why, and each further call returns the same.
  */
 int sr_stream_next(struct sr_stream *s, struct sr_entry *e);
 
 /*
- * The next record will be the first one that is, or comes after, the call with
- * this SN.  0; -ENOENT: the stream ends before; -errno as sr_stream_next.
+ * Makes the call with this SN the next record, or the first record behind its place.  -ENOENT:
+ * the stream ends before.
  */
 int sr_stream_seek(struct sr_stream *s, uint64_t sn);
 
-/* Where reading can begin: a frame whose first record continues none. */
+/* Where reading can begin: a frame that does not begin within a record. */
 struct sr_stream_place {
-	uint64_t sn; /* of the first call that begins there, or later */
+	uint64_t sn; /* of the first call behind it */
 	uint64_t offset;
 	uint64_t ring_position;
 };
 
-/* Those that the stream remembers of what was read: from its beginning, at even distances. */
+/* The places that the stream has passed, at even distances; they belong to the stream. */
 const struct sr_stream_place *sr_stream_places(const struct sr_stream *s, size_t *n);
 
-/* Bytes of the file. */
+/* The size of the file in bytes. */
 uint64_t sr_stream_size(const struct sr_stream *s);
 
 /*
- * A hash of the headers of all frames, which have the checksums of what is in
- * them: another one as soon as anything in the stream is.  Reading begins at the
- * first record again.  0, or -errno as sr_stream_next.
+ * A hash of the headers of all frames, which hold the checksums of their contents: it changes with
+ * anything in the stream.  Goes back to the first record.
  */
 int sr_stream_fingerprint(struct sr_stream *s, uint64_t *hash);
 
 /*
- * Was the last record read one with which a stream ends (SR_REC_EXIT, or the
- * mark of an end)?  After sr_stream_next has returned 0, false means that the
- * stream is still being written, or that the process and its daemon were killed
- * before what was in the ring got into the file.
+ * Does the record that was read last end the stream (EXIT, or the mark of an end)?  If not, and
+ * sr_stream_next has returned 0, then the stream is still being written, or the process and
+ * its daemon were killed before the end got into the file.
  */
 bool sr_stream_ended(const struct sr_stream *s);
 
-/* A sentence about a torn tail or damage, or NULL. */
+/* A sentence about a torn end or about damage; NULL: there is none.  It belongs to the stream. */
 const char *sr_stream_warning(const struct sr_stream *s);
 
-/* Of the frames read so far, for verify and info. */
+/* Of the frames read so far. */
 struct sr_stream_totals {
 	uint64_t frames, records, sns, raw_bytes, stored_bytes;
 };

@@ -20,7 +20,7 @@ static void advance(struct batch_write *w, size_t done)
 	}
 }
 
-/* What is left of it, here and now. */
+/* Writes what is left of it, without io_uring. */
 static void write_plainly(struct batch_write *w)
 {
 	w->error = 0;
@@ -68,7 +68,7 @@ static unsigned int prepare(struct batch_writer *b, struct batch_write *writes, 
 	for (i = 0; i < n; i++) {
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&b->ring);
 
-		if (!sqe) /* does not happen: the queue is as deep as a batch */
+		if (!sqe) /* impossible: the queue is as deep as the largest batch */
 			break;
 		io_uring_prep_writev(sqe, writes[i].fd, writes[i].iov, 2, writes[i].offset);
 		io_uring_sqe_set_data(sqe, &writes[i]);
@@ -77,7 +77,7 @@ static unsigned int prepare(struct batch_writer *b, struct batch_write *writes, 
 	return i;
 }
 
-/* A short write is no error yet: the rest, written plainly, says which one it is. */
+/* A short write is no error yet: writing the rest without io_uring shows the error, if any. */
 static void complete(struct batch_write *w, int result)
 {
 	if (result < 0 && result != -EAGAIN && result != -EINTR) {
@@ -113,9 +113,9 @@ static void write_batch(struct batch_writer *b, struct batch_write *writes, unsi
 
 		if (ret > 0)
 			submitted += (unsigned int)ret;
-		/* Interrupted, or short of memory for the moment: entries stay queued. */
+		/* Interrupted or short of memory for a moment; the entries stay queued. */
 		else if (ret != -EINTR && ret != -EAGAIN && ret != -EBUSY)
-			abort(); /* the kernel takes no request back: there is no going on */
+			abort(); /* requests under way cannot be taken back, so there is no way on */
 	}
 	for (unsigned int i = 0; i < submitted; i++) {
 		if (wait_for_one(b))
@@ -144,7 +144,7 @@ static void write_batch(struct batch_writer *b, struct batch_write *writes, unsi
 
 void batch_write(struct batch_writer *b, struct batch_write *writes, unsigned int n)
 {
-	/* One write is one system call either way, and pwritev's is the cheaper one. */
+	/* A single write is one system call either way, and pwritev is the cheaper one. */
 	if (b && n > 1) {
 		write_batch(b, writes, n);
 		return;

@@ -13,13 +13,13 @@
 #include "logd/writer/frame_writer.h"
 #include "logd/base/rawsys.h"
 
-/* Silent for so many ticks: sleep until the doorbell. */
+/* Silent for so many ticks, a thread sleeps until the doorbell rings. */
 #define IDLE_TICKS    4
-/* Even then, now and then: against a doorbell that a program wrote over. */
+/* It wakes up even so: a program may have overwritten the doorbell. */
 #define LONG_SLEEP_MS 5000
-/* A program that goes on producing cannot keep the daemon from ending. */
+/* A program that goes on producing keeps the daemon from ending for so long at most. */
 #define LAST_MS       3000
-/* No use in letting more wait: it only gets cold. */
+/* More than this would fall out of the caches while it waits. */
 #define WATERMARK_MAX (256u << 10)
 
 struct worker {
@@ -29,8 +29,8 @@ struct worker {
 	struct frame_writer *writer;
 	int doorbell_fd;
 	_Atomic uint32_t *doorbell; /* futex */
-	struct stream *streams;     /* the worker's own */
-	pthread_mutex_t lock;       /* over added; innermost, nothing is taken under it */
+	struct stream *streams;     /* for this thread only */
+	pthread_mutex_t lock;       /* for `added`; no other lock is taken under it */
 	struct stream *added;
 	int64_t last_active;
 };
@@ -43,12 +43,12 @@ struct drain {
 	struct worker workers[];
 };
 
-static void tell_main(const struct drain *d)
+static void notify_main(const struct drain *d)
 {
 	uint64_t one = 1;
 
 	if (write(d->event_fd, &one, sizeof(one)) < 0)
-		return; /* the counter is full: main has enough to wake up for */
+		return; /* the counter is full: the main thread wakes up anyway */
 }
 
 /* ---- one round over the streams ---- */
@@ -64,11 +64,11 @@ static bool is_over(struct stream *s)
 {
 	bool over = atomic_load(&s->gone) || sr_ring_closed(&s->ring);
 
-	/* Closed is looked at first: what was committed before it is seen then. */
+	/* In this order: what was committed before the ring was closed is seen. */
 	return over && (atomic_load(&s->gone) || stream_waiting(s) == 0);
 }
 
-/* Is what waits worth a frame? */
+/* Is it time to write what waits? */
 static bool is_due(struct worker *w, struct stream *s, size_t waiting, int64_t now)
 {
 	if (!waiting) {
@@ -84,9 +84,9 @@ static bool is_due(struct worker *w, struct stream *s, size_t waiting, int64_t n
 
 static void answer_when_reached(struct worker *w, struct stream *s)
 {
-	if (atomic_load(&s->tell) && !stream_is_asked(s)) {
-		atomic_store(&s->tell, false);
-		tell_main(w->drain);
+	if (atomic_load(&s->report) && !stream_is_asked(s)) {
+		atomic_store(&s->report, false);
+		notify_main(w->drain);
 	}
 }
 
@@ -142,8 +142,8 @@ static bool serve_all(struct worker *w)
 		if (is_over(s)) {
 			*at = s->next;
 			stream_end(s, w->writer);
-			tell_main(w->drain);
-			continue; /* it is main's again */
+			notify_main(w->drain);
+			continue; /* it belongs to the main thread again */
 		}
 		serve(w, s, &b, now);
 		at = &s->next;
@@ -173,8 +173,8 @@ static void take_added(struct worker *w)
 /* ---- sleeping ---- */
 
 /*
- * Ask all rings for a wake-up, idle: at the first record.  False: one has
- * reached it already, or something else is to be done.
+ * Asks all rings for a wake-up: at their watermarks or, idle, at their first record.  False: one
+ * has reached that already, or there is something else to do.
  */
 static bool arm_all(struct worker *w, bool idle, bool *fenced)
 {
@@ -182,9 +182,8 @@ static bool arm_all(struct worker *w, bool idle, bool *fenced)
 		sr_ring_arm(&s->ring, idle ? 1 : watermark(s));
 	*fenced = true;
 	/*
-	 * Only a sleep without an end needs the barrier (see sr_ring_publish):
-	 * a missed watermark costs a tick, and a full ring's producer looks
-	 * again behind a barrier of its own.
+	 * Only a sleep without end needs the barrier (see sr_ring_publish): a missed watermark
+	 * costs one tick, and the producer of a full ring looks again behind a barrier of its own.
 	 */
 	for (struct stream *s = w->streams; idle && s; s = s->next) {
 		if (s->ring.shared->expedited) {
@@ -220,7 +219,7 @@ static void *work(void *argument)
 	int64_t until;
 
 	while (!atomic_load(&d->stopping)) {
-		/* Seen before anything is looked at: a ring in between ends the sleep at once. */
+		/* Read before the rings are: the doorbell in between ends the sleep at once. */
 		uint32_t seen = atomic_load(w->doorbell);
 
 		take_added(w);
@@ -228,7 +227,7 @@ static void *work(void *argument)
 			sleep_until_needed(w, seen);
 	}
 	take_added(w);
-	/* What is left in a ring is not lost: the next daemon takes it over. */
+	/* The next daemon takes over what is left in a ring. */
 	until = sr_sys_now_ms() + LAST_MS;
 	while (serve_all(w) && sr_sys_now_ms() < until)
 		;

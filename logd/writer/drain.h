@@ -2,11 +2,12 @@
 /*
  * drain.h: the threads that empty the rings.
  *
- * Few of them, for any number of rings.  Each has a doorbell, a futex in a
- * memfd that the recorded processes map: a ring that fills past its watermark
- * rings it.  A thread whose rings have been silent for a while sleeps until one
- * rings; else it looks at least every DRAIN_TICK_MS, which bounds the time
- * until a record can be read in the file.
+ * A few threads serve any number of rings.  Each has a doorbell: a futex in a memfd that the
+ * recorded processes map.  The producer of a ring that is filled past its watermark rings it.  A
+ * thread looks at its rings at least every DRAIN_TICK_MS, so a record is in the file soon; but
+ * when all its rings have been silent for a while it sleeps until the doorbell rings.
+ *
+ * All functions are for the daemon's main thread.
  */
 #ifndef LOGD_WRITER_DRAIN_H
 #define LOGD_WRITER_DRAIN_H
@@ -19,26 +20,28 @@ struct drain;
 
 struct drain_options {
 	int threads;
-	int level;  /* zstd's; 0 = none */
-	bool plain; /* no io_uring */
+	int level;  /* of zstd; 0: no compression */
+	bool plain; /* without io_uring */
 };
 
-/* event_fd is written to when a stream has reached what was asked of it. -errno. */
+/* event_fd (an eventfd) is written to when a stream has reached its flush_to or has ended.  0 or
+ * -errno. */
 int drain_start(struct drain **d, const struct drain_options *o, int event_fd);
 
-/* Write what is in the rings, end nothing, stop the threads, free all. */
+/* Writes what is in the rings, but ends no stream; stops the threads and frees *d. */
 void drain_stop(struct drain *d);
 
 /*
- * All streams of a recording use one doorbell: its number is drawn by
- * drain_assign, its memfd is what the client gets.
+ * The streams of a recording share one drain thread, and so one doorbell: drain_assign chooses
+ * its number, and the process gets its memfd (which stays the drain's).
  */
 int drain_assign(struct drain *d);
 int drain_doorbell_fd(const struct drain *d, int number);
 
+/* Gives the stream to that thread, until it has set `ended`. */
 void drain_add(struct drain *d, int number, struct stream *s);
 
-/* Something was asked of one of its streams (flush_to, gone): look now. */
+/* The main thread has changed one of its streams (flush_to, gone): the thread looks now. */
 void drain_kick(struct drain *d, int number);
 
 #endif

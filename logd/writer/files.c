@@ -29,7 +29,7 @@ struct job {
 struct files {
 	pthread_t thread;
 	int event_fd;
-	pthread_mutex_t lock; /* over what follows; innermost */
+	pthread_mutex_t lock; /* for what follows; no other lock is taken under it */
 	pthread_cond_t added;
 	struct job *first, **last;
 	bool stopping;
@@ -37,7 +37,7 @@ struct files {
 
 /* ---- lines of files.jsonl ---- */
 
-/* Which content of which file: what a later line about the same one has too. */
+/* Identifies file and content: all lines about the same have the same. */
 static void put_identity(json_t *line, const struct stat *st)
 {
 	char text[96];
@@ -58,7 +58,7 @@ static json_t *begin_line(const struct job *j)
 	return line;
 }
 
-/* One write: a line is there or is not, whichever daemon is killed when. */
+/* One write, so that a killed daemon leaves a whole line or none. */
 static int put_line(int rank_fd, json_t *line)
 {
 	char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER), *all = NULL;
@@ -81,7 +81,7 @@ static int put_line(int rank_fd, json_t *line)
 
 /* ---- content ---- */
 
-/* Not O_TMPFILE: not every file system has it.  One at a time, by one thread. */
+/* Not every file system has O_TMPFILE.  One thread makes one draft at a time. */
 static void draft_name(char name[64])
 {
 	snprintf(name, 64, "files/.draft-%d", (int)getpid());
@@ -100,7 +100,7 @@ static int open_copy(const struct job *j)
 	return fd < 0 ? -errno : fd;
 }
 
-/* By its content's hash and size, so that ranks with the same input share it. */
+/* name consists of hash and size, so that ranks with the same input share the copy. */
 static int name_copy(const struct job *j, const char *name)
 {
 	char draft[64];
@@ -126,7 +126,7 @@ static bool has_changed(const struct job *j, uint64_t size)
 	       now.st_mtim.tv_sec != b->st_mtim.tv_sec || now.st_mtim.tv_nsec != b->st_mtim.tv_nsec;
 }
 
-/* The second line, with what reading the file has brought. */
+/* Reads the file and writes the second line about it. */
 static int note_content(const struct job *j)
 {
 	int copy = j->keep ? open_copy(j) : -1, err = copy < 0 && j->keep ? copy : 0;
@@ -187,7 +187,7 @@ static void *work(void *argument)
 		atomic_fetch_sub(j->busy, 1);
 		free(j);
 		if (write(f->event_fd, &one, sizeof(one)) < 0)
-			continue; /* the counter is full: main has enough to wake up for */
+			continue; /* the counter is full: the main thread wakes up anyway */
 	}
 	return NULL;
 }
@@ -231,7 +231,7 @@ static void enqueue(struct files *f, struct job *j)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* A descriptor of our own: the process's may be for writing only. */
+/* Opens the file anew: the process may have it open for writing only. */
 static int open_again(const struct file_note *note, struct job *j)
 {
 	char self[40];
@@ -269,7 +269,7 @@ int files_add(struct files *f, const struct file_note *note)
 		free(j);
 		return err;
 	}
-	/* Already now: were we killed before the rest, the reader would know of the file. */
+	/* At once: if the daemon is killed before the rest, readers know of the file. */
 	err = put_line(j->rank_fd, begin_line(j));
 	if (err) {
 		close(j->fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * files.h: the regular files that recorded processes read: size, content hash
- * and, where asked, the content, into the trace (rank-N/files.jsonl, files/).
+ * files.h: notes the regular files that recorded processes read in the trace: size, hash of the
+ * content and, if wanted, the content (rank-N/files.jsonl, files/).
  *
- * A thread of its own reads them, so that neither the program nor the rings
- * wait.  A file that somebody changes before it is read is noticed by its times.
- * Called from the daemon's main thread.
+ * A thread of its own reads the files, so that neither the program nor the rings wait.  It notices
+ * by size and time if a file was changed before it could be read.  The functions are for the
+ * daemon's main thread.
  */
 #ifndef LOGD_WRITER_FILES_H
 #define LOGD_WRITER_FILES_H
@@ -16,21 +16,21 @@
 struct files;
 
 struct file_note {
-	int fd;                 /* the file, for reading or not; stays the caller's */
-	const char *path;       /* "": to be found by fd */
-	bool keep;              /* its content too */
-	int trace_fd, rank_fd;  /* must stay open until */
-	_Atomic unsigned *busy; /* ... this is 0: counts the notes on their way */
+	int fd;                 /* the file, open in any mode; stays the caller's */
+	const char *path;       /* "": that of fd is looked up */
+	bool keep;              /* the content goes into the trace */
+	int trace_fd, rank_fd;  /* must stay open until *busy is 0 */
+	_Atomic unsigned *busy; /* counts the notes that are not done */
 };
 
-/* event_fd is written to when a note is done. */
+/* event_fd (an eventfd) is written to whenever a note is done.  0 or -errno. */
 int files_start(struct files **files, int event_fd);
-/* What was added is still done. */
+/* Finishes what was added, and frees *files. */
 void files_stop(struct files *files);
 
 /*
- * 0: path, size and times are in the trace, and the hash will be.  -EINVAL: no
- * regular file; -errno.
+ * 0: path and size are in the trace, and the rest will be.  -EINVAL: not a regular file; other
+ * -errno.
  */
 int files_add(struct files *files, const struct file_note *note);
 

@@ -8,7 +8,7 @@
 #include "logd/writer/batch_writer.h"
 #include "logd/ring/ring.h"
 
-/* What the largest frame can need: one record, or as many as make FRAME_TARGET. */
+/* The largest frame: one record, or as many as make FRAME_TARGET. */
 #define FRAME_MAX_WRITTEN (SR_RING_MAX_PIECE + sizeof(struct sr_record))
 
 struct frame_writer {
@@ -91,7 +91,7 @@ void frame_write(struct frame_writer *w, struct frame_job *jobs, unsigned int n)
 		jobs[i].result = writes[i].error;
 		if (!writes[i].error)
 			jobs[i].result = (int64_t)(sizeof(jobs[i].h) + jobs[i].h.stored_bytes);
-		/* No torn frame in front of a mark; where even this fails, readers cut it. */
+		/* Removes a torn frame.  If even this fails, readers ignore it. */
 		else if (ftruncate(jobs[i].fd, (off_t)jobs[i].offset))
 			continue;
 	}

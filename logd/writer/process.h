@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * process.h: what a process needs to be started again, read from /proc.
+ * process.h: what is needed to start a process again, read from /proc.
  *
- * Strings that are not UTF-8 become {"hex": "..."} (sr_trace_bytes of reader.h
- * undoes it): argv, environment and paths are bytes.
+ * Arguments, environment and paths are bytes: those that are not UTF-8 become {"hex": "..."}, which
+ * sr_trace_bytes (reader.h) reverses.
  */
 #ifndef LOGD_WRITER_PROCESS_H
 #define LOGD_WRITER_PROCESS_H
@@ -23,10 +23,10 @@ struct process_facts {
 	size_t extra_size;
 };
 
-/* The object of process.json; NULL and a sentence. */
+/* The object of process.json, the caller's to free; NULL: error has a sentence. */
 json_t *process_describe(const struct process_facts *facts, char *error, size_t error_size);
 
-/* Bytes as above. */
+/* Bytes as above; NULL: no memory. */
 json_t *process_bytes(const char *bytes, size_t size);
 
 #endif

@@ -34,7 +34,7 @@ static void make_header(struct sr_stream_header *h, const struct stream_origin *
 	sr_stream_header_seal(h);
 }
 
-/* New file, or one whose first line was torn: nothing is lost by writing it again. */
+/* For a new file, or one whose header is torn, which loses nothing by being written again. */
 static int write_header(struct stream *s, const struct sr_stream_header *h)
 {
 	ssize_t n = pwrite(s->fd, h, sizeof(*h), 0);
@@ -46,7 +46,7 @@ static int write_header(struct stream *s, const struct sr_stream_header *h)
 	return 0;
 }
 
-/* The torn frame at the end goes: its records are still in the ring. */
+/* A torn frame at the end is cut off: its records are still in the ring. */
 static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 {
 	struct stream_end_found end;
@@ -56,8 +56,7 @@ static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 
 	if (n < 0)
 		return -errno;
-	/* Without its first line, but read from before: the file is not the one that was written.
-	 */
+	/* Records were released, but the file has none: it is another file. */
 	if (n < (ssize_t)sizeof(h))
 		return sr_ring_position(&s->ring) ? -ENOENT : write_header(s, mine);
 	if (memcmp(&h, mine, sizeof(h)))
@@ -66,8 +65,8 @@ static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 	if (err)
 		return err;
 	/*
-	 * What was released from the ring had been written: less of it in the
-	 * file is damage, not a torn tail, and what stands behind it is kept.
+	 * All that was released from the ring had been written.  If the file has less, it is
+	 * damaged and not torn, and is left as it is.
 	 */
 	if (end.ring_position < sr_ring_position(&s->ring))
 		return -EBADMSG;
@@ -79,7 +78,7 @@ static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 	s->exit = end.exit;
 	s->mark = end.mark;
 	s->records = end.records;
-	/* What the old daemon wrote but had not released yet must not come twice. */
+	/* The old daemon may have written more than it released, which must not come twice. */
 	return sr_ring_resume_at(&s->ring, end.ring_position);
 }
 
@@ -96,7 +95,7 @@ static int open_file(struct stream *s, const struct stream_origin *o, bool resum
 	return resume ? resume_file(s, &h) : write_header(s, &h);
 }
 
-/* The mark is due at once. */
+/* The mark is to be written at once. */
 static void stop_unmarked(struct stream *s, int error)
 {
 	s->stop_error = error;
@@ -128,13 +127,13 @@ int stream_open(struct stream **stream, const struct stream_origin *o, int memfd
 		goto fail;
 	}
 	s->written = sr_ring_position(&s->ring);
-	/* The daemon before us had given it up: nothing follows but the mark that says so. */
+	/* The earlier daemon had stopped it: only the mark of that can follow. */
 	if (resume && sr_ring_stopped(&s->ring)) {
 		s->stopped = true;
 		if (s->mark != SR_MARK_STOPPED)
 			stop_unmarked(s, -sr_ring_stop_error(&s->ring));
 	}
-	/* The mapping is enough; many threads are many file descriptors. */
+	/* The mapping is enough; each thread would cost a descriptor. */
 	close(memfd);
 	s->ring.fd = -1;
 	*stream = s;
@@ -171,7 +170,7 @@ size_t stream_waiting(struct stream *s)
 	return s->stopped ? 0 : sr_ring_peek(&s->ring, &records);
 }
 
-/* Records that are not in the ring but the daemon's own: one mark. */
+/* Writes a frame of one mark, which is the daemon's own and not from the ring. */
 static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark reason,
 		      uint64_t argument, uint64_t skipped, const char *text)
 {
@@ -224,7 +223,7 @@ void stream_mark_again(struct stream *s, struct frame_writer *w, int64_t now)
 		mark_stop(s, w);
 }
 
-/* The program goes on; its records are dropped from here on.  why: lives for ever. */
+/* The program goes on; its records are dropped from here on.  why: a constant, or NULL. */
 static void stop(struct stream *s, struct frame_writer *w, int error, const char *why)
 {
 	int err;
@@ -241,7 +240,7 @@ static void stop(struct stream *s, struct frame_writer *w, int error, const char
 	sr_ring_stop(&s->ring, -error);
 }
 
-/* Writes into a removed file succeed, and are lost. */
+/* Writing to a removed file succeeds, but the records are lost. */
 static bool is_removed(const struct stream *s)
 {
 	struct stat st;
@@ -260,7 +259,7 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 	if (sr_count_records(&count, records, waiting, FRAME_TARGET, s->open) ||
 	    count.bytes > FRAME_MOST) {
 		stop(s, w, -EINVAL,
-		     "what is in the ring are no records: the program wrote over it");
+		     "its ring does not hold records any more: the program overwrote it");
 		return false;
 	}
 	if (is_removed(s)) {
@@ -299,7 +298,7 @@ void stream_complete(struct stream *s, struct frame_writer *w, const struct fram
 	s->mark = 0;
 	atomic_fetch_add_explicit(&s->records, job->h.records, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->stored_bytes, (uint64_t)job->result, memory_order_relaxed);
-	/* The tail moves only now that the file has it. */
+	/* Only now that the file has the records. */
 	sr_ring_release(&s->ring, job->h.ring_bytes);
 	atomic_store(&s->written, sr_ring_position(&s->ring));
 }
@@ -319,10 +318,7 @@ static bool is_last_mark(uint32_t mark)
 	return mark == SR_MARK_DIED || mark == SR_MARK_ENDED || mark == SR_MARK_STOPPED;
 }
 
-/*
- * What the end of the stream has to say besides its records.  A daemon that was
- * killed in the middle of this may have said some of it.
- */
+/* A daemon that was killed within this may have written some of the marks. */
 static void write_last_marks(struct stream *s, struct frame_writer *w)
 {
 	uint64_t sns, records = sr_ring_unmarked(&s->ring, &sns);

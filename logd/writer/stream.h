@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stream.h: one thread's ring on its way into one file.
+ * stream.h: from one thread's ring into one file.
  *
- * Opened by the main thread, then owned by one drain thread until it has set
- * `ended`; the main thread looks at the atomics only, and frees it after that.
+ * The main thread opens a stream and gives it to a drain thread (drain.h), which owns it until it
+ * has set `ended`; then the main thread frees it.  Until then the main thread may use the
+ * atomic fields and stream_committed only.
  *
- * What holds at every moment, so that a daemon may be killed at any: the file
- * is whole frames, and perhaps a torn one at its end; the ring's tail is not
- * beyond the last whole frame's end.
+ * The daemon may be killed at any moment, since at each: the file consists of whole frames, and
+ * perhaps a torn one at its end; and the ring's tail is not beyond what those frames hold.
  */
 #ifndef LOGD_WRITER_STREAM_H
 #define LOGD_WRITER_STREAM_H
@@ -35,19 +35,18 @@ struct stream {
 	bool open;      /* the last record goes on in the next frame */
 	bool exit;      /* the last record is SR_REC_EXIT */
 	uint32_t mark;  /* ... or the daemon's own mark with this reason; 0: it is none */
-	bool exit_next; /* ... once the frame that is being written is */
-	int64_t
-	    due_ms; /* when what is in the ring is written even if it is little; 0: it is empty */
+	bool exit_next; /* ... once the frame under way is written */
+	int64_t due_ms; /* when even a little in the ring is written; 0: the ring is empty */
 
-	_Atomic uint64_t written;  /* ring position up to which the file has it */
-	_Atomic uint64_t flush_to; /* wanted by the main thread: write up to here now */
-	_Atomic bool tell;         /* ... and say so when it is reached */
+	_Atomic uint64_t written;  /* ring position up to which the file has all */
+	_Atomic uint64_t flush_to; /* the main thread wants this position to be written now ... */
+	_Atomic bool report;       /* ... and to be notified then */
 	_Atomic bool gone;         /* the process is dead: empty the ring and end */
 	_Atomic bool ended;
-	_Atomic bool stopped; /* an error ended the recording; the ring drops */
-	int stop_error;       /* ... this one */
+	_Atomic bool stopped; /* an error ended the recording, and the ring drops records */
+	int stop_error;       /* that error, -errno */
 	const char *stop_why;
-	int64_t mark_again_ms; /* when the mark that says so is tried again; 0: it is written */
+	int64_t mark_again_ms; /* when the mark of that is tried again; 0: it is written */
 	_Atomic uint64_t stored_bytes, records;
 };
 
@@ -59,43 +58,40 @@ struct stream_origin {
 };
 
 /*
- * Make the stream's file and attach to the ring; or, where the file is there
- * already and resume is asked for, go on where it ends.  Takes memfd on
- * success.  -errno and a sentence in error.
+ * Attaches to the ring and creates the file; or, to resume, goes on where the file of an earlier
+ * daemon ends.  Takes memfd over on success.  0, or -errno and a sentence.
  */
 int stream_open(struct stream **stream, const struct stream_origin *o, int memfd, bool resume,
 		char *error, size_t error_size);
 void stream_free(struct stream *s);
 
-/* Bytes that wait in the ring. */
+/* How many bytes wait in the ring. */
 size_t stream_waiting(struct stream *s);
 
-/* How far the producer has committed; for any thread. */
+/* The ring position up to which the producer has committed.  Any thread. */
 uint64_t stream_committed(const struct stream *s);
 
-/* Is flush_to still to be reached? */
+/* Is flush_to not reached yet? */
 bool stream_is_asked(const struct stream *s);
 
 /*
- * Write one frame of what waits, in two steps so that the frames of several
- * streams can be written at once: prepare, frame_write, complete.  prepare
- * returns false if there is nothing to write.  On an error the recording of the
- * stream ends, with a mark if that can still be written, and the ring is
- * stopped.
+ * Writes one frame of what waits.  There are two steps, around frame_write, so that the frames of
+ * several streams are written at once.  stream_prepare returns false if there is nothing to
+ * write.  An error stops the ring and ends the recording of this thread, with a mark.
  */
 bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *job);
 void stream_complete(struct stream *s, struct frame_writer *w, const struct frame_job *job);
 
-/* The same at once. */
+/* Both steps, for one stream. */
 void stream_write(struct stream *s, struct frame_writer *w);
 
 /*
- * The mark of a stopped stream, if it could not be written so far and the next
- * try is due: there may be space again.  For every round.
+ * Where the mark of a stopped stream could not be written (no space), tries again if it is
+ * time.  To be called in each round.
  */
 void stream_mark_again(struct stream *s, struct frame_writer *w, int64_t now);
 
-/* No more will come: the last mark if one is due, then `ended`. */
+/* No more records will come: writes the rest and the last mark, and sets `ended`. */
 void stream_end(struct stream *s, struct frame_writer *w);
 
 #endif

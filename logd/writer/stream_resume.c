@@ -13,7 +13,7 @@ static bool read_fully(int fd, void *data, size_t size, uint64_t offset)
 	return pread(fd, data, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* malloc'ed; NULL: it cannot be read, or its checksum says that it is torn. */
+/* malloc'ed; NULL: it cannot be read, or it is torn. */
 static void *read_body(int fd, const struct sr_frame_header *h, uint64_t offset)
 {
 	void *stored = malloc(h->stored_bytes + 1);
@@ -33,8 +33,8 @@ static const void *decoded(const struct sr_frame_header *h, const void *stored, 
 											    : NULL;
 }
 
-/* The last frame's last record. */
-static void look_at_last(struct stream_end_found *end, const struct sr_frame_header *h,
+/* Fills in what the last record of the last frame is. */
+static void note_last(struct stream_end_found *end, const struct sr_frame_header *h,
 			 const void *stored)
 {
 	void *room = malloc(h->raw_bytes + 1);
@@ -43,7 +43,7 @@ static void look_at_last(struct stream_end_found *end, const struct sr_frame_hea
 
 	if (records && !sr_count_records(&count, records, h->raw_bytes, h->raw_bytes, false)) {
 		end->exit = count.exit;
-		/* Those with bytes in the ring are its producer's. */
+		/* A mark that was in the ring is its producer's. */
 		end->mark = h->ring_bytes ? 0 : count.mark;
 	}
 	free(room);
@@ -65,13 +65,13 @@ struct passed {
 };
 
 /* False: it is torn. */
-static bool look_at(struct stream_end_found *end, int fd, const struct passed *p)
+static bool check_last(struct stream_end_found *end, int fd, const struct passed *p)
 {
 	void *stored = read_body(fd, &p->h, p->before.offset);
 	bool whole = stored != NULL;
 
 	if (stored)
-		look_at_last(end, &p->h, stored);
+		note_last(end, &p->h, stored);
 	free(stored);
 	return whole;
 }
@@ -90,10 +90,10 @@ int stream_find_end(int fd, uint64_t offset, struct stream_end_found *end)
 		frames++;
 		step(end, &h);
 	}
-	if (!frames || look_at(end, fd, &last))
+	if (!frames || check_last(end, fd, &last))
 		return 0;
 	*end = last.before;
 	if (frames > 1)
-		look_at(end, fd, &second);
+		check_last(end, fd, &second);
 	return 0;
 }

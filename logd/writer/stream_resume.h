@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stream_resume.h: where a stream that another daemon began ends. */
+/* stream_resume.h: finds the end of a stream that an earlier daemon wrote.  Any thread. */
 #ifndef LOGD_WRITER_STREAM_RESUME_H
 #define LOGD_WRITER_STREAM_RESUME_H
 
@@ -12,14 +12,13 @@ struct stream_end_found {
 	uint64_t ring_position;
 	bool open;
 	uint64_t records;
-	/* What the last record is; a mark only if the daemon before wrote it. */
-	bool exit;
-	uint32_t mark; /* its reason, or 0 */
+	bool exit;     /* the last record is SR_REC_EXIT */
+	uint32_t mark; /* ... or a mark that a daemon wrote, with this reason; else 0 */
 };
 
 /*
- * Walk the frames from the first one, which begins at offset; the last one's
- * checksum is looked at too, since only that one can be torn.  -errno.
+ * Walks the frames from the first one, at `offset`, by their headers.  It checks the content of the
+ * last one only, since no other can be torn.  0 or -errno.
  */
 int stream_find_end(int fd, uint64_t offset, struct stream_end_found *end);
 

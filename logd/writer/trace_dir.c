@@ -15,17 +15,17 @@
 
 #include <sreplay/trace.h>
 
-/* A trace holds the environment and memory of a process: nobody else's business. */
+/* For this user only: a trace holds the environment and memory of a process. */
 #define DIR_MODE  0700
 #define FILE_MODE 0600
 
 /* Where a sentence for the user goes. */
-struct words {
+struct sentence {
 	char *text;
 	size_t size;
 };
 
-__attribute__((format(printf, 3, 4))) static int fail(const struct words *w, int code,
+__attribute__((format(printf, 3, 4))) static int fail(const struct sentence *w, int code,
 						      const char *format, ...)
 {
 	va_list args;
@@ -41,7 +41,7 @@ void process_id_text(char text[33], const uint8_t *process)
 	sr_to_hex(text, process, 16);
 }
 
-/* ---- files that are whole when they can be seen ---- */
+/* ---- files ---- */
 
 static int write_text(int dir, const char *name, const char *text, size_t size)
 {
@@ -95,7 +95,7 @@ static json_t *read_json(int dir, const char *name)
 
 /* ---- the manifest ---- */
 
-/* What a directory may hold without being a trace yet: what another claim is making in it. */
+/* May this be what another claim makes in a directory that is about to be a trace? */
 static bool is_ours(const char *name)
 {
 	return name[0] == '.' || !strncmp(name, "rank-", 5) || !strcmp(name, "manifest.json") ||
@@ -117,7 +117,7 @@ static bool holds_something_else(int dir)
 	return other;
 }
 
-static int check_manifest(const struct rank_claim *c, int dir, const struct words *w)
+static int check_manifest(const struct rank_claim *c, int dir, const struct sentence *w)
 {
 	json_t *manifest = read_json(dir, "manifest.json");
 	const char *format = json_string_value(json_object_get(manifest, "format"));
@@ -138,7 +138,7 @@ static int check_manifest(const struct rank_claim *c, int dir, const struct word
 	return ret;
 }
 
-/* link(2), not rename(2): the first one stays. */
+/* By link(2) and not rename(2), so that the first of several manifests stays. */
 static int make_manifest(int dir, const char *id)
 {
 	json_t *manifest = json_pack("{s:s, s:i, s:s}", "format", "sreplay-trace", "version",
@@ -155,7 +155,7 @@ static int make_manifest(int dir, const char *id)
 	return err;
 }
 
-static int open_trace(const struct rank_claim *c, const char *id, const struct words *w)
+static int open_trace(const struct rank_claim *c, const char *id, const struct sentence *w)
 {
 	int dir, err;
 
@@ -219,14 +219,14 @@ static bool is_same_process(int rank_fd, const char *id)
 	return same;
 }
 
-/* The whole rank appears by one rename, which fails if another one is there. */
+/* The rank appears whole, by a rename that fails if it is there already. */
 static int publish_rank(const struct rank_claim *c, int dir, const char *id, const char *rank_name)
 {
 	char draft[80];
 	int err = 0;
 
 	snprintf(draft, sizeof(draft), ".rank-%d.%s", c->rank, id);
-	remove_draft(dir, draft); /* of a daemon that was killed in the middle of this */
+	remove_draft(dir, draft); /* of a daemon that was killed within this */
 	if (mkdirat(dir, draft, DIR_MODE))
 		return -errno;
 	err = fill_rank(c, dir, draft);
@@ -237,7 +237,7 @@ static int publish_rank(const struct rank_claim *c, int dir, const char *id, con
 	return err;
 }
 
-static int open_rank(const struct rank_claim *c, int dir, const char *id, const struct words *w)
+static int open_rank(const struct rank_claim *c, int dir, const char *id, const struct sentence *w)
 {
 	int fd, err = -EEXIST;
 	char name[32];
@@ -263,7 +263,7 @@ static int open_rank(const struct rank_claim *c, int dir, const char *id, const 
 int trace_dir_claim(const struct rank_claim *claim, int *trace_fd, int *rank_fd, char *error,
 		    size_t error_size)
 {
-	const struct words w = {error, error_size};
+	const struct sentence w = {error, error_size};
 	char id[33];
 
 	process_id_text(id, claim->process);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_dir.h: the directory of a trace and the claim on a rank in it.
+ * trace_dir.h: the directory of a trace, and the claim on a rank in it.
  *
- * Several daemons (of several nodes, on a shared file system) and several
- * processes may do this for one directory at the same time; whatever a reader
- * finds there is whole.
+ * Daemons of several nodes may do this at the same time for one directory, on a shared file
+ * system.  A reader finds whole files only.
  */
 #ifndef LOGD_WRITER_TRACE_DIR_H
 #define LOGD_WRITER_TRACE_DIR_H
@@ -16,16 +15,16 @@
 struct rank_claim {
 	const char *dir; /* absolute */
 	int32_t rank;
-	const uint8_t *process; /* 16 bytes; whoever has the same is the same process */
+	const uint8_t *process; /* 16 bytes that identify the process */
 	json_t *description;    /* becomes process.json */
 	const char *schema;
 	size_t schema_size;
 };
 
 /*
- * Make DIR, its manifest and DIR/rank-N with process.json and schema.json; or
- * find them there, made for the same process.  0, with both directories open in
- * *trace_fd and *rank_fd; -errno and a sentence.
+ * Makes DIR, its manifest and DIR/rank-N with process.json and schema.json, or finds them made for
+ * the same process.  0: both directories are open as *trace_fd and *rank_fd, the caller's to
+ * close; or -errno and a sentence.
  */
 int trace_dir_claim(const struct rank_claim *claim, int *trace_fd, int *rank_fd, char *error,
 		    size_t error_size);

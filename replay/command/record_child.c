@@ -58,7 +58,7 @@ static bool child_has_ended(void)
 
 static int reach_daemon(const char *socket_path)
 {
-	return sr_daemon_ensure(socket_path) ? sr_talk_connect(socket_path) : -1;
+	return sr_daemon_ensure(socket_path) ? sr_request_connect(socket_path) : -1;
 }
 
 static void close_fd(int fd)
@@ -75,7 +75,7 @@ static void wait_for_end(const char *socket_path)
 {
 	struct pollfd p[] = {
 	    {.fd = (int)syscall(SYS_pidfd_open, child_pid, 0), .events = POLLIN},
-	    {.fd = sr_talk_connect(socket_path), .events = POLLIN},
+	    {.fd = sr_request_connect(socket_path), .events = POLLIN},
 	};
 	struct pollfd *child = &p[0], *daemon = &p[1];
 	/* Old kernels and some sandboxes have no pidfd. */

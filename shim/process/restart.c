@@ -41,7 +41,7 @@ static long set_personality(unsigned int persona)
 static bool there_is_a_daemon(void)
 {
 	char path[108];
-	int fd = sr_socket_path(path, sizeof(path)) ? -1 : sr_talk_connect(path);
+	int fd = sr_socket_path(path, sizeof(path)) ? -1 : sr_request_connect(path);
 
 	if (fd >= 0)
 		sr_sys_close(fd);

@@ -347,7 +347,7 @@ static void a_proof_without_the_key_is_refused(void **state)
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
 	uint8_t key[SECRET_KEY_BYTES], other[SECRET_KEY_BYTES] = {1}, hello[8 + SECRET_NONCE_BYTES];
 	uint8_t ask[SECRET_ID_BYTES + SECRET_NONCE_BYTES + SECRET_PROOF_BYTES], answer[256];
-	struct secret_talk talk = {.key = other, .side = SECRET_ASKER};
+	struct secret_handshake talk = {.key = other, .side = SECRET_ASKER};
 	struct sr_directory a;
 	struct node n;
 	char error[256];

@@ -437,15 +437,15 @@ static void test_late_answer_is_not_taken_for_another(void **state)
 {
 	struct sr_message request, answer;
 	struct harness *h = *state;
-	int fd = -1, socket = sr_talk_connect(h->socket);
+	int fd = -1, socket = sr_request_connect(h->socket);
 
 	assert_true(socket >= 0);
 	sr_message_init(&request, SR_MSG_STATUS);
 	kill(h->daemon, SIGSTOP);
-	assert_int_equal(sr_talk(socket, &request, -1, &answer, &fd, 100), -ETIMEDOUT);
+	assert_int_equal(sr_request(socket, &request, -1, &answer, &fd, 100), -ETIMEDOUT);
 	kill(h->daemon, SIGCONT);
 	sr_message_init(&request, SR_MSG_FINISH);
-	assert_int_equal(sr_talk(socket, &request, -1, &answer, &fd, 5000), 0);
+	assert_int_equal(sr_request(socket, &request, -1, &answer, &fd, 5000), 0);
 	assert_int_equal(answer.type, SR_MSG_FINISH);
 	assert_int_equal(answer.error, -ENOTCONN);
 	assert_int_equal(fd, -1);
@@ -456,7 +456,7 @@ static void test_silent_daemon_with_a_full_queue_is_not_waited_for(void **state)
 {
 	struct sr_message request, answer;
 	struct harness *h = *state;
-	int socket = sr_talk_connect(h->socket);
+	int socket = sr_request_connect(h->socket);
 	int64_t before;
 
 	kill(h->daemon, SIGSTOP);
@@ -464,9 +464,9 @@ static void test_silent_daemon_with_a_full_queue_is_not_waited_for(void **state)
 	alarm(60);
 	/* The socket takes a few hundred requests before the next would wait. */
 	for (int i = 0; i < 2000; i++)
-		assert_int_equal(sr_talk(socket, &request, -1, &answer, NULL, 0), -ETIMEDOUT);
+		assert_int_equal(sr_request(socket, &request, -1, &answer, NULL, 0), -ETIMEDOUT);
 	before = sr_sys_now_ms();
-	assert_int_equal(sr_talk(socket, &request, -1, &answer, NULL, 200), -ETIMEDOUT);
+	assert_int_equal(sr_request(socket, &request, -1, &answer, NULL, 200), -ETIMEDOUT);
 	assert_true(sr_sys_now_ms() - before < 2000);
 	alarm(0);
 	close(socket);
@@ -505,7 +505,7 @@ static void test_daemon_without_descriptors_waits_quietly(void **state)
 	few = (struct rlimit){32, old.rlim_max};
 	assert_int_equal(prlimit(h->daemon, RLIMIT_NOFILE, &few, NULL), 0);
 	for (int i = 0; i < 64; i++)
-		assert_true((sockets[i] = sr_talk_connect(h->socket)) >= 0);
+		assert_true((sockets[i] = sr_request_connect(h->socket)) >= 0);
 	sleep_us(100000);
 	ticks = cpu_ticks(h->daemon);
 	sleep_us(1000000);

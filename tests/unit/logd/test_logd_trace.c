@@ -342,7 +342,7 @@ static void test_zeros_at_the_end_are_a_torn_tail(void **state)
 	o = read_small(&f);
 	assert_int_equal(o.ret, 0);
 	assert_int_equal(o.records, 20);
-	assert_non_null(strstr(o.text, "ends inside of a frame"));
+	assert_non_null(strstr(o.text, "ends within a frame"));
 	end(&f);
 }
 
