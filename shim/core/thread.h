@@ -17,6 +17,7 @@
 #include "logd/base/compiler.h"
 #include "logd/ring/ring.h"
 #include "nicclock/order_code.h"
+#include "shim/core/received.h"
 #include "shim/core/run_token.h"
 #include "shim/core/call.h"
 #include "shim/core/signal_state.h"
@@ -30,20 +31,6 @@ enum sr_heap {
 	SR_HEAP_LIBRARY, /* inside a verbs or libc call that the shim intercepted */
 	SR_HEAP_SHIM,
 };
-
-/* Bytes that a completion of this thread's last poll proves to be in local memory. */
-struct sr_arrived {
-	void *addr; /* where they lie */
-	uint32_t length;
-	uint32_t at; /* where in the record they go, if not 0; see sr_thread.gathered */
-};
-
-/*
- * Arrived bytes of at least so many are not encoded, but copied from where they
- * lie into the ring, between what was encoded before and after.  A record
- * that has any is never kept for comparison (SR_REPEAT_MAX).
- */
-#define SR_GATHER_MIN 256
 
 struct sr_replay_stream;
 
@@ -101,10 +88,7 @@ struct sr_thread {
 
 	struct sr_signal_state signals;
 
-	struct sr_arrived *arrived;
-	uint32_t arrived_count, arrived_room;
-	struct sr_poller *poller; /* wq.c */
-	uint64_t gathered; /* bytes of the record under way that are not in buf */
+	struct sr_received received; /* by its last poll */
 
 	struct sr_token_hold run_token; /* recording */
 };

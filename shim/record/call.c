@@ -79,7 +79,7 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 	if (how == SERIAL)
 		sr_serial_arrive(t, site);
 	b->len = 0;
-	t->gathered = 0;
+	t->received.gathered = 0;
 	sr_buf_room(b, sizeof(r->head)); /* known at the end */
 	if (codec->put_in)
 		codec->put_in(b, r->a);

@@ -28,14 +28,14 @@ void sr_emit_repeats(struct sr_thread *t)
 }
 
 /* What of the record is in buf up to each gathered piece, the piece, and so on. */
-static int list_pieces(const struct sr_thread *t, struct iovec *iov)
+static int list_pieces(const struct sr_buf *b, const struct sr_received *received,
+		       struct iovec *iov)
 {
-	const struct sr_buf *b = &t->buf;
 	uint32_t from = 0;
 	int n = 0;
 
-	for (uint32_t i = 0; i < t->arrived_count; i++) {
-		const struct sr_arrived *a = &t->arrived[i];
+	for (uint32_t i = 0; i < received->count; i++) {
+		const struct sr_received_piece *a = &received->pieces[i];
 
 		if (!a->at)
 			continue;
@@ -48,23 +48,23 @@ static int list_pieces(const struct sr_thread *t, struct iovec *iov)
 }
 
 /* One copy, from where the device put it into the ring. */
-void sr_emit_gathered(struct sr_thread *t, uint16_t kind)
+void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received)
 {
 	/* The last record is not going to be compared with: its buffer serves for the list. */
 	struct sr_buf *list = &t->last;
 	struct iovec *iov;
-	uint64_t total = t->buf.len + t->gathered;
+	uint64_t total = t->buf.len + received->gathered;
 	unsigned char *room;
 	int n;
 
 	list->len = 0;
-	iov = (void *)sr_buf_room(list, (2ull * t->arrived_count + 1) * sizeof(*iov));
+	iov = (void *)sr_buf_room(list, (2ull * received->count + 1) * sizeof(*iov));
 	list->len = 0;
 	if (!iov) {
 		sr_ring_lose(&t->ring, kind);
 		return;
 	}
-	n = list_pieces(t, iov);
+	n = list_pieces(&t->buf, received, iov);
 	if (total > sr_ring_max_payload(&t->ring)) {
 		sr_ring_writev(&t->ring, kind, iov, n);
 		return;

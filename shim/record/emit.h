@@ -22,7 +22,7 @@ bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t siz
 void sr_emit_repeats(struct sr_thread *t);
 
 /* The record of a call, with bytes that are copied from where they arrived. */
-void sr_emit_gathered(struct sr_thread *t, uint16_t kind);
+void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received);
 
 /* The usual record is not worth a call of memcpy.  The last bytes are copied twice. */
 static inline void copy_payload(uint8_t *to, const uint8_t *from, size_t n)
@@ -68,7 +68,8 @@ static inline uint64_t word_at(const uint8_t *p)
 	return word;
 }
 
-/* Of two records of calls, which have a word at least; they are short, and not worth a call of memcmp. */
+/* Of two records of calls, which have a word at least; they are short, and not worth a call of
+ * memcmp. */
 static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	for (size_t i = 0; i + 8 < n; i += 8)
@@ -103,13 +104,14 @@ static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread 
 {
 	const struct sr_buf *b = &t->buf;
 
-	if (kind == t->last_kind && b->len <= SR_REPEAT_MAX && !t->gathered && is_repeat(t)) {
+	if (kind == t->last_kind && b->len <= SR_REPEAT_MAX && !t->received.gathered &&
+	    is_repeat(t)) {
 		t->repeats++;
 		return;
 	}
 	sr_flush_repeats(t);
-	if (t->gathered) {
-		sr_emit_gathered(t, kind);
+	if (t->received.gathered) {
+		sr_emit_gathered(t, kind, &t->received);
 		return;
 	}
 	/* A repeat stands for the record in front of it, so that must be there. */

@@ -65,11 +65,10 @@ void sr_record_end_thread(struct sr_thread *t)
 	t->started = false;
 	sr_free(t->buf.p);
 	sr_free(t->last.p);
-	sr_free(t->arrived);
-	sr_poller_ends(t);
+	sr_free(t->received.pieces);
+	sr_poller_ends(&t->received);
 	t->buf = t->last = (struct sr_buf){0};
-	t->arrived = NULL;
-	t->arrived_room = 0;
+	t->received = (struct sr_received){0};
 	if (sr_serial)
 		sr_token_drop(&t->run_token);
 	sr_leave(t, before);

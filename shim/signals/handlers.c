@@ -124,7 +124,7 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	    .interruptible = s->interruptible,
 	    .taking = s->taking,
 	    .call_entry = s->call_entry,
-	    .gathered = t->gathered,
+	    .gathered = t->received.gathered,
 	    .guards = probes_handler_begins(),
 	};
 	i->exposed_call = sr_exposed_call_interrupted();
@@ -146,7 +146,7 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	s->handlers--;
 	if (i->depth && i->releases)
 		take_back(t, i);
-	t->gathered = i->gathered;
+	t->received.gathered = i->gathered;
 	t->inside_rdmacm = i->inside_rdmacm;
 	t->heap = (enum sr_heap)i->heap;
 	s->call_entry = i->call_entry;

@@ -130,7 +130,7 @@ static void read_fields(struct ibv_cq_ex *cq, const struct ibv_cq_ex *ops, struc
 }
 
 /* False: one of the shim's own. */
-static bool found(struct ibv_cq_ex *cq, struct sr_completion *c)
+static bool found(struct ibv_cq_ex *cq, struct sr_completion *c, struct sr_received *received)
 {
 	struct ibv_wc wc;
 
@@ -140,7 +140,7 @@ static bool found(struct ibv_cq_ex *cq, struct sr_completion *c)
 			     .opcode = c->opcode,
 			     .vendor_err = c->vendor_err,
 			     .byte_len = c->byte_len};
-	if (!sr_wq_complete(&wc, 1))
+	if (!sr_wq_complete(&wc, 1, received))
 		return false;
 	cq->wr_id = c->wr_id = wc.wr_id;
 	cq->status = c->status = wc.status;
@@ -154,13 +154,14 @@ static bool found(struct ibv_cq_ex *cq, struct sr_completion *c)
 uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq_ex *cq = (void *)a[0];
+	struct sr_received *received = (void *)a[d->nargs];
 	struct sr_completion *c = sr_cq_current(cq);
 	struct sr_wq *retired = sr_cq_retired(ibv_cq_ex_to_cq(cq));
 	int err = (int)sr_real(d, a);
 	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
 
-	sr_self.arrived_count = 0;
-	while (!err && c && !found(cq, c))
+	received->count = 0;
+	while (!err && c && !found(cq, c, received))
 		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
 	/* A program that was told of nothing does not end the poll. */
 	if (err && started)

@@ -24,6 +24,7 @@
 #include "logd/base/matching.h"
 #include "shim/core/call.h"
 #include "shim/core/completion.h"
+#include "shim/core/received.h"
 #include "shim/memory/map.h"
 
 /* ------------------------------------------------------------- contexts */
@@ -196,15 +197,14 @@ void sr_wq_append(struct sr_wq *wq, struct sr_wqe *wqe);
 void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
 
 /*
- * Completions of one poll: puts the program's wr_ids into them and tells (to the
- * thread's list of arrived bytes) what memory they prove to be written.  Takes
- * out those of the shim's own requests; returns how many are left.
+ * Completions of one poll: puts the program's wr_ids into them, and adds to `received`
+ * what memory they prove to be written.  Takes out those of the shim's own requests;
+ * returns how many are left.
  */
-int sr_wq_complete(struct ibv_wc *wc, int n);
+int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received);
 
 /* At the end of a thread that has polled (polls.h). */
-struct sr_thread;
-void sr_poller_ends(struct sr_thread *t);
+void sr_poller_ends(struct sr_received *r);
 
 /* Completion queues made through the shim; requests of others keep their own wr_ids. */
 struct sr_cq;

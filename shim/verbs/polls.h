@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "logd/base/compiler.h"
-#include "shim/core/thread.h"
+#include "shim/core/received.h"
 
 struct sr_poller {
 	_Atomic uint64_t since; /* 0: does not poll */
@@ -28,20 +28,20 @@ struct sr_poller *sr_poller_new(void);
 
 /* Around a real poll and what sr_wq_complete makes of it. */
 
-static inline void sr_poll_begins(struct sr_thread *t)
+static inline void sr_poll_begins(struct sr_received *r)
 {
-	if (__builtin_expect(!t->poller, 0))
-		t->poller = sr_poller_new();
-	if (t->poller)
-		atomic_store_explicit(&t->poller->since,
+	if (__builtin_expect(!r->poller, 0))
+		r->poller = sr_poller_new();
+	if (r->poller)
+		atomic_store_explicit(&r->poller->since,
 				      atomic_load_explicit(&sr_poll_epoch, memory_order_relaxed),
 				      memory_order_relaxed);
 }
 
-static inline void sr_poll_ends(struct sr_thread *t)
+static inline void sr_poll_ends(struct sr_received *r)
 {
-	if (t->poller)
-		atomic_store_explicit(&t->poller->since, 0, memory_order_release);
+	if (r->poller)
+		atomic_store_explicit(&r->poller->since, 0, memory_order_release);
 }
 
 #endif

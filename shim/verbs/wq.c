@@ -66,8 +66,9 @@ struct sr_wq {
 	/* The poller's, with done held. */
 	char apart_again[APART];
 	struct sr_lock done;
-	struct sr_wqe *returned;  /* told */
-	struct sr_send_head head; /* ordered queues only */
+	struct sr_wqe *returned;      /* reported */
+	struct sr_received *received; /* of the poll under way */
+	struct sr_send_head head;     /* ordered queues only */
 	struct sr_clock_qp *clock;
 	uint64_t passed_count; /* of the program's requests; read by the poster */
 
@@ -123,11 +124,11 @@ struct sr_poller *sr_poller_new(void)
 	return p;
 }
 
-void sr_poller_ends(struct sr_thread *t)
+void sr_poller_ends(struct sr_received *r)
 {
-	struct sr_poller *p = t->poller;
+	struct sr_poller *p = r->poller;
 
-	t->poller = NULL;
+	r->poller = NULL;
 	if (!p)
 		return;
 	p->since = 0;
@@ -425,28 +426,28 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first)
 
 /* ------------------------------------------------------------ completions */
 
-static void note(struct sr_thread *t, void *p, uint32_t length)
+static void add_piece(struct sr_received *r, void *p, uint32_t length)
 {
-	if (t->arrived_count == t->arrived_room) {
-		uint32_t room = t->arrived_room ? t->arrived_room * 2 : 64;
-		struct sr_arrived *more = sr_alloc(room * sizeof(*more));
+	if (r->count == r->room) {
+		uint32_t room = r->room ? r->room * 2 : 64;
+		struct sr_received_piece *more = sr_alloc(room * sizeof(*more));
 
 		if (!more)
 			return;
-		if (t->arrived)
-			memcpy(more, t->arrived, t->arrived_count * sizeof(*more));
-		sr_free(t->arrived);
-		t->arrived = more;
-		t->arrived_room = room;
+		if (r->pieces)
+			memcpy(more, r->pieces, r->count * sizeof(*more));
+		sr_free(r->pieces);
+		r->pieces = more;
+		r->room = room;
 	}
-	t->arrived[t->arrived_count++] = (struct sr_arrived){.addr = p, .length = length};
+	r->pieces[r->count++] = (struct sr_received_piece){.addr = p, .length = length};
 }
 
 /*
  * What lies in exposed regions is recorded when it is looked at; pages that became exposed regions
  * because of other things in them may have had it before.
  */
-static void note_outside_of_exposed_regions(char *p, uint32_t length)
+static void add_outside_of_exposed_regions(struct sr_received *r, char *p, uint32_t length)
 {
 	uint32_t n;
 
@@ -454,12 +455,12 @@ static void note_outside_of_exposed_regions(char *p, uint32_t length)
 		n = (uint32_t)(PAGE - (uintptr_t)p % PAGE);
 		n = n < length ? n : length;
 		if (!sr_exposed_touches(p, n) || sr_exposed_is_partial(p))
-			note(&sr_self, p, n);
+			add_piece(r, p, n);
 	}
 }
 
 /* The first `length` bytes of the scatter list were written. */
-static void arrived(struct sr_wqe *wqe, uint32_t length)
+static void add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t length)
 {
 	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {
 		struct ibv_sge *sge = &wqe->sge[i];
@@ -468,9 +469,9 @@ static void arrived(struct sr_wqe *wqe, uint32_t length)
 
 		length -= n;
 		if (n && p && sr_regions_on && sr_exposed_touches(p, n))
-			note_outside_of_exposed_regions(p, n);
+			add_outside_of_exposed_regions(r, p, n);
 		else if (n && p)
-			note(&sr_self, p, n);
+			add_piece(r, p, n);
 	}
 }
 
@@ -511,7 +512,7 @@ static inline __attribute__((always_inline)) void ended(void *owner, struct sr_s
 	struct sr_wq *wq = owner;
 
 	if (wqe->kind == SR_WQE_FETCH && succeeded)
-		arrived(wqe, whole_list(wqe));
+		add_written(wq->received, wqe, whole_list(wqe));
 	if (wqe->role == SR_WQE_READER && succeeded)
 		sr_clocks_read(wq->clock);
 }
@@ -587,15 +588,14 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 		return complete_send(wq, wqe, wc);
 	wc->wr_id = wqe->request.wr_id;
 	if (receives_into_list(wc))
-		arrived(wqe, wc->byte_len);
+		add_written(wq->received, wqe, wc->byte_len);
 	hand_back(wq, wqe);
 	return true;
 }
 
 /* Polls that are under way, but for those that wait here themselves, come to their end. */
-static void await_other_polls(void)
+static void await_other_polls(struct sr_poller *me)
 {
-	struct sr_poller *me = sr_self.poller;
 	uint64_t now = atomic_fetch_add(&sr_poll_epoch, 1) + 1;
 
 	/* What this one knows of failures is said. */
@@ -610,7 +610,7 @@ static void await_other_polls(void)
  * A READER that was flushed stands for a READ that succeeded, unless that has
  * a failure of its own: which another thread may have polled, and not told of yet.
  */
-static void settle_readers(const struct ibv_wc *wc, int n)
+static void settle_readers(const struct ibv_wc *wc, int n, struct sr_poller *me)
 {
 	bool flushed = false;
 
@@ -627,24 +627,38 @@ static void settle_readers(const struct ibv_wc *wc, int n)
 		}
 	}
 	if (flushed)
-		await_other_polls();
+		await_other_polls(me);
 }
 
-int sr_wq_complete(struct ibv_wc *wc, int n)
+static struct sr_wq *lock_next(struct sr_wq *locked, struct sr_wq *next,
+			       struct sr_received *received)
+{
+	if (locked)
+		sr_unlock(&locked->done);
+	if (next) {
+		sr_lock(&next->done);
+		next->received = received;
+	}
+	return next;
+}
+
+int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received)
 {
 	struct sr_wq *locked = NULL;
+	bool has_failures = false;
 	int kept = 0;
 
-	settle_readers(wc, n);
 	for (int i = 0; i < n; i++) {
 		struct sr_wqe *wqe = sr_wqe_of(wc[i].wr_id);
 
-		if (wqe && wqe->wq != locked) {
-			if (locked)
-				sr_unlock(&locked->done);
-			locked = wqe->wq;
-			sr_lock(&locked->done);
+		/* Those in front of the first failure have nothing to do with it. */
+		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0) && !has_failures) {
+			has_failures = true;
+			locked = lock_next(locked, NULL, received);
+			settle_readers(wc + i, n - i, received->poller);
 		}
+		if (wqe && wqe->wq != locked)
+			locked = lock_next(locked, wqe->wq, received);
 		if (wqe && !complete(locked, wqe, &wc[i]))
 			continue;
 		if (kept != i)

@@ -97,9 +97,9 @@ void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr,
 void sr_put_wc_array(struct sr_buf *b, const struct ibv_wc *wc, int n);
 void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n);
 
-/* The bytes that this thread's last poll proved to be in memory (sr_thread.arrived). */
-void sr_put_arrived(struct sr_buf *b, int n);
-void sr_deliver_arrived(struct sr_cursor *c, int n);
+/* The longer pieces are left to the engine (received.h). */
+void sr_put_arrived(struct sr_buf *b, struct sr_received *received);
+void sr_deliver_arrived(struct sr_cursor *c, struct sr_received *received);
 
 /*
  * Without the members that nobody reads: the GRH of an address without one, and what the mask does

@@ -202,35 +202,33 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
 		sr_get_ibv_wc(c, &wc[i]);
 }
 
-static void put_arrived(struct sr_buf *b, struct sr_arrived *arrived)
+static void put_piece(struct sr_buf *b, struct sr_received *received, struct sr_received_piece *piece)
 {
-	sr_put_u64(b, (uintptr_t)arrived->addr);
-	if (arrived->length < SR_GATHER_MIN) {
+	sr_put_u64(b, (uintptr_t)piece->addr);
+	if (piece->length < SR_GATHER_MIN) {
 		char near[SR_GATHER_MIN];
-		bool copied = sr_regions_is_near(arrived->addr);
+		bool copied = sr_regions_is_near(piece->addr);
 
 		if (copied)
-			sr_exposed_copy(arrived->addr, near, arrived->length);
-		arrived->at = 0;
-		sr_put_bytes(b, copied ? near : arrived->addr, arrived->length);
+			sr_exposed_copy(piece->addr, near, piece->length);
+		piece->at = 0;
+		sr_put_bytes(b, copied ? near : piece->addr, piece->length);
 		return;
 	}
-	sr_put_u32(b, arrived->length);
-	arrived->at = (uint32_t)b->len;
-	sr_self.gathered += arrived->length;
+	sr_put_u32(b, piece->length);
+	piece->at = (uint32_t)b->len;
+	received->gathered += piece->length;
 }
 
 /* Each is a struct segment of calls.def.  The engine adds the data of long ones. */
-void sr_put_arrived(struct sr_buf *b, int n)
+void sr_put_arrived(struct sr_buf *b, struct sr_received *received)
 {
-	struct sr_thread *t = &sr_self;
-
-	sr_put_u32(b, t->arrived_count);
-	for (uint32_t i = 0; i < t->arrived_count; i++)
-		put_arrived(b, &t->arrived[i]);
+	sr_put_u32(b, received->count);
+	for (uint32_t i = 0; i < received->count; i++)
+		put_piece(b, received, &received->pieces[i]);
 }
 
-void sr_deliver_arrived(struct sr_cursor *c, int n)
+void sr_deliver_arrived(struct sr_cursor *c, struct sr_received *received)
 {
 	for (uint32_t left = sr_get_u32(c); left && !c->bad; left--) {
 		struct sr_wire_segment v;

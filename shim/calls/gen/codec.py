@@ -10,11 +10,16 @@ UNIONS = {'const union sigval': 'sival_ptr'}
 
 # ---------------------------------------------------------------- expressions
 
+def words_of(call):
+    """What lies in the words a[]: the arguments, and behind them what the call hands on besides."""
+    return call.params + ([('struct sr_received *', 'received')] if call.attrs.get('receives') else [])
+
+
 def unpack(call, used):
     """Locals with the arguments' names and C types, taken from the words a[]."""
     lines = []
     text = ' '.join(used)
-    for n, (ctype, name) in enumerate(call.params):
+    for n, (ctype, name) in enumerate(words_of(call)):
         if not re.search(r'\b%s\b' % name, text):
             continue
         cast = '(%s)' % ctype if not ctype.endswith('*') else '(%s)(uintptr_t)' % ctype

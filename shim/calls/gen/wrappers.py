@@ -55,6 +55,8 @@ def entry_of(call):
 
 def emit_body(call, out):
     words = ', '.join('WORD(%s)' % (n + '.' + UNIONS[t] if t in UNIONS else n) for t, n in call.params) or '0'
+    if call.attrs.get('receives'):
+        words += ', WORD(&sr_self.received)'
     out.append('\tuint64_t a[] = { %s };\n' % words)
     result = '%s(SR_CALL_%s, a, __builtin_return_address(0))' % (entry_of(call), call.name)
     if call.ret == 'void':

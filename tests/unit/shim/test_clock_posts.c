@@ -19,6 +19,7 @@
 
 static char memory[64];
 static struct ibv_context context;
+static struct sr_received received;
 static struct sr_clock_qp clock_qp;
 static int clocks_read;
 
@@ -53,7 +54,7 @@ static void begin(struct posts *p)
 	p->q.sq = sr_wq_create(&context, 1, 16, true);
 	sr_wq_set_clock(p->q.sq, &clock_qp);
 	clocks_read = 0;
-	sr_self.arrived_count = 0;
+	received.count = 0;
 }
 
 static void post(struct posts *p, enum ibv_wr_opcode opcode, uint64_t wr_id, bool signaled)
@@ -84,8 +85,8 @@ static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status sta
 /* Completions that one poll brings; how many the program sees. */
 static int seen(struct ibv_wc *wc, int n)
 {
-	sr_self.arrived_count = 0;
-	return sr_wq_complete(wc, n);
+	received.count = 0;
+	return sr_wq_complete(wc, n, &received);
 }
 
 static void a_reader_completes_for_the_request_in_front_of_it(void **state)
@@ -103,7 +104,7 @@ static void a_reader_completes_for_the_request_in_front_of_it(void **state)
 	assert_int_equal(wc.opcode, IBV_WC_FETCH_ADD);
 	assert_int_equal(wc.byte_len, 8);
 	assert_int_equal(clocks_read, 1);
-	assert_int_equal(sr_self.arrived_count, 1);
+	assert_int_equal(received.count, 1);
 	assert_int_equal(sr_wq_passed(p.q.sq), 1);
 	sr_wq_retire(p.q.sq, NULL);
 }
@@ -147,7 +148,7 @@ static void an_unsignaled_reader_is_passed_by_a_later_completion(void **state)
 	assert_int_equal(seen(&wc, 1), 1);
 	assert_int_equal(wc.wr_id, 8);
 	assert_int_equal(clocks_read, 1);
-	assert_int_equal(sr_self.arrived_count, 1);
+	assert_int_equal(received.count, 1);
 	assert_int_equal(sr_wq_passed(p.q.sq), 2);
 	sr_wq_retire(p.q.sq, NULL);
 }
@@ -165,7 +166,7 @@ static void a_failed_read_is_told_once(void **state)
 	assert_int_equal(wc[0].wr_id, 7);
 	assert_int_equal(wc[0].status, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(clocks_read, 0);
-	assert_int_equal(sr_self.arrived_count, 0);
+	assert_int_equal(received.count, 0);
 	sr_wq_retire(p.q.sq, NULL);
 }
 
@@ -181,7 +182,7 @@ static void a_read_whose_reader_is_flushed_has_succeeded(void **state)
 	assert_int_equal(wc.wr_id, 7);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.vendor_err, 0);
-	assert_int_equal(sr_self.arrived_count, 1);
+	assert_int_equal(received.count, 1);
 	sr_wq_retire(p.q.sq, NULL);
 }
 

@@ -21,6 +21,7 @@
 
 static char memory[1 << 16];
 static struct ibv_context context;
+static struct sr_received received;
 static struct ibv_cq cq;
 
 /* In these tests, keys are 1 for memory of the process and 2 for memory of a device. */
@@ -51,15 +52,15 @@ static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status sta
 
 static void complete(struct ibv_wc *wc)
 {
-	sr_self.arrived_count = 0;
-	sr_wq_complete(wc, 1);
+	received.count = 0;
+	sr_wq_complete(wc, 1, &received);
 }
 
 static void assert_arrived(uint32_t i, size_t offset, uint32_t length)
 {
-	assert_true(i < sr_self.arrived_count);
-	assert_ptr_equal(sr_self.arrived[i].addr, memory + offset);
-	assert_int_equal(sr_self.arrived[i].length, length);
+	assert_true(i < received.count);
+	assert_ptr_equal(received.pieces[i].addr, memory + offset);
+	assert_int_equal(received.pieces[i].length, length);
 }
 
 static void a_receive_fills_its_list_up_to_byte_len(void **state)
@@ -71,7 +72,7 @@ static void a_receive_fills_its_list_up_to_byte_len(void **state)
 
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 77);
-	assert_int_equal(sr_self.arrived_count, 2);
+	assert_int_equal(received.count, 2);
 	assert_arrived(0, 0, 10);
 	assert_arrived(1, 100, 5);
 	sr_wq_retire(wq, NULL);
@@ -86,7 +87,7 @@ static void a_flushed_receive_brings_nothing(void **state)
 
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 5);
-	assert_int_equal(sr_self.arrived_count, 0);
+	assert_int_equal(received.count, 0);
 	sr_wq_retire(wq, NULL);
 }
 
@@ -99,7 +100,7 @@ static void a_write_with_immediate_leaves_the_receive_buffers_alone(void **state
 
 	wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 	complete(&wc);
-	assert_int_equal(sr_self.arrived_count, 0);
+	assert_int_equal(received.count, 0);
 	sr_wq_retire(wq, NULL);
 }
 
@@ -110,7 +111,7 @@ static void memory_of_a_device_is_left_out(void **state)
 	struct ibv_wc wc = completion(sr_wqe_take(wq, 5, SR_WQE_RECV, list, 2), IBV_WC_SUCCESS, 20);
 
 	complete(&wc);
-	assert_int_equal(sr_self.arrived_count, 1);
+	assert_int_equal(received.count, 1);
 	assert_arrived(0, 50, 10);
 	sr_wq_retire(wq, NULL);
 }
@@ -150,7 +151,7 @@ static void a_completion_stands_for_the_unsignaled_before_it(void **state)
 	wc = completion(last, IBV_WC_SUCCESS, 0);
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 3);
-	assert_int_equal(sr_self.arrived_count, 2);
+	assert_int_equal(received.count, 2);
 	assert_arrived(0, 0, 8);
 	assert_arrived(1, 8, 8);
 	sr_wq_retire(sq, NULL);
@@ -165,7 +166,7 @@ static void before_a_failed_request_all_had_succeeded(void **state)
 	post(sq, 1, SR_WQE_FETCH, &first);
 	wc = completion(post(sq, 2, SR_WQE_FETCH, &second), IBV_WC_REM_ACCESS_ERR, 0);
 	complete(&wc);
-	assert_int_equal(sr_self.arrived_count, 1);
+	assert_int_equal(received.count, 1);
 	assert_arrived(0, 0, 8);
 	sr_wq_retire(sq, NULL);
 }
@@ -182,11 +183,11 @@ static void a_refused_post_leaves_no_trace(void **state)
 	wc = completion(kept, IBV_WC_SUCCESS, 0);
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 1);
-	assert_int_equal(sr_self.arrived_count, 1);
+	assert_int_equal(received.count, 1);
 	wc = completion(post(sq, 4, SR_WQE_SOURCE, NULL), IBV_WC_SUCCESS, 0);
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 4);
-	assert_int_equal(sr_self.arrived_count, 0);
+	assert_int_equal(received.count, 0);
 	sr_wq_retire(sq, NULL);
 }
 
@@ -219,7 +220,7 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
  */
 static void what_another_poll_holds_is_kept(void **state)
 {
-	struct sr_thread slow = {0}, quick = {0};
+	struct sr_received slow = {0}, quick = {0};
 	struct sr_wq *rq, *next;
 	struct ibv_wc wc;
 
@@ -240,7 +241,7 @@ static void what_another_poll_holds_is_kept(void **state)
 			sr_cq_drained(&cq, sr_cq_retired(&cq));
 			sr_poll_ends(&quick);
 		}
-		assert_int_equal(sr_wq_complete(&wc, 1), 1);
+		assert_int_equal(sr_wq_complete(&wc, 1, &received), 1);
 		assert_int_equal(wc.wr_id, round);
 		sr_poll_ends(&slow);
 	}
@@ -322,16 +323,16 @@ static void a_flush_does_not_vouch_for_a_read_that_failed(void **state)
 	wc = completion(post(sq, 2, SR_WQE_FETCH, &lists[1]), IBV_WC_WR_FLUSH_ERR, 0);
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 2);
-	assert_int_equal(sr_self.arrived_count, 0);
+	assert_int_equal(received.count, 0);
 	wc = completion(failed, IBV_WC_REM_ACCESS_ERR, 0);
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 1);
-	assert_int_equal(sr_self.arrived_count, 0);
+	assert_int_equal(received.count, 0);
 	/* From here on all are flushed, in whatever order that is told. */
 	post(sq, 3, SR_WQE_FETCH, &lists[2]);
 	wc = completion(post(sq, 4, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
 	complete(&wc);
-	assert_int_equal(sr_self.arrived_count, 0);
+	assert_int_equal(received.count, 0);
 	sr_wq_retire(sq, NULL);
 }
 
@@ -345,7 +346,7 @@ static void a_flush_vouches_for_what_was_unsignaled(void **state)
 	post(sq, 1, SR_WQE_FETCH, &list);
 	wc = completion(post(sq, 2, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
 	complete(&wc);
-	assert_int_equal(sr_self.arrived_count, 1);
+	assert_int_equal(received.count, 1);
 	assert_arrived(0, 0, 8);
 	sr_wq_retire(sq, NULL);
 }
@@ -390,7 +391,7 @@ static void a_poll_of_several_queues(void **state)
 					      : sr_wqe_take(wq, id, SR_WQE_RECV, NULL, 0),
 				   IBV_WC_SUCCESS, 0);
 	}
-	sr_wq_complete(wc, QUEUES * EACH);
+	sr_wq_complete(wc, QUEUES * EACH, &received);
 	for (int i = 0; i < QUEUES * EACH; i++)
 		assert_int_equal(wc[i].wr_id, 100 + i);
 	for (int i = 0; i < QUEUES; i++)
@@ -418,7 +419,7 @@ static void *poll_storm(void *argument)
 			sched_yield();
 		wc.wr_id = s->ring[told % STORM_DEPTH];
 		atomic_store_explicit(&s->tail, told + 1, memory_order_release);
-		sr_wq_complete(&wc, 1);
+		sr_wq_complete(&wc, 1, &received);
 		s->wrong += wc.wr_id != told;
 	}
 	return NULL;
@@ -479,7 +480,7 @@ static void random_sends_come_back_in_order(void **state)
 			for (; head <= done; head++)
 				if (offsets[head] % 2)
 					assert_arrived(i++, offsets[head], 1 + offsets[head] % 64);
-			assert_int_equal(i, sr_self.arrived_count);
+			assert_int_equal(i, received.count);
 		}
 	}
 	sr_wq_retire(sq, NULL);
