@@ -91,12 +91,14 @@ static void list_settings(struct argp_option *at)
 
 /* ------------------------------------------------------------------ parsing */
 
-static void __attribute__((noreturn)) refuse(const struct sr_setting *s, const char *text)
+/* The name is the option's, with its dashes, or the variable's. */
+static void __attribute__((noreturn))
+refuse(const struct sr_setting *s, const char *dashes, const char *name, const char *text)
 {
 	char expected[SR_EXPECTED_MAX];
 
 	sr_setting_expected(s, expected);
-	sr_fail("--%s=%s: expected %s", s->option, text, expected);
+	sr_fail("%s%s=%s: expected %s", dashes, name, text, expected);
 	exit(SR_EXIT_FAILED);
 }
 
@@ -142,7 +144,7 @@ static const char *value_of(const struct sr_setting *s, const char *argument)
 	if (s->kind == SR_KIND_PATH)
 		argument = absolute_path(s, argument);
 	if (!sr_setting_parse(s, argument, &unused))
-		refuse(s, argument);
+		refuse(s, "--", s->option, argument);
 	return argument;
 }
 
@@ -158,6 +160,30 @@ static error_t parse_setting(int key, const char *argument, struct sr_record_opt
 		if (key == renamed_key_of(i))
 			refuse_renamed(&sr_renamed_table[i]);
 	return ARGP_ERR_UNKNOWN;
+}
+
+/* A variable counts where its option is not given. */
+static void check_variables(const struct sr_record_options *o)
+{
+	struct sr_settings unused;
+
+	for (int i = 0; i < SR_RENAMED_COUNT; i++) {
+		const struct sr_renamed *old = &sr_renamed_table[i];
+
+		if (getenv(old->variable)) {
+			sr_fail("%s is now %s", old->variable, sr_setting_variable(old->now));
+			exit(SR_EXIT_FAILED);
+		}
+	}
+	for (int i = 0; i < SR_SETTING_COUNT; i++) {
+		const struct sr_setting *s = &sr_setting_table[i];
+		const char *text = getenv(s->variable);
+
+		/* The trace's variable does not count: the command chooses the trace. */
+		if (i != SR_SETTING_TRACE && !o->value[i] && sr_setting_is_given(s, text) &&
+		    !sr_setting_parse(s, text, &unused))
+			refuse(s, "", s->variable, text);
+	}
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -192,4 +218,5 @@ void sr_record_options_parse(int argc, char **argv, struct sr_record_options *o)
 	/* Options after the command's name are the command's. */
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o))
 		exit(SR_EXIT_FAILED);
+	check_variables(o);
 }

@@ -11,7 +11,11 @@ struct sr_record_options {
 	char **command;
 };
 
-/* Ends the process with a message if the arguments are wrong, or ask for help. */
+/*
+ * Ends the process with a message if the arguments are wrong, or ask for help.  So it does if an
+ * environment variable has a value that it cannot have, or a name that a setting had before: the
+ * command would not be recorded.
+ */
 void sr_record_options_parse(int argc, char **argv, struct sr_record_options *options);
 
 #endif

@@ -25,17 +25,11 @@ static int refuse(const struct sr_setting *s, const char *variable, const char *
 	return -EINVAL;
 }
 
-/* An empty path, list or text is none. */
-static bool is_given(const struct sr_setting *s, const char *text)
-{
-	return text && (*text || s->kind == SR_KIND_WORDS || s->kind == SR_KIND_NUMBER);
-}
-
 static int read_setting(const struct sr_setting *s, struct sr_settings *into)
 {
 	const char *text = sr_variable(s->variable);
 
-	if (is_given(s, text) && !sr_setting_parse(s, text, into))
+	if (sr_setting_is_given(s, text) && !sr_setting_parse(s, text, into))
 		return refuse(s, s->variable, text);
 	return 0;
 }

@@ -97,6 +97,11 @@ static bool is_value(const struct sr_setting *s, const char *text, long *number)
 	return false;
 }
 
+bool sr_setting_is_given(const struct sr_setting *s, const char *text)
+{
+	return text && (*text || s->kind == SR_KIND_WORDS || s->kind == SR_KIND_NUMBER);
+}
+
 bool sr_setting_parse(const struct sr_setting *s, const char *text, struct sr_settings *into)
 {
 	char *field = (char *)into + s->at;

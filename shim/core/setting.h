@@ -71,6 +71,9 @@ enum {
 
 extern const struct sr_renamed sr_renamed_table[SR_RENAMED_COUNT];
 
+/* Does the variable give the setting?  An empty path, list or text is none; NULL: it is not set. */
+bool sr_setting_is_given(const struct sr_setting *setting, const char *text);
+
 /* Sets the setting's field; false, and nothing is set, if it cannot have this value. */
 bool sr_setting_parse(const struct sr_setting *setting, const char *text, struct sr_settings *into);
 

@@ -6,27 +6,7 @@
 #include <stdlib.h>
 
 #include "replay/print/say.h"
-
-/* Parses the next piece, N or N-M; false: it is neither. */
-static bool next_piece(const char **list, long *first, long *last)
-{
-	char *end;
-
-	*first = *last = strtol(*list, &end, 10);
-	if (end == *list || *first < 0)
-		return false;
-	if (*end == '-') {
-		const char *from = end + 1;
-
-		*last = strtol(from, &end, 10);
-		if (end == from || *last < *first)
-			return false;
-	}
-	if (*end && *end != ',')
-		return false;
-	*list = *end ? end + 1 : end;
-	return *end != ',' || **list;
-}
+#include "shim/core/ranks.h"
 
 /* -1: not a list. */
 static int is_named(const char *list, long rank)
@@ -35,7 +15,7 @@ static int is_named(const char *list, long rank)
 	long first, last;
 
 	while (*list) {
-		if (!next_piece(&list, &first, &last))
+		if (!sr_ranks_next(&list, &first, &last))
 			return -1;
 		named = named || (first <= rank && rank <= last);
 	}
@@ -55,7 +35,7 @@ static bool all_are_there(const struct sr_trace *t, const char *list)
 {
 	long first, last;
 
-	while (*list && next_piece(&list, &first, &last)) {
+	while (*list && sr_ranks_next(&list, &first, &last)) {
 		bool there = false;
 
 		for (size_t i = 0; i < sr_trace_ranks(t); i++) {

@@ -20,9 +20,10 @@ RIGHT = {"NUMBER": ["0", "7"], "RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"],
 WRONG = {"NUMBER": ["", "x", "-1", "1x", "9999999"], "RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": []}
 
 
-def record(directory, *options):
+def record(directory, *options, **variables):
     """(exit status, the variables of the command, standard error)"""
-    r = subprocess.run([SREPLAY, "record", *options, "--", "env"], cwd=directory, capture_output=True, text=True, timeout=60)
+    r = subprocess.run([SREPLAY, "record", *options, "--", "env"], cwd=directory, capture_output=True, text=True, timeout=60,
+                       env=dict(os.environ, **variables))
     return r.returncode, dict(line.split("=", 1) for line in r.stdout.splitlines() if "=" in line), r.stderr
 
 
@@ -78,6 +79,23 @@ def old_names(tap, directory, settings, renamed):
             tap.ok(status == 125 and err == remedy, "%s is refused, with the new name" % form[0], err)
 
 
+def wrong_variables(tap, directory, settings, renamed):
+    """The command would run unrecorded, so `sreplay record` refuses them first."""
+    for s in settings:
+        value = "./x" if s.kind == "PATH" else "frozen"
+        if s.kind == "TEXT" or s.name == "TRACE":
+            continue
+        status, _, err = record(directory, **{s.variable: value})
+        tap.ok(status == 125 and err.startswith("sreplay: %s=%s: expected " % (s.variable, value)) and err.count("\n") == 1,
+               "%s=%s is refused" % (s.variable, value), err)
+    status, variables, err = record(directory, "--rank=1", SREPLAY_RANK="frozen")
+    tap.ok(status == 0 and variables["SREPLAY_RANK"] == "1", "an option counts more than its variable", err)
+    for option, letter, variable, name, note in renamed:
+        now = next(s for s in settings if s.name == name)
+        status, _, err = record(directory, **{variable: "1"})
+        tap.ok(status == 125 and err == "sreplay: %s is now %s\n" % (variable, now.variable), "%s is refused" % variable, err)
+
+
 def main():
     tap = Tap()
     settings, renamed = read_table()
@@ -92,6 +110,7 @@ def main():
                 recorded_with(tap, directory, s)
         from_start(tap, directory)
         old_names(tap, directory, settings, renamed)
+        wrong_variables(tap, directory, settings, renamed)
         status, variables, err = record(directory)
         tap.ok(status == 0 and variables["SREPLAY_TRACE"] == directory + "/env.srec",
                "without --output the trace is named after the command", err)
