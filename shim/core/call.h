@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * call.h: an intercepted call, as the wrappers hand it to an engine.
+ * call.h: an intercepted call.
  *
- * Every wrapper (made from calls.def) packs its arguments into words and enters
- * sr_call().  What differs between calls is in sr_calls[] and sr_call_codecs[];
- * what differs between record and replay is the engine.
+ * Every wrapper (made from calls.def) packs its arguments into words and calls sr_call().
+ * What differs between calls is in sr_calls[] and sr_call_codecs[]; what differs between
+ * record and replay is the engine (engine.h).
  */
 #ifndef SHIM_CORE_CALL_H
 #define SHIM_CORE_CALL_H
@@ -19,7 +19,7 @@
 /* Where the real function is found. */
 enum sr_source {
 	SR_SOURCE_LIBC,
-	SR_SOURCE_KERNEL, /* a system call without a wrapper: only the system-call trap (trap.h) comes by it */
+	SR_SOURCE_KERNEL, /* a system call without a wrapper: it comes by the system-call trap only (trap.h) */
 	SR_SOURCE_IBVERBS,
 	SR_SOURCE_RDMACM,
 	/* Direct verbs: the libraries of the providers (direct.c). */
@@ -34,7 +34,7 @@ enum sr_source {
 	SR_SOURCE_QP,   /* ibv_qp_ex */
 	SR_SOURCE_CQ,   /* ibv_cq_ex */
 	SR_SOURCE_DM,   /* ibv_dm */
-	SR_SOURCE_SHIM, /* nowhere: an event that the shim makes a call of */
+	SR_SOURCE_SHIM, /* no function: an event that the shim records as a call */
 };
 
 #define SR_CALL_NEWFD   1u  /* the result is a descriptor, captured from now on */
@@ -44,18 +44,18 @@ enum sr_source {
 #define SR_CALL_OPENS   16u /* opens a device: see sr_waiting */
 #define SR_CALL_DIRECT  32u /* of direct verbs: refused, or let through unrecorded */
 #define SR_CALL_CANCEL  64u /* a cancellation point */
-/* In a process outside of the group as well: its queue pairs are in the directory (outside.h). */
+/* Intercepted in a process outside of the group, too: the directory has its queue pairs (outside.h). */
 #define SR_CALL_OUTSIDE 128u
-#define SR_CALL_ANY     4096u /* captured whatever the descriptor is */
+#define SR_CALL_ANY     4096u /* captured, whatever the descriptor is */
 #define SR_CALL_EFFECT  8192u /* replay: made for real as well, where it succeeded */
 
-/* May wait: handlers of the program's run in it, and not after it. */
+/* May wait: handlers of the program run in it, and not only after it. */
 #define SR_CALL_BLOCKS 256u
 
 /* sr_call_desc.order: when it draws event numbers (order.h). */
 #define SR_ORDER_ENTRY  1u
 #define SR_ORDER_RETURN 2u
-#define SR_ORDER_IDLE   4u /* ... unless its result is sr_call_desc.idle: it found nothing */
+#define SR_ORDER_IDLE   4u /* ... but not if it found nothing: its result is sr_call_desc.idle */
 
 /* How a function says that something is not supported. */
 enum sr_failure {
@@ -65,12 +65,12 @@ enum sr_failure {
 	SR_FAILS_FALSE,
 };
 
-/* The most arguments an intercepted call has: what the ABI passes in registers. */
+/* The most arguments that an intercepted call has: as many as the ABI passes in registers. */
 #define SR_MAX_ARGS 6
 
 /*
- * sr_call_desc.length_of: what the kernel finds behind an argument.  1 + the number of
- * the argument that has its length in bytes, or
+ * sr_call_desc.length_of: how much the kernel finds behind an argument.  1 + the number of the
+ * argument that has its length in bytes, or:
  */
 #define SR_LENGTH_STRUCT   255 /* one thing */
 #define SR_LENGTH_TEXT     254 /* a path or a name */
@@ -89,19 +89,19 @@ struct sr_call_desc {
 	uint16_t flags;
 	uint8_t order;
 	int16_t idle;
-	/* Libc and the kernel: of each argument that is followed, SR_LENGTH_*. */
+	/* Of calls to libc and the kernel: SR_LENGTH_* for each argument that is an address. */
 	uint8_t length_of[SR_MAX_ARGS];
-	/* The size of one such thing; 0: not known. */
+	/* The size of one such thing; 0: unknown. */
 	uint8_t size_of[SR_MAX_ARGS];
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
 	int16_t nr; /* of the system call that does the same with the same arguments, or -1 */
 	const char *version;
 	void *wrapper;
-	/* Of an operation: its offset in its container, and where that is: an argument, or what a
-	 * member of it points to (-1: none). */
+	/* Of an operation: its offset in its container.  The container is an argument, or what a
+	 * member of that points to (-1: it is the argument). */
 	size_t op_offset;
 	int16_t holder_arg, holder_member;
-	/* Captured at all with these arguments?  NULL: always (or as fd_arg says). */
+	/* Is it captured with these arguments?  NULL: always, or as fd_arg says. */
 	bool (*when)(const uint64_t *a);
 	/* Recording: instead of the real function. */
 	uint64_t (*invoke)(const struct sr_call_desc *d, uint64_t *a);
@@ -124,8 +124,8 @@ extern const uint16_t sr_exported_calls[];
 extern const size_t sr_exported_count;
 
 /*
- * What stands at the head of each call record's payload; the arguments
- * (in_size bytes) and then the results follow, in the order of calls.def.
+ * The head of each call record's payload.  The arguments (in_size bytes) and then the results
+ * follow, in the order of calls.def.
  */
 struct sr_call_head {
 	uint64_t site; /* the address the call returns to */
@@ -133,26 +133,26 @@ struct sr_call_head {
 	int32_t error; /* errno after the call */
 	uint32_t in_size : 30;
 	uint32_t
-	    orders : 2; /* numbers of events at the end of the payload, u64 each: see order.h */
+	    orders : 2; /* how many event numbers (u64 each) end the payload: see order.h */
 };
 
-/* A call identical to the last one, and not longer than this, only adds to a count (SR_REC_REPEAT).
- */
+/* A call that is identical to the last one, and no longer than this, only adds to a count
+ * (SR_REC_REPEAT). */
 #define SR_REPEAT_MAX 160
 
-/* The one entry of all wrappers ... */
+/* All wrappers call this ... */
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);
 
-/* ... but those of direct verbs, which may be refused (direct.c) before they come there. */
+/* ... but those of direct verbs call this, which may refuse the call (direct.c). */
 uint64_t sr_direct_call(enum sr_call_number n, uint64_t *a, void *site);
 
-/* Runs the function that the wrapper stands in for. */
+/* Calls the function that the wrapper replaces. */
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a);
 
-/* What a call returns that cannot be made. */
+/* The result of a call that cannot be made. */
 uint64_t sr_unavailable(const struct sr_call_desc *d);
 
-/* The same with the recorder's bookkeeping around it, if the call has any. */
+/* sr_real(), with what the recorder does around this call. */
 static inline uint64_t sr_invoke(const struct sr_call_desc *d, uint64_t *a)
 {
 	return d->invoke ? d->invoke(d, a) : sr_real(d, a);

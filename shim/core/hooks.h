@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hooks.h: the functions that calls.def names with "invoke=" and "replayed=".
+ * hooks.h: the functions that calls.def names with "invoke=", "replayed=" and "when=".
  *
- * invoke: recording only.  Runs the real function (sr_real) with bookkeeping
- * around it, for nested calls too, and may hand it other arguments; what it
- * returns is what the program gets.
+ * invoke: in a recording only, for nested calls as well.  Runs the real function (sr_real)
+ * with bookkeeping around it, and may pass it other arguments.  The program gets its result.
  *
- * replayed: replay only, after the recorded results were delivered.
+ * replayed: in a replay only, after the recorded results were delivered.
+ *
+ * when: is a call with these arguments captured?
  */
 #ifndef SHIM_CORE_HOOKS_H
 #define SHIM_CORE_HOOKS_H
@@ -32,10 +33,10 @@ bool sr_select_captured(const uint64_t *a);
 /* poll: is one of the descriptors a captured one? */
 bool sr_poll_captured(const uint64_t *a);
 
-/* A thread is being created: the process has several from now on. */
+/* A thread is being created; from now on the process has several. */
 bool sr_makes_thread(const uint64_t *a);
 
-/* Does the process have, or did it ever have, more than one thread of the program's? */
+/* Does the process have more than one thread of the program's, or did it ever? */
 bool sr_has_threads(const uint64_t *a);
 
 #endif

@@ -13,19 +13,20 @@
 bool sr_serial;
 
 /*
- * The word: who has it (number + 1), how often it was put down, and how it is held.  Who
- * finds the same word again, held OUT, has seen a thread that made no call in between.
+ * The word: which thread has the token (number + 1), how often it was put down, and its state.
+ * A waiting thread that finds the same word twice, in state OUT, has seen a holder that made
+ * no call in between.
  */
-enum { FREE, IN, OUT, LENT }; /* IN: at work in the shim; OUT: in the program's code */
+enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the program's code */
 
 #define STATE(word) ((word)&3)
 #define ONCE        4ull
 #define OWNER_SHIFT 40
 #define OWNER(word) ((uint32_t)((word) >> OWNER_SHIFT))
 
-/* Who waits first has the next call of whoever has it. */
+/* After so long, the first waiting thread gets the token at the holder's next call. */
 #define SLICE_NS    200000
-#define OTHERS_NS   2000000 /* those behind it look again */
+#define OTHERS_NS   2000000 /* the threads behind the first one check again */
 #define SPINS       60
 
 enum { WAITS, POKED, GIVEN };
@@ -37,7 +38,7 @@ struct waiter {
 	int32_t tid;
 	_Atomic uint32_t state;
 	int64_t since;
-	/* A holder in the program's code, as it was found first. */
+	/* The word of a holder in the program's code, when it was first seen. */
 	uint64_t seen;
 	struct sr_stall stall_timeout;
 };
@@ -45,9 +46,9 @@ struct waiter {
 static struct {
 	_Alignas(64) _Atomic uint64_t word;
 	_Atomic uint32_t waiting;
-	_Atomic bool due; /* to the first that waits */
+	_Atomic bool due; /* the first waiting thread is to get it */
 	_Atomic bool stopped;
-	_Atomic int32_t tid; /* of who has it */
+	_Atomic int32_t tid; /* the holder's */
 	struct sr_lock lock; /* of the queue */
 	struct waiter *first;
 } run_token;
@@ -102,7 +103,7 @@ static bool is_first(struct waiter *w)
 	return is;
 }
 
-/* The first may look whether it can have it. */
+/* Wakes the first waiting thread, which then tries to get the token. */
 static void poke(void)
 {
 	uint32_t waits = WAITS;
@@ -115,7 +116,7 @@ static void poke(void)
 	sr_unlock(&run_token.lock);
 }
 
-/* By who has it, IN.  False: nobody waits. */
+/* Called by the holder, in state IN.  False: no thread waits. */
 static bool give(void)
 {
 	struct waiter *w;
@@ -128,7 +129,7 @@ static bool give(void)
 		atomic_store(&run_token.due, false);
 		atomic_store(&run_token.tid, w->tid);
 		atomic_store(&run_token.word, w->word);
-		/* From here on it may be gone, but for a futex that wakes nobody. */
+		/* From here on *w may be gone; then the futex wakes no thread. */
 		atomic_store(&w->state, GIVEN);
 		wake(w);
 	}
@@ -136,10 +137,10 @@ static bool give(void)
 	return w;
 }
 
-/* --------------------------------------------------------- who makes no call */
+/* ------------------------------------------------- holders without a call */
 
-/* Whoever is in the program's code is looked at from now on. */
-static void look_at(struct waiter *w, uint64_t word)
+/* The holder's time counts from now on. */
+static void watch(struct waiter *w, uint64_t word)
 {
 	int32_t tid = atomic_load(&run_token.tid);
 
@@ -147,7 +148,7 @@ static void look_at(struct waiter *w, uint64_t word)
 	sr_stall_begin(&w->stall_timeout, tid);
 }
 
-/* True: the waiter has it, and *from had. */
+/* True: the waiter has the token now, and thread *from had it. */
 static bool preempt(struct waiter *w, uint32_t *from)
 {
 	uint64_t word = atomic_load(&run_token.word);
@@ -155,7 +156,7 @@ static bool preempt(struct waiter *w, uint32_t *from)
 	if (STATE(word) != OUT)
 		return false;
 	if (word != w->seen) {
-		look_at(w, word);
+		watch(w, word);
 		return false;
 	}
 	if (!sr_stall_ends(&w->stall_timeout, SR_TOKEN_MS * 1000000ll) || !atomic_compare_exchange_strong(&run_token.word, &word, w->word))
@@ -168,7 +169,7 @@ static bool preempt(struct waiter *w, uint32_t *from)
 
 static bool is_to_be_had(uint64_t word)
 {
-	return STATE(word) == FREE || STATE(word) == LENT;
+	return STATE(word) == FREE || STATE(word) == RELEASED;
 }
 
 static bool try(uint64_t mine)
@@ -195,7 +196,7 @@ static void sleep_a_little(struct waiter *w)
 	uint32_t poked = POKED;
 
 	atomic_compare_exchange_strong(&w->state, &poked, WAITS);
-	/* Who lends it puts it down and then looks for those that wait. */
+	/* The thread that releases it stores the word first, and then checks for waiting threads. */
 	if (is_to_be_had(atomic_load(&run_token.word)) || atomic_load(&run_token.stopped))
 		return;
 	sr_sys_futex((uint32_t *)&w->state, FUTEX_WAIT_PRIVATE, WAITS, &t);
@@ -223,7 +224,7 @@ static enum sr_token_got wait_in_line(struct waiter *w, uint32_t *from)
 	return got;
 }
 
-/* No handler, and none of libc's that cancels the thread, may take it away from the queue. */
+/* No handler, and no cancellation by libc, may take the thread away from the queue. */
 static enum sr_token_got wait_undisturbed(uint64_t mine, int32_t tid, uint32_t *from)
 {
 	struct waiter w = {.word = mine, .tid = tid, .since = sr_stall_now()};
@@ -278,7 +279,7 @@ bool sr_token_is_lost(const struct sr_token_hold *h)
 	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) != h->word;
 }
 
-/* Never the same word twice.  It is put down by a store of the caller's. */
+/* Never the same word twice.  The caller stores it. */
 static uint64_t put_down(struct sr_token_hold *h, unsigned int state)
 {
 	const uint64_t count = (1ull << OWNER_SHIFT) - ONCE;
@@ -294,7 +295,7 @@ void sr_token_go_on(struct sr_token_hold *h)
 
 void sr_token_release(struct sr_token_hold *h, enum sr_token_releasing how)
 {
-	uint64_t released = put_down(h, LENT);
+	uint64_t released = put_down(h, RELEASED);
 
 	if (atomic_load_explicit(&run_token.waiting, memory_order_relaxed) &&
 	    (how == SR_TOKEN_AWAY || atomic_load_explicit(&run_token.due, memory_order_relaxed)) && give())
@@ -306,7 +307,7 @@ void sr_token_release(struct sr_token_hold *h, enum sr_token_releasing how)
 
 bool sr_token_is_released(const struct sr_token_hold *h)
 {
-	return h->begun && STATE(h->word) == LENT;
+	return h->begun && STATE(h->word) == RELEASED;
 }
 
 void sr_token_drop(struct sr_token_hold *h)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * symbols.h: glibc's dlsym and dlvsym, for the shim's own use.  By those names
- * the shim would reach its own (lookup.c), which answer for the program.
+ * symbols.h: glibc's dlsym and dlvsym, for the shim's own use.  By those names the shim would
+ * call its own wrappers (lookup.c), which answer for the program.
  *
- * RTLD_NEXT is what follows libsreplay_verbs.so.  Any thread, at any time, even
+ * RTLD_NEXT means what follows libsreplay_verbs.so.  Callable in any thread at any time, even
  * while the process is still being loaded.
  */
 #ifndef SHIM_CORE_SYMBOLS_H

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * thread.h: what the shim keeps per thread of the program.
+ * thread.h: what the shim keeps for each thread of the program.
  *
- * The struct is a plain TLS variable of the initial-exec model: it is there
- * before any constructor runs (malloc needs it then) and reading it makes no
- * call.
+ * The struct is a plain thread-local variable of the initial-exec model: it exists before any
+ * constructor runs, since malloc needs it then, and reading it makes no call.
  */
 #ifndef SHIM_CORE_THREAD_H
 #define SHIM_CORE_THREAD_H
@@ -25,7 +24,7 @@
 /* Values of the selector: SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK. */
 enum { SR_TRAP_ALLOW = 0, SR_TRAP_BLOCK = 1 };
 
-/* On whose behalf memory is allocated now; see heap.h. */
+/* For whom memory is allocated now; see heap.h. */
 enum sr_heap {
 	SR_HEAP_PROGRAM,
 	SR_HEAP_LIBRARY, /* inside a verbs or libc call that the shim intercepted */
@@ -34,14 +33,14 @@ enum sr_heap {
 
 struct sr_replay_stream;
 
-/* A thread that this one creates: what the record of pthread_create says of it. */
+/* A thread that this one creates, as the record of pthread_create describes it. */
 struct sr_child {
 	uint32_t number;
 	uint64_t stack; /* its lowest address; 0: the program's own choice */
 	int32_t tid;    /* 0: not known */
 };
 
-/* The process that it has made; children.c. */
+/* A process that this thread has made: see children.c. */
 struct sr_made {
 	int32_t pid, error;
 };
@@ -50,10 +49,10 @@ struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
 	enum sr_heap heap;
-	/* In librdmacm, or a thread of its: descriptors that come and go are the library's. */
+	/* In librdmacm or in one of its threads: descriptors that come and go are the library's. */
 	bool inside_rdmacm;
-	/* Of the system-call trap (trap.h): the kernel reads selector at each system call; armed is its value in
-	 * the program's code. */
+	/* For the system-call trap (trap.h): the kernel reads selector at each system call; armed is
+	 * the value it has in the program's code. */
 	volatile uint8_t selector, armed;
 	bool raw;             /* the call under way was a system call */
 	uint32_t opened;      /* enum sr_fd_class of the descriptor that was opened last */
@@ -111,22 +110,22 @@ static inline bool sr_thread_is_busy(const struct sr_thread *t)
 	return sr_ring_busy(&t->ring);
 }
 
-/* The shim is at work, or what it called may not be interrupted: signals wait. */
+/* Is the shim at work, or a call that may not be interrupted?  Then signals wait. */
 static inline bool sr_is_section(const struct sr_thread *t)
 {
 	return t->depth && !t->signals.interruptible;
 }
 
 /*
- * The shim's own work begins and ends: nested calls pass through, memory comes
- * from the shim's heap.  Sections nest.
+ * Around the shim's own work, a section: calls that it makes pass through, memory comes from
+ * the shim's heap, and signals wait (signals.h).  Sections nest.
  */
 static inline enum sr_heap sr_enter(struct sr_thread *t)
 {
 	enum sr_heap before = t->heap;
 
 	t->depth++;
-	/* From here on signals wait: see signals.h. */
+	/* From here on signals wait. */
 	atomic_signal_fence(memory_order_seq_cst);
 	t->selector = SR_TRAP_ALLOW;
 	t->heap = SR_HEAP_SHIM;
@@ -150,7 +149,7 @@ static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
 		sr_signals_left(t);
 }
 
-/* The same at the end of an intercepted call: what waits has its turn before the program goes on. */
+/* The same at the end of an intercepted call: the handlers of waiting signals run now. */
 static inline void sr_leave_call(struct sr_thread *t, enum sr_heap before)
 {
 	t->heap = before;

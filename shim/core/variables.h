@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * variables.h: the environment, by itself: a program may have a getenv and an unsetenv of
- * its own (bash does), which are about other variables.
+ * variables.h: environment variables, read without libc: a program may define a getenv and an
+ * unsetenv of its own (bash does), for other variables.
  */
 #ifndef SHIM_CORE_VARIABLES_H
 #define SHIM_CORE_VARIABLES_H
 
-/* NULL: there is none. */
+/* NULL: it is not set. */
 const char *sr_variable(const char *name);
 
 /* Before the program's main. */

@@ -61,7 +61,7 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 {
 	const char *random = json_string_value(json_object_get(extra, "random"));
 
-	if (!json_is_true(json_object_get(extra, "net")) || !random ||
+	if (!json_is_true(json_object_get(extra, "syscall_trap")) || !random ||
 	    !sr_from_hex(random, l->random, sizeof(l->random)))
 		return;
 	l->libraries_below = number_of(extra, "libraries_below");
@@ -102,7 +102,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .main_stack = main_stack ? strtoull(main_stack, NULL, 0) : 0,
 	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
 	    .tsc = json_is_true(json_object_get(extra, "tsc")),
-	    .trap = json_is_true(json_object_get(extra, "net")),
+	    .trap = json_is_true(json_object_get(extra, "syscall_trap")),
 	    .serial = threads && !strcmp(threads, "serial"),
 	    .ignored = number_of(extra, "ignored"),
 	    .blocked = number_of(extra, "blocked"),
