@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cpuid_trap.h: a replayed program that asks its processor what it is is told what the recorded
- * one was.
+ * cpuid_trap.h: a replayed program that executes cpuid gets the answers of the recorded
+ * processor.
  *
- * arch_prctl(ARCH_SET_CPUID) makes the instruction a fault, where the processor can
- * (Intel's since Ivy Bridge, some of AMD's; hypervisors pass it on or do not); the handler
+ * arch_prctl(ARCH_SET_CPUID) makes the instruction a fault, if the processor can do that
+ * (Intel's since Ivy Bridge, some of AMD's; hypervisors may or may not pass it on).  The handler
  * answers from the recorded table (processor.h).  A recording leaves the instruction alone.
  *
- * The mode is the thread's and goes over to those that it creates; an execve ends it.
+ * The mode belongs to the thread, and threads that it creates inherit it; an execve ends it.
  */
 #ifndef SHIM_KERNEL_CPUID_TRAP_H
 #define SHIM_KERNEL_CPUID_TRAP_H
@@ -17,9 +17,9 @@
 struct sr_processor;
 
 /*
- * In the calling thread, and those that it creates; after sr_signals_start().  traced: who
- * started this process has it trap already, and answers until it stops (SIGSTOP) here.
- * True: the program is told.
+ * In the calling thread and those that it creates; after sr_signals_start().  traced: the
+ * replay command traces this process, and answers until the process stops here (SIGSTOP).
+ * True: the program gets the recorded answers.
  */
 bool sr_cpuid_begin(const struct sr_processor *recorded, bool traced);
 

@@ -2,17 +2,17 @@
 /*
  * tsc.h: the time-stamp counter.
  *
- * Programs read it without any call (rdtsc, rdtscp).  prctl(PR_SET_TSC) makes that a
- * fault, and the handler a recorded call, which a replay answers from the trace.
- * It costs some 2 us each time.
+ * Programs read it without any call (rdtsc, rdtscp).  prctl(PR_SET_TSC) makes that a fault, and
+ * the handler makes a recorded call of it, which a replay answers from the trace.  It costs
+ * some 2 us each time.
  *
- * The vDSO reads it as well, for clock_gettime and gettimeofday: their
- * wrappers use the system call instead.  What glibc itself asks the vDSO is let
- * through, as are reads inside of intercepted calls and in threads of libraries.
+ * The vDSO reads the counter as well, for clock_gettime and gettimeofday: their wrappers use
+ * the system call instead.  What glibc itself asks the vDSO passes, and so do reads inside
+ * intercepted calls and in threads of libraries.
  *
- * The mode is the thread's, goes over to those that it creates, and to what it
- * executes: a new image would be killed at its first rdtsc.  So who makes a
- * process pauses it.
+ * The mode belongs to the thread.  Threads that it creates and programs that it executes
+ * inherit it: a new image would be killed at its first rdtsc.  So the code that makes a process
+ * pauses the trap.
  */
 #ifndef SHIM_KERNEL_TSC_H
 #define SHIM_KERNEL_TSC_H

@@ -2,11 +2,11 @@
 /*
  * vdso.h: libc asks the kernel for the time.
  *
- * The vDSO answers without a system call: what libc asks for itself (timeouts,
- * numbers that it makes of the time) would pass the system-call trap by, on some machines;
- * on others the vDSO itself makes system calls.  So where the system-call trap is, libc's
- * pointers into the vDSO are taken away: it makes the system call then.  The
- * wrappers of clock_gettime and gettimeofday go on using the vDSO.
+ * The vDSO answers without a system call, so what libc asks for its own use (timeouts, numbers
+ * derived from the time) would escape the system-call trap on some machines; on others the
+ * vDSO itself makes system calls.  So where there is a trap, libc's pointers into the vDSO are
+ * cleared, and libc makes the system call.  The wrappers of clock_gettime and gettimeofday
+ * still use the vDSO.
  */
 #ifndef SHIM_KERNEL_VDSO_H
 #define SHIM_KERNEL_VDSO_H

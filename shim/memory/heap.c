@@ -46,7 +46,7 @@ static bool ready;
 /* What dlsym itself allocates while the next malloc is being looked for; never freed. */
 static _Alignas(16) char boot[4096];
 static size_t boot_used;
-static bool looking;
+static bool looking_up;
 
 static void *boot_alloc(size_t size)
 {
@@ -72,14 +72,14 @@ static void *next_symbol(const char *name, void *otherwise)
 
 static void look_for_next(void)
 {
-	looking = true;
+	looking_up = true;
 	next.calloc = (void *(*)(size_t, size_t))next_symbol("calloc", (void *)__libc_calloc);
 	next.realloc = (void *(*)(void *, size_t))next_symbol("realloc", (void *)__libc_realloc);
 	next.memalign = (void *(*)(size_t, size_t))next_symbol("memalign", (void *)__libc_memalign);
 	next.free = (void (*)(void *))next_symbol("free", (void *)__libc_free);
 	next.usable_size = (size_t(*)(void *))next_symbol("malloc_usable_size", NULL);
 	next.malloc = (void *(*)(size_t))next_symbol("malloc", (void *)__libc_malloc);
-	looking = false;
+	looking_up = false;
 }
 
 /* True when next can be called. */
@@ -87,7 +87,7 @@ static inline bool have_next(void)
 {
 	if (__builtin_expect(next.malloc != NULL, 1))
 		return true;
-	if (looking)
+	if (looking_up)
 		return false;
 	look_for_next();
 	return true;
@@ -238,46 +238,46 @@ void sr_free(void *p)
 
 static void *program_malloc(size_t size)
 {
-	const struct sr_engine *ticket = sr_heap_begin();
+	const struct sr_engine *engine = sr_heap_begin();
 	void *p = next.malloc(size);
 
-	sr_heap_end(ticket);
+	sr_heap_end(engine);
 	return p;
 }
 
 static void *program_calloc(size_t n, size_t size)
 {
-	const struct sr_engine *ticket = sr_heap_begin();
+	const struct sr_engine *engine = sr_heap_begin();
 	void *p = next.calloc(n, size);
 
-	sr_heap_end(ticket);
+	sr_heap_end(engine);
 	return p;
 }
 
 static void *program_realloc(void *p, size_t size)
 {
-	const struct sr_engine *ticket = sr_heap_begin();
+	const struct sr_engine *engine = sr_heap_begin();
 	void *q = next.realloc(p, size);
 
-	sr_heap_end(ticket);
+	sr_heap_end(engine);
 	return q;
 }
 
 static void *program_memalign(size_t align, size_t size)
 {
-	const struct sr_engine *ticket = sr_heap_begin();
+	const struct sr_engine *engine = sr_heap_begin();
 	void *p = next.memalign(align, size);
 
-	sr_heap_end(ticket);
+	sr_heap_end(engine);
 	return p;
 }
 
 static void program_free(void *p)
 {
-	const struct sr_engine *ticket = sr_heap_begin();
+	const struct sr_engine *engine = sr_heap_begin();
 
 	next.free(p);
-	sr_heap_end(ticket);
+	sr_heap_end(engine);
 }
 
 /* ------------------------------------------------------ the malloc family */

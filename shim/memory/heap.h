@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap.h: who allocates where.
+ * heap.h: which heap an allocation comes from.
  *
- * A replay makes no provider calls, so what the verbs libraries allocate must
- * not move what the program allocates: addresses have to be equal in both
- * runs.  The shim interposes the malloc family and sends
- *     the program's own calls to the next malloc, untouched,
- *     those made inside an intercepted call to the library arena,
- *     those of the shim itself to the shim arena.
- * Both arenas lie at fixed addresses.  A replay lays the objects that the
- * program can see (contexts, queue pairs, ...) into the library arena at the
- * addresses they had in the recording; nothing else uses it then.
+ * A replay makes no provider calls, so what the verbs libraries allocate must not move what
+ * the program allocates: addresses have to be equal in both runs.  The shim interposes the
+ * malloc family, and sends
+ *     the program's own calls to the next malloc, unchanged,
+ *     calls made inside an intercepted call to the library arena,
+ *     the shim's own calls to the shim arena.
+ * Both arenas lie at fixed addresses.  A replay puts the objects that the program can see
+ * (contexts, queue pairs, ...) into the library arena, at the addresses that they had in the
+ * recording; nothing else uses that arena then.
  *
- * An arena hands out blocks of power-of-two size classes and never returns
- * memory to the kernel.  Thread-safe; not async-signal-safe, as malloc is not.
+ * An arena hands out blocks in classes of powers of two, and never returns memory to the
+ * kernel.  Thread-safe; not async-signal-safe, as malloc is not.
  */
 #ifndef SHIM_MEMORY_HEAP_H
 #define SHIM_MEMORY_HEAP_H
@@ -40,15 +40,15 @@
 /* System V shared memory. */
 #define SR_SEGMENTS      0x6f0000000000ull
 
-/* Makes both arenas; before it, and if it fails (-errno), everything is the program's. */
+/* Makes both arenas.  Before it, and if it fails (-errno), every allocation is the program's. */
 int sr_heap_init(void);
 
-/* At the start: a look-up makes dlerror forget what the program may still ask for. */
+/* At the start: a later look-up would clear the message that dlerror has for the program. */
 void sr_heap_look_up(void);
 
 /*
- * The function behind the shim's mmap or munmap; NULL for another name.  Who writes code into
- * the function that it finds (UCX) is to find this one: see is_watched in heap.c.
+ * The function behind the shim's mmap or munmap; NULL for any other name.  A library that writes
+ * code into the function that it finds (UCX) must find this one: see is_watched in heap.c.
  */
 void *sr_heap_next_mapper(const char *name);
 
@@ -65,7 +65,7 @@ void *sr_alloc(size_t size);
 void *sr_alloc_zeroed(size_t size);
 void sr_free(void *p);
 
-/* The same for one of the program's, which leaves the place to the kernel; NULL: so do we. */
+/* An address range for a mapping of the program's; NULL: the kernel is to choose. */
 void *sr_heap_place_program(size_t size, int flags);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * images.h: code that is not the same in a replay on another machine: the kernel's
- * in the vDSO, and the dynamic linker's, which looks for libraries as the processor
- * is.  What they do for the program is its own affair in both runs.
+ * images.h: code that differs in a replay on another machine: the kernel's, in the vDSO, and
+ * the dynamic linker's, which looks for libraries that suit the processor.  What they do for
+ * the program is not recorded.
  */
 #ifndef SHIM_MEMORY_IMAGES_H
 #define SHIM_MEMORY_IMAGES_H

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * map.h: from a 64-bit key (an object's address, a queue pair's number, an
- * lkey) to the shim's own struct for it.
+ * map.h: from a 64-bit key (an object's address, a queue pair's number, an lkey) to the shim's
+ * own struct for it.
  *
- * Looked up on the data path without a lock; changed under one.  A table that
- * was replaced is kept, since a reader may still be in it, and used again when
- * the next one of its size is needed: by then half a table of changes has gone
- * by.
+ * Readers on the data path take no lock; changes are made under one.  A table that was replaced
+ * is kept, since a reader may still be in it, and is used again when the next table of its size
+ * is needed.  By then half a table of changes has passed.
  */
 #ifndef SHIM_MEMORY_MAP_H
 #define SHIM_MEMORY_MAP_H

@@ -145,7 +145,7 @@ bool sr_signals_are_replayed(void)
 }
 
 /* A program would find it in a disposition that libc has set: of a signal that nobody waits for. */
-static void learn_restorer(void)
+static void read_restorer(void)
 {
 	SR_NEXT(next, "sigaction");
 	int (*set)(int, const struct sigaction *, struct sigaction *) =
@@ -161,9 +161,9 @@ static void learn_restorer(void)
 	sr_kernel_action(SIGURG, &before, NULL);
 }
 
-static void learn(void)
+static void read_kernel(void)
 {
-	learn_restorer();
+	read_restorer();
 	for (int signo = 1; signo <= SIGNALS; signo++) {
 		struct sr_kernel_action a = {0};
 
@@ -212,7 +212,7 @@ void sr_dispositions_start(bool replay, sr_signal_entry *e)
 	replays = replay;
 	entry = e;
 	sr_dispositions_lock(&mask);
-	learn();
+	read_kernel();
 	install_all();
 	sr_dispositions_unlock(&mask);
 }

@@ -2,11 +2,11 @@
 /*
  * frame.h: what the kernel puts on a stack for a handler.
  *
- * The shim's handler runs elsewhere than the program's, so the frame that the
- * kernel made is copied to where the program's has to be, and the context is
- * changed so that the return from the shim's handler begins the program's.  Its
- * own return is a rt_sigreturn from the copy: a handler that changes its
- * context, unwinds or never returns meets what it would without the shim.
+ * The shim's handler runs on another stack than the program's.  So the frame that the kernel
+ * made is copied to where the program's handler needs it, and the context is changed so that
+ * the return from the shim's handler starts the program's.  That one returns by a rt_sigreturn
+ * from the copy.  A handler that changes its context, unwinds or never returns finds what it
+ * would find without the shim.
  */
 #ifndef SHIM_SIGNALS_FRAME_H
 #define SHIM_SIGNALS_FRAME_H
@@ -46,10 +46,10 @@ struct sr_frame_plan {
 
 #define SR_FRAME_KEPT 64
 
-/* False on machines for which nothing here is written. */
+/* False on machines that this file has no code for. */
 bool sr_frame_supported(void);
 
-/* How a handler returns; in this library's text, in the words that debuggers and unwinders know. */
+/* How a handler returns: code in this library that debuggers and unwinders recognise. */
 void sr_frame_restorer(void);
 
 uintptr_t sr_frame_stack_pointer(const ucontext_t *uc);
@@ -60,7 +60,7 @@ bool sr_frame_is_interrupted_call(const ucontext_t *uc);
 /* Or is one interrupted that will be made again, or is about to be made? */
 bool sr_frame_is_in_call(const ucontext_t *uc);
 
-/* Below this the interrupted code keeps nothing. */
+/* The interrupted code keeps nothing below this address. */
 uintptr_t sr_frame_free_stack(const ucontext_t *uc);
 
 /* When this context is returned to, the handler begins; what it interrupts is *uc as it was. */

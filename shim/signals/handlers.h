@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * handlers.h: a handler of the program's is to run: now or later, and where.
- *
- * Of signals.c, which has the dispositions; called in the shim's handler, and by who
- * begins and ends a call.
+ * handlers.h: runs the program's handlers, now or later.  Called by the shim's handler in
+ * signals.c.
  */
 #ifndef SHIM_SIGNALS_HANDLERS_H
 #define SHIM_SIGNALS_HANDLERS_H

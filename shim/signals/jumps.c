@@ -8,9 +8,8 @@
 #include "shim/core/thread.h"
 
 /*
- * The kernel's mask comes from the buffer, where sigsetjmp put it, without what is
- * hidden.  That a program had one of these two blocked when it did is not
- * remembered.
+ * The jump sets the kernel's mask from the buffer, where sigsetjmp stored it without the hidden
+ * signals.  Whether the program had one of these two blocked then is not known any more.
  */
 static void jump(const struct __jmp_buf_tag *env)
 {

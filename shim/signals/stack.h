@@ -2,11 +2,10 @@
 /*
  * stack.h: alternate signal stacks, the shim's and the program's.
  *
- * A fault in an exposed region may come when the thread is at the end of its stack, on
- * that of a coroutine, or on an alternate stack of the program's that is just large
- * enough for the program's handler, or in use as something else.  So the
- * kernel is given a stack of the shim's, per thread, and the one that the program
- * sets is kept here: signals.c moves there what belongs there.
+ * An access to an exposed region may fault when the thread is at the end of its stack, on the
+ * stack of a coroutine, or on an alternate stack that is just large enough for the program's
+ * handler or in use for something else.  So the kernel gets a stack of the shim's, one per
+ * thread, and the stack that the program sets is kept here.
  */
 #ifndef SHIM_SIGNALS_STACK_H
 #define SHIM_SIGNALS_STACK_H
@@ -17,7 +16,7 @@
 
 #include "shim/core/signal_state.h"
 
-/* From now on, in this thread; nothing happens where there is no memory. */
+/* From now on, in this thread.  Without memory nothing happens. */
 void sr_signal_stack_begin(struct sr_signal_stack *s);
 
 /* The thread is over, or is not the shim's any more: the kernel has the program's again. */
@@ -29,10 +28,10 @@ void sr_signal_stack_abandon(struct sr_signal_stack *s);
 /* What the kernel has, if it is the shim's. */
 stack_t sr_signal_stack_own(const struct sr_signal_stack *s);
 
-/* A handler begins: the program's may be out of use meanwhile (SS_AUTODISARM). */
+/* A handler begins: the program's stack may be out of use meanwhile (SS_AUTODISARM). */
 void sr_signal_stack_disarm(struct sr_signal_stack *s);
 
-/* Is this on the shim's? */
+/* Is sp on the shim's stack? */
 bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp);
 
 /*
