@@ -38,7 +38,8 @@ static void pass_on(int signal_number)
 	kill(child_pid, signal_number);
 }
 
-/* The terminal sends Ctrl-C to the command as well; a signal to us alone is meant for the command. */
+/* The terminal sends Ctrl-C to the command as well; a signal to us alone is meant for the command.
+ */
 static void forward_signals(void)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, forward = {.sa_handler = pass_on};

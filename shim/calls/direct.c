@@ -66,7 +66,7 @@ bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a)
 		return true;
 	if (mode == SR_DIRECT_REFUSE && !atomic_exchange(&said[sr_call_number(d)], true))
 		sr_say("%s is refused: direct verbs cannot be recorded; %s, or let it through "
-		       "unrecorded with --allow-direct (SREPLAY_ALLOW_DIRECT=1)",
+		       "unrecorded with --allow-direct (SREPLAY_ALLOW_DIRECT=on)",
 		       d->name, way_out(d));
 	return true;
 }

@@ -9,14 +9,15 @@
 #include "shim/core/settings.h"
 
 /* What a kind in settings.def makes of a row. */
-#define KIND_FLAG                     .kind = SR_KIND_WORDS, .words = {"off", "on"}
-#define KIND_FLAG_OR(word)            .kind = SR_KIND_WORDS, .words = {"off", "on", word}
-#define KIND_SWITCH                   .kind = SR_KIND_WORDS, .words = {"off", "on"}, .has_argument = true
-#define KIND_CHOICE(...)              .kind = SR_KIND_WORDS, .words = {__VA_ARGS__}, .has_argument = true
-#define KIND_NUMBER(name, from, to)   .kind = SR_KIND_NUMBER, .unit = name, .least = from, .most = to, .has_argument = true
-#define KIND_PATH                     .kind = SR_KIND_PATH, .has_argument = true
-#define KIND_RANKS                    .kind = SR_KIND_RANKS, .has_argument = true
-#define KIND_TEXT(what)               .kind = SR_KIND_TEXT, .has_argument = true
+#define KIND_FLAG          .kind = SR_KIND_WORDS, .words = {"off", "on"}
+#define KIND_FLAG_OR(word) .kind = SR_KIND_WORDS, .words = {"off", "on", word}
+#define KIND_SWITCH        .kind = SR_KIND_WORDS, .words = {"off", "on"}, .has_argument = true
+#define KIND_CHOICE(...)   .kind = SR_KIND_WORDS, .words = {__VA_ARGS__}, .has_argument = true
+#define KIND_NUMBER(name, from, to)                                                                \
+	.kind = SR_KIND_NUMBER, .unit = name, .least = from, .most = to, .has_argument = true
+#define KIND_PATH       .kind = SR_KIND_PATH, .has_argument = true
+#define KIND_RANKS      .kind = SR_KIND_RANKS, .has_argument = true
+#define KIND_TEXT(what) .kind = SR_KIND_TEXT, .has_argument = true
 
 #define RENAMED(...)
 #define SETTING(name, field, kind, otherwise, env, short_form, long_form, called, help, more)      \

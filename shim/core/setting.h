@@ -36,9 +36,9 @@ struct sr_setting {
 	const char *variable;
 	const char *option; /* NULL: none */
 	char letter;
-	bool has_argument; /* the option */
-	const char *argument; /* its name; NULL: the words */
-	const char *default_text; /* NULL: none */
+	bool has_argument;               /* the option */
+	const char *argument;            /* its name; NULL: the words */
+	const char *default_text;        /* NULL: none */
 	const char *words[SR_WORDS_MAX]; /* as many as there are */
 	const char *unit;
 	long least, most;

@@ -63,8 +63,8 @@ struct sr_settings {
 #define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
 
 /*
- * Reads the environment (read_settings.c).  settings->trace is NULL where no recording is asked for.  Returns 0, or
- * -EINVAL after a message on standard error that names the variable.
+ * Reads the environment (read_settings.c).  settings->trace is NULL where no recording is asked
+ * for.  Returns 0, or -EINVAL after a message on standard error that names the variable.
  */
 int sr_settings_read(struct sr_settings *settings);
 

@@ -33,8 +33,8 @@ static bool get_attributes(const struct sr_log_call *c, struct sr_log_create_qp 
 		return extended.has_attr && !at.bad;
 	}
 	sr_get_in_ibv_create_qp(&at, &plain);
-	*v = (struct sr_log_create_qp){.type = plain.attr.qp_type,
-				       .sig_all = plain.attr.sq_sig_all};
+	*v =
+	    (struct sr_log_create_qp){.type = plain.attr.qp_type, .sig_all = plain.attr.sq_sig_all};
 	return plain.has_attr && !at.bad;
 }
 
@@ -63,8 +63,8 @@ bool sr_log_get_modify_qp(const struct sr_log_call *c, struct sr_log_modify_qp *
 	struct sr_in_ibv_modify_qp in;
 
 	sr_get_in_ibv_modify_qp(&at, &in);
-	*v = (struct sr_log_modify_qp){
-	    .qp = in.qp, .mask = (uint32_t)in.attr_mask, .attr = in.attr};
+	*v =
+	    (struct sr_log_modify_qp){.qp = in.qp, .mask = (uint32_t)in.attr_mask, .attr = in.attr};
 	return !at.bad && !c->result;
 }
 
@@ -78,9 +78,8 @@ static bool get_registration(const struct sr_log_call *c, struct sr_log_reg_mr *
 
 	if (c->what == SR_WHAT_REG_MR_IOVA) {
 		sr_get_in_ibv_reg_mr_iova(&at, &elsewhere);
-		*v = (struct sr_log_reg_mr){.addr = elsewhere.addr,
-					    .length = elsewhere.length,
-					    .iova = elsewhere.iova};
+		*v = (struct sr_log_reg_mr){
+		    .addr = elsewhere.addr, .length = elsewhere.length, .iova = elsewhere.iova};
 		return !at.bad;
 	}
 	sr_get_in_ibv_reg_mr(&at, &plain);
@@ -239,7 +238,8 @@ static bool see_returned_event(struct sr_cursor *c, struct shown *s, struct sr_l
 	struct sr_out_rdma_get_cm_event out;
 
 	sr_get_out_rdma_get_cm_event(c, &out);
-	return out.event && out.has_reached && get_shown(c, s) && see_event(s, pointer(out.event), v);
+	return out.event && out.has_reached && get_shown(c, s) &&
+	       see_event(s, pointer(out.event), v);
 }
 
 /* The identifier that a call made, of whichever call: as those that rdma_create_ep makes. */

@@ -7,8 +7,8 @@
 #include <sys/un.h>
 
 #include "logd/base/checksum.h"
-#include "shim/memory/heap.h"
 #include "shim/kernel/readable.h"
+#include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
 #define FIRST_CAPACITY 4096
@@ -49,8 +49,8 @@ void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list,
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum = sr_checksum(sr_regions_sent(list[i].addr, list[i].length),
-				  list[i].length, sum);
+		sum =
+		    sr_checksum(sr_regions_sent(list[i].addr, list[i].length), list[i].length, sum);
 	sr_put_u64(b, sum);
 }
 

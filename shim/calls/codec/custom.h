@@ -24,11 +24,11 @@
 
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
-#include "shim/process/ids.h"
-#include "shim/verbs/objects.h"
-#include "shim/threads/program_threads.h"
-#include "shim/process/segments.h"
 #include "shim/core/thread.h"
+#include "shim/process/ids.h"
+#include "shim/process/segments.h"
+#include "shim/threads/program_threads.h"
+#include "shim/verbs/objects.h"
 #include "wire.gen.h"
 
 /* A list whose length is known when all of it has been put. */
@@ -75,7 +75,8 @@ void sr_put_text(struct sr_buf *b, const char *s);
 /* A struct at an address that must be the recorded one. */
 void sr_place_object(struct sr_cursor *c, void *p, size_t size);
 
-/* Socket addresses: one that is given, the room for one, and one that is returned with its length. */
+/* Socket addresses: one that is given, the room for one, and one that is returned with its length.
+ */
 void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n);
 void sr_put_option(struct sr_buf *b, const void *p, socklen_t n);
 void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n);
@@ -136,7 +137,8 @@ struct ibv_context *sr_deliver_opened(struct sr_cursor *c);
 void sr_put_opened_list(struct sr_buf *b, struct ibv_context **list);
 void sr_deliver_opened_list(struct sr_cursor *c, struct ibv_context **list);
 
-/* An address, whose family has its length; parameters without the members that the library ignores. */
+/* An address, whose family has its length; parameters without the members that the library ignores.
+ */
 void sr_put_cm_sockaddr(struct sr_buf *b, const struct sockaddr *addr);
 void sr_put_connect_param(struct sr_buf *b, const struct rdma_conn_param *param,
 			  const struct rdma_cm_id *id);

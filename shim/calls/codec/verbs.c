@@ -2,15 +2,15 @@
 /* verbs.c: work requests, completions and queue pairs. */
 #include <netinet/ip.h>
 
-#include "logd/base/page.h"
 #include "logd/base/checksum.h"
+#include "logd/base/opcodes.h"
+#include "logd/base/page.h"
 #include "shim/calls/codec/custom.h"
+#include "shim/core/thread.h"
+#include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
-#include "logd/base/opcodes.h"
 #include "shim/verbs/ops.h"
-#include "shim/kernel/readable.h"
-#include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
 
 /* ---------------------------------------------------------- work requests */
@@ -53,13 +53,14 @@ static const void *inline_data(const struct ibv_sge *sge)
 }
 
 /* The list as the program sees it: a copy in `room` where it lies in an exposed region. */
-static const struct ibv_sge *see_list(const struct ibv_sge *list, uint32_t n, struct ibv_sge room[SGES_USUAL])
+static const struct ibv_sge *see_list(const struct ibv_sge *list, uint32_t n,
+				      struct ibv_sge room[SGES_USUAL])
 {
 	return n && n <= SGES_USUAL ? sr_regions_see(list, room, n * sizeof(*list)) : list;
 }
 
-static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct ibv_sge *list,
-			    uint32_t n)
+static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
+			    const struct ibv_sge *list, uint32_t n)
 {
 	uint64_t sum = 0;
 
@@ -202,7 +203,8 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
 		sr_get_ibv_wc(c, &wc[i]);
 }
 
-static void put_piece(struct sr_buf *b, struct sr_received *received, struct sr_received_piece *piece)
+static void put_piece(struct sr_buf *b, struct sr_received *received,
+		      struct sr_received_piece *piece)
 {
 	sr_put_u64(b, (uintptr_t)piece->addr);
 	if (piece->length < SR_GATHER_MIN) {

@@ -209,8 +209,9 @@ static void old_names(void **state)
 
 		setenv(old->variable, "1", 1);
 		assert_int_equal(read_settings(&s), -EINVAL);
-		snprintf(line, sizeof(line), "sreplay: %s is now %s; this process is not recorded\n",
-			 old->variable, sr_setting_variable(old->now));
+		snprintf(line, sizeof(line),
+			 "sreplay: %s is now %s; this process is not recorded\n", old->variable,
+			 sr_setting_variable(old->now));
 		assert_string_equal(said, line);
 		unsetenv("SREPLAY_TRACE");
 		assert_int_equal(read_settings(&s), 0);
