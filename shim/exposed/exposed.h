@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exposed.h: memory that a NIC writes behind the CPU's back, made recordable.
+ * exposed.h: makes memory recordable that a NIC writes.
  *
- * docs/user/exposed-memory.md says what this guarantees.  The module knows pages, faults
- * and values; it knows nothing of verbs, traces or rings, so that the tests
- * drive it with a simulated NIC.
+ * docs/user/exposed-memory.md says what this guarantees.  The module knows pages, faults and values.  It knows
+ * nothing of verbs, traces or rings, so that tests can drive it with a simulated NIC.
  *
- * Three mappings belong to each page of an exposed region, at fixed distances:
- *     view     the program's address.  Closed (no access), frozen (the shadow,
- *              read-only) or live (the backing mapping itself)
- *     the backing mapping  what the NIC writes: the program's own page, moved aside
- *     shadow   the bytes of the page that the program can know: those that it
- *              was shown or has stored itself
+ * Three mappings belong to each page of an exposed region, at fixed distances from each other:
+ * - the user mapping is at the program's address.  It is protected (each access faults), a snapshot (the shadow copy,
+ * read-only) or passed through (the page itself);
+ * - the backing mapping is where the NIC writes: the program's own page, moved aside;
+ * - the shadow copy has the bytes that the program can know, because it has loaded them or stored them.
  *
- * Called from any thread and from the SIGSEGV handler.  One lock stands for all
- * page states; nothing in here touches a view but by changing its mapping.
+ * The functions are called from any thread and from the SIGSEGV handler.  One lock guards the states of all pages.
+ * Nothing in here accesses a user mapping; only its protection is changed.
  */
 #ifndef SHIM_EXPOSED_EXPOSED_H
 #define SHIM_EXPOSED_EXPOSED_H
@@ -31,53 +29,52 @@
 /* Once.  -errno. */
 int sr_exposed_init(const struct sr_exposed_hooks *hooks);
 
-/* The pages under the range become exposed pages, or are used by one region more. */
+/* The pages of the range become exposed pages, or one more region has them. */
 enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length);
 
 /*
- * One region less; pages that none uses are the program's own again, as the NIC
- * left them: at once, or of a large region when they are next touched.
+ * One region less has them.  Pages that no region has become the program's own again, with what the NIC left there:
+ * at once, or when they are next accessed if the region is large.
  */
 void sr_exposed_remove(void *addr, size_t length);
 
-/* The program unmaps the range, or maps something else over it: it has no exposed regions any more. */
+/* The program unmaps the range, or maps something else over it: there is no exposed page any more. */
 void sr_exposed_forget(void *addr, size_t length);
 
-/* It does something else to the range: its pages are its own again, as the NIC left them. */
+/* The program does something else to the range: its pages become its own again, with what the NIC left there. */
 void sr_exposed_give_up(void *addr, size_t length);
 
-/* Where the NIC writes what the program reads at addr; addr itself outside of exposed regions. */
+/* Where the NIC writes what the program reads at addr; addr itself if its page is not exposed. */
 void *sr_exposed_backing(const void *addr);
 
-/* A SIGSEGV: true if it was the module's, and the thread may go on. */
+/* Handles a SIGSEGV.  True: it was about an exposed page, and the thread may go on. */
 bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc);
 
-/* The calling thread has no timer and no stack of the module's any more, until it faults again. */
+/* Frees the timer and the stack that the calling thread has here, until it faults again. */
 void sr_exposed_thread_ends(void);
 
-/* Others' writes may be seen from here on: what is open is closed. */
+/* From here on the program may see what others wrote: its open pages are protected. */
 void sr_exposed_observe(void);
 
 /*
- * Around a call that is recorded.  What is touched within (by a provider, or by
- * who puts recorded results into their places) are not loads and stores of the
- * program's: pages are simply opened, and closed at the end.  Faults are
- * numbered from one call's end to the next one's.
+ * Around a recorded call.  What is accessed in between, by a library or by the code that puts recorded results into
+ * place, are not the program's loads and stores: pages are opened, and protected at the end, and nothing is recorded.
+ * Faults are numbered from the end of one call to the end of the next.
  */
 void sr_exposed_call_begins(void);
 void sr_exposed_call_ends(void);
 
-/* A handler of the program's begins in it (true), or between two calls, and ends. */
+/* A handler of the program's begins, and ends.  interrupted: the thread is within a call. */
 bool sr_exposed_call_interrupted(void);
 void sr_exposed_call_resumes(bool interrupted);
 
-/* How many the calling thread has had since its last call. */
+/* How many faults the calling thread has had since its last call. */
 uint64_t sr_exposed_faults(void);
 
-/* Replay: there is memory besides the exposed regions of which events bring values. */
+/* Replay: events bring values for memory besides exposed regions, too. */
 void sr_exposed_await_values(bool on);
 
-/* Is there an exposed page in the range?  Only such pages? */
+/* Is there an exposed page in the range?  Are all of its pages exposed? */
 bool sr_exposed_touches(const void *addr, size_t length);
 bool sr_exposed_covers(const void *addr, size_t length);
 
@@ -87,40 +84,42 @@ bool sr_exposed_covers(const void *addr, size_t length);
  */
 const void *sr_exposed_gather(const void *addr, size_t length);
 
-/* What is there now, without anybody having seen it. */
+/* Copies what is there now.  The program does not learn it. */
 void sr_exposed_copy(const void *addr, void *to, size_t length);
 
-/* The same within a page of the program's own in which no region has any of it; else false, and nothing is copied. */
+/*
+ * The same for bytes of an exposed page that no region has.  False: they are not such bytes, and nothing is copied.
+ */
 bool sr_exposed_copy_unregistered(const void *addr, void *to, size_t length);
 
-/* Exposed region pages of the range are the backing mapping itself, for the kernel, until they are unpinned. */
+/* Passes the exposed pages of the range through, for the kernel, until they are unpinned. */
 void sr_exposed_pin(const void *addr, size_t length);
 void sr_exposed_unpin(const void *addr, size_t length);
 
 /*
- * With several threads: where a call may be given the range instead, with pages and
- * other threads' faults as they are, until sr_exposed_unalias() takes that address back.
- * NULL: it must be pinned.
+ * In a process with threads: another address of the range that a call may be given instead.  Pages, and which
+ * accesses of other threads fault, stay as they are until sr_exposed_unalias() takes the address back.  NULL: the
+ * range must be pinned.
  */
 void *sr_exposed_alias(const void *addr, size_t length);
 void *sr_exposed_unalias(void *alias, size_t length);
 bool sr_exposed_is_alias(const void *addr);
 
-/* Is it on a page that is an exposed region because of other things there? */
+/* Does addr lie on a page that no region has as a whole? */
 bool sr_exposed_is_partial(const void *addr);
 
 /*
- * the backing mapping's fixed address of a range in exposed regions, where it is from here to
- * sr_exposed_release: no page of any exposed region goes live meanwhile.
+ * Returns the fixed address of a range in the backing mapping.  Until sr_exposed_release() the range is there: no
+ * page is passed through.
  */
 void *sr_exposed_hold(const void *addr);
 void sr_exposed_release(void);
 
-/* Around fork: the child's memory is as the NIC left it. */
+/* Around fork.  The child's memory is what the NIC had left there. */
 void sr_exposed_before_fork(void);
 void sr_exposed_after_fork(bool child);
 
-/* The module's descriptor; -1: there is none. */
+/* The module's file descriptor, or -1. */
 int sr_exposed_fd(void);
 
 void sr_exposed_get_counts(struct sr_exposed_counts *counts);

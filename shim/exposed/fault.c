@@ -13,7 +13,7 @@
 
 #define ERR_WRITE    2
 
-/* Within a call: as it would be with the page open, and nobody learns of it. */
+/* Within a call: the access is done as if the page were open, and nothing is recorded. */
 static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn, bool write)
 {
 	if (insn->class == INSN_STRING)
@@ -31,18 +31,18 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
 }
 
 /*
- * A page that another thread just gave back faults no more; a second time in a row it
- * is not ours, unless it may have become a exposed region's and been given back again.
+ * Another thread may just have released the page, which then faults no more.  A second fault of this kind in a row is
+ * not ours, unless a page was exposed and released again in between.
  */
 static bool may_try_again(uintptr_t addr, uintptr_t pc)
 {
 	struct exposed_thread *t = &exposed_self;
-	uint64_t now = atomic_load(&pages_given_back);
-	bool again = t->strange_at != addr || t->strange_pc != pc || t->strange_given_back != now;
+	uint64_t now = atomic_load(&pages_returned);
+	bool again = t->strange_at != addr || t->strange_pc != pc || t->strange_pages_returned != now;
 
 	t->strange_at = again ? addr : 0;
 	t->strange_pc = again ? pc : 0;
-	t->strange_given_back = now;
+	t->strange_pages_returned = now;
 	return again;
 }
 
@@ -51,7 +51,7 @@ static bool reads_and_writes(const struct insn *insn, bool write)
 	return write || insn->class == INSN_EXCHANGE;
 }
 
-/* Of an operand over two pages, the CPU reports the part that it may not touch. */
+/* Of an operand over two pages, the processor reports the part that it may not access. */
 static bool lies_in(const struct insn *insn, const struct page *p)
 {
 	if (page_at(insn->address) == p)
@@ -60,8 +60,8 @@ static bool lies_in(const struct insn *insn, const struct page *p)
 }
 
 /*
- * Another thread has seen that it changed, and may have told this one: without a call,
- * which this one need not make.  So it is looked at anew, where a replay has no fault.
+ * Another thread has seen that this page changed, and may have told this thread so in ways that need no call.  So a
+ * new snapshot is taken, at a place where a replay has no fault.
  */
 static void refresh(uintptr_t user, const ucontext_t *uc)
 {
@@ -77,7 +77,7 @@ static void refresh(uintptr_t user, const ucontext_t *uc)
 	event_end();
 }
 
-/* Not counted.  False: as if it were closed. */
+/* The access is not counted.  False: the page is to be treated as a protected one. */
 static bool resume_suspended(ucontext_t *uc, const struct page *p, uintptr_t user, bool write)
 {
 	if (p->state == PAGE_SUSPENDED_PASS_THROUGH)
@@ -98,7 +98,7 @@ static void find_instruction(const ucontext_t *uc, const struct page *p, bool wr
 		insn->class = INSN_UNKNOWN;
 }
 
-/* Within a call nobody learns of it. */
+/* Within a call nothing is recorded. */
 static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool write)
 {
 	struct insn insn;
@@ -112,7 +112,10 @@ static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool
 		page_open_silently(user);
 }
 
-/* A load that polls is not an event while nothing has changed.  True: its page's state did, and it need not fault again. */
+/*
+ * A load that polls is no event while nothing has changed.  True: the page's state changed, and the load need not
+ * fault again.
+ */
 static bool has_waited(const ucontext_t *uc, struct page *p, const struct insn *insn)
 {
 	return !hooks.recorded && is_word(insn) && is_within(insn) && p->shadow_valid && wait_at_poll(uc, p, insn) &&
@@ -177,7 +180,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 		return;
 	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], user);
 	replay_values();
-	/* A store to a snapshot leaves it what it is. */
+	/* A store to a suspended page of this thread leaves its state as it is. */
 	if (is_suspended(p) && !(write && is_mine(p)))
 		page_protect(user);
 	do_access(uc, addr, p, &insn, write);

@@ -53,7 +53,7 @@ static uintptr_t end_of_piece(uintptr_t at, uintptr_t end)
 void sr_exposed_copy(const void *addr, void *to, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
-	/* Within a call, handlers of the program's wait for its end. */
+	/* Within a call, the program's handlers wait for its end. */
 	uint64_t mask, *keep = exposed_self.silent ? NULL : &mask;
 	bool exposed;
 	char *out = to;
@@ -65,7 +65,7 @@ void sr_exposed_copy(const void *addr, void *to, size_t length)
 		if (exposed)
 			memcpy(out, backing_of(page_at(at), at), stop - at);
 		exposed_unlock(keep);
-		/* Without the lock: there need be nothing, and the fault is the program's. */
+		/* Without the lock: nothing need be mapped there, and then the fault is the program's. */
 		if (!exposed)
 			memcpy(out, (const char *)at, stop - at);
 	}
@@ -75,24 +75,24 @@ bool sr_exposed_copy_unregistered(const void *addr, void *to, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr;
 	const struct page *p = page_at(at);
-	bool beside;
+	bool is_free;
 
 	if (page_at(at + length - 1) != p)
 		return false;
-	/* Within a call: as in sr_exposed_gather(). */
+	/* Within a call, as sr_exposed_gather(). */
 	exposed_lock(NULL);
-	beside = is_exposed(at) && is_unregistered(p, at, length);
-	if (beside)
+	is_free = is_exposed(at) && is_unregistered(p, at, length);
+	if (is_free)
 		memcpy(to, backing_of(p, at), length);
 	exposed_unlock(NULL);
-	return beside;
+	return is_free;
 }
 
 const void *sr_exposed_gather(const void *addr, size_t length)
 {
 	uintptr_t at = (uintptr_t)addr, end = at + length, stop;
 
-	/* Within a call: handlers of the program's wait for its end, none need be blocked. */
+	/* Within a call the program's handlers wait for its end, so none need be blocked. */
 	exposed_lock(NULL);
 	event_begin(++exposed_self.fault, 0, 0, at);
 	note_access(at, false);
@@ -163,7 +163,7 @@ bool sr_exposed_is_alias(const void *addr)
 	return is_alias((uintptr_t)addr);
 }
 
-/* A page that was live becomes none again for those that are common: they never are, for long. */
+/* A page that was passed through before the process had threads is protected soon, and can be aliased then. */
 static bool can_be_aliased(uintptr_t at, uintptr_t end)
 {
 	for (; at < end; at += PAGE)

@@ -12,7 +12,7 @@
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/x86/word.h"
 
-/* Loads done one by one before a page is frozen: what they cost together is what that costs. */
+/* Loads that the handler does before it takes a snapshot: together they cost as much as that. */
 #define LOADS_MAX    3
 
 void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v)
@@ -28,7 +28,6 @@ static bool is_alone(const struct insn *insn)
 	return (is_word(insn) || insn->class == INSN_VECTOR_LOAD) && is_within(insn);
 }
 
-/* now: what it brought. */
 void do_load(ucontext_t *uc, struct page *p, const struct insn *insn, char now[VECTOR_MAX])
 {
 	if (insn->class == INSN_VECTOR_LOAD) {
@@ -55,7 +54,7 @@ void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	counts.loads++;
 }
 
-/* How often a page must hold still: others' looks in between must find it as it was copied. */
+/* How often a copy is tried: nothing may have changed while other open pages were compared. */
 #define SNAPSHOT_TRIES 16
 
 static bool show_snapshot(uintptr_t user, struct page *p, bool must)
@@ -76,7 +75,7 @@ static bool show_snapshot(uintptr_t user, struct page *p, bool must)
 		if (!must)
 			return false;
 		counts.unstable++;
-		/* The last copy, if no pass agreed with it, has not been: others may be older. */
+		/* The last copy counts, even if no second pass agreed with it; then other snapshots may be older. */
 		check_snapshots();
 	}
 	record_difference(user, now, PAGE, 0);
@@ -85,8 +84,10 @@ static bool show_snapshot(uintptr_t user, struct page *p, bool must)
 	return true;
 }
 
-/* Pages frozen one next to the other, with no call in between, after which the next is frozen at
- * once. */
+/*
+ * A thread walks over neighbouring pages, with no call in between.  After so many of them the next one becomes a
+ * snapshot at once.
+ */
 #define WALK_MIN 8
 
 NO_VECTORS static bool is_walked(uintptr_t user)
@@ -114,7 +115,7 @@ static void walk_goes_on(uintptr_t user)
 enum back {
 	NOT_BACK,
 	BACK,      /* this load has been done lately, with no call since */
-	BACK_SAME, /* ... and all registers were what they are now */
+	BACK_SAME, /* ... with all registers as they are now */
 };
 
 static enum back comes_back(const ucontext_t *uc, uintptr_t pc, uintptr_t addr)
@@ -139,7 +140,7 @@ static enum back comes_back(const ucontext_t *uc, uintptr_t pc, uintptr_t addr)
 	return NOT_BACK;
 }
 
-/* A loop that waits must see each change; one that only computes has to go on. */
+/* A loop that waits must see each change; one that only computes must get on. */
 #define REPEATS_MAX 4096
 
 void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
@@ -147,7 +148,7 @@ void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct ins
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	bool alone = is_alone(insn);
 	bool poll = alone && is_poll(p, pc, insn->address);
-	/* Who comes back at once is not looked up: a jump's short way does not either (finish_unchanged). */
+	/* A poll is not looked up here, since a probe's short way (finish_unchanged) does not either. */
 	enum back back = alone && !poll && !is_partial(p) ? comes_back(uc, pc, insn->address) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
 	bool walked = is_walk(addr & PAGE_MASK);

@@ -12,14 +12,14 @@ static void observe(uint32_t flags)
 {
 	uint64_t mask;
 
-	/* A replay also has what another thread's pages brought in the recording. */
+	/* In a replay other threads' pages may have brought values, too. */
 	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !hooks.recorded)
 		return;
 	exposed_lock(&mask);
 	event_begin(exposed_self.fault, flags, 0, 0);
 	replay_values();
 	protect_mine();
-	/* What it may know from here on. */
+	/* Other threads' snapshots: this thread may know from here on that they changed. */
 	if (flags & SR_EXPOSED_AT_RETURN)
 		suspend_changed();
 	event_end();
@@ -28,7 +28,7 @@ static void observe(uint32_t flags)
 
 void sr_exposed_observe(void)
 {
-	/* Loads done one by one are counted anew: no lock for that, and no harm if it is late. */
+	/* Counters begin anew.  That needs no lock, and does no harm if it is late. */
 	thread_epoch_ends();
 	observe(SR_EXPOSED_AT_CALL);
 }

@@ -4,10 +4,10 @@
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/x86/word.h"
 
-/* Of an operand, what is in the first page or in the second. */
+/* What of an operand is in the first page, or in the second. */
 struct part {
-	struct page *exposed; /* NULL: none */
-	char *at;            /* where it is, exposed region or not */
+	struct page *exposed; /* NULL: it is not exposed */
+	char *at;            /* where the bytes are */
 	uintptr_t addr;
 	size_t n;
 };
@@ -78,7 +78,7 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 	return true;
 }
 
-/* A common page is not opened for it. */
+/* A partially registered page is not opened for it. */
 bool do_parts(ucontext_t *uc, const struct insn *insn)
 {
 	if (is_store(insn))

@@ -11,15 +11,15 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
 
-/* In pauses: as long as coming back takes, by a fault or by a jump (sites.h); and at most. */
+/* In pause instructions: as long as it takes to come back, by a fault or by a probe; and the longest wait. */
 #define POLL_WAIT_FAULT 64
 #define POLL_WAIT_JUMP  8
 #define POLL_WAIT_MAX   16384
 
 /*
- * After a wait.  One that pays may be longer the next time, one in vain is to be shorter.  Who
- * spins, as it seems, may wait as long as coming back takes, which at worst doubles what the
- * fault costs: a task can leave all registers as they were.
+ * How long the next wait may be.  After a wait that paid it is longer, after one in vain shorter.  A thread that
+ * seems to spin waits at least as long as coming back takes, which at worst doubles what the fault costs: a task may
+ * leave all registers as they were, too.
  */
 static uint32_t next_poll_wait(uint32_t pauses, bool changed, bool spins)
 {
@@ -30,7 +30,6 @@ static uint32_t next_poll_wait(uint32_t pauses, bool changed, bool spins)
 	return pauses / 2 > least ? pauses / 2 : least;
 }
 
-/* The load done alone before, of any on this page? */
 NO_VECTORS bool is_poll(const struct page *p, uintptr_t pc, uintptr_t addr)
 {
 	return p->poll_at == addr && p->poll_pc == pc;
@@ -48,7 +47,7 @@ NO_VECTORS static void note_polled(uint64_t traces)
 
 	t->polled.traces = traces;
 	t->polled.epoch = thread_epoch();
-	t->polled.look = t->accesses_n;
+	t->polled.access = t->accesses_n;
 }
 
 static void read_registers(const ucontext_t *uc, uint64_t r[16])
@@ -57,11 +56,14 @@ static void read_registers(const ucontext_t *uc, uint64_t r[16])
 		r[i] = (uint64_t)*decode_register((ucontext_t *)uc, i);
 }
 
-/* What calls that have returned left behind below the stack pointer: so much of it, in the page that is mapped for sure. */
+/*
+ * Calls that have returned leave bytes behind below the stack pointer.  So many of them are looked at, in the page
+ * that is mapped for sure.
+ */
 #define LEFT_BYTES 512
 #define MIX 0x9e3779b97f4a7c15ull
 
-/* Four sums side by side: one after the other, they were half of what a look takes. */
+/* Four sums side by side, since a chain of additions took half of the time of an access. */
 NO_VECTORS static uint64_t hash_words(const volatile uint64_t *p, const volatile uint64_t *end, uint64_t hash)
 {
 	uint64_t a = hash, b = 0, c = 0, d = 0;
@@ -78,8 +80,8 @@ NO_VECTORS static uint64_t hash_words(const volatile uint64_t *p, const volatile
 }
 
 /*
- * A hash of the registers and of that.  A task that is done with between two looks may leave the registers as they were:
- * its loop has its own in memory, and looks with the same ones each time.
+ * A hash of the registers and of the bytes below the stack pointer.  A task that runs between two accesses may leave
+ * the registers as they were, if its loop keeps everything in memory.
  */
 NO_VECTORS static uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
 {
@@ -123,8 +125,8 @@ enum wait {
 };
 
 /*
- * Who comes back with other traces has done something in between, and has more to do: a
- * task, after which it looks for messages.
+ * A thread that comes back with other traces has done something in between, a task for example, and has more to do.
+ * It must not be delayed.
  */
 static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const struct insn *insn)
 {
@@ -139,7 +141,7 @@ static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const st
 	if (t->polled.epoch != thread_epoch())
 		wait = WAIT;
 	else if (t->polled.traces == traces)
-		wait = t->polled.look + 1 == t->accesses_n ? SPINS : WAIT;
+		wait = t->polled.access + 1 == t->accesses_n ? SPINS : WAIT;
 	note_polled(traces);
 	return wait;
 }
@@ -159,10 +161,10 @@ uint64_t registers_of(const ucontext_t *uc)
 	return word_registers(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 }
 
-/* Polls by jump after which what is frozen is compared again. */
+/* Polls by a probe after which snapshots are compared again. */
 #define BLIND_MAX 64
 
-/* Is it done alone, whatever came before, and is nobody to wait? */
+/* Will the handler do this load itself, whatever came before, and without a wait? */
 NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t addr, uint64_t traces)
 {
 	const struct exposed_thread *t = &exposed_self;
@@ -175,9 +177,9 @@ NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t add
 }
 
 /*
- * What handle() would do, where nothing comes of it: the value is what the program knows of this word, so that
- * it could have been read before, and what is frozen may stay as it is (for a while: who looks again
- * and again may be waiting for something there).
+ * Does what handle() would do for a load that finds what the shadow copy has.  The program could have read that value
+ * before, so snapshots may stay as they are.  That holds for a while only: a thread that polls may be waiting for a
+ * change in one of them.
  */
 NO_VECTORS static bool finish_unchanged(struct page *p, const struct insn *insn, uintptr_t pc, uintptr_t addr,
 				  const uint64_t r[16], uint64_t *v)
@@ -213,7 +215,7 @@ NO_VECTORS bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, 
 {
 	bool known;
 
-	/* The shim's own code comes here as well, from libc's, and may have the lock. */
+	/* The shim's own code comes here as well, from libc's functions, and may hold the lock. */
 	if (!is_word(insn) || !exposed_try_lock())
 		return false;
 	known = finish_unchanged(page_at(addr), insn, pc, addr, r, v);

@@ -29,7 +29,7 @@ static bool in_one_zone(uintptr_t begin, uintptr_t end)
 	       offset_of(end - 1) - offset_of(begin) == end - 1 - begin;
 }
 
-/* The first address from `at` on whose page is (or is not) a exposed region's. */
+/* The end of the run of pages from `at` on that are all exposed, or all not. */
 static uintptr_t run_end(uintptr_t at, uintptr_t end)
 {
 	bool exposed = page_at(at)->state != PAGE_NONE;
@@ -39,10 +39,10 @@ static uintptr_t run_end(uintptr_t at, uintptr_t end)
 	return at;
 }
 
-/* Pages of a region up to so large are given back at once. */
+/* The pages of a region of up to so many bytes are returned at once. */
 #define AT_ONCE (1ul << 20)
 
-/* No region has it any more, but it is still a exposed region's. */
+/* Is it still an exposed page that no region has? */
 static bool is_left(uintptr_t user)
 {
 	const struct page *p = page_at(user);
@@ -55,10 +55,10 @@ static bool is_whole(uintptr_t user, uintptr_t addr, size_t length)
 	return user >= addr && user + PAGE <= addr + length;
 }
 
-/* Of larger regions no digests are made: this is some 6 ms. */
+/* Larger regions get no digests: these bytes take some 6 ms. */
 #define DIGEST_MAX (64ul << 20)
 
-/* Memory was taken from a region, and the device may write to it, wherever it is now. */
+/* Pages were taken from a region: its device may write to them, wherever they are now. */
 static bool strayed;
 
 static bool may_digest(const void *addr, size_t length)
@@ -67,7 +67,7 @@ static bool may_digest(const void *addr, size_t length)
 	       hooks.is_its_own(addr, length);
 }
 
-/* Nobody has written there yet but those who will be heard of otherwise. */
+/* All that is there was put there by the program, or by calls that are recorded. */
 static void mark_shadow_valid(uintptr_t user)
 {
 	memcpy(shadow_of(user), backing_of(page_at(user), user), PAGE);
@@ -81,7 +81,7 @@ static void return_pages(uintptr_t begin, uintptr_t end)
 
 		if (p->state != PAGE_PROTECTED)
 			page_protect(v);
-		/* The last look: nobody looks at its loads any more. */
+		/* The last sample: later loads do not fault. */
 		if (hooks.event || hooks.recorded)
 			take_sample(v, PAGE);
 		page_forget(p);
@@ -90,8 +90,8 @@ static void return_pages(uintptr_t begin, uintptr_t end)
 }
 
 /*
- * A page without regions gets one that has a part of it.  If another one left it, what was written there until
- * then is seen now, when nobody takes it for what lies beside a region.
+ * A page that no region has gets one that has a part of it.  If another region left it, what was written there until
+ * then is sampled now: later it would be taken for unregistered bytes.
  */
 static void sample_before_sharing(uintptr_t user)
 {
@@ -125,7 +125,7 @@ enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length)
 		to = run_end(at, end);
 		if (page_at(at)->state != PAGE_NONE)
 			continue;
-		/* Before the mapping changes: a thread that faults meanwhile waits here. */
+		/* Before the mapping changes: a thread that faults meanwhile waits for the lock. */
 		for (uintptr_t v = at; v < to; v += PAGE)
 			page_at(v)->state = PAGE_PROTECTED;
 		refusal = map_take(at, to);
@@ -141,7 +141,7 @@ enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length)
 		for (uintptr_t v = at; v < to && digests; v += PAGE)
 			note_digest(v);
 	}
-	/* Pieces taken before the one that was refused go back below. */
+	/* Runs that were taken before one was refused are removed below. */
 	for (uintptr_t v = begin; v < at; v += PAGE) {
 		whole = is_whole(v, (uintptr_t)addr, length);
 		if (!whole)
@@ -157,7 +157,7 @@ enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length)
 	return refusal;
 }
 
-/* Or was it forgotten there, with what is there now being others'? */
+/* Does the page still belong to that region?  The program may have unmapped it, and registered what is there now. */
 static bool is_there(uintptr_t user, uintptr_t addr, size_t length)
 {
 	const struct page *p = page_at(user);
@@ -167,7 +167,7 @@ static bool is_there(uintptr_t user, uintptr_t addr, size_t length)
 	return is_whole(user, addr, length) ? p->whole > 0 : pieces_have(user, addr, length);
 }
 
-/* The bytes are sampled for the last time before they are no region's. */
+/* The bytes are sampled for the last time before the region has them no more. */
 static void remove_part(uintptr_t user, uintptr_t addr, size_t length)
 {
 	struct page_part part = part_in_page(user, addr, length);
@@ -197,12 +197,12 @@ void sr_exposed_remove(void *addr, size_t length)
 			remove_part(v, (uintptr_t)addr, length);
 		else if (p->whole == 1 && p->users > 1)
 			take_sample(v, PAGE);
-		/* Nobody but the program has written to the rest of it. */
+		/* Only the program has written to the rest of the page. */
 		if (!whole && p->users == 1)
 			mark_shadow_valid(v);
 		p->users--;
 		p->whole -= whole;
-		/* From here on it may be a page that several threads have things on. */
+		/* From here on it may be a page that several threads use. */
 		if (p->users && p->pieces && !p->whole)
 			validate_shadow(v, p);
 	}

@@ -10,10 +10,9 @@
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/x86/word.h"
 
-/* Stores in a row before the page is passed through: what they cost together is what that costs. */
+/* Stores in a row before the page is passed through: together they cost as much as that. */
 #define STORES_MAX 16
 
-/* v: what it was. */
 bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX])
 {
 	char *to = backing_of(p, insn->address);
@@ -26,7 +25,7 @@ bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VE
 		word_store(v, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
 		word_store(to, word_load(v, insn->size), insn->size);
 	}
-	/* The program may have a fence behind its store, and then loads from a frozen page. */
+	/* The program may have a fence behind its store, and then load from a snapshot. */
 	atomic_thread_fence(memory_order_seq_cst);
 	uc->uc_mcontext.gregs[REG_RIP] += insn->length;
 	return true;
@@ -46,7 +45,7 @@ bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	return true;
 }
 
-/* A loop that fills a page does nothing else; one that looks at exposed regions in between is no such. */
+/* A loop that fills a page does nothing else; one that reads exposed memory in between is not such a loop. */
 static uint32_t stores_in_a_row(uintptr_t page)
 {
 	struct exposed_thread *t = &exposed_self;
@@ -59,8 +58,8 @@ static uint32_t stores_in_a_row(uintptr_t page)
 }
 
 /*
- * Not while another thread's call has the backing mapping where it is: the store comes again till
- * then, as often as that takes, and is counted when it is done.  False: it comes again.
+ * Not while another thread's call uses the backing mapping where it is.  The store faults again until then, as often
+ * as that takes, and is counted once.
  */
 bool pass_through(uintptr_t user)
 {

@@ -10,7 +10,7 @@ static size_t to_page_end(uintptr_t addr)
 	return PAGE - addr % PAGE;
 }
 
-/* How much of it is within one page, or two. */
+/* How many bytes of it lie within one page, or two. */
 static size_t piece_of(const ucontext_t *uc, const struct insn *insn)
 {
 	size_t n = (insn->repeat ? (size_t)uc->uc_mcontext.gregs[REG_RCX] : 1) * insn->size;
@@ -20,13 +20,13 @@ static size_t piece_of(const ucontext_t *uc, const struct insn *insn)
 		n = to_page_end(insn->address);
 	if (insn->source && n > to_page_end(insn->source))
 		n = to_page_end(insn->source);
-	/* What it writes it reads again: no more than the distance at a time. */
+	/* A copy onto itself reads what it has written: no more than the distance at a time. */
 	if (insn->source && apart && apart < n)
 		n = apart;
 	return n - n % insn->size;
 }
 
-/* What the program may copy from there: looked at, if it is in an exposed region that is not live. */
+/* Where the bytes are that the program may copy: an exposed page is sampled first. */
 static const char *source_of(const struct insn *insn, size_t n)
 {
 	struct page *p = page_at(insn->source);

@@ -16,7 +16,7 @@
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/probe/probes.h"
 
-/* What has changed meanwhile is closed.  What is live shows each change by itself. */
+/* Protects the snapshots that memory differs from.  A page that is passed through shows each change by itself. */
 static void protect_changed(void)
 {
 	for (uint32_t i = open_n; i--;) {
@@ -36,8 +36,8 @@ static void protect_changed(void)
 }
 
 /*
- * Not within the module itself, nor within a call; and who has looked at exposed regions
- * meanwhile looks again, or does not wait.
+ * Is it too early to tell?  The thread may be in the module or in a call; and if it has accessed exposed memory since
+ * the timer was armed, it is not waiting or will access it again.
  */
 static bool is_early(struct exposed_thread *t, const ucontext_t *uc)
 {
@@ -47,10 +47,10 @@ static bool is_early(struct exposed_thread *t, const ucontext_t *uc)
 }
 
 /*
- * What a program has computed in between, with what it saw before, it has
- * computed; only who does nothing else must be shown what is new: who has gone on since the last tick, and is where
- * it was at one before.  Where the processor is taken away (a virtual machine's), a tick may come as soon
- * as the last one was over, with nothing executed in between: who is still there does not wait.
+ * What a program has computed from what it saw, it has computed.  Only a thread that does nothing else than wait must
+ * be shown what is new: one that has gone on since the last tick, and is where it was at an earlier tick.
+ * On a virtual machine, which may lose its processor, a tick may come as soon as the last one was over, with nothing
+ * executed in between.  A thread that is still at the same place is therefore not one that waits.
  */
 static bool is_waiting(struct exposed_thread *t, const ucontext_t *uc)
 {

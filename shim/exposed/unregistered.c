@@ -11,10 +11,7 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
 
-/*
- * Nothing is learned, counted as a fault, or recorded: it is the program's own memory.  The
- * shadow has the program's bytes as well, since it may be what others see.
- */
+/* The shadow copy gets the program's bytes as well, since a snapshot may show it to other threads. */
 static bool do_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn)
 {
 	char v[VECTOR_MAX];

@@ -11,7 +11,7 @@
 #include "shim/verbs/compared.h"
 #include "shim/verbs/regions.h"
 
-/* Of a pointer to one thing, to a path, and of one of several things: at most. */
+/* How many bytes a pointer to one thing, to a path, and to one of several things may mean, at most. */
 #define STRUCT_BYTES 512
 #define TEXT_BYTES   4096
 #define THING_BYTES  16
@@ -36,7 +36,7 @@ static bool has_room(struct sr_pinned *p)
 	return true;
 }
 
-/* Not opened, which other threads would see. */
+/* An alias does not open the page, which other threads would notice. */
 static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
 {
 	void *addr = sr_exposed_alias((void *)*argument, length);
@@ -56,7 +56,7 @@ static void pin(struct sr_pinned *p, const void *addr, size_t length)
 	sr_exposed_pin(addr, length);
 }
 
-/* What is about to be followed must be there: the kernel would say EFAULT. */
+/* A list that is about to be followed must be readable: the kernel would return EFAULT. */
 static bool pin_list(struct sr_pinned *p, const void *list, size_t n, size_t size)
 {
 	if (!list || n > PIECES_LIMIT || !sr_is_readable(list, n * size))
@@ -90,7 +90,7 @@ static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
 		pin_message(p, &m[i].msg_hdr);
 }
 
-/* With its end, as far as it is in an exposed region. */
+/* The text's length with its end, as far as it lies in an exposed region. */
 static size_t text_length(const char *text)
 {
 	char piece[64];
@@ -171,7 +171,7 @@ void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
 }
 
-/* A buffer's length stands behind it. */
+/* The argument behind a buffer may be its length. */
 void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 {
 	pin_nothing(p);
@@ -181,7 +181,7 @@ void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 									      : STRUCT_BYTES);
 }
 
-/* Who went to sleep there before it was a exposed region's does so at the program's address. */
+/* A thread that began to wait there before the page was exposed waits at the program's address. */
 static void wake_at(uintptr_t addr, size_t length)
 {
 	for (size_t at = 0; at + sizeof(uint32_t) <= length; at += sizeof(uint32_t))

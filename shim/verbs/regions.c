@@ -22,11 +22,11 @@
 
 bool sr_regions_on;
 
-static int compared_n; /* replay: regions that were compared */
+static int compared_n; /* replay: how many regions were compared */
 
 static enum sr_regions_mode mode = SR_REGIONS_OFF;
 static struct sr_exposed_hooks hooks;
-/* 0 until the first region; then what the module's start came to. */
+/* 1 until the first region; then the result of the module's start. */
 static int ready = 1;
 static int claim_error;
 static struct sr_lock starting;
@@ -45,16 +45,13 @@ static bool may_tick(void)
 	return sr_self.depth == 0;
 }
 
-/* A site's handler asks as well, with the program's vectors. */
+/* A probe asks as well, while the vector registers hold the program's values. */
 NO_VECTORS static bool threads(void)
 {
 	return sr_threaded;
 }
 
-/*
- * At the start, while no other thread can have the signal blocked; from then on
- * every thread is made with it open.
- */
+/* At the start no other thread can have the signal blocked, and each later thread is made with it open. */
 static void claim_faults(void)
 {
 	if (mode == SR_REGIONS_PROTECT)
@@ -112,7 +109,7 @@ static void after_fork_in_child(void)
 	mode = SR_REGIONS_OFF;
 }
 
-/* With the first region, so that all others have nothing of it. */
+/* With the first region, so that other processes have nothing of it. */
 static bool is_ready(void)
 {
 	sr_lock(&starting);
@@ -133,7 +130,7 @@ static bool is_ready(void)
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 
-/* What the verbs libraries register for themselves is not the program's to see. */
+/* What the verbs libraries register for themselves, the program does not access. */
 static bool is_a_librarys(const void *addr)
 {
 	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_STACKS;
@@ -144,7 +141,7 @@ void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 {
 	*w = (struct sr_exposed_region){.addr = addr, .length = length};
 	sr_own_memory_registered(addr, length);
-	/* Not memory of the CPU's, or all of it: nothing can be compared. */
+	/* It is not the processor's memory, or it is all of it: nothing can be compared. */
 	if (why != SR_EXPOSED_REFUSED_UNMAPPED)
 		w->compared = sr_compared_begin(addr, length);
 	sr_record_region(SR_REGION_ADDED, w, why);

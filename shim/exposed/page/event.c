@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* event.c: what one fault brings is gathered, and handed over as one. */
+/* event.c: gathers what one fault brings, and hands it over as one event. */
 #include "shim/exposed/page/event.h"
 
 #include "shim/exposed/page/page.h"
 
-/* Values are copied: what they point at may be overwritten within the same fault. */
+/* Values are copied, since their source may be overwritten within the same fault. */
 #define VALUES_MAX 1024
 #define BYTES_MAX  (OPEN_MAX * PAGE)
 
@@ -91,7 +91,7 @@ bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_expo
 
 	if (next->flags & SR_EXPOSED_TICK)
 		return tick_is_due(next, now);
-	/* The program waits for what was found when it made its next call. */
+	/* The program waits for a value that was found, in the recording, at its next call. */
 	if (now->flags & SR_EXPOSED_STALLED && next->flags & SR_EXPOSED_AT_CALL &&
 	    next->flags & SR_EXPOSED_ASYNC)
 		return next->fault == now->fault;
@@ -102,7 +102,7 @@ static uintptr_t to_protect[OPEN_MAX];
 static uint32_t to_protect_n, protected_n;
 static uint32_t flagged;
 
-/* A value is within a page, and may be for memory that is compared: no exposed region's. */
+/* A value lies within one page.  It may be for memory that is compared, and not exposed. */
 static void put_value(const struct sr_exposed_value *v, uint32_t flags)
 {
 	const struct page *p = page_at(v->addr);

@@ -20,45 +20,47 @@
 #define SR_EXPOSED_TICK_VALUE 0x73725f7469636bul
 
 struct sr_exposed_hooks {
-	/* Recording: under the module's lock, signals blocked; must not touch a view. */
+	/* Recording.  Called under the module's lock with signals blocked; must not access exposed memory. */
 	void (*event)(const struct sr_exposed_event *e);
 	/*
-	 * Replay (NULL when recording): the next event of the trace, if it came where *now is
-	 * (fault, flags, pc, addr), or was a tick before; else false.
+	 * Replay; NULL when recording.  Gives the trace's next event if it was recorded where *now is (fault, flags,
+	 * pc, addr), or was a tick before that.
 	 */
 	bool (*recorded)(const struct sr_exposed_event *now, struct sr_exposed_event *e);
 	/*
-	 * New values were found, and are handed over next: the place for whoever must
-	 * look at other things just after them.  As event() is called.
+	 * New values were found and are handed over next.  Clocks must be read just after them.  Called as event()
+	 * is.
 	 */
 	void (*looked)(void);
-	/* The program is about to store: what others order by it comes first. */
+	/* The program is about to store: whatever is ordered before its stores is recorded first. */
 	void (*storing)(void);
 	/*
-	 * Replay: the program has stored these bytes; or it may store to the page unseen,
-	 * from here on; and has.  As event() is called.
+	 * Replay.  The program has stored these bytes; or it may store to a page that is passed through from here on;
+	 * or that has ended.  Called as event() is.
 	 */
 	void (*stored)(uintptr_t addr, const void *bytes, uint32_t n);
 	void (*went_pass_through)(uintptr_t user, const void *page);
 	void (*was_pass_through)(uintptr_t user, const void *page);
-	/* Has the process several threads?  From then on always.  NULL: never.  In general registers only (NO_VECTORS). */
+	/*
+	 * Does the process have threads?  Once true, always true.  NULL: never.  In general registers only
+	 * (NO_VECTORS).
+	 */
 	bool (*threads)(void);
 	/*
-	 * Recording: what is in the range is the program's own doing, or has come by recorded
-	 * calls, and no registration is there by which a device could change it.  Under the
-	 * module's lock.  NULL: it may be otherwise.
+	 * Recording.  Has all that is in the range been put there by the program or by recorded calls, so that no
+	 * device could have changed it?  Called under the module's lock.  NULL: no.
 	 */
 	bool (*is_its_own)(const void *addr, size_t length);
-	/* May an event be made here?  NULL: always.  The tick asks. */
+	/* May an event be made now?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
-	/* Recording: instructions that fault again and again may be replaced by jumps. */
+	/* Recording.  Instructions that fault again and again may become probes. */
 	bool patches;
 };
 
 struct sr_exposed_counts {
 	uint64_t loads, polls, snapshots, stores, exchanges, pass_throughs, validated, protected_by_change;
 	uint64_t ticks, async_values, unstable, faults, values, value_bytes;
-	uint64_t jumps, by_jump; /* instructions replaced; faults that were none */
+	uint64_t jumps, by_jump; /* probes; accesses that came by one */
 };
 
 #endif

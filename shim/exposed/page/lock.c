@@ -5,7 +5,7 @@
 
 #include "logd/base/rawsys.h"
 
-/* Not lock.h's: that one has a single-threaded mode, and this must hold against a signal. */
+/* Not logd/base/lock.h, which has a single-threaded mode: this lock must hold against a signal. */
 _Atomic uint32_t exposed_lock_state;
 
 void exposed_lock(uint64_t *mask)
@@ -16,7 +16,7 @@ void exposed_lock(uint64_t *mask)
 	if (mask)
 		sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&all), SR_ARG(mask), sizeof(all),
 			   0, 0);
-	/* Before it is ours: a tick in between would wait for this very thread. */
+	/* Set before the lock is taken: a tick in between would wait for this very thread. */
 	exposed_self.busy = true;
 	if (!atomic_compare_exchange_strong_explicit(&exposed_lock_state, &free, 1, memory_order_acquire,
 						     memory_order_relaxed))

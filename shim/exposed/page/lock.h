@@ -7,21 +7,24 @@
 
 #include "shim/exposed/page/thread.h"
 
-/* But for those that the shim itself needs (shim/signals/signals.h): a fault would kill the process. */
+/*
+ * All signals but those that the shim itself needs (shim/signals/signals.h): blocked, they would kill the process at
+ * a fault.
+ */
 #define BLOCKED (~(1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1)))
 
 /*
- * Signals stay blocked while it is held: a handler of the program's may fault.
- * mask is where the thread's own is kept; NULL in the handler, where they are blocked.
+ * Signals stay blocked while the lock is held, since a handler of the program's may fault.  The thread's own mask is
+ * saved in *mask, which is NULL in the fault handler, where signals are blocked already.
  */
 void exposed_lock(uint64_t *mask) NO_VECTORS;
 void exposed_unlock(const uint64_t *mask) NO_VECTORS;
 
-/* 0: nobody has it; 2: somebody may wait for it. */
+/* 0: free; 1: held; 2: held, and a thread may wait for it. */
 extern _Atomic uint32_t exposed_lock_state;
 void exposed_wake(void) NO_VECTORS;
 
-/* As with NULL; false: another thread, or this one, has it. */
+/* As exposed_lock(NULL), but does not wait.  False if this or another thread has the lock. */
 NO_VECTORS static inline bool exposed_try_lock(void)
 {
 	uint32_t free = 0;
@@ -34,7 +37,7 @@ NO_VECTORS static inline bool exposed_try_lock(void)
 	return exposed_self.busy;
 }
 
-/* What that has got; or as exposed_unlock with NULL. */
+/* As exposed_unlock(NULL). */
 NO_VECTORS static inline void exposed_release(void)
 {
 	if (atomic_exchange_explicit(&exposed_lock_state, 0, memory_order_release) == 2)

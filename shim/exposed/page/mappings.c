@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mappings.c: the mappings behind views, the backing mapping and shadow.
+ * mappings.c: the user mapping, the backing mapping and the shadow copy.
  *
- * The program's pages are moved, not copied: what was registered of them before
- * stays registered, and they stay private across fork.  Between the steps of a
- * move there is never a moment at which another thread could read or write
+ * The program's pages are moved, not copied: what was registered of them stays registered, and they stay private
+ * across fork.  Between the steps of a move there is never a moment at which another thread could read or write
  * something at the program's address: it faults, and waits for the lock.
  */
 #include "shim/exposed/page/mappings.h"
@@ -237,14 +236,14 @@ enum sr_exposed_refusal map_take(uintptr_t begin, uintptr_t end)
 	return SR_EXPOSED_OK;
 }
 
-/* One call: the view is replaced by the pages themselves. */
+/* One call: the pages themselves replace the user mapping. */
 static long move_back(uintptr_t begin, size_t size)
 {
 	return sr_syscall(SYS_mremap, (long)backing_at(begin), (long)size, (long)size,
 			  MREMAP_MAYMOVE | MREMAP_FIXED, (long)begin, 0);
 }
 
-atomic_uint_fast64_t pages_given_back;
+atomic_uint_fast64_t pages_returned;
 
 void map_return(uintptr_t begin, uintptr_t end)
 {
@@ -253,20 +252,20 @@ void map_return(uintptr_t begin, uintptr_t end)
 	end_waits();
 	/*
 	 * Page by page: several mappings are not moved by one call (a program's .data
-	 * and .bss are two), and one that fails has already unmapped the view.
+	 * and .bss are two), and one that fails has already unmapped the user mapping.
 	 */
 	for (uintptr_t v = begin; v < end; v += PAGE)
 		move_back(v, PAGE);
 	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		   (long)offset_of(begin), (long)size, 0, 0);
 	sr_sys_munmap(shadow_of(begin), size);
-	atomic_fetch_add(&pages_given_back, 1);
+	atomic_fetch_add(&pages_returned, 1);
 }
 
 void map_drop(uintptr_t user)
 {
 	end_waits();
-	atomic_fetch_add(&pages_given_back, 1);
+	atomic_fetch_add(&pages_returned, 1);
 	sr_sys_munmap((void *)backing_at(user), PAGE);
 	sr_syscall(SYS_fallocate, shadow_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		   (long)offset_of(user), PAGE, 0, 0);
@@ -308,7 +307,7 @@ int map_fd(void)
 
 /* -------------------------------------------------------------- one page */
 
-int map_give(uintptr_t user)
+int map_through(uintptr_t user)
 {
 	return failed(move(backing_at(user), PAGE, user)) ? -EAGAIN : 0;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pieces.c: of a page that regions have parts of, which bytes these are.
+ * pieces.c: which bytes of a page regions have, if they have only parts of it.
  *
- * malloc puts a small buffer next to other things of the program.  Bytes that no region has, no
- * device writes: they are the program's own, as all of its memory is.  With several threads
- * such a page is never opened, and an access to them comes to the handler like any other, but
- * there is nothing to learn from it, and nothing to be counted.
+ * malloc() puts a small buffer next to other data of the program.  Bytes that no region has, no device writes: they
+ * are the program's own.  In a process with threads such a page is never opened, and an access to these bytes faults
+ * like any other, but there is nothing to record or to count.
  */
 #include <sys/mman.h>
 
@@ -13,8 +12,9 @@
 #include "shim/exposed/page/pieces.h"
 
 /*
- * Regions by the piece.  Between what malloc gives, at each 16 bytes, are words of its own, which any
- * thread comes to; and no value that is recorded lies over a whole piece that is not (learn).
+ * Regions are counted by the piece.  Between two blocks of malloc(), which begin at multiples of 16 bytes, are words
+ * of its own, which any thread accesses.  A recorded value may span 8 equal bytes between two differences
+ * (record_difference), but never a whole piece that no region has.
  */
 #define PIECE_BYTES 8
 
@@ -80,8 +80,8 @@ void pieces_add(uintptr_t user, uintptr_t addr, size_t length)
 		uintptr_t at = user + i * PIECE_BYTES;
 
 		/*
-		 * What the program has put there, or has been given by calls, till now; unless another
-		 * region has the whole page, and its values are still to be looked at.
+		 * Until now the bytes were the program's own, or results of calls.  If another region has the whole
+		 * page, they are still to be sampled.
 		 */
 		if (!p->pieces->users[i]++ && p->shadow_valid && !p->whole)
 			memcpy(shadow_of(at), backing_of(p, at), PIECE_BYTES);

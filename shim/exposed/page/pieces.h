@@ -12,19 +12,19 @@ struct page_part {
 
 struct page_part part_in_page(uintptr_t user, uintptr_t addr, size_t length);
 
-/* Before a region gets a part of the page.  False: no memory. */
+/* Call it before a region gets a part of the page.  False: no memory. */
 bool pieces_make(struct page *p);
-/* What of the range lies in the page is a region's more; or, with a last look, one's less. */
+/* A region begins, or ceases, to have what of the range lies in the page. */
 void pieces_add(uintptr_t user, uintptr_t addr, size_t length);
 void pieces_remove(uintptr_t user, uintptr_t addr, size_t length);
-/* Can they be one's: is each of them some region's? */
+/* Does some region have each of these bytes? */
 bool pieces_have(uintptr_t user, uintptr_t addr, size_t length);
-/* Does no region have any of these bytes, that are all in the page? */
+/* Does no region have any of these bytes?  They are all in the page. */
 bool is_unregistered(const struct page *p, uintptr_t addr, size_t n) NO_VECTORS;
-/* Of what is about to be learned, the bytes that no region has: the shadow is given them. */
+/* Copies the bytes that no region has to the shadow copy, so that they are not recorded. */
 void pieces_pass_over(uintptr_t addr, const char *now, size_t length);
 
-/* It is no exposed region's any more. */
+/* The page is not exposed any more. */
 void page_forget(struct page *p);
 
 #endif

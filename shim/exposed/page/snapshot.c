@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * snapshot.c: looking at memory that changes while it is looked at.
+ * snapshot.c: reads memory that changes meanwhile.
  *
- * All open pages together must show what memory was at one moment.  A copy is
- * taken to be a page's content at a moment if two passes over it agree.  After
- * each look, at a moment t, every frozen page is compared with the backing mapping: one
- * that is unchanged has been so at t as well.  (Memory that changed and changed
- * back in between is taken for unchanged: docs/user/exposed-memory.md.)
+ * All open pages together must show memory as it was at one moment.  A copy counts as a page's content at a moment if
+ * two passes over it agree.  After each sample, at a moment t, every snapshot is compared with the backing mapping:
+ * one that is unchanged was so at t as well.  (Memory that changed and changed back in between counts as unchanged:
+ * docs/user/exposed-memory.md.)
  */
 #include "logd/base/checksum.h"
 #include "shim/exposed/page/event.h"
@@ -15,10 +14,7 @@
 
 #define TRIES 64
 
-/*
- * Some aligned words, within a line of the cache; a CPU may load them one after the other,
- * but each of them whole.
- */
+/* Aligned words within a cache line.  A processor may load them one after the other, but each of them whole. */
 typedef uint64_t words __attribute__((vector_size(16), may_alias));
 typedef words any_words __attribute__((aligned(1)));
 typedef uint64_t wide_words __attribute__((vector_size(32), may_alias));
@@ -34,9 +30,9 @@ static uint8_t differ_bytes(const char *known, const char *backing, size_t n)
 }
 
 /*
- * Not memcmp: that finds a difference, looks again where it is, and may find none.
- * What once differed has changed, so each word is loaded once, in the order of
- * addresses.  the backing mapping is aligned, n a multiple of what a turn compares.
+ * Not memcmp(): that finds a difference, reads the place again, and may find none.  What differed once has changed,
+ * so each word is loaded once, in the order of addresses.  The backing mapping is aligned, and n a multiple of what
+ * one turn compares.
  */
 static bool is_equal_words(const char *known, const char *backing, size_t n)
 {
@@ -91,7 +87,7 @@ bool snapshot(uintptr_t user, char to[PAGE])
 
 	for (int i = 0; i < TRIES; i++) {
 		memcpy(to, from, PAGE);
-		/* The compiler must not merge the passes; the CPU does its loads in order. */
+		/* The compiler must not merge the passes.  The processor does its loads in order. */
 		atomic_signal_fence(memory_order_seq_cst);
 		if (is_equal(to, from, PAGE))
 			return true;
@@ -142,7 +138,7 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 			i++;
 			continue;
 		}
-		/* Up to 8 equal bytes cost less than another head. */
+		/* Up to 8 equal bytes cost less than the head of another value. */
 		begin = i;
 		for (size_t last = i; i < length && i - last <= 8; i++)
 			if (shadow[i] != now[i])

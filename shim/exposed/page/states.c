@@ -20,7 +20,7 @@ bool is_mine(const struct page *p)
 	return p->owner == thread_id();
 }
 
-/* Of this thread's, the oldest is the one to go. */
+/* The oldest of this thread's pages makes room. */
 static void make_room(void)
 {
 	uintptr_t oldest = 0;
@@ -47,7 +47,7 @@ static void note_open(uintptr_t user)
 		tick_arm();
 }
 
-/* In the order of their opening: the oldest is the one to go. */
+/* In the order of their opening, so that the oldest comes first. */
 static void forget_open(uintptr_t user)
 {
 	uint32_t i = 0;
@@ -65,7 +65,7 @@ void page_show_snapshot(uintptr_t user)
 	struct page *p = page_at(user);
 
 	if (map_protect(user, PROT_READ))
-		return; /* the load comes again */
+		return; /* the load faults again */
 	p->state = PAGE_SNAPSHOT;
 	note_open(user);
 	counts.snapshots++;
@@ -109,7 +109,7 @@ void page_protect(uintptr_t user)
 		if (p->state == PAGE_PASS_THROUGH)
 			take_back(user, p);
 		p->state = PAGE_PROTECTED;
-		/* What the program stored is in there as well, and cannot be told apart. */
+		/* The program's own stores are in there as well, and cannot be told apart. */
 		if (!p->silent) {
 			if (!snapshot(user, now))
 				counts.unstable++;
@@ -132,10 +132,7 @@ void protect_mine(void)
 			page_protect(open_pages[i]);
 }
 
-/*
- * They may be looked at by this thread as well, without a fault: then not as they were
- * before.
- */
+/* This thread may read these pages as well, without a fault.  It must not find them as they were before. */
 void suspend_changed(void)
 {
 	for (uint32_t i = open_n; i--;) {
@@ -177,7 +174,7 @@ bool page_map_through(uintptr_t user)
 {
 	struct page *p = page_at(user);
 
-	if (map_give(user))
+	if (map_through(user))
 		return false;
 	p->state = PAGE_PASS_THROUGH;
 	pass_through_n++;
@@ -187,13 +184,13 @@ bool page_map_through(uintptr_t user)
 }
 
 /*
- * Loads from a live page are not seen, so no page may be frozen meanwhile: it
- * could show what is older than what was read there.
+ * Loads from a page that is passed through are not seen, so there must be no snapshot meanwhile: it could show older
+ * bytes than the program has read there.
  */
 bool page_pass_through(uintptr_t user)
 {
 	if (holds || page_at(user)->aliases)
-		return false; /* the store comes again */
+		return false; /* the store faults again */
 	protect_snapshots();
 	if (!page_map_through(user))
 		return false;
@@ -216,7 +213,7 @@ bool page_reopen(uintptr_t user)
 	return page_map_through(user);
 }
 
-/* Not the program's doing: what it learns from there, it has from the call's results. */
+/* This is not the program's doing.  What it learns from there, it has from the results of the call. */
 void page_open_silently(uintptr_t user)
 {
 	struct page *p = page_at(user);

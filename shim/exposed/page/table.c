@@ -11,7 +11,7 @@
 
 #define CHUNKS      ((1ul << 47) / CHUNK_BYTES)
 
-/* A megabyte, which is not the library's own: see tests/unit/shim/image.py. */
+/* A megabyte, mapped and not part of the library's own data: see tests/unit/shim/image.py. */
 struct page *_Atomic *page_chunks;
 
 uintptr_t open_pages[OPEN_ALL];

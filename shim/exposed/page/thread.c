@@ -14,6 +14,6 @@ void thread_epoch_ends(void)
 {
 	uint64_t now = thread_epoch();
 
-	/* Its lower half may begin anew. */
+	/* The lower half may wrap around. */
 	exposed_self.epoch = (now & ~0xffffffffull) | (uint32_t)(now + 1);
 }

@@ -9,32 +9,32 @@
 
 #include "shim/exposed/page/page.h"
 
-/* Loads that a loop without calls comes back to. */
+/* Loads that a thread remembers, to recognise a loop that comes back to one of them. */
 #define RECENT     16
 
 /*
- * Ticks, with nothing done in between, after which a thread is taken to wait; at
- * once if its registers are all what they were at one of them.  (Each 4 ms of CPU time.)
+ * After so many ticks with nothing done in between, each after 4 ms of CPU time, a thread counts as waiting; at once
+ * if its registers are what they were at one of them.
  */
 #define STALLS_MAX 25
 
 struct probe;
 
 struct exposed_thread {
-	uint64_t epoch; /* of no other thread, and until it makes its next call; 0: none yet */
+	uint64_t epoch; /* its upper half is the thread's number, the lower half counts its calls; 0: none yet */
 	bool busy;   /* holds the lock, or is about to */
-	bool waits;  /* in the handler, for memory to change */
+	bool waits;  /* waits in the handler for memory to change */
 	uint64_t accesses_n; /* faults so far ... */
 	uint64_t armed_accesses; /* ... and when the tick was armed */
-	uint32_t stalls;      /* ticks since anything was done */
+	uint32_t stalls;      /* ticks since the thread last did something */
 	uint64_t row_epoch;
 	uint32_t row; /* stores in a row ... */
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
-	bool by_jump; /* this fault is none */
+	bool by_jump; /* the handler was called by a probe */
 	uint64_t fault;
-	uint32_t accesses;  /* since its last call, each SAME_PLACE, those of common pages that no region has among them */
-	uintptr_t accessed; /* the last one */
+	uint32_t accesses;  /* accesses to exposed memory since its last call, in units of 1/SAME_PLACE */
+	uintptr_t accessed; /* the address of the last one */
 	bool armed;
 	uint64_t armed_epoch;
 	int timer;
@@ -49,24 +49,24 @@ struct exposed_thread {
 		uint64_t epoch;
 		uintptr_t last;
 		uint32_t pages;
-	} walk; /* pages frozen one next to the other */
+	} walk; /* a walk over neighbouring pages, each of which became a snapshot */
 	struct {
-		uint64_t epoch, traces, look;
-	} polled; /* the last load that was a poll */
-	uint64_t ticked[STALLS_MAX]; /* registers at the ticks since anything was done */
-	uintptr_t strange_at, strange_pc; /* the last fault that was none of ours */
-	uint64_t strange_given_back;      /* how many pages had been given back then */
+		uint64_t epoch, traces, access;
+	} polled; /* the last load that was a poll; when, as a number of accesses */
+	uint64_t ticked[STALLS_MAX]; /* a hash of the registers at each tick since the thread last did something */
+	uintptr_t strange_at, strange_pc; /* the last fault at a page that was not exposed */
+	uint64_t strange_pages_returned;      /* pages_returned at that time */
 	struct exchange *exchange;
-	uint32_t blind; /* polls by jump while something was open */
-	/* sites.c. The words of which a stub knows where they are. */
+	uint32_t blind; /* polls by a probe while pages were open */
+	/* Of its probes.  A stub knows where these words are, relative to FS. */
 	struct {
 		uint64_t rcx, sp, stack, top, resume;
-		bool inside; /* on the way to the handler, in it, or back */
+		bool inside; /* the thread is in a stub, in the handler called from there, or on its way back */
 		bool give_up;
 		uint32_t guards;
 		const struct probe *current;
 		uintptr_t addr;
-		_Alignas(VECTOR_MAX) char operand[VECTOR_MAX]; /* INSN_OPERAND: what was read */
+		_Alignas(VECTOR_MAX) char operand[VECTOR_MAX]; /* the operand that was read for an INSN_OPERAND */
 		char *base;
 		ucontext_t uc;
 	} probe;
@@ -75,28 +75,27 @@ struct exposed_thread {
 extern __thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
 
 /*
- * What no region has as a whole is also where other things of the program are, and
- * other threads have theirs.  With several threads such a page is never opened: each
- * access is done alone, so that what one thread does is not to be seen in the
- * faults of another.  (Up to a number: a program that computes there is to end.  One that
- * polls looks much more often at the same place.)
+ * A page that no region has as a whole also holds other things, which other threads may use.  In a process with
+ * threads such a page is never opened: the handler does each access, so that one thread's accesses do not change
+ * which accesses of another one fault.  That ends after so many accesses, since a program may compute there for long.
+ * A loop that polls is far from the limit: its loads of one place count as one access.
  */
 #define ALONE_MAX  65536
-#define SAME_PLACE 16 /* loads of where the last access was are one access */
+#define SAME_PLACE 16 /* so many loads of the same address are one access */
 
-/* ... without a number: within a call, where faults are not counted. */
+/* The same without the limit: within a call, where accesses are not counted. */
 NO_VECTORS static inline bool is_shared(const struct page *p)
 {
 	return !p->whole && hooks.threads && hooks.threads();
 }
 
-/* Threads, accesses of this one since its last call: each is the same in record and replay. */
+/* Both conditions hold at the same places of the program in record and replay. */
 NO_VECTORS static inline bool is_partial(const struct page *p)
 {
 	return is_shared(p) && exposed_self.accesses < ALONE_MAX * SAME_PLACE;
 }
 
-/* When it has been done: what it was taken for does not depend on itself. */
+/* Called after the access, since is_partial() must not depend on the access itself. */
 NO_VECTORS static inline void note_access(uintptr_t addr, bool load)
 {
 	exposed_self.accesses += load && addr == exposed_self.accessed ? 1 : SAME_PLACE;
@@ -107,8 +106,8 @@ void thread_epoch_begins(void) NO_VECTORS;
 void thread_epoch_ends(void);
 
 /*
- * What a thread finds in its epoch is its own affair: other threads' calls, at times that a
- * replay does not repeat, have others.
+ * An epoch of a thread lasts from one of its calls to the next.  Counters are kept for an epoch of one thread: other
+ * threads make their calls at times that a replay does not repeat.
  */
 NO_VECTORS static inline uint64_t thread_epoch(void)
 {

@@ -2,8 +2,8 @@
 /*
  * code.c: the program's code, as its files have it.
  *
- * Parts of the files are mapped once more, and for good: their paths, which may lead over a network, are gone
- * for the first instruction there, and not for each.
+ * Parts of the files are mapped a second time, and stay mapped: a path, which may lead over a network, is opened for
+ * the first instruction there and not for each.
  */
 #include "shim/exposed/probe/code.h"
 
@@ -24,9 +24,9 @@
 static struct kept {
 	uint64_t offset, inode;
 	uint32_t device;
-	struct text text; /* its file is NULL: none */
+	struct text text; /* its file is NULL: the entry is free */
 } kept[TEXTS_MAX];
-static unsigned int kept_n; /* ever */
+static unsigned int kept_n; /* how many there ever were */
 static uintptr_t next_text = TEXTS_BASE;
 
 static bool is_of(const struct kept *k, const struct mapped_file *f)
@@ -35,7 +35,7 @@ static bool is_of(const struct kept *k, const struct mapped_file *f)
 	       k->text.begin - k->offset == f->begin - f->offset && k->text.begin >= f->begin && k->text.end <= f->end;
 }
 
-/* NULL: it cannot be mapped, or a part of it would be no more than a SIGBUS. */
+/* NULL: it cannot be mapped, or a part of it would only raise SIGBUS. */
 static const uint8_t *map_file(const struct mapped_file *f, uint64_t offset, size_t size)
 {
 	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(f->path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
@@ -53,7 +53,7 @@ static const uint8_t *map_file(const struct mapped_file *f, uint64_t offset, siz
 	return p;
 }
 
-/* No more of it than is looked at: a program may count its address space, or lock all of it. */
+/* No more of it than is needed: a program may count its address space, or lock all of it. */
 static struct text part_around(uintptr_t pc, const struct mapped_file *f)
 {
 	uintptr_t at = pc & ~(TEXT_NEAR - 1);
@@ -94,9 +94,9 @@ bool text_at(uintptr_t pc, struct text *t)
 }
 
 /*
- * A debugger that is to step over a breakpoint, and is told of a SIGSEGV, puts a
- * breakpoint where the handler will return to: over the very instruction that the
- * handler is about to decode.  What was there is still in the program's file.
+ * A debugger that steps over a breakpoint, and is notified of a SIGSEGV, puts a breakpoint where the handler will
+ * return to: over the very instruction that the handler is about to decode.  The program's file still has what was
+ * there.
  */
 static const uint8_t *below_breakpoint(uintptr_t pc)
 {

@@ -12,7 +12,7 @@
 /* The instruction's bytes at pc, CODE_MAX of them: those of the file, if a debugger has a breakpoint there. */
 const uint8_t *code_at(uintptr_t pc);
 
-/* Branches that lead to a place are mostly of the same function. */
+/* Branches to a place are mostly of the same function. */
 #define TEXT_NEAR (64ul << 10)
 
 /* A part of a file's mapping, and what the file has for it. */
@@ -23,9 +23,8 @@ struct text {
 };
 
 /*
- * What is at pc, and at least TEXT_NEAR on each side of it, as far as the mapping goes.  False: it
- * is no file's, or the file is not there or not as long.  The file's bytes stay there till sixteen other parts have
- * been asked for.
+ * What is at pc, and at least TEXT_NEAR on each side of it, as far as the mapping goes.  False: nothing of a file is
+ * there, or the file is gone or shorter.  The bytes stay there until sixteen other parts have been asked for.
  */
 bool text_at(uintptr_t pc, struct text *t);
 

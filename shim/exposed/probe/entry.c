@@ -11,7 +11,7 @@
 #include "shim/exposed/x86/vector.h"
 #include "shim/exposed/x86/word.h"
 
-/* A stub that is entered so many times more than it serves anybody is in the way of others. */
+/* A stub that is entered so many times more often than it serves is in the way of other accesses. */
 #define BAILS_MAX   64
 #define BAILS_LEAST 2000
 
@@ -20,11 +20,11 @@
 static _Atomic uintptr_t next_stack = PROBE_STACKS_BASE;
 
 /*
- * What a stub pushes, and what it calls with, lowest first.  The general registers, by their numbers in
- * instructions, are kept here; the vectors' below, by xsave: whoever records may use them.
+ * What a stub pushes, and what it calls with, lowest first.  The general registers are saved here, by their numbers
+ * in instructions; the vector registers below, by xsave, since recording may use them.
  */
 struct probe_frame {
-	uint64_t r[16]; /* but for r[REGISTER_SP] */
+	uint64_t r[16]; /* r[REGISTER_SP] is not used */
 	uint64_t flags, back, index;
 };
 
@@ -73,7 +73,7 @@ __asm__(".text\n"
 bool sr_probe_is_needed(struct probe_frame *f);
 void sr_probe_serve(struct probe_frame *f, char *vectors);
 
-/* The most frequent one: who looks whether something has come finds that nothing has. */
+/* The most frequent case: a loop polls, and finds that nothing has come. */
 NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t addr)
 {
 	const struct insn *insn = &s->insn;
@@ -88,8 +88,8 @@ NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t
 }
 
 /*
- * Would it fault, and is there something to do?  Without the lock: the answer may have changed when it is done, then it
- * faults, or nothing is done.
+ * Would the instruction fault, and is there something to do?  This is asked without the lock.  If the answer changes
+ * before the instruction is executed, it faults, or nothing is done.
  */
 NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_frame *f)
 {
@@ -159,12 +159,12 @@ bool probes_is_section(const ucontext_t *uc)
 	if (!atomic_load_explicit(&patched_n, memory_order_acquire))
 		return false;
 	s = probe_of_stub(at);
-	/* A call's copy has pushed half of where it was, till its end. */
+	/* The copy of a call has pushed one half of the return address, up to its end. */
 	return (s && copy_at(s, at) < 0) ||
 	       (at >= (uintptr_t)sr_probe_entry && at < (uintptr_t)sr_probe_entry_end);
 }
 
-/* Without a stack, a stub goes on to the copies, and no more than RCX's place has been written. */
+/* Without a stack, a stub goes on to the copies, and has only overwritten the place of RCX. */
 void probes_guard_begin(struct probes_guard *g)
 {
 	struct exposed_thread *t = &exposed_self;
@@ -172,7 +172,7 @@ void probes_guard_begin(struct probes_guard *g)
 	g->rcx = t->probe.rcx;
 	t->probe.guards++;
 	t->probe.stack = 0;
-	/* This very thread's next signal, or call, finds it so. */
+	/* This very thread's next signal or call must find it so. */
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -182,7 +182,7 @@ void probes_guard_end(const struct probes_guard *g)
 
 	atomic_signal_fence(memory_order_seq_cst);
 	t->probe.rcx = g->rcx;
-	/* Who is inside gives it back himself. */
+	/* A thread that is still on its way through a stub gets the stack back there. */
 	if (!--t->probe.guards && !t->probe.inside)
 		t->probe.stack = t->probe.top;
 }
@@ -208,7 +208,7 @@ void probes_make_stack(void)
 
 	if (t->probe.base || t->probe.inside || !probes_are_wanted())
 		return;
-	/* A page that is not there between two. */
+	/* An unmapped page lies between two stacks. */
 	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES + PAGE);
 	p = sr_sys_mmap(p, STACK_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

@@ -99,14 +99,14 @@ static void take_copy(struct exchange *x)
 	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
 	const char *from = place_of(page_at(begin), begin);
 
-	/* 16 bytes may be torn: then the exchange fails, and is tried again. */
+	/* 16 bytes may be torn: then the exchange fails and is tried again. */
 	for (unsigned int i = 0; i < word; i += 8)
 		*(uint64_t *)(x->before + i) = *(volatile const uint64_t *)(from + i);
 	memcpy(x->copy, x->before, word);
 	x->at = (uint8_t)(x->address - begin);
 }
 
-/* The operand, in place of an access: the program learns it, unless the access is unseen. */
+/* Reads the operand in place of the program, which learns it unless the access is unseen. */
 static void read_operand(const struct insn *insn, char *to, bool unseen)
 {
 	struct page *p = page_at(insn->address);

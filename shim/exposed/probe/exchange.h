@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exchange.h: instructions that read and write memory in one.
+ * exchange.h: instructions that compute with memory, or read and write it in one.
  *
- * The CPU itself does them, on a copy of the operand: the instruction is
- * laid into a stub of the thread's with its operand changed to gs:0, where the
- * copy is.  Behind it stands hlt, which faults; then the copy goes to the backing mapping
- * if the operand is there still what it was, and else all begins again.  So
- * registers and flags are right for every instruction, what was read is known,
- * and the NIC never sees a half of it.
+ * The processor itself executes them, on a copy of the operand.  The instruction is written into a stub of the
+ * thread's with its operand changed to gs:0, where the copy is.  Behind it stands hlt, which faults.  Then the copy
+ * goes to the backing mapping, if the operand there is still what it was; otherwise all begins again.  So registers
+ * and flags are right for every instruction, what was read is known, and the NIC never sees half of it.
  *
- * Who comes by a jump, and only reads, needs no fault behind it: the site has such a copy of the instruction (sites.c).
+ * A probe whose instruction only reads needs no fault: it has such a copy of the instruction (probes.c).
  */
 #ifndef SHIM_EXPOSED_PROBE_EXCHANGE_H
 #define SHIM_EXPOSED_PROBE_EXCHANGE_H
@@ -20,7 +18,7 @@
 /* Sends the thread into its stub.  False if it cannot be done this way. */
 bool exchange_begin(ucontext_t *uc, const struct insn *insn);
 
-/* The same with an operand that no region has: nobody learns of it, and the shadow is given it too. */
+/* The same with an operand that no region has: nothing is recorded, and the shadow copy gets it, too. */
 bool exchange_unregistered(ucontext_t *uc, const struct insn *insn);
 
 /* Is this fault the end of this thread's stub? */
@@ -29,7 +27,7 @@ bool exchange_ended(const ucontext_t *uc);
 /* Is one under way? */
 bool exchange_goes_on(void);
 
-/* Of one that has ended: is nobody to learn of it? */
+/* Has one ended that is not to be recorded? */
 bool exchange_is_unseen(void);
 
 /* With the lock held. */

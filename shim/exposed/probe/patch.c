@@ -10,7 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/lock.h"
 
-/* All threads have done what they had fetched of the old bytes, and fetch anew. */
+/* After it all threads have executed what they had fetched of the old bytes, and fetch anew. */
 static bool all_fetch_anew(void)
 {
 	static bool registered;
@@ -21,8 +21,8 @@ static bool all_fetch_anew(void)
 }
 
 /*
- * The process's memory as a file: what may not be written can be, without any mapping being changed, and what is not there is no
- * fault.
+ * The process's memory as a file.  It can be written where no mapping may be, and no mapping is changed; what is not
+ * mapped is an error, not a fault.
  */
 static int open_memory(void)
 {
@@ -34,7 +34,10 @@ static bool put_bytes(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
 	return sr_syscall(SYS_pwrite64, memory, SR_ARG(bytes), (long)n, (long)at, 0, 0) == (long)n;
 }
 
-/* Those with which instructions of the group begin, the first excepted; or the others.  In runs: a write takes long. */
+/*
+ * Writes the bytes with which instructions of the group begin, except the first; or the others.  In runs, since each
+ * write takes long.
+ */
 static bool put_under(int memory, const struct probe *s, const uint8_t *bytes, bool begins)
 {
 	unsigned int from, to;
@@ -50,10 +53,9 @@ static bool put_under(int memory, const struct probe *s, const uint8_t *bytes, b
 }
 
 /*
- * Others may be executing these bytes.  First each instruction of the group begins with a byte
- * that faults, so that whoever comes goes on in the copies (the Intel manual's cross-modifying
- * code, volume 3, 9.1.3: no CPU may fetch what is half written); what does not begin one is written then, and the
- * first byte last.
+ * Other threads may be executing these bytes.  First each instruction of the group begins with a byte that faults, so
+ * that a thread that comes goes on in the copies (the Intel manual's cross-modifying code, volume 3, 9.1.3: no
+ * processor may fetch what is half written).  The bytes in between are written next, and the first byte last.
  */
 static bool put_while_others_run(int memory, const struct probe *s, const uint8_t *bytes)
 {
@@ -76,7 +78,7 @@ static bool put_while_others_run(int memory, const struct probe *s, const uint8_
 	return true;
 }
 
-/* False: nothing is changed.  Whether there is a barrier is known before anything is written. */
+/* Whether there is a barrier is known before anything is written. */
 bool write_code(const struct probe *s, const uint8_t *bytes)
 {
 	int memory = open_memory();
@@ -91,7 +93,7 @@ bool write_code(const struct probe *s, const uint8_t *bytes)
 	return done;
 }
 
-/* The originals are written as a jump is: who comes meanwhile goes on in the copies. */
+/* The originals are written like a jump: a thread that comes meanwhile goes on in the copies. */
 void give_up(struct probe *s)
 {
 	if (s->state != PROBE_PATCHED || !probe_has_jump(s))
@@ -101,7 +103,7 @@ void give_up(struct probe *s)
 	s->state = PROBE_GIVEN_UP;
 }
 
-/* Of code that may have been unmapped meanwhile. */
+/* The code may have been unmapped meanwhile. */
 static bool still_has_jump(int memory, const struct probe *s)
 {
 	uint8_t now[JUMP_BYTES];
@@ -128,7 +130,7 @@ void probes_stop(void)
 	exposed_unlock(&mask);
 }
 
-/* There is no other thread, and the one that had the lock may have been one. */
+/* There is no other thread, and one that held the lock may have been left behind. */
 void probes_stop_in_child(void)
 {
 	int memory = probes_n ? open_memory() : -1;

@@ -8,12 +8,12 @@
 #include "logd/base/rawsys.h"
 
 /*
- * The distance's highest byte.  A stub 176 MiB to 2 GiB down is where nothing grows; a program that
- * lies too low for that has its heap above it, whose first 1.5 GiB are left to it.
+ * The highest byte of the distance.  A stub lies 176 MiB to 2 GiB below the instruction, where nothing grows.  A
+ * program that lies too low for that has its heap above it, whose first 1.5 GiB are left to it.
  */
 static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0xb0, 0xa0, 0x90, 0x80},
 		     up[] = {0x60, 0x68, 0x70, 0x78},
-		     on[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06}; /* a program's that lies low, from another stub there */
+		     on[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06}; /* of a low program's copy, in another stub */
 #define LOW 0x20000000ul
 
 static uint8_t highest_byte(const struct probe *s, unsigned int n)
@@ -23,13 +23,13 @@ static uint8_t highest_byte(const struct probe *s, unsigned int n)
 	return s->at == s->pc ? up[n % sizeof(up)] : on[n % sizeof(on)];
 }
 
-/* Does an instruction begin with the jump's byte of the distance, 0 to 3? */
+/* Does an instruction begin with byte 0 to 3 of the distance? */
 static bool is_begin(const struct group *g, unsigned int byte)
 {
 	return under_begin(g, byte + 1);
 }
 
-/* The n-th way to choose the distance's bytes: those that begin an instruction are traps. */
+/* The n-th choice of the distance's bytes: those that begin an instruction are traps. */
 static int32_t distance_of(const struct probe *s, unsigned int n)
 {
 	const struct group *g = &s->group;
@@ -38,7 +38,7 @@ static int32_t distance_of(const struct probe *s, unsigned int n)
 	v = (is_begin(g, 3) ? PROBE_TRAP : high) << 24;
 	v |= (is_begin(g, 2) ? PROBE_TRAP : n * 37 & 0xff) << 16;
 	v |= (is_begin(g, 1) ? PROBE_TRAP : 0u) << 8;
-	/* To a page's beginning, where that is free to choose. */
+	/* The stub begins a page, where that is free to choose. */
 	v |= is_begin(g, 0) ? PROBE_TRAP : (uint32_t)(-(s->at + JUMP_BYTES) & 0xff);
 	if (!is_begin(g, 1))
 		v |= (uint32_t)((-(s->at + JUMP_BYTES + v) >> 8 & 0xf) << 8);

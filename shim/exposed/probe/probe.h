@@ -28,25 +28,25 @@ struct probe {
 	uintptr_t pc;
 	uint8_t state;
 	bool stores;
-	struct insn insn; /* but for its address, which is another each time */
+	struct insn insn; /* its address is another one each time */
 	struct operand operand;
 	struct group group;
-	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the originals, and what follows them */
-	uintptr_t at; /* where its jump is: at pc, or before its copy where that lies under another one's jump */
-	uint8_t was[JUMP_BYTES], jump[JUMP_BYTES]; /* there */
-	struct copies copy; /* from `copies` on */
+	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the original bytes, and what follows them */
+	uintptr_t at; /* where its jump is: at pc, or in front of its copy if the instruction lies under another probe's jump */
+	uint8_t was[JUMP_BYTES], jump[JUMP_BYTES]; /* what is there without and with the jump */
+	struct copies copy; /* offsets from `copies` */
 	uint32_t faults, traps;
 	uint64_t entered, served;
 	uintptr_t stub, copies, end;
 	uintptr_t back; /* where the copies lead to */
-	uintptr_t aside; /* INSN_OPERAND: the first one, with the thread's `operand` as its operand */
+	uintptr_t aside; /* INSN_OPERAND: the instruction, with the thread's `operand` as its operand */
 };
 
 #define PROBES_MAX 256 /* instructions that have faulted */
 
 extern struct probe probes[PROBES_MAX];
 extern uint32_t probes_n;        /* used */
-extern _Atomic uint32_t patched_n; /* jumps that were ever written */
+extern _Atomic uint32_t patched_n; /* how many jumps were ever written */
 extern bool probes_stopped;
 extern const struct probe_handlers *probe_handlers;
 
@@ -70,7 +70,7 @@ unsigned int under_begin(const struct group *g, uintptr_t at);
 uintptr_t copy_of(const struct probe *s, unsigned int i);
 /* Which instruction's copy begins there, the jump back being the last one; -1: none. */
 int copy_at(const struct probe *s, uintptr_t at);
-/* Where the lock is taken by another thread, or by this one: the next time. */
+/* Gives up a probe, unless the lock is held: then the next time. */
 void try_to_give_up(struct probe *s);
 
 /* entry.c: where stubs lead to. */

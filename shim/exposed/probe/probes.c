@@ -10,7 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/exposed/x86/word.h"
 
-/* Faults before an instruction is worth it. */
+/* Faults of an instruction before it becomes a probe. */
 #define FAULTS_MIN 16
 
 #ifndef ARCH_SHSTK_STATUS
@@ -18,7 +18,7 @@
 #endif
 #define STACK_BYTES (64ul << 10)
 
-static bool possible; /* where it was asked for */
+static bool possible; /* it was asked for, and the processor is suited */
 bool probes_stopped;
 const struct probe_handlers *probe_handlers;
 
@@ -80,7 +80,10 @@ static bool take_code(struct probe *s)
 	return true;
 }
 
-/* Behind the copies: the instruction itself, with what the handler has read.  How many bytes; 0: it would be too long. */
+/*
+ * Puts the instruction behind the copies, with what the handler has read as its operand.  How many bytes it takes; 0:
+ * it would be too long.
+ */
 static size_t put_aside(struct probe *s, uint8_t *at)
 {
 	size_t n = relocate_operand(at, s->code, &s->insn.encoding, PREFIX_FS, distance_from_fs(exposed_self.probe.operand));
@@ -147,7 +150,7 @@ static bool is_possible(void)
 	uint32_t a, b, c, d;
 	uint64_t features = 0;
 
-	/* A call's copy pushes where it was, which a stack of return addresses alone would not know. */
+	/* The copy of a call pushes the original's return address, which a shadow stack would not accept. */
 	if (!sr_syscall(SYS_arch_prctl, ARCH_SHSTK_STATUS, SR_ARG(&features), 0, 0, 0, 0) && features)
 		return false;
 	__cpuid(1, a, b, c, d);

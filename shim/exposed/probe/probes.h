@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * probes.h: instructions of the program that meet closed pages again and again go to the
- * handler by a jump, and not by a fault.
+ * probes.h: instructions of the program that fault again and again call the handler by a jump instead.
  *
- * A fault takes 2 us, nine tenths of them the kernel's.  The loop that polls a flag, or fills
- * a message byte by byte, is a few instructions; the one that faults is replaced by a jump
- * to a stub of its own, which asks whether the page is closed and, if so, calls what a fault
- * would have called, with the same registers.  Whatever is counted and recorded is the same:
- * a replay has the faults, and no sites.
+ * A fault takes 2 us, nine tenths of them in the kernel.  A loop that polls a flag, or fills a message byte by byte,
+ * has a few instructions; the one that faults is replaced by a jump to a stub of its own.  The stub asks whether the
+ * page is protected and, if so, calls what a fault would have called, with the same registers.  What is counted and
+ * recorded is the same: a replay has the faults, and no probes.
  *
- * A jump has five bytes, and may lie over several instructions.  Where one of these begins,
- * the jump has a byte that by itself is an instruction which only the kernel may execute
- * (the stub is placed so that the distance to it has such bytes there): whoever comes to the
- * midst of it, by a jump that nobody knew of, or was there when it was written, faults, and
- * goes on in the copy.  Where a branch is seen that leads there, no jump is written, and one in whose
- * midst many have faulted is taken back: it must cost nothing, and a process without the handler would die of it.
+ * A jump has five bytes, and may lie over several instructions.  Where one of these begins, the jump has a byte that
+ * is itself an instruction which only the kernel may execute: the stub is placed so that the distance to it has such
+ * bytes there.  A thread that comes to the middle of the jump, by a branch that nobody knew of or because it was
+ * there when the jump was written, faults and goes on in the copy.  Where a branch is seen that leads there, no jump
+ * is written.  A jump in whose middle many have faulted is taken back, since faults cost time, and a process without
+ * the handler would die of them.
  */
 #ifndef SHIM_EXPOSED_PROBE_PROBES_H
 #define SHIM_EXPOSED_PROBE_PROBES_H
@@ -45,31 +43,28 @@ struct probe_handlers {
 /* Once. */
 void probes_init(const struct probe_handlers *h);
 
-/*
- * With the lock held: the instruction has met a closed page, by a fault.  The program has one
- * thread, or several.
- */
+/* With the lock held: the instruction has met a protected page, by a fault. */
 void probes_count(const ucontext_t *uc, const struct insn *insn);
 
-/* Before a signal is looked at: who was in a copy was at its original. */
+/* Before a signal is handled: a thread that is in a copy counts as being at the original. */
 void probes_enter(ucontext_t *uc);
 
-/* Before the program goes on: behind an instruction under a jump is its copy. */
+/* Before the program goes on: an instruction under a jump continues in its copy. */
 void probes_leave(ucontext_t *uc);
 
-/* A general protection fault: by one of a jump's own bytes?  Then it goes on in the copies. */
+/* A general protection fault.  True if one of a jump's own bytes raised it: then the thread goes on in the copies. */
 bool probes_trapped(ucontext_t *uc);
 
 /*
- * Is the thread on its way to a site's handler, or back, or amidst an instruction's copy?  Nothing of the
- * program's may begin.
+ * Is the thread on its way to the handler or back, or amidst an instruction's copy?  Then nothing of the program's
+ * may begin.
  */
 bool probes_is_section(const ucontext_t *uc);
 
 /*
- * Around a signal's handler, which calls libc, whose code may have sites: their stubs go on to the copies.
- * One that was interrupted has left things where another would put its own; and on a
- * stub's stack the next signal would begin at the upper end of the handlers' stack, which is in use.
+ * Around a signal's handler of the shim, which calls libc, whose code may have probes: their stubs go on to the
+ * copies.  A stub that was interrupted has words in place that another one would overwrite; and the next signal would
+ * begin at the upper end of the handlers' stack, which is in use.
  */
 struct probes_guard {
 	uint64_t rcx;
@@ -80,27 +75,28 @@ void probes_guard_end(const struct probes_guard *g);
 
 /*
  * A handler of the program's runs next, as soon as this one of the shim's has ended, and may never come back: nothing
- * that it has interrupted is amidst a stub.  How many guards were there besides; they hold again when it has ended.
+ * that it interrupts is within a stub.  Returns how many guards there were besides; they hold again when it has
+ * ended.
  */
 uint32_t probes_handler_begins(void);
 void probes_handler_ends(uint32_t guards);
 
 /*
- * From now on the program's code is what it was: a thread may be ended anywhere, or another process is about to use this
- * one's memory, and its thread-local words.
+ * From now on the program's code is what it was: a thread may be ended anywhere, or another process is about to use
+ * this one's memory and its thread-local words.
  */
 void probes_stop(void);
 
-/* In a child that fork made, which has no handler: the same. */
+/* The same in a child of fork, which has no handler. */
 void probes_stop_in_child(void);
 
 /* The program's instruction at pc, CODE_MAX bytes of it, as it was before anybody wrote into it.  With the lock held. */
 const uint8_t *probes_code_at(uintptr_t pc);
 
-/* For a thread that has none yet. */
+/* Maps a stack for the thread, if it has none yet. */
 void probes_make_stack(void);
 
-/* It ends, and needs it no more. */
+/* Unmaps it when the thread ends. */
 void probes_thread_ends(void);
 
 #endif

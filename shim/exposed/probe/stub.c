@@ -15,13 +15,12 @@ static void put(struct writer *w, const void *bytes, size_t n)
 	w->p += n;
 }
 
-/* A thread-local word's distance from FS. */
 int32_t distance_from_fs(const void *tls)
 {
 	return (int32_t)((intptr_t)tls - (intptr_t)__builtin_thread_pointer());
 }
 
-/* An instruction whose operand is the word, by its distance from FS; an immediate may follow. */
+/* An instruction whose operand is the thread-local word, by its distance from FS; an immediate may follow. */
 static void put_fs_of(struct writer *w, const uint8_t *code, size_t n, const void *tls)
 {
 	int32_t distance = distance_from_fs(tls);
@@ -55,10 +54,10 @@ static void put_no_stack(struct writer *w)
 }
 
 /*
- * To the thread's own stack, since below the program's stack pointer there are things of its
- * own; none of these instructions changes a flag.  That it is inside is said here, where a signal that
- * comes in between finds the thread by its RIP (probes_is_section), and not in C.  A thread without one (it has just begun, or
- * is in here already) goes to the original.
+ * A stub switches to a stack of the thread's own, since the program may use memory below its stack pointer.  None of
+ * its instructions changes a flag.  It says itself that the thread is inside, not C code: a signal that comes in
+ * between recognises the thread by its RIP (probes_is_section).  A thread without a stack, because it has just begun
+ * or is inside already, goes on to the copies.
  *
  * Returns where the copies begin.
  */
@@ -86,7 +85,7 @@ uint8_t *put_stub(uint8_t *at, uint32_t index)
 	put(&w, call, 6);
 	put(&w, over, 2);
 	put(&w, &entry, sizeof(entry));
-	/* Back: the stack may be used again from where it is given back on. */
+	/* On the way back the stack may be used again from here on. */
 	put_fs(&w, rcx_to_fs, &t->probe.rcx);
 	put_fs(&w, fs_to_rcx, &t->probe.top);
 	put_fs(&w, rcx_to_fs, &t->probe.stack);

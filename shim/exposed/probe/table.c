@@ -4,13 +4,13 @@
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
 
-/* Who comes to the midst of a jump pays a fault for it, and may do so again and again. */
+/* A thread that comes to the middle of a jump pays a fault for it, and may do so again and again. */
 #define TRAPS_MAX 64
 
 struct probe probes[PROBES_MAX];
 uint32_t probes_n;
 _Atomic uint32_t patched_n;
-/* All of the stubs are in here: most addresses are not. */
+/* All stubs are in this range: most addresses are not. */
 static uintptr_t stubs_begin = UINTPTR_MAX, stubs_end;
 
 struct probe *probe_at(uintptr_t pc)
@@ -39,7 +39,7 @@ void probe_note_stub(const struct probe *s)
 		stubs_end = s->end;
 }
 
-/* Not libc's memcmp: who has come to a jump's midst there would come to it again. */
+/* Not libc's memcmp(): a thread that is in the middle of a jump in there would meet that jump again. */
 static bool begins_with(uintptr_t pc, const uint8_t *bytes)
 {
 	const volatile uint8_t *code = (const volatile uint8_t *)pc;
@@ -55,13 +55,12 @@ bool probe_has_jump(const struct probe *s)
 	return s->state == PROBE_PATCHED && begins_with(s->at, s->jump);
 }
 
-/* What is there is not what it was, or will not be in a moment. */
+/* The bytes there are not the original ones, or will not be in a moment. */
 static bool is_changed(const struct probe *s)
 {
 	return s->state == PROBE_CHANGING || probe_has_jump(s);
 }
 
-/* Which instruction of the group, but for the first one, begins there; 0: none. */
 unsigned int under_begin(const struct group *g, uintptr_t at)
 {
 	for (unsigned int i = 1; i < g->n; i++)
@@ -75,7 +74,6 @@ static unsigned int under_jump(const struct probe *s, uintptr_t pc)
 	return under_begin(&s->group, pc - s->pc);
 }
 
-/* The one under whose jump there is the program's instruction, and a gap before its copy, for another jump; which one it is. */
 struct probe *probe_over(uintptr_t pc, unsigned int *k)
 {
 	for (uint32_t i = 0; i < probes_n; i++) {
@@ -113,7 +111,6 @@ uintptr_t copy_of(const struct probe *s, unsigned int i)
 	return s->copies + s->copy.at[i];
 }
 
-/* Which instruction's copy begins there, the jump back being the last one; -1: none. */
 int copy_at(const struct probe *s, uintptr_t at)
 {
 	for (unsigned int i = 0; i <= s->group.n; i++)
@@ -133,7 +130,7 @@ void probes_enter(ucontext_t *uc)
 		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)(s->pc + s->group.at[i]);
 }
 
-/* At the first one the jump itself leads on, but for the moment when it is written. */
+/* At the first instruction the jump itself leads on, except at the moment when it is written. */
 void probes_leave(ucontext_t *uc)
 {
 	uintptr_t at = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -158,8 +155,8 @@ static bool has_copies_of(const struct probe *s)
 }
 
 /*
- * The shim's own code may be here as well, in libc's, with this lock or with one for which who has this lock waits: then
- * it is done the next time.
+ * The shim's own code may come here as well, in libc's functions, with this lock held, or with one that the holder of
+ * this lock waits for.  Then it is done the next time.
  */
 void try_to_give_up(struct probe *s)
 {
@@ -169,7 +166,7 @@ void try_to_give_up(struct probe *s)
 	exposed_unlock(NULL);
 }
 
-static void note_trap(struct probe *s)
+static void count_trap(struct probe *s)
 {
 	if (++s->traps >= TRAPS_MAX && s->state == PROBE_PATCHED)
 		try_to_give_up(s);
@@ -187,7 +184,7 @@ bool probes_trapped(ucontext_t *uc)
 
 		if ((k || at == s->at) && has_copies_of(s)) {
 			uc->uc_mcontext.gregs[REG_RIP] = (greg_t)copy_of(s, k);
-			note_trap(s);
+			count_trap(s);
 			return true;
 		}
 	}

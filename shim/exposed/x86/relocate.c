@@ -13,7 +13,7 @@ static bool step_of(const uint8_t *code, struct encoding *e)
 	return !(e->prefixed && e->op.form >= FORM_BRANCH);
 }
 
-/* BRANCH, JUMP, CALL: from the instruction's end. */
+/* How far a branch, jump or call leads, from the instruction's end. */
 static intptr_t step_distance(const uint8_t *code, const struct encoding *e)
 {
 	return signed_at(code + e->immediate_at, e->immediate_bytes);
@@ -25,8 +25,8 @@ static int32_t disp32(const uint8_t *p)
 }
 
 /*
- * A nop fills a gap before a place where others come, or is one that a tracer writes to (a probe of SystemTap's, a
- * function's patchable entry); endbr64 is where an indirect branch leads.
+ * A nop fills a gap before a place where branches lead to, or is one that a tracer writes to (a probe of SystemTap's,
+ * a function's patchable entry); endbr64 is where an indirect branch leads.
  */
 static bool is_landmark(const uint8_t *p, const struct encoding *e)
 {
@@ -57,7 +57,7 @@ bool group_of(const uint8_t *code, struct group *g)
 			return false;
 		g->length = (uint8_t)(g->length + e.length);
 		g->at[++g->n] = g->length;
-		/* What is behind it is no longer of this path. */
+		/* What is behind it does not belong to this path. */
 		if (e.op.form == FORM_JUMP || e.op.form == FORM_CALL || e.op.form == FORM_RETURN)
 			return g->length >= JUMP_BYTES;
 		if (e.op.form == FORM_BRANCH && leads_into(step_distance(at, &e), g))
@@ -87,9 +87,9 @@ static bool is_long_branch(const uint8_t *text, size_t distance_at)
 }
 
 /*
- * Any four bytes could be a branch's distance: few lead there, and whether they are one is asked of these.  (Asked
- * the other way round, the search took 0.9 ms, not 0.2, and a program's start with a dozen jumps a tenth of
- * an emulated second.)
+ * Any four bytes could be the distance of a branch.  Few distances lead to the group, and only these are checked for
+ * an opcode in front.  (The other way round the search took 0.9 ms, not 0.2: with a dozen jumps, a tenth of a second
+ * on an emulated machine.)
  */
 static bool is_reached_by_long(const uint8_t *text, size_t n, size_t at, const struct group *g)
 {
@@ -102,7 +102,7 @@ static bool is_reached_by_long(const uint8_t *text, size_t n, size_t at, const s
 	return false;
 }
 
-/* As far as a byte's distance leads, to the last place of the midst and from the branch's end. */
+/* As far as a distance of one byte leads: to the last byte of the group, counted from the branch's end. */
 #define SHORT (128 + JUMP_BYTES + 2)
 
 static bool is_reached_by_short(const uint8_t *text, size_t n, size_t at, const struct group *g)
@@ -153,7 +153,7 @@ static bool put_branch(uint8_t *to, uintptr_t target, uint8_t condition)
 	return true;
 }
 
-/* The return address is the program's: push its lower half, sign-extended; then the upper half. */
+/* The return address is the original's: push its lower half, sign-extended, and write the upper half. */
 #define CALL_COPY_BYTES 18
 
 static bool put_call(uint8_t *to, uintptr_t target, uintptr_t back)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * relocate.h: the program's instructions from an address on, copied to another place, where
- * they do what they did.
- */
+/* relocate.h: copies instructions of the program to another place, where they do what they did. */
 #ifndef SHIM_EXPOSED_X86_RELOCATE_H
 #define SHIM_EXPOSED_X86_RELOCATE_H
 
@@ -12,49 +9,46 @@
 
 #include "shim/exposed/x86/opcodes.h"
 
-/* What a jump needs, and how many instructions that may be. */
+/* The bytes of a jump, and how many instructions these may be. */
 #define JUMP_BYTES 5
 #define GROUP_MAX  JUMP_BYTES
-/* Bytes of the group: the last instruction may begin with the jump's last byte. */
+/* Bytes of a group: its last instruction may begin with the jump's last byte. */
 #define GROUP_BYTES_MAX (JUMP_BYTES - 1 + INSN_BYTES_MAX)
 
 struct group {
 	uint8_t n;        /* instructions */
-	uint8_t length;   /* of their bytes, at least JUMP_BYTES */
-	uint8_t at[GROUP_MAX + 1]; /* where each begins; the last one: the end */
+	uint8_t length;   /* of all of them, at least JUMP_BYTES */
+	uint8_t at[GROUP_MAX + 1]; /* where each begins; at[n] is the end */
 };
 
-/*
- * The instructions that lie under a jump at code, and whether they are of those that can be
- * copied.
- */
+/* The instructions that lie under a jump at code.  False if one of them cannot be copied. */
 bool group_of(const uint8_t *code, struct group *g);
 
 /*
- * Is there a branch in the text, n bytes of which the group's first one is at `at`, that leads to the midst of the group?
- * Whatever could be one, wherever it begins, is taken for one: few are not.
+ * Does a branch in the text lead into the middle of the group?  The text has n bytes, and the group begins at `at`.
+ * Whatever bytes could be a branch count as one, wherever they begin: that is seldom wrong.
  */
 bool is_branched_into(const uint8_t *text, size_t n, size_t at, const struct group *g);
 
-/* Where the copies begin, from the first one on; [n]: the jump back. */
+/* Where each copy begins; at[n] is the jump back. */
 struct copies {
 	uint8_t at[GROUP_MAX + 1];
-	/* Bits: before the copy of an instruction with an operand in memory, but for the first, there is such a nop. */
+	/* A bit for each instruction but the first: it has an operand in memory, and a nop in front of its copy. */
 	uint8_t gaps;
 };
 
-/* As long as a jump, which may be written there. */
+/* The nop, which is as long as a jump, so that one can be written there. */
 extern const uint8_t gap[JUMP_BYTES];
 
-/* Where the i-th one itself begins, behind its gap. */
+/* Where the i-th copy itself begins, behind its gap. */
 static inline unsigned int copy_behind_gap(const struct copies *c, unsigned int i)
 {
 	return c->at[i] + (c->gaps >> i & 1 ? JUMP_BYTES : 0);
 }
 
 /*
- * Puts them to `to`, and a jump to `back` behind. code: their bytes, of which pc is the address. How many bytes; 0: one
- * of them reaches too far.
+ * Writes the copies to `to`, and a jump to `back` behind them.  code: the originals' bytes, of which pc is the
+ * address.  How many bytes; 0: an operand or branch reaches too far.
  */
 size_t relocate(const uint8_t *code, uintptr_t pc, const struct group *g, uint8_t *to, struct copies *c, uintptr_t back);
 

@@ -5,7 +5,7 @@
 #include <cpuid.h>
 #include <string.h>
 
-/* Of a register: where its pieces are in the frame, and which component each belongs to. */
+/* Where the pieces of a register are in the frame, and to which component each belongs. */
 struct piece {
 	uint32_t at, size, component;
 };
@@ -68,7 +68,7 @@ void vector_frame(ucontext_t *uc, char *frame, uint32_t size)
 	uc->uc_mcontext.fpregs = (fpregset_t)frame;
 }
 
-/* Does the frame have it?  The first 512 bytes are always there. */
+/* Does the frame have it?  It always has the first 512 bytes. */
 static bool has(const char *frame, const struct piece *p)
 {
 	uint32_t magic, size;
@@ -123,7 +123,7 @@ bool vector_get(const ucontext_t *uc, unsigned int reg, void *to, unsigned int s
 	return true;
 }
 
-/* All that is in a component that was not in use is zero. */
+/* A component that was not in use is zero. */
 static void begin_use(char *frame, const struct piece *p)
 {
 	uint32_t at = p->component == COMPONENT_X ? XMM : offset_of_component(p->component);

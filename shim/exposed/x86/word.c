@@ -10,7 +10,7 @@ NO_VECTORS static int64_t sign_extended(uint64_t v, unsigned int size)
 	return (int64_t)(v << shift) >> shift;
 }
 
-/* Into a register: 4 bytes clear the upper half, 1 and 2 leave the rest alone. */
+/* Writes a part of a register: 4 bytes clear the upper half, 1 and 2 leave the rest alone. */
 NO_VECTORS static void put_register(greg_t *r, uint64_t v, unsigned int size, bool high)
 {
 	switch (size) {
@@ -33,13 +33,13 @@ NO_VECTORS static void put_register(greg_t *r, uint64_t v, unsigned int size, bo
 
 #define ARITHMETIC_FLAGS 0x8d5ull
 
-/* The flags of a - b, as the CPU has them. */
+/* The flags of a - b, as the processor has them. */
 NO_VECTORS static void compare(greg_t *flags, uint64_t a, uint64_t b, unsigned int size)
 {
 	uint64_t f;
 
 #define COMPARE(insn, type)                                                                        \
-	/* Below the stack pointer, the compiler may keep something. */                            \
+	/* The compiler may keep something below the stack pointer. */                            \
 	__asm__("lea -128(%%rsp), %%rsp\n\t" insn " %2, %1\n\tpushfq\n\tpopq %0\n\t"               \
 		"lea 128(%%rsp), %%rsp"                                                            \
 		: "=&r"(f)                                                                         \
@@ -82,7 +82,10 @@ NO_VECTORS void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, u
 	if (insn->class == INSN_COMPARE) {
 		uint64_t with = word_value(insn, *reg);
 
-		/* test has the flags of its result compared with 0; AF, which it leaves open, as CPUs have it: clear. */
+		/*
+		 * test has the flags of its result compared with 0.  AF, which it leaves undefined, is clear as on
+		 * real processors.
+		 */
 		if (insn->test)
 			compare(flags, v & with, 0, insn->size);
 		else

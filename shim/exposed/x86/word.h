@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * word.h: an operand of 1, 2, 4 or 8 bytes, and what an instruction does with it, in general registers only:
- * a site's handler (sites.h) calls these before it has saved the vectors.
+ * word.h: an operand of 1, 2, 4 or 8 bytes, and what an instruction does with it.
+ *
+ * In general registers only: a probe calls these before it has saved the vector registers.
  */
 #ifndef SHIM_EXPOSED_X86_WORD_H
 #define SHIM_EXPOSED_X86_WORD_H
@@ -46,18 +47,21 @@ NO_VECTORS static inline void word_store(void *p, uint64_t v, unsigned int size)
 	}
 }
 
-/* Word by word, upwards, and the rest in as few accesses: of a vector no more is promised than of its words. */
+/*
+ * Copies word by word, upwards, in as few accesses as possible.  A processor promises no more of a vector than of its
+ * words.
+ */
 void word_copy(void *to, const void *from, size_t n);
 
-/* What the instruction has besides its operand in memory: its immediate, or of its register. */
+/* The instruction's other operand: its immediate, or that of its register. */
 uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
 
-/* INSN_LOAD or INSN_COMPARE: v goes to its register, or to the flags. */
+/* INSN_LOAD or INSN_COMPARE: v has been read, and goes to the register or the flags. */
 void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
 
 #define REGISTER_SP 4 /* the stack pointer's number in instructions */
 
-/* A hash of the registers, by their numbers in instructions. */
+/* A hash of the registers, in the order of their numbers in instructions. */
 NO_VECTORS static inline uint64_t word_registers(const uint64_t r[16], uintptr_t pc)
 {
 	uint64_t hash = pc;
