@@ -32,7 +32,7 @@ struct sr_explained {
 	uint8_t *data, *before; /* before: what an earlier value left there */
 	bool *before_known;
 	/*
-	 * The memory around it, from SR_EXPLAIN_MARGIN before it.  Bytes that no value told are
+	 * The memory around it, from SR_EXPLAIN_MARGIN before it.  Bytes that no value had are
 	 * zero, as memory mostly is when it becomes an exposed region.
 	 */
 	uint8_t *image;

@@ -394,21 +394,40 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 	return saved;
 }
 
+static void fill_control(struct sr_replay_control *c, const struct sr_recorded *recorded)
+{
+	c->stdout_line_buffered = recorded->stdout_line_buffered;
+	c->main_stack = recorded->main_stack;
+	c->trap = recorded->trap;
+	c->tsc = recorded->tsc;
+	c->serial = recorded->serial;
+	c->pid = recorded->pid;
+	c->processor = recorded->processor;
+}
+
+static void stop_feeders(struct replay *r, struct sr_verdict *v)
+{
+	for (size_t i = 0; i < r->n_feeders; i++) {
+		sr_feeder_stop(&r->feeders[i]);
+		v->recorded_calls += r->feeders[i].calls;
+		v->killed = v->killed || r->feeders[i].killed;
+		if (r->feeders[i].warning[0])
+			v->warning = r->feeders[i].warning;
+	}
+}
+
 static int run(struct replay *r)
 {
-	struct sr_verdict v = {.rank = r->options->rank, .trace = r->trace};
+	struct sr_verdict v = {
+	    .rank = r->options->rank,
+	    .trace = r->trace,
+	    .with_tool = r->options->tool.kind != SR_TOOL_NONE,
+	    .debugged = r->options->tool.kind == SR_TOOL_GDB,
+	};
 	unsigned long limit;
 	int status, found, group_fd;
 
-	v.with_tool = r->options->tool.kind != SR_TOOL_NONE;
-	v.debugged = r->options->tool.kind == SR_TOOL_GDB;
-	r->control->stdout_line_buffered = r->recorded.stdout_line_buffered;
-	r->control->main_stack = r->recorded.main_stack;
-	r->control->trap = r->recorded.trap;
-	r->control->tsc = r->recorded.tsc;
-	r->control->serial = r->recorded.serial;
-	r->control->pid = r->recorded.pid;
-	r->control->processor = r->recorded.processor;
+	fill_control(r->control, &r->recorded);
 	if (!open_plan(r) || !open_feeders(r, &limit))
 		return SR_EXIT_FAILED;
 	found = r->control->found_fd;
@@ -416,13 +435,7 @@ static int run(struct replay *r)
 	if (!start_child(r, limit))
 		return SR_EXIT_FAILED;
 	wait_for_child(r, &v);
-	for (size_t i = 0; i < r->n_feeders; i++) {
-		sr_feeder_stop(&r->feeders[i]);
-		v.recorded_calls += r->feeders[i].calls;
-		v.killed = v.killed || r->feeders[i].killed;
-		if (r->feeders[i].warning[0])
-			v.warning = r->feeders[i].warning;
-	}
+	stop_feeders(r, &v);
 	if (r->sandbox[0])
 		sr_sandbox_end(r->sandbox);
 	if (!save_found(r, &v, found, group_fd))

@@ -44,8 +44,8 @@ struct sr_log_cm {
 	uint64_t id; /* 0: nothing to be seen */
 	uint64_t qp; /* 0: it has none yet */
 	uint32_t qp_num, qp_type;
-	uint32_t peer_qp_num; /* 0: no event told it */
-	int sig_all;          /* -1: not told here */
+	uint32_t peer_qp_num; /* 0: no event had it */
+	int sig_all;          /* -1: not known from this call */
 };
 bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v);
 

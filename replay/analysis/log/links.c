@@ -106,7 +106,7 @@ static int see_modify(struct pass *p, const struct sr_log_call *c)
 static int see_cm(struct pass *p, const struct sr_log_call *c)
 {
 	struct sr_log_cm v;
-	uint64_t told;
+	uint64_t peer_number;
 	struct qp *qp;
 
 	if (!sr_log_get_cm(c, &v))
@@ -120,9 +120,9 @@ static int see_cm(struct pass *p, const struct sr_log_call *c)
 		qp = add_qp(p, v.qp, v.qp_num, v.qp_type);
 	if (!qp)
 		return -ENOMEM;
-	if (qp->end != SR_NO_END || !sr_keymap_get(&p->cm_peers, v.id, &told))
+	if (qp->end != SR_NO_END || !sr_keymap_get(&p->cm_peers, v.id, &peer_number))
 		return 0;
-	return add_end(p, qp, v.qp, (uint32_t)told, c) ? 0 : -ENOMEM;
+	return add_end(p, qp, v.qp, (uint32_t)peer_number, c) ? 0 : -ENOMEM;
 }
 
 static int see_mr(struct sr_links_rank *r, const struct sr_log_call *c)

@@ -124,9 +124,6 @@ struct process {
 
 /* ------------------------------------------------------------- queue pairs */
 
-/* NULL: no memory. */
-struct qp *sr_log_add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint32_t type,
-			 bool sig_all);
 void sr_log_free_qp(struct qp *q);
 
 /* Puts a copy of the request into the queue; -ENOMEM. */

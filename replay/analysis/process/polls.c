@@ -65,9 +65,9 @@ struct polling {
 static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t length, uint64_t first)
 {
 	struct process *p = s->p;
-	uint64_t told = 0, remote = v->remote;
+	uint64_t reported = 0, remote = v->remote;
 
-	while (told < length && s->segment < s->poll.segments_n) {
+	while (reported < length && s->segment < s->poll.segments_n) {
 		struct sr_cursor next = s->poll.segments;
 		struct sr_wire_segment found;
 		int err;
@@ -76,22 +76,22 @@ static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t l
 		if (next.bad)
 			return -EBADMSG;
 		/* Memory that the CPU cannot read was not recorded. */
-		if (first && !told && found.addr != first)
+		if (first && !reported && found.addr != first)
 			break;
 		s->poll.segments = next;
 		s->segment++;
 		v->address = found.addr;
 		v->data = found.data.p;
 		v->length = found.data.n;
-		v->remote = remote + told;
-		told += found.data.n;
+		v->remote = remote + reported;
+		reported += found.data.n;
 		p->counts->values++;
 		p->counts->bytes += found.data.n;
 		err = p->hooks->value ? p->hooks->value(p->hooks->argument, v) : 0;
 		if (err)
 			return err;
 	}
-	return (int64_t)told;
+	return (int64_t)reported;
 }
 
 static struct sr_value new_value(const struct polling *s)
@@ -110,16 +110,16 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 {
 	struct process *p = s->p;
 	struct sr_value v = new_value(s);
-	int64_t told;
+	int64_t reported;
 
 	v.from = sr_log_peer_of(p, q);
 	v.remote = rq->remote;
 	v.sent = rq->at;
 	v.request = rq->number;
 	v.flags = sr_log_link_flags(p, q);
-	told = report_segments(s, &v, rq->length, rq->first_sge);
-	if (told < 0 || rq->fetched)
-		return told < 0 ? (int)told : 0;
+	reported = report_segments(s, &v, rq->length, rq->first_sge);
+	if (reported < 0 || rq->fetched)
+		return reported < 0 ? (int)reported : 0;
 	rq->fetched = true;
 	if (!p->hooks->fetched)
 		return 0;
@@ -219,64 +219,87 @@ static int sent(struct polling *s, struct qp *q, const struct completion *c)
 	return completing.err;
 }
 
-/* 1: it has to wait for the send; nothing was reported then. */
-static int received(struct polling *s, struct qp *q, const struct completion *c)
+/*
+ * The message that the completion of a receive brought; NULL: its sender is not known.
+ * *must_wait: the sender's rank has not come to the send yet.
+ */
+static const struct message *message_of(struct polling *s, struct qp *q, bool *must_wait)
 {
 	struct process *p = s->p;
 	struct rank *r = &p->ranks[s->rank];
 	size_t from = sr_log_peer_of(p, q);
-	struct qp *sender = sr_log_other_end(p, q);
+	const struct qp *sender = sr_log_other_end(p, q);
+
+	*must_wait = false;
+	if (from == SR_NO_RANK || q->deaf)
+		return NULL;
+	if (sender && sender->messages.used)
+		return MESSAGE_AT(sender, 0);
+	if (p->ranks[from].over || from == s->rank) {
+		p->counts->unmatched++;
+		return NULL;
+	}
+	r->blocked = BY_MESSAGE;
+	r->blocked_on = from;
+	r->blocked_qp = q;
+	*must_wait = true;
+	return NULL;
+}
+
+/* The value comes with this message, which is taken out of its queue. */
+static void take_message(struct polling *s, struct qp *q, const struct message *m,
+			 struct sr_value *v)
+{
+	struct process *p = s->p;
+
+	p->counts->messages++;
+	v->is_message = true;
+	v->sent = m->at;
+	v->request = m->number;
+	v->message_length = m->length;
+	v->message_checksum = m->checksum;
+	sr_log_pop(&sr_log_other_end(p, q)->messages);
+}
+
+/* 1: it has to wait for the send; nothing was reported then. */
+static int received(struct polling *s, struct qp *q, const struct completion *c)
+{
+	const uint32_t flags = sr_log_link_flags(s->p, q);
+	const struct message *m;
 	struct sr_value v;
-	struct message *m = NULL;
-	int64_t told;
+	int64_t reported;
+	bool must_wait;
 
 	if (c->status != IBV_WC_SUCCESS)
 		return 0;
-	if (from != SR_NO_RANK && !q->deaf) {
-		if (sender && sender->messages.used) {
-			m = MESSAGE_AT(sender, 0);
-		} else if (!p->ranks[from].over && from != s->rank) {
-			r->blocked = BY_MESSAGE;
-			r->blocked_on = from;
-			r->blocked_qp = q;
-			return 1;
-		} else {
-			p->counts->unmatched++;
-		}
-	}
-	if (m) {
-		p->counts->messages++;
-		sr_knowledge_message(p->knowledge, s->rank, from, &m->at,
-				     SR_PLAN_BY_MESSAGE | sr_log_link_flags(p, q));
-	}
+	m = message_of(s, q, &must_wait);
+	if (must_wait)
+		return 1;
+	if (m)
+		sr_knowledge_message(s->p->knowledge, s->rank, sr_log_peer_of(s->p, q), &m->at,
+				     SR_PLAN_BY_MESSAGE | flags);
 	v = new_value(s);
-	v.from = from;
-	v.is_message = m;
-	v.flags = sr_log_link_flags(p, q);
-	if (m) {
-		v.sent = m->at;
-		v.request = m->number;
-		v.message_length = m->length;
-		v.message_checksum = m->checksum;
-		sr_log_pop(&sender->messages);
-	}
+	v.from = sr_log_peer_of(s->p, q);
+	v.flags = flags;
+	if (m)
+		take_message(s, q, m, &v);
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return 0;
-	told = report_segments(s, &v, c->byte_len, 0);
-	return told < 0 ? (int)told : 0;
+	reported = report_segments(s, &v, c->byte_len, 0);
+	return reported < 0 ? (int)reported : 0;
 }
 
 /* Bytes that no completion accounts for. */
 static int report_rest(struct polling *s)
 {
 	struct sr_value v = new_value(s);
-	int64_t told;
+	int64_t reported;
 
 	if (s->segment == s->poll.segments_n)
 		return 0;
 	s->p->counts->unexpected++;
-	told = report_segments(s, &v, UINT64_MAX, 0);
-	return told < 0 ? (int)told : 0;
+	reported = report_segments(s, &v, UINT64_MAX, 0);
+	return reported < 0 ? (int)reported : 0;
 }
 
 /* 1: blocked; a later call continues there. */

@@ -78,12 +78,38 @@ static uint32_t accepted(const struct sr_log_call *c, uint32_t n)
 	return out.has_bad_wr && out.bad_wr < n ? out.bad_wr : n;
 }
 
+static int post_one(struct process *p, size_t rank, struct qp *q, struct sr_cursor *at,
+		    uint16_t number)
+{
+	const struct sr_keymap *lkeys = &p->links->ranks[rank].lkeys;
+	struct sr_wire_send_wr w;
+	struct pieces pieces;
+	struct request rq;
+
+	sr_get_send_wr_fields(at, &w);
+	pieces = get_pieces(at, w.sg_list_n);
+	if (at->bad)
+		return -EBADMSG;
+	rq = (struct request){
+	    .at = *sr_knowledge_now(p->knowledge, rank),
+	    .send = {.wr_id = w.wr_id,
+		     .signaled = q->sig_all || w.send_flags & IBV_SEND_SIGNALED},
+	    .length = pieces.length,
+	    .remote = w.remote_addr,
+	    .number = number,
+	    .opcode = (uint8_t)w.opcode,
+	    .fetches = sr_op(w.opcode) & SR_OP_SCATTERS,
+	};
+	if (rq.fetches)
+		rq.first_sge = sr_log_address_of(lkeys, pieces.first_key, pieces.first);
+	return posted(p, rank, q, &rq, w.checksum, w.rkey);
+}
+
 int sr_log_post_send(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
 	const struct sr_log_call *c = &r->call;
 	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
-	const struct sr_keymap *lkeys = &p->links->ranks[rank].lkeys;
 	struct sr_in_post_send in;
 	struct qp *q;
 	uint32_t n;
@@ -93,32 +119,8 @@ int sr_log_post_send(struct process *p, size_t rank)
 	q = sr_log_qp_at_or_new(r, in.qp);
 	n = accepted(c, in.wr_n);
 	err = q ? 0 : -ENOMEM;
-	for (uint32_t i = 0; i < n && !err; i++) {
-		struct sr_wire_send_wr w;
-		struct pieces pieces;
-		bool fetches;
-
-		sr_get_send_wr_fields(&at, &w);
-		pieces = get_pieces(&at, w.sg_list_n);
-		if (at.bad)
-			return -EBADMSG;
-		fetches = sr_op(w.opcode) & SR_OP_SCATTERS;
-		err = posted(p, rank, q,
-			     &(struct request){
-				 .at = *sr_knowledge_now(p->knowledge, rank),
-				 .send = {.wr_id = w.wr_id,
-					  .signaled = q->sig_all ||
-						      w.send_flags & IBV_SEND_SIGNALED},
-				 .length = pieces.length,
-				 .remote = w.remote_addr,
-				 .first_sge = fetches ? sr_log_address_of(lkeys, pieces.first_key,
-									  pieces.first)
-						      : 0,
-				 .number = (uint16_t)i,
-				 .opcode = (uint8_t)w.opcode,
-				 .fetches = fetches},
-			     w.checksum, w.rkey);
-	}
+	for (uint32_t i = 0; i < n && !err; i++)
+		err = post_one(p, rank, q, &at, (uint16_t)i);
 	return err;
 }
 

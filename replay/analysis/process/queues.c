@@ -22,7 +22,7 @@ void *sr_log_push(struct ring *r, size_t bytes)
 	return sr_log_at(r, r->used++, bytes);
 }
 
-struct qp *sr_log_add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint32_t type,
+static struct qp *add_qp(struct rank *r, uint64_t address, uint32_t qp_num, uint32_t type,
 			 bool sig_all)
 {
 	struct qp *q = calloc(1, sizeof(*q));
@@ -103,7 +103,7 @@ struct qp *sr_log_qp_at_or_new(struct rank *r, uint64_t address)
 {
 	struct qp *q = sr_log_qp_at(r, address);
 
-	return q ? q : sr_log_add_qp(r, address, 0, IBV_QPT_RC, false);
+	return q ? q : add_qp(r, address, 0, IBV_QPT_RC, false);
 }
 
 struct qp *sr_log_qp_numbered(const struct rank *r, uint32_t qp_num)
@@ -162,7 +162,7 @@ static int connect_ends(struct process *p, size_t rank, const struct sr_log_call
 
 		/* librdmacm made it, or its memory was used again. */
 		if (!q || q->qp_num != e->qp_num)
-			q = sr_log_add_qp(r, e->qp, e->qp_num, e->type, q ? q->sig_all : false);
+			q = add_qp(r, e->qp, e->qp_num, e->type, q ? q->sig_all : false);
 		if (!q)
 			return -ENOMEM;
 		q->end = ends[i];
@@ -189,12 +189,12 @@ int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 	case SR_WHAT_CREATE_QP:
 	case SR_WHAT_CREATE_QP_EX:
 		if (sr_log_get_create_qp(c, &made) && made.qp &&
-		    !sr_log_add_qp(r, made.qp, made.qp_num, made.type, made.sig_all))
+		    !add_qp(r, made.qp, made.qp_num, made.type, made.sig_all))
 			return -ENOMEM;
 		break;
 	case SR_WHAT_CM_CREATE_QP:
 		if (sr_log_get_cm(c, &cm) && cm.qp &&
-		    !sr_log_add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0))
+		    !add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0))
 			return -ENOMEM;
 		break;
 	case SR_WHAT_MODIFY_QP:
