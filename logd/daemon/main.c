@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * sreplay-logd: moves the records of recorded processes from their rings into traces.  Each user has
- * one on each node.  This file: options, start and end.
+ * one on each node.  This file: start, the main loop and the end.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <sodium.h>
@@ -22,138 +21,15 @@
 
 #include "logd/base/rawsys.h"
 #include "logd/daemon/listen.h"
+#include "logd/daemon/options.h"
 #include "logd/daemon/peer.h"
 #include "logd/daemon/requests.h"
-#include "logd/nodes/address.h"
 #include "logd/nodes/directory.h"
 #include "logd/ring/client.h"
-#include "logd/ring/socket_path.h"
 #include "logd/service/log.h"
-#include "logd/writer/drain.h"
 #include "logd/writer/files.h"
 
-#define DRAIN_THREADS 2
-#define LEVEL_DEFAULT 1
-#define LEVEL_MAX     19
-#define IDLE_LOOK_MS  200
-
-struct options {
-	char socket[PATH_MAX];
-	char log[PATH_MAX];
-	const char *wait_dir;
-	struct drain_options drain;
-	int idle_exit; /* seconds; 0: never */
-	int timeout;   /* seconds, of --wait */
-	bool daemonize, status;
-};
-
-static const char usage_text[] =
-    "usage: sreplay-logd [--daemonize] [--socket PATH] [--level N] [--idle-exit SECONDS]\n"
-    "                    [--log FILE] [--plain-io] [--listen ADDRESS[:PORT]]\n"
-    "       sreplay-logd --status [--socket PATH]\n"
-    "       sreplay-logd --wait DIR.srec [--timeout SECONDS] [--socket PATH]\n";
-
-/* ---- options ---- */
-
-static int number_option(const char *name, const char *text, int low, int high)
-{
-	char *end;
-	long n;
-
-	errno = 0;
-	n = strtol(text, &end, 10);
-	if (!errno && *text && !*end && n >= low && n <= high)
-		return (int)n;
-	fprintf(stderr, "sreplay-logd: --%s needs a number from %d to %d, not \"%s\"\n", name, low,
-		high, text);
-	exit(2);
-}
-
-static const struct option long_options[] = {
-    {"daemonize", no_argument, NULL, 'd'},
-    {"socket", required_argument, NULL, 's'},
-    {"level", required_argument, NULL, 'l'},
-    {"idle-exit", required_argument, NULL, 'i'},
-    {"log", required_argument, NULL, 'o'},
-    {"status", no_argument, NULL, 'S'},
-    {"wait", required_argument, NULL, 'w'},
-    {"timeout", required_argument, NULL, 't'},
-    {"listen", required_argument, NULL, 'L'},
-    {"plain-io", no_argument, NULL, 'p'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static void take_option(struct options *o, int c)
-{
-	switch (c) {
-	case 'd':
-		o->daemonize = true;
-		break;
-	case 's':
-		snprintf(o->socket, sizeof(o->socket), "%s", optarg);
-		break;
-	case 'l':
-		o->drain.level = number_option("level", optarg, 0, LEVEL_MAX);
-		break;
-	case 'i':
-		o->idle_exit = number_option("idle-exit", optarg, 1, INT_MAX / 1000);
-		break;
-	case 'o':
-		snprintf(o->log, sizeof(o->log), "%s", optarg);
-		break;
-	case 'S':
-		o->status = true;
-		break;
-	case 'w':
-		o->wait_dir = optarg;
-		break;
-	case 't':
-		o->timeout = number_option("timeout", optarg, 0, INT_MAX / 1000);
-		break;
-	case 'p':
-		o->drain.plain = true;
-		break;
-	case 'L':
-		if (!node_set_address(optarg))
-			break;
-		fprintf(stderr,
-			"sreplay-logd: --listen needs an IP address, with or without a port, "
-			"not \"%s\"\n",
-			optarg);
-		exit(2);
-	case 'V':
-		puts("sreplay-logd " SREPLAY_VERSION);
-		exit(0);
-	case 'h':
-		fputs(usage_text, stdout);
-		exit(0);
-	default:
-		fputs(usage_text, stderr);
-		exit(2);
-	}
-}
-
-static void parse_options(struct options *o, int argc, char **argv)
-{
-	int c;
-
-	*o = (struct options){.drain = {.threads = DRAIN_THREADS, .level = LEVEL_DEFAULT},
-			      .timeout = INT_MAX / 1000};
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
-		take_option(o, c);
-	if (optind < argc) {
-		fprintf(stderr, "sreplay-logd: unexpected argument \"%s\"\n%s", argv[optind],
-			usage_text);
-		exit(2);
-	}
-	if (!o->socket[0] && sr_socket_path(o->socket, sizeof(o->socket))) {
-		fprintf(stderr, "sreplay-logd: the socket's path is too long (SREPLAY_SOCKET, "
-				"XDG_RUNTIME_DIR)\n");
-		exit(2);
-	}
-}
+#define IDLE_LOOK_MS 200
 
 /* ---- asking a daemon ---- */
 

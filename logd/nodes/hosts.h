@@ -9,7 +9,6 @@
 #define LOGD_NODES_HOSTS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 #define AVOID_MS 10000

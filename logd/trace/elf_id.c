@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "logd/trace/elf_id.h"
-#include "logd/base/hex.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -11,14 +10,12 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "logd/base/hex.h"
+#include "logd/trace/file_io.h"
+
 /* No linker writes more notes, and no more program headers. */
 #define NOTES_MAX   (64 << 10)
 #define HEADERS_MAX 256
-
-static bool read_fully(int fd, void *data, size_t size, uint64_t offset)
-{
-	return pread(fd, data, size, (off_t)offset) == (ssize_t)size;
-}
 
 bool is_elf(int fd)
 {
@@ -86,21 +83,6 @@ bool elf_build_id(int fd, char *hex, size_t size)
 			return true;
 	}
 	return false;
-}
-
-static int write_all(int fd, const char *data, size_t size)
-{
-	while (size) {
-		ssize_t n = write(fd, data, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		data += n;
-		size -= (size_t)n;
-	}
-	return 0;
 }
 
 #define BLOCK (256u << 10)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The directory of a trace: manifest, ranks, what each rank says of itself. */
 #include "logd/trace/read_trace.h"
-#include "logd/base/hex.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "logd/base/hex.h"
 
 struct rank {
 	int32_t number;

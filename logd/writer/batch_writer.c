@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #ifdef HAVE_LIBURING
 #include <liburing.h>
 #endif

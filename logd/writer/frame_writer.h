@@ -8,10 +8,8 @@
 #define LOGD_WRITER_FRAME_WRITER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include "logd/trace/format.h"
 #include "logd/trace/frame.h"
 
 struct frame_writer;

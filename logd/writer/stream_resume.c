@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "logd/writer/stream_resume.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <zstd.h>
 
+#include "logd/trace/file_io.h"
 #include "logd/trace/frame.h"
-
-static bool read_fully(int fd, void *data, size_t size, uint64_t offset)
-{
-	return pread(fd, data, size, (off_t)offset) == (ssize_t)size;
-}
 
 /* malloc'ed; NULL: it cannot be read, or it is torn. */
 static void *read_body(int fd, const struct sr_frame_header *h, uint64_t offset)

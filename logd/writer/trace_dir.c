@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "logd/writer/trace_dir.h"
-#include "logd/base/hex.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +13,9 @@
 #include <unistd.h>
 
 #include <sreplay/trace.h>
+
+#include "logd/base/hex.h"
+#include "logd/trace/file_io.h"
 
 /* For this user only: a trace holds the environment and memory of a process. */
 #define DIR_MODE  0700
@@ -47,22 +49,11 @@ static int write_text(int dir, const char *name, const char *text, size_t size)
 {
 	int fd =
 	    openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
-	int err = 0;
+	int err;
 
 	if (fd < 0)
 		return -errno;
-	while (size && !err) {
-		ssize_t n = write(fd, text, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			err = n ? -errno : -EIO;
-			break;
-		}
-		text += n;
-		size -= (size_t)n;
-	}
+	err = write_all(fd, text, size);
 	if (close(fd) && !err)
 		err = -errno;
 	return err;
