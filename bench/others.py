@@ -126,8 +126,8 @@ def table(rows, markdown, number):
         medians = ["%.1f %s" % (statistics.median(row[k]), unit) if row[k] else "-" for k in ("bare", "recorded")]
         lines.append(["`%s`" % name] + medians + [number(row["ratio"]) + ("" if "failed" not in row else ", %d failed" % len(row["failed"]))] +
                      ["%d (%d)" % (len(row["bare"]), row["discarded"])] +
-                     [number(max((c.get(k, 0) for c in counts), default=None), "%d") for k in ("calls", "faults", "values", "late")] +
+                     [number(max((c.get(k, 0) for c in counts), default=None), "%d") for k in ("calls", "faults", "values", "asynchronous")] +
                      [number(max((c.get(k, 0) for c in counts), default=0) / unit_of, "%.1f")
-                      for k, unit_of in (("bytes_on_disk", 1e3), ("window_bytes", 2**20))])
+                      for k, unit_of in (("bytes_on_disk", 1e3), ("exposed_bytes", 2**20))])
     return markdown(["program", "bare", "recorded", "ratio", "pairs (discarded)", "calls", "faults", "values", "async", "trace kB",
                      "exposed MiB"], lines)
