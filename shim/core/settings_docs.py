@@ -35,7 +35,11 @@ class Setting:
 
 
 class Names(dict):
-    """What settings.def names without defining it: fields and constants."""
+    """What settings.def names without defining it: fields, and constants of ranks.h."""
+
+    def read_constants(self, path):
+        with open(path) as f:
+            self.update((name, int(value)) for name, value in re.findall(r"#define (\w+) (\d+)$", f.read(), re.M))
 
     def __missing__(self, name):
         return name
@@ -53,6 +57,7 @@ def read_table(path=TABLE):
         CHOICE=lambda *words: {"kind": "CHOICE", "words": list(words)},
         NUMBER=lambda unit, least, most: {"kind": "NUMBER", "range": (unit, least, most)},
         PATH={"kind": "PATH"}, RANKS={"kind": "RANKS"}, TEXT=lambda what: {"kind": "TEXT", "what": what})
+    names.read_constants(os.path.join(HERE, "ranks.h"))
     with open(path) as f:
         exec(compile(re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S), path, "exec"), {}, names)
     return settings, renamed

@@ -16,8 +16,23 @@ from settings_docs import read_table  # noqa: E402
 
 DEVICE = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
 PROGRAM = [os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback"), "1", "3"]
-RIGHT = {"NUMBER": ["0", "7"], "RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"], "TEXT": ["10.0.0.1,10.0.0.2"]}
-WRONG = {"NUMBER": ["", "x", "-1", "1x", "9999999"], "RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": []}
+RIGHT = {"RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"], "TEXT": ["10.0.0.1,10.0.0.2"]}
+WRONG = {"RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": []}
+
+
+def right(s):
+    """Values that the option may have; [None]: it has no argument."""
+    if not s.has_argument:
+        return [None]
+    return s.words or (["%d" % n for n in s.range[1:]] if s.range else RIGHT[s.kind])
+
+
+def wrong(s):
+    if not s.has_argument:
+        return []
+    if s.words:
+        return ["", "frozen", "%d" % len(s.words)]
+    return ["", "x", "1x", "%d" % (s.range[1] - 1), "%d" % (s.range[2] + 1)] if s.range else WRONG[s.kind]
 
 
 def record(directory, *options, **variables):
@@ -29,7 +44,7 @@ def record(directory, *options, **variables):
 
 def values(tap, directory, s):
     """Each value in each form of the option is what the variable has."""
-    for value in s.words if s.has_argument and s.words else RIGHT.get(s.kind, [None]):
+    for value in right(s):
         expected = os.path.join(directory, value) if s.kind == "PATH" else value if value is not None else "on"
         for form in (["--" + s.option] if value is None else ["--%s=%s" % (s.option, value)],
                      ["-" + s.letter] + ([] if value is None else [value])):
@@ -64,7 +79,7 @@ def recorded_with(tap, directory, s):
 
 
 def wrong_values(tap, directory, s):
-    for value in (["", "frozen", "2"] if s.words else WRONG[s.kind]) if s.has_argument else []:
+    for value in wrong(s):
         status, _, err = record(directory, "--%s=%s" % (s.option, value))
         tap.ok(status == 125 and err.startswith("sreplay: --%s" % s.option) and err.count("\n") == 1
                and all(word in err for word in s.words), "--%s=%s is refused in a line" % (s.option, value), err)
