@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fds.h: which file descriptors are captured: calls on them are recorded, and
- * on replay answered from the trace.  The others (regular files, what is
- * printed) are the program's own in both runs.
+ * fds.h: which file descriptors are captured.  Calls on these are recorded, and answered from
+ * the trace in a replay.  The others (regular files, standard output) are the program's own in
+ * both runs.
  *
- * On replay a captured descriptor is held open by a placeholder, so that the
- * kernel hands out the recorded numbers for everything else.
+ * In a replay a placeholder keeps a captured descriptor open, so that the kernel gives the
+ * recorded numbers to all other files.
  */
 #ifndef SHIM_FILES_FDS_H
 #define SHIM_FILES_FDS_H
@@ -17,12 +17,12 @@
 #define SR_MAX_FD 65536
 
 /*
- * Not among the numbers where the recorder and a replay have their own, which differ:
- * what happens to an ordinary one is the same in both runs.
+ * Is it not among the numbers that the recorder or a replay uses?  These differ; what happens
+ * to an ordinary descriptor is the same in both runs.
  */
 bool sr_fd_is_ordinary(int fd);
 
-/* What an open of the program's found.  Part of the trace format. */
+/* What the program has opened.  Part of the trace format. */
 enum sr_fd_class {
 	SR_FD_PLAIN,   /* a regular file, a directory, /dev/null, ...: not captured */
 	SR_FD_OUTSIDE, /* anything else: devices, FIFOs, /proc, /sys */
@@ -33,11 +33,10 @@ void sr_fd_capture(int fd);
 void sr_fd_release(int fd);
 
 /*
- * librdmacm opens descriptors that its caller may never see, in the program's
- * thread or in one of its own; a replay must have their numbers taken.  Each
- * record of a librdmacm call has what came and went since the last one: the
- * next number that was captured or released inside the library, and whether it
- * is open now.  False when there is none left.
+ * librdmacm opens descriptors that its caller may never see, in the program's thread or in one
+ * of its own.  A replay must keep their numbers taken.  So each record of a librdmacm call has
+ * what changed since the last one: the next number that was captured or released inside the
+ * library, and whether it is open now.  False when there is none left.
  */
 bool sr_fd_next_change(int32_t *fd, bool *open);
 

@@ -2,11 +2,10 @@
 /*
  * inputs.h: regular files that the recorded program reads.
  *
- * They are taken as unchanged inputs: at the first use the daemon notes size
- * and content hash (and keeps the content, where asked), so that a replay can
- * name one that has changed.  Called by the wrappers of open and its kin, inside
- * of the shim's own section (sr_enter): a handler that interrupts it comes
- * through unrecorded, and so not here.
+ * A replay reads them again and expects them unchanged.  So at the first use the daemon notes
+ * the size and a hash of the content, and keeps the content if that was asked for; a replay names
+ * a file that has changed.  Called by the wrappers of open and similar functions, inside a
+ * section (sr_enter).
  */
 #ifndef SHIM_FILES_INPUTS_H
 #define SHIM_FILES_INPUTS_H
@@ -15,20 +14,19 @@
 
 struct sr_client;
 
-/* keep: the content too. */
+/* keep: the daemon keeps the content, too. */
 void sr_files_start(struct sr_client *client, bool keep);
 /* In a child, which is not recorded. */
 void sr_files_stop(void);
 
 /*
- * The program has just opened fd with these flags.  What is no regular file, or
- * an output (truncated, or written to and empty), is none of ours; nor is what
- * the kernel makes up in /proc and the like.  Waits until the daemon has the
- * file; leaves errno alone.
+ * The program has just opened fd with these flags.  Ignores what is no regular file, an output
+ * (truncated, or empty and writable), and what the kernel makes up in /proc and similar file
+ * systems.  Waits until the daemon has noted the file; leaves errno alone.
  */
 void sr_files_opened(int fd, int flags);
 
-/* Its content is the kernel's answer and no file's: /proc, /sys, ... */
+/* Does the kernel make the content up: /proc, /sys, ...? */
 bool sr_files_made_up(int fd);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * opens.c: the ways to open a file.
  *
- * Regular files are not captured: a replay reads them again, and files.h sees to
- * it that they are the same.  What librdmacm opens for itself counts among its
- * descriptors (fds.h).  What glibc opens by itself does not pass here.
+ * Regular files are not captured: a replay reads them again, and inputs.h makes sure that they
+ * are the same.  What librdmacm opens for itself counts among its descriptors (fds.h).  What
+ * glibc opens for itself does not come here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static int opened(int fd)
 			sr_fd_capture(fd);
 		return fd;
 	}
-	/* The system-call trap has seen to it. */
+	/* The system-call trap has noted it. */
 	if (t->armed)
 		return fd;
 	before = sr_enter(t);

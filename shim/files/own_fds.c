@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own_fds.c: calls that would close sreplay's own descriptors without
- * naming them one by one, or put another file in their place.  They leave those
- * out.  (A plain close or fcntl of one fails with EBADF: see dispatch.c.)
+ * own_fds.c: calls that would close sreplay's own descriptors without naming them one by one,
+ * or put another file in their place.  They leave these out.  (A plain close or fcntl of one
+ * fails with EBADF: see dispatch.c.)
  *
- * These calls are made in a replay as well: what they do to the numbers, they
- * do to the placeholders of captured descriptors too.
+ * A replay makes these calls as well, and they change the placeholders of captured descriptors
+ * as they changed the descriptors.
  */
 #include "shim/files/own_fds.h"
 
@@ -27,12 +27,10 @@
 
 int sr_own_fd_from(int fd)
 {
-	const struct sr_engine *e = sr_engine;
-
 	fd = fd > 0 ? fd : 0;
 	if (!sr_engine_is_active())
 		return -1;
-	return sr_lower_fd(e->own_fd_from(fd), sr_exposed_fd(), fd);
+	return sr_lower_fd(sr_engine->own_fd_from(fd), sr_exposed_fd(), fd);
 }
 
 bool sr_is_own_fd(int fd)

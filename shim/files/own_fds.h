@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own_fds.h: sreplay's own descriptors in the program's process.  To the program
- * there are none of these numbers: it cannot close them, and programs that close
- * all numbers go on being recorded, or replayed.  Any thread.
+ * own_fds.h: sreplay's own descriptors in the program's process.  For the program these numbers
+ * do not exist: it cannot close them, and a program that closes all numbers is still recorded or
+ * replayed.  Any thread.
  */
 #ifndef SHIM_FILES_OWN_FDS_H
 #define SHIM_FILES_OWN_FDS_H
@@ -13,7 +13,7 @@
 int sr_own_fd_from(int fd);
 bool sr_is_own_fd(int fd);
 
-/* For sr_engine.own_fd_from: the lower one of two, of those from `from` on. */
+/* The lower one of first and fd, of those that are not below from; -1 is none. */
 static inline int sr_lower_fd(int first, int fd, int from)
 {
 	return fd >= from && (first < 0 || fd < first) ? fd : first;

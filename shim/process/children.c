@@ -37,7 +37,7 @@ static void after_fork_in_parent(void)
 	sr_heap_unlock();
 }
 
-/* What the thread had under way is its parent's. */
+/* The call that was under way is the parent's. */
 static void become_program(void)
 {
 	struct sr_thread *t = &sr_self;
@@ -64,20 +64,20 @@ int sr_children_start(void (*f)(void))
 
 /* --------------------------------------------------------------- fork and kin */
 
-/* Is it the program that makes this call, and recorded or replayed? */
+/* Does the program make this call, in a process that is recorded or replayed? */
 static bool is_programs(void)
 {
 	return sr_engine_is_active() && !sr_self.depth;
 }
 
-/* What the kernel gave, for the record. */
+/* The result of the kernel's call, for the record. */
 uint64_t sr_invoke_child(const struct sr_call_desc *d, uint64_t *a)
 {
 	errno = sr_self.made.error;
 	return (uint64_t)(int64_t)sr_self.made.pid;
 }
 
-/* The child comes back from it as the program's, and past the record. */
+/* The child returns from it as the program's, without a record. */
 static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 {
 	struct sr_thread *t = &sr_self;
@@ -102,7 +102,7 @@ static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 	return (pid_t)sr_call(SR_CALL_forked, none, site);
 }
 
-/* Of a recorded process, vfork comes here as well (vfork.c). */
+/* In a recorded process, vfork comes here as well (vfork.c). */
 SR_EXPORT pid_t fork(void)
 {
 	SR_NEXT(next, "fork");
@@ -110,7 +110,7 @@ SR_EXPORT pid_t fork(void)
 	return make_child((pid_t(*)(void))sr_next(&next), true, __builtin_return_address(0));
 }
 
-/* Without what pthread_atfork asks for. */
+/* Without the handlers of pthread_atfork. */
 SR_EXPORT pid_t _Fork(void)
 {
 	SR_NEXT(next, "_Fork");
@@ -118,7 +118,7 @@ SR_EXPORT pid_t _Fork(void)
 	return make_child((pid_t(*)(void))sr_next(&next), false, __builtin_return_address(0));
 }
 
-/* What it executes would be killed by a trap that it knows nothing of. */
+/* A trap that the new program knows nothing of would kill it. */
 uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result;

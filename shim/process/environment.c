@@ -45,7 +45,7 @@ void sr_replayed_close(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 	sr_sys_close((int)a[0]);
 }
 
-/* One that is not captured is closed in a replay as well: what counts is when. */
+/* A descriptor that is not captured is closed in a replay as well: only the order counts. */
 bool sr_close_captured(const uint64_t *a)
 {
 	return sr_fd_captured((int)a[0]) || (sr_trapped(a) && sr_fd_is_ordinary((int)a[0]));
@@ -72,7 +72,7 @@ uint64_t sr_invoke_pair(const struct sr_call_desc *d, uint64_t *a)
 {
 	const int *fds = pair_of(d, a);
 	int result = (int)sr_real(d, a);
-	/* Nested ones are captured where they are librdmacm's. */
+	/* Pairs of nested calls are captured if they are librdmacm's. */
 	if (result == 0 && (sr_self.depth == 1 || sr_self.inside_rdmacm)) {
 		sr_fd_capture(fds[0]);
 		sr_fd_capture(fds[1]);
@@ -117,7 +117,7 @@ uint64_t sr_invoke_dup(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)(int64_t)result;
 }
 
-/* Of a captured one the placeholder is duplicated. */
+/* The placeholder of a captured descriptor is duplicated. */
 void sr_replayed_dup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	int from = (int)a[0], to = (int)result;
@@ -177,7 +177,7 @@ static void __attribute__((noreturn)) cannot_open(const char *path, long error)
 	sr_engine->fail();
 }
 
-/* A file that the recorded run made may be there already. */
+/* A file that the recorded run created may exist already. */
 void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	long fd;
@@ -196,7 +196,7 @@ void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	sr_fd_release((int)result);
 }
 
-/* The terminal is asked for what the recorded run had. */
+/* What a terminal answers is recorded: the replay may have another one. */
 bool sr_ioctl_captured(const uint64_t *a)
 {
 	return sr_fd_captured((int)a[0]) || a[1] == TCGETS || a[1] == TIOCGWINSZ;
@@ -261,8 +261,8 @@ void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t res
 }
 
 /*
- * A call with a signal mask for its duration.  What the system-call trap needs is never blocked
- * (signals.h).  The mask is the argument before its size; in pselect6 both are in memory.
+ * A call with a signal mask for its duration.  Claimed signals are never blocked (signals.h).
+ * The mask is the argument in front of its size; in pselect6 both are in memory.
  */
 uint64_t sr_invoke_masked(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -320,15 +320,15 @@ void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 	share_capture((int)a[0], (int)result);
 }
 
-/* Of what the program prints to, flags are those of the recording, where it was something else. */
+/* The flags of an output are those of the recording, where it may have been another file. */
 static bool is_outputs_flags(int fd, int cmd)
 {
 	return fd <= STDERR_FILENO && (cmd == F_GETFL || cmd == F_SETFL);
 }
 
 /*
- * A duplicate is another number, whatever it is of.  And an output that does not block in a
- * replay would let the program wait where it did not when it was recorded.
+ * A duplicate has a new number, whatever it is of.  And with an output that does not block, the
+ * program could wait in a replay where it did not when it was recorded.
  */
 bool sr_fcntl_captured(const uint64_t *a)
 {
@@ -337,7 +337,7 @@ bool sr_fcntl_captured(const uint64_t *a)
 	return sr_fd_captured(fd) || ((duplicates(cmd) || is_outputs_flags(fd, cmd)) && sr_trapped(a));
 }
 
-/* One that waits for nothing but time, too. */
+/* A call that waits for nothing but time is captured, too. */
 bool sr_select_captured(const uint64_t *a)
 {
 	if ((int)a[0] <= 0)

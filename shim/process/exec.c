@@ -2,9 +2,9 @@
 /*
  * exec.c: the program becomes another one.
  *
- * Its recording ends there, with a record that says so (SR_REC_EXEC): the new
- * one would be a second process of the same rank.  Only an exec that fails is
- * a call.  A replay does not execute anything.
+ * Its recording ends there, with a record that says so (SR_REC_EXEC): the new image would be a
+ * second process of the same rank.  Only an exec that fails is a call.  A replay executes
+ * nothing.
  */
 #include <alloca.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 
-/* Which of them, for sr_call and the record: what the path is relative to is not told. */
+/* One of the functions, with its arguments. */
 struct exec {
 	int (*run)(const struct exec *e);
 	struct sr_next_function *next;

@@ -12,7 +12,7 @@
 
 bool sr_ids_differ;
 
-/* By the threads' numbers.  The first is the process's own. */
+/* Indexed by the threads' numbers.  The first is the process's own. */
 struct ids {
 	_Atomic int32_t recorded, real;
 };
@@ -58,8 +58,8 @@ void sr_ids_start(int32_t recorded_pid)
 }
 
 /*
- * A number may be one thread's in the recording and another's now: the calling thread's
- * comes first, and then the latest.
+ * A number may be one thread's in the recording and another one's now: the calling thread's is
+ * tried first, and then the latest.
  */
 static int32_t other(int32_t id, bool recorded)
 {

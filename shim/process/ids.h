@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ids.h: the numbers of the process and its threads, of which a replay has others.
+ * ids.h: the numbers of the process and its threads, which differ in a replay.
  *
- * The program knows the recorded ones, by getpid and gettid.  libc knows its threads by
- * the real ones, and names them to the kernel: pthread_setname_np opens
- * /proc/self/task/NUMBER/comm, pthread_setaffinity_np and clocks of threads have the number.
- * So arguments are compared as if these were recorded ones, and what goes to the
- * kernel has real ones.
+ * The program sees the recorded numbers, by getpid and gettid.  libc knows its threads by the
+ * real ones and passes these to the kernel: pthread_setname_np opens
+ * /proc/self/task/NUMBER/comm, and pthread_setaffinity_np and the clocks of threads contain
+ * the number.  So arguments are compared as if they had the recorded numbers, and the kernel
+ * gets the real ones.
  *
- * In a recording all of this changes nothing.  From any thread, in a signal handler too.
+ * A recording changes nothing.  Any thread, and signal handlers.
  */
 #ifndef SHIM_PROCESS_IDS_H
 #define SHIM_PROCESS_IDS_H
@@ -24,15 +24,15 @@ extern bool sr_ids_differ SR_HIDDEN;
 
 void sr_ids_start(int32_t recorded_pid);
 
-/* Of the thread with this number; 0: not known yet, or never. */
+/* The recorded and the real number of a thread; 0: unknown so far. */
 void sr_ids_recorded(uint32_t thread, int32_t id);
 void sr_ids_real(uint32_t thread, int32_t id);
 
-/* What an id of the process or a thread is in the other run; any other stays what it is. */
+/* The id of the process or a thread in the other run; any other id stays what it is. */
 int32_t sr_recorded_id(int32_t id);
 int32_t sr_real_id(int32_t id);
 
-/* Of a clock of a process or a thread. */
+/* The same for the clock of a process or a thread. */
 int32_t sr_recorded_clock(int32_t clock);
 
 /* Appends a path below /proc with the recorded numbers in it. */

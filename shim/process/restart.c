@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * restart.c: addresses must be the same in the replay.  `sreplay record` sees to
- * that; a plain LD_PRELOAD start executes its program once more, with the
- * personality that switches address randomisation off.  For the program nothing
- * differs: the same arguments, environment, descriptors, process id.  Tracers
- * see a second execve; constructors that ran before this one run again.
+ * restart.c: addresses must be the same in the replay.  `sreplay record` takes care of that.  A
+ * plain LD_PRELOAD start executes its program once more, with the personality that switches
+ * address randomisation off.  The program sees no difference: it has the same arguments,
+ * environment, descriptors and process id.  Tracers see a second execve, and constructors that
+ * ran before this one run again.
  *
- * Never twice: an execve may drop the flag again (of a set-user-ID program, say,
- * whoever runs it), so the new image must know that it is one.  An environment
- * variable would move the stack and be found by the program; a bit of the
- * personality that means nothing to Linux, WHOLE_SECONDS, survives any execve.
+ * It never does so twice: an execve may drop the flag again (of a set-user-ID program, for
+ * example), so the new image must know that it is the second one.  An environment variable would
+ * move the stack, and the program could find it.  A bit of the personality that means nothing to
+ * Linux, WHOLE_SECONDS, survives any execve.
  */
 #include "shim/process/restart.h"
 
@@ -37,7 +37,7 @@ static long set_personality(unsigned int persona)
 	return sr_syscall(SYS_personality, persona, 0, 0, 0, 0, 0);
 }
 
-/* Without one the process is not going to be recorded. */
+/* Without a daemon the process will not be recorded. */
 static bool there_is_a_daemon(void)
 {
 	char path[108];
@@ -49,8 +49,8 @@ static bool there_is_a_daemon(void)
 }
 
 /*
- * The path by which the program was executed, which lies on the new stack as it
- * did on this one; unless it is a script's, whose interpreter this process is.
+ * The path by which the program was executed, which lies on the new stack as it did on this
+ * one; but if that is a script's, its interpreter, which this process is.
  */
 static const char *executable(void)
 {
@@ -64,9 +64,8 @@ static const char *executable(void)
 }
 
 /*
- * The arguments that execve got, which the dynamic linker may have shifted (when
- * it was itself the program executed).  The kernel takes 6 MiB at most, empty
- * ones included.
+ * The arguments that execve got.  The dynamic linker may have shifted them, if it was itself
+ * the program executed.  The kernel takes 6 MiB at most, empty ones included.
  */
 #define TEXT_BYTES   (8ul << 20)
 #define VECTOR_BYTES (TEXT_BYTES * sizeof(char *))
@@ -122,7 +121,7 @@ void sr_restart_without_randomisation(void)
 		complain("an execve takes it back");
 		return;
 	}
-	/* What runs with privileges is left as it is. */
+	/* A program that runs with privileges is left as it is. */
 	if (!there_is_a_daemon() || getauxval(AT_SECURE))
 		return;
 	err = now < 0 ? now : set_personality((unsigned int)now | ADDR_NO_RANDOMIZE | AGAIN);

@@ -4,9 +4,9 @@
 #define SHIM_PROCESS_RESTART_H
 
 /*
- * For a process that is to be recorded, before anything else.  Does not return
- * if it executes the program anew; else there is no randomisation, or it
- * cannot be helped and was said.
+ * For a process that is to be recorded, before anything else.  Does not return if it executes
+ * the program again.  If it returns, there is no randomisation, or a message says why it could
+ * not be switched off.
  */
 void sr_restart_without_randomisation(void);
 

@@ -18,10 +18,10 @@
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 
-/* What any segment may be aligned to: one of huge pages has to be. */
+/* Any segment may be aligned to it; one of huge pages has to be. */
 #define ALIGNMENT (2ul << 20)
 
-/* One of a replay. */
+/* A segment, in a replay. */
 struct segment {
 	int id;
 	size_t size;
@@ -30,7 +30,7 @@ struct segment {
 	bool removed;
 };
 
-/* Where the program has one. */
+/* An attachment of the program's. */
 struct attachment {
 	size_t size;
 	struct segment *segment; /* recording: NULL */
@@ -73,7 +73,7 @@ static void detached(struct segment *s)
 		release(s);
 }
 
-/* By shmdt, which is not told the size. */
+/* For shmdt, which does not know the size. */
 static size_t size_at(uintptr_t at)
 {
 	struct attachment *a = sr_map_get(&attachments, at);
@@ -81,7 +81,7 @@ static size_t size_at(uintptr_t at)
 	return a ? a->size : 0;
 }
 
-/* By munmap, too. */
+/* munmap ends an attachment, too. */
 void sr_segment_ends(void *addr, size_t size)
 {
 	uintptr_t at = (uintptr_t)addr;
@@ -136,7 +136,7 @@ void sr_put_shm_change(struct sr_buf *b, const void *wanted)
 
 /* ---------------------------------------------------------------- recording */
 
-/* 0 if it cannot be known: then it cannot be attached either. */
+/* 0 if it is unknown: then the segment cannot be attached either. */
 static size_t size_of(int id)
 {
 	struct shmid_ds ds;
@@ -166,7 +166,7 @@ uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
 	if (a[1] && a[2] & SHM_REMAP)
 		sr_heap_mapping_ends((void *)sr_page_down(a[1]), size);
 	result = sr_real(d, placed);
-	/* Something may lie there. */
+	/* The range may be in use. */
 	if (result == (uint64_t)-1 && errno == EINVAL && placed[1] != a[1])
 		result = sr_real(d, a);
 	if (result == (uint64_t)-1)
@@ -196,7 +196,7 @@ static struct segment *find_or_make(int id, size_t size)
 
 	if (s && s->size == size)
 		return s;
-	/* The system gave the number again. */
+	/* The system has reused the number. */
 	if (s && !s->attached)
 		release(s);
 	s = sr_alloc_zeroed(sizeof(*s));

@@ -2,12 +2,11 @@
 /*
  * segments.h: System V shared memory.
  *
- * A recording gives each segment that the program attaches, and leaves the place of
- * to the kernel, an address in a range of its own, and keeps that in the trace.  A replay
- * makes, finds and touches no segment of the system's: one of the recorded number
- * is memory of this process alone, zeros at first, that lies where the recorded one
- * did; all its attachments show the same bytes, as they did, and it lasts from one
- * to the next.
+ * Where the program leaves the address of a segment to the kernel, a recording attaches it at
+ * an address in a range of its own; the trace has the address.  A replay uses no segment of the
+ * system's.  Instead, memory of this process stands for the segment of the recorded number: zeros
+ * at first, at the recorded address.  All its attachments show the same bytes, and it lasts from
+ * one attachment to the next.
  *
  * Called by the engines (calls.def), from any thread.
  */
@@ -19,13 +18,13 @@
 
 #include "shim/core/codec.h"
 
-/* What lay there is about to be unmapped, or mapped over. */
+/* Memory is about to be unmapped or mapped over (memory/heap.h). */
 void sr_segment_ends(void *addr, size_t size);
 
 /* How much a command of shmctl writes; 0: nothing. */
 size_t sr_shmctl_answer_size(int command);
 
-/* What IPC_SET looks at. */
+/* The fields that IPC_SET reads. */
 void sr_put_shm_change(struct sr_buf *b, const void *wanted);
 
 #endif

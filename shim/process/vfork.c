@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * vfork.c: a vfork child runs in its parent's memory and calls close, dup2, _exit,
- * ... there: of a recorded process, that would be recorded as the parent's doing.
- * A fork is a vfork with less sharing, and its child is told apart.
+ * vfork.c: a vfork child runs in its parent's memory, and calls close, dup2, _exit and others
+ * there.  In a recorded process, these calls would be recorded as the parent's.  A fork shares
+ * less, and its child can be told from the parent.
  *
- * Any other process gets its vfork: some hear by the shared memory that an exec
- * has failed.  It returns twice, so it cannot be called from here, only jumped
- * to, with the stack and the return address as they came.
+ * Any other process gets its vfork: some programs find out by the shared memory that an exec
+ * has failed.  vfork returns twice, so it cannot be called from here: the code jumps to it, with
+ * the stack and the return address that the program made.
  */
 #include <unistd.h>
 

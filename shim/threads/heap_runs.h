@@ -2,18 +2,15 @@
 /*
  * heap_runs.h: several threads and one heap.
  *
- * Where a block lies depends on what all threads allocated and freed before, in
- * which order.  So in a process with threads each operation on the program's
- * heap is made under one lock, and all threads use one of glibc's arenas
- * (start.c); its caches per thread do no harm, being filled and emptied in that
- * same order.  Of the order only the changes are recorded: a thread that makes
- * an operation after another thread's takes the heap over, and a record in its
- * stream says where (SR_REC_HEAP).  In a replay it waits there until the other
- * has made as many as it had made.
+ * Where a block lies depends on the order in which all threads allocated and freed before.  So
+ * in a process with threads, each operation on the program's heap is made under one lock, and
+ * all threads use one of glibc's arenas (start.c); its caches per thread are filled and emptied
+ * in that same order.  Only changes of the order are recorded: a thread that makes an operation
+ * after another thread's begins a run, and a record in its stream says where (SR_REC_HEAP).  In
+ * a replay it waits there until the other thread has made as many operations as it had.
  *
- * A thread that ends gives its cache back to the arena, inside glibc, when nothing
- * of the shim's can see it.  The next thread that takes the heap over waits until
- * it is gone.
+ * When a thread ends, glibc returns its cache to the arena, where the shim cannot see it.  The
+ * next thread that begins a run waits until that thread is gone.
  *
  * While there is one thread, none of this happens.
  */
@@ -22,7 +19,7 @@
 
 #include "shim/memory/heap_order.h"
 
-/* The thread makes no more operations, but for what glibc does when it is over. */
+/* The thread makes no more operations, except what glibc does when it is gone. */
 void sr_heap_leave(struct sr_thread *t);
 
 /* Has the thread that had the heap last left it, and may not be gone yet? */

@@ -2,11 +2,10 @@
 /*
  * main_stack.h: where the frame of the program's main lies.
  *
- * Between the strings at the top of the stack, which are the same in a replay,
- * and main's frame the kernel puts its auxiliary vector; another kernel's is
- * shorter or longer, and every address of a local variable moves with it.  So a
- * recording starts main a little lower than it had to, and a replay, on
- * whatever kernel, at the same place.
+ * Between the strings at the top of the stack, which are the same in a replay, and main's frame
+ * the kernel puts its auxiliary vector.  Another kernel's is shorter or longer, and would move
+ * every local variable.  So a recording starts main a little lower than it had to, and a replay
+ * starts it at the same place, on any kernel.
  */
 #ifndef SHIM_THREADS_MAIN_STACK_H
 #define SHIM_THREADS_MAIN_STACK_H

@@ -21,8 +21,8 @@ static void run_once_routine(void)
 	uint64_t none[1] = {0};
 
 	/*
-	 * If the routine throws or is cancelled, neither these lines' other half
-	 * nor that of the caller's is run: they cancel out.
+	 * If the routine throws or is cancelled, neither the second half of these changes is made
+	 * nor that of the caller's: they cancel out.
 	 */
 	sr_engine_resumes(t);
 	t->depth--;
@@ -57,7 +57,7 @@ static int record_once(struct sr_thread *t, once_function real, int *control, vo
 	return err;
 }
 
-/* Who runs the routine is in the trace. */
+/* The trace says which thread runs the routine. */
 static void replay_once(struct sr_thread *t, int *control, void (*routine)(void))
 {
 	uint64_t none[1] = {0};

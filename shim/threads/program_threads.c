@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * program_threads.c: how threads of the program begin and end, when recorded and when
- * replayed.
- */
+/* program_threads.c: how threads of the program begin and end, in a recording and a replay. */
 #include "shim/threads/program_threads.h"
 
 #include <dlfcn.h>
@@ -65,7 +62,7 @@ static void *run(void *argument)
 
 	sr_signals_thread_begins(copy.hidden, copy.inner);
 	if (s->inner) {
-		/* For good: nothing that it does is the program's. */
+		/* For good: no call of this thread is the program's. */
 		sr_tsc_leave_alone();
 		sr_cpuid_leave_alone();
 		t->heap = SR_HEAP_LIBRARY;
@@ -75,7 +72,7 @@ static void *run(void *argument)
 		t->number = s->number;
 		t->numbered = t->counted = true;
 		sr_ids_real(t->number, (int32_t)sr_sys_gettid());
-		/* From here on a thread that creates another one may free it, or nobody. */
+		/* With a stack of ours, from here on a thread that creates another one may free *s. */
 		if (s->stack)
 			s->tid = (int32_t)sr_sys_gettid();
 		else
@@ -116,7 +113,7 @@ static struct sr_thread_start *new_start(void *routine, void *arg, bool c11)
 	return s;
 }
 
-/* As libc has it, in the number of the thread's clock; 0: the thread has ended already. */
+/* libc has it in the number of the thread's clock; 0: the thread has ended already. */
 static int32_t tid_of(pthread_t id)
 {
 	clockid_t clock;
@@ -125,8 +122,8 @@ static int32_t tid_of(pthread_t id)
 }
 
 /*
- * Takes s over; *stack is where its stack is, 0 if the program gave it one: then what a
- * pthread_t leads to may be gone, and the thread's number is not found out.
+ * Takes s over.  *stack is the address of the thread's stack; 0 if the program chose it: then
+ * what a pthread_t leads to may be gone already, and the thread's id stays unknown.
  */
 static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s,
 		  uint64_t *stack, int32_t *tid)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stdio_order.c: what several threads print comes in the recorded order.
+ * stdio_order.c: what several threads print appears in the recorded order.
  *
- * glibc's printf and its kin take their file's lock without a call that the shim
- * could see, and write by an inner call, when the buffer is full.  So the order
- * of what threads print is decided inside of glibc, and recording the writes
- * would not tell it.  These wrappers take the file's lock first, by flockfile,
- * which is an ordered call like any other lock's; glibc takes it a second time.
+ * glibc's printf and similar functions lock their file without a call that the shim could
+ * intercept, and write by an inner call when the buffer is full.  So the order is decided inside
+ * glibc, and records of the writes would not contain it.  These wrappers lock the file first, by
+ * flockfile, which is an ordered call like any other lock's; glibc locks it a second time.
  *
- * With one thread, they are passed by.  What reads from files is not here:
- * threads that share an input file do not replay exactly.
+ * With one thread they do nothing.  Functions that read are not here: threads that share an input
+ * file do not replay exactly.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -59,8 +58,8 @@ static bool try_lock(FILE *file)
 }
 
 /*
- * Of threads that take turns, only who has the run token takes the lock: it is also taken, and given back,
- * inside of glibc, which has no event for that.
+ * Where threads run one at a time, only the holder of the run token takes the lock: glibc also
+ * takes and releases it inside, without an event.
  */
 uint64_t sr_invoke_flockfile(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -89,9 +88,9 @@ void sr_replayed_flockfile(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 }
 
 /*
- * Of what a thread is printing while another one ends the process, all or nothing
- * is to come out, in both runs: the thread that ends it takes the lock, for good,
- * at its event.  Not at any price: the holder may never let go.
+ * If a thread is printing while another one ends the process, either all of it appears or
+ * nothing, in both runs: the ending thread takes the lock, for good, at its event.  It gives up
+ * after a while, since the holder may never release it.
  */
 void sr_stdio_settle(void)
 {

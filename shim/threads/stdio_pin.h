@@ -2,10 +2,9 @@
 /*
  * stdio_pin.h: standard output's buffer.
  *
- * stdio allocates it at the first print, with a size that depends on what file
- * descriptor 1 is: a terminal in one run and a pipe in the other would move all
- * later allocations.  So in both runs it is a buffer of the shim's, and it is
- * flushed as it was in the recording.
+ * stdio allocates it at the first print, with a size that depends on what descriptor 1 is: a
+ * terminal in one run and a pipe in the other would move all later allocations.  So in both
+ * runs it is a buffer of the shim's, which is flushed as it was in the recording.
  */
 #ifndef SHIM_THREADS_STDIO_PIN_H
 #define SHIM_THREADS_STDIO_PIN_H
