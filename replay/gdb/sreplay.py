@@ -6,8 +6,8 @@
     sreplay break SN    run until the current thread (or "thread T") makes its call SN
     sreplay explain     which rank produced what the last call brought (`sreplay explain`)
 
-The process shares a page with the command that feeds it (replay/abi/control.h), from which
-all of this is read; gdb has inherited it.
+All of this is read from the memory that the process shares with the command that feeds it
+(replay/abi/control.h); gdb has inherited its descriptor.
 """
 
 import mmap
@@ -84,7 +84,7 @@ def say_position(thread):
     print("rank %s thread %d SN %d; next in the recording:" % (RANK, thread, sn))
     lines = records(thread, sn, sn)[:1]
     if lines and 'record="repeat"' in lines[0]:
-        # The call in front of it, again.
+        # The call before it, repeated.
         lines = records(thread, int(lines[0].split()[0]) - 1, sn)[:2]
     print("\n".join(lines) or "  nothing: the thread's last call is over")
 
@@ -128,10 +128,10 @@ class Next(gdb.Command):
 
 
 class Break(gdb.Command):
-    """Stop in front of a call of the recording: sreplay break SN [thread T].
+    """Stop before a call of the recording: sreplay break SN [thread T].
 
-The program must be running or be continued; the stop comes when the thread makes
-that call, before anything of it is done. One such stop per thread; SN 0 takes it back."""
+The program must run or be continued; it stops when the thread makes that call, before the call
+does anything. Each thread has at most one such stop; SN 0 removes it."""
 
     def __init__(self):
         super(Break, self).__init__("sreplay break", gdb.COMMAND_BREAKPOINTS)
@@ -148,11 +148,11 @@ that call, before anything of it is done. One such stop per thread; SN 0 takes i
         control.set_stop(thread, sn)
         if sn:
             waiting.add(thread)
-            print("stops in front of rank %s thread %d SN %d" % (RANK, thread, sn))
+            print("stops before rank %s thread %d SN %d" % (RANK, thread, sn))
 
 
 class Explain(gdb.Command):
-    """Who produced what a call brought: sreplay explain [SN] (default: the last call of this thread)."""
+    """Which rank produced what a call brought: sreplay explain [SN] (default: the last call of this thread)."""
 
     def __init__(self):
         super(Explain, self).__init__("sreplay explain", gdb.COMMAND_STATUS)
@@ -160,15 +160,15 @@ class Explain(gdb.Command):
     def invoke(self, argument, from_tty):
         thread = control.current()
         sn = int(argument, 0) if argument else control.calls(thread)
-        place = "%s:%d" % (RANK, sn) if not thread else "%s:%d:%d" % (RANK, thread, sn)
+        place = "%s:%d" % (RANK, sn) if not thread else "%s.%d:%d" % (RANK, thread, sn)
         print(run("explain", TRACE, place).rstrip())
 
 
-waiting = set()  # threads with a stop that has not come yet
+waiting = set()  # threads that have not reached their stop yet
 
 
 def stopped(event):
-    """In front of a wanted call: to the program's own frame, with a word where this is."""
+    """At a stop of `sreplay break`: selects the program's own frame and prints the position."""
     thread = control.current()
     if thread in waiting and not control.stop_at(thread):
         waiting.discard(thread)
@@ -177,11 +177,11 @@ def stopped(event):
 
 
 def first_stop():
-    """From the command that starts the program to the program itself."""
+    """Runs through the command that starts the program, up to the program itself."""
     for setting in ("startup-with-shell off", "disable-randomization on", "breakpoint pending on",
                     "follow-exec-mode same", "follow-fork-mode parent"):
         gdb.execute("set " + setting)
-    # Those of windows, and of system calls that the shim answers; the program handles them, or dies of them.
+    # Exposed regions raise SIGSEGV and the system-call trap SIGSYS: the shim handles them.
     gdb.execute("handle SIGSEGV nostop noprint pass", to_string=True)
     gdb.execute("handle SIGSYS nostop noprint pass", to_string=True)
     gdb.execute("handle SIGTRAP stop print nopass", to_string=True)
