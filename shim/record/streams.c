@@ -12,7 +12,7 @@
 #include "shim/signals/signals.h"
 #include "shim/threads/program_threads.h"
 #include "shim/verbs/clocks/clocks.h"
-#include "shim/verbs/objects.h"
+#include "shim/verbs/polls.h"
 
 struct sr_recorder sr_recorder;
 

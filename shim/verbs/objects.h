@@ -25,6 +25,7 @@
 #include "shim/core/call.h"
 #include "shim/core/completion.h"
 #include "shim/core/received.h"
+#include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 
 /* ------------------------------------------------------------- contexts */
@@ -116,6 +117,8 @@ enum sr_wqe_role {
 	SR_WQE_READER,
 };
 
+#define SR_WQE_MAGIC 0x73725f7771655f31ull
+
 /* A work request from its post to its completion.  Its address is the wr_id the provider sees. */
 struct sr_wqe {
 	struct sr_send_request request; /* first; of a receive, its wr_id only */
@@ -186,7 +189,14 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 			   const struct ibv_sge *sge, uint32_t num_sge);
 
 /* The request that was posted under this wr_id; NULL if the wr_id is none of the shim's. */
-struct sr_wqe *sr_wqe_of(uint64_t wr_id);
+static inline struct sr_wqe *sr_wqe_of(uint64_t wr_id)
+{
+	struct sr_wqe *wqe = (void *)(uintptr_t)wr_id;
+
+	if (wr_id & 7 || !sr_heap_in_shim_arena(wqe, sizeof(*wqe)) || wqe->magic != SR_WQE_MAGIC)
+		return NULL;
+	return wqe;
+}
 
 /* It was not posted after all, and is not appended. */
 void sr_wqe_give_back(struct sr_wqe *wqe);
@@ -202,9 +212,6 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
  * returns how many are left.
  */
 int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received);
-
-/* At the end of a thread that has polled (polls.h). */
-void sr_poller_ends(struct sr_received *r);
 
 /* Completion queues made through the shim; requests of others keep their own wr_ids. */
 struct sr_cq;
@@ -249,7 +256,13 @@ void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c);
 
 /* ------------------------------------------------------------ queue pairs */
 
-struct sr_qp *sr_qp_find(struct ibv_qp *qp);
+extern struct sr_map sr_qps SR_HIDDEN;
+
+/* NULL if it was not made through the shim. */
+static inline struct sr_qp *sr_qp_find(struct ibv_qp *qp)
+{
+	return sr_map_get(&sr_qps, (uintptr_t)qp);
+}
 
 struct sr_wq *sr_srq_find(struct ibv_srq *srq);
 

@@ -26,6 +26,15 @@ extern atomic_uint_fast64_t sr_poll_epoch SR_HIDDEN;
 /* The thread's first poll.  NULL: there is no memory. */
 struct sr_poller *sr_poller_new(void);
 
+/* At the end of a thread that has polled. */
+void sr_poller_ends(struct sr_received *r);
+
+/* Since when the poll under way lasts that began first. */
+uint64_t sr_polls_oldest(void);
+
+/* Until all polls that are under way have ended; `me` itself is one of them, or NULL. */
+void sr_polls_await_others(struct sr_poller *me);
+
 /* Around a real poll and what sr_wq_complete makes of it. */
 
 static inline void sr_poll_begins(struct sr_received *r)

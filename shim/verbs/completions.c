@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* completions.c: what the completions of a poll say; see wq.h. */
+#include <string.h>
+
+#include "logd/base/page.h"
+#include "shim/memory/heap.h"
+#include "shim/verbs/clocks/clocks.h"
+#include "shim/verbs/polls.h"
+#include "shim/verbs/regions.h"
+#include "shim/verbs/wq.h"
+
+static void add_piece(struct sr_received *r, void *p, uint32_t length)
+{
+	if (r->count == r->room) {
+		uint32_t room = r->room ? r->room * 2 : 64;
+		struct sr_received_piece *more = sr_alloc(room * sizeof(*more));
+
+		if (!more)
+			return;
+		if (r->pieces)
+			memcpy(more, r->pieces, r->count * sizeof(*more));
+		sr_free(r->pieces);
+		r->pieces = more;
+		r->room = room;
+	}
+	r->pieces[r->count++] = (struct sr_received_piece){.addr = p, .length = length};
+}
+
+/*
+ * What lies in exposed regions is recorded when it is looked at; pages that became exposed regions
+ * because of other things in them may have had it before.
+ */
+static void add_outside_of_exposed_regions(struct sr_received *r, char *p, uint32_t length)
+{
+	uint32_t n;
+
+	for (; length; p += n, length -= n) {
+		n = (uint32_t)(PAGE - (uintptr_t)p % PAGE);
+		n = n < length ? n : length;
+		if (!sr_exposed_touches(p, n) || sr_exposed_is_partial(p))
+			add_piece(r, p, n);
+	}
+}
+
+/* The first `length` bytes of the scatter list were written. */
+static void add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t length)
+{
+	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {
+		struct ibv_sge *sge = &wqe->sge[i];
+		uint32_t n = sge->length < length ? sge->length : length;
+		void *p = sr_mr_written(wqe->wq->context, sge->lkey, sge->addr, n);
+
+		length -= n;
+		if (n && p && sr_regions_on && sr_exposed_touches(p, n))
+			add_outside_of_exposed_regions(r, p, n);
+		else if (n && p)
+			add_piece(r, p, n);
+	}
+}
+
+static uint32_t whole_list(const struct sr_wqe *wqe)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		length += wqe->sge[i].length;
+	return length;
+}
+
+static bool receives_into_list(const struct ibv_wc *wc)
+{
+	/* A WRITE with immediate takes a receive request and leaves its buffers alone. */
+	return wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM;
+}
+
+static void hand_back(struct sr_wq *wq, struct sr_wqe *wqe)
+{
+	sr_wqe_put_in(&wq->returned, wqe);
+}
+
+static inline void passed(void *owner, struct sr_send_request *r)
+{
+	const struct sr_wqe *wqe = (struct sr_wqe *)r;
+	struct sr_wq *wq = owner;
+
+	if (wqe->role == SR_WQE_PROGRAM)
+		__atomic_store_n(&wq->passed_count, wq->passed_count + 1, __ATOMIC_RELAXED);
+}
+
+/* Inlined, or every completion would pay for a call. */
+static inline __attribute__((always_inline)) void ended(void *owner, struct sr_send_request *r,
+							bool succeeded)
+{
+	struct sr_wqe *wqe = (struct sr_wqe *)r;
+	struct sr_wq *wq = owner;
+
+	if (wqe->kind == SR_WQE_FETCH && succeeded)
+		add_written(wq->received, wqe, whole_list(wqe));
+	if (wqe->role == SR_WQE_READER && succeeded)
+		sr_clocks_read(wq->clock);
+}
+
+static inline void left(void *owner, struct sr_send_request *r)
+{
+	if (r->reported)
+		hand_back(owner, (struct sr_wqe *)r);
+}
+
+static const struct sr_send_events completion_events = {passed, ended, left};
+
+static void complete_in_order(struct sr_wq *wq, struct sr_wqe *wqe, enum ibv_wc_status status)
+{
+	sr_sends_complete(&wq->head, &wqe->request, status, &completion_events, wq);
+}
+
+static bool is_failure(enum ibv_wc_status status)
+{
+	return status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR;
+}
+
+/* Only errors are told of a CLOCK.  Without it, the request behind it would have had this one. */
+static bool complete_clock(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (is_failure(wc->status) && wqe->other) {
+		wqe->other->lent_status = wc->status;
+		wqe->other->lent_vendor_err = wc->vendor_err;
+	}
+	complete_in_order(wq, wqe, wc->status);
+	return false;
+}
+
+/*
+ * The completion of a READER stands for that of the request in front of it,
+ * which was posted unsignaled: that has succeeded, or would have told of its
+ * failure itself.  So it has even if the READER was flushed.
+ */
+static bool complete_reader(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	bool stands = wqe->stands && !wqe->dropped;
+
+	wc->wr_id = wqe->request.wr_id;
+	wc->opcode = wqe->opcode;
+	wc->byte_len = wqe->length;
+	complete_in_order(wq, wqe, wc->status);
+	wc->status = IBV_WC_SUCCESS;
+	wc->vendor_err = 0;
+	return stands;
+}
+
+/* False: not to be shown to the program. */
+static bool complete_send(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (wqe->role == SR_WQE_CLOCK)
+		return complete_clock(wq, wqe, wc);
+	if (wqe->role == SR_WQE_READER)
+		return complete_reader(wq, wqe, wc);
+	wc->wr_id = wqe->request.wr_id;
+	if (wqe->other && wc->status != IBV_WC_SUCCESS)
+		wqe->other->dropped = true;
+	if (wqe->lent_status != IBV_WC_SUCCESS && wc->status == IBV_WC_WR_FLUSH_ERR) {
+		wc->status = wqe->lent_status;
+		wc->vendor_err = wqe->lent_vendor_err;
+	}
+	complete_in_order(wq, wqe, wc->status);
+	return true;
+}
+
+static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
+{
+	if (wq->ordered)
+		return complete_send(wq, wqe, wc);
+	wc->wr_id = wqe->request.wr_id;
+	if (receives_into_list(wc))
+		add_written(wq->received, wqe, wc->byte_len);
+	hand_back(wq, wqe);
+	return true;
+}
+
+/*
+ * A READER that was flushed stands for a READ that succeeded, unless that has
+ * a failure of its own: which another thread may have polled, and not told of yet.
+ */
+static void settle_readers(const struct ibv_wc *wc, int n, struct sr_poller *me)
+{
+	bool flushed = false;
+
+	for (int i = 0; i < n; i++) {
+		struct sr_wqe *wqe = wc[i].status == IBV_WC_SUCCESS ? NULL : sr_wqe_of(wc[i].wr_id);
+
+		if (!wqe || !wqe->wq->ordered)
+			continue;
+		flushed |= wqe->role == SR_WQE_READER && wqe->stands;
+		if (wqe->role == SR_WQE_PROGRAM && wqe->other) {
+			sr_lock(&wqe->wq->done);
+			wqe->other->dropped = true;
+			sr_unlock(&wqe->wq->done);
+		}
+	}
+	if (flushed)
+		sr_polls_await_others(me);
+}
+
+static struct sr_wq *lock_next(struct sr_wq *locked, struct sr_wq *next,
+			       struct sr_received *received)
+{
+	if (locked)
+		sr_unlock(&locked->done);
+	if (next) {
+		sr_lock(&next->done);
+		next->received = received;
+	}
+	return next;
+}
+
+int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received)
+{
+	struct sr_wq *locked = NULL;
+	bool has_failures = false;
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct sr_wqe *wqe = sr_wqe_of(wc[i].wr_id);
+
+		/* Those in front of the first failure have nothing to do with it. */
+		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0) && !has_failures) {
+			has_failures = true;
+			locked = lock_next(locked, NULL, received);
+			settle_readers(wc + i, n - i, received->poller);
+		}
+		if (wqe && wqe->wq != locked)
+			locked = lock_next(locked, wqe->wq, received);
+		if (wqe && !complete(locked, wqe, &wc[i]))
+			continue;
+		if (kept != i)
+			wc[kept] = wc[i];
+		kept++;
+	}
+	if (locked)
+		sr_unlock(&locked->done);
+	return kept;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wq.h: a work queue's insides, for the modules that share them:
+ *
+ *   wq.c           queues and their requests, from the post on
+ *   completions.c  what a poll found: the program's wr_ids, and the bytes received
+ *   retired.c      queues of destroyed queue pairs, whose completions may still be polled
+ */
+#ifndef SHIM_VERBS_WQ_H
+#define SHIM_VERBS_WQ_H
+
+#include "shim/verbs/objects.h"
+
+/* A cache line. */
+#define APART 64
+
+struct chunk;
+
+struct sr_wq {
+	/* Constant. */
+	struct ibv_context *context;
+	uint32_t max_sge;
+	uint32_t room;
+	bool ordered;
+	void *copies;
+
+	/* The poster's, with posts held; in lines that the poller does not touch. */
+	char apart[APART];
+	struct sr_lock posts;
+	struct sr_wqe *free;
+	struct sr_send_tail tail; /* ordered queues only */
+	struct chunk *chunks;
+	uint64_t count; /* all there are */
+
+	/* The poller's, with done held. */
+	char apart_again[APART];
+	struct sr_lock done;
+	struct sr_wqe *returned;      /* reported */
+	struct sr_received *received; /* of the poll under way */
+	struct sr_send_head head;     /* ordered queues only */
+	struct sr_clock_qp *clock;
+	uint64_t passed_count; /* of the program's requests; read by the poster */
+
+	struct sr_wq *_Atomic next_retired;
+	uint64_t drained_at; /* in epochs of polls, see below */
+};
+
+static inline struct sr_wqe *sr_wqe_next(const struct sr_wqe *wqe)
+{
+	return (struct sr_wqe *)wqe->request.next;
+}
+
+static inline void sr_wqe_put_in(struct sr_wqe **list, struct sr_wqe *wqe)
+{
+	wqe->request.next = *list ? &(*list)->request : NULL;
+	*list = wqe;
+}
+
+/* With no completion of it to come. */
+void sr_wq_destroy(struct sr_wq *wq);
+
+/* Requests that wait for a completion. */
+bool sr_wq_has_outstanding(struct sr_wq *wq);
+
+#endif
