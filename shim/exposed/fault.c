@@ -89,9 +89,40 @@ static bool resume_suspended(ucontext_t *uc, const struct page *p, uintptr_t use
 	return true;
 }
 
+/* Instructions that have faulted lately, since they fault again.  Their bytes may have changed meanwhile. */
+static struct decoded {
+	uintptr_t pc;
+	uint8_t code[INSN_BYTES_MAX];
+	struct insn insn;
+} decoded[32];
+
+/* Byte by byte: behind an instruction that ends where they differ, nothing need be mapped. */
+static bool has_same_code(const struct decoded *d, const uint8_t *code)
+{
+	for (uint8_t i = 0; i < d->insn.length; i++)
+		if (d->code[i] != code[i])
+			return false;
+	return true;
+}
+
+static const struct insn *decode_cached(const uint8_t *code, uintptr_t pc)
+{
+	struct decoded *d = &decoded[pc % (sizeof(decoded) / sizeof(*decoded))];
+
+	if (d->pc == pc && d->insn.length && has_same_code(d, code))
+		return &d->insn;
+	decode_bytes(code, pc, &d->insn);
+	d->pc = pc;
+	memcpy(d->code, code, d->insn.length);
+	return &d->insn;
+}
+
 static void find_instruction(const ucontext_t *uc, const struct page *p, bool write, struct insn *insn)
 {
-	decode(probes_code_at((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]), uc, insn);
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+
+	*insn = *decode_cached(probes_code_at(pc), pc);
+	decode_address(uc, insn);
 	if (insn->class != INSN_STRING && !lies_in(insn, p))
 		insn->class = INSN_UNKNOWN;
 	if (insn->class == INSN_OPERAND && write)

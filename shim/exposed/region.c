@@ -103,57 +103,101 @@ static void sample_before_sharing(uintptr_t user)
 	event_end();
 }
 
+/* What is registered, and its pages. */
+struct range {
+	uintptr_t addr;
+	size_t length;
+	uintptr_t begin, end;
+};
+
+static struct range range_of(const void *addr, size_t length)
+{
+	uintptr_t at = (uintptr_t)addr;
+
+	return (struct range){at, length, at & PAGE_MASK, (at + length + PAGE - 1) & PAGE_MASK};
+}
+
+static void set_states(uintptr_t begin, uintptr_t end, enum page_state state)
+{
+	for (uintptr_t v = begin; v < end; v += PAGE)
+		page_at(v)->state = (uint8_t)state;
+}
+
+/* Pages that are not exposed yet become so. */
+static enum sr_exposed_refusal take_run(uintptr_t begin, uintptr_t end, const struct range *r, bool digests)
+{
+	enum sr_exposed_refusal refusal;
+
+	/* Before the mapping changes: a thread that faults meanwhile waits for the lock. */
+	set_states(begin, end, PAGE_PROTECTED);
+	refusal = map_take(begin, end);
+	if (refusal) {
+		set_states(begin, end, PAGE_NONE);
+		return refusal;
+	}
+	if (!is_whole(begin, r->addr, r->length))
+		mark_shadow_valid(begin);
+	if (!is_whole(end - PAGE, r->addr, r->length))
+		mark_shadow_valid(end - PAGE);
+	for (uintptr_t v = begin; v < end && digests; v += PAGE)
+		note_digest(v);
+	return SR_EXPOSED_OK;
+}
+
+/* at: the end of the pages that are exposed now. */
+static enum sr_exposed_refusal take_runs(const struct range *r, uintptr_t *at)
+{
+	bool digests = may_digest((void *)r->begin, r->end - r->begin);
+	enum sr_exposed_refusal refusal;
+	uintptr_t to;
+
+	for (*at = r->begin; *at < r->end; *at = to) {
+		to = run_end(*at, r->end);
+		if (page_at(*at)->state != PAGE_NONE)
+			continue;
+		refusal = take_run(*at, to, r, digests);
+		if (refusal)
+			return refusal;
+	}
+	return SR_EXPOSED_OK;
+}
+
+/* One more region has the page, or a part of it. */
+static void join_page(uintptr_t user, const struct range *r)
+{
+	struct page *p = page_at(user);
+	bool whole = is_whole(user, r->addr, r->length);
+
+	if (!whole)
+		sample_before_sharing(user);
+	p->users++;
+	p->whole += whole;
+	if (!whole)
+		pieces_add(user, r->addr, r->length);
+}
+
 enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length)
 {
-	uintptr_t begin = (uintptr_t)addr & PAGE_MASK,
-		  end = ((uintptr_t)addr + length + PAGE - 1) & PAGE_MASK, at, to;
-	enum sr_exposed_refusal refusal = SR_EXPOSED_OK;
-	bool digests, whole;
+	const struct range r = range_of(addr, length);
+	enum sr_exposed_refusal refusal = SR_EXPOSED_REFUSED_NO_MEMORY;
+	uintptr_t at = r.begin;
 	uint64_t mask;
 
 	if (!length)
 		return SR_EXPOSED_REFUSED_UNMAPPED;
-	if (!in_one_zone(begin, end))
+	if (!in_one_zone(r.begin, r.end))
 		return SR_EXPOSED_REFUSED_ADDRESS;
-	if (page_table_reach(begin, end))
+	if (page_table_reach(r.begin, r.end))
 		return SR_EXPOSED_REFUSED_NO_MEMORY;
 	exposed_lock(&mask);
-	if (!pieces_make(page_at(begin)) || !pieces_make(page_at(end - PAGE)))
-		refusal = SR_EXPOSED_REFUSED_NO_MEMORY;
-	digests = may_digest((void *)begin, end - begin);
-	for (at = begin; at < end && !refusal; at = to) {
-		to = run_end(at, end);
-		if (page_at(at)->state != PAGE_NONE)
-			continue;
-		/* Before the mapping changes: a thread that faults meanwhile waits for the lock. */
-		for (uintptr_t v = at; v < to; v += PAGE)
-			page_at(v)->state = PAGE_PROTECTED;
-		refusal = map_take(at, to);
-		if (refusal) {
-			for (uintptr_t v = at; v < to; v += PAGE)
-				page_at(v)->state = PAGE_NONE;
-			break;
-		}
-		if (!is_whole(at, (uintptr_t)addr, length))
-			mark_shadow_valid(at);
-		if (!is_whole(to - PAGE, (uintptr_t)addr, length))
-			mark_shadow_valid(to - PAGE);
-		for (uintptr_t v = at; v < to && digests; v += PAGE)
-			note_digest(v);
-	}
+	if (pieces_make(page_at(r.begin)) && pieces_make(page_at(r.end - PAGE)))
+		refusal = take_runs(&r, &at);
 	/* Runs that were taken before one was refused are removed below. */
-	for (uintptr_t v = begin; v < at; v += PAGE) {
-		whole = is_whole(v, (uintptr_t)addr, length);
-		if (!whole)
-			sample_before_sharing(v);
-		page_at(v)->users++;
-		page_at(v)->whole += whole;
-		if (!whole)
-			pieces_add(v, (uintptr_t)addr, length);
-	}
+	for (uintptr_t v = r.begin; v < at; v += PAGE)
+		join_page(v, &r);
 	exposed_unlock(&mask);
-	if (refusal && at > begin)
-		sr_exposed_remove(addr, at - (uintptr_t)addr);
+	if (refusal && at > r.begin)
+		sr_exposed_remove(addr, at - r.addr);
 	return refusal;
 }
 
@@ -177,36 +221,30 @@ static void remove_part(uintptr_t user, uintptr_t addr, size_t length)
 	pieces_remove(user, addr, length);
 }
 
-void sr_exposed_remove(void *addr, size_t length)
+/* One region less has the page, or a part of it. */
+static void leave_page(uintptr_t user, const struct range *r)
 {
-	uintptr_t begin = (uintptr_t)addr & PAGE_MASK,
-		  end = ((uintptr_t)addr + length + PAGE - 1) & PAGE_MASK, at, to;
-	uint64_t mask;
-	bool whole;
+	struct page *p = page_at(user);
+	bool whole = is_whole(user, r->addr, r->length);
 
-	exposed_lock(&mask);
-	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
-	replay_values();
-	for (uintptr_t v = begin; v < end; v += PAGE) {
-		struct page *p = page_at(v);
+	if (!whole)
+		remove_part(user, r->addr, r->length);
+	else if (p->whole == 1 && p->users > 1)
+		take_sample(user, PAGE);
+	/* Only the program has written to the rest of the page. */
+	if (!whole && p->users == 1)
+		mark_shadow_valid(user);
+	p->users--;
+	p->whole -= whole;
+	/* From here on it may be a page that several threads use. */
+	if (p->users && p->pieces && !p->whole)
+		validate_shadow(user, p);
+}
 
-		if (!is_there(v, (uintptr_t)addr, length))
-			continue;
-		whole = is_whole(v, (uintptr_t)addr, length);
-		if (!whole)
-			remove_part(v, (uintptr_t)addr, length);
-		else if (p->whole == 1 && p->users > 1)
-			take_sample(v, PAGE);
-		/* Only the program has written to the rest of the page. */
-		if (!whole && p->users == 1)
-			mark_shadow_valid(v);
-		p->users--;
-		p->whole -= whole;
-		/* From here on it may be a page that several threads use. */
-		if (p->users && p->pieces && !p->whole)
-			validate_shadow(v, p);
-	}
-	for (at = begin; at < end && end - begin <= AT_ONCE; at = to) {
+/* Returns the pages that no region has any more. */
+static void return_left(uintptr_t begin, uintptr_t end)
+{
+	for (uintptr_t at = begin, to; at < end; at = to) {
 		for (to = at; to < end && is_left(to); to += PAGE)
 			;
 		if (to > at)
@@ -214,6 +252,21 @@ void sr_exposed_remove(void *addr, size_t length)
 		else
 			to += PAGE;
 	}
+}
+
+void sr_exposed_remove(void *addr, size_t length)
+{
+	const struct range r = range_of(addr, length);
+	uint64_t mask;
+
+	exposed_lock(&mask);
+	event_begin(exposed_self.fault, SR_EXPOSED_AT_CALL, 0, 0);
+	replay_values();
+	for (uintptr_t v = r.begin; v < r.end; v += PAGE)
+		if (is_there(v, r.addr, length))
+			leave_page(v, &r);
+	if (r.end - r.begin <= AT_ONCE)
+		return_left(r.begin, r.end);
 	event_end();
 	exposed_unlock(&mask);
 }

@@ -30,26 +30,27 @@ static bool has_known_prefixes(const struct insn *i)
 {
 	const struct encoding *e = &i->encoding;
 
+	if (e->kind == ENCODED_LEGACY && !e->repeat)
+		return true;
 	if (e->kind == ENCODED_EVEX) {
 		if (e->evex & EVEX_BROADCAST) /* of which a short displacement counts in elements */
 			return false;
 		return i->class == INSN_OPERAND || (e->evex & (EVEX_ZERO | EVEX_MASK | EVEX_NO_V)) == EVEX_NO_V;
 	}
-	if (!e->repeat || e->kind == ENCODED_VEX || is_of_vectors(i))
+	if (e->kind == ENCODED_VEX || is_of_vectors(i))
 		return true;
 	return i->class == INSN_OPERAND || (i->class == INSN_EXCHANGE && e->lock);
 }
 
 #define DIRECTION_FLAG 0x400
 
-static void decode_string(const ucontext_t *uc, struct insn *insn)
+/* Backwards it is not known. */
+static void string_address(const greg_t *g, struct insn *insn)
 {
-	const greg_t *g = uc->uc_mcontext.gregs;
-
-	if (g[REG_EFL] & DIRECTION_FLAG)
+	if (g[REG_EFL] & DIRECTION_FLAG) {
+		insn->class = INSN_UNKNOWN;
 		return;
-	insn->class = INSN_STRING;
-	insn->repeat = insn->encoding.repeat;
+	}
 	insn->address = (uintptr_t)g[REG_RDI];
 	insn->source = insn->encoding.opcode < 0xa6 ? (uintptr_t)g[REG_RSI] : 0;
 }
@@ -69,25 +70,31 @@ static void find_register(struct insn *insn, uint8_t modrm)
 	insn->reg -= 4;
 }
 
-static uintptr_t address_of(const struct operand *o, const ucontext_t *uc)
+void decode_address(const ucontext_t *uc, struct insn *insn)
 {
 	const greg_t *g = uc->uc_mcontext.gregs;
+	const struct operand *o = &insn->operand;
 	uintptr_t a = o->displacement;
 
+	if (insn->class == INSN_UNKNOWN)
+		return;
+	if (insn->class == INSN_STRING) {
+		string_address(g, insn);
+		return;
+	}
 	if (o->base != NO_REGISTER)
 		a += (uintptr_t)g[greg_of[o->base]];
 	if (o->index != NO_REGISTER)
 		a += (uintptr_t)g[greg_of[o->index]] << o->shift;
-	return a;
+	insn->address = a;
 }
 
-void decode(const uint8_t *code, const ucontext_t *uc, struct insn *insn)
+void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 {
 	struct encoding *e = &insn->encoding;
-	struct operand o;
 	uint8_t flags;
 
-	memset(insn, 0, offsetof(struct insn, encoding));
+	memset(insn, 0, offsetof(struct insn, operand));
 	if (!encoding_of(code, e) || e->segment)
 		return;
 	flags = e->op.flags;
@@ -95,12 +102,10 @@ void decode(const uint8_t *code, const ucontext_t *uc, struct insn *insn)
 	insn->length = e->length;
 	insn->size = encoding_operand_size(e);
 	if (insn->class == INSN_STRING) {
-		insn->class = INSN_UNKNOWN;
-		decode_string(uc, insn);
+		insn->repeat = e->repeat;
 		return;
 	}
-	if (!insn->size || !has_known_prefixes(insn) ||
-	    !encoding_operand(code, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], e, &o)) {
+	if (!insn->size || !has_known_prefixes(insn) || !encoding_operand(code, pc, e, &insn->operand)) {
 		insn->class = INSN_UNKNOWN;
 		return;
 	}
@@ -113,6 +118,5 @@ void decode(const uint8_t *code, const ucontext_t *uc, struct insn *insn)
 	insn->vex = e->kind != ENCODED_LEGACY;
 	insn->has_immediate = e->immediate_bytes;
 	insn->immediate = signed_at(code + e->immediate_at, e->immediate_bytes);
-	insn->address = address_of(&o, uc);
 	find_register(insn, code[e->modrm_at]);
 }

@@ -33,11 +33,22 @@ struct insn {
 	uintptr_t source; /* INSN_STRING: 0 for stos */
 	int64_t immediate;
 	uintptr_t address; /* INSN_STRING: the destination */
+	struct operand operand;
 	struct encoding encoding;
 };
 
-/* code: the bytes of the instruction at uc's RIP. */
-void decode(const uint8_t *code, const ucontext_t *uc, struct insn *insn);
+/* What the instruction of these bytes does if it is at pc, whatever the registers: all but its address. */
+void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn);
+
+/* The address, from the registers. */
+void decode_address(const ucontext_t *uc, struct insn *insn);
+
+/* Both.  code: the bytes of the instruction at uc's RIP. */
+static inline void decode(const uint8_t *code, const ucontext_t *uc, struct insn *insn)
+{
+	decode_bytes(code, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn);
+	decode_address(uc, insn);
+}
 
 /* The general register of that number. */
 greg_t *decode_register(ucontext_t *uc, uint8_t reg);

@@ -45,6 +45,7 @@ enum size {
 #define COMPARE(size, imm, flags) {FORM_MODRM, imm, INSN_COMPARE, size, flags, 0}
 #define STRING(size)              {FORM_UNKNOWN, 0, INSN_STRING, size, 0, 0}
 #define GROUP(n)                  {FORM_GROUP, 0, 0, n, 0, 0}
+#define PREFIX                    {FORM_PREFIX, 0, 0, 0, 0, 0}
 
 enum group_number {
 	GROUP_1B, GROUP_1Z, GROUP_1S, GROUP_2B, GROUP_2V, GROUP_2B1, GROUP_2V1, GROUP_3B, GROUP_3V,
@@ -105,6 +106,9 @@ static const struct opcode one_byte[256] = {
     [0xd0] = GROUP(GROUP_2B1), GROUP(GROUP_2V1), GROUP(GROUP_2B1), GROUP(GROUP_2V1),
     [0xe8] = RELATIVE(FORM_CALL, IMMEDIATE_4), RELATIVE(FORM_JUMP, IMMEDIATE_4), {0}, RELATIVE(FORM_JUMP, IMMEDIATE_1),
     [0xf6] = GROUP(GROUP_3B), GROUP(GROUP_3V), [0xfe] = GROUP(GROUP_4), GROUP(GROUP_5),
+    /* es, cs, ss and ds have no meaning in 64-bit mode.  67, another size of address, is not known. */
+    [0x26] = PREFIX, [0x2e] = PREFIX, [0x36] = PREFIX, [0x3e] = PREFIX, [0x64 ... 0x66] = PREFIX,
+    [0xf0] = PREFIX, [0xf2 ... 0xf3] = PREFIX,
 };
 
 /* Behind 0f, in the legacy encoding, whatever the prefix: those of general registers. */
@@ -311,39 +315,38 @@ static void find_vector(struct encoding *e, unsigned int prefix)
 
 /* ------------------------------------------------------- bytes in front of it */
 
-/* Where the opcode, or REX, is; NULL if there is a prefix that is not known. */
+static void take_prefix(uint8_t prefix, struct encoding *e)
+{
+	switch (prefix) {
+	case PREFIX_OPERAND16:
+		e->operand16 = true;
+		break;
+	case PREFIX_LOCK:
+		e->lock = true;
+		break;
+	case PREFIX_REPNE:
+	case PREFIX_REP:
+		e->repeat = prefix;
+		break;
+	case PREFIX_FS:
+	case PREFIX_GS:
+		e->segment = prefix;
+		break;
+	}
+}
+
+/* Where the opcode, or REX, is; NULL if there are too many. */
 static const uint8_t *take_prefixes(const uint8_t *p, struct encoding *e)
 {
-	for (const uint8_t *start = p;; p++) {
-		switch (*p) {
-		case PREFIX_OPERAND16:
-			e->operand16 = true;
-			break;
-		case PREFIX_LOCK:
-			e->lock = true;
-			break;
-		case PREFIX_REPNE:
-		case PREFIX_REP:
-			e->repeat = *p;
-			break;
-		case PREFIX_FS:
-		case PREFIX_GS:
-			e->segment = *p;
-			break;
-		case 0x26: /* es, cs, ss, ds: no meaning in 64-bit mode */
-		case 0x2e:
-		case 0x36:
-		case 0x3e:
-			break;
-		case 0x67: /* another size of address */
-			return NULL;
-		default:
-			e->prefixed = p > start;
-			return p;
-		}
+	const uint8_t *start = p;
+
+	for (; one_byte[*p].form == FORM_PREFIX; p++) {
+		take_prefix(*p, e);
+		e->prefixed = true;
 		if (p - start >= INSN_BYTES_MAX - 1)
 			return NULL;
 	}
+	return p;
 }
 
 /* Behind the prefix, at the opcode; its column in the table.  NULL: not known. */
@@ -417,8 +420,11 @@ static void find_legacy(const uint8_t *p, struct encoding *e)
 
 static uint8_t immediate_size(const struct encoding *e)
 {
-	uint8_t word = encoding_word(e);
+	uint8_t word;
 
+	if (e->op.immediate == NO_IMMEDIATE)
+		return 0;
+	word = encoding_word(e);
 	switch (e->op.immediate) {
 	case IMMEDIATE_1:
 		return 1;
@@ -480,7 +486,7 @@ bool encoding_of(const uint8_t *code, struct encoding *e)
 		e->opcode = *p++;
 		find_legacy(p, e);
 	}
-	if (e->op.form == FORM_UNKNOWN && e->op.class == INSN_UNKNOWN)
+	if (e->op.form == FORM_PREFIX || (e->op.form == FORM_UNKNOWN && e->op.class == INSN_UNKNOWN))
 		return false;
 	if (e->op.form == FORM_MODRM)
 		p = take_modrm(code, p, e);
@@ -492,23 +498,14 @@ bool encoding_of(const uint8_t *code, struct encoding *e)
 
 uint8_t encoding_operand_size(const struct encoding *e)
 {
+	static const uint8_t fixed[] = {[BYTE] = 1, [WORD] = 2, [DWORD] = 4, [QWORD] = 8, [OWORD] = 16, [YWORD] = 32};
 	bool w = e->rex & REX_W;
 
-	switch (e->op.size) {
-	case BYTE:
-		return 1;
-	case WORD:
-		return 2;
-	case DWORD:
-		return 4;
-	case QWORD:
-		return 8;
-	case OWORD:
-		return 16;
-	case YWORD:
-		return 32;
-	case V:
+	if (e->op.size == V)
 		return encoding_word(e);
+	if (e->op.size <= YWORD)
+		return fixed[e->op.size];
+	switch (e->op.size) {
 	case D_OR_Q:
 		return w ? 8 : 4;
 	case Q_OR_O:

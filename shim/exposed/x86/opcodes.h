@@ -36,6 +36,7 @@ enum form {
 	FORM_CALL,
 	FORM_RETURN,
 	FORM_GROUP,   /* in the table only: bits 3 to 5 of ModRM choose the row */
+	FORM_PREFIX,  /* in the table only */
 };
 
 #define OPCODE_ALWAYS    1 /* reads all of its operand, whatever its registers say, and has no exception of its own */
