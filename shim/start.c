@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * start.c: the shim wakes up in a new process, and goes down with it.
+ * start.c: decides what a new process is, and sets up what it needs.  The only file that
+ * names both engines.
  *
- * Decides before main what this process is: replayed, recorded, or none of
- * sreplay's business.  In the last case nothing is set up: the wrappers go
- * straight to the real functions.
+ * Before main, a process is found to be replayed, to be recorded, or neither.  In the last case
+ * nothing is set up, and the wrappers go straight to the real functions.
  *
- * A process that is to be recorded but has not loaded libibverbs may be the
- * program, which will load it by dlopen, or what starts the program (a shell,
- * mpirun).  To record them all from their start would have the launcher take
- * the program's rank, and cost those something that never use a device.  So it
- * waits until it opens a device, and is recorded from there on.  Its trace says
- * so: it can be read and analysed, but a replay lacks the beginning.  Who knows that
- * it is the program asks for its start (--from-start).
+ * A process that is to be recorded but has not loaded libibverbs may be the program, which will
+ * load it by dlopen, or a process that starts the program (a shell, mpirun).  Recording all of
+ * these from their start would give the program's rank to the launcher, and cost processes time
+ * that never use a device.  So such a process waits until it opens a device, and is recorded from
+ * there on.  Its trace says so: it can be read and analysed, but a replay lacks the beginning.  A
+ * user who knows that the process is the program asks for its start (--from-start).
  */
 #include <errno.h>
 #include <malloc.h>
@@ -49,22 +48,20 @@
 #include "shim/core/variables.h"
 #include "shim/verbs/regions.h"
 
-
 static void handle_exit(int status, void *unused)
 {
 	sr_engine_exits(status);
 }
 
 /*
- * Blocks of any size from one heap: where mmap would put a large one depends on
- * the kernel and on the libraries that happen to be loaded.
+ * Blocks of any size come from one heap: where mmap would put a large one depends on the kernel
+ * and on the libraries that happen to be loaded.
  */
 static void pin_malloc(void)
 {
 	mallopt(M_MMAP_MAX, 0);
 	mallopt(M_TRIM_THRESHOLD, 512 << 20);
-	/* How many arenas there may be depends on the machine, and which a thread takes on chance.
-	 */
+	/* The machine decides how many arenas there may be, and chance which one a thread takes. */
 	mallopt(M_ARENA_MAX, 1);
 }
 
@@ -94,8 +91,8 @@ static bool prepare(void)
 	sr_heap_on_mapping_end(sr_regions_mapping_ends);
 	sr_place_set_hook(sr_heap_place_mapping);
 	/*
-	 * The first handler registered is the last one run: after those of the
-	 * program and the destructors of all libraries.
+	 * The handler that is registered first runs last: after those of the program and the
+	 * destructors of all libraries.
 	 */
 	on_exit(handle_exit, NULL);
 	return true;
@@ -103,14 +100,14 @@ static bool prepare(void)
 
 static struct sr_settings settings;
 
-/* Before the daemon is told what the recording has. */
-static void spread_trap(void)
+/* Before the recording is described to the daemon. */
+static void trap_system_calls(void)
 {
 	int err = settings.syscall_trap ? sr_trap_start() : 0;
 
 	if (err)
 		sr_say(
-		    "there is no net under the wrappers (%s): what libc's own calls bring into the "
+		    "system calls cannot be trapped (%s): what libc's own calls bring into the "
 		    "process is not recorded",
 		    strerrorname_np(-err));
 }
@@ -132,7 +129,7 @@ static void record(enum sr_record_from from)
 	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
 	if (from == SR_RECORD_FROM_START) {
 		pin_malloc();
-		spread_trap();
+		trap_system_calls();
 		trap_counter();
 	}
 	sr_record_start(&settings, from);
@@ -157,7 +154,7 @@ bool sr_wake(void)
 	return sr_engine;
 }
 
-/* Its environment is the recorded process's. */
+/* The environment of a replayed process is the recorded one. */
 static bool replays_direct_verbs(void)
 {
 	return sr_setting_is_on(sr_variable(sr_setting_variable(SR_SETTING_ALLOW_DIRECT)));
@@ -185,7 +182,7 @@ static void begin(char **envp)
 	}
 	before = sr_enter(t);
 	if (!sr_settings_read(&settings) && settings.trace) {
-		/* Of this process: not of those that it starts. */
+		/* It is for this process, not for those that it starts. */
 		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!settings.in_group) {
 			sr_outside_start(&settings);
@@ -200,8 +197,8 @@ static void begin(char **envp)
 }
 
 /*
- * Before the constructors of all libraries (-z initfirst), libc's own among them, which
- * sets environ: what they read of the machine, and allocate by that, is recorded.
+ * Runs before the constructors of all libraries (-z initfirst), including libc's, which sets
+ * environ.  So what these read of the machine, and allocate accordingly, is recorded.
  */
 __attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
@@ -211,7 +208,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	errno = saved;
 }
 
-/* The ways out of a process that pass by exit handlers. */
+/* The ways to end a process that skip exit handlers. */
 static void __attribute__((noreturn)) leave(struct sr_next_function *next, int status)
 {
 	void (*real)(int) = (void (*)(int))sr_next(next);

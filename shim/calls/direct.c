@@ -2,12 +2,11 @@
 /*
  * direct.c: direct verbs (mlx5dv_*, efadv_*, ...) in a recorded process.
  *
- * They hand the device's own queues and registers to the program, which then
- * works on them past everything that can be interposed: not recorded would mean
- * silently wrong.  So they fail as they do on a device that is not theirs, and
- * programs that can do without take that road.  With --allow-direct they are let
- * through; the trace has their names where they were called, and a replay ends
- * at the first.
+ * They give the device's own queues and registers to the program, which then uses them without
+ * any call that can be intercepted: a recording would be silently wrong.  So they fail as they do
+ * on a device of another vendor, and programs that can do without them fall back.  With
+ * --allow-direct they are let through: the trace has their names where they were called, and a
+ * replay ends at the first.
  */
 #include "shim/calls/direct.h"
 
@@ -40,7 +39,7 @@ static const char *way_out(const struct sr_call_desc *d)
 	}
 }
 
-/* UCX asks of each device: that others' are not supported is no refusal. */
+/* UCX asks this of each device: a no for a device of another vendor is no refusal. */
 static bool is_so_anyway(const struct sr_call_desc *d, const uint64_t *a)
 {
 	struct sr_thread *t = &sr_self;

@@ -16,10 +16,10 @@ enum sr_direct {
 /* Before the first call is captured. */
 void sr_direct_set(enum sr_direct what);
 
-/* Is this call of the program's to fail?  Says so, the first time of each function. */
+/* Must this call of the program's fail?  Prints a message, once for each function. */
 bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a);
 
-/* What a call returns, and does to errno, that is refused. */
+/* The result of a call that is refused; sets errno if the call does. */
 uint64_t sr_direct_failure(const struct sr_call_desc *d);
 
 #endif

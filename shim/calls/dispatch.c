@@ -24,7 +24,7 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 	return sr_fd_captured(fd) || (d->flags & SR_CALL_ANY && sr_fd_is_ordinary(fd));
 }
 
-/* What it reads or writes for the kernel may be exposed regions. */
+/* The kernel may read or write exposed regions for it. */
 static uint64_t pinned_call(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_pinned pinned;
@@ -40,7 +40,8 @@ static uint64_t pinned_call(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-/* Of a file, say: made in a replay as well.  What it does in turn is none of the system-call trap's affair. */
+/* A call that is not recorded, on a file for example.  A replay makes it, too.  Its own system
+ * calls pass the trap. */
 static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result;
@@ -52,16 +53,16 @@ static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, ui
 }
 
 /*
- * Inside a library, or in a thread that a library started.  Only the outermost call of a
- * thread is the program's; but what it makes of queue pairs and requests has to be known
- * either way.
+ * A call inside a library, or in a thread that a library started.  Only the outermost call of a
+ * thread is the program's, but what nested calls do to queue pairs and requests has to be
+ * known.
  */
 static uint64_t nested_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
 	bool interruptible = t->signals.interruptible;
 	uint64_t result;
 
-	/* What is around the real function holds locks. */
+	/* The code around the real function holds locks. */
 	t->signals.interruptible = interruptible && !d->invoke;
 	atomic_signal_fence(memory_order_seq_cst);
 	result = sr_invoke(d, a);
@@ -82,7 +83,7 @@ static uint64_t no_such_descriptor(void)
 	return (uint64_t)-1;
 }
 
-/* A call of a process that is not recorded, or of a descriptor that is not captured. */
+/* A call of a process that is not recorded, or on a descriptor that may not be captured. */
 static uint64_t __attribute__((noinline))
 doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
@@ -92,14 +93,14 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
 			   ? sr_outside_call(n, a)
 			   : sr_real(d, a);
-	/* It was woken just now, from inside of another call. */
+	/* Called inside another call, in a process that is recorded from just now on. */
 	if (t->depth)
 		return nested_call(t, d, a);
 	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]))
 		return no_such_descriptor();
 	if (!is_captured(d, a))
 		return own_affair(t, d, a);
-	/* Libraries use locks when they are unloaded, too. */
+	/* Libraries also use locks when they are unloaded. */
 	if (d->when == sr_has_threads && sr_is_verbs_library(site))
 		return own_affair(t, d, a);
 	return sr_engine->call(t, n, a, site);
@@ -110,7 +111,7 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	const struct sr_call_desc *d = &sr_calls[n];
 	struct sr_thread *t = &sr_self;
 
-	/* The data path, and what a provider calls on it: locks. */
+	/* The data path, and the locks that a provider takes there. */
 	if (sr_engine && t->depth)
 		return nested_call(t, d, a);
 	if (sr_engine && d->fd_arg < 0 && !d->when)

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lookup.c: programs that look functions up by dlsym and dlvsym get the
- * wrappers, as those get that the dynamic linker binds.
+ * lookup.c: a program that looks a function up by dlsym or dlvsym gets the wrapper, as it does
+ * when the dynamic linker binds the function.
  *
- * Which lookups: of a handle, when what it finds is the very function that a
- * wrapper of calls.def stands for.  So a name in a library of the program's own,
- * an older version of a function (dlvsym), or an interposer's function are
- * left alone; and an interposer behind the shim that asks libc's handle for what
- * it is to call next does not get the shim again.  What the shim interposes by
- * hand (malloc and kin, dup, _exit) is not given out: who asks libc's handle
- * for malloc wants libc's.
+ * A look-up in a handle returns the wrapper if it finds the very function that a wrapper of
+ * calls.def stands for.  So these are left alone: a function of that name in a library of the
+ * program's own, an older version of a function (dlvsym), and an interposer's function.  An
+ * interposer behind the shim that asks libc's handle for the next function does not get the shim
+ * again.  Functions that the shim interposes by hand (malloc, dup, _exit and others) are not given
+ * out: a program that asks libc's handle for malloc wants libc's.
  *
- * RTLD_DEFAULT and RTLD_NEXT find the wrappers by themselves, since the library
- * is preloaded (but of mmap and munmap RTLD_DEFAULT finds those behind the shim's).  They mean "as seen from the caller", which glibc reads off
- * the return address: so the entries jump to the real function, with nothing
- * in between on the stack.
+ * RTLD_DEFAULT and RTLD_NEXT find the wrappers by themselves, since the library is preloaded.
+ * (For mmap and munmap RTLD_DEFAULT finds the functions behind the shim's.)  They mean "as seen
+ * from the caller", which glibc takes from the return address: so the entries jump to the real
+ * function, with nothing in between on the stack.
  *
- * Where no such library is loaded, they find nothing, as without the shim.  (Where it
- * is loaded RTLD_LOCAL they find the wrapper, and would find nothing.)
+ * Where no verbs library is loaded, they find nothing, as without the shim.  (If it is loaded
+ * RTLD_LOCAL they find the wrapper, where they would have found nothing.)
  *
- * A library that was loaded with RTLD_DEEPBIND is bound past the shim.
+ * A library that was loaded with RTLD_DEEPBIND is bound without the shim.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

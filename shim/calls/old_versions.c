@@ -2,18 +2,16 @@
 /*
  * old_versions.c: programs built against older versions of the functions.
  *
- * libibverbs keeps, as ibv_x@IBVERBS_1.0, what programs of 2006 call: the same
- * names with other structs.  The wrappers are versioned (ibv_x@@IBVERBS_1.1), so
- * such a reference passes them by and finds libibverbs's old function; that
- * translates the structs and calls ibv_x@@IBVERBS_1.1 by its own procedure
- * linkage table, where the wrapper is.  So what the old function does is recorded,
- * data path included, and replayed below it.
+ * libibverbs keeps the functions that programs of 2006 call as ibv_x@IBVERBS_1.0: the same names
+ * with other structs.  The wrappers are versioned (ibv_x@@IBVERBS_1.1), so such a program finds
+ * libibverbs's old function.  That translates the structs and calls ibv_x@@IBVERBS_1.1 by its
+ * procedure linkage table, which leads to the wrapper.  So what the old function does is recorded,
+ * including the data path, and replayed below it.
  *
- * That is so on Debian.  A libibverbs that was linked with -Bsymbolic-functions
- * (Ubuntu's) calls its own functions directly; then nothing is seen of such a
- * program, and it must not go unsaid.
+ * That is so on Debian.  A libibverbs that was linked with -Bsymbolic-functions (Ubuntu's) calls
+ * its own functions directly.  Then such a program is not recorded, and a message says so.
  *
- * libmlx5 has one function twice, mlx5dv_init_obj@MLX5_1.0: refused as the other is.
+ * libmlx5 has one function twice, mlx5dv_init_obj@MLX5_1.0: it is refused as the other one is.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -11,17 +11,17 @@
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
 
-/* Allocates nothing, unlike a dlopen: before the arenas are there, that would be the program's
- * memory. */
+/* Allocates nothing, unlike a dlopen: before the arenas exist, that would come from the program's
+ * heap. */
 bool sr_libibverbs_is_loaded(void);
 
 /* The function that the wrapper of an exported call stands in for; NULL while there is none. */
 void *sr_real_function(const struct sr_call_desc *d);
 
 /*
- * The function itself, while the process is not recorded (and the function is known); else NULL.
- * For locks, which every threaded process calls all the time: what sr_call would do is just this,
- * but in eight nanoseconds.
+ * The real function, while the process is not recorded and the function is known; else NULL.
+ * For locks, which every process with threads takes all the time: sr_call would do the same in
+ * eight nanoseconds more.
  */
 extern void *_Atomic sr_real_functions[SR_CALL_COUNT] SR_HIDDEN;
 
@@ -33,8 +33,8 @@ static inline void *sr_unrecorded(enum sr_call_number n)
 }
 
 /*
- * The same inside of a section as well, where no signal is taken after it: of locks for which the
- * recorder does nothing besides.  Providers take them in each call of the data path.
+ * The same inside a section as well, for locks of which the recorder does nothing else.  Providers
+ * take them in each call of the data path.
  */
 static inline void *sr_unrecorded_or_nested(enum sr_call_number n)
 {
@@ -44,8 +44,8 @@ static inline void *sr_unrecorded_or_nested(enum sr_call_number n)
 }
 
 /*
- * Finds all functions of libc that wrappers stand for, before the program runs:
- * a look-up later on would end the life of what dlerror has told the program.
+ * Finds all functions of libc that have wrappers, before the program runs: a later look-up would
+ * clear the message that dlerror has for the program.
  */
 void sr_look_up_libc(void);
 

@@ -33,7 +33,7 @@ static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 	return result;
 }
 
-/* Where room was left for it.  Field by field: what is in registers need not go by the stack. */
+/* In the room that was left for it.  Field by field, so that registers need not go through memory. */
 static inline void put_head(struct sr_buf *b, const struct sr_call_head *head)
 {
 	struct sr_call_head *to = (void *)b->p;
@@ -100,7 +100,7 @@ INLINE void put_order(struct recording *r)
 		sr_put_u64(&r->t->buf, r->order[i]);
 }
 
-/* The event at which the thread goes on after the real call, if it has one. */
+/* The event at which the thread continues after the real call, if it has one. */
 INLINE void draw_return(struct recording *r, const enum threads how)
 {
 	uint64_t event = how == SERIAL && !r->t->ended ? sr_serial_regain(r->t) : 0;
@@ -150,7 +150,7 @@ struct cancellable {
 	uint32_t handlers;
 };
 
-/* The thread is cancelled inside of a real call: it is unwound, and comes past here. */
+/* The thread was cancelled in a real call, and is being unwound. */
 static void __attribute__((cold)) record_cancelled(void *argument)
 {
 	struct cancellable *c = argument;
@@ -158,7 +158,7 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	struct sr_thread *t = r->t;
 	uint64_t event;
 
-	/* A handler ends the thread in the midst of the call: its record is not there. */
+	/* A handler ended the thread in the middle of the call, which has no record. */
 	if (t->signals.handlers != c->handlers)
 		return;
 	t->signals.interruptible = false;
@@ -230,7 +230,7 @@ INLINE uint64_t record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, 
 	return r.head.result;
 }
 
-/* Each apart, so that none pays for what only another one needs. */
+/* Compiled separately, so that no call pays for what only others need. */
 static uint64_t __attribute__((noinline))
 record_alone(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {

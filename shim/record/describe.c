@@ -61,7 +61,7 @@ static uintptr_t kernel_mappings(void)
 	return lowest;
 }
 
-/* Its last member. */
+/* The last member of the JSON object. */
 static void describe_processor(char *extra, size_t size)
 {
 	static struct sr_processor p;
@@ -77,7 +77,7 @@ static void describe_processor(char *extra, size_t size)
 	memcpy(extra + sizeof(name) - 1 + 2 * bytes, end, sizeof(end));
 }
 
-/* What a process inherits of signals, before it changes anything: those ignored, and those blocked. */
+/* The signals that the process found ignored and blocked, before it changes anything. */
 static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
 {
 	struct sr_kernel_action a;
@@ -90,10 +90,10 @@ static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
 }
 
 /*
- * What a replay needs besides what the daemon finds in /proc: how standard
- * output is flushed; the signals that it found ignored or blocked; the path by which the program was executed, which the
- * kernel keeps at the top of the stack; the limit that decides where
- * mappings begin; where main's frame is; and whether there is a beginning at all.
+ * What a replay needs besides what the daemon finds in /proc: how standard output is flushed;
+ * the signals that the process found ignored or blocked; the path by which the program was
+ * executed, which the kernel keeps at the top of the stack; the limit that decides where
+ * mappings begin; where main's frame is; and whether the recording has the beginning.
  */
 bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     enum sr_record_from from)

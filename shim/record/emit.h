@@ -18,13 +18,13 @@ bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, 
 /* False if it was dropped (--lossy, or a daemon that has given up). */
 bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
 
-/* How often the last record came again. */
+/* A record of how often the last one came again. */
 void sr_emit_repeats(struct sr_thread *t);
 
 /* The record of a call, with bytes that are copied from where they arrived. */
 void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received);
 
-/* The usual record is not worth a call of memcpy.  The last bytes are copied twice. */
+/* A usual record is too short for a call of memcpy.  The last bytes are copied twice. */
 static inline void copy_payload(uint8_t *to, const uint8_t *from, size_t n)
 {
 	const size_t step = 32;
@@ -68,8 +68,7 @@ static inline uint64_t word_at(const uint8_t *p)
 	return word;
 }
 
-/* Of two records of calls, which have a word at least; they are short, and not worth a call of
- * memcmp. */
+/* Two records of calls have a word at least; they are too short for a call of memcmp. */
 static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	for (size_t i = 0; i + 8 < n; i += 8)
@@ -79,8 +78,8 @@ static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 }
 
 /*
- * Of a record of the last one's kind.  Idle polling is the same call with the same result over
- * and over: counted, not written.
+ * For a record of the same kind as the last one.  Idle polling is the same call with the same
+ * result over and over: it is counted, not written.
  */
 static inline bool is_repeat(const struct sr_thread *t)
 {
@@ -90,7 +89,7 @@ static inline bool is_repeat(const struct sr_thread *t)
 	       is_same(b->p, last->p, b->len);
 }
 
-/* The record becomes the last one, without being copied. */
+/* The record becomes the last one, without a copy. */
 static inline void keep(struct sr_thread *t, uint16_t kind)
 {
 	struct sr_buf last = t->last;
@@ -114,7 +113,7 @@ static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread 
 		sr_emit_gathered(t, kind, &t->received);
 		return;
 	}
-	/* A repeat stands for the record in front of it, so that must be there. */
+	/* A repeat refers to the record in front of it, so that must have been written. */
 	if (sr_emit_inline(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
 		keep(t, kind);
 	else

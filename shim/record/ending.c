@@ -16,9 +16,12 @@
 #include "shim/threads/stdio_order.h"
 #include "shim/verbs/regions.h"
 
-/* How long the end of the process waits for its last records to be on disk. */
+/* So long the end of the process waits until its last records are on disk. */
 #define FINISH_MS 30000
-/* And another thread that ends the process: for them, or where they are written for what is left to do. */
+/*
+ * Another thread that ends the process meanwhile waits so long until the records are on disk;
+ * if they already are, until the exit handlers have run.
+ */
 #define WRITES_IN_MS 2000
 #define ENDS_IN_MS   500
 
@@ -30,8 +33,8 @@ void sr_record_expect_end(void)
 }
 
 /*
- * After the last record.  Other threads may go on until the process is gone:
- * unrecorded, but the shim's wr_ids must still not show in what they poll.
+ * After the last record, other threads may go on until the process is gone.  They are not
+ * recorded, but the shim's wr_ids must still not show in what they poll.
  */
 static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
@@ -70,8 +73,8 @@ void sr_record_given_up(int error)
 }
 
 /*
- * The event of the process's end; 0: it has no threads.  What the others print is out, or they have
- * not begun; who is at it may wait for the run token.
+ * The event of the process's end; 0: it has no threads.  Prints of other threads are complete by
+ * then, or have not begun; a thread that prints may wait for the run token.
  */
 static uint64_t settle(struct sr_thread *t)
 {
@@ -88,7 +91,7 @@ static uint64_t settle(struct sr_thread *t)
 	return event || !sr_threaded ? event : sr_draw_event();
 }
 
-/* The process ends: by whom, and whether that is written down. */
+/* Which thread ends the process, and whether that is on disk. */
 static struct {
 	_Atomic pid_t thread;
 	_Atomic bool written;
@@ -104,10 +107,11 @@ static bool begin_to_end(void)
 }
 
 /*
- * The other one's last records take the daemon some milliseconds, where bare the process would be gone in
- * some microseconds: who ends it meanwhile, maybe since things have been taken from under it, would not have come so
- * far, and is not to cut off the records, nor what is still in stdio's buffers.  It ends it if the other one hangs
- * there; on its way out it comes here twice.
+ * The daemon needs some milliseconds for the last records, while without sreplay the process would
+ * be gone within microseconds.  A thread that ends the process meanwhile, perhaps because
+ * something it needs is gone, would not have come so far.  It must not cut off the records, nor
+ * what is still in stdio's buffers.  But if the first thread hangs, this one ends the process; on
+ * its way out it comes here twice.
  */
 static void await_the_end(void)
 {
@@ -127,7 +131,7 @@ void sr_record_exits(int status)
 	struct sr_exit_payload payload = {.status = status};
 	enum sr_heap before;
 
-	/* A child in its parent's memory (clone). */
+	/* A child that runs in its parent's memory (clone). */
 	if (sr_sys_getpid() != recorded_pid)
 		return;
 	/* A handler may end the process, or jump out of here. */

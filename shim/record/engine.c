@@ -45,7 +45,7 @@ static struct sr_engine record_engine = {
     .exits = sr_record_exits,
 };
 
-/* A child is not recorded: the rings are its parent's. */
+/* A child is not recorded: the rings belong to its parent. */
 static void forget_in_child(void)
 {
 	if (!sr_engine)
@@ -84,7 +84,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	    .session = s->session,
 	};
 
-	/* Later on, the program may have written to it. */
+	/* Later the program may have written to it. */
 	if (from == SR_RECORD_FROM_START)
 		sr_stdio_pin_as_found();
 	if (!sr_record_describe(extra, sizeof(extra), s, from)) {
@@ -102,7 +102,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;
 	}
-	/* Recorded from a device on, it may have threads already. */
+	/* A process that is recorded from a device on may have threads already. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_client_set_give_up_hook(&sr_recorder.client, sr_record_given_up);
 	sr_files_start(&sr_recorder.client, s->record_files);

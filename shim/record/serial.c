@@ -29,7 +29,7 @@ void sr_serial_releases(struct sr_thread *t)
 	before = sr_enter(t);
 	if (!t->started)
 		sr_record_start_thread(t);
-	/* A handler for a fault in a real call may have called nothing. */
+	/* A handler for a fault in a real call may have made no call. */
 	if (!sr_token_is_released(&t->run_token)) {
 		sr_serial_arrive(t, NULL);
 		sr_serial_release(t, SR_TOKEN_FOR_LONG);

@@ -15,7 +15,7 @@
 
 void sr_serial_note(struct sr_thread *t, const struct sr_token_payload *p);
 
-/* With the run token again.  The number of the event that says since when; 0: it was not away. */
+/* Takes the run token again.  The number of the event, if another thread had it meanwhile; else 0. */
 static inline uint64_t sr_serial_regain(struct sr_thread *t)
 {
 	uint64_t event;
@@ -31,7 +31,7 @@ static inline uint64_t sr_serial_regain(struct sr_thread *t)
 	return event;
 }
 
-/* Out of the program's code, where it had the run token, if nobody lost stall timeout. */
+/* The thread leaves the program's code, where it had the token unless another one preempted it. */
 static inline void sr_serial_arrive(struct sr_thread *t, void *site)
 {
 	struct sr_token_payload p = {.what = t->run_token.begun ? SR_RUN_TOKEN_REACQUIRED
@@ -40,7 +40,7 @@ static inline void sr_serial_arrive(struct sr_thread *t, void *site)
 
 	if (t->ended)
 		return;
-	/* What others do from here on, while it waits in line, it has not seen. */
+	/* It has not seen what others do from here on, while it waits in line. */
 	if (sr_token_is_lost(&t->run_token))
 		p.arrived = sr_draw_event();
 	p.event = sr_serial_regain(t);
@@ -54,14 +54,14 @@ static inline void sr_serial_go_on(struct sr_thread *t)
 		sr_token_go_on(&t->run_token);
 }
 
-/* Those that wait for it had better be awake if the call is one that waits. */
+/* If the call is one that waits, a thread that waits for the token is woken. */
 static inline enum sr_token_releasing sr_serial_releasing(const struct sr_call_desc *d)
 {
 	const uint8_t sees = d->order & (SR_ORDER_RETURN | SR_ORDER_IDLE);
 
 	if (sr_call_number(d) == SR_CALL_kernel_sched_yield)
 		return SR_TOKEN_AWAY;
-	/* A lock, a barrier, or what may wait for more than threads. */
+	/* A lock, a barrier, or a call that may wait for more than threads. */
 	if (d->flags & SR_CALL_BLOCKS || (d->when == sr_has_threads && sees == SR_ORDER_RETURN))
 		return SR_TOKEN_FOR_LONG;
 	return SR_TOKEN_BRIEFLY;
@@ -73,7 +73,7 @@ static inline void sr_serial_release(struct sr_thread *t, enum sr_token_releasin
 		sr_token_release(&t->run_token, how);
 }
 
-/* Operations of the engine, for what is no call. */
+/* Operations of the engine. */
 void sr_serial_thread_begins(struct sr_thread *t);
 void sr_serial_releases(struct sr_thread *t);
 void sr_serial_resumes(struct sr_thread *t);

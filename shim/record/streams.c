@@ -83,7 +83,7 @@ static void open_stream(struct sr_thread *t)
 		return;
 	}
 	sr_thread_number(t);
-	/* One that was there before the recording. */
+	/* The thread existed before the recording. */
 	if (!t->signals.queue)
 		sr_signals_thread_begins(t->signals.hidden, false);
 	err = sr_ring_create(&t->ring, sr_recorder.ring_bytes);
@@ -116,7 +116,7 @@ void sr_record_start_thread(struct sr_thread *t)
 int sr_record_own_fd_from(int from)
 {
 	int fds[4] = {sr_recorder.client.socket, sr_recorder.client.hello_fd}, first = -1;
-	/* A handler may close descriptors as well. */
+	/* A handler may close descriptors, too. */
 	enum sr_heap before = sr_enter(&sr_self);
 
 	sr_clocks_own_fds(fds + 2);

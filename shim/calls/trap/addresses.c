@@ -40,7 +40,7 @@ long sr_trapped_munmap(const struct sr_trapped *c)
 	return sr_make_raw(SYS_munmap, a);
 }
 
-/* malloc gives back what was freed at the heap's end, be it registered or not. */
+/* malloc returns what was freed at the heap's end, even if it is registered. */
 long sr_trapped_brk(const struct sr_trapped *c)
 {
 	const uint64_t *a = c->a;
@@ -55,7 +55,7 @@ long sr_trapped_brk(const struct sr_trapped *c)
 	return sr_make_raw(SYS_brk, a);
 }
 
-/* Exposed regions are readable and writable to the program, and closed for reasons of their own. */
+/* To the program, exposed regions are readable and writable: the shim protects them. */
 long sr_trapped_mprotect(const struct sr_trapped *c)
 {
 	const uint64_t *a = c->a;
@@ -87,7 +87,7 @@ long sr_trapped_madvise(const struct sr_trapped *c)
 	return sr_make_raw(SYS_madvise, a);
 }
 
-/* What an exposed region holds moves. */
+/* The content of an exposed region moves. */
 long sr_trapped_mremap(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;

@@ -34,9 +34,9 @@ void sr_replayed_gettid(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 }
 
 /*
- * The child returns from the trapped call.  One that shares its parent's stack,
- * and has the parent wait (vfork), would return into a frame that is not there any
- * more when the parent comes back to it: it gets a copy, as after fork.
+ * The child returns from the trapped call.  A child that shares its parent's stack while the
+ * parent waits (vfork) would return into a frame that is gone when the parent continues: it gets
+ * a copy instead, as after fork.
  */
 static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
 {
@@ -45,12 +45,12 @@ static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
 	uint64_t stack = nr == SYS_clone ? a[1] : args->stack, flags = nr == SYS_clone ? a[0] : args->flags;
 	long result;
 
-	/* Not posix_spawn's, which has the parent wait. */
+	/* posix_spawn has the parent wait: that is harmless. */
 	if (flags & CLONE_VM && !(flags & (CLONE_VFORK | CLONE_THREAD)))
 		probes_stop();
 	sr_tsc_pause();
 	if (stack) {
-		/* Where the child goes on, below its stack, which nobody else uses yet. */
+		/* Where the child continues: below its stack, which nothing uses yet. */
 		uint64_t top = nr == SYS_clone ? stack : stack + args->stack_size;
 
 		((uint64_t *)top)[-1] = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];

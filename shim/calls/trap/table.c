@@ -131,8 +131,8 @@ bool sr_syscall_is_harmless(long nr)
 }
 
 /*
- * By these threads wait for each other, and wake each other.  Where they take turns, that is
- * to be known, and what they find to be answered from the trace: they are calls like others.
+ * With these, threads wait for each other and wake each other.  Where threads run one at a time,
+ * they are recorded calls like any other.
  */
 int sr_syscall_call_of_threads(long nr)
 {
@@ -143,7 +143,7 @@ int sr_syscall_call_of_threads(long nr)
 	return nr == SYS_sched_yield ? SR_CALL_kernel_sched_yield : -1;
 }
 
-/* Of these an argument is the number of a process or a thread. */
+/* One argument of these is the number of a process or a thread. */
 static const struct {
 	uint16_t nr;
 	uint8_t at;
@@ -164,8 +164,8 @@ int sr_syscall_number_at(long nr)
 }
 
 /*
- * Older names of calls that are described by a newer one: the working directory
- * goes in front, and one argument is what it always was.
+ * Older forms of calls that calls.def describes in a newer form: the working directory is added
+ * in front, and one argument has a fixed value.
  */
 struct older {
 	uint16_t nr;

@@ -2,10 +2,10 @@
 /*
  * trap.c: from a trapped system call to an engine, or to the kernel.
  *
- * Runs as a handler of SIGSYS on the stack of the thread that made the call.
- * It was in the program's code, or in a library's for the program: the shim
- * holds no lock then, so the handler may use all of it; libc may hold any, so
- * the handler calls nothing of libc that takes one.
+ * Runs as a handler of SIGSYS on the stack of the thread that made the call.  The thread was in
+ * the program's code, or in a library's for the program.  So the shim holds no lock, and the
+ * handler may use all of it; but libc may hold any lock, so the handler calls no function of
+ * libc that takes one.
  */
 #include "shim/calls/trap/trap.h"
 
@@ -46,7 +46,7 @@
 #define SYS_USER_DISPATCH 2 /* si_code of SIGSYS */
 #endif
 
-/* What openat can say as well. */
+/* As arguments of openat; false if openat cannot do it. */
 static bool as_openat(uint64_t a[6])
 {
 	struct open_how how;
@@ -64,7 +64,7 @@ static bool as_openat(uint64_t a[6])
 /* ------------------------------------------------------------------- ld.so */
 
 /*
- * Where it looks for a library depends on the processor; which it finds, does not.  Only
+ * Where ld.so looks for a library depends on the processor; which one it finds does not.  Only
  * its mappings are placed.
  */
 static long load(const struct sr_trapped *c)
@@ -81,7 +81,7 @@ static long load(const struct sr_trapped *c)
 	return result;
 }
 
-/* CPU clocks it does not. */
+/* It does not know the clocks of CPU time. */
 static bool vdso_knows(uint64_t clock)
 {
 	return clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID &&
@@ -252,11 +252,10 @@ static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 /* ------------------------------------------------------------------- start */
 
 /*
- * The resolver reads its files at the first look-up.  That may be inside of a
- * call of librdmacm's or of getaddrinfo, which a replay does not make: so in
- * both runs it is done here.
+ * The resolver reads its files at the first look-up.  That may be inside a call of librdmacm's
+ * or of getaddrinfo, which a replay does not make.  So both runs do it here.
  */
-static void settle_resolver(void)
+static void load_resolver(void)
 {
 	struct hostent host, *result;
 	char room[1024];
@@ -265,7 +264,7 @@ static void settle_resolver(void)
 	gethostbyname_r("localhost", &host, room, sizeof(room), &result, &error);
 }
 
-/* Its own system calls are made from the same thread, and would be caught. */
+/* Valgrind makes its own system calls in the same thread, and the trap would catch these. */
 static bool is_under_valgrind(void)
 {
 	const char *preloaded = sr_variable("LD_PRELOAD");
@@ -281,19 +280,19 @@ int sr_trap_start(void)
 	if (is_under_valgrind())
 		return -EOPNOTSUPP;
 	t->selector = SR_TRAP_ALLOW;
-	/* Whether the kernel has it. */
+	/* Does the kernel have it? */
 	err = sr_trap_dispatch(t);
 	if (err)
 		return err;
 	sr_syscalls_list_harmless();
 	sr_images_find();
 	sr_vdso_hide();
-	settle_resolver();
+	load_resolver();
 	sr_trap_is_on = true;
 	return 0;
 }
 
-/* Standard input is captured whatever it is, and if it is closed. */
+/* Standard input is captured, whatever it is and even if it is closed. */
 void sr_trap_begin(int32_t pid)
 {
 	struct sr_thread *t = &sr_self;
@@ -304,7 +303,7 @@ void sr_trap_begin(int32_t pid)
 	err = sr_signals_claim(SIGSYS, on_sigsys);
 	if (err) {
 		sr_trap_is_on = false;
-		sr_say("there is no net under the wrappers after all (%s)", strerrorname_np(-err));
+		sr_say("system calls cannot be trapped after all (%s)", strerrorname_np(-err));
 		return;
 	}
 	sr_ids_start(pid);
