@@ -179,7 +179,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	memset(&i->sum, 0, sizeof(i->sum));
 	snprintf(i->sum.end, sizeof(i->sum.end), "no end: still running, or the trace is cut");
 	i->schema = text ? sr_schema_parse(text, size) : NULL;
-	return i->schema ? 0 : sr_fail("%s/rank-%d/schema.json: not a schema", i->dir, rank);
+	return i->schema ? 0 : sr_fail("%s/rank-%d/schema.json is damaged: it is no schema; record the program again", i->dir, rank);
 }
 
 static int print_rank(void *argument, struct sr_trace *t, int32_t rank)

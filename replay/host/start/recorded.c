@@ -116,8 +116,8 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	if (r->exe && r->cwd && r->argv && r->env &&
 	    json_is_array(json_object_get(json, "objects")))
 		return true;
-	sr_fail("%s/rank-%d/process.json: executable, directory, arguments, environment or objects "
-		"is missing",
+	sr_fail("%s/rank-%d/process.json is damaged: executable, directory, arguments, environment "
+		"or objects is missing; record the program again",
 		dir, rank);
 	sr_recorded_free(r);
 	return false;

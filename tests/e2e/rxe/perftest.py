@@ -83,7 +83,7 @@ def record(tap, directory, names, with_bare):
 def goes_another_way(name, problem):
     """UCX chooses by cpuid. Where that does not trap, a replay on another processor stops there, and has to say why."""
     return (name.startswith("ucx-") and not can_trap_cpuid()
-            and "it was recorded on a processor with other features: a program that asks cpuid may go another way here" in problem)
+            and "it was recorded on a processor with other features: a program that asks cpuid may behave differently here" in problem)
 
 
 def check(tap, trace, rank, times):
