@@ -160,12 +160,11 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct options *o = argument;
 	const json_t *process = sr_trace_process(t, rank);
-	size_t size;
-	const char *text = sr_trace_schema(t, rank, &size);
+	struct sr_error err;
 
-	o->with.schema = text ? sr_schema_parse(text, size) : NULL;
+	o->with.schema = sr_schema_of(t, rank, &err);
 	if (!o->with.schema)
-		return sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
+		return sr_fail("%s", err.text);
 	o->with.symbols = o->plain ? NULL : sr_symbols_new(json_object_get(process, "objects"));
 	return 0;
 }

@@ -173,13 +173,12 @@ static void print_trace(void *argument, const struct sr_trace *t)
 static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct info *i = argument;
-	size_t size;
-	const char *text = sr_trace_schema(t, rank, &size);
+	struct sr_error err;
 
 	memset(&i->sum, 0, sizeof(i->sum));
 	snprintf(i->sum.end, sizeof(i->sum.end), "no end: still running, or the trace is cut");
-	i->schema = text ? sr_schema_parse(text, size) : NULL;
-	return i->schema ? 0 : sr_fail("%s/rank-%d/schema.json is damaged: it is no schema; record the program again", i->dir, rank);
+	i->schema = sr_schema_of(t, rank, &err);
+	return i->schema ? 0 : sr_fail("%s", err.text);
 }
 
 static int print_rank(void *argument, struct sr_trace *t, int32_t rank)

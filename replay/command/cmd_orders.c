@@ -76,8 +76,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	struct orders *o = argument;
 	const json_t *extra = json_object_get(sr_trace_process(t, rank), "extra");
 	json_t *member = json_object_get(extra, "member");
-	size_t size;
-	const char *text = sr_trace_schema(t, rank, &size);
+	struct sr_error err;
 
 	o->member = json_is_integer(member) ? (int)json_integer_value(member) : -1;
 	if (o->member >= SR_CLOCK_MEMBERS)
@@ -86,10 +85,8 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 		o->members[o->member].rank = rank;
 	if (o->member >= 0)
 		o->members[o->member].is_read = o->choice.rank < 0 || o->choice.rank == rank;
-	o->schema = text ? sr_schema_parse(text, size) : NULL;
-	if (!o->schema)
-		return sr_fail("%s/rank-%d/schema.json: not a schema", o->choice.dir, rank);
-	return 0;
+	o->schema = sr_schema_of(t, rank, &err);
+	return o->schema ? 0 : sr_fail("%s", err.text);
 }
 
 static int end_rank(void *argument, struct sr_trace *t, int32_t rank)

@@ -287,10 +287,7 @@ static bool is_stuck(const struct replay *r, long seconds)
 /* Loaded only for messages about calls: reading the schema takes longer than many a replay. */
 static void load_print(const struct replay *r, struct sr_verdict *v)
 {
-	size_t size;
-	const char *schema = sr_trace_schema(r->trace, v->rank, &size);
-
-	v->with.schema = schema ? sr_schema_parse(schema, size) : NULL;
+	v->with.schema = sr_schema_of(r->trace, v->rank, NULL);
 	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
 }
 

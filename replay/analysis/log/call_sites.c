@@ -55,8 +55,6 @@ static struct known *rank_of(struct sr_call_sites *s, int32_t rank)
 {
 	const json_t *process = sr_trace_process(s->trace, rank);
 	struct known *k;
-	const char *text;
-	size_t size;
 
 	for (size_t i = 0; i < s->n; i++)
 		if (s->ranks[i].rank == rank)
@@ -64,9 +62,8 @@ static struct known *rank_of(struct sr_call_sites *s, int32_t rank)
 	if (!process)
 		return NULL;
 	k = &s->ranks[s->n++];
-	text = sr_trace_schema(s->trace, rank, &size);
 	*k = (struct known){.rank = rank,
-			    .schema = text ? sr_schema_parse(text, size) : NULL,
+			    .schema = sr_schema_of(s->trace, rank, NULL),
 			    .symbols = sr_symbols_new(json_object_get(process, "objects"))};
 	return k;
 }

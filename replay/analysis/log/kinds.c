@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/log/schema.h"
 #include "shim/core/call.h"
 #include "shim/core/schema.h"
 
@@ -148,8 +149,7 @@ static int load(struct sr_log_kinds *k, const char *text, size_t size, const str
 
 	memset(k, 0, sizeof(*k));
 	if (!json_is_array(json_object_get(theirs, "calls"))) {
-		ret = sr_error_set(err, -EBADMSG, "%s/rank-%d/schema.json: not a schema",
-				   sr_trace_dir(t), rank);
+		ret = sr_error_set(err, -EBADMSG, SR_SCHEMA_DAMAGED, sr_trace_dir(t), rank);
 	} else {
 		other = different(theirs, ours, k);
 		if (other)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/analysis/log/schema.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <sreplay/trace.h>
 
 #include "logd/base/hex.h"
+#include "logd/trace/read_trace.h"
 #include "shim/core/call.h"
 #include "shim/core/order.h"
 
@@ -25,7 +27,7 @@ struct cursor {
 	bool bad;
 };
 
-struct sr_schema *sr_schema_parse(const char *text, size_t size)
+static struct sr_schema *parse(const char *text, size_t size)
 {
 	struct sr_schema *s = calloc(1, sizeof(*s));
 	json_error_t error;
@@ -39,6 +41,17 @@ struct sr_schema *sr_schema_parse(const char *text, size_t size)
 		sr_schema_free(s);
 		return NULL;
 	}
+	return s;
+}
+
+struct sr_schema *sr_schema_of(const struct sr_trace *t, int32_t rank, struct sr_error *err)
+{
+	size_t size;
+	const char *text = sr_trace_schema(t, rank, &size);
+	struct sr_schema *s = text ? parse(text, size) : NULL;
+
+	if (!s)
+		sr_error_set(err, -EBADMSG, SR_SCHEMA_DAMAGED, sr_trace_dir(t), rank);
 	return s;
 }
 

@@ -12,10 +12,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "logd/trace/reader.h"
+
 struct sr_schema;
 
-/* NULL if the text is not a schema. */
-struct sr_schema *sr_schema_parse(const char *text, size_t size);
+#define SR_SCHEMA_DAMAGED "%s/rank-%d/schema.json is damaged: record the program again"
+
+/* The schema of a rank of the trace; NULL and a sentence. */
+struct sr_schema *sr_schema_of(const struct sr_trace *t, int32_t rank, struct sr_error *err);
 void sr_schema_free(struct sr_schema *s);
 
 /* "ibv_poll_cq", or "exit" for 0, or "unknown call N". */

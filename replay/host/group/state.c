@@ -91,11 +91,8 @@ void sr_group_say_states(const char *dir, const struct sr_group_view *v)
 		return;
 	}
 	for (size_t i = 0; i < v->count; i++) {
-		size_t size;
-		const char *schema = sr_trace_schema(with.trace, v->rank[i].rank, &size);
-
 		with.rank = v->rank[i].rank;
-		with.schema = schema ? sr_schema_parse(schema, size) : NULL;
+		with.schema = sr_schema_of(with.trace, with.rank, NULL);
 		say_rank(&with, &v->rank[i]);
 		sr_schema_free(with.schema);
 	}
