@@ -84,9 +84,9 @@ static inline bool is_quiet(const struct sr_clock *c, const _Atomic uint64_t *wo
 	return value == load_seen(seen) || sr_clock_member(value) == c->member;
 }
 
-/* Another member's own word that was not seen before; if it is torn, the one before it.  0: none. */
+/* Another member's own word, if it is new; if it is torn, the one before it.  0: none. */
 static inline uint64_t load_own(const struct sr_clock *c, const struct sr_clock_view *v,
-			 const _Atomic uint64_t *words)
+				const _Atomic uint64_t *words)
 {
 	uint64_t word = load(&words[0]);
 
@@ -129,7 +129,8 @@ static void read_cell(const struct sr_clock *c, const struct sr_clock_view *v,
 	uint64_t a = load(&cell[0]), b = load(&cell[1]);
 
 	news->n = 0;
-	for (int tries = 0; tries < TORN_TRIES && sr_clock_is_torn(a) && sr_clock_is_torn(b); tries++) {
+	for (int tries = 0; tries < TORN_TRIES && sr_clock_is_torn(a) && sr_clock_is_torn(b);
+	     tries++) {
 		a = load(&cell[0]);
 		b = load(&cell[1]);
 	}

@@ -102,7 +102,7 @@ static inline uint64_t sr_clock_event(uint64_t word)
 
 /* ------------------------------------------------------------------ regions */
 
-#define SR_CLOCK_CELL_WORDS  2
+#define SR_CLOCK_CELL_WORDS 2
 
 /*
  * The clock region of a process: one, which each of its protection domains registers.  In an
@@ -212,9 +212,9 @@ static inline size_t sr_clock_view_bytes(uint32_t cells)
 }
 
 /*
- * Does the region hold an order that is not known?  `words` begins with `own`, in the region itself or
- * as a READ brought it, and has `cells` cells.  The caller has read the data before.  Any thread,
- * without a lock: if another thread has found the order, its event is before this moment.
+ * Does the region hold an order that is not known?  `words` begins with `own`, in the region itself
+ * or as a READ brought it, and has `cells` cells.  The caller has read the data before.  Any
+ * thread, without a lock: if another thread has found the order, its event is before this moment.
  */
 bool sr_clock_is_news(const struct sr_clock *c, const struct sr_clock_view *v,
 		      const _Atomic uint64_t *words, uint32_t cells);

@@ -174,12 +174,12 @@ struct sr_exposed_value_head {
  * the returns of calls, and no load of it is ordered by itself.
  */
 enum sr_exposed_refusal {
-	SR_EXPOSED_OK = 0,                /* it is an exposed region */
-	SR_EXPOSED_REFUSED_ADDRESS = 1,   /* it lies outside of the address zones */
-	SR_EXPOSED_REFUSED_SHARED = 2,    /* shared with other processes, or not writable */
-	SR_EXPOSED_REFUSED_HUGE = 3,      /* hugetlbfs, whose pages cannot be split */
-	SR_EXPOSED_REFUSED_STACK = 4,     /* the stack of this thread, or the kernel's [stack] */
-	SR_EXPOSED_REFUSED_UNMAPPED = 5,  /* no memory is there, or on-demand paging of all memory */
+	SR_EXPOSED_OK = 0,               /* it is an exposed region */
+	SR_EXPOSED_REFUSED_ADDRESS = 1,  /* it lies outside of the address zones */
+	SR_EXPOSED_REFUSED_SHARED = 2,   /* shared with other processes, or not writable */
+	SR_EXPOSED_REFUSED_HUGE = 3,     /* hugetlbfs, whose pages cannot be split */
+	SR_EXPOSED_REFUSED_STACK = 4,    /* the stack of this thread, or the kernel's [stack] */
+	SR_EXPOSED_REFUSED_UNMAPPED = 5, /* no memory is there, or on-demand paging of all memory */
 	SR_EXPOSED_REFUSED_BY_KERNEL = 6, /* mremap or mmap failed */
 	SR_EXPOSED_REFUSED_NO_MEMORY = 7,
 	SR_EXPOSED_REFUSED_BY_USER = 8, /* record --exposed=compare */
@@ -211,7 +211,7 @@ struct sr_exposed_counts_payload {
 
 enum sr_signal_place {
 	SR_SIGNAL_BEFORE = 1,  /* at the beginning of the next call */
-	SR_SIGNAL_IN_CALL = 2, /* within the call whose record comes next at this level, if one does */
+	SR_SIGNAL_IN_CALL = 2, /* in the call whose record comes next at this level, if one does */
 	SR_SIGNAL_AFTER = 3,   /* at the end of the last call, before the program went on */
 	SR_SIGNAL_BETWEEN = 4, /* anywhere between two calls */
 };
@@ -275,10 +275,10 @@ enum sr_carries {
 	SR_CARRIES_UNANSWERED = 17, /* the directory could not say which process has it */
 	SR_CARRIES_UNNAMED = 18,    /* this end could not be reported to the directory */
 	SR_CARRIES_UNJOINED = 19,   /* of all queue pairs: this process is not in the job */
-	SR_CARRIES_NO_ROOM = 20,    /* the device has no larger queue, for the recorder's requests */
-	SR_CARRIES_NO_CELL = 21,    /* the other end's process has no free clock cell */
-	SR_CARRIES_NO_SRQ = 22,     /* XRC: it has no shared receive queue to be reached by */
-	SR_CARRIES_NO_MEMORY = 23,  /* no memory for clocks, or none that the device registers */
+	SR_CARRIES_NO_ROOM = 20,   /* the device has no larger queue, for the recorder's requests */
+	SR_CARRIES_NO_CELL = 21,   /* the other end's process has no free clock cell */
+	SR_CARRIES_NO_SRQ = 22,    /* XRC: it has no shared receive queue to be reached by */
+	SR_CARRIES_NO_MEMORY = 23, /* no memory for clocks, or none that the device registers */
 };
 
 struct sr_connection_payload {

@@ -50,8 +50,7 @@ struct sr_send_events {
 	 * completion that overtook it, and with its own.
 	 */
 	void (*ended)(void *owner, struct sr_send_request *r, bool succeeded);
-	/* The list does not refer to the request any more.  Once it is reported, it may be freed.
-	 */
+	/* The list has dropped the request.  Once it is reported, it may be freed. */
 	void (*left)(void *owner, struct sr_send_request *r);
 };
 

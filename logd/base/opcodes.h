@@ -35,7 +35,7 @@ static inline unsigned sr_op(uint32_t opcode)
 	    [IBV_WR_ATOMIC_CMP_AND_SWP] = ATOMIC,
 	    [IBV_WR_ATOMIC_FETCH_AND_ADD] = ATOMIC,
 	    [IBV_WR_LOCAL_INV] = SR_OP_IMMEDIATE,
-	    [IBV_WR_TSO] = SR_OP_GATHERS, /* Ethernet frames: nobody knows whether they are received */
+	    [IBV_WR_TSO] = SR_OP_GATHERS, /* Ethernet frames, perhaps received by nobody */
 	    [IBV_WR_ATOMIC_WRITE] = WRITE,
 	};
 

@@ -20,10 +20,11 @@ int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t
 	if (body_fd < 0)
 		return -EPROTO;
 	if (hello->trace_version != SR_TRACE_VERSION) {
-		snprintf(error, error_size,
-			 "the process writes traces of version %u, and this sreplay-logd of version "
-			 "%d: use both of one release",
-			 hello->trace_version, SR_TRACE_VERSION);
+		snprintf(
+		    error, error_size,
+		    "the process writes traces of version %u, and this sreplay-logd of version "
+		    "%d: use both of one release",
+		    hello->trace_version, SR_TRACE_VERSION);
 		return -EPROTO;
 	}
 	if (hello->rank < 0) {

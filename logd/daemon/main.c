@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sreplay-logd: moves the records of recorded processes from their rings into traces.  Each user has
- * one on each node.  This file: start, the main loop and the end.
+ * sreplay-logd: moves the records of recorded processes from their rings into traces.  Each user
+ * has one on each node.  This file: start, the main loop and the end.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -107,18 +107,12 @@ static const struct {
 	int argument;
 	void (*take)(struct options *o, const char *text);
 } table[] = {
-    {"daemonize", no_argument, take_daemonize},
-    {"socket", required_argument, take_socket},
-    {"level", required_argument, take_level},
-    {"idle-exit", required_argument, take_idle_exit},
-    {"log", required_argument, take_log},
-    {"status", no_argument, take_status},
-    {"wait", required_argument, take_wait},
-    {"timeout", required_argument, take_timeout},
-    {"listen", required_argument, take_listen},
-    {"plain-io", no_argument, take_plain_io},
-    {"version", no_argument, show_version},
-    {"help", no_argument, show_help},
+    {"daemonize", no_argument, take_daemonize}, {"socket", required_argument, take_socket},
+    {"level", required_argument, take_level},   {"idle-exit", required_argument, take_idle_exit},
+    {"log", required_argument, take_log},       {"status", no_argument, take_status},
+    {"wait", required_argument, take_wait},     {"timeout", required_argument, take_timeout},
+    {"listen", required_argument, take_listen}, {"plain-io", no_argument, take_plain_io},
+    {"version", no_argument, show_version},     {"help", no_argument, show_help},
 };
 
 #define OPTIONS (sizeof(table) / sizeof(table[0]))

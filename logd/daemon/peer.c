@@ -23,10 +23,10 @@ static int receive(struct connection *c, struct sr_message *m, int *fd)
 	if (ret == -EAGAIN)
 		return 0;
 	if (ret == -EPROTO) {
-		/* A message's first fields are the same in every version, so this answer arrives. */
+		/* The first fields are the same in every version, so this answer arrives. */
 		m->type = 0;
-		connection_answer_error(
-		    c, m, -EPROTO, "this sreplay-logd speaks another version of the protocol");
+		connection_answer_error(c, m, -EPROTO,
+					"this sreplay-logd speaks another version of the protocol");
 	}
 	return ret ? ret : 1;
 }

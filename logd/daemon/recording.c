@@ -157,8 +157,8 @@ int recording_add_ring(struct recording *r, const struct sr_message *m, int memf
 	}
 	err = stream_open(&stream, &origin, memfd, resume, error, error_size);
 	if (err) {
-		log_trace(r->place.trace_fd, "rank %d of %s: thread %u is not recorded: %s", r->rank,
-			  r->place.dir, m->thread, error);
+		log_trace(r->place.trace_fd, "rank %d of %s: thread %u is not recorded: %s",
+			  r->rank, r->place.dir, m->thread, error);
 		return err;
 	}
 	stream->next_mine = r->streams;

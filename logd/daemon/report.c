@@ -41,8 +41,7 @@ static void write_report(FILE *out, const struct recordings *list, const char *s
 		n++;
 	fprintf(out, "sreplay-logd %s, process %d, on %s\n", SREPLAY_VERSION, (int)getpid(),
 		socket_path);
-	fprintf(out, "recording %u processes; %llu ended\n", n,
-		(unsigned long long)list->ended);
+	fprintf(out, "recording %u processes; %llu ended\n", n, (unsigned long long)list->ended);
 	if (n)
 		fprintf(out, "%8s %5s %8s %12s %14s %10s %8s  %s\n", "process", "rank", "threads",
 			"records", "bytes written", "lag bytes", "dropped", "trace");

@@ -28,9 +28,9 @@ static bool serve_hello(struct server *s, struct peer *p, const struct sr_messag
 		return false;
 	}
 	sr_message_init(&reply, SR_MSG_HELLO);
-	connection_answer(c, m, &reply,
-			  drain_doorbell_fd(s->recordings.drain,
-					    recording_of(&s->recordings, c)->doorbell));
+	connection_answer(
+	    c, m, &reply,
+	    drain_doorbell_fd(s->recordings.drain, recording_of(&s->recordings, c)->doorbell));
 	return false;
 }
 
@@ -81,7 +81,7 @@ static bool serve_status(struct server *s, struct peer *p, const struct sr_messa
 	return false;
 }
 
-/* Does a process of the session that p waits for (or, without one, any process) write to the trace? */
+/* Does a process of p's session (without a session: any process) write to the trace? */
 static bool is_written_to(const struct server *s, const struct peer *p)
 {
 	static const uint8_t any[SR_SESSION_BYTES];
@@ -128,9 +128,8 @@ static const struct {
 	uint16_t type;
 	bool (*serve)(struct server *s, struct peer *p, const struct sr_message *m, int fd);
 } handlers[] = {
-    {SR_MSG_HELLO, serve_hello},   {SR_MSG_RING, serve_ring},
-    {SR_MSG_FILE, serve_file},     {SR_MSG_FINISH, serve_finish},
-    {SR_MSG_STATUS, serve_status}, {SR_MSG_WAIT_TRACE, serve_wait},
+    {SR_MSG_HELLO, serve_hello},   {SR_MSG_RING, serve_ring},     {SR_MSG_FILE, serve_file},
+    {SR_MSG_FINISH, serve_finish}, {SR_MSG_STATUS, serve_status}, {SR_MSG_WAIT_TRACE, serve_wait},
 };
 
 /* True: fd is taken over. */

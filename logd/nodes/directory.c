@@ -18,9 +18,9 @@
 #include "logd/service/log.h"
 
 /* Only in the journal: queue pair `thread` of the process has cell `value`. */
-#define MSG_CELL   0x7000
+#define MSG_CELL    0x7000
 /* Only in the journal: where this node's daemon listens. */
-#define MSG_LISTEN 0x7001
+#define MSG_LISTEN  0x7001
 
 #define MEMBERS_MAX 64
 
@@ -209,10 +209,8 @@ static const struct {
 	uint16_t type;
 	void (*restore)(struct directory *d, const struct request *r);
 } entries[] = {
-    {SR_MSG_JOIN, restore_join},
-    {SR_MSG_QP_ADD, restore_queue_pair},
-    {SR_MSG_QP_REMOVE, restore_removal},
-    {MSG_CELL, restore_cell},
+    {SR_MSG_JOIN, restore_join},         {SR_MSG_QP_ADD, restore_queue_pair},
+    {SR_MSG_QP_REMOVE, restore_removal}, {MSG_CELL, restore_cell},
     {MSG_LISTEN, restore_address},
 };
 
@@ -370,8 +368,7 @@ static const struct {
     {SR_MSG_QP_FIND, serve_find},
 };
 
-bool directory_serve(struct directory *d, struct connection *c, const struct sr_message *m,
-		     int fd)
+bool directory_serve(struct directory *d, struct connection *c, const struct sr_message *m, int fd)
 {
 	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
 		if (requests[i].type == m->type) {

@@ -30,8 +30,7 @@ struct directory *directory_open(struct loop *loop, const char *socket_path);
 void directory_close(struct directory *d);
 
 /* Answers requests SR_MSG_JOIN to SR_MSG_QP_FIND, some of them later.  False: m is none of them. */
-bool directory_serve(struct directory *d, struct connection *c, const struct sr_message *m,
-		     int fd);
+bool directory_serve(struct directory *d, struct connection *c, const struct sr_message *m, int fd);
 
 /* The connection is gone: no request of it is answered any more. */
 void directory_forget(struct directory *d, const struct connection *c);

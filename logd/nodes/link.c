@@ -275,8 +275,8 @@ static int read_link(struct link *l)
 {
 	for (;;) {
 		const struct piece *piece = next_piece(l);
-		ssize_t n = recv(l->source.fd, l->in + l->in_size, piece->size - l->in_size,
-				 MSG_DONTWAIT);
+		ssize_t n =
+		    recv(l->source.fd, l->in + l->in_size, piece->size - l->in_size, MSG_DONTWAIT);
 		int err = 0;
 
 		if (n == 0)

@@ -152,8 +152,7 @@ static void drop_questions(struct nodes *n, struct link *l, bool again, bool abs
 
 static int ask_on(struct link *l, const struct waiting *w, struct candidate *c)
 {
-	struct question q = {
-	    .number = w->number, .qp = w->wanted.number, .asker = w->wanted.asker};
+	struct question q = {.number = w->number, .qp = w->wanted.number, .asker = w->wanted.asker};
 
 	memcpy(q.gid, w->wanted.gid, sizeof(q.gid));
 	c->sent = true;

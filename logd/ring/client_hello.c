@@ -77,8 +77,8 @@ static int map_doorbell(struct sr_client *c, int fd)
 	if (fd < 0)
 		return -EPROTO;
 	if (!sr_sys_is_error(page))
-		page = sr_sys_mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-				   fd, 0);
+		page =
+		    sr_sys_mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
 	sr_sys_close(fd);
 	if (sr_sys_is_error(page))
 		return (int)(intptr_t)page;
@@ -110,7 +110,7 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_
 	return 0;
 }
 
-/* If there is no daemon, the user has to start one; one that dies meanwhile has a successor soon. */
+/* Does not wait for a first daemon, but for the successor of one that dies meanwhile. */
 static int greet_first(struct sr_client *c, struct sr_message *answer)
 {
 	int64_t deadline = sr_sys_now_ms() + SUCCESSOR_MS;

@@ -41,7 +41,7 @@ static inline bool sr_client_is_broken(int err)
 	return err == -ECONNRESET || err == -EPIPE || err == -ENOTCONN || err == -EBADF;
 }
 
-/* client.c: one lock for each process, never held while a ring waits.  False: this thread has it. */
+/* client.c: a process's one lock, never held while a ring waits.  False: this thread has it. */
 bool sr_client_lock(struct sr_client *c);
 bool sr_client_try_lock(struct sr_client *c);
 void sr_client_unlock(struct sr_client *c);

@@ -41,8 +41,8 @@ static int resume(struct sr_client *c)
 
 static bool is_worth_another_try(int err)
 {
-	return sr_client_is_broken(err) || err == -ENOENT || err == -ECONNREFUSED || err == -ETIMEDOUT ||
-	       err == -EAGAIN || err == -EMFILE || err == -ENFILE;
+	return sr_client_is_broken(err) || err == -ENOENT || err == -ECONNREFUSED ||
+	       err == -ETIMEDOUT || err == -EAGAIN || err == -EMFILE || err == -ENFILE;
 }
 
 void sr_client_reconnect(struct sr_client *c)

@@ -11,7 +11,7 @@
 #define FIRST_RINGS   256 /* a page of them */
 
 int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags,
-		     int timeout_ms)
+			int timeout_ms)
 {
 	struct sr_message request, answer;
 	int ret;
@@ -70,7 +70,8 @@ static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring 
 		ret = -ECONNRESET;
 	/*
 	 * Without a daemon the ring counts as added: the next daemon gets it with all others.  The
-	 * same if the daemon is silent; threads that come later find no connection, and do not wait.
+	 * same if the daemon is silent; threads that come later find no connection, and do not
+	 * wait.
 	 */
 	if (sr_client_is_broken(ret) || ret == -ETIMEDOUT) {
 		sr_client_disconnect(c);
@@ -114,7 +115,8 @@ static void forget_ring(struct sr_client *c, const struct sr_ring *ring)
 static void wait_until_empty(struct sr_client *c, const struct sr_ring *ring)
 {
 	const struct timespec pause = {.tv_nsec = EMPTY_POLL_US * 1000};
-	int64_t deadline = sr_sys_now_ms() + (c->stall_timeout_ms < 0 ? INT64_MAX / 2 : c->stall_timeout_ms);
+	int64_t deadline =
+	    sr_sys_now_ms() + (c->stall_timeout_ms < 0 ? INT64_MAX / 2 : c->stall_timeout_ms);
 
 	while (sr_client_is_live(c) && !sr_ring_stopped(ring) && !sr_ring_empty(ring) &&
 	       sr_sys_now_ms() < deadline) {

@@ -178,7 +178,7 @@ int sr_directory_join(struct sr_directory *d, const char *socket_path, const str
 	if (err)
 		return err;
 	lock(d);
-		err = ask_once(d, &d->join, d->job_fd, &answer,
+	err = ask_once(d, &d->join, d->job_fd, &answer,
 		       sr_sys_now_ms() + stall_timeout_ms(d, SR_DIRECTORY_JOIN_MS));
 	d->silent = err == -ETIMEDOUT;
 	unlock(d);

@@ -55,9 +55,9 @@ enum sr_message_type {
 	/* It has no longer. */
 	SR_MSG_QP_REMOVE = 18,
 	/*
-	 * Which process has a queue pair?  text: a struct sr_find.  Answer: text: a struct sr_found.
-	 * -ENOENT: no process that a daemon of the job knows; -ETIMEDOUT: another node's daemon
-	 * does not answer, text says which.
+	 * Which process has a queue pair?  text: a struct sr_find.  Answer: text: a struct
+	 * sr_found. -ENOENT: no process that a daemon of the job knows; -ETIMEDOUT: another node's
+	 * daemon does not answer, text says which.
 	 */
 	SR_MSG_QP_FIND = 19,
 };
@@ -132,10 +132,10 @@ struct sr_found {
 	uint32_t member; /* or SR_OUTSIDER */
 	uint64_t region; /* address of its clock region */
 	uint32_t rkey;
-	uint32_t cell;     /* in that region, for this queue pair; outsiders: SR_NO_CELL */
-	uint32_t cells;    /* in use in that region */
-	uint32_t own_cell; /* in the asker's region, if the process found is a member */
-	uint32_t reads;    /* as in struct sr_queue_pair */
+	uint32_t cell;         /* in that region, for this queue pair; outsiders: SR_NO_CELL */
+	uint32_t cells;        /* in use in that region */
+	uint32_t own_cell;     /* in the asker's region, if the process found is a member */
+	uint32_t reads;        /* as in struct sr_queue_pair */
 	uint32_t shared_queue; /* XRC target: the one that reaches its region; or 0 */
 };
 

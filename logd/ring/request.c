@@ -10,8 +10,8 @@
 #include <sys/un.h>
 
 #include "logd/base/highfd.h"
-#include "logd/ring/packet.h"
 #include "logd/base/rawsys.h"
+#include "logd/ring/packet.h"
 
 void sr_message_init(struct sr_message *m, enum sr_message_type type)
 {
@@ -128,7 +128,7 @@ static int receive_reason(int socket, struct sr_message *answer, int *answer_fd)
 }
 
 int sr_request(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
-	    int *answer_fd, int timeout_ms)
+	       int *answer_fd, int timeout_ms)
 {
 	static _Atomic uint32_t last_sequence;
 	int64_t deadline = sr_sys_now_ms() + timeout_ms;

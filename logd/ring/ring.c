@@ -13,9 +13,9 @@
 #include "logd/ring/place.h"
 #include "logd/ring/ring_futex.h"
 
-#define RING_MAGIC    0x676e697279616c70ull /* "playring" */
-#define RING_VERSION  1u
-#define HEADER_BYTES  4096u
+#define RING_MAGIC   0x676e697279616c70ull /* "playring" */
+#define RING_VERSION 1u
+#define HEADER_BYTES 4096u
 
 _Static_assert(sizeof(struct sr_ring_shared) <= HEADER_BYTES, "the header has one page");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic uint32_t) == 4,

@@ -65,8 +65,8 @@ struct sr_ring_shared {
 	_Alignas(64) _Atomic uint64_t room_at;
 	_Atomic uint32_t room; /* futex */
 
-	/* Dropped since the last SR_MARK_DROPPED; the producer marks them next, or the daemon at the
-	 * end. */
+	/* Dropped since the last SR_MARK_DROPPED; the producer marks them next, or the daemon at
+	 * the end. */
 	_Alignas(64) _Atomic uint64_t unmarked_records;
 	_Atomic uint64_t unmarked_sns;
 	/* For the daemon's report. */
@@ -101,7 +101,8 @@ int sr_ring_create(struct sr_ring *r, size_t bytes);
 
 /*
  * Attaches to an existing ring, as its other side or in place of a side that died.  On success
- * the handle owns memfd, on failure the caller.  -EINVAL, -EPROTO: not a sealed ring of this version.
+ * the handle owns memfd, on failure the caller.  -EINVAL, -EPROTO: not a sealed ring of this
+ * version.
  */
 int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side);
 
@@ -246,7 +247,8 @@ static inline void sr_ring_commit(struct sr_ring *r, uint32_t payload)
 /* The same where the payload is as large as was reserved. */
 static inline void sr_ring_commit_all(struct sr_ring *r, uint32_t payload)
 {
-	sr_ring_publish(r, r->head + sr_record_padded((uint32_t)sizeof(struct sr_record) + payload));
+	sr_ring_publish(r,
+			r->head + sr_record_padded((uint32_t)sizeof(struct sr_record) + payload));
 	atomic_signal_fence(memory_order_seq_cst);
 	r->busy = 0;
 }
@@ -269,8 +271,8 @@ void sr_ring_release(struct sr_ring *r, size_t bytes);
 int sr_ring_wait(struct sr_ring *r, int timeout_ms);
 
 /*
- * For a consumer of many rings, which sleeps on a doorbell: it arms all rings, fences once, looks at
- * all of them again, and sleeps if each has fewer than bytes_waiting.  Where the fence returns
+ * For a consumer of many rings, which sleeps on a doorbell: it arms all rings, fences once, looks
+ * at all of them again, and sleeps if each has fewer than bytes_waiting.  Where the fence returns
  * false the kernel has no such barrier, and the sleep must be short.
  */
 void sr_ring_arm(struct sr_ring *r, uint64_t bytes_waiting);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ring_futex.h: how the two sides of a ring sleep and wake each other; for ring.h's modules only. */
+/* ring_futex.h: how the sides of a ring sleep and wake each other; for ring.h's modules. */
 #ifndef LOGD_RING_RING_FUTEX_H
 #define LOGD_RING_RING_FUTEX_H
 

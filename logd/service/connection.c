@@ -7,8 +7,8 @@
 #include "logd/ring/packet.h"
 #include "logd/ring/request.h"
 
-void connection_answer(struct connection *c, const struct sr_message *request,
-		       struct sr_message *m, int fd)
+void connection_answer(struct connection *c, const struct sr_message *request, struct sr_message *m,
+		       int fd)
 {
 	m->sequence = request->sequence;
 	(void)!sr_packet_send(c->source.fd, m, fd);

@@ -19,8 +19,8 @@ struct connection {
 };
 
 /* Sends m as the answer to request; fd goes with it, -1: none. */
-void connection_answer(struct connection *c, const struct sr_message *request,
-		       struct sr_message *m, int fd);
+void connection_answer(struct connection *c, const struct sr_message *request, struct sr_message *m,
+		       int fd);
 
 /* Answers with 0, or with -errno and a sentence; an empty one becomes that of the errno. */
 void connection_answer_error(struct connection *c, const struct sr_message *request, int error,

@@ -21,10 +21,11 @@ int sr_stream_note(struct sr_stream *s, int code, const char *format, ...)
 
 int sr_stream_damaged(struct sr_stream *s, uint64_t offset, uint64_t next_sn, const char *what)
 {
-	s->broken = sr_stream_note(s, -EBADMSG,
-			 "damaged: %s in the frame at offset %llu; what comes before it, up to "
-			 "SN %llu, is good",
-			 what, (unsigned long long)offset, (unsigned long long)next_sn - 1);
+	s->broken =
+	    sr_stream_note(s, -EBADMSG,
+			   "damaged: %s in the frame at offset %llu; what comes before it, up to "
+			   "SN %llu, is good",
+			   what, (unsigned long long)offset, (unsigned long long)next_sn - 1);
 	return s->broken;
 }
 
@@ -36,10 +37,11 @@ static int damaged(struct sr_stream *s, const char *what)
 
 static int torn(struct sr_stream *s)
 {
-	return sr_stream_note(s, 0,
-		    "the file ends within a frame, at offset %llu: read up to there, SN %llu is "
-		    "the last",
-		    (unsigned long long)s->at.offset, (unsigned long long)s->at.sn - 1);
+	return sr_stream_note(
+	    s, 0,
+	    "the file ends within a frame, at offset %llu: read up to there, SN %llu is "
+	    "the last",
+	    (unsigned long long)s->at.offset, (unsigned long long)s->at.sn - 1);
 }
 
 /* ---- bytes from the file ---- */
@@ -56,8 +58,9 @@ ssize_t sr_stream_read_at(struct sr_stream *s, void *data, size_t size, uint64_t
 		if (n < 0) {
 			int err = errno;
 
-			s->broken = sr_stream_note(s, -err, "cannot be read at offset %llu: %s",
-					 (unsigned long long)(offset + got), strerror(err));
+			s->broken =
+			    sr_stream_note(s, -err, "cannot be read at offset %llu: %s",
+					   (unsigned long long)(offset + got), strerror(err));
 			return -err;
 		}
 		if (n == 0)

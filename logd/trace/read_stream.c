@@ -35,7 +35,8 @@ static int append(struct sr_stream *s, const void *data, size_t size)
 		unsigned char *more = realloc(s->whole, room);
 
 		if (!more)
-			return sr_stream_note(s, -ENOMEM, "no memory for a record of %zu bytes", need);
+			return sr_stream_note(s, -ENOMEM, "no memory for a record of %zu bytes",
+					      need);
 		s->whole = more;
 		s->whole_room = room;
 	}
@@ -91,7 +92,7 @@ static int take_piece(struct sr_stream *s, const struct sr_record *r)
 		s->whole_size = 0;
 	} else if (r->kind != s->entry.kind) {
 		return sr_stream_damaged(s, s->frame_offset, s->next_sn,
-				  "a record where the rest of another should be");
+					 "a record where the rest of another should be");
 	}
 	ret = append(s, r + 1, r->size - sizeof(*r));
 	if (ret || more)
@@ -288,7 +289,8 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 	if (n < (ssize_t)sizeof(h)) {
 		/* A stream without a frame, then. */
 		s->headless = true;
-		sr_stream_note(s, 0, "the file ends within its header, at offset %zd: nothing to read", n);
+		sr_stream_note(
+		    s, 0, "the file ends within its header, at offset %zd: nothing to read", n);
 		return 0;
 	}
 	if (memcmp(h.magic, SR_STREAM_MAGIC, sizeof(h.magic)))

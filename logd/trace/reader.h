@@ -33,7 +33,7 @@ struct sr_error {
 struct sr_entry {
 	uint16_t kind;  /* enum sr_record_kind, or SR_REC_CALL + number of the call */
 	uint16_t flags; /* SR_RECORD_* */
-	/* A call's SN; a REPEAT's first one; of other kinds that of the last call in front, or 0. */
+	/* A call's SN; a REPEAT's first one; else that of the last call in front, or 0. */
 	uint64_t sn;
 	uint64_t count;      /* by how much it advances the SN */
 	const void *payload; /* whole, 8-byte aligned; valid until the next call on the stream */
@@ -49,7 +49,7 @@ void sr_trace_close(struct sr_trace *t);
 size_t sr_trace_ranks(const struct sr_trace *t);
 int32_t sr_trace_rank_number(const struct sr_trace *t, size_t index);
 
-/* process.json and schema.json of a rank; they belong to the trace.  NULL: there is no such rank. */
+/* process.json and schema.json of a rank, which belong to the trace.  NULL: no such rank. */
 const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank);
 const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size);
 
@@ -60,14 +60,15 @@ size_t sr_trace_threads(const struct sr_trace *t, int32_t rank, const uint32_t *
  * The regular files that the rank's process read, in the order of their first use, as
  *   {"path": , "size": , "xxh3": , "kept": , "changed": , "error": }
  * Only path and size are always there: xxh3 is the content's hash; kept is where the content
- * is, relative to the trace; changed says that it was modified before it could be read; error is why
- * it could not.  A new array for the caller to free, empty if there are none; NULL: err says why.
+ * is, relative to the trace; changed says that it was modified before it could be read; error is
+ * why it could not.  A new array for the caller to free, empty if there are none; NULL: err says
+ * why.
  */
 json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *err);
 
 /*
- * The bytes of a string of process.json, or of a "path" above: JSON text, or {"hex": "..."} where the
- * bytes were not UTF-8.  A malloc'ed, 0-terminated copy; *size, if not NULL: without the 0.
+ * The bytes of a string of process.json, or of a "path" above: JSON text, or {"hex": "..."} where
+ * the bytes were not UTF-8.  A malloc'ed, 0-terminated copy; *size, if not NULL: without the 0.
  * NULL: it is neither.
  */
 char *sr_trace_bytes(const json_t *string, size_t *size);

@@ -114,7 +114,8 @@ static void write_batch(struct batch_writer *b, struct batch_write *writes, unsi
 			submitted += (unsigned int)ret;
 		/* Interrupted or short of memory for a moment; the entries stay queued. */
 		else if (ret != -EINTR && ret != -EAGAIN && ret != -EBUSY)
-			abort(); /* requests under way cannot be taken back, so there is no way on */
+			abort(); /* requests under way cannot be taken back, so there is no way on
+				  */
 	}
 	for (unsigned int i = 0; i < submitted; i++) {
 		if (wait_for_one(b))

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "logd/base/page.h"
-#include "logd/writer/frame_writer.h"
 #include "logd/base/rawsys.h"
+#include "logd/writer/frame_writer.h"
 
 /* Silent for so many ticks, a thread sleeps until the doorbell rings. */
 #define IDLE_TICKS    4

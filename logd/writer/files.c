@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "logd/trace/elf_id.h"
 #include "logd/service/log.h"
+#include "logd/trace/elf_id.h"
 #include "logd/writer/process.h"
 
 /* One file on its way. */

@@ -5,8 +5,8 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "logd/writer/batch_writer.h"
 #include "logd/ring/ring.h"
+#include "logd/writer/batch_writer.h"
 
 /* The largest frame: one record, or as many as make FRAME_TARGET. */
 #define FRAME_MAX_WRITTEN (SR_RING_MAX_PIECE + sizeof(struct sr_record))

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "logd/base/rawsys.h"
+#include "logd/service/log.h"
 #include "logd/trace/frame.h"
 #include "logd/writer/frame_writer.h"
-#include "logd/service/log.h"
-#include "logd/base/rawsys.h"
 #include "logd/writer/stream_resume.h"
 
 /* A frame is cut here: large enough to compress well, small enough for a cache. */

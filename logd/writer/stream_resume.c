@@ -29,7 +29,7 @@ static const void *decoded(const struct sr_frame_header *h, const void *stored, 
 
 /* Fills in what the last record of the last frame is. */
 static void note_last(struct stream_end_found *end, const struct sr_frame_header *h,
-			 const void *stored)
+		      const void *stored)
 {
 	void *room = malloc(h->raw_bytes + 1);
 	const void *records = room ? decoded(h, stored, room) : NULL;
