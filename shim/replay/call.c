@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * call.c: a call is answered from the trace.
+ *
+ * The arguments are encoded as the recorder encodes them and compared with the
+ * record, byte for byte; then the recorded results are stored where the program
+ * expects them.  The real function is not called.  The first difference ends the
+ * process, with a report for `sreplay replay` to put into words.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/core/order.h"
+#include "shim/files/fds.h"
+#include "shim/replay/group/group.h"
+#include "shim/replay/own.h"
+#include "shim/verbs/regions.h"
+
+/* The call under way. */
+struct call {
+	enum sr_call_number n;
+	const struct sr_call_desc *d;
+	uint64_t *a;
+	void *site;
+	uint16_t found; /* the kind that its record must have */
+	struct sr_replay_record r;
+	struct sr_call_head head;
+	/* Its events; and the one at which the thread had the run token again, or 0. */
+	uint64_t order[2], resumed;
+	uint32_t events;
+	bool entered; /* a handler in the call came behind the event of its entry */
+};
+
+/* Into t->buf, as the recorder encodes them. */
+static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
+{
+	const struct sr_call_codec *codec = &sr_call_codecs[n];
+
+	t->buf.len = 0;
+	if (codec->put_in)
+		codec->put_in(&t->buf, a);
+}
+
+static bool same_arguments(const struct sr_thread *t, const struct sr_replay_record *r,
+			   const struct sr_call_head *head)
+{
+	const uint8_t *in = r->payload + sizeof(*head);
+	const struct sr_buf *b = &t->buf;
+
+	return b->len == head->in_size && !memcmp(b->p ? b->p : in, in, b->len);
+}
+
+static void deliver(struct sr_thread *t, const struct sr_call_desc *d,
+		    const struct sr_replay_record *r, const struct sr_call_head *head, uint64_t *a)
+{
+	const struct sr_call_codec *codec = &sr_call_codecs[sr_call_number(d)];
+	struct sr_cursor c = {
+	    .p = r->payload + sizeof(*head) + head->in_size,
+	    .end = r->payload + r->size - head->orders * sizeof(uint64_t),
+	};
+
+	if (codec->deliver)
+		codec->deliver(&c, a, head->result);
+	if (c.bad || c.p != c.end)
+		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, r->kind, r->kind);
+	if (d->flags & SR_CALL_NEWFD && (int)head->result >= 0)
+		sr_fd_hold((int)head->result);
+	if (d->flags & SR_CALL_EFFECT && (int64_t)head->result >= 0)
+		sr_real(d, a);
+	if (d->replayed)
+		d->replayed(d, a, head->result);
+}
+
+/*
+ * A debugger that wants to see this call stops the thread here, before anything of
+ * it is done.  By a signal that only a debugger, which asked for it, takes.
+ */
+static void stop_if_asked(const struct sr_thread *t)
+{
+	_Atomic uint64_t *stop_at = &sr_replay_page->thread[t->number].stop_at;
+	uint64_t sn = atomic_load_explicit(stop_at, memory_order_relaxed);
+
+	if (!sn || t->sn < sn)
+		return;
+	atomic_store(stop_at, 0);
+	sr_syscall(SYS_tgkill, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), sr_sys_gettid(), SIGTRAP,
+		   0, 0, 0);
+}
+
+/* A call of a destructor that comes after the thread's last event: it was not recorded. */
+static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a,
+		     enum sr_heap before)
+{
+	uint64_t result = sr_real(d, a);
+
+	sr_leave(t, before);
+	return result;
+}
+
+/* The call's record, which comes next or the replay ends here. */
+static void take_record(struct sr_thread *t, struct call *c)
+{
+	struct sr_replay_record *r = &c->r;
+
+	if (t->silent || !sr_replay_next_call(t, r))
+		sr_replay_end_of_stream(t, NULL, c->found, c->site);
+	/*
+	 * Of several threads: another one has allocated or freed what this one did in the
+	 * recording, as happens where plain atomics decide who is the last to let go.
+	 */
+	if (r->kind == SR_REC_HEAP)
+		sr_replay_find_instead(t, r->kind, c->found, c->site);
+	if (r->kind < SR_REC_CALL)
+		sr_replay_end_of_stream(t, r, c->found, c->site);
+	if (r->size < sizeof(c->head))
+		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, r->kind, c->found);
+	memcpy(&c->head, r->payload, sizeof(c->head));
+	if (r->kind != c->found)
+		sr_replay_differ(t, r, &c->head, c->found, c->site);
+	if (c->head.in_size + c->head.orders * sizeof(uint64_t) > r->size - sizeof(c->head) ||
+	    c->head.orders > 2)
+		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, r->kind, c->found);
+	if (c->d->flags & SR_CALL_OPAQUE)
+		sr_replay_diverge(t, SR_REPLAY_UNSUPPORTED, r->kind, c->found);
+	if (!same_arguments(t, r, &c->head))
+		sr_replay_differ(t, r, &c->head, c->found, c->site);
+}
+
+/* The numbers of its events end a record. */
+static void read_order(struct call *c)
+{
+	size_t size = c->head.orders * sizeof(uint64_t);
+
+	memcpy(c->order, c->r.payload + c->r.size - size, size);
+	c->events = c->head.orders;
+	c->resumed = 0;
+	/* By what it does others may have gone on, before the program did after it. */
+	if (c->events == 2 && c->d->order == SR_ORDER_ENTRY &&
+	    c->head.error != SR_ERROR_CANCELLED) {
+		c->events = 1;
+		c->resumed = c->order[1];
+	}
+}
+
+/* Until the call may return. */
+static void await_order(struct sr_thread *t, const struct call *c)
+{
+	if (c->events && !c->entered)
+		sr_replay_await_ticket(t, c->order[0]);
+	if (c->events == 2) {
+		if (!c->entered)
+			sr_replay_let_go(c->order[0]);
+		sr_replay_await_group(t, c->found, c->site);
+		sr_replay_await_ticket(t, c->order[1]);
+	}
+	/* What others wait for begins before this waits for them. */
+	if (!sr_group_posts(c->n))
+		sr_replay_await_group(t, c->found, c->site);
+}
+
+/* The call's last event is over; others go on. */
+static void end_order(struct sr_thread *t, const struct call *c)
+{
+	if (c->events > c->entered)
+		sr_replay_go_on(t, c->order[c->events - 1]);
+	if (!c->resumed)
+		return;
+	sr_replay_await_ticket(t, c->resumed);
+	sr_replay_go_on(t, c->resumed);
+}
+
+static void do_again_in_group(struct sr_thread *t, const struct call *c)
+{
+	const struct sr_group_call call = {.sn = t->sn,
+					   .expected_site = c->head.site,
+					   .found_site = (uintptr_t)c->site,
+					   .thread = t->number,
+					   .kind = c->found};
+
+	sr_group_replayed(t, &call, c->n, c->a, c->head.result);
+	sr_replay_check_transfers(sr_group_not_transferred());
+	sr_replay_await_group(t, c->found, c->site);
+}
+
+uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	struct call c = {
+	    .n = n, .d = &sr_calls[n], .a = a, .site = site, .found = (uint16_t)(SR_REC_CALL + n)};
+	enum sr_heap before = sr_enter(t);
+	struct sr_pinned pinned;
+	bool regions, cancelled;
+
+	sr_pinned_none(&pinned);
+	if (!t->started)
+		sr_replay_start_thread(t);
+	if (t->ended)
+		return pass(t, c.d, a, before);
+	sr_replay_handlers_between(t);
+	t->sn++;
+	if (!t->silent)
+		stop_if_asked(t);
+	/* Loads of memory that peers write: their records are in front of the call's. */
+	encode_arguments(t, n, a);
+	regions = sr_regions_on;
+	if (regions && t->stream)
+		t->stream->vain = 0;
+	if (regions)
+		sr_regions_call_begins(c.d, a, &pinned);
+	if (!t->silent)
+		sr_replay_pass_exposed(t, c.found, site);
+	c.entered = sr_replay_handlers_in_call(t);
+	if (!t->silent)
+		sr_replay_pass_exposed(t, c.found, site);
+	take_record(t, &c);
+	cancelled = c.head.error == SR_ERROR_CANCELLED;
+	sr_group_enter(t, n);
+	read_order(&c);
+	await_order(t, &c);
+	/* In its order: what is delivered, and which descriptors are opened and closed. */
+	if (!cancelled)
+		deliver(t, c.d, &c.r, &c.head, a);
+	do_again_in_group(t, &c);
+	end_order(t, &c);
+	if (regions || sr_regions_on)
+		sr_regions_call_ends(&pinned);
+	/* No other thread writes it: no locked add, as all threads on one counter would need. */
+	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
+			      memory_order_relaxed);
+	if (!cancelled)
+		sr_replay_handlers_after(t);
+	sr_leave(t, before);
+	if (cancelled)
+		pthread_exit(PTHREAD_CANCELED); /* as a cancelled thread goes */
+	errno = c.head.error;
+	return c.head.result;
+}

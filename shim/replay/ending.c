@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ending.c: how a replay ends: with a report in the control page of the first difference,
+ * or where the recording has nothing more.  See own.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/replay/group/group.h"
+#include "shim/replay/own.h"
+#include "shim/replay/tickets.h"
+
+void __attribute__((noreturn)) sr_replay_end(enum sr_replay_outcome outcome, int status)
+{
+	uint32_t running = SR_REPLAY_RUNNING;
+
+	/* The first word stands.  Release: who sees the outcome sees the report. */
+	atomic_compare_exchange_strong_explicit(&sr_replay_page->outcome, &running, outcome,
+						memory_order_release, memory_order_relaxed);
+	/* What the program printed before is part of what a developer wants to see. */
+	if (outcome != SR_REPLAY_DIED)
+		fflush(stdout);
+	for (;;)
+		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+void __attribute__((noreturn)) sr_replay_sleep(void)
+{
+	const struct timespec long_time = {.tv_sec = 3600};
+
+	for (;;)
+		sr_sys_nanosleep(&long_time);
+}
+
+/* There is one report, the first one's: a thread that comes later stays here until all end. */
+void sr_replay_claim_report(void)
+{
+	uint32_t me = (uint32_t)sr_sys_gettid(), holder = 0;
+
+	if (!atomic_compare_exchange_strong(&sr_replay_page->reporting, &holder, me) &&
+	    holder != me)
+		sr_replay_sleep();
+}
+
+void __attribute__((noreturn))
+sr_replay_diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t expected,
+		  uint16_t found)
+{
+	sr_replay_claim_report();
+	sr_replay_page->report.thread = t->number;
+	sr_replay_page->report.sn = t->sn;
+	sr_replay_page->report.expected = expected;
+	sr_replay_page->report.found = found;
+	sr_replay_end(outcome, SR_REPLAY_EXIT_DIVERGED);
+}
+
+static void show(uint8_t *shown, uint32_t *size, const uint8_t *in, size_t in_size)
+{
+	*size = (uint32_t)in_size;
+	memcpy(shown, in, in_size < SR_REPLAY_BYTES ? in_size : SR_REPLAY_BYTES);
+}
+
+/* A device did not do again what this call did, which may lie behind. */
+void sr_replay_check_transfers(const struct sr_group_call *call)
+{
+	if (!call)
+		return;
+	sr_replay_claim_report();
+	sr_report_call(&sr_replay_page->report, call);
+	sr_replay_end(SR_REPLAY_NOT_TRANSFERRED, SR_REPLAY_EXIT_DIVERGED);
+}
+
+int32_t sr_replay_exit_status(const struct sr_replay_record *r)
+{
+	int32_t status = 0;
+
+	if (r->size >= sizeof(status))
+		memcpy(&status, r->payload, sizeof(status));
+	return status;
+}
+
+/*
+ * The recording has nothing more for this thread.  The others may still have a way
+ * to go, at whose end one of them ends the process.  Of a process that was
+ * killed, they may also be where no call is ever made: that is the end too.
+ */
+static void wait_for_others(uint32_t outcome)
+{
+	const struct timespec second = {.tv_sec = 1};
+	uint64_t before;
+
+	if (sr_tickets_park())
+		return;
+	do {
+		before = sr_replay_calls(sr_replay_page);
+		sr_sys_nanosleep(&second);
+	} while (outcome == SR_REPLAY_THREAD_CUT || sr_replay_calls(sr_replay_page) != before);
+}
+
+void __attribute__((noreturn))
+sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site)
+{
+	if (t->stream)
+		sr_replay_end_ticket(t);
+	wait_for_others(outcome);
+	sr_replay_check_transfers(sr_group_not_transferred_at_all());
+	sr_replay_claim_report();
+	sr_replay_page->report.found_site = (uintptr_t)site;
+	sr_replay_page->report.thread = t->number;
+	sr_replay_page->report.sn = t->sn;
+	sr_replay_page->report.found = found;
+	sr_replay_end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
+}
+
+/* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
+void __attribute__((noreturn))
+sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, uint16_t found,
+			void *site)
+{
+	uint32_t outcome = SR_REPLAY_CUT;
+
+	if (r && r->kind == SR_REC_EXIT) {
+		sr_replay_claim_report();
+		sr_replay_page->report.found_site = (uintptr_t)site;
+		sr_replay_page->report.expected_status = sr_replay_exit_status(r);
+		sr_replay_diverge(t, SR_REPLAY_LATE_CALL, 0, found);
+	}
+	if (r && r->kind == SR_REC_REPLAY_END && r->size == sizeof(outcome))
+		memcpy(&outcome, r->payload, sizeof(outcome));
+	sr_replay_stop(t, outcome, found, site);
+}
+
+/* With its arguments, which are in t->buf. */
+void __attribute__((noreturn))
+sr_replay_find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, void *site)
+{
+	sr_replay_claim_report();
+	sr_replay_page->report.found_site = (uintptr_t)site;
+	show(sr_replay_page->report.found_in, &sr_replay_page->report.found_size, t->buf.p,
+	     t->buf.len);
+	sr_replay_diverge(t, SR_REPLAY_DIVERGED, expected, found);
+}
+
+/* Another call, or other arguments: both go into the report. */
+void __attribute__((noreturn))
+sr_replay_differ(struct sr_thread *t, const struct sr_replay_record *r,
+		 const struct sr_call_head *head, uint16_t found, void *site)
+{
+	uint32_t size = head->in_size;
+
+	sr_replay_claim_report();
+	if (size > r->size - sizeof(*head))
+		size = (uint32_t)(r->size - sizeof(*head));
+	sr_replay_page->report.expected_site = head->site;
+	show(sr_replay_page->report.expected_in, &sr_replay_page->report.expected_size,
+	     r->payload + sizeof(*head), size);
+	sr_replay_find_instead(t, r->kind, found, site);
+}

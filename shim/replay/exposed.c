@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exposed.c: what loads of exposed regions found; see own.h. */
+#include <string.h>
+
+#include "shim/replay/group/group.h"
+#include "shim/replay/own.h"
+#include "shim/verbs/regions.h"
+
+/* So many loads of a loop are told apart, and so often they may come in vain. */
+#define VAIN_MAX 300000
+
+/* A load (or a call, at found_site) came where the recording has another load. */
+static void __attribute__((noreturn))
+miss_load(struct sr_thread *t, const struct sr_exposed_event *expected, uint16_t found,
+	  uint64_t found_site, uint64_t found_address)
+{
+	sr_replay_claim_report();
+	sr_replay_page->report.expected_site = expected->pc;
+	sr_replay_page->report.expected_address = expected->addr;
+	sr_replay_page->report.found_site = found_site;
+	sr_replay_page->report.found_address = found_address;
+	sr_replay_diverge(t, SR_REPLAY_MISSED_LOAD, SR_REC_EXPOSED, found);
+}
+
+/* The event of a record that comes next, or NULL. */
+static const struct sr_exposed_event *next_event(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (s->repeats_left || !sr_replay_peek(t) || s->next.kind != SR_REC_EXPOSED)
+		return NULL;
+	if (!sr_exposed_records_decode(&s->regions, s->next.payload, s->next.size))
+		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_EXPOSED, SR_REC_EXPOSED);
+	return &s->regions.event;
+}
+
+/*
+ * A loop that comes back to the same loads, while the recording has nothing more
+ * to show it before the next call, and left it: this one will not.
+ */
+static void count_look(struct sr_thread *t, const struct sr_exposed_event *now)
+{
+	struct sr_replay_stream *s = t->stream;
+	bool again = false;
+
+	for (int i = 0; i < SR_REPLAY_LOADS; i++)
+		again = again || (s->looks[i].pc == now->pc && s->looks[i].addr == now->addr);
+	if (!again) {
+		s->looks[s->looks_at % SR_REPLAY_LOADS].pc = now->pc;
+		s->looks[s->looks_at++ % SR_REPLAY_LOADS].addr = now->addr;
+		s->vain = 0;
+	}
+	if (++s->vain < VAIN_MAX || !s->peeked || s->next.kind < SR_REC_CALL)
+		return;
+	sr_replay_claim_report();
+	sr_replay_page->report.found_site = now->pc;
+	sr_replay_page->report.found_address = now->addr;
+	if (s->next.size >= sizeof(struct sr_call_head))
+		sr_replay_page->report.expected_site =
+		    ((const struct sr_call_head *)s->next.payload)->site;
+	sr_replay_diverge(t, SR_REPLAY_WAITS, s->next.kind, SR_REC_EXPOSED);
+}
+
+/* struct sr_exposed_hooks: in a fault's handler, or around a call. */
+bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e)
+{
+	struct sr_thread *t = &sr_self;
+	const struct sr_exposed_event *next;
+	enum sr_heap before = sr_enter(t);
+	bool due;
+
+	if (!t->started)
+		sr_replay_start_thread(t);
+	next = t->silent || t->ended ? NULL : next_event(t);
+	due = next && sr_exposed_is_due(next, now);
+	if (due && next->addr && now->addr && (next->addr ^ now->addr) >> 12)
+		miss_load(t, next, SR_REC_EXPOSED, now->pc, now->addr);
+	if (due) {
+		*e = *next;
+		t->stream->peeked = false;
+		t->stream->vain = 0;
+		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
+		sr_group_seen(t, e);
+	} else if (!next && now->pc && t->stream) {
+		count_look(t, now);
+	}
+	sr_leave(t, before);
+	return due;
+}
+
+/* In front of a call's record: regions that it makes, and nothing that was to come before. */
+void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)
+{
+	struct sr_replay_stream *s = t->stream;
+	struct sr_region_payload region;
+	const struct sr_exposed_event *missed;
+
+	while (!s->repeats_left && sr_replay_peek(t) && s->next.kind == SR_REC_REGION &&
+	       s->next.size >= sizeof(region)) {
+		memcpy(&region, s->next.payload, sizeof(region));
+		s->peeked = false;
+		if (sr_regions_replay_region(&region)) {
+			if (region.what == SR_REGION_ADDED && !region.refusal)
+				sr_group_region(t, region.addr, region.length);
+			continue;
+		}
+		sr_replay_claim_report();
+		sr_replay_page->report.expected_address = region.addr;
+		sr_replay_diverge(t, SR_REPLAY_NO_EXPOSED, SR_REC_REGION, found);
+	}
+	missed = next_event(t);
+	if (missed)
+		miss_load(t, missed, found, (uintptr_t)site, 0);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* handlers.c: the program's signal handlers run where the recording has them; see own.h. */
+#include <signal.h>
+#include <string.h>
+
+#include "shim/replay/own.h"
+#include "shim/signals/signals.h"
+
+static bool comes_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (t->silent || t->ended || s->repeats_left || !sr_replay_peek(t) ||
+	    s->next.kind != SR_REC_SIGNAL)
+		return false;
+	if (s->next.size < sizeof(*p))
+		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_SIGNAL, 0);
+	memcpy(p, s->next.payload, sizeof(*p));
+	return true;
+}
+
+/* The handler runs, and makes its calls, before this returns; or it jumps away. */
+static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
+{
+	siginfo_t info;
+
+	_Static_assert(sizeof(info) == sizeof(p->info), "siginfo_t");
+	t->stream->peeked = false;
+	if (!sr_signals_has_handler((int)p->signo))
+		sr_replay_diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
+	if (p->entry) {
+		sr_replay_await_ticket(t, p->entry);
+		sr_replay_let_go(p->entry);
+	}
+	if (p->order) {
+		sr_replay_await_ticket(t, p->order);
+		sr_replay_go_on(t, p->order);
+	}
+	memcpy(&info, p->info, sizeof(info));
+	t->stream->awaited = p->signo;
+	t->stream->awaited_mask = p->mask;
+	sr_signals_replay((int)p->signo, &info);
+}
+
+/* Is this the one that the trace has here? */
+bool sr_replay_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	if (!t->stream || t->stream->awaited != p->signo)
+		return false;
+	t->stream->awaited = 0;
+	p->mask = t->stream->awaited_mask;
+	return true;
+}
+
+/* In front of a call, those that came since the last one. */
+void sr_replay_handlers_between(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	sr_replay_take_run_tokens(t);
+	while (comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL) {
+		run_handler(t, &p);
+		sr_replay_take_run_tokens(t);
+	}
+}
+
+/* In a call; true if the event of its entry is over. */
+bool sr_replay_handlers_in_call(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+	bool entered = false;
+
+	/* What they call comes before this call ends, and is counted first. */
+	while (comes_signal(t, &p) && p.place == SR_SIGNAL_IN_CALL) {
+		entered |= p.entry != 0;
+		t->sn--;
+		run_handler(t, &p);
+		sr_replay_take_run_tokens(t);
+		t->sn++;
+	}
+	return entered;
+}
+
+/*
+ * Those that came at the end of the call.  One that came later, while the program
+ * computed, may be what it waits for there.
+ */
+void sr_replay_handlers_after(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+	bool comes;
+
+	/* Another one may come after a handler's last call, when the handler has returned. */
+	while ((comes = comes_signal(t, &p)) && p.place == SR_SIGNAL_AFTER &&
+	       p.level == t->signals.handlers)
+		run_handler(t, &p);
+	sr_signals_await_stall(t, comes && p.place == SR_SIGNAL_BETWEEN &&
+				      p.level == t->signals.handlers);
+}
+
+/* In the midst of the program's code. */
+void sr_replay_stalled(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	if (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN && p.level == t->signals.handlers)
+		run_handler(t, &p);
+}
+
+/* In front of an operation on the heap, those that came since the last one. */
+void sr_replay_handlers_at_heap(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+
+	while (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN &&
+	       p.level == t->signals.handlers && p.heap_position == t->heap_ops)
+		run_handler(t, &p);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* stream.c: a thread's records, and when it may go on; see own.h. */
+#include <string.h>
+
+#include "logd/base/rawsys.h"
+#include "logd/ring/ring.h"
+#include "shim/core/run_token.h"
+#include "shim/memory/heap.h"
+#include "shim/replay/group/group.h"
+#include "shim/replay/own.h"
+#include "shim/replay/tickets.h"
+#include "shim/signals/signals.h"
+#include "shim/threads/program_threads.h"
+
+void sr_replay_start_thread(struct sr_thread *t)
+{
+	int fd;
+
+	t->started = true;
+	if (t->ended && !sr_thread_revive(t)) {
+		t->silent = true;
+		return;
+	}
+	sr_thread_number(t);
+	/* One that was there before the recording. */
+	if (!t->signals.queue)
+		sr_signals_thread_begins(t->signals.hidden, false);
+	sr_thread_watch_end(t);
+	t->stream = sr_alloc_zeroed(sizeof(*t->stream));
+	fd = t->number < sr_replay_page->threads ? sr_replay_page->stream_fd[t->number] : -1;
+	if (t->number < SR_REPLAY_THREADS)
+		atomic_store(&sr_replay_page->thread[t->number].tid, (int32_t)sr_sys_gettid());
+	if (!t->stream || fd < 0 || sr_ring_attach(&t->ring, fd, SR_RING_CONSUMER))
+		t->silent = true; /* a thread that the recording does not have */
+}
+
+/* The ring's next record, one piece; false when the producer is gone. */
+static bool next_piece(struct sr_thread *t, const struct sr_record **piece)
+{
+	const void *records;
+
+	sr_ring_release(&t->ring, t->stream->unreleased);
+	t->stream->unreleased = 0;
+	while (!sr_ring_peek(&t->ring, &records))
+		if (sr_ring_wait(&t->ring, -1) < 0)
+			return false;
+	*piece = records;
+	t->stream->unreleased = sr_record_padded((*piece)->size);
+	return true;
+}
+
+static bool next_record(struct sr_thread *t, struct sr_replay_record *r)
+{
+	struct sr_buf *whole = &t->stream->whole;
+	const struct sr_record *piece;
+	size_t n;
+
+	whole->len = 0;
+	do {
+		if (!next_piece(t, &piece))
+			return false;
+		n = piece->size - sizeof(*piece);
+		if (!whole->len && !(piece->flags & SR_RECORD_MORE)) {
+			*r =
+			    (struct sr_replay_record){piece->kind, (const uint8_t *)(piece + 1), n};
+			return true;
+		}
+		sr_put_raw(whole, piece + 1, n);
+	} while (piece->flags & SR_RECORD_MORE);
+	*r = (struct sr_replay_record){piece->kind, whole->p, whole->len};
+	return true;
+}
+
+/* A note on an event to come. */
+static bool is_taken(struct sr_replay_stream *s)
+{
+	struct sr_token_payload p;
+
+	if (s->next.kind != SR_REC_RUN_TOKEN || s->next.size < sizeof(p))
+		return false;
+	memcpy(&p, s->next.payload, sizeof(p));
+	if (p.what == SR_RUN_TOKEN_PREEMPTED) {
+		s->preempted = p.event;
+		s->preempted_from = p.other;
+	}
+	return p.what == SR_RUN_TOKEN_PREEMPTED;
+}
+
+/* s->next is the record that comes after the repeats of the last one; false: there is none. */
+bool sr_replay_peek(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	while (!s->peeked) {
+		if (!next_record(t, &s->next))
+			return false;
+		if (sr_group_is_note(s->next.kind))
+			sr_group_note(&s->notes, s->next.kind, s->next.payload, s->next.size);
+		else
+			s->peeked =
+			    !is_taken(s) && s->next.kind != SR_REC_PAD &&
+			    s->next.kind != SR_REC_CLOCK && s->next.kind != SR_REC_CONNECTION &&
+			    s->next.kind != SR_REC_EXPOSED_COUNTS && s->next.kind != SR_REC_EXEC;
+	}
+	return true;
+}
+
+/* The record of the call that is under way; SR_REC_REPEAT stands for the last one again. */
+bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (!s->repeats_left) {
+		if (!sr_replay_peek(t))
+			return false;
+		*r = s->next;
+		s->peeked = false;
+		if (r->kind == SR_REC_REPEAT && r->size == sizeof(struct sr_repeat_payload))
+			s->repeats_left = ((const struct sr_repeat_payload *)r->payload)->count;
+	}
+	if (s->repeats_left) {
+		s->repeats_left--;
+		*r = (struct sr_replay_record){s->last_kind, s->last.p, s->last.len};
+	} else if (r->size <= SR_REPEAT_MAX) {
+		s->last_kind = r->kind;
+		s->last.len = 0;
+		sr_put_raw(&s->last, r->payload, r->size);
+	}
+	return true;
+}
+
+void sr_replay_end_ticket(struct sr_thread *t)
+{
+	if (t->stream->has_ticket)
+		sr_ticket_over(t->stream->has_ticket);
+	t->stream->has_ticket = 0;
+}
+
+void sr_replay_await_ticket(struct sr_thread *t, uint64_t event)
+{
+	sr_replay_end_ticket(t);
+	if (event == t->stream->preempted)
+		sr_ticket_wait_overtaking(t->number, event, t->stream->preempted_from);
+	else
+		sr_ticket_wait(t->number, event);
+}
+
+/* The event has happened; others go on. */
+void sr_replay_let_go(uint64_t event)
+{
+	if (sr_replay_page->serial)
+		sr_ticket_over(event);
+	else
+		sr_ticket_done(event);
+}
+
+/* The event has happened; what the program does then is part of the turn, if threads take turns. */
+void sr_replay_go_on(struct sr_thread *t, uint64_t event)
+{
+	if (sr_replay_page->serial)
+		t->stream->has_ticket = event;
+	else
+		sr_ticket_done(event);
+}
+
+/* In front of what comes next: the thread was in the program's code from this event on. */
+void sr_replay_take_run_tokens(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+	struct sr_token_payload p;
+
+	if (!sr_replay_page->serial)
+		return;
+	while (!t->silent && !s->repeats_left && sr_replay_peek(t) &&
+	       s->next.kind == SR_REC_RUN_TOKEN && s->next.size >= sizeof(p)) {
+		memcpy(&p, s->next.payload, sizeof(p));
+		s->peeked = false;
+		sr_replay_end_ticket(t);
+		if (p.arrived)
+			sr_ticket_amidst(t->number, p.arrived);
+		sr_replay_await_ticket(t, p.event);
+		sr_replay_go_on(t, p.event);
+		if (p.what != SR_RUN_TOKEN_REACQUIRED)
+			continue;
+		atomic_store(&sr_replay_page->late_thread, t->number);
+		atomic_store(&sr_replay_page->late_sn, t->sn + 1);
+		atomic_fetch_add(&sr_replay_page->late, 1);
+	}
+}
+
+/*
+ * In a group: until the other ranks are where they were when the call returned.  What
+ * happened later in this process cannot be waited for by them: they were there already.
+ */
+void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site)
+{
+	if (!t->stream->notes.len || sr_group_hold(t, &t->stream->notes))
+		return;
+	sr_replay_check_transfers(sr_group_not_transferred());
+	sr_replay_claim_report();
+	sr_replay_page->report.found_site = (uintptr_t)site;
+	sr_replay_diverge(t, SR_REPLAY_PEER_EXITED, found, found);
+}
