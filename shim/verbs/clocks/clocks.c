@@ -6,16 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/base/lock.h"
 #include "logd/base/page.h"
+#include "logd/base/say.h"
 #include "logd/ring/directory_client.h"
 #include "logd/ring/socket_path.h"
 #include "shim/core/call.h"
-#include "shim/memory/heap.h"
-#include "logd/base/lock.h"
-#include "shim/memory/map.h"
 #include "shim/core/engine.h"
-#include "logd/base/say.h"
 #include "shim/core/thread.h"
+#include "shim/memory/heap.h"
+#include "shim/memory/map.h"
+#include "shim/verbs/clocks/domains.h"
+#include "shim/verbs/clocks/names.h"
 
 /* Of the region of this process: one for each queue pair that leads to a member. */
 #define CELLS       4088
@@ -80,8 +82,8 @@ static bool make_memory(bool member)
 {
 	char *p;
 
-	self.memory_bytes = whole_pages(
-	    sizeof(struct memory) + (member ? SLOTS * sizeof(struct sr_clock_slot) : 0));
+	self.memory_bytes = whole_pages(sizeof(struct memory) +
+					(member ? SLOTS * sizeof(struct sr_clock_slot) : 0));
 	/* Where libibverbs keeps registered pages from children, nothing else is on them. */
 	p = sr_alloc_zeroed(self.memory_bytes + PAGE - 1);
 	if (!p)
@@ -168,146 +170,10 @@ void sr_clocks_forget_in_child(void)
 	sr_directory_abandon(&self.directory);
 }
 
-/* ------------------------------------------------------- protection domains */
-
-struct domain {
-	struct ibv_mr *mr;
-	uint32_t queue_pairs;
-};
-
-static struct sr_map domains;
-static struct sr_lock domains_lock;
-
-/*
- * By the function that asks the provider at once: ibv_reg_mr calls it by its
- * public name, and the region would be taken for one of the program's.
- */
-static struct ibv_mr *register_memory(struct ibv_pd *pd)
-{
-	uint64_t a[] = {(uintptr_t)pd, (uintptr_t)self.memory, self.memory_bytes,
-			(uintptr_t)self.memory,
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
-
-	return (void *)sr_real(&sr_calls[SR_CALL_ibv_reg_mr_iova2], a);
-}
-
-/* The registration for a new queue pair in this domain; NULL if there can be none. */
-static struct ibv_mr *use_domain(struct ibv_pd *pd)
-{
-	struct domain *d;
-	void *old;
-
-	sr_lock(&domains_lock);
-	d = sr_map_get(&domains, (uintptr_t)pd);
-	if (!d) {
-		d = sr_alloc_zeroed(sizeof(*d));
-		if (d)
-			d->mr = register_memory(pd);
-		if (d && (!d->mr || sr_map_put(&domains, (uintptr_t)pd, d, &old))) {
-			sr_free(d);
-			d = NULL;
-		}
-	}
-	if (d)
-		d->queue_pairs++;
-	sr_unlock(&domains_lock);
-	return d ? d->mr : NULL;
-}
-
-static void leave_domain(struct ibv_pd *pd)
-{
-	struct domain *d;
-
-	sr_lock(&domains_lock);
-	d = sr_map_get(&domains, (uintptr_t)pd);
-	if (d)
-		d->queue_pairs--;
-	sr_unlock(&domains_lock);
-}
-
 void sr_clocks_drop_pd(struct ibv_pd *pd)
 {
-	struct domain *d;
-
-	if (!self.on)
-		return;
-	sr_lock(&domains_lock);
-	d = sr_map_get(&domains, (uintptr_t)pd);
-	/* With queue pairs left it is not going to go: peers still write there. */
-	if (d && d->queue_pairs)
-		d = NULL;
-	if (d)
-		sr_map_take(&domains, (uintptr_t)pd);
-	sr_unlock(&domains_lock);
-	if (!d)
-		return;
-	sr_real(&sr_calls[SR_CALL_ibv_dereg_mr], (uint64_t[]){(uintptr_t)d->mr});
-	sr_free(d);
-}
-
-/* -------------------------------------------------------------------- names */
-
-/* A LID is made into an address that no GID can be. */
-static void gid_of_lid(uint16_t lid, uint8_t *gid)
-{
-	memset(gid, 0, SR_GID_BYTES);
-	memcpy(gid, "\xff\xffLID", 5);
-	gid[14] = (uint8_t)(lid >> 8);
-	gid[15] = (uint8_t)lid;
-}
-
-static void add_name(struct sr_queue_pair *names, const uint8_t *gid)
-{
-	static const uint8_t none[SR_GID_BYTES], empty[SR_GID_BYTES] = {0xfe, 0x80};
-
-	if (names->gids == SR_GIDS || !memcmp(gid, none, sizeof(none)) ||
-	    !memcmp(gid, empty, sizeof(empty)))
-		return;
-	for (uint32_t i = 0; i < names->gids; i++)
-		if (!memcmp(names->gid[i], gid, SR_GID_BYTES))
-			return;
-	memcpy(names->gid[names->gids++], gid, SR_GID_BYTES);
-}
-
-static void add_names_of_port(struct ibv_context *context, uint8_t port,
-			      struct sr_queue_pair *names)
-{
-	struct ibv_port_attr attr = {0};
-	union ibv_gid gid;
-	uint8_t lid[SR_GID_BYTES];
-	uint64_t a[] = {(uintptr_t)context, port, (uintptr_t)&attr};
-
-	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_port], a))
-		return;
-	if (attr.lid) {
-		gid_of_lid(attr.lid, lid);
-		add_name(names, lid);
-	}
-	for (int i = 0; i < attr.gid_tbl_len && names->gids < SR_GIDS; i++) {
-		uint64_t g[] = {(uintptr_t)context, port, (uint64_t)i, (uintptr_t)&gid};
-
-		/* Tables are long and filled from their beginning. */
-		if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_gid], g))
-			break;
-		if (!gid.global.interface_id && !gid.global.subnet_prefix)
-			break;
-		add_name(names, gid.raw);
-	}
-}
-
-/* Returns how many READs the device may have under way. */
-static uint32_t describe(struct ibv_context *context, struct sr_queue_pair *names)
-{
-	struct ibv_device_attr attr;
-	uint64_t a[] = {(uintptr_t)context, (uintptr_t)&attr};
-
-	names->gids = 0;
-	if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_device], a))
-		return 0;
-	names->reads = attr.max_qp_rd_atom > 0 ? (uint32_t)attr.max_qp_rd_atom : 0;
-	for (uint8_t port = 1; port <= attr.phys_port_cnt; port++)
-		add_names_of_port(context, port, names);
-	return attr.max_qp_init_rd_atom > 0 ? (uint32_t)attr.max_qp_init_rd_atom : 0;
+	if (self.on)
+		sr_clock_domain_drop(pd);
 }
 
 /* -------------------------------------------------------------------- slots */
@@ -387,7 +253,7 @@ struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 		c->names.domain = (uintptr_t)xrcd;
 		return c;
 	}
-	mr = use_domain(pd);
+	mr = sr_clock_domain_use(pd, self.memory, self.memory_bytes);
 	if (!mr) {
 		note_no_memory(qp, errno ? -errno : -ENOMEM);
 		sr_free(c);
@@ -408,7 +274,7 @@ static int tell_directory(const struct sr_clock_qp *c)
 
 void sr_clocks_name_qp(struct sr_clock_qp *c)
 {
-	c->device_reads = describe(c->qp->context, &c->names);
+	c->device_reads = sr_clock_name_device(c->qp->context, &c->names);
 	c->unnamed = tell_directory(c);
 	if (c->unnamed)
 		complain("a queue pair cannot be told to the directory",
@@ -439,19 +305,19 @@ void sr_clocks_add_srq(struct ibv_srq *srq, struct ibv_pd *pd, const struct ibv_
 
 	if (!self.on || !pd || !xrcd || (int)sr_real(&sr_calls[SR_CALL_get_srq_num], a))
 		return;
-	mr = use_domain(pd);
+	mr = sr_clock_domain_use(pd, self.memory, self.memory_bytes);
 	if (!mr)
 		return;
 	s = sr_alloc_zeroed(sizeof(*s));
 	if (!s) {
-		leave_domain(pd);
+		sr_clock_domain_leave(pd);
 		return;
 	}
 	s->pd = pd;
 	s->names.number = number | SR_SHARED_QUEUE;
 	s->names.rkey = mr->rkey;
 	s->names.domain = (uintptr_t)xrcd;
-	describe(srq->context, &s->names);
+	sr_clock_name_device(srq->context, &s->names);
 	sr_directory_add(&self.directory, &s->names);
 	sr_clocks_put_back_srq(srq, s);
 }
@@ -466,7 +332,7 @@ void sr_clocks_remove_srq(struct sr_clock_srq *s)
 	if (!s)
 		return;
 	sr_directory_remove(&self.directory, &s->names);
-	leave_domain(s->pd);
+	sr_clock_domain_leave(s->pd);
 	sr_free(s);
 }
 
@@ -490,7 +356,7 @@ void sr_clocks_remove_qp(struct sr_clock_qp *c)
 	if (!c->unnamed)
 		sr_directory_remove(&self.directory, &c->names);
 	if (c->pd)
-		leave_domain(c->pd);
+		sr_clock_domain_leave(c->pd);
 	sr_free(c);
 }
 
@@ -633,7 +499,7 @@ void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
 	if (attr->ah_attr.is_global)
 		memcpy(c->find.gid, attr->ah_attr.grh.dgid.raw, sizeof(c->find.gid));
 	else
-		gid_of_lid(attr->ah_attr.dlid, c->find.gid);
+		sr_clock_gid_of_lid(attr->ah_attr.dlid, c->find.gid);
 	look_up(c);
 }
 
