@@ -48,7 +48,8 @@ void note_alone(struct page *p, uintptr_t pc, uintptr_t addr) NO_VECTORS;
 bool wait_at_poll(const ucontext_t *uc, struct page *p, const struct insn *insn);
 /* A hash of the registers.  A thread that comes back with the same ones may be waiting for memory to change. */
 uint64_t registers_of(const ucontext_t *uc);
-bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v) NO_VECTORS;
+bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16],
+			      uint64_t *v) NO_VECTORS;
 
 /* store.c */
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);

@@ -29,8 +29,8 @@ void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr)
 
 static void hand_over(void)
 {
-	if (hooks.looked && event.values_n)
-		hooks.looked();
+	if (hooks.found && event.values_n)
+		hooks.found();
 	if (hooks.event && (event.values_n || event.protected_n || event.flags & SR_EXPOSED_ALONE))
 		hooks.event(&event);
 }

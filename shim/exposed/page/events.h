@@ -31,7 +31,7 @@ struct sr_exposed_hooks {
 	 * New values were found and are handed over next.  Clocks must be read just after them.  Called as event()
 	 * is.
 	 */
-	void (*looked)(void);
+	void (*found)(void);
 	/* The program is about to store: whatever is ordered before its stores is recorded first. */
 	void (*storing)(void);
 	/*

@@ -69,7 +69,7 @@ void write_by_nic(const void *p, const void *data, size_t n)
 int set_up(void **state)
 {
 	static const struct sr_exposed_hooks h = {
-	    .event = note, .looked = look, .storing = begin_store, .threads = has_threads,
+	    .event = note, .found = look, .storing = begin_store, .threads = has_threads,
 	    .is_its_own = is_its_own};
 
 	return sr_exposed_init(&h);
