@@ -25,7 +25,8 @@
 /* They are high numbers, where programs rarely have any. */
 #define OWN_FLOOR 64
 
-int sr_own_fd_from(int fd)
+/* The lowest from this one on, or -1. */
+static int own_fd_from(int fd)
 {
 	fd = fd > 0 ? fd : 0;
 	if (!sr_engine_is_active())
@@ -35,7 +36,7 @@ int sr_own_fd_from(int fd)
 
 bool sr_is_own_fd(int fd)
 {
-	return fd >= OWN_FLOOR && sr_own_fd_from(fd) == fd;
+	return fd >= OWN_FLOOR && own_fd_from(fd) == fd;
 }
 
 static long close_piece(unsigned int first, unsigned int last, int flags)
@@ -54,7 +55,7 @@ static long close_around_ours(unsigned int first, unsigned int last, int flags)
 	long err = 0;
 	int own;
 
-	while (!err && from <= INT_MAX && (own = sr_own_fd_from((int)from)) >= 0 &&
+	while (!err && from <= INT_MAX && (own = own_fd_from((int)from)) >= 0 &&
 	       (unsigned int)own <= last) {
 		if ((unsigned int)own > from)
 			err = close_piece(from, (unsigned int)own - 1, flags);

@@ -9,8 +9,6 @@
 
 #include <stdbool.h>
 
-/* The lowest from this one on, or -1. */
-int sr_own_fd_from(int fd);
 bool sr_is_own_fd(int fd);
 
 /* The lower one of first and fd, of those that are not below from; -1 is none. */
