@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -180,7 +181,8 @@ static bool is_laid_out(const struct replay *r)
 	return r->options->tool.kind == SR_TOOL_NONE && r->recorded.layout.libraries_below;
 }
 
-static void __attribute__((noreturn)) become_recorded(struct replay *r, unsigned long limit)
+static void __attribute__((noreturn))
+become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 {
 	const struct sr_launch launch = {
 	    .recorded = &r->recorded,
@@ -192,6 +194,10 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r, unsigned
 	    .laid_out = is_laid_out(r),
 	};
 
+	/* Init would become the tracer of a child whose parent has died already: see layout.c. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(SR_REPLAY_EXIT_FAILED);
 	if (!pass_descriptors(r)) {
 		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %u?",
 			strerror(errno), SR_REPLAY_FD + r->control->threads);
@@ -202,13 +208,15 @@ static void __attribute__((noreturn)) become_recorded(struct replay *r, unsigned
 
 static bool start_child(struct replay *r, unsigned long limit)
 {
+	pid_t self = getpid();
+
 	r->child = fork();
 	if (r->child < 0) {
 		sr_fail("cannot fork: %s", strerror(errno));
 		return false;
 	}
 	if (r->child == 0)
-		become_recorded(r, limit);
+		become_recorded(r, limit, self);
 	if (is_laid_out(r))
 		sr_layout_apply(r->child, &r->recorded.layout, &r->recorded.processor,
 				&r->control->cpuid_traced);
