@@ -38,16 +38,16 @@ static const struct sr_exposed_event *next_event(struct sr_thread *t)
  * A loop that comes back to the same loads, while the recording has nothing more
  * to show it before the next call, and left it: this one will not.
  */
-static void count_look(struct sr_thread *t, const struct sr_exposed_event *now)
+static void count_load(struct sr_thread *t, const struct sr_exposed_event *now)
 {
 	struct sr_replay_stream *s = t->stream;
 	bool again = false;
 
 	for (int i = 0; i < SR_REPLAY_LOADS; i++)
-		again = again || (s->looks[i].pc == now->pc && s->looks[i].addr == now->addr);
+		again = again || (s->loads[i].pc == now->pc && s->loads[i].addr == now->addr);
 	if (!again) {
-		s->looks[s->looks_at % SR_REPLAY_LOADS].pc = now->pc;
-		s->looks[s->looks_at++ % SR_REPLAY_LOADS].addr = now->addr;
+		s->loads[s->loads_at % SR_REPLAY_LOADS].pc = now->pc;
+		s->loads[s->loads_at++ % SR_REPLAY_LOADS].addr = now->addr;
 		s->vain = 0;
 	}
 	if (++s->vain < VAIN_MAX || !s->peeked || s->next.kind < SR_REC_CALL)
@@ -82,7 +82,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
 		sr_group_seen(t, e);
 	} else if (!next && now->pc && t->stream) {
-		count_look(t, now);
+		count_load(t, now);
 	}
 	sr_leave(t, before);
 	return due;

@@ -37,8 +37,9 @@ struct sr_replay_stream {
 	struct sr_buf last;
 
 	/*
-	 * Of threads that take turns.  The event whose turn the thread has, in the program's code;
-	 * and one that did not wait for the thread that had the turn before.  0: none.
+	 * Of threads that take turns (shim/core/run_token.h): the event whose ticket the thread
+	 * holds while it runs the program's code; and one that did not wait for the thread
+	 * that held the ticket before.  0: none.
 	 */
 	uint64_t has_ticket, preempted;
 	uint32_t preempted_from;
@@ -47,18 +48,18 @@ struct sr_replay_stream {
 	uint32_t awaited;
 	uint64_t awaited_mask;
 
-	/* The record after those, if it was looked at already, with what stands in front of it. */
+	/* The record after those, if it was read already, with the notes in front of it. */
 	bool peeked;
 	struct sr_replay_record next;
 	struct sr_buf notes;
-	/* A exposed region's event has been taken of it; the payload is looked at until the next.
+	/* What an event of an exposed region was decoded from; valid until the next record.
 	 */
 	struct sr_exposed_records regions;
 	/* Looks at memory that nothing will change any more before the next call. */
 	struct {
 		uint64_t pc, addr;
-	} looks[SR_REPLAY_LOADS];
-	uint32_t looks_at;
+	} loads[SR_REPLAY_LOADS];
+	uint32_t loads_at;
 	uint64_t vain;
 };
 

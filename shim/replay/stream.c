@@ -154,7 +154,8 @@ void sr_replay_let_go(uint64_t event)
 		sr_ticket_done(event);
 }
 
-/* The event has happened; what the program does then is part of the turn, if threads take turns. */
+/* The event has happened; what the program does then belongs to the ticket, if threads take turns.
+ */
 void sr_replay_go_on(struct sr_thread *t, uint64_t event)
 {
 	if (sr_replay_page->serial)
@@ -194,7 +195,7 @@ void sr_replay_take_run_tokens(struct sr_thread *t)
  */
 void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site)
 {
-	if (!t->stream->notes.len || sr_group_hold(t, &t->stream->notes))
+	if (!t->stream->notes.len || sr_group_wait_for_dependencies(t, &t->stream->notes))
 		return;
 	sr_replay_check_transfers(sr_group_not_transferred());
 	sr_replay_claim_report();

@@ -5,14 +5,14 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/run_token.h"
-#include "shim/threads/heap_runs.h"
-#include "logd/base/lock.h"
 #include "shim/core/stall_timeout.h"
+#include "shim/threads/heap_runs.h"
 
 #define SLOTS 64
-/* Looks at the turn, before a thread sleeps: most turns are taken in a row, or after long. */
+/* Checks before a thread sleeps: most tickets are used in a row, or after a long time. */
 #define SPINS 200
 
 /* Threads that wait for turns of one remainder sleep on one word. */
@@ -23,7 +23,7 @@ struct slot {
 
 /* One that waits, on its own stack. */
 struct waiter {
-	uint64_t event; /* UINT64_MAX: not for a turn, but for the heap */
+	uint64_t event; /* UINT64_MAX: not for a ticket, but for the heap */
 	bool (*is_over)(uint64_t argument);
 	uint64_t argument;
 	struct waiter *next;
@@ -33,7 +33,7 @@ static struct sr_replay_control *control;
 static struct slot slots[SLOTS];
 static struct slot heap_slot;
 
-/* Who runs. */
+/* The threads that run. */
 static struct {
 	struct sr_lock lock;
 	uint32_t threads, parked, waiting;
@@ -54,8 +54,8 @@ static void pause_a_little(void)
 }
 
 /*
- * The sleeper says that it is there, then looks a last time; the waker changes
- * what is looked at, then looks for sleepers.  Both in one order for all.
+ * The sleeper says that it is there, then checks a last time; the waker changes what is
+ * checked, then looks for sleepers.  Both in one order for all (sequentially consistent).
  */
 static void wake(struct slot *s)
 {
@@ -211,7 +211,7 @@ static bool pass_on(uint64_t event)
 	return true;
 }
 
-/* Events that happened in the midst of another thread's turn, which goes on: by number modulo SLOTS. */
+/* Events that happened while another thread held a ticket and went on: by number modulo SLOTS. */
 static _Atomic uint64_t amidst[SLOTS];
 
 void sr_ticket_over(uint64_t event)
@@ -234,9 +234,10 @@ void sr_ticket_wait_overtaking(uint32_t number, uint64_t event, uint32_t from)
 	const struct timespec a_moment = {.tv_nsec = 200000};
 	struct sr_stall stall_timeout;
 
-	/* From the end of the turn before on, there is one that it can be. */
+	/* Once the ticket before was given back, it can only be this one. */
 	sr_ticket_wait(number, event - 1);
-	sr_stall_begin(&stall_timeout, from < control->threads ? atomic_load(&control->thread[from].tid) : 0);
+	sr_stall_begin(&stall_timeout,
+		       from < control->threads ? atomic_load(&control->thread[from].tid) : 0);
 	while (!has_come(event) && !sr_stall_ends(&stall_timeout, SR_TOKEN_MS * 1000000ll / 2))
 		sr_sys_nanosleep(&a_moment);
 	sr_ticket_over(event - 1);

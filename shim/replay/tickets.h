@@ -3,16 +3,16 @@
  * tickets.h: replay: the events of a process's threads happen one after the other,
  * in the recorded order (shim/core/order.h).
  *
- * A call waits for the turn of its event, does what it does, and passes the
- * turn on; what happens between the turns happens in parallel.  All real
- * synchronisation of the recorded program has become this one.  Of a process whose threads
- * took turns when it was recorded, a thread passes the turn on at its next call only.
+ * A call waits until the ticket of its event is called, does its work, and passes
+ * the ticket on; what threads do in between happens in parallel.  All real
+ * synchronisation of the recorded program has become this one.  If the threads took turns
+ * when they were recorded, a thread passes the ticket on at its next call only.
  *
  * When the recorded process ended (or was killed) some of its threads were inside
- * of calls, which left no record; but they may have drawn a number.  Its turn
- * never comes in the replay, where that thread has come to the end of its
- * stream and is parked.  So: when no thread runs, all are waiting for a turn or
- * parked, and some are parked, the missing turns are passed over.
+ * of calls, which left no record; but they may have drawn a number.  That ticket is
+ * never used in the replay, where its thread has come to the end of its stream and
+ * is parked.  So when no thread runs, all wait for a ticket or are parked, and some
+ * are parked, the missing tickets are passed over.
  */
 #ifndef SHIM_REPLAY_TICKETS_H
 #define SHIM_REPLAY_TICKETS_H
@@ -22,28 +22,28 @@
 
 #include "replay/abi/control.h"
 
-/* The turn is kept in the control page, and who waits for it. */
+/* The control page has the ticket that is next, and the threads that wait for one. */
 void sr_tickets_start(struct sr_replay_control *control);
 
-/* Returns when it is the turn of this event; number is the thread's. */
+/* Returns when the event's ticket is called; number is the thread's. */
 void sr_ticket_wait(uint32_t number, uint64_t event);
 
 /* The event has happened. */
 void sr_ticket_done(uint64_t event);
 
 /*
- * Of threads that take turns (shim/core/run_token.h) the turn is its thread's until that comes out of the
- * program's code.  Another one that did not wait for it (from) in the recording does so for a
- * while, and then goes on beside it.  Not for as long as it did: who spins must not
- * come further than it had then.
+ * Of threads that take turns (shim/core/run_token.h) one holds its ticket until it comes
+ * out of the program's code.  Another one that did not wait for it (from) in the
+ * recording waits for a while, and then goes on beside it.  It does not wait for as long
+ * as it did then: a thread that spins must not come further than it had.
  */
 void sr_ticket_wait_overtaking(uint32_t number, uint64_t event, uint32_t from);
 /*
- * This event happened in the midst of the turn of the one before: it takes nothing from that, but
- * who comes behind it waits for it.
+ * This event happened while another thread held the ticket before it, and goes on holding
+ * it.  The events behind wait for this one.
  */
 void sr_ticket_amidst(uint32_t number, uint64_t event);
-/* The turn is over, if it still is that of this event. */
+/* The thread gives the event's ticket back, if it still holds it. */
 void sr_ticket_over(uint64_t event);
 
 /* A thread is about to be created; one has made its last event.  True: see sr_tickets_park. */

@@ -53,7 +53,7 @@ static void hand_over(struct sr_exposed_event *e)
 	static struct sr_event_writer w;
 
 	if (e->values_n) {
-		sr_clocks_look();
+		sr_clocks_sample();
 		sr_record_exposed_event(&w, e);
 	}
 	e->values_n = 0;

@@ -27,7 +27,7 @@ static void add_piece(struct sr_received *r, void *p, uint32_t length)
 }
 
 /*
- * What lies in exposed regions is recorded when it is looked at; pages that became exposed regions
+ * What lies in exposed regions is recorded when it is sampled; pages that became exposed regions
  * because of other things in them may have had it before.
  */
 static void add_outside_of_exposed_regions(struct sr_received *r, char *p, uint32_t length)
@@ -118,7 +118,8 @@ static bool is_failure(enum ibv_wc_status status)
 	return status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR;
 }
 
-/* Only errors are told of a CLOCK.  Without it, the request behind it would have had this one. */
+/* A CLOCK is unsignaled: only its failure is reported.  Without the CLOCK, the request behind it
+ * would have failed so. */
 static bool complete_clock(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 {
 	if (is_failure(wc->status) && wqe->other) {
@@ -131,7 +132,7 @@ static bool complete_clock(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *
 
 /*
  * The completion of a READER stands for that of the request in front of it,
- * which was posted unsignaled: that has succeeded, or would have told of its
+ * which was posted unsignaled: that has succeeded, or would have reported its
  * failure itself.  So it has even if the READER was flushed.
  */
 static bool complete_reader(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
@@ -178,9 +179,9 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 
 /*
  * A READER that was flushed stands for a READ that succeeded, unless that has
- * a failure of its own: which another thread may have polled, and not told of yet.
+ * a failure of its own, which another thread may have polled and not reported yet.
  */
-static void settle_readers(const struct ibv_wc *wc, int n, struct sr_poller *me)
+static void find_dropped_readers(const struct ibv_wc *wc, int n, struct sr_poller *me)
 {
 	bool flushed = false;
 
@@ -225,7 +226,7 @@ int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received)
 		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0) && !has_failures) {
 			has_failures = true;
 			locked = lock_next(locked, NULL, received);
-			settle_readers(wc + i, n - i, received->poller);
+			find_dropped_readers(wc + i, n - i, received->poller);
 		}
 		if (wqe && wqe->wq != locked)
 			locked = lock_next(locked, wqe->wq, received);

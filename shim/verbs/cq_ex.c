@@ -15,13 +15,13 @@
 #include <string.h>
 
 #include "shim/core/call.h"
-#include "shim/verbs/clocks/clocks.h"
-#include "shim/memory/heap.h"
 #include "shim/core/hooks.h"
+#include "shim/core/thread.h"
+#include "shim/memory/heap.h"
 #include "shim/memory/map.h"
+#include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
-#include "shim/core/thread.h"
 
 static struct sr_map currents;
 
@@ -163,10 +163,10 @@ uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 	received->count = 0;
 	while (!err && c && !found(cq, c, received))
 		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
-	/* A program that was told of nothing does not end the poll. */
+	/* A program that was shown no completion does not end the poll. */
 	if (err && started)
 		sr_real(&sr_calls[SR_CALL_end_poll], a);
-	sr_clocks_look();
+	sr_clocks_sample();
 	if (err == ENOENT && retired)
 		sr_cq_drained(ibv_cq_ex_to_cq(cq), retired);
 	return (uint64_t)(int64_t)err;

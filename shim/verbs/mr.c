@@ -329,7 +329,7 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_exposed_region *w = sr_map_take(&exposed, a[0]);
 	void *old;
 
-	/* It is told to the kernel where the pages are. */
+	/* The kernel is given the address at which the pages are. */
 	if (w && w->is_protected)
 		((struct ibv_mr *)a[0])->addr = backing_of(w);
 	result = sr_real(d, a);

@@ -5,7 +5,9 @@
  *   context.c  opened devices: the operations they had before they were patched
  *   mr.c       memory regions: from (context, lkey) and an address in a
  *              scatter/gather list to the memory behind it
- *   wq.c       work queues: which request a completion belongs to
+ *   wq.c       work queues: which request a completion belongs to (wq.h)
+ *   queues.c, queue_pairs.c   completion queues, shared receive queues, queue pairs
+ *   post_recv.c, post_send.c, builders.c   the three ways to post (posting.h)
  *   cq_ex.c    extended completion queues: the completion that is being read
  *
  * All functions are thread-safe.
@@ -103,7 +105,7 @@ void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
 struct sr_wq;
 struct sr_clock_qp;
 
-/* What completes a request tells of its buffers. */
+/* What a completion says of the request's buffers. */
 enum sr_wqe_kind {
 	SR_WQE_SOURCE, /* nothing arrives: sends and writes */
 	SR_WQE_FETCH,  /* RDMA READ and atomics: the whole scatter list was written */
@@ -179,12 +181,12 @@ void sr_wq_unlock_posts(struct sr_wq *wq);
  */
 void *sr_wq_begin_posts(struct sr_wq *wq, uint32_t *room);
 
-/* Ordered: whose clocks its requests carry; NULL when the queue pair goes. */
+/* Ordered: the queue pair whose clocks its requests carry; NULL when it goes. */
 void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock);
 /* Ordered: how many of the program's requests the poller has passed. */
 uint64_t sr_wq_passed(const struct sr_wq *wq);
 
-/* A request with the buffers that completion will tell of (sge may be NULL). */
+/* A request, with the buffers that its completion fills (sge may be NULL). */
 struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
 			   const struct ibv_sge *sge, uint32_t num_sge);
 
@@ -234,7 +236,7 @@ void sr_cq_free(struct sr_cq *c);
 static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
 void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired);
 
-/* Nearly always there is none, and no poll has to look. */
+/* Nearly always there is none, and a poll is done with one comparison. */
 extern atomic_bool sr_any_retired SR_HIDDEN;
 struct sr_wq *sr_cq_find_retired(struct ibv_cq *cq);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * polls.h: which threads poll completion queues, and since when (wq.c).
+ * polls.h: which threads poll completion queues, and since when (retired.c).
  *
- * Each thread that polls says since which epoch it does; one ends whenever queues
- * are found drained.  No barrier: who found them drained had the completion
- * queue's lock after those who took the last completions, and they have said so before
- * they had it.
+ * Each thread that polls says since which epoch it does; an epoch ends whenever
+ * queues are found drained.  No barrier is needed: the thread that found them drained
+ * had the completion queue's lock after the threads that took the last completions,
+ * and these have said that they poll before they took the lock.
  */
 #ifndef SHIM_VERBS_POLLS_H
 #define SHIM_VERBS_POLLS_H

@@ -89,7 +89,7 @@ static bool is_too_long(const struct sr_qp *q, const struct ibv_send_wr *wr)
 	return length > q->clock->granted_inline;
 }
 
-/* The event of this chain, and what tells the peer of it. */
+/* The event of this chain, and the CLOCK that brings it to the peer. */
 static void put_clock(struct sends *s, struct sr_wqe *program)
 {
 	struct ibv_send_wr *copy = &s->copies[s->n];
@@ -120,7 +120,7 @@ static void put_reader(struct sends *s, struct sr_wqe *fetch, const struct ibv_s
 {
 	struct sr_wqe *wqe;
 
-	/* The READER of a later one serves those that tell nobody of their completion. */
+	/* An unsignaled fetch is served by the READER of a later one. */
 	if (!fetch->request.signaled && !is_last_fetch(wr))
 		return;
 	wqe = sr_clock_take_behind(s->q, fetch, wr->opcode);

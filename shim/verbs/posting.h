@@ -12,9 +12,9 @@
 #include "shim/verbs/regions.h"
 
 /*
- * A request, or its list, that lies on a page which is an exposed region because of other things
- * there is copied at once, and the provider is given the copy: each word that is read there takes a
- * fault.
+ * A request, or its list, may lie on a page that is exposed because of other things on it.
+ * Each word that is read there takes a fault.  So it is copied at once, and the provider is
+ * given the copy.
  */
 static inline void sr_posting_read(void *to, const void *wr, size_t size)
 {

@@ -62,7 +62,7 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_p
 /*
  * Room for the shim's own requests.  The program is shown what it asked for,
  * and a queue that signals all requests is made as one that signals those that
- * say so: copy_sends says it for each of the program's.
+ * say so: copy_sends (post_send.c) says it for each of the program's.
  */
 static void ask_for_room(const struct room *room, struct ibv_qp_cap *cap, int *sig_all)
 {
@@ -75,7 +75,7 @@ static void ask_for_room(const struct room *room, struct ibv_qp_cap *cap, int *s
 	*sig_all = 0;
 }
 
-static bool may_carry(enum ibv_qp_type type, const struct ibv_qp_cap *cap)
+static bool may_have_clocks(enum ibv_qp_type type, const struct ibv_qp_cap *cap)
 {
 	return sr_clocks_is_member() && sr_clocks_go_over(type) && cap->max_send_wr &&
 	       cap->max_send_wr < UINT32_MAX / SR_CLOCK_REQUESTS;
@@ -103,7 +103,7 @@ static struct ibv_qp *create_with_room(const struct sr_call_desc *d, uint64_t *a
 	struct ibv_qp *qp = NULL;
 
 	*room = (struct room){.asked = *cap, .sig_all = *sig_all};
-	if (may_carry(type, cap)) {
+	if (may_have_clocks(type, cap)) {
 		ask_for_room(room, cap, sig_all);
 		qp = (void *)sr_real(d, a);
 	}
@@ -140,7 +140,7 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	struct room room;
 	struct ibv_qp *qp;
 
-	if (builds && may_carry(attr->qp_type, &attr->cap))
+	if (builds && may_have_clocks(attr->qp_type, &attr->cap))
 		attr->send_ops_flags |=
 		    IBV_QP_EX_WITH_RDMA_WRITE |
 		    (attr->qp_type == IBV_QPT_UC ? 0 : IBV_QP_EX_WITH_RDMA_READ);

@@ -87,7 +87,7 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 		*room -= left;
 	} while (left < n);
 	sr_poll_ends(received);
-	sr_clocks_look();
+	sr_clocks_sample();
 	return kept || n >= 0 ? kept : n;
 }
 

@@ -63,7 +63,7 @@ void sr_regions_start(enum sr_regions_mode m, bool patch)
 	mode = m;
 	hooks = (struct sr_exposed_hooks){
 	    .event = record_exposed_event,
-	    .found = sr_clocks_look,
+	    .found = sr_clocks_sample,
 	    .storing = sr_clocks_store,
 	    .threads = threads,
 	    .is_its_own = sr_own_memory_is,

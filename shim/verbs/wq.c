@@ -2,24 +2,17 @@
 /*
  * wq.c: which work request a completion belongs to.
  *
- * Programs use one wr_id for many requests, and a shared receive queue
- * completes in no fixed order, so the program's wr_id cannot tell.  The shim
- * posts each request with a wr_id of its own, the address of an sr_wqe, and puts
- * the program's back into the completion.
+ * Programs use one wr_id for many requests, and a shared receive queue completes in
+ * any order, so the program's wr_id does not identify a request.  The shim posts each
+ * request with a wr_id of its own, the address of an sr_wqe, and puts the program's
+ * back into the completion.  The rules of a send queue are those of
+ * logd/base/matching.h.
  *
- * A send queue completes in the order of its posts, and a completion stands for
- * the unsignaled requests before it: there requests are kept in a list.  Threads
- * that poll one completion queue may tell of completions in another order than
- * that of the queue; so a request that has a completion of its own, which
- * another thread may be holding, leaves the list but lives on until it is told.
- *
- * Two locks, so that who posts and who polls do not meet, each taken once a
- * call: posts, across the real post, so that the list has the order of the
- * queue; and done, for a poll's completions.  The list's end belongs to the
- * one, its beginning to the other: it always has a request in it, the last one
- * that was passed (at first a stub), so that neither changes the other's end.
- * Told requests are handed back in a list of their own, which a post that has
- * run out takes as a whole.  Lock order: posts before done.
+ * Two locks keep a thread that posts and one that polls apart; each is taken once a
+ * call.  `posts` is held across the real post, so that the list has the order of the
+ * queue.  `done` is held for a poll's completions.  Reported requests go back in a
+ * list of their own, which a post that has run out takes as a whole.
+ * Lock order: posts before done.
  */
 #include "shim/verbs/wq.h"
 #include "shim/memory/heap.h"

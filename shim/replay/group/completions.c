@@ -5,7 +5,7 @@
 #include "logd/base/opcodes.h"
 #include "shim/verbs/objects.h"
 
-/* Outstanding receives that are looked through for one that shares its memory. */
+/* Of so many outstanding receives it is checked whether they share a receive's memory. */
 #define OTHERS_MAX 1024
 
 static const struct ibv_sge *overlap(const struct sr_request *r, uint64_t addr, uint32_t n)
@@ -165,7 +165,7 @@ static void received(struct sr_thread *t, struct sr_request_qp *q, const struct 
 		r = find_shared(receives, q, wc->wr_id, known ? &m : NULL, &certain);
 	if (r)
 		sr_recv_queue_remove(receives, &r->receive);
-	/* Who sent a datagram cannot be told by counting: not compared. */
+	/* Counting does not identify the sender of a datagram: not compared. */
 	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && q->qp->qp_type != IBV_QPT_UD)
 		compare_received(t, q, r, wc->byte_len, known ? &m : NULL);
 	if (known)

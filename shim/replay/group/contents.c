@@ -4,7 +4,7 @@
  *
  * Stores into exposed regions are seen one by one, as faults; a page that is live is
  * compared with what it held before.  Both go into the history, so that a value
- * that a peer READ can be told from one that somebody else has put there.
+ * that a peer READ is not confused with one that somebody else put there.
  *
  * All with the exposed regions' lock held, mostly in a fault's handler; none while the memory
  * becomes an exposed region.

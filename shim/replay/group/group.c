@@ -164,7 +164,7 @@ static bool take_note(struct sr_thread *t, const struct note *n)
 	return true;
 }
 
-bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes)
+bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes)
 {
 	bool held = true;
 

@@ -35,10 +35,10 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n);
  * Before the call returns: until the others are where they were when it did.  Empties
  * the notes.  False: that cannot be, since one of them has ended.
  */
-bool sr_group_hold(struct sr_thread *t, struct sr_buf *notes);
+bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes);
 
 /*
- * The call's results are delivered, it has its turn: what it posts, and what it completes.
+ * The call's results are delivered and its ticket is called: what it posts, and what it completes.
  * What a device is to do again it may do later: `call` says then whose it was.
  */
 void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, enum sr_call_number n,

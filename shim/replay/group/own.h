@@ -49,7 +49,7 @@ void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t 
 void sr_group_write_memory(uint64_t at, const void *p, size_t n);
 /*
  * Memory of the program's as the program knows it.  Where peers write it, it cannot
- * be looked at as other memory, and not through a look that would be the program's.
+ * be read as other memory is, and not by a load that would count as the program's.
  */
 void sr_group_copy(void *to, const void *from, size_t n);
 /* Pages that lie wholly in the range are given back. */

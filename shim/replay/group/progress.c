@@ -134,7 +134,7 @@ struct sr_group_origin sr_progress_seen(uint32_t member)
 
 /* --------------------------------------------------------------- waiting */
 
-/* All who sleep for this member look again, and say anew what they sleep for. */
+/* All threads that sleep for this member check again, and say anew what they sleep for. */
 static void wake(struct sr_group_member *m)
 {
 	atomic_fetch_add(&m->word, 1);
@@ -156,7 +156,7 @@ void sr_progress_enter(uint32_t thread, uint64_t sn)
 
 	if (thread >= SR_REPLAY_THREADS)
 		return;
-	/* The sleeper says that it is there, then looks; we change, then look for sleepers. */
+	/* The sleeper says that it is there, then checks; we change, then check for sleepers. */
 	atomic_store(&m->entered[thread], sn);
 	atomic_fetch_add_explicit(&m->moves, 1, memory_order_relaxed);
 	if (is_awaited(m, thread, sn))
@@ -191,8 +191,8 @@ static void say_awaited(const struct wanted *w)
 
 static bool sleep_until(const struct wanted *w)
 {
-	/* To be seen as one that looks and waits: see is_vain. */
-	const struct timespec a_look = {.tv_nsec = 10000000};
+	/* To be seen as one that checks and waits: see is_vain. */
+	const struct timespec check_interval = {.tv_nsec = 10000000};
 	struct sr_group_member *m = w->member;
 	const char *why;
 
@@ -210,7 +210,7 @@ static bool sleep_until(const struct wanted *w)
 		if (has_come(w) || has_ended(w) || sr_transfer_failed(&why))
 			break;
 		atomic_fetch_add(&self()->checks, 1);
-		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &a_look);
+		sr_sys_futex((uint32_t *)&m->word, FUTEX_WAIT, word, &check_interval);
 	}
 	if (!w->awaited)
 		atomic_fetch_sub(&m->sleepers, 1);
@@ -236,12 +236,12 @@ static bool wait_for(struct sr_thread *t, const struct wanted *w, uint32_t threa
 }
 
 /*
- * Nothing comes any more from a member that has ended, or that waits and has looked
+ * Nothing comes any more from a member that has ended, or that waits and has checked
  * some times in vain since anybody has moved.
  */
 struct lull {
 	uint64_t moves;
-	uint64_t looks[SR_GROUP_MEMBERS];
+	uint64_t checks[SR_GROUP_MEMBERS];
 };
 
 static uint64_t all_moves(void)
@@ -257,7 +257,7 @@ static void begin_lull(struct lull *l, uint64_t moves)
 {
 	l->moves = moves;
 	for (uint32_t i = 0; i < sr_group_memory->members; i++)
-		l->looks[i] = atomic_load(&sr_group_memory->member[i].checks);
+		l->checks[i] = atomic_load(&sr_group_memory->member[i].checks);
 }
 
 static bool cannot_go_on(const struct lull *l, uint32_t member)
@@ -265,7 +265,7 @@ static bool cannot_go_on(const struct lull *l, uint32_t member)
 	struct sr_group_member *m = &sr_group_memory->member[member];
 
 	return member == sr_group_self || atomic_load(&m->state) >= SR_GROUP_LINGERS ||
-	       (atomic_load(&m->waiting) && atomic_load(&m->checks) >= l->looks[member] + 4);
+	       (atomic_load(&m->waiting) && atomic_load(&m->checks) >= l->checks[member] + 4);
 }
 
 /* If several doubt, one after the other goes on, so that it is the same in each replay. */

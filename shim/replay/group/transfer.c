@@ -3,7 +3,7 @@
  * transfer.c: bytes on their way from member to member; see own.h.
  *
  * Through the file they are put where they belong.  Over a device, the proxy
- * (proxy.h) is told what to do, and puts there what has arrived.  Nobody waits for that
+ * (proxy.h) is given work items, and puts what has arrived in its place.  Nobody waits for that
  * but who needs it: the receiver of a message for its bytes, the process for room to ask
  * for more, and when it ends for all.  So it does much at a time, while the ranks go on.
  * With sr_group_lock held, but for sr_transfer_own, sr_transfer_all and sr_transfer_failed.
@@ -64,7 +64,7 @@ const struct sr_group_call *sr_transfer_failed(const char **why)
 	return done < atomic_load(&e->asked) ? &e->work_item[done % SR_GROUP_WORK_ITEMS].call : &call;
 }
 
-/* It says that it sleeps, then looks for errands; we ask, then look if it sleeps. */
+/* It says that it sleeps, then checks for work items; we add one, then check whether it sleeps. */
 static void wake_proxy(void)
 {
 	struct sr_group_proxy *c = &sr_group_memory->proxy;
@@ -122,7 +122,7 @@ static bool await(const _Atomic uint64_t *counter, uint64_t value, const struct 
 	for (int i = 0; i < SPINS; i++)
 		if (atomic_load(counter) >= value)
 			return true;
-	/* We say what we wait for, then look; it counts, then looks who waits. */
+	/* We say what we wait for, then check; it counts, then checks who waits. */
 	if (counter == &e->done)
 		atomic_store(&e->wanted, value);
 	else

@@ -7,7 +7,7 @@
  * outside.  On a connection between two members nothing comes from outside: a
  * message that differs from what its sender sends is a contradiction in the trace.
  *
- * Who wrote what was found in memory is settled by producers.c, when all ranks
+ * The rank that wrote what was found in memory is determined by producers.c, when all ranks
  * have ended: a writer may be behind in this replay, or far ahead, and the report is
  * to depend on the trace alone.
  */

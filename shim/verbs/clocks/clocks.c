@@ -21,7 +21,7 @@
 
 /* Of the region of this process: one for each queue pair that leads to a member. */
 #define CELLS       4088
-/* Looked at in another's region: what a READER may bring is bounded. */
+/* Read of another's region: what a READER may bring is bounded. */
 #define SLOT_CELLS  126
 #define SLOTS       1024
 /* Cells more than are in use: those of members that connect a moment later. */
@@ -49,7 +49,7 @@ static struct {
 	struct memory *memory;
 	size_t memory_bytes;
 	struct sr_clock_view *view; /* of our own region */
-	struct sr_lock looking;
+	struct sr_lock sampling;
 	struct sr_directory directory;
 	struct sr_lock slots_lock;
 	uint64_t slots_taken[SLOTS / 64];
@@ -111,7 +111,7 @@ static void note(const struct sr_connection_payload *p)
 	sr_engine_note(&sr_self, SR_REC_CONNECTION, p, sizeof(*p));
 }
 
-/* An outsider says nothing of a daemon that it could do without. */
+/* An outsider reports nothing of a daemon that it can do without. */
 static bool can_do_without(bool member, int err)
 {
 	return !member && (err == -ENOENT || err == -ECONNREFUSED);
@@ -267,7 +267,7 @@ struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 	return c;
 }
 
-static int tell_directory(const struct sr_clock_qp *c)
+static int add_to_directory(const struct sr_clock_qp *c)
 {
 	return c->names.gids ? sr_directory_add(&self.directory, &c->names) : -EADDRNOTAVAIL;
 }
@@ -275,10 +275,9 @@ static int tell_directory(const struct sr_clock_qp *c)
 void sr_clocks_name_qp(struct sr_clock_qp *c)
 {
 	c->device_reads = sr_clock_name_device(c->qp->context, &c->names);
-	c->unnamed = tell_directory(c);
+	c->unnamed = add_to_directory(c);
 	if (c->unnamed)
-		complain("a queue pair cannot be told to the directory",
-			 strerrorname_np(-c->unnamed));
+		complain("the directory does not take a queue pair", strerrorname_np(-c->unnamed));
 }
 
 struct sr_clock_srq {
@@ -431,7 +430,7 @@ static enum sr_carries what_carries(const struct sr_clock_qp *c, const struct sr
 	return SR_CARRIES_CLOCKS;
 }
 
-static void carry(struct sr_clock_qp *c, const struct sr_found *found)
+static void start_clocks(struct sr_clock_qp *c, const struct sr_found *found)
 {
 	c->shared_queue = found->shared_queue;
 	c->rkey = found->rkey;
@@ -454,7 +453,7 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	carries = what_carries(c, found);
 	c->to_oneself = carries == SR_CARRIES_TO_ONESELF;
 	if (carries == SR_CARRIES_CLOCKS)
-		carry(c, found);
+		start_clocks(c, found);
 	if (c->carries && !c->reads && c->qp->qp_type != IBV_QPT_UC)
 		carries = SR_CARRIES_NO_READS;
 	if (carries != SR_CARRIES_CLOCKS && carries != SR_CARRIES_TO_ONESELF)
@@ -463,7 +462,7 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	note_qp(c, found->rank, carries, 0);
 }
 
-static void look_up(struct sr_clock_qp *c)
+static void find_peer(struct sr_clock_qp *c)
 {
 	char error[320] = "";
 	struct sr_found found;
@@ -479,7 +478,7 @@ static void look_up(struct sr_clock_qp *c)
 		return;
 	c->unanswered = err != -ENOENT;
 	if (c->unanswered)
-		complain("a peer's queue pair cannot be looked up",
+		complain("a peer's queue pair cannot be found in the directory",
 			 error[0] ? error : strerrorname_np(-err));
 	note_qp(c, -1, c->unanswered ? SR_CARRIES_UNANSWERED : SR_CARRIES_FOREIGN, err);
 }
@@ -490,7 +489,7 @@ void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
 	c->find = (struct sr_find){.own_number = c->qp->qp_num, .number = attr->dest_qp_num};
 	/* A daemon that did not answer when it was made may do so now. */
 	if (c->unnamed)
-		c->unnamed = tell_directory(c);
+		c->unnamed = add_to_directory(c);
 	if (c->unnamed) {
 		note_qp(c, -1, SR_CARRIES_UNNAMED, c->unnamed);
 		return;
@@ -500,13 +499,13 @@ void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
 		memcpy(c->find.gid, attr->ah_attr.grh.dgid.raw, sizeof(c->find.gid));
 	else
 		sr_clock_gid_of_lid(attr->ah_attr.dlid, c->find.gid);
-	look_up(c);
+	find_peer(c);
 }
 
 void sr_clocks_connect_again(struct sr_clock_qp *c)
 {
 	if (c->unanswered)
-		look_up(c);
+		find_peer(c);
 }
 
 /* ------------------------------------------------------------- the data path */
@@ -559,7 +558,7 @@ void sr_clocks_read(struct sr_clock_qp *c)
 		note_short(c, sr_clock_cells_in_use(words));
 }
 
-void sr_clocks_look_at_peers(void)
+void sr_clocks_sample_peers(void)
 {
 	const struct sr_clock_region *r;
 	uint32_t cells;
@@ -569,17 +568,17 @@ void sr_clocks_look_at_peers(void)
 	cells = (uint32_t)atomic_load_explicit(&r->cells, memory_order_relaxed);
 	if (!cells || !sr_clock_is_news(&self.clock, self.view, &r->own, cells))
 		return;
-	/* What cannot be written now is left for the next look. */
+	/* What cannot be written now is left for the next sample. */
 	if (sr_thread_is_busy(&sr_self))
 		return;
 	/*
 	 * Never waited for: this may be a signal handler that interrupted its
-	 * owner.  Two that look at once note an order twice.
+	 * owner.  Two threads that sample at once note an order twice.
 	 */
-	alone = sr_trylock(&self.looking);
+	alone = sr_trylock(&self.sampling);
 	merge(self.view, &r->own, cells);
 	if (alone)
-		sr_unlock(&self.looking);
+		sr_unlock(&self.sampling);
 }
 
 void sr_clocks_store(void)

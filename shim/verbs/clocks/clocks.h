@@ -3,8 +3,8 @@
  * clocks.h: the clocks of nicclock/ on real queue pairs.
  *
  * Every process of a job that runs under the shim has a clock region, in the
- * group or not, and tells the directory (logd/nodes/directory.h) of its connected
- * queue pairs.  A member of the group besides posts requests of the shim's own:
+ * group or not, and adds its connected queue pairs to the directory
+ * (logd/nodes/directory.h).  A member of the group besides posts requests of the shim's own:
  *
  *   CLOCK   a WRITE of 8 bytes in front of the first request of a post that
  *           changes memory of the peer's or sends to it, inline
@@ -16,7 +16,7 @@
  * out, an error of a CLOCK becomes that of the request behind it.
  *
  * This module owns the region, its registrations and what it knows of each
- * queue pair; queues.c posts, wq.c completes.  Any thread.
+ * queue pair; post_send.c and builders.c post, completions.c completes.  Any thread.
  */
 #ifndef SHIM_VERBS_CLOCKS_CLOCKS_H
 #define SHIM_VERBS_CLOCKS_CLOCKS_H
@@ -66,7 +66,8 @@ struct sr_clock_qp {
 	bool reads;      /* READERs behind */
 	uint32_t rkey;
 	uint32_t shared_queue; /* XRC: requests of the shim's name this one */
-	/* Addresses of the words of the peer's cell for this queue pair, and whose turn it is. */
+	/* Addresses of the words of the peer's cell for this queue pair, and the one that is
+	 * written next. */
 	uint64_t cell[SR_CLOCK_CELL_WORDS];
 	uint32_t ticket;
 	uint64_t cells; /* address to read from */
@@ -103,13 +104,13 @@ bool sr_clocks_go_over(enum ibv_qp_type type);
 /* NULL where clocks cannot be (its type, no memory).  xrcd: of a target of XRC, which has no pd. */
 struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 				     const struct ibv_xrcd *xrcd);
-/* It is told to the directory now: called before the program has it. */
+/* Adds it to the directory: called before the program has it. */
 void sr_clocks_name_qp(struct sr_clock_qp *c);
 void sr_clocks_remove_qp(struct sr_clock_qp *c);
 
 /*
  * A shared receive queue of XRC: it says by which protection domain this process's region is
- * reached.  Told to the directory before the program has it.
+ * reached.  Added to the directory before the program has it.
  */
 void sr_clocks_add_srq(struct ibv_srq *srq, struct ibv_pd *pd, const struct ibv_xrcd *xrcd);
 /* Before it goes; and if it does not go, or has gone. */
@@ -142,34 +143,34 @@ void sr_clocks_tick(struct sr_clock_qp *c);
 void sr_clocks_read(struct sr_clock_qp *c);
 
 /*
- * Who may call the two below: any thread at any time, inside of a SIGSEGV handler
- * and under locks of the caller's as well.  They take no lock that they wait for,
+ * Any thread may call the two below at any time, inside of a SIGSEGV handler and
+ * under locks of the caller's as well.  They take no lock that they wait for,
  * make no libc call, and allocate nothing but a new thread's ring.  In a process
- * without clocks they return at once; with nothing new, sr_clocks_look() reads
+ * without clocks they return at once; with nothing new, sr_clocks_sample() reads
  * one word for each queue pair that leads here.
  *
  * What they write goes into the calling thread's stream, before they return:
- * what an order is to hold for is written behind it.
+ * what an order is to precede is written behind it.
  */
 
 /*
  * The program is about to be shown memory that others write: their clocks are
- * looked at, and what is new is noted.  Call it *behind* the copy that the program
+ * sampled, and what is new is noted.  Call it *behind* the copy that the program
  * will see, since a clock lies there before its data, and *in front of* the record
  * of the values.  So: at the end of each poll, and when the exposed region module hands
  * over what a fault, a call or a tick found changed.
  */
-void sr_clocks_look_at_peers(void);
+void sr_clocks_sample_peers(void);
 
-static inline void sr_clocks_look(void)
+static inline void sr_clocks_sample(void)
 {
 	if (sr_clocks_member)
-		sr_clocks_look_at_peers();
+		sr_clocks_sample_peers();
 }
 
 /*
  * A new event for a store of the program's.  Call it *in front of* the store, so
- * that who sees the bytes sees at least this number.  For each store that is
+ * that a process that sees the bytes sees at least this number.  For each store that is
  * handled alone, and when a page goes live: the stores there belong to that event.
  * Stores that need none belong to the event before, and who reads them by RDMA is
  * ordered behind that one only.

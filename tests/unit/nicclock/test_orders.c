@@ -184,7 +184,7 @@ static void note_at(uint64_t n, uint64_t event)
 		;
 }
 
-/* As sr_clocks_look() does it. */
+/* As sr_clocks_sample() does it. */
 static void look_once(void)
 {
 	struct sr_order orders[SR_CLOCK_ORDERS];
