@@ -38,8 +38,6 @@ void sr_classify_free(struct sr_classify *s)
 	free(s);
 }
 
-/* ------------------------------------------------------------------ sent */
-
 static int add(struct sent_list *l, uint64_t checksum, uint64_t event)
 {
 	if (!checksum)
@@ -105,8 +103,6 @@ void sr_classify_all_sent(struct sr_classify *s)
 		if (s->of[i].count)
 			qsort(s->of[i].list, s->of[i].count, sizeof(struct sent), by_checksum);
 }
-
-/* ------------------------------------------------------------------ seen */
 
 static void see(struct sr_classify *s, const json_t *data)
 {

@@ -14,8 +14,6 @@
 /* A hook returns this when it has seen all that was asked for. */
 #define ENOUGH (-ECANCELED)
 
-/* ------------------------------------------------- first pass: the values */
-
 static bool is_asked_for(const struct sr_explanation *x, const struct sr_value *v)
 {
 	return v->rank == x->rank && v->at.thread == x->thread && v->at.sn == x->sn;
@@ -61,8 +59,6 @@ static int find_value(void *argument, const struct sr_value *v)
 	return x->reached && v->rank == x->rank ? ENOUGH : 0;
 }
 
-/* ------------------------------------- second pass: what was written there */
-
 static bool overlap(uint64_t a, uint64_t n, uint64_t b, uint64_t m)
 {
 	return a < b + m && b < a + n;
@@ -76,7 +72,6 @@ bool sr_explained_place(const struct sr_explained *k, size_t *memory, uint64_t *
 	*address = k->v.is_exposed ? k->v.address : k->v.remote;
 	return true;
 }
-
 
 static void note_write(struct sr_explained *k, const struct sr_posted *p)
 {
@@ -124,7 +119,6 @@ static void see_byte(struct sr_explained *k, uint64_t address, uint8_t byte, boo
 	}
 }
 
-/* What an earlier value left in the same local memory. */
 static int see_value(void *argument, const struct sr_value *v)
 {
 	struct sr_explanation *x = argument;
@@ -171,8 +165,6 @@ size_t sr_writes_matching(const struct sr_explained *k, const struct sr_written 
 		i++;
 	return i;
 }
-
-/* ----------------------------------------------------------------- both passes */
 
 static bool find_rank(struct sr_explanation *x)
 {

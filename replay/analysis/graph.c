@@ -105,8 +105,6 @@ void sr_graph_free(struct sr_graph *g)
 	g->edges = NULL;
 }
 
-/* ---- as text ---- */
-
 void sr_graph_edge_words(const struct sr_graph_edge *e, char *text, size_t size)
 {
 	size_t used = 0;
@@ -151,8 +149,6 @@ void sr_graph_print_text(const struct sr_graph *g, FILE *out)
 	if (!g->replayed)
 		fprintf(out, "(what entered from whom: after a replay of these ranks)\n");
 }
-
-/* ---- for Graphviz ---- */
 
 void sr_graph_print_dot(const struct sr_graph *g, FILE *out)
 {

@@ -71,7 +71,6 @@ static void print_loop(const struct sr_graph *g, size_t i, const struct sr_graph
 	fprintf(out, "</circle>\n");
 }
 
-/* The two directions of a pair do not overlap. */
 static void print_arrow(const struct sr_graph *g, size_t from, size_t to,
 			const struct sr_graph_edge *e, FILE *out)
 {

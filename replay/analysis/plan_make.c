@@ -130,7 +130,6 @@ static int compare_later(struct maker *m, size_t whose, const struct sr_value *v
 	return err;
 }
 
-/* The memory that it was in before, as a column. */
 static size_t memory_of(const struct maker *m, const struct sr_value *v)
 {
 	return v->is_exposed ? v->rank : column(m, v->from);

@@ -59,8 +59,6 @@ static const struct argp argp = {
     NULL,
 };
 
-/* ------------------------------------------------------------------ copying */
-
 /* -errno. */
 static int copy_bytes(int from, int to)
 {
@@ -126,8 +124,6 @@ static int copy_rank(int from_trace, int to_trace, int32_t rank)
 	close(from);
 	return err;
 }
-
-/* ------------------------------------------------------------------- traces */
 
 static int copy_ranks(const struct options *o, struct sr_trace *t, const char *dir, int from,
 		      int to)

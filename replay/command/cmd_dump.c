@@ -81,8 +81,6 @@ static const struct argp argp = {
     children,    NULL,         NULL,
 };
 
-/* ---------------------------------------------------------------- records */
-
 static json_t *decode_clock(struct options *o, const struct sr_entry *e)
 {
 	json_t *orders = json_array();

@@ -73,7 +73,6 @@ static const struct argp argp = {
     NULL,
 };
 
-/* Opens the trace's plan, and makes one if none fits. */
 static int open_plan(struct sr_plan **p, struct sr_trace *t, struct sr_error *err)
 {
 	struct sr_process_counts counts;

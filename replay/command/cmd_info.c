@@ -25,7 +25,6 @@ static const struct argp argp = {
     NULL,
 };
 
-/* What the streams of a rank hold. */
 struct summary {
 	uint64_t threads, without_end;
 	uint64_t calls, records, raw_bytes, stored_bytes;

@@ -20,14 +20,12 @@
 
 typedef unsigned long long ull;
 
-/* One order, with the event at which it was found. */
 struct found {
 	uint64_t at;
 	struct sr_order order;
 	uint64_t exact; /* the event that sent what was seen then; 0: ambiguous */
 };
 
-/* A connection, and where in the trace. */
 struct connection {
 	struct sr_connection_payload is;
 	uint32_t thread;

@@ -27,8 +27,6 @@
 
 #define KEY_BYTES  32
 
-/* ------------------------------------------------------------------- paths */
-
 /* COMMAND.srec, which must not be there yet. */
 static bool choose_output(struct sr_record_options *o)
 {
@@ -88,8 +86,6 @@ static bool prepare_key(const char *path)
 	return false;
 }
 
-/* ------------------------------------------------------------- environment */
-
 static void make_session(uint8_t session[SR_SESSION_BYTES])
 {
 	char text[2 * SR_SESSION_BYTES + 1];
@@ -137,8 +133,6 @@ static void set_variables(const struct sr_record_options *o, const char *socket_
 			setenv(sr_setting_variable(i), o->value[i], 1);
 	setenv(sr_setting_variable(SR_SETTING_SOCKET), socket_path, 1);
 }
-
-/* --------------------------------------------------------------- the trace */
 
 static void wait_for_trace(const struct sr_record_options *o, const char *socket_path,
 			   const uint8_t session[SR_SESSION_BYTES])

@@ -24,8 +24,6 @@ static const char *const help[SR_SETTING_COUNT] = {
 #undef RENAMED
 };
 
-/* ---------------------------------------------------------------- the list */
-
 static int key_of(int setting)
 {
 	return sr_setting_table[setting].letter ? sr_setting_table[setting].letter
@@ -88,8 +86,6 @@ static void list_settings(struct argp_option *at)
 					     .flags = OPTION_HIDDEN | OPTION_ARG_OPTIONAL};
 	}
 }
-
-/* ------------------------------------------------------------------ parsing */
 
 /* The name is the option's, with its dashes, or the variable's. */
 static void __attribute__((noreturn))

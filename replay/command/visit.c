@@ -6,8 +6,6 @@
 
 #include "replay/command/command.h"
 
-/* ---------------------------------------------------------------- options */
-
 static const struct argp_option option_list[] = {
     {"rank", 'r', "N", 0, "this rank only", 0},
     {0},
@@ -37,8 +35,6 @@ error_t sr_parse_choice_only(int key, char *arg, struct argp_state *state)
 	state->child_inputs[0] = state->input;
 	return 0;
 }
-
-/* --------------------------------------------------------------- the walk */
 
 static int first_of(int before, int now)
 {

@@ -13,8 +13,6 @@
 #include "logd/trace/elf_id.h"
 #include "replay/print/say.h"
 
-/* ---- checking ---- */
-
 static const char *text_of(const json_t *file, const char *key)
 {
 	return json_string_value(json_object_get(file, key));
@@ -113,8 +111,6 @@ bool sr_files_check(struct sr_trace *t, int32_t rank, const char *dir, bool rest
 	json_decref(files);
 	return true;
 }
-
-/* ---- restoring ---- */
 
 static bool is_plain_path(const char *path)
 {

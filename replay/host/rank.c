@@ -262,7 +262,6 @@ static bool is_exact(const struct replay *r)
 	return atomic_load(&r->control->outcome) == SR_REPLAY_EXACT;
 }
 
-/* It has ended as recorded, and waits for the other members. */
 static bool is_over(const struct replay *r)
 {
 	return r->group && is_exact(r);
@@ -326,7 +325,6 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 
 /* ------------------------------------------------------------------- all */
 
-/* True if it reached the end of its recording. */
 static bool has_ended_as_recorded(const struct replay *r, const struct sr_verdict *v)
 {
 	switch ((enum sr_replay_outcome)atomic_load(&r->control->outcome)) {

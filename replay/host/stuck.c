@@ -10,8 +10,6 @@ typedef unsigned long long ull;
 #define CALLS_SHOWN   10
 #define THREADS_SHOWN 16
 
-/* ---- calls of the recording */
-
 static void say_entry(const struct sr_print *with, const struct sr_entry *e)
 {
 	json_t *v = sr_print_decode(with, e);
@@ -53,8 +51,6 @@ void sr_say_calls_before(struct sr_trace *t, int32_t rank, uint32_t thread, uint
 	say_calls(t, rank, thread, sn > CALLS_SHOWN ? sn - CALLS_SHOWN : 1, sn, with);
 }
 
-/* ---- a thread, the process */
-
 static void say_thread(const struct sr_stuck *s, uint32_t number)
 {
 	const struct sr_replay_thread *t = &s->control->thread[number];
@@ -83,7 +79,6 @@ static void say_thread(const struct sr_stuck *s, uint32_t number)
 		fputs("sreplay:   its stack cannot be read\n", stderr);
 }
 
-/* All other threads wait for one that makes no call. */
 static void say_why(const struct sr_stuck *s)
 {
 	uint32_t waiting = 0, running = 0, last = 0;

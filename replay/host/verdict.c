@@ -172,7 +172,6 @@ static void say_processor(const struct sr_replay_control *c)
 			"may behave differently here");
 }
 
-/* For a program that was ended by SIGILL. */
 static void say_lacks(const struct sr_replay_control *c)
 {
 	struct sr_processor here;
@@ -285,7 +284,6 @@ static void say_cut(const struct sr_verdict *v, const struct sr_replay_control *
 		sr_note("%s", v->warning);
 }
 
-/* Bytes in memory that no process can have written. */
 static void say_unexplained(const struct sr_verdict *v)
 {
 	const struct sr_found_bytes *b = &v->found;
@@ -345,7 +343,6 @@ static int say_signal(struct sr_verdict *v, const struct sr_replay_control *c)
 	return end_line(v, c, "the program died", SR_REPLAY_EXIT_DIVERGED);
 }
 
-/* The process ended, or was ended, without a report. */
 static int say_unfinished(struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	if (v->stuck)

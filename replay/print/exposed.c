@@ -149,8 +149,6 @@ json_t *sr_exposed_print(const struct sr_entry *e)
 	return NULL;
 }
 
-/* -------------------------------------------------------------------- sum */
-
 static void add_event(struct sr_exposed_sum *sum, const struct sr_exposed_event *e)
 {
 	sum->values += e->values_n;

@@ -18,8 +18,6 @@ static bool get_object(struct sr_bytes recorded, void *object, size_t size)
 	return true;
 }
 
-/* ---- queue pairs ---- */
-
 static bool get_attributes(const struct sr_log_call *c, struct sr_log_create_qp *v)
 {
 	struct sr_cursor at = cursor(c->in, c->in_size);
@@ -67,8 +65,6 @@ bool sr_log_get_modify_qp(const struct sr_log_call *c, struct sr_log_modify_qp *
 	    (struct sr_log_modify_qp){.qp = in.qp, .mask = (uint32_t)in.attr_mask, .attr = in.attr};
 	return !at.bad && !c->result;
 }
-
-/* ---- memory ---- */
 
 static bool get_registration(const struct sr_log_call *c, struct sr_log_reg_mr *v)
 {
@@ -139,11 +135,8 @@ bool sr_log_get_gid(const struct sr_log_call *c, struct sr_log_gid *v)
 	return c->what == SR_WHAT_QUERY_GID ? get_gid(c, v) : get_gid_entry(c, v);
 }
 
-/* ---- librdmacm ---- */
-
 #define SEGMENTS 64
 
-/* The memory that a record shows, by address. */
 struct shown {
 	struct sr_wire_segment segments[SEGMENTS];
 	uint32_t n;
@@ -174,7 +167,7 @@ static bool get_shown(struct sr_cursor *c, struct shown *s)
 	return !c->bad;
 }
 
-/* The other end's number, where the event is one that tells it. */
+/* The other end's number, if the event has it; 0. */
 static uint32_t peer_number_in(const struct rdma_cm_event *event)
 {
 	switch (event->event) {
@@ -232,7 +225,6 @@ static const void *pointer(uint64_t address)
 	return (const void *)(uintptr_t)address;
 }
 
-/* The event that a call returned. */
 static bool see_returned_event(struct sr_cursor *c, struct shown *s, struct sr_log_cm *v)
 {
 	struct sr_out_rdma_get_cm_event out;
@@ -251,7 +243,6 @@ static bool see_made_id(struct sr_cursor *c, struct shown *s, struct sr_log_cm *
 	return out.id && out.has_reached && get_shown(c, s) && see_id(s, pointer(out.id), v);
 }
 
-/* The identifier that a call was given as its first argument. */
 static bool see_given_id(const struct sr_log_call *c, struct sr_cursor *out, struct shown *s,
 			 struct sr_log_cm *v)
 {

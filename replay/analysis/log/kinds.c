@@ -65,7 +65,6 @@ static const struct {
 
 _Static_assert(SR_CALL_COUNT <= SR_LOG_CALLS, "each has its place");
 
-/* What these calls are made of. */
 static const char *const structs[] = {
     "ibv_sge",
     "ibv_wc",

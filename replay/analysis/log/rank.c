@@ -316,7 +316,6 @@ void sr_log_rank_close(struct sr_log_rank *r)
 	free(r);
 }
 
-/* Advances the thread whose call was handed out. */
 static int advance_given(struct sr_log_rank *r, struct sr_error *err)
 {
 	int got = advance(r, r->given);

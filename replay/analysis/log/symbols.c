@@ -27,7 +27,6 @@ struct object {
 	Dwfl_Module *module; /* NULL: not opened yet, or not the recorded file */
 };
 
-/* Each address is looked up once. */
 struct site {
 	uint64_t address; /* 0: free */
 	char *text;

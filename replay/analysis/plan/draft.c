@@ -27,8 +27,6 @@ struct sr_draft {
 	uint64_t dropped; /* by the ledgers */
 };
 
-/* ------------------------------------------------------------ the directory */
-
 static void remove_in(int at, const char *name)
 {
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -100,8 +98,6 @@ void sr_draft_free(struct sr_draft *d)
 	free(d);
 }
 
-/* ----------------------------------------------------------------- records */
-
 static struct sr_plan_file *file_of(struct sr_draft *d, enum sr_plan_kind kind, size_t rank,
 				    uint32_t thread)
 {
@@ -160,8 +156,6 @@ int sr_draft_defer(struct sr_draft *d, enum sr_plan_kind kind, size_t rank, size
 	memcpy(with_thread + bytes, &number, sizeof(number));
 	return sr_ledger_add(*at, key, with_thread);
 }
-
-/* --------------------------------------------------- ledgers become files */
 
 /* The heads of some ledgers, and the lowest of them. */
 struct merge {
@@ -236,8 +230,6 @@ uint64_t sr_draft_dropped(const struct sr_draft *d)
 	return d->dropped;
 }
 
-/* ------------------------------------------------------------------ the end */
-
 static int finish_files(struct sr_draft *d, uint64_t identity, uint64_t group)
 {
 	int err = 0;
@@ -259,7 +251,6 @@ static int put_summary(const struct sr_draft *d, const json_t *summary)
 	return json_dump_file(summary, path, JSON_INDENT(1)) ? -EIO : 0;
 }
 
-/* The draft takes the place of what is there. */
 static int put_in_place(const struct sr_draft *d)
 {
 	char plan[PATH_MAX], old[PATH_MAX];

@@ -154,8 +154,6 @@ int sr_ledger_add(struct sr_ledger *l, uint64_t key, const void *record)
 	return err ? err : insert(l, &l->exposed, key, record);
 }
 
-/* ---- reading ---- */
-
 static int load_block(struct sr_ledger *l)
 {
 	size_t want = l->written - l->read < EXPOSED ? l->written - l->read : EXPOSED, got = 0;

@@ -35,8 +35,6 @@ struct sr_plan {
 	struct mapped *mapped;
 };
 
-/* ---- which trace ---- */
-
 static int add_stream(XXH3_state_t *sum, struct sr_trace *t, int32_t rank, uint32_t thread,
 		      struct sr_error *err)
 {
@@ -77,8 +75,6 @@ int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *er
 	XXH3_freeState(sum);
 	return ret;
 }
-
-/* ---- the summary ---- */
 
 static int load_summary(struct sr_plan *p, struct sr_error *err)
 {
@@ -174,8 +170,6 @@ uint64_t sr_plan_trace_identity(const struct sr_plan *p)
 {
 	return p->identity;
 }
-
-/* ---- the files ---- */
 
 /* What is wrong with a mapped file, or NULL. */
 static const char *check(const struct sr_plan *p, const struct mapped *m)

@@ -6,7 +6,6 @@
 
 #include "replay/analysis/log/wire.h"
 
-/* What a poll returned. */
 struct poll {
 	struct sr_cursor completions, segments;
 	size_t n, segments_n;
@@ -50,7 +49,6 @@ static bool get_poll(const struct sr_log_call *c, struct poll *v)
 	return !out.bad;
 }
 
-/* A poll, and the progress in it. */
 struct polling {
 	struct process *p;
 	size_t rank;
@@ -133,7 +131,6 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 						      .flags = v.flags});
 }
 
-/* Do the bytes that come next belong there? */
 static bool arrived_at(const struct polling *s, uint64_t address)
 {
 	struct sr_cursor next = s->poll.segments;
@@ -145,7 +142,6 @@ static bool arrived_at(const struct polling *s, uint64_t address)
 	return found.addr == address;
 }
 
-/* A completion under way, for the events below. */
 struct completing {
 	struct polling *s;
 	struct qp *q;
@@ -289,7 +285,6 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 	return reported < 0 ? (int)reported : 0;
 }
 
-/* Bytes that no completion accounts for. */
 static int report_rest(struct polling *s)
 {
 	struct sr_value v = new_value(s);

@@ -124,8 +124,6 @@ int sr_log_post_send(struct process *p, size_t rank)
 	return err;
 }
 
-/* ---- the builders: a batch is posted when it is complete ---- */
-
 static int build(struct qp *q, const struct sr_log_call *c)
 {
 	const uint8_t *end = c->in + c->in_size;

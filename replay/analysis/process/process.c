@@ -74,7 +74,6 @@ static bool take_clocks(struct process *p, size_t rank, size_t end)
 	return true;
 }
 
-/* Sets the rank's position, once. */
 static void enter_at(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
 {
 	struct rank *r = &p->ranks[rank];
@@ -144,7 +143,6 @@ static int enter(struct process *p, size_t rank)
 	return take_clocks(p, rank, r->call.clocks_n) ? 0 : 1;
 }
 
-/* Is the receiver of what this call posts too far behind? */
 static bool sends_too_many(struct process *p, size_t rank)
 {
 	struct rank *r = &p->ranks[rank];
@@ -398,7 +396,6 @@ static void close_ranks(struct process *p)
 	}
 }
 
-/* Counts orders on their way to the hook. */
 struct counted {
 	const struct sr_process_hooks *hooks;
 	struct sr_process_counts *counts;

@@ -148,8 +148,6 @@ uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t 
 	return sr_keymap_get(keys, key, &difference) ? iova - difference : iova;
 }
 
-/* ------------------------------------------------------------ control path */
-
 static int connect_ends(struct process *p, size_t rank, const struct sr_log_call *c)
 {
 	struct rank *r = &p->ranks[rank];

@@ -23,7 +23,6 @@
 #include "replay/host/group/transport.h"
 #include "replay/host/verdict.h"
 
-/* The process that replays a rank. */
 struct worker {
 	int32_t rank;
 	pid_t pid; /* 0: not started, or reaped */

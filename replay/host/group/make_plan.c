@@ -17,7 +17,6 @@ typedef unsigned long long ull;
 
 #define BAR 40
 
-/* Draws the progress bar again if it has changed. */
 static void draw(double done)
 {
 	static int last = -1;

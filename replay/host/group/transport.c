@@ -29,8 +29,6 @@ bool sr_transport_parse(const char *name, enum sr_group_transport *transport)
 	return false;
 }
 
-/* ---------------------------------------------------------------- the way */
-
 bool sr_transport_ready(struct sr_transport *t)
 {
 	if (t->wanted == SR_GROUP_NONE || t->wanted == SR_GROUP_SHM)

@@ -27,7 +27,6 @@ struct sr_outsiders {
 	size_t members_n;
 };
 
-/* While the traces are read. */
 struct pass {
 	struct sr_outsiders *o;
 	struct sr_trace *trace;
@@ -57,8 +56,6 @@ void sr_outsiders_free(struct sr_outsiders *o)
 	free(o);
 }
 
-/* ------------------------------------------------------------------- ranges */
-
 static int by_begin(const void *a, const void *b)
 {
 	const struct sr_outsiders_range *x = a, *y = b;
@@ -66,7 +63,6 @@ static int by_begin(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-/* Sorts the ranges and joins those that touch. */
 static void merge(struct member *m)
 {
 	size_t kept = 0;
@@ -107,8 +103,6 @@ static int make_room(struct member *m)
 	return 0;
 }
 
-/* ------------------------------------------------------------------ requests */
-
 static int see_posted(void *argument, const struct sr_posted *p)
 {
 	const struct pass *x = argument;
@@ -129,8 +123,6 @@ static int see_posted(void *argument, const struct sr_posted *p)
 	m->ranges[m->n++] = (struct sr_outsiders_range){p->address, p->address + length};
 	return 0;
 }
-
-/* -------------------------------------------------------------------- peers */
 
 /* With --allow-direct, direct verbs post past the recorder. */
 static bool posts_unseen(const json_t *process)

@@ -56,8 +56,6 @@ static void note_begun(struct sr_producers *p, const struct sr_search_found *f)
 		p->begun[o->member] = o->tick;
 }
 
-/* ----------------------------------------------------------------- verdicts */
-
 static bool may_be_one_of(const struct sr_producers *p, const struct sr_sample *k,
 			  const struct sr_writes *m, uint32_t writer, struct sr_writes_range r, uint32_t at)
 {

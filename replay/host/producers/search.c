@@ -32,8 +32,6 @@ bool sr_sample_load(const struct sr_ended_group *e, uint64_t place, struct sr_sa
 	return true;
 }
 
-/* ------------------------------------------------------------------- orders */
-
 /* What the writer knew of the member when it wrote: its last position up to then. */
 static uint64_t knew(const struct sr_search *x, const struct sr_group_origin *o, uint32_t member)
 {
@@ -59,7 +57,6 @@ static uint64_t knew(const struct sr_search *x, const struct sr_group_origin *o,
 	return known;
 }
 
-/* Is it known to come after the sample? */
 static bool is_after(const struct sr_search *x, const struct sr_sample *k,
 		     const struct sr_group_write *w)
 {
@@ -70,7 +67,6 @@ static bool is_after(const struct sr_search *x, const struct sr_sample *k,
 	return knew(x, &w->origin, x->e->self) > k->l.posted;
 }
 
-/* Is it known to have begun before the sample? */
 static bool is_known(const struct sr_sample *k, uint32_t self, const struct sr_group_write *w)
 {
 	const struct sr_group_origin *o = &w->origin, *request = &k->l.origin;
@@ -82,8 +78,6 @@ static bool is_known(const struct sr_sample *k, uint32_t self, const struct sr_g
 	return o->tick < request->tick ||
 	       (o->tick == request->tick && o->request < request->request);
 }
-
-/* --------------------------------------------------------------------- past */
 
 /* Bits of the n bytes at addr in their word, which is one. */
 static uint8_t bits_of(uint64_t addr, uint32_t n)
@@ -119,8 +113,6 @@ void sr_search_spend(struct sr_search *x, uint64_t addr, uint32_t n,
 	s->bytes |= bits_of(addr, n);
 }
 
-/* --------------------------------------------------------------------- fit */
-
 uint32_t sr_search_common(const struct sr_group_write *w, const struct sr_wanted *b)
 {
 	uint64_t end = w->addr + w->length < b->end ? w->addr + w->length : b->end;
@@ -148,8 +140,6 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 	return b->atomics || (at + n <= SR_GROUP_WRITTEN &&
 			      !memcmp(k->bytes + (begin - k->l.addr), m->written + at, n));
 }
-
-/* ------------------------------------------------------------------- search */
 
 /* The first of them that is not known: they are in the order of their ticks. */
 static size_t first_unknown(const struct sr_search *x, const struct sr_sample *k,
@@ -198,7 +188,6 @@ static bool counts_unknown(const struct sr_search *x, const struct sr_writes *m,
 	return !x->e->has_clocks || w->kind == SR_GROUP_OWN || !sr_writes_may_be_outsiders(m, addr);
 }
 
-/* The last of these that fits and is known to come before. */
 static const struct sr_group_write *last_known(const struct sr_search *x, const struct sr_sample *k,
 					       const struct sr_writes *m, struct sr_writes_range r,
 					       size_t unknown, const struct sr_wanted *b)
@@ -214,7 +203,6 @@ static const struct sr_group_write *last_known(const struct sr_search *x, const 
 	return NULL;
 }
 
-/* The first of the others that fits and may come before. */
 static const struct sr_group_write *first_possible(const struct sr_search *x,
 						   const struct sr_sample *k, const struct sr_writes *m,
 						   struct sr_writes_range r, size_t unknown,

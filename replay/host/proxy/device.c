@@ -21,7 +21,6 @@
 #define POLLS   1000  /* before it sleeps */
 #define LIMIT   10000 /* ms for one request: loopback takes microseconds, its retries 4 s at most */
 
-/* The functions of the library that are used, by name. */
 static struct {
 	struct ibv_device **(*get_device_list)(int *n);
 	void (*free_device_list)(struct ibv_device **list);

@@ -25,8 +25,6 @@ static void wake(_Atomic uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ----------------------------------------------------------------- serving */
-
 static const struct sr_work_item *next_of(const struct sr_work_items *all)
 {
 	const uint64_t done = atomic_load(&all->done);
@@ -132,8 +130,6 @@ static void __attribute__((noreturn)) serve_for_ever(struct sr_worker *c)
 		atomic_store(&shown->sleeping, 0);
 	}
 }
-
-/* --------------------------------------------------------------- the process */
 
 static void become_ready(struct sr_group *g, enum sr_proxy_state state)
 {

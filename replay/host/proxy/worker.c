@@ -18,8 +18,6 @@ int sr_worker_kind(uint32_t opcode)
 	return kind < 0 ? SR_OP_KIND_SEND : kind;
 }
 
-/* --------------------------------------------------------------- the file */
-
 static void put(const struct sr_worker *c, uint64_t at, const void *p, size_t n)
 {
 	ssize_t put;
@@ -49,8 +47,6 @@ static uint64_t image_at(int32_t member, uint64_t addr)
 {
 	return sr_group_image_at((uint32_t)member) + (addr & ((1ull << 48) - 1));
 }
-
-/* -------------------------------------------------------------- work items */
 
 struct job {
 	struct sr_worker *c;
@@ -96,7 +92,6 @@ static void take_source(const struct job *j, uint32_t at, uint32_t n)
 		memcpy(j->c->source, j->all->source + j->e->source + at, n);
 }
 
-/* SEND and WRITE go piece by piece through the buffers. */
 static bool bring(const struct job *j)
 {
 	struct sr_worker *c = j->c;
@@ -211,8 +206,6 @@ static bool change(const struct job *j)
 	return true;
 }
 
-/* ------------------------------------------------------------- connections */
-
 static const struct sr_connection *connect_channel(struct sr_worker *c, uint32_t channel, int *error)
 {
 	const struct sr_group_key key = c->group->channel[channel].key;
@@ -264,8 +257,6 @@ bool sr_worker_run(struct sr_worker *c, struct sr_work_items *all, const struct 
 		return bring(&j);
 	}
 }
-
-/* --------------------------------------------------------------- the device */
 
 static struct ibv_mr *make_buffer(struct sr_worker *c, uint8_t **memory)
 {

@@ -23,7 +23,6 @@ bool sr_traced_stops(pid_t child, int *status)
 
 #if defined(__x86_64__)
 
-/* Answers the instruction if it is a cpuid. */
 static bool answer(pid_t child, int memory, const struct sr_processor *recorded,
 		   const struct sr_processor *here)
 {

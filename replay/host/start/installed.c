@@ -11,7 +11,6 @@
 
 #include "replay/print/say.h"
 
-/* Tries paths relative to the directory of this executable. */
 static bool find(char *path, size_t size, const char *what, const char *const places[])
 {
 	char self[PATH_MAX], candidate[2 * PATH_MAX];

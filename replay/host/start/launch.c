@@ -86,8 +86,6 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 	_exit(SR_REPLAY_EXIT_FAILED);
 }
 
-/* ------------------------------------------------------------------ tools */
-
 /* The words after the tool's own, which start the program. */
 static const char *const start_words[] = {"replay-start", NULL};
 

@@ -74,8 +74,6 @@ static long inject(const struct target *t, long nr, uint64_t a, uint64_t b, uint
 	return result;
 }
 
-/* -------------------------------------------------------------- mappings */
-
 #define VDSO_MOST 65536
 
 /* Removes the kernel's own mappings; ld.so puts libraries below where they ended. */
@@ -111,7 +109,6 @@ static void remove_kernel_mappings(const struct target *t, struct kernel_mapping
 		fclose(maps);
 }
 
-/* Puts a copy of the vDSO where the recorded one was. */
 static bool place_vdso(const struct target *t, const struct kernel_mappings *k, uint64_t at)
 {
 	if (!at || at % PAGE || !k->vdso_size || at + k->vdso_size > k->above)
@@ -133,11 +130,8 @@ static bool place_libraries(const struct target *t, const struct sr_layout *l)
 	return l->vdso > below && place_vdso(t, &k, l->vdso);
 }
 
-/* ----------------------------------------------------------------- the stack */
-
 #define WORDS 65536 /* of arguments, environment and vector, at most */
 
-/* Entries of the auxiliary vector that libc can do without. */
 static bool is_dispensable(uint64_t type)
 {
 	return type == AT_RSEQ_FEATURE_SIZE || type == AT_RSEQ_ALIGN;
@@ -208,8 +202,6 @@ static void place_stack(struct target *t, const struct sr_layout *l, bool has_vd
 out:
 	free(words);
 }
-
-/* ---------------------------------------------------------------------- all */
 
 static void lay_out(struct target *t, const struct sr_layout *l,
 		    const struct sr_processor *recorded, _Atomic bool *cpuid_traced)

@@ -90,7 +90,6 @@ static bool make_name_space(void)
 
 /* ---- the machine's mounts ---- */
 
-/* Mount points that existed before we began, except the root. */
 struct mounts {
 	char **paths;
 	size_t n;
@@ -193,7 +192,6 @@ static unsigned long flags_of(const char *at)
 	return flags;
 }
 
-/* Mounts read-only what cannot have an overlay. */
 static bool show(const char *from, const char *at)
 {
 	if (!bind(from, at))
