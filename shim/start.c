@@ -32,7 +32,7 @@
 #include "shim/memory/heap.h"
 #include "logd/base/lock.h"
 #include "shim/calls/trap/trap.h"
-#include "shim/verbs/clocks/outside.h"
+#include "shim/verbs/outside.h"
 #include "shim/calls/codec/place.h"
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"

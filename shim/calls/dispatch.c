@@ -6,7 +6,7 @@
 #include "shim/core/engine.h"
 #include "shim/files/fds.h"
 #include "shim/core/hooks.h"
-#include "shim/verbs/clocks/outside.h"
+#include "shim/verbs/outside.h"
 #include "shim/files/own_fds.h"
 #include "shim/threads/libraries.h"
 #include "shim/core/thread.h"

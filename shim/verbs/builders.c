@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "shim/core/hooks.h"
-#include "shim/verbs/clocks/posts.h"
+#include "shim/verbs/clock_posts.h"
 #include "shim/verbs/ops.h"
 #include "shim/verbs/posting.h"
 

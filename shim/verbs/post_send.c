@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * post_send.c: sends by ibv_post_send and ibv_bind_mw; see posting.h.  Around those of
- * the program go requests of the shim's own (clocks/posts.h).
+ * the program go requests of the shim's own (clock_posts.h).
  */
 #include <errno.h>
 
 #include "logd/base/opcodes.h"
 #include "shim/core/hooks.h"
-#include "shim/verbs/clocks/posts.h"
+#include "shim/verbs/clock_posts.h"
 #include "shim/verbs/posting.h"
 
 static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *wr)

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "shim/core/call.h"
-#include "shim/verbs/clocks/posts.h"
+#include "shim/verbs/clock_posts.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/core/thread.h"
 

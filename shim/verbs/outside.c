@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "shim/verbs/clocks/outside.h"
+#include "shim/verbs/outside.h"
 
 #include <pthread.h>
 

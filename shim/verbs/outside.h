@@ -6,8 +6,8 @@
  * and ask whose its queue pairs are: so those calls that make and connect queue
  * pairs are seen, and it has a clock region.  The data path is its own.
  */
-#ifndef SHIM_VERBS_CLOCKS_OUTSIDE_H
-#define SHIM_VERBS_CLOCKS_OUTSIDE_H
+#ifndef SHIM_VERBS_OUTSIDE_H
+#define SHIM_VERBS_OUTSIDE_H
 
 #include <stdbool.h>
 #include <stdint.h>

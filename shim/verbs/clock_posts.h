@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * posts.h: the shim's own requests around those of the program, made for
+ * clock_posts.h: the shim's own requests around those of the program, made for
  * queues.c with the queue's lock on posts held.  See clocks.h for what they are.
  */
-#ifndef SHIM_VERBS_CLOCKS_POSTS_H
-#define SHIM_VERBS_CLOCKS_POSTS_H
+#ifndef SHIM_VERBS_CLOCK_POSTS_H
+#define SHIM_VERBS_CLOCK_POSTS_H
 
 #include <stdbool.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * posts.c: the shim's own requests around those of the program; see
+ * clock_posts.c: the shim's own requests around those of the program; see
  * clocks.h.  All with the queue's lock on posts held.
  */
-#include "shim/verbs/clocks/posts.h"
+#include "shim/verbs/clock_posts.h"
 
 #include "shim/core/call.h"
 #include "shim/verbs/clocks/clocks.h"
