@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contents.c: what a process puts itself where peers may READ it.
+ * contents.c: what a process itself puts where peers may READ it.
  *
- * Stores into exposed regions are seen one by one, as faults; a page that is live is
- * compared with what it held before.  Both go into the history, so that a value
- * that a peer READ is not confused with one that somebody else put there.
+ * Each store into an exposed region faults and is seen.  A pass-through page is compared
+ * with what it held before.  Both go into the history, so that a value that a peer READ
+ * is not confused with one that another process put there.
  *
- * All with the exposed regions' lock held, mostly in a fault's handler; none while the memory
- * becomes an exposed region.
+ * All with the exposed regions' lock held, mostly in a fault's handler.
  */
 #include <string.h>
 
@@ -18,7 +17,8 @@
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
-#define LIVES 128 /* pages live at a time; of more, all that they hold is taken to be new */
+/* Pass-through pages at a time; of more, everything that they hold counts as new. */
+#define LIVES 128
 
 static struct live {
 	uint64_t view; /* 0: free */

@@ -2,11 +2,11 @@
 /*
  * history.c: what was written into a member's memory, by requests and by itself.
  *
- * Kept beside the memory, not in it: with each write, not only the last, since a
- * value may have been seen before it was overwritten, and who posts runs ahead of
- * who looks.  The writes of one member are in their order; how those of several
- * mix depends on this replay, and must not count.  The oldest are forgotten
- * when the room is used up.
+ * The history lies beside the memory and has each write, not only the last: a value may
+ * have been seen before it was overwritten, and the member that posts runs ahead of the
+ * one that reads.  The writes of one member are in their order.  How those of several
+ * mix depends on this replay, and must not count.  The oldest are forgotten when the
+ * room is used up.
  */
 #include <linux/futex.h>
 #include <string.h>

@@ -2,18 +2,18 @@
 /*
  * own.h: what the group's modules inside a replayed process share.
  *
- *   group.c     the calls that matter, and who has to do with them
- *   progress.c  how far members have come, and what is known of whom
+ *   group.c     the calls that matter, and which member depends on which
+ *   progress.c  how far members have come, and what each knows of the others
  *   channel.c   messages, and the receives that they meet
- *   history.c   what was written into whose memory
- *   contents.c  what a process puts itself where its peers may READ it
- *   transfer.c     bytes on their way from member to member: through the file, or a device
- *   requests.c  queue pairs, and which request a completion is of
+ *   history.c   what was written into each member's memory
+ *   contents.c  what a process itself puts where its peers may READ it
+ *   transfer.c  bytes on their way from member to member: through the file, or a device
+ *   requests.c, posts.c, completions.c   queue pairs and their requests (requests.h)
  *   values.c    values compared with what the group produced; the report
  *
- * All but progress.c is used by one thread at a time: with sr_group_lock held; but
- * sr_value_seen and contents.c, with the exposed regions' lock held, which is taken behind
- * sr_group_lock.
+ * One thread at a time uses these, with sr_group_lock held.  There are two exceptions:
+ * any thread may use progress.c, and sr_value_seen and contents.c need the exposed
+ * regions' lock, which is taken behind sr_group_lock.
  */
 #ifndef SHIM_REPLAY_GROUP_OWN_H
 #define SHIM_REPLAY_GROUP_OWN_H
@@ -45,11 +45,11 @@ struct sr_piece {
 /* One behind the other, at most SR_GROUP_PIECES, by one system call. */
 #define SR_GROUP_PIECES 4
 void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n);
-/* The same from memory of the program's, which may be closed to us as well: see sr_group_copy. */
+/* The same from memory of the program's, which may be protected: see sr_group_copy. */
 void sr_group_write_memory(uint64_t at, const void *p, size_t n);
 /*
- * Memory of the program's as the program knows it.  Where peers write it, it cannot
- * be read as other memory is, and not by a load that would count as the program's.
+ * Copies memory of the program's as the program knows it.  Where peers write it, a plain
+ * load would fault, and would count as the program's.
  */
 void sr_group_copy(void *to, const void *from, size_t n);
 /* Pages that lie wholly in the range are given back. */
@@ -60,24 +60,24 @@ void sr_group_discard(uint64_t from, uint64_t to);
 /* The thread has entered this call. */
 void sr_progress_enter(uint32_t thread, uint64_t sn);
 
-/* A post begins: a new tick of this process.  Then what it does; then sr_progress_enter. */
+/* A post begins: a new tick of this process.  The requests follow, then sr_progress_enter. */
 struct sr_group_origin sr_progress_post(const struct sr_thread *t);
 
-/* Where the thread is; and what is known of all members, if wanted. */
+/* Where the thread is; and, if `knows` is given, what is known of all members. */
 struct sr_group_origin sr_progress_now(const struct sr_thread *t, uint64_t *knows);
 
-/* Until it has entered that call; this thread, in call `sn`, knows then what it did.  False: it
- * has ended without. */
+/* Waits until another thread has entered that call.  This one then knows what it did.  False: the
+ * other ended before. */
 bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w);
 
-/* Until so many messages were posted; false: the sender has ended without. */
+/* Waits until so many messages were posted; false: the sender ended before. */
 bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel *c,
 			     uint64_t messages);
 
-/* Until it is so, or the member cannot make it so: it has ended, or waits for others. */
+/* Waits until is_so(), or until the member cannot make it so: it has ended, or waits for others. */
 void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument);
 
-/* Until nobody makes calls any more. */
+/* Waits until no member makes calls any more. */
 void sr_progress_linger(void);
 
 /* The member's latest call that this process is known to come after; SN 0: none. */
@@ -100,9 +100,9 @@ struct sr_transfer_by {
 };
 
 /*
- * Puts what lies in these pieces to its place: through the file, by NULL; then it is there.
- * By that request it is on its way when this returns, behind all that was asked for before,
- * by whomever.  What cannot be done is found later: sr_transfer_failed.
+ * Puts these pieces in their place.  Through the file (by: NULL) they are there when this
+ * returns.  By a request they are on their way, behind everything that any member asked for
+ * before; sr_transfer_failed finds later what could not be done.
  */
 void sr_transfer(const struct sr_transfer_by *by, struct sr_group_place to, const struct sr_piece *pieces,
 	      uint32_t n);
@@ -120,13 +120,13 @@ void sr_transfer_atomic(struct sr_group_channel *c, const struct sr_carried_atom
 /* The process has put these bytes into its own memory. */
 void sr_transfer_own(uint64_t addr, const void *bytes, uint32_t n);
 
-/* What is asked for from now on is asked for by this call. */
+/* Transfers from now on belong to this call. */
 void sr_transfer_for(const struct sr_group_call *of);
 
-/* Until the message's bytes are there, or will not come. */
+/* Waits until the message's bytes are there, or will not come. */
 void sr_transfer_await(const struct sr_group_channel *c, const struct sr_group_message *m);
 
-/* Until all of this process's are done; false: one could not be. */
+/* Waits until all transfers of this process are done; false: one could not be. */
 bool sr_transfer_all(void);
 
 /* The call of one that could not be done, and why; NULL: there is none so far. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * progress.c: waiting for others, and what is known of them by that.
+ * progress.c: waiting for other members, and what a member knows of them by that.
  *
- * Each process counts its posts: ticks.  What it knows of the others, the latest
- * tick of each that had begun, goes with whatever it does: who has waited for a
- * call of its knows it too.  So which posts may have produced a value does not
- * depend on how fast the processes are in this replay.
+ * Each process counts its posts: ticks.  It knows the latest tick of each other member
+ * that had begun.  A process that waits for a call of another learns what the other
+ * knew.  So which posts may have produced a value does not depend on how fast the
+ * processes are in this replay.
  */
 #include <linux/futex.h>
 #include <string.h>

@@ -2,10 +2,11 @@
 /*
  * transfer.c: bytes on their way from member to member; see own.h.
  *
- * Through the file they are put where they belong.  Over a device, the proxy
- * (proxy.h) is given work items, and puts what has arrived in its place.  Nobody waits for that
- * but who needs it: the receiver of a message for its bytes, the process for room to ask
- * for more, and when it ends for all.  So it does much at a time, while the ranks go on.
+ * Through the file they are put where they belong.  Over a device, the proxy (proxy.h)
+ * is given work items, and puts what has arrived in its place.  Only these wait for it:
+ * the receiver of a message, for its bytes; a process that wants to add work items, for
+ * room; and a process that ends, for all.  So the proxy does much at a time, while the
+ * ranks go on.
  * With sr_group_lock held, but for sr_transfer_own, sr_transfer_all and sr_transfer_failed.
  */
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 #define SPINS   200
 #define SECONDS 15 /* in which the proxy gets nowhere; its own limit for a request is 10 */
-/* For so many requests it is woken, if nobody needs them sooner: each time costs as much as one. */
+/* The proxy is woken for so many requests, unless one is needed sooner: waking costs as much as one. */
 #define MANY    (SR_GROUP_WORK_ITEMS / 2)
 
 static struct sr_group_call call; /* under way */
