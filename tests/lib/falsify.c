@@ -122,12 +122,12 @@ int main(int argc, char **argv)
 	struct sr_entry e;
 	uint64_t sn;
 	FILE *in;
-	bool window = (argc == 6 || argc == 7) && !strcmp(argv[5], "window");
+	bool exposed = (argc == 6 || argc == 7) && !strcmp(argv[5], "exposed");
 	bool plant = argc == 7 && !strcmp(argv[5], "plant");
 	int changed = 0;
 
-	if (argc != 5 && !window && !plant)
-		fail("DIR.srec RANK THREAD SN [window [BYTE] | plant ADDRESS]");
+	if (argc != 5 && !exposed && !plant)
+		fail("DIR.srec RANK THREAD SN [exposed [BYTE] | plant ADDRESS]");
 	sn = strtoull(argv[4], NULL, 10);
 	snprintf(path, sizeof(path), "%s/rank-%s/thread-%s.srs", argv[1], argv[2], argv[3]);
 	snprintf(made, sizeof(made), "%s.new", path);
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 		memcpy(copy, e.payload, e.size);
 		if (argc == 5 && e.sn == sn && e.kind >= SR_REC_CALL && !changed++)
 			change(copy, e.size);
-		if (window && e.sn == sn && e.kind == SR_REC_EXPOSED && !changed)
+		if (exposed && e.sn == sn && e.kind == SR_REC_EXPOSED && !changed)
 			changed +=
 			    change_value(copy, e.size, argc == 7 ? (uint32_t)atoi(argv[6]) : 0);
 		if (plant && e.sn == sn && e.kind == SR_REC_EXPOSED && !changed)

@@ -32,7 +32,7 @@ STATUS = {"crash": -signal.SIGSEGV, "exit-in-a-handler-at-exit": 7}
 # What is said of them; not all of such a process can be replayed.
 PARTLY_RECORDED = {"no-descriptors": b"thread 1 of this process is not recorded"}
 # Their replay is not promised: what decides it are plain loads and stores.
-RECORDED_ONLY = {"variables-beside-a-window"}
+RECORDED_ONLY = {"variables-beside-an-exposed-region"}
 
 
 def run(command, **options):

@@ -231,7 +231,7 @@ def main():
         os.environ["LD_LIBRARY_PATH"] = os.path.join(ROOT, "tests", "lib", "device")
         subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
         for name, command, settings, kinds in (
-                ("verbs, windows and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS, CONNECTION]),
+                ("verbs, exposed memory and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS, CONNECTION]),
                 ("threads", ["threads", "all"], {}, [CALLS, EXIT, MARK, HEAP]),
                 ("signals", ["signals", "random", "3"], {}, [CALLS, EXIT, SIGNAL]),
                 ("threads in turns", ["atomics", "references", "sleepers"], {"SREPLAY_THREADS": "serial"}, [CALLS, EXIT, BATON])):

@@ -5,7 +5,7 @@
     clocks.py DIRECTORY [CASE...]
     clocks.py alone                  what the software device (tests/lib/device) can show: edges
 
-Cases: pingpong messages edges perftest windows shvar nodes refused killed silent. The environment's SREPLAY_APPS is where tests/programs was
+Cases: pingpong messages edges perftest exposed shvar nodes refused killed silent. The environment's SREPLAY_APPS is where tests/programs was
 built, if not in the build tree.
 """
 
@@ -262,9 +262,9 @@ def perftest(tap, directory):
         tap.ok(reads or (events and int(events[1]) >= 20), "its posts are events", text)
 
 
-def windows(tap, directory):
+def exposed(tap, directory):
     """Both sides wait for what the other one writes by loads alone."""
-    pair = Pair(directory, "windows", ["ib_write_lat", "-n", "50", "-d", "rxe0", "-x", "1", "-F"], ["127.0.0.1"])
+    pair = Pair(directory, "exposed", ["ib_write_lat", "-n", "50", "-d", "rxe0", "-x", "1", "-F"], ["127.0.0.1"])
     found, status, text = orders(pair.traces[0])
     tap.ok(pair.status == [0, 0] and status == 0, "ib_write_lat runs with clocks", pair.detail() + text)
     tap.ok(min(found.get((0, 1), 0), found.get((1, 0), 0)) >= 50, "what each side polled for is ordered behind the other",
@@ -559,7 +559,7 @@ def silent(tap, directory):
         node.kill()
 
 
-CASES = {"pingpong": pingpong, "messages": messages, "edges": edges, "perftest": perftest, "windows": windows, "shvar": shvar, "nodes": nodes,
+CASES = {"pingpong": pingpong, "messages": messages, "edges": edges, "perftest": perftest, "exposed": exposed, "shvar": shvar, "nodes": nodes,
          "refused": refused, "killed": killed, "silent": silent}
 # shvar in two, for many rounds: `shvar-record` in the runner, with --bring, and `shvar-check` outside of it.
 PARTS = {"shvar-record": shvar_record, "shvar-check": shvar_check}

@@ -129,7 +129,7 @@ def test_debugged(tap, name, trace, rank):
                         "-ex", "ignore 2 1000000", "-ex", "continue", "-ex", "info breakpoints"],
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
     hits = re.search(rb"breakpoint already hit (\d+) times", r.stdout)
-    tap.ok(hits and b"0 divergences: exact" in r.stderr, "%s: exact with a breakpoint at a load of a window" % name,
+    tap.ok(hits and b"0 divergences: exact" in r.stderr, "%s: exact with a breakpoint at a load of exposed memory" % name,
            (r.stdout + r.stderr).decode(errors="replace"))
 
 

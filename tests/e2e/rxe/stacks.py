@@ -43,7 +43,7 @@ FINALIZE, FINALIZE_SECONDS, VOID = "ompi_mpi_finalize", 45, 3
 # UCX 1.13 drops rxe's UD packets as misaddressed unless told not to look. PMIx gives its clients what
 # they ask for by messages, not in shared memory, which is not recorded. UCX registers all its buffers for
 # remote access, and initialises them one by one; with 256 instead of 4096 for each receive queue, and pools
-# that grow by 128, shmem_rma has 34,000 faults in windows and not 131,000, each of which the emulated processor
+# that grow by 128, shmem_rma has 34,000 faults in exposed memory and not 131,000, each of which the emulated processor
 # takes 20 and more times as long for as a real one.
 ENVIRONMENT = {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "rxe0:1", "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
                "UCX_RC_VERBS_RX_QUEUE_LEN": "256", "UCX_UD_VERBS_RX_QUEUE_LEN": "256",

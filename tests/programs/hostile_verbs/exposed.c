@@ -15,7 +15,7 @@
 
 /* Locks that share a page with memory that peers write: the kernel looks at them. */
 struct shared {
-	char window[512];
+	char region[512];
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
 	sem_t sem;
@@ -41,23 +41,23 @@ static void *take_turns(void *argument)
 	return NULL;
 }
 
-static void locks_beside_a_exposed(void)
+static void locks_beside_an_exposed_region(void)
 {
 	pthread_t t[2];
-	struct ibv_mr *window;
+	struct ibv_mr *region;
 
 	s = (void *)map(PAGE);
 	pthread_mutex_init(&s->mutex, NULL);
 	pthread_cond_init(&s->cond, NULL);
 	sem_init(&s->sem, 0, 0);
-	window = ibv_reg_mr(pd, s->window, sizeof(s->window), ALL);
+	region = ibv_reg_mr(pd, s->region, sizeof(s->region), ALL);
 	for (intptr_t i = 0; i < 2; i++)
 		pthread_create(&t[i], NULL, take_turns, (void *)i);
 	for (int i = 0; i < 2; i++)
 		sem_wait(&s->sem);
 	for (int i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);
-	printf("%d turns, dereg %d\n", s->count, ibv_dereg_mr(window));
+	printf("%d turns, dereg %d\n", s->count, ibv_dereg_mr(region));
 }
 
 static int write_to(char *p, struct ibv_mr *to, size_t from, size_t n)
@@ -105,16 +105,16 @@ static void exposed_regions_over_each_other(void)
 static void exposed_regions_that_are_given_back(void)
 {
 	char *p = map(4 * PAGE), *heap = malloc(100000);
-	struct ibv_mr *window = ibv_reg_mr(pd, p, 4 * PAGE, ALL),
+	struct ibv_mr *region = ibv_reg_mr(pd, p, 4 * PAGE, ALL),
 		      *in_heap = ibv_reg_mr(pd, heap, 100000, ALL);
 
-	write_to(p, window, 0, 64);
+	write_to(p, region, 0, 64);
 	show_completions();
 	munmap(p, 4 * PAGE);
 	p = mmap(p, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
 		 0);
 	memset(p, 'x', 4 * PAGE);
-	printf("dereg %d", ibv_dereg_mr(window));
+	printf("dereg %d", ibv_dereg_mr(region));
 	printf(" %c%c\n", p[0], p[4 * PAGE - 1]);
 	memset(heap, 'h', 100000);
 	write_to(heap + 5000, in_heap, 0, 64);
@@ -135,10 +135,10 @@ static void exposed_regions_that_are_given_back(void)
 static void exposed_regions_that_are_protected(void)
 {
 	char *p = map(4 * PAGE);
-	struct ibv_mr *window = ibv_reg_mr(pd, p, 4 * PAGE, ALL);
+	struct ibv_mr *region = ibv_reg_mr(pd, p, 4 * PAGE, ALL);
 
 	memset(memory, 'a', PAGE);
-	write_to(p, window, 0, 64);
+	write_to(p, region, 0, 64);
 	printf("mprotect %d", mprotect(p, PAGE, PROT_READ));
 	printf(" %c", p[0]);
 	printf(" mprotect %d", mprotect(p, PAGE, PROT_READ | PROT_WRITE));
@@ -149,7 +149,7 @@ static void exposed_regions_that_are_protected(void)
 	printf(" dontfork %d", madvise(p, 4 * PAGE, MADV_DONTFORK));
 	printf(" mlock %d", mlock(p, PAGE));
 	printf(" msync %d", msync(p, PAGE, MS_ASYNC));
-	printf(" dereg %d\n", ibv_dereg_mr(window));
+	printf(" dereg %d\n", ibv_dereg_mr(region));
 	show_completions();
 }
 
@@ -163,17 +163,17 @@ static void note_fault(int signal, siginfo_t *info, void *unused)
 	siglongjmp(from_fault, 1);
 }
 
-static void faults_beside_a_exposed(void)
+static void faults_beside_an_exposed_region(void)
 {
 	char *p = map(4 * PAGE);
 	struct sigaction act = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
-	struct ibv_mr *window;
+	struct ibv_mr *region;
 
 	munmap(p + 3 * PAGE, PAGE);
-	window = ibv_reg_mr(pd, p, 3 * PAGE, ALL);
+	region = ibv_reg_mr(pd, p, 3 * PAGE, ALL);
 	sigaction(SIGSEGV, &act, NULL);
 	for (int i = 0; i < 3; i++) {
-		write_to(p + 2 * PAGE, window, 0, 64);
+		write_to(p + 2 * PAGE, region, 0, 64);
 		if (!sigsetjmp(from_fault, 1)) {
 			for (volatile char *c = p + 2 * PAGE;; c++)
 				*c = (char)i;
@@ -181,7 +181,7 @@ static void faults_beside_a_exposed(void)
 		printf("fault at %td\n", (char *)fault_at - p);
 	}
 	show_completions();
-	printf("dereg %d\n", ibv_dereg_mr(window));
+	printf("dereg %d\n", ibv_dereg_mr(region));
 }
 
 /*
@@ -189,7 +189,7 @@ static void faults_beside_a_exposed(void)
  * its loads and stores find an exposed region is chance: that much is not replayed.
  */
 struct neighbours {
-	char window[512];
+	char region[512];
 	volatile uint64_t count;
 };
 
@@ -202,7 +202,7 @@ static void *count_up(void *argument)
 	return NULL;
 }
 
-static void variables_beside_a_exposed(void)
+static void variables_beside_an_exposed_region(void)
 {
 	struct neighbours *n = (void *)map(PAGE);
 	pthread_t t[2];
@@ -210,7 +210,7 @@ static void variables_beside_a_exposed(void)
 	for (int i = 0; i < 2; i++)
 		pthread_create(&t[i], NULL, count_up, (void *)(&n->count + i));
 	for (int i = 0; i < 300; i++)
-		if (ibv_dereg_mr(ibv_reg_mr(pd, n->window, sizeof(n->window), ALL)))
+		if (ibv_dereg_mr(ibv_reg_mr(pd, n->region, sizeof(n->region), ALL)))
 			printf("dereg fails\n");
 	for (int i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);
@@ -218,7 +218,7 @@ static void variables_beside_a_exposed(void)
 }
 
 /* What the first exposed region's registration knew of the page is not there in a replay. */
-static void a_request_on_a_page_that_was_a_exposed_regions(void)
+static void a_request_on_a_page_that_was_an_exposed_region(void)
 {
 	static char large[4 << 20] __attribute__((aligned(PAGE)));
 	static volatile uint64_t other[PAGE / 8] __attribute__((aligned(PAGE)));
@@ -249,12 +249,12 @@ static void a_request_on_a_page_that_was_a_exposed_regions(void)
 }
 
 const struct hostile_case exposed_cases[] = {
-    {"locks-beside-a-window", locks_beside_a_exposed},
-    {"windows-over-each-other", exposed_regions_over_each_other},
-    {"windows-that-are-given-back", exposed_regions_that_are_given_back},
-    {"windows-that-are-protected", exposed_regions_that_are_protected},
-    {"variables-beside-a-window", variables_beside_a_exposed},
-    {"faults-beside-a-window", faults_beside_a_exposed},
-    {"a-request-on-a-page-that-was-a-windows", a_request_on_a_page_that_was_a_exposed_regions},
+    {"locks-beside-an-exposed-region", locks_beside_an_exposed_region},
+    {"exposed-regions-over-each-other", exposed_regions_over_each_other},
+    {"exposed-regions-that-are-given-back", exposed_regions_that_are_given_back},
+    {"exposed-regions-that-are-protected", exposed_regions_that_are_protected},
+    {"variables-beside-an-exposed-region", variables_beside_an_exposed_region},
+    {"faults-beside-an-exposed-region", faults_beside_an_exposed_region},
+    {"a-request-on-a-page-that-was-exposed", a_request_on_a_page_that_was_an_exposed_region},
     {0},
 };

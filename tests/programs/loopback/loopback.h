@@ -41,7 +41,7 @@ struct end {
 	struct ibv_qp_ex *ex;
 	struct end *peer;
 	struct fifo sent, received;
-	char *source, *sink, *fetched, *window;
+	char *source, *sink, *fetched, *region;
 	struct ibv_mr *source_mr, *sink_mr, *fetched_mr, *exposed_mr;
 	uint64_t sink_iova;
 };

@@ -69,7 +69,7 @@ static void offend(struct end *e)
 				 .opcode = IBV_WR_RDMA_WRITE},
 			   *bad;
 
-	wr.wr.rdma.remote_addr = (uintptr_t)e->peer->window;
+	wr.wr.rdma.remote_addr = (uintptr_t)e->peer->region;
 	wr.wr.rdma.rkey = 0xbad;
 	printf("end %d: offends: %d\n", e->name, ibv_post_send(e->qp, &wr, &bad));
 }
@@ -80,7 +80,7 @@ static void bind_in_vain(struct end *e)
 	struct ibv_mw *mw = check(ibv_alloc_mw(w.pd, IBV_MW_TYPE_1), "ibv_alloc_mw");
 	struct ibv_mw_bind bind = {
 	    .wr_id = 7,
-	    .bind_info = {.mr = e->exposed_mr, .addr = (uintptr_t)e->window, .length = SLOT}};
+	    .bind_info = {.mr = e->exposed_mr, .addr = (uintptr_t)e->region, .length = SLOT}};
 
 	printf("bind: %d", ibv_bind_mw(e->qp, mw, &bind));
 	printf(" freed: %d\n", ibv_dealloc_mw(mw));

@@ -91,10 +91,10 @@ void create_memory(struct end *e, int name)
 	e->source = check(aligned_alloc(SLOT, SLOTS * SLOT), "memory");
 	e->sink = check(aligned_alloc(SLOT, SLOTS * SLOT), "memory");
 	e->fetched = check(aligned_alloc(SLOT, SLOTS * SLOT), "memory");
-	e->window = check(aligned_alloc(SLOT, 2 * SLOT), "memory");
+	e->region = check(aligned_alloc(SLOT, 2 * SLOT), "memory");
 	memset(e->sink, 0, SLOTS * SLOT);
 	memset(e->fetched, 0, SLOTS * SLOT);
-	memset(e->window, name, 2 * SLOT);
+	memset(e->region, name, 2 * SLOT);
 	/* Every second end's buffers have addresses of their own on the device. */
 	e->sink_iova = name % 2 ? (uintptr_t)e->sink : 0x10000000;
 	e->source_mr = check(ibv_reg_mr(w.pd, e->source, SLOTS * SLOT, 0), "ibv_reg_mr");
@@ -103,7 +103,7 @@ void create_memory(struct end *e, int name)
 	    "ibv_reg_mr_iova");
 	e->fetched_mr =
 	    check(ibv_reg_mr(w.pd, e->fetched, SLOTS * SLOT, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
-	e->exposed_mr = check(ibv_reg_mr(w.pd, e->window, 2 * SLOT,
+	e->exposed_mr = check(ibv_reg_mr(w.pd, e->region, 2 * SLOT,
 					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					    IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC),
 			     "ibv_reg_mr");

@@ -70,7 +70,7 @@ static void choose(struct ibv_send_wr *wr, struct posted *p, struct end *e, unsi
 	bool atomic = fetches && opcode != IBV_WR_RDMA_READ;
 	bool inlined = !fetches && feature('i', 4);
 	uint32_t length = atomic ? 8 : one_in(8) ? 0 : chance(inlined ? INLINE : SLOT) + 1;
-	uint64_t remote = (uintptr_t)e->peer->window + chance(SLOT / 8) * 8;
+	uint64_t remote = (uintptr_t)e->peer->region + chance(SLOT / 8) * 8;
 
 	*p = (struct posted){
 	    .wr_id = new_id(), .fetches = fetches, .signaled = !feature('u', 2) || w.sig_all};

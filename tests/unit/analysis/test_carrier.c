@@ -121,7 +121,7 @@ static void test_write(void **state)
 	assert_there(sr_group_image_at(0) + MEMORY, bytes, LONG);
 }
 
-static void test_read_of_a_exposed(void **state)
+static void test_read_of_an_exposed_region(void **state)
 {
 	const struct sr_group_place to = {PLACE + (1 << 23), 0, 1 << 20};
 
@@ -234,7 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_send),
 	    cmocka_unit_test(test_write),
-	    cmocka_unit_test(test_read_of_a_exposed),
+	    cmocka_unit_test(test_read_of_an_exposed_region),
 	    cmocka_unit_test(test_read_of_other_memory),
 	    cmocka_unit_test(test_atomic),
 	    cmocka_unit_test(test_many_places),

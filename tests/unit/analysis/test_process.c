@@ -517,7 +517,7 @@ static bool faults_wait(void)
 		struct sr_exposed_payload head;
 		struct sr_exposed_value_head value;
 		uint64_t bytes;
-	} window = {{.fault = 3, .values = 1}, {.addr = 0x9000, .length = 8}, 42};
+	} found = {{.fault = 3, .values = 1}, {.addr = 0x9000, .length = 8}, 42};
 	struct sr_order order = {.event = 1, .via = SR_ORDER_CELL};
 	const void *waits = NULL, *checks = NULL;
 	struct sr_error err = {""};
@@ -533,7 +533,7 @@ static bool faults_wait(void)
 	posted = trace_post_send(run.m, 0, 0, qp_address(0, 1), &write, 1, 0);
 	behind = trace_poll_cq(run.m, 1, 0, NULL, 0, 0);
 	tick(&run, 1, 0, &order, 1);
-	trace_maker_record(run.m, 1, 0, SR_REC_EXPOSED, &window, sizeof(window));
+	trace_maker_record(run.m, 1, 0, SR_REC_EXPOSED, &found, sizeof(found));
 	trace_poll_cq(run.m, 1, 0, NULL, 0, 0);
 	trace_maker_finish(run.m);
 	ok = !make_plan(dir, &p, &t, &err) &&
@@ -638,7 +638,7 @@ int main(int argc, char **argv)
 	       "orders that contradict each other are refused, in words");
 	result(ranks_talk_between_calls(), "orders between two calls of a rank, both ways");
 	result(faults_wait(),
-	       "windows: a load waits for the write that it saw, and is to be compared with it");
+	       "exposed memory: a load waits for the write that it saw, and is to be compared with it");
 	result(nonsense_is_survived(20 * runs, first),
 	       "records of nonsense are no more than an error");
 	printf("1..%d\n", test_number);

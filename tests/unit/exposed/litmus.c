@@ -478,7 +478,7 @@ int main(int argc, char **argv)
 	if (argc > 2)
 		seed = strtoull(argv[2], NULL, 0);
 	if (!set_up()) {
-		printf("Bail out! no window\n");
+		printf("Bail out! no region\n");
 		return 1;
 	}
 	printf("1..%zu\n", n);

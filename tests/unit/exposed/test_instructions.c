@@ -25,7 +25,7 @@
 			r[1] = r[0];                                                               \
 			a[0] = a[1] = v & 1 ? x : r[0] >> v;                                       \
 			for (int w = 0; w < 2; w++) {                                              \
-				uint8_t *m = w ? window : plain;                                   \
+				uint8_t *m = w ? region : plain;                                   \
                                                                                                    \
 				sr_exposed_observe();                                               \
 				memcpy(w ? sr_exposed_backing(m + 24) : m + 24, &x, 8);             \
@@ -38,15 +38,15 @@
 			assert_int_equal(r[0], r[1]);                                              \
 			assert_int_equal(a[0], a[1]);                                              \
 			assert_int_equal(f[0] & 0x8d5, f[1] & 0x8d5);                              \
-			assert_memory_equal(plain, sr_exposed_backing(window), 64);                 \
+			assert_memory_equal(plain, sr_exposed_backing(region), 64);                 \
 		}                                                                                  \
 	} while (0)
 
-static void run_every_instruction(uint8_t *window)
+static void run_every_instruction(uint8_t *region)
 {
 	static _Alignas(64) uint8_t plain[64];
 
-	memcpy(plain, sr_exposed_backing(window), 64);
+	memcpy(plain, sr_exposed_backing(region), 64);
 	BOTH("movq 24(%3), %0");
 	BOTH("movl (%3,%4,8), %k0");
 	BOTH("movw 24(%3), %w0");
@@ -119,28 +119,28 @@ static void run_every_instruction(uint8_t *window)
 
 static void every_instruction_does_what_it_does_elsewhere(void **state)
 {
-	uint8_t *window = memory(1);
+	uint8_t *region = memory(1);
 
-	assert_int_equal(sr_exposed_add(window, PAGE), SR_EXPOSED_OK);
-	run_every_instruction(window);
-	sr_exposed_remove(window, PAGE);
+	assert_int_equal(sr_exposed_add(region, PAGE), SR_EXPOSED_OK);
+	run_every_instruction(region);
+	sr_exposed_remove(region, PAGE);
 }
 
 /* With several threads, on a page that other things share: none of them opens it. */
 static void every_instruction_is_done_alone_on_a_common_page(void **state)
 {
 	struct sr_exposed_counts before, after;
-	uint8_t *window = memory(2);
+	uint8_t *region = memory(2);
 
-	assert_int_equal(sr_exposed_add(window, 100), SR_EXPOSED_OK);
+	assert_int_equal(sr_exposed_add(region, 100), SR_EXPOSED_OK);
 	have_threads(true);
 	sr_exposed_get_counts(&before);
-	run_every_instruction(window);
+	run_every_instruction(region);
 	sr_exposed_get_counts(&after);
 	assert_int_equal(after.snapshots, before.snapshots);
 	assert_int_equal(after.pass_throughs, before.pass_throughs);
 	have_threads(false);
-	sr_exposed_remove(window, 100);
+	sr_exposed_remove(region, 100);
 }
 
 /* ... what no region has is the program's own: nothing is counted, or recorded. */
@@ -204,7 +204,7 @@ static void what_is_beside_a_region_is_the_programs_own(void **state)
 		uint8_t shown[2][64];                                                              \
                                                                                                    \
 		for (int w = 0; w < 2; w++) {                                                      \
-			uint8_t *m = w ? window : plain;                                           \
+			uint8_t *m = w ? region : plain;                                           \
                                                                                                    \
 			sr_exposed_observe();                                                       \
 			memcpy(w ? sr_exposed_backing(m) : m, pattern, 256);                        \
@@ -215,9 +215,9 @@ static void what_is_beside_a_region_is_the_programs_own(void **state)
 					 : "xmm3", "xmm11", "xmm12", "memory");                    \
 		}                                                                                  \
 		assert_memory_equal(shown[0], shown[1], 64);                                       \
-		assert_memory_equal(plain, sr_exposed_backing(window), 256);                        \
+		assert_memory_equal(plain, sr_exposed_backing(region), 256);                        \
 		sr_exposed_observe();                                                               \
-		assert_memory_equal(plain, window, 256);                                           \
+		assert_memory_equal(plain, region, 256);                                           \
 	} while (0)
 
 static void count_pass_throughs(uint64_t *pass_throughs)
@@ -231,12 +231,12 @@ static void count_pass_throughs(uint64_t *pass_throughs)
 static void vectors_are_moved_as_elsewhere(void **state)
 {
 	static uint8_t plain[256], pattern[512];
-	uint8_t *window = memory(1);
+	uint8_t *region = memory(1);
 	uint64_t before, after;
 
 	for (int i = 0; i < 512; i++)
 		pattern[i] = (uint8_t)(i * 7 + 1);
-	assert_int_equal(sr_exposed_add(window, PAGE), SR_EXPOSED_OK);
+	assert_int_equal(sr_exposed_add(region, PAGE), SR_EXPOSED_OK);
 	count_pass_throughs(&before);
 #define SSE(insn)                                                                                  \
 	VECTOR("movdqu (%1), %%xmm3; movdqu 16(%1), %%xmm11", insn,                                \
@@ -287,7 +287,7 @@ static void vectors_are_moved_as_elsewhere(void **state)
 	}
 	count_pass_throughs(&after);
 	assert_int_equal(after, before);
-	sr_exposed_remove(window, PAGE);
+	sr_exposed_remove(region, PAGE);
 }
 
 /* rep movs and stos, over pages, from plain memory, from exposed regions, and onto themselves. */
@@ -298,17 +298,17 @@ static void strings_are_moved_as_elsewhere(void **state)
 	} moves[] = {{10, 3000, 100},    {4000, 9000, 300},  {0, 4096, 8192},   {8000, 100, 4000},
 		     {5000, 4990, 3000}, {4990, 5000, 3000}, {4093, 200, 8},    {200, 4093, 16},
 		     {64, 63, 4096},     {1000, 1000, 50},   {3000, 3003, 5000}};
-	uint8_t *window = memory(3), *plain = malloc(3 * PAGE), *aside = malloc(3 * PAGE);
+	uint8_t *region = memory(3), *plain = malloc(3 * PAGE), *aside = malloc(3 * PAGE);
 	uint64_t before, after;
 
 	for (size_t i = 0; i < 3 * PAGE; i++)
 		plain[i] = aside[i] = (uint8_t)(i / 7);
-	assert_int_equal(sr_exposed_add(window, 3 * PAGE), SR_EXPOSED_OK);
+	assert_int_equal(sr_exposed_add(region, 3 * PAGE), SR_EXPOSED_OK);
 	count_pass_throughs(&before);
 	for (size_t i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
 		for (int how = 0; how < 3; how++) {
 			for (int w = 0; w < 2; w++) {
-				uint8_t *m = w ? window : plain, *to = m + moves[i].to;
+				uint8_t *m = w ? region : plain, *to = m + moves[i].to;
 				const uint8_t *from = how == 1 ? aside : m;
 				uint64_t n = moves[i].bytes;
 
@@ -327,16 +327,16 @@ static void strings_are_moved_as_elsewhere(void **state)
 				assert_int_equal(n, 0);
 				assert_ptr_equal(to, m + moves[i].to + moves[i].bytes);
 			}
-			assert_memory_equal(plain, sr_exposed_backing(window), 3 * PAGE);
+			assert_memory_equal(plain, sr_exposed_backing(region), 3 * PAGE);
 			sr_exposed_observe();
-			assert_memory_equal(plain, window, 3 * PAGE);
+			assert_memory_equal(plain, region, 3 * PAGE);
 		}
 	}
 	count_pass_throughs(&after);
 	assert_int_equal(after, before);
 	/* By elements, one of which lies across two pages. */
 	for (int w = 0; w < 2; w++) {
-		uint8_t *to = (w ? window : plain) + PAGE - 20;
+		uint8_t *to = (w ? region : plain) + PAGE - 20;
 		uint64_t n = 9;
 
 		__asm__ volatile("rep stosq"
@@ -345,8 +345,8 @@ static void strings_are_moved_as_elsewhere(void **state)
 				 : "memory");
 	}
 	sr_exposed_observe();
-	assert_memory_equal(plain, window, 3 * PAGE);
-	sr_exposed_remove(window, 3 * PAGE);
+	assert_memory_equal(plain, region, 3 * PAGE);
+	sr_exposed_remove(region, 3 * PAGE);
 	free(plain);
 	free(aside);
 }

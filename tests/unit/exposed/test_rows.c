@@ -227,7 +227,7 @@ int main(int argc, char **argv)
 	printf("1..2\n");
 	if (!map_for_nic(BYTES, &user, &dma))
 		return 1;
-	ok = test("rows of instructions by jump and by fault, on pages of windows");
+	ok = test("rows of instructions by jump and by fault, on exposed pages");
 	common = true;
 	ok = test("and on pages that threads share, of which regions have a part") && ok;
 	return !ok;

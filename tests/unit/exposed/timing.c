@@ -173,7 +173,7 @@ static void pages_walked(void)
 	t = now() - t;
 	sr_exposed_observe();
 	sr_exposed_remove((void *)pool, WALKED * 4096ul);
-	printf("%-50s %6lu ns\n", "a page of a large window, walked once", t / WALKED);
+	printf("%-50s %6lu ns\n", "a page of a large region, walked once", t / WALKED);
 }
 
 static void ignore(const struct sr_exposed_event *e)

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What peers write into memory that is read by plain loads, recorded and replayed exactly.
 
-    windows.py record OUTDIR [--runs N] [--seed N] [--load] [PATTERN...]   over rxe (under ci/rxe)
-    windows.py replay OUTDIR                                               on a machine that needs none
-    windows.py info OUTDIR                                                 what the windows did, a line each
-    windows.py alone [--runs N]                                            both, with one rank, on the stand-in for verbs
+    exposed.py record OUTDIR [--runs N] [--seed N] [--load] [PATTERN...]   over rxe (under ci/rxe)
+    exposed.py replay OUTDIR                                               on a machine that needs none
+    exposed.py info OUTDIR                                                 what the exposed regions did, a line each
+    exposed.py alone [--runs N]                                            both, with one rank, on the software verbs device
 
 alone: the stand-in's device has a thread, which writes while the program polls without a call.
 
-Patterns are those of tests/programs/windows.c. Each rank is recorded, and replayed alone: it must print
+Patterns are those of tests/programs/patterns.c. Each rank is recorded, and replayed alone: it must print
 the number that stands for all that it saw.
 """
 
@@ -49,7 +49,7 @@ def record(tap, options):
         for name in options.pattern or PATTERNS:
             rounds, ranks = PATTERNS[name]
             base = os.path.join(directory, "%s-%d" % (name, run))
-            job = programs.run(["windows", name, str(rounds), str(options.seed + run) if options.seed else "0"], ranks,
+            job = programs.run(["patterns", name, str(rounds), str(options.seed + run) if options.seed else "0"], ranks,
                                base + ".recorded", base + ".srec", range(ranks), seconds=60)
             right = job.status == 0 and all(out.endswith(": right\n") for out in job.out)
             tap.ok(right, "%s, run %d: right with %d ranks recorded" % (name, run, ranks), job.detail())
@@ -103,7 +103,7 @@ def alone(tap, options):
             for run in range(options.runs):
                 os.environ["STANDIN_THREAD"] = str(options.seed + run + 1)
                 base = os.path.join(directory, "%s-%d" % (name, run))
-                job = programs.run(["windows", name, "300"], 1, base + ".recorded", base + ".srec", [0])
+                job = programs.run(["patterns", name, "300"], 1, base + ".recorded", base + ".srec", [0])
                 if job.status != 0:
                     problems.append(job.detail())
                 else:
@@ -117,12 +117,12 @@ def alone(tap, options):
 
 
 def one_page(tap, directory, runs, seed):
-    """All that the threads of a program have is on two pages that are windows."""
+    """All that the threads of a program have is on two exposed pages."""
     problems = []
     base = os.path.join(directory, "page")
     for run in range(seed + 1, seed + runs + 1):
         shutil.rmtree(base + ".srec", ignore_errors=True)
-        command = [os.path.join(programs.APPS, "window_page"), str(run), "60", str(2 + run % 3)]
+        command = [os.path.join(programs.APPS, "exposed_page"), str(run), "60", str(2 + run % 3)]
         os.environ["STANDIN_THREAD"] = str(run)
         try:
             recorded = subprocess.run([SREPLAY, "record", "-o", base + ".srec", "--"] + command, capture_output=True, timeout=60)
@@ -133,7 +133,7 @@ def one_page(tap, directory, runs, seed):
         if recorded.returncode or status or out != recorded.stdout or "exact" not in err:
             problems.append("%s: status %s recorded, %s replayed\n%s%s" % (
                 " ".join(command), recorded.returncode, status, recorded.stderr.decode(), err))
-    tap.ok(not problems, "threads that share their pages with windows: %d recordings, %d exact replays" % (runs, runs),
+    tap.ok(not problems, "threads that share their pages with exposed regions: %d recordings, %d exact replays" % (runs, runs),
            "\n".join(problems))
 
 
@@ -147,7 +147,7 @@ def falsified(tap, directory):
         copy = os.path.join(directory, "falsified.srec")
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(base + ".srec", copy)
-        subprocess.run([FALSIFY, copy, "0", "0", str(look["sn"]), "window"], check=True)
+        subprocess.run([FALSIFY, copy, "0", "0", str(look["sn"]), "exposed"], check=True)
         status, out, err = replay(copy, 0)
         detected.append(status == 124 and "exact" not in err)
     tap.ok(detected and all(detected), "one bit of one value flipped: noticed in %d of %d replays" % (sum(detected), len(detected)),
@@ -156,7 +156,7 @@ def falsified(tap, directory):
 
 def calls(tap, directory):
     """Windows in the hands of the kernel, libc and a forked child."""
-    command = [os.path.join(programs.APPS, "window_calls"), os.path.realpath(__file__)]
+    command = [os.path.join(programs.APPS, "exposed_calls"), os.path.realpath(__file__)]
     trace = os.path.join(directory, "calls.srec")
     bare = subprocess.run(command, capture_output=True, text=True)
     recorded = subprocess.run([SREPLAY, "record", "-o", trace, "--"] + command, capture_output=True, text=True)
@@ -165,7 +165,7 @@ def calls(tap, directory):
     differs = ("of chance", "at ", "compared")
     plain = [[line for line in r.stdout.splitlines() if not line.startswith(differs)] for r in (bare, recorded)]
     tap.ok(bare.returncode == recorded.returncode == status == 0 and plain[0] == plain[1],
-           "windows given to the kernel, shared with others, forked, unmapped: as bare",
+           "exposed regions given to the kernel, shared with others, forked, unmapped: as bare",
            "%s\n%s%s" % (plain, recorded.stderr, err))
     tap.ok(out.decode() == recorded.stdout and "exact" in err, "... and replayed", "%s\n%s%s" % (recorded.stdout, out, err))
 

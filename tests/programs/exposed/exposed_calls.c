@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * window_calls.c: memory that peers may write, in the hands of everybody else: the
+ * exposed_calls.c: memory that peers may write, in the hands of everybody else: the
  * kernel, libc, a forked child, and pages that are shared with other things.
  *
- *   window_calls FILE
+ *   exposed_calls FILE
  *
  * Prints what it found; runs on any device, no peer is needed.
  */
@@ -54,7 +54,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-static struct ibv_mr *window(void *p, size_t n)
+static struct ibv_mr *region(void *p, size_t n)
 {
 	struct ibv_mr *mr = ibv_reg_mr(pd, p, n, REMOTE);
 
@@ -222,7 +222,7 @@ static void neighbours(void)
 	for (int i = 0; i < BLOCKS; i++) {
 		blocks[i] = malloc(100 + (size_t)i);
 		memset(blocks[i], i, 100 + (size_t)i);
-		mrs[i] = i % 3 ? NULL : window(blocks[i], 100 + (size_t)i);
+		mrs[i] = i % 3 ? NULL : region(blocks[i], 100 + (size_t)i);
 	}
 	for (int i = 0; i < BLOCKS; i++) {
 		for (int k = 0; k < 100; k++)
@@ -246,7 +246,7 @@ static void mappings(void)
 {
 	size_t size = 16 * PAGE;
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = window(p, size);
+	struct ibv_mr *mr = region(p, size);
 	char *again;
 
 	memset(p, 9, size);
@@ -258,7 +258,7 @@ static void mappings(void)
 	again[5] = 1;
 	ibv_dereg_mr(mr);
 	show("with new pages, no longer registered", p, size);
-	mr = window(p, size);
+	mr = region(p, size);
 	memcpy(p, p + PAGE, 3000);
 	ibv_dereg_mr(mr);
 	show("registered again", p, size);
@@ -270,7 +270,7 @@ static void given_back(void)
 {
 	size_t size = 1 << 20;
 	char *p = malloc(size), *again;
-	struct ibv_mr *mr = window(p, size);
+	struct ibv_mr *mr = region(p, size);
 
 	memset(p, 3, size);
 	free(p);
@@ -286,7 +286,7 @@ static void changed(void)
 {
 	size_t size = 8 * PAGE;
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
-	struct ibv_mr *mr = window(p, size);
+	struct ibv_mr *mr = region(p, size);
 
 	memset(p, 2, size);
 	printf("mprotect %d\n", mprotect(p, 2 * PAGE, PROT_READ | PROT_WRITE));
@@ -308,7 +308,7 @@ static void changed(void)
 static void shared(void)
 {
 	char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mr *mr = window(p, PAGE);
+	struct ibv_mr *mr = region(p, PAGE);
 
 	strcpy(p, "compared, not frozen");
 	if (getrandom(p + 100, 8, 0) != 8)
@@ -327,7 +327,7 @@ int main(int argc, char **argv)
 	if (argc < 2 || !context || !(pd = ibv_alloc_pd(context)))
 		fail("no device");
 	memset(p, 1, 4 * PAGE);
-	mr = window(p + 10, 4 * PAGE - 20);
+	mr = region(p + 10, 4 * PAGE - 20);
 	twice = ibv_reg_mr(pd, p + PAGE, PAGE, IBV_ACCESS_LOCAL_WRITE);
 	kernel(p, argv[1]);
 	past_wrappers(p, argv[1]);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * window_page.c: all that a program has, on the two pages in which a few bytes are a
+ * exposed_page.c: all that a program has, on the two pages in which a few bytes are a
  * exposed region: the requests it posts, completions, what its threads wait for, what the
  * kernel fills, and what they compute with, while a device writes there.
  *
- *   window_page SEED ROUNDS THREADS [OPERATIONS]
+ *   exposed_page SEED ROUNDS THREADS [OPERATIONS]
  *
  * Each thread has a connection to itself.  Prints a number per thread that stands for
  * all that it saw, and how often it looked where it waited.  OPERATIONS: digits, those

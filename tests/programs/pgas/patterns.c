@@ -461,7 +461,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	static const char usage[] = "windows PATTERN [ROUNDS [SEED]]";
+	static const char usage[] = "patterns PATTERN [ROUNDS [SEED]]";
 
 	rounds = (uint64_t)pgas_argument(argc, argv, 2, 200, 1, usage);
 	chance = (uint64_t)pgas_argument(argc, argv, 3, 0, 0, usage);
@@ -474,7 +474,7 @@ int main(int argc, char **argv)
 		patterns[i].run();
 		pgas_barrier();
 		return pgas_end(
-		    pgas_result(right, "windows %s: %016llx", argv[1], (unsigned long long)digest));
+		    pgas_result(right, "patterns %s: %016llx", argv[1], (unsigned long long)digest));
 	}
 	fprintf(stderr, "%s\n", usage);
 	return 2;
