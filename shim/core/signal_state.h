@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sr_lent_buffer;
+struct sr_saved_buffer;
 struct sr_signal_queue;
 struct sr_thread;
 
@@ -46,8 +46,8 @@ struct sr_signal_state {
 	uint64_t recorded_mask; /* replay: of the code that the handler interrupted */
 	uint64_t call_entry;    /* number of the event at the entry of the call under way */
 	uint32_t handlers;      /* that have begun and not returned, or never will */
-	struct sr_lent_buffer *released;
-	uint32_t next_lent;
+	struct sr_saved_buffer *saved;
+	uint32_t next_saved;
 };
 
 /* Implemented in shim/signals; called where a section ends, only if signals wait. */

@@ -49,13 +49,13 @@ void sr_signal_by_default(int signo, siginfo_t *info, ucontext_t *uc)
 /* ------------------------------------------------- calls that are interrupted */
 
 /*
- * The record under way moves out of the handler's way.  It cannot lie in the
- * handler's frame, since a handler that jumps away never gives it back: of those
- * that are out, the oldest one's room is used again.
+ * The record under way is saved while the handler runs.  It cannot lie in the handler's frame,
+ * since a handler that jumps away never returns it.  If all places are taken, the oldest one is
+ * used again.
  */
-#define LENT 16
+#define SAVED_MAX 16
 
-struct sr_lent_buffer {
+struct sr_saved_buffer {
 	struct sr_buf buf;
 	uint32_t generation;
 };
@@ -64,7 +64,7 @@ struct sr_lent_buffer {
 struct interrupted {
 	int32_t depth;
 	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
-	uint8_t releases, exposed_call;
+	uint8_t saved, exposed_call;
 	uint32_t slot, generation, guards;
 	uint64_t call_entry, gathered;
 };
@@ -79,27 +79,27 @@ static void exchange(struct sr_buf *a, struct sr_buf *b)
 	*b = c;
 }
 
-static void release(struct sr_thread *t, struct interrupted *i)
+static void save_record(struct sr_thread *t, struct interrupted *i)
 {
 	struct sr_signal_state *s = &t->signals;
-	struct sr_lent_buffer *l;
+	struct sr_saved_buffer *l;
 
-	if (!s->released)
-		s->released = sr_alloc_zeroed(LENT * sizeof(*s->released));
-	i->releases = s->released != NULL;
-	if (!s->released)
+	if (!s->saved)
+		s->saved = sr_alloc_zeroed(SAVED_MAX * sizeof(*s->saved));
+	i->saved = s->saved != NULL;
+	if (!s->saved)
 		return;
-	i->slot = s->next_lent;
-	s->next_lent = (s->next_lent + 1) % LENT;
-	l = &s->released[i->slot];
+	i->slot = s->next_saved;
+	s->next_saved = (s->next_saved + 1) % SAVED_MAX;
+	l = &s->saved[i->slot];
 	i->generation = ++l->generation;
 	/* The one that lies there serves the handler. */
 	exchange(&t->buf, &l->buf);
 }
 
-static void take_back(struct sr_thread *t, const struct interrupted *i)
+static void restore_record(struct sr_thread *t, const struct interrupted *i)
 {
-	struct sr_lent_buffer *l = &t->signals.released[i->slot];
+	struct sr_saved_buffer *l = &t->signals.saved[i->slot];
 
 	if (l->generation != i->generation) {
 		sr_say(
@@ -109,7 +109,7 @@ static void take_back(struct sr_thread *t, const struct interrupted *i)
 		return;
 	}
 	exchange(&t->buf, &l->buf);
-	t->signals.next_lent = i->slot;
+	t->signals.next_saved = i->slot;
 }
 
 static void begin_handler(struct sr_thread *t, struct interrupted *i)
@@ -129,7 +129,7 @@ static void begin_handler(struct sr_thread *t, struct interrupted *i)
 	};
 	i->exposed_call = sr_exposed_call_interrupted();
 	if (t->depth)
-		release(t, i);
+		save_record(t, i);
 	t->depth = 0;
 	t->raw = false;
 	sr_select(t);
@@ -144,8 +144,8 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	struct sr_signal_state *s = &t->signals;
 
 	s->handlers--;
-	if (i->depth && i->releases)
-		take_back(t, i);
+	if (i->depth && i->saved)
+		restore_record(t, i);
 	t->received.gathered = i->gathered;
 	t->inside_rdmacm = i->inside_rdmacm;
 	t->heap = (enum sr_heap)i->heap;
@@ -164,12 +164,12 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 
 void sr_handlers_thread_ends(struct sr_thread *t)
 {
-	struct sr_lent_buffer *released = t->signals.released;
+	struct sr_saved_buffer *saved = t->signals.saved;
 
-	t->signals.released = NULL;
-	for (int i = 0; released && i < LENT; i++)
-		sr_free(released[i].buf.p);
-	sr_free(released);
+	t->signals.saved = NULL;
+	for (int i = 0; saved && i < SAVED_MAX; i++)
+		sr_free(saved[i].buf.p);
+	sr_free(saved);
 }
 
 /* -------------------------------------------------------------------- they run */
