@@ -70,7 +70,8 @@ static uint32_t whole_list(const struct sr_wqe *wqe)
 static bool receives_into_list(const struct ibv_wc *wc)
 {
 	/* A WRITE with immediate takes a receive request and leaves its buffers alone. */
-	return wc->status == IBV_WC_SUCCESS && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM;
+	return wc->byte_len && wc->status == IBV_WC_SUCCESS &&
+	       wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM;
 }
 
 static void hand_back(struct sr_wq *wq, struct sr_wqe *wqe)
