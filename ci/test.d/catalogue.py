@@ -21,6 +21,8 @@ TIERS = {
 USUAL = ("fast", "local", "sanitized", "rxe")
 # In a tier, but not in full: full has a longer one that covers it.
 SHORT = "short"
+# Reads the source tree only: with sanitizers it would be the same test.
+SOURCE = "source"
 # meson's limits are for a quiet machine.
 PATIENCE = 4
 
@@ -55,7 +57,8 @@ def native(entry, build):
 
 def sanitized(entry, build):
     """A unit test of the second build tree; None for all else."""
-    if "fast" not in suites_of(entry):
+    suites = suites_of(entry)
+    if "fast" not in suites or SOURCE in suites:
         return None
     return Test(entry, build, "sanitized/" + entry["name"].partition("/")[2], {"sanitized", "full"})
 

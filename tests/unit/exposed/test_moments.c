@@ -52,7 +52,7 @@ static void clocks_are_looked_at_behind_a_value_and_in_front_of_its_record(void 
 
 static atomic_bool late;
 
-/* Who sees the n-th store sees its number. */
+/* A thread that sees the n-th store sees its number. */
 static void *read_data_and_clock(void *p)
 {
 	uint64_t n = 0;

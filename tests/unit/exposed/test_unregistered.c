@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_beside.c: memory on the same pages as a region, which is the program's own. */
+/* test_unregistered.c: memory on the same pages as a region, which is the program's own. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -80,7 +80,7 @@ static void what_a_whole_region_has_is_not_the_programs_own(void **state)
 	sr_exposed_remove((void *)p, PAGE);
 }
 
-/* Who waits there for a peer looks some million times, and is not given the page. */
+/* A thread that waits there for a peer loads some million times, and is not given the page. */
 static void who_polls_beside_others_is_not_given_the_page(void **state)
 {
 	volatile uint32_t *p = (void *)memory(1);
@@ -245,7 +245,7 @@ static void who_has_not_gone_on_since_the_last_tick_does_not_wait(void **state)
 	tick_at(&here);
 	sr_exposed_get_counts(&after);
 	assert_int_equal(after.ticks, before.ticks);
-	/* Who comes back does. */
+	/* A loop that comes back to it does. */
 	tick_at(&on);
 	tick_at(&here);
 	sr_exposed_get_counts(&after);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_sites.c: instructions that are replaced by jumps do what they did, whatever stands
+ * test_probes.c: instructions that are replaced by jumps do what they did, whatever stands
  * next to them, and whoever comes to their midst.
  */
 #include <fcntl.h>

@@ -137,11 +137,11 @@ static void one_at_a_time(uint64_t many)
 		all = all && of[i] + t[i].lost == many;
 		lost += t[i].lost;
 	}
-	printf("# %llu times kept, %llu passed on, %llu snatched, %llu slow, %llu lost\n", (unsigned long long)kept,
+	printf("# %llu times kept, %llu passed on, %llu preempted, %llu slow, %llu lost\n", (unsigned long long)kept,
 	       (unsigned long long)passed, (unsigned long long)preempted, (unsigned long long)slow,
 	       (unsigned long long)lost);
 	result(counter + lost == THREADS * many && all && passed >= THREADS && lost <= slow && preempted <= slow,
-	       "threads that count in plain memory with the baton in hand lose no count");
+	       "threads that count in plain memory with the run token in hand lose no count");
 }
 
 /* ------------------------------------------------------- one that keeps it */
@@ -231,7 +231,7 @@ static void nobody_starves(void)
 	pthread_join(pollers[0].id, NULL);
 	pthread_join(pollers[1].id, NULL);
 	if (counter != 500 || preempted > slow)
-		printf("# %llu turns, %llu snatched, %llu slow\n", (unsigned long long)counter, (unsigned long long)preempted,
+		printf("# %llu turns, %llu preempted, %llu slow\n", (unsigned long long)counter, (unsigned long long)preempted,
 		       (unsigned long long)slow);
 	result(counter == 500 && preempted <= slow, "beside two that poll without end a third one has its turns");
 }
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
 	if (many > ROUNDS)
 		many = ROUNDS;
 	one_at_a_time(many);
-	it_is_preempted(true, "of one that computes and makes no call it is snatched, which is told to both");
+	it_is_preempted(true, "of one that computes and makes no call it is preempted, which is told to both");
 	it_is_preempted(false, "of one that sleeps in the program's code as well");
 	nobody_starves();
 	all_go_on_at_the_end();
