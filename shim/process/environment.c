@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* environment.c: hooks of the calls that make and end file descriptors. */
+/* environment.c: hooks of the calls that open and close file descriptors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,14 +23,20 @@
 
 uint64_t sr_invoke_close(const struct sr_call_desc *d, uint64_t *a)
 {
-	/* Before the real call: right after it another thread may be given the same number. */
+	/*
+	 * Release before the real call: as soon as that returns, another thread may get the
+	 * same number.
+	 */
 	bool was_captured = sr_fd_captured((int)a[0]);
 	int result, error;
 
 	sr_fd_release((int)a[0]);
 	result = (int)sr_real(d, a);
 	error = errno;
-	/* Linux frees the number even where close fails, except if it was none. */
+	/*
+	 * Linux frees the number even if close fails, unless it was not open. Check what
+	 * happened.
+	 */
 	if (result < 0 && was_captured && fcntl((int)a[0], F_GETFD) >= 0)
 		sr_fd_capture((int)a[0]);
 	errno = error;
@@ -45,7 +51,7 @@ void sr_replayed_close(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 	sr_sys_close((int)a[0]);
 }
 
-/* A descriptor that is not captured is closed in a replay as well: only the order counts. */
+/* A replay closes descriptors that are not captured, too; of these only the order is recorded. */
 bool sr_close_captured(const uint64_t *a)
 {
 	return sr_fd_captured((int)a[0]) || (sr_trapped(a) && sr_fd_is_ordinary((int)a[0]));
@@ -53,7 +59,7 @@ bool sr_close_captured(const uint64_t *a)
 
 /* ------------------------------------------------------- pairs, duplicates */
 
-/* The kernel's masks are shorter than sigset_t. */
+/* The kernel's mask is shorter than sigset_t. */
 static uint64_t filter_mask(uint64_t mask, sigset_t *given, sigset_t *copy)
 {
 	if (!mask)
@@ -72,7 +78,7 @@ uint64_t sr_invoke_pair(const struct sr_call_desc *d, uint64_t *a)
 {
 	const int *fds = pair_of(d, a);
 	int result = (int)sr_real(d, a);
-	/* Pairs of nested calls are captured if they are librdmacm's. */
+	/* A pair from a nested call is captured only if librdmacm made the call. */
 	if (result == 0 && (sr_self.depth == 1 || sr_self.inside_rdmacm)) {
 		sr_fd_capture(fds[0]);
 		sr_fd_capture(fds[1]);
@@ -88,7 +94,7 @@ void sr_replayed_pair(const struct sr_call_desc *d, uint64_t *a, uint64_t result
 		return;
 	sr_fd_hold(fds[0]);
 	sr_fd_hold(fds[1]);
-	/* What a child writes into the pipe is gone, and harms nobody. */
+	/* A child may write into the pipe. Send that to /dev/null, where it does no harm. */
 	if (sr_call_number(d) == SR_CALL_pipe2)
 		sr_fd_renumber(
 		    (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/dev/null"), O_WRONLY, 0, 0, 0),
@@ -117,7 +123,7 @@ uint64_t sr_invoke_dup(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)(int64_t)result;
 }
 
-/* The placeholder of a captured descriptor is duplicated. */
+/* Duplicates the placeholder of a captured descriptor. */
 void sr_replayed_dup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	int from = (int)a[0], to = (int)result;
@@ -135,7 +141,7 @@ bool sr_open_has_mode(int flags)
 	return flags & (O_CREAT | __O_TMPFILE);
 }
 
-/* /dev/null, zero and full do the same in both runs. */
+/* /dev/null, /dev/zero and /dev/full behave the same in both runs. */
 static bool is_constant_device(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && major(st->st_rdev) == 1 &&
@@ -177,7 +183,7 @@ static void __attribute__((noreturn)) cannot_open(const char *path, long error)
 	sr_engine->fail();
 }
 
-/* A file that the recorded run created may exist already. */
+/* Drops O_EXCL: a file that the recorded run created may exist already. */
 void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	long fd;
@@ -196,13 +202,13 @@ void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	sr_fd_release((int)result);
 }
 
-/* What a terminal answers is recorded: the replay may have another one. */
+/* Terminal settings are recorded because the replay may run on another terminal. */
 bool sr_ioctl_captured(const uint64_t *a)
 {
 	return sr_fd_captured((int)a[0]) || a[1] == TCGETS || a[1] == TIOCGWINSZ;
 }
 
-/* The other end of a pseudo-terminal; namespaces. */
+/* These requests return a new descriptor: the peer of a pseudo-terminal, or a namespace. */
 static bool ioctl_opens(uint64_t request)
 {
 	switch (request) {
@@ -261,8 +267,9 @@ void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t res
 }
 
 /*
- * A call with a signal mask for its duration.  Claimed signals are never blocked (signals.h).
- * The mask is the argument in front of its size; in pselect6 both are in memory.
+ * A call that sets a signal mask for its duration. Signals that the shim claims are never
+ * blocked (signals.h). The mask is the argument before its size; pselect6 has both in
+ * memory.
  */
 uint64_t sr_invoke_masked(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -320,15 +327,19 @@ void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 	share_capture((int)a[0], (int)result);
 }
 
-/* The flags of an output are those of the recording, where it may have been another file. */
+/*
+ * A replay may have other files as standard input, output and error, so their flags are
+ * recorded.
+ */
 static bool is_outputs_flags(int fd, int cmd)
 {
 	return fd <= STDERR_FILENO && (cmd == F_GETFL || cmd == F_SETFL);
 }
 
 /*
- * A duplicate has a new number, whatever it is of.  And with an output that does not block, the
- * program could wait in a replay where it did not when it was recorded.
+ * A duplicate is recorded for its new number, whether or not the descriptor is captured.
+ * Flags of an output are recorded because a replay must not set O_NONBLOCK on another file,
+ * where the program might then wait although it did not wait in the recording.
  */
 bool sr_fcntl_captured(const uint64_t *a)
 {
@@ -337,7 +348,7 @@ bool sr_fcntl_captured(const uint64_t *a)
 	return sr_fd_captured(fd) || ((duplicates(cmd) || is_outputs_flags(fd, cmd)) && sr_trapped(a));
 }
 
-/* A call that waits for nothing but time is captured, too. */
+/* A call without descriptors only waits for time; it is captured, too. */
 bool sr_select_captured(const uint64_t *a)
 {
 	if ((int)a[0] <= 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exec.c: the program becomes another one.
+ * exec.c: the program replaces itself by another one.
  *
- * Its recording ends there, with a record that says so (SR_REC_EXEC): the new image would be a
- * second process of the same rank.  Only an exec that fails is a call.  A replay executes
- * nothing.
+ * The recording ends there, with a record that says so (SR_REC_EXEC), because the new image
+ * would be a second process of the same rank. An exec is recorded as a call only if it
+ * fails. A replay executes nothing.
  */
 #include <alloca.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 
-/* One of the functions, with its arguments. */
+/* One call of a function of the exec family, with its arguments. */
 struct exec {
 	int (*run)(const struct exec *e);
 	struct sr_next_function *next;
@@ -147,7 +147,7 @@ SR_EXPORT int execveat(int directory, const char *path, char *const *argv, char 
 	return execute(&e, __builtin_return_address(0));
 }
 
-/* ----------------------------------------------- the arguments one after the other */
+/* ------------------------------------------------------ variadic functions */
 
 static size_t count(va_list ap)
 {
@@ -158,7 +158,7 @@ static size_t count(va_list ap)
 	return n;
 }
 
-/* Behind the first, up to a NULL; and leaves ap behind that. */
+/* Stores first and the following arguments up to and including NULL; ap then points past them. */
 static void take(char **argv, const char *first, va_list *ap)
 {
 	*argv++ = (char *)first;

@@ -15,18 +15,20 @@
 #include "shim/core/next.h"
 #include "shim/core/thread.h"
 
-/* For the frames between the entry point and main, and for auxiliary vectors longer than this one.
- */
+/* Room for the frames between the entry point and main, and for a longer auxiliary vector. */
 #define ROOM 4096
 
-/* No start goes deeper; and below a stack the kernel leaves at least 128 MiB to nobody else. */
+/*
+ * The start never uses more stack than this, and the kernel keeps at least 128 MiB below a
+ * stack free of other mappings.
+ */
 #define BELOW (8ul << 20)
 
 typedef int main_function(int argc, char **argv, char **env);
 typedef int start_function(main_function *program, int argc, char **argv, void (*init)(void),
 			   void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
 
-/* The dynamic linker's: the stack pointer with which the kernel started the process. */
+/* A variable of the dynamic linker: the stack pointer with which the kernel started the process. */
 extern void *__libc_stack_end;
 
 SR_EXPORT start_function __libc_start_main;
@@ -54,7 +56,7 @@ static __attribute__((noinline)) int main_below(size_t distance, int argc, char 
 	void *room = alloca(distance);
 	int status;
 
-	/* Used before the call and after it: else the compiler would do without the room. */
+	/* Use room before and after the call, or the compiler would remove the allocation. */
 	__asm__ volatile("" : : "r"(room) : "memory");
 	status = program_main(argc, argv, env);
 	__asm__ volatile("" : : "r"(room) : "memory");
@@ -70,9 +72,10 @@ static __attribute__((noinline)) void clear_below(size_t n)
 }
 
 /*
- * What the dynamic linker, constructors and the shim's own start have left below: variables that
- * main never writes are there, and perftest's servers send some.  The start of a replay leaves other
- * things than that of a recording; so main finds zeros in both, as in pages that were never used.
+ * Clears the stack below main. The dynamic linker, constructors and the shim's own start
+ * have left data there. A program may read it through variables that it never writes;
+ * perftest's servers even send some. A replay's start leaves other data than a recording's.
+ * So main finds zeros in both runs, as on pages that were never used.
  */
 static __attribute__((noinline)) void forget_stack(void)
 {
@@ -80,7 +83,7 @@ static __attribute__((noinline)) void forget_stack(void)
 	uintptr_t page = sr_page_down(here - 2 * PAGE);
 
 	clear_below(here - page);
-	/* Most of it was never there: that is an error of no consequence. */
+	/* Most of this range was never mapped; the error that results does not matter. */
 	sr_syscall(SYS_madvise, (long)(page - BELOW), BELOW, MADV_DONTNEED, 0, 0, 0);
 }
 
@@ -89,7 +92,9 @@ static int run_main(int argc, char **argv, char **env)
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
 	forget_stack();
-	/* Too far down already (a vector longer by ROOM), or a recording with randomised addresses.
+	/*
+	 * The stack is already too low (the auxiliary vector is longer than ROOM allows), or
+	 * the recording used randomised addresses: start main where it is.
 	 */
 	if (here <= pinned || here - pinned > 2 * ROOM)
 		return program_main(argc, argv, env);
