@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codec.h: values to bytes and back, the alphabet of every call record.
+ * codec.h: encodes values as bytes and decodes them; every call record consists of these
+ * values.
  *
- * An encoder appends to an sr_buf, a per-thread buffer in the shim's own
- * memory; a decoder walks an sr_cursor over a record and never past its end: a
- * short record reads as zeros and leaves the cursor marked bad.
+ * An encoder appends to an sr_buf, a buffer of the thread in the shim's own memory. A
+ * decoder reads through an sr_cursor and never past the end of the record: missing bytes
+ * read as zeros and mark the cursor as bad.
  */
 #ifndef SHIM_CORE_CODEC_H
 #define SHIM_CORE_CODEC_H
@@ -28,7 +29,7 @@ struct sr_buf {
 	uint8_t *p;
 	size_t len;
 	size_t cap;
-	/* *addrlen before the call: what the program has room for. */
+	/* *addrlen before the call: the size of the program's buffer. */
 	uint32_t room;
 };
 
@@ -43,16 +44,17 @@ struct sr_bytes {
 	uint32_t n;
 };
 
-/* Makes room for n more bytes; false when there is no memory, and then appends nothing. */
+/* Makes room for n more bytes. Without memory it returns false, and the caller appends nothing. */
 bool __attribute__((cold)) sr_buf_grow(struct sr_buf *b, size_t n);
 
 /*
- * On the data path all of these are inline: of what they put, the size is known
- * there, and the copy is one store.  (The library is built with -fno-builtin.)
+ * These functions are inline because they are on the data path: the size of each value is
+ * known at compile time, and the copy becomes a single store. (The library is built with
+ * -fno-builtin.)
  */
 #define SR_PUT static inline __attribute__((always_inline))
 
-/* n more bytes, to be filled in; NULL when there is no memory. */
+/* Appends n bytes for the caller to fill in; NULL when there is no memory. */
 SR_PUT uint8_t *sr_buf_room(struct sr_buf *b, size_t n)
 {
 	uint8_t *p;
@@ -143,7 +145,7 @@ static inline uint64_t sr_get_u64(struct sr_cursor *c)
 	return v;
 }
 
-/* Points into the record: valid as long as that is. */
+/* The result points into the record and is valid as long as the record is. */
 static inline struct sr_bytes sr_get_bytes(struct sr_cursor *c)
 {
 	struct sr_bytes v = {.n = sr_get_u32(c)};

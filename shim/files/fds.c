@@ -13,7 +13,10 @@
 #define WORDS (SR_MAX_FD / 64)
 
 static _Atomic uint64_t captured[WORDS];
-/* Of these librdmacm has opened or closed some since the last record that said so. */
+/*
+ * The descriptors that librdmacm opened or closed since the last record that listed such
+ * changes.
+ */
 static _Atomic uint64_t changed[WORDS];
 static atomic_bool any_changed;
 
@@ -37,7 +40,10 @@ static void note_change(int fd)
 		atomic_fetch_or(&changed[fd / 64], bit);
 		atomic_store(&any_changed, true);
 	} else if (atomic_load_explicit(&any_changed, memory_order_relaxed)) {
-		/* What the library did to the number is history: it is the program's now. */
+		/*
+		 * The program uses the number itself now, so the change within the library no
+		 * longer matters.
+		 */
 		atomic_fetch_and(&changed[fd / 64], ~bit);
 	}
 }
@@ -60,7 +66,7 @@ void sr_fd_release(int fd)
 
 bool sr_fd_next_change(int32_t *fd, bool *open)
 {
-	/* Before the search: what changes meanwhile is for the next one. */
+	/* Clear the flag before the search: a change that comes during the search sets it again. */
 	if (!atomic_load_explicit(&any_changed, memory_order_relaxed) ||
 	    !atomic_exchange(&any_changed, false))
 		return false;
@@ -83,7 +89,7 @@ void sr_fd_hold(int fd)
 
 	if (fd < 0)
 		return;
-	/* Something that can be polled, unlike /dev/null, and that is never ready to read. */
+	/* An eventfd: unlike /dev/null it can be polled, and it never becomes ready to read. */
 	held = sr_syscall(SYS_eventfd2, 0, O_CLOEXEC, 0, 0, 0, 0);
 	if (held >= 0 && held != fd) {
 		sr_syscall(SYS_dup3, held, fd, O_CLOEXEC, 0, 0, 0);

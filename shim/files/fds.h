@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fds.h: which file descriptors are captured.  Calls on these are recorded, and answered from
- * the trace in a replay.  The others (regular files, standard output) are the program's own in
- * both runs.
+ * fds.h: which file descriptors are captured. Calls on a captured descriptor are recorded,
+ * and a replay answers them from the trace. All other descriptors (regular files, standard
+ * output) work normally in both runs.
  *
- * In a replay a placeholder keeps a captured descriptor open, so that the kernel gives the
- * recorded numbers to all other files.
+ * A replay keeps a placeholder open for every captured descriptor. So the kernel gives all
+ * other files the numbers that they had in the recording.
  */
 #ifndef SHIM_FILES_FDS_H
 #define SHIM_FILES_FDS_H
@@ -17,8 +17,8 @@
 #define SR_MAX_FD 65536
 
 /*
- * Is it not among the numbers that the recorder or a replay uses?  These differ; what happens
- * to an ordinary descriptor is the same in both runs.
+ * True unless fd is a number that the recorder or a replay reserves for itself. Reserved
+ * numbers differ between the two runs; an ordinary descriptor does the same in both.
  */
 bool sr_fd_is_ordinary(int fd);
 
@@ -33,20 +33,21 @@ void sr_fd_capture(int fd);
 void sr_fd_release(int fd);
 
 /*
- * librdmacm opens descriptors that its caller may never see, in the program's thread or in one
- * of its own.  A replay must keep their numbers taken.  So each record of a librdmacm call has
- * what changed since the last one: the next number that was captured or released inside the
- * library, and whether it is open now.  False when there is none left.
+ * librdmacm opens descriptors that its caller may never see, in the program's thread or in
+ * a thread of its own. A replay must keep these numbers occupied. So each record of a
+ * librdmacm call lists the descriptors that the library captured or released since the
+ * previous such record. This function returns the next one, and whether it is open now;
+ * false when none is left.
  */
 bool sr_fd_next_change(int32_t *fd, bool *open);
 
-/* Replay: the number becomes taken, and captured. */
+/* Replay: occupies the number with a placeholder and captures it. */
 void sr_fd_hold(int fd);
 
-/* Replay: the number becomes that of fd, which is closed if it is another. */
+/* Replay: moves the open file fd to the given number. */
 void sr_fd_renumber(int fd, int number);
 
-/* Replay: the number becomes free again. */
+/* Replay: frees the number again, if it is captured. */
 void sr_fd_drop(int fd);
 
 #endif

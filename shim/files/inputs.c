@@ -30,9 +30,9 @@ void sr_files_stop(void)
 }
 
 /*
- * Which file: device and inode, and when it was born, since numbers of removed
- * ones come again.  Two files of one key would be taken for one: of some 10^5
- * files with a chance of 10^-9.
+ * The key of a file: device, inode and birth time. The birth time is included because the
+ * inode number of a removed file is used again. If two files had the same key, the second
+ * would not be noted; with 10^5 files the probability is about 10^-9.
  */
 static uint64_t key_of(const struct statx *st)
 {
@@ -61,7 +61,6 @@ static bool is_output(const struct statx *st, int flags)
 	return flags & O_TRUNC || (writes && !st->stx_size);
 }
 
-/* Its content is the kernel's answer and no file's. */
 bool sr_files_made_up(int fd)
 {
 	struct statfs fs;
@@ -83,7 +82,7 @@ bool sr_files_made_up(int fd)
 	}
 }
 
-/* The whole path, as the process sees it; "" where it does not fit. */
+/* The full path as the process sees it, or "" if it does not fit. */
 static void find_path(int fd, char *path, size_t size)
 {
 	char self[40];
@@ -109,7 +108,7 @@ static void note(int fd)
 
 	find_path(fd, path, sizeof(path));
 	err = sr_client_add_file(daemon_client, fd, path, keep_content);
-	/* A client that has given up has said so. */
+	/* -ENOTCONN: the client has disconnected and has already reported that. */
 	if (err && err != -ENOTCONN)
 		complain(path, err);
 }
@@ -122,7 +121,7 @@ void sr_files_opened(int fd, int flags)
 	if (!daemon_client || fd < 0 || flags & O_PATH || !is_regular(fd, &st) ||
 	    sr_map_get(&seen, key_of(&st)))
 		return;
-	/* An output that is read back is no input either. */
+	/* Enter outputs too: an output that the program reads back later is not an input. */
 	if (sr_map_put(&seen, key_of(&st), &seen, &old) || old)
 		return;
 	if (!is_output(&st, flags) && !sr_files_made_up(fd))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * opens.c: the ways to open a file.
+ * opens.c: wrappers of the functions that open a file.
  *
- * Regular files are not captured: a replay reads them again, and inputs.h makes sure that they
- * are the same.  What librdmacm opens for itself counts among its descriptors (fds.h).  What
- * glibc opens for itself does not come here.
+ * Regular files are not captured: a replay reads them again, and inputs.h checks that they
+ * are unchanged. A descriptor that librdmacm opens for itself is captured (fds.h). What
+ * glibc opens internally does not pass through these wrappers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
 
-/* The headers may make functions or other names of these. */
+/* The headers may define these names as macros. */
 #undef open
 #undef openat
 #undef creat
@@ -38,7 +38,7 @@ static int opened(int fd)
 			sr_fd_capture(fd);
 		return fd;
 	}
-	/* The system-call trap has noted it. */
+	/* The system-call trap has already noted this file. */
 	if (t->armed)
 		return fd;
 	before = sr_enter(t);
@@ -55,7 +55,7 @@ static FILE *opened_stream(FILE *file)
 	return file;
 }
 
-/* The mode is there only if a file may be made. */
+/* The caller passes a mode only if the call may create a file. */
 #define MODE_ARGUMENT(flags)                                                                       \
 	mode_t mode = 0;                                                                           \
 	va_list ap;                                                                                \
@@ -84,7 +84,7 @@ SR_EXPORT int open64(const char *path, int flags, ...)
 	return opened(((open_function *)sr_next(&next))(path, flags, mode));
 }
 
-/* What -D_FORTIFY_SOURCE makes of an open without a mode. */
+/* With -D_FORTIFY_SOURCE the compiler calls these for an open without a mode. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 

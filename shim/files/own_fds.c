@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own_fds.c: calls that would close sreplay's own descriptors without naming them one by one,
- * or put another file in their place.  They leave these out.  (A plain close or fcntl of one
- * fails with EBADF: see dispatch.c.)
+ * own_fds.c: wrappers of calls that would close sreplay's own descriptors without naming
+ * each of them, or that would put another file in their place. The wrappers skip these
+ * descriptors. (A plain close or fcntl of one fails with EBADF: see dispatch.c.)
  *
- * A replay makes these calls as well, and they change the placeholders of captured descriptors
- * as they changed the descriptors.
+ * A replay makes these calls as well. They affect the placeholders of captured descriptors
+ * as they affected the descriptors in the recording.
  */
 #include "shim/files/own_fds.h"
 
@@ -22,10 +22,10 @@
 #include "shim/core/next.h"
 #include "shim/exposed/exposed.h"
 
-/* They are high numbers, where programs rarely have any. */
+/* sreplay's descriptors have high numbers, which programs rarely use. */
 #define OWN_FLOOR 64
 
-/* The lowest from this one on, or -1. */
+/* The lowest of sreplay's descriptors that is at least fd, or -1. */
 static int own_fd_from(int fd)
 {
 	fd = fd > 0 ? fd : 0;
@@ -48,7 +48,7 @@ static long close_piece(unsigned int first, unsigned int last, int flags)
 	return err;
 }
 
-/* The kernel's close_range, piece by piece around what is ours. */
+/* The kernel's close_range for each part of the range that contains no descriptor of sreplay. */
 static long close_around_ours(unsigned int first, unsigned int last, int flags)
 {
 	unsigned int from = first;
@@ -97,7 +97,7 @@ SR_EXPORT void closefrom(int lowest)
 			close((int)fd);
 }
 
-/* The duplicate of a captured descriptor is one, too. */
+/* A duplicate of a captured descriptor is captured as well. */
 static int share_capture(int from, int to)
 {
 	if (to < 0)
