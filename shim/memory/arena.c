@@ -7,9 +7,9 @@
 #include "logd/base/rawsys.h"
 
 /*
- * In front of each block; 16 bytes, so that blocks keep malloc's alignment.
- * For a block with a larger alignment the head lies right in front of what the
- * caller got, and start says where the block really begins.
+ * Header before each block; 16 bytes, so that blocks keep malloc's alignment. In a block
+ * with a larger alignment the header lies directly before the caller's pointer, and start
+ * is where the block really begins.
  */
 struct head {
 	uint32_t class;
@@ -19,12 +19,12 @@ struct head {
 
 _Static_assert(sizeof(struct head) == 16, "blocks keep malloc's alignment");
 
-#define MIN_CLASS 5            /* 32 bytes: a head and 16 more */
-#define STEP      (2ull << 20) /* the range becomes accessible in steps of this */
+#define MIN_CLASS 5            /* 32 bytes: a header and 16 more */
+#define STEP      (2ull << 20) /* the range is mapped in steps of this size */
 
 /*
- * The next step becomes accessible.  Nothing is reserved ahead: address space
- * counts, in mlockall and against RLIMIT_AS, even where it is not accessible.
+ * Maps the next step. The arena reserves nothing ahead because address space counts towards
+ * mlockall and RLIMIT_AS even if it is not accessible.
  */
 static int add_step(struct sr_arena *arena)
 {
@@ -33,7 +33,7 @@ static int add_step(struct sr_arena *arena)
 
 	if (sr_sys_is_error(p))
 		return (int)(intptr_t)p;
-	if ((uintptr_t)p != arena->usable) { /* Linux < 4.17 takes the address for a hint */
+	if ((uintptr_t)p != arena->usable) { /* Linux before 4.17 treats the address as a hint */
 		sr_sys_munmap(p, STEP);
 		return -EEXIST;
 	}
@@ -48,7 +48,7 @@ int sr_arena_init(struct sr_arena *arena, uintptr_t base, size_t bytes)
 	return add_step(arena);
 }
 
-/* With the lock held, unless nobody else allocates. */
+/* The caller holds the lock, unless no other thread can allocate. */
 static int make_usable(struct sr_arena *arena, uintptr_t end)
 {
 	int err = end > arena->end ? -ENOMEM : 0;
@@ -79,7 +79,7 @@ static uint32_t class_of(size_t bytes)
 	return class;
 }
 
-/* A block of a class, with the lock held. */
+/* Returns a block of the class, or 0. The caller holds the lock. */
 static uintptr_t take_block(struct sr_arena *arena, uint32_t class)
 {
 	uintptr_t block = (uintptr_t)arena->free[class];

@@ -20,7 +20,7 @@
 
 #define HUGE   (2ul << 20)
 
-/* glibc's own, by the names under which it exports them for interposers. */
+/* glibc's functions, under the names that it exports for interposers. */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
@@ -28,8 +28,8 @@ extern void *__libc_memalign(size_t align, size_t size);
 extern void __libc_free(void *p);
 
 /*
- * The malloc that the program would have without the shim: glibc's, or that of
- * another library which replaces it (jemalloc, tcmalloc, ...).
+ * The malloc that the program would use without the shim: glibc's, or that of a library
+ * that replaces it (jemalloc, tcmalloc, ...).
  */
 static struct {
 	void *(*malloc)(size_t size);
@@ -43,7 +43,7 @@ static struct {
 static struct sr_arena library_arena, shim_arena;
 static bool ready;
 
-/* What dlsym itself allocates while the next malloc is being looked for; never freed. */
+/* Memory for dlsym's own allocations during the search for the next malloc; never freed. */
 static _Alignas(16) char boot[4096];
 static size_t boot_used;
 static bool looking_up;
@@ -82,7 +82,7 @@ static void look_for_next(void)
 	looking_up = false;
 }
 
-/* True when next can be called. */
+/* Makes sure that next can be called; false while the search for it is under way. */
 static inline bool have_next(void)
 {
 	if (__builtin_expect(next.malloc != NULL, 1))
@@ -102,13 +102,15 @@ void sr_heap_look_up(void)
 }
 
 /*
- * Where libc allocates what dlerror is to tell: the last call of dlopen or dlsym that
- * failed leaves it, and the next one frees it, which may be a verbs library's.
+ * The place in libc that allocates the message for dlerror. A failed dlopen or dlsym leaves
+ * that message allocated, and the next such call frees it. One of the two may be the
+ * program's and the other a verbs library's, so the message must not come from the
+ * program's heap.
  */
 static const void *dlerror_site;
 static bool finding;
 
-/* The failure's own text is ld.so's. */
+/* Finds it by a lookup that fails. ld.so allocates the error text itself, so malloc ignores it. */
 static void find_dlerror(void)
 {
 	enum sr_heap before = sr_enter(&sr_self);
@@ -117,7 +119,7 @@ static void find_dlerror(void)
 	finding = true;
 	sr_dlsym(RTLD_DEFAULT, "sreplay: there is no such symbol");
 	finding = false;
-	/* The first call tells, the second forgets. */
+	/* The first call returns the message, the second one clears it. */
 	dlerror();
 	dlerror();
 	sr_leave(&sr_self, before);
@@ -150,7 +152,7 @@ bool sr_heap_in_shim_arena(const void *p, size_t size)
 	return (uintptr_t)p >= shim_arena.base && (uintptr_t)p + size <= shim_arena.usable;
 }
 
-/* The arena that an allocation of this moment goes to; NULL for the program's. */
+/* The arena for an allocation made now; NULL means the program's heap. */
 static inline struct sr_arena *current_arena(void)
 {
 	if (__builtin_expect(sr_self.heap == SR_HEAP_PROGRAM, 1) || !ready)
@@ -165,10 +167,10 @@ static inline struct sr_arena *owner(const void *p)
 	return sr_arena_owns(&shim_arena, p) ? &shim_arena : NULL;
 }
 
-/* Address ranges for mappings: handed out upwards, never reused. */
+/* Reserves an address range for a mapping. Addresses only grow and are never used again. */
 static void *place(_Atomic uintptr_t *where, size_t size)
 {
-	/* A free page between mappings catches who runs over the end of one. */
+	/* An unmapped page after each mapping catches accesses past its end. */
 	size_t padded = sr_page_up(size) + PAGE;
 
 	return (void *)atomic_fetch_add_explicit(where, padded, memory_order_relaxed);
@@ -189,8 +191,8 @@ static void *place_library_mapping(size_t size)
 }
 
 /*
- * Where the program's own mappings would come to lie depends on the kernel and
- * on what the verbs libraries have mapped, which a replay does not.
+ * Without this, the place of the program's mappings would depend on the kernel and on what
+ * the verbs libraries have mapped, and a replay maps nothing for them.
  */
 void *sr_heap_place_program(size_t size, int flags)
 {
@@ -200,7 +202,7 @@ void *sr_heap_place_program(size_t size, int flags)
 		return NULL;
 	if (size < HUGE)
 		return place(&where, size);
-	/* Where the kernel can back it by huge pages. */
+	/* Align the mapping so that the kernel can use huge pages. */
 	return (void *)(((uintptr_t)place(&where, size + HUGE) + HUGE - 1) & ~(HUGE - 1));
 }
 
@@ -292,8 +294,8 @@ static void *alloc_in(struct sr_arena *arena, size_t size, size_t align)
 }
 
 /*
- * How much ld.so allocates for a library that is loaded later depends on the processor.
- * It is kept from the program's heap, as what the shim allocates.
+ * How much ld.so allocates for a library loaded later depends on the processor. So its
+ * memory comes from the shim's arena, not from the program's heap.
  */
 static inline struct sr_arena *arena_of(const void *caller)
 {
@@ -353,7 +355,7 @@ static size_t usable_size(void *p)
 	return have_next() && next.usable_size ? next.usable_size(p) : 0;
 }
 
-/* A block that moves between arenas, or from the boot area to the heap. */
+/* Moves a block between arenas, or from the boot area to the heap. */
 static void *move(void *p, size_t size, struct sr_arena *arena)
 {
 	size_t old = usable_size(p);
@@ -434,7 +436,10 @@ SR_EXPORT size_t malloc_usable_size(void *p)
 	return p ? usable_size(p) : 0;
 }
 
-/* The next mmap and munmap, which may be another interposer's; the kernel's while they are looked for. */
+/*
+ * The next mmap and munmap; they may belong to another interposer. NULL during the search
+ * for them, when the kernel is called directly.
+ */
 typedef void *mmap_function(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
 typedef int munmap_function(void *addr, size_t size);
 
@@ -462,9 +467,9 @@ void *sr_heap_next_mapper(const char *name)
 }
 
 /*
- * What a library maps inside an intercepted call is not the program's affair: a replay makes
- * no such call.  Programs that watch mmap and munmap, by code written into libc's (UCX does, for
- * its registration cache), would act upon it in the recording only.
+ * False for a mapping that a library makes inside an intercepted call. Some programs watch
+ * mmap and munmap by patching libc's functions (UCX does, for its registration cache). They
+ * must not see such a mapping, because a replay does not make it.
  */
 static bool is_watched(void)
 {
@@ -499,7 +504,10 @@ void sr_heap_on_mapping_end(sr_mapping_listener listener)
 	listeners[i] = listener;
 }
 
-/* What is registered of it stays so; but it is no memory of the program's any more. */
+/*
+ * Memory regions in this range stay registered, but the range is no memory of the program
+ * any more.
+ */
 void sr_heap_mapping_ends(void *addr, size_t size)
 {
 	if (!sr_engine)
@@ -509,9 +517,9 @@ void sr_heap_mapping_ends(void *addr, size_t size)
 }
 
 /*
- * The verbs libraries map their queues with mmap: a range of their own keeps
- * the program's mappings where they are without them.  (What ld.so maps for a
- * dlopen does not pass here.)
+ * The verbs libraries map their queues with mmap. They get an address range of their own,
+ * so that the program's mappings lie where they lie without them. (What ld.so maps for a
+ * dlopen does not pass through here.)
  */
 SR_EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap.h: which heap an allocation comes from.
+ * heap.h: decides which heap an allocation comes from.
  *
- * A replay makes no provider calls, so what the verbs libraries allocate must not move what
- * the program allocates: addresses have to be equal in both runs.  The shim interposes the
- * malloc family, and sends
+ * Addresses must be equal in a recording and its replay. A replay makes no calls to the
+ * provider, so the allocations of the verbs libraries must not move those of the program.
+ * The shim interposes the malloc family and sends
  *     the program's own calls to the next malloc, unchanged,
  *     calls made inside an intercepted call to the library arena,
  *     the shim's own calls to the shim arena.
- * Both arenas lie at fixed addresses.  A replay puts the objects that the program can see
- * (contexts, queue pairs, ...) into the library arena, at the addresses that they had in the
- * recording; nothing else uses that arena then.
  *
- * An arena hands out blocks in classes of powers of two, and never returns memory to the
- * kernel.  Thread-safe; not async-signal-safe, as malloc is not.
+ * Both arenas lie at fixed addresses. A replay puts the objects that the program can see
+ * (contexts, queue pairs, ...) into the library arena, at their recorded addresses; nothing
+ * else uses that arena in a replay.
+ *
+ * An arena allocates blocks in size classes of powers of two and never returns memory to
+ * the kernel. It is thread-safe but, like malloc, not async-signal-safe.
  */
 #ifndef SHIM_MEMORY_HEAP_H
 #define SHIM_MEMORY_HEAP_H
@@ -23,9 +24,10 @@
 #include <stdint.h>
 
 /*
- * Where the arenas are: below the stack and libraries, above the program and its
- * heap, as mappings lie without us.  OpenSHMEM takes for the program's variables
- * whatever /proc/self/maps has below their end.  (AddressSanitizer has 0x60... to 0x64....)
+ * Addresses of the arenas: below the stack and the libraries, above the program and its
+ * heap, where mappings lie without the shim. They must not be lower: OpenSHMEM takes
+ * whatever /proc/self/maps lists below the end of the program's variables for these
+ * variables. (AddressSanitizer uses 0x60... to 0x64....)
  */
 #define SR_LIBRARY_ARENA 0x650000000000ull
 #define SR_SHIM_ARENA    0x660000000000ull
@@ -33,17 +35,20 @@
 /* Mappings that the verbs libraries make (queue buffers, doorbells), and the rings. */
 #define SR_LIBRARY_MAPS  0x670000000000ull
 #define SR_SHIM_MAPS     0x680000000000ull
-/* Mappings that the program makes by mmap, where it leaves the place to the kernel. */
+/* Mappings that the program makes with mmap and without an address. */
 #define SR_PROGRAM_MAPS  0x6a0000000000ull
 /* The stacks of the program's threads. */
 #define SR_STACKS        0x690000000000ull
 /* System V shared memory. */
 #define SR_SEGMENTS      0x6f0000000000ull
 
-/* Makes both arenas.  Before it, and if it fails (-errno), every allocation is the program's. */
+/*
+ * Creates both arenas. Before this call, and if it fails (-errno), the program's heap
+ * serves all allocations.
+ */
 int sr_heap_init(void);
 
-/* At the start: a later look-up would clear the message that dlerror has for the program. */
+/* Call at the start: a later lookup would clear the message that dlerror has for the program. */
 void sr_heap_look_up(void);
 
 /*
@@ -52,37 +57,38 @@ void sr_heap_look_up(void);
  */
 void *sr_heap_next_mapper(const char *name);
 
-/* Is malloc this library's, or is there another in front of it? */
+/* Is malloc the shim's, or does another library come first? */
 bool sr_heap_is_first(void);
 
-/* Replay: may a recorded object be laid there?  Makes the arena reach as far. */
+/* Replay: may a recorded object be placed there? Maps the arena up to its end. */
 bool sr_heap_in_library_arena(const void *p, size_t size);
 
 bool sr_heap_in_shim_arena(const void *p, size_t size);
 
-/* For the shim's own use from any state. */
+/* The shim's own allocations; the caller need not be in a section. */
 void *sr_alloc(size_t size);
 void *sr_alloc_zeroed(size_t size);
 void sr_free(void *p);
 
-/* An address range for a mapping of the program's; NULL: the kernel is to choose. */
+/* An address range for a mapping of the program; NULL lets the kernel choose. */
 void *sr_heap_place_program(size_t size, int flags);
 
 /*
- * Asks to be called when memory of the program's is about to be unmapped or mapped over, in
- * a recorded or replayed process.  At the start, while there is one thread.
+ * Registers a listener that is called when memory of the program is about to be unmapped or
+ * mapped over, in a recorded or replayed process. Call at the start, while there is only
+ * one thread.
  */
 typedef void (*sr_mapping_listener)(void *addr, size_t size);
 void sr_heap_on_mapping_end(sr_mapping_listener listener);
 
-/* Memory is about to be unmapped, or mapped over. */
+/* Calls the listeners: memory is about to be unmapped or mapped over. */
 void sr_heap_mapping_ends(void *addr, size_t size);
 
-/* Around a fork: no thread is in the midst of an allocation in either arena. */
+/* Call around a fork, so that no thread is in the middle of an allocation in either arena. */
 void sr_heap_lock(void);
 void sr_heap_unlock(void);
 
-/* An address range for a mapping of the shim's own, away from the program's. */
+/* An address range for a mapping of the shim, away from the program's. */
 void *sr_heap_place_mapping(size_t size);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap_order.h: each operation on the program's heap, in a process with threads, begins
- * and ends with the engine, which keeps them in order (threads/heap_runs.h).
+ * heap_order.h: in a process with threads, reports the begin and end of each operation on
+ * the program's heap to the engine, which keeps these operations in order
+ * (threads/heap_runs.h).
  */
 #ifndef SHIM_MEMORY_HEAP_ORDER_H
 #define SHIM_MEMORY_HEAP_ORDER_H
@@ -10,7 +11,7 @@
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
 
-/* Before an operation; NULL, or what to give to sr_heap_end after it. */
+/* Call before an operation, and pass the result to sr_heap_end after it. */
 static inline const struct sr_engine *sr_heap_begin(void)
 {
 	const struct sr_engine *e;

@@ -9,7 +9,7 @@ static struct image {
 	uintptr_t start, size;
 } vdso, loader;
 
-/* From its lowest segment, which is where its header is, to the end of the highest. */
+/* An image extends from its lowest segment, which holds its header, to the end of the highest. */
 static struct image image_at(unsigned long auxv)
 {
 	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(auxv);

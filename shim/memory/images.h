@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * images.h: code that differs in a replay on another machine: the kernel's, in the vDSO, and
- * the dynamic linker's, which looks for libraries that suit the processor.  What they do for
- * the program is not recorded.
+ * images.h: finds the images whose code differs on another machine: the vDSO, which belongs
+ * to the kernel, and the dynamic linker, which chooses libraries that suit the processor.
+ * What they do for the program is not recorded.
  */
 #ifndef SHIM_MEMORY_IMAGES_H
 #define SHIM_MEMORY_IMAGES_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Once, before threads. */
+/* Call once, before there are threads. */
 void sr_images_find(void);
 
 bool sr_is_vdso(const void *code);

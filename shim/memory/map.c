@@ -23,7 +23,7 @@ static struct sr_map_slot *find(struct sr_map_table *t, uint64_t key)
 static void *store(struct sr_map *m, struct sr_map_table *t, uint64_t key, void *value)
 {
 	struct sr_map_slot *s = find(t, key);
-	/* The value first: who finds the key must find it with its value. */
+	/* Store the value before the key: a reader that finds the key must find its value, too. */
 	void *old = atomic_exchange_explicit(&s->value, value, memory_order_acq_rel);
 
 	if (!atomic_load_explicit(&s->key, memory_order_relaxed)) {
@@ -42,7 +42,7 @@ static uint64_t count_values(const struct sr_map_table *t)
 	return n;
 }
 
-/* A table for what lives, without the stones of what was taken. */
+/* Makes a new table with the keys that have a value, without the keys of removed values. */
 static int renew(struct sr_map *m)
 {
 	struct sr_map_table *old = atomic_load_explicit(&m->table, memory_order_relaxed), *t;
@@ -51,8 +51,8 @@ static int renew(struct sr_map *m)
 	while (n < live * 4)
 		n *= 2;
 	/*
-	 * Of the same size as the one replaced last: a reader that is still in
-	 * that would have slept through 2,048 changes, and only misses a key.
+	 * Use the previously replaced table again if it has the right size. A reader that still
+	 * uses that table was interrupted for at least 2,048 changes; at worst it misses a key.
 	 */
 	t = m->spare && m->spare->mask == n - 1 ? m->spare : NULL;
 	if (t)
@@ -97,7 +97,7 @@ void *sr_map_take(struct sr_map *m, uint64_t key)
 
 	sr_lock(&m->lock);
 	t = atomic_load_explicit(&m->table, memory_order_relaxed);
-	/* The key stays, as a stone to step over for searches that passed it. */
+	/* The key stays, so that searches for other keys still pass over this slot. */
 	if (t)
 		value = atomic_exchange_explicit(&find(t, key)->value, NULL, memory_order_acq_rel);
 	sr_unlock(&m->lock);

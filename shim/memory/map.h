@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * map.h: from a 64-bit key (an object's address, a queue pair's number, an lkey) to the shim's
- * own struct for it.
+ * map.h: maps a 64-bit key (an object's address, a queue pair's number, an lkey) to the
+ * shim's own struct for it.
  *
- * Readers on the data path take no lock; changes are made under one.  A table that was replaced
- * is kept, since a reader may still be in it, and is used again when the next table of its size
- * is needed.  By then half a table of changes has passed.
+ * Readers on the data path take no lock; writers do. A replaced table is kept, since a
+ * reader may still use it. The map uses that table again when it next needs one of its
+ * size; by then the number of changes is at least half the size of a table.
  */
 #ifndef SHIM_MEMORY_MAP_H
 #define SHIM_MEMORY_MAP_H
@@ -56,13 +56,13 @@ static inline void *sr_map_get(struct sr_map *m, uint64_t key)
 	}
 }
 
-/* Key 0 is not one.  *old is what was there, or NULL.  0 or -ENOMEM. */
+/* Key 0 is not allowed. *old receives the previous value, or NULL. Returns 0 or -ENOMEM. */
 int sr_map_put(struct sr_map *m, uint64_t key, void *value, void **old);
 
-/* Takes the value out; NULL if there was none. */
+/* Removes the value and returns it; NULL if there was none. */
 void *sr_map_take(struct sr_map *m, uint64_t key);
 
-/* Of every value, none of which is taken out meanwhile. */
+/* Calls f for every value. The map is locked, so no value is removed meanwhile. */
 void sr_map_each(struct sr_map *m, void (*f)(void *value, void *argument), void *argument);
 
 #endif

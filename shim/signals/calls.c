@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls.c: the calls of libc that set dispositions, masks and alternate
- * stacks, in the terms of the kernel; what libc makes of each, it has to be here,
- * since libc's own would go to the kernel past signals.c.
+ * calls.c: libc's functions that set dispositions, masks and alternate stacks, implemented
+ * on signals.c. Each does what libc's function does. libc's own cannot be called, because
+ * it would go to the kernel and bypass signals.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -15,12 +15,12 @@
 
 #define BIT(signo) (1ull << ((signo)-1))
 
-/* Of libc's own: it leaves them out of what a program asks for. */
+/* Signals that libc uses itself; libc removes them from what a program asks for. */
 #define LIBC_FIRST 32
 #define LIBC_LAST  33
 #define LIBC_OWN   (BIT(LIBC_FIRST) | BIT(LIBC_LAST))
 
-/* By siginterrupt: signals whose handlers, set by signal, let calls fail with EINTR. */
+/* Set by siginterrupt: if signal() sets a handler for these, it makes calls fail with EINTR. */
 static uint64_t interrupting;
 
 static bool is_signal(int signo)
@@ -144,7 +144,7 @@ static long kernel_mask(const uint64_t *set, uint64_t *old)
 			  0, 0);
 }
 
-/* All signals are blocked meanwhile, so that none finds the mask half changed. */
+/* Blocks all signals meanwhile, so that no handler sees a half-changed mask. */
 static long set_mask(int how, const uint64_t *set, uint64_t *old)
 {
 	struct sr_signal_state *s = &sr_self.signals;
@@ -176,7 +176,7 @@ static long mask_call(const uint64_t *a)
 	if (set)
 		memcpy(&wanted, set, sizeof(wanted));
 	err = set_mask((int)a[0], set ? &wanted : NULL, &before);
-	/* A replay blocks nothing; what was blocked before is in the trace. */
+	/* A replay blocks nothing; the trace has the previous mask. */
 	if (!err && old && !sr_signals_are_replayed())
 		memcpy(old, &before, sizeof(before));
 	return err;
@@ -192,7 +192,7 @@ uint64_t sr_invoke_pthread_sigmask(const struct sr_call_desc *d, uint64_t *a)
 	return sr_signals_are_shadowed() ? (uint64_t)-mask_call(a) : sr_real(d, a);
 }
 
-/* sigblock and sigsetmask: the first signals, as bits of an int. */
+/* sigblock and sigsetmask take the first 32 signals as bits of an int. */
 static uint64_t old_mask_call(int how, const uint64_t *a)
 {
 	uint64_t wanted = (unsigned int)a[0], before;
@@ -261,7 +261,7 @@ uint64_t sr_invoke_sigsuspend(const struct sr_call_desc *d, uint64_t *a)
 	return sr_real(d, filtered);
 }
 
-/* A header may give the name sigpause to __xpg_sigpause. */
+/* A header may redirect the name sigpause to __xpg_sigpause. */
 int __sigpause(int signo_or_mask, int is_signo);
 int bsd_sigpause(int mask) __asm__("sigpause") __attribute__((visibility("default")));
 
@@ -301,7 +301,10 @@ uint64_t sr_invoke_sigaltstack(const struct sr_call_desc *d, uint64_t *a)
 
 /* ------------------------------------------------------------------- replay */
 
-/* What it changed, it changes here as well; the results are the recorded ones. */
+/*
+ * Repeats the call, so that the shim's state changes as recorded; the results come from the
+ * trace.
+ */
 void sr_replayed_signal_call(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	sr_invoke(d, a);

@@ -10,12 +10,12 @@
 
 #if defined(__x86_64__)
 
-/* uc_sigmask is the last member that the kernel writes, and reads. */
+/* The kernel reads and writes nothing of a ucontext_t past this mask. */
 #define CONTEXT_BYTES (offsetof(ucontext_t, uc_sigmask) + sizeof(uint64_t))
 
 /*
- * struct rt_sigframe of arch/x86/include/asm/sigframe.h; the state of the FPU lies above it.  The
- * last four members are sr_frame_leave's.
+ * struct rt_sigframe of arch/x86/include/asm/sigframe.h; the FPU's state lies above it. The
+ * last four members are for sr_frame_leave.
  */
 struct frame {
 	void *restorer;
@@ -27,7 +27,7 @@ struct frame {
 	unsigned char kept[SR_FRAME_KEPT];
 };
 
-/* Where sr_frame_leave finds them: a handler's return leaves the stack pointer at the context. */
+/* Offsets that sr_frame_leave uses: when a handler returns, the stack pointer is at the context. */
 _Static_assert(offsetof(struct frame, after) - offsetof(struct frame, context) == 432, "432");
 _Static_assert(offsetof(struct frame, after_top) - offsetof(struct frame, context) == 440, "440");
 _Static_assert(offsetof(struct frame, after_mask) - offsetof(struct frame, context) == 448, "448");
@@ -35,19 +35,20 @@ _Static_assert(offsetof(struct frame, kept) - offsetof(struct frame, context) ==
 
 #define RED_ZONE      128
 #define LEGACY_BYTES  512
-/* In the reserved part of the FXSAVE area: how much follows
+/*
+ * Offset in the reserved part of the FXSAVE area that says how much follows
  * (arch/x86/include/uapi/asm/sigcontext.h).
  */
 #define EXTENDED_AT   464
 #define XSTATE_MAGIC  0x46505853u
 #define XSTATE_ALIGN  64
 
-/* CPU flags that a handler begins without: direction, resume, trap. */
+/* CPU flags that are clear when a handler begins: direction, resume, trap. */
 #define CLEARED_FLAGS (0x400 | 0x10000 | 0x100)
 
 /*
- * Unwinders are told where the interrupted registers are: the expressions are
- * offsets in the context, from the stack pointer.
+ * Describes to unwinders where the interrupted registers are saved: each expression is an
+ * offset within the context, from the stack pointer.
  */
 /* clang-format off */
 #define REGISTER(number, offset) "	.cfi_escape 0x10, " number ", " offset "\n"
@@ -79,7 +80,7 @@ __asm__(".pushsection .text\n"
 	".hidden sr_frame_restorer\n"
 	".globl sr_frame_restorer\n"
 	SIGNAL_FRAME
-	/* Unwinders look at the byte in front of a return address. */
+	/* Unwinders look up the byte before a return address. */
 	"	nop\n"
 	"sr_frame_restorer:\n"
 	"	mov $15, %rax\n"
@@ -88,9 +89,7 @@ __asm__(".pushsection .text\n"
 	".size sr_frame_restorer, . - sr_frame_restorer\n"
 	".popsection\n");
 
-/*
- * Where a moved handler returns to.  It uses nothing of the stack that it comes on.
- */
+/* A moved handler returns here. This code uses nothing of the stack on which it starts. */
 void sr_frame_leave(void) SR_HIDDEN;
 /* clang-format off */
 __asm__(".pushsection .text\n"
@@ -139,7 +138,10 @@ static bool is_syscall_instruction(uintptr_t at)
 {
 	uint16_t code;
 
-	/* What is not on the page that runs may not be there. */
+	/*
+	 * The caller checks that both bytes are on the page that is executing; others may not
+	 * be mapped.
+	 */
 	memcpy(&code, (const void *)at, sizeof(code));
 	return code == 0x050f;
 }
@@ -152,7 +154,7 @@ bool sr_frame_is_interrupted_call(const ucontext_t *uc)
 	       is_syscall_instruction(pc - 2);
 }
 
-/* The kernel has set the instruction pointer back. */
+/* If the kernel will restart the call, it has set the instruction pointer back to it. */
 bool sr_frame_is_in_call(const ucontext_t *uc)
 {
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -183,7 +185,10 @@ void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_
 		memcpy((void *)top, fpu, fpu_bytes(fpu));
 		uc->uc_mcontext.fpregs = (fpregset_t)top;
 	}
-	/* As after a call: the return address is at 8 below a multiple of 16. */
+	/*
+	 * The stack is aligned as after a call: the return address is 8 bytes below a multiple
+	 * of 16.
+	 */
 	frame = (struct frame *)(((top - sizeof(*frame)) & ~15ul) - 8);
 	frame->restorer = (void *)sr_frame_leave;
 	memcpy(frame->context, uc, CONTEXT_BYTES);
@@ -200,7 +205,10 @@ void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_
 	regs[REG_RDX] = (greg_t)(uintptr_t)frame->context;
 	regs[REG_RAX] = 0;
 	regs[REG_EFL] &= ~(greg_t)CLEARED_FLAGS;
-	/* None: the kernel gives it a fresh one, as it does for a handler. */
+	/*
+	 * With no FPU state in the context, the kernel gives the handler a fresh one, as it
+	 * always does.
+	 */
 	uc->uc_mcontext.fpregs = NULL;
 	sr_frame_set_mask(uc, plan->mask);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frame.h: what the kernel puts on a stack for a handler.
+ * frame.h: the signal frame that the kernel puts on a stack for a handler.
  *
- * The shim's handler runs on another stack than the program's.  So the frame that the kernel
- * made is copied to where the program's handler needs it, and the context is changed so that
- * the return from the shim's handler starts the program's.  That one returns by a rt_sigreturn
- * from the copy.  A handler that changes its context, unwinds or never returns finds what it
- * would find without the shim.
+ * The shim's handler runs on its own stack, not on the program's. To start the program's
+ * handler, the shim copies the kernel's frame to the stack where that handler belongs, and
+ * changes the context so that the return from the shim's handler enters the program's. The
+ * program's handler returns with rt_sigreturn from the copy. If it changes its context,
+ * unwinds or never returns, it meets what it would meet without the shim.
  */
 #ifndef SHIM_SIGNALS_FRAME_H
 #define SHIM_SIGNALS_FRAME_H
@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* sigaction as the kernel has it. */
+/* The kernel's layout of sigaction. */
 struct sr_kernel_action {
 	void *handler;
 	unsigned long flags;
@@ -28,49 +28,56 @@ struct sr_kernel_action {
 #define SA_RESTORER 0x04000000
 #endif
 
-/* A handler that is to begin, and what comes after it. */
+/* A handler to start, and what to do after it. */
 struct sr_frame_plan {
 	uintptr_t top; /* of the stack */
 	uint64_t mask;
-	void *handler; /* gets the usual three arguments */
+	void *handler; /* called with the usual three arguments */
 	int signo;
 	/*
-	 * When it returns: on another stack, since programs keep things below the end
-	 * of their handlers' (a coroutine's first frame), with that mask.
+	 * Called when the handler has returned, with after_mask as the signal mask. It runs on
+	 * another stack, since programs keep data below the end of a handler's stack (a
+	 * coroutine's first frame).
 	 */
 	void (*after)(ucontext_t *uc, void *kept);
 	uintptr_t after_top;
 	uint64_t after_mask;
-	const void *kept; /* SR_FRAME_KEPT bytes, copied; they lie in the frame */
+	const void *kept; /* SR_FRAME_KEPT bytes, copied into the frame */
 };
 
 #define SR_FRAME_KEPT 64
 
-/* False on machines that this file has no code for. */
+/* False on an architecture that this file does not support. */
 bool sr_frame_supported(void);
 
-/* How a handler returns: code in this library that debuggers and unwinders recognise. */
+/* The code that a handler returns to; debuggers and unwinders recognise it as a signal frame. */
 void sr_frame_restorer(void);
 
 uintptr_t sr_frame_stack_pointer(const ucontext_t *uc);
 
-/* Has a system call failed just now, for this signal?  One that is to be made again has not. */
+/*
+ * Has this signal just made a system call fail with EINTR? A call that the kernel restarts
+ * does not count.
+ */
 bool sr_frame_is_interrupted_call(const ucontext_t *uc);
 
-/* Or is one interrupted that will be made again, or is about to be made? */
+/* The same, or is the thread about to make a system call, or to restart an interrupted one? */
 bool sr_frame_is_in_call(const ucontext_t *uc);
 
-/* The interrupted code keeps nothing below this address. */
+/* The interrupted code keeps no data below this address. */
 uintptr_t sr_frame_free_stack(const ucontext_t *uc);
 
-/* When this context is returned to, the handler begins; what it interrupts is *uc as it was. */
+/* Changes *uc so that a return to it starts the handler; the handler interrupts *uc as it was. */
 void sr_frame_move(ucontext_t *uc, const siginfo_t *info, const struct sr_frame_plan *plan);
 
 static inline uint64_t sr_frame_mask(const ucontext_t *uc)
 {
 	uint64_t mask;
 
-	/* The kernel's set is shorter than sigset_t, and what lies behind it is none. */
+	/*
+	 * The kernel's mask is shorter than sigset_t; the bytes after it are not part of the
+	 * mask.
+	 */
 	__builtin_memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
 	return mask;
 }

@@ -20,11 +20,11 @@
 #define OWN_ROOM (64ul << 10)
 #define SMALLEST 2048ul /* the kernel's MINSIGSTKSZ */
 
-/* Of threads that are over; linked through their lowest words. */
+/* Stacks of threads that have ended, linked through their lowest words. */
 static char *spare;
 static struct sr_lock spare_lock;
 
-/* The state of some CPUs' registers takes 11 KiB. */
+/* Some CPUs' register state takes 11 KiB. */
 static size_t own_bytes(void)
 {
 	size_t frame = getauxval(AT_MINSIGSTKSZ);
@@ -81,7 +81,7 @@ void sr_signal_stack_begin(struct sr_signal_stack *s)
 	if (!s->own)
 		return;
 	own = sr_signal_stack_own(s);
-	/* Fails in a handler that runs on the program's: then that one stays. */
+	/* This fails in a handler on the program's alternate stack: then that stack stays. */
 	if (kernel_altstack(&own, &s->program)) {
 		give_spare(s->own);
 		s->own = NULL;
@@ -118,7 +118,7 @@ bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp)
 	return s->own && sp - (uintptr_t)s->own < own_bytes();
 }
 
-/* As the kernel's on_sig_stack. */
+/* Like the kernel's on_sig_stack. */
 static bool is_on(const stack_t *stack, uintptr_t sp)
 {
 	if (stack->ss_flags & (int)SS_AUTODISARM)
@@ -135,7 +135,7 @@ uintptr_t sr_signal_stack_top(const struct sr_signal_stack *s, uintptr_t sp)
 	return (uintptr_t)p->ss_sp + p->ss_size;
 }
 
-/* As the kernel's do_sigaltstack. */
+/* Like the kernel's do_sigaltstack. */
 static long set_program(stack_t *program, const stack_t *set, uintptr_t sp)
 {
 	int mode = set->ss_flags & ~(int)SS_AUTODISARM;
@@ -163,7 +163,7 @@ long sr_signal_stack_set(struct sr_signal_stack *s, const stack_t *set, stack_t 
 		return kernel_altstack(set, old);
 	if (!(before.ss_flags & SS_DISABLE) && is_on(&before, sp))
 		before.ss_flags |= SS_ONSTACK;
-	/* Both may be the same memory. */
+	/* set and old may point to the same memory. */
 	if (set) {
 		stack_t wanted = *set;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stack.h: alternate signal stacks, the shim's and the program's.
+ * stack.h: the alternate signal stacks of the shim and of the program.
  *
- * An access to an exposed region may fault when the thread is at the end of its stack, on the
- * stack of a coroutine, or on an alternate stack that is just large enough for the program's
- * handler or in use for something else.  So the kernel gets a stack of the shim's, one per
- * thread, and the stack that the program sets is kept here.
+ * An access to an exposed region may fault when the thread has reached the end of its
+ * stack, or runs on a coroutine's stack, or on an alternate stack that is in use or just
+ * large enough for the program's handler. So each thread gives the kernel a stack of the
+ * shim's, and this module stores the stack that the program sets.
  */
 #ifndef SHIM_SIGNALS_STACK_H
 #define SHIM_SIGNALS_STACK_H
@@ -16,31 +16,31 @@
 
 #include "shim/core/signal_state.h"
 
-/* From now on, in this thread.  Without memory nothing happens. */
+/* Installs the shim's stack for this thread; does nothing without memory. */
 void sr_signal_stack_begin(struct sr_signal_stack *s);
 
-/* The thread is over, or is not the shim's any more: the kernel has the program's again. */
+/* Call when the thread ends or leaves the shim: gives the program's stack back to the kernel. */
 void sr_signal_stack_end(struct sr_signal_stack *s);
 
-/* The same in a forked child, where locks may be held by threads that it does not have. */
+/* The same for a forked child, where a thread that the child does not have may hold the lock. */
 void sr_signal_stack_abandon(struct sr_signal_stack *s);
 
-/* What the kernel has, if it is the shim's. */
+/* The shim's stack, as the kernel has it. */
 stack_t sr_signal_stack_own(const struct sr_signal_stack *s);
 
-/* A handler begins: the program's stack may be out of use meanwhile (SS_AUTODISARM). */
+/* Call when a handler begins: the program's stack may be disabled meanwhile (SS_AUTODISARM). */
 void sr_signal_stack_disarm(struct sr_signal_stack *s);
 
 /* Is sp on the shim's stack? */
 bool sr_signal_stack_is_own(const struct sr_signal_stack *s, uintptr_t sp);
 
 /*
- * The upper end of the program's, if a handler that wants it (SA_ONSTACK) is
- * to begin there when this was interrupted; 0: no.
+ * The upper end of the program's alternate stack if a handler with SA_ONSTACK that
+ * interrupts code with this stack pointer must start there; otherwise 0.
  */
 uintptr_t sr_signal_stack_top(const struct sr_signal_stack *s, uintptr_t sp);
 
-/* sigaltstack(2) as the kernel has it, for a caller whose stack pointer is sp.  -errno. */
+/* Does what the kernel does for sigaltstack(2), for a caller with stack pointer sp. -errno. */
 long sr_signal_stack_set(struct sr_signal_stack *s, const stack_t *set, stack_t *old, uintptr_t sp);
 
 #endif
