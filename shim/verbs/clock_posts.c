@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * clock_posts.c: the shim's own requests around those of the program; see
- * clocks.h.  All with the queue's lock on posts held.
+ * clock_posts.c: the shim's own requests around those of the program; see clocks.h.  The caller
+ * holds the queue's lock on posts.
  */
 #include "shim/verbs/clock_posts.h"
 
@@ -65,7 +65,8 @@ struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
 }
 
 /*
- * The words of the cell are written in turn: while one is, the other has the number before it.
+ * CLOCKs write the words of the cell alternately: while one is being written, the other one
+ * holds the number before it.
  */
 static uint64_t next_word(struct sr_clock_qp *c)
 {
@@ -80,7 +81,7 @@ void sr_clock_was_not_posted(struct sr_qp *q)
 	q->clock->ticket = (q->clock->ticket + SR_CLOCK_CELL_WORDS - 1) % SR_CLOCK_CELL_WORDS;
 }
 
-/* Not all of it, which is 128 bytes: what a WRITE or READ has. */
+/* Sets only the fields that a WRITE or READ uses; the whole struct has 128 bytes. */
 static void fill(const struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr,
 		 enum ibv_wr_opcode opcode, unsigned int flags)
 {
@@ -119,7 +120,7 @@ static void name_shared_queue(const struct sr_clock_qp *c, struct ibv_qp_ex *ex)
 			(uint64_t[]){(uintptr_t)ex, c->shared_queue});
 }
 
-/* The builder's fields are the program's: they are put back. */
+/* wr_id and wr_flags belong to the program, so they are restored. */
 void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex *ex)
 {
 	struct sr_clock_qp *c = q->clock;
@@ -127,7 +128,10 @@ void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex
 	unsigned int flags = ex->wr_flags;
 
 	ex->wr_id = (uintptr_t)wqe;
-	/* Soft-RoCE's library does not set it where the data is given: its kernel would look for an sge. */
+	/*
+	 * Soft-RoCE's library does not set this flag in wr_set_inline_data, and without it the
+	 * kernel driver would look for an sge.
+	 */
 	ex->wr_flags = IBV_SEND_INLINE;
 	sr_real(&sr_calls[SR_CALL_wr_rdma_write], (uint64_t[]){(uintptr_t)ex, c->rkey, next_word(c)});
 	name_shared_queue(c, ex);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * clock_posts.h: the shim's own requests around those of the program, made for
- * queues.c with the queue's lock on posts held.  See clocks.h for what they are.
+ * clock_posts.h: the shim's own requests around those of the program.  The caller holds the
+ * queue's lock on posts.  See clocks.h for what these requests are.
  */
 #ifndef SHIM_VERBS_CLOCK_POSTS_H
 #define SHIM_VERBS_CLOCK_POSTS_H
@@ -13,15 +13,18 @@
 /* Does a request of this kind need a CLOCK in front of it? */
 bool sr_clock_goes_before(enum ibv_wr_opcode opcode);
 
-/* A CLOCK with the last tick's number, or a READER that takes over the completion; NULL: none. */
+/*
+ * Makes a CLOCK with the number of the last tick, or a READER that takes over the completion of
+ * `fetch`.  NULL: no memory.
+ */
 struct sr_wqe *sr_clock_take_before(struct sr_qp *q, struct sr_wqe *program);
 struct sr_wqe *sr_clock_take_behind(struct sr_qp *q, struct sr_wqe *fetch,
 				    enum ibv_wr_opcode opcode);
 
-/* A CLOCK that was filled or built was not posted. */
+/* The CLOCK that was filled or built last was not posted. */
 void sr_clock_was_not_posted(struct sr_qp *q);
 
-/* For ibv_post_send, or as a builder of ibv_qp_ex posts it. */
+/* _fill_: for ibv_post_send; _build_: by the builders of ibv_qp_ex. */
 void sr_clock_fill_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr);
 void sr_clock_fill_behind(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_send_wr *wr);
 void sr_clock_build_before(struct sr_qp *q, struct sr_wqe *wqe, struct ibv_qp_ex *ex);

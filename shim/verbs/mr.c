@@ -11,14 +11,14 @@
 #include "shim/verbs/regions.h"
 
 struct region {
-	char *addr; /* NULL: no memory of the CPU's */
+	char *addr; /* NULL: the CPU cannot read this memory */
 	size_t length;
 	uint64_t iova;
-	bool doubtful; /* some of it may have been unmapped or protected since */
+	bool doubtful; /* the program may have unmapped or protected some of it since */
 };
 
 static struct sr_map regions;
-/* Where they all lie, and those that are gone as well. */
+/* Bounds of all regions that were ever registered; they never shrink. */
 static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
 
 static uint64_t key_of(struct ibv_context *context, uint32_t lkey)
@@ -47,8 +47,8 @@ void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, ui
 }
 
 /*
- * A program may deregister what a request has written, and poll the completion
- * afterwards: the last ones are remembered.
+ * The last deregistered regions.  A program may deregister the memory that a request
+ * wrote to, and poll the completion of that request afterwards.
  */
 #define GONE_MAX 1024
 
@@ -133,7 +133,10 @@ static void add_region(struct ibv_mr *mr, struct region *r)
 		sr_free(r);
 		return;
 	}
-	/* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: the same region was added twice. */
+	/*
+	 * ibv_reg_mr calls ibv_reg_mr_iova2 by its public name, so the wrapper of each adds
+	 * the same region.
+	 */
 	sr_free(old);
 }
 
@@ -146,7 +149,7 @@ void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova)
 		return;
 	if (everything)
 		*r = (struct region){.addr = (char *)1, .length = SIZE_MAX, .iova = 1};
-	/* Memory of a GPU, say, can be registered but not read. */
+	/* A program can register memory that the CPU cannot read, such as a GPU's. */
 	else if (length && sr_is_readable(addr, 1) && sr_is_readable((char *)addr + length - 1, 1))
 		*r = (struct region){.addr = addr, .length = length, .iova = iova};
 	else
@@ -164,10 +167,13 @@ static void remove_region(struct ibv_mr *mr)
 
 /* ---------------------------------------------------------------- exposed regions */
 
-/* By the address of their struct ibv_mr. */
+/* The key is the address of the struct ibv_mr. */
 static struct sr_map exposed;
 
-/* ibv_reg_mr calls ibv_reg_mr_iova2 by its public name: one registration, one decision. */
+/*
+ * The real ibv_reg_mr calls ibv_reg_mr_iova2 by its public name.  The inner call must not
+ * decide again whether the region is exposed.
+ */
 static __thread bool registering SR_INITIAL_EXEC;
 
 static void keep_exposed(struct ibv_mr *mr, struct sr_exposed_region *w)
@@ -184,7 +190,10 @@ static void keep_exposed(struct ibv_mr *mr, struct sr_exposed_region *w)
 	sr_regions_drop(w);
 }
 
-/* The NIC gets the backing mapping, and goes on using the program's addresses. */
+/*
+ * Registers the backing mapping.  The iova stays the program's address, so peers address the
+ * region as before.
+ */
 static struct ibv_mr *register_backing(uint64_t *a, uint64_t iova, uint64_t access)
 {
 	const struct sr_call_desc *d = &sr_calls[SR_CALL_ibv_reg_mr_iova2];
@@ -199,7 +208,7 @@ static struct ibv_mr *register_backing(uint64_t *a, uint64_t iova, uint64_t acce
 	return mr;
 }
 
-/* pd, addr, length come first in all of them. */
+/* The arguments of all these calls begin with pd, addr, length. */
 static uint64_t register_memory(const struct sr_call_desc *d, uint64_t *a, uint64_t iova,
 				uint64_t access)
 {
@@ -256,7 +265,7 @@ uint64_t sr_invoke_reg_mr_iova(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-/* ibv_rereg_mr: mr, flags, pd, addr, length, access.  The old lkey was forgotten before. */
+/* ibv_rereg_mr: mr, flags, pd, addr, length, access.  The caller has dropped the old lkey. */
 void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	struct ibv_mr *mr = (void *)a[0];
@@ -266,9 +275,9 @@ void sr_replayed_rereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t re
 }
 
 /*
- * The kernel translates the address that it is given, which is the remote one
- * as well: the memory has to be there.  What a peer can write from then on is
- * compared.
+ * A re-registered region cannot have a backing mapping elsewhere: ibv_rereg_mr has one
+ * address for both the memory and the remote side, so the pages have to be at that address.
+ * The region is therefore recorded by comparing it with its shadow copy.
  */
 static void rewindow(struct sr_exposed_region *old, const uint64_t *a)
 {
@@ -313,7 +322,7 @@ uint64_t sr_invoke_rereg_mr(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-/* ibv_dereg_mr: mr, whose memory is gone afterwards. */
+/* ibv_dereg_mr: mr.  The real call frees *mr. */
 void sr_replayed_dereg_mr(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	if ((int)result == 0)
@@ -324,12 +333,12 @@ uint64_t sr_invoke_dereg_mr(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_mr mr = *(struct ibv_mr *)a[0];
 	uint64_t key = key_of(mr.context, mr.lkey), result;
-	/* Before the real call: right after it another thread may be given the same key. */
+	/* Before the real call: as soon as it returns, another thread may get the same key. */
 	struct region *r = key ? sr_map_take(&regions, key) : NULL;
 	struct sr_exposed_region *w = sr_map_take(&exposed, a[0]);
 	void *old;
 
-	/* The kernel is given the address at which the pages are. */
+	/* The kernel needs the address of the registered pages: that of the backing mapping. */
 	if (w && w->is_protected)
 		((struct ibv_mr *)a[0])->addr = backing_of(w);
 	result = sr_real(d, a);
@@ -360,7 +369,7 @@ uint64_t sr_invoke_new_dm(const struct sr_call_desc *d, uint64_t *a)
 	return (uintptr_t)dm;
 }
 
-/* ibv_free_dm, and ibv_unimport_dm, which has no result and never fails. */
+/* ibv_free_dm and ibv_unimport_dm; the latter has no result and never fails. */
 uint64_t sr_invoke_end_dm(const struct sr_call_desc *d, uint64_t *a)
 {
 	void *ops = sr_ops_take((void *)a[0]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * objects.h: what the recorder knows of the program's verbs objects.
+ * objects.h: the shim's state for the program's verbs objects.
  *
- *   context.c  opened devices: the operations they had before they were patched
+ *   context.c  opened devices: their operations before the shim patched them
  *   mr.c       memory regions: from (context, lkey) and an address in a
  *              scatter/gather list to the memory behind it
  *   wq.c       work queues: which request a completion belongs to (wq.h)
@@ -33,7 +33,7 @@
 /* ------------------------------------------------------------- contexts */
 
 struct sr_context {
-	/* As the provider filled it in; context.ops and, if extended, all around it. */
+	/* As the provider filled it in: context.ops; if it is extended, the rest as well. */
 	struct verbs_context original;
 	uint32_t number; /* from 1 on */
 };
@@ -48,13 +48,13 @@ static inline struct sr_context *sr_context_find(struct ibv_context *context)
 
 /* Saves the operations of a new context and puts the wrappers in their place. */
 int sr_context_patch(struct ibv_context *context);
-/* Where the context keeps the pointer of this operation; NULL if it has no such operation. */
+/* The context's pointer to this operation; NULL if it has no such operation. */
 void **sr_context_slot(const struct sr_call_desc *d, struct ibv_context *context);
-/* Replay: it was laid out from the trace. */
+/* Replay: the context was rebuilt from the trace. */
 void sr_context_made(struct ibv_context *context);
-/* Of those operations only that are seen outside of the group. */
+/* Patches only the operations that the shim needs in a process outside the group. */
 int sr_context_patch_outside(struct ibv_context *context);
-/* How many there have been. */
+/* The number of contexts opened so far. */
 uint32_t sr_contexts_seen(void);
 
 void sr_context_forget(struct ibv_context *context);
@@ -69,8 +69,8 @@ static inline void *sr_context_original(struct ibv_context *context, size_t op_o
 }
 
 /*
- * Of the data path: what sr_real does for an operation of context.ops that has three
- * arguments, of which the first is of this context.
+ * sr_real for the data path: calls an operation of context.ops that has three arguments.
+ * `object`, the first one, belongs to `context`.
  */
 static inline uint64_t sr_real_operation(const struct sr_call_desc *d, struct ibv_context *context,
 					 const void *object, uint64_t second, const void *third)
@@ -84,17 +84,17 @@ static inline uint64_t sr_real_operation(const struct sr_call_desc *d, struct ib
 /* ------------------------------------------------------- memory regions */
 
 /*
- * What a scatter/gather entry leads to: memory of this process, or NULL where
- * the CPU has no address for it (device memory, an unknown key).
+ * The memory that a scatter/gather entry refers to.  NULL if the CPU has no address for it
+ * (device memory, an unknown key).
  */
 void *sr_mr_memory(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length);
 
-/* The same of a request that has completed: its region may be gone by now. */
+/* The same for a completed request, whose region may have been deregistered since. */
 void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, uint32_t length);
 
 /*
- * The program unmaps or protects the range: what is registered there, the device
- * goes on using, but the CPU may not be able to read it any more.
+ * The program unmaps or protects the range.  The device can still use regions registered there,
+ * but the CPU may not be able to read them any more.
  */
 void sr_mr_doubt(void *addr, size_t length);
 
@@ -105,14 +105,14 @@ void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
 struct sr_wq;
 struct sr_clock_qp;
 
-/* What a completion says of the request's buffers. */
+/* What the completion of a request says about its buffers. */
 enum sr_wqe_kind {
-	SR_WQE_SOURCE, /* nothing arrives: sends and writes */
+	SR_WQE_SOURCE, /* sends and writes: nothing was written to them */
 	SR_WQE_FETCH,  /* RDMA READ and atomics: the whole scatter list was written */
 	SR_WQE_RECV,   /* byte_len bytes of the scatter list were written */
 };
 
-/* Whose request it is: the program's, or one of clocks.h. */
+/* The program's request, or one of the shim's (clocks.h). */
 enum sr_wqe_role {
 	SR_WQE_PROGRAM,
 	SR_WQE_CLOCK,
@@ -121,21 +121,24 @@ enum sr_wqe_role {
 
 #define SR_WQE_MAGIC 0x73725f7771655f31ull
 
-/* A work request from its post to its completion.  Its address is the wr_id the provider sees. */
+/* A work request from its post to its completion.  The provider gets its address as the wr_id. */
 struct sr_wqe {
-	struct sr_send_request request; /* first; of a receive, its wr_id only */
+	struct sr_send_request request; /* must be first; a receive uses only the wr_id */
 	uint64_t magic;
 	struct sr_wq *wq;
 	enum sr_wqe_kind kind;
 	enum sr_wqe_role role;
-	bool stands;  /* READER: its completion is that of the program's request in front of it */
-	bool dropped; /* READER: that one has failed, by a completion of its own */
-	/* CLOCK: the request behind it; of the program's: the READER behind it, or NULL. */
+	bool stands;  /* READER: completes for the program's request in front of it */
+	bool dropped; /* READER: the request in front failed, with a completion of its own */
+	/* CLOCK: the request behind it.  Program's request: the READER behind it, or NULL. */
 	struct sr_wqe *other;
-	/* READER: what the completion of the other one says. */
+	/* READER: opcode and byte_len for the completion of the request in front of it. */
 	enum ibv_wc_opcode opcode;
 	uint32_t length;
-	/* Of the program's: its CLOCK has failed so, and this one was only flushed. */
+	/*
+	 * Program's request: its CLOCK failed with this error, and the request itself was only
+	 * flushed.
+	 */
 	enum ibv_wc_status lent_status;
 	uint32_t lent_vendor_err;
 	uint32_t num_sge;
@@ -148,49 +151,52 @@ struct sr_qp {
 	struct sr_wq *sq;
 	struct sr_wq *rq;          /* NULL with a shared receive queue */
 	struct sr_clock_qp *clock; /* NULL: no clocks; see clocks.h */
-	uint64_t posted;           /* of the program's requests to sq */
+	uint64_t posted;           /* number of the program's requests posted to sq */
 	/* The request between a builder call and its set_sge, and the first since wr_start. */
 	struct sr_wqe *building;
 	struct sr_wqe *batch;
-	/* Since wr_start: is there an event, and which fetch has no READER behind it yet? */
+	/* Since wr_start: was an event drawn, and which fetch has no READER behind it yet? */
 	bool batch_has_event;
-	bool overfull; /* it has more than the program's queue would have taken */
+	bool overfull; /* the batch has more requests than the program's queue would have taken */
 	struct sr_wqe *unread;
 	enum ibv_wr_opcode unread_opcode;
 	uint64_t batch_posted; /* `posted` at wr_start */
 };
 
-/* ordered: completes in the order of the posts (send queues).  depth: the most requests at a time.
- */
+/* ordered: completes in the order of the posts (send queues).  depth: of outstanding requests. */
 struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32_t depth,
 			   bool ordered);
 struct sr_wq *sr_wq_create_alike(const struct sr_wq *wq);
 
 uint32_t sr_wq_max_sge(const struct sr_wq *wq);
 
-/* The queue is gone; its requests keep their meaning while completions of them may be in `cq`. */
+/*
+ * The program destroyed the queue.  Its requests stay valid as long as `cq` may hold completions
+ * of them.
+ */
 void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq);
 
-/* Held across a post; what follows up to sr_wq_unappend is called with it only. */
+/* Held across a post.  The functions from here to sr_wq_unappend need this lock. */
 void sr_wq_lock_posts(struct sr_wq *wq);
 void sr_wq_unlock_posts(struct sr_wq *wq);
 
 /*
- * Locks, and has room for the copy of a chain, as struct ibv_send_wr (ordered) or ibv_recv_wr:
- * for one more than the queue is deep, so that a chain that it can take fits.
+ * Takes the lock and returns an array for the copy of a chain: of struct ibv_send_wr (ordered)
+ * or ibv_recv_wr.  It has one element more than the queue's depth, so every chain that the
+ * queue can take fits.
  */
 void *sr_wq_begin_posts(struct sr_wq *wq, uint32_t *room);
 
-/* Ordered: the queue pair whose clocks its requests carry; NULL when it goes. */
+/* Ordered queues: the queue pair whose clocks the requests carry; NULL at its destruction. */
 void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock);
-/* Ordered: how many of the program's requests the poller has passed. */
+/* Ordered queues: the number of the program's requests that the poller has passed. */
 uint64_t sr_wq_passed(const struct sr_wq *wq);
 
-/* A request, with the buffers that its completion fills (sge may be NULL). */
+/* Makes a request with the buffers that are full at its completion (sge may be NULL). */
 struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind kind,
 			   const struct ibv_sge *sge, uint32_t num_sge);
 
-/* The request that was posted under this wr_id; NULL if the wr_id is none of the shim's. */
+/* The request that was posted under this wr_id; NULL if the wr_id is not one of the shim's. */
 static inline struct sr_wqe *sr_wqe_of(uint64_t wr_id)
 {
 	struct sr_wqe *wqe = (void *)(uintptr_t)wr_id;
@@ -200,43 +206,43 @@ static inline struct sr_wqe *sr_wqe_of(uint64_t wr_id)
 	return wqe;
 }
 
-/* It was not posted after all, and is not appended. */
+/* Gives back a request that was neither posted nor appended. */
 void sr_wqe_give_back(struct sr_wqe *wqe);
 
-/* Send queues complete in order: requests go into a list, in the order of their post. */
+/* Send queues complete in order, so their requests are kept in a list in post order. */
 void sr_wq_append(struct sr_wq *wq, struct sr_wqe *wqe);
 /* Takes back the requests from `first` to the end of the list. */
 void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
 
 /*
- * Completions of one poll: puts the program's wr_ids into them, and adds to `received`
- * what memory they prove to be written.  Takes out those of the shim's own requests;
- * returns how many are left.
+ * Handles the completions of one poll: restores the program's wr_ids, adds the memory that they
+ * prove to be written to `received`, and removes the completions of the shim's own requests.
+ * Returns how many are left.
  */
 int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received);
 
-/* Completion queues made through the shim; requests of others keep their own wr_ids. */
+/* Completion queues created through the shim; requests of other queues keep their wr_ids. */
 struct sr_cq;
 
-/* How deep a queue of which the program asks for so much is made. */
+/* The depth to create a queue with if the program asks for `cqe`. */
 int sr_cq_depth(int cqe);
 
 void sr_cq_add(struct ibv_cq *cq);
 bool sr_cq_known(struct ibv_cq *cq);
 
-/* Around a destroy: taken out before it, then freed, or put back if it failed. */
+/* Around a destroy: take it out before; then free it, or put it back if the destroy failed. */
 struct sr_cq *sr_cq_take(struct ibv_cq *cq);
 void sr_cq_put_back(struct ibv_cq *cq, struct sr_cq *c);
 void sr_cq_free(struct sr_cq *c);
 
 /*
- * Around a poll: the queues retired before it, and then, if it found fewer
- * completions than it asked for, that none is left of those queues.
+ * Around a poll: the first function returns the work queues retired before it.  If the poll
+ * finds fewer completions than it asked for, the second one notes that none is left of these.
  */
 static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq);
 void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired);
 
-/* Nearly always there is none, and a poll is done with one comparison. */
+/* There is nearly always none; then this costs a poll one comparison. */
 extern atomic_bool sr_any_retired SR_HIDDEN;
 struct sr_wq *sr_cq_find_retired(struct ibv_cq *cq);
 
@@ -249,10 +255,10 @@ static inline struct sr_wq *sr_cq_retired(struct ibv_cq *cq)
 
 /* ------------------------------------------- extended completion queues */
 
-/* The one that start_poll or next_poll found last; NULL if the queue is not an extended one. */
+/* The completion that start_poll or next_poll found last; NULL if the queue is not extended. */
 struct sr_completion *sr_cq_current(const struct ibv_cq_ex *cq);
 
-/* Around a destroy, as sr_cq_take and its kin. */
+/* Around a destroy, like sr_cq_take and sr_cq_put_back. */
 struct sr_completion *sr_cq_ex_take(struct ibv_cq *cq);
 void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c);
 
@@ -260,7 +266,7 @@ void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c);
 
 extern struct sr_map sr_qps SR_HIDDEN;
 
-/* NULL if it was not made through the shim. */
+/* NULL if it was not created through the shim. */
 static inline struct sr_qp *sr_qp_find(struct ibv_qp *qp)
 {
 	return sr_map_get(&sr_qps, (uintptr_t)qp);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pinned.c: exposed memory that a call is given: the kernel, or a library, must be able to access it. */
+/*
+ * pinned.c: makes exposed memory that a call gets as an argument accessible to the kernel or
+ * library for the duration of the call.
+ */
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,11 +14,11 @@
 #include "shim/verbs/compared.h"
 #include "shim/verbs/regions.h"
 
-/* How many bytes a pointer to one thing, to a path, and to one of several things may mean, at most. */
+/* Upper limits of the bytes behind a pointer: to a struct, to a path, to an array element. */
 #define STRUCT_BYTES 512
 #define TEXT_BYTES   4096
 #define THING_BYTES  16
-/* The kernel takes no more in one call. */
+/* The kernel accepts no more in one call. */
 #define PIECES_LIMIT 1024
 #define LENGTH_LIMIT (1ul << 40)
 
@@ -36,7 +39,7 @@ static bool has_room(struct sr_pinned *p)
 	return true;
 }
 
-/* An alias does not open the page, which other threads would notice. */
+/* An alias leaves the page protected; other threads would notice if it were not. */
 static bool alias(struct sr_pinned *p, uint64_t *argument, size_t length)
 {
 	void *addr = sr_exposed_alias((void *)*argument, length);
@@ -56,7 +59,7 @@ static void pin(struct sr_pinned *p, const void *addr, size_t length)
 	sr_exposed_pin(addr, length);
 }
 
-/* A list that is about to be followed must be readable: the kernel would return EFAULT. */
+/* The shim must not fault where the kernel would return EFAULT, so it checks lists first. */
 static bool pin_list(struct sr_pinned *p, const void *list, size_t n, size_t size)
 {
 	if (!list || n > PIECES_LIMIT || !sr_is_readable(list, n * size))
@@ -90,7 +93,7 @@ static void pin_messages(struct sr_pinned *p, const struct mmsghdr *m, size_t n)
 		pin_message(p, &m[i].msg_hdr);
 }
 
-/* The text's length with its end, as far as it lies in an exposed region. */
+/* The length of the text, with the final zero, as far as it lies in an exposed region. */
 static size_t text_length(const char *text)
 {
 	char piece[64];
@@ -171,7 +174,7 @@ void sr_regions_pin(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned 
 		pin_argument(p, d->length_of[i], d->size_of[i], a, i);
 }
 
-/* The argument behind a buffer may be its length. */
+/* The argument that follows a buffer may be its length. */
 void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 {
 	pin_nothing(p);
@@ -181,7 +184,10 @@ void sr_regions_pin_words(const uint64_t a[6], struct sr_pinned *p)
 									      : STRUCT_BYTES);
 }
 
-/* A thread that began to wait there before the page was exposed waits at the program's address. */
+/*
+ * The call woke the futex at the alias.  A thread that began to wait before the page was exposed
+ * waits at the program's address.
+ */
 static void wake_at(uintptr_t addr, size_t length)
 {
 	for (size_t at = 0; at + sizeof(uint32_t) <= length; at += sizeof(uint32_t))

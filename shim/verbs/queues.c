@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * queues.c: completion queues and shared receive queues.  Every completion comes back
- * under the program's wr_id (see wq.c).
+ * queues.c: completion queues and shared receive queues.  The program gets every completion
+ * under its own wr_id (see wq.c).
  */
 #include <limits.h>
 
@@ -18,8 +18,8 @@ static struct sr_map srqs;
 /* ----------------------------------------------------- completion queues */
 
 /*
- * After an error, each of the shim's own requests has a completion as well: there
- * must be room for those of queues as deep as add_qp makes them.
+ * After an error, each of the shim's own requests completes too.  The completion queue needs
+ * room for these, for queue pairs as deep as add_qp makes them.
  */
 int sr_cq_depth(int cqe)
 {
@@ -51,7 +51,7 @@ uint64_t sr_invoke_resize_cq(const struct sr_call_desc *d, uint64_t *a)
 uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq *cq = (struct ibv_cq *)a[0];
-	/* Before the real call: right after it another thread may be given the same address. */
+	/* Before the real call: as soon as it returns, another thread may get the same address. */
 	struct sr_cq *c = sr_cq_take(cq);
 	struct sr_completion *current = sr_cq_ex_take(cq);
 	void *ops = sr_ops_take(cq);
@@ -69,8 +69,10 @@ uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-/* How many completions the program sees, or what the provider said.  *room: how many more it has
- * room for. */
+/*
+ * Returns how many completions the program gets, or the provider's error.  *room: how many more
+ * the program has room for.
+ */
 static inline __attribute__((always_inline)) int poll_queue(const struct sr_call_desc *d,
 							    struct ibv_cq *cq, struct ibv_wc *wc,
 							    int *room, struct sr_received *received)
@@ -79,7 +81,7 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 
 	received->count = 0;
 	sr_poll_begins(received);
-	/* In the place of the shim's own, there may be more of the program's behind them. */
+	/* Removed completions leave room: polls again for the program's completions behind them. */
 	do {
 		n = (int)sr_real_operation(d, cq->context, cq, (uint64_t)*room, wc + kept);
 		left = n > 0 ? sr_wq_complete(wc + kept, n, received) : 0;
@@ -91,7 +93,7 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 	return kept || n >= 0 ? kept : n;
 }
 
-/* A queue that it finds empty holds nothing of the queue pairs that were retired before. */
+/* If this poll empties the queue, no completions of queue pairs retired before it are left. */
 static uint64_t __attribute__((noinline))
 poll_after_retirement(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -121,7 +123,7 @@ struct sr_wq *sr_srq_find(struct ibv_srq *srq)
 	return sr_map_get(&srqs, (uintptr_t)srq);
 }
 
-/* Without memory for it, the queue is as good as unknown: its requests keep their own wr_ids. */
+/* On failure the queue is treated as unknown: its requests keep the program's wr_ids. */
 static void put(struct ibv_srq *srq, struct sr_wq *wq)
 {
 	void *old;
@@ -161,7 +163,7 @@ uint64_t sr_invoke_create_srq_ex(const struct sr_call_desc *d, uint64_t *a)
 
 uint64_t sr_invoke_destroy_srq(const struct sr_call_desc *d, uint64_t *a)
 {
-	/* Before the real call: right after it another thread may be given the same address. */
+	/* Before the real call: as soon as it returns, another thread may get the same address. */
 	struct ibv_srq *srq = (struct ibv_srq *)a[0];
 	struct sr_wq *wq = sr_map_take(&srqs, a[0]);
 	struct sr_clock_srq *clock = sr_clocks_take_srq(srq);

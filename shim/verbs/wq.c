@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wq.c: which work request a completion belongs to.
+ * wq.c: finds the work request that a completion belongs to.
  *
- * Programs use one wr_id for many requests, and a shared receive queue completes in
- * any order, so the program's wr_id does not identify a request.  The shim posts each
- * request with a wr_id of its own, the address of an sr_wqe, and puts the program's
- * back into the completion.  The rules of a send queue are those of
- * logd/base/matching.h.
+ * Programs use one wr_id for many requests, and a shared receive queue completes in any order,
+ * so the program's wr_id does not identify a request.  The shim posts each request with a
+ * wr_id of its own, the address of an sr_wqe, and restores the program's wr_id in the
+ * completion.  Send queues follow the rules of logd/base/matching.h.
  *
- * Two locks keep a thread that posts and one that polls apart; each is taken once a
- * call.  `posts` is held across the real post, so that the list has the order of the
- * queue.  `done` is held for a poll's completions.  Reported requests go back in a
- * list of their own, which a post that has run out takes as a whole.
+ * Two locks let one thread post while another one polls; each is taken once per call.  `posts`
+ * is held across the real post, so that the list has the order of the queue.  `done` is held
+ * while the completions of a poll are handled.  The poller returns reported requests in a
+ * separate list; a poster that has no free request left takes that whole list.
  * Lock order: posts before done.
  */
 #include "shim/verbs/wq.h"
@@ -39,7 +38,7 @@ void sr_wq_destroy(struct sr_wq *wq)
 	sr_free(wq);
 }
 
-/* With the lock on posts held, or before anybody knows of the queue. */
+/* Called with the lock on posts held, or before any other thread can use the queue. */
 static bool add_chunk(struct sr_wq *wq)
 {
 	size_t size = sizeof(struct sr_wqe) + wq->max_sge * sizeof(struct ibv_sge);
@@ -76,8 +75,7 @@ struct sr_wq *sr_wq_create(struct ibv_context *context, uint32_t max_sge, uint32
 	wq->max_sge = max_sge ? max_sge : 1;
 	wq->ordered = ordered;
 	wq->room = depth < UINT32_MAX ? depth + 1 : depth;
-	/* Not zeroed: the pages of a deep queue that only ever sees short chains are never there.
-	 */
+	/* Not zeroed, so a deep queue with short chains never touches most of these pages. */
 	wq->copies = sr_alloc(wq->room * copy_size(ordered));
 	if (!wq->copies || !add_chunk(wq)) {
 		sr_wq_destroy(wq);
@@ -155,7 +153,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 	struct sr_wqe *wqe;
 
 	if (num_sge > wq->max_sge)
-		return NULL; /* the provider is going to refuse it */
+		return NULL; /* the provider will refuse it */
 	if (!wq->free && !refill(wq))
 		return NULL;
 	wqe = wq->free;
@@ -171,7 +169,7 @@ struct sr_wqe *sr_wqe_take(struct sr_wq *wq, uint64_t wr_id, enum sr_wqe_kind ki
 		sr_exposed_copy(sge, wqe->sge, wqe->num_sge * sizeof(*sge));
 		return wqe;
 	}
-	/* The usual list is not worth a call. */
+	/* The usual list is too short for a call of memcpy. */
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
 		wqe->sge[i] = sge[i];
 	return wqe;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wq.h: a work queue's insides, for the modules that share them:
+ * wq.h: the internals of a work queue, for the modules that share them:
  *
- *   wq.c           queues and their requests, from the post on
- *   completions.c  what a poll found: the program's wr_ids, and the bytes received
+ *   wq.c           queues, and requests at their post
+ *   completions.c  the completions of a poll: the program's wr_ids, and the bytes received
  *   retired.c      queues of destroyed queue pairs, whose completions may still be polled
  */
 #ifndef SHIM_VERBS_WQ_H
@@ -24,25 +24,25 @@ struct sr_wq {
 	bool ordered;
 	void *copies;
 
-	/* The poster's, with posts held; in lines that the poller does not touch. */
+	/* For posters, protected by posts; in cache lines that the poller does not touch. */
 	char apart[APART];
 	struct sr_lock posts;
 	struct sr_wqe *free;
 	struct sr_send_tail tail; /* ordered queues only */
 	struct chunk *chunks;
-	uint64_t count; /* all there are */
+	uint64_t count; /* all requests, free or not */
 
-	/* The poller's, with done held. */
+	/* For pollers, protected by done. */
 	char apart_again[APART];
 	struct sr_lock done;
-	struct sr_wqe *returned;      /* reported */
-	struct sr_received *received; /* of the poll under way */
+	struct sr_wqe *returned;      /* reported requests, free for posters */
+	struct sr_received *received; /* of the current poll */
 	struct sr_send_head head;     /* ordered queues only */
 	struct sr_clock_qp *clock;
-	uint64_t passed_count; /* of the program's requests; read by the poster */
+	uint64_t passed_count; /* the program's requests that were passed; posters read it */
 
 	struct sr_wq *_Atomic next_retired;
-	uint64_t drained_at; /* in epochs of polls, see below */
+	uint64_t drained_at; /* in epochs of polls, see retired.c */
 };
 
 static inline struct sr_wqe *sr_wqe_next(const struct sr_wqe *wqe)
@@ -56,10 +56,10 @@ static inline void sr_wqe_put_in(struct sr_wqe **list, struct sr_wqe *wqe)
 	*list = wqe;
 }
 
-/* With no completion of it to come. */
+/* No completion of the queue may be left to come. */
 void sr_wq_destroy(struct sr_wq *wq);
 
-/* Requests that wait for a completion. */
+/* Does any request wait for a completion? */
 bool sr_wq_has_outstanding(struct sr_wq *wq);
 
 #endif

@@ -19,19 +19,19 @@
 #include "shim/verbs/clocks/domains.h"
 #include "shim/verbs/clocks/names.h"
 
-/* Of the region of this process: one for each queue pair that leads to a member. */
+/* Cells in the region of this process: one for each queue pair that leads to a member. */
 #define CELLS       4088
-/* Read of another's region: what a READER may bring is bounded. */
+/* Limit of the cells that one READER fetches from a peer's region. */
 #define SLOT_CELLS  126
 #define SLOTS       1024
-/* Cells more than are in use: those of members that connect a moment later. */
+/* A READER fetches this many cells more than are in use, for members that connect later. */
 #define SPARE_CELLS 1u
 
 struct sr_clock_slot {
 	_Atomic uint64_t words[SR_CLOCK_HEAD_WORDS + SLOT_CELLS * SR_CLOCK_CELL_WORDS];
 };
 
-/* What is registered, in each protection domain anew. */
+/* The memory that the shim registers in each protection domain. */
 struct memory {
 	union {
 		struct sr_clock_region region;
@@ -43,12 +43,12 @@ struct memory {
 
 static struct {
 	bool on;
-	bool with_oneself; /* a test's: as if one's own queue pairs were another's */
+	bool with_oneself; /* for tests: treats queue pairs to this process as a peer's */
 	struct sr_clock clock;
-	uint32_t members; /* 0: not known */
+	uint32_t members; /* 0: unknown */
 	struct memory *memory;
 	size_t memory_bytes;
-	struct sr_clock_view *view; /* of our own region */
+	struct sr_clock_view *view; /* of this process's region */
 	struct sr_lock sampling;
 	struct sr_directory directory;
 	struct sr_lock slots_lock;
@@ -84,7 +84,10 @@ static bool make_memory(bool member)
 
 	self.memory_bytes = whole_pages(sizeof(struct memory) +
 					(member ? SLOTS * sizeof(struct sr_clock_slot) : 0));
-	/* Where libibverbs keeps registered pages from children, nothing else is on them. */
+	/*
+	 * Whole pages, shared with no other data: after ibv_fork_init, libibverbs withholds
+	 * registered pages from children.
+	 */
 	p = sr_alloc_zeroed(self.memory_bytes + PAGE - 1);
 	if (!p)
 		return false;
@@ -105,26 +108,26 @@ static void complain(const char *what, const char *why)
 	self.has_complained = true;
 }
 
-/* What a queue pair carries, and why no clocks, for the trace. */
+/* Writes to the trace whether a queue pair carries clocks, and if not, why. */
 static void note(const struct sr_connection_payload *p)
 {
 	sr_engine_note(&sr_self, SR_REC_CONNECTION, p, sizeof(*p));
 }
 
-/* An outsider reports nothing of a daemon that it can do without. */
+/* A process outside the group needs no daemon, so it does not report that none is there. */
 static bool can_do_without(bool member, int err)
 {
 	return !member && (err == -ENOENT || err == -ECONNREFUSED);
 }
 
-/* -errno: this process has no clocks. */
+/* Returns -errno if this process gets no clocks. */
 static int join(const char *path, const struct sr_job *job, bool member, char *error, size_t size)
 {
 	int err = sr_directory_join(&self.directory, path, job, error, size);
 
 	if (!sr_directory_joins_later(&self.directory))
 		return err;
-	/* A daemon that is slow, or about to be replaced: with the first queue pair. */
+	/* The daemon is slow or about to be replaced: the first queue pair tries to join again. */
 	if (!can_do_without(member, err))
 		return 0;
 	sr_directory_abandon(&self.directory);
@@ -361,7 +364,10 @@ void sr_clocks_remove_qp(struct sr_clock_qp *c)
 
 /* ---------------------------------------------------------------- connecting */
 
-/* In use, or soon: each member of the group is likely to have a queue pair that leads there. */
+/*
+ * At least one cell for each member of the group: each is likely to connect a queue pair to
+ * that peer soon.
+ */
 static uint32_t cells_to_read(uint32_t in_use)
 {
 	uint32_t n = in_use + SPARE_CELLS;
@@ -394,7 +400,7 @@ static uint8_t at_most(uint32_t n, uint32_t limit)
 	return n < UINT8_MAX ? (uint8_t)n : UINT8_MAX;
 }
 
-/* Never less than was asked for: what is wrong with that, the provider says. */
+/* Never returns less than asked: if that exceeds the limit, the provider refuses it. */
 static uint8_t twice(uint8_t asked, uint32_t limit)
 {
 	uint8_t more = at_most(2u * asked, limit);
@@ -402,20 +408,22 @@ static uint8_t twice(uint8_t asked, uint32_t limit)
 	return more > asked ? more : asked;
 }
 
-/* Of a peer in the job, which answers twice as many as its program thinks; that is at least as many
- * as ours has under way. */
+/*
+ * A peer of the job answers twice as many READs as its program asked for.  That is at least as
+ * many as this end has under way.
+ */
 uint8_t sr_clocks_initiated(const struct sr_clock_qp *c, uint8_t asked)
 {
 	return c->reads ? twice(asked, at_most(c->device_reads, c->peer_reads)) : asked;
 }
 
-/* Whether this one has found the peer or not: the peer may have found this one. */
+/* Also doubled if this end did not find the peer: the peer may have found this end. */
 uint8_t sr_clocks_answered(const struct sr_clock_qp *c, uint8_t asked)
 {
 	return twice(asked, c->names.reads);
 }
 
-/* Of a member's: can its requests carry clocks to where that is? */
+/* Can requests of a member's queue pair carry clocks to the peer that was found? */
 static enum sr_carries what_carries(const struct sr_clock_qp *c, const struct sr_found *found)
 {
 	if (found->member == (uint32_t)self.clock.member && !self.with_oneself)
@@ -424,7 +432,10 @@ static enum sr_carries what_carries(const struct sr_clock_qp *c, const struct sr
 		return SR_CARRIES_NO_ROOM;
 	if (found->cell == SR_NO_CELL || found->cell >= CELLS)
 		return SR_CARRIES_NO_CELL;
-	/* A target whose process has no shared receive queue now: its region cannot be reached. */
+	/*
+	 * An XRC target is addressed by a shared receive queue.  Its process has none at
+	 * present, so its region cannot be reached.
+	 */
 	if (c->qp->qp_type == IBV_QPT_XRC_SEND && !found->shared_queue)
 		return SR_CARRIES_NO_SRQ;
 	return SR_CARRIES_CLOCKS;
@@ -447,7 +458,7 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	c->peer_reads = found->reads;
 	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
 		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
-	/* Nothing is ever sent from the target of XRC, or from a queue of no length. */
+	/* An XRC target sends nothing, and neither does a send queue of length 0. */
 	if (!sr_clocks_member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit)
 		return;
 	carries = what_carries(c, found);
@@ -473,7 +484,7 @@ static void find_peer(struct sr_clock_qp *c)
 		use_found(c, &found);
 		return;
 	}
-	/* A daemon that was silent is not asked by others for a while, and is as good as none. */
+	/* The second failure: the first one was reported and noted. */
 	if (c->unanswered)
 		return;
 	c->unanswered = err != -ENOENT;
@@ -487,7 +498,7 @@ void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr)
 {
 	sr_clocks_disconnect(c);
 	c->find = (struct sr_find){.own_number = c->qp->qp_num, .number = attr->dest_qp_num};
-	/* A daemon that did not answer when it was made may do so now. */
+	/* The daemon did not answer when the queue pair was created; it may now. */
 	if (c->unnamed)
 		c->unnamed = add_to_directory(c);
 	if (c->unnamed) {
@@ -532,8 +543,8 @@ static void merge(struct sr_clock_view *v, const _Atomic uint64_t *words, uint32
 }
 
 /*
- * More cells are in use than the READ asked for, or it was held up while one was written
- * twice: an order may have been missed.
+ * Records that an order may have been missed: more cells are in use than the READ fetched, or
+ * the READ was so slow that a cell was written twice meanwhile.
  */
 static void note_short(struct sr_clock_qp *c, uint64_t in_use)
 {
@@ -541,7 +552,7 @@ static void note_short(struct sr_clock_qp *c, uint64_t in_use)
 
 	sr_engine_clock(sr_clock_tick(&self.clock), &missed, 1);
 	c->cells_count = cells_to_read((uint32_t)in_use);
-	/* For the READs from now on. */
+	/* Later READs fetch more cells. */
 	c->read_sge.length = (uint32_t)sr_clock_read_bytes(c->cells_count);
 }
 
@@ -568,12 +579,12 @@ void sr_clocks_sample_peers(void)
 	cells = (uint32_t)atomic_load_explicit(&r->cells, memory_order_relaxed);
 	if (!cells || !sr_clock_is_news(&self.clock, self.view, &r->own, cells))
 		return;
-	/* What cannot be written now is left for the next sample. */
+	/* A busy thread cannot write records now; the next sample finds the same orders. */
 	if (sr_thread_is_busy(&sr_self))
 		return;
 	/*
-	 * Never waited for: this may be a signal handler that interrupted its
-	 * owner.  Two threads that sample at once note an order twice.
+	 * Does not wait for the lock: this may be a signal handler that interrupted the
+	 * lock's owner.  Two threads that sample at the same time may record an order twice.
 	 */
 	alone = sr_trylock(&self.sampling);
 	merge(self.view, &r->own, cells);

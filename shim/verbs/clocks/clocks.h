@@ -2,21 +2,22 @@
 /*
  * clocks.h: the clocks of nicclock/ on real queue pairs.
  *
- * Every process of a job that runs under the shim has a clock region, in the
- * group or not, and adds its connected queue pairs to the directory
- * (logd/nodes/directory.h).  A member of the group besides posts requests of the shim's own:
+ * Every process of a job that runs under the shim has a clock region, whether or not it is in
+ * the group, and adds its connected queue pairs to the directory (logd/nodes/directory.h).  A
+ * member of the group also posts requests of the shim's own:
  *
- *   CLOCK   a WRITE of 8 bytes in front of the first request of a post that
- *           changes memory of the peer's or sends to it, inline
- *   READER  a READ of the peer's cells behind a READ or an atomic, which
- *           completes in its place
+ *   CLOCK   an inline WRITE of 8 bytes, in front of the first request of a post that
+ *           changes the peer's memory or sends to the peer
+ *   READER  a READ of the peer's cells, behind a READ or an atomic; the completion of
+ *           the READER stands for both
  *
- * Neither is seen by the program: queues are made larger than it asked for and
- * refuse what would not have fitted, completions of the shim's are filtered
- * out, an error of a CLOCK becomes that of the request behind it.
+ * The program sees neither.  The shim makes queues larger than the program asked for, and
+ * refuses the posts that the smaller queue would have refused.  It removes its own completions
+ * from polls, and reports an error of a CLOCK as an error of the request behind it.
  *
- * This module owns the region, its registrations and what it knows of each
- * queue pair; post_send.c and builders.c post, completions.c completes.  Any thread.
+ * This module owns the region, its registrations and the state of the clocks of each queue
+ * pair.  post_send.c and builders.c post the requests, completions.c handles their
+ * completions.  Any thread may call these functions.
  */
 #ifndef SHIM_VERBS_CLOCKS_CLOCKS_H
 #define SHIM_VERBS_CLOCKS_CLOCKS_H
@@ -31,63 +32,67 @@
 #include "nicclock/clock.h"
 #include "shim/core/settings.h"
 
-/* At most so many requests for one of the program's: CLOCK, it, READER. */
+/* One request of the program becomes at most three: a CLOCK, the request, a READER. */
 #define SR_CLOCK_REQUESTS   3
 #define SR_CLOCK_WORD_BYTES 8
 
 struct sr_clock_slot;
 struct sr_clock_srq;
 
-/* A queue pair's, from its creation to its end. */
+/* The clocks of one queue pair, from its creation to its destruction. */
 struct sr_clock_qp {
 	struct ibv_qp *qp;
 	struct ibv_pd *pd;
-	struct sr_queue_pair names; /* as the directory has it */
-	int unnamed;                /* -errno: it has it not; 0 */
+	struct sr_queue_pair names; /* its entry in the directory */
+	int unnamed;                /* -errno if the directory did not take the entry, else 0 */
 	struct sr_find find;        /* the other end */
-	bool unanswered;            /* the directory could not be asked about it */
+	bool unanswered;            /* the directory did not answer the search for it */
 
-	/* What the program asked for and has to see. */
-	bool has_room; /* made with room for the shim's requests */
+	/* The limits that the program asked for; it must see these and not the larger ones. */
+	bool has_room; /* the queue has room for the shim's requests */
 	bool sig_all;
-	uint32_t limit; /* of requests at a time */
+	uint32_t limit; /* outstanding requests */
 	uint32_t max_inline;
-	uint32_t granted_inline; /* by the provider, which refuses more */
-	struct ibv_qp_attr
-	    asked; /* of what the shim asks for besides, and which of it (IBV_QP_*) */
+	uint32_t granted_inline; /* what the provider granted; it refuses more */
+	/* The program's values of the attributes that the shim raised; asked_mask (IBV_QP_*)
+	 * says which. */
+	struct ibv_qp_attr asked;
 	int asked_mask;
 
-	uint32_t device_reads; /* READs and atomics that it may have under way */
-	uint32_t peer_reads;   /* that the peer's device takes; 0: none of the job's */
+	uint32_t device_reads; /* outstanding READs and atomics that this device can have */
+	uint32_t peer_reads;   /* that the peer's device accepts; 0: the peer is not in the job */
 
-	/* Once it is connected to a process of the job. */
-	bool to_oneself; /* which needs no CLOCK, but events: others read what is written there */
-	bool carries;    /* CLOCKs go out before */
-	bool reads;      /* READERs behind */
+	/* Valid once it is connected to a process of the job. */
+	bool to_oneself; /* needs no CLOCKs, but events: others read what it writes */
+	bool carries;    /* posts CLOCKs */
+	bool reads;      /* posts READERs */
 	uint32_t rkey;
-	uint32_t shared_queue; /* XRC: requests of the shim's name this one */
-	/* Addresses of the words of the peer's cell for this queue pair, and the one that is
-	 * written next. */
+	uint32_t shared_queue; /* XRC: the SRQ that the shim's requests name */
+	/* Addresses of the words of this queue pair's cell at the peer, and which of them the next
+	 * CLOCK writes. */
 	uint64_t cell[SR_CLOCK_CELL_WORDS];
 	uint32_t ticket;
-	uint64_t cells; /* address to read from */
+	uint64_t cells; /* the address at the peer that READERs read from */
 	uint32_t cells_count;
 	unsigned int fence; /* IBV_SEND_FENCE where the device may reorder READs */
 	struct sr_clock_view *view;
-	struct sr_clock_slot *slot; /* where READs bring the peer's cells */
+	struct sr_clock_slot *slot; /* READERs put the peer's cells here */
 	struct ibv_sge read_sge;
 	struct ibv_sge word_sge;
 	uint64_t word;
 };
 
-/* Before main, or when the first device is opened.  member: in the group, and recorded. */
+/*
+ * Called before main, or when the first device is opened.  member: this process is in the group
+ * and is recorded.
+ */
 void sr_clocks_start(const struct sr_settings *settings, bool member);
 void sr_clocks_forget_in_child(void);
 
-/* Its descriptors, -1 where there is none. */
+/* The file descriptors that this module has open; -1 for none. */
 void sr_clocks_own_fds(int fds[2]);
 
-/* Are there clocks in this process, and is it a member? */
+/* Does this process have clocks?  Is it a member with clocks? */
 bool sr_clocks_on(void);
 extern bool sr_clocks_member SR_HIDDEN;
 
@@ -98,67 +103,72 @@ static inline bool sr_clocks_is_member(void)
 
 /* ---- life of a queue pair ---- */
 
-/* May requests of such a queue pair carry clocks? */
+/* Can requests of a queue pair of this type carry clocks? */
 bool sr_clocks_go_over(enum ibv_qp_type type);
 
-/* NULL where clocks cannot be (its type, no memory).  xrcd: of a target of XRC, which has no pd. */
+/*
+ * Returns NULL if the queue pair cannot have clocks: because of its type, or for want of memory.
+ * xrcd: for an XRC target, which has no pd.
+ */
 struct sr_clock_qp *sr_clocks_add_qp(struct ibv_qp *qp, struct ibv_pd *pd,
 				     const struct ibv_xrcd *xrcd);
-/* Adds it to the directory: called before the program has it. */
+/* Adds it to the directory; called before the program gets the queue pair. */
 void sr_clocks_name_qp(struct sr_clock_qp *c);
 void sr_clocks_remove_qp(struct sr_clock_qp *c);
 
 /*
- * A shared receive queue of XRC: it says by which protection domain this process's region is
- * reached.  Added to the directory before the program has it.
+ * Adds an XRC shared receive queue to the directory, before the program gets it.  Its protection
+ * domain is the one through which peers reach this process's clock region.
  */
 void sr_clocks_add_srq(struct ibv_srq *srq, struct ibv_pd *pd, const struct ibv_xrcd *xrcd);
-/* Before it goes; and if it does not go, or has gone. */
+/* Around a destroy: take before it; then put back if it failed, or remove. */
 struct sr_clock_srq *sr_clocks_take_srq(struct ibv_srq *srq);
 void sr_clocks_put_back_srq(struct ibv_srq *srq, struct sr_clock_srq *s);
 void sr_clocks_remove_srq(struct sr_clock_srq *s);
 
-/* Before the transition to RTR: whose is the other end? */
+/* Called before the transition to RTR: finds the process at the other end. */
 void sr_clocks_connect(struct sr_clock_qp *c, const struct ibv_qp_attr *attr);
-/* Before that to RTS: if the directory did not answer then. */
+/* Called before the transition to RTS: tries again if the directory did not answer. */
 void sr_clocks_connect_again(struct sr_clock_qp *c);
 /*
- * A READER behind each READ or atomic: twice as many are under way, or the READER
- * would wait for the other's answer.  How many to ask for instead of so many.
+ * How many outstanding READs and atomics the shim asks for if the program asks for `asked`.
+ * Twice as many, since a READER follows each of the program's; otherwise a READER would wait
+ * for the response to the request in front of it.
  */
 uint8_t sr_clocks_initiated(const struct sr_clock_qp *c, uint8_t asked);
 uint8_t sr_clocks_answered(const struct sr_clock_qp *c, uint8_t asked);
-/* A reset. */
+/* The queue pair is reset. */
 void sr_clocks_disconnect(struct sr_clock_qp *c);
 
-/* The protection domain may go away. */
+/* Called before the protection domain is deallocated. */
 void sr_clocks_drop_pd(struct ibv_pd *pd);
 
 /* ---- the data path ---- */
 
-/* A new event of this queue pair, its lock on posts held: the word for the peer's cell. */
+/*
+ * Draws a new event for this queue pair and prepares the word for the peer's cell.  Called with
+ * the lock on posts held.
+ */
 void sr_clocks_tick(struct sr_clock_qp *c);
 
-/* A READER of this queue pair has completed; calls for one queue pair are serialised. */
+/* A READER of this queue pair has completed.  The caller serialises calls per queue pair. */
 void sr_clocks_read(struct sr_clock_qp *c);
 
 /*
- * Any thread may call the two below at any time, inside of a SIGSEGV handler and
- * under locks of the caller's as well.  They take no lock that they wait for,
- * make no libc call, and allocate nothing but a new thread's ring.  In a process
- * without clocks they return at once; with nothing new, sr_clocks_sample() reads
- * one word for each queue pair that leads here.
+ * Any thread may call the two functions below at any time, also inside a SIGSEGV handler and
+ * while it holds locks.  They wait for no lock, make no libc call, and allocate nothing but a
+ * new thread's ring.  In a process without clocks they return at once.  If nothing is new,
+ * sr_clocks_sample() reads one word for each queue pair that leads here.
  *
- * What they write goes into the calling thread's stream, before they return:
- * what an order is to precede is written behind it.
+ * They write their records to the calling thread's stream before they return.  A record that an
+ * order has to precede must be written after the call.
  */
 
 /*
- * The program is about to be shown memory that others write: their clocks are
- * sampled, and what is new is noted.  Call it *behind* the copy that the program
- * will see, since a clock lies there before its data, and *in front of* the record
- * of the values.  So: at the end of each poll, and when the exposed region module hands
- * over what a fault, a call or a tick found changed.
+ * Samples the clocks of the peers and records the new orders.  The program is about to be shown
+ * memory that peers write.  Call it *after* the copy that the program will see, since a peer's
+ * clock arrives before its data, and *before* the values are recorded.  That is at the end of
+ * each poll, and when the exposed-region module has found changes at a fault, a call or a tick.
  */
 void sr_clocks_sample_peers(void);
 
@@ -169,11 +179,11 @@ static inline void sr_clocks_sample(void)
 }
 
 /*
- * A new event for a store of the program's.  Call it *in front of* the store, so
- * that a process that sees the bytes sees at least this number.  For each store that is
- * handled alone, and when a page goes live: the stores there belong to that event.
- * Stores that need none belong to the event before, and who reads them by RDMA is
- * ordered behind that one only.
+ * Draws a new event for a store of the program.  Call it *before* the store, so that a process
+ * that sees the bytes sees at least this number.  It is called for each store that is handled
+ * on its own, and when a page becomes pass-through: the later stores to that page belong to the
+ * same event.  Stores that are not handled belong to the event before them, and a process that
+ * reads them by RDMA is ordered after that event only.
  */
 void sr_clocks_store(void);
 

@@ -16,8 +16,8 @@ static struct sr_map domains;
 static struct sr_lock domains_lock;
 
 /*
- * By the function that asks the provider at once: ibv_reg_mr calls it by its
- * public name, and the region would be taken for one of the program's.
+ * Calls the real ibv_reg_mr_iova2.  The real ibv_reg_mr would call that one by its public name,
+ * and its wrapper would take the region for one of the program's.
  */
 static struct ibv_mr *register_memory(struct ibv_pd *pd, void *memory, size_t bytes)
 {
@@ -66,7 +66,7 @@ void sr_clock_domain_drop(struct ibv_pd *pd)
 
 	sr_lock(&domains_lock);
 	d = sr_map_get(&domains, (uintptr_t)pd);
-	/* With queue pairs left it is not going to go: peers still write there. */
+	/* ibv_dealloc_pd will fail while queue pairs are left, and peers still write there. */
 	if (d && d->queue_pairs)
 		d = NULL;
 	if (d)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* domains.h: the clock region's registrations, one in each protection domain.  Any thread. */
+/*
+ * domains.h: the clock region's registrations, one in each protection domain.  Any thread may
+ * call these functions.
+ */
 #ifndef SHIM_VERBS_CLOCKS_DOMAINS_H
 #define SHIM_VERBS_CLOCKS_DOMAINS_H
 
@@ -7,12 +10,12 @@
 
 #include <infiniband/verbs.h>
 
-/* The registration of this memory for a new queue pair in the domain; NULL: there can be none. */
+/* Returns the domain's registration of the memory for a new queue pair; NULL on failure. */
 struct ibv_mr *sr_clock_domain_use(struct ibv_pd *pd, void *memory, size_t bytes);
-/* One of its queue pairs has gone. */
+/* A queue pair of the domain was destroyed. */
 void sr_clock_domain_leave(struct ibv_pd *pd);
 
-/* The domain may go away. */
+/* Called before the domain is deallocated: drops the registration if no queue pair uses it. */
 void sr_clock_domain_drop(struct ibv_pd *pd);
 
 #endif

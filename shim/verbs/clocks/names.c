@@ -44,7 +44,7 @@ static void add_names_of_port(struct ibv_context *context, uint8_t port,
 	for (int i = 0; i < attr.gid_tbl_len && names->gids < SR_GIDS; i++) {
 		uint64_t g[] = {(uintptr_t)context, port, (uint64_t)i, (uintptr_t)&gid};
 
-		/* Tables are long and filled from their beginning. */
+		/* GID tables are long and filled from the start: stop at the first empty entry. */
 		if ((int)sr_real(&sr_calls[SR_CALL_ibv_query_gid], g))
 			break;
 		if (!gid.global.interface_id && !gid.global.subnet_prefix)

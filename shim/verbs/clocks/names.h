@@ -7,11 +7,13 @@
 
 #include "logd/ring/protocol.h"
 
-/* A LID is made into an address that no GID can be. */
+/* Turns a LID into an address that differs from every GID. */
 void sr_clock_gid_of_lid(uint16_t lid, uint8_t *gid);
 
-/* Fills in the GIDs of the device's ports and how many READs it answers.  Returns how many READs
- * it may have under way. */
+/*
+ * Fills in the GIDs of the device's ports and the number of READs that it answers at a time.
+ * Returns the number of outstanding READs that it can have itself.
+ */
 uint32_t sr_clock_name_device(struct ibv_context *context, struct sr_queue_pair *names);
 
 #endif
