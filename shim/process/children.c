@@ -37,7 +37,7 @@ static void after_fork_in_parent(void)
 	sr_heap_unlock();
 }
 
-/* The call that was under way is the parent's. */
+/* The interrupted call belongs to the parent. */
 static void become_program(void)
 {
 	struct sr_thread *t = &sr_self;
@@ -70,14 +70,14 @@ static bool is_programs(void)
 	return sr_engine_is_active() && !sr_self.depth;
 }
 
-/* The result of the kernel's call, for the record. */
+/* Returns the result of the kernel's call, for the record. */
 uint64_t sr_invoke_child(const struct sr_call_desc *d, uint64_t *a)
 {
 	errno = sr_self.made.error;
 	return (uint64_t)(int64_t)sr_self.made.pid;
 }
 
-/* The child returns from it as the program's, without a record. */
+/* Makes the child. The child returns from here as the program, without a record. */
 static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 {
 	struct sr_thread *t = &sr_self;
@@ -102,7 +102,7 @@ static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 	return (pid_t)sr_call(SR_CALL_forked, none, site);
 }
 
-/* In a recorded process, vfork comes here as well (vfork.c). */
+/* In a recorded process, vfork calls this function, too (vfork.c). */
 SR_EXPORT pid_t fork(void)
 {
 	SR_NEXT(next, "fork");
@@ -110,7 +110,7 @@ SR_EXPORT pid_t fork(void)
 	return make_child((pid_t(*)(void))sr_next(&next), true, __builtin_return_address(0));
 }
 
-/* Without the handlers of pthread_atfork. */
+/* _Fork does not run the handlers of pthread_atfork. */
 SR_EXPORT pid_t _Fork(void)
 {
 	SR_NEXT(next, "_Fork");
@@ -118,7 +118,7 @@ SR_EXPORT pid_t _Fork(void)
 	return make_child((pid_t(*)(void))sr_next(&next), false, __builtin_return_address(0));
 }
 
-/* A trap that the new program knows nothing of would kill it. */
+/* Pause the trap: the new program does not know it and would be killed by it. */
 uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result;

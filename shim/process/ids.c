@@ -12,7 +12,7 @@
 
 bool sr_ids_differ;
 
-/* Indexed by the threads' numbers.  The first is the process's own. */
+/* Indexed by thread number. The first entry is the process's own. */
 struct ids {
 	_Atomic int32_t recorded, real;
 };
@@ -58,8 +58,8 @@ void sr_ids_start(int32_t recorded_pid)
 }
 
 /*
- * A number may be one thread's in the recording and another one's now: the calling thread's is
- * tried first, and then the latest.
+ * The same id may belong to one thread in the recording and to another in the replay. So
+ * the calling thread's ids are tried first, then those of the latest threads.
  */
 static int32_t other(int32_t id, bool recorded)
 {
@@ -90,7 +90,10 @@ int32_t sr_real_id(int32_t id)
 	return other(id, false);
 }
 
-/* The kernel's coding: the number's complement above three bits; all set below: of a descriptor. */
+/*
+ * The kernel's encoding of a clock: the complement of the id, shifted by three bits. The
+ * three bits have the value 3 for the clock of a descriptor.
+ */
 #define CLOCK_BITS 7
 #define CLOCK_FD   3
 

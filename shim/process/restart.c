@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * restart.c: addresses must be the same in the replay.  `sreplay record` takes care of that.  A
- * plain LD_PRELOAD start executes its program once more, with the personality that switches
- * address randomisation off.  The program sees no difference: it has the same arguments,
- * environment, descriptors and process id.  Tracers see a second execve, and constructors that
- * ran before this one run again.
+ * restart.c: addresses must be the same in the replay. `sreplay record` takes care of that.
+ * After a plain LD_PRELOAD start, the process executes its program again, with the
+ * personality that switches address randomisation off. The program sees no difference: its
+ * arguments, environment, descriptors and process id are the same. Tracers see a second
+ * execve, and constructors that ran before this one run again.
  *
- * It never does so twice: an execve may drop the flag again (of a set-user-ID program, for
- * example), so the new image must know that it is the second one.  An environment variable would
- * move the stack, and the program could find it.  A bit of the personality that means nothing to
- * Linux, WHOLE_SECONDS, survives any execve.
+ * A process does so only once. An execve may drop the flag again (for a set-user-ID
+ * program, for example), so the new image must know that it is the second one. An
+ * environment variable would move the stack, and the program could find it. A bit of the
+ * personality that means nothing to Linux, WHOLE_SECONDS, survives every execve.
  */
 #include "shim/process/restart.h"
 
@@ -49,8 +49,8 @@ static bool there_is_a_daemon(void)
 }
 
 /*
- * The path by which the program was executed, which lies on the new stack as it did on this
- * one; but if that is a script's, its interpreter, which this process is.
+ * The path by which the program was executed, so that the new stack gets the same string.
+ * If that path is a script's, then its interpreter, which is what this process runs.
  */
 static const char *executable(void)
 {
@@ -64,8 +64,8 @@ static const char *executable(void)
 }
 
 /*
- * The arguments that execve got.  The dynamic linker may have shifted them, if it was itself
- * the program executed.  The kernel takes 6 MiB at most, empty ones included.
+ * The arguments that execve got; the dynamic linker may have shifted argv if it was
+ * executed itself. The kernel accepts at most 6 MiB, including empty arguments.
  */
 #define TEXT_BYTES   (8ul << 20)
 #define VECTOR_BYTES (TEXT_BYTES * sizeof(char *))
@@ -121,7 +121,7 @@ void sr_restart_without_randomisation(void)
 		complain("an execve takes it back");
 		return;
 	}
-	/* A program that runs with privileges is left as it is. */
+	/* Leave a privileged program as it is. */
 	if (!there_is_a_daemon() || getauxval(AT_SECURE))
 		return;
 	err = now < 0 ? now : set_personality((unsigned int)now | ADDR_NO_RANDOMIZE | AGAIN);

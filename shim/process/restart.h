@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* restart.h: a process that was started with address randomisation starts again without. */
+/* restart.h: starts a process again without address randomisation. */
 #ifndef SHIM_PROCESS_RESTART_H
 #define SHIM_PROCESS_RESTART_H
 
 /*
- * For a process that is to be recorded, before anything else.  Does not return if it executes
- * the program again.  If it returns, there is no randomisation, or a message says why it could
- * not be switched off.
+ * Call first in a process that will be recorded. If this executes the program again, it
+ * does not return. If it returns, randomisation is off, or a message has said why that was
+ * not possible.
  */
 void sr_restart_without_randomisation(void);
 

@@ -18,19 +18,19 @@
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
 
-/* Any segment may be aligned to it; one of huge pages has to be. */
+/* The alignment of all segments; a segment of huge pages needs it. */
 #define ALIGNMENT (2ul << 20)
 
-/* A segment, in a replay. */
+/* Replay: what stands for a segment. */
 struct segment {
 	int id;
 	size_t size;
-	void *memory;     /* a mapping that the program does not know */
+	void *memory;     /* a mapping that the program does not see */
 	uint32_t attached;
 	bool removed;
 };
 
-/* An attachment of the program's. */
+/* An attachment that the program made. */
 struct attachment {
 	size_t size;
 	struct segment *segment; /* recording: NULL */
@@ -73,7 +73,7 @@ static void detached(struct segment *s)
 		release(s);
 }
 
-/* For shmdt, which does not know the size. */
+/* Returns the size that shmdt does not get. */
 static size_t size_at(uintptr_t at)
 {
 	struct attachment *a = sr_map_get(&attachments, at);
@@ -122,7 +122,7 @@ void sr_put_shm_change(struct sr_buf *b, const void *wanted)
 	struct shmid_ds ds;
 	uint32_t looked_at[3];
 
-	/* The kernel is going to refuse it. */
+	/* The kernel will refuse it. */
 	if (!sr_is_readable(wanted, sizeof(ds))) {
 		sr_put_bytes(b, NULL, 0);
 		return;
@@ -136,7 +136,7 @@ void sr_put_shm_change(struct sr_buf *b, const void *wanted)
 
 /* ---------------------------------------------------------------- recording */
 
-/* 0 if it is unknown: then the segment cannot be attached either. */
+/* 0 if the size is unknown: then the segment cannot be attached either. */
 static size_t size_of(int id)
 {
 	struct shmid_ds ds;
@@ -160,13 +160,13 @@ uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
 	size_t size = size_of((int)a[0]);
 	int error;
 
-	/* One that a library attaches is not the program's. */
+	/* An attachment that a library makes is not the program's. */
 	if (!a[1] && size && sr_self.depth == 1)
 		placed[1] = place(size);
 	if (a[1] && a[2] & SHM_REMAP)
 		sr_heap_mapping_ends((void *)sr_page_down(a[1]), size);
 	result = sr_real(d, placed);
-	/* The range may be in use. */
+	/* If the range is in use, let the kernel choose. */
 	if (result == (uint64_t)-1 && errno == EINVAL && placed[1] != a[1])
 		result = sr_real(d, a);
 	if (result == (uint64_t)-1)
@@ -196,7 +196,7 @@ static struct segment *find_or_make(int id, size_t size)
 
 	if (s && s->size == size)
 		return s;
-	/* The system has reused the number. */
+	/* The system has used the id again. */
 	if (s && !s->attached)
 		release(s);
 	s = sr_alloc_zeroed(sizeof(*s));
@@ -212,7 +212,7 @@ static struct segment *find_or_make(int id, size_t size)
 	return NULL;
 }
 
-/* Of a length of 0, mremap makes a second mapping of the same memory. */
+/* With an old length of 0, mremap makes a second mapping of the same memory. */
 static long lay(const struct segment *s, uint64_t at, int flags)
 {
 	int protection = PROT_READ | (flags & SHM_RDONLY ? 0 : PROT_WRITE) |
@@ -269,7 +269,7 @@ void sr_replayed_shmdt(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 	sr_sys_munmap((void *)a[0], size);
 }
 
-/* A removed one lasts until it is detached everywhere. */
+/* A removed segment lasts until nothing has it attached. */
 void sr_replayed_shmctl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	struct segment *s;

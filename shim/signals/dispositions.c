@@ -9,21 +9,21 @@
 #define SIGNALS    SR_SIGNALS
 #define BIT(signo) SR_SIGNAL_BIT(signo)
 
-/* What cannot be blocked. */
+/* Signals that cannot be blocked. */
 #define NEVER      SR_SIGNALS_NEVER
 
 /*
- * What the program set, as the kernel would have it.  Handlers read it at any
- * time, in the midst of a change by their own thread as well: of two places the
- * one in use is whole.
+ * The dispositions that the program set, in the kernel's form. A handler may read one at
+ * any time, even while its own thread is changing it. So each has two places, and the one
+ * in use is always complete.
  */
 static struct disposition {
 	struct sr_kernel_action place[2];
-	_Atomic uint32_t changes; /* the lowest bit says which */
+	_Atomic uint32_t changes; /* the lowest bit selects the place in use */
 } dispositions[SIGNALS + 1];
 
-static bool known;   /* they are the program's */
-static bool replays; /* the kernel's signals are not those of the program */
+static bool known;   /* the table holds the program's dispositions */
+static bool replays; /* in a replay, the signals that the kernel delivers are not the program's */
 static struct sr_lock changing;
 
 static void *libc_restorer;
@@ -60,7 +60,7 @@ bool sr_action_is_function(const struct sr_kernel_action *a)
 	return a->handler != (void *)SIG_DFL && a->handler != (void *)SIG_IGN;
 }
 
-/* What the kernel is to have for a signal of which the program says a. */
+/* The disposition that the kernel gets for a signal that the program sets to a. */
 static struct sr_kernel_action for_kernel(int signo, const struct sr_kernel_action *a)
 {
 	struct sr_kernel_action k = *a;
@@ -76,7 +76,7 @@ static struct sr_kernel_action for_kernel(int signo, const struct sr_kernel_acti
 	k.flags |= SA_SIGINFO | SA_RESTORER | SA_ONSTACK;
 	if (claimed & BIT(signo))
 		k.flags |= SA_RESTART | SA_NODEFER;
-	/* On the shim's stack nothing else may begin but what is claimed. */
+	/* While a handler runs on the shim's stack, only claimed signals may interrupt it. */
 	k.mask = ~claimed;
 	if (signo == SIGSYS && claimed & BIT(SIGSYS)) {
 		k.flags &= ~(unsigned long)SA_ONSTACK;
@@ -86,7 +86,7 @@ static struct sr_kernel_action for_kernel(int signo, const struct sr_kernel_acti
 	return k;
 }
 
-/* All signals wait while dispositions change: a handler takes the lock as well. */
+/* Blocks all signals while dispositions change, because a handler takes the lock as well. */
 void sr_dispositions_lock(uint64_t *mask)
 {
 	const uint64_t all = ~claimed;
@@ -144,7 +144,10 @@ bool sr_signals_are_replayed(void)
 	return replays;
 }
 
-/* A program would find it in a disposition that libc has set: of a signal that nobody waits for. */
+/*
+ * Reads the restorer that libc sets, because a program may look for it in a disposition.
+ * SIGURG is ignored by default, so changing it for a moment has no effect.
+ */
 static void read_restorer(void)
 {
 	SR_NEXT(next, "sigaction");
@@ -173,7 +176,7 @@ static void read_kernel(void)
 	known = true;
 }
 
-/* Handlers that the program had set before. */
+/* Installs the shim's handler for signals that had a handler before. */
 static void install_all(void)
 {
 	for (int signo = 1; signo <= SIGNALS; signo++) {

@@ -14,8 +14,8 @@
 #include "shim/exposed/exposed.h"
 
 /*
- * abort is libc's own way to have a handler run, and no call that is intercepted: it
- * is one in the replay as well.
+ * abort makes libc send the signal without an intercepted call. A replay calls abort as
+ * well, so the signal comes again there.
  */
 static bool is_abort(int signo, const siginfo_t *info)
 {
@@ -32,8 +32,8 @@ bool sr_signal_is_fault(int signo, const siginfo_t *info)
 /* ------------------------------------------------------------- no handler at all */
 
 /*
- * The default action happens to the interrupted code, when the shim's handler has
- * returned: a core is to be of that.
+ * The default action hits the interrupted code, after the shim's handler has returned, so
+ * that a core dump shows the program's code.
  */
 void sr_signal_by_default(int signo, siginfo_t *info, ucontext_t *uc)
 {
@@ -49,9 +49,9 @@ void sr_signal_by_default(int signo, siginfo_t *info, ucontext_t *uc)
 /* ------------------------------------------------- calls that are interrupted */
 
 /*
- * The record under way is saved while the handler runs.  It cannot lie in the handler's frame,
- * since a handler that jumps away never returns it.  If all places are taken, the oldest one is
- * used again.
+ * Saves the record of the interrupted call while the handler runs. It cannot be in the
+ * handler's frame, since a handler that jumps away never returns that frame. If all places
+ * are in use, the oldest is used again.
  */
 #define SAVED_MAX 16
 
@@ -60,7 +60,7 @@ struct sr_saved_buffer {
 	uint32_t generation;
 };
 
-/* What the thread was doing; in the frame. */
+/* What the thread was doing; stored in the frame. */
 struct interrupted {
 	int32_t depth;
 	uint8_t heap, raw, inside_rdmacm, interruptible, taking;
@@ -93,7 +93,7 @@ static void save_record(struct sr_thread *t, struct interrupted *i)
 	s->next_saved = (s->next_saved + 1) % SAVED_MAX;
 	l = &s->saved[i->slot];
 	i->generation = ++l->generation;
-	/* The one that lies there serves the handler. */
+	/* The handler uses the buffer that was in that place. */
 	exchange(&t->buf, &l->buf);
 }
 
@@ -157,7 +157,7 @@ static void end_handler(struct sr_thread *t, const struct interrupted *i)
 	t->depth = i->depth;
 	t->raw = i->raw;
 	sr_select(t);
-	/* Back in the real call. */
+	/* The thread is back in the real call. */
 	if (i->depth)
 		sr_engine_releases(t);
 }
@@ -174,7 +174,10 @@ void sr_handlers_thread_ends(struct sr_thread *t)
 
 /* -------------------------------------------------------------------- they run */
 
-/* The context as the program's handler finds it, and back to what the kernel takes. */
+/*
+ * show() makes the context look as the program's handler expects it; unshow() turns it back
+ * into what the kernel takes.
+ */
 static void show(struct sr_signal_state *s, ucontext_t *uc)
 {
 	sr_frame_set_mask(uc, sr_signals_are_replayed() ? s->recorded_mask
@@ -188,7 +191,7 @@ static void unshow(struct sr_signal_state *s, ucontext_t *uc)
 	uint64_t mask = sr_frame_mask(uc);
 
 	s->hidden = mask & sr_signals_claimed();
-	/* A replay blocks nothing: what comes is what the trace has. */
+	/* A replay blocks nothing: the trace decides which signals come. */
 	sr_frame_set_mask(uc, sr_signals_are_replayed() ? 0 : mask & ~sr_signals_claimed());
 	if (s->stack.own) {
 		s->stack.program = uc->uc_stack;
@@ -203,7 +206,7 @@ static void after_handler(ucontext_t *uc, void *kept)
 	struct sr_thread *t = &sr_self;
 	struct probes_guard guard;
 
-	/* This is the handlers' stack, and none of the kernel's signals. */
+	/* This runs on the handlers' stack, with all but the claimed signals blocked. */
 	probes_guard_begin(&guard);
 	end_handler(t, kept);
 	unshow(&t->signals, uc);
@@ -232,7 +235,7 @@ static void move_to(int signo, const siginfo_t *info, ucontext_t *uc, void *hand
 	sr_frame_move(uc, info, &plan);
 }
 
-/* This is its stack, and what lies on it its frame. */
+/* The handler belongs on this stack, so call it here with the frame that the kernel made. */
 static void run_here(int signo, siginfo_t *info, ucontext_t *uc, void *handler, uint64_t mask,
 		     struct interrupted *kept)
 {
@@ -286,7 +289,7 @@ static uint16_t place_of(const struct sr_thread *t)
 	return t->signals.taking ? t->signals.taking : SR_SIGNAL_BETWEEN;
 }
 
-/* False: it comes from outside, and this is a replay. */
+/* False in a replay if the signal comes from outside. */
 static bool is_recorded(struct sr_thread *t, int signo, const siginfo_t *info, const ucontext_t *uc)
 {
 	struct sr_signal_state *s = &t->signals;
@@ -307,8 +310,9 @@ static bool is_recorded(struct sr_thread *t, int signo, const siginfo_t *info, c
 }
 
 /*
- * May it wait for the next call?  There a replay can have it at the same place.  Not
- * if it has ended a system call that the shim does not see: the program wonders why.
+ * May the signal wait for the next call, where a replay can deliver it at the same place?
+ * Not if it has made a system call fail that the shim does not see: the program would not
+ * find the reason.
  */
 static bool can_wait(struct sr_thread *t, int signo, const ucontext_t *uc)
 {
@@ -344,20 +348,23 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 		sr_signal_wait_for_section(s, signo, info, uc);
 		return;
 	}
-	/* Between two calls, but on the way of one of the program's loads or stores. */
+	/* Between two calls, but within a probe's code for a load or store of the program. */
 	if (probes_is_section(uc)) {
 		sr_signal_wait_for_section(s, signo, info, uc);
 		sr_signals_left(t);
 		return;
 	}
-	/* A thread that has not begun has no number, and gets the one of its pthread_create. */
+	/*
+	 * A thread that has not begun yet has no number; wait until it has the number of its
+	 * pthread_create.
+	 */
 	if (!t->numbered && !s->at_once) {
 		sr_signal_wait_for_section(s, signo, info, uc);
 		sr_signals_left(t);
 		return;
 	}
 	if (can_wait(t, signo, uc)) {
-		/* They may be many, where the machine had no time for the thread. */
+		/* Many signals may wait if the machine gave the thread no time. */
 		if (sr_signal_queue_is_full(s))
 			sr_signal_queue_grow(s);
 		if (sr_signal_enqueue(s, signo, info)) {
@@ -374,6 +381,6 @@ void sr_signals_replay(int signo, const siginfo_t *info)
 {
 	siginfo_t copy = *info;
 
-	/* Through the kernel, which makes a context and a frame of it. */
+	/* Send it through the kernel, which makes a context and a frame for it. */
 	sr_queue_to_self(signo, &copy);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * handlers.h: runs the program's handlers, now or later.  Called by the shim's handler in
- * signals.c.
+ * handlers.h: runs the program's handlers, now or later. The shim's handler in signals.c
+ * calls it.
  */
 #ifndef SHIM_SIGNALS_HANDLERS_H
 #define SHIM_SIGNALS_HANDLERS_H
@@ -16,10 +16,10 @@
 struct sr_signal_state;
 struct sr_thread;
 
-/* Did the thread bring it about itself, by what it will do in a replay as well? */
+/* Has the thread caused the signal itself, by something that it will also do in a replay? */
 bool sr_signal_is_fault(int signo, const siginfo_t *info);
 
-/* A signal that the program has a handler for; here is a frame of the shim's handler. */
+/* Handles a signal for which the program has a handler; here is a frame of the shim's handler. */
 void sr_handler_for_fault(int signo, siginfo_t *info, ucontext_t *uc,
 			  const struct sr_kernel_action *a, uintptr_t here);
 void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
@@ -28,7 +28,7 @@ void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 /* The default action. */
 void sr_signal_by_default(int signo, siginfo_t *info, ucontext_t *uc);
 
-/* Replay: the handler runs now, in this thread, with this siginfo. */
+/* Replay: runs the handler now, in this thread, with this siginfo. */
 void sr_signals_replay(int signo, const siginfo_t *info);
 
 /* The thread ends. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jumps.c: longjmp and its kin, which change the thread's mask past every call. */
+/* jumps.c: longjmp and related functions, which change the thread's mask without a mask call. */
 #include <setjmp.h>
 
 #include "logd/base/compiler.h"
@@ -8,8 +8,9 @@
 #include "shim/core/thread.h"
 
 /*
- * The jump sets the kernel's mask from the buffer, where sigsetjmp stored it without the hidden
- * signals.  Whether the program had one of these two blocked then is not known any more.
+ * The jump sets the kernel's mask from the buffer, where sigsetjmp stored it without the
+ * hidden signals. Whether the program had blocked one of these then is unknown, so they
+ * count as unblocked.
  */
 static void jump(const struct __jmp_buf_tag *env)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kernel.h: signals as the kernel has them, and its calls for them. */
+/* kernel.h: the kernel's signal interface, past libc. */
 #ifndef SHIM_SIGNALS_KERNEL_H
 #define SHIM_SIGNALS_KERNEL_H
 
@@ -13,7 +13,7 @@
 #define SR_SIGNALS           64
 #define SR_SIGNAL_BIT(signo) (1ull << ((signo)-1))
 
-/* What the code itself brings about. */
+/* Signals that the code itself can cause. */
 #define SR_SIGNAL_FAULTS                                                                           \
 	(SR_SIGNAL_BIT(SIGSEGV) | SR_SIGNAL_BIT(SIGBUS) | SR_SIGNAL_BIT(SIGILL) |                  \
 	 SR_SIGNAL_BIT(SIGFPE) | SR_SIGNAL_BIT(SIGTRAP) | SR_SIGNAL_BIT(SIGSYS))
@@ -31,14 +31,14 @@ static inline long sr_kernel_mask(int how, const uint64_t *set, uint64_t *old)
 			  0);
 }
 
-/* To this thread, with this siginfo. */
+/* Sends the signal to this thread, with this siginfo. */
 static inline long sr_queue_to_self(int signo, siginfo_t *info)
 {
 	return sr_syscall(SYS_rt_tgsigqueueinfo, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
 			  sr_sys_gettid(), signo, SR_ARG(info), 0, 0);
 }
 
-/* What a user stops a replay with. */
+/* Signals with which a user stops a replay. */
 static inline bool sr_signal_ends_replay(int signo)
 {
 	return signo == SIGINT || signo == SIGTERM || signo == SIGQUIT || signo == SIGHUP;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * signals.c: dispositions and claims, and who gets a signal that comes.
+ * signals.c: dispositions and claims; decides which handler gets a signal.
  *
- * The calls by which a program sets them come from calls.def to signals/calls.c,
- * and from there to this file, in the terms of the kernel.
+ * The calls by which a program sets dispositions reach this file through calls.def and
+ * signals/calls.c, in the kernel's form.
  */
 #include "shim/signals/signals.h"
 
@@ -45,9 +45,12 @@ static void pass(int signo, siginfo_t *info, ucontext_t *uc, uintptr_t here)
 	struct sr_kernel_action a = sr_disposition_get(signo);
 	bool fault = sr_signal_is_fault(signo, info), blocked = s->hidden & BIT(signo);
 
-	/* The program has no copies. */
+	/*
+	 * The program does not know of a probe's copied instructions: show it the original
+	 * address.
+	 */
 	probes_enter(uc);
-	/* What a fault meets that cannot be handled, the kernel does not ignore either. */
+	/* Like the kernel, let a fault take the default action if it is blocked or ignored. */
 	if (blocked && !fault)
 		sr_signal_hold(s, signo, info);
 	else if (blocked || a.handler == (void *)SIG_DFL || (a.handler == (void *)SIG_IGN && fault))
@@ -75,8 +78,8 @@ static void entry(int signo, siginfo_t *info, void *context)
 /* ------------------------------------------------------- as the program sets it */
 
 /*
- * The program has a handler that may have to wait, and for that its threads are to be
- * stopped when they make no call (sr_signal_tick).
+ * The program has a handler that may have to wait. So claim SIGSEGV for the timer that
+ * interrupts threads that make no call (sr_signal_tick).
  */
 static void claim_tick(int signo)
 {
@@ -94,7 +97,7 @@ long sr_signals_action(int signo, const struct sr_kernel_action *act, struct sr_
 	uint64_t mask;
 	long err = 0;
 
-	/* Real-time signals below SIGRTMIN are glibc's own. */
+	/* glibc uses the real-time signals below SIGRTMIN itself. */
 	if (!sr_signals_are_shadowed() || signo < 1 || signo > SIGNALS || (signo >= 32 && signo < SIGRTMIN))
 		return sr_kernel_action(signo, act, old);
 	if (act && sr_action_is_function(act))
@@ -235,7 +238,10 @@ void sr_signals_thread_begins(uint64_t hidden, bool inner)
 		sr_waiting_thread_begins(&sr_self);
 	}
 	s->hidden = hidden;
-	/* It was created with a mask of its own, or by a thread that had no part in the claim. */
+	/*
+	 * The thread may have been created with a mask of its own, or by a thread that was not
+	 * in the claim.
+	 */
 	unblock_here(sr_signals_claimed());
 }
 
@@ -256,7 +262,7 @@ void sr_signals_after_create(uint64_t kernel)
 		sr_kernel_mask(SIG_SETMASK, &kernel, NULL);
 }
 
-/* It is ready for what is not blocked in this mask. */
+/* From now on the thread takes the signals that this mask does not block. */
 void sr_signals_thread_opens(uint64_t mask)
 {
 	mask &= ~sr_signals_claimed();
@@ -274,7 +280,7 @@ void sr_signals_thread_closes(void)
 		sr_kernel_mask(SIG_BLOCK, &all, &mask);
 		if (!t->signals.waiting)
 			return;
-		/* Its handler runs in this thread, still. */
+		/* A signal waits: its handler still runs in this thread. */
 		sr_kernel_mask(SIG_SETMASK, &mask, NULL);
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
 	}
@@ -319,13 +325,12 @@ void sr_signals_forget_in_child(void)
 	memset(claims, 0, sizeof(claims));
 	sr_dispositions_give_back();
 	sr_signal_stack_abandon(&s->stack);
-	/* Timers are the parent's, and so is what was sent to it. */
+	/* The timer belongs to the parent, and so do the signals sent to it. */
 	s->has_timer = s->timer_set = s->waiting = false;
 	s->hidden = s->held = 0;
 	sr_kernel_mask(SIG_BLOCK, &hidden, NULL);
 }
 
-/* A jump has set the mask. */
 void sr_signals_unhide(void)
 {
 	struct sr_signal_state *s = &sr_self.signals;

@@ -2,26 +2,28 @@
 /*
  * signals.h: the signals that sreplay needs itself, and those of the program.
  *
- * In a recorded or replayed process the shim keeps the program's dispositions, and sigaction
- * returns these.  Where the program has a handler, the kernel has the shim's.  That runs on a
- * stack of its own (signals/stack.h) and starts the program's handler where the kernel would:
- * on the same stack, with the same mask and context.  In a process that is neither recorded
- * nor replayed, nothing is installed.
+ * In a recorded or replayed process the shim stores the program's dispositions, and
+ * sigaction returns these. Where the program has set a handler, the kernel has the shim's
+ * handler. That runs on its own stack (signals/stack.h) and starts the program's handler
+ * where the kernel would: on the same stack, with the same mask and context. In a process
+ * that is neither recorded nor replayed, the shim installs nothing.
  *
- * Modules claim SIGSEGV (exposed regions, the time-stamp counter) and SIGSYS (the system-call
- * trap).  A signal that no module wants gets the program's disposition, down to the default
- * action with its core.  The kernel never has a claimed signal blocked: it would kill a thread
- * that faults then.  Whether the program has blocked it is kept in sr_signal_state.hidden.
+ * Modules claim SIGSEGV (exposed regions, the time-stamp counter) and SIGSYS (the
+ * system-call trap). A signal that no module accepts gets the program's disposition,
+ * including the default action with its core dump. The kernel never has a claimed signal
+ * blocked, because it would kill a thread that faults while the signal is blocked.
+ * sr_signal_state.hidden says whether the program has blocked it.
  *
  * The program's handlers run at once in the real function of an intercepted call that may
- * block; what they call is recorded like any other call.  They do not run while the shim is at
- * work and holds locks (sr_enter and sr_leave, core/thread.h): they wait until the end of the
- * call.  Nor do they run in the middle of the program's code, where a replay could not run
- * them at the same instruction: they wait for the next call or, in a thread that makes none,
- * for a few milliseconds.  The recording has a record of each (sr_signal_payload).  A replay
- * runs the handler there, and at no other signal.
+ * block; the calls that they make are recorded like any other. They do not run inside a
+ * section (sr_enter and sr_leave, core/thread.h), where the shim may hold locks: they wait
+ * until the end of the call. Nor do they run in the middle of the program's code, where a
+ * replay could not run them at the same instruction: they wait for the next call or, in a
+ * thread that makes no call, for a few milliseconds. The recording has a record of each
+ * (sr_signal_payload). A replay runs the handler at that record and ignores all other
+ * signals.
  *
- * Faults are different: the code that makes them makes them again in the replay.
+ * Faults are different: the code that causes them causes them again in the replay.
  */
 #ifndef SHIM_SIGNALS_SIGNALS_H
 #define SHIM_SIGNALS_SIGNALS_H
@@ -39,71 +41,74 @@
 #include "shim/signals/waiting.h"
 
 /*
- * Is the signal this module's, and may the thread go on from *uc?  Handlers are called in the
- * order of the claims until one returns true.  The signal may come at any instruction of the
- * program or of the shim, so the handler takes no lock that may be held where it comes.
- *     SIGSEGV: runs on a stack of the shim's with at least 32 KiB of room.  All signals but
- *     the claimed ones are blocked; the handler may fault itself.
- *     SIGSYS: runs on the thread's stack, with its mask.  The handler may block, and handlers
+ * Does the signal belong to this module, and may the thread continue from *uc? Handlers are
+ * called in the order of the claims until one returns true. The signal may come at any
+ * instruction of the program or of the shim, so the handler must not take a lock that may
+ * be held there.
+ *     SIGSEGV: runs on the shim's stack with at least 32 KiB of room. All signals but the
+ *     claimed ones are blocked; the handler itself may fault.
+ *     SIGSYS: runs on the thread's stack, with its mask. The handler may block, and handlers
  *     of the program may run meanwhile.
  * The handler may change errno.
  */
 typedef bool (*sr_signal_handler)(siginfo_t *info, ucontext_t *uc);
 
 /*
- * In a process that is recorded from its start or replayed: before main, while there is one
- * thread; otherwise from any thread.  -EINVAL: not one of the two signals, or too many claims.
- * -EBUSY: another thread has it blocked, and a fault would kill it.  -ENOSYS: not on this
- * machine.
+ * In a process that is recorded from its start or replayed, claim before main, while there
+ * is one thread; otherwise from any thread. -EINVAL: not one of the two signals, or too
+ * many claims. -EBUSY: another thread has blocked the signal, and a fault would kill that
+ * thread. -ENOSYS: not supported on this architecture.
  */
 int sr_signals_claim(int signo, sr_signal_handler handler);
 
-/* Before the program's main; or later, when the recording starts. */
+/* Call before the program's main or, if the recording starts later, when it starts. */
 struct sr_thread;
 void sr_signals_start(bool replay);
 
-/* The thread has unblocked all claimed signals. */
+/* Call when a jump has set the mask: all claimed signals count as unblocked. */
 void sr_signals_unhide(void);
 
 /*
- * A thread begins, in it: `hidden` is what its creator has hidden (sr_signals_hidden).  An
- * inner thread is a library's, and takes none of the program's signals.
+ * The claimed signals that the creator of a thread has blocked; the new thread passes them
+ * to sr_signals_thread_begins as `hidden`. An inner thread belongs to a library and takes
+ * none of the program's signals.
  */
 uint64_t sr_signals_hidden(void);
 
 /*
- * Around the creation of a thread.  The new thread inherits that everything is blocked, and
- * takes no signal until it has its number.  Returns the mask that it is to have then.
+ * Call around the creation of a thread. The new thread starts with all signals blocked and
+ * takes no signal until it has its number. Returns the mask that it gets then.
  */
 uint64_t sr_signals_before_create(uint64_t *kernel);
 void sr_signals_after_create(uint64_t kernel);
 void sr_signals_thread_begins(uint64_t hidden, bool inner);
 void sr_signals_thread_opens(uint64_t mask);
-/* The thread is about to make its last call: no signal comes after it. */
+/* Call before the thread's last call: no handler runs after it. */
 void sr_signals_thread_closes(void);
 void sr_signals_thread_ends(void);
 
 /*
- * In a forked child, which is not recorded: the kernel gets the program's dispositions, stack
- * and mask back, and all claims end.
+ * For a forked child, which is not recorded: gives the program's dispositions, stack and
+ * mask back to the kernel and ends all claims.
  */
 void sr_signals_forget_in_child(void);
 
-/* Before an exec: the new image has blocked what the program has; after one that failed: not. */
+/*
+ * Before an exec: blocks what the program has blocked, for the new image. After an exec
+ * that failed: undoes that.
+ */
 void sr_signals_before_exec(void);
 void sr_signals_after_exec(void);
 
-/* rt_sigaction(2), for a trapped system call.  -errno. */
+/* Does what rt_sigaction(2) does, for a trapped system call. -errno. */
 long sr_signals_action(int signo, const struct sr_kernel_action *act, struct sr_kernel_action *old);
 
-/*
- * rt_sigprocmask(2), likewise.  *kernel is the mask that the thread has, and that changes.
- */
+/* The same for rt_sigprocmask(2). *kernel is the thread's mask, which this function changes. */
 long sr_signals_mask(int how, const uint64_t *set, uint64_t *old, uint64_t *kernel);
 
 /*
- * A mask that the kernel gets for a while (ppoll, sigsuspend), without claimed signals.  Returns
- * its argument if there is nothing to leave out, else copy.
+ * Removes the claimed signals from a mask that the kernel gets for a while (ppoll,
+ * sigsuspend). Returns set if there is nothing to remove, else copy.
  */
 const sigset_t *sr_signals_filter(const sigset_t *set, sigset_t *copy);
 

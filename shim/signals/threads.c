@@ -18,7 +18,7 @@ static int open_at(int directory, const char *name, int flags)
 	return (int)sr_syscall(SYS_openat, directory, SR_ARG(name), flags | O_CLOEXEC, 0, 0, 0);
 }
 
-/* The mask of the thread with this directory; all ones if the kernel does not tell. */
+/* The signal mask of the thread with this directory; all ones if the kernel does not say. */
 static uint64_t mask_of(int tasks, const char *tid)
 {
 	char text[4096], path[32];
@@ -36,7 +36,7 @@ static uint64_t mask_of(int tasks, const char *tid)
 		size = sr_sys_read(fd, text, sizeof(text) - 1);
 		sr_sys_close(fd);
 	}
-	/* A thread that is gone by now faults no more. */
+	/* The thread has ended, so it cannot fault any more. */
 	if (size <= 0)
 		return 0;
 	text[size] = 0;

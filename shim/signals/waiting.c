@@ -46,7 +46,7 @@ static struct sr_signal_queue *new_queue(uint32_t room)
 	return q;
 }
 
-/* The shim is not at work.  Where there is no memory it stays as it is. */
+/* Call outside sections only, because this allocates. Without memory the queue keeps its size. */
 void sr_signal_queue_grow(struct sr_signal_state *s)
 {
 	struct sr_signal_queue *old = s->queue, *q = new_queue(2 * old->room);
@@ -64,9 +64,12 @@ bool sr_signal_queue_is_full(const struct sr_signal_state *s)
 	return s->queue->n == s->queue->room;
 }
 
-/* How long in a thread that makes no call. */
+/* How long a signal waits in a thread that makes no call. */
 #define TICK_NS 5000000
-/* Where it uses no time, it is not given any: the machine has a second for others. */
+/*
+ * The limit of ticks for a thread that gets no CPU time, since the machine is busy with
+ * others: 1 s.
+ */
 #define TICKS_MAX 200
 #define MAGIC   ((void *)0x73725f7369676e61ul)
 
@@ -106,7 +109,7 @@ void sr_signals_await_stall(struct sr_thread *t, bool on)
 		set_timer(s, CLOCK_THREAD_CPUTIME_ID, on ? 4 * TICK_NS : 0);
 }
 
-/* Realtime ones are counted, of the others one is as good as many. */
+/* The kernel queues each real-time signal, but any other signal only once. */
 static bool is_there(const struct sr_signal_queue *q, int signo)
 {
 	for (uint32_t i = 0; i < q->n && signo < SIGRTMIN; i++)
@@ -115,7 +118,7 @@ static bool is_there(const struct sr_signal_queue *q, int signo)
 	return false;
 }
 
-/* All signals are blocked.  False: there is no room. */
+/* The caller has blocked all signals. False if the queue is full. */
 bool sr_signal_enqueue(struct sr_signal_state *s, int signo, const siginfo_t *info)
 {
 	struct sr_signal_queue *q = s->queue;
@@ -130,7 +133,10 @@ bool sr_signal_enqueue(struct sr_signal_state *s, int signo, const siginfo_t *in
 	return true;
 }
 
-/* Back to the kernel, in the order in which they came; they come when they are not blocked. */
+/*
+ * Sends the queued signals again, in their order; the kernel delivers them when they are
+ * unblocked.
+ */
 static void empty_queue(struct sr_signal_state *s)
 {
 	struct sr_signal_queue *q = s->queue;
@@ -149,7 +155,10 @@ void sr_signals_take(struct sr_thread *t, uint8_t place)
 	uint8_t before = s->taking;
 	uint64_t mask;
 
-	/* Several at a time come one after the other: another may wait when a handler returns. */
+	/*
+	 * Deliver one batch after the other: when a handler returns, another signal may be
+	 * waiting.
+	 */
 	while (s->waiting && !sr_is_section(t)) {
 		if (s->timer_set)
 			set_timer(s, CLOCK_MONOTONIC, 0);
@@ -177,7 +186,10 @@ void sr_signals_left(struct sr_thread *t)
 {
 	struct sr_signal_state *s = &t->signals;
 
-	/* The next call takes them; it should come soon. */
+	/*
+	 * The next call takes the waiting signals. Set a timer in case that call does not come
+	 * soon.
+	 */
 	if (t->depth || s->timer_set || !(sr_signals_claimed() & SR_SIGNAL_BIT(SIGSEGV)))
 		return;
 	s->cpu_time = cpu_time();
@@ -185,7 +197,10 @@ void sr_signals_left(struct sr_thread *t)
 	set_timer(s, CLOCK_MONOTONIC, TICK_NS);
 }
 
-/* It is the machine that was busy with others: a few times, what waits goes on waiting. */
+/*
+ * The thread got no CPU time because the machine was busy: the signals wait on, a limited
+ * number of times.
+ */
 static bool had_no_time(struct sr_signal_state *s, const ucontext_t *uc)
 {
 	if (sr_frame_is_in_call(uc) || cpu_time() - s->cpu_time >= TICK_NS || s->ticks++ >= TICKS_MAX)
@@ -237,12 +252,12 @@ void sr_waiting_thread_begins(struct sr_thread *t)
 		t->signals.queue = new_queue(WAITING);
 }
 
-/* The shim is at work, and holds locks. */
+/* For a signal within a section, where the shim may hold locks. */
 void sr_signal_wait_for_section(struct sr_signal_state *s, int signo, siginfo_t *info, ucontext_t *uc)
 {
 	if (s->queue && sr_signal_enqueue(s, signo, info))
 		return;
-	/* Blocked until then, and all behind it. */
+	/* The queue is full: block this and all later signals until the section ends. */
 	if (!s->overflowed)
 		s->overflow_mask = sr_frame_mask(uc);
 	s->overflowed = s->waiting = true;

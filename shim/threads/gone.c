@@ -16,7 +16,7 @@ void sr_thread_wait_gone(int32_t tid)
 {
 	const struct timespec a_moment = {.tv_nsec = 20000};
 
-	/* The first thread stays, as a zombie, until the process is gone. */
+	/* The first thread stays as a zombie until the process has ended. */
 	if (tid == sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) || tid == sr_sys_gettid())
 		return;
 	while (!sr_thread_is_gone(tid))

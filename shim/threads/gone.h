@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gone.h: is a thread that ends out of the kernel's sight? */
+/* gone.h: has the kernel removed a thread that was ending? */
 #ifndef SHIM_THREADS_GONE_H
 #define SHIM_THREADS_GONE_H
 
@@ -8,7 +8,7 @@
 
 bool sr_thread_is_gone(int32_t tid);
 
-/* Waits until a thread that is about to end is gone. */
+/* Waits until the kernel has removed a thread that is about to end. */
 void sr_thread_wait_gone(int32_t tid);
 
 #endif

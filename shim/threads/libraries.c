@@ -12,13 +12,13 @@ static struct {
 } libraries[LIBRARIES];
 static int n_libraries;
 
-/* By its file's name; providers are in a directory of libibverbs's. */
+/* Recognises a library by its file name; providers are in a directory of libibverbs. */
 static bool is_of_verbs(const char *path)
 {
 	static const char *const names[] = {
 	    "libibverbs.so", "librdmacm.so", "libnl-3.so", "libnl-route-3.so", "libmlx4.so",
 	    "libmlx5.so", "libefa.so", "libmana.so",
-	    /* The unwinder: it looks at frames of the shim's, too. */
+	    /* The unwinder: it reads the shim's frames, too. */
 	    "libgcc_s.so"};
 	const char *file = strrchr(path, '/');
 

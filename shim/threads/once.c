@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * once.c: pthread_once and call_once.  The program's routine runs inside of the real
- * function, but what it calls is recorded.
+ * once.c: pthread_once and call_once. The program's routine runs inside the real function,
+ * but the calls that it makes are recorded.
  */
 #include <pthread.h>
 #include <threads.h>
@@ -13,7 +13,10 @@
 #include "shim/core/thread.h"
 #include "shim/threads/libraries.h"
 
-/* Inside of the real pthread_once: what the routine calls is the program's. */
+/*
+ * Runs the routine inside the real pthread_once. The calls that the routine makes are the
+ * program's.
+ */
 static void run_once_routine(void)
 {
 	struct sr_thread *t = &sr_self;
@@ -21,8 +24,8 @@ static void run_once_routine(void)
 	uint64_t none[1] = {0};
 
 	/*
-	 * If the routine throws or is cancelled, neither the second half of these changes is made
-	 * nor that of the caller's: they cancel out.
+	 * If the routine throws or is cancelled, this function does not undo these changes, and
+	 * its caller does not undo its own: the two cancel each other out.
 	 */
 	sr_engine_resumes(t);
 	t->depth--;
@@ -47,7 +50,7 @@ static int record_once(struct sr_thread *t, once_function real, int *control, vo
 	t->depth++;
 	sr_select(t);
 	t->heap = SR_HEAP_LIBRARY;
-	/* Another thread may be in the routine. */
+	/* Release: another thread may be executing the routine. */
 	sr_engine_releases(t);
 	err = real(control, run_once_routine);
 	sr_engine_resumes(t);
@@ -67,7 +70,7 @@ static void replay_once(struct sr_thread *t, int *control, void (*routine)(void)
 	sr_call(SR_CALL_once_init, none, (void *)routine);
 	routine();
 	sr_call(SR_CALL_once_done, none, (void *)routine);
-	/* As glibc marks it, for those of its functions that are not intercepted. */
+	/* Mark it as glibc does, for those of glibc's functions that are not intercepted. */
 	__atomic_store_n(control, 2, __ATOMIC_RELEASE);
 }
 
@@ -98,6 +101,6 @@ SR_EXPORT void call_once(once_flag *flag, void (*routine)(void))
 {
 	SR_NEXT(next, "pthread_once");
 
-	/* glibc's is its pthread_once, on an int as well. */
+	/* In glibc, call_once is pthread_once, and the flag is an int as well. */
 	once((once_function)sr_next(&next), (int *)flag, routine, __builtin_return_address(0));
 }

@@ -34,7 +34,7 @@
 #include "shim/exposed/probe/probes.h"
 
 static pthread_key_t end_key;
-static _Atomic int32_t running = 1; /* of the program's threads, those that are counted */
+static _Atomic int32_t running = 1; /* the program's threads that are counted */
 
 /* --------------------------------------------------------------- creation */
 
@@ -62,7 +62,7 @@ static void *run(void *argument)
 
 	sr_signals_thread_begins(copy.hidden, copy.inner);
 	if (s->inner) {
-		/* For good: no call of this thread is the program's. */
+		/* Permanent: no call of this thread is the program's. */
 		sr_tsc_leave_alone();
 		sr_cpuid_leave_alone();
 		t->heap = SR_HEAP_LIBRARY;
@@ -72,7 +72,10 @@ static void *run(void *argument)
 		t->number = s->number;
 		t->numbered = t->counted = true;
 		sr_ids_real(t->number, (int32_t)sr_sys_gettid());
-		/* With a stack of ours, from here on a thread that creates another one may free *s. */
+		/*
+		 * If the shim mapped the stack, a thread that creates another one may free *s
+		 * from here on.
+		 */
 		if (s->stack)
 			s->tid = (int32_t)sr_sys_gettid();
 		else
@@ -90,7 +93,7 @@ static void *run(void *argument)
 	return ((sr_start_routine)copy.routine)(copy.arg);
 }
 
-/* A thread that runs s. */
+/* Creates a thread that runs s. */
 static int start(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s)
 {
 	uint64_t kernel;
@@ -113,7 +116,7 @@ static struct sr_thread_start *new_start(void *routine, void *arg, bool c11)
 	return s;
 }
 
-/* libc has it in the number of the thread's clock; 0: the thread has ended already. */
+/* The number of the thread's clock contains the id; 0: the thread has already ended. */
 static int32_t tid_of(pthread_t id)
 {
 	clockid_t clock;
@@ -122,8 +125,9 @@ static int32_t tid_of(pthread_t id)
 }
 
 /*
- * Takes s over.  *stack is the address of the thread's stack; 0 if the program chose it: then
- * what a pthread_t leads to may be gone already, and the thread's id stays unknown.
+ * Takes ownership of s. *stack is the address of the thread's stack, or 0 if the program
+ * chose it: then the memory of the pthread_t may be gone already, and the thread's id stays
+ * unknown.
  */
 static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s,
 		  uint64_t *stack, int32_t *tid)
@@ -143,7 +147,7 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 	if (!err && s->stack)
 		sr_stack_list(s, &mine);
 	*stack = s->stack;
-	/* The new thread may be over before this one looks at s again. */
+	/* The new thread may have ended before this one reads s again. */
 	if (!err)
 		err = start(id, &mine, s);
 	if (!err && *stack) {
@@ -161,7 +165,7 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 	return err;
 }
 
-/* A library's thread: as it wants it. */
+/* Creates a library's thread, with what the library asked for. */
 static int create_inner(pthread_t *id, const pthread_attr_t *attr, void *routine, void *arg,
 			bool c11)
 {
@@ -269,9 +273,9 @@ static void *exit_at_once(void *unused)
 }
 
 /*
- * glibc loads libgcc_s when a thread first ends by pthread_exit or is
- * cancelled.  A replay gets there by other ways than a recording, so in both
- * that is done here, once, by a thread that does nothing else.
+ * glibc loads libgcc_s when a thread first ends by pthread_exit or is cancelled. A replay
+ * gets there in other ways than a recording. So in both runs a thread that does nothing
+ * else triggers the load here, once.
  */
 static void load_unwinder(void)
 {
@@ -281,7 +285,10 @@ static void load_unwinder(void)
 	pthread_attr_t attr;
 	pthread_t id;
 
-	/* The process would end if it were not there, or had no descriptor left to be opened. */
+	/*
+	 * Without the library, or without a free descriptor to open it, pthread_exit would end
+	 * the process.
+	 */
 	if (!dlopen("libgcc_s.so.1", RTLD_NOW))
 		return;
 	pthread_attr_init(&attr);
@@ -292,7 +299,7 @@ static void load_unwinder(void)
 	sr_sys_munmap((void *)s.stack, s.stack_size);
 }
 
-/* The program's, since it is asked of outermost calls only. */
+/* The thread is the program's, because only outermost calls ask. */
 bool sr_makes_thread(const uint64_t *a)
 {
 	struct sr_thread *t = &sr_self;
@@ -317,8 +324,8 @@ bool sr_has_threads(const uint64_t *a)
 /* -------------------------------------------------------------------- end */
 
 /*
- * Runs among the destructors of thread-specific data, again in each round: the
- * program's destructors, and calls in them, come before the end.
+ * Runs among the destructors of thread-specific data, again in each round, so that the
+ * program's destructors and the calls that they make come before the end.
  */
 static void end_thread(void *thread)
 {
@@ -386,7 +393,7 @@ uint64_t sr_invoke_release_thread(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-/* The thread has made its last event, so it ends by itself, and soon. */
+/* The thread has made its last event, so it ends soon by itself. */
 void sr_replayed_join(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	SR_NEXT(next, "pthread_join");
@@ -407,7 +414,10 @@ void sr_replayed_detach(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	sr_stack_release((pthread_t)a[0]);
 }
 
-/* No call of the trace's: a thread that may be ended anywhere may be so on the way to one of its loads. */
+/*
+ * Not recorded. A thread that can be cancelled at any instruction could be cancelled inside
+ * a probe, so probes stop.
+ */
 SR_EXPORT int pthread_setcanceltype(int type, int *before)
 {
 	SR_NEXT(next, "pthread_setcanceltype");

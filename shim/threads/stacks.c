@@ -10,18 +10,17 @@
 #include "shim/memory/heap.h"
 #include "shim/threads/gone.h"
 
-/* What the shim's own frames and thread-local variables may take of a small stack. */
+/* The room that the shim's own frames and thread-local variables may take on a small stack. */
 #define SHIM_ROOM (16ul << 10)
 
-/* All that are mapped. */
+/* All mapped stacks. */
 static struct sr_thread_start *stacks;
 static struct sr_lock stacks_lock;
 static _Atomic uintptr_t next_stack = SR_STACKS;
 
 /*
- * glibc keeps what it knows of a thread at the upper end of its stack, which is
- * what a pthread_t points to; it is done with it when the thread is joined, or
- * detached and gone.
+ * glibc keeps its data about a thread at the upper end of the stack, where the pthread_t
+ * points. It does not need it any more when the thread is joined, or detached and gone.
  */
 void sr_stack_release(pthread_t id)
 {
@@ -32,7 +31,7 @@ void sr_stack_release(pthread_t id)
 	sr_unlock(&stacks_lock);
 }
 
-/* Those that nobody needs any more.  Their addresses are not used again. */
+/* Unmaps the stacks that are not needed any more. Their addresses are not used again. */
 void sr_stacks_unmap(void)
 {
 	struct sr_thread_start **link, *s;
@@ -62,7 +61,7 @@ void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr)
 	sr_unlock(&stacks_lock);
 }
 
-/* Until then its pthread_t leads to something. */
+/* Until then the memory of the pthread_t must stay. */
 void sr_stack_created(struct sr_thread_start *s)
 {
 	sr_lock(&stacks_lock);
@@ -87,12 +86,14 @@ bool sr_attr_has_stack(const pthread_attr_t *attr)
 	void *low;
 	size_t size;
 
-	/* glibc keeps the upper end, 0 if there is none, and the size, and tells their difference.
+	/*
+	 * glibc stores the upper end (0 if there is none) and the size, and returns their
+	 * difference.
 	 */
 	return attr && !pthread_attr_getstack(attr, &low, &size) && (uintptr_t)low + size;
 }
 
-/* A stack as attr wants it, at s->stack or, if that is 0, at the next free place. */
+/* Maps a stack as attr asks, at s->stack or, if that is 0, at the next free address. */
 int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr)
 {
 	size_t size = 0, guard = 0;
@@ -103,7 +104,7 @@ int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr)
 	pthread_attr_getguardsize(attr, &guard);
 	size = sr_page_up(size);
 	guard = sr_page_up(guard);
-	/* As glibc has it: the guard comes on top.  And what the shim needs of it. */
+	/* Like glibc, add the guard to the size; and add the room that the shim needs. */
 	size += guard + SHIM_ROOM;
 	if (!s->stack)
 		s->stack = atomic_fetch_add(&next_stack, size + PAGE);

@@ -11,20 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a new thread is told, and what is known of it until its stack is unmapped. */
+/* Arguments of a new thread, and the shim's data about it until its stack is unmapped. */
 struct sr_thread_start {
 	void *routine; /* sr_start_routine, or thrd_start_t */
 	void *arg;
 	bool c11;
-	bool inner; /* of a library's: not the program's */
+	bool inner; /* a library's thread, not the program's */
 	bool inside_rdmacm;
 	uint32_t number;
 	uint64_t hidden, mask; /* signals.h */
-	bool own_mask;         /* its attributes say which */
-	uint64_t stack;        /* 0: not ours */
+	bool own_mask;         /* its attributes give the mask */
+	uint64_t stack;        /* 0: not mapped by the shim */
 	size_t stack_size;
 	_Atomic int32_t tid;
-	bool created;  /* who creates it has done with it */
+	bool created;  /* the creating thread does not need it any more */
 	bool released; /* joined or detached */
 	struct sr_thread_start *next;
 };
@@ -32,10 +32,13 @@ struct sr_thread_start {
 /* Did the program give the thread a stack? */
 bool sr_attr_has_stack(const pthread_attr_t *attr);
 
-/* A stack as attr wants it, at s->stack or, if that is 0, at the next free place.  0 or an errno. */
+/*
+ * Maps a stack as attr asks, at s->stack or, if that is 0, at the next free address. 0 or
+ * an errno.
+ */
 int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr);
 
-/* From here on sr_stacks_unmap() finds it; and no longer. */
+/* Adds the stack to those that sr_stacks_unmap() checks, or removes it. */
 void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr);
 void sr_stack_unlist(struct sr_thread_start *s);
 
@@ -45,7 +48,7 @@ void sr_stack_created(struct sr_thread_start *s);
 /* The thread was joined or detached. */
 void sr_stack_release(pthread_t id);
 
-/* Unmaps those that nobody needs any more. */
+/* Unmaps the stacks that are not needed any more. */
 void sr_stacks_unmap(void);
 
 #endif

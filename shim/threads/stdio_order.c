@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stdio_order.c: what several threads print appears in the recorded order.
+ * stdio_order.c: makes the output of several threads appear in the recorded order.
  *
  * glibc's printf and similar functions lock their file without a call that the shim could
- * intercept, and write by an inner call when the buffer is full.  So the order is decided inside
- * glibc, and records of the writes would not contain it.  These wrappers lock the file first, by
- * flockfile, which is an ordered call like any other lock's; glibc locks it a second time.
+ * intercept, and write by an inner call when the buffer is full. So the order is decided
+ * inside glibc, and records of the writes would not contain it. These wrappers first lock
+ * the file with flockfile, which is an ordered call like any other lock; glibc then locks
+ * it a second time.
  *
- * With one thread they do nothing.  Functions that read are not here: threads that share an input
- * file do not replay exactly.
+ * With one thread they do nothing. Functions that read have no wrappers: threads that share
+ * an input file do not replay exactly.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -41,7 +42,7 @@ static void unlock(void *file)
 	funlockfile(file);
 }
 
-/* NULL where there is nothing to order, else the file, which is locked now. */
+/* Locks and returns the file; NULL if there is nothing to order. */
 static FILE *lock(FILE *file)
 {
 	if (__builtin_expect(!sr_threaded, 1) || !sr_engine || sr_self.depth || !file)
@@ -58,8 +59,8 @@ static bool try_lock(FILE *file)
 }
 
 /*
- * Where threads run one at a time, only the holder of the run token takes the lock: glibc also
- * takes and releases it inside, without an event.
+ * If threads run one at a time, only the holder of the run token takes the lock, because
+ * glibc also takes and releases it internally, without an event.
  */
 uint64_t sr_invoke_flockfile(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -88,9 +89,9 @@ void sr_replayed_flockfile(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 }
 
 /*
- * If a thread is printing while another one ends the process, either all of it appears or
- * nothing, in both runs: the ending thread takes the lock, for good, at its event.  It gives up
- * after a while, since the holder may never release it.
+ * One thread may be printing while another ends the process. In both runs, all of that
+ * output must appear or none. So the ending thread takes the lock at its event and keeps
+ * it. It gives up after a while, since the holder may never release it.
  */
 void sr_stdio_settle(void)
 {
@@ -110,7 +111,7 @@ static int print(FILE *file, const char *format, va_list ap)
 
 	if (!locked)
 		return real(file, format, ap);
-	/* To write is a cancellation point. */
+	/* Writing is a cancellation point. */
 	pthread_cleanup_push(unlock, locked);
 	n = real(file, format, ap);
 	pthread_cleanup_pop(1);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stdio_order.h: the order of what the program's threads do to streams of stdio. */
+/* stdio_order.h: orders what the program's threads do to stdio streams. */
 #ifndef SHIM_THREADS_STDIO_ORDER_H
 #define SHIM_THREADS_STDIO_ORDER_H
 
-/* At the event that ends the process: what other threads print is out, or has not begun. */
+/*
+ * Call at the event that ends the process: makes sure that each print of another thread is
+ * complete or has not begun.
+ */
 void sr_stdio_settle(void);
 
 #endif

@@ -11,7 +11,7 @@ static bool line_buffered;
 void sr_stdio_pin(bool line)
 {
 	line_buffered = line;
-	/* Somebody chose a buffer already (stdbuf, say), and does so in both runs. */
+	/* A buffer was chosen already (by stdbuf, for example), and will be chosen in both runs. */
 	if (__fbufsize(stdout))
 		return;
 	setvbuf(stdout, buffer, line ? _IOLBF : _IOFBF, sizeof(buffer));
@@ -19,7 +19,7 @@ void sr_stdio_pin(bool line)
 
 void sr_stdio_pin_as_found(void)
 {
-	/* stdbuf -oL has said how, but there is no buffer yet. */
+	/* stdbuf -oL has set the mode, but there is no buffer yet. */
 	sr_stdio_pin(isatty(STDOUT_FILENO) || __flbf(stdout));
 }
 
