@@ -12,18 +12,20 @@
 #include "shim/threads/heap_runs.h"
 
 #define SLOTS 64
-/* Checks before a thread sleeps: most tickets are used in a row, or after a long time. */
+/*
+ * A thread checks so often before it sleeps: most tickets come at once or after a long time.
+ */
 #define SPINS 200
 
-/* Threads that wait for turns of one remainder sleep on one word. */
+/* Threads that wait for tickets with the same remainder modulo SLOTS sleep on one word. */
 struct slot {
 	_Alignas(64) _Atomic uint32_t word;
 	_Atomic uint32_t sleepers;
 };
 
-/* One that waits, on its own stack. */
+/* A waiting thread; lies on its stack. */
 struct waiter {
-	uint64_t event; /* UINT64_MAX: not for a ticket, but for the heap */
+	uint64_t event; /* UINT64_MAX: waits for the heap, not for a ticket */
 	bool (*is_over)(uint64_t argument);
 	uint64_t argument;
 	struct waiter *next;
@@ -33,17 +35,17 @@ static struct sr_replay_control *control;
 static struct slot slots[SLOTS];
 static struct slot heap_slot;
 
-/* The threads that run. */
+/* All threads of the process that have not ended. */
 static struct {
 	struct sr_lock lock;
 	uint32_t threads, parked, waiting;
-	bool heap_parked; /* one of the parked ones has the heap, and makes operations on demand */
+	bool heap_parked; /* the owner of the heap is parked and makes operations on demand */
 	struct waiter *waiters;
 } all;
 
-/* Run number in the upper half, its operations so far in the lower. */
+/* Upper half: number of the run; lower half: its operations so far. */
 static _Atomic uint64_t heap;
-static _Atomic uint64_t heap_wanted; /* what the thread that takes over next waits for */
+static _Atomic uint64_t heap_wanted; /* the state that the next owner waits for */
 static _Atomic uint32_t heap_owner;
 
 static void pause_a_little(void)
@@ -54,8 +56,9 @@ static void pause_a_little(void)
 }
 
 /*
- * The sleeper says that it is there, then checks a last time; the waker changes what is
- * checked, then looks for sleepers.  Both in one order for all (sequentially consistent).
+ * No wakeup is lost: the sleeper adds itself to sleepers and then checks the condition again;
+ * the waker changes the condition and then reads sleepers.  All four accesses have to be
+ * sequentially consistent.
  */
 static void wake(struct slot *s)
 {
@@ -84,9 +87,9 @@ static void set_ticket(uint64_t event)
 	wake(&slots[event % SLOTS]);
 }
 
-/* ------------------------------------------------------------- who runs */
+/* ------------------------------------------------------ running threads */
 
-/* Does a thread wait until the run under way has more operations? */
+/* Does a thread wait until the current run has more operations? */
 static bool is_demanded(void)
 {
 	uint64_t now = atomic_load(&heap), wanted = atomic_load(&heap_wanted);
@@ -94,7 +97,10 @@ static bool is_demanded(void)
 	return wanted >> 32 == now >> 32 && wanted > now;
 }
 
-/* With the lock held: if nobody runs, passes over what cannot come.  True: nothing can. */
+/*
+ * Called with the lock held.  If no thread runs, skips the tickets that no thread will use.
+ * Returns true if nothing more can happen.
+ */
 static bool resolve(void)
 {
 	uint64_t first = UINT64_MAX;
@@ -104,7 +110,10 @@ static bool resolve(void)
 	if (all.heap_parked && is_demanded())
 		return false;
 	for (struct waiter *w = all.waiters; w; w = w->next) {
-		/* It runs already, and has not come to say so: what it does next may be first. */
+		/*
+		 * This thread may run already but has not left the list yet.  The event that it
+		 * makes next may be the first one.
+		 */
 		if (w->is_over(w->argument))
 			return false;
 		if (w->event < first)
@@ -168,7 +177,7 @@ bool sr_tickets_park(void)
 	return nothing;
 }
 
-/* ---------------------------------------------------------------- turns */
+/* -------------------------------------------------------------- tickets */
 
 void sr_tickets_start(struct sr_replay_control *c)
 {
@@ -211,7 +220,10 @@ static bool pass_on(uint64_t event)
 	return true;
 }
 
-/* Events that happened while another thread held a ticket and went on: by number modulo SLOTS. */
+/*
+ * Events that happened while another thread held the ticket before theirs and kept it.  The
+ * index is the event's number modulo SLOTS.
+ */
 static _Atomic uint64_t amidst[SLOTS];
 
 void sr_ticket_over(uint64_t event)
@@ -224,7 +236,7 @@ void sr_ticket_amidst(uint32_t number, uint64_t event)
 {
 	sr_ticket_wait(number, event - 1);
 	atomic_store(&amidst[event % SLOTS], event);
-	/* Its thread is out of the program's code already, or passes this one on as well. */
+	/* If the holder still has its ticket, it passes this one on together with its own. */
 	if (!pass_on(event - 1))
 		sr_ticket_over(event);
 }
@@ -234,7 +246,7 @@ void sr_ticket_wait_overtaking(uint32_t number, uint64_t event, uint32_t from)
 	const struct timespec a_moment = {.tv_nsec = 200000};
 	struct sr_stall stall_timeout;
 
-	/* Once the ticket before was given back, it can only be this one. */
+	/* Once the ticket before this event's has been used, the next one is this event's. */
 	sr_ticket_wait(number, event - 1);
 	sr_stall_begin(&stall_timeout,
 		       from < control->threads ? atomic_load(&control->thread[from].tid) : 0);
@@ -273,7 +285,7 @@ void sr_heap_run_take(uint32_t owner, uint32_t run, uint32_t previous)
 {
 	uint64_t state = (uint64_t)(uint32_t)(run - 1) << 32 | previous;
 
-	/* First the run, so that there is one thread at most that says what it wants of it. */
+	/* Waits for the run first, so that at most one thread sets heap_wanted. */
 	wait_for_heap(heap_is_in_run, (uint32_t)(run - 1));
 	atomic_store(&heap_wanted, state);
 	wait_for_heap(heap_is_at, state);
@@ -285,7 +297,7 @@ void sr_heap_run_take(uint32_t owner, uint32_t run, uint32_t previous)
 
 void sr_heap_run_done(void)
 {
-	/* The owner alone changes it. */
+	/* Only the owner changes it, so no read-modify-write is needed. */
 	atomic_store(&heap, atomic_load(&heap) + 1);
 	wake(&heap_slot);
 }

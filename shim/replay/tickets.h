@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tickets.h: replay: the events of a process's threads happen one after the other,
- * in the recorded order (shim/core/order.h).
+ * tickets.h: replays the events of a process's threads one after the other, in the recorded
+ * order (shim/core/order.h).
  *
- * A call waits until the ticket of its event is called, does its work, and passes
- * the ticket on; what threads do in between happens in parallel.  All real
- * synchronisation of the recorded program has become this one.  If the threads took turns
- * when they were recorded, a thread passes the ticket on at its next call only.
+ * A call waits for the ticket of its event, does its work, and passes the ticket on.  Between
+ * calls, threads run in parallel.  The tickets replace all real synchronisation of the
+ * recorded program.  If the threads were recorded one at a time (record --threads=serial), a
+ * thread passes the ticket on at its next call only.
  *
- * When the recorded process ended (or was killed) some of its threads were inside
- * of calls, which left no record; but they may have drawn a number.  That ticket is
- * never used in the replay, where its thread has come to the end of its stream and
- * is parked.  So when no thread runs, all wait for a ticket or are parked, and some
- * are parked, the missing tickets are passed over.
+ * When the recorded process ended or was killed, some of its threads were inside calls.
+ * These calls left no record, but their threads may have drawn an event number.  No thread
+ * uses such a ticket in the replay: its thread is parked at the end of its stream.  So when
+ * some threads are parked and all others wait for a ticket, the missing tickets are skipped.
  */
 #ifndef SHIM_REPLAY_TICKETS_H
 #define SHIM_REPLAY_TICKETS_H
@@ -22,49 +21,55 @@
 
 #include "replay/abi/control.h"
 
-/* The control page has the ticket that is next, and the threads that wait for one. */
+/* The control page shows the next ticket, and the ticket that each thread waits for. */
 void sr_tickets_start(struct sr_replay_control *control);
 
-/* Returns when the event's ticket is called; number is the thread's. */
+/* Returns when the ticket of this event is next.  number: of the calling thread. */
 void sr_ticket_wait(uint32_t number, uint64_t event);
 
-/* The event has happened. */
+/* The event has happened: passes the ticket on. */
 void sr_ticket_done(uint64_t event);
 
 /*
- * Of threads that take turns (shim/core/run_token.h) one holds its ticket until it comes
- * out of the program's code.  Another one that did not wait for it (from) in the
- * recording waits for a while, and then goes on beside it.  It does not wait for as long
- * as it did then: a thread that spins must not come further than it had.
+ * Where threads run one at a time (shim/core/run_token.h), a thread keeps its ticket until it
+ * leaves the program's code.  A thread that preempted the run token from thread `from` in the
+ * recording waits for that ticket for a while only, and then runs beside its holder.  It waits
+ * for a shorter time than in the recording, so that a spinning holder does not get further
+ * than it got there.
  */
 void sr_ticket_wait_overtaking(uint32_t number, uint64_t event, uint32_t from);
 /*
- * This event happened while another thread held the ticket before it, and goes on holding
- * it.  The events behind wait for this one.
+ * This event happened while another thread held the ticket before it and kept that ticket.
+ * Later events wait for this one.
  */
 void sr_ticket_amidst(uint32_t number, uint64_t event);
-/* The thread gives the event's ticket back, if it still holds it. */
+/* The thread passes the event's ticket on, if it still holds it. */
 void sr_ticket_over(uint64_t event);
 
-/* A thread is about to be created; one has made its last event.  True: see sr_tickets_park. */
+/*
+ * Called before a thread is created, and when one has made its last event.  The latter returns
+ * the same as sr_tickets_park.
+ */
 void sr_tickets_add_thread(void);
 bool sr_tickets_remove_thread(void);
 
-/* This thread has come to the end of its stream.  True: so have all, and nothing more will happen.
+/*
+ * The thread is at the end of its stream.  Returns true if all threads are, so that nothing more
+ * will happen.
  */
 bool sr_tickets_park(void);
 
 /*
- * The heap (shim/threads/heap_runs.h).  The run begins when the one before has so many
- * operations.
+ * Runs of the heap (shim/threads/heap_runs.h).  This run begins when the one before it has made
+ * `previous` operations.
  */
 void sr_heap_run_take(uint32_t owner, uint32_t run, uint32_t previous);
 void sr_heap_run_done(void);
 
 /*
- * The thread is at the end of its stream and about to make an operation that it
- * may not have come to in the recording.  Waits, parked, until another thread
- * waits for it; false: nothing more will happen.
+ * The thread is at the end of its stream and about to make a heap operation that it may not
+ * have reached in the recording.  Parks the thread until another thread waits for that
+ * operation.  Returns false if nothing more will happen.
  */
 bool sr_heap_run_on_demand(uint32_t owner);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* x86_64.h: what the system-call trap does with registers. */
+/* x86_64.h: the parts of the system-call trap that depend on the registers of x86-64. */
 #ifndef SHIM_CALLS_TRAP_X86_64_H
 #define SHIM_CALLS_TRAP_X86_64_H
 
@@ -36,8 +36,8 @@ static inline void sr_trapped_return(ucontext_t *uc, long result)
 }
 
 /*
- * rt_sigreturn was trapped: the frame it is about lies where the trapped code's
- * stack pointer is.
+ * Executes a trapped rt_sigreturn.  The kernel takes the signal frame from the stack pointer,
+ * so this function first sets it to the stack pointer of the trapped code.
  */
 static inline void __attribute__((noreturn)) sr_sigreturn_of(const ucontext_t *uc)
 {
@@ -51,10 +51,11 @@ static inline void __attribute__((noreturn)) sr_sigreturn_of(const ucontext_t *u
 }
 
 /*
- * clone or clone3, for a child with a stack of its own: the child goes on where
- * the trapped call returns, with the registers it had there; the parent gets
- * the result.  The parent may return before the child runs, so the child finds
- * all it needs in its registers, and where to go right below its stack.
+ * Executes clone or clone3 (nr) for a child with a stack of its own, and returns its result to
+ * the parent.  The child continues behind the trapped system call, with the registers of the
+ * trapped code (regs).  The parent may return before the child runs, so the child cannot use
+ * the parent's stack frame: its registers are loaded before the system call, and the caller
+ * has stored the address to continue at in the word below the child's stack pointer.
  */
 long sr_trap_clone(long nr, const uint64_t a[6], const greg_t *regs);
 __asm__(".pushsection .text\n"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* channel.c: the messages of each connection, in their order; see own.h. */
+/* channel.c: the messages of each connection, in the order of their posts; see own.h. */
 #include <string.h>
 
 #include "logd/base/page.h"
 #include "shim/replay/group/own.h"
 
-#define PIECE (1u << 20) /* freed in steps of this */
+#define PIECE (1u << 20) /* sr_channel_release frees at least this many bytes at a time */
 
 static uint32_t hash(const struct sr_group_key *k)
 {
@@ -28,7 +28,7 @@ struct sr_group_channel *sr_channel(const struct sr_group_key *key)
 			atomic_store(&c->state, 2);
 			return c;
 		}
-		/* The other side is entering one; perhaps this. */
+		/* Another process is filling in this slot, perhaps with the same key. */
 		while (atomic_load(&c->state) == 1)
 			;
 		if (sr_group_same_key(&c->key, key))
@@ -66,7 +66,7 @@ void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *o
 	    pieces, n);
 	c->bytes += m.length;
 	sr_group_write(sr_group_messages_at(number_of(c)) + number * sizeof(m), &m, sizeof(m));
-	/* sr_progress_enter, which follows, wakes who waits for it. */
+	/* The caller calls sr_progress_enter next, which wakes the waiting processes. */
 	atomic_store(&c->posted, number + 1);
 }
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* completions.c: what completions prove to have entered is compared; see requests.h. */
+/*
+ * completions.c: compares the bytes that have entered, as completions prove, with what the group
+ * produced; see requests.h.
+ */
 #include "shim/replay/group/requests.h"
 
 #include "logd/base/opcodes.h"
 #include "shim/verbs/objects.h"
 
-/* Of so many outstanding receives it is checked whether they share a receive's memory. */
+/* At most so many outstanding receives are checked for memory shared with a receive. */
 #define OTHERS_MAX 1024
 
 static const struct ibv_sge *overlap(const struct sr_request *r, uint64_t addr, uint32_t n)
@@ -16,7 +19,7 @@ static const struct ibv_sge *overlap(const struct sr_request *r, uint64_t addr, 
 	return NULL;
 }
 
-/* Do other receives go to the same memory?  Then it may hold what came after. */
+/* Do other receives use the same memory?  Then later messages may have overwritten it. */
 static enum sr_sharing sharing(const struct sr_recv_queue *q, uint64_t addr, uint32_t n)
 {
 	enum sr_sharing found = SR_NOT_SHARED;
@@ -33,7 +36,7 @@ static enum sr_sharing sharing(const struct sr_recv_queue *q, uint64_t addr, uin
 	return found;
 }
 
-/* Does its memory hold what the message brought? */
+/* Does the memory of the receive hold the bytes of the message? */
 static bool holds(const struct sr_request_qp *q, const struct sr_request *r,
 		  const struct sr_group_message *m)
 {
@@ -53,8 +56,8 @@ static bool holds(const struct sr_request_qp *q, const struct sr_request *r,
 }
 
 /*
- * Of a shared queue: if several have the same wr_id, that whose memory holds the
- * message; *certain is false if none does.
+ * Finds the receive of an SRQ.  If several have the same wr_id, it is the one whose memory holds
+ * the message; *certain is false if none does.
  */
 static struct sr_request *find_shared(const struct sr_recv_queue *from,
 				      const struct sr_request_qp *q, uint64_t wr_id,
@@ -92,7 +95,7 @@ static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 	}
 }
 
-/* The next message of a connection that loses none. */
+/* Takes the next message of a connection that loses none. */
 static bool next_message(struct sr_thread *t, struct sr_request_qp *q, struct sr_group_message *m)
 {
 	if (!q->in || !sr_progress_wait_posted(t, q->in, q->received + 1))
@@ -101,7 +104,7 @@ static bool next_message(struct sr_thread *t, struct sr_request_qp *q, struct sr
 	return true;
 }
 
-/* Of one that may lose some, the next that fits. */
+/* A search on a connection that may lose messages: for the next one that fits the completion. */
 struct surviving {
 	const struct sr_request_qp *q;
 	const struct sr_request *r;
@@ -146,7 +149,7 @@ static bool next_surviving(struct sr_request_qp *q, const struct sr_request *r,
 	return true;
 }
 
-/* A message of the queue pair's peer has met this receive. */
+/* A receive of the queue pair has completed. */
 static void received(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_wc *wc)
 {
 	struct sr_recv_queue *receives = sr_request_receives(q);
@@ -165,7 +168,7 @@ static void received(struct sr_thread *t, struct sr_request_qp *q, const struct 
 		r = find_shared(receives, q, wc->wr_id, known ? &m : NULL, &certain);
 	if (r)
 		sr_recv_queue_remove(receives, &r->receive);
-	/* Counting does not identify the sender of a datagram: not compared. */
+	/* Datagrams are not compared: counting messages does not identify their sender. */
 	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && q->qp->qp_type != IBV_QPT_UD)
 		compare_received(t, q, r, wc->byte_len, known ? &m : NULL);
 	if (known)
@@ -173,7 +176,7 @@ static void received(struct sr_thread *t, struct sr_request_qp *q, const struct 
 	sr_request_free(r);
 }
 
-/* What the atomic has done, now that it is known what it found. */
+/* Computes the effect of an atomic from the old value, which its completion brought. */
 static void resolve(const struct sr_request_qp *q, const struct sr_request *r, const void *found)
 {
 	struct sr_carried_atomic a = {
@@ -197,7 +200,10 @@ static void resolve(const struct sr_request_qp *q, const struct sr_request *r, c
 		sr_transfer_atomic(q->out, &a);
 }
 
-/* A READ is made when it completes: what it was to come after has happened then. */
+/*
+ * The proxy makes a READ again only when it completes: by then everything that it has to follow
+ * has happened.
+ */
 static void read_again(const struct sr_request_qp *q, const struct sr_request *r)
 {
 	uint32_t length = 0;
@@ -228,7 +234,7 @@ static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_requ
 	}
 }
 
-/* Sends that a completion ends. */
+/* The owner of send_events: a completion ends the sends up to its own. */
 struct ending {
 	struct sr_thread *t;
 	struct sr_request_qp *q;
@@ -239,7 +245,7 @@ static void ended(void *owner, struct sr_send_request *s, bool succeeded)
 	const struct ending *e = owner;
 	struct sr_request *r = (struct sr_request *)s;
 
-	/* What was posted before a reset went to a peer of then. */
+	/* A request posted before a reset went to the peer of that time. */
 	if (!succeeded || r->fetched || sr_send_queue_is_stale(&e->q->sends, s))
 		return;
 	if (sr_op(r->opcode) & SR_OP_SCATTERS)
@@ -264,9 +270,9 @@ static void sent(struct sr_thread *t, struct sr_request_qp *q, struct sr_send_re
 }
 
 /*
- * The opcode of a failure is not valid: which of the queues it is of is known by the
- * completion queue or the wr_id.  Where both queues may be meant, nothing is said of
- * the sends in front.
+ * A failed completion has no valid opcode, so the completion queue or the wr_id has to tell the
+ * send queue from the receive queue.  If both are possible, the function draws no conclusion
+ * about earlier sends.
  */
 static void failed(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_cq *cq,
 		   const struct ibv_wc *wc)

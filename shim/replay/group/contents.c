@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * contents.c: what a process itself puts where peers may READ it.
+ * contents.c: what a process itself stores where its peers may READ it.
  *
- * Each store into an exposed region faults and is seen.  A pass-through page is compared
- * with what it held before.  Both go into the history, so that a value that a peer READ
- * is not confused with one that another process put there.
+ * A store into a protected page of an exposed region faults, so the shim sees it.  A page that
+ * was pass-through is compared with its earlier contents.  Both go into the history.  So when a
+ * peer READs a value, the replay can tell whether this process or another one wrote it.
  *
- * All with the exposed regions' lock held, mostly in a fault's handler.
+ * The caller holds the lock of the exposed regions, mostly in a fault handler.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
-/* Pass-through pages at a time; of more, everything that they hold counts as new. */
+/* Pass-through pages at a time.  If there are more, all their contents count as new. */
 #define LIVES 128
 
 static struct live {
@@ -75,7 +75,7 @@ void sr_group_went_pass_through(uintptr_t view, const void *page)
 	memcpy(l->before, page, PAGE);
 }
 
-/* What differs, word by word. */
+/* Adds the differences, in units of 8 bytes. */
 void sr_group_was_pass_through(uintptr_t view, const void *page)
 {
 	static uint8_t zeros[PAGE];
@@ -120,7 +120,7 @@ static bool is_zero(const uint8_t *p, uint32_t n)
 	return !n || (!p[0] && !memcmp(p, p + 1, n - 1));
 }
 
-/* Memory that nobody ever wrote is not read in: it has no entry, and is zero. */
+/* Pages that hold only zeros get no entry. */
 void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length)
 {
 	static uint8_t now[PAGE];

@@ -119,7 +119,7 @@ void sr_group_start(struct sr_replay_control *c)
 	sr_group_self = c->member;
 	self = &sr_group_memory->member[sr_group_self];
 	atomic_store(&self->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
-	/* The proxy reads what a peer of ours READs: see proxy.c. */
+	/* When a peer READs this process's memory, the proxy reads that memory: see proxy.c. */
 	if (sr_group_over_device())
 		sr_syscall(SYS_prctl, PR_SET_PTRACER,
 			   atomic_load(&sr_group_memory->proxy.process), 0, 0, 0, 0);
@@ -247,7 +247,8 @@ void sr_group_region(struct sr_thread *t, uint64_t addr, uint64_t length)
 
 void sr_group_seen(struct sr_thread *t, const struct sr_exposed_event *e)
 {
-	static struct sr_lock lock; /* memory that is compared at calls is not the exposed regions' */
+	/* Needed because memory compared at calls is not under the exposed regions' lock. */
+	static struct sr_lock lock;
 
 	if (!sr_group_on)
 		return;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * history.c: what was written into a member's memory, by requests and by itself.
+ * history.c: all writes to a member's memory, by requests and by the member itself.
  *
- * The history lies beside the memory and has each write, not only the last: a value may
- * have been seen before it was overwritten, and the member that posts runs ahead of the
- * one that reads.  The writes of one member are in their order.  How those of several
- * mix depends on this replay, and must not count.  The oldest are forgotten when the
- * room is used up.
+ * The history has each write and not only the last one, because a value may have been seen
+ * before it was overwritten, and because the posting member may run ahead of the reading one.
+ * The writes of one member are in their order.  The order between writes of several members
+ * depends on the speed of this replay, so no result may depend on it.  When the space is used
+ * up, new writes replace the oldest.
  */
 #include <linux/futex.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void lock(struct sr_group_member *m)
 {
 	uint32_t free = 0;
 
-	/* 0: free, 1: held, 2: held and somebody waits. */
+	/* 0: free; 1: held; 2: held, and another process waits. */
 	if (atomic_compare_exchange_strong(&m->history_lock, &free, 1))
 		return;
 	while (atomic_exchange(&m->history_lock, 2))
@@ -38,13 +38,13 @@ static uint64_t entry_at(uint32_t member, uint64_t number)
 	       (number - 1) % SR_GROUP_WRITES * sizeof(struct sr_group_write);
 }
 
-/* The bytes go around in their room. */
+/* The bytes are stored in a circular buffer. */
 static struct sr_group_place place_of(uint32_t member, uint64_t at)
 {
 	return (struct sr_group_place){sr_group_written_at(member), at, SR_GROUP_WRITTEN};
 }
 
-/* With the lock held; its bytes follow. */
+/* Called with the lock held.  The caller reserves and writes the bytes. */
 static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
 {
 	struct sr_group_member *m = &sr_group_memory->member[member];
@@ -55,8 +55,9 @@ static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
 }
 
 /*
- * An entry for each page: its bytes come in the same order.  They are written without
- * the lock, which is taken behind that of the exposed regions in a fault's handler.
+ * Adds one entry for each page; the bytes are in the same order.  They are written after the
+ * lock is released: a fault handler takes this lock after that of the exposed regions, and
+ * reading the pieces may need the latter.
  */
 void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_transfer_by *by,
@@ -127,7 +128,7 @@ static bool is_kept(const struct sr_group_member *m, uint64_t number)
 	return number && number + SR_GROUP_WRITES > m->writes;
 }
 
-/* With the lock held: the atomic's entry, if it is there still. */
+/* Called with the lock held.  Finds the entry of the atomic, unless it was replaced. */
 static bool find_atomic(uint32_t member, uint64_t number, uint64_t addr, struct sr_group_write *w)
 {
 	if (!is_kept(&sr_group_memory->member[member], number))

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own.h: what the group's modules inside a replayed process share.
+ * own.h: the interface between the group's modules inside a replayed process.
  *
  *   group.c     the calls that matter, and which member depends on which
- *   progress.c  how far members have come, and what each knows of the others
- *   channel.c   messages, and the receives that they meet
- *   history.c   what was written into each member's memory
- *   contents.c  what a process itself puts where its peers may READ it
- *   transfer.c  bytes on their way from member to member: through the file, or a device
+ *   progress.c  how far the members are, and what each knows of the others
+ *   channel.c   messages from one queue pair to another
+ *   history.c   all writes to each member's memory
+ *   contents.c  what a process itself stores where its peers may READ it
+ *   transfer.c  moves bytes from member to member: through the file, or over a device
  *   requests.c, posts.c, completions.c   queue pairs and their requests (requests.h)
- *   values.c    values compared with what the group produced; the report
+ *   values.c    compares values with what the group produced, and reports them
  *
- * One thread at a time uses these, with sr_group_lock held.  There are two exceptions:
- * any thread may use progress.c, and sr_value_seen and contents.c need the exposed
- * regions' lock, which is taken behind sr_group_lock.
+ * A caller holds sr_group_lock.  There are two exceptions: any thread may call progress.c at
+ * any time, and sr_value_seen and contents.c need the lock of the exposed regions.  That lock
+ * is taken after sr_group_lock.
  */
 #ifndef SHIM_REPLAY_GROUP_OWN_H
 #define SHIM_REPLAY_GROUP_OWN_H
@@ -26,7 +26,7 @@
 
 extern struct sr_group *sr_group_memory;
 extern struct sr_replay_control *sr_group_control;
-extern uint32_t sr_group_self; /* this process's member */
+extern uint32_t sr_group_self; /* this process's number as a member */
 extern struct sr_lock sr_group_lock;
 
 static inline bool sr_group_over_device(void)
@@ -34,25 +34,25 @@ static inline bool sr_group_over_device(void)
 	return sr_group_memory->transport == SR_GROUP_RXE;
 }
 
-/* The file behind the mapped part.  What cannot be read reads as zeros. */
+/* The group's file behind its mapped part.  Bytes that cannot be read are returned as zeros. */
 void sr_group_read(uint64_t at, void *p, size_t n);
 void sr_group_write(uint64_t at, const void *p, size_t n);
-/* A part of what is written. */
+/* A part of the bytes to write. */
 struct sr_piece {
 	const void *p;
 	uint32_t length;
 };
-/* One behind the other, at most SR_GROUP_PIECES, by one system call. */
+/* Writes at most SR_GROUP_PIECES pieces one after the other, with one system call. */
 #define SR_GROUP_PIECES 4
 void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n);
-/* The same from memory of the program's, which may be protected: see sr_group_copy. */
+/* The same for the program's memory, which may be protected: see sr_group_copy. */
 void sr_group_write_memory(uint64_t at, const void *p, size_t n);
 /*
- * Copies memory of the program's as the program knows it.  Where peers write it, a plain
- * load would fault, and would count as the program's.
+ * Copies the program's memory as the program has seen it.  In an exposed region a plain load
+ * would fault, and would count as an access of the program.
  */
 void sr_group_copy(void *to, const void *from, size_t n);
-/* Pages that lie wholly in the range are given back. */
+/* Frees the pages of the file that lie wholly in the range. */
 void sr_group_discard(uint64_t from, uint64_t to);
 
 /* ------------------------------------------------------------ progress.c */
@@ -60,24 +60,32 @@ void sr_group_discard(uint64_t from, uint64_t to);
 /* The thread has entered this call. */
 void sr_progress_enter(uint32_t thread, uint64_t sn);
 
-/* A post begins: a new tick of this process.  The requests follow, then sr_progress_enter. */
+/*
+ * A post begins: counts a new tick of this process.  The caller then adds the requests and calls
+ * sr_progress_enter.
+ */
 struct sr_group_origin sr_progress_post(const struct sr_thread *t);
 
-/* Where the thread is; and, if `knows` is given, what is known of all members. */
+/* Returns where the thread is.  Stores the known ticks of all members in `knows`, if not NULL. */
 struct sr_group_origin sr_progress_now(const struct sr_thread *t, uint64_t *knows);
 
-/* Waits until another thread has entered that call.  This one then knows what it did.  False: the
- * other ended before. */
+/*
+ * Waits until another member's thread has entered that call, and takes over the ticks that this
+ * thread knew then.  Returns false if that member ended before.
+ */
 bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w);
 
-/* Waits until so many messages were posted; false: the sender ended before. */
+/* Waits until so many messages were posted.  Returns false if the sender ended before. */
 bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel *c,
 			     uint64_t messages);
 
-/* Waits until is_so(), or until the member cannot make it so: it has ended, or waits for others. */
+/*
+ * Waits until is_so(), or until the member cannot make it true any more because it has ended or
+ * waits for others.
+ */
 void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument);
 
-/* Waits until no member makes calls any more. */
+/* Waits until no member makes any more calls. */
 void sr_progress_linger(void);
 
 /* The member's latest call that this process is known to come after; SN 0: none. */
@@ -85,101 +93,103 @@ struct sr_group_origin sr_progress_seen(uint32_t member);
 
 /* ------------------------------------------------------------- channel.c */
 
-/* NULL: there are too many. */
+/* NULL if there are too many channels. */
 struct sr_group_channel *sr_channel(const struct sr_group_key *key);
 
 /* ---------------------------------------------------------------- transfer.c */
 
-/* The request by which bytes go to a member, where they go over a device. */
+/* The request that sends bytes to a member over a device. */
 struct sr_transfer_by {
 	struct sr_group_channel *channel;
 	uint32_t opcode; /* enum ibv_wr_opcode */
 	uint32_t imm_data;
 	uint64_t remote_addr; /* of a WRITE */
-	uint64_t arrives;     /* of a message: how many have arrived with it */
+	uint64_t arrives;     /* of a message: how many have arrived, including this one */
 };
 
 /*
- * Puts these pieces in their place.  Through the file (by: NULL) they are there when this
- * returns.  By a request they are on their way, behind everything that any member asked for
- * before; sr_transfer_failed finds later what could not be done.
+ * Transfers these pieces to their place.  Through the file (by: NULL) they are there when this
+ * function returns.  Otherwise it only adds a work item, which the proxy executes after all
+ * earlier work items of all members; sr_transfer_failed reports a failure later.
  */
 void sr_transfer(const struct sr_transfer_by *by, struct sr_group_place to, const struct sr_piece *pieces,
 	      uint32_t n);
 
-/* A READ of so many bytes of the peer's memory, an atomic: made for what it does there, not for
- * what it brings, which is in the trace. */
+/*
+ * A READ of `length` bytes of the peer's memory, and an atomic.  They are made again for their
+ * effect at the peer; their results are in the trace.
+ */
 void sr_transfer_read(struct sr_group_channel *c, uint64_t remote_addr, uint32_t length);
 struct sr_carried_atomic {
 	uint32_t opcode;
 	uint64_t remote_addr, compare_add, swap;
-	uint64_t result; /* of the recording: the memory holds that then, in any case */
+	uint64_t result; /* of the recording; the proxy stores it in any case */
 };
 void sr_transfer_atomic(struct sr_group_channel *c, const struct sr_carried_atomic *a);
 
-/* The process has put these bytes into its own memory. */
+/* The process has stored these bytes into its own memory. */
 void sr_transfer_own(uint64_t addr, const void *bytes, uint32_t n);
 
-/* Transfers from now on belong to this call. */
+/* Later transfers belong to this call. */
 void sr_transfer_for(const struct sr_group_call *of);
 
-/* Waits until the message's bytes are there, or will not come. */
+/* Waits until the message's bytes have arrived, or cannot arrive any more. */
 void sr_transfer_await(const struct sr_group_channel *c, const struct sr_group_message *m);
 
-/* Waits until all transfers of this process are done; false: one could not be. */
+/* Waits until all transfers of this process are done.  Returns false if one failed. */
 bool sr_transfer_all(void);
 
-/* The call of one that could not be done, and why; NULL: there is none so far. */
+/* The call whose transfer failed, and why; NULL: none has failed so far. */
 const struct sr_group_call *sr_transfer_failed(const char **why);
 
 /* ------------------------------------------------- channel.c: appending to one */
 
-/* Appends a message whose bytes lie in these pieces. */
+/* Appends a message that consists of these pieces. */
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
 		     uint32_t opcode, const struct sr_transfer_by *by, const struct sr_piece *pieces,
 		     uint32_t n);
 
-/* Message `number`, which was posted. */
+/* Reads message `number`, which must have been posted. */
 void sr_channel_message(const struct sr_group_channel *c, uint64_t number,
 			struct sr_group_message *m);
-/* n bytes of it from `from` on. */
+/* Reads n bytes of the message, from offset `from` on. */
 void sr_channel_bytes(const struct sr_group_channel *c, const struct sr_group_message *m,
 		      uint32_t from, void *p, uint32_t n);
-/* The receiver needs neither it nor any before it again. */
+/* The receiver no longer needs this message or those before it. */
 void sr_channel_release(struct sr_group_channel *c, const struct sr_group_message *m);
 
 /* ------------------------------------------------------------- history.c */
 
-/* These bytes go to `addr` in the member's memory. */
+/* Adds a write of these bytes to `addr` in the member's memory. */
 void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		    enum sr_group_write_kind kind, uint64_t addr, const struct sr_transfer_by *by,
 		    const struct sr_piece *pieces, uint32_t n);
-/* An atomic operation on 8 bytes begins; its result comes later. */
+/* Adds an atomic operation on 8 bytes; its result follows later.  Returns its number. */
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin,
 			       uint64_t addr);
-/* How many there are so far into this member's own. */
+/* The number of writes so far to this member's memory. */
 uint64_t sr_history_writes(void);
-/* The member's own memory may become anything there. */
+/* From now on this range of the member's own memory may hold anything. */
 void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n);
+/* The atomic `number` stored this value; or it changed nothing. */
 void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_t value);
-/* ... and it changed nothing. */
 void sr_history_void(uint32_t member, uint64_t number, uint64_t addr);
 
 /* ------------------------------------------------------------ contents.c */
 
-/* Once.  false: no memory. */
+/* Called once.  Returns false if there is no memory. */
 bool sr_contents_begin(void);
-/* The memory begins to be an exposed region: what it holds. */
+/* The memory becomes an exposed region: adds its contents to the history. */
 void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length);
-/* What it has asked for may come to there, from now on. */
+/* From now on, bytes that the process requested may arrive in this range. */
 void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n);
-/* These bytes come to there next, from others. */
+/* Peers wrote these bytes, which the program finds there next. */
 void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n);
 
 /* ------------------------------------------------------------ requests.c */
 
 void sr_requests_peer(const struct sr_group_peer *p);
-/* Of calls that make, connect, end queue pairs, post, and poll. */
+/* Handles calls that create, connect or destroy queue pairs, post, or poll. */
 void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
 		      uint64_t result);
 
@@ -189,32 +199,32 @@ void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t
 struct sr_value {
 	struct sr_thread *t;
 	uint64_t addr;
-	const uint8_t *bytes; /* as recorded; may be memory of the program's */
+	const uint8_t *bytes; /* as recorded; may lie in the program's memory */
 	uint32_t length;
-	uint32_t fault; /* at a load behind the call: which of the thread's since then; 0: with the
-			   call */
+	/* 0: entered at the call itself; else at this load of the thread after the call */
+	uint32_t fault;
 };
 
-/* Other receives, which are outstanding, go to the same memory: */
+/* Do other outstanding receives use the same memory? */
 enum sr_sharing {
 	SR_NOT_SHARED,
-	SR_SHARED_ALIKE,   /* ... at the same address */
-	SR_SHARED_SHIFTED, /* ... at others */
+	SR_SHARED_ALIKE,   /* yes, at the same address */
+	SR_SHARED_SHIFTED, /* yes, at other addresses */
 };
 
-/* ... by a message: `from` is where in the message. */
+/* A message brought the value; `from`: its offset in the message. */
 void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from, enum sr_sharing sharing);
-/* Is it what the message brought? */
+/* Are the bytes of the value those of the message? */
 bool sr_value_is_sent(const struct sr_value *v, const struct sr_group_channel *c,
 		      const struct sr_group_message *m, uint32_t from);
 
-/* ... by this READ or atomic, of the member's memory. */
+/* This READ or atomic fetched the value from the member's memory. */
 void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote_addr,
 		      const struct sr_group_origin *request);
-/* ... and were found in memory that peers write; they are not there yet. */
+/* The value was found in an exposed region.  Called before it is stored there. */
 void sr_value_seen(const struct sr_value *v);
-/* ... from somebody who is not in the group. */
+/* The value came from outside the group. */
 void sr_value_from_outside(const struct sr_value *v);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* posts.c: requests and what they do to the peer; see requests.h. */
+/* posts.c: requests and their effect on the peer; see requests.h. */
 #include "shim/replay/group/requests.h"
 
 #include "logd/base/opcodes.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
 
-/* The memory of its list; NULL pieces where the CPU has none. */
+/* The memory of the request's list.  A piece is NULL if the CPU has no address for it. */
 static uint32_t pieces_of(const struct sr_request_qp *q, const struct sr_request *r,
 			  struct sr_piece *pieces, uint32_t room)
 {
@@ -29,14 +29,14 @@ static uint32_t pieces_of(const struct sr_request_qp *q, const struct sr_request
 
 #define MAX_PIECES 256
 
-/* From now on something may come into its list. */
+/* From now on data may arrive in the memory of the request's list. */
 static void expect(struct sr_thread *t, const struct sr_request *r)
 {
 	for (uint32_t i = 0; i < r->num_sge; i++)
 		sr_contents_expected(t, r->sge[i].addr, r->sge[i].length);
 }
 
-/* What it does to the peer; the request is outstanding from now on. */
+/* Applies the request to the peer and makes it outstanding. */
 static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request *r,
 		 const struct sr_group_origin *origin)
 {
@@ -66,7 +66,7 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 		r->change = sr_history_add_atomic((uint32_t)q->peer, origin, r->remote_addr);
 	if (!(does & SR_OP_RECEIVED) || !q->out)
 		return;
-	/* Of a WRITE, what it takes a receive for has no bytes, and came with it. */
+	/* A WRITE with immediate data consumes a receive, but brings no bytes to its buffers. */
 	if (does & SR_OP_CHANGES)
 		sr_channel_send(q->out, origin, r->opcode, NULL, NULL, 0);
 	else
@@ -125,7 +125,7 @@ void sr_request_post_receives(struct sr_thread *t, struct sr_recv_queue *to,
 
 /* ----------------------------------------------------------------- builders */
 
-/* Which argument of the builder is what; 0: it has none. */
+/* The meaning of the builder's arguments, by index; 0: it has no such argument. */
 struct builder {
 	bool builds;
 	uint8_t opcode; /* enum ibv_wr_opcode */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * progress.c: waiting for other members, and what a member knows of them by that.
+ * progress.c: waits for other members, and keeps what a member knows of them after waiting.
  *
- * Each process counts its posts: ticks.  It knows the latest tick of each other member
- * that had begun.  A process that waits for a call of another learns what the other
- * knew.  So which posts may have produced a value does not depend on how fast the
- * processes are in this replay.
+ * Each process counts its posts as ticks, and knows the latest tick of each other member that
+ * had begun.  A process that waits for a call of another one takes over what that one knew at
+ * the call.  So the set of posts that may have produced a value does not depend on how fast
+ * the processes are in this replay.
  */
 #include <linux/futex.h>
 #include <string.h>
@@ -15,9 +15,9 @@
 
 #define SPINS 200
 
-static struct sr_lock lock; /* of what is known */
+static struct sr_lock lock; /* protects known and seen */
 static uint64_t known[SR_GROUP_MEMBERS];
-static struct sr_group_origin seen[SR_GROUP_MEMBERS]; /* of each the last call waited for */
+static struct sr_group_origin seen[SR_GROUP_MEMBERS]; /* the last call of each waited for */
 
 static struct sr_group_member *self(void)
 {
@@ -31,7 +31,7 @@ static size_t position_bytes(void)
 	return sizeof(struct sr_group_position) + sr_group_memory->members * sizeof(uint64_t);
 }
 
-/* With the lock held: from the entry of that call on, what is known now is. */
+/* Called with the lock held.  Stores what is known now as the thread's knowledge at that call. */
 static void note_position(uint32_t thread, uint64_t sn)
 {
 	_Atomic uint64_t *count = &self()->positions[thread];
@@ -44,7 +44,10 @@ static void note_position(uint32_t thread, uint64_t sn)
 	atomic_store_explicit(count, n + 1, memory_order_release);
 }
 
-/* With the lock held: what that thread knew when it entered that call.  Was any of it news? */
+/*
+ * Called with the lock held.  Takes over what that thread knew when it entered that call.
+ * Returns true if any of it was new.
+ */
 static bool learn(const struct sr_group_wait *w)
 {
 	const struct sr_group_member *m = &sr_group_memory->member[w->member];
@@ -54,7 +57,7 @@ static bool learn(const struct sr_group_wait *w)
 	uint64_t p[1 + SR_GROUP_MEMBERS];
 	bool news = false;
 
-	/* The last position with an SN not above; most often it is among the last. */
+	/* Finds the last position with an SN not above w->sn; it is usually near the end. */
 	for (uint64_t step = 1; high > step; step *= 2) {
 		sr_group_read(at + (high - step) * position_bytes(), p, sizeof(p[0]));
 		if (p[0] <= w->sn) {
@@ -72,7 +75,7 @@ static bool learn(const struct sr_group_wait *w)
 			high = middle;
 	}
 	if (!low)
-		return false; /* it had posted nothing, and knew of nobody */
+		return false; /* it had posted nothing and knew of no other member */
 	sr_group_read(at + (low - 1) * position_bytes(), p, position_bytes());
 	for (uint32_t i = 0; i < sr_group_memory->members; i++)
 		if (i != sr_group_self && p[1 + i] > known[i]) {
@@ -82,7 +85,7 @@ static bool learn(const struct sr_group_wait *w)
 	return news;
 }
 
-/* With the lock held: what knows of more comes later. */
+/* Called with the lock held.  An origin that knows of more posts is later: see group.h. */
 static struct sr_group_origin origin_now(const struct sr_thread *t)
 {
 	struct sr_group_origin o = {
@@ -134,14 +137,17 @@ struct sr_group_origin sr_progress_seen(uint32_t member)
 
 /* --------------------------------------------------------------- waiting */
 
-/* All threads that sleep for this member check again, and say anew what they sleep for. */
+/* Wakes all threads that wait for this member.  They check, and announce again what they need. */
 static void wake(struct sr_group_member *m)
 {
 	atomic_fetch_add(&m->word, 1);
 	sr_sys_futex((uint32_t *)&m->word, FUTEX_WAKE, INT32_MAX, NULL);
 }
 
-/* Does somebody sleep for this?  With the first who sees it, he is not any more. */
+/*
+ * Does any thread sleep until this call is entered?  The first caller that sees an announcement
+ * removes it, so only one wakes the sleepers.
+ */
 static bool is_awaited(struct sr_group_member *m, uint32_t thread, uint64_t sn)
 {
 	uint64_t awaited = atomic_load(&m->awaited[thread]);
@@ -156,7 +162,10 @@ void sr_progress_enter(uint32_t thread, uint64_t sn)
 
 	if (thread >= SR_REPLAY_THREADS)
 		return;
-	/* The sleeper says that it is there, then checks; we change, then check for sleepers. */
+	/*
+	 * No wakeup is lost: the sleeper announces itself and then checks; this thread stores
+	 * and then reads the announcements.
+	 */
 	atomic_store(&m->entered[thread], sn);
 	atomic_fetch_add_explicit(&m->moves, 1, memory_order_relaxed);
 	if (is_awaited(m, thread, sn))
@@ -167,7 +176,7 @@ struct wanted {
 	struct sr_group_member *member;
 	const _Atomic uint64_t *counter;
 	uint64_t value;
-	_Atomic uint64_t *awaited; /* where it is said that it is slept for; NULL: nowhere */
+	_Atomic uint64_t *awaited; /* the sleeper announces the value here; NULL: in sleepers */
 };
 
 static bool has_come(const struct wanted *w)
@@ -191,7 +200,7 @@ static void say_awaited(const struct wanted *w)
 
 static bool sleep_until(const struct wanted *w)
 {
-	/* To be seen as one that checks and waits: see is_vain. */
+	/* Wakes up this often to count its checks, which cannot_go_on of other members reads. */
 	const struct timespec check_interval = {.tv_nsec = 10000000};
 	struct sr_group_member *m = w->member;
 	const char *why;
@@ -206,7 +215,7 @@ static bool sleep_until(const struct wanted *w)
 
 		if (w->awaited)
 			say_awaited(w);
-		/* What it did before it ended counts. */
+		/* The condition may have become true before the member ended. */
 		if (has_come(w) || has_ended(w) || sr_transfer_failed(&why))
 			break;
 		atomic_fetch_add(&self()->checks, 1);
@@ -217,7 +226,7 @@ static bool sleep_until(const struct wanted *w)
 	return has_come(w);
 }
 
-/* For whom it waits is there to be read, should it take long. */
+/* The control page shows what the thread waits for, in case it takes long. */
 static bool wait_for(struct sr_thread *t, const struct wanted *w, uint32_t thread, uint64_t sn)
 {
 	struct sr_replay_thread *shown = &sr_group_control->thread[t->number];
@@ -236,8 +245,8 @@ static bool wait_for(struct sr_thread *t, const struct wanted *w, uint32_t threa
 }
 
 /*
- * Nothing comes any more from a member that has ended, or that waits and has checked
- * some times in vain since anybody has moved.
+ * A time during which no member moved.  Nothing more can be expected from a member that has
+ * ended, or that waits and has checked several times in vain during the lull.
  */
 struct lull {
 	uint64_t moves;
@@ -268,7 +277,10 @@ static bool cannot_go_on(const struct lull *l, uint32_t member)
 	       (atomic_load(&m->waiting) && atomic_load(&m->checks) >= l->checks[member] + 4);
 }
 
-/* If several doubt, one after the other goes on, so that it is the same in each replay. */
+/*
+ * If several members doubt, they continue one after the other, by number, so that every replay
+ * does the same.
+ */
 static bool is_others_ticket(void)
 {
 	for (uint32_t i = 0; i < sr_group_self; i++)
@@ -277,7 +289,7 @@ static bool is_others_ticket(void)
 	return false;
 }
 
-/* member: the one that may do something. */
+/* Is it vain to wait for this member? */
 static bool is_vain(struct lull *l, uint32_t member)
 {
 	uint64_t moves = all_moves();
@@ -306,7 +318,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 			sr_sys_nanosleep(&moment);
 		atomic_fetch_add(&self()->checks, 1);
 	} while (!is_so(argument) && !last && !sr_transfer_failed(&why));
-	/* Whoever doubts behind us sees that this one moves. */
+	/* A member that doubts after this one must see that this one moves. */
 	atomic_fetch_add(&self()->moves, 1);
 	atomic_fetch_sub(&self()->doubts, 1);
 	atomic_fetch_sub(&self()->waiting, 1);
@@ -322,7 +334,7 @@ bool sr_progress_wait(struct sr_thread *t, const struct sr_group_wait *w)
 	sr_lock(&lock);
 	seen[w->member] =
 	    (struct sr_group_origin){.sn = w->sn, .member = w->member, .thread = w->thread};
-	/* Others see it from the next call of this thread on. */
+	/* Other members see it from this thread's next call on. */
 	if (learn(w))
 		note_position(t->number, t->sn + 1);
 	sr_unlock(&lock);
@@ -344,7 +356,7 @@ void sr_progress_linger(void)
 	atomic_store(&self()->state, SR_GROUP_LINGERS);
 	sr_sys_futex((uint32_t *)&self()->state, FUTEX_WAKE, INT32_MAX, NULL);
 	wake(self());
-	/* Not with each of their calls, which would be a wake for each: at their end. */
+	/* Sleeps on their state, not on their calls: it would be woken at each of these. */
 	for (uint32_t i = 0; i < sr_group_memory->members; i++) {
 		struct sr_group_member *m = &sr_group_memory->member[i];
 		uint32_t state;

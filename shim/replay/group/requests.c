@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* requests.c: queue pairs, from their creation to their end; see requests.h. */
+/* requests.c: queue pairs from creation to destruction; see requests.h. */
 #include "shim/replay/group/requests.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static void empty_queues(struct sr_request_qp *q)
 
 /* -------------------------------------------------------------- queue pairs */
 
-/* Numbers are a device's; contexts lie far apart. */
+/* Queue pair numbers are per device, so the key has the context's address, too. */
 static uint64_t number_key(struct ibv_context *context, uint32_t number)
 {
 	return ((uint64_t)(uintptr_t)context << 24) ^ number ^ 1ull << 63;
@@ -109,7 +109,7 @@ static void create(struct ibv_qp *p, bool sig_all)
 
 	if (!p)
 		return;
-	forget(p); /* one was there before, and ended without our seeing it */
+	forget(p); /* an earlier one at this address, whose destruction the shim did not see */
 	q = sr_request_qp(p);
 	if (q)
 		q->sig_all = sig_all;
@@ -197,7 +197,7 @@ static struct ibv_qp *qp_of_id(uint64_t id)
 	return ((struct rdma_cm_id *)id)->qp;
 }
 
-/* Back to its beginning: what was outstanding and had not completed never will. */
+/* The queue pair is reset: its outstanding requests will never complete. */
 static void reset(struct ibv_qp *p)
 {
 	struct sr_request_qp *q = sr_request_qp(p);
@@ -221,7 +221,7 @@ static void modify(const uint64_t *a)
 		reset((void *)a[0]);
 }
 
-/* Calls that make queue pairs and end them.  False: it is none of these. */
+/* Handles calls that create, modify or destroy queue pairs.  Returns false for other calls. */
 static bool queue_pair_call(enum sr_call_number n, const uint64_t *a, uint64_t result)
 {
 	switch (n) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * requests.h: the program's queue pairs in the replay of a group, and what is
- * outstanding on them.
+ * requests.h: the program's queue pairs in the replay of a group, and their outstanding
+ * requests.
  *
- *   requests.c     queue pairs from creation to end, and which call does what
- *   posts.c        requests, by ibv_post_send and the builders
- *   completions.c  completions: what entered is compared with what the group produced
+ *   requests.c     queue pairs from creation to destruction, and the effects of the calls
+ *   posts.c        requests posted by ibv_post_send and by the builders
+ *   completions.c  completions: compares what entered with what the group produced
  *
- * logd/base/matching.h says which request a completion belongs to.  All with
- * sr_group_lock held.
+ * logd/base/matching.h says which request a completion belongs to.  The caller holds
+ * sr_group_lock.
  */
 #ifndef SHIM_REPLAY_GROUP_REQUESTS_H
 #define SHIM_REPLAY_GROUP_REQUESTS_H
@@ -18,19 +18,19 @@
 
 /* A work request, from its post to its completion. */
 struct sr_request {
-	union { /* first: the queues lead to it */
+	union { /* must be first: the queues point to it */
 		struct sr_send_request send;
 		struct sr_recv_request receive;
 	};
 	struct sr_request *built; /* the next one of the batch that is being built */
 	enum ibv_wr_opcode opcode;
-	bool fetched; /* what it fetched was compared */
+	bool fetched; /* the fetched bytes were compared */
 	struct sr_group_origin origin;
 	uint64_t remote_addr;
 	uint64_t compare_add, swap;
-	uint64_t change; /* an atomic's entry in the peer's history; 0: none */
+	uint64_t change; /* atomic: its entry in the peer's history; 0: none */
 	uint32_t imm_data;
-	struct sr_buf inlined; /* of the builders, which copy the data at once */
+	struct sr_buf inlined; /* from the builders, which copy inline data at once */
 	bool is_inline;
 	struct ibv_sge *sge;
 	uint32_t num_sge;
@@ -40,33 +40,33 @@ struct sr_request_qp {
 	struct ibv_qp *qp;
 	bool sig_all;
 	int32_t peer;       /* member, or -1 */
-	uint32_t connected; /* how often */
+	uint32_t connected; /* how often it was connected */
 	struct sr_group_channel *out, *in;
-	uint64_t received; /* messages of `in` */
+	uint64_t received; /* number of messages received from `in` */
 	struct sr_send_queue sends;
 	struct sr_recv_queue receives;
-	struct sr_request *batch, *batch_last; /* being built */
+	struct sr_request *batch, *batch_last; /* requests built since wr_start */
 };
 
 /* ------------------------------------------------------------ requests.c */
 
 /* NULL: no memory. */
 struct sr_request_qp *sr_request_qp(struct ibv_qp *qp);
-/* NULL: there is none. */
+/* NULL if there is no such queue pair. */
 struct sr_request_qp *sr_request_qp_numbered(struct ibv_context *context, uint32_t number);
 
-/* Its receives: those of its shared queue, if it has one.  NULL: no memory. */
+/* The queue pair's receives, or those of its SRQ if it has one.  NULL: no memory. */
 struct sr_recv_queue *sr_request_receives(struct sr_request_qp *q);
 struct sr_recv_queue *sr_request_receives_of_shared(struct ibv_srq *srq);
 
-/* With a copy of the list.  NULL: no memory. */
+/* Makes a request with a copy of the list.  NULL: no memory. */
 struct sr_request *sr_request_new(const struct ibv_sge *sge, int num_sge);
 bool sr_request_set_list(struct sr_request *r, const struct ibv_sge *sge, uint32_t num_sge);
 void sr_request_free(struct sr_request *r);
 
 /*
- * Are its requests made again on queue pairs of a device?  Queue pairs that are not
- * reliable lose messages, or have several peers.
+ * Does the proxy make the requests of this queue pair again on a device?  Only those of RC queue
+ * pairs: the other types lose messages or have several peers.
  */
 static inline bool sr_request_is_transferred(const struct sr_request_qp *q)
 {
@@ -78,7 +78,7 @@ static inline bool sr_request_is_transferred(const struct sr_request_qp *q)
 void sr_request_post_send(struct sr_thread *t, const uint64_t *a, int result);
 void sr_request_post_receives(struct sr_thread *t, struct sr_recv_queue *to,
 			      const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad);
-/* A builder of ibv_qp_ex; other calls are ignored. */
+/* Handles a builder of ibv_qp_ex; ignores other calls. */
 void sr_request_build(enum sr_call_number n, const uint64_t *a);
 void sr_request_post_batch(struct sr_thread *t, struct ibv_qp_ex *ex, int result);
 void sr_request_drop_batch(struct sr_request_qp *q);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * transfer.c: bytes on their way from member to member; see own.h.
+ * transfer.c: moves bytes from member to member; see own.h.
  *
- * Through the file they are put where they belong.  Over a device, the proxy (proxy.h)
- * is given work items, and puts what has arrived in its place.  Only these wait for it:
- * the receiver of a message, for its bytes; a process that wants to add work items, for
- * room; and a process that ends, for all.  So the proxy does much at a time, while the
- * ranks go on.
- * With sr_group_lock held, but for sr_transfer_own, sr_transfer_all and sr_transfer_failed.
+ * Through the file, a process writes the bytes directly to their place.  Over a device, it
+ * gives work items to the proxy (proxy.h), which puts what has arrived in its place.  A process
+ * waits for the proxy in three cases only: for the bytes of a message that it receives, for
+ * room for another work item, and for all its work items when it ends.  So the proxy handles
+ * many work items at a time while the ranks continue.
+ *
+ * The caller holds sr_group_lock, except for sr_transfer_own, sr_transfer_all and
+ * sr_transfer_failed.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -17,11 +19,14 @@
 #include "shim/replay/group/own.h"
 
 #define SPINS   200
-#define SECONDS 15 /* in which the proxy gets nowhere; its own limit for a request is 10 */
-/* The proxy is woken for so many requests, unless one is needed sooner: waking costs as much as one. */
+#define SECONDS 15 /* stall timeout of the proxy; its own limit for a request is 10 s */
+/*
+ * The proxy is woken for so many requests, unless one is needed sooner: a wakeup costs as much
+ * as a request.
+ */
 #define MANY    (SR_GROUP_WORK_ITEMS / 2)
 
-static struct sr_group_call call; /* under way */
+static struct sr_group_call call; /* new work items belong to it */
 static const char *_Atomic why_not;
 
 /* ------------------------------------------------------- through the file */
@@ -58,14 +63,17 @@ const struct sr_group_call *sr_transfer_failed(const char **why)
 	const struct sr_work_items *e = ours();
 	const uint64_t done = atomic_load(&e->done);
 
-	/* Without a device it stays at nothing. */
+	/* Without a device, neither is ever set. */
 	*why = atomic_load(&e->failed) ? e->text : atomic_load(&why_not);
 	if (!*why)
 		return NULL;
 	return done < atomic_load(&e->asked) ? &e->work_item[done % SR_GROUP_WORK_ITEMS].call : &call;
 }
 
-/* It says that it sleeps, then checks for work items; we add one, then check whether it sleeps. */
+/*
+ * No wakeup is lost: the proxy sets `sleeping` and then checks for work items; a process adds
+ * one and then checks `sleeping`.
+ */
 static void wake_proxy(void)
 {
 	struct sr_group_proxy *c = &sr_group_memory->proxy;
@@ -76,7 +84,10 @@ static void wake_proxy(void)
 	sr_sys_futex((uint32_t *)&c->word, FUTEX_WAKE, 1, NULL);
 }
 
-/* Nothing of ours will be done any more; or `of`, whose it is, has still to say so of his. */
+/*
+ * Will the proxy do nothing more for this process?  It is not blamed for a stall if the member
+ * that `of` belongs to has failed: that member reports its own failure.
+ */
 static bool is_over(const struct sr_work_items *of, int vain)
 {
 	if (atomic_load(&ours()->failed))
@@ -88,7 +99,7 @@ static bool is_over(const struct sr_work_items *of, int vain)
 	return why_not;
 }
 
-/* It may have those of others to do first, and a long one takes its time. */
+/* Waits as long as the proxy makes progress: it may have much to do for other members first. */
 static bool sleep_until(const _Atomic uint64_t *counter, uint64_t value,
 			const struct sr_work_items *of)
 {
@@ -111,7 +122,10 @@ static bool sleep_until(const _Atomic uint64_t *counter, uint64_t value,
 	}
 }
 
-/* False: it will not come to that, and why is kept.  of: whose requests the counter counts. */
+/*
+ * Waits until the counter has the value.  Returns false if it will not get there; the reason is
+ * kept.  of: the work items that the counter counts.
+ */
 static bool await(const _Atomic uint64_t *counter, uint64_t value, const struct sr_work_items *of)
 {
 	struct sr_work_items *e = ours();
@@ -123,7 +137,10 @@ static bool await(const _Atomic uint64_t *counter, uint64_t value, const struct 
 	for (int i = 0; i < SPINS; i++)
 		if (atomic_load(counter) >= value)
 			return true;
-	/* We say what we wait for, then check; it counts, then checks who waits. */
+	/*
+	 * No wakeup is lost: this thread announces what it waits for and then checks the
+	 * counter; the proxy counts and then checks for waiting threads.
+	 */
 	if (counter == &e->done)
 		atomic_store(&e->wanted, value);
 	else
@@ -148,7 +165,10 @@ bool sr_transfer_all(void)
 	return await(&e->done, atomic_load(&e->asked), e);
 }
 
-/* The next one, when there is room for it; not asked yet.  NULL: some are not done any more. */
+/*
+ * Prepares the next work item, when there is room for it; ask() hands it to the proxy.  Returns
+ * NULL if the proxy has failed.
+ */
 static struct sr_work_item *new_work_item(const struct sr_group_channel *c, uint32_t opcode,
 				    uint32_t length)
 {
@@ -158,7 +178,7 @@ static struct sr_work_item *new_work_item(const struct sr_group_channel *c, uint
 
 	if (why_not || atomic_load(&all->failed))
 		return NULL;
-	/* With room for one more it would be the same again with the next. */
+	/* Waits for room for MANY: with room for one, the next work item would wait again. */
 	if (asked - atomic_load(&all->done) == SR_GROUP_WORK_ITEMS &&
 	    !await(&all->done, asked - MANY, all))
 		return NULL;
@@ -171,7 +191,10 @@ static struct sr_work_item *new_work_item(const struct sr_group_channel *c, uint
 	return e;
 }
 
-/* What was done before it, by whomever, has a lower stamp: that is taken before others see it. */
+/*
+ * Hands the work item to the proxy.  The stamp is drawn before other members can see the
+ * effect, so all work items that happened before this one have lower stamps.
+ */
 static void ask(struct sr_work_item *e)
 {
 	struct sr_work_items *all = ours();
@@ -183,7 +206,7 @@ static void ask(struct sr_work_item *e)
 		wake_proxy();
 }
 
-/* Where the CPU has no memory of its own to send from (device memory), zeros go. */
+/* Where the CPU has no address for the source (device memory), zeros are sent. */
 static void lay_out_far(const struct sr_piece *pieces, uint32_t n)
 {
 	static const uint8_t zeros[4096];
@@ -210,7 +233,7 @@ static void lay_out_near(uint8_t *to, const struct sr_piece *pieces, uint32_t n)
 			memset(to, 0, pieces[i].length);
 }
 
-/* False: those that have the room are not done any more. */
+/* Returns false if the work items that occupy the room will not be done. */
 static bool lay_out(struct sr_work_item *e, const struct sr_piece *pieces, uint32_t n)
 {
 	struct sr_work_items *all = ours();

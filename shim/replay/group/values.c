@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * values.c: what entered is compared with what the group produced.
+ * values.c: compares the bytes that entered a rank with those that the group produced.
  *
- * The recorded bytes are what the program gets in any case.  Where they are those
- * that a member of the group wrote, it is their producer; else they came from
- * outside.  On a connection between two members nothing comes from outside: a
- * message that differs from what its sender sends is a contradiction in the trace.
+ * The program gets the recorded bytes in any case.  If a member of the group wrote the same
+ * bytes, that member's call is their producer; otherwise they came from outside.  On a
+ * connection between two members nothing comes from outside: a message that differs from
+ * what its sender sends is a contradiction in the trace.
  *
- * The rank that wrote what was found in memory is determined by producers.c, when all ranks
- * have ended: a writer may be behind in this replay, or far ahead, and the report is
- * to depend on the trace alone.
+ * For bytes found in memory, producers.c determines the writer after all ranks have ended.
+ * During the replay the writer may be behind or far ahead, and the report must depend on
+ * the trace alone.
  */
 #include <string.h>
 
@@ -50,12 +50,12 @@ void sr_value_from_outside(const struct sr_value *v)
 
 /* ----------------------------------------------------------------- messages */
 
-/* Bytes at a time; a longer value is compared piece by piece. */
+/* A longer value is compared in pieces of this many bytes. */
 #define PIECE 65536
 
 struct difference {
 	bool any;
-	uint32_t first, end; /* of the value's bytes */
+	uint32_t first, end; /* offsets in the value */
 };
 
 static struct difference compare(const struct sr_value *v, const struct sr_group_channel *c,
@@ -101,7 +101,7 @@ static void contradict(const struct sr_value *v, const struct sr_group_channel *
 	uint32_t shown =
 	    v->length - at < sizeof(x->recorded) ? v->length - at : (uint32_t)sizeof(x->recorded);
 
-	/* What a device did not bring is not what was sent. */
+	/* A failed transfer explains the difference; the trace does not contradict itself. */
 	if (sr_transfer_failed(&why) || atomic_fetch_add(&sr_group_control->mismatches, 1))
 		return;
 	*x = (struct sr_replay_mismatch){
@@ -118,7 +118,7 @@ static void contradict(const struct sr_value *v, const struct sr_group_channel *
 	sr_channel_bytes(c, m, from + at, x->produced, shown);
 }
 
-/* Memory that several receives share may hold, byte by byte, what came after. */
+/* If several receives share memory, later messages may have overwritten any of its bytes. */
 struct later {
 	const struct sr_value *v;
 	const struct sr_group_channel *c;
@@ -158,7 +158,7 @@ static bool is_overwritten(const struct sr_value *v, const struct sr_group_chann
 {
 	struct later l = {v, c, m, from, d};
 
-	/* Its sender may be behind. */
+	/* The sender may not have posted the later messages yet. */
 	sr_progress_until((uint32_t)c->key.from, is_in_later, &l);
 	return is_in_later(&l);
 }
@@ -186,7 +186,10 @@ static uint32_t to_page_end(uint64_t addr)
 	return PAGE - (uint32_t)(addr % PAGE);
 }
 
-/* What was written there is known when all have ended: until then it is kept, with a place. */
+/*
+ * Stores a sample in the group's memory and reports it as pending, with its place there.
+ * producers.c resolves it when all ranks have ended.
+ */
 static void put_off(const struct sr_value *v, uint32_t from, struct sr_group_sample *l,
 		    const uint64_t *knows, const uint8_t *bytes, const uint8_t *before)
 {
@@ -236,7 +239,7 @@ void sr_value_fetched(const struct sr_value *v, uint32_t member, uint64_t remote
 	}
 }
 
-/* In the handler of a fault: the exposed regions are locked, and stay as they are. */
+/* Called in the fault handler, which holds the lock of the exposed regions. */
 void sr_value_seen(const struct sr_value *v)
 {
 	uint64_t knows[SR_GROUP_MEMBERS];
