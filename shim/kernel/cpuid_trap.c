@@ -24,7 +24,7 @@ static long let(bool execute)
 	return sr_syscall(SYS_arch_prctl, ARCH_SET_CPUID, execute, 0, 0, 0, 0);
 }
 
-/* Once: before it can have used what it is told of. */
+/* Warns once, before the program can use a feature that this processor lacks. */
 static void warn(uint32_t leaf)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -37,7 +37,7 @@ static void warn(uint32_t leaf)
 		       names);
 }
 
-/* A fault in fetching the instruction has an address. */
+/* A fault in fetching the instruction has an address; the trap has none. */
 static bool on_fault(siginfo_t *info, ucontext_t *uc)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;

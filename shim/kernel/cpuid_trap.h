@@ -3,11 +3,12 @@
  * cpuid_trap.h: a replayed program that executes cpuid gets the answers of the recorded
  * processor.
  *
- * arch_prctl(ARCH_SET_CPUID) makes the instruction a fault, if the processor can do that
- * (Intel's since Ivy Bridge, some of AMD's; hypervisors may or may not pass it on).  The handler
- * answers from the recorded table (processor.h).  A recording leaves the instruction alone.
+ * arch_prctl(ARCH_SET_CPUID) makes the instruction fault, if the processor supports that
+ * (Intel's since Ivy Bridge, some of AMD's; a hypervisor may hide it). The handler answers
+ * from the recorded table (processor.h). A recording leaves the instruction alone.
  *
- * The mode belongs to the thread, and threads that it creates inherit it; an execve ends it.
+ * The mode belongs to the thread. Threads that it creates inherit the mode; an execve ends
+ * it.
  */
 #ifndef SHIM_KERNEL_CPUID_TRAP_H
 #define SHIM_KERNEL_CPUID_TRAP_H
@@ -17,13 +18,13 @@
 struct sr_processor;
 
 /*
- * In the calling thread and those that it creates; after sr_signals_start().  traced: the
- * replay command traces this process, and answers until the process stops here (SIGSTOP).
- * True: the program gets the recorded answers.
+ * Starts the trap in the calling thread and in those that it creates; call after
+ * sr_signals_start(). traced: the replay command traces this process and answers until the
+ * process stops here (SIGSTOP). True if the program gets the recorded answers.
  */
 bool sr_cpuid_begin(const struct sr_processor *recorded, bool traced);
 
-/* This thread is a library's, or the process is a child that is not replayed. */
+/* Ends the trap: this thread is a library's, or the process is a child that is not replayed. */
 void sr_cpuid_leave_alone(void);
 
 #endif

@@ -9,14 +9,13 @@
 #include "shim/exposed/exposed.h"
 
 #define PAGES_AT_ONCE 64
-/* The smallest there is. */
 
 static size_t to_next_page(const char *p)
 {
 	return PAGE - (uintptr_t)p % PAGE;
 }
 
-/* A byte of each of so many pages. */
+/* Reads one byte of each page. */
 static bool are_readable(const struct iovec *pages, size_t n)
 {
 	char bytes[PAGES_AT_ONCE];
@@ -38,10 +37,16 @@ bool sr_is_readable(const void *start, size_t n)
 	while (p < end) {
 		for (count = 0; p < end && count < PAGES_AT_ONCE; count++) {
 			pages[count] = (struct iovec){(void *)p, 1};
-			/* Those of an exposed region are, although the kernel finds them protected. */
+			/*
+			 * Pages of an exposed region are readable, although the kernel finds
+			 * them protected.
+			 */
 			if (sr_exposed_touches(p, 1))
 				pages[count].iov_base = &pages;
-			/* Not past the end: the last address has none behind it. */
+			/*
+			 * Do not go past the end: behind the last address the pointer would
+			 * overflow.
+			 */
 			p = (size_t)(end - p) > to_next_page(p) ? p + to_next_page(p) : end;
 		}
 		if (!are_readable(pages, count))

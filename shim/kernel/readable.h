@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * readable.h: may the shim read memory that the program passes to a call?  Where the call would
+ * readable.h: may the shim read memory that the program passes to a call? If the call would
  * fail with EFAULT, the recorder must not crash.
  *
- * Makes a system call, which reads a byte of each page: not for the data path.  Any thread.
+ * This makes a system call that reads a byte of each page: not for the data path. Any
+ * thread.
  */
 #ifndef SHIM_KERNEL_READABLE_H
 #define SHIM_KERNEL_READABLE_H
@@ -11,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Also true where the kernel does not say. */
+/* Also true if the kernel does not say. */
 bool sr_is_readable(const void *p, size_t n);
 
 #endif

@@ -19,7 +19,7 @@
 
 bool sr_tsc_traps;
 
-/* From the system call where the vDSO's way would trap. */
+/* Uses the system call if the vDSO's code would trap. */
 uint64_t sr_invoke_clock_gettime(const struct sr_call_desc *d, uint64_t *a)
 {
 	long err;
@@ -83,7 +83,10 @@ uint64_t sr_invoke_rdtsc(const struct sr_call_desc *d, uint64_t *a)
 	return read_counter((uint32_t *)a[0]);
 }
 
-/* The length of the instruction, 0: it is another one.  A fault in fetching it has an address. */
+/*
+ * Returns the instruction's length, or 0 if it is another instruction. A fault in fetching
+ * it has an address.
+ */
 static int counter_instruction(const siginfo_t *info, const unsigned char *at, bool *with_aux)
 {
 	if (info->si_code != SI_KERNEL || info->si_addr)
@@ -142,7 +145,7 @@ void sr_tsc_begin(void)
 
 #else
 
-/* No instruction of the program's counts time there but cntvct, which nothing makes trap. */
+/* The only counter there that a program can read is cntvct, and nothing makes that trap. */
 int sr_tsc_start(void)
 {
 	return -ENOSYS;

@@ -22,7 +22,7 @@ bool sr_trapped(const uint64_t *a)
 
 #if defined(__x86_64__)
 
-/* The library's text, from the linker. */
+/* The bounds of the library's text, from the linker. */
 extern const char __ehdr_start[] SR_HIDDEN;
 extern const char etext[] SR_HIDDEN;
 

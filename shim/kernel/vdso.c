@@ -29,7 +29,7 @@ struct symbols {
 	size_t count;
 };
 
-/* The linker script puts the names behind the symbols. */
+/* The linker script puts the names after the symbols, which gives their number. */
 static bool open_vdso(struct symbols *v)
 {
 	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)getauxval(AT_SYSINFO_EHDR);
@@ -66,7 +66,7 @@ static void *find(const struct symbols *v, const char *name)
 
 /* ------------------------------------------------------- pointers to it in libc */
 
-/* The functions of libc's that choose the vDSO's when they are bound, and their wrappers. */
+/* The functions of libc that choose the vDSO's when they are bound, with the shim's wrappers. */
 static const struct {
 	const char *in_vdso;
 	void *wrapper;
@@ -75,7 +75,7 @@ static const struct {
     {"__vdso_gettimeofday", (void *)gettimeofday},
 };
 
-/* What a word that points into the vDSO is to be; the same: it stays. */
+/* What replaces a word that points into the vDSO; the word itself if it stays. */
 static uintptr_t instead_of(const struct symbols *v, uintptr_t word, bool bound)
 {
 	if (!sr_is_vdso((const void *)word) || word == v->base)
@@ -89,7 +89,7 @@ static uintptr_t instead_of(const struct symbols *v, uintptr_t word, bool bound)
 	return word;
 }
 
-/* In memory that is read only by now. */
+/* The memory is read-only by now. */
 static void replace_words(const struct symbols *v, uintptr_t from, uintptr_t to, bool bound)
 {
 	uintptr_t page = sr_page_down(from), end = sr_page_up(to);
@@ -102,7 +102,7 @@ static void replace_words(const struct symbols *v, uintptr_t from, uintptr_t to,
 	sr_syscall(SYS_mprotect, (long)page, (long)(end - page), PROT_READ, 0, 0, 0);
 }
 
-/* ld.so's table of what the kernel offers, by its (private) name. */
+/* Clears ld.so's table of the vDSO's functions, which has a private name. */
 static void clear_table(const struct symbols *v)
 {
 	void *table = sr_dlsym(RTLD_DEFAULT, "_rtld_global_ro");
@@ -114,7 +114,7 @@ static void clear_table(const struct symbols *v)
 		replace_words(v, (uintptr_t)table, (uintptr_t)table + symbol->st_size, false);
 }
 
-/* libc's own pointers to functions that were chosen at its start. */
+/* Replaces libc's own pointers to functions that it chose at its start. */
 static int bind_again(struct dl_phdr_info *info, size_t size, void *vdso)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
@@ -139,7 +139,7 @@ void sr_vdso_hide(void)
 		return;
 	clear_table(&v);
 	dl_iterate_phdr(bind_again, &v);
-	/* In a replay it is a copy that makes system calls (replay/host/start/vdso.h). */
+	/* In a replay the vDSO is a copy that makes system calls (replay/host/start/vdso.h). */
 	if (sr_signals_are_replayed())
 		return;
 	vdso_clock_gettime =

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * call.c: a call becomes a record.
+ * call.c: turns a call into a record.
  *
- * The arguments are encoded before the real call, which may change what they point to,
- * the results after it.  Then the record goes into the thread's ring in one piece, so a
- * killed program leaves whole records only.
+ * The arguments are encoded before the real call, which may change what they point to; the
+ * results after it. Then the record goes into the thread's ring in one piece, so a killed
+ * program leaves only whole records.
  */
 #include "shim/record/call.h"
 
@@ -21,7 +21,7 @@
 #include "shim/signals/signals.h"
 #include "shim/verbs/regions.h"
 
-/* The upper bits of a narrow result are not the callee's to set. */
+/* The callee need not set the upper bits of a narrow result. */
 static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 {
 	if (__builtin_expect(d->flags & SR_CALL_VOID, 0))
@@ -33,7 +33,10 @@ static uint64_t widen(const struct sr_call_desc *d, uint64_t result)
 	return result;
 }
 
-/* In the room that was left for it.  Field by field, so that registers need not go through memory. */
+/*
+ * Writes the head into the room left for it, field by field, so that the compiler need not
+ * move registers through memory.
+ */
 static inline void put_head(struct sr_buf *b, const struct sr_call_head *head)
 {
 	struct sr_call_head *to = (void *)b->p;
@@ -61,14 +64,14 @@ struct recording {
 
 /* How the process's threads run when a call is made; a constant wherever it is compiled. */
 enum threads {
-	ALONE,    /* there is only one, and never was another */
-	PARALLEL, /* they run beside each other */
-	SERIAL,   /* they take turns */
+	ALONE,    /* there is only one, and there never was another */
+	PARALLEL, /* they run at the same time */
+	SERIAL,   /* they run one at a time */
 };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The record's first half: the arguments. */
+/* Makes the record's first half: the arguments. */
 INLINE void begin(struct recording *r, void *site, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -93,14 +96,14 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 	t->signals.call_entry = r->head.orders ? r->order[0] : 0;
 }
 
-/* The numbers of its events end a record. */
+/* Appends the numbers of the call's events, which end the record. */
 INLINE void put_order(struct recording *r)
 {
 	for (unsigned int i = 0; i < r->head.orders; i++)
 		sr_put_u64(&r->t->buf, r->order[i]);
 }
 
-/* The event at which the thread continues after the real call, if it has one. */
+/* Draws the event at which the thread continues after the real call, if the call has one. */
 INLINE void draw_return(struct recording *r, const enum threads how)
 {
 	uint64_t event = how == SERIAL && !r->t->ended ? sr_serial_regain(r->t) : 0;
@@ -128,7 +131,7 @@ INLINE void emit(struct recording *r, const enum threads how)
 		sr_serial_go_on(t);
 }
 
-/* The second half: the results. */
+/* Makes the record's second half: the results. */
 INLINE void end(struct recording *r, const enum threads how)
 {
 	const struct sr_call_desc *d = r->d;
@@ -150,7 +153,7 @@ struct cancellable {
 	uint32_t handlers;
 };
 
-/* The thread was cancelled in a real call, and is being unwound. */
+/* Called when the thread was cancelled in a real call and is being unwound. */
 static void __attribute__((cold)) record_cancelled(void *argument)
 {
 	struct cancellable *c = argument;
@@ -158,7 +161,7 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	struct sr_thread *t = r->t;
 	uint64_t event;
 
-	/* A handler ended the thread in the middle of the call, which has no record. */
+	/* A handler ended the thread in the middle of the call, which then has no record. */
 	if (t->signals.handlers != c->handlers)
 		return;
 	t->signals.interruptible = false;
@@ -186,7 +189,7 @@ static uint64_t __attribute__((noinline)) invoke_cancellable(struct recording *r
 
 /* ----------------------------------------------------------------- a call */
 
-/* The real call; its errno is at *error, where the program has `saved`. */
+/* Makes the real call. Its errno is at *error, where the program expects `saved`. */
 INLINE void make(struct recording *r, int *error, int saved, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -211,7 +214,10 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 INLINE uint64_t record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
 		       const enum threads how)
 {
-	/* Apart, so that the rest of what describes the call can be in registers. */
+	/*
+	 * A separate variable, so that the compiler can keep the rest of the call's state in
+	 * registers.
+	 */
 	struct sr_pinned pinned;
 	struct recording r = {.t = t, .n = n, .d = &sr_calls[n], .a = a, .pinned = &pinned};
 	int *error, saved;
@@ -230,7 +236,7 @@ INLINE uint64_t record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, 
 	return r.head.result;
 }
 
-/* Compiled separately, so that no call pays for what only others need. */
+/* Three compiled versions, so that no call pays for what only the others need. */
 static uint64_t __attribute__((noinline))
 record_alone(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {

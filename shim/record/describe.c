@@ -23,7 +23,7 @@
 
 #define MAPS_BYTES (256ul << 10)
 
-/* The first line that names one of them begins with its address. */
+/* The first line that names one of these mappings begins with its address. */
 static uintptr_t find_kernel_mapping(const char *maps)
 {
 	for (const char *line = maps; line && *line; line = strchr(line, '\n')) {
@@ -38,7 +38,7 @@ static uintptr_t find_kernel_mapping(const char *maps)
 	return 0;
 }
 
-/* The lowest address of what the kernel mapped for itself: libraries lie below. */
+/* The lowest address of the kernel's own mappings; libraries lie below. */
 static uintptr_t kernel_mappings(void)
 {
 	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"), O_RDONLY | O_CLOEXEC,
@@ -61,7 +61,7 @@ static uintptr_t kernel_mappings(void)
 	return lowest;
 }
 
-/* The last member of the JSON object. */
+/* Appends the last member of the JSON object. */
 static void describe_processor(char *extra, size_t size)
 {
 	static struct sr_processor p;
@@ -77,7 +77,7 @@ static void describe_processor(char *extra, size_t size)
 	memcpy(extra + sizeof(name) - 1 + 2 * bytes, end, sizeof(end));
 }
 
-/* The signals that the process found ignored and blocked, before it changes anything. */
+/* The signals that are ignored and blocked when the process starts. */
 static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
 {
 	struct sr_kernel_action a;
@@ -90,10 +90,11 @@ static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
 }
 
 /*
- * What a replay needs besides what the daemon finds in /proc: how standard output is flushed;
- * the signals that the process found ignored or blocked; the path by which the program was
- * executed, which the kernel keeps at the top of the stack; the limit that decides where
- * mappings begin; where main's frame is; and whether the recording has the beginning.
+ * Describes what a replay needs besides what the daemon finds in /proc: how standard output
+ * is flushed; the signals that were ignored or blocked at the start; the path by which the
+ * program was executed, which the kernel puts at the top of the stack; the stack limit,
+ * which decides where mappings begin; where main's frame is; and whether the recording
+ * starts with the process.
  */
 bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     enum sr_record_from from)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* describe.h: what the manifest says of a recorded process. */
+/* describe.h: the description of a recorded process in the manifest. */
 #ifndef SHIM_RECORD_DESCRIBE_H
 #define SHIM_RECORD_DESCRIBE_H
 
@@ -12,7 +12,7 @@
 
 #define SR_DESCRIPTION_BYTES (2 * PATH_MAX + 512 + 2 * SR_CPUID_ENTRIES * sizeof(struct sr_cpuid))
 
-/* Writes it as JSON; false: the path of the executable is too long. */
+/* Writes the description as JSON; false if the path of the executable is too long. */
 bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 			enum sr_record_from from);
 

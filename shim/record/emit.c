@@ -19,7 +19,7 @@ void sr_emit_repeats(struct sr_thread *t)
 {
 	struct sr_repeat_payload repeat = {.count = t->repeats};
 
-	/* A handler's record came first, and they with it. */
+	/* A handler's record came first and wrote the repeats. */
 	if (!repeat.count)
 		return;
 	t->repeats = 0;
@@ -27,7 +27,10 @@ void sr_emit_repeats(struct sr_thread *t)
 		sr_ring_lose_sns(&t->ring, repeat.count);
 }
 
-/* What of the record is in buf up to each gathered piece, the piece, and so on. */
+/*
+ * Lists the parts of the record in order: buf up to the first gathered piece, that piece,
+ * and so on.
+ */
 static int list_pieces(const struct sr_buf *b, const struct sr_received *received,
 		       struct iovec *iov)
 {
@@ -47,10 +50,13 @@ static int list_pieces(const struct sr_buf *b, const struct sr_received *receive
 	return n;
 }
 
-/* One copy, from where the device put it into the ring. */
+/* Copies received bytes only once, from where the device put them into the ring. */
 void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received)
 {
-	/* The last record is not going to be compared with: its buffer serves for the list. */
+	/*
+	 * The next record cannot be a repeat of this one, so the last record's buffer is free
+	 * for the list.
+	 */
 	struct sr_buf *list = &t->last;
 	struct iovec *iov;
 	uint64_t total = t->buf.len + received->gathered;

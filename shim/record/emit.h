@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * emit.h: a record goes into the thread's ring.
+ * emit.h: puts a record into the thread's ring.
  *
- * What each recorded call needs is inline.  Called inside a section (sr_enter), in a thread
- * with a stream.
+ * What each recorded call needs is inline. Called inside a section (sr_enter), in a thread
+ * that has a stream.
  */
 #ifndef SHIM_RECORD_EMIT_H
 #define SHIM_RECORD_EMIT_H
@@ -18,13 +18,16 @@ bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, 
 /* False if it was dropped (--lossy, or a daemon that has given up). */
 bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
 
-/* A record of how often the last one came again. */
+/* Writes a record of how often the last record was repeated. */
 void sr_emit_repeats(struct sr_thread *t);
 
-/* The record of a call, with bytes that are copied from where they arrived. */
+/* Writes a call's record, copying the received bytes from where they arrived. */
 void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received);
 
-/* A usual record is too short for a call of memcpy.  The last bytes are copied twice. */
+/*
+ * A usual record is too short for a call of memcpy to pay. Overlapping copies cover the
+ * last bytes.
+ */
 static inline void copy_payload(uint8_t *to, const uint8_t *from, size_t n)
 {
 	const size_t step = 32;
@@ -68,7 +71,7 @@ static inline uint64_t word_at(const uint8_t *p)
 	return word;
 }
 
-/* Two records of calls have a word at least; they are too short for a call of memcmp. */
+/* Compares two call records of at least 8 bytes each; too short for a call of memcmp to pay. */
 static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	for (size_t i = 0; i + 8 < n; i += 8)
@@ -78,8 +81,8 @@ static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 }
 
 /*
- * For a record of the same kind as the last one.  Idle polling is the same call with the same
- * result over and over: it is counted, not written.
+ * For a record of the same kind as the last one. Idle polling repeats one call with one
+ * result, so repeats are counted and not written.
  */
 static inline bool is_repeat(const struct sr_thread *t)
 {
@@ -89,7 +92,7 @@ static inline bool is_repeat(const struct sr_thread *t)
 	       is_same(b->p, last->p, b->len);
 }
 
-/* The record becomes the last one, without a copy. */
+/* Makes this record the last one, without a copy. */
 static inline void keep(struct sr_thread *t, uint16_t kind)
 {
 	struct sr_buf last = t->last;
@@ -113,7 +116,7 @@ static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread 
 		sr_emit_gathered(t, kind, &t->received);
 		return;
 	}
-	/* A repeat refers to the record in front of it, so that must have been written. */
+	/* A repeat refers to the previous record, so that one must have been written. */
 	if (sr_emit_inline(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
 		keep(t, kind);
 	else

@@ -16,11 +16,11 @@
 #include "shim/threads/stdio_order.h"
 #include "shim/verbs/regions.h"
 
-/* So long the end of the process waits until its last records are on disk. */
+/* How long the end of the process waits until its last records are on disk. */
 #define FINISH_MS 30000
 /*
- * Another thread that ends the process meanwhile waits so long until the records are on disk;
- * if they already are, until the exit handlers have run.
+ * How long another thread that ends the process meanwhile waits: until the records are on
+ * disk or, if they already are, until the exit handlers have run.
  */
 #define WRITES_IN_MS 2000
 #define ENDS_IN_MS   500
@@ -33,8 +33,8 @@ void sr_record_expect_end(void)
 }
 
 /*
- * After the last record, other threads may go on until the process is gone.  They are not
- * recorded, but the shim's wr_ids must still not show in what they poll.
+ * After the last record, other threads may continue until the process ends. They are not
+ * recorded, but the completions that they poll must still not show the shim's wr_ids.
  */
 static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
@@ -73,8 +73,9 @@ void sr_record_given_up(int error)
 }
 
 /*
- * The event of the process's end; 0: it has no threads.  Prints of other threads are complete by
- * then, or have not begun; a thread that prints may wait for the run token.
+ * Returns the event of the process's end; 0 if the process has no threads. Other threads'
+ * prints are complete by then or have not begun. It releases the run token, because a
+ * printing thread may wait for it.
  */
 static uint64_t settle(struct sr_thread *t)
 {
@@ -91,7 +92,7 @@ static uint64_t settle(struct sr_thread *t)
 	return event || !sr_threaded ? event : sr_draw_event();
 }
 
-/* Which thread ends the process, and whether that is on disk. */
+/* Which thread ends the process, and whether the records are on disk. */
 static struct {
 	_Atomic pid_t thread;
 	_Atomic bool written;
@@ -107,11 +108,11 @@ static bool begin_to_end(void)
 }
 
 /*
- * The daemon needs some milliseconds for the last records, while without sreplay the process would
- * be gone within microseconds.  A thread that ends the process meanwhile, perhaps because
- * something it needs is gone, would not have come so far.  It must not cut off the records, nor
- * what is still in stdio's buffers.  But if the first thread hangs, this one ends the process; on
- * its way out it comes here twice.
+ * The daemon needs some milliseconds for the last records; without sreplay the process
+ * would end within microseconds. Meanwhile another thread may end the process too, perhaps
+ * because something that it needs is gone. Without sreplay it would not have got so far. It
+ * must not cut off the records or what is still in stdio's buffers, so it waits here. If
+ * the first thread hangs, this one ends the process; on its way out it comes here twice.
  */
 static void await_the_end(void)
 {
@@ -131,7 +132,7 @@ void sr_record_exits(int status)
 	struct sr_exit_payload payload = {.status = status};
 	enum sr_heap before;
 
-	/* A child that runs in its parent's memory (clone). */
+	/* This is a child that runs in its parent's memory (clone). */
 	if (sr_sys_getpid() != recorded_pid)
 		return;
 	/* A handler may end the process, or jump out of here. */

@@ -45,7 +45,7 @@ static struct sr_engine record_engine = {
     .exits = sr_record_exits,
 };
 
-/* A child is not recorded: the rings belong to its parent. */
+/* A child is not recorded: the rings belong to the parent. */
 static void forget_in_child(void)
 {
 	if (!sr_engine)
@@ -59,7 +59,7 @@ static void forget_in_child(void)
 	sr_clocks_forget_in_child();
 }
 
-/* Before sr_engine is set. */
+/* Makes the threads run one at a time. Call before sr_engine is set. */
 static void take_turns(void)
 {
 	sr_serial = true;
@@ -71,7 +71,7 @@ static void take_turns(void)
 
 void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 {
-	/* Not on the stack, where the program's frames will be. */
+	/* Static, because the program's frames will use this part of the stack. */
 	static char extra[SR_DESCRIPTION_BYTES];
 	char error[512] = "", socket_path[108];
 	struct sr_hello hello = {
@@ -84,7 +84,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	    .session = s->session,
 	};
 
-	/* Later the program may have written to it. */
+	/* Only at the start: later the program may have written to standard output. */
 	if (from == SR_RECORD_FROM_START)
 		sr_stdio_pin_as_found();
 	if (!sr_record_describe(extra, sizeof(extra), s, from)) {
@@ -102,7 +102,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;
 	}
-	/* A process that is recorded from a device on may have threads already. */
+	/* A process whose recording starts when it opens a device may already have threads. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_client_set_give_up_hook(&sr_recorder.client, sr_record_given_up);
 	sr_files_start(&sr_recorder.client, s->record_files);

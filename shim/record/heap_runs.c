@@ -7,14 +7,17 @@
 #include "shim/record/notes.h"
 #include "shim/threads/heap_runs.h"
 
-/* The number of the thread that makes the run under way; at first the main thread's. */
+/* owner: the number of the thread whose run is under way; at first the main thread's. */
 static struct {
 	struct sr_lock lock;
 	uint32_t owner;
 	uint32_t run, operations;
 } heap;
 
-/* The thread may keep the run token: how long another one takes to end is not its doing. */
+/*
+ * Waits for an ending thread. The waiting thread keeps the run token if it can, since the
+ * delay is not its own doing.
+ */
 static void wait_left(struct sr_thread *t)
 {
 	bool kept = sr_serial && sr_token_keep(&t->run_token);
@@ -49,7 +52,10 @@ bool sr_record_heap_begin(struct sr_thread *t)
 		return false;
 	number = sr_thread_number(t);
 	sr_lock(&heap.lock);
-	/* A thread that leaves always records it: without that, it would go past its stream's end. */
+	/*
+	 * A leaving thread always begins a run: without that record it would go past its
+	 * stream's end.
+	 */
 	if (heap.owner != number || t->leaves_heap || heap.operations == UINT32_MAX)
 		take_over(t);
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* heap_runs.h: recording who uses the heap after whom.  Operations of the engine. */
+/* heap_runs.h: records in which order threads use the heap. Operations of the engine. */
 #ifndef SHIM_RECORD_HEAP_RUNS_H
 #define SHIM_RECORD_HEAP_RUNS_H
 

@@ -16,15 +16,16 @@ void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, siz
 	if (!t->silent) {
 		sr_flush_repeats(t);
 		sr_emit(t, kind, payload, size);
-		/* A repeat would refer to the record in front of it, which is this one. */
+		/* A repeat would refer to the previous record, which is this one and not a call. */
 		t->last.len = 0;
 	}
 	sr_leave(t, before);
 }
 
 /*
- * In signal handlers, too.  The deltas refer to the last clock record of the stream.  They are
- * encoded inside the reservation, where no handler can write one in between.
+ * Signal handlers may call this. The deltas refer to the stream's last clock record, so
+ * they are encoded inside the reservation, where no handler can write a clock record in
+ * between.
  */
 static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order *orders,
 		      uint32_t n)
@@ -32,7 +33,7 @@ static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order
 	bool usual = !n && sr_order_is_next(&t->orders, event);
 	void *room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, usual ? 1 : SR_ORDER_MAX_BYTES(n));
 
-	/* A handler has written one in between. */
+	/* A handler has written a clock record in between. */
 	if (room && usual && !sr_order_is_next(&t->orders, event)) {
 		sr_ring_cancel(&t->ring);
 		room = sr_ring_reserve(&t->ring, SR_REC_CLOCK, SR_ORDER_MAX_BYTES(n));
@@ -52,7 +53,10 @@ void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
 	if (!t->silent) {
 		sr_flush_repeats(t);
 		put_clock(t, event, orders, n);
-		/* The call that is under way differs from the last one, even if it looks the same. */
+		/*
+		 * The call under way follows this record, so it is no repeat even if it looks
+		 * the same.
+		 */
 		t->last.len = 0;
 	}
 	sr_leave(t, before);

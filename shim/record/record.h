@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* record.h: the record engine; one of the two that stand behind the wrappers. */
+/* record.h: the record engine, one of the two engines behind the wrappers. */
 #ifndef SHIM_RECORD_RECORD_H
 #define SHIM_RECORD_RECORD_H
 
@@ -7,15 +7,15 @@
 
 #include "shim/core/settings.h"
 
-/* What the trace has of the process; the manifest says which. */
+/* Which part of the process the trace covers; the manifest says so, too. */
 enum sr_record_from {
 	SR_RECORD_FROM_START,
-	SR_RECORD_FROM_OPEN, /* from the first device that it opened */
+	SR_RECORD_FROM_OPEN, /* from the first device that the process opens */
 };
 
 /*
- * Connects to the daemon and sets sr_engine.  On failure says why on standard
- * error, once, and leaves the process inert: the program runs unrecorded.
+ * Connects to the daemon and sets sr_engine. On failure it says why on standard error,
+ * once, and leaves the process inert: the program runs unrecorded.
  */
 void sr_record_start(const struct sr_settings *settings, enum sr_record_from from);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * serial.h: recording a process whose threads run one at a time (core/run_token.h).
+ * serial.h: records a process whose threads run one at a time (core/run_token.h).
  *
- * Around a call: arrive, release, the real call, regain, go on.  Inline, since they are part
- * of each recorded call of such a process.
+ * Around a call: arrive, release, the real call, regain, go on. Inline, because each
+ * recorded call of such a process runs through them.
  */
 #ifndef SHIM_RECORD_SERIAL_H
 #define SHIM_RECORD_SERIAL_H
@@ -15,7 +15,10 @@
 
 void sr_serial_note(struct sr_thread *t, const struct sr_token_payload *p);
 
-/* Takes the run token again.  The number of the event, if another thread had it meanwhile; else 0. */
+/*
+ * Takes the run token again. Returns an event number if another thread had the token
+ * meanwhile, else 0.
+ */
 static inline uint64_t sr_serial_regain(struct sr_thread *t)
 {
 	uint64_t event;
@@ -31,7 +34,10 @@ static inline uint64_t sr_serial_regain(struct sr_thread *t)
 	return event;
 }
 
-/* The thread leaves the program's code, where it had the token unless another one preempted it. */
+/*
+ * The thread leaves the program's code. It had the token there unless another thread
+ * preempted it.
+ */
 static inline void sr_serial_arrive(struct sr_thread *t, void *site)
 {
 	struct sr_token_payload p = {.what = t->run_token.begun ? SR_RUN_TOKEN_REACQUIRED
@@ -40,7 +46,7 @@ static inline void sr_serial_arrive(struct sr_thread *t, void *site)
 
 	if (t->ended)
 		return;
-	/* It has not seen what others do from here on, while it waits in line. */
+	/* While it waits in line, the thread does not see what others do from here on. */
 	if (sr_token_is_lost(&t->run_token))
 		p.arrived = sr_draw_event();
 	p.event = sr_serial_regain(t);
@@ -54,7 +60,7 @@ static inline void sr_serial_go_on(struct sr_thread *t)
 		sr_token_go_on(&t->run_token);
 }
 
-/* If the call is one that waits, a thread that waits for the token is woken. */
+/* How to release the token for this call. If the call may wait, a waiting thread must be woken. */
 static inline enum sr_token_releasing sr_serial_releasing(const struct sr_call_desc *d)
 {
 	const uint8_t sees = d->order & (SR_ORDER_RETURN | SR_ORDER_IDLE);

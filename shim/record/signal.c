@@ -7,7 +7,7 @@
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
 
-/* The event at which a handler begins, in the program's code or in a real call. */
+/* Draws the event at which a handler begins, in the program's code or in a real call. */
 static uint64_t handler_begins(struct sr_thread *t)
 {
 	uint64_t event = 0;
@@ -30,7 +30,7 @@ bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p)
 	if (sr_threaded)
 		p->order = handler_begins(t);
 	if (p->place == SR_SIGNAL_IN_CALL) {
-		/* The first of several in one call has it. */
+		/* The first of several handlers in one call takes the number. */
 		p->entry = t->signals.call_entry;
 		t->signals.call_entry = 0;
 	}

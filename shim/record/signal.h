@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* signal.h: a handler of the program's begins.  An operation of the engine. */
+/* signal.h: records that a handler of the program begins. An operation of the engine. */
 #ifndef SHIM_RECORD_SIGNAL_H
 #define SHIM_RECORD_SIGNAL_H
 

@@ -16,7 +16,7 @@
 
 struct sr_recorder sr_recorder;
 
-/* All threads with a stream. */
+/* The threads that have a stream. */
 static struct sr_thread *threads;
 static struct sr_lock threads_lock;
 
@@ -116,7 +116,7 @@ void sr_record_start_thread(struct sr_thread *t)
 int sr_record_own_fd_from(int from)
 {
 	int fds[4] = {sr_recorder.client.socket, sr_recorder.client.hello_fd}, first = -1;
-	/* A handler may close descriptors, too. */
+	/* Enter a section: a handler may close descriptors, too. */
 	enum sr_heap before = sr_enter(&sr_self);
 
 	sr_clocks_own_fds(fds + 2);

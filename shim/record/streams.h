@@ -2,8 +2,8 @@
 /*
  * streams.h: the daemon's client, and the stream of each recorded thread.
  *
- * A thread's stream is opened at its first call.  All functions are called inside a
- * section (sr_enter).
+ * A thread's stream is opened at its first call. Call all functions inside a section
+ * (sr_enter).
  */
 #ifndef SHIM_RECORD_STREAMS_H
 #define SHIM_RECORD_STREAMS_H
@@ -21,16 +21,16 @@ struct sr_recorder {
 
 extern struct sr_recorder sr_recorder SR_HIDDEN;
 
-/* The thread's first call, or its first record: opens its stream. */
+/* Opens the thread's stream, at its first call or record. */
 void sr_record_start_thread(struct sr_thread *t);
 
-/* The thread has made its last call. */
+/* Ends the thread's stream after its last call. */
 void sr_record_end_thread(struct sr_thread *t);
 
-/* The process ends: a ring that is closed then was not cut off by a kill. */
+/* The process ends: closes the rings. An open ring means that a kill cut it off. */
 void sr_record_close_streams(void);
 
-/* The lowest descriptor of the recorder's from this one on, or -1. */
+/* The lowest of the recorder's descriptors that is at least from, or -1. */
 int sr_record_own_fd_from(int from);
 
 #endif
