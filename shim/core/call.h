@@ -3,8 +3,8 @@
  * call.h: an intercepted call.
  *
  * Every wrapper (made from calls.def) packs its arguments into words and calls sr_call().
- * What differs between calls is in sr_calls[] and sr_call_codecs[]; what differs between
- * record and replay is the engine (engine.h).
+ * sr_calls[] and sr_call_codecs[] hold what differs between calls; the engine (engine.h)
+ * does what differs between a recording and a replay.
  */
 #ifndef SHIM_CORE_CALL_H
 #define SHIM_CORE_CALL_H
@@ -19,7 +19,7 @@
 /* Where the real function is found. */
 enum sr_source {
 	SR_SOURCE_LIBC,
-	SR_SOURCE_KERNEL, /* a system call without a wrapper: it comes by the system-call trap only (trap.h) */
+	SR_SOURCE_KERNEL, /* a system call without a wrapper: only trapped (trap.h) */
 	SR_SOURCE_IBVERBS,
 	SR_SOURCE_RDMACM,
 	/* Direct verbs: the libraries of the providers (direct.c). */
@@ -29,7 +29,7 @@ enum sr_source {
 	SR_SOURCE_HNS,
 	SR_SOURCE_MANA,
 	SR_SOURCE_CONTEXT, /* a member of ibv_context.ops, saved when the context was patched */
-	SR_SOURCE_VERBS,   /* a member of verbs_context, likewise */
+	SR_SOURCE_VERBS,   /* a member of verbs_context, saved at the same time */
 	/* A member of another object, saved when that was patched (ops.h). */
 	SR_SOURCE_QP,   /* ibv_qp_ex */
 	SR_SOURCE_CQ,   /* ibv_cq_ex */
@@ -41,43 +41,49 @@ enum sr_source {
 #define SR_CALL_WAIT    2u  /* may block */
 #define SR_CALL_OPAQUE  4u  /* recorded by name only */
 #define SR_CALL_VOID    8u  /* has no result */
-#define SR_CALL_OPENS   16u /* opens a device: see sr_waiting */
-#define SR_CALL_DIRECT  32u /* of direct verbs: refused, or let through unrecorded */
+#define SR_CALL_OPENS   16u /* opens a device (see sr_waiting) */
+#define SR_CALL_DIRECT  32u /* a call of direct verbs: refused, or passed through unrecorded */
 #define SR_CALL_CANCEL  64u /* a cancellation point */
-/* Intercepted in a process outside of the group, too: the directory has its queue pairs (outside.h). */
+/*
+ * Also intercepted in a process outside the group, whose queue pairs the directory lists
+ * (outside.h).
+ */
 #define SR_CALL_OUTSIDE 128u
-#define SR_CALL_ANY     4096u /* captured, whatever the descriptor is */
-#define SR_CALL_EFFECT  8192u /* replay: made for real as well, where it succeeded */
+#define SR_CALL_ANY     4096u /* captured for any descriptor */
+#define SR_CALL_EFFECT  8192u /* a replay also makes the call, if it succeeded in the recording */
 
-/* May wait: handlers of the program run in it, and not only after it. */
+/* May wait: handlers of the program run during the call, not only after it. */
 #define SR_CALL_BLOCKS 256u
 
-/* sr_call_desc.order: when it draws event numbers (order.h). */
+/* sr_call_desc.order: when the call draws event numbers (order.h). */
 #define SR_ORDER_ENTRY  1u
 #define SR_ORDER_RETURN 2u
-#define SR_ORDER_IDLE   4u /* ... but not if it found nothing: its result is sr_call_desc.idle */
+#define SR_ORDER_IDLE   4u /* ... unless it found nothing: its result is sr_call_desc.idle */
 
-/* How a function says that something is not supported. */
+/* How a function reports that something is not supported. */
 enum sr_failure {
 	SR_FAILS_NULL,     /* NULL, with errno set */
 	SR_FAILS_ERRNO,    /* the error's number */
-	SR_FAILS_NEGATIVE, /* the same below zero */
+	SR_FAILS_NEGATIVE, /* the negated error number */
 	SR_FAILS_FALSE,
 };
 
-/* The most arguments that an intercepted call has: as many as the ABI passes in registers. */
+/*
+ * The largest number of arguments of an intercepted call: as many as the ABI passes in
+ * registers.
+ */
 #define SR_MAX_ARGS 6
 
 /*
- * sr_call_desc.length_of: how much the kernel finds behind an argument.  1 + the number of the
- * argument that has its length in bytes, or:
+ * sr_call_desc.length_of: how much the kernel reads or writes behind an argument that is an
+ * address. Either 1 + the number of the argument that holds the length in bytes, or:
  */
-#define SR_LENGTH_STRUCT   255 /* one thing */
+#define SR_LENGTH_STRUCT   255 /* one object */
 #define SR_LENGTH_TEXT     254 /* a path or a name */
 #define SR_LENGTH_PIECES   253 /* struct iovec[], as many as the next argument says */
 #define SR_LENGTH_MESSAGE  252 /* struct msghdr */
 #define SR_LENGTH_MESSAGES 251 /* struct mmsghdr[], as many as the next argument says */
-#define SR_LENGTH_COUNT    128 /* + as above: as many small things as that argument says */
+#define SR_LENGTH_COUNT    128 /* + 1 + number of the argument that counts small objects */
 
 struct sr_call_desc {
 	const char *name;
@@ -89,23 +95,25 @@ struct sr_call_desc {
 	uint16_t flags;
 	uint8_t order;
 	int16_t idle;
-	/* Of calls to libc and the kernel: SR_LENGTH_* for each argument that is an address. */
+	/* Calls of libc and the kernel: SR_LENGTH_* for each argument that is an address. */
 	uint8_t length_of[SR_MAX_ARGS];
-	/* The size of one such thing; 0: unknown. */
+	/* The size of one such object; 0: unknown. */
 	uint8_t size_of[SR_MAX_ARGS];
 	int16_t fd_arg; /* index of the descriptor that decides whether to capture, or -1 */
-	int16_t nr; /* of the system call that does the same with the same arguments, or -1 */
+	int16_t nr; /* number of the equivalent system call, same arguments; or -1 */
 	const char *version;
 	void *wrapper;
-	/* Of an operation: its offset in its container.  The container is an argument, or what a
-	 * member of that points to (-1: it is the argument). */
+	/*
+	 * An operation's offset in its container. The container is an argument, or a member of
+	 * that argument points to it (-1: the argument itself).
+	 */
 	size_t op_offset;
 	int16_t holder_arg, holder_member;
-	/* Is it captured with these arguments?  NULL: always, or as fd_arg says. */
+	/* Is the call captured with these arguments? NULL: always, or as fd_arg says. */
 	bool (*when)(const uint64_t *a);
-	/* Recording: instead of the real function. */
+	/* Recording: called instead of the real function. */
 	uint64_t (*invoke)(const struct sr_call_desc *d, uint64_t *a);
-	/* Replay: after the results were delivered. */
+	/* Replay: called after the results were delivered. */
 	void (*replayed)(const struct sr_call_desc *d, uint64_t *a, uint64_t result);
 };
 
@@ -119,13 +127,13 @@ extern const struct sr_call_desc sr_calls[SR_CALL_COUNT] SR_HIDDEN;
 extern const struct sr_call_codec sr_call_codecs[SR_CALL_COUNT]
     SR_HIDDEN;
 
-/* The numbers of the calls that are exported functions, in the order of their names. */
+/* The numbers of the calls that are exported functions, sorted by name. */
 extern const uint16_t sr_exported_calls[];
 extern const size_t sr_exported_count;
 
 /*
- * The head of each call record's payload.  The arguments (in_size bytes) and then the results
- * follow, in the order of calls.def.
+ * The head of each call record's payload. The arguments (in_size bytes) follow, then the
+ * results, in the order of calls.def.
  */
 struct sr_call_head {
 	uint64_t site; /* the address the call returns to */
@@ -136,14 +144,16 @@ struct sr_call_head {
 	    orders : 2; /* how many event numbers (u64 each) end the payload: see order.h */
 };
 
-/* A call that is identical to the last one, and no longer than this, only adds to a count
- * (SR_REC_REPEAT). */
+/*
+ * A call record that equals the previous one and is at most this long only increments a
+ * count (SR_REC_REPEAT).
+ */
 #define SR_REPEAT_MAX 160
 
-/* All wrappers call this ... */
+/* All wrappers call this, except those of direct verbs. */
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site);
 
-/* ... but those of direct verbs call this, which may refuse the call (direct.c). */
+/* The wrappers of direct verbs call this, which may refuse the call (direct.c). */
 uint64_t sr_direct_call(enum sr_call_number n, uint64_t *a, void *site);
 
 /* Calls the function that the wrapper replaces. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * engine.h: the one interface to what records or replays this process.
+ * engine.h: the interface of what records or replays this process.
  *
- * The record engine (shim/record) and the replay engine (shim/replay) implement it.
- * Everything below them reaches them through sr_engine only, and only shim/start.c
- * names them both.  An engine that is no longer active, after the end of a recording or
- * a replay, implements it too: its operations do nothing.
+ * The record engine (shim/record) and the replay engine (shim/replay) implement it. All
+ * lower layers reach them through sr_engine only, and only shim/start.c names both. After
+ * the end of a recording or a replay, an engine whose operations do nothing takes over.
  */
 #ifndef SHIM_CORE_ENGINE_H
 #define SHIM_CORE_ENGINE_H
@@ -22,31 +21,34 @@ struct sr_signal_payload;
 struct sr_thread;
 
 struct sr_engine {
-	/* Every outermost call of the program's. */
+	/* Makes every outermost call of the program. */
 	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
 
-	/* Calls are answered from the trace, not recorded. */
+	/* The engine answers calls from the trace and does not record them. */
 	bool replays;
-	/* The process's last record is still to come. */
+	/* The process's last record has not been written or reached yet. */
 	bool active;
 
-	/* Recording: a record in the thread's stream that is not a call. */
+	/* Recording: writes a record that is not a call into the thread's stream. */
 	void (*note)(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
-	/* Recording: an event of the process's clock, with the orders that were found at it. */
+	/*
+	 * Recording: writes an event of the process's clock, with the orders that were found at
+	 * it.
+	 */
 	void (*clock)(uint64_t event, const struct sr_order *orders, uint32_t n);
 
-	/* The lowest descriptor that belongs to sreplay from this one on, or -1.  See own_fds.h. */
+	/* The lowest of sreplay's descriptors that is at least fd, or -1. See own_fds.h. */
 	int (*own_fd_from)(int fd);
 
 	/*
-	 * Around each operation on the program's heap, in a process with threads.  The end is
-	 * called only after a beginning that returned true.
+	 * Called around each operation on the program's heap, in a process with threads;
+	 * heap_end only if heap_begin returned true.
 	 */
 	bool (*heap_begin)(struct sr_thread *t);
 	void (*heap_end)(struct sr_thread *t);
 
 	/*
-	 * A handler of the program's is about to begin.  False: it must not run, because the
+	 * A handler of the program is about to begin. False: it must not run, because the
 	 * recording does not have it here.
 	 */
 	bool (*signal)(struct sr_thread *t, struct sr_signal_payload *signal);
@@ -57,24 +59,33 @@ struct sr_engine {
 	void (*thread_begins)(struct sr_thread *t);
 	/* This thread has made its last call. */
 	void (*thread_ends)(struct sr_thread *t);
-	/* The thread leaves the program's code without a call, so that others may run; it is back. */
+	/*
+	 * The thread leaves the program's code without a call, so that others may run; then it
+	 * returns.
+	 */
 	void (*releases)(struct sr_thread *t);
 	void (*resumes)(struct sr_thread *t);
 
 	/* The process ends with this status. */
 	void (*exits)(int status);
 
-	/* Of an engine that replays. */
+	/* Only an engine that replays has the following operations. */
 
-	/* Is the thread's next record one of this call? */
+	/* Is the thread's next record a record of this call? */
 	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
-	/* The thread computes for long without a call (sr_signals_await_stall). */
+	/* The thread has computed for long without a call (sr_signals_await_stall). */
 	void (*stalled)(struct sr_thread *t);
-	/* Something recorded cannot be done again; a message says what.  Ends the process. */
+	/*
+	 * Ends the process, because something recorded cannot be done again; a message has said
+	 * what.
+	 */
 	void (*fail)(void) __attribute__((noreturn));
 };
 
-/* NULL while the shim is inert.  Set once, before the program's main. */
+/*
+ * NULL while the shim is inert. Set before the program's main, or when a waiting process
+ * opens a device.
+ */
 extern const struct sr_engine *sr_engine SR_HIDDEN;
 
 /* Operations that do nothing. */
@@ -86,13 +97,13 @@ bool sr_engine_any_signal(struct sr_thread *t, struct sr_signal_payload *signal)
 void sr_engine_ignore(struct sr_thread *t);
 void sr_engine_ignore_start(void);
 
-/* Is the process recorded or replayed, and has not reached its end? */
+/* Is the process recorded or replayed, and not yet at its end? */
 static inline bool sr_engine_is_active(void)
 {
 	return sr_engine && sr_engine->active;
 }
 
-/* The operations, in a process that may be inert. */
+/* These functions call the operations and work in an inert process, too. */
 
 static inline void sr_engine_note(struct sr_thread *t, uint16_t kind, const void *payload,
 				  size_t size)
@@ -126,13 +137,13 @@ static inline void sr_engine_exits(int status)
 }
 
 /*
- * The process is inert, but will be recorded as soon as it opens a device: it had not
- * loaded libibverbs when it started.  Many such processes never load it (shells, mpirun);
- * a Python or a UCX program does, with dlopen.
+ * The process is inert, but will be recorded as soon as it opens a device, because it had
+ * not loaded libibverbs when it started. Many such processes never load it (shells,
+ * mpirun); Python and UCX programs load it with dlopen.
  */
 extern bool sr_waiting;
 
-/* start.c: ends the waiting; true if the process is recorded from now on. */
+/* Ends the waiting (start.c); true if the process is recorded from now on. */
 bool sr_wake(void);
 
 #endif

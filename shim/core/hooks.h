@@ -2,10 +2,10 @@
 /*
  * hooks.h: the functions that calls.def names with "invoke=", "replayed=" and "when=".
  *
- * invoke: in a recording only, for nested calls as well.  Runs the real function (sr_real)
- * with bookkeeping around it, and may pass it other arguments.  The program gets its result.
+ * invoke: runs the real function (sr_real) with bookkeeping around it, and may change its
+ * arguments. Its result goes to the program. Only in a recording; also for nested calls.
  *
- * replayed: in a replay only, after the recorded results were delivered.
+ * replayed: called in a replay only, after the recorded results were delivered.
  *
  * when: is a call with these arguments captured?
  */
@@ -22,7 +22,7 @@ bool sr_fcntl_takes_number(int cmd);
 /* Is this thread in the system-call trap (trap.h)? */
 bool sr_trapped(const uint64_t *a);
 
-/* An argument of openat. */
+/* Does openat with these flags have a mode argument? */
 bool sr_open_has_mode(int flags);
 
 bool sr_close_captured(const uint64_t *a);
@@ -30,13 +30,13 @@ bool sr_fcntl_captured(const uint64_t *a);
 bool sr_ioctl_captured(const uint64_t *a);
 bool sr_select_captured(const uint64_t *a);
 
-/* poll: is one of the descriptors a captured one? */
+/* Is one of the descriptors of poll captured? */
 bool sr_poll_captured(const uint64_t *a);
 
-/* A thread is being created; from now on the process has several. */
+/* Called when a thread is being created; from then on the process has several. */
 bool sr_makes_thread(const uint64_t *a);
 
-/* Does the process have more than one thread of the program's, or did it ever? */
+/* Does the process have more than one thread of the program, or did it ever? */
 bool sr_has_threads(const uint64_t *a);
 
 #endif

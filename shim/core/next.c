@@ -16,7 +16,7 @@ void *sr_next_find(const char *name, const char *version, void *_Atomic *cache)
 	if (f)
 		return f;
 	before = sr_enter(t); /* dlsym may allocate */
-	/* Only machines for which glibc had older versions have this one. */
+	/* Only architectures on which glibc had older versions have this version. */
 	f = version ? sr_dlvsym(RTLD_NEXT, name, version) : NULL;
 	if (!f)
 		f = sr_dlsym(RTLD_NEXT, name);

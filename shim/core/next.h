@@ -22,12 +22,12 @@ struct sr_next_function {
 void *sr_next(struct sr_next_function *next);
 
 /*
- * Finds all of them, before the program runs: a look-up later on would end the life of
- * the message that dlerror has for the program.
+ * Finds all functions before the program runs: a later lookup would clear the message that
+ * dlerror has for the program.
  */
 void sr_next_find_all(void);
 
-/* By name; version NULL: the one that a program of today is linked to. */
+/* Finds a function by name. version NULL: the version that a program is linked to today. */
 void *sr_next_find(const char *name, const char *version, void *_Atomic *cache);
 
 #endif

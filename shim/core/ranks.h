@@ -8,12 +8,13 @@
 #define SR_RANK_MAX 1048576
 
 /*
- * Takes the first range off the list, up to and with its comma: 2-5 are the ranks 2 to 5, and 7
- * is the rank 7.  False if the list does not begin with one, or if nothing follows its comma.
+ * Removes the first range and its comma from the list: 2-5 means the ranks 2 to 5, and 7
+ * the rank 7. False if the list does not begin with a range, or if nothing follows the
+ * comma.
  */
 bool sr_ranks_next(const char **list, long *first, long *last);
 
-/* Is all of it a list?  An empty one is. */
+/* Is the whole text a list? An empty text is one. */
 bool sr_ranks_is_list(const char *list);
 
 #endif

@@ -11,7 +11,7 @@
 #include "shim/core/setting.h"
 #include "shim/core/variables.h"
 
-/* Where launchers say which rank a process is, the most specific first. */
+/* Variables in which launchers give the rank of a process, the most specific first. */
 static const char *const launcher_ranks[] = {
     "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
 };
@@ -73,7 +73,7 @@ static int read_launchers_rank(struct sr_settings *s)
 	return 0;
 }
 
-/* Members have numbers in the order of the list. */
+/* Members are numbered in the order of the list. */
 static void find_member(struct sr_settings *s)
 {
 	const char *list = s->group;
@@ -94,7 +94,7 @@ static void find_member(struct sr_settings *s)
 		s->member = -1;
 }
 
-/* A session that is not of ours is none. */
+/* A session that is not in our format counts as none. */
 static void read_session(struct sr_settings *s)
 {
 	const char *text = sr_variable(SR_ENV_SESSION);

@@ -13,9 +13,9 @@
 bool sr_serial;
 
 /*
- * The word: which thread has the token (number + 1), how often it was put down, and its state.
- * A waiting thread that finds the same word twice, in state OUT, has seen a holder that made
- * no call in between.
+ * The word holds the thread that has the token (number + 1), how often the token was put
+ * down, and its state. A waiting thread that reads the same word twice, in state OUT, knows
+ * that the holder made no call in between.
  */
 enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the program's code */
 
@@ -24,17 +24,17 @@ enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the progra
 #define OWNER_SHIFT 40
 #define OWNER(word) ((uint32_t)((word) >> OWNER_SHIFT))
 
-/* After so long, the first waiting thread gets the token at the holder's next call. */
+/* After this time, the first waiting thread gets the token at the holder's next call. */
 #define SLICE_NS    200000
 #define OTHERS_NS   2000000 /* the threads behind the first one check again */
 #define SPINS       60
 
 enum { WAITS, POKED, GIVEN };
 
-/* On its own stack. */
+/* A waiting thread; on that thread's stack. */
 struct waiter {
 	struct waiter *next;
-	uint64_t word; /* what the run token is when this one has it */
+	uint64_t word; /* the value of the run token when this thread has it */
 	int32_t tid;
 	_Atomic uint32_t state;
 	int64_t since;
@@ -46,7 +46,7 @@ struct waiter {
 static struct {
 	_Alignas(64) _Atomic uint64_t word;
 	_Atomic uint32_t waiting;
-	_Atomic bool due; /* the first waiting thread is to get it */
+	_Atomic bool due; /* the first waiting thread must get the token */
 	_Atomic bool stopped;
 	_Atomic int32_t tid; /* the holder's */
 	struct sr_lock lock; /* of the queue */
@@ -129,7 +129,7 @@ static bool give(void)
 		atomic_store(&run_token.due, false);
 		atomic_store(&run_token.tid, w->tid);
 		atomic_store(&run_token.word, w->word);
-		/* From here on *w may be gone; then the futex wakes no thread. */
+		/* From here on *w may be gone; then the futex call wakes no thread. */
 		atomic_store(&w->state, GIVEN);
 		wake(w);
 	}
@@ -139,7 +139,7 @@ static bool give(void)
 
 /* ------------------------------------------------- holders without a call */
 
-/* The holder's time counts from now on. */
+/* Starts to measure the holder's time. */
 static void watch(struct waiter *w, uint64_t word)
 {
 	int32_t tid = atomic_load(&run_token.tid);
@@ -148,7 +148,7 @@ static void watch(struct waiter *w, uint64_t word)
 	sr_stall_begin(&w->stall_timeout, tid);
 }
 
-/* True: the waiter has the token now, and thread *from had it. */
+/* True if the waiter has the token now; thread *from had it. */
 static bool preempt(struct waiter *w, uint32_t *from)
 {
 	uint64_t word = atomic_load(&run_token.word);
@@ -196,7 +196,7 @@ static void sleep_a_little(struct waiter *w)
 	uint32_t poked = POKED;
 
 	atomic_compare_exchange_strong(&w->state, &poked, WAITS);
-	/* The thread that releases it stores the word first, and then checks for waiting threads. */
+	/* The releasing thread first stores the word and then checks for waiting threads. */
 	if (is_to_be_had(atomic_load(&run_token.word)) || atomic_load(&run_token.stopped))
 		return;
 	sr_sys_futex((uint32_t *)&w->state, FUTEX_WAIT_PRIVATE, WAITS, &t);
@@ -224,7 +224,10 @@ static enum sr_token_got wait_in_line(struct waiter *w, uint32_t *from)
 	return got;
 }
 
-/* No handler, and no cancellation by libc, may take the thread away from the queue. */
+/*
+ * Block all signals: no handler, and no cancellation by libc, may take the thread out of
+ * the queue.
+ */
 static enum sr_token_got wait_undisturbed(uint64_t mine, int32_t tid, uint32_t *from)
 {
 	struct waiter w = {.word = mine, .tid = tid, .since = sr_stall_now()};
@@ -279,7 +282,7 @@ bool sr_token_is_lost(const struct sr_token_hold *h)
 	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) != h->word;
 }
 
-/* Never the same word twice.  The caller stores it. */
+/* Returns a word that this thread has not used before; the caller stores it. */
 static uint64_t put_down(struct sr_token_hold *h, unsigned int state)
 {
 	const uint64_t count = (1ull << OWNER_SHIFT) - ONCE;

@@ -2,28 +2,29 @@
 /*
  * run_token.h: one thread at a time runs the program's code (record --threads=serial).
  *
- * The order of a process's calls is always recorded (order.h).  What its threads decide
- * between them by plain loads, stores and atomics is not.  With this setting, the thread that
- * runs the program's code holds the run token, and every event number is drawn while holding
- * it.  So the order of the events is the order of the pieces of code between calls, and a
- * replay runs these pieces one after the other (shim/replay/tickets.h).
+ * The order of a process's calls is always recorded (order.h). What its threads decide
+ * among themselves by plain loads, stores and atomics is not. With this setting, the thread
+ * that runs the program's code holds the run token, and draws every event number while
+ * holding it. So the order of the events is the order of the pieces of code between calls,
+ * and a replay runs these pieces one after the other (shim/replay/tickets.h).
  *
  * A thread releases the run token for the length of a real call, which may wait for another
- * thread.  If no other thread took it, the thread goes on and draws no additional number;
- * otherwise it waits for the token and draws one.  A thread that has waited for longer than a
- * slice gets the token at the holder's next call, whatever that call is.
+ * thread. If no other thread took the token, the thread continues and draws no additional
+ * number; otherwise it waits for the token and draws one. A thread that has waited longer
+ * than a slice gets the token at the holder's next call, whatever that call is.
  *
- * A holder that makes no call cannot be waited for without end: it may spin until another
- * thread stores something.  When it has computed for SR_TOKEN_MS, or has slept in a system
- * call that the shim does not see, another thread preempts the token.  Then both run side by
- * side until the first one makes a call, where it waits in line; the trace says so.
+ * A thread cannot wait without end for a holder that makes no call: the holder may be
+ * spinning until another thread stores something. When the holder has computed for
+ * SR_TOKEN_MS, or has slept in a system call that the shim does not see, another thread
+ * preempts the token. Then both run at the same time until the first one makes a call,
+ * where it waits in line; the trace says so.
  *
- * Lock order: the run token comes before all locks of the shim.  A thread waits for it at the
- * beginning and the end of an intercepted call, where it holds no lock.  Code that holds the
- * token and may wait for a thread that needs it (real calls, pthread_once, the end of the
- * process) releases it.
+ * Lock order: the run token comes before all locks of the shim. A thread waits for it at
+ * the beginning and the end of an intercepted call, where it holds no lock. Code that holds
+ * the token and may wait for a thread that needs it (real calls, pthread_once, the end of
+ * the process) releases it.
  *
- * Called by all threads of the program, but not by those that the verbs libraries started.
+ * All threads of the program call this, but not those that the verbs libraries started.
  */
 #ifndef SHIM_CORE_RUN_TOKEN_H
 #define SHIM_CORE_RUN_TOKEN_H
@@ -33,59 +34,60 @@
 
 #include "logd/base/compiler.h"
 
-/* So long may one thread run program code without a call while another one waits. */
+/* How long one thread may run program code without a call while another one waits. */
 #define SR_TOKEN_MS 5
 
-/* The recording under way, or the replayed one, is of threads that run one at a time. */
+/* True if the threads of this recording, or of the replayed one, run one at a time. */
 extern bool sr_serial SR_HIDDEN;
 
 enum sr_token_got {
-	SR_TOKEN_KEPT,     /* nobody had it meanwhile */
+	SR_TOKEN_KEPT,     /* no other thread had it meanwhile */
 	SR_TOKEN_PASSED,   /* others had it, and gave or released it */
-	SR_TOKEN_PREEMPTED, /* another one had it, which was in the program's code still */
+	SR_TOKEN_PREEMPTED, /* another one had it, and was still in the program's code */
 };
 
-/* A thread's state.  All zeros: it has not begun. */
+/* A thread's state. All zeros: the thread has not begun. */
 struct sr_token_hold {
-	uint64_t word; /* the run token as this thread left it last */
+	uint64_t word; /* the run token's value when this thread last changed it */
 	bool begun;
 	int32_t tid;
-	uint32_t from; /* the thread that it was preempted from */
+	uint32_t from; /* the thread that the token was preempted from */
 	/* How the thread got it; the caller sets KEPT once that is in the trace. */
 	enum sr_token_got got;
 };
 
-/* The thread leaves the program's code, or is back from a real call.  Returns with the token. */
+/* Takes the token, when the thread leaves the program's code or returns from a real call. */
 void sr_token_take(struct sr_token_hold *h, uint32_t number);
 
 /* Did another thread preempt the token while this one ran the program's code? */
 bool sr_token_is_lost(const struct sr_token_hold *h);
 
 /*
- * The shim interrupts the program's code to wait for something that comes by itself; until
- * sr_token_go_on(), no other thread preempts the token.  False: another one has already.
+ * The shim interrupts the program's code to wait for something that will surely come. Until
+ * sr_token_go_on(), no other thread preempts the token. False if another thread already
+ * has.
  */
 bool sr_token_keep(struct sr_token_hold *h);
 
-/* The thread goes on in the program's code. */
+/* The thread continues in the program's code. */
 void sr_token_go_on(struct sr_token_hold *h);
 
 enum sr_token_releasing {
-	SR_TOKEN_BRIEFLY,  /* the call will most probably not wait */
+	SR_TOKEN_BRIEFLY,  /* the call will very probably not wait */
 	SR_TOKEN_FOR_LONG, /* the first waiting thread is woken */
-	SR_TOKEN_AWAY,     /* the first waiting thread gets it in any case */
+	SR_TOKEN_AWAY,     /* the first waiting thread always gets the token */
 };
 
-/* The thread is about to make a real call. */
+/* Releases the token; the thread is about to make a real call. */
 void sr_token_release(struct sr_token_hold *h, enum sr_token_releasing how);
 
-/* Is it in a real call, for which it released the token? */
+/* Is the thread in a real call, for which it released the token? */
 bool sr_token_is_released(const struct sr_token_hold *h);
 
 /* The thread ends. */
 void sr_token_drop(struct sr_token_hold *h);
 
-/* The process ends: no thread waits any more. */
+/* The process ends: ends all waiting for the token. */
 void sr_token_stop(void);
 
 #endif

@@ -8,7 +8,7 @@
 #include "shim/core/ranks.h"
 #include "shim/core/settings.h"
 
-/* What a kind in settings.def makes of a row. */
+/* What each kind in settings.def sets in a row of the table. */
 #define KIND_FLAG          .kind = SR_KIND_WORDS, .words = {"off", "on"}
 #define KIND_FLAG_OR(word) .kind = SR_KIND_WORDS, .words = {"off", "on", word}
 #define KIND_SWITCH        .kind = SR_KIND_WORDS, .words = {"off", "on"}, .has_argument = true

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * setting.h: settings.def as a table, and the values that a setting may have.  The preloaded
- * library reads variables by it and `sreplay record` its options, so that both take the same.
- * Nothing in here calls malloc or stdio: a process calls it before its libraries are set up.
+ * setting.h: settings.def as a table, and the values that a setting may have. The preloaded
+ * library reads variables with it and `sreplay record` its options, so that both accept the
+ * same. Nothing here calls malloc or stdio, because a process calls it before its libraries
+ * are set up.
  */
 #ifndef SHIM_CORE_SETTING_H
 #define SHIM_CORE_SETTING_H
@@ -36,10 +37,10 @@ struct sr_setting {
 	const char *variable;
 	const char *option; /* NULL: none */
 	char letter;
-	bool has_argument;               /* the option */
-	const char *argument;            /* its name; NULL: the words */
+	bool has_argument;               /* the option has one */
+	const char *argument;            /* the argument's name; NULL: the words */
 	const char *default_text;        /* NULL: none */
-	const char *words[SR_WORDS_MAX]; /* as many as there are */
+	const char *words[SR_WORDS_MAX]; /* NULL after the last one */
 	const char *unit;
 	long least, most;
 	size_t at; /* the field, in struct sr_settings */
@@ -52,12 +53,12 @@ static inline const char *sr_setting_variable(enum sr_setting_name name)
 	return sr_setting_table[name].variable;
 }
 
-/* A name that a setting had. */
+/* A former name of a setting. */
 struct sr_renamed {
 	const char *option, *variable;
-	char letter; /* of the option, where it has changed too; 0: it has not */
+	char letter; /* the option's letter if it has changed too; 0: it has not */
 	enum sr_setting_name now;
-	const char *note; /* on its words; NULL: none */
+	const char *note; /* about the words; NULL: none */
 };
 
 enum {
@@ -71,17 +72,23 @@ enum {
 
 extern const struct sr_renamed sr_renamed_table[SR_RENAMED_COUNT];
 
-/* Does the variable give the setting?  An empty path, list or text is none; NULL: it is not set. */
+/*
+ * Does this text give the setting a value? NULL (not set) does not, nor does an empty path,
+ * list or text.
+ */
 bool sr_setting_is_given(const struct sr_setting *setting, const char *text);
 
-/* Sets the setting's field; false, and nothing is set, if it cannot have this value. */
+/*
+ * Sets the setting's field. If the setting cannot have this value, returns false and sets
+ * nothing.
+ */
 bool sr_setting_parse(const struct sr_setting *setting, const char *text, struct sr_settings *into);
 
-/* The values that it may have, for a message: "protect, compare or off". */
+/* Lists the possible values for a message: "protect, compare or off". */
 #define SR_EXPECTED_MAX 96
 void sr_setting_expected(const struct sr_setting *setting, char text[SR_EXPECTED_MAX]);
 
-/* Is a choice of off and on on by this text?  NULL is off. */
+/* Does this text switch an off/on choice on? NULL means off. */
 bool sr_setting_is_on(const char *text);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * settings.h: what a recording is asked to do.  The environment has it: LD_PRELOAD and these
- * variables are the plain interface, and `sreplay record` sets them.  settings.def lists them.
+ * settings.h: what the user asks of a recording. The settings are environment variables:
+ * LD_PRELOAD and these variables are the plain interface, and `sreplay record` sets them.
+ * settings.def lists them.
  */
 #ifndef SHIM_CORE_SETTINGS_H
 #define SHIM_CORE_SETTINGS_H
@@ -52,19 +53,19 @@ struct sr_settings {
 #undef SETTING
 #undef RENAMED
 
-	/* What follows from them. */
+	/* Derived from the settings. */
 	bool in_group;
-	int member;  /* the process's number in the group; -1: too many for clocks */
-	int members; /* of the group; 0: the settings do not say */
+	int member;  /* the process's number in the group; -1: too high for clocks */
+	int members; /* size of the group; 0: the settings do not say */
 	uint8_t session[SR_SESSION_BYTES]; /* zeros: none */
 };
 
-/* `sreplay record` sets it, and waits at its end for the processes that have it. */
+/* `sreplay record` sets this and waits at its end for the processes that have it. */
 #define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
 
 /*
- * Reads the environment (read_settings.c).  settings->trace is NULL where no recording is asked
- * for.  Returns 0, or -EINVAL after a message on standard error that names the variable.
+ * Reads the environment (read_settings.c). settings->trace is NULL if no recording is asked
+ * for. Returns 0, or -EINVAL after a message on standard error that names the variable.
  */
 int sr_settings_read(struct sr_settings *settings);
 

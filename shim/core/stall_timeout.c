@@ -5,7 +5,10 @@
 
 #include "logd/base/rawsys.h"
 
-/* Neither computing nor asleep: the machine is busy with others, or there is no /proc. */
+/*
+ * The limit if the thread neither computes nor sleeps: the machine is busy, or there is no
+ * /proc.
+ */
 #define LONG_NS 1000000000
 #define ASLEEP  3
 
@@ -23,13 +26,13 @@ int64_t sr_stall_now(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Of a thread of this process: its clock, by the kernel's way to number these. */
+/* The CPU time of a thread of this process; its clock is numbered as the kernel does it. */
 static int64_t time_used(int32_t tid)
 {
 	return clock_ns((clockid_t)((~(uint32_t)tid << 3) | 6));
 }
 
-/* In the kernel, where it waits for something; by its state in /proc. */
+/* Does the thread sleep in the kernel, by its state in /proc? */
 static bool is_asleep(int32_t tid)
 {
 	char path[48], text[128];
@@ -41,7 +44,7 @@ static bool is_asleep(int32_t tid)
 		return false;
 	got = sr_sys_read((int)fd, text, sizeof(text));
 	sr_sys_close((int)fd);
-	/* Behind the name, which may have anything in it. */
+	/* The state follows the name, which may contain any character. */
 	for (long i = got - 2; i > 0; i--)
 		if (text[i - 1] == ')' && text[i] == ' ')
 			return text[i + 1] == 'S' || text[i + 1] == 'D';

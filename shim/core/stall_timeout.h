@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stall_timeout.h: for how long has another thread of this process been busy, by its own
- * time?  A thread that the machine gives no time to has not.
+ * stall_timeout.h: for how long has another thread of this process been busy? Measured in
+ * its own CPU time, so that a thread that gets no time from the machine does not count as
+ * busy.
  */
 #ifndef SHIM_CORE_STALL_TIMEOUT_H
 #define SHIM_CORE_STALL_TIMEOUT_H
@@ -12,15 +13,15 @@
 struct sr_stall {
 	int64_t since, used;
 	int32_t tid;
-	int asleep; /* how many checks in a row found it so */
+	int asleep; /* how many checks in a row found the thread asleep */
 };
 
-/* The time counts from now on. */
+/* Starts to measure the time. */
 void sr_stall_begin(struct sr_stall *p, int32_t tid);
 
 /*
- * True if the thread has computed for so long, or sleeps in the kernel, or is gone.  To be
- * called a few times a millisecond.
+ * True if the thread has computed for this long, sleeps in the kernel, or is gone. Call
+ * this a few times per millisecond.
  */
 bool sr_stall_ends(struct sr_stall *p, int64_t ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * symbols.c: where glibc's dlsym is, found without dlsym: in the hash table of
- * the library that has it, libc since glibc 2.34 and libdl before.
+ * symbols.c: finds glibc's dlsym without dlsym: in the hash table of the library that
+ * defines it, which is libc since glibc 2.34 and libdl before.
  */
 #include "shim/core/symbols.h"
 
@@ -18,7 +18,7 @@ typedef void *(*dlvsym_function)(void *handle, const char *name, const char *ver
 
 static void *_Atomic real_dlsym, *_Atomic real_dlvsym;
 
-/* What a library says of its symbols. */
+/* A library's description of its symbols. */
 struct image {
 	uintptr_t base;
 	const ElfW(Sym) * symbols;
@@ -28,7 +28,7 @@ struct image {
 
 static const void *at(const struct image *image, ElfW(Addr) address)
 {
-	/* glibc relocates these in place; where it cannot write there, they are offsets. */
+	/* glibc relocates these in place; if it cannot write there, they stay offsets. */
 	return (const void *)(address < image->base ? image->base + address : address);
 }
 
@@ -60,7 +60,7 @@ static uint32_t gnu_hash(const char *name)
 	return h;
 }
 
-/* All versions of these two functions are one piece of code, so the first will do. */
+/* All versions of these two functions are the same code, so take the first. */
 static void *find(const struct image *image, const char *name)
 {
 	uint32_t buckets = image->hash[0], first = image->hash[1], bloom_words = image->hash[2];

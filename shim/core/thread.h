@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * thread.h: what the shim keeps for each thread of the program.
+ * thread.h: the shim's data for each thread of the program.
  *
- * The struct is a plain thread-local variable of the initial-exec model: it exists before any
- * constructor runs, since malloc needs it then, and reading it makes no call.
+ * The struct is a plain thread-local variable of the initial-exec model: it exists before
+ * any constructor runs, since malloc needs it then, and reading it makes no call.
  */
 #ifndef SHIM_CORE_THREAD_H
 #define SHIM_CORE_THREAD_H
@@ -24,7 +24,7 @@
 /* Values of the selector: SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK. */
 enum { SR_TRAP_ALLOW = 0, SR_TRAP_BLOCK = 1 };
 
-/* For whom memory is allocated now; see heap.h. */
+/* Whose memory is allocated now; see heap.h. */
 enum sr_heap {
 	SR_HEAP_PROGRAM,
 	SR_HEAP_LIBRARY, /* inside a verbs or libc call that the shim intercepted */
@@ -36,11 +36,11 @@ struct sr_replay_stream;
 /* A thread that this one creates, as the record of pthread_create describes it. */
 struct sr_child {
 	uint32_t number;
-	uint64_t stack; /* its lowest address; 0: the program's own choice */
+	uint64_t stack; /* lowest address; 0: the program chose the stack */
 	int32_t tid;    /* 0: not known */
 };
 
-/* A process that this thread has made: see children.c. */
+/* A process that this thread has created: see children.c. */
 struct sr_made {
 	int32_t pid, error;
 };
@@ -49,36 +49,44 @@ struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
 	enum sr_heap heap;
-	/* In librdmacm or in one of its threads: descriptors that come and go are the library's. */
+	/*
+	 * In librdmacm or one of its threads: descriptors opened or closed now are the
+	 * library's.
+	 */
 	bool inside_rdmacm;
-	/* For the system-call trap (trap.h): the kernel reads selector at each system call; armed is
-	 * the value it has in the program's code. */
+	/*
+	 * For the system-call trap (trap.h): the kernel reads selector at each system call;
+	 * armed is the value of selector in the program's code.
+	 */
 	volatile uint8_t selector, armed;
-	bool raw;             /* the call under way was a system call */
-	uint32_t opened;      /* enum sr_fd_class of the descriptor that was opened last */
-	uint64_t segment_size; /* of the shared memory that was attached last (segments.h) */
-	bool started;         /* its stream is open (or known not to be had) */
+	bool raw;             /* the current call was a system call */
+	uint32_t opened;      /* enum sr_fd_class of the last opened descriptor */
+	uint64_t segment_size; /* of the last attached shared memory (segments.h) */
+	bool started;         /* its stream is open, or could not be opened */
 	bool silent;          /* no stream: calls pass through unrecorded */
 	bool numbered;
 	bool counted; /* created through the shim, or the main thread */
 	bool ended;   /* its last destructor has run */
-	bool creates; /* the pthread_create under way is the program's */
+	bool creates; /* the current pthread_create is the program's */
 	uint8_t destructor_rounds;
 	uint32_t number;
 	struct sr_child child;
 	struct sr_made made;
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
-	uint64_t heap_ops;      /* since it took the heap over last: see heap_runs.h */
-	struct sr_thread *next; /* recording: of the threads with a stream */
-	uint64_t sn;            /* of the call under way or, between calls, of the last one */
-	int *error; /* recording: its errno, once it is started */
+	uint64_t heap_ops;      /* since this thread last took the heap over: see heap_runs.h */
+	struct sr_thread *next; /* recording: list of the threads with a stream */
+	uint64_t sn;            /* of the current call or, between calls, of the last one */
+	int *error; /* recording: its errno, once started is set */
 	struct sr_ring ring;
 	struct sr_buf buf;
 
-	struct sr_order_stream orders; /* what its stream has of the process's clock */
+	struct sr_order_stream orders; /* what its stream says about the process's clock */
 
-	/* The last record, empty if it was a long one, and how often it came again since. */
+	/*
+	 * The last record (empty if it was a long one), and how often it has been repeated
+	 * since.
+	 */
 	uint64_t repeats;
 	uint16_t last_kind;
 	struct sr_buf last;
@@ -87,7 +95,7 @@ struct sr_thread {
 
 	struct sr_signal_state signals;
 
-	struct sr_received received; /* by its last poll */
+	struct sr_received received; /* by the thread's last poll */
 
 	struct sr_token_hold run_token; /* recording */
 };
@@ -95,44 +103,41 @@ struct sr_thread {
 extern __thread struct sr_thread sr_self
     SR_INITIAL_EXEC SR_HIDDEN;
 
-/* The thread's number: its own, or the next one. */
+/* Returns the thread's number; gives it the next one if it has none. */
 uint32_t sr_thread_number(struct sr_thread *t);
 uint32_t sr_thread_next_number(void);
-/* Replay: that number was given in the recording. */
+/* Replay: keeps a number that the recording has used. */
 void sr_thread_reserve_number(uint32_t number);
 
-/*
- * The thread is in the middle of writing a record: a signal handler that interrupted it
- * there can write none.
- */
+/* Is the thread writing a record? A signal handler that interrupted it there cannot write one. */
 static inline bool sr_thread_is_busy(const struct sr_thread *t)
 {
 	return sr_ring_busy(&t->ring);
 }
 
-/* Is the shim at work, or a call that may not be interrupted?  Then signals wait. */
+/* Is the thread in a section or in a call that may not be interrupted? Then signals wait. */
 static inline bool sr_is_section(const struct sr_thread *t)
 {
 	return t->depth && !t->signals.interruptible;
 }
 
 /*
- * Around the shim's own work, a section: calls that it makes pass through, memory comes from
- * the shim's heap, and signals wait (signals.h).  Sections nest.
+ * Begins a section, the shim's own work: calls made in it pass through, memory comes from
+ * the shim's heap, and signals wait (signals.h). Sections nest.
  */
 static inline enum sr_heap sr_enter(struct sr_thread *t)
 {
 	enum sr_heap before = t->heap;
 
 	t->depth++;
-	/* From here on signals wait. */
+	/* From here on signals wait; the fence keeps the following stores after the increment. */
 	atomic_signal_fence(memory_order_seq_cst);
 	t->selector = SR_TRAP_ALLOW;
 	t->heap = SR_HEAP_SHIM;
 	return before;
 }
 
-/* After a change of depth. */
+/* Call after a change of depth or armed. */
 static inline void sr_select(struct sr_thread *t)
 {
 	t->selector = t->depth ? SR_TRAP_ALLOW : t->armed;
@@ -149,7 +154,7 @@ static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
 		sr_signals_left(t);
 }
 
-/* The same at the end of an intercepted call: the handlers of waiting signals run now. */
+/* Ends the section of an intercepted call: the handlers of waiting signals run now. */
 static inline void sr_leave_call(struct sr_thread *t, enum sr_heap before)
 {
 	t->heap = before;

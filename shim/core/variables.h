@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * variables.h: environment variables, read without libc: a program may define a getenv and an
- * unsetenv of its own (bash does), for other variables.
+ * variables.h: reads environment variables without libc, because a program may define its
+ * own getenv and unsetenv for other variables (bash does).
  */
 #ifndef SHIM_CORE_VARIABLES_H
 #define SHIM_CORE_VARIABLES_H
 
-/* NULL: it is not set. */
+/* NULL if the variable is not set. */
 const char *sr_variable(const char *name);
 
-/* Before the program's main. */
+/* Removes the variable. Call before the program's main. */
 void sr_forget_variable(const char *name);
 
 #endif
