@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * call.c: a call is answered from the trace.
+ * call.c: answers a call from the trace.
  *
- * The arguments are encoded as the recorder encodes them and compared with the
- * record, byte for byte; then the recorded results are stored where the program
- * expects them.  The real function is not called.  The first difference ends the
- * process, with a report for `sreplay replay` to put into words.
+ * The replay engine encodes the arguments as the record engine does and compares them with the
+ * record, byte by byte.  Then it stores the recorded results where the program expects them.
+ * It does not call the real function.  The first difference ends the process, with a report
+ * that `sreplay replay` prints.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,22 +19,22 @@
 #include "shim/replay/own.h"
 #include "shim/verbs/regions.h"
 
-/* The call under way. */
+/* The current call. */
 struct call {
 	enum sr_call_number n;
 	const struct sr_call_desc *d;
 	uint64_t *a;
 	void *site;
-	uint16_t found; /* the kind that its record must have */
+	uint16_t found; /* the kind of record that this call needs */
 	struct sr_replay_record r;
 	struct sr_call_head head;
-	/* Its events; and the one at which the thread had the run token again, or 0. */
+	/* Its events; and the event at which the thread got the run token back, or 0. */
 	uint64_t order[2], resumed;
 	uint32_t events;
-	bool entered; /* a handler in the call came behind the event of its entry */
+	bool entered; /* a handler ran in the call, after the event of its entry */
 };
 
-/* Into t->buf, as the recorder encodes them. */
+/* Encodes the arguments into t->buf as the record engine does. */
 static void encode_arguments(struct sr_thread *t, enum sr_call_number n, uint64_t *a)
 {
 	const struct sr_call_codec *codec = &sr_call_codecs[n];
@@ -75,8 +75,8 @@ static void deliver(struct sr_thread *t, const struct sr_call_desc *d,
 }
 
 /*
- * A debugger that wants to see this call stops the thread here, before anything of
- * it is done.  By a signal that only a debugger, which asked for it, takes.
+ * Stops the thread before the call for a debugger that asked for this call.  The debugger takes
+ * the SIGTRAP, so the program never gets it.
  */
 static void stop_if_asked(const struct sr_thread *t)
 {
@@ -90,7 +90,7 @@ static void stop_if_asked(const struct sr_thread *t)
 		   0, 0, 0);
 }
 
-/* A call of a destructor that comes after the thread's last event: it was not recorded. */
+/* A destructor made this call after the thread's last event.  It was not recorded. */
 static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a,
 		     enum sr_heap before)
 {
@@ -100,7 +100,7 @@ static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t
 	return result;
 }
 
-/* The call's record, which comes next or the replay ends here. */
+/* Takes the call's record.  If the next record is not for this call, the replay ends here. */
 static void take_record(struct sr_thread *t, struct call *c)
 {
 	struct sr_replay_record *r = &c->r;
@@ -108,8 +108,9 @@ static void take_record(struct sr_thread *t, struct call *c)
 	if (t->silent || !sr_replay_next_call(t, r))
 		sr_replay_end_of_stream(t, NULL, c->found, c->site);
 	/*
-	 * Of several threads: another one has allocated or freed what this one did in the
-	 * recording, as happens where plain atomics decide who is the last to let go.
+	 * In this replay, another thread allocated or freed what this thread did in the
+	 * recording.  This happens where plain atomics decide which thread drops the last
+	 * reference.
 	 */
 	if (r->kind == SR_REC_HEAP)
 		sr_replay_find_instead(t, r->kind, c->found, c->site);
@@ -129,7 +130,7 @@ static void take_record(struct sr_thread *t, struct call *c)
 		sr_replay_differ(t, r, &c->head, c->found, c->site);
 }
 
-/* The numbers of its events end a record. */
+/* A record ends with the numbers of the call's events. */
 static void read_order(struct call *c)
 {
 	size_t size = c->head.orders * sizeof(uint64_t);
@@ -137,7 +138,7 @@ static void read_order(struct call *c)
 	memcpy(c->order, c->r.payload + c->r.size - size, size);
 	c->events = c->head.orders;
 	c->resumed = 0;
-	/* By what it does others may have gone on, before the program did after it. */
+	/* Other threads may have continued after its effect, before this thread did. */
 	if (c->events == 2 && c->d->order == SR_ORDER_ENTRY &&
 	    c->head.error != SR_ERROR_CANCELLED) {
 		c->events = 1;
@@ -145,7 +146,7 @@ static void read_order(struct call *c)
 	}
 }
 
-/* Until the call may return. */
+/* Waits until the call may return. */
 static void await_order(struct sr_thread *t, const struct call *c)
 {
 	if (c->events && !c->entered)
@@ -156,12 +157,12 @@ static void await_order(struct sr_thread *t, const struct call *c)
 		sr_replay_await_group(t, c->found, c->site);
 		sr_replay_await_ticket(t, c->order[1]);
 	}
-	/* What others wait for begins before this waits for them. */
+	/* A call that posts waits later: first it must do what others may wait for. */
 	if (!sr_group_posts(c->n))
 		sr_replay_await_group(t, c->found, c->site);
 }
 
-/* The call's last event is over; others go on. */
+/* The call's last event has happened: other threads may continue. */
 static void end_order(struct sr_thread *t, const struct call *c)
 {
 	if (c->events > c->entered)
@@ -202,7 +203,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	t->sn++;
 	if (!t->silent)
 		stop_if_asked(t);
-	/* Loads of memory that peers write: their records are in front of the call's. */
+	/* Loads from exposed regions have their records in front of the call's. */
 	encode_arguments(t, n, a);
 	regions = sr_regions_on;
 	if (regions && t->stream)
@@ -219,21 +220,21 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	sr_group_enter(t, n);
 	read_order(&c);
 	await_order(t, &c);
-	/* In its order: what is delivered, and which descriptors are opened and closed. */
+	/* With the call's ticket, so results and file descriptors change in recorded order. */
 	if (!cancelled)
 		deliver(t, c.d, &c.r, &c.head, a);
 	do_again_in_group(t, &c);
 	end_order(t, &c);
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);
-	/* No other thread writes it: no locked add, as all threads on one counter would need. */
+	/* Each thread has its own counter, so no locked add is needed. */
 	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
 			      memory_order_relaxed);
 	if (!cancelled)
 		sr_replay_handlers_after(t);
 	sr_leave(t, before);
 	if (cancelled)
-		pthread_exit(PTHREAD_CANCELED); /* as a cancelled thread goes */
+		pthread_exit(PTHREAD_CANCELED); /* a cancelled thread ends like this */
 	errno = c.head.error;
 	return c.head.result;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ending.c: how a replay ends: with a report in the control page of the first difference,
- * or where the recording has nothing more.  See own.h.
+ * ending.c: ends a replay: with a report of the first difference in the control page, or where
+ * the recording ends.  See own.h.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +15,10 @@ void __attribute__((noreturn)) sr_replay_end(enum sr_replay_outcome outcome, int
 {
 	uint32_t running = SR_REPLAY_RUNNING;
 
-	/* The first word stands.  Release: who sees the outcome sees the report. */
+	/* The first outcome stays.  Release: a process that sees the outcome sees the report. */
 	atomic_compare_exchange_strong_explicit(&sr_replay_page->outcome, &running, outcome,
 						memory_order_release, memory_order_relaxed);
-	/* What the program printed before is part of what a developer wants to see. */
+	/* A developer wants to see what the program printed before. */
 	if (outcome != SR_REPLAY_DIED)
 		fflush(stdout);
 	for (;;)
@@ -33,7 +33,7 @@ void __attribute__((noreturn)) sr_replay_sleep(void)
 		sr_sys_nanosleep(&long_time);
 }
 
-/* There is one report, the first one's: a thread that comes later stays here until all end. */
+/* Only the first thread reports.  Any other thread sleeps here until the process ends. */
 void sr_replay_claim_report(void)
 {
 	uint32_t me = (uint32_t)sr_sys_gettid(), holder = 0;
@@ -61,7 +61,7 @@ static void show(uint8_t *shown, uint32_t *size, const uint8_t *in, size_t in_si
 	memcpy(shown, in, in_size < SR_REPLAY_BYTES ? in_size : SR_REPLAY_BYTES);
 }
 
-/* A device did not do again what this call did, which may lie behind. */
+/* A device failed to repeat this call, which may be an earlier one. */
 void sr_replay_check_transfers(const struct sr_group_call *call)
 {
 	if (!call)
@@ -81,9 +81,9 @@ int32_t sr_replay_exit_status(const struct sr_replay_record *r)
 }
 
 /*
- * The recording has nothing more for this thread.  The others may still have a way
- * to go, at whose end one of them ends the process.  Of a process that was
- * killed, they may also be where no call is ever made: that is the end too.
+ * The recording has nothing more for this thread.  Other threads may continue until one of them
+ * ends the process.  If the recorded process was killed, they may also be in code that never
+ * makes a call, so the wait ends when no thread makes calls any more.
  */
 static void wait_for_others(uint32_t outcome)
 {
@@ -113,7 +113,7 @@ sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site
 	sr_replay_end((enum sr_replay_outcome)outcome, SR_REPLAY_EXIT_CUT);
 }
 
-/* A stream ends where the program was killed, where the trace is cut, or with the exit status. */
+/* A stream ends where the program was killed or the trace was cut, or with the exit status. */
 void __attribute__((noreturn))
 sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, uint16_t found,
 			void *site)
@@ -131,7 +131,7 @@ sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, u
 	sr_replay_stop(t, outcome, found, site);
 }
 
-/* With its arguments, which are in t->buf. */
+/* The report has the found call's arguments, which are in t->buf. */
 void __attribute__((noreturn))
 sr_replay_find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, void *site)
 {
@@ -142,7 +142,7 @@ sr_replay_find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, v
 	sr_replay_diverge(t, SR_REPLAY_DIVERGED, expected, found);
 }
 
-/* Another call, or other arguments: both go into the report. */
+/* Puts the recorded and the found call into the report. */
 void __attribute__((noreturn))
 sr_replay_differ(struct sr_thread *t, const struct sr_replay_record *r,
 		 const struct sr_call_head *head, uint16_t found, void *site)

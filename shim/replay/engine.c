@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * engine.c: the replay engine's start, and the begin and end of a replayed process and of
- * its threads; see own.h.
- */
+/* engine.c: starts the replay engine; starts and ends a replayed process and its threads. */
 #include "shim/replay/engine.h"
 
 #include <errno.h>
@@ -81,7 +78,9 @@ static void thread_ends(struct sr_thread *t)
 		sr_replay_end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
 }
 
-/* Does the thread take the heap over with this operation?  It does not come back if there is none.
+/*
+ * Does the thread take over the heap with this operation?  Does not return if the recording
+ * cannot have such an operation.
  */
 static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 {
@@ -91,7 +90,7 @@ static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 		return false;
 	sr_replay_handlers_at_heap(t);
 	if (!sr_replay_peek(t) || s->next.kind == SR_REC_REPLAY_END) {
-		/* It came to its last call, which it did not come back from. */
+		/* The thread is in its last call, which did not return in the recording. */
 		if (s->has_ticket)
 			return false;
 		if (!sr_heap_run_on_demand(t->number))
@@ -128,7 +127,7 @@ static void heap_end(struct sr_thread *t)
 	sr_heap_run_done();
 }
 
-/* The rings, of threads that have not begun as well; what it shares with its group. */
+/* The shim's own descriptors: the group's, and the rings, also of threads not started yet. */
 static int own_fd_from(int from)
 {
 	int first = sr_lower_fd(-1, sr_replay_page->group_fd, from);
@@ -170,7 +169,7 @@ static const struct sr_engine replay_engine = {
     .fail = fail,
 };
 
-/* The process has ended as recorded; a thread that still runs has nothing left to do. */
+/* The process has ended as recorded, so a thread that still makes calls is stopped. */
 static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	sr_replay_sleep();
@@ -201,7 +200,7 @@ static const struct sr_engine halted_engine = {
     .fail = fail,
 };
 
-/* A child of the program's was not recorded, and is not replayed: its calls are real. */
+/* A child of the program was not recorded, so it makes its calls for real. */
 static void leave_child_alone(void)
 {
 	sr_engine = NULL;
@@ -211,7 +210,7 @@ static void leave_child_alone(void)
 	sr_cpuid_leave_alone();
 }
 
-/* What other threads did before comes before. */
+/* Waits for the ticket of the exit: other threads' earlier events come first. */
 static void wait_for_exit(struct sr_thread *t, const struct sr_replay_record *r)
 {
 	struct sr_exit_payload payload;
@@ -229,7 +228,7 @@ static void exits(int status)
 	struct sr_thread *t = &sr_self;
 	struct sr_replay_record r;
 
-	/* What is in stdio's buffers is the other one's to write. */
+	/* The thread that ends the process writes stdio's buffers. */
 	if (sr_engine == &halted_engine && t != ends_it)
 		sr_replay_sleep();
 	if (sr_engine != &replay_engine)
@@ -239,13 +238,13 @@ static void exits(int status)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
 	t->sn++;
-	/* Nothing of it was recorded: another thread ended the process before. */
+	/* The thread was not recorded: another thread ended the process before. */
 	if (t->silent)
 		sr_replay_stop(t, SR_REPLAY_THREAD_CUT, 0, NULL);
 	sr_replay_pass_exposed(t, 0, NULL);
 	if (!sr_replay_next_call(t, &r))
 		sr_replay_end_of_stream(t, NULL, 0, NULL);
-	/* Another thread ended the process before, or it was killed. */
+	/* In the recording, another thread ended the process before, or it was killed. */
 	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT && r.kind != SR_REC_HEAP)
 		sr_replay_end_of_stream(t, &r, 0, NULL);
 	wait_for_exit(t, &r);
@@ -271,8 +270,8 @@ static void exits(int status)
 /* ------------------------------------------------------------------ start */
 
 /*
- * The command leaves the rings at low numbers or high ones as it comes; the
- * program must find the numbers free that it had free in the recording.
+ * The program must find the same descriptor numbers free as in the recording, so the shim moves
+ * the descriptors that it inherited from the command to high numbers.
  */
 static int move_away(int fd)
 {
@@ -284,7 +283,7 @@ static int move_away(int fd)
 	return (int)high;
 }
 
-/* What the recording caught beside calls is caught here. */
+/* Starts the same traps as the recording had: system calls, time-stamp counter, CPUID. */
 static void start_traps(void)
 {
 	int err = sr_replay_page->trap ? sr_trap_start() : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* engine.h: the replay engine; one of the two that stand behind the wrappers. */
+/* engine.h: the replay engine, one of the two engines behind the wrappers. */
 #ifndef SHIM_REPLAY_ENGINE_H
 #define SHIM_REPLAY_ENGINE_H
 

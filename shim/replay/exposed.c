@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exposed.c: what loads of exposed regions found; see own.h. */
+/* exposed.c: supplies the values that loads of exposed regions found; see own.h. */
 #include <string.h>
 
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
 #include "shim/verbs/regions.h"
 
-/* So many loads of a loop are told apart, and so often they may come in vain. */
+/* A loop that repeats its loads so often without a new value waits in vain. */
 #define VAIN_MAX 300000
 
-/* A load (or a call, at found_site) came where the recording has another load. */
+/* The program made a load (or a call, at found_site) where the recording has another load. */
 static void __attribute__((noreturn))
 miss_load(struct sr_thread *t, const struct sr_exposed_event *expected, uint16_t found,
 	  uint64_t found_site, uint64_t found_address)
@@ -22,7 +22,7 @@ miss_load(struct sr_thread *t, const struct sr_exposed_event *expected, uint16_t
 	sr_replay_diverge(t, SR_REPLAY_MISSED_LOAD, SR_REC_EXPOSED, found);
 }
 
-/* The event of a record that comes next, or NULL. */
+/* The event of the next record; NULL if that is not about an exposed region. */
 static const struct sr_exposed_event *next_event(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -35,8 +35,8 @@ static const struct sr_exposed_event *next_event(struct sr_thread *t)
 }
 
 /*
- * A loop that comes back to the same loads, while the recording has nothing more
- * to show it before the next call, and left it: this one will not.
+ * Detects a loop that never ends: it repeats the same loads although the recording has no more
+ * values before the next call, where the recorded program left the loop.
  */
 static void count_load(struct sr_thread *t, const struct sr_exposed_event *now)
 {
@@ -61,7 +61,7 @@ static void count_load(struct sr_thread *t, const struct sr_exposed_event *now)
 	sr_replay_diverge(t, SR_REPLAY_WAITS, s->next.kind, SR_REC_EXPOSED);
 }
 
-/* struct sr_exposed_hooks: in a fault's handler, or around a call. */
+/* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e)
 {
 	struct sr_thread *t = &sr_self;
@@ -88,7 +88,6 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 	return due;
 }
 
-/* In front of a call's record: regions that it makes, and nothing that was to come before. */
 void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)
 {
 	struct sr_replay_stream *s = t->stream;

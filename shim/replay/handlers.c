@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* handlers.c: the program's signal handlers run where the recording has them; see own.h. */
+/* handlers.c: runs the program's signal handlers where the recording has them; see own.h. */
 #include <signal.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool comes_signal(struct sr_thread *t, struct sr_signal_payload *p)
 	return true;
 }
 
-/* The handler runs, and makes its calls, before this returns; or it jumps away. */
+/* The handler runs and makes its calls before this function returns; or it jumps away. */
 static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
 {
 	siginfo_t info;
@@ -42,7 +42,7 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
 	sr_signals_replay((int)p->signo, &info);
 }
 
-/* Is this the one that the trace has here? */
+/* Is this the signal that the trace has here? */
 bool sr_replay_signal(struct sr_thread *t, struct sr_signal_payload *p)
 {
 	if (!t->stream || t->stream->awaited != p->signo)
@@ -52,7 +52,7 @@ bool sr_replay_signal(struct sr_thread *t, struct sr_signal_payload *p)
 	return true;
 }
 
-/* In front of a call, those that came since the last one. */
+/* In front of a call: runs the handlers of signals that came after the last call. */
 void sr_replay_handlers_between(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
@@ -64,13 +64,13 @@ void sr_replay_handlers_between(struct sr_thread *t)
 	}
 }
 
-/* In a call; true if the event of its entry is over. */
+/* In a call.  Returns true if the event of its entry has happened. */
 bool sr_replay_handlers_in_call(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
 	bool entered = false;
 
-	/* What they call comes before this call ends, and is counted first. */
+	/* The handlers' calls end before this one, so they have the lower SNs. */
 	while (comes_signal(t, &p) && p.place == SR_SIGNAL_IN_CALL) {
 		entered |= p.entry != 0;
 		t->sn--;
@@ -82,15 +82,15 @@ bool sr_replay_handlers_in_call(struct sr_thread *t)
 }
 
 /*
- * Those that came at the end of the call.  One that came later, while the program
- * computed, may be what it waits for there.
+ * Runs the handlers of signals that came at the end of the call.  If one came later, while the
+ * program computed, the program may wait for it without a call: then the stall timer delivers it.
  */
 void sr_replay_handlers_after(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
 	bool comes;
 
-	/* Another one may come after a handler's last call, when the handler has returned. */
+	/* A further signal may follow a handler's last call, after the handler has returned. */
 	while ((comes = comes_signal(t, &p)) && p.place == SR_SIGNAL_AFTER &&
 	       p.level == t->signals.handlers)
 		run_handler(t, &p);
@@ -98,7 +98,7 @@ void sr_replay_handlers_after(struct sr_thread *t)
 				      p.level == t->signals.handlers);
 }
 
-/* In the midst of the program's code. */
+/* The program has made no call for a while: runs the handler that it may be waiting for. */
 void sr_replay_stalled(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
@@ -107,7 +107,7 @@ void sr_replay_stalled(struct sr_thread *t)
 		run_handler(t, &p);
 }
 
-/* In front of an operation on the heap, those that came since the last one. */
+/* In front of a heap operation: runs the handlers of signals that came after the last one. */
 void sr_replay_handlers_at_heap(struct sr_thread *t)
 {
 	struct sr_signal_payload p;

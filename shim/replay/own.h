@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own.h: what the modules of the replay engine share.
+ * own.h: the interface between the modules of the replay engine.
  *
- *   engine.c    start and end of a replayed process and of its threads
- *   call.c      a call is answered from its record
- *   stream.c    a thread's records, and when it may go on
- *   handlers.c  the program's signal handlers run where the recording has them
- *   exposed.c   what loads of exposed regions found
- *   ending.c    the report of the first difference
- *   tickets.c   the order of the threads' events
+ *   engine.c    starts and ends a replayed process and its threads
+ *   call.c      answers a call from its record
+ *   stream.c    reads a thread's records, and waits for its tickets
+ *   handlers.c  runs the program's signal handlers where the recording has them
+ *   exposed.c   supplies the values that loads of exposed regions found
+ *   ending.c    reports the first difference
+ *   tickets.c   keeps the order of the threads' events
  */
 #ifndef SHIM_REPLAY_OWN_H
 #define SHIM_REPLAY_OWN_H
@@ -25,37 +25,36 @@ struct sr_replay_record {
 	size_t size;
 };
 
-/* So many loads of a loop that waits are told apart. */
+/* A waiting loop may have so many different loads. */
 #define SR_REPLAY_LOADS 8
 
-/* A thread's stream; in the shim's heap, behind sr_thread.stream. */
+/* A thread's stream; sr_thread.stream points to it.  Lies in the shim's heap. */
 struct sr_replay_stream {
 	size_t unreleased;     /* bytes of the ring that the last record occupies */
 	struct sr_buf whole;   /* a record that came in pieces */
-	uint64_t repeats_left; /* of the last call */
+	uint64_t repeats_left; /* of the last record */
 	uint16_t last_kind;
 	struct sr_buf last;
 
 	/*
-	 * Of threads that take turns (shim/core/run_token.h): the event whose ticket the thread
-	 * holds while it runs the program's code; and one that did not wait for the thread
-	 * that held the ticket before.  0: none.
+	 * If threads run one at a time (shim/core/run_token.h).  has_ticket: the event whose
+	 * ticket the thread holds while it runs the program's code.  preempted: the event at
+	 * which this thread preempted the run token from thread preempted_from.  0: none.
 	 */
 	uint64_t has_ticket, preempted;
 	uint32_t preempted_from;
 
-	/* The handler of this signal is about to run; 0: of none. */
+	/* The handler of this signal is about to run; 0: none is. */
 	uint32_t awaited;
 	uint64_t awaited_mask;
 
-	/* The record after those, if it was read already, with the notes in front of it. */
+	/* The next record, if it was read already, with the notes in front of it. */
 	bool peeked;
 	struct sr_replay_record next;
 	struct sr_buf notes;
-	/* What an event of an exposed region was decoded from; valid until the next record.
-	 */
+	/* The decoded event of an exposed region; valid until the next record. */
 	struct sr_exposed_records regions;
-	/* Looks at memory that nothing will change any more before the next call. */
+	/* Loads from memory that will not change before the next call. */
 	struct {
 		uint64_t pc, addr;
 	} loads[SR_REPLAY_LOADS];
@@ -72,26 +71,31 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 
 /* -------------------------------------------------------------- stream.c */
 
-/* The thread's first call.  t->silent: the recording does not have the thread. */
+/* Called at the thread's first call.  Sets t->silent if the recording does not have the thread. */
 void sr_replay_start_thread(struct sr_thread *t);
 
-/* stream->next is the record behind the repeats of the last one; false: there is none. */
+/*
+ * Reads the record that follows the repeats of the last one into stream->next.  Returns false if
+ * there is none.
+ */
 bool sr_replay_peek(struct sr_thread *t);
 
-/* The record of the call that is under way. */
+/* Takes the record of the current call. */
 bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r);
 
-/* Until the event may happen; then that it has, without and with what the program does behind it.
+/*
+ * await_ticket waits until the event may happen.  After it has happened, let_go passes the ticket
+ * on at once; go_on keeps it for the program code that follows, if threads run one at a time.
  */
 void sr_replay_await_ticket(struct sr_thread *t, uint64_t event);
 void sr_replay_let_go(uint64_t event);
 void sr_replay_go_on(struct sr_thread *t, uint64_t event);
-/* What the program did behind its last event is over. */
+/* Passes on the ticket that go_on kept. */
 void sr_replay_end_ticket(struct sr_thread *t);
-/* The thread was in the program's code from these events on. */
+/* Takes the run-token records that come next. */
 void sr_replay_take_run_tokens(struct sr_thread *t);
 
-/* Until the other ranks are where they were when the call returned. */
+/* Waits for the calls of other ranks that the current call depends on. */
 void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site);
 
 /* ------------------------------------------------------------ handlers.c */
@@ -100,8 +104,10 @@ void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site);
 bool sr_replay_signal(struct sr_thread *t, struct sr_signal_payload *p);
 void sr_replay_stalled(struct sr_thread *t);
 
-/* Handlers that ran between two calls, in a call (true: its entry is over), at its end, and in
- * front of an operation on the heap. */
+/*
+ * Run the handlers that were recorded between two calls, in a call (true: the event of its entry
+ * has happened), at its end, and in front of a heap operation.
+ */
 void sr_replay_handlers_between(struct sr_thread *t);
 bool sr_replay_handlers_in_call(struct sr_thread *t);
 void sr_replay_handlers_after(struct sr_thread *t);
@@ -112,20 +118,23 @@ void sr_replay_handlers_at_heap(struct sr_thread *t);
 /* struct sr_exposed_hooks' recorded. */
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e);
 
-/* In front of a call's record: regions that it makes, and no load that was to come before. */
+/*
+ * Takes the records of regions in front of a call's record.  The replay ends if there is also a
+ * load there that the program did not make.
+ */
 void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site);
 
 /* -------------------------------------------------------------- ending.c */
 
-/* The process ends with this outcome, unless another thread has ended it. */
+/* Ends the process with this outcome, unless another thread has set one before. */
 void sr_replay_end(enum sr_replay_outcome outcome, int status) __attribute__((noreturn));
 void sr_replay_sleep(void) __attribute__((noreturn));
 
-/* Before the control page's report is filled in. */
+/* Called before the report in the control page is filled in. */
 void sr_replay_claim_report(void);
 void sr_replay_diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t expected,
 		       uint16_t found) __attribute__((noreturn));
-/* Another call than the recorded one, or other arguments, which are in t->buf. */
+/* The program made another call than the recorded one, or used other arguments (in t->buf). */
 void sr_replay_find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, void *site)
     __attribute__((noreturn));
 void sr_replay_differ(struct sr_thread *t, const struct sr_replay_record *r,
@@ -139,7 +148,7 @@ void sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record 
 			     void *site) __attribute__((noreturn));
 int32_t sr_replay_exit_status(const struct sr_replay_record *r);
 
-/* Ends the replay if a device did not do again what this call did; NULL: it did all. */
+/* Ends the replay if a device failed to repeat this call; NULL: none failed. */
 void sr_replay_check_transfers(const struct sr_group_call *call);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stream.c: a thread's records, and when it may go on; see own.h. */
+/* stream.c: reads a thread's records, and waits for its tickets; see own.h. */
 #include <string.h>
 
 #include "logd/base/rawsys.h"
@@ -22,7 +22,7 @@ void sr_replay_start_thread(struct sr_thread *t)
 		return;
 	}
 	sr_thread_number(t);
-	/* One that was there before the recording. */
+	/* The thread existed before the recording began. */
 	if (!t->signals.queue)
 		sr_signals_thread_begins(t->signals.hidden, false);
 	sr_thread_watch_end(t);
@@ -34,7 +34,7 @@ void sr_replay_start_thread(struct sr_thread *t)
 		t->silent = true; /* a thread that the recording does not have */
 }
 
-/* The ring's next record, one piece; false when the producer is gone. */
+/* Reads the ring's next record or piece of one.  Returns false when the producer is gone. */
 static bool next_piece(struct sr_thread *t, const struct sr_record **piece)
 {
 	const void *records;
@@ -71,7 +71,7 @@ static bool next_record(struct sr_thread *t, struct sr_replay_record *r)
 	return true;
 }
 
-/* A note on an event to come. */
+/* Takes a note about a later event; it is not a record to wait for. */
 static bool is_taken(struct sr_replay_stream *s)
 {
 	struct sr_token_payload p;
@@ -86,7 +86,6 @@ static bool is_taken(struct sr_replay_stream *s)
 	return p.what == SR_RUN_TOKEN_PREEMPTED;
 }
 
-/* s->next is the record that comes after the repeats of the last one; false: there is none. */
 bool sr_replay_peek(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -105,7 +104,7 @@ bool sr_replay_peek(struct sr_thread *t)
 	return true;
 }
 
-/* The record of the call that is under way; SR_REC_REPEAT stands for the last one again. */
+/* Takes the record of the current call; SR_REC_REPEAT stands for the last record again. */
 bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -145,7 +144,7 @@ void sr_replay_await_ticket(struct sr_thread *t, uint64_t event)
 		sr_ticket_wait(t->number, event);
 }
 
-/* The event has happened; others go on. */
+/* The event has happened: other threads may continue. */
 void sr_replay_let_go(uint64_t event)
 {
 	if (sr_replay_page->serial)
@@ -154,7 +153,9 @@ void sr_replay_let_go(uint64_t event)
 		sr_ticket_done(event);
 }
 
-/* The event has happened; what the program does then belongs to the ticket, if threads take turns.
+/*
+ * The event has happened.  If threads run one at a time, the thread keeps the ticket for the
+ * program code that follows.
  */
 void sr_replay_go_on(struct sr_thread *t, uint64_t event)
 {
@@ -164,7 +165,7 @@ void sr_replay_go_on(struct sr_thread *t, uint64_t event)
 		sr_ticket_done(event);
 }
 
-/* In front of what comes next: the thread was in the program's code from this event on. */
+/* Takes the run-token records in front of the next record: at each, the thread got the token. */
 void sr_replay_take_run_tokens(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
@@ -190,8 +191,9 @@ void sr_replay_take_run_tokens(struct sr_thread *t)
 }
 
 /*
- * In a group: until the other ranks are where they were when the call returned.  What
- * happened later in this process cannot be waited for by them: they were there already.
+ * In a group: waits for the calls of other ranks that this call depends on.  Those ranks do not
+ * wait for later events of this process in turn: in the recording they had made these calls by
+ * then.
  */
 void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site)
 {

@@ -270,9 +270,9 @@ static void sent(struct sr_thread *t, struct sr_request_qp *q, struct sr_send_re
 }
 
 /*
- * A failed completion has no valid opcode, so the completion queue or the wr_id has to tell the
- * send queue from the receive queue.  If both are possible, the function draws no conclusion
- * about earlier sends.
+ * A failed completion has no valid opcode, so the completion queue or the wr_id must show whether
+ * it is a send or a receive.  If both are possible, the function draws no conclusion about
+ * earlier sends.
  */
 static void failed(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_cq *cq,
 		   const struct ibv_wc *wc)
