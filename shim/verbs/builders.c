@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* builders.c: sends by the work request builders of ibv_qp_ex; see posting.h. */
+/* builders.c: sends posted by the work request builders of ibv_qp_ex; see posting.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "shim/verbs/posting.h"
 
 /*
- * The builder's pointers are per queue pair, and set when it is created; the
- * program gets at them through ibv_qp_to_qp_ex.
+ * Each queue pair has its own pointers to the builders, set at its creation.  The program gets
+ * them by ibv_qp_to_qp_ex, so the shim patches them there.
  */
 uint64_t sr_invoke_qp_to_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -21,7 +21,9 @@ uint64_t sr_invoke_qp_to_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	return (uintptr_t)ex;
 }
 
-/* A batch is one thread's from wr_start to wr_complete: that is when the queue's posts are locked.
+/*
+ * From wr_start to wr_complete or wr_abort the batch belongs to one thread, so the lock on posts
+ * is held for that time.
  */
 uint64_t sr_invoke_wr_start(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -57,7 +59,7 @@ static void append_to_batch(struct sr_qp *q, struct sr_wqe *wqe)
 		q->batch = wqe;
 }
 
-/* The scatter list of a READ is known once something else begins. */
+/* Adds the READER when the next request begins: only then is the fetch's list complete. */
 static void build_reader(struct sr_qp *q, struct ibv_qp_ex *ex)
 {
 	struct sr_wqe *wqe;
@@ -145,12 +147,12 @@ static uint64_t build(const struct sr_call_desc *d, uint64_t *a, enum sr_wqe_kin
 		append_to_batch(q, wqe);
 	}
 	result = sr_real(d, a);
-	ex->wr_id = wr_id; /* the fields are the program's */
+	ex->wr_id = wr_id; /* these fields belong to the program */
 	ex->wr_flags = flags;
 	return result;
 }
 
-/* Of the many that go this way, bindings and local invalidations need no clock. */
+/* Serves many builders; bindings, local invalidations and TSO sends need no CLOCK. */
 uint64_t sr_invoke_wr_send(const struct sr_call_desc *d, uint64_t *a)
 {
 	enum sr_call_number n = sr_call_number(d);

@@ -11,7 +11,7 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/region_records.h"
 
-/* The copy has what the replay has: what was there at the last return, or was recorded since. */
+/* The copy equals the replay's memory: the contents at the last return, or as recorded since. */
 struct sr_compared {
 	struct sr_compared *next;
 	char *addr, *copy;
@@ -47,7 +47,7 @@ struct sr_compared *sr_compared_begin(char *addr, size_t length)
 	return c;
 }
 
-/* With compared_lock held. */
+/* Called with compared_lock held. */
 static void hand_over(struct sr_exposed_event *e)
 {
 	static struct sr_event_writer w;
@@ -66,7 +66,7 @@ static void compare(struct sr_compared *c, struct sr_exposed_event *e,
 		n = c->length - at < PIECE_BYTES ? c->length - at : PIECE_BYTES;
 		if (!memcmp(c->copy + at, c->addr + at, n))
 			continue;
-		/* The copy is what is recorded, since the memory may go on changing. */
+		/* Records the copy, since the memory may go on changing. */
 		memcpy(c->copy + at, c->addr + at, n);
 		values[e->values_n++] = (struct sr_exposed_value){
 		    .addr = (uintptr_t)c->addr + at,

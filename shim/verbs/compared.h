@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * compared.h: memory that peers write, where accesses cannot be made to fault.  A copy of it is compared at each call, and
- * what differs is recorded there.
+ * compared.h: memory that peers write but whose accesses cannot be made to fault.  The shim keeps
+ * a copy of it, compares the two at each call, and records the differences there.
  */
 #ifndef SHIM_VERBS_COMPARED_H
 #define SHIM_VERBS_COMPARED_H

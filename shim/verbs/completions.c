@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* completions.c: what the completions of a poll say; see wq.h. */
+/* completions.c: handles the completions of a poll; see wq.h. */
 #include <string.h>
 
 #include "logd/base/page.h"
@@ -27,8 +27,8 @@ static void add_piece(struct sr_received *r, void *p, uint32_t length)
 }
 
 /*
- * What lies in exposed regions is recorded when it is sampled; pages that became exposed regions
- * because of other things in them may have had it before.
+ * Bytes in exposed regions are recorded when they are sampled, so this function leaves them out.
+ * It keeps those on partially registered pages, since they may be unregistered bytes there.
  */
 static void add_outside_of_exposed_regions(struct sr_received *r, char *p, uint32_t length)
 {
@@ -69,7 +69,7 @@ static uint32_t whole_list(const struct sr_wqe *wqe)
 
 static bool receives_into_list(const struct ibv_wc *wc)
 {
-	/* A WRITE with immediate takes a receive request and leaves its buffers alone. */
+	/* A WRITE with immediate data consumes a receive and does not change its buffers. */
 	return wc->byte_len && wc->status == IBV_WC_SUCCESS &&
 	       wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM;
 }
@@ -88,7 +88,7 @@ static inline void passed(void *owner, struct sr_send_request *r)
 		__atomic_store_n(&wq->passed_count, wq->passed_count + 1, __ATOMIC_RELAXED);
 }
 
-/* Inlined, or every completion would pay for a call. */
+/* Inlined, because every completion would pay for a call. */
 static inline __attribute__((always_inline)) void ended(void *owner, struct sr_send_request *r,
 							bool succeeded)
 {
@@ -119,8 +119,10 @@ static bool is_failure(enum ibv_wc_status status)
 	return status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR;
 }
 
-/* A CLOCK is unsignaled: only its failure is reported.  Without the CLOCK, the request behind it
- * would have failed so. */
+/*
+ * A CLOCK is unsignaled, so only its failure has a completion.  Without the CLOCK, the request
+ * behind it would have failed in the same way, so that request gets the error.
+ */
 static bool complete_clock(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 {
 	if (is_failure(wc->status) && wqe->other) {
@@ -132,9 +134,9 @@ static bool complete_clock(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *
 }
 
 /*
- * The completion of a READER stands for that of the request in front of it,
- * which was posted unsignaled: that has succeeded, or would have reported its
- * failure itself.  So it has even if the READER was flushed.
+ * The completion of a READER stands for that of the request in front of it, which was posted
+ * unsignaled.  That request has succeeded, even if the READER was flushed: otherwise it would
+ * have reported its failure itself.
  */
 static bool complete_reader(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 {
@@ -149,7 +151,7 @@ static bool complete_reader(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc 
 	return stands;
 }
 
-/* False: not to be shown to the program. */
+/* Returns false if the program must not see the completion. */
 static bool complete_send(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 {
 	if (wqe->role == SR_WQE_CLOCK)
@@ -179,8 +181,9 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 }
 
 /*
- * A READER that was flushed stands for a READ that succeeded, unless that has
- * a failure of its own, which another thread may have polled and not reported yet.
+ * A flushed READER stands for a READ that succeeded, unless the READ has a failed completion of
+ * its own.  Another thread may have polled that one and not handled it yet, so this function
+ * waits for the other polls.
  */
 static void find_dropped_readers(const struct ibv_wc *wc, int n, struct sr_poller *me)
 {
@@ -223,7 +226,7 @@ int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received)
 	for (int i = 0; i < n; i++) {
 		struct sr_wqe *wqe = sr_wqe_of(wc[i].wr_id);
 
-		/* Those in front of the first failure have nothing to do with it. */
+		/* Completions in front of the first failure do not depend on it. */
 		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0) && !has_failures) {
 			has_failures = true;
 			locked = lock_next(locked, NULL, received);

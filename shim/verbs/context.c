@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * context.c: ibv_post_send, ibv_poll_cq and their kin are inline functions that
- * jump through pointers in the context, so those pointers are what has to be
- * interposed: in ibv_context.ops and, for the newer operations, in the
- * verbs_context around it.
+ * context.c: interposes the operations of a context.  ibv_post_send, ibv_poll_cq and similar
+ * functions are inline and call through pointers, so the shim has to replace these pointers: in
+ * ibv_context.ops and, for newer operations, in the verbs_context around it.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 struct sr_map sr_contexts;
 static _Atomic uint32_t context_numbers;
 
-/* The container of an operation: ibv_context itself, or the verbs_context around it, or none. */
+/* The struct that holds the operation: ibv_context, the verbs_context around it, or none. */
 static void *container(const struct sr_call_desc *d, struct ibv_context *context)
 {
 	if (d->source == SR_SOURCE_CONTEXT)
@@ -35,7 +34,7 @@ void **sr_context_slot(const struct sr_call_desc *d, struct ibv_context *context
 	if (!base)
 		return NULL;
 	if (d->source == SR_SOURCE_VERBS) {
-		/* verbs_context grows at its front: an older provider's starts later. */
+		/* verbs_context grows at its front, so that of an older provider starts later. */
 		verbs = (struct verbs_context *)base;
 		if (verbs->sz < sizeof(*verbs) - d->op_offset)
 			return NULL;
@@ -130,8 +129,10 @@ uint64_t sr_invoke_close_context(const struct sr_call_desc *d, uint64_t *a)
 	struct sr_context *c, *old;
 	uint64_t result;
 
-	/* Before the real call: right after it another thread may be given the same address and
-	 * numbers. */
+	/*
+	 * Before the real call: as soon as it returns, another thread may get the same address
+	 * and descriptor numbers.
+	 */
 	sr_fd_release(cmd_fd);
 	sr_fd_release(async_fd);
 	c = sr_map_take(&sr_contexts, (uintptr_t)context);

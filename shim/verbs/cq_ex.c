@@ -2,13 +2,12 @@
 /*
  * cq_ex.c: extended completion queues, which a program reads field by field.
  *
- * A program may read the fields of a completion in any order and number, so
- * all that the queue offers are read when start_poll or next_poll has found it:
- * that call's record has them, and the read_* functions are answered from
- * there, in both runs.  Providers only look into the completion entry to
- * answer them, so reading what the program does not want changes nothing.
+ * A program may read any fields of a completion, in any order.  So the shim reads all fields
+ * that the queue offers when start_poll or next_poll has found a completion.  The record of that
+ * call has them, and the read_* functions return them from there in both runs.  Reading fields
+ * that the program does not want has no effect: providers only read the completion entry.
  *
- * Between start_poll and end_poll the queue is one thread's.
+ * Between start_poll and end_poll the queue belongs to one thread.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -45,7 +44,7 @@ void sr_cq_ex_put_back(struct ibv_cq *cq, struct sr_completion *c)
 
 /* --------------------------------------------------------- create, destroy */
 
-/* The program's struct may be of an older header, which ends earlier. */
+/* The program's struct may come from an older header and be shorter. */
 static struct ibv_cq_init_attr_ex copy_of(const struct ibv_cq_init_attr_ex *attr)
 {
 	struct ibv_cq_init_attr_ex copy = {};
@@ -59,8 +58,8 @@ static struct ibv_cq_init_attr_ex copy_of(const struct ibv_cq_init_attr_ex *attr
 }
 
 /*
- * Which bytes a receive brought follows from its length, so the shim needs that
- * where the program did not ask for it.
+ * The shim needs the length of each receive to find its bytes, so it asks for the length even if
+ * the program did not.
  */
 uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -77,7 +76,7 @@ uint64_t sr_invoke_create_cq_ex(const struct sr_call_desc *d, uint64_t *a)
 	}
 	if (!cq)
 		return 0;
-	/* Without memory to keep completions in, the queue stays unknown, as direct verbs' are. */
+	/* Without memory the queue stays unknown, like one created by direct verbs. */
 	current = sr_alloc_zeroed(sizeof(*current));
 	if (!current)
 		return (uintptr_t)cq;
@@ -129,7 +128,7 @@ static void read_fields(struct ibv_cq_ex *cq, const struct ibv_cq_ex *ops, struc
 		ops->read_tm_info(cq, &c->tm_info);
 }
 
-/* False: one of the shim's own. */
+/* Returns false if the completion is one of the shim's own. */
 static bool found(struct ibv_cq_ex *cq, struct sr_completion *c, struct sr_received *received)
 {
 	struct ibv_wc wc;
@@ -150,7 +149,7 @@ static bool found(struct ibv_cq_ex *cq, struct sr_completion *c, struct sr_recei
 	return true;
 }
 
-/* start_poll and next_poll. */
+/* For start_poll and next_poll. */
 uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq_ex *cq = (void *)a[0];
@@ -163,7 +162,7 @@ uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 	received->count = 0;
 	while (!err && c && !found(cq, c, received))
 		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
-	/* A program that was shown no completion does not end the poll. */
+	/* The program does not call end_poll if it got no completion. */
 	if (err && started)
 		sr_real(&sr_calls[SR_CALL_end_poll], a);
 	sr_clocks_sample();

@@ -10,7 +10,7 @@
 #include "shim/memory/map.h"
 
 static struct sr_map saved_objects;
-static struct sr_lock patching; /* two threads may ask for one queue pair's builders */
+static struct sr_lock patching; /* two threads may ask for the same queue pair's builders */
 
 static size_t size_of(enum sr_source source)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ops.h: operation pointers in the program's verbs objects (queue pairs,
- * completion queues, device memory): which there are, and wrappers in their
- * place.  Those of contexts, which may lack a part, are in context.c.
+ * ops.h: finds the operation pointers in the program's verbs objects (queue pairs, completion
+ * queues, device memory) and replaces them by wrappers.  context.c does this for contexts,
+ * which may lack a part.
  *
  * All functions are thread-safe.
  */
@@ -14,15 +14,15 @@
 #include "shim/core/call.h"
 
 /*
- * Recording: saves the object and puts wrappers where it has operations; once,
- * however often it is called.  Without memory for it the object stays as it is.
+ * Recording: saves the object and replaces its operations by wrappers.  Repeated calls do
+ * nothing.  If there is no memory, the object stays as it is.
  */
 void sr_ops_patch(void *object, enum sr_source source);
 
-/* The object as it was before, or NULL. */
+/* The saved copy of the object, or NULL. */
 void *sr_ops_saved(const void *object);
 
-/* Around a destroy: taken out before it, then freed (sr_free), or put back if it failed. */
+/* Around a destroy: take it out before; then sr_free it, or put it back if that failed. */
 void *sr_ops_take(const void *object);
 void sr_ops_put_back(const void *object, void *saved);
 

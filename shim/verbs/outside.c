@@ -27,7 +27,7 @@ void sr_outside_start(const struct sr_settings *s)
 	sr_outside = true;
 }
 
-/* The first device: before it, the process may be a shell. */
+/* Called when the first device is opened; a process that never opens one may be a shell. */
 static void begin(void)
 {
 	struct sr_thread *t = &sr_self;
@@ -59,7 +59,7 @@ static uint64_t close_device(const struct sr_call_desc *d, uint64_t *a)
 	return sr_real(d, a);
 }
 
-/* The program's memory stays the program's: this process is not replayed. */
+/* Allocations stay in the program's heap, because this process is not replayed. */
 uint64_t sr_outside_call(enum sr_call_number n, uint64_t *a)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
@@ -74,7 +74,7 @@ uint64_t sr_outside_call(enum sr_call_number n, uint64_t *a)
 	if (d->invoke == sr_invoke_open_context)
 		result = open_device(d, a);
 	else if (!(d->flags & SR_CALL_OUTSIDE))
-		result = sr_real(d, a); /* opens a device without handing it out */
+		result = sr_real(d, a); /* opens a device that the program does not get */
 	else if (n == SR_CALL_ibv_close_device)
 		result = close_device(d, a);
 	else

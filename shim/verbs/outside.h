@@ -2,9 +2,9 @@
 /*
  * outside.h: a process of the job that is not in the group.
  *
- * Nothing of it is recorded.  But members write their clocks into its memory,
- * and ask whose its queue pairs are: so those calls that make and connect queue
- * pairs are seen, and it has a clock region.  The data path is its own.
+ * It is not recorded.  But members write their clocks into its memory and look up its queue
+ * pairs in the directory.  So the process has a clock region, and the shim handles its calls
+ * that create and connect queue pairs.  The shim does not touch its data path.
  */
 #ifndef SHIM_VERBS_OUTSIDE_H
 #define SHIM_VERBS_OUTSIDE_H
@@ -17,10 +17,10 @@
 
 extern bool sr_outside;
 
-/* Before main.  What it costs begins with the first device that is opened. */
+/* Called before main.  The process pays nothing until it opens its first device. */
 void sr_outside_start(const struct sr_settings *settings);
 
-/* A call that is seen here, or opens a device. */
+/* Makes a call that the shim handles in such a process, or that opens a device. */
 uint64_t sr_outside_call(enum sr_call_number n, uint64_t *a);
 
 #endif

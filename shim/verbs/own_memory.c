@@ -7,10 +7,13 @@
 #include "logd/base/lock.h"
 #include "shim/kernel/user_dispatch.h"
 
-/* With more places than that, one apart from the other, no memory is known to be the program's. */
+/* If there are more separate places, all memory counts as written by devices. */
 #define PLACES_MAX 64
 
-/* They only grow, so that they may be read without the lock: the system-call trap must not wait. */
+/*
+ * Places only grow, so they can be read without the lock.  This is needed because the system-call
+ * trap must not wait.
+ */
 static struct {
 	_Atomic uintptr_t begin, end;
 } places[PLACES_MAX];
@@ -18,7 +21,7 @@ static atomic_int places_n;
 static atomic_bool everywhere;
 static struct sr_lock adding;
 
-/* places_n if none. */
+/* Returns places_n if there is none. */
 static int place_of(uintptr_t begin, uintptr_t end)
 {
 	int i = 0;
@@ -64,7 +67,7 @@ void sr_own_memory_moves(const void *addr, size_t length)
 		everywhere = true;
 }
 
-/* Without the system-call trap, nobody sees memory that is moved. */
+/* Always false without the system-call trap: the shim would not see the program move memory. */
 bool sr_own_memory_is(const void *addr, size_t length)
 {
 	return sr_trap_is_on && !everywhere && !has_place(addr, length);

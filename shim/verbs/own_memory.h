@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * own_memory.h: recording: memory that no device can have written, when it becomes an exposed region.
+ * own_memory.h: recording: finds memory that no device can have written before it becomes an
+ * exposed region.
  *
- * What is there the program itself has put there, or calls have whose results are recorded,
- * so that a replay has the same and need not be given it (struct sr_exposed_hooks).  It is not
- * so where a device can write at the program's own address, or could once: by a
- * registration that is no exposed region.  What arrives there is recorded when its completion is polled,
- * so that more may be there; and of a request that was flushed nobody knows how far it
- * had come, so such a place is never forgotten.
+ * The contents of such memory come from the program or from recorded calls.  The replay has the
+ * same contents, so the trace need not contain them (struct sr_exposed_hooks).  This does not
+ * hold where a device can write, or could once write, at the program's own address, by a
+ * registration that is not an exposed region.  Data that arrives there is recorded only when its
+ * completion is polled, so the memory may already hold more.  And nobody knows how much a
+ * flushed request wrote.  So such a place is never forgotten.
  *
- * Called by registrations in any thread, and by the system-call trap (sr_own_memory_moves).
+ * Registrations call this in any thread; the system-call trap calls sr_own_memory_moves.
  */
 #ifndef SHIM_VERBS_OWN_MEMORY_H
 #define SHIM_VERBS_OWN_MEMORY_H
@@ -17,10 +18,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A device is about to be given the range, and it is no exposed region. */
+/* The range is about to be registered without becoming an exposed region. */
 void sr_own_memory_registered(const void *addr, size_t length);
 
-/* The program moves what is there to another address: a device's writes go with it. */
+/* The program moves the memory to another address; a device then writes at that address. */
 void sr_own_memory_moves(const void *addr, size_t length);
 
 bool sr_own_memory_is(const void *addr, size_t length);

@@ -5,9 +5,9 @@
 #include "logd/base/rawsys.h"
 #include "shim/memory/heap.h"
 
-static struct sr_poller *_Atomic pollers; /* none is ever taken out */
+static struct sr_poller *_Atomic pollers; /* entries are never removed */
 atomic_uint_fast64_t sr_poll_epoch = 1;
-static atomic_bool unnamed_pollers; /* there was no memory for one */
+static atomic_bool unnamed_pollers; /* some poller has no entry, for want of memory */
 
 static struct sr_poller *spare_poller(void)
 {
@@ -48,7 +48,6 @@ void sr_poller_ends(struct sr_received *r)
 	p->taken = false;
 }
 
-/* Since when the poll under way lasts that began first. */
 uint64_t sr_polls_oldest(void)
 {
 	uint64_t oldest = UINT64_MAX, since;
@@ -61,12 +60,11 @@ uint64_t sr_polls_oldest(void)
 	return unnamed_pollers ? 0 : oldest;
 }
 
-/* Polls that are under way, but for those that wait here themselves, come to their end. */
 void sr_polls_await_others(struct sr_poller *me)
 {
 	uint64_t now = atomic_fetch_add(&sr_poll_epoch, 1) + 1;
 
-	/* What this one knows of failures is said. */
+	/* This thread has published the failures that it found, so others need not wait for it. */
 	if (me && me->since)
 		me->since = now;
 	for (struct sr_poller *p = pollers; p; p = p->next)

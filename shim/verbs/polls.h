@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * polls.h: which threads poll completion queues, and since when (retired.c).
+ * polls.h: which threads poll completion queues, and since when (for retired.c).
  *
- * Each thread that polls says since which epoch it does; an epoch ends whenever
- * queues are found drained.  No barrier is needed: the thread that found them drained
- * had the completion queue's lock after the threads that took the last completions,
- * and these have said that they poll before they took the lock.
+ * Each polling thread publishes the epoch in which its poll began.  An epoch ends whenever
+ * queues are found drained.  No barrier is needed: a thread publishes its epoch before it takes
+ * the provider's lock of the completion queue, and the thread that finds the queue drained
+ * takes this lock after the threads that took the last completions.
  */
 #ifndef SHIM_VERBS_POLLS_H
 #define SHIM_VERBS_POLLS_H
@@ -17,25 +17,25 @@
 
 struct sr_poller {
 	_Atomic uint64_t since; /* 0: does not poll */
-	atomic_bool taken;      /* a thread's */
+	atomic_bool taken;      /* belongs to a thread */
 	struct sr_poller *next;
 };
 
 extern atomic_uint_fast64_t sr_poll_epoch SR_HIDDEN;
 
-/* The thread's first poll.  NULL: there is no memory. */
+/* Called at a thread's first poll.  NULL: no memory. */
 struct sr_poller *sr_poller_new(void);
 
-/* At the end of a thread that has polled. */
+/* Called at the end of a thread that has polled. */
 void sr_poller_ends(struct sr_received *r);
 
-/* Since when the poll under way lasts that began first. */
+/* The epoch in which the oldest current poll began. */
 uint64_t sr_polls_oldest(void);
 
-/* Until all polls that are under way have ended; `me` itself is one of them, or NULL. */
+/* Waits until all current polls have ended, except `me` (may be NULL) and others that wait here. */
 void sr_polls_await_others(struct sr_poller *me);
 
-/* Around a real poll and what sr_wq_complete makes of it. */
+/* Called around a real poll and its sr_wq_complete. */
 
 static inline void sr_poll_begins(struct sr_received *r)
 {

@@ -4,10 +4,10 @@
 #include "shim/verbs/posting.h"
 
 /*
- * What the provider gets are copies with the shim's wr_ids: the program's own
- * requests may be constant, or used by two threads at once.  It gets them in one
- * post, as they came, with one exception: a chain that is longer than the whole
- * queue, which it is going to refuse somewhere: what was left of it is *rest.
+ * Copies the requests for the provider and gives the copies the shim's wr_ids.  The program's
+ * requests must not be changed: they may be constant, or two threads may use them at once.  The
+ * whole chain becomes one post, as in the program.  The exception is a chain longer than the
+ * whole queue, which the provider will refuse somewhere; its remainder is *rest.
  */
 static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr **rest, struct ibv_recv_wr *copies,
 		      uint32_t room)
@@ -33,7 +33,10 @@ static int copy_recvs(struct sr_wq *wq, struct ibv_recv_wr **rest, struct ibv_re
 	return (int)n;
 }
 
-/* Those from the refused one on were not posted.  Which the provider did not say: all. */
+/*
+ * Takes back the requests from the refused one on, or all of them if the provider did not say
+ * which one it refused.
+ */
 static int take_back_recvs(struct ibv_recv_wr *copies, int n, const struct ibv_recv_wr *bad)
 {
 	int refused = bad >= copies && bad < copies + n ? (int)(bad - copies) : 0;

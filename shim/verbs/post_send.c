@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * post_send.c: sends by ibv_post_send and ibv_bind_mw; see posting.h.  Around those of
- * the program go requests of the shim's own (clock_posts.h).
+ * post_send.c: sends posted by ibv_post_send and ibv_bind_mw; see posting.h.  The shim posts its
+ * own requests around those of the program (clock_posts.h).
  */
 #include <errno.h>
 
@@ -14,8 +14,9 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 {
 	enum sr_wqe_kind kind = sr_op(wr->opcode) & SR_OP_SCATTERS ? SR_WQE_FETCH : SR_WQE_SOURCE;
 	/*
-	 * Only where something arrives does the list have to be kept, or where nobody is to read
-	 * it. One that is too long for that is refused, with a request as any other's.
+	 * The shim keeps the scatter list if data will arrive in it, or if the list lies on a
+	 * partially registered page, where the provider should not read it.  In the latter case a
+	 * list that is too long to keep goes to the provider as it is, which refuses it.
 	 */
 	bool keep = kind == SR_WQE_FETCH || (sr_regions_is_near(wr->sg_list) &&
 					     (uint32_t)wr->num_sge <= sr_wq_max_sge(q->sq));
@@ -27,13 +28,13 @@ static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *w
 	return wqe;
 }
 
-/* A chain as it goes to the provider. */
+/* The chain that the provider gets. */
 struct sends {
 	struct sr_qp *q;
 	struct ibv_send_wr *copies;
 	uint32_t n, room;
 	bool has_event;
-	/* Inline data in exposed regions: where the provider reads it without a fault. */
+	/* For inline data in exposed regions: lists with addresses that can be read without fault. */
 	struct ibv_sge *inlines;
 	uint32_t inlines_n;
 };
@@ -68,13 +69,14 @@ static void take_from_backing(struct sends *s, struct ibv_send_wr *copy)
 static void put_wqe(struct sends *s, struct sr_wqe *wqe, struct ibv_send_wr *copy)
 {
 	copy->wr_id = (uintptr_t)wqe;
-	/* Before the post: its completion may be polled before the post returns. */
+	/* Before the post: another thread may poll the completion before the post returns. */
 	sr_wq_append(s->q->sq, wqe);
 }
 
 /*
- * Is the provider going to refuse it?  A CLOCK that goes out for nothing is flushed in
- * a broken queue, and then its completion has an event that the program cannot explain.
+ * Will the provider refuse this request?  Then it must not get a CLOCK: in a broken queue that
+ * CLOCK would be flushed, and its completion would cause an event that the program cannot
+ * explain.
  */
 static bool is_too_long(const struct sr_qp *q, const struct ibv_send_wr *wr)
 {
@@ -89,7 +91,7 @@ static bool is_too_long(const struct sr_qp *q, const struct ibv_send_wr *wr)
 	return length > q->clock->granted_inline;
 }
 
-/* The event of this chain, and the CLOCK that brings it to the peer. */
+/* Draws the event of this chain and adds the CLOCK that brings it to the peer. */
 static void put_clock(struct sends *s, struct sr_wqe *program)
 {
 	struct ibv_send_wr *copy = &s->copies[s->n];
@@ -100,14 +102,14 @@ static void put_clock(struct sends *s, struct sr_wqe *program)
 	wqe = sr_posting_carries_clocks(s->q) ? sr_clock_take_before(s->q, program) : NULL;
 	if (!wqe)
 		return;
-	/* The program's own was there. */
+	/* Moves the program's request, which was copied there, behind the CLOCK. */
 	copy[1] = copy[0];
 	sr_clock_fill_before(s->q, wqe, copy);
 	put_wqe(s, wqe, copy);
 	s->n++;
 }
 
-/* Is this the last of the chain that fetches? */
+/* Is this the last fetch of the chain? */
 static bool is_last_fetch(const struct ibv_send_wr *wr)
 {
 	for (wr = wr->next; wr; wr = wr->next)
@@ -120,7 +122,7 @@ static void put_reader(struct sends *s, struct sr_wqe *fetch, const struct ibv_s
 {
 	struct sr_wqe *wqe;
 
-	/* An unsignaled fetch is served by the READER of a later one. */
+	/* The READER of a later fetch serves an unsignaled one, too. */
 	if (!fetch->request.signaled && !is_last_fetch(wr))
 		return;
 	wqe = sr_clock_take_behind(s->q, fetch, wr->opcode);
@@ -131,7 +133,7 @@ static void put_reader(struct sends *s, struct sr_wqe *fetch, const struct ibv_s
 	put_wqe(s, wqe, &s->copies[s->n++]);
 }
 
-/* Returns the next one of the program's. */
+/* Returns the next request of the program's chain. */
 static struct ibv_send_wr *copy_send(struct sends *s, const struct ibv_send_wr *wr)
 {
 	struct sr_qp *q = s->q;
@@ -158,7 +160,7 @@ static struct ibv_send_wr *copy_send(struct sends *s, const struct ibv_send_wr *
 	return next;
 }
 
-/* As much of the chain as there is room for; the first that is left, or NULL. */
+/* Copies as much of the chain as there is room for.  Returns the first request left, or NULL. */
 static struct ibv_send_wr *copy_sends(struct sends *s, struct ibv_send_wr *wr)
 {
 	uint32_t most = sr_posting_carries_clocks(s->q) ? SR_CLOCK_REQUESTS : 1;
@@ -188,8 +190,8 @@ static bool has_role(const struct ibv_send_wr *copy, enum sr_wqe_role role)
 }
 
 /*
- * A request that went out and whose READER was refused would never complete: the READER is
- * tried again.  There is room for it, so that is a device that fails by chance or for good.
+ * A fetch whose READER was refused would never complete, so the READER is posted again.  The
+ * queue has room for it, so a refusal means that the device fails, temporarily or for good.
  */
 static int post_copies(const struct sr_call_desc *d, struct ibv_qp *qp, struct sends *s,
 		       struct ibv_send_wr **bad)
@@ -206,7 +208,10 @@ static int post_copies(const struct sr_call_desc *d, struct ibv_qp *qp, struct s
 	return err;
 }
 
-/* How many of the program's were posted, of a chain that was refused at `bad`. */
+/*
+ * Takes back the requests from `bad` on, where the provider refused the chain.  Returns how many
+ * requests of the program were posted.
+ */
 static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 {
 	struct ibv_send_wr *end = s->copies + s->n, *refused;
@@ -220,7 +225,7 @@ static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 		if (has_role(copy, SR_WQE_CLOCK))
 			sr_clock_was_not_posted(s->q);
 	}
-	/* A clock went out for a request that did not, or a request without its READER. */
+	/* A CLOCK was posted without its request, or a request without its READER. */
 	if (refused > s->copies &&
 	    (!is_the_programs(refused - 1) || (refused < end && has_role(refused, SR_WQE_READER))))
 		sr_wqe_of(refused[-1].wr_id)->other = NULL;
@@ -228,7 +233,7 @@ static int take_back_sends(struct sends *s, const struct ibv_send_wr *bad)
 		struct sr_wqe *wqe = sr_wqe_of(refused->wr_id);
 
 		if (wqe) {
-			sr_wq_unappend(s->q->sq, wqe); /* and all behind it */
+			sr_wq_unappend(s->q->sq, wqe); /* and all requests behind it */
 			break;
 		}
 	}
@@ -263,12 +268,12 @@ uint64_t sr_invoke_post_send(const struct sr_call_desc *d, uint64_t *a)
 	} while (wr && !err);
 	sr_wq_unlock_posts(s.q->sq);
 	if (!wr)
-		return 0; /* all of the program's went out */
+		return 0; /* all of the program's requests were posted */
 	*bad_wr = wr;
 	return (uint64_t)(int64_t)err;
 }
 
-/* An exposed region of the old type is bound by a send of its own: qp, mw, bind. */
+/* ibv_bind_mw (qp, mw, bind) binds a type 1 memory window by a send request of its own. */
 uint64_t sr_invoke_bind_mw(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_qp *q = sr_qp_find((struct ibv_qp *)a[0]);

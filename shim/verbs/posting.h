@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * posting.h: what the three ways to post share: post_recv.c, post_send.c, builders.c.
- * Every request goes out under a wr_id of the shim's, the address of its sr_wqe (wq.c).
+ * posting.h: shared by the three ways to post: post_recv.c, post_send.c, builders.c.  The shim
+ * posts every request with a wr_id of its own, the address of its sr_wqe (wq.c).
  */
 #ifndef SHIM_VERBS_POSTING_H
 #define SHIM_VERBS_POSTING_H
@@ -12,9 +12,8 @@
 #include "shim/verbs/regions.h"
 
 /*
- * A request, or its list, may lie on a page that is exposed because of other things on it.
- * Each word that is read there takes a fault.  So it is copied at once, and the provider is
- * given the copy.
+ * A request or its list may lie on a partially registered page, where each word read costs a
+ * fault.  So the shim copies it at once and gives the copy to the provider.
  */
 static inline void sr_posting_read(void *to, const void *wr, size_t size)
 {
@@ -39,7 +38,7 @@ static inline bool sr_posting_has_events(const struct sr_qp *q)
 	return q->clock && (q->clock->carries || q->clock->to_oneself);
 }
 
-/* The queue is deeper than the program knows. */
+/* Is the queue full to the program?  The real queue is deeper. */
 static inline bool sr_posting_is_full(const struct sr_qp *q)
 {
 	return q->clock && q->clock->has_room && q->posted - sr_wq_passed(q->sq) >= q->clock->limit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * queue_pairs.c: queue pairs, from their creation to their end.  A member's are made
- * with room for requests of the shim's own, of which the program sees nothing.
+ * queue_pairs.c: queue pairs from creation to destruction.  In a member of the group they get
+ * room for the shim's own requests, which the program does not see.
  */
 #include "shim/core/hooks.h"
 #include "shim/memory/heap.h"
@@ -12,8 +12,7 @@
 
 struct sr_map sr_qps;
 
-/* Without memory for it, the queue pair is as good as unknown: its requests keep their own wr_ids.
- */
+/* On failure the queue pair is treated as unknown: its requests keep the program's wr_ids. */
 static void put(struct ibv_qp *qp, struct sr_qp *q)
 {
 	void *old;
@@ -21,7 +20,7 @@ static void put(struct ibv_qp *qp, struct sr_qp *q)
 	sr_map_put(&sr_qps, (uintptr_t)qp, q, &old);
 }
 
-/* What the program asked for, and whether there is room for requests of the shim's besides. */
+/* What the program asked for, and whether the queue has room for the shim's requests. */
 struct room {
 	struct ibv_qp_cap asked;
 	int sig_all;
@@ -39,8 +38,8 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_p
 	q->qp = qp;
 	q->sig_all = room->sig_all;
 	/*
-	 * Completions that the shim does not see (of a queue made by direct
-	 * verbs) would show its wr_ids to the program.
+	 * Only if the shim knows the completion queue: one created by direct verbs would show
+	 * the shim's wr_ids to the program.
 	 */
 	if (sr_cq_known(qp->send_cq))
 		q->sq = sr_wq_create(qp->context, cap->max_send_sge, cap->max_send_wr, true);
@@ -60,9 +59,9 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_p
 }
 
 /*
- * Room for the shim's own requests.  The program is shown what it asked for,
- * and a queue that signals all requests is made as one that signals those that
- * say so: copy_sends (post_send.c) says it for each of the program's.
+ * Asks for room for the shim's own requests; show_asked hides this from the program.  A queue
+ * that signals all requests is created as one that signals on demand, and copy_send (post_send.c)
+ * makes each request of the program signaled.
  */
 static void ask_for_room(const struct room *room, struct ibv_qp_cap *cap, int *sig_all)
 {
@@ -81,7 +80,7 @@ static bool may_have_clocks(enum ibv_qp_type type, const struct ibv_qp_cap *cap)
 	       cap->max_send_wr < UINT32_MAX / SR_CLOCK_REQUESTS;
 }
 
-/* granted: what the provider made of it. */
+/* Restores the program's values.  granted: gets what the provider granted. */
 static void show_asked(const struct room *room, struct ibv_qp_cap *cap, int *sig_all,
 		       struct ibv_qp_cap *granted)
 {
@@ -153,7 +152,7 @@ uint64_t sr_invoke_create_qp_ex(const struct sr_call_desc *d, uint64_t *a)
 	return (uintptr_t)qp;
 }
 
-/* Of what the shim asks for besides nothing is shown: the program sees what it asked for. */
+/* The attributes that the shim changes; queries return the program's values of them. */
 #define HIDDEN (IBV_QP_ACCESS_FLAGS | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MAX_QP_RD_ATOMIC)
 
 static void copy_hidden(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
@@ -187,8 +186,8 @@ uint64_t sr_invoke_query_qp(const struct sr_call_desc *d, uint64_t *a)
 }
 
 /*
- * Peers write and read the clock region: without these flags that would be the
- * queue pair's end.  And there are READERs besides the program's READs.
+ * Peers write and read the clock region; without these flags, that would break the queue pair.
+ * READERs need capacity in addition to that of the program's READs.
  */
 static void add_what_clocks_need(const struct sr_clock_qp *c, struct ibv_qp_attr *attr, int mask)
 {
@@ -212,7 +211,7 @@ static uint64_t modify(const struct sr_call_desc *d, uint64_t *a, struct sr_cloc
 	if (!c)
 		return sr_real(d, a);
 	attr = *asked;
-	/* Before the peer's first request can come. */
+	/* Before the real call, because the peer's requests can arrive from then on. */
 	if (mask & IBV_QP_STATE && attr.qp_state == IBV_QPS_RTR)
 		sr_clocks_connect(c, &attr);
 	if (mask & IBV_QP_STATE && attr.qp_state == IBV_QPS_RTS)
@@ -237,7 +236,10 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) ||
 	    attr->qp_state != IBV_QPS_RESET)
 		return result;
-	/* A reset empties the queues; what had completed may still be polled, maybe just now. */
+	/*
+	 * A reset empties the queues, but a thread may still poll earlier completions, even at
+	 * this moment.  So the queues are retired and replaced.
+	 */
 	sr_wq_set_clock(q->sq, NULL);
 	sr_clocks_disconnect(q->clock);
 	q->posted = 0;
@@ -265,7 +267,7 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp *qp = (void *)a[0];
 	struct ibv_cq *send_cq = qp->send_cq, *recv_cq = qp->recv_cq;
-	/* Before the real call: right after it another thread may be given the same address. */
+	/* Before the real call: as soon as it returns, another thread may get the same address. */
 	struct sr_qp *q = sr_map_take(&sr_qps, (uintptr_t)qp);
 	void *ops = sr_ops_take(qp);
 	uint64_t result = sr_real(d, a);

@@ -11,7 +11,7 @@
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
 
-/* The most that one event has: see shim/exposed/page/event.c. */
+/* The largest event: see shim/exposed/page/event.c. */
 #define RECORD_MAX (2ul << 20)
 
 static void put(struct sr_event_writer *w, const void *p, size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* region_records.h: what happens to exposed regions, as records of the trace. */
+/* region_records.h: writes what happens to exposed regions to the trace. */
 #ifndef SHIM_VERBS_REGION_RECORDS_H
 #define SHIM_VERBS_REGION_RECORDS_H
 
@@ -9,15 +9,15 @@
 
 #include "shim/exposed/exposed.h"
 
-/* A registration, as far as exposed memory is concerned. */
+/* What the shim does about exposure for one registration. */
 struct sr_exposed_region {
 	void *addr; /* NULL: neither protected nor compared */
 	size_t length;
-	bool is_protected; /* its pages are exposed pages */
+	bool is_protected; /* it is an exposed region, and not compared */
 	struct sr_compared *compared;
 };
 
-/* Where a record is put together; used under one lock at a time. */
+/* The buffer that a record is composed in.  Each one is protected by a lock of its user. */
 struct sr_event_writer {
 	char *buf;
 	size_t n;
@@ -25,7 +25,7 @@ struct sr_event_writer {
 
 void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_event *e);
 
-/* what: SR_REGION_ADDED or SR_REGION_REMOVED; why it is not protected, or 0. */
+/* what: SR_REGION_ADDED or SR_REGION_REMOVED.  why: the reason it is not protected, or 0. */
 void sr_record_region(uint32_t what, const struct sr_exposed_region *w, uint32_t why);
 
 #endif

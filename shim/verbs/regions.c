@@ -31,7 +31,7 @@ static int ready = 1;
 static int claim_error;
 static struct sr_lock starting;
 
-/* Under the module's lock. */
+/* Called with the lock of the exposed regions held. */
 static void record_exposed_event(const struct sr_exposed_event *e)
 {
 	static struct sr_event_writer w;
@@ -39,19 +39,22 @@ static void record_exposed_event(const struct sr_exposed_event *e)
 	sr_record_exposed_event(&w, e);
 }
 
-/* Within a call the program does nothing that it could wait for. */
+/* No ticks inside a call: there the program's code runs no loop that could wait. */
 static bool may_tick(void)
 {
 	return sr_self.depth == 0;
 }
 
-/* A probe asks as well, while the vector registers hold the program's values. */
+/* Probes call this, too, while the vector registers hold the program's values. */
 NO_VECTORS static bool threads(void)
 {
 	return sr_threaded;
 }
 
-/* At the start no other thread can have the signal blocked, and each later thread is made with it open. */
+/*
+ * Claimed at the start: no other thread can have the signal blocked then, and each later thread
+ * is created with it unblocked.
+ */
 static void claim_faults(void)
 {
 	if (mode == SR_REGIONS_PROTECT)
@@ -109,7 +112,7 @@ static void after_fork_in_child(void)
 	mode = SR_REGIONS_OFF;
 }
 
-/* With the first region, so that other processes have nothing of it. */
+/* Starts the module with the first region, so that other processes do not pay for it. */
 static bool is_ready(void)
 {
 	sr_lock(&starting);
@@ -130,7 +133,7 @@ static bool is_ready(void)
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 
-/* What the verbs libraries register for themselves, the program does not access. */
+/* The program does not access what the verbs libraries register for themselves. */
 static bool is_a_librarys(const void *addr)
 {
 	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_STACKS;
@@ -141,7 +144,7 @@ void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 {
 	*w = (struct sr_exposed_region){.addr = addr, .length = length};
 	sr_own_memory_registered(addr, length);
-	/* It is not the processor's memory, or it is all of it: nothing can be compared. */
+	/* Memory that the CPU cannot read, or all memory, cannot be compared. */
 	if (why != SR_EXPOSED_REFUSED_UNMAPPED)
 		w->compared = sr_compared_begin(addr, length);
 	sr_record_region(SR_REGION_ADDED, w, why);
@@ -166,7 +169,7 @@ void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int 
 		return;
 	}
 	*w = (struct sr_exposed_region){.addr = addr, .length = length, .is_protected = true};
-	/* The device follows what is mapped there later. */
+	/* With on-demand paging, the device also writes what is mapped there later. */
 	if (access & IBV_ACCESS_ON_DEMAND)
 		sr_own_memory_registered(addr, length);
 	sr_record_region(SR_REGION_ADDED, w, 0);
@@ -192,7 +195,7 @@ bool sr_regions_replay_region(const struct sr_region_payload *region)
 	sr_regions_on = true;
 	if (!is_ready())
 		return false;
-	/* What is compared changes with calls, or when the program waits for it. */
+	/* Compared memory changes at calls, or while the program waits for it. */
 	if (region->refusal) {
 		compared_n += region->what == SR_REGION_ADDED ? 1 : -1;
 		sr_exposed_await_values(compared_n > 0);

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* retired.c: completion queues, and the queues that may have completions left in them; see wq.h. */
+/*
+ * retired.c: completion queues, and destroyed work queues that may have completions left in
+ * them; see wq.h.
+ */
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 #include "shim/verbs/polls.h"
 #include "shim/verbs/wq.h"
 
 /*
- * A completion queue made through the shim.  A destroyed queue pair may have
- * left completions in it, whose requests must be known until they were polled.
- * Once a poll finds the queue empty there can be none; a poll of another thread
- * may just then be looking at the last of them, so the memory goes only when
- * a queue pair is retired and all those polls are over.
+ * A completion queue created through the shim.  A destroyed queue pair may have left completions
+ * in it; their requests must stay valid until the program has polled them.  When a poll finds
+ * the queue empty, none is left.  But at that moment another thread may still be handling the
+ * last of them.  So the memory is freed later: when a queue pair is retired and all those polls
+ * have ended.
  */
 struct sr_cq {
 	struct sr_lock lock;
@@ -31,7 +34,7 @@ static void destroy_list(struct sr_wq *wq)
 	}
 }
 
-/* Drained, and before all polls that are under way. */
+/* Takes the queues that were drained before every current poll began. */
 static struct sr_wq *take_unseen(struct sr_cq *c)
 {
 	uint64_t oldest = c->drained ? sr_polls_oldest() : 0;
@@ -60,7 +63,7 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 		return;
 	}
 	if (!c)
-		return; /* nobody can say when its last completion is polled: kept */
+		return; /* never freed: the shim cannot see when its last completion is polled */
 	atomic_store(&sr_any_retired, true);
 	sr_lock(&c->lock);
 	drained = take_unseen(c);
@@ -87,7 +90,7 @@ void sr_cq_drained(struct ibv_cq *cq, struct sr_wq *retired)
 		return;
 	now = atomic_fetch_add(&sr_poll_epoch, 1);
 	sr_lock(&c->lock);
-	/* From there on the list is what was retired before that poll. */
+	/* From `retired` on, the list has the queues that were retired before that poll. */
 	for (wq = c->retired, last = NULL; wq && wq != retired; wq = wq->next_retired)
 		last = wq;
 	link = last ? &last->next_retired : &c->retired;
