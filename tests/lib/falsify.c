@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * falsify.c: changes one byte of a call's record in a trace: the last of what the
- * call gave back.  All checksums are right afterwards, so only somebody who knows
- * what the byte should be can find out.
+ * falsify.c: changes one byte of a trace: the last byte of what a call returned. All
+ * checksums are right afterwards, so only a check of the content can find the change.
  *
  *     falsify DIR.srec RANK THREAD SN
  *     falsify DIR.srec RANK THREAD SN exposed region [BYTE]
  *     falsify DIR.srec RANK THREAD SN plant ADDRESS
  *
- * The second: a bit of that byte of the last value that was found in memory which peers
- * write, after that call.  The third: where values were found there, one more, a
- * byte of 1 at that address.
+ * The second form changes a bit of that byte of the last value that was found in an exposed
+ * region after that call. The third form adds another value to those found there: a byte of
+ * 1 at that address.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -39,7 +38,7 @@ static void put(const void *p, size_t n)
 		fail("cannot write");
 }
 
-/* A frame of its own for each record. */
+/* Writes each record into a frame of its own. */
 static void put_record(const struct sr_entry *e, const uint8_t *payload)
 {
 	uint32_t size = (uint32_t)(sizeof(struct sr_record) + e->size);
@@ -73,7 +72,7 @@ static void change(uint8_t *payload, size_t size)
 	payload[size - head.orders * sizeof(uint64_t) - 1] ^= 0x55;
 }
 
-/* False: it brought none. */
+/* False if the record contains no value. */
 static bool change_value(uint8_t *payload, size_t size, uint32_t byte)
 {
 	struct sr_exposed_payload head;
@@ -94,7 +93,7 @@ static bool change_value(uint8_t *payload, size_t size, uint32_t byte)
 	return head.values;
 }
 
-/* Behind the others; room for it is there.  False: there are none. */
+/* Appends a value to the others, for which there is room. False if there are no others. */
 static bool plant_value(uint8_t *payload, size_t *size, uint64_t addr)
 {
 	const struct sr_exposed_value_head value = {.addr = addr, .length = 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* device.c: the device and what belongs to a context, but for the queues. */
+/* device.c: the device and the objects of a context, except the queues. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -166,7 +166,7 @@ static int query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_p
 
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
-	/* As programs had it that were compiled before link_layer and flags were added. */
+	/* The layout in programs that were compiled before link_layer and flags were added. */
 	return query_port_ex(context, port, (struct ibv_port_attr *)attr,
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
 }
@@ -251,7 +251,7 @@ bool si_fails(const void *name, uint64_t n, uint32_t one_in)
 	return si_faults && !((uint32_t)(h >> 32) % one_in);
 }
 
-/* A thread domain or parent domain only has a name here. */
+/* A thread domain or parent domain is only a name here. */
 static struct ibv_td *alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct ibv_td *td = calloc(1, sizeof(*td));
@@ -343,7 +343,7 @@ static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	return mw;
 }
 
-/* To bind is refused: an exposed region has no key here. */
+/* Refuses to bind: exposed regions have no key here. */
 static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	return EOPNOTSUPP;
@@ -394,7 +394,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 }
 
 /*
- * Two functions of 2006, which call those of today directly, as in a library that is
+ * Two functions of 2006 that call today's functions directly, as in a library that is
  * linked with -Bsymbolic-functions.
  */
 extern __typeof__(ibv_get_device_list) direct_get_device_list
@@ -425,7 +425,7 @@ int ibv_close_device(struct ibv_context *context)
 	return 0;
 }
 
-/* Nothing happens asynchronously: waits for ever, or says EAGAIN. */
+/* There are no asynchronous events: waits for ever, or returns EAGAIN. */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	uint64_t never;
@@ -454,7 +454,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 /* -------------------------------------------------------- memory regions */
 
-/* The upper bits of a key say which region, the lower ones change with each use of that place. */
+/* The upper bits of a key select the region; the lower bits change each time that place is used. */
 static bool add_region(struct si_mr *m)
 {
 	static uint8_t uses;
@@ -524,7 +524,7 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 		m->memory = addr;
 		m->iova = (uintptr_t)addr;
 	}
-	/* The keys of before are no longer valid. */
+	/* The previous keys are no longer valid. */
 	regions[mr->handle] = NULL;
 	add_region(m);
 	si_unlock(locked);

@@ -183,8 +183,8 @@ int si_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 /* --------------------------------------------------------------- builders */
 
 /*
- * A batch fills slots behind sq_tail; the first error makes all of it fail.  As on
- * a device, nobody else posts to the queue until it is complete.
+ * A batch fills slots behind sq_tail; the first error makes the whole batch fail. As on a
+ * device, no other thread posts to the queue until the batch is complete.
  */
 static void wr_start(struct ibv_qp_ex *ex)
 {
@@ -226,7 +226,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	return err;
 }
 
-/* The request being built; after an error one that nobody is going to see. */
+/* The request being built; after an error, one that is never executed. */
 static struct si_send *building(struct si_qp *qp)
 {
 	return sq_slot(qp, qp->sq_tail + qp->built - 1);

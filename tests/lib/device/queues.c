@@ -34,7 +34,7 @@ void si_cq_push(struct si_cq *c, const struct si_cqe *cqe)
 
 static void free_up_to(uint32_t *freed, uint32_t index)
 {
-	/* Completions from before a reset say nothing of the slots of today. */
+	/* Completions from before a reset do not belong to today's slots. */
 	if ((int32_t)(index + 1 - *freed) > 0)
 		*freed = index + 1;
 }
@@ -73,7 +73,7 @@ int si_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	bool locked = si_lock();
 
 	((struct si_cq *)cq)->armed = solicited_only ? SI_ARMED_SOLICITED : SI_ARMED_ANY;
-	/* The program may go to sleep now: nobody is going to poll. */
+	/* The program may sleep now and would not poll. */
 	if (si_random_state)
 		si_finish();
 	si_unlock(locked);
@@ -143,7 +143,7 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 	*info = (struct ibv_wc_tm_info){.tag = read_completion_ts(ex), .priv = read_flow_tag(ex)};
 }
 
-/* As a provider, which shares them with the kernel. */
+/* Maps the ring like a provider that shares it with the kernel. */
 static struct si_cqe *map_ring(uint32_t cqe)
 {
 	void *p = mmap(NULL, cqe * sizeof(struct si_cqe), PROT_READ | PROT_WRITE,
@@ -253,7 +253,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	return err;
 }
 
-/* Events that were not taken go with their queue. */
+/* Events that nobody took are dropped with their queue. */
 static void drop_events(struct si_cq *c)
 {
 	struct si_channel *channel = channel_of(c);
@@ -426,7 +426,7 @@ struct si_qp *si_qp_find(uint32_t number)
 	return qp && qp->qp.qp_num == number ? qp : NULL;
 }
 
-/* With a seed the numbers start anywhere, as on a device that others use as well. */
+/* With a seed the numbers start anywhere, as on a device that others use, too. */
 static bool add_qp(struct si_qp *qp)
 {
 	static uint32_t last;

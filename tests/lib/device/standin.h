@@ -163,15 +163,18 @@ static inline void *si_refuse(int error)
 /* ---- device.c ---- */
 
 /*
- * STANDIN_FAULTS: does the n-th of these things of this object fail?  By chance, but
- * the same whatever happens to others: its name is what the program calls the object.
+ * STANDIN_FAULTS: does the n-th operation of this object fail? The choice is random, but
+ * does not depend on other objects: the object's name is what the program calls it.
  */
 bool si_fails(const void *name, uint64_t n, uint32_t one_in);
 
-/* That of the region behind a key; NULL: there is none. */
+/* The protection domain of the region with this key; NULL if there is none. */
 struct ibv_pd *si_domain(uint32_t key);
 
-/* Memory behind a key, if the region covers it and allows the access; else NULL. */
+/*
+ * The memory of the region with this key, if the region covers the range and allows the
+ * access; else NULL.
+ */
 void *si_memory(uint32_t key, uint64_t addr, uint64_t length, int access);
 
 /* ---- queues.c ---- */
@@ -197,19 +200,19 @@ void si_qp_add_builders(struct si_qp *qp);
 
 /* ---- wire.c; with the lock held ---- */
 
-/* After a post, a poll or a change of state: executes what is its turn now. */
+/* Call after a post, a poll or a change of state: executes the requests that are due. */
 void si_progress(void);
 
-/* Executes all that can be. */
+/* Executes all requests that can be executed. */
 void si_finish(void);
 
-/* The device's thread begins. */
+/* Starts the device's thread. */
 void si_thread_start(void);
 
-/* The request at the head of the send queue completes without having done anything. */
+/* Completes the request at the head of the send queue without executing it. */
 void si_complete_unsent(struct si_qp *qp, const struct si_send *send, enum ibv_wc_status status);
 
-/* To the error state, all that is posted flushed. */
+/* Puts the queue pair into the error state and flushes all posted requests. */
 void si_qp_fail(struct si_qp *qp);
 
 #endif

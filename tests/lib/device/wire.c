@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wire.c: what a posted request does; all of it with the lock held. */
+/* wire.c: executes posted requests; the caller holds the lock. */
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -7,7 +7,7 @@
 
 #include "standin.h"
 
-/* Instead of a status: not yet, the receiver is not ready. */
+/* Returned instead of a status: not yet, because the receiver is not ready. */
 #define WAIT      (-1)
 
 #define GRH_BYTES 40
@@ -56,7 +56,7 @@ struct target {
 	struct si_cq *cq;
 };
 
-/* Takes the request at the head of a receive queue; its completion, to be filled in. */
+/* Takes the request at the head of a receive queue and returns its completion, to be filled in. */
 static struct si_cqe take_receive(struct si_rq *rq, const struct si_qp *qp)
 {
 	struct si_cqe cqe = {.index = rq->head++, .srqn = rq->srqn};
@@ -118,7 +118,7 @@ static uint64_t length_of(const struct ibv_sge *sge, uint32_t n)
 	return length;
 }
 
-/* What a request sends: its inline data or its list. */
+/* Finds what a request sends: its inline data or its list. */
 static bool source_of(struct buffers *b, const struct si_send *s, uint64_t *length)
 {
 	if (s->flags & IBV_SEND_INLINE) {
@@ -154,7 +154,7 @@ static bool is_reliable(const struct si_qp *qp)
 	return qp->qp.qp_type != IBV_QPT_UC && qp->qp.qp_type != IBV_QPT_UD;
 }
 
-/* The other end of a request; NULL: it is lost, and *status says what the sender sees of that. */
+/* The peer of a request; NULL if it is lost, and *status is then what the sender sees. */
 static struct si_qp *peer_of(const struct si_qp *qp, const struct si_send *s, int *status)
 {
 	bool datagram = qp->qp.qp_type == IBV_QPT_UD;
@@ -171,7 +171,7 @@ static struct si_qp *peer_of(const struct si_qp *qp, const struct si_send *s, in
 	return NULL;
 }
 
-/* The peer found the fault. */
+/* Fails a request because the peer found an error. */
 static int refuse(const struct si_qp *qp, struct si_qp *peer, int status)
 {
 	if (!is_reliable(qp))
@@ -225,7 +225,7 @@ static void fill_received(struct ibv_wc *wc, const struct si_send *s, const stru
 	}
 }
 
-/* Puts what was sent into a receive request's list. */
+/* Copies what was sent into the buffers of a receive request. */
 static int scatter(const struct si_recv *r, struct buffers *from, uint64_t length, uint64_t header)
 {
 	static char grh[GRH_BYTES];
@@ -280,7 +280,10 @@ static int execute_send(struct si_qp *qp, const struct si_send *s, struct si_qp 
 	return deliver(qp, s, peer, &t, &from, length);
 }
 
-/* A target of XRC has no domain: that of the shared receive queue counts which the request names. */
+/*
+ * An XRC target has no domain; the domain of the shared receive queue that the request
+ * names counts.
+ */
 static bool is_in_domain(const struct si_send *s, const struct si_qp *peer)
 {
 	const struct si_srq *srq;
@@ -359,7 +362,7 @@ static int execute_atomic(struct si_qp *qp, const struct si_send *s, struct si_q
 	return IBV_WC_SUCCESS;
 }
 
-/* A completion status, or WAIT.  *length: the byte_len of its completion. */
+/* Returns a completion status, or WAIT. *length is the byte_len of the completion. */
 static int execute(struct si_qp *qp, const struct si_send *s, uint32_t *length)
 {
 	int status = IBV_WC_SUCCESS;
@@ -388,7 +391,7 @@ static int execute(struct si_qp *qp, const struct si_send *s, uint32_t *length)
 
 /* --------------------------------------------------------------- progress */
 
-/* One request of this queue pair; false if there is none whose turn it is. */
+/* Executes one request of this queue pair; false if none is due. */
 static bool step(struct si_qp *qp)
 {
 	uint32_t index = qp->sq_next, length = 0;
@@ -422,7 +425,7 @@ static uint32_t chance(uint32_t below)
 	return (uint32_t)(si_random_state >> 32) % below;
 }
 
-/* A step of a queue pair taken by chance, or of the next one that can. */
+/* Executes a step of a randomly chosen queue pair, or of the next one that can make one. */
 static bool random_step(void)
 {
 	struct si_qp *qp;
@@ -454,8 +457,8 @@ void si_finish(void)
 }
 
 /*
- * System calls by number: this thread is nobody's but the device's, and what it
- * calls must not look like the program's.
+ * Uses system calls by number: this thread belongs to the device, and its calls must not
+ * look like the program's.
  */
 static void *thread(void *unused)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bootstrap.c: the start and the end of a rank, and its one talk over TCP: it sends what others
- * have to know of it to pgasrun, which answers with what all ranks sent.
+ * bootstrap.c: the start and the end of a rank, and its TCP exchange with pgasrun: the rank
+ * sends what others have to know about it, and pgasrun answers with what all ranks sent.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -147,7 +147,7 @@ void pgas_start(size_t shared_bytes, size_t private_bytes)
 	for (int i = 0; i < ranks; i++)
 		pgas_reach(i, &all[i]);
 	free(all);
-	/* All queue pairs take requests before the first one is sent. */
+	/* All queue pairs must be ready before the first request is sent. */
 	pgas_exchange(&mine.rkey, (uint32_t[PGAS_MAX_RANKS]){0}, sizeof(mine.rkey));
 	pgas_barrier();
 	pgas.started_ns = now_ns();
@@ -168,7 +168,9 @@ int pgas_end(bool right)
 
 	pgas_barrier();
 	done = now_ns();
-	/* A peer that is still in the barrier needs our queue pairs: they go when all have left it.
+	/*
+	 * A peer that is still in the barrier needs our queue pairs: destroy them when all have
+	 * left it.
 	 */
 	pgas_exchange(&pgas.rank, (int[PGAS_MAX_RANKS]){0}, sizeof(pgas.rank));
 	if (getenv("PGAS_STATISTICS"))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * connect.c: the device, the registrations, and a reliable connection to every rank, the own one
- * included, so that the own rank's words are reached by the same atomics.
+ * connect.c: the device, the registrations, and a reliable connection to every rank,
+ * including this one, so that the same atomics reach this rank's words.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* As deep as devices commonly let READs and atomics be. */
+/* The depth that devices commonly allow for READs and atomics. */
 #define READS_IN_FLIGHT 4
 #define INLINE          64
 
@@ -88,7 +88,7 @@ static void to_ready(struct ibv_qp *qp, const struct pgas_address *a)
 			.port_num = 1,
 			.is_global = 1,
 			.grh = {.dgid = a->gid, .hop_limit = 64, .sgid_index = gid_index}}};
-	/* Many ranks on few CPUs answer late: 4.2 s seven times before it is an error. */
+	/* Many ranks on few CPUs answer late: allow seven timeouts of 4.2 s before an error. */
 	struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS,
 				   .timeout = 20,
 				   .retry_cnt = 7,

@@ -2,14 +2,14 @@
 /*
  * deque.c: work stealing, after the locked distributed queues of UTS.
  *
- * The shared part of a rank is a ring of task slots under a lock; the owner adds at the tail with
- * plain stores, thieves and the owner take at the head. `available` is also read without the lock,
- * to find out where stealing is worth trying.
+ * The shared part of a rank is a ring of task slots under a lock. The owner adds tasks at
+ * the tail with plain stores; thieves and the owner take tasks at the head. Thieves also
+ * read `available` without the lock, to find out where stealing is worth trying.
  *
- * The end: a rank without work counts itself idle on rank 0. It counts itself busy again before it
- * steals, and gives up tasks only by running them or by sharing them, and takes back all that it
- * shares before it becomes idle. So when all are idle at once there is no work left, and whoever
- * made the count full tells the others.
+ * The end: a rank without work counts itself idle on rank 0. It counts itself busy again
+ * before it steals. It gives up tasks only by running or sharing them, and takes back all
+ * shared tasks before it becomes idle. So when all ranks are idle at once there is no work
+ * left, and the rank that completed the count notifies the others.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +17,13 @@
 #include "deque.h"
 
 #define SHARE_BYTES (PGAS_DEQUE_BYTES - 4096)
-/* Looks at the flag that says the end, for each look at another rank. */
+/* How often a rank checks the end flag for each check of another rank. */
 #define LOOKS       32
 
-/* Head and tail count tasks from the beginning; a slot is the count modulo the slots. */
+/*
+ * Head and tail count tasks from the beginning; the slot is the count modulo the number of
+ * slots.
+ */
 struct ends {
 	uint64_t head, tail;
 };
@@ -89,7 +92,7 @@ static void drop_oldest(struct pgas_deque *d, unsigned int n)
 
 /* ---------------------------------------------------------- the shared part */
 
-/* When others find nothing here and there is plenty. */
+/* Shares tasks if others find none here and there are plenty. */
 static void share(struct pgas_deque *d)
 {
 	struct shared_part *p = d->part;
@@ -105,7 +108,7 @@ static void share(struct pgas_deque *d)
 	drop_oldest(d, d->chunk);
 }
 
-/* Takes back what nobody took; false if all is gone. */
+/* Takes back the tasks that nobody took; false if there are none. */
 static bool take_back(struct pgas_deque *d)
 {
 	struct shared_part *p = d->part;
@@ -158,7 +161,7 @@ static bool steal(struct pgas_deque *d, int victim)
 
 /* ------------------------------------------------------------------ the end */
 
-/* True if all ranks are idle now, which then have been told. */
+/* True if all ranks are idle now; they have been notified. */
 static bool become_idle(struct pgas_deque *d)
 {
 	static const uint64_t yes = 1;
@@ -177,7 +180,7 @@ static int some_victim(struct pgas_deque *d)
 	return other + (other >= pgas_rank());
 }
 
-/* True when there is work again, false when there is none anywhere. */
+/* Waits for work: true if there is some, false if there is none anywhere. */
 static bool find_work(struct pgas_deque *d)
 {
 	struct pgas_patience patience = {0};

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * deque.h: tasks that idle ranks steal: uts, nqueens and fib run on it.
+ * deque.h: tasks that idle ranks steal; uts, nqueens and fib use it.
  *
- * Tasks are small structures of one size. A rank has a stack of its own, which nobody else sees,
- * and a shared part from which others take; both are filled and emptied in chunks. Tasks may make
- * tasks; pgas_run_tasks returns on all ranks when none is left anywhere.
+ * Tasks are small structures of one size. A rank has a private stack, which nobody else
+ * sees, and a shared part from which others take; both are filled and emptied in chunks.
+ * Tasks may create tasks; pgas_run_tasks returns on all ranks when none is left anywhere.
  */
 #ifndef PGAS_DEQUE_H
 #define PGAS_DEQUE_H
 
 #include "pgas.h"
 
-/* What a deque takes of the shared heap. */
+/* The room of a deque in the shared heap. */
 #define PGAS_DEQUE_BYTES 131072
 
 struct pgas_deque;

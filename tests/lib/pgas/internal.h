@@ -7,12 +7,12 @@
 
 #include "pgas.h"
 
-/* Requests on the way to one peer. */
+/* The largest number of pending requests to one peer. */
 #define PGAS_DEPTH     64
-/* Of blocking transfers whose local side is not registered. */
+/* Staging buffer for blocking transfers whose local memory is not registered. */
 #define PGAS_STAGING   65536
 
-/* What a rank has to know of another one, as exchanged at the start. */
+/* What a rank must know about another one; exchanged at the start. */
 struct pgas_address {
 	uint64_t base; /* of the shared heap */
 	uint32_t rkey;
@@ -34,8 +34,7 @@ struct pgas_peer {
 	uint64_t posted, done; /* requests; they complete in order */
 };
 
-/* This process's rank, its device, its memory, its connections: one to each rank, itself included.
- */
+/* This process's rank, device, memory and connections: one to each rank, including itself. */
 struct pgas {
 	int rank, ranks;
 	struct ibv_context *device;
@@ -51,14 +50,14 @@ struct pgas {
 
 extern struct pgas pgas;
 
-/* bootstrap.c: each rank's record to all, through pgasrun. */
+/* bootstrap.c: sends each rank's record to all ranks, through pgasrun. */
 void pgas_exchange(const void *mine, void *all, size_t bytes);
 
 /* connect.c */
 void pgas_connect(int rank, int ranks);
 void pgas_disconnect(void);
 void pgas_register(struct pgas_heap *heap, int access);
-/* What others have to know of this rank, and making use of what is known of another one. */
+/* Describes this rank to others, and uses the description of another rank. */
 void pgas_describe(struct pgas_address *a);
 void pgas_reach(int rank, const struct pgas_address *a);
 

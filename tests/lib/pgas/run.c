@@ -117,7 +117,7 @@ static bool listed(const char *list, int rank)
 	return false;
 }
 
-/* `word` with the rank in it, never freed. */
+/* `word` with the rank inserted; never freed. */
 static char *with_rank(const char *word, int rank)
 {
 	const char *mark = strstr(word, "%r");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sha1.h: the digest of a short message (FIPS 180-4), for uts: as a random number, not as a secret.
+/*
+ * sha1.h: the digest of a short message (FIPS 180-4). uts uses it for random numbers, not
+ * secrets.
  */
 #ifndef PGAS_SHA1_H
 #define PGAS_SHA1_H
@@ -9,7 +11,7 @@
 
 #define SHA1_BYTES 20
 
-/* Of at most 55 bytes: what fits into one block. */
+/* The message has at most 55 bytes, which fit into one block. */
 void sha1(uint8_t digest[SHA1_BYTES], const void *message, size_t bytes);
 
 #endif

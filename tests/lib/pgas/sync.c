@@ -2,23 +2,26 @@
 /*
  * sync.c: waiting, the barrier, locks and reductions.
  *
- * The barrier is a dissemination barrier: in round k a rank tells the one 2^k further, and waits to
- * be told. Notify does the first half of round 0, wait all that is left. What is told is the number
- * of the barrier, so that nothing has to be reset.
+ * The barrier is a dissemination barrier: in round k a rank notifies the rank 2^k further
+ * on and waits for its own notification. Notify does the first half of round 0; wait does
+ * the rest. A notification is the number of the barrier, so nothing has to be reset.
  */
 #include <sched.h>
 #include <string.h>
 
 #include "internal.h"
 
-/* Of a loop that looks at memory, before it lets other processes have the CPU. */
+/* How often a loop polls memory before it lets other processes have the CPU. */
 #define SPINS  64
 #define ROUNDS 6 /* 2^6 = PGAS_MAX_RANKS */
 
 static struct {
 	uint64_t *told; /* by round, shared */
 	uint64_t number;
-	/* Two sets by turns: a rank that is in reduction n + 1 does not disturb one still in n. */
+	/*
+	 * Two alternating sets: a rank in reduction n + 1 does not disturb one that is still in
+	 * n.
+	 */
 	uint64_t *contributions;
 	unsigned int reductions;
 } sync_state;

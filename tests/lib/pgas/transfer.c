@@ -2,8 +2,9 @@
 /*
  * transfer.c: puts, gets and atomics as work requests, and their completions.
  *
- * Every request is signaled and the completion queue has room for all that can be on the way. The
- * requests of a connection complete in order, so two counters for each tell what is done.
+ * Every request is signaled, and the completion queue has room for all pending requests.
+ * The requests of a connection complete in order, so two counters per connection show which
+ * are done.
  */
 #include <string.h>
 
@@ -26,7 +27,7 @@ static void poll_completions(void)
 	}
 }
 
-/* Until at most `pending` of the peer's requests are on the way. */
+/* Waits until at most `pending` of the peer's requests are pending. */
 static void drain(struct pgas_peer *peer, uint64_t pending)
 {
 	struct pgas_patience patience = {0};

@@ -14,9 +14,9 @@ struct vector {
 };
 
 /*
- * Two truths.  Reads: orders from a write to who saw it, and what follows from
- * them: all of these must be found.  Full: also from an access to the write
- * that comes after it; what is not even in this one is a false order.
+ * Two truths. `reads`: orders from a write to a reader that saw it, and what follows from
+ * them; all of these must be found. `full`: also from an access to the write that comes
+ * after it; an order that is not even in this one is false.
  */
 struct past {
 	struct vector reads, full;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fabric.h: a simulated job whose truth is known.
+ * fabric.h: a simulated job whose true orders are known.
  *
- * Processes with memory, joined by queue pairs that keep order each and are
- * delivered in any order among each other.  Members of the group carry clocks
- * with the code under test; besides, each word of memory carries its true
- * history (SReplay's Algorithm 2 for each address, atomic with the access), so
- * that what was found can be held against what was.
+ * The processes have memory and are joined by queue pairs. Each queue pair keeps its order;
+ * different queue pairs are served in any order. Members of the group carry clocks with the
+ * code under test. In addition, each word of memory carries its true history (SReplay's
+ * Algorithm 2 for each address, atomic with the access), so that the test can compare what
+ * was found with what happened.
  *
- * One thread, and a random generator of its own: a seed is a run.
+ * There is one thread and a private random generator, so a seed determines a run.
  */
 #ifndef TESTS_NICCLOCK_FABRIC_H
 #define TESTS_NICCLOCK_FABRIC_H
@@ -20,7 +20,7 @@
 
 struct fabric;
 
-/* How the recorder under test is spoilt, to see that it is noticed. */
+/* How the recorder under test is broken, to check that the test notices. */
 enum spoil {
 	SPOIL_NOTHING,
 	SPOIL_CLOCK_BEHIND, /* the clock is written behind the data */

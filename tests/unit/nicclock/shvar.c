@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shvar.c: the program of SReplay's table 3 over the simulated fabric, and what
- * the clocks cost.  Member 0 sets a shared variable again and again, the others
- * read it and set it.  It lies in an outsider's memory, or in member 0's own,
- * which sets it with its CPU then.
+ * shvar.c: the program of SReplay's table 3 over the simulated fabric, and the cost of the
+ * clocks. Member 0 sets a shared variable again and again; the others read it and set it.
+ * The variable lies in an outsider's memory, or in the memory of member 0, which then sets
+ * it with its CPU.
  *
- *   shvar [ROUNDS [SEED]]       a table of what is found
- *   shvar --bytes               bytes per operation against the size of the group
+ *     shvar [ROUNDS [SEED]]       a table of what is found
+ *     shvar --bytes               bytes per operation against the size of the group
  *
  * Fails if a producer is not found.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_orders.c: random programs over a simulated fabric.  Every true order
- * between a write and who saw it is found, and the orders found are never a
- * cycle.  A recorder spoilt in one point is noticed, so the test can tell.
+ * test_orders.c: random programs over a simulated fabric. The test checks that every true
+ * order between a write and a reader that saw it is found, and that the orders never form a
+ * cycle. It also breaks the recorder at one point to check that this is noticed.
  *
- *   test_orders [RUNS [FIRST_SEED]]
+ *     test_orders [RUNS [FIRST_SEED]]
  */
 #include <pthread.h>
 #include <signal.h>
@@ -148,10 +148,10 @@ static void test_random_programs(int runs, uint64_t first_seed)
 /* ----------------------------------------------------------------------- threads */
 
 /*
- * Threads of one process look at the same cells, and none waits for another: a
- * signal handler looks as well, wherever it interrupts.  What one of them took
- * notice of, another may act on without a word in its own stream: then its next
- * event has to come after one that noted it.
+ * Threads of one process sample the same cells without waiting for each other; a signal
+ * handler samples as well, wherever it interrupts. A thread may act on what another thread
+ * has noted, without a record in its own stream. Then its next event must come after an
+ * event that noted it.
  */
 #define THREADS 4
 #define VALUES  20000
