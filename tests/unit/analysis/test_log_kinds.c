@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_log_kinds.c: the calls of a schema are the same whether it is known as this version's own or read. */
+/*
+ * test_log_kinds.c: a schema gives the same calls whether it is this version's own or read
+ * from a file.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_outsiders.c: where ranks that are not replayed can have written, by their traces. */
+/*
+ * test_outsiders.c: where ranks that are not replayed may have written, according to their
+ * traces.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +76,7 @@ static void end_all(struct job *j)
 		end_rank(j, rank);
 }
 
-/* What is found of a group of ranks 0 and 1. */
+/* Finds the outsiders of a group of ranks 0 and 1. */
 static struct sr_outsiders *find(struct job *j)
 {
 	const int32_t group[] = {0, 1};
@@ -140,7 +143,7 @@ static void test_many_writes_to_few_places_take_few_ranges(void **state)
 	sr_outsiders_free(o);
 }
 
-/* Rank 0's memory may have been written at any address, and rank 1's or not. */
+/* Rank 0's memory may have been written at any address, and rank 1's too if of_rank_1. */
 static void anywhere(struct job *j, bool of_rank_1)
 {
 	struct sr_outsiders *o = find(j);

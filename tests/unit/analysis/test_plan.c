@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_plan.c: the files of a plan, written and read; stale and damaged ones are noticed. */
+/*
+ * test_plan.c: writes the files of a plan and reads them back; stale and damaged files are
+ * noticed.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

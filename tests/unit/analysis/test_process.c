@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_process.c: plans of random executions, against a brute-force oracle.
+ * test_process.c: checks plans of random executions against a brute-force oracle.
  *
- * A made-up run of some ranks goes step by step: posts, polls, looks at clocks.
- * What came before what in it is known, call by call (entry and return): a
- * matrix.  The plan's waits must say the same: not less, not more, and none that
- * the others imply.
+ * An invented run of some ranks makes steps: it posts, polls and samples clocks. A matrix
+ * says, call by call (entry and return), what happened before what. The plan's waits must
+ * say the same: not less, not more, and no wait that the others imply.
  *
- *   test_process [RUNS [FIRST_SEED]]
+ *     test_process [RUNS [FIRST_SEED]]
  */
 #include <errno.h>
 #include <stdio.h>
@@ -203,7 +202,7 @@ static void poll_some(struct run *r, int i, uint32_t thread)
 	called(r, i, thread, trace_poll_cq(r->m, i, thread, found, n, number(r)));
 }
 
-/* What others' CPUs did is seen: all that they found out until then is before. */
+/* Sees what others' CPUs did: all that they had found out by then happened before. */
 static void look(struct run *r, int i, uint32_t thread)
 {
 	int other = (i + 1 + (int)chance(r, (uint32_t)r->ranks - 1)) % r->ranks;
@@ -508,7 +507,7 @@ static bool ranks_talk_between_calls(void)
 	return !ret && remove_all(dir);
 }
 
-/* What a fault brings, with the order in front of it: rank 1 loads what rank 0 wrote. */
+/* A value that a fault finds, with the order before it: rank 1 loads what rank 0 wrote. */
 static bool faults_wait(void)
 {
 	char dir[] = "/tmp/sreplay-process.XXXXXX";
@@ -555,8 +554,7 @@ static bool faults_wait(void)
 	return remove_all(dir) && ok;
 }
 
-/* Records that fit no layout, of the calls that matter: whatever comes of it, no more than an
- * error. */
+/* Malformed records of the calls that matter: they may cause an error but nothing worse. */
 static void put_nonsense(struct run *r, struct trace_maker *m)
 {
 	static const uint16_t kinds[] = {

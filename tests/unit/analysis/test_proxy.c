@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the proxy makes again is where it belongs: in its place, and in the peer's image. */
+/*
+ * The proxy puts the bytes of repeated requests where they belong: in their place in the
+ * file, and in the peer's image.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,7 +109,7 @@ static void test_send(void **state)
 	assert_int_equal(group->proxy.requests[SR_OP_KIND_SEND], 2);
 }
 
-/* Its place goes around in its room; in the image it is at its address. */
+/* The place in the file wraps around; in the image the bytes are at their address. */
 static void test_write(void **state)
 {
 	const uint64_t base = PLACE + (1 << 21), room = 1 << 20, at = 5 * room - 1000;
@@ -134,7 +137,7 @@ static void test_read_of_an_exposed_region(void **state)
 	assert_there(to.base, bytes, LONG);
 }
 
-/* Of memory that is none, it is what the process has there. */
+/* A read of other memory returns what the process has there. */
 static void test_read_of_other_memory(void **state)
 {
 	const struct sr_group_place to = {PLACE + (1 << 24), 0, 1 << 20};
@@ -148,7 +151,7 @@ static void test_read_of_other_memory(void **state)
 	assert_there(to.base, bytes, LONG);
 }
 
-/* The trace says what is there then; where that is what the device did, and where it is not. */
+/* The trace says what the memory contains afterwards, whether or not the device did that. */
 static void test_atomic(void **state)
 {
 	const uint64_t at = sr_group_image_at(1) + MEMORY, before = 41, after = 42, recorded = 50;
@@ -187,7 +190,7 @@ static void test_many_places(void **state)
 	}
 }
 
-/* Those of several members that are under way at once are done in the order of their stamps. */
+/* Concurrent requests of several members are executed in the order of their stamps. */
 static void test_order(void **state)
 {
 	const struct sr_group_place to = {PLACE + (1 << 26), 0, 1 << 20};
@@ -215,7 +218,7 @@ static void test_order(void **state)
 	}
 }
 
-/* Who receives it is told when it is there, and not before. */
+/* The receiver is notified when the data has arrived, and not before. */
 static void test_arrival(void **state)
 {
 	const struct sr_group_place to = {PLACE + (1 << 27), 0, 1 << 20};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace_calls.h: the verbs calls of made-up processes, for trace_maker.h. */
+/* trace_calls.h: writes the verbs calls of invented processes, for trace_maker.h. */
 #ifndef TESTS_PROCESS_TRACE_CALLS_H
 #define TESTS_PROCESS_TRACE_CALLS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace_maker.h: traces made by a test or a benchmark, without a program, a
- * daemon or a ring.  What fails ends the process: it is a test.
+ * trace_maker.h: traces that a test or benchmark writes without a program, a daemon or a
+ * ring. A failure ends the process, because it is a test.
  */
 #ifndef TESTS_PROCESS_TRACE_MAKER_H
 #define TESTS_PROCESS_TRACE_MAKER_H
@@ -15,7 +15,7 @@
 
 struct trace_maker;
 
-/* The directory is there already, and empty. */
+/* The directory must exist and be empty. */
 struct trace_maker *trace_maker_new(const char *dir);
 
 /* Frames are compressed from now on. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* events.h: what a run of a random program has recorded, in order, for a replay. */
+/* events.h: the events that a run of a random program recorded, in order, for a replay. */
 #ifndef TESTS_EXPOSED_EVENTS_H
 #define TESTS_EXPOSED_EVENTS_H
 
@@ -17,7 +17,7 @@ struct items {
 	uint64_t n;
 };
 
-/* Room for n bytes, and from p what they are; for as long as the items are needed. */
+/* Copies n bytes from p to memory that lasts as long as the items are needed. */
 typedef void *keeper(const void *p, size_t n);
 
 static inline void keep_event(struct items *items, const struct sr_exposed_event *e, keeper *keep)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fixture.h: exposed regions of a test's own memory, whose events are noted. */
+/* fixture.h: exposed regions in a test's own memory, whose events are counted. */
 #ifndef TESTS_EXPOSED_FIXTURE_H
 #define TESTS_EXPOSED_FIXTURE_H
 
@@ -19,23 +19,23 @@ struct noted_value {
 extern struct noted_value last;
 extern volatile uint64_t values; /* counted in the handler */
 
-/* A clock that the NIC leaves in front of its data, what was seen of it, and one of the program's own. */
+/* A clock that the NIC writes before its data, the value seen of it, and a clock of the program. */
 extern _Atomic uint64_t nics_clock, own_clock;
 extern uint64_t clock_seen;
 
-/* Whether memory beside a region is the program's own. */
+/* Are unregistered bytes beside a region the program's own? */
 extern bool own;
 
-/* Has the program several threads? */
+/* Sets whether the program has several threads. */
 void have_threads(bool have);
 
-/* Pages of the program's, with something in them. */
+/* Returns pages of the program, with some content. */
 uint8_t *memory(size_t pages);
 
-/* As the NIC does: nothing of it passes by the CPU's view. */
+/* Writes like the NIC: past the user mapping. */
 void write_by_nic(const void *p, const void *data, size_t n);
 
-/* Of a group of cmocka's. */
+/* Setup function of a cmocka group. */
 int set_up(void **state);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* groups.c: of each place in a file, given in hexadecimal, where the instructions under a jump begin (groups.py). */
+/*
+ * groups.c: prints, for each place in a file (given in hexadecimal), where the instructions
+ * under a jump begin (groups.py).
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * litmus.c: the exposed region module under a simulated NIC: a thread that writes
- * the backing mapping memory in the order of a queue pair.  No outcome may be seen that x86
+ * litmus.c: the exposed-region module under a simulated NIC, a thread that writes the
+ * backing mapping in the order of a queue pair. The program must see no outcome that x86
  * and an in-order reliable connection forbid.
  *
- *   litmus [ROUNDS [SEED [TEST]]]     prints TAP
+ *     litmus [ROUNDS [SEED [TEST]]]     prints TAP
  */
 #include <pthread.h>
 #include <sched.h>
@@ -32,7 +32,9 @@ static word *dma;
 static _Atomic bool stop;
 static char why[200];
 
-/* Every way of having a page: loaded from a few or many times, stored to little or much, or left.
+/*
+ * Brings a page into every state: loaded from rarely or often, stored to rarely or often,
+ * or untouched.
  */
 static void disturb(uint64_t *rnd, word *page)
 {
@@ -64,8 +66,8 @@ struct mp {
 };
 
 /*
- * The lowest byte has four values only, so that it is often what it was before:
- * who finds a difference in it and then reads it again may find none.
+ * The lowest byte has only four values, so that it often equals its previous value: code
+ * that finds a difference in it and reads it again may find none.
  */
 #define STEP 64
 
@@ -212,7 +214,7 @@ static bool store_buffering_with_a_fence(void)
 		if (random_below(&rnd, 2))
 			(void)user[WORDS];
 		atomic_store(&turn_cpu, i);
-		/* Every now and then the NIC is done before this CPU begins. */
+		/* Sometimes the NIC is done before this CPU begins. */
 		if (random_below(&rnd, 4) == 0)
 			while (atomic_load(&turn_nic) < i)
 				sched_yield();
@@ -296,7 +298,7 @@ static bool a_sequence_lock_read_locally(void)
 	return good;
 }
 
-/* The CPU writes, the NIC's READ must never see a half of it. */
+/* The CPU writes; the NIC's READ must never see half of a value. */
 static uint64_t halves, wholes;
 
 static void *seqlock_reader(void *unused)

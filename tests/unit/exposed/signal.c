@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * signal.c: in place of libc's: cmocka sets a handler of its own around each test, and a tick,
- * which is a SIGSEGV as well, may come when that is there, or none.
+ * signal.c: replaces libc's signal. cmocka sets its own handler around each test, and a
+ * tick, which is also a SIGSEGV, may come while that handler is set, or none.
  */
 #include <signal.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* simulator.h: what programs need in which the exposed region module runs without the library: faults, and a NIC's memory. */
+/*
+ * simulator.h: faults and a NIC's memory, for programs that run the exposed-region module
+ * without the library.
+ */
 #ifndef TESTS_EXPOSED_SIMULATOR_H
 #define TESTS_EXPOSED_SIMULATOR_H
 
@@ -12,7 +15,7 @@
 #include "shim/exposed/page/mappings.h"
 #include "shim/exposed/exposed.h"
 
-/* The same numbers for a seed, in each run. */
+/* Returns the same numbers for a seed in each run. */
 static inline uint32_t random_below(uint64_t *state, uint32_t n)
 {
 	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
@@ -26,7 +29,7 @@ static inline void take_no_faults(void)
 	sigaction(SIGSEGV, &sa, NULL);
 }
 
-/* One that is not the module's ends the program. */
+/* A fault that is not the module's ends the program. */
 static inline void take_fault(int sig, siginfo_t *info, void *uc)
 {
 	if (!sr_exposed_fault(info, uc))
@@ -41,8 +44,8 @@ static inline void take_faults(void)
 }
 
 /*
- * A NIC's pins follow the pages wherever the module moves them; a thread needs
- * a second mapping of them.
+ * A NIC's pinned pages follow wherever the module moves them; a thread needs a second
+ * mapping instead.
  */
 static inline bool map_for_nic(size_t bytes, volatile uint64_t **user, volatile uint64_t **dma)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_instructions.c: every kind of instruction does on an exposed region what it does elsewhere. */
+/*
+ * test_instructions.c: every kind of instruction does the same on an exposed region as
+ * elsewhere.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +15,8 @@
 #include "tests/unit/exposed/fixture.h"
 
 /*
- * Each instruction on an exposed region and on plain memory, from the same registers:
- * results, flags and memory must be the same.
+ * Runs each instruction on an exposed region and on plain memory, from the same registers:
+ * results, flags and memory must be equal.
  */
 #define FLAGS "pushfq; popq %1;"
 #define BOTH(insn)                                                                                 \
@@ -126,7 +129,7 @@ static void every_instruction_does_what_it_does_elsewhere(void **state)
 	sr_exposed_remove(region, PAGE);
 }
 
-/* With several threads, on a page that other things share: none of them opens it. */
+/* With several threads, on a partially registered page: no instruction makes it pass-through. */
 static void every_instruction_is_done_alone_on_a_common_page(void **state)
 {
 	struct sr_exposed_counts before, after;
@@ -290,7 +293,7 @@ static void vectors_are_moved_as_elsewhere(void **state)
 	sr_exposed_remove(region, PAGE);
 }
 
-/* rep movs and stos, over pages, from plain memory, from exposed regions, and onto themselves. */
+/* rep movs and stos across pages: from plain memory, from exposed regions, and onto themselves. */
 static void strings_are_moved_as_elsewhere(void **state)
 {
 	static const struct {

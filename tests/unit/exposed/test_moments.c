@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_moments.c: when values, stores and clocks are looked at. */
+/* test_moments.c: when values, stores and clocks are sampled. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -75,7 +75,7 @@ static void a_store_is_told_before_it_is_seen(void **state)
 	atomic_store(&own_clock, 0);
 	pthread_create(&reader, NULL, read_data_and_clock, (void *)p);
 	for (uint64_t n = 1; n <= ROUNDS; n++) {
-		/* Few in a row: each is done alone. */
+		/* Few stores in a row, so that each is executed alone. */
 		if (n % 4 == 0)
 			sr_exposed_observe();
 		*p = n;
@@ -86,7 +86,7 @@ static void a_store_is_told_before_it_is_seen(void **state)
 }
 
 #define FILLED 40
-#define ALONE  16 /* stores in a row, before the page goes live */
+#define ALONE  16 /* stores in a row, before the page becomes pass-through */
 
 static void *fill_words(void *p)
 {
@@ -97,7 +97,10 @@ static void *fill_words(void *p)
 	return (void *)sr_exposed_faults();
 }
 
-/* While the backing mapping is held, for another thread's call, the store that would do it comes again. */
+/*
+ * While another thread's call holds the backing mapping, the store that would execute it is
+ * repeated.
+ */
 static void a_store_that_must_wait_counts_once(void **state)
 {
 	uint8_t *p = memory(1);
@@ -122,7 +125,7 @@ static void *hammer(void *p)
 	return NULL;
 }
 
-/* Both CPUs for a moment, if that is allowed: on a busy machine few pages are caught changing. */
+/* Takes both CPUs for a moment, if allowed: on a busy machine few pages are caught changing. */
 static void set_urgent(bool urgent)
 {
 	struct sched_param param = {.sched_priority = urgent};
@@ -130,7 +133,7 @@ static void set_urgent(bool urgent)
 	sched_setscheduler(0, urgent ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* x87: not decoded, so the page must be frozen. */
+/* x87 instructions are not decoded, so the page needs a snapshot. */
 static double load_by_x87(volatile double *p)
 {
 	double d;
@@ -140,8 +143,8 @@ static double load_by_x87(volatile double *p)
 }
 
 /*
- * A page that never holds still is shown as the last pass over it had it; what was frozen
- * before may not be older than that.
+ * The snapshot of a page that changes all the time shows the last pass over it; an earlier
+ * snapshot must not be older than that.
  */
 static void a_page_that_changes_all_the_time_is_not_newer_than_another(void **state)
 {

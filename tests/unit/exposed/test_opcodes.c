@@ -363,7 +363,7 @@ static unsigned int vector_operands(const struct reading *z)
 	return n;
 }
 
-/* A move of vectors has one register, and neither changes the flags nor reads a mask. */
+/* A vector move uses one register, does not change the flags and reads no mask. */
 static void compare_vector(const uint8_t *bytes, const struct reading *z, const struct insn *insn)
 {
 	static const ZydisMnemonic others[] = {ZYDIS_MNEMONIC_LDDQU, ZYDIS_MNEMONIC_VLDDQU, ZYDIS_MNEMONIC_MOVNTDQA, ZYDIS_MNEMONIC_VMOVNTDQA, 0};
@@ -401,7 +401,7 @@ static bool read_bytes(const uint8_t *bytes, struct reading *z)
 	return true;
 }
 
-/* Are all operands but the one in memory the same? */
+/* Are all operands except the one in memory the same? */
 static bool has_same_operands(const struct reading *a, const struct reading *b)
 {
 	if (a->i.mnemonic != b->i.mnemonic || a->i.operand_count != b->i.operand_count)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_operands.c: instructions that compute with memory of exposed regions, by a fault and by a jump, on a page that threads share:
- * each does what it does elsewhere, with all of its operand and no more.
+ * test_operands.c: instructions that compute with memory of exposed regions, by a fault and
+ * by a jump, on a page that threads share. Each does what it does elsewhere, with all of
+ * its operand and no more.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -126,7 +127,7 @@ static const struct computation computations[] = {
 
 #define ROUNDS 60 /* by jump from the 17th on */
 
-/* A part of it is a region. */
+/* A partially registered page. */
 static volatile uint64_t *page;
 
 static void ignore(const struct sr_exposed_event *e)
@@ -259,7 +260,7 @@ static void test_what_is_not_done_aside(void **state)
 	assert_int_equal(counts_now().jumps, jumps);
 }
 
-/* It has met no closed page yet, and has no stack to go there on. */
+/* This thread has met no protected page yet, and has no stack for handling one. */
 static void *compute_elsewhere(void *arg)
 {
 	uint64_t own[32] = {[2] = 40};
@@ -301,7 +302,7 @@ static void no_fault_where_nothing_is_read(operand_function *f)
 	assert_int_equal(counts_now().faults, before.faults);
 }
 
-/* In a replay there would be none. */
+/* An instruction that reads nothing must not fault, because it would not in a replay. */
 static void test_masks_of_zero(void **state)
 {
 	no_fault_where_nothing_is_read(masked_move);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_probes.c: instructions that are replaced by jumps do what they did, whatever stands
- * next to them, and whoever comes to their midst.
+ * test_probes.c: instructions that are replaced by jumps do what they did before, whatever
+ * stands next to them, and even if a branch leads into the middle of a jump.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -63,7 +63,7 @@ uint64_t site_in_odd_state(volatile void *p);
 uint64_t site_of_rwx(volatile void *p);
 uint64_t step_through(volatile void *p, uint64_t (*probe)(volatile void *));
 
-/* So that no byte of one can be taken for a branch to another. */
+/* Keeps them apart, so that no byte of one looks like a branch to another. */
 #define APART ".p2align 8, 0x90\n"
 
 __asm__(".text\n"
@@ -283,7 +283,7 @@ static bool is_jump(uintptr_t from, size_t within)
 	return false;
 }
 
-/* What comes again and again pays no fault each time. */
+/* Code that comes there again and again does not pay for a fault each time. */
 static void test_who_comes_to_the_midst(void **state)
 {
 	uint64_t before = served();
@@ -300,7 +300,7 @@ static void test_who_comes_to_the_midst(void **state)
 	assert_false(is_jump((uintptr_t)site_entered_behind, 20));
 }
 
-/* As the processor would have it: from each place where a branch could begin to where it leads. */
+/* From each place where a branch could begin, finds where it leads, as the processor does. */
 static bool is_reached(const uint8_t *text, size_t n, size_t place)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -319,7 +319,7 @@ static bool is_reached(const uint8_t *text, size_t n, size_t place)
 	return false;
 }
 
-/* Bytes that are opcodes of branches, and small distances, more often than not. */
+/* Mostly opcodes of branches, and small distances. */
 static uint8_t byte_of_branches(unsigned int *seed)
 {
 	static const uint8_t often[] = {0xe8, 0xe9, 0xeb, 0x0f, 0x84, 0x75, 0xe2, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff};
@@ -364,7 +364,7 @@ static void test_where_no_jump_is_written(void **state)
 	assert_memory_equal((void *)site_before_a_gap, before[1], 16);
 }
 
-/* What the program may write is the program's, and stays so. */
+/* Code that the program can write stays unchanged. */
 static void test_code_that_may_be_written(void **state)
 {
 	volatile uint8_t *code = (volatile uint8_t *)site_of_rwx;
@@ -399,7 +399,10 @@ static void *read_own(void *own)
 	return NULL;
 }
 
-/* The shim's own code comes there from libc's, with the lock: that is no time to take the jump back. */
+/*
+ * The shim's own code gets there from libc's, with the lock held, and must not remove the
+ * jump then.
+ */
 static void test_bails_with_the_lock(void **state)
 {
 	uint64_t own = 5, mask;
@@ -410,7 +413,7 @@ static void test_bails_with_the_lock(void **state)
 	exposed_lock(&mask);
 	for (uint64_t i = 0; i < 300000; i++)
 		assert_int_equal(site_of_all(&own), 6);
-	/* Or another thread has it, who may wait for what this one has. */
+	/* Another thread may hold the lock and wait for what this one holds. */
 	pthread_create(&t, NULL, read_own, &own);
 	pthread_join(t, NULL);
 	exposed_unlock(&mask);
@@ -458,7 +461,7 @@ static bool is_handed_on(uint64_t (*f)(volatile void *))
 	return jumped;
 }
 
-/* As dlclose and dlopen do it. */
+/* Replaces code like dlclose and dlopen. */
 static void test_other_code_at_its_place(void **state)
 {
 	static const uint8_t one[] = {0x48, 0x8b, 0x07, 0x48, 0x8d, 0x40, 0x01, 0xc3}, /* mov (%rdi), %rax; lea 1(%rax), %rax; ret */
@@ -469,7 +472,7 @@ static void test_other_code_at_its_place(void **state)
 	assert_true(is_jump((uintptr_t)f, 1));
 	map_code(other, sizeof(other), (void *)f);
 	touch_often(f, &user[44], &dma[44]);
-	/* A general protection fault where once was a jump's third byte. */
+	/* A general protection fault where a jump's third byte was. */
 	assert_true(is_handed_on(f));
 	map_code(one, sizeof(one), (void *)f);
 	touch_often(f, &user[44], &dma[44]);
@@ -522,7 +525,7 @@ static void test_vectors(void **state)
 	assert_served(before, 2 * ROUNDS);
 }
 
-/* Memory that is no exposed region's, and a page that is open. */
+/* Memory outside exposed regions, and a pass-through page. */
 static void test_other_memory(void **state)
 {
 	uint64_t own = 5;
@@ -542,7 +545,7 @@ static void test_other_memory(void **state)
 
 static _Atomic uint64_t interrupted, interrupted_wrong;
 
-/* As a handler of the shim's, which calls libc, whose code has sites. */
+/* Acts as a handler of the shim that calls libc, whose code has probes. */
 static void interrupt(int sig, siginfo_t *info, void *uc)
 {
 	struct probes_guard guard;
@@ -573,7 +576,7 @@ static void test_a_handler_amidst_a_stub(void **state)
 	assert_true(interrupted > 100);
 }
 
-/* Between any two instructions of a stub, of what it calls, and of the copies. */
+/* Runs between any two instructions of a stub, of what the stub calls, and of the copies. */
 static _Atomic uint64_t steps;
 
 static void step(int sig, siginfo_t *info, void *uc)
@@ -643,7 +646,10 @@ static bool is_torn(uint32_t v)
 	return v && ~v;
 }
 
-/* As the NIC: stores all bits or none, and reads what has been stored, between any two instructions. */
+/*
+ * Acts as the NIC between any two instructions: stores all bits or none, and reads what was
+ * stored.
+ */
 static void at_each_step(int sig, siginfo_t *info, void *uc)
 {
 	volatile uint32_t *words = (volatile uint32_t *)&dma[400];
@@ -663,7 +669,7 @@ static void test_no_float_is_torn(void **state)
 	for (uint64_t i = 0; i < 60; i++) {
 		a_float = ~a_float;
 		sr_exposed_observe();
-		/* By a fault at first, in whose handler there are no steps. */
+		/* The first accesses fault, and the fault handler is not stepped. */
 		floats_torn += is_torn((uint32_t)step_through(&words[0], site_of_a_float));
 		step_through(&words[1], site_stores_a_float);
 		assert_int_equal(((volatile uint32_t *)&dma[400])[1], a_float);
@@ -713,7 +719,7 @@ static void *store(void *arg)
 	return NULL;
 }
 
-/* Each loads, compares or stores a word that no region has, on a page that one has a part of. */
+/* Each loads, compares or stores an unregistered word on a partially registered page. */
 #define BESIDE(name, code) \
 	uint64_t name(volatile void *p, uint64_t v); \
 	__asm__(".text\n.p2align 4\n" #name ": xor %eax, %eax\n xor %ecx, %ecx\n" code "\n lea 8(%r8), %r9\n lea 8(%r8), %r9\n" \
@@ -784,7 +790,7 @@ static void test_threads(void **state)
 	assert_served(before, 80000);
 }
 
-/* Its own code, or what it was told to change, has been changed: it is left alone. */
+/* Code that differs from its file is left alone. */
 static void test_code_that_is_not_the_files(void **state)
 {
 	static const uint8_t code[] = {0x48, 0x8b, 0x07, 0xc3, 0x90, 0x90, 0x90, 0x90};
@@ -817,7 +823,7 @@ static void test_a_child(void **state)
 	if (!pid) {
 		uint64_t own = 3, row[3] = {4, 5, 0};
 
-		/* Nobody there handles what comes to a jump's midst. */
+		/* The child has no handler for jumps into the middle of a probe. */
 		probes_stop_in_child();
 		take_no_faults();
 		_exit(site_then_return(&own) == 3 && site_then_return(&user[0]) == dma[0] && site_in_a_child(&own, 0) == 5 &&

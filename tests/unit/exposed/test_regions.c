@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_regions.c: what becomes an exposed region, and what it costs the program's memory. */
+/*
+ * test_regions.c: which memory becomes an exposed region, and how that affects the
+ * program's memory.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +72,7 @@ static void a_value_is_recorded_once(void **state)
 	assert_int_equal(last.length, 4);
 	assert_memory_equal(last.data, "\x11\x22\x33\x44", 4);
 	sr_exposed_observe();
-	/* Its own stores are none. */
+	/* The program's own stores are not values. */
 	*(volatile uint32_t *)(p + 8) = 5;
 	sr_exposed_observe();
 	assert_int_equal(*(volatile uint32_t *)(p + 8), 5);
@@ -230,7 +233,10 @@ static void regions_are_counted_beyond_16_bits(void **state)
 	assert_false(sr_exposed_touches((void *)p, PAGE));
 }
 
-/* A large region's last look is left out, and what a peer wrote there is not lost to who registers a part later. */
+/*
+ * The last sample of a large region is left out. What a peer wrote there is not lost for a
+ * program that registers a part of it later.
+ */
 static void what_a_large_region_leaves_is_seen(void **state)
 {
 	const size_t pages = 600;
@@ -252,7 +258,7 @@ static void what_a_large_region_leaves_is_seen(void **state)
 	sr_exposed_remove((void *)q, 64);
 }
 
-/* What is in memory when it becomes an exposed region is no value: only what has changed by then is. */
+/* The content of memory when it becomes an exposed region is no value; only later changes are. */
 static void what_was_there_before_is_not_new(void **state)
 {
 	uint8_t *p = memory(5);
@@ -278,7 +284,7 @@ static void what_was_there_before_is_not_new(void **state)
 	assert_int_equal(v[3 * PAGE + 100], 9);
 	assert_int_equal(v[3 * PAGE + 70], (uint8_t)((3 * PAGE + 70) / 7));
 	assert_int_equal(values, 2);
-	/* What was not looked at at all is, at the end. */
+	/* What was never sampled is sampled at the end. */
 	write_by_nic(p + 4 * PAGE + 8, "ghi", 3);
 	sr_exposed_remove(p, 5 * PAGE);
 	assert_int_equal(values, 3);

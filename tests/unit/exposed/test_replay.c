@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_replay.c: a program that does anything with exposed regions, run under a NIC
- * that writes at random, and again without one, from what was recorded: it must
- * load the same values at the same places, and loop as often.
+ * test_replay.c: runs a program that uses exposed regions at random, under a NIC that
+ * writes at random, and replays it without a NIC from what was recorded. It must load the
+ * same values at the same places and loop as often.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -108,7 +108,10 @@ static void program(uint64_t *saw)
 			v = __sync_val_compare_and_swap(w, i, 7);
 			break;
 		case 5:
-			/* Fewer than make the page live: what is loaded from there is not seen. */
+			/*
+			 * Too few stores to make the page pass-through, because loads from such
+			 * a page are not seen.
+			 */
 			sr_exposed_observe();
 			for (n = 0; n < 6; n++)
 				user[WORDS + n] = i;
@@ -147,8 +150,8 @@ static void *slow_nic(void *unused)
 }
 
 /*
- * Longer than a tick without a call: what it changes of a page of its own, many times, and a
- * page on which it waits for a peer.
+ * Runs longer than a tick without a call: changes a page of its own many times, and waits
+ * for a peer on another page.
  */
 static void slow_program(uint64_t *saw)
 {
@@ -229,7 +232,7 @@ static uint64_t use_once(uint64_t *rnd)
 		}
 	}
 	sr_exposed_observe();
-	/* It goes live. */
+	/* The page becomes pass-through. */
 	for (uint32_t n = random_below(rnd, 30); n--;)
 		user[(PAGES - 2) * WORDS + n] = n;
 	sr_exposed_observe();

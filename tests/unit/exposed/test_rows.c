@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_rows.c: rows of instructions that touch exposed regions, recorded with jumps in their place, and replayed, in another
- * process, by faults: they see the same, and all that decides is counted alike.
+ * test_rows.c: records rows of instructions that touch exposed regions, with jumps in their
+ * place, and replays them in another process by faults. Both see the same values and count
+ * the same accesses.
  *
  *     test_rows [ROUNDS [SEED]]
  */
@@ -29,7 +30,7 @@ typedef uint64_t row_function(volatile void *, volatile void *, volatile void *)
 #define WORDS 512
 #define BYTES (PAGES * 4096)
 
-/* On a page that threads share: so much of it is a region. */
+/* The part of a shared page that is a region. */
 #define PART_AT    128
 #define PART_BYTES 2048
 
@@ -83,7 +84,7 @@ static bool recorded(const struct sr_exposed_event *now, struct sr_exposed_event
 
 static atomic_bool over;
 
-/* Writes to regions only: what lies beside them is the program's. */
+/* Writes only to regions; the bytes beside them are the program's. */
 static void *nic(void *unused)
 {
 	uint64_t rnd = seed + 99, *data = (uint64_t *)sr_exposed_backing(rows_data);

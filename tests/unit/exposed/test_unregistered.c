@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_unregistered.c: memory on the same pages as a region, which is the program's own. */
+/*
+ * test_unregistered.c: unregistered bytes on partially registered pages, which are the
+ * program's own.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -101,7 +104,7 @@ static void who_polls_beside_others_is_not_given_the_page(void **state)
 	sr_exposed_remove((void *)p, 100);
 }
 
-/* A list that goes on where nothing is: the program faults, as without exposed regions. */
+/* A list leads to unmapped memory: the program faults, as it would without exposed regions. */
 static void what_is_copied_may_end_in_nothing(void **state)
 {
 	uint8_t *p = memory(2), to[64];
@@ -125,7 +128,10 @@ static void what_is_copied_may_end_in_nothing(void **state)
 	sr_exposed_remove(p + 100, 100);
 }
 
-/* What a call is given is read at once, unless a region has any of it or a page has nothing else. */
+/*
+ * A call's argument is read at once, unless a region covers some of it or the page has
+ * nothing else.
+ */
 static void what_lies_beside_regions_is_copied(void **state)
 {
 	volatile uint8_t *p = memory(2);
@@ -153,7 +159,7 @@ static void what_lies_beside_regions_is_copied(void **state)
 	assert_false(sr_exposed_copy_unregistered((void *)p, to, 16));
 }
 
-/* What threads have beside a region is right whatever becomes of it meanwhile. */
+/* The threads' words beside a region stay right, whatever happens to the region. */
 #define BESIDE_WORDS 4
 static atomic_bool beside_ends;
 
@@ -220,7 +226,7 @@ static void tick_at(ucontext_t *uc)
 	assert_true(sr_exposed_fault(&info, uc));
 }
 
-/* On a machine whose processor is taken away, a tick comes as soon as the last one was over. */
+/* On a machine that takes the processor away, a tick comes as soon as the last one has ended. */
 static void who_has_not_gone_on_since_the_last_tick_does_not_wait(void **state)
 {
 	volatile uint8_t *p = memory(1);

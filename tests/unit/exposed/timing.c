@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* timing.c: what the exposed region module costs, natively: medians in ns. */
+/* timing.c: the costs of the exposed-region module, natively: medians in ns. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void say(const char *what, uint64_t parts)
 	printf("%-50s %6lu ns\n", what, sample[ROUNDS / 2] / parts);
 }
 
-/* Where stores are, a live page is only a matter of time. */
+/* Frequent stores soon make the page pass-through. */
 static void load_that_finds_a_change(void)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -54,7 +54,7 @@ static void load_that_finds_a_change(void)
 	say("a load that finds a change", 1);
 }
 
-/* A task's look for messages: after each, the registers are others. */
+/* A task polls for messages; after each poll the registers differ. */
 static void look_that_finds_nothing_new(void)
 {
 	uint64_t t;
@@ -111,7 +111,7 @@ static void exchange(void)
 	say("an atomic operation of the CPU", 1);
 }
 
-/* A store with 32 frozen pages, less one with none. */
+/* The time of a store with 32 snapshot pages, less that of a store with none. */
 static void revalidated_page(void)
 {
 	uint64_t with = 0, without = 0;
@@ -155,7 +155,10 @@ static void bulk_stores(void)
 
 #define WALKED 8192
 
-/* As libraries do with their pools at their end: a few words of each page, no call, each once. */
+/*
+ * Like a library that walks its pools at its end: a few words of each page, once, without a
+ * call.
+ */
 static void pages_walked(void)
 {
 	word *pool = mmap(NULL, WALKED * 4096ul, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,

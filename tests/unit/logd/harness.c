@@ -62,7 +62,7 @@ static _Noreturn void become_daemon(const struct harness *h, const char *const *
 		argv[n++] = *options++;
 	if (getenv("SREPLAY_TEST_PLAIN_IO"))
 		argv[n++] = "--plain-io";
-	/* A test that dies takes its daemon along. */
+	/* The daemon dies with its test. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	execvp(argv[0], (char *const *)argv);
 	give_up(argv[0]);
@@ -93,7 +93,10 @@ int daemon_kill(struct harness *h, int signal)
 {
 	int status = 0;
 
-	/* One that a failed test left stopped; first, as a leak check at the end cannot bear it. */
+	/*
+	 * Continue a daemon that a failed test left stopped; do so first, because a leak check
+	 * at the end would fail.
+	 */
 	kill(h->daemon, SIGCONT);
 	kill(h->daemon, signal);
 	waitpid(h->daemon, &status, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* harness.h: a daemon of a test's own, in a directory of its own. */
+/* harness.h: a private daemon for a test, in a private directory. */
 #ifndef TESTS_LOGD_HARNESS_H
 #define TESTS_LOGD_HARNESS_H
 
@@ -21,19 +21,19 @@ struct harness {
 void harness_begin(struct harness *h);
 void harness_end(struct harness *h);
 
-/* Start sreplay-logd with these options besides the socket; returns when it listens. */
+/* Starts sreplay-logd with these options in addition to the socket; returns when it listens. */
 void daemon_start(struct harness *h, const char *const *options);
-/* Kill it and wait for its end; its exit status. */
+/* Kills the daemon, waits for its end and returns its exit status. */
 int daemon_kill(struct harness *h, int signal);
 
-/* Connect as rank of the harness's trace.  0 or -errno, error has the sentence. */
+/* Connects as a rank of the harness's trace. 0 or -errno; error gets the message. */
 int connect_as(struct harness *h, struct sr_client *c, int32_t rank, char *error, size_t size);
 
 /* The same as a process of a session. */
 int connect_in(struct harness *h, struct sr_client *c, int32_t rank, const uint8_t *session,
 	       char *error, size_t size);
 
-/* What a stream turned out to hold. */
+/* What a stream contains. */
 struct stream_check {
 	uint64_t records; /* of the pattern, in order from 0 */
 	bool exit;        /* ends with SR_REC_EXIT */
@@ -43,13 +43,13 @@ struct stream_check {
 };
 
 /*
- * Read thread T of a rank to its end.  False, with words on stderr: it is
- * damaged, or not the pattern.
+ * Reads a rank's thread to its end. False, with a message on stderr, if the stream is
+ * damaged or is not the pattern.
  */
 bool check_stream(const char *trace, int32_t rank, uint32_t thread, uint64_t seed,
 		  struct stream_check *found);
 
-/* Nobody writes to the trace any more. */
+/* Waits until nobody writes to the trace any more. */
 void wait_written(struct harness *h);
 
 void sleep_us(unsigned int us);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kill_storm: SIGKILL for recorded processes, and for the daemon, at random
- * moments; every committed record must be in the trace, once, in order.
+ * kill_storm: sends SIGKILL to recorded processes, and to the daemon, at random moments.
+ * Every committed record must be in the trace, once and in order.
  *
- *   kill_storm producer [COUNT [SEED]]    (or SREPLAY_KILLS, SREPLAY_SEED)
- *   kill_storm daemon   [COUNT [SEED]]
+ *     kill_storm producer [COUNT [SEED]]    (or SREPLAY_KILLS, SREPLAY_SEED)
+ *     kill_storm daemon   [COUNT [SEED]]
  */
 #include <errno.h>
 #include <pthread.h>
@@ -144,7 +144,7 @@ static bool kill_one_producer(int32_t rank)
 	pid_t pid = start_process(rank, 0);
 	int status;
 
-	/* Some die during their hello, most at work. */
+	/* Some processes die during their hello, most of them at work. */
 	sleep_us((unsigned int)(mix(seed ^ (uint64_t)rank) % 15000));
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
@@ -192,7 +192,9 @@ static int storm_of_producers(int count)
 	return 0;
 }
 
-/* Without a daemon at its start a process goes unrecorded, by design: that is not the matter here.
+/*
+ * A process without a daemon at its start is not recorded, by design; this test is not
+ * about that.
  */
 static void wait_until_recorded(void)
 {
@@ -213,7 +215,7 @@ static int storm_over_daemon(int count)
 	for (int i = 0; i < count; i++) {
 		sleep_us((unsigned int)(mix(seed ^ (uint64_t)i) % 60000));
 		daemon_kill(&h, SIGKILL);
-		/* Now and then none is there for a while: rings fill, producers wait. */
+		/* Sometimes no daemon runs for a while: rings fill, and producers wait. */
 		if (i % 16 == 0)
 			sleep_us(100000);
 		daemon_start(&h, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pattern.h: a record sequence that follows from a seed, so that whoever reads
- * it back knows what the n-th record must be.
+ * pattern.h: a sequence of records that follows from a seed, so that a reader knows the
+ * n-th record.
  */
 #ifndef TESTS_LOGD_PATTERN_H
 #define TESTS_LOGD_PATTERN_H
@@ -27,16 +27,16 @@ struct pattern_record {
 	size_t size;
 };
 
-/* The n-th record of a sequence: mostly small, at times larger than a small ring. */
+/* The n-th record of a sequence: mostly small, sometimes larger than a small ring. */
 struct pattern_record pattern_at(uint64_t seed, uint64_t n);
 
-/* Its payload; a REPEAT's and a MARK's begin with what they must. */
+/* Fills in its payload; a REPEAT's and a MARK's begin with the fields that they need. */
 void pattern_fill(uint64_t seed, uint64_t n, const struct pattern_record *r, void *payload);
 
-/* Put the n-th record into the ring.  False: it was dropped. */
+/* Puts the n-th record into the ring. False if it was dropped. */
 bool pattern_write(struct sr_ring *ring, uint64_t seed, uint64_t n);
 
-/* Is the entry the n-th record, with SN sn?  Says what is wrong on stderr. */
+/* Is the entry the n-th record, with SN sn? Reports a difference on stderr. */
 bool pattern_matches(const struct sr_entry *e, uint64_t seed, uint64_t n, uint64_t sn);
 
 #endif

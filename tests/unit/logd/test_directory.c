@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_directory.c: whose queue pair is that?  Two daemons play two nodes, at
- * two loopback addresses.
+ * test_directory.c: finds the owner of a queue pair. Two daemons play two nodes, at two
+ * loopback addresses.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -180,7 +180,7 @@ static void finds_a_queue_pair_of_the_same_node(void **state)
 	node_end(&n);
 }
 
-/* A target of XRC has no key: it is that of a shared queue in the same domain. */
+/* An XRC target has no key: a shared queue in the same domain gives the key. */
 static void a_target_of_xrc_is_reached_by_a_shared_queue_of_its_process(void **state)
 {
 	struct sr_queue_pair target = {.number = 20, .gids = 1, .domain = 0x77};
@@ -202,7 +202,7 @@ static void a_target_of_xrc_is_reached_by_a_shared_queue_of_its_process(void **s
 	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
 	assert_int_equal(found.shared_queue, 0);
 	assert_int_equal(sr_directory_add(&b, &shared), 0);
-	/* As a successor knows it as well. */
+	/* A successor of the daemon knows it, too. */
 	daemon_kill(&n.h, SIGKILL);
 	start_daemon(&n);
 	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), 0);
@@ -288,7 +288,10 @@ static void asks_the_hosts_where_a_gid_is_no_address(void **state)
 	two_nodes_end(&one, &two, &a, &b);
 }
 
-/* Who could know is not there: that is said; what another one knows is found all the same. */
+/*
+ * The daemon that could know is not running: the answer says so. What another daemon knows
+ * is found.
+ */
 static void a_host_that_the_job_names_and_that_has_no_daemon_is_told_of(void **state)
 {
 	struct sr_directory a, b;
@@ -327,7 +330,7 @@ static void a_wrong_key_is_refused(void **state)
 	add(&a, one.address, 10);
 	add(&b, two.address, 20);
 	assert_int_equal(find(&a, one.address, 10, two.address, 20, &found, NULL), -ENOENT);
-	/* Both nodes have processes of the two jobs: still not a word between the jobs. */
+	/* Both nodes have processes of both jobs: still nothing passes between the jobs. */
 	sr_directory_abandon(&b);
 	must_join(&b, &one, 1, 1);
 	add(&b, two.address, 21);
@@ -340,7 +343,9 @@ static void read_all(int fd, void *bytes, size_t size)
 	assert_int_equal(recv(fd, bytes, size, MSG_WAITALL), (ssize_t)size);
 }
 
-/* Who knows the public id of a job, but not its key, gets no answer; nor by saying another's words.
+/*
+ * A client that knows the public id of a job but not its key gets no answer, not even with
+ * a proof that another client has sent.
  */
 static void a_proof_without_the_key_is_refused(void **state)
 {
@@ -415,7 +420,7 @@ static void a_silent_daemon_costs_one_bounded_wait(void **state)
 	assert_true(sr_sys_now_ms() - begin < 3500);
 	begin = sr_sys_now_ms();
 	assert_int_equal(find(&a, n.address, 10, "127.0.0.4", 21, &found, error), -ENOENT);
-	/* No daemon at all is known at once. */
+	/* That no daemon is running is known at once. */
 	assert_int_equal(find(&a, n.address, 10, "127.0.0.5", 22, &found, error), -ENOENT);
 	assert_true(sr_sys_now_ms() - begin < 1000);
 	sr_directory_abandon(&a);
@@ -437,7 +442,7 @@ static void a_killed_daemon_knows_again_what_it_knew(void **state)
 				 0);
 	}
 	assert_int_equal(found.cell, 9);
-	/* b's process does nothing, so nobody but the journal can tell. */
+	/* b's process does nothing, so only the journal can tell. */
 	daemon_kill(&two.h, SIGKILL);
 	start_daemon(&two);
 	assert_int_equal(find(&a, one.address, 19, two.address, 29, &found, NULL), 0);
@@ -451,7 +456,10 @@ static void a_killed_daemon_knows_again_what_it_knew(void **state)
 	two_nodes_end(&one, &two, &a, &b);
 }
 
-/* As `sreplay record` starts it, which does not know how the killed one was started. */
+/*
+ * The successor is started by `sreplay record`, which does not know how the killed daemon
+ * was started.
+ */
 static void a_successor_listens_where_the_killed_daemon_did(void **state)
 {
 	struct sr_directory a, b;
@@ -489,14 +497,14 @@ static void a_successor_with_an_address_of_its_own_listens_there(void **state)
 	snprintf(two.listen, sizeof(two.listen), "127.0.0.4:%d", port);
 	start_daemon(&two);
 	assert_int_equal(find(&a, one.address, 10, "127.0.0.4", 20, &found, NULL), 0);
-	/* That is inherited in turn. */
+	/* The next successor inherits this address. */
 	daemon_kill(&two.h, SIGKILL);
 	daemon_start(&two.h, NULL);
 	assert_int_equal(find(&a, one.address, 10, "127.0.0.4", 20, &found, NULL), 0);
 	two_nodes_end(&one, &two, &a, &b);
 }
 
-/* The port of a daemon that is still going away is waited for. */
+/* A daemon waits for the port of one that is still ending. */
 static void a_port_that_is_taken_for_a_moment_is_waited_for(void **state)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
@@ -513,7 +521,7 @@ static void a_port_that_is_taken_for_a_moment_is_waited_for(void **state)
 	add(&a, one.address, 10);
 	add(&b, two.address, 20);
 	close(fd);
-	/* Not by asking: a host that refused is left alone for a while. */
+	/* Do not wait by asking: a host that refused is left alone for a while. */
 	for (int i = 0; i < 100 && err; i++) {
 		int probe = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -548,7 +556,7 @@ static void a_question_waits_for_the_successor_of_a_killed_daemon(void **state)
 	two_nodes_end(&one, &two, &a, &b);
 }
 
-/* Goes on after so long; it is the caller's to wait for. */
+/* Stops the daemon for this time; the caller waits for the returned process. */
 static pid_t stop_for(pid_t daemon, unsigned int us)
 {
 	pid_t child;
@@ -637,7 +645,7 @@ static void who_could_not_join_in_time_does_so_with_a_question(void **state)
 	node_end(&n);
 }
 
-/* Nor does one who was refused ask for ever. */
+/* A process that was refused does not ask for ever. */
 static void who_is_refused_joins_no_more(void **state)
 {
 	struct sr_directory a;
@@ -699,7 +707,7 @@ static void a_process_that_ended_is_forgotten(void **state)
 		sleep_us(10000);
 	}
 	assert_int_equal(err, -ENOENT);
-	/* Nor does a daemon learn of it from the journal. */
+	/* A daemon does not find it in the journal either. */
 	daemon_kill(&n.h, SIGKILL);
 	start_daemon(&n);
 	assert_int_equal(find(&a, n.address, 10, n.address, 20, &found, NULL), -ENOENT);

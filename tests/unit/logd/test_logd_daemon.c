@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The daemon and its clients, as long as nothing goes wrong around them. */
+/* The daemon and its clients while nothing fails around them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ static void write_exit(struct sr_ring *ring)
 	sr_ring_commit(ring, sizeof(*payload));
 }
 
-/* Runs body in a process of its own, as rank; its exit status. */
+/* Runs body in a process of its own, with this rank; returns its exit status. */
 static int in_process(struct harness *h, int32_t rank,
 		      void (*body)(struct harness *h, struct sr_client *c, struct sr_ring *ring))
 {
@@ -96,7 +96,7 @@ static void write_and_finish(struct harness *h, struct sr_client *c, struct sr_r
 	write_some(ring, 0, 3000);
 	if (sr_client_finish(c, 10000))
 		_exit(91);
-	/* What finish promises holds when it returns. */
+	/* All records are on disk when finish returns. */
 	if (!check_stream(h->trace, 0, 0, SEED, &found) || found.records != 3000)
 		_exit(92);
 	write_exit(ring);
@@ -371,7 +371,7 @@ static void test_thread_that_ends_without_a_daemon_loses_nothing(void **state)
 	sr_client_abandon(&l.c);
 }
 
-/* A process of one `sreplay record` need not wait for those of others in the same trace. */
+/* A process of one `sreplay record` need not wait for processes of others in the same trace. */
 static void test_wait_is_for_one_session_where_one_is_named(void **state)
 {
 	uint8_t mine[SR_SESSION_BYTES] = "mine", others[SR_SESSION_BYTES] = "others";
@@ -420,7 +420,10 @@ int main(int argc, char **argv)
 	    DAEMON_TEST(test_idle_daemon_ends_itself),
 	};
 
-	/* The environment of /proc is that of the start: bytes that are no UTF-8, from there. */
+	/*
+	 * /proc shows the environment of the start, and its bytes need not be UTF-8: set them
+	 * before that.
+	 */
 	if (!getenv("TEST_LOGD_ODD")) {
 		setenv("TEST_LOGD_ODD", "\xff\xfe odd", 1);
 		execv("/proc/self/exe", argv);

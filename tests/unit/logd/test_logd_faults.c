@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What goes wrong around the daemon: the program goes on, the trace and a message say why. */
+/*
+ * Faults around the daemon: the program continues, and the trace and a message say what
+ * happened.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -69,7 +72,7 @@ static void begin(struct harness *h, struct client *c)
 	assert_int_equal(sr_client_add_ring(&c->c, 0, &c->ring), 0);
 }
 
-/* How many records got in; a program that never waits for long. */
+/* Writes until the ring stops; returns the number of records. The program never waits for long. */
 static uint64_t write_until_stopped(struct client *c, uint64_t most)
 {
 	for (uint64_t n = 0; n < most; n++) {
@@ -288,7 +291,10 @@ static void test_second_daemon_is_refused(void **state)
 	assert_non_null(strstr(line, number));
 }
 
-/* A killed daemon has its lock until it is gone: here a process that has it and answers nobody. */
+/*
+ * A killed daemon keeps its lock until the process is gone. Here a process holds the lock
+ * and answers nobody.
+ */
 static void test_dying_daemon_is_waited_for(void **state)
 {
 	struct harness *h = *state;
@@ -307,7 +313,7 @@ static void test_dying_daemon_is_waited_for(void **state)
 	}
 	close(fd);
 	daemon_start(h, NULL);
-	/* It did not start beside it. */
+	/* The new daemon did not start while the old one lived. */
 	assert_int_equal(waitpid(dying, &status, WNOHANG), dying);
 	/* Killed and not waited for, as a shell does it. */
 	kill(h->daemon, SIGKILL);
@@ -390,7 +396,7 @@ static void test_silent_daemon_delays_one_thread_once(void **state)
 			assert_true(pattern_write(&rings[i], SEED, n));
 	}
 	kill(h->daemon, SIGCONT);
-	/* It goes on, and nothing was lost. */
+	/* The daemon continues, and nothing was lost. */
 	assert_int_equal(sr_client_finish(&c.c, 20000), 0);
 	for (uint32_t i = 0; i < 6; i++) {
 		assert_true(check_stream(h->trace, 0, i + 1, SEED, &found));
@@ -419,7 +425,7 @@ static void test_silent_daemon_is_given_up_once(void **state)
 		assert_null(sr_ring_reserve(&c.ring, SR_REC_CALL, 8));
 	assert_true(sr_client_finish(&c.c, 1000) < 0);
 	assert_int_equal(give_ups, 1);
-	/* What was in the ring is written, and the mark says that it is not all. */
+	/* The content of the ring is written, and the mark says that records are missing. */
 	kill(h->daemon, SIGCONT);
 	sr_ring_close(&c.ring);
 	for (int i = 0; i < 1000; i++) {
@@ -510,7 +516,7 @@ static void test_daemon_without_descriptors_waits_quietly(void **state)
 	ticks = cpu_ticks(h->daemon);
 	sleep_us(1000000);
 	assert_true(cpu_ticks(h->daemon) - ticks < 20); /* of 100 */
-	/* Who waits is served when others have gone. */
+	/* A waiting client is served when others have gone. */
 	for (int i = 0; i < 64; i++)
 		close(sockets[i]);
 	fd = sr_client_status(h->socket);
@@ -579,7 +585,7 @@ static void test_no_daemon_is_said_with_a_remedy(void **state)
 	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), -ENOENT);
 	assert_non_null(strstr(error, h->socket));
 	assert_non_null(strstr(error, "sreplay-logd --daemonize"));
-	/* Nothing of it is left, nor does any function mind. */
+	/* Nothing is left of the client, and all functions still accept it. */
 	sr_client_check(&c);
 	assert_int_equal(sr_client_finish(&c, 10), -ENOTCONN);
 	sr_client_abandon(&c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regular files that recorded processes read: what the trace knows of them afterwards. */
+/* Regular files that recorded processes read: what the trace contains about them. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static void open_as_program(const char *path, int flags)
 	close(fd);
 }
 
-/* What the trace has when all is written. */
+/* Returns what the trace contains when all is written. */
 static json_t *noted(struct fixture *f)
 {
 	struct sr_trace *t;
@@ -149,7 +149,7 @@ static void test_a_file_that_is_written_to_in_place_is_an_input(void **state)
 	json_decref(files);
 }
 
-/* How many files, drafts included, a directory of the trace has. */
+/* The number of files, including drafts, in a directory of the trace. */
 static int entries_of(const struct fixture *f, const char *name)
 {
 	char path[400];
@@ -191,7 +191,7 @@ static void test_kept_content_is_in_the_trace(void **state)
 	json_decref(files);
 }
 
-/* The daemon is busy with another one, and far behind the program. */
+/* The daemon is busy with another file and far behind the program. */
 static void test_a_file_that_changes_before_it_is_hashed_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -234,7 +234,7 @@ static void test_a_killed_daemon_has_noted_that_there_was_a_file(void **state)
 	assert_null(text_of(files, 0, "xxh3"));
 	json_decref(files);
 	sr_trace_close(t);
-	/* The next one takes what comes then. */
+	/* The next daemon accepts what comes then. */
 	daemon_start(&f->h, NULL);
 	write_file(in_dir(f, "a"), "abc");
 	open_as_program(in_dir(f, "a"), O_RDONLY);

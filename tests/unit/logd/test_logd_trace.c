@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Traces on disk: what is written is read back; what is torn or damaged is noticed. */
+/* Traces on disk: what was written is read back, and torn or damaged files are noticed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -375,7 +375,7 @@ static void expect_remedy(const char *text, const char *path)
 	assert_non_null(strstr(text, "the sreplay that recorded it"));
 }
 
-/* The first release's traces have other names for some records. */
+/* Some records have other names in traces of the first release. */
 static void test_version_1_is_refused_with_the_remedy(void **state)
 {
 	struct sr_stream_header h;
@@ -442,7 +442,9 @@ static void test_unknown_version_is_named(void **state)
 
 /* ---- the next daemon ---- */
 
-/* As if the daemon had been killed when `cut` bytes were written and nothing after `tail` released.
+/*
+ * Resumes as if the daemon had been killed with `cut` bytes written and nothing after
+ * `tail` released.
  */
 static void resume_from(struct fixture *f, const void *data, size_t cut, uint64_t tail)
 {
@@ -472,7 +474,10 @@ static void test_next_daemon_neither_loses_nor_doubles(void **state)
 	/* Nothing released: all 40 records are in the ring, some of them in the file too. */
 	for (size_t cut = 0; cut <= size; cut++)
 		resume_from(&f, data, cut, 0);
-	/* Released up to the third frame: a cut there would lose, and cannot happen. */
+	/*
+	 * All is released up to the third frame: a cut before that would lose records and
+	 * cannot happen.
+	 */
 	resume_from(&f, data, size - 3, 30 * 16);
 	resume_from(&f, data, size, 40 * 16);
 	free(data);
@@ -512,7 +517,7 @@ static struct marks read_marks(const struct fixture *f)
 	return m;
 }
 
-/* As if the next daemon had found the file as it is. */
+/* Lets the next daemon find the file as it is. */
 static void next_daemon(struct fixture *f)
 {
 	stream_free(f->stream);
@@ -529,7 +534,7 @@ static void expect_dropped_once(struct fixture *f, uint32_t last)
 	assert_true(m.ended);
 }
 
-/* A daemon may be killed after any byte of the marks at the end; the next one says the rest. */
+/* A daemon may be killed after any byte of the last marks; the next daemon writes the rest. */
 static void test_last_marks_are_written_once(void **state)
 {
 	size_t records, size;
@@ -668,14 +673,17 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 
 /* ---- describing a process ---- */
 
-/* In a process of its own: it gives up root, who may open any mapping by its range. */
+/*
+ * Runs in a process of its own because it gives up root, which may open any mapping by its
+ * range.
+ */
 static void describe_with_fifo(const char *dir)
 {
 	const struct process_facts facts = {.pid = getpid(), .id = process};
 	char path[200], error[400] = "";
 	int fd;
 
-	/* What /proc calls a file that was removed can be the name of another one. */
+	/* The name that /proc gives for a removed file may belong to another file now. */
 	snprintf(path, sizeof(path), "%s/x", dir);
 	fd = open(path, O_RDWR | O_CREAT, 0600);
 	if (fd < 0 || ftruncate(fd, 4096) ||

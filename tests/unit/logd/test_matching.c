@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_matching.c: which request a completion belongs to, by cases and against a
- * naive model of devices with many queue pairs on one completion queue.
+ * test_matching.c: which request a completion belongs to. Individual cases, and a
+ * comparison with a naive model of devices with many queue pairs on one completion queue.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 enum { MOST = 4096 };
 
-/* A request of the test's, and what was said of it. */
+/* A request of the test, and what was reported about it. */
 struct request {
 	struct sr_send_request r;
 	int succeeded, failed, left, passed;
@@ -56,7 +56,7 @@ static void post(struct sr_send_queue *q, struct request *r, uint64_t wr_id, boo
 	sr_send_queue_post(q, &r->r);
 }
 
-/* The request that a completion is of; NULL: none. */
+/* The request that a completion belongs to; NULL if there is none. */
 static struct request *complete(struct sr_send_queue *q, uint64_t wr_id, enum ibv_wc_status status)
 {
 	struct sr_send_request *r = sr_send_queue_find(q, NULL, wr_id, status);
@@ -136,7 +136,7 @@ static void a_flush_that_is_reported_first_vouches_for_the_unsignaled_only(void 
 	assert_int_equal(r[1].succeeded, 0);
 }
 
-/* The first flush is of one of two requests: of which, only the program may know. */
+/* The first flush belongs to one of two requests; only the program may know to which. */
 static void a_flush_with_a_wr_id_of_several_vouches_for_none_of_them(void **state)
 {
 	struct sr_send_queue q;
@@ -172,7 +172,9 @@ static void what_completed_before_a_reset_may_be_polled_after_it(void **state)
 	assert_int_equal(q.count, 0);
 }
 
-/* Of what the reset dropped nothing is known, and a failure before it says nothing of what follows.
+/*
+ * Nothing is known about requests that the reset dropped, and a failure before the reset
+ * says nothing about later requests.
  */
 static void a_reset_drops_what_has_no_completion(void **state)
 {
@@ -254,8 +256,8 @@ static void receives_complete_in_order_and_shared_ones_by_wr_id(void **state)
 /* ---------------------------------------------------------------- random */
 
 /*
- * A device, naively: a flat array of all that was ever posted, of which each has its
- * status once the device is done with it; and what the matching should have said.
+ * A naive device: an array of all posted requests with the status that the device gave
+ * them, and what the matching should have reported.
  */
 struct model {
 	struct sr_send_queue q;
@@ -295,7 +297,7 @@ static void device_step(int queue)
 		cq[cq_last++] = (struct wc){queue, i, status};
 }
 
-/* The rules once more, over all that was ever posted. */
+/* Applies the same rules to all requests that were ever posted. */
 static void model_complete(struct model *m, int done, enum ibv_wc_status status)
 {
 	for (int i = 0; i < done; i++) {
@@ -335,7 +337,7 @@ static uint64_t new_id(enum ids ids, int n)
 	return ids == OWN ? 100 + (uint64_t)n : ids == ONE ? 5 : (uint64_t)rand() % 3;
 }
 
-/* With one thread that polls: nothing is said of a request that is not so. */
+/* With one polling thread, nothing wrong is ever reported about a request. */
 static void assert_sound(const struct model *m)
 {
 	for (int i = 0; i < m->posted; i++) {

@@ -47,7 +47,7 @@ static void put_number(struct sr_ring *r, uint64_t number)
 	sr_ring_commit(r, sizeof(number));
 }
 
-/* The first record that waits. */
+/* The first record in the ring. */
 static const struct sr_record *front(struct sr_ring *r)
 {
 	const void *records;
@@ -270,7 +270,7 @@ static void fail_of_waiting(void *ring)
 	fail_msg("a lossy ring waits");
 }
 
-/* A consumer that never comes: whatever is written, the producer comes back. */
+/* The consumer never comes: whatever the producer writes, it does not wait for ever. */
 static void test_lossy_never_waits_for_a_large_record(void **state)
 {
 	struct iovec large = {calloc(1, 2 * SMALL), 0};
@@ -286,7 +286,7 @@ static void test_lossy_never_waits_for_a_large_record(void **state)
 
 		large.iov_len = sizes[i];
 		ret = sr_ring_writev(&p.out, SR_REC_CALL, &large, 1);
-		/* Only the first fits beside what is there, and nothing does beside that one. */
+		/* Only the first one fits in the remaining room. */
 		assert_int_equal(ret, i == 0 ? 0 : -EPIPE);
 	}
 	free(large.iov_base);

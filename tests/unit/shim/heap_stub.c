@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap_stub.c: shim/memory/heap.h for unit tests: the shim's arena, and no interposed
+ * heap_stub.c: shim/memory/heap.h for unit tests: the shim's arena without an interposed
  * malloc, so that the sanitizers keep theirs.
  */
 #include "shim/memory/heap.h"
@@ -51,7 +51,7 @@ void sr_free(void *p)
 		sr_arena_free(&arena, p);
 }
 
-/* shim/verbs/regions.h: there are none. */
+/* shim/verbs/regions.h: unit tests have no regions. */
 bool sr_regions_on;
 
 bool sr_exposed_touches(const void *addr, size_t length)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_arena.c: blocks of the arena are aligned, apart from each other, and used again. */
+/* test_arena.c: blocks of the arena are aligned, do not overlap, and are used again. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static void a_freed_block_is_used_again(void **state)
 	sr_arena_free(&arena, p);
 }
 
-/* A replay writes objects where they were; memory has to be there by then. */
+/* A replay writes objects at their recorded addresses, so memory must be there. */
 static void it_reaches_as_far_as_asked(void **state)
 {
 	char *far = (char *)BASE + (100ull << 20);
@@ -56,7 +56,7 @@ static void it_reaches_as_far_as_asked(void **state)
 	assert_int_equal(sr_arena_reach(&arena, (char *)BASE - 1, 1), -EFAULT);
 }
 
-/* Random allocations; each block is filled with its own byte and must keep it until it is freed. */
+/* Random allocations: each block is filled with its own byte and must keep it until it is freed. */
 static void blocks_do_not_overlap(void **state)
 {
 	enum { LIVE = 500, ROUNDS = 50000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_clock_posts.c: of the shim's own requests around those of the program,
- * nothing is seen: their completions are taken out, a READER's stands for the
- * request in front of it, a CLOCK's failure is that of the one behind it.
+ * test_clock_posts.c: the program sees nothing of the shim's own requests around its own.
+ * Their completions are removed; a READER's completion stands for the request before it,
+ * and a CLOCK's failure becomes that of the request after it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static struct sr_received received;
 static struct sr_clock_qp clock_qp;
 static int clocks_read;
 
-/* What clock_posts.c and wq.c use of the rest of the shim. */
+/* The parts of the shim that clock_posts.c and wq.c use. */
 const struct sr_call_desc sr_calls[SR_CALL_COUNT];
 
 uint64_t sr_real(const struct sr_call_desc *d, const uint64_t *a)
@@ -42,7 +42,7 @@ void *sr_mr_written(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_
 	return (void *)(uintptr_t)addr;
 }
 
-/* A READ with a READER behind it, or an atomic with a CLOCK in front of it as well. */
+/* A READ followed by a READER, or an atomic with a CLOCK before it, too. */
 struct posts {
 	struct sr_qp q;
 	struct sr_wqe *clock, *program, *reader;
@@ -82,7 +82,7 @@ static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status sta
 	return (struct ibv_wc){.wr_id = (uintptr_t)wqe, .status = status, .vendor_err = status * 3};
 }
 
-/* Completions that one poll brings; how many the program sees. */
+/* Passes the completions of one poll; returns how many of them the program sees. */
 static int seen(struct ibv_wc *wc, int n)
 {
 	received.count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_fds.c: what is told of the descriptors that librdmacm opens and closes. */
+/* test_fds.c: what is reported about the descriptors that librdmacm opens and closes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_map.c: the shim's map against a plain array, and read while it is changed. */
+/* test_map.c: compares the shim's map with a plain array, and reads it while it changes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void an_empty_map_has_nothing(void **state)
 static struct sr_map shared;
 static _Atomic int done;
 
-/* Keys that are never taken must be found at any time, whatever grows meanwhile. */
+/* Keys that are never removed must be found at any time, even while the map grows. */
 static void *look(void *unused)
 {
 	while (!done)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_operations.c: each operation pointer of the verbs' structs is described in
- * calls.def, so that none of a program's calls goes by unseen.
+ * test_operations.c: calls.def describes each operation pointer of the verbs structs, so
+ * that no call of a program is missed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,10 @@ static const struct slot described[] = {
 		VERBS, offsetof(struct verbs_context, field)                                       \
 	}
 
-/* Pointers that no program calls: the old ABI's, which are exported functions now; fillers. */
+/*
+ * Pointers that no program calls: those of the old ABI, which are exported functions now,
+ * and fillers.
+ */
 static const struct slot not_operations[] = {
     COMPAT(query_device),
     COMPAT(query_port),
@@ -77,7 +80,10 @@ static int times_in(const struct slot *slots, size_t n, enum kind kind, size_t o
 	return times;
 }
 
-/* From the first operation's offset to the end of the last's, each pointer is one or is none. */
+/*
+ * From the first operation's offset to the end of the last, each pointer is an operation or
+ * listed above.
+ */
 static void assert_covered(enum kind kind, size_t first, size_t end)
 {
 	for (size_t offset = first; offset < end; offset += sizeof(void *)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_processor.c: the table of cpuid, read while the thread is sent from CPU to CPU.
+ * test_processor.c: reads the table of cpuid while the thread moves from CPU to CPU.
  *
- * Leaf 1 tells the number of the CPU it is asked on.  Who is moved between two of its
- * answers sees them differ, and must not take that for subleaves: the linker asks with
- * whatever is in ecx, and was told that the processor has nothing.
+ * Leaf 1 contains the number of the CPU that executes cpuid. A thread that is moved between
+ * two of its answers sees them differ and must not take that for subleaves: the linker asks
+ * with any value in ecx and would learn that the processor has nothing.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -60,7 +60,7 @@ static void a_leaf_without_subleaves_has_none_for_who_is_moved(void **state)
 		assert_int_equal(entries_of(&p, 1), 1);
 		assert_in_range(entries_of(&p, 0x8000001e), 0, 1);
 		sr_processor_ask(&p, 1, 0x12345678, reg);
-		/* SSE2, which x86-64 has. */
+		/* SSE2, which every x86-64 processor has. */
 		assert_true(reg[3] >> 26 & 1);
 	}
 	atomic_store(&over, true);

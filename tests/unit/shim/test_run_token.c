@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_run_token.c: one thread at a time has the run token, all of them get it, and none that keeps it
- * to itself has it for ever.
+ * test_run_token.c: only one thread at a time has the run token, all threads get it, and no
+ * thread can keep it for ever.
  *
- * What the threads write with it in hand is plain memory: built with ThreadSanitizer where there
- * is one, it is told of every two of them that have it at once, or one after the other without
- * seeing what the other did.
+ * Threads write plain memory while they have the token. If the test is built with
+ * ThreadSanitizer, that reports any two threads that have the token at once, or one after
+ * the other without seeing the other's writes.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -28,11 +28,14 @@ static void result(bool good, const char *what)
 	failed += !good;
 }
 
-/* With the run token in hand only. */
+/* Accessed only with the run token. */
 static uint64_t counter, owner_of[THREADS * ROUNDS];
 static uint64_t kept, passed, preempted;
 
-/* Pieces of program's code that took so long that the run token may be preempted: the processor was taken away. */
+/*
+ * Pieces of program code that took so long that the token may be preempted, because the
+ * thread lost its processor.
+ */
 static _Atomic uint64_t slow;
 
 static uint64_t milliseconds(void)
@@ -75,7 +78,10 @@ static enum sr_token_releasing chosen(struct thread *t)
 	return n < 90 ? SR_TOKEN_BRIEFLY : n < 98 ? SR_TOKEN_FOR_LONG : SR_TOKEN_AWAY;
 }
 
-/* Behind a piece of program's code: the processor may be taken away till the very moment when it has the run token again. */
+/*
+ * Takes the token after a piece of program code; the thread may lose its processor until it
+ * has the token.
+ */
 static enum sr_token_got take_behind(struct thread *t, uint64_t begin)
 {
 	bool is_slow = milliseconds() - begin >= SR_TOKEN_MS - 1;
@@ -85,7 +91,7 @@ static enum sr_token_got take_behind(struct thread *t, uint64_t begin)
 	return got;
 }
 
-/* As a thread of a program: calls, some of which wait, and what it does in between. */
+/* Acts as a thread of a program: calls, some of which wait, and program code in between. */
 static void *take_turns(void *argument)
 {
 	struct thread *t = argument;
@@ -198,7 +204,7 @@ static void it_is_preempted(bool computes, const char *what)
 
 /* -------------------------------------------------------- one that never waits */
 
-/* Whatever it calls returns at once; yet the other one has its calls. */
+/* Every call of this thread returns at once, and still the other thread can make its calls. */
 static void *poll_for_ever(void *argument)
 {
 	struct thread *t = argument;

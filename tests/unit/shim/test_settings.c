@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_settings.c: the table of settings, and what the environment makes of it. */
+/* test_settings.c: the table of settings, and how the environment is read with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,7 +68,7 @@ static bool same(const struct sr_setting *s, const struct sr_settings *a,
 	return *t == *u || (*t && *u && !strcmp(*t, *u));
 }
 
-/* The option's parser and the variable's reader make the same of a text. */
+/* The option's parser and the variable's reader interpret a text alike. */
 static void agree(const struct sr_setting *s, const char *text)
 {
 	struct sr_settings of_option = {0}, of_variable;
@@ -82,7 +82,7 @@ static void agree(const struct sr_setting *s, const char *text)
 	setenv("SREPLAY_TRACE", "/t.srec", 1);
 }
 
-/* Both refuse it; the reader's line names the variable, the value and what is expected. */
+/* Both refuse the text; the reader's message names the variable, the value and what is expected. */
 static void refuse(const struct sr_setting *s, const char *text)
 {
 	struct sr_settings read;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program whose signals are shadowed finds what it finds without: each case runs
- * twice, in processes of its own, once with the kernel's calls and once with the
- * shim's while both signals are claimed.  What it says, and how it ends, must
- * be equal.  The second time faults of a claim's come in between, at any place.
+ * A program whose signals are shadowed sees what it would see without the shim. Each case
+ * runs twice, in separate processes: once with the kernel's calls, and once with the shim's
+ * while both signals are claimed. Output and ending must be equal. The second time, faults
+ * of a claim come in between, at any place.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/exposed.h"
 
-/* The shim's heap and sr_self are heap_stub.c's. */
+/* heap_stub.c has the shim's heap and sr_self. */
 
 void *sr_next(struct sr_next_function *next)
 {
@@ -96,7 +96,7 @@ void *sr_heap_place_mapping(size_t size)
 
 static bool shadowed;
 
-/* As at the end of an intercepted call. */
+/* Does what happens at the end of an intercepted call. */
 static uint64_t ended(uint64_t result)
 {
 	if (sr_self.signals.waiting)
@@ -132,7 +132,7 @@ static __sighandler_t signal_(int signo, __sighandler_t handler)
 	return shadowed ? (__sighandler_t)sr_invoke_signal(NULL, a) : signal(signo, handler);
 }
 
-/* A page that the claim opens for a while, as a exposed region's: claim_fault() is a fault in it. */
+/* A page that the claim opens for a while, as for an exposed region; claim_fault() faults in it. */
 static volatile char *claimed_page;
 static volatile int claim_faults;
 
@@ -141,7 +141,7 @@ static bool claim(siginfo_t *info, ucontext_t *uc)
 	if ((char *)info->si_addr != claimed_page)
 		return false;
 	claim_faults++;
-	/* As much stack as a exposed region's fault takes. */
+	/* Use as much stack as a fault in an exposed region. */
 	volatile char room[16 << 10];
 	room[0] = room[sizeof(room) - 1] = 1;
 	mprotect((void *)claimed_page, 4096, PROT_READ | PROT_WRITE);
@@ -377,7 +377,7 @@ static void tell_stack(int signo, siginfo_t *info, void *context)
 
 static void set_alternate(size_t size, int flags)
 {
-	/* An end that a handler without room would run over. */
+	/* A guard area that a handler without enough room would run into. */
 	char *p = mmap(NULL, size + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	mprotect(p + 4096, size, PROT_READ | PROT_WRITE);
@@ -455,7 +455,7 @@ static void touch(int signo, siginfo_t *info, void *context)
 	times++;
 }
 
-/* Its size is all that the handler's own frame needs. */
+/* The stack has just the size that the handler's own frame needs. */
 static void claims_on_a_tiny_stack(void)
 {
 	set_alternate(4096, 0);
@@ -466,7 +466,10 @@ static void claims_on_a_tiny_stack(void)
 	say("%d", times);
 }
 
-/* As coroutine libraries make a stack their own: a handler on it, left and come back to. */
+/*
+ * Like a coroutine library, makes a stack its own: a handler on that stack is left and
+ * returned to.
+ */
 static jmp_buf in_stack, in_main;
 
 static void begin_coroutine(int signo, siginfo_t *info, void *context)

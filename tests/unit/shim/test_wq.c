@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_wq.c: a completion gets the program's wr_id back and tells exactly the
- * bytes that it proves to be in memory, whatever the order, the signaling, the
- * errors, and whether the queue pair is still there.
+ * test_wq.c: a completion gets the program's wr_id back and reports exactly the bytes that
+ * it proves to be in memory, for any order, signaling and errors, and also after the queue
+ * pair is gone.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -191,7 +191,7 @@ static void a_refused_post_leaves_no_trace(void **state)
 	sr_wq_retire(sq, NULL);
 }
 
-/* The queue pair is destroyed; what it had completed is polled later. */
+/* The queue pair is destroyed; its completions are polled later. */
 static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 {
 	struct sr_wq *rq, *sq;
@@ -215,8 +215,9 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 }
 
 /*
- * A thread has the last completions of a queue in its hands, while others find the
- * completion queue drained and retire more: what it looks at must still be there.
+ * A thread still handles the last completions of a queue while others find the completion
+ * queue drained and retire more queues: the memory that the thread reads must still be
+ * there.
  */
 static void what_another_poll_holds_is_kept(void **state)
 {
@@ -271,7 +272,7 @@ static void what_is_retired_during_a_poll_is_kept(void **state)
 	sr_cq_free(sr_cq_take(&cq));
 }
 
-/* Two threads poll one completion queue: the second's later completion may be told first. */
+/* Two threads poll one completion queue: the later completion may be reported first. */
 static void completions_told_in_another_order_keep_their_wr_ids(void **state)
 {
 	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
@@ -284,7 +285,7 @@ static void completions_told_in_another_order_keep_their_wr_ids(void **state)
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 2);
 	assert_arrived(0, 0, 8);
-	/* What is posted meanwhile must not get the first one's place. */
+	/* Requests posted meanwhile must not get the first one's place. */
 	for (uint64_t n = 0; n < 100; n++)
 		post(sq, 100 + n, SR_WQE_SOURCE, NULL);
 	wc = completion(first, IBV_WC_SUCCESS, 0);
@@ -294,7 +295,7 @@ static void completions_told_in_another_order_keep_their_wr_ids(void **state)
 	sr_wq_retire(sq, NULL);
 }
 
-/* After an error each request has a completion, the unsignaled as well. */
+/* After an error each request has a completion, including unsignaled requests. */
 static void flushes_told_in_another_order_keep_their_wr_ids(void **state)
 {
 	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
@@ -310,7 +311,7 @@ static void flushes_told_in_another_order_keep_their_wr_ids(void **state)
 	sr_wq_retire(sq, NULL);
 }
 
-/* The failure is told after a flush that came of it: two threads poll. */
+/* The failure is reported after a flush that it caused: two threads poll. */
 static void a_flush_does_not_vouch_for_a_read_that_failed(void **state)
 {
 	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
@@ -328,7 +329,7 @@ static void a_flush_does_not_vouch_for_a_read_that_failed(void **state)
 	complete(&wc);
 	assert_int_equal(wc.wr_id, 1);
 	assert_int_equal(received.count, 0);
-	/* From here on all are flushed, in whatever order that is told. */
+	/* From here on all requests are flushed, reported in any order. */
 	post(sq, 3, SR_WQE_FETCH, &lists[2]);
 	wc = completion(post(sq, 4, SR_WQE_SOURCE, NULL), IBV_WC_WR_FLUSH_ERR, 0);
 	complete(&wc);
@@ -351,7 +352,10 @@ static void a_flush_vouches_for_what_was_unsignaled(void **state)
 	sr_wq_retire(sq, NULL);
 }
 
-/* A queue in error takes requests and flushes them, for as long as the program likes. */
+/*
+ * A queue pair in the error state accepts requests and flushes them for as long as the
+ * program likes.
+ */
 static void flushed_requests_are_used_again(void **state)
 {
 	struct sr_wq *sq = sr_wq_create(&context, 1, 16, true);
@@ -400,7 +404,10 @@ static void a_poll_of_several_queues(void **state)
 
 enum { STORM = 200000, STORM_DEPTH = 64 };
 
-/* A send queue between two threads: wr_ids go from one to the other by a ring, as a device's. */
+/*
+ * A send queue between two threads: wr_ids pass through a ring from one to the other, as on
+ * a device.
+ */
 struct storm {
 	struct sr_wq *sq;
 	_Atomic uint64_t head, tail;
@@ -438,7 +445,7 @@ static void one_thread_posts_and_another_polls(void **state)
 		while (n - atomic_load_explicit(&s.tail, memory_order_acquire) == STORM_DEPTH)
 			sched_yield();
 		sr_wq_lock_posts(s.sq);
-		/* Now and then one is refused behind it. */
+		/* Sometimes a later request is refused. */
 		wqe = post(s.sq, n, SR_WQE_SOURCE, NULL);
 		wqe->request.signaled = true;
 		if (n % 7 == 0)
