@@ -22,7 +22,7 @@
  */
 bool sr_fd_is_ordinary(int fd);
 
-/* What the program has opened.  Part of the trace format. */
+/* What kind of file the program has opened. Part of the trace format. */
 enum sr_fd_class {
 	SR_FD_PLAIN,   /* a regular file, a directory, /dev/null, ...: not captured */
 	SR_FD_OUTSIDE, /* anything else: devices, FIFOs, /proc, /sys */

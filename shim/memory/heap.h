@@ -52,8 +52,9 @@ int sr_heap_init(void);
 void sr_heap_look_up(void);
 
 /*
- * The function behind the shim's mmap or munmap; NULL for any other name.  A library that writes
- * code into the function that it finds (UCX) must find this one: see is_watched in heap.c.
+ * The function behind the shim's mmap or munmap; NULL for any other name. A library that
+ * writes code into the function that it finds (UCX) must find this one: see is_watched in
+ * heap.c.
  */
 void *sr_heap_next_mapper(const char *name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* notes.h: records that are not calls.  Operations of the engine (core/engine.h). */
+/* notes.h: writes records that are not calls. Operations of the engine (core/engine.h). */
 #ifndef SHIM_RECORD_NOTES_H
 #define SHIM_RECORD_NOTES_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs of tests/programs that have cases, and name them when they are given none: each case, some times.
+"""Runs each case of a program of tests/programs several times. The program names its cases when it gets none.
 
 The tests' arguments are [RUNS [CASE...]].
 """

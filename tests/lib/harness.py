@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the end-to-end tests share: running sreplay, and counting in TAP."""
+"""Shared by the end-to-end tests: runs sreplay and reports results in TAP."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import time
 BUILD = os.environ.get("SREPLAY_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 SREPLAY = os.path.join(os.path.realpath(BUILD), "replay", "sreplay")
 
-# In the emulated machine a program runs some 13 times slower than natively.
+# In the emulated machine a program runs about 13 times slower than natively.
 RECORD_SECONDS = 120
 REPLAY_SECONDS = 120
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the documents refer to exists: links and their anchors, files of the source tree, and functions in docs/internals.
+"""What the documents refer to must exist: links and their anchors, source files, and functions in docs/internals.
 
     documents.py SOURCE-ROOT
 """
@@ -11,7 +11,7 @@ import re
 import sys
 
 FOLDERS = "shim|replay|logd|nicclock|include|tests|ci|bench|docs"
-# Folders and files that are an example's, or were there once.
+# Folders and files of examples, or that existed once.
 PLACEHOLDERS = re.compile(r"SUBJECT|NAME|docs/windows\.md")
 
 

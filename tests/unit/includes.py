@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Includes point down the layers of docs/internals/architecture.md, and no modules include each other in a circle.
+"""Includes must point down the layers of docs/internals/architecture.md, and modules must not form a circle.
 
     includes.py SOURCE-ROOT
 

@@ -2,27 +2,26 @@
 /*
  * standin.h: a libibverbs.so.1 without devices, for measurements and native tests.
  *
- * It has one device, standin0, and objects as a real provider makes them:
- * extended contexts with operation tables, work request builders per queue pair.
- *   device.c   the device, contexts, protection domains, regions, channels
- *   queues.c   completion queues, shared receive queues, queue pairs
- *   post.c     the posting operations and the builders of ibv_qp_ex
- *   wire.c     what a posted request does
+ * It has one device, standin0, and objects like a real provider's: extended contexts with
+ * operation tables, and work-request builders for each queue pair.
+ *     device.c   the device, contexts, protection domains, regions, channels
+ *     queues.c   completion queues, shared receive queues, queue pairs
+ *     post.c     the posting operations and the builders of ibv_qp_ex
+ *     wire.c     what a posted request does
  *
- * A queue pair that was never connected completes what is posted to it at once
- * and moves no data: a benchmark then measures what is around the operations.
- * One that was moved to RTR with the number of a queue pair of this process as
- * its destination talks to that one, with the orders, completions and errors of
- * RC (or UC, UD, XRC).
+ * A queue pair that was never connected completes each request at once and moves no data: a
+ * benchmark then measures what surrounds the operations. A queue pair that was moved to RTR
+ * with the number of a queue pair of this process as its destination exchanges messages
+ * with that one, with the orders, completions and errors of RC (or UC, UD, XRC).
  *
- * Requests are executed in the post, or, with STANDIN_SEED=N or =time in the
- * environment, a few at a time and of queue pairs taken by chance, in later
- * calls: completions of different queue pairs then come in any order.
+ * Requests are executed in the post. With STANDIN_SEED=N or =time in the environment, they
+ * are executed in later calls, a few at a time and from randomly chosen queue pairs:
+ * completions of different queue pairs then come in any order.
  *
- * With STANDIN_THREAD=N they are executed by a thread, with pauses of chance
- * between them, as by a real device: memory changes while the program makes no call.
+ * With STANDIN_THREAD=N a thread executes them, with random pauses between them, like a
+ * real device: memory changes while the program makes no call.
  *
- * One lock guards everything; a process of one thread does not take it.
+ * One lock guards everything; a process with one thread does not take it.
  */
 #ifndef STANDIN_H
 #define STANDIN_H

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * run.c: pgasrun, which starts the ranks of a program and lets them exchange their addresses.
+ * run.c: pgasrun, which starts the ranks of a program and lets them exchange their
+ * addresses.
  *
- *   pgasrun -n N [-w LIST COMMAND]... [-o DIR] [-t SECONDS] PROGRAM [ARGUMENT...]
+ *     pgasrun -n N [-w LIST COMMAND]... [-o DIR] [-t SECONDS] PROGRAM [ARGUMENT...]
  *
- * -w puts COMMAND in front of the program in the ranks of LIST ("0,2-3"), as words between blanks;
- * %r in it becomes the rank. -o leaves the standard output of rank R in DIR/R.out and its standard
- * error in DIR/R.err. -t ends all after so long.
+ * -w puts COMMAND before the program in the ranks of LIST ("0,2-3"), split into words at
+ * blanks; %r in it becomes the rank. -o writes the standard output of rank R to DIR/R.out
+ * and its standard error to DIR/R.err. -t ends all ranks after this time.
  *
- * The exit status is 0 if all ranks ended with it, else that of the first one that did not; 124
- * after the time limit. When a rank fails (but for a wrong answer, status 1) the others are ended,
- * since they would wait for it.
+ * The exit status is 0 if all ranks exited with 0, otherwise the status of the first rank
+ * that did not; 124 after the time limit. When a rank fails (except with status 1, a wrong
+ * answer), pgasrun ends the others, since they would wait for it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,7 +34,7 @@
 #define MAX_PREFIXES 8
 #define MAX_WORDS    256
 #define LOOK_MS      50 /* for ended ranks */
-/* The status of a rank that came to its end, and with it all others. */
+/* The status of a rank that ended, and that ends all others. */
 #define WRONG_ANSWER 1
 
 struct prefix {
@@ -51,7 +52,7 @@ static struct {
 static pid_t children[MAX_RANKS];
 static int running, first_failure;
 
-/* One exchange: who has sent what; answered when all have. */
+/* One exchange: which ranks have sent their part; answered when all have. */
 static struct {
 	int fds[MAX_RANKS], n;
 	char *all;

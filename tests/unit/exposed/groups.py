@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The instructions that lie under a jump (shim/exposed/x86/relocate.c) are those that objdump sees.
+"""The instructions under a jump (shim/exposed/x86/relocate.c) must be those that objdump finds.
 
     groups.py PROGRAM [FILE...]
 
-PROGRAM is groups.c. Each instruction of each file's code is taken for one that is to be replaced.
+PROGRAM is groups.c. The test treats each instruction of each file's code as one to replace.
 """
 
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Prints functions of two or three instructions in a row that touch memory, of lengths that lie under one jump (test_rows.c).
+"""Prints functions with two or three memory instructions in a row that are short enough for one jump (test_rows.c).
 
     rows.py SEED NUMBER
 """

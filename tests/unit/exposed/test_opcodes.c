@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_opcodes.c: our table of opcodes against Zydis, over random encodings.
+ * test_opcodes.c: compares our table of opcodes with Zydis, over random encodings.
  *
- *	SREPLAY_TEST_ENCODINGS=20000000 SREPLAY_TEST_SEED=7 test_opcodes
+ *     SREPLAY_TEST_ENCODINGS=20000000 SREPLAY_TEST_SEED=7 test_opcodes
  *
- * Where our decoder knows an instruction, Zydis must read the same.  Bytes that Zydis refuses raise an exception before any
- * access to memory, so that it does not matter what we say of them.
+ * If our decoder knows an instruction, Zydis must read it the same way. Bytes that Zydis
+ * rejects raise an exception before any access to memory, so our result for them does not
+ * matter.
  */
 #include <Zydis/Zydis.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The table of direct verbs in calls.def against the libraries and headers that are installed.
+"""Compares the table of direct verbs in calls.def with the installed libraries and headers.
 
     direct_table.py CALLS.DEF
 

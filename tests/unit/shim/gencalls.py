@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What calls.def's language does not have is refused, with the line and what there is instead.
+"""gencalls.py must refuse what calls.def's language does not have; the message names the line and the alternatives.
 
     gencalls.py GENCALLS.PY CALLS.DEF
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every system call of x86-64 is described, harmless, or among these, which are named when one is made.
+"""Every system call of x86-64 must be described, harmless, or in the list that the shim reports when one is made.
 
     syscalls.py SOURCES SYSCALLS.GEN.C
 
-SOURCES: shim/calls/trap/trap.c. A call that the kernel's headers have and this version does not know fails this test.
+SOURCES: shim/calls/trap/trap.c. The test fails for a call that is in the kernel's headers but unknown to this version.
 """
 
 import re
