@@ -69,8 +69,7 @@ enum sr_failure {
 };
 
 /*
- * The largest number of arguments of an intercepted call: as many as the ABI passes in
- * registers.
+ * The largest number of arguments of an intercepted call: as many as the ABI passes in registers.
  */
 #define SR_MAX_ARGS 6
 

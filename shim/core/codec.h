@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codec.h: encodes values as bytes and decodes them; every call record consists of these
- * values.
+ * codec.h: encodes values as bytes and decodes them; every call record consists of these values.
  *
- * An encoder appends to an sr_buf, a buffer of the thread in the shim's own memory. A
- * decoder reads through an sr_cursor and never past the end of the record: missing bytes
- * read as zeros and mark the cursor as bad.
+ * An encoder appends to an sr_buf, a buffer of the thread in the shim's own memory. A decoder
+ * reads through an sr_cursor and never past the end of the record: missing bytes read as zeros and
+ * mark the cursor as bad.
  */
 #ifndef SHIM_CORE_CODEC_H
 #define SHIM_CORE_CODEC_H
@@ -48,9 +47,8 @@ struct sr_bytes {
 bool __attribute__((cold)) sr_buf_grow(struct sr_buf *b, size_t n);
 
 /*
- * These functions are inline because they are on the data path: the size of each value is
- * known at compile time, and the copy becomes a single store. (The library is built with
- * -fno-builtin.)
+ * These functions are inline because they are on the data path: the size of each value is known at
+ * compile time, and the copy becomes a single store. (The library is built with -fno-builtin.)
  */
 #define SR_PUT static inline __attribute__((always_inline))
 

@@ -27,7 +27,7 @@ void *sr_next(struct sr_next_function *next);
  */
 void sr_next_find_all(void);
 
-/* Finds a function by name. version NULL: the version that a program is linked to today. */
+/* version NULL: the version that a program is linked to today. */
 void *sr_next_find(const char *name, const char *version, void *_Atomic *cache);
 
 #endif

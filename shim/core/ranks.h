@@ -8,13 +8,12 @@
 #define SR_RANK_MAX 1048576
 
 /*
- * Removes the first range and its comma from the list: 2-5 means the ranks 2 to 5, and 7
- * the rank 7. False if the list does not begin with a range, or if nothing follows the
- * comma.
+ * Removes the first range and its comma from the list: 2-5 means the ranks 2 to 5, and 7 the rank
+ * 7. False if the list does not begin with a range, or if nothing follows the comma.
  */
 bool sr_ranks_next(const char **list, long *first, long *last);
 
-/* Is the whole text a list? An empty text is one. */
+/* An empty text is a list. */
 bool sr_ranks_is_list(const char *list);
 
 #endif

@@ -139,7 +139,6 @@ static bool give(void)
 
 /* ------------------------------------------------- holders without a call */
 
-/* Starts to measure the holder's time. */
 static void watch(struct waiter *w, uint64_t word)
 {
 	int32_t tid = atomic_load(&run_token.tid);

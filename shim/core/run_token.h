@@ -64,12 +64,10 @@ bool sr_token_is_lost(const struct sr_token_hold *h);
 
 /*
  * The shim interrupts the program's code to wait for something that will surely come. Until
- * sr_token_go_on(), no other thread preempts the token. False if another thread already
- * has.
+ * sr_token_go_on(), no other thread preempts the token. False if another thread already has.
  */
 bool sr_token_keep(struct sr_token_hold *h);
 
-/* The thread continues in the program's code. */
 void sr_token_go_on(struct sr_token_hold *h);
 
 enum sr_token_releasing {
@@ -84,7 +82,6 @@ void sr_token_release(struct sr_token_hold *h, enum sr_token_releasing how);
 /* Is the thread in a real call, for which it released the token? */
 bool sr_token_is_released(const struct sr_token_hold *h);
 
-/* The thread ends. */
 void sr_token_drop(struct sr_token_hold *h);
 
 /* The process ends: ends all waiting for the token. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schema.h: calls.def as JSON. Every trace contains it, so that any reader can print its
- * records.
+ * schema.h: calls.def as JSON. Every trace contains it, so that any reader can print its records.
  */
 #ifndef SHIM_CORE_SCHEMA_H
 #define SHIM_CORE_SCHEMA_H

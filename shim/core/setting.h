@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * setting.h: settings.def as a table, and the values that a setting may have. The preloaded
- * library reads variables with it and `sreplay record` its options, so that both accept the
- * same. Nothing here calls malloc or stdio, because a process calls it before its libraries
- * are set up.
+ * library reads variables with it and `sreplay record` its options, so that both accept the same.
+ * Nothing here calls malloc or stdio, because a process calls it before its libraries are set up.
  */
 #ifndef SHIM_CORE_SETTING_H
 #define SHIM_CORE_SETTING_H
@@ -79,8 +78,7 @@ extern const struct sr_renamed sr_renamed_table[SR_RENAMED_COUNT];
 bool sr_setting_is_given(const struct sr_setting *setting, const char *text);
 
 /*
- * Sets the setting's field. If the setting cannot have this value, returns false and sets
- * nothing.
+ * Sets the setting's field. If the setting cannot have this value, returns false and sets nothing.
  */
 bool sr_setting_parse(const struct sr_setting *setting, const char *text, struct sr_settings *into);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* signal_state.h: each thread's state for signals, in sr_thread; shim/signals uses it. */
+/* signal_state.h: each thread's state for signals; shim/signals uses it. */
 #ifndef SHIM_CORE_SIGNAL_STATE_H
 #define SHIM_CORE_SIGNAL_STATE_H
 

@@ -6,8 +6,7 @@
 #include "logd/base/rawsys.h"
 
 /*
- * The limit if the thread neither computes nor sleeps: the machine is busy, or there is no
- * /proc.
+ * The limit if the thread neither computes nor sleeps: the machine is busy, or there is no /proc.
  */
 #define LONG_NS 1000000000
 #define ASLEEP  3

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stall_timeout.h: for how long has another thread of this process been busy? Measured in
- * its own CPU time, so that a thread that gets no time from the machine does not count as
- * busy.
+ * stall_timeout.h: for how long has another thread of this process been busy? Measured in its own
+ * CPU time, so that a thread that gets no time from the machine does not count as busy.
  */
 #ifndef SHIM_CORE_STALL_TIMEOUT_H
 #define SHIM_CORE_STALL_TIMEOUT_H

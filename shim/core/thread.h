@@ -50,8 +50,7 @@ struct sr_thread {
 		      program's */
 	enum sr_heap heap;
 	/*
-	 * In librdmacm or one of its threads: descriptors opened or closed now are the
-	 * library's.
+	 * In librdmacm or one of its threads: descriptors opened or closed now are the library's.
 	 */
 	bool inside_rdmacm;
 	/*
@@ -84,8 +83,7 @@ struct sr_thread {
 	struct sr_order_stream orders; /* what its stream says about the process's clock */
 
 	/*
-	 * The last record (empty if it was a long one), and how often it has been repeated
-	 * since.
+	 * The last record (empty if it was a long one), and how often it has been repeated since.
 	 */
 	uint64_t repeats;
 	uint16_t last_kind;

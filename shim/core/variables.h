@@ -9,7 +9,7 @@
 /* NULL if the variable is not set. */
 const char *sr_variable(const char *name);
 
-/* Removes the variable. Call before the program's main. */
+/* Call before the program's main. */
 void sr_forget_variable(const char *name);
 
 #endif

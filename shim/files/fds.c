@@ -14,8 +14,7 @@
 
 static _Atomic uint64_t captured[WORDS];
 /*
- * The descriptors that librdmacm opened or closed since the last record that listed such
- * changes.
+ * The descriptors that librdmacm opened or closed since the last record that listed such changes.
  */
 static _Atomic uint64_t changed[WORDS];
 static atomic_bool any_changed;

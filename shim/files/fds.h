@@ -33,11 +33,10 @@ void sr_fd_capture(int fd);
 void sr_fd_release(int fd);
 
 /*
- * librdmacm opens descriptors that its caller may never see, in the program's thread or in
- * a thread of its own. A replay must keep these numbers occupied. So each record of a
- * librdmacm call lists the descriptors that the library captured or released since the
- * previous such record. This function returns the next one, and whether it is open now;
- * false when none is left.
+ * librdmacm opens descriptors that its caller may never see, in the program's thread or in a
+ * thread of its own. A replay must keep these numbers occupied. So each record of a librdmacm call
+ * lists the descriptors that the library captured or released since the previous such record. This
+ * function returns the next one, and whether it is open now; false when none is left.
  */
 bool sr_fd_next_change(int32_t *fd, bool *open);
 

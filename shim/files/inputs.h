@@ -20,10 +20,9 @@ void sr_files_start(struct sr_client *client, bool keep);
 void sr_files_stop(void);
 
 /*
- * Call after the program has opened fd with these flags. Ignores anything but regular
- * files, outputs (truncated, or empty and writable), and files in /proc and similar file
- * systems, whose content the kernel generates. Waits until the daemon has noted the file.
- * Preserves errno.
+ * Call after the program has opened fd with these flags. Ignores anything but regular files,
+ * outputs (truncated, or empty and writable), and files in /proc and similar file systems, whose
+ * content the kernel generates. Waits until the daemon has noted the file. Preserves errno.
  */
 void sr_files_opened(int fd, int flags);
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cpuid_trap.h: a replayed program that executes cpuid gets the answers of the recorded
- * processor.
+ * cpuid_trap.h: a replayed program that executes cpuid gets the answers of the recorded processor.
  *
- * arch_prctl(ARCH_SET_CPUID) makes the instruction fault, if the processor supports that
- * (Intel's since Ivy Bridge, some of AMD's; a hypervisor may hide it). The handler answers
- * from the recorded table (processor.h). A recording leaves the instruction alone.
+ * arch_prctl(ARCH_SET_CPUID) makes the instruction fault, if the processor supports that (Intel's
+ * since Ivy Bridge, some of AMD's; a hypervisor may hide it). The handler answers from the
+ * recorded table (processor.h). A recording leaves the instruction alone.
  *
- * The mode belongs to the thread. Threads that it creates inherit the mode; an execve ends
- * it.
+ * The mode belongs to the thread. Threads that it creates inherit the mode; an execve ends it.
  */
 #ifndef SHIM_KERNEL_CPUID_TRAP_H
 #define SHIM_KERNEL_CPUID_TRAP_H

@@ -15,7 +15,6 @@ static size_t to_next_page(const char *p)
 	return PAGE - (uintptr_t)p % PAGE;
 }
 
-/* Reads one byte of each page. */
 static bool are_readable(const struct iovec *pages, size_t n)
 {
 	char bytes[PAGES_AT_ONCE];

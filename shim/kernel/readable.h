@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * readable.h: may the shim read memory that the program passes to a call? If the call would
- * fail with EFAULT, the recorder must not crash.
+ * readable.h: may the shim read memory that the program passes to a call? If the call would fail
+ * with EFAULT, the recorder must not crash.
  *
- * This makes a system call that reads a byte of each page: not for the data path. Any
- * thread.
+ * This makes a system call that reads a byte of each page: not for the data path. Any thread.
  */
 #ifndef SHIM_KERNEL_READABLE_H
 #define SHIM_KERNEL_READABLE_H

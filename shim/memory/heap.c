@@ -102,10 +102,9 @@ void sr_heap_look_up(void)
 }
 
 /*
- * The place in libc that allocates the message for dlerror. A failed dlopen or dlsym leaves
- * that message allocated, and the next such call frees it. One of the two may be the
- * program's and the other a verbs library's, so the message must not come from the
- * program's heap.
+ * The place in libc that allocates the message for dlerror. A failed dlopen or dlsym leaves that
+ * message allocated, and the next such call frees it. One of the two may be the program's and the
+ * other a verbs library's, so the message must not come from the program's heap.
  */
 static const void *dlerror_site;
 static bool finding;
@@ -355,7 +354,6 @@ static size_t usable_size(void *p)
 	return have_next() && next.usable_size ? next.usable_size(p) : 0;
 }
 
-/* Moves a block between arenas, or from the boot area to the heap. */
 static void *move(void *p, size_t size, struct sr_arena *arena)
 {
 	size_t old = usable_size(p);

@@ -52,9 +52,8 @@ int sr_heap_init(void);
 void sr_heap_look_up(void);
 
 /*
- * The function behind the shim's mmap or munmap; NULL for any other name. A library that
- * writes code into the function that it finds (UCX) must find this one: see is_watched in
- * heap.c.
+ * The function behind the shim's mmap or munmap; NULL for any other name. A library that writes
+ * code into the function that it finds (UCX) must find this one: see is_watched in heap.c.
  */
 void *sr_heap_next_mapper(const char *name);
 
@@ -75,9 +74,8 @@ void sr_free(void *p);
 void *sr_heap_place_program(size_t size, int flags);
 
 /*
- * Registers a listener that is called when memory of the program is about to be unmapped or
- * mapped over, in a recorded or replayed process. Call at the start, while there is only
- * one thread.
+ * Registers a listener that is called when memory of the program is about to be unmapped or mapped
+ * over, in a recorded or replayed process. Call at the start, while there is only one thread.
  */
 typedef void (*sr_mapping_listener)(void *addr, size_t size);
 void sr_heap_on_mapping_end(sr_mapping_listener listener);

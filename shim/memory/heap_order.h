@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap_order.h: in a process with threads, reports the begin and end of each operation on
- * the program's heap to the engine, which keeps these operations in order
- * (threads/heap_runs.h).
+ * heap_order.h: in a process with threads, reports the begin and end of each operation on the
+ * program's heap to the engine, which keeps these operations in order (threads/heap_runs.h).
  */
 #ifndef SHIM_MEMORY_HEAP_ORDER_H
 #define SHIM_MEMORY_HEAP_ORDER_H

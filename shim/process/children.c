@@ -64,7 +64,6 @@ int sr_children_start(void (*f)(void))
 
 /* --------------------------------------------------------------- fork and kin */
 
-/* Does the program make this call, in a process that is recorded or replayed? */
 static bool is_programs(void)
 {
 	return sr_engine_is_active() && !sr_self.depth;

@@ -34,8 +34,7 @@ uint64_t sr_invoke_close(const struct sr_call_desc *d, uint64_t *a)
 	result = (int)sr_real(d, a);
 	error = errno;
 	/*
-	 * Linux frees the number even if close fails, unless it was not open. Check what
-	 * happened.
+	 * Linux frees the number even if close fails, unless it was not open. Check what happened.
 	 */
 	if (result < 0 && was_captured && fcntl((int)a[0], F_GETFD) >= 0)
 		sr_fd_capture((int)a[0]);
@@ -267,9 +266,8 @@ void sr_replayed_recvmsg(const struct sr_call_desc *d, uint64_t *a, uint64_t res
 }
 
 /*
- * A call that sets a signal mask for its duration. Signals that the shim claims are never
- * blocked (signals.h). The mask is the argument before its size; pselect6 has both in
- * memory.
+ * A call that sets a signal mask for its duration. Signals that the shim claims are never blocked
+ * (signals.h). The mask is the argument before its size; pselect6 has both in memory.
  */
 uint64_t sr_invoke_masked(const struct sr_call_desc *d, uint64_t *a)
 {
@@ -328,8 +326,7 @@ void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 }
 
 /*
- * A replay may have other files as standard input, output and error, so their flags are
- * recorded.
+ * A replay may have other files as standard input, output and error, so their flags are recorded.
  */
 static bool is_outputs_flags(int fd, int cmd)
 {

@@ -2,14 +2,12 @@
 /*
  * ids.h: the ids of the process and its threads, which differ in a replay.
  *
- * getpid and gettid return the recorded ids to the program. libc knows its threads by the
- * real ids and passes these to the kernel: pthread_setname_np opens
- * /proc/self/task/ID/comm, and the arguments of pthread_setaffinity_np and of the clocks of
- * threads contain the id. So arguments are compared as if they had the recorded ids, and
- * the kernel gets the real ones.
+ * getpid and gettid return the recorded ids to the program. libc knows its threads by the real ids
+ * and passes these to the kernel: pthread_setname_np opens /proc/self/task/ID/comm, and the
+ * arguments of pthread_setaffinity_np and of the clocks of threads contain the id. So arguments
+ * are compared as if they had the recorded ids, and the kernel gets the real ones.
  *
- * A recording changes nothing. Any thread may call these functions, and so may signal
- * handlers.
+ * A recording changes nothing. Any thread may call these functions, and so may signal handlers.
  */
 #ifndef SHIM_PROCESS_IDS_H
 #define SHIM_PROCESS_IDS_H

@@ -4,9 +4,8 @@
 #define SHIM_PROCESS_RESTART_H
 
 /*
- * Call first in a process that will be recorded. If this executes the program again, it
- * does not return. If it returns, randomisation is off, or a message has said why that was
- * not possible.
+ * Call first in a process that will be recorded. If this executes the program again, it does not
+ * return. If it returns, randomisation is off, or a message has said why that was not possible.
  */
 void sr_restart_without_randomisation(void);
 

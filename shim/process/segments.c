@@ -30,7 +30,6 @@ struct segment {
 	bool removed;
 };
 
-/* An attachment that the program made. */
 struct attachment {
 	size_t size;
 	struct segment *segment; /* recording: NULL */

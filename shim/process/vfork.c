@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * vfork.c: a vfork child runs in its parent's memory and calls close, dup2, _exit and
- * others there. In a recorded process these calls would be recorded as the parent's. So
- * vfork is a fork there: the child has its own memory, and the shim can tell it from the
- * parent.
+ * vfork.c: a vfork child runs in its parent's memory and calls close, dup2, _exit and others
+ * there. In a recorded process these calls would be recorded as the parent's. So vfork is a fork
+ * there: the child has its own memory, and the shim can tell it from the parent.
  *
- * In any other process the real vfork runs, because some programs learn through the shared
- * memory that an exec has failed. vfork returns twice, so this code cannot call it: it
- * jumps there, with the stack and the return address of the program's call.
+ * In any other process the real vfork runs, because some programs learn through the shared memory
+ * that an exec has failed. vfork returns twice, so this code cannot call it: it jumps there, with
+ * the stack and the return address of the program's call.
  */
 #include <unistd.h>
 

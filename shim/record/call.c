@@ -71,7 +71,6 @@ enum threads {
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Makes the record's first half: the arguments. */
 INLINE void begin(struct recording *r, void *site, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -96,7 +95,6 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 	t->signals.call_entry = r->head.orders ? r->order[0] : 0;
 }
 
-/* Appends the numbers of the call's events, which end the record. */
 INLINE void put_order(struct recording *r)
 {
 	for (unsigned int i = 0; i < r->head.orders; i++)
@@ -131,7 +129,6 @@ INLINE void emit(struct recording *r, const enum threads how)
 		sr_serial_go_on(t);
 }
 
-/* Makes the record's second half: the results. */
 INLINE void end(struct recording *r, const enum threads how)
 {
 	const struct sr_call_desc *d = r->d;

@@ -90,11 +90,10 @@ static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
 }
 
 /*
- * Describes what a replay needs besides what the daemon finds in /proc: how standard output
- * is flushed; the signals that were ignored or blocked at the start; the path by which the
- * program was executed, which the kernel puts at the top of the stack; the stack limit,
- * which decides where mappings begin; where main's frame is; and whether the recording
- * starts with the process.
+ * Describes what a replay needs besides what the daemon finds in /proc: how standard output is
+ * flushed; the signals that were ignored or blocked at the start; the path by which the program
+ * was executed, which the kernel puts at the top of the stack; the stack limit, which decides
+ * where mappings begin; where main's frame is; and whether the recording starts with the process.
  */
 bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     enum sr_record_from from)

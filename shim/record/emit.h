@@ -92,7 +92,6 @@ static inline bool is_repeat(const struct sr_thread *t)
 	       is_same(b->p, last->p, b->len);
 }
 
-/* Makes this record the last one, without a copy. */
 static inline void keep(struct sr_thread *t, uint16_t kind)
 {
 	struct sr_buf last = t->last;

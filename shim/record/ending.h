@@ -3,7 +3,6 @@
 #ifndef SHIM_RECORD_ENDING_H
 #define SHIM_RECORD_ENDING_H
 
-/* Marks this process as the recorded one. */
 void sr_record_expect_end(void);
 
 /* Ends the recording with this status: writes the last record and waits until all is on disk. */

@@ -23,9 +23,8 @@ void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, siz
 }
 
 /*
- * Signal handlers may call this. The deltas refer to the stream's last clock record, so
- * they are encoded inside the reservation, where no handler can write a clock record in
- * between.
+ * Signal handlers may call this. The deltas refer to the stream's last clock record, so they are
+ * encoded inside the reservation, where no handler can write a clock record in between.
  */
 static void put_clock(struct sr_thread *t, uint64_t event, const struct sr_order *orders,
 		      uint32_t n)

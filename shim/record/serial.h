@@ -35,8 +35,7 @@ static inline uint64_t sr_serial_regain(struct sr_thread *t)
 }
 
 /*
- * The thread leaves the program's code. It had the token there unless another thread
- * preempted it.
+ * The thread leaves the program's code. It had the token there unless another thread preempted it.
  */
 static inline void sr_serial_arrive(struct sr_thread *t, void *site)
 {

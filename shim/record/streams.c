@@ -16,7 +16,6 @@
 
 struct sr_recorder sr_recorder;
 
-/* The threads that have a stream. */
 static struct sr_thread *threads;
 static struct sr_lock threads_lock;
 

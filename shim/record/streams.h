@@ -2,8 +2,7 @@
 /*
  * streams.h: the daemon's client, and the stream of each recorded thread.
  *
- * A thread's stream is opened at its first call. Call all functions inside a section
- * (sr_enter).
+ * A thread's stream is opened at its first call. Call all functions inside a section (sr_enter).
  */
 #ifndef SHIM_RECORD_STREAMS_H
 #define SHIM_RECORD_STREAMS_H

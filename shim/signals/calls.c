@@ -302,8 +302,7 @@ uint64_t sr_invoke_sigaltstack(const struct sr_call_desc *d, uint64_t *a)
 /* ------------------------------------------------------------------- replay */
 
 /*
- * Repeats the call, so that the shim's state changes as recorded; the results come from the
- * trace.
+ * Repeats the call, so that the shim's state changes as recorded; the results come from the trace.
  */
 void sr_replayed_signal_call(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {

@@ -9,7 +9,6 @@
 #define SIGNALS    SR_SIGNALS
 #define BIT(signo) SR_SIGNAL_BIT(signo)
 
-/* Signals that cannot be blocked. */
 #define NEVER      SR_SIGNALS_NEVER
 
 /*
@@ -86,7 +85,6 @@ static struct sr_kernel_action for_kernel(int signo, const struct sr_kernel_acti
 	return k;
 }
 
-/* Blocks all signals while dispositions change, because a handler takes the lock as well. */
 void sr_dispositions_lock(uint64_t *mask)
 {
 	const uint64_t all = ~claimed;

@@ -75,8 +75,7 @@ static inline uint64_t sr_frame_mask(const ucontext_t *uc)
 	uint64_t mask;
 
 	/*
-	 * The kernel's mask is shorter than sigset_t; the bytes after it are not part of the
-	 * mask.
+	 * The kernel's mask is shorter than sigset_t; the bytes after it are not part of the mask.
 	 */
 	__builtin_memcpy(&mask, &uc->uc_sigmask, sizeof(mask));
 	return mask;

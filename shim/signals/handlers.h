@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * handlers.h: runs the program's handlers, now or later. The shim's handler in signals.c
- * calls it.
+ * handlers.h: runs the program's handlers, now or later. The shim's handler in signals.c calls it.
  */
 #ifndef SHIM_SIGNALS_HANDLERS_H
 #define SHIM_SIGNALS_HANDLERS_H
@@ -25,13 +24,11 @@ void sr_handler_for_fault(int signo, siginfo_t *info, ucontext_t *uc,
 void sr_handler_for_sent(int signo, siginfo_t *info, ucontext_t *uc,
 			 const struct sr_kernel_action *a, uintptr_t here);
 
-/* The default action. */
 void sr_signal_by_default(int signo, siginfo_t *info, ucontext_t *uc);
 
 /* Replay: runs the handler now, in this thread, with this siginfo. */
 void sr_signals_replay(int signo, const siginfo_t *info);
 
-/* The thread ends. */
 void sr_handlers_thread_ends(struct sr_thread *t);
 
 #endif

@@ -2,26 +2,25 @@
 /*
  * signals.h: the signals that sreplay needs itself, and those of the program.
  *
- * In a recorded or replayed process the shim stores the program's dispositions, and
- * sigaction returns these. Where the program has set a handler, the kernel has the shim's
- * handler. That runs on its own stack (signals/stack.h) and starts the program's handler
- * where the kernel would: on the same stack, with the same mask and context. In a process
- * that is neither recorded nor replayed, the shim installs nothing.
+ * In a recorded or replayed process the shim stores the program's dispositions, and sigaction
+ * returns these. Where the program has set a handler, the kernel has the shim's handler. That runs
+ * on its own stack (signals/stack.h) and starts the program's handler where the kernel would: on
+ * the same stack, with the same mask and context. In a process that is neither recorded nor
+ * replayed, the shim installs nothing.
  *
- * Modules claim SIGSEGV (exposed regions, the time-stamp counter) and SIGSYS (the
- * system-call trap). A signal that no module accepts gets the program's disposition,
- * including the default action with its core dump. The kernel never has a claimed signal
- * blocked, because it would kill a thread that faults while the signal is blocked.
- * sr_signal_state.hidden says whether the program has blocked it.
+ * Modules claim SIGSEGV (exposed regions, the time-stamp counter) and SIGSYS (the system-call
+ * trap). A signal that no module accepts gets the program's disposition, including the default
+ * action with its core dump. The kernel never has a claimed signal blocked, because it would kill
+ * a thread that faults while the signal is blocked. sr_signal_state.hidden says whether the
+ * program has blocked it.
  *
- * The program's handlers run at once in the real function of an intercepted call that may
- * block; the calls that they make are recorded like any other. They do not run inside a
- * section (sr_enter and sr_leave, core/thread.h), where the shim may hold locks: they wait
- * until the end of the call. Nor do they run in the middle of the program's code, where a
- * replay could not run them at the same instruction: they wait for the next call or, in a
- * thread that makes no call, for a few milliseconds. The recording has a record of each
- * (sr_signal_payload). A replay runs the handler at that record and ignores all other
- * signals.
+ * The program's handlers run at once in the real function of an intercepted call that may block;
+ * the calls that they make are recorded like any other. They do not run inside a section (sr_enter
+ * and sr_leave, core/thread.h), where the shim may hold locks: they wait until the end of the
+ * call. Nor do they run in the middle of the program's code, where a replay could not run them at
+ * the same instruction: they wait for the next call or, in a thread that makes no call, for a few
+ * milliseconds. The recording has a record of each (sr_signal_payload). A replay runs the handler
+ * at that record and ignores all other signals.
  *
  * Faults are different: the code that causes them causes them again in the replay.
  */

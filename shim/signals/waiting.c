@@ -46,7 +46,7 @@ static struct sr_signal_queue *new_queue(uint32_t room)
 	return q;
 }
 
-/* Call outside sections only, because this allocates. Without memory the queue keeps its size. */
+/* Without memory the queue keeps its size. */
 void sr_signal_queue_grow(struct sr_signal_state *s)
 {
 	struct sr_signal_queue *old = s->queue, *q = new_queue(2 * old->room);
@@ -118,7 +118,6 @@ static bool is_there(const struct sr_signal_queue *q, int signo)
 	return false;
 }
 
-/* The caller has blocked all signals. False if the queue is full. */
 bool sr_signal_enqueue(struct sr_signal_state *s, int signo, const siginfo_t *info)
 {
 	struct sr_signal_queue *q = s->queue;
@@ -252,7 +251,6 @@ void sr_waiting_thread_begins(struct sr_thread *t)
 		t->signals.queue = new_queue(WAITING);
 }
 
-/* For a signal within a section, where the shim may hold locks. */
 void sr_signal_wait_for_section(struct sr_signal_state *s, int signo, siginfo_t *info, ucontext_t *uc)
 {
 	if (s->queue && sr_signal_enqueue(s, signo, info))

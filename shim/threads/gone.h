@@ -8,7 +8,6 @@
 
 bool sr_thread_is_gone(int32_t tid);
 
-/* Waits until the kernel has removed a thread that is about to end. */
 void sr_thread_wait_gone(int32_t tid);
 
 #endif

@@ -93,7 +93,6 @@ static void *run(void *argument)
 	return ((sr_start_routine)copy.routine)(copy.arg);
 }
 
-/* Creates a thread that runs s. */
 static int start(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s)
 {
 	uint64_t kernel;
@@ -125,9 +124,8 @@ static int32_t tid_of(pthread_t id)
 }
 
 /*
- * Takes ownership of s. *stack is the address of the thread's stack, or 0 if the program
- * chose it: then the memory of the pthread_t may be gone already, and the thread's id stays
- * unknown.
+ * Takes ownership of s. *stack is the address of the thread's stack, or 0 if the program chose it:
+ * then the memory of the pthread_t may be gone already, and the thread's id stays unknown.
  */
 static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s,
 		  uint64_t *stack, int32_t *tid)

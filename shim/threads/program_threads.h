@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * program_threads.h: the program's threads: their numbers, their stacks, how they begin and
- * end.
+ * program_threads.h: the program's threads: their numbers, their stacks, how they begin and end.
  *
- * A thread gets its number when it is created, and the record of pthread_create contains
- * that number: so the thread has the same number, and the same stream, in the replay. The
- * shim maps the thread's stack, at an address that is recorded and never used again. So the
- * pthread_t and what the thread keeps on its stack are equal in both runs. (glibc would
- * take stacks from mmap or reuse those of ended threads, at a time that only the kernel
- * decides.)
+ * A thread gets its number when it is created, and the record of pthread_create contains that
+ * number: so the thread has the same number, and the same stream, in the replay. The shim maps the
+ * thread's stack, at an address that is recorded and never used again. So the pthread_t and what
+ * the thread keeps on its stack are equal in both runs. (glibc would take stacks from mmap or
+ * reuse those of ended threads, at a time that only the kernel decides.)
  *
- * Threads that the verbs libraries create for themselves are not the program's: all their
- * calls are nested.
+ * Threads that the verbs libraries create for themselves are not the program's: all their calls
+ * are nested.
  */
 #ifndef SHIM_THREADS_PROGRAM_THREADS_H
 #define SHIM_THREADS_PROGRAM_THREADS_H
@@ -32,10 +30,9 @@ bool sr_threads_init(void);
 void sr_thread_watch_end(struct sr_thread *t);
 
 /*
- * A thread that has ended makes a call. If it is the last one of the process, the call
- * comes from an exit handler, and the thread continues as a new thread with a stream of its
- * own. Otherwise (a destructor in the last round) this returns false, and the call is not
- * recorded.
+ * A thread that has ended makes a call. If it is the last one of the process, the call comes from
+ * an exit handler, and the thread continues as a new thread with a stream of its own. Otherwise (a
+ * destructor in the last round) this returns false, and the call is not recorded.
  */
 bool sr_thread_revive(struct sr_thread *t);
 

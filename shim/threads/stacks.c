@@ -31,7 +31,6 @@ void sr_stack_release(pthread_t id)
 	sr_unlock(&stacks_lock);
 }
 
-/* Unmaps the stacks that are not needed any more. Their addresses are not used again. */
 void sr_stacks_unmap(void)
 {
 	struct sr_thread_start **link, *s;
@@ -61,7 +60,6 @@ void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr)
 	sr_unlock(&stacks_lock);
 }
 
-/* Until then the memory of the pthread_t must stay. */
 void sr_stack_created(struct sr_thread_start *s)
 {
 	sr_lock(&stacks_lock);
@@ -93,7 +91,6 @@ bool sr_attr_has_stack(const pthread_attr_t *attr)
 	return attr && !pthread_attr_getstack(attr, &low, &size) && (uintptr_t)low + size;
 }
 
-/* Maps a stack as attr asks, at s->stack or, if that is 0, at the next free address. */
 int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr)
 {
 	size_t size = 0, guard = 0;

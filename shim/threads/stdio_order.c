@@ -3,13 +3,12 @@
  * stdio_order.c: makes the output of several threads appear in the recorded order.
  *
  * glibc's printf and similar functions lock their file without a call that the shim could
- * intercept, and write by an inner call when the buffer is full. So the order is decided
- * inside glibc, and records of the writes would not contain it. These wrappers first lock
- * the file with flockfile, which is an ordered call like any other lock; glibc then locks
- * it a second time.
+ * intercept, and write by an inner call when the buffer is full. So the order is decided inside
+ * glibc, and records of the writes would not contain it. These wrappers first lock the file with
+ * flockfile, which is an ordered call like any other lock; glibc then locks it a second time.
  *
- * With one thread they do nothing. Functions that read have no wrappers: threads that share
- * an input file do not replay exactly.
+ * With one thread they do nothing. Functions that read have no wrappers: threads that share an
+ * input file do not replay exactly.
  */
 #include <pthread.h>
 #include <stdarg.h>

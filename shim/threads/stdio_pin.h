@@ -2,10 +2,9 @@
 /*
  * stdio_pin.h: standard output's buffer.
  *
- * stdio allocates this buffer at the first print, with a size that depends on what
- * descriptor 1 is. A terminal in one run and a pipe in the other would move all later
- * allocations. So in both runs the shim provides the buffer, and it is flushed as in the
- * recording.
+ * stdio allocates this buffer at the first print, with a size that depends on what descriptor 1
+ * is. A terminal in one run and a pipe in the other would move all later allocations. So in both
+ * runs the shim provides the buffer, and it is flushed as in the recording.
  */
 #ifndef SHIM_THREADS_STDIO_PIN_H
 #define SHIM_THREADS_STDIO_PIN_H

@@ -21,8 +21,7 @@
 #define LOOKS       32
 
 /*
- * Head and tail count tasks from the beginning; the slot is the count modulo the number of
- * slots.
+ * Head and tail count tasks from the beginning; the slot is the count modulo the number of slots.
  */
 struct ends {
 	uint64_t head, tail;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pgas.h: a small runtime on plain verbs for programs with a partitioned global address
- * space.
+ * pgas.h: a small runtime on plain verbs for programs with a partitioned global address space.
  *
- * Every rank has a heap that all ranks can reach. Allocation is symmetric: all ranks make
- * the same calls in the same order, and a rank names an object of another rank by the
- * address of its own copy. pgasrun starts the ranks; each process is one rank, has one
- * thread, and calls the runtime only between pgas_start and pgas_end.
+ * Every rank has a heap that all ranks can reach. Allocation is symmetric: all ranks make the same
+ * calls in the same order, and a rank names an object of another rank by the address of its own
+ * copy. pgasrun starts the ranks; each process is one rank, has one thread, and calls the runtime
+ * only between pgas_start and pgas_end.
  *
  * A program reads what peers write with plain loads; where it waits for a value it uses the
- * volatile accessors below. Words that atomics change are changed by atomics only, even by
- * their own rank: a device's atomics are not atomic with respect to the CPU's.
+ * volatile accessors below. Words that atomics change are changed by atomics only, even by their
+ * own rank: a device's atomics are not atomic with respect to the CPU's.
  */
 #ifndef PGAS_H
 #define PGAS_H
@@ -76,8 +75,7 @@ bool pgas_try_lock(int rank, struct pgas_lock *lock);
 void pgas_unlock(int rank, struct pgas_lock *lock);
 
 /*
- * State of a loop that polls something that another rank changes: spins for a while, then
- * yields.
+ * State of a loop that polls something that another rank changes: spins for a while, then yields.
  */
 struct pgas_patience {
 	int spins;

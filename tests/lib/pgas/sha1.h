@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sha1.h: the digest of a short message (FIPS 180-4). uts uses it for random numbers, not
- * secrets.
+ * sha1.h: the digest of a short message (FIPS 180-4). uts uses it for random numbers, not secrets.
  */
 #ifndef PGAS_SHA1_H
 #define PGAS_SHA1_H

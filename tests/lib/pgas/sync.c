@@ -19,8 +19,7 @@ static struct {
 	uint64_t *told; /* by round, shared */
 	uint64_t number;
 	/*
-	 * Two alternating sets: a rank in reduction n + 1 does not disturb one that is still in
-	 * n.
+	 * Two alternating sets: a rank in reduction n + 1 does not disturb one that is still in n.
 	 */
 	uint64_t *contributions;
 	unsigned int reductions;

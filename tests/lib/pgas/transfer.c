@@ -2,9 +2,8 @@
 /*
  * transfer.c: puts, gets and atomics as work requests, and their completions.
  *
- * Every request is signaled, and the completion queue has room for all pending requests.
- * The requests of a connection complete in order, so two counters per connection show which
- * are done.
+ * Every request is signaled, and the completion queue has room for all pending requests. The
+ * requests of a connection complete in order, so two counters per connection show which are done.
  */
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_outsiders.c: where ranks that are not replayed may have written, according to their
- * traces.
+ * test_outsiders.c: where ranks that are not replayed may have written, according to their traces.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_instructions.c: every kind of instruction does the same on an exposed region as
- * elsewhere.
+ * test_instructions.c: every kind of instruction does the same on an exposed region as elsewhere.
  */
 #include <setjmp.h>
 #include <stdarg.h>

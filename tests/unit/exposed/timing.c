@@ -156,8 +156,7 @@ static void bulk_stores(void)
 #define WALKED 8192
 
 /*
- * Like a library that walks its pools at its end: a few words of each page, once, without a
- * call.
+ * Like a library that walks its pools at its end: a few words of each page, once, without a call.
  */
 static void pages_walked(void)
 {

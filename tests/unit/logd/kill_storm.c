@@ -193,8 +193,7 @@ static int storm_of_producers(int count)
 }
 
 /*
- * A process without a daemon at its start is not recorded, by design; this test is not
- * about that.
+ * A process without a daemon at its start is not recorded, by design; this test is not about that.
  */
 static void wait_until_recorded(void)
 {

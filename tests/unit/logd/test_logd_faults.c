@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults around the daemon: the program continues, and the trace and a message say what
- * happened.
+ * Faults around the daemon: the program continues, and the trace and a message say what happened.
  */
 #include <errno.h>
 #include <fcntl.h>

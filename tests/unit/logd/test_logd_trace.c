@@ -674,8 +674,7 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 /* ---- describing a process ---- */
 
 /*
- * Runs in a process of its own because it gives up root, which may open any mapping by its
- * range.
+ * Runs in a process of its own because it gives up root, which may open any mapping by its range.
  */
 static void describe_with_fifo(const char *dir)
 {

@@ -148,10 +148,9 @@ static void test_random_programs(int runs, uint64_t first_seed)
 /* ----------------------------------------------------------------------- threads */
 
 /*
- * Threads of one process sample the same cells without waiting for each other; a signal
- * handler samples as well, wherever it interrupts. A thread may act on what another thread
- * has noted, without a record in its own stream. Then its next event must come after an
- * event that noted it.
+ * Threads of one process sample the same cells without waiting for each other; a signal handler
+ * samples as well, wherever it interrupts. A thread may act on what another thread has noted,
+ * without a record in its own stream. Then its next event must come after an event that noted it.
  */
 #define THREADS 4
 #define VALUES  20000

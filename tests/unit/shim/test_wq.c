@@ -215,9 +215,8 @@ static void a_destroyed_queue_pairs_completions_keep_their_wr_ids(void **state)
 }
 
 /*
- * A thread still handles the last completions of a queue while others find the completion
- * queue drained and retire more queues: the memory that the thread reads must still be
- * there.
+ * A thread still handles the last completions of a queue while others find the completion queue
+ * drained and retire more queues: the memory that the thread reads must still be there.
  */
 static void what_another_poll_holds_is_kept(void **state)
 {
