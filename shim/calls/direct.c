@@ -39,7 +39,10 @@ static const char *way_out(const struct sr_call_desc *d)
 	}
 }
 
-/* UCX asks this of each device: a no for a device of another vendor is no refusal. */
+/*
+ * UCX calls such a function for each device.  If the real one says no because the device is of
+ * another vendor, nothing is refused and no message is printed.
+ */
 static bool is_so_anyway(const struct sr_call_desc *d, const uint64_t *a)
 {
 	struct sr_thread *t = &sr_self;
@@ -56,7 +59,7 @@ static bool is_so_anyway(const struct sr_call_desc *d, const uint64_t *a)
 
 bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a)
 {
-	/* Outside of the group, or one of the libraries calls it. */
+	/* Neither a process outside the group nor a library's own call is refused. */
 	if (!sr_engine && !(sr_waiting && sr_wake()))
 		return false;
 	if (sr_self.depth || mode == SR_DIRECT_ALLOW)

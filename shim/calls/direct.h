@@ -9,14 +9,14 @@
 
 enum sr_direct {
 	SR_DIRECT_REFUSE,
-	SR_DIRECT_REFUSE_QUIETLY, /* replay: the recording has said it */
+	SR_DIRECT_REFUSE_QUIETLY, /* replay: the recording printed the message */
 	SR_DIRECT_ALLOW,
 };
 
-/* Before the first call is captured. */
+/* Called before the first call is captured. */
 void sr_direct_set(enum sr_direct what);
 
-/* Must this call of the program's fail?  Prints a message, once for each function. */
+/* Must this call of the program fail?  Prints a message, once for each function. */
 bool sr_direct_refuses(const struct sr_call_desc *d, const uint64_t *a);
 
 /* The result of a call that is refused; sets errno if the call does. */

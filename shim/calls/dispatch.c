@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dispatch.c: from a wrapper to the engine, or straight to the real function. */
+/* dispatch.c: passes a call from its wrapper to the engine, or to the real function. */
 #include <errno.h>
 
 #include "shim/core/call.h"
@@ -24,7 +24,7 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 	return sr_fd_captured(fd) || (d->flags & SR_CALL_ANY && sr_fd_is_ordinary(fd));
 }
 
-/* The kernel may read or write exposed regions for it. */
+/* Makes a call for which the kernel may read or write exposed regions. */
 static uint64_t pinned_call(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_pinned pinned;
@@ -40,8 +40,10 @@ static uint64_t pinned_call(const struct sr_call_desc *d, uint64_t *a)
 	return result;
 }
 
-/* A call that is not recorded, on a file for example.  A replay makes it, too.  Its own system
- * calls pass the trap. */
+/*
+ * Makes a call that is not recorded, for example on a file.  A replay makes it, too.  The trap
+ * lets its system calls pass.
+ */
 static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result;
@@ -53,9 +55,9 @@ static uint64_t own_affair(struct sr_thread *t, const struct sr_call_desc *d, ui
 }
 
 /*
- * A call inside a library, or in a thread that a library started.  Only the outermost call of a
- * thread is the program's, but what nested calls do to queue pairs and requests has to be
- * known.
+ * A call inside a library, or in a thread that a library started.  It is not recorded: only the
+ * outermost call of a thread is the program's.  But its invoke function runs, because the shim
+ * must know what nested calls do to queue pairs and requests.
  */
 static uint64_t nested_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
@@ -76,7 +78,7 @@ static uint64_t nested_call(struct sr_thread *t, const struct sr_call_desc *d, u
 	return result;
 }
 
-/* The recorder's own descriptors do not exist for the program. */
+/* The shim's own descriptors do not exist for the program. */
 static uint64_t no_such_descriptor(void)
 {
 	errno = EBADF;
@@ -93,14 +95,14 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
 			   ? sr_outside_call(n, a)
 			   : sr_real(d, a);
-	/* Called inside another call, in a process that is recorded from just now on. */
+	/* Inside another call; the recording of this process has just begun. */
 	if (t->depth)
 		return nested_call(t, d, a);
 	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]))
 		return no_such_descriptor();
 	if (!is_captured(d, a))
 		return own_affair(t, d, a);
-	/* Libraries also use locks when they are unloaded. */
+	/* The verbs libraries also use locks outside of any call, while they are unloaded. */
 	if (d->when == sr_has_threads && sr_is_verbs_library(site))
 		return own_affair(t, d, a);
 	return sr_engine->call(t, n, a, site);
@@ -111,7 +113,7 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	const struct sr_call_desc *d = &sr_calls[n];
 	struct sr_thread *t = &sr_self;
 
-	/* The data path, and the locks that a provider takes there. */
+	/* Most often a lock that a provider takes on the data path. */
 	if (sr_engine && t->depth)
 		return nested_call(t, d, a);
 	if (sr_engine && d->fd_arg < 0 && !d->when)

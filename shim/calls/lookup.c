@@ -15,8 +15,8 @@
  * from the caller", which glibc takes from the return address: so the entries jump to the real
  * function, with nothing in between on the stack.
  *
- * Where no verbs library is loaded, they find nothing, as without the shim.  (If it is loaded
- * RTLD_LOCAL they find the wrapper, where they would have found nothing.)
+ * If no verbs library is loaded, they find nothing, as without the shim.  (If one is loaded with
+ * RTLD_LOCAL, they find the wrapper, although they would find nothing without the shim.)
  *
  * A library that was loaded with RTLD_DEEPBIND is bound without the shim.
  */
@@ -32,7 +32,7 @@
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
 
-/* What the entries do: jump to go_on as they were called or, if that is NULL, return result. */
+/* The entries jump to go_on with their arguments; if it is NULL, they return result. */
 struct sr_answer {
 	void *go_on;
 	void *result;
@@ -41,7 +41,7 @@ struct sr_answer {
 struct sr_answer sr_look_up(void *handle, const char *name, const char *version)
     SR_HIDDEN __attribute__((used));
 
-/* Two words are returned in registers on both machines. */
+/* Both machines return a struct of two words in registers. */
 #if defined(__x86_64__)
 /* clang-format off */
 #define ENTRY(name, version)                                                   \

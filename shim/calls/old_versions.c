@@ -11,7 +11,7 @@
  * That is so on Debian.  A libibverbs that was linked with -Bsymbolic-functions (Ubuntu's) calls
  * its own functions directly.  Then such a program is not recorded, and a message says so.
  *
- * libmlx5 has one function twice, mlx5dv_init_obj@MLX5_1.0: it is refused as the other one is.
+ * libmlx5 has two versions of one function: mlx5dv_init_obj@MLX5_1.0 is refused like the newer.
  */
 #include <dlfcn.h>
 #include <errno.h>

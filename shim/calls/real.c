@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* real.c: the functions that the wrappers stand in for, and how they are called. */
+/* real.c: finds and calls the functions that the wrappers replace. */
 #include "shim/calls/real.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 
 void *_Atomic sr_real_functions[SR_CALL_COUNT];
 
-/* The shim loads none of them: a function that is called is there. */
+/* The shim never loads these libraries: if a wrapper is called, its library is loaded. */
 static struct library {
 	const char *name;
 	void *_Atomic handle;
@@ -78,7 +78,7 @@ static void *look_up(const struct sr_call_desc *d)
 	return f;
 }
 
-/* Not looked up yet. */
+/* Looks the function up for the first time. */
 static void *__attribute__((noinline)) find_real_function(const struct sr_call_desc *d)
 {
 	void *_Atomic *cache = &sr_real_functions[sr_call_number(d)];
@@ -148,7 +148,7 @@ uint64_t sr_unavailable(const struct sr_call_desc *d)
 	return d->ret_size == sizeof(void *) && !d->ret_signed ? 0 : (uint64_t)-1;
 }
 
-/* As libc's syscall(), which is a cancellation point of no program's. */
+/* Works like libc's syscall(), but is not a cancellation point. */
 static uint64_t system_call(const struct sr_call_desc *d, const uint64_t *a)
 {
 	uint64_t words[SR_MAX_ARGS] = {0};
@@ -164,9 +164,9 @@ static uint64_t system_call(const struct sr_call_desc *d, const uint64_t *a)
 }
 
 /*
- * f NULL: the system call.
- * Integers and pointers are passed in registers, a word each, on all machines
- * that rdma-core runs on; so one call fits functions of any such prototype.
+ * Calls f, or makes the system call if f is NULL.  On all machines that rdma-core runs on,
+ * integers and pointers are passed in registers, one word each.  So a call with words fits every
+ * prototype of such arguments.
  */
 static uint64_t apply(const struct sr_call_desc *d, void *f, const uint64_t *a)
 {
@@ -194,8 +194,9 @@ static uint64_t apply(const struct sr_call_desc *d, void *f, const uint64_t *a)
 }
 
 /*
- * In the real function handlers run at once, as they would without the shim: it may
- * wait for what they do.  Not around it, where the shim is at work.
+ * Inside the real function the program's signal handlers run at once, as they would without the
+ * shim, because the function may wait for their effects.  Outside of it, in the shim's own code,
+ * they have to wait.
  */
 static uint64_t __attribute__((noinline))
 apply_interruptibly(const struct sr_call_desc *d, void *f, const uint64_t *a)

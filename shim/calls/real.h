@@ -11,17 +11,19 @@
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
 
-/* Allocates nothing, unlike a dlopen: before the arenas exist, that would come from the program's
- * heap. */
+/*
+ * Allocates nothing, unlike dlopen: before the arenas exist, memory would come from the program's
+ * heap.
+ */
 bool sr_libibverbs_is_loaded(void);
 
-/* The function that the wrapper of an exported call stands in for; NULL while there is none. */
+/* The function that the wrapper of an exported call replaces; NULL while there is none. */
 void *sr_real_function(const struct sr_call_desc *d);
 
 /*
- * The real function, while the process is not recorded and the function is known; else NULL.
- * For locks, which every process with threads takes all the time: sr_call would do the same in
- * eight nanoseconds more.
+ * The real function if the process is not recorded and the function was found, else NULL.  For
+ * locks, which every process with threads takes all the time: sr_call has the same effect but
+ * takes 8 ns longer.
  */
 extern void *_Atomic sr_real_functions[SR_CALL_COUNT] SR_HIDDEN;
 
@@ -33,8 +35,8 @@ static inline void *sr_unrecorded(enum sr_call_number n)
 }
 
 /*
- * The same inside a section as well, for locks of which the recorder does nothing else.  Providers
- * take them in each call of the data path.
+ * The same, also inside a section: for locks whose wrappers do nothing there but the real call.
+ * Providers take them in each call of the data path.
  */
 static inline void *sr_unrecorded_or_nested(enum sr_call_number n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wrapper.h: what the generated wrappers need, and nobody else. */
+/* wrapper.h: for the generated wrappers only. */
 #ifndef SHIM_CALLS_WRAPPER_H
 #define SHIM_CALLS_WRAPPER_H
 
@@ -25,11 +25,11 @@
 
 /* calls.def has no arrays among arguments: to the ABI they are pointers. */
 #pragma GCC diagnostic ignored "-Warray-parameter"
-/* They are intercepted for programs that still use them. */
+/* Deprecated functions are intercepted for programs that still use them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 
-/* What sr_call does for an operation that is captured whatever its arguments are: the data path. */
+/* A faster sr_call for operations that are captured whatever their arguments are. */
 static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, void *site)
 {
 	struct sr_thread *t = &sr_self;

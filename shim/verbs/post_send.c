@@ -34,7 +34,7 @@ struct sends {
 	struct ibv_send_wr *copies;
 	uint32_t n, room;
 	bool has_event;
-	/* For inline data in exposed regions: lists with addresses that can be read without fault. */
+	/* Inline data in exposed regions: lists with addresses that can be read without fault. */
 	struct ibv_sge *inlines;
 	uint32_t inlines_n;
 };

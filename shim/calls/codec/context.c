@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* context.c: a device context in a record, with which operations it has. */
+/* context.c: encodes and decodes a device context, including which operations it has. */
 #include <string.h>
 
 #include "logd/base/lock.h"

@@ -40,7 +40,7 @@ void sr_put_checksum(struct sr_buf *b, const void *p, size_t n)
 
 void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
 {
-	/* The kernel refuses the call, or takes what lies in front of the hole. */
+	/* With unreadable memory, the kernel refuses the call or uses the readable part. */
 	sr_put_checksum(b, sr_is_readable(p, n) ? p : NULL, n);
 }
 
@@ -145,7 +145,7 @@ void sr_place_object(struct sr_cursor *c, void *p, size_t size)
 
 	if (!v.n || !p)
 		return;
-	/* An object outside of the arena is the program's own struct. */
+	/* An object outside the arena is the program's own struct. */
 	if (v.n != size || (sr_heap_in_library_arena(p, 1) && !sr_heap_in_library_arena(p, size))) {
 		c->bad = true;
 		return;
@@ -156,8 +156,8 @@ void sr_place_object(struct sr_cursor *c, void *p, size_t size)
 /* ---------------------------------------------------------------- sockets */
 
 /*
- * The kernel reads some members of an address only.  The rest is whatever was on the program's
- * stack, and must not be compared.
+ * The kernel reads only some members of an address.  The rest may be uninitialised memory and must
+ * not be compared.
  */
 void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n)
 {
@@ -186,7 +186,7 @@ void sr_put_option(struct sr_buf *b, const void *p, socklen_t n)
 
 void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n)
 {
-	/* The call overwrites it with the length that the address really has. */
+	/* The call overwrites it with the true length of the address. */
 	b->room = n ? *n : 0;
 	sr_put_u32(b, b->room);
 }

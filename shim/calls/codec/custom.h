@@ -31,7 +31,7 @@
 #include "shim/verbs/objects.h"
 #include "wire.gen.h"
 
-/* A list whose length is known when all of it has been put. */
+/* A list whose length is known only after all its elements were put. */
 struct sr_list {
 	struct sr_buf *b;
 	size_t count_at;
@@ -63,7 +63,7 @@ void sr_put_place(struct sr_buf *b, uintptr_t at);
 
 /* The checksum of what the program sends. */
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n);
-/* For a call to the kernel, which answers EFAULT: 0 where the memory cannot be read. */
+/* The same, but 0 if the memory cannot be read: the kernel would return EFAULT. */
 void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n);
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n);
 
@@ -75,8 +75,7 @@ void sr_put_text(struct sr_buf *b, const char *s);
 /* A struct at an address that must be the recorded one. */
 void sr_place_object(struct sr_cursor *c, void *p, size_t size);
 
-/* Socket addresses: one that is given, the room for one, and one that is returned with its length.
- */
+/* Socket addresses: an argument, the room for a result, and a result with its length. */
 void sr_put_sockaddr(struct sr_buf *b, const void *p, socklen_t n);
 void sr_put_option(struct sr_buf *b, const void *p, socklen_t n);
 void sr_put_sockaddr_room(struct sr_buf *b, const socklen_t *n);
@@ -103,8 +102,8 @@ void sr_put_arrived(struct sr_buf *b, struct sr_received *received);
 void sr_deliver_arrived(struct sr_cursor *c, struct sr_received *received);
 
 /*
- * Without the members that nobody reads: the GRH of an address without one, and what the mask does
- * not name.
+ * Leave out members that the library does not read: the GRH of an address without one, and what
+ * the mask does not name.
  */
 void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr);
 void sr_put_grh(struct sr_buf *b, const struct ibv_grh *grh);
@@ -137,7 +136,9 @@ struct ibv_context *sr_deliver_opened(struct sr_cursor *c);
 void sr_put_opened_list(struct sr_buf *b, struct ibv_context **list);
 void sr_deliver_opened_list(struct sr_cursor *c, struct ibv_context **list);
 
-/* An address, whose family has its length; parameters without the members that the library ignores.
+/*
+ * An address, whose length follows from its family; parameters without the members that the
+ * library ignores.
  */
 void sr_put_cm_sockaddr(struct sr_buf *b, const struct sockaddr *addr);
 void sr_put_connect_param(struct sr_buf *b, const struct rdma_conn_param *param,
@@ -179,9 +180,9 @@ void sr_deliver_messages(struct sr_cursor *c, struct mmsghdr *m, int n);
 void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n);
 void sr_deliver_fdset(struct sr_cursor *c, fd_set *set, int n);
 
-/* Bytes of a request's answer behind its argument; 0: not known. */
+/* The number of bytes that a request returns through its argument; 0: unknown. */
 size_t sr_ioctl_answer_size(uint64_t request);
-/* That answer, and what it points to. */
+/* Those bytes, and what they point to. */
 void sr_put_ioctl_answer(struct sr_buf *b, uint64_t request, uint64_t arg);
 void sr_deliver_ioctl_answer(struct sr_cursor *c, uint64_t request, uint64_t arg);
 

@@ -45,8 +45,8 @@ void sr_deliver_message_lengths(struct sr_cursor *c, struct mmsghdr *m, int n)
 }
 
 /*
- * The call overwrites msg_namelen with the true length of the sender's address.  How much of it was
- * stored follows from the room, which was put among the arguments.
+ * The call overwrites msg_namelen with the true length of the sender's address.  The room, which
+ * was put among the arguments, limits how much of the address was stored.
  */
 static uint32_t name_room(const struct msghdr *m)
 {
@@ -85,7 +85,7 @@ static void put_message(struct sr_buf *b, const struct msghdr *m, size_t i, size
 	sr_put_bytes(b, m->msg_name, length < room ? length : room);
 	sr_put_bytes(b, m->msg_control, m->msg_control ? m->msg_controllen : 0);
 	sr_put_u32(b, (uint32_t)m->msg_flags);
-	/* The length of a truncated datagram is more than what was stored. */
+	/* The length of a truncated datagram exceeds what was stored. */
 	sr_put_iov_data(b, m->msg_iov, m->msg_iovlen, size);
 }
 
@@ -142,7 +142,7 @@ static size_t bytes_of_bits(int n)
 	return n > 0 ? ((size_t)n + CHAR_BIT - 1) / CHAR_BIT : 0;
 }
 
-/* The kernel reads n bits.  The bits behind them have any value. */
+/* The kernel reads n bits.  The bits after them are undefined. */
 void sr_put_fdset(struct sr_buf *b, const fd_set *set, int n)
 {
 	const uint8_t *bytes = (const uint8_t *)set;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * place.c: addresses that are compared although they depend on the kernel.
+ * place.c: encodes addresses in libraries so that they can be compared, although they depend on
+ * the kernel.
  *
- * ld.so maps the libraries that a program starts with at fixed distances from each other, but where
- * they begin depends on the size of the kernel's own pages (vdso, vvar).  So an address in one of
- * them is recorded as its distance from our own library.  A library that is loaded later (libgcc_s
- * by pthread_exit, for example) goes where there is room, which depends on what else is mapped,
- * such as the device's provider.  Its addresses are recorded as 0: there is nothing to compare.
+ * ld.so maps the libraries that a program starts with at fixed distances from each other, but their
+ * start depends on the size of the kernel's own pages (vdso, vvar).  So an address in one of them
+ * is recorded as its distance from the shim's library.  A library that is loaded later (libgcc_s
+ * by pthread_exit, for example) is mapped where there is room.  That depends on what else is
+ * mapped, such as the device's provider, so its addresses are recorded as 0 and not compared.
  */
 #include <link.h>
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "shim/calls/codec/custom.h"
 #include "shim/calls/codec/place.h"
 
-/* Libraries lie above all else but the stack, for which the kernel keeps at least 128 MiB. */
+/* Only the stack lies above the libraries; the kernel reserves at least 128 MiB for it. */
 #define LIBRARIES_FROM 0x7f0000000000ull
 #define LIBRARIES_TO   0x7ffff8000000ull
 

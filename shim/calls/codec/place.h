@@ -3,7 +3,9 @@
 #ifndef SHIM_CALLS_CODEC_PLACE_H
 #define SHIM_CALLS_CODEC_PLACE_H
 
-/* Finds the libraries that the program started with; before the first call is recorded or replayed.
+/*
+ * Finds the libraries that the program started with.  Called before the first call is recorded or
+ * replayed.
  */
 void sr_places_start(void);
 

@@ -20,7 +20,7 @@
 
 /* -------------------------------------------------------- memory and devices */
 
-/* Memory that the program can reach.  Only what a library has allocated is recorded. */
+/* Adds memory that the program can reach, if a library allocated it. */
 static void reach(struct sr_list *l, const void *p, size_t size)
 {
 	struct sr_wire_segment v = {(uintptr_t)p, {p, (uint32_t)size}};
@@ -209,7 +209,7 @@ static void put_param(struct sr_buf *b, const struct rdma_conn_param *param,
 	    .rnr_retry_count = param->rnr_retry_count,
 	};
 
-	/* The library ignores them if it knows the queue pair. */
+	/* The library ignores these members if it knows the queue pair. */
 	if (!id->qp) {
 		v.srq = param->srq;
 		v.qp_num = param->qp_num;
@@ -230,7 +230,7 @@ void sr_put_accept_param(struct sr_buf *b, const struct rdma_conn_param *param,
 {
 	sr_put_u8(b, param != NULL);
 	if (param)
-		put_param(b, param, id, 0); /* the retries are the connecting side's to choose */
+		put_param(b, param, id, 0); /* the connecting side chooses the retries */
 }
 
 void sr_put_rdma_addrinfo(struct sr_buf *b, const struct rdma_addrinfo *ai)

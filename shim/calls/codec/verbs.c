@@ -15,14 +15,14 @@
 
 /* ---------------------------------------------------------- work requests */
 
-/* No device takes a longer list. */
+/* No device accepts a longer list. */
 #define SGES_MAX     4096
-/* A list of this length is copied to the stack where it lies in an exposed region. */
+/* A list of up to this length is copied to the stack if it lies in an exposed region. */
 #define SGES_USUAL   8
 
 /*
- * Devices take less inline.  A device refuses longer data by its length alone, so the memory need
- * not be there.
+ * Devices accept less inline data.  A device refuses longer data by the length alone, so that
+ * memory may be unreadable and is checked first.
  */
 #define INLINE_USUAL 1024
 
@@ -32,8 +32,8 @@ static bool is_on_one_page(const void *begin, const void *end)
 }
 
 /*
- * A device refuses a list that is too long for the queue by its length alone.  The length may come
- * from an uninitialised field, so the recorder reads no list that may not be there.
+ * A device refuses a list that is too long for the queue by the length alone.  The length may come
+ * from an uninitialised field, so the shim checks that the list is readable.
  */
 static uint32_t list_length(const struct ibv_sge *list, int n)
 {
@@ -44,7 +44,7 @@ static uint32_t list_length(const struct ibv_sge *list, int n)
 	return 0;
 }
 
-/* The CPU reads inline data, and the list's keys do not count. */
+/* The CPU reads inline data, so the addresses are used and the keys ignored. */
 static const void *inline_data(const struct ibv_sge *sge)
 {
 	const void *p = (void *)(uintptr_t)sge->addr;
@@ -52,7 +52,7 @@ static const void *inline_data(const struct ibv_sge *sge)
 	return sge->length <= INLINE_USUAL || sr_is_readable(p, sge->length) ? p : NULL;
 }
 
-/* The list as the program sees it: a copy in `room` where it lies in an exposed region. */
+/* The list as the program sees it; a copy in `room` if it lies in an exposed region. */
 static const struct ibv_sge *see_list(const struct ibv_sge *list, uint32_t n,
 				      struct ibv_sge room[SGES_USUAL])
 {
@@ -149,7 +149,7 @@ void sr_put_sge_array(struct sr_buf *b, const struct ibv_sge *sge, size_t n)
 		sr_put_ibv_sge(b, &sge[i]);
 }
 
-/* A request's number in its chain.  A device that names none is taken to mean the first. */
+/* A request's number in its chain.  If the device names no request, the first one is meant. */
 void sr_put_bad_send_wr(struct sr_buf *b, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	uint32_t n = 0;
@@ -260,9 +260,9 @@ void sr_put_address_vector(struct sr_buf *b, const struct ibv_ah_attr *attr)
 }
 
 /*
- * With IPv4 (RoCE v2) the IP header is the end of the struct, and the device does not write what
- * is in front of it.  rdma-core reads no more of it than what an answer needs, unless the first
- * byte looks like IPv6.  So only that is compared: the rest differs from packet to packet.
+ * With IPv4 (RoCE v2), the IP header is at the end of the struct, and the device does not write
+ * the bytes before it.  Unless the first byte looks like IPv6, rdma-core reads only what it needs
+ * to answer.  So only that is compared; the rest differs from packet to packet.
  */
 void sr_put_grh(struct sr_buf *b, const struct ibv_grh *grh)
 {
@@ -289,7 +289,7 @@ void sr_put_qp_attr_masked(struct sr_buf *b, const struct ibv_qp_attr *attr, int
 {
 	struct ibv_qp_attr given = {};
 
-	/* The mask does not name the rest: it is whatever was on the program's stack. */
+	/* Members that the mask does not name may be uninitialised. */
 #define GIVE(bit, field)                                                                           \
 	if (mask & (bit))                                                                          \
 	given.field = attr->field
@@ -351,7 +351,7 @@ void sr_deliver_qp_ex(struct sr_cursor *c, struct ibv_qp_ex *ex)
 		c->bad = true;
 		return;
 	}
-	/* The call that made the queue pair has already set qp_base. */
+	/* The call that created the queue pair has already set qp_base. */
 	ex->comp_mask = v.comp_mask;
 	ex->wr_id = v.wr_id;
 	ex->wr_flags = v.wr_flags;

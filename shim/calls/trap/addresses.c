@@ -20,7 +20,7 @@ static bool is_exposed_regions(uint64_t addr, uint64_t size)
 	return sr_regions_on && sr_exposed_touches((void *)addr, size);
 }
 
-/* At addresses of the program's own, which are equal in both runs: see heap.h. */
+/* Places mappings in an address range for the program, equal in both runs: see heap.h. */
 long sr_trapped_mmap(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;
@@ -40,7 +40,7 @@ long sr_trapped_munmap(const struct sr_trapped *c)
 	return sr_make_raw(SYS_munmap, a);
 }
 
-/* malloc returns what was freed at the heap's end, even if it is registered. */
+/* malloc gives freed memory at the heap's end back to the kernel, even if it is registered. */
 long sr_trapped_brk(const struct sr_trapped *c)
 {
 	const uint64_t *a = c->a;
@@ -55,7 +55,10 @@ long sr_trapped_brk(const struct sr_trapped *c)
 	return sr_make_raw(SYS_brk, a);
 }
 
-/* To the program, exposed regions are readable and writable: the shim protects them. */
+/*
+ * The program takes exposed regions for readable and writable.  A call that asks for just that
+ * must not change the shim's protection, so their pages are skipped.
+ */
 long sr_trapped_mprotect(const struct sr_trapped *c)
 {
 	const uint64_t *a = c->a;
@@ -87,7 +90,7 @@ long sr_trapped_madvise(const struct sr_trapped *c)
 	return sr_make_raw(SYS_madvise, a);
 }
 
-/* The content of an exposed region moves. */
+/* Moved memory is no longer an exposed region. */
 long sr_trapped_mremap(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;

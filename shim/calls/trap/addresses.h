@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * addresses.h: trapped system calls about the program's address space.  Its mappings lie at
- * addresses that are equal in a replay (memory/heap.h), and exposed regions are protected
- * for reasons of the shim's own.
+ * addresses.h: trapped system calls about the program's address space.  The shim places the
+ * program's mappings at addresses that are equal in a replay (memory/heap.h), and protects
+ * exposed regions for its own purposes.
  */
 #ifndef SHIM_CALLS_TRAP_ADDRESSES_H
 #define SHIM_CALLS_TRAP_ADDRESSES_H

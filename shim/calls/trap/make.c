@@ -55,7 +55,7 @@ static void say_unknown(uint64_t nr)
 		       (unsigned long long)nr);
 }
 
-/* As libc would have it. */
+/* Converts a result as libc does: -1 and errno for an error. */
 static uint64_t with_errno(long result)
 {
 	if (result >= 0 || result < -4095)
@@ -70,7 +70,7 @@ uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 	return with_errno(sr_make_on_memory((long)a[0], (const uint64_t *)a[1]));
 }
 
-/* The word may be in an exposed region, protected. */
+/* The futex word may lie in an exposed region, which is protected from the kernel, too. */
 uint64_t sr_invoke_futex(const struct sr_call_desc *d, uint64_t *a)
 {
 	return sr_regions_on ? with_errno(sr_make_on_memory(SYS_futex, a)) : sr_real(d, a);

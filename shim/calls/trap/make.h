@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* make.h: a trapped system call is made: by the kernel, or as a call of calls.def. */
+/* make.h: makes a trapped system call: by the kernel, or as a call of calls.def. */
 #ifndef SHIM_CALLS_TRAP_MAKE_H
 #define SHIM_CALLS_TRAP_MAKE_H
 
@@ -9,7 +9,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
 
-/* A system call that came by the trap. */
+/* A trapped system call. */
 struct sr_trapped {
 	struct sr_thread *t;
 	long nr;
@@ -18,7 +18,7 @@ struct sr_trapped {
 	void *site;
 };
 
-/* All of these return what the kernel would: -errno for an error. */
+/* All these functions return what the kernel returns: -errno for an error. */
 
 static inline long sr_make_raw(long nr, const uint64_t a[6])
 {
@@ -27,14 +27,14 @@ static inline long sr_make_raw(long nr, const uint64_t a[6])
 }
 
 /*
- * The same, where what it reads or writes may be exposed regions, which the kernel would find
- * protected.  Not for the calls that are about addresses: see addresses.h.
+ * The same for a call that may read or write exposed regions, which are protected from the kernel,
+ * too.  Not for calls that change the address space: see addresses.h.
  */
 long sr_make_on_memory(long nr, const uint64_t a[6]);
 
 long sr_make_call(const struct sr_trapped *c, enum sr_call_number n);
 
-/* The call of a system call that calls.def does not describe; a line on standard error says so. */
+/* Makes a system call that calls.def does not describe, and reports it on standard error. */
 long sr_make_unknown(const struct sr_trapped *c);
 
 #endif

@@ -34,9 +34,9 @@ void sr_replayed_gettid(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 }
 
 /*
- * The child returns from the trapped call.  A child that shares its parent's stack while the
- * parent waits (vfork) would return into a frame that is gone when the parent continues: it gets
- * a copy instead, as after fork.
+ * The child returns from the trapped call.  After vfork, a child shares its parent's stack and
+ * would return from the handler's frame, which the waiting parent still needs.  So it gets a copy
+ * of the memory instead, as after fork.
  */
 static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
 {
@@ -45,12 +45,15 @@ static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
 	uint64_t stack = nr == SYS_clone ? a[1] : args->stack, flags = nr == SYS_clone ? a[0] : args->flags;
 	long result;
 
-	/* posix_spawn has the parent wait: that is harmless. */
+	/*
+	 * Another process is about to use this memory and its thread-local words beside this one,
+	 * so the probes are removed.  With posix_spawn the parent waits, so that is harmless.
+	 */
 	if (flags & CLONE_VM && !(flags & (CLONE_VFORK | CLONE_THREAD)))
 		probes_stop();
 	sr_tsc_pause();
 	if (stack) {
-		/* Where the child continues: below its stack, which nothing uses yet. */
+		/* The child finds the address to continue at just below its stack pointer. */
 		uint64_t top = nr == SYS_clone ? stack : stack + args->stack_size;
 
 		((uint64_t *)top)[-1] = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -94,7 +97,7 @@ long sr_trapped_exec(const struct sr_trapped *c)
 	return result;
 }
 
-/* Signals to itself are sent in both runs, those to others in the recording only. */
+/* Signals to this process are sent in both runs, signals to others in the recording only. */
 long sr_trapped_kill(const struct sr_trapped *c)
 {
 	bool with_thread = c->nr == SYS_tgkill || c->nr == SYS_rt_tgsigqueueinfo;

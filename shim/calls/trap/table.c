@@ -131,8 +131,8 @@ bool sr_syscall_is_harmless(long nr)
 }
 
 /*
- * With these, threads wait for each other and wake each other.  Where threads run one at a time,
- * they are recorded calls like any other.
+ * Threads wait for and wake each other by these calls.  If threads run one at a time, they are
+ * recorded like any other call.
  */
 int sr_syscall_call_of_threads(long nr)
 {

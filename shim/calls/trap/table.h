@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* table.h: which system calls are calls of calls.def, and which need no record. */
+/* table.h: which system calls are calls of calls.def, and which ones need no record. */
 #ifndef SHIM_CALLS_TRAP_TABLE_H
 #define SHIM_CALLS_TRAP_TABLE_H
 
@@ -11,25 +11,29 @@
 
 #define SR_TRAP_CALLS 512
 
-/* Made from calls.def: system call number to call number + 1; 0: it is not described. */
+/* Generated from calls.def: system call number to call number + 1; 0: not described. */
 extern const uint16_t sr_trap_calls[SR_TRAP_CALLS];
 
-/* Once, at the start. */
+/* Called once, at the start. */
 void sr_syscalls_list_harmless(void);
 
 /*
- * It concerns only this process's own memory, threads, signals and limits, and is made in a
- * replay as well; or it does to a file what is done to it again in a replay.
+ * A harmless call is not recorded, and a replay makes it, too.  It concerns only the memory,
+ * threads, signals and limits of this process, or it changes a file in a way that the replay
+ * repeats.
  */
 bool sr_syscall_is_harmless(long nr);
 
-/* Which of its arguments is the number of a process or a thread; -1: none is. */
+/* The index of the argument that is the number of a process or thread; -1: none is. */
 int sr_syscall_number_at(long nr);
 
-/* The call that it is, or -1; may rewrite the arguments. */
+/* The call of calls.def for this system call, or -1.  May rewrite the arguments. */
 int sr_syscall_call(long nr, uint64_t a[6]);
 
-/* The same for calls by which threads wait for each other, which are recorded where they take turns. */
+/*
+ * The same for system calls by which threads wait for each other.  They are recorded only if
+ * threads run one at a time.
+ */
 int sr_syscall_call_of_threads(long nr);
 
 #endif

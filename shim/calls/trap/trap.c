@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trap.c: from a trapped system call to an engine, or to the kernel.
+ * trap.c: passes a trapped system call to an engine, or to the kernel.
  *
- * Runs as a handler of SIGSYS on the stack of the thread that made the call.  The thread was in
- * the program's code, or in a library's for the program.  So the shim holds no lock, and the
- * handler may use all of it; but libc may hold any lock, so the handler calls no function of
- * libc that takes one.
+ * Runs as the handler of SIGSYS on the stack of the thread that made the call.  That thread was
+ * in the program's code, or in a library that the program called.  So the shim holds no lock,
+ * and the handler may use all of the shim.  But libc may hold any lock, so the handler calls no
+ * libc function that takes one.
  */
 #include "shim/calls/trap/trap.h"
 
@@ -46,7 +46,7 @@
 #define SYS_USER_DISPATCH 2 /* si_code of SIGSYS */
 #endif
 
-/* As arguments of openat; false if openat cannot do it. */
+/* Turns the arguments of openat2 into those of openat.  Returns false if openat cannot do it. */
 static bool as_openat(uint64_t a[6])
 {
 	struct open_how how;
@@ -64,8 +64,8 @@ static bool as_openat(uint64_t a[6])
 /* ------------------------------------------------------------------- ld.so */
 
 /*
- * Where ld.so looks for a library depends on the processor; which one it finds does not.  Only
- * its mappings are placed.
+ * Executes a call of ld.so without recording it.  The directories that ld.so searches depend on
+ * the processor, but the library that it finds does not.  Only its mappings are placed.
  */
 static long load(const struct sr_trapped *c)
 {
@@ -81,14 +81,14 @@ static long load(const struct sr_trapped *c)
 	return result;
 }
 
-/* It does not know the clocks of CPU time. */
+/* The vDSO does not know the CPU-time clocks. */
 static bool vdso_knows(uint64_t clock)
 {
 	return clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID &&
 	       (int)clock >= 0;
 }
 
-/* A harmless one, with the numbers that the kernel knows. */
+/* Executes a harmless call with the process and thread numbers that the kernel knows. */
 static long own_affair(const struct sr_trapped *c)
 {
 	int at = sr_ids_differ ? sr_syscall_number_at(c->nr) : -1;
@@ -98,7 +98,7 @@ static long own_affair(const struct sr_trapped *c)
 	return sr_make_on_memory(c->nr, c->a);
 }
 
-/* What has no function of its own: a harmless call, one of ld.so's, or a call of calls.def. */
+/* Handles calls without an entry in special[]: harmless ones, ld.so's, and those of calls.def. */
 static long ordinary(const struct sr_trapped *c)
 {
 	int call = sr_syscall_call_of_threads(c->nr);
@@ -149,7 +149,7 @@ static long close_many(const struct sr_trapped *c)
 	return close_range((unsigned int)c->a[0], (unsigned int)c->a[1], (int)c->a[2]) ? -errno : 0;
 }
 
-/* Under a filter that ends a process which writes jumps, they cannot be taken back either. */
+/* A seccomp filter may forbid the shim to remove its probes later, so it removes them now. */
 static long process_control(const struct sr_trapped *c)
 {
 	if (c->a[0] == PR_SET_SECCOMP)
@@ -168,7 +168,10 @@ static long open_how(const struct sr_trapped *c)
 	return as_openat(c->a) ? sr_make_call(c, SR_CALL_openat) : ordinary(c);
 }
 
-/* glibc asks the vDSO, which on another machine answers without the kernel. */
+/*
+ * Executes a call that the vDSO makes because it cannot answer by itself.  On another machine the
+ * vDSO may answer without a system call, so this one is not recorded.
+ */
 static long time_of_vdso(const struct sr_trapped *c)
 {
 	return sr_is_vdso(c->site) ? as_it_is(c) : ordinary(c);
@@ -252,8 +255,8 @@ static bool on_sigsys(siginfo_t *info, ucontext_t *uc)
 /* ------------------------------------------------------------------- start */
 
 /*
- * The resolver reads its files at the first look-up.  That may be inside a call of librdmacm's
- * or of getaddrinfo, which a replay does not make.  So both runs do it here.
+ * Makes the resolver read its files now, in both runs.  Otherwise it reads them at the first
+ * look-up, which may be inside a call of librdmacm or getaddrinfo that a replay does not make.
  */
 static void load_resolver(void)
 {
@@ -280,7 +283,7 @@ int sr_trap_start(void)
 	if (is_under_valgrind())
 		return -EOPNOTSUPP;
 	t->selector = SR_TRAP_ALLOW;
-	/* Does the kernel have it? */
+	/* Fails if the kernel has no Syscall User Dispatch. */
 	err = sr_trap_dispatch(t);
 	if (err)
 		return err;
@@ -292,7 +295,7 @@ int sr_trap_start(void)
 	return 0;
 }
 
-/* Standard input is captured, whatever it is and even if it is closed. */
+/* Standard input is always captured, even if it is closed. */
 void sr_trap_begin(int32_t pid)
 {
 	struct sr_thread *t = &sr_self;
