@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""codec.gen.c: of each call, its arguments to bytes, its results to bytes, and its results from bytes to the program."""
+"""Emits codec.gen.c: encodes each call's arguments and results, and delivers recorded results."""
 import re
 
 from .description import SCALARS, is_plain, object_of, raw_size
@@ -11,12 +11,12 @@ UNIONS = {'const union sigval': 'sival_ptr'}
 # ---------------------------------------------------------------- expressions
 
 def words_of(call):
-    """What lies in the words a[]: the arguments, and behind them what the call hands on besides."""
+    """The contents of the words a[]: the arguments, followed by the received bytes, if any."""
     return call.params + ([('struct sr_received *', 'received')] if call.attrs.get('receives') else [])
 
 
 def unpack(call, used):
-    """Locals with the arguments' names and C types, taken from the words a[]."""
+    """Declares locals with the arguments' names and C types, taken from the words a[]."""
     lines = []
     text = ' '.join(used)
     for n, (ctype, name) in enumerate(words_of(call)):
@@ -46,7 +46,7 @@ def expressions(entries, with_conditions):
 # ------------------------------------------------------------------------- put
 
 def put(structs, e):
-    """Appends one value; in front of a conditional one goes a byte that says if it is there."""
+    """Appends one value.  A byte in front of a conditional value says whether it is there."""
     if is_plain(structs, e.wire):
         expr = '%s ? %s : NULL' % (e.condition, e.expr) if e.condition else e.expr
         return ['\tsr_put_opt_%s(b, %s);' % (e.wire, expr)]
@@ -68,7 +68,7 @@ def put_value(e):
 
 
 def put_scalars(entries):
-    """A run of values of known sizes: room is made once."""
+    """Appends a run of values of known sizes, with one check for room."""
     stores, at = [], 0
     for e in entries:
         size, c = SCALARS[e.wire]
@@ -79,7 +79,7 @@ def put_scalars(entries):
 
 
 def puts(structs, entries):
-    """All values of one side of a call; the run of scalars that most begin with, at once."""
+    """Appends all arguments or results of a call; most begin with a run of scalars."""
     run = 0
     while run < len(entries) and entries[run].wire in SCALARS and not entries[run].condition:
         run += 1
@@ -118,7 +118,7 @@ def gets(structs, entries):
 # ------------------------------------------------------------------- functions
 
 def emit_optional(structs, calls, out):
-    """Structs of the program's that a call may have or not."""
+    """Emits functions for the program's structs that a call may have or not."""
     used = {e.wire for call in calls.values() for e in call.ins + call.outs}
     for name, s in structs.items():
         if name not in used or not s.ctype:

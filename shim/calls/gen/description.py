@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reads calls.def; the grammar is described at its head.  What it does not know it refuses, with the line's number."""
+"""Reads calls.def (grammar: see its head).  Refuses unknown input, with the line number."""
 import re
 import sys
 from collections import OrderedDict
@@ -173,12 +173,12 @@ def object_of(wire):
 
 
 def is_plain(structs, wire):
-    """A struct of the program's, field by field; others are put and delivered by hand."""
+    """Is it a struct of the program, encoded field by field?  Others have code by hand."""
     return wire in structs and structs[wire].ctype
 
 
 def seen_as(structs, entry):
-    """The type that a reader of the trace sees; a "?" behind it: a byte in front says whether it is there."""
+    """The type that a reader of the trace sees.  "?": a byte in front says whether it is there."""
     if object_of(entry.wire):
         wire = 'bytes'
     else:
@@ -193,7 +193,7 @@ def without_comment(line):
 
 
 def logical_lines(path):
-    """(number, text) of each line that is not empty; a prototype over several lines is one."""
+    """Yields (number, text) of each line that is not empty; joins the lines of a prototype."""
     with open(path) as f:
         lines = [without_comment(line) for line in f.read().split('\n')]
     i = 0
@@ -208,7 +208,7 @@ def logical_lines(path):
 
 
 def parse(path):
-    """The structs and the calls, by name, in the file's order."""
+    """Returns the structs and the calls, by name, in the order of the file."""
     global DEF_PATH
     DEF_PATH = path
     structs, calls = OrderedDict(), OrderedDict()
@@ -325,7 +325,7 @@ def parse_is(call, rest, number):
 
 
 def parse_values(call, rest, number, structs, arguments_alone):
-    """What stands behind "in" or "out"."""
+    """Parses what follows "in" or "out"."""
     condition = label = None
     m = re.fullmatch(r'(.*?) if (.*)', rest)
     if m:
@@ -351,7 +351,7 @@ def is_wire_type(wire, structs):
 
 
 def split_words(text):
-    """By spaces, but for those in parentheses."""
+    """Splits at spaces, except inside parentheses."""
     return re.findall(r'(?:[^\s(]|\([^()]*(?:\([^()]*\)[^()]*)*\))+', text)
 
 

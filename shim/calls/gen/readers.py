@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""records.gen.h: what a record of a call has, for who reads traces: of each call that calls.def marks with "is read",
+"""Emits records.gen.h for readers of traces.  For each call that calls.def marks "is read", it has
 
     struct sr_in_NAME,  sr_get_in_NAME      its arguments
     struct sr_out_NAME, sr_get_out_NAME     its results
 
-Where their length is always the same, SR_BYTES_in_NAME has it.  Members have the names that a dump shows.  has_X says whether an optional X is there.  Of a list there is the number of
-its elements, X_n, and the getter ends in front of the first one; so does it in front of a type that code by hand reads.
+SR_BYTES_in_NAME is their length if it is always the same.  Members are named as in a dump.
+has_X says whether an optional X is there.  For a list the struct has its number of elements, X_n,
+and the getter stops in front of the first one.  It also stops in front of a type that is decoded by
+hand-written code.
 """
 import re
 

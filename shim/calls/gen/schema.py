@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""schema.gen.c: what calls.def says of a trace's records, as JSON that goes into each trace."""
+"""Emits schema.gen.c: the description of the records in calls.def, as JSON for each trace."""
 import json
 from collections import OrderedDict
 

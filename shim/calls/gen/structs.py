@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""wire.gen.h: the wire structs, their sizes, and the functions that put them into a record and get them out of it."""
+"""Emits wire.gen.h: the wire structs, their sizes, and functions to encode and decode them."""
 from .description import SCALARS
 
 
 def field_size(f, structs):
-    """Bytes of a field whose encoding always has the same length, or 0."""
+    """The number of bytes of a field whose encoding always has the same length; otherwise 0."""
     if f.wire in structs:
         return struct_size(structs[f.wire], structs)
     return f.raw or SCALARS.get(f.wire, (0,))[0]
@@ -68,7 +68,7 @@ def emit_stores(fields, s, structs, out, indent):
 
 
 def put_with_list(s, size, element, element_size, out):
-    """Fields of known sizes, and a list of such: a work request."""
+    """Emits fields of known sizes and a list of such fields: a work request."""
     path = s.fields[-1].path
     out.append('\tuint8_t *p = sr_buf_room(b, %d + (size_t)v->%s_n * %d);\n' % (size + 4, path, element_size))
     out.append('\tif (!p)\n\t\treturn;\n\tsr_store_%s(p, v);' % s.func)
@@ -94,7 +94,7 @@ def put_field(s, f, structs, out):
 
 
 def emit_put(s, structs, out):
-    """Room is made, and the length moved on, once for all fields of known sizes in front: this is the hot path."""
+    """On the hot path, all leading fields of known sizes need only one check for room."""
     known = 0
     while known < len(s.fields) and field_size(s.fields[known], structs):
         known += 1
@@ -119,7 +119,7 @@ def emit_put(s, structs, out):
 # ------------------------------------------------------------------------- get
 
 def is_readable(s):
-    """A list can only come last: its getter takes the number of elements, and leaves them to the caller."""
+    """A list can only come last: the getter reads its length, the caller its elements."""
     return not any(f.wire.endswith('[]') for f in s.fields[:-1])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The calls as tables: sr_calls[], their numbers, which call a system call is, and what the library exports."""
+"""Emits tables of the calls: sr_calls[], call numbers, system calls, and the exported names."""
 from collections import OrderedDict
 
 from .description import CONTAINERS, NO_WRAPPER, ORDERS, SCALARS
@@ -20,14 +20,14 @@ OLD_VERSIONS = [('ibv_open_device', 'IBVERBS_1.0'), ('mlx5dv_init_obj', 'MLX5_1.
 
 # --------------------------------------------------- what a pointer leads to
 
-# libc alone knows these, by their addresses.
+# Only libc uses these, by their addresses.
 OPAQUE_TYPES = ('FILE', 'struct addrinfo')
 
 # The kernel follows these by itself.
 FOLLOWED = {'struct iovec': 'SR_LENGTH_PIECES', 'struct msghdr': 'SR_LENGTH_MESSAGE',
             'struct mmsghdr': 'SR_LENGTH_MESSAGES'}
 
-# Of these the size is known.
+# Types whose size is known.
 SIZED = ('pthread_mutex_t', 'pthread_cond_t', 'pthread_rwlock_t', 'pthread_barrier_t', 'pthread_spinlock_t', 'mtx_t',
          'cnd_t', 'sem_t', 'sigset_t', 'siginfo_t', 'stack_t', 'eventfd_t', 'int', 'socklen_t', 'time_t', 'timer_t',
          'struct timespec', 'struct timeval', 'struct itimerspec', 'struct itimerval', 'struct sigaction',
@@ -43,7 +43,7 @@ def size_behind(ctype):
 
 
 def length_behind(call, n):
-    """Where the length is of what the kernel finds behind argument n; 0: it finds nothing there."""
+    """How to get the length of the memory behind argument n; 0: the kernel accesses none."""
     ctype, name = call.params[n]
     following = call.params[n + 1][0] if n + 1 < len(call.params) else ''
     if name == 'arg' and call.name in ('ioctl', 'fcntl'):
@@ -62,14 +62,14 @@ def length_behind(call, n):
 # ------------------------------------------------------------------ sr_calls[]
 
 def holder(call):
-    """The object that has an operation: which argument it is, or is a member of, and where in that."""
+    """The object that has an operation: an argument, or a member of one at an offset."""
     name, _, member = call.op_holder.partition('->')
     n = [p for _, p in call.params].index(name)
     return n, 'offsetof(%s, %s)' % (call.params[n][0].rstrip('* '), member) if member else '-1'
 
 
 def source_of(call):
-    """How the call finds the function it stands for."""
+    """How the call finds the real function."""
     source = '\t\t.source = SR_SOURCE_%s,' % call.lib.upper()
     if call.op:
         lines = ['%s .wrapper = (void *)op_%s,' % (source, call.name),
@@ -150,7 +150,7 @@ def emit_operations(calls):
 
 
 def emit_hooks(calls):
-    """Declarations of the functions by hand that calls.def names."""
+    """Declares the hand-written functions that calls.def names."""
     declared = OrderedDict()
     for call in calls.values():
         for hook, prototype in HOOKS.items():
@@ -164,7 +164,7 @@ def system_calls(calls):
 
 
 def emit_syscalls(calls):
-    """The compiler leaves out what a machine does not have."""
+    """The compiler leaves out the system calls that a machine does not have."""
     out = ['/* Made by gencalls.py from calls.def: which call a system call is. */',
            '#include "shim/calls/trap/table.h"', '', 'const uint16_t sr_trap_calls[SR_TRAP_CALLS] = {']
     for call in calls.values():

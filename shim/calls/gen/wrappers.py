@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""wrappers.gen.c: the functions that the program calls in place of the real ones, and the table that describes them."""
+"""Emits wrappers.gen.c: the functions that replace the real ones, and sr_calls[]."""
 from .codec import UNIONS
 from .description import CONTAINERS, NO_WRAPPER
 from .table import emit_table, system_calls
@@ -10,7 +10,7 @@ def is_exported(call):
 
 
 def is_lock(call):
-    """Of the threads' primitives, those that do not block for long."""
+    """Is it a primitive of threads that does not block for long?"""
     return call.attrs.get('when') == 'sr_has_threads' and not any(
         call.attrs.get(k) for k in ('wait', 'cancel', 'blocks', 'syscall'))
 
