@@ -4,7 +4,7 @@
  * checksums are right afterwards, so only a check of the content can find the change.
  *
  *     falsify DIR.srec RANK THREAD SN
- *     falsify DIR.srec RANK THREAD SN exposed region [BYTE]
+ *     falsify DIR.srec RANK THREAD SN exposed [BYTE]
  *     falsify DIR.srec RANK THREAD SN plant ADDRESS
  *
  * The second form changes a bit of that byte of the last value that was found in an exposed
