@@ -42,7 +42,8 @@ static void take_daemonize(struct options *o, const char *text)
 
 static void take_socket(struct options *o, const char *text)
 {
-	snprintf(o->socket, sizeof(o->socket), "%s", text);
+	if (sr_socket_absolute(o->socket, sizeof(o->socket), text))
+		snprintf(o->socket, sizeof(o->socket), "%s", text); /* listen_open says why */
 }
 
 static void take_level(struct options *o, const char *text)
