@@ -30,6 +30,7 @@
 
 static struct sr_engine record_engine = {
     .call = sr_record_call,
+    .poll = sr_record_poll,
     .active = true,
     .note = sr_record_note,
     .clock = sr_record_clock,
@@ -55,6 +56,7 @@ static void forget_in_child(void)
 	sr_tsc_leave_alone();
 	sr_files_stop();
 	sr_threaded = sr_serial = false;
+	sr_thread_forget_last(&sr_self);
 	sr_client_abandon(&sr_recorder.client);
 	sr_clocks_forget_in_child();
 }
@@ -64,6 +66,7 @@ static void take_turns(void)
 {
 	sr_serial = true;
 	record_engine.call = sr_record_serial_call;
+	record_engine.poll = sr_record_serial_poll;
 	record_engine.thread_begins = sr_serial_thread_begins;
 	record_engine.releases = sr_serial_releases;
 	record_engine.resumes = sr_serial_resumes;
