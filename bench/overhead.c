@@ -62,7 +62,7 @@ static void set_up(void)
 	struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
 
 	if (!pd)
-		die("no device: run it with LD_LIBRARY_PATH=BUILD/tests/lib/device");
+		die("no device: run it with LD_LIBRARY_PATH=BUILD/tests/lib/softdev");
 	b.idle_cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	b.cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	b.other_cq = ibv_create_cq(context, 16, NULL, NULL, 0);

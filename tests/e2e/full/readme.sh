@@ -28,7 +28,7 @@ check() { # TEXT COMMAND...
 # "sreplay" from the build tree, as README.md puts it into the PATH.
 PATH=$(readlink -f "$SREPLAY_BUILD/replay"):$PATH
 apps=$(readlink -f "$SREPLAY_BUILD/tests/programs")
-standin=$(readlink -f "$SREPLAY_BUILD/tests/lib/device")
+standin=$(readlink -f "$SREPLAY_BUILD/tests/lib/softdev")
 
 same_output() { # FILE FILE
 	[ -s "$1" ] && cmp "$1" "$2"

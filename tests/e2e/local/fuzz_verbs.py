@@ -19,19 +19,19 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, Tap, first_difference, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "fuzz_verbs")
-STANDIN = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 RUN_SECONDS = 60
 WAYS = (
     ("apart", {}),
     ("together", {}),
-    ("apart", {"STANDIN_FAULTS": "seed"}),
-    ("together", {"STANDIN_FAULTS": "seed"}),
-    ("together", {"STANDIN_SEED": "time"}),
-    ("together", {"STANDIN_THREAD": "time"}),
+    ("apart", {"SOFTDEV_FAULTS": "seed"}),
+    ("together", {"SOFTDEV_FAULTS": "seed"}),
+    ("together", {"SOFTDEV_SEED": "time"}),
+    ("together", {"SOFTDEV_THREAD": "time"}),
     ("apart", {"SREPLAY_CLOCKS": "2"}),
-    ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_SEED": "time"}),
-    ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_FAULTS": "seed", "STANDIN_SEED": "time"}),
-    ("together", {"SREPLAY_CLOCKS": "2", "STANDIN_FAULTS": "seed", "STANDIN_THREAD": "time"}),
+    ("together", {"SREPLAY_CLOCKS": "2", "SOFTDEV_SEED": "time"}),
+    ("together", {"SREPLAY_CLOCKS": "2", "SOFTDEV_FAULTS": "seed", "SOFTDEV_SEED": "time"}),
+    ("together", {"SREPLAY_CLOCKS": "2", "SOFTDEV_FAULTS": "seed", "SOFTDEV_THREAD": "time"}),
 )
 
 # Seeds that failed once, by the ways above: of a CLOCK for a request that the provider refuses, the program saw an
@@ -49,7 +49,7 @@ def run(command, environment):
 def difference(directory, seed, steps, way, settings):
     """'' if all is as it must be, else what is not."""
     command = [PROGRAM, str(seed), way, str(steps)]
-    environment = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+    environment = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
     environment.update({name: str(seed) if value == "seed" else value for name, value in settings.items()})
     trace = os.path.join(directory, "fuzz.srec")
     shutil.rmtree(trace, ignore_errors=True)

@@ -34,7 +34,7 @@ class Place:
     def __init__(self, directory):
         self.directory = directory
         self.environment = dict(os.environ, SREPLAY_SOCKET=os.path.join(directory, "logd.sock"),
-                                LD_LIBRARY_PATH="%s:%s" % (os.path.join(ROOT, "tests", "lib", "device"), HERE))
+                                LD_LIBRARY_PATH="%s:%s" % (os.path.join(ROOT, "tests", "lib", "softdev"), HERE))
 
     def trace(self, name):
         return os.path.join(self.directory, name + ".srec")

@@ -22,7 +22,7 @@ from harness import BUILD, SREPLAY, Tap, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "hostile")
 VERBS_PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "hostile_verbs")
-STANDIN = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 SHIM = os.path.join(os.path.realpath(BUILD), "shim", "libsreplay_verbs.so")
 
 # What a run prints that another run need not: times and addresses.
@@ -154,7 +154,7 @@ def main():
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         for name in cases.names_of(tap, PROGRAM):
             check(tap, directory, PROGRAM, name)
-        on_standin = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+        on_standin = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
         for name in cases.names_of(tap, VERBS_PROGRAM, env=on_standin):
             check(tap, directory, VERBS_PROGRAM, name, env=on_standin)
         by_another_path(tap, directory)

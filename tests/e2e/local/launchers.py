@@ -27,7 +27,7 @@ SLURM_STEP = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
 
 def environment(directory, node, **more):
     env = {k: v for k, v in os.environ.items() if k not in NAMES and not k.startswith(("SREPLAY_", "SLURM_", "PMI"))}
-    env.update(LD_LIBRARY_PATH=os.path.join(os.path.realpath(BUILD), "tests", "lib", "device"), SREPLAY_CLOCKS="1",
+    env.update(LD_LIBRARY_PATH=os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev"), SREPLAY_CLOCKS="1",
                SREPLAY_BUILD=BUILD, SREPLAY_SOCKET=os.path.join(directory, node + ".sock"), **more)
     return env
 

@@ -25,19 +25,19 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, Tap, first_difference, replay
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback")
-STANDIN = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 FEATURES = "lmufisxerbcpd"
 RUN_SECONDS = 60
 THREAD_RUNS = 20
 
 
 class Case:
-    def __init__(self, directory, seed, epochs, features=FEATURES, standin_seed=None, clocks=False):
+    def __init__(self, directory, seed, epochs, features=FEATURES, device_seed=None, clocks=False):
         self.directory, self.seed, self.epochs = directory, seed, epochs
-        self.features, self.standin_seed, self.clocks = features, standin_seed, clocks
+        self.features, self.device_seed, self.clocks = features, device_seed, clocks
 
     def __str__(self):
-        by_chance = "STANDIN_SEED=%s " % self.standin_seed if self.standin_seed else ""
+        by_chance = "SOFTDEV_SEED=%s " % self.device_seed if self.device_seed else ""
         by_chance += "SREPLAY_CLOCKS=2 " if self.clocks else ""
         return by_chance + " ".join(self.command()[:1] + [str(w) for w in self.command()[1:]])
 
@@ -46,12 +46,12 @@ class Case:
         return [PROGRAM, str(self.seed), str(self.epochs), self.features or "-"]
 
     def run(self, prefix=()):
-        env = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
-        env.pop("STANDIN_SEED", None)
+        env = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
+        env.pop("SOFTDEV_SEED", None)
         if self.clocks:
             env["SREPLAY_CLOCKS"] = "2"
-        if self.standin_seed:
-            env["STANDIN_SEED"] = self.standin_seed
+        if self.device_seed:
+            env["SOFTDEV_SEED"] = self.device_seed
         try:
             return subprocess.run(list(prefix) + self.command(), env=env, capture_output=True, timeout=RUN_SECONDS)
         except subprocess.TimeoutExpired as e:
@@ -66,7 +66,7 @@ class Case:
         if recorded.returncode != bare.returncode:
             return "recorded exit status %s, not %s\n%s" % (recorded.returncode, bare.returncode,
                                                             recorded.stderr.decode(errors="replace"))
-        if not self.standin_seed and self.visible(recorded.stdout) != self.visible(bare.stdout):
+        if not self.device_seed and self.visible(recorded.stdout) != self.visible(bare.stdout):
             return "recorded output\n" + first_difference(self.visible(recorded.stdout), self.visible(bare.stdout))
         status, out, err = replay(trace, 0)
         if status != recorded.returncode:
@@ -99,7 +99,7 @@ class Case:
         return case
 
     def with_(self, **changes):
-        arguments = dict(seed=self.seed, epochs=self.epochs, features=self.features, standin_seed=self.standin_seed,
+        arguments = dict(seed=self.seed, epochs=self.epochs, features=self.features, device_seed=self.device_seed,
                          clocks=self.clocks)
         arguments.update(changes)
         return Case(self.directory, **arguments)
@@ -127,7 +127,7 @@ class Xrc(Case):
 
 def threads_differ(directory, runs):
     """Threads that poll one completion queue each see their own completions: '' or what they said."""
-    env = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+    env = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
     for run in range(runs):
         trace = os.path.join(directory, "threads%d.srec" % run)
         r = subprocess.run([SREPLAY, "record", "-o", trace, "--", PROGRAM, "threads"], env=env, capture_output=True,
@@ -144,7 +144,7 @@ def late_differs(directory):
     late = os.path.join(os.path.realpath(BUILD), "tests", "programs", "late")
     trace = os.path.join(directory, "late.srec")
     r = subprocess.run([SREPLAY, "record", "-o", trace, "--", "sh", "-c", "%s %s_module.so && exit 3" % (late, late)],
-                       env=dict(os.environ, LD_LIBRARY_PATH=STANDIN), capture_output=True, timeout=RUN_SECONDS)
+                       env=dict(os.environ, LD_LIBRARY_PATH=SOFTDEV), capture_output=True, timeout=RUN_SECONDS)
     if r.returncode != 3 or r.stderr:
         return "exit status %d\n%s" % (r.returncode, r.stderr.decode())
     with open(os.path.join(trace, "rank-0", "process.json")) as f:
@@ -160,9 +160,9 @@ def orders_of_one(directory, name, options, env=None):
     """(what `sreplay orders` says of a recording with clocks, how that replayed, what was said on stderr)"""
     trace = os.path.join(directory, name + ".srec")
     r = subprocess.run([SREPLAY, "record", "-o", trace, "--clocks"] + options + ["--", PROGRAM, "1", "3"],
-                       env=dict(os.environ, LD_LIBRARY_PATH=STANDIN, **(env or {})), capture_output=True, timeout=RUN_SECONDS)
+                       env=dict(os.environ, LD_LIBRARY_PATH=SOFTDEV, **(env or {})), capture_output=True, timeout=RUN_SECONDS)
     said = subprocess.run([SREPLAY, "orders", trace], capture_output=True).stdout.decode()
-    again = subprocess.run([SREPLAY, "replay", trace], env=dict(os.environ, LD_LIBRARY_PATH=STANDIN), capture_output=True,
+    again = subprocess.run([SREPLAY, "replay", trace], env=dict(os.environ, LD_LIBRARY_PATH=SOFTDEV), capture_output=True,
                            timeout=RUN_SECONDS)
     return said, again.stderr.decode() if again.returncode else "", r.stderr.decode()
 
@@ -191,15 +191,15 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        for standin_seed, clocks in ((None, False), ("time", False), (None, True), ("time", True)):
+        for device_seed, clocks in ((None, False), ("time", False), (None, True), ("time", True)):
             for seed in range(1, seeds + 1):
-                case = Case(directory, seed, epochs, standin_seed=standin_seed, clocks=clocks)
+                case = Case(directory, seed, epochs, device_seed=device_seed, clocks=clocks)
                 detail = case.difference()
                 if detail:
                     small = case.reduced()
                     detail = "%s\nreduced to: %s\n%s" % (detail, small, small.difference())
                 tap.ok(not detail, "seed %d, requests executed %s%s: bare, recorded and replayed alike" % (
-                    seed, "by chance" if standin_seed else "at once", ", with clocks" if clocks else ""), detail)
+                    seed, "by chance" if device_seed else "at once", ", with clocks" if clocks else ""), detail)
         for clocks in (False, True):
             detail = Xrc(directory, 1, 1, clocks=clocks).difference()
             tap.ok(not detail, "XRC%s: bare, recorded and replayed alike" % (", with clocks" if clocks else ""), detail)

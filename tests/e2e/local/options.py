@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "shim", "core"))
 from harness import BUILD, SREPLAY, Tap, run  # noqa: E402
 from settings_docs import read_table  # noqa: E402
 
-DEVICE = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+DEVICE = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 PROGRAM = [os.path.join(os.path.realpath(BUILD), "tests", "programs", "loopback"), "1", "3"]
 RIGHT = {"RANKS": ["0,2-5", "3"], "PATH": ["/tmp/x", "x"], "TEXT": ["10.0.0.1,10.0.0.2"]}
 WRONG = {"RANKS": ["1-", "x", "2-1"], "PATH": [""], "TEXT": []}

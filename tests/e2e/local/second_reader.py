@@ -228,7 +228,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-        os.environ["LD_LIBRARY_PATH"] = os.path.join(ROOT, "tests", "lib", "device")
+        os.environ["LD_LIBRARY_PATH"] = os.path.join(ROOT, "tests", "lib", "softdev")
         subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
         for name, command, settings, kinds in (
                 ("verbs, exposed memory and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS, CONNECTION]),

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, Tap, run
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
-STANDIN = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 CASES = ["references", "flags", "futex", "queue", "sleepers", "handler"]
 WAYS = {"by_exit": 3, "holding_a_lock": 3, "by_last_thread": 0, "detached": 4, "own_stacks": 4, "many": 4, "with_child": 4}
 RUN_SECONDS = 60
@@ -95,7 +95,7 @@ def main():
         for way, status in WAYS.items():
             wrong, _, _ = runs_differ(trace, "serial", [os.path.join(APPS, "thread_ends"), way], runs, status)
             tap.ok(not wrong, "threads, %s, in turns: %d exact replays" % (way, runs), "\n".join(wrong))
-        env = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+        env = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
         for mode in ("threads", "turns-shared"):
             wrong, _, _ = runs_differ(trace, "serial", [os.path.join(APPS, "loopback"), mode], runs, 0, env)
             tap.ok(not wrong, "loopback %s, in turns: %d exact replays" % (mode, runs), "\n".join(wrong))

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import BUILD, SREPLAY, Tap, replay
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
-STANDIN = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 CASES = ["locks", "robust", "conditions", "semaphores", "barriers", "c11", "c11threads", "heap", "sockets",
          "descriptors", "times", "ends", "stdio", "all"]
 WAYS = ["by_exit", "holding_a_lock", "by_last_thread", "detached", "own_stacks", "many", "with_child"]
@@ -75,7 +75,7 @@ def main():
         detail = killed_differs(directory)
         tap.ok(not detail, "a process with threads that was killed replays up to there", detail)
 
-        env = dict(os.environ, LD_LIBRARY_PATH=STANDIN)
+        env = dict(os.environ, LD_LIBRARY_PATH=SOFTDEV)
         for mode, text in (("turns", "on queue pairs of their own"), ("turns-shared", "on one queue pair")):
             detail, _ = runs_differ(directory, [os.path.join(APPS, "loopback"), mode], runs, 0, env)
             tap.ok(not detail, "threads that post %s and poll one completion queue: %d exact replays" % (text, runs),

@@ -178,7 +178,7 @@ def launcher(tap, directory):
 
 
 def alone(tap, options):
-    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
     with tempfile.TemporaryDirectory() as directory:
         launcher(tap, directory)
         options.directory = os.path.join(directory, "recorded")

@@ -3,7 +3,7 @@
 """What `sreplay` makes of traces that are cut, damaged, killed, of another program or not there.
 
     bad_traces.py OUTDIR      (filled by record_pingpong.py and record_killed.py)
-    bad_traces.py alone       recorded here, on the software device (tests/lib/device)
+    bad_traces.py alone       recorded here, on the software device (tests/lib/softdev)
 """
 
 import json
@@ -181,7 +181,7 @@ def alone(tap):
     """Two ranks of one trace, each of which talks to itself."""
     with tempfile.TemporaryDirectory() as directory:
         os.environ.update(SREPLAY_SOCKET=os.path.join(directory, "logd.sock"),
-                          LD_LIBRARY_PATH=os.path.join(os.path.realpath(BUILD), "tests", "lib", "device"))
+                          LD_LIBRARY_PATH=os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev"))
         trace = os.path.join(directory, "loopback.srec")
         for rank in (0, 1):
             sreplay("record", "-o", trace, "--rank", str(rank), "--", LOOPBACK, str(rank + 1), "2")

@@ -3,7 +3,7 @@
 """Clocks between processes, on Soft-RoCE: what came before what, in the traces of real programs.
 
     clocks.py DIRECTORY [CASE...]
-    clocks.py alone                  what the software device (tests/lib/device) can show: edges
+    clocks.py alone                  what the software device (tests/lib/softdev) can show: edges
 
 Cases: pingpong messages edges perftest exposed shvar nodes refused killed silent. The environment's SREPLAY_APPS is where tests/programs was
 built, if not in the build tree.
@@ -568,10 +568,10 @@ PARTS = {"shvar-record": shvar_record, "shvar-check": shvar_check}
 def main():
     tap = Tap()
     if sys.argv[1:] == ["alone"]:
-        os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+        os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
         with tempfile.TemporaryDirectory() as directory:
             os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
-            edges(tap, directory, "standin0")
+            edges(tap, directory, "soft0")
         tap.finish()
     directory = os.path.realpath(sys.argv[1])
     os.makedirs(directory, exist_ok=True)

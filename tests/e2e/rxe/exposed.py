@@ -95,13 +95,13 @@ def info(tap, options):
 
 def alone(tap, options):
     """Each with another seed of the device's."""
-    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(programs.BUILD), "tests", "lib", "device")
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(programs.BUILD), "tests", "lib", "softdev")
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         for name in options.pattern or ("flag", "seqlock"):
             problems = []
             for run in range(options.runs):
-                os.environ["STANDIN_THREAD"] = str(options.seed + run + 1)
+                os.environ["SOFTDEV_THREAD"] = str(options.seed + run + 1)
                 base = os.path.join(directory, "%s-%d" % (name, run))
                 job = programs.run(["patterns", name, "300"], 1, base + ".recorded", base + ".srec", [0])
                 if job.status != 0:
@@ -123,7 +123,7 @@ def one_page(tap, directory, runs, seed):
     for run in range(seed + 1, seed + runs + 1):
         shutil.rmtree(base + ".srec", ignore_errors=True)
         command = [os.path.join(programs.APPS, "exposed_page"), str(run), "60", str(2 + run % 3)]
-        os.environ["STANDIN_THREAD"] = str(run)
+        os.environ["SOFTDEV_THREAD"] = str(run)
         try:
             recorded = subprocess.run([SREPLAY, "record", "-o", base + ".srec", "--"] + command, capture_output=True, timeout=60)
         except subprocess.TimeoutExpired:

@@ -150,7 +150,7 @@ def recorded(tap, directory):
 
 
 def alone(tap):
-    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+    os.environ["LD_LIBRARY_PATH"] = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
     with tempfile.TemporaryDirectory() as work:
         os.environ["SREPLAY_SOCKET"] = os.path.join(work, "logd.sock")
         for name in ALONE:

@@ -20,7 +20,7 @@ from group_apps import difference, found, replay
 from harness import BUILD, SREPLAY, Tap, fresh, read
 from record_pingpong import run_pair
 
-STANDIN = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 SECONDS = 60
 
 # (program, options): what goes over the device, the first in two pieces each; and what does not.
@@ -130,7 +130,7 @@ def test_link_lost(tap, trace, directory):
 
 
 def alone(tap):
-    os.environ["LD_LIBRARY_PATH"] = STANDIN
+    os.environ["LD_LIBRARY_PATH"] = SOFTDEV
     with tempfile.TemporaryDirectory() as directory:
         for name in ("uts", "dht", "guppie"):
             base = record_alone(name, directory)

@@ -23,7 +23,7 @@ from harness import BUILD, SREPLAY, Tap, fresh
 from clocks import Pair
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
-STANDIN = os.path.join(os.path.realpath(BUILD), "tests", "lib", "device")
+SOFTDEV = os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev")
 PINGPONG = ["ibv_rc_pingpong", "-d", "rxe0", "-g", "1", "-n", "100"]
 CLOCKS = {"SREPLAY_CLOCKS": "1"}
 
@@ -261,7 +261,7 @@ def alone(tap):
     with tempfile.TemporaryDirectory() as directory:
         trace = os.path.join(directory, "loopback.srec")
         r = subprocess.run([SREPLAY, "record", "-o", trace, "--", os.path.join(APPS, "loopback"), "3", "10"],
-                           env=dict(os.environ, LD_LIBRARY_PATH=STANDIN), capture_output=True, timeout=60)
+                           env=dict(os.environ, LD_LIBRARY_PATH=SOFTDEV), capture_output=True, timeout=60)
         tap.ok(r.returncode == 0, "a process that talks to itself is recorded", r.stderr.decode())
         is_repeatable(tap, trace, "loopback")
         text = sreplay("process", trace)[1]

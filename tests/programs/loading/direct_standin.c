@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * direct_standin.c: a stand-in for libmlx5's direct verbs, for the stand-in device
- * of tests/lib/device.  Like the real one it makes contexts and queue pairs past the
+ * of tests/lib/softdev.  Like the real one it makes contexts and queue pairs past the
  * functions that libibverbs exports.
  */
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * loopback: queue pairs of one process talk to each other on the stand-in for
- * libibverbs (tests/lib/device), in ways that are hard on a recorder; prints what
+ * libibverbs (tests/lib/softdev), in ways that are hard on a recorder; prints what
  * it sees.  Its replay has to print the same.
  *
  *   loopback SEED [EPOCHS [FEATURES]]
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 	random_state = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
 	w.features = argc > 3 ? argv[3] : NULL;
 	w.context = list && list[0] ? ibv_open_device(list[0]) : NULL;
-	check(w.context, "no device: LD_LIBRARY_PATH=BUILD/tests/lib/device");
+	check(w.context, "no device: LD_LIBRARY_PATH=BUILD/tests/lib/softdev");
 	ibv_free_device_list(list);
 	w.pd = check(ibv_alloc_pd(w.context), "ibv_alloc_pd");
 	if (feature('p', 2)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fuzz_verbs.c: threads that make random verbs calls on the stand-in for libibverbs
- * (tests/lib/device), each of which says what came of it.
+ * (tests/lib/softdev), each of which says what came of it.
  *
  *   fuzz_verbs SEED apart|together [STEPS]
  *
@@ -630,7 +630,7 @@ int main(int argc, char **argv)
 
 	steps = argc > 3 ? atoi(argv[3]) : steps;
 	context = check(list && list[0] ? ibv_open_device(list[0]) : NULL,
-			"no device: LD_LIBRARY_PATH=BUILD/tests/lib/device");
+			"no device: LD_LIBRARY_PATH=BUILD/tests/lib/softdev");
 	ibv_free_device_list(list);
 	for (int i = 0; i < THREADS; i++) {
 		actors[i].number = i;

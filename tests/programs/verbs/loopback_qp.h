@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* loopback_qp.h: what RC queue pairs are told that meet over the stand-in's loopback (tests/lib/device). */
+/* loopback_qp.h: what RC queue pairs are told that meet over the stand-in's loopback (tests/lib/softdev). */
 #ifndef APPS_LOOPBACK_QP_H
 #define APPS_LOOPBACK_QP_H
 

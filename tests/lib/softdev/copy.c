@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* copy.c: moves bytes between spans of memory, as a network card does. */
+#include <string.h>
+#include <sys/uio.h>
+
+#include "raw.h"
+#include "regions.h"
+
+/*
+ * Aligned words are stored whole, in ascending order: programs poll the last byte of what they expect (perftest), or a
+ * word.  The relaxed stores keep the compiler from combining or reordering them; x86 and the order of a loop do the rest
+ * (elsewhere a release store is needed, since a reader takes the last byte as a sign for the others).
+ */
+static void store_words(char *to, const char *from, size_t n)
+{
+	uint64_t word;
+	size_t i = 0;
+
+	for (; i < n && (uintptr_t)(to + i) % sizeof(word); i++)
+		__atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
+	for (; i + sizeof(word) <= n; i += sizeof(word)) {
+		memcpy(&word, from + i, sizeof(word));
+		__atomic_store_n((uint64_t *)(to + i), word, __ATOMIC_RELEASE);
+	}
+	for (; i < n; i++)
+		__atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
+}
+
+/* Within one region a message may overlap itself: then from the end, as memmove does. */
+static void copy_here(char *to, const char *from, size_t n)
+{
+	if (to > from && to < from + n)
+		memmove(to, from, n);
+	else
+		store_words(to, from, n);
+}
+
+static void move_foreign(const struct sd_span *s, char *here, size_t n, bool writes)
+{
+	struct iovec local = {here, n}, remote = {(void *)(uintptr_t)s->address, n};
+
+	syscall(writes ? SYS_process_vm_writev : SYS_process_vm_readv, s->pid, &local, 1, &remote, 1, 0);
+}
+
+static void copy_span(const struct sd_span *to, const struct sd_span *from, size_t n)
+{
+	char between[4096];
+
+	if (to->at && from->at)
+		copy_here(to->at, from->at, n);
+	else if (to->at)
+		move_foreign(from, to->at, n, false);
+	else if (from->at)
+		move_foreign(to, from->at, n, true);
+	else if (n <= sizeof(between)) {
+		move_foreign(from, between, n, false);
+		move_foreign(to, between, n, true);
+	}
+}
+
+static void advance(struct sd_span *s, size_t n)
+{
+	s->at = s->at ? s->at + n : NULL;
+	s->address += n;
+	s->length -= n;
+}
+
+void sd_copy(struct sd_spans *to, struct sd_spans *from)
+{
+	for (uint32_t i = 0, j = 0; i < to->n && j < from->n;) {
+		struct sd_span *d = &to->v[i], *s = &from->v[j];
+		size_t n = d->length < s->length ? d->length : s->length;
+
+		if (!d->at && !s->at && n > 4096)
+			n = 4096;
+		copy_span(d, s, n);
+		advance(d, n);
+		advance(s, n);
+		i += !d->length;
+		j += !s->length;
+	}
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory.h"
+
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/single_threaded.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <ucontext.h>
+
+#include "raw.h"
+
+#ifndef UFFD_FEATURE_WP_UNPOPULATED
+#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
+#endif
+
+static uint64_t file_device, file_inode;
+static pthread_mutex_t pin_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void sd_memory_begin(int fd)
+{
+	struct stat st;
+
+	if (!fstat(fd, &st)) {
+		file_device = st.st_dev;
+		file_inode = st.st_ino;
+	}
+	/* Memory that cannot be replaced is read and written by process_vm_readv, also from other processes. */
+	syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+}
+
+/* --------------------------------------------------------- /proc/self/maps */
+
+struct extent {
+	uintptr_t begin, end;
+	char perms[5];
+	bool ours;	 /* of the fabric */
+	uint64_t offset; /* in it */
+	bool huge;
+};
+
+struct maps {
+	char *text, *at;
+};
+
+static bool read_maps(struct maps *m)
+{
+	int fd = raw_open("/proc/self/maps", O_RDONLY);
+	size_t have = 0, room = 1 << 16;
+	long got = 1;
+
+	m->text = fd < 0 ? NULL : malloc(room);
+	while (m->text && got > 0) {
+		if (room - have < 4097) {
+			char *more = realloc(m->text, room *= 2);
+
+			if (!more)
+				break;
+			m->text = more;
+		}
+		got = raw_read(fd, m->text + have, room - have - 1);
+		have += got > 0 ? (size_t)got : 0;
+	}
+	if (fd >= 0)
+		raw_close(fd);
+	if (!m->text)
+		return false;
+	m->text[have] = 0;
+	m->at = m->text;
+	return true;
+}
+
+/* BEGIN-END PERMS OFFSET MAJOR:MINOR INODE NAME */
+static bool next_extent(struct maps *m, struct extent *e)
+{
+	unsigned long begin, end, offset, inode;
+	unsigned int major, minor;
+	char *line = m->at, *eol = strchr(line, '\n');
+
+	if (!eol)
+		return false;
+	*eol = 0;
+	m->at = eol + 1;
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &begin, &end, e->perms, &offset, &major, &minor, &inode) != 7)
+		return false;
+	e->begin = begin;
+	e->end = end;
+	e->offset = offset;
+	e->ours = inode == file_inode && makedev(major, minor) == file_device;
+	e->huge = strstr(line, "/anon_hugepage") || strstr(line, "hugepages");
+	return true;
+}
+
+static bool is_fabric_itself(const struct extent *e)
+{
+	return e->begin >= (uintptr_t)sd_fabric && e->end <= (uintptr_t)sd_fabric + sd_fabric->size;
+}
+
+/* ------------------------------------------------------------- replacement */
+
+struct exchange {
+	uintptr_t begin;
+	size_t size;
+	uint64_t offset;
+	int prot;
+	bool done;
+};
+
+/* A page that was never written to stays a hole of the file. */
+static void copy_page(void *to, const void *from)
+{
+	const uint64_t *p = from;
+
+	for (size_t i = 0; i < SD_PAGE / sizeof(*p); i++) {
+		if (p[i]) {
+			memcpy(to, from, SD_PAGE);
+			return;
+		}
+	}
+}
+
+/*
+ * Other threads may write to these pages meanwhile.  Where the kernel lets us, they wait until the pages have been
+ * replaced; where it does not, what they write in these microseconds can be lost.
+ */
+static int hold_writers(const struct exchange *x)
+{
+	struct uffdio_api api = {.api = UFFD_API,
+				 .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_UNPOPULATED};
+	struct uffdio_register range = {.range = {x->begin, x->size}, .mode = UFFDIO_REGISTER_MODE_WP};
+	struct uffdio_writeprotect wp = {.range = {x->begin, x->size}, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+	int fd;
+
+	if (__libc_single_threaded)
+		return -1;
+	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -1;
+	if (!syscall(SYS_ioctl, fd, UFFDIO_API, &api) && !syscall(SYS_ioctl, fd, UFFDIO_REGISTER, &range) &&
+	    !syscall(SYS_ioctl, fd, UFFDIO_WRITEPROTECT, &wp))
+		return fd;
+	raw_close(fd);
+	return -1;
+}
+
+/*
+ * mremap with an old size of 0 maps the pages a second time.  That needs no descriptor, which the program could have
+ * closed.  Nothing may be called between the copy and that: the pages may be the stack's.
+ */
+static void exchange(struct exchange *x)
+{
+	char *pages = sd_at(x->offset);
+	int held = hold_writers(x);
+
+	for (size_t at = 0; at < x->size; at += SD_PAGE)
+		copy_page(pages + at, (char *)x->begin + at);
+	x->done = syscall(SYS_mremap, pages, 0, x->size, MREMAP_MAYMOVE | MREMAP_FIXED, x->begin) == (long)x->begin;
+	if (held >= 0)
+		raw_close(held); /* lets them go on */
+	if (x->done && x->prot != (PROT_READ | PROT_WRITE))
+		syscall(SYS_mprotect, x->begin, x->size, x->prot);
+	if (x->done)
+		syscall(SYS_madvise, x->begin, x->size, MADV_DODUMP);
+}
+
+static ucontext_t returns_to, runs;
+static struct exchange *job;
+
+static void exchange_apart(void)
+{
+	exchange(job);
+}
+
+/* The pages may be those of the stack that we run on. Signal handlers would run there, too. */
+static void exchange_on_own_stack(struct exchange *x)
+{
+	static char stack[65536];
+	uint64_t all = ~0ull, mask;
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof(mask));
+	job = x;
+	getcontext(&runs);
+	runs.uc_stack.ss_sp = stack;
+	runs.uc_stack.ss_size = sizeof(stack);
+	runs.uc_link = &returns_to;
+	makecontext(&runs, exchange_apart, 0);
+	swapcontext(&returns_to, &runs);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
+static int prot_of(const struct extent *e)
+{
+	return (e->perms[0] == 'r' ? PROT_READ : 0) | (e->perms[1] == 'w' ? PROT_WRITE : 0) |
+	       (e->perms[2] == 'x' ? PROT_EXEC : 0);
+}
+
+static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
+{
+	struct exchange x = {.begin = begin, .size = end - begin, .prot = prot_of(e)};
+
+	sd_lock();
+	x.offset = sd_pages_take(x.size, SD_PAGE_MEMORY);
+	sd_unlock();
+	if (!x.offset)
+		return false;
+	exchange_on_own_stack(&x);
+	if (!x.done) {
+		sd_lock();
+		sd_pages_give(x.offset, x.size);
+		sd_unlock();
+		return false;
+	}
+	*piece = (struct sd_piece){.length = x.size, .at = x.offset};
+	return true;
+}
+
+/* A second mapping of shared memory stays where it is when the program moves or unmaps the first. */
+static void keep_shared(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
+{
+	long twin = e->perms[3] == 's' ? syscall(SYS_mremap, begin, 0, end - begin, MREMAP_MAYMOVE) : -1;
+
+	*piece = (struct sd_piece){.length = end - begin, .foreign = true, .at = begin};
+	if (twin != -1) {
+		piece->at = (uint64_t)twin;
+		piece->twin = true;
+	}
+}
+
+static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
+{
+	if (e->ours)
+		*piece = (struct sd_piece){.length = end - begin, .at = e->offset + (begin - e->begin)};
+	else if (e->perms[3] != 'p' || e->huge || !replace(begin, end, e, piece))
+		keep_shared(begin, end, e, piece);
+}
+
+static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pieces)
+{
+	struct extent e;
+	struct maps m;
+	uintptr_t at = begin, to;
+	int n = 0;
+
+	if (!read_maps(&m))
+		return -ENOMEM;
+	while (at < end && n < SD_PIECES && next_extent(&m, &e)) {
+		if (e.end <= at)
+			continue;
+		if (e.begin > at || e.perms[0] != 'r' || (writes && e.perms[1] != 'w'))
+			break;
+		to = e.end < end ? e.end : end;
+		pin_piece(at, to, &e, &pieces[n]);
+		/* One piece, if it goes on where the last ended. */
+		if (n && !pieces[n].foreign && !pieces[n - 1].foreign &&
+		    pieces[n - 1].at + pieces[n - 1].length == pieces[n].at)
+			pieces[n - 1].length += pieces[n].length;
+		else
+			n++;
+		at = to;
+	}
+	free(m.text);
+	if (at >= end)
+		return n;
+	sd_memory_unpin(pieces, (uint32_t)n);
+	return n == SD_PIECES ? -ENOMEM : -EFAULT;
+}
+
+/* ------------------------------------------------------------- unused pages */
+
+/* Pages that were taken since the last look. */
+#define LOOK_AFTER (256ul << 20)
+
+static uint64_t taken_since;
+
+static void mark(uint8_t *used, uint64_t offset, uint64_t length)
+{
+	uint64_t base = sd_fabric->pages_at;
+
+	if (offset >= base)
+		memset(used + (offset - base) / SD_PAGE, 1, sd_round_up(length + offset % SD_PAGE) / SD_PAGE);
+}
+
+static void mark_mapped(uint8_t *used)
+{
+	struct maps m;
+	struct extent e;
+
+	if (!read_maps(&m))
+		return;
+	while (next_extent(&m, &e))
+		if (e.ours && !is_fabric_itself(&e))
+			mark(used, e.offset, e.end - e.begin);
+	free(m.text);
+}
+
+static void mark_registered(uint8_t *used)
+{
+	for (uint32_t i = 0; i < sd_fabric->region_use.high; i++) {
+		const struct sd_region *r = &sd_fabric->regions[i];
+
+		for (uint32_t n = 0; r->process == sd_process && n < r->pieces; n++)
+			if (!r->piece[n].foreign)
+				mark(used, r->piece[n].at, r->piece[n].length);
+	}
+}
+
+/* Gives back what neither a region nor the program's address space has any more. */
+static void give_unused(void)
+{
+	uint64_t base = sd_fabric->pages_at, n = sd_fabric->pages_high;
+	uint8_t *used = calloc(n, 1);
+
+	taken_since = 0;
+	if (!used)
+		return;
+	mark_mapped(used);
+	sd_lock();
+	mark_registered(used);
+	for (uint64_t i = 0; i < n; i++)
+		if (!used[i] && sd_page_is(base + i * SD_PAGE, sd_process, SD_PAGE_MEMORY))
+			sd_pages_give(base + i * SD_PAGE, SD_PAGE);
+	sd_unlock();
+	free(used);
+}
+
+/* -------------------------------------------------------------------- calls */
+
+int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece *pieces)
+{
+	uintptr_t begin = (uintptr_t)addr & ~(SD_PAGE - 1), end = sd_round_up((uintptr_t)addr + length);
+	int n;
+
+	if (!length)
+		return 0;
+	if (end <= begin)
+		return -EFAULT;
+	pthread_mutex_lock(&pin_mutex);
+	taken_since += end - begin;
+	if (taken_since > LOOK_AFTER)
+		give_unused();
+	n = pin(begin, end, writes, pieces);
+	pthread_mutex_unlock(&pin_mutex);
+	if (n > 0) {
+		pieces[0].at += (uintptr_t)addr - begin;
+		pieces[0].length -= (uintptr_t)addr - begin;
+	}
+	return n;
+}
+
+void sd_memory_unpin(const struct sd_piece *pieces, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (pieces[i].twin)
+			raw_munmap((void *)(pieces[i].at & ~(SD_PAGE - 1)),
+				   sd_round_up(pieces[i].length + pieces[i].at % SD_PAGE));
+}
+
+/* --------------------------------------------------------------------- fork */
+
+static bool make_private(const struct extent *e)
+{
+	size_t size = e->end - e->begin;
+	void *copy = raw_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (copy == MAP_FAILED)
+		return false;
+	for (size_t at = 0; at < size; at += SD_PAGE)
+		copy_page((char *)copy + at, (char *)sd_fabric + e->offset + at);
+	if (prot_of(e) != (PROT_READ | PROT_WRITE))
+		syscall(SYS_mprotect, copy, size, prot_of(e));
+	return syscall(SYS_mremap, copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, e->begin) == (long)e->begin;
+}
+
+static const struct extent *inherited;
+
+static void make_private_apart(void)
+{
+	make_private(inherited);
+}
+
+/* On another stack, for the same reason as exchange(). The maps are read before anything is replaced. */
+void sd_memory_begin_child(void)
+{
+	static char stack[65536];
+	struct extent e;
+	struct maps m;
+
+	pthread_mutex_init(&pin_mutex, NULL);
+	if (!read_maps(&m))
+		return;
+	while (next_extent(&m, &e)) {
+		if (!e.ours || is_fabric_itself(&e))
+			continue;
+		inherited = &e;
+		getcontext(&runs);
+		runs.uc_stack.ss_sp = stack;
+		runs.uc_stack.ss_size = sizeof(stack);
+		runs.uc_link = &returns_to;
+		makecontext(&runs, make_private_apart, 0);
+		swapcontext(&returns_to, &runs);
+	}
+	free(m.text);
+}
