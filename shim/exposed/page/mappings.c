@@ -74,6 +74,7 @@ struct extent {
 	char perms[5];
 	bool stack;
 	bool huge;
+	bool softdev; /* of the software device, which replaces private pages: nobody else has them */
 };
 
 /* The mapping that contains addr; false at the end of what /proc/self/maps has. */
@@ -117,6 +118,7 @@ static struct extent parse(const char *line)
 	memcpy(e.perms, p + 1, 4);
 	e.stack = strstr(line, "[stack") != NULL;
 	e.huge = strstr(line, "anon_hugepage") || strstr(line, "/hugepages");
+	e.softdev = strstr(line, "softdev.memory") != NULL;
 	return e;
 }
 
@@ -128,7 +130,7 @@ static enum sr_exposed_refusal judge(const struct extent *e)
 		return SR_EXPOSED_REFUSED_STACK;
 	if (e->huge)
 		return SR_EXPOSED_REFUSED_HUGE;
-	if ((e->perms[3] != 'p' && !map_accepts_shared) || e->perms[0] != 'r' || e->perms[1] != 'w')
+	if ((e->perms[3] != 'p' && !e->softdev && !map_accepts_shared) || e->perms[0] != 'r' || e->perms[1] != 'w')
 		return SR_EXPOSED_REFUSED_SHARED;
 	return SR_EXPOSED_OK;
 }

@@ -135,7 +135,8 @@ int sd_channel_take(uint32_t channel_1, int fd, uint64_t *event)
 	char byte;
 
 	while (!take(channel_1, fd, event))
-		if (syscall(SYS_recvfrom, fd, &byte, 1, MSG_PEEK, NULL, NULL) < 0)
+		/* libc's function: a thread can be cancelled here, as in read() of the real library. */
+		if (recv(fd, &byte, 1, MSG_PEEK) < 0)
 			return -1;
 	return 0;
 }

@@ -57,7 +57,8 @@ static void fill_in(uint64_t memory, uint64_t size)
 
 	f->page_map_at = sd_round_up(sizeof(*f));
 	f->pages = memory / SD_PAGE;
-	f->pages_at = f->page_map_at + sd_round_up(2 * f->pages);
+	f->page_users_at = f->page_map_at + sd_round_up(2 * f->pages);
+	f->pages_at = f->page_users_at + sd_round_up(2 * f->pages);
 	f->size = size;
 	f->next_due = SD_NEVER;
 	f->driver_wakes_at = SD_NEVER;
@@ -70,7 +71,7 @@ static void fill_in(uint64_t memory, uint64_t size)
 static int make(int fd)
 {
 	uint64_t memory = memory_size();
-	uint64_t size = sd_round_up(sizeof(*sd_fabric)) + sd_round_up(2 * memory / SD_PAGE) + memory;
+	uint64_t size = sd_round_up(sizeof(*sd_fabric)) + 2 * sd_round_up(2 * memory / SD_PAGE) + memory;
 	int err;
 
 	if (syscall(SYS_ftruncate, fd, size))

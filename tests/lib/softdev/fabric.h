@@ -236,7 +236,7 @@ struct sd_fabric {
 	/* Pages behind the tables; for each a uint16_t that says whose it is (pages.c). */
 	uint64_t pages_at, pages;
 	uint64_t page_cursor, pages_high;
-	uint64_t page_map_at;
+	uint64_t page_map_at, page_users_at;
 
 	struct sd_process processes[SD_MAX_PROCESS];
 	struct sd_channel channels[SD_MAX_CHANNEL];
@@ -301,7 +301,8 @@ enum sd_page_use {
 uint64_t sd_pages_take(uint64_t bytes, enum sd_page_use use);
 void sd_pages_give(uint64_t offset, uint64_t bytes);
 void sd_pages_give_of(uint32_t process_1);
-bool sd_page_is(uint64_t offset, uint32_t process_1, enum sd_page_use use);
+/* How many regions have this page; guarded by the process whose page it is. */
+uint16_t *sd_page_users(uint64_t offset);
 
 static inline uint64_t sd_round_up(uint64_t bytes)
 {

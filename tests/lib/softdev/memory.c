@@ -105,10 +105,12 @@ static bool is_fabric_itself(const struct extent *e)
 
 /* ------------------------------------------------------------- replacement */
 
+/* Pages that take the place of others, with their contents. */
 struct exchange {
 	uintptr_t begin;
 	size_t size;
-	uint64_t offset;
+	char *pages;
+	bool is_copy; /* the pages stay where they are, too: they are the fabric's */
 	int prot;
 	bool done;
 };
@@ -151,17 +153,17 @@ static int hold_writers(const struct exchange *x)
 }
 
 /*
- * mremap with an old size of 0 maps the pages a second time.  That needs no descriptor, which the program could have
+ * mremap with an old size of 0 maps shared pages a second time.  That needs no descriptor, which the program could have
  * closed.  Nothing may be called between the copy and that: the pages may be the stack's.
  */
 static void exchange(struct exchange *x)
 {
-	char *pages = sd_at(x->offset);
 	int held = hold_writers(x);
 
 	for (size_t at = 0; at < x->size; at += SD_PAGE)
-		copy_page(pages + at, (char *)x->begin + at);
-	x->done = syscall(SYS_mremap, pages, 0, x->size, MREMAP_MAYMOVE | MREMAP_FIXED, x->begin) == (long)x->begin;
+		copy_page(x->pages + at, (char *)x->begin + at);
+	x->done = syscall(SYS_mremap, x->pages, x->is_copy ? 0 : x->size, x->size, MREMAP_MAYMOVE | MREMAP_FIXED,
+			  x->begin) == (long)x->begin;
 	if (held >= 0)
 		raw_close(held); /* lets them go on */
 	if (x->done && x->prot != (PROT_READ | PROT_WRITE))
@@ -178,8 +180,8 @@ static void exchange_apart(void)
 	exchange(job);
 }
 
-/* The pages may be those of the stack that we run on. Signal handlers would run there, too. */
-static void exchange_on_own_stack(struct exchange *x)
+/* The pages may be those of the stack that we run on.  Signal handlers would run there, too. */
+static bool exchange_on_own_stack(struct exchange *x)
 {
 	static char stack[65536];
 	uint64_t all = ~0ull, mask;
@@ -193,6 +195,7 @@ static void exchange_on_own_stack(struct exchange *x)
 	makecontext(&runs, exchange_apart, 0);
 	swapcontext(&returns_to, &runs);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	return x->done;
 }
 
 static int prot_of(const struct extent *e)
@@ -203,21 +206,22 @@ static int prot_of(const struct extent *e)
 
 static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
 {
-	struct exchange x = {.begin = begin, .size = end - begin, .prot = prot_of(e)};
+	struct exchange x = {.begin = begin, .size = end - begin, .is_copy = true, .prot = prot_of(e)};
+	uint64_t offset;
 
 	sd_lock();
-	x.offset = sd_pages_take(x.size, SD_PAGE_MEMORY);
+	offset = sd_pages_take(x.size, SD_PAGE_MEMORY);
 	sd_unlock();
-	if (!x.offset)
+	if (!offset)
 		return false;
-	exchange_on_own_stack(&x);
-	if (!x.done) {
+	x.pages = sd_at(offset);
+	if (!exchange_on_own_stack(&x)) {
 		sd_lock();
-		sd_pages_give(x.offset, x.size);
+		sd_pages_give(offset, x.size);
 		sd_unlock();
 		return false;
 	}
-	*piece = (struct sd_piece){.length = x.size, .at = x.offset};
+	*piece = (struct sd_piece){.length = x.size, .at = offset};
 	return true;
 }
 
@@ -240,6 +244,9 @@ static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e, st
 	else if (e->perms[3] != 'p' || e->huge || !replace(begin, end, e, piece))
 		keep_shared(begin, end, e, piece);
 }
+
+static void count(uint64_t offset, uint64_t size, int n);
+static void unpin_piece(const struct sd_piece *p);
 
 static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pieces)
 {
@@ -268,69 +275,79 @@ static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pie
 	free(m.text);
 	if (at >= end)
 		return n;
-	sd_memory_unpin(pieces, (uint32_t)n);
+	for (int i = 0; i < n; i++)
+		if (!pieces[i].foreign)
+			count(pieces[i].at, pieces[i].length, 1);
+	for (int i = 0; i < n; i++)
+		unpin_piece(&pieces[i]);
 	return n == SD_PIECES ? -ENOMEM : -EFAULT;
 }
 
-/* ------------------------------------------------------------- unused pages */
+/* ------------------------------------------------------------- the way back */
 
-/* Pages that were taken since the last look. */
-#define LOOK_AFTER (256ul << 20)
-
-static uint64_t taken_since;
-
-static void mark(uint8_t *used, uint64_t offset, uint64_t length)
+/* What is there is the program's own again: a copy. */
+static bool make_private(uintptr_t begin, uintptr_t end, const struct extent *e)
 {
-	uint64_t base = sd_fabric->pages_at;
+	struct exchange x = {.begin = begin, .size = end - begin, .prot = prot_of(e)};
 
-	if (offset >= base)
-		memset(used + (offset - base) / SD_PAGE, 1, sd_round_up(length + offset % SD_PAGE) / SD_PAGE);
+	x.pages = raw_mmap(NULL, x.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (x.pages == MAP_FAILED)
+		return false;
+	/* A page that may not be read has nothing to be copied from, but for its other mapping. */
+	if (!(x.prot & PROT_READ)) {
+		for (uint64_t at = 0; at < x.size; at += SD_PAGE)
+			copy_page(x.pages + at, (char *)sd_at(e->offset + (begin - e->begin)) + at);
+		x.size = 0;
+		return syscall(SYS_mprotect, x.pages, end - begin, x.prot) == 0 &&
+		       syscall(SYS_mremap, x.pages, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) ==
+			   (long)begin;
+	}
+	if (exchange_on_own_stack(&x))
+		return true;
+	raw_munmap(x.pages, x.size);
+	return false;
 }
 
-static void mark_mapped(uint8_t *used)
+/* All mappings of these pages of the fabric, wherever the program has moved them. */
+static bool return_run(uint64_t offset, uint64_t size)
 {
-	struct maps m;
+	bool all = true;
 	struct extent e;
+	struct maps m;
 
 	if (!read_maps(&m))
-		return;
-	while (next_extent(&m, &e))
-		if (e.ours && !is_fabric_itself(&e))
-			mark(used, e.offset, e.end - e.begin);
-	free(m.text);
-}
+		return false;
+	while (next_extent(&m, &e)) {
+		uint64_t first = e.offset > offset ? e.offset : offset;
+		uint64_t last = e.offset + (e.end - e.begin);
 
-static void mark_registered(uint8_t *used)
-{
-	for (uint32_t i = 0; i < sd_fabric->region_use.high; i++) {
-		const struct sd_region *r = &sd_fabric->regions[i];
-
-		for (uint32_t n = 0; r->process == sd_process && n < r->pieces; n++)
-			if (!r->piece[n].foreign)
-				mark(used, r->piece[n].at, r->piece[n].length);
+		if (!e.ours || is_fabric_itself(&e))
+			continue;
+		last = last < offset + size ? last : offset + size;
+		if (first < last)
+			all &= make_private(e.begin + (first - e.offset), e.begin + (last - e.offset), &e);
 	}
+	free(m.text);
+	return all;
 }
 
-/* Gives back what neither a region nor the program's address space has any more. */
-static void give_unused(void)
+/* Pages that no region has any more. */
+static void give_run(uint64_t offset, uint64_t size)
 {
-	uint64_t base = sd_fabric->pages_at, n = sd_fabric->pages_high;
-	uint8_t *used = calloc(n, 1);
-
-	taken_since = 0;
-	if (!used)
+	if (!size || !return_run(offset, size))
 		return;
-	mark_mapped(used);
 	sd_lock();
-	mark_registered(used);
-	for (uint64_t i = 0; i < n; i++)
-		if (!used[i] && sd_page_is(base + i * SD_PAGE, sd_process, SD_PAGE_MEMORY))
-			sd_pages_give(base + i * SD_PAGE, SD_PAGE);
+	sd_pages_give(offset, size);
 	sd_unlock();
-	free(used);
 }
 
-/* -------------------------------------------------------------------- calls */
+/* ------------------------------------------------------------------- regions */
+
+static void count(uint64_t offset, uint64_t size, int n)
+{
+	for (uint64_t at = offset; at < offset + size; at += SD_PAGE)
+		*sd_page_users(at) += n;
+}
 
 int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece *pieces)
 {
@@ -341,11 +358,16 @@ int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece 
 		return 0;
 	if (end <= begin)
 		return -EFAULT;
+	/* Nobody else writes there: the addresses do. */
+	if (!sd_has_driver) {
+		*pieces = (struct sd_piece){.length = length, .at = (uintptr_t)addr, .foreign = true};
+		return 1;
+	}
 	pthread_mutex_lock(&pin_mutex);
-	taken_since += end - begin;
-	if (taken_since > LOOK_AFTER)
-		give_unused();
 	n = pin(begin, end, writes, pieces);
+	for (int i = 0; i < n; i++)
+		if (!pieces[i].foreign)
+			count(pieces[i].at, pieces[i].length, 1);
 	pthread_mutex_unlock(&pin_mutex);
 	if (n > 0) {
 		pieces[0].at += (uintptr_t)addr - begin;
@@ -354,57 +376,43 @@ int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece 
 	return n;
 }
 
+static void unpin_piece(const struct sd_piece *p)
+{
+	uint64_t begin = p->at & ~(SD_PAGE - 1), end = sd_round_up(p->at + p->length), run = begin;
+
+	if (p->twin)
+		raw_munmap((void *)begin, end - begin);
+	if (p->foreign)
+		return;
+	count(begin, end - begin, -1);
+	for (uint64_t at = begin; at <= end; at += SD_PAGE) {
+		if (at < end && !*sd_page_users(at))
+			continue;
+		give_run(run, at - run);
+		run = at + SD_PAGE;
+	}
+}
+
 void sd_memory_unpin(const struct sd_piece *pieces, uint32_t n)
 {
+	pthread_mutex_lock(&pin_mutex);
 	for (uint32_t i = 0; i < n; i++)
-		if (pieces[i].twin)
-			raw_munmap((void *)(pieces[i].at & ~(SD_PAGE - 1)),
-				   sd_round_up(pieces[i].length + pieces[i].at % SD_PAGE));
+		unpin_piece(&pieces[i]);
+	pthread_mutex_unlock(&pin_mutex);
 }
 
 /* --------------------------------------------------------------------- fork */
 
-static bool make_private(const struct extent *e)
-{
-	size_t size = e->end - e->begin;
-	void *copy = raw_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (copy == MAP_FAILED)
-		return false;
-	for (size_t at = 0; at < size; at += SD_PAGE)
-		copy_page((char *)copy + at, (char *)sd_fabric + e->offset + at);
-	if (prot_of(e) != (PROT_READ | PROT_WRITE))
-		syscall(SYS_mprotect, copy, size, prot_of(e));
-	return syscall(SYS_mremap, copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, e->begin) == (long)e->begin;
-}
-
-static const struct extent *inherited;
-
-static void make_private_apart(void)
-{
-	make_private(inherited);
-}
-
-/* On another stack, for the same reason as exchange(). The maps are read before anything is replaced. */
 void sd_memory_begin_child(void)
 {
-	static char stack[65536];
 	struct extent e;
 	struct maps m;
 
 	pthread_mutex_init(&pin_mutex, NULL);
 	if (!read_maps(&m))
 		return;
-	while (next_extent(&m, &e)) {
-		if (!e.ours || is_fabric_itself(&e))
-			continue;
-		inherited = &e;
-		getcontext(&runs);
-		runs.uc_stack.ss_sp = stack;
-		runs.uc_stack.ss_size = sizeof(stack);
-		runs.uc_link = &returns_to;
-		makecontext(&runs, make_private_apart, 0);
-		swapcontext(&returns_to, &runs);
-	}
+	while (next_extent(&m, &e))
+		if (e.ours && !is_fabric_itself(&e))
+			make_private(e.begin, e.end, &e);
 	free(m.text);
 }

@@ -4,7 +4,9 @@
  *
  * A network card writes to the pages that were pinned when the region was registered, whatever becomes of the addresses.
  * So the device replaces a program's private pages by pages of the fabric, with the same contents, when they are
- * registered.  They keep them until the program unmaps them.
+ * registered, and gives it private pages again when no region has them any more.  A kernel's pages of a program can be
+ * dropped (MADV_DONTNEED) while they are registered, and the card keeps its own; these here cannot.  In a fabric of one
+ * process the device uses the addresses, and nothing is replaced.
  */
 #ifndef SOFTDEV_MEMORY_H
 #define SOFTDEV_MEMORY_H

@@ -50,15 +50,19 @@ void sd_pages_give(uint64_t offset, uint64_t bytes)
 	if (!offset || !n)
 		return;
 	syscall(SYS_madvise, sd_at(offset), n * SD_PAGE, MADV_REMOVE);
-	for (uint64_t i = at; i < at + n; i++)
+	for (uint64_t i = at; i < at + n; i++) {
 		map()[i] = 0;
+		*sd_page_users(sd_fabric->pages_at + i * SD_PAGE) = 0;
+	}
 	if (at < sd_fabric->page_cursor)
 		sd_fabric->page_cursor = at;
 }
 
-bool sd_page_is(uint64_t offset, uint32_t process_1, enum sd_page_use use)
+uint16_t *sd_page_users(uint64_t offset)
 {
-	return map()[(offset - sd_fabric->pages_at) / SD_PAGE] == (process_1 | use << USE_SHIFT);
+	uint16_t *users = sd_at(sd_fabric->page_users_at);
+
+	return &users[(offset - sd_fabric->pages_at) / SD_PAGE];
 }
 
 /* No page behind the last one that was ever taken is looked at: that would make the file larger. */

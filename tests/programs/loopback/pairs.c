@@ -54,6 +54,8 @@ void connect_ends(void)
 
 void create_qp(struct end *e)
 {
+	if (!e->type)
+		e->type = IBV_QPT_RC;
 	struct ibv_qp_init_attr_ex attr = {
 	    .send_cq = w.cq[0],
 	    .recv_cq = w.cq[1],
