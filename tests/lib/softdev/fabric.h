@@ -242,6 +242,7 @@ struct sd_fabric {
 	struct sd_channel channels[SD_MAX_CHANNEL];
 	struct sd_cq cqs[SD_MAX_CQ];
 	struct sd_srq srqs[SD_MAX_SRQ];
+	uint16_t srq_uses[SD_MAX_SRQ];
 	struct sd_qp qps[SD_MAX_QP];
 	struct sd_region regions[SD_MAX_REGION];
 	uint8_t key_uses[SD_MAX_REGION]; /* the low bits of each place's last key */

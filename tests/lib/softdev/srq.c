@@ -8,11 +8,20 @@
 #include "local.h"
 #include "rq.h"
 
+/*
+ * A number is not used again at once: completions of a queue that was destroyed may still be in a completion queue, and
+ * free no slot of the one that has its place.
+ */
+static uint32_t new_number(uint32_t index_1)
+{
+	return (++sd_fabric->srq_uses[index_1 - 1] % 4096u) * SD_MAX_SRQ + index_1;
+}
+
 struct sd_srq *sd_srq_find(uint32_t number)
 {
-	struct sd_srq *s = &sd_fabric->srqs[number - 1];
+	struct sd_srq *s = &sd_fabric->srqs[(number - 1) % SD_MAX_SRQ];
 
-	return number && number <= SD_MAX_SRQ && s->process ? s : NULL;
+	return number && s->process && s->rq.srqn == number ? s : NULL;
 }
 
 static uint32_t stride_of(uint32_t max_sge)
@@ -50,7 +59,7 @@ static bool fill(struct sd_local_srq *local, const struct ibv_srq_init_attr_ex *
 		if (attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ)
 			s->cq = ((struct sd_local_cq *)attr->cq)->index_1;
 		if (sd_rq_make(&s->rq, attr->attr.max_wr, attr->attr.max_sge)) {
-			s->rq.srqn = local->index_1;
+			s->rq.srqn = new_number(local->index_1);
 		} else {
 			sd_srq_remove(s);
 			local->index_1 = 0;
@@ -96,7 +105,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 
 int sd_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
-	*number = ((struct sd_local_srq *)srq)->index_1;
+	*number = ((struct sd_local_srq *)srq)->shared->rq.srqn;
 	return 0;
 }
 

@@ -225,9 +225,9 @@ static int refuse(const struct sd_qp *qp, struct sd_qp *peer, int status)
 
 static bool find_target(struct target *t, const struct sd_send *s, struct sd_qp *peer)
 {
-	uint32_t srqn = peer->type == IBV_QPT_XRC_RECV ? s->remote_srqn : peer->srq;
-
-	t->srq = srqn ? sd_srq_find(srqn) : NULL;
+	t->srq = peer->srq ? &sd_fabric->srqs[peer->srq - 1] : NULL;
+	if (peer->type == IBV_QPT_XRC_RECV)
+		t->srq = sd_srq_find(s->remote_srqn);
 	t->cq = sd_cq(peer->recv_cq);
 	t->rq = t->srq ? &t->srq->rq : &peer->rq;
 	t->pd = t->srq ? t->srq->pd : peer->pd;
