@@ -284,6 +284,10 @@ uint64_t sr_invoke_bind_mw(const struct sr_call_desc *d, uint64_t *a)
 	if (!q || !q->sq)
 		return sr_real(d, a);
 	sr_wq_lock_posts(q->sq);
+	if (sr_posting_is_full(q)) {
+		sr_wq_unlock_posts(q->sq);
+		return ENOMEM; /* as without the room that clocks need */
+	}
 	wqe = sr_wqe_take(q->sq, bind.wr_id, SR_WQE_SOURCE, NULL, 0);
 	if (wqe) {
 		wqe->request.signaled = q->sig_all || bind.send_flags & IBV_SEND_SIGNALED;
