@@ -71,12 +71,46 @@ static void read_on_one_cpu(struct sr_cpuid c[3], uint32_t leaf)
 }
 
 /*
- * These two hold the number of the CPU but have no subleaves (Intel SDM volume 2A, AMD APM volume
- * 3).  To a thread that is moved away and back within four reads they look as if they had.
+ * These leaves have no subleaves (Intel SDM volume 2A, AMD APM volume 3), so one read is enough; and
+ * 1 and 0x8000001e hold the number of the CPU, so that to a thread that is moved away and back within
+ * four reads they would look as if they had.  In a virtual machine each read costs some 10 us.
  */
 static bool has_one_subleaf(uint32_t leaf)
 {
-	return leaf == 1 || leaf == 0x8000001e;
+	if (leaf >= 0x80000000)
+		return leaf <= 0x80000021 && leaf != 0x8000001d && leaf != 0x80000020;
+	return leaf <= 0xc && leaf != 4 && leaf != 7 && leaf != 0xb;
+}
+
+static void add_only(struct sr_processor *p, struct sr_cpuid *c)
+{
+	c->subleaf = SR_CPUID_ANY;
+	add(p, c);
+}
+
+/*
+ * The components that the processor can save are bits of the first two subleaves: in eax and edx of
+ * the one, ecx and edx of the other.  The subleaves of other components are empty.
+ */
+static void read_extended_state(struct sr_processor *p)
+{
+	struct sr_cpuid c[2];
+	uint64_t components;
+
+	for (uint32_t i = 0; i < 2; i++) {
+		execute(&c[i], EXTENDED_STATE, i);
+		if (!i || !is_empty(&c[i]))
+			add(p, &c[i]);
+	}
+	components = ((uint64_t)c[0].reg[EDX] << 32 | c[0].reg[EAX]) |
+		     ((uint64_t)c[1].reg[EDX] << 32 | c[1].reg[ECX]);
+	for (uint32_t i = 2; i < SUBLEAVES; i++) {
+		if (!(components >> i & 1))
+			continue;
+		execute(&c[0], EXTENDED_STATE, i);
+		if (!is_empty(&c[0]))
+			add(p, &c[0]);
+	}
 }
 
 /* Other leaves do not say whether they have subleaves.  One that answers the same three times has
@@ -86,13 +120,21 @@ static void read_leaf(struct sr_processor *p, uint32_t leaf)
 	struct sr_cpuid c[3];
 	int empty = 0;
 
-	read_on_one_cpu(c, leaf);
-	if (has_one_subleaf(leaf) || (is_same(&c[0], &c[1]) && is_same(&c[0], &c[2]))) {
-		c[0].subleaf = SR_CPUID_ANY;
-		add(p, &c[0]);
+	if (leaf == EXTENDED_STATE) {
+		read_extended_state(p);
 		return;
 	}
-	for (uint32_t i = 0; i < SUBLEAVES && (empty < GAP || leaf == EXTENDED_STATE); i++) {
+	if (has_one_subleaf(leaf)) {
+		execute(&c[0], leaf, 0);
+		add_only(p, &c[0]);
+		return;
+	}
+	read_on_one_cpu(c, leaf);
+	if (is_same(&c[0], &c[1]) && is_same(&c[0], &c[2])) {
+		add_only(p, &c[0]);
+		return;
+	}
+	for (uint32_t i = 0; i < SUBLEAVES && empty < GAP; i++) {
 		execute(&c[0], leaf, i);
 		empty = is_empty(&c[0]) ? empty + 1 : 0;
 		/* The first one shows that there are subleaves. */
@@ -111,8 +153,7 @@ void sr_processor_read(struct sr_processor *p)
 		for (uint32_t n = 0; n < RANGE_LEAVES && ranges[i] + n <= c.reg[EAX]; n++)
 			read_leaf(p, ranges[i] + n);
 		execute(&c, BEYOND(ranges[i]), 0);
-		c.subleaf = SR_CPUID_ANY;
-		add(p, &c);
+		add_only(p, &c);
 	}
 }
 

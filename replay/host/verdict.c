@@ -165,9 +165,10 @@ static void say_processor(const struct sr_replay_control *c)
 {
 	struct sr_processor here;
 
+	if (!c->processor.entries || atomic_load(&c->cpuid_emulated))
+		return;
 	sr_processor_read(&here);
-	if (c->processor.entries && !atomic_load(&c->cpuid_emulated) &&
-	    !sr_processors_are_alike(&c->processor, &here))
+	if (!sr_processors_are_alike(&c->processor, &here))
 		sr_note("it was recorded on a processor with other features: a program that asks cpuid "
 			"may behave differently here");
 }

@@ -15,6 +15,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "logd/base/processor.h"
 
@@ -67,10 +70,66 @@ static void a_leaf_without_subleaves_has_none_for_who_is_moved(void **state)
 	pthread_join(other, NULL);
 }
 
+#if defined(__x86_64__)
+
+/* These name the CPU, or count what it has done. */
+static bool is_stable(uint32_t leaf)
+{
+	static const uint32_t moving[] = {1, 0xb, 0xf, 0x1f, 0x80000026, 0x8000001e};
+
+	for (size_t i = 0; i < sizeof(moving) / sizeof(moving[0]); i++)
+		if (moving[i] == leaf)
+			return false;
+	return leaf != 0xd;
+}
+
+static void compare_range(const struct sr_processor *p, uint32_t first)
+{
+	uint32_t reg[4], own[4], last;
+
+	sr_processor_ask(p, first, 0, reg);
+	last = reg[0] < first || reg[0] - first > 0x40 ? first : reg[0];
+	for (uint32_t leaf = first; leaf <= last; leaf++) {
+		for (uint32_t sub = 0; sub < 8 && is_stable(leaf); sub++) {
+			__cpuid_count(leaf, sub, own[0], own[1], own[2], own[3]);
+			sr_processor_ask(p, leaf, sub, reg);
+			assert_memory_equal(reg, own, sizeof(own));
+		}
+	}
+}
+
+static void the_table_says_what_the_processor_does(void **state)
+{
+	static struct sr_processor p;
+
+	sr_processor_read(&p);
+	compare_range(&p, 0);
+	compare_range(&p, 0x80000000);
+}
+
+static void the_table_has_all_extended_state(void **state)
+{
+	static struct sr_processor p;
+	uint32_t reg[4], own[4];
+
+	sr_processor_read(&p);
+	for (uint32_t sub = 2; sub < 64; sub++) {
+		__cpuid_count(0xd, sub, own[0], own[1], own[2], own[3]);
+		sr_processor_ask(&p, 0xd, sub, reg);
+		assert_memory_equal(reg, own, sizeof(own));
+	}
+}
+
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_leaf_without_subleaves_has_none_for_who_is_moved),
+#if defined(__x86_64__)
+	    cmocka_unit_test(the_table_says_what_the_processor_does),
+	    cmocka_unit_test(the_table_has_all_extended_state),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
