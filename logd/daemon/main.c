@@ -29,8 +29,6 @@
 #include "logd/service/log.h"
 #include "logd/writer/files.h"
 
-#define IDLE_LOOK_MS 200
-
 /* ---- asking a daemon ---- */
 
 static int no_daemon(const char *socket, int err)
@@ -255,27 +253,38 @@ static int start(struct server *s, const struct options *o, char *error, size_t 
 		snprintf(error, size, "cannot start: no randomness, or no memory");
 		return -ENOMEM;
 	}
-	s->idle_since = sr_sys_now_ms();
 	return 0;
 }
 
-static bool is_idle_for_long(struct server *s, int seconds)
+/* When nothing needs the daemon any more it has so many ms left, or as many as it likes (-1). */
+static int64_t time_left(struct server *s, int idle_exit)
 {
-	int64_t now = sr_sys_now_ms();
+	int64_t left;
 
-	if (s->recordings.first || s->peers || directory_in_use(s->directory))
-		s->idle_since = now;
-	return seconds && now - s->idle_since >= seconds * 1000LL;
+	if (s->recordings.first || s->peers || directory_in_use(s->directory)) {
+		s->idle_since = 0;
+		return -1;
+	}
+	if (!s->idle_since)
+		s->idle_since = sr_sys_now_ms();
+	left = s->idle_since + idle_exit * 1000LL - sr_sys_now_ms();
+	return !idle_exit ? -1 : left > 0 ? left : 0;
 }
 
+/* Whatever begins or ends is an event, so between events there is nothing to look for. */
 static void run(struct server *s, const struct options *o)
 {
 	while (!s->stopping) {
+		int64_t left = time_left(s, o->idle_exit);
 		int rest = peers_wake_listener(s);
 
-		loop_step(&s->loop, rest >= 0 ? rest : o->idle_exit ? IDLE_LOOK_MS : -1);
-		if (is_idle_for_long(s, o->idle_exit))
+		if (!left)
 			break;
+		if (left < 0 || left > INT_MAX)
+			left = rest;
+		else if (rest >= 0 && rest < left)
+			left = rest;
+		loop_step(&s->loop, (int)left);
 	}
 }
 

@@ -153,6 +153,8 @@ int recording_add_ring(struct recording *r, const struct sr_message *m, int memf
 
 	if (resume && find_stream(r, m->thread)) {
 		close(memfd); /* only the connection was lost */
+		/* Or the program overwrote the doorbell, and its ring is full. */
+		drain_kick(r->list->drain, r->doorbell);
 		return 0;
 	}
 	err = stream_open(&stream, &origin, memfd, resume, error, error_size);

@@ -38,7 +38,7 @@ struct server {
 	struct peer *peers;
 	struct directory *directory;
 	bool stopping;
-	int64_t idle_since;
+	int64_t idle_since; /* 0: in use */
 };
 
 #endif

@@ -13,14 +13,11 @@
 #include "logd/base/rawsys.h"
 #include "logd/writer/frame_writer.h"
 
-/* Silent for so many ticks, a thread sleeps until the doorbell rings. */
-#define IDLE_TICKS    4
-/* It wakes up even so: a program may have overwritten the doorbell. */
-#define LONG_SLEEP_MS 5000
 /* A program that goes on producing keeps the daemon from ending for so long at most. */
 #define LAST_MS       3000
 /* More than this would fall out of the caches while it waits. */
 #define WATERMARK_MAX (256u << 10)
+#define FOR_EVER      (-1)
 
 struct worker {
 	pthread_t thread;
@@ -200,14 +197,37 @@ static bool arm_all(struct worker *w, bool idle, bool *fenced)
 	return true;
 }
 
+/*
+ * How long there is nothing to do unless the doorbell rings, in ms.  A program that overwrites the
+ * doorbell wakes nobody; when its ring is full it connects anew, and that kicks this thread.
+ */
+static int64_t time_to_sleep(const struct worker *w, bool idle, bool fenced)
+{
+	int64_t left = FOR_EVER, mark;
+
+	if (!idle || !fenced)
+		return DRAIN_TICK_MS;
+	for (const struct stream *s = w->streams; s; s = s->next) {
+		if (!s->mark_again_ms)
+			continue;
+		mark = s->mark_again_ms - sr_sys_now_ms();
+		if (left < 0 || mark < left)
+			left = mark > 0 ? mark : 0;
+	}
+	return left;
+}
+
+/* After a tick in which nothing waited in any ring, the thread sleeps until the doorbell rings. */
 static void sleep_until_needed(struct worker *w, uint32_t seen)
 {
-	bool idle = sr_sys_now_ms() - w->last_active > IDLE_TICKS * DRAIN_TICK_MS, fenced;
+	bool idle = sr_sys_now_ms() - w->last_active >= DRAIN_TICK_MS, fenced;
 	bool quiet = arm_all(w, idle, &fenced);
-	struct timespec timeout = sr_sys_ms(idle && fenced ? LONG_SLEEP_MS : DRAIN_TICK_MS);
+	int64_t ms = time_to_sleep(w, idle, fenced);
+	struct timespec timeout = sr_sys_ms(ms);
 
 	if (quiet && !atomic_load(&w->drain->stopping))
-		sr_sys_futex((uint32_t *)w->doorbell, FUTEX_WAIT, seen, &timeout);
+		sr_sys_futex((uint32_t *)w->doorbell, FUTEX_WAIT, seen,
+			     ms == FOR_EVER ? NULL : &timeout);
 	for (struct stream *s = w->streams; s; s = s->next)
 		sr_ring_disarm(&s->ring);
 }

@@ -5,7 +5,7 @@
  * A few threads serve any number of rings.  Each has a doorbell: a futex in a memfd that the
  * recorded processes map.  The producer of a ring that is filled past its watermark rings it.  A
  * thread looks at its rings at least every DRAIN_TICK_MS, so a record is in the file soon; but
- * when all its rings have been silent for a while it sleeps until the doorbell rings.
+ * when all its rings have been silent for a tick it sleeps until the doorbell rings.
  *
  * All functions are for the daemon's main thread.
  */

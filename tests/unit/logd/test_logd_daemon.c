@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The daemon and its clients while nothing fails around them. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -386,6 +387,82 @@ static void test_wait_is_for_one_session_where_one_is_named(void **state)
 	sr_client_abandon(&c);
 }
 
+/* ---- wake-ups ---- */
+
+/* How often the daemon's threads have slept, all together. */
+static uint64_t sleeps_of(pid_t daemon)
+{
+	char path[300], line[200];
+	unsigned long long n;
+	struct dirent *e;
+	uint64_t sum = 0;
+	FILE *f;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)daemon);
+	d = opendir(path);
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", (int)daemon, e->d_name);
+		f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
+		while (f && fgets(line, sizeof(line), f))
+			if (sscanf(line, "voluntary_ctxt_switches: %llu", &n) == 1)
+				sum += n;
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return sum;
+}
+
+/* It would end after a minute without processes, and serves one that does nothing. */
+static void test_daemon_sleeps_while_nothing_happens(void **state)
+{
+	static const char *const options[] = {"--idle-exit", "60", NULL};
+	struct harness *h = *state;
+	struct sr_client c = {0};
+	struct sr_ring ring;
+	char error[400] = "";
+	uint64_t before;
+
+	daemon_kill(h, SIGTERM);
+	daemon_start(h, options);
+	sleep_us(500000);
+	before = sleeps_of(h->daemon);
+	sleep_us(1000000);
+	assert_int_equal(sleeps_of(h->daemon), before);
+	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), 0);
+	assert_int_equal(sr_ring_create(&ring, 1 << 20), 0);
+	assert_int_equal(sr_client_add_ring(&c, 0, &ring), 0);
+	write_some(&ring, 0, 10);
+	sleep_us(1000000);
+	before = sleeps_of(h->daemon);
+	sleep_us(6000000);
+	assert_int_equal(sleeps_of(h->daemon), before);
+	/* A record wakes it: for the record, and at its tick. */
+	write_some(&ring, 10, 11);
+	sleep_us(1000000);
+	assert_in_range(sleeps_of(h->daemon) - before, 1, 5);
+	sr_client_abandon(&c);
+}
+
+/* A program that runs wild overwrites what would wake the daemon, and fills its ring. */
+static void overwrite_wake_up(struct harness *h, struct sr_client *c, struct sr_ring *ring)
+{
+	sleep_us(500000); /* the daemon sleeps until it is woken */
+	atomic_store(&ring->shared->wake_at, UINT64_MAX);
+	write_some(ring, 0, 4000);
+	write_exit(ring);
+	if (sr_client_finish(c, 10000))
+		_exit(91);
+}
+
+static void test_overwritten_wake_up_stops_nobody(void **state)
+{
+	assert_int_equal(in_process(*state, 0, overwrite_wake_up), 0);
+	expect(*state, 0, 4000, true, 0);
+}
+
 static void test_idle_daemon_ends_itself(void **state)
 {
 	static const char *const options[] = {"--idle-exit", "1", NULL};
@@ -417,6 +494,8 @@ int main(int argc, char **argv)
 	    DAEMON_TEST(test_sigterm_drains_first),
 	    DAEMON_TEST(test_thread_that_ends_without_a_daemon_loses_nothing),
 	    DAEMON_TEST(test_wait_is_for_one_session_where_one_is_named),
+	    DAEMON_TEST(test_daemon_sleeps_while_nothing_happens),
+	    DAEMON_TEST(test_overwritten_wake_up_stops_nobody),
 	    DAEMON_TEST(test_idle_daemon_ends_itself),
 	};
 
