@@ -8,12 +8,17 @@
 #include "shim/exposed/page/timer.h"
 #include "shim/exposed/access.h"
 
+/* In a replay other threads' pages may have brought values, too: then the trace has an event. */
+static bool may_bring_values(void)
+{
+	return hooks.recorded && (!hooks.expected || hooks.expected());
+}
+
 static void observe(uint32_t flags)
 {
 	uint64_t mask;
 
-	/* In a replay other threads' pages may have brought values, too. */
-	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !hooks.recorded)
+	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !may_bring_values())
 		return;
 	exposed_lock(&mask);
 	event_begin(exposed_self.fault, flags, 0, 0);

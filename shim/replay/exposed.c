@@ -34,6 +34,25 @@ static const struct sr_exposed_event *next_event(struct sr_thread *t)
 	return &s->regions.event;
 }
 
+/* Without the lock of the exposed regions, whose holder should not wait for a record either. */
+bool sr_replay_exposed_expected(void)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_replay_stream *s;
+	enum sr_heap before;
+	bool expected;
+
+	if (!t->started)
+		return true;
+	s = t->stream;
+	if (t->silent || t->ended || s->repeats_left)
+		return false;
+	before = sr_enter(t);
+	expected = sr_replay_peek(t) && s->next.kind == SR_REC_EXPOSED;
+	sr_leave(t, before);
+	return expected;
+}
+
 /*
  * Detects a loop that never ends: it repeats the same loads although the recording has no more
  * values before the next call, where the recorded program left the loop.

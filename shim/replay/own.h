@@ -117,6 +117,7 @@ void sr_replay_handlers_at_heap(struct sr_thread *t);
 
 /* struct sr_exposed_hooks' recorded. */
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e);
+bool sr_replay_exposed_expected(void);
 
 /*
  * Takes the records of regions in front of a call's record.  The replay ends if there is also a

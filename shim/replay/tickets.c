@@ -33,7 +33,10 @@ struct waiter {
 
 static struct sr_replay_control *control;
 static struct slot slots[SLOTS];
+/* The thread that takes the heap over next sleeps here... */
 static struct slot heap_slot;
+/* ... and those that take it later on the word of the run before theirs. */
+static struct slot run_slots[SLOTS];
 
 /* All threads of the process that have not ended. */
 static struct {
@@ -267,7 +270,7 @@ static bool heap_is_in_run(uint64_t run)
 	return atomic_load(&heap) >> 32 == run;
 }
 
-static void wait_for_heap(bool (*is_so)(uint64_t), uint64_t argument)
+static void wait_for_heap(struct slot *slot, bool (*is_so)(uint64_t), uint64_t argument)
 {
 	struct waiter w = {.event = UINT64_MAX, .is_over = is_so, .argument = argument};
 
@@ -277,7 +280,7 @@ static void wait_for_heap(bool (*is_so)(uint64_t), uint64_t argument)
 		pause_a_little();
 	}
 	begin_waiting(&w);
-	sleep_until(&heap_slot, is_so, argument);
+	sleep_until(slot, is_so, argument);
 	end_waiting(&w);
 }
 
@@ -286,20 +289,28 @@ void sr_heap_run_take(uint32_t owner, uint32_t run, uint32_t previous)
 	uint64_t state = (uint64_t)(uint32_t)(run - 1) << 32 | previous;
 
 	/* Waits for the run first, so that at most one thread sets heap_wanted. */
-	wait_for_heap(heap_is_in_run, (uint32_t)(run - 1));
+	wait_for_heap(&run_slots[(run - 1) % SLOTS], heap_is_in_run, (uint32_t)(run - 1));
 	atomic_store(&heap_wanted, state);
-	wait_for_heap(heap_is_at, state);
+	wait_for_heap(&heap_slot, heap_is_at, state);
 	sr_heap_wait_left();
 	atomic_store(&heap_owner, owner);
 	atomic_store(&heap, (uint64_t)run << 32);
-	wake(&heap_slot);
+	wake(&run_slots[run % SLOTS]);
 }
 
 void sr_heap_run_done(void)
 {
 	/* Only the owner changes it, so no read-modify-write is needed. */
-	atomic_store(&heap, atomic_load(&heap) + 1);
-	wake(&heap_slot);
+	uint64_t now = atomic_load(&heap) + 1;
+
+	atomic_store(&heap, now);
+	/*
+	 * A run may have a million operations, and the next owner waits for its last one.  No
+	 * wakeup is lost: that thread sets heap_wanted before it looks at heap, and this one reads
+	 * it after it has changed heap.
+	 */
+	if (now == atomic_load(&heap_wanted))
+		wake(&heap_slot);
 }
 
 bool sr_heap_run_on_demand(uint32_t owner)

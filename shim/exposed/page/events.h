@@ -28,6 +28,11 @@ struct sr_exposed_hooks {
 	 */
 	bool (*recorded)(const struct sr_exposed_event *now, struct sr_exposed_event *e);
 	/*
+	 * Replay.  May recorded() have an event for this thread before its next call ends?  Called without the lock;
+	 * NULL: yes.
+	 */
+	bool (*expected)(void);
+	/*
 	 * New values were found and are handed over next.  Clocks must be read just after them.  Called as event()
 	 * is.
 	 */
