@@ -30,7 +30,8 @@ struct sr_replay_record {
 
 /* A thread's stream; sr_thread.stream points to it.  Lies in the shim's heap. */
 struct sr_replay_stream {
-	size_t unreleased;     /* bytes of the ring that the last record occupies */
+	size_t available;      /* bytes of the ring that are known to be there, from the next record on */
+	size_t unreleased;     /* bytes in front of these, up to the last record's end */
 	struct sr_buf whole;   /* a record that came in pieces */
 	uint64_t repeats_left; /* of the last record */
 	uint16_t last_kind;

@@ -34,18 +34,52 @@ void sr_replay_start_thread(struct sr_thread *t)
 		t->silent = true; /* a thread that the recording does not have */
 }
 
-/* Reads the ring's next record or piece of one.  Returns false when the producer is gone. */
-static bool next_piece(struct sr_thread *t, const struct sr_record **piece)
+/*
+ * What has been read is given back to the feeder in portions: each time costs a barrier, and takes
+ * cache lines from the CPU on which the feeder writes.
+ */
+#define RELEASE_SHARE 16 /* of the ring */
+/* The feeder wrote the records on another CPU.  So far ahead they are fetched. */
+#define FETCH_AHEAD   384
+
+static void release(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (s->unreleased)
+		sr_ring_release(&t->ring, s->unreleased);
+	s->unreleased = 0;
+}
+
+/* Waits for records behind those that were read.  Returns false when the producer is gone. */
+static bool await_pieces(struct sr_thread *t)
 {
 	const void *records;
 
-	sr_ring_release(&t->ring, t->stream->unreleased);
-	t->stream->unreleased = 0;
-	while (!sr_ring_peek(&t->ring, &records))
+	release(t);
+	while (!(t->stream->available = sr_ring_peek(&t->ring, &records)))
 		if (sr_ring_wait(&t->ring, -1) < 0)
 			return false;
-	*piece = records;
-	t->stream->unreleased = sr_record_padded((*piece)->size);
+	return true;
+}
+
+/* Reads the ring's next record or piece of one.  Returns false when the producer is gone. */
+static bool next_piece(struct sr_thread *t, const struct sr_record **piece)
+{
+	struct sr_replay_stream *s = t->stream;
+	const unsigned char *at;
+	size_t size;
+
+	if (s->unreleased >= sr_ring_bytes(&t->ring) / RELEASE_SHARE)
+		release(t);
+	if (!s->available && !await_pieces(t))
+		return false;
+	at = t->ring.data + ((t->ring.tail + s->unreleased) & t->ring.mask);
+	__builtin_prefetch(at + FETCH_AHEAD);
+	*piece = (const struct sr_record *)at;
+	size = sr_record_padded((*piece)->size);
+	s->unreleased += size;
+	s->available -= size;
 	return true;
 }
 

@@ -13,9 +13,11 @@
 
 #define SLOTS 64
 /*
- * A thread checks so often before it sleeps: most tickets come at once or after a long time.
+ * A thread checks so often before it sleeps, if its ticket is among the next NEAR ones: most tickets
+ * come at once or after a long time.
  */
 #define SPINS 200
+#define NEAR  16
 
 /* Threads that wait for tickets with the same remainder modulo SLOTS sleep on one word. */
 struct slot {
@@ -199,8 +201,12 @@ void sr_ticket_wait(uint32_t number, uint64_t event)
 	struct waiter w = {.event = event, .is_over = has_come, .argument = event};
 
 	for (int i = 0; i < SPINS; i++) {
-		if (has_come(event))
+		uint64_t now = atomic_load(&control->ticket);
+
+		if (now >= event)
 			return;
+		if (event - now > NEAR)
+			break;
 		pause_a_little();
 	}
 	atomic_store(&control->thread[number].waits_for, event);
