@@ -35,6 +35,8 @@ struct sr_replay_stream {
 	struct sr_buf whole;   /* a record that came in pieces */
 	uint64_t repeats_left; /* of the last record */
 	uint16_t last_kind;
+	const uint8_t *last_at; /* in the ring until that is released, then in last */
+	size_t last_size;
 	struct sr_buf last;
 
 	/*

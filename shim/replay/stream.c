@@ -42,10 +42,21 @@ void sr_replay_start_thread(struct sr_thread *t)
 /* The feeder wrote the records on another CPU.  So far ahead they are fetched. */
 #define FETCH_AHEAD   384
 
+/* A REPEAT may follow, which stands for the last record again. */
+static void keep_last(struct sr_replay_stream *s)
+{
+	if (s->last_at == s->last.p)
+		return;
+	s->last.len = 0;
+	sr_put_raw(&s->last, s->last_at, s->last_size);
+	s->last_at = s->last.p;
+}
+
 static void release(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
 
+	keep_last(s);
 	if (s->unreleased)
 		sr_ring_release(&t->ring, s->unreleased);
 	s->unreleased = 0;
@@ -153,11 +164,13 @@ bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 	}
 	if (s->repeats_left) {
 		s->repeats_left--;
-		*r = (struct sr_replay_record){s->last_kind, s->last.p, s->last.len};
+		*r = (struct sr_replay_record){s->last_kind, s->last_at, s->last_size};
 	} else if (r->size <= SR_REPEAT_MAX) {
 		s->last_kind = r->kind;
-		s->last.len = 0;
-		sr_put_raw(&s->last, r->payload, r->size);
+		s->last_at = r->payload;
+		s->last_size = r->size;
+		if (r->payload == s->whole.p)
+			keep_last(s); /* the next record overwrites it */
 	}
 	return true;
 }
