@@ -35,7 +35,9 @@
 #include "cm.h"
 
 /* The device as tests/lib/softdev has it. */
-#define CM_NODE_GUID    0x0100000000000002ull
+#ifndef CM_NODE_GUID
+#define CM_NODE_GUID 0x0200000000000001ull
+#endif
 #define CM_PORT         1
 #define CM_PKEY         0xffff
 #define CM_GID_INDEX    1
