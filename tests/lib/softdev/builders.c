@@ -11,41 +11,39 @@ static struct sd_local_qp *local_of(struct ibv_qp_ex *ex)
 }
 
 /*
- * A batch fills slots behind sq_tail; the first error makes the whole batch fail.  The lock is held in between: as on a
- * device, no other thread posts to the queue until the batch is complete.
+ * A batch fills slots behind sq_tail; the first error makes the whole batch fail. As on a device, no other thread posts to
+ * the queue until the batch is complete. The program may do anything else in between.
  */
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct sd_local_qp *local = local_of(ex);
 
-	sd_lock();
+	sd_posting_begins(local);
 	local->built = 0;
 	local->build_error = 0;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	struct sd_local_qp *local = local_of(ex);
-
-	local->built = 0;
-	local->build_error = 0;
-	sd_unlock();
+	sd_posting_ends(local_of(ex));
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct sd_local_qp *local = local_of(ex);
 	struct sd_qp *qp = local->shared;
-	int err = local->build_error ? local->build_error : sd_takes_sends(qp) ? 0 : EINVAL;
-	uint32_t n = err ? 0 : local->built;
 	uint64_t now = sd_now();
+	int err;
 
-	local->built = 0;
-	for (; n; n--)
+	sd_lock();
+	err = local->build_error ? local->build_error : sd_takes_sends(qp) ? 0 : EINVAL;
+	for (uint32_t n = err ? 0 : local->built; n; n--)
 		sd_append(qp, now);
+	local->built = 0;
 	if (qp->connected)
 		sd_progress(now);
 	sd_unlock();
+	sd_posting_ends(local);
 	return err;
 }
 
@@ -72,6 +70,12 @@ static struct sd_send *build(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 	s->opcode = opcode;
 	s->num_sge = s->inline_length = 0;
 	return s;
+}
+
+static void note_build_error(struct sd_local_qp *local, int err)
+{
+	if (!local->build_error)
+		local->build_error = err;
 }
 
 static void build_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t addr)
@@ -145,10 +149,16 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 	s->compare_add = add;
 }
 
-static void note_build_error(struct sd_local_qp *local, int err)
+/* The word goes along with the request. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, const void *word)
 {
-	if (!local->build_error)
-		local->build_error = err;
+	struct sd_local_qp *local = local_of(ex);
+
+	build_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr);
+	if (local->build_error)
+		return;
+	building(local)->flags |= IBV_SEND_INLINE;
+	note_build_error(local, sd_append_inline(local->shared, building(local), word, sizeof(uint64_t)));
 }
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
@@ -234,6 +244,8 @@ void sd_qp_add_builders(struct sd_local_qp *local)
 		ex->wr_rdma_read = wr_rdma_read;
 	if (wanted & IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
 		ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	if (wanted & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
 	if (wanted & IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
 		ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
 }

@@ -57,6 +57,24 @@ static void free_slot(const struct sd_cqe *cqe)
 		free_up_to(cqe->sent ? &qp->sq_freed : &qp->rq.freed, cqe->index);
 }
 
+void sd_cq_forget(struct sd_cq *c, uint32_t qpn)
+{
+	uint32_t kept;
+
+	if (!c)
+		return;
+	kept = c->head;
+	for (uint32_t i = c->head; i != c->tail; i++) {
+		const struct sd_cqe *cqe = &ring(c)[i % c->size];
+
+		if (cqe->wc.qp_num != qpn)
+			ring(c)[kept++ % c->size] = *cqe;
+		else
+			free_slot(cqe);
+	}
+	__atomic_store_n(&c->tail, kept, __ATOMIC_RELEASE);
+}
+
 static bool is_empty(const struct sd_cq *c)
 {
 	return __atomic_load_n(&c->tail, __ATOMIC_ACQUIRE) == c->head;
@@ -175,6 +193,8 @@ struct ibv_cq_ex *sd_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 {
 	struct sd_local_cq *c;
 
+	if (attr->comp_vector >= (uint32_t)context->num_comp_vectors)
+		return sd_refuse(EINVAL);
 	if (attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS)
 		return sd_refuse(EOPNOTSUPP);
 	c = new_cq(context, attr->cqe, attr->cq_context, attr->channel);
@@ -196,7 +216,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 		return EINVAL;
 	sd_lock();
 	n = c->tail - c->head;
-	err = n > (uint32_t)cqe ? EBUSY : 0;
+	err = n > (uint32_t)cqe ? EINVAL : 0;
 	if (!err)
 		pages = sd_pages_take((uint64_t)cqe * sizeof(struct sd_cqe), SD_PAGE_QUEUE);
 	if (!err && !pages)

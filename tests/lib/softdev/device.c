@@ -16,7 +16,8 @@ static struct ibv_device *the_device(void)
 {
 	if (device)
 		return device;
-	device = calloc(1, sizeof(*device));
+	/* Behind it a provider's own device has more, by which providers tell that it is none of theirs. */
+	device = calloc(1, sizeof(*device) + 256);
 	if (!device)
 		return NULL;
 	device->node_type = IBV_NODE_CA;
@@ -80,6 +81,7 @@ static const struct ibv_device_attr attributes = {
     .sys_image_guid = 0x0200000000000001ull,
     .max_mr_size = UINT64_MAX,
     .page_size_cap = 0xfffff000,
+    .vendor_id = 0xffffff,
     .max_qp = SD_MAX_QP,
     .max_qp_wr = SD_MAX_WR,
     .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_SRQ_RESIZE |
@@ -115,6 +117,7 @@ static int query_device_ex(struct ibv_context *context, const struct ibv_query_d
 
 	if (input && input->comp_mask)
 		return EINVAL;
+	all.device_cap_flags_ex = attributes.device_cap_flags;
 	memcpy(attr, &all, size < sizeof(all) ? size : sizeof(all));
 	return 0;
 }
@@ -194,7 +197,9 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 	if (flags || size < sizeof(entries->gid))
 		return -EINVAL;
-	for (n = 0; n < 2 && (size_t)n < room; n++)
+	if (room < 2)
+		return -EINVAL; /* not one of them is left out */
+	for (n = 0; n < 2; n++)
 		_ibv_query_gid_ex(context, 1, (uint32_t)n, (void *)((char *)entries + (size_t)n * size), 0, size);
 	return n;
 }

@@ -331,6 +331,8 @@ void sd_region_remove(struct sd_region *region);
 /* ---- wire.c; with the lock held ---- */
 
 void sd_cq_push(struct sd_cq *cq, const struct sd_cqe *cqe);
+/* Removes the completions of a queue pair that is reset. */
+void sd_cq_forget(struct sd_cq *cq, uint32_t qpn);
 /* Puts the queue pair into the error state and flushes all posted requests. */
 void sd_qp_fail(struct sd_qp *qp);
 void sd_complete_unsent(struct sd_qp *qp, struct sd_send *send, enum ibv_wc_status status);

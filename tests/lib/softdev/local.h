@@ -6,9 +6,12 @@
 #define SOFTDEV_LOCAL_H
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sys/single_threaded.h>
 
 #include "fabric.h"
+#include "raw.h"
 
 struct sd_context {
 	struct verbs_context verbs;
@@ -73,6 +76,8 @@ struct sd_local_qp {
 	/* Between wr_start and wr_complete: slots after sq_tail, and the first error. */
 	uint32_t built;
 	int build_error;
+	/* Only one thread at a time posts sends: 1, or 2 if others wait. A batch may take as long as the program likes. */
+	uint32_t posting;
 };
 
 static inline struct sd_context *sd_context(struct ibv_context *context)
@@ -83,6 +88,25 @@ static inline struct sd_context *sd_context(struct ibv_context *context)
 static inline uint32_t sd_pd_number(struct ibv_pd *pd)
 {
 	return pd ? ((struct sd_pd *)pd)->number : 0;
+}
+
+static inline void sd_posting_begins(struct sd_local_qp *qp)
+{
+	uint32_t none = 0;
+
+	if (__libc_single_threaded)
+		return;
+	if (__atomic_compare_exchange_n(&qp->posting, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	while (__atomic_exchange_n(&qp->posting, 2, __ATOMIC_ACQUIRE))
+		raw_futex(&qp->posting, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+static inline void sd_posting_ends(struct sd_local_qp *qp)
+{
+	/* It is not held if there was no other thread when it began. */
+	if (__atomic_load_n(&qp->posting, __ATOMIC_RELAXED) && __atomic_exchange_n(&qp->posting, 0, __ATOMIC_RELEASE) == 2)
+		raw_futex(&qp->posting, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
 /* NULL, with errno set. */

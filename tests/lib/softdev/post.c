@@ -51,6 +51,7 @@ int sd_take_list(const struct sd_qp *qp, struct sd_send *s, const struct ibv_sge
 static void copy_operation(struct sd_send *s, const struct ibv_send_wr *wr, uint8_t type)
 {
 	switch (wr->opcode) {
+	case IBV_WR_ATOMIC_WRITE:
 	case IBV_WR_RDMA_READ:
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
@@ -99,6 +100,7 @@ static bool may_do(uint8_t type, enum ibv_wr_opcode opcode)
 	case IBV_WR_RDMA_READ:
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_ATOMIC_WRITE:
 		return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
 	default:
 		return false;
@@ -162,6 +164,7 @@ int sd_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	uint64_t now = sd_now();
 	int err = 0;
 
+	sd_posting_begins(local);
 	sd_lock();
 	for (; wr; wr = wr->next) {
 		err = post_one(local, wr, now);
@@ -173,6 +176,7 @@ int sd_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	if (local->shared->connected)
 		sd_progress(now);
 	sd_unlock();
+	sd_posting_ends(local);
 	return err;
 }
 

@@ -136,11 +136,23 @@ static bool is_supported(const struct ibv_qp_init_attr_ex *attr)
 	}
 }
 
+/* Those that builders.c has. */
+#define SEND_OPERATIONS                                                                                                \
+	((uint64_t)(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |             \
+		    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |      \
+		    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |          \
+		    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE))
+
+static uint64_t send_operations(const struct ibv_qp_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
+}
+
 struct ibv_qp *sd_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct sd_local_qp *local;
 
-	if (!is_supported(attr))
+	if (!is_supported(attr) || send_operations(attr) & ~SEND_OPERATIONS)
 		return sd_refuse(EOPNOTSUPP);
 	if (too_much(&attr->cap))
 		return sd_refuse(EINVAL);
@@ -150,6 +162,8 @@ struct ibv_qp *sd_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	if (!local)
 		return sd_refuse(ENOMEM);
 	local->init = *attr;
+	if (send_operations(attr) & IBV_QP_EX_WITH_ATOMIC_WRITE && !local->init.cap.max_inline_data)
+		local->init.cap.max_inline_data = sizeof(uint64_t); /* goes along with the request */
 	local->qp.context = context;
 	local->qp.qp_context = attr->qp_context;
 	local->qp.pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
@@ -276,6 +290,8 @@ static void take_attributes(struct ibv_qp_attr *own, const struct ibv_qp_attr *g
 static void reset(struct sd_qp *qp)
 {
 	sd_deactivate(qp);
+	sd_cq_forget(sd_cq(qp->send_cq), qp->number);
+	sd_cq_forget(sd_cq(qp->recv_cq), qp->number);
 	qp->sq_freed = qp->sq_done = qp->sq_next = qp->sq_tail;
 	qp->rq.freed = qp->rq.head = qp->rq.tail;
 	qp->retry_at = qp->give_up_at = qp->retries = 0;

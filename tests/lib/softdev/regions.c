@@ -131,6 +131,20 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return sd_refuse(EOPNOTSUPP);
 }
 
+/* The keys stay, since the pages do. */
+static void change_region(struct sd_mr *m, struct ibv_pd *pd, unsigned int access)
+{
+	struct sd_region *r = &sd_fabric->regions[m->index - 1];
+
+	__atomic_sub_fetch(&((struct sd_pd *)m->mr.pd)->users, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&((struct sd_pd *)pd)->users, 1, __ATOMIC_RELAXED);
+	m->mr.pd = pd;
+	sd_lock();
+	r->pd = sd_pd_number(pd);
+	r->access = access;
+	sd_unlock();
+}
+
 static uint32_t remove_region(uint32_t index_1, struct sd_piece *pieces)
 {
 	struct sd_region *r = &sd_fabric->regions[index_1 - 1];
@@ -152,6 +166,11 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 
 	if (!is_right_access(allowed))
 		return IBV_REREG_MR_ERR_INPUT;
+	/* A region that the card may change from now on has pages of another kind. */
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION) && changes_memory(allowed) <= changes_memory(was->access)) {
+		change_region(m, flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd, allowed);
+		return 0;
+	}
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		mr->pd = pd;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -287,7 +306,7 @@ int sd_bind(struct sd_qp *qp, const struct sd_send *s)
 	struct sd_region *w = index_1 && index_1 < SD_MAX_REGION ? &sd_fabric->regions[index_1 - 1] : NULL;
 	struct sd_region *r = sd_region_find(s->bind_key);
 
-	if (!w || !w->process || w->kind == SD_REGION || (s->bind_access & ~(unsigned int)WINDOW_ACCESS))
+	if (!w || !w->process || w->kind == SD_REGION || (s->bind_access & ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE)))
 		return IBV_WC_MW_BIND_ERR;
 	/* One of type 2 has to be invalidated before it is bound again, and cannot be bound to nothing. */
 	if (w->kind == SD_WINDOW_2 && (w->bound || !s->bind_length))

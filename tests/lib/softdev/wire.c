@@ -24,6 +24,8 @@ static enum ibv_wc_opcode completed(enum ibv_wr_opcode opcode)
 		return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_WC_FETCH_ADD;
+	case IBV_WR_ATOMIC_WRITE:
+		return IBV_WC_ATOMIC_WRITE;
 	case IBV_WR_BIND_MW:
 		return IBV_WC_BIND_MW;
 	case IBV_WR_LOCAL_INV:
@@ -474,6 +476,14 @@ static void deliver_found(struct sd_qp *qp, struct sd_send *s)
 		sd_copy(&to, &found);
 }
 
+/* A WRITE of an aligned word arrives whole in any case. */
+static int execute_atomic_write(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer, uint64_t now)
+{
+	if (s->remote_addr % sizeof(uint64_t))
+		return refuse(qp, peer, IBV_WC_REM_INV_REQ_ERR);
+	return execute_write(qp, s, peer, now);
+}
+
 /* Returns a completion status, or WAIT. */
 static int execute(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 {
@@ -498,6 +508,8 @@ static int execute(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		return execute_write(qp, s, peer, now);
+	case IBV_WR_ATOMIC_WRITE:
+		return execute_atomic_write(qp, s, peer, now);
 	case IBV_WR_RDMA_READ:
 		return execute_read(qp, s, peer);
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
