@@ -74,7 +74,7 @@ class Outcomes(unittest.TestResult):
 def run_inside(directory, out, names):
     # not this file's folder, where "pyverbs" is this file
     sys.path[0:1] = [directory, os.path.dirname(directory)]
-    sys.argv[1:] = ["--dev", "rxe0", "--gid", "1"]
+    sys.argv[1:] = ["--dev", os.environ.get("PYVERBS_DEVICE", "rxe0"), "--gid", "1"]
     from args_parser import parser
     parser.parse_args()
     suite = unittest.TestSuite()
