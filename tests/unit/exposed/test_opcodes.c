@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "shim/exposed/x86/decode.h"
+#include "shim/exposed/x86/length.h"
 #include "shim/exposed/x86/relocate.h"
 
 #define ENCODINGS     400000
@@ -31,7 +32,7 @@ struct reading {
 
 static ZydisDecoder decoder;
 static uint64_t state;
-static unsigned long failures, defined, known, movable;
+static unsigned long failures, defined, known, movable, shaped;
 
 static uint64_t random_bits(void)
 {
@@ -460,6 +461,29 @@ static void compare_copy(const uint8_t *bytes, const struct reading *z, const st
 	}
 }
 
+/* Every instruction has a length, except where processors disagree about it. */
+static void compare_shape(const uint8_t *bytes, const struct reading *z)
+{
+	static const struct insn none;
+	const struct insn *insn = &none;
+	bool is_relative = z->i.raw.imm[0].is_relative;
+	struct shape s;
+
+	/* Of a coprocessor that is no more: its branches have a vector instruction's prefix. */
+	if (is_relative && z->i.encoding == ZYDIS_INSTRUCTION_ENCODING_VEX)
+		return;
+	if (!shape_of(bytes, 15, &s)) {
+		CHECK(is_relative && z->i.attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE);
+		return;
+	}
+	shaped++;
+	CHECK(s.length == z->i.length);
+	CHECK(s.branches == (is_relative && z->i.mnemonic != ZYDIS_MNEMONIC_XBEGIN));
+	if (s.branches)
+		CHECK(s.distance == immediate_of(z));
+	CHECK(shape_of(bytes, s.length, &s) && !shape_of(bytes, s.length - 1u, &s));
+}
+
 static void compare(const uint8_t bytes[BYTES])
 {
 	struct reading reading, *z = &reading;
@@ -468,6 +492,7 @@ static void compare(const uint8_t bytes[BYTES])
 	if (!read_bytes(bytes, z))
 		return;
 	defined++;
+	compare_shape(bytes, z);
 	make_registers();
 	decode(bytes, &uc, &insn);
 	if (!encoding_of(bytes, &insn.encoding)) {
@@ -550,7 +575,8 @@ int main(void)
 		make_encoding(bytes);
 		compare(bytes);
 	}
-	printf("# %llu encodings, %lu of them instructions, %lu known, %lu movable\n", (unsigned long long)n, defined, known, movable);
+	printf("# %llu encodings, %lu of them instructions, %lu known, %lu movable, %lu measured\n", (unsigned long long)n, defined, known, movable,
+	       shaped);
 	printf("%sok 1 - Zydis reads every instruction as we do (%lu differences)\n", failures || !known ? "not " : "", failures);
 	for (size_t k = 0; k < FOUND; k++) {
 		bool right = is_right(&found[k]);
