@@ -64,6 +64,12 @@ void sr_exposed_observe(void);
 void sr_exposed_call_begins(void);
 void sr_exposed_call_ends(void);
 
+/*
+ * Both at once, for a call in a recording that touches no memory.  False: there is more to do than to begin the
+ * counters anew, and nothing has been done.
+ */
+bool sr_exposed_call_alone(void) NO_VECTORS;
+
 /* A handler of the program's begins, and ends.  interrupted: the thread is within a call. */
 bool sr_exposed_call_interrupted(void);
 void sr_exposed_call_resumes(bool interrupted);

@@ -55,6 +55,17 @@ void sr_exposed_call_ends(void)
 		tick_arm();
 }
 
+NO_VECTORS bool sr_exposed_call_alone(void)
+{
+	if (atomic_load_explicit(&anything_open, memory_order_acquire) || hooks.recorded || values_awaited)
+		return false;
+	thread_epoch_ends();
+	exposed_self.fault = 0;
+	exposed_self.accesses = 0;
+	exposed_self.accessed = 0;
+	return true;
+}
+
 bool sr_exposed_call_interrupted(void)
 {
 	bool silent = exposed_self.silent;

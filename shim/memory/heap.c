@@ -514,6 +514,19 @@ void sr_heap_mapping_ends(void *addr, size_t size)
 		listeners[i](addr, size);
 }
 
+static sr_code_listener code_listener;
+
+void sr_heap_on_code(sr_code_listener listener)
+{
+	code_listener = listener;
+}
+
+void sr_heap_code_begins(void *addr, size_t size, int prot)
+{
+	if (code_listener)
+		code_listener(addr, size, prot);
+}
+
 /*
  * The verbs libraries map their queues with mmap. They get an address range of their own,
  * so that the program's mappings lie where they lie without them. (What ld.so maps for a
@@ -526,7 +539,10 @@ SR_EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t
 				       : sr_heap_place_program(size, flags);
 	else if (flags & MAP_FIXED)
 		sr_heap_mapping_ends(addr, size);
-	return next_mmap(addr, size, prot, flags, fd, offset);
+	addr = next_mmap(addr, size, prot, flags, fd, offset);
+	if (prot & PROT_EXEC && addr != MAP_FAILED)
+		sr_heap_code_begins(addr, size, prot);
+	return addr;
 }
 
 SR_EXPORT int munmap(void *addr, size_t size)

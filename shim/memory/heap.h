@@ -51,6 +51,11 @@ int sr_heap_init(void);
 /* Call at the start: a later lookup would clear the message that dlerror has for the program. */
 void sr_heap_look_up(void);
 
+/* Memory has become executable, with this protection: calls the listener, if there is one. */
+typedef void (*sr_code_listener)(void *addr, size_t size, int prot);
+void sr_heap_on_code(sr_code_listener listener);
+void sr_heap_code_begins(void *addr, size_t size, int prot);
+
 /*
  * The function behind the shim's mmap or munmap; NULL for any other name. A library that writes
  * code into the function that it finds (UCX) must find this one: see is_watched in heap.c.

@@ -17,6 +17,7 @@
 #include "shim/kernel/tsc.h"
 #include "shim/process/children.h"
 #include "shim/record/call.h"
+#include "shim/record/counter.h"
 #include "shim/record/describe.h"
 #include "shim/record/ending.h"
 #include "shim/record/heap_runs.h"
@@ -53,7 +54,7 @@ static void forget_in_child(void)
 		return;
 	sr_engine = NULL;
 	sr_signals_forget_in_child();
-	sr_tsc_leave_alone();
+	sr_tsc_forget_in_child();
 	sr_files_stop();
 	sr_threaded = sr_serial = false;
 	sr_thread_forget_last(&sr_self);
@@ -116,5 +117,5 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	sr_engine = &record_engine;
 	sr_signals_start(false);
 	sr_trap_begin(0);
-	sr_tsc_begin();
+	sr_tsc_begin(s->probes ? &sr_record_counter : NULL);
 }

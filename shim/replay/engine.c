@@ -316,7 +316,7 @@ static void start_traps(void)
 	    &sr_replay_page->cpuid_emulated,
 	    sr_cpuid_begin(&sr_replay_page->processor, atomic_load(&sr_replay_page->cpuid_traced)));
 	sr_trap_begin(sr_replay_page->pid);
-	sr_tsc_begin();
+	sr_tsc_begin(&sr_tsc_calls);
 }
 
 void sr_replay_start(void)

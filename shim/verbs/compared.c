@@ -19,6 +19,11 @@ struct sr_compared {
 };
 
 static struct sr_compared *compared;
+
+NO_VECTORS bool sr_compared_any(void)
+{
+	return compared;
+}
 static struct sr_lock compared_lock;
 
 #define PIECES_MAX  1024

@@ -6,14 +6,20 @@
 #ifndef SHIM_VERBS_COMPARED_H
 #define SHIM_VERBS_COMPARED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "logd/base/compiler.h"
 
 struct sr_compared;
 
 /* NULL: no memory. */
 struct sr_compared *sr_compared_begin(char *addr, size_t length);
 void sr_compared_end(struct sr_compared *c);
+
+/* Is any memory compared? */
+bool sr_compared_any(void) NO_VECTORS;
 
 /* where: SR_EXPOSED_AT_CALL or SR_EXPOSED_AT_RETURN. */
 void sr_compared_all(uint32_t where);

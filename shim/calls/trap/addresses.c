@@ -24,12 +24,16 @@ static bool is_exposed_regions(uint64_t addr, uint64_t size)
 long sr_trapped_mmap(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;
+	long result;
 
 	if (!a[0])
 		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
 	else if (a[3] & MAP_FIXED)
 		sr_heap_mapping_ends((void *)a[0], a[1]);
-	return sr_make_raw(SYS_mmap, a);
+	result = sr_make_raw(SYS_mmap, a);
+	if (a[2] & PROT_EXEC && !sr_sys_is_error((void *)result))
+		sr_heap_code_begins((void *)result, a[1], (int)a[2]);
+	return result;
 }
 
 long sr_trapped_munmap(const struct sr_trapped *c)
@@ -59,7 +63,7 @@ long sr_trapped_brk(const struct sr_trapped *c)
  * The program takes exposed regions for readable and writable.  A call that asks for just that
  * must not change the shim's protection, so their pages are skipped.
  */
-long sr_trapped_mprotect(const struct sr_trapped *c)
+static long protect(const struct sr_trapped *c)
 {
 	const uint64_t *a = c->a;
 	bool changes = (a[2] & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE);
@@ -77,6 +81,16 @@ long sr_trapped_mprotect(const struct sr_trapped *c)
 	for (piece[0] = a[0]; piece[0] < a[0] + a[1] && !err; piece[0] += PAGE)
 		if (!is_exposed_regions(piece[0], PAGE))
 			err = sr_make_raw(c->nr, piece);
+	return err;
+}
+
+long sr_trapped_mprotect(const struct sr_trapped *c)
+{
+	const uint64_t *a = c->a;
+	long err = protect(c);
+
+	if (a[2] & PROT_EXEC && !err)
+		sr_heap_code_begins((void *)a[0], a[1], (int)a[2]);
 	return err;
 }
 

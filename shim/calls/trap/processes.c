@@ -49,7 +49,7 @@ static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
 	 * Another process is about to use this memory and its thread-local words beside this one,
 	 * so the probes are removed.  With posix_spawn the parent waits, so that is harmless.
 	 */
-	if (flags & CLONE_VM && !(flags & (CLONE_VFORK | CLONE_THREAD)))
+	if ((flags & CLONE_VM || stack) && !(flags & (CLONE_VFORK | CLONE_THREAD)))
 		probes_stop();
 	sr_tsc_pause();
 	if (stack) {
@@ -70,8 +70,12 @@ static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
 		a[0] = (uintptr_t)&copy;
 	}
 	result = sr_make_raw(nr, a);
-	if (result)
+	if (result) {
 		sr_tsc_resume();
+	} else {
+		probes_stop_in_child();
+		sr_tsc_forget_in_child();
+	}
 	return result;
 }
 

@@ -10,7 +10,7 @@ NO_VECTORS void thread_epoch_begins(void)
 	exposed_self.epoch = (uint64_t)(atomic_fetch_add(&threads, 1) + 1) << 32 | 1;
 }
 
-void thread_epoch_ends(void)
+NO_VECTORS void thread_epoch_ends(void)
 {
 	uint64_t now = thread_epoch();
 

@@ -103,7 +103,7 @@ NO_VECTORS static inline void note_access(uintptr_t addr, bool load)
 }
 
 void thread_epoch_begins(void) NO_VECTORS;
-void thread_epoch_ends(void);
+void thread_epoch_ends(void) NO_VECTORS;
 
 /*
  * An epoch of a thread lasts from one of its calls to the next.  Counters are kept for an epoch of one thread: other

@@ -161,7 +161,8 @@ bool probes_is_section(const ucontext_t *uc)
 	s = probe_of_stub(at);
 	/* The copy of a call has pushed one half of the return address, up to its end. */
 	return (s && copy_at(s, at) < 0) ||
-	       (at >= (uintptr_t)sr_probe_entry && at < (uintptr_t)sr_probe_entry_end);
+	       (at >= (uintptr_t)sr_probe_entry && at < (uintptr_t)sr_probe_entry_end) ||
+	       (at >= (uintptr_t)sr_counter_entry && at < (uintptr_t)sr_counter_entry_end);
 }
 
 /* Without a stack, a stub goes on to the copies, and has only overwritten the place of RCX. */

@@ -2,6 +2,7 @@
 #include "shim/exposed/probe/exchange.h"
 
 #include <asm/prctl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -31,6 +32,11 @@ struct exchange {
 	uintptr_t next;
 };
 
+/* The pages of all threads, as far as they are remembered. */
+#define PAGES_MAX 256
+
+static _Atomic uintptr_t pages[PAGES_MAX];
+
 static struct exchange *the_page(void)
 {
 	struct exposed_thread *t = &exposed_self;
@@ -42,7 +48,21 @@ static struct exchange *the_page(void)
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (sr_sys_is_error(page))
 		return NULL;
+	for (int i = 0; i < PAGES_MAX; i++) {
+		uintptr_t none = 0;
+
+		if (atomic_compare_exchange_strong(&pages[i], &none, (uintptr_t)page))
+			break;
+	}
 	return t->exchange = page;
+}
+
+bool exchange_has_page(uintptr_t at)
+{
+	for (int i = 0; i < PAGES_MAX; i++)
+		if (atomic_load(&pages[i]) == at)
+			return true;
+	return false;
 }
 
 /* Since Linux 5.9 a program may set the base itself, where the processor can: that costs a tenth of a system call. */

@@ -30,6 +30,9 @@ bool exchange_goes_on(void);
 /* Has one ended that is not to be recorded? */
 bool exchange_is_unseen(void);
 
+/* Is this page one of the stubs'?  It may be written and executed.  False: it is not known. */
+bool exchange_has_page(uintptr_t at);
+
 /* With the lock held. */
 void exchange_commit(ucontext_t *uc);
 

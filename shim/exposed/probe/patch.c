@@ -2,6 +2,7 @@
 /* patch.c: writes a jump over the program's code, and the original back. */
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
+#include "shim/exposed/probe/write.h"
 
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -10,8 +11,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/lock.h"
 
-/* After it all threads have executed what they had fetched of the old bytes, and fetch anew. */
-static bool all_fetch_anew(void)
+bool code_fetch_anew(void)
 {
 	static bool registered;
 
@@ -20,16 +20,12 @@ static bool all_fetch_anew(void)
 	return registered && !sr_syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0, 0, 0, 0);
 }
 
-/*
- * The process's memory as a file.  It can be written where no mapping may be, and no mapping is changed; what is not
- * mapped is an error, not a fault.
- */
-static int open_memory(void)
+int code_open(void)
 {
 	return (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/mem"), O_RDWR | O_CLOEXEC, 0, 0, 0);
 }
 
-static bool put_bytes(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
+bool code_put(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
 {
 	return sr_syscall(SYS_pwrite64, memory, SR_ARG(bytes), (long)n, (long)at, 0, 0) == (long)n;
 }
@@ -47,7 +43,7 @@ static bool put_under(int memory, const struct probe *s, const uint8_t *bytes, b
 		for (to = from; to < JUMP_BYTES && !under_begin(&s->group, to) != begins; to++)
 			;
 		if (to > from)
-			done = put_bytes(memory, s->at + from, bytes + from, to - from);
+			done = code_put(memory, s->at + from, bytes + from, to - from);
 	}
 	return done;
 }
@@ -61,34 +57,34 @@ static bool put_while_others_run(int memory, const struct probe *s, const uint8_
 {
 	static const uint8_t traps[JUMP_BYTES] = {PROBE_TRAP, PROBE_TRAP, PROBE_TRAP, PROBE_TRAP, PROBE_TRAP};
 
-	if (!put_bytes(memory, s->at, traps, 1) || !put_under(memory, s, traps, true))
+	if (!code_put(memory, s->at, traps, 1) || !put_under(memory, s, traps, true))
 		return false;
-	all_fetch_anew();
+	code_fetch_anew();
 	if (!put_under(memory, s, bytes, false))
 		return false;
-	all_fetch_anew();
+	code_fetch_anew();
 	if (s->group.n > 1) {
 		if (!put_under(memory, s, bytes, true))
 			return false;
-		all_fetch_anew();
+		code_fetch_anew();
 	}
-	if (!put_bytes(memory, s->at, bytes, 1))
+	if (!code_put(memory, s->at, bytes, 1))
 		return false;
-	all_fetch_anew();
+	code_fetch_anew();
 	return true;
 }
 
 /* Whether there is a barrier is known before anything is written. */
 bool write_code(const struct probe *s, const uint8_t *bytes)
 {
-	int memory = open_memory();
+	int memory = code_open();
 	bool done;
 
 	if (memory < 0)
 		return false;
-	done = all_fetch_anew() && put_while_others_run(memory, s, bytes);
+	done = code_fetch_anew() && put_while_others_run(memory, s, bytes);
 	if (!done)
-		put_bytes(memory, s->at, s->was, JUMP_BYTES);
+		code_put(memory, s->at, s->was, JUMP_BYTES);
 	sr_sys_close(memory);
 	return done;
 }
@@ -114,6 +110,8 @@ static bool still_has_jump(int memory, const struct probe *s)
 	       (s->state == PROBE_CHANGING || !memcmp(now, s->jump, sizeof(now)));
 }
 
+void (*probes_on_stop)(void);
+
 void probes_stop(void)
 {
 	uint64_t mask;
@@ -121,23 +119,25 @@ void probes_stop(void)
 
 	exposed_lock(&mask);
 	probes_stopped = true;
-	memory = probes_n ? open_memory() : -1;
+	memory = probes_n ? code_open() : -1;
 	for (uint32_t i = 0; i < probes_n && memory >= 0; i++)
 		if (still_has_jump(memory, &probes[i]))
 			give_up(&probes[i]);
 	if (memory >= 0)
 		sr_sys_close(memory);
 	exposed_unlock(&mask);
+	if (probes_on_stop)
+		probes_on_stop();
 }
 
 /* There is no other thread, and one that held the lock may have been left behind. */
 void probes_stop_in_child(void)
 {
-	int memory = probes_n ? open_memory() : -1;
+	int memory = probes_n ? code_open() : -1;
 
 	probes_stopped = true;
 	for (uint32_t i = 0; i < probes_n && memory >= 0; i++)
-		if (still_has_jump(memory, &probes[i]) && put_bytes(memory, probes[i].at, probes[i].was, JUMP_BYTES))
+		if (still_has_jump(memory, &probes[i]) && code_put(memory, probes[i].at, probes[i].was, JUMP_BYTES))
 			probes[i].state = PROBE_GIVEN_UP;
 	if (memory >= 0)
 		sr_sys_close(memory);

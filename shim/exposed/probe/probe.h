@@ -40,9 +40,10 @@ struct probe {
 	uintptr_t stub, copies, end;
 	uintptr_t back; /* where the copies lead to */
 	uintptr_t aside; /* INSN_OPERAND: the instruction, with the thread's `operand` as its operand */
+	uint8_t counter; /* it reads the time-stamp counter (counter.h): its length; 0: another probe */
 };
 
-#define PROBES_MAX 256 /* instructions that have faulted */
+#define PROBES_MAX 512 /* instructions that have faulted */
 
 extern struct probe probes[PROBES_MAX];
 extern uint32_t probes_n;        /* used */
@@ -52,6 +53,10 @@ extern const struct probe_handlers *probe_handlers;
 
 /* May instructions be replaced? */
 bool probes_are_wanted(void);
+/* Is the processor suited? */
+bool probes_are_possible(void);
+/* Makes the pages of a stub executable, and notes where it is. */
+bool probe_finish_stub(struct probe *s, uintptr_t pages, size_t copies);
 
 /* table.c */
 struct probe *probe_at(uintptr_t pc);
@@ -89,6 +94,10 @@ int32_t distance_from_fs(const void *tls);
 
 /* place.c: maps two pages for the stub, which may lie at the end of the first.  NULL: there is no place. */
 uint8_t *place_stub(const struct probe *s);
+
+/* counter.c: what the stub of such a probe calls. */
+void sr_counter_entry(void);
+extern const char sr_counter_entry_end[];
 
 /* patch.c: false: nothing is changed. */
 bool write_code(const struct probe *s, const uint8_t *bytes);

@@ -109,6 +109,18 @@ static size_t write_stub(struct probe *s, uint8_t *stub)
 	return put_jump(s->jump, s->at, (uintptr_t)stub) ? n : 0;
 }
 
+bool probe_finish_stub(struct probe *s, uintptr_t pages, size_t copies)
+{
+	if (!copies || sr_syscall(SYS_mprotect, (long)pages, 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
+		s->stub = 0;
+		sr_sys_munmap((void *)pages, 2 * PAGE);
+		return false;
+	}
+	s->end = s->copies + copies;
+	probe_note_stub(s);
+	return true;
+}
+
 static bool make_stub(struct probe *s)
 {
 	uint8_t *stub = place_stub(s);
@@ -118,14 +130,8 @@ static bool make_stub(struct probe *s)
 	if (!stub)
 		return false;
 	n = write_stub(s, stub);
-	if (!n || sr_syscall(SYS_mprotect, (long)pages, 2 * PAGE, PROT_READ | PROT_EXEC, 0, 0, 0)) {
-		sr_sys_munmap((void *)pages, 2 * PAGE);
-		return false;
-	}
 	s->stub = (uintptr_t)stub;
-	s->end = s->copies + n;
-	probe_note_stub(s);
-	return true;
+	return probe_finish_stub(s, pages, n);
 }
 
 static bool patch(struct probe *s, const struct insn *insn)
@@ -145,7 +151,7 @@ static bool patch(struct probe *s, const struct insn *insn)
 }
 
 /* entry.c relies on where xsave puts what it saves, which is the same on every processor of today.  Others have no probes. */
-static bool is_possible(void)
+bool probes_are_possible(void)
 {
 	uint32_t a, b, c, d;
 	uint64_t features = 0;
@@ -169,7 +175,7 @@ static bool is_possible(void)
 void probes_init(const struct probe_handlers *h)
 {
 	probe_handlers = h;
-	possible = hooks.patches && is_possible();
+	possible = hooks.patches && probes_are_possible();
 }
 
 void probes_count(const ucontext_t *uc, const struct insn *insn)

@@ -87,6 +87,9 @@ void probes_handler_ends(uint32_t guards);
  */
 void probes_stop(void);
 
+/* Is called at its end, if it is set. */
+extern void (*probes_on_stop)(void);
+
 /* The same in a child of fork, which has no handler. */
 void probes_stop_in_child(void);
 

@@ -47,9 +47,14 @@ static bool leads_into(intptr_t distance, const struct group *g)
 
 bool group_of(const uint8_t *code, struct group *g)
 {
+	*g = (struct group){0};
+	return group_extend(code, g);
+}
+
+bool group_extend(const uint8_t *code, struct group *g)
+{
 	struct encoding e;
 
-	*g = (struct group){0};
 	while (g->length < JUMP_BYTES) {
 		const uint8_t *at = code + g->length;
 

@@ -24,6 +24,9 @@ struct group {
 /* The instructions that lie under a jump at code.  False if one of them cannot be copied. */
 bool group_of(const uint8_t *code, struct group *g);
 
+/* The same for a group that has its first instructions already, which may be any. */
+bool group_extend(const uint8_t *code, struct group *g);
+
 /*
  * Does a branch in the text lead into the middle of the group?  The text has n bytes, and the group begins at `at`.
  * Whatever bytes could be a branch count as one, wherever they begin: that is seldom wrong.

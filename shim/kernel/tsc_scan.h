@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * tsc_scan.h: finds the instructions in a program's code that read the time-stamp counter.
+ *
+ * Their bytes (0f 31, 0f 01 f9) also occur within other instructions, and in constants. So
+ * the function around each occurrence is decoded from its beginning; .eh_frame says where
+ * that is. The decoding counts as right only if each instruction is valid and each direct
+ * branch within the function leads to the beginning of one.
+ *
+ * Code is read through a callback: another thread may unmap it at any time.
+ */
+#ifndef SHIM_KERNEL_TSC_SCAN_H
+#define SHIM_KERNEL_TSC_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Longest instruction that reads the counter: rdtscp. */
+#define SR_COUNTER_BYTES  3
+
+/* Bytes of a function that is decoded without memory being mapped for it. */
+#define SR_FUNCTION_BYTES (1ul << 20)
+
+struct sr_code_reader {
+	/* False if not all of it can be read. */
+	bool (*read)(void *argument, uintptr_t at, void *to, size_t n);
+	void *argument;
+
+	/* The last function, since several occurrences may be in one. The code does not change. */
+	uintptr_t begin, end;
+	bool is_decoded;
+	uint8_t code[SR_FUNCTION_BYTES];
+	uint8_t starts[SR_FUNCTION_BYTES / 8 + 1]; /* a bit for each byte */
+	uint8_t targets[SR_FUNCTION_BYTES / 8 + 1];
+};
+
+/* An ELF image in memory. */
+struct sr_code_image {
+	uintptr_t functions, end; /* .eh_frame_hdr */
+};
+
+enum sr_occurrence {
+	SR_OCCURRENCE_SITE,    /* an instruction */
+	SR_OCCURRENCE_NONE,    /* within another instruction */
+	SR_OCCURRENCE_UNCLEAR, /* not known */
+};
+
+/* base: where the image's header is. False if there is none, or it has no .eh_frame_hdr. */
+bool sr_code_image_at(const struct sr_code_reader *r, uintptr_t base, struct sr_code_image *i);
+
+/* The length of the instruction whose bytes these are; 0: they are not. */
+static inline unsigned int sr_counter_length(const uint8_t *p, size_t n)
+{
+	if (n >= 2 && p[0] == 0x0f && p[1] == 0x31)
+		return 2;
+	return n >= 3 && p[0] == 0x0f && p[1] == 0x01 && p[2] == 0xf9 ? 3 : 0;
+}
+
+/* The first occurrence in these bytes at or after `from`; n if there is none. */
+size_t sr_counter_find(const uint8_t *code, size_t n, size_t from);
+
+/* What is the occurrence at `at`? image: NULL if the code is in none. */
+enum sr_occurrence sr_counter_classify(struct sr_code_reader *r, const struct sr_code_image *image,
+				       uintptr_t at);
+
+#endif

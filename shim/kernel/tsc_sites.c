@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/kernel/tsc_sites.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/single_threaded.h>
+
+#include "logd/base/lock.h"
+#include "logd/base/page.h"
+#include "logd/base/rawsys.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/probe/counter.h"
+#include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/probe.h"
+#include "shim/exposed/probe/write.h"
+#include "shim/kernel/tsc_scan.h"
+#include "shim/memory/images.h"
+
+#if defined(__x86_64__)
+
+#define SITES_MAX  4096
+
+/* Faults of an instruction before it becomes a jump: at a clock call, and anywhere. */
+#define FAULTS_MIN 3
+#define FAULTS_MAX 32
+
+/* Entries only ever come to the end, so readers need no lock. */
+static struct sr_tsc_site sites[SITES_MAX];
+static _Atomic uint32_t sites_n;
+static struct sr_lock lock;
+
+struct sr_tsc_site *sr_tsc_site_at(uintptr_t pc)
+{
+	uint32_t n = atomic_load_explicit(&sites_n, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (sites[i].pc == pc)
+			return &sites[i];
+	return NULL;
+}
+
+/* ---------------------------------------------------------- the process's memory */
+
+static bool pread_all(int memory, uintptr_t at, void *to, size_t n)
+{
+	return sr_syscall(SYS_pread64, memory, SR_ARG(to), (long)n, (long)at, 0, 0) == (long)n;
+}
+
+/*
+ * Where there is no other thread, nobody unmaps what /proc/self/maps has said. Reading there
+ * takes a tenth of the time.
+ */
+static struct {
+	bool is_alone;
+	uint32_t n;
+	struct {
+		uintptr_t begin, end;
+	} part[1024];
+} readable;
+
+static void note_readable(uintptr_t begin, uintptr_t end)
+{
+	uint32_t n = readable.n;
+
+	if (n && readable.part[n - 1].end == begin)
+		readable.part[n - 1].end = end;
+	else if (n < sizeof(readable.part) / sizeof(readable.part[0]))
+		readable.part[readable.n++] = (typeof(readable.part[0])){begin, end};
+}
+
+static bool is_readable(uintptr_t at, size_t n)
+{
+	uint32_t low = 0, high = readable.n;
+
+	while (low < high) {
+		uint32_t half = (low + high) / 2;
+
+		if (readable.part[half].end <= at)
+			low = half + 1;
+		else
+			high = half;
+	}
+	return readable.is_alone && low < readable.n && readable.part[low].begin <= at &&
+	       n <= readable.part[low].end - at;
+}
+
+static bool read_code(int memory, uintptr_t at, void *to, size_t n)
+{
+	if (!is_readable(at, n))
+		return pread_all(memory, at, to, n);
+	memcpy(to, (const void *)at, n);
+	return true;
+}
+
+/* The code as it was before the shim wrote into it. The lock of the probes is held. */
+static bool read_original(void *memory, uintptr_t at, void *to, size_t n)
+{
+	uint32_t sites_known = atomic_load_explicit(&sites_n, memory_order_relaxed);
+	uint8_t *code = to;
+
+	if (!read_code(*(int *)memory, at, to, n))
+		return false;
+	counter_originals(at, code, n);
+	for (uint32_t i = 0; i < sites_known; i++)
+		if (sites[i].pc - at < n && code[sites[i].pc - at] == PROBE_TRAP)
+			code[sites[i].pc - at] = 0x0f;
+	return true;
+}
+
+/* --------------------------------------------------------- executable mappings */
+
+struct mapping {
+	uintptr_t begin, end;
+	uint64_t offset, inode;
+	bool readable, executable, writable, shared;
+	char name[16]; /* the beginning of the path */
+};
+
+struct maps {
+	int fd;
+	size_t n, at;
+	char text[4096];
+};
+
+static int next_char(struct maps *m)
+{
+	long n;
+
+	if (m->at == m->n) {
+		n = sr_syscall(SYS_read, m->fd, SR_ARG(m->text), sizeof(m->text), 0, 0, 0);
+		if (n <= 0)
+			return -1;
+		m->n = (size_t)n;
+		m->at = 0;
+	}
+	return m->text[m->at++];
+}
+
+/* A number, and the character behind it. */
+static uint64_t next_number(struct maps *m, unsigned int base)
+{
+	uint64_t v = 0;
+	int c;
+
+	for (;;) {
+		c = next_char(m);
+		if (c >= '0' && c <= '9')
+			v = v * base + (unsigned int)(c - '0');
+		else if (base == 16 && c >= 'a' && c <= 'f')
+			v = v * base + (unsigned int)(c - 'a' + 10);
+		else
+			return v;
+	}
+}
+
+/* begin-end rwxp offset major:minor inode path */
+static bool next_mapping(struct maps *m, struct mapping *map)
+{
+	size_t n = 0;
+	int c = next_char(m);
+
+	if (c < 0)
+		return false;
+	m->at--;
+	*map = (struct mapping){.begin = next_number(m, 16)};
+	map->end = next_number(m, 16);
+	map->readable = next_char(m) == 'r';
+	map->writable = next_char(m) == 'w';
+	map->executable = next_char(m) == 'x';
+	map->shared = next_char(m) == 's';
+	next_char(m);
+	map->offset = next_number(m, 16);
+	next_number(m, 16);
+	next_number(m, 16);
+	map->inode = next_number(m, 10);
+	while ((c = next_char(m)) >= 0 && c != '\n')
+		if (c != ' ' && n < sizeof(map->name) - 1)
+			map->name[n++] = (char)c;
+	return true;
+}
+
+static bool is_kernels(const struct mapping *map)
+{
+	return sr_is_vdso((const void *)map->begin) || !strcmp(map->name, "[vdso]") ||
+	       !strcmp(map->name, "[vsyscall]") || !strcmp(map->name, "[uprobes]");
+}
+
+static bool is_own_image(const struct mapping *map)
+{
+	return (uintptr_t)sr_tsc_sites_find - map->begin < map->end - map->begin;
+}
+
+/* ------------------------------------------------------------------ the search */
+
+struct search {
+	int memory;
+	struct sr_code_reader *reader;
+	uintptr_t base; /* of the image that the mappings belong to ... */
+	uint64_t inode; /* ... and its file */
+	struct sr_code_image image;
+	bool has_image, has_looked;
+	bool complete; /* so far all occurrences are known */
+	uint32_t n;    /* sites, with the new ones */
+};
+
+#define CHUNK (64ul << 10)
+
+static uint8_t chunk[CHUNK];
+
+/* The mappings of the process, in their order. */
+static struct mapping mappings[4096];
+
+static const struct sr_code_image *image_of(struct search *s, const struct mapping *map)
+{
+	if (!map->inode || map->inode != s->inode)
+		return NULL;
+	if (!s->has_looked)
+		s->has_image = sr_code_image_at(s->reader, s->base, &s->image);
+	s->has_looked = true;
+	return s->has_image ? &s->image : NULL;
+}
+
+static bool add_site(struct search *s, uintptr_t pc, unsigned int length)
+{
+	const struct sr_tsc_site *known = sr_tsc_site_at(pc);
+
+	if (known)
+		return known->length == length;
+	if (s->n == SITES_MAX)
+		return false;
+	sites[s->n].pc = pc;
+	sites[s->n].length = (uint8_t)length;
+	sites[s->n].refused = sites[s->n].is_jump = false;
+	sites[s->n].faults = 0;
+	s->n++;
+	return true;
+}
+
+/* False: it is not known what this is. */
+static bool take_occurrence(struct search *s, const struct mapping *map, uintptr_t at)
+{
+	uint8_t code[SR_COUNTER_BYTES];
+
+	if (counter_is_stub(at))
+		return true;
+	switch (sr_counter_classify(s->reader, image_of(s, map), at)) {
+	case SR_OCCURRENCE_SITE:
+		return !map->shared &&
+		       s->reader->read(s->reader->argument, at, code, sizeof(code)) &&
+		       add_site(s, at, sr_counter_length(code, sizeof(code)));
+	case SR_OCCURRENCE_NONE:
+		return true;
+	default:
+		/* The jumps of other probes may look like one. */
+		return s->reader->read(s->reader->argument, at, code, sizeof(code)) &&
+		       !sr_counter_length(code, sizeof(code));
+	}
+}
+
+static void search_bytes(struct search *s, const struct mapping *map, uintptr_t from,
+			 const uint8_t *code, size_t n)
+{
+	for (size_t at = sr_counter_find(code, n, 0); at < n; at = sr_counter_find(code, n, at + 1))
+		s->complete &= take_occurrence(s, map, from + at);
+}
+
+static void search_mapping(struct search *s, const struct mapping *map)
+{
+	size_t n, step;
+
+	for (uintptr_t from = map->begin; from < map->end; from += step) {
+		n = map->end - from < CHUNK ? map->end - from : CHUNK;
+		if (is_readable(map->begin, map->end - map->begin)) {
+			n = map->end - from;
+			search_bytes(s, map, from, (const uint8_t *)from, n);
+			return;
+		}
+		if (!pread_all(s->memory, from, chunk, n)) {
+			s->complete = false;
+			return;
+		}
+		step = n < CHUNK ? n : n - (SR_COUNTER_BYTES - 1);
+		search_bytes(s, map, from, chunk, n);
+	}
+}
+
+static void note_image(struct search *s, const struct mapping *map)
+{
+	if (!map->inode || map->offset)
+		return;
+	s->base = map->begin;
+	s->inode = map->inode;
+	s->has_looked = false;
+}
+
+static bool is_searched(const struct mapping *map)
+{
+	return map->executable && !is_kernels(map) && !is_own_image(map) &&
+	       !exchange_has_page(map->begin);
+}
+
+/*
+ * Two mappings of a file that follow each other are one, as far as this is concerned: an
+ * instruction may lie in both.
+ */
+static size_t read_mappings(struct maps *m)
+{
+	struct mapping map;
+	size_t n = 0;
+
+	readable.n = 0;
+	readable.is_alone = __libc_single_threaded;
+	while (n < sizeof(mappings) / sizeof(mappings[0]) && next_mapping(m, &map)) {
+		struct mapping *last = &mappings[n - 1];
+
+		if (!map.inode && !map.executable)
+			continue;
+		if (map.readable && !map.shared && !is_kernels(&map))
+			note_readable(map.begin, map.end);
+		if (n && last->executable && map.executable && !map.writable && !last->writable &&
+		    last->end == map.begin && last->inode == map.inode) {
+			last->end = map.end;
+			last->shared |= map.shared;
+		} else {
+			mappings[n++] = map;
+		}
+	}
+	return n;
+}
+
+static void search_all(struct search *s, struct maps *m)
+{
+	size_t n = read_mappings(m);
+
+	s->complete = n < sizeof(mappings) / sizeof(mappings[0]);
+	for (size_t i = 0; i < n; i++) {
+		note_image(s, &mappings[i]);
+		if (!is_searched(&mappings[i]))
+			continue;
+		if (mappings[i].writable)
+			s->complete = false;
+		else
+			search_mapping(s, &mappings[i]);
+	}
+	readable.is_alone = false;
+}
+
+/* All readable memory may be executed then. */
+static bool reads_imply_execution(void)
+{
+	return sr_syscall(SYS_personality, 0xffffffff, 0, 0, 0, 0, 0) & READ_IMPLIES_EXEC;
+}
+
+/* New ones, and old ones whose library was unloaded and is there again. */
+static bool put_traps(const struct search *s)
+{
+	static const uint8_t trap[1] = {PROBE_TRAP}, first[1] = {0x0f};
+	uint32_t i = 0;
+	uint8_t now;
+
+	atomic_store_explicit(&sites_n, s->n, memory_order_release);
+	for (; i < s->n; i++)
+		if (pread_all(s->memory, sites[i].pc, &now, 1) && now == 0x0f &&
+		    !code_put(s->memory, sites[i].pc, trap, 1))
+			break;
+	if (i == s->n && code_fetch_anew())
+		return true;
+	/* They trap anyhow; a program that is not recorded is to find what it wrote. */
+	while (i--)
+		if (pread_all(s->memory, sites[i].pc, &now, 1) && now == PROBE_TRAP)
+			code_put(s->memory, sites[i].pc, first, 1);
+	return false;
+}
+
+static bool find_sites(int memory, struct maps *m, bool all_or_none)
+{
+	static struct sr_code_reader reader = {.read = read_original};
+	struct search s = {.memory = memory, .reader = &reader, .n = atomic_load(&sites_n)};
+
+	reader.argument = &s.memory;
+	reader.begin = reader.end = 0;
+	if (!code_fetch_anew())
+		return false;
+	search_all(&s, m);
+	if (!s.complete && all_or_none)
+		return false;
+	return put_traps(&s) && s.complete;
+}
+
+bool sr_tsc_sites_find(bool all_or_none)
+{
+	struct maps m = {.at = 0};
+	uint64_t mask;
+	bool done = false;
+	int memory;
+
+	if (!sr_trylock(&lock))
+		return false;
+	exposed_lock(&mask);
+	memory = code_open();
+	m.fd = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/self/maps"),
+			       O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (memory >= 0 && m.fd >= 0)
+		done = find_sites(memory, &m, all_or_none) && !reads_imply_execution();
+	if (memory >= 0)
+		sr_sys_close(memory);
+	if (m.fd >= 0)
+		sr_sys_close(m.fd);
+	exposed_unlock(&mask);
+	sr_unlock(&lock);
+	return done;
+}
+
+bool sr_tsc_sites_may_be_in(uintptr_t begin, size_t size)
+{
+	uint8_t code[4096];
+	int memory = code_open();
+	bool may = memory < 0;
+	size_t n, step;
+
+	for (uintptr_t at = begin; at < begin + size && !may; at += step) {
+		n = begin + size - at < sizeof(code) ? begin + size - at : sizeof(code);
+		step = n < sizeof(code) ? n : n - (SR_COUNTER_BYTES - 1);
+		/* What cannot be read is behind the end of a file. */
+		may = pread_all(memory, at, code, n) && sr_counter_find(code, n, 0) < n;
+	}
+	if (memory >= 0)
+		sr_sys_close(memory);
+	return may;
+}
+
+/* ------------------------------------------------------------------------ jumps */
+
+/* Branches to a place are mostly of the same function. */
+#define NEAR (32ul << 10)
+
+static bool make_jump(const struct sr_tsc_site *site)
+{
+	uintptr_t begin = sr_page_down(site->pc) - NEAR, end = sr_page_up(site->pc + PAGE) + NEAR;
+	int memory = code_open();
+	bool done = false;
+
+	if (memory < 0)
+		return false;
+	/* As much of it as there is. */
+	while (begin < sr_page_down(site->pc) && !pread_all(memory, begin, chunk, PAGE))
+		begin += PAGE;
+	while (end > site->pc + PAGE && !pread_all(memory, end - PAGE, chunk, PAGE))
+		end -= PAGE;
+	if (end > site->pc && end - begin <= sizeof(chunk) + 4 * PAGE) {
+		static uint8_t text[CHUNK + 4 * PAGE];
+
+		done = read_original(&memory, begin, text, end - begin) &&
+		       counter_probe(site->pc, site->length, text, begin, end - begin);
+	}
+	sr_sys_close(memory);
+	return done;
+}
+
+_Atomic bool sr_tsc_jumps_due;
+
+void sr_tsc_sites_make_jumps(void)
+{
+	uint32_t n = atomic_load(&sites_n);
+	uint64_t mask;
+
+	if (!sr_trylock(&lock))
+		return;
+	exposed_lock(&mask);
+	atomic_store(&sr_tsc_jumps_due, false);
+	for (struct sr_tsc_site *site = sites; site < sites + n; site++) {
+		if (site->refused || site->is_jump || atomic_load(&site->faults) < FAULTS_MIN)
+			continue;
+		site->is_jump = make_jump(site);
+		site->refused = !site->is_jump;
+	}
+	exposed_unlock(&mask);
+	sr_unlock(&lock);
+}
+
+void sr_tsc_site_faulted(struct sr_tsc_site *site)
+{
+	uint32_t n;
+
+	if (site->refused)
+		return;
+	/* Its jump was given up, or the library was unloaded and is there again. */
+	site->is_jump = false;
+	n = atomic_fetch_add(&site->faults, 1) + 1;
+	if (n >= FAULTS_MIN)
+		atomic_store(&sr_tsc_jumps_due, true);
+	if (n >= FAULTS_MAX)
+		sr_tsc_sites_make_jumps();
+}
+
+/* ------------------------------------------------------------------- the way back */
+
+static void put_first(int memory, uintptr_t pc)
+{
+	static const uint8_t first[1] = {0x0f};
+	uint8_t now;
+
+	if (pread_all(memory, pc, &now, 1) && now == PROBE_TRAP)
+		code_put(memory, pc, first, 1);
+}
+
+/* Where there is no descriptor left. */
+static void put_first_into_mapping(uintptr_t pc)
+{
+	long page = (long)sr_page_down(pc);
+
+	if (!sr_syscall(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, 0, 0, 0) &&
+	    *(volatile uint8_t *)pc == PROBE_TRAP)
+		*(volatile uint8_t *)pc = 0x0f;
+	sr_syscall(SYS_mprotect, page, PAGE, PROT_READ | PROT_EXEC, 0, 0, 0);
+}
+
+void sr_tsc_sites_restore(void)
+{
+	uint32_t n = atomic_load(&sites_n);
+	int memory = n ? code_open() : -1;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (memory >= 0)
+			put_first(memory, sites[i].pc);
+		else
+			put_first_into_mapping(sites[i].pc);
+	if (memory >= 0)
+		sr_sys_close(memory);
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* In this file the program's values are in the vector registers, but for serve(). */
+#pragma GCC push_options
+#pragma GCC target("general-regs-only")
+
+#include "shim/record/counter.h"
+
+#include "shim/core/call.h"
+#include "shim/core/engine.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+#include "shim/exposed/exposed.h"
+#include "shim/kernel/tsc.h"
+#include "shim/record/call.h"
+#include "shim/verbs/compared.h"
+#include "shim/verbs/regions.h"
+
+static inline uint64_t read_counter(struct counter_read *r)
+{
+	uint32_t low, high;
+
+	if (r->with_aux)
+		__asm__ volatile("rdtscp" : "=a"(low), "=d"(high), "=c"(r->aux));
+	else
+		__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+/* A record as call.c writes it: the head, what rdtscp reads besides, the number of the event. */
+struct record {
+	struct sr_record head;
+	struct sr_call_head call;
+	unsigned char rest[1 + sizeof(uint32_t) + sizeof(uint64_t)];
+	unsigned char padding[3];
+};
+
+_Static_assert(sizeof(struct record) % SR_RECORD_ALIGN == 0, "its end is the padded one's");
+
+/* Is the record all that there is to do? */
+static bool is_usual(const struct sr_thread *t)
+{
+	return sr_engine && sr_engine->call == sr_record_call && t->started && !t->silent &&
+	       !t->signals.waiting && !t->repeats && !t->ring.busy &&
+	       t->ring.head + sizeof(struct record) + SR_RECORD_ALIGN <= t->ring.limit;
+}
+
+/* What the general path does with exposed regions around a call, if that is nothing much. */
+static bool is_alone(void)
+{
+	return !sr_regions_on || (!sr_compared_any() && sr_exposed_call_alone());
+}
+
+/* Returns the record's size. */
+static uint32_t put_record(struct record *to, struct counter_read *r)
+{
+	unsigned char *end = to->rest;
+	uint64_t event;
+
+	__builtin_memset(end, 0, sizeof(to->rest) + sizeof(to->padding));
+	to->call.site = r->pc;
+	to->call.error = *sr_self.error;
+	to->call.in_size = 0;
+	to->call.orders = sr_threaded;
+	r->value = to->call.result = read_counter(r);
+	*end++ = r->with_aux;
+	if (r->with_aux) {
+		__builtin_memcpy(end, &r->aux, sizeof(r->aux));
+		end += sizeof(r->aux);
+	}
+	if (sr_threaded) {
+		event = sr_draw_event();
+		__builtin_memcpy(end, &event, sizeof(event));
+		end += sizeof(event);
+	}
+	to->head.size = (uint32_t)(end - (unsigned char *)to);
+	to->head.kind = SR_REC_CALL + SR_CALL_rdtsc;
+	to->head.flags = 0;
+	return to->head.size;
+}
+
+/* True: the consumer has to be woken. */
+static bool put_into_ring(struct sr_ring *ring, struct counter_read *r)
+{
+	struct record *to = (struct record *)(ring->data + (ring->head & ring->mask));
+	uint32_t size;
+
+	__builtin_prefetch((char *)to + 512, 1);
+	size = put_record(to, r);
+	ring->head += sr_record_padded(size);
+	atomic_store_explicit(&ring->shared->head, ring->head, memory_order_release);
+	return ring->head >= atomic_load_explicit(&ring->shared->wake_at, memory_order_relaxed);
+}
+
+static bool fast(struct counter_read *r)
+{
+	struct sr_thread *t = &sr_self;
+	bool wakes;
+
+	if (t->depth || !t->armed || !sr_engine) {
+		/* The trap may have come back. */
+		if (sr_tsc_trapping)
+			return false;
+		r->value = read_counter(r);
+		return true;
+	}
+	if (!is_usual(t) || !is_alone())
+		return false;
+	t->depth++;
+	atomic_signal_fence(memory_order_seq_cst);
+	t->ring.busy = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	wakes = put_into_ring(&t->ring, r);
+	t->sn++;
+	sr_thread_forget_last(t);
+	t->signals.call_entry = 0;
+	atomic_signal_fence(memory_order_seq_cst);
+	t->ring.busy = 0;
+	t->depth--;
+	atomic_signal_fence(memory_order_seq_cst);
+	r->is_done = wakes || t->signals.waiting;
+	return !r->is_done;
+}
+
+#pragma GCC pop_options
+
+static void serve(struct counter_read *r)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+
+	if (!r->is_done) {
+		r->value = sr_tsc_read(r->pc, r->with_aux ? &r->aux : NULL);
+		return;
+	}
+	before = sr_enter(t);
+	sr_ring_wake_consumer(&t->ring);
+	sr_leave_call(t, before);
+}
+
+const struct counter_handlers sr_record_counter = {.fast = fast, .serve = serve};

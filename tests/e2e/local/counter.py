@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The time-stamp counter, read by instructions: recorded and replayed exactly, and without a trap in a steady state."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, replay
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "counter")
+WHAT = ["instructions", "registers", "threads", "signals", "library", "children", "clocks"]
+
+
+def record(trace, *arguments, options=()):
+    return subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, *options, "--", PROGRAM, *arguments],
+                          capture_output=True, timeout=100)
+
+
+def dump(trace):
+    return subprocess.run([SREPLAY, "dump", "--addresses", trace], capture_output=True, text=True).stdout
+
+
+# These print what the recorder has done to the process, and a replay may do something else.
+ABOUT_ITSELF = ["clocks", "steady"]
+
+
+def check(tap, directory, what, options=(), wanted=(), name=None):
+    trace = os.path.join(directory, "%s%d.srec" % (what, len(options)))
+    recorded = record(trace, what, options=options)
+    status, out, err = replay(trace, 0)
+    printed = recorded.stdout.decode()
+    good = recorded.returncode == 0 and status == 0 and "exact" in err
+    good = good and (what in ABOUT_ITSELF or out == recorded.stdout)
+    tap.ok(good and "FAILED" not in printed and all(w in printed for w in wanted), name or what,
+           "%s %s\n%s%s\n--- recorded\n%s--- replayed\n%s" % (recorded.returncode, status, recorded.stderr.decode(), err,
+                                                             printed, out.decode()))
+    return trace, recorded.stdout
+
+
+def main():
+    tap = Tap()
+    can_trap = subprocess.run([PROGRAM, "can-trap"]).returncode == 0
+    print("# rdtsc %s on this machine" % ("traps" if can_trap else "does not trap"))
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        wanted = {"registers": ["0 failures"], "children": ["child 0\nchild 0"], "clocks": ["trap off"]}
+        traces = {what: check(tap, directory, what, wanted=wanted.get(what, []))[0] for what in WHAT}
+        tap.ok(dump(traces["instructions"]).count(" rdtsc(") == 3 * 3000 + 3 * 100 + 3001, "each read has its record")
+        tap.ok(" aux=" in dump(traces["instructions"]), "rdtscp's processor is in the record")
+        check(tap, directory, "steady", wanted=["jumps 1 1, trap off"],
+              name="in a steady state the instructions are jumps, and the trap is off")
+        check(tap, directory, "threads", options=["--threads=serial"], name="one thread at a time")
+        if can_trap:
+            check(tap, directory, "steady", options=["--probes=off"], wanted=["jumps 0 0, trap on"],
+                  name="--probes=off leaves the code as it is")
+            check(tap, directory, "jit", name="code that no file has traps")
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
