@@ -238,3 +238,51 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	errno = c.head.error;
 	return c.head.result;
 }
+
+/* --------------------------------------------------------------- idle polls */
+
+/*
+ * May the poll be one of many that found nothing, and not the last of them? Between these the
+ * trace has nothing. Exposed memory, other ranks, a run token, and a debugger that wants to stop
+ * the thread have to be looked after all the same.
+ */
+static bool is_one_of_many(const struct sr_thread *t, enum sr_call_number n)
+{
+	const struct sr_replay_stream *s = t->stream;
+
+	return s && s->repeats_left > 1 && s->last_kind == SR_REC_CALL + n && !sr_regions_on &&
+	       !sr_group_on && !sr_serial && !t->ended && !t->signals.waiting &&
+	       !atomic_load_explicit(&sr_replay_page->thread[t->number].stop_at,
+				     memory_order_relaxed);
+}
+
+/*
+ * A program that waits polls millions of times, which a recording only counts. So a replay, which
+ * must not take longer, does no more for such a poll than to compare its arguments.
+ */
+uint64_t sr_replay_poll(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
+			const struct sr_made_poll *made)
+{
+	struct sr_replay_record last;
+	struct sr_call_head head;
+	enum sr_heap before;
+	bool same;
+
+	if (!is_one_of_many(t, n))
+		return sr_replay_call(t, n, a, site);
+	last = (struct sr_replay_record){t->stream->last_kind, t->stream->last_at,
+					 t->stream->last_size};
+	memcpy(&head, last.payload, sizeof(head));
+	before = sr_enter(t);
+	encode_arguments(t, n, a);
+	same = same_arguments(t, &last, &head);
+	sr_leave(t, before);
+	if (!same || head.orders || (int)head.result != sr_calls[n].idle)
+		return sr_replay_call(t, n, a, site);
+	t->stream->repeats_left--;
+	t->sn++;
+	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
+			      memory_order_relaxed);
+	errno = head.error;
+	return head.result;
+}
