@@ -91,6 +91,11 @@ void sr_send_queue_remove(struct sr_send_queue *q, struct sr_send_request *r)
 		q->tail.last = r->previous;
 }
 
+void sr_send_queue_doubt(struct sr_send_queue *q)
+{
+	q->head.failed = true;
+}
+
 struct sr_send_request *sr_send_queue_pop(struct sr_send_queue *q)
 {
 	struct sr_send_request *r = sr_send_queue_next(q, NULL);
@@ -165,7 +170,8 @@ void sr_send_queue_complete(struct sr_send_queue *q, struct sr_send_request *don
 		remove_overtaken(q, done);
 	sr_sends_complete(&q->head, done, status, &by_id, &c);
 	/* Then the requests up to that one cannot be vouched for by what follows. */
-	q->head.failed |= is_uncertain;
+	if (is_uncertain)
+		sr_send_queue_doubt(q);
 	if (q->head.passed != &q->stub) {
 		struct sr_send_request *last = q->head.passed;
 

@@ -232,6 +232,12 @@ static inline bool sr_send_queue_is_stale(const struct sr_send_queue *q,
 /* Takes it out, whatever became of it: nothing is said of those in front of it. */
 void sr_send_queue_remove(struct sr_send_queue *q, struct sr_send_request *r);
 
+/*
+ * A request failed, and it is not known which one.  Until one succeeds again, no completion
+ * says that requests in front of its own have succeeded.
+ */
+void sr_send_queue_doubt(struct sr_send_queue *q);
+
 /* Takes out the oldest request, whatever became of it; NULL: the queue is empty. */
 struct sr_send_request *sr_send_queue_pop(struct sr_send_queue *q);
 

@@ -69,6 +69,8 @@ static const char *const structs[] = {
     "ibv_sge",
     "ibv_wc",
     "send_wr",
+    "ibv_mw_bind_info",
+    "ibv_mw_bind",
     "segment",
     "ibv_qp_cap",
     "ibv_qp_init_attr",

@@ -5,7 +5,7 @@
  *
  * process.c: which rank advances; clocks and exposed regions before its calls
  * queues.c: queue pairs and their connections
- * posts.c: requests (post_send, the builders)
+ * posts.c: requests (post_send, ibv_bind_mw, the builders)
  * polls.c: completions, and the values that they brought
  */
 #ifndef REPLAY_ANALYSIS_PROCESS_OWN_H
@@ -151,6 +151,7 @@ uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t 
 
 int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c);
 int sr_log_post_send(struct process *p, size_t rank);
+int sr_log_bind_mw(struct process *p, size_t rank);
 int sr_log_batch(struct process *p, size_t rank);
 int sr_log_poll_cq(struct process *p, size_t rank);
 

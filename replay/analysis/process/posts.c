@@ -124,6 +124,30 @@ int sr_log_post_send(struct process *p, size_t rank)
 	return err;
 }
 
+/* A request without data: its post is of interest only because it completes. */
+int sr_log_bind_mw(struct process *p, size_t rank)
+{
+	struct rank *r = &p->ranks[rank];
+	const struct sr_log_call *c = &r->call;
+	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
+	struct sr_in_bind_mw in;
+	struct request rq = {.opcode = IBV_WR_BIND_MW};
+	struct qp *q;
+
+	sr_get_in_bind_mw(&at, &in);
+	if (at.bad)
+		return -EBADMSG;
+	if (c->result || !in.has_bind)
+		return 0;
+	q = sr_log_qp_at_or_new(r, in.qp);
+	if (!q)
+		return -ENOMEM;
+	rq.at = *sr_knowledge_now(p->knowledge, rank);
+	rq.send.wr_id = in.bind.wr_id;
+	rq.send.signaled = q->sig_all || in.bind.send_flags & IBV_SEND_SIGNALED;
+	return sr_log_add_request(q, &rq);
+}
+
 static int build(struct qp *q, const struct sr_log_call *c)
 {
 	const uint8_t *end = c->in + c->in_size;

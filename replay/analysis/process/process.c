@@ -174,8 +174,9 @@ static int take_call(struct process *p, size_t rank)
 
 	switch (c->what) {
 	case SR_WHAT_NOTHING:
-	case SR_WHAT_BIND_MW:
 		return 0;
+	case SR_WHAT_BIND_MW:
+		return sr_log_bind_mw(p, rank);
 	case SR_WHAT_POST_SEND:
 		return sr_log_post_send(p, rank);
 	case SR_WHAT_POLL:

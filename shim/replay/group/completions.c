@@ -271,8 +271,8 @@ static void sent(struct sr_thread *t, struct sr_request_qp *q, struct sr_send_re
 
 /*
  * A failed completion has no valid opcode, so the completion queue or the wr_id must show whether
- * it is a send or a receive.  If both are possible, the function draws no conclusion about
- * earlier sends.
+ * it is a send or a receive.  If both are possible, or none is known, then neither this completion
+ * nor a later failure allows a conclusion about earlier sends: any of them may have failed.
  */
 static void failed(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_cq *cq,
 		   const struct ibv_wc *wc)
@@ -285,6 +285,8 @@ static void failed(struct sr_thread *t, struct sr_request_qp *q, const struct ib
 		send = sr_send_queue_find(&q->sends, NULL, wc->wr_id, wc->status);
 	if (cq == q->qp->recv_cq && receives)
 		receive = sr_recv_find(receives->first, wc->wr_id);
+	if (cq == q->qp->send_cq && !send == !receive)
+		sr_send_queue_doubt(&q->sends);
 	if (send && receive) {
 		sr_send_queue_remove(&q->sends, send);
 		sr_request_free((struct sr_request *)send);

@@ -109,6 +109,22 @@ void sr_request_post_send(struct sr_thread *t, const uint64_t *a, int result)
 	}
 }
 
+/* ibv_bind_mw posts a request of its own, which communicates nothing. */
+void sr_request_post_bind(struct sr_thread *t, const uint64_t *a)
+{
+	const struct ibv_mw_bind *bind = (void *)a[2];
+	const struct sr_group_origin origin = sr_progress_now(t, NULL);
+	struct sr_request_qp *q = sr_request_qp((struct ibv_qp *)a[0]);
+	struct sr_request *r = q ? sr_request_new(NULL, 0) : NULL;
+
+	if (!r)
+		return;
+	r->send.wr_id = bind->wr_id;
+	r->send.signaled = q->sig_all || bind->send_flags & IBV_SEND_SIGNALED;
+	r->opcode = IBV_WR_BIND_MW;
+	post(t, q, r, &origin);
+}
+
 void sr_request_post_receives(struct sr_thread *t, struct sr_recv_queue *to,
 			      const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad)
 {

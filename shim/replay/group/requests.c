@@ -278,6 +278,10 @@ void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t
 	case SR_CALL_post_send:
 		sr_request_post_send(t, a, status);
 		break;
+	case SR_CALL_bind_mw:
+		if (!status)
+			sr_request_post_bind(t, a);
+		break;
 	case SR_CALL_post_recv:
 		q = sr_request_qp((struct ibv_qp *)a[0]);
 		if (q)

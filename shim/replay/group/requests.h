@@ -4,7 +4,7 @@
  * requests.
  *
  *   requests.c     queue pairs from creation to destruction, and the effects of the calls
- *   posts.c        requests posted by ibv_post_send and by the builders
+ *   posts.c        requests posted by ibv_post_send, ibv_bind_mw and the builders
  *   completions.c  completions: compares what entered with what the group produced
  *
  * logd/base/matching.h says which request a completion belongs to.  The caller holds
@@ -76,6 +76,7 @@ static inline bool sr_request_is_transferred(const struct sr_request_qp *q)
 /* --------------------------------------------------------------- posts.c */
 
 void sr_request_post_send(struct sr_thread *t, const uint64_t *a, int result);
+void sr_request_post_bind(struct sr_thread *t, const uint64_t *a);
 void sr_request_post_receives(struct sr_thread *t, struct sr_recv_queue *to,
 			      const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad);
 /* Handles a builder of ibv_qp_ex; ignores other calls. */

@@ -554,6 +554,30 @@ static bool faults_wait(void)
 	return remove_all(dir) && ok;
 }
 
+/* ibv_bind_mw posts a request: its completion is expected, and ends the requests in front of it. */
+static bool binding_completes(void)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct trace_completion bound = {.wr_id = 7, .opcode = IBV_WC_BIND_MW};
+	struct sr_process_counts counts;
+	struct sr_error err = {""};
+	struct sr_trace *t = NULL;
+	bool ok;
+
+	if (!begin_pair(dir))
+		return false;
+	bound.qp_num = qp_number(&run, 0, 1);
+	trace_bind_mw(run.m, 0, 0, qp_address(0, 1), bound.wr_id, 0);
+	trace_bind_mw(run.m, 0, 0, qp_address(0, 1), bound.wr_id, ENOMEM); /* posts nothing */
+	trace_poll_cq(run.m, 0, 0, &bound, 1, 0);
+	trace_poll_cq(run.m, 0, 0, &bound, 1, 0);
+	trace_maker_finish(run.m);
+	ok = !sr_trace_open(&t, dir, &err) && !sr_plan_make(t, NULL, 0, NULL, &counts, &err) &&
+	     counts.unexpected == 1;
+	sr_trace_close(t);
+	return remove_all(dir) && ok;
+}
+
 /* Malformed records of the calls that matter: they may cause an error but nothing worse. */
 static void put_nonsense(struct run *r, struct trace_maker *m)
 {
@@ -637,6 +661,7 @@ int main(int argc, char **argv)
 	result(ranks_talk_between_calls(), "orders between two calls of a rank, both ways");
 	result(faults_wait(),
 	       "exposed memory: a load waits for the write that it saw, and is to be compared with it");
+	result(binding_completes(), "a memory window that ibv_bind_mw binds has its completion");
 	result(nonsense_is_survived(20 * runs, first),
 	       "records of nonsense are no more than an error");
 	printf("1..%d\n", test_number);

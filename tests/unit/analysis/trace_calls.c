@@ -95,6 +95,21 @@ uint64_t trace_post_send(struct trace_maker *m, int rank, uint32_t thread, uint6
 	return put(m, rank, thread, SR_CALL_post_send, 0, order);
 }
 
+void trace_bind_mw(struct trace_maker *m, int rank, uint32_t thread, uint64_t qp, uint64_t wr_id,
+		   int result)
+{
+	struct ibv_mw_bind bind = {.wr_id = wr_id, .send_flags = IBV_SEND_SIGNALED};
+
+	sr_put_u64(&in, qp);
+	sr_put_u64(&in, 0x3000);
+	sr_put_u8(&in, 1);
+	sr_put_ibv_mw_bind(&in, &bind);
+	sr_put_u8(&out, !result);
+	if (!result)
+		sr_put_u32(&out, 4);
+	put(m, rank, thread, SR_CALL_bind_mw, (uint64_t)result, 0);
+}
+
 uint64_t trace_poll_cq(struct trace_maker *m, int rank, uint32_t thread,
 		       const struct trace_completion *completions, uint32_t n, uint64_t order)
 {

@@ -24,6 +24,10 @@ struct trace_request {
 uint64_t trace_post_send(struct trace_maker *m, int rank, uint32_t thread, uint64_t qp,
 			 const struct trace_request *requests, uint32_t n, uint64_t order);
 
+/* ibv_bind_mw, signaled. */
+void trace_bind_mw(struct trace_maker *m, int rank, uint32_t thread, uint64_t qp, uint64_t wr_id,
+		   int result);
+
 struct trace_completion {
 	uint64_t wr_id;
 	enum ibv_wc_opcode opcode;

@@ -153,6 +153,26 @@ static void a_flush_with_a_wr_id_of_several_vouches_for_none_of_them(void **stat
 	assert_int_equal(r[2].succeeded, 0);
 }
 
+/* A failure that may be a receive's: nothing is known of the sends until one succeeds. */
+static void a_failure_of_an_unknown_request_leaves_doubt(void **state)
+{
+	struct sr_send_queue q;
+	struct request r[5];
+
+	sr_send_queue_init(&q);
+	for (int i = 0; i < 5; i++)
+		post(&q, &r[i], (uint64_t)i, i == 4);
+	sr_send_queue_doubt(&q);
+	assert_ptr_equal(complete(&q, 1, IBV_WC_WR_FLUSH_ERR), &r[1]);
+	assert_int_equal(r[0].succeeded, 0);
+	assert_ptr_equal(complete(&q, 4, IBV_WC_SUCCESS), &r[4]);
+	assert_true(r[2].succeeded == 1 && r[3].succeeded == 1);
+	post(&q, &r[2], 2, false);
+	post(&q, &r[3], 3, false);
+	assert_ptr_equal(complete(&q, 3, IBV_WC_WR_FLUSH_ERR), &r[3]);
+	assert_int_equal(r[2].succeeded, 1);
+}
+
 static void what_completed_before_a_reset_may_be_polled_after_it(void **state)
 {
 	struct sr_send_queue q;
@@ -429,6 +449,7 @@ int main(void)
 	    cmocka_unit_test(in_front_of_a_failure_all_succeeded_and_behind_it_all_are_flushed),
 	    cmocka_unit_test(a_flush_that_is_reported_first_vouches_for_the_unsignaled_only),
 	    cmocka_unit_test(a_flush_with_a_wr_id_of_several_vouches_for_none_of_them),
+	    cmocka_unit_test(a_failure_of_an_unknown_request_leaves_doubt),
 	    cmocka_unit_test(what_completed_before_a_reset_may_be_polled_after_it),
 	    cmocka_unit_test(a_reset_drops_what_has_no_completion),
 	    cmocka_unit_test(a_request_is_taken_out_from_wherever_it_is),
