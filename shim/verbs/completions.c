@@ -174,6 +174,9 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 	if (wq->ordered)
 		return complete_send(wq, wqe, wc);
 	wc->wr_id = wqe->request.wr_id;
+	if (wqe->request.reported)
+		return true; /* twice: not by a device that keeps the rules; it must not be free twice */
+	wqe->request.reported = true;
 	if (receives_into_list(wc))
 		add_written(wq->received, wqe, wc->byte_len);
 	hand_back(wq, wqe);

@@ -91,6 +91,28 @@ static void a_flushed_receive_brings_nothing(void **state)
 	sr_wq_retire(wq, NULL);
 }
 
+/* A device that breaks the rules: its program must not hang in the recorder. */
+static void a_receive_that_is_reported_twice_is_free_once(void **state)
+{
+	struct sr_wq *wq = sr_wq_create(&context, 1, 16, false);
+	struct sr_wqe *wqe = sr_wqe_take(wq, 5, SR_WQE_RECV, NULL, 0), *taken[128];
+
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = completion(wqe, IBV_WC_SUCCESS, 0);
+
+		complete(&wc);
+		assert_int_equal(wc.wr_id, 5);
+	}
+	for (int i = 0; i < 128; i++) {
+		taken[i] = sr_wqe_take(wq, (uint64_t)i, SR_WQE_RECV, NULL, 0);
+		for (int j = 0; j < i; j++)
+			assert_ptr_not_equal(taken[i], taken[j]);
+	}
+	for (int i = 0; i < 128; i++)
+		sr_wqe_give_back(taken[i]);
+	sr_wq_retire(wq, NULL);
+}
+
 static void a_write_with_immediate_leaves_the_receive_buffers_alone(void **state)
 {
 	struct sr_wq *wq = sr_wq_create(&context, 1, 16, false);
@@ -497,6 +519,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_receive_fills_its_list_up_to_byte_len),
 	    cmocka_unit_test(a_flushed_receive_brings_nothing),
+	    cmocka_unit_test(a_receive_that_is_reported_twice_is_free_once),
 	    cmocka_unit_test(a_write_with_immediate_leaves_the_receive_buffers_alone),
 	    cmocka_unit_test(memory_of_a_device_is_left_out),
 	    cmocka_unit_test(a_wr_id_of_the_programs_own_is_left_alone),
