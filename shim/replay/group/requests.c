@@ -139,6 +139,23 @@ struct sr_recv_queue *sr_request_receives_of_shared(struct ibv_srq *srq)
 	return sr_request_receives(&q);
 }
 
+/*
+ * How often these two queue pairs were connected to each other before.  Both ends count alike: a
+ * queue pair may have had other peers in between, or have been created later than its peer.
+ */
+static uint32_t connections_before(const struct sr_group_peer *p)
+{
+	static struct sr_map connections;
+	/* Numbers of queue pairs have 24 bits. */
+	uint64_t key = (uint64_t)(p->qp_num & 0xffffff) << 40 |
+		       (uint64_t)(p->peer_qp_num & 0xffffff) << 16 | (uint16_t)p->peer;
+	uintptr_t before = (uintptr_t)sr_map_get(&connections, key);
+	void *old;
+
+	sr_map_put(&connections, key, (void *)(before + 1), &old);
+	return (uint32_t)before;
+}
+
 void sr_requests_peer(const struct sr_group_peer *p)
 {
 	struct ibv_qp *qp = (struct ibv_qp *)(uintptr_t)p->qp;
@@ -154,7 +171,7 @@ void sr_requests_peer(const struct sr_group_peer *p)
 		q->in = q->out = NULL;
 		return;
 	}
-	key.generation = q->connected++;
+	key.generation = connections_before(p);
 	key.from = (int32_t)sr_group_self;
 	key.to = p->peer;
 	key.from_qp = p->qp_num;

@@ -40,7 +40,6 @@ struct sr_request_qp {
 	struct ibv_qp *qp;
 	bool sig_all;
 	int32_t peer;       /* member, or -1 */
-	uint32_t connected; /* how often it was connected */
 	struct sr_group_channel *out, *in;
 	uint64_t received; /* number of messages received from `in` */
 	struct sr_send_queue sends;
