@@ -9,7 +9,7 @@
  *
  * An epoch makes pairs of connected queue pairs with properties taken by
  * chance, posts and polls at random, and ends them in one of several ways: all
- * done, flushed, reset, broken by an error, or destroyed with requests
+ * done, flushed, reset, broken by an error while others go on, or destroyed with requests
  * outstanding and completions unpolled.  FEATURES restricts to what its letters
  * say (default: all): l long chains, m several sges, u unsignaled sends, f READs
  * and atomics, i inline data, s shared receive queues, x the builders of ibv_qp_ex,
@@ -98,7 +98,7 @@ static void finish(void)
 {
 	struct end *e = &w.ends[chance((uint32_t)w.n_ends)];
 
-	switch (feature('b', 1) ? chance(5) : 0) {
+	switch (feature('b', 1) ? chance(6) : 0) {
 	case 0:
 		printf("ends: drained\n");
 		drain();
@@ -124,6 +124,15 @@ static void finish(void)
 		printf("ends: offended\n");
 		drain();
 		offend(e);
+		drain();
+		break;
+	case 4:
+		printf("ends: one broken, others go on\n");
+		if (one_in(2))
+			offend(e);
+		else
+			printf("end %d to error: %d\n", e->name, to_state(e, IBV_QPS_ERR));
+		act();
 		drain();
 		break;
 	default:
