@@ -19,6 +19,7 @@
 
 struct options {
 	int ranks;
+	bool many; /* -n was given */
 	const char *time, *seed, *libraries, *preload;
 	bool report;
 	char **command;
@@ -42,6 +43,7 @@ static error_t take_option(int key, char *value, struct argp_state *state)
 	switch (key) {
 	case 'n':
 		o->ranks = atoi(value);
+		o->many = true;
 		if (o->ranks < 1)
 			argp_error(state, "-n %s: there has to be one rank at least", value);
 		return 0;
@@ -104,7 +106,7 @@ static pid_t start(const struct options *o, int rank, const sigset_t *mask)
 	setenv("SOFTDEV_RANK", number, 1);
 	snprintf(number, sizeof(number), "%d", o->ranks);
 	setenv("SOFTDEV_SIZE", number, 1);
-	for (char **a = o->command; *a; a++)
+	for (char **a = o->command; o->many && *a; a++)
 		*a = with_rank(*a, rank);
 	prepend("LD_LIBRARY_PATH", o->libraries, ':');
 	prepend("LD_PRELOAD", o->preload, ':');
