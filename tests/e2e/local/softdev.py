@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The software device between processes (tests/lib/softdev): it does what a card does, and programs replay that were
+recorded on it.
+
+    softdev.py [NAME...]
+
+Each case of tests/programs/between; then one-sided programs of several ranks, recorded, whose group replays exactly,
+with all of their regions protected; what the driver process costs when there is nothing to do; and what is left.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from cases import names_of
+from harness import BUILD, SREPLAY, Tap, fresh, read, run
+
+PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
+SECONDS = 60
+# Arguments, ranks, and which of them are recorded.
+GROUPS = {
+    "uts": (["T1-5"], 2, "0,1"), "dht": ([], 2, "0,1"), "is": (["14"], 4, "0,2"), "laplace": ([], 4, "0,1,2,3"),
+    "fib": ([], 8, "0,3"),
+}
+
+
+def between(tap, name):
+    status, out, err = run([SOFTDEV, "-n", "2", "--", os.path.join(PROGRAMS, "between"), name], SECONDS)
+    killed = name == "gone" and status == 128 + 9
+    tap.ok((status == 0 or killed) and out.strip() == b"right", "between processes: " + name, out.decode() + err)
+
+
+def group(tap, directory, name):
+    arguments, ranks, recorded = GROUPS[name]
+    out, trace = fresh(os.path.join(directory, name)), os.path.join(directory, name + ".srec")
+    command = [os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out, "-w", recorded,
+               "%s record -o %s --rank %%r --group %s --" % (SREPLAY, trace, recorded), os.path.join(PROGRAMS, name)]
+    status, _, err = run([SOFTDEV, "--"] + command + arguments, SECONDS)
+    detail = "recorded: %s\n%s" % (status, err)
+    again = os.path.join(directory, name + "-replayed")
+    if status == 0:
+        status, _, err = run([SREPLAY, "replay", "-o", again, trace], SECONDS)
+        detail = "replayed: %s\n%s" % (status, err)
+    exact = status == 0 and len(re.findall("0 divergences: exact", err)) == len(recorded.split(","))
+    same = exact and all(read("%s/%s.out" % (out, r)) == read("%s/rank-%s.out" % (again, r)) for r in recorded.split(","))
+    tap.ok(same, "%s, %s of %d ranks recorded: the group replays exactly" % (name, recorded, ranks), detail)
+    info = subprocess.run([SREPLAY, "info", trace], capture_output=True, text=True).stdout
+    tap.ok("protected" in info and "compared" not in info, "%s: all of its regions are protected" % name, info)
+
+
+def idle(tap):
+    status, _, err = run([SOFTDEV, "-v", "--", "sleep", "2"], SECONDS)
+    used = re.search(r"which used ([\d.]+) s of CPU", err)
+    tap.ok(status == 0 and used and float(used.group(1)) < 0.1, "the driver process sleeps when there is nothing to do", err)
+
+
+def main():
+    tap = Tap()
+    before = set(glob.glob("/dev/shm/softdev-*"))
+    names = sys.argv[1:] or names_of(tap, os.path.join(PROGRAMS, "between")) + list(GROUPS)
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        for name in names:
+            if name in GROUPS:
+                group(tap, directory, name)
+            else:
+                between(tap, name)
+        idle(tap)
+    status, _, err = run([SOFTDEV, "--", "sh", "-c", "exit 3"], SECONDS)
+    tap.ok(status == 3, "the command's exit status is the result", "%s %s" % (status, err))
+    left = [d for d in set(glob.glob("/dev/shm/softdev-*")) - before if not os.path.exists("%s/softdev.memory" % d)]
+    tap.ok(not left, "nothing is left", left)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
