@@ -335,6 +335,8 @@ void sd_cq_push(struct sd_cq *cq, const struct sd_cqe *cqe);
 void sd_cq_forget(struct sd_cq *cq, uint32_t qpn);
 /* Puts the queue pair into the error state and flushes all posted requests. */
 void sd_qp_fail(struct sd_qp *qp);
+/* What has left the port arrives, whatever becomes of the queue pair now. */
+void sd_qp_finish_sent(struct sd_qp *qp, uint64_t now);
 void sd_complete_unsent(struct sd_qp *qp, struct sd_send *send, enum ibv_wc_status status);
 /* Executes or completes one request that is due; false if none is. */
 bool sd_step(struct sd_qp *qp, uint64_t now);

@@ -148,6 +148,13 @@ static uint64_t send_operations(const struct ibv_qp_init_attr_ex *attr)
 	return attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
 }
 
+static uint32_t more_inline(const struct ibv_qp_cap *cap)
+{
+	uint32_t room = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
+
+	return cap->max_inline_data > room ? cap->max_inline_data : room;
+}
+
 struct ibv_qp *sd_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct sd_local_qp *local;
@@ -161,6 +168,9 @@ struct ibv_qp *sd_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	local = calloc(1, sizeof(*local));
 	if (!local)
 		return sd_refuse(ENOMEM);
+	/* Inline data shares its room with the list: there is more than asked for, as with Soft-RoCE. */
+	if (sd_has_driver)
+		attr->cap.max_inline_data = more_inline(&attr->cap);
 	local->init = *attr;
 	if (send_operations(attr) & IBV_QP_EX_WITH_ATOMIC_WRITE && !local->init.cap.max_inline_data)
 		local->init.cap.max_inline_data = sizeof(uint64_t); /* goes along with the request */
@@ -199,8 +209,11 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	    .comp_mask = IBV_QP_INIT_ATTR_PD,
 	    .pd = pd,
 	};
+	struct ibv_qp *qp;
 
-	return sd_create_qp_ex(pd->context, &ex);
+	qp = sd_create_qp_ex(pd->context, &ex);
+	attr->cap = ex.cap;
+	return qp;
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -307,6 +320,8 @@ static bool has_peer(const struct sd_qp *qp)
 
 static void set_state(struct sd_qp *qp, enum ibv_qp_state state)
 {
+	if (state == IBV_QPS_ERR || state == IBV_QPS_RESET)
+		sd_qp_finish_sent(qp, sd_now());
 	if (state == IBV_QPS_ERR)
 		sd_qp_fail(qp);
 	else if (state == IBV_QPS_RESET)
@@ -353,6 +368,7 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	struct sd_qp *q = local->shared;
 
 	sd_lock();
+	sd_qp_finish_sent(q, sd_now());
 	sd_channel_drop(q->async, qp->context->async_fd, is_of_qp, (uint32_t)(q - sd_fabric->qps));
 	sd_qp_remove(q);
 	sd_progress(sd_now()); /* those that were connected to it find out */

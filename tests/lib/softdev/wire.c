@@ -574,6 +574,16 @@ static bool step_effect(struct sd_qp *qp, uint64_t now)
 	return true;
 }
 
+void sd_qp_finish_sent(struct sd_qp *qp, uint64_t now)
+{
+	while (now && qp->sq_next != qp->sq_tail && qp->state == IBV_QPS_RTS && !qp->stopped) {
+		const struct sd_send *s = sd_send(qp, qp->sq_next);
+
+		if (s->opcode == IBV_WR_RDMA_READ || s->effect > now + sd_fabric->latency || !step_effect(qp, now))
+			return;
+	}
+}
+
 bool sd_step(struct sd_qp *qp, uint64_t now)
 {
 	int status;
