@@ -8,6 +8,15 @@
 #include "logd/trace/read_trace.h"
 #include "shim/core/call.h"
 
+/* The thread's last call, as SR_REC_REPEAT stands for it. */
+struct repeated {
+	uint8_t payload[SR_REPEAT_MAX];
+	size_t size; /* 0: it does not matter, or is too long to be repeated */
+	enum sr_what what;
+	uint16_t kind;
+	uint64_t left, sn; /* how often it is still to be repeated, and the next SN */
+};
+
 /* A thread's stream, at its next relevant call. */
 struct source {
 	struct sr_stream *stream;
@@ -23,6 +32,7 @@ struct source {
 	uint8_t *bytes; /* payloads of SR_REC_EXPOSED */
 	size_t bytes_n, bytes_room;
 	uint64_t last_sn, offset;
+	struct repeated again;
 	bool over;
 	bool cut; /* the last record is neither the thread's end nor the process's */
 };
@@ -138,6 +148,44 @@ static int take_call(struct source *s, enum sr_what what, const struct sr_entry 
 	return 1;
 }
 
+/* Of many polls in a row that find nothing, the first one is enough. */
+static bool is_idle(const struct sr_log_call *c)
+{
+	return c->what == SR_WHAT_POLL ? !c->result : c->what == SR_WHAT_POLL_EX && c->result;
+}
+
+static int take_matching(const struct sr_log_rank *r, struct source *s, enum sr_what what,
+			 const struct sr_entry *e)
+{
+	int got = take_call(s, what, e);
+
+	if (got > 0 && what)
+		s->call.opcode = r->kinds.opcode[e->kind - SR_REC_CALL];
+	return got;
+}
+
+static void keep_for_repeats(struct source *s, enum sr_what what, const struct sr_entry *e)
+{
+	struct repeated *a = &s->again;
+
+	if (s->call.what == SR_WHAT_NOTHING || is_idle(&s->call) || e->size > sizeof(a->payload))
+		return;
+	a->size = e->size;
+	a->what = what;
+	a->kind = e->kind;
+	memcpy(a->payload, e->payload, e->size);
+}
+
+static int take_again(const struct sr_log_rank *r, struct source *s)
+{
+	struct repeated *a = &s->again;
+	const struct sr_entry e = {
+	    .kind = a->kind, .sn = a->sn++, .payload = a->payload, .size = (uint32_t)a->size};
+
+	a->left--;
+	return take_matching(r, s, a->what, &e);
+}
+
 static bool matters(const struct sr_log_rank *r, const struct source *s, enum sr_what what)
 {
 	if (r->control_only)
@@ -178,6 +226,8 @@ static int advance(struct sr_log_rank *r, struct source *s)
 	int got, err = 0;
 
 	s->clocks_n = s->exposed_n = s->bytes_n = 0;
+	if (s->again.left)
+		return take_again(r, s);
 	while ((got = sr_stream_next(s->stream, e)) > 0) {
 		r->records++;
 		s->offset = e->offset;
@@ -185,15 +235,21 @@ static int advance(struct sr_log_rank *r, struct source *s)
 		if (e->kind >= SR_REC_CALL) {
 			what = sr_log_what(&r->kinds, e->kind);
 			s->last_sn = e->sn;
+			s->again.size = 0;
 			if (!matters(r, s, what))
 				continue;
-			got = take_call(s, what, e);
-			if (got > 0 && what)
-				s->call.opcode = r->kinds.opcode[e->kind - SR_REC_CALL];
+			got = take_matching(r, s, what, e);
+			if (got > 0)
+				keep_for_repeats(s, what, e);
 			return got;
 		}
-		if (e->kind == SR_REC_REPEAT)
+		if (e->kind == SR_REC_REPEAT) {
 			s->last_sn = e->sn + e->count - 1;
+			s->again.left = s->again.size ? e->count : 0;
+			s->again.sn = e->sn;
+			if (s->again.left)
+				return take_again(r, s);
+		}
 		if (e->kind == SR_REC_CLOCK && !r->control_only)
 			err = take_clock(s, e);
 		else if (e->kind == SR_REC_EXPOSED && !r->control_only)

@@ -578,6 +578,42 @@ static bool binding_completes(void)
 	return remove_all(dir) && ok;
 }
 
+/* Posts and polls that are like the ones before them are in the trace as a number. */
+static bool repeats_count(void)
+{
+	char dir[] = "/tmp/sreplay-process.XXXXXX";
+	struct trace_request send = {.opcode = IBV_WR_SEND, .wr_id = 5, .length = 8};
+	struct trace_completion sent = {.wr_id = 5, .opcode = IBV_WC_SEND},
+				received = {.wr_id = 6, .opcode = IBV_WC_RECV, .length = 8};
+	const struct sr_repeat_payload twice_more = {.count = 2}, many = {.count = 1000};
+	struct sr_process_counts counts;
+	struct sr_error err = {""};
+	struct sr_trace *t = NULL;
+	bool ok;
+
+	if (!begin_pair(dir))
+		return false;
+	sent.qp_num = qp_number(&run, 0, 1);
+	received.qp_num = qp_number(&run, 1, 0);
+	trace_post_send(run.m, 0, 0, qp_address(0, 1), &send, 1, 0);
+	trace_maker_record(run.m, 0, 0, SR_REC_REPEAT, &twice_more, sizeof(twice_more));
+	trace_poll_cq(run.m, 0, 0, NULL, 0, 0);
+	trace_maker_record(run.m, 0, 0, SR_REC_REPEAT, &many, sizeof(many));
+	trace_poll_cq(run.m, 0, 0, &sent, 1, 0);
+	trace_maker_record(run.m, 0, 0, SR_REC_REPEAT, &twice_more, sizeof(twice_more));
+	trace_poll_cq(run.m, 1, 0, &received, 1, 0);
+	trace_maker_record(run.m, 1, 0, SR_REC_REPEAT, &twice_more, sizeof(twice_more));
+	trace_maker_finish(run.m);
+	ok = !sr_trace_open(&t, dir, &err) && !sr_plan_make(t, NULL, 0, NULL, &counts, &err) &&
+	     !counts.unexpected && !counts.unmatched && counts.messages == 3;
+	if (!ok)
+		printf("# %llu unexpected, %llu unmatched, %llu messages; %s\n",
+		       (unsigned long long)counts.unexpected, (unsigned long long)counts.unmatched,
+		       (unsigned long long)counts.messages, err.text);
+	sr_trace_close(t);
+	return remove_all(dir) && ok;
+}
+
 /* Malformed records of the calls that matter: they may cause an error but nothing worse. */
 static void put_nonsense(struct run *r, struct trace_maker *m)
 {
@@ -662,6 +698,7 @@ int main(int argc, char **argv)
 	result(faults_wait(),
 	       "exposed memory: a load waits for the write that it saw, and is to be compared with it");
 	result(binding_completes(), "a memory window that ibv_bind_mw binds has its completion");
+	result(repeats_count(), "posts and polls that are only counted in the trace");
 	result(nonsense_is_survived(20 * runs, first),
 	       "records of nonsense are no more than an error");
 	printf("1..%d\n", test_number);
