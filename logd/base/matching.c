@@ -29,7 +29,8 @@ struct sr_send_request *sr_send_queue_next(const struct sr_send_queue *q,
 	return r->next;
 }
 
-struct sr_send_request *sr_send_queue_find(const struct sr_send_queue *q,
+/* The first request behind `behind` (NULL: of all) that such a completion can be of. */
+static struct sr_send_request *find_behind(const struct sr_send_queue *q,
 					   const struct sr_send_request *behind, uint64_t wr_id,
 					   enum ibv_wc_status status)
 {
@@ -38,6 +39,36 @@ struct sr_send_request *sr_send_queue_find(const struct sr_send_queue *q,
 	while (r && (r->wr_id != wr_id || (status == IBV_WC_SUCCESS && !r->signaled)))
 		r = sr_send_queue_next(q, r);
 	return r;
+}
+
+/*
+ * Between two resets the requests succeed in their order: a success is the first that is
+ * signaled, of those from before a reset or of those from after it.
+ */
+static struct sr_send_request *find_next(const struct sr_send_queue *q, uint64_t wr_id,
+					 enum ibv_wc_opcode opcode)
+{
+	struct sr_send_request *r = sr_sends_first(&q->head);
+	const struct sr_send_request *last = NULL;
+
+	for (; r; r = r->next) {
+		if (!r->signaled || (last && last->generation == r->generation))
+			continue;
+		if (r->wr_id == wr_id && r->completes_as == opcode)
+			return r;
+		last = r;
+	}
+	return NULL;
+}
+
+struct sr_send_request *sr_send_queue_find(const struct sr_send_queue *q, uint64_t wr_id,
+					   enum ibv_wc_status status, enum ibv_wc_opcode opcode)
+{
+	struct sr_send_request *r = find_behind(q, NULL, wr_id, status), *next = NULL;
+
+	if (r && sr_send_queue_is_stale(q, r) && !r->passed && status == IBV_WC_SUCCESS)
+		next = find_next(q, wr_id, opcode);
+	return next ? next : r;
 }
 
 static void overtake(struct sr_send_queue *q, struct sr_send_request *r)
@@ -162,7 +193,7 @@ void sr_send_queue_complete(struct sr_send_queue *q, struct sr_send_request *don
 	struct completing c = {q, events, owner};
 	/* Of a failure the wr_id is all there is: it may be of a later one with the same. */
 	bool is_uncertain =
-	    status != IBV_WC_SUCCESS && sr_send_queue_find(q, done, done->wr_id, status);
+	    status != IBV_WC_SUCCESS && find_behind(q, done, done->wr_id, status);
 
 	if (done->generation != q->completing)
 		drop_stale(&c, done->generation);

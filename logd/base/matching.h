@@ -37,6 +37,7 @@ struct sr_send_request {
 	uint64_t wr_id;                   /* the program's */
 	uint32_t generation;              /* of a struct sr_send_queue: see its reset */
 	bool signaled;                    /* has a completion even if it succeeds */
+	uint8_t completes_as;             /* enum ibv_wc_opcode; read for struct sr_send_queue only */
 	bool passed;                      /* by its own completion or that of a later request */
 	bool reported;                    /* no completion of it is to come */
 };
@@ -191,7 +192,7 @@ struct sr_send_queue {
 
 void sr_send_queue_init(struct sr_send_queue *q);
 
-/* r: wr_id and signaled are set. */
+/* r: wr_id, signaled and completes_as are set. */
 void sr_send_queue_post(struct sr_send_queue *q, struct sr_send_request *r);
 
 /* In the order of the posts, those that may have a completion to come.  r: NULL for the first. */
@@ -199,13 +200,13 @@ struct sr_send_request *sr_send_queue_next(const struct sr_send_queue *q,
 					   const struct sr_send_request *r);
 
 /*
- * The first request behind `behind` (NULL: of all) that a completion with this wr_id
- * and status can be of.  NULL: none.  Of several with one wr_id it is the right one as
- * long as they are signaled, succeed, and one thread polls.
+ * The request that a completion with this wr_id and status can be of.  NULL: none.  Of several
+ * with one wr_id it is the right one as long as they are signaled, succeed, and one thread
+ * polls; after a reset only if the wr_id or the opcode, which is that of the completion, is that
+ * of what comes next: a request from before the reset or from after it.
  */
-struct sr_send_request *sr_send_queue_find(const struct sr_send_queue *q,
-					   const struct sr_send_request *behind, uint64_t wr_id,
-					   enum ibv_wc_status status);
+struct sr_send_request *sr_send_queue_find(const struct sr_send_queue *q, uint64_t wr_id,
+					   enum ibv_wc_status status, enum ibv_wc_opcode opcode);
 
 /*
  * A completion of `done`.  `left` is called for the requests that may be freed, that one

@@ -42,6 +42,32 @@ static inline unsigned sr_op(uint32_t opcode)
 	return opcode < sizeof(does) ? does[opcode] : 0;
 }
 
+/* The opcode of the completion of a request that succeeds. */
+static inline enum ibv_wc_opcode sr_op_completes_as(uint32_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_TSO:
+		return IBV_WC_TSO;
+	case IBV_WR_ATOMIC_WRITE:
+		return IBV_WC_ATOMIC_WRITE;
+	default:
+		return IBV_WC_SEND;
+	}
+}
+
 /* What a request counts as where requests are counted. */
 enum sr_op_kind {
 	SR_OP_KIND_SEND,

@@ -191,7 +191,7 @@ static int failed(struct polling *s, struct qp *q, const struct completion *c)
 		if (rq->fetches && !rq->fetched && arrived_at(s, rq->first_sge))
 			completing.err = ended(s, q, rq);
 	}
-	done = sr_send_queue_find(&q->sends, NULL, c->wr_id, c->status);
+	done = sr_send_queue_find(&q->sends, c->wr_id, c->status, c->opcode);
 	if (done)
 		sr_send_queue_complete(&q->sends, done, c->status, &events, &completing);
 	q->broken |= !is_stale;
@@ -206,7 +206,7 @@ static int sent(struct polling *s, struct qp *q, const struct completion *c)
 
 	if (c->status != IBV_WC_SUCCESS)
 		return failed(s, q, c);
-	done = sr_send_queue_find(&q->sends, NULL, c->wr_id, c->status);
+	done = sr_send_queue_find(&q->sends, c->wr_id, c->status, c->opcode);
 	completing.done = done;
 	if (done)
 		sr_send_queue_complete(&q->sends, done, c->status, &events, &completing);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/base/opcodes.h"
+
 /* Room for one more, behind the others; NULL: no memory. */
 void *sr_log_push(struct ring *r, size_t bytes)
 {
@@ -82,6 +84,7 @@ int sr_log_add_request(struct qp *q, const struct request *rq)
 	if (!added)
 		return -ENOMEM;
 	*added = *rq;
+	added->send.completes_as = (uint8_t)sr_op_completes_as(rq->opcode);
 	sr_send_queue_post(&q->sends, &added->send);
 	return 0;
 }

@@ -282,7 +282,7 @@ static void failed(struct sr_thread *t, struct sr_request_qp *q, const struct ib
 	struct sr_recv_request *receive = NULL;
 
 	if (cq == q->qp->send_cq)
-		send = sr_send_queue_find(&q->sends, NULL, wc->wr_id, wc->status);
+		send = sr_send_queue_find(&q->sends, wc->wr_id, wc->status, wc->opcode);
 	if (cq == q->qp->recv_cq && receives)
 		receive = sr_recv_find(receives->first, wc->wr_id);
 	if (cq == q->qp->send_cq && !send == !receive)
@@ -309,5 +309,7 @@ void sr_request_completed(struct sr_thread *t, struct ibv_cq *cq, const struct i
 	else if (wc->opcode & IBV_WC_RECV)
 		received(t, q, wc);
 	else
-		sent(t, q, sr_send_queue_find(&q->sends, NULL, wc->wr_id, wc->status), wc->status);
+		sent(t, q,
+		     sr_send_queue_find(&q->sends, wc->wr_id, wc->status, wc->opcode),
+		     wc->status);
 }

@@ -50,6 +50,7 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 	uint32_t n = 0;
 
 	r->origin = *origin;
+	r->send.completes_as = (uint8_t)sr_op_completes_as(r->opcode);
 	sr_send_queue_post(&q->sends, &r->send);
 	if (does & SR_OP_SCATTERS)
 		expect(t, r);

@@ -59,7 +59,7 @@ static void post(struct sr_send_queue *q, struct request *r, uint64_t wr_id, boo
 /* The request that a completion belongs to; NULL if there is none. */
 static struct request *complete(struct sr_send_queue *q, uint64_t wr_id, enum ibv_wc_status status)
 {
-	struct sr_send_request *r = sr_send_queue_find(q, NULL, wr_id, status);
+	struct sr_send_request *r = sr_send_queue_find(q, wr_id, status, IBV_WC_SEND);
 
 	if (!r)
 		return NULL;
@@ -189,6 +189,30 @@ static void what_completed_before_a_reset_may_be_polled_after_it(void **state)
 	assert_ptr_equal(complete(&q, 7, IBV_WC_WR_FLUSH_ERR), &r[1]);
 	assert_ptr_equal(complete(&q, 8, IBV_WC_SUCCESS), &r[3]);
 	assert_true(r[2].succeeded == 1 && r[3].succeeded == 1);
+	assert_int_equal(q.count, 0);
+}
+
+/*
+ * Requests that a reset dropped have the wr_ids of today's: what completes next is the first
+ * signaled one from before the reset or from after it, and the opcode tells which.
+ */
+static void after_a_reset_the_order_tells_requests_with_one_wr_id(void **state)
+{
+	struct sr_send_queue q;
+	struct request r[6];
+
+	sr_send_queue_init(&q);
+	for (int i = 0; i < 6; i++) {
+		if (i == 3)
+			sr_send_queue_reset(&q);
+		post(&q, &r[i], i == 0 ? 8 : 7, i != 3);
+		r[i].r.completes_as = i == 5 ? IBV_WC_RDMA_WRITE : IBV_WC_SEND;
+	}
+	r[0].r.completes_as = IBV_WC_RDMA_WRITE;
+	assert_ptr_equal(sr_send_queue_find(&q, 8, IBV_WC_SUCCESS, IBV_WC_RDMA_WRITE), &r[0].r);
+	assert_ptr_equal(complete(&q, 7, IBV_WC_SUCCESS), &r[4]);
+	assert_true(r[3].succeeded == 1 && !r[1].succeeded && r[0].left && r[1].left && r[2].left);
+	assert_ptr_equal(complete(&q, 7, IBV_WC_SUCCESS), &r[5]);
 	assert_int_equal(q.count, 0);
 }
 
@@ -451,6 +475,7 @@ int main(void)
 	    cmocka_unit_test(a_flush_with_a_wr_id_of_several_vouches_for_none_of_them),
 	    cmocka_unit_test(a_failure_of_an_unknown_request_leaves_doubt),
 	    cmocka_unit_test(what_completed_before_a_reset_may_be_polled_after_it),
+	    cmocka_unit_test(after_a_reset_the_order_tells_requests_with_one_wr_id),
 	    cmocka_unit_test(a_reset_drops_what_has_no_completion),
 	    cmocka_unit_test(a_request_is_taken_out_from_wherever_it_is),
 	    cmocka_unit_test(a_queue_that_lacks_completions_stays_bounded),
