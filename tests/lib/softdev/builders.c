@@ -11,8 +11,9 @@ static struct sd_local_qp *local_of(struct ibv_qp_ex *ex)
 }
 
 /*
- * A batch fills slots behind sq_tail; the first error makes the whole batch fail. As on a device, no other thread posts to
- * the queue until the batch is complete. The program may do anything else in between.
+ * A batch fills slots behind sq_tail; the first error makes the whole batch fail. As on a device,
+ * no other thread posts to the queue until the batch is complete. The program may do anything else
+ * in between.
  */
 static void wr_start(struct ibv_qp_ex *ex)
 {
@@ -78,7 +79,8 @@ static void note_build_error(struct sd_local_qp *local, int err)
 		local->build_error = err;
 }
 
-static void build_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t addr)
+static void build_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			 uint64_t addr)
 {
 	struct sd_send *s = build(ex, opcode);
 
@@ -106,7 +108,8 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	build(ex, IBV_WR_LOCAL_INV)->imm_data = rkey;
 }
 
-static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
 {
 	sd_copy_bind(build(ex, IBV_WR_BIND_MW), mw->rkey >> 8 == rkey >> 8 ? rkey : 0, info);
 }
@@ -130,7 +133,8 @@ static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 	build_remote(ex, IBV_WR_RDMA_READ, rkey, addr);
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare, uint64_t swap)
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, uint64_t compare,
+			      uint64_t swap)
 {
 	struct sd_send *s = build(ex, IBV_WR_ATOMIC_CMP_AND_SWP);
 
@@ -158,7 +162,8 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, 
 	if (local->build_error)
 		return;
 	building(local)->flags |= IBV_SEND_INLINE;
-	note_build_error(local, sd_append_inline(local->shared, building(local), word, sizeof(uint64_t)));
+	note_build_error(local,
+			 sd_append_inline(local->shared, building(local), word, sizeof(uint64_t)));
 }
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
@@ -187,7 +192,8 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	struct sd_local_qp *local = local_of(ex);
 
 	if (!local->build_error)
-		note_build_error(local, sd_append_inline(local->shared, building(local), addr, length));
+		note_build_error(local,
+				 sd_append_inline(local->shared, building(local), addr, length));
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)

@@ -67,7 +67,8 @@ static void name_element(struct ibv_async_event *event, uint32_t index)
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		event->element.srq = (struct ibv_srq *)(uintptr_t)f->srqs[index].object;
-		__atomic_add_fetch(&((struct sd_local_srq *)event->element.srq)->events_taken, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&((struct sd_local_srq *)event->element.srq)->events_taken, 1,
+				   __ATOMIC_RELAXED);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -75,7 +76,8 @@ static void name_element(struct ibv_async_event *event, uint32_t index)
 		break;
 	default:
 		event->element.qp = (struct ibv_qp *)(uintptr_t)f->qps[index].object;
-		__atomic_add_fetch(&((struct sd_local_qp *)event->element.qp)->events_taken, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&((struct sd_local_qp *)event->element.qp)->events_taken, 1,
+				   __ATOMIC_RELAXED);
 		break;
 	}
 }
@@ -118,7 +120,8 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	}
 }
 
-void sd_await_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged, const uint32_t *taken)
+void sd_await_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged,
+		   const uint32_t *taken)
 {
 	pthread_mutex_lock(mutex);
 	while (*acknowledged != __atomic_load_n(taken, __ATOMIC_RELAXED))

@@ -7,9 +7,10 @@
 #include "regions.h"
 
 /*
- * Aligned words are stored whole, in ascending order: programs poll the last byte of what they expect (perftest), or a
- * word.  The relaxed stores keep the compiler from combining or reordering them; x86 and the order of a loop do the rest
- * (elsewhere a release store is needed, since a reader takes the last byte as a sign for the others).
+ * Aligned words are stored whole, in ascending order: programs poll the last byte of what they
+ * expect (perftest), or a word.  The relaxed stores keep the compiler from combining or reordering
+ * them; x86 and the order of a loop do the rest (elsewhere a release store is needed, since a
+ * reader takes the last byte as a sign for the others).
  */
 static void store_words(char *to, const char *from, size_t n)
 {
@@ -39,7 +40,8 @@ static void move_foreign(const struct sd_span *s, char *here, size_t n, bool wri
 {
 	struct iovec local = {here, n}, remote = {(void *)(uintptr_t)s->address, n};
 
-	syscall(writes ? SYS_process_vm_writev : SYS_process_vm_readv, s->pid, &local, 1, &remote, 1, 0);
+	syscall(writes ? SYS_process_vm_writev : SYS_process_vm_readv, s->pid, &local, 1, &remote,
+		1, 0);
 }
 
 static void copy_span(const struct sd_span *to, const struct sd_span *from, size_t n)

@@ -178,8 +178,8 @@ static struct sd_local_cq *new_cq(struct ibv_context *context, uint32_t cqe, voi
 	return c;
 }
 
-struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
-			     int comp_vector)
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
 {
 	struct sd_local_cq *c;
 
@@ -265,7 +265,8 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 		cq->channel->refcnt--;
 	}
 	if (!busy) {
-		sd_channel_drop(c->async, cq->context->async_fd, is_error_of_cq, local->index_1 - 1);
+		sd_channel_drop(c->async, cq->context->async_fd, is_error_of_cq,
+				local->index_1 - 1);
 		sd_cq_remove(c);
 	}
 	sd_unlock();

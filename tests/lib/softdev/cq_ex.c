@@ -28,7 +28,7 @@ static void end_poll(struct ibv_cq_ex *ex)
 #define READ_FIELD(type, name, field)                                                              \
 	static type read_##name(struct ibv_cq_ex *ex)                                              \
 	{                                                                                          \
-		return ((struct sd_local_cq *)ex)->current.field;                                        \
+		return ((struct sd_local_cq *)ex)->current.field;                                  \
 	}
 
 READ_FIELD(enum ibv_wc_opcode, opcode, opcode)

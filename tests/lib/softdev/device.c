@@ -16,7 +16,8 @@ static struct ibv_device *the_device(void)
 {
 	if (device)
 		return device;
-	/* Behind it a provider's own device has more, by which providers tell that it is none of theirs. */
+	/* Behind it a provider's own device has more, by which providers tell that it is none of
+	 * theirs. */
 	device = calloc(1, sizeof(*device) + 256);
 	if (!device)
 		return NULL;
@@ -84,8 +85,9 @@ static const struct ibv_device_attr attributes = {
     .vendor_id = 0xffffff,
     .max_qp = SD_MAX_QP,
     .max_qp_wr = SD_MAX_WR,
-    .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_SRQ_RESIZE |
-			IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+    .device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+			IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+			IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
 			IBV_DEVICE_RC_RNR_NAK_GEN,
     .max_sge = SD_MAX_SGE,
     .max_sge_rd = SD_MAX_SGE,
@@ -110,10 +112,12 @@ static const struct ibv_device_attr attributes = {
     .phys_port_cnt = 1,
 };
 
-static int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+static int query_device_ex(struct ibv_context *context,
+			   const struct ibv_query_device_ex_input *input,
 			   struct ibv_device_attr_ex *attr, size_t size)
 {
-	struct ibv_device_attr_ex all = {.orig_attr = attributes, .phys_port_cnt_ex = 1, .completion_timestamp_mask = ~0ull};
+	struct ibv_device_attr_ex all = {
+	    .orig_attr = attributes, .phys_port_cnt_ex = 1, .completion_timestamp_mask = ~0ull};
 
 	if (input && input->comp_mask)
 		return EINVAL;
@@ -128,7 +132,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	return 0;
 }
 
-static int query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
+static int query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+			 size_t size)
 {
 	struct ibv_port_attr all = {
 	    .state = IBV_PORT_ACTIVE,
@@ -176,11 +181,13 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ib
 /* Of the loopback interface, which programs that resolve addresses expect. */
 #define INTERFACE 1
 
-int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
-		      uint32_t flags, size_t size)
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t size)
 {
-	struct ibv_gid_entry e = {
-	    .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2, .ndev_ifindex = INTERFACE};
+	struct ibv_gid_entry e = {.gid_index = index,
+				  .port_num = port,
+				  .gid_type = IBV_GID_TYPE_ROCE_V2,
+				  .ndev_ifindex = INTERFACE};
 
 	if (flags || size < sizeof(e.gid))
 		return EINVAL;
@@ -190,8 +197,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 	return 0;
 }
 
-ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t room, uint32_t flags,
-			     size_t size)
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			     size_t room, uint32_t flags, size_t size)
 {
 	ssize_t n;
 
@@ -200,7 +207,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	if (room < 2)
 		return -EINVAL; /* not one of them is left out */
 	for (n = 0; n < 2; n++)
-		_ibv_query_gid_ex(context, 1, (uint32_t)n, (void *)((char *)entries + (size_t)n * size), 0, size);
+		_ibv_query_gid_ex(context, 1, (uint32_t)n,
+				  (void *)((char *)entries + (size_t)n * size), 0, size);
 	return n;
 }
 
@@ -224,7 +232,8 @@ static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 	uint64_t now = sd_now();
 
 	values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;
-	values->raw_clock = (struct timespec){(time_t)(now / 1000000000u), (long)(now % 1000000000u)};
+	values->raw_clock =
+	    (struct timespec){(time_t)(now / 1000000000u), (long)(now % 1000000000u)};
 	return 0;
 }
 

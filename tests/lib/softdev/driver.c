@@ -14,9 +14,9 @@
 #include "raw.h"
 
 /* After so much time without a request the driver sleeps until it is woken. */
-#define QUIET	   5000000ull
+#define QUIET      5000000ull
 /* While there are requests, it looks at least so often. */
-#define PERIOD	   200000ull
+#define PERIOD     200000ull
 #define MAX_GRACE  PERIOD
 #define MAX_EVENTS 64
 
@@ -42,7 +42,8 @@ int sd_driver_begin(const char *directory)
 	sd_fabric->driver = (int32_t)getpid();
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (bind(listener, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) ||
+	if (bind(listener, (struct sockaddr *)&a,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) ||
 	    listen(listener, 512))
 		return -errno;
 	/* The times of the model are microseconds. */
@@ -62,7 +63,8 @@ static void accept_all(void)
 	}
 }
 
-/* A process says which one it is, and then at most that there is work. Its end ends the connection. */
+/* A process says which one it is, and then at most that there is work. Its end ends the connection.
+ */
 static void hear(int fd)
 {
 	uint32_t said[64];
@@ -85,8 +87,8 @@ static void hear(int fd)
 /* ------------------------------------------------------------------- times */
 
 /*
- * Callers execute what they wait for themselves, in time.  So the driver gives them a while before it does it: none if
- * that was in vain the last time, and longer each time that it was not.
+ * Callers execute what they wait for themselves, in time.  So the driver gives them a while before
+ * it does it: none if that was in vain the last time, and longer each time that it was not.
  */
 struct pace {
 	uint64_t grace;
@@ -123,7 +125,8 @@ static uint64_t drive(struct pace *p)
 	before = f->executed;
 	if (f->random_state) {
 		sd_random_steps(sd_chance(6));
-		at = f->active ? now + (sd_chance(4) ? sd_chance(3000) : sd_chance(200000)) : SD_NEVER;
+		at = f->active ? now + (sd_chance(4) ? sd_chance(3000) : sd_chance(200000))
+			       : SD_NEVER;
 	} else {
 		sd_progress(now);
 		at = now ? next_look(p, now, f->executed != before) : SD_NEVER;
@@ -143,7 +146,8 @@ void sd_driver_run(int signals)
 	for (;;) {
 		uint64_t pause = drive(&pace);
 		struct timespec t = {(time_t)(pause / 1000000000u), (long)(pause % 1000000000u)};
-		int n = epoll_pwait2(epoll_fd, events, MAX_EVENTS, pause == SD_NEVER ? NULL : &t, NULL);
+		int n =
+		    epoll_pwait2(epoll_fd, events, MAX_EVENTS, pause == SD_NEVER ? NULL : &t, NULL);
 
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.fd == signals) {

@@ -2,8 +2,9 @@
 /*
  * events.c: channels of completion events and of asynchronous events.
  *
- * The events are in the fabric.  The program's descriptor is a datagram socket, in which a message waits as long as
- * there are events: so it can be polled, and any process can wake the one that waits, by the socket's name.
+ * The events are in the fabric.  The program's descriptor is a datagram socket, in which a message
+ * waits as long as there are events: so it can be polled, and any process can wake the one that
+ * waits, by the socket's name.
  */
 #include "events.h"
 
@@ -24,8 +25,9 @@ static socklen_t name_of(struct sockaddr_un *a, uint32_t channel_1)
 	a->sun_family = AF_UNIX;
 	a->sun_path[0] = 0;
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			   (size_t)snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "softdev/%016llx/%u.%u",
-					    (unsigned long long)sd_fabric->id, channel_1, c->generation));
+			   (size_t)snprintf(
+			       a->sun_path + 1, sizeof(a->sun_path) - 1, "softdev/%016llx/%u.%u",
+			       (unsigned long long)sd_fabric->id, channel_1, c->generation));
 }
 
 static int new_socket(void)
@@ -41,13 +43,15 @@ static void wake(uint32_t channel_1)
 
 	for (int tries = 0; tries < 2; tries++) {
 		if (sender < 0) {
-			int fd = new_socket(), high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 900);
+			int fd = new_socket(),
+			    high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 900);
 
 			sender = high < 0 ? fd : high;
 			if (high >= 0)
 				raw_close(fd);
 		}
-		if (syscall(SYS_sendto, sender, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, &a, size) == 1 ||
+		if (syscall(SYS_sendto, sender, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, &a, size) ==
+			1 ||
 		    (errno != EBADF && errno != ENOTSOCK))
 			return;
 		sender = -1;
@@ -135,14 +139,16 @@ int sd_channel_take(uint32_t channel_1, int fd, uint64_t *event)
 	char byte;
 
 	while (!take(channel_1, fd, event))
-		/* libc's function: a thread can be cancelled here, as in read() of the real library. */
+		/* libc's function: a thread can be cancelled here, as in read() of the real
+		 * library. */
 		if (recv(fd, &byte, 1, MSG_PEEK) < 0)
 			return -1;
 	return 0;
 }
 
 /* The queue or queue pair is going: nobody is told of it any more. */
-void sd_channel_drop(uint32_t channel_1, int fd, bool (*is_its)(uint64_t event, uint32_t index), uint32_t index)
+void sd_channel_drop(uint32_t channel_1, int fd, bool (*is_its)(uint64_t event, uint32_t index),
+		     uint32_t index)
 {
 	struct sd_channel *c = &sd_fabric->channels[channel_1 - 1];
 	uint64_t *ring = sd_at(c->ring);

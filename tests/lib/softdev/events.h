@@ -13,6 +13,7 @@ void sd_channel_close(uint32_t channel_1, int fd);
 int sd_channel_take(uint32_t channel_1, int fd, uint64_t *event);
 
 /* With the lock held: removes the events of one object. */
-void sd_channel_drop(uint32_t channel_1, int fd, bool (*is_its)(uint64_t event, uint32_t index), uint32_t index);
+void sd_channel_drop(uint32_t channel_1, int fd, bool (*is_its)(uint64_t event, uint32_t index),
+		     uint32_t index);
 
 #endif

@@ -16,10 +16,10 @@
 
 #include "raw.h"
 
-#define VERSION	 1
-#define LOCKED	 0x3fffffffu
-#define WAITED	 0x80000000u
-#define SPINS	 200
+#define VERSION        1
+#define LOCKED         0x3fffffffu
+#define WAITED         0x80000000u
+#define SPINS          200
 #define DEFAULT_MEMORY (16ul << 30)
 
 struct sd_fabric *sd_fabric;
@@ -71,7 +71,8 @@ static void fill_in(uint64_t memory, uint64_t size)
 static int make(int fd)
 {
 	uint64_t memory = memory_size();
-	uint64_t size = sd_round_up(sizeof(*sd_fabric)) + 2 * sd_round_up(2 * memory / SD_PAGE) + memory;
+	uint64_t size =
+	    sd_round_up(sizeof(*sd_fabric)) + 2 * sd_round_up(2 * memory / SD_PAGE) + memory;
 	int err;
 
 	if (syscall(SYS_ftruncate, fd, size))
@@ -148,13 +149,14 @@ static void wait_for_lock(uint32_t me)
 
 		/* Others may wait, too: whoever takes it after a wait says so. */
 		if (!seen || is_gone(seen)) {
-			if (__atomic_compare_exchange_n(word, &seen, me | WAITED, false, __ATOMIC_ACQUIRE,
-							__ATOMIC_RELAXED))
+			if (__atomic_compare_exchange_n(word, &seen, me | WAITED, false,
+							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				return;
 			continue;
 		}
-		if (!(seen & WAITED) && !__atomic_compare_exchange_n(word, &seen, seen | WAITED, false,
-								     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		if (!(seen & WAITED) &&
+		    !__atomic_compare_exchange_n(word, &seen, seen | WAITED, false,
+						 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			continue;
 		raw_futex(word, FUTEX_WAIT, seen | WAITED, &a_while);
 	}
@@ -174,8 +176,8 @@ void sd_lock(void)
 	me = thread_number();
 	for (int i = 0; i < SPINS; i++) {
 		none = 0;
-		if (__atomic_compare_exchange_n(&sd_fabric->lock, &none, me, false, __ATOMIC_ACQUIRE,
-						__ATOMIC_RELAXED))
+		if (__atomic_compare_exchange_n(&sd_fabric->lock, &none, me, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return;
 		__builtin_ia32_pause();
 	}
@@ -214,7 +216,8 @@ static int connect_to_driver(void)
 
 	if (fd < 0)
 		return -errno;
-	if (syscall(SYS_connect, fd, &a, size) || syscall(SYS_sendto, fd, &sd_process, 4, 0, NULL, 0) != 4) {
+	if (syscall(SYS_connect, fd, &a, size) ||
+	    syscall(SYS_sendto, fd, &sd_process, 4, 0, NULL, 0) != 4) {
 		int err = -errno;
 
 		raw_close(fd);
@@ -232,7 +235,8 @@ void sd_wake_driver(void)
 {
 	sd_fabric->driver_wakes_at = 0;
 	if (driver_socket >= 0)
-		syscall(SYS_sendto, driver_socket, &sd_process, 4, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
+		syscall(SYS_sendto, driver_socket, &sd_process, 4, MSG_DONTWAIT | MSG_NOSIGNAL,
+			NULL, 0);
 }
 
 static int take_place(void)
@@ -255,8 +259,8 @@ static int take_place(void)
 }
 
 /*
- * A child has its parent's queue pairs no more, but may open the device for itself.  The fabric of a single process is
- * then one of two.
+ * A child has its parent's queue pairs no more, but may open the device for itself.  The fabric of
+ * a single process is then one of two.
  */
 static void begin_child(void)
 {
@@ -303,7 +307,8 @@ int sd_fabric_attach(void)
 	if (!err && sd_has_driver)
 		err = connect_to_driver();
 	if (err)
-		fprintf(stderr, "softdev: %s: %s\n", directory ? directory : "memfd", strerror(-err));
+		fprintf(stderr, "softdev: %s: %s\n", directory ? directory : "memfd",
+			strerror(-err));
 	return err;
 }
 

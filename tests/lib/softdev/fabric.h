@@ -2,13 +2,14 @@
 /*
  * fabric.h: what the processes on a software device share: queues, regions, pages.
  *
- * A *fabric* is one file, which each of its processes maps as a whole: tables first, pages behind them.  It holds
- * everything that a network card would know, so that each process can execute the requests of all: nothing needs the
- * help of the process whose memory is read or written.  References within are indices and offsets, because each
- * process has the file at another address.
+ * A *fabric* is one file, which each of its processes maps as a whole: tables first, pages behind
+ * them.  It holds everything that a network card would know, so that each process can execute the
+ * requests of all: nothing needs the help of the process whose memory is read or written.
+ * References within are indices and offsets, because each process has the file at another address.
  *
- * With SOFTDEV_FABRIC=DIR in the environment the file is DIR/softdev.memory, and a driver process (driver.c) executes
- * what no process's own calls execute in time.  Without it, the fabric is a process's own.
+ * With SOFTDEV_FABRIC=DIR in the environment the file is DIR/softdev.memory, and a driver process
+ * (driver.c) executes what no process's own calls execute in time.  Without it, the fabric is a
+ * process's own.
  *
  * One lock guards all of it.
  */
@@ -21,7 +22,7 @@
 
 #include <infiniband/verbs.h>
 
-#define SD_PAGE	       4096ul
+#define SD_PAGE        4096ul
 #define SD_MAX_WR      16384
 #define SD_MAX_SGE     16
 #define SD_MAX_INLINE  1024
@@ -58,7 +59,7 @@ struct sd_channel {
 struct sd_cqe {
 	struct ibv_wc wc;
 	uint32_t index; /* of the request in its queue */
-	uint32_t srqn;	/* a shared queue's number, or 0 */
+	uint32_t srqn;  /* a shared queue's number, or 0 */
 	bool sent;
 	bool solicited;
 };
@@ -75,7 +76,7 @@ struct sd_cq {
 	uint64_t ring;
 	uint64_t object;  /* struct ibv_cq of its process */
 	uint32_t channel; /* + 1 */
-	uint32_t async;	  /* channel of its context, + 1 */
+	uint32_t async;   /* channel of its context, + 1 */
 	uint32_t users;
 	enum sd_armed armed;
 	bool overrun;
@@ -122,7 +123,7 @@ struct sd_send {
 		struct {
 			uint64_t bind_addr, bind_length;
 			uint32_t bind_key, bind_access; /* of the region */
-			uint32_t bind_new;		/* key of the memory window */
+			uint32_t bind_new;              /* key of the memory window */
 		};
 		union ibv_gid dgid; /* UD */
 	};
@@ -147,16 +148,18 @@ struct sd_qp {
 	uint8_t type;
 	uint8_t state;
 	bool sq_sig_all;
-	/* Without a peer (in a fabric of one process): requests complete at once and move nothing. */
+	/* Without a peer (in a fabric of one process): requests complete at once and move nothing.
+	 */
 	bool connected;
-	bool active;	     /* in the list of those with outstanding sends */
+	bool active;         /* in the list of those with outstanding sends */
 	uint32_t next, prev; /* in that list: index + 1 */
 	uint32_t pd;
 	uint32_t send_cq, recv_cq, srq, async; /* + 1 */
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr;
 	uint64_t object, name;
-	/* Slots up to freed are free again, up to done completed, up to next executed, up to tail posted. */
+	/* Slots up to freed are free again, up to done completed, up to next executed, up to tail
+	 * posted. */
 	uint64_t sq;
 	uint32_t sq_stride;
 	uint32_t sq_freed, sq_done, sq_next, sq_tail;
@@ -187,14 +190,14 @@ enum sd_kind {
 /* A memory region or a memory window. */
 struct sd_region {
 	uint32_t process; /* + 1; 0: free */
-	uint32_t key;	  /* the current one */
+	uint32_t key;     /* the current one */
 	uint8_t kind;
 	bool bound; /* of a window */
 	uint32_t pd;
 	uint32_t access;
 	uint64_t iova, length;
-	uint32_t parent; /* of a window: index of its region */
-	uint32_t qpn;	 /* of a window of type 2 */
+	uint32_t parent;  /* of a window: index of its region */
+	uint32_t qpn;     /* of a window of type 2 */
 	uint32_t windows; /* bound to this region */
 	uint32_t pieces;
 	struct sd_piece piece[SD_PIECES];
@@ -220,7 +223,8 @@ struct sd_fabric {
 	uint32_t active;       /* first of the list, + 1 */
 	uint32_t next_process, next_pd, next_qpn, generations;
 
-	/* Of each table: entries before `high` were in use at some time, those before `low` are now. */
+	/* Of each table: entries before `high` were in use at some time, those before `low` are
+	 * now. */
 	struct {
 		uint32_t low, high;
 	} channel_use, cq_use, srq_use, region_use;
@@ -368,11 +372,12 @@ bool sd_fails(uint64_t name, uint64_t n, uint32_t one_in);
 void sd_process_remove(uint32_t process_1);
 
 /*
- * Takes an entry of a table of `max` whose entries begin with `uint32_t process`, 0 in free ones. Returns its index + 1,
- * with the entry zeroed and ours; 0 if none is free.
+ * Takes an entry of a table of `max` whose entries begin with `uint32_t process`, 0 in free ones.
+ * Returns its index + 1, with the entry zeroed and ours; 0 if none is free.
  */
-#define SD_TAKE(table, use, max) sd_take_entry(sd_fabric->table, sizeof(sd_fabric->table[0]), &sd_fabric->use.low, \
-					       &sd_fabric->use.high, max)
+#define SD_TAKE(table, use, max)                                                                   \
+	sd_take_entry(sd_fabric->table, sizeof(sd_fabric->table[0]), &sd_fabric->use.low,          \
+		      &sd_fabric->use.high, max)
 uint32_t sd_take_entry(void *table, size_t size, uint32_t *low, uint32_t *high, uint32_t max);
 #define SD_GIVE(use, index_1)                                                                      \
 	do {                                                                                       \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * local.h: a process's own objects: what libibverbs gives to a program, and where it is in the fabric.
+ * local.h: a process's own objects: what libibverbs gives to a program, and where it is in the
+ * fabric.
  */
 #ifndef SOFTDEV_LOCAL_H
 #define SOFTDEV_LOCAL_H
@@ -76,7 +77,8 @@ struct sd_local_qp {
 	/* Between wr_start and wr_complete: slots after sq_tail, and the first error. */
 	uint32_t built;
 	int build_error;
-	/* Only one thread at a time posts sends: 1, or 2 if others wait. A batch may take as long as the program likes. */
+	/* Only one thread at a time posts sends: 1, or 2 if others wait. A batch may take as long
+	 * as the program likes. */
 	uint32_t posting;
 };
 
@@ -96,7 +98,8 @@ static inline void sd_posting_begins(struct sd_local_qp *qp)
 
 	if (__libc_single_threaded)
 		return;
-	if (__atomic_compare_exchange_n(&qp->posting, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (__atomic_compare_exchange_n(&qp->posting, &none, 1, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
 		return;
 	while (__atomic_exchange_n(&qp->posting, 2, __ATOMIC_ACQUIRE))
 		raw_futex(&qp->posting, FUTEX_WAIT_PRIVATE, 2, NULL);
@@ -105,7 +108,8 @@ static inline void sd_posting_begins(struct sd_local_qp *qp)
 static inline void sd_posting_ends(struct sd_local_qp *qp)
 {
 	/* It is not held if there was no other thread when it began. */
-	if (__atomic_load_n(&qp->posting, __ATOMIC_RELAXED) && __atomic_exchange_n(&qp->posting, 0, __ATOMIC_RELEASE) == 2)
+	if (__atomic_load_n(&qp->posting, __ATOMIC_RELAXED) &&
+	    __atomic_exchange_n(&qp->posting, 0, __ATOMIC_RELEASE) == 2)
 		raw_futex(&qp->posting, FUTEX_WAKE_PRIVATE, 1, NULL);
 }
 
@@ -117,7 +121,8 @@ static inline void *sd_refuse(int error)
 }
 
 /* Waits until the program has acknowledged all events of an object that it took. */
-void sd_await_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged, const uint32_t *taken);
+void sd_await_acks(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *acknowledged,
+		   const uint32_t *taken);
 
 /* ---- the parts of a context's operations ---- */
 

@@ -32,7 +32,8 @@ void sd_memory_begin(int fd)
 		file_device = st.st_dev;
 		file_inode = st.st_ino;
 	}
-	/* Memory that cannot be replaced is read and written by process_vm_readv, also from other processes. */
+	/* Memory that cannot be replaced is read and written by process_vm_readv, also from other
+	 * processes. */
 	syscall(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
@@ -41,7 +42,7 @@ void sd_memory_begin(int fd)
 struct extent {
 	uintptr_t begin, end;
 	char perms[5];
-	bool ours;	 /* of the fabric */
+	bool ours;       /* of the fabric */
 	uint64_t offset; /* in it */
 	bool huge;
 };
@@ -88,7 +89,8 @@ static bool next_extent(struct maps *m, struct extent *e)
 		return false;
 	*eol = 0;
 	m->at = eol + 1;
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &begin, &end, e->perms, &offset, &major, &minor, &inode) != 7)
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &begin, &end, e->perms, &offset, &major,
+		   &minor, &inode) != 7)
 		return false;
 	e->begin = begin;
 	e->end = end;
@@ -129,15 +131,18 @@ static void copy_page(void *to, const void *from)
 }
 
 /*
- * Other threads may write to these pages meanwhile.  Where the kernel lets us, they wait until the pages have been
- * replaced; where it does not, what they write in these microseconds can be lost.
+ * Other threads may write to these pages meanwhile.  Where the kernel lets us, they wait until the
+ * pages have been replaced; where it does not, what they write in these microseconds can be lost.
  */
 static int hold_writers(const struct exchange *x)
 {
 	struct uffdio_api api = {.api = UFFD_API,
-				 .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_UNPOPULATED};
-	struct uffdio_register range = {.range = {x->begin, x->size}, .mode = UFFDIO_REGISTER_MODE_WP};
-	struct uffdio_writeprotect wp = {.range = {x->begin, x->size}, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+				 .features =
+				     UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_UNPOPULATED};
+	struct uffdio_register range = {.range = {x->begin, x->size},
+					.mode = UFFDIO_REGISTER_MODE_WP};
+	struct uffdio_writeprotect wp = {.range = {x->begin, x->size},
+					 .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 	int fd;
 
 	if (__libc_single_threaded)
@@ -145,7 +150,8 @@ static int hold_writers(const struct exchange *x)
 	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -1;
-	if (!syscall(SYS_ioctl, fd, UFFDIO_API, &api) && !syscall(SYS_ioctl, fd, UFFDIO_REGISTER, &range) &&
+	if (!syscall(SYS_ioctl, fd, UFFDIO_API, &api) &&
+	    !syscall(SYS_ioctl, fd, UFFDIO_REGISTER, &range) &&
 	    !syscall(SYS_ioctl, fd, UFFDIO_WRITEPROTECT, &wp))
 		return fd;
 	raw_close(fd);
@@ -153,8 +159,9 @@ static int hold_writers(const struct exchange *x)
 }
 
 /*
- * mremap with an old size of 0 maps shared pages a second time.  That needs no descriptor, which the program could have
- * closed.  Nothing may be called between the copy and that: the pages may be the stack's.
+ * mremap with an old size of 0 maps shared pages a second time.  That needs no descriptor, which
+ * the program could have closed.  Nothing may be called between the copy and that: the pages may be
+ * the stack's.
  */
 static void exchange(struct exchange *x)
 {
@@ -162,8 +169,8 @@ static void exchange(struct exchange *x)
 
 	for (size_t at = 0; at < x->size; at += SD_PAGE)
 		copy_page(x->pages + at, (char *)x->begin + at);
-	x->done = syscall(SYS_mremap, x->pages, x->is_copy ? 0 : x->size, x->size, MREMAP_MAYMOVE | MREMAP_FIXED,
-			  x->begin) == (long)x->begin;
+	x->done = syscall(SYS_mremap, x->pages, x->is_copy ? 0 : x->size, x->size,
+			  MREMAP_MAYMOVE | MREMAP_FIXED, x->begin) == (long)x->begin;
 	if (held >= 0)
 		raw_close(held); /* lets them go on */
 	if (x->done && x->prot != (PROT_READ | PROT_WRITE))
@@ -206,7 +213,8 @@ static int prot_of(const struct extent *e)
 
 static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
 {
-	struct exchange x = {.begin = begin, .size = end - begin, .is_copy = true, .prot = prot_of(e)};
+	struct exchange x = {
+	    .begin = begin, .size = end - begin, .is_copy = true, .prot = prot_of(e)};
 	uint64_t offset;
 
 	sd_lock();
@@ -225,10 +233,13 @@ static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, stru
 	return true;
 }
 
-/* A second mapping of shared memory stays where it is when the program moves or unmaps the first. */
-static void keep_shared(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
+/* A second mapping of shared memory stays where it is when the program moves or unmaps the first.
+ */
+static void keep_shared(uintptr_t begin, uintptr_t end, const struct extent *e,
+			struct sd_piece *piece)
 {
-	long twin = e->perms[3] == 's' ? syscall(SYS_mremap, begin, 0, end - begin, MREMAP_MAYMOVE) : -1;
+	long twin =
+	    e->perms[3] == 's' ? syscall(SYS_mremap, begin, 0, end - begin, MREMAP_MAYMOVE) : -1;
 
 	*piece = (struct sd_piece){.length = end - begin, .foreign = true, .at = begin};
 	if (twin != -1) {
@@ -237,10 +248,12 @@ static void keep_shared(uintptr_t begin, uintptr_t end, const struct extent *e, 
 	}
 }
 
-static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
+static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e,
+		      struct sd_piece *piece)
 {
 	if (e->ours)
-		*piece = (struct sd_piece){.length = end - begin, .at = e->offset + (begin - e->begin)};
+		*piece =
+		    (struct sd_piece){.length = end - begin, .at = e->offset + (begin - e->begin)};
 	else if (e->perms[3] != 'p' || e->huge || !replace(begin, end, e, piece))
 		keep_shared(begin, end, e, piece);
 }
@@ -290,17 +303,17 @@ static bool make_private(uintptr_t begin, uintptr_t end, const struct extent *e)
 {
 	struct exchange x = {.begin = begin, .size = end - begin, .prot = prot_of(e)};
 
-	x.pages = raw_mmap(NULL, x.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	x.pages = raw_mmap(NULL, x.size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (x.pages == MAP_FAILED)
 		return false;
 	/* A page that may not be read has nothing to be copied from, but for its other mapping. */
 	if (!(x.prot & PROT_READ)) {
 		for (uint64_t at = 0; at < x.size; at += SD_PAGE)
 			copy_page(x.pages + at, (char *)sd_at(e->offset + (begin - e->begin)) + at);
-		x.size = 0;
 		return syscall(SYS_mprotect, x.pages, end - begin, x.prot) == 0 &&
-		       syscall(SYS_mremap, x.pages, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, begin) ==
-			   (long)begin;
+		       syscall(SYS_mremap, x.pages, end - begin, end - begin,
+			       MREMAP_MAYMOVE | MREMAP_FIXED, begin) == (long)begin;
 	}
 	if (exchange_on_own_stack(&x))
 		return true;
@@ -325,7 +338,8 @@ static bool return_run(uint64_t offset, uint64_t size)
 			continue;
 		last = last < offset + size ? last : offset + size;
 		if (first < last)
-			all &= make_private(e.begin + (first - e.offset), e.begin + (last - e.offset), &e);
+			all &= make_private(e.begin + (first - e.offset),
+					    e.begin + (last - e.offset), &e);
 	}
 	free(m.text);
 	return all;
@@ -351,7 +365,8 @@ static void count(uint64_t offset, uint64_t size, int n)
 
 int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece *pieces)
 {
-	uintptr_t begin = (uintptr_t)addr & ~(SD_PAGE - 1), end = sd_round_up((uintptr_t)addr + length);
+	uintptr_t begin = (uintptr_t)addr & ~(SD_PAGE - 1),
+		  end = sd_round_up((uintptr_t)addr + length);
 	int n;
 
 	if (!length)
@@ -360,7 +375,8 @@ int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece 
 		return -EFAULT;
 	/* Nobody else writes there: the addresses do. */
 	if (!sd_has_driver) {
-		*pieces = (struct sd_piece){.length = length, .at = (uintptr_t)addr, .foreign = true};
+		*pieces =
+		    (struct sd_piece){.length = length, .at = (uintptr_t)addr, .foreign = true};
 		return 1;
 	}
 	pthread_mutex_lock(&pin_mutex);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* objects.c: protection domains, address handles, device memory and other objects that are little but names. */
+/* objects.c: protection domains, address handles, device memory and other objects that are little
+ * but names. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ int ibv_dealloc_pd(struct ibv_pd *p)
 }
 
 /* The same domain by another name. */
-static struct ibv_pd *alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *context,
+					  struct ibv_parent_domain_init_attr *attr)
 {
 	struct sd_pd *of = (struct sd_pd *)attr->pd, *pd;
 

@@ -72,7 +72,8 @@ void sd_pages_give_of(uint32_t process_1)
 	uint64_t begin = 0;
 
 	for (uint64_t i = 0; i <= f->pages_high; i++) {
-		bool is_its = i < f->pages_high && (map()[i] & ((1u << USE_SHIFT) - 1)) == process_1;
+		bool is_its =
+		    i < f->pages_high && (map()[i] & ((1u << USE_SHIFT) - 1)) == process_1;
 
 		if (!is_its && begin < i)
 			sd_pages_give(f->pages_at + begin * SD_PAGE, (i - begin) * SD_PAGE);

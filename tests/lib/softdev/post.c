@@ -40,7 +40,8 @@ int sd_take_list(const struct sd_qp *qp, struct sd_send *s, const struct ibv_sge
 		return EINVAL;
 	if (s->flags & IBV_SEND_INLINE) {
 		for (size_t i = 0; i < n && !err; i++)
-			err = sd_append_inline(qp, s, (void *)(uintptr_t)sge[i].addr, sge[i].length);
+			err =
+			    sd_append_inline(qp, s, (void *)(uintptr_t)sge[i].addr, sge[i].length);
 		return err;
 	}
 	memcpy(s->sge, sge, n * sizeof(*sge));
@@ -182,7 +183,8 @@ int sd_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 
 /* --------------------------------------------------------------- receives */
 
-static int post_recvs(struct sd_rq *rq, uint64_t name, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int post_recvs(struct sd_rq *rq, uint64_t name, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr)
 {
 	for (; wr; wr = wr->next) {
 		struct sd_recv *r;
@@ -206,7 +208,8 @@ static int post_recvs(struct sd_rq *rq, uint64_t name, struct ibv_recv_wr *wr, s
 	return 0;
 }
 
-/* A sender that waits for a receive looks again when its time has come, or at once on a device without times. */
+/* A sender that waits for a receive looks again when its time has come, or at once on a device
+ * without times. */
 int sd_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct sd_qp *q = ((struct sd_local_qp *)qp)->shared;

@@ -21,10 +21,11 @@
 #define EACH_RELEASE(DO, name)                                                                     \
 	DO(name, 34)                                                                               \
 	DO(name, 35)                                                                               \
-	DO(name, 36) DO(name, 37) DO(name, 38) DO(name, 39) DO(name, 40) DO(name, 41) DO(name, 42) \
-	    DO(name, 43) DO(name, 44) DO(name, 45) DO(name, 46) DO(name, 47) DO(name, 48)          \
-		DO(name, 49) DO(name, 50) DO(name, 51) DO(name, 52) DO(name, 53) DO(name, 54)      \
-		    DO(name, 55) DO(name, 56) DO(name, 57) DO(name, 58) DO(name, 59) DO(name, 60)
+	DO(name, 36)                                                                               \
+	DO(name, 37) DO(name, 38) DO(name, 39) DO(name, 40) DO(name, 41) DO(name, 42) DO(name, 43) \
+	    DO(name, 44) DO(name, 45) DO(name, 46) DO(name, 47) DO(name, 48) DO(name, 49)          \
+		DO(name, 50) DO(name, 51) DO(name, 52) DO(name, 53) DO(name, 54) DO(name, 55)      \
+		    DO(name, 56) DO(name, 57) DO(name, 58) DO(name, 59) DO(name, 60)
 
 /* No node is the default one: nothing that is linked with this library may use them. */
 #define IN_NODE(name, n) __asm__(".symver sd_" #name ", " #name "@IBVERBS_PRIVATE_" #n);

@@ -2,15 +2,16 @@
 /*
  * progress.c: when requests are executed.
  *
- * With a model of time (SOFTDEV_TIME=LATENCY,BANDWIDTH in ns and bytes per us) a request has its effect when it would
- * have arrived, and its completion is there when the answer would have.  Calls of any process execute what is due by
- * then, and the driver process what is due while nobody calls.  Without a model everything is due at once.
+ * With a model of time (SOFTDEV_TIME=LATENCY,BANDWIDTH in ns and bytes per us) a request has its
+ * effect when it would have arrived, and its completion is there when the answer would have.  Calls
+ * of any process execute what is due by then, and the driver process what is due while nobody
+ * calls.  Without a model everything is due at once.
  *
- * With SOFTDEV_SEED=N or =time requests are executed later, a few at a time and from randomly chosen queue pairs:
- * completions of different queue pairs then come in any order.
+ * With SOFTDEV_SEED=N or =time requests are executed later, a few at a time and from randomly
+ * chosen queue pairs: completions of different queue pairs then come in any order.
  *
- * With SOFTDEV_THREAD=N a thread executes them, with random pauses between them, like a real device: memory changes
- * while the program makes no call.
+ * With SOFTDEV_THREAD=N a thread executes them, with random pauses between them, like a real
+ * device: memory changes while the program makes no call.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 #include "fabric.h"
 #include "raw.h"
 
-static uint64_t faults;	 /* 0: none */
+static uint64_t faults; /* 0: none */
 static bool has_thread; /* ... of the device's, that executes requests */
 
 /* Callers do what is due within this time; the driver need not be woken for it. */
@@ -32,7 +33,8 @@ static void *thread(void *unused);
 
 void sd_read_settings(void)
 {
-	const char *seed = getenv("SOFTDEV_SEED"), *by_thread = getenv("SOFTDEV_THREAD"), *time = getenv("SOFTDEV_TIME");
+	const char *seed = getenv("SOFTDEV_SEED"), *by_thread = getenv("SOFTDEV_THREAD"),
+		   *time = getenv("SOFTDEV_TIME");
 	struct sd_fabric *f = sd_fabric;
 	pthread_t t;
 	char *end;
@@ -63,7 +65,8 @@ bool sd_fails(uint64_t name, uint64_t n, uint32_t one_in)
 		faults = text ? strtoull(text, NULL, 0) : 0;
 		read = true;
 	}
-	/* The choice is random, but does not depend on other objects: the name is what the program calls the object. */
+	/* The choice is random, but does not depend on other objects: the name is what the program
+	 * calls the object. */
 	h = (faults ^ name << 20 ^ n) * 0x9e3779b97f4a7c15ull;
 	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9ull;
 	return faults && !((uint32_t)(h >> 32) % one_in);
@@ -137,9 +140,11 @@ static void set_times(struct sd_qp *qp, struct sd_send *s, uint64_t bytes, uint6
 		return;
 	}
 	s->effect = occupy(&p->sends_until, now, bytes) + latency;
-	s->done = qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ? s->effect + latency : s->effect - latency;
+	s->done = qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ? s->effect + latency
+									 : s->effect - latency;
 	if (s->done < s->effect)
-		s->done = s->effect; /* unreliable ones complete when they have left; they have their effect then, too */
+		s->done = s->effect; /* unreliable ones complete when they have left; they have
+					their effect then, too */
 }
 
 void sd_posted(struct sd_qp *qp, struct sd_send *s, uint64_t bytes, uint64_t now)

@@ -23,7 +23,8 @@ static struct sd_qp *take_number(void)
 	if (!f->next_qpn)
 		f->next_qpn = (uint32_t)(f->random_state & 0xffff) + 16;
 	for (int tries = 0; tries < SD_MAX_QP; tries++) {
-		uint32_t number = f->next_qpn = (f->next_qpn + 1) & 0xffffff, place = number % SD_MAX_QP;
+		uint32_t number = f->next_qpn = (f->next_qpn + 1) & 0xffffff,
+			 place = number % SD_MAX_QP;
 
 		if (!number || number == 0xffffff || f->qps[place].number)
 			continue;
@@ -49,14 +50,16 @@ static void count_users(const struct sd_qp *qp, uint32_t n)
 
 static bool too_much(const struct ibv_qp_cap *cap)
 {
-	return cap->max_send_wr > SD_MAX_WR || cap->max_recv_wr > SD_MAX_WR || cap->max_send_sge > SD_MAX_SGE ||
-	       cap->max_recv_sge > SD_MAX_SGE || cap->max_inline_data > SD_MAX_INLINE;
+	return cap->max_send_wr > SD_MAX_WR || cap->max_recv_wr > SD_MAX_WR ||
+	       cap->max_send_sge > SD_MAX_SGE || cap->max_recv_sge > SD_MAX_SGE ||
+	       cap->max_inline_data > SD_MAX_INLINE;
 }
 
 /* A slot has room for a list or for inline data. */
 static uint32_t stride_of(const struct ibv_qp_cap *cap)
 {
-	uint64_t list = cap->max_send_sge * sizeof(struct ibv_sge), data = (cap->max_inline_data + 7u) & ~7u;
+	uint64_t list = cap->max_send_sge * sizeof(struct ibv_sge),
+		 data = (cap->max_inline_data + 7u) & ~7u;
 
 	return (uint32_t)(sizeof(struct sd_send) + (list > data ? list : data));
 }
@@ -137,11 +140,13 @@ static bool is_supported(const struct ibv_qp_init_attr_ex *attr)
 }
 
 /* Those that builders.c has. */
-#define SEND_OPERATIONS                                                                                                \
-	((uint64_t)(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |             \
-		    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |      \
-		    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |          \
-		    IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_ATOMIC_WRITE))
+#define SEND_OPERATIONS                                                                            \
+	((uint64_t)(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |               \
+		    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |                           \
+		    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                 \
+		    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |               \
+		    IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV |                        \
+		    IBV_QP_EX_WITH_ATOMIC_WRITE))
 
 static uint64_t send_operations(const struct ibv_qp_init_attr_ex *attr)
 {
@@ -168,12 +173,14 @@ struct ibv_qp *sd_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	local = calloc(1, sizeof(*local));
 	if (!local)
 		return sd_refuse(ENOMEM);
-	/* Inline data shares its room with the list: there is more than asked for, as with Soft-RoCE. */
+	/* Inline data shares its room with the list: there is more than asked for, as with
+	 * Soft-RoCE. */
 	if (sd_has_driver)
 		attr->cap.max_inline_data = more_inline(&attr->cap);
 	local->init = *attr;
 	if (send_operations(attr) & IBV_QP_EX_WITH_ATOMIC_WRITE && !local->init.cap.max_inline_data)
-		local->init.cap.max_inline_data = sizeof(uint64_t); /* goes along with the request */
+		local->init.cap.max_inline_data =
+		    sizeof(uint64_t); /* goes along with the request */
 	local->qp.context = context;
 	local->qp.qp_context = attr->qp_context;
 	local->qp.pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
@@ -223,7 +230,8 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return local->has_builders ? &local->ex : NULL;
 }
 
-int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
 {
 	const struct sd_qp *q = ((struct sd_local_qp *)qp)->shared;
 
@@ -312,7 +320,8 @@ static void reset(struct sd_qp *qp)
 	qp->attr = (struct ibv_qp_attr){0};
 }
 
-/* Alone in its fabric, a queue pair may have no peer: it is measured what surrounds the operations. */
+/* Alone in its fabric, a queue pair may have no peer: it is measured what surrounds the operations.
+ */
 static bool has_peer(const struct sd_qp *qp)
 {
 	return sd_has_driver || qp->type == IBV_QPT_UD || sd_qp_find(qp->attr.dest_qp_num);
@@ -359,7 +368,8 @@ static bool is_of_qp(uint64_t event, uint32_t index)
 {
 	enum ibv_event_type type = (enum ibv_event_type)(event >> 32);
 
-	return (uint32_t)event == index && type != IBV_EVENT_CQ_ERR && type != IBV_EVENT_SRQ_LIMIT_REACHED;
+	return (uint32_t)event == index && type != IBV_EVENT_CQ_ERR &&
+	       type != IBV_EVENT_SRQ_LIMIT_REACHED;
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)

@@ -2,7 +2,8 @@
 /*
  * raw.h: system calls by number.
  *
- * What belongs to the device must not look like the program's own calls, to a recorder that intercepts libc's.
+ * What belongs to the device must not look like the program's own calls, to a recorder that
+ * intercepts libc's.
  */
 #ifndef SOFTDEV_RAW_H
 #define SOFTDEV_RAW_H
@@ -40,7 +41,8 @@ static inline void raw_munmap(void *at, size_t size)
 	syscall(SYS_munmap, at, size);
 }
 
-static inline long raw_futex(uint32_t *word, int operation, uint32_t value, const struct timespec *t)
+static inline long raw_futex(uint32_t *word, int operation, uint32_t value,
+			     const struct timespec *t)
 {
 	return syscall(SYS_futex, word, operation, value, t, NULL, 0);
 }

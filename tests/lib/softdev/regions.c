@@ -12,9 +12,11 @@
 #undef ibv_reg_mr_iova
 
 #define WINDOW_ACCESS                                                                              \
-	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED)
+	(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |             \
+	 IBV_ACCESS_ZERO_BASED)
 #define ALL_ACCESS                                                                                 \
-	(IBV_ACCESS_LOCAL_WRITE | WINDOW_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING)
+	(IBV_ACCESS_LOCAL_WRITE | WINDOW_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |        \
+	 IBV_ACCESS_RELAXED_ORDERING)
 
 /* ------------------------------------------------------------------- keys */
 
@@ -58,11 +60,12 @@ static bool is_right_access(unsigned int access)
 
 static bool changes_memory(unsigned int access)
 {
-	return access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
+	return access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
 }
 
-static void fill_region(struct sd_region *r, const struct ibv_mr *mr, uint64_t iova, unsigned int access,
-			const struct sd_piece *pieces, uint32_t n)
+static void fill_region(struct sd_region *r, const struct ibv_mr *mr, uint64_t iova,
+			unsigned int access, const struct sd_piece *pieces, uint32_t n)
 {
 	r->pd = sd_pd_number(mr->pd);
 	r->access = access;
@@ -96,7 +99,8 @@ static int add_region(struct sd_mr *m, uint64_t iova, unsigned int access)
 	return ENOMEM;
 }
 
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
 {
 	struct sd_mr *m;
 	int err;
@@ -116,7 +120,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return sd_refuse(err);
 }
 
-struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
 {
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned int)access);
 }
@@ -126,7 +131,8 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
 {
 	return sd_refuse(EOPNOTSUPP);
 }
@@ -154,11 +160,13 @@ static uint32_t remove_region(uint32_t index_1, struct sd_piece *pieces)
 	return r->pieces;
 }
 
-int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
 {
 	struct sd_mr *m = (struct sd_mr *)mr, old = *m;
 	const struct sd_region *was = &sd_fabric->regions[m->index - 1];
-	unsigned int allowed = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : was->access;
+	unsigned int allowed =
+	    flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : was->access;
 	struct sd_piece pieces[SD_PIECES];
 	uint64_t iova = was->iova;
 	uint32_t n;
@@ -167,7 +175,8 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	if (!is_right_access(allowed))
 		return IBV_REREG_MR_ERR_INPUT;
 	/* A region that the card may change from now on has pages of another kind. */
-	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION) && changes_memory(allowed) <= changes_memory(was->access)) {
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION) &&
+	    changes_memory(allowed) <= changes_memory(was->access)) {
 		change_region(m, flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd, allowed);
 		return 0;
 	}
@@ -231,8 +240,11 @@ struct ibv_mw *sd_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 		r->kind = type == IBV_MW_TYPE_1 ? SD_WINDOW_1 : SD_WINDOW_2;
 		r->pd = sd_pd_number(pd);
-		w->mw = (struct ibv_mw){
-		    .context = pd->context, .pd = pd, .rkey = r->key, .handle = w->index, .type = type};
+		w->mw = (struct ibv_mw){.context = pd->context,
+					.pd = pd,
+					.rkey = r->key,
+					.handle = w->index,
+					.type = type};
 	}
 	sd_unlock();
 	if (w->index) {
@@ -255,15 +267,17 @@ void sd_copy_bind(struct sd_send *s, uint32_t rkey, const struct ibv_mw_bind_inf
 /* A window of type 1 is bound by a request of the library's own, with a new key. */
 int sd_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
-	struct ibv_send_wr *bad, wr = {
-				     .wr_id = bind->wr_id,
-				     .opcode = IBV_WR_BIND_MW,
-				     .send_flags = bind->send_flags,
-				     .bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info},
-				 };
+	struct ibv_send_wr *bad,
+	    wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info},
+	    };
 	int err;
 
-	if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd) || mw->pd != qp->pd)
+	if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd) ||
+	    mw->pd != qp->pd)
 		return EINVAL;
 	err = sd_post_send(qp, &wr, &bad);
 	if (!err)
@@ -291,24 +305,31 @@ int sd_dealloc_mw(struct ibv_mw *mw)
 	return 0;
 }
 
-static bool may_bind(const struct sd_qp *qp, const struct sd_region *w, const struct sd_region *r, const struct sd_send *s)
+static bool may_bind(const struct sd_qp *qp, const struct sd_region *w, const struct sd_region *r,
+		     const struct sd_send *s)
 {
-	if (r->kind != SD_REGION || r->pd != w->pd || w->pd != qp->pd || !(r->access & IBV_ACCESS_MW_BIND))
+	if (r->kind != SD_REGION || r->pd != w->pd || w->pd != qp->pd ||
+	    !(r->access & IBV_ACCESS_MW_BIND))
 		return false;
-	if (s->bind_access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !(r->access & IBV_ACCESS_LOCAL_WRITE))
+	if (s->bind_access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
+	    !(r->access & IBV_ACCESS_LOCAL_WRITE))
 		return false;
-	return s->bind_addr >= r->iova && s->bind_length <= r->length && s->bind_addr - r->iova <= r->length - s->bind_length;
+	return s->bind_addr >= r->iova && s->bind_length <= r->length &&
+	       s->bind_addr - r->iova <= r->length - s->bind_length;
 }
 
 int sd_bind(struct sd_qp *qp, const struct sd_send *s)
 {
 	uint32_t index_1 = s->bind_new >> 8;
-	struct sd_region *w = index_1 && index_1 < SD_MAX_REGION ? &sd_fabric->regions[index_1 - 1] : NULL;
+	struct sd_region *w =
+	    index_1 && index_1 < SD_MAX_REGION ? &sd_fabric->regions[index_1 - 1] : NULL;
 	struct sd_region *r = sd_region_find(s->bind_key);
 
-	if (!w || !w->process || w->kind == SD_REGION || (s->bind_access & ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE)))
+	if (!w || !w->process || w->kind == SD_REGION ||
+	    (s->bind_access & ~(unsigned int)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE)))
 		return IBV_WC_MW_BIND_ERR;
-	/* One of type 2 has to be invalidated before it is bound again, and cannot be bound to nothing. */
+	/* One of type 2 has to be invalidated before it is bound again, and cannot be bound to
+	 * nothing. */
 	if (w->kind == SD_WINDOW_2 && (w->bound || !s->bind_length))
 		return IBV_WC_MW_BIND_ERR;
 	if (s->bind_length && (!r || !may_bind(qp, w, r, s)))
@@ -341,7 +362,8 @@ int sd_invalidate(const struct sd_qp *qp, uint32_t key, bool is_remote)
 
 /* ------------------------------------------------------------------ access */
 
-static bool append(struct sd_spans *spans, const struct sd_region *r, const struct sd_piece *p, uint64_t from, uint64_t length)
+static bool append(struct sd_spans *spans, const struct sd_region *r, const struct sd_piece *p,
+		   uint64_t from, uint64_t length)
 {
 	struct sd_span *s = &spans->v[spans->n];
 
@@ -365,11 +387,13 @@ static bool covers(const struct sd_region *r, uint64_t addr, uint64_t length)
 }
 
 /* The address that a window's request means in its region. */
-static bool through_window(const struct sd_region **r, uint32_t qpn, uint64_t *addr, uint64_t length, int access)
+static bool through_window(const struct sd_region **r, uint32_t qpn, uint64_t *addr,
+			   uint64_t length, int access)
 {
 	const struct sd_region *w = *r;
 
-	if ((w->access & (unsigned int)access) != (unsigned int)access || (w->kind == SD_WINDOW_2 && w->qpn != qpn))
+	if ((w->access & (unsigned int)access) != (unsigned int)access ||
+	    (w->kind == SD_WINDOW_2 && w->qpn != qpn))
 		return false;
 	if (w->access & IBV_ACCESS_ZERO_BASED)
 		*addr += w->iova;
@@ -379,8 +403,8 @@ static bool through_window(const struct sd_region **r, uint32_t qpn, uint64_t *a
 	return (*r)->process;
 }
 
-bool sd_region_spans(uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr, uint64_t length, int access,
-		     struct sd_spans *spans)
+bool sd_region_spans(uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr, uint64_t length,
+		     int access, struct sd_spans *spans)
 {
 	const struct sd_region *r = sd_region_find(key);
 	uint64_t from;
@@ -390,7 +414,8 @@ bool sd_region_spans(uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr, uin
 	if (r->kind != SD_REGION) {
 		if (!through_window(&r, qpn, &addr, length, access))
 			return false;
-	} else if ((r->access & (unsigned int)access) != (unsigned int)access || !covers(r, addr, length)) {
+	} else if ((r->access & (unsigned int)access) != (unsigned int)access ||
+		   !covers(r, addr, length)) {
 		return false;
 	}
 	from = addr - r->iova;

@@ -10,7 +10,7 @@ struct sd_region *sd_region_find(uint32_t key);
 
 /* A part of some process's memory. */
 struct sd_span {
-	char *at;   /* here, or NULL */
+	char *at;    /* here, or NULL */
 	int32_t pid; /* else: in this process ... */
 	uint64_t address;
 	uint64_t length;
@@ -24,13 +24,14 @@ struct sd_spans {
 };
 
 /*
- * Appends the memory of that range, if the key covers it, belongs to the domain and allows the access; else false.
- * qpn: the queue pair that the request came by.
+ * Appends the memory of that range, if the key covers it, belongs to the domain and allows the
+ * access; else false. qpn: the queue pair that the request came by.
  */
-bool sd_region_spans(uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr, uint64_t length, int access,
-		     struct sd_spans *spans);
+bool sd_region_spans(uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr, uint64_t length,
+		     int access, struct sd_spans *spans);
 
-/* Copies as much as both have.  Words that are aligned at the target are written whole, in ascending order. */
+/* Copies as much as both have.  Words that are aligned at the target are written whole, in
+ * ascending order. */
 void sd_copy(struct sd_spans *to, struct sd_spans *from);
 
 /* Requests to bind and to invalidate; a completion's status. */

@@ -26,9 +26,12 @@ struct options {
 };
 
 static const struct argp_option option_table[] = {
-    {"ranks", 'n', "N", 0, "start the command N times; %r in its arguments is the rank, also in SOFTDEV_RANK", 0},
+    {"ranks", 'n', "N", 0,
+     "start the command N times; %r in its arguments is the rank, also in SOFTDEV_RANK", 0},
     {"time", 't', "LATENCY,BANDWIDTH", 0,
-     "of the device, in ns one way and bytes per us (default: 1500,12000), or `none`: all requests are executed at once", 0},
+     "of the device, in ns one way and bytes per us (default: 1500,12000), or `none`: all requests "
+     "are executed at once",
+     0},
     {"seed", 's', "N", 0, "execute requests in random order, with random pauses", 0},
     {"report", 'v', NULL, 0, "say at the end what the driver process did, and its CPU time", 0},
     {"libraries", 'L', "DIR", 0, "where our libibverbs.so.1 is", 0},
@@ -128,7 +131,8 @@ static int reap(pid_t *children, int n, int *left, int result)
 			children[i] = 0;
 			--*left;
 			if (!result)
-				result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+				result = WIFEXITED(status) ? WEXITSTATUS(status)
+							   : 128 + WTERMSIG(status);
 		}
 	}
 	return result;
@@ -182,8 +186,11 @@ static int run(const struct options *o, const char *directory)
 	if (o->report) {
 		struct sd_driver_report r = sd_driver_report();
 
-		fprintf(stderr, "softdev: %llu requests, %llu of them executed by the driver, which used %.3f s of CPU\n",
-			(unsigned long long)r.executed, (unsigned long long)r.driven, r.cpu_seconds);
+		fprintf(stderr,
+			"softdev: %llu requests, %llu of them executed by the driver, which used "
+			"%.3f s of CPU\n",
+			(unsigned long long)r.executed, (unsigned long long)r.driven,
+			r.cpu_seconds);
 	}
 	return result;
 }
@@ -203,7 +210,8 @@ int main(int argc, char **argv)
 	    .options = option_table,
 	    .parser = take_option,
 	    .args_doc = "COMMAND...",
-	    .doc = "Runs COMMAND with the software device: its processes see a network card, soft0.",
+	    .doc =
+		"Runs COMMAND with the software device: its processes see a network card, soft0.",
 	};
 	struct options o = {.ranks = 1, .time = "1500,12000"};
 	char directory[] = "/dev/shm/softdev-XXXXXX";

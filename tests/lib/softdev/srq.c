@@ -9,8 +9,8 @@
 #include "rq.h"
 
 /*
- * A number is not used again at once: completions of a queue that was destroyed may still be in a completion queue, and
- * free no slot of the one that has its place.
+ * A number is not used again at once: completions of a queue that was destroyed may still be in a
+ * completion queue, and free no slot of the one that has its place.
  */
 static uint32_t new_number(uint32_t index_1)
 {
@@ -139,7 +139,8 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
 	sd_lock();
-	if (mask & IBV_SRQ_LIMIT && attr->srq_limit > (mask & IBV_SRQ_MAX_WR ? attr->max_wr : s->rq.size))
+	if (mask & IBV_SRQ_LIMIT &&
+	    attr->srq_limit > (mask & IBV_SRQ_MAX_WR ? attr->max_wr : s->rq.size))
 		err = EINVAL;
 	if (!err && mask & IBV_SRQ_MAX_WR)
 		err = resize(&s->rq, attr->max_wr);
@@ -177,7 +178,8 @@ int ibv_destroy_srq(struct ibv_srq *srq)
 	sd_lock();
 	busy = local->shared->users;
 	if (!busy) {
-		sd_channel_drop(local->shared->async, srq->context->async_fd, is_of_srq, local->index_1 - 1);
+		sd_channel_drop(local->shared->async, srq->context->async_fd, is_of_srq,
+				local->index_1 - 1);
 		sd_srq_remove(local->shared);
 	}
 	sd_unlock();

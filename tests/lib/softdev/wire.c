@@ -5,7 +5,7 @@
 #include "regions.h"
 
 /* Returned instead of a status: not yet, because the receiver is not ready. */
-#define WAIT	  (-1)
+#define WAIT      (-1)
 
 #define GRH_BYTES 40
 #define MULTICAST 0xffffffu
@@ -49,7 +49,8 @@ static void push_sent(struct sd_qp *qp, uint32_t index, const struct sd_send *s,
 	sd_cq_push(sd_cq(qp->send_cq), &cqe);
 }
 
-/* Of the request at the tail of the send queue, whose turn it is because all others are complete. */
+/* Of the request at the tail of the send queue, whose turn it is because all others are complete.
+ */
 void sd_complete_unsent(struct sd_qp *qp, struct sd_send *s, enum ibv_wc_status status)
 {
 	s->length = 0;
@@ -110,14 +111,15 @@ void sd_qp_fail(struct sd_qp *qp)
 /* ------------------------------------------------------------------- data */
 
 /* The first `length` bytes of a scatter/gather list; false if a key does not allow it. */
-static bool resolve(struct sd_spans *b, const struct sd_qp *qp, uint32_t pd, const struct ibv_sge *sge, uint32_t n,
-		    uint64_t length, int access)
+static bool resolve(struct sd_spans *b, const struct sd_qp *qp, uint32_t pd,
+		    const struct ibv_sge *sge, uint32_t n, uint64_t length, int access)
 {
 	b->n = 0;
 	for (uint32_t i = 0; i < n && length; i++) {
 		uint64_t bytes = sge[i].length < length ? sge[i].length : length;
 
-		if (bytes && !sd_region_spans(sge[i].lkey, pd, qp->number, sge[i].addr, bytes, access, b))
+		if (bytes &&
+		    !sd_region_spans(sge[i].lkey, pd, qp->number, sge[i].addr, bytes, access, b))
 			return false;
 		length -= bytes;
 	}
@@ -139,12 +141,14 @@ static struct sd_spans span_of(void *p, uint64_t length)
 }
 
 /* Finds what a request sends: its inline data or its list. */
-static bool source_of(struct sd_spans *b, const struct sd_qp *qp, struct sd_send *s, uint64_t *length)
+static bool source_of(struct sd_spans *b, const struct sd_qp *qp, struct sd_send *s,
+		      uint64_t *length)
 {
 	if (s->flags & IBV_SEND_INLINE) {
 		*length = s->inline_length;
 		b->n = 1;
-		b->v[0] = (struct sd_span){.at = (char *)s->inline_data, .length = s->inline_length};
+		b->v[0] =
+		    (struct sd_span){.at = (char *)s->inline_data, .length = s->inline_length};
 		return true;
 	}
 	*length = length_of(s->sge, s->num_sge);
@@ -161,9 +165,10 @@ static bool is_reliable(const struct sd_qp *qp)
 /* Intervals of the timers for receivers that are not ready, in units of 10 us (IBTA 9.7.5.2.8). */
 static uint64_t rnr_interval(const struct sd_qp *peer)
 {
-	static const uint32_t units[] = {65536, 1,    2,    3,    4,	6,    8,    12,	   16,	  24,	 32,
-					 48,	64,   96,   128,  192,	256,  384,  512,   768,	  1024,	 1536,
-					 2048,	3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+	static const uint32_t units[] = {65536, 1,    2,    3,     4,     6,     8,     12,
+					 16,    24,   32,   48,    64,    96,    128,   192,
+					 256,   384,  512,  768,   1024,  1536,  2048,  3072,
+					 4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 	return units[peer->attr.min_rnr_timer % 32] * 10000ull;
 }
@@ -174,7 +179,8 @@ static int no_answer(struct sd_qp *qp, uint64_t now)
 	uint64_t timeout = 4096ull << qp->attr.timeout;
 
 	if (!qp->give_up_at)
-		qp->give_up_at = qp->attr.timeout ? now + timeout * (qp->attr.retry_cnt + 1u) : SD_NEVER;
+		qp->give_up_at =
+		    qp->attr.timeout ? now + timeout * (qp->attr.retry_cnt + 1u) : SD_NEVER;
 	if (now >= qp->give_up_at)
 		return IBV_WC_RETRY_EXC_ERR;
 	qp->retry_at = now + (timeout < 1000000 ? timeout : 1000000);
@@ -183,17 +189,20 @@ static int no_answer(struct sd_qp *qp, uint64_t now)
 
 static bool is_open(const struct sd_qp *peer, const struct sd_qp *qp)
 {
-	bool receives = peer && (peer->state == IBV_QPS_RTR || peer->state == IBV_QPS_RTS || peer->state == IBV_QPS_SQD);
+	bool receives = peer && (peer->state == IBV_QPS_RTR || peer->state == IBV_QPS_RTS ||
+				 peer->state == IBV_QPS_SQD);
 
 	if (!receives)
 		return false;
-	return qp->type == IBV_QPT_UD ? peer->type == IBV_QPT_UD : peer->attr.dest_qp_num == qp->number;
+	return qp->type == IBV_QPT_UD ? peer->type == IBV_QPT_UD
+				      : peer->attr.dest_qp_num == qp->number;
 }
 
 /* The peer of a request; NULL if it is lost, and *status is then what the sender sees. */
 static struct sd_qp *peer_of(struct sd_qp *qp, const struct sd_send *s, uint64_t now, int *status)
 {
-	struct sd_qp *peer = sd_qp_find(qp->type == IBV_QPT_UD ? s->remote_qpn : qp->attr.dest_qp_num);
+	struct sd_qp *peer =
+	    sd_qp_find(qp->type == IBV_QPT_UD ? s->remote_qpn : qp->attr.dest_qp_num);
 
 	if (is_open(peer, qp))
 		return peer;
@@ -217,7 +226,8 @@ static int refuse(const struct sd_qp *qp, struct sd_qp *peer, int status)
 		event = IBV_EVENT_QP_ACCESS_ERR;
 	else if (status == IBV_WC_REM_INV_REQ_ERR)
 		event = IBV_EVENT_QP_REQ_ERR;
-	/* One that is its own peer fails when this request has completed: in the order of the queue. */
+	/* One that is its own peer fails when this request has completed: in the order of the
+	 * queue. */
 	if (peer != qp) {
 		sd_qp_fail(peer);
 		sd_async(peer->async, event, (uint32_t)(peer - sd_fabric->qps));
@@ -293,8 +303,8 @@ static void make_header(char *grh, const struct sd_send *s, uint64_t length)
 }
 
 /* Copies what was sent into the buffers of a receive request. */
-static int scatter(const struct sd_recv *r, const struct sd_qp *peer, uint32_t pd, struct sd_spans *from, uint64_t length,
-		   const struct sd_send *s, uint64_t header)
+static int scatter(const struct sd_recv *r, const struct sd_qp *peer, uint32_t pd,
+		   struct sd_spans *from, uint64_t length, const struct sd_send *s, uint64_t header)
 {
 	char grh[GRH_BYTES];
 	struct sd_spans to, before = span_of(grh, header);
@@ -321,8 +331,8 @@ static void check_limit(struct sd_srq *srq)
 }
 
 /* A receive request of the peer completes, with data unless this is a write. */
-static int deliver(struct sd_qp *qp, const struct sd_send *s, struct sd_qp *peer, struct target *t, struct sd_spans *from,
-		   uint64_t length)
+static int deliver(struct sd_qp *qp, const struct sd_send *s, struct sd_qp *peer, struct target *t,
+		   struct sd_spans *from, uint64_t length)
 {
 	struct sd_cqe cqe = take_receive(t->rq, peer);
 	uint64_t header = qp->type == IBV_QPT_UD ? GRH_BYTES : 0;
@@ -343,8 +353,9 @@ static int deliver(struct sd_qp *qp, const struct sd_send *s, struct sd_qp *peer
 	if (status == IBV_WC_SUCCESS)
 		return status;
 	return refuse(qp, peer,
-		      status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_REM_INV_REQ_ERR ? IBV_WC_REM_INV_REQ_ERR
-										      : IBV_WC_REM_OP_ERR);
+		      status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_REM_INV_REQ_ERR
+			  ? IBV_WC_REM_INV_REQ_ERR
+			  : IBV_WC_REM_OP_ERR);
 }
 
 static int execute_send(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer, uint64_t now)
@@ -370,7 +381,9 @@ static int execute_multicast(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 {
 	for (int i = 0; i < SD_MAX_MEMBER; i++) {
 		const struct sd_member *m = &sd_fabric->members[i];
-		struct sd_qp *peer = m->qpn && !memcmp(&m->group, &s->dgid, sizeof(s->dgid)) ? sd_qp_find(m->qpn) : NULL;
+		struct sd_qp *peer = m->qpn && !memcmp(&m->group, &s->dgid, sizeof(s->dgid))
+					 ? sd_qp_find(m->qpn)
+					 : NULL;
 
 		if (is_open(peer, qp))
 			execute_send(qp, s, peer, now);
@@ -384,19 +397,21 @@ static int execute_multicast(struct sd_qp *qp, struct sd_send *s, uint64_t now)
  */
 static uint32_t domain_of(const struct sd_send *s, const struct sd_qp *peer)
 {
-	const struct sd_srq *srq = peer->type == IBV_QPT_XRC_RECV ? sd_srq_find(s->remote_srqn) : NULL;
+	const struct sd_srq *srq =
+	    peer->type == IBV_QPT_XRC_RECV ? sd_srq_find(s->remote_srqn) : NULL;
 
 	return srq ? srq->pd : peer->pd;
 }
 
 /* Memory of the peer that a request names. */
-static bool remote(struct sd_spans *b, const struct sd_send *s, const struct sd_qp *peer, uint64_t length, int access)
+static bool remote(struct sd_spans *b, const struct sd_send *s, const struct sd_qp *peer,
+		   uint64_t length, int access)
 {
 	b->n = 0;
 	if (!(peer->attr.qp_access_flags & (unsigned int)access))
 		return false;
-	return !length ||
-	       sd_region_spans(s->rkey, domain_of(s, peer), peer->number, s->remote_addr, length, access, b);
+	return !length || sd_region_spans(s->rkey, domain_of(s, peer), peer->number, s->remote_addr,
+					  length, access, b);
 }
 
 static int execute_write(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer, uint64_t now)
@@ -477,7 +492,8 @@ static void deliver_found(struct sd_qp *qp, struct sd_send *s)
 }
 
 /* A WRITE of an aligned word arrives whole in any case. */
-static int execute_atomic_write(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer, uint64_t now)
+static int execute_atomic_write(struct sd_qp *qp, struct sd_send *s, struct sd_qp *peer,
+				uint64_t now)
 {
 	if (s->remote_addr % sizeof(uint64_t))
 		return refuse(qp, peer, IBV_WC_REM_INV_REQ_ERR);
@@ -523,8 +539,8 @@ static int execute(struct sd_qp *qp, struct sd_send *s, uint64_t now)
 /* ------------------------------------------------------------------- steps */
 
 /*
- * When the next request takes effect.  A READ does so when its answer is here: it then reads what is there later than a
- * card's, which no program can tell from a card that was slower to ask.
+ * When the next request takes effect.  A READ does so when its answer is here: it then reads what
+ * is there later than a card's, which no program can tell from a card that was slower to ask.
  */
 static uint64_t effect_due(const struct sd_qp *qp)
 {
@@ -579,7 +595,8 @@ void sd_qp_finish_sent(struct sd_qp *qp, uint64_t now)
 	while (now && qp->sq_next != qp->sq_tail && qp->state == IBV_QPS_RTS && !qp->stopped) {
 		const struct sd_send *s = sd_send(qp, qp->sq_next);
 
-		if (s->opcode == IBV_WR_RDMA_READ || s->effect > now + sd_fabric->latency || !step_effect(qp, now))
+		if (s->opcode == IBV_WR_RDMA_READ || s->effect > now + sd_fabric->latency ||
+		    !step_effect(qp, now))
 			return;
 	}
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * between.c: what a network card does between two processes, case by case; run by `ci/softdev -n 2 -- between CASE`.
+ * between.c: what a network card does between two processes, case by case; run by `ci/softdev -n 2
+ * -- between CASE`.
  *
- * Rank 0 makes the requests, rank 1's memory is read and written.  What the two tell each other goes through a file
- * of the fabric.  Prints "right", or what is wrong.
+ * Rank 0 makes the requests, rank 1's memory is read and written.  What the two tell each other
+ * goes through a file of the fabric.  Prints "right", or what is wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,9 @@
 
 #include <infiniband/verbs.h>
 
-#define BYTES	 (1u << 20)
-#define PAGE	 4096u
-#define DEPTH	 64
+#define BYTES (1u << 20)
+#define PAGE  4096u
+#define DEPTH 64
 
 struct board {
 	struct {
@@ -111,30 +112,34 @@ static void open_device(void)
 
 static void to_state(enum ibv_qp_state state, uint8_t rnr_retry)
 {
-	struct ibv_qp_attr a = {.qp_state = state,
-				.port_num = 1,
-				.qp_access_flags = 0xf,
-				.qkey = 0x1111,
-				.path_mtu = IBV_MTU_4096,
-				.dest_qp_num = board->of[!rank].qpn,
-				.max_dest_rd_atomic = 16,
-				.max_rd_atomic = 16,
-				.min_rnr_timer = 1,
-				.timeout = 8, /* 1 ms */
-				.retry_cnt = 2,
-				.rnr_retry = rnr_retry,
-				.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1}}};
+	struct ibv_qp_attr a = {
+	    .qp_state = state,
+	    .port_num = 1,
+	    .qp_access_flags = 0xf,
+	    .qkey = 0x1111,
+	    .path_mtu = IBV_MTU_4096,
+	    .dest_qp_num = board->of[!rank].qpn,
+	    .max_dest_rd_atomic = 16,
+	    .max_rd_atomic = 16,
+	    .min_rnr_timer = 1,
+	    .timeout = 8, /* 1 ms */
+	    .retry_cnt = 2,
+	    .rnr_retry = rnr_retry,
+	    .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1}}};
 	bool datagram = qp->qp_type == IBV_QPT_UD;
 	int mask = IBV_QP_STATE;
 
 	ibv_query_gid(context, 1, 1, &a.ah_attr.grh.dgid);
 	if (state == IBV_QPS_INIT)
-		mask |= IBV_QP_PORT | IBV_QP_PKEY_INDEX | (datagram ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+		mask |= IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+			(datagram ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 	if (state == IBV_QPS_RTR && !datagram)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			IBV_QP_MIN_RNR_TIMER;
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	if (state == IBV_QPS_RTS)
-		mask |= IBV_QP_SQ_PSN | (datagram ? 0 : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+		mask |= IBV_QP_SQ_PSN | (datagram ? 0
+						  : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+							IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 	CHECK(!ibv_modify_qp(qp, &a, mask), "state %d: %m", state);
 }
 
@@ -160,7 +165,8 @@ static void connect_ranks(enum ibv_qp_type type, uint8_t rnr_retry)
 static void post(enum ibv_wr_opcode opcode, uint32_t offset, uint32_t length, unsigned int flags)
 {
 	struct ibv_sge sge = {(uintptr_t)memory + offset, length, mr->lkey};
-	struct ibv_send_wr *bad, wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = flags};
+	struct ibv_send_wr *bad,
+	    wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = flags};
 	bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 
 	wr.wr.rdma.remote_addr = board->of[!rank].addr + offset;
@@ -194,7 +200,8 @@ static void expect(enum ibv_wc_status status)
 {
 	struct ibv_wc wc = completion();
 
-	CHECK(wc.status == status, "%s instead of %s", ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
+	CHECK(wc.status == status, "%s instead of %s", ibv_wc_status_str(wc.status),
+	      ibv_wc_status_str(status));
 }
 
 /* ------------------------------------------------------------------- cases */
@@ -206,7 +213,8 @@ static void moved(void)
 
 	connect_ranks(IBV_QPT_RC, 7);
 	if (rank) {
-		there = mremap(memory, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, memory + 64 * PAGE);
+		there = mremap(memory, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+			       memory + 64 * PAGE);
 		CHECK(there != MAP_FAILED && !mprotect(there, PAGE, PROT_NONE), "mremap: %m");
 		munmap(memory + PAGE, PAGE);
 	}
@@ -261,7 +269,8 @@ static void times(void)
 			expect(IBV_WC_SUCCESS);
 			least = now() - begin < least ? now() - begin : least;
 		}
-		CHECK(least >= 3000 + size / 12, "%u bytes in %llu ns", size, (unsigned long long)least);
+		CHECK(least >= 3000 + size / 12, "%u bytes in %llu ns", size,
+		      (unsigned long long)least);
 	}
 	meet();
 }
@@ -329,7 +338,8 @@ static void window(void)
 		CHECK(mw, "window: %m");
 		wr.bind_mw.mw = mw;
 		wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-		wr.bind_mw.bind_info = (struct ibv_mw_bind_info){mr, (uintptr_t)memory, 64, IBV_ACCESS_REMOTE_WRITE};
+		wr.bind_mw.bind_info =
+		    (struct ibv_mw_bind_info){mr, (uintptr_t)memory, 64, IBV_ACCESS_REMOTE_WRITE};
 		CHECK(!ibv_post_send(qp, &wr, &bad), "bind: %m");
 		expect(IBV_WC_SUCCESS);
 		board->of[1].rkey = wr.bind_mw.rkey;
@@ -341,9 +351,11 @@ static void window(void)
 	}
 	meet();
 	if (rank) {
-		CHECK(memory[63] == '0' && memory[64] == '1', "the window's bytes: %c%c", memory[63], memory[64]);
-		wr = (struct ibv_send_wr){
-		    .opcode = IBV_WR_LOCAL_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = board->of[1].rkey};
+		CHECK(memory[63] == '0' && memory[64] == '1', "the window's bytes: %c%c",
+		      memory[63], memory[64]);
+		wr = (struct ibv_send_wr){.opcode = IBV_WR_LOCAL_INV,
+					  .send_flags = IBV_SEND_SIGNALED,
+					  .invalidate_rkey = board->of[1].rkey};
 		CHECK(!ibv_post_send(qp, &wr, &bad), "invalidate: %m");
 		expect(IBV_WC_SUCCESS);
 	}
@@ -365,10 +377,12 @@ static void atomics(void)
 	for (int i = 0; !rank && i < n; i++) {
 		post(IBV_WR_ATOMIC_FETCH_AND_ADD, 64, 8, IBV_SEND_SIGNALED);
 		expect(IBV_WC_SUCCESS);
-		CHECK(*(uint64_t *)(memory + 64) == (uint64_t)i, "found %llu after %d", *(unsigned long long *)(memory + 64), i);
+		CHECK(*(uint64_t *)(memory + 64) == (uint64_t)i, "found %llu after %d",
+		      *(unsigned long long *)(memory + 64), i);
 	}
 	meet();
-	CHECK(!rank || *(uint64_t *)memory == (uint64_t)n, "the sum is %llu", *(unsigned long long *)memory);
+	CHECK(!rank || *(uint64_t *)memory == (uint64_t)n, "the sum is %llu",
+	      *(unsigned long long *)memory);
 }
 
 /* A child's memory is its own. */
@@ -410,7 +424,8 @@ static void woken(void)
 			post(IBV_WR_SEND, 0, 8, IBV_SEND_SIGNALED);
 		} else {
 			CHECK(poll(&p, 1, 5000) == 1, "no event within 5 s");
-			CHECK(!ibv_get_cq_event(channel, &which, &its_context) && which == cq, "event: %m");
+			CHECK(!ibv_get_cq_event(channel, &which, &its_context) && which == cq,
+			      "event: %m");
 			ibv_ack_cq_events(cq, 1);
 			CHECK(!poll(&p, 1, 0), "an event that nobody sent");
 		}
@@ -423,8 +438,10 @@ static void datagram(void)
 {
 	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1}};
 	struct ibv_sge sge = {(uintptr_t)memory, 100, mr->lkey};
-	struct ibv_send_wr *bad, wr = {
-				     .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_SEND,
+				       .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_wc wc;
 
 	ibv_query_gid(context, 1, 1, &a.grh.dgid);
@@ -435,13 +452,15 @@ static void datagram(void)
 	if (!rank) {
 		wr.wr.ud.ah = ibv_create_ah(pd, &a);
 		wr.wr.ud.remote_qpn = board->of[1].qpn;
-		for (wr.wr.ud.remote_qkey = 0x2222; wr.wr.ud.remote_qkey; wr.wr.ud.remote_qkey = wr.wr.ud.remote_qkey == 0x2222 ? 0x1111 : 0) {
+		for (wr.wr.ud.remote_qkey = 0x2222; wr.wr.ud.remote_qkey;
+		     wr.wr.ud.remote_qkey = wr.wr.ud.remote_qkey == 0x2222 ? 0x1111 : 0) {
 			CHECK(!ibv_post_send(qp, &wr, &bad), "post: %m");
 			expect(IBV_WC_SUCCESS);
 		}
 	} else {
 		wc = completion();
-		CHECK(wc.byte_len == 140 && wc.wc_flags & IBV_WC_GRH && wc.src_qp == board->of[0].qpn && memory[40] == '0',
+		CHECK(wc.byte_len == 140 && wc.wc_flags & IBV_WC_GRH &&
+			  wc.src_qp == board->of[0].qpn && memory[40] == '0',
 		      "%u bytes from %u", wc.byte_len, wc.src_qp);
 	}
 	meet();
@@ -451,8 +470,9 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-    {"moved", moved}, {"words", words},	    {"times", times},	  {"silent", silent}, {"rnr", rnr},	  {"late", late},
-    {"gone", gone},   {"window", window},   {"atomics", atomics}, {"forked", forked}, {"woken", woken},	  {"datagram", datagram},
+    {"moved", moved},     {"words", words},   {"times", times}, {"silent", silent},
+    {"rnr", rnr},         {"late", late},     {"gone", gone},   {"window", window},
+    {"atomics", atomics}, {"forked", forked}, {"woken", woken}, {"datagram", datagram},
 };
 
 int main(int argc, char **argv)
