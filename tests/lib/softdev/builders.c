@@ -26,7 +26,11 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	sd_posting_ends(local_of(ex));
+	struct sd_local_qp *local = local_of(ex);
+
+	local->built = 0; /* an ibv_post_send that comes next counts them, too */
+	local->build_error = 0;
+	sd_posting_ends(local);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
