@@ -202,7 +202,7 @@ struct sr_group_message {
 	uint32_t length;
 	uint32_t opcode;    /* enum ibv_wr_opcode */
 	uint32_t by_device; /* its bytes come with `arrived` */
-	uint32_t reserved;
+	uint32_t written;   /* by a WRITE with immediate data, which brings its receive no bytes */
 };
 
 enum sr_group_write_kind {

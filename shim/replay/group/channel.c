@@ -44,11 +44,16 @@ static uint32_t number_of(const struct sr_group_channel *c)
 
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
 		     uint32_t opcode, const struct sr_transfer_by *by, const struct sr_piece *pieces,
-		     uint32_t n)
+		     uint32_t n, uint32_t written)
 {
 	uint64_t number = atomic_load_explicit(&c->posted, memory_order_relaxed);
 	struct sr_group_message m = {
-	    .origin = *origin, .number = number, .at = c->bytes, .opcode = opcode};
+	    .origin = *origin,
+	    .number = number,
+	    .at = c->bytes,
+	    .opcode = opcode,
+	    .written = written,
+	};
 
 	struct sr_transfer_by transfer_by;
 

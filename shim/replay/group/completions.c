@@ -36,9 +36,9 @@ static enum sr_sharing sharing(const struct sr_recv_queue *q, uint64_t addr, uin
 	return found;
 }
 
-/* Does the memory of the receive hold the bytes of the message? */
-static bool holds(const struct sr_request_qp *q, const struct sr_request *r,
-		  const struct sr_group_message *m)
+/* Does the memory of the receive hold the bytes of the channel's message? */
+static bool holds(const struct sr_request_qp *q, const struct sr_group_channel *in,
+		  const struct sr_request *r, const struct sr_group_message *m)
 {
 	uint32_t from = 0;
 
@@ -48,7 +48,7 @@ static bool holds(const struct sr_request_qp *q, const struct sr_request *r,
 
 		v.length = s->length < m->length - from ? s->length : m->length - from;
 		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
-		if (v.bytes && !sr_value_is_sent(&v, q->in, m, from))
+		if (v.bytes && !sr_value_is_sent(&v, in, m, from))
 			return false;
 		from += v.length;
 	}
@@ -68,15 +68,15 @@ static struct sr_request *find_shared(const struct sr_recv_queue *from,
 	*certain = !first || !sr_recv_find(first->next, wr_id);
 	if (*certain || !m)
 		return (struct sr_request *)first;
-	while (r && !holds(q, (struct sr_request *)r, m))
+	while (r && !holds(q, q->in, (struct sr_request *)r, m))
 		r = sr_recv_find(r->next, wr_id);
 	*certain = r != NULL;
 	return (struct sr_request *)(r ? r : first);
 }
 
 static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
-			     const struct sr_request *r, uint32_t length,
-			     const struct sr_group_message *m)
+			     struct sr_group_channel *in, const struct sr_request *r,
+			     uint32_t length, const struct sr_group_message *m)
 {
 	const struct sr_recv_queue *others = sr_request_receives(q);
 	uint32_t from = 0;
@@ -88,7 +88,7 @@ static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 		v.length = s->length < length - from ? s->length : length - from;
 		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
 		if (v.bytes && v.length && m)
-			sr_value_received(&v, q->in, m, from, sharing(others, v.addr, v.length));
+			sr_value_received(&v, in, m, from, sharing(others, v.addr, v.length));
 		else if (v.bytes && v.length)
 			sr_value_from_outside(&v);
 		from += v.length;
@@ -98,7 +98,12 @@ static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 /* Takes the next message of a connection that loses none. */
 static bool next_message(struct sr_thread *t, struct sr_request_qp *q, struct sr_group_message *m)
 {
-	if (!q->in || !sr_progress_wait_posted(t, q->in, q->received + 1))
+	if (!q->in)
+		return false;
+	/* What this process sends to itself was posted in an earlier call. */
+	if ((uint32_t)q->in->key.from == sr_group_self
+		? atomic_load(&q->in->posted) <= q->received
+		: !sr_progress_wait_posted(t, q->in, q->received + 1))
 		return false;
 	sr_channel_message(q->in, q->received++, m);
 	return true;
@@ -113,13 +118,16 @@ struct surviving {
 	uint64_t number;
 };
 
-static bool fits(const struct surviving *s)
+static bool fits(const struct sr_request_qp *q, const struct sr_group_channel *in,
+		 const struct sr_request *r, const struct ibv_wc *wc,
+		 const struct sr_group_message *m)
 {
-	bool by_write = s->m->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool by_write = m->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 
-	if (by_write || s->wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-		return by_write && s->wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM;
-	return s->m->length == s->wc->byte_len && holds(s->q, s->r, s->m);
+	if (by_write || wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		return by_write && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM &&
+		       m->written == wc->byte_len;
+	return m->length == wc->byte_len && holds(q, in, r, m);
 }
 
 static bool find_surviving(void *argument)
@@ -129,7 +137,7 @@ static bool find_surviving(void *argument)
 
 	for (s->number = s->q->received; s->number < posted; s->number++) {
 		sr_channel_message(s->q->in, s->number, s->m);
-		if (fits(s))
+		if (fits(s->q, s->q->in, s->r, s->wc, s->m))
 			return true;
 	}
 	return false;
@@ -146,6 +154,34 @@ static bool next_surviving(struct sr_request_qp *q, const struct sr_request *r,
 	if (!find_surviving(&s))
 		return false;
 	q->received = s.number + 1;
+	return true;
+}
+
+/*
+ * A receive that completed before the queue pair was reset, and was polled only now: it brought
+ * the next message of that time.
+ */
+static bool received_before_reset(struct sr_thread *t, struct sr_request_qp *q,
+				  const struct ibv_wc *wc)
+{
+	struct sr_group_channel *in = q->in_before;
+	bool is_shared = q->qp->srq;
+	struct sr_recv_queue *receives = is_shared ? sr_request_receives(q) : &q->receives_before;
+	struct sr_recv_request *r =
+	    receives ? sr_recv_queue_match(receives, is_shared, wc->wr_id) : NULL;
+	struct sr_group_message m;
+
+	if (!in || !r || r->wr_id != wc->wr_id || atomic_load(&in->posted) <= q->received_before)
+		return false;
+	sr_channel_message(in, q->received_before, &m);
+	if (!fits(q, in, (struct sr_request *)r, wc, &m))
+		return false;
+	q->received_before++;
+	sr_recv_queue_remove(receives, r);
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
+		compare_received(t, q, in, (struct sr_request *)r, wc->byte_len, &m);
+	sr_channel_release(in, &m);
+	sr_request_free((struct sr_request *)r);
 	return true;
 }
 
@@ -170,7 +206,7 @@ static void received(struct sr_thread *t, struct sr_request_qp *q, const struct 
 		sr_recv_queue_remove(receives, &r->receive);
 	/* Datagrams are not compared: counting messages does not identify their sender. */
 	if (r && certain && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && q->qp->qp_type != IBV_QPT_UD)
-		compare_received(t, q, r, wc->byte_len, known ? &m : NULL);
+		compare_received(t, q, q->in, r, wc->byte_len, known ? &m : NULL);
 	if (known)
 		sr_channel_release(q->in, &m);
 	sr_request_free(r);
@@ -234,6 +270,14 @@ static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_requ
 	}
 }
 
+/* The first one from after a reset is also the end of those from before it. */
+static void received_now(struct sr_thread *t, struct sr_request_qp *q, const struct ibv_wc *wc)
+{
+	if (q->in_before)
+		sr_request_forget_receives_before(q);
+	received(t, q, wc);
+}
+
 /* The owner of send_events: a completion ends the sends up to its own. */
 struct ending {
 	struct sr_thread *t;
@@ -283,7 +327,11 @@ static void failed(struct sr_thread *t, struct sr_request_qp *q, const struct ib
 
 	if (cq == q->qp->send_cq)
 		send = sr_send_queue_find(&q->sends, wc->wr_id, wc->status, wc->opcode);
-	if (cq == q->qp->recv_cq && receives)
+	if (cq == q->qp->recv_cq && q->reset_at)
+		receive = sr_recv_find(q->receives_before.first, wc->wr_id);
+	if (receive)
+		receives = &q->receives_before;
+	else if (cq == q->qp->recv_cq && receives)
 		receive = sr_recv_find(receives->first, wc->wr_id);
 	if (cq == q->qp->send_cq && !send == !receive)
 		sr_send_queue_doubt(&q->sends);
@@ -302,14 +350,18 @@ void sr_request_completed(struct sr_thread *t, struct ibv_cq *cq, const struct i
 {
 	struct sr_request_qp *q = sr_request_qp_numbered(cq->context, wc->qp_num);
 
+	bool may_be_from_before;
+
 	if (!q)
 		return;
+	may_be_from_before = sr_request_may_be_from_before(q);
 	if (wc->status != IBV_WC_SUCCESS)
 		failed(t, q, cq, wc);
+	else if (wc->opcode & IBV_WC_RECV && may_be_from_before && received_before_reset(t, q, wc))
+		return;
 	else if (wc->opcode & IBV_WC_RECV)
-		received(t, q, wc);
+		received_now(t, q, wc);
 	else
-		sent(t, q,
-		     sr_send_queue_find(&q->sends, wc->wr_id, wc->status, wc->opcode),
+		sent(t, q, sr_send_queue_find(&q->sends, wc->wr_id, wc->status, wc->opcode),
 		     wc->status);
 }

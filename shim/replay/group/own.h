@@ -144,10 +144,10 @@ const struct sr_group_call *sr_transfer_failed(const char **why);
 
 /* ------------------------------------------------- channel.c: appending to one */
 
-/* Appends a message that consists of these pieces. */
+/* Appends a message that consists of these pieces.  written: by a WRITE with immediate data. */
 void sr_channel_send(struct sr_group_channel *c, const struct sr_group_origin *origin,
 		     uint32_t opcode, const struct sr_transfer_by *by, const struct sr_piece *pieces,
-		     uint32_t n);
+		     uint32_t n, uint32_t written);
 
 /* Reads message `number`, which must have been posted. */
 void sr_channel_message(const struct sr_group_channel *c, uint64_t number,

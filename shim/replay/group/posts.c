@@ -27,6 +27,15 @@ static uint32_t pieces_of(const struct sr_request_qp *q, const struct sr_request
 	return n;
 }
 
+static uint32_t length_of(const struct sr_piece *pieces, uint32_t n)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		length += pieces[i].length;
+	return length;
+}
+
 #define MAX_PIECES 256
 
 /* From now on data may arrive in the memory of the request's list. */
@@ -69,9 +78,9 @@ static void post(struct sr_thread *t, struct sr_request_qp *q, struct sr_request
 		return;
 	/* A WRITE with immediate data consumes a receive, but brings no bytes to its buffers. */
 	if (does & SR_OP_CHANGES)
-		sr_channel_send(q->out, origin, r->opcode, NULL, NULL, 0);
+		sr_channel_send(q->out, origin, r->opcode, NULL, NULL, 0, length_of(pieces, n));
 	else
-		sr_channel_send(q->out, origin, r->opcode, by, pieces, n);
+		sr_channel_send(q->out, origin, r->opcode, by, pieces, n, 0);
 }
 
 static struct sr_request *of_send_wr(const struct sr_request_qp *q, const struct ibv_send_wr *wr)

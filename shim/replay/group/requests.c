@@ -2,6 +2,7 @@
 /* requests.c: queue pairs from creation to destruction; see requests.h. */
 #include "shim/replay/group/requests.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "shim/memory/heap.h"
@@ -47,15 +48,22 @@ void sr_request_free(struct sr_request *r)
 	sr_free(r);
 }
 
+static void empty_receives(struct sr_recv_queue *receives)
+{
+	struct sr_recv_request *r;
+
+	while ((r = sr_recv_queue_pop(receives)))
+		sr_request_free((struct sr_request *)r);
+}
+
 static void empty_queues(struct sr_request_qp *q)
 {
-	struct sr_recv_request *receive;
 	struct sr_send_request *send;
 
 	while ((send = sr_send_queue_pop(&q->sends)))
 		sr_request_free((struct sr_request *)send);
-	while ((receive = sr_recv_queue_pop(&q->receives)))
-		sr_request_free((struct sr_request *)receive);
+	empty_receives(&q->receives);
+	empty_receives(&q->receives_before);
 	sr_request_drop_batch(q);
 }
 
@@ -214,17 +222,77 @@ static struct ibv_qp *qp_of_id(uint64_t id)
 	return ((struct rdma_cm_id *)id)->qp;
 }
 
-/* The queue pair is reset: its outstanding requests will never complete. */
+/* Resets, and polls that found a completion queue empty, are numbered in one order. */
+static uint64_t resets_and_empties;
+static struct sr_map emptied; /* the number of a completion queue's last empty poll */
+
+static bool was_empty_since_reset(const struct sr_request_qp *q, const struct ibv_cq *cq)
+{
+	return (uintptr_t)sr_map_get(&emptied, (uintptr_t)cq) > q->reset_at;
+}
+
+static void drop_sends_before(struct sr_request_qp *q)
+{
+	struct sr_send_request *r;
+
+	while ((r = sr_send_queue_next(&q->sends, NULL)) && sr_send_queue_is_stale(&q->sends, r))
+		sr_request_free((struct sr_request *)sr_send_queue_pop(&q->sends));
+}
+
+void sr_request_forget_receives_before(struct sr_request_qp *q)
+{
+	empty_receives(&q->receives_before);
+	q->in_before = NULL;
+}
+
+bool sr_request_may_be_from_before(struct sr_request_qp *q)
+{
+	bool sends, receives;
+
+	if (!q->reset_at)
+		return false;
+	sends = !was_empty_since_reset(q, q->qp->send_cq);
+	receives = !was_empty_since_reset(q, q->qp->recv_cq);
+	if (!sends)
+		drop_sends_before(q);
+	if (!receives)
+		sr_request_forget_receives_before(q);
+	if (!sends && !receives)
+		q->reset_at = 0;
+	return receives;
+}
+
+/* This poll has found nothing, or less than it asked for. */
+static void note_empty(const void *cq)
+{
+	void *old;
+
+	/* It matters only after a reset. */
+	if (resets_and_empties)
+		sr_map_put(&emptied, (uintptr_t)cq, (void *)(uintptr_t)++resets_and_empties, &old);
+}
+
+/*
+ * The queue pair is reset: its outstanding requests will never complete.  What has completed may
+ * not have been polled yet.
+ */
 static void reset(struct ibv_qp *p)
 {
 	struct sr_request_qp *q = sr_request_qp(p);
-	struct sr_recv_request *receive;
 
 	if (!q)
 		return;
+	sr_request_may_be_from_before(q);
 	sr_send_queue_reset(&q->sends);
-	while ((receive = sr_recv_queue_pop(&q->receives)))
-		sr_request_free((struct sr_request *)receive);
+	q->reset_at = ++resets_and_empties;
+	if (q->in) {
+		q->in_before = q->in;
+		q->received_before = q->received;
+		empty_receives(&q->receives_before);
+		q->receives_before = q->receives;
+		q->receives = (struct sr_recv_queue){0};
+	}
+	empty_receives(&q->receives);
 	sr_request_drop_batch(q);
 	q->in = q->out = NULL;
 	q->peer = -1;
@@ -317,11 +385,15 @@ void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t
 	case SR_CALL_poll_cq:
 		for (int i = 0; i < status; i++)
 			sr_request_completed(t, (struct ibv_cq *)a[0], (struct ibv_wc *)a[2] + i);
+		if (status >= 0 && status < (int)a[1])
+			note_empty((void *)a[0]);
 		break;
 	case SR_CALL_start_poll:
 	case SR_CALL_next_poll:
 		if (!status)
 			completed_one(t, (struct ibv_cq_ex *)a[0]);
+		else if (status == ENOENT)
+			note_empty((void *)a[0]);
 		break;
 	default:
 		sr_request_build(n, a);

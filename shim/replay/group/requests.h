@@ -45,12 +45,23 @@ struct sr_request_qp {
 	struct sr_send_queue sends;
 	struct sr_recv_queue receives;
 	struct sr_request *batch, *batch_last; /* requests built since wr_start */
+	/* From before the last reset, as long as its completions may still be polled. */
+	uint64_t reset_at; /* 0: it was not reset, or nothing of before can come */
+	struct sr_group_channel *in_before;
+	uint64_t received_before;
+	struct sr_recv_queue receives_before;
 };
 
 /* ------------------------------------------------------------ requests.c */
 
 /* NULL: no memory. */
 struct sr_request_qp *sr_request_qp(struct ibv_qp *qp);
+/*
+ * Has the queue pair completions from before its last reset that the program may still poll?  No,
+ * once a poll of its queue has found nothing more.
+ */
+bool sr_request_may_be_from_before(struct sr_request_qp *q);
+void sr_request_forget_receives_before(struct sr_request_qp *q);
 /* NULL if there is no such queue pair. */
 struct sr_request_qp *sr_request_qp_numbered(struct ibv_context *context, uint32_t number);
 
