@@ -64,11 +64,18 @@ static struct sr_send_request *find_next(const struct sr_send_queue *q, uint64_t
 struct sr_send_request *sr_send_queue_find(const struct sr_send_queue *q, uint64_t wr_id,
 					   enum ibv_wc_status status, enum ibv_wc_opcode opcode)
 {
-	struct sr_send_request *r = find_behind(q, NULL, wr_id, status), *next = NULL;
+	struct sr_send_request *first = find_behind(q, NULL, wr_id, status), *r = NULL;
 
-	if (r && sr_send_queue_is_stale(q, r) && !r->passed && status == IBV_WC_SUCCESS)
-		next = find_next(q, wr_id, opcode);
-	return next ? next : r;
+	if (!first || status != IBV_WC_SUCCESS)
+		return first;
+	if (sr_send_queue_is_stale(q, first) && !first->passed)
+		r = find_next(q, wr_id, opcode);
+	if (r)
+		return r;
+	/* A device may report another opcode than expected, so that it only decides between several. */
+	for (r = first; r && r->completes_as != opcode;)
+		r = find_behind(q, r, wr_id, status);
+	return r ? r : first;
 }
 
 static void overtake(struct sr_send_queue *q, struct sr_send_request *r)

@@ -216,6 +216,22 @@ static void after_a_reset_the_order_tells_requests_with_one_wr_id(void **state)
 	assert_int_equal(q.count, 0);
 }
 
+/* Where a completion is missing, the opcode still tells which of several with one wr_id it is. */
+static void the_opcode_decides_between_several_with_one_wr_id(void **state)
+{
+	struct sr_send_queue q;
+	struct request r[2];
+
+	sr_send_queue_init(&q);
+	for (int i = 0; i < 2; i++)
+		post(&q, &r[i], 7, true);
+	r[1].r.completes_as = IBV_WC_RDMA_READ;
+	assert_ptr_equal(sr_send_queue_find(&q, 7, IBV_WC_SUCCESS, IBV_WC_RDMA_READ), &r[1].r);
+	assert_ptr_equal(sr_send_queue_find(&q, 7, IBV_WC_SUCCESS, IBV_WC_SEND), &r[0].r);
+	assert_ptr_equal(sr_send_queue_find(&q, 7, IBV_WC_SUCCESS, IBV_WC_BIND_MW), &r[0].r);
+	assert_ptr_equal(sr_send_queue_find(&q, 7, IBV_WC_WR_FLUSH_ERR, IBV_WC_RDMA_READ), &r[0].r);
+}
+
 /*
  * Nothing is known about requests that the reset dropped, and a failure before the reset
  * says nothing about later requests.
@@ -476,6 +492,7 @@ int main(void)
 	    cmocka_unit_test(a_failure_of_an_unknown_request_leaves_doubt),
 	    cmocka_unit_test(what_completed_before_a_reset_may_be_polled_after_it),
 	    cmocka_unit_test(after_a_reset_the_order_tells_requests_with_one_wr_id),
+	    cmocka_unit_test(the_opcode_decides_between_several_with_one_wr_id),
 	    cmocka_unit_test(a_reset_drops_what_has_no_completion),
 	    cmocka_unit_test(a_request_is_taken_out_from_wherever_it_is),
 	    cmocka_unit_test(a_queue_that_lacks_completions_stays_bounded),
