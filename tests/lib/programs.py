@@ -31,7 +31,7 @@ class Program:
 
 PROGRAMS = [
     Program("uts", "uts T1-5", "uts T1-7", "uts T1-6", "uts T1-7"),
-    Program("guppie", "guppie 12 64", "guppie 15 2048", "guppie 14 1024", "guppie 18 131072"),
+    Program("guppie", "guppie 12 64", "guppie 15 2048", "guppie 14 1024", "guppie 16 16384"),
     Program("is", "is 1024 2", "is 16384 40", "is 4096 8", "is 32768 60"),
     Program("laplace", "laplace 32 20", "laplace 64 1000", "laplace 64 150", "laplace 64 1500"),
     Program("mcop", "mcop 12", "mcop 36", "mcop 24", "mcop 120"),
