@@ -211,8 +211,18 @@ struct search {
 
 static uint8_t chunk[CHUNK];
 
-/* The mappings of the process, in their order. */
-static struct mapping mappings[4096];
+#define MAPPINGS_MAX 4096
+
+/*
+ * What a search needs, mapped as long as it lasts: the library's image has to stay small
+ * (tests/unit/shim/image.py).
+ */
+struct workplace {
+	struct sr_code_reader reader;
+	struct mapping mappings[MAPPINGS_MAX]; /* of the process, in their order */
+};
+
+static struct workplace *workplace;
 
 static const struct sr_code_image *image_of(struct search *s, const struct mapping *map)
 {
@@ -309,12 +319,13 @@ static bool is_searched(const struct mapping *map)
  */
 static size_t read_mappings(struct maps *m)
 {
+	struct mapping *mappings = workplace->mappings;
 	struct mapping map;
 	size_t n = 0;
 
 	readable.n = 0;
 	readable.is_alone = __libc_single_threaded;
-	while (n < sizeof(mappings) / sizeof(mappings[0]) && next_mapping(m, &map)) {
+	while (n < MAPPINGS_MAX && next_mapping(m, &map)) {
 		struct mapping *last = &mappings[n - 1];
 
 		if (!map.inode && !map.executable)
@@ -334,9 +345,10 @@ static size_t read_mappings(struct maps *m)
 
 static void search_all(struct search *s, struct maps *m)
 {
+	struct mapping *mappings = workplace->mappings;
 	size_t n = read_mappings(m);
 
-	s->complete = n < sizeof(mappings) / sizeof(mappings[0]);
+	s->complete = n < MAPPINGS_MAX;
 	for (size_t i = 0; i < n; i++) {
 		note_image(s, &mappings[i]);
 		if (!is_searched(&mappings[i]))
@@ -378,15 +390,22 @@ static bool put_traps(const struct search *s)
 
 static bool find_sites(int memory, struct maps *m, bool all_or_none)
 {
-	static struct sr_code_reader reader = {.read = read_original};
-	struct search s = {.memory = memory, .reader = &reader, .n = atomic_load(&sites_n)};
+	struct search s = {.memory = memory, .n = atomic_load(&sites_n)};
+	void *p = sr_sys_mmap(NULL, sizeof(*workplace), PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool found;
 
-	reader.argument = &s.memory;
-	reader.begin = reader.end = 0;
-	if (!code_fetch_anew())
+	if (sr_sys_is_error(p))
 		return false;
-	search_all(&s, m);
-	if (!s.complete && all_or_none)
+	workplace = p;
+	s.reader = &workplace->reader;
+	s.reader->read = read_original;
+	s.reader->argument = &s.memory;
+	found = code_fetch_anew();
+	if (found)
+		search_all(&s, m);
+	sr_sys_munmap(p, sizeof(*workplace));
+	if (!found || (!s.complete && all_or_none))
 		return false;
 	return put_traps(&s) && s.complete;
 }
