@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "events.h"
 #include "local.h"
@@ -172,6 +173,7 @@ static struct sd_local_cq *new_cq(struct ibv_context *context, uint32_t cqe, voi
 		free(c);
 		return sd_refuse(ENOMEM);
 	}
+	c->doorbell = mmap(NULL, SD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	c->cq.handle = c->index_1;
 	if (channel)
 		channel->refcnt++;
@@ -273,6 +275,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	if (busy)
 		return EBUSY;
 	sd_await_acks(&cq->mutex, &cq->cond, &cq->comp_events_completed, &local->events_taken);
+	munmap(local->doorbell, SD_PAGE);
 	free(local);
 	return 0;
 }

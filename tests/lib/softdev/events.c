@@ -35,12 +35,12 @@ static int new_socket(void)
 	return (int)syscall(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 }
 
-/* A program that has closed all its descriptors gets another one. */
-static void wake(uint32_t channel_1)
+static void send_to(uint32_t channel_1)
 {
 	struct sockaddr_un a;
 	socklen_t size = name_of(&a, channel_1);
 
+	/* A program that has closed all its descriptors gets another one. */
 	for (int tries = 0; tries < 2; tries++) {
 		if (sender < 0) {
 			int fd = new_socket(),
@@ -56,6 +56,16 @@ static void wake(uint32_t channel_1)
 			return;
 		sender = -1;
 	}
+}
+
+static void wake(uint32_t channel_1)
+{
+	int writer = sd_fabric->channels[channel_1 - 1].writer;
+
+	if (sd_has_driver)
+		send_to(channel_1);
+	else
+		syscall(SYS_sendto, writer, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 }
 
 void sd_channel_push(uint32_t channel_1, uint64_t event)
@@ -74,15 +84,10 @@ void sd_async(uint32_t channel_1, enum ibv_event_type type, uint32_t index)
 	sd_channel_push(channel_1, (uint64_t)type << 32 | index);
 }
 
-int sd_channel_open(uint32_t *channel_1)
+static bool take_channel(uint32_t *channel_1, int writer)
 {
-	struct sockaddr_un a;
-	socklen_t size = 0;
 	uint64_t ring;
-	int fd = new_socket();
 
-	if (fd < 0)
-		return -errno;
 	sd_lock();
 	ring = sd_pages_take(SD_PAGE, SD_PAGE_QUEUE);
 	*channel_1 = ring ? SD_TAKE(channels, channel_use, SD_MAX_CHANNEL) : 0;
@@ -90,13 +95,37 @@ int sd_channel_open(uint32_t *channel_1)
 		struct sd_channel *c = &sd_fabric->channels[*channel_1 - 1];
 
 		c->ring = ring;
+		c->writer = writer;
 		c->generation = ++sd_fabric->generations;
-		size = name_of(&a, *channel_1);
 	}
 	sd_unlock();
-	if (*channel_1 && !syscall(SYS_bind, fd, &a, size))
-		return fd;
-	raw_close(fd);
+	return *channel_1;
+}
+
+static bool bind_name(int fd, uint32_t channel_1)
+{
+	struct sockaddr_un a;
+	socklen_t size = name_of(&a, channel_1);
+
+	return !syscall(SYS_bind, fd, &a, size);
+}
+
+int sd_channel_open(uint32_t *channel_1)
+{
+	int fds[2] = {-1, -1};
+
+	/* Of a process's own fabric nobody else has to find them, and they get no name. */
+	if (sd_has_driver)
+		fds[0] = new_socket();
+	else
+		syscall(SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fds);
+	if (fds[0] < 0)
+		return -errno;
+	if (take_channel(channel_1, fds[1]) && (!sd_has_driver || bind_name(fds[0], *channel_1)))
+		return fds[0];
+	raw_close(fds[0]);
+	if (fds[1] >= 0)
+		raw_close(fds[1]);
 	return -ENOSPC;
 }
 
@@ -112,6 +141,8 @@ void sd_channel_remove(uint32_t channel_1)
 void sd_channel_close(uint32_t channel_1, int fd)
 {
 	sd_lock();
+	if (!sd_has_driver)
+		raw_close(sd_fabric->channels[channel_1 - 1].writer);
 	sd_channel_remove(channel_1);
 	sd_unlock();
 	raw_close(fd);

@@ -51,6 +51,7 @@ struct sd_channel {
 	uint32_t generation;
 	uint64_t ring; /* SD_EVENTS of uint64_t */
 	uint32_t head, tail;
+	int32_t writer; /* in a fabric of one process: the other end of the program's descriptor */
 };
 
 #define SD_EVENTS (SD_PAGE / sizeof(uint64_t))

@@ -54,6 +54,7 @@ struct sd_local_cq {
 	struct sd_cq *shared;
 	uint32_t index_1;
 	uint32_t events_taken; /* by ibv_get_cq_event */
+	void *doorbell;	       /* a page that is mapped as a provider maps its card's; nobody rings */
 	struct ibv_wc current; /* between start_poll and end_poll */
 	uint64_t polled;       /* completions so far: what stands for their times */
 };
