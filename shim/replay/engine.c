@@ -148,9 +148,15 @@ static void __attribute__((noreturn)) fail(void)
 		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 }
 
+static uint64_t replay_poll(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
+			    const struct sr_made_poll *made)
+{
+	return sr_replay_call(t, n, a, site);
+}
+
 static const struct sr_engine replay_engine = {
     .call = sr_replay_call,
-    .poll = sr_replay_poll,
+    .poll = replay_poll,
     .replays = true,
     .active = true,
     .note = sr_engine_no_note,

@@ -72,10 +72,6 @@ extern struct sr_replay_control *sr_replay_page SR_HIDDEN;
 /* struct sr_engine's call. */
 uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
 
-/* struct sr_engine's poll. */
-uint64_t sr_replay_poll(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
-			const struct sr_made_poll *made);
-
 /* -------------------------------------------------------------- stream.c */
 
 /* Called at the thread's first call.  Sets t->silent if the recording does not have the thread. */
