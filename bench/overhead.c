@@ -165,12 +165,6 @@ static double pairs_beside_exposed(int n, uint32_t bytes)
 	return pairs_on(b.qp, n, bytes);
 }
 
-static double idle_polls_beside_exposed(int n, uint32_t bytes)
-{
-	have_exposed();
-	return idle_polls(n, bytes);
-}
-
 /*
  * A WRITE or READ of 8 bytes that is carried out, after `extra` WRITEs like
  * that which carries a clock: what those cost without sreplay.
@@ -399,7 +393,6 @@ static const struct {
     {"poll_cq received 0 B", receive_polls, 0, 1},
     {"poll_cq received 64 B", receive_polls, 64, 1},
     {"poll_cq received 4 KiB", receive_polls, 4096, 16},
-    {"poll_cq idle beside an exposed region", idle_polls_beside_exposed, 0, 1, true},
     {"post_send+poll_cq beside an exposed region", pairs_beside_exposed, 0, 1, true},
     {"post_send+poll_cq 64 B of an exposed region", pairs_of_exposed, 64, 1, true},
     {"post_send+poll_cq 4 KiB of an exposed region", pairs_of_exposed, 4096, 1, true},

@@ -64,13 +64,16 @@ SR_ALWAYS_INLINE bool sr_poll_is_idle(struct sr_thread *t, int idle, const uint6
 	return (int)made->result == idle && made->error == t->idle.error;
 }
 
-/* Ends the poll's section. errno is as the real poll left it, but for handlers. */
-SR_ALWAYS_INLINE void sr_poll_leave(struct sr_thread *t, const struct sr_made_poll *made)
+/* Counts the poll, and ends its section. errno is as the real poll left it, but for handlers. */
+SR_ALWAYS_INLINE uint64_t sr_poll_count(struct sr_thread *t, const struct sr_made_poll *made)
 {
+	t->repeats++;
+	t->sn++;
 	if (__builtin_expect(sr_leave_with_signals(t, made->before), 0)) {
 		sr_signals_take(t, SR_SIGNAL_AFTER);
 		*t->error = made->error;
 	}
+	return made->result;
 }
 
 /* The same in a process that has exposed regions or clocks, which each call looks after. */
@@ -84,10 +87,7 @@ SR_ALWAYS_INLINE uint64_t sr_poll_again(struct sr_thread *t, enum sr_call_number
 	if (__builtin_expect(!sr_poll_is_idle(t, idle, a, &made), 0))
 		return sr_engine->poll(t, n, a, site, &made);
 	sr_poller_pauses(t->received.poller);
-	t->repeats++;
-	t->sn++;
-	sr_poll_leave(t, &made);
-	return made.result;
+	return sr_poll_count(t, &made);
 }
 
 /* Enters the engine, or not at all; idle: the result of a poll that found nothing. */

@@ -222,28 +222,18 @@ void sr_regions_unpin(struct sr_pinned *p)
 		sr_free(p->pieces);
 }
 
-void sr_regions_poll_begins(void)
+void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
 	sr_exposed_call_begins();
 	sr_compared_all(SR_EXPOSED_AT_CALL);
-}
-
-void sr_regions_poll_ends(void)
-{
-	sr_exposed_call_ends();
-	sr_compared_all(SR_EXPOSED_AT_RETURN);
-}
-
-void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
-{
-	sr_regions_poll_begins();
 	sr_regions_pin(d, a, p);
 }
 
 void sr_regions_call_ends(struct sr_pinned *p)
 {
 	sr_regions_unpin(p);
-	sr_regions_poll_ends();
+	sr_exposed_call_ends();
+	sr_compared_all(SR_EXPOSED_AT_RETURN);
 }
 
 const void *sr_regions_sent(const void *p, size_t length)

@@ -90,10 +90,6 @@ static inline const void *sr_regions_see(const void *addr, void *room, size_t le
 void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p);
 void sr_regions_call_ends(struct sr_pinned *p);
 
-/* The same for a call whose arguments the kernel does not access, such as a poll. */
-void sr_regions_poll_begins(void);
-void sr_regions_poll_ends(void);
-
 /*
  * Makes the memory of a call's arguments accessible to the kernel.  In a process with threads,
  * arguments may be aliases of the same memory until it is unpinned.
