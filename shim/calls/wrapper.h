@@ -20,7 +20,6 @@
 #include "shim/verbs/objects.h"
 #include "shim/core/order.h"
 #include "shim/threads/program_threads.h"
-#include "shim/calls/idle_poll.h"
 #include "shim/calls/real.h"
 #include "shim/core/thread.h"
 

@@ -16,7 +16,6 @@
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
 
-struct sr_made_poll;
 struct sr_order;
 struct sr_signal_payload;
 struct sr_thread;
@@ -24,13 +23,6 @@ struct sr_thread;
 struct sr_engine {
 	/* Makes every outermost call of the program. */
 	uint64_t (*call)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
-
-	/*
-	 * The same for a call that polls (calls.def). made: its first real poll, if that is over;
-	 * then the section in which it was made is still open.
-	 */
-	uint64_t (*poll)(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
-			 const struct sr_made_poll *made);
 
 	/* The engine answers calls from the trace and does not record them. */
 	bool replays;

@@ -45,26 +45,6 @@ struct sr_made {
 	int32_t pid, error;
 };
 
-/*
- * Recording: the thread's last record is that of a poll that found nothing, with these arguments
- * (shim/calls/idle_poll.h).
- */
-struct sr_idle_poll {
-	uint64_t queue; /* 0: it is not */
-	uint64_t asked, site;
-	uint64_t (*function)(uint64_t, uint64_t, uint64_t); /* the real poll */
-	uint64_t generation;
-	int32_t error; /* errno behind it */
-	bool watched; /* the process has exposed regions or clocks, which each call looks after */
-};
-
-/* A first real poll that found something (sr_engine.poll). */
-struct sr_made_poll {
-	uint64_t result;
-	int error;           /* errno behind it */
-	enum sr_heap before; /* what sr_enter has returned */
-};
-
 struct sr_thread {
 	int depth; /* > 0: inside an intercepted call; what is called from there is not the
 		      program's */
@@ -103,16 +83,11 @@ struct sr_thread {
 	struct sr_order_stream orders; /* what its stream says about the process's clock */
 
 	/*
-	 * Recording: the last record, where it is in the ring, and how often it has been repeated
-	 * since. Size 0: it cannot be repeated.
+	 * The last record (empty if it was a long one), and how often it has been repeated since.
 	 */
 	uint64_t repeats;
-	const uint8_t *last;
-	uint32_t last_size;
 	uint16_t last_kind;
-	struct sr_buf list; /* of the pieces of a record that is gathered */
-
-	struct sr_idle_poll idle;
+	struct sr_buf last;
 
 	struct sr_replay_stream *stream; /* replay: see shim/replay/engine.c */
 
@@ -136,13 +111,6 @@ void sr_thread_reserve_number(uint32_t number);
 static inline bool sr_thread_is_busy(const struct sr_thread *t)
 {
 	return sr_ring_busy(&t->ring);
-}
-
-/* What follows cannot be a repeat of the last record. */
-static inline void sr_thread_forget_last(struct sr_thread *t)
-{
-	t->last_size = 0;
-	t->idle.queue = 0;
 }
 
 /* Is the thread in a section or in a call that may not be interrupted? Then signals wait. */
@@ -173,27 +141,26 @@ static inline void sr_select(struct sr_thread *t)
 	t->selector = t->depth ? SR_TRAP_ALLOW : t->armed;
 }
 
-/* Ends a section. True: signals wait, and the caller lets their handlers run. */
-static inline bool sr_leave_with_signals(struct sr_thread *t, enum sr_heap before)
+static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
 {
 	t->heap = before;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->depth--;
 	sr_select(t);
 	atomic_signal_fence(memory_order_seq_cst);
-	return __builtin_expect(t->signals.waiting, 0);
-}
-
-static inline void sr_leave(struct sr_thread *t, enum sr_heap before)
-{
-	if (sr_leave_with_signals(t, before))
+	if (__builtin_expect(t->signals.waiting, 0))
 		sr_signals_left(t);
 }
 
 /* Ends the section of an intercepted call: the handlers of waiting signals run now. */
 static inline void sr_leave_call(struct sr_thread *t, enum sr_heap before)
 {
-	if (sr_leave_with_signals(t, before))
+	t->heap = before;
+	atomic_signal_fence(memory_order_seq_cst);
+	t->depth--;
+	sr_select(t);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(t->signals.waiting, 0))
 		sr_signals_take(t, SR_SIGNAL_AFTER);
 }
 

@@ -53,15 +53,19 @@ static int list_pieces(const struct sr_buf *b, const struct sr_received *receive
 /* Copies received bytes only once, from where the device put them into the ring. */
 void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received)
 {
-	struct sr_buf *list = &t->list;
+	/*
+	 * The next record cannot be a repeat of this one, so the last record's buffer is free
+	 * for the list.
+	 */
+	struct sr_buf *list = &t->last;
 	struct iovec *iov;
 	uint64_t total = t->buf.len + received->gathered;
 	unsigned char *room;
 	int n;
 
-	sr_thread_forget_last(t);
 	list->len = 0;
 	iov = (void *)sr_buf_room(list, (2ull * received->count + 1) * sizeof(*iov));
+	list->len = 0;
 	if (!iov) {
 		sr_ring_lose(&t->ring, kind);
 		return;

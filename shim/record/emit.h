@@ -94,41 +94,42 @@ static inline bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
  * For a record of the same kind as the last one. Idle polling repeats one call with one
  * result, so repeats are counted and not written.
  */
-static inline bool is_repeat(const struct sr_thread *t, const struct sr_buf *b)
+static inline bool is_repeat(const struct sr_thread *t)
 {
-	return b->len == t->last_size && b->len >= sizeof(struct sr_call_head) &&
-	       is_same(b->p, t->last, b->len);
+	const struct sr_buf *b = &t->buf, *last = &t->last;
+
+	return b->len == last->len && b->len >= sizeof(struct sr_call_head) &&
+	       is_same(b->p, last->p, b->len);
+}
+
+static inline void keep(struct sr_thread *t, uint16_t kind)
+{
+	struct sr_buf last = t->last;
+
+	t->last = t->buf;
+	t->last_kind = kind;
+	t->buf = last;
 }
 
 static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread *t, uint16_t kind)
 {
 	const struct sr_buf *b = &t->buf;
-	void *room;
 
-	if (__builtin_expect(t->received.gathered, 0)) {
-		sr_flush_repeats(t);
-		sr_emit_gathered(t, kind, &t->received);
-		return;
-	}
-	/* Only a record that was written can be repeated, and only a short one. */
-	if (kind == t->last_kind && is_repeat(t, b)) {
+	if (kind == t->last_kind && b->len <= SR_REPEAT_MAX && !t->received.gathered &&
+	    is_repeat(t)) {
 		t->repeats++;
 		return;
 	}
 	sr_flush_repeats(t);
-	sr_thread_forget_last(t);
-	if (__builtin_expect(b->len > SR_REPEAT_MAX, 0)) {
-		sr_emit(t, kind, b->p, b->len);
+	if (t->received.gathered) {
+		sr_emit_gathered(t, kind, &t->received);
 		return;
 	}
-	room = sr_ring_reserve(&t->ring, kind, (uint32_t)b->len);
-	if (__builtin_expect(!room, 0))
-		return;
-	copy_payload(room, b->p, b->len);
-	sr_ring_commit_all(&t->ring, (uint32_t)b->len);
-	t->last = room;
-	t->last_size = (uint32_t)b->len;
-	t->last_kind = kind;
+	/* A repeat refers to the previous record, so that one must have been written. */
+	if (sr_emit_inline(t, kind, b->p, b->len) && b->len <= SR_REPEAT_MAX)
+		keep(t, kind);
+	else
+		t->last.len = 0;
 }
 
 #endif

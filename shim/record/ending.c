@@ -14,7 +14,6 @@
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/stdio_order.h"
-#include "shim/verbs/polls.h"
 #include "shim/verbs/regions.h"
 
 /* How long the end of the process waits until its last records are on disk. */
@@ -48,22 +47,8 @@ static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	return result;
 }
 
-static uint64_t pass_poll(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
-			  const struct sr_made_poll *made)
-{
-	uint64_t result;
-
-	if (!made)
-		return pass_call(t, n, a, site);
-	t->heap = SR_HEAP_LIBRARY;
-	result = sr_poll_follow(&sr_calls[n], a, made->result);
-	sr_leave(t, made->before);
-	return result;
-}
-
 static const struct sr_engine passing_engine = {
     .call = pass_call,
-    .poll = pass_poll,
     .note = sr_engine_no_note,
     .clock = sr_engine_no_clock,
     .own_fd_from = sr_engine_no_fd,

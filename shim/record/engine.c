@@ -31,7 +31,6 @@
 
 static struct sr_engine record_engine = {
     .call = sr_record_call,
-    .poll = sr_record_poll,
     .active = true,
     .note = sr_record_note,
     .clock = sr_record_clock,
@@ -57,7 +56,6 @@ static void forget_in_child(void)
 	sr_tsc_forget_in_child();
 	sr_files_stop();
 	sr_threaded = sr_serial = false;
-	sr_thread_forget_last(&sr_self);
 	sr_client_abandon(&sr_recorder.client);
 	sr_clocks_forget_in_child();
 }
@@ -67,7 +65,6 @@ static void take_turns(void)
 {
 	sr_serial = true;
 	record_engine.call = sr_record_serial_call;
-	record_engine.poll = sr_record_serial_poll;
 	record_engine.thread_begins = sr_serial_thread_begins;
 	record_engine.releases = sr_serial_releases;
 	record_engine.resumes = sr_serial_resumes;

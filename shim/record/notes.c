@@ -17,7 +17,7 @@ void sr_record_note(struct sr_thread *t, uint16_t kind, const void *payload, siz
 		sr_flush_repeats(t);
 		sr_emit(t, kind, payload, size);
 		/* A repeat would refer to the previous record, which is this one and not a call. */
-		sr_thread_forget_last(t);
+		t->last.len = 0;
 	}
 	sr_leave(t, before);
 }
@@ -56,7 +56,7 @@ void sr_record_clock(uint64_t event, const struct sr_order *orders, uint32_t n)
 		 * The call under way follows this record, so it is no repeat even if it looks
 		 * the same.
 		 */
-		sr_thread_forget_last(t);
+		t->last.len = 0;
 	}
 	sr_leave(t, before);
 }

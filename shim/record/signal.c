@@ -37,7 +37,7 @@ bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p)
 	p->heap_position = t->heap_ops;
 	if (!t->silent) {
 		sr_flush_repeats(t);
-		sr_thread_forget_last(t);
+		t->last.len = 0;
 		sr_emit(t, SR_REC_SIGNAL, p, sizeof(*p));
 	}
 	if (sr_serial && sr_threaded)

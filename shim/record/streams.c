@@ -63,11 +63,10 @@ void sr_record_end_thread(struct sr_thread *t)
 	}
 	t->started = false;
 	sr_free(t->buf.p);
-	sr_free(t->list.p);
+	sr_free(t->last.p);
 	sr_free(t->received.pieces);
 	sr_poller_ends(&t->received);
-	t->buf = t->list = (struct sr_buf){0};
-	sr_thread_forget_last(t);
+	t->buf = t->last = (struct sr_buf){0};
 	t->received = (struct sr_received){0};
 	if (sr_serial)
 		sr_token_drop(&t->run_token);

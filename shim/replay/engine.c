@@ -148,15 +148,8 @@ static void __attribute__((noreturn)) fail(void)
 		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 }
 
-static uint64_t replay_poll(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
-			    const struct sr_made_poll *made)
-{
-	return sr_replay_call(t, n, a, site);
-}
-
 static const struct sr_engine replay_engine = {
     .call = sr_replay_call,
-    .poll = replay_poll,
     .replays = true,
     .active = true,
     .note = sr_engine_no_note,
@@ -182,12 +175,6 @@ static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, vo
 	sr_replay_sleep();
 }
 
-static uint64_t halt_poll(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
-			  const struct sr_made_poll *made)
-{
-	sr_replay_sleep();
-}
-
 static bool halt_once(struct sr_thread *t, enum sr_call_number n)
 {
 	sr_replay_sleep();
@@ -195,7 +182,6 @@ static bool halt_once(struct sr_thread *t, enum sr_call_number n)
 
 static const struct sr_engine halted_engine = {
     .call = halt,
-    .poll = halt_poll,
     .replays = true,
     .note = sr_engine_no_note,
     .clock = sr_engine_no_clock,

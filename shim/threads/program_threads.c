@@ -375,7 +375,7 @@ bool sr_thread_revive(struct sr_thread *t)
 	t->ended = t->numbered = t->silent = false;
 	sr_trap_arm_thread(t);
 	t->sn = 0;
-	sr_thread_forget_last(t);
+	t->last.len = 0;
 	sr_engine->thread_starts();
 	return true;
 }

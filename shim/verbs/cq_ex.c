@@ -21,7 +21,6 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/ops.h"
-#include "shim/verbs/polls.h"
 
 static struct sr_map currents;
 
@@ -150,12 +149,14 @@ static bool found(struct ibv_cq_ex *cq, struct sr_completion *c, struct sr_recei
 	return true;
 }
 
-/* Handles what the first real poll returned, err. */
-static uint64_t follow(const struct sr_call_desc *d, uint64_t *a, int err, struct sr_wq *retired)
+/* For start_poll and next_poll. */
+uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_cq_ex *cq = (void *)a[0];
 	struct sr_received *received = (void *)a[d->nargs];
 	struct sr_completion *c = sr_cq_current(cq);
+	struct sr_wq *retired = sr_cq_retired(ibv_cq_ex_to_cq(cq));
+	int err = (int)sr_real(d, a);
 	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
 
 	received->count = 0;
@@ -168,19 +169,6 @@ static uint64_t follow(const struct sr_call_desc *d, uint64_t *a, int err, struc
 	if (err == ENOENT && retired)
 		sr_cq_drained(ibv_cq_ex_to_cq(cq), retired);
 	return (uint64_t)(int64_t)err;
-}
-
-/* For start_poll and next_poll. */
-uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
-{
-	struct sr_wq *retired = sr_cq_retired((struct ibv_cq *)a[0]);
-
-	return follow(d, a, (int)sr_real(d, a), retired);
-}
-
-uint64_t sr_poll_follow_start(const struct sr_call_desc *d, uint64_t *a, uint64_t first)
-{
-	return follow(d, a, (int)first, NULL);
 }
 
 void sr_replayed_poll(const struct sr_call_desc *d, uint64_t *a, uint64_t result)

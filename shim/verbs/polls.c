@@ -7,7 +7,6 @@
 
 static struct sr_poller *_Atomic pollers; /* entries are never removed */
 atomic_uint_fast64_t sr_poll_epoch = 1;
-atomic_uint_fast64_t sr_poll_generation;
 static atomic_bool unnamed_pollers; /* some poller has no entry, for want of memory */
 
 static struct sr_poller *spare_poller(void)

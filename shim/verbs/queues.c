@@ -70,39 +70,27 @@ uint64_t sr_invoke_destroy_cq(const struct sr_call_desc *d, uint64_t *a)
 }
 
 /*
- * Handles what the first real poll returned, n.  Returns how many completions the program gets, or
- * the provider's error.  *room: how many more the program has room for.
+ * Returns how many completions the program gets, or the provider's error.  *room: how many more
+ * the program has room for.
  */
-static inline __attribute__((always_inline)) int follow(const struct sr_call_desc *d,
-							struct ibv_cq *cq, struct ibv_wc *wc,
-							int *room, struct sr_received *received,
-							int n)
-{
-	int kept = 0, left;
-
-	received->count = 0;
-	for (;;) {
-		left = n > 0 ? sr_wq_complete(wc + kept, n, received) : 0;
-		kept += left;
-		*room -= left;
-		if (left >= n)
-			break;
-		/* Removed completions leave room for the program's behind them. */
-		n = (int)sr_real_operation(d, cq->context, cq, (uint64_t)*room, wc + kept);
-	}
-	sr_poll_ends(received);
-	sr_clocks_sample();
-	return kept || n >= 0 ? kept : n;
-}
-
-/* The whole poll; arguments and result are those of follow(). */
 static inline __attribute__((always_inline)) int poll_queue(const struct sr_call_desc *d,
 							    struct ibv_cq *cq, struct ibv_wc *wc,
 							    int *room, struct sr_received *received)
 {
+	int kept = 0, n, left;
+
+	received->count = 0;
 	sr_poll_begins(received);
-	return follow(d, cq, wc, room, received,
-		      (int)sr_real_operation(d, cq->context, cq, (uint64_t)*room, wc));
+	/* Removed completions leave room: polls again for the program's completions behind them. */
+	do {
+		n = (int)sr_real_operation(d, cq->context, cq, (uint64_t)*room, wc + kept);
+		left = n > 0 ? sr_wq_complete(wc + kept, n, received) : 0;
+		kept += left;
+		*room -= left;
+	} while (left < n);
+	sr_poll_ends(received);
+	sr_clocks_sample();
+	return kept || n >= 0 ? kept : n;
 }
 
 /* If this poll empties the queue, no completions of queue pairs retired before it are left. */
@@ -126,28 +114,6 @@ uint64_t sr_invoke_poll_cq(const struct sr_call_desc *d, uint64_t *a)
 	if (__builtin_expect(sr_any_retired, 0))
 		return poll_after_retirement(d, a);
 	return (uint64_t)(int64_t)poll_queue(d, (void *)a[0], (void *)a[2], &room, (void *)a[3]);
-}
-
-void *sr_poll_function(const struct sr_call_desc *d, const uint64_t *a)
-{
-	struct ibv_cq *cq = (void *)a[0];
-	const char *saved = sr_ops_saved(cq);
-
-	if (sr_cq_retired(cq))
-		return NULL;
-	if (d == &sr_calls[SR_CALL_poll_cq])
-		return sr_context_original(cq->context, d->op_offset, false);
-	return saved ? *(void *const *)(saved + d->op_offset) : NULL;
-}
-
-uint64_t sr_poll_follow(const struct sr_call_desc *d, uint64_t *a, uint64_t first)
-{
-	int room = (int)a[1];
-
-	if (d != &sr_calls[SR_CALL_poll_cq])
-		return sr_poll_follow_start(d, a, first);
-	return (uint64_t)(int64_t)follow(d, (void *)a[0], (void *)a[2], &room, (void *)a[3],
-					 (int)first);
 }
 
 /* ------------------------------------------------- shared receive queues */

@@ -18,7 +18,6 @@
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/compared.h"
 #include "shim/verbs/own_memory.h"
-#include "shim/verbs/polls.h"
 #include "shim/verbs/region_records.h"
 
 bool sr_regions_on;
@@ -140,13 +139,6 @@ static bool is_a_librarys(const void *addr)
 	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_STACKS;
 }
 
-/* Threads whose last poll found nothing must not poll any more as if there were no region. */
-static void begin_to_watch(void)
-{
-	sr_regions_on = true;
-	atomic_fetch_add(&sr_poll_generation, 1);
-}
-
 void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 			enum sr_exposed_refusal why)
 {
@@ -156,7 +148,7 @@ void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 	if (why != SR_EXPOSED_REFUSED_UNMAPPED)
 		w->compared = sr_compared_begin(addr, length);
 	sr_record_region(SR_REGION_ADDED, w, why);
-	begin_to_watch();
+	sr_regions_on = true;
 }
 
 void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access)
@@ -181,7 +173,7 @@ void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int 
 	if (access & IBV_ACCESS_ON_DEMAND)
 		sr_own_memory_registered(addr, length);
 	sr_record_region(SR_REGION_ADDED, w, 0);
-	begin_to_watch();
+	sr_regions_on = true;
 }
 
 void sr_regions_drop(struct sr_exposed_region *w)

@@ -70,7 +70,6 @@ void sr_wq_retire(struct sr_wq *wq, struct ibv_cq *cq)
 	wq->next_retired = c->retired;
 	c->retired = wq;
 	sr_unlock(&c->lock);
-	atomic_fetch_add(&sr_poll_generation, 1);
 	destroy_list(drained);
 }
 
@@ -122,7 +121,6 @@ bool sr_cq_known(struct ibv_cq *cq)
 
 struct sr_cq *sr_cq_take(struct ibv_cq *cq)
 {
-	atomic_fetch_add(&sr_poll_generation, 1);
 	return sr_map_take(&cqs, (uintptr_t)cq);
 }
 

@@ -94,8 +94,7 @@ ORDERS = {
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
 VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'replayed')
-PLAIN = ('any', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives',
-         'polls', 'read')
+PLAIN = ('any', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives', 'read')
 
 DEF_PATH = 'calls.def'
 

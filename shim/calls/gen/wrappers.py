@@ -49,8 +49,6 @@ def emit_shortcut(call, out):
 
 def entry_of(call):
     """An operation of an object is captured whatever its arguments are."""
-    if call.attrs.get('polls'):
-        return 'sr_call_poll'
     always = not is_exported(call) and not call.fails and 'when' not in call.attrs and 'fd' not in call.attrs
     return 'sr_direct_call' if call.fails else 'sr_call_operation' if always else 'sr_call'
 
@@ -60,8 +58,7 @@ def emit_body(call, out):
     if call.attrs.get('receives'):
         words += ', WORD(&sr_self.received)'
     out.append('\tuint64_t a[] = { %s };\n' % words)
-    idle = ', %s' % call.attrs['idle'] if call.attrs.get('polls') else ''
-    result = '%s(SR_CALL_%s%s, a, __builtin_return_address(0))' % (entry_of(call), call.name, idle)
+    result = '%s(SR_CALL_%s, a, __builtin_return_address(0))' % (entry_of(call), call.name)
     if call.ret == 'void':
         out.append('\t%s;' % result)
     elif call.ret.endswith('*'):
