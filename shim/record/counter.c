@@ -111,7 +111,8 @@ static bool fast(struct counter_read *r)
 	atomic_signal_fence(memory_order_seq_cst);
 	wakes = put_into_ring(&t->ring, r);
 	t->sn++;
-	sr_thread_forget_last(t);
+	t->last_kind = 0; /* what follows is no repeat of the last record */
+	t->last.len = 0;
 	t->signals.call_entry = 0;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->ring.busy = 0;
