@@ -94,7 +94,7 @@ int sd_fabric_make(const char *directory)
 		return -errno;
 	err = make(fd);
 	raw_close(fd);
-	sd_is_shared = true;
+	sd_is_shared = sd_has_driver = true;
 	return err;
 }
 

@@ -434,6 +434,27 @@ static void woken(void)
 	meet();
 }
 
+/* The device alone wakes a process: the other one makes no call either. */
+static void asleep(void)
+{
+	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
+
+	connect_ranks(IBV_QPT_RC, 7);
+	if (rank) {
+		post_receive(0, 64);
+		ibv_req_notify_cq(cq, 0);
+	}
+	meet();
+	if (!rank) {
+		post(IBV_WR_SEND, 0, 8, IBV_SEND_SIGNALED);
+		sleep(1);
+	} else {
+		CHECK(poll(&p, 1, 5000) == 1, "no event within 5 s");
+	}
+	expect(IBV_WC_SUCCESS);
+	meet();
+}
+
 static void datagram(void)
 {
 	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1}};
@@ -470,9 +491,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-    {"moved", moved},     {"words", words},   {"times", times}, {"silent", silent},
-    {"rnr", rnr},         {"late", late},     {"gone", gone},   {"window", window},
-    {"atomics", atomics}, {"forked", forked}, {"woken", woken}, {"datagram", datagram},
+    {"moved", moved},       {"words", words},   {"times", times}, {"silent", silent},
+    {"rnr", rnr},           {"late", late},     {"gone", gone},   {"window", window},
+    {"atomics", atomics},   {"forked", forked}, {"woken", woken}, {"asleep", asleep},
+    {"datagram", datagram},
 };
 
 int main(int argc, char **argv)
