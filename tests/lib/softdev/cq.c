@@ -135,7 +135,7 @@ static bool fill(struct sd_local_cq *local, uint32_t cqe)
 	uint64_t pages;
 
 	sd_lock();
-	pages = sd_pages_take(cqe * sizeof(struct sd_cqe), SD_PAGE_QUEUE);
+	pages = sd_pages_take(cqe * sizeof(struct sd_cqe));
 	local->index_1 = pages ? SD_TAKE(cqs, cq_use, SD_MAX_CQ) : 0;
 	if (local->index_1) {
 		struct sd_cq *c = local->shared = sd_cq(local->index_1);
@@ -173,7 +173,8 @@ static struct sd_local_cq *new_cq(struct ibv_context *context, uint32_t cqe, voi
 		free(c);
 		return sd_refuse(ENOMEM);
 	}
-	c->doorbell = mmap(NULL, SD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	c->doorbell =
+	    mmap(NULL, SD_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	c->cq.handle = c->index_1;
 	if (channel)
 		channel->refcnt++;
@@ -220,7 +221,7 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	n = c->tail - c->head;
 	err = n > (uint32_t)cqe ? EINVAL : 0;
 	if (!err)
-		pages = sd_pages_take((uint64_t)cqe * sizeof(struct sd_cqe), SD_PAGE_QUEUE);
+		pages = sd_pages_take((uint64_t)cqe * sizeof(struct sd_cqe));
 	if (!err && !pages)
 		err = ENOMEM;
 	if (!err) {
@@ -241,7 +242,7 @@ void sd_cq_remove(struct sd_cq *c)
 {
 	sd_pages_give(c->ring, c->size * sizeof(struct sd_cqe));
 	c->process = 0;
-	SD_GIVE(cq_use, (uint32_t)(c - sd_fabric->cqs) + 1);
+	sd_give_entry(&sd_fabric->cq_use.low, (uint32_t)(c - sd_fabric->cqs) + 1);
 }
 
 static bool is_of_cq(uint64_t event, uint32_t index)

@@ -10,6 +10,8 @@
 
 #undef ibv_query_port
 
+#define NODE_GUID 0x0200000000000001ull
+
 static struct ibv_device *device;
 
 static struct ibv_device *the_device(void)
@@ -55,7 +57,7 @@ const char *ibv_get_device_name(struct ibv_device *d)
 
 __be64 ibv_get_device_guid(struct ibv_device *d)
 {
-	return 0x0200000000000001ull;
+	return NODE_GUID;
 }
 
 int ibv_get_device_index(struct ibv_device *d)
@@ -78,8 +80,8 @@ enum ibv_fork_status ibv_is_fork_initialized(void)
 
 static const struct ibv_device_attr attributes = {
     .fw_ver = "1.0",
-    .node_guid = 0x0200000000000001ull,
-    .sys_image_guid = 0x0200000000000001ull,
+    .node_guid = NODE_GUID,
+    .sys_image_guid = NODE_GUID,
     .max_mr_size = UINT64_MAX,
     .page_size_cap = 0xfffff000,
     .vendor_id = 0xffffff,
@@ -139,7 +141,7 @@ static int query_port_ex(struct ibv_context *context, uint8_t port, struct ibv_p
 	    .state = IBV_PORT_ACTIVE,
 	    .max_mtu = IBV_MTU_4096,
 	    .active_mtu = IBV_MTU_4096,
-	    .gid_tbl_len = 2,
+	    .gid_tbl_len = SD_GIDS,
 	    .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 	    .max_msg_sz = 1u << 30,
 	    .pkey_tbl_len = 1,
@@ -163,18 +165,18 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
+const union ibv_gid sd_gids[SD_GIDS] = {
+    {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2}},
+    {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}},
+};
+
 int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-	static const union ibv_gid gids[] = {
-	    {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2}},
-	    {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}},
-	};
-
-	if (port != 1 || index < 0 || index > 1) {
+	if (port != 1 || index < 0 || index >= SD_GIDS) {
 		errno = EINVAL;
 		return -1;
 	}
-	*gid = gids[index];
+	*gid = sd_gids[index];
 	return 0;
 }
 
@@ -204,9 +206,9 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 	if (flags || size < sizeof(entries->gid))
 		return -EINVAL;
-	if (room < 2)
+	if (room < SD_GIDS)
 		return -EINVAL; /* not one of them is left out */
-	for (n = 0; n < 2; n++)
+	for (n = 0; n < SD_GIDS; n++)
 		_ibv_query_gid_ex(context, 1, (uint32_t)n,
 				  (void *)((char *)entries + (size_t)n * size), 0, size);
 	return n;

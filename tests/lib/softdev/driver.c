@@ -39,7 +39,6 @@ int sd_driver_begin(const char *directory)
 		return err;
 	length = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "softdev/%016llx/driver",
 			  (unsigned long long)sd_fabric->id);
-	sd_fabric->driver = (int32_t)getpid();
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (bind(listener, (struct sockaddr *)&a,

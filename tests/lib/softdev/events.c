@@ -89,7 +89,7 @@ static bool take_channel(uint32_t *channel_1, int writer)
 	uint64_t ring;
 
 	sd_lock();
-	ring = sd_pages_take(SD_PAGE, SD_PAGE_QUEUE);
+	ring = sd_pages_take(SD_PAGE);
 	*channel_1 = ring ? SD_TAKE(channels, channel_use, SD_MAX_CHANNEL) : 0;
 	if (*channel_1) {
 		struct sd_channel *c = &sd_fabric->channels[*channel_1 - 1];
@@ -135,7 +135,7 @@ void sd_channel_remove(uint32_t channel_1)
 
 	sd_pages_give(c->ring, SD_PAGE);
 	c->process = 0;
-	SD_GIVE(channel_use, channel_1);
+	sd_give_entry(&sd_fabric->channel_use.low, channel_1);
 }
 
 void sd_channel_close(uint32_t channel_1, int fd)

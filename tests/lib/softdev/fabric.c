@@ -314,6 +314,12 @@ int sd_fabric_attach(void)
 
 /* ----------------------------------------------------------------- tables */
 
+void sd_give_entry(uint32_t *low, uint32_t index_1)
+{
+	if (index_1 - 1 < *low)
+		*low = index_1 - 1;
+}
+
 uint32_t sd_take_entry(void *table, size_t size, uint32_t *low, uint32_t *high, uint32_t max)
 {
 	for (uint32_t i = *low; i < max; i++) {

@@ -231,8 +231,6 @@ struct sd_fabric {
 	} channel_use, cq_use, srq_use, region_use;
 	uint32_t qps_high;
 
-	/* The driver process. */
-	int32_t driver;
 	uint64_t driver_wakes_at;
 
 	/* Requests executed, and those of them by the driver. */
@@ -296,15 +294,8 @@ uint64_t sd_now(void);
 
 /* ---- pages.c; with the lock held ---- */
 
-/* What a page of the fabric is used for. */
-enum sd_page_use {
-	SD_PAGE_FREE,
-	SD_PAGE_QUEUE,
-	SD_PAGE_MEMORY, /* a program's */
-};
-
 /* Offset of `bytes` (rounded to pages) that are 0 and ours; 0 if there is no room. */
-uint64_t sd_pages_take(uint64_t bytes, enum sd_page_use use);
+uint64_t sd_pages_take(uint64_t bytes);
 void sd_pages_give(uint64_t offset, uint64_t bytes);
 void sd_pages_give_of(uint32_t process_1);
 /* How many regions have this page; guarded by the process whose page it is. */
@@ -314,6 +305,12 @@ static inline uint64_t sd_round_up(uint64_t bytes)
 {
 	return (bytes + SD_PAGE - 1) & ~(SD_PAGE - 1);
 }
+
+/* ---- device.c ---- */
+
+/* The port's addresses, by index. */
+#define SD_GIDS 2
+extern const union ibv_gid sd_gids[SD_GIDS];
 
 /* ---- events.c ---- */
 
@@ -333,11 +330,14 @@ void sd_memory_begin_child(void);
 
 void sd_region_remove(struct sd_region *region);
 
-/* ---- wire.c; with the lock held ---- */
+/* ---- cq.c; with the lock held ---- */
 
 void sd_cq_push(struct sd_cq *cq, const struct sd_cqe *cqe);
 /* Removes the completions of a queue pair that is reset. */
 void sd_cq_forget(struct sd_cq *cq, uint32_t qpn);
+
+/* ---- wire.c; with the lock held ---- */
+
 /* Puts the queue pair into the error state and flushes all posted requests. */
 void sd_qp_fail(struct sd_qp *qp);
 /* What has left the port arrives, whatever becomes of the queue pair now. */
@@ -360,8 +360,9 @@ void sd_activate(struct sd_qp *qp);
 void sd_deactivate(struct sd_qp *qp);
 void sd_wake_driver(void);
 void sd_read_settings(void);
-/* The driver's turn: returns how many requests it executed. */
-uint64_t sd_random_steps(uint32_t n);
+/* Executes or completes so many requests of randomly chosen queue pairs, as far as there are any.
+ */
+void sd_random_steps(uint32_t n);
 uint32_t sd_chance(uint32_t below);
 
 /* SOFTDEV_FAULTS: does the n-th operation of this object fail? */
@@ -380,11 +381,8 @@ void sd_process_remove(uint32_t process_1);
 	sd_take_entry(sd_fabric->table, sizeof(sd_fabric->table[0]), &sd_fabric->use.low,          \
 		      &sd_fabric->use.high, max)
 uint32_t sd_take_entry(void *table, size_t size, uint32_t *low, uint32_t *high, uint32_t max);
-#define SD_GIVE(use, index_1)                                                                      \
-	do {                                                                                       \
-		if ((index_1)-1 < sd_fabric->use.low)                                              \
-			sd_fabric->use.low = (index_1)-1;                                          \
-	} while (0)
+/* The entry is free again: `low` is the table's. */
+void sd_give_entry(uint32_t *low, uint32_t index_1);
 
 /* ---- cq.c, srq.c, qp.c: with the lock held; what a process leaves ---- */
 

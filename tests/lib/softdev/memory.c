@@ -111,6 +111,7 @@ static bool is_fabric_itself(const struct extent *e)
 struct exchange {
 	uintptr_t begin;
 	size_t size;
+	const char *from; /* what they get */
 	char *pages;
 	bool is_copy; /* the pages stay where they are, too: they are the fabric's */
 	int prot;
@@ -168,7 +169,7 @@ static void exchange(struct exchange *x)
 	int held = hold_writers(x);
 
 	for (size_t at = 0; at < x->size; at += SD_PAGE)
-		copy_page(x->pages + at, (char *)x->begin + at);
+		copy_page(x->pages + at, x->from + at);
 	x->done = syscall(SYS_mremap, x->pages, x->is_copy ? 0 : x->size, x->size,
 			  MREMAP_MAYMOVE | MREMAP_FIXED, x->begin) == (long)x->begin;
 	if (held >= 0)
@@ -213,12 +214,15 @@ static int prot_of(const struct extent *e)
 
 static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, struct sd_piece *piece)
 {
-	struct exchange x = {
-	    .begin = begin, .size = end - begin, .is_copy = true, .prot = prot_of(e)};
+	struct exchange x = {.begin = begin,
+			     .size = end - begin,
+			     .from = (char *)begin,
+			     .is_copy = true,
+			     .prot = prot_of(e)};
 	uint64_t offset;
 
 	sd_lock();
-	offset = sd_pages_take(x.size, SD_PAGE_MEMORY);
+	offset = sd_pages_take(x.size);
 	sd_unlock();
 	if (!offset)
 		return false;
@@ -233,8 +237,7 @@ static bool replace(uintptr_t begin, uintptr_t end, const struct extent *e, stru
 	return true;
 }
 
-/* A second mapping of shared memory stays where it is when the program moves or unmaps the first.
- */
+/* A second mapping of shared memory stays when the program moves or unmaps the first. */
 static void keep_shared(uintptr_t begin, uintptr_t end, const struct extent *e,
 			struct sd_piece *piece)
 {
@@ -248,6 +251,12 @@ static void keep_shared(uintptr_t begin, uintptr_t end, const struct extent *e,
 	}
 }
 
+static void count(uint64_t offset, uint64_t size, int n)
+{
+	for (uint64_t at = offset; at < offset + size; at += SD_PAGE)
+		*sd_page_users(at) += n;
+}
+
 static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e,
 		      struct sd_piece *piece)
 {
@@ -256,44 +265,8 @@ static void pin_piece(uintptr_t begin, uintptr_t end, const struct extent *e,
 		    (struct sd_piece){.length = end - begin, .at = e->offset + (begin - e->begin)};
 	else if (e->perms[3] != 'p' || e->huge || !replace(begin, end, e, piece))
 		keep_shared(begin, end, e, piece);
-}
-
-static void count(uint64_t offset, uint64_t size, int n);
-static void unpin_piece(const struct sd_piece *p);
-
-static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pieces)
-{
-	struct extent e;
-	struct maps m;
-	uintptr_t at = begin, to;
-	int n = 0;
-
-	if (!read_maps(&m))
-		return -ENOMEM;
-	while (at < end && n < SD_PIECES && next_extent(&m, &e)) {
-		if (e.end <= at)
-			continue;
-		if (e.begin > at || e.perms[0] != 'r' || (writes && e.perms[1] != 'w'))
-			break;
-		to = e.end < end ? e.end : end;
-		pin_piece(at, to, &e, &pieces[n]);
-		/* One piece, if it goes on where the last ended. */
-		if (n && !pieces[n].foreign && !pieces[n - 1].foreign &&
-		    pieces[n - 1].at + pieces[n - 1].length == pieces[n].at)
-			pieces[n - 1].length += pieces[n].length;
-		else
-			n++;
-		at = to;
-	}
-	free(m.text);
-	if (at >= end)
-		return n;
-	for (int i = 0; i < n; i++)
-		if (!pieces[i].foreign)
-			count(pieces[i].at, pieces[i].length, 1);
-	for (int i = 0; i < n; i++)
-		unpin_piece(&pieces[i]);
-	return n == SD_PIECES ? -ENOMEM : -EFAULT;
+	if (!piece->foreign)
+		count(piece->at, piece->length, 1);
 }
 
 /* ------------------------------------------------------------- the way back */
@@ -301,20 +274,16 @@ static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pie
 /* What is there is the program's own again: a copy. */
 static bool make_private(uintptr_t begin, uintptr_t end, const struct extent *e)
 {
-	struct exchange x = {.begin = begin, .size = end - begin, .prot = prot_of(e)};
+	/* By the fabric's own mapping: the program's may not be readable. */
+	struct exchange x = {.begin = begin,
+			     .size = end - begin,
+			     .from = sd_at(e->offset + (begin - e->begin)),
+			     .prot = prot_of(e)};
 
 	x.pages = raw_mmap(NULL, x.size, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (x.pages == MAP_FAILED)
 		return false;
-	/* A page that may not be read has nothing to be copied from, but for its other mapping. */
-	if (!(x.prot & PROT_READ)) {
-		for (uint64_t at = 0; at < x.size; at += SD_PAGE)
-			copy_page(x.pages + at, (char *)sd_at(e->offset + (begin - e->begin)) + at);
-		return syscall(SYS_mprotect, x.pages, end - begin, x.prot) == 0 &&
-		       syscall(SYS_mremap, x.pages, end - begin, end - begin,
-			       MREMAP_MAYMOVE | MREMAP_FIXED, begin) == (long)begin;
-	}
 	if (exchange_on_own_stack(&x))
 		return true;
 	raw_munmap(x.pages, x.size);
@@ -357,10 +326,53 @@ static void give_run(uint64_t offset, uint64_t size)
 
 /* ------------------------------------------------------------------- regions */
 
-static void count(uint64_t offset, uint64_t size, int n)
+static void unpin_piece(const struct sd_piece *p)
 {
-	for (uint64_t at = offset; at < offset + size; at += SD_PAGE)
-		*sd_page_users(at) += n;
+	uint64_t begin = p->at & ~(SD_PAGE - 1), end = sd_round_up(p->at + p->length), run = begin;
+
+	if (p->twin)
+		raw_munmap((void *)begin, end - begin);
+	if (p->foreign)
+		return;
+	count(begin, end - begin, -1);
+	for (uint64_t at = begin; at <= end; at += SD_PAGE) {
+		if (at < end && !*sd_page_users(at))
+			continue;
+		give_run(run, at - run);
+		run = at + SD_PAGE;
+	}
+}
+
+static int pin(uintptr_t begin, uintptr_t end, bool writes, struct sd_piece *pieces)
+{
+	struct extent e;
+	struct maps m;
+	uintptr_t at = begin, to;
+	int n = 0;
+
+	if (!read_maps(&m))
+		return -ENOMEM;
+	while (at < end && n < SD_PIECES && next_extent(&m, &e)) {
+		if (e.end <= at)
+			continue;
+		if (e.begin > at || e.perms[0] != 'r' || (writes && e.perms[1] != 'w'))
+			break;
+		to = e.end < end ? e.end : end;
+		pin_piece(at, to, &e, &pieces[n]);
+		/* One piece, if it goes on where the last ended. */
+		if (n && !pieces[n].foreign && !pieces[n - 1].foreign &&
+		    pieces[n - 1].at + pieces[n - 1].length == pieces[n].at)
+			pieces[n - 1].length += pieces[n].length;
+		else
+			n++;
+		at = to;
+	}
+	free(m.text);
+	if (at >= end)
+		return n;
+	for (int i = 0; i < n; i++)
+		unpin_piece(&pieces[i]);
+	return n == SD_PIECES ? -ENOMEM : -EFAULT;
 }
 
 int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece *pieces)
@@ -381,32 +393,12 @@ int sd_memory_pin(const void *addr, size_t length, bool writes, struct sd_piece 
 	}
 	pthread_mutex_lock(&pin_mutex);
 	n = pin(begin, end, writes, pieces);
-	for (int i = 0; i < n; i++)
-		if (!pieces[i].foreign)
-			count(pieces[i].at, pieces[i].length, 1);
 	pthread_mutex_unlock(&pin_mutex);
 	if (n > 0) {
 		pieces[0].at += (uintptr_t)addr - begin;
 		pieces[0].length -= (uintptr_t)addr - begin;
 	}
 	return n;
-}
-
-static void unpin_piece(const struct sd_piece *p)
-{
-	uint64_t begin = p->at & ~(SD_PAGE - 1), end = sd_round_up(p->at + p->length), run = begin;
-
-	if (p->twin)
-		raw_munmap((void *)begin, end - begin);
-	if (p->foreign)
-		return;
-	count(begin, end - begin, -1);
-	for (uint64_t at = begin; at <= end; at += SD_PAGE) {
-		if (at < end && !*sd_page_users(at))
-			continue;
-		give_run(run, at - run);
-		run = at + SD_PAGE;
-	}
 }
 
 void sd_memory_unpin(const struct sd_piece *pieces, uint32_t n)

@@ -4,8 +4,8 @@
 
 #include "raw.h"
 
-/* An entry: the process's number + 1, and the use. */
-#define USE_SHIFT 14
+/* An entry: the process whose page it is, + 1.  A child that has not opened the device is none. */
+#define TAKEN 0x8000u
 
 static uint16_t *map(void)
 {
@@ -25,7 +25,7 @@ static uint64_t find_run(uint64_t from, uint64_t to, uint64_t n)
 	return to;
 }
 
-uint64_t sd_pages_take(uint64_t bytes, enum sd_page_use use)
+uint64_t sd_pages_take(uint64_t bytes)
 {
 	struct sd_fabric *f = sd_fabric;
 	uint64_t n = sd_round_up(bytes) / SD_PAGE, at = find_run(f->page_cursor, f->pages, n);
@@ -35,7 +35,7 @@ uint64_t sd_pages_take(uint64_t bytes, enum sd_page_use use)
 	if (!n || at == f->pages)
 		return 0;
 	for (uint64_t i = at; i < at + n; i++)
-		map()[i] = (uint16_t)(sd_process | use << USE_SHIFT);
+		map()[i] = (uint16_t)(TAKEN | sd_process);
 	f->page_cursor = at + n;
 	if (at + n > f->pages_high)
 		f->pages_high = at + n;
@@ -72,8 +72,7 @@ void sd_pages_give_of(uint32_t process_1)
 	uint64_t begin = 0;
 
 	for (uint64_t i = 0; i <= f->pages_high; i++) {
-		bool is_its =
-		    i < f->pages_high && (map()[i] & ((1u << USE_SHIFT) - 1)) == process_1;
+		bool is_its = i < f->pages_high && map()[i] == (TAKEN | process_1);
 
 		if (!is_its && begin < i)
 			sd_pages_give(f->pages_at + begin * SD_PAGE, (i - begin) * SD_PAGE);

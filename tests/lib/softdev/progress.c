@@ -211,13 +211,10 @@ static bool random_step(void)
 	return false;
 }
 
-uint64_t sd_random_steps(uint32_t n)
+void sd_random_steps(uint32_t n)
 {
-	uint64_t made = 0;
-
-	for (; n && random_step(); n--)
-		made++;
-	return made;
+	while (n && random_step())
+		n--;
 }
 
 /* One round over the active queue pairs; true if anything was done. next_due becomes right. */

@@ -74,7 +74,7 @@ static bool make_queues(struct sd_qp *qp)
 	const struct ibv_qp_cap *cap = &qp->cap;
 
 	qp->sq_stride = stride_of(cap);
-	qp->sq = sd_pages_take(sq_bytes(qp), SD_PAGE_QUEUE);
+	qp->sq = sd_pages_take(sq_bytes(qp));
 	return qp->sq && sd_rq_make(&qp->rq, qp->srq ? 0 : cap->max_recv_wr, cap->max_recv_sge);
 }
 

@@ -34,7 +34,7 @@ static uint32_t take_region(void)
 void sd_region_remove(struct sd_region *r)
 {
 	r->process = 0;
-	SD_GIVE(region_use, (uint32_t)(r - sd_fabric->regions) + 1);
+	sd_give_entry(&sd_fabric->region_use.low, (uint32_t)(r - sd_fabric->regions) + 1);
 }
 
 struct sd_region *sd_region_find(uint32_t key)

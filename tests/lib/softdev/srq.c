@@ -34,7 +34,7 @@ bool sd_rq_make(struct sd_rq *rq, uint32_t max_wr, uint32_t max_sge)
 	*rq = (struct sd_rq){.size = max_wr, .max_sge = max_sge, .stride = stride_of(max_sge)};
 	if (!max_wr)
 		return true;
-	rq->ring = sd_pages_take((uint64_t)max_wr * rq->stride, SD_PAGE_QUEUE);
+	rq->ring = sd_pages_take((uint64_t)max_wr * rq->stride);
 	return rq->ring;
 }
 
@@ -162,7 +162,7 @@ void sd_srq_remove(struct sd_srq *s)
 {
 	sd_rq_end(&s->rq);
 	s->process = 0;
-	SD_GIVE(srq_use, (uint32_t)(s - sd_fabric->srqs) + 1);
+	sd_give_entry(&sd_fabric->srq_use.low, (uint32_t)(s - sd_fabric->srqs) + 1);
 }
 
 static bool is_of_srq(uint64_t event, uint32_t index)

@@ -287,18 +287,13 @@ static void fill_received(struct ibv_wc *wc, const struct sd_send *s, const stru
 /* The global routing header that is in front of a datagram's bytes. */
 static void make_header(char *grh, const struct sd_send *s, uint64_t length)
 {
-	static const union ibv_gid gids[] = {
-	    {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 2}},
-	    {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}},
-	};
-
 	memset(grh, 0, GRH_BYTES);
 	grh[0] = 0x60;
 	grh[4] = (char)(length >> 8);
 	grh[5] = (char)length;
 	grh[6] = 0x1b;
 	grh[7] = 64;
-	memcpy(grh + 8, &gids[s->sgid_index % 2], 16);
+	memcpy(grh + 8, &sd_gids[s->sgid_index % SD_GIDS], 16);
 	memcpy(grh + 24, &s->dgid, 16);
 }
 

@@ -2,8 +2,8 @@
 /*
  * paths.h: which path names the software device serves, and from where.
  *
- * libsoftdev_files.so is preloaded into the programs of ci/softdev. A kernel with RDMA has files
- * below /sys/class/infiniband and the like, and device nodes below /dev/infiniband. Programs that
+ * ci/softdev preloads libsoftdev_files.so into its programs. A kernel with RDMA serves files below
+ * some folders of /sys (`served` in paths.c) and device nodes below /dev/infiniband. Programs that
  * run in a fabric (SOFTDEV_FABRIC is set) get files of this library's instead: those in the folder
  * tree/ beside it, which tree.c makes when it is built. They are the same in all fabrics, and are
  * still there for a replay when the fabric is gone.
