@@ -32,7 +32,7 @@ static int keep_value(struct sr_explanation *x, const struct sr_value *v)
 	k->data = malloc(v->length + 1);
 	k->before = malloc(v->length + 1);
 	k->before_known = calloc(v->length + 1, sizeof(bool));
-	k->image = malloc(v->length + 2 * MARGIN);
+	k->image = calloc(1, v->length + 2 * MARGIN); /* what is not known: 0, as memory begins */
 	k->known = calloc(n + 1, sizeof(*k->known));
 	k->last = calloc(n * SR_WRITES_KEPT + 1, sizeof(*k->last));
 	k->since = calloc(n * SR_WRITES_KEPT + 1, sizeof(*k->since));
