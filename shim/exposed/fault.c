@@ -8,6 +8,7 @@
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/page/timer.h"
+#include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/probe/probes.h"
 
@@ -22,8 +23,10 @@ static bool do_silently(ucontext_t *uc, struct page *p, const struct insn *insn,
 		return do_parts(uc, insn);
 	if (insn->class == INSN_UNKNOWN || !is_within(insn))
 		return false;
-	if (insn->class == INSN_EXCHANGE || insn->class == INSN_OPERAND)
-		return exchange_begin(uc, insn);
+	if (insn->class == INSN_EXCHANGE)
+		return exchange_do(uc, insn);
+	if (insn->class == INSN_OPERAND)
+		return aside_begin(uc, insn, true);
 	if (write)
 		return store_alone(uc, p, insn);
 	load_alone(uc, p, insn);
@@ -244,13 +247,9 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 		tick(uc);
 		return true;
 	}
-	if (exchange_ended(uc)) {
+	if (aside_ended(uc)) {
 		exposed_lock(NULL);
-		event_begin(exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], 0);
-		exchange_commit(uc);
-		if (!exchange_is_unseen())
-			check_snapshots();
-		event_end();
+		aside_end(uc);
 		exposed_unlock(NULL);
 		return true;
 	}

@@ -9,7 +9,7 @@
 #include "shim/exposed/page/event.h"
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
-#include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/aside.h"
 #include "shim/exposed/x86/word.h"
 
 /* Loads that the handler does before it takes a snapshot: together they cost as much as that. */
@@ -154,7 +154,7 @@ void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct ins
 	bool walked = is_walk(addr & PAGE_MASK);
 	bool partial = is_partial(p);
 
-	if (partial && insn->class == INSN_OPERAND && is_within(insn) && exchange_begin(uc, insn)) {
+	if (partial && insn->class == INSN_OPERAND && is_within(insn) && aside_begin(uc, insn, false)) {
 		counts.loads++;
 		check_snapshots();
 		return;

@@ -83,8 +83,10 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 			check_snapshots();
 			return;
 		}
-		if (insn->class == INSN_EXCHANGE && exchange_begin(uc, insn))
+		if (insn->class == INSN_EXCHANGE && exchange_do(uc, insn)) {
+			check_snapshots();
 			return;
+		}
 	}
 	if (!pass_through(addr & PAGE_MASK) && !partial)
 		exposed_self.row--;

@@ -13,7 +13,7 @@
 #include "shim/exposed/page/snapshot.h"
 #include "shim/exposed/page/states.h"
 #include "shim/exposed/page/timer.h"
-#include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/probes.h"
 
 /* Protects the snapshots that memory differs from.  A page that is passed through shows each change by itself. */
@@ -41,7 +41,7 @@ static void protect_changed(void)
  */
 static bool is_early(struct exposed_thread *t, const ucontext_t *uc)
 {
-	return t->busy || probes_is_section(uc) || t->waits || t->silent || exchange_goes_on() ||
+	return t->busy || probes_is_section(uc) || t->waits || t->silent || aside_goes_on() ||
 	       thread_epoch() != t->armed_epoch || t->accesses_n != t->armed_accesses ||
 	       (hooks.may_tick && !hooks.may_tick());
 }

@@ -7,6 +7,7 @@
 #include "shim/exposed/access.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/page/pieces.h"
+#include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/word.h"
@@ -26,8 +27,9 @@ static bool do_unregistered(ucontext_t *uc, struct page *p, const struct insn *i
 		memcpy(shadow_of(insn->address), v, insn->size);
 		return true;
 	}
-	return (insn->class == INSN_OPERAND || insn->class == INSN_EXCHANGE) &&
-	       exchange_unregistered(uc, insn);
+	if (insn->class == INSN_EXCHANGE)
+		return exchange_unregistered(uc, insn);
+	return insn->class == INSN_OPERAND && aside_begin(uc, insn, true);
 }
 
 bool is_done_unregistered(ucontext_t *uc, struct page *p, const struct insn *insn)

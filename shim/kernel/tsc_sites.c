@@ -14,7 +14,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/lock.h"
 #include "shim/exposed/probe/counter.h"
-#include "shim/exposed/probe/exchange.h"
+#include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/write.h"
 #include "shim/kernel/tsc_scan.h"
@@ -310,7 +310,7 @@ static void note_image(struct search *s, const struct mapping *map)
 static bool is_searched(const struct mapping *map)
 {
 	return map->executable && !is_kernels(map) && !is_own_image(map) &&
-	       !exchange_has_page(map->begin);
+	       !aside_has_page(map->begin);
 }
 
 /*

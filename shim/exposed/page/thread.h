@@ -56,7 +56,7 @@ struct exposed_thread {
 	uint64_t ticked[STALLS_MAX]; /* a hash of the registers at each tick since the thread last did something */
 	uintptr_t strange_at, strange_pc; /* the last fault at a page that was not exposed */
 	uint64_t strange_pages_returned;      /* pages_returned at that time */
-	struct exchange *exchange;
+	struct aside *aside;
 	uint32_t blind; /* polls by a probe while pages were open */
 	/* Of its probes.  A stub knows where these words are, relative to FS. */
 	struct {
@@ -66,7 +66,7 @@ struct exposed_thread {
 		uint32_t guards;
 		const struct probe *current;
 		uintptr_t addr;
-		_Alignas(VECTOR_MAX) char operand[VECTOR_MAX]; /* the operand that was read for an INSN_OPERAND */
+		_Alignas(VECTOR_MAX) char operand[VECTOR_MAX]; /* of an INSN_OPERAND or INSN_EXCHANGE, for its copy */
 		char *base;
 		ucontext_t uc;
 	} probe;

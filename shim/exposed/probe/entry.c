@@ -145,7 +145,7 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 		f->r[i] = (uint64_t)*decode_register(&t->probe.uc, i);
 	f->flags = (uint64_t)g[REG_EFL];
 	if ((uintptr_t)g[REG_RIP] != s->pc)
-		t->probe.resume = s->aside ? s->aside : copy_of(s, 1);
+		t->probe.resume = s->insn.class == INSN_OPERAND ? s->aside : copy_of(s, 1);
 	errno = saved;
 }
 

@@ -1,105 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/exposed/probe/exchange.h"
 
-#include <asm/prctl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 
-#include "logd/base/rawsys.h"
 #include "shim/exposed/page/snapshot.h"
-#include "shim/exposed/page/lock.h"
+#include "shim/exposed/probe/aside.h"
+#include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/probes.h"
-#include "shim/exposed/x86/relocate.h"
 #include "shim/exposed/x86/word.h"
 
-/* One page per thread: the stub first, data in its second half. */
-struct exchange {
-	uint8_t stub[32];
-	uint8_t pad[2048 - 32];
-	_Alignas(64) uint8_t copy[64];
-	uint8_t before[16];
-	uintptr_t address;
-	uint8_t size, at;
-	bool under_way;
-	bool reads; /* only */
-	bool unseen;
-	bool is_unregistered;
-	uint64_t mask;
-	uint64_t gs;
-	gregset_t gregs;
-	uintptr_t next;
+/* What the instruction does for the program. */
+enum visibility {
+	SEEN,         /* the program learns what it found */
+	UNSEEN,       /* within a call: nothing is recorded */
+	UNREGISTERED, /* the program's own memory */
 };
 
-/* The pages of all threads, as far as they are remembered. */
-#define PAGES_MAX 256
+/* The aligned word around an operand, which can be compared and exchanged. */
+struct word {
+	uintptr_t begin;
+	unsigned int size, at; /* at: the operand, in it */
+	_Alignas(16) uint8_t before[16], after[16];
+};
 
-static _Atomic uintptr_t pages[PAGES_MAX];
-
-static struct exchange *the_page(void)
-{
-	struct exposed_thread *t = &exposed_self;
-	void *page;
-
-	if (t->exchange)
-		return t->exchange;
-	page = sr_sys_mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sr_sys_is_error(page))
-		return NULL;
-	for (int i = 0; i < PAGES_MAX; i++) {
-		uintptr_t none = 0;
-
-		if (atomic_compare_exchange_strong(&pages[i], &none, (uintptr_t)page))
-			break;
-	}
-	return t->exchange = page;
-}
-
-bool exchange_has_page(uintptr_t at)
-{
-	for (int i = 0; i < PAGES_MAX; i++)
-		if (atomic_load(&pages[i]) == at)
-			return true;
-	return false;
-}
-
-/* Since Linux 5.9 a program may set the base itself, where the processor can: that costs a tenth of a system call. */
-static bool has_fsgsbase(void)
-{
-	return getauxval(AT_HWCAP2) & 2;
-}
-
-static void set_gs(uint64_t base)
-{
-	if (has_fsgsbase())
-		__asm__ volatile("wrgsbase %0" : : "r"(base));
-	else
-		sr_syscall(SYS_arch_prctl, ARCH_SET_GS, (long)base, 0, 0, 0, 0);
-}
-
-static uint64_t get_gs(void)
-{
-	uint64_t base = 0;
-
-	if (has_fsgsbase())
-		__asm__ volatile("rdgsbase %0" : "=r"(base));
-	else
-		sr_syscall(SYS_arch_prctl, ARCH_GET_GS, SR_ARG(&base), 0, 0, 0, 0);
-	return base;
-}
-
-/* The instruction with gs:[0] as its operand, then hlt. */
-static bool write_stub(struct exchange *x, const uint8_t *code, const struct insn *insn)
-{
-	size_t n = relocate_operand(x->stub, code, &insn->encoding, PREFIX_GS, 0);
-
-	x->stub[n] = 0xf4;
-	return n;
-}
-
-/* Within one aligned word of 8 or 16 bytes, which can be compared and exchanged. */
+/* Of 8 or 16 bytes; 0: the operand does not lie in one. */
 static unsigned int word_of(uintptr_t address, unsigned int size)
 {
 	if ((address & 7) + size <= 8)
@@ -107,131 +32,76 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 	return !(address & 15) && size == 16 ? 16 : 0;
 }
 
-/* Another thread may have released the page meanwhile: then it is the program's own. */
-static char *place_of(const struct page *p, uintptr_t addr)
+#define STATUS_FLAGS "$0x8d5" /* CF, PF, AF, ZF, SF, OF: others are no result of such instructions */
+
+/*
+ * Calls the code with the general registers of g, but for the stack pointer, and with its flags; puts what they are
+ * then back into g.  The offsets are those of gregset_t (sys/ucontext.h).
+ */
+void sr_exchange_call(greg_t *g, uintptr_t code);
+
+_Static_assert(REG_R8 == 0 && REG_R15 == 7 && REG_RDI == 8 && REG_RCX == 14 && REG_EFL == 17,
+	       "the code below has these numbers");
+
+__asm__(".text\n"
+	".globl sr_exchange_call\n"
+	".hidden sr_exchange_call\n"
+	".type sr_exchange_call, @function\n"
+	"sr_exchange_call:\n"
+	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n"
+	"	push %rdi\n	push %rsi\n"
+	"	mov 136(%rdi), %rax\n"
+	"	and " STATUS_FLAGS ", %eax\n"
+	"	push %rax\n"
+	"	popfq\n"
+	"	mov (%rdi), %r8\n	mov 8(%rdi), %r9\n	mov 16(%rdi), %r10\n	mov 24(%rdi), %r11\n"
+	"	mov 32(%rdi), %r12\n	mov 40(%rdi), %r13\n	mov 48(%rdi), %r14\n	mov 56(%rdi), %r15\n"
+	"	mov 72(%rdi), %rsi\n	mov 80(%rdi), %rbp\n	mov 88(%rdi), %rbx\n	mov 96(%rdi), %rdx\n"
+	"	mov 104(%rdi), %rax\n	mov 112(%rdi), %rcx\n	mov 64(%rdi), %rdi\n"
+	"	call *(%rsp)\n"
+	"	push %rdi\n"
+	"	mov 16(%rsp), %rdi\n"
+	"	mov %r8, (%rdi)\n	mov %r9, 8(%rdi)\n	mov %r10, 16(%rdi)\n	mov %r11, 24(%rdi)\n"
+	"	mov %r12, 32(%rdi)\n	mov %r13, 40(%rdi)\n	mov %r14, 48(%rdi)\n	mov %r15, 56(%rdi)\n"
+	"	mov %rsi, 72(%rdi)\n	mov %rbp, 80(%rdi)\n	mov %rbx, 88(%rdi)\n	mov %rdx, 96(%rdi)\n"
+	"	mov %rax, 104(%rdi)\n	mov %rcx, 112(%rdi)\n"
+	"	pop 64(%rdi)\n"
+	"	pushfq\n"
+	"	pop %rax\n"
+	"	and " STATUS_FLAGS ", %eax\n"
+	"	andq $~0x8d5, 136(%rdi)\n"
+	"	or %rax, 136(%rdi)\n"
+	"	add $16, %rsp\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n"
+	"	ret\n"
+	".size sr_exchange_call, .-sr_exchange_call\n");
+
+/* The instruction with the thread's `operand` as its operand, and ret behind it.  0: there is none. */
+static uintptr_t code_for(const ucontext_t *uc, const struct insn *insn)
 {
-	return p->state == PAGE_NONE ? (char *)addr : backing_of(p, addr);
+	if (exposed_self.by_jump)
+		return exposed_self.probe.current->aside;
+	return aside_write(probes_code_at((uintptr_t)uc->uc_mcontext.gregs[REG_RIP]), insn);
 }
 
-static void take_copy(struct exchange *x)
+/* 16 bytes may be torn: then the exchange fails and is tried again. */
+static void read_word(struct word *w, const char *from)
 {
-	unsigned int word = word_of(x->address, x->size);
-	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
-	const char *from = place_of(page_at(begin), begin);
-
-	/* 16 bytes may be torn: then the exchange fails and is tried again. */
-	for (unsigned int i = 0; i < word; i += 8)
-		*(uint64_t *)(x->before + i) = *(volatile const uint64_t *)(from + i);
-	memcpy(x->copy, x->before, word);
-	x->at = (uint8_t)(x->address - begin);
+	for (unsigned int i = 0; i < w->size; i += 8)
+		*(uint64_t *)(w->before + i) = *(volatile const uint64_t *)(from + i);
+	memcpy(w->after, w->before, w->size);
 }
 
-/* Reads the operand in place of the program, which learns it unless the access is unseen. */
-static void read_operand(const struct insn *insn, char *to, bool unseen)
-{
-	struct page *p = page_at(insn->address);
-
-	if (!unseen)
-		validate_shadow(insn->address & PAGE_MASK, p);
-	word_copy(to, backing_of(p, insn->address), insn->size);
-	if (!unseen)
-		record_difference(insn->address, to, insn->size, 0);
-}
-
-/* Sends the thread into its stub, with the operand's copy at gs:0. */
-static void enter_stub(struct exchange *x, ucontext_t *uc)
-{
-	const uint64_t all = BLOCKED;
-
-	x->gs = get_gs();
-	set_gs((uintptr_t)x->copy + x->at);
-	/* No handler of the program's may run in between: it could come back to the stub. */
-	memcpy(&x->mask, &uc->uc_sigmask, sizeof(x->mask));
-	memcpy(&uc->uc_sigmask, &all, sizeof(all));
-	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)x->stub;
-	x->under_way = true;
-}
-
-static bool begin(ucontext_t *uc, const struct insn *insn, bool unseen)
-{
-	greg_t *g = uc->uc_mcontext.gregs;
-	bool reads = insn->class == INSN_OPERAND;
-	struct exchange *x;
-
-	/* The probe has a copy of the instruction, of which this is the operand. */
-	if (reads && exposed_self.by_jump) {
-		read_operand(insn, exposed_self.probe.operand, unseen);
-		g[REG_RIP] += insn->length;
-		counts.exchanges++;
-		return true;
-	}
-	x = the_page();
-	if (!x || x->under_way || (!reads && !word_of(insn->address, insn->size)) ||
-	    !write_stub(x, probes_code_at((uintptr_t)g[REG_RIP]), insn))
-		return false;
-	x->address = insn->address;
-	x->size = insn->size;
-	x->at = 0;
-	x->reads = reads;
-	x->unseen = unseen;
-	x->is_unregistered = false;
-	memcpy(x->gregs, g, sizeof(x->gregs));
-	x->next = (uintptr_t)g[REG_RIP] + insn->length;
-	if (reads) {
-		read_operand(insn, (char *)x->copy, unseen);
-	} else {
-		if (!unseen)
-			validate_shadow(insn->address & PAGE_MASK, page_at(insn->address));
-		take_copy(x);
-	}
-	enter_stub(x, uc);
-	return true;
-}
-
-bool exchange_begin(ucontext_t *uc, const struct insn *insn)
-{
-	return begin(uc, insn, exposed_self.silent);
-}
-
-bool exchange_unregistered(ucontext_t *uc, const struct insn *insn)
-{
-	if (!begin(uc, insn, true))
-		return false;
-	if (exchange_goes_on())
-		exposed_self.exchange->is_unregistered = true;
-	return true;
-}
-
-bool exchange_is_unseen(void)
-{
-	return exposed_self.exchange->unseen;
-}
-
-bool exchange_ended(const ucontext_t *uc)
-{
-	const struct exchange *x = exposed_self.exchange;
-
-	return x && x->under_way &&
-	       (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] - (uintptr_t)x->stub < sizeof(x->stub);
-}
-
-bool exchange_goes_on(void)
-{
-	const struct exchange *x = exposed_self.exchange;
-
-	return x && x->under_way;
-}
-
-static bool exchange_words(void *at, const uint8_t *before, const uint8_t *after, unsigned int word)
+static bool write_word(char *at, const struct word *w)
 {
 	uint64_t b[2], a[2];
 	bool done;
 
-	memcpy(b, before, sizeof(b));
-	memcpy(a, after, sizeof(a));
-	if (word == 8)
-		return __atomic_compare_exchange_n((uint64_t *)at, &b[0], a[0], false,
-						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	memcpy(b, w->before, sizeof(b));
+	memcpy(a, w->after, sizeof(a));
+	if (w->size == 8)
+		return __atomic_compare_exchange_n((uint64_t *)at, &b[0], a[0], false, __ATOMIC_SEQ_CST,
+						   __ATOMIC_SEQ_CST);
 	__asm__ volatile("lock cmpxchg16b %1"
 			 : "=@ccz"(done), "+m"(*(char(*)[16])at), "+a"(b[0]), "+d"(b[1])
 			 : "b"(a[0]), "c"(a[1])
@@ -239,39 +109,62 @@ static bool exchange_words(void *at, const uint8_t *before, const uint8_t *after
 	return done;
 }
 
-/* The program learns what it found there, and the shadow copy gets what is there now. */
-static void record_exchange(const struct exchange *x)
+static void execute(greg_t *g, uintptr_t code, struct word *w, unsigned int size)
 {
-	const void *stored = x->copy + x->at;
+	char *operand = exposed_self.probe.operand;
 
-	if (!x->unseen)
-		record_difference(x->address, (const char *)x->before + x->at, x->size, 0);
-	if (!x->unseen || x->is_unregistered)
-		memcpy(shadow_of(x->address), stored, x->size);
-	if (!x->is_unregistered && hooks.stored)
-		hooks.stored(x->address, stored, x->size);
+	memcpy(operand, w->before + w->at, size);
+	sr_exchange_call(g, code);
+	memcpy(w->after + w->at, operand, size);
 }
 
-void exchange_commit(ucontext_t *uc)
+/* The program learns what it found there, and the shadow copy gets what is there now. */
+static void record(const struct insn *insn, const struct word *w, enum visibility v)
 {
-	struct exchange *x = exposed_self.exchange;
-	greg_t *g = uc->uc_mcontext.gregs;
-	unsigned int word = x->reads ? 8 : word_of(x->address, x->size);
-	uintptr_t begin = x->address & ~(uintptr_t)(word - 1);
-	struct page *p = page_at(begin);
+	const void *stored = w->after + w->at;
 
-	if (!x->reads && !exchange_words(place_of(p, begin), x->before, x->copy, word)) {
-		memcpy(g, x->gregs, sizeof(x->gregs));
-		g[REG_RIP] = (greg_t)x->stub;
-		take_copy(x);
-		return;
-	}
-	/* Without an exposed region there is no shadow copy, and nothing to record. */
-	if (!x->reads && p->state != PAGE_NONE)
-		record_exchange(x);
-	g[REG_RIP] = (greg_t)x->next;
-	memcpy(&uc->uc_sigmask, &x->mask, sizeof(x->mask));
-	set_gs(x->gs);
-	x->under_way = false;
+	if (v == SEEN)
+		record_difference(insn->address, (const char *)w->before + w->at, insn->size, 0);
+	if (v != UNSEEN)
+		memcpy(shadow_of(insn->address), stored, insn->size);
+	if (v != UNREGISTERED && hooks.stored)
+		hooks.stored(insn->address, stored, insn->size);
+}
+
+static bool exchange(ucontext_t *uc, const struct insn *insn, enum visibility v)
+{
+	struct page *p = page_at(insn->address);
+	struct word w = {.size = word_of(insn->address, insn->size)};
+	uintptr_t code;
+	gregset_t g;
+	char *at;
+
+	/* The handler has another stack pointer. */
+	code = w.size && !decode_names_sp(insn) ? code_for(uc, insn) : 0;
+	if (!code)
+		return false;
+	w.at = (unsigned int)(insn->address & (w.size - 1));
+	at = backing_of(p, insn->address - w.at);
+	if (v == SEEN)
+		validate_shadow(insn->address & PAGE_MASK, p);
+	do {
+		memcpy(g, uc->uc_mcontext.gregs, sizeof(g));
+		read_word(&w, at);
+		execute(g, code, &w, insn->size);
+	} while (!write_word(at, &w));
+	g[REG_RIP] += insn->length;
+	memcpy(uc->uc_mcontext.gregs, g, sizeof(g));
+	record(insn, &w, v);
 	counts.exchanges++;
+	return true;
+}
+
+bool exchange_do(ucontext_t *uc, const struct insn *insn)
+{
+	return exchange(uc, insn, exposed_self.silent ? UNSEEN : SEEN);
+}
+
+bool exchange_unregistered(ucontext_t *uc, const struct insn *insn)
+{
+	return exchange(uc, insn, UNREGISTERED);
 }

@@ -14,6 +14,8 @@
  */
 #define PROBE_TRAP 0xf4
 
+#define OPCODE_RET 0xc3
+
 struct probe_handlers;
 
 enum probe_state {
@@ -39,7 +41,11 @@ struct probe {
 	uint64_t entered, served;
 	uintptr_t stub, copies, end;
 	uintptr_t back; /* where the copies lead to */
-	uintptr_t aside; /* INSN_OPERAND: the instruction, with the thread's `operand` as its operand */
+	/*
+	 * The instruction, with the thread's `operand` as its operand. Behind it is a jump to the next one (INSN_OPERAND: the
+	 * thread goes there) or ret (INSN_EXCHANGE: the handler calls it).
+	 */
+	uintptr_t aside;
 	uint8_t counter; /* it reads the time-stamp counter (counter.h): its length; 0: another probe */
 };
 

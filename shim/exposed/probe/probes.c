@@ -33,6 +33,8 @@ static bool is_worth_it(const struct insn *insn)
 		return insn->reg != REGISTER_SP || insn->high; /* the stub does not write rsp back */
 	if (insn->class == INSN_OPERAND)
 		return insn->always;
+	if (insn->class == INSN_EXCHANGE)
+		return !decode_names_sp(insn);
 	return insn->class == INSN_COMPARE || insn->class == INSN_STORE ||
 	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
@@ -82,7 +84,7 @@ static bool take_code(struct probe *s)
 
 /*
  * Puts the instruction behind the copies, with what the handler has read as its operand.  How many bytes it takes; 0:
- * it would be too long.
+ * it would be too long.  See struct probe, `aside`.
  */
 static size_t put_aside(struct probe *s, uint8_t *at)
 {
@@ -90,8 +92,12 @@ static size_t put_aside(struct probe *s, uint8_t *at)
 
 	if (!n)
 		return 0;
-	put_jump(at + n, (uintptr_t)at + n, copy_of(s, 1));
 	s->aside = (uintptr_t)at;
+	if (s->insn.class == INSN_EXCHANGE) {
+		at[n] = OPCODE_RET;
+		return n + 1;
+	}
+	put_jump(at + n, (uintptr_t)at + n, copy_of(s, 1));
 	return n + JUMP_BYTES;
 }
 
@@ -102,7 +108,7 @@ static size_t write_stub(struct probe *s, uint8_t *stub)
 	size_t n = relocate(s->code, s->pc, &s->group, copies, &s->copy, s->back), aside;
 
 	s->copies = (uintptr_t)copies;
-	if (n && s->insn.class == INSN_OPERAND) {
+	if (n && (s->insn.class == INSN_OPERAND || s->insn.class == INSN_EXCHANGE)) {
 		aside = put_aside(s, copies + n);
 		n = aside ? n + aside : 0;
 	}
@@ -136,7 +142,7 @@ static bool make_stub(struct probe *s)
 
 static bool patch(struct probe *s, const struct insn *insn)
 {
-	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE;
+	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE || insn->class == INSN_EXCHANGE;
 	s->insn = *insn;
 	if (!take_code(s) || !encoding_operand(s->code, s->pc, &insn->encoding, &s->operand) || !make_stub(s))
 		return false;

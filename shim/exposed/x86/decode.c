@@ -120,3 +120,18 @@ void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn)
 	insn->immediate = signed_at(code + e->immediate_at, e->immediate_bytes);
 	find_register(insn, code[e->modrm_at]);
 }
+
+/* Is there a register in the instruction's ModRM byte, not a part of the opcode? */
+static bool names_register(const struct encoding *e)
+{
+	if (!e->map)
+		return e->opcode < 0x80 || (e->opcode & 0xfe) == 0x86; /* add to xor, xchg */
+	return e->opcode >= 0xa3 && e->opcode <= 0xc1 && e->opcode != 0xba; /* bts to xadd, but for their group */
+}
+
+bool decode_names_sp(const struct insn *insn)
+{
+	const struct encoding *e = &insn->encoding;
+
+	return insn->reg == REGISTER_SP && names_register(e) && (insn->size > 1 || e->has_rex);
+}

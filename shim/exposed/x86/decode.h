@@ -50,6 +50,9 @@ static inline void decode(const uint8_t *code, const ucontext_t *uc, struct insn
 	decode_address(uc, insn);
 }
 
+/* INSN_EXCHANGE: is the stack pointer one of its operands? */
+bool decode_names_sp(const struct insn *insn);
+
 /* The general register of that number. */
 greg_t *decode_register(ucontext_t *uc, uint8_t reg);
 

@@ -121,6 +121,7 @@ struct operand {
 };
 
 #define NO_REGISTER 255
+#define REGISTER_SP 4 /* the stack pointer's number in instructions */
 
 /* pc: the instruction's address.  False if the operand is a register, or none, or relative to a segment. */
 bool encoding_operand(const uint8_t *code, uintptr_t pc, const struct encoding *e, struct operand *o);

@@ -59,8 +59,6 @@ uint64_t word_value(const struct insn *insn, greg_t reg) NO_VECTORS;
 /* INSN_LOAD or INSN_COMPARE: v has been read, and goes to the register or the flags. */
 void word_take(const struct insn *insn, greg_t *reg, greg_t *flags, uint64_t v) NO_VECTORS;
 
-#define REGISTER_SP 4 /* the stack pointer's number in instructions */
-
 /* A hash of the registers, in the order of their numbers in instructions. */
 NO_VECTORS static inline uint64_t word_registers(const uint64_t r[16], uintptr_t pc)
 {

@@ -46,6 +46,9 @@ uint64_t site_compares(volatile void *p, uint64_t with);
 uint64_t site_keeps_flags(volatile void *p);
 uint64_t site_in_a_loop(volatile void *p, uint64_t until);
 uint64_t site_counts(volatile void *p, uint64_t until);
+uint64_t site_exchanges(volatile void *p, uint64_t with);
+uint64_t site_exchanges_wide(volatile void *p, uint64_t with);
+uint64_t site_of_the_stack_pointer(volatile void *p);
 uint64_t site_two_loads(volatile void *p);
 uint64_t site_by_index(volatile void *p, uint64_t index);
 uint64_t site_of_rip(void);
@@ -80,6 +83,12 @@ __asm__(".text\n"
 	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
 	APART "site_counts: xor %ecx, %ecx\n"
 	"1: mov (%rdi), %eax\n inc %rcx\n cmp %rsi, %rcx\n jne 1b\n mov %rcx, %rax\n ret\n"
+	/* What the first found, doubled, and the carry of the second; the rest leaves what the third made. */
+	APART "site_exchanges: mov %rsi, %rax\n lock xadd %rax, (%rdi)\n add %rax, %rax\n"
+	"	subq %rsi, 8(%rdi)\n adc $0, %rax\n andl $0xff00, 16(%rdi)\n mov %rsi, %rdx\n xchg %dh, 24(%rdi)\n ret\n"
+	APART "site_exchanges_wide: push %rbx\n mov %rsi, %rbx\n lea 1(%rsi), %rcx\n xor %eax, %eax\n xor %edx, %edx\n"
+	"1:	lock cmpxchg16b (%rdi)\n jnz 1b\n add %rdx, %rax\n pop %rbx\n ret\n"
+	APART "site_of_the_stack_pointer: mov %rsp, %rax\n xadd %rsp, (%rdi)\n xchg %rsp, %rax\n ret\n"
 	APART "site_two_loads: mov (%rdi), %eax\n mov 8(%rdi), %ecx\n shl $32, %rcx\n or %rcx, %rax\n ret\n"
 	APART "site_by_index: mov 16(%rdi, %rsi, 8), %rax\n ret\n"
 	APART "site_of_rip: mov probes_data + 8(%rip), %rax\n ret\n"
@@ -210,6 +219,46 @@ static void test_operands(void **state)
 		assert_int_equal(site_of_rip(), i * 5);
 	}
 	assert_served(before, 3 * ROUNDS);
+}
+
+/* Instructions that read and write: by jump, too, with the registers and flags that the program finds. */
+static void test_exchanges(void **state)
+{
+	uint64_t before = served();
+
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[120] = i;
+		dma[121] = i % 2 ? 2 : 3;
+		dma[122] = 0xaabbccddee;
+		dma[123] = 0x99;
+		assert_int_equal(site_exchanges(&user[120], 3), 2 * i + i % 2);
+		assert_int_equal(dma[120], i + 3);
+		assert_int_equal(dma[121], i % 2 ? UINT64_MAX : 0);
+		assert_int_equal(dma[122], 0xaa0000dd00);
+		assert_int_equal(dma[123], 0);
+		sr_exposed_observe();
+		dma[124] = i;
+		dma[125] = 2 * i;
+		assert_int_equal(site_exchanges_wide(&user[124], 5), 3 * i);
+		assert_int_equal(dma[124], 5);
+		assert_int_equal(dma[125], 6);
+	}
+	assert_served(before, 5 * ROUNDS);
+}
+
+/* It cannot be executed in the handler, whose stack pointer is another. */
+static void test_exchanges_of_the_stack_pointer(void **state)
+{
+	for (uint64_t i = 0; i < 20; i++) {
+		uint64_t sum;
+
+		sr_exposed_observe();
+		dma[126] = 0;
+		sum = site_of_the_stack_pointer(&user[126]);
+		assert_int_equal(sum, 0);
+		assert_true(dma[126] - (uintptr_t)&sum < 4096 || (uintptr_t)&sum - dma[126] < 4096);
+	}
 }
 
 /* The second one lies under the first one's jump: it gets one of its own, in its copy. */
@@ -880,6 +929,8 @@ int main(void)
 	    cmocka_unit_test(test_each_does_what_it_did),
 	    cmocka_unit_test(test_branches_and_comparisons),
 	    cmocka_unit_test(test_operands),
+	    cmocka_unit_test(test_exchanges),
+	    cmocka_unit_test(test_exchanges_of_the_stack_pointer),
 	    cmocka_unit_test(test_two_loads_next_to_each_other),
 	    cmocka_unit_test(test_three_under_one_jump),
 	    cmocka_unit_test(test_who_comes_to_the_midst),

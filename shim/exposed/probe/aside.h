@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * aside.h: instructions that compute with memory and leave it as it is.
+ *
+ * The processor itself executes them, on a copy of the operand, so that registers and flags are right for every
+ * instruction.  The instruction is written into a stub of the thread's with its operand changed to gs:0, where the
+ * copy is, and the thread is sent there, since its vector registers are there only.  Behind the instruction stands
+ * hlt, which faults: then the thread goes on behind the original.
+ *
+ * A probe needs no fault: it has such a copy of the instruction (probes.c).
+ */
+#ifndef SHIM_EXPOSED_PROBE_ASIDE_H
+#define SHIM_EXPOSED_PROBE_ASIDE_H
+
+#include "shim/exposed/x86/decode.h"
+#include "shim/exposed/page/thread.h"
+
+/* Sends the thread into its stub.  unseen: nothing is recorded.  False if it cannot be done this way. */
+bool aside_begin(ucontext_t *uc, const struct insn *insn, bool unseen);
+
+/* Is this fault the end of this thread's stub? */
+bool aside_ended(const ucontext_t *uc);
+
+/* Is the thread in it? */
+bool aside_goes_on(void);
+
+/* Was nothing recorded? */
+bool aside_is_unseen(void);
+
+/* The thread goes on behind the original. */
+void aside_end(ucontext_t *uc);
+
+/* Only writes an instruction whose operand is the thread's `operand`, and ret.  Where it is; 0: not possible. */
+uintptr_t aside_write(const uint8_t *code, const struct insn *insn);
+
+/* Is this page one of the stubs'?  It may be written and executed.  False: it is not known. */
+bool aside_has_page(uintptr_t at);
+
+#endif
