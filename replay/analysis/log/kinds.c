@@ -55,6 +55,7 @@ static const struct {
     {CALL(_ibv_query_gid_ex), SR_WHAT_QUERY_GID_EX, 0},
     {CALL(rdma_get_cm_event), SR_WHAT_CM_EVENT, 0},
     {CALL(rdma_create_qp), SR_WHAT_CM_CREATE_QP, 0},
+    {CALL(rdma_create_qp_ex), SR_WHAT_CM_CREATE_QP_EX, 0},
     {CALL(rdma_create_ep), SR_WHAT_CM_CREATE_EP, 0},
     {CALL(rdma_connect), SR_WHAT_CM_CONNECT, 0},
     {CALL(rdma_accept), SR_WHAT_CM_CONNECT, 0},

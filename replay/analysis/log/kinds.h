@@ -41,6 +41,7 @@ enum sr_what {
 	SR_WHAT_QUERY_GID_EX,
 	SR_WHAT_CM_EVENT,
 	SR_WHAT_CM_CREATE_QP,
+	SR_WHAT_CM_CREATE_QP_EX,
 	SR_WHAT_CM_CREATE_EP,
 	SR_WHAT_CM_CONNECT, /* rdma_connect, rdma_accept: they may hold an event */
 	SR_WHAT_CM_REQUEST,

@@ -183,6 +183,7 @@ static int see(struct pass *p, const struct sr_log_call *c)
 		return see_gid(r, c);
 	case SR_WHAT_CM_EVENT:
 	case SR_WHAT_CM_CREATE_QP:
+	case SR_WHAT_CM_CREATE_QP_EX:
 	case SR_WHAT_CM_CREATE_EP:
 	case SR_WHAT_CM_CONNECT:
 	case SR_WHAT_CM_REQUEST:

@@ -114,9 +114,19 @@ static int keep_exposed(struct source *s, const struct sr_entry *e)
 	return 0;
 }
 
-static bool is_poll(enum sr_what what)
+/* Does the call return what came while it waited? Then it takes its place at its return, every other at its entry. */
+static bool is_wait(enum sr_what what)
 {
-	return what == SR_WHAT_POLL || what == SR_WHAT_POLL_EX;
+	switch (what) {
+	case SR_WHAT_POLL:
+	case SR_WHAT_POLL_EX:
+	case SR_WHAT_CM_EVENT:
+	case SR_WHAT_CM_CONNECT:
+	case SR_WHAT_CM_REQUEST:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static int take_call(struct source *s, enum sr_what what, const struct sr_entry *e)
@@ -130,9 +140,8 @@ static int take_call(struct source *s, enum sr_what what, const struct sr_entry 
 	if (sizeof(head) + head.in_size + head.orders * sizeof(uint64_t) > e->size)
 		return -EBADMSG;
 	numbers = p + e->size - head.orders * sizeof(uint64_t);
-	/* A poll takes its place at its return, every other call at its entry. */
 	if (head.orders)
-		memcpy(&s->key, is_poll(what) ? p + e->size - sizeof(s->key) : numbers,
+		memcpy(&s->key, is_wait(what) ? p + e->size - sizeof(s->key) : numbers,
 		       sizeof(s->key));
 	s->call = (struct sr_log_call){
 	    .what = head.error == -1 ? SR_WHAT_NOTHING : what, /* cancelled: no results */

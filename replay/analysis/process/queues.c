@@ -194,6 +194,7 @@ int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 			return -ENOMEM;
 		break;
 	case SR_WHAT_CM_CREATE_QP:
+	case SR_WHAT_CM_CREATE_QP_EX:
 		if (sr_log_get_cm(c, &cm) && cm.qp &&
 		    !add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0))
 			return -ENOMEM;

@@ -90,7 +90,20 @@ static uint32_t spent_at(uint64_t addr)
 	return (uint32_t)((addr / 8 * 0x9e3779b97f4a7c15ull >> 40) % SR_SPENT);
 }
 
-static bool is_spent(const struct sr_search *x, uint64_t addr, uint32_t n,
+/* Of the same bytes those that the sample changed: a write may bring its others later. */
+static uint8_t changed_bits(const struct sr_sample *k, uint64_t addr, uint32_t n)
+{
+	uint64_t at = addr - k->l.addr;
+	uint8_t bits = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (k->before[at + i] != k->bytes[at + i])
+			bits |= bits_of(addr + i, 1);
+	return bits;
+}
+
+/* Has the write, or a later one by the same writer, brought one of these bytes of the word already? */
+static bool is_spent(const struct sr_search *x, uint64_t addr, uint8_t bits,
 		     const struct sr_group_origin *o)
 {
 	const struct sr_spent *s = &x->spent[spent_at(addr)];
@@ -99,7 +112,7 @@ static bool is_spent(const struct sr_search *x, uint64_t addr, uint32_t n,
 		return false;
 	if (o->tick != s->tick)
 		return o->tick < s->tick;
-	return o->request < s->request || (o->request == s->request && s->bytes & bits_of(addr, n));
+	return o->request < s->request || (o->request == s->request && s->bytes & bits);
 }
 
 void sr_search_spend(struct sr_search *x, uint64_t addr, uint32_t n,
@@ -134,7 +147,7 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 	if (!n || w->kind == SR_GROUP_UNSEEN || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
 		return false;
 	/* A change that was sampled came from others. */
-	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, b->addr, n, &w->origin)))
+	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, b->addr, changed_bits(k, b->addr, n), &w->origin)))
 		return false;
 	n += (uint32_t)(b->addr - begin);
 	return b->atomics || (at + n <= SR_GROUP_WRITTEN &&
