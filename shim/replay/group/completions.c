@@ -6,7 +6,9 @@
 #include "shim/replay/group/requests.h"
 
 #include "logd/base/opcodes.h"
+#include "logd/base/page.h"
 #include "shim/verbs/objects.h"
+#include "shim/verbs/regions.h"
 
 /* At most so many outstanding receives are checked for memory shared with a receive. */
 #define OTHERS_MAX 1024
@@ -36,7 +38,25 @@ static enum sr_sharing sharing(const struct sr_recv_queue *q, uint64_t addr, uin
 	return found;
 }
 
-/* Does the memory of the receive hold the bytes of the channel's message? */
+/* Of a page with exposed memory all bytes are recorded when they are sampled, unless it is partial. */
+static bool is_exposed(uint64_t addr, uint32_t n)
+{
+	const void *p = (const void *)(uintptr_t)addr;
+
+	return sr_regions_on && n && sr_exposed_touches(p, n) && !sr_exposed_is_partial(p);
+}
+
+/* How many bytes from addr on are alike in that: up to the end of the page, where some memory is exposed. */
+static uint32_t alike(uint64_t addr, uint32_t n)
+{
+	uint32_t left = PAGE - (uint32_t)(addr % PAGE);
+
+	if (!sr_regions_on || !sr_exposed_touches((const void *)(uintptr_t)addr, n))
+		return n;
+	return n < left ? n : left;
+}
+
+/* Does the memory of the receive hold the bytes of the channel's message, as far as the program knows? */
 static bool holds(const struct sr_request_qp *q, const struct sr_group_channel *in,
 		  const struct sr_request *r, const struct sr_group_message *m)
 {
@@ -44,13 +64,15 @@ static bool holds(const struct sr_request_qp *q, const struct sr_group_channel *
 
 	for (uint32_t i = 0; i < r->num_sge && from < m->length; i++) {
 		const struct ibv_sge *s = &r->sge[i];
+		uint32_t left = s->length < m->length - from ? s->length : m->length - from;
 		struct sr_value v = {.addr = s->addr};
 
-		v.length = s->length < m->length - from ? s->length : m->length - from;
-		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
-		if (v.bytes && !sr_value_is_sent(&v, in, m, from))
-			return false;
-		from += v.length;
+		for (; left; left -= v.length, from += v.length, v.addr += v.length) {
+			v.length = alike(v.addr, left);
+			v.bytes = sr_mr_memory(q->qp->context, s->lkey, v.addr, v.length);
+			if (v.bytes && !is_exposed(v.addr, v.length) && !sr_value_is_sent(&v, in, m, from))
+				return false;
+		}
 	}
 	return from == m->length;
 }
@@ -74,24 +96,54 @@ static struct sr_request *find_shared(const struct sr_recv_queue *from,
 	return (struct sr_request *)(r ? r : first);
 }
 
+/*
+ * Memory that peers may write holds what the program has found there so far.  A message is in it when a
+ * load finds it, so until then it is one more write by its sender.
+ */
+static void land(const struct sr_group_channel *in, const struct sr_group_message *m, uint32_t from,
+		 uint64_t addr, uint32_t n)
+{
+	static uint8_t bytes[PAGE]; /* sr_group_lock guards it */
+	struct sr_piece piece = {.p = bytes};
+
+	for (uint32_t at = 0; at < n; at += piece.length) {
+		piece.length = n - at < PAGE ? n - at : PAGE;
+		sr_channel_bytes(in, m, from + at, bytes, piece.length);
+		sr_history_add(sr_group_self, &m->origin, SR_GROUP_BYTES, addr + at, NULL, &piece, 1);
+	}
+}
+
+/* The bytes are in memory now, from the message or, without one, from outside. */
+static void enter(const struct sr_value *v, struct sr_request_qp *q, struct sr_group_channel *in,
+		  const struct sr_group_message *m, uint32_t from)
+{
+	if (m)
+		sr_value_received(v, in, m, from, sharing(sr_request_receives(q), v->addr, v->length));
+	else
+		sr_value_from_outside(v);
+}
+
 static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 			     struct sr_group_channel *in, const struct sr_request *r,
 			     uint32_t length, const struct sr_group_message *m)
 {
-	const struct sr_recv_queue *others = sr_request_receives(q);
 	uint32_t from = 0;
 
 	for (uint32_t i = 0; i < r->num_sge && from < length; i++) {
 		const struct ibv_sge *s = &r->sge[i];
+		uint32_t left = s->length < length - from ? s->length : length - from;
 		struct sr_value v = {.t = t, .addr = s->addr};
 
-		v.length = s->length < length - from ? s->length : length - from;
-		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, v.length);
-		if (v.bytes && v.length && m)
-			sr_value_received(&v, in, m, from, sharing(others, v.addr, v.length));
-		else if (v.bytes && v.length)
-			sr_value_from_outside(&v);
-		from += v.length;
+		for (; left; left -= v.length, from += v.length, v.addr += v.length) {
+			v.length = alike(v.addr, left);
+			v.bytes = sr_mr_memory(q->qp->context, s->lkey, v.addr, v.length);
+			if (!v.bytes)
+				continue;
+			if (!is_exposed(v.addr, v.length))
+				enter(&v, q, in, m, from);
+			else if (m)
+				land(in, m, from, v.addr, v.length);
+		}
 	}
 }
 
@@ -260,6 +312,9 @@ static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_requ
 		struct sr_value v = {.t = t, .addr = s->addr, .length = s->length};
 
 		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, s->length);
+		/* What was fetched into exposed memory enters when a load finds it. */
+		if (is_exposed(s->addr, s->length))
+			v.bytes = NULL;
 		if (v.bytes && v.length && q->peer >= 0)
 			sr_value_fetched(&v, (uint32_t)q->peer, remote, &r->origin);
 		else if (v.bytes && v.length)

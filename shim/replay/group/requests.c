@@ -111,6 +111,29 @@ static void forget(struct ibv_qp *p)
 	sr_free(q);
 }
 
+/* Both directions to the queue pair's peer. */
+struct connection {
+	int32_t peer; /* member, or -1 */
+	struct sr_group_channel *out, *in;
+};
+
+static void set_connection(struct sr_request_qp *q, const struct connection *c)
+{
+	q->peer = c->peer;
+	q->out = c->out;
+	q->in = c->in;
+	q->received = 0;
+}
+
+/*
+ * The connection that the thread's next call makes.  librdmacm knows the peer before it creates the
+ * queue pair, so that this call may be the one that creates it.
+ */
+static __thread struct {
+	struct ibv_qp *qp; /* NULL: none */
+	struct connection connection;
+} announced SR_INITIAL_EXEC;
+
 static void create(struct ibv_qp *p, bool sig_all)
 {
 	struct sr_request_qp *q;
@@ -119,8 +142,11 @@ static void create(struct ibv_qp *p, bool sig_all)
 		return;
 	forget(p); /* an earlier one at this address, whose destruction the shim did not see */
 	q = sr_request_qp(p);
-	if (q)
-		q->sig_all = sig_all;
+	if (!q)
+		return;
+	q->sig_all = sig_all;
+	if (announced.qp == p)
+		set_connection(q, &announced.connection);
 }
 
 struct sr_recv_queue *sr_request_receives(struct sr_request_qp *q)
@@ -164,33 +190,54 @@ static uint32_t connections_before(const struct sr_group_peer *p)
 	return (uint32_t)before;
 }
 
-void sr_requests_peer(const struct sr_group_peer *p)
+static struct connection connection_to(const struct sr_group_peer *p)
 {
-	struct ibv_qp *qp = (struct ibv_qp *)(uintptr_t)p->qp;
-	struct sr_request_qp *q =
-	    sr_heap_in_library_arena(qp, sizeof(*qp)) ? sr_request_qp(qp) : NULL;
 	struct sr_group_key key = {.generation = 0};
+	struct connection c = {.peer = -1};
 
-	if (!q)
-		return;
-	q->peer = p->peer;
-	if (p->peer < 0 || (uint32_t)p->peer >= sr_group_memory->members) {
-		q->peer = -1;
-		q->in = q->out = NULL;
-		return;
-	}
+	if (p->peer < 0 || (uint32_t)p->peer >= sr_group_memory->members)
+		return c;
+	c.peer = p->peer;
 	key.generation = connections_before(p);
 	key.from = (int32_t)sr_group_self;
 	key.to = p->peer;
 	key.from_qp = p->qp_num;
 	key.to_qp = p->peer_qp_num;
-	q->out = sr_channel(&key);
+	c.out = sr_channel(&key);
 	key.from = p->peer;
 	key.to = (int32_t)sr_group_self;
 	key.from_qp = p->peer_qp_num;
 	key.to_qp = p->qp_num;
-	q->in = sr_channel(&key);
-	q->received = 0;
+	c.in = sr_channel(&key);
+	return c;
+}
+
+void sr_requests_peer(const struct sr_group_peer *p)
+{
+	struct ibv_qp *qp = (struct ibv_qp *)(uintptr_t)p->qp;
+	struct sr_request_qp *q = sr_map_get(&by_address, (uintptr_t)qp);
+
+	announced.qp = qp;
+	announced.connection = connection_to(p);
+	if (q)
+		set_connection(q, &announced.connection);
+}
+
+/*
+ * The call is over: what it announced exists now, whoever created it.  Another thread may have done so
+ * since, as a call that waits announces it at its entry.
+ */
+static void meet_announced(void)
+{
+	struct ibv_qp *qp = announced.qp;
+	struct sr_request_qp *q;
+
+	announced.qp = NULL;
+	if (!qp || !sr_heap_in_library_arena(qp, sizeof(*qp)))
+		return;
+	q = sr_request_qp(qp);
+	if (q && (q->in != announced.connection.in || q->out != announced.connection.out))
+		set_connection(q, &announced.connection);
 }
 
 /* -------------------------------------------------------------------- calls */
@@ -306,6 +353,25 @@ static void modify(const uint64_t *a)
 		reset((void *)a[0]);
 }
 
+/* An active end point has its queue pair at once; a passive one lends its attributes to those of its requests. */
+static struct sr_map signals_all; /* by rdma_cm_id: was sq_sig_all asked for? */
+
+static void create_end_point(struct rdma_cm_id *id, const struct ibv_qp_init_attr *attr)
+{
+	bool all = attr && attr->sq_sig_all;
+	void *old;
+
+	sr_map_take(&signals_all, (uintptr_t)id);
+	if (all)
+		sr_map_put(&signals_all, (uintptr_t)id, id, &old);
+	create(id->qp, all);
+}
+
+static void create_like(struct rdma_cm_id *id, const struct rdma_cm_id *listening)
+{
+	create(id->qp, sr_map_get(&signals_all, (uintptr_t)listening));
+}
+
 /* Handles calls that create, modify or destroy queue pairs.  Returns false for other calls. */
 static bool queue_pair_call(enum sr_call_number n, const uint64_t *a, uint64_t result)
 {
@@ -323,6 +389,14 @@ static bool queue_pair_call(enum sr_call_number n, const uint64_t *a, uint64_t r
 	case SR_CALL_rdma_create_qp_ex:
 		if ((int)result == 0)
 			create(qp_of_id(a[0]), ((struct ibv_qp_init_attr_ex *)a[1])->sq_sig_all);
+		return true;
+	case SR_CALL_rdma_create_ep:
+		if ((int)result == 0)
+			create_end_point(*(struct rdma_cm_id **)a[0], (void *)a[3]);
+		return true;
+	case SR_CALL_rdma_get_request:
+		if ((int)result == 0)
+			create_like(*(struct rdma_cm_id **)a[1], (void *)a[0]);
 		return true;
 	case SR_CALL_ibv_modify_qp:
 		if ((int)result == 0)
@@ -351,14 +425,12 @@ static void post_receives(struct sr_thread *t, struct sr_recv_queue *to, const u
 	sr_request_post_receives(t, to, (void *)a[1], status ? *(struct ibv_recv_wr **)a[2] : NULL);
 }
 
-void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
-		      uint64_t result)
+static void request_call(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
+			 uint64_t result)
 {
 	int status = (int)result;
 	struct sr_request_qp *q;
 
-	if (queue_pair_call(n, a, result))
-		return;
 	switch (n) {
 	case SR_CALL_post_send:
 		sr_request_post_send(t, a, status);
@@ -398,4 +470,12 @@ void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t
 	default:
 		sr_request_build(n, a);
 	}
+}
+
+void sr_requests_call(struct sr_thread *t, enum sr_call_number n, const uint64_t *a,
+		      uint64_t result)
+{
+	if (!queue_pair_call(n, a, result))
+		request_call(t, n, a, result);
+	meet_announced();
 }

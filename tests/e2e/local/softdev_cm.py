@@ -5,10 +5,12 @@
     softdev_cm.py [NAME...]
 
 Each case of tests/programs/softdev_cm runs bare.  Then tests/programs/rdmacm, which calls all of librdmacm
-with both ends in one process, and pairs of rdma-core's programs run bare, and recorded; both sides replay.
+with both ends in one process, and pairs of rdma-core's, libfabric's and perftest's programs run bare, and recorded;
+both sides replay, alone and as a group, in which nothing that came over their connections is "from outside".
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -16,7 +18,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from cases import names_of
-from harness import BUILD, SREPLAY, Tap, first_difference, kill_group, read, replay, run, start
+from harness import BUILD, SREPLAY, Tap, first_difference, kill_group, read, replay, run, start, wait_for_listener
 
 BUILD = os.path.realpath(BUILD)
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
@@ -31,6 +33,10 @@ PAIRS = {
     "rping-own-qp": ("rping -s -q -C 3 -a " + ADDRESS, "rping -c -q -C 3 -v -a " + ADDRESS),
     "udaddy": ("udaddy -b " + ADDRESS, "udaddy -s " + ADDRESS),
     "rdma-server": ("rdma_server", "rdma_client -s " + ADDRESS),
+    "ucmatose": ("ucmatose -C 4 -b " + ADDRESS, "ucmatose -C 4 -s " + ADDRESS),
+    "fi-msg": ("fi_pingpong -p verbs -e msg -I 20 -S 64", "fi_pingpong -p verbs -e msg -I 20 -S 64 " + ADDRESS),
+    "fi-rdm": ("fi_pingpong -p verbs;ofi_rxm -e rdm -I 5 -S 64", "fi_pingpong -p verbs;ofi_rxm -e rdm -I 5 -S 64 " + ADDRESS),
+    "perftest": ("ib_send_lat -R -d soft0 -x 1 -F -n 100", "ib_send_lat -R -d soft0 -x 1 -F -n 100 " + ADDRESS),
     "rstream": ("rstream -T b -T r -S 1000 -C 20 -I 10 -b " + ADDRESS, "rstream -T b -T r -S 1000 -C 20 -I 10 -s " + ADDRESS),
 }
 
@@ -43,9 +49,18 @@ def fabric():
     return "@softdev-cm/%016x/" % n
 
 
-def wait_for_server(process):
+# They meet by TCP first.
+PORTS = {"fi_pingpong": 47592}
+# Of datagrams, and in rsockets, nothing is compared.
+UNCOMPARED = ("udaddy", "rstream")
+
+
+def wait_for_server(name, process):
     """Until it listens: the kernel's table of UNIX sockets shows its port."""
     end = time.time() + SECONDS
+    if name in PORTS:
+        wait_for_listener(PORTS[name], process, SECONDS)
+        return
     while time.time() < end and process.poll() is None:
         with open("/proc/net/unix") as f:
             if any(fabric() in line and line.split()[3] == "00010000" for line in f):
@@ -53,12 +68,12 @@ def wait_for_server(process):
         time.sleep(0.01)
 
 
-def run_pair(commands, base):
+def run_pair(program, commands, base):
     """The exit status of each, and '' or what they said."""
     processes, outputs = [], []
     for side, command in enumerate(commands):
         if side:
-            wait_for_server(processes[0])
+            wait_for_server(program, processes[0])
         outputs += ["%s.%d.out" % (base, side), "%s.%d.err" % (base, side)]
         processes.append(start(command, open(outputs[-2], "wb"), open(outputs[-1], "wb")))
     result = []
@@ -72,7 +87,7 @@ def run_pair(commands, base):
 
 
 def recording(trace, rank, command):
-    return [SREPLAY, "record", "-o", trace, "--rank", str(rank), "--"] + command
+    return [SREPLAY, "record", "-o", trace, "--rank", str(rank), "--group", "0,1", "--"] + command
 
 
 def replay_problem(trace, rank, output):
@@ -83,19 +98,33 @@ def replay_problem(trace, rank, output):
     return ""
 
 
+def group_problem(trace, compared):
+    """'' if both ranks replay together, and what came from the other is known to."""
+    status, out, err = run([SREPLAY, "replay", trace], SECONDS)
+    entered = [tuple(map(int, n)) for n in re.findall(r"(\d+) bytes entered from the group, (\d+) from outside", err)]
+    if status or "all 2 ranks ended as recorded" not in err:
+        return "exit status %s\n%s" % (status, err)
+    if compared and (len(entered) != 2 or any(not group or outside for group, outside in entered)):
+        return "entered: %s\n%s" % (entered, err)
+    return ""
+
+
 def check_pair(tap, name, directory):
     commands = [command.split() for command in PAIRS[name]]
     if not shutil.which(commands[0][0]):
         tap.ok(True, "%s # SKIP it is not installed" % name)
         return
     base = os.path.join(directory, name)
-    result, said = run_pair(commands, base)
+    result, said = run_pair(commands[0][0], commands, base)
     tap.ok(result == [0, 0], "%s: runs" % name, "%s\n%s" % (result, said))
-    result, said = run_pair([recording(base + ".srec", rank, c) for rank, c in enumerate(commands)], base)
+    result, said = run_pair(commands[0][0], [recording(base + ".srec", rank, c) for rank, c in enumerate(commands)], base)
     tap.ok(result == [0, 0], "%s: is recorded" % name, "%s\n%s" % (result, said))
     for rank in range(2):
         problem = replay_problem(base + ".srec", rank, read("%s.%d.out" % (base, rank)))
         tap.ok(not problem, "%s: rank %d replays" % (name, rank), problem)
+    problem = group_problem(base + ".srec", name not in UNCOMPARED)
+    tap.ok(not problem, "%s: both replay together%s" % (name, "" if name in UNCOMPARED else ", and nothing is from outside"),
+           problem)
 
 
 def check_all_calls(tap, directory):
