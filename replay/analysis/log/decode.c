@@ -257,24 +257,22 @@ static bool see_created_qp(const struct sr_log_call *c, struct sr_cursor *out, s
 			   struct sr_log_cm *v)
 {
 	struct sr_cursor at = cursor(c->in, c->in_size);
-	struct sr_in_rdma_create_qp in;
+	struct sr_in_rdma_create_qp plain;
+	struct sr_in_rdma_create_qp_ex extended;
+	uint64_t id;
 
-	sr_get_in_rdma_create_qp(&at, &in);
-	if (in.has_attr)
-		v->sig_all = in.attr.sq_sig_all != 0;
-	return !at.bad && get_shown(out, s) && see_id(s, pointer(in.id), v);
-}
-
-static bool see_created_qp_ex(const struct sr_log_call *c, struct sr_cursor *out, struct shown *s,
-			      struct sr_log_cm *v)
-{
-	struct sr_cursor at = cursor(c->in, c->in_size);
-	struct sr_in_rdma_create_qp_ex in;
-
-	sr_get_in_rdma_create_qp_ex(&at, &in);
-	if (in.has_attr)
-		v->sig_all = in.attr.sq_sig_all != 0;
-	return !at.bad && get_shown(out, s) && see_id(s, pointer(in.id), v);
+	if (c->what == SR_WHAT_CM_CREATE_QP_EX) {
+		sr_get_in_rdma_create_qp_ex(&at, &extended);
+		id = extended.id;
+		if (extended.has_attr)
+			v->sig_all = extended.attr.sq_sig_all != 0;
+	} else {
+		sr_get_in_rdma_create_qp(&at, &plain);
+		id = plain.id;
+		if (plain.has_attr)
+			v->sig_all = plain.attr.sq_sig_all != 0;
+	}
+	return !at.bad && get_shown(out, s) && see_id(s, pointer(id), v);
 }
 
 bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v)
@@ -287,9 +285,8 @@ bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v)
 	case SR_WHAT_CM_EVENT:
 		return see_returned_event(&out, &s, v);
 	case SR_WHAT_CM_CREATE_QP:
-		return see_created_qp(c, &out, &s, v);
 	case SR_WHAT_CM_CREATE_QP_EX:
-		return see_created_qp_ex(c, &out, &s, v);
+		return see_created_qp(c, &out, &s, v);
 	case SR_WHAT_CM_CREATE_EP:
 		return see_made_id(&out, &s, v);
 	case SR_WHAT_CM_REQUEST:

@@ -103,7 +103,7 @@ static uint8_t changed_bits(const struct sr_sample *k, uint64_t addr, uint32_t n
 }
 
 /* Has the write, or a later one by the same writer, brought one of these bytes of the word already? */
-static bool is_spent(const struct sr_search *x, uint64_t addr, uint8_t bits,
+static bool is_spent(const struct sr_search *x, const struct sr_sample *k, uint64_t addr, uint32_t n,
 		     const struct sr_group_origin *o)
 {
 	const struct sr_spent *s = &x->spent[spent_at(addr)];
@@ -112,7 +112,9 @@ static bool is_spent(const struct sr_search *x, uint64_t addr, uint8_t bits,
 		return false;
 	if (o->tick != s->tick)
 		return o->tick < s->tick;
-	return o->request < s->request || (o->request == s->request && s->bytes & bits);
+	if (o->request != s->request)
+		return o->request < s->request;
+	return s->bytes & changed_bits(k, addr, n);
 }
 
 void sr_search_spend(struct sr_search *x, uint64_t addr, uint32_t n,
@@ -147,7 +149,7 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 	if (!n || w->kind == SR_GROUP_UNSEEN || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
 		return false;
 	/* A change that was sampled came from others. */
-	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, b->addr, changed_bits(k, b->addr, n), &w->origin)))
+	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, k, b->addr, n, &w->origin)))
 		return false;
 	n += (uint32_t)(b->addr - begin);
 	return b->atomics || (at + n <= SR_GROUP_WRITTEN &&

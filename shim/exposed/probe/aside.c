@@ -22,7 +22,6 @@ struct aside {
 	uint8_t pad[2048 - 64];
 	_Alignas(64) char copy[64];
 	bool under_way;
-	bool unseen;
 	uint64_t mask;
 	uint64_t gs;
 	uintptr_t next;
@@ -148,16 +147,10 @@ bool aside_begin(ucontext_t *uc, const struct insn *insn, bool unseen)
 	a = the_page();
 	if (!a || a->under_way || !write_stub(a, probes_code_at((uintptr_t)g[REG_RIP]), insn))
 		return false;
-	a->unseen = unseen;
 	a->next = (uintptr_t)g[REG_RIP] + insn->length;
 	read_operand(insn, a->copy, unseen);
 	enter_stub(a, uc);
 	return true;
-}
-
-bool aside_is_unseen(void)
-{
-	return exposed_self.aside->unseen;
 }
 
 bool aside_ended(const ucontext_t *uc)

@@ -24,9 +24,6 @@ bool aside_ended(const ucontext_t *uc);
 /* Is the thread in it? */
 bool aside_goes_on(void);
 
-/* Was nothing recorded? */
-bool aside_is_unseen(void);
-
 /* The thread goes on behind the original. */
 void aside_end(ucontext_t *uc);
 

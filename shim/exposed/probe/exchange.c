@@ -19,7 +19,6 @@ enum visibility {
 
 /* The aligned word around an operand, which can be compared and exchanged. */
 struct word {
-	uintptr_t begin;
 	unsigned int size, at; /* at: the operand, in it */
 	_Alignas(16) uint8_t before[16], after[16];
 };
@@ -32,7 +31,7 @@ static unsigned int word_of(uintptr_t address, unsigned int size)
 	return !(address & 15) && size == 16 ? 16 : 0;
 }
 
-#define STATUS_FLAGS "$0x8d5" /* CF, PF, AF, ZF, SF, OF: others are no result of such instructions */
+#define STATUS_FLAGS "0x8d5" /* CF, PF, AF, ZF, SF, OF: others are no result of such instructions */
 
 /*
  * Calls the code with the general registers of g, but for the stack pointer, and with its flags; puts what they are
@@ -51,7 +50,7 @@ __asm__(".text\n"
 	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n"
 	"	push %rdi\n	push %rsi\n"
 	"	mov 136(%rdi), %rax\n"
-	"	and " STATUS_FLAGS ", %eax\n"
+	"	and $" STATUS_FLAGS ", %eax\n"
 	"	push %rax\n"
 	"	popfq\n"
 	"	mov (%rdi), %r8\n	mov 8(%rdi), %r9\n	mov 16(%rdi), %r10\n	mov 24(%rdi), %r11\n"
@@ -68,8 +67,8 @@ __asm__(".text\n"
 	"	pop 64(%rdi)\n"
 	"	pushfq\n"
 	"	pop %rax\n"
-	"	and " STATUS_FLAGS ", %eax\n"
-	"	andq $~0x8d5, 136(%rdi)\n"
+	"	and $" STATUS_FLAGS ", %eax\n"
+	"	andq $~" STATUS_FLAGS ", 136(%rdi)\n"
 	"	or %rax, 136(%rdi)\n"
 	"	add $16, %rsp\n"
 	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n"

@@ -56,25 +56,47 @@ static uint32_t alike(uint64_t addr, uint32_t n)
 	return n < left ? n : left;
 }
 
+/* A walk over the pieces of a request's scatter list that are alike, as far as `length` bytes go. */
+struct walk {
+	const struct sr_request_qp *q;
+	const struct sr_request *r;
+	uint32_t length;
+	uint32_t from; /* of those, before the piece at hand */
+	uint32_t done; /* of those, with it */
+	uint32_t element, in_element;
+};
+
+/* The next piece; without bytes where no region of the program has it.  False: there is none. */
+static bool next_piece(struct walk *w, struct sr_value *v)
+{
+	const struct ibv_sge *s = &w->r->sge[w->element];
+	uint32_t left = w->length - w->done;
+
+	for (; w->element < w->r->num_sge && w->in_element == s->length; s++, w->element++)
+		w->in_element = 0;
+	if (w->element == w->r->num_sge || !left)
+		return false;
+	v->addr = s->addr + w->in_element;
+	v->length = s->length - w->in_element < left ? s->length - w->in_element : left;
+	v->length = alike(v->addr, v->length);
+	v->bytes = sr_mr_memory(w->q->qp->context, s->lkey, v->addr, v->length);
+	w->from = w->done;
+	w->done += v->length;
+	w->in_element += v->length;
+	return true;
+}
+
 /* Does the memory of the receive hold the bytes of the channel's message, as far as the program knows? */
 static bool holds(const struct sr_request_qp *q, const struct sr_group_channel *in,
 		  const struct sr_request *r, const struct sr_group_message *m)
 {
-	uint32_t from = 0;
+	struct walk w = {.q = q, .r = r, .length = m->length};
+	struct sr_value v = {.t = NULL};
 
-	for (uint32_t i = 0; i < r->num_sge && from < m->length; i++) {
-		const struct ibv_sge *s = &r->sge[i];
-		uint32_t left = s->length < m->length - from ? s->length : m->length - from;
-		struct sr_value v = {.addr = s->addr};
-
-		for (; left; left -= v.length, from += v.length, v.addr += v.length) {
-			v.length = alike(v.addr, left);
-			v.bytes = sr_mr_memory(q->qp->context, s->lkey, v.addr, v.length);
-			if (v.bytes && !is_exposed(v.addr, v.length) && !sr_value_is_sent(&v, in, m, from))
-				return false;
-		}
-	}
-	return from == m->length;
+	while (next_piece(&w, &v))
+		if (v.bytes && !is_exposed(v.addr, v.length) && !sr_value_is_sent(&v, in, m, w.from))
+			return false;
+	return w.done == m->length;
 }
 
 /*
@@ -127,23 +149,14 @@ static void compare_received(struct sr_thread *t, struct sr_request_qp *q,
 			     struct sr_group_channel *in, const struct sr_request *r,
 			     uint32_t length, const struct sr_group_message *m)
 {
-	uint32_t from = 0;
+	struct walk w = {.q = q, .r = r, .length = length};
+	struct sr_value v = {.t = t};
 
-	for (uint32_t i = 0; i < r->num_sge && from < length; i++) {
-		const struct ibv_sge *s = &r->sge[i];
-		uint32_t left = s->length < length - from ? s->length : length - from;
-		struct sr_value v = {.t = t, .addr = s->addr};
-
-		for (; left; left -= v.length, from += v.length, v.addr += v.length) {
-			v.length = alike(v.addr, left);
-			v.bytes = sr_mr_memory(q->qp->context, s->lkey, v.addr, v.length);
-			if (!v.bytes)
-				continue;
-			if (!is_exposed(v.addr, v.length))
-				enter(&v, q, in, m, from);
-			else if (m)
-				land(in, m, from, v.addr, v.length);
-		}
+	while (next_piece(&w, &v)) {
+		if (v.bytes && !is_exposed(v.addr, v.length))
+			enter(&v, q, in, m, w.from);
+		else if (v.bytes && m)
+			land(in, m, w.from, v.addr, v.length);
 	}
 }
 
@@ -288,40 +301,41 @@ static void resolve(const struct sr_request_qp *q, const struct sr_request *r, c
 		sr_transfer_atomic(q->out, &a);
 }
 
+static uint32_t list_length(const struct sr_request *r)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < r->num_sge; i++)
+		length += r->sge[i].length;
+	return length;
+}
+
 /*
  * The proxy makes a READ again only when it completes: by then everything that it has to follow
  * has happened.
  */
 static void read_again(const struct sr_request_qp *q, const struct sr_request *r)
 {
-	uint32_t length = 0;
-
-	for (uint32_t i = 0; i < r->num_sge; i++)
-		length += r->sge[i].length;
 	if (r->opcode == IBV_WR_RDMA_READ && q->peer >= 0 && sr_request_is_transferred(q))
-		sr_transfer_read(q->out, r->remote_addr, length);
+		sr_transfer_read(q->out, r->remote_addr, list_length(r));
 }
 
 static void fetched(struct sr_thread *t, struct sr_request_qp *q, struct sr_request *r)
 {
-	uint64_t remote = r->remote_addr;
+	struct walk w = {.q = q, .r = r, .length = list_length(r)};
+	struct sr_value v = {.t = t};
 
 	read_again(q, r);
-	for (uint32_t i = 0; i < r->num_sge; i++) {
-		const struct ibv_sge *s = &r->sge[i];
-		struct sr_value v = {.t = t, .addr = s->addr, .length = s->length};
-
-		v.bytes = sr_mr_memory(q->qp->context, s->lkey, s->addr, s->length);
+	while (next_piece(&w, &v)) {
 		/* What was fetched into exposed memory enters when a load finds it. */
-		if (is_exposed(s->addr, s->length))
-			v.bytes = NULL;
-		if (v.bytes && v.length && q->peer >= 0)
-			sr_value_fetched(&v, (uint32_t)q->peer, remote, &r->origin);
-		else if (v.bytes && v.length)
+		if (!v.bytes || is_exposed(v.addr, v.length))
+			continue;
+		if (q->peer >= 0)
+			sr_value_fetched(&v, (uint32_t)q->peer, r->remote_addr + w.from, &r->origin);
+		else
 			sr_value_from_outside(&v);
-		if (i == 0 && v.bytes && v.length >= sizeof(uint64_t) && r->change)
+		if (!w.from && v.length >= sizeof(uint64_t) && r->change)
 			resolve(q, r, v.bytes);
-		remote += s->length;
 	}
 }
 

@@ -111,29 +111,6 @@ static void forget(struct ibv_qp *p)
 	sr_free(q);
 }
 
-/* Both directions to the queue pair's peer. */
-struct connection {
-	int32_t peer; /* member, or -1 */
-	struct sr_group_channel *out, *in;
-};
-
-static void set_connection(struct sr_request_qp *q, const struct connection *c)
-{
-	q->peer = c->peer;
-	q->out = c->out;
-	q->in = c->in;
-	q->received = 0;
-}
-
-/*
- * The connection that the thread's next call makes.  librdmacm knows the peer before it creates the
- * queue pair, so that this call may be the one that creates it.
- */
-static __thread struct {
-	struct ibv_qp *qp; /* NULL: none */
-	struct connection connection;
-} announced SR_INITIAL_EXEC;
-
 static void create(struct ibv_qp *p, bool sig_all)
 {
 	struct sr_request_qp *q;
@@ -142,11 +119,8 @@ static void create(struct ibv_qp *p, bool sig_all)
 		return;
 	forget(p); /* an earlier one at this address, whose destruction the shim did not see */
 	q = sr_request_qp(p);
-	if (!q)
-		return;
-	q->sig_all = sig_all;
-	if (announced.qp == p)
-		set_connection(q, &announced.connection);
+	if (q)
+		q->sig_all = sig_all;
 }
 
 struct sr_recv_queue *sr_request_receives(struct sr_request_qp *q)
@@ -172,6 +146,30 @@ struct sr_recv_queue *sr_request_receives_of_shared(struct ibv_srq *srq)
 
 	return sr_request_receives(&q);
 }
+
+/* Both directions to the queue pair's peer. */
+struct connection {
+	int32_t peer; /* member, or -1 */
+	struct sr_group_channel *out, *in;
+};
+
+static void set_connection(struct sr_request_qp *q, const struct connection *c)
+{
+	q->peer = c->peer;
+	q->out = c->out;
+	q->in = c->in;
+	q->received = 0;
+}
+
+/*
+ * The connection that the thread's call makes.  It holds from the call's entry on, as another thread may
+ * use it while the call waits, and is looked after at its end (meet_announced): librdmacm knows the peer
+ * before it creates the queue pair, so that this call may be the one that creates it.
+ */
+static __thread struct {
+	struct ibv_qp *qp; /* NULL: none */
+	struct connection connection;
+} announced SR_INITIAL_EXEC;
 
 /*
  * How often these two queue pairs were connected to each other before.  Both ends count alike: a

@@ -406,6 +406,16 @@ static void forked(void)
 	CHECK(memory[0] == '0', "%c is here", memory[0]);
 }
 
+/* Rank 1 has a receive, and asks for an event when it completes. */
+static void await_message(void)
+{
+	if (rank) {
+		post_receive(0, 64);
+		ibv_req_notify_cq(cq, 0);
+	}
+	meet();
+}
+
 /* A sleeping process is woken by the channel's descriptor. */
 static void woken(void)
 {
@@ -415,11 +425,7 @@ static void woken(void)
 
 	connect_ranks(IBV_QPT_RC, 7);
 	for (int i = 0; i < 20; i++) {
-		if (rank) {
-			post_receive(0, 64);
-			ibv_req_notify_cq(cq, 0);
-		}
-		meet();
+		await_message();
 		if (!rank) {
 			post(IBV_WR_SEND, 0, 8, IBV_SEND_SIGNALED);
 		} else {
@@ -440,11 +446,7 @@ static void asleep(void)
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 
 	connect_ranks(IBV_QPT_RC, 7);
-	if (rank) {
-		post_receive(0, 64);
-		ibv_req_notify_cq(cq, 0);
-	}
-	meet();
+	await_message();
 	if (!rank) {
 		post(IBV_WR_SEND, 0, 8, IBV_SEND_SIGNALED);
 		sleep(1);

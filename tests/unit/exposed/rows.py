@@ -15,7 +15,8 @@ SECOND = ["mov (%rcx), %eax", "add (%rcx), %eax", "cmp (%rcx), %eax", "mov %eax,
           "movups %xmm0, (%rcx)", "pcmpeqb (%rcx), %xmm0", "pxor (%rcx), %xmm0", "add %eax, (%rcx)", "imul (%rcx), %eax",
           "mov (%rcx), %al", "movb $3, (%rcx)", "mov (%rcx), %rcx\\n and $0x7f, %ecx", "xor (%rcx), %rax",
           "lock xadd %eax, (%rcx)", "lock cmpxchg %r8d, (%rcx)", "andl $0x7f, (%rcx)", "shll (%rcx)", "lock incl (%rcx)",
-          "sete (%rcx)", "adc %ah, (%rcx)", "btsl $3, (%rcx)", "not %rcx\\n not %rcx\\n notb (%rcx)", "add rows_data+64(%rip), %eax", "mov rows_data+72(%rip), %rax",
+          "sete (%rcx)", "adc %ah, (%rcx)", "btsl $3, (%rcx)", "not %rcx\\n not %rcx\\n notb (%rcx)",
+          "add rows_data+64(%rip), %eax", "mov rows_data+72(%rip), %rax",
           "cmpl $77, rows_data+64(%rip)", "mov rows_data+80(%rip), %cx"]
 THIRD = ["", "mov (%rdx), %eax", "add (%rdx), %eax", "mov %eax, (%rdx)", "movups (%rdx), %xmm0", "add 8(%rdx), %rax",
          "mov %al, (%rdx)"]
