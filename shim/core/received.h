@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * received.h: the bytes that the completions of one poll prove to be in memory.
+ * received.h: the bytes that the completions of one poll prove to be in memory, and those of
+ * requests that ended without success.
  *
  * One value passes from the call to its record: the wrapper of a polling call appends the
  * thread's value to the arguments, the poll lists the pieces (shim/verbs), the codec
@@ -29,9 +30,14 @@ struct sr_poller;
 struct sr_received {
 	struct sr_received_piece *pieces;
 	uint32_t count, room;
-	uint64_t gathered; /* bytes of the current record that were not encoded */
-	struct sr_poller
-	    *poller; /* this thread's entry in polls.h, once it has polled */
+	/*
+	 * How many of the pieces, at the end, belong to requests that ended without success:
+	 * nothing proves that their bytes came from the peer, but some may have.  In the record a
+	 * piece without bytes stands before the first of them.
+	 */
+	uint32_t unproven;
+	uint64_t gathered;        /* bytes of the current record that were not encoded */
+	struct sr_poller *poller; /* this thread's entry in polls.h, once it has polled */
 };
 
 #endif

@@ -9,28 +9,56 @@
 #include "shim/verbs/regions.h"
 #include "shim/verbs/wq.h"
 
+static bool has_room(struct sr_received *r)
+{
+	uint32_t room = r->room ? r->room * 2 : 64;
+	struct sr_received_piece *more;
+
+	if (r->count < r->room)
+		return true;
+	more = sr_alloc(room * sizeof(*more));
+	if (!more)
+		return false;
+	if (r->pieces)
+		memcpy(more, r->pieces, r->count * sizeof(*more));
+	sr_free(r->pieces);
+	r->pieces = more;
+	r->room = room;
+	return true;
+}
+
+static void insert_piece(struct sr_received *r, uint32_t at, void *p, uint32_t length)
+{
+	if (!has_room(r))
+		return;
+	memmove(&r->pieces[at + 1], &r->pieces[at], (r->count - at) * sizeof(*r->pieces));
+	r->pieces[at] = (struct sr_received_piece){.addr = p, .length = length};
+	r->count++;
+}
+
 static void add_piece(struct sr_received *r, void *p, uint32_t length)
 {
-	if (r->count == r->room) {
-		uint32_t room = r->room ? r->room * 2 : 64;
-		struct sr_received_piece *more = sr_alloc(room * sizeof(*more));
-
-		if (!more)
-			return;
-		if (r->pieces)
-			memcpy(more, r->pieces, r->count * sizeof(*more));
-		sr_free(r->pieces);
-		r->pieces = more;
-		r->room = room;
-	}
-	r->pieces[r->count++] = (struct sr_received_piece){.addr = p, .length = length};
+	insert_piece(r, r->count - r->unproven, p, length);
 }
+
+static void add_unproven_piece(struct sr_received *r, void *p, uint32_t length)
+{
+	uint32_t before = r->count;
+
+	if (!r->unproven)
+		insert_piece(r, r->count, NULL, 0);
+	insert_piece(r, r->count, p, length);
+	r->unproven += r->count - before;
+}
+
+typedef void add_function(struct sr_received *r, void *p, uint32_t length);
 
 /*
  * Bytes in exposed regions are recorded when they are sampled, so this function leaves them out.
  * It keeps those on partially registered pages, since they may be unregistered bytes there.
  */
-static void add_outside_of_exposed_regions(struct sr_received *r, char *p, uint32_t length)
+static void add_outside_of_exposed_regions(struct sr_received *r, add_function *add, char *p,
+					   uint32_t length)
 {
 	uint32_t n;
 
@@ -38,12 +66,11 @@ static void add_outside_of_exposed_regions(struct sr_received *r, char *p, uint3
 		n = (uint32_t)(PAGE - (uintptr_t)p % PAGE);
 		n = n < length ? n : length;
 		if (!sr_exposed_touches(p, n) || sr_exposed_is_partial(p))
-			add_piece(r, p, n);
+			add(r, p, n);
 	}
 }
 
-/* The first `length` bytes of the scatter list were written. */
-static void add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t length)
+static void add_list(struct sr_received *r, add_function *add, struct sr_wqe *wqe, uint32_t length)
 {
 	for (uint32_t i = 0; i < wqe->num_sge && length; i++) {
 		struct ibv_sge *sge = &wqe->sge[i];
@@ -52,10 +79,16 @@ static void add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t leng
 
 		length -= n;
 		if (n && p && sr_regions_on && sr_exposed_touches(p, n))
-			add_outside_of_exposed_regions(r, p, n);
+			add_outside_of_exposed_regions(r, add, p, n);
 		else if (n && p)
-			add_piece(r, p, n);
+			add(r, p, n);
 	}
+}
+
+/* The first `length` bytes of the scatter list were written. */
+static void add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t length)
+{
+	add_list(r, add_piece, wqe, length);
 }
 
 static uint32_t whole_list(const struct sr_wqe *wqe)
@@ -65,6 +98,42 @@ static uint32_t whole_list(const struct sr_wqe *wqe)
 	for (uint32_t i = 0; i < wqe->num_sge; i++)
 		length += wqe->sge[i].length;
 	return length;
+}
+
+/*
+ * A request that failed, or was flushed, may have brought bytes all the same: all those of a READ
+ * whose answer came before the queue pair broke, or the first packets of a message.
+ */
+static void add_unproven(struct sr_received *r, struct sr_wqe *wqe)
+{
+	add_list(r, add_unproven_piece, wqe, whole_list(wqe));
+}
+
+void sr_wq_abandon(struct sr_wq *wq, struct sr_received *received)
+{
+	struct sr_send_request *r;
+
+	if (!wq || !wq->ordered)
+		return;
+	sr_lock(&wq->done);
+	for (r = sr_sends_first(&wq->head); r; r = __atomic_load_n(&r->next, __ATOMIC_ACQUIRE))
+		if (((struct sr_wqe *)r)->kind == SR_WQE_FETCH)
+			add_unproven(received, (struct sr_wqe *)r);
+	sr_unlock(&wq->done);
+}
+
+/*
+ * Of the receives that are flushed with a queue pair only the first can have begun: messages come
+ * one after the other.
+ */
+static bool may_have_begun(struct sr_wq *wq, const struct ibv_wc *wc)
+{
+	bool is_first = wq->flushed_qp_num != wc->qp_num;
+
+	if (wc->status != IBV_WC_WR_FLUSH_ERR)
+		return wc->status != IBV_WC_SUCCESS;
+	wq->flushed_qp_num = wc->qp_num;
+	return is_first;
 }
 
 static bool receives_into_list(const struct ibv_wc *wc)
@@ -97,6 +166,8 @@ static inline __attribute__((always_inline)) void ended(void *owner, struct sr_s
 
 	if (wqe->kind == SR_WQE_FETCH && succeeded)
 		add_written(wq->received, wqe, whole_list(wqe));
+	else if (wqe->kind == SR_WQE_FETCH)
+		add_unproven(wq->received, wqe);
 	if (wqe->role == SR_WQE_READER && succeeded)
 		sr_clocks_read(wq->clock);
 }
@@ -175,10 +246,13 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 		return complete_send(wq, wqe, wc);
 	wc->wr_id = wqe->request.wr_id;
 	if (wqe->request.reported)
-		return true; /* twice: not by a device that keeps the rules; it must not be free twice */
+		return true; /* twice: not by a device that keeps the rules; it must not be free
+				twice */
 	wqe->request.reported = true;
 	if (receives_into_list(wc))
 		add_written(wq->received, wqe, wc->byte_len);
+	else if (__builtin_expect(may_have_begun(wq, wc), 0))
+		add_unproven(wq->received, wqe);
 	hand_back(wq, wqe);
 	return true;
 }

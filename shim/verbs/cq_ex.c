@@ -159,7 +159,7 @@ uint64_t sr_invoke_start_poll(const struct sr_call_desc *d, uint64_t *a)
 	int err = (int)sr_real(d, a);
 	bool started = !err && d == &sr_calls[SR_CALL_start_poll];
 
-	received->count = 0;
+	received->count = received->unproven = 0;
 	while (!err && c && !found(cq, c, received))
 		err = (int)sr_real(&sr_calls[SR_CALL_next_poll], a);
 	/* The program does not call end_poll if it got no completion. */

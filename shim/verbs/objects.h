@@ -221,6 +221,12 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
  */
 int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received);
 
+/*
+ * The queue pair is reset or destroyed: lists the memory of outstanding fetches, which may have
+ * brought bytes although no completion will say so.
+ */
+void sr_wq_abandon(struct sr_wq *wq, struct sr_received *received);
+
 /* Completion queues created through the shim; requests of other queues keep their wr_ids. */
 struct sr_cq;
 

@@ -229,10 +229,12 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct ibv_qp *qp = (void *)a[0];
 	struct ibv_qp_attr *attr = (void *)a[1];
+	struct sr_received *received = (void *)a[d->nargs];
 	struct sr_qp *q = sr_qp_find(qp);
 	uint64_t result = modify(d, a, q ? q->clock : NULL);
 	struct sr_wq *next;
 
+	received->count = received->unproven = 0;
 	if ((int)result != 0 || !q || !((int)a[2] & IBV_QP_STATE) ||
 	    attr->qp_state != IBV_QPS_RESET)
 		return result;
@@ -245,6 +247,7 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	q->posted = 0;
 	if (q->sq) {
 		next = sr_wq_create_alike(q->sq);
+		sr_wq_abandon(q->sq, received);
 		sr_wq_retire(q->sq, qp->send_cq);
 		q->sq = next;
 		sr_wq_set_clock(q->sq, q->clock);
@@ -270,8 +273,10 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 	/* Before the real call: as soon as it returns, another thread may get the same address. */
 	struct sr_qp *q = sr_map_take(&sr_qps, (uintptr_t)qp);
 	void *ops = sr_ops_take(qp);
+	struct sr_received *received = (void *)a[d->nargs];
 	uint64_t result = sr_real(d, a);
 
+	received->count = received->unproven = 0;
 	if ((int)result != 0) {
 		if (q)
 			put(qp, q);
@@ -282,6 +287,7 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 	if (q) {
 		sr_wq_set_clock(q->sq, NULL);
 		sr_clocks_remove_qp(q->clock);
+		sr_wq_abandon(q->sq, received);
 		sr_wq_retire(q->sq, send_cq);
 		sr_wq_retire(q->rq, recv_cq);
 		sr_free(q);

@@ -79,7 +79,7 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 {
 	int kept = 0, n, left;
 
-	received->count = 0;
+	received->count = received->unproven = 0;
 	sr_poll_begins(received);
 	/* Removed completions leave room: polls again for the program's completions behind them. */
 	do {

@@ -39,7 +39,8 @@ struct sr_wq {
 	struct sr_received *received; /* of the current poll */
 	struct sr_send_head head;     /* ordered queues only */
 	struct sr_clock_qp *clock;
-	uint64_t passed_count; /* the program's requests that were passed; posters read it */
+	uint32_t flushed_qp_num; /* receives: the queue pair of the last one that was flushed */
+	uint64_t passed_count;   /* the program's requests that were passed; posters read it */
 
 	struct sr_wq *_Atomic next_retired;
 	uint64_t drained_at; /* in epochs of polls, see retired.c */

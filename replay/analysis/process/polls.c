@@ -30,6 +30,24 @@ static struct completion get_completion(struct sr_cursor *c, bool extended)
 	return (struct completion){wc.wr_id, wc.status, wc.opcode, wc.byte_len, wc.qp_num};
 }
 
+/*
+ * How many segments completions prove: a segment without bytes stands before those of requests that
+ * ended without success.
+ */
+static size_t proven(struct sr_cursor *out)
+{
+	size_t n = sr_get_u32(out);
+	struct sr_cursor c = *out;
+	struct sr_wire_segment found;
+
+	for (size_t i = 0; i < n; i++) {
+		sr_get_segment_fields(&c, &found);
+		if (c.bad || !found.addr)
+			return i;
+	}
+	return n;
+}
+
 static bool get_poll(const struct sr_log_call *c, struct poll *v)
 {
 	struct sr_cursor out = {.p = c->out, .end = c->out + c->out_size};
@@ -44,7 +62,7 @@ static bool get_poll(const struct sr_log_call *c, struct poll *v)
 	if (out.bad)
 		return false;
 	if (sr_get_u8(&out))
-		v->segments_n = sr_get_u32(&out);
+		v->segments_n = proven(&out);
 	v->segments = out;
 	return !out.bad;
 }
@@ -60,7 +78,8 @@ struct polling {
  * Reports the next segments, up to `length` bytes, as values of this completion; returns how many
  * bytes there were.  first: where they must begin; 0: anywhere.
  */
-static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t length, uint64_t first)
+static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t length,
+			       uint64_t first)
 {
 	struct process *p = s->p;
 	uint64_t reported = 0, remote = v->remote;

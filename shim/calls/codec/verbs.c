@@ -236,7 +236,7 @@ void sr_deliver_arrived(struct sr_cursor *c, struct sr_received *received)
 		struct sr_wire_segment v;
 
 		sr_get_segment_fields(c, &v);
-		if (!c->bad)
+		if (!c->bad && v.data.n)
 			memcpy((void *)(uintptr_t)v.addr, v.data.p, v.data.n);
 	}
 }

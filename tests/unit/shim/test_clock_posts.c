@@ -13,13 +13,18 @@
 #include <cmocka.h>
 
 #include "shim/core/call.h"
+#include "shim/core/thread.h"
 #include "shim/verbs/clock_posts.h"
 #include "shim/verbs/clocks/clocks.h"
-#include "shim/core/thread.h"
 
 static char memory[64];
 static struct ibv_context context;
 static struct sr_received received;
+
+static uint32_t proven(void)
+{
+	return received.count - received.unproven;
+}
 static struct sr_clock_qp clock_qp;
 static int clocks_read;
 
@@ -54,7 +59,7 @@ static void begin(struct posts *p)
 	p->q.sq = sr_wq_create(&context, 1, 16, true);
 	sr_wq_set_clock(p->q.sq, &clock_qp);
 	clocks_read = 0;
-	received.count = 0;
+	received.count = received.unproven = 0;
 }
 
 static void post(struct posts *p, enum ibv_wr_opcode opcode, uint64_t wr_id, bool signaled)
@@ -85,7 +90,7 @@ static struct ibv_wc completion(const struct sr_wqe *wqe, enum ibv_wc_status sta
 /* Passes the completions of one poll; returns how many of them the program sees. */
 static int seen(struct ibv_wc *wc, int n)
 {
-	received.count = 0;
+	received.count = received.unproven = 0;
 	return sr_wq_complete(wc, n, &received);
 }
 
@@ -104,7 +109,7 @@ static void a_reader_completes_for_the_request_in_front_of_it(void **state)
 	assert_int_equal(wc.opcode, IBV_WC_FETCH_ADD);
 	assert_int_equal(wc.byte_len, 8);
 	assert_int_equal(clocks_read, 1);
-	assert_int_equal(received.count, 1);
+	assert_int_equal(proven(), 1);
 	assert_int_equal(sr_wq_passed(p.q.sq), 1);
 	sr_wq_retire(p.q.sq, NULL);
 }
@@ -148,7 +153,7 @@ static void an_unsignaled_reader_is_passed_by_a_later_completion(void **state)
 	assert_int_equal(seen(&wc, 1), 1);
 	assert_int_equal(wc.wr_id, 8);
 	assert_int_equal(clocks_read, 1);
-	assert_int_equal(received.count, 1);
+	assert_int_equal(proven(), 1);
 	assert_int_equal(sr_wq_passed(p.q.sq), 2);
 	sr_wq_retire(p.q.sq, NULL);
 }
@@ -166,7 +171,7 @@ static void a_failed_read_is_told_once(void **state)
 	assert_int_equal(wc[0].wr_id, 7);
 	assert_int_equal(wc[0].status, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(clocks_read, 0);
-	assert_int_equal(received.count, 0);
+	assert_int_equal(proven(), 0);
 	sr_wq_retire(p.q.sq, NULL);
 }
 
@@ -182,7 +187,7 @@ static void a_read_whose_reader_is_flushed_has_succeeded(void **state)
 	assert_int_equal(wc.wr_id, 7);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.vendor_err, 0);
-	assert_int_equal(received.count, 1);
+	assert_int_equal(proven(), 1);
 	sr_wq_retire(p.q.sq, NULL);
 }
 
