@@ -110,15 +110,24 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_
 	return 0;
 }
 
-/* Does not wait for a first daemon, but for the successor of one that dies meanwhile. */
+static bool has_no_daemon(int err)
+{
+	return sr_client_is_broken(err) || err == -ENOENT || err == -ECONNREFUSED;
+}
+
+/*
+ * Waits for the successor of a daemon that dies meanwhile.  A process of `sreplay record` also
+ * waits where none listens: that command had one, and starts the next when it dies.
+ */
 static int greet_first(struct sr_client *c, struct sr_message *answer)
 {
+	static const uint8_t no_session[sizeof(c->hello.session)];
+	bool is_of_command = memcmp(c->hello.session, no_session, sizeof(no_session)) != 0;
 	int64_t deadline = sr_sys_now_ms() + SUCCESSOR_MS;
 	int ret = sr_client_greet(c, answer, ANSWER_MS);
-	bool broken = sr_client_is_broken(ret);
+	bool may_come = sr_client_is_broken(ret) || is_of_command;
 
-	while (broken && ret && sr_sys_now_ms() < deadline &&
-	       (sr_client_is_broken(ret) || ret == -ENOENT || ret == -ECONNREFUSED)) {
+	while (may_come && has_no_daemon(ret) && sr_sys_now_ms() < deadline) {
 		struct timespec pause = sr_sys_ms(RETRY_MS);
 
 		if (c->socket >= 0)

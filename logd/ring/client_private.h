@@ -27,7 +27,7 @@
 /* A daemon that empties no ring for so long is asked whether it is there. */
 #define SILENT_MS    3000
 /* A daemon that is gone has a successor within this time, or none. */
-#define SUCCESSOR_MS 2000
+#define SUCCESSOR_MS 5000
 
 /* It has introduced itself, and has not given up since. */
 static inline bool sr_client_is_live(const struct sr_client *c)
