@@ -122,6 +122,27 @@ static void trap_counter(void)
 		       strerrorname_np(-err));
 }
 
+/* Is this the process that `sreplay record` started?  It has the same number as its starter saw. */
+static bool must_be_recorded(void)
+{
+	const char *text = sr_variable(SR_ENV_MUST_RECORD);
+	long number = 0;
+
+	for (; text && *text >= '0' && *text <= '9' && number < INT32_MAX; text++)
+		number = 10 * number + (*text - '0');
+	return text && !*text && number == sr_sys_getpid();
+}
+
+/* After a line that says why there is no recording. */
+static void refuse_to_run(void)
+{
+	if (!must_be_recorded())
+		return;
+	sr_say("so the program is not run (sreplay record --or-run runs it unrecorded)");
+	for (;;)
+		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
+}
+
 static void record(enum sr_record_from from)
 {
 	if (!prepare())
@@ -133,6 +154,8 @@ static void record(enum sr_record_from from)
 		trap_counter();
 	}
 	sr_record_start(&settings, from);
+	if (!sr_engine && from == SR_RECORD_FROM_START)
+		refuse_to_run();
 	if (sr_engine)
 		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes);
 	if (sr_engine)
@@ -181,7 +204,9 @@ static void begin(char **envp)
 		return;
 	}
 	before = sr_enter(t);
-	if (!sr_settings_read(&settings) && settings.trace) {
+	if (sr_settings_read(&settings)) {
+		refuse_to_run();
+	} else if (settings.trace) {
 		/* It is for this process, not for those that it starts. */
 		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!settings.in_group) {

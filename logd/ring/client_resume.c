@@ -15,10 +15,11 @@ bool sr_client_has_hung_up(const struct sr_client *c)
 static void give_up(struct sr_client *c, int error)
 {
 	c->state = SR_CLIENT_GIVEN_UP;
-	for (uint32_t i = 0; i < c->n_rings; i++)
-		sr_ring_stop(c->rings[i].ring, error);
+	/* First: whoever finds a ring stopped says less. */
 	if (c->give_up_hook)
 		c->give_up_hook(error);
+	for (uint32_t i = 0; i < c->n_rings; i++)
+		sr_ring_stop(c->rings[i].ring, error);
 }
 
 static int resume(struct sr_client *c)

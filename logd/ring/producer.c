@@ -18,6 +18,11 @@ void sr_ring_set_wait_hook(struct sr_ring *r, void (*hook)(void *), void *argume
 	r->wait_hook = hook;
 }
 
+void sr_ring_set_stop_hook(struct sr_ring *r, void (*hook)(int error))
+{
+	r->stop_hook = hook;
+}
+
 void sr_ring_set_doorbell(struct sr_ring *r, _Atomic uint32_t *doorbell)
 {
 	r->doorbell = doorbell ? doorbell : &r->shared->wake;
@@ -93,8 +98,12 @@ void sr_ring_lose(struct sr_ring *r, uint16_t kind)
 
 	/* The next reserve takes the slow path: to write the mark, or to find the ring stopped. */
 	r->limit = 0;
-	if (sr_ring_stopped(r))
+	if (sr_ring_stopped(r)) {
+		if (r->stop_hook)
+			r->stop_hook(sr_ring_stop_error(r));
+		r->stop_hook = NULL;
 		return;
+	}
 	/* Atomic, since a signal handler of this thread may interrupt this. */
 	atomic_fetch_add_explicit(&s->lost_records, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->unmarked_records, 1, memory_order_relaxed);

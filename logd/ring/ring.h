@@ -90,6 +90,7 @@ struct sr_ring {
 	_Atomic uint32_t *doorbell;
 	void (*wait_hook)(void *argument);
 	void *wait_argument;
+	void (*stop_hook)(int error); /* producer */
 	int fd; /* the memfd, closed by sr_ring_detach */
 };
 
@@ -123,6 +124,9 @@ void sr_ring_set_lossy(struct sr_ring *r, bool lossy);
  */
 #define SR_RING_WAIT_MS 20
 void sr_ring_set_wait_hook(struct sr_ring *r, void (*hook)(void *), void *argument);
+
+/* hook is called once, in the producer's thread, at its first record after a sr_ring_stop. */
+void sr_ring_set_stop_hook(struct sr_ring *r, void (*hook)(int error));
 
 /* The consumer sleeps on this futex word, which many rings share; NULL: on the ring's own. */
 void sr_ring_set_doorbell(struct sr_ring *r, _Atomic uint32_t *doorbell);

@@ -10,6 +10,9 @@
 
 #include <sreplay/trace.h>
 
+/* Of a rank: which threads have a stream. */
+#define SR_STREAMS_FILE "streams"
+
 #define SR_STREAM_MAGIC "srstream"
 
 /* The first bytes of a thread-T.srs. */

@@ -57,6 +57,13 @@ const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size
 size_t sr_trace_threads(const struct sr_trace *t, int32_t rank, const uint32_t **threads);
 
 /*
+ * The threads of the rank whose streams the daemon has begun, ascending: a malloc'ed list, without
+ * an entry where the trace has none.
+ */
+int sr_trace_listed_threads(const struct sr_trace *t, int32_t rank, uint32_t **threads, size_t *n,
+			    struct sr_error *err);
+
+/*
  * The regular files that the rank's process read, in the order of their first use, as
  *   {"path": , "size": , "xxh3": , "kept": , "changed": , "error": }
  * Only path and size are always there: xxh3 is the content's hash; kept is where the content

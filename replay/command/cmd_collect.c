@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -59,6 +60,10 @@ static const struct argp argp = {
     NULL,
 };
 
+/* For this user only, as the daemon makes them: a trace holds the memory of a process. */
+#define DIR_MODE  0700
+#define FILE_MODE 0600
+
 /* -errno. */
 static int copy_bytes(int from, int to)
 {
@@ -69,13 +74,27 @@ static int copy_bytes(int from, int to)
 	return n < 0 ? -errno : 0;
 }
 
-static int copy_file(int from_dir, int to_dir, const char *name)
+/* A regular file; what else may lie in a trace (a link, a FIFO) leads out of it, or blocks. */
+static int open_regular(int dir, const char *name)
 {
-	int from = openat(from_dir, name, O_RDONLY | O_CLOEXEC), to, err;
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ELOOP ? -EMEDIUMTYPE : -errno;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return -EMEDIUMTYPE;
+}
+
+static int copy_file(int from_dir, int to_dir, const char *name, const char *as)
+{
+	int from = open_regular(from_dir, name), to, err;
 
 	if (from < 0)
-		return -errno;
-	to = openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		return from;
+	to = openat(to_dir, as, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	err = to < 0 ? -errno : copy_bytes(from, to);
 	if (to >= 0 && close(to) && !err)
 		err = -errno;
@@ -83,39 +102,77 @@ static int copy_file(int from_dir, int to_dir, const char *name)
 	return err;
 }
 
-/* A rank's directory has only files. */
-static int copy_files(int from_dir, int to_dir)
+/* A kept file is named after its content, so that another rank may have brought it already. */
+static int copy_kept(int from_dir, int to_dir, const char *name)
+{
+	char draft[300];
+	int err;
+
+	if (!faccessat(to_dir, name, F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	snprintf(draft, sizeof(draft), ".%s.%d", name, (int)getpid());
+	err = copy_file(from_dir, to_dir, name, draft);
+	if (!err && linkat(to_dir, draft, to_dir, name, 0) && errno != EEXIST)
+		err = -errno;
+	unlinkat(to_dir, draft, 0);
+	return err;
+}
+
+static int copy_of_rank(int from_dir, int to_dir, const char *name)
+{
+	return copy_file(from_dir, to_dir, name, name);
+}
+
+/* Of a directory that has only files.  *bad: the one that could not be copied. */
+static int copy_files(int from_dir, int to_dir, int (*copy)(int from, int to, const char *name),
+		      char bad[NAME_MAX + 1])
 {
 	DIR *list = fdopendir(dup(from_dir));
 	struct dirent *entry;
 	int err = list ? 0 : -errno;
 
-	while (!err && (entry = readdir(list)))
-		if (entry->d_name[0] != '.') /* drafts are no part of a trace */
-			err = copy_file(from_dir, to_dir, entry->d_name);
+	while (!err && (entry = readdir(list))) {
+		if (entry->d_name[0] == '.') /* drafts are no part of a trace */
+			continue;
+		err = copy(from_dir, to_dir, entry->d_name);
+		if (err)
+			snprintf(bad, NAME_MAX + 1, "%s", entry->d_name);
+	}
 	if (list)
 		closedir(list);
 	return err;
 }
 
+static int open_directory(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static const char *reason(int err)
+{
+	return err == -EMEDIUMTYPE ? "it is not a regular file" : strerror(-err);
+}
+
 /* The result appears complete under its name, or not at all. */
-static int copy_rank(int from_trace, int to_trace, int32_t rank)
+static int copy_rank(int from_trace, int to_trace, int32_t rank, char bad[NAME_MAX + 1])
 {
 	char name[32], draft[48];
 	int from, to, err;
 
 	snprintf(name, sizeof(name), "rank-%d", rank);
 	snprintf(draft, sizeof(draft), ".%s.%d", name, (int)getpid());
-	from = openat(from_trace, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	from = open_directory(from_trace, name);
 	if (from < 0)
-		return -errno;
-	if (mkdirat(to_trace, draft, 0777)) {
+		return from;
+	if (mkdirat(to_trace, draft, DIR_MODE)) {
 		err = -errno;
 		close(from);
 		return err;
 	}
-	to = openat(to_trace, draft, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	err = to < 0 ? -errno : copy_files(from, to);
+	to = open_directory(to_trace, draft);
+	err = to < 0 ? to : copy_files(from, to, copy_of_rank, bad);
 	/* An existing directory is only replaced if it is empty. */
 	if (!err && renameat(to_trace, draft, to_trace, name))
 		err = errno == ENOTEMPTY ? -EEXIST : -errno;
@@ -130,22 +187,43 @@ static int copy_ranks(const struct options *o, struct sr_trace *t, const char *d
 {
 	for (size_t i = 0; i < sr_trace_ranks(t); i++) {
 		int32_t rank = sr_trace_rank_number(t, i);
-		int err = copy_rank(from, to, rank);
+		char bad[NAME_MAX + 1] = "";
+		int err = copy_rank(from, to, rank, bad);
 
 		if (err == -EEXIST)
 			return sr_fail("%s: rank %d is in %s already", dir, rank, o->output);
 		if (err)
-			return sr_fail("%s: rank %d cannot be copied: %s", dir, rank,
-				       strerror(-err));
+			return sr_fail("%s: rank %d cannot be copied: %s%s%s", dir, rank, bad,
+				       bad[0] ? ": " : "", reason(err));
 	}
-	printf("%s: %zu ranks\n", dir, sr_trace_ranks(t));
 	return 0;
+}
+
+/* The contents that `record --record-files` has kept. */
+static int copy_kept_files(const char *dir, int from_trace, int to_trace)
+{
+	char bad[NAME_MAX + 1] = "";
+	int from = open_directory(from_trace, "files"), to, err;
+
+	if (from == -ENOENT)
+		return 0;
+	err = from < 0 ? from : 0;
+	if (!err && mkdirat(to_trace, "files", DIR_MODE) && errno != EEXIST)
+		err = -errno;
+	to = err ? -1 : open_directory(to_trace, "files");
+	if (!err)
+		err = to < 0 ? to : copy_files(from, to, copy_kept, bad);
+	if (to >= 0)
+		close(to);
+	if (from >= 0)
+		close(from);
+	return err ? sr_fail("%s: files/%s cannot be copied: %s", dir, bad, reason(err)) : 0;
 }
 
 /* The manifests of traces that this sreplay reads are all alike. */
 static int copy_manifest(int from, int to)
 {
-	int err = copy_file(from, to, "manifest.json");
+	int err = copy_file(from, to, "manifest.json", "manifest.json");
 
 	return err == -EEXIST ? 0 : err;
 }
@@ -160,7 +238,11 @@ static int collect(const struct options *o, const char *dir, int to)
 		return sr_fail("%s", error.text);
 	from = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	err = from < 0 ? -errno : copy_manifest(from, to);
-	status = err ? sr_fail("%s: %s", dir, strerror(-err)) : copy_ranks(o, t, dir, from, to);
+	status = err ? sr_fail("%s: %s", dir, reason(err)) : copy_kept_files(dir, from, to);
+	if (!status)
+		status = copy_ranks(o, t, dir, from, to);
+	if (!status)
+		printf("%s: %zu ranks\n", dir, sr_trace_ranks(t));
 	if (from >= 0)
 		close(from);
 	sr_trace_close(t);
@@ -174,7 +256,7 @@ int sr_cmd_collect(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return SR_EXIT_FAILED;
-	if (mkdir(o.output, 0777) && errno != EEXIST)
+	if (mkdir(o.output, DIR_MODE) && errno != EEXIST)
 		return sr_fail("cannot make %s: %s", o.output, strerror(errno));
 	to = open(o.output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (to < 0)

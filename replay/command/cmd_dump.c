@@ -22,6 +22,7 @@ struct options {
 	 */
 	struct sr_order_stream clock;
 	bool clock_known;
+	uint64_t printed; /* records */
 };
 
 static const struct argp_option option_list[] = {
@@ -150,6 +151,7 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 		if (e.sn > o->last)
 			break;
 		status = print_record(o, rank, thread, &e);
+		o->printed++;
 	}
 	return !status && got < 0 ? SR_EXIT_FAILED : status;
 }
@@ -183,9 +185,13 @@ int sr_cmd_dump(int argc, char **argv)
 				     .stream = dump_stream,
 				     .rank_end = end_rank,
 				     .cannot_open = SR_EXIT_FAILED};
+	int status;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return SR_EXIT_FAILED;
 	visitor.thread = o.thread;
-	return sr_visit(&o.choice, &visitor, &o);
+	status = sr_visit(&o.choice, &visitor, &o);
+	if (!status && !o.printed && (o.first || o.last != UINT64_MAX))
+		return sr_fail("%s has no call with such a number", o.choice.dir);
+	return status;
 }

@@ -281,16 +281,15 @@ static void print_value(const struct explain *x, const struct sr_explained *k)
 	print_unchanged(k);
 }
 
-static void print_all(const struct explain *x)
+/* The exit status. */
+static int print_all(const struct explain *x)
 {
 	const char *call = sr_call_sites_call(x->sites, x->o.rank, x->o.thread, x->o.sn);
 
-	if (!*call && !x->e.values_n) {
-		printf("rank %d thread %u has no record of SN %" PRIu64
-		       " (an idle poll that came again is recorded once)\n",
-		       x->o.rank, x->o.thread, x->o.sn);
-		return;
-	}
+	if (!*call && !x->e.values_n)
+		return sr_fail("rank %d thread %u has no record of SN %" PRIu64
+			       " (an idle poll that came again is recorded once)",
+			       x->o.rank, x->o.thread, x->o.sn);
 	print_call(x, x->o.rank, x->o.thread, x->o.sn);
 	putchar('\n');
 	if (!x->e.values_n)
@@ -299,6 +298,7 @@ static void print_all(const struct explain *x)
 		print_value(x, &x->e.values[i]);
 	if (x->e.too_many)
 		printf("  and more: only the first %d are shown\n", SR_VALUES_KEPT);
+	return 0;
 }
 
 /* ----------------------------------------------------------------------- all */
@@ -331,7 +331,7 @@ static int explain(struct explain *x)
 	if (!x->sites)
 		status = sr_fail("no memory left");
 	else
-		print_all(x);
+		status = print_all(x);
 	sr_call_sites_free(x->sites);
 	sr_plan_close(plan);
 	return status;

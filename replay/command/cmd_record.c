@@ -19,7 +19,9 @@
 #include "replay/command/record_child.h"
 #include "replay/command/record_daemon.h"
 #include "replay/command/record_options.h"
+#include "replay/command/record_output.h"
 #include "replay/host/start/installed.h"
+#include "shim/core/ranks.h"
 #include "shim/core/settings.h"
 
 /* How long the daemon may take to write the end of the trace. */
@@ -153,6 +155,45 @@ static void wait_for_trace(const struct sr_record_options *o, const char *socket
 			strerror(-err));
 }
 
+/* As the recorded process finds it.  -1: its launcher's variable is no rank, which it says. */
+static long rank_of(const struct sr_record_options *o)
+{
+	const char *text = o->value[SR_SETTING_RANK];
+
+	if (!text)
+		text = getenv(sr_setting_variable(SR_SETTING_RANK));
+	for (size_t i = 0; !text && i < SR_LAUNCHER_RANKS; i++)
+		text = getenv(sr_launcher_ranks[i]);
+	return text ? sr_parse_number("the rank", text) : 0;
+}
+
+static bool is_in_group(const struct sr_record_options *o, long rank)
+{
+	const char *list = o->value[SR_SETTING_GROUP];
+	long first, last;
+
+	if (!list)
+		list = getenv(sr_setting_variable(SR_SETTING_GROUP));
+	if (!list || !*list)
+		return true;
+	while (*list && sr_ranks_next(&list, &first, &last))
+		if (first <= rank && rank <= last)
+			return true;
+	return false;
+}
+
+/* All that can be known before the command runs. */
+static bool can_be_recorded(struct sr_record_options *o)
+{
+	long rank;
+
+	if (!choose_output(o) || !prepare_key(o->value[SR_SETTING_KEY]))
+		return false;
+	rank = rank_of(o);
+	return rank >= 0 && (!is_in_group(o, rank) ||
+			     sr_output_is_usable(o->value[SR_SETTING_TRACE], rank));
+}
+
 int sr_cmd_record(int argc, char **argv)
 {
 	char shim[PATH_MAX], socket_path[108];
@@ -161,17 +202,17 @@ int sr_cmd_record(int argc, char **argv)
 	int status, err;
 
 	sr_record_options_parse(argc, argv, &o);
-	if (!choose_output(&o) || !prepare_key(o.value[SR_SETTING_KEY]))
-		return SR_EXIT_FAILED;
+	if (!can_be_recorded(&o))
+		sr_record_refuse(&o);
 	err = sr_socket_path(socket_path, sizeof(socket_path));
 	if (err)
-		return sr_fail("cannot make a place for the daemon's socket: %s", strerror(-err));
-	if (!sr_find_shim(shim, sizeof(shim)) || !sr_daemon_ensure(socket_path))
-		return SR_EXIT_FAILED;
+		sr_fail("cannot make a place for the daemon's socket: %s", strerror(-err));
+	if (err || !sr_find_shim(shim, sizeof(shim)) || !sr_daemon_ensure(socket_path))
+		sr_record_refuse(&o);
 	preload(shim);
 	set_variables(&o, socket_path);
 	make_session(session);
-	status = sr_record_child_run(o.command, socket_path);
+	status = sr_record_child_run(&o, socket_path);
 	wait_for_trace(&o, socket_path, session);
 	return status;
 }

@@ -31,6 +31,7 @@ enum {
 struct options {
 	const char *dir;
 	const char *group; /* a list of ranks; NULL: all */
+	const char *rank;  /* --rank, as given; NULL: it was not */
 	long timeout;
 	const char *sandbox, *output;
 	enum sr_group_transport transport;
@@ -85,11 +86,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->group = arg;
 		return 0;
 	case 'r':
-		/* The tool's rank, if others run with it; else the only one. */
+		/* The tool's rank, if there is a tool; else the only one: combine_choices(). */
 		if (!take_rank(o, "--rank", arg))
 			return EINVAL;
-		if (!o->group)
-			o->group = arg;
+		o->rank = arg;
 		return 0;
 	case 's':
 		o->sandbox = arg;
@@ -226,7 +226,8 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .tool_rank = (int32_t)o->tool_rank,
 	};
 
-	if (o->tool.kind != SR_TOOL_NONE && n > 1 && !is_among(ranks, n, o->tool_rank))
+	if (o->tool.kind != SR_TOOL_NONE && (n > 1 || o->tool_rank >= 0) &&
+	    !is_among(ranks, n, o->tool_rank))
 		return sr_fail("--%s: which rank? Of those that are replayed one is wanted: %s",
 			       o->tool.kind == SR_TOOL_GDB ? "gdb" : "exec",
 			       o->tool.kind == SR_TOOL_GDB ? "--gdb RANK" : "--rank N");
@@ -242,6 +243,18 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	return status;
 }
 
+/* --rank alone is a group of one.  With --group it only says which of them a tool runs. */
+static bool combine_choices(struct options *o)
+{
+	if (!o->rank)
+		return true;
+	if (o->group && o->tool.kind == SR_TOOL_NONE)
+		return !sr_fail("--rank %s and --group %s: give one of them", o->rank, o->group);
+	if (!o->group)
+		o->group = o->rank;
+	return true;
+}
+
 int sr_cmd_replay(int argc, char **argv)
 {
 	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1};
@@ -253,6 +266,8 @@ int sr_cmd_replay(int argc, char **argv)
 
 	o.tool.arguments = cut_tool_arguments(&argc, argv);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return SR_EXIT_FAILED;
+	if (!combine_choices(&o))
 		return SR_EXIT_FAILED;
 	/* A program that the user steps through is not stuck. */
 	if (o.tool.kind == SR_TOOL_GDB)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cmd_verify.c: `sreplay verify`: reads a whole trace, with every checksum and count. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "replay/command/command.h"
 #include "replay/command/visit.h"
+#include "replay/print/marks.h"
 
 typedef unsigned long long ull;
 
@@ -14,48 +17,122 @@ static const struct argp argp = {
     sr_parse_choice_only,
     NULL,
     "Check every checksum and count of a trace. Exit status: 0 if all is well, 1 if a stream is "
-    "cut or damaged, or has no end.",
+    "cut, damaged or missing, has no end, or was stopped (a full disk).",
     children,
     NULL,
     NULL,
 };
 
-static const char *verdict(int got, const struct sr_stream *s)
+struct result {
+	bool missing; /* a stream */
+};
+
+/* What one stream says of its end. */
+struct found {
+	bool stopped;     /* the recording ended before the thread */
+	uint64_t dropped; /* records */
+};
+
+static void note_mark(struct found *f, const struct sr_entry *e)
+{
+	struct sr_mark_payload mark;
+
+	if (e->kind != SR_REC_MARK || e->size < sizeof(mark))
+		return;
+	memcpy(&mark, e->payload, sizeof(mark));
+	f->stopped = f->stopped || mark.reason == SR_MARK_STOPPED;
+	if (mark.reason == SR_MARK_DROPPED)
+		f->dropped += mark.argument;
+}
+
+static const char *verdict(int got, const struct sr_stream *s, const struct found *f)
 {
 	if (got < 0)
 		return "damaged";
 	if (sr_stream_warning(s))
 		return "cut";
+	if (f->stopped)
+		return "stopped";
 	return sr_stream_ended(s) ? "whole" : "without an end";
+}
+
+/* What is lost, a line each, with the cause as far as the stream has it. */
+static void say_what_is_lost(const struct found *f, const struct sr_entry *last, int32_t rank,
+			     uint32_t thread)
+{
+	enum sr_mark reason;
+	char sentence[512];
+
+	if (f->dropped)
+		sr_note("rank %d thread %u lacks %llu records, dropped because sreplay-logd could "
+			"not keep up (--lossy)",
+			rank, thread, (ull)f->dropped);
+	if (f->stopped && sr_entry_mark(last, &reason, sentence, sizeof(sentence)))
+		sr_note("rank %d thread %u lacks its last calls: %s", rank, thread, sentence);
 }
 
 static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
 	const struct sr_stream_totals *totals = sr_stream_totals(s);
-	struct sr_entry e;
+	struct found f = {0};
+	struct sr_entry e = {0};
+	bool whole;
 	int got;
 
-	do
-		got = sr_stream_next(s, &e);
-	while (got > 0);
-	printf("rank %d thread %u: %s, %llu frames, %llu records, %llu calls, %llu bytes (%llu on "
-	       "disk)\n",
-	       rank, thread, verdict(got, s), (ull)totals->frames, (ull)totals->records,
-	       (ull)totals->sns, (ull)totals->raw_bytes, (ull)totals->stored_bytes);
-	if (!got && !sr_stream_warning(s) && !sr_stream_ended(s))
+	while ((got = sr_stream_next(s, &e)) > 0)
+		note_mark(&f, &e);
+	whole = !got && !sr_stream_warning(s);
+	printf("rank %d thread %u: %s%s, %llu frames, %llu records, %llu calls, %llu bytes (%llu "
+	       "on disk)\n",
+	       rank, thread, verdict(got, s, &f), f.dropped ? " with holes" : "",
+	       (ull)totals->frames, (ull)totals->records, (ull)totals->sns, (ull)totals->raw_bytes,
+	       (ull)totals->stored_bytes);
+	if (whole)
+		say_what_is_lost(&f, &e, rank, thread);
+	if (whole && !sr_stream_ended(s))
 		sr_note("rank %d thread %u has no end: it is still being recorded, or its process "
 			"and sreplay-logd were both killed and its last calls are lost",
 			rank, thread);
-	return got < 0 || sr_stream_warning(s) || !sr_stream_ended(s);
+	return !whole || !sr_stream_ended(s) || f.stopped;
+}
+
+/* The daemon lists each stream that it begins. */
+static int verify_rank(void *argument, struct sr_trace *t, int32_t rank)
+{
+	const uint32_t *there;
+	uint32_t *listed;
+	size_t n = sr_trace_threads(t, rank, &there), listed_n, missing = 0;
+	struct sr_error err;
+
+	if (sr_trace_listed_threads(t, rank, &listed, &listed_n, &err))
+		return sr_fail("%s", err.text);
+	for (size_t i = 0, at = 0; i < listed_n; i++) {
+		while (at < n && there[at] < listed[i])
+			at++;
+		if (at < n && there[at] == listed[i])
+			continue;
+		missing++;
+		sr_note("rank %d thread %u: its file thread-%u.srs is missing", rank, listed[i],
+			listed[i]);
+	}
+	if (!n && !missing)
+		sr_note("rank %d has no thread: nothing is recorded of it, or its files are gone",
+			rank);
+	free(listed);
+	((struct result *)argument)->missing |= missing || !n;
+	return 0;
 }
 
 int sr_cmd_verify(int argc, char **argv)
 {
 	static const struct sr_visitor visitor = {
-	    .stream = verify_stream, .thread = -1, .cannot_open = 1};
+	    .rank = verify_rank, .stream = verify_stream, .thread = -1, .cannot_open = 1};
 	struct sr_choice choice = SR_CHOICE_INIT;
+	struct result result = {0};
+	int status;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &choice))
 		return SR_EXIT_FAILED;
-	return sr_visit(&choice, &visitor, NULL);
+	status = sr_visit(&choice, &visitor, &result);
+	return status || !result.missing ? status : 1;
 }

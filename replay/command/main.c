@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* main.c: the `sreplay` command. */
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,6 +35,16 @@ static void usage(FILE *to)
 	fprintf(to, "\nsreplay COMMAND --help describes the options of a command.\n");
 }
 
+/* A full disk shows here at the latest; a pipe whose reader has left ends the process before. */
+static int finish_output(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	sr_fail("standard output could not be written%s%s: it is not complete", errno ? ": " : "",
+		errno ? strerror(errno) : "");
+	return status ? status : SR_EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	char name[64];
@@ -62,7 +73,8 @@ int main(int argc, char **argv)
 		/* argp prints argv[0] as the program's name */
 		snprintf(name, sizeof(name), "sreplay %s", commands[i].name);
 		argv[1] = name;
-		return commands[i].run(argc - 1, argv + 1);
+		errno = 0;
+		return finish_output(commands[i].run(argc - 1, argv + 1));
 	}
 	return sr_fail("there is no command \"%s\"; sreplay --help lists them", argv[1]);
 }

@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/syscall.h>
@@ -13,7 +15,9 @@
 
 #include "logd/ring/request.h"
 #include "replay/command/record_daemon.h"
+#include "replay/command/record_options.h"
 #include "replay/print/say.h"
+#include "shim/core/settings.h"
 
 /* How often we look whether the child has ended, where the kernel cannot tell us. */
 #define LOOK_MS  100
@@ -22,8 +26,22 @@
 
 static pid_t child_pid;
 
-static void __attribute__((noreturn)) execute(char **command)
+/* What cannot be seen from here: whether the daemon takes the process. */
+static void insist(void)
 {
+	char number[16];
+
+	snprintf(number, sizeof(number), "%d", (int)getpid());
+	setenv(SR_ENV_MUST_RECORD, number, 1);
+}
+
+static void __attribute__((noreturn)) execute(const struct sr_record_options *o)
+{
+	char **command = o->command;
+
+	unsetenv(SR_ENV_MUST_RECORD);
+	if (!sr_record_or_run(o))
+		insist();
 	/* Addresses must be the same in the replay. */
 	if (personality(ADDR_NO_RANDOMIZE) < 0)
 		sr_note("cannot switch off address randomisation (%s): the replay may diverge",
@@ -97,7 +115,7 @@ static void wait_for_end(const char *socket_path)
 	close_fd(daemon->fd);
 }
 
-int sr_record_child_run(char **command, const char *socket_path)
+int sr_record_child_run(const struct sr_record_options *o, const char *socket_path)
 {
 	int status;
 
@@ -105,11 +123,11 @@ int sr_record_child_run(char **command, const char *socket_path)
 	if (child_pid < 0)
 		return sr_fail("cannot fork: %s", strerror(errno));
 	if (child_pid == 0)
-		execute(command);
+		execute(o);
 	forward_signals();
 	wait_for_end(socket_path);
 	while (waitpid(child_pid, &status, 0) < 0)
 		if (errno != EINTR)
-			return sr_fail("cannot wait for %s: %s", command[0], strerror(errno));
+			return sr_fail("cannot wait for %s: %s", o->command[0], strerror(errno));
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -2,6 +2,7 @@
 #include "replay/command/record_options.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,60 +88,81 @@ static void list_settings(struct argp_option *at)
 	}
 }
 
+bool sr_record_or_run(const struct sr_record_options *o)
+{
+	const struct sr_setting *s = &sr_setting_table[SR_SETTING_OR_RUN];
+
+	return sr_setting_is_on(o->value[SR_SETTING_OR_RUN] ? o->value[SR_SETTING_OR_RUN]
+							    : getenv(s->variable));
+}
+
+void sr_record_refuse(const struct sr_record_options *o)
+{
+	if (!o->command || !sr_record_or_run(o))
+		exit(SR_EXIT_FAILED);
+	sr_note("%s runs unrecorded (--or-run)", o->command[0]);
+	unsetenv(sr_setting_variable(SR_SETTING_TRACE));
+	execvp(o->command[0], o->command);
+	sr_fail("cannot run %s: %m", o->command[0]);
+	exit(errno == ENOENT ? 127 : 126);
+}
+
 /* The name is the option's, with its dashes, or the variable's. */
 static void __attribute__((noreturn))
-refuse(const struct sr_setting *s, const char *dashes, const char *name, const char *text)
+refuse(const struct sr_record_options *o, const struct sr_setting *s, const char *dashes, const char *name, const char *text)
 {
 	char expected[SR_EXPECTED_MAX];
 
 	sr_setting_expected(s, expected);
 	sr_fail("%s%s=%s: expected %s", dashes, name, text, expected);
-	exit(SR_EXIT_FAILED);
+	sr_record_refuse(o);
 }
 
-static void __attribute__((noreturn)) refuse_renamed(const struct sr_renamed *old)
+static void __attribute__((noreturn)) refuse_renamed(const struct sr_record_options *o, const struct sr_renamed *old)
 {
 	const struct sr_setting *now = &sr_setting_table[old->now];
 
 	sr_fail("--%s is now --%s=%s%s%s", old->option, now->option, argument_of(now),
 		old->note ? "; " : "", old->note ? old->note : "");
-	exit(SR_EXIT_FAILED);
+	sr_record_refuse(o);
 }
 
-static const char *absolute_path(const struct sr_setting *s, const char *path)
+static const char *absolute_path(const struct sr_record_options *o, const struct sr_setting *s,
+				 const char *path)
 {
 	char *cwd, *text;
 
 	if (!*path) {
 		sr_fail("--%s: the path is empty", s->option);
-		exit(SR_EXIT_FAILED);
+		sr_record_refuse(o);
 	}
 	if (path[0] == '/')
 		return path;
 	cwd = getcwd(NULL, 0);
 	if (!cwd || asprintf(&text, "%s/%s", cwd, path) < 0) {
 		sr_fail("--%s=%s: the current directory is not known: %m", s->option, path);
-		exit(SR_EXIT_FAILED);
+		sr_record_refuse(o);
 	}
 	free(cwd);
 	if (strlen(text) >= PATH_MAX) {
 		sr_fail("--%s=%s: the path is too long", s->option, path);
-		exit(SR_EXIT_FAILED);
+		sr_record_refuse(o);
 	}
 	return text;
 }
 
 /* What the setting's variable is to have. */
-static const char *value_of(const struct sr_setting *s, const char *argument)
+static const char *value_of(const struct sr_record_options *o, const struct sr_setting *s,
+			    const char *argument)
 {
 	struct sr_settings unused;
 
 	if (!s->has_argument)
 		return s->words[1];
 	if (s->kind == SR_KIND_PATH)
-		argument = absolute_path(s, argument);
+		argument = absolute_path(o, s, argument);
 	if (!sr_setting_parse(s, argument, &unused))
-		refuse(s, "--", s->option, argument);
+		refuse(o, s, "--", s->option, argument);
 	return argument;
 }
 
@@ -148,13 +170,13 @@ static error_t parse_setting(int key, const char *argument, struct sr_record_opt
 {
 	for (int i = 0; i < SR_SETTING_COUNT; i++) {
 		if (sr_setting_table[i].option && key == key_of(i)) {
-			o->value[i] = value_of(&sr_setting_table[i], argument);
+			o->value[i] = value_of(o, &sr_setting_table[i], argument);
 			return 0;
 		}
 	}
 	for (int i = 0; i < SR_RENAMED_COUNT; i++)
 		if (key == renamed_key_of(i))
-			refuse_renamed(&sr_renamed_table[i]);
+			refuse_renamed(o, &sr_renamed_table[i]);
 	return ARGP_ERR_UNKNOWN;
 }
 
@@ -168,7 +190,7 @@ static void check_variables(const struct sr_record_options *o)
 
 		if (getenv(old->variable)) {
 			sr_fail("%s is now %s", old->variable, sr_setting_variable(old->now));
-			exit(SR_EXIT_FAILED);
+			sr_record_refuse(o);
 		}
 	}
 	for (int i = 0; i < SR_SETTING_COUNT; i++) {
@@ -178,7 +200,7 @@ static void check_variables(const struct sr_record_options *o)
 		/* The trace's variable does not count: the command chooses the trace. */
 		if (i != SR_SETTING_TRACE && !o->value[i] && sr_setting_is_given(s, text) &&
 		    !sr_setting_parse(s, text, &unused))
-			refuse(s, "", s->variable, text);
+			refuse(o, s, "", s->variable, text);
 	}
 }
 
@@ -198,6 +220,21 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	}
 }
 
+/* A wrong option may come in front of --or-run, and ends the parsing. */
+static void look_ahead(char **argv, struct sr_record_options *o)
+{
+	char **end = argv;
+
+	while (*end && strcmp(*end, "--"))
+		end++;
+	if (!*end || !end[1])
+		return;
+	o->command = end + 1;
+	for (; argv < end; argv++)
+		if (!strcmp(*argv, "--or-run") || !strcmp(*argv, "-R"))
+			o->value[SR_SETTING_OR_RUN] = "on";
+}
+
 void sr_record_options_parse(int argc, char **argv, struct sr_record_options *o)
 {
 	struct argp_option options[SR_SETTING_COUNT + SR_RENAMED_COUNT + 1] = {0};
@@ -210,6 +247,7 @@ void sr_record_options_parse(int argc, char **argv, struct sr_record_options *o)
 		   "command's (128+N if signal N ended it).",
 	};
 
+	look_ahead(argv, o);
 	list_settings(options);
 	/* Options after the command's name are the command's. */
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o))

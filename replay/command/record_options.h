@@ -3,6 +3,8 @@
 #ifndef REPLAY_COMMAND_RECORD_OPTIONS_H
 #define REPLAY_COMMAND_RECORD_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "shim/core/setting.h"
 
 struct sr_record_options {
@@ -10,6 +12,15 @@ struct sr_record_options {
 	const char *value[SR_SETTING_COUNT];
 	char **command;
 };
+
+/*
+ * Ends the process with SR_EXIT_FAILED, after a message of the caller's that says why COMMAND
+ * cannot be recorded.  With --or-run it becomes COMMAND instead, unrecorded.
+ */
+void __attribute__((noreturn)) sr_record_refuse(const struct sr_record_options *options);
+
+/* Is --or-run given, or its variable? */
+bool sr_record_or_run(const struct sr_record_options *options);
 
 /*
  * Ends the process with a message if the arguments are wrong, or ask for help.  So it does if an

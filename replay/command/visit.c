@@ -59,7 +59,8 @@ static int visit_stream(const struct sr_visitor *v, void *argument, struct sr_tr
 	return status;
 }
 
-static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trace *t, int32_t rank)
+static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trace *t, int32_t rank,
+		      size_t *streams)
 {
 	const uint32_t *threads;
 	size_t n = sr_trace_threads(t, rank, &threads);
@@ -67,9 +68,12 @@ static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trac
 
 	if (status)
 		return status;
-	for (size_t i = 0; i < n; i++)
-		if (v->thread < 0 || v->thread == (long)threads[i])
-			status = first_of(status, visit_stream(v, argument, t, rank, threads[i]));
+	for (size_t i = 0; i < n; i++) {
+		if (v->thread >= 0 && v->thread != (long)threads[i])
+			continue;
+		*streams += 1;
+		status = first_of(status, visit_stream(v, argument, t, rank, threads[i]));
+	}
 	return v->rank_end ? first_of(status, v->rank_end(argument, t, rank)) : status;
 }
 
@@ -77,6 +81,7 @@ int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argume
 {
 	struct sr_error err;
 	struct sr_trace *t;
+	size_t streams = 0;
 	int status = 0;
 
 	if (sr_trace_open(&t, c->dir, &err))
@@ -89,8 +94,11 @@ int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argume
 		int32_t rank = sr_trace_rank_number(t, i);
 
 		if (c->rank < 0 || c->rank == rank)
-			status = first_of(status, visit_rank(v, argument, t, rank));
+			status = first_of(status, visit_rank(v, argument, t, rank, &streams));
 	}
+	if (!status && v->thread >= 0 && !streams)
+		status = sr_fail("%s has no thread %ld%s", c->dir, v->thread,
+				 c->rank < 0 ? "" : " of this rank");
 	sr_trace_close(t);
 	return status;
 }

@@ -11,11 +11,6 @@
 #include "shim/core/setting.h"
 #include "shim/core/variables.h"
 
-/* Variables in which launchers give the rank of a process, the most specific first. */
-static const char *const launcher_ranks[] = {
-    "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
-};
-
 static int refuse(const struct sr_setting *s, const char *variable, const char *text)
 {
 	char expected[SR_EXPECTED_MAX];
@@ -62,11 +57,11 @@ static int read_launchers_rank(struct sr_settings *s)
 
 	if (sr_variable(rank->variable))
 		return 0;
-	for (size_t i = 0; i < sizeof(launcher_ranks) / sizeof(launcher_ranks[0]); i++) {
-		const char *text = sr_variable(launcher_ranks[i]);
+	for (size_t i = 0; i < SR_LAUNCHER_RANKS; i++) {
+		const char *text = sr_variable(sr_launcher_ranks[i]);
 
 		if (text && !sr_setting_parse(rank, text, s))
-			return refuse(rank, launcher_ranks[i], text);
+			return refuse(rank, sr_launcher_ranks[i], text);
 		if (text)
 			return 0;
 	}

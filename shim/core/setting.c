@@ -41,6 +41,10 @@ const struct sr_setting sr_setting_table[SR_SETTING_COUNT] = {
 	 .variable = env,                                                                          \
 	 .now = SR_SETTING_##name,                                                                 \
 	 .note = about},
+const char *const sr_launcher_ranks[SR_LAUNCHER_RANKS] = {
+    "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
+};
+
 const struct sr_renamed sr_renamed_table[SR_RENAMED_COUNT] = {
 #include "shim/core/settings.def"
 };

@@ -52,6 +52,10 @@ static inline const char *sr_setting_variable(enum sr_setting_name name)
 	return sr_setting_table[name].variable;
 }
 
+/* Variables in which launchers give the rank of a process, the most specific first. */
+#define SR_LAUNCHER_RANKS 5
+extern const char *const sr_launcher_ranks[SR_LAUNCHER_RANKS];
+
 /* A former name of a setting. */
 struct sr_renamed {
 	const char *option, *variable;

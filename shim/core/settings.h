@@ -64,6 +64,12 @@ struct sr_settings {
 #define SR_ENV_SESSION "SREPLAY_SESSION" /* SR_SESSION_BYTES in hexadecimal */
 
 /*
+ * ... and this, to the number of the process that becomes COMMAND: that one does not run if it
+ * cannot be recorded.  It is not set with --or-run.
+ */
+#define SR_ENV_MUST_RECORD "SREPLAY_MUST_RECORD"
+
+/*
  * Reads the environment (read_settings.c). settings->trace is NULL if no recording is asked
  * for. Returns 0, or -EINVAL after a message on standard error that names the variable.
  */

@@ -63,13 +63,23 @@ static const struct sr_engine passing_engine = {
     .exits = sr_record_exits,
 };
 
-static bool given_up;
+static _Atomic bool said; /* that the recording does not come to the end */
 
 void sr_record_given_up(int error)
 {
-	given_up = true;
-	sr_say("this process is not recorded any further: no answer from sreplay-logd (%s)",
-	       strerrorname_np(error));
+	if (!atomic_exchange(&said, true))
+		sr_say("this process is not recorded any further: no answer from sreplay-logd (%s)",
+		       strerrorname_np(error));
+}
+
+void sr_record_ring_stopped(int error)
+{
+	const char *why = strerrordesc_np(error);
+
+	if (!atomic_exchange(&said, true))
+		sr_say("this process is not recorded any further: sreplay-logd cannot write its "
+		       "trace (%s)",
+		       why ? why : "unknown error");
 }
 
 /*
@@ -157,9 +167,10 @@ void sr_record_exits(int status)
 	if (sr_serial)
 		sr_token_stop();
 	sr_record_close_streams();
-	if (sr_client_finish(&sr_recorder.client, FINISH_MS) && !given_up)
+	if (sr_client_finish(&sr_recorder.client, FINISH_MS) && !atomic_load(&said))
 		sr_say(
 		    "the end of the recording could not be written: no answer from sreplay-logd");
+	sr_record_report_stopped();
 	atomic_store(&ending.written, true);
 	sr_leave(t, before);
 }

@@ -11,4 +11,7 @@ void sr_record_exits(int status);
 /* The client calls this when the daemon does not answer any more. */
 void sr_record_given_up(int error);
 
+/* The daemon has stopped a ring: says so, once for the process. */
+void sr_record_ring_stopped(int error);
+
 #endif

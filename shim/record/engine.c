@@ -99,6 +99,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	}
 	sr_recorder.ring_bytes = (size_t)s->ring_bytes;
 	sr_recorder.lossy = s->lossy;
+	sr_recorder.ring_stopped = sr_record_ring_stopped;
 	if (sr_client_connect(&sr_recorder.client, socket_path, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;

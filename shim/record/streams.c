@@ -52,6 +52,15 @@ void sr_record_close_streams(void)
 	sr_unlock(&threads_lock);
 }
 
+void sr_record_report_stopped(void)
+{
+	sr_lock(&threads_lock);
+	for (struct sr_thread *t = threads; t; t = t->next)
+		if (sr_ring_stopped(&t->ring))
+			sr_recorder.ring_stopped(sr_ring_stop_error(&t->ring));
+	sr_unlock(&threads_lock);
+}
+
 void sr_record_end_thread(struct sr_thread *t)
 {
 	enum sr_heap before = sr_enter(t);
@@ -59,6 +68,8 @@ void sr_record_end_thread(struct sr_thread *t)
 	if (sr_engine_is_active() && t->started && !t->silent) {
 		sr_flush_repeats(t);
 		unlink_thread(t);
+		if (sr_ring_stopped(&t->ring))
+			sr_recorder.ring_stopped(sr_ring_stop_error(&t->ring));
 		sr_client_remove_ring(&sr_recorder.client, &t->ring);
 	}
 	t->started = false;
@@ -88,6 +99,7 @@ static void open_stream(struct sr_thread *t)
 	err = sr_ring_create(&t->ring, sr_recorder.ring_bytes);
 	if (!err) {
 		sr_ring_set_lossy(&t->ring, sr_recorder.lossy);
+		sr_ring_set_stop_hook(&t->ring, sr_recorder.ring_stopped);
 		err = sr_client_add_ring(&sr_recorder.client, t->number, &t->ring);
 		if (err)
 			sr_ring_detach(&t->ring);

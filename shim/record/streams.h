@@ -16,6 +16,7 @@ struct sr_recorder {
 	struct sr_client client;
 	size_t ring_bytes;
 	bool lossy;
+	void (*ring_stopped)(int error); /* the daemon has stopped a ring */
 };
 
 extern struct sr_recorder sr_recorder SR_HIDDEN;
@@ -31,5 +32,8 @@ void sr_record_close_streams(void);
 
 /* The lowest of the recorder's descriptors that is at least from, or -1. */
 int sr_record_own_fd_from(int from);
+
+/* Says whether the daemon could not write what this process still had in its rings. */
+void sr_record_report_stopped(void);
 
 #endif

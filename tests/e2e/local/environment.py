@@ -38,8 +38,8 @@ def main():
 
         trace = os.path.join(directory, "0.srec")
         again = record(trace, PROGRAM)
-        tap.ok(again.returncode == 7 and b"rank 0 is not recorded" in again.stderr,
-               "a rank that the trace has already runs unrecorded, and says so", again.stderr)
+        tap.ok(again.returncode == 125 and b"rank 0 of" in again.stderr and b"is recorded already" in again.stderr and not again.stdout,
+               "a rank that the trace has already is not run, and that is said", again.stderr)
 
         trace = os.path.join(directory, "none.srec")
         inert = record(trace, "sh", "-c", "exit 3")

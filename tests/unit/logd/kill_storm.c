@@ -168,6 +168,8 @@ static void forget_rank(int32_t rank)
 	}
 	snprintf(path, sizeof(path), "%s/rank-%d/process.json", h.trace, rank);
 	unlink(path);
+	snprintf(path, sizeof(path), "%s/rank-%d/streams", h.trace, rank);
+	unlink(path);
 	snprintf(path, sizeof(path), "%s/rank-%d/schema.json", h.trace, rank);
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/rank-%d", h.trace, rank);

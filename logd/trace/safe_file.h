@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * safe_file.h: opens the files of a trace, which a stranger may have made: regular files only, at
+ * their names and not where a link leads, and no more of them than there can be.
+ *
+ * Any thread; not in recorded processes.
+ */
+#ifndef LOGD_TRACE_SAFE_FILE_H
+#define LOGD_TRACE_SAFE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A descriptor, the caller's to close; or -errno.  -EMEDIUMTYPE: it is no regular file.  Links
+ * that lead to the file's directory are followed.
+ */
+int sr_safe_open(const char *path);
+
+/*
+ * All of a file of `most` bytes at most, with a 0 behind it: malloc'ed in *text.  0 or -errno;
+ * -EFBIG: it is larger.
+ */
+int sr_safe_read(const char *path, uint64_t most, char **text, size_t *size);
+
+/* What -errno of these functions means. */
+const char *sr_safe_reason(int err);
+
+#endif
