@@ -17,6 +17,7 @@
 #include "shim/core/next.h"
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
+#include "shim/threads/libc_order.h"
 
 void *_Atomic sr_real_functions[SR_CALL_COUNT];
 
@@ -50,6 +51,7 @@ static void *handle_of(struct library *library)
 void sr_look_up_libc(void)
 {
 	sr_next_find_all();
+	sr_libc_order_look_up();
 	for (size_t n = 0; n < SR_CALL_COUNT; n++)
 		if (sr_calls[n].source == SR_SOURCE_LIBC)
 			sr_next_find(sr_calls[n].name, sr_calls[n].version, &sr_real_functions[n]);

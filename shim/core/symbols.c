@@ -32,14 +32,11 @@ static const void *at(const struct image *image, ElfW(Addr) address)
 	return (const void *)(address < image->base ? image->base + address : address);
 }
 
-static bool read_image(const struct dl_phdr_info *info, struct image *image)
+static bool read_image(const struct link_map *library, struct image *image)
 {
-	const ElfW(Dyn) *dynamic = NULL;
+	const ElfW(Dyn) *dynamic = library->l_ld;
 
-	*image = (struct image){.base = info->dlpi_addr};
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dynamic = (const void *)(image->base + info->dlpi_phdr[i].p_vaddr);
+	*image = (struct image){.base = library->l_addr};
 	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
 		if (dynamic->d_tag == DT_SYMTAB)
 			image->symbols = at(image, dynamic->d_un.d_ptr);
@@ -84,24 +81,31 @@ static void *find(const struct image *image, const char *name)
 	return NULL;
 }
 
-static int look_into(struct dl_phdr_info *info, size_t size, void *unused)
+static bool look_into(const struct link_map *library)
 {
-	const char *slash = strrchr(info->dlpi_name, '/');
-	const char *name = slash ? slash + 1 : info->dlpi_name;
+	const char *slash = strrchr(library->l_name, '/');
+	const char *name = slash ? slash + 1 : library->l_name;
 	struct image image;
 	void *dlsym_there, *dlvsym_there;
 
 	if (strcmp(name, "libc.so.6") && strcmp(name, "libdl.so.2"))
-		return 0;
-	if (!read_image(info, &image))
-		return 0;
+		return false;
+	if (!read_image(library, &image))
+		return false;
 	dlsym_there = find(&image, "dlsym");
 	dlvsym_there = find(&image, "dlvsym");
 	if (!dlsym_there || !dlvsym_there)
-		return 0;
+		return false;
 	atomic_store_explicit(&real_dlvsym, dlvsym_there, memory_order_relaxed);
 	atomic_store_explicit(&real_dlsym, dlsym_there, memory_order_release);
-	return 1;
+	return true;
+}
+
+/* Without dl_iterate_phdr, which is one of the functions that the shim wraps. */
+static void look_into_all(void)
+{
+	for (const struct link_map *l = _r_debug.r_map; l && !look_into(l); l = l->l_next)
+		;
 }
 
 void *sr_real_dlsym(void)
@@ -109,7 +113,7 @@ void *sr_real_dlsym(void)
 	void *f = atomic_load_explicit(&real_dlsym, memory_order_acquire);
 
 	if (!f) {
-		dl_iterate_phdr(look_into, NULL);
+		look_into_all();
 		f = atomic_load_explicit(&real_dlsym, memory_order_acquire);
 	}
 	return f;

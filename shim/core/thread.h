@@ -73,6 +73,7 @@ struct sr_thread {
 	struct sr_made made;
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
+	uint8_t in_operation; /* in a call of libc that counts as one operation on the heap */
 	uint64_t heap_ops;      /* since this thread last took the heap over: see heap_runs.h */
 	struct sr_thread *next; /* recording: list of the threads with a stream */
 	uint64_t sn;            /* of the current call or, between calls, of the last one */

@@ -40,7 +40,7 @@ static struct {
 	size_t (*usable_size)(void *p);
 } next;
 
-static struct sr_arena library_arena, shim_arena;
+static struct sr_arena library_arena, shim_arena, loader_arena;
 static bool ready;
 
 /* Memory for dlsym's own allocations during the search for the next malloc; never freed. */
@@ -130,6 +130,8 @@ int sr_heap_init(void)
 
 	if (!err)
 		err = sr_arena_init(&shim_arena, SR_SHIM_ARENA, SR_ARENA_BYTES);
+	if (!err)
+		err = sr_arena_init(&loader_arena, SR_LOADER_ARENA, SR_ARENA_BYTES);
 	ready = !err;
 	if (!err)
 		find_dlerror();
@@ -163,7 +165,9 @@ static inline struct sr_arena *owner(const void *p)
 {
 	if (sr_arena_owns(&library_arena, p))
 		return &library_arena;
-	return sr_arena_owns(&shim_arena, p) ? &shim_arena : NULL;
+	if (sr_arena_owns(&shim_arena, p))
+		return &shim_arena;
+	return sr_arena_owns(&loader_arena, p) ? &loader_arena : NULL;
 }
 
 /* Reserves an address range for a mapping. Addresses only grow and are never used again. */
@@ -209,10 +213,12 @@ void sr_heap_lock(void)
 {
 	sr_lock(&library_arena.lock);
 	sr_lock(&shim_arena.lock);
+	sr_lock(&loader_arena.lock);
 }
 
 void sr_heap_unlock(void)
 {
+	sr_unlock(&loader_arena.lock);
 	sr_unlock(&shim_arena.lock);
 	sr_unlock(&library_arena.lock);
 }
@@ -294,13 +300,13 @@ static void *alloc_in(struct sr_arena *arena, size_t size, size_t align)
 
 /*
  * How much ld.so allocates for a library loaded later depends on the processor. So its
- * memory comes from the shim's arena, not from the program's heap.
+ * memory does not come from the program's heap.
  */
 static inline struct sr_arena *arena_of(const void *caller)
 {
 	if (__builtin_expect(sr_is_loader(caller) || caller == dlerror_site, 0) && sr_engine &&
 	    ready)
-		return &shim_arena;
+		return caller == dlerror_site || sr_self.depth ? &shim_arena : &loader_arena;
 	return current_arena();
 }
 

@@ -7,9 +7,11 @@
  * The shim interposes the malloc family and sends
  *     the program's own calls to the next malloc, unchanged,
  *     calls made inside an intercepted call to the library arena,
- *     the shim's own calls to the shim arena.
+ *     the shim's own calls to the shim arena,
+ *     what ld.so allocates for libraries that the program loads to the loader arena, since a
+ *     handle of dlopen is such an address.
  *
- * Both arenas lie at fixed addresses. A replay puts the objects that the program can see
+ * The arenas lie at fixed addresses. A replay puts the objects that the program can see
  * (contexts, queue pairs, ...) into the library arena, at their recorded addresses; nothing
  * else uses that arena in a replay.
  *
@@ -31,6 +33,7 @@
  */
 #define SR_LIBRARY_ARENA 0x650000000000ull
 #define SR_SHIM_ARENA    0x660000000000ull
+#define SR_LOADER_ARENA  0x664000000000ull
 #define SR_ARENA_BYTES   (16ull << 30)
 /* Mappings that the verbs libraries make (queue buffers, doorbells), and the rings. */
 #define SR_LIBRARY_MAPS  0x670000000000ull
@@ -43,7 +46,7 @@
 #define SR_SEGMENTS      0x6f0000000000ull
 
 /*
- * Creates both arenas. Before this call, and if it fails (-errno), the program's heap
+ * Creates the arenas. Before this call, and if it fails (-errno), the program's heap
  * serves all allocations.
  */
 int sr_heap_init(void);
@@ -88,7 +91,7 @@ void sr_heap_on_mapping_end(sr_mapping_listener listener);
 /* Calls the listeners: memory is about to be unmapped or mapped over. */
 void sr_heap_mapping_ends(void *addr, size_t size);
 
-/* Call around a fork, so that no thread is in the middle of an allocation in either arena. */
+/* Call around a fork, so that no thread is in the middle of an allocation in an arena. */
 void sr_heap_lock(void);
 void sr_heap_unlock(void);
 

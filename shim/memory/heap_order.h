@@ -18,7 +18,7 @@ static inline const struct sr_engine *sr_heap_begin(void)
 	if (__builtin_expect(!sr_threaded, 1))
 		return NULL;
 	e = sr_engine;
-	if (!e || sr_self.depth)
+	if (!e || sr_self.depth || sr_self.in_operation)
 		return NULL;
 	sr_self.uses_heap = true;
 	return e->heap_begin(&sr_self) ? e : NULL;

@@ -7,8 +7,8 @@
  * glibc, and records of the writes would not contain it. These wrappers first lock the file with
  * flockfile, which is an ordered call like any other lock; glibc then locks it a second time.
  *
- * With one thread they do nothing. Functions that read have no wrappers: threads that share an
- * input file do not replay exactly.
+ * With one thread they do nothing. Here are those with a variable number of arguments; the others
+ * are in libc_order.def.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -16,25 +16,20 @@
 #include <stdio_ext.h>
 #include <string.h>
 
-#include "shim/threads/stdio_order.h"
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
-#include "shim/core/hooks.h"
 #include "shim/core/engine.h"
-#include "shim/core/order.h"
-#include "shim/threads/program_threads.h"
+#include "shim/core/hooks.h"
 #include "shim/core/next.h"
+#include "shim/core/order.h"
 #include "shim/core/thread.h"
-
-#undef putc
-#undef putchar
-#undef fputc
+#include "shim/threads/program_threads.h"
+#include "shim/threads/stdio_order.h"
 
 int __vfprintf_chk(FILE *file, int flag, const char *format, va_list ap);
 int __printf_chk(int flag, const char *format, ...);
 int __fprintf_chk(FILE *file, int flag, const char *format, ...);
 int __vprintf_chk(int flag, const char *format, va_list ap);
-int _IO_putc(int c, FILE *file);
 
 static void unlock(void *file)
 {
@@ -197,113 +192,36 @@ SR_EXPORT int __printf_chk(int flag, const char *format, ...)
 	return n;
 }
 
-static size_t put_bytes(const void *p, size_t size, size_t count, FILE *file)
-{
-	SR_NEXT(next, "fwrite");
-	size_t (*real)(const void *, size_t, size_t, FILE *) =
-	    (size_t(*)(const void *, size_t, size_t, FILE *))sr_next(&next);
-	FILE *locked = lock(file);
-	size_t n;
-
-	if (!locked)
-		return real(p, size, count, file);
-	pthread_cleanup_push(unlock, locked);
-	n = real(p, size, count, file);
-	pthread_cleanup_pop(1);
-	return n;
-}
-
-SR_EXPORT size_t fwrite(const void *p, size_t size, size_t count, FILE *file)
-{
-	return put_bytes(p, size, count, file);
-}
-
-SR_EXPORT int fputs(const char *text, FILE *file)
-{
-	SR_NEXT(next, "fputs");
-	int (*real)(const char *, FILE *) = (int (*)(const char *, FILE *))sr_next(&next);
-	FILE *locked = lock(file);
-	int n;
-
-	if (!locked)
-		return real(text, file);
-	pthread_cleanup_push(unlock, locked);
-	n = real(text, file);
-	pthread_cleanup_pop(1);
-	return n;
-}
-
-SR_EXPORT int puts(const char *text)
-{
-	SR_NEXT(next, "puts");
-	int (*real)(const char *) = (int (*)(const char *))sr_next(&next);
-	FILE *locked = lock(stdout);
-	int n;
-
-	if (!locked)
-		return real(text);
-	pthread_cleanup_push(unlock, locked);
-	n = real(text);
-	pthread_cleanup_pop(1);
-	return n;
-}
-
-SR_EXPORT int fputc(int c, FILE *file)
-{
-	SR_NEXT(next, "fputc");
-	int (*real)(int, FILE *) = (int (*)(int, FILE *))sr_next(&next);
-	FILE *locked = lock(file);
-	int n;
-
-	if (!locked)
-		return real(c, file);
-	pthread_cleanup_push(unlock, locked);
-	n = real(c, file);
-	pthread_cleanup_pop(1);
-	return n;
-}
-
-SR_EXPORT int putc(int c, FILE *file)
-{
-	return fputc(c, file);
-}
-
-SR_EXPORT int _IO_putc(int c, FILE *file)
-{
-	return fputc(c, file);
-}
-
-SR_EXPORT int putchar(int c)
-{
-	return fputc(c, stdout);
-}
-
-SR_EXPORT void perror(const char *text)
-{
-	SR_NEXT(next, "perror");
-	void (*real)(const char *) = (void (*)(const char *))sr_next(&next);
-	FILE *locked = lock(stderr);
-
-	if (!locked) {
-		real(text);
-		return;
+/* Each reads by its sibling with a va_list, which takes the order (libc_order.def). */
+#define SCAN(function, sibling)                                                                    \
+	int sibling(FILE *file, const char *format, va_list ap);                                   \
+	int function(FILE *file, const char *format, ...);                                         \
+	SR_EXPORT int function(FILE *file, const char *format, ...)                                \
+	{                                                                                          \
+		va_list ap;                                                                        \
+		int n;                                                                             \
+                                                                                                   \
+		va_start(ap, format);                                                              \
+		n = sibling(file, format, ap);                                                     \
+		va_end(ap);                                                                        \
+		return n;                                                                          \
 	}
-	pthread_cleanup_push(unlock, locked);
-	real(text);
-	pthread_cleanup_pop(1);
-}
 
-SR_EXPORT int fflush(FILE *file)
-{
-	SR_NEXT(next, "fflush");
-	int (*real)(FILE *) = (int (*)(FILE *))sr_next(&next);
-	FILE *locked = lock(file);
-	int n;
+SCAN(__isoc99_fscanf, __isoc99_vfscanf)
+SCAN(__isoc23_fscanf, __isoc23_vfscanf)
 
-	if (!locked)
-		return real(file);
-	pthread_cleanup_push(unlock, locked);
-	n = real(file);
-	pthread_cleanup_pop(1);
-	return n;
-}
+#define SCAN_INPUT(function, sibling)                                                              \
+	int function(const char *format, ...);                                                     \
+	SR_EXPORT int function(const char *format, ...)                                            \
+	{                                                                                          \
+		va_list ap;                                                                        \
+		int n;                                                                             \
+                                                                                                   \
+		va_start(ap, format);                                                              \
+		n = sibling(stdin, format, ap);                                                    \
+		va_end(ap);                                                                        \
+		return n;                                                                          \
+	}
+
+SCAN_INPUT(__isoc99_scanf, __isoc99_vfscanf)
+SCAN_INPUT(__isoc23_scanf, __isoc23_vfscanf)

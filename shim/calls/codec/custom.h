@@ -27,6 +27,7 @@
 #include "shim/core/thread.h"
 #include "shim/process/ids.h"
 #include "shim/process/segments.h"
+#include "shim/threads/libc_order.h"
 #include "shim/threads/program_threads.h"
 #include "shim/verbs/objects.h"
 #include "wire.gen.h"
