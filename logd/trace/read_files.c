@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "logd/trace/read_trace.h"
+#include "logd/trace/safe_file.h"
 
 /* "files/HASH-SIZE" and nothing that leads elsewhere. */
 static bool is_kept_name(const json_t *kept)
@@ -39,20 +40,33 @@ static void take_line(json_t *list, json_t *index, json_t *line)
 	}
 }
 
+/* A line is some hundred bytes, and there is one or two for each file. */
+#define LINE_BYTES (64 << 10)
+#define FILES_MAX  (1 << 20)
+
+/* 1: text is the next line; 0: there is none; -EFBIG: it is longer. */
+static int next_line(FILE *from, char text[LINE_BYTES], size_t *n)
+{
+	if (!fgets(text, LINE_BYTES, from))
+		return 0;
+	*n = strlen(text);
+	return *n == LINE_BYTES - 1 && text[*n - 1] != '\n' ? -EFBIG : 1;
+}
+
 static int read_lines(FILE *from, const char *path, json_t *list, struct sr_error *err)
 {
 	json_t *index = json_object();
-	char *text = NULL;
-	size_t room = 0;
-	ssize_t n;
-	int ret = 0;
+	char *text = malloc(LINE_BYTES);
+	int ret = text ? 0 : sr_error_set(err, -ENOMEM, "no memory to read %s", path), got;
+	size_t n = 0;
 
-	for (int number = 1; !ret && (n = getline(&text, &room, from)) > 0; number++) {
-		json_t *line = json_loadb(text, (size_t)n, 0, NULL);
+	for (int number = 1; !ret && (got = next_line(from, text, &n)); number++) {
+		json_t *line = got < 0 ? NULL : json_loadb(text, n, 0, NULL);
 
-		if (is_line(line))
+		if (is_line(line) && json_array_size(list) < FILES_MAX)
 			take_line(list, index, line);
-		else if (text[n - 1] == '\n') /* else it is still being written, or torn */
+		else if (got < 0 || !n || text[n - 1] == '\n')
+			/* else it is still being written, or torn */
 			ret = sr_error_set(err, -EBADMSG, "%s: line %d is damaged", path, number);
 		json_decref(line);
 	}
@@ -66,15 +80,17 @@ json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *
 	json_t *list = json_array();
 	char path[PATH_MAX];
 	FILE *from;
-	int ret = 0;
+	int ret = 0, fd;
 
 	snprintf(path, sizeof(path), "%s/rank-%d/files.jsonl", sr_trace_dir(t), rank);
-	from = fopen(path, "re");
+	fd = sr_safe_open(path);
+	from = fd < 0 ? NULL : fdopen(fd, "r");
 	if (from) {
 		ret = read_lines(from, path, list, err);
 		fclose(from);
-	} else if (errno != ENOENT) {
-		ret = sr_error_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
+	} else if (fd != -ENOENT) {
+		ret = sr_error_set(err, fd < 0 ? fd : -ENOMEM, "cannot read %s: %s", path,
+				   fd < 0 ? sr_safe_reason(fd) : "no memory");
 	}
 	if (!ret)
 		return list;

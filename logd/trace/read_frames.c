@@ -76,14 +76,23 @@ static bool only_zeros_from(struct sr_stream *s, uint64_t offset)
 	unsigned char block[4096];
 	ssize_t n;
 
-	while ((n = sr_stream_read_at(s, block, sizeof(block), offset)) > 0) {
+	for (;;) {
+		/* A file may have a hole of any size, and takes no longer to read for that. */
+		off_t data = lseek(s->fd, (off_t)offset, SEEK_DATA);
+
+		if (data < 0 && errno == ENXIO)
+			return true;
+		if (data > (off_t)offset)
+			offset = (uint64_t)data;
+		n = sr_stream_read_at(s, block, sizeof(block), offset);
+		if (n <= 0)
+			return n == 0;
 		for (ssize_t i = 0; i < n; i++) {
 			if (block[i])
 				return false;
 		}
 		offset += (uint64_t)n;
 	}
-	return n == 0;
 }
 
 /* ---- frames ---- */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One thread's stream: records out of frames, made whole. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "logd/trace/read_frames.h"
 #include "logd/trace/read_trace.h"
+#include "logd/trace/safe_file.h"
 
 const char *sr_stream_warning(const struct sr_stream *s)
 {
@@ -335,9 +335,10 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 	}
 	snprintf(s->path, sizeof(s->path), "%s/rank-%d/thread-%u.srs", sr_trace_dir(t), rank,
 		 thread);
-	s->fd = open(s->path, O_RDONLY | O_CLOEXEC);
+	s->fd = sr_safe_open(s->path);
 	if (s->fd < 0) {
-		ret = sr_error_set(err, -errno, "cannot open %s: %s", s->path, strerror(errno));
+		ret = sr_error_set(err, s->fd, "cannot open %s: %s", s->path,
+				   sr_safe_reason(s->fd));
 		goto fail;
 	}
 	ret = allocate(s);

@@ -4,7 +4,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "logd/base/hex.h"
+#include "logd/trace/safe_file.h"
 
 struct rank {
 	int32_t number;
@@ -26,8 +26,18 @@ struct rank {
 	size_t n_threads;
 };
 
+/*
+ * More than any recording has: a trace of a stranger may not fill the memory.  Values are those of
+ * all ranks together.
+ */
+#define MANIFEST_MAX (1 << 20)
+#define PROCESS_MAX  (32 << 20)
+#define SCHEMA_MAX   (8 << 20)
+#define VALUES_MAX   (16 << 20)
+
 struct sr_trace {
 	char *dir;
+	size_t values_left;
 	struct rank *ranks;
 	size_t n_ranks;
 };
@@ -143,8 +153,8 @@ static int check_manifest(const char *dir, const json_t *manifest, struct sr_err
 static int read_manifest(const char *dir, struct sr_error *err)
 {
 	char path[PATH_MAX];
-	json_error_t wrong;
-	json_t *manifest;
+	size_t values = MANIFEST_MAX;
+	struct sr_safe_json manifest;
 	int ret;
 
 	snprintf(path, sizeof(path), "%s/manifest.json", dir);
@@ -157,11 +167,11 @@ static int read_manifest(const char *dir, struct sr_error *err)
 				    "%s is not a trace: cannot read its manifest.json: %s", dir,
 				    strerror(-ret));
 	}
-	manifest = json_load_file(path, 0, &wrong);
-	if (!manifest)
-		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, wrong.line, wrong.text);
-	ret = check_manifest(dir, manifest, err);
-	json_decref(manifest);
+	if (sr_safe_json(path, MANIFEST_MAX, &values, &manifest))
+		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, manifest.line,
+				    manifest.why);
+	ret = check_manifest(dir, manifest.root, err);
+	json_decref(manifest.root);
 	return ret;
 }
 
@@ -189,54 +199,47 @@ char *sr_trace_bytes(const json_t *string, size_t *size)
 	return bytes;
 }
 
-#define SCHEMA_MAX (64 << 20)
+static int read_schema(struct sr_trace *t, struct rank *r, const char *path, struct sr_error *err)
+{
+	int ret = sr_safe_read(path, SCHEMA_MAX, &r->schema, &r->schema_size);
 
-static int read_schema(struct rank *r, const char *path, struct sr_error *err)
+	if (!ret && sr_safe_json_values(r->schema, r->schema_size) > t->values_left)
+		ret = -EFBIG;
+	return ret ? sr_error_set(err, ret, "cannot read %s: %s", path, sr_safe_reason(ret)) : 0;
+}
+
+/* A link would lead out of the trace. */
+static int check_rank_dir(const char *dir, struct sr_error *err)
 {
 	struct stat st;
-	ssize_t n = -1;
-	int fd = open(path, O_RDONLY | O_CLOEXEC), code;
 
-	if (fd < 0 || fstat(fd, &st))
-		goto fail;
-	if (st.st_size > SCHEMA_MAX) {
-		errno = EFBIG;
-		goto fail;
-	}
-	r->schema = calloc(1, (size_t)st.st_size + 1);
-	if (!r->schema)
-		goto fail;
-	n = pread(fd, r->schema, (size_t)st.st_size, 0);
-	if (n < 0)
-		goto fail;
-	r->schema_size = (size_t)n;
-	close(fd);
-	return 0;
-fail:
-	code = -errno;
-	if (fd >= 0)
-		close(fd);
-	return sr_error_set(err, code, "cannot read %s: %s", path, strerror(-code));
+	if (!lstat(dir, &st) && S_ISDIR(st.st_mode))
+		return 0;
+	return sr_error_set(err, -ENOTDIR, "%s is not a directory", dir);
 }
 
 static int read_rank(struct sr_trace *t, struct rank *r, struct sr_error *err)
 {
 	char dir[PATH_MAX - 32], path[PATH_MAX];
+	struct sr_safe_json process;
 	const char *id;
-	json_error_t wrong;
 	int ret;
 
 	snprintf(dir, sizeof(dir), "%s/rank-%d", t->dir, r->number);
+	ret = check_rank_dir(dir, err);
+	if (ret)
+		return ret;
 	snprintf(path, sizeof(path), "%s/process.json", dir);
-	r->process = json_load_file(path, 0, &wrong);
-	if (!r->process)
-		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, wrong.line, wrong.text);
+	if (sr_safe_json(path, PROCESS_MAX, &t->values_left, &process))
+		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, process.line,
+				    process.why);
+	r->process = process.root;
 	id = json_string_value(json_object_get(r->process, "process"));
 	if (!id || strlen(id) != 32 || !sr_from_hex(id, r->process_id, 16))
 		return sr_error_set(err, -EBADMSG, "%s: \"process\" is not 32 hexadecimal digits",
 				    path);
 	snprintf(path, sizeof(path), "%s/schema.json", dir);
-	ret = read_schema(r, path, err);
+	ret = read_schema(t, r, path, err);
 	if (ret)
 		return ret;
 	ret = list_numbers(dir, "thread-", ".srs", &r->threads, &r->n_threads);
@@ -278,8 +281,10 @@ int sr_trace_open(struct sr_trace **trace, const char *dir, struct sr_error *err
 	if (ret)
 		return ret;
 	t = calloc(1, sizeof(*t));
-	if (t)
+	if (t) {
 		t->dir = strdup(dir);
+		t->values_left = VALUES_MAX;
+	}
 	if (!t || !t->dir) {
 		free(t);
 		return sr_error_set(err, -ENOMEM, "no memory to open %s", dir);

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -59,6 +61,47 @@ int sr_safe_read(const char *path, uint64_t most, char **text, size_t *size)
 		free(*text);
 		*text = NULL;
 	}
+	return err;
+}
+
+size_t sr_safe_json_values(const char *text, size_t size)
+{
+	bool in_string = false;
+	size_t n = 1;
+
+	for (size_t i = 0; i < size; i++) {
+		if (in_string && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			in_string = !in_string;
+		else if (!in_string && strchr("[{,:", text[i]))
+			n++;
+	}
+	return n;
+}
+
+int sr_safe_json(const char *path, uint64_t most, size_t *values, struct sr_safe_json *to)
+{
+	json_error_t wrong;
+	size_t size, n;
+	char *text;
+	int err;
+
+	*to = (struct sr_safe_json){.line = -1};
+	err = sr_safe_read(path, most, &text, &size);
+	if (!err) {
+		n = sr_safe_json_values(text, size);
+		err = n > *values ? -EFBIG : 0;
+		*values -= err ? 0 : n;
+	}
+	if (!err) {
+		to->root = json_loadb(text, size, 0, &wrong);
+		to->line = wrong.line;
+		err = to->root ? 0 : -EBADMSG;
+	}
+	snprintf(to->why, sizeof(to->why), "%s",
+		 err == -EBADMSG ? wrong.text : err ? sr_safe_reason(err) : "");
+	free(text);
 	return err;
 }
 

@@ -8,6 +8,7 @@
 #ifndef LOGD_TRACE_SAFE_FILE_H
 #define LOGD_TRACE_SAFE_FILE_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,21 @@ int sr_safe_open(const char *path);
  * -EFBIG: it is larger.
  */
 int sr_safe_read(const char *path, uint64_t most, char **text, size_t *size);
+
+/*
+ * The JSON in a file of `most` bytes at most; *values is lowered by how many values it may hold, and
+ * a file of more is refused (-EFBIG), because each costs a hundred times its text in memory.
+ * -EBADMSG: *line and *why say what is wrong.
+ */
+struct sr_safe_json {
+	json_t *root; /* the caller's */
+	int line;
+	char why[160];
+};
+int sr_safe_json(const char *path, uint64_t most, size_t *values, struct sr_safe_json *to);
+
+/* How many values there may be in a JSON text. */
+size_t sr_safe_json_values(const char *text, size_t size);
 
 /* What -errno of these functions means. */
 const char *sr_safe_reason(int err);

@@ -113,7 +113,7 @@ static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 	json_object_set_new(v, "rank", json_integer(rank));
 	json_object_set_new(v, "thread", json_integer(thread));
 	json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
-	json_dumpf(v, stdout, JSON_COMPACT);
+	json_dumpf(v, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
 	putchar('\n');
 }
 

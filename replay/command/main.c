@@ -7,14 +7,19 @@
 
 #include "replay/command/command.h"
 #include "replay/host/start/launch.h"
+#include "replay/print/terminal.h"
+
+/* Whose standard output is sreplay's own, and not that of the program. */
+enum output { ITS_OWN, THE_PROGRAMS };
 
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *what;
+	enum output output;
 } commands[] = {
-    {"record", sr_cmd_record, "run a program and record what enters it"},
-    {"replay", sr_cmd_replay, "run recorded processes again, from their trace"},
+    {"record", sr_cmd_record, "run a program and record what enters it", THE_PROGRAMS},
+    {"replay", sr_cmd_replay, "run recorded processes again, from their trace", THE_PROGRAMS},
     {"dump", sr_cmd_dump, "print the records of a trace, a line each"},
     {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
     {"process", sr_cmd_process, "find out what the replay of a group needs"},
@@ -50,8 +55,7 @@ int main(int argc, char **argv)
 	char name[64];
 
 	argp_err_exit_status = SR_EXIT_FAILED;
-	/* Prints whole lines, so that they do not mix with the program's. */
-	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+	sr_terminal_guard(&stderr);
 	if (argc < 2) {
 		usage(stderr);
 		return SR_EXIT_FAILED;
@@ -73,6 +77,8 @@ int main(int argc, char **argv)
 		/* argp prints argv[0] as the program's name */
 		snprintf(name, sizeof(name), "sreplay %s", commands[i].name);
 		argv[1] = name;
+		if (commands[i].output == ITS_OWN)
+			sr_terminal_guard(&stdout);
 		errno = 0;
 		return finish_output(commands[i].run(argc - 1, argv + 1));
 	}

@@ -163,8 +163,14 @@ static json_t *decode_call(const struct sr_print *p, const struct sr_entry *e)
 	return v;
 }
 
+/* The text of a record takes ten times its room. */
+#define SHOWN_MAX (64 << 20)
+
 json_t *sr_print_decode(const struct sr_print *p, const struct sr_entry *e)
 {
+	if (e->size > SHOWN_MAX)
+		return json_pack("{s:s, s:i, s:I}", "record", "too large to be shown", "kind",
+				 (int)e->kind, "bytes", (json_int_t)e->size);
 	return e->kind >= SR_REC_CALL ? decode_call(p, e) : decode_other(e);
 }
 
@@ -205,7 +211,7 @@ void sr_print_line(FILE *out, const struct sr_print *p, const struct sr_entry *e
 	struct sr_call_head head;
 
 	fprintf(out, "%8llu  ", (unsigned long long)e->sn);
-	if (e->kind < SR_REC_CALL) {
+	if (!json_object_get(v, "call")) {
 		sr_schema_print(out, v);
 	} else {
 		memcpy(&head, e->payload, sizeof(head));

@@ -14,6 +14,12 @@ struct sr_object_identity {
 };
 
 /*
+ * Opens a file that a trace names: a descriptor, the caller's to close; or -errno.  -EMEDIUMTYPE: it
+ * is no regular file; -EFBIG: no program or library is as large, and to read it may take for ever.
+ */
+int sr_object_open(const char *path);
+
+/*
  * object: an element of process.json's "objects".  True if the open file is the recorded
  * one, or if the recorder could not say which one it had.
  */

@@ -21,10 +21,14 @@ struct sr_schema {
 	json_t *calls;
 };
 
+/* One record of the largest requests and tables has some ten thousand values. */
+#define MAX_VALUES (1 << 20)
+
 struct cursor {
 	const uint8_t *p;
 	size_t left;
 	bool bad;
+	uint32_t values; /* how many there were; a schema may ask for any number, of no bytes each */
 };
 
 static struct sr_schema *parse(const char *text, size_t size)
@@ -225,7 +229,7 @@ static json_t *decode_type(const struct sr_schema *s, const char *type, struct c
 	json_t *value;
 	const json_t *fields;
 
-	if (depth > MAX_DEPTH || c->bad) {
+	if (depth > MAX_DEPTH || c->bad || ++c->values > MAX_VALUES) {
 		c->bad = true;
 		return json_null();
 	}
@@ -235,7 +239,7 @@ static json_t *decode_type(const struct sr_schema *s, const char *type, struct c
 	if (n)
 		return decode_integer(type, n, c);
 	if (!strncmp(type, "raw", 3))
-		return decode_raw((size_t)atoi(type + 3), c);
+		return decode_raw((size_t)strtoul(type + 3, NULL, 10), c);
 	if (!strcmp(type, "bytes") || !strcmp(type, "string"))
 		return decode_bytes(type, c);
 	fields = json_object_get(s->structs, type);
@@ -270,7 +274,7 @@ static json_t *decode_fields(const struct sr_schema *s, const json_t *fields, st
 static json_t *decode_list(const struct sr_schema *s, uint16_t kind, const char *list,
 			   const void *p, size_t size)
 {
-	struct cursor c = {p, size, false};
+	struct cursor c = {p, size, false, 0};
 	json_t *value = decode_fields(s, json_object_get(call_of(s, kind), list), &c, 0);
 
 	if (!c.bad && !c.left)
@@ -287,7 +291,7 @@ json_t *sr_schema_decode_in(const struct sr_schema *s, uint16_t kind, const void
 static json_t *decode_result(const struct sr_schema *s, uint16_t kind, uint64_t result)
 {
 	const char *type = json_string_value(json_object_get(call_of(s, kind), "ret"));
-	struct cursor c = {(const uint8_t *)&result, sizeof(result), false};
+	struct cursor c = {(const uint8_t *)&result, sizeof(result), false, 0};
 	size_t n = type ? integer_bytes(type) : 0;
 
 	return n ? decode_integer(type, n, &c) : json_null();
@@ -355,6 +359,18 @@ static void print_hex(FILE *out, const char *hex)
 		fprintf(out, "[%zu bytes] %.*s...", n, SHOWN_HEX, hex);
 }
 
+/* A record is one line. */
+static void print_text(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++)
+		if (*text == '\n')
+			fputs("\\n", out);
+		else
+			fputc(*text, out);
+	fputc('"', out);
+}
+
 static void print_object(FILE *out, const json_t *value)
 {
 	const char *key, *sep = "";
@@ -364,7 +380,7 @@ static void print_object(FILE *out, const json_t *value)
 	{
 		fprintf(out, "%s%s=", sep, key);
 		sep = " ";
-		if (json_is_object(v) && !json_object_get(v, "hex")) {
+		if (json_is_object(v) && !json_is_string(json_object_get(v, "hex"))) {
 			fputc('{', out);
 			sr_schema_print(out, v);
 			fputc('}', out);
@@ -376,11 +392,12 @@ static void print_object(FILE *out, const json_t *value)
 
 void sr_schema_print(FILE *out, const json_t *value)
 {
-	const json_t *hex = json_object_get(value, "hex"), *v;
+	const char *hex = json_string_value(json_object_get(value, "hex"));
+	const json_t *v;
 	size_t i;
 
 	if (hex) {
-		print_hex(out, json_string_value(hex));
+		print_hex(out, hex);
 	} else if (json_is_object(value)) {
 		print_object(out, value);
 	} else if (json_is_array(value)) {
@@ -396,7 +413,10 @@ void sr_schema_print(FILE *out, const json_t *value)
 		/* numbers in hexadecimal are strings to JSON */
 		const char *text = json_string_value(value);
 
-		fprintf(out, strncmp(text, "0x", 2) ? "\"%s\"" : "%s", text);
+		if (!strncmp(text, "0x", 2))
+			fputs(text, out);
+		else
+			print_text(out, text);
 	} else if (json_is_integer(value)) {
 		fprintf(out, "%lld", (long long)json_integer_value(value));
 	} else {

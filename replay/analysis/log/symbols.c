@@ -127,7 +127,7 @@ static void open_module(struct sr_symbols *s, struct object *o)
 	int fd;
 
 	o->tried = true;
-	fd = o->path ? open(o->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	fd = o->path ? sr_object_open(o->path) : -1;
 	if (fd < 0)
 		return;
 	/* Names and lines of another build would be wrong. */

@@ -95,10 +95,14 @@ static int put(int fd, const void *data, size_t size, off_t at)
 static int create(struct sr_plan_file *f)
 {
 	char dir[PATH_MAX + 32];
+	struct stat st;
 
 	snprintf(dir, sizeof(dir), "%s/rank-%d", f->dir, f->header.rank);
 	if (mkdir(dir, 0777) && errno != EEXIST)
 		return -errno;
+	/* A stranger's trace may have links there. */
+	if (lstat(dir, &st) || !S_ISDIR(st.st_mode))
+		return -ENOTDIR;
 	return sr_plan_path(f->path, sizeof(f->path), f->dir, f->header.kind, f->header.rank,
 			    f->header.thread);
 }
@@ -114,7 +118,7 @@ static int flush(struct sr_plan_file *f)
 		err = create(f);
 	if (err)
 		return err;
-	fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC | (written ? 0 : O_TRUNC), 0666);
+	fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (written ? 0 : O_TRUNC), 0666);
 	if (fd < 0)
 		return -errno;
 	XXH3_64bits_update(f->sum, f->buffer, f->used);
@@ -146,7 +150,7 @@ int sr_plan_file_add(struct sr_plan_file *f, const void *record)
 /* The header comes last: a file without one is none. */
 static int put_header(struct sr_plan_file *f)
 {
-	int fd = open(f->path, O_WRONLY | O_CLOEXEC), err;
+	int fd = open(f->path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW), err;
 
 	if (fd < 0)
 		return -errno;

@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "logd/trace/read_trace.h"
+#include "logd/trace/safe_file.h"
 #include "replay/analysis/plan/file.h"
 
 #define REMEDY "make it again with sreplay process"
@@ -76,17 +77,23 @@ int sr_plan_identity(struct sr_trace *t, uint64_t *identity, struct sr_error *er
 	return ret;
 }
 
+/* Of bytes, and of values. */
+#define SUMMARY_MAX (8 << 20)
+
 static int load_summary(struct sr_plan *p, struct sr_error *err)
 {
 	char path[PATH_MAX + 16];
-	json_error_t bad;
+	struct sr_safe_json summary;
+	size_t values = SUMMARY_MAX;
 	const char *format;
+	struct stat st;
 
 	snprintf(path, sizeof(path), "%s/plan.json", p->dir);
-	if (access(path, F_OK))
+	if (lstat(p->dir, &st) || !S_ISDIR(st.st_mode) || access(path, F_OK))
 		return sr_error_set(
 		    err, -ENOENT, "there is no plan in %s: make one with sreplay process", p->dir);
-	p->summary = json_load_file(path, JSON_REJECT_DUPLICATES, &bad);
+	if (!sr_safe_json(path, SUMMARY_MAX, &values, &summary))
+		p->summary = summary.root;
 	format = json_string_value(json_object_get(p->summary, "format"));
 	if (!format || strcmp(format, "sreplay-plan"))
 		return sr_error_set(err, -EBADMSG, "%s is damaged: " REMEDY, path);
@@ -200,11 +207,12 @@ static int map(struct sr_plan *p, struct mapped *m, struct sr_error *err)
 
 	if (ret)
 		return sr_error_set(err, ret, "a path in %s is too long", p->dir);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
+	fd = sr_safe_open(path);
+	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0 || fstat(fd, &st)) {
-		ret = sr_error_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+		ret = fd < 0 ? fd : -errno;
+		sr_error_set(err, ret, "cannot open %s: %s", path, sr_safe_reason(ret));
 		goto out;
 	}
 	m->size = (size_t)st.st_size;

@@ -17,6 +17,7 @@
 
 #include "replay/host/shared/control.h"
 #include "replay/print/say.h"
+#include "replay/print/terminal.h"
 #include "replay/host/shared/memory.h"
 #include "replay/host/group/relay.h"
 #include "replay/host/group/state.h"
@@ -53,7 +54,7 @@ static bool open_relays(const struct conductor *d, struct worker *w)
 	snprintf(out, sizeof(out), "%s/rank-%d.out", dir ? dir : "", w->rank);
 	snprintf(err, sizeof(err), "%s/rank-%d.err", dir ? dir : "", w->rank);
 	if (!sr_relay_open(&w->out, w->rank, stdout, dir ? out : NULL) &&
-	    !sr_relay_open(&w->err, w->rank, stderr, dir ? err : NULL))
+	    !sr_relay_open(&w->err, w->rank, sr_terminal_raw_error(), dir ? err : NULL))
 		return true;
 	sr_fail("cannot pass on what rank %d prints: %s", w->rank, strerror(errno));
 	return false;

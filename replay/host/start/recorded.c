@@ -153,11 +153,11 @@ bool sr_recorded_check_files(const struct sr_recorded *r)
 	json_array_foreach(json_object_get(r->json, "objects"), i, object)
 	{
 		char *path = text_of(object, "path");
-		int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+		int fd = path ? sr_object_open(path) : -EINVAL;
 
 		if (fd < 0) {
 			sr_fail("%s, which the recorded program used, cannot be read: %s",
-				path ? path : "a file", strerror(errno));
+				path ? path : "a file", strerror(-fd));
 			good = false;
 		} else {
 			good = same_identity(fd, object, path) && good;
