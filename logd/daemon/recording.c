@@ -176,6 +176,7 @@ int recording_add_file(struct recording *r, const struct sr_message *m, int fd)
 	const struct file_note note = {
 	    .fd = fd,
 	    .path = m->text,
+	    .number = m->value,
 	    .keep = m->flags & SR_MESSAGE_KEEP,
 	    .trace_fd = r->place.trace_fd,
 	    .rank_fd = r->place.rank_fd,

@@ -41,10 +41,12 @@ void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
 /*
  * The process is about to read this regular file, open as fd: the daemon notes its size and
  * content (keep: the content itself goes into the trace).  path: as the process sees it, or "".
+ * note: the number of what is noted; a copy of the file may be given under the file's number.
  * To be called at the first use of each file; returns when the daemon has the file open.
  * -EINVAL: not a regular file.
  */
-int sr_client_add_file(struct sr_client *c, int fd, const char *path, bool keep);
+int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t note,
+		       bool keep);
 
 /* Waits until all that was committed before the call is written.  -ETIMEDOUT, -ENOTCONN. */
 int sr_client_finish(struct sr_client *c, int timeout_ms);

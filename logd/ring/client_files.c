@@ -39,7 +39,7 @@ static int add_file_locked(struct sr_client *c, const struct sr_message *request
 	return request_file(c, request, fd);
 }
 
-int sr_client_add_file(struct sr_client *c, int fd, const char *path, bool keep)
+int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t note, bool keep)
 {
 	struct sr_message request;
 	size_t size = strlen(path);
@@ -47,6 +47,7 @@ int sr_client_add_file(struct sr_client *c, int fd, const char *path, bool keep)
 
 	sr_message_init(&request, SR_MSG_FILE);
 	request.flags = keep ? SR_MESSAGE_KEEP : 0;
+	request.value = note;
 	if (size < sizeof(request.text))
 		memcpy(request.text, path, size);
 	if (!sr_client_lock(c))

@@ -37,8 +37,9 @@ enum sr_message_type {
 	SR_MSG_WAIT_TRACE = 5,
 	/*
 	 * A regular file that the process is about to read; fd: the file, open in any mode; text:
-	 * its path as the process sees it ("": the daemon looks for it).  SR_MESSAGE_KEEP: its
-	 * content becomes part of the trace.
+	 * its path as the process sees it ("": the daemon looks for it); value: the number of the
+	 * note, by which records of opens refer to it.  SR_MESSAGE_KEEP: its content becomes part
+	 * of the trace.
 	 */
 	SR_MSG_FILE = 6,
 

@@ -21,6 +21,7 @@ struct job {
 	struct job *next;
 	struct stat before;
 	char path[PATH_MAX];
+	uint64_t number;
 	bool keep;
 	int fd, trace_fd, rank_fd;
 	_Atomic unsigned *busy;
@@ -55,6 +56,8 @@ static json_t *begin_line(const struct job *j)
 	put_identity(line, &j->before);
 	json_object_set_new(line, "path", process_bytes(j->path, strlen(j->path)));
 	json_object_set_new(line, "size", json_integer(j->before.st_size));
+	if (j->number)
+		json_object_set_new(line, "note", json_integer((json_int_t)j->number));
 	return line;
 }
 
@@ -260,6 +263,7 @@ int files_add(struct files *f, const struct file_note *note)
 
 	if (!j)
 		return -ENOMEM;
+	j->number = note->number;
 	j->keep = note->keep;
 	j->trace_fd = note->trace_fd;
 	j->rank_fd = note->rank_fd;

@@ -12,12 +12,14 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct files;
 
 struct file_note {
 	int fd;                 /* the file, open in any mode; stays the caller's */
 	const char *path;       /* "": that of fd is looked up */
+	uint64_t number;        /* by which records refer to this note; 0: none do */
 	bool keep;              /* the content goes into the trace */
 	int trace_fd, rank_fd;  /* must stay open until *busy is 0 */
 	_Atomic unsigned *busy; /* counts the notes that are not done */

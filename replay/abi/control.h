@@ -129,6 +129,8 @@ struct sr_replay_control {
 	uint64_t main_stack; /* see shim/threads/main_stack.h */
 	struct sr_processor processor; /* recorded */
 	_Atomic bool cpuid_traced; /* cpuid traps already: see shim/kernel/cpuid_trap.h */
+	/* Of the private files, and of the journal about their names; -1: none (shim/files). */
+	int32_t files_fd, journal_fd;
 
 	/* Written by the process. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];

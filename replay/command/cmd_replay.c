@@ -18,7 +18,9 @@
 #include "replay/host/group/conduct.h"
 #include "replay/host/group/make_plan.h"
 #include "replay/host/group/transport.h"
+#include "replay/host/output.h"
 #include "replay/host/rank.h"
+#include "replay/host/start/private.h"
 
 #define DEFAULT_TIMEOUT 60
 
@@ -26,6 +28,8 @@ enum {
 	OPTION_GDB = 256,
 	OPTION_EXEC,
 	OPTION_TRANSPORT,
+	OPTION_LIVE_FILES,
+	OPTION_SANDBOX,
 };
 
 struct options {
@@ -33,7 +37,8 @@ struct options {
 	const char *group; /* a list of ranks; NULL: all */
 	const char *rank;  /* --rank, as given; NULL: it was not */
 	long timeout;
-	const char *sandbox, *output;
+	const char *output;
+	bool live_files;
 	enum sr_group_transport transport;
 	bool has_transport; /* given by --transport */
 	struct sr_tool tool;
@@ -46,15 +51,15 @@ static const struct argp_option option_list[] = {
     {"rank", 'r', "N", 0, "this rank only, alone; with --exec the one that the tool runs", 0},
     {"timeout", 't', "SECONDS", 0,
      "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
-    {"sandbox", 's', "DIR", 0,
-     "what the program writes to files goes into DIR/out, and files whose content the trace keeps "
-     "(record --record-files) are those of the recording; of several ranks each has its own, "
-     "DIR/rank-N/out",
-     0},
     {"output", 'o', "DIR", 0,
-     "of several ranks, what each prints goes to DIR/rank-N.out and DIR/rank-N.err as well, as it "
-     "is",
+     "keep the files that the program writes, below DIR with their paths; of several ranks each has "
+     "its own, DIR/rank-N, and what each prints goes to DIR/rank-N.out and DIR/rank-N.err as well, as "
+     "it is",
      0},
+    {"live-files", OPTION_LIVE_FILES, 0, 0,
+     "let the program read and change the files of this machine, as it did when it was recorded",
+     0},
+    {"sandbox", OPTION_SANDBOX, "DIR", OPTION_HIDDEN, NULL, 0},
     {"transport", OPTION_TRANSPORT, "WAY", 0,
      "how the ranks reach each other: rxe, by loopback on an RDMA device of this host; shm, "
      "through shared memory (default for several: rxe where there is a device, else shm); none: "
@@ -91,9 +96,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			return EINVAL;
 		o->rank = arg;
 		return 0;
-	case 's':
-		o->sandbox = arg;
+	case OPTION_LIVE_FILES:
+		o->live_files = true;
 		return 0;
+	case OPTION_SANDBOX:
+		argp_error(state, "--sandbox is no longer needed, as a replay changes no files: -o %s "
+				  "keeps there what the program writes",
+			   arg);
+		return EINVAL;
 	case 'o':
 		o->output = arg;
 		return 0;
@@ -145,13 +155,15 @@ static char **cut_tool_arguments(int *argc, char **argv)
 }
 
 static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
-		      struct sr_transport *way, const struct sr_outsiders *outsiders)
+		      struct sr_transport *way, const struct sr_outsiders *outsiders,
+		      const char *files)
 {
 	const struct sr_rank_options one = {
 	    .dir = o->dir,
 	    .rank = rank,
 	    .timeout = o->timeout,
-	    .sandbox = o->sandbox,
+	    .files = files,
+	    .output = files ? o->output : NULL,
 	    .tool = o->tool,
 	    .outsiders = outsiders,
 	};
@@ -208,7 +220,8 @@ static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ra
 	return outsiders;
 }
 
-static int replay(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
+static int replay(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n,
+		  const char *files)
 {
 	struct sr_outsiders *outsiders;
 	struct sr_transport way;
@@ -220,7 +233,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .ranks = ranks,
 	    .count = n,
 	    .timeout = o->timeout,
-	    .sandbox = o->sandbox,
+	    .files = files,
 	    .output = o->output,
 	    .tool = o->tool,
 	    .tool_rank = (int32_t)o->tool_rank,
@@ -238,7 +251,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 		return SR_EXIT_FAILED;
 	c.outsiders = outsiders = find_outsiders(t, ranks, n, &way);
 	c.transport = &way;
-	status = n == 1 ? replay_one(t, o, ranks[0], &way, outsiders) : sr_conduct(&c);
+	status = n == 1 ? replay_one(t, o, ranks[0], &way, outsiders, files) : sr_conduct(&c);
 	sr_outsiders_free(outsiders);
 	return status;
 }
@@ -253,6 +266,23 @@ static bool combine_choices(struct options *o)
 	if (!o->group)
 		o->group = o->rank;
 	return true;
+}
+
+/* With private files, unless the user wants the machine's. */
+static int replay_apart(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
+{
+	struct sr_private files;
+	int status;
+
+	if (o->output && !sr_output_make(o->output))
+		return SR_EXIT_FAILED;
+	if (o->live_files)
+		return replay(t, o, ranks, n, NULL);
+	if (!sr_private_make(&files, o->output))
+		return SR_EXIT_FAILED;
+	status = replay(t, o, ranks, n, files.path);
+	sr_private_remove(&files);
+	return status;
 }
 
 int sr_cmd_replay(int argc, char **argv)
@@ -276,7 +306,7 @@ int sr_cmd_replay(int argc, char **argv)
 		return sr_fail("%s", err.text);
 	n = sr_ranks_choose(t, o.dir, o.group, &ranks);
 	if (n) {
-		status = replay(t, &o, ranks, n);
+		status = replay_apart(t, &o, ranks, n);
 		free(ranks);
 	}
 	sr_trace_close(t);

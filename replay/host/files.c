@@ -18,6 +18,11 @@ static const char *text_of(const json_t *file, const char *key)
 	return json_string_value(json_object_get(file, key));
 }
 
+static long long note_of(const json_t *file)
+{
+	return (long long)json_integer_value(json_object_get(file, "note"));
+}
+
 /* Why it is not known whether the file is the same; NULL: it is known. */
 static const char *why_unknown(const json_t *file)
 {
@@ -47,7 +52,7 @@ static void compare(const json_t *file, const char *path, int fd)
 {
 	long long recorded = (long long)json_integer_value(json_object_get(file, "size"));
 	const char *kept = text_of(file, "kept")
-			       ? "; the trace keeps the recorded one: replay --sandbox uses it"
+			       ? "; the trace keeps the recorded one: without --live-files the replay uses it"
 			       : "";
 	char hash[17] = "none";
 	struct stat st;
@@ -81,7 +86,7 @@ static void check(const json_t *file)
 	} else {
 		sr_note("%s, which the program read, cannot be read now: %s%s",
 			path ? path : "a file", strerror(-fd),
-			text_of(file, "kept") ? "; replay --sandbox takes it from the trace" : "");
+			text_of(file, "kept") ? "; without --live-files the replay takes it from the trace" : "");
 	}
 	free(path);
 }
@@ -96,136 +101,95 @@ static json_t *list(struct sr_trace *t, int32_t rank)
 	return files;
 }
 
-bool sr_files_check(struct sr_trace *t, int32_t rank, const char *dir, bool restored)
+/*
+ * The numbers of the notes whose content is kept.  A file that the program changed itself has a second
+ * line, about the copy made before.
+ */
+static json_t *kept_notes(const json_t *files)
 {
-	json_t *files = list(t, rank), *file;
+	json_t *notes = json_object();
+	const json_t *file;
+	char number[24];
+	size_t i;
+
+	json_array_foreach(files, i, file)
+	{
+		snprintf(number, sizeof(number), "%lld", note_of(file));
+		if (text_of(file, "kept"))
+			json_object_set_new(notes, number, json_true());
+	}
+	return notes;
+}
+
+static bool is_kept(const json_t *notes, const json_t *file)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%lld", note_of(file));
+	return text_of(file, "kept") || (note_of(file) && json_object_get(notes, number));
+}
+
+bool sr_files_check(struct sr_trace *t, int32_t rank, bool kept)
+{
+	json_t *files = list(t, rank), *file, *notes;
 	size_t i;
 
 	if (!files)
 		return false;
+	notes = kept_notes(files);
 	json_array_foreach(files, i, file)
 	{
-		if (!restored || !text_of(file, "kept"))
+		if (!kept || !is_kept(notes, file))
 			check(file);
 	}
+	json_decref(notes);
 	json_decref(files);
 	return true;
 }
 
-static bool is_plain_path(const char *path)
+/* Damaged content would make another run of this one. */
+static bool is_whole(const json_t *file, const char *path)
 {
-	if (path[0] != '/' || !path[1] || path[strlen(path) - 1] == '/')
-		return false;
-	for (const char *part = path; part; part = strchr(part + 1, '/')) {
-		size_t n = strcspn(part + 1, "/");
-
-		if (!n || (n == 1 && part[1] == '.') ||
-		    (n == 2 && part[1] == '.' && part[2] == '.'))
-			return false;
-	}
-	return true;
-}
-
-/* In a sandbox the directory replaces the machine's, so owner and mode must be the same. */
-static int make_directory(int parent, const char *name, const char *original)
-{
-	struct stat st = {.st_mode = 0755, .st_uid = geteuid(), .st_gid = getegid()};
-	int fd;
-
-	if (mkdirat(parent, name, 0700) && errno != EEXIST)
-		return -errno;
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (stat(original, &st) && errno != ENOENT)
-		return fd;
-	if (fchown(fd, st.st_uid, st.st_gid) && geteuid() == 0)
-		sr_note("%s: cannot set its owner: %s", original, strerror(errno));
-	fchmod(fd, st.st_mode & 07777);
-	return fd;
-}
-
-/*
- * Makes the directories for a file below root; *name: the last part of the path.  The directory's
- * descriptor, or -errno.
- */
-static int make_way(int root, char *path, const char **name)
-{
-	int fd = fcntl(root, F_DUPFD_CLOEXEC, 0), next;
-	char *slash;
-
-	for (char *part = path + 1; fd >= 0 && (slash = strchr(part, '/')); part = slash + 1) {
-		*slash = 0;
-		next = make_directory(fd, part, path);
-		*slash = '/';
-		close(fd);
-		fd = next;
-	}
-	*name = strrchr(path, '/') + 1;
-	return fd;
-}
-
-static int copy_to(int directory, const char *name, int from, const json_t *file, mode_t mode)
-{
-	int to =
-	    openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	char hash[17];
+	int fd = open_regular(path);
+	char hash[17] = "";
 	uint64_t size;
-	int err = to < 0 ? -errno : file_hash_copy(from, to, hash, &size);
+	bool whole;
 
-	if (to >= 0)
-		close(to);
-	if (!err && strcmp(hash, text_of(file, "xxh3")))
-		err = -EBADMSG;
-	/* Of several files with one path, the first is what the program saw first. */
-	return err == -EEXIST ? 0 : err;
+	if (fd < 0)
+		return !sr_fail("%s, which the program read, cannot be read: %s", path, strerror(-fd));
+	whole = !file_hash_copy(fd, -1, hash, &size) && text_of(file, "xxh3") &&
+		!strcmp(hash, text_of(file, "xxh3"));
+	close(fd);
+	return whole || !sr_fail("%s, which the program read, cannot be used: it is damaged", path);
 }
 
-static bool restore(const json_t *file, const char *dir, int root)
+static bool link_one(const json_t *file, const char *dir, int directory)
 {
-	char kept[PATH_MAX];
-	const char *name;
-	struct stat st;
-	size_t size;
-	char *path = sr_trace_bytes(json_object_get(file, "path"), &size);
-	int from, directory = -EINVAL, err = -EINVAL;
+	char kept[PATH_MAX + 64], name[24];
 
 	snprintf(kept, sizeof(kept), "%s/%s", dir, text_of(file, "kept"));
-	from = open_regular(kept);
-	if (from >= 0 && path && text_of(file, "xxh3") && is_plain_path(path))
-		directory = make_way(root, path, &name);
-	else if (from < 0)
-		err = from;
-	if (directory >= 0) {
-		err = copy_to(directory, name, from, file,
-			      stat(path, &st) ? 0644 : st.st_mode & 0777);
-		close(directory);
-	}
-	if (from >= 0)
-		close(from);
-	if (err)
-		sr_fail("%s: cannot restore %s from it: %s", kept, path ? path : "a file",
-			err == -EBADMSG ? "it is damaged" : strerror(-err));
-	free(path);
-	return !err;
+	snprintf(name, sizeof(name), "%lld", note_of(file));
+	if (!is_whole(file, kept))
+		return false;
+	if (!symlinkat(kept, directory, name) || errno == EEXIST)
+		return true;
+	return !sr_fail("cannot make a link to %s: %s", kept, strerror(errno));
 }
 
-bool sr_files_restore(struct sr_trace *t, int32_t rank, const char *dir, const char *root)
+bool sr_files_link(struct sr_trace *t, int32_t rank, const char *trace, int directory)
 {
-	int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	json_t *files = list(t, rank), *file;
+	char dir[PATH_MAX];
 	bool good = files != NULL;
 	size_t i;
 
-	if (root_fd < 0)
-		good = !sr_fail("cannot open %s: %s", root, strerror(errno));
+	if (good && !realpath(trace, dir))
+		good = !sr_fail("%s: %s", trace, strerror(errno));
 	json_array_foreach(files, i, file)
 	{
-		if (good && text_of(file, "kept"))
-			good = restore(file, dir, root_fd);
+		if (good && text_of(file, "kept") && note_of(file))
+			good = link_one(file, dir, directory);
 	}
-	if (root_fd >= 0)
-		close(root_fd);
 	json_decref(files);
 	return good;
 }

@@ -10,15 +10,15 @@
 
 /*
  * Prints a note for each file that has changed since the recorded process first used it (the
- * replay may still be exact).  restored: the replay uses the trace's copies, so only files without
- * a copy matter.  False after a message if the trace's list of files is damaged.
+ * replay may still be exact).  kept: the replay uses the trace's copies, so only files without a copy
+ * matter.  False after a message if the trace's list of files is damaged.
  */
-bool sr_files_check(struct sr_trace *t, int32_t rank, const char *dir, bool restored);
+bool sr_files_check(struct sr_trace *t, int32_t rank, bool kept);
 
 /*
- * Copies the files that the trace keeps to their paths below root, with directories as on this
- * machine.  Follows no link out of root.  False after a message.
+ * Makes a link in this directory to each content that the trace keeps, named by the number of its
+ * note.  False after a message.
  */
-bool sr_files_restore(struct sr_trace *t, int32_t rank, const char *dir, const char *root);
+bool sr_files_link(struct sr_trace *t, int32_t rank, const char *trace, int directory);
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +23,8 @@
 #include "replay/host/producers/found.h"
 #include "replay/host/shared/memory.h"
 #include "replay/host/orders.h"
+#include "replay/host/output.h"
 #include "replay/host/start/recorded.h"
-#include "replay/host/start/sandbox.h"
 #include "replay/host/stuck.h"
 #include "replay/host/verdict.h"
 
@@ -46,7 +47,7 @@ struct replay {
 	struct sr_orders *orders;
 	struct sr_feeder *feeders;
 	size_t n_feeders;
-	char sandbox[PATH_MAX]; /* "": none */
+	int files_fd, journal_fd; /* as in the control page, which the process changes */
 	pid_t child;            /* the program, or the tool that runs it */
 };
 
@@ -132,20 +133,57 @@ static bool open_feeders(struct replay *r, unsigned long *limit)
 	return r->feeders != NULL;
 }
 
-/* Restores the files that the program read, or prints which have changed. */
+/* The directory of this rank's private files: see shim/files/private.c. */
+static int make_private(const char *files, int32_t rank)
+{
+	char dir[PATH_MAX];
+	int fd;
+
+	snprintf(dir, sizeof(dir), "%s/rank-%d", files, rank);
+	if (mkdir(dir, 0700))
+		return -1;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || mkdirat(fd, "kept", 0700) || mkdirat(fd, "empty", 0700))
+		return -1;
+	return fd;
+}
+
+static bool open_journal(struct replay *r)
+{
+	r->journal_fd = openat(r->files_fd, "journal", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	r->control->journal_fd = r->journal_fd;
+	if (r->journal_fd >= 0 && (!mkdir(r->options->output, 0777) || errno == EEXIST))
+		return true;
+	return !sr_fail("cannot make %s: %s", r->options->output, strerror(errno));
+}
+
+static bool link_kept(const struct replay *r)
+{
+	int kept = openat(r->files_fd, "kept", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool linked = kept >= 0 && sr_files_link(r->trace, r->options->rank, r->options->dir, kept);
+
+	close(kept);
+	return linked;
+}
+
+/* Prepares the private files, and prints which of the program's inputs have changed. */
 static bool prepare_files(struct replay *r)
 {
 	const struct sr_rank_options *o = r->options;
-	char out[PATH_MAX + 4];
 
-	if (o->sandbox) {
-		if (!sr_sandbox_make(o->sandbox, r->sandbox, sizeof(r->sandbox)))
-			return false;
-		snprintf(out, sizeof(out), "%s/out", r->sandbox);
-		if (!sr_files_restore(r->trace, o->rank, o->dir, out))
-			return false;
-	}
-	return sr_files_check(r->trace, o->rank, o->dir, o->sandbox);
+	if (!o->files)
+		return sr_files_check(r->trace, o->rank, false);
+	if (!r->recorded.trap)
+		return !sr_fail("rank %d was recorded without the system-call trap, so a replay cannot "
+				"keep apart what it writes: --live-files lets it write to the "
+				"files of this machine",
+				o->rank);
+	r->files_fd = r->control->files_fd = make_private(o->files, o->rank);
+	if (r->files_fd < 0)
+		return !sr_fail("cannot make %s/rank-%d: %s", o->files, o->rank, strerror(errno));
+	if (o->output && !open_journal(r))
+		return false;
+	return link_kept(r) && sr_files_check(r->trace, o->rank, true);
 }
 
 /* ---------------------------------------------------------- the child */
@@ -170,6 +208,10 @@ static bool pass_descriptors(struct replay *r)
 	}
 	if (c->group_fd >= 0 && (!pass(&c->group_fd) || !pass(&c->found_fd)))
 		return false;
+	if (c->files_fd >= 0 && !pass(&c->files_fd))
+		return false;
+	if (c->journal_fd >= 0 && !pass(&c->journal_fd))
+		return false;
 	if (dup2(r->control_fd, SR_REPLAY_FD) < 0)
 		return false;
 	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
@@ -189,7 +231,6 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 	    .tool = &r->options->tool,
 	    .trace = r->options->dir,
 	    .rank = r->options->rank,
-	    .sandbox = r->sandbox,
 	    .open_files = limit,
 	    .laid_out = is_laid_out(r),
 	};
@@ -439,8 +480,8 @@ static int run(struct replay *r)
 		return SR_EXIT_FAILED;
 	wait_for_child(r, &v);
 	stop_feeders(r, &v);
-	if (r->sandbox[0])
-		sr_sandbox_end(r->sandbox);
+	if (r->journal_fd >= 0)
+		sr_output_keep(r->options->output, r->files_fd, r->journal_fd, r->recorded.cwd);
 	if (!save_found(r, &v, found, group_fd))
 		return SR_EXIT_FAILED;
 	if (!v.stuck && !is_exact(r))
@@ -456,7 +497,14 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		   struct sr_replay_control *control, int control_fd, struct sr_group *group)
 {
 	struct replay r = {
-	    .trace = t, .options = o, .control = control, .control_fd = control_fd, .group = group};
+	    .trace = t,
+	    .options = o,
+	    .control = control,
+	    .control_fd = control_fd,
+	    .group = group,
+	    .files_fd = -1,
+	    .journal_fd = -1,
+	};
 	int status = SR_EXIT_FAILED;
 
 	if (!sr_recorded_load(&r.recorded, t, o->rank, o->dir))

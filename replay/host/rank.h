@@ -20,7 +20,8 @@ struct sr_rank_options {
 	const char *dir;     /* of the trace */
 	int32_t rank;
 	long timeout;        /* seconds without a call; 0: for ever */
-	const char *sandbox; /* NULL: none */
+	const char *files;   /* has the directories of private files; NULL: --live-files */
+	const char *output;  /* receives what the program writes; NULL: it is dropped */
 	struct sr_tool tool; /* that runs the program, if any */
 	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
 };

@@ -16,6 +16,7 @@
 #include "logd/base/compiler.h"
 #include "logd/ring/ring.h"
 #include "nicclock/order_code.h"
+#include "shim/core/opened_file.h"
 #include "shim/core/received.h"
 #include "shim/core/run_token.h"
 #include "shim/core/call.h"
@@ -59,7 +60,7 @@ struct sr_thread {
 	 */
 	volatile uint8_t selector, armed;
 	bool raw;             /* the current call was a system call */
-	uint32_t opened;      /* enum sr_fd_class of the last opened descriptor */
+	struct sr_opened_file opened; /* the last one */
 	uint64_t segment_size; /* of the last attached shared memory (segments.h) */
 	bool started;         /* its stream is open, or could not be opened */
 	bool silent;          /* no stream: calls pass through unrecorded */

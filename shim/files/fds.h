@@ -22,12 +22,6 @@
  */
 bool sr_fd_is_ordinary(int fd);
 
-/* What kind of file the program has opened. Part of the trace format. */
-enum sr_fd_class {
-	SR_FD_PLAIN,   /* a regular file, a directory, /dev/null, ...: not captured */
-	SR_FD_OUTSIDE, /* anything else: devices, FIFOs, /proc, /sys */
-};
-
 bool sr_fd_captured(int fd);
 void sr_fd_capture(int fd);
 void sr_fd_release(int fd);

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inputs.h: the regular files that the recorded program reads.
+ * inputs.h: the regular files that the recorded program opens.
  *
- * A replay reads these files again and expects them unchanged. So the daemon notes the size
- * and a hash of the content when the program first opens a file, and keeps the content if
- * the user asked for that. A replay names each file that has changed. The wrappers of open
- * and similar functions call this module, inside a section (sr_enter).
+ * A replay reads the program's inputs again and expects them unchanged.  So the daemon notes the
+ * size and a hash of the content when the program first opens a file.  It keeps the content if the
+ * user asked for that, and of each input that will hardly be the same when the replay reads it: one
+ * that the program is about to change or remove, and one that somebody (a child of the program,
+ * say) has written since the recording began.  What the program writes itself, a replay makes
+ * again.
+ *
+ * The wrappers of open and similar functions call this module, inside a section (sr_enter).
  */
 #ifndef SHIM_FILES_INPUTS_H
 #define SHIM_FILES_INPUTS_H
 
 #include <stdbool.h>
+
+#include "shim/core/opened_file.h"
 
 struct sr_client;
 
@@ -19,12 +25,22 @@ void sr_files_start(struct sr_client *client, bool keep);
 /* For a child process, which is not recorded. */
 void sr_files_stop(void);
 
+/* The program makes a child, which may change files that the program has written. */
+void sr_files_child_made(void);
+
 /*
- * Call after the program has opened fd with these flags. Ignores anything but regular files,
- * outputs (truncated, or empty and writable), and files in /proc and similar file systems, whose
- * content the kernel generates. Waits until the daemon has noted the file. Preserves errno.
+ * Call before the program truncates the file of this path, gives its name to another one, or
+ * removes it.  Keeps the content if the program has read it.  link: of a symbolic link, the file it
+ * leads to.
  */
-void sr_files_opened(int fd, int flags);
+void sr_files_ends(int dirfd, const char *path, bool link);
+
+/*
+ * Call after the program has opened fd with these flags; fills in file, but not its class.  Notes
+ * nothing but regular files, and no files in /proc and similar file systems, whose content the
+ * kernel generates.  Waits until the daemon has noted the file.  Preserves errno.
+ */
+void sr_files_opened(int fd, int flags, struct sr_opened_file *file);
 
 /* Does the kernel generate the content of this file (/proc, /sys, ...)? */
 bool sr_files_made_up(int fd);

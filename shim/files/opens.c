@@ -28,6 +28,7 @@
 static int opened(int fd)
 {
 	struct sr_thread *t = &sr_self;
+	struct sr_opened_file file;
 	enum sr_heap before;
 	int saved = errno;
 
@@ -42,7 +43,7 @@ static int opened(int fd)
 	if (t->armed)
 		return fd;
 	before = sr_enter(t);
-	sr_files_opened(fd, (int)sr_sys_fcntl(fd, F_GETFL, 0));
+	sr_files_opened(fd, (int)sr_sys_fcntl(fd, F_GETFL, 0), &file);
 	sr_leave(t, before);
 	errno = saved;
 	return fd;

@@ -6,6 +6,7 @@
 #include <linux/nsfs.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -13,7 +14,9 @@
 
 #include "logd/base/rawsys.h"
 #include "shim/files/fds.h"
+#include "shim/files/changes.h"
 #include "shim/files/inputs.h"
+#include "shim/files/private.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/files/own_fds.h"
@@ -131,6 +134,7 @@ void sr_replayed_dup(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 		return;
 	sr_syscall(SYS_dup3, from, to, d->nargs > 2 ? (long)a[2] : 0, 0, 0, 0);
 	share_capture(from, to);
+	sr_changes_duplicated(from, to);
 }
 
 /* ------------------------------------------------------------------- files */
@@ -154,23 +158,27 @@ static enum sr_fd_class classify(int fd, int flags)
 	if (flags & O_PATH || sr_sys_fstat(fd, &st) || is_constant_device(&st))
 		return SR_FD_PLAIN;
 	if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && !sr_files_made_up(fd))
-		return SR_FD_PLAIN;
+		return S_ISREG(st.st_mode) ? SR_FD_FILE : SR_FD_PLAIN;
 	return SR_FD_OUTSIDE;
 }
 
 uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
 {
-	int fd = (int)sr_real(d, a), error = errno;
+	struct sr_opened_file *file = &sr_self.opened;
+	int fd, error;
 
+	if (a[2] & O_TRUNC)
+		sr_files_ends((int)a[0], (const char *)a[1], true);
+	fd = (int)sr_real(d, a);
+	error = errno;
 	if (fd < 0)
 		return (uint64_t)-1;
-	sr_self.opened = classify(fd, (int)a[2]);
-	if (sr_self.opened == SR_FD_OUTSIDE) {
+	sr_files_opened(fd, (int)a[2], file);
+	file->class = classify(fd, (int)a[2]);
+	if (file->class == SR_FD_OUTSIDE)
 		sr_fd_capture(fd);
-	} else {
+	else
 		sr_fd_release(fd);
-		sr_files_opened(fd, (int)a[2]);
-	}
 	errno = error;
 	return (uint64_t)(int64_t)fd;
 }
@@ -183,22 +191,67 @@ static void __attribute__((noreturn)) cannot_open(const char *path, long error)
 }
 
 /* Drops O_EXCL: a file that the recorded run created may exist already. */
+static long open_live(const uint64_t *a)
+{
+	return sr_syscall(SYS_openat, (long)a[0], (long)a[1], (long)(a[2] & ~(uint64_t)O_EXCL),
+			  (long)a[3], 0, 0);
+}
+
 void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
+	const struct sr_opened_file *file = &sr_self.opened;
+	const char *path = (const char *)a[1];
 	long fd;
 
 	if ((int)result < 0)
 		return;
-	if (sr_self.opened == SR_FD_OUTSIDE) {
+	if (file->class == SR_FD_OUTSIDE) {
 		sr_fd_hold((int)result);
 		return;
 	}
-	fd = sr_syscall(SYS_openat, (long)a[0], (long)a[1], (long)(a[2] & ~(uint64_t)O_EXCL),
-			(long)a[3], 0, 0);
+	fd = sr_private_fd() < 0 ? open_live(a)
+				 : sr_private_open(file, (int)a[0], path, (int)a[2]);
 	if (fd < 0)
-		cannot_open((const char *)a[1], fd);
+		cannot_open(path, fd);
+	sr_changes_opened(file, (int)result, (int)a[2], (unsigned int)a[3]);
 	sr_fd_renumber((int)fd, (int)result);
 	sr_fd_release((int)result);
+}
+
+/* ------------------------------------------------- what ends without a close */
+
+uint64_t sr_invoke_truncate(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct sr_opened_file *file = &sr_self.opened;
+	const char *path = (const char *)a[0];
+	long fd = sr_syscall(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0,
+			     0, 0);
+
+	memset(file, 0, sizeof(*file));
+	if (fd >= 0) {
+		file->class = classify((int)fd, O_WRONLY);
+		if (file->class == SR_FD_FILE)
+			sr_files_opened((int)fd, O_WRONLY, file);
+		sr_sys_close((int)fd);
+	}
+	return sr_real(d, a);
+}
+
+uint64_t sr_invoke_unlink(const struct sr_call_desc *d, uint64_t *a)
+{
+	if (!(a[2] & AT_REMOVEDIR))
+		sr_files_ends((int)a[0], (const char *)a[1], false);
+	return sr_real(d, a);
+}
+
+/* Both names may have led to an input. */
+uint64_t sr_invoke_rename(const struct sr_call_desc *d, uint64_t *a)
+{
+	bool at = d->nargs > 2;
+
+	sr_files_ends(at ? (int)a[0] : AT_FDCWD, (const char *)a[at ? 1 : 0], false);
+	sr_files_ends(at ? (int)a[2] : AT_FDCWD, (const char *)a[at ? 3 : 1], false);
+	return sr_real(d, a);
 }
 
 /* Terminal settings are recorded because the replay may run on another terminal. */
@@ -323,6 +376,7 @@ void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 	sr_syscall(SYS_dup3, (long)a[0], (long)(int)result, a[1] == F_DUPFD_CLOEXEC ? O_CLOEXEC : 0,
 		   0, 0, 0);
 	share_capture((int)a[0], (int)result);
+	sr_changes_duplicated((int)a[0], (int)result);
 }
 
 /*

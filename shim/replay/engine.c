@@ -18,6 +18,8 @@
 #include "shim/process/children.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/files/changes.h"
+#include "shim/files/private.h"
 #include "shim/replay/tickets.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/main_stack.h"
@@ -133,7 +135,8 @@ static int own_fd_from(int from)
 	int first = sr_lower_fd(-1, sr_replay_page->group_fd, from);
 
 	first = sr_lower_fd(first, sr_replay_page->found_fd, from);
-
+	first = sr_lower_fd(first, sr_private_fd(), from);
+	first = sr_lower_fd(first, sr_changes_fd(), from);
 	for (uint32_t i = 0; i < sr_replay_page->threads; i++)
 		if (!atomic_load(&sr_replay_page->thread[i].over))
 			first = sr_lower_fd(first, sr_replay_page->stream_fd[i], from);
@@ -283,6 +286,14 @@ static int move_away(int fd)
 	return (int)high;
 }
 
+static void take_files(void)
+{
+	int files = sr_replay_page->files_fd, journal = sr_replay_page->journal_fd;
+
+	sr_private_start(files < 0 ? files : move_away(files));
+	sr_changes_start(journal < 0 ? journal : move_away(journal));
+}
+
 /* Starts the same traps as the recording had: system calls, time-stamp counter, CPUID. */
 static void start_traps(void)
 {
@@ -323,6 +334,7 @@ void sr_replay_start(void)
 		sr_replay_page->group_fd = move_away(sr_replay_page->group_fd);
 	if (sr_replay_page->found_fd >= 0)
 		sr_replay_page->found_fd = move_away(sr_replay_page->found_fd);
+	take_files();
 	sr_group_start(sr_replay_page);
 	sr_tickets_start(sr_replay_page);
 	sr_serial = sr_replay_page->serial;

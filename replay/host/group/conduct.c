@@ -71,9 +71,10 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	    .dir = d->c->dir,
 	    .rank = w->rank,
 	    .timeout = d->c->timeout,
+	    .files = d->c->files,
 	    .outsiders = d->c->outsiders,
 	};
-	char sandbox[PATH_MAX];
+	char output[PATH_MAX];
 	sigset_t none;
 	int status;
 
@@ -92,9 +93,9 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	}
 	if (d->c->tool_rank == w->rank)
 		o.tool = d->c->tool;
-	if (d->c->sandbox) {
-		snprintf(sandbox, sizeof(sandbox), "%s/rank-%d", d->c->sandbox, w->rank);
-		o.sandbox = sandbox;
+	if (d->c->output && d->c->files) {
+		snprintf(output, sizeof(output), "%s/rank-%d", d->c->output, w->rank);
+		o.output = output;
 	}
 	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->transport->group);
 	fflush(NULL);
@@ -132,22 +133,6 @@ static bool start_worker(struct conductor *d, struct worker *w)
 		sr_relay_started(&w->err);
 	}
 	return true;
-}
-
-static bool make_sandbox_root(const struct sr_conduct *c)
-{
-	if (!c->sandbox || !mkdir(c->sandbox, 0777) || errno == EEXIST)
-		return true;
-	sr_fail("cannot make %s: %s", c->sandbox, strerror(errno));
-	return false;
-}
-
-static bool make_output(const struct sr_conduct *c)
-{
-	if (!c->output || !mkdir(c->output, 0777) || errno == EEXIST)
-		return true;
-	sr_fail("cannot make %s: %s", c->output, strerror(errno));
-	return false;
 }
 
 /* ----------------------------------------------------------------- the end */
@@ -318,8 +303,6 @@ int sr_conduct(const struct sr_conduct *c)
 	bool started = true;
 	int status = SR_EXIT_FAILED;
 
-	if (!make_sandbox_root(c) || !make_output(c))
-		return status;
 	d.workers = calloc(c->count, sizeof(*d.workers));
 	if (!d.workers)
 		return sr_fail("no memory left");

@@ -18,7 +18,7 @@ struct sr_conduct {
 	const int32_t *ranks; /* ascending */
 	size_t count;
 	long timeout;
-	const char *sandbox; /* each rank's is below it; NULL: none */
+	const char *files;   /* has the directories of private files; NULL: --live-files */
 	const char *output;  /* directory for what each rank prints; NULL: none */
 	struct sr_tool tool;
 	int32_t tool_rank;                    /* the rank that it runs; -1: none */

@@ -18,7 +18,6 @@
 #include "replay/print/say.h"
 #include "replay/abi/control.h"
 #include "replay/host/start/installed.h"
-#include "replay/host/start/sandbox.h"
 
 /* The kernel places mappings below the room that the stack may take. */
 static void set_stack_limit(const struct sr_recorded *p)
@@ -70,8 +69,6 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 	/* The process dies with us: without its feeder, a replay would wait for ever. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	inherit_signals(p);
-	if (l->sandbox[0] && !sr_sandbox_enter(l->sandbox))
-		_exit(SR_REPLAY_EXIT_FAILED);
 	if (chdir(p->cwd))
 		sr_note("%s, where the program ran, cannot be entered (%s): running here", p->cwd,
 			strerror(errno));
@@ -89,9 +86,7 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 /* The words after the tool's own, which start the program. */
 static const char *const start_words[] = {"replay-start", NULL};
 
-/* Some tools drop an empty word. */
-#define NO_SANDBOX  "-"
-#define START_WORDS 6 /* path, replay-start, trace, rank, sandbox, limit */
+#define START_WORDS 5 /* path, replay-start, trace, rank, limit */
 
 static void put_start_words(char **argv, const struct sr_launch *l)
 {
@@ -109,9 +104,8 @@ static void put_start_words(char **argv, const struct sr_launch *l)
 	argv[1] = (char *)start_words[0];
 	argv[2] = trace;
 	argv[3] = rank;
-	argv[4] = l->sandbox[0] ? (char *)l->sandbox : NO_SANDBOX;
-	argv[5] = limit;
-	argv[6] = NULL;
+	argv[4] = limit;
+	argv[5] = NULL;
 }
 
 static void __attribute__((noreturn)) run(char **argv)
@@ -190,8 +184,7 @@ int sr_cmd_replay_start(int argc, char **argv)
 		return sr_fail("replay-start is for `sreplay replay` to use");
 	l.trace = argv[1];
 	l.rank = (int32_t)strtol(argv[2], NULL, 10);
-	l.sandbox = strcmp(argv[3], NO_SANDBOX) ? argv[3] : "";
-	l.open_files = strtoul(argv[4], NULL, 10);
+	l.open_files = strtoul(argv[3], NULL, 10);
 	if (sr_trace_open(&t, l.trace, &err))
 		return sr_fail("%s", err.text);
 	if (!sr_trace_process(t, l.rank) || !sr_recorded_load(&recorded, t, l.rank, l.trace))

@@ -32,7 +32,6 @@ struct sr_launch {
 	const struct sr_tool *tool;
 	const char *trace;
 	int32_t rank;
-	const char *sandbox;      /* "": none */
 	bool laid_out;            /* see layout.h */
 	unsigned long open_files; /* the limit that the program is to have; 0: as it is */
 };

@@ -139,6 +139,31 @@ void sr_put_text(struct sr_buf *b, const char *s)
 		sr_put_bytes(b, s, s ? strlen(s) : 0);
 }
 
+void sr_put_opened_file(struct sr_buf *b, const struct sr_opened_file *f)
+{
+	const struct sr_wire_opened_file v = {
+	    .class = f->class,
+	    .key = f->key,
+	    .note = f->note,
+	    .own = f->own,
+	    .size = f->size,
+	    .path = {f->path, (uint32_t)strlen(f->path)},
+	};
+
+	sr_put_opened_file_fields(b, &v);
+}
+
+void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *f)
+{
+	struct sr_wire_opened_file v;
+
+	sr_get_opened_file_fields(c, &v);
+	*f = (struct sr_opened_file){
+	    .class = v.class, .key = v.key, .note = v.note, .own = v.own, .size = v.size};
+	if (v.path.n < sizeof(f->path))
+		memcpy(f->path, v.path.p, v.path.n);
+}
+
 void sr_place_object(struct sr_cursor *c, void *p, size_t size)
 {
 	struct sr_bytes v = sr_get_bytes(c);

@@ -73,6 +73,9 @@ void sr_put_data(struct sr_buf *b, const void *p, size_t n);
 void sr_deliver_data(struct sr_cursor *c, void *p, size_t n);
 void sr_put_text(struct sr_buf *b, const char *s);
 
+void sr_put_opened_file(struct sr_buf *b, const struct sr_opened_file *file);
+void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *file);
+
 /* A struct at an address that must be the recorded one. */
 void sr_place_object(struct sr_cursor *c, void *p, size_t size);
 

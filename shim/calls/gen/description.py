@@ -60,6 +60,7 @@ BY_HAND = {
     'rdma_addrinfo': 'rdma_addrinfo?',
     'rdma_addrinfo_list': 'segment[]',
     'opened_list': 'opened[]',
+    'opened_file': 'opened_file',
     'iov_room': 'u64',
     'iov_checksum': 'x64',
     'iov_data': 'bytes',

@@ -52,6 +52,8 @@ def length_behind(call, n):
         return '0'
     if pointee(ctype) in FOLLOWED:
         return FOLLOWED[pointee(ctype)]
+    if ctype == 'const char *' and following in ('int', 'unsigned int'):
+        return 'SR_LENGTH_TEXT'
     if following in ('size_t', 'socklen_t', 'unsigned int'):
         return str(n + 2)
     if following in ('int', 'nfds_t'):

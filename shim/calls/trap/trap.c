@@ -70,13 +70,14 @@ static bool as_openat(uint64_t a[6])
 static long load(const struct sr_trapped *c)
 {
 	long result = sr_make_on_memory(c->nr, c->a);
+	struct sr_opened_file file;
 	enum sr_heap before;
 
 	if (c->nr != SYS_openat || result < 0)
 		return result;
 	before = sr_enter(c->t);
 	sr_fd_release((int)result);
-	sr_files_opened((int)result, (int)c->a[2]);
+	sr_files_opened((int)result, (int)c->a[2], &file);
 	sr_leave(c->t, before);
 	return result;
 }

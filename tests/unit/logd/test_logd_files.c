@@ -56,7 +56,7 @@ static const char *in_dir(const struct fixture *f, const char *name)
 	return path[turn];
 }
 
-static void write_file(const char *path, const char *text)
+static void write_now(const char *path, const char *text)
 {
 	FILE *file = fopen(path, "w");
 
@@ -65,12 +65,23 @@ static void write_file(const char *path, const char *text)
 	fclose(file);
 }
 
+/* A file of the time before the recording. */
+static void write_file(const char *path, const char *text)
+{
+	const struct timespec then[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+
+	write_now(path, text);
+	assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
+}
+
+static struct sr_opened_file opened; /* the last one */
+
 static void open_as_program(const char *path, int flags)
 {
 	int fd = open(path, flags, 0600);
 
 	assert_true(fd >= 0);
-	sr_files_opened(fd, flags);
+	sr_files_opened(fd, flags, &opened);
 	close(fd);
 }
 
@@ -104,7 +115,8 @@ static void test_each_input_is_noted_once_with_size_and_hash(void **state)
 	write_file(in_dir(f, "b"), "");
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	open_as_program(in_dir(f, "b"), O_RDONLY);
-	open_as_program(in_dir(f, "a"), O_RDWR);
+	open_as_program(in_dir(f, "a"), O_RDONLY);
+	assert_int_equal(opened.note, 1);
 	files = noted(f);
 	assert_int_equal(json_array_size(files), 2);
 	assert_string_equal(text_of(files, 0, "path"), in_dir(f, "a"));
@@ -143,9 +155,55 @@ static void test_a_file_that_is_written_to_in_place_is_an_input(void **state)
 	sr_files_start(&f->client, false);
 	write_file(in_dir(f, "log"), "abc");
 	open_as_program(in_dir(f, "log"), O_WRONLY | O_APPEND);
+	assert_true(opened.note == 1 && !opened.own);
+	write_now(in_dir(f, "log"), "abcd");
+	open_as_program(in_dir(f, "log"), O_RDONLY);
+	assert_true(!opened.note && opened.own);
 	files = noted(f);
 	assert_int_equal(json_array_size(files), 1);
 	assert_string_equal(text_of(files, 0, "xxh3"), "78af5f94892f3950");
+	assert_string_equal(text_of(files, 0, "path"), in_dir(f, "log"));
+	assert_non_null(text_of(files, 0, "kept"));
+	json_decref(files);
+}
+
+/* The second line about it has the content, under the same number. */
+static void test_an_input_that_ends_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	json_t *files;
+
+	sr_files_start(&f->client, false);
+	write_file(in_dir(f, "a"), "abc");
+	open_as_program(in_dir(f, "a"), O_RDONLY);
+	sr_files_ends(AT_FDCWD, in_dir(f, "a"), false);
+	unlink(in_dir(f, "a"));
+	sr_files_ends(AT_FDCWD, in_dir(f, "never seen"), false);
+	files = noted(f);
+	assert_int_equal(json_array_size(files), 2);
+	assert_null(text_of(files, 0, "kept"));
+	assert_string_equal(text_of(files, 0, "xxh3"), "78af5f94892f3950");
+	assert_string_equal(text_of(files, 1, "kept"), "files/78af5f94892f3950-3");
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(files, 1), "note")), 1);
+	json_decref(files);
+}
+
+/* By a child of the program, for instance. */
+static void test_what_was_written_since_the_recording_began_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	json_t *files;
+
+	sr_files_start(&f->client, false);
+	write_now(in_dir(f, "a"), "abc");
+	open_as_program(in_dir(f, "a"), O_RDONLY);
+	write_now(in_dir(f, "a"), "abcd");
+	open_as_program(in_dir(f, "a"), O_RDONLY);
+	assert_int_equal(opened.note, 2);
+	files = noted(f);
+	assert_int_equal(json_array_size(files), 2);
+	assert_string_equal(text_of(files, 0, "kept"), "files/78af5f94892f3950-3");
+	assert_non_null(text_of(files, 1, "kept"));
 	json_decref(files);
 }
 
@@ -204,7 +262,7 @@ static void test_a_file_that_changes_before_it_is_hashed_is_told(void **state)
 	write_file(in_dir(f, "a"), "abc");
 	open_as_program(in_dir(f, "big"), O_RDONLY); /* takes the daemon a while */
 	open_as_program(in_dir(f, "a"), O_RDONLY);
-	write_file(in_dir(f, "a"), "abd");
+	write_now(in_dir(f, "a"), "abd");
 	files = noted(f);
 	assert_int_equal(json_array_size(files), 2);
 	file = json_array_get(files, 1);
@@ -287,6 +345,8 @@ int main(void)
 	    FILES_TEST(test_each_input_is_noted_once_with_size_and_hash),
 	    FILES_TEST(test_what_is_no_input_is_not_noted),
 	    FILES_TEST(test_a_file_that_is_written_to_in_place_is_an_input),
+	    FILES_TEST(test_an_input_that_ends_is_kept),
+	    FILES_TEST(test_what_was_written_since_the_recording_began_is_kept),
 	    FILES_TEST(test_kept_content_is_in_the_trace),
 	    FILES_TEST(test_a_file_that_changes_before_it_is_hashed_is_told),
 	    FILES_TEST(test_a_killed_daemon_has_noted_that_there_was_a_file),
