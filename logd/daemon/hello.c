@@ -72,7 +72,8 @@ static int find_dir(struct hello_texts *t, pid_t pid)
 }
 
 static int claim(struct trace_place *place, pid_t pid, const struct sr_message *hello,
-		 const struct hello_texts *t, char *error, size_t error_size)
+		 const struct hello_texts *t, _Atomic unsigned int *steps, char *error,
+		 size_t error_size)
 {
 	const struct process_facts facts = {
 	    .pid = pid,
@@ -82,6 +83,7 @@ static int claim(struct trace_place *place, pid_t pid, const struct sr_message *
 	    .id = hello->process,
 	    .extra = t->extra,
 	    .extra_size = t->body.extra_size,
+	    .steps = steps,
 	};
 	struct rank_claim c = {
 	    .dir = t->dir,
@@ -106,7 +108,7 @@ static int claim(struct trace_place *place, pid_t pid, const struct sr_message *
 }
 
 int hello_claim(struct trace_place *place, pid_t pid, const struct sr_message *hello, int body_fd,
-		char *error, size_t error_size)
+		_Atomic unsigned int *steps, char *error, size_t error_size)
 {
 	struct hello_texts t = {0};
 	int err = read_texts(&t, body_fd);
@@ -117,7 +119,7 @@ int hello_claim(struct trace_place *place, pid_t pid, const struct sr_message *h
 	if (!err && !(place->dir = strdup(t.dir)))
 		err = -ENOMEM;
 	if (!err)
-		err = claim(place, pid, hello, &t, error, error_size);
+		err = claim(place, pid, hello, &t, steps, error, error_size);
 	free(t.text);
 	return err;
 }

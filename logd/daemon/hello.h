@@ -3,6 +3,7 @@
 #ifndef LOGD_DAEMON_HELLO_H
 #define LOGD_DAEMON_HELLO_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -21,10 +22,11 @@ int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t
 
 /*
  * Reads the texts of the hello and claims its rank in the trace's directory, for the process
- * pid.  0, or -errno and perhaps a sentence; trace_place_free in both cases.
+ * pid.  *steps grows meanwhile.  0, or -errno and perhaps a sentence; trace_place_free in both
+ * cases.
  */
 int hello_claim(struct trace_place *place, pid_t pid, const struct sr_message *hello, int body_fd,
-		char *error, size_t error_size);
+		_Atomic unsigned int *steps, char *error, size_t error_size);
 void trace_place_free(struct trace_place *place);
 
 #endif

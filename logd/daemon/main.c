@@ -29,6 +29,12 @@
 #include "logd/service/log.h"
 #include "logd/writer/files.h"
 
+/* How often processes that wait are told that there is progress. */
+#define PROGRESS_MS 500
+
+/* How long another daemon may take to answer. */
+#define ANSWER_MS   5000
+
 /* ---- asking a daemon ---- */
 
 static int no_daemon(const char *socket, int err)
@@ -43,7 +49,7 @@ static int no_daemon(const char *socket, int err)
 
 static int print_status(const struct options *o)
 {
-	int fd = sr_client_status(o->socket);
+	int fd = sr_client_status(o->socket, ANSWER_MS);
 	char text[4096];
 	off_t at = 0;
 	ssize_t n;
@@ -67,7 +73,7 @@ static int wait_for_trace(const struct options *o)
 		fprintf(stderr, "sreplay-logd: %s: %s\n", o->wait_dir, strerror(errno));
 		return 1;
 	}
-	err = sr_client_wait_trace(o->socket, dir, NULL, o->timeout * 1000);
+	err = sr_client_wait_trace(o->socket, dir, NULL, o->timeout * 1000, NULL);
 	free(dir);
 	if (err == -ETIMEDOUT) {
 		fprintf(stderr, "sreplay-logd: %s is still being written\n", o->wait_dir);
@@ -216,6 +222,7 @@ static int start_threads(struct server *s, const struct options *o)
 	int err;
 
 	*r = (struct recordings){.loop = &s->loop, .events = &recording_events, .owner = s};
+	r->event_fd = s->event.fd;
 	err = drain_start(&r->drain, &o->drain, s->event.fd);
 	return err ? err : files_start(&r->files, s->event.fd);
 }
@@ -271,38 +278,60 @@ static int64_t time_left(struct server *s, int idle_exit)
 	return !idle_exit ? -1 : left > 0 ? left : 0;
 }
 
-/* Whatever begins or ends is an event, so between events there is nothing to look for. */
+static int64_t lower_time(int64_t a, int64_t b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* When those that wait are told of progress next; -1: nobody waits. */
+static int64_t show_progress(struct server *s)
+{
+	int64_t now = sr_sys_now_ms();
+
+	if (now >= s->progress_at) {
+		s->progress_at = now + PROGRESS_MS;
+		if (!requests_show_progress(s))
+			s->progress_at = 0;
+	}
+	return s->progress_at ? s->progress_at - now : -1;
+}
+
+/* Whatever begins or ends is an event, so between events there is nothing else to look for. */
 static void run(struct server *s, const struct options *o)
 {
 	while (!s->stopping) {
 		int64_t left = time_left(s, o->idle_exit);
-		int rest = peers_wake_listener(s);
 
 		if (!left)
 			break;
-		if (left < 0 || left > INT_MAX)
-			left = rest;
-		else if (rest >= 0 && rest < left)
-			left = rest;
+		if (left > INT_MAX)
+			left = INT_MAX;
+		left = lower_time(left, peers_wake_listener(s));
+		left = lower_time(left, show_progress(s));
 		loop_step(&s->loop, (int)left);
 	}
 }
 
-static void end(struct server *s)
+/* False: threads hang in a file system that does not answer, and use what they use. */
+static bool end(struct server *s)
 {
+	bool all;
+
 	/* From here on a client sees no daemon, and waits for the next one. */
 	unlink(s->socket_path);
 	close(s->listener.fd);
 #ifdef HAVE_SYSTEMD
 	sd_notify(0, "STOPPING=1");
 #endif
-	drain_stop(s->recordings.drain);
-	files_stop(s->recordings.files);
+	all = drain_stop(s->recordings.drain);
+	all = files_stop(s->recordings.files) && all;
+	if (!all)
+		return false;
 	recordings_progress(&s->recordings);
 	while (s->peers)
 		peer_free(s, s->peers);
 	directory_close(s->directory);
-	recordings_free(&s->recordings);
+	return recordings_free(&s->recordings);
 }
 
 int main(int argc, char **argv)
@@ -326,6 +355,9 @@ int main(int argc, char **argv)
 	}
 	say_ready(&o, ready_fd);
 	run(&s, &o);
-	end(&s);
+	if (!end(&s)) {
+		log_line("a file system does not answer; what is left goes to the next sreplay-logd");
+		_exit(1);
+	}
 	return 0;
 }

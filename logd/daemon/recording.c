@@ -6,12 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "logd/daemon/claim.h"
+#include "logd/ring/request.h"
 #include "logd/service/log.h"
 #include "logd/writer/drain.h"
 #include "logd/writer/files.h"
 #include "logd/writer/stream.h"
+
+/* How long a daemon that ends waits for places that are being made. */
+#define LAST_CLAIM_SECONDS 1
 
 /* ---- beginning and end ---- */
 
@@ -41,7 +47,8 @@ static void process_died(void *owner, struct source *source)
 	r->dead = true;
 	for (struct stream *m = r->streams; m; m = m->next_mine)
 		atomic_store(&m->gone, true);
-	drain_kick(list->drain, r->doorbell);
+	if (!r->claim)
+		drain_kick(list->drain, r->doorbell);
 	recordings_progress(list);
 }
 
@@ -78,52 +85,112 @@ void recordings_forget(struct recordings *list, const struct connection *c)
 		r->connection = NULL;
 }
 
+static void answer_hello(struct recording *r)
+{
+	struct sr_message reply;
+
+	sr_message_init(&reply, SR_MSG_HELLO);
+	if (r->connection)
+		connection_answer(r->connection, &r->hello, &reply,
+				  drain_doorbell_fd(r->list->drain, r->doorbell));
+}
+
+static void refuse(struct connection *c, const struct sr_message *hello, int err, const char *why)
+{
+	log_line("process %d refused: %s", (int)c->pid, why[0] ? why : strerror(-err));
+	connection_answer_error(c, hello, err, why);
+}
+
+/* False: the claim failed, and the recording is none. */
+static bool take_place(struct recording *r)
+{
+	char error[sizeof(r->hello.text)] = "";
+	int err = claim_finish(r->claim, &r->place, error, sizeof(error));
+
+	r->claim = NULL;
+	if (!err) {
+		r->doorbell = drain_assign(r->list->drain, r->place.device);
+		err = r->doorbell < 0 ? r->doorbell : 0;
+	}
+	if (err && r->connection)
+		refuse(r->connection, &r->hello, err, error);
+	if (!err)
+		answer_hello(r);
+	return !err;
+}
+
 static int new_recording(struct recordings *list, struct connection *c,
-			 const struct sr_message *hello, int body_fd, char *error,
-			 size_t error_size)
+			 const struct sr_message *hello, int body_fd)
 {
 	struct recording *r = calloc(1, sizeof(*r));
 	int err;
 
 	if (!r)
 		return -ENOMEM;
-	r->source.fd = -1;
+	r->source.fd = r->place.trace_fd = r->place.rank_fd = -1;
 	r->list = list;
 	r->pid = c->pid;
 	r->rank = hello->rank;
+	r->hello = *hello;
 	memcpy(r->process, hello->process, sizeof(r->process));
 	memcpy(r->session, hello->session, sizeof(r->session));
-	err = hello_claim(&r->place, r->pid, hello, body_fd, error, error_size);
+	err = watch_process(r);
 	if (!err)
-		err = watch_process(r);
+		err = claim_start(&r->claim, r->pid, hello, body_fd, list->event_fd);
 	if (err) {
 		recording_free(r);
 		return err;
 	}
-	r->doorbell = drain_assign(list->drain);
 	r->connection = c;
 	r->next = list->first;
 	list->first = r;
 	return 0;
 }
 
-int recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
-		    int body_fd, char *error, size_t error_size)
+/* It is known: only its connection was lost. */
+static void reconnect(struct recording *r, struct connection *c, const struct sr_message *hello)
+{
+	r->connection = c;
+	r->hello = *hello;
+	if (!r->claim)
+		answer_hello(r);
+}
+
+bool recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
+		     int body_fd)
 {
 	struct recording *known = find_recording(list, hello->process);
-	int err = hello_check(hello, body_fd, error, error_size);
+	char error[sizeof(hello->text)] = "";
+	int err = hello_check(hello, body_fd, error, sizeof(error));
 
+	if (!err && recording_of(list, c)) {
+		snprintf(error, sizeof(error), "this process has introduced itself already");
+		err = -EALREADY;
+	}
+	if (!err && known && known->pid == c->pid && !known->dead) {
+		reconnect(known, c, hello);
+		return false;
+	}
+	if (!err)
+		err = new_recording(list, c, hello, body_fd);
 	if (err)
-		return err;
-	if (recording_of(list, c)) {
-		snprintf(error, error_size, "this process has introduced itself already");
-		return -EALREADY;
+		refuse(c, hello, err, error);
+	return !err;
+}
+
+bool recordings_show_progress(struct recordings *list)
+{
+	bool some = false;
+
+	for (struct recording *r = list->first; r; r = r->next) {
+		if (!r->claim || !r->connection)
+			continue;
+		some = true;
+		if (claim_steps(r->claim) != r->steps)
+			connection_answer_error(r->connection, &r->hello, -EINPROGRESS, "");
+		r->steps = claim_steps(r->claim);
 	}
-	if (known && known->pid == c->pid && !known->dead) {
-		known->connection = c;
-		return 0;
-	}
-	return new_recording(list, c, hello, body_fd, error, error_size);
+	return some;
 }
 
 /* ---- rings ---- */
@@ -131,14 +198,13 @@ int recording_hello(struct recordings *list, struct connection *c, const struct 
 static struct stream *find_stream(const struct recording *r, uint32_t thread)
 {
 	for (struct stream *m = r->streams; m; m = m->next_mine) {
-		if (m->thread == thread)
+		if (m->origin.thread == thread)
 			return m;
 	}
 	return NULL;
 }
 
-int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd, char *error,
-		       size_t error_size)
+int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd)
 {
 	const struct stream_origin origin = {
 	    .rank_fd = r->place.rank_fd,
@@ -151,16 +217,18 @@ int recording_add_ring(struct recording *r, const struct sr_message *m, int memf
 	struct stream *stream;
 	int err;
 
+	if (r->claim)
+		return -EPROTO;
 	if (resume && find_stream(r, m->thread)) {
 		close(memfd); /* only the connection was lost */
 		/* Or the program overwrote the doorbell, and its ring is full. */
 		drain_kick(r->list->drain, r->doorbell);
 		return 0;
 	}
-	err = stream_open(&stream, &origin, memfd, resume, error, error_size);
+	err = stream_attach(&stream, &origin, memfd, resume);
 	if (err) {
-		log_trace(r->place.trace_fd, "rank %d of %s: thread %u is not recorded: %s",
-			  r->rank, r->place.dir, m->thread, error);
+		log_line("rank %d of %s: thread %u is not recorded: its ring is not one of this version",
+			 r->rank, r->place.dir, m->thread);
 		return err;
 	}
 	stream->next_mine = r->streams;
@@ -181,7 +249,13 @@ int recording_add_file(struct recording *r, const struct sr_message *m, int fd)
 	    .trace_fd = r->place.trace_fd,
 	    .rank_fd = r->place.rank_fd,
 	    .busy = &r->files_busy,
+	    .device = r->place.device,
+	    .asker = r->connection,
+	    .request = m,
 	};
+
+	if (r->claim)
+		return -EPROTO;
 
 	return files_add(r->list->files, &note);
 }
@@ -196,7 +270,8 @@ void recording_finish(struct recording *r, const struct sr_message *request)
 		atomic_store(&m->flush_to, stream_committed(m));
 		atomic_store(&m->report, true);
 	}
-	drain_kick(r->list->drain, r->doorbell);
+	if (!r->claim)
+		drain_kick(r->list->drain, r->doorbell);
 	recordings_progress(r->list);
 }
 
@@ -235,31 +310,45 @@ static void answer_finish(struct recording *r)
 		connection_answer_error(r->connection, &r->finish, 0, "");
 }
 
+/* Nothing of it is under way any more. */
+static bool is_over(const struct recording *r)
+{
+	return r->dead && !r->claim && !r->streams && !atomic_load(&r->files_busy);
+}
+
 void recordings_progress(struct recordings *list)
 {
 	for (struct recording **at = &list->first; *at;) {
 		struct recording *r = *at;
+		bool refused = r->claim && claim_is_done(r->claim) && !take_place(r);
 
 		free_ended(r);
 		if (r->finishing && is_finished(r))
 			answer_finish(r);
-		if (!r->dead || r->streams || atomic_load(&r->files_busy)) {
+		if (!is_over(r) && !refused) {
 			at = &r->next;
 			continue;
 		}
 		*at = r->next;
-		list->ended++;
+		list->ended += !refused;
 		recording_free(r);
 	}
 	list->events->progressed(list->owner);
 }
 
-void recordings_free(struct recordings *list)
+bool recordings_free(struct recordings *list)
 {
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += LAST_CLAIM_SECONDS;
 	while (list->first) {
 		struct recording *r = list->first;
 
+		if (r->claim && !claim_drop(r->claim, &until))
+			return false;
 		list->first = r->next;
 		recording_free(r);
 	}
+	return true;
 }

@@ -21,6 +21,7 @@
 #include "logd/ring/protocol.h"
 #include "logd/service/connection.h"
 
+struct claim;
 struct drain;
 struct files;
 struct stream;
@@ -34,6 +35,9 @@ struct recording {
 	uint8_t session[SR_SESSION_BYTES];
 	pid_t pid;
 	int32_t rank;
+	struct claim *claim; /* its place is being made; NULL: it is there */
+	struct sr_message hello; /* the request, meanwhile */
+	unsigned int steps;  /* of the claim, when the process was last told */
 	struct trace_place place;
 	int doorbell; /* number of its drain thread */
 	bool dead, finishing;
@@ -56,6 +60,7 @@ struct recordings {
 	struct loop *loop;
 	struct drain *drain;
 	struct files *files;
+	int event_fd; /* wakes the main thread for recordings_progress */
 	const struct recording_events *events;
 	void *owner;
 	struct recording *first;
@@ -66,20 +71,22 @@ struct recordings {
 struct recording *recording_of(const struct recordings *list, const struct connection *c);
 
 /*
- * A process introduces itself.  body_fd: the texts of its hello, or -1.  0, or -errno and, where
- * there is more to say, a sentence.
+ * A process introduces itself.  body_fd: the texts of its hello, or -1; true: it is taken over.
+ * Answered now, or when the process's place in the trace is made.
  */
-int recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
-		    int body_fd, char *error, size_t error_size);
+bool recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
+		     int body_fd);
+
+/* Tells processes that wait for their places if there is progress.  True: some wait. */
+bool recordings_show_progress(struct recordings *list);
 
 /* The connection is closed; its recording goes on. */
 void recordings_forget(struct recordings *list, const struct connection *c);
 
-/* Takes memfd over on success. */
-int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd, char *error,
-		       size_t error_size);
+/* Takes memfd over on success.  0 or -errno. */
+int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd);
 
-/* Notes a file that the process reads; fd stays the caller's. */
+/* Notes a file that the process reads, and answers then; fd stays the caller's.  0 or -errno. */
 int recording_add_file(struct recording *r, const struct sr_message *m, int fd);
 
 /* Answers `request` when all that is in the rings now is written. */
@@ -88,6 +95,7 @@ void recording_finish(struct recording *r, const struct sr_message *request);
 /* Streams have been written to: answers and frees what that completes. */
 void recordings_progress(struct recordings *list);
 
-void recordings_free(struct recordings *list);
+/* False: some hang, and may not be freed. */
+bool recordings_free(struct recordings *list);
 
 #endif

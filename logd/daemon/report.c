@@ -51,7 +51,8 @@ static void write_report(FILE *out, const struct recordings *list, const char *s
 		fprintf(out, "%8d %5d %8llu %12llu %14llu %10llu %8llu  %s\n", (int)r->pid, r->rank,
 			(unsigned long long)sum.threads, (unsigned long long)sum.records,
 			(unsigned long long)sum.stored, (unsigned long long)sum.lag,
-			(unsigned long long)sum.dropped, r->place.dir);
+			(unsigned long long)sum.dropped,
+			r->place.dir ? r->place.dir : "(not there yet)");
 	}
 }
 

@@ -2,48 +2,26 @@
 #include "logd/daemon/requests.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "logd/daemon/report.h"
 #include "logd/nodes/directory.h"
 #include "logd/ring/request.h"
-#include "logd/service/log.h"
 #include "logd/writer/drain.h"
 
-/* Each of these answers the request.  True: it has taken fd over. */
+/* Each of these sees to an answer, if the request has one.  True: it has taken fd over. */
 
 static bool serve_hello(struct server *s, struct peer *p, const struct sr_message *m, int fd)
 {
-	struct connection *c = &p->connection;
-	struct sr_message reply;
-	char error[sizeof(m->text)] = "";
-	int err = recording_hello(&s->recordings, c, m, fd, error, sizeof(error));
-
-	if (err) {
-		log_line("process %d refused: %s", (int)c->pid, error[0] ? error : strerror(-err));
-		connection_answer_error(c, m, err, error);
-		return false;
-	}
-	sr_message_init(&reply, SR_MSG_HELLO);
-	connection_answer(
-	    c, m, &reply,
-	    drain_doorbell_fd(s->recordings.drain, recording_of(&s->recordings, c)->doorbell));
-	return false;
+	return recording_hello(&s->recordings, &p->connection, m, fd);
 }
 
 static bool serve_ring(struct server *s, struct peer *p, const struct sr_message *m, int fd)
 {
 	struct recording *r = recording_of(&s->recordings, &p->connection);
-	char error[sizeof(m->text)] = "";
-	int err = -ENOTCONN;
 
-	if (r && fd >= 0)
-		err = recording_add_ring(r, m, fd, error, sizeof(error));
-	connection_answer_error(&p->connection, m, err, error);
-	return !err;
+	return r && fd >= 0 && !recording_add_ring(r, m, fd);
 }
 
 static bool serve_file(struct server *s, struct peer *p, const struct sr_message *m, int fd)
@@ -51,7 +29,8 @@ static bool serve_file(struct server *s, struct peer *p, const struct sr_message
 	struct recording *r = recording_of(&s->recordings, &p->connection);
 	int err = r && fd >= 0 ? recording_add_file(r, m, fd) : -ENOTCONN;
 
-	connection_answer_error(&p->connection, m, err, "");
+	if (err)
+		connection_answer_error(&p->connection, m, err, "");
 	return false;
 }
 
@@ -81,18 +60,31 @@ static bool serve_status(struct server *s, struct peer *p, const struct sr_messa
 	return false;
 }
 
-/* Does a process of p's session (without a session: any process) write to the trace? */
-static bool is_written_to(const struct server *s, const struct peer *p)
+static bool is_of_session(const struct recording *r, const uint8_t *session)
+{
+	return !memcmp(session, r->session, SR_SESSION_BYTES);
+}
+
+/*
+ * Does r write to the trace that p waits for, or is it about to?  Without a session p waits for any
+ * process that writes to it.
+ */
+static bool concerns(const struct recording *r, const struct peer *p)
 {
 	static const uint8_t any[SR_SESSION_BYTES];
 	const uint8_t *session = p->wait.session;
 
-	for (const struct recording *r = s->recordings.first; r; r = r->next) {
-		if (r->place.device == p->trace_device && r->place.inode == p->trace_inode &&
-		    (!memcmp(session, any, sizeof(any)) ||
-		     !memcmp(session, r->session, sizeof(any))))
+	if (r->claim)
+		return r->connection && is_of_session(r, session);
+	return r->place.device == p->trace.device && r->place.inode == p->trace.inode &&
+	       (!memcmp(session, any, sizeof(any)) || is_of_session(r, session));
+}
+
+static bool is_written_to(const struct server *s, const struct peer *p)
+{
+	for (const struct recording *r = s->recordings.first; r; r = r->next)
+		if (concerns(r, p))
 			return true;
-	}
 	return false;
 }
 
@@ -106,20 +98,39 @@ void requests_answer_waits(struct server *s)
 	}
 }
 
+static uint32_t progress_for(const struct server *s, const struct peer *p)
+{
+	uint32_t sum = 0;
+
+	for (const struct recording *r = s->recordings.first; r; r = r->next)
+		if (!r->claim && concerns(r, p))
+			sum += drain_progress(s->recordings.drain, r->doorbell);
+	return sum;
+}
+
+bool requests_show_progress(struct server *s)
+{
+	bool some = recordings_show_progress(&s->recordings);
+
+	for (struct peer *p = s->peers; p; p = p->next) {
+		uint32_t progress = p->waits_for_trace ? progress_for(s, p) : 0;
+
+		if (!p->waits_for_trace)
+			continue;
+		some = true;
+		if (progress != p->wait_progress)
+			connection_answer_error(&p->connection, &p->wait, -EINPROGRESS, "");
+		p->wait_progress = progress;
+	}
+	return some;
+}
+
 static bool serve_wait(struct server *s, struct peer *p, const struct sr_message *m, int fd)
 {
-	char dir[PATH_MAX] = "";
-	ssize_t n = fd < 0 ? -1 : pread(fd, dir, sizeof(dir) - 1, 0);
-	struct stat st;
-
-	if (n <= 0 || stat(dir, &st)) {
-		connection_answer_error(&p->connection, m, n <= 0 ? -EPROTO : -errno, "");
-		return false;
-	}
-	p->trace_device = st.st_dev;
-	p->trace_inode = st.st_ino;
+	memcpy(&p->trace, m->text, sizeof(p->trace));
 	p->wait = *m;
 	p->waits_for_trace = true;
+	p->wait_progress = progress_for(s, p);
 	requests_answer_waits(s);
 	return false;
 }

@@ -11,4 +11,7 @@ void request_serve(struct server *s, struct peer *p, const struct sr_message *m,
 /* Answers the requests SR_MSG_WAIT_TRACE whose trace is complete. */
 void requests_answer_waits(struct server *s);
 
+/* Tells those that wait whether there is progress.  True: some wait. */
+bool requests_show_progress(struct server *s);
+
 #endif

@@ -23,8 +23,8 @@ struct peer {
 	bool stranger; /* another user's: each request is refused */
 	bool waits_for_trace;
 	struct sr_message wait; /* that request */
-	dev_t trace_device;
-	ino_t trace_inode;
+	uint32_t wait_progress; /* of the processes it waits for, when it was last told */
+	struct sr_trace_identity trace;
 };
 
 struct server {
@@ -39,6 +39,7 @@ struct server {
 	struct directory *directory;
 	bool stopping;
 	int64_t idle_since; /* 0: in use */
+	int64_t progress_at; /* when those that wait are told of progress (ms); 0: nobody waits */
 };
 
 #endif

@@ -38,8 +38,6 @@ void sr_client_disconnect(struct sr_client *c)
 	if (c->socket >= 0)
 		sr_sys_close(c->socket);
 	c->socket = -1;
-	if (!c->lost_since)
-		c->lost_since = sr_sys_now_ms();
 }
 
 static void forget(struct sr_client *c)
@@ -51,8 +49,8 @@ static void forget(struct sr_client *c)
 		sr_sys_close(c->socket);
 	if (c->hello_fd >= 0)
 		sr_sys_close(c->hello_fd);
-	if (c->doorbell_page)
-		sr_sys_munmap(c->doorbell_page, PAGE);
+	if (c->doorbell)
+		sr_sys_munmap(c->doorbell, PAGE);
 	if (c->rings)
 		sr_sys_munmap(c->rings, c->room_rings * sizeof(*c->rings));
 	memset(c, 0, sizeof(*c));
@@ -82,25 +80,28 @@ void sr_client_set_stall_timeout(struct sr_client *c, int64_t ms)
 	c->stall_timeout_ms = ms;
 }
 
-void sr_client_set_give_up_hook(struct sr_client *c, void (*hook)(int error))
+void sr_client_set_hooks(struct sr_client *c, const struct sr_client_hooks *hooks)
 {
-	c->give_up_hook = hook;
+	c->hooks = hooks;
 }
 
-static int finish_locked(struct sr_client *c, int64_t deadline)
+static int finish_locked(struct sr_client *c)
 {
+	const struct sr_request_wait wait = sr_client_wait(c);
 	struct sr_message request, answer;
 	int ret = -ENOTCONN;
 
 	sr_message_init(&request, SR_MSG_FINISH);
 	while (sr_client_is_live(c)) {
-		int64_t left = deadline - sr_sys_now_ms();
-
-		if (sr_client_has_hung_up(c))
-			sr_client_await(c, deadline);
+		/* Rings that no daemon empties may hold records, which need one more daemon. */
+		if (sr_client_has_hung_up(c)) {
+			sr_client_disconnect(c);
+			if (c->n_rings)
+				sr_client_await(c);
+		}
 		if (c->socket < 0)
-			return left > 0 ? -ENOTCONN : -ETIMEDOUT;
-		ret = sr_request(c->socket, &request, -1, &answer, NULL, left > 0 ? (int)left : 0);
+			return -ENOTCONN;
+		ret = sr_request_while(c->socket, &request, -1, &answer, NULL, &wait);
 		if (!sr_client_is_broken(ret))
 			break;
 		sr_client_disconnect(c);
@@ -117,7 +118,9 @@ int sr_client_finish(struct sr_client *c, int timeout_ms)
 
 	if (!sr_client_lock(c))
 		return -EDEADLK;
-	ret = finish_locked(c, sr_sys_now_ms() + timeout_ms);
+	c->deadline = timeout_ms < 0 ? 0 : sr_sys_now_ms() + timeout_ms;
+	ret = finish_locked(c);
+	c->deadline = 0;
 	sr_client_unlock(c);
 	return ret;
 }

@@ -15,9 +15,14 @@
 #define LOGD_RING_CLIENT_H
 
 #include "logd/ring/client_state.h"
+#include "logd/ring/request.h"
 
-/* How long a process waits for the successor of its daemon before it goes on unrecorded. */
-#define SR_CLIENT_STALL_TIMEOUT_MS 30000
+/*
+ * A process waits for its daemon, or for the successor of one that is gone, as long as that gets on
+ * with what it has to write; and for this long if it does not, counted once for all threads.  Then
+ * the process goes on unrecorded.
+ */
+#define SR_CLIENT_STALL_TIMEOUT_MS 5000
 
 /*
  * Connects to the daemon at socket_path and introduces the process.  On -errno there is a
@@ -27,14 +32,15 @@ int sr_client_connect(struct sr_client *c, const char *socket_path, const struct
 		      char *error, size_t error_size);
 
 /*
- * Hands a ring over; the daemon empties it from then on.  It must stay where it is until
- * sr_client_remove_ring or sr_client_abandon.  -errno: it is not recorded.
+ * Hands a ring over; the daemon empties it from then on, or stops it if it cannot be recorded.  It
+ * must stay where it is until sr_client_remove_ring or sr_client_abandon.  -errno: it is not
+ * recorded.
  */
 int sr_client_add_ring(struct sr_client *c, uint32_t thread, struct sr_ring *ring);
 
 /*
  * The thread has ended: closes the ring, waits until the daemon has written what is in it, and
- * detaches it.  That takes a millisecond, or as long as a dead daemon's successor takes to come.
+ * detaches it.
  */
 void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
 
@@ -48,23 +54,23 @@ void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
 int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t note,
 		       bool keep);
 
-/* Waits until all that was committed before the call is written.  -ETIMEDOUT, -ENOTCONN. */
+/*
+ * Waits until all that was committed before the call is written; timeout_ms < 0: no limit but the
+ * stall timeout.  -ETIMEDOUT, -ENOTCONN.
+ */
 int sr_client_finish(struct sr_client *c, int timeout_ms);
 
 /*
- * Looks whether the daemon is dead or silent, and if so reconnects and hands all rings over
- * again.  Rings that wait for room call it; the caller may do so where a system call is cheap.
+ * For threads that wait, every SR_RING_WAIT_MS or so: if the daemon is dead or silent, reconnects
+ * and hands all rings over again; if the stall timeout is over, gives up.
  */
 void sr_client_check(struct sr_client *c);
 
 /* Changes SR_CLIENT_STALL_TIMEOUT_MS; < 0: waits for ever.  Before other threads use c. */
 void sr_client_set_stall_timeout(struct sr_client *c, int64_t ms);
 
-/*
- * hook is called once, when the client gives up and all rings are stopped: from any thread, with
- * the client's lock held, with an errno.  To be set before other threads use c.
- */
-void sr_client_set_give_up_hook(struct sr_client *c, void (*hook)(int error));
+/* To be set before other threads use c. */
+void sr_client_set_hooks(struct sr_client *c, const struct sr_client_hooks *hooks);
 
 /*
  * In the child after fork(): drops the parent's connection without a word to the daemon, and
@@ -75,13 +81,20 @@ void sr_client_abandon(struct sr_client *c);
 /* ---- for the sreplay command and tests, without a client ---- */
 
 /*
- * Waits until no process of this session (SR_SESSION_BYTES; NULL: of any) writes to the trace.
- * -ETIMEDOUT; -ECONNREFUSED, -ENOENT: there is no daemon, so nothing is written.
+ * Waits until no process of this session (SR_SESSION_BYTES; NULL: of any) writes to the trace, for
+ * timeout_ms (-1: no limit) and while `wait` (request.h; NULL: always) goes on.  -ETIMEDOUT;
+ * -ECONNREFUSED, -ENOENT: there is no daemon, so nothing is written.
  */
 int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const uint8_t *session,
-			 int timeout_ms);
+			 int timeout_ms, const struct sr_request_wait *wait);
 
-/* The daemon's report as a memfd with its text, which is the caller's to close; or -errno. */
-int sr_client_status(const char *socket_path);
+/*
+ * The daemon's report as a memfd with its text, which is the caller's to close; or -errno
+ * (-ETIMEDOUT: it does not answer in time).
+ */
+int sr_client_status(const char *socket_path, int timeout_ms);
+
+/* A sentence about the daemon of this process number (0: not known) that does not answer. */
+void sr_client_describe_daemon(char *text, size_t size, int daemon);
 
 #endif

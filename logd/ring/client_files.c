@@ -7,12 +7,13 @@
 
 static int request_file(struct sr_client *c, const struct sr_message *request, int fd)
 {
+	const struct sr_request_wait wait = sr_client_wait(c);
 	struct sr_message answer;
 	int ret;
 
 	if (c->socket < 0)
 		return -ECONNRESET;
-	ret = sr_request(c->socket, request, fd, &answer, NULL, RING_MS);
+	ret = sr_request_while(c->socket, request, fd, &answer, NULL, &wait);
 	if (sr_client_is_broken(ret) || ret == -ETIMEDOUT)
 		sr_client_disconnect(c);
 	return ret ? ret : answer.error;
@@ -20,23 +21,22 @@ static int request_file(struct sr_client *c, const struct sr_message *request, i
 
 static int add_file_locked(struct sr_client *c, const struct sr_message *request, int fd)
 {
-	int ret;
+	int ret = -ENOTCONN;
 
-	if (!sr_client_is_live(c))
-		return -ENOTCONN;
-	ret = request_file(c, request, fd);
-	if (!sr_client_is_broken(ret))
-		return ret;
 	/* Waits for the next daemon: the content of the file may be another one later. */
-	for (int64_t end = sr_sys_now_ms() + SUCCESSOR_MS;
-	     sr_client_is_live(c) && c->socket < 0 && sr_sys_now_ms() < end;) {
-		struct timespec pause = sr_sys_ms(RETRY_MS);
-
-		sr_client_reconnect(c);
+	while (sr_client_is_live(c)) {
+		ret = request_file(c, request, fd);
+		if (!sr_client_is_broken(ret))
+			break;
+		sr_client_await(c);
 		if (c->socket < 0)
-			sr_sys_nanosleep(&pause);
+			ret = -ETIMEDOUT;
+		if (c->socket < 0)
+			break;
 	}
-	return request_file(c, request, fd);
+	if (ret == -ETIMEDOUT && sr_client_is_live(c))
+		sr_client_give_up(c, ETIMEDOUT);
+	return ret == -ETIMEDOUT ? -ENOTCONN : ret;
 }
 
 int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t note, bool keep)

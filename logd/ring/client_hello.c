@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include "logd/base/page.h"
+#include "logd/ring/client.h"
 #include "logd/ring/client_private.h"
 #include "logd/ring/place.h"
 
@@ -41,8 +42,10 @@ static struct sentence begin(char *text, size_t size)
 	return (struct sentence){text, text + size - 1};
 }
 
-static void explain_connect(struct sentence *s, const char *path, int err)
+static void explain_connect(struct sentence *s, const char *path, int err, int daemon)
 {
+	char who[100];
+
 	if (err == -ENAMETOOLONG) {
 		say(s, "the socket's path is too long: ");
 		say(s, path);
@@ -55,6 +58,14 @@ static void explain_connect(struct sentence *s, const char *path, int err)
 		    "; start one (sreplay-logd --daemonize) or name its socket in SREPLAY_SOCKET");
 		return;
 	}
+	if (err == -ETIMEDOUT) {
+		sr_client_describe_daemon(who, sizeof(who), daemon);
+		say(s, "no answer for 5 s from ");
+		say(s, who);
+		say(s, ", on ");
+		say(s, path);
+		return;
+	}
 	say(s, "cannot talk to sreplay-logd on ");
 	say(s, path);
 	say(s, ": error ");
@@ -63,8 +74,6 @@ static void explain_connect(struct sentence *s, const char *path, int err)
 		say(s, " (permission denied: it is another user's)");
 	else if (err == -EPROTO)
 		say(s, " (it speaks another version of the protocol)");
-	else if (err == -ETIMEDOUT)
-		say(s, " (it does not answer)");
 }
 
 /* ---- hello ---- */
@@ -72,7 +81,7 @@ static void explain_connect(struct sentence *s, const char *path, int err)
 /* A new daemon's page is mapped over the old one's, which other threads may be using. */
 static int map_doorbell(struct sr_client *c, int fd)
 {
-	void *page = c->doorbell_page ? c->doorbell_page : sr_place(PAGE);
+	void *page = c->doorbell ? c->doorbell : sr_place(PAGE);
 
 	if (fd < 0)
 		return -EPROTO;
@@ -82,20 +91,27 @@ static int map_doorbell(struct sr_client *c, int fd)
 	sr_sys_close(fd);
 	if (sr_sys_is_error(page))
 		return (int)(intptr_t)page;
-	c->doorbell_page = page;
+	c->doorbell = page;
+	/* That there is a daemon is no progress; what it writes is. */
+	c->progress = atomic_load_explicit(&c->doorbell->progress, memory_order_relaxed);
 	return 0;
 }
 
 /* Connect and introduce; answer->text is the daemon's reason when its error is returned. */
-int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_ms)
+int sr_client_greet(struct sr_client *c, struct sr_message *answer)
 {
+	const struct sr_request_wait wait = sr_client_wait(c);
+	struct ucred daemon = {0};
+	socklen_t size = sizeof(daemon);
 	int doorbell = -1, ret;
 
 	answer->text[0] = 0;
 	c->socket = sr_request_connect(c->path);
 	if (c->socket < 0)
 		return c->socket;
-	ret = sr_request(c->socket, &c->hello, c->hello_fd, answer, &doorbell, timeout_ms);
+	sr_sys_getsockopt(c->socket, SOL_SOCKET, SO_PEERCRED, &daemon, &size);
+	c->daemon = daemon.pid;
+	ret = sr_request_while(c->socket, &c->hello, c->hello_fd, answer, &doorbell, &wait);
 	if (!ret && answer->error)
 		ret = answer->error;
 	if (ret) {
@@ -103,11 +119,7 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_
 			sr_sys_close(doorbell);
 		return ret;
 	}
-	ret = map_doorbell(c, doorbell);
-	if (ret)
-		return ret;
-	c->lost_since = 0;
-	return 0;
+	return map_doorbell(c, doorbell);
 }
 
 static bool has_no_daemon(int err)
@@ -124,17 +136,15 @@ static int greet_first(struct sr_client *c, struct sr_message *answer)
 	static const uint8_t no_session[sizeof(c->hello.session)];
 	bool is_of_command = memcmp(c->hello.session, no_session, sizeof(no_session)) != 0;
 	int64_t deadline = sr_sys_now_ms() + SUCCESSOR_MS;
-	int ret = sr_client_greet(c, answer, ANSWER_MS);
+	int ret = sr_client_greet(c, answer);
 	bool may_come = sr_client_is_broken(ret) || is_of_command;
 
 	while (may_come && has_no_daemon(ret) && sr_sys_now_ms() < deadline) {
 		struct timespec pause = sr_sys_ms(RETRY_MS);
 
-		if (c->socket >= 0)
-			sr_sys_close(c->socket);
-		c->socket = -1;
+		sr_client_disconnect(c);
 		sr_sys_nanosleep(&pause);
-		ret = sr_client_greet(c, answer, ANSWER_MS);
+		ret = sr_client_greet(c, answer);
 	}
 	return ret;
 }
@@ -182,6 +192,6 @@ int sr_client_introduce(struct sr_client *c, const char *socket_path, int err, c
 	if (answer.text[0])
 		say(&s, answer.text);
 	else
-		explain_connect(&s, socket_path, err);
+		explain_connect(&s, socket_path, err, c->daemon);
 	return err;
 }

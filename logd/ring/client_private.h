@@ -5,7 +5,8 @@
  * client.c        the connection's life, and its lock
  * client_hello.c  introducing the process to a daemon, and explaining why that failed
  * client_rings.c  handing rings over, and giving them back
- * client_resume.c noticing a dead or silent daemon, and going on with its successor
+ * client_resume.c going on with the successor of a daemon that is gone
+ * client_stall.c  how long to wait for a daemon, and what is said about that
  * client_files.c  noting files
  * client_query.c  questions that need no hello
  */
@@ -18,14 +19,10 @@
 #include "logd/ring/client_state.h"
 #include "logd/ring/request.h"
 
-/* Milliseconds to wait for an answer... */
-#define ANSWER_MS    60000 /* to the first hello: the daemon hashes the libraries of a whole job */
-#define RING_MS      3000  /* about a ring or a file, for which it opens a file */
-#define RESUME_MS    1000  /* of a daemon that did not answer before */
-/* ... and between two tries to reach a daemon, while there is none. */
+/* Milliseconds between two tries to reach a daemon, while there is none. */
 #define RETRY_MS     20
-/* A daemon that empties no ring for so long is asked whether it is there. */
-#define SILENT_MS    3000
+/* A daemon that gets on with nothing for so long is handed everything again. */
+#define SILENT_MS    2000
 /* A daemon that is gone has a successor within this time, or none. */
 #define SUCCESSOR_MS 5000
 
@@ -54,7 +51,7 @@ void sr_client_disconnect(struct sr_client *c);
 /* client_hello.c: 0 or -errno. */
 int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h);
 /* Connects and says hello; answer->text is the daemon's reason where its error is returned. */
-int sr_client_greet(struct sr_client *c, struct sr_message *answer, int timeout_ms);
+int sr_client_greet(struct sr_client *c, struct sr_message *answer);
 /*
  * The first time: a daemon that dies meanwhile has a successor soon.  err: what failed before
  * this, or 0.  0, or -errno and a sentence that names the socket.
@@ -63,14 +60,25 @@ int sr_client_introduce(struct sr_client *c, const char *socket_path, int err, c
 			size_t error_size);
 
 /* client_rings.c: flags 0 or SR_MESSAGE_RESUME. */
-int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags,
-			int timeout_ms);
+int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags);
 
 /* client_resume.c */
 bool sr_client_has_hung_up(const struct sr_client *c);
 /* Tries once to reach a daemon, if it is time to. */
 void sr_client_reconnect(struct sr_client *c);
-/* Tries until the deadline, while there are rings. */
-void sr_client_await(struct sr_client *c, int64_t deadline);
+/* Tries as long as it is worth waiting. */
+void sr_client_await(struct sr_client *c);
+void sr_client_give_up(struct sr_client *c, int error);
+
+/* client_stall.c */
+/* What a request of this client waits by: sr_client_goes_on. */
+struct sr_request_wait sr_client_wait(struct sr_client *c);
+/*
+ * Asked again and again by whoever waits: is it worth waiting on?  Says what is waited for, once.
+ * progress: what this waits for has got on.
+ */
+bool sr_client_goes_on(struct sr_client *c, bool progress);
+/* Has the daemon got on with nothing for SILENT_MS?  True once for each time. */
+bool sr_client_is_silent(struct sr_client *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Noticing a daemon that is gone, and going on with the next one.  The lock is held. */
+/* Going on with the next daemon when one is gone.  The lock is held. */
 #include "logd/ring/client.h"
 #include "logd/ring/client_private.h"
 
@@ -12,12 +12,12 @@ bool sr_client_has_hung_up(const struct sr_client *c)
 	return c->socket < 0 || sr_sys_ppoll(&p, 1, &now) > 0;
 }
 
-static void give_up(struct sr_client *c, int error)
+void sr_client_give_up(struct sr_client *c, int error)
 {
 	c->state = SR_CLIENT_GIVEN_UP;
 	/* First: whoever finds a ring stopped says less. */
-	if (c->give_up_hook)
-		c->give_up_hook(error);
+	if (c->hooks)
+		c->hooks->gives_up(error);
 	for (uint32_t i = 0; i < c->n_rings; i++)
 		sr_ring_stop(c->rings[i].ring, error);
 }
@@ -28,15 +28,9 @@ static int resume(struct sr_client *c)
 	int ret;
 
 	c->hello.flags |= SR_MESSAGE_RESUME;
-	ret = sr_client_greet(c, &answer, RESUME_MS);
-	for (uint32_t i = 0; !ret && i < c->n_rings; i++) {
-		int err = sr_client_hand_over(c, &c->rings[i], SR_MESSAGE_RESUME, RESUME_MS);
-
-		if (sr_client_is_broken(err) || err == -ETIMEDOUT)
-			ret = err;
-		else if (err)
-			sr_ring_stop(c->rings[i].ring, -err);
-	}
+	ret = sr_client_greet(c, &answer);
+	for (uint32_t i = 0; !ret && i < c->n_rings; i++)
+		ret = sr_client_hand_over(c, &c->rings[i], SR_MESSAGE_RESUME);
 	return ret;
 }
 
@@ -54,57 +48,30 @@ void sr_client_reconnect(struct sr_client *c)
 	if (now < c->next_try)
 		return;
 	c->next_try = now + RETRY_MS;
-	if (c->socket >= 0)
-		sr_client_disconnect(c);
-	err = resume(c);
-	if (!err) {
-		c->emptied_at = sr_sys_now_ms();
-		return;
-	}
 	sr_client_disconnect(c);
-	/* A silent daemon is not asked again soon: other threads wait for the lock meanwhile. */
-	if (err == -ETIMEDOUT)
-		c->next_try = sr_sys_now_ms() + SILENT_MS;
-	/* If a daemon refuses, or none comes in time, the program goes on unrecorded. */
+	err = resume(c);
+	if (!err)
+		return;
+	sr_client_disconnect(c);
+	/* If a daemon refuses, the program goes on unrecorded. */
 	if (!is_worth_another_try(err))
-		give_up(c, -err);
-	else if (c->stall_timeout_ms >= 0 && now - c->lost_since > c->stall_timeout_ms)
-		give_up(c, ENOTCONN);
-}
-
-/*
- * A ring waits for room.  Has the daemon emptied no ring for SILENT_MS?  It may be slow (a disk),
- * or not run any more, which a new connection shows.
- */
-static bool is_silent(struct sr_client *c)
-{
-	int64_t now = sr_sys_now_ms();
-	uint64_t emptied = 0;
-
-	for (uint32_t i = 0; i < c->n_rings; i++)
-		emptied += sr_ring_released(c->rings[i].ring);
-	/* If the last check is long ago, no ring has waited since. */
-	if (emptied != c->emptied || now - c->looked_at > SILENT_MS) {
-		c->emptied = emptied;
-		c->emptied_at = now;
-	}
-	c->looked_at = now;
-	return now - c->emptied_at > SILENT_MS;
+		sr_client_give_up(c, -err);
 }
 
 void sr_client_check(struct sr_client *c)
 {
 	if (!sr_client_try_lock(c)) /* another thread does this, or this thread was interrupted */
 		return;
-	if (sr_client_is_live(c) && (sr_client_has_hung_up(c) || is_silent(c)))
+	if (sr_client_is_live(c) && !sr_client_goes_on(c, false))
+		sr_client_give_up(c, c->socket < 0 ? ENOTCONN : ETIMEDOUT);
+	else if (sr_client_is_live(c) && (sr_client_has_hung_up(c) || sr_client_is_silent(c)))
 		sr_client_reconnect(c);
 	sr_client_unlock(c);
 }
 
-/* Rings that no daemon empties may hold records, which need one more daemon. */
-void sr_client_await(struct sr_client *c, int64_t deadline)
+void sr_client_await(struct sr_client *c)
 {
-	while (sr_client_is_live(c) && c->socket < 0 && c->n_rings && sr_sys_now_ms() < deadline) {
+	while (sr_client_is_live(c) && c->socket < 0 && sr_client_goes_on(c, false)) {
 		struct timespec pause = sr_sys_ms(RETRY_MS);
 
 		sr_client_reconnect(c);

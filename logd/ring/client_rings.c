@@ -10,21 +10,16 @@
 #define EMPTY_POLL_US 200
 #define FIRST_RINGS   256 /* a page of them */
 
-int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags,
-			int timeout_ms)
+int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags)
 {
-	struct sr_message request, answer;
-	int ret;
+	const struct sr_request_wait wait = sr_client_wait(c);
+	struct sr_message message;
 
-	sr_message_init(&request, SR_MSG_RING);
-	request.thread = entry->thread;
-	request.flags = flags;
-	ret = sr_request(c->socket, &request, entry->ring->fd, &answer, NULL, timeout_ms);
-	if (ret)
-		return ret;
-	if (!answer.error)
-		sr_ring_set_doorbell(entry->ring, c->doorbell_page);
-	return answer.error;
+	sr_message_init(&message, SR_MSG_RING);
+	message.thread = entry->thread;
+	message.flags = flags;
+	sr_ring_set_doorbell(entry->ring, &c->doorbell->bell);
+	return sr_request_send(c->socket, &message, entry->ring->fd, &wait);
 }
 
 /* Not by malloc: the recorder leaves the program's heap unchanged. */
@@ -64,23 +59,14 @@ static int add_ring_locked(struct sr_client *c, uint32_t thread, struct sr_ring 
 		ret = grow_table(c);
 	if (ret)
 		return ret;
-	if (c->socket >= 0)
-		ret = sr_client_hand_over(c, &entry, 0, RING_MS);
-	else
-		ret = -ECONNRESET;
-	/*
-	 * Without a daemon the ring counts as added: the next daemon gets it with all others.  The
-	 * same if the daemon is silent; threads that come later find no connection, and do not
-	 * wait.
-	 */
-	if (sr_client_is_broken(ret) || ret == -ETIMEDOUT) {
+	/* Without a daemon the ring counts as added: the next daemon gets it with all others. */
+	if (c->socket >= 0 && (ret = sr_client_hand_over(c, &entry, 0))) {
 		sr_client_disconnect(c);
-		if (ret == -ETIMEDOUT)
-			c->next_try = sr_sys_now_ms() + SILENT_MS;
-		ret = 0;
+		if (ret == -ETIMEDOUT) {
+			sr_client_give_up(c, ETIMEDOUT);
+			return -ENOTCONN;
+		}
 	}
-	if (ret)
-		return ret;
 	sr_ring_set_wait_hook(ring, check_daemon, c);
 	/* In this order, for a child that is forked in between (sr_client_abandon). */
 	c->rings[c->n_rings] = entry;
@@ -115,11 +101,8 @@ static void forget_ring(struct sr_client *c, const struct sr_ring *ring)
 static void wait_until_empty(struct sr_client *c, const struct sr_ring *ring)
 {
 	const struct timespec pause = {.tv_nsec = EMPTY_POLL_US * 1000};
-	int64_t deadline =
-	    sr_sys_now_ms() + (c->stall_timeout_ms < 0 ? INT64_MAX / 2 : c->stall_timeout_ms);
 
-	while (sr_client_is_live(c) && !sr_ring_stopped(ring) && !sr_ring_empty(ring) &&
-	       sr_sys_now_ms() < deadline) {
+	while (sr_client_is_live(c) && !sr_ring_stopped(ring) && !sr_ring_empty(ring)) {
 		sr_client_check(c);
 		sr_sys_nanosleep(&pause);
 	}

@@ -24,6 +24,14 @@ struct sr_hello {
 	const uint8_t *session; /* SR_SESSION_BYTES, of its `sreplay record`; or NULL */
 };
 
+/* Called from any thread, with the client's lock held. */
+struct sr_client_hooks {
+	/* Threads wait for the daemon, for a second already; what: a sentence about it. */
+	void (*waits)(const char *what);
+	/* Once, when the client gives up and all rings are stopped; error: an errno. */
+	void (*gives_up)(int error);
+};
+
 struct sr_client_ring {
 	struct sr_ring *ring;
 	uint32_t thread;
@@ -43,16 +51,20 @@ struct sr_client {
 	int hello_fd; /* memfd with the hello's texts, for each new daemon */
 	struct sr_message hello;
 	char path[108];
-	void *doorbell_page;
+	struct sr_doorbell *doorbell;
 	struct sr_client_ring *rings;
 	uint32_t n_rings, room_rings;
-	/* Times are ms of the monotonic clock. */
-	int64_t lost_since; /* 0: connected */
-	int64_t next_try;
+	int daemon; /* its process number; 0: not known */
 	int64_t stall_timeout_ms;
-	uint64_t emptied; /* bytes of all rings, when they were seen to grow last ... */
-	int64_t emptied_at, looked_at;
-	void (*give_up_hook)(int error);
+	/* Times are ms of the monotonic clock. */
+	int64_t next_try;  /* to reach a daemon */
+	uint32_t progress; /* the daemon's (struct sr_doorbell), when it was seen last; ... */
+	int64_t moved_at;  /* ... when that or a request was seen to get on ... */
+	int64_t looked_at; /* ... and when a thread that waits looked last */
+	int64_t deadline;  /* of the request under way; 0: none but the stall timeout */
+	int64_t said_at;   /* when the user was told what is waited for; 0: never */
+	bool has_tried;    /* a new connection, since then */
+	const struct sr_client_hooks *hooks;
 };
 
 #endif

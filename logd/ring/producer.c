@@ -92,9 +92,8 @@ static bool wait_until_room(struct sr_ring *r, uint64_t need)
 
 void sr_ring_lose(struct sr_ring *r, uint16_t kind)
 {
-	uint32_t sns = kind >= SR_REC_CALL;
-
 	struct sr_ring_shared *s = r->shared;
+	uint32_t sns = kind >= SR_REC_CALL;
 
 	/* The next reserve takes the slow path: to write the mark, or to find the ring stopped. */
 	r->limit = 0;

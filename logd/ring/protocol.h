@@ -3,16 +3,18 @@
  * protocol.h: the messages between a process and sreplay-logd.
  *
  * A SOCK_SEQPACKET UNIX socket.  Each packet is one struct sr_message, with one file descriptor
- * where the type says so.  The process sends requests; the daemon answers each of them once, in
- * their order, and sends nothing else.  Only processes of the daemon's user are served.
+ * where the type says so.  The process sends requests, and the daemon answers them.  An answer with
+ * the error -EINPROGRESS is none yet: it says that the daemon has got on with what the request
+ * waits for.  Only processes of the daemon's user are served.
  */
 #ifndef LOGD_RING_PROTOCOL_H
 #define LOGD_RING_PROTOCOL_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 4u
+#define SR_PROTOCOL_VERSION 5u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -24,14 +26,17 @@ enum sr_message_type {
 	 * is the doorbell.
 	 */
 	SR_MSG_HELLO = 1,
-	/* A ring of this process: thread; fd: the ring's memfd.  SR_MESSAGE_RESUME as above. */
+	/*
+	 * A ring of this process: thread; fd: the ring's memfd.  SR_MESSAGE_RESUME as above.  It is
+	 * not answered: if the ring cannot be recorded, the daemon stops it.
+	 */
 	SR_MSG_RING = 2,
 	/* Answered when all that was committed before is written. */
 	SR_MSG_FINISH = 3,
 	/* Needs no hello.  Answer: fd: memfd with the report, a text. */
 	SR_MSG_STATUS = 4,
 	/*
-	 * Needs no hello; fd: memfd with the path of a trace; session.  Answered when no process of
+	 * Needs no hello; text: a struct sr_trace_identity; session.  Answered when no process of
 	 * that session writes to the trace any more; without a session, no process at all.
 	 */
 	SR_MSG_WAIT_TRACE = 5,
@@ -82,6 +87,22 @@ struct sr_message {
 	/* The `sreplay record` under which a process runs, drawn at random; zeros: none. */
 	uint8_t session[SR_SESSION_BYTES];
 	char text[320];
+};
+
+/*
+ * The doorbell's page, which the daemon's drain thread shares with all processes that it serves.
+ * The producer of a ring that is filled past its watermark rings the bell (a futex).
+ */
+struct sr_doorbell {
+	_Atomic uint32_t bell;
+	/* Counts what the thread has written: as long as it grows, waiting for room makes sense. */
+	_Alignas(64) _Atomic uint32_t progress;
+	_Atomic uint32_t in_file_system; /* 1: a call on the traces' file system is under way */
+};
+
+/* Which directory a trace is, whatever its name. */
+struct sr_trace_identity {
+	uint64_t device, inode;
 };
 
 /* In HELLO's memfd, followed by the three texts, not 0-terminated. */

@@ -59,31 +59,34 @@ int sr_request_connect(const char *socket_path)
 	return fd;
 }
 
-/* 0, or -ETIMEDOUT. */
-static int wait_for(int socket, short events, int64_t deadline)
+/* 0, or -ETIMEDOUT when it is not worth waiting on.  *progress is reported, and reset. */
+static int wait_for(int socket, short events, const struct sr_request_wait *wait, bool *progress)
 {
 	struct pollfd p = {.fd = socket, .events = events};
 
 	for (;;) {
-		int64_t left = deadline - sr_sys_now_ms();
-		struct timespec timeout = sr_sys_ms(left > 0 ? left : 0);
-		long ret = sr_sys_ppoll(&p, 1, &timeout);
+		struct timespec look = sr_sys_ms(SR_REQUEST_LOOK_MS);
+		long ret;
 
+		if (!wait->goes_on(wait->owner, *progress))
+			return -ETIMEDOUT;
+		*progress = false;
+		ret = sr_sys_ppoll(&p, 1, &look);
 		if (ret > 0)
 			return 0;
-		if (ret == 0)
-			return -ETIMEDOUT;
-		if (ret != -EINTR)
+		if (ret < 0 && ret != -EINTR)
 			return (int)ret;
 	}
 }
 
-static int send_request(int socket, const struct sr_message *m, int fd, int64_t deadline)
+int sr_request_send(int socket, const struct sr_message *m, int fd,
+		    const struct sr_request_wait *wait)
 {
+	bool progress = false;
 	int ret;
 
 	while ((ret = sr_packet_send(socket, m, fd)) == -EAGAIN) {
-		ret = wait_for(socket, POLLOUT, deadline);
+		ret = wait_for(socket, POLLOUT, wait, &progress);
 		if (ret)
 			return ret;
 	}
@@ -101,17 +104,21 @@ static void hand_on(int fd, int *answer_fd)
 
 /* Skips late answers to earlier requests, which were given up. */
 static int receive_answer(int socket, uint32_t sequence, struct sr_message *answer, int *answer_fd,
-			  int64_t deadline)
+			  const struct sr_request_wait *wait)
 {
+	bool progress = false;
+
 	for (;;) {
 		int fd, ret = sr_packet_receive(socket, answer, &fd);
+		bool is_ours = !ret && answer->sequence == sequence;
 
-		if (ret == -EAGAIN)
-			ret = wait_for(socket, POLLIN, deadline);
-		else if (!ret && answer->sequence == sequence) {
+		if (is_ours && answer->error != -EINPROGRESS) {
 			hand_on(fd < 0 ? fd : sr_fd_raise(fd), answer_fd);
 			return 0;
 		}
+		progress |= is_ours;
+		if (ret == -EAGAIN)
+			ret = wait_for(socket, POLLIN, wait, &progress);
 		if (fd >= 0)
 			sr_sys_close(fd);
 		if (ret)
@@ -127,24 +134,37 @@ static int receive_reason(int socket, struct sr_message *answer, int *answer_fd)
 	return ret;
 }
 
-int sr_request(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
-	       int *answer_fd, int timeout_ms)
+int sr_request_while(int socket, const struct sr_message *request, int send_fd,
+		     struct sr_message *answer, int *answer_fd, const struct sr_request_wait *wait)
 {
 	static _Atomic uint32_t last_sequence;
-	int64_t deadline = sr_sys_now_ms() + timeout_ms;
 	struct sr_message numbered = *request;
 	int ret;
 
 	if (answer_fd)
 		*answer_fd = -1;
 	numbered.sequence = atomic_fetch_add(&last_sequence, 1) + 1;
-	ret = send_request(socket, &numbered, send_fd, deadline);
+	ret = sr_request_send(socket, &numbered, send_fd, wait);
 	/* A daemon that refuses and hangs up has sent its reason before. */
 	if (ret == -EPIPE && !receive_reason(socket, answer, answer_fd))
 		return 0;
 	if (ret)
 		return ret;
-	return receive_answer(socket, numbered.sequence, answer, answer_fd, deadline);
+	return receive_answer(socket, numbered.sequence, answer, answer_fd, wait);
+}
+
+static bool is_before(void *deadline, bool progress)
+{
+	return sr_sys_now_ms() < *(int64_t *)deadline;
+}
+
+int sr_request(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
+	       int *answer_fd, int timeout_ms)
+{
+	int64_t deadline = sr_sys_now_ms() + timeout_ms;
+	const struct sr_request_wait wait = {is_before, &deadline};
+
+	return sr_request_while(socket, request, send_fd, answer, answer_fd, &wait);
 }
 
 static long write_all(int fd, const unsigned char *data, size_t size)

@@ -8,6 +8,8 @@
 #ifndef LOGD_RING_REQUEST_H
 #define LOGD_RING_REQUEST_H
 
+#include <stdbool.h>
+
 #include "logd/ring/protocol.h"
 
 struct iovec;
@@ -23,6 +25,24 @@ int sr_request_connect(const char *socket_path);
  */
 int sr_request(int socket, const struct sr_message *request, int send_fd, struct sr_message *answer,
 	       int *answer_fd, int timeout_ms);
+
+/*
+ * Asked every SR_REQUEST_LOOK_MS while a request waits: is it worth waiting on?  progress: the
+ * daemon has got on with the request since the last time.
+ */
+struct sr_request_wait {
+	bool (*goes_on)(void *owner, bool progress);
+	void *owner;
+};
+#define SR_REQUEST_LOOK_MS 20
+
+/* The same as sr_request, for as long as the owner says; then -ETIMEDOUT. */
+int sr_request_while(int socket, const struct sr_message *request, int send_fd,
+		     struct sr_message *answer, int *answer_fd, const struct sr_request_wait *wait);
+
+/* Sends a message that has no answer. */
+int sr_request_send(int socket, const struct sr_message *message, int fd,
+		    const struct sr_request_wait *wait);
 
 /* A memfd with these texts one after the other, to be sent; the caller's to close; or -errno. */
 int sr_request_memfd(const struct iovec *texts, int n);

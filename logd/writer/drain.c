@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "logd/ring/protocol.h"
 #include "logd/writer/frame_writer.h"
 
 /* A program that goes on producing keeps the daemon from ending for so long at most. */
@@ -19,13 +21,16 @@
 #define WATERMARK_MAX (256u << 10)
 #define FOR_EVER      (-1)
 
+/* After this many threads, recordings to further file systems share them. */
+#define WORKERS_MAX   256
+
 struct worker {
 	pthread_t thread;
-	bool started;
 	struct drain *drain;
+	dev_t device; /* of the traces that it writes */
 	struct frame_writer *writer;
 	int doorbell_fd;
-	_Atomic uint32_t *doorbell; /* futex */
+	struct sr_doorbell *doorbell;
 	struct stream *streams;     /* for this thread only */
 	pthread_mutex_t lock;       /* for `added`; no other lock is taken under it */
 	struct stream *added;
@@ -33,12 +38,25 @@ struct worker {
 };
 
 struct drain {
+	struct drain_options options;
 	int event_fd;
-	int n;
-	int next;
+	int n;    /* workers */
+	int next; /* counts the recordings, which take the workers of their file system in turn */
 	_Atomic bool stopping;
-	struct worker workers[];
+	struct worker *workers[WORKERS_MAX];
 };
+
+/* Programs that wait see this (sr_client_goes_on), and say what for. */
+static void enter_file_system(struct worker *w)
+{
+	atomic_store_explicit(&w->doorbell->in_file_system, 1, memory_order_relaxed);
+}
+
+static void leave_file_system(struct worker *w)
+{
+	atomic_store_explicit(&w->doorbell->in_file_system, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&w->doorbell->progress, 1, memory_order_relaxed);
+}
 
 static void notify_main(const struct drain *d)
 {
@@ -105,7 +123,9 @@ struct batch {
 
 static void write_batch(struct worker *w, struct batch *b)
 {
+	enter_file_system(w);
 	frame_write(w->writer, b->jobs, b->n);
+	leave_file_system(w);
 	for (unsigned int i = 0; i < b->n; i++) {
 		stream_complete(b->streams[i], w->writer, &b->jobs[i]);
 		answer_when_reached(w, b->streams[i]);
@@ -138,7 +158,9 @@ static bool serve_all(struct worker *w)
 
 		if (is_over(s)) {
 			*at = s->next;
+			enter_file_system(w);
 			stream_end(s, w->writer);
+			leave_file_system(w);
 			notify_main(w->drain);
 			continue; /* it belongs to the main thread again */
 		}
@@ -150,7 +172,7 @@ static bool serve_all(struct worker *w)
 	return b.more;
 }
 
-static void take_added(struct worker *w)
+static struct stream *added_streams(struct worker *w)
 {
 	struct stream *added;
 
@@ -158,12 +180,26 @@ static void take_added(struct worker *w)
 	added = w->added;
 	w->added = NULL;
 	pthread_mutex_unlock(&w->lock);
-	while (added) {
-		struct stream *next = added->next;
+	return added;
+}
 
-		added->next = w->streams;
-		w->streams = added;
-		added = next;
+static void take_added(struct worker *w)
+{
+	struct stream *added = added_streams(w);
+
+	while (added) {
+		struct stream *s = added;
+
+		added = s->next;
+		enter_file_system(w);
+		if (stream_begin(s)) {
+			atomic_store(&s->ended, true);
+			notify_main(w->drain);
+		} else {
+			s->next = w->streams;
+			w->streams = s;
+		}
+		leave_file_system(w);
 	}
 }
 
@@ -226,7 +262,7 @@ static void sleep_until_needed(struct worker *w, uint32_t seen)
 	struct timespec timeout = sr_sys_ms(ms);
 
 	if (quiet && !atomic_load(&w->drain->stopping))
-		sr_sys_futex((uint32_t *)w->doorbell, FUTEX_WAIT, seen,
+		sr_sys_futex((uint32_t *)&w->doorbell->bell, FUTEX_WAIT, seen,
 			     ms == FOR_EVER ? NULL : &timeout);
 	for (struct stream *s = w->streams; s; s = s->next)
 		sr_ring_disarm(&s->ring);
@@ -240,7 +276,7 @@ static void *work(void *argument)
 
 	while (!atomic_load(&d->stopping)) {
 		/* Read before the rings are: the doorbell in between ends the sleep at once. */
-		uint32_t seen = atomic_load(w->doorbell);
+		uint32_t seen = atomic_load(&w->doorbell->bell);
 
 		take_added(w);
 		if (!serve_all(w))
@@ -256,13 +292,10 @@ static void *work(void *argument)
 
 /* ---- from the main thread ---- */
 
-static int start_worker(struct worker *w, struct drain *d, const struct drain_options *o)
+static int open_doorbell(struct worker *w)
 {
 	void *page;
-	int err;
 
-	w->drain = d;
-	pthread_mutex_init(&w->lock, NULL);
 	w->doorbell_fd = memfd_create("sreplay-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (w->doorbell_fd < 0 || ftruncate(w->doorbell_fd, PAGE) ||
 	    fcntl(w->doorbell_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
@@ -271,64 +304,105 @@ static int start_worker(struct worker *w, struct drain *d, const struct drain_op
 	if (page == MAP_FAILED)
 		return -errno;
 	w->doorbell = page;
-	w->writer = frame_writer_new(o->level, o->plain);
-	if (!w->writer)
+	return 0;
+}
+
+static void free_worker(struct worker *w)
+{
+	frame_writer_free(w->writer);
+	if (w->doorbell)
+		munmap(w->doorbell, PAGE);
+	if (w->doorbell_fd >= 0)
+		close(w->doorbell_fd);
+	free(w);
+}
+
+/* The new worker's number, or -errno. */
+static int start_worker(struct drain *d, dev_t device)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w)
 		return -ENOMEM;
-	err = pthread_create(&w->thread, NULL, work, w);
-	w->started = !err;
-	return -err;
+	w->drain = d;
+	w->device = device;
+	pthread_mutex_init(&w->lock, NULL);
+	err = open_doorbell(w);
+	if (!err && !(w->writer = frame_writer_new(d->options.level, d->options.plain)))
+		err = -ENOMEM;
+	if (!err)
+		err = -pthread_create(&w->thread, NULL, work, w);
+	if (err) {
+		free_worker(w);
+		return err;
+	}
+	d->workers[d->n] = w;
+	return d->n++;
 }
 
 int drain_start(struct drain **drain, const struct drain_options *o, int event_fd)
 {
-	struct drain *d = calloc(1, sizeof(*d) + (size_t)o->threads * sizeof(d->workers[0]));
-	int err = 0;
+	struct drain *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return -ENOMEM;
+	d->options = *o;
 	d->event_fd = event_fd;
-	for (d->n = 0; d->n < o->threads && !err; d->n++)
-		err = start_worker(&d->workers[d->n], d, o);
-	if (err) {
-		drain_stop(d);
-		return err;
-	}
 	*drain = d;
 	return 0;
 }
 
-void drain_stop(struct drain *d)
+bool drain_stop(struct drain *d)
 {
-	atomic_store(&d->stopping, true);
-	for (int i = 0; i < d->n; i++) {
-		struct worker *w = &d->workers[i];
+	struct timespec end;
+	bool all = true;
 
-		if (w->started) {
-			drain_kick(d, i);
-			pthread_join(w->thread, NULL);
-		}
-		frame_writer_free(w->writer);
-		if (w->doorbell)
-			munmap((void *)w->doorbell, PAGE);
-		if (w->doorbell_fd >= 0)
-			close(w->doorbell_fd);
+	atomic_store(&d->stopping, true);
+	for (int i = 0; i < d->n; i++)
+		drain_kick(d, i);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += LAST_MS / 1000 + 1;
+	for (int i = 0; i < d->n; i++) {
+		if (pthread_timedjoin_np(d->workers[i]->thread, NULL, &end))
+			all = false; /* its file system does not answer */
+		else
+			free_worker(d->workers[i]);
 	}
-	free(d);
+	if (all)
+		free(d);
+	return all;
 }
 
-int drain_assign(struct drain *d)
+int drain_assign(struct drain *d, dev_t device)
 {
-	return d->next++ % d->n;
+	int mine[WORKERS_MAX], n = 0, number;
+
+	for (int i = 0; i < d->n; i++)
+		if (d->workers[i]->device == device)
+			mine[n++] = i;
+	if (n < d->options.threads && d->n < WORKERS_MAX) {
+		number = start_worker(d, device);
+		if (number >= 0 || (!n && !d->n))
+			return number;
+	}
+	d->next++;
+	return n ? mine[d->next % n] : d->next % d->n;
 }
 
 int drain_doorbell_fd(const struct drain *d, int number)
 {
-	return d->workers[number].doorbell_fd;
+	return d->workers[number]->doorbell_fd;
+}
+
+uint32_t drain_progress(const struct drain *d, int number)
+{
+	return atomic_load(&d->workers[number]->doorbell->progress);
 }
 
 void drain_add(struct drain *d, int number, struct stream *s)
 {
-	struct worker *w = &d->workers[number];
+	struct worker *w = d->workers[number];
 
 	pthread_mutex_lock(&w->lock);
 	s->next = w->added;
@@ -339,8 +413,8 @@ void drain_add(struct drain *d, int number, struct stream *s)
 
 void drain_kick(struct drain *d, int number)
 {
-	_Atomic uint32_t *doorbell = d->workers[number].doorbell;
+	_Atomic uint32_t *bell = &d->workers[number]->doorbell->bell;
 
-	atomic_fetch_add(doorbell, 1);
-	sr_sys_futex((uint32_t *)doorbell, FUTEX_WAKE, INT_MAX, NULL);
+	atomic_fetch_add(bell, 1);
+	sr_sys_futex((uint32_t *)bell, FUTEX_WAKE, INT_MAX, NULL);
 }

@@ -2,8 +2,9 @@
 /*
  * drain.h: the threads that empty the rings.
  *
- * A few threads serve any number of rings.  Each has a doorbell: a futex in a memfd that the
- * recorded processes map.  The producer of a ring that is filled past its watermark rings it.  A
+ * A few threads serve all rings whose traces are on one file system; so a file system that does not
+ * answer delays no others.  Each has a doorbell (protocol.h): a futex in a memfd that the recorded
+ * processes map.  The producer of a ring that is filled past its watermark rings it.  A
  * thread looks at its rings at least every DRAIN_TICK_MS, so a record is in the file soon; but
  * when all its rings have been silent for a tick it sleeps until the doorbell rings.
  *
@@ -12,6 +13,8 @@
 #ifndef LOGD_WRITER_DRAIN_H
 #define LOGD_WRITER_DRAIN_H
 
+#include <sys/types.h>
+
 #include "logd/writer/stream.h"
 
 #define DRAIN_TICK_MS 50
@@ -19,7 +22,7 @@
 struct drain;
 
 struct drain_options {
-	int threads;
+	int threads; /* for each file system */
 	int level;  /* of zstd; 0: no compression */
 	bool plain; /* without io_uring */
 };
@@ -28,15 +31,21 @@ struct drain_options {
  * -errno. */
 int drain_start(struct drain **d, const struct drain_options *o, int event_fd);
 
-/* Writes what is in the rings, but ends no stream; stops the threads and frees *d. */
-void drain_stop(struct drain *d);
+/*
+ * Writes what is in the rings, but ends no stream; stops the threads and frees *d.  False: some are
+ * stuck in a file system, and use their streams still; then *d is not freed.
+ */
+bool drain_stop(struct drain *d);
 
 /*
  * The streams of a recording share one drain thread, and so one doorbell: drain_assign chooses
- * its number, and the process gets its memfd (which stays the drain's).
+ * its number (or returns -errno) by the file system of the trace, and the process gets its memfd
+ * (which stays the drain's).
  */
-int drain_assign(struct drain *d);
+int drain_assign(struct drain *d, dev_t device);
 int drain_doorbell_fd(const struct drain *d, int number);
+/* A number that changes whenever that thread has written something. */
+uint32_t drain_progress(const struct drain *d, int number);
 
 /* Gives the stream to that thread, until it has set `ended`. */
 void drain_add(struct drain *d, int number, struct stream *s);

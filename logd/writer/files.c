@@ -10,11 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "logd/service/log.h"
 #include "logd/trace/elf_id.h"
 #include "logd/writer/process.h"
+
+/* How long a daemon that ends waits for files that are being read. */
+#define STOP_SECONDS 4
 
 /* One file on its way. */
 struct job {
@@ -24,16 +28,36 @@ struct job {
 	uint64_t number;
 	bool keep;
 	int fd, trace_fd, rank_fd;
+	struct connection asker; /* of its own descriptor; answered after the first line */
+	struct sr_message request;
 	_Atomic unsigned *busy;
 };
 
-struct files {
+/* A thread and what it has to do. */
+struct queue {
+	struct site *site;
+	void (*serve)(struct queue *q, struct job *j);
 	pthread_t thread;
-	int event_fd;
 	pthread_mutex_t lock; /* for what follows; no other lock is taken under it */
 	pthread_cond_t added;
 	struct job *first, **last;
 	bool stopping;
+};
+
+/*
+ * The traces on one file system: a thread writes the first line about each file, which programs
+ * wait for, and another one reads the files.
+ */
+struct site {
+	struct site *next;
+	dev_t device;
+	int event_fd;
+	struct queue begin, content;
+};
+
+struct files {
+	int event_fd;
+	struct site *sites;
 };
 
 /* ---- lines of files.jsonl ---- */
@@ -84,7 +108,7 @@ static int put_line(int rank_fd, json_t *line)
 
 /* ---- content ---- */
 
-/* Not every file system has O_TMPFILE.  One thread makes one draft at a time. */
+/* Not every file system has O_TMPFILE.  In a trace, one thread makes one draft at a time. */
 static void draft_name(char name[64])
 {
 	snprintf(name, 64, "files/.draft-%d", (int)getpid());
@@ -159,79 +183,161 @@ static int note_content(const struct job *j)
 	return put_line(j->rank_fd, line);
 }
 
-/* ---- the thread ---- */
+/* ---- the threads ---- */
 
-static struct job *next_job(struct files *f)
+static void enqueue(struct queue *q, struct job *j)
+{
+	j->next = NULL;
+	pthread_mutex_lock(&q->lock);
+	*q->last = j;
+	q->last = &j->next;
+	pthread_cond_signal(&q->added);
+	pthread_mutex_unlock(&q->lock);
+}
+
+static struct job *next_job(struct queue *q)
 {
 	struct job *j;
 
-	pthread_mutex_lock(&f->lock);
-	while (!f->first && !f->stopping)
-		pthread_cond_wait(&f->added, &f->lock);
-	j = f->first;
-	if (j && !(f->first = j->next))
-		f->last = &f->first;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_lock(&q->lock);
+	while (!q->first && !q->stopping)
+		pthread_cond_wait(&q->added, &q->lock);
+	j = q->first;
+	if (j && !(q->first = j->next))
+		q->last = &q->first;
+	pthread_mutex_unlock(&q->lock);
 	return j;
 }
 
 static void *work(void *argument)
 {
-	struct files *f = argument;
-	uint64_t one = 1;
+	struct queue *q = argument;
 	struct job *j;
 
-	while ((j = next_job(f))) {
-		int err = note_content(j);
-
-		if (err)
-			log_line("cannot write about %s: %s", j->path, strerror(-err));
-		close(j->fd);
-		atomic_fetch_sub(j->busy, 1);
-		free(j);
-		if (write(f->event_fd, &one, sizeof(one)) < 0)
-			continue; /* the counter is full: the main thread wakes up anyway */
-	}
+	while ((j = next_job(q)))
+		q->serve(q, j);
 	return NULL;
 }
+
+static void finish_job(struct queue *q, struct job *j)
+{
+	uint64_t one = 1;
+
+	close(j->fd);
+	atomic_fetch_sub(j->busy, 1);
+	free(j);
+	if (write(q->site->event_fd, &one, sizeof(one)) < 0)
+		return; /* the counter is full: the main thread wakes up anyway */
+}
+
+static void answer(struct job *j, int err)
+{
+	connection_answer_error(&j->asker, &j->request, err, "");
+	close(j->asker.source.fd);
+}
+
+/* The first line: if the daemon is killed before the rest, readers know of the file. */
+static void serve_begin(struct queue *q, struct job *j)
+{
+	int err = put_line(j->rank_fd, begin_line(j));
+
+	answer(j, err);
+	if (err)
+		finish_job(q, j);
+	else
+		enqueue(&q->site->content, j);
+}
+
+static void serve_content(struct queue *q, struct job *j)
+{
+	int err = note_content(j);
+
+	if (err)
+		log_line("cannot write about %s: %s", j->path, strerror(-err));
+	finish_job(q, j);
+}
+
+static int start_queue(struct queue *q, struct site *site,
+		       void (*serve)(struct queue *q, struct job *j))
+{
+	q->site = site;
+	q->serve = serve;
+	q->last = &q->first;
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->added, NULL);
+	return -pthread_create(&q->thread, NULL, work, q);
+}
+
+/* False: it is stuck in its file system. */
+static bool stop_queue(struct queue *q, const struct timespec *until)
+{
+	pthread_mutex_lock(&q->lock);
+	q->stopping = true;
+	pthread_cond_signal(&q->added);
+	pthread_mutex_unlock(&q->lock);
+	return !pthread_timedjoin_np(q->thread, NULL, until);
+}
+
+static struct site *find_site(struct files *f, dev_t device)
+{
+	struct site *s;
+
+	for (s = f->sites; s; s = s->next)
+		if (s->device == device)
+			return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->device = device;
+	s->event_fd = f->event_fd;
+	if (start_queue(&s->begin, s, serve_begin)) {
+		free(s);
+		return NULL;
+	}
+	if (start_queue(&s->content, s, serve_content)) {
+		pthread_mutex_lock(&s->begin.lock);
+		s->begin.stopping = true;
+		pthread_cond_signal(&s->begin.added);
+		pthread_mutex_unlock(&s->begin.lock);
+		pthread_join(s->begin.thread, NULL);
+		free(s);
+		return NULL;
+	}
+	s->next = f->sites;
+	f->sites = s;
+	return s;
+}
+
+/* ---- from the main thread ---- */
 
 int files_start(struct files **files, int event_fd)
 {
 	struct files *f = calloc(1, sizeof(*f));
-	int err;
 
 	if (!f)
 		return -ENOMEM;
 	f->event_fd = event_fd;
-	f->last = &f->first;
-	pthread_mutex_init(&f->lock, NULL);
-	pthread_cond_init(&f->added, NULL);
-	err = pthread_create(&f->thread, NULL, work, f);
-	if (err)
+	*files = f;
+	return 0;
+}
+
+bool files_stop(struct files *f)
+{
+	struct timespec until;
+	bool all = true;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STOP_SECONDS;
+	for (struct site *s = f->sites, *next; s; s = next) {
+		next = s->next;
+		if (stop_queue(&s->begin, &until) && stop_queue(&s->content, &until))
+			free(s);
+		else
+			all = false;
+	}
+	if (all)
 		free(f);
-	else
-		*files = f;
-	return -err;
-}
-
-void files_stop(struct files *f)
-{
-	pthread_mutex_lock(&f->lock);
-	f->stopping = true;
-	pthread_cond_signal(&f->added);
-	pthread_mutex_unlock(&f->lock);
-	pthread_join(f->thread, NULL);
-	free(f);
-}
-
-static void enqueue(struct files *f, struct job *j)
-{
-	atomic_fetch_add(j->busy, 1);
-	pthread_mutex_lock(&f->lock);
-	*f->last = j;
-	f->last = &j->next;
-	pthread_cond_signal(&f->added);
-	pthread_mutex_unlock(&f->lock);
+	return all;
 }
 
 /* Opens the file anew: the process may have it open for writing only. */
@@ -256,9 +362,19 @@ static int open_again(const struct file_note *note, struct job *j)
 	return -EINVAL;
 }
 
+/* The answer comes from another thread, so it needs a descriptor that the main thread does not
+ * close. */
+static int open_asker(const struct file_note *note, struct job *j)
+{
+	j->request = *note->request;
+	j->asker.source.fd = fcntl(note->asker->source.fd, F_DUPFD_CLOEXEC, 0);
+	return j->asker.source.fd < 0 ? -errno : 0;
+}
+
 int files_add(struct files *f, const struct file_note *note)
 {
-	struct job *j = calloc(1, sizeof(*j));
+	struct site *site = find_site(f, note->device);
+	struct job *j = site ? calloc(1, sizeof(*j)) : NULL;
 	int err;
 
 	if (!j)
@@ -269,17 +385,13 @@ int files_add(struct files *f, const struct file_note *note)
 	j->rank_fd = note->rank_fd;
 	j->busy = note->busy;
 	err = open_again(note, j);
-	if (err) {
-		free(j);
-		return err;
-	}
-	/* At once: if the daemon is killed before the rest, readers know of the file. */
-	err = put_line(j->rank_fd, begin_line(j));
-	if (err) {
+	if (!err && (err = open_asker(note, j)))
 		close(j->fd);
+	if (err) {
 		free(j);
 		return err;
 	}
-	enqueue(f, j);
+	atomic_fetch_add(j->busy, 1);
+	enqueue(&site->begin, j);
 	return 0;
 }

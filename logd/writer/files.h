@@ -3,9 +3,9 @@
  * files.h: notes the regular files that recorded processes read in the trace: size, hash of the
  * content and, if wanted, the content (rank-N/files.jsonl, files/).
  *
- * A thread of its own reads the files, so that neither the program nor the rings wait.  It notices
- * by size and time if a file was changed before it could be read.  The functions are for the
- * daemon's main thread.
+ * Threads of their own for each file system do that, so that neither the program nor the rings wait
+ * for the content.  They notice by size and time if a file was changed before it could be read.  The
+ * functions are for the daemon's main thread.
  */
 #ifndef LOGD_WRITER_FILES_H
 #define LOGD_WRITER_FILES_H
@@ -13,6 +13,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "logd/service/connection.h"
 
 struct files;
 
@@ -21,18 +24,21 @@ struct file_note {
 	const char *path;       /* "": that of fd is looked up */
 	uint64_t number;        /* by which records refer to this note; 0: none do */
 	bool keep;              /* the content goes into the trace */
+	dev_t device;           /* of the trace */
+	const struct connection *asker;
+	const struct sr_message *request; /* the asker's, answered when the file is noted */
 	int trace_fd, rank_fd;  /* must stay open until *busy is 0 */
 	_Atomic unsigned *busy; /* counts the notes that are not done */
 };
 
 /* event_fd (an eventfd) is written to whenever a note is done.  0 or -errno. */
 int files_start(struct files **files, int event_fd);
-/* Finishes what was added, and frees *files. */
-void files_stop(struct files *files);
+/* Finishes what was added, and frees *files.  False: it hangs, and *files is not freed. */
+bool files_stop(struct files *files);
 
 /*
- * 0: path and size are in the trace, and the rest will be.  -EINVAL: not a regular file; other
- * -errno.
+ * 0: the asker is answered when path and size are in the trace, and the rest will be.  -EINVAL: not
+ * a regular file; other -errno.
  */
 int files_add(struct files *files, const struct file_note *note);
 

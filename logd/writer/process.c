@@ -144,8 +144,9 @@ static json_t *new_object(pid_t pid, const struct mapping *m)
 }
 
 /* Mappings of one file stand next to each other in maps. */
-static json_t *mapped_objects(pid_t pid)
+static json_t *mapped_objects(const struct process_facts *f)
 {
+	pid_t pid = f->pid;
 	json_t *list = json_array(), *object = NULL;
 	size_t size = 0;
 	char *maps = proc_read(pid, "maps", &size), *rest = maps, *line;
@@ -158,6 +159,8 @@ static json_t *mapped_objects(pid_t pid)
 		if (strcmp(path, m.path)) {
 			path = m.path;
 			object = new_object(pid, &m);
+			if (f->steps)
+				atomic_fetch_add(f->steps, 1);
 			if (object)
 				json_array_append_new(list, object);
 		}
@@ -234,7 +237,7 @@ json_t *process_describe(const struct process_facts *f, char *error, size_t erro
 	json_object_set_new(p, "directory", proc_link(f->pid, "cwd"));
 	json_object_set_new(p, "arguments", proc_strings(f->pid, "cmdline"));
 	json_object_set_new(p, "environment", proc_strings(f->pid, "environ"));
-	json_object_set_new(p, "objects", mapped_objects(f->pid));
+	json_object_set_new(p, "objects", mapped_objects(f));
 	json_object_set_new(p, "extra", extra);
 	return p;
 }

@@ -9,6 +9,7 @@
 #define LOGD_WRITER_PROCESS_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,7 @@ struct process_facts {
 	const uint8_t *id;
 	const char *extra; /* text of a JSON object */
 	size_t extra_size;
+	_Atomic unsigned int *steps; /* grows with each file that was read; or NULL */
 };
 
 /* The object of process.json, the caller's to free; NULL: error has a sentence. */

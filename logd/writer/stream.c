@@ -89,7 +89,7 @@ static int list_stream(const struct stream *s, int rank_fd)
 	int fd = openat(rank_fd, SR_STREAMS_FILE,
 			O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	char line[16];
-	int n = snprintf(line, sizeof(line), "%u\n", s->thread), err;
+	int n = snprintf(line, sizeof(line), "%u\n", s->origin.thread), err;
 
 	if (fd < 0)
 		return -errno;
@@ -98,17 +98,17 @@ static int list_stream(const struct stream *s, int rank_fd)
 	return err;
 }
 
-static int open_file(struct stream *s, const struct stream_origin *o, bool resume)
+static int open_file(struct stream *s, const struct stream_origin *o)
 {
 	const char *file = strchr(s->name, '/') + 1;
 	struct sr_stream_header h;
-	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (resume ? 0 : O_EXCL), err;
+	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (s->resume ? 0 : O_EXCL), err;
 
 	make_header(&h, o);
 	s->fd = openat(o->rank_fd, file, flags, 0600);
 	if (s->fd < 0)
 		return -errno;
-	err = resume ? resume_file(s, &h) : write_header(s, &h);
+	err = s->resume ? resume_file(s, &h) : write_header(s, &h);
 	/* An earlier daemon may have been killed in between: a line may come twice. */
 	return err || s->offset != sizeof(h) ? err : list_stream(s, o->rank_fd);
 }
@@ -121,8 +121,7 @@ static void stop_unmarked(struct stream *s, int error)
 	s->mark_again_ms = 1;
 }
 
-int stream_open(struct stream **stream, const struct stream_origin *o, int memfd, bool resume,
-		char *error, size_t error_size)
+int stream_attach(struct stream **stream, const struct stream_origin *o, int memfd, bool resume)
 {
 	struct stream *s = calloc(1, sizeof(*s));
 	int err;
@@ -130,35 +129,41 @@ int stream_open(struct stream **stream, const struct stream_origin *o, int memfd
 	if (!s)
 		return -ENOMEM;
 	s->fd = -1;
-	s->thread = o->thread;
-	s->trace_fd = o->trace_fd;
+	s->origin = *o;
+	s->resume = resume;
 	snprintf(s->name, sizeof(s->name), "rank-%d/thread-%u.srs", o->rank, o->thread);
 	err = sr_ring_attach(&s->ring, memfd, SR_RING_CONSUMER);
 	if (err) {
-		snprintf(error, error_size, "the ring of %s is not one of this version", s->name);
-		goto fail;
-	}
-	err = open_file(s, o, resume);
-	if (err) {
-		snprintf(error, error_size, "cannot write %s: %s", s->name, strerror(-err));
-		s->ring.fd = -1; /* still the caller's */
-		goto fail;
-	}
-	s->written = sr_ring_position(&s->ring);
-	/* The earlier daemon had stopped it: only the mark of that can follow. */
-	if (resume && sr_ring_stopped(&s->ring)) {
-		s->stopped = true;
-		if (s->mark != SR_MARK_STOPPED)
-			stop_unmarked(s, -sr_ring_stop_error(&s->ring));
+		free(s);
+		return err;
 	}
 	/* The mapping is enough; each thread would cost a descriptor. */
 	close(memfd);
 	s->ring.fd = -1;
+	s->written = sr_ring_position(&s->ring);
 	*stream = s;
 	return 0;
-fail:
-	stream_free(s);
-	return err;
+}
+
+int stream_begin(struct stream *s)
+{
+	int err = open_file(s, &s->origin);
+
+	if (err) {
+		log_trace(s->origin.trace_fd, "%s cannot be written: %s; this thread is not recorded",
+			  s->name, strerror(-err));
+		atomic_store(&s->stopped, true);
+		sr_ring_stop(&s->ring, -err);
+		return err;
+	}
+	s->written = sr_ring_position(&s->ring);
+	/* The earlier daemon had stopped it: only the mark of that can follow. */
+	if (s->resume && sr_ring_stopped(&s->ring)) {
+		s->stopped = true;
+		if (s->mark != SR_MARK_STOPPED)
+			stop_unmarked(s, -sr_ring_stop_error(&s->ring));
+	}
+	return 0;
 }
 
 void stream_free(struct stream *s)
@@ -249,7 +254,7 @@ static void stop(struct stream *s, struct frame_writer *w, int error, const char
 	s->stop_error = error;
 	s->stop_why = why ? why : "an unknown error";
 	err = mark_stop(s, w);
-	log_trace(s->trace_fd,
+	log_trace(s->origin.trace_fd,
 		  "%s: recording of this thread ended: %s; the program goes on "
 		  "unrecorded%s",
 		  s->name, s->stop_why,

@@ -2,8 +2,8 @@
 /*
  * stream.h: from one thread's ring into one file.
  *
- * The main thread opens a stream and gives it to a drain thread (drain.h), which owns it until it
- * has set `ended`; then the main thread frees it.  Until then the main thread may use the
+ * The main thread attaches to the ring and gives the stream to a drain thread (drain.h), which
+ * opens the file and owns the stream until it has set `ended`; then the main thread frees it.  Until then the main thread may use the
  * atomic fields and stream_committed only.
  *
  * The daemon may be killed at any moment, since at each: the file consists of whole frames, and
@@ -21,14 +21,22 @@
 struct frame_job;
 struct frame_writer;
 
+/* Where a stream belongs.  Directories and `process` are the recording's. */
+struct stream_origin {
+	int rank_fd, trace_fd;
+	int32_t rank;
+	uint32_t thread;
+	const uint8_t *process;
+};
+
 struct stream {
 	struct stream *next;      /* of the drain thread's list */
 	struct stream *next_mine; /* of the recording's list */
 	struct sr_ring ring;
 	int fd;
-	int trace_fd;  /* the trace's directory, for daemon.log; the recording's, not closed here */
+	struct stream_origin origin;
+	bool resume; /* an earlier daemon has written to the file */
 	char name[64]; /* "rank-N/thread-T.srs" */
-	uint32_t thread;
 
 	uint64_t offset; /* end of the file */
 	uint64_t next_sn;
@@ -50,19 +58,17 @@ struct stream {
 	_Atomic uint64_t stored_bytes, records;
 };
 
-struct stream_origin {
-	int rank_fd, trace_fd;
-	int32_t rank;
-	uint32_t thread;
-	const uint8_t *process;
-};
+/*
+ * Attaches to the ring, and takes memfd over on success.  Nothing of this touches the trace's file
+ * system.  0 or -errno.
+ */
+int stream_attach(struct stream **stream, const struct stream_origin *o, int memfd, bool resume);
 
 /*
- * Attaches to the ring and creates the file; or, to resume, goes on where the file of an earlier
- * daemon ends.  Takes memfd over on success.  0, or -errno and a sentence.
+ * Creates the file; or, to resume, goes on where the file of an earlier daemon ends.  An error
+ * (-errno) stops the ring: the thread is not recorded.
  */
-int stream_open(struct stream **stream, const struct stream_origin *o, int memfd, bool resume,
-		char *error, size_t error_size);
+int stream_begin(struct stream *s);
 void stream_free(struct stream *s);
 
 /* How many bytes wait in the ring. */

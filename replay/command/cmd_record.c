@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "logd/base/hex.h"
+#include "logd/base/rawsys.h"
 #include "logd/ring/client.h"
 #include "logd/ring/socket_path.h"
 #include "replay/command/command.h"
@@ -24,8 +25,10 @@
 #include "shim/core/ranks.h"
 #include "shim/core/settings.h"
 
-/* How long the daemon may take to write the end of the trace. */
-#define WRITTEN_MS 60000
+/* How long the daemon may take to write the end of the trace: in all this, without progress. */
+#define WRITTEN_MS 5000
+/* After this long the user is told. */
+#define SAY_MS     1000
 
 #define KEY_BYTES  32
 
@@ -136,10 +139,32 @@ static void set_variables(const struct sr_record_options *o, const char *socket_
 	setenv(sr_setting_variable(SR_SETTING_SOCKET), socket_path, 1);
 }
 
+struct trace_wait {
+	const char *trace;
+	int64_t moved_at;
+	bool has_said;
+};
+
+static bool trace_goes_on(void *owner, bool progress)
+{
+	struct trace_wait *w = owner;
+	int64_t now = sr_sys_now_ms();
+
+	if (progress)
+		w->moved_at = now;
+	if (!w->has_said && now - w->moved_at > SAY_MS) {
+		w->has_said = true;
+		sr_note("waiting for sreplay-logd to write the rest of %s", w->trace);
+	}
+	return now - w->moved_at < WRITTEN_MS;
+}
+
 static void wait_for_trace(const struct sr_record_options *o, const char *socket_path,
 			   const uint8_t session[SR_SESSION_BYTES])
 {
 	const char *trace = o->value[SR_SETTING_TRACE];
+	struct trace_wait w = {trace, sr_sys_now_ms()};
+	const struct sr_request_wait wait = {trace_goes_on, &w};
 	struct stat st;
 	int err;
 
@@ -147,9 +172,10 @@ static void wait_for_trace(const struct sr_record_options *o, const char *socket
 		sr_note("nothing was recorded: no process of %s uses libibverbs", o->command[0]);
 		return;
 	}
-	err = sr_client_wait_trace(socket_path, trace, session, WRITTEN_MS);
+	err = sr_client_wait_trace(socket_path, trace, session, -1, &wait);
 	if (err == -ETIMEDOUT)
-		sr_note("%s: sreplay-logd is still writing", trace);
+		sr_note("%s is not written to its end: sreplay-logd wrote nothing of it for %d s",
+			trace, WRITTEN_MS / 1000);
 	else if (err)
 		sr_note("%s: sreplay-logd is gone (%s); the trace ends where it was", trace,
 			strerror(-err));

@@ -5,12 +5,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "replay/print/say.h"
+
+/* How long a file system may take; after the shorter time the user is told. */
+#define ANSWER_MS 5000
+#define SAY_MS    1000
 
 static bool fail(const char *trace, const char *what, int err)
 {
@@ -115,7 +122,7 @@ static bool can_be_added_to(const char *trace, long rank)
 	return !err || fail(trace, "the trace cannot be written to", err);
 }
 
-bool sr_output_is_usable(const char *trace, long rank)
+static bool is_usable(const char *trace, long rank)
 {
 	struct stat st;
 
@@ -125,4 +132,40 @@ bool sr_output_is_usable(const char *trace, long rank)
 	if (!S_ISDIR(st.st_mode))
 		return fail(trace, "the trace cannot be written", ENOTDIR);
 	return can_be_added_to(trace, rank);
+}
+
+/* 1: it has ended; 0: the time is over. */
+static int await(int pidfd, int ms)
+{
+	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+	int n;
+
+	while ((n = poll(&p, 1, ms)) < 0 && errno == EINTR)
+		;
+	return n != 0;
+}
+
+/* A process of its own tries, because nothing can end its wait for a frozen file system. */
+bool sr_output_is_usable(const char *trace, long rank)
+{
+	pid_t child = fork();
+	int status = 0, pidfd;
+
+	if (child == 0)
+		_exit(is_usable(trace, rank) ? 0 : 1);
+	if (child < 0)
+		return is_usable(trace, rank);
+	pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	if (pidfd >= 0 && !await(pidfd, SAY_MS)) {
+		sr_note("waiting for the file system of %s", trace);
+		if (!await(pidfd, ANSWER_MS - SAY_MS)) {
+			close(pidfd);
+			return fail(trace, "its file system does not answer", ETIMEDOUT);
+		}
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) && !WEXITSTATUS(status);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/record/ending.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -16,8 +17,6 @@
 #include "shim/threads/stdio_order.h"
 #include "shim/verbs/regions.h"
 
-/* How long the end of the process waits until its last records are on disk. */
-#define FINISH_MS 30000
 /*
  * How long another thread that ends the process meanwhile waits: until the records are on
  * disk or, if they already are, until the exit handlers have run.
@@ -65,12 +64,24 @@ static const struct sr_engine passing_engine = {
 
 static _Atomic bool said; /* that the recording does not come to the end */
 
-void sr_record_given_up(int error)
+static void say_what_for(const char *what)
+{
+	sr_say("rank %d waits for %s; after %d s it goes on unrecorded", sr_recorder.rank, what,
+	       SR_CLIENT_STALL_TIMEOUT_MS / 1000);
+}
+
+static void say_given_up(int error)
 {
 	if (!atomic_exchange(&said, true))
-		sr_say("this process is not recorded any further: no answer from sreplay-logd (%s)",
-		       strerrorname_np(error));
+		sr_say("rank %d is not recorded any further: sreplay-logd %s for %d s",
+		       sr_recorder.rank, error == ENOTCONN ? "was gone" : "wrote nothing",
+		       SR_CLIENT_STALL_TIMEOUT_MS / 1000);
 }
+
+const struct sr_client_hooks sr_record_client_hooks = {
+    .waits = say_what_for,
+    .gives_up = say_given_up,
+};
 
 void sr_record_ring_stopped(int error)
 {
@@ -167,7 +178,7 @@ void sr_record_exits(int status)
 	if (sr_serial)
 		sr_token_stop();
 	sr_record_close_streams();
-	if (sr_client_finish(&sr_recorder.client, FINISH_MS) && !atomic_load(&said))
+	if (sr_client_finish(&sr_recorder.client, -1) && !atomic_load(&said))
 		sr_say(
 		    "the end of the recording could not be written: no answer from sreplay-logd");
 	sr_record_report_stopped();

@@ -3,13 +3,15 @@
 #ifndef SHIM_RECORD_ENDING_H
 #define SHIM_RECORD_ENDING_H
 
+#include "logd/ring/client_state.h"
+
 void sr_record_expect_end(void);
 
 /* Ends the recording with this status: writes the last record and waits until all is on disk. */
 void sr_record_exits(int status);
 
-/* The client calls this when the daemon does not answer any more. */
-void sr_record_given_up(int error);
+/* What the client does when threads wait for the daemon, and when it gives up. */
+extern const struct sr_client_hooks sr_record_client_hooks;
 
 /* The daemon has stopped a ring: says so, once for the process. */
 void sr_record_ring_stopped(int error);

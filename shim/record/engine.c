@@ -100,13 +100,14 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	sr_recorder.ring_bytes = (size_t)s->ring_bytes;
 	sr_recorder.lossy = s->lossy;
 	sr_recorder.ring_stopped = sr_record_ring_stopped;
+	sr_recorder.rank = s->rank;
 	if (sr_client_connect(&sr_recorder.client, socket_path, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;
 	}
 	/* A process whose recording starts when it opens a device may already have threads. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
-	sr_client_set_give_up_hook(&sr_recorder.client, sr_record_given_up);
+	sr_client_set_hooks(&sr_recorder.client, &sr_record_client_hooks);
 	sr_files_start(&sr_recorder.client, s->record_files);
 	sr_children_start(forget_in_child);
 	if (s->threads == SR_THREADS_SERIAL)

@@ -14,6 +14,7 @@
 /* Set before the first thread's stream is opened. */
 struct sr_recorder {
 	struct sr_client client;
+	int32_t rank;
 	size_t ring_bytes;
 	bool lossy;
 	void (*ring_stopped)(int error); /* the daemon has stopped a ring */

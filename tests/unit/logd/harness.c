@@ -76,7 +76,7 @@ void daemon_start(struct harness *h, const char *const *options)
 	if (h->daemon == 0)
 		become_daemon(h, options);
 	for (int i = 0; i < 5000; i++) {
-		int fd = sr_client_status(h->socket);
+		int fd = sr_client_status(h->socket, 5000);
 
 		if (fd >= 0) {
 			close(fd);
@@ -129,7 +129,7 @@ int connect_in(struct harness *h, struct sr_client *c, int32_t rank, const uint8
 
 void wait_written(struct harness *h)
 {
-	int err = sr_client_wait_trace(h->socket, h->trace, NULL, 20000);
+	int err = sr_client_wait_trace(h->socket, h->trace, NULL, 20000, NULL);
 
 	if (err && err != -ENOENT) {
 		errno = -err;

@@ -269,7 +269,7 @@ static void test_status_tells_of_each_process(void **state)
 	int fd;
 
 	assert_int_equal(connect_as(h, &c, 12, error, sizeof(error)), 0);
-	fd = sr_client_status(h->socket);
+	fd = sr_client_status(h->socket, 5000);
 	assert_true(fd >= 0);
 	assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
 	assert_non_null(strstr(text, "recording 1 process"));
@@ -381,9 +381,9 @@ static void test_wait_is_for_one_session_where_one_is_named(void **state)
 	char error[400] = "";
 
 	assert_int_equal(connect_in(h, &c, 0, others, error, sizeof(error)), 0);
-	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, mine, 5000), 0);
-	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, others, 100), -ETIMEDOUT);
-	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, NULL, 100), -ETIMEDOUT);
+	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, mine, 5000, NULL), 0);
+	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, others, 100, NULL), -ETIMEDOUT);
+	assert_int_equal(sr_client_wait_trace(h->socket, h->trace, NULL, 100, NULL), -ETIMEDOUT);
 	sr_client_abandon(&c);
 }
 

@@ -376,7 +376,13 @@ static void count_give_up(int error)
 	give_ups++;
 }
 
-static void test_silent_daemon_delays_one_thread_once(void **state)
+static void ignore_wait(const char *what)
+{
+}
+
+static const struct sr_client_hooks hooks = {.waits = ignore_wait, .gives_up = count_give_up};
+
+static void test_silent_daemon_delays_no_new_thread(void **state)
 {
 	struct harness *h = *state;
 	struct stream_check found;
@@ -390,7 +396,7 @@ static void test_silent_daemon_delays_one_thread_once(void **state)
 		before = sr_sys_now_ms();
 		assert_int_equal(sr_ring_create(&rings[i], 256 << 10), 0);
 		assert_int_equal(sr_client_add_ring(&c.c, i + 1, &rings[i]), 0);
-		assert_true(sr_sys_now_ms() - before < (i ? 500 : 6000));
+		assert_true(sr_sys_now_ms() - before < 500);
 		for (uint64_t n = 0; n < 20; n++)
 			assert_true(pattern_write(&rings[i], SEED, n));
 	}
@@ -414,7 +420,7 @@ static void test_silent_daemon_is_given_up_once(void **state)
 
 	begin(h, &c);
 	sr_client_set_stall_timeout(&c.c, 300);
-	sr_client_set_give_up_hook(&c.c, count_give_up);
+	sr_client_set_hooks(&c.c, &hooks);
 	give_ups = 0;
 	kill(h->daemon, SIGSTOP);
 	n = write_until_stopped(&c, 1000000);
@@ -428,8 +434,8 @@ static void test_silent_daemon_is_given_up_once(void **state)
 	kill(h->daemon, SIGCONT);
 	sr_ring_close(&c.ring);
 	for (int i = 0; i < 1000; i++) {
-		assert_true(check_stream(h->trace, 0, 0, SEED, &found));
-		if (found.mark)
+		/* The daemon may have been stopped before it made the file. */
+		if (check_stream(h->trace, 0, 0, SEED, &found) && found.mark)
 			break;
 		sleep_us(10000);
 	}
@@ -518,7 +524,7 @@ static void test_daemon_without_descriptors_waits_quietly(void **state)
 	/* A waiting client is served when others have gone. */
 	for (int i = 0; i < 64; i++)
 		close(sockets[i]);
-	fd = sr_client_status(h->socket);
+	fd = sr_client_status(h->socket, 5000);
 	assert_true(fd >= 0);
 	close(fd);
 }
@@ -606,7 +612,7 @@ int main(void)
 	    FAULT_TEST(test_recorded_rank_is_refused),
 	    FAULT_TEST(test_program_that_writes_over_its_ring),
 	    FAULT_TEST(test_daemon_that_does_not_come_back),
-	    FAULT_TEST(test_silent_daemon_delays_one_thread_once),
+	    FAULT_TEST(test_silent_daemon_delays_no_new_thread),
 	    FAULT_TEST(test_silent_daemon_is_given_up_once),
 	    FAULT_TEST(test_late_answer_is_not_taken_for_another),
 	    FAULT_TEST(test_silent_daemon_with_a_full_queue_is_not_waited_for),

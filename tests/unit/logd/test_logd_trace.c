@@ -44,10 +44,9 @@ struct fixture {
 static void open_stream(struct fixture *f, bool resume)
 {
 	struct stream_origin o = {f->rank_fd, f->trace_fd, 0, 0, process};
-	char error[400] = "";
 
-	assert_int_equal(stream_open(&f->stream, &o, dup(f->ring.fd), resume, error, sizeof(error)),
-			 0);
+	assert_int_equal(stream_attach(&f->stream, &o, dup(f->ring.fd), resume), 0);
+	assert_int_equal(stream_begin(f->stream), 0);
 }
 
 static void begin(struct fixture *f, int level, size_t ring_bytes)
@@ -650,10 +649,9 @@ static void test_mark_of_a_full_disk_comes_when_there_is_space(void **state)
 static void test_another_processes_stream_is_not_resumed(void **state)
 {
 	struct sr_stream_header h;
-	char error[400] = "";
 	struct stream *stream;
 	struct fixture f;
-	int fd, memfd;
+	int fd;
 
 	begin(&f, 0, 64 << 10);
 	fd = open(f.path, O_RDWR);
@@ -662,12 +660,13 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 	sr_stream_header_seal(&h);
 	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	close(fd);
-	memfd = dup(f.ring.fd);
-	assert_int_equal(stream_open(&stream,
-				     &(struct stream_origin){f.rank_fd, f.trace_fd, 0, 0, process},
-				     memfd, true, error, sizeof(error)),
-			 -EEXIST);
-	close(memfd);
+	assert_int_equal(stream_attach(&stream,
+				       &(struct stream_origin){f.rank_fd, f.trace_fd, 0, 0, process},
+				       dup(f.ring.fd), true),
+			 0);
+	assert_int_equal(stream_begin(stream), -EEXIST);
+	assert_true(sr_ring_stopped(&f.ring));
+	stream_free(stream);
 	end(&f);
 }
 

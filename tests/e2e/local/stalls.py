@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The recorder never stalls the program: a daemon that is stopped, slow, or stuck in a file system is waited for as long as
+it gets on, and for 5 s if it does not.
+
+    stalls.py [CASE...]
+
+File systems that do not answer are played by tests/lib/freeze.c in the daemon.  Needs no RDMA.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, replay_problem, run  # noqa: E402
+
+BUILD = os.path.realpath(BUILD)
+PROGRAM = os.path.join(BUILD, "tests", "programs", "stalls")
+LOGD = os.path.join(BUILD, "logd", "sreplay-logd")
+FREEZE = os.path.join(BUILD, "tests", "lib", "freeze.so")
+CASES = []
+STALL = 5
+# What a loaded machine may add.
+SLACK = 8
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+class Daemon:
+    """One whose traces below PLACE/frozen freeze when freeze() says so."""
+
+    def __init__(self, place):
+        self.place, self.socket = place, os.path.join(place, "logd.sock")
+        self.frozen = os.path.join(place, "frozen")
+        os.makedirs(self.frozen)
+        env = dict(os.environ, LD_PRELOAD=FREEZE, FREEZE_BELOW=self.frozen)
+        self.process = subprocess.Popen([LOGD, "--socket", self.socket, "--plain-io"], env=env, stderr=subprocess.DEVNULL)
+        while subprocess.run([LOGD, "--status", "--socket", self.socket], capture_output=True).returncode:
+            time.sleep(0.02)
+
+    def freeze(self):
+        open(self.frozen + ".frozen", "w").close()
+
+    def thaw(self):
+        os.unlink(self.frozen + ".frozen")
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if os.path.exists(self.frozen + ".frozen"):
+            self.thaw()
+        self.send(signal.SIGCONT)
+        self.process.terminate()
+        self.process.wait()
+
+
+class Recording:
+    """A program under `sreplay record`, which has begun."""
+
+    def __init__(self, daemon, trace, *arguments, ring=65536, options=()):
+        env = dict(os.environ, SREPLAY_SOCKET=daemon.socket, SREPLAY_RING=str(ring))
+        self.began = time.time()
+        self.process = subprocess.Popen([SREPLAY, "record", "--from-start", *options, "-o", trace, "--", PROGRAM, *arguments],
+                                        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.out, self.err, self.heard = b"", b"", []
+        os.set_blocking(self.process.stderr.fileno(), False)
+
+    def until_begun(self):
+        self.out = self.process.stdout.readline()
+        return self
+
+    def listen(self, text, seconds):
+        """Seconds until stderr has this text, or None."""
+        start = time.time()
+        while time.time() - start < seconds:
+            self.err += self.process.stderr.read() or b""
+            if text in self.err.decode():
+                return time.time() - start
+            time.sleep(0.02)
+        return None
+
+    def end(self, seconds=90):
+        """(status, seconds since it began)"""
+        os.set_blocking(self.process.stderr.fileno(), True)
+        try:
+            out, err = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            return "hang", time.time() - self.began
+        finally:
+            self.took = time.time() - self.began
+        self.out += out
+        self.err += err
+        return self.process.returncode, self.took
+
+
+def is_whole(trace, recording):
+    """'' if the trace verifies and replays exactly."""
+    status, out, err = run([SREPLAY, "verify", trace], 60)
+    return err + out.decode() if status else replay_problem(trace, 0, recording.out)
+
+
+def wait_written(daemon, trace):
+    run([LOGD, "--wait", trace, "--timeout", "30", "--socket", daemon.socket], 40)
+
+
+@case
+def stopped(tap, place):
+    """The daemon is stopped while two threads record: after 5 s, counted once, the program goes on."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "fill", "8", "300", "1").until_begun()
+        time.sleep(0.1)
+        daemon.send(signal.SIGSTOP)
+        said = recording.listen("rank 0 waits for sreplay-logd (process %d, which is stopped)" % daemon.process.pid, 10)
+        tap.ok(said is not None and said < 3, "that the program waits, and for what, is said at once", "%s %s" % (said, recording.err))
+        status, took = recording.end()
+        lines = recording.err.decode().count("not recorded any further")
+        tap.ok(status == 0 and b"ends" in recording.out, "the program comes to its end", "%s %s" % (status, recording.err))
+        tap.ok(lines == 1, "one line says that it is not recorded any further", recording.err.decode())
+        tap.ok(took < 2 * STALL + SLACK, "eight threads wait 5 s together, and `sreplay record` 5 s for the trace", took)
+        daemon.send(signal.SIGCONT)
+        wait_written(daemon, trace)
+        status, out, err = run([SREPLAY, "verify", trace], 60)
+        tap.ok(status and b"STOPPED" in out.upper() + err.upper().encode(), "the trace says where it ends", "%s %s" % (out, err))
+
+
+@case
+def stopped_for_a_while(tap, place):
+    """Stopped for less than 5 s, or slow, again and again: nothing is lost."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "fill", "3", "100", "10").until_begun()
+        for _ in range(3):
+            daemon.send(signal.SIGSTOP)
+            time.sleep(3)
+            daemon.send(signal.SIGCONT)
+            time.sleep(0.1)
+        status, took = recording.end()
+        tap.ok(status == 0 and "not recorded" not in recording.err.decode(), "three stops of 3 s: it is recorded to its end",
+               "%s %s" % (status, recording.err.decode()))
+        tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
+
+
+@case
+def slow(tap, place):
+    """Each write takes a second: the program waits for longer than 5 s, since the daemon gets on."""
+    with Daemon(place) as daemon:
+        with open(daemon.frozen + ".slow", "w") as f:
+            f.write("1000")
+        trace = os.path.join(daemon.frozen, "t.srec")
+        recording = Recording(daemon, trace, "fill", "1", "40").until_begun()
+        status, took = recording.end()
+        tap.ok(status == 0 and took > STALL and "not recorded" not in recording.err.decode(),
+               "a slow disk is waited for (%d s)" % took, "%s %s %s" % (took, status, recording.err.decode()))
+        os.unlink(daemon.frozen + ".slow")
+        tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
+
+
+@case
+def stopped_before(tap, place):
+    """The daemon is stopped before the program starts: a word at once, and no program, after 5 s."""
+    with Daemon(place) as daemon:
+        daemon.send(signal.SIGSTOP)
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "fill", "1", "1")
+        who = "sreplay-logd (process %d, which is stopped)" % daemon.process.pid
+        said = recording.listen("waiting for " + who, 10)
+        tap.ok(said is not None and said < 3, "the command says at once what it waits for", "%s %s" % (said, recording.err))
+        status, took = recording.end()
+        tap.ok(status == 125 and took < STALL + SLACK and "no answer for 5 s from " + who in recording.err.decode() and
+               not recording.out, "after 5 s it refuses", "%s %s %s" % (status, took, recording.err.decode()))
+        recording = Recording(daemon, trace, "fill", "1", "1", options=["--or-run"])
+        status, took = recording.end()
+        tap.ok(status == 0 and took < STALL + SLACK and b"ends" in recording.out, "... or runs it unrecorded, with --or-run",
+               "%s %s %s" % (status, took, recording.err.decode()))
+
+
+@case
+def frozen(tap, place):
+    """A file system that freezes while it is written to: what is recorded there waits for 5 s, and nothing else waits."""
+    with Daemon(place) as daemon:
+        bad, good = os.path.join(daemon.frozen, "t.srec"), os.path.join(place, "t.srec")
+        recording = Recording(daemon, bad, "fill", "2", "300", "2").until_begun()
+        daemon.freeze()
+        said = recording.listen("which waits for the file system of the trace", 10)
+        tap.ok(said is not None and said < 3, "what it waits for is said at once", "%s %s" % (said, recording.err))
+        status, took = recording.end()
+        tap.ok(status == 0 and b"ends" in recording.out and took < 2 * STALL + SLACK,
+               "the program comes to its end", "%s %s %s" % (status, took, recording.err))
+        daemon.thaw()
+        wait_written(daemon, bad)
+        recording = Recording(daemon, good, "fill", "1", "300")
+        tap.ok(recording.end()[0] == 0 and not (problem := is_whole(good, recording)), "the daemon records on", recording.err)
+
+
+@case
+def frozen_place(tap, place):
+    """No directory can be made on a frozen file system: others are recorded meanwhile, without delay."""
+    with Daemon(place) as daemon:
+        other = tempfile.mkdtemp(dir="/dev/shm")
+        daemon.freeze()
+        bad = [Recording(daemon, os.path.join(daemon.frozen, "%d.srec" % i), "fill", "1", "300") for i in range(3)]
+        good = Recording(daemon, os.path.join(other, "t.srec"), "fill", "2", "300")
+        status, took = good.end()
+        tap.ok(status == 0 and took < STALL - 1, "a healthy file system is not held up", "%s %s %s" % (status, took, good.err))
+        tap.ok(not (problem := is_whole(os.path.join(other, "t.srec"), good)), "... and nothing is lost there", problem)
+        for b in bad:
+            status, took = b.end()
+            tap.ok(status == 125 and took < STALL + SLACK and "no answer for 5 s" in b.err.decode(),
+                   "where no directory can be made the program does not run", "%s %s %s" % (status, took, b.err.decode()))
+        subprocess.run(["rm", "-r", other])
+
+
+def main():
+    names = sys.argv[1:]
+    tap = Tap()
+    for function in CASES:
+        if names and function.__name__ not in names:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            print("# " + function.__name__)
+            function(tap, place)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
