@@ -48,9 +48,13 @@
 #include "shim/core/variables.h"
 #include "shim/verbs/regions.h"
 
+/* Without the trap, nothing sees what comes after this. */
 static void handle_exit(int status, void *unused)
 {
-	sr_engine_exits(status);
+	if (sr_trap_is_on)
+		sr_engine_exit_begins(status);
+	else
+		sr_engine_exits(status);
 }
 
 /*
@@ -243,6 +247,18 @@ static void __attribute__((noreturn)) leave(struct sr_next_function *next, int s
 		real(status);
 	for (;;)
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+/* A thread that may not end the process waits here, where it holds none of libc's locks. */
+SR_EXPORT void __attribute__((noreturn)) exit(int status)
+{
+	SR_NEXT(next, "exit");
+	void (*real)(int) = (void (*)(int))sr_next(&next);
+
+	if (sr_engine)
+		sr_engine->exit_called(&sr_self);
+	real(status);
+	__builtin_unreachable();
 }
 
 SR_EXPORT void __attribute__((noreturn)) _exit(int status)

@@ -112,6 +112,12 @@ enum sr_record_kind {
 	 * pair, or creates one that can carry none.  The last one of a queue pair counts.
 	 */
 	SR_REC_CONNECTION = 12,
+	/*
+	 * The exit handlers of the program have run, and libc is about to write what is left in
+	 * stdio's buffers: struct sr_exit_payload.  The calls that follow are these writes; then
+	 * comes EXIT.  By the recorder, where the system-call trap sees those writes.
+	 */
+	SR_REC_EXIT_BEGINS = 13,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,

@@ -67,6 +67,18 @@ struct sr_replay_thread {
 	_Atomic uint64_t stop_at;
 };
 
+#define SR_OUTPUT_KEPT  64  /* so many bytes of each output are in its record */
+#define SR_OUTPUT_BLOCK 256 /* there is a checksum for each so many bytes, if these are not all */
+
+/* The first block in which what a call writes is not what was recorded. */
+struct sr_replay_output {
+	bool differs;
+	uint64_t length, recorded_length; /* of all that the call writes */
+	uint64_t at;                      /* where the block begins */
+	uint32_t shown, recorded_shown;   /* bytes of the block; recorded: those that were kept */
+	uint8_t bytes[SR_OUTPUT_BLOCK], recorded[SR_OUTPUT_KEPT];
+};
+
 struct sr_replay_report {
 	uint32_t thread;
 	uint64_t sn;
@@ -78,6 +90,7 @@ struct sr_replay_report {
 	    found_size; /* of the encoded arguments; shown up to SR_REPLAY_BYTES */
 	uint8_t expected_in[SR_REPLAY_BYTES];
 	uint8_t found_in[SR_REPLAY_BYTES];
+	struct sr_replay_output output;
 };
 
 /* The first recorded value that a member should have sent, but sent differently in the replay. */

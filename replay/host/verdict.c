@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "replay/print/say.h"
+#include "replay/host/other_output.h"
 #include "replay/host/stuck.h"
 #include "logd/base/processor.h"
 
@@ -22,6 +23,8 @@ static const struct {
     {SR_REC_REGION, "a registration"},
     {SR_REC_SIGNAL, "a signal's handler"},
     {SR_REC_RUN_TOKEN, "a switch to another thread"},
+    {SR_REC_EXIT, "the end of the process"},
+    {SR_REC_EXIT_BEGINS, "exit"},
 };
 
 static const char *name_of(const struct sr_verdict *v, uint16_t kind)
@@ -118,6 +121,12 @@ static void say_mismatch(const struct sr_verdict *v, const struct sr_replay_cont
 			count - 1);
 }
 
+static bool has_recorded_arguments(const struct sr_replay_report *r)
+{
+	return r->expected_size == r->found_size && r->found_size <= SR_REPLAY_BYTES &&
+	       !memcmp(r->expected_in, r->found_in, r->found_size);
+}
+
 static void say_divergence(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	const struct sr_replay_report *r = &c->report;
@@ -129,12 +138,16 @@ static void say_divergence(const struct sr_verdict *v, const struct sr_replay_co
 	if (r->expected != r->found)
 		fprintf(stderr, "the program called %s where the recording has %s\n",
 			name_of(v, r->found), name_of(v, r->expected));
+	else if (r->output.differs && has_recorded_arguments(r))
+		fprintf(stderr, "%s writes other bytes than recorded\n", name_of(v, r->found));
 	else
 		fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
 	say_call(v, "recorded:", r->expected, r->expected_site, recorded, r->expected_size);
 	say_call(v, "now:     ", r->found, r->found_site, now, r->found_size);
-	if (r->expected == r->found && recorded && now)
+	if (r->expected == r->found && recorded && now && !has_recorded_arguments(r))
 		say_which_differ(recorded, now);
+	if (r->output.differs)
+		sr_say_other_output(&r->output);
 	json_decref(recorded);
 	json_decref(now);
 	say_last_calls(v, r);

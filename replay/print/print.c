@@ -97,8 +97,9 @@ static json_t *decode_exit(const struct sr_entry *e)
 {
 	int32_t status = 0;
 
-	sr_entry_exit(e, &status);
-	return json_pack("{s:s, s:i}", "record", "exit", "status", (int)status);
+	memcpy(&status, e->payload, sizeof(status));
+	return json_pack("{s:s, s:i}", "record", e->kind == SR_REC_EXIT ? "exit" : "exit_begins",
+			 "status", (int)status);
 }
 
 static json_t *decode_mark(const struct sr_entry *e)
@@ -130,6 +131,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	} kinds[] = {
 	    {SR_REC_REPEAT, sizeof(struct sr_repeat_payload), decode_repeat},
 	    {SR_REC_EXIT, sizeof(int32_t), decode_exit},
+	    {SR_REC_EXIT_BEGINS, sizeof(int32_t), decode_exit},
 	    {SR_REC_MARK, sizeof(struct sr_mark_payload), decode_mark},
 	    {SR_REC_HEAP, sizeof(struct sr_heap_payload), decode_heap},
 	    {SR_REC_EXPOSED, 0, sr_exposed_print},

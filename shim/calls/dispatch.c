@@ -21,7 +21,7 @@ static bool is_captured(const struct sr_call_desc *d, const uint64_t *a)
 	if (d->fd_arg < 0)
 		return true;
 	fd = (int)a[d->fd_arg];
-	return sr_fd_captured(fd) || (d->flags & SR_CALL_ANY && sr_fd_is_ordinary(fd));
+	return sr_fd_captured(fd) || (d->flags & (SR_CALL_ANY | SR_CALL_OUTPUT) && sr_fd_is_ordinary(fd));
 }
 
 /* Makes a call for which the kernel may read or write exposed regions. */

@@ -32,10 +32,14 @@ struct sr_buf {
 	uint32_t room;
 };
 
+struct sr_replay_output;
+
 struct sr_cursor {
 	const uint8_t *p;
 	const uint8_t *end;
 	bool bad;
+	/* Replay: where an output that is not the recorded one is described; NULL: not compared. */
+	struct sr_replay_output *output;
 };
 
 struct sr_bytes {

@@ -66,6 +66,15 @@ struct sr_engine {
 	void (*releases)(struct sr_thread *t);
 	void (*resumes)(struct sr_thread *t);
 
+	/*
+	 * The program calls exit, which does not mean that this thread is the one that ends the
+	 * process.  Not called when main returns.
+	 */
+	void (*exit_called)(struct sr_thread *t);
+	/*
+	 * The exit handlers have run; what stdio still has to write comes next, and then `exits`.
+	 */
+	void (*exit_begins)(int status);
 	/* The process ends with this status. */
 	void (*exits)(int status);
 
@@ -128,6 +137,12 @@ static inline void sr_engine_resumes(struct sr_thread *t)
 {
 	if (sr_engine)
 		sr_engine->resumes(t);
+}
+
+static inline void sr_engine_exit_begins(int status)
+{
+	if (sr_engine)
+		sr_engine->exit_begins(status);
 }
 
 static inline void sr_engine_exits(int status)

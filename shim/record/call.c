@@ -15,6 +15,7 @@
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
 #include "shim/files/fds.h"
+#include "shim/files/write_order.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
@@ -60,6 +61,7 @@ struct recording {
 	struct sr_call_head head;
 	uint64_t order[2]; /* the numbers of its events */
 	struct sr_pinned *pinned;
+	bool writes; /* no other thread writes to the descriptor now (write_order.h) */
 };
 
 /* How the process's threads run when a call is made; a constant wherever it is compiled. */
@@ -135,6 +137,8 @@ INLINE void end(struct recording *r, const enum threads how)
 	const struct sr_call_codec *codec = &sr_call_codecs[r->n];
 
 	draw_return(r, how);
+	if (how != ALONE && r->writes)
+		sr_write_ends((int)r->a[d->fd_arg], r->t->number);
 	if (codec->put_out)
 		codec->put_out(&r->t->buf, r->a, r->head.result);
 	if (d->flags & SR_CALL_NEWFD && (int)r->head.result >= 0)
@@ -167,6 +171,8 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	sr_select(t);
 	t->heap = SR_HEAP_SHIM;
 	r->head.error = SR_ERROR_CANCELLED;
+	if (r->writes)
+		sr_write_ends((int)r->a[r->d->fd_arg], t->number);
 	event = sr_serial && !t->ended ? sr_serial_regain(t) : 0;
 	r->order[r->head.orders++] = event ? event : sr_draw_event();
 	emit(r, sr_serial ? SERIAL : PARALLEL);
@@ -197,6 +203,8 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	if (how == SERIAL)
 		sr_serial_release(t, sr_serial_releasing(d));
+	if (how != ALONE && __builtin_expect(d->flags & SR_CALL_OUTPUT, 0))
+		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);
 	*error = saved;
 	if (how != ALONE && d->flags & SR_CALL_CANCEL)
 		result = invoke_cancellable(r);
@@ -264,6 +272,13 @@ uint64_t sr_record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	if (__builtin_expect(t->signals.waiting, 0))
 		return record_after_signals(t, n, a, site);
 	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
+}
+
+uint64_t sr_record_call_alone(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	if (t->signals.waiting)
+		sr_signals_take(t, SR_SIGNAL_BEFORE);
+	return record_alone(t, n, a, site);
 }
 
 uint64_t sr_record_serial_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)

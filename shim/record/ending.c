@@ -10,8 +10,10 @@
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
+#include "shim/record/call.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
+#include "shim/record/signal.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/stdio_order.h"
@@ -59,6 +61,37 @@ static const struct sr_engine passing_engine = {
     .thread_ends = sr_engine_ignore,
     .releases = sr_engine_ignore,
     .resumes = sr_engine_ignore,
+    .exit_called = sr_record_exit_called,
+    .exit_begins = sr_record_exits,
+    .exits = sr_record_exits,
+};
+
+/* The thread whose exit handlers have run, and the event of that. */
+static struct sr_thread *last_thread;
+static uint64_t last_event;
+
+/* Only the thread that writes what is left in stdio's buffers is still recorded. */
+static uint64_t last_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return t == last_thread ? sr_record_call_alone(t, n, a, site) : pass_call(t, n, a, site);
+}
+
+static const struct sr_engine last_engine = {
+    .call = last_call,
+    .active = true,
+    .note = sr_engine_no_note,
+    .clock = sr_engine_no_clock,
+    .own_fd_from = sr_record_own_fd_from,
+    .heap_begin = sr_engine_no_heap,
+    .heap_end = sr_engine_ignore,
+    .signal = sr_record_signal,
+    .thread_starts = sr_engine_ignore_start,
+    .thread_begins = sr_engine_ignore,
+    .thread_ends = sr_record_end_thread,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exit_called = sr_record_exit_called,
+    .exit_begins = sr_record_exits,
     .exits = sr_record_exits,
 };
 
@@ -147,36 +180,80 @@ static void await_the_end(void)
 		sr_sys_nanosleep(&a_moment);
 }
 
-void sr_record_exits(int status)
+void sr_record_exit_called(struct sr_thread *t)
 {
-	struct sr_thread *t = &sr_self;
-	struct sr_exit_payload payload = {.status = status};
-	enum sr_heap before;
+	pid_t thread = atomic_load(&ending.thread);
 
+	if (thread && thread != (pid_t)sr_sys_gettid())
+		await_the_end();
+}
+
+/* Returns false if the process does not end here, or another thread ends it. */
+static bool may_end(struct sr_thread *t)
+{
 	/* This is a child that runs in its parent's memory (clone). */
 	if (sr_sys_getpid() != recorded_pid)
-		return;
+		return false;
 	/* A handler may end the process, or jump out of here. */
 	if (sr_engine_is_active() && t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
 	if (!begin_to_end()) {
 		await_the_end();
-		return;
+		return false;
 	}
-	if (!sr_engine_is_active())
+	return sr_engine_is_active();
+}
+
+static void put_end(struct sr_thread *t, enum sr_record_kind kind, int status)
+{
+	struct sr_exit_payload payload = {.status = status, .order = last_event};
+
+	if (t->silent)
 		return;
-	before = sr_enter(t);
+	sr_flush_repeats(t);
+	sr_emit(t, (uint16_t)kind, &payload, sizeof(payload));
+	/* A repeat refers to a call. */
+	t->last.len = 0;
+}
+
+/* From here on, the other threads are not recorded. */
+static void end_others(struct sr_thread *t)
+{
 	if (!t->started)
 		sr_record_start_thread(t);
-	payload.order = settle(t);
+	last_event = settle(t);
+	last_thread = t;
 	sr_regions_record_counts();
-	if (!t->silent) {
-		sr_flush_repeats(t);
-		sr_emit(t, SR_REC_EXIT, &payload, sizeof(payload));
-	}
-	sr_engine = &passing_engine;
 	if (sr_serial)
 		sr_token_stop();
+}
+
+void sr_record_exit_begins(int status)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+
+	if (!may_end(t))
+		return;
+	before = sr_enter(t);
+	end_others(t);
+	put_end(t, SR_REC_EXIT_BEGINS, status);
+	sr_engine = &last_engine;
+	sr_leave(t, before);
+}
+
+void sr_record_exits(int status)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before;
+
+	if (!may_end(t))
+		return;
+	before = sr_enter(t);
+	if (!last_thread)
+		end_others(t);
+	put_end(t, SR_REC_EXIT, status);
+	sr_engine = &passing_engine;
 	sr_record_close_streams();
 	if (sr_client_finish(&sr_recorder.client, -1) && !atomic_load(&said))
 		sr_say(

@@ -7,6 +7,14 @@
 
 void sr_record_expect_end(void);
 
+struct sr_thread;
+
+/* A thread that calls exit when another one ends the process already waits a while for that. */
+void sr_record_exit_called(struct sr_thread *t);
+
+/* The exit handlers have run; the last writes of stdio follow. */
+void sr_record_exit_begins(int status);
+
 /* Ends the recording with this status: writes the last record and waits until all is on disk. */
 void sr_record_exits(int status);
 

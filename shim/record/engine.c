@@ -43,6 +43,8 @@ static struct sr_engine record_engine = {
     .thread_ends = sr_record_end_thread,
     .releases = sr_engine_ignore,
     .resumes = sr_engine_ignore,
+    .exit_called = sr_record_exit_called,
+    .exit_begins = sr_record_exit_begins,
     .exits = sr_record_exits,
 };
 

@@ -53,19 +53,31 @@ static bool same_arguments(const struct sr_thread *t, const struct sr_replay_rec
 	return b->len == head->in_size && !memcmp(b->p ? b->p : in, in, b->len);
 }
 
-static void deliver(struct sr_thread *t, const struct sr_call_desc *d,
-		    const struct sr_replay_record *r, const struct sr_call_head *head, uint64_t *a)
+static struct sr_cursor results_of(const struct call *c)
 {
-	const struct sr_call_codec *codec = &sr_call_codecs[sr_call_number(d)];
-	struct sr_cursor c = {
-	    .p = r->payload + sizeof(*head) + head->in_size,
-	    .end = r->payload + r->size - head->orders * sizeof(uint64_t),
+	return (struct sr_cursor){
+	    .p = c->r.payload + sizeof(c->head) + c->head.in_size,
+	    .end = c->r.payload + c->r.size - c->head.orders * sizeof(uint64_t),
 	};
+}
 
+static void deliver(struct sr_thread *t, const struct call *call)
+{
+	const struct sr_call_desc *d = call->d;
+	const struct sr_call_codec *codec = &sr_call_codecs[call->n];
+	const struct sr_call_head *head = &call->head;
+	struct sr_cursor c = results_of(call);
+	struct sr_replay_output output;
+	uint64_t *a = call->a;
+
+	output.differs = false;
+	c.output = &output;
 	if (codec->deliver)
 		codec->deliver(&c, a, head->result);
 	if (c.bad || c.p != c.end)
-		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, r->kind, r->kind);
+		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, call->r.kind, call->r.kind);
+	if (output.differs)
+		sr_replay_differ(t, &call->r, head, &output, call->found, call->site);
 	if (d->flags & SR_CALL_NEWFD && (int)head->result >= 0)
 		sr_fd_hold((int)head->result);
 	if (d->flags & SR_CALL_EFFECT && (int64_t)head->result >= 0)
@@ -100,6 +112,18 @@ static uint64_t pass(struct sr_thread *t, const struct sr_call_desc *d, uint64_t
 	return result;
 }
 
+/* Where arguments of an output differ, its length for example, its bytes most often do, too. */
+static void __attribute__((noreturn)) find_other_arguments(struct sr_thread *t, const struct call *c)
+{
+	struct sr_replay_output output = {0};
+	struct sr_cursor results = results_of(c);
+
+	results.output = &output;
+	if (c->d->flags & SR_CALL_OUTPUT)
+		sr_call_codecs[c->n].deliver(&results, c->a, c->head.result);
+	sr_replay_differ(t, &c->r, &c->head, &output, c->found, c->site);
+}
+
 /* Takes the call's record.  If the next record is not for this call, the replay ends here. */
 static void take_record(struct sr_thread *t, struct call *c)
 {
@@ -120,14 +144,14 @@ static void take_record(struct sr_thread *t, struct call *c)
 		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, r->kind, c->found);
 	memcpy(&c->head, r->payload, sizeof(c->head));
 	if (r->kind != c->found)
-		sr_replay_differ(t, r, &c->head, c->found, c->site);
+		sr_replay_differ(t, r, &c->head, NULL, c->found, c->site);
 	if (c->head.in_size + c->head.orders * sizeof(uint64_t) > r->size - sizeof(c->head) ||
 	    c->head.orders > 2)
 		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, r->kind, c->found);
 	if (c->d->flags & SR_CALL_OPAQUE)
 		sr_replay_diverge(t, SR_REPLAY_UNSUPPORTED, r->kind, c->found);
 	if (!same_arguments(t, r, &c->head))
-		sr_replay_differ(t, r, &c->head, c->found, c->site);
+		find_other_arguments(t, c);
 }
 
 /* A record ends with the numbers of the call's events. */
@@ -222,7 +246,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	await_order(t, &c);
 	/* With the call's ticket, so results and file descriptors change in recorded order. */
 	if (!cancelled)
-		deliver(t, c.d, &c.r, &c.head, a);
+		deliver(t, &c);
 	do_again_in_group(t, &c);
 	end_order(t, &c);
 	if (regions || sr_regions_on)

@@ -75,7 +75,7 @@ int32_t sr_replay_exit_status(const struct sr_replay_record *r)
 {
 	int32_t status = 0;
 
-	if (r->size >= sizeof(status))
+	if (sr_replay_is_end(r->kind) && r->size >= sizeof(status))
 		memcpy(&status, r->payload, sizeof(status));
 	return status;
 }
@@ -120,7 +120,7 @@ sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, u
 {
 	uint32_t outcome = SR_REPLAY_CUT;
 
-	if (r && r->kind == SR_REC_EXIT) {
+	if (r && sr_replay_is_end(r->kind)) {
 		sr_replay_claim_report();
 		sr_replay_page->report.found_site = (uintptr_t)site;
 		sr_replay_page->report.expected_status = sr_replay_exit_status(r);
@@ -145,11 +145,14 @@ sr_replay_find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, v
 /* Puts the recorded and the found call into the report. */
 void __attribute__((noreturn))
 sr_replay_differ(struct sr_thread *t, const struct sr_replay_record *r,
-		 const struct sr_call_head *head, uint16_t found, void *site)
+		 const struct sr_call_head *head, const struct sr_replay_output *output,
+		 uint16_t found, void *site)
 {
 	uint32_t size = head->in_size;
 
 	sr_replay_claim_report();
+	if (output)
+		sr_replay_page->report.output = *output;
 	if (size > r->size - sizeof(*head))
 		size = (uint32_t)(r->size - sizeof(*head));
 	sr_replay_page->report.expected_site = head->site;

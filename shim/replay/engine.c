@@ -143,6 +143,8 @@ static int own_fd_from(int from)
 	return first;
 }
 
+static void exit_called(struct sr_thread *t);
+static void exit_begins(int status);
 static void exits(int status);
 
 static void __attribute__((noreturn)) fail(void)
@@ -166,11 +168,22 @@ static const struct sr_engine replay_engine = {
     .thread_ends = thread_ends,
     .releases = sr_engine_ignore,
     .resumes = sr_engine_ignore,
+    .exit_called = exit_called,
+    .exit_begins = exit_begins,
     .exits = exits,
     .comes_next = comes_next,
     .stalled = sr_replay_stalled,
     .fail = fail,
 };
+
+/* The thread that ends the process.  It writes what is left in stdio's buffers. */
+static struct sr_thread *last_thread;
+
+static void sleep_if_other(struct sr_thread *t)
+{
+	if (t != last_thread)
+		sr_replay_sleep();
+}
 
 /* The process has ended as recorded, so a thread that still makes calls is stopped. */
 static uint64_t halt(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
@@ -197,9 +210,45 @@ static const struct sr_engine halted_engine = {
     .thread_ends = sr_engine_ignore,
     .releases = sr_engine_ignore,
     .resumes = sr_engine_ignore,
+    .exit_called = sleep_if_other,
+    .exit_begins = exits,
     .exits = exits,
     .comes_next = halt_once,
     .stalled = sr_engine_ignore,
+    .fail = fail,
+};
+
+static uint64_t last_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	return t == last_thread ? sr_replay_call(t, n, a, site) : halt(t, n, a, site);
+}
+
+static bool last_comes_next(struct sr_thread *t, enum sr_call_number n)
+{
+	return t == last_thread ? comes_next(t, n) : halt_once(t, n);
+}
+
+/* While it does so, the other threads are not in the recording any more. */
+static const struct sr_engine last_engine = {
+    .call = last_call,
+    .replays = true,
+    .active = true,
+    .note = sr_engine_no_note,
+    .clock = sr_engine_no_clock,
+    .own_fd_from = own_fd_from,
+    .heap_begin = sr_engine_no_heap,
+    .heap_end = sr_engine_ignore,
+    .signal = sr_replay_signal,
+    .thread_starts = sr_engine_ignore_start,
+    .thread_begins = sr_engine_ignore,
+    .thread_ends = sr_engine_ignore,
+    .releases = sr_engine_ignore,
+    .resumes = sr_engine_ignore,
+    .exit_called = sleep_if_other,
+    .exit_begins = exits,
+    .exits = exits,
+    .comes_next = last_comes_next,
+    .stalled = sr_replay_stalled,
     .fail = fail,
 };
 
@@ -218,25 +267,16 @@ static void wait_for_exit(struct sr_thread *t, const struct sr_replay_record *r)
 {
 	struct sr_exit_payload payload;
 
-	if (r->kind != SR_REC_EXIT || r->size < sizeof(payload))
+	if (!sr_replay_is_end(r->kind) || r->size < sizeof(payload))
 		return;
 	memcpy(&payload, r->payload, sizeof(payload));
 	if (payload.order)
 		sr_replay_await_ticket(t, payload.order);
 }
 
-static void exits(int status)
+/* Takes the record of the end, in front of which nothing else may come. */
+static void take_end(struct sr_thread *t, struct sr_replay_record *r)
 {
-	static struct sr_thread *ends_it;
-	struct sr_thread *t = &sr_self;
-	struct sr_replay_record r;
-
-	/* The thread that ends the process writes stdio's buffers. */
-	if (sr_engine == &halted_engine && t != ends_it)
-		sr_replay_sleep();
-	if (sr_engine != &replay_engine)
-		return;
-	sr_enter(t);
 	if (!t->started)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
@@ -245,26 +285,86 @@ static void exits(int status)
 	if (t->silent)
 		sr_replay_stop(t, SR_REPLAY_THREAD_CUT, 0, NULL);
 	sr_replay_pass_exposed(t, 0, NULL);
-	if (!sr_replay_next_call(t, &r))
+	if (!sr_replay_next_call(t, r))
 		sr_replay_end_of_stream(t, NULL, 0, NULL);
 	/* In the recording, another thread ended the process before, or it was killed. */
-	if (r.kind < SR_REC_CALL && r.kind != SR_REC_EXIT && r.kind != SR_REC_HEAP)
-		sr_replay_end_of_stream(t, &r, 0, NULL);
-	wait_for_exit(t, &r);
-	sr_stdio_settle();
-	ends_it = t;
-	sr_engine = &halted_engine;
+	if (r->kind < SR_REC_CALL && !sr_replay_is_end(r->kind) && r->kind != SR_REC_HEAP)
+		sr_replay_end_of_stream(t, r, 0, NULL);
+}
+
+/* Compares the end with the recorded one. */
+static void check_end(struct sr_thread *t, const struct sr_replay_record *r, uint16_t kind,
+		      int status)
+{
+	struct sr_replay_report *report = &sr_replay_page->report;
+
+	if (r->kind == kind && sr_replay_exit_status(r) == status)
+		return;
 	sr_replay_claim_report();
-	sr_replay_page->report.found_status = status;
-	if (r.kind != SR_REC_EXIT) {
-		if (r.kind >= SR_REC_CALL && r.size >= sizeof(struct sr_call_head))
-			sr_replay_page->report.expected_site =
-			    ((const struct sr_call_head *)r.payload)->site;
-		sr_replay_diverge(t, SR_REPLAY_EARLY_EXIT, r.kind, 0);
-	}
-	sr_replay_page->report.expected_status = sr_replay_exit_status(&r);
-	if (sr_replay_page->report.expected_status != status)
-		sr_replay_diverge(t, SR_REPLAY_EARLY_EXIT, 0, 0);
+	report->found_status = status;
+	report->expected_status = sr_replay_exit_status(r);
+	if (r->kind >= SR_REC_CALL && r->size >= sizeof(struct sr_call_head))
+		report->expected_site = ((const struct sr_call_head *)r->payload)->site;
+	sr_replay_diverge(t, SR_REPLAY_EARLY_EXIT, r->kind == kind ? 0 : r->kind, 0);
+}
+
+/* The other threads stop: they are not in the recording from here on. */
+static void halt_others(struct sr_thread *t, const struct sr_replay_record *r)
+{
+	wait_for_exit(t, r);
+	sr_stdio_settle();
+	last_thread = t;
+}
+
+/*
+ * In the recording, another thread ended the process if this one has nothing more there.  In exit
+ * it would take locks of libc that the other one needs.
+ */
+static void exit_called(struct sr_thread *t)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		sr_replay_start_thread(t);
+	if (t->silent)
+		sr_replay_stop(t, SR_REPLAY_THREAD_CUT, 0, NULL);
+	if (!t->ended && !t->stream->repeats_left && sr_replay_peek(t) &&
+	    t->stream->next.kind == SR_REC_REPLAY_END)
+		sr_replay_end_of_stream(t, &t->stream->next, 0, NULL);
+	sr_leave(t, before);
+}
+
+static void exit_begins(int status)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+	struct sr_replay_record r;
+
+	take_end(t, &r);
+	halt_others(t, &r);
+	sr_engine = &last_engine;
+	check_end(t, &r, SR_REC_EXIT_BEGINS, status);
+	t->sn--;
+	sr_leave(t, before);
+}
+
+static void exits(int status)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_replay_record r;
+
+	if (last_thread)
+		sleep_if_other(t);
+	if (sr_engine == &halted_engine)
+		return;
+	sr_enter(t);
+	take_end(t, &r);
+	if (!last_thread)
+		halt_others(t, &r);
+	sr_engine = &halted_engine;
+	check_end(t, &r, SR_REC_EXIT, status);
+	sr_replay_claim_report();
+	sr_replay_page->report.expected_status = sr_replay_page->report.found_status = status;
 	sr_replay_check_transfers(sr_group_not_transferred_at_all());
 	atomic_store_explicit(&sr_replay_page->outcome, SR_REPLAY_EXACT, memory_order_release);
 	sr_group_linger();

@@ -141,15 +141,21 @@ void sr_replay_diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint
 /* The program made another call than the recorded one, or used other arguments (in t->buf). */
 void sr_replay_find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, void *site)
     __attribute__((noreturn));
+/* output: what it writes that was not recorded so; NULL: nothing is known about that. */
 void sr_replay_differ(struct sr_thread *t, const struct sr_replay_record *r,
-		      const struct sr_call_head *head, uint16_t found, void *site)
-    __attribute__((noreturn));
+		      const struct sr_call_head *head, const struct sr_replay_output *output,
+		      uint16_t found, void *site) __attribute__((noreturn));
 
 /* The recording has nothing more for this thread. */
 void sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site)
     __attribute__((noreturn));
 void sr_replay_end_of_stream(struct sr_thread *t, const struct sr_replay_record *r, uint16_t found,
 			     void *site) __attribute__((noreturn));
+/* Is it a record of the process's end? */
+static inline bool sr_replay_is_end(uint16_t kind)
+{
+	return kind == SR_REC_EXIT || kind == SR_REC_EXIT_BEGINS;
+}
 int32_t sr_replay_exit_status(const struct sr_replay_record *r);
 
 /* Ends the replay if a device failed to repeat this call; NULL: none failed. */

@@ -188,6 +188,8 @@ static json_t *decode_bytes(const char *type, struct cursor *c)
 		return json_null();
 	if (!strcmp(type, "string"))
 		text = json_stringn(p, n && !((const char *)p)[n - 1] ? n - 1 : n);
+	else if (!strcmp(type, "chars"))
+		text = json_stringn(p, n);
 	return text ? text : hex_bytes(p, n);
 }
 
@@ -240,7 +242,7 @@ static json_t *decode_type(const struct sr_schema *s, const char *type, struct c
 		return decode_integer(type, n, c);
 	if (!strncmp(type, "raw", 3))
 		return decode_raw((size_t)strtoul(type + 3, NULL, 10), c);
-	if (!strcmp(type, "bytes") || !strcmp(type, "string"))
+	if (!strcmp(type, "bytes") || !strcmp(type, "string") || !strcmp(type, "chars"))
 		return decode_bytes(type, c);
 	fields = json_object_get(s->structs, type);
 	if (!fields) {

@@ -22,6 +22,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
+#include "shim/calls/codec/output.h"
 #include "shim/core/call.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
@@ -170,7 +171,7 @@ void sr_scatter(struct sr_cursor *c, struct sr_bytes v, const struct iovec *iov,
 void sr_put_fd_numbers(struct sr_buf *b, const fd_set *set, int nfds);
 
 /* Messages of sockets. */
-void sr_put_sent_message(struct sr_buf *b, const struct msghdr *m);
+void sr_put_sent_head(struct sr_buf *b, const struct msghdr *m);
 void sr_put_sent_messages(struct sr_buf *b, const struct mmsghdr *m, unsigned int n);
 void sr_put_message_lengths(struct sr_buf *b, const struct mmsghdr *m, int n);
 void sr_deliver_message_lengths(struct sr_cursor *c, struct mmsghdr *m, int n);

@@ -12,11 +12,17 @@
 
 /* ---------------------------------------------------------------- messages */
 
-void sr_put_sent_message(struct sr_buf *b, const struct msghdr *m)
+void sr_put_sent_head(struct sr_buf *b, const struct msghdr *m)
 {
-	/* struct sent_message of calls.def */
+	/* struct sent_head of calls.def */
 	sr_put_sockaddr(b, m->msg_name, m->msg_name ? m->msg_namelen : 0);
 	sr_put_bytes(b, m->msg_control, m->msg_control ? m->msg_controllen : 0);
+}
+
+static void put_sent_message(struct sr_buf *b, const struct msghdr *m)
+{
+	/* struct sent_message of calls.def */
+	sr_put_sent_head(b, m);
 	sr_put_iov_checksum(b, m->msg_iov, m->msg_iovlen);
 }
 
@@ -24,7 +30,7 @@ void sr_put_sent_messages(struct sr_buf *b, const struct mmsghdr *m, unsigned in
 {
 	sr_put_u32(b, n);
 	for (unsigned int i = 0; i < n; i++)
-		sr_put_sent_message(b, &m[i].msg_hdr);
+		put_sent_message(b, &m[i].msg_hdr);
 }
 
 void sr_put_message_lengths(struct sr_buf *b, const struct mmsghdr *m, int n)

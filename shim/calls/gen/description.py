@@ -95,7 +95,7 @@ ORDERS = {
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
 VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'replayed')
-PLAIN = ('any', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives', 'read')
+PLAIN = ('any', 'output', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives', 'read')
 
 DEF_PATH = 'calls.def'
 
@@ -347,7 +347,7 @@ def parse_values(call, rest, number, structs, arguments_alone):
 
 
 def is_wire_type(wire, structs):
-    return (wire in SCALARS or wire in structs or wire in BY_HAND or wire in ('bytes', 'string')
+    return (wire in SCALARS or wire in structs or wire in BY_HAND or wire in ('bytes', 'string', 'chars')
             or raw_size(wire) or object_of(wire))
 
 

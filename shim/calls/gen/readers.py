@@ -29,7 +29,7 @@ class Reader:
         if wire.endswith('[]'):
             self.value(optional, name, 'uint32_t %s_n' % name, 'v->%s_n = sr_get_u32(c)' % name)
             return False
-        if object_of(e.wire) or wire in ('bytes', 'string'):
+        if object_of(e.wire) or wire in ('bytes', 'string', 'chars'):
             self.value(optional, name, 'struct sr_bytes %s' % name, 'v->%s = sr_get_bytes(c)' % name)
         elif wire in SCALARS:
             size, c = SCALARS[wire]

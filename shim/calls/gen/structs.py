@@ -33,7 +33,7 @@ def declare(s, structs, out):
     for f in s.fields:
         if f.raw:
             out.append('\tuint8_t %s[%d];' % (f.path, f.raw))
-        elif f.wire in ('bytes', 'string'):
+        elif f.wire in ('bytes', 'string', 'chars'):
             out.append('\tstruct sr_bytes %s;' % f.path)
         elif f.wire.endswith('[]'):
             out.append('\tconst %s *%s;\n\tuint32_t %s_n;' % (structs[f.wire[:-2]].c, f.path, f.path))
@@ -79,7 +79,7 @@ def put_with_list(s, size, element, element_size, out):
 
 
 def put_field(s, f, structs, out):
-    if f.wire in ('bytes', 'string'):
+    if f.wire in ('bytes', 'string', 'chars'):
         out.append('\tsr_put_bytes(b, v->%s.p, v->%s.n);' % (f.path, f.path))
     elif f.wire.endswith('[]'):
         out.append('\tsr_put_u32(b, v->%s_n);' % f.path)
@@ -131,7 +131,7 @@ def get_field(s, f, structs, out):
             f.condition, f.path, f.path, '(uintptr_t)' if f.wire == 'ptr' else '', f.name))
     elif f.raw:
         out.append('\tsr_get_raw(c, &v->%s, %d);' % (f.path, f.raw))
-    elif f.wire in ('bytes', 'string'):
+    elif f.wire in ('bytes', 'string', 'chars'):
         out.append('\tv->%s = sr_get_bytes(c);' % f.path)
     elif f.wire.endswith('[]'):
         out.append('\tv->%s = NULL;\n\tv->%s_n = sr_get_u32(c);' % (f.path, f.path))

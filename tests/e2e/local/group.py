@@ -107,7 +107,7 @@ def test_ends(tap, directory):
     change_mode(trace, 1, "args")
     r = replay(trace)
     err = r.stderr.decode()
-    tap.ok(r.returncode == 124 and re.search(r"^\[rank 1\] sreplay: rank 1 thread 0 SN \d+: send with other arg", err, re.M)
+    tap.ok(r.returncode == 124 and re.search(r"^\[rank 1\] sreplay: rank 1 thread 0 SN \d+: send writes other bytes", err, re.M)
            and re.search(r"^sreplay: rank 1 ends the replay; the others:$", err, re.M)
            and re.search(r"^sreplay:   rank 0 (thread 0 SN \d+: \w+|had made no call yet)", err, re.M)
            and re.search(r"^sreplay:   rank 2 ", err, re.M),

@@ -116,7 +116,7 @@ def value(structs, kind, data):
         return fields(structs, structs[kind], data)
     if kind.startswith("raw"):
         return data.take(int(kind[3:]))
-    if kind in ("bytes", "string"):
+    if kind in ("bytes", "string", "chars"):
         return data.take(data.integer(4))
     size = 8 if kind == "ptr" else int(kind[1:]) // 8
     number = data.integer(size, kind[0] == "i")
@@ -145,7 +145,7 @@ def same(mine, dumped):
     if isinstance(mine, bytes):
         if isinstance(dumped, dict):
             return mine.hex() == dumped["hex"]
-        return mine.split(b"\0")[0].decode() == dumped
+        return dumped in (mine.split(b"\0")[0].decode(errors="replace"), mine.decode(errors="replace"))
     if isinstance(mine, dict):
         return mine.keys() == dumped.keys() and all(same(mine[k], dumped[k]) for k in mine)
     if isinstance(mine, list):

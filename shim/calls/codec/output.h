@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * output.h: what a call writes to a descriptor, in short: the first SR_OUTPUT_KEPT bytes and, if
+ * there are more, a checksum of 32 bits for each SR_OUTPUT_BLOCK bytes.
+ *
+ * Wire types of calls.def.  "put" describes what the call has written: as many bytes as its result
+ * says, none if it failed.  "deliver" has nothing to deliver: it compares what the program has in
+ * the call's memory with the record, and describes the first difference in the cursor's `output`.
+ * Both make the same short form, here.
+ */
+#ifndef SHIM_CALLS_CODEC_OUTPUT_H
+#define SHIM_CALLS_CODEC_OUTPUT_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "shim/core/codec.h"
+
+void sr_put_output(struct sr_buf *b, const void *p, size_t count, ssize_t written);
+void sr_deliver_output(struct sr_cursor *c, const void *p, size_t count, ssize_t written);
+
+/* The same for pieces of memory. */
+void sr_put_gathered_output(struct sr_buf *b, const struct iovec *iov, size_t n, ssize_t written);
+void sr_deliver_gathered_output(struct sr_cursor *c, const struct iovec *iov, size_t n,
+				ssize_t written);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * outputs.c: what a replay does with what the program writes to a descriptor that is not captured:
+ * it writes as many bytes as were written in the recording, to wherever the descriptor leads now.
+ *
+ * The program gets the recorded result, whatever becomes of this write.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/core/hooks.h"
+#include "shim/files/fds.h"
+
+/* One write of the program, whatever call it made. */
+struct output {
+	int fd;
+	const struct iovec *iov;
+	long offset; /* -1: at the descriptor's position */
+	long flags;  /* of pwritev2 */
+};
+
+static void await_room(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+	sr_syscall(SYS_poll, SR_ARG(&p), 1, -1, 0, 0, 0);
+}
+
+/* Returns false if the descriptor takes no more. */
+static bool write_piece(struct output *o, const char *p, size_t n)
+{
+	while (n) {
+		struct iovec piece = {(void *)p, n};
+		long written = sr_syscall(SYS_pwritev2, o->fd, SR_ARG(&piece), 1, o->offset, 0,
+					  o->flags);
+
+		if (written == -EAGAIN)
+			await_room(o->fd);
+		else if (written <= 0 && written != -EINTR)
+			return false;
+		if (written <= 0)
+			continue;
+		p += written;
+		n -= (size_t)written;
+		if (o->offset >= 0)
+			o->offset += written;
+	}
+	return true;
+}
+
+static void write_all(struct output *o, size_t left)
+{
+	for (const struct iovec *piece = o->iov; left; piece++) {
+		size_t n = piece->iov_len < left ? piece->iov_len : left;
+
+		if (!write_piece(o, piece->iov_base, n))
+			return;
+		left -= n;
+	}
+}
+
+void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	const struct iovec one = {(void *)a[1], a[2]};
+	struct output o = {.fd = (int)a[0], .iov = &one, .offset = -1};
+
+	if ((int64_t)result <= 0 || sr_fd_captured(o.fd))
+		return;
+	switch (sr_call_number(d)) {
+	case SR_CALL_pwrite64:
+		o.offset = (long)a[3];
+		break;
+	case SR_CALL_pwritev2:
+		o.flags = (long)a[5];
+		/* fall through */
+	case SR_CALL_pwritev:
+		o.offset = (long)a[3];
+		/* fall through */
+	case SR_CALL_writev:
+		o.iov = (const struct iovec *)a[1];
+		break;
+	case SR_CALL_sendmsg:
+		o.iov = ((const struct msghdr *)a[1])->msg_iov;
+		break;
+	default:
+		break;
+	}
+	write_all(&o, result);
+}

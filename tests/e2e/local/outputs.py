@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What leaves a process is compared: whatever call writes it, a replay that writes something else says so, with the
+call, the place and both sides' bytes; and one that says "exact" has written what was recorded.  Needs no RDMA.
+
+    outputs.py [CASE...]
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, run
+
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "outputs")
+# A file's content, the same for each case.
+SHORT = "forty-two and some more\n"
+LONG = "".join("line %d of a longer text\n" % i for i in range(400))
+# How it writes -> the call that is named.
+CALLS = {"write": "write", "pwrite": "pwrite64", "writev": "writev", "pwritev": "pwritev", "pwritev2": "pwritev2", "raw": "write",
+         "stdio": "write", "exit": "write", "handler": "write", "dprintf": "write", "warnx": "write", "sockets": "sendmsg",
+         "pipe": "write", "thread": "write", "last_thread": "write"}
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
+
+
+class Case:
+    """A recording of one way to write."""
+
+    def __init__(self, place, how, text, **environment):
+        self.input, self.output = os.path.join(place, "in"), os.path.join(place, "out")
+        self.trace = os.path.join(place, "%s-%d.srec" % (how, len(os.listdir(place))))
+        write(self.input, text)
+        self.recorded = run([SREPLAY, "record", "--from-start", "-o", self.trace, "--", PROGRAM, how, self.input, self.output], 60,
+                            env={**os.environ, **environment})
+        self.text = text
+        self.written = read(self.output)
+
+    def replay(self, text=None):
+        write(self.input, self.text if text is None else text)
+        return run([SREPLAY, "replay", "--timeout", "20", self.trace], 100)
+
+    def is_exact(self):
+        status, out, err = self.replay()
+        same = status == self.recorded[0] and out == self.recorded[1] and read(self.output) == self.written
+        return same and "0 divergences: exact" in err, "%s %s\n%s%s" % (self.recorded, status, out, err)
+
+
+def differs(err, call, *lines):
+    """What the report lacks, for the test to print."""
+    wanted = [r"^sreplay: rank 0 thread \d+ SN \d+: %s (writes other bytes than|with other arguments than) recorded$" % call,
+              r"recorded: %s\(.*\) @0x\w+ \S+", r"now:      %s\(" % call, *lines]
+    lost = [p for p in wanted if not re.search(p.replace("%s", call), err, re.M)]
+    return "missing: %s\n%s" % (lost, err) if lost else ""
+
+
+def each_call(tap, place, how):
+    call, c = CALLS[how], Case(place, how, SHORT)
+    good, told = c.is_exact()
+    tap.ok(good, "%s: the same output is exact" % how, told)
+    status, _, err = c.replay(SHORT.replace("two", "six"))
+    lost = differs(err, call, r'^sreplay:   recorded: ".*orty-two', r'^sreplay:   now: +".*orty-six',
+                   r"the first byte that differs: byte \d+ of \d+")
+    tap.ok(status == 124 and not lost and "exact" not in err, "%s: other output is found" % how, "%s %s" % (status, lost or err))
+    status, _, err = c.replay(SHORT + "more\n")
+    lost = differs(err, call)
+    tap.ok(status == 124 and not lost, "%s: more output too" % how, "%s %s" % (status, lost))
+    status, _, err = c.replay(SHORT[:10])
+    lost = differs(err, call, r"it now writes \d+ bytes, recorded were \d+")
+    tap.ok(status == 124 and not lost, "%s: less output too" % how, "%s %s" % (status, lost))
+    c = Case(place, how, LONG)
+    good, told = c.is_exact()
+    tap.ok(good, "%s: the same long output is exact" % how, told)
+    at = LONG.index("line 250")
+    status, _, err = c.replay(LONG.replace("line 250", "line 25x"))
+    block = re.search(r"the first block that differs: bytes (\d+) to (\d+) of \d+", err)
+    # dprintf and warnx write in pieces of their own.
+    tap.ok(status == 124 and block and "now: " in err and "line 25x" in err and
+           (how in ("dprintf", "warnx", "stdio", "exit") or int(block.group(1)) <= at + 7 <= int(block.group(2))),
+           "%s: one byte of a long output is found, and its block shown" % how, "%s %s" % (status, err))
+
+
+def other_sends(tap, place):
+    for name, call in (("SEND", "send"), ("SENDTO", "sendto")):
+        c = Case(place, "sockets", SHORT, **{name: "1"})
+        good, told = c.is_exact()
+        status, _, err = c.replay(SHORT.replace("two", "six"))
+        lost = differs(err, call, r'recorded: ".*orty-two')
+        tap.ok(good and status == 124 and not lost, "%s to a socket is compared" % call, told + lost)
+
+
+def not_written(tap, place):
+    """What the kernel refused has not left the process."""
+    c = Case(place, "part", LONG * 9)
+    good, told = c.is_exact()
+    tap.ok(good, "a part: what was not taken is no output", told)
+    taken = int(c.recorded[1].split()[0])
+    status, _, err = c.replay((LONG * 9)[:taken] + (LONG * 9)[taken:].replace("longer", "LONGER"))
+    tap.ok(status == 0 and "exact" in err, "a part: what was not written may differ", err)
+    status, _, err = c.replay((LONG * 9).replace("line 250", "line 25x"))
+    tap.ok(status == 124, "a part: what was written may not", err)
+    for how in ("full", "sigpipe"):
+        c = Case(place, how, SHORT)
+        good, told = c.is_exact()
+        status, _, err = c.replay(SHORT.replace("two", "six"))
+        tap.ok(good and status == 0 and "exact" in err, "%s: nothing was written, nothing is compared" % how, told + err)
+
+
+def racing(tap, place):
+    c = Case(place, "racing_threads", SHORT)
+    for i in range(3):
+        good, told = c.is_exact()
+        tap.ok(good, "threads that write without a lock: in the recorded order (%d)" % i, told)
+    c = Case(place, "racing_count", SHORT)
+    for i in range(5):
+        status, out, err = c.replay()
+        tap.ok((status == 0 and out == c.recorded[1]) or (status == 124 and "divergences: exact" not in err and "recorded: \"" in err),
+               "a racing count: exact only if it is the recorded one (%d)" % i, "%s %s %s" % (c.recorded, out, err))
+
+
+def statuses(tap, place):
+    for how in ("status", "status_at_once"):
+        c = Case(place, how, "a")
+        good, told = c.is_exact()
+        tap.ok(good and c.recorded[0] == 97, "%s: is replayed" % how, told)
+        status, _, err = c.replay("b")
+        tap.ok(status == 124 and "the program ended with status 98, recorded was 97" in err, "%s: another one is found" % how, err)
+
+
+def broken_pipe(tap, place):
+    trace = os.path.join(place, "yes.srec")
+    subprocess.run("%s record --from-start -o %s -- /usr/bin/yes | head -2" % (SREPLAY, trace), shell=True, capture_output=True)
+    status, out, err = run([SREPLAY, "replay", trace], 60)
+    tap.ok(status == 123 and len(out) < 10 << 20 and "exact, up to where the recorded program was killed" in err,
+           "yes | head: the replay ends where yes did", "%s %d %s" % (status, len(out), err))
+
+
+CASES = {"other_sends": other_sends, "not_written": not_written, "racing": racing, "statuses": statuses, "broken_pipe": broken_pipe}
+
+
+def main():
+    tap = Tap()
+    wanted = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as place:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
+        for how in CALLS:
+            if not wanted or how in wanted:
+                each_call(tap, place, how)
+        for name, case in CASES.items():
+            if not wanted or name in wanted:
+                case(tap, place)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
