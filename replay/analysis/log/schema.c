@@ -373,6 +373,11 @@ static void print_text(FILE *out, const char *text)
 	fputc('"', out);
 }
 
+static bool is_number(const char *text)
+{
+	return !strncmp(text, "0x", 2) && !text[2 + strspn(text + 2, "0123456789abcdef")];
+}
+
 static void print_object(FILE *out, const json_t *value)
 {
 	const char *key, *sep = "";
@@ -415,7 +420,7 @@ void sr_schema_print(FILE *out, const json_t *value)
 		/* numbers in hexadecimal are strings to JSON */
 		const char *text = json_string_value(value);
 
-		if (!strncmp(text, "0x", 2))
+		if (is_number(text))
 			fputs(text, out);
 		else
 			print_text(out, text);
