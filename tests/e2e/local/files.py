@@ -96,6 +96,8 @@ def kept_inputs(tap, place):
            "with --live-files, the remedy for a changed input is named", err)
     write(path, TEXT)
     write(os.path.join(here, "out.txt"), TEXT)
+    write(os.path.join(here, "gone.txt"), "x")
+    os.rmdir(os.path.join(here, "made"))
     status, got, err = replay(trace, "--live-files")
     tap.ok(status == 7 and got == out and read(os.path.join(here, "out.txt")) == TEXT * 2 and not os.path.exists(here + "/gone.txt") and
            os.path.isdir(here + "/made"), "and it does to the files what the program did")
