@@ -107,13 +107,24 @@ static json_t *decode_clock(struct options *o, const struct sr_entry *e)
 			 "after", orders);
 }
 
+/* The library leaves DEL as it is, and the terminal's guard does not know of JSON. */
+static int put_ascii(const char *text, size_t size, void *unused)
+{
+	for (size_t i = 0; i < size; i++)
+		if (text[i] == 0x7f)
+			fputs("\\u007f", stdout);
+		else
+			putchar(text[i]);
+	return 0;
+}
+
 static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 		       const struct sr_entry *e, json_t *v)
 {
 	json_object_set_new(v, "rank", json_integer(rank));
 	json_object_set_new(v, "thread", json_integer(thread));
 	json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
-	json_dumpf(v, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
+	json_dump_callback(v, put_ascii, NULL, JSON_COMPACT | JSON_ENSURE_ASCII);
 	putchar('\n');
 }
 
