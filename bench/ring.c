@@ -115,13 +115,13 @@ static double run_once(const char *socket, const char *prefix, const struct meas
 
 	snprintf(dir, sizeof(dir), "%s-%d-%d.srec", prefix, (int)getpid(), run);
 	connect_to(&c, socket, dir);
-	if (sr_ring_create(&ring, RING_BYTES) || sr_client_add_ring(&c, 0, &ring))
+	if (sr_client_open_ring(&c, 0, RING_BYTES, &ring))
 		abort();
 	/* The ring's pages come at their first use, which is not what is measured. */
 	produce_sized(&ring, 4096, RING_BYTES / 4096);
 	sr_client_finish(&c, 10000);
 	ns = m->burst ? run_bursts(&c, &ring, m) : run_sustained(&c, &ring, m);
-	sr_client_remove_ring(&c, &ring);
+	sr_client_close_ring(&c, &ring);
 	sr_client_abandon(&c);
 	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
 	if (system(command))

@@ -14,7 +14,7 @@
 #include "logd/service/log.h"
 #include "logd/writer/drain.h"
 #include "logd/writer/files.h"
-#include "logd/writer/stream.h"
+#include "logd/writer/served.h"
 
 /* How long a daemon that ends waits for places that are being made. */
 #define LAST_CLAIM_SECONDS 1
@@ -23,9 +23,9 @@
 
 static void recording_free(struct recording *r)
 {
-	for (struct stream *m = r->streams, *next; m; m = next) {
-		next = m->next_mine;
-		stream_free(m);
+	for (struct served *a = r->areas, *next; a; a = next) {
+		next = a->next_mine;
+		served_free(a);
 	}
 	if (r->source.fd >= 0) {
 		loop_unwatch(r->list->loop, &r->source);
@@ -45,8 +45,8 @@ static void process_died(void *owner, struct source *source)
 	if (r->connection)
 		list->events->last_words(list->owner, r->connection);
 	r->dead = true;
-	for (struct stream *m = r->streams; m; m = m->next_mine)
-		atomic_store(&m->gone, true);
+	for (struct served *a = r->areas; a; a = a->next_mine)
+		atomic_store(&a->gone, true);
 	if (!r->claim)
 		drain_kick(list->drain, r->doorbell);
 	recordings_progress(list);
@@ -195,46 +195,60 @@ bool recordings_show_progress(struct recordings *list)
 
 /* ---- rings ---- */
 
-static struct stream *find_stream(const struct recording *r, uint32_t thread)
+static struct served *find_area(const struct recording *r, uint32_t number)
 {
-	for (struct stream *m = r->streams; m; m = m->next_mine) {
-		if (m->origin.thread == thread)
-			return m;
-	}
-	return NULL;
+	struct served *a;
+
+	for (a = r->areas; a && a->number != number; a = a->next_mine)
+		;
+	return a;
 }
 
-int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd)
+static int new_area(struct recording *r, const struct sr_area *area, uint32_t number, bool resume)
 {
 	const struct stream_origin origin = {
 	    .rank_fd = r->place.rank_fd,
 	    .trace_fd = r->place.trace_fd,
 	    .rank = r->rank,
-	    .thread = m->thread,
 	    .process = r->process,
 	};
+	struct served *a = served_new(area, number, &origin, resume);
+
+	if (!a)
+		return -ENOMEM;
+	a->gone = r->dead;
+	a->next_mine = r->areas;
+	r->areas = a;
+	drain_add(r->list->drain, r->doorbell, a);
+	return 0;
+}
+
+int recording_add_area(struct recording *r, const struct sr_message *m, int *fd)
+{
 	bool resume = m->flags & SR_MESSAGE_RESUME;
-	struct stream *stream;
+	struct sr_area area;
 	int err;
 
 	if (r->claim)
 		return -EPROTO;
-	if (resume && find_stream(r, m->thread)) {
-		close(memfd); /* only the connection was lost */
-		/* Or the program overwrote the doorbell, and its ring is full. */
+	if (find_area(r, m->thread)) {
+		/* Only the connection was lost; or the program overwrote the doorbell. */
 		drain_kick(r->list->drain, r->doorbell);
-		return 0;
+		return resume ? 0 : -EALREADY;
 	}
-	err = stream_attach(&stream, &origin, memfd, resume);
-	if (err) {
-		log_line("rank %d of %s: thread %u is not recorded: its ring is not one of this version",
-			 r->rank, r->place.dir, m->thread);
+	if (resume && *fd < 0)
+		return -EBADF;
+	err = resume ? sr_area_attach(&area, *fd) : sr_area_create(&area, m->value);
+	if (err)
 		return err;
-	}
-	stream->next_mine = r->streams;
-	r->streams = stream;
-	drain_add(r->list->drain, r->doorbell, stream);
-	return 0;
+	if (resume)
+		*fd = -1; /* it is the area's */
+	err = new_area(r, &area, m->thread, resume);
+	if (err)
+		sr_area_detach(&area);
+	else if (!resume)
+		*fd = area.fd;
+	return err;
 }
 
 /* ---- files ---- */
@@ -260,60 +274,27 @@ int recording_add_file(struct recording *r, const struct sr_message *m, int fd)
 	return files_add(r->list->files, &note);
 }
 
-/* ---- finishing ---- */
-
-void recording_finish(struct recording *r, const struct sr_message *request)
-{
-	r->finish = *request;
-	r->finishing = true;
-	for (struct stream *m = r->streams; m; m = m->next_mine) {
-		atomic_store(&m->flush_to, stream_committed(m));
-		atomic_store(&m->report, true);
-	}
-	if (!r->claim)
-		drain_kick(r->list->drain, r->doorbell);
-	recordings_progress(r->list);
-}
-
-static bool is_finished(const struct recording *r)
-{
-	if (atomic_load(&r->files_busy))
-		return false;
-	for (struct stream *m = r->streams; m; m = m->next_mine) {
-		if (!atomic_load(&m->ended) && stream_is_asked(m))
-			return false;
-	}
-	return true;
-}
+/* ---- progress ---- */
 
 static void free_ended(struct recording *r)
 {
-	for (struct stream **at = &r->streams; *at;) {
-		struct stream *m = *at;
+	for (struct served **at = &r->areas; *at;) {
+		struct served *a = *at;
 
-		if (!atomic_load(&m->ended)) {
-			at = &m->next_mine;
+		if (!atomic_load(&a->ended)) {
+			at = &a->next_mine;
 			continue;
 		}
-		*at = m->next_mine;
-		r->stored_bytes += atomic_load(&m->stored_bytes);
-		r->records += atomic_load(&m->records);
-		r->dropped += atomic_load(&m->ring.shared->lost_records);
-		stream_free(m);
+		*at = a->next_mine;
+		served_add_up(a, &r->ended);
+		served_free(a);
 	}
-}
-
-static void answer_finish(struct recording *r)
-{
-	r->finishing = false;
-	if (r->connection)
-		connection_answer_error(r->connection, &r->finish, 0, "");
 }
 
 /* Nothing of it is under way any more. */
 static bool is_over(const struct recording *r)
 {
-	return r->dead && !r->claim && !r->streams && !atomic_load(&r->files_busy);
+	return r->dead && !r->claim && !r->areas && !atomic_load(&r->files_busy);
 }
 
 void recordings_progress(struct recordings *list)
@@ -323,8 +304,6 @@ void recordings_progress(struct recordings *list)
 		bool refused = r->claim && claim_is_done(r->claim) && !take_place(r);
 
 		free_ended(r);
-		if (r->finishing && is_finished(r))
-			answer_finish(r);
 		if (!is_over(r) && !refused) {
 			at = &r->next;
 			continue;

@@ -20,11 +20,11 @@
 #include "logd/daemon/hello.h"
 #include "logd/ring/protocol.h"
 #include "logd/service/connection.h"
+#include "logd/writer/served.h"
 
 struct claim;
 struct drain;
 struct files;
-struct stream;
 
 struct recording {
 	struct source source; /* the pidfd */
@@ -40,12 +40,10 @@ struct recording {
 	unsigned int steps;  /* of the claim, when the process was last told */
 	struct trace_place place;
 	int doorbell; /* number of its drain thread */
-	bool dead, finishing;
-	struct sr_message finish; /* the request, while finishing */
-	struct stream *streams;
+	bool dead;
+	struct served *areas;
 	_Atomic unsigned files_busy; /* notes of files that are on their way */
-	/* Of streams that have ended. */
-	uint64_t stored_bytes, records, dropped;
+	struct served_sums ended; /* areas */
 };
 
 /* What the layer above does for recordings. */
@@ -83,16 +81,16 @@ bool recordings_show_progress(struct recordings *list);
 /* The connection is closed; its recording goes on. */
 void recordings_forget(struct recordings *list, const struct connection *c);
 
-/* Takes memfd over on success.  0 or -errno. */
-int recording_add_ring(struct recording *r, const struct sr_message *m, int memfd);
+/*
+ * An area for its rings.  *fd: the memfd that came with m, or -1; set to -1 where it is taken over,
+ * and to that of a new area, which stays the recording's.  0 or -errno.
+ */
+int recording_add_area(struct recording *r, const struct sr_message *m, int *fd);
 
 /* Notes a file that the process reads, and answers then; fd stays the caller's.  0 or -errno. */
 int recording_add_file(struct recording *r, const struct sr_message *m, int fd);
 
-/* Answers `request` when all that is in the rings now is written. */
-void recording_finish(struct recording *r, const struct sr_message *request);
-
-/* Streams have been written to: answers and frees what that completes. */
+/* Something has ended: answers and frees what that completes. */
 void recordings_progress(struct recordings *list);
 
 /* False: some hang, and may not be freed. */

@@ -7,29 +7,13 @@
 #include <unistd.h>
 
 #include "logd/daemon/recording.h"
-#include "logd/writer/stream.h"
 
-struct sums {
-	uint64_t threads, stored, records, lag, dropped;
-};
-
-static void add_stream(struct sums *sum, struct stream *m)
+static struct served_sums add_up(const struct recording *r)
 {
-	sum->threads++;
-	sum->stored += atomic_load(&m->stored_bytes);
-	sum->records += atomic_load(&m->records);
-	sum->lag += stream_committed(m) - atomic_load(&m->written);
-	sum->dropped += atomic_load(&m->ring.shared->lost_records);
-}
+	struct served_sums sum = r->ended;
 
-static struct sums add_up(const struct recording *r)
-{
-	struct sums sum = {.stored = r->stored_bytes, .records = r->records, .dropped = r->dropped};
-
-	for (struct stream *m = r->streams; m; m = m->next_mine) {
-		if (!atomic_load(&m->ended))
-			add_stream(&sum, m);
-	}
+	for (struct served *a = r->areas; a; a = a->next_mine)
+		served_add_up(a, &sum);
 	return sum;
 }
 
@@ -46,7 +30,7 @@ static void write_report(FILE *out, const struct recordings *list, const char *s
 		fprintf(out, "%8s %5s %8s %12s %14s %10s %8s  %s\n", "process", "rank", "threads",
 			"records", "bytes written", "lag bytes", "dropped", "trace");
 	for (const struct recording *r = list->first; r; r = r->next) {
-		struct sums sum = add_up(r);
+		struct served_sums sum = add_up(r);
 
 		fprintf(out, "%8d %5d %8llu %12llu %14llu %10llu %8llu  %s\n", (int)r->pid, r->rank,
 			(unsigned long long)sum.threads, (unsigned long long)sum.records,

@@ -17,11 +17,19 @@ static bool serve_hello(struct server *s, struct peer *p, const struct sr_messag
 	return recording_hello(&s->recordings, &p->connection, m, fd);
 }
 
-static bool serve_ring(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+static bool serve_area(struct server *s, struct peer *p, const struct sr_message *m, int fd)
 {
 	struct recording *r = recording_of(&s->recordings, &p->connection);
+	int own = fd, err = r ? recording_add_area(r, m, &own) : -ENOTCONN;
+	struct sr_message reply;
 
-	return r && fd >= 0 && !recording_add_ring(r, m, fd);
+	if (err) {
+		connection_answer_error(&p->connection, m, err, "");
+		return false;
+	}
+	sr_message_init(&reply, SR_MSG_AREA);
+	connection_answer(&p->connection, m, &reply, own == fd ? -1 : own);
+	return own != fd;
 }
 
 static bool serve_file(struct server *s, struct peer *p, const struct sr_message *m, int fd)
@@ -31,17 +39,6 @@ static bool serve_file(struct server *s, struct peer *p, const struct sr_message
 
 	if (err)
 		connection_answer_error(&p->connection, m, err, "");
-	return false;
-}
-
-static bool serve_finish(struct server *s, struct peer *p, const struct sr_message *m, int fd)
-{
-	struct recording *r = recording_of(&s->recordings, &p->connection);
-
-	if (r)
-		recording_finish(r, m);
-	else
-		connection_answer_error(&p->connection, m, -ENOTCONN, "");
 	return false;
 }
 
@@ -139,8 +136,8 @@ static const struct {
 	uint16_t type;
 	bool (*serve)(struct server *s, struct peer *p, const struct sr_message *m, int fd);
 } handlers[] = {
-    {SR_MSG_HELLO, serve_hello},   {SR_MSG_RING, serve_ring},     {SR_MSG_FILE, serve_file},
-    {SR_MSG_FINISH, serve_finish}, {SR_MSG_STATUS, serve_status}, {SR_MSG_WAIT_TRACE, serve_wait},
+    {SR_MSG_HELLO, serve_hello},   {SR_MSG_AREA, serve_area},     {SR_MSG_FILE, serve_file},
+    {SR_MSG_STATUS, serve_status}, {SR_MSG_WAIT_TRACE, serve_wait},
 };
 
 /* True: fd is taken over. */

@@ -7,6 +7,9 @@
 #include "logd/base/page.h"
 #include "logd/ring/client_private.h"
 
+/* How often a process that waits until all is written looks. */
+#define WRITTEN_POLL_US 200
+
 bool sr_client_lock(struct sr_client *c)
 {
 	uint32_t me = (uint32_t)sr_sys_gettid(), holder = 0;
@@ -51,8 +54,7 @@ static void forget(struct sr_client *c)
 		sr_sys_close(c->hello_fd);
 	if (c->doorbell)
 		sr_sys_munmap(c->doorbell, PAGE);
-	if (c->rings)
-		sr_sys_munmap(c->rings, c->room_rings * sizeof(*c->rings));
+	sr_client_free_areas(c);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -85,31 +87,33 @@ void sr_client_set_hooks(struct sr_client *c, const struct sr_client_hooks *hook
 	c->hooks = hooks;
 }
 
+/* 0: it is written; or -errno. */
+static int await_slot(struct sr_client *c, const struct sr_client_area *a, uint32_t slot)
+{
+	const struct timespec pause = {.tv_nsec = WRITTEN_POLL_US * 1000};
+
+	while (!sr_client_is_written(a, slot)) {
+		if (!sr_client_is_live(c))
+			return -ENOTCONN;
+		if (!sr_client_goes_on(c, false))
+			return -ETIMEDOUT;
+		/* Rings that no daemon empties hold records, which need one more daemon. */
+		if (sr_client_has_hung_up(c) || sr_client_is_silent(c))
+			sr_client_reconnect(c);
+		sr_sys_nanosleep(&pause);
+	}
+	return 0;
+}
+
 static int finish_locked(struct sr_client *c)
 {
-	const struct sr_request_wait wait = sr_client_wait(c);
-	struct sr_message request, answer;
-	int ret = -ENOTCONN;
+	int ret = sr_client_is_live(c) ? 0 : -ENOTCONN;
 
-	sr_message_init(&request, SR_MSG_FINISH);
-	while (sr_client_is_live(c)) {
-		/* Rings that no daemon empties may hold records, which need one more daemon. */
-		if (sr_client_has_hung_up(c)) {
-			sr_client_disconnect(c);
-			if (c->n_rings)
-				sr_client_await(c);
-		}
-		if (c->socket < 0)
-			return -ENOTCONN;
-		ret = sr_request_while(c->socket, &request, -1, &answer, NULL, &wait);
-		if (!sr_client_is_broken(ret))
-			break;
-		sr_client_disconnect(c);
-	}
-	/* Not asked again: the daemon may answer this much later. */
-	if (ret == -ETIMEDOUT)
-		sr_client_disconnect(c);
-	return ret ? ret : answer.error;
+	sr_client_flush(c);
+	for (uint32_t i = 0; !ret && i < c->n_areas; i++)
+		for (uint32_t slot = 0; !ret && slot < c->areas[i]->area.slots; slot++)
+			ret = await_slot(c, c->areas[i], slot);
+	return ret;
 }
 
 int sr_client_finish(struct sr_client *c, int timeout_ms)
@@ -128,7 +132,5 @@ int sr_client_finish(struct sr_client *c, int timeout_ms)
 void sr_client_abandon(struct sr_client *c)
 {
 	/* The lock's holder may be a thread that the child does not have: no locking. */
-	for (uint32_t i = 0; i < c->n_rings; i++)
-		sr_ring_detach(c->rings[i].ring);
 	forget(c);
 }

@@ -9,7 +9,7 @@
  * own thread while that holds the lock gets -EDEADLK, or nothing is done.  They return 0 or
  * -errno unless they say otherwise; -ENOTCONN: the client has given up, or was never connected.
  *
- * Rings stay the caller's.  The client remembers them, to hand them over to a daemon's successor.
+ * Rings lie in areas (area.h), which the client hands over to a daemon's successor.
  */
 #ifndef LOGD_RING_CLIENT_H
 #define LOGD_RING_CLIENT_H
@@ -32,17 +32,19 @@ int sr_client_connect(struct sr_client *c, const char *socket_path, const struct
 		      char *error, size_t error_size);
 
 /*
- * Hands a ring over; the daemon empties it from then on, or stops it if it cannot be recorded.  It
- * must stay where it is until sr_client_remove_ring or sr_client_abandon.  -errno: it is not
- * recorded.
+ * A ring of `bytes` (a power of two) for a thread; the daemon empties it from then on, or stops it
+ * if it cannot be recorded.  -errno: the thread is not recorded.
  */
-int sr_client_add_ring(struct sr_client *c, uint32_t thread, struct sr_ring *ring);
+int sr_client_open_ring(struct sr_client *c, uint32_t thread, size_t bytes, struct sr_ring *ring);
 
 /*
- * The thread has ended: closes the ring, waits until the daemon has written what is in it, and
- * detaches it.
+ * The thread has ended: closes its ring.  The daemon writes what is in it, without the thread, which
+ * does not wait.  Takes no lock.
  */
-void sr_client_remove_ring(struct sr_client *c, struct sr_ring *ring);
+void sr_client_close_ring(struct sr_client *c, struct sr_ring *ring);
+
+/* The lowest of the client's descriptors that is at least from, or -1.  Takes no lock. */
+int sr_client_own_fd_from(const struct sr_client *c, int from);
 
 /*
  * The process is about to read this regular file, open as fd: the daemon notes its size and
@@ -55,8 +57,8 @@ int sr_client_add_file(struct sr_client *c, int fd, const char *path, uint32_t n
 		       bool keep);
 
 /*
- * Waits until all that was committed before the call is written; timeout_ms < 0: no limit but the
- * stall timeout.  -ETIMEDOUT, -ENOTCONN.
+ * Waits until all that was committed before the call is written, and until closed rings have ended
+ * in the trace; timeout_ms < 0: no limit but the stall timeout.  -ETIMEDOUT, -ENOTCONN.
  */
 int sr_client_finish(struct sr_client *c, int timeout_ms);
 

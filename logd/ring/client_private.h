@@ -4,7 +4,7 @@
  *
  * client.c        the connection's life, and its lock
  * client_hello.c  introducing the process to a daemon, and explaining why that failed
- * client_rings.c  handing rings over, and giving them back
+ * client_rings.c  areas, and the rings in them
  * client_resume.c going on with the successor of a daemon that is gone
  * client_stall.c  how long to wait for a daemon, and what is said about that
  * client_files.c  noting files
@@ -16,6 +16,7 @@
 #include <errno.h>
 
 #include "logd/base/rawsys.h"
+#include "logd/ring/area.h"
 #include "logd/ring/client_state.h"
 #include "logd/ring/request.h"
 
@@ -59,8 +60,20 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer);
 int sr_client_introduce(struct sr_client *c, const char *socket_path, int err, char *error,
 			size_t error_size);
 
-/* client_rings.c: flags 0 or SR_MESSAGE_RESUME. */
-int sr_client_hand_over(struct sr_client *c, const struct sr_client_ring *entry, uint32_t flags);
+/* client_rings.c */
+/* An area, and where its rings are mapped: they stay so, for the next thread. */
+struct sr_client_area {
+	struct sr_area area;
+	uint32_t cursor; /* where a free slot is looked for first */
+	struct sr_ring_shared *at[SR_AREA_SLOTS];
+};
+/* Hands all areas to a daemon that may know them.  0 or -errno. */
+int sr_client_resume_areas(struct sr_client *c);
+void sr_client_stop_rings(struct sr_client *c, int error);
+void sr_client_free_areas(struct sr_client *c);
+/* Is all of the slot that was committed before sr_client_flush written? */
+void sr_client_flush(struct sr_client *c);
+bool sr_client_is_written(const struct sr_client_area *a, uint32_t slot);
 
 /* client_resume.c */
 bool sr_client_has_hung_up(const struct sr_client *c);

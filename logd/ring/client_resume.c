@@ -18,8 +18,7 @@ void sr_client_give_up(struct sr_client *c, int error)
 	/* First: whoever finds a ring stopped says less. */
 	if (c->hooks)
 		c->hooks->gives_up(error);
-	for (uint32_t i = 0; i < c->n_rings; i++)
-		sr_ring_stop(c->rings[i].ring, error);
+	sr_client_stop_rings(c, error);
 }
 
 static int resume(struct sr_client *c)
@@ -29,9 +28,7 @@ static int resume(struct sr_client *c)
 
 	c->hello.flags |= SR_MESSAGE_RESUME;
 	ret = sr_client_greet(c, &answer);
-	for (uint32_t i = 0; !ret && i < c->n_rings; i++)
-		ret = sr_client_hand_over(c, &c->rings[i], SR_MESSAGE_RESUME);
-	return ret;
+	return ret ? ret : sr_client_resume_areas(c);
 }
 
 static bool is_worth_another_try(int err)

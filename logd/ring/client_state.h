@@ -32,10 +32,9 @@ struct sr_client_hooks {
 	void (*gives_up)(int error);
 };
 
-struct sr_client_ring {
-	struct sr_ring *ring;
-	uint32_t thread;
-};
+struct sr_client_area;
+
+#define SR_CLIENT_AREAS 256
 
 enum sr_client_state {
 	SR_CLIENT_NONE, /* zeroed: every function finds nothing to do */
@@ -52,8 +51,9 @@ struct sr_client {
 	struct sr_message hello;
 	char path[108];
 	struct sr_doorbell *doorbell;
-	struct sr_client_ring *rings;
-	uint32_t n_rings, room_rings;
+	struct sr_client_area *areas[SR_CLIENT_AREAS];
+	_Atomic uint32_t n_areas;
+	_Atomic uint32_t n_rings; /* of live threads */
 	int daemon; /* its process number; 0: not known */
 	int64_t stall_timeout_ms;
 	/* Times are ms of the monotonic clock. */

@@ -92,10 +92,8 @@ int sr_ring_wait(struct sr_ring *r, int timeout_ms)
 	}
 }
 
-void sr_ring_stop(struct sr_ring *r, int error)
+void sr_ring_stop(struct sr_ring_shared *s, int error)
 {
-	struct sr_ring_shared *s = r->shared;
-
 	atomic_store(&s->stopped, error ? (uint32_t)error : EIO);
 	atomic_fetch_add(&s->room, 1);
 	futex_wake_all(&s->room);

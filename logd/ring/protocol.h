@@ -27,12 +27,11 @@ enum sr_message_type {
 	 */
 	SR_MSG_HELLO = 1,
 	/*
-	 * A ring of this process: thread; fd: the ring's memfd.  SR_MESSAGE_RESUME as above.  It is
-	 * not answered: if the ring cannot be recorded, the daemon stops it.
+	 * An area for rings of this process (area.h): thread (its number, from 0), value (bytes of a
+	 * ring).  Answer: fd: the area's memfd.  With SR_MESSAGE_RESUME, fd is the memfd of an area
+	 * that the process has, and the answer has none.
 	 */
-	SR_MSG_RING = 2,
-	/* Answered when all that was committed before is written. */
-	SR_MSG_FINISH = 3,
+	SR_MSG_AREA = 2,
 	/* Needs no hello.  Answer: fd: memfd with the report, a text. */
 	SR_MSG_STATUS = 4,
 	/*

@@ -28,8 +28,15 @@ static size_t mapped_bytes(size_t data_bytes)
 	return HEADER_BYTES + 2 * data_bytes;
 }
 
+static void point_at(struct sr_ring *r, struct sr_ring_shared *base, size_t data_bytes)
+{
+	r->shared = base;
+	r->data = (unsigned char *)base + HEADER_BYTES;
+	r->mask = data_bytes - 1;
+}
+
 /* Maps header and data, and the data once more behind it, so that no record wraps. */
-static int map_ring(struct sr_ring *r, int memfd, size_t data_bytes)
+static int map_ring(struct sr_ring *r, int memfd, uint64_t offset, size_t data_bytes)
 {
 	const int prot = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
 	unsigned char *base = sr_place(mapped_bytes(data_bytes));
@@ -37,16 +44,14 @@ static int map_ring(struct sr_ring *r, int memfd, size_t data_bytes)
 
 	if (sr_sys_is_error(base))
 		return (int)(intptr_t)base;
-	first = sr_sys_mmap(base, HEADER_BYTES + data_bytes, prot, flags, memfd, 0);
+	first = sr_sys_mmap(base, HEADER_BYTES + data_bytes, prot, flags, memfd, (off_t)offset);
 	second = sr_sys_mmap(base + HEADER_BYTES + data_bytes, data_bytes, prot, flags, memfd,
-			     HEADER_BYTES);
+			     (off_t)offset + HEADER_BYTES);
 	if (sr_sys_is_error(first) || sr_sys_is_error(second)) {
 		sr_sys_munmap(base, mapped_bytes(data_bytes));
 		return (int)(intptr_t)(sr_sys_is_error(first) ? first : second);
 	}
-	r->shared = (struct sr_ring_shared *)base;
-	r->data = base + HEADER_BYTES;
-	r->mask = data_bytes - 1;
+	point_at(r, (struct sr_ring_shared *)base, data_bytes);
 	return 0;
 }
 
@@ -124,7 +129,7 @@ int sr_ring_create(struct sr_ring *r, size_t bytes)
 	fd = make_memfd(data_bytes);
 	if (fd < 0)
 		return fd;
-	err = map_ring(r, fd, data_bytes);
+	err = map_ring(r, fd, 0, data_bytes);
 	if (err) {
 		sr_sys_close(fd);
 		return err;
@@ -177,7 +182,7 @@ int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side)
 	r->fd = -1;
 	if (bytes < 0)
 		return (int)bytes;
-	err = map_ring(r, memfd, (size_t)bytes);
+	err = map_ring(r, memfd, 0, (size_t)bytes);
 	if (err)
 		return err;
 	err = check_shared(r->shared, (uint64_t)bytes);
@@ -188,6 +193,38 @@ int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side)
 	r->fd = memfd;
 	become(r, side);
 	return 0;
+}
+
+uint64_t sr_ring_file_bytes(uint64_t data_bytes)
+{
+	return HEADER_BYTES + data_bytes;
+}
+
+int sr_ring_map(struct sr_ring *r, int fd, uint64_t offset, uint64_t data_bytes,
+		enum sr_ring_side side, struct sr_ring_shared *at)
+{
+	int err = 0;
+
+	memset(r, 0, sizeof(*r));
+	r->fd = -1;
+	if (at)
+		point_at(r, at, data_bytes);
+	else
+		err = map_ring(r, fd, offset, data_bytes);
+	if (!err && side == SR_RING_CONSUMER && (err = check_shared(r->shared, data_bytes)))
+		sr_ring_detach(r);
+	if (!err)
+		become(r, side);
+	return err;
+}
+
+void sr_ring_renew(struct sr_ring *r)
+{
+	memset(r->shared, 0, sizeof(*r->shared));
+	init_shared(r->shared, r->mask + 1);
+	/* Nobody looks at this ring yet: its first record rings the doorbell. */
+	atomic_store(&r->shared->wake_at, 0);
+	become(r, SR_RING_PRODUCER);
 }
 
 void sr_ring_detach(struct sr_ring *r)

@@ -50,6 +50,7 @@ struct sr_ring_shared {
 
 	/* The producer's: how far records are committed. */
 	_Alignas(64) _Atomic uint64_t head;
+	_Atomic uint64_t flush_to; /* the process waits until this position is written */
 	/* The consumer's: how far they may be overwritten. */
 	_Alignas(64) _Atomic uint64_t tail;
 
@@ -106,6 +107,20 @@ int sr_ring_create(struct sr_ring *r, size_t bytes);
  * version.
  */
 int sr_ring_attach(struct sr_ring *r, int memfd, enum sr_ring_side side);
+
+/* How many bytes of a file a ring with this data area takes. */
+uint64_t sr_ring_file_bytes(uint64_t data_bytes);
+
+/*
+ * Attaches to a ring that is a part of a file (area.h), whose sizes are checked.  The handle has no
+ * fd.  at: where its `shared` is mapped already, or NULL.  A consumer checks the ring; a producer
+ * begins with sr_ring_renew.
+ */
+int sr_ring_map(struct sr_ring *r, int fd, uint64_t offset, uint64_t data_bytes,
+		enum sr_ring_side side, struct sr_ring_shared *at);
+
+/* The producer empties the ring, of which there is no consumer, for another thread. */
+void sr_ring_renew(struct sr_ring *r);
 
 /* Unmaps the ring and closes fd.  The other side does not notice: see sr_ring_close. */
 void sr_ring_detach(struct sr_ring *r);
@@ -284,7 +299,7 @@ void sr_ring_disarm(struct sr_ring *r);
 bool sr_ring_fence_producers(const struct sr_ring *r);
 
 /* The producer drops everything from now on; error is an errno that says why.  Either side. */
-void sr_ring_stop(struct sr_ring *r, int error);
+void sr_ring_stop(struct sr_ring_shared *s, int error);
 
 /*
  * After a crash of the consumer: all up to `position` is safe already, and is released.  -EINVAL:

@@ -31,9 +31,10 @@ struct worker {
 	struct frame_writer *writer;
 	int doorbell_fd;
 	struct sr_doorbell *doorbell;
-	struct stream *streams;     /* for this thread only */
-	pthread_mutex_t lock;       /* for `added`; no other lock is taken under it */
-	struct stream *added;
+	struct stream *streams; /* these two for this thread only */
+	struct served *areas;
+	pthread_mutex_t lock; /* for `added`; no other lock is taken under it */
+	struct served *added;
 	int64_t last_active;
 };
 
@@ -97,14 +98,6 @@ static bool is_due(struct worker *w, struct stream *s, size_t waiting, int64_t n
 	       sr_ring_closed(&s->ring) || atomic_load(&w->drain->stopping);
 }
 
-static void answer_when_reached(struct worker *w, struct stream *s)
-{
-	if (atomic_load(&s->report) && !stream_is_asked(s)) {
-		atomic_store(&s->report, false);
-		notify_main(w->drain);
-	}
-}
-
 static bool wants_more(struct worker *w, struct stream *s)
 {
 	size_t waiting = stream_waiting(s);
@@ -128,7 +121,6 @@ static void write_batch(struct worker *w, struct batch *b)
 	leave_file_system(w);
 	for (unsigned int i = 0; i < b->n; i++) {
 		stream_complete(b->streams[i], w->writer, &b->jobs[i]);
-		answer_when_reached(w, b->streams[i]);
 		b->more |= wants_more(w, b->streams[i]);
 	}
 	b->n = 0;
@@ -142,7 +134,6 @@ static void serve(struct worker *w, struct stream *s, struct batch *b, int64_t n
 		if (stream_prepare(s, w->writer, &b->jobs[b->n]))
 			b->streams[b->n++] = s;
 	}
-	answer_when_reached(w, s);
 	if (b->n == FRAME_JOBS)
 		write_batch(w, b);
 }
@@ -161,8 +152,8 @@ static bool serve_all(struct worker *w)
 			enter_file_system(w);
 			stream_end(s, w->writer);
 			leave_file_system(w);
-			notify_main(w->drain);
-			continue; /* it belongs to the main thread again */
+			served_end_stream(s);
+			continue;
 		}
 		serve(w, s, &b, now);
 		at = &s->next;
@@ -172,34 +163,53 @@ static bool serve_all(struct worker *w)
 	return b.more;
 }
 
-static struct stream *added_streams(struct worker *w)
+static void take_added(struct worker *w)
 {
-	struct stream *added;
+	struct served *added;
 
 	pthread_mutex_lock(&w->lock);
 	added = w->added;
 	w->added = NULL;
 	pthread_mutex_unlock(&w->lock);
-	return added;
+	while (added) {
+		struct served *next = added->next;
+
+		added->next = w->areas;
+		w->areas = added;
+		added = next;
+	}
 }
 
-static void take_added(struct worker *w)
+/* The threads that have begun since the last time. */
+static void take_new_streams(struct worker *w)
 {
-	struct stream *added = added_streams(w);
+	struct stream *s, *new = NULL;
 
-	while (added) {
-		struct stream *s = added;
-
-		added = s->next;
+	take_added(w);
+	for (struct served *a = w->areas; a; a = a->next)
+		served_look(a, &new);
+	while ((s = new)) {
+		new = s->next;
 		enter_file_system(w);
-		if (stream_begin(s)) {
-			atomic_store(&s->ended, true);
-			notify_main(w->drain);
-		} else {
-			s->next = w->streams;
-			w->streams = s;
-		}
+		stream_begin(s); /* an error stops the ring; the stream still ends as others do */
 		leave_file_system(w);
+		s->next = w->streams;
+		w->streams = s;
+	}
+}
+
+static void drop_areas(struct worker *w)
+{
+	for (struct served **at = &w->areas; *at;) {
+		struct served *a = *at;
+
+		if (!served_is_over(a)) {
+			at = &a->next;
+			continue;
+		}
+		*at = a->next;
+		atomic_store(&a->ended, true); /* it is the main thread's again */
+		notify_main(w->drain);
 	}
 }
 
@@ -273,16 +283,19 @@ static void *work(void *argument)
 	struct worker *w = argument;
 	struct drain *d = w->drain;
 	int64_t until;
+	bool more;
 
 	while (!atomic_load(&d->stopping)) {
 		/* Read before the rings are: the doorbell in between ends the sleep at once. */
 		uint32_t seen = atomic_load(&w->doorbell->bell);
 
-		take_added(w);
-		if (!serve_all(w))
+		take_new_streams(w);
+		more = serve_all(w);
+		drop_areas(w);
+		if (!more)
 			sleep_until_needed(w, seen);
 	}
-	take_added(w);
+	take_new_streams(w);
 	/* The next daemon takes over what is left in a ring. */
 	until = sr_sys_now_ms() + LAST_MS;
 	while (serve_all(w) && sr_sys_now_ms() < until)
@@ -400,7 +413,7 @@ uint32_t drain_progress(const struct drain *d, int number)
 	return atomic_load(&d->workers[number]->doorbell->progress);
 }
 
-void drain_add(struct drain *d, int number, struct stream *s)
+void drain_add(struct drain *d, int number, struct served *s)
 {
 	struct worker *w = d->workers[number];
 

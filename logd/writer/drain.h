@@ -15,7 +15,7 @@
 
 #include <sys/types.h>
 
-#include "logd/writer/stream.h"
+#include "logd/writer/served.h"
 
 #define DRAIN_TICK_MS 50
 
@@ -27,8 +27,7 @@ struct drain_options {
 	bool plain; /* without io_uring */
 };
 
-/* event_fd (an eventfd) is written to when a stream has reached its flush_to or has ended.  0 or
- * -errno. */
+/* event_fd (an eventfd) is written to when an area has ended.  0 or -errno. */
 int drain_start(struct drain **d, const struct drain_options *o, int event_fd);
 
 /*
@@ -47,10 +46,10 @@ int drain_doorbell_fd(const struct drain *d, int number);
 /* A number that changes whenever that thread has written something. */
 uint32_t drain_progress(const struct drain *d, int number);
 
-/* Gives the stream to that thread, until it has set `ended`. */
-void drain_add(struct drain *d, int number, struct stream *s);
+/* Gives the area to that thread, until it has set `ended`. */
+void drain_add(struct drain *d, int number, struct served *s);
 
-/* The main thread has changed one of its streams (flush_to, gone): the thread looks now. */
+/* The main thread has changed one of its areas (gone): the thread looks now. */
 void drain_kick(struct drain *d, int number);
 
 #endif

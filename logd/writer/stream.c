@@ -121,28 +121,19 @@ static void stop_unmarked(struct stream *s, int error)
 	s->mark_again_ms = 1;
 }
 
-int stream_attach(struct stream **stream, const struct stream_origin *o, int memfd, bool resume)
+struct stream *stream_new(const struct stream_origin *o, const struct sr_ring *ring, bool resume)
 {
 	struct stream *s = calloc(1, sizeof(*s));
-	int err;
 
 	if (!s)
-		return -ENOMEM;
+		return NULL;
 	s->fd = -1;
 	s->origin = *o;
 	s->resume = resume;
+	s->ring = *ring;
 	snprintf(s->name, sizeof(s->name), "rank-%d/thread-%u.srs", o->rank, o->thread);
-	err = sr_ring_attach(&s->ring, memfd, SR_RING_CONSUMER);
-	if (err) {
-		free(s);
-		return err;
-	}
-	/* The mapping is enough; each thread would cost a descriptor. */
-	close(memfd);
-	s->ring.fd = -1;
 	s->written = sr_ring_position(&s->ring);
-	*stream = s;
-	return 0;
+	return s;
 }
 
 int stream_begin(struct stream *s)
@@ -153,7 +144,7 @@ int stream_begin(struct stream *s)
 		log_trace(s->origin.trace_fd, "%s cannot be written: %s; this thread is not recorded",
 			  s->name, strerror(-err));
 		atomic_store(&s->stopped, true);
-		sr_ring_stop(&s->ring, -err);
+		sr_ring_stop(s->ring.shared, -err);
 		return err;
 	}
 	s->written = sr_ring_position(&s->ring);
@@ -183,7 +174,8 @@ uint64_t stream_committed(const struct stream *s)
 
 bool stream_is_asked(const struct stream *s)
 {
-	return !atomic_load(&s->stopped) && atomic_load(&s->flush_to) > atomic_load(&s->written);
+	return !atomic_load(&s->stopped) &&
+	       atomic_load(&s->ring.shared->flush_to) > atomic_load(&s->written);
 }
 
 size_t stream_waiting(struct stream *s)
@@ -260,7 +252,7 @@ static void stop(struct stream *s, struct frame_writer *w, int error, const char
 		  s->name, s->stop_why,
 		  err ? " (and the mark that says so could not be written yet)" : "");
 	atomic_store(&s->stopped, true);
-	sr_ring_stop(&s->ring, -error);
+	sr_ring_stop(s->ring.shared, -error);
 }
 
 /* Writing to a removed file succeeds, but the records are lost. */
@@ -369,7 +361,7 @@ void stream_end(struct stream *s, struct frame_writer *w)
 		write_last_marks(s, w);
 	else if (s->mark_again_ms)
 		mark_stop(s, w);
-	close(s->fd);
+	if (s->fd >= 0)
+		close(s->fd);
 	s->fd = -1;
-	atomic_store(&s->ended, true);
 }

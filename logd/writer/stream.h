@@ -2,9 +2,8 @@
 /*
  * stream.h: from one thread's ring into one file.
  *
- * The main thread attaches to the ring and gives the stream to a drain thread (drain.h), which
- * opens the file and owns the stream until it has set `ended`; then the main thread frees it.  Until then the main thread may use the
- * atomic fields and stream_committed only.
+ * A stream is its drain thread's (drain.h).  The main thread may use the atomic fields and
+ * stream_committed only, within the lock of its area (served.h).
  *
  * The daemon may be killed at any moment, since at each: the file consists of whole frames, and
  * perhaps a torn one at its end; and the ring's tail is not beyond what those frames hold.
@@ -20,6 +19,7 @@
 
 struct frame_job;
 struct frame_writer;
+struct served;
 
 /* Where a stream belongs.  Directories and `process` are the recording's. */
 struct stream_origin {
@@ -31,7 +31,9 @@ struct stream_origin {
 
 struct stream {
 	struct stream *next;      /* of the drain thread's list */
-	struct stream *next_mine; /* of the recording's list */
+	struct stream *next_mine, *previous_mine; /* of its area's list */
+	struct served *served;    /* that area; and its place there */
+	uint32_t slot;
 	struct sr_ring ring;
 	int fd;
 	struct stream_origin origin;
@@ -47,10 +49,7 @@ struct stream {
 	int64_t due_ms; /* when even a little in the ring is written; 0: the ring is empty */
 
 	_Atomic uint64_t written;  /* ring position up to which the file has all */
-	_Atomic uint64_t flush_to; /* the main thread wants this position to be written now ... */
-	_Atomic bool report;       /* ... and to be notified then */
 	_Atomic bool gone;         /* the process is dead: empty the ring and end */
-	_Atomic bool ended;
 	_Atomic bool stopped; /* an error ended the recording, and the ring drops records */
 	int stop_error;       /* that error, -errno */
 	const char *stop_why;
@@ -58,11 +57,8 @@ struct stream {
 	_Atomic uint64_t stored_bytes, records;
 };
 
-/*
- * Attaches to the ring, and takes memfd over on success.  Nothing of this touches the trace's file
- * system.  0 or -errno.
- */
-int stream_attach(struct stream **stream, const struct stream_origin *o, int memfd, bool resume);
+/* For a ring of the consumer's side, which it takes over.  NULL: no memory. */
+struct stream *stream_new(const struct stream_origin *o, const struct sr_ring *ring, bool resume);
 
 /*
  * Creates the file; or, to resume, goes on where the file of an earlier daemon ends.  An error
@@ -77,7 +73,7 @@ size_t stream_waiting(struct stream *s);
 /* The ring position up to which the producer has committed.  Any thread. */
 uint64_t stream_committed(const struct stream *s);
 
-/* Is flush_to not reached yet? */
+/* Does the process wait until more is written? */
 bool stream_is_asked(const struct stream *s);
 
 /*
@@ -97,7 +93,7 @@ void stream_write(struct stream *s, struct frame_writer *w);
  */
 void stream_mark_again(struct stream *s, struct frame_writer *w, int64_t now);
 
-/* No more records will come: writes the rest and the last mark, and sets `ended`. */
+/* No more records will come: writes the rest and the last mark. */
 void stream_end(struct stream *s, struct frame_writer *w);
 
 #endif

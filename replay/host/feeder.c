@@ -110,7 +110,7 @@ void sr_feeder_stop(struct sr_feeder *f)
 
 	if (f->running) {
 		/* The feeder may wait for room in the ring, which no process makes any more. */
-		sr_ring_stop(&f->ring, EPIPE);
+		sr_ring_stop(f->ring.shared, EPIPE);
 		pthread_join(f->thread, NULL);
 	}
 	warning = sr_stream_warning(f->stream);

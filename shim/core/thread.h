@@ -76,7 +76,7 @@ struct sr_thread {
 	bool uses_heap, leaves_heap;
 	uint8_t in_operation; /* in a call of libc that counts as one operation on the heap */
 	uint64_t heap_ops;      /* since this thread last took the heap over: see heap_runs.h */
-	struct sr_thread *next; /* recording: list of the threads with a stream */
+	struct sr_thread *next, *previous; /* recording: list of the threads with a stream */
 	uint64_t sn;            /* of the current call or, between calls, of the last one */
 	int *error; /* recording: its errno, once started is set */
 	struct sr_ring ring;

@@ -22,22 +22,23 @@ static struct sr_lock threads_lock;
 static void link_thread(struct sr_thread *t)
 {
 	sr_lock(&threads_lock);
+	t->previous = NULL;
 	t->next = threads;
+	if (threads)
+		threads->previous = t;
 	threads = t;
 	sr_unlock(&threads_lock);
 }
 
 static void unlink_thread(struct sr_thread *t)
 {
-	struct sr_thread **link;
-
 	sr_lock(&threads_lock);
-	for (link = &threads; *link; link = &(*link)->next) {
-		if (*link == t) {
-			*link = t->next;
-			break;
-		}
-	}
+	if (t->previous)
+		t->previous->next = t->next;
+	else
+		threads = t->next;
+	if (t->next)
+		t->next->previous = t->previous;
 	sr_unlock(&threads_lock);
 }
 
@@ -70,7 +71,7 @@ void sr_record_end_thread(struct sr_thread *t)
 		unlink_thread(t);
 		if (sr_ring_stopped(&t->ring))
 			sr_recorder.ring_stopped(sr_ring_stop_error(&t->ring));
-		sr_client_remove_ring(&sr_recorder.client, &t->ring);
+		sr_client_close_ring(&sr_recorder.client, &t->ring);
 	}
 	t->started = false;
 	sr_free(t->buf.p);
@@ -96,13 +97,10 @@ static void open_stream(struct sr_thread *t)
 	/* The thread existed before the recording. */
 	if (!t->signals.queue)
 		sr_signals_thread_begins(t->signals.hidden, false);
-	err = sr_ring_create(&t->ring, sr_recorder.ring_bytes);
+	err = sr_client_open_ring(&sr_recorder.client, t->number, sr_recorder.ring_bytes, &t->ring);
 	if (!err) {
 		sr_ring_set_lossy(&t->ring, sr_recorder.lossy);
 		sr_ring_set_stop_hook(&t->ring, sr_recorder.ring_stopped);
-		err = sr_client_add_ring(&sr_recorder.client, t->number, &t->ring);
-		if (err)
-			sr_ring_detach(&t->ring);
 	}
 	if (err) {
 		t->silent = true;
@@ -126,17 +124,10 @@ void sr_record_start_thread(struct sr_thread *t)
 
 int sr_record_own_fd_from(int from)
 {
-	int fds[4] = {sr_recorder.client.socket, sr_recorder.client.hello_fd}, first = -1;
-	/* Enter a section: a handler may close descriptors, too. */
-	enum sr_heap before = sr_enter(&sr_self);
+	int clocks[2], first = sr_client_own_fd_from(&sr_recorder.client, from);
 
-	sr_clocks_own_fds(fds + 2);
-	for (int i = 0; i < 4; i++)
-		first = sr_lower_fd(first, fds[i], from);
-	sr_lock(&threads_lock);
-	for (struct sr_thread *t = threads; t; t = t->next)
-		first = sr_lower_fd(first, t->ring.fd, from);
-	sr_unlock(&threads_lock);
-	sr_leave(&sr_self, before);
+	sr_clocks_own_fds(clocks);
+	for (int i = 0; i < 2; i++)
+		first = sr_lower_fd(first, clocks[i], from);
 	return first;
 }

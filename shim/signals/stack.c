@@ -46,6 +46,8 @@ static char *take_spare(void)
 
 static void give_spare(char *own)
 {
+	/* Nothing has used the page, usually: its fault is not for the holder of the lock. */
+	*(char *volatile *)own = NULL;
 	sr_lock(&spare_lock);
 	*(char **)own = spare;
 	spare = own;

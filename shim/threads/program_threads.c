@@ -150,7 +150,7 @@ static int create(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_st
 		err = start(id, &mine, s);
 	if (!err && *stack) {
 		*tid = tid_of(*id);
-		sr_stack_created(s);
+		sr_stack_created(s, *id);
 	}
 	if (err) {
 		atomic_fetch_sub(&running, 1);

@@ -8,15 +8,39 @@
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/memory/heap.h"
+#include "shim/memory/map.h"
 #include "shim/threads/gone.h"
 
 /* The room that the shim's own frames and thread-local variables may take on a small stack. */
 #define SHIM_ROOM (16ul << 10)
 
-/* All mapped stacks. */
-static struct sr_thread_start *stacks;
+/* How many stacks at most a new thread looks at, of those that may be unmapped soon. */
+#define LOOKS 8
+
+/* The stacks of threads that are being created, */
+static struct sr_thread_start *starting;
+/* that are neither joined nor detached, by their pthread_t, */
+static struct sr_map by_id;
+/* and that are: a queue, in which those that still run come round again. */
+static struct sr_thread_start *released, **released_end = &released;
+/* For all of these; only the map's and the heap's locks are taken under it. */
 static struct sr_lock stacks_lock;
 static _Atomic uintptr_t next_stack = SR_STACKS;
+
+/* Called with the lock held. */
+static void queue_released(struct sr_thread_start *s)
+{
+	s->next = NULL;
+	*released_end = s;
+	released_end = &s->next;
+}
+
+static void release_starting(pthread_t id)
+{
+	for (struct sr_thread_start *s = starting; s; s = s->next)
+		if (id - s->stack < s->stack_size)
+			s->released = true;
+}
 
 /*
  * glibc keeps its data about a thread at the upper end of the stack, where the pthread_t
@@ -24,24 +48,30 @@ static _Atomic uintptr_t next_stack = SR_STACKS;
  */
 void sr_stack_release(pthread_t id)
 {
+	struct sr_thread_start *s;
+
 	sr_lock(&stacks_lock);
-	for (struct sr_thread_start *s = stacks; s; s = s->next)
-		if (id - s->stack < s->stack_size)
-			s->released = true;
+	s = sr_map_take(&by_id, id);
+	if (s)
+		queue_released(s);
+	else
+		release_starting(id);
 	sr_unlock(&stacks_lock);
 }
 
 void sr_stacks_unmap(void)
 {
-	struct sr_thread_start **link, *s;
+	struct sr_thread_start *s;
 
 	sr_lock(&stacks_lock);
-	for (link = &stacks; (s = *link);) {
-		if (!s->created || !s->released || !s->tid || !sr_thread_is_gone(s->tid)) {
-			link = &s->next;
+	for (int i = 0; i < LOOKS && (s = released); i++) {
+		released = s->next;
+		if (!released)
+			released_end = &released;
+		if (!s->tid || !sr_thread_is_gone(s->tid)) {
+			queue_released(s);
 			continue;
 		}
-		*link = s->next;
 		sr_sys_munmap((void *)s->stack, s->stack_size);
 		sr_free(s);
 	}
@@ -55,27 +85,38 @@ void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr)
 	pthread_attr_getdetachstate(attr, &detached);
 	s->released = detached == PTHREAD_CREATE_DETACHED;
 	sr_lock(&stacks_lock);
-	s->next = stacks;
-	stacks = s;
+	s->next = starting;
+	starting = s;
 	sr_unlock(&stacks_lock);
 }
 
-void sr_stack_created(struct sr_thread_start *s)
+static void unlist(const struct sr_thread_start *s)
 {
-	sr_lock(&stacks_lock);
-	s->created = true;
-	sr_unlock(&stacks_lock);
+	struct sr_thread_start **link;
+
+	for (link = &starting; *link && *link != s; link = &(*link)->next)
+		;
+	if (*link)
+		*link = s->next;
 }
 
 void sr_stack_unlist(struct sr_thread_start *s)
 {
-	struct sr_thread_start **link;
+	sr_lock(&stacks_lock);
+	unlist(s);
+	sr_unlock(&stacks_lock);
+}
+
+void sr_stack_created(struct sr_thread_start *s, pthread_t id)
+{
+	void *old;
 
 	sr_lock(&stacks_lock);
-	for (link = &stacks; *link && *link != s; link = &(*link)->next)
-		;
-	if (*link)
-		*link = s->next;
+	unlist(s);
+	if (s->released)
+		queue_released(s);
+	else
+		sr_map_put(&by_id, id, s, &old); /* without memory its stack stays mapped */
 	sr_unlock(&stacks_lock);
 }
 

@@ -24,7 +24,6 @@ struct sr_thread_start {
 	uint64_t stack;        /* 0: not mapped by the shim */
 	size_t stack_size;
 	_Atomic int32_t tid;
-	bool created;  /* the creating thread does not need it any more */
 	bool released; /* joined or detached */
 	struct sr_thread_start *next;
 };
@@ -38,17 +37,17 @@ bool sr_attr_has_stack(const pthread_attr_t *attr);
  */
 int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr);
 
-/* Adds the stack to those that sr_stacks_unmap() checks, or removes it. */
+/* A thread with this stack is about to be created; or could not be. */
 void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr);
 void sr_stack_unlist(struct sr_thread_start *s);
 
-/* The creating thread does not need its pthread_t any more. */
-void sr_stack_created(struct sr_thread_start *s);
+/* It was, and the creating thread does not need its data any more: s may be freed from now on. */
+void sr_stack_created(struct sr_thread_start *s, pthread_t id);
 
 /* The thread was joined or detached. */
 void sr_stack_release(pthread_t id);
 
-/* Unmaps the stacks that are not needed any more. */
+/* Unmaps stacks that are not needed any more. */
 void sr_stacks_unmap(void);
 
 #endif

@@ -225,6 +225,38 @@ def frozen_place(tap, place):
         subprocess.run(["rm", "-r", other])
 
 
+@case
+def many_threads(tap, place):
+    """Threads that live at once and end together cost the same each, however many they are."""
+    with Daemon(place) as daemon:
+        seconds = {}
+        for n in 1000, 4000:
+            bare = time.time()
+            run([PROGRAM, "together", str(n)], 60)
+            bare = time.time() - bare
+            recording = Recording(daemon, os.path.join(place, "%d.srec" % n), "together", str(n), ring=4 << 20)
+            status, seconds[n] = recording.end()
+            tap.ok(status == 0 and b"ends" in recording.out, "%d threads: %.2f s, %.2f s bare" % (n, seconds[n], bare),
+                   recording.err.decode())
+        # 120 s for 2,000 when it was quadratic.
+        tap.ok(seconds[4000] < 10 * seconds[1000] + 5, "four times as many cost some four times as much", seconds)
+        problem = replay_problem(os.path.join(place, "1000.srec"), 0, b"ends\n")
+        tap.ok(not problem, "a thousand of them replay", problem)
+
+
+@case
+def descriptors(tap, place):
+    """1,500 live threads leave a program that may have 64 descriptors its own ones."""
+    with Daemon(place) as daemon:
+        bare = run([PROGRAM, "descriptors", "1500"], 60)
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "descriptors", "1500")
+        status, _ = recording.end()
+        tap.ok((status, recording.out) == (0, bare[1]) and b"40 files opened" in bare[1], "it opens its files",
+               "%s %s %s" % (status, recording.out, recording.err.decode()))
+        tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
+
+
 def main():
     names = sys.argv[1:]
     tap = Tap()

@@ -4,13 +4,18 @@
  *
  *   stalls fill THREADS RECORDS [MS]   each thread records so many pieces of 4,000 random bytes,
  *                                      and pauses for MS after each
+ *   stalls together THREADS            so many threads live at once, and end together
+ *   stalls descriptors THREADS         the same with 64 descriptors; a file can be opened meanwhile
  */
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define PIECE 4000
@@ -62,12 +67,100 @@ static int run_fill(int argc, char **argv)
 	return 0;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int waiting;
+static bool may_end;
+
+static void *wait_for_others(void *argument)
+{
+	unsigned char piece[8];
+
+	if (getrandom(piece, sizeof(piece), 0) != sizeof(piece))
+		abort();
+	pthread_mutex_lock(&lock);
+	waiting++;
+	pthread_cond_broadcast(&changed);
+	while (!may_end)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	return argument;
+}
+
+static void *wait_to_end(void *argument)
+{
+	unsigned char piece[8];
+
+	if (getrandom(piece, sizeof(piece), 0) != sizeof(piece))
+		abort();
+	pthread_rwlock_rdlock(argument);
+	pthread_rwlock_unlock(argument);
+	return NULL;
+}
+
+static void create(pthread_t *threads, int n, void *(*run)(void *), void *argument)
+{
+	pthread_attr_t small;
+	int err = 0;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 64 << 10);
+	for (int i = 0; i < n && !err; i++)
+		err = pthread_create(&threads[i], &small, run, argument);
+	if (err) {
+		printf("cannot create a thread: %s\n", strerror(err));
+		exit(1);
+	}
+}
+
+static int run_together(int argc, char **argv)
+{
+	pthread_rwlock_t gate = PTHREAD_RWLOCK_INITIALIZER;
+	int n = atoi(argv[0]);
+	pthread_t *threads = calloc((size_t)n, sizeof(*threads));
+
+	pthread_rwlock_wrlock(&gate);
+	create(threads, n, wait_to_end, &gate);
+	pthread_rwlock_unlock(&gate);
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	puts("ends");
+	return 0;
+}
+
+static int run_descriptors(int argc, char **argv)
+{
+	const struct rlimit few = {64, 64};
+	int n = atoi(argv[0]), opened = 0;
+	pthread_t *threads = calloc((size_t)n, sizeof(*threads));
+
+	setrlimit(RLIMIT_NOFILE, &few);
+	create(threads, n, wait_for_others, NULL);
+	pthread_mutex_lock(&lock);
+	while (waiting < n)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	while (opened < 40 && open("/dev/null", O_RDONLY) >= 0)
+		opened++;
+	printf("%d files opened\n", opened);
+	pthread_mutex_lock(&lock);
+	may_end = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	puts("ends");
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int arguments;
 	int (*run)(int argc, char **argv);
 } table[] = {
     {"fill", 2, run_fill},
+    {"together", 1, run_together},
+    {"descriptors", 1, run_descriptors},
 };
 
 int main(int argc, char **argv)

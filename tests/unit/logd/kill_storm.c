@@ -54,7 +54,7 @@ static void *produce(void *argument)
 	uint32_t t = job->thread;
 	struct sr_ring *ring = &rings[t];
 
-	if (sr_ring_create(ring, (64 << 10) << (t % 2)) || sr_client_add_ring(&client, t, ring))
+	if (sr_client_open_ring(&client, t, (64 << 10) << (t % 2), ring))
 		_exit(3);
 	atomic_store(&progress->added[t], true);
 	for (uint64_t n = 0; !atomic_load(&progress->stop); n++) {

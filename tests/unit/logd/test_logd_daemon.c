@@ -67,7 +67,7 @@ static int in_process(struct harness *h, int32_t rank,
 		char error[400] = "";
 
 		if (connect_as(h, &c, rank, error, sizeof(error)) ||
-		    sr_ring_create(&ring, 256 << 10) || sr_client_add_ring(&c, 0, &ring))
+		    sr_client_open_ring(&c, 0, 256 << 10, &ring))
 			_exit(90);
 		body(h, &c, &ring);
 		_exit(0);
@@ -140,8 +140,8 @@ static void remove_ring(struct harness *h, struct sr_client *c, struct sr_ring *
 	struct sr_ring second;
 
 	write_some(ring, 0, 50);
-	sr_client_remove_ring(c, ring);
-	if (sr_ring_create(&second, 64 << 10) || sr_client_add_ring(c, 1, &second))
+	sr_client_close_ring(c, ring);
+	if (sr_client_open_ring(c, 1, 64 << 10, &second))
 		_exit(94);
 	sleep_us(100000);
 	kill(getpid(), SIGKILL);
@@ -207,8 +207,7 @@ static void test_record_is_in_the_file_within_100_ms(void **state)
 	int64_t begin;
 
 	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), 0);
-	assert_int_equal(sr_ring_create(&ring, 1 << 20), 0);
-	assert_int_equal(sr_client_add_ring(&c, 0, &ring), 0);
+	assert_int_equal(sr_client_open_ring(&c, 0, 1 << 20, &ring), 0);
 	sleep_us(400000); /* the daemon has gone to sleep */
 	for (uint64_t n = 0; n < 5; n++) {
 		write_some(&ring, n, n + 1);
@@ -322,8 +321,7 @@ static void test_sigterm_drains_first(void **state)
 	char error[400] = "";
 
 	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), 0);
-	assert_int_equal(sr_ring_create(&ring, 16 << 20), 0);
-	assert_int_equal(sr_client_add_ring(&c, 0, &ring), 0);
+	assert_int_equal(sr_client_open_ring(&c, 0, 16 << 20, &ring), 0);
 	write_some(&ring, 0, 5000);
 	assert_int_equal(daemon_kill(h, SIGTERM), 0);
 	assert_true(check_stream(h->trace, 0, 0, SEED, &found));
@@ -346,7 +344,7 @@ static void *end_thread(void *argument)
 {
 	struct last_words *l = argument;
 
-	sr_client_remove_ring(&l->c, &l->ring);
+	sr_client_close_ring(&l->c, &l->ring);
 	return NULL;
 }
 
@@ -359,14 +357,14 @@ static void test_thread_that_ends_without_a_daemon_loses_nothing(void **state)
 	pthread_t thread;
 
 	assert_int_equal(connect_as(h, &l.c, 0, error, sizeof(error)), 0);
-	assert_int_equal(sr_ring_create(&l.ring, 16 << 20), 0);
-	assert_int_equal(sr_client_add_ring(&l.c, 0, &l.ring), 0);
+	assert_int_equal(sr_client_open_ring(&l.c, 0, 16 << 20, &l.ring), 0);
 	daemon_kill(h, SIGKILL);
 	write_some(&l.ring, 0, 2000);
 	pthread_create(&thread, NULL, end_thread, &l);
 	sleep_us(100000);
 	daemon_start(h, NULL);
 	pthread_join(thread, NULL);
+	assert_int_equal(sr_client_finish(&l.c, 10000), 0);
 	assert_true(check_stream(h->trace, 0, 0, SEED, &found));
 	assert_int_equal(found.records, 2000);
 	sr_client_abandon(&l.c);
@@ -432,8 +430,7 @@ static void test_daemon_sleeps_while_nothing_happens(void **state)
 	sleep_us(1000000);
 	assert_int_equal(sleeps_of(h->daemon), before);
 	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), 0);
-	assert_int_equal(sr_ring_create(&ring, 1 << 20), 0);
-	assert_int_equal(sr_client_add_ring(&c, 0, &ring), 0);
+	assert_int_equal(sr_client_open_ring(&c, 0, 1 << 20, &ring), 0);
 	write_some(&ring, 0, 10);
 	sleep_us(1000000);
 	before = sleeps_of(h->daemon);

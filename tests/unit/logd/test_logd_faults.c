@@ -67,8 +67,7 @@ static void begin(struct harness *h, struct client *c)
 
 	memset(c, 0, sizeof(*c));
 	assert_int_equal(connect_as(h, &c->c, 0, error, sizeof(error)), 0);
-	assert_int_equal(sr_ring_create(&c->ring, 256 << 10), 0);
-	assert_int_equal(sr_client_add_ring(&c->c, 0, &c->ring), 0);
+	assert_int_equal(sr_client_open_ring(&c->c, 0, 256 << 10, &c->ring), 0);
 }
 
 /* Writes until the ring stops; returns the number of records. The program never waits for long. */
@@ -394,8 +393,7 @@ static void test_silent_daemon_delays_no_new_thread(void **state)
 	kill(h->daemon, SIGSTOP);
 	for (uint32_t i = 0; i < 6; i++) {
 		before = sr_sys_now_ms();
-		assert_int_equal(sr_ring_create(&rings[i], 256 << 10), 0);
-		assert_int_equal(sr_client_add_ring(&c.c, i + 1, &rings[i]), 0);
+		assert_int_equal(sr_client_open_ring(&c.c, i + 1, 256 << 10, &rings[i]), 0);
 		assert_true(sr_sys_now_ms() - before < 500);
 		for (uint64_t n = 0; n < 20; n++)
 			assert_true(pattern_write(&rings[i], SEED, n));
@@ -406,7 +404,6 @@ static void test_silent_daemon_delays_no_new_thread(void **state)
 	for (uint32_t i = 0; i < 6; i++) {
 		assert_true(check_stream(h->trace, 0, i + 1, SEED, &found));
 		assert_int_equal(found.records, 20);
-		sr_ring_detach(&rings[i]);
 	}
 	sr_client_abandon(&c.c);
 }
@@ -455,9 +452,9 @@ static void test_late_answer_is_not_taken_for_another(void **state)
 	kill(h->daemon, SIGSTOP);
 	assert_int_equal(sr_request(socket, &request, -1, &answer, &fd, 100), -ETIMEDOUT);
 	kill(h->daemon, SIGCONT);
-	sr_message_init(&request, SR_MSG_FINISH);
+	sr_message_init(&request, SR_MSG_FILE);
 	assert_int_equal(sr_request(socket, &request, -1, &answer, &fd, 5000), 0);
-	assert_int_equal(answer.type, SR_MSG_FINISH);
+	assert_int_equal(answer.type, SR_MSG_FILE);
 	assert_int_equal(answer.error, -ENOTCONN);
 	assert_int_equal(fd, -1);
 	close(socket);

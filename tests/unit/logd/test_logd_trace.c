@@ -44,8 +44,11 @@ struct fixture {
 static void open_stream(struct fixture *f, bool resume)
 {
 	struct stream_origin o = {f->rank_fd, f->trace_fd, 0, 0, process};
+	struct sr_ring ring;
 
-	assert_int_equal(stream_attach(&f->stream, &o, dup(f->ring.fd), resume), 0);
+	assert_int_equal(sr_ring_attach(&ring, dup(f->ring.fd), SR_RING_CONSUMER), 0);
+	f->stream = stream_new(&o, &ring, resume);
+	assert_non_null(f->stream);
 	assert_int_equal(stream_begin(f->stream), 0);
 }
 
@@ -650,6 +653,7 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 {
 	struct sr_stream_header h;
 	struct stream *stream;
+	struct sr_ring ring;
 	struct fixture f;
 	int fd;
 
@@ -660,10 +664,10 @@ static void test_another_processes_stream_is_not_resumed(void **state)
 	sr_stream_header_seal(&h);
 	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	close(fd);
-	assert_int_equal(stream_attach(&stream,
-				       &(struct stream_origin){f.rank_fd, f.trace_fd, 0, 0, process},
-				       dup(f.ring.fd), true),
-			 0);
+	assert_int_equal(sr_ring_attach(&ring, dup(f.ring.fd), SR_RING_CONSUMER), 0);
+	stream = stream_new(&(struct stream_origin){f.rank_fd, f.trace_fd, 0, 0, process}, &ring,
+			    true);
+	assert_non_null(stream);
 	assert_int_equal(stream_begin(stream), -EEXIST);
 	assert_true(sr_ring_stopped(&f.ring));
 	stream_free(stream);

@@ -329,7 +329,7 @@ static void test_producer_waits_for_room_and_calls_its_hook(void **state)
 static void *stop_later(void *argument)
 {
 	usleep(50000);
-	sr_ring_stop(argument, ENOSPC);
+	sr_ring_stop(((struct sr_ring *)argument)->shared, ENOSPC);
 	return NULL;
 }
 
