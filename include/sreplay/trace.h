@@ -265,7 +265,11 @@ enum sr_mark {
 struct sr_mark_payload {
 	uint32_t reason; /* enum sr_mark */
 	uint32_t reserved;
-	uint64_t argument;    /* DROPPED: how many records; STOPPED: an errno; else 0 */
+	/*
+	 * DROPPED: how many records; STOPPED: an errno; DIED: for about so many ms the process had
+	 * gone on without a record; else 0.
+	 */
+	uint64_t argument;
 	uint64_t skipped_sns; /* how many calls the missing records stand for */
 	char text[];          /* for the user, up to the end of the payload, without a 0 */
 };

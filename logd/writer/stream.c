@@ -311,6 +311,7 @@ void stream_complete(struct stream *s, struct frame_writer *w, const struct fram
 	s->open = job->h.flags & SR_FRAME_OPEN;
 	s->exit = s->exit_next;
 	s->mark = 0;
+	s->active_ms = sr_sys_now_ms();
 	atomic_fetch_add_explicit(&s->records, job->h.records, memory_order_relaxed);
 	atomic_fetch_add_explicit(&s->stored_bytes, (uint64_t)job->result, memory_order_relaxed);
 	/* Only now that the file has the records. */
@@ -333,6 +334,12 @@ static bool is_last_mark(uint32_t mark)
 	return mark == SR_MARK_DIED || mark == SR_MARK_ENDED || mark == SR_MARK_STOPPED;
 }
 
+/* How long the process lived after its last record, about. */
+static uint64_t quiet_ms(const struct stream *s)
+{
+	return s->active_ms ? (uint64_t)(sr_sys_now_ms() - s->active_ms) : 0;
+}
+
 /* A daemon that was killed within this may have written some of the marks. */
 static void write_last_marks(struct stream *s, struct frame_writer *w)
 {
@@ -348,7 +355,7 @@ static void write_last_marks(struct stream *s, struct frame_writer *w)
 		write_mark(s, w, SR_MARK_STOPPED, (uint64_t)sr_ring_stop_error(&s->ring), 0,
 			   "the process gave up waiting for sreplay-logd");
 	else if (atomic_load(&s->gone) && !sr_ring_closed(&s->ring))
-		write_mark(s, w, SR_MARK_DIED, 0, 0, "the process ended without a word");
+		write_mark(s, w, SR_MARK_DIED, quiet_ms(s), 0, "the process ended without a word");
 	else
 		write_mark(s, w, SR_MARK_ENDED, 0, 0, "");
 }

@@ -46,6 +46,7 @@ struct stream {
 	bool exit;      /* the last record is SR_REC_EXIT */
 	uint32_t mark;  /* ... or the daemon's own mark with this reason; 0: it is none */
 	bool exit_next; /* ... once the frame under way is written */
+	int64_t active_ms; /* when the file last got records; 0: not yet */
 	int64_t due_ms; /* when even a little in the ring is written; 0: the ring is empty */
 
 	_Atomic uint64_t written;  /* ring position up to which the file has all */

@@ -65,6 +65,14 @@ static int send_orders(struct sr_feeder *f, const struct sr_entry *e)
 	return sr_orders_before(f->orders, e->sn, exposed.fault, send, f);
 }
 
+static uint64_t quiet_before(const struct sr_entry *mark)
+{
+	struct sr_mark_payload p;
+
+	memcpy(&p, mark->payload, sizeof(p));
+	return p.argument;
+}
+
 static void *feed(void *argument)
 {
 	struct sr_feeder *f = argument;
@@ -78,6 +86,7 @@ static void *feed(void *argument)
 		/* A call after a mark would not follow on the one before it. */
 		if (sr_entry_mark(&e, &reason, sentence, sizeof(sentence))) {
 			outcome = outcome_of(reason);
+			f->quiet_ms = quiet_before(&e);
 			break;
 		}
 		f->calls += e.count;
@@ -92,6 +101,7 @@ static void *feed(void *argument)
 	 */
 	if (outcome == SR_REPLAY_CUT && reason != SR_MARK_ENDED)
 		memcpy(f->warning, sentence, sizeof(f->warning));
+	atomic_store(&f->all_sent, true);
 	send(f, SR_REC_REPLAY_END, &outcome, sizeof(outcome));
 	return NULL;
 }

@@ -7,6 +7,7 @@
 #define REPLAY_HOST_FEEDER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "logd/trace/reader.h"
@@ -19,7 +20,9 @@ struct sr_feeder {
 	struct sr_orders *orders; /* records to insert before its calls; NULL: none */
 	pthread_t thread;
 	bool running;
-	/* Valid after sr_feeder_stop. */
+	/* Valid after sr_feeder_stop, and once all is sent. */
+	_Atomic bool all_sent;
+	uint64_t quiet_ms; /* before it was killed, the process went on without a record */
 	uint64_t calls;    /* in the stream, as far as it was read */
 	bool killed;       /* the stream ends where the process was killed */
 	char warning[512]; /* why the stream ended early, for the verdict */

@@ -308,28 +308,55 @@ static bool is_over(const struct replay *r)
 	return r->group && is_exact(r);
 }
 
+/* A replay computes as fast as the recording, or a little slower. */
+#define SPARE_MS 2000
+
 /*
- * Waits until the child has ended (false), or has made no call for so many seconds (true; 0: no
- * limit).
+ * The recorded process was killed, the replayed one has made all its calls, and has computed for
+ * longer since than the recorded one had: it does not end by itself.
  */
-static bool is_stuck(const struct replay *r, long seconds)
+static bool is_where_killed(const struct replay *r, long idle_ms)
+{
+	uint64_t calls = 0, quiet_ms = 0;
+	bool killed = false;
+
+	for (size_t i = 0; i < r->n_feeders; i++) {
+		const struct sr_feeder *f = &r->feeders[i];
+
+		if (!atomic_load(&f->all_sent))
+			return false;
+		killed = killed || f->killed;
+		calls += f->calls;
+		quiet_ms = i && f->quiet_ms > quiet_ms ? quiet_ms : f->quiet_ms;
+	}
+	return killed && calls == sr_replay_calls(r->control) &&
+	       (uint64_t)idle_ms >= quiet_ms + quiet_ms / 2 + SPARE_MS;
+}
+
+enum waited { ENDED, STUCK, WHERE_KILLED };
+
+/* Waits until the child has ended, or has made no call for so many seconds (0: no limit). */
+static enum waited await_child(const struct replay *r, long seconds)
 {
 	struct pollfd p = {.fd = (int)syscall(SYS_pidfd_open, r->child, 0), .events = POLLIN};
 	uint64_t before = 0;
 	long idle_ms = 0;
-	bool stuck = false;
+	enum waited end = ENDED;
 
 	/* Without pidfds (old kernels, sandboxes) it asks for the child's state. */
-	while (!stuck && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
+	while (end == ENDED && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
 		uint64_t calls = progress(r);
 
 		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
 		before = calls;
-		stuck = seconds && idle_ms >= seconds * 1000 && !is_over(r);
+		if (seconds && !is_over(r) && is_where_killed(r, idle_ms))
+			end = WHERE_KILLED;
+		else if (seconds && idle_ms >= seconds * 1000 && !is_over(r))
+			end = STUCK;
 	}
 	if (p.fd >= 0)
 		close(p.fd);
-	return stuck;
+	return end;
 }
 
 /* Loaded only for messages about calls: reading the schema takes longer than many a replay. */
@@ -351,7 +378,13 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 	    .with = &v->with,
 	};
 
-	v->stuck = is_stuck(r, r->options->timeout);
+	enum waited how = await_child(r, r->options->timeout);
+
+	v->stuck = how == STUCK;
+	if (how == WHERE_KILLED) {
+		atomic_store(&r->control->outcome, SR_REPLAY_DIED);
+		kill(r->child, SIGKILL);
+	}
 	if (v->stuck) {
 		load_print(r, v);
 		/* With a tool, the child is the tool. */

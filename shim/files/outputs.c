@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
@@ -75,11 +76,15 @@ void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 		break;
 	case SR_CALL_pwritev2:
 		o.flags = (long)a[5];
-		/* fall through */
+		o.offset = (long)a[3];
+		o.iov = (const struct iovec *)a[1];
+		break;
 	case SR_CALL_pwritev:
 		o.offset = (long)a[3];
-		/* fall through */
+		o.iov = (const struct iovec *)a[1];
+		break;
 	case SR_CALL_writev:
+	case SR_CALL_vmsplice:
 		o.iov = (const struct iovec *)a[1];
 		break;
 	case SR_CALL_sendmsg:
@@ -89,4 +94,49 @@ void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 		break;
 	}
 	write_all(&o, result);
+}
+
+/* ------------------------------------------------- from descriptor to descriptor */
+
+#define CHUNK 4096
+
+/*
+ * Moves n bytes as a call did that takes them at *from_at, or at the position of `from`, which it
+ * then advances.  The results have been delivered: the addresses have the offsets after the call.
+ */
+static void move(int from, const int64_t *from_at, struct output *to, size_t n)
+{
+	int64_t at = from_at ? *from_at - (int64_t)n : sr_syscall(SYS_lseek, from, 0, SEEK_CUR, 0, 0, 0);
+	char chunk[CHUNK];
+	long got;
+
+	if (sr_fd_captured(from) || at < 0)
+		return;
+	if (!from_at)
+		sr_syscall(SYS_lseek, from, at + (int64_t)n, SEEK_SET, 0, 0, 0);
+	if (sr_fd_captured(to->fd))
+		return;
+	for (; n; n -= (size_t)got, at += got) {
+		got = sr_syscall(SYS_pread64, from, SR_ARG(chunk), (long)(n < CHUNK ? n : CHUNK), at,
+				 0, 0);
+		if (got <= 0 || !write_piece(to, chunk, (size_t)got))
+			return;
+	}
+}
+
+void sr_replayed_sendfile(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	struct output to = {.fd = (int)a[0], .offset = -1};
+
+	if ((int64_t)result > 0)
+		move((int)a[1], (const int64_t *)a[2], &to, result);
+}
+
+void sr_replayed_splice(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	const int64_t *to_at = (const int64_t *)a[3];
+	struct output to = {.fd = (int)a[2], .offset = to_at ? *to_at - (int64_t)result : -1};
+
+	if ((int64_t)result > 0)
+		move((int)a[0], (const int64_t *)a[1], &to, result);
 }

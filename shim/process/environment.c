@@ -423,7 +423,8 @@ bool sr_poll_captured(const uint64_t *a)
 
 bool sr_splice_captured(const uint64_t *a)
 {
-	return sr_fd_captured((int)a[0]) || sr_fd_captured((int)a[2]);
+	return sr_fd_captured((int)a[0]) || sr_fd_captured((int)a[2]) ||
+	       sr_fd_is_ordinary((int)a[2]);
 }
 
 /* ---------------------------------------------------- completion channels */

@@ -2,10 +2,14 @@
 #include "shim/calls/codec/output.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "logd/base/checksum.h"
+#include "logd/base/rawsys.h"
 #include "replay/abi/control.h"
+#include "shim/files/fds.h"
 #include "shim/kernel/readable.h"
+#include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
 /* Of so many bytes XXH3 takes 80 instructions, without vectors; of 256 it takes 350. */
@@ -87,23 +91,37 @@ static size_t total(const struct iovec *iov, size_t n)
 
 /* ----------------------------------------------------------------- recorder */
 
+/* Appends the checksums of the next bytes. */
+static uint8_t *store_checksums(uint8_t *to, struct place from, size_t left)
+{
+	uint8_t room[SR_OUTPUT_BLOCK];
+	uint32_t sum;
+	size_t n;
+
+	for (; left; left -= n) {
+		n = smaller(left, SR_OUTPUT_BLOCK);
+		sum = checksum_of_block(next(&from, room, n), n);
+		__builtin_memcpy(to, &sum, sizeof(sum));
+		to += sizeof(sum);
+	}
+	return to;
+}
+
+/* Puts the length of so many bytes' checksums, and makes room for them. */
+static uint8_t *begin_checksums(struct sr_buf *b, size_t written)
+{
+	size_t bytes = sizeof(uint32_t) * ((written + SR_OUTPUT_BLOCK - 1) / SR_OUTPUT_BLOCK);
+
+	sr_put_u32(b, (uint32_t)bytes);
+	return sr_buf_room(b, bytes);
+}
+
 static void put_checksums(struct sr_buf *b, const struct iovec *iov, size_t written)
 {
-	size_t blocks = (written + SR_OUTPUT_BLOCK - 1) / SR_OUTPUT_BLOCK, n;
-	uint8_t *to = sr_buf_room(b, sizeof(uint32_t) * (blocks + 1));
-	struct place from = {iov, 0};
-	uint8_t room[SR_OUTPUT_BLOCK];
-	uint32_t sum = (uint32_t)(sizeof(sum) * blocks);
+	uint8_t *to = begin_checksums(b, written);
 
-	if (!to)
-		return;
-	__builtin_memcpy(to, &sum, sizeof(sum));
-	for (; written; written -= n) {
-		n = smaller(written, SR_OUTPUT_BLOCK);
-		sum = checksum_of_block(next(&from, room, n), n);
-		to += sizeof(sum);
-		__builtin_memcpy(to, &sum, sizeof(sum));
-	}
+	if (to)
+		store_checksums(to, (struct place){iov, 0}, written);
 }
 
 static void put(struct sr_buf *b, const struct iovec *iov, size_t written)
@@ -144,16 +162,14 @@ void sr_put_gathered_output(struct sr_buf *b, const struct iovec *iov, size_t n,
 
 /* The record of an output, and what the program now has in its place. */
 struct both {
-	const struct iovec *iov;
 	size_t length, recorded_length;
 	struct sr_bytes kept, checksums;
 };
 
-static void describe(const struct both *o, size_t at, struct place from,
+/* from: the block, of which the program has n bytes. */
+static void describe(const struct both *o, size_t at, struct place from, size_t n,
 		     struct sr_replay_output *d)
 {
-	size_t n = smaller(o->length - at, SR_OUTPUT_BLOCK);
-
 	*d = (struct sr_replay_output){
 	    .differs = true,
 	    .length = o->length,
@@ -181,20 +197,30 @@ static bool is_as_recorded(const struct both *o, size_t at, const uint8_t *bytes
 	return checksum_of_block(bytes, n) == sum;
 }
 
-static void compare(const struct both *o, struct sr_replay_output *d)
+/* Compares what the program has from one place of the output on with what was recorded there. */
+static bool compare_part(const struct both *o, size_t at, const struct iovec *iov, size_t length,
+			 struct sr_replay_output *d)
 {
-	size_t common = smaller(o->length, o->recorded_length), n;
-	struct place from = {o->iov, 0}, block;
+	size_t end = smaller(at + length, o->recorded_length), start = at, n;
+	struct place from = {iov, 0}, block;
 	uint8_t room[SR_OUTPUT_BLOCK];
 
-	for (size_t at = 0; at < o->recorded_length; at += n) {
+	for (; at < end; at += n) {
 		block = from;
-		n = smaller(common - at, SR_OUTPUT_BLOCK);
+		n = smaller(end - at, SR_OUTPUT_BLOCK);
 		if (!is_as_recorded(o, at, next(&from, room, n), n)) {
-			describe(o, at, block, d);
-			return;
+			n = smaller(start + length - at, SR_OUTPUT_BLOCK);
+			describe(o, at, block, n, d);
+			return false;
 		}
 	}
+	return true;
+}
+
+static void compare(const struct both *o, const struct iovec *iov, struct sr_replay_output *d)
+{
+	if (compare_part(o, 0, iov, o->length, d) && o->length < o->recorded_length)
+		describe(o, o->length, (struct place){iov, 0}, 0, d);
 }
 
 /* Is the record whole?  Bytes that were written are kept, or have checksums. */
@@ -218,24 +244,28 @@ static bool is_there(const struct iovec *iov, size_t n, size_t bytes)
 	return true;
 }
 
+/* Takes the record; returns false if there is nothing to compare. */
+static bool take(struct sr_cursor *c, ssize_t written, struct both *o)
+{
+	*o = (struct both){.recorded_length = written > 0 ? (size_t)written : 0};
+	o->kept = sr_get_bytes(c);
+	o->checksums = sr_get_bytes(c);
+	return !c->bad && c->output && o->recorded_length;
+}
+
 static void deliver(struct sr_cursor *c, const struct iovec *iov, size_t n, ssize_t written)
 {
-	struct both o = {
-	    .iov = iov,
-	    .recorded_length = written > 0 ? (size_t)written : 0,
-	};
+	struct both o;
 
-	o.kept = sr_get_bytes(c);
-	o.checksums = sr_get_bytes(c);
-	if (c->bad || !is_valid(&o)) {
+	if (!take(c, written, &o))
+		return;
+	if (!is_valid(&o)) {
 		c->bad = true;
 		return;
 	}
-	if (!c->output || !o.recorded_length)
-		return;
 	if (is_there(iov, n, o.recorded_length))
 		o.length = total(iov, n);
-	compare(&o, c->output);
+	compare(&o, iov, c->output);
 }
 
 void sr_deliver_output(struct sr_cursor *c, const void *p, size_t count, ssize_t written)
@@ -251,12 +281,111 @@ void sr_deliver_gathered_output(struct sr_cursor *c, const struct iovec *iov, si
 {
 	uint64_t recorded = sr_get_u64(c);
 	bool readable = sr_is_readable(iov, n * sizeof(*iov));
+	size_t now = total(iov, readable ? n : 0);
 
 	deliver(c, iov, readable ? n : 0, written);
-	if (!c->output || written <= 0 || c->output->differs || total(iov, readable ? n : 0) == recorded)
+	if (!c->output || written <= 0 || c->output->differs || now == recorded)
 		return;
-	c->output->differs = true;
-	c->output->length = total(iov, readable ? n : 0);
-	c->output->recorded_length = recorded;
-	c->output->at = recorded;
+	*c->output = (struct sr_replay_output){
+	    .differs = true, .length = now, .recorded_length = recorded, .at = recorded};
+}
+
+/* ------------------------------------------------- from descriptor to descriptor */
+
+/* A piece of the file from which bytes are moved; a multiple of a block. */
+#define CHUNK (64 << 10)
+
+struct source {
+	int fd;
+	int64_t at; /* of the next byte; -1: they cannot be read again */
+	uint8_t *chunk;
+};
+
+/* moved: how many bytes in front of its position the call has already taken. */
+static struct source begin_source(int fd, const off_t *at, size_t moved)
+{
+	struct source s = {.fd = fd, .at = -1, .chunk = sr_fd_captured(fd) ? NULL : sr_alloc(CHUNK)};
+
+	if (s.chunk)
+		s.at = (at ? *at : sr_syscall(SYS_lseek, fd, 0, SEEK_CUR, 0, 0, 0)) - (int64_t)moved;
+	return s;
+}
+
+static size_t read_chunk(struct source *s, size_t left)
+{
+	size_t wanted = smaller(left, CHUNK), n = 0;
+	long got = 1;
+
+	while (s->at >= 0 && n < wanted && got > 0) {
+		got = sr_syscall(SYS_pread64, s->fd, SR_ARG(s->chunk + n), (long)(wanted - n), s->at,
+				 0, 0);
+		if (got <= 0)
+			break;
+		s->at += got;
+		n += (size_t)got;
+	}
+	return n;
+}
+
+/* Returns false if not all can be read. */
+static bool put_source(struct sr_buf *b, struct source *s, size_t written)
+{
+	size_t n = read_chunk(s, written);
+	const struct iovec chunk = {s->chunk, n};
+	uint8_t *to;
+
+	if (n == written) {
+		put(b, &chunk, n);
+		return true;
+	}
+	if (n < SR_OUTPUT_KEPT)
+		return false;
+	sr_put_bytes(b, s->chunk, SR_OUTPUT_KEPT);
+	to = begin_checksums(b, written);
+	for (; to && n; n = read_chunk(s, written)) {
+		to = store_checksums(to, (struct place){&chunk, 0}, n);
+		written -= n;
+		if (n % SR_OUTPUT_BLOCK)
+			break;
+	}
+	return !written;
+}
+
+void sr_put_moved_output(struct sr_buf *b, int from, const off_t *at, ssize_t written)
+{
+	size_t n = written > 0 ? (size_t)written : 0, begin = b->len;
+	struct source s = begin_source(from, n ? at : NULL, n);
+
+	if (!put_source(b, &s, n)) {
+		b->len = begin;
+		put(b, &nothing, 0);
+	}
+	sr_free(s.chunk);
+}
+
+/* The call has not been made, so the bytes begin at the position. */
+void sr_deliver_moved_output(struct sr_cursor *c, int from, const off_t *at, ssize_t written)
+{
+	struct source s;
+	struct both o;
+	size_t n;
+
+	/* Bytes that the recorder could not read again are not compared. */
+	if (!take(c, written, &o) || !o.kept.n)
+		return;
+	if (!is_valid(&o)) {
+		c->bad = true;
+		return;
+	}
+	s = begin_source(from, at, 0);
+	while ((n = read_chunk(&s, o.recorded_length - o.length))) {
+		const struct iovec chunk = {s.chunk, n};
+
+		o.length += n;
+		if (!compare_part(&o, o.length - n, &chunk, n, c->output))
+			break;
+	}
+	if (!c->output->differs && o.length < o.recorded_length)
+		describe(&o, o.length, (struct place){&nothing, 0}, 0, c->output);
+	sr_free(s.chunk);
 }

@@ -24,4 +24,11 @@ void sr_put_gathered_output(struct sr_buf *b, const struct iovec *iov, size_t n,
 void sr_deliver_gathered_output(struct sr_cursor *c, const struct iovec *iov, size_t n,
 				ssize_t written);
 
+/*
+ * The same for bytes that the kernel moves from another descriptor, at *at or, if at is NULL, at its
+ * position.  They are read from there once more, if they can be.
+ */
+void sr_put_moved_output(struct sr_buf *b, int from, const off_t *at, ssize_t written);
+void sr_deliver_moved_output(struct sr_cursor *c, int from, const off_t *at, ssize_t written);
+
 #endif

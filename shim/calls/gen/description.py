@@ -64,6 +64,7 @@ BY_HAND = {
     'iov_room': 'u64',
     'iov_checksum': 'x64',
     'iov_data': 'bytes',
+    'moved_output': 'output',
     'fd_numbers': 'bytes',
     'signal_set': 'x64',
     'fdset': 'bytes',

@@ -55,7 +55,6 @@ static const uint16_t harmless[] = {
     SYS_sync,
     SYS_syncfs,
     SYS_sync_file_range,
-    SYS_copy_file_range,
     SYS_modify_ldt,
     SYS_process_madvise,
     SYS_set_mempolicy_home_node,

@@ -129,6 +129,57 @@ static void by_pipe(void)
 	write(p[1], text, length);
 }
 
+/* At its position, which is the end now, and at an offset. */
+static void by_sendfile(void)
+{
+	off_t at = 0;
+
+	lseek(in, 0, SEEK_SET);
+	while (at < (off_t)length && sendfile(out, in, &at, length - (size_t)at) > 0)
+		;
+	printf("%ld\n", (long)lseek(in, 0, SEEK_CUR));
+	sendfile(1, in, NULL, 2 * length);
+	printf("%ld\n", (long)lseek(in, 0, SEEK_CUR));
+}
+
+static void by_copy_file_range(void)
+{
+	off_t at = 0;
+
+	lseek(in, 0, SEEK_SET);
+	copy_file_range(in, NULL, out, &at, length, 0);
+	printf("%ld %ld\n", (long)at, (long)lseek(in, 0, SEEK_CUR));
+}
+
+/* From the file into a pipe. */
+static void by_splice(void)
+{
+	off_t at = 0;
+	int p[2];
+
+	pipe(p);
+	splice(in, &at, p[1], NULL, length, 0);
+	printf("%ld\n", (long)at);
+}
+
+static void by_vmsplice(void)
+{
+	struct iovec iov[7];
+	int p[2];
+
+	pipe(p);
+	vmsplice(p[1], iov, (size_t)cut(iov), 0);
+}
+
+static void for_ever(void)
+{
+	by_write();
+	printf("begun\n");
+	fflush(stdout);
+	for (;;)
+		__asm__ volatile("");
+}
+
 /* All that fits is written; what is not is no output. */
 static void in_part(void)
 {
@@ -268,6 +319,11 @@ static const struct {
     {"warnx", by_warnx},
     {"sockets", by_sockets},
     {"pipe", by_pipe},
+    {"sendfile", by_sendfile},
+    {"copy_file_range", by_copy_file_range},
+    {"splice", by_splice},
+    {"vmsplice", by_vmsplice},
+    {"for_ever", for_ever},
     {"part", in_part},
     {"full", to_full_disk},
     {"sigpipe", ignored_sigpipe},
