@@ -13,6 +13,9 @@
 /* Of a rank: which threads have a stream. */
 #define SR_STREAMS_FILE "streams"
 
+/* ... and that this user's daemon recorded it (seal.h). */
+#define SR_SEAL_FILE "seal"
+
 #define SR_STREAM_MAGIC "srstream"
 
 /* The first bytes of a thread-T.srs. */

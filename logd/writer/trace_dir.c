@@ -15,7 +15,10 @@
 #include <sreplay/trace.h>
 
 #include "logd/base/hex.h"
+#include "logd/service/log.h"
 #include "logd/trace/file_io.h"
+#include "logd/trace/format.h"
+#include "logd/trace/seal.h"
 
 /* For this user only: a trace holds the environment and memory of a process. */
 #define DIR_MODE  0700
@@ -178,25 +181,31 @@ static int open_trace(const struct rank_claim *c, const char *id, const struct s
 
 static int fill_rank(const struct rank_claim *c, int dir, const char *name)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err, seal_err;
 
 	if (fd < 0)
 		return -errno;
 	err = write_json(fd, "process.json", c->description);
 	if (!err)
 		err = write_text(fd, "schema.json", c->schema, c->schema_size);
+	seal_err = err ? 0 : sr_seal_make(fd);
+	if (seal_err)
+		log_line("%s: rank %d is not sealed (%s): its replays will run in a sandbox, as those "
+			 "of strangers' traces",
+			 c->dir, c->rank, strerror(-seal_err));
 	close(fd);
 	return err;
 }
 
 static void remove_draft(int dir, const char *name)
 {
+	static const char *const files[] = {"process.json", "schema.json", SR_SEAL_FILE};
 	char path[128];
 
-	snprintf(path, sizeof(path), "%s/process.json", name);
-	unlinkat(dir, path, 0);
-	snprintf(path, sizeof(path), "%s/schema.json", name);
-	unlinkat(dir, path, 0);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", name, files[i]);
+		unlinkat(dir, path, 0);
+	}
 	unlinkat(dir, name, AT_REMOVEDIR);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "logd/trace/reader.h"
+#include "logd/trace/seal.h"
 #include "replay/command/command.h"
 #include "replay/command/visit.h"
 
@@ -173,6 +174,9 @@ static int copy_rank(int from_trace, int to_trace, int32_t rank, char bad[NAME_M
 	}
 	to = open_directory(to_trace, draft);
 	err = to < 0 ? to : copy_files(from, to, copy_of_rank, bad);
+	/* A copy of one's own recording by oneself.  Without the seal its replay has a sandbox. */
+	if (!err && sr_seal_holds(from))
+		sr_seal_make(to);
 	/* An existing directory is only replaced if it is empty. */
 	if (!err && renameat(to_trace, draft, to_trace, name))
 		err = errno == ENOTEMPTY ? -EEXIST : -errno;

@@ -29,6 +29,7 @@ enum {
 	OPTION_EXEC,
 	OPTION_TRANSPORT,
 	OPTION_LIVE_FILES,
+	OPTION_NO_SANDBOX,
 	OPTION_SANDBOX,
 };
 
@@ -39,6 +40,7 @@ struct options {
 	long timeout;
 	const char *output;
 	bool live_files;
+	bool no_sandbox;
 	enum sr_group_transport transport;
 	bool has_transport; /* given by --transport */
 	struct sr_tool tool;
@@ -58,6 +60,10 @@ static const struct argp_option option_list[] = {
      0},
     {"live-files", OPTION_LIVE_FILES, 0, 0,
      "let the program read and change the files of this machine, as it did when it was recorded",
+     0},
+    {"no-sandbox", OPTION_NO_SANDBOX, 0, 0,
+     "run the programs of a trace that others made, or that was copied, as your own: without the "
+     "sandbox that keeps them from the network and from changing anything",
      0},
     {"sandbox", OPTION_SANDBOX, "DIR", OPTION_HIDDEN, NULL, 0},
     {"transport", OPTION_TRANSPORT, "WAY", 0,
@@ -98,6 +104,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPTION_LIVE_FILES:
 		o->live_files = true;
+		return 0;
+	case OPTION_NO_SANDBOX:
+		o->no_sandbox = true;
 		return 0;
 	case OPTION_SANDBOX:
 		argp_error(state, "--sandbox is no longer needed, as a replay changes no files: -o %s "
@@ -163,6 +172,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	    .rank = rank,
 	    .timeout = o->timeout,
 	    .files = files,
+	    .no_sandbox = o->no_sandbox,
 	    .output = files ? o->output : NULL,
 	    .tool = o->tool,
 	    .outsiders = outsiders,
@@ -234,6 +244,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .count = n,
 	    .timeout = o->timeout,
 	    .files = files,
+	    .no_sandbox = o->no_sandbox,
 	    .output = o->output,
 	    .tool = o->tool,
 	    .tool_rank = (int32_t)o->tool_rank,

@@ -25,6 +25,7 @@
 #include "replay/host/orders.h"
 #include "replay/host/output.h"
 #include "replay/host/start/recorded.h"
+#include "replay/host/start/trust.h"
 #include "replay/host/stuck.h"
 #include "replay/host/verdict.h"
 
@@ -47,6 +48,7 @@ struct replay {
 	struct sr_orders *orders;
 	struct sr_feeder *feeders;
 	size_t n_feeders;
+	enum sr_trust trust;
 	int files_fd, journal_fd; /* as in the control page, which the process changes */
 	pid_t child;            /* the program, or the tool that runs it */
 };
@@ -226,13 +228,14 @@ static bool is_laid_out(const struct replay *r)
 static void __attribute__((noreturn))
 become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 {
-	const struct sr_launch launch = {
+	struct sr_launch launch = {
 	    .recorded = &r->recorded,
 	    .tool = &r->options->tool,
 	    .trace = r->options->dir,
 	    .rank = r->options->rank,
 	    .open_files = limit,
 	    .laid_out = is_laid_out(r),
+	    .confined = r->trust == SR_TRUST_CONFINED,
 	};
 
 	/* Init would become the tracer of a child whose parent has died already: see layout.c. */
@@ -244,6 +247,7 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 			strerror(errno), SR_REPLAY_FD + r->control->threads);
 		_exit(SR_REPLAY_EXIT_FAILED);
 	}
+	launch.files_fd = r->control->files_fd;
 	sr_launch(&launch);
 }
 
@@ -526,6 +530,17 @@ static int run(struct replay *r)
 	return status;
 }
 
+static bool may_run(struct replay *r)
+{
+	const struct sr_rank_options *o = r->options;
+
+	r->trust = sr_trust_of(o->dir, o->rank, o->no_sandbox);
+	if (r->trust == SR_TRUST_CONFINED && !o->files)
+		return !sr_fail("--live-files lets a program of a stranger's trace change files: "
+				"give --no-sandbox as well if you trust who made it");
+	return r->trust != SR_TRUST_REFUSED;
+}
+
 int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		   struct sr_replay_control *control, int control_fd, struct sr_group *group)
 {
@@ -546,7 +561,8 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		sr_fail("rank %d loaded libibverbs after it had started, and what it did "
 			"before is not recorded: it cannot be replayed yet",
 			o->rank);
-	else if (sr_recorded_check_files(&r.recorded) && prepare_files(&r))
+	else if (sr_recorded_check_files(&r.recorded) && sr_trust_check_environment(&r.recorded) &&
+		 may_run(&r) && prepare_files(&r))
 		status = run(&r);
 	sr_recorded_free(&r.recorded);
 	free(r.feeders);

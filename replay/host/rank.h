@@ -22,6 +22,7 @@ struct sr_rank_options {
 	long timeout;        /* seconds without a call; 0: for ever */
 	const char *files;   /* has the directories of private files; NULL: --live-files */
 	const char *output;  /* receives what the program writes; NULL: it is dropped */
+	bool no_sandbox;     /* for strangers' programs as well: start/trust.h */
 	struct sr_tool tool; /* that runs the program, if any */
 	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
 };

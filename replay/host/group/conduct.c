@@ -72,6 +72,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	    .rank = w->rank,
 	    .timeout = d->c->timeout,
 	    .files = d->c->files,
+	    .no_sandbox = d->c->no_sandbox,
 	    .outsiders = d->c->outsiders,
 	};
 	char output[PATH_MAX];

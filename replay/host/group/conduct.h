@@ -19,6 +19,7 @@ struct sr_conduct {
 	size_t count;
 	long timeout;
 	const char *files;   /* has the directories of private files; NULL: --live-files */
+	bool no_sandbox;     /* see rank.h */
 	const char *output;  /* directory for what each rank prints; NULL: none */
 	struct sr_tool tool;
 	int32_t tool_rank;                    /* the rank that it runs; -1: none */

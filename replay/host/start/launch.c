@@ -17,6 +17,7 @@
 #include "logd/trace/reader.h"
 #include "replay/print/say.h"
 #include "replay/abi/control.h"
+#include "replay/host/start/confine.h"
 #include "replay/host/start/installed.h"
 
 /* The kernel places mappings below the room that the stack may take. */
@@ -78,6 +79,9 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 	set_open_files(l->open_files);
 	if (l->laid_out)
 		sr_layout_wait();
+	/* Last: its filter refuses what was needed up to here. */
+	if (l->confined && !sr_confine_enter(l->files_fd))
+		_exit(SR_REPLAY_EXIT_FAILED);
 	execve(same_file(p->executed_as, p->exe) ? p->executed_as : p->exe, p->argv, p->env);
 	sr_fail("cannot run %s: %s", p->exe, strerror(errno));
 	_exit(SR_REPLAY_EXIT_FAILED);
@@ -86,11 +90,14 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 /* The words after the tool's own, which start the program. */
 static const char *const start_words[] = {"replay-start", NULL};
 
-#define START_WORDS 5 /* path, replay-start, trace, rank, limit */
+#define START_WORDS 6 /* path, replay-start, trace, rank, limit, sandbox */
+
+/* The last word: no sandbox, or one with this directory of private files. */
+#define NO_SANDBOX "-"
 
 static void put_start_words(char **argv, const struct sr_launch *l)
 {
-	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24];
+	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24], sandbox[16];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (n < 0 || !realpath(l->trace, trace)) {
@@ -104,8 +111,10 @@ static void put_start_words(char **argv, const struct sr_launch *l)
 	argv[1] = (char *)start_words[0];
 	argv[2] = trace;
 	argv[3] = rank;
+	snprintf(sandbox, sizeof(sandbox), "%d", l->files_fd);
 	argv[4] = limit;
-	argv[5] = NULL;
+	argv[5] = l->confined ? sandbox : (char *)NO_SANDBOX;
+	argv[6] = NULL;
 }
 
 static void __attribute__((noreturn)) run(char **argv)
@@ -185,6 +194,8 @@ int sr_cmd_replay_start(int argc, char **argv)
 	l.trace = argv[1];
 	l.rank = (int32_t)strtol(argv[2], NULL, 10);
 	l.open_files = strtoul(argv[3], NULL, 10);
+	l.confined = strcmp(argv[4], NO_SANDBOX) != 0;
+	l.files_fd = l.confined ? (int)strtol(argv[4], NULL, 10) : -1;
 	if (sr_trace_open(&t, l.trace, &err))
 		return sr_fail("%s", err.text);
 	if (!sr_trace_process(t, l.rank) || !sr_recorded_load(&recorded, t, l.rank, l.trace))

@@ -33,6 +33,8 @@ struct sr_launch {
 	const char *trace;
 	int32_t rank;
 	bool laid_out;            /* see layout.h */
+	bool confined;            /* see confine.h */
+	int files_fd;             /* of the private files, where it may write; -1: none */
 	unsigned long open_files; /* the limit that the program is to have; 0: as it is */
 };
 

@@ -114,11 +114,15 @@ def kept_inputs(tap, place):
 
 
 def another_user_can(*command):
-    """Runs it without root's rights; None where that is not to be had here."""
-    other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "HOME=/"]
-    if os.geteuid() != 0 or subprocess.run(other + ["test", "-x", PROGRAM]).returncode:
+    """Runs it without root's rights, with a HOME for the key of its recordings; None where that is not to be had here."""
+    if os.geteuid() != 0:
         return None
-    return subprocess.run(other + list(command), capture_output=True, text=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:  # TMPDIR may be root's alone
+        os.chown(home, 65534, 65534)
+        other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "env", "HOME=" + home]
+        if subprocess.run(other + ["test", "-x", PROGRAM]).returncode:
+            return None
+        return subprocess.run(other + list(command), capture_output=True, text=True)
 
 
 def main():

@@ -170,6 +170,8 @@ static void forget_rank(int32_t rank)
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/rank-%d/streams", h.trace, rank);
 	unlink(path);
+	snprintf(path, sizeof(path), "%s/rank-%d/seal", h.trace, rank);
+	unlink(path);
 	snprintf(path, sizeof(path), "%s/rank-%d/schema.json", h.trace, rank);
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/rank-%d", h.trace, rank);
