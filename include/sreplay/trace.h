@@ -180,9 +180,9 @@ struct sr_exposed_value_head {
  * the returns of calls, and no load of it is ordered by itself.
  */
 enum sr_exposed_refusal {
-	SR_EXPOSED_OK = 0,               /* it is an exposed region */
-	SR_EXPOSED_REFUSED_ADDRESS = 1,  /* it lies outside of the address zones */
-	SR_EXPOSED_REFUSED_SHARED = 2,   /* shared with other processes, or not writable */
+	SR_EXPOSED_OK = 0,              /* it is an exposed region */
+	SR_EXPOSED_REFUSED_ADDRESS = 1, /* it lies outside of the address zones */
+	SR_EXPOSED_REFUSED_READ_ONLY = 2,
 	SR_EXPOSED_REFUSED_HUGE = 3,     /* hugetlbfs, whose pages cannot be split */
 	SR_EXPOSED_REFUSED_STACK = 4,    /* the stack of this thread, or the kernel's [stack] */
 	SR_EXPOSED_REFUSED_UNMAPPED = 5, /* no memory is there, or on-demand paging of all memory */

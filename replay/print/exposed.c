@@ -13,7 +13,7 @@ typedef unsigned long long ull;
 static const char *const reasons[] = {
     [SR_EXPOSED_OK] = "protected",
     [SR_EXPOSED_REFUSED_ADDRESS] = "its address is in none of the zones",
-    [SR_EXPOSED_REFUSED_SHARED] = "a mapping shared with other processes, or read-only",
+    [SR_EXPOSED_REFUSED_READ_ONLY] = "a read-only mapping",
     [SR_EXPOSED_REFUSED_HUGE] = "huge pages",
     [SR_EXPOSED_REFUSED_STACK] = "a stack",
     [SR_EXPOSED_REFUSED_UNMAPPED] = "not memory of the CPU's",

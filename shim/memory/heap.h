@@ -42,8 +42,8 @@
 #define SR_PROGRAM_MAPS  0x6a0000000000ull
 /* The stacks of the program's threads. */
 #define SR_STACKS        0x690000000000ull
-/* System V shared memory. */
-#define SR_SEGMENTS      0x6f0000000000ull
+/* System V shared memory, in a zone of exposed memory (shim/exposed/page/address.h). */
+#define SR_SEGMENTS      0x6b0000000000ull
 
 /*
  * Creates the arenas. Before this call, and if it fails (-errno), the program's heap

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #include "logd/base/lock.h"
 #include "logd/base/page.h"
@@ -28,6 +29,8 @@ static struct sr_lock compared_lock;
 
 #define PIECES_MAX  1024
 #define PIECE_BYTES 1024 /* PIECES_MAX of them fit into a record */
+/* So much is read by one system call. */
+#define CHUNK_BYTES (64ul << 10)
 
 struct sr_compared *sr_compared_begin(char *addr, size_t length)
 {
@@ -64,22 +67,56 @@ static void hand_over(struct sr_exposed_event *e)
 	e->values_n = 0;
 }
 
-static void compare(struct sr_compared *c, struct sr_exposed_event *e,
-		    struct sr_exposed_value *values)
+/* The kernel reads, because the memory may have been unmapped in ways that nobody intercepts. */
+static bool read_now(char *to, const char *from, size_t n)
 {
-	for (size_t at = 0, n; at < c->length; at += n) {
-		n = c->length - at < PIECE_BYTES ? c->length - at : PIECE_BYTES;
-		if (!memcmp(c->copy + at, c->addr + at, n))
+	struct iovec here = {to, n}, there = {(void *)from, n};
+	long got = sr_syscall(SYS_process_vm_readv, sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0),
+			      SR_ARG(&here), 1, SR_ARG(&there), 1, 0);
+
+	if (got == (long)n)
+		return true;
+	/* The program's access to an exposed page faults, and so does the kernel's. */
+	if (got != -ENOSYS && !sr_exposed_touches(from, n))
+		return false;
+	memcpy(to, from, n);
+	return true;
+}
+
+/* now: what is at this offset; the records have the copy, since the memory may go on changing. */
+static void compare_chunk(struct sr_compared *c, size_t offset, const char *now, size_t size,
+			  struct sr_exposed_event *e, struct sr_exposed_value *values)
+{
+	for (size_t at = 0, n; at < size; at += n) {
+		char *copy = c->copy + offset + at;
+
+		n = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+		if (!memcmp(copy, now + at, n))
 			continue;
-		/* Records the copy, since the memory may go on changing. */
-		memcpy(c->copy + at, c->addr + at, n);
+		memcpy(copy, now + at, n);
 		values[e->values_n++] = (struct sr_exposed_value){
-		    .addr = (uintptr_t)c->addr + at,
+		    .addr = (uintptr_t)c->addr + offset + at,
 		    .length = (uint32_t)n,
-		    .data = c->copy + at,
+		    .data = copy,
 		};
 		if (e->values_n == PIECES_MAX)
 			hand_over(e);
+	}
+}
+
+static void compare(struct sr_compared *c, struct sr_exposed_event *e,
+		    struct sr_exposed_value *values)
+{
+	static char now[CHUNK_BYTES]; /* compared_lock guards it */
+
+	for (size_t at = 0, n; at < c->length; at += n) {
+		n = c->length - at < CHUNK_BYTES ? c->length - at : CHUNK_BYTES;
+		if (!read_now(now, c->addr + at, n)) {
+			/* It is no memory any more from there on, or a little before. */
+			c->length = at;
+			return;
+		}
+		compare_chunk(c, at, now, n, e, values);
 	}
 }
 
@@ -98,6 +135,19 @@ void sr_compared_all(uint32_t where)
 	for (struct sr_compared *c = compared; c; c = c->next)
 		compare(c, &e, values);
 	hand_over(&e);
+	sr_unlock(&compared_lock);
+}
+
+/* The part of it that the program keeps stays registered; what lies behind the gap is compared no
+ * more. */
+void sr_compared_forget(const char *addr, size_t length)
+{
+	if (!compared)
+		return;
+	sr_lock(&compared_lock);
+	for (struct sr_compared *c = compared; c; c = c->next)
+		if (addr < c->addr + c->length && c->addr < addr + length)
+			c->length = addr > c->addr ? (size_t)(addr - c->addr) : 0;
 	sr_unlock(&compared_lock);
 }
 

@@ -18,6 +18,9 @@ struct sr_compared;
 struct sr_compared *sr_compared_begin(char *addr, size_t length);
 void sr_compared_end(struct sr_compared *c);
 
+/* The program unmaps the range, or maps something else over it. */
+void sr_compared_forget(const char *addr, size_t length);
+
 /* Is any memory compared? */
 bool sr_compared_any(void) NO_VECTORS;
 

@@ -90,6 +90,7 @@ void sr_regions_mapping_ends(void *addr, size_t size)
 {
 	if (sr_regions_on && sr_exposed_touches(addr, size))
 		sr_exposed_forget(addr, size);
+	sr_compared_forget(addr, size);
 }
 
 static void before_fork(void)

@@ -2,9 +2,10 @@
 /*
  * mappings.c: the user mapping, the backing mapping and the shadow copy.
  *
- * The program's pages are moved, not copied: what was registered of them stays registered, and they stay private
- * across fork.  Between the steps of a move there is never a moment at which another thread could read or write
- * something at the program's address: it faults, and waits for the lock.
+ * The program's pages are moved, not copied: what was registered of them stays registered, private
+ * ones stay private across fork, and shared ones stay shared: other processes write them as a NIC
+ * does.  Between the steps of a move there is never a moment at which another thread could read or
+ * write something at the program's address: it faults, and waits for the lock.
  */
 #include "shim/exposed/page/mappings.h"
 
@@ -20,8 +21,6 @@
 #include "shim/exposed/page/wait.h"
 
 static int shadow_fd = -1;
-
-bool map_accepts_shared;
 
 int map_init(void)
 {
@@ -74,7 +73,6 @@ struct extent {
 	char perms[5];
 	bool stack;
 	bool huge;
-	bool softdev; /* of the software device, which replaces private pages: nobody else has them */
 };
 
 /* The mapping that contains addr; false at the end of what /proc/self/maps has. */
@@ -118,7 +116,6 @@ static struct extent parse(const char *line)
 	memcpy(e.perms, p + 1, 4);
 	e.stack = strstr(line, "[stack") != NULL;
 	e.huge = strstr(line, "anon_hugepage") || strstr(line, "/hugepages");
-	e.softdev = strstr(line, "softdev.memory") != NULL;
 	return e;
 }
 
@@ -130,8 +127,8 @@ static enum sr_exposed_refusal judge(const struct extent *e)
 		return SR_EXPOSED_REFUSED_STACK;
 	if (e->huge)
 		return SR_EXPOSED_REFUSED_HUGE;
-	if ((e->perms[3] != 'p' && !e->softdev && !map_accepts_shared) || e->perms[0] != 'r' || e->perms[1] != 'w')
-		return SR_EXPOSED_REFUSED_SHARED;
+	if (e->perms[0] != 'r' || e->perms[1] != 'w')
+		return SR_EXPOSED_REFUSED_READ_ONLY;
 	return SR_EXPOSED_OK;
 }
 

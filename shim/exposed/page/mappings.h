@@ -8,9 +8,6 @@
 
 #include "shim/exposed/page/events.h"
 
-/* For tests: a simulated NIC pins nothing, so it needs a second mapping of the program's memory. */
-extern bool map_accepts_shared;
-
 /* Makes the memfd of shadow copies.  -errno. */
 int map_init(void);
 

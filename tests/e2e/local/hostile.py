@@ -79,6 +79,16 @@ def by_another_path(tap, directory):
            "%s\n%s" % (recorded.stdout, unlimited[1]))
 
 
+def compared_memory_vanishes(tap, directory):
+    """Nothing intercepts the munmap; a handler of the program's for SIGSEGV would make calls amidst the comparison."""
+    name = "an-exposed-region-that-vanishes"
+    trace = os.path.join(directory, "vanishes.srec")
+    recorded = run([SREPLAY, "record", "-o", trace, "--exposed=compare", "--syscall-trap=off", "--", VERBS_PROGRAM, name],
+                   env=dict(os.environ, LD_LIBRARY_PATH=SOFTDEV))
+    tap.ok(recorded.returncode == 3 and recorded.stdout.startswith(b"dereg 0"),
+           "memory that is compared vanishes: as bare", "%s %s" % (recorded.stdout, recorded.stderr))
+
+
 def plain_preload(tap, directory):
     trace = os.path.join(directory, "plain.srec")
     environment = dict(os.environ, LD_PRELOAD=SHIM, SREPLAY_TRACE=trace)
@@ -158,6 +168,7 @@ def main():
         for name in cases.names_of(tap, VERBS_PROGRAM, env=on_standin):
             check(tap, directory, VERBS_PROGRAM, name, env=on_standin)
         by_another_path(tap, directory)
+        compared_memory_vanishes(tap, directory)
         plain_preload(tap, directory)
         stdbuf(tap, directory)
         audited(tap, directory)

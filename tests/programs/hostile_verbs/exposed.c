@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Locks that share a page with memory that peers write: the kernel looks at them. */
@@ -248,7 +251,66 @@ static void a_request_on_a_page_that_was_an_exposed_region(void)
 	ibv_destroy_qp(q);
 }
 
+/* Another process's mapping: what is stored there, no call of this one's shows. */
+static char *map_again(int fd)
+{
+	void *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return check(p == MAP_FAILED ? NULL : p, "mmap");
+}
+
+/* Registered memory that is shared: a device writes it, and others do. */
+static void an_exposed_region_in_shared_memory(void)
+{
+	int fd = memfd_create("shared", 0);
+	int id = shmget(IPC_PRIVATE, 2 * PAGE, IPC_CREAT | 0600);
+	char *segment = shmat(id, NULL, 0), *p, *others;
+	struct ibv_mr *of_segment, *of_file;
+
+	if (fd < 0 || ftruncate(fd, 2 * PAGE) || segment == (void *)-1)
+		exit(1);
+	p = map_again(fd);
+	others = map_again(fd);
+	of_file = ibv_reg_mr(pd, p, 2 * PAGE, ALL);
+	of_segment = ibv_reg_mr(pd, segment, 2 * PAGE, ALL);
+	memset(memory, 'a', PAGE);
+	printf("%d %d", write_to(p, of_file, 0, 64), write_to(segment, of_segment, 0, 64));
+	show_completions();
+	printf(" %.3s %.3s", p, segment);
+	strcpy(others + PAGE, "another's");
+	printf(" %s", p + PAGE);
+	strcpy(p + PAGE, "mine");
+	printf(" %s\n", others + PAGE);
+	shmdt(segment);
+	munmap(p, 2 * PAGE);
+	for (int i = 0; i < 10; i++)
+		time(NULL);
+	printf("dereg %d %d\n", ibv_dereg_mr(of_file), ibv_dereg_mr(of_segment));
+	shmctl(id, IPC_RMID, NULL);
+}
+
+static void call_something(int signal_number)
+{
+	printf("signal %d at %d\n", signal_number, time(NULL) > 0);
+	exit(4);
+}
+
+/* The kernel does it without any function that could be intercepted. */
+static void an_exposed_region_that_vanishes(void)
+{
+	char *p = map(3 * PAGE);
+	struct ibv_mr *region = ibv_reg_mr(pd, p, 3 * PAGE, ALL);
+
+	signal(SIGSEGV, call_something);
+	syscall(SYS_munmap, p + PAGE, PAGE);
+	for (int i = 0; i < 10; i++)
+		time(NULL);
+	printf("dereg %d\n", ibv_dereg_mr(region));
+}
+
 const struct hostile_case exposed_cases[] = {
+    {"an-exposed-region-in-shared-memory", an_exposed_region_in_shared_memory},
+    {"an-exposed-region-that-vanishes", an_exposed_region_that_vanishes},
     {"locks-beside-an-exposed-region", locks_beside_an_exposed_region},
     {"exposed-regions-over-each-other", exposed_regions_over_each_other},
     {"exposed-regions-that-are-given-back", exposed_regions_that_are_given_back},

@@ -55,7 +55,6 @@ static inline bool map_for_nic(size_t bytes, volatile uint64_t **user, volatile 
 		return false;
 	*user = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	*dma = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	map_accepts_shared = true;
 	return *user != MAP_FAILED && *dma != MAP_FAILED;
 }
 

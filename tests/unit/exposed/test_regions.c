@@ -153,10 +153,10 @@ static void memory_that_is_unmapped_is_forgotten(void **state)
 
 static void what_cannot_be_a_exposed_is_refused(void **state)
 {
-	uint8_t here[10], *shared, *end;
+	uint8_t here[10], *constant, *end;
 
-	shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_int_equal(sr_exposed_add(shared, PAGE), SR_EXPOSED_REFUSED_SHARED);
+	constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_int_equal(sr_exposed_add(constant, PAGE), SR_EXPOSED_REFUSED_READ_ONLY);
 	assert_int_equal(sr_exposed_add(here, sizeof(here)), SR_EXPOSED_REFUSED_STACK);
 	assert_int_equal(sr_exposed_add((void *)0x400000000000, PAGE), SR_EXPOSED_REFUSED_ADDRESS);
 	assert_int_equal(sr_exposed_add(NULL, SIZE_MAX), SR_EXPOSED_REFUSED_ADDRESS);
