@@ -6,9 +6,9 @@
  * Before main, a process is found to be replayed, to be recorded, or neither.  In the last case
  * nothing is set up, and the wrappers go straight to the real functions.
  *
- * A process that is to be recorded but has not loaded libibverbs may be the program, which will
- * load it by dlopen, or a process that starts the program (a shell, mpirun).  Recording all of
- * these from their start would give the program's rank to the launcher, and cost processes time
+ * A process that is to be recorded but has loaded neither libibverbs nor a library known to load it
+ * may be the program, which will load it by dlopen, or a process that starts the program (a shell,
+ * mpirun).  Recording all of these from their start would give the program's rank to the launcher, and cost processes time
  * that never use a device.  So such a process waits until it opens a device, and is recorded from
  * there on.  Its trace says so: it can be read and analysed, but a replay lacks the beginning.  A
  * user who knows that the process is the program asks for its start (--from-start).
@@ -39,6 +39,7 @@
 #include "shim/record/record.h"
 #include "shim/process/restart.h"
 #include "shim/process/segments.h"
+#include "shim/process/verbs_users.h"
 #include "shim/verbs/objects.h"
 #include "logd/base/say.h"
 #include "shim/core/setting.h"
@@ -215,7 +216,7 @@ static void begin(char **envp)
 		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!settings.in_group) {
 			sr_outside_start(&settings);
-		} else if (settings.from_start || sr_libibverbs_is_loaded()) {
+		} else if (settings.from_start || sr_process_uses_verbs()) {
 			sr_restart_without_randomisation();
 			record(SR_RECORD_FROM_START);
 		} else {

@@ -4,7 +4,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -55,18 +54,6 @@ void sr_look_up_libc(void)
 	for (size_t n = 0; n < SR_CALL_COUNT; n++)
 		if (sr_calls[n].source == SR_SOURCE_LIBC)
 			sr_next_find(sr_calls[n].name, sr_calls[n].version, &sr_real_functions[n]);
-}
-
-static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *unused)
-{
-	const char *slash = strrchr(info->dlpi_name, '/');
-
-	return !strcmp(slash ? slash + 1 : info->dlpi_name, libraries[SR_SOURCE_IBVERBS].name);
-}
-
-bool sr_libibverbs_is_loaded(void)
-{
-	return dl_iterate_phdr(is_libibverbs, NULL);
 }
 
 static void *look_up(const struct sr_call_desc *d)

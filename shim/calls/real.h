@@ -11,12 +11,6 @@
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
 
-/*
- * Allocates nothing, unlike dlopen: before the arenas exist, memory would come from the program's
- * heap.
- */
-bool sr_libibverbs_is_loaded(void);
-
 /* The function that the wrapper of an exported call replaces; NULL while there is none. */
 void *sr_real_function(const struct sr_call_desc *d);
 

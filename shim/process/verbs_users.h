@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verbs_users.h: tells a program that will use verbs from a shell or a launcher, when it starts.
+ */
+#ifndef SHIM_PROCESS_VERBS_USERS_H
+#define SHIM_PROCESS_VERBS_USERS_H
+
+#include <stdbool.h>
+
+/*
+ * Has this process loaded libibverbs, or a library that loads it later by dlopen?  For start-up, before
+ * the constructors of any library.
+ */
+bool sr_process_uses_verbs(void);
+
+#endif
