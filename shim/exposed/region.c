@@ -20,6 +20,7 @@ int sr_exposed_init(const struct sr_exposed_hooks *h)
 	hooks = *h;
 	has_wide_words = __builtin_cpu_supports("avx2");
 	probes_init(&fault_probe_handlers);
+	err = err ? err : event_init();
 	return err ? err : map_init();
 }
 

@@ -30,7 +30,7 @@ static struct sr_lock compared_lock;
 #define PIECES_MAX  1024
 #define PIECE_BYTES 1024 /* PIECES_MAX of them fit into a record */
 /* So much is read by one system call. */
-#define CHUNK_BYTES (64ul << 10)
+#define CHUNK_BYTES (16ul << 10)
 
 struct sr_compared *sr_compared_begin(char *addr, size_t length)
 {

@@ -27,6 +27,9 @@
 /* Stacks of threads on their way from a probe to the handler (probe/entry.c). */
 #define PROBE_STACKS_BASE 0x7d0000000000ul
 
+/* What one fault brings (page/event.c). */
+#define EVENT_BASE 0x7c8000000000ul
+
 /* A second mapping of the program's files (probe/code.c). */
 #define TEXTS_BASE 0x7d8000000000ul
 

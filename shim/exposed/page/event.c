@@ -2,17 +2,38 @@
 /* event.c: gathers what one fault brings, and hands it over as one event. */
 #include "shim/exposed/page/event.h"
 
+#include <sys/mman.h>
+
+#include "logd/base/rawsys.h"
 #include "shim/exposed/page/page.h"
 
 /* Values are copied, since their source may be overwritten within the same fault. */
 #define VALUES_MAX 1024
 #define BYTES_MAX  (OPEN_MAX * PAGE)
 
-static struct sr_exposed_value values[VALUES_MAX];
-static uintptr_t protected[OPEN_MAX];
-static char bytes[BYTES_MAX];
+/* Mapped, because the library's image has to stay small (tests/unit/shim/image.py). */
+struct brought {
+	struct sr_exposed_value values[VALUES_MAX];
+	char bytes[BYTES_MAX];
+};
+
+static struct sr_exposed_value *values;
+static char *bytes;
 static size_t bytes_n;
+static uintptr_t protected[OPEN_MAX];
 static struct sr_exposed_event event;
+
+int event_init(void)
+{
+	struct brought *b = sr_sys_mmap((void *)EVENT_BASE, sizeof(*b), PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	if (sr_sys_is_error(b))
+		return (int)(intptr_t)b;
+	values = b->values;
+	bytes = b->bytes;
+	return 0;
+}
 
 void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr)
 {

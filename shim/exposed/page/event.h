@@ -11,6 +11,9 @@
 /* Replay: does the trace's next event come now? */
 bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now);
 
+/* Once, before the first event.  -errno. */
+int event_init(void);
+
 void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);
 /* The program learns these bytes. */
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);

@@ -71,7 +71,7 @@ void sr_group_copy(void *to, const void *from, size_t n)
 
 void sr_group_write_memory(uint64_t at, const void *p, size_t n)
 {
-	static uint8_t copy[65536];
+	static uint8_t copy[16384];
 
 	if (!p || !sr_regions_on || !n || !sr_exposed_touches(p, n)) {
 		sr_group_write(at, p, n);
