@@ -218,6 +218,28 @@ void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	sr_fd_release((int)result);
 }
 
+/* It is the process's own memory, so a replay makes it again, under the recorded number. */
+uint64_t sr_invoke_memfd_create(const struct sr_call_desc *d, uint64_t *a)
+{
+	int fd = (int)sr_real(d, a);
+
+	if (fd >= 0)
+		sr_fd_release(fd);
+	return (uint64_t)(int64_t)fd;
+}
+
+void sr_replayed_memfd_create(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	long fd = (int)result < 0 ? -1 : (int)sr_real(d, a);
+
+	if ((int)result < 0)
+		return;
+	if (fd < 0)
+		cannot_open((const char *)a[0], -errno);
+	sr_fd_renumber((int)fd, (int)result);
+	sr_fd_release((int)result);
+}
+
 /* ------------------------------------------------- what ends without a close */
 
 uint64_t sr_invoke_truncate(const struct sr_call_desc *d, uint64_t *a)

@@ -21,7 +21,6 @@ static const uint16_t harmless[] = {
     SYS_rseq,
     SYS_restart_syscall,
     SYS_membarrier,
-    SYS_memfd_create,
     SYS_memfd_secret,
     SYS_mincore,
     SYS_mlockall,
