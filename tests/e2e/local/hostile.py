@@ -29,8 +29,6 @@ SHIM = os.path.join(os.path.realpath(BUILD), "shim", "libsreplay_verbs.so")
 VARYING = re.compile(rb"time \d+|^\d{9,}$|0x[0-9a-f]+", re.M)
 # The process dies of a signal, in all three.
 STATUS = {"crash": -signal.SIGSEGV, "exit-in-a-handler-at-exit": 7}
-# What is said of them; not all of such a process can be replayed.
-PARTLY_RECORDED = {"no-descriptors": b"thread 1 of this process is not recorded"}
 # Their replay is not promised: what decides it are plain loads and stores.
 RECORDED_ONLY = {"variables-beside-an-exposed-region"}
 
@@ -43,10 +41,6 @@ def same(one, two):
     return VARYING.sub(b"#", one) == VARYING.sub(b"#", two)
 
 
-def is_expected(errors, name):
-    return PARTLY_RECORDED[name] in errors if name in PARTLY_RECORDED else not errors
-
-
 def check(tap, directory, program, name, **options):
     status = STATUS.get(name, 3)
     shell_status = 128 - status if status < 0 else status
@@ -56,10 +50,10 @@ def check(tap, directory, program, name, **options):
     recorded = run([SREPLAY, "record", "-o", trace, "--", program, name], **options)
     seconds = time.time() - begin
     tap.ok(bare.returncode == status and recorded.returncode == shell_status and same(bare.stdout, recorded.stdout)
-           and is_expected(recorded.stderr, name) and seconds < 20,
+           and not recorded.stderr and seconds < 20,
            "%s: recorded as bare" % name, "%s %s after %.1f s\n%s\n%s\n%s" % (
                bare.returncode, recorded.returncode, seconds, bare.stdout, recorded.stdout, recorded.stderr))
-    if name in PARTLY_RECORDED or name in RECORDED_ONLY:
+    if name in RECORDED_ONLY:
         return
     replayed = replay(trace, 0)
     tap.ok(replayed[0] == shell_status and replayed[1] == recorded.stdout and "0 divergences: exact" in replayed[2],
@@ -126,8 +120,10 @@ def file_size_limit(tap, directory):
     trace = os.path.join(directory, "fsize.srec")
     limited = run([SREPLAY, "record", "-o", trace, "--", PROGRAM, "duplicates"], preexec_fn=lambda: resource.setrlimit(
         resource.RLIMIT_FSIZE, (1 << 20, resource.getrlimit(resource.RLIMIT_FSIZE)[1])))
-    tap.ok(limited.returncode == 3 and b"not recorded" in limited.stderr,
-           "under a limit on file sizes the program runs, unrecorded", "%s %s" % (limited.returncode, limited.stderr))
+    status, out, err = replay(trace, 0)
+    tap.ok(limited.returncode == 3 and not limited.stderr and status == 3 and out == limited.stdout,
+           "under a limit on file sizes: recorded and replayed",
+           "%s %s\n%s %s" % (limited.returncode, limited.stderr, status, err))
 
 
 def path_that_is_not_utf8(tap, directory):
