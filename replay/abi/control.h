@@ -148,6 +148,7 @@ struct sr_replay_control {
 	/* Written by the process. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
 	_Atomic int32_t process;    /* its id */
+	_Atomic uint32_t children;  /* that it started in the recording, and did not start now */
 	_Atomic bool cpuid_emulated;    /* the program's cpuid answers are the recorded processor's */
 	_Atomic uint64_t ticket;      /* the event that may happen now: see tickets.h */
 	/* With `serial`: how often a thread lost the run token so far, and the last call of this. */

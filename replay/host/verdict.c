@@ -319,6 +319,13 @@ static void say_unexplained(const struct sr_verdict *v)
 static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
 		    int status)
 {
+	uint32_t children = atomic_load(&c->children);
+
+	if (children)
+		sr_note("rank %d: %u child%s of the program %s not started again: what %s printed "
+			"is missing",
+			v->rank, children, children > 1 ? "ren" : "",
+			children > 1 ? "were" : "was", children > 1 ? "they" : "it");
 	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank,
 		(ull)sr_replay_calls(c),
 		status == SR_REPLAY_EXIT_DIVERGED && !atomic_load(&c->mismatches), how);

@@ -19,6 +19,9 @@
 /* fcntl commands whose argument is a number, not a pointer. */
 bool sr_fcntl_takes_number(int cmd);
 
+/* fcntl commands that say which lock another process holds. */
+bool sr_fcntl_asks_for_lock(int cmd);
+
 /* Is this thread in the system-call trap (trap.h)? */
 bool sr_trapped(const uint64_t *a);
 

@@ -15,6 +15,11 @@ enum sr_fd_class {
 	SR_FD_PLAIN,   /* a directory, /dev/null, ...: not captured */
 	SR_FD_OUTSIDE, /* a device, a FIFO, /proc, /sys, ...: captured */
 	SR_FD_FILE,    /* a regular file: not captured */
+	/*
+	 * What standard output or error leads to, opened for writing (/dev/stdout): not captured.
+	 * The size is the number of that descriptor.
+	 */
+	SR_FD_OUTPUT,
 };
 
 struct sr_opened_file {

@@ -72,6 +72,7 @@ struct sr_thread {
 	uint32_t number;
 	struct sr_child child;
 	struct sr_made made;
+	bool forking; /* between the handlers of pthread_atfork: it holds the lock of our heap */
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
 	uint8_t in_operation; /* in a call of libc that counts as one operation on the heap */

@@ -89,10 +89,10 @@ void sr_changes_opened(const struct sr_opened_file *f, int fd, int flags, unsign
 
 	if (journal < 0)
 		return;
-	if (f->class != SR_FD_FILE) {
+	if (f->class == SR_FD_PLAIN)
 		note_directory(f, fd);
+	if (f->class != SR_FD_FILE)
 		return;
-	}
 	if ((flags & O_ACCMODE) == O_RDONLY)
 		return;
 	put_text(&e, "opened");
@@ -133,10 +133,10 @@ void sr_replayed_truncate(const struct sr_call_desc *d, uint64_t *a, uint64_t re
 
 	if ((int)result < 0)
 		return;
-	if (sr_private_fd() < 0) {
+	if (sr_private_fd() < 0)
 		sr_real(d, a);
+	if (sr_private_fd() < 0 || sr_self.opened.class != SR_FD_FILE)
 		return;
-	}
 	fd = sr_private_open(&sr_self.opened, AT_FDCWD, (const char *)a[0], O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;

@@ -37,7 +37,7 @@ static bool keep_content;
 static int64_t began;     /* the recording: ns since the epoch */
 static struct sr_map all; /* struct seen, by the file's key */
 static atomic_uint notes;
-static atomic_bool complained, has_children;
+static atomic_bool complained, has_children, has_moved;
 
 void sr_files_start(struct sr_client *client, bool keep)
 {
@@ -54,11 +54,6 @@ void sr_files_start(struct sr_client *client, bool keep)
 void sr_files_stop(void)
 {
 	daemon_client = NULL;
-}
-
-void sr_files_child_made(void)
-{
-	atomic_store_explicit(&has_children, true, memory_order_relaxed);
 }
 
 /*
@@ -191,6 +186,16 @@ static bool is_same(const struct seen *s, const struct statx *st)
 	return s->size == st->stx_size && s->changed == changed_at(st);
 }
 
+/*
+ * Was it written, renamed or linked since the recording began?  Then a replay may not find it, at
+ * this path or as it is.
+ */
+static bool is_recent(const struct statx *st)
+{
+	return changed_at(st) >= began || atomic_load_explicit(&has_moved, memory_order_relaxed) ||
+	       (int64_t)st->stx_ctime.tv_sec * 1000000000 + st->stx_ctime.tv_nsec >= began;
+}
+
 static void note(struct seen *s, int fd, const struct statx *st, const char *path, bool at_once)
 {
 	s->note = atomic_fetch_add(&notes, 1) + 1;
@@ -261,8 +266,80 @@ static void opened_own(struct seen *s, int fd, const struct statx *st, struct sr
 static void opened_input(struct seen *s, int fd, const struct statx *st, struct sr_opened_file *f)
 {
 	if (!s->note || !is_same(s, st))
-		note(s, fd, st, f->path, changed_at(st) >= began);
+		note(s, fd, st, f->path, is_recent(st));
 	f->note = s->note;
+}
+
+/* ---------------------------------------------------------------- children */
+
+#define REMEMBERED 256
+
+/* The descriptors by which the program writes; with more, the oldest is forgotten. */
+static struct {
+	int fd;
+	uint64_t key;
+	struct seen *file; /* NULL: free */
+} writers[REMEMBERED];
+static atomic_uint next_writer;
+
+static void remember(int fd, struct seen *s, uint64_t key)
+{
+	unsigned int i = atomic_fetch_add(&next_writer, 1) % REMEMBERED;
+
+	writers[i].fd = fd;
+	writers[i].key = key;
+	writers[i].file = s;
+}
+
+/* Is the descriptor still what it was?  Otherwise it is forgotten. */
+static bool is_open(unsigned int i, struct statx *st)
+{
+	if (!writers[i].file)
+		return false;
+	if (is_regular(writers[i].fd, "", AT_EMPTY_PATH, st) && key_of(st) == writers[i].key)
+		return true;
+	writers[i].file = NULL;
+	return false;
+}
+
+void sr_files_child_made(void)
+{
+	struct statx st;
+
+	atomic_store_explicit(&has_children, true, memory_order_relaxed);
+	for (unsigned int i = 0; daemon_client && i < REMEMBERED; i++) {
+		if (!is_open(i, &st))
+			continue;
+		writers[i].file->size = st.stx_size;
+		writers[i].file->changed = changed_at(&st);
+	}
+}
+
+void sr_files_moved(void)
+{
+	atomic_store_explicit(&has_moved, true, memory_order_relaxed);
+}
+
+int sr_files_next_changed(struct sr_opened_file *f)
+{
+	bool any = daemon_client && atomic_load_explicit(&has_children, memory_order_relaxed);
+	struct statx st;
+
+	for (unsigned int i = 0; any && i < REMEMBERED; i++) {
+		struct seen *s = writers[i].file;
+
+		if (!is_open(i, &st) || is_same(s, &st))
+			continue;
+		find_path(writers[i].fd, f->path, sizeof(f->path));
+		note(s, writers[i].fd, &st, f->path, true);
+		f->class = SR_FD_FILE;
+		f->note = s->note;
+		f->key = writers[i].key;
+		f->size = st.stx_size;
+		f->own = true;
+		return writers[i].fd;
+	}
+	return -1;
 }
 
 void sr_files_opened(int fd, int flags, struct sr_opened_file *f)
@@ -281,6 +358,8 @@ void sr_files_opened(int fd, int flags, struct sr_opened_file *f)
 	f->size = st.stx_size;
 	if (sr_files_made_up(fd) || !(s = see(f->key)))
 		return;
+	if (writes)
+		remember(fd, s, f->key);
 	if (s->own)
 		opened_own(s, fd, &st, f);
 	else if (writes || flags & O_TRUNC)

@@ -28,6 +28,15 @@ void sr_files_stop(void);
 /* The program makes a child, which may change files that the program has written. */
 void sr_files_child_made(void);
 
+/* The program renames a directory: the paths of inputs below are no longer what they were. */
+void sr_files_moved(void);
+
+/*
+ * A child has ended: the next one of the files that the program has open for writing, and whose
+ * content is not what it was when the child was made.  It is kept.  Returns the descriptor, or -1.
+ */
+int sr_files_next_changed(struct sr_opened_file *file);
+
 /*
  * Call before the program truncates the file of this path, gives its name to another one, or
  * removes it.  Keeps the content if the program has read it.  link: of a symbolic link, the file it

@@ -145,6 +145,12 @@ long sr_private_open(const struct sr_opened_file *f, int dirfd, const char *give
 	return fd;
 }
 
+void sr_private_refresh(const struct sr_opened_file *f)
+{
+	if (directory >= 0)
+		prepare(f, AT_FDCWD, f->path);
+}
+
 bool sr_is_inherited(int fd)
 {
 	struct stat st;

@@ -29,6 +29,9 @@ int sr_private_fd(void);
  */
 long sr_private_open(const struct sr_opened_file *file, int dirfd, const char *given, int flags);
 
+/* Somebody else has changed a file that the program writes: it now has the noted content. */
+void sr_private_refresh(const struct sr_opened_file *file);
+
 /* Does this descriptor lead to where a standard one of the replay leads?  Also if it is not open.
  */
 bool sr_is_inherited(int fd);

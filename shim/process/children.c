@@ -14,6 +14,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
+#include "shim/files/inputs.h"
 #include "shim/memory/heap.h"
 #include "shim/core/hooks.h"
 #include "shim/core/next.h"
@@ -27,13 +28,20 @@ static void (*forget)(void);
 
 /* ------------------------------------------------------------- in the child */
 
+/* A replay makes no child that could find the lock held. */
 static void before_fork(void)
 {
+	if (sr_signals_are_replayed())
+		return;
 	sr_heap_lock();
+	sr_self.forking = true;
 }
 
 static void after_fork_in_parent(void)
 {
+	if (!sr_self.forking)
+		return;
+	sr_self.forking = false;
 	sr_heap_unlock();
 }
 
@@ -52,7 +60,7 @@ static void become_program(void)
 
 static void after_fork_in_child(void)
 {
-	sr_heap_unlock();
+	after_fork_in_parent();
 	become_program();
 }
 
@@ -87,6 +95,7 @@ static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 	if (!is_programs())
 		return make();
 	if (!sr_signals_are_replayed()) {
+		sr_files_child_made();
 		before = sr_enter(t);
 		pid = make();
 		if (!pid) {
@@ -122,6 +131,7 @@ uint64_t sr_invoke_spawn(const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t result;
 
+	sr_files_child_made();
 	sr_tsc_pause();
 	result = sr_real(d, a);
 	sr_tsc_resume();
@@ -165,6 +175,7 @@ SR_EXPORT int clone(int (*f)(void *), void *stack, int flags, void *argument, ..
 	if (!is_programs() || flags & CLONE_THREAD)
 		return real(f, stack, flags, argument, parent_tid, tls, child_tid);
 	if (!sr_signals_are_replayed()) {
+		sr_files_child_made();
 		if (flags & CLONE_VM)
 			sr_say(
 			    "clone with shared memory: what the child calls may be taken for its "

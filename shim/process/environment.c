@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/nsfs.h>
 #include <signal.h>
 #include <stdio.h>
@@ -151,12 +153,35 @@ static bool is_constant_device(const struct stat *st)
 	       (minor(st->st_rdev) == 3 || minor(st->st_rdev) == 5 || minor(st->st_rdev) == 7);
 }
 
-static enum sr_fd_class classify(int fd, int flags)
+/* Which of the program's outputs the file is, if it was opened for writing only; 0: none. */
+static int output_of(const struct stat *st, int flags, const char *path)
+{
+	size_t n = path ? strlen(path) : 0;
+	bool error = n && (path[n - 1] == '2' || path[n - 1] == 'r'); /* /dev/fd/2, /dev/stderr */
+	struct stat output;
+
+	if ((flags & O_ACCMODE) != O_WRONLY)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		int fd = error == (i == 0) ? STDERR_FILENO : STDOUT_FILENO;
+
+		if (!sr_sys_fstat(fd, &output) && output.st_dev == st->st_dev &&
+		    output.st_ino == st->st_ino)
+			return fd;
+	}
+	return 0;
+}
+
+static enum sr_fd_class classify(int fd, int flags, const char *path)
 {
 	struct stat st;
 
 	if (flags & O_PATH || sr_sys_fstat(fd, &st) || is_constant_device(&st))
 		return SR_FD_PLAIN;
+	if (output_of(&st, flags, path)) {
+		sr_self.opened.size = (uint64_t)output_of(&st, flags, path);
+		return SR_FD_OUTPUT;
+	}
 	if ((S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && !sr_files_made_up(fd))
 		return S_ISREG(st.st_mode) ? SR_FD_FILE : SR_FD_PLAIN;
 	return SR_FD_OUTSIDE;
@@ -174,7 +199,7 @@ uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
 	if (fd < 0)
 		return (uint64_t)-1;
 	sr_files_opened(fd, (int)a[2], file);
-	file->class = classify(fd, (int)a[2]);
+	file->class = classify(fd, (int)a[2], (const char *)a[1]);
 	if (file->class == SR_FD_OUTSIDE)
 		sr_fd_capture(fd);
 	else
@@ -209,8 +234,13 @@ void sr_replayed_openat(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 		sr_fd_hold((int)result);
 		return;
 	}
-	fd = sr_private_fd() < 0 ? open_live(a)
-				 : sr_private_open(file, (int)a[0], path, (int)a[2]);
+	if (file->class == SR_FD_OUTPUT)
+		fd = sr_sys_fcntl((int)file->size,
+				  a[2] & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+	else if (sr_private_fd() < 0)
+		fd = open_live(a);
+	else
+		fd = sr_private_open(file, (int)a[0], path, (int)a[2]);
 	if (fd < 0)
 		cannot_open(path, fd);
 	sr_changes_opened(file, (int)result, (int)a[2], (unsigned int)a[3]);
@@ -251,7 +281,7 @@ uint64_t sr_invoke_truncate(const struct sr_call_desc *d, uint64_t *a)
 
 	memset(file, 0, sizeof(*file));
 	if (fd >= 0) {
-		file->class = classify((int)fd, O_WRONLY);
+		file->class = classify((int)fd, O_WRONLY, path);
 		if (file->class == SR_FD_FILE)
 			sr_files_opened((int)fd, O_WRONLY, file);
 		sr_sys_close((int)fd);
@@ -270,16 +300,24 @@ uint64_t sr_invoke_unlink(const struct sr_call_desc *d, uint64_t *a)
 uint64_t sr_invoke_rename(const struct sr_call_desc *d, uint64_t *a)
 {
 	bool at = d->nargs > 2;
+	struct stat st;
 
+	if (!sr_syscall(SYS_newfstatat, at ? (long)a[0] : AT_FDCWD, (long)a[at ? 1 : 0],
+			SR_ARG(&st), AT_SYMLINK_NOFOLLOW, 0, 0) &&
+	    S_ISDIR(st.st_mode))
+		sr_files_moved();
 	sr_files_ends(at ? (int)a[0] : AT_FDCWD, (const char *)a[at ? 1 : 0], false);
 	sr_files_ends(at ? (int)a[2] : AT_FDCWD, (const char *)a[at ? 3 : 1], false);
 	return sr_real(d, a);
 }
 
-/* Terminal settings are recorded because the replay may run on another terminal. */
+/*
+ * Requests may change terminals and files of the host, and a replay may run on another terminal.  Only
+ * where the pieces of a file are cannot be recorded, as the answer has no fixed size.
+ */
 bool sr_ioctl_captured(const uint64_t *a)
 {
-	return sr_fd_captured((int)a[0]) || a[1] == TCGETS || a[1] == TIOCGWINSZ;
+	return sr_fd_captured((int)a[0]) || a[1] != FS_IOC_FIEMAP;
 }
 
 /* These requests return a new descriptor: the peer of a pseudo-terminal, or a namespace. */
@@ -377,6 +415,18 @@ bool sr_fcntl_takes_number(int cmd)
 	}
 }
 
+bool sr_fcntl_asks_for_lock(int cmd)
+{
+	return cmd == F_GETLK || cmd == F_OFD_GETLK;
+}
+
+/* A replay must not lock files of the host, nor wait for others that have. */
+static bool is_about_locks(int cmd)
+{
+	return sr_fcntl_asks_for_lock(cmd) || cmd == F_SETLK || cmd == F_SETLKW || cmd == F_OFD_SETLK ||
+	       cmd == F_OFD_SETLKW || cmd == F_SETLEASE || cmd == F_GETLEASE;
+}
+
 static bool duplicates(int cmd)
 {
 	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC;
@@ -418,7 +468,9 @@ bool sr_fcntl_captured(const uint64_t *a)
 {
 	int fd = (int)a[0], cmd = (int)a[1];
 
-	return sr_fd_captured(fd) || ((duplicates(cmd) || is_outputs_flags(fd, cmd)) && sr_trapped(a));
+	return sr_fd_captured(fd) ||
+	       ((duplicates(cmd) || is_outputs_flags(fd, cmd) || is_about_locks(cmd)) &&
+		sr_trapped(a));
 }
 
 /* A call without descriptors only waits for time; it is captured, too. */

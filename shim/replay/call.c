@@ -210,6 +210,12 @@ static void do_again_in_group(struct sr_thread *t, const struct call *c)
 	sr_replay_await_group(t, c->found, c->site);
 }
 
+static bool makes_child(enum sr_call_number n)
+{
+	return n == SR_CALL_forked || n == SR_CALL_system || n == SR_CALL_posix_spawn ||
+	       n == SR_CALL_posix_spawnp;
+}
+
 uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	struct call c = {
@@ -247,6 +253,8 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	/* With the call's ticket, so results and file descriptors change in recorded order. */
 	if (!cancelled)
 		deliver(t, &c);
+	if (makes_child(n) && (int)c.head.result >= 0)
+		atomic_fetch_add(&sr_replay_page->children, 1);
 	do_again_in_group(t, &c);
 	end_order(t, &c);
 	if (regions || sr_regions_on)

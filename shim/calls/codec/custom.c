@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* custom.c: plain data, sockets, lists of addresses, and signals. */
 #include "shim/calls/codec/custom.h"
+#include "shim/files/inputs.h"
+#include "shim/files/private.h"
 
 #include <netinet/in.h>
 #include <stddef.h>
@@ -162,6 +164,26 @@ void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *f)
 	    .class = v.class, .key = v.key, .note = v.note, .own = v.own, .size = v.size};
 	if (v.path.n < sizeof(f->path))
 		memcpy(f->path, v.path.p, v.path.n);
+}
+
+void sr_put_changed_files(struct sr_buf *b, bool ended)
+{
+	struct sr_list l = sr_list_begin(b);
+	struct sr_opened_file f;
+
+	for (; ended && sr_files_next_changed(&f) >= 0; l.n++)
+		sr_put_opened_file(b, &f);
+	sr_list_end(&l);
+}
+
+void sr_deliver_changed_files(struct sr_cursor *c, bool ended)
+{
+	struct sr_opened_file f;
+
+	for (uint32_t n = sr_get_u32(c); n && !c->bad; n--) {
+		sr_deliver_opened_file(c, &f);
+		sr_private_refresh(&f);
+	}
 }
 
 void sr_place_object(struct sr_cursor *c, void *p, size_t size)

@@ -6,6 +6,7 @@
 #ifndef SHIM_CALLS_CODEC_CUSTOM_H
 #define SHIM_CALLS_CODEC_CUSTOM_H
 
+#include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -13,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
@@ -76,6 +78,9 @@ void sr_put_text(struct sr_buf *b, const char *s);
 
 void sr_put_opened_file(struct sr_buf *b, const struct sr_opened_file *file);
 void sr_deliver_opened_file(struct sr_cursor *c, struct sr_opened_file *file);
+/* The files that a child of the program has changed while the program had them open. */
+void sr_put_changed_files(struct sr_buf *b, bool ended);
+void sr_deliver_changed_files(struct sr_cursor *c, bool ended);
 
 /* A struct at an address that must be the recorded one. */
 void sr_place_object(struct sr_cursor *c, void *p, size_t size);

@@ -61,6 +61,7 @@ BY_HAND = {
     'rdma_addrinfo_list': 'segment[]',
     'opened_list': 'opened[]',
     'opened_file': 'opened_file',
+    'changed_files': 'opened_file[]',
     'iov_room': 'u64',
     'iov_checksum': 'x64',
     'iov_data': 'bytes',

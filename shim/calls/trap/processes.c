@@ -8,6 +8,7 @@
 
 #if defined(__x86_64__)
 
+#include <errno.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,7 +20,11 @@
 #include "shim/calls/trap/x86_64.h"
 #include "shim/core/engine.h"
 #include "shim/exposed/probe/probes.h"
+#include "shim/files/inputs.h"
+#include "shim/kernel/readable.h"
 #include "shim/kernel/tsc.h"
+#include "shim/memory/heap.h"
+#include "shim/signals/signals.h"
 
 void sr_replayed_prlimit64(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
@@ -38,11 +43,11 @@ void sr_replayed_gettid(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
  * would return from the handler's frame, which the waiting parent still needs.  So it gets a copy
  * of the memory instead, as after fork.
  */
-static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
+static long make_process(long nr, uint64_t a[6], uint64_t flags, const ucontext_t *uc)
 {
 	const struct clone_args *args = (const struct clone_args *)a[0];
 	struct clone_args copy;
-	uint64_t stack = nr == SYS_clone ? a[1] : args->stack, flags = nr == SYS_clone ? a[0] : args->flags;
+	uint64_t stack = nr == SYS_clone ? a[1] : args->stack;
 	long result;
 
 	/*
@@ -79,26 +84,79 @@ static long make_process(long nr, uint64_t a[6], const ucontext_t *uc)
 	return result;
 }
 
+static long note_child(const struct sr_trapped *c)
+{
+	bool locked = c->t->forking;
+	long result;
+
+	/* The child has its copy of the lock already. */
+	if (locked)
+		sr_heap_unlock();
+	result = sr_make_call(c, SR_CALL_forked);
+	if (locked)
+		sr_heap_lock();
+	return result;
+}
+
+/*
+ * Within libc, popen, wordexp, daemon and others make a child like this.  A replay has none, as for
+ * the functions that have wrappers (children.h).
+ */
+static long make_child(const struct sr_trapped *c, long nr, uint64_t flags)
+{
+	uint64_t none[6] = {0};
+	struct sr_trapped call = *c;
+	long result;
+
+	if (!sr_signals_are_replayed()) {
+		sr_files_child_made();
+		result = make_process(nr, c->a, flags, c->uc);
+		if (!result)
+			return 0;
+		c->t->made.pid = result < 0 ? -1 : (int32_t)result;
+		c->t->made.error = result < 0 ? (int)-result : 0;
+	}
+	call.a = none;
+	return note_child(&call);
+}
+
 long sr_trapped_clone(const struct sr_trapped *c)
 {
-	return make_process(c->nr, c->a, c->uc);
+	const struct clone_args *args = (const struct clone_args *)c->a[0];
+	uint64_t flags = c->nr == SYS_clone ? c->a[0] : args->flags;
+
+	return flags & CLONE_THREAD ? make_process(c->nr, c->a, flags, c->uc)
+				    : make_child(c, c->nr, flags);
 }
 
 long sr_trapped_fork(const struct sr_trapped *c)
 {
 	c->a[0] = SIGCHLD;
 	c->a[1] = 0;
-	return make_process(SYS_clone, c->a, c->uc);
+	return make_child(c, SYS_clone, SIGCHLD);
 }
 
+/* A replay executes nothing: see exec.c. */
 long sr_trapped_exec(const struct sr_trapped *c)
 {
-	long result;
+	const char *path = (const char *)c->a[c->nr == SYS_execveat];
+	uint64_t a[6] = {(uintptr_t)path};
+	struct sr_trapped call = *c;
 
-	sr_tsc_pause();
-	result = sr_make_raw(c->nr, c->a);
-	sr_tsc_resume();
-	return result;
+	if (!sr_signals_are_replayed()) {
+		if (sr_is_readable(path, 1))
+			sr_engine_note(c->t, SR_REC_EXEC, path, strlen(path));
+		sr_tsc_pause();
+		c->t->made.error = (int)-sr_make_raw(c->nr, c->a);
+		sr_tsc_resume();
+	}
+	call.a = a;
+	return sr_make_call(&call, SR_CALL_exec);
+}
+
+static bool is_own_thread(int32_t thread)
+{
+	return sr_syscall(SYS_tgkill, sr_sys_getpid(), sr_real_id(thread), 0, 0, 0, 0) != -ESRCH;
 }
 
 /* Signals to this process are sent in both runs, signals to others in the recording only. */
@@ -109,7 +167,7 @@ long sr_trapped_kill(const struct sr_trapped *c)
 	uint64_t *thread = c->nr == SYS_tkill ? &c->a[0] : with_thread ? &c->a[1] : NULL;
 	long self = sr_sys_getpid();
 
-	if (process && sr_real_id((int32_t)*process) != self)
+	if (process ? sr_real_id((int32_t)*process) != self : !is_own_thread((int32_t)*thread))
 		return sr_make_call(c, (enum sr_call_number)sr_syscall_call(c->nr, c->a));
 	if (process)
 		*process = (uint64_t)self;

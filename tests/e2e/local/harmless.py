@@ -14,10 +14,12 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from harness import BUILD, SREPLAY, Tap
 
+PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "harmless")
 TEXT = "b one\na two\nc three\n"
 LONG = "".join("line %d of many\n" % i for i in range(20000))
 START = {"a.txt": TEXT, "b.txt": LONG, "d/e.txt": "deep\n", "d/f/g.txt": "deeper\n"}
@@ -119,7 +121,7 @@ COMMANDS = {
 }
 
 # What children of the program write is not recorded.
-WRITTEN_BY_CHILDREN = {"gcc -c", "make"}
+WRITTEN_BY_CHILDREN = {"gcc -c", "make"} | {"program: " + name for name in ("popen", "wordexp", "raw fork", "spawn", "daemon")}
 NEEDS = {"sqlite": "sqlite3", "gcc -c": "gcc", "make": "make", "git": "git", "patch": "patch"}
 COMMANDS["sqlite"] = ["sqlite3", "new.db", "create table t(a, b); insert into t values (1, 'one'), (2, 'two');"
                       "update t set b = 'zwei' where a = 2; select * from t;"]
@@ -169,6 +171,18 @@ def run(command, **options):
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, **options)
 
 
+def processes_in(place):
+    """Those whose working directory is there."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink("/proc/%s/cwd" % pid).startswith(place):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
 def own(err):
     """Standard error without the messages of sreplay."""
     return b"".join(line for line in err.splitlines(True) if not line.startswith(b"sreplay"))
@@ -178,6 +192,9 @@ def replayed(tap, name, how, trace, place, recorded, *options):
     """A replay has the same output and status, and changes nothing."""
     before = snapshot(place)
     r = run([SREPLAY, "replay", *options, trace])
+    living = processes_in(place)
+    if living:
+        tap.ok(False, "%s: no process outlives the replay" % name, living)
     same = (r.returncode, r.stdout, own(r.stderr)) == recorded
     tap.ok(same and b": exact" in r.stderr, "%s: exact, on the tree as the program %s it" % (name, how),
            "%s\n%s\n%s" % (recorded, r.stdout[:1000], r.stderr.decode()))
@@ -191,7 +208,11 @@ def try_case(tap, name, command, room):
     populate(place)
     found = written(place)
     r = run([SREPLAY, "record", "--from-start", "-o", trace, "--"] + command, cwd=place)
-    recorded = (r.returncode, r.stdout, own(r.stderr))
+    # The trace of a killed program ends where it was killed.
+    recorded = (123 if r.returncode == 128 + 9 else r.returncode, r.stdout, own(r.stderr))
+    end = time.time() + 20
+    while processes_in(place) and time.time() < end:
+        time.sleep(0.01)
     left = written(place)
     replayed(tap, name, "left", trace, place, recorded, "-o", kept)
     made = {path: content for path, content in left.items() if found.get(path) != content}
@@ -218,6 +239,11 @@ def prepare_tools(room):
     COMMANDS["git"] = ["git", "-c", "init.defaultBranch=main", "init", "-q", "repo"]
 
 
+def cases_of_program():
+    for name in run([PROGRAM]).stdout.decode().splitlines():
+        COMMANDS["program: " + name] = [PROGRAM, name]
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as place:
@@ -225,6 +251,7 @@ def main():
         subprocess.run([os.path.join(os.path.realpath(BUILD), "logd", "sreplay-logd"), "--daemonize", "--idle-exit", "30",
                         "--socket", os.environ["SREPLAY_SOCKET"]], check=True)
         prepare_tools(place)
+        cases_of_program()
         for i, (name, command) in enumerate(COMMANDS.items()):
             if (len(sys.argv) > 1 and name not in sys.argv[1:]) or not shutil.which(NEEDS.get(name, command[0])):
                 continue

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -65,13 +66,27 @@ static void write_now(const char *path, const char *text)
 	fclose(file);
 }
 
-/* A file of the time before the recording. */
-static void write_file(const char *path, const char *text)
+static int64_t coarse_now(void)
 {
-	const struct timespec then[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+	struct timespec now;
 
-	write_now(path, text);
-	assert_int_equal(utimensat(AT_FDCWD, path, then, 0), 0);
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/*
+ * The recording begins when the coarse clock shows a later time than that of all files, which may have
+ * the time between two of its ticks.
+ */
+static void start(struct fixture *f, bool keep)
+{
+	for (int i = 0; i < 2; i++) {
+		int64_t before = coarse_now();
+
+		while (coarse_now() == before)
+			;
+	}
+	sr_files_start(&f->client, keep);
 }
 
 static struct sr_opened_file opened; /* the last one */
@@ -134,9 +149,9 @@ static void test_each_input_is_noted_once_with_size_and_hash(void **state)
 	struct fixture *f = *state;
 	json_t *files;
 
-	sr_files_start(&f->client, false);
-	write_file(in_dir(f, "a"), "abc");
-	write_file(in_dir(f, "b"), "");
+	write_now(in_dir(f, "a"), "abc");
+	write_now(in_dir(f, "b"), "");
+	start(f, false);
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	open_as_program(in_dir(f, "b"), O_RDONLY);
 	open_as_program(in_dir(f, "a"), O_RDONLY);
@@ -157,11 +172,11 @@ static void test_what_is_no_input_is_not_noted(void **state)
 	struct fixture *f = *state;
 	json_t *files;
 
-	sr_files_start(&f->client, false);
-	write_file(in_dir(f, "old"), "abc");
+	write_now(in_dir(f, "old"), "abc");
+	start(f, false);
 	open_as_program(in_dir(f, "old"), O_WRONLY | O_TRUNC);
 	open_as_program(in_dir(f, "new"), O_RDWR | O_CREAT);
-	write_file(in_dir(f, "new"), "by the program");
+	write_now(in_dir(f, "new"), "by the program");
 	open_as_program(in_dir(f, "new"), O_RDONLY); /* what it wrote itself */
 	open_as_program("/proc/self/stat", O_RDONLY);
 	open_as_program("/dev/null", O_RDWR);
@@ -176,8 +191,8 @@ static void test_a_file_that_is_written_to_in_place_is_an_input(void **state)
 	struct fixture *f = *state;
 	json_t *files;
 
-	sr_files_start(&f->client, false);
-	write_file(in_dir(f, "log"), "abc");
+	write_now(in_dir(f, "log"), "abc");
+	start(f, false);
 	open_as_program(in_dir(f, "log"), O_WRONLY | O_APPEND);
 	assert_true(opened.note == 1 && !opened.own);
 	write_now(in_dir(f, "log"), "abcd");
@@ -197,8 +212,8 @@ static void test_an_input_that_ends_is_kept(void **state)
 	struct fixture *f = *state;
 	json_t *files;
 
-	sr_files_start(&f->client, false);
-	write_file(in_dir(f, "a"), "abc");
+	write_now(in_dir(f, "a"), "abc");
+	start(f, false);
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	sr_files_ends(AT_FDCWD, in_dir(f, "a"), false);
 	unlink(in_dir(f, "a"));
@@ -255,9 +270,9 @@ static void test_kept_content_is_in_the_trace(void **state)
 	json_t *files;
 	FILE *kept;
 
-	sr_files_start(&f->client, true);
-	write_file(in_dir(f, "a"), "the content");
-	write_file(in_dir(f, "same"), "the content");
+	write_now(in_dir(f, "a"), "the content");
+	write_now(in_dir(f, "same"), "the content");
+	start(f, true);
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	open_as_program(in_dir(f, "same"), O_RDONLY);
 	files = noted(f);
@@ -280,10 +295,10 @@ static void test_a_file_that_changes_before_it_is_hashed_is_told(void **state)
 	const json_t *file;
 	json_t *files;
 
-	sr_files_start(&f->client, true);
-	write_file(in_dir(f, "big"), "x");
+	write_now(in_dir(f, "big"), "x");
 	assert_int_equal(truncate(in_dir(f, "big"), 400 << 20), 0);
-	write_file(in_dir(f, "a"), "abc");
+	write_now(in_dir(f, "a"), "abc");
+	start(f, true);
 	open_as_program(in_dir(f, "big"), O_RDONLY); /* takes the daemon a while */
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	write_now(in_dir(f, "a"), "abd");
@@ -304,9 +319,9 @@ static void test_a_killed_daemon_has_noted_that_there_was_a_file(void **state)
 	struct sr_error err;
 	json_t *files;
 
-	sr_files_start(&f->client, false);
-	write_file(in_dir(f, "big"), "x");
+	write_now(in_dir(f, "big"), "x");
 	assert_int_equal(truncate(in_dir(f, "big"), 2l << 30), 0);
+	start(f, false);
 	open_as_program(in_dir(f, "big"), O_RDONLY);
 	daemon_kill(&f->h, SIGKILL);
 	assert_int_equal(sr_trace_open(&t, f->h.trace, &err), 0);
@@ -318,7 +333,7 @@ static void test_a_killed_daemon_has_noted_that_there_was_a_file(void **state)
 	sr_trace_close(t);
 	/* The next daemon accepts what comes then. */
 	daemon_start(&f->h, NULL);
-	write_file(in_dir(f, "a"), "abc");
+	write_now(in_dir(f, "a"), "abc");
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	files = noted_from(f, 1);
 	assert_int_equal(json_array_size(files), 2);
@@ -345,8 +360,8 @@ static void test_damage_is_noticed_and_a_torn_line_is_not_damage(void **state)
 	struct sr_error err;
 	json_t *files;
 
-	sr_files_start(&f->client, false);
-	write_file(in_dir(f, "a"), "abc");
+	write_now(in_dir(f, "a"), "abc");
+	start(f, false);
 	open_as_program(in_dir(f, "a"), O_RDONLY);
 	json_decref(noted(f));
 	append_to_list(f, "{\"file\":\"x\",\"pa");
