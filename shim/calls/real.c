@@ -11,12 +11,12 @@
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
-#include "shim/verbs/objects.h"
-#include "shim/verbs/ops.h"
 #include "shim/core/next.h"
 #include "shim/core/symbols.h"
 #include "shim/core/thread.h"
 #include "shim/threads/libc_order.h"
+#include "shim/verbs/objects.h"
+#include "shim/verbs/ops.h"
 
 void *_Atomic sr_real_functions[SR_CALL_COUNT];
 
@@ -182,6 +182,48 @@ static uint64_t apply(const struct sr_call_desc *d, void *f, const uint64_t *a)
 	}
 }
 
+/* The argument that is a time limit in milliseconds; -1: none is, or the kernel counts it down. */
+static int limit_of(const struct sr_call_desc *d)
+{
+	switch (sr_call_number(d)) {
+	case SR_CALL_poll:
+		return 2;
+	case SR_CALL_epoll_wait:
+	case SR_CALL_epoll_pwait:
+		return 3;
+	default:
+		return -1;
+	}
+}
+
+/*
+ * Makes the call until it ends for a reason that the program would have without the shim: a signal
+ * of the shim's own makes the kernel end a call that waits, with EINTR, whatever SA_RESTART says
+ * (signal(7)).
+ */
+static uint64_t apply_unharmed(const struct sr_call_desc *d, void *f, const uint64_t *a)
+{
+	struct sr_signal_state *s = &sr_self.signals;
+	uint32_t own = s->own, handlers = s->handlers;
+	uint64_t words[SR_MAX_ARGS], result;
+	int limit = limit_of(d);
+	int64_t end;
+
+	result = apply(d, f, a);
+	if (__builtin_expect((int)result != -1 || s->own == own || errno != EINTR, 1))
+		return result;
+	memcpy(words, a, d->nargs * sizeof(words[0]));
+	end = limit >= 0 ? sr_sys_now_ms() + (int)a[limit] : 0;
+	while ((int)result == -1 && errno == EINTR && s->own != own && s->handlers == handlers) {
+		own = s->own;
+		if (limit >= 0 && (int)a[limit] >= 0)
+			words[limit] =
+			    end > sr_sys_now_ms() ? (uint64_t)(end - sr_sys_now_ms()) : 0;
+		result = apply(d, f, words);
+	}
+	return result;
+}
+
 /*
  * Inside the real function the program's signal handlers run at once, as they would without the
  * shim, because the function may wait for their effects.  Outside of it, in the shim's own code,
@@ -198,7 +240,7 @@ apply_interruptibly(const struct sr_call_desc *d, void *f, const uint64_t *a)
 	atomic_signal_fence(memory_order_seq_cst);
 	if (t->signals.waiting)
 		sr_signals_take(t, t->depth ? SR_SIGNAL_IN_CALL : SR_SIGNAL_BETWEEN);
-	result = apply(d, f, a);
+	result = apply_unharmed(d, f, a);
 	atomic_signal_fence(memory_order_seq_cst);
 	t->signals.interruptible = before;
 	return result;

@@ -45,6 +45,9 @@ struct sr_signal_state {
 	uint32_t handlers;      /* handlers that have begun and not returned (some never will) */
 	struct sr_saved_buffer *saved;
 	uint32_t next_saved;
+
+	/* How often a signal that the shim sent itself has interrupted the thread. */
+	volatile uint32_t own;
 };
 
 /* shim/signals implements the following; called where a section ends, only if signals wait. */

@@ -315,6 +315,7 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 		return true;
 	}
 	if (is_message(info)) {
+		t->signals.own++;
 		if (sr_tsc_trapping && t->armed)
 			set_mode(PR_TSC_SIGSEGV);
 		return true;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -379,6 +380,65 @@ static void exit_in_a_handler_at_exit(void)
 		__builtin_ia32_pause();
 }
 
+/* Threads that wait while others load code: nothing interrupts them. */
+static int wake_up[2][2];
+
+static void *wait_by_poll(void *unused)
+{
+	struct pollfd p = {.fd = wake_up[0][0], .events = POLLIN};
+	int n = poll(&p, 1, -1);
+
+	return (void *)(intptr_t)(n < 0 ? -errno : n);
+}
+
+static void *wait_by_epoll(void *unused)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+	int fd = epoll_create1(0), n;
+
+	epoll_ctl(fd, EPOLL_CTL_ADD, wake_up[1][0], &e);
+	n = epoll_wait(fd, &e, 1, 60000);
+	return (void *)(intptr_t)(n < 0 ? -errno : n);
+}
+
+static void *wait_by_sleep(void *unused)
+{
+	struct timespec t = {.tv_nsec = 400000000};
+
+	return (void *)(intptr_t)nanosleep(&t, NULL);
+}
+
+static void waits_while_code_is_loaded(void)
+{
+	void *(*waits[])(void *) = {wait_by_poll, wait_by_epoll, wait_by_sleep};
+	pthread_t t[3];
+	void *result;
+
+	/* So often that the instruction is replaced. */
+	for (int i = 0; i < 2000; i++)
+		__builtin_ia32_rdtsc();
+	for (int i = 0; i < 2; i++)
+		if (pipe(wake_up[i]))
+			exit(1);
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, waits[i], NULL);
+	for (int i = 0; i < 20; i++) {
+		unsigned char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (code == MAP_FAILED)
+			exit(1);
+		usleep(10000);
+	}
+	for (int i = 0; i < 2; i++)
+		if (write(wake_up[i][1], "x", 1) != 1)
+			exit(1);
+	for (int i = 0; i < 3; i++) {
+		pthread_join(t[i], &result);
+		printf("waiting ended with %d\n", (int)(intptr_t)result);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -396,6 +456,7 @@ static const struct {
     {"epoll", poll_a_captured_descriptor_with_epoll},
     {"leftovers-in-an-address", leftovers_in_an_address},
     {"truncated-datagram", truncated_datagram},
+    {"waits-while-code-is-loaded", waits_while_code_is_loaded},
     {"unreadable-buffers", unreadable_buffers},
     {"addresses", addresses},
     {"heap-churn", many_registrations},
