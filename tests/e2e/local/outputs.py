@@ -6,9 +6,11 @@ call, the place and both sides' bytes; and one that says "exact" has written wha
     outputs.py [CASE...]
 """
 
+import ctypes
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -168,7 +170,59 @@ def killed_loop(tap, place):
            "killed in a computing loop: the replay ends there, in %.1f s" % (time.time() - began), "%s %s" % (status, err))
 
 
-CASES = {"killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "statuses": statuses, "broken_pipe": broken_pipe}
+def change(trace, old, new):
+    """Changes bytes in the trace's records, with the checksums around them.  new: bytes, or a function of the frame's."""
+    xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+    xxh3.restype, xxh3.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
+    path = os.path.join(trace, "rank-0", "thread-0.srs")
+    with open(path, "rb") as f:
+        data = f.read()
+    at, out, changed = 64, data[:64], 0
+    while at < len(data):
+        head, stored = data[at:at + 64], struct.unpack_from("<I", data, at + 8)[0]
+        body = data[at + 64:at + 64 + stored]
+        at += 64 + stored
+        if old in body:
+            changed += 1
+            body = new(body) if callable(new) else body.replace(old, new)
+            head = head[:48] + struct.pack("<Q", xxh3(body, len(body)))
+            head += struct.pack("<Q", xxh3(head, 56))
+        out += head + body
+    with open(path, "wb") as f:
+        f.write(out)
+    return changed
+
+
+def damaged(tap, place):
+    """The trace itself says something else."""
+    c = Case(place, "write", SHORT)
+    changed = change(c.trace, b"forty-two", b"forty-six")
+    status, _, err = c.replay()
+    lost = differs(err, "write", r'recorded: ".*six', r'now:      ".*two')
+    tap.ok(changed == 1 and status == 124 and not lost, "another recorded output is found", lost)
+    c = Case(place, "write", LONG)
+    first = LONG[:64].encode()
+
+    def flip(body):
+        at = body.index(first) + len(first) + 4 + 4 * 3
+        return body[:at] + bytes([body[at] ^ 1]) + body[at + 1:]
+
+    changed = change(c.trace, first, flip)
+    status, _, err = c.replay()
+    tap.ok(changed == 1 and status == 124 and "the first block that differs: bytes 768 to 1023 of %d" % len(LONG) in err,
+           "another recorded checksum too, and its block", err)
+
+    def shorten(body):
+        at = body.index(first) + len(first)
+        return body[:at] + struct.pack("<I", 8) + body[at + 4:]
+
+    c = Case(place, "write", LONG)
+    changed = change(c.trace, first, shorten)
+    status, _, err = c.replay()
+    tap.ok(changed == 1 and status == 125 and "the record of write is damaged" in err, "missing checksums are damage", err)
+
+
+CASES = {"damaged": damaged, "killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "statuses": statuses, "broken_pipe": broken_pipe}
 
 
 def main():
@@ -176,6 +230,9 @@ def main():
     wanted = sys.argv[1:]
     with tempfile.TemporaryDirectory() as place:
         os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
+        # So that a test can change what a trace says.
+        subprocess.run([os.path.join(os.path.realpath(BUILD), "logd", "sreplay-logd"), "--daemonize", "--level", "0",
+                        "--idle-exit", "30"], check=True)
         for how in CALLS:
             if not wanted or how in wanted:
                 each_call(tap, place, how)
