@@ -159,9 +159,12 @@ def killed_loop(tap, place):
     p = subprocess.Popen([SREPLAY, "record", "--from-start", "-o", c.trace, "--", PROGRAM, "for_ever", c.input, c.output],
                          stdout=subprocess.PIPE, start_new_session=True)
     p.stdout.readline()
+    end = time.time() + 20
+    # The record of that write comes after the write.
+    while "begun" not in subprocess.run([SREPLAY, "dump", c.trace], capture_output=True, text=True).stdout and time.time() < end:
+        time.sleep(0.1)
     os.killpg(p.pid, signal.SIGKILL)
     p.wait()
-    end = time.time() + 20
     while "whole" not in subprocess.run([SREPLAY, "verify", c.trace], capture_output=True, text=True).stdout and time.time() < end:
         time.sleep(0.1)
     began = time.time()
