@@ -177,13 +177,19 @@ static void take_event(void *owner, struct source *source)
 		recordings_progress(&s->recordings);
 }
 
+/* The limits of whoever started the daemon are not meant for it. */
 static void use_limits(void)
 {
+	const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
 	struct rlimit limit;
 
 	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (setrlimit(RLIMIT_FSIZE, &none) && !getrlimit(RLIMIT_FSIZE, &limit)) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_FSIZE, &limit);
 	}
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* beyond the file-size limit, write fails */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "logd/daemon/report.h"
@@ -39,6 +40,25 @@ static bool serve_file(struct server *s, struct peer *p, const struct sr_message
 
 	if (err)
 		connection_answer_error(&p->connection, m, err, "");
+	return false;
+}
+
+static bool serve_memory(struct server *s, struct peer *p, const struct sr_message *m, int fd)
+{
+	int memfd = -1, err = m->value > SR_HELLO_MAX_TEXT ? -EFBIG : 0;
+	struct sr_message reply;
+
+	if (!err && (memfd = memfd_create("sreplay-text", MFD_CLOEXEC)) < 0)
+		err = -errno;
+	if (!err && ftruncate(memfd, (off_t)m->value))
+		err = -errno;
+	sr_message_init(&reply, SR_MSG_MEMORY);
+	if (err)
+		connection_answer_error(&p->connection, m, err, "");
+	else
+		connection_answer(&p->connection, m, &reply, memfd);
+	if (memfd >= 0)
+		close(memfd);
 	return false;
 }
 
@@ -137,7 +157,7 @@ static const struct {
 	bool (*serve)(struct server *s, struct peer *p, const struct sr_message *m, int fd);
 } handlers[] = {
     {SR_MSG_HELLO, serve_hello},   {SR_MSG_AREA, serve_area},     {SR_MSG_FILE, serve_file},
-    {SR_MSG_STATUS, serve_status}, {SR_MSG_WAIT_TRACE, serve_wait},
+    {SR_MSG_STATUS, serve_status}, {SR_MSG_WAIT_TRACE, serve_wait}, {SR_MSG_MEMORY, serve_memory},
 };
 
 /* True: fd is taken over. */

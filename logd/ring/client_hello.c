@@ -72,6 +72,9 @@ static void explain_connect(struct sentence *s, const char *path, int err, int d
 	say_number(s, -err);
 	if (err == -EACCES)
 		say(s, " (permission denied: it is another user's)");
+	else if (err == -EFBIG)
+		say(s, " (it was started under a limit on the size of files; end it, and start it "
+		       "without that: ulimit -f)");
 	else if (err == -EPROTO)
 		say(s, " (it speaks another version of the protocol)");
 }
@@ -174,7 +177,7 @@ int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h)
 	ret = sr_sys_getrandom(c->hello.process, sizeof(c->hello.process));
 	if (ret != sizeof(c->hello.process))
 		return ret < 0 ? (int)ret : -EIO;
-	c->hello_fd = sr_request_memfd(texts, 4);
+	c->hello_fd = sr_request_memfd(texts, 4, c->path);
 	return c->hello_fd < 0 ? c->hello_fd : 0;
 }
 

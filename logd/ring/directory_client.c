@@ -161,7 +161,7 @@ static int make_join(struct sr_directory *d, const struct sr_job *job)
 	n = sr_sys_getrandom(d->join.process, sizeof(d->join.process));
 	if (n != sizeof(d->join.process))
 		return n < 0 ? (int)n : -EIO;
-	d->job_fd = sr_request_memfd(texts, 4);
+	d->job_fd = sr_request_memfd(texts, 4, d->path);
 	return d->job_fd < 0 ? d->job_fd : 0;
 }
 

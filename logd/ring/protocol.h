@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 5u
+#define SR_PROTOCOL_VERSION 6u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -46,6 +46,12 @@ enum sr_message_type {
 	 * of the trace.
 	 */
 	SR_MSG_FILE = 6,
+
+	/*
+	 * Needs no hello.  Answer: fd: a memfd of `value` bytes, for texts of a process that may not
+	 * make a file of that size itself.
+	 */
+	SR_MSG_MEMORY = 7,
 
 	/* The directory (logd/nodes/directory.h) needs no hello either, but a join first. */
 

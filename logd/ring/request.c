@@ -5,6 +5,7 @@
 #include <linux/memfd.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -12,6 +13,10 @@
 #include "logd/base/highfd.h"
 #include "logd/base/rawsys.h"
 #include "logd/ring/packet.h"
+#include "logd/ring/place.h"
+
+/* How long the daemon may take to give memory. */
+#define MEMORY_MS 5000
 
 void sr_message_init(struct sr_message *m, enum sr_message_type type)
 {
@@ -182,23 +187,64 @@ static long write_all(int fd, const unsigned char *data, size_t size)
 	return 0;
 }
 
-int sr_request_memfd(const struct iovec *texts, int n)
+/* As large as it has to be; the texts are not in it yet.  *given: by the daemon. */
+static int make_memfd(uint64_t size, const char *socket_path, bool *given)
 {
-	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX}, size = 0;
-	long err = 0;
-	int fd;
+	uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
+	struct sr_message request, answer;
+	int fd = -1, socket, ret;
 
 	/* As in ring.c: no SIGXFSZ for the program. */
 	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
+	*given = limit[0] < size;
+	if (!*given) {
+		fd = (int)sr_sys_memfd_create("sreplay-text", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		return fd < 0 ? fd : sr_fd_raise(fd);
+	}
+	socket = sr_request_connect(socket_path);
+	if (socket < 0)
+		return socket;
+	sr_message_init(&request, SR_MSG_MEMORY);
+	request.value = size;
+	ret = sr_request(socket, &request, -1, &answer, &fd, MEMORY_MS);
+	sr_sys_close(socket);
+	if (!ret)
+		ret = answer.error;
+	if (!ret && fd < 0)
+		ret = -EPROTO;
+	return ret ? ret : fd;
+}
+
+/* By memory, since writing is what the limit forbids. */
+static int copy_into(int fd, const struct iovec *texts, int n, uint64_t size)
+{
+	unsigned char *to = sr_place(size);
+
+	if (!sr_sys_is_error(to))
+		to = sr_sys_mmap(to, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (sr_sys_is_error(to))
+		return (int)(intptr_t)to;
+	for (uint64_t i = 0, at = 0; i < (uint64_t)n; at += texts[i++].iov_len)
+		memcpy(to + at, texts[i].iov_base, texts[i].iov_len);
+	sr_sys_munmap(to, size);
+	return 0;
+}
+
+int sr_request_memfd(const struct iovec *texts, int n, const char *socket_path)
+{
+	uint64_t size = 0;
+	long err = 0;
+	bool given;
+	int fd;
+
 	for (int i = 0; i < n; i++)
 		size += texts[i].iov_len;
-	if (limit[0] < size)
-		return -EFBIG;
-	fd = (int)sr_sys_memfd_create("sreplay-text", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = make_memfd(size, socket_path, &given);
 	if (fd < 0)
 		return fd;
-	fd = sr_fd_raise(fd);
-	for (int i = 0; i < n && !err; i++)
+	if (given)
+		err = copy_into(fd, texts, n, size);
+	for (int i = 0; i < n && !err && !given; i++)
 		err = write_all(fd, texts[i].iov_base, texts[i].iov_len);
 	if (err) {
 		sr_sys_close(fd);

@@ -44,8 +44,11 @@ int sr_request_while(int socket, const struct sr_message *request, int send_fd,
 int sr_request_send(int socket, const struct sr_message *message, int fd,
 		    const struct sr_request_wait *wait);
 
-/* A memfd with these texts one after the other, to be sent; the caller's to close; or -errno. */
-int sr_request_memfd(const struct iovec *texts, int n);
+/*
+ * A memfd with these texts one after the other, to be sent; the caller's to close; or -errno.  The
+ * daemon at socket_path makes it where the limit on the size of files is too low for it.
+ */
+int sr_request_memfd(const struct iovec *texts, int n, const char *socket_path);
 
 /* Zeroes a message and fills in what is the same in all of this type. */
 void sr_message_init(struct sr_message *m, enum sr_message_type type);

@@ -122,6 +122,34 @@ int file_hash_copy(int fd, int to, char hex[17], uint64_t *size)
 	return err;
 }
 
+#define SAMPLES      64
+#define SAMPLE_BYTES (16u << 10)
+
+int file_sample(int fd, uint64_t size, char hex[17])
+{
+	XXH3_state_t *state = XXH3_createState();
+	unsigned char data[SAMPLE_BYTES];
+	int err = state && size >= SAMPLE_BYTES ? 0 : -ENOMEM;
+
+	if (!err)
+		XXH3_64bits_reset(state);
+	for (uint64_t i = 0; !err && i < SAMPLES; i++) {
+		/* In this order, without an overflow for any size of a file. */
+		uint64_t at = (size - SAMPLE_BYTES) / (SAMPLES - 1) * i;
+
+		if (i == SAMPLES - 1)
+			at = size - SAMPLE_BYTES;
+		if (read_fully(fd, data, SAMPLE_BYTES, at))
+			XXH3_64bits_update(state, data, SAMPLE_BYTES);
+		else
+			err = -EIO;
+	}
+	if (!err)
+		snprintf(hex, 17, "%016llx", (unsigned long long)XXH3_64bits_digest(state));
+	XXH3_freeState(state);
+	return err;
+}
+
 bool file_hash(int fd, char hex[17])
 {
 	uint64_t size;

@@ -22,4 +22,13 @@ bool file_hash(int fd, char hex[17]);
  */
 int file_hash_copy(int fd, int to, char hex[17], uint64_t *size);
 
+/* Of a larger file only samples are read, so that a note of it costs nothing. */
+#define FILE_WHOLE_MAX (16ull << 20)
+
+/*
+ * XXH3 of pieces of a file of this size: SAMPLES pieces of SAMPLE_BYTES, evenly spread, the first
+ * and the last ones included.  0 or -errno; -EIO: it is shorter.
+ */
+int file_sample(int fd, uint64_t size, char hex[17]);
+
 #endif

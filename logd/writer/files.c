@@ -153,6 +153,22 @@ static bool has_changed(const struct job *j, uint64_t size)
 	       now.st_mtim.tv_sec != b->st_mtim.tv_sec || now.st_mtim.tv_nsec != b->st_mtim.tv_nsec;
 }
 
+/* The second line about a file that is too large to be read for that. */
+static int note_samples(const struct job *j)
+{
+	json_t *line = begin_line(j);
+	char hash[17];
+	int err = file_sample(j->fd, (uint64_t)j->before.st_size, hash);
+
+	if (has_changed(j, (uint64_t)j->before.st_size))
+		json_object_set_new(line, "changed", json_true());
+	else if (err)
+		json_object_set_new(line, "error", json_string(strerror(-err)));
+	else
+		json_object_set_new(line, "samples", json_string(hash));
+	return put_line(j->rank_fd, line);
+}
+
 /* Reads the file and writes the second line about it. */
 static int note_content(const struct job *j)
 {
@@ -250,7 +266,8 @@ static void serve_begin(struct queue *q, struct job *j)
 
 static void serve_content(struct queue *q, struct job *j)
 {
-	int err = note_content(j);
+	bool large = !j->keep && (uint64_t)j->before.st_size > FILE_WHOLE_MAX;
+	int err = large ? note_samples(j) : note_content(j);
 
 	if (err)
 		log_line("cannot write about %s: %s", j->path, strerror(-err));

@@ -23,6 +23,14 @@ static long long note_of(const json_t *file)
 	return (long long)json_integer_value(json_object_get(file, "note"));
 }
 
+/* Of the content, or of samples. */
+static const char *recorded_hash(const json_t *file)
+{
+	const char *whole = text_of(file, "xxh3");
+
+	return whole ? whole : text_of(file, "samples");
+}
+
 /* Why it is not known whether the file is the same; NULL: it is known. */
 static const char *why_unknown(const json_t *file)
 {
@@ -30,7 +38,7 @@ static const char *why_unknown(const json_t *file)
 		return "was changed while it was recorded";
 	if (text_of(file, "error"))
 		return "could not be read when it was recorded";
-	if (!text_of(file, "xxh3"))
+	if (!text_of(file, "xxh3") && !text_of(file, "samples"))
 		return "was used when the recording ended, before its content was noted";
 	return NULL;
 }
@@ -48,6 +56,16 @@ static int open_regular(const char *path)
 	return -EINVAL;
 }
 
+/* True, and the hash now: the content has changed. */
+static bool differs(const json_t *file, int fd, uint64_t size, char hash[17])
+{
+	const char *recorded = recorded_hash(file);
+
+	if (text_of(file, "xxh3"))
+		return file_hash_copy(fd, -1, hash, &size) || strcmp(hash, recorded);
+	return file_sample(fd, size, hash) || strcmp(hash, recorded);
+}
+
 static void compare(const json_t *file, const char *path, int fd)
 {
 	long long recorded = (long long)json_integer_value(json_object_get(file, "size"));
@@ -56,7 +74,6 @@ static void compare(const json_t *file, const char *path, int fd)
 			       : "";
 	char hash[17] = "none";
 	struct stat st;
-	uint64_t size;
 
 	if (fstat(fd, &st)) {
 		sr_note("%s cannot be read: %s", path, strerror(errno));
@@ -67,10 +84,10 @@ static void compare(const json_t *file, const char *path, int fd)
 	} else if (why_unknown(file)) {
 		sr_note("%s, which the program read, %s: whether it is the same is not known", path,
 			why_unknown(file));
-	} else if (file_hash_copy(fd, -1, hash, &size) || strcmp(hash, text_of(file, "xxh3"))) {
+	} else if (differs(file, fd, (uint64_t)st.st_size, hash)) {
 		sr_note("%s, which the program read, has changed since it was recorded: its "
 			"content hash is %s, recorded was %s%s",
-			path, hash, text_of(file, "xxh3"), kept);
+			path, hash, recorded_hash(file), kept);
 	}
 }
 

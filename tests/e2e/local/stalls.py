@@ -69,11 +69,11 @@ class Daemon:
 class Recording:
     """A program under `sreplay record`, which has begun."""
 
-    def __init__(self, daemon, trace, *arguments, ring=65536, options=()):
+    def __init__(self, daemon, trace, *arguments, ring=65536, options=(), prefix=()):
         env = dict(os.environ, SREPLAY_SOCKET=daemon.socket, SREPLAY_RING=str(ring))
         self.began = time.time()
-        self.process = subprocess.Popen([SREPLAY, "record", "--from-start", *options, "-o", trace, "--", PROGRAM, *arguments],
-                                        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        command = [*prefix, SREPLAY, "record", "--from-start", *options, "-o", trace, "--", PROGRAM, *arguments]
+        self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.out, self.err, self.heard = b"", b"", []
         os.set_blocking(self.process.stderr.fileno(), False)
 
@@ -254,6 +254,38 @@ def descriptors(tap, place):
         status, _ = recording.end()
         tap.ok((status, recording.out) == (0, bare[1]) and b"40 files opened" in bare[1], "it opens its files",
                "%s %s %s" % (status, recording.out, recording.err.decode()))
+        tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
+
+
+@case
+def large_input(tap, place):
+    """16 bytes of a file of 300 GB: nobody reads the rest, and a change is still noticed."""
+    with Daemon(place) as daemon:
+        large, trace = os.path.join(place, "large"), os.path.join(place, "t.srec")
+        with open(large, "wb") as f:
+            f.write(b"0123456789abcdef")
+            f.truncate(300 << 30)
+        os.symlink(large, os.path.join(place, "0"))
+        recording = Recording(daemon, trace, "inputs", place, "1")
+        status, took = recording.end()
+        tap.ok((status, recording.out, recording.err) == (0, b"16 bytes\n", b"") and took < STALL,
+               "it costs nothing (%.2f s)" % took, "%s %s" % (status, recording.err.decode()))
+        tap.ok(not (problem := is_whole(trace, recording)), "it replays", problem)
+        with open(large, "rb+") as f:
+            f.write(b"another")
+        _, _, err = run([SREPLAY, "replay", trace], 60)
+        tap.ok("has changed since it was recorded" in err, "a change is noticed", err)
+
+
+@case
+def file_size_limit(tap, place):
+    """ulimit -f: what the recorder shares with the daemon is no file of the program's."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "together", "1500", ring=4 << 20, prefix=["sh", "-c", 'ulimit -f 8; exec "$@"', "sh"])
+        status, _ = recording.end()
+        tap.ok((status, recording.err) == (0, b""), "1,500 threads under ulimit -f 8 are recorded",
+               "%s %s" % (status, recording.err.decode()))
         tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
 
 

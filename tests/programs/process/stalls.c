@@ -5,6 +5,7 @@
  *   stalls fill THREADS RECORDS [MS]   each thread records so many pieces of 4,000 random bytes,
  *                                      and pauses for MS after each
  *   stalls together THREADS            so many threads live at once, and end together
+ *   stalls inputs DIRECTORY FILES      reads a bit of DIRECTORY/0 and so on
  *   stalls descriptors THREADS         the same with 64 descriptors; a file can be opened meanwhile
  */
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PIECE 4000
 
@@ -153,6 +155,25 @@ static int run_descriptors(int argc, char **argv)
 	return 0;
 }
 
+static int run_inputs(int argc, char **argv)
+{
+	char path[4096], piece[16];
+	long n = atol(argv[1]), bytes = 0;
+
+	for (long i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "%s/%ld", argv[0], i);
+		int fd = open(path, O_RDONLY);
+		ssize_t got = fd < 0 ? -1 : read(fd, piece, sizeof(piece));
+
+		if (got < 0)
+			return 1;
+		bytes += got;
+		close(fd);
+	}
+	printf("%ld bytes\n", bytes);
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int arguments;
@@ -160,6 +181,7 @@ static const struct {
 } table[] = {
     {"fill", 2, run_fill},
     {"together", 1, run_together},
+    {"inputs", 2, run_inputs},
     {"descriptors", 1, run_descriptors},
 };
 
