@@ -129,6 +129,30 @@ int sr_client_finish(struct sr_client *c, int timeout_ms)
 	return ret;
 }
 
+void sr_client_stop(struct sr_client *c, int error)
+{
+	if (!sr_client_lock(c))
+		return;
+	sr_client_stop_rings(c, error);
+	sr_client_unlock(c);
+}
+
+void sr_client_leave(struct sr_client *c)
+{
+	if (!sr_client_lock(c))
+		return;
+	if (sr_client_is_live(c))
+		finish_locked(c);
+	if (sr_client_is_live(c))
+		c->state = SR_CLIENT_GIVEN_UP;
+	sr_client_disconnect(c);
+	if (c->hello_fd >= 0)
+		sr_sys_close(c->hello_fd);
+	c->hello_fd = -1;
+	sr_client_close_areas(c);
+	sr_client_unlock(c);
+}
+
 void sr_client_abandon(struct sr_client *c)
 {
 	/* The lock's holder may be a thread that the child does not have: no locking. */

@@ -75,6 +75,14 @@ void sr_client_set_stall_timeout(struct sr_client *c, int64_t ms);
 void sr_client_set_hooks(struct sr_client *c, const struct sr_client_hooks *hooks);
 
 /*
+ * The recording ends here, though the process goes on: stops all rings with this errno.  When the
+ * caller has closed them, sr_client_leave waits until they are written, and closes the client's
+ * descriptors.  Other threads may still look at their rings.
+ */
+void sr_client_stop(struct sr_client *c, int error);
+void sr_client_leave(struct sr_client *c);
+
+/*
  * In the child after fork(): drops the parent's connection without a word to the daemon, and
  * detaches the rings.  Takes no lock.  *c may be connected anew afterwards.
  */

@@ -71,6 +71,8 @@ struct sr_client_area {
 int sr_client_resume_areas(struct sr_client *c);
 void sr_client_stop_rings(struct sr_client *c, int error);
 void sr_client_free_areas(struct sr_client *c);
+/* Their descriptors; the rings stay mapped. */
+void sr_client_close_areas(struct sr_client *c);
 /* Is all of the slot that was committed before sr_client_flush written? */
 void sr_client_flush(struct sr_client *c);
 bool sr_client_is_written(const struct sr_client_area *a, uint32_t slot);

@@ -123,6 +123,15 @@ void sr_client_free_areas(struct sr_client *c)
 	c->n_areas = 0;
 }
 
+void sr_client_close_areas(struct sr_client *c)
+{
+	for (uint32_t i = 0; i < c->n_areas; i++) {
+		if (c->areas[i]->area.fd >= 0)
+			sr_sys_close(c->areas[i]->area.fd);
+		c->areas[i]->area.fd = -1;
+	}
+}
+
 int sr_client_own_fd_from(const struct sr_client *c, int from)
 {
 	int first = -1;

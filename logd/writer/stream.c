@@ -353,7 +353,9 @@ static void write_last_marks(struct stream *s, struct frame_writer *w)
 		return;
 	if (sr_ring_stopped(&s->ring))
 		write_mark(s, w, SR_MARK_STOPPED, (uint64_t)sr_ring_stop_error(&s->ring), 0,
-			   "the process gave up waiting for sreplay-logd");
+			   sr_ring_stop_error(&s->ring) == ECANCELED
+			       ? "the program forbade what a recording needs"
+			       : "the process gave up waiting for sreplay-logd");
 	else if (atomic_load(&s->gone) && !sr_ring_closed(&s->ring))
 		write_mark(s, w, SR_MARK_DIED, quiet_ms(s), 0, "the process ended without a word");
 	else

@@ -78,6 +78,13 @@ struct sr_engine {
 	/* The process ends with this status. */
 	void (*exits)(int status);
 
+	/*
+	 * Recording, may be NULL: the program is about to forbid the process what a recording needs.
+	 * The recording ends, and from here on the shim makes no system call of its own.  why: what
+	 * the program does.
+	 */
+	void (*leaves)(const char *why);
+
 	/* Only an engine that replays has the following operations. */
 
 	/* Is the thread's next record a record of this call? */

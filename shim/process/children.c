@@ -70,6 +70,11 @@ int sr_children_start(void (*f)(void))
 	return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+void sr_children_stop(void)
+{
+	forget = NULL;
+}
+
 /* --------------------------------------------------------------- fork and kin */
 
 static bool is_programs(void)

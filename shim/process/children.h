@@ -16,4 +16,7 @@
  */
 int sr_children_start(void (*forget)(void));
 
+/* The recording has ended: children have nothing to forget. */
+void sr_children_stop(void);
+
 #endif

@@ -24,4 +24,9 @@ extern const struct sr_client_hooks sr_record_client_hooks;
 /* The daemon has stopped a ring: says so, once for the process. */
 void sr_record_ring_stopped(int error);
 
+struct sr_engine;
+
+/* The engine after the last record: calls are passed on. */
+const struct sr_engine *sr_record_passing_engine(void);
+
 #endif

@@ -21,6 +21,7 @@
 #include "shim/record/describe.h"
 #include "shim/record/ending.h"
 #include "shim/record/heap_runs.h"
+#include "shim/record/leaving.h"
 #include "shim/record/notes.h"
 #include "shim/record/serial.h"
 #include "shim/record/signal.h"
@@ -46,6 +47,7 @@ static struct sr_engine record_engine = {
     .exit_called = sr_record_exit_called,
     .exit_begins = sr_record_exit_begins,
     .exits = sr_record_exits,
+    .leaves = sr_record_leaves,
 };
 
 /* A child is not recorded: the rings belong to the parent. */

@@ -7,6 +7,7 @@
 #include "logd/base/say.h"
 #include "shim/core/engine.h"
 #include "shim/files/own_fds.h"
+#include "shim/kernel/user_dispatch.h"
 #include "shim/memory/heap.h"
 #include "shim/record/emit.h"
 #include "shim/signals/signals.h"
@@ -39,6 +40,17 @@ static void unlink_thread(struct sr_thread *t)
 		threads = t->next;
 	if (t->next)
 		t->next->previous = t->previous;
+	sr_unlock(&threads_lock);
+}
+
+void sr_record_disarm_threads(void)
+{
+	sr_lock(&threads_lock);
+	sr_trap_is_on = false;
+	for (struct sr_thread *t = threads; t; t = t->next) {
+		t->armed = SR_TRAP_ALLOW;
+		t->selector = SR_TRAP_ALLOW;
+	}
 	sr_unlock(&threads_lock);
 }
 

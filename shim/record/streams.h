@@ -28,6 +28,9 @@ void sr_record_start_thread(struct sr_thread *t);
 /* Ends the thread's stream after its last call. */
 void sr_record_end_thread(struct sr_thread *t);
 
+/* From here on no system call of these threads is trapped. */
+void sr_record_disarm_threads(void);
+
 /* The process ends: closes the rings. An open ring means that a kill cut it off. */
 void sr_record_close_streams(void);
 

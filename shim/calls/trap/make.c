@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
 
 #include "logd/base/say.h"
 #include "shim/calls/trap/table.h"
@@ -64,8 +67,40 @@ static uint64_t with_errno(long result)
 	return (uint64_t)-1;
 }
 
+/* Is this process a child of `sreplay record`?  That traces nobody. */
+static bool is_commands_child(void)
+{
+	char link[40], path[256];
+	long n;
+
+	snprintf(link, sizeof(link), "/proc/%ld/exe", sr_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0));
+	n = sr_syscall(SYS_readlinkat, AT_FDCWD, SR_ARG(link), SR_ARG(path), sizeof(path) - 1, 0,
+		       0);
+	path[n > 0 ? n : 0] = 0;
+	return n > 8 && !strcmp(path + n - 8, "/sreplay");
+}
+
+/*
+ * PTRACE_TRACEME: the program asks its parent to trace it; most only want to know whether somebody
+ * does already.  Each signal would stop it until the parent lets it go on, and the system-call trap
+ * makes a signal of each call.
+ */
+static long trace_me(void)
+{
+	static _Atomic bool asked;
+
+	if (atomic_exchange(&asked, true))
+		return -EPERM;
+	sr_say("the program's parent, sreplay record, does not trace it (PTRACE_TRACEME)");
+	return 0;
+}
+
 uint64_t sr_invoke_unknown(const struct sr_call_desc *d, uint64_t *a)
 {
+	const uint64_t *arguments = (const uint64_t *)a[1];
+
+	if (a[0] == SYS_ptrace && arguments[0] == PTRACE_TRACEME && is_commands_child())
+		return with_errno(trace_me());
 	say_unknown(a[0]);
 	return with_errno(sr_make_on_memory((long)a[0], (const uint64_t *)a[1]));
 }

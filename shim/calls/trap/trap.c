@@ -13,6 +13,7 @@
 
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
@@ -20,6 +21,7 @@
 #if defined(__x86_64__)
 
 #include <linux/openat2.h>
+#include <linux/seccomp.h>
 #include <netdb.h>
 #include <signal.h>
 #include <string.h>
@@ -28,6 +30,7 @@
 #include <unistd.h>
 
 #include "shim/calls/trap/addresses.h"
+#include "shim/calls/trap/filter.h"
 #include "shim/calls/trap/make.h"
 #include "shim/calls/trap/processes.h"
 #include "shim/calls/trap/table.h"
@@ -45,6 +48,8 @@
 #ifndef SYS_USER_DISPATCH
 #define SYS_USER_DISPATCH 2 /* si_code of SIGSYS */
 #endif
+
+#define SYSCALL_BYTES 2
 
 /* Turns the arguments of openat2 into those of openat.  Returns false if openat cannot do it. */
 static bool as_openat(uint64_t a[6])
@@ -150,17 +155,50 @@ static long close_many(const struct sr_trapped *c)
 	return close_range((unsigned int)c->a[0], (unsigned int)c->a[1], (int)c->a[2]) ? -errno : 0;
 }
 
-/* A seccomp filter may forbid the shim to remove its probes later, so it removes them now. */
+/*
+ * The program's code makes the call once more, without the trap: the filter may forbid the handler
+ * whatever comes after it.
+ */
+static long again(const struct sr_trapped *c)
+{
+	c->uc->uc_mcontext.gregs[REG_RIP] -= SYSCALL_BYTES;
+	return c->nr;
+}
+
+/* A filter (NULL: the strict mode) that may forbid what the shim does later.  True: made, *result. */
+static bool restrict_calls(const struct sr_trapped *c, const void *filter, long *result)
+{
+	/* It may also forbid the shim to remove its probes, so it removes them now. */
+	probes_stop();
+	*result = 0;
+	if (sr_engine_is_active() && sr_engine->replays)
+		return true;
+	if (!sr_engine_is_active() || !sr_engine->leaves || (filter && !sr_filter_forbids(filter)))
+		return false;
+	sr_engine->leaves("the program restricts its system calls (seccomp)");
+	*result = again(c);
+	return true;
+}
+
 static long process_control(const struct sr_trapped *c)
 {
-	if (c->a[0] == PR_SET_SECCOMP)
-		probes_stop();
+	bool strict = c->a[1] == SECCOMP_MODE_STRICT;
+	long result;
+
+	if (c->a[0] == PR_SET_SECCOMP && (strict || c->a[2]) &&
+	    restrict_calls(c, strict ? NULL : (const void *)c->a[2], &result))
+		return result;
 	return as_it_is(c);
 }
 
 static long filter_calls(const struct sr_trapped *c)
 {
-	probes_stop();
+	bool strict = c->a[0] == SECCOMP_SET_MODE_STRICT;
+	long result;
+
+	if ((strict || (c->a[0] == SECCOMP_SET_MODE_FILTER && c->a[2])) &&
+	    restrict_calls(c, strict ? NULL : (const void *)c->a[2], &result))
+		return result;
 	return ordinary(c);
 }
 

@@ -289,6 +289,38 @@ def file_size_limit(tap, place):
         tap.ok(not (problem := is_whole(trace, recording)), "nothing is lost", problem)
 
 
+@case
+def filters(tap, place):
+    """A program's own seccomp filter does not kill it, and what is lost is said."""
+    with Daemon(place) as daemon:
+        for mode in "strict", "list", "all":
+            trace = os.path.join(place, mode + ".srec")
+            recording = Recording(daemon, trace, "filter", mode)
+            status, _ = recording.end()
+            err = recording.err.decode()
+            tap.ok((status, recording.out) == (5, b"before\nafter\n"), mode + ": it ends as it does bare", "%s %s" % (status, err))
+            replayed, out, report = run([SREPLAY, "replay", trace], 60)
+            if mode == "all":
+                tap.ok(not err and (replayed, out) == (5, recording.out), "a filter that forbids nothing is recorded over", err + report)
+                continue
+            tap.ok(err.count("\n") == 1 and "is recorded up to here: the program restricts its system calls" in err,
+                   mode + ": one line says what is lost", err)
+            tap.ok((replayed, out) == (123, b"before\n") and "forbade what a recording needs" in report, "... and so does a replay", report)
+
+
+@case
+def asks_to_be_traced(tap, place):
+    """PTRACE_TRACEME: the program goes on."""
+    with Daemon(place) as daemon:
+        trace = os.path.join(place, "t.srec")
+        recording = Recording(daemon, trace, "traced")
+        status, _ = recording.end(20)
+        tap.ok((status, recording.out) == (6, b"0 -1\n") and "PTRACE_TRACEME" in recording.err.decode(), "it goes on",
+               "%s %s" % (status, recording.err.decode()))
+        problem = replay_problem(trace, 6, recording.out)
+        tap.ok(not problem, "it replays", problem)
+
+
 def main():
     names = sys.argv[1:]
     tap = Tap()

@@ -6,17 +6,25 @@
  *                                      and pauses for MS after each
  *   stalls together THREADS            so many threads live at once, and end together
  *   stalls inputs DIRECTORY FILES      reads a bit of DIRECTORY/0 and so on
+ *   stalls filter strict|list|all       restricts its system calls, to few or not at all, and ends with 5
+ *   stalls traced                      asks to be traced, and is told by a second try whether it is
  *   stalls descriptors THREADS         the same with 64 descriptors; a file can be opened meanwhile
  */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -174,6 +182,54 @@ static int run_inputs(int argc, char **argv)
 	return 0;
 }
 
+static int install(const struct sock_filter *filter, unsigned short n)
+{
+	const struct sock_fprog program = {n, (struct sock_filter *)filter};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
+static int run_filter(int argc, char **argv)
+{
+	const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	const struct sock_filter list[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	    allow,
+	};
+	unsigned char piece[8];
+	bool failed;
+
+	if (getrandom(piece, sizeof(piece), 0) != sizeof(piece))
+		return 1;
+	if (write(1, "before\n", 7) != 7)
+		return 1;
+	if (!strcmp(argv[0], "strict"))
+		failed = prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+	else if (!strcmp(argv[0], "list"))
+		failed = install(list, sizeof(list) / sizeof(list[0]));
+	else
+		failed = install(&allow, 1);
+	if (failed || write(1, "after\n", 6) != 6)
+		return 1;
+	/* What _exit calls is not in the strict mode. */
+	if (!strcmp(argv[0], "strict"))
+		syscall(SYS_exit, 5);
+	_exit(5);
+}
+
+static int run_traced(int argc, char **argv)
+{
+	long first = ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+	long second = ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+
+	printf("%ld %ld\n", first, second);
+	return 6;
+}
+
 static const struct {
 	const char *name;
 	int arguments;
@@ -182,6 +238,8 @@ static const struct {
     {"fill", 2, run_fill},
     {"together", 1, run_together},
     {"inputs", 2, run_inputs},
+    {"filter", 1, run_filter},
+    {"traced", 0, run_traced},
     {"descriptors", 1, run_descriptors},
 };
 
