@@ -71,9 +71,21 @@ static int find_dir(struct hello_texts *t, pid_t pid)
 	return process_path(pid, given, t->dir, sizeof(t->dir));
 }
 
-static int claim(struct trace_place *place, pid_t pid, const struct sr_message *hello,
-		 const struct hello_texts *t, _Atomic unsigned int *steps, char *error,
-		 size_t error_size)
+static int identify(struct trace_place *place)
+{
+	struct stat st;
+
+	if (fstat(place->trace_fd, &st))
+		return -errno;
+	place->device = st.st_dev;
+	place->inode = st.st_ino;
+	return 0;
+}
+
+/* Describing the process is the expensive part. */
+static int describe(struct rank_claim *c, pid_t pid, const struct sr_message *hello,
+		    const struct hello_texts *t, _Atomic unsigned int *steps, char *error,
+		    size_t error_size)
 {
 	const struct process_facts facts = {
 	    .pid = pid,
@@ -85,6 +97,15 @@ static int claim(struct trace_place *place, pid_t pid, const struct sr_message *
 	    .extra_size = t->body.extra_size,
 	    .steps = steps,
 	};
+
+	c->description = process_describe(&facts, error, error_size);
+	return c->description ? 0 : -EINVAL;
+}
+
+static int claim(struct trace_place *place, pid_t pid, const struct sr_message *hello,
+		 const struct hello_texts *t, _Atomic unsigned int *steps, char *error,
+		 size_t error_size)
+{
 	struct rank_claim c = {
 	    .dir = t->dir,
 	    .rank = hello->rank,
@@ -92,19 +113,15 @@ static int claim(struct trace_place *place, pid_t pid, const struct sr_message *
 	    .schema = t->schema,
 	    .schema_size = t->body.schema_size,
 	};
-	struct stat st;
-	int err;
+	int err = -ENOENT;
 
-	c.description = process_describe(&facts, error, error_size);
-	if (!c.description)
-		return -EINVAL;
-	err = trace_dir_claim(&c, &place->trace_fd, &place->rank_fd, error, error_size);
+	/* An earlier daemon has described it, but where it died within that. */
+	if (hello->flags & SR_MESSAGE_RESUME)
+		err = trace_dir_claim(&c, &place->trace_fd, &place->rank_fd, error, error_size);
+	if (err && !(err = describe(&c, pid, hello, t, steps, error, error_size)))
+		err = trace_dir_claim(&c, &place->trace_fd, &place->rank_fd, error, error_size);
 	json_decref(c.description);
-	if (!err && !fstat(place->trace_fd, &st)) {
-		place->device = st.st_dev;
-		place->inode = st.st_ino;
-	}
-	return err;
+	return err ? err : identify(place);
 }
 
 int hello_claim(struct trace_place *place, pid_t pid, const struct sr_message *hello, int body_fd,

@@ -244,7 +244,7 @@ static int open_rank(const struct rank_claim *c, int dir, const char *id, const 
 
 	snprintf(name, sizeof(name), "rank-%d", c->rank);
 	if (faccessat(dir, name, F_OK, 0))
-		err = publish_rank(c, dir, id, name);
+		err = !c->description ? -ENOENT : publish_rank(c, dir, id, name);
 	if (err && err != -EEXIST)
 		return fail(w, err, "cannot write %s/%s: %s", c->dir, name, strerror(-err));
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -16,7 +16,7 @@ struct rank_claim {
 	const char *dir; /* absolute */
 	int32_t rank;
 	const uint8_t *process; /* 16 bytes that identify the process */
-	json_t *description;    /* becomes process.json */
+	json_t *description;    /* becomes process.json; NULL: the rank must be there already */
 	const char *schema;
 	size_t schema_size;
 };

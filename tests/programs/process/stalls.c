@@ -3,7 +3,7 @@
  * stalls.c: a program that a slow recorder would hold up or starve.
  *
  *   stalls fill THREADS RECORDS [MS]   each thread records so many pieces of 4,000 random bytes,
- *                                      and pauses for MS after each
+ *                                      and pauses for MS after each; says which piece took longest
  *   stalls together THREADS            so many threads live at once, and end together
  *   stalls inputs DIRECTORY FILES      reads a bit of DIRECTORY/0 and so on
  *   stalls filter strict|list|all       restricts its system calls, to few or not at all, and ends with 5
@@ -14,6 +14,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,23 @@
 #define PIECE 4000
 
 static int records, pause_ms;
+static _Atomic int64_t longest;
+
+static int64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000ll + now.tv_nsec / 1000;
+}
+
+static void note_duration(int64_t us)
+{
+	int64_t before = atomic_load(&longest);
+
+	while (us > before && !atomic_compare_exchange_weak(&longest, &before, us))
+		;
+}
 
 static uint64_t mix(uint64_t sum, const unsigned char *data, size_t size)
 {
@@ -44,14 +62,20 @@ static void *fill(void *argument)
 	const struct timespec pause = {pause_ms / 1000, pause_ms % 1000 * 1000000l};
 	unsigned char piece[PIECE];
 	uint64_t *sum = argument;
+	int64_t begin = now_us(), longest_here = 0;
 
 	for (int i = 0; i < records; i++) {
 		if (getrandom(piece, sizeof(piece), 0) != sizeof(piece))
 			abort();
+		/* A pause is no stall; the wait for room in the ring comes at either call. */
+		if (now_us() - begin > longest_here)
+			longest_here = now_us() - begin;
 		*sum = mix(*sum, piece, sizeof(piece));
 		if (pause_ms)
 			nanosleep(&pause, NULL);
+		begin = now_us();
 	}
+	note_duration(longest_here);
 	return NULL;
 }
 
@@ -73,7 +97,8 @@ static int run_fill(int argc, char **argv)
 		pthread_join(threads[i], NULL);
 		printf("%d: %016llx\n", i, (unsigned long long)sums[i]);
 	}
-	puts("ends");
+	/* Whichever thread was last: what it says is said once all have ended. */
+	printf("longest %lld ms\nends\n", (long long)(atomic_load(&longest) / 1000));
 	return 0;
 }
 
