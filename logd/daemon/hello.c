@@ -112,6 +112,7 @@ static int claim(struct trace_place *place, pid_t pid, const struct sr_message *
 	    .process = hello->process,
 	    .schema = t->schema,
 	    .schema_size = t->body.schema_size,
+	    .steps = steps,
 	};
 	int err = -ENOENT;
 

@@ -122,7 +122,11 @@ int sr_client_greet(struct sr_client *c, struct sr_message *answer)
 			sr_sys_close(doorbell);
 		return ret;
 	}
-	return map_doorbell(c, doorbell);
+	ret = map_doorbell(c, doorbell);
+	/* A place in the trace was made.  That a daemon knows the process already is no progress. */
+	if (!(c->hello.flags & SR_MESSAGE_RESUME))
+		sr_client_goes_on(c, true);
+	return ret;
 }
 
 static bool has_no_daemon(int err)

@@ -179,16 +179,26 @@ static int open_trace(const struct rank_claim *c, const char *id, const struct s
 
 /* ---- the rank ---- */
 
+static void get_on(const struct rank_claim *c)
+{
+	if (c->steps)
+		atomic_fetch_add(c->steps, 1);
+}
+
 static int fill_rank(const struct rank_claim *c, int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err, seal_err;
 
 	if (fd < 0)
 		return -errno;
+	get_on(c);
 	err = write_json(fd, "process.json", c->description);
+	get_on(c);
 	if (!err)
 		err = write_text(fd, "schema.json", c->schema, c->schema_size);
+	get_on(c);
 	seal_err = err ? 0 : sr_seal_make(fd);
+	get_on(c);
 	if (seal_err)
 		log_line("%s: rank %d is not sealed (%s): its replays will run in a sandbox, as those "
 			 "of strangers' traces",

@@ -9,6 +9,7 @@
 #define LOGD_WRITER_TRACE_DIR_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ struct rank_claim {
 	json_t *description;    /* becomes process.json; NULL: the rank must be there already */
 	const char *schema;
 	size_t schema_size;
+	_Atomic unsigned int *steps; /* grows with each file that is written; or NULL */
 };
 
 /*
