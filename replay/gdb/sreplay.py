@@ -164,6 +164,17 @@ class Explain(gdb.Command):
         print(run("explain", TRACE, place).rstrip())
 
 
+class Refused(gdb.Command):
+    """Not in a replay: it would start the program itself, on the files of this machine."""
+
+    def __init__(self, name):
+        super(Refused, self).__init__(name, gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        raise gdb.GdbError("a replay runs once: \"continue\" goes on; to begin again, quit and start "
+                           "`sreplay replay --gdb %s %s` again" % (RANK, TRACE))
+
+
 waiting = set()  # threads that have not reached their stop yet
 
 
@@ -190,6 +201,11 @@ def first_stop():
     gdb.execute("tcatch exec", to_string=True)
     gdb.execute("run", to_string=True)
     gdb.execute("set confirm %s" % ("on" if confirm else "off"))
+    for name in ("run", "start", "starti"):
+        Refused(name)
+    # Whatever else starts a program, starts this instead.
+    gdb.execute("set startup-with-shell on")
+    gdb.execute("set exec-wrapper /bin/false")
     print("rank %s of %s, before its first instruction. \"help sreplay\" has commands for the recording;\n"
           "\"continue\" runs it." % (RANK, TRACE))
 

@@ -7,13 +7,19 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "logd/base/rawsys.h"
+#include "logd/base/say.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/files/fds.h"
+#include "shim/files/private.h"
 
 /* One write of the program, whatever call it made. */
 struct output {
@@ -30,18 +36,18 @@ static void await_room(int fd)
 	sr_syscall(SYS_poll, SR_ARG(&p), 1, -1, 0, 0, 0);
 }
 
-/* Returns false if the descriptor takes no more. */
-static bool write_piece(struct output *o, const char *p, size_t n)
+/* Returns 0, or -errno if the descriptor takes no more. */
+static long write_piece(struct output *o, const char *p, size_t n)
 {
 	while (n) {
 		struct iovec piece = {(void *)p, n};
-		long written = sr_syscall(SYS_pwritev2, o->fd, SR_ARG(&piece), 1, o->offset, 0,
-					  o->flags);
+		long written =
+		    sr_syscall(SYS_pwritev2, o->fd, SR_ARG(&piece), 1, o->offset, 0, o->flags);
 
 		if (written == -EAGAIN)
 			await_room(o->fd);
 		else if (written <= 0 && written != -EINTR)
-			return false;
+			return written ? written : -EIO;
 		if (written <= 0)
 			continue;
 		p += written;
@@ -49,24 +55,63 @@ static bool write_piece(struct output *o, const char *p, size_t n)
 		if (o->offset >= 0)
 			o->offset += written;
 	}
-	return true;
+	return 0;
 }
 
-static void write_all(struct output *o, size_t left)
+static long write_all(struct output *o, size_t left)
 {
-	for (const struct iovec *piece = o->iov; left; piece++) {
+	long err = 0;
+
+	for (const struct iovec *piece = o->iov; left && !err; piece++) {
 		size_t n = piece->iov_len < left ? piece->iov_len : left;
 
-		if (!write_piece(o, piece->iov_base, n))
-			return;
+		err = write_piece(o, piece->iov_base, n);
 		left -= n;
 	}
+	return err;
+}
+
+/* Whoever reads the replay's output may stop reading, which is not the program's affair. */
+static uint64_t hold_sigpipe(void)
+{
+	const uint64_t pipe = 1ull << (SIGPIPE - 1);
+	uint64_t before;
+
+	sr_syscall(SYS_rt_sigprocmask, SIG_BLOCK, SR_ARG(&pipe), SR_ARG(&before), sizeof(before), 0,
+		   0);
+	return before;
+}
+
+static void drop_sigpipe(uint64_t before, long err)
+{
+	const uint64_t pipe = 1ull << (SIGPIPE - 1);
+	const struct timespec now = {0};
+
+	if (err == -EPIPE)
+		sr_syscall(SYS_rt_sigtimedwait, SR_ARG(&pipe), 0, SR_ARG(&now), sizeof(pipe), 0, 0);
+	sr_syscall(SYS_rt_sigprocmask, SIG_SETMASK, SR_ARG(&before), 0, sizeof(before), 0, 0);
+}
+
+/* What is missing in a private file, the program could not read back. */
+static void say_missing(int fd, long err)
+{
+	static atomic_bool said;
+	bool is_private = sr_private_fd() >= 0 && !sr_is_inherited(fd);
+
+	if (!atomic_exchange(&said, true))
+		sr_say("what the program wrote to descriptor %d cannot be written now (%s)%s", fd,
+		       strerrorname_np((int)-err),
+		       is_private ? ": set TMPDIR to a directory with more room" : "");
+	if (is_private)
+		sr_engine->fail();
 }
 
 void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
 	const struct iovec one = {(void *)a[1], a[2]};
 	struct output o = {.fd = (int)a[0], .iov = &one, .offset = -1};
+	uint64_t before;
+	long err;
 
 	if ((int64_t)result <= 0 || sr_fd_captured(o.fd))
 		return;
@@ -93,7 +138,11 @@ void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
 	default:
 		break;
 	}
-	write_all(&o, result);
+	before = hold_sigpipe();
+	err = write_all(&o, result);
+	drop_sigpipe(before, err);
+	if (err && err != -EPIPE)
+		say_missing(o.fd, err);
 }
 
 /* ------------------------------------------------- from descriptor to descriptor */
@@ -106,9 +155,11 @@ void sr_replayed_output(const struct sr_call_desc *d, uint64_t *a, uint64_t resu
  */
 static void move(int from, const int64_t *from_at, struct output *to, size_t n)
 {
-	int64_t at = from_at ? *from_at - (int64_t)n : sr_syscall(SYS_lseek, from, 0, SEEK_CUR, 0, 0, 0);
+	int64_t at =
+	    from_at ? *from_at - (int64_t)n : sr_syscall(SYS_lseek, from, 0, SEEK_CUR, 0, 0, 0);
+	uint64_t before;
 	char chunk[CHUNK];
-	long got;
+	long got, err = 0;
 
 	if (sr_fd_captured(from) || at < 0)
 		return;
@@ -116,12 +167,17 @@ static void move(int from, const int64_t *from_at, struct output *to, size_t n)
 		sr_syscall(SYS_lseek, from, at + (int64_t)n, SEEK_SET, 0, 0, 0);
 	if (sr_fd_captured(to->fd))
 		return;
-	for (; n; n -= (size_t)got, at += got) {
-		got = sr_syscall(SYS_pread64, from, SR_ARG(chunk), (long)(n < CHUNK ? n : CHUNK), at,
-				 0, 0);
-		if (got <= 0 || !write_piece(to, chunk, (size_t)got))
-			return;
+	before = hold_sigpipe();
+	for (; n && !err; n -= (size_t)got, at += got) {
+		got = sr_syscall(SYS_pread64, from, SR_ARG(chunk), (long)(n < CHUNK ? n : CHUNK),
+				 at, 0, 0);
+		if (got <= 0)
+			break;
+		err = write_piece(to, chunk, (size_t)got);
 	}
+	drop_sigpipe(before, err);
+	if (err && err != -EPIPE)
+		say_missing(to->fd, err);
 }
 
 void sr_replayed_sendfile(const struct sr_call_desc *d, uint64_t *a, uint64_t result)

@@ -239,6 +239,68 @@ def prepare_tools(room):
     COMMANDS["git"] = ["git", "-c", "init.defaultBranch=main", "init", "-q", "repo"]
 
 
+def record(room, name, command, **options):
+    trace = os.path.join(room, name + ".srec")
+    return trace, run(["sh", "-c", "%s record --from-start -o %s -- %s" % (SREPLAY, trace, command)], **options)
+
+
+def ends(tap, place):
+    """Where the recorded program was killed, or nobody read on, the replay ends."""
+    here = os.path.join(place, "ends")
+    os.mkdir(here)
+    trace, _ = record(place, "yes", "yes | head -3", cwd=here)
+    r = run([SREPLAY, "replay", trace])
+    tap.ok(r.returncode == 123 and 0 < len(r.stdout) < 1 << 20 and not r.stdout.replace(b"y\n", b""),
+           "yes | head: the replay ends where yes did", "%d bytes\n%s" % (len(r.stdout), r.stderr.decode()))
+    grow = "import os, signal\nf = open('big', 'wb', 0)\nfor i in range(200):\n    f.write(b'x' * 100000)\n" \
+           "    if i == 50:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+    with open(os.path.join(place, "grow.py"), "w") as f:
+        f.write(grow)
+    trace, _ = record(place, "grow", "python3 -S %s/grow.py" % place, cwd=here)
+    before = snapshot(here)
+    r = run([SREPLAY, "replay", trace])
+    tap.ok(r.returncode == 123 and snapshot(here) == before and os.stat(here + "/big").st_size == 5100000,
+           "a program killed while it wrote: the replay writes on nowhere", r.stderr.decode())
+    trace, _ = record(place, "seq", "seq 100000", cwd=here)
+    r = run(["sh", "-c", "(%s replay %s; echo status $? >&2) | head -1" % (SREPLAY, trace)])
+    tap.ok(r.stdout == b"1\n" and b": exact" in r.stderr and b"status 0" in r.stderr,
+           "a reader that stops reading the replay's output does not end it", r.stderr.decode())
+    r = run(["sh", "-c", "%s replay %s > /dev/full" % (SREPLAY, trace)])
+    tap.ok(r.returncode == 0 and b"cannot be written now (ENOSPC)" in r.stderr,
+           "output that cannot be written is named", r.stderr.decode())
+    trace, _ = record(place, "sleep", "sleep 0", cwd=here)
+    private = os.path.join(place, "private")
+    os.mkdir(private)
+    p = subprocess.Popen([SREPLAY, "replay", "--exec", "sh -c 'exec sleep 60'", trace], stderr=subprocess.DEVNULL,
+                         env=dict(os.environ, TMPDIR=private))
+    made = wait_for(lambda: os.listdir(private))
+    p.kill()
+    p.wait()
+    tap.ok(made and wait_for(lambda: not os.listdir(private)), "a killed sreplay leaves no private files", made)
+
+
+def wait_for(condition):
+    end = time.time() + 20
+    while not condition() and time.time() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+def in_a_debugger(tap, place):
+    """gdb would start the program itself, with the words that start a replay as its arguments."""
+    here = os.path.join(place, "debugged")
+    os.mkdir(here)
+    populate(here)
+    trace, _ = record(place, "debugged", "rm a.txt", cwd=here)
+    populate(here)
+    before = snapshot(here)
+    for command in ("run", "r", "start", "starti", "run b.txt"):
+        r = run([SREPLAY, "replay", "--gdb", "0", trace, "--", "-batch", "-ex", command, "-ex", "continue", "-ex", command],
+                cwd=here)
+        tap.ok(r.stderr.count(b"a replay runs once") == 2 and b": exact" in r.stderr and snapshot(here) == before,
+               "gdb: %s is refused, before and after the replay" % command, r.stdout + r.stderr)
+
+
 def cases_of_program():
     for name in run([PROGRAM]).stdout.decode().splitlines():
         COMMANDS["program: " + name] = [PROGRAM, name]
@@ -258,6 +320,10 @@ def main():
             room = os.path.join(place, str(i))
             os.mkdir(room)
             try_case(tap, name, command, room)
+        if len(sys.argv) == 1:
+            ends(tap, place)
+            if shutil.which("gdb"):
+                in_a_debugger(tap, place)
     tap.finish()
 
 

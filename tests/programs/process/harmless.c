@@ -137,6 +137,8 @@ static void writes(void)
 	say("append", write(log, "more\n", 5));
 	say("sendfile", sendfile(fd, from, NULL, 12));
 	say("copy", copy_file_range(from, NULL, fd, NULL, 13, 0));
+	say("much", sendfile(fd, from, NULL, 100000));
+	say("size", lseek(fd, 0, SEEK_END));
 	say("dprintf", dprintf(log, "%s\n", "and more"));
 	say("pread", pread(copy, text, sizeof(text) - 1, 0));
 	puts(text);
