@@ -79,6 +79,11 @@ struct sr_replay_output {
 	uint8_t bytes[SR_OUTPUT_BLOCK], recorded[SR_OUTPUT_KEPT];
 };
 
+/* Output that was not compared. */
+#define SR_UNCOMPARED_MAPPED 1u /* stored into a mapped file */
+#define SR_UNCOMPARED_HIGH   2u /* written to a descriptor from SR_REPLAY_FD on */
+#define SR_UNCOMPARED_MOVED  4u /* moved by the kernel from a pipe or socket */
+
 struct sr_replay_report {
 	uint32_t thread;
 	uint64_t sn;
@@ -155,6 +160,7 @@ struct sr_replay_control {
 	_Atomic uint64_t late;
 	_Atomic uint32_t late_thread;
 	_Atomic uint64_t late_sn;
+	uint32_t uncompared;        /* SR_UNCOMPARED_*; at the end */
 	_Atomic uint32_t reporting; /* id of the thread that writes the report; 0: none yet */
 	_Atomic uint32_t outcome;   /* enum sr_replay_outcome; set when the report is complete */
 	struct sr_replay_report report;

@@ -332,9 +332,32 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 	return status;
 }
 
+/* "exact", and what of its output nothing is known of. */
+static void say_uncompared(char *how, size_t size, const struct sr_replay_control *c)
+{
+	static const char *const whats[] = {
+	    "what it stores into mapped files",
+	    "what it writes to descriptors from 511 on",
+	    "what the kernel moves from pipes and sockets",
+	};
+	const char *sep = ", but not compared is ";
+	int n = snprintf(how, size, "exact");
+
+	for (unsigned int i = 0; i < sizeof(whats) / sizeof(whats[0]); i++) {
+		if (!(c->uncompared >> i & 1))
+			continue;
+		n += snprintf(how + n, size - (size_t)n, "%s%s", sep, whats[i]);
+		sep = ", and ";
+	}
+	if (!c->trap)
+		snprintf(how + n, size - (size_t)n, "%swhat libc itself writes", sep);
+}
+
 /* The rank did what was recorded; did the others send it what was recorded? */
 static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
 {
+	char how[256];
+
 	if (v->found.inside || v->found.outside)
 		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
 			(ull)v->found.inside, (ull)v->found.outside);
@@ -345,7 +368,8 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 				SR_REPLAY_EXIT_DIVERGED);
 	}
 	v->how = SR_VERDICT_EXACT;
-	return end_line(v, c, "exact", status);
+	say_uncompared(how, sizeof(how), c);
+	return end_line(v, c, how, status);
 }
 
 static int say_signal(struct sr_verdict *v, const struct sr_replay_control *c)

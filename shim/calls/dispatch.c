@@ -8,6 +8,7 @@
 #include "shim/core/hooks.h"
 #include "shim/verbs/outside.h"
 #include "shim/files/own_fds.h"
+#include "shim/files/uncompared.h"
 #include "shim/threads/libraries.h"
 #include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
@@ -100,8 +101,11 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 		return nested_call(t, d, a);
 	if (d->fd_arg >= 0 && sr_is_own_fd((int)a[d->fd_arg]))
 		return no_such_descriptor();
-	if (!is_captured(d, a))
+	if (!is_captured(d, a)) {
+		if (d->flags & SR_CALL_OUTPUT && !sr_fd_is_ordinary((int)a[d->fd_arg]))
+			sr_output_is_uncompared(SR_UNCOMPARED_HIGH);
 		return own_affair(t, d, a);
+	}
 	/* The verbs libraries also use locks outside of any call, while they are unloaded. */
 	if (d->when == sr_has_threads && sr_is_verbs_library(site))
 		return own_affair(t, d, a);

@@ -20,6 +20,9 @@
 #include "shim/core/hooks.h"
 #include "shim/files/fds.h"
 #include "shim/files/private.h"
+#include "shim/files/uncompared.h"
+
+_Atomic uint32_t sr_uncompared;
 
 /* One write of the program, whatever call it made. */
 struct output {

@@ -12,6 +12,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/files/own_fds.h"
+#include "shim/files/uncompared.h"
 #include "shim/kernel/cpuid_trap.h"
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
@@ -366,6 +367,7 @@ static void exits(int status)
 	sr_replay_claim_report();
 	sr_replay_page->report.expected_status = sr_replay_page->report.found_status = status;
 	sr_replay_check_transfers(sr_group_not_transferred_at_all());
+	sr_replay_page->uncompared = atomic_load(&sr_uncompared);
 	atomic_store_explicit(&sr_replay_page->outcome, SR_REPLAY_EXACT, memory_order_release);
 	sr_group_linger();
 }

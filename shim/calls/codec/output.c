@@ -8,6 +8,7 @@
 #include "logd/base/rawsys.h"
 #include "replay/abi/control.h"
 #include "shim/files/fds.h"
+#include "shim/files/uncompared.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
@@ -370,9 +371,13 @@ void sr_deliver_moved_output(struct sr_cursor *c, int from, const off_t *at, ssi
 	struct both o;
 	size_t n;
 
-	/* Bytes that the recorder could not read again are not compared. */
-	if (!take(c, written, &o) || !o.kept.n)
+	if (!take(c, written, &o))
 		return;
+	/* The recorder could not read these bytes again. */
+	if (!o.kept.n) {
+		sr_output_is_uncompared(SR_UNCOMPARED_MOVED);
+		return;
+	}
 	if (!is_valid(&o)) {
 		c->bad = true;
 		return;

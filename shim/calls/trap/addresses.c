@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "logd/base/page.h"
 #include "shim/calls/trap/make.h"
+#include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/own_memory.h"
@@ -18,6 +20,17 @@
 static bool is_exposed_regions(uint64_t addr, uint64_t size)
 {
 	return sr_regions_on && sr_exposed_touches((void *)addr, size);
+}
+
+/* What is stored there goes into a file. */
+static bool is_output(const uint64_t *a)
+{
+	struct stat st;
+
+	if (!(a[2] & PROT_WRITE) || !(a[3] & MAP_SHARED) || a[3] & MAP_ANONYMOUS)
+		return false;
+	/* A memfd, and a file that has no name any more, is the process's own. */
+	return !sr_sys_fstat((int)a[4], &st) && S_ISREG(st.st_mode) && st.st_nlink;
 }
 
 /* Places mappings in an address range for the program, equal in both runs: see heap.h. */
@@ -31,6 +44,8 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 	else if (a[3] & MAP_FIXED)
 		sr_heap_mapping_ends((void *)a[0], a[1]);
 	result = sr_make_raw(SYS_mmap, a);
+	if (is_output(a) && !sr_sys_is_error((void *)result))
+		sr_output_is_uncompared(SR_UNCOMPARED_MAPPED);
 	if (a[2] & PROT_EXEC && !sr_sys_is_error((void *)result))
 		sr_heap_code_begins((void *)result, a[1], (int)a[2]);
 	return result;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -21,6 +22,7 @@
 static char text[100000];
 static size_t length;
 static int in, out;
+static const char *output;
 
 static void by_write(void)
 {
@@ -169,6 +171,35 @@ static void by_vmsplice(void)
 
 	pipe(p);
 	vmsplice(p[1], iov, (size_t)cut(iov), 0);
+}
+
+/* These are not compared. */
+static void by_mapping(void)
+{
+	char *p;
+
+	out = open(output, O_RDWR);
+	ftruncate(out, (off_t)length);
+	p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, out, 0);
+	memcpy(p, text, length);
+	munmap(p, length);
+}
+
+static void by_high_descriptor(void)
+{
+	int high = fcntl(out, F_DUPFD, 550);
+
+	write(high, text, length);
+	close(high);
+}
+
+static void from_pipe(void)
+{
+	int p[2];
+
+	pipe(p);
+	write(p[1], "from a pipe", 11);
+	splice(p[0], NULL, out, NULL, 11, 0);
 }
 
 static void for_ever(void)
@@ -323,6 +354,9 @@ static const struct {
     {"copy_file_range", by_copy_file_range},
     {"splice", by_splice},
     {"vmsplice", by_vmsplice},
+    {"mapping", by_mapping},
+    {"high", by_high_descriptor},
+    {"from_pipe", from_pipe},
     {"for_ever", for_ever},
     {"part", in_part},
     {"full", to_full_disk},
@@ -340,6 +374,7 @@ int main(int argc, char **argv)
 	if (argc < 4)
 		return 2;
 	in = open(argv[2], O_RDONLY);
+	output = argv[3];
 	out = open(argv[3], O_WRONLY | O_CREAT | O_TRUNC, 0644);
 	length = (size_t)read(in, text, sizeof(text) - 1);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {

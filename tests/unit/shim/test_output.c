@@ -15,11 +15,14 @@
 #include "replay/abi/control.h"
 #include "shim/calls/codec/output.h"
 #include "shim/files/fds.h"
+#include "shim/files/uncompared.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
 
 /* What the module needs of the shim. */
+_Atomic uint32_t sr_uncompared;
+
 bool sr_fd_captured(int fd)
 {
 	return false;

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * uncompared.h: what leaves the process in ways that no record describes.  A replay in which there
+ * was such output says so in its verdict.  Set by any thread, in both runs; nothing resets it.
+ */
+#ifndef SHIM_FILES_UNCOMPARED_H
+#define SHIM_FILES_UNCOMPARED_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "logd/base/compiler.h"
+#include "replay/abi/control.h"
+
+/* A sum of SR_UNCOMPARED_*. */
+extern _Atomic uint32_t sr_uncompared SR_HIDDEN;
+
+static inline void sr_output_is_uncompared(uint32_t why)
+{
+	if (!(atomic_load_explicit(&sr_uncompared, memory_order_relaxed) & why))
+		atomic_fetch_or(&sr_uncompared, why);
+}
+
+#endif
