@@ -310,6 +310,8 @@ void recordings_progress(struct recordings *list)
 		}
 		*at = r->next;
 		list->ended += !refused;
+		if (!refused)
+			tally_add(&list->tallies, r->session, r->ended.stored);
 		recording_free(r);
 	}
 	list->events->progressed(list->owner);

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "logd/daemon/hello.h"
+#include "logd/daemon/tally.h"
 #include "logd/ring/protocol.h"
 #include "logd/service/connection.h"
 #include "logd/writer/served.h"
@@ -63,6 +64,7 @@ struct recordings {
 	void *owner;
 	struct recording *first;
 	uint64_t ended; /* how many so far */
+	struct tallies tallies;
 };
 
 /* That of the process at the other end of c; NULL: it has not introduced itself. */

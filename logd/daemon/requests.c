@@ -105,12 +105,26 @@ static bool is_written_to(const struct server *s, const struct peer *p)
 	return false;
 }
 
+/* With what was recorded in the asker's session. */
+static void answer_wait(struct server *s, struct peer *p)
+{
+	const struct tally *t = tally_of(&s->recordings.tallies, p->wait.session);
+	struct sr_message reply;
+
+	sr_message_init(&reply, SR_MSG_WAIT_TRACE);
+	if (t) {
+		reply.rank = (int32_t)t->processes;
+		reply.value = t->stored;
+	}
+	connection_answer(&p->connection, &p->wait, &reply, -1);
+}
+
 void requests_answer_waits(struct server *s)
 {
 	for (struct peer *p = s->peers; p; p = p->next) {
 		if (p->waits_for_trace && !is_written_to(s, p)) {
 			p->waits_for_trace = false;
-			connection_answer_error(&p->connection, &p->wait, 0, "");
+			answer_wait(s, p);
 		}
 	}
 }

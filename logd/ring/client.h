@@ -98,6 +98,17 @@ void sr_client_abandon(struct sr_client *c);
 int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const uint8_t *session,
 			 int timeout_ms, const struct sr_request_wait *wait);
 
+/* The same; *end: what that session's processes have recorded, of those that ended under this
+ * daemon. */
+struct sr_session_end {
+	uint32_t processes;
+	uint64_t stored; /* bytes */
+};
+int sr_client_wait_session(const char *socket_path, const char *trace_dir, const uint8_t *session,
+			   int timeout_ms, const struct sr_request_wait *wait,
+			   struct sr_session_end *end);
+
+
 /*
  * The daemon's report as a memfd with its text, which is the caller's to close; or -errno
  * (-ETIMEDOUT: it does not answer in time).

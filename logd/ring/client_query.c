@@ -33,8 +33,9 @@ static int identify(struct sr_message *request, const char *trace_dir)
 	return 0;
 }
 
-int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const uint8_t *session,
-			 int timeout_ms, const struct sr_request_wait *wait)
+int sr_client_wait_session(const char *socket_path, const char *trace_dir, const uint8_t *session,
+			   int timeout_ms, const struct sr_request_wait *wait,
+			   struct sr_session_end *end)
 {
 	struct trace_wait t = {timeout_ms < 0 ? -1 : sr_sys_now_ms() + timeout_ms, wait};
 	const struct sr_request_wait both = {trace_goes_on, &t};
@@ -50,7 +51,18 @@ int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const u
 	if (!ret)
 		ret = sr_request_while(socket, &request, -1, &answer, NULL, &both);
 	sr_sys_close(socket);
-	return ret ? ret : answer.error;
+	if (ret || answer.error)
+		return ret ? ret : answer.error;
+	*end = (struct sr_session_end){(uint32_t)answer.rank, answer.value};
+	return 0;
+}
+
+int sr_client_wait_trace(const char *socket_path, const char *trace_dir, const uint8_t *session,
+			 int timeout_ms, const struct sr_request_wait *wait)
+{
+	struct sr_session_end end;
+
+	return sr_client_wait_session(socket_path, trace_dir, session, timeout_ms, wait, &end);
 }
 
 int sr_client_status(const char *socket_path, int timeout_ms)

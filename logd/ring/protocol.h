@@ -36,7 +36,8 @@ enum sr_message_type {
 	SR_MSG_STATUS = 4,
 	/*
 	 * Needs no hello; text: a struct sr_trace_identity; session.  Answered when no process of
-	 * that session writes to the trace any more; without a session, no process at all.
+	 * that session writes to the trace any more; without a session, no process at all.  Answer:
+	 * rank: how many processes of that session have ended, value: bytes that they recorded.
 	 */
 	SR_MSG_WAIT_TRACE = 5,
 	/*

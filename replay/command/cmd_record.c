@@ -19,6 +19,7 @@
 #include "replay/command/command.h"
 #include "replay/command/record_child.h"
 #include "replay/command/record_daemon.h"
+#include "replay/command/record_end.h"
 #include "replay/command/record_options.h"
 #include "replay/command/record_output.h"
 #include "replay/host/start/installed.h"
@@ -165,20 +166,23 @@ static void wait_for_trace(const struct sr_record_options *o, const char *socket
 	const char *trace = o->value[SR_SETTING_TRACE];
 	struct trace_wait w = {trace, sr_sys_now_ms()};
 	const struct sr_request_wait wait = {trace_goes_on, &w};
+	struct sr_session_end end = {0};
 	struct stat st;
 	int err;
 
 	if (stat(trace, &st)) {
-		sr_note("nothing was recorded: no process of %s uses libibverbs", o->command[0]);
+		sr_record_say_nothing(o->command[0], sr_record_is_from_start(o));
 		return;
 	}
-	err = sr_client_wait_trace(socket_path, trace, session, -1, &wait);
+	err = sr_client_wait_session(socket_path, trace, session, -1, &wait, &end);
 	if (err == -ETIMEDOUT)
 		sr_note("%s is not written to its end: sreplay-logd wrote nothing of it for %d s",
 			trace, WRITTEN_MS / 1000);
 	else if (err)
 		sr_note("%s: sreplay-logd is gone (%s); the trace ends where it was", trace,
 			strerror(-err));
+	else if (!sr_record_is_quiet(o))
+		sr_record_say_end(trace, &end);
 }
 
 /* As the recorded process finds it.  -1: its launcher's variable is no rank, which it says. */

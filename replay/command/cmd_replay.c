@@ -24,6 +24,9 @@
 
 #define DEFAULT_TIMEOUT 60
 
+/* The argument of --gdb where none is given: the only rank. */
+#define ONLY_RANK "-"
+
 enum {
 	OPTION_GDB = 256,
 	OPTION_EXEC,
@@ -72,7 +75,7 @@ static const struct argp_option option_list[] = {
      "each has what entered it from its trace only",
      0},
     {"gdb", OPTION_GDB, "RANK", 0,
-     "run this rank under gdb, with commands of its own (\"help sreplay\" there); arguments after "
+     "run this rank (default: the only one) under gdb, with commands of its own (\"help sreplay\" there); arguments after "
      "-- are gdb's",
      0},
     {"exec", OPTION_EXEC, "COMMAND", 0,
@@ -127,7 +130,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return EINVAL;
 	case OPTION_GDB:
 		o->tool.kind = SR_TOOL_GDB;
-		return take_rank(o, "--gdb", arg) ? 0 : EINVAL;
+		return !strcmp(arg, ONLY_RANK) || take_rank(o, "--gdb", arg) ? 0 : EINVAL;
 	case OPTION_EXEC:
 		o->tool.kind = SR_TOOL_COMMAND;
 		o->tool.command = arg;
@@ -149,6 +152,16 @@ static const struct argp argp = {
     NULL,
     NULL,
 };
+
+/* argp takes an option's argument from the next word always, or never. */
+static void complete_gdb_option(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--gdb") &&
+		    (i + 1 == argc || !argv[i + 1][0] ||
+		     strspn(argv[i + 1], "0123456789") != strlen(argv[i + 1])))
+			argv[i] = "--gdb=" ONLY_RANK;
+}
 
 /* Words after "--" are for gdb; argp must not see them. */
 static char **cut_tool_arguments(int *argc, char **argv)
@@ -305,6 +318,7 @@ int sr_cmd_replay(int argc, char **argv)
 	size_t n;
 	int status = SR_EXIT_FAILED;
 
+	complete_gdb_option(argc, argv);
 	o.tool.arguments = cut_tool_arguments(&argc, argv);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return SR_EXIT_FAILED;

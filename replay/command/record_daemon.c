@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,24 +61,51 @@ static int ask_daemon(const char *socket_path, int64_t deadline)
 	return 0;
 }
 
-/* Its messages are not shown: the usual one is that another daemon was faster. */
-static bool start_daemon(const char *path, const char *socket_path)
+/* Of a daemon that did not start: its own last words. */
+struct reason {
+	char text[512]; /* "": none */
+};
+
+static void take_last_line(int fd, struct reason *why)
 {
-	int status, null;
+	char text[sizeof(why->text)], *line;
+	struct stat st;
+	off_t from = fstat(fd, &st) || st.st_size < (off_t)sizeof(text)
+			 ? 0
+			 : st.st_size - (off_t)sizeof(text) + 1;
+	ssize_t n = pread(fd, text, sizeof(text) - 1, from);
+
+	text[n > 0 ? n : 0] = 0;
+	for (; n > 0 && text[n - 1] == '\n'; n--)
+		text[n - 1] = 0;
+	line = strrchr(text, '\n');
+	line = line ? line + 1 : text;
+	if (!strncmp(line, "sreplay-logd: ", 14))
+		line += 14;
+	snprintf(why->text, sizeof(why->text), "%s", line);
+}
+
+/* True: it has started, or another one is faster. */
+static bool start_daemon(const char *path, const char *socket_path, struct reason *why)
+{
+	int status = 0, said = memfd_create("sreplay-logd", MFD_CLOEXEC);
 	pid_t child = fork();
 
 	if (child == 0) {
-		null = open("/dev/null", O_WRONLY);
-		dup2(null, STDERR_FILENO);
+		dup2(said, STDERR_FILENO);
 		execl(path, path, "--daemonize", "--idle-exit", IDLE_EXIT_SECONDS, "--socket",
 		      socket_path, NULL);
 		_exit(127);
 	}
 	if (child < 0 || waitpid(child, &status, 0) < 0) {
-		sr_fail("cannot start %s: %s", path, strerror(errno));
-		return false;
+		snprintf(why->text, sizeof(why->text), "%.300s: %s", path, strerror(errno));
+		status = -1;
+	} else if (status) {
+		take_last_line(said, why);
 	}
-	return true;
+	if (said >= 0)
+		close(said);
+	return !status || !why->text[0] || strstr(why->text, " already");
 }
 
 /*
@@ -87,6 +117,7 @@ bool sr_daemon_ensure(const char *socket_path)
 	const struct timespec pause = sr_sys_ms(PAUSE_MS);
 	int64_t deadline = sr_sys_now_ms() + ANSWER_MS;
 	char path[PATH_MAX], who[100];
+	struct reason why = {""};
 	int err = ask_daemon(socket_path, deadline);
 
 	if (!err)
@@ -94,8 +125,8 @@ bool sr_daemon_ensure(const char *socket_path)
 	if (!sr_find_daemon(path, sizeof(path)))
 		return false;
 	for (int i = 0; err != -ETIMEDOUT && sr_sys_now_ms() < deadline; i++) {
-		if (i % PAUSES_PER_START == 0 && !start_daemon(path, socket_path))
-			return false;
+		if (i % PAUSES_PER_START == 0 && !start_daemon(path, socket_path, &why))
+			break;
 		err = ask_daemon(socket_path, deadline);
 		if (!err)
 			return true;
@@ -105,6 +136,7 @@ bool sr_daemon_ensure(const char *socket_path)
 		sr_fail("no answer for %d s from %s, on %s", ANSWER_MS / 1000,
 			describe(socket_path, who, sizeof(who)), socket_path);
 	else
-		sr_fail("%s does not answer at %s; run it by hand to see why", path, socket_path);
+		sr_fail("sreplay-logd cannot be started on %s: %s", socket_path,
+			why.text[0] ? why.text : "it does not answer");
 	return false;
 }

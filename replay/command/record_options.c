@@ -88,12 +88,25 @@ static void list_settings(struct argp_option *at)
 	}
 }
 
+static bool is_on(const struct sr_record_options *o, enum sr_setting_name name)
+{
+	return sr_setting_is_on(o->value[name] ? o->value[name]
+					       : getenv(sr_setting_variable(name)));
+}
+
 bool sr_record_or_run(const struct sr_record_options *o)
 {
-	const struct sr_setting *s = &sr_setting_table[SR_SETTING_OR_RUN];
+	return is_on(o, SR_SETTING_OR_RUN);
+}
 
-	return sr_setting_is_on(o->value[SR_SETTING_OR_RUN] ? o->value[SR_SETTING_OR_RUN]
-							    : getenv(s->variable));
+bool sr_record_is_from_start(const struct sr_record_options *o)
+{
+	return is_on(o, SR_SETTING_FROM_START);
+}
+
+bool sr_record_is_quiet(const struct sr_record_options *o)
+{
+	return is_on(o, SR_SETTING_QUIET);
 }
 
 void sr_record_refuse(const struct sr_record_options *o)

@@ -76,7 +76,7 @@ def run(*arguments):
 
 def records(thread, first, last):
     out = run("dump", "--rank", RANK, "--thread", str(thread), "--sn", "%d..%d" % (first, last), TRACE)
-    return [line for line in out.splitlines() if not line.startswith("rank ")]
+    return [line for line in out.splitlines() if not line.startswith(("rank ", "sreplay: "))]
 
 
 def say_position(thread):
@@ -187,6 +187,20 @@ def stopped(event):
         say_position(thread)
 
 
+class Fatal(gdb.Breakpoint):
+    """The program is about to get a signal that ends it. Those that the replay itself uses are passed silently until then."""
+
+    def __init__(self):
+        super(Fatal, self).__init__("sr_signal_by_default", internal=True)
+        self.silent = True
+
+    def stop(self):
+        name = {11: "SIGSEGV", 31: "SIGSYS"}.get(int(gdb.parse_and_eval("signo")))
+        if name:
+            gdb.execute("handle %s stop print pass" % name, to_string=True)
+        return False
+
+
 def first_stop():
     """Runs through the command that starts the program, up to the program itself."""
     for setting in ("startup-with-shell off", "disable-randomization on", "breakpoint pending on",
@@ -195,6 +209,7 @@ def first_stop():
     # Exposed regions raise SIGSEGV and the system-call trap SIGSYS: the shim handles them.
     gdb.execute("handle SIGSEGV nostop noprint pass", to_string=True)
     gdb.execute("handle SIGSYS nostop noprint pass", to_string=True)
+    Fatal()
     gdb.execute("handle SIGTRAP stop print nopass", to_string=True)
     confirm = gdb.parameter("confirm")
     gdb.execute("set confirm off")

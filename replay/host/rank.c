@@ -559,7 +559,7 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		return status;
 	if (r.recorded.from_open)
 		sr_fail("rank %d loaded libibverbs after it had started, and what it did "
-			"before is not recorded: it cannot be replayed yet",
+			"before is not recorded: to replay it, record it with --from-start",
 			o->rank);
 	else if (sr_recorded_check_files(&r.recorded) && sr_trust_check_environment(&r.recorded) &&
 		 may_run(&r) && prepare_files(&r))

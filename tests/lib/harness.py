@@ -11,6 +11,9 @@ import time
 BUILD = os.environ.get("SREPLAY_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
 SREPLAY = os.path.join(os.path.realpath(BUILD), "replay", "sreplay")
 
+# The line at the end of each recording; tests look at what else is said.
+os.environ.setdefault("SREPLAY_QUIET", "on")
+
 # In the emulated machine a program runs about 13 times slower than natively.
 RECORD_SECONDS = 120
 REPLAY_SECONDS = 120

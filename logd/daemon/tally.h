@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * tally.h: what was recorded for each `sreplay record`, to be told at its end.  Of the latest ones
+ * only: a session that nobody asks for is forgotten.
+ *
+ * The main thread's.
+ */
+#ifndef LOGD_DAEMON_TALLY_H
+#define LOGD_DAEMON_TALLY_H
+
+#include <stdint.h>
+
+#include "logd/ring/protocol.h"
+
+#define TALLIES 64
+
+struct tally {
+	uint8_t session[SR_SESSION_BYTES];
+	uint32_t processes;
+	uint64_t stored; /* bytes */
+};
+
+struct tallies {
+	struct tally list[TALLIES];
+	unsigned int next; /* the oldest */
+};
+
+/* A process of that session has ended. */
+void tally_add(struct tallies *t, const uint8_t *session, uint64_t stored);
+
+/* NULL: none of its processes has ended. */
+const struct tally *tally_of(const struct tallies *t, const uint8_t *session);
+
+#endif

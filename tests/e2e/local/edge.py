@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What sreplay says at its edges: what was recorded, why nothing was, what to do; and gdb at the end of a program.
+
+    edge.py [CASE...]
+
+Needs no RDMA.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, run  # noqa: E402
+
+APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def record(*arguments, **options):
+    env = dict(os.environ, SREPLAY_QUIET="off", **options.pop("variables", {}))
+    status, out, err = run([SREPLAY, "record", *arguments], 60, env=env, **options)
+    return status, out.decode(errors="replace"), err
+
+
+@case
+def the_end(tap, place):
+    program = os.path.join(APPS, "environment")
+    status, _, err = record("-o", "a.srec", "--", program, cwd=place)
+    tap.ok(status == 7 and re.fullmatch(r"sreplay: recorded 1 rank to a\.srec \([\d.]+ kB\)\n", err), "a recording ends with what it has", err)
+    status, _, err = record("-q", "-o", "b.srec", "--", program, cwd=place)
+    tap.ok(status == 7 and not err, "... and with nothing, if it is to be quiet", err)
+    script = "for r in 1 2 3; do SREPLAY_RANK=$r %s & done; wait" % program
+    status, _, err = record("-o", "c.srec", "--", "sh", "-c", script, cwd=place)
+    tap.ok(re.fullmatch(r"sreplay: recorded 3 ranks to c\.srec \([\d.]+ kB\)\n", err), "of three processes, three ranks", err)
+    status, _, err = record("-o", "a.srec", "-r", "5", "--", program, cwd=place)
+    tap.ok("recorded 1 rank to a.srec" in err, "of a trace that has others already, one's own", err)
+    size = sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(os.path.join(place, "c.srec")) for f in names if f.endswith(".srs"))
+    said = float(re.search(r"\(([\d.]+) kB", record("-o", "d.srec", "--", "sh", "-c", script, cwd=place)[2])[1]) * 1000
+    tap.ok(0.5 * size < said < 2 * size, "the size is that on disk", "%s %s" % (size, said))
+
+
+@case
+def nothing(tap, place):
+    status, _, err = record("-o", "a.srec", "--", "true", cwd=place)
+    tap.ok(status == 0 and "nothing was recorded" in err and "add --from-start" in err, "--from-start is named where it is the cure", err)
+    source = os.path.join(place, "s.c")
+    with open(source, "w") as f:
+        f.write("int main(void) { return 3; }\n")
+    subprocess.run(["cc", "-static", "-o", os.path.join(place, "still"), source], check=True)
+    for options in ([], ["--from-start"]):
+        status, _, err = record(*options, "-o", "b.srec", "--", "./still", cwd=place)
+        tap.ok(status == 3 and "./still is statically linked" in err and "--from-start" not in err, "a static program is named as one %s" % options, err)
+    status, _, err = record("-o", "c.srec", "--", "still", cwd=place, variables={"PATH": place + ":/usr/bin:/bin"})
+    tap.ok("still is statically linked" in err, "... also where PATH leads to it", err)
+
+
+@case
+def daemons(tap, place):
+    """The daemon's own reason, and soon."""
+    unsafe = os.path.join(place, "open")
+    os.mkdir(unsafe)
+    os.chmod(unsafe, 0o777)
+    for socket, reason in ((os.path.join(unsafe, "logd.sock"), "is not safe for a socket"), ("/proc/none/logd.sock", "cannot make the directory")):
+        status, _, err = record("-o", "a.srec", "--", "true", cwd=place, variables={"SREPLAY_SOCKET": socket})
+        tap.ok(status == 125 and reason in err and "by hand" not in err and err.count("\n") == 1, "a daemon that cannot start says why", err)
+
+
+def gdb(trace, *commands, arguments=()):
+    words = ["-nx", "-batch"] + [w for c in commands for w in ("-ex", c)]
+    return run([SREPLAY, "replay", "--gdb", *arguments, trace, "--", *words], 60)
+
+
+@case
+def debugger(tap, place):
+    trace, source, program = (os.path.join(place, n) for n in ("t.srec", "fault.c", "fault"))
+    with open(source, "w") as f:
+        f.write("#include <stdio.h>\n#include <time.h>\nint *nowhere;\n"
+                "int main(void)\n{\n\tprintf(\"%ld\\n\", (long)time(0));\n\tfflush(stdout);\n\t*nowhere = 5;\n\treturn 0;\n}\n")
+    subprocess.run(["cc", "-g", "-O0", "-o", program, source], check=True)
+    status, _, _ = record("--from-start", "-o", trace, "--", program)
+    tap.ok(status == 128 + 11, "a program that faults is recorded", status)
+    status, out, err = gdb(trace, "continue", "bt", "print nowhere")
+    text = out.decode(errors="replace")
+    tap.ok("SIGSEGV" in text and "fault.c:8" in text and re.search(r"#0 .*main \(\)", text),
+           "gdb takes the only rank, and stops where the program faults", text + err)
+
+
+def main():
+    tap = Tap()
+    for function in CASES:
+        if sys.argv[1:] and function.__name__ not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            place = os.path.realpath(place)
+            os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
+            function(tap, place)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
