@@ -12,6 +12,32 @@
 #include "logd/service/handover.h"
 #include "logd/service/log.h"
 
+/* How long connections stay in the queue when there are no descriptors. */
+#define REST_MS 100
+
+/* A shortage that ends by itself. */
+static bool is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+/* Without the rest, epoll would report the queue again and again while the shortage lasts. */
+static void rest(struct listener *l, int error)
+{
+	if (!l->has_complained)
+		log_line("no other nodes can connect for now: %s", strerror(error));
+	l->has_complained = true;
+	loop_unwatch(l->loop, &l->source);
+	l->rests_until = sr_sys_now_ms() + REST_MS;
+	l->rests(l->owner);
+}
+
+static void wake(struct listener *l)
+{
+	if (sr_sys_now_ms() >= l->rests_until && !loop_watch(l->loop, &l->source))
+		l->rests_until = 0;
+}
+
 static void accept_one(void *owner, struct source *source)
 {
 	struct listener *l = owner;
@@ -19,8 +45,13 @@ static void accept_one(void *owner, struct source *source)
 	socklen_t size = sizeof(a);
 	int fd = accept4(source->fd, (struct sockaddr *)&a, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (fd >= 0)
-		l->accepted(l->owner, fd, &a);
+	if (fd < 0) {
+		if (is_shortage(errno))
+			rest(l, errno);
+		return;
+	}
+	l->has_complained = false;
+	l->accepted(l->owner, fd, &a);
 }
 
 /* A listening socket, or -errno; name: the address as text. */
@@ -50,25 +81,32 @@ static int open_socket(char *name, size_t size)
 
 void listener_init(struct listener *l, struct loop *loop,
 		   void (*accepted)(void *owner, int fd, const struct sockaddr_storage *from),
-		   void *owner)
+		   void (*rests)(void *owner), void *owner)
 {
 	*l = (struct listener){
 	    .source = {.ready = accept_one, .owner = l, .fd = -1},
 	    .loop = loop,
 	    .accepted = accepted,
+	    .rests = rests,
 	    .owner = owner,
 	};
 }
 
 bool listener_is_trying(const struct listener *l)
 {
-	return l->try_until != 0;
+	return l->try_until || l->rests_until;
 }
 
 void listener_try(struct listener *l)
 {
 	char name[INET6_ADDRSTRLEN];
-	int fd = open_socket(name, sizeof(name));
+	int fd;
+
+	if (l->rests_until) {
+		wake(l);
+		return;
+	}
+	fd = open_socket(name, sizeof(name));
 
 	if (fd == -EADDRINUSE && sr_sys_now_ms() < l->try_until)
 		return;

@@ -17,15 +17,21 @@
 struct listener {
 	struct source source; /* fd -1: it does not listen */
 	struct loop *loop;
-	int64_t try_until; /* ms of the monotonic clock; 0: nothing is to be tried */
+	int64_t try_until;   /* ms of the monotonic clock; 0: nothing is to be tried */
+	int64_t rests_until; /* the same, while there are no descriptors */
+	bool has_complained;
+	void (*rests)(void *owner);
 	void (*accepted)(void *owner, int fd, const struct sockaddr_storage *from);
 	void *owner;
 };
 
-/* accepted() gets each new connection's descriptor, which is its to close. */
+/*
+ * accepted() gets each new connection's descriptor, which is its to close.  rests(): there are no
+ * descriptors for now, and listener_is_trying.
+ */
 void listener_init(struct listener *l, struct loop *loop,
 		   void (*accepted)(void *owner, int fd, const struct sockaddr_storage *from),
-		   void *owner);
+		   void (*rests)(void *owner), void *owner);
 
 /* Listens, or begins to try.  Does nothing if it does so already. */
 void listener_begin(struct listener *l);

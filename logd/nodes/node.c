@@ -2,6 +2,7 @@
 #include "logd/nodes/node.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@
 
 #define TICK_MS        100
 #define HANDSHAKE_MS   5000
-#define STRANGERS_MAX  64 /* connections that have not shown a key yet */
+#define FIRST_WORD_MS  1500 /* for another node to answer our hello */
+#define STRANGERS_MAX  64   /* connections that have not shown a key yet */
+#define STRANGERS_EACH 8    /* of one address */
 #define CANDIDATES_MAX 64
 
 /* A host that may have the queue pair of a question. */
@@ -271,23 +274,83 @@ static void tick_on(struct nodes *n, bool on)
 
 /* ------------------------------------------------------------- other nodes connect */
 
-static int count_strangers(const struct nodes *n)
+static bool is_stranger(const struct link *l)
+{
+	return l->side == SECRET_ANSWERER && l->stage != OPEN;
+}
+
+/* Whatever the port; of IPv6 the network decides, of which a host may have all addresses. */
+static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+	struct sockaddr_storage x = *a, y = *b;
+
+	if (a->ss_family == AF_INET6 && b->ss_family == AF_INET6 &&
+	    !IN6_IS_ADDR_V4MAPPED(&a6->sin6_addr))
+		return !memcmp(&a6->sin6_addr, &b6->sin6_addr, 8);
+	*node_address_port(&x) = *node_address_port(&y) = 0;
+	return node_address_is_same(&x, &y);
+}
+
+/* Those of one address, or all (NULL). */
+static int count_strangers(const struct nodes *n, const struct sockaddr_storage *a)
 {
 	int count = 0;
 
 	for (const struct link *l = n->links.first; l; l = l->next)
-		count += l->side == SECRET_ANSWERER && l->stage != OPEN;
+		count += is_stranger(l) && (!a || is_same_host(&l->address, a));
 	return count;
+}
+
+/*
+ * The oldest stranger of this address, or of the one that has most of them (NULL).  A node that has
+ * the key needs two messages to be no stranger any more; who is silent for longer goes first.
+ */
+static struct link *find_to_drop(const struct nodes *n, const struct sockaddr_storage *a)
+{
+	struct link *found = NULL;
+	int most = 0;
+
+	for (struct link *l = n->links.first; l; l = l->next) {
+		int same;
+
+		if (!is_stranger(l) || (a && !is_same_host(&l->address, a)))
+			continue;
+		same = a ? 1 : count_strangers(n, &l->address);
+		if (found && (same < most || (same == most && l->since > found->since)))
+			continue;
+		found = l;
+		most = same;
+	}
+	return found;
+}
+
+/* Those who only connect must not lock out those who have the key. */
+static void make_room(struct nodes *n, const struct sockaddr_storage *from)
+{
+	struct link *drop = NULL;
+
+	if (count_strangers(n, from) >= STRANGERS_EACH)
+		drop = find_to_drop(n, from);
+	else if (count_strangers(n, NULL) >= STRANGERS_MAX)
+		drop = find_to_drop(n, NULL);
+	if (drop)
+		link_free(drop);
 }
 
 static void accept_node(void *owner, int fd, const struct sockaddr_storage *from)
 {
 	struct nodes *n = owner;
 
-	if (count_strangers(n) >= STRANGERS_MAX)
-		close(fd);
-	else if (link_accept(&n->links, fd, from))
+	make_room(n, from);
+	if (link_accept(&n->links, fd, from))
 		tick_on(n, true);
+}
+
+/* The listener is to be tried again. */
+static void listener_rests(void *owner)
+{
+	tick_on(owner, true);
 }
 
 /* ---------------------------------------------------------------- time passes */
@@ -302,7 +365,7 @@ static bool end_handshakes(struct nodes *n, int64_t now)
 		if (l->stage == OPEN)
 			continue;
 		left = true;
-		if (now - l->since >= HANDSHAKE_MS)
+		if (now - l->since >= (l->stage == WANT_ASK ? FIRST_WORD_MS : HANDSHAKE_MS))
 			link_lost(n, l, -ETIMEDOUT);
 	}
 	return left;
@@ -395,7 +458,7 @@ struct nodes *nodes_open(struct loop *loop, const struct node_directory *directo
 	n->directory = directory;
 	n->owner = owner;
 	n->links = (struct links){.loop = loop, .events = &link_events, .owner = n};
-	listener_init(&n->listener, loop, accept_node, n);
+	listener_init(&n->listener, loop, accept_node, listener_rests, n);
 	n->timer = (struct source){
 	    .ready = tick,
 	    .owner = n,

@@ -4,7 +4,7 @@
  *
  * The input's first byte says what the rest is: 0 = a stream as it is; 1 = a
  * stream whose checksums are put right first, so that what lies behind them is
- * reached; 2 = process.json; 3 = manifest.json.
+ * reached; 2 = process.json; 3 = manifest.json; 4 = files.jsonl; 5 = the list of streams.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static char dir[64], stream_path[96], process_path[96], manifest_path[96];
+static char dir[64], stream_path[96], process_path[96], manifest_path[96], files_path[96],
+    list_path[96];
 
 static const char process_json[] =
     "{\"process\": \"00000000000000000000000000000000\", \"rank\": 0}";
@@ -58,6 +59,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(stream_path, sizeof(stream_path), "%s/rank-0/thread-0.srs", dir);
 	snprintf(process_path, sizeof(process_path), "%s/rank-0/process.json", dir);
 	snprintf(manifest_path, sizeof(manifest_path), "%s/manifest.json", dir);
+	snprintf(files_path, sizeof(files_path), "%s/rank-0/files.jsonl", dir);
+	snprintf(list_path, sizeof(list_path), "%s/rank-0/streams", dir);
 	put(stream_path, "", 0);
 	put(process_path, process_json, sizeof(process_json) - 1);
 	put(manifest_path, manifest_json, sizeof(manifest_json) - 1);
@@ -110,9 +113,14 @@ static void read_stream(void)
 	struct sr_stream *s;
 	struct sr_error err;
 	struct sr_entry e;
+	uint32_t *listed;
+	size_t n;
 
 	if (sr_trace_open(&t, dir, &err))
 		return;
+	json_decref(sr_trace_files(t, 0, &err));
+	if (!sr_trace_listed_threads(t, 0, &listed, &n, &err))
+		free(listed);
 	if (!sr_stream_open(&s, t, 0, 0, &err)) {
 		read_all(s);
 		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -128,21 +136,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *copy;
 
-	if (!size || data[0] > 3)
+	const char *const paths[] = {stream_path,   stream_path, process_path,
+				     manifest_path, files_path,	 list_path};
+
+	if (!size || data[0] >= sizeof(paths) / sizeof(paths[0]))
 		return -1;
 	copy = malloc(size);
 	memcpy(copy, data + 1, size - 1);
 	if (data[0] == 1)
 		repair(copy, size - 1);
-	put(data[0] == 2   ? process_path
-	    : data[0] == 3 ? manifest_path
-			   : stream_path,
-	    copy, size - 1);
+	put(paths[data[0]], copy, size - 1);
 	free(copy);
 	read_stream();
 	if (data[0] == 2)
 		put(process_path, process_json, sizeof(process_json) - 1);
 	if (data[0] == 3)
 		put(manifest_path, manifest_json, sizeof(manifest_json) - 1);
+	if (data[0] >= 4)
+		unlink(paths[data[0]]);
 	return 0;
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -378,6 +379,140 @@ static void a_proof_without_the_key_is_refused(void **state)
 			assert_true(recv(fd, answer, sizeof(answer), 0) <= 0);
 		close(fd);
 	}
+	sr_directory_abandon(&a);
+	node_end(&n);
+}
+
+/* A connection from `from` to the node, which gets its hello; -1: it is closed without one. */
+static int connect_from(const struct node *n, const char *from)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+	struct sockaddr_in self = {.sin_family = AF_INET};
+	uint8_t hello[8 + SECRET_NONCE_BYTES];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	inet_pton(AF_INET, n->address, &to.sin_addr);
+	inet_pton(AF_INET, from, &self.sin_addr);
+	assert_int_equal(bind(fd, (struct sockaddr *)&self, sizeof(self)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	if (recv(fd, hello, sizeof(hello), MSG_WAITALL) == sizeof(hello))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* A connection from `from` that shows the key is accepted. */
+static void must_be_accepted(const struct node *n, const char *from)
+{
+	uint8_t ask[SECRET_ID_BYTES + SECRET_NONCE_BYTES + SECRET_PROOF_BYTES];
+	uint8_t key[SECRET_KEY_BYTES], hello[8 + SECRET_NONCE_BYTES], answer[256];
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+	struct sockaddr_in self = {.sin_family = AF_INET};
+	struct secret_handshake talk = {.key = key, .side = SECRET_ASKER};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	char error[256];
+
+	assert_int_equal(secret_read_key(n->key, key, error, sizeof(error)), 0);
+	inet_pton(AF_INET, n->address, &to.sin_addr);
+	inet_pton(AF_INET, from, &self.sin_addr);
+	assert_int_equal(bind(fd, (struct sockaddr *)&self, sizeof(self)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	read_all(fd, hello, sizeof(hello));
+	memcpy(talk.answerer, hello + 8, SECRET_NONCE_BYTES);
+	secret_job_id(key, ask);
+	memcpy(ask + SECRET_ID_BYTES, talk.asker, SECRET_NONCE_BYTES);
+	secret_prove(&talk, SECRET_ASKER, ask + SECRET_ID_BYTES + SECRET_NONCE_BYTES);
+	assert_int_equal(send(fd, ask, sizeof(ask), 0), (ssize_t)sizeof(ask));
+	read_all(fd, answer, SECRET_PROOF_BYTES + SECRET_HEADER_BYTES);
+	close(fd);
+}
+
+#define SILENT 200
+
+/* Connections that say nothing, of one address and then of as many, take no place from a peer. */
+static void the_silent_do_not_lock_out_those_with_the_key(void **state)
+{
+	struct sr_directory a;
+	struct node n;
+	char from[32];
+	int fds[SILENT];
+
+	node_begin(&n, 2);
+	must_join(&a, &n, 0, 0);
+	for (int several = 0; several < 2; several++) {
+		for (int i = 0; i < SILENT; i++) {
+			snprintf(from, sizeof(from), "127.0.%d.9", several ? 10 + i : 9);
+			fds[i] = connect_from(&n, from);
+		}
+		must_be_accepted(&n, "127.0.0.8");
+		must_be_accepted(&n, several ? "127.0.10.9" : "127.0.9.9");
+		for (int i = 0; i < SILENT; i++)
+			close(fds[i]);
+	}
+	sr_directory_abandon(&a);
+	node_end(&n);
+}
+
+static void a_silent_connection_is_dropped_soon(void **state)
+{
+	int64_t begin = sr_sys_now_ms();
+	struct sr_directory a;
+	struct node n;
+	char byte;
+	int fd;
+
+	node_begin(&n, 2);
+	must_join(&a, &n, 0, 0);
+	fd = connect_from(&n, "127.0.0.9");
+	assert_true(fd >= 0);
+	assert_true(recv(fd, &byte, 1, 0) <= 0);
+	assert_true(sr_sys_now_ms() - begin < 4000);
+	close(fd);
+	sr_directory_abandon(&a);
+	node_end(&n);
+}
+
+/* In clock ticks. */
+static unsigned long processor_time(pid_t pid)
+{
+	unsigned long user = 0, kernel = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+				&user, &kernel),
+			 2);
+	fclose(f);
+	return user + kernel;
+}
+
+/* Without descriptors the port rests, as the socket of the processes does. */
+static void without_descriptors_the_port_rests(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+	struct rlimit before, few;
+	uint8_t hello[8 + SECRET_NONCE_BYTES];
+	unsigned long used;
+	struct sr_directory a;
+	struct node n;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	node_begin(&n, 2);
+	must_join(&a, &n, 0, 0);
+	assert_int_equal(prlimit(n.h.daemon, RLIMIT_NOFILE, NULL, &before), 0);
+	few = (struct rlimit){5, before.rlim_max};
+	assert_int_equal(prlimit(n.h.daemon, RLIMIT_NOFILE, &few, NULL), 0);
+	used = processor_time(n.h.daemon);
+	inet_pton(AF_INET, n.address, &to.sin_addr);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	usleep(1000000);
+	assert_true(processor_time(n.h.daemon) - used < (unsigned long)sysconf(_SC_CLK_TCK) / 4);
+	assert_int_equal(prlimit(n.h.daemon, RLIMIT_NOFILE, &before, NULL), 0);
+	read_all(fd, hello, sizeof(hello));
+	close(fd);
 	sr_directory_abandon(&a);
 	node_end(&n);
 }
@@ -749,6 +884,9 @@ int main(void)
 	    cmocka_unit_test(a_host_that_the_job_names_and_that_has_no_daemon_is_told_of),
 	    cmocka_unit_test(a_wrong_key_is_refused),
 	    cmocka_unit_test(a_proof_without_the_key_is_refused),
+	    cmocka_unit_test(the_silent_do_not_lock_out_those_with_the_key),
+	    cmocka_unit_test(a_silent_connection_is_dropped_soon),
+	    cmocka_unit_test(without_descriptors_the_port_rests),
 	    cmocka_unit_test(a_key_that_others_may_read_is_refused),
 	    cmocka_unit_test(a_silent_daemon_costs_one_bounded_wait),
 	    cmocka_unit_test(a_killed_daemon_knows_again_what_it_knew),
