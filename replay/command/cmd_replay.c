@@ -298,6 +298,9 @@ static int replay_apart(struct sr_trace *t, const struct options *o, const int32
 	struct sr_private files;
 	int status;
 
+	if (o->output && o->live_files && n == 1)
+		return sr_fail("--output keeps what the program writes apart from the files of this "
+			       "machine, and --live-files does not: give one of them");
 	if (o->output && !sr_output_make(o->output))
 		return SR_EXIT_FAILED;
 	if (o->live_files)

@@ -32,6 +32,7 @@ struct tree {
 	int root, files;
 	char *cwd;
 	struct place *places; /* by descriptor */
+	mode_t hidden;        /* the bits that new files do not get */
 	size_t made;          /* names of files */
 	int error;            /* the first */
 };
@@ -180,7 +181,7 @@ static void opened(struct tree *t, const char *const *a)
 
 	snprintf(file, sizeof(file), "%016llx", (unsigned long long)strtoll(a[1], NULL, 10));
 	set_place(t, strtol(a[0], NULL, 10), a[3], file);
-	fchmodat(t->files, file, mode < 0 ? 0644 : (mode_t)mode & 0777, 0);
+	fchmodat(t->files, file, (mode < 0 ? 0666 : (mode_t)mode & 0777) & ~t->hidden, 0);
 	if (n >= sizeof(gone) && !strcmp(a[3] + n - strlen(gone), gone))
 		return;
 	if (resolve(t, "", a[3], path))
@@ -470,6 +471,7 @@ void sr_output_keep(const char *dir, int files, int journal, const char *cwd)
 	    .places = calloc(MAX_FD, sizeof(*t.places)),
 	};
 
+	umask(t.hidden = umask(0));
 	if (t.root < 0 || !t.cwd || !t.places)
 		fail(&t, errno);
 	else

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 
 #include "logd/base/rawsys.h"
@@ -151,9 +152,12 @@ static bool copy_file(int from, int to, uint64_t size)
 /* Gives the daemon a copy of the content, since the file itself is about to change. */
 static bool keep_copy(int fd, const char *path, uint32_t note, uint64_t size)
 {
+	uint64_t limit[2] = {0};
 	int copy;
 
-	if (size > KEPT_AT_ONCE)
+	/* The kernel would kill the program for a copy that passes its limit. */
+	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
+	if (size > KEPT_AT_ONCE || size > limit[0])
 		return false;
 	copy = (int)sr_sys_memfd_create("sreplay input", MFD_CLOEXEC);
 	if (copy < 0)

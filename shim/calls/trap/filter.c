@@ -18,7 +18,7 @@ static const uint16_t needed[] = {
     SYS_clock_gettime, SYS_getpid,    SYS_gettid,     SYS_tgkill,	SYS_socket,
     SYS_connect,       SYS_sendmsg,   SYS_recvmsg,    SYS_getsockopt,	SYS_ppoll,
     SYS_rt_sigreturn,  SYS_sigaltstack, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_prctl,
-    SYS_prlimit64,
+    SYS_prlimit64,     SYS_memfd_create, SYS_sendfile,   SYS_newfstatat,     SYS_fstat,
 };
 
 /* The registers of a classic BPF program. */

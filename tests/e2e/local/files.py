@@ -104,6 +104,8 @@ def kept_inputs(tap, place):
     os.remove(path)
     status, got, err = replay(trace)
     tap.ok(status == 7 and got == out, "an input that is gone is there too", err)
+    status, got, err = replay(trace, "--live-files", "-o", os.path.join(place, "never"))
+    tap.ok(status == 125 and "give one of them" in err, "--live-files leaves nothing for -o", err)
     status, got, err = replay(trace, "--sandbox", keep)
     tap.ok(status == 125 and "-o %s" % keep in err, "--sandbox is refused, with the remedy", err)
     kept = os.path.join(trace, "files", os.listdir(os.path.join(trace, "files"))[0])

@@ -111,6 +111,10 @@ COMMANDS = {
     "python maps a file": python(
         "import mmap; f = open('b.txt', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[:4] = b'LINE'; m.flush(); m.close();"
         "print(open('b.txt').readline())"),
+    "python below a limit on file sizes": python(
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "f = open('b.txt', 'r+'); print(f.readline()); f.close(); open('new.txt', 'w').write('x' * 900)"),
     "python prints to a file": python("import sys; sys.stdout = open('out', 'w'); print('there'); sys.stdout.flush();"
                                       "sys.stderr.write(open('out').read())"),
     "sqlite": None,
@@ -122,6 +126,8 @@ COMMANDS = {
 
 # What children of the program write is not recorded.
 WRITTEN_BY_CHILDREN = {"gcc -c", "make"} | {"program: " + name for name in ("popen", "wordexp", "raw fork", "spawn", "daemon")}
+# New files have the mode that they were made with.
+MODES = {"cp", "tee", "install", "split", "tar c", "python writes and reads back", "program: directory"}
 NEEDS = {"sqlite": "sqlite3", "gcc -c": "gcc", "make": "make", "git": "git", "patch": "patch"}
 COMMANDS["sqlite"] = ["sqlite3", "new.db", "create table t(a, b); insert into t values (1, 'one'), (2, 'two');"
                       "update t set b = 'zwei' where a = 2; select * from t;"]
@@ -220,6 +226,9 @@ def try_case(tap, name, command, room):
     missing = {path for path, content in made.items() if got.get(path) != content}
     # What the program only renamed or linked was not written by it.
     missing = {path for path in missing if made[path] not in found.values() and name not in WRITTEN_BY_CHILDREN}
+    if name in MODES:
+        modes = [oct(os.stat(os.path.join(top, path)).st_mode) for top in (place, kept + place) for path in sorted(made)]
+        tap.ok(modes[:len(made)] == modes[len(made):], "%s: and with its mode" % name, modes)
     tap.ok(not missing and all(left.get(path) == content for path, content in got.items()),
            "%s: -o has what it wrote" % name, "missing: %s\nthere: %s\nwritten: %s" % (missing, got, made))
     shutil.rmtree(place)
