@@ -2,10 +2,11 @@
 #include "shim/files/write_order.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "logd/base/rawsys.h"
-#include "replay/abi/control.h"
 #include "shim/files/fds.h"
 
 /* Most writes are over after that; then the waiting thread leaves the CPU. */
@@ -13,8 +14,10 @@
 #define NAP_NS  50000
 #define WAIT_MS 100
 
-/* The number, plus 1, of the thread that writes to each descriptor; 0: none does. */
-static _Atomic uint32_t writers[SR_REPLAY_FD];
+#define PLACES 512
+
+/* The number, plus 1, of the thread that writes to a file with this place; 0: none does. */
+static _Atomic uint32_t writers[PLACES];
 
 static bool take(_Atomic uint32_t *writer, uint32_t self)
 {
@@ -41,21 +44,36 @@ static void await(_Atomic uint32_t *writer, uint32_t self)
 	atomic_store(writer, self);
 }
 
-bool sr_write_begins(int fd, uint32_t thread)
+/*
+ * Descriptors 1 and 2 often lead to the same file, and a file may be open more than once.  Files
+ * that share a place only wait for each other.
+ */
+static uint32_t place_of(int fd)
 {
-	uint32_t self = thread + 1;
+	struct stat st;
+
+	if (sr_sys_fstat(fd, &st))
+		return 0;
+	return 1 + (uint32_t)((st.st_ino ^ st.st_dev * 31) * 0x9e3779b97f4a7c15ull >> 32) %
+		   (PLACES - 1);
+}
+
+uint32_t sr_write_begins(int fd, uint32_t thread)
+{
+	uint32_t self = thread + 1, place;
 
 	if (!sr_fd_is_ordinary(fd) || sr_fd_captured(fd))
-		return false;
-	if (!take(&writers[fd], self))
-		await(&writers[fd], self);
-	return true;
+		return 0;
+	place = place_of(fd);
+	if (place && !take(&writers[place], self))
+		await(&writers[place], self);
+	return place;
 }
 
 /* Another thread may have gone ahead meanwhile. */
-void sr_write_ends(int fd, uint32_t thread)
+void sr_write_ends(uint32_t write, uint32_t thread)
 {
 	uint32_t self = thread + 1;
 
-	atomic_compare_exchange_strong(&writers[fd], &self, 0);
+	atomic_compare_exchange_strong(&writers[write], &self, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * write_order.h: of several threads that write to one descriptor, which was first?  A recording
+ * write_order.h: of several threads that write to one file, which was first?  A recording
  * finds out by letting one of them write at a time, from before the real call until the number of
  * its event is drawn.  A replay then writes in the order of the events.
  *
@@ -12,11 +12,10 @@
 #ifndef SHIM_FILES_WRITE_ORDER_H
 #define SHIM_FILES_WRITE_ORDER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-/* Returns false if the order of this write is of no interest; then there is nothing to end. */
-bool sr_write_begins(int fd, uint32_t thread);
-void sr_write_ends(int fd, uint32_t thread);
+/* Returns what to end; 0 if the order of this write is of no interest. */
+uint32_t sr_write_begins(int fd, uint32_t thread);
+void sr_write_ends(uint32_t write, uint32_t thread);
 
 #endif

@@ -61,7 +61,7 @@ struct recording {
 	struct sr_call_head head;
 	uint64_t order[2]; /* the numbers of its events */
 	struct sr_pinned *pinned;
-	bool writes; /* no other thread writes to the descriptor now (write_order.h) */
+	uint32_t writes; /* no other thread writes to the file now (write_order.h); 0: it may */
 };
 
 /* How the process's threads run when a call is made; a constant wherever it is compiled. */
@@ -138,7 +138,7 @@ INLINE void end(struct recording *r, const enum threads how)
 
 	draw_return(r, how);
 	if (how != ALONE && r->writes)
-		sr_write_ends((int)r->a[d->fd_arg], r->t->number);
+		sr_write_ends(r->writes, r->t->number);
 	if (codec->put_out)
 		codec->put_out(&r->t->buf, r->a, r->head.result);
 	if (d->flags & SR_CALL_NEWFD && (int)r->head.result >= 0)
@@ -172,7 +172,7 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 	t->heap = SR_HEAP_SHIM;
 	r->head.error = SR_ERROR_CANCELLED;
 	if (r->writes)
-		sr_write_ends((int)r->a[r->d->fd_arg], t->number);
+		sr_write_ends(r->writes, t->number);
 	event = sr_serial && !t->ended ? sr_serial_regain(t) : 0;
 	r->order[r->head.orders++] = event ? event : sr_draw_event();
 	emit(r, sr_serial ? SERIAL : PARALLEL);

@@ -10,10 +10,12 @@
  * With one thread they do nothing. Here are those with a variable number of arguments; the others
  * are in libc_order.def.
  */
+#include <err.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "logd/base/compiler.h"
@@ -225,3 +227,52 @@ SCAN(__isoc23_fscanf, __isoc23_vfscanf)
 
 SCAN_INPUT(__isoc99_scanf, __isoc99_vfscanf)
 SCAN_INPUT(__isoc23_scanf, __isoc23_vfscanf)
+
+/* ----------------------------------------------------------- err and the like */
+
+/* As glibc has them, but by the wrappers of vwarn and vwarnx (libc_order.def). */
+SR_EXPORT void warn(const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vwarn(format, ap);
+	va_end(ap);
+}
+
+SR_EXPORT void warnx(const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vwarnx(format, ap);
+	va_end(ap);
+}
+
+SR_EXPORT void __attribute__((noreturn)) verr(int status, const char *format, va_list ap)
+{
+	vwarn(format, ap);
+	exit(status);
+}
+
+SR_EXPORT void __attribute__((noreturn)) verrx(int status, const char *format, va_list ap)
+{
+	vwarnx(format, ap);
+	exit(status);
+}
+
+SR_EXPORT void __attribute__((noreturn)) err(int status, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	verr(status, format, ap);
+}
+
+SR_EXPORT void __attribute__((noreturn)) errx(int status, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	verrx(status, format, ap);
+}

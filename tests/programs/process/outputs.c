@@ -284,7 +284,9 @@ static void *line_writer(void *name)
 	for (int i = 0; i < 300; i++) {
 		int n = sprintf(line, "%s %d\n", (char *)name, i);
 
-		if (i % 3)
+		if (i % 3 == 1)
+			warnx("%s %d", (char *)name, i);
+		else if (i % 3)
 			write(1, line, (size_t)n);
 		else
 			dprintf(1, "%s", line);
@@ -297,6 +299,7 @@ static void by_racing_threads(void)
 	static char *const names[] = {"first", "second", "third", "fourth"};
 	pthread_t t[4];
 
+	dup2(1, 2);
 	for (int i = 0; i < 4; i++)
 		pthread_create(&t[i], NULL, line_writer, names[i]);
 	for (int i = 0; i < 4; i++)
