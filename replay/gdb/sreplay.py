@@ -92,10 +92,25 @@ def say_position(thread):
 def select_program_frame():
     """The innermost frame that is not the recorder's own."""
     frame = gdb.newest_frame()
-    while frame and "libsreplay_verbs" in (gdb.solib_name(frame.pc()) or ""):
+    while frame and is_ours(frame):
         frame = frame.older()
     if frame:
         frame.select()
+
+
+def is_ours(frame):
+    return "libsreplay_verbs" in (gdb.solib_name(frame.pc()) or "")
+
+
+class Hide:
+    """Backtraces are the program's: without the frames of the library that replays it (all of them: bt -no-filters)."""
+
+    def __init__(self):
+        self.name, self.priority, self.enabled = "sreplay", 100, True
+        gdb.frame_filters[self.name] = self
+
+    def filter(self, frames):
+        return (f for f in frames if not is_ours(f.inferior_frame()))
 
 
 class Prefix(gdb.Command):
@@ -225,6 +240,7 @@ def first_stop():
           "\"continue\" runs it." % (RANK, TRACE))
 
 
+Hide()
 Prefix()
 Sn()
 Next()

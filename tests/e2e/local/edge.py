@@ -79,6 +79,10 @@ def gdb(trace, *commands, arguments=()):
     return run([SREPLAY, "replay", "--gdb", *arguments, trace, "--", *words], 60)
 
 
+def sreplay_lines(*arguments):
+    return run([SREPLAY, *arguments], 60)[1].decode(errors="replace").splitlines()
+
+
 @case
 def debugger(tap, place):
     trace, source, program = (os.path.join(place, n) for n in ("t.srec", "fault.c", "fault"))
@@ -92,6 +96,13 @@ def debugger(tap, place):
     text = out.decode(errors="replace")
     tap.ok("SIGSEGV" in text and "fault.c:8" in text and re.search(r"#0 .*main \(\)", text),
            "gdb takes the only rank, and stops where the program faults", text + err)
+    dumped = sreplay_lines("dump", trace)
+    sn = next(line.split()[0] for line in dumped if " time() = " in line)
+    status, out, err = gdb(trace, "sreplay break " + sn, "continue", "bt", "bt -no-filters")
+    shown = [line for line in out.decode(errors="replace").splitlines() if line.startswith("#")]
+    again = next((i for i, line in enumerate(shown) if i and line.startswith("#0")), len(shown))
+    tap.ok(0 < again and any("main ()" in line for line in shown[:again]) and not any("sr_" in line for line in shown[:again])
+           and any("sr_" in line for line in shown[again:]), "a backtrace is the program's; -no-filters has ours as well", "\n".join(shown) + err)
 
 
 def main():
