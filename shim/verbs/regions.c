@@ -177,6 +177,18 @@ void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int 
 	sr_regions_on = true;
 }
 
+bool sr_regions_share(void *addr, size_t length)
+{
+	if (mode != SR_REGIONS_PROTECT || !is_ready())
+		return false;
+	/* What others stored before is not known: the first access of each page brings it. */
+	sr_own_memory_registered(addr, length);
+	if (sr_exposed_add(addr, length) != SR_EXPOSED_OK)
+		return false;
+	sr_regions_on = true;
+	return true;
+}
+
 void sr_regions_drop(struct sr_exposed_region *w)
 {
 	if (!w->addr)

@@ -11,11 +11,13 @@
 
 #include "logd/base/page.h"
 #include "shim/calls/trap/make.h"
+#include "shim/core/thread.h"
 #include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
 #include "shim/verbs/own_memory.h"
 #include "shim/verbs/regions.h"
+#include "shim/verbs/shared_memory.h"
 
 static bool is_exposed_regions(uint64_t addr, uint64_t size)
 {
@@ -48,6 +50,17 @@ long sr_trapped_mmap(const struct sr_trapped *c)
 		sr_output_is_uncompared(SR_UNCOMPARED_MAPPED);
 	if (a[2] & PROT_EXEC && !sr_sys_is_error((void *)result))
 		sr_heap_code_begins((void *)result, a[1], (int)a[2]);
+	if (a[3] & MAP_SHARED && !sr_sys_is_error((void *)result))
+		sr_shared_mapped((void *)result, a, c->site);
+	return result;
+}
+
+long sr_trapped_shmat(const struct sr_trapped *c)
+{
+	long result = sr_make_call(c, SR_CALL_shmat);
+
+	if (!sr_sys_is_error((void *)result))
+		sr_shared_attached((void *)result, c->t->segment_size, (int)c->a[2], c->site);
 	return result;
 }
 

@@ -422,13 +422,13 @@ static void waits_while_code_is_loaded(void)
 			exit(1);
 	for (int i = 0; i < 3; i++)
 		pthread_create(&t[i], NULL, waits[i], NULL);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 2; i++) {
 		unsigned char *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (code == MAP_FAILED)
 			exit(1);
-		usleep(10000);
+		usleep(50000);
 	}
 	for (int i = 0; i < 2; i++)
 		if (write(wake_up[i][1], "x", 1) != 1)

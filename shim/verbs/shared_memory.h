@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shared_memory.h: memory that processes share.  Other processes store there behind this one's
+ * back, as a NIC does, so it is exposed memory from its mapping to its unmapping
+ * (docs/user/exposed-memory.md).
+ *
+ * The functions are called by the system-call trap, in the thread that made the mapping.
+ */
+#ifndef SHIM_VERBS_SHARED_MEMORY_H
+#define SHIM_VERBS_SHARED_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* mmap has returned, with these arguments. */
+void sr_shared_mapped(void *addr, const uint64_t a[6], void *site);
+
+/* shmat has returned; the segment is read-only with SHM_RDONLY in the flags. */
+void sr_shared_attached(void *addr, size_t size, int flags, void *site);
+
+#endif
