@@ -47,6 +47,9 @@ void sr_exposed_give_up(void *addr, size_t length);
 /* Where the NIC writes what the program reads at addr; addr itself if its page is not exposed. */
 void *sr_exposed_backing(const void *addr);
 
+/* Where another recorded process has the backing mapping of this address, if its page is exposed there. */
+void *sr_exposed_backing_place(const void *addr);
+
 /* Handles a SIGSEGV.  True: it was about an exposed page, and the thread may go on. */
 bool sr_exposed_fault(siginfo_t *info, ucontext_t *uc);
 

@@ -16,6 +16,13 @@ void *sr_exposed_backing(const void *addr)
 	return backing_of(p, (uintptr_t)addr);
 }
 
+void *sr_exposed_backing_place(const void *addr)
+{
+	uintptr_t offset = offset_of((uintptr_t)addr);
+
+	return offset == NOWHERE ? (void *)addr : (void *)(BACKING_BASE + offset);
+}
+
 static bool is_exposed(uintptr_t addr)
 {
 	const struct page *p = page_at(addr);

@@ -15,7 +15,7 @@ ROUNDS = "300"
 
 
 def remove(how, name):
-    if how == "posix":
+    if how != "system-v":
         os.unlink("/dev/shm/" + name)
     else:
         subprocess.run(["ipcrm", "-M", name], check=True)
@@ -41,6 +41,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         check(tap, directory, "posix", "sreplay-test-%d" % os.getpid())
+        check(tap, directory, "copied", "sreplay-copied-%d" % os.getpid())
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
     tap.finish()
 

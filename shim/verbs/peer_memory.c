@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * peer_memory.c: the memory of another recorded process, which this one reads or writes by
+ * process_vm_readv(2) and process_vm_writev(2).
+ *
+ * If that memory is exposed there, the kernel finds its user mapping protected, or a snapshot.  The
+ * bytes that count are in the backing mapping, which lies at the same distance in every recorded
+ * process.  Whether a page of a peer is exposed is not known here, so the backing mapping is tried
+ * first.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include "logd/base/page.h"
+#include "logd/base/rawsys.h"
+#include "shim/core/hooks.h"
+#include "shim/exposed/exposed.h"
+#include "shim/verbs/regions.h"
+
+/* So many pages of the peer are named in one system call. */
+#define AT_ONCE 64
+
+/* A place in a list of pieces. */
+struct cursor {
+	const struct iovec *iov;
+	size_t left; /* pieces, the current one included */
+	size_t done; /* of the current piece */
+};
+
+static void advance(struct cursor *c, size_t n)
+{
+	while (c->left && n >= c->iov->iov_len - c->done) {
+		n -= c->iov->iov_len - c->done;
+		c->iov++;
+		c->left--;
+		c->done = 0;
+	}
+	if (c->left)
+		c->done += n;
+}
+
+/* The next pieces of this process's memory. */
+static size_t next_pieces(struct cursor c, struct iovec *to)
+{
+	size_t n = 0;
+
+	for (; c.left && n < AT_ONCE; c.iov++, c.left--, c.done = 0)
+		to[n++] = (struct iovec){(char *)c.iov->iov_base + c.done, c.iov->iov_len - c.done};
+	return n;
+}
+
+/* The next pages of the peer's: the kernel transfers whole pieces, so each page is one. */
+static size_t next_pages(struct cursor c, struct iovec *to, bool backing)
+{
+	size_t n = 0;
+
+	while (c.left && n < AT_ONCE) {
+		char *at = (char *)c.iov->iov_base + c.done;
+		size_t to_end = PAGE - (uintptr_t)at % PAGE, rest = c.iov->iov_len - c.done;
+		size_t length = rest < to_end ? rest : to_end;
+
+		if (length)
+			to[n++] =
+			    (struct iovec){backing ? sr_exposed_backing_place(at) : at, length};
+		advance(&c, length);
+	}
+	return n;
+}
+
+struct transfer {
+	long nr, pid, flags;
+	struct cursor here, there;
+};
+
+/* How many bytes were transferred, or -errno. */
+static long transfer_some(struct transfer *t, bool backing)
+{
+	struct iovec here[AT_ONCE], there[AT_ONCE];
+	size_t here_n = next_pieces(t->here, here), there_n = next_pages(t->there, there, backing);
+	long n;
+
+	if (!here_n || !there_n)
+		return 0;
+	n = sr_syscall(t->nr, t->pid, SR_ARG(here), (long)here_n, SR_ARG(there), (long)there_n,
+		       t->flags);
+	if (n > 0) {
+		advance(&t->here, (size_t)n);
+		advance(&t->there, (size_t)n);
+	}
+	return n;
+}
+
+/* Changes between the two mappings wherever one ends. */
+static long transfer(struct transfer *t)
+{
+	bool backing = true, failed_before = false;
+	long total = 0, n = 0;
+
+	while (t->here.left && t->there.left) {
+		n = transfer_some(t, backing);
+		if (n > 0) {
+			total += n;
+			failed_before = false;
+			continue;
+		}
+		if (failed_before)
+			break;
+		failed_before = true;
+		backing = !backing;
+	}
+	return total ? total : n;
+}
+
+uint64_t sr_invoke_peer_memory(const struct sr_call_desc *d, uint64_t *a)
+{
+	struct transfer t = {
+	    .nr = d->nr,
+	    .pid = (long)a[0],
+	    .flags = (long)a[5],
+	    .here = {(const struct iovec *)a[1], a[2], 0},
+	    .there = {(const struct iovec *)a[3], a[4], 0},
+	};
+	long result;
+
+	/* A process without exposed memory seldom has peers that have some. */
+	if (!sr_regions_on)
+		return sr_real(d, a);
+	result = transfer(&t);
+	if (result >= 0)
+		return (uint64_t)result;
+	errno = (int)-result;
+	return (uint64_t)-1;
+}
