@@ -89,6 +89,11 @@ struct sr_engine {
 
 	/* Is the thread's next record a record of this call? */
 	bool (*comes_next)(struct sr_thread *t, enum sr_call_number n);
+	/*
+	 * A fault that will become a call; signals are blocked. Is a handler to run before it? Then
+	 * its signal has been sent, and the instruction must be executed again.
+	 */
+	bool (*handler_comes_first)(struct sr_thread *t);
 	/* The thread has computed for long without a call (sr_signals_await_stall). */
 	void (*stalled)(struct sr_thread *t);
 	/*

@@ -68,6 +68,7 @@ struct sr_thread {
 	bool counted; /* created through the shim, or the main thread */
 	bool ended;   /* its last destructor has run */
 	bool creates; /* the current pthread_create is the program's */
+	bool create_is_ordered; /* ... and holds a lock: see libc_order.h */
 	uint8_t destructor_rounds;
 	uint32_t number;
 	struct sr_child child;
@@ -75,7 +76,7 @@ struct sr_thread {
 	bool forking; /* between the handlers of pthread_atfork: it holds the lock of our heap */
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
-	uint8_t in_operation; /* in a call of libc that counts as one operation on the heap */
+	bool in_operation; /* on the heap, or on what is ordered like it: see heap_order.h */
 	uint64_t heap_ops;      /* since this thread last took the heap over: see heap_runs.h */
 	struct sr_thread *next, *previous; /* recording: list of the threads with a stream */
 	uint64_t sn;            /* of the current call or, between calls, of the last one */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+#include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
 #include "replay/abi/control.h"
 #include "shim/core/thread.h"
@@ -82,6 +83,18 @@ bool sr_fd_next_change(int32_t *fd, bool *open)
 	return false;
 }
 
+static struct sr_lock numbers;
+
+void sr_fd_lock_numbers(void)
+{
+	sr_lock(&numbers);
+}
+
+void sr_fd_unlock_numbers(void)
+{
+	sr_unlock(&numbers);
+}
+
 void sr_fd_hold(int fd)
 {
 	long held;
@@ -89,11 +102,13 @@ void sr_fd_hold(int fd)
 	if (fd < 0)
 		return;
 	/* An eventfd: unlike /dev/null it can be polled, and it never becomes ready to read. */
+	sr_lock(&numbers);
 	held = sr_syscall(SYS_eventfd2, 0, O_CLOEXEC, 0, 0, 0, 0);
 	if (held >= 0 && held != fd) {
 		sr_syscall(SYS_dup3, held, fd, O_CLOEXEC, 0, 0, 0);
 		sr_sys_close((int)held);
 	}
+	sr_unlock(&numbers);
 	sr_fd_capture(fd);
 }
 
@@ -101,9 +116,11 @@ void sr_fd_renumber(int fd, int number)
 {
 	if (fd == number)
 		return;
+	sr_lock(&numbers);
 	sr_syscall(SYS_dup3, fd, number, sr_sys_fcntl(fd, F_GETFD, 0) & FD_CLOEXEC ? O_CLOEXEC : 0,
 		   0, 0, 0);
 	sr_sys_close(fd);
+	sr_unlock(&numbers);
 }
 
 void sr_fd_drop(int fd)

@@ -34,6 +34,14 @@ void sr_fd_release(int fd);
  */
 bool sr_fd_next_change(int32_t *fd, bool *open);
 
+/*
+ * A descriptor has the lowest free number for a moment, before it gets another one. A replay gives
+ * descriptors their recorded numbers, whatever has these; so both hold this lock meanwhile. In a
+ * section.
+ */
+void sr_fd_lock_numbers(void);
+void sr_fd_unlock_numbers(void);
+
 /* Replay: occupies the number with a placeholder and captures it. */
 void sr_fd_hold(int fd);
 

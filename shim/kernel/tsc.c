@@ -13,6 +13,7 @@
 #include "logd/base/rawsys.h"
 #include "logd/base/say.h"
 #include "shim/core/call.h"
+#include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/probe/counter.h"
@@ -328,6 +329,9 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 		set_mode(PR_TSC_ENABLE);
 		return true;
 	}
+	if (sr_engine && sr_engine->handler_comes_first && !t->depth && t->armed &&
+	    !sr_is_vdso((void *)at) && sr_engine->handler_comes_first(t))
+		return true;
 	put_result(regs, sr_tsc_read(at, length == SR_COUNTER_BYTES ? &aux : NULL),
 		   length == SR_COUNTER_BYTES ? &aux : NULL);
 	regs[REG_RIP] += length;

@@ -200,13 +200,17 @@ static void *place_library_mapping(size_t size)
 void *sr_heap_place_program(size_t size, int flags)
 {
 	static _Atomic uintptr_t where = SR_PROGRAM_MAPS;
+	const struct sr_engine *engine;
+	uintptr_t placed;
 
 	if (!sr_engine || sr_self.depth || flags & (MAP_32BIT | MAP_FIXED) || !size)
 		return NULL;
-	if (size < HUGE)
-		return place(&where, size);
+	/* Threads get their addresses in the order of their heap operations. */
+	engine = sr_heap_begin();
+	placed = (uintptr_t)place(&where, size < HUGE ? size : size + HUGE);
+	sr_heap_end(engine);
 	/* Align the mapping so that the kernel can use huge pages. */
-	return (void *)(((uintptr_t)place(&where, size + HUGE) + HUGE - 1) & ~(HUGE - 1));
+	return (void *)(size < HUGE ? placed : (placed + HUGE - 1) & ~(HUGE - 1));
 }
 
 void sr_heap_lock(void)

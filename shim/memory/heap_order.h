@@ -10,7 +10,10 @@
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
 
-/* Call before an operation, and pass the result to sr_heap_end after it. */
+/*
+ * Call before an operation, and pass the result to sr_heap_end after it. What the operation does
+ * to the heap itself belongs to it.
+ */
 static inline const struct sr_engine *sr_heap_begin(void)
 {
 	const struct sr_engine *e;
@@ -21,13 +24,18 @@ static inline const struct sr_engine *sr_heap_begin(void)
 	if (!e || sr_self.depth || sr_self.in_operation)
 		return NULL;
 	sr_self.uses_heap = true;
-	return e->heap_begin(&sr_self) ? e : NULL;
+	if (!e->heap_begin(&sr_self))
+		return NULL;
+	sr_self.in_operation = true;
+	return e;
 }
 
 static inline void sr_heap_end(const struct sr_engine *e)
 {
-	if (e)
-		e->heap_end(&sr_self);
+	if (!e)
+		return;
+	sr_self.in_operation = false;
+	e->heap_end(&sr_self);
 }
 
 #endif

@@ -46,7 +46,7 @@ static void after_fork_in_parent(void)
 }
 
 /* The interrupted call belongs to the parent. */
-static void become_program(void)
+void sr_children_become_program(void)
 {
 	struct sr_thread *t = &sr_self;
 
@@ -61,7 +61,7 @@ static void become_program(void)
 static void after_fork_in_child(void)
 {
 	after_fork_in_parent();
-	become_program();
+	sr_children_become_program();
 }
 
 int sr_children_start(void (*f)(void))
@@ -105,7 +105,7 @@ static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
 		pid = make();
 		if (!pid) {
 			if (!by_atfork)
-				become_program();
+				sr_children_become_program();
 			return 0;
 		}
 		t->made.pid = pid;
@@ -154,7 +154,7 @@ static int run_clone(void *argument)
 {
 	struct cloned c = *(struct cloned *)argument;
 
-	become_program();
+	sr_children_become_program();
 	return c.f(c.argument);
 }
 

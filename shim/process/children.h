@@ -19,4 +19,7 @@ int sr_children_start(void (*forget)(void));
 /* The recording has ended: children have nothing to forget. */
 void sr_children_stop(void);
 
+/* In a child that was made without fork: the same, and the call that made it is forgotten. */
+void sr_children_become_program(void);
+
 #endif

@@ -76,6 +76,11 @@ static uint64_t last_call(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	return t == last_thread ? sr_record_call_alone(t, n, a, site) : pass_call(t, n, a, site);
 }
 
+static bool last_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	return t != last_thread || sr_record_signal_alone(t, p);
+}
+
 static const struct sr_engine last_engine = {
     .call = last_call,
     .active = true,
@@ -84,7 +89,7 @@ static const struct sr_engine last_engine = {
     .own_fd_from = sr_record_own_fd_from,
     .heap_begin = sr_engine_no_heap,
     .heap_end = sr_engine_ignore,
-    .signal = sr_record_signal,
+    .signal = last_signal,
     .thread_starts = sr_engine_ignore_start,
     .thread_begins = sr_engine_ignore,
     .thread_ends = sr_record_end_thread,

@@ -21,27 +21,42 @@ static uint64_t handler_begins(struct sr_thread *t)
 	return event ? event : sr_draw_event();
 }
 
-bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p)
+static void put_order(struct sr_thread *t, struct sr_signal_payload *p)
 {
-	enum sr_heap before = sr_enter(t);
-
-	if (!t->started)
-		sr_record_start_thread(t);
-	if (sr_threaded)
-		p->order = handler_begins(t);
+	p->order = handler_begins(t);
 	if (p->place == SR_SIGNAL_IN_CALL) {
 		/* The first of several handlers in one call takes the number. */
 		p->entry = t->signals.call_entry;
 		t->signals.call_entry = 0;
 	}
+}
+
+static bool record(struct sr_thread *t, struct sr_signal_payload *p, bool ordered)
+{
+	enum sr_heap before = sr_enter(t);
+
+	if (!t->started)
+		sr_record_start_thread(t);
+	if (ordered)
+		put_order(t, p);
 	p->heap_position = t->heap_ops;
 	if (!t->silent) {
 		sr_flush_repeats(t);
 		t->last.len = 0;
 		sr_emit(t, SR_REC_SIGNAL, p, sizeof(*p));
 	}
-	if (sr_serial && sr_threaded)
+	if (sr_serial && ordered)
 		sr_serial_go_on(t);
 	sr_leave(t, before);
 	return true;
+}
+
+bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	return record(t, p, sr_threaded);
+}
+
+bool sr_record_signal_alone(struct sr_thread *t, struct sr_signal_payload *p)
+{
+	return record(t, p, false);
 }

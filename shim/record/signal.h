@@ -10,4 +10,7 @@ struct sr_thread;
 
 bool sr_record_signal(struct sr_thread *t, struct sr_signal_payload *p);
 
+/* The same in the thread that ends the process, when no other is recorded any more. */
+bool sr_record_signal_alone(struct sr_thread *t, struct sr_signal_payload *p);
+
 #endif

@@ -174,6 +174,7 @@ static const struct sr_engine replay_engine = {
     .exits = exits,
     .comes_next = comes_next,
     .stalled = sr_replay_stalled,
+    .handler_comes_first = sr_replay_handler_comes_first,
     .fail = fail,
 };
 
@@ -250,6 +251,7 @@ static const struct sr_engine last_engine = {
     .exits = exits,
     .comes_next = last_comes_next,
     .stalled = sr_replay_stalled,
+    .handler_comes_first = sr_replay_handler_comes_first,
     .fail = fail,
 };
 

@@ -64,6 +64,25 @@ void sr_replay_handlers_between(struct sr_thread *t)
 	}
 }
 
+bool sr_replay_handler_comes_first(struct sr_thread *t)
+{
+	struct sr_signal_payload p;
+	enum sr_heap before;
+	bool comes;
+
+	if (t->ended)
+		return false;
+	before = sr_enter(t);
+	if (!t->started)
+		sr_replay_start_thread(t);
+	sr_replay_take_run_tokens(t);
+	comes = comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL;
+	if (comes)
+		run_handler(t, &p);
+	sr_leave(t, before);
+	return comes;
+}
+
 /* In a call.  Returns true if the event of its entry has happened. */
 bool sr_replay_handlers_in_call(struct sr_thread *t)
 {
@@ -82,6 +101,15 @@ bool sr_replay_handlers_in_call(struct sr_thread *t)
 }
 
 /*
+ * The program may wait for a handler without a call: the stall timer looks again.  A handler of
+ * another level is not due yet, but may be as soon as this one returns to code without calls.
+ */
+static void await_between(struct sr_thread *t, bool comes, const struct sr_signal_payload *p)
+{
+	sr_signals_await_stall(t, comes && p->place == SR_SIGNAL_BETWEEN);
+}
+
+/*
  * Runs the handlers of signals that came at the end of the call.  If one came later, while the
  * program computed, the program may wait for it without a call: then the stall timer delivers it.
  */
@@ -94,17 +122,23 @@ void sr_replay_handlers_after(struct sr_thread *t)
 	while ((comes = comes_signal(t, &p)) && p.place == SR_SIGNAL_AFTER &&
 	       p.level == t->signals.handlers)
 		run_handler(t, &p);
-	sr_signals_await_stall(t, comes && p.place == SR_SIGNAL_BETWEEN &&
-				      p.level == t->signals.handlers);
+	await_between(t, comes, &p);
 }
 
-/* The program has made no call for a while: runs the handler that it may be waiting for. */
+/*
+ * The program has made no call for a while: runs the handler that it may be waiting for.  It may
+ * wait for several, one after the other.
+ */
 void sr_replay_stalled(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
+	bool comes = comes_signal(t, &p);
 
-	if (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN && p.level == t->signals.handlers)
+	if (comes && p.place == SR_SIGNAL_BETWEEN && p.level == t->signals.handlers) {
 		run_handler(t, &p);
+		comes = comes_signal(t, &p);
+	}
+	await_between(t, comes, &p);
 }
 
 /* In front of a heap operation: runs the handlers of signals that came after the last one. */
@@ -113,6 +147,8 @@ void sr_replay_handlers_at_heap(struct sr_thread *t)
 	struct sr_signal_payload p;
 
 	while (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN &&
-	       p.level == t->signals.handlers && p.heap_position == t->heap_ops)
+	       p.level == t->signals.handlers && p.heap_position == t->heap_ops) {
 		run_handler(t, &p);
+		await_between(t, comes_signal(t, &p), &p);
+	}
 }

@@ -276,7 +276,8 @@ void sr_signals_thread_closes(void)
 	const uint64_t all = ~(sr_signals_claimed() | SR_SIGNAL_FAULTS);
 	uint64_t mask;
 
-	while (sr_signals_are_shadowed()) {
+	/* In a replay the handlers that are left run in front of the last call. */
+	while (sr_signals_are_shadowed() && !sr_signals_are_replayed()) {
 		sr_kernel_mask(SIG_BLOCK, &all, &mask);
 		if (!t->signals.waiting)
 			return;

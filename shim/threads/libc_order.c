@@ -51,6 +51,7 @@ enum way {
 	NAMES,
 	LOG,
 	SEMAPHORES,
+	CHILDREN,
 	LOCKS, /* so many subjects have a lock of the shim's */
 	MEMORY = LOCKS,
 	NUMBER,
@@ -70,6 +71,7 @@ enum way {
 
 static struct lock {
 	_Atomic uintptr_t owner; /* the address of its struct sr_thread; 0: free */
+	_Atomic uint32_t taken; /* how often */
 	uint32_t depth;          /* a handler or a callback may call such a function again */
 	_Atomic bool is_slow;    /* a thread has waited for the owner for too long */
 } locks[LOCKS];
@@ -81,13 +83,14 @@ static bool try_lock(struct lock *l)
 	if (atomic_load(&l->owner) != self &&
 	    !atomic_compare_exchange_strong(&l->owner, &nobody, self))
 		return false;
-	l->depth++;
+	if (!l->depth++)
+		atomic_fetch_add(&l->taken, 1);
 	return true;
 }
 
 static void unlock(struct lock *l)
 {
-	if (--l->depth)
+	if (atomic_load(&l->owner) != (uintptr_t)&sr_self || --l->depth)
 		return;
 	atomic_store(&l->is_slow, false);
 	atomic_store(&l->owner, 0);
@@ -112,13 +115,16 @@ static int64_t now_ns(void)
 uint64_t sr_invoke_libc_lock(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct lock *l = &locks[a[0]];
+	uint32_t taken = 0;
 	int64_t begun = 0;
 
 	for (int tries = 0; !try_lock(l); tries++) {
 		if (atomic_load(&l->is_slow))
 			return false;
-		if (!begun)
+		/* It is one holder that takes too long, not many one after the other. */
+		if (!begun || atomic_load(&l->taken) != taken)
 			begun = now_ns();
+		taken = atomic_load(&l->taken);
 		if (now_ns() - begun > PATIENCE_NS) {
 			atomic_store(&l->is_slow, true);
 			return false;
@@ -135,12 +141,17 @@ void sr_replayed_libc_lock(const struct sr_call_desc *d, uint64_t *a, uint64_t r
 		wait_a_moment(tries);
 }
 
+void sr_libc_order_waits(void)
+{
+	unlock(&locks[CHILDREN]);
+}
+
 const char *sr_libc_lock_name(int lock)
 {
 	static const char *const names[LOCKS] = {
 	    [ZONES] = "zones",           [LOCALES] = "locales", [MESSAGES] = "messages",
 	    [LIBRARIES] = "libraries",   [NAMES] = "names",     [LOG] = "log",
-	    [SEMAPHORES] = "semaphores",
+	    [SEMAPHORES] = "semaphores", [CHILDREN] = "children",
 	};
 
 	return names[lock];
@@ -152,6 +163,18 @@ static bool take_lock(enum way subject, void *site)
 	uint64_t a[1] = {subject};
 
 	return sr_call(SR_CALL_libc_lock, a, site);
+}
+
+void sr_libc_order_create_begins(void)
+{
+	sr_self.create_is_ordered = take_lock(LIBRARIES, __builtin_return_address(0));
+}
+
+void sr_libc_order_create_ends(void)
+{
+	if (sr_self.create_is_ordered)
+		unlock(&locks[LIBRARIES]);
+	sr_self.create_is_ordered = false;
 }
 
 static void release(void *lock)
@@ -230,9 +253,7 @@ static word as_operation(enum way way, void *f, struct arguments *a)
 	const struct sr_engine *engine = sr_heap_begin();
 	word result;
 
-	sr_self.in_operation += engine != NULL;
 	result = way == NUMBER ? apply_number(f, a) : apply(f, a);
-	sr_self.in_operation -= engine != NULL;
 	sr_heap_end(engine);
 	return result;
 }

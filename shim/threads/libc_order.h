@@ -9,6 +9,16 @@
  */
 void sr_libc_order_look_up(void);
 
+/* The thread is about to wait for a child, in pclose perhaps: others go on. */
+void sr_libc_order_waits(void);
+
+/*
+ * Around pthread_create, which takes the dynamic linker's lock: that must not be held by a thread
+ * in dlopen that comes later in the recorded order.
+ */
+void sr_libc_order_create_begins(void);
+void sr_libc_order_create_ends(void);
+
 /* What the lock of a call of libc_lock is for. */
 const char *sr_libc_lock_name(int lock);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* program_threads.c: how threads of the program begin and end, in a recording and a replay. */
+#include "shim/threads/libc_order.h"
 #include "shim/threads/program_threads.h"
 
 #include <dlfcn.h>
@@ -230,8 +231,11 @@ static void replay_create(const pthread_attr_t *attr, void *routine, void *arg, 
 
 uint64_t sr_invoke_pthread_create(const struct sr_call_desc *d, uint64_t *a)
 {
-	return (uint64_t)record_create((pthread_t *)a[0], (const pthread_attr_t *)a[1],
-				       (void *)a[2], (void *)a[3], false);
+	int err = record_create((pthread_t *)a[0], (const pthread_attr_t *)a[1], (void *)a[2],
+				(void *)a[3], false);
+
+	sr_libc_order_create_ends();
+	return (uint64_t)err;
 }
 
 void sr_replayed_pthread_create(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
@@ -239,6 +243,7 @@ void sr_replayed_pthread_create(const struct sr_call_desc *d, uint64_t *a, uint6
 	sr_self.creates = false;
 	if (!result)
 		replay_create((const pthread_attr_t *)a[1], (void *)a[2], (void *)a[3], false);
+	sr_libc_order_create_ends();
 }
 
 static int as_thrd(int err)
@@ -250,8 +255,10 @@ static int as_thrd(int err)
 
 uint64_t sr_invoke_thrd_create(const struct sr_call_desc *d, uint64_t *a)
 {
-	return (uint64_t)as_thrd(
-	    record_create((pthread_t *)a[0], NULL, (void *)a[1], (void *)a[2], true));
+	int err = record_create((pthread_t *)a[0], NULL, (void *)a[1], (void *)a[2], true);
+
+	sr_libc_order_create_ends();
+	return (uint64_t)as_thrd(err);
 }
 
 void sr_replayed_thrd_create(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
@@ -259,6 +266,7 @@ void sr_replayed_thrd_create(const struct sr_call_desc *d, uint64_t *a, uint64_t
 	sr_self.creates = false;
 	if (!result)
 		replay_create(NULL, (void *)a[1], (void *)a[2], true);
+	sr_libc_order_create_ends();
 }
 
 /* ------------------------------------------------- the first second thread */
@@ -304,8 +312,10 @@ bool sr_makes_thread(const uint64_t *a)
 	enum sr_heap before;
 
 	t->creates = true;
-	if (sr_threaded)
+	if (sr_threaded) {
+		sr_libc_order_create_begins();
 		return true;
+	}
 	before = sr_enter(t);
 	load_unwinder();
 	sr_verbs_libraries_find();

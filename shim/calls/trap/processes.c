@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/calls/trap/processes.h"
 
+#include <stdatomic.h>
+
 #include "logd/base/rawsys.h"
+#include "logd/base/say.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/process/ids.h"
@@ -26,6 +29,7 @@
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
+#include "shim/process/children.h"
 #include "shim/signals/signals.h"
 
 void sr_replayed_prlimit64(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
@@ -116,8 +120,12 @@ static long make_child(const struct sr_trapped *c, long nr, uint64_t flags)
 	if (!sr_signals_are_replayed()) {
 		sr_files_child_made();
 		result = make_process(nr, c->a, flags, c->uc);
-		if (!result)
+		if (!result) {
+			/* libc's own fork has run the handlers of pthread_atfork. */
+			if (!c->t->forking)
+				sr_children_become_program();
 			return 0;
+		}
 		c->t->made.pid = result < 0 ? -1 : (int32_t)result;
 		c->t->made.error = result < 0 ? (int)-result : 0;
 	}
@@ -125,11 +133,24 @@ static long make_child(const struct sr_trapped *c, long nr, uint64_t flags)
 	return note_child(&call);
 }
 
+/* Not one of pthread_create's, which the trap does not see. */
+static void say_thread(void)
+{
+	static atomic_bool said;
+
+	if (!atomic_exchange(&said, true))
+		sr_say(
+		    "the program made a thread by clone itself: what that thread does is neither "
+		    "recorded nor replayed");
+}
+
 long sr_trapped_clone(const struct sr_trapped *c)
 {
 	const struct clone_args *args = (const struct clone_args *)c->a[0];
 	uint64_t flags = c->nr == SYS_clone ? c->a[0] : args->flags;
 
+	if (flags & CLONE_THREAD && sr_engine_is_active())
+		say_thread();
 	return flags & CLONE_THREAD ? make_process(c->nr, c->a, flags, c->uc)
 				    : make_child(c, c->nr, flags);
 }

@@ -68,17 +68,12 @@ static const uint16_t harmless[] = {
     SYS_timer_gettime,
     SYS_timer_getoverrun,
     SYS_timer_delete,
-    SYS_waitid,
-    SYS_setsid,
-    SYS_setpgid,
     SYS_setuid,
     SYS_setgid,
     SYS_setreuid,
     SYS_setregid,
     SYS_setresuid,
     SYS_setresgid,
-    SYS_getresuid,
-    SYS_getresgid,
     SYS_setgroups,
     SYS_setfsuid,
     SYS_setfsgid,
@@ -128,7 +123,7 @@ static const struct {
     {SYS_sched_getparam, 0},	 {SYS_sched_setattr, 0},      {SYS_sched_getattr, 0},
     {SYS_sched_rr_get_interval, 0}, {SYS_setpriority, 1},     {SYS_ioprio_set, 1},
     {SYS_ioprio_get, 1},	 {SYS_migrate_pages, 0},      {SYS_move_pages, 0},
-    {SYS_setpgid, 0},		 {SYS_get_robust_list, 0},
+    {SYS_get_robust_list, 0},
 };
 
 int sr_syscall_number_at(long nr)

@@ -13,6 +13,7 @@
 
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
+#include "logd/base/highfd.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "logd/base/say.h"
@@ -44,6 +45,7 @@
 #include "shim/memory/images.h"
 #include "shim/process/ids.h"
 #include "shim/signals/signals.h"
+#include "shim/threads/libc_order.h"
 
 #ifndef SYS_USER_DISPATCH
 #define SYS_USER_DISPATCH 2 /* si_code of SIGSYS */
@@ -70,19 +72,27 @@ static bool as_openat(uint64_t a[6])
 
 /*
  * Executes a call of ld.so without recording it.  The directories that ld.so searches depend on
- * the processor, but the library that it finds does not.  Only its mappings are placed.
+ * the processor, but the library that it finds does not.  Only its mappings are placed, and its
+ * descriptors: their numbers must not be those that other threads get meanwhile.
  */
 static long load(const struct sr_trapped *c)
 {
-	long result = sr_make_on_memory(c->nr, c->a);
 	struct sr_opened_file file;
 	enum sr_heap before;
+	long result;
 
-	if (c->nr != SYS_openat || result < 0)
-		return result;
+	if (c->nr != SYS_openat)
+		return sr_make_on_memory(c->nr, c->a);
 	before = sr_enter(c->t);
-	sr_fd_release((int)result);
-	sr_files_opened((int)result, (int)c->a[2], &file);
+	sr_fd_lock_numbers();
+	result = sr_make_on_memory(c->nr, c->a);
+	if (result >= 0)
+		result = sr_fd_raise((int)result);
+	sr_fd_unlock_numbers();
+	if (result >= 0) {
+		sr_fd_release((int)result);
+		sr_files_opened((int)result, (int)c->a[2], &file);
+	}
 	sr_leave(c->t, before);
 	return result;
 }
@@ -221,6 +231,12 @@ static long clock_of_vdso(const struct sr_trapped *c)
 	return vdso_knows(c->a[0]) ? time_of_vdso(c) : ordinary(c);
 }
 
+static long wait_for_child(const struct sr_trapped *c)
+{
+	sr_libc_order_waits();
+	return ordinary(c);
+}
+
 static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_rt_sigreturn] = signal_return,
     [SYS_rt_sigaction] = signal_action,
@@ -252,6 +268,7 @@ static long (*const special[SR_TRAP_CALLS])(const struct sr_trapped *c) = {
     [SYS_rt_sigqueueinfo] = sr_trapped_kill,
     [SYS_rt_tgsigqueueinfo] = sr_trapped_kill,
     [SYS_exit_group] = sr_trapped_exit_group,
+    [SYS_wait4] = wait_for_child,
 
     [SYS_prctl] = process_control,
     [SYS_seccomp] = filter_calls,

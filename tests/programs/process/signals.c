@@ -842,6 +842,23 @@ static void spins(void)
 	printf("%ld\n", now());
 }
 
+static void count_one(int signo)
+{
+	count++;
+}
+
+/* One signal after the other, and no call that would bring them. */
+static void spins_on(void)
+{
+	struct itimerval often = {{0, 20000}, {0, 20000}};
+
+	signal(SIGALRM, count_one);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (count < 4)
+		;
+	printf("%d %ld\n", count >= 4, now());
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -869,6 +886,7 @@ static const struct {
     {"aborts", aborts},
     {"ignored", ignored},
     {"spins", spins},
+    {"spins_on", spins_on},
 };
 
 int main(int argc, char **argv)
