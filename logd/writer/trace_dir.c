@@ -162,7 +162,8 @@ static int open_trace(const struct rank_claim *c, const char *id, const struct s
 			    strerror(errno));
 	if (!faccessat(dir, "manifest.json", F_OK, 0))
 		err = check_manifest(c, dir, w);
-	else if (holds_something_else(dir))
+	/* Once more: another rank, which begins the same trace now, may have made it meanwhile. */
+	else if (holds_something_else(dir) && faccessat(dir, "manifest.json", F_OK, 0))
 		err = fail(w, -ENOTEMPTY,
 			   "%s is there already and is not a trace: choose another "
 			   "directory",

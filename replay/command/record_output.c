@@ -107,7 +107,9 @@ static bool can_be_added_to(const char *trace, long rank)
 	int err;
 
 	snprintf(name, sizeof(name), "rank-%ld", rank);
-	if (!has(trace, "manifest.json") && holds_something_else(trace)) {
+	/* Once more at the end: others, who begin the same trace now, may have made it meanwhile. */
+	if (!has(trace, "manifest.json") && holds_something_else(trace) &&
+	    !has(trace, "manifest.json")) {
 		sr_fail("%s is there already and is not a trace: choose another directory (-o)",
 			trace);
 		return false;
