@@ -74,7 +74,7 @@ static long write_all(struct output *o, size_t left)
 	return err;
 }
 
-/* Whoever reads the replay's output may stop reading, which is not the program's affair. */
+/* The reader of the replay's output may stop reading. That is not the program's affair. */
 static uint64_t hold_sigpipe(void)
 {
 	const uint64_t pipe = 1ull << (SIGPIPE - 1);

@@ -122,7 +122,7 @@ static long open_file(const struct sr_opened_file *f, int dirfd, const char *giv
 	return err ? err : open_at(directory, name_of(f, name), flags);
 }
 
-/* A directory, whose entries are in the trace, or /dev/null and the like. */
+/* A directory, whose entries are in the trace, or a device such as /dev/null. */
 static long open_other(const struct sr_opened_file *f, int dirfd, const char *given, int flags)
 {
 	struct stat st;

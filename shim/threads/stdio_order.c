@@ -228,7 +228,7 @@ SCAN(__isoc23_fscanf, __isoc23_vfscanf)
 SCAN_INPUT(__isoc99_scanf, __isoc99_vfscanf)
 SCAN_INPUT(__isoc23_scanf, __isoc23_vfscanf)
 
-/* ----------------------------------------------------------- err and the like */
+/* ----------------------------------------------------------------- err, warn */
 
 /* As glibc has them, but by the wrappers of vwarn and vwarnx (libc_order.def). */
 SR_EXPORT void warn(const char *format, ...)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 BUILD = os.environ.get("SREPLAY_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
@@ -112,3 +113,16 @@ def fresh(directory):
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
     return directory
+
+
+def run_functions(functions):
+    """Calls each, or those that the arguments name, with a Tap and a directory that has a daemon's socket to itself."""
+    tap = Tap()
+    for function in functions:
+        if sys.argv[1:] and function.__name__ not in sys.argv[1:]:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            place = os.path.realpath(place)
+            os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
+            function(tap, place)
+    tap.finish()

@@ -11,10 +11,9 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, run  # noqa: E402
+from harness import BUILD, SREPLAY, run, run_functions  # noqa: E402
 
 APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 CASES = []
@@ -106,15 +105,7 @@ def debugger(tap, place):
 
 
 def main():
-    tap = Tap()
-    for function in CASES:
-        if sys.argv[1:] and function.__name__ not in sys.argv[1:]:
-            continue
-        with tempfile.TemporaryDirectory() as place:
-            place = os.path.realpath(place)
-            os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
-            function(tap, place)
-    tap.finish()
+    run_functions(CASES)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, run  # noqa: E402
+from harness import BUILD, SREPLAY, run, run_functions  # noqa: E402
 
 PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
 PROGRAM = os.path.join(PROGRAMS, "environment")
@@ -228,15 +227,7 @@ def collect(tap, place):
 
 
 def main():
-    tap = Tap()
-    for function in CASES:
-        if sys.argv[1:] and function.__name__ not in sys.argv[1:]:
-            continue
-        with tempfile.TemporaryDirectory() as place:
-            place = os.path.realpath(place)
-            os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
-            function(tap, place)
-    tap.finish()
+    run_functions(CASES)
 
 
 if __name__ == "__main__":
