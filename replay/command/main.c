@@ -9,8 +9,8 @@
 #include "replay/host/start/launch.h"
 #include "replay/print/terminal.h"
 
-/* Whose standard output is sreplay's own, and not that of the program. */
-enum output { ITS_OWN, THE_PROGRAMS };
+/* Whether standard output is text of sreplay's own, of the program, or for other tools. */
+enum output { ITS_OWN, THE_PROGRAMS, BINARY };
 
 static const struct {
 	const char *name;
@@ -25,6 +25,7 @@ static const struct {
     {"process", sr_cmd_process, "find out what the replay of a group needs"},
     {"explain", sr_cmd_explain, "say where the values of a call came from"},
     {"graph", sr_cmd_graph, "show who communicated with whom"},
+    {"export", sr_cmd_export, "write a run for Perfetto, Chrome or Graphviz", BINARY},
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
     {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
     {"info", sr_cmd_info, "say what a trace holds"},

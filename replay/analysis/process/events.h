@@ -72,12 +72,32 @@ struct sr_fetched {
 	uint32_t flags;
 };
 
+/* A request is over: with its own completion, or with that of a later one of its queue. */
+struct sr_completed {
+	size_t rank;
+	struct sr_position posted, completed;
+	uint64_t length;
+	uint16_t request, completion;
+	uint8_t opcode;
+};
+
+/* A receive has ended with a message whose sender is known. */
+struct sr_message {
+	size_t rank, from;
+	struct sr_position received, sent;
+	uint64_t length;
+	uint16_t request, completion;
+	uint32_t flags; /* enum sr_plan_flags */
+};
+
 struct sr_process_hooks {
 	/* Each may be NULL; each returns 0, or -errno, which ends the pass. */
 	int (*order)(void *argument, const struct sr_found_order *o);
 	int (*posted)(void *argument, const struct sr_posted *p);
 	int (*value)(void *argument, const struct sr_value *v);
 	int (*fetched)(void *argument, const struct sr_fetched *f);
+	int (*completed)(void *argument, const struct sr_completed *c);
+	int (*message)(void *argument, const struct sr_message *m);
 	/* Called now and then. */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;

@@ -187,8 +187,21 @@ static void end_nothing(void *argument, struct sr_send_request *r, bool succeede
 
 static void drop(void *argument, struct sr_send_request *r)
 {
-	const struct completing *c = argument;
+	struct completing *c = argument;
+	const struct sr_process_hooks *hooks = c->s->p->hooks;
+	const struct request *rq = (const struct request *)r;
 
+	if (hooks->completed && !c->err)
+		c->err = hooks->completed(
+		    hooks->argument,
+		    &(struct sr_completed){.rank = c->s->rank,
+					   .posted = rq->at,
+					   .completed =
+					       *sr_knowledge_now(c->s->p->knowledge, c->s->rank),
+					   .length = rq->length,
+					   .request = rq->number,
+					   .completion = (uint16_t)c->s->at,
+					   .opcode = rq->opcode});
 	sr_log_drop_request(c->q, r);
 }
 
@@ -262,8 +275,8 @@ static const struct message *message_of(struct polling *s, struct qp *q, bool *m
 }
 
 /* The value comes with this message, which is taken out of its queue. */
-static void take_message(struct polling *s, struct qp *q, const struct message *m,
-			 struct sr_value *v)
+static int take_message(struct polling *s, struct qp *q, const struct message *m,
+			struct sr_value *v)
 {
 	struct process *p = s->p;
 
@@ -274,6 +287,17 @@ static void take_message(struct polling *s, struct qp *q, const struct message *
 	v->message_length = m->length;
 	v->message_checksum = m->checksum;
 	sr_log_pop(&sr_log_other_end(p, q)->messages);
+	if (!p->hooks->message)
+		return 0;
+	return p->hooks->message(p->hooks->argument,
+				 &(struct sr_message){.rank = s->rank,
+						      .from = v->from,
+						      .received = v->at,
+						      .sent = v->sent,
+						      .length = v->message_length,
+						      .request = v->request,
+						      .completion = v->completion,
+						      .flags = v->flags});
 }
 
 /* 1: it has to wait for the send; nothing was reported then. */
@@ -284,6 +308,7 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 	struct sr_value v;
 	int64_t reported;
 	bool must_wait;
+	int err;
 
 	if (c->status != IBV_WC_SUCCESS)
 		return 0;
@@ -296,8 +321,8 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 	v = new_value(s);
 	v.from = sr_log_peer_of(s->p, q);
 	v.flags = flags;
-	if (m)
-		take_message(s, q, m, &v);
+	if (m && (err = take_message(s, q, m, &v)))
+		return err;
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return 0;
 	reported = report_segments(s, &v, c->byte_len, 0);

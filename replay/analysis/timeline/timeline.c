@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/timeline/timeline.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "logd/trace/read_trace.h"
+#include "shim/core/call.h"
+
+/* The shares of the passes in the progress. */
+#define STREAMS 0.3
+#define LINKS   0.2
+
+struct loading {
+	struct sr_timeline *t;
+	const struct sr_timeline_hooks *hooks;
+	double from, share;
+};
+
+static void say(struct loading *l, double done)
+{
+	if (l->hooks->progress)
+		l->hooks->progress(l->hooks->argument, l->from + l->share * done);
+}
+
+static void pass_progress(void *argument, uint64_t done, uint64_t size)
+{
+	say(argument, (double)done / (double)(size ? size : 1));
+}
+
+/* Room for one more element; NULL: no memory. */
+static void *grow(void **list, size_t n, size_t *room, size_t size)
+{
+	if (n == *room) {
+		size_t more = *room ? 2 * *room : 256;
+		void *larger = realloc(*list, more * size);
+
+		if (!larger)
+			return NULL;
+		*list = larger;
+		*room = more;
+	}
+	return (char *)*list + n * size;
+}
+
+/* ------------------------------------------------------------ the calls */
+
+static uint64_t first_event(const struct sr_entry *e, const struct sr_call_head *head)
+{
+	uint64_t event = 0;
+
+	if (head->orders && e->size >= sizeof(*head) + head->orders * sizeof(event))
+		memcpy(&event, (const char *)e->payload + e->size - head->orders * sizeof(event),
+		       sizeof(event));
+	return event;
+}
+
+static int take_call(struct sr_track *k, const struct sr_entry *e)
+{
+	struct sr_call_head head;
+	struct sr_slice *s = grow((void **)&k->slices, k->n, &k->room, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	if (k->n == UINT32_MAX || e->size < sizeof(head))
+		return -EBADMSG;
+	memcpy(&head, e->payload, sizeof(head));
+	*s = (struct sr_slice){.sn = e->sn,
+			       .count = 1,
+			       .site = head.site,
+			       .event = first_event(e, &head),
+			       .bytes = (uint32_t)e->size,
+			       .kind = e->kind};
+	k->n++;
+	return 0;
+}
+
+static int read_track(struct loading *l, struct sr_track *k, struct sr_error *err)
+{
+	struct sr_stream *s;
+	struct sr_entry e;
+	int ret =
+		sr_stream_open(&s, l->t->trace, l->t->links.ranks[k->rank].number, k->thread, err),
+	    got;
+
+	if (ret)
+		return ret;
+	while (!ret && (got = sr_stream_next(s, &e)) > 0) {
+		if (l->hooks->entry)
+			ret = l->hooks->entry(l->hooks->argument, k->rank, &e);
+		if (!ret && e.kind >= SR_REC_CALL)
+			ret = take_call(k, &e);
+		else if (!ret && e.kind == SR_REC_REPEAT && k->n)
+			k->slices[k->n - 1].count += e.count;
+	}
+	if (!ret && got < 0)
+		ret = sr_error_set(err, got, "%s", sr_stream_warning(s));
+	else if (ret)
+		sr_error_set(err, ret, "rank %d thread %u SN %llu: %s",
+			     l->t->links.ranks[k->rank].number, k->thread, (unsigned long long)e.sn,
+			     ret == -ENOMEM ? "no memory left" : "a damaged record");
+	sr_stream_close(s);
+	l->t->slices_n += k->n;
+	return ret;
+}
+
+static int read_tracks(struct loading *l, struct sr_error *err)
+{
+	struct sr_timeline *t = l->t;
+	const uint32_t *threads;
+	size_t at = 0;
+	int ret = 0;
+
+	t->ranks_n = t->links.ranks_n;
+	t->first_track = calloc(t->ranks_n + 1, sizeof(*t->first_track));
+	for (size_t i = 0; i < t->ranks_n; i++)
+		t->tracks_n += sr_trace_threads(t->trace, t->links.ranks[i].number, &threads);
+	t->tracks = calloc(t->tracks_n + 1, sizeof(*t->tracks));
+	if (!t->first_track || !t->tracks)
+		return sr_error_set(err, -ENOMEM, "no memory left");
+	for (size_t i = 0; i < t->ranks_n; i++) {
+		size_t n = sr_trace_threads(t->trace, t->links.ranks[i].number, &threads);
+
+		t->first_track[i] = at;
+		for (size_t k = 0; k < n; k++)
+			t->tracks[at++] = (struct sr_track){.rank = i, .thread = threads[k]};
+	}
+	t->first_track[t->ranks_n] = at;
+	for (size_t i = 0; i < t->tracks_n && !ret; i++) {
+		ret = read_track(l, &t->tracks[i], err);
+		say(l, (double)(i + 1) / (double)t->tracks_n);
+	}
+	return ret;
+}
+
+bool sr_timeline_find(const struct sr_timeline *t, size_t rank, uint32_t thread, uint64_t sn,
+		      struct sr_place *place)
+{
+	for (size_t i = t->first_track[rank]; i < t->first_track[rank + 1]; i++) {
+		const struct sr_track *k = &t->tracks[i];
+		size_t low = 0, high = k->n;
+
+		if (k->thread != thread)
+			continue;
+		/* The last slice that does not begin behind it. */
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (k->slices[middle].sn <= sn)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (!low)
+			return false;
+		*place = (struct sr_place){(uint32_t)i, (uint32_t)(low - 1)};
+		return true;
+	}
+	return false;
+}
+
+/* ----------------------------------------------------------- the arrows */
+
+static int add_flow(struct sr_timeline *t, struct sr_flow f, size_t from_rank,
+		    const struct sr_position *from, size_t to_rank, const struct sr_position *to)
+{
+	struct sr_flow *at;
+
+	if (!sr_timeline_find(t, from_rank, from->thread, from->sn, &f.from) ||
+	    !sr_timeline_find(t, to_rank, to->thread, to->sn, &f.to))
+		return 0;
+	at = grow((void **)&t->flows, t->flows_n, &t->flows_room, sizeof(f));
+	if (!at)
+		return -ENOMEM;
+	f.from_sn = from->sn;
+	f.to_sn = to->sn;
+	/* A fault after a call precedes the next one. */
+	if (to->fault && f.to.slice + 1 < t->tracks[f.to.track].n) {
+		f.to.slice++;
+		f.is_before = true;
+	}
+	*at = f;
+	t->flows_n++;
+	return 0;
+}
+
+static int take_order(void *argument, const struct sr_found_order *o)
+{
+	struct loading *l = argument;
+
+	/* A message has an arrow of its own. */
+	if (o->flags & SR_PLAN_BY_MESSAGE)
+		return 0;
+	return add_flow(l->t, (struct sr_flow){.kind = SR_FLOW_ORDER, .flags = o->flags},
+			o->of_rank, &o->of, o->rank, &o->at);
+}
+
+static int take_message(void *argument, const struct sr_message *m)
+{
+	struct loading *l = argument;
+
+	return add_flow(l->t,
+			(struct sr_flow){.kind = SR_FLOW_MESSAGE,
+					 .flags = m->flags,
+					 .opcode = IBV_WR_SEND,
+					 .length = m->length},
+			m->from, &m->sent, m->rank, &m->received);
+}
+
+static int take_completed(void *argument, const struct sr_completed *c)
+{
+	struct loading *l = argument;
+
+	if (c->opcode == IBV_WR_BIND_MW)
+		return 0;
+	return add_flow(
+	    l->t,
+	    (struct sr_flow){.kind = SR_FLOW_REQUEST, .opcode = c->opcode, .length = c->length},
+	    c->rank, &c->posted, c->rank, &c->completed);
+}
+
+static int take_posted(void *argument, const struct sr_posted *p)
+{
+	struct sr_timeline *t = ((struct loading *)argument)->t;
+	struct sr_post post = {.to = p->to,
+			       .sn = p->at.sn,
+			       .length = p->length,
+			       .address = p->address,
+			       .qp_num = p->qp_num,
+			       .request = p->request,
+			       .opcode = p->opcode};
+	struct sr_post *at;
+
+	if (!sr_timeline_find(t, p->rank, p->at.thread, p->at.sn, &post.at))
+		return 0;
+	at = grow((void **)&t->posts, t->posts_n, &t->posts_room, sizeof(post));
+	if (!at)
+		return -ENOMEM;
+	*at = post;
+	t->posts_n++;
+	return 0;
+}
+
+static int take_value(void *argument, const struct sr_value *v)
+{
+	const struct loading *l = argument;
+
+	return l->hooks->value ? l->hooks->value(l->hooks->argument, v) : 0;
+}
+
+/* The last of a rank's calls before this event, but for those of the track. */
+static bool find_event_before(const struct sr_timeline *t, size_t track, uint64_t event,
+			      struct sr_place *place)
+{
+	size_t rank = t->tracks[track].rank;
+	uint64_t best = 0;
+
+	for (size_t i = t->first_track[rank]; i < t->first_track[rank + 1]; i++) {
+		const struct sr_track *k = &t->tracks[i];
+
+		for (size_t s = 0; i != track && s < k->n && k->slices[s].event < event; s++)
+			if (k->slices[s].event > best) {
+				best = k->slices[s].event;
+				*place = (struct sr_place){(uint32_t)i, (uint32_t)s};
+			}
+	}
+	return best != 0;
+}
+
+/* A thread begins after the call of another one that has the event in front of its first. */
+static int add_starts(struct sr_timeline *t)
+{
+	for (size_t i = 0; i < t->tracks_n; i++) {
+		const struct sr_track *k = &t->tracks[i];
+		struct sr_flow f = {
+		    .kind = SR_FLOW_START, .is_before = true, .to = {(uint32_t)i, 0}};
+		struct sr_flow *at;
+		size_t s = 0;
+
+		while (s < k->n && !k->slices[s].event)
+			s++;
+		if (!k->thread || s == k->n ||
+		    !find_event_before(t, i, k->slices[s].event, &f.from))
+			continue;
+		at = grow((void **)&t->flows, t->flows_n, &t->flows_room, sizeof(f));
+		if (!at)
+			return -ENOMEM;
+		*at = f;
+		t->flows_n++;
+	}
+	return 0;
+}
+
+static int find_arrows(struct loading *l, struct sr_error *err)
+{
+	struct sr_timeline *t = l->t;
+	const struct sr_process_hooks hooks = {.order = take_order,
+					       .posted = take_posted,
+					       .completed = take_completed,
+					       .message = take_message,
+					       .value = take_value,
+					       .progress = pass_progress,
+					       .argument = l};
+	bool *group = malloc(t->ranks_n + 1);
+	int ret;
+
+	if (!group)
+		return sr_error_set(err, -ENOMEM, "no memory left");
+	memset(group, true, t->ranks_n + 1);
+	ret = sr_process(t->trace, &t->links, group, &hooks, &t->counts, err);
+	free(group);
+	return ret;
+}
+
+int sr_timeline_load(struct sr_timeline *t, struct sr_trace *trace,
+		     const struct sr_timeline_hooks *hooks, struct sr_error *err)
+{
+	static const struct sr_timeline_hooks none;
+	struct loading l = {.t = t, .hooks = hooks ? hooks : &none, .share = LINKS};
+	const struct sr_links_hooks links = {.progress = pass_progress, .argument = &l};
+	int ret;
+
+	*t = (struct sr_timeline){.trace = trace};
+	ret = sr_links_find(&t->links, trace, &links, err);
+	l.from += l.share;
+	l.share = STREAMS;
+	if (!ret)
+		ret = read_tracks(&l, err);
+	l.from += l.share;
+	l.share = 1 - l.from;
+	if (!ret)
+		ret = find_arrows(&l, err);
+	if (!ret && (add_starts(t) || sr_timeline_axis(t)))
+		ret = sr_error_set(err, -ENOMEM, "no memory left");
+	return ret;
+}
+
+void sr_timeline_free(struct sr_timeline *t)
+{
+	for (size_t i = 0; i < t->tracks_n; i++)
+		free(t->tracks[i].slices);
+	free(t->tracks);
+	free(t->first_track);
+	free(t->flows);
+	free(t->posts);
+	sr_links_free(&t->links);
+	*t = (struct sr_timeline){0};
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cmd_export.c: `sreplay export`: a run in the format of another tool. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "replay/command/command.h"
+#include "replay/export/export.h"
+
+struct format {
+	const char *name, *suffix;
+	int (*write)(const struct sr_names *names, FILE *out);
+};
+
+static const struct format formats[] = {
+    {"perfetto", ".perfetto-trace", sr_export_perfetto},
+    {"json", ".json", sr_export_json},
+    {"dot", ".dot", sr_export_dot},
+};
+
+#define FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+struct options {
+	const char *dir, *out;
+	const struct format *format;
+};
+
+static const struct argp_option option_list[] = {
+    {"format", 'f', "perfetto|json|dot", 0,
+     "Perfetto's messages (the default), Chrome's JSON, or a graph for Graphviz", 0},
+    {"output", 'o', "FILE", 0,
+     "there, not on standard output; NAME.perfetto-trace, NAME.json and NAME.dot tell the format",
+     0},
+    {0},
+};
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+	size_t n = strlen(text), m = strlen(suffix);
+
+	return n > m && !strcmp(text + n - m, suffix);
+}
+
+static void choose(struct options *o)
+{
+	for (size_t i = 0; !o->format && o->out && i < FORMATS; i++)
+		if (has_suffix(o->out, formats[i].suffix))
+			o->format = &formats[i];
+	if (!o->format)
+		o->format = &formats[0];
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case 'f':
+		for (size_t i = 0; i < FORMATS; i++)
+			if (!strcmp(arg, formats[i].name))
+				o->format = &formats[i];
+		if (!o->format)
+			argp_error(state, "--format %s: expected perfetto, json or dot", arg);
+		return 0;
+	case 'o':
+		o->out = arg;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		choose(o);
+		return 0;
+	default:
+		return sr_parse_trace(key, arg, state, &o->dir);
+	}
+}
+
+static const struct argp argp = {
+    option_list,
+    parse_option,
+    "DIR.srec",
+    "Write a run for ui.perfetto.dev, trace_processor, chrome://tracing or Graphviz: ranks and "
+    "threads "
+    "are tracks, calls are slices, messages and orders are arrows. A trace has no times: a call "
+    "takes "
+    "one microsecond, and begins after what it is known to follow.",
+    NULL,
+    NULL,
+    NULL,
+};
+
+static int write_out(const struct options *o, const struct sr_timeline *t)
+{
+	struct sr_names names;
+	struct sr_error err;
+	FILE *out = NULL;
+	int status = 0;
+
+	if (sr_names_load(&names, t, &err))
+		status = sr_fail("%s", err.text);
+	else if (!(out = o->out ? fopen(o->out, "w") : stdout))
+		status = sr_fail("cannot write %s: %s", o->out, strerror(errno));
+	else if (o->format->write(&names, out))
+		status = sr_fail("no memory left");
+	/* Standard output is looked at by main(). */
+	if (out && o->out && ((ferror(out) | fclose(out)) && !status))
+		status =
+		    sr_fail("cannot write %s: %s: it is not complete", o->out, strerror(errno));
+	if (!status && t->contradictions)
+		sr_note("%llu arrows contradict each other and point backwards: were these ranks "
+			"recorded in one run?",
+			(unsigned long long)t->contradictions);
+	sr_names_free(&names);
+	return status;
+}
+
+int sr_cmd_export(int argc, char **argv)
+{
+	struct options o = {0};
+	struct sr_timeline timeline;
+	struct sr_trace *t;
+	struct sr_error err;
+	int status;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return SR_EXIT_FAILED;
+	if (!o.out && o.format == &formats[0] && isatty(STDOUT_FILENO))
+		return sr_fail("Perfetto's messages are no text: give -o FILE, or --format=json");
+	if (sr_trace_open(&t, o.dir, &err))
+		return sr_fail("%s", err.text);
+	if (sr_timeline_load(&timeline, t, NULL, &err))
+		status = sr_fail("%s", err.text);
+	else
+		status = write_out(&o, &timeline);
+	sr_timeline_free(&timeline);
+	sr_trace_close(t);
+	return status;
+}
