@@ -148,11 +148,23 @@ static void refuse_to_run(void)
 		sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 }
 
+/*
+ * Of a process that is recorded from its start: one that uses verbs has threads that mostly wait
+ * for each other (progress threads, PMIx, servers), and decide by plain atomics.
+ */
+static int choose_threads(enum sr_record_from from)
+{
+	return from == SR_RECORD_FROM_START && sr_process_uses_verbs() ? SR_THREADS_SERIAL
+								       : SR_THREADS_PARALLEL;
+}
+
 static void record(enum sr_record_from from)
 {
 	if (!prepare())
 		return;
 	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
+	if (settings.threads == SR_THREADS_AUTO)
+		settings.threads = choose_threads(from);
 	if (from == SR_RECORD_FROM_START) {
 		pin_malloc();
 		trap_system_calls();

@@ -26,6 +26,7 @@ enum sr_tsc_mode {
 };
 
 enum sr_threads_mode {
+	SR_THREADS_AUTO, /* start.c makes it one of the others */
 	SR_THREADS_PARALLEL,
 	SR_THREADS_SERIAL,
 };

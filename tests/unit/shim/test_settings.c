@@ -110,7 +110,7 @@ static void defaults(void **state)
 	assert_int_equal(read_settings(&s), 0);
 	assert_int_equal(s.exposed, SR_REGIONS_PROTECT);
 	assert_int_equal(s.tsc, SR_TSC_TRAP);
-	assert_int_equal(s.threads, SR_THREADS_PARALLEL);
+	assert_int_equal(s.threads, SR_THREADS_AUTO);
 	assert_int_equal(s.clocks, SR_CLOCKS_OFF);
 	assert_int_equal(s.ring_bytes, 4 << 20);
 	assert_true(s.probes && s.syscall_trap);

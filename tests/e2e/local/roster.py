@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs of the distribution, on the software device, recorded with default options: each rank alone replays exactly.
+
+    roster.py                  the test: those that are quick, once
+    roster.py [--runs N] [--each] [--group] [--option OPTION]... [--keep DIR] all|NAME...
+
+The second form prints a table, also of what does not work yet. --each: `mpirun sreplay record -- app` instead of
+`sreplay record -- mpirun app`. --group: all ranks together, too. --option bare: without a recording. A program that is
+not installed is skipped.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, kill_group, run, start, wait_for_listener
+
+ROOT = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
+SOFTDEV = [os.path.join(ROOT, "ci", "softdev"), "--"]
+APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SECONDS = 60
+
+UCX = {"UCX_TLS": "rc_verbs,ud_verbs,sm,self", "UCX_NET_DEVICES": "soft0:1"}
+ROOT_MAY = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+class Pair:
+    """A server that listens on a TCP port, and a client."""
+
+    def __init__(self, server, client, env=None, quick=False):
+        self.program, self.env, self.quick = server[0], env or {}, quick
+        self.server, self.client = server, client
+
+    def go(self, record, each, port):
+        """The exit statuses of both; each with its own `sreplay record`, as there is no launcher."""
+        put = lambda words: [w.replace("PORT", str(port)) for w in words]
+        with tempfile.TemporaryFile() as log:
+            server = start(record(0) + put(self.server), log, log)
+            try:
+                wait_for_listener(port, server, 20)
+                status, out, err = run(record(1) + put(self.client), SECONDS)
+                end = time.monotonic() + 20
+                while server.poll() is None and time.monotonic() < end:
+                    time.sleep(0.01)
+                log.seek(0)
+                return [server.poll(), status], out.decode(errors="replace") + err + log.read().decode(errors="replace")
+            finally:
+                kill_group(server)
+
+
+class Job:
+    """A program with a launcher."""
+
+    def __init__(self, launcher, program, env=None, quick=False):
+        self.launcher, self.program, self.env, self.quick = launcher, program[0], env or {}, quick
+        self.command = program
+
+    def go(self, record, each, port):
+        command = self.launcher + record(None) + self.command if each else record(None) + self.launcher + self.command
+        status, out, err = run(command, SECONDS)
+        return [status], out.decode(errors="replace") + err
+
+
+def fi_pingpong(provider, endpoint, quick=False):
+    common = ["-p", provider, "-e", endpoint]
+    return Pair(["fi_pingpong", "-B", "PORT"] + common, ["fi_pingpong", "-P", "PORT"] + common + ["127.0.0.1"], quick=quick)
+
+
+def ucx(test, *options, env=UCX, quick=False):
+    client = ["ucx_perftest", "-p", "PORT", "127.0.0.1", "-t", test, "-n", "30", "-w", "2"] + list(options)
+    return Pair(["ucx_perftest", "-p", "PORT"], client, env, quick)
+
+
+def fio(verb, *options):
+    """The engine's own options have to come behind its name."""
+    common = ["--ioengine=rdma", "--port=PORT", "--bs=4k", "--size=64k", "--iodepth=4"] + list(options)
+    return Pair(["fio", "--name=s", "--rw=read"] + common,
+                ["fio", "--name=c", "--rw=write"] + common[:1] + ["--hostname=127.0.0.1", "--verb=" + verb] + common[1:])
+
+
+def mpich(program, env=None):
+    return Job(["mpiexec.hydra", "-launcher", "fork", "-iface", "lo", "-n", "2"], program, dict(UCX, **(env or {})))
+
+
+def openmpi(program, env=None):
+    return Job(["mpirun", "--oversubscribe", "-n", "2", "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib"], program, dict(UCX, **ROOT_MAY, **(env or {})))
+
+
+ROSTER = {
+    "fi_pingpong": fi_pingpong("verbs", "msg"),
+    "fi_pingpong-rxm": fi_pingpong("verbs;ofi_rxm", "rdm", quick=True),
+    "ucx-tag_lat": ucx("tag_lat", quick=True),
+    "ucx-am_lat": ucx("am_lat", "-d", "soft0:1", "-x", "rc_verbs"),
+    "ucx-put_lat": ucx("ucp_put_lat"),
+    "ucx-get": ucx("ucp_get"),
+    "ucx-fadd": ucx("ucp_fadd"),
+    "ucx-verbs": ucx("tag_lat", env={"UCX_TLS": "rc_verbs,ud_verbs", "UCX_NET_DEVICES": "soft0:1"}, quick=True),
+    "ucx-threads": ucx("tag_lat", "-T", "2", "-M", "multi"),
+    "fio-write": fio("write"),
+    "fio-read": fio("read"),
+    "fio-send": fio("send"),
+    "fio-write-thread": fio("write", "--thread"),
+    "fio-read-thread": fio("read", "--thread"),
+    "fio-send-thread": fio("send", "--thread"),
+    "rping": Pair(["rping", "-s", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"], ["rping", "-c", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"]),
+    "ib_write_bw": Pair(["ib_write_bw", "-d", "soft0", "-x", "1", "-n", "50", "-p", "PORT"], ["ib_write_bw", "-d", "soft0", "-x", "1", "-n", "50", "-p", "PORT", "127.0.0.1"]),
+}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def inside(name, trace, each, options):
+    """In the fabric: runs the recording; prints what was said, exits with 0 if all did."""
+    entry = ROSTER[name]
+
+    def record(rank):
+        if options == ["bare"]:
+            return []
+        return [SREPLAY, "record", "-o", trace] + options + (["--rank", str(rank)] if rank is not None else []) + ["--"]
+
+    began = time.monotonic()
+    statuses, said = entry.go(record, each, free_port())
+    print(said[-3000:])
+    print("statuses %s in %.2f s" % (statuses, time.monotonic() - began))
+    sys.exit(0 if all(s == 0 for s in statuses) else 1)
+
+
+def verdict(err):
+    """The last word of a replay, in one line."""
+    lines = [line for line in err.splitlines() if line.strip()]
+    for line in lines:
+        if "divergence" in line or "stuck" in line or "diverge" in line:
+            return line.strip()[:200]
+    return (lines or ["nothing said"])[-1].strip()[:200]
+
+
+def ranks_of(trace):
+    return sorted(int(m.group(1)) for m in (re.match(r"rank-(\d+)$", d) for d in os.listdir(trace)) if m)
+
+
+def try_one(name, directory, args):
+    trace = os.path.join(directory, name + ".srec")
+    shutil.rmtree(trace, ignore_errors=True)
+    command = SOFTDEV + [sys.executable, os.path.realpath(__file__), "--inside", name, trace, "each" if args.each else "all"] + args.option
+    status, out, err = run(command, 2 * SECONDS, env=dict(os.environ, **ROSTER[name].env))
+    took = re.search(r"statuses .*", out.decode(errors="replace"))
+    result = {"recorded": status == 0, "said": out.decode(errors="replace") + err, "took": took.group(0) if took else "hang", "ranks": []}
+    if os.path.isdir(trace):
+        for rank in ranks_of(trace):
+            began = time.monotonic()
+            status, out, err = run([SREPLAY, "replay", "--timeout", "10", "--rank", str(rank), trace], SECONDS)
+            result["ranks"].append((rank, status, "0 divergences: exact" in err, "%.1f s: " % (time.monotonic() - began) + verdict(err), err))
+        if args.group:
+            status, out, err = run([SREPLAY, "replay", "--timeout", "10", trace], 2 * SECONDS)
+            result["group"] = (status, err)
+    return result
+
+
+def test(directory, args):
+    tap = Tap()
+    for name, entry in ROSTER.items():
+        if not entry.quick:
+            continue
+        if not shutil.which(entry.program):
+            tap.count += 1
+            print("ok %d - %s # SKIP no %s here" % (tap.count, name, entry.program))
+            continue
+        r = try_one(name, directory, args)
+        tap.ok(r["recorded"], "%s: runs, recorded with default options" % name, r["said"])
+        tap.ok(r["ranks"] and all(exact for _, _, exact, _, _ in r["ranks"]), "%s: each rank alone replays exactly" % name,
+               "\n".join(err for _, _, exact, _, err in r["ranks"] if not exact))
+    tap.finish()
+
+
+def show(name, r):
+    print("%s: recorded %s, %s; exact %d of %d" % (name, r["recorded"], r["took"], sum(x[2] for x in r["ranks"]), len(r["ranks"])), flush=True)
+    if not r["recorded"]:
+        print("    " + "\n    ".join(r["said"].splitlines()[-12:]))
+    for rank, status, exact, word, _ in r["ranks"]:
+        if not exact:
+            print("    rank %d: %s %s" % (rank, status, word))
+    if "group" in r:
+        print("    group: %s %s" % (r["group"][0], verdict(r["group"][1])))
+
+
+def main():
+    if sys.argv[1:2] == ["--inside"]:
+        inside(sys.argv[2], sys.argv[3], sys.argv[4] == "each", sys.argv[5:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--each", action="store_true")
+    parser.add_argument("--group", action="store_true")
+    parser.add_argument("--option", action="append", default=[])
+    parser.add_argument("--keep")
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        directory = args.keep or place
+        os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
+        if not args.names:
+            test(directory, args)
+        for name in ROSTER if args.names == ["all"] else args.names:
+            if not shutil.which(ROSTER[name].program):
+                print("%s: no %s here" % (name, ROSTER[name].program))
+                continue
+            for _ in range(args.runs):
+                show(name, try_one(name, directory, args))
+
+
+if __name__ == "__main__":
+    main()
