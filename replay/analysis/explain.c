@@ -8,15 +8,29 @@
 #include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/explain_index.h"
 
 #define MARGIN SR_EXPLAIN_MARGIN
 
 /* A hook returns this when it has seen all that was asked for. */
 #define ENOUGH (-ECANCELED)
 
+static int compare_call(const void *a, const void *b)
+{
+	const struct sr_explained_call *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->sn < y->sn ? -1 : x->sn > y->sn;
+}
+
 static bool is_asked_for(const struct sr_explanation *x, const struct sr_value *v)
 {
-	return v->rank == x->rank && v->at.thread == x->thread && v->at.sn == x->sn;
+	const struct sr_explained_call call = {v->rank, v->at.thread, v->at.sn};
+
+	return bsearch(&call, x->calls, x->calls_n, sizeof(call), compare_call) != NULL;
 }
 
 static int keep_value(struct sr_explanation *x, const struct sr_value *v)
@@ -24,7 +38,7 @@ static int keep_value(struct sr_explanation *x, const struct sr_value *v)
 	struct sr_explained *k = &x->values[x->values_n];
 	size_t n = x->links.ranks_n;
 
-	if (x->values_n == SR_VALUES_KEPT) {
+	if (x->values_n == x->most) {
 		x->too_many = true;
 		return 0;
 	}
@@ -56,7 +70,8 @@ static int find_value(void *argument, const struct sr_value *v)
 		x->reached = true;
 		return keep_value(x, v);
 	}
-	return x->reached && v->rank == x->rank ? ENOUGH : 0;
+	/* The values of one call come in a row. */
+	return x->calls_n == 1 && x->reached && v->rank == x->calls->rank ? ENOUGH : 0;
 }
 
 static bool overlap(uint64_t a, uint64_t n, uint64_t b, uint64_t m)
@@ -93,10 +108,13 @@ static void note_write(struct sr_explained *k, const struct sr_posted *p)
 static int see_posted(void *argument, const struct sr_posted *p)
 {
 	struct sr_explanation *x = argument;
-	size_t memory;
+	size_t memory, i;
 	uint64_t address;
 
-	for (size_t i = 0; sr_op(p->opcode) & SR_OP_CHANGES && i < x->values_n; i++) {
+	if (!(sr_op(p->opcode) & SR_OP_CHANGES))
+		return 0;
+	sr_explain_index_ask(x->places, p->to, p->address, p->length);
+	while (sr_explain_index_next(x->places, &i)) {
 		struct sr_explained *k = &x->values[i];
 
 		if (sr_explained_place(k, &memory, &address) && p->to == memory &&
@@ -122,11 +140,13 @@ static void see_byte(struct sr_explained *k, uint64_t address, uint8_t byte, boo
 static int see_value(void *argument, const struct sr_value *v)
 {
 	struct sr_explanation *x = argument;
+	size_t i;
 
-	for (size_t i = 0; v->rank == x->rank && i < x->values_n; i++) {
+	sr_explain_index_ask(x->own, v->rank, v->address, v->length);
+	while (sr_explain_index_next(x->own, &i)) {
 		struct sr_explained *k = &x->values[i];
 
-		if (v->at.step >= k->v.at.step ||
+		if (v->rank != k->v.rank || v->at.step >= k->v.at.step ||
 		    !overlap(v->address, v->length, k->v.address - MARGIN,
 			     k->v.length + 2 * MARGIN))
 			continue;
@@ -166,11 +186,64 @@ size_t sr_writes_matching(const struct sr_explained *k, const struct sr_written 
 	return i;
 }
 
-static bool find_rank(struct sr_explanation *x)
+/* The only write known to be last before; NULL: there is none, or several ranks have one. */
+static const struct sr_written *only_last(const struct sr_explained *k, size_t ranks_n, size_t *rank)
 {
-	while (x->rank < x->links.ranks_n && x->links.ranks[x->rank].number != x->rank_number)
-		x->rank++;
-	return x->rank < x->links.ranks_n;
+	const struct sr_written *found = NULL;
+
+	for (size_t i = 0; i < ranks_n; i++) {
+		if (!k->last_n[i])
+			continue;
+		if (found)
+			return NULL;
+		found = &k->last[i * SR_WRITES_KEPT];
+		*rank = i;
+	}
+	return found;
+}
+
+const struct sr_written *sr_explained_writer(const struct sr_explained *k, size_t ranks_n, size_t *rank,
+					     bool *is_certain)
+{
+	size_t memory;
+	uint64_t address;
+
+	*is_certain = true;
+	if (!sr_explained_place(k, &memory, &address))
+		return NULL;
+	for (size_t i = 0; i < ranks_n; i++) {
+		size_t n = sr_writes_kept(k->last_n[i]);
+		size_t found = sr_writes_matching(k, k->last + i * SR_WRITES_KEPT, n, address);
+
+		*rank = i;
+		if (found < n)
+			return &k->last[i * SR_WRITES_KEPT + found];
+	}
+	*is_certain = false;
+	return only_last(k, ranks_n, rank);
+}
+
+/* Values by the memory that they were in, and by that which they came to. */
+static int make_indexes(struct sr_explanation *x)
+{
+	int err = 0;
+
+	x->places = sr_explain_index_new(x->values_n);
+	x->own = sr_explain_index_new(x->values_n);
+	if (!x->places || !x->own)
+		return -ENOMEM;
+	for (size_t i = 0; i < x->values_n && !err; i++) {
+		const struct sr_explained *k = &x->values[i];
+		size_t memory;
+		uint64_t address;
+
+		if (sr_explained_place(k, &memory, &address))
+			err = sr_explain_index_add(x->places, i, memory, address, k->v.length);
+		if (!err)
+			err = sr_explain_index_add(x->own, i, k->v.rank, k->v.address - MARGIN,
+						   k->v.length + 2 * MARGIN);
+	}
+	return err;
 }
 
 int sr_explain(struct sr_explanation *x, struct sr_error *err)
@@ -182,18 +255,22 @@ int sr_explain(struct sr_explanation *x, struct sr_error *err)
 	struct sr_process_counts counts;
 	int ret = sr_links_find(&x->links, x->trace, NULL, err);
 
-	if (!ret && !find_rank(x))
-		ret = sr_error_set(err, -ENOENT, "%s has no rank %d", sr_trace_dir(x->trace),
-				   x->rank_number);
 	if (ret)
 		return ret;
+	x->values = calloc(x->most + 1, sizeof(*x->values));
 	group = calloc(x->links.ranks_n + 1, sizeof(*group));
-	ret = group ? sr_process(x->trace, &x->links, group, &first, &counts, err) : -ENOMEM;
-
-	if ((!ret || ret == ENOUGH) && x->values_n)
+	if (!x->values || !group)
+		ret = sr_error_set(err, -ENOMEM, "no memory left");
+	else
+		ret = sr_process(x->trace, &x->links, group, &first, &counts, err);
+	if (ret == ENOUGH)
+		ret = 0;
+	if (!ret && make_indexes(x))
+		ret = sr_error_set(err, -ENOMEM, "no memory left");
+	if (!ret && x->values_n)
 		ret = sr_process(x->trace, &x->links, group, &second, &counts, err);
 	free(group);
-	return ret == ENOUGH ? 0 : ret;
+	return ret;
 }
 
 void sr_explain_free(struct sr_explanation *x)
@@ -211,5 +288,8 @@ void sr_explain_free(struct sr_explanation *x)
 		free(k->last_n);
 		free(k->since_n);
 	}
+	free(x->values);
+	sr_explain_index_free(x->places);
+	sr_explain_index_free(x->own);
 	sr_links_free(&x->links);
 }

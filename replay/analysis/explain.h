@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * explain.h: the values that entered at one call, and what was written to their memory.
+ * explain.h: the values that entered at some calls, and what was written to their memory.
  *
- * Two passes over the traces: the first finds the values of the call, the second what was
+ * Two passes over the traces: the first finds the values of the calls, the second what was
  * written over the same memory, before and since.
  */
 #ifndef REPLAY_ANALYSIS_EXPLAIN_H
@@ -16,7 +16,6 @@
 #include "replay/analysis/log/links.h"
 #include "replay/analysis/process/process.h"
 
-#define SR_VALUES_KEPT    256 /* of one call */
 #define SR_WRITES_KEPT    4   /* to one place, of each rank */
 #define SR_EXPLAIN_MARGIN 64  /* bytes around a value, of which earlier values tell */
 
@@ -43,26 +42,43 @@ struct sr_explained {
 	size_t *last_n, *since_n;
 };
 
-struct sr_explanation {
-	struct sr_trace *trace;
-	int32_t rank_number;
+/* A call whose values are asked for. */
+struct sr_explained_call {
+	size_t rank; /* index among the trace's */
 	uint32_t thread;
 	uint64_t sn;
-
-	struct sr_links links;
-	size_t rank; /* index of the call's */
-	struct sr_explained values[SR_VALUES_KEPT];
-	size_t values_n;
-	bool too_many;
-	bool reached; /* the first pass is at the call */
 };
 
-/* trace, rank_number, thread and sn are filled in.  0, or -errno and a sentence. */
+struct sr_explain_index;
+
+struct sr_explanation {
+	/* To be filled in: */
+	struct sr_trace *trace;
+	const struct sr_explained_call *calls; /* ascending: by rank, thread, SN */
+	size_t calls_n;
+	size_t most; /* values to be kept */
+
+	struct sr_links links;
+	struct sr_explained *values;
+	size_t values_n;
+	bool too_many;
+	bool reached; /* the first pass is at the only call */
+	struct sr_explain_index *places, *own; /* of the second pass */
+};
+
+/* 0, or -errno and a sentence.  To be freed in both cases. */
 int sr_explain(struct sr_explanation *x, struct sr_error *err);
 void sr_explain_free(struct sr_explanation *x);
 
 /* The rank whose memory the value was in before, and the address there; false: a message. */
 bool sr_explained_place(const struct sr_explained *k, size_t *memory, uint64_t *address);
+
+/*
+ * The write that left the value there, as far as the traces tell: the one with its bytes, by its
+ * checksum (*is_certain), or the only last one known to be before.  *rank: whose; NULL: not known.
+ */
+const struct sr_written *sr_explained_writer(const struct sr_explained *k, size_t ranks_n, size_t *rank,
+					     bool *is_certain);
 
 /* How many of n counted writes are kept. */
 size_t sr_writes_kept(size_t n);

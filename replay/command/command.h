@@ -20,6 +20,7 @@ int sr_cmd_info(int argc, char **argv);
 int sr_cmd_process(int argc, char **argv);
 int sr_cmd_explain(int argc, char **argv);
 int sr_cmd_export(int argc, char **argv);
+int sr_cmd_report(int argc, char **argv);
 int sr_cmd_graph(int argc, char **argv);
 
 /* For the default case of an argp parser: stores the command's one argument, a trace, in *dir. */

@@ -25,6 +25,7 @@ static const struct {
     {"process", sr_cmd_process, "find out what the replay of a group needs"},
     {"explain", sr_cmd_explain, "say where the values of a call came from"},
     {"graph", sr_cmd_graph, "show who communicated with whom"},
+    {"report", sr_cmd_report, "show a run as one page for a browser", BINARY},
     {"export", sr_cmd_export, "write a run for Perfetto, Chrome or Graphviz", BINARY},
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
     {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},

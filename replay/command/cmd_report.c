@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cmd_report.c: `sreplay report`: a run as one HTML page. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "replay/command/command.h"
+#include "replay/report/report.h"
+
+struct options {
+	const char *dir, *out;
+};
+
+static const struct argp_option option_list[] = {
+    {"output", 'o', "FILE.html", 0,
+     "there (default: NAME.html for NAME.srec; - is standard output)", 0},
+    {0},
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	if (key != 'o')
+		return sr_parse_trace(key, arg, state, &o->dir);
+	o->out = arg;
+	return 0;
+}
+
+static const struct argp argp = {
+    option_list,
+    parse_option,
+    "DIR.srec",
+    "Show a run as one page for a browser: its health, a timeline of ranks and threads with calls "
+    "and "
+    "arrows, who communicated with whom, values and their producers, and costs. The page needs no "
+    "network.",
+    NULL,
+    NULL,
+    NULL,
+};
+
+/* The trace's name without its folders and ending, and with `ending`; NULL: no memory. */
+static char *name_of(const char *dir, const char *ending)
+{
+	size_t n = strlen(dir), begin;
+	char *name;
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	for (begin = n; begin && dir[begin - 1] != '/'; begin--)
+		;
+	if (n - begin > 5 && !strncmp(dir + n - 5, ".srec", 5))
+		n -= 5;
+	if (asprintf(&name, "%.*s%s", (int)(n - begin), dir + begin, ending) < 0)
+		return NULL;
+	return name;
+}
+
+static int write_page(const struct sr_gathered *g, const char *dir, const char *path)
+{
+	bool is_stdout = !strcmp(path, "-");
+	char *name = name_of(dir, "");
+	FILE *out = name ? is_stdout ? stdout : fopen(path, "w") : NULL;
+	struct sr_error err;
+	int status = 0;
+
+	if (!name)
+		return sr_fail("no memory left");
+	if (!out)
+		status = sr_fail("cannot write %s: %s", path, strerror(errno));
+	else if (sr_report_write(g, name, out, &err))
+		status = sr_fail("%s", err.text);
+	/* Standard output is looked at by main(). */
+	if (out && !is_stdout && ((ferror(out) | fclose(out)) && !status))
+		status = sr_fail("cannot write %s: %s: it is not complete", path, strerror(errno));
+	if (!status && !is_stdout)
+		sr_note("%s shows %zu ranks and %llu records of calls: open it in a browser", path,
+			g->t.ranks_n, (unsigned long long)g->t.slices_n);
+	free(name);
+	return status;
+}
+
+int sr_cmd_report(int argc, char **argv)
+{
+	struct options o = {0};
+	struct sr_gathered g;
+	struct sr_trace *t;
+	struct sr_error err;
+	char *path;
+	int status;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return SR_EXIT_FAILED;
+	if (sr_trace_open(&t, o.dir, &err))
+		return sr_fail("%s", err.text);
+	path = o.out ? strdup(o.out) : name_of(o.dir, ".html");
+	if (!path)
+		status = sr_fail("no memory left");
+	else if (sr_gather(&g, t, NULL, &err))
+		status = sr_fail("%s", err.text);
+	else
+		status = write_page(&g, o.dir, path);
+	if (path)
+		sr_gather_free(&g);
+	free(path);
+	sr_trace_close(t);
+	return status;
+}
