@@ -151,6 +151,14 @@ struct sr_heap_payload {
 #define SR_EXPOSED_AT_RETURN 8u  /* found when a call returned */
 #define SR_EXPOSED_TICK      16u /* the timer protected the pages again */
 #define SR_EXPOSED_REFRESHED 64u /* a new snapshot of a page that another thread saw change */
+#define SR_EXPOSED_YIELD     128u /* with TICK: found when the thread gave up its processor */
+#define SR_EXPOSED_MANY      256u /* with AT_CALL: `fault` is over SR_EXPOSED_MANY_FAULTS */
+
+/*
+ * A thread that has had more faults since its last call says so at the next one.  Without that a
+ * replay could not tell a long computation on exposed memory from a loop that waits in vain.
+ */
+#define SR_EXPOSED_MANY_FAULTS 65536
 
 /*
  * Followed by `protected_pages` addresses (u64) of pages that were found changed and are protected
@@ -160,7 +168,7 @@ struct sr_heap_payload {
 struct sr_exposed_payload {
 	uint32_t fault; /* faults of the thread since its last call, with this one */
 	uint32_t flags; /* SR_EXPOSED_* */
-	uint64_t site;  /* the instruction that faulted; 0: none */
+	uint64_t site;  /* the instruction that faulted; 0: none.  SR_EXPOSED_YIELD: see docs/format */
 	uint64_t addr;  /* the page that it wanted; 0: no fault */
 	uint32_t protected_pages, values;
 };

@@ -142,6 +142,7 @@ struct sr_replay_control {
 	bool stdout_line_buffered;
 	bool trap;     /* see shim/calls/trap/trap.h */
 	bool tsc;     /* shim/kernel/tsc.h */
+	bool probes; /* instructions may be replaced by jumps: shim/exposed/probe */
 	bool serial;  /* one thread runs at a time: shim/core/run_token.h */
 	int32_t pid; /* recorded */
 	uint64_t main_stack; /* see shim/threads/main_stack.h */

@@ -80,6 +80,12 @@ void sr_exposed_call_resumes(bool interrupted);
 /* How many faults the calling thread has had since its last call. */
 uint64_t sr_exposed_faults(void);
 
+/*
+ * The calling thread is about to give up its processor, perhaps since it waits: what it has watched is looked at.
+ * Not a call of its own, for which faults would be numbered anew.
+ */
+void sr_exposed_yields(void);
+
 /* Replay: events bring values for memory besides exposed regions, too. */
 void sr_exposed_await_values(bool on);
 

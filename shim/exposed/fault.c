@@ -228,6 +228,9 @@ static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 	exposed_self.by_jump = true;
 	handle(uc, addr, write);
 	exposed_self.by_jump = false;
+	/* The next ones take the short way (finish_unchanged). */
+	if (hooks.quiet_until)
+		exposed_self.quiet_until = hooks.quiet_until(exposed_self.fault);
 	exposed_unlock(NULL);
 }
 

@@ -14,11 +14,18 @@ static bool may_bring_values(void)
 	return hooks.recorded && (!hooks.expected || hooks.expected());
 }
 
+NO_VECTORS static inline bool many_faults(void)
+{
+	return exposed_self.fault > SR_EXPOSED_MANY_FAULTS;
+}
+
 static void observe(uint32_t flags)
 {
 	uint64_t mask;
 
-	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !may_bring_values())
+	if (flags & SR_EXPOSED_AT_CALL && many_faults() && !hooks.recorded)
+		flags |= SR_EXPOSED_MANY;
+	if (!atomic_load_explicit(&anything_open, memory_order_acquire) && !(flags & SR_EXPOSED_MANY) && !may_bring_values())
 		return;
 	exposed_lock(&mask);
 	event_begin(exposed_self.fault, flags, 0, 0);
@@ -44,12 +51,20 @@ void sr_exposed_call_begins(void)
 	exposed_self.silent = true;
 }
 
+/* In general registers only, since sr_exposed_call_alone() is. */
+NO_VECTORS static inline void begin_counting(void)
+{
+	exposed_self.fault = 0;
+	exposed_self.quiet_until = 0;
+	exposed_self.yields = 0;
+	exposed_self.accesses = 0;
+	exposed_self.accessed = 0;
+}
+
 void sr_exposed_call_ends(void)
 {
 	exposed_self.silent = false;
-	exposed_self.fault = 0;
-	exposed_self.accesses = 0;
-	exposed_self.accessed = 0;
+	begin_counting();
 	observe(SR_EXPOSED_AT_RETURN);
 	if (values_awaited)
 		tick_arm();
@@ -57,12 +72,10 @@ void sr_exposed_call_ends(void)
 
 NO_VECTORS bool sr_exposed_call_alone(void)
 {
-	if (atomic_load_explicit(&anything_open, memory_order_acquire) || hooks.recorded || values_awaited)
+	if (atomic_load_explicit(&anything_open, memory_order_acquire) || hooks.recorded || values_awaited || many_faults())
 		return false;
 	thread_epoch_ends();
-	exposed_self.fault = 0;
-	exposed_self.accesses = 0;
-	exposed_self.accessed = 0;
+	begin_counting();
 	return true;
 }
 

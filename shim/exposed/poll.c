@@ -173,6 +173,9 @@ NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t add
 		return is_partial(p);
 	if (is_walk(addr & PAGE_MASK) && !is_partial(p))
 		return false;
+	/* A replay waits for nothing. */
+	if (hooks.recorded)
+		return true;
 	return t->polled.epoch == thread_epoch() && t->polled.traces != traces;
 }
 
@@ -187,6 +190,8 @@ NO_VECTORS static bool finish_unchanged(struct page *p, const struct insn *insn,
 	struct exposed_thread *t = &exposed_self;
 	uint64_t traces;
 
+	if (hooks.recorded && t->fault + 1 >= t->quiet_until)
+		return false;
 	if (p->state != PAGE_PROTECTED || !p->shadow_valid || (!p->users && !p->aliases) || t->silent ||
 	    (is_partial(p) && is_unregistered(p, addr, insn->size)))
 		return false;

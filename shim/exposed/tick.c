@@ -16,9 +16,14 @@
 #include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/probes.h"
 
-/* Protects the snapshots that memory differs from.  A page that is passed through shows each change by itself. */
-static void protect_changed(void)
+/*
+ * Protects the snapshots that memory differs from.  A page that is passed through shows each change by itself.
+ * False: this thread has none.
+ */
+static bool protect_changed(void)
 {
+	bool any = false;
+
 	for (uint32_t i = open_n; i--;) {
 		uintptr_t user = open_pages[i];
 		struct page *p = page_at(user);
@@ -32,7 +37,9 @@ static void protect_changed(void)
 		p->async = true;
 		page_protect(user);
 		event_protected(user);
+		any = true;
 	}
+	return any;
 }
 
 /*
@@ -94,6 +101,41 @@ void tick(const ucontext_t *uc)
 	if (open_n || values_awaited)
 		tick_arm();
 	exposed_unlock(NULL);
+}
+
+/* Comparing an open page takes about a quarter of a system call, so with many of them not at each one. */
+static bool is_turn(uint64_t yields)
+{
+	uint32_t apart = open_n / 4;
+
+	return apart <= 1 || yields % apart == 0;
+}
+
+/*
+ * A thread that gives up its processor waits for something, most of the time.  A tick would show it what is new, but
+ * only after many of them: each comes while the thread is in the same system call, as if it stood still.
+ */
+void sr_exposed_yields(void)
+{
+	struct exposed_thread *t = &exposed_self;
+	uint64_t mask;
+
+	t->yields++;
+	if (t->silent || !atomic_load_explicit(&anything_open, memory_order_acquire) ||
+	    (hooks.may_tick && !hooks.may_tick()))
+		return;
+	if (hooks.recorded ? hooks.expected && !hooks.expected() : !is_turn(t->yields))
+		return;
+	exposed_lock(&mask);
+	event_begin(t->fault, SR_EXPOSED_TICK, 0, 0);
+	event_yields(t->yields);
+	if (hooks.recorded)
+		counts.ticks += replay_values();
+	else
+		counts.ticks += protect_changed();
+	replay_protected();
+	event_end();
+	exposed_unlock(&mask);
 }
 
 bool values_awaited;

@@ -446,6 +446,8 @@ void sr_replay_start(void)
 	sr_regions_start_replay(&(struct sr_exposed_hooks){
 	    .recorded = sr_replay_exposed_event,
 	    .expected = sr_replay_exposed_expected,
+	    .quiet_until = sr_replay_quiet_until,
+	    .patches = sr_replay_page->probes,
 	    .stored = sr_group_stored,
 	    .went_pass_through = sr_group_went_pass_through,
 	    .was_pass_through = sr_group_was_pass_through,

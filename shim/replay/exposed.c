@@ -56,12 +56,16 @@ bool sr_replay_exposed_expected(void)
 /*
  * Detects a loop that never ends: it repeats the same loads although the recording has no more
  * values before the next call, where the recorded program left the loop.
+ *
+ * before: the recorded program is known to have made so many loads before that call.
  */
-static void count_load(struct sr_thread *t, const struct sr_exposed_event *now)
+static void count_load(struct sr_thread *t, const struct sr_exposed_event *now, uint64_t before)
 {
 	struct sr_replay_stream *s = t->stream;
 	bool again = false;
 
+	if (now->fault <= before)
+		return;
 	for (int i = 0; i < SR_REPLAY_LOADS; i++)
 		again = again || (s->loads[i].pc == now->pc && s->loads[i].addr == now->addr);
 	if (!again) {
@@ -69,15 +73,35 @@ static void count_load(struct sr_thread *t, const struct sr_exposed_event *now)
 		s->loads[s->loads_at++ % SR_REPLAY_LOADS].addr = now->addr;
 		s->vain = 0;
 	}
-	if (++s->vain < VAIN_MAX || !s->peeked || s->next.kind < SR_REC_CALL)
+	/* With those that were not looked up (QUIET_MAX). */
+	s->vain += s->vain && now->fault > s->counted_fault ? now->fault - s->counted_fault : 1;
+	s->counted_fault = now->fault;
+	if (s->vain < VAIN_MAX || !s->peeked || (s->next.kind < SR_REC_CALL && !before))
 		return;
 	sr_replay_claim_report();
 	sr_replay_page->report.found_site = now->pc;
 	sr_replay_page->report.found_address = now->addr;
-	if (s->next.size >= sizeof(struct sr_call_head))
+	if (s->next.kind >= SR_REC_CALL && s->next.size >= sizeof(struct sr_call_head))
 		sr_replay_page->report.expected_site =
 		    ((const struct sr_call_head *)s->next.payload)->site;
 	sr_replay_diverge(t, SR_REPLAY_WAITS, s->next.kind, SR_REC_EXPOSED);
+}
+
+/*
+ * Loads that need not be looked up one by one, although no event comes, before a loop that never ends is looked for
+ * again.
+ */
+#define QUIET_MAX 1024
+
+uint64_t sr_replay_quiet_until(uint64_t fault)
+{
+	struct sr_thread *t = &sr_self;
+	enum sr_heap before = sr_enter(t);
+	const struct sr_exposed_event *next = t->started && !t->silent && !t->ended ? next_event(t) : NULL;
+	uint64_t until = next && !(next->flags & SR_EXPOSED_MANY) ? next->fault : UINT64_MAX;
+
+	sr_leave(t, before);
+	return until < fault + QUIET_MAX ? until : fault + QUIET_MAX;
 }
 
 /* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */
@@ -100,8 +124,8 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		t->stream->vain = 0;
 		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
 		sr_group_seen(t, e);
-	} else if (!next && now->pc && t->stream) {
-		count_load(t, now);
+	} else if (now->pc && t->stream && (!next || next->flags & SR_EXPOSED_MANY)) {
+		count_load(t, now, next ? next->fault : 0);
 	}
 	sr_leave(t, before);
 	return due;

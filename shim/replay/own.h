@@ -62,7 +62,7 @@ struct sr_replay_stream {
 		uint64_t pc, addr;
 	} loads[SR_REPLAY_LOADS];
 	uint32_t loads_at;
-	uint64_t vain;
+	uint64_t vain, counted_fault;
 };
 
 extern struct sr_replay_control *sr_replay_page SR_HIDDEN;
@@ -122,6 +122,7 @@ void sr_replay_handlers_at_heap(struct sr_thread *t);
 /* struct sr_exposed_hooks' recorded. */
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e);
 bool sr_replay_exposed_expected(void);
+uint64_t sr_replay_quiet_until(uint64_t fault);
 
 /*
  * Takes the records of regions in front of a call's record.  The replay ends if there is also a

@@ -35,7 +35,7 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	const struct sr_exposed_payload head = {
 	    .fault = (uint32_t)e->fault,
 	    .flags = e->flags,
-	    .site = e->pc,
+	    .site = e->flags & SR_EXPOSED_YIELD ? e->yields : e->pc,
 	    .addr = e->addr,
 	    .protected_pages = e->protected_n,
 	    .values = e->values_n,

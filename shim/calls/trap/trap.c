@@ -15,6 +15,7 @@
 #include "logd/base/compiler.h"
 #include "logd/base/highfd.h"
 #include "shim/core/engine.h"
+#include "shim/exposed/exposed.h"
 #include "shim/core/hooks.h"
 #include "logd/base/say.h"
 #include "shim/core/thread.h"
@@ -109,6 +110,8 @@ static long own_affair(const struct sr_trapped *c)
 {
 	int at = sr_ids_differ ? sr_syscall_number_at(c->nr) : -1;
 
+	if (c->nr == SYS_sched_yield)
+		sr_exposed_yields();
 	if (at >= 0)
 		c->a[at] = (uint64_t)sr_real_id((int32_t)c->a[at]);
 	return sr_make_on_memory(c->nr, c->a);

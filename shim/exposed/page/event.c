@@ -50,9 +50,11 @@ void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr)
 
 static void hand_over(void)
 {
+	const uint32_t say = SR_EXPOSED_ALONE | SR_EXPOSED_MANY;
+
 	if (hooks.found && event.values_n)
 		hooks.found();
-	if (hooks.event && (event.values_n || event.protected_n || event.flags & SR_EXPOSED_ALONE))
+	if (hooks.event && (event.values_n || event.protected_n || event.flags & say))
 		hooks.event(&event);
 }
 
@@ -90,6 +92,12 @@ void event_flag(uint32_t flag)
 	event.flags |= flag;
 }
 
+void event_yields(uint64_t yields)
+{
+	event.flags |= SR_EXPOSED_YIELD;
+	event.yields = yields;
+}
+
 void event_end(void)
 {
 	hand_over();
@@ -98,9 +106,17 @@ void event_end(void)
 
 /* ----------------------------------------------------------------- replay */
 
-/* A tick comes when the program has used some CPU time, or else with what it does next. */
+/*
+ * A tick comes when the program has used some CPU time, or else with what it does next.  One that came as the thread
+ * gave up its processor comes when it does so again.  It may have done so more often than in the recording, if it
+ * waited for another thread in between.
+ */
 static bool tick_is_due(const struct sr_exposed_event *next, const struct sr_exposed_event *now)
 {
+	if (next->flags & now->flags & SR_EXPOSED_YIELD)
+		return next->fault <= now->fault && next->yields <= now->yields;
+	if ((next->flags ^ now->flags) & SR_EXPOSED_YIELD && now->flags & SR_EXPOSED_TICK)
+		return next->fault < now->fault;
 	if (now->flags & (SR_EXPOSED_TICK | SR_EXPOSED_AT_CALL))
 		return next->fault <= now->fault;
 	return !(now->flags & SR_EXPOSED_AT_RETURN) && next->fault < now->fault;
@@ -112,6 +128,9 @@ bool sr_exposed_is_due(const struct sr_exposed_event *next, const struct sr_expo
 
 	if (next->flags & SR_EXPOSED_TICK)
 		return tick_is_due(next, now);
+	/* Only a number, which need not be met: waiting for another thread may take more loads or fewer. */
+	if (next->flags & SR_EXPOSED_MANY && !next->values_n && !next->protected_n)
+		return now->flags & SR_EXPOSED_AT_CALL;
 	/* The program waits for a value that was found, in the recording, at its next call. */
 	if (now->flags & SR_EXPOSED_STALLED && next->flags & SR_EXPOSED_AT_CALL &&
 	    next->flags & SR_EXPOSED_ASYNC)

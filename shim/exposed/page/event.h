@@ -19,6 +19,8 @@ void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr);
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags);
 void event_protected(uintptr_t user);
 void event_flag(uint32_t flag);
+/* It comes as the thread gives up its processor, for the so-manieth time since its last call. */
+void event_yields(uint64_t yields);
 /* Hands it over, if it has anything. */
 void event_end(void);
 

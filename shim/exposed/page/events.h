@@ -58,7 +58,12 @@ struct sr_exposed_hooks {
 	bool (*is_its_own)(const void *addr, size_t length);
 	/* May an event be made now?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
-	/* Recording.  Instructions that fault again and again may become probes. */
+	/*
+	 * Replay.  Until which fault of the calling thread, without that one, is the trace known to have no event?
+	 * fault: the last one.  Called as event() is.
+	 */
+	uint64_t (*quiet_until)(uint64_t fault);
+	/* Instructions that fault again and again may become probes. */
 	bool patches;
 };
 

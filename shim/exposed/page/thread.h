@@ -33,6 +33,8 @@ struct exposed_thread {
 	bool silent; /* within a call */
 	bool by_jump; /* the handler was called by a probe */
 	uint64_t fault;
+	uint64_t quiet_until; /* replay: no event comes before this fault */
+	uint64_t yields; /* times that the thread gave up its processor since its last call */
 	uint32_t accesses;  /* accesses to exposed memory since its last call, in units of 1/SAME_PLACE */
 	uintptr_t accessed; /* the address of the last one */
 	bool armed;

@@ -24,7 +24,7 @@ const struct probe_handlers *probe_handlers;
 
 bool probes_are_wanted(void)
 {
-	return possible && !probes_stopped && !hooks.recorded;
+	return possible && !probes_stopped;
 }
 
 static bool is_worth_it(const struct insn *insn)

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that wait on exposed memory, on the software device: recording one must not make it wait longer, and its
+replay must tell a long computation from a loop that waits in vain, and be as fast as the run.
+
+The bounds are some ten times what a quiet machine takes.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, fresh, replay, run
+
+PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
+SECONDS = 60
+
+
+def record(directory, trace, ranks, program):
+    """All ranks.  (status, seconds that rank 0 says it took, what was said)."""
+    recorded = ",".join(map(str, range(ranks)))
+    out = fresh(os.path.join(directory, program[0]))
+    command = [os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out, "-w", recorded,
+               "%s record -o %s --rank %%r --group %s --" % (SREPLAY, trace, recorded), os.path.join(PROGRAMS, program[0])]
+    status, _, err = run([SOFTDEV, "--"] + command + program[1:], SECONDS, env=dict(os.environ, PGAS_STATISTICS="1"))
+    with open(os.path.join(out, "0.err")) as f:
+        said = f.read()
+    seconds = re.search(r"seconds=([\d.]+)", said)
+    return status, float(seconds.group(1)) if seconds else None, err + said
+
+
+def timed_replay(trace, rank):
+    began = time.monotonic()
+    status, _, err = replay(trace, rank)
+    return status == 0 and "0 divergences: exact" in err, time.monotonic() - began, err
+
+
+def yields(tap, directory):
+    """
+    A rank between two others reads the row of one and then waits, by sched_yield, for the other's, whose number lies on
+    the same page: what it has of that page is older. Four ranks on two processors.
+    """
+    trace = os.path.join(directory, "laplace.srec")
+    status, seconds, said = record(directory, trace, 4, ["laplace", "64", "300"])
+    tap.ok(status == 0 and seconds and seconds < 1, "a loop that gives up its processor sees what has come", "%s\n%s" % (status, said))
+    events = subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
+    tap.ok("yield" in events, "it was shown that as it gave up its processor", events[:2000])
+    for rank in (1, 2):
+        exact, took, err = timed_replay(trace, rank)
+        tap.ok(exact and took < 4, "its replay, rank %d, is exact, and does not wait for ticks" % rank, "%.1f s\n%s" % (took, err))
+
+
+def computes(tap, directory):
+    """Each task looks at the deque, without a call: over 300,000 times between two calls."""
+    trace = os.path.join(directory, "nqueens.srec")
+    status, seconds, said = record(directory, trace, 2, ["nqueens", "14", "5"])
+    tap.ok(status == 0, "a computation that looks at exposed memory is recorded", "%s\n%s" % (status, said))
+    events = subprocess.run([SREPLAY, "dump", trace], capture_output=True, text=True).stdout
+    many = [int(n) for n in re.findall(r'record="exposed" access=(\d+).* many', events)]
+    tap.ok(many and max(many) > 300000, "the trace says how often it looked", str(many))
+    for rank in range(2):
+        exact, took, err = timed_replay(trace, rank)
+        tap.ok(exact, "rank %d replays exactly" % rank, err)
+        tap.ok(seconds and took < 3 * seconds + 1, "... by jumps, as the recording", "%.1f s, recorded %s s" % (took, seconds))
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        yields(tap, directory)
+        computes(tap, directory)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
