@@ -113,7 +113,7 @@ void sr_replay_stalled(struct sr_thread *t);
  */
 void sr_replay_handlers_between(struct sr_thread *t);
 bool sr_replay_handler_comes_first(struct sr_thread *t); /* see engine.h */
-bool sr_replay_handlers_in_call(struct sr_thread *t);
+bool sr_replay_handlers_in_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a);
 void sr_replay_handlers_after(struct sr_thread *t);
 void sr_replay_handlers_at_heap(struct sr_thread *t);
 
