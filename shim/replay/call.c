@@ -134,11 +134,11 @@ static void take_record(struct sr_thread *t, struct call *c)
 	if (t->silent || !sr_replay_next_call(t, r))
 		sr_replay_end_of_stream(t, NULL, c->found, c->site);
 	/*
-	 * In this replay, another thread allocated or freed what this thread did in the
+	 * Or it executed another program.  Or in this replay, another thread allocated or freed what this thread did in the
 	 * recording.  This happens where plain atomics decide which thread drops the last
 	 * reference.
 	 */
-	if (r->kind == SR_REC_HEAP)
+	if (r->kind == SR_REC_HEAP || r->kind == SR_REC_EXEC)
 		sr_replay_find_instead(t, r->kind, c->found, c->site);
 	if (r->kind < SR_REC_CALL)
 		sr_replay_end_of_stream(t, r, c->found, c->site);

@@ -4,6 +4,7 @@
  *
  *   engine.c    starts and ends a replayed process and its threads
  *   call.c      answers a call from its record
+ *   executing.c  compares what the program executes
  *   stream.c    reads a thread's records, and waits for its tickets
  *   handlers.c  runs the program's signal handlers where the recording has them
  *   exposed.c   supplies the values that loads of exposed regions found
@@ -18,6 +19,8 @@
 #include "shim/core/call.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
+
+struct sr_image_origin;
 
 struct sr_replay_record {
 	uint16_t kind;
@@ -71,6 +74,12 @@ extern struct sr_replay_control *sr_replay_page SR_HIDDEN;
 
 /* struct sr_engine's call. */
 uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
+
+/* ----------------------------------------------------------- executing.c */
+
+/* struct sr_engine's executes. */
+bool sr_replay_executes(struct sr_thread *t, const void *what, size_t size, void *site,
+			struct sr_image_origin *next);
 
 /* -------------------------------------------------------------- stream.c */
 
