@@ -217,6 +217,11 @@ static bool is_start(const uint8_t *starts, size_t at)
 	return starts[at / 8] >> at % 8 & 1;
 }
 
+bool sr_code_begins(const struct sr_code_reader *r, uintptr_t at)
+{
+	return at - r->begin < r->end - r->begin && is_start(r->starts, at - r->begin);
+}
+
 static void set_bit(uint8_t *bits, size_t at)
 {
 	bits[at / 8] |= (uint8_t)(1 << at % 8);

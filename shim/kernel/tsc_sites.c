@@ -13,6 +13,7 @@
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/lock.h"
+#include "shim/exposed/probe/code.h"
 #include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/counter.h"
 #include "shim/exposed/probe/probe.h"
@@ -250,14 +251,60 @@ static bool add_site(struct search *s, uintptr_t pc, unsigned int length)
 	return true;
 }
 
+static bool read_file(void *memory, uintptr_t at, void *to, size_t n)
+{
+	struct text t;
+
+	if (!text_at(at, &t) || !t.is_text || n > t.end - at)
+		return read_original(memory, at, to, n);
+	memcpy(to, t.file + (at - t.begin), n);
+	return true;
+}
+
+/* Are the instructions that have these bytes in the file, as r has just decoded it, in memory as well? */
+static bool is_as_in_file(struct search *s, uintptr_t at)
+{
+	uint8_t now[SR_CODE_MAX + SR_COUNTER_BYTES], then[sizeof(now)];
+	uintptr_t begin = at;
+
+	while (begin > s->reader->begin && at - begin < SR_CODE_MAX && !sr_code_begins(s->reader, begin))
+		begin--;
+	return read_original(&s->memory, begin, now, at + SR_COUNTER_BYTES - begin) &&
+	       read_file(&s->memory, begin, then, at + SR_COUNTER_BYTES - begin) &&
+	       !memcmp(now, then, at + SR_COUNTER_BYTES - begin);
+}
+
+/* Others change code, too: UCX replaces the first instructions of sbrk, so that its function cannot be decoded. */
+static enum sr_occurrence classify_in_file(struct search *s, const struct mapping *map, uintptr_t at)
+{
+	struct sr_code_reader *r = s->reader;
+	enum sr_occurrence kind;
+
+	if (!map->inode || map->shared)
+		return SR_OCCURRENCE_UNCLEAR;
+	/* It keeps what it has decoded. */
+	r->begin = r->end = 0;
+	r->read = read_file;
+	kind = sr_counter_classify(r, image_of(s, map), at);
+	if (kind != SR_OCCURRENCE_UNCLEAR && !is_as_in_file(s, at))
+		kind = SR_OCCURRENCE_UNCLEAR;
+	r->read = read_original;
+	r->begin = r->end = 0;
+	return kind;
+}
+
 /* False: it is not known what this is. */
 static bool take_occurrence(struct search *s, const struct mapping *map, uintptr_t at)
 {
 	uint8_t code[SR_COUNTER_BYTES];
+	enum sr_occurrence kind;
 
 	if (counter_is_stub(at))
 		return true;
-	switch (sr_counter_classify(s->reader, image_of(s, map), at)) {
+	kind = sr_counter_classify(s->reader, image_of(s, map), at);
+	if (kind == SR_OCCURRENCE_UNCLEAR)
+		kind = classify_in_file(s, map, at);
+	switch (kind) {
 	case SR_OCCURRENCE_SITE:
 		return !map->shared &&
 		       s->reader->read(s->reader->argument, at, code, sizeof(code)) &&

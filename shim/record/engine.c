@@ -20,7 +20,6 @@
 #include "shim/record/counter.h"
 #include "shim/record/describe.h"
 #include "shim/record/ending.h"
-#include "shim/record/executing.h"
 #include "shim/record/heap_runs.h"
 #include "shim/record/leaving.h"
 #include "shim/record/notes.h"
@@ -48,7 +47,6 @@ static struct sr_engine record_engine = {
     .exit_called = sr_record_exit_called,
     .exit_begins = sr_record_exit_begins,
     .exits = sr_record_exits,
-    .executes = sr_record_executes,
     .leaves = sr_record_leaves,
 };
 
@@ -76,8 +74,7 @@ static void take_turns(void)
 	record_engine.resumes = sr_serial_resumes;
 }
 
-void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
-		     const struct sr_image_origin *image)
+void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 {
 	/* Static, because the program's frames will use this part of the stack. */
 	static char extra[SR_DESCRIPTION_BYTES];
@@ -90,7 +87,6 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	    .schema_size = sr_schema_size,
 	    .extra_json = extra,
 	    .session = s->session,
-	    .image = image,
 	};
 
 	/* Only at the start: later the program may have written to standard output. */
@@ -109,8 +105,6 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	sr_recorder.lossy = s->lossy;
 	sr_recorder.ring_stopped = sr_record_ring_stopped;
 	sr_recorder.rank = s->rank;
-	if (image)
-		sr_recorder.image = *image;
 	if (sr_client_connect(&sr_recorder.client, socket_path, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;

@@ -168,7 +168,8 @@ void try_to_give_up(struct probe *s)
 
 static void count_trap(struct probe *s)
 {
-	if (++s->traps >= TRAPS_MAX && s->state == PROBE_PATCHED)
+	/* What is served by the jump would have been a fault, which costs as much as a trap. */
+	if (++s->traps >= TRAPS_MAX && s->traps > s->served / 2 && s->state == PROBE_PATCHED)
 		try_to_give_up(s);
 }
 

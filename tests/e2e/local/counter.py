@@ -51,6 +51,8 @@ def main():
         tap.ok(" aux=" in dump(traces["instructions"]), "rdtscp's processor is in the record")
         check(tap, directory, "steady", wanted=["jumps 1 1, trap off"],
               name="in a steady state the instructions are jumps, and the trap is off")
+        check(tap, directory, "replaced", wanted=["jumps 1 1, trap off"],
+              name="... also if another library has replaced a function by its own")
         check(tap, directory, "threads", options=["--threads=serial"], name="one thread at a time")
         if can_trap:
             check(tap, directory, "steady", options=["--probes=off"], wanted=["jumps 0 0, trap on"],

@@ -42,7 +42,12 @@ static uint64_t memory_size(void)
 /* Core files do not get the fabric: it is larger than all else. */
 static int map_file(int fd, uint64_t size)
 {
-	void *p = raw_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	/*
+	 * Away from the libraries: a real device's mappings are small, and what sreplay puts below libraries must find
+	 * its place there.
+	 */
+	void *const hint = (void *)0x300000000000;
+	void *p = raw_mmap(hint, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (p == MAP_FAILED)
 		return -errno;

@@ -162,6 +162,44 @@ static void steady(void)
 		       mode == PR_TSC_ENABLE ? "off" : "on");
 }
 
+/*
+ * Another library has replaced a function by a jump to its own, as UCX does with sbrk. What is left of the function
+ * cannot be decoded, and has the bytes of rdtsc across two instructions: in jne and xor.
+ */
+__asm__(".text\n"
+	".p2align 12\n"
+	".type replaced_function, @function\n"
+	"replaced_function:\n"
+	"	.cfi_startproc\n"
+	"	push %rbp\n	mov %rsp, %rbp\n	mov $1, %eax\n	mov $0x06060606, %ecx\n"
+	"	test %rdi, %rdi\n"
+	"	.byte 0x75, 0x0f\n	.byte 0x31, 0xff\n"
+	"	.nops 13, 1\n"
+	"	pop %rbp\n	ret\n"
+	"	.cfi_endproc\n"
+	".size replaced_function, . - replaced_function\n"
+	".p2align 12\n");
+int replaced_function(long argument);
+
+static int replacement(long argument)
+{
+	return 7;
+}
+
+static void replace_function(void)
+{
+	uint8_t jump[] = {0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0, 0x41, 0xff, 0xe3}; /* mov $..., %r11; jmp *%r11 */
+	int (*to)(long) = replacement;
+
+	memcpy(jump + 2, &to, sizeof(to));
+	if (replaced_function(1) != 1 || mprotect((void *)replaced_function, 4096, PROT_READ | PROT_WRITE))
+		fail("replaced_function");
+	memcpy((void *)replaced_function, jump, sizeof(jump));
+	if (mprotect((void *)replaced_function, 4096, PROT_READ | PROT_EXEC) || replaced_function(1) != 7)
+		fail("replaced_function");
+	steady();
+}
+
 /* ------------------------------------------------------- threads and signals */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -361,7 +399,7 @@ static const struct {
     {"instructions", instructions}, {"registers", registers}, {"steady", steady},
     {"threads", threads},	    {"signals", signals},     {"library", library},
     {"jit", jit},		    {"children", children},   {"clocks", clocks},
-    {"quiet", quiet},
+    {"quiet", quiet},		    {"replaced", replace_function},
 };
 
 int main(int argc, char **argv)

@@ -59,6 +59,7 @@ uint64_t site_below_stack_and_vectors(volatile void *p);
 void site_of_vectors(volatile void *from, volatile void *to);
 void site_of_wide_vectors(volatile void *from, volatile void *to);
 uint64_t site_branched_into(volatile void *p, uint64_t until);
+uint64_t site_branched_rarely(volatile void *p, uint64_t n);
 uint64_t site_before_a_gap(volatile void *p);
 uint64_t site_in_a_child(volatile void *p, uint64_t way);
 uint64_t site_of_all(volatile void *p);
@@ -102,6 +103,8 @@ __asm__(".text\n"
 	APART "site_of_wide_vectors: vmovdqu (%rdi), %ymm9\n vpand %ymm9, %ymm9, %ymm9\n vmovdqu %ymm9, (%rsi)\n vzeroupper\n ret\n"
 	APART "site_branched_into: mov (%rdi), %eax\n xor %ecx, %ecx\n"
 	"1: inc %ecx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
+	APART "site_branched_rarely: mov (%rdi), %eax\n"
+	"1: xor %ecx, %ecx\n dec %rsi\n jz 1b\n ret\n"
 	APART "site_before_a_gap: mov (%rdi), %rax\n nopl (%rax)\n lea 1(%rax), %rax\n ret\n"
 	APART "site_in_a_child: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
 	"1: mov (%rdi), %eax\n"
@@ -394,6 +397,17 @@ static void test_branches_to_the_midst_are_found(void **state)
 		found += reached;
 	}
 	assert_in_range(found, 1000, 19000);
+}
+
+/* A branch into the midst of a jump traps; if that is rare, the jump is worth it. */
+static void test_a_branch_that_is_rarely_taken(void **state)
+{
+	for (uint64_t i = 1; i <= 10 * ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[41] = i;
+		assert_int_equal(site_branched_rarely(&user[41], i % 10 ? 2 : 1), i);
+	}
+	assert_true(is_jump((uintptr_t)site_branched_rarely, 1));
 }
 
 static void test_where_no_jump_is_written(void **state)
@@ -935,6 +949,7 @@ int main(void)
 	    cmocka_unit_test(test_three_under_one_jump),
 	    cmocka_unit_test(test_who_comes_to_the_midst),
 	    cmocka_unit_test(test_branches_to_the_midst_are_found),
+	    cmocka_unit_test(test_a_branch_that_is_rarely_taken),
 	    cmocka_unit_test(test_where_no_jump_is_written),
 	    cmocka_unit_test(test_code_that_may_be_written),
 	    cmocka_unit_test(test_bails_with_the_lock),
