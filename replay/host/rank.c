@@ -135,19 +135,27 @@ static bool open_feeders(struct replay *r, unsigned long *limit)
 	return r->feeders != NULL;
 }
 
-/* The directory of this rank's private files: see shim/files/private.c. */
-static int make_private(const char *files, int32_t rank)
+/*
+ * The directory of this rank's private files (shim/files/private.c), which its images share: what one
+ * has written, the next one reads.
+ */
+static int make_private(const char *files, int32_t rank, uint32_t image)
 {
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], before[32];
 	int fd;
 
 	snprintf(dir, sizeof(dir), "%s/rank-%d", files, rank);
-	if (mkdir(dir, 0700))
+	if (mkdir(dir, 0700) && (!image || errno != EEXIST))
 		return -1;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || mkdirat(fd, "kept", 0700) || mkdirat(fd, "empty", 0700))
+	if (fd < 0 || (mkdirat(fd, "empty", 0700) && (!image || errno != EEXIST)))
 		return -1;
-	return fd;
+	/* Each image has its own. */
+	snprintf(before, sizeof(before), "before-%u", image);
+	if (image && (renameat(fd, "kept", fd, before) || (unlinkat(fd, "journal", 0) && errno != ENOENT)) &&
+	    errno != ENOENT)
+		return -1;
+	return mkdirat(fd, "kept", 0700) ? -1 : fd;
 }
 
 static bool open_journal(struct replay *r)
@@ -180,7 +188,7 @@ static bool prepare_files(struct replay *r)
 				"keep apart what it writes: --live-files lets it write to the "
 				"files of this machine",
 				o->rank);
-	r->files_fd = r->control->files_fd = make_private(o->files, o->rank);
+	r->files_fd = r->control->files_fd = make_private(o->files, o->rank, sr_trace_image(r->trace, o->rank));
 	if (r->files_fd < 0)
 		return !sr_fail("cannot make %s/rank-%d: %s", o->files, o->rank, strerror(errno));
 	if (o->output && !open_journal(r))
@@ -233,6 +241,7 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 	    .tool = &r->options->tool,
 	    .trace = r->options->dir,
 	    .rank = r->options->rank,
+	    .image = sr_trace_image(r->trace, r->options->rank),
 	    .open_files = limit,
 	    .laid_out = is_laid_out(r),
 	    .confined = r->trust == SR_TRUST_CONFINED,
@@ -410,6 +419,7 @@ static bool has_ended_as_recorded(const struct replay *r, const struct sr_verdic
 	case SR_REPLAY_DIED:
 	case SR_REPLAY_CUT:
 	case SR_REPLAY_THREAD_CUT:
+	case SR_REPLAY_EXECUTED:
 		return true;
 	case SR_REPLAY_RUNNING:
 		return v->killed;
@@ -475,8 +485,12 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 	return saved;
 }
 
-static void fill_control(struct sr_replay_control *c, const struct sr_recorded *recorded)
+static void fill_control(struct sr_replay_control *c, const struct sr_recorded *recorded,
+			 uint64_t sns_before)
 {
+	c->sns_before = sns_before;
+	for (int i = 0; sns_before && i < SR_REPLAY_THREADS; i++)
+		atomic_store(&c->thread[i].calls, sns_before);
 	c->stdout_line_buffered = recorded->stdout_line_buffered;
 	c->main_stack = recorded->main_stack;
 	c->trap = recorded->trap;
@@ -504,11 +518,14 @@ static int run(struct replay *r)
 	    .trace = r->trace,
 	    .with_tool = r->options->tool.kind != SR_TOOL_NONE,
 	    .debugged = r->options->tool.kind == SR_TOOL_GDB,
+	    .image = sr_trace_image(r->trace, r->options->rank),
+	    .images = sr_trace_images(r->trace, r->options->rank),
+	    .calls_before = r->options->calls_before,
 	};
 	unsigned long limit;
 	int status, found, group_fd;
 
-	fill_control(r->control, &r->recorded);
+	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->trace, v.rank));
 	/* Whoever looks at the code, or sets breakpoints, finds it as it is in the file. */
 	r->control->probes = r->options->tool.kind == SR_TOOL_NONE;
 	if (!open_plan(r) || !open_feeders(r, &limit))
@@ -536,7 +553,7 @@ static bool may_run(struct replay *r)
 {
 	const struct sr_rank_options *o = r->options;
 
-	r->trust = sr_trust_of(o->dir, o->rank, o->no_sandbox);
+	r->trust = sr_trust_of(r->trace, o->dir, o->rank, o->no_sandbox);
 	if (r->trust == SR_TRUST_CONFINED && !o->files)
 		return !sr_fail("--live-files lets a program of a stranger's trace change files: "
 				"give --no-sandbox as well if you trust who made it");

@@ -172,6 +172,7 @@ static const struct sr_engine replay_engine = {
     .exit_called = exit_called,
     .exit_begins = exit_begins,
     .exits = exits,
+    .executes = sr_replay_executes,
     .comes_next = comes_next,
     .stalled = sr_replay_stalled,
     .handler_comes_first = sr_replay_handler_comes_first,
@@ -291,7 +292,8 @@ static void take_end(struct sr_thread *t, struct sr_replay_record *r)
 	if (!sr_replay_next_call(t, r))
 		sr_replay_end_of_stream(t, NULL, 0, NULL);
 	/* In the recording, another thread ended the process before, or it was killed. */
-	if (r->kind < SR_REC_CALL && !sr_replay_is_end(r->kind) && r->kind != SR_REC_HEAP)
+	if (r->kind < SR_REC_CALL && !sr_replay_is_end(r->kind) && r->kind != SR_REC_HEAP &&
+	    r->kind != SR_REC_EXEC)
 		sr_replay_end_of_stream(t, r, 0, NULL);
 }
 

@@ -90,14 +90,15 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 /* The words after the tool's own, which start the program. */
 static const char *const start_words[] = {"replay-start", NULL};
 
-#define START_WORDS 6 /* path, replay-start, trace, rank, limit, sandbox */
+#define START_WORDS 7 /* path, replay-start, trace, rank, limit, sandbox, image */
 
 /* The last word: no sandbox, or one with this directory of private files. */
 #define NO_SANDBOX "-"
 
 static void put_start_words(char **argv, const struct sr_launch *l)
 {
-	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24], sandbox[16];
+	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24], sandbox[16],
+	    image[16];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (n < 0 || !realpath(l->trace, trace)) {
@@ -114,7 +115,9 @@ static void put_start_words(char **argv, const struct sr_launch *l)
 	snprintf(sandbox, sizeof(sandbox), "%d", l->files_fd);
 	argv[4] = limit;
 	argv[5] = l->confined ? sandbox : (char *)NO_SANDBOX;
-	argv[6] = NULL;
+	snprintf(image, sizeof(image), "%u", l->image);
+	argv[6] = image;
+	argv[7] = NULL;
 }
 
 static void __attribute__((noreturn)) run(char **argv)
@@ -198,7 +201,8 @@ int sr_cmd_replay_start(int argc, char **argv)
 	l.files_fd = l.confined ? (int)strtol(argv[4], NULL, 10) : -1;
 	if (sr_trace_open(&t, l.trace, &err))
 		return sr_fail("%s", err.text);
-	if (!sr_trace_process(t, l.rank) || !sr_recorded_load(&recorded, t, l.rank, l.trace))
+	l.image = (uint32_t)strtoul(argv[5], NULL, 10);
+	if (sr_trace_choose_image(t, l.rank, l.image, &err) || !sr_recorded_load(&recorded, t, l.rank, l.trace))
 		return sr_fail("%s has no rank %d to start", l.trace, l.rank);
 	l.recorded = &recorded;
 	/* The program must not see the tool's descriptors. */

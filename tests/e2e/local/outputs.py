@@ -19,6 +19,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
 from harness import BUILD, SREPLAY, Tap, run
 
+CLOCK_REALTIME_COARSE = 5
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "outputs")
 # A file's content, the same for each case.
 SHORT = "forty-two and some more\n"
@@ -46,6 +47,9 @@ class Case:
         self.input, self.output = os.path.join(place, "in"), os.path.join(place, "out")
         self.trace = os.path.join(place, "%s-%d.srec" % (how, len(os.listdir(place))))
         write(self.input, text)
+        # An input as new as the recording would be kept, and the replay would not read the changed one.
+        while time.clock_gettime_ns(CLOCK_REALTIME_COARSE) <= os.stat(self.input).st_mtime_ns:
+            time.sleep(0.001)
         self.recorded = run([SREPLAY, "record", "--from-start", "-o", self.trace, "--", PROGRAM, how, self.input, self.output], 60,
                             env={**os.environ, **environment})
         self.text = text
