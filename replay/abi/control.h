@@ -19,7 +19,7 @@
 #include "logd/base/processor.h"
 
 #define SR_REPLAY_MAGIC         0x31796c7065725f73ull
-#define SR_REPLAY_FD            511  /* of the page's memfd in the new process */
+/* The memfd of this page has the number sr_fd_floor() (logd/base/highfd.h) in the new process. */
 #define SR_REPLAY_THREADS       4096 /* streams of one process */
 #define SR_REPLAY_BYTES         4096 /* of arguments shown in a divergence, each side */
 
@@ -82,7 +82,7 @@ struct sr_replay_output {
 
 /* Output that was not compared. */
 #define SR_UNCOMPARED_MAPPED 1u /* stored into a mapped file */
-#define SR_UNCOMPARED_HIGH   2u /* written to a descriptor from SR_REPLAY_FD on */
+#define SR_UNCOMPARED_HIGH   2u /* written to a descriptor that is not an ordinary one (shim/files/fds.h) */
 #define SR_UNCOMPARED_MOVED  4u /* moved by the kernel from a pipe or socket */
 
 struct sr_replay_report {
@@ -143,6 +143,7 @@ struct sr_replay_control {
 	bool stdout_line_buffered;
 	bool trap;     /* see shim/calls/trap/trap.h */
 	bool tsc;     /* shim/kernel/tsc.h */
+	int32_t descriptors_below; /* the program's: see shim/files/fds.h */
 	bool probes; /* instructions may be replaced by jumps: shim/exposed/probe */
 	bool serial;  /* one thread runs at a time: shim/core/run_token.h */
 	int32_t pid; /* recorded */

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "logd/base/highfd.h"
 #include "replay/print/say.h"
 #include "replay/host/feeder.h"
 #include "replay/host/files.h"
@@ -198,33 +199,59 @@ static bool prepare_files(struct replay *r)
 
 /* ---------------------------------------------------------- the child */
 
-static bool pass(int32_t *fd)
+static bool pass(int32_t *fd, int from)
 {
-	*fd = fcntl(*fd, F_DUPFD, SR_REPLAY_FD + 1);
+	*fd = fcntl(*fd, F_DUPFD, from);
 	return *fd >= 0;
+}
+
+/* The limit on open files as far up as it goes; false if that is too few. */
+static bool open_up(int highest)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return false;
+	limit.rlim_cur = limit.rlim_max;
+	return !setrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)highest < limit.rlim_max;
 }
 
 /*
  * Moves the descriptors that the process needs to numbers that the program's own do not reach, and
- * closes all others.
+ * closes all others.  *lowest: of them.
  */
-static bool pass_descriptors(struct replay *r)
+static bool pass_descriptors(struct replay *r, int *lowest)
 {
 	struct sr_replay_control *c = r->control;
+	int floor = sr_fd_floor(), n = (int)c->threads + 4, from = floor + 1;
 
+	/* Where the hard limit is low, those of many threads lie among the program's. */
+	if (!open_up(from + n))
+		from = floor - n;
+	if (from < 3)
+		return false;
+	*lowest = from < floor ? from : floor;
 	for (uint32_t i = 0; i < c->threads; i++) {
-		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i]))
+		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i], from))
 			return false;
 	}
-	if (c->group_fd >= 0 && (!pass(&c->group_fd) || !pass(&c->found_fd)))
+	if (c->group_fd >= 0 && (!pass(&c->group_fd, from) || !pass(&c->found_fd, from)))
 		return false;
-	if (c->files_fd >= 0 && !pass(&c->files_fd))
+	if (c->files_fd >= 0 && !pass(&c->files_fd, from))
 		return false;
-	if (c->journal_fd >= 0 && !pass(&c->journal_fd))
+	if (c->journal_fd >= 0 && !pass(&c->journal_fd, from))
 		return false;
-	if (dup2(r->control_fd, SR_REPLAY_FD) < 0)
+	if (dup2(r->control_fd, floor) < 0)
 		return false;
-	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
+	return !syscall(SYS_close_range, 3, *lowest - 1, 0);
+}
+
+/* The program gets the descriptors that it had, whatever the limit was or is. */
+static unsigned long limit_for(const struct replay *r, unsigned long before)
+{
+	unsigned long recorded = (unsigned long)r->recorded.descriptors_below;
+
+	return recorded > before ? recorded : before;
 }
 
 /* A tool starts the program itself. */
@@ -242,7 +269,7 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 	    .trace = r->options->dir,
 	    .rank = r->options->rank,
 	    .image = sr_trace_image(r->trace, r->options->rank),
-	    .open_files = limit,
+	    .open_files = limit_for(r, limit),
 	    .laid_out = is_laid_out(r),
 	    .confined = r->trust == SR_TRUST_CONFINED,
 	};
@@ -251,9 +278,10 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(SR_REPLAY_EXIT_FAILED);
-	if (!pass_descriptors(r)) {
-		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %u?",
-			strerror(errno), SR_REPLAY_FD + r->control->threads);
+	if (!pass_descriptors(r, &launch.lowest_fd)) {
+		sr_fail("cannot pass descriptors on: %s; is the hard limit on open files (ulimit "
+			"-Hn) under %u?",
+			strerror(errno), r->control->threads + 64);
 		_exit(SR_REPLAY_EXIT_FAILED);
 	}
 	launch.files_fd = r->control->files_fd;
@@ -495,6 +523,7 @@ static void fill_control(struct sr_replay_control *c, const struct sr_recorded *
 	c->main_stack = recorded->main_stack;
 	c->trap = recorded->trap;
 	c->tsc = recorded->tsc;
+	c->descriptors_below = recorded->descriptors_below;
 	c->serial = recorded->serial;
 	c->pid = recorded->pid;
 	c->processor = recorded->processor;

@@ -346,7 +346,7 @@ static void say_uncompared(char *how, size_t size, const struct sr_replay_contro
 {
 	static const char *const whats[] = {
 	    "what it stores into mapped files",
-	    "what it writes to descriptors from 511 on",
+	    "what it writes to descriptors with the highest numbers",
 	    "what the kernel moves from pipes and sockets",
 	};
 	const char *sep = ", but not compared is ";

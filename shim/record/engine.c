@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* engine.c: the record engine's operations, and how it starts. */
 #include "shim/record/record.h"
+#include "shim/files/fds.h"
+#include "logd/base/highfd.h"
 
 #include <errno.h>
 #include <sys/single_threaded.h>
@@ -118,6 +120,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	/* A process whose recording starts when it opens a device may already have threads. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_client_set_hooks(&sr_recorder.client, &sr_record_client_hooks);
+	sr_fd_ordinary_below(sr_fd_floor());
 	sr_files_start(&sr_recorder.client, s->record_files);
 	sr_children_start(forget_in_child);
 	if (s->threads == SR_THREADS_SERIAL)

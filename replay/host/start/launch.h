@@ -36,6 +36,7 @@ struct sr_launch {
 	bool laid_out;            /* see layout.h */
 	bool confined;            /* see confine.h */
 	int files_fd;             /* of the private files, where it may write; -1: none */
+	int lowest_fd;            /* of the replay's own descriptors */
 	unsigned long open_files; /* the limit that the program is to have; 0: as it is */
 };
 
