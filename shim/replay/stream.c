@@ -17,8 +17,6 @@ void sr_replay_start_thread(struct sr_thread *t)
 	int fd;
 
 	t->started = true;
-	if (t->sn < sr_replay_page->sns_before)
-		t->sn = sr_replay_page->sns_before;
 	if (t->ended && !sr_thread_revive(t)) {
 		t->silent = true;
 		return;
@@ -146,7 +144,7 @@ bool sr_replay_peek(struct sr_thread *t)
 			s->peeked =
 			    !is_taken(s) && s->next.kind != SR_REC_PAD &&
 			    s->next.kind != SR_REC_CLOCK && s->next.kind != SR_REC_CONNECTION &&
-			    s->next.kind != SR_REC_EXPOSED_COUNTS;
+			    s->next.kind != SR_REC_EXPOSED_COUNTS && s->next.kind != SR_REC_EXEC;
 	}
 	return true;
 }

@@ -212,7 +212,7 @@ static bool take_counter(struct probe *s, unsigned int length, const uint8_t *te
 	memcpy(s->code, text + at, sizeof(s->code));
 	s->counter = (uint8_t)length;
 	s->group = (struct group){.n = 1, .length = (uint8_t)length, .at = {0, (uint8_t)length}};
-	if (!group_extend(s->code, &s->group) || is_branched_into(text, n, at, &s->group))
+	if (!group_extend(s->code, s->pc, &s->group) || is_branched_into(text, n, at, &s->group))
 		return false;
 	s->at = s->pc;
 	s->back = s->pc + s->group.length;

@@ -45,11 +45,12 @@ static int32_t distance_of(const struct probe *s, unsigned int n)
 
 	v = (is_begin(g, 3) ? PROBE_TRAP : high) << 24;
 	v |= (is_begin(g, 2) ? PROBE_TRAP : n * 37 & 0xff) << 16;
-	v |= (is_begin(g, 1) ? PROBE_TRAP : 0u) << 8;
+	/* All that is left to choose where both bytes above are traps. */
+	v |= (is_begin(g, 1) ? PROBE_TRAP : n / sizeof(down) % 16 << 4) << 8;
 	/* The stub begins a page, where that is free to choose. */
 	v |= is_begin(g, 0) ? PROBE_TRAP : (uint32_t)(-(s->at + JUMP_BYTES) & 0xff);
 	if (!is_begin(g, 1))
-		v |= (uint32_t)((-(s->at + JUMP_BYTES + v) >> 8 & 0xf) << 8);
+		v = (v & ~0xf00u) | (uint32_t)((-(s->at + JUMP_BYTES + (v & ~0xf00u)) >> 8 & 0xf) << 8);
 	return (int32_t)v;
 }
 

@@ -50,7 +50,7 @@ static bool take_text(struct probe *s)
 	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code))
 		return false;
 	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
-	return group_of(s->code, &s->group) && !memcmp(s->code, (const void *)s->pc, s->group.length);
+	return group_of(s->code, s->pc, &s->group) && !memcmp(s->code, (const void *)s->pc, s->group.length);
 }
 
 /* Takes those of another probe's copy of the instruction. */

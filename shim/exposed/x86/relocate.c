@@ -28,15 +28,18 @@ static int32_t disp32(const uint8_t *p)
  * A nop fills a gap before a place where branches lead to, or is one that a tracer writes to (a probe of SystemTap's,
  * a function's patchable entry); endbr64 is where an indirect branch leads.
  */
+static bool is_nop(const struct encoding *e)
+{
+	if (e->kind != ENCODED_LEGACY)
+		return false;
+	return e->map == 1 ? e->opcode == 0x1f : e->map == 0 && e->opcode == 0x90 && !e->repeat && !e->has_rex;
+}
+
 static bool is_landmark(const uint8_t *p, const struct encoding *e)
 {
 	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-	if (!memcmp(p, endbr64, sizeof(endbr64)))
-		return true;
-	if (e->kind != ENCODED_LEGACY)
-		return false;
-	return e->map == 1 ? e->opcode == 0x1f : e->map == 0 && e->opcode == 0x90 && !e->repeat && !e->has_rex;
+	return !memcmp(p, endbr64, sizeof(endbr64)) || is_nop(e);
 }
 
 /* A branch into the midst of the group would meet the jump. */
@@ -45,13 +48,36 @@ static bool leads_into(intptr_t distance, const struct group *g)
 	return -distance < g->length && -distance > 0;
 }
 
-bool group_of(const uint8_t *code, struct group *g)
+/* Functions, and targets of loops, begin at such addresses. */
+#define ALIGNED 16
+
+/*
+ * Behind a jump or return that ends too early, nops fill the gap before the next function: no path leads there.  A nop
+ * that begins a function is not taken, since a tracer may write to it.
+ */
+static bool take_padding(const uint8_t *code, uintptr_t pc, struct group *g)
 {
-	*g = (struct group){0};
-	return group_extend(code, g);
+	struct encoding e;
+
+	while (g->length < JUMP_BYTES) {
+		uintptr_t at = pc + g->length;
+
+		if (at % ALIGNED == 0 || (at ^ (pc + JUMP_BYTES - 1)) / ALIGNED || !step_of(code + g->length, &e) ||
+		    !is_nop(&e))
+			return false;
+		g->length = (uint8_t)(g->length + e.length);
+		g->at[++g->n] = g->length;
+	}
+	return true;
 }
 
-bool group_extend(const uint8_t *code, struct group *g)
+bool group_of(const uint8_t *code, uintptr_t pc, struct group *g)
+{
+	*g = (struct group){0};
+	return group_extend(code, pc, g);
+}
+
+bool group_extend(const uint8_t *code, uintptr_t pc, struct group *g)
 {
 	struct encoding e;
 
@@ -63,7 +89,9 @@ bool group_extend(const uint8_t *code, struct group *g)
 		g->length = (uint8_t)(g->length + e.length);
 		g->at[++g->n] = g->length;
 		/* What is behind it does not belong to this path. */
-		if (e.op.form == FORM_JUMP || e.op.form == FORM_CALL || e.op.form == FORM_RETURN)
+		if (e.op.form == FORM_JUMP || e.op.form == FORM_RETURN)
+			return take_padding(code, pc, g);
+		if (e.op.form == FORM_CALL)
 			return g->length >= JUMP_BYTES;
 		if (e.op.form == FORM_BRANCH && leads_into(step_distance(at, &e), g))
 			return false;

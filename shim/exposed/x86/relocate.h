@@ -21,11 +21,11 @@ struct group {
 	uint8_t at[GROUP_MAX + 1]; /* where each begins; at[n] is the end */
 };
 
-/* The instructions that lie under a jump at code.  False if one of them cannot be copied. */
-bool group_of(const uint8_t *code, struct group *g);
+/* The instructions that lie under a jump at code, of which pc is the address.  False if one of them cannot be copied. */
+bool group_of(const uint8_t *code, uintptr_t pc, struct group *g);
 
 /* The same for a group that has its first instructions already, which may be any. */
-bool group_extend(const uint8_t *code, struct group *g);
+bool group_extend(const uint8_t *code, uintptr_t pc, struct group *g);
 
 /*
  * Does a branch in the text lead into the middle of the group?  The text has n bytes, and the group begins at `at`.

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 	if (file == MAP_FAILED)
 		return 1;
 	while (scanf("%lx", &at) == 1) {
-		if (at + 2 * GROUP_BYTES_MAX > (unsigned long)st.st_size || !group_of(file + at, &g))
+		if (at + 2 * GROUP_BYTES_MAX > (unsigned long)st.st_size || !group_of(file + at, at, &g))
 			continue;
 		printf("%lx", at);
 		for (unsigned int i = 1; i <= g.n; i++)

@@ -39,6 +39,7 @@ static bool several_threads;
  * instruction in question is the first one, mostly of two to four bytes.
  */
 uint64_t site_then_return(volatile void *p);
+uint64_t site_then_function(volatile void *p);
 uint64_t site_then_branch(volatile void *p);
 uint64_t site_then_call(volatile void *p);
 uint64_t site_then_relative(volatile void *p);
@@ -60,6 +61,7 @@ void site_of_vectors(volatile void *from, volatile void *to);
 void site_of_wide_vectors(volatile void *from, volatile void *to);
 uint64_t site_branched_into(volatile void *p, uint64_t until);
 uint64_t site_branched_rarely(volatile void *p, uint64_t n);
+uint64_t site_before_padding(volatile void *p, uint64_t v);
 uint64_t site_before_a_gap(volatile void *p);
 uint64_t site_in_a_child(volatile void *p, uint64_t way);
 uint64_t site_of_all(volatile void *p);
@@ -72,6 +74,7 @@ uint64_t step_through(volatile void *p, uint64_t (*probe)(volatile void *));
 
 __asm__(".text\n"
 	APART "site_then_return: mov (%rdi), %rax\n ret\n nop\n"
+	APART "site_then_function: mov (%rdi), %rax\n ret\n endbr64\n"
 	APART "site_then_branch: mov (%rdi), %eax\n test %eax, %eax\n je 1f\n inc %rax\n ret\n"
 	"1: mov $-1, %rax\n ret\n"
 	"double_it: lea (%rax, %rax), %rax\n ret\n"
@@ -105,6 +108,7 @@ __asm__(".text\n"
 	"1: inc %ecx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
 	APART "site_branched_rarely: mov (%rdi), %eax\n"
 	"1: xor %ecx, %ecx\n dec %rsi\n jz 1b\n ret\n"
+	APART "site_before_padding: mov %rsi, %rax\n mov %sil, (%rdi)\n ret\n .nops 6\n"
 	APART "site_before_a_gap: mov (%rdi), %rax\n nopl (%rax)\n lea 1(%rax), %rax\n ret\n"
 	APART "site_in_a_child: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
 	"1: mov (%rdi), %eax\n"
@@ -169,20 +173,21 @@ static uint64_t served(void)
 static void test_each_does_what_it_did(void **state)
 {
 	static uint64_t (*const plain[])(volatile void *) = {
-	    site_keeps_flags, site_then_call, site_below_stack_and_vectors, site_in_odd_state, site_then_return};
+	    site_keeps_flags, site_then_call, site_below_stack_and_vectors, site_in_odd_state, site_then_return,
+	    site_then_function};
 
 	for (size_t k = 0; k < sizeof(plain) / sizeof(*plain); k++) {
 		uint64_t before = served();
 
 		for (uint64_t i = 1; i <= ROUNDS; i++) {
-			uint64_t want[] = {i + 1, 2 * i + 1, i, i + 1, i};
+			uint64_t want[] = {i + 1, 2 * i + 1, i, i + 1, i, i};
 
 			sr_exposed_observe();
 			dma[k] = i;
 			assert_int_equal(plain[k](&user[k]), want[k]);
 		}
-		/* Four bytes, of which the last is the function's: there is no place for a jump. */
-		if (plain[k] == site_then_return)
+		/* Four bytes, and another function behind them: there is no place for a jump. */
+		if (plain[k] == site_then_function)
 			assert_int_equal(served(), before);
 		else
 			assert_served(before, ROUNDS);
@@ -408,6 +413,17 @@ static void test_a_branch_that_is_rarely_taken(void **state)
 		assert_int_equal(site_branched_rarely(&user[41], i % 10 ? 2 : 1), i);
 	}
 	assert_true(is_jump((uintptr_t)site_branched_rarely, 1));
+}
+
+/* Two bytes of instruction and return: the jump covers nops behind them. */
+static void test_padding_is_covered(void **state)
+{
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		sr_exposed_observe();
+		assert_int_equal(site_before_padding(&user[43], i & 127), i & 127);
+		assert_int_equal(dma[43] & 255, i & 127);
+	}
+	assert_true(is_jump((uintptr_t)site_before_padding, 4));
 }
 
 static void test_where_no_jump_is_written(void **state)
@@ -950,6 +966,7 @@ int main(void)
 	    cmocka_unit_test(test_who_comes_to_the_midst),
 	    cmocka_unit_test(test_branches_to_the_midst_are_found),
 	    cmocka_unit_test(test_a_branch_that_is_rarely_taken),
+	    cmocka_unit_test(test_padding_is_covered),
 	    cmocka_unit_test(test_where_no_jump_is_written),
 	    cmocka_unit_test(test_code_that_may_be_written),
 	    cmocka_unit_test(test_bails_with_the_lock),
