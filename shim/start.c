@@ -37,6 +37,7 @@
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"
 #include "shim/record/record.h"
+#include "shim/process/image.h"
 #include "shim/process/restart.h"
 #include "shim/process/segments.h"
 #include "shim/process/verbs_users.h"
@@ -104,6 +105,7 @@ static bool prepare(void)
 }
 
 static struct sr_settings settings;
+static struct sr_image_origin image; /* number 0: the first one of the process */
 
 /* Before the recording is described to the daemon. */
 static void trap_system_calls(void)
@@ -141,7 +143,8 @@ static bool must_be_recorded(void)
 /* After a line that says why there is no recording. */
 static void refuse_to_run(void)
 {
-	if (!must_be_recorded())
+	/* What an exec has begun goes on. */
+	if (image.number || !must_be_recorded())
 		return;
 	sr_say("so the program is not run (sreplay record --or-run runs it unrecorded)");
 	for (;;)
@@ -162,6 +165,7 @@ static void record(enum sr_record_from from)
 {
 	if (!prepare())
 		return;
+	sr_image_keep_settings();
 	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
 	if (settings.threads == SR_THREADS_AUTO)
 		settings.threads = choose_threads(from);
@@ -170,7 +174,7 @@ static void record(enum sr_record_from from)
 		trap_system_calls();
 		trap_counter();
 	}
-	sr_record_start(&settings, from);
+	sr_record_start(&settings, from, image.number ? &image : NULL);
 	if (!sr_engine && from == SR_RECORD_FROM_START)
 		refuse_to_run();
 	if (sr_engine)
@@ -221,15 +225,19 @@ static void begin(char **envp)
 		return;
 	}
 	before = sr_enter(t);
+	sr_image_begin(&image);
 	if (sr_settings_read(&settings)) {
 		refuse_to_run();
 	} else if (settings.trace) {
+		bool from_start = settings.from_start || image.number || sr_process_uses_verbs();
+
+		if (settings.in_group && from_start)
+			sr_restart_without_randomisation();
 		/* It is for this process, not for those that it starts. */
 		sr_forget_variable(sr_setting_variable(SR_SETTING_FROM_START));
 		if (!settings.in_group) {
 			sr_outside_start(&settings);
-		} else if (settings.from_start || sr_process_uses_verbs()) {
-			sr_restart_without_randomisation();
+		} else if (from_start) {
 			record(SR_RECORD_FROM_START);
 		} else {
 			sr_waiting = true;
@@ -247,6 +255,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	int saved = errno;
 
 	begin(envp);
+	sr_image_end_environment();
 	errno = saved;
 }
 

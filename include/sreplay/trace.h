@@ -82,8 +82,11 @@ enum sr_record_kind {
 	 */
 	SR_REC_SIGNAL = 6,
 	/*
-	 * The process is about to execute another program: its path as given, without a 0.  If that
-	 * fails, a record of the call "exec" follows; else the stream goes no further.  By the
+	 * The process is about to execute another program.  Strings, each with its 0: its path as
+	 * given; the number of arguments, in decimal; the arguments; the number of variables in the
+	 * environment; their checksum, which is the recorder's matter.  If that fails, a record of the
+	 * call "exec" follows; else the stream goes no further, and the rank has a next image, if the
+	 * program can be recorded.  (Earlier builds wrote the path only, without a 0.)  By the
 	 * recorder.
 	 */
 	SR_REC_EXEC = 7,

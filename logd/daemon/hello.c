@@ -12,11 +12,23 @@
 #include <sreplay/trace.h>
 
 #include "logd/service/proc.h"
+#include "logd/trace/format.h"
 #include "logd/writer/process.h"
 #include "logd/writer/trace_dir.h"
 
+bool hello_image(const struct sr_message *hello, struct sr_image_origin *image)
+{
+	memset(image, 0, sizeof(*image));
+	if (!(hello->flags & SR_MESSAGE_IMAGE))
+		return false;
+	memcpy(image, hello->text, sizeof(*image));
+	return true;
+}
+
 int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t error_size)
 {
+	struct sr_image_origin image;
+
 	if (body_fd < 0)
 		return -EPROTO;
 	if (hello->trace_version != SR_TRACE_VERSION) {
@@ -31,6 +43,8 @@ int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t
 		snprintf(error, error_size, "rank %d is not a rank: ranks begin at 0", hello->rank);
 		return -EINVAL;
 	}
+	if (hello_image(hello, &image) && (!image.number || image.number > SR_IMAGES_MAX))
+		return -EPROTO;
 	return 0;
 }
 
@@ -88,6 +102,7 @@ static int describe(struct rank_claim *c, pid_t pid, const struct sr_message *he
 		    size_t error_size)
 {
 	const struct process_facts facts = {
+	    .image = c->image,
 	    .pid = pid,
 	    .rank = hello->rank,
 	    .flags = hello->hello_flags,
@@ -106,8 +121,10 @@ static int claim(struct trace_place *place, pid_t pid, const struct sr_message *
 		 const struct hello_texts *t, _Atomic unsigned int *steps, char *error,
 		 size_t error_size)
 {
+	struct sr_image_origin image;
 	struct rank_claim c = {
 	    .dir = t->dir,
+	    .image = hello_image(hello, &image) ? &image : NULL,
 	    .rank = hello->rank,
 	    .process = hello->process,
 	    .schema = t->schema,

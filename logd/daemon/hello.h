@@ -4,6 +4,7 @@
 #define LOGD_DAEMON_HELLO_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,6 +17,9 @@ struct trace_place {
 	dev_t device; /* with inode: which directory the trace is, whatever its name */
 	ino_t inode;
 };
+
+/* The image before it, if the process has executed a program; false: it has not. */
+bool hello_image(const struct sr_message *hello, struct sr_image_origin *image);
 
 /* Is it a hello that this daemon can take?  0, or -errno and perhaps a sentence. */
 int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t error_size);

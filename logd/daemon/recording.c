@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "logd/daemon/claim.h"
+#include "logd/daemon/hello.h"
 #include "logd/ring/request.h"
 #include "logd/service/log.h"
 #include "logd/writer/drain.h"
@@ -50,6 +51,14 @@ static void process_died(void *owner, struct source *source)
 	if (!r->claim)
 		drain_kick(list->drain, r->doorbell);
 	recordings_progress(list);
+}
+
+/* The process has executed another program, whose recording begins. */
+static void process_replaced(struct recording *r)
+{
+	for (struct served *a = r->areas; a; a = a->next_mine)
+		atomic_store(&a->replaced, true);
+	process_died(r->list->owner, &r->source);
 }
 
 static int watch_process(struct recording *r)
@@ -131,6 +140,7 @@ static int new_recording(struct recordings *list, struct connection *c,
 	r->list = list;
 	r->pid = c->pid;
 	r->rank = hello->rank;
+	hello_image(hello, &r->image);
 	r->hello = *hello;
 	memcpy(r->process, hello->process, sizeof(r->process));
 	memcpy(r->session, hello->session, sizeof(r->session));
@@ -156,6 +166,19 @@ static void reconnect(struct recording *r, struct connection *c, const struct sr
 		answer_hello(r);
 }
 
+static void end_image_before(struct recordings *list, const struct connection *c,
+			     const struct sr_message *hello)
+{
+	struct sr_image_origin image;
+	struct recording *before;
+
+	if (!hello_image(hello, &image))
+		return;
+	before = find_recording(list, image.before);
+	if (before && before->pid == c->pid && !before->dead)
+		process_replaced(before);
+}
+
 bool recording_hello(struct recordings *list, struct connection *c, const struct sr_message *hello,
 		     int body_fd)
 {
@@ -171,6 +194,8 @@ bool recording_hello(struct recordings *list, struct connection *c, const struct
 		reconnect(known, c, hello);
 		return false;
 	}
+	if (!err)
+		end_image_before(list, c, hello);
 	if (!err)
 		err = new_recording(list, c, hello, body_fd);
 	if (err)
@@ -211,6 +236,8 @@ static int new_area(struct recording *r, const struct sr_area *area, uint32_t nu
 	    .trace_fd = r->place.trace_fd,
 	    .rank = r->rank,
 	    .process = r->process,
+	    .image = r->image.number,
+	    .sns = r->image.sns,
 	};
 	struct served *a = served_new(area, number, &origin, resume);
 
@@ -311,7 +338,7 @@ void recordings_progress(struct recordings *list)
 		*at = r->next;
 		list->ended += !refused;
 		if (!refused)
-			tally_add(&list->tallies, r->session, r->ended.stored);
+			tally_add(&list->tallies, r->session, !r->image.number, r->ended.stored);
 		recording_free(r);
 	}
 	list->events->progressed(list->owner);

@@ -36,6 +36,7 @@ struct recording {
 	uint8_t session[SR_SESSION_BYTES];
 	pid_t pid;
 	int32_t rank;
+	struct sr_image_origin image; /* zeros: it is the first one */
 	struct claim *claim; /* its place is being made; NULL: it is there */
 	struct sr_message hello; /* the request, meanwhile */
 	unsigned int steps;  /* of the claim, when the process was last told */

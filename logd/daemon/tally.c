@@ -6,12 +6,12 @@
 const struct tally *tally_of(const struct tallies *t, const uint8_t *session)
 {
 	for (unsigned int i = 0; i < TALLIES; i++)
-		if (t->list[i].processes && !memcmp(t->list[i].session, session, SR_SESSION_BYTES))
+		if ((t->list[i].processes || t->list[i].stored) && !memcmp(t->list[i].session, session, SR_SESSION_BYTES))
 			return &t->list[i];
 	return NULL;
 }
 
-void tally_add(struct tallies *t, const uint8_t *session, uint64_t stored)
+void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, uint64_t stored)
 {
 	struct tally *mine = (struct tally *)tally_of(t, session);
 
@@ -20,6 +20,6 @@ void tally_add(struct tallies *t, const uint8_t *session, uint64_t stored)
 		*mine = (struct tally){0};
 		memcpy(mine->session, session, SR_SESSION_BYTES);
 	}
-	mine->processes++;
+	mine->processes += processes;
 	mine->stored += stored;
 }

@@ -25,8 +25,11 @@ struct tallies {
 	unsigned int next; /* the oldest */
 };
 
-/* A process of that session has ended. */
-void tally_add(struct tallies *t, const uint8_t *session, uint64_t stored);
+/*
+ * So many bytes were recorded of that session.  processes: 1 for a process, 0 for a further image
+ * of one.
+ */
+void tally_add(struct tallies *t, const uint8_t *session, unsigned int processes, uint64_t stored);
 
 /* NULL: none of its processes has ended. */
 const struct tally *tally_of(const struct tallies *t, const uint8_t *session);

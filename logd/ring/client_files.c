@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Files that the process reads. */
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
+#include "logd/base/rawsys.h"
 #include "logd/ring/client.h"
 #include "logd/ring/client_private.h"
 
@@ -14,6 +17,9 @@ static int request_file(struct sr_client *c, const struct sr_message *request, i
 	if (c->socket < 0)
 		return -ECONNRESET;
 	ret = sr_request_while(c->socket, request, fd, &answer, NULL, &wait);
+	/* It is not the connection that is gone: another thread has closed the file. */
+	if (ret == -EBADF && sr_sys_fcntl(fd, F_GETFD, 0) == -EBADF)
+		return -ESTALE;
 	if (sr_client_is_broken(ret) || ret == -ETIMEDOUT)
 		sr_client_disconnect(c);
 	return ret ? ret : answer.error;

@@ -22,6 +22,7 @@ struct sr_hello {
 	size_t schema_size;
 	const char *extra_json; /* a JSON object for process.json, or NULL */
 	const uint8_t *session; /* SR_SESSION_BYTES, of its `sreplay record`; or NULL */
+	const struct sr_image_origin *image; /* NULL: it is the first image of its rank */
 };
 
 /* Called from any thread, with the client's lock held. */

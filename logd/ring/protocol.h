@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 6u
+#define SR_PROTOCOL_VERSION 7u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -22,8 +22,8 @@ enum sr_message_type {
 	/*
 	 * A process introduces itself: rank, hello_flags, trace_version, value (the stack),
 	 * process, session; fd: memfd with a struct sr_hello_body.  With SR_MESSAGE_RESUME: an
-	 * earlier daemon knew it by the same `process`.  Answer: fd: a memfd page whose first word
-	 * is the doorbell.
+	 * earlier daemon knew it by the same `process`.  With SR_MESSAGE_IMAGE: text: a struct
+	 * sr_image_origin.  Answer: fd: a memfd page whose first word is the doorbell.
 	 */
 	SR_MSG_HELLO = 1,
 	/*
@@ -76,6 +76,7 @@ enum sr_message_type {
 
 #define SR_MESSAGE_RESUME 1u
 #define SR_MESSAGE_KEEP   2u
+#define SR_MESSAGE_IMAGE  4u
 
 struct sr_message {
 	uint32_t magic;
@@ -109,6 +110,17 @@ struct sr_doorbell {
 /* Which directory a trace is, whatever its name. */
 struct sr_trace_identity {
 	uint64_t device, inode;
+};
+
+/*
+ * The process has executed a program: it is the next image of a rank that is recorded already.  The
+ * recording of the image before it has ended with that.
+ */
+struct sr_image_origin {
+	uint8_t before[SR_PROCESS_ID_BYTES]; /* the `process` of the image before */
+	uint32_t number;                     /* of this image, from 1 */
+	uint32_t reserved;
+	uint64_t sns; /* the SNs of its threads go on after this one */
 };
 
 /* In HELLO's memfd, followed by the three texts, not 0-terminated. */

@@ -30,6 +30,10 @@ struct sr_stream_header {
 	uint64_t checksum; /* XXH3 of the fields in front of it */
 };
 
+/* The directory of an image, in that of its rank; image 0 is in the rank's directory itself. */
+#define SR_IMAGE_DIR  "image-%u"
+#define SR_IMAGES_MAX 1000000u
+
 #define SR_FRAME_MAGIC 0x6d726673u /* "sfrm" */
 
 enum sr_codec {

@@ -82,7 +82,7 @@ json_t *sr_trace_files(const struct sr_trace *t, int32_t rank, struct sr_error *
 	FILE *from;
 	int ret = 0, fd;
 
-	snprintf(path, sizeof(path), "%s/rank-%d/files.jsonl", sr_trace_dir(t), rank);
+	sr_trace_rank_path(t, rank, "files.jsonl", path, sizeof(path));
 	fd = sr_safe_open(path);
 	from = fd < 0 ? NULL : fdopen(fd, "r");
 	if (from) {

@@ -66,7 +66,7 @@ int sr_trace_listed_threads(const struct sr_trace *t, int32_t rank, uint32_t **t
 
 	*threads = NULL;
 	*n = 0;
-	snprintf(path, sizeof(path), "%s/rank-%d/" SR_STREAMS_FILE, sr_trace_dir(t), rank);
+	sr_trace_rank_path(t, rank, SR_STREAMS_FILE, path, sizeof(path));
 	ret = sr_safe_read(path, LIST_MAX, &text, &size);
 	if (ret == -ENOENT) /* a trace from before there was such a list */
 		return 0;

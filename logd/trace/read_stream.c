@@ -285,7 +285,7 @@ static int check_stream_header(struct sr_stream *s, struct sr_trace *t, int32_t 
 
 	if (n < 0)
 		return sr_error_set(err, (int)n, "cannot read %s: %s", s->path, strerror((int)-n));
-	s->at = (struct sr_stream_place){.offset = sizeof(h), .sn = 1};
+	s->at = (struct sr_stream_place){.offset = sizeof(h), .sn = sr_trace_sns_before(t, rank) + 1};
 	if (n < (ssize_t)sizeof(h)) {
 		/* A stream without a frame, then. */
 		s->headless = true;
@@ -323,6 +323,7 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 		   struct sr_error *err)
 {
 	struct sr_stream *s = calloc(1, sizeof(*s));
+	char name[32];
 	int ret;
 
 	*stream = NULL;
@@ -333,8 +334,9 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 		ret = sr_error_set(err, -ENOENT, "%s has no rank %d", sr_trace_dir(t), rank);
 		goto fail;
 	}
-	snprintf(s->path, sizeof(s->path), "%s/rank-%d/thread-%u.srs", sr_trace_dir(t), rank,
-		 thread);
+	snprintf(s->label, sizeof(s->label), "%s", sr_trace_image_label(t, rank));
+	snprintf(name, sizeof(name), "thread-%u.srs", thread);
+	sr_trace_rank_path(t, rank, name, s->path, sizeof(s->path));
 	s->fd = sr_safe_open(s->path);
 	if (s->fd < 0) {
 		ret = sr_error_set(err, s->fd, "cannot open %s: %s", s->path,
@@ -355,6 +357,11 @@ int sr_stream_open(struct sr_stream **stream, struct sr_trace *t, int32_t rank, 
 fail:
 	sr_stream_close(s);
 	return ret;
+}
+
+const char *sr_stream_image_label(const struct sr_stream *s)
+{
+	return s->label;
 }
 
 void sr_stream_close(struct sr_stream *s)

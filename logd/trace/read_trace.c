@@ -14,10 +14,14 @@
 #include <unistd.h>
 
 #include "logd/base/hex.h"
+#include "logd/trace/format.h"
 #include "logd/trace/safe_file.h"
 
 struct rank {
 	int32_t number;
+	uint32_t images, image; /* how many there are, and which is read */
+	size_t values;          /* in this image's JSON */
+	char label[24];
 	uint8_t process_id[16];
 	json_t *process;
 	char *schema;
@@ -218,14 +222,47 @@ static int check_rank_dir(const char *dir, struct sr_error *err)
 	return sr_error_set(err, -ENOTDIR, "%s is not a directory", dir);
 }
 
-static int read_rank(struct sr_trace *t, struct rank *r, struct sr_error *err)
+static void image_path(const struct sr_trace *t, const struct rank *r, uint32_t image, char *path,
+		       size_t size)
+{
+	int n = snprintf(path, size, "%s/rank-%d", t->dir, r->number);
+
+	if (image && n > 0 && (size_t)n < size)
+		snprintf(path + n, size - (size_t)n, "/" SR_IMAGE_DIR, image);
+}
+
+static void count_images(const struct sr_trace *t, struct rank *r)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	for (r->images = 1; r->images < SR_IMAGES_MAX; r->images++) {
+		image_path(t, r, r->images, path, sizeof(path));
+		if (lstat(path, &st))
+			break;
+	}
+}
+
+static void forget_image(struct sr_trace *t, struct rank *r)
+{
+	json_decref(r->process);
+	free(r->schema);
+	free(r->threads);
+	t->values_left += r->values;
+	*r = (struct rank){.number = r->number, .images = r->images};
+}
+
+static int read_image(struct sr_trace *t, struct rank *r, struct sr_error *err)
 {
 	char dir[PATH_MAX - 32], path[PATH_MAX];
 	struct sr_safe_json process;
+	size_t values = t->values_left;
 	const char *id;
 	int ret;
 
-	snprintf(dir, sizeof(dir), "%s/rank-%d", t->dir, r->number);
+	if (r->images > 1)
+		snprintf(r->label, sizeof(r->label), " image %u", r->image);
+	image_path(t, r, r->image, dir, sizeof(dir));
 	ret = check_rank_dir(dir, err);
 	if (ret)
 		return ret;
@@ -234,6 +271,7 @@ static int read_rank(struct sr_trace *t, struct rank *r, struct sr_error *err)
 		return sr_error_set(err, -EBADMSG, "%s, line %d: %s", path, process.line,
 				    process.why);
 	r->process = process.root;
+	r->values = values - t->values_left;
 	id = json_string_value(json_object_get(r->process, "process"));
 	if (!id || strlen(id) != 32 || !sr_from_hex(id, r->process_id, 16))
 		return sr_error_set(err, -EBADMSG, "%s: \"process\" is not 32 hexadecimal digits",
@@ -262,7 +300,9 @@ static int read_ranks(struct sr_trace *t, struct sr_error *err)
 	}
 	for (size_t i = 0; i < t->n_ranks && !ret; i++) {
 		t->ranks[i].number = (int32_t)numbers[i];
-		ret = read_rank(t, &t->ranks[i], err);
+		count_images(t, &t->ranks[i]);
+		t->ranks[i].image = t->ranks[i].images - 1;
+		ret = read_image(t, &t->ranks[i], err);
 	}
 	free(numbers);
 	return ret;
@@ -331,6 +371,61 @@ static const struct rank *find_rank(const struct sr_trace *t, int32_t number)
 			return &t->ranks[i];
 	}
 	return NULL;
+}
+
+uint32_t sr_trace_images(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? r->images : 0;
+}
+
+uint32_t sr_trace_image(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? r->image : 0;
+}
+
+const char *sr_trace_image_label(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r ? r->label : "";
+}
+
+int sr_trace_choose_image(struct sr_trace *t, int32_t rank, uint32_t image, struct sr_error *err)
+{
+	struct rank *r = (struct rank *)find_rank(t, rank);
+
+	if (!r || image >= r->images)
+		return sr_error_set(err, -ENOENT, "rank %d of %s has no image %u", rank, t->dir,
+				    image);
+	if (r->image == image)
+		return 0;
+	forget_image(t, r);
+	r->image = image;
+	return read_image(t, r, err);
+}
+
+uint64_t sr_trace_sns_before(const struct sr_trace *t, int32_t rank)
+{
+	json_int_t sns =
+	    json_integer_value(json_object_get(sr_trace_process(t, rank), "sns_before"));
+
+	return sns > 0 ? (uint64_t)sns : 0;
+}
+
+void sr_trace_rank_path(const struct sr_trace *t, int32_t rank, const char *name, char *path,
+			size_t size)
+{
+	const struct rank *r = find_rank(t, rank), none = {.number = rank};
+	size_t n;
+
+	image_path(t, r ? r : &none, r ? r->image : 0, path, size);
+	n = strlen(path);
+	if (name)
+		snprintf(path + n, size - n, "/%s", name);
 }
 
 const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank)

@@ -49,6 +49,24 @@ void sr_trace_close(struct sr_trace *t);
 size_t sr_trace_ranks(const struct sr_trace *t);
 int32_t sr_trace_rank_number(const struct sr_trace *t, size_t index);
 
+/*
+ * A rank has an image for each program that its process executed, from 0.  What is read of a rank is
+ * of one of them: of the last, unless another is chosen.  On an error the rank must not be used.
+ */
+uint32_t sr_trace_images(const struct sr_trace *t, int32_t rank);
+uint32_t sr_trace_image(const struct sr_trace *t, int32_t rank);
+int sr_trace_choose_image(struct sr_trace *t, int32_t rank, uint32_t image, struct sr_error *err);
+
+/* For messages, behind "rank N": " image K", or "" where the rank has only one. */
+const char *sr_trace_image_label(const struct sr_trace *t, int32_t rank);
+
+/* The SNs of the image's threads go on after this one; 0 of the first image. */
+uint64_t sr_trace_sns_before(const struct sr_trace *t, int32_t rank);
+
+/* The path of the image's directory, or of the file `name` (NULL: none) there. */
+void sr_trace_rank_path(const struct sr_trace *t, int32_t rank, const char *name, char *path,
+			size_t size);
+
 /* process.json and schema.json of a rank, which belong to the trace.  NULL: no such rank. */
 const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank);
 const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size);
@@ -106,6 +124,9 @@ struct sr_stream_place {
 
 /* The places that the stream has passed, at even distances; they belong to the stream. */
 const struct sr_stream_place *sr_stream_places(const struct sr_stream *s, size_t *n);
+
+/* sr_trace_image_label of its image. */
+const char *sr_stream_image_label(const struct sr_stream *s);
 
 /* The size of the file in bytes. */
 uint64_t sr_stream_size(const struct sr_stream *s);

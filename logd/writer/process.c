@@ -226,6 +226,10 @@ json_t *process_describe(const struct process_facts *f, char *error, size_t erro
 	process_id_text(id, f->id);
 	json_object_set_new(p, "process", json_string(id));
 	json_object_set_new(p, "rank", json_integer(f->rank));
+	if (f->image) {
+		json_object_set_new(p, "image", json_integer(f->image->number));
+		json_object_set_new(p, "sns_before", json_integer((json_int_t)f->image->sns));
+	}
 	json_object_set_new(p, "flags", json_integer(f->flags));
 	json_object_set_new(p, "stack", json_integer((json_int_t)f->stack));
 	json_object_set_new(p, "pid", json_integer(f->pid));

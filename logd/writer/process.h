@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "logd/ring/protocol.h"
+
 struct process_facts {
 	pid_t pid;
 	int32_t rank;
@@ -22,6 +24,7 @@ struct process_facts {
 	const uint8_t *id;
 	const char *extra; /* text of a JSON object */
 	size_t extra_size;
+	const struct sr_image_origin *image; /* NULL: the first one of its rank */
 	_Atomic unsigned int *steps; /* grows with each file that was read; or NULL */
 };
 

@@ -33,6 +33,7 @@ static void link_stream(struct served *s, uint32_t slot, struct stream *stream)
 {
 	stream->served = s;
 	stream->slot = slot;
+	stream->replaced = atomic_load(&s->replaced);
 	stream->gone = s->seen_gone;
 	s->at[slot] = stream;
 	pthread_mutex_lock(&s->lock);
@@ -86,8 +87,10 @@ void served_look(struct served *s, struct stream **list)
 
 	if (atomic_load(&s->gone) && !s->seen_gone) {
 		s->seen_gone = true;
-		for (stream = s->streams; stream; stream = stream->next_mine)
+		for (stream = s->streams; stream; stream = stream->next_mine) {
+			atomic_store(&stream->replaced, atomic_load(&s->replaced));
 			atomic_store(&stream->gone, true);
+		}
 		/* It opens no more: look once again, even where the count was overwritten. */
 		s->seen_opened = opened - 1;
 	}

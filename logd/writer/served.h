@@ -31,6 +31,7 @@ struct served {
 	bool seen_gone;
 	struct stream *at[SR_AREA_SLOTS];
 	_Atomic bool gone;  /* the main thread: the process is dead */
+	_Atomic bool replaced; /* ... or rather, it has executed another program; set before */
 	_Atomic bool ended; /* the drain thread: that is over */
 
 	pthread_mutex_t lock; /* for what follows; no other lock is taken under it */

@@ -43,7 +43,7 @@ static int write_header(struct stream *s, const struct sr_stream_header *h)
 	if (n != sizeof(*h))
 		return n < 0 ? -errno : -ENOSPC;
 	s->offset = sizeof(*h);
-	s->next_sn = 1;
+	s->next_sn = s->origin.sns + 1;
 	return 0;
 }
 
@@ -62,7 +62,8 @@ static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 		return sr_ring_position(&s->ring) ? -ENOENT : write_header(s, mine);
 	if (memcmp(&h, mine, sizeof(h)))
 		return -EEXIST;
-	err = stream_find_end(s->fd, sizeof(h), &end);
+	end = (struct stream_end_found){.offset = sizeof(h), .next_sn = s->origin.sns + 1};
+	err = stream_find_end(s->fd, &end);
 	if (err)
 		return err;
 	/*
@@ -100,7 +101,7 @@ static int list_stream(const struct stream *s, int rank_fd)
 
 static int open_file(struct stream *s, const struct stream_origin *o)
 {
-	const char *file = strchr(s->name, '/') + 1;
+	const char *file = strrchr(s->name, '/') + 1;
 	struct sr_stream_header h;
 	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (s->resume ? 0 : O_EXCL), err;
 
@@ -131,7 +132,11 @@ struct stream *stream_new(const struct stream_origin *o, const struct sr_ring *r
 	s->origin = *o;
 	s->resume = resume;
 	s->ring = *ring;
-	snprintf(s->name, sizeof(s->name), "rank-%d/thread-%u.srs", o->rank, o->thread);
+	if (o->image)
+		snprintf(s->name, sizeof(s->name), "rank-%d/" SR_IMAGE_DIR "/thread-%u.srs",
+			 o->rank, o->image, o->thread);
+	else
+		snprintf(s->name, sizeof(s->name), "rank-%d/thread-%u.srs", o->rank, o->thread);
 	s->written = sr_ring_position(&s->ring);
 	return s;
 }
@@ -340,6 +345,12 @@ static uint64_t quiet_ms(const struct stream *s)
 	return s->active_ms ? (uint64_t)(sr_sys_now_ms() - s->active_ms) : 0;
 }
 
+/* The process goes on as another image, whose recording has begun. */
+static bool is_replaced(const struct stream *s)
+{
+	return atomic_load(&s->replaced);
+}
+
 /* A daemon that was killed within this may have written some of the marks. */
 static void write_last_marks(struct stream *s, struct frame_writer *w)
 {
@@ -356,7 +367,7 @@ static void write_last_marks(struct stream *s, struct frame_writer *w)
 			   sr_ring_stop_error(&s->ring) == ECANCELED
 			       ? "the program forbade what a recording needs"
 			       : "the process gave up waiting for sreplay-logd");
-	else if (atomic_load(&s->gone) && !sr_ring_closed(&s->ring))
+	else if (atomic_load(&s->gone) && !sr_ring_closed(&s->ring) && !is_replaced(s))
 		write_mark(s, w, SR_MARK_DIED, quiet_ms(s), 0, "the process ended without a word");
 	else
 		write_mark(s, w, SR_MARK_ENDED, 0, 0, "");

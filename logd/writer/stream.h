@@ -27,6 +27,8 @@ struct stream_origin {
 	int32_t rank;
 	uint32_t thread;
 	const uint8_t *process;
+	uint32_t image;
+	uint64_t sns; /* its SNs go on after this one */
 };
 
 struct stream {
@@ -38,7 +40,7 @@ struct stream {
 	int fd;
 	struct stream_origin origin;
 	bool resume; /* an earlier daemon has written to the file */
-	char name[64]; /* "rank-N/thread-T.srs" */
+	char name[96]; /* "rank-N/thread-T.srs", or with the image's directory in it */
 
 	uint64_t offset; /* end of the file */
 	uint64_t next_sn;
@@ -51,6 +53,7 @@ struct stream {
 
 	_Atomic uint64_t written;  /* ring position up to which the file has all */
 	_Atomic bool gone;         /* the process is dead: empty the ring and end */
+	_Atomic bool replaced;     /* ... or rather, it has executed another program; set before */
 	_Atomic bool stopped; /* an error ended the recording, and the ring drops records */
 	int stop_error;       /* that error, -errno */
 	const char *stop_why;

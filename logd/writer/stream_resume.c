@@ -70,14 +70,13 @@ static bool check_last(struct stream_end_found *end, int fd, const struct passed
 	return whole;
 }
 
-int stream_find_end(int fd, uint64_t offset, struct stream_end_found *end)
+int stream_find_end(int fd, struct stream_end_found *end)
 {
 	/* The last frame, and the one in front of it, which is the last if that one is torn. */
 	struct passed last = {0}, second = {0};
 	struct sr_frame_header h;
 	unsigned int frames = 0;
 
-	*end = (struct stream_end_found){.offset = offset, .next_sn = 1};
 	while (read_fully(fd, &h, sizeof(h), end->offset) && sr_frame_header_valid(&h)) {
 		second = last;
 		last = (struct passed){.before = *end, .h = h};

@@ -17,9 +17,9 @@ struct stream_end_found {
 };
 
 /*
- * Walks the frames from the first one, at `offset`, by their headers.  It checks the content of the
- * last one only, since no other can be torn.  0 or -errno.
+ * Walks the frames by their headers, from the first one, whose offset and SN the caller has put into
+ * *end.  It checks the content of the last one only, since no other can be torn.  0 or -errno.
  */
-int stream_find_end(int fd, uint64_t offset, struct stream_end_found *end);
+int stream_find_end(int fd, struct stream_end_found *end);
 
 #endif

@@ -248,12 +248,43 @@ static int publish_rank(const struct rank_claim *c, int dir, const char *id, con
 	return err;
 }
 
+static void rank_name(char name[64], int32_t rank, uint32_t image)
+{
+	int n = snprintf(name, 64, "rank-%d", rank);
+
+	if (image)
+		snprintf(name + n, 64 - (size_t)n, "/" SR_IMAGE_DIR, image);
+}
+
+/* The image before it must be that of the process that executed this one. */
+static bool follows_image(const struct rank_claim *c, int dir)
+{
+	char name[64], id[33];
+	bool follows;
+	int fd;
+
+	if (!c->image)
+		return true;
+	rank_name(name, c->rank, c->image->number - 1);
+	process_id_text(id, c->image->before);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	follows = fd >= 0 && is_same_process(fd, id);
+	if (fd >= 0)
+		close(fd);
+	return follows;
+}
+
 static int open_rank(const struct rank_claim *c, int dir, const char *id, const struct sentence *w)
 {
 	int fd, err = -EEXIST;
-	char name[32];
+	char name[64];
 
-	snprintf(name, sizeof(name), "rank-%d", c->rank);
+	rank_name(name, c->rank, c->image ? c->image->number : 0);
+	if (!follows_image(c, dir))
+		return fail(w, -EEXIST,
+			    "rank %d of %s is not the process that executed this program: choose "
+			    "another rank (--rank) or another directory (-o)",
+			    c->rank, c->dir);
 	if (faccessat(dir, name, F_OK, 0))
 		err = !c->description ? -ENOENT : publish_rank(c, dir, id, name);
 	if (err && err != -EEXIST)

@@ -13,10 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logd/ring/protocol.h"
+
 struct rank_claim {
 	const char *dir; /* absolute */
 	int32_t rank;
 	const uint8_t *process; /* 16 bytes that identify the process */
+	const struct sr_image_origin *image; /* NULL: the first one of the rank */
 	json_t *description;    /* becomes process.json; NULL: the rank must be there already */
 	const char *schema;
 	size_t schema_size;
@@ -24,8 +27,8 @@ struct rank_claim {
 };
 
 /*
- * Makes DIR, its manifest and DIR/rank-N with process.json and schema.json, or finds them made for
- * the same process.  0: both directories are open as *trace_fd and *rank_fd, the caller's to
+ * Makes DIR, its manifest and DIR/rank-N (of a later image: DIR/rank-N/image-K) with process.json
+ * and schema.json, or finds them made for the same process.  0: both directories are open as *trace_fd and *rank_fd, the caller's to
  * close; or -errno and a sentence.
  */
 int trace_dir_claim(const struct rank_claim *claim, int *trace_fd, int *rank_fd, char *error,

@@ -19,7 +19,7 @@
 #include "logd/base/processor.h"
 
 #define SR_REPLAY_MAGIC         0x31796c7065725f73ull
-#define SR_REPLAY_FD            511  /* of the page's memfd in the new process */
+/* The memfd of this page has the number sr_fd_floor() (logd/base/highfd.h) in the new process. */
 #define SR_REPLAY_THREADS       4096 /* streams of one process */
 #define SR_REPLAY_BYTES         4096 /* of arguments shown in a divergence, each side */
 
@@ -50,12 +50,13 @@ enum sr_replay_outcome {
 	SR_REPLAY_MISSED_LOAD, /* did not load memory that peers wrote, where the recording has a load */
 	SR_REPLAY_WAITS, /* waits for memory to change where the recording has a call */
 	SR_REPLAY_NO_EXPOSED,   /* an exposed region cannot be watched here as it was in the recording */
+	SR_REPLAY_EXECUTED, /* the program executed another one, as recorded */
 	SR_REPLAY_NOT_TRANSFERRED, /* the device did not carry out a repeated request */
 };
 
 /* One thread of the replayed process, written by itself. */
 struct sr_replay_thread {
-	_Atomic uint64_t calls; /* replayed so far */
+	_Atomic uint64_t calls; /* the SN of the last one that was replayed; 0: none */
 	_Atomic int32_t tid;    /* 0: it has made no call yet */
 	_Atomic bool over;
 	_Atomic uint64_t waits_for; /* the event whose ticket it waits for; 0: none */
@@ -81,7 +82,7 @@ struct sr_replay_output {
 
 /* Output that was not compared. */
 #define SR_UNCOMPARED_MAPPED 1u /* stored into a mapped file */
-#define SR_UNCOMPARED_HIGH   2u /* written to a descriptor from SR_REPLAY_FD on */
+#define SR_UNCOMPARED_HIGH   2u /* written to a descriptor that is not an ordinary one (shim/files/fds.h) */
 #define SR_UNCOMPARED_MOVED  4u /* moved by the kernel from a pipe or socket */
 
 struct sr_replay_report {
@@ -142,9 +143,11 @@ struct sr_replay_control {
 	bool stdout_line_buffered;
 	bool trap;     /* see shim/calls/trap/trap.h */
 	bool tsc;     /* shim/kernel/tsc.h */
+	int32_t descriptors_below; /* the program's: see shim/files/fds.h */
 	bool probes; /* instructions may be replaced by jumps: shim/exposed/probe */
 	bool serial;  /* one thread runs at a time: shim/core/run_token.h */
 	int32_t pid; /* recorded */
+	uint64_t sns_before; /* the threads' SNs go on after this one: a later image's */
 	uint64_t main_stack; /* see shim/threads/main_stack.h */
 	struct sr_processor processor; /* recorded */
 	_Atomic bool cpuid_traced; /* cpuid traps already: see shim/kernel/cpuid_trap.h */
@@ -180,8 +183,11 @@ static inline uint64_t sr_replay_calls(const struct sr_replay_control *c)
 {
 	uint64_t calls = 0;
 
-	for (int i = 0; i < SR_REPLAY_THREADS; i++)
-		calls += atomic_load_explicit(&c->thread[i].calls, memory_order_relaxed);
+	for (int i = 0; i < SR_REPLAY_THREADS; i++) {
+		uint64_t sn = atomic_load_explicit(&c->thread[i].calls, memory_order_relaxed);
+
+		calls += sn > c->sns_before ? sn - c->sns_before : 0;
+	}
 	return calls;
 }
 

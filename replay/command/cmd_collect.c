@@ -119,11 +119,6 @@ static int copy_kept(int from_dir, int to_dir, const char *name)
 	return err;
 }
 
-static int copy_of_rank(int from_dir, int to_dir, const char *name)
-{
-	return copy_file(from_dir, to_dir, name, name);
-}
-
 /* Of a directory that has only files.  *bad: the one that could not be copied. */
 static int copy_files(int from_dir, int to_dir, int (*copy)(int from, int to, const char *name),
 		      char bad[NAME_MAX + 1])
@@ -156,6 +151,48 @@ static const char *reason(int err)
 	return err == -EMEDIUMTYPE ? "it is not a regular file" : strerror(-err);
 }
 
+/* A copy of one's own recording by oneself.  Without the seal its replay has a sandbox. */
+static void seal(int from, int to)
+{
+	if (sr_seal_holds(from))
+		sr_seal_make(to);
+}
+
+static int copy_flat(int from_dir, int to_dir, const char *name)
+{
+	return copy_file(from_dir, to_dir, name, name);
+}
+
+static int copy_image(int from_dir, int to_dir, const char *name)
+{
+	int from = open_directory(from_dir, name), to, err;
+	char bad[NAME_MAX + 1];
+
+	if (from < 0)
+		return from;
+	err = mkdirat(to_dir, name, DIR_MODE) ? -errno : 0;
+	to = err ? err : open_directory(to_dir, name);
+	if (!err)
+		err = to < 0 ? to : copy_files(from, to, copy_flat, bad);
+	if (!err)
+		seal(from, to);
+	if (to >= 0)
+		close(to);
+	close(from);
+	return err;
+}
+
+/* A file, or the directory of a later image. */
+static int copy_of_rank(int from_dir, int to_dir, const char *name)
+{
+	struct stat st;
+
+	if (!strncmp(name, "image-", 6) && !fstatat(from_dir, name, &st, AT_SYMLINK_NOFOLLOW) &&
+	    S_ISDIR(st.st_mode))
+		return copy_image(from_dir, to_dir, name);
+	return copy_flat(from_dir, to_dir, name);
+}
+
 /* The result appears complete under its name, or not at all. */
 static int copy_rank(int from_trace, int to_trace, int32_t rank, char bad[NAME_MAX + 1])
 {
@@ -174,9 +211,8 @@ static int copy_rank(int from_trace, int to_trace, int32_t rank, char bad[NAME_M
 	}
 	to = open_directory(to_trace, draft);
 	err = to < 0 ? to : copy_files(from, to, copy_of_rank, bad);
-	/* A copy of one's own recording by oneself.  Without the seal its replay has a sandbox. */
-	if (!err && sr_seal_holds(from))
-		sr_seal_make(to);
+	if (!err)
+		seal(from, to);
 	/* An existing directory is only replaced if it is empty. */
 	if (!err && renameat(to_trace, draft, to_trace, name))
 		err = errno == ENOTEMPTY ? -EEXIST : -errno;

@@ -22,6 +22,7 @@ struct options {
 	 */
 	struct sr_order_stream clock;
 	bool clock_known;
+	long image;       /* that is printed; -1: the rank has only one */
 	uint64_t printed; /* records */
 };
 
@@ -122,6 +123,8 @@ static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 		       const struct sr_entry *e, json_t *v)
 {
 	json_object_set_new(v, "rank", json_integer(rank));
+	if (o->image >= 0)
+		json_object_set_new(v, "image", json_integer(o->image));
 	json_object_set_new(v, "thread", json_integer(thread));
 	json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
 	json_dump_callback(v, put_ascii, NULL, JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -154,7 +157,7 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 	o->clock_known = !o->first;
 
 	if (!o->json)
-		printf("rank %d thread %u\n", rank, thread);
+		printf("rank %d%s thread %u\n", rank, sr_stream_image_label(s), thread);
 	/* -ENOENT: the stream ends before; -EBADMSG: the reader's warning says it. */
 	if (o->first && (got = sr_stream_seek(s, o->first)))
 		return got == -ENOENT ? 0 : SR_EXIT_FAILED;
@@ -173,6 +176,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	const json_t *process = sr_trace_process(t, rank);
 	struct sr_error err;
 
+	o->image = sr_trace_images(t, rank) > 1 ? (long)sr_trace_image(t, rank) : -1;
 	o->with.schema = sr_schema_of(t, rank, &err);
 	if (!o->with.schema)
 		return sr_fail("%s", err.text);

@@ -35,6 +35,8 @@ struct summary {
 	uint64_t of_kind[KINDS];
 	struct sr_exposed_sum regions;
 	char end[512]; /* of the process, or why there is none */
+	bool executes; /* a thread's last record is that of an exec; had it failed, a call would follow */
+	char executed[256];
 };
 
 struct info {
@@ -54,6 +56,18 @@ static void note_end(struct summary *sum, const struct sr_entry *e)
 		snprintf(sum->end, sizeof(sum->end), "ended with status %d", status);
 	else if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)) && reason != SR_MARK_ENDED)
 		memcpy(sum->end, sentence, sizeof(sum->end));
+}
+
+/* Marks follow it. */
+static void note_exec(bool *executes, struct summary *sum, const struct sr_entry *e)
+{
+	if (e->kind >= SR_REC_CALL)
+		*executes = false;
+	if (e->kind != SR_REC_EXEC)
+		return;
+	*executes = true;
+	snprintf(sum->executed, sizeof(sum->executed), "%.*s", (int)e->size,
+		 (const char *)e->payload);
 }
 
 static void note_signal(struct summary *sum, const struct sr_entry *e)
@@ -86,6 +100,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 	struct summary *sum = &((struct info *)argument)->sum;
 	const struct sr_stream_totals *totals = sr_stream_totals(s);
 	uint16_t last_call = 0;
+	bool executes = false;
 	struct sr_entry e;
 	int got;
 
@@ -99,8 +114,10 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 		note_signal(sum, &e);
 		note_late(sum, &e, thread);
 		note_end(sum, &e);
+		note_exec(&executes, sum, &e);
 		sr_exposed_sum_add(&sum->regions, &e);
 	}
+	sum->executes = sum->executes || executes;
 	sum->threads++;
 	sum->without_end += !sr_stream_ended(s);
 	sum->records += totals->records;
@@ -180,6 +197,16 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	return i->schema ? 0 : sr_fail("%s", err.text);
 }
 
+static void print_end(const struct summary *sum, const struct sr_trace *t, int32_t rank)
+{
+	bool is_last = sr_trace_image(t, rank) + 1 == sr_trace_images(t, rank);
+
+	if (sum->executes)
+		printf("executed %s%s\n", sum->executed, is_last ? ", which is not recorded" : "");
+	else
+		puts(sum->end);
+}
+
 static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct info *i = argument;
@@ -189,7 +216,8 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 
 	if (sr_recorded_load(&r, t, rank, i->dir)) {
 		status = 0;
-		printf("rank %d: %s, %s\n", rank, r.exe, sum->end);
+		printf("rank %d%s: %s, ", rank, sr_trace_image_label(t, rank), r.exe);
+		print_end(sum, t, rank);
 		print_command(r.argv);
 		printf("  on %s, Linux %s, process %lld\n",
 		       json_string_value(json_object_get(r.json, "hostname")),

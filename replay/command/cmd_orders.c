@@ -334,7 +334,11 @@ static void print(const struct orders *o)
 int sr_cmd_orders(int argc, char **argv)
 {
 	static struct sr_visitor visitor = {
-	    .rank = begin_rank, .rank_end = end_rank, .thread = -1, .cannot_open = SR_EXIT_FAILED};
+	    .rank = begin_rank,
+	    .rank_end = end_rank,
+	    .thread = -1,
+	    .last_image = true,
+	    .cannot_open = SR_EXIT_FAILED};
 	static struct orders o = {.choice = SR_CHOICE_INIT};
 	struct sr_choice all;
 	int status, err;

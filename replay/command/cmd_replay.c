@@ -19,7 +19,7 @@
 #include "replay/host/group/make_plan.h"
 #include "replay/host/group/transport.h"
 #include "replay/host/output.h"
-#include "replay/host/rank.h"
+#include "replay/host/images.h"
 #include "replay/host/start/private.h"
 
 #define DEFAULT_TIMEOUT 60
@@ -197,7 +197,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	if (!control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
 	control->group_fd = way->group_fd;
-	status = sr_rank_replay(t, &one, control, fd, way->group);
+	status = sr_images_replay(t, &one, control, fd, way->group);
 	sr_transport_close(way);
 	return status;
 }

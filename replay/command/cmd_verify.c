@@ -82,9 +82,9 @@ static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint
 	while ((got = sr_stream_next(s, &e)) > 0)
 		note_mark(&f, &e);
 	whole = !got && !sr_stream_warning(s);
-	printf("rank %d thread %u: %s%s, %llu frames, %llu records, %llu calls, %llu bytes (%llu "
+	printf("rank %d%s thread %u: %s%s, %llu frames, %llu records, %llu calls, %llu bytes (%llu "
 	       "on disk)\n",
-	       rank, thread, verdict(got, s, &f), f.dropped ? " with holes" : "",
+	       rank, sr_stream_image_label(s), thread, verdict(got, s, &f), f.dropped ? " with holes" : "",
 	       (ull)totals->frames, (ull)totals->records, (ull)totals->sns, (ull)totals->raw_bytes,
 	       (ull)totals->stored_bytes);
 	if (whole)
@@ -112,12 +112,12 @@ static int verify_rank(void *argument, struct sr_trace *t, int32_t rank)
 		if (at < n && there[at] == listed[i])
 			continue;
 		missing++;
-		sr_note("rank %d thread %u: its file thread-%u.srs is missing", rank, listed[i],
-			listed[i]);
+		sr_note("rank %d%s thread %u: its file thread-%u.srs is missing", rank,
+			sr_trace_image_label(t, rank), listed[i], listed[i]);
 	}
 	if (!n && !missing)
-		sr_note("rank %d has no thread: nothing is recorded of it, or its files are gone",
-			rank);
+		sr_note("rank %d%s has no thread: nothing is recorded of it, or its files are gone",
+			rank, sr_trace_image_label(t, rank));
 	free(listed);
 	((struct result *)argument)->missing |= missing || !n;
 	return 0;

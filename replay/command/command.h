@@ -20,6 +20,7 @@ int sr_cmd_info(int argc, char **argv);
 int sr_cmd_process(int argc, char **argv);
 int sr_cmd_explain(int argc, char **argv);
 int sr_cmd_export(int argc, char **argv);
+int sr_cmd_suggest(int argc, char **argv);
 int sr_cmd_report(int argc, char **argv);
 int sr_cmd_graph(int argc, char **argv);
 

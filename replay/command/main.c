@@ -27,6 +27,7 @@ static const struct {
     {"graph", sr_cmd_graph, "show who communicated with whom"},
     {"report", sr_cmd_report, "show a run as one page for a browser", BINARY},
     {"export", sr_cmd_export, "write a run for Perfetto, Chrome or Graphviz", BINARY},
+    {"suggest", sr_cmd_suggest, "say which ranks to record together"},
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
     {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
     {"info", sr_cmd_info, "say what a trace holds"},

@@ -59,8 +59,8 @@ static int visit_stream(const struct sr_visitor *v, void *argument, struct sr_tr
 	return status;
 }
 
-static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trace *t, int32_t rank,
-		      size_t *streams)
+static int visit_image(const struct sr_visitor *v, void *argument, struct sr_trace *t,
+		       int32_t rank, size_t *streams)
 {
 	const uint32_t *threads;
 	size_t n = sr_trace_threads(t, rank, &threads);
@@ -75,6 +75,21 @@ static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trac
 		status = first_of(status, visit_stream(v, argument, t, rank, threads[i]));
 	}
 	return v->rank_end ? first_of(status, v->rank_end(argument, t, rank)) : status;
+}
+
+static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trace *t, int32_t rank,
+		      size_t *streams)
+{
+	uint32_t images = sr_trace_images(t, rank);
+	struct sr_error err;
+	int status = 0;
+
+	for (uint32_t i = v->last_image ? images - 1 : 0; i < images; i++) {
+		if (sr_trace_choose_image(t, rank, i, &err))
+			return first_of(status, sr_fail("%s", err.text));
+		status = first_of(status, visit_image(v, argument, t, rank, streams));
+	}
+	return status;
 }
 
 int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argument)

@@ -41,10 +41,11 @@ struct sr_visitor {
 	/* After a rank's streams, if rank returned 0; NULL: nothing to do. */
 	int (*rank_end)(void *argument, struct sr_trace *t, int32_t rank);
 	long thread;     /* this one only; -1: all */
+	bool last_image; /* of each rank only */
 	int cannot_open; /* the status where a stream cannot be opened */
 };
 
-/* The chosen ranks of a trace, ascending, and their threads. */
+/* The chosen ranks of a trace, ascending, their images and the threads of these. */
 int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argument);
 
 #endif

@@ -18,22 +18,30 @@ import subprocess
 
 import gdb
 
-CONTROL_FD = 511  # SR_REPLAY_FD
 MAGIC = 0x31796C7065725F73  # SR_REPLAY_MAGIC
 HEAD = struct.Struct("=QII4096iiiIII")  # struct sr_replay_control, up to thread_bytes
 THREAD = struct.Struct("=QiB3xQQiIQ")  # struct sr_replay_thread
 STOP_AT = 40  # offset of its stop_at
 
 
+def control_fd():
+    """The descriptor of the control page: its number depends on the limit on open files (logd/base/highfd.h)."""
+    for fd in sorted(map(int, os.listdir("/proc/self/fd")), reverse=True):
+        try:
+            if os.pread(fd, 8, 0) == struct.pack("=Q", MAGIC):
+                return fd
+        except OSError:
+            continue
+    raise gdb.GdbError("this gdb was not started by `sreplay replay --gdb`")
+
+
 class Control:
     """The control page of the replayed process."""
 
     def __init__(self):
-        size = os.fstat(CONTROL_FD).st_size
-        self.page = mmap.mmap(CONTROL_FD, size)
+        fd = control_fd()
+        self.page = mmap.mmap(fd, os.fstat(fd).st_size)
         head = HEAD.unpack_from(self.page)
-        if head[0] != MAGIC:
-            raise gdb.GdbError("this gdb was not started by `sreplay replay --gdb`")
         self.threads, self.thread_at, self.thread_bytes = head[2], head[-2], head[-1]
 
     def at(self, number):

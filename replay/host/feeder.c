@@ -73,6 +73,12 @@ static uint64_t quiet_before(const struct sr_entry *mark)
 	return p.argument;
 }
 
+/* The recording ended before the thread did. */
+static bool is_cut_short(enum sr_mark reason)
+{
+	return reason == SR_MARK_STOPPED || reason == SR_MARK_DROPPED;
+}
+
 static void *feed(void *argument)
 {
 	struct sr_feeder *f = argument;
@@ -80,6 +86,7 @@ static void *feed(void *argument)
 	uint32_t outcome = SR_REPLAY_CUT;
 	char sentence[sizeof(f->warning)] = "";
 	enum sr_mark reason = 0;
+	bool executes = false;
 	int got;
 
 	while ((got = sr_stream_next(f->stream, &e)) > 0) {
@@ -90,11 +97,16 @@ static void *feed(void *argument)
 			break;
 		}
 		f->calls += e.count;
+		executes = e.kind == SR_REC_EXEC;
 		if (f->orders && send_orders(f, &e))
 			return NULL;
 		if (send(f, e.kind, e.payload, e.size))
 			return NULL; /* the process is gone */
 	}
+	/* Had the exec failed, a record of the call would follow. */
+	f->executed = executes && !is_cut_short(reason);
+	if (f->executed)
+		outcome = SR_REPLAY_EXECUTED;
 	f->killed = outcome == SR_REPLAY_DIED;
 	/*
 	 * If the recording was cut short, the mark says why; if the file is torn, the reader does.

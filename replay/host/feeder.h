@@ -24,6 +24,7 @@ struct sr_feeder {
 	_Atomic bool all_sent;
 	uint64_t quiet_ms; /* before it was killed, the process went on without a record */
 	uint64_t calls;    /* in the stream, as far as it was read */
+	bool executed;     /* the stream ends with an exec that was made */
 	bool killed;       /* the stream ends where the process was killed */
 	char warning[512]; /* why the stream ended early, for the verdict */
 };

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "logd/base/highfd.h"
 #include "replay/print/say.h"
 #include "replay/host/feeder.h"
 #include "replay/host/files.h"
@@ -135,19 +136,27 @@ static bool open_feeders(struct replay *r, unsigned long *limit)
 	return r->feeders != NULL;
 }
 
-/* The directory of this rank's private files: see shim/files/private.c. */
-static int make_private(const char *files, int32_t rank)
+/*
+ * The directory of this rank's private files (shim/files/private.c), which its images share: what one
+ * has written, the next one reads.
+ */
+static int make_private(const char *files, int32_t rank, uint32_t image)
 {
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], before[32];
 	int fd;
 
 	snprintf(dir, sizeof(dir), "%s/rank-%d", files, rank);
-	if (mkdir(dir, 0700))
+	if (mkdir(dir, 0700) && (!image || errno != EEXIST))
 		return -1;
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || mkdirat(fd, "kept", 0700) || mkdirat(fd, "empty", 0700))
+	if (fd < 0 || (mkdirat(fd, "empty", 0700) && (!image || errno != EEXIST)))
 		return -1;
-	return fd;
+	/* Each image has its own. */
+	snprintf(before, sizeof(before), "before-%u", image);
+	if (image && (renameat(fd, "kept", fd, before) || (unlinkat(fd, "journal", 0) && errno != ENOENT)) &&
+	    errno != ENOENT)
+		return -1;
+	return mkdirat(fd, "kept", 0700) ? -1 : fd;
 }
 
 static bool open_journal(struct replay *r)
@@ -180,7 +189,7 @@ static bool prepare_files(struct replay *r)
 				"keep apart what it writes: --live-files lets it write to the "
 				"files of this machine",
 				o->rank);
-	r->files_fd = r->control->files_fd = make_private(o->files, o->rank);
+	r->files_fd = r->control->files_fd = make_private(o->files, o->rank, sr_trace_image(r->trace, o->rank));
 	if (r->files_fd < 0)
 		return !sr_fail("cannot make %s/rank-%d: %s", o->files, o->rank, strerror(errno));
 	if (o->output && !open_journal(r))
@@ -190,33 +199,59 @@ static bool prepare_files(struct replay *r)
 
 /* ---------------------------------------------------------- the child */
 
-static bool pass(int32_t *fd)
+static bool pass(int32_t *fd, int from)
 {
-	*fd = fcntl(*fd, F_DUPFD, SR_REPLAY_FD + 1);
+	*fd = fcntl(*fd, F_DUPFD, from);
 	return *fd >= 0;
+}
+
+/* The limit on open files as far up as it goes; false if that is too few. */
+static bool open_up(int highest)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return false;
+	limit.rlim_cur = limit.rlim_max;
+	return !setrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)highest < limit.rlim_max;
 }
 
 /*
  * Moves the descriptors that the process needs to numbers that the program's own do not reach, and
- * closes all others.
+ * closes all others.  *lowest: of them.
  */
-static bool pass_descriptors(struct replay *r)
+static bool pass_descriptors(struct replay *r, int *lowest)
 {
 	struct sr_replay_control *c = r->control;
+	int floor = sr_fd_floor(), n = (int)c->threads + 4, from = floor + 1;
 
+	/* Where the hard limit is low, those of many threads lie among the program's. */
+	if (!open_up(from + n))
+		from = floor - n;
+	if (from < 3)
+		return false;
+	*lowest = from < floor ? from : floor;
 	for (uint32_t i = 0; i < c->threads; i++) {
-		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i]))
+		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i], from))
 			return false;
 	}
-	if (c->group_fd >= 0 && (!pass(&c->group_fd) || !pass(&c->found_fd)))
+	if (c->group_fd >= 0 && (!pass(&c->group_fd, from) || !pass(&c->found_fd, from)))
 		return false;
-	if (c->files_fd >= 0 && !pass(&c->files_fd))
+	if (c->files_fd >= 0 && !pass(&c->files_fd, from))
 		return false;
-	if (c->journal_fd >= 0 && !pass(&c->journal_fd))
+	if (c->journal_fd >= 0 && !pass(&c->journal_fd, from))
 		return false;
-	if (dup2(r->control_fd, SR_REPLAY_FD) < 0)
+	if (dup2(r->control_fd, floor) < 0)
 		return false;
-	return !syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
+	return !syscall(SYS_close_range, 3, *lowest - 1, 0);
+}
+
+/* The program gets the descriptors that it had, whatever the limit was or is. */
+static unsigned long limit_for(const struct replay *r, unsigned long before)
+{
+	unsigned long recorded = (unsigned long)r->recorded.descriptors_below;
+
+	return recorded > before ? recorded : before;
 }
 
 /* A tool starts the program itself. */
@@ -233,7 +268,8 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 	    .tool = &r->options->tool,
 	    .trace = r->options->dir,
 	    .rank = r->options->rank,
-	    .open_files = limit,
+	    .image = sr_trace_image(r->trace, r->options->rank),
+	    .open_files = limit_for(r, limit),
 	    .laid_out = is_laid_out(r),
 	    .confined = r->trust == SR_TRUST_CONFINED,
 	};
@@ -242,9 +278,10 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(SR_REPLAY_EXIT_FAILED);
-	if (!pass_descriptors(r)) {
-		sr_fail("cannot pass descriptors on: %s; is the limit on open files under %u?",
-			strerror(errno), SR_REPLAY_FD + r->control->threads);
+	if (!pass_descriptors(r, &launch.lowest_fd)) {
+		sr_fail("cannot pass descriptors on: %s; is the hard limit on open files (ulimit "
+			"-Hn) under %u?",
+			strerror(errno), r->control->threads + 64);
 		_exit(SR_REPLAY_EXIT_FAILED);
 	}
 	launch.files_fd = r->control->files_fd;
@@ -410,6 +447,7 @@ static bool has_ended_as_recorded(const struct replay *r, const struct sr_verdic
 	case SR_REPLAY_DIED:
 	case SR_REPLAY_CUT:
 	case SR_REPLAY_THREAD_CUT:
+	case SR_REPLAY_EXECUTED:
 		return true;
 	case SR_REPLAY_RUNNING:
 		return v->killed;
@@ -475,12 +513,17 @@ static bool save_found(struct replay *r, struct sr_verdict *v, int found, int gr
 	return saved;
 }
 
-static void fill_control(struct sr_replay_control *c, const struct sr_recorded *recorded)
+static void fill_control(struct sr_replay_control *c, const struct sr_recorded *recorded,
+			 uint64_t sns_before)
 {
+	c->sns_before = sns_before;
+	for (int i = 0; sns_before && i < SR_REPLAY_THREADS; i++)
+		atomic_store(&c->thread[i].calls, sns_before);
 	c->stdout_line_buffered = recorded->stdout_line_buffered;
 	c->main_stack = recorded->main_stack;
 	c->trap = recorded->trap;
 	c->tsc = recorded->tsc;
+	c->descriptors_below = recorded->descriptors_below;
 	c->serial = recorded->serial;
 	c->pid = recorded->pid;
 	c->processor = recorded->processor;
@@ -504,11 +547,14 @@ static int run(struct replay *r)
 	    .trace = r->trace,
 	    .with_tool = r->options->tool.kind != SR_TOOL_NONE,
 	    .debugged = r->options->tool.kind == SR_TOOL_GDB,
+	    .image = sr_trace_image(r->trace, r->options->rank),
+	    .images = sr_trace_images(r->trace, r->options->rank),
+	    .calls_before = r->options->calls_before,
 	};
 	unsigned long limit;
 	int status, found, group_fd;
 
-	fill_control(r->control, &r->recorded);
+	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->trace, v.rank));
 	/* Whoever looks at the code, or sets breakpoints, finds it as it is in the file. */
 	r->control->probes = r->options->tool.kind == SR_TOOL_NONE;
 	if (!open_plan(r) || !open_feeders(r, &limit))
@@ -536,7 +582,7 @@ static bool may_run(struct replay *r)
 {
 	const struct sr_rank_options *o = r->options;
 
-	r->trust = sr_trust_of(o->dir, o->rank, o->no_sandbox);
+	r->trust = sr_trust_of(r->trace, o->dir, o->rank, o->no_sandbox);
 	if (r->trust == SR_TRUST_CONFINED && !o->files)
 		return !sr_fail("--live-files lets a program of a stranger's trace change files: "
 				"give --no-sandbox as well if you trust who made it");

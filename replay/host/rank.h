@@ -24,11 +24,12 @@ struct sr_rank_options {
 	const char *output;  /* receives what the program writes; NULL: it is dropped */
 	bool no_sandbox;     /* for strangers' programs as well: start/trust.h */
 	struct sr_tool tool; /* that runs the program, if any */
+	uint64_t calls_before; /* replayed of the rank's earlier images */
 	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
 };
 
 /*
- * Returns the exit status.  `group` is NULL for a rank that is replayed alone.  The control page
+ * Replays the image of the rank that is chosen in the trace.  Returns the exit status.  `group` is NULL for a rank that is replayed alone.  The control page
  * and its descriptor belong to the caller.
  */
 int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "replay/print/exec.h"
 #include "replay/print/say.h"
 #include "replay/host/other_output.h"
 #include "replay/host/stuck.h"
@@ -23,6 +24,7 @@ static const struct {
     {SR_REC_REGION, "a registration"},
     {SR_REC_SIGNAL, "a signal's handler"},
     {SR_REC_RUN_TOKEN, "a switch to another thread"},
+    {SR_REC_EXEC, "exec"},
     {SR_REC_EXIT, "the end of the process"},
     {SR_REC_EXIT_BEGINS, "exit"},
 };
@@ -51,10 +53,13 @@ static json_t *decode_arguments(const struct sr_verdict *v, uint16_t kind, const
 }
 
 static void say_call(const struct sr_verdict *v, const char *what, uint16_t kind, uint64_t site,
-		     const json_t *arguments, uint32_t size)
+		     const json_t *arguments, const uint8_t *in, uint32_t size)
 {
 	if (kind < SR_REC_CALL) {
-		fprintf(stderr, "sreplay:   %s %s\n", what, name_of(v, kind));
+		fprintf(stderr, "sreplay:   %s %s", what, name_of(v, kind));
+		if (kind == SR_REC_EXEC)
+			sr_print_exec(stderr, in, size);
+		fputc('\n', stderr);
 		return;
 	}
 	fprintf(stderr, "sreplay:   %s %s(", what, name_of(v, kind));
@@ -142,8 +147,9 @@ static void say_divergence(const struct sr_verdict *v, const struct sr_replay_co
 		fprintf(stderr, "%s writes other bytes than recorded\n", name_of(v, r->found));
 	else
 		fprintf(stderr, "%s with other arguments than recorded\n", name_of(v, r->found));
-	say_call(v, "recorded:", r->expected, r->expected_site, recorded, r->expected_size);
-	say_call(v, "now:     ", r->found, r->found_site, now, r->found_size);
+	say_call(v, "recorded:", r->expected, r->expected_site, recorded, r->expected_in,
+		 r->expected_size);
+	say_call(v, "now:     ", r->found, r->found_site, now, r->found_in, r->found_size);
 	if (r->expected == r->found && recorded && now && !has_recorded_arguments(r))
 		say_which_differ(recorded, now);
 	if (r->output.differs)
@@ -320,14 +326,17 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 		    int status)
 {
 	uint32_t children = atomic_load(&c->children);
+	char images[32] = "";
 
 	if (children)
 		sr_note("rank %d: %u child%s of the program %s not started again: what %s printed "
 			"is missing",
 			v->rank, children, children > 1 ? "ren" : "",
 			children > 1 ? "were" : "was", children > 1 ? "they" : "it");
-	sr_note("rank %d: %llu calls replayed, %d divergences: %s", v->rank,
-		(ull)sr_replay_calls(c),
+	if (v->image)
+		snprintf(images, sizeof(images), " in %u images", v->image + 1);
+	sr_note("rank %d: %llu calls replayed%s, %d divergences: %s", v->rank,
+		(ull)(v->calls_before + sr_replay_calls(c)), images,
 		status == SR_REPLAY_EXIT_DIVERGED && !atomic_load(&c->mismatches), how);
 	return status;
 }
@@ -337,7 +346,7 @@ static void say_uncompared(char *how, size_t size, const struct sr_replay_contro
 {
 	static const char *const whats[] = {
 	    "what it stores into mapped files",
-	    "what it writes to descriptors from 511 on",
+	    "what it writes to descriptors with the highest numbers",
 	    "what the kernel moves from pipes and sockets",
 	};
 	const char *sep = ", but not compared is ";
@@ -370,6 +379,19 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 	v->how = SR_VERDICT_EXACT;
 	say_uncompared(how, sizeof(how), c);
 	return end_line(v, c, how, status);
+}
+
+/* What it executed is the rank's next image, or was not recorded. */
+static int say_executed(struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	v->how = SR_VERDICT_EXACT;
+	if (v->image + 1 < v->images) {
+		sr_note("rank %d: image %u replayed, %llu calls, exact; it executes the next one",
+			v->rank, v->image, (ull)sr_replay_calls(c));
+		return 0;
+	}
+	return end_line(v, c, "exact, up to where it executes a program that is not recorded",
+			SR_REPLAY_EXIT_CUT);
 }
 
 static int say_signal(struct sr_verdict *v, const struct sr_replay_control *c)
@@ -467,6 +489,8 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 
 	if (number == SR_REPLAY_EXACT)
 		return exact(v, c, c->report.expected_status & 0xff);
+	if (number == SR_REPLAY_EXECUTED)
+		return say_executed(v, c);
 	if (number >= sizeof(outcomes) / sizeof(outcomes[0]) || !o->end)
 		return say_unfinished(v, c);
 	v->how = o->how;

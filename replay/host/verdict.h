@@ -23,6 +23,8 @@ struct sr_verdict {
 	bool stuck;      /* it made no progress and was killed; sr_stuck_say has printed where */
 	bool with_tool;  /* it ran under one */
 	bool debugged;   /* it may be ended by the debugger at any time */
+	uint32_t image, images; /* which of the rank's it is */
+	uint64_t calls_before;  /* of the earlier images */
 	uint64_t recorded_calls;
 	bool killed;                 /* the recording ends where the process was killed */
 	const char *warning;         /* about the trace, or NULL */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/print/exec.h"
 #include "replay/print/marks.h"
 #include "replay/print/exposed.h"
 #include "shim/core/call.h"
@@ -61,10 +62,7 @@ static json_t *decode_run_token(const struct sr_entry *e)
 
 static json_t *decode_exec(const struct sr_entry *e)
 {
-	json_t *path = json_stringn((const char *)e->payload, e->size);
-
-	/* The path need not be UTF-8. */
-	return json_pack("{s:s, s:o}", "record", "exec", "path", path ? path : json_null());
+	return sr_exec_decode(e->payload, e->size);
 }
 
 static json_t *decode_connection(const struct sr_entry *e)

@@ -16,6 +16,7 @@
 #include "logd/base/compiler.h"
 #include "shim/core/call.h"
 
+struct sr_image_origin;
 struct sr_order;
 struct sr_signal_payload;
 struct sr_thread;
@@ -78,6 +79,14 @@ struct sr_engine {
 	/* The process ends with this status. */
 	void (*exits)(int status);
 
+	/*
+	 * The program is about to execute another one, in a section; `what` says which (image.h of
+	 * shim/process).  Recording: writes it; true: *next is what the new image is to say of
+	 * itself; false: it is not the recorded process that executes.  Replay: compares it, and
+	 * returns only if the recorded exec failed.  NULL: execs are not recorded any more.
+	 */
+	bool (*executes)(struct sr_thread *t, const void *what, size_t size, void *site,
+			 struct sr_image_origin *next);
 	/*
 	 * Recording, may be NULL: the program is about to forbid the process what a recording needs.
 	 * The recording ends, and from here on the shim makes no system call of its own.  why: what

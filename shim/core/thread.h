@@ -34,6 +34,9 @@ enum sr_heap {
 
 struct sr_replay_stream;
 
+/* Files that share a place are changed by one thread at a time (files/write_order.h). */
+#define SR_FILE_PLACES 512
+
 /* A thread that this one creates, as the record of pthread_create describes it. */
 struct sr_child {
 	uint32_t number;
@@ -61,6 +64,9 @@ struct sr_thread {
 	volatile uint8_t selector, armed;
 	bool raw;             /* the current call was a system call */
 	struct sr_opened_file opened; /* the last one */
+	/* The places of files that no other thread changes now (files/write_order.h). */
+	bool holds_files, holds_many;
+	uint64_t held_files[SR_FILE_PLACES / 64];
 	uint64_t segment_size; /* of the last attached shared memory (segments.h) */
 	bool started;         /* its stream is open, or could not be opened */
 	bool silent;          /* no stream: calls pass through unrecorded */

@@ -8,7 +8,6 @@
 
 #include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
-#include "replay/abi/control.h"
 #include "shim/core/thread.h"
 
 #define WORDS (SR_MAX_FD / 64)
@@ -27,9 +26,16 @@ bool sr_fd_captured(int fd)
 	return atomic_load_explicit(&captured[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
 }
 
+static int ordinary_below = SR_MAX_FD;
+
+void sr_fd_ordinary_below(int floor)
+{
+	ordinary_below = floor;
+}
+
 bool sr_fd_is_ordinary(int fd)
 {
-	return fd >= 0 && fd < SR_REPLAY_FD;
+	return fd >= 0 && fd < ordinary_below;
 }
 
 static void note_change(int fd)

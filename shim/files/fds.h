@@ -16,10 +16,10 @@
 /* Larger descriptors are never captured. */
 #define SR_MAX_FD 65536
 
-/*
- * True unless fd is a number that the recorder or a replay reserves for itself. Reserved
- * numbers differ between the two runs; an ordinary descriptor does the same in both.
- */
+/* The recorder's own descriptors have numbers from floor on.  A replay is told the same. */
+void sr_fd_ordinary_below(int floor);
+
+/* True unless fd is a number that the recorder reserves for itself. */
 bool sr_fd_is_ordinary(int fd);
 
 bool sr_fd_captured(int fd);

@@ -9,11 +9,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include "logd/base/rawsys.h"
 #include "logd/base/say.h"
 #include "logd/ring/client.h"
+#include "shim/core/thread.h"
+#include "shim/files/write_order.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 
@@ -28,6 +31,7 @@ struct seen {
 	uint32_t note; /* of its content; 0: none */
 	bool own;      /* the program writes it: see struct sr_opened_file */
 	bool kept;     /* the noted content is kept */
+	bool mapped;   /* the program stores into it: its content has no order with its calls */
 	/* When it was noted, or first opened. */
 	uint64_t size;
 	int64_t changed;
@@ -138,19 +142,20 @@ static void tell_daemon(int fd, const char *path, uint32_t note, bool keep)
 		complain(path, err);
 }
 
+/* Another process may make the file shorter meanwhile: then that is the content. */
 static bool copy_file(int from, int to, uint64_t size)
 {
 	off_t at = 0;
+	long n = 1;
 
-	while ((uint64_t)at < size)
-		if (sr_syscall(SYS_sendfile, to, from, SR_ARG(&at), (long)(size - (uint64_t)at), 0,
-			       0) <= 0)
-			return false;
-	return true;
+	while ((uint64_t)at < size && n > 0)
+		n = sr_syscall(SYS_sendfile, to, from, SR_ARG(&at), (long)(size - (uint64_t)at), 0,
+			       0);
+	return n >= 0;
 }
 
-/* Gives the daemon a copy of the content, since the file itself is about to change. */
-static bool keep_copy(int fd, const char *path, uint32_t note, uint64_t size)
+/* A copy of the content as a descriptor, or -1. */
+static int make_copy(int fd, uint64_t size)
 {
 	uint64_t limit[2] = {0};
 	int copy;
@@ -158,30 +163,45 @@ static bool keep_copy(int fd, const char *path, uint32_t note, uint64_t size)
 	/* The kernel would kill the program for a copy that passes its limit. */
 	sr_sys_getrlimit(RLIMIT_FSIZE, limit);
 	if (size > KEPT_AT_ONCE || size > limit[0])
-		return false;
+		return -1;
 	copy = (int)sr_sys_memfd_create("sreplay input", MFD_CLOEXEC);
-	if (copy < 0)
-		return false;
-	if (copy_file(fd, copy, size))
-		tell_daemon(copy, path, note, true);
+	if (copy < 0 || copy_file(fd, copy, size))
+		return copy;
 	sr_sys_close(copy);
-	return true;
+	return -1;
 }
 
-/* fd may be open for writing only. */
-static bool keep_now(int fd, const char *path, uint32_t note, uint64_t size)
+/*
+ * The same of a descriptor that may be open for writing only.  Only then the file is opened once
+ * more, since closing that drops the locks that the program has on the file (fcntl).
+ */
+static int copy_content(int fd, uint64_t size)
 {
+	long flags = sr_sys_fcntl(fd, F_GETFL, 0);
 	char self[40];
-	bool kept;
-	int again;
+	int again, copy;
 
+	if (flags >= 0 && (flags & O_ACCMODE) != O_WRONLY)
+		return make_copy(fd, size);
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
 	again = (int)sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(self), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (again < 0)
-		return false;
-	kept = keep_copy(again, path, note, size);
+		return -1;
+	copy = make_copy(again, size);
 	sr_sys_close(again);
-	return kept;
+	return copy;
+}
+
+/* Gives the daemon a copy of the content, since the file itself is about to change. */
+static bool keep_now(int fd, const char *path, uint32_t note, uint64_t size)
+{
+	int copy = copy_content(fd, size);
+
+	if (copy < 0)
+		return false;
+	tell_daemon(copy, path, note, true);
+	sr_sys_close(copy);
+	return true;
 }
 
 /* The content is as it was when the file was noted, or first opened. */
@@ -200,11 +220,16 @@ static bool is_recent(const struct statx *st)
 	       (int64_t)st->stx_ctime.tv_sec * 1000000000 + st->stx_ctime.tv_nsec >= began;
 }
 
-static void note(struct seen *s, int fd, const struct statx *st, const char *path, bool at_once)
+static void number(struct seen *s, const struct statx *st)
 {
 	s->note = atomic_fetch_add(&notes, 1) + 1;
 	s->size = st->stx_size;
 	s->changed = changed_at(st);
+}
+
+static void note(struct seen *s, int fd, const struct statx *st, const char *path, bool at_once)
+{
+	number(s, st);
 	s->kept = at_once && keep_now(fd, path, s->note, st->stx_size);
 	if (!s->kept)
 		tell_daemon(fd, path, s->note, keep_content);
@@ -227,7 +252,7 @@ void sr_files_ends(int dirfd, const char *path, bool link)
 	if (fd < 0)
 		return;
 	find_path(fd, full, sizeof(full));
-	s->kept = keep_copy(fd, full, s->note, st.stx_size);
+	s->kept = keep_now(fd, full, s->note, st.stx_size);
 	sr_sys_close(fd);
 }
 
@@ -260,7 +285,7 @@ static void becomes_own(struct seen *s, int fd, const struct statx *st, struct s
 static void opened_own(struct seen *s, int fd, const struct statx *st, struct sr_opened_file *f)
 {
 	f->own = true;
-	if (!f->size || is_same(s, st) ||
+	if (!f->size || s->mapped || is_same(s, st) ||
 	    !atomic_load_explicit(&has_children, memory_order_relaxed))
 		return;
 	note(s, fd, st, f->path, true);
@@ -279,44 +304,70 @@ static void opened_input(struct seen *s, int fd, const struct statx *st, struct 
 #define REMEMBERED 256
 
 /* The descriptors by which the program writes; with more, the oldest is forgotten. */
-static struct {
+static struct writer {
 	int fd;
 	uint64_t key;
 	struct seen *file; /* NULL: free */
 } writers[REMEMBERED];
-static atomic_uint next_writer;
+static unsigned int next_writer;
+static struct sr_lock writers_lock;
 
 static void remember(int fd, struct seen *s, uint64_t key)
 {
-	unsigned int i = atomic_fetch_add(&next_writer, 1) % REMEMBERED;
-
-	writers[i].fd = fd;
-	writers[i].key = key;
-	writers[i].file = s;
+	sr_lock(&writers_lock);
+	writers[next_writer++ % REMEMBERED] = (struct writer){fd, key, s};
+	sr_unlock(&writers_lock);
 }
 
-/* Is the descriptor still what it was?  Otherwise it is forgotten. */
-static bool is_open(unsigned int i, struct statx *st)
+/* Is the descriptor still what it was? */
+static bool is_open(const struct writer *w, struct statx *st)
 {
-	if (!writers[i].file)
-		return false;
-	if (is_regular(writers[i].fd, "", AT_EMPTY_PATH, st) && key_of(st) == writers[i].key)
-		return true;
-	writers[i].file = NULL;
-	return false;
+	return w->file && is_regular(w->fd, "", AT_EMPTY_PATH, st) && key_of(st) == w->key;
+}
+
+/* Copies what is remembered; forgets a descriptor that is not what it was, and returns false. */
+static bool recall(unsigned int i, struct writer *w, struct statx *st)
+{
+	sr_lock(&writers_lock);
+	*w = writers[i];
+	if (w->file && !is_open(w, st))
+		w->file = writers[i].file = NULL;
+	sr_unlock(&writers_lock);
+	return w->file;
+}
+
+/* Until the event of this call is drawn, no other thread changes the file. */
+static void hold(const struct statx *st)
+{
+	sr_file_hold(&sr_self, makedev(st->stx_dev_major, st->stx_dev_minor), st->stx_ino);
 }
 
 void sr_files_child_made(void)
 {
+	struct writer w;
 	struct statx st;
 
 	atomic_store_explicit(&has_children, true, memory_order_relaxed);
 	for (unsigned int i = 0; daemon_client && i < REMEMBERED; i++) {
-		if (!is_open(i, &st))
+		if (!recall(i, &w, &st))
 			continue;
-		writers[i].file->size = st.stx_size;
-		writers[i].file->changed = changed_at(&st);
+		w.file->size = st.stx_size;
+		w.file->changed = changed_at(&st);
 	}
+}
+
+void sr_files_mapped(struct sr_thread *t, int fd)
+{
+	struct statx st;
+	struct seen *s;
+
+	if (!daemon_client || !is_regular(fd, "", AT_EMPTY_PATH, &st))
+		return;
+	hold(&st);
+	s = sr_map_get(&all, key_of(&st));
+	if (s)
+		s->mapped = true;
+	sr_files_release(t);
 }
 
 void sr_files_moved(void)
@@ -324,26 +375,56 @@ void sr_files_moved(void)
 	atomic_store_explicit(&has_moved, true, memory_order_relaxed);
 }
 
-int sr_files_next_changed(struct sr_opened_file *f)
+/*
+ * Keeps the content as it is now, if that is new.  Another thread may close the descriptor at any
+ * time and open another file by its number, so only the copy leaves this process, and only if the
+ * descriptor still leads to the file after it was made.  (A duplicate would not do: closing it
+ * drops the program's locks.)
+ */
+static bool keep_changed(const struct writer *w, struct sr_opened_file *f)
 {
-	bool any = daemon_client && atomic_load_explicit(&has_children, memory_order_relaxed);
+	struct seen *s = w->file;
+	struct statx st, after;
+	int copy;
+
+	if (!is_open(w, &st) || s->mapped || is_same(s, &st))
+		return false;
+	find_path(w->fd, f->path, sizeof(f->path));
+	copy = copy_content(w->fd, st.stx_size);
+	if (!is_open(w, &after)) {
+		if (copy >= 0)
+			sr_sys_close(copy);
+		return false;
+	}
+	number(s, &st);
+	s->kept = copy >= 0;
+	tell_daemon(copy < 0 ? w->fd : copy, f->path, s->note, copy >= 0 || keep_content);
+	if (copy >= 0)
+		sr_sys_close(copy);
+	f->class = SR_FD_FILE;
+	f->note = s->note;
+	f->key = w->key;
+	f->size = st.stx_size;
+	f->own = true;
+	return true;
+}
+
+bool sr_files_next_changed(struct sr_opened_file *f)
+{
+	struct writer w;
 	struct statx st;
 
-	for (unsigned int i = 0; any && i < REMEMBERED; i++) {
-		struct seen *s = writers[i].file;
-
-		if (!is_open(i, &st) || is_same(s, &st))
+	if (!daemon_client || !atomic_load_explicit(&has_children, memory_order_relaxed))
+		return false;
+	for (unsigned int i = 0; i < REMEMBERED; i++) {
+		if (!recall(i, &w, &st) || is_same(w.file, &st))
 			continue;
-		find_path(writers[i].fd, f->path, sizeof(f->path));
-		note(s, writers[i].fd, &st, f->path, true);
-		f->class = SR_FD_FILE;
-		f->note = s->note;
-		f->key = writers[i].key;
-		f->size = st.stx_size;
-		f->own = true;
-		return writers[i].fd;
+		sr_files_hold_many(&sr_self);
+		hold(&st);
+		if (keep_changed(&w, f))
+			return true;
 	}
-	return -1;
+	return false;
 }
 
 void sr_files_opened(int fd, int flags, struct sr_opened_file *f)
@@ -357,6 +438,10 @@ void sr_files_opened(int fd, int flags, struct sr_opened_file *f)
 	f->key = f->size = 0;
 	find_path(fd, f->path, sizeof(f->path));
 	if (!daemon_client || fd < 0 || flags & O_PATH || !is_regular(fd, "", AT_EMPTY_PATH, &st))
+		return;
+	hold(&st);
+	/* Another thread may have changed it before that. */
+	if (!is_regular(fd, "", AT_EMPTY_PATH, &st))
 		return;
 	f->key = key_of(&st);
 	f->size = st.stx_size;

@@ -19,6 +19,7 @@
 #include "shim/core/opened_file.h"
 
 struct sr_client;
+struct sr_thread;
 
 /* keep: the daemon also keeps the content. */
 void sr_files_start(struct sr_client *client, bool keep);
@@ -28,14 +29,21 @@ void sr_files_stop(void);
 /* The program makes a child, which may change files that the program has written. */
 void sr_files_child_made(void);
 
+/*
+ * The program is about to map the file in order to store into it.  From now on its content is
+ * taken for the program's own, also where children write it.
+ */
+void sr_files_mapped(struct sr_thread *t, int fd);
+
 /* The program renames a directory: the paths of inputs below are no longer what they were. */
 void sr_files_moved(void);
 
 /*
  * A child has ended: the next one of the files that the program has open for writing, and whose
- * content is not what it was when the child was made.  It is kept.  Returns the descriptor, or -1.
+ * content is not what it was when the child was made.  It is kept, and no other thread changes it
+ * until sr_files_release().  Returns false if there is none.
  */
-int sr_files_next_changed(struct sr_opened_file *file);
+bool sr_files_next_changed(struct sr_opened_file *file);
 
 /*
  * Call before the program truncates the file of this path, gives its name to another one, or
@@ -45,7 +53,8 @@ int sr_files_next_changed(struct sr_opened_file *file);
 void sr_files_ends(int dirfd, const char *path, bool link);
 
 /*
- * Call after the program has opened fd with these flags; fills in file, but not its class.  Notes
+ * Call after the program has opened fd with these flags; fills in file, but not its class.  Until
+ * sr_files_release() no other thread changes the file (write_order.h).  Notes
  * nothing but regular files, and no files in /proc and similar file systems, whose content the
  * kernel generates.  Waits until the daemon has noted the file.  Preserves errno.
  */

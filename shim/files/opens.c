@@ -15,6 +15,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
+#include "shim/files/write_order.h"
 #include "shim/core/next.h"
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
@@ -44,6 +45,7 @@ static int opened(int fd)
 		return fd;
 	before = sr_enter(t);
 	sr_files_opened(fd, (int)sr_sys_fcntl(fd, F_GETFL, 0), &file);
+	sr_files_release(t);
 	sr_leave(t, before);
 	errno = saved;
 	return fd;

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
+#include "shim/memory/map.h"
 
 static int directory = -1;
 
@@ -80,7 +82,10 @@ static const char *name_of(const struct sr_opened_file *f, char name[24])
 	return name;
 }
 
-/* Makes the private file, and brings it to the content that it had when the program opened it. */
+/*
+ * Makes the private file, and brings it to the content that it had when the program opened it.  What
+ * it has already does not vanish meanwhile, since other threads may be reading it.
+ */
 static long prepare(const struct sr_opened_file *f, int dirfd, const char *given)
 {
 	char name[24];
@@ -91,9 +96,9 @@ static long prepare(const struct sr_opened_file *f, int dirfd, const char *given
 		fd = open_at(directory, name, O_RDWR);
 	if (fd < 0)
 		return fd;
-	if (!f->size || f->note)
+	if (!f->size)
 		err = sr_sys_ftruncate((int)fd, 0);
-	if (!err && f->size && (f->note || is_new))
+	if (f->size && (f->note || is_new))
 		err = fill((int)fd, f, dirfd, given);
 	sr_sys_close((int)fd);
 	return err;
@@ -145,10 +150,41 @@ long sr_private_open(const struct sr_opened_file *f, int dirfd, const char *give
 	return fd;
 }
 
+/* The inodes of private files that the program has mapped in order to store into them. */
+static struct sr_map mapped;
+static struct sr_lock content; /* held while a refresh decides and writes */
+
+void sr_private_mapped(int fd)
+{
+	static char yes;
+	struct stat st;
+	void *old;
+
+	if (directory < 0 || sr_sys_fstat(fd, &st))
+		return;
+	sr_lock(&content);
+	sr_map_put(&mapped, st.st_ino, &yes, &old);
+	sr_unlock(&content);
+}
+
+static bool is_mapped(const struct sr_opened_file *f)
+{
+	struct stat st;
+	char name[24];
+
+	return !sr_syscall(SYS_newfstatat, directory, SR_ARG(name_of(f, name)), SR_ARG(&st),
+			   AT_SYMLINK_NOFOLLOW, 0, 0) &&
+	       sr_map_get(&mapped, st.st_ino);
+}
+
 void sr_private_refresh(const struct sr_opened_file *f)
 {
-	if (directory >= 0)
+	if (directory < 0)
+		return;
+	sr_lock(&content);
+	if (!is_mapped(f))
 		prepare(f, AT_FDCWD, f->path);
+	sr_unlock(&content);
 }
 
 bool sr_is_inherited(int fd)

@@ -29,8 +29,14 @@ int sr_private_fd(void);
  */
 long sr_private_open(const struct sr_opened_file *file, int dirfd, const char *given, int flags);
 
-/* Somebody else has changed a file that the program writes: it now has the noted content. */
+/*
+ * Somebody else has changed a file that the program writes: it now has the noted content; unless
+ * the program stores into it by a mapping, whose content has no order with calls.
+ */
 void sr_private_refresh(const struct sr_opened_file *file);
+
+/* The program is about to map the file in order to store into it. */
+void sr_private_mapped(int fd);
 
 /* Does this descriptor lead to where a standard one of the replay leads?  Also if it is not open.
  */

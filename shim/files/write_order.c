@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
 #include "shim/files/fds.h"
 
 /* Most writes are over after that; then the waiting thread leaves the CPU. */
@@ -14,7 +17,11 @@
 #define NAP_NS  50000
 #define WAIT_MS 100
 
-#define PLACES 512
+#define PLACES SR_FILE_PLACES
+
+/* Set while the content is copied, which ends by itself and is waited for. */
+#define COPIES  0x80000000u
+#define COPY_MS 10000
 
 /* The number, plus 1, of the thread that writes to a file with this place; 0: none does. */
 static _Atomic uint32_t writers[PLACES];
@@ -26,17 +33,22 @@ static bool take(_Atomic uint32_t *writer, uint32_t self)
 	return atomic_compare_exchange_strong(writer, &nobody, self) || nobody == self;
 }
 
+static bool is_copied(const _Atomic uint32_t *writer)
+{
+	return atomic_load(writer) & COPIES;
+}
+
 static void await(_Atomic uint32_t *writer, uint32_t self)
 {
 	const struct timespec nap = {.tv_nsec = NAP_NS};
-	int64_t until;
+	int64_t began;
 
 	for (int i = 0; i < SPINS; i++) {
 		if (take(writer, self))
 			return;
 	}
-	until = sr_sys_now_ms() + WAIT_MS;
-	while (sr_sys_now_ms() < until) {
+	began = sr_sys_now_ms();
+	while (sr_sys_now_ms() < began + (is_copied(writer) ? COPY_MS : WAIT_MS)) {
 		sr_sys_nanosleep(&nap);
 		if (take(writer, self))
 			return;
@@ -48,14 +60,16 @@ static void await(_Atomic uint32_t *writer, uint32_t self)
  * Descriptors 1 and 2 often lead to the same file, and a file may be open more than once.  Files
  * that share a place only wait for each other.
  */
-static uint32_t place_of(int fd)
+static uint32_t place_of(dev_t device, ino_t inode)
+{
+	return 1 + (uint32_t)((inode ^ device * 31) * 0x9e3779b97f4a7c15ull >> 32) % (PLACES - 1);
+}
+
+static uint32_t place_of_fd(int fd)
 {
 	struct stat st;
 
-	if (sr_sys_fstat(fd, &st))
-		return 0;
-	return 1 + (uint32_t)((st.st_ino ^ st.st_dev * 31) * 0x9e3779b97f4a7c15ull >> 32) %
-		   (PLACES - 1);
+	return sr_sys_fstat(fd, &st) ? 0 : place_of(st.st_dev, st.st_ino);
 }
 
 uint32_t sr_write_begins(int fd, uint32_t thread)
@@ -64,7 +78,7 @@ uint32_t sr_write_begins(int fd, uint32_t thread)
 
 	if (!sr_fd_is_ordinary(fd) || sr_fd_captured(fd))
 		return 0;
-	place = place_of(fd);
+	place = place_of_fd(fd);
 	if (place && !take(&writers[place], self))
 		await(&writers[place], self);
 	return place;
@@ -76,4 +90,39 @@ void sr_write_ends(uint32_t write, uint32_t thread)
 	uint32_t self = thread + 1;
 
 	atomic_compare_exchange_strong(&writers[write], &self, 0);
+}
+
+void sr_file_hold(struct sr_thread *t, dev_t device, ino_t inode)
+{
+	uint32_t self = (t->number + 1) | COPIES, place = place_of(device, inode);
+
+	if (!sr_threaded || !t->started)
+		return;
+	if (!take(&writers[place], self))
+		await(&writers[place], self);
+	t->held_files[place / 64] |= 1ull << place % 64;
+	t->holds_files = true;
+}
+
+static struct sr_lock many;
+
+void sr_files_hold_many(struct sr_thread *t)
+{
+	if (t->holds_many || !sr_threaded || !t->started)
+		return;
+	sr_lock(&many);
+	t->holds_files = t->holds_many = true;
+}
+
+void sr_files_release_held(struct sr_thread *t)
+{
+	for (uint32_t word = 0; word < PLACES / 64; word++) {
+		for (uint64_t bits = t->held_files[word]; bits; bits &= bits - 1)
+			sr_write_ends(word * 64 + (uint32_t)__builtin_ctzll(bits),
+				      t->number | COPIES);
+		t->held_files[word] = 0;
+	}
+	if (t->holds_many)
+		sr_unlock(&many);
+	t->holds_files = t->holds_many = false;
 }

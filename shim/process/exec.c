@@ -2,10 +2,13 @@
 /*
  * exec.c: the program replaces itself by another one.
  *
- * The recording ends there, with a record that says so (SR_REC_EXEC), because the new image
- * would be a second process of the same rank. An exec is recorded as a call only if it
- * fails. A replay executes nothing.
+ * A record (SR_REC_EXEC) says what is executed, and the recording of this image ends with it; the
+ * new program is recorded as the rank's next image (image.h). An exec is recorded as a call only
+ * if it fails. A replay compares what the program executes, and executes nothing: the command
+ * starts the next image.
  */
+#include "shim/process/exec.h"
+
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,22 +18,24 @@
 #include <unistd.h>
 
 #include "logd/base/compiler.h"
+#include "logd/base/say.h"
 #include "shim/core/call.h"
+#include "shim/core/codec.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/next.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
+#include "shim/memory/heap.h"
+#include "shim/process/executable.h"
+#include "shim/process/image.h"
 
 /* One call of a function of the exec family, with its arguments. */
 struct exec {
 	int (*run)(const struct exec *e);
 	struct sr_next_function *next;
-	int directory, flags;
-	const char *path;
-	char *const *argv;
-	char *const *envp;
+	struct sr_exec what;
 };
 
 uint64_t sr_invoke_exec(const struct sr_call_desc *d, uint64_t *a)
@@ -39,23 +44,77 @@ uint64_t sr_invoke_exec(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)-1;
 }
 
-static int execute(const struct exec *e, void *site)
+/* ------------------------------------------------------------ the next image */
+
+/* False: a thread that shares this process's memory, but is another process. */
+static bool note(const struct sr_exec *e, struct sr_image_origin *next)
+{
+	struct sr_buf what = {0};
+	bool is_recorded;
+
+	sr_image_put(&what, e->path, e->argv, e->envp);
+	is_recorded = sr_engine->executes(&sr_self, what.p, what.len, NULL, next);
+	sr_free(what.p);
+	return is_recorded;
+}
+
+void sr_exec_begins(struct sr_exec *e)
+{
+	struct sr_image_origin next;
+	const char *obstacle;
+
+	e->made = NULL;
+	if (!note(e, &next))
+		return;
+	obstacle = sr_executable_obstacle(e->directory, e->path, e->search);
+	if (obstacle)
+		sr_say("the program executes %s, which is %s: that is not recorded",
+		       e->path[0] ? e->path : "a file", obstacle);
+	else
+		e->made = sr_image_environment(e->envp, &next);
+	if (e->made)
+		e->envp = e->made;
+}
+
+void sr_exec_failed(struct sr_exec *e)
+{
+	sr_free(e->made);
+}
+
+void sr_exec_replayed(const struct sr_exec *e, void *site)
+{
+	enum sr_heap before = sr_enter(&sr_self);
+	struct sr_buf what = {0};
+
+	sr_image_put(&what, e->path, e->argv, e->envp);
+	sr_engine->executes(&sr_self, what.p, what.len, site, NULL);
+	sr_free(what.p);
+	sr_leave(&sr_self, before);
+}
+
+static int execute(struct exec *e, void *site)
 {
 	struct sr_thread *t = &sr_self;
-	uint64_t a[1] = {(uintptr_t)e->path};
+	uint64_t a[1] = {(uintptr_t)e->what.path};
 	enum sr_heap before;
 
-	if (!sr_engine_is_active() || t->depth)
+	if (!sr_engine || t->depth || !e->what.path)
 		return e->run(e);
-	if (!sr_signals_are_replayed()) {
-		sr_engine_note(t, SR_REC_EXEC, e->path, strlen(e->path));
+	if (sr_engine->replays) {
+		if (sr_engine->executes)
+			sr_exec_replayed(&e->what, site);
+	} else if (!sr_engine->executes) {
+		return e->run(e);
+	} else {
 		before = sr_enter(t);
+		sr_exec_begins(&e->what);
 		sr_signals_before_exec();
 		sr_tsc_pause();
 		e->run(e);
 		t->made.error = errno;
 		sr_tsc_resume();
 		sr_signals_after_exec();
+		sr_exec_failed(&e->what);
 		sr_leave(t, before);
 	}
 	return (int)sr_call(SR_CALL_exec, a, site);
@@ -64,70 +123,65 @@ static int execute(const struct exec *e, void *site)
 static int run_execve(const struct exec *e)
 {
 	return ((int (*)(const char *, char *const *, char *const *))sr_next(e->next))(
-	    e->path, e->argv, e->envp);
-}
-
-static int run_execv(const struct exec *e)
-{
-	return ((int (*)(const char *, char *const *))sr_next(e->next))(e->path, e->argv);
+	    e->what.path, e->what.argv, e->what.envp);
 }
 
 static int run_fexecve(const struct exec *e)
 {
-	return ((int (*)(int, char *const *, char *const *))sr_next(e->next))(e->directory, e->argv,
-									      e->envp);
+	return ((int (*)(int, char *const *, char *const *))sr_next(e->next))(
+	    e->what.directory, e->what.argv, e->what.envp);
 }
 
 static int run_execveat(const struct exec *e)
 {
 	return ((int (*)(int, const char *, char *const *, char *const *, int))sr_next(e->next))(
-	    e->directory, e->path, e->argv, e->envp, e->flags);
+	    e->what.directory, e->what.path, e->what.argv, e->what.envp, e->what.flags);
 }
 
 SR_NEXT(next_execve, "execve");
 SR_NEXT(next_execvpe, "execvpe");
 
+/* execv and execvp are execve and execvpe with the program's environment. */
+static int execute_file(struct sr_next_function *next, bool search, const char *path,
+			char *const *argv, char *const *envp, void *site)
+{
+	struct exec e = {.run = run_execve,
+			 .next = next,
+			 .what = {.directory = AT_FDCWD,
+				  .search = search,
+				  .path = path,
+				  .argv = argv,
+				  .envp = envp}};
+
+	return execute(&e, site);
+}
+
 SR_EXPORT int execve(const char *path, char *const *argv, char *const *envp)
 {
-	const struct exec e = {
-	    .run = run_execve, .next = &next_execve, .path = path, .argv = argv, .envp = envp};
-
-	return execute(&e, __builtin_return_address(0));
+	return execute_file(&next_execve, false, path, argv, envp, __builtin_return_address(0));
 }
 
 SR_EXPORT int execv(const char *path, char *const *argv)
 {
-	SR_NEXT(next, "execv");
-	const struct exec e = {.run = run_execv, .next = &next, .path = path, .argv = argv};
-
-	return execute(&e, __builtin_return_address(0));
+	return execute_file(&next_execve, false, path, argv, environ, __builtin_return_address(0));
 }
 
 SR_EXPORT int execvp(const char *file, char *const *argv)
 {
-	SR_NEXT(next, "execvp");
-	const struct exec e = {.run = run_execv, .next = &next, .path = file, .argv = argv};
-
-	return execute(&e, __builtin_return_address(0));
+	return execute_file(&next_execvpe, true, file, argv, environ, __builtin_return_address(0));
 }
 
 SR_EXPORT int execvpe(const char *file, char *const *argv, char *const *envp)
 {
-	const struct exec e = {
-	    .run = run_execve, .next = &next_execvpe, .path = file, .argv = argv, .envp = envp};
-
-	return execute(&e, __builtin_return_address(0));
+	return execute_file(&next_execvpe, true, file, argv, envp, __builtin_return_address(0));
 }
 
 SR_EXPORT int fexecve(int fd, char *const *argv, char *const *envp)
 {
 	SR_NEXT(next, "fexecve");
-	const struct exec e = {.run = run_fexecve,
-			       .next = &next,
-			       .directory = fd,
-			       .path = "",
-			       .argv = argv,
-			       .envp = envp};
+	struct exec e = {.run = run_fexecve,
+			 .next = &next,
+			 .what = {.directory = fd, .path = "", .argv = argv, .envp = envp}};
 
 	return execute(&e, __builtin_return_address(0));
 }
@@ -136,13 +190,13 @@ SR_EXPORT int execveat(int directory, const char *path, char *const *argv, char 
 		    int flags)
 {
 	SR_NEXT(next, "execveat");
-	const struct exec e = {.run = run_execveat,
-			       .next = &next,
-			       .directory = directory,
-			       .flags = flags,
-			       .path = path,
-			       .argv = argv,
-			       .envp = envp};
+	struct exec e = {.run = run_execveat,
+			 .next = &next,
+			 .what = {.directory = directory,
+				  .flags = flags,
+				  .path = path,
+				  .argv = argv,
+				  .envp = envp}};
 
 	return execute(&e, __builtin_return_address(0));
 }
@@ -180,31 +234,26 @@ static void take(char **argv, const char *first, va_list *ap)
 
 SR_EXPORT int execl(const char *path, const char *first, ...)
 {
-	struct exec e = {.run = run_execve, .next = &next_execve, .path = path, .envp = environ};
 	ARGUMENTS(argv, first, ap);
 
 	va_end(ap);
-	e.argv = argv;
-	return execute(&e, __builtin_return_address(0));
+	return execute_file(&next_execve, false, path, argv, environ, __builtin_return_address(0));
 }
 
 SR_EXPORT int execlp(const char *file, const char *first, ...)
 {
-	struct exec e = {.run = run_execve, .next = &next_execvpe, .path = file, .envp = environ};
 	ARGUMENTS(argv, first, ap);
 
 	va_end(ap);
-	e.argv = argv;
-	return execute(&e, __builtin_return_address(0));
+	return execute_file(&next_execvpe, true, file, argv, environ, __builtin_return_address(0));
 }
 
 SR_EXPORT int execle(const char *path, const char *first, ...)
 {
-	struct exec e = {.run = run_execve, .next = &next_execve, .path = path};
+	char **envp;
 	ARGUMENTS(argv, first, ap);
 
-	e.envp = va_arg(ap, char **);
+	envp = va_arg(ap, char **);
 	va_end(ap);
-	e.argv = argv;
-	return execute(&e, __builtin_return_address(0));
+	return execute_file(&next_execve, false, path, argv, envp, __builtin_return_address(0));
 }

@@ -136,10 +136,16 @@ INLINE void end(struct recording *r, const enum threads how)
 	const struct sr_call_desc *d = r->d;
 	const struct sr_call_codec *codec = &sr_call_codecs[r->n];
 
+	/* What children have written is copied and held before the event is drawn. */
+	bool is_late = d->flags & SR_CALL_CHILDREN;
+
+	if (__builtin_expect(is_late, 0))
+		codec->put_out(&r->t->buf, r->a, r->head.result);
 	draw_return(r, how);
 	if (how != ALONE && r->writes)
 		sr_write_ends(r->writes, r->t->number);
-	if (codec->put_out)
+	sr_files_release(r->t);
+	if (!is_late && codec->put_out)
 		codec->put_out(&r->t->buf, r->a, r->head.result);
 	if (d->flags & SR_CALL_NEWFD && (int)r->head.result >= 0)
 		sr_fd_capture((int)r->head.result);
@@ -175,6 +181,7 @@ static void __attribute__((cold)) record_cancelled(void *argument)
 		sr_write_ends(r->writes, t->number);
 	event = sr_serial && !t->ended ? sr_serial_regain(t) : 0;
 	r->order[r->head.orders++] = event ? event : sr_draw_event();
+	sr_files_release(t);
 	emit(r, sr_serial ? SERIAL : PARALLEL);
 	sr_leave(t, r->before);
 }
@@ -203,7 +210,7 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	if (how == SERIAL)
 		sr_serial_release(t, sr_serial_releasing(d));
-	if (how != ALONE && __builtin_expect(d->flags & SR_CALL_OUTPUT, 0))
+	if (how != ALONE && __builtin_expect(d->flags & (SR_CALL_OUTPUT | SR_CALL_ANY), 0))
 		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);
 	*error = saved;
 	if (how != ALONE && d->flags & SR_CALL_CANCEL)

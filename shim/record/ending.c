@@ -33,6 +33,11 @@ void sr_record_expect_end(void)
 	recorded_pid = sr_sys_getpid();
 }
 
+bool sr_record_is_process(void)
+{
+	return sr_sys_getpid() == recorded_pid;
+}
+
 /*
  * After the last record, other threads may continue until the process ends. They are not
  * recorded, but the completions that they poll must still not show the shim's wr_ids.
@@ -201,8 +206,7 @@ void sr_record_exit_called(struct sr_thread *t)
 /* Returns false if the process does not end here, or another thread ends it. */
 static bool may_end(struct sr_thread *t)
 {
-	/* This is a child that runs in its parent's memory (clone). */
-	if (sr_sys_getpid() != recorded_pid)
+	if (!sr_record_is_process())
 		return false;
 	/* A handler may end the process, or jump out of here. */
 	if (sr_engine_is_active() && t->signals.waiting)

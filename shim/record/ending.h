@@ -3,9 +3,14 @@
 #ifndef SHIM_RECORD_ENDING_H
 #define SHIM_RECORD_ENDING_H
 
+#include <stdbool.h>
+
 #include "logd/ring/client_state.h"
 
 void sr_record_expect_end(void);
+
+/* False in a child that runs in its parent's memory (clone). */
+bool sr_record_is_process(void);
 
 struct sr_thread;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* engine.c: the record engine's operations, and how it starts. */
 #include "shim/record/record.h"
+#include "shim/files/fds.h"
+#include "logd/base/highfd.h"
 
 #include <errno.h>
 #include <sys/single_threaded.h>
@@ -20,6 +22,7 @@
 #include "shim/record/counter.h"
 #include "shim/record/describe.h"
 #include "shim/record/ending.h"
+#include "shim/record/executing.h"
 #include "shim/record/heap_runs.h"
 #include "shim/record/leaving.h"
 #include "shim/record/notes.h"
@@ -47,6 +50,7 @@ static struct sr_engine record_engine = {
     .exit_called = sr_record_exit_called,
     .exit_begins = sr_record_exit_begins,
     .exits = sr_record_exits,
+    .executes = sr_record_executes,
     .leaves = sr_record_leaves,
 };
 
@@ -74,7 +78,8 @@ static void take_turns(void)
 	record_engine.resumes = sr_serial_resumes;
 }
 
-void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
+void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
+		     const struct sr_image_origin *image)
 {
 	/* Static, because the program's frames will use this part of the stack. */
 	static char extra[SR_DESCRIPTION_BYTES];
@@ -87,6 +92,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	    .schema_size = sr_schema_size,
 	    .extra_json = extra,
 	    .session = s->session,
+	    .image = image,
 	};
 
 	/* Only at the start: later the program may have written to standard output. */
@@ -105,6 +111,8 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	sr_recorder.lossy = s->lossy;
 	sr_recorder.ring_stopped = sr_record_ring_stopped;
 	sr_recorder.rank = s->rank;
+	if (image)
+		sr_recorder.image = *image;
 	if (sr_client_connect(&sr_recorder.client, socket_path, &hello, error, sizeof(error))) {
 		sr_say("rank %d is not recorded: %s", s->rank, error);
 		return;
@@ -112,6 +120,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from)
 	/* A process whose recording starts when it opens a device may already have threads. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
 	sr_client_set_hooks(&sr_recorder.client, &sr_record_client_hooks);
+	sr_fd_ordinary_below(sr_fd_floor());
 	sr_files_start(&sr_recorder.client, s->record_files);
 	sr_children_start(forget_in_child);
 	if (s->threads == SR_THREADS_SERIAL)

@@ -15,8 +15,10 @@ enum sr_record_from {
 
 /*
  * Connects to the daemon and sets sr_engine. On failure it says why on standard error,
- * once, and leaves the process inert: the program runs unrecorded.
+ * once, and leaves the process inert: the program runs unrecorded.  image: NULL for the first
+ * one of the process.
  */
-void sr_record_start(const struct sr_settings *settings, enum sr_record_from from);
+void sr_record_start(const struct sr_settings *settings, enum sr_record_from from,
+		     const struct sr_image_origin *image);
 
 #endif

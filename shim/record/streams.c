@@ -19,6 +19,7 @@ struct sr_recorder sr_recorder;
 
 static struct sr_thread *threads;
 static struct sr_lock threads_lock;
+static uint64_t gone_sn; /* the highest SN of the threads that have ended */
 
 static void link_thread(struct sr_thread *t)
 {
@@ -40,6 +41,8 @@ static void unlink_thread(struct sr_thread *t)
 		threads = t->next;
 	if (t->next)
 		t->next->previous = t->previous;
+	if (t->sn > gone_sn)
+		gone_sn = t->sn;
 	sr_unlock(&threads_lock);
 }
 
@@ -72,6 +75,19 @@ void sr_record_report_stopped(void)
 		if (sr_ring_stopped(&t->ring))
 			sr_recorder.ring_stopped(sr_ring_stop_error(&t->ring));
 	sr_unlock(&threads_lock);
+}
+
+uint64_t sr_record_highest_sn(void)
+{
+	uint64_t highest;
+
+	sr_lock(&threads_lock);
+	highest = gone_sn > sr_recorder.image.sns ? gone_sn : sr_recorder.image.sns;
+	for (struct sr_thread *t = threads; t; t = t->next)
+		if (t->sn > highest)
+			highest = t->sn;
+	sr_unlock(&threads_lock);
+	return highest;
 }
 
 void sr_record_end_thread(struct sr_thread *t)
@@ -129,6 +145,8 @@ void sr_record_start_thread(struct sr_thread *t)
 	int saved = errno;
 
 	t->started = true;
+	if (t->sn < sr_recorder.image.sns)
+		t->sn = sr_recorder.image.sns;
 	t->error = &errno;
 	open_stream(t);
 	errno = saved;

@@ -15,6 +15,7 @@
 struct sr_recorder {
 	struct sr_client client;
 	int32_t rank;
+	struct sr_image_origin image; /* zeros: the first one */
 	size_t ring_bytes;
 	bool lossy;
 	void (*ring_stopped)(int error); /* the daemon has stopped a ring */
@@ -24,6 +25,9 @@ extern struct sr_recorder sr_recorder SR_HIDDEN;
 
 /* Opens the thread's stream, at its first call or record. */
 void sr_record_start_thread(struct sr_thread *t);
+
+/* The highest SN that a thread with a stream has. */
+uint64_t sr_record_highest_sn(void);
 
 /* Ends the thread's stream after its last call. */
 void sr_record_end_thread(struct sr_thread *t);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/files/fds.h"
 #include "shim/replay/group/group.h"
@@ -82,7 +83,8 @@ static void deliver(struct sr_thread *t, const struct call *call)
 		sr_fd_hold((int)head->result);
 	if (d->flags & SR_CALL_EFFECT && (int64_t)head->result >= 0)
 		sr_real(d, a);
-	if (d->replayed)
+	/* A handler ran in the call: its number was freed before that (handlers.c). */
+	if (d->replayed && !(call->entered && d->replayed == sr_replayed_close))
 		d->replayed(d, a, head->result);
 }
 
@@ -132,11 +134,11 @@ static void take_record(struct sr_thread *t, struct call *c)
 	if (t->silent || !sr_replay_next_call(t, r))
 		sr_replay_end_of_stream(t, NULL, c->found, c->site);
 	/*
-	 * In this replay, another thread allocated or freed what this thread did in the
+	 * Or it executed another program.  Or in this replay, another thread allocated or freed what this thread did in the
 	 * recording.  This happens where plain atomics decide which thread drops the last
 	 * reference.
 	 */
-	if (r->kind == SR_REC_HEAP)
+	if (r->kind == SR_REC_HEAP || r->kind == SR_REC_EXEC)
 		sr_replay_find_instead(t, r->kind, c->found, c->site);
 	if (r->kind < SR_REC_CALL)
 		sr_replay_end_of_stream(t, r, c->found, c->site);
@@ -242,7 +244,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 		sr_regions_call_begins(c.d, a, &pinned);
 	if (!t->silent)
 		sr_replay_pass_exposed(t, c.found, site);
-	c.entered = sr_replay_handlers_in_call(t);
+	c.entered = sr_replay_handlers_in_call(t, c.d, a);
 	if (!t->silent)
 		sr_replay_pass_exposed(t, c.found, site);
 	take_record(t, &c);

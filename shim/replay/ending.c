@@ -18,8 +18,8 @@ void __attribute__((noreturn)) sr_replay_end(enum sr_replay_outcome outcome, int
 	/* The first outcome stays.  Release: a process that sees the outcome sees the report. */
 	atomic_compare_exchange_strong_explicit(&sr_replay_page->outcome, &running, outcome,
 						memory_order_release, memory_order_relaxed);
-	/* A developer wants to see what the program printed before. */
-	if (outcome != SR_REPLAY_DIED)
+	/* A developer wants to see what the program printed before.  An exec drops it. */
+	if (outcome != SR_REPLAY_DIED && outcome != SR_REPLAY_EXECUTED)
 		fflush(stdout);
 	for (;;)
 		sr_syscall(SYS_exit_group, status, 0, 0, 0, 0, 0);
@@ -98,12 +98,19 @@ static void wait_for_others(uint32_t outcome)
 	} while (outcome == SR_REPLAY_THREAD_CUT || sr_replay_calls(sr_replay_page) != before);
 }
 
+static atomic_bool executed; /* a thread has come to an exec that was made */
+
 void __attribute__((noreturn))
 sr_replay_stop(struct sr_thread *t, uint32_t outcome, uint16_t found, void *site)
 {
 	if (t->stream)
 		sr_replay_end_ticket(t);
+	if (outcome == SR_REPLAY_EXECUTED)
+		atomic_store(&executed, true);
 	wait_for_others(outcome);
+	/* The other threads ended with that, wherever they were. */
+	if (atomic_load(&executed))
+		outcome = SR_REPLAY_EXECUTED;
 	sr_replay_check_transfers(sr_group_not_transferred_at_all());
 	sr_replay_claim_report();
 	sr_replay_page->report.found_site = (uintptr_t)site;

@@ -7,10 +7,12 @@
 #include <sys/mman.h>
 
 #include "logd/base/rawsys.h"
+#include "logd/base/highfd.h"
 #include "logd/base/say.h"
 #include "shim/calls/trap/trap.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
+#include "shim/files/fds.h"
 #include "shim/files/own_fds.h"
 #include "shim/files/uncompared.h"
 #include "shim/kernel/cpuid_trap.h"
@@ -35,7 +37,7 @@ bool sr_replay_wanted(void)
 {
 	uint64_t magic = 0;
 
-	return sr_syscall(SYS_pread64, SR_REPLAY_FD, SR_ARG(&magic), sizeof(magic), 0, 0, 0) ==
+	return sr_syscall(SYS_pread64, sr_fd_floor(), SR_ARG(&magic), sizeof(magic), 0, 0, 0) ==
 		   sizeof(magic) &&
 	       magic == SR_REPLAY_MAGIC;
 }
@@ -172,6 +174,7 @@ static const struct sr_engine replay_engine = {
     .exit_called = exit_called,
     .exit_begins = exit_begins,
     .exits = exits,
+    .executes = sr_replay_executes,
     .comes_next = comes_next,
     .stalled = sr_replay_stalled,
     .handler_comes_first = sr_replay_handler_comes_first,
@@ -291,7 +294,8 @@ static void take_end(struct sr_thread *t, struct sr_replay_record *r)
 	if (!sr_replay_next_call(t, r))
 		sr_replay_end_of_stream(t, NULL, 0, NULL);
 	/* In the recording, another thread ended the process before, or it was killed. */
-	if (r->kind < SR_REC_CALL && !sr_replay_is_end(r->kind) && r->kind != SR_REC_HEAP)
+	if (r->kind < SR_REC_CALL && !sr_replay_is_end(r->kind) && r->kind != SR_REC_HEAP &&
+	    r->kind != SR_REC_EXEC)
 		sr_replay_end_of_stream(t, r, 0, NULL);
 }
 
@@ -376,26 +380,19 @@ static void exits(int status)
 
 /* ------------------------------------------------------------------ start */
 
-/*
- * The program must find the same descriptor numbers free as in the recording, so the shim moves
- * the descriptors that it inherited from the command to high numbers.
- */
-static int move_away(int fd)
+/* The command has given them numbers that the program does not reach. */
+static int keep(int fd)
 {
-	long high = sr_sys_fcntl(fd, F_DUPFD_CLOEXEC, SR_REPLAY_FD + 1);
-
-	if (high < 0)
-		return fd;
-	sr_sys_close(fd);
-	return (int)high;
+	sr_sys_fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
 }
 
 static void take_files(void)
 {
 	int files = sr_replay_page->files_fd, journal = sr_replay_page->journal_fd;
 
-	sr_private_start(files < 0 ? files : move_away(files));
-	sr_changes_start(journal < 0 ? journal : move_away(journal));
+	sr_private_start(files < 0 ? files : keep(files));
+	sr_changes_start(journal < 0 ? journal : keep(journal));
 }
 
 /* Starts the same traps as the recording had: system calls, time-stamp counter, CPUID. */
@@ -424,20 +421,21 @@ void sr_replay_start(void)
 {
 	void *page =
 	    sr_sys_mmap(sr_heap_place_mapping(sizeof(*sr_replay_page)), sizeof(*sr_replay_page),
-			PROT_READ | PROT_WRITE, MAP_SHARED, SR_REPLAY_FD, 0);
+			PROT_READ | PROT_WRITE, MAP_SHARED, sr_fd_floor(), 0);
 
 	if (sr_sys_is_error(page) || sr_children_start(leave_child_alone))
 		for (;;)
 			sr_syscall(SYS_exit_group, SR_REPLAY_EXIT_FAILED, 0, 0, 0, 0, 0);
 	sr_replay_page = page;
 	atomic_store(&sr_replay_page->process, (int32_t)sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0));
-	sr_sys_close(SR_REPLAY_FD);
+	sr_sys_close(sr_fd_floor());
+	sr_fd_ordinary_below(sr_replay_page->descriptors_below);
 	for (uint32_t i = 0; i < sr_replay_page->threads; i++)
-		sr_replay_page->stream_fd[i] = move_away(sr_replay_page->stream_fd[i]);
+		sr_replay_page->stream_fd[i] = keep(sr_replay_page->stream_fd[i]);
 	if (sr_replay_page->group_fd >= 0)
-		sr_replay_page->group_fd = move_away(sr_replay_page->group_fd);
+		sr_replay_page->group_fd = keep(sr_replay_page->group_fd);
 	if (sr_replay_page->found_fd >= 0)
-		sr_replay_page->found_fd = move_away(sr_replay_page->found_fd);
+		sr_replay_page->found_fd = keep(sr_replay_page->found_fd);
 	take_files();
 	sr_group_start(sr_replay_page);
 	sr_tickets_start(sr_replay_page);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "shim/core/hooks.h"
 #include "shim/replay/own.h"
 #include "shim/signals/signals.h"
 
@@ -19,8 +20,28 @@ static bool comes_signal(struct sr_thread *t, struct sr_signal_payload *p)
 	return true;
 }
 
-/* The handler runs and makes its calls before this function returns; or it jumps away. */
-static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
+/* A call in which a handler runs. */
+struct around {
+	const struct sr_call_desc *d;
+	uint64_t *a;
+};
+
+/*
+ * A call that frees a number does so at its entry: another thread may have been given the number
+ * before the handler had run.
+ */
+static void free_number(const struct around *call)
+{
+	if (call && call->d->replayed == sr_replayed_close)
+		sr_replayed_close(call->d, call->a, 0);
+}
+
+/*
+ * The handler runs and makes its calls before this function returns; or it jumps away.  call: NULL
+ * between calls.
+ */
+static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p,
+			const struct around *call)
 {
 	siginfo_t info;
 
@@ -30,6 +51,7 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p)
 		sr_replay_diverge(t, SR_REPLAY_DIVERGED, SR_REC_SIGNAL, 0);
 	if (p->entry) {
 		sr_replay_await_ticket(t, p->entry);
+		free_number(call);
 		sr_replay_let_go(p->entry);
 	}
 	if (p->order) {
@@ -59,7 +81,7 @@ void sr_replay_handlers_between(struct sr_thread *t)
 
 	sr_replay_take_run_tokens(t);
 	while (comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL) {
-		run_handler(t, &p);
+		run_handler(t, &p, NULL);
 		sr_replay_take_run_tokens(t);
 	}
 }
@@ -78,14 +100,15 @@ bool sr_replay_handler_comes_first(struct sr_thread *t)
 	sr_replay_take_run_tokens(t);
 	comes = comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL;
 	if (comes)
-		run_handler(t, &p);
+		run_handler(t, &p, NULL);
 	sr_leave(t, before);
 	return comes;
 }
 
 /* In a call.  Returns true if the event of its entry has happened. */
-bool sr_replay_handlers_in_call(struct sr_thread *t)
+bool sr_replay_handlers_in_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a)
 {
+	const struct around call = {d, a};
 	struct sr_signal_payload p;
 	bool entered = false;
 
@@ -93,7 +116,7 @@ bool sr_replay_handlers_in_call(struct sr_thread *t)
 	while (comes_signal(t, &p) && p.place == SR_SIGNAL_IN_CALL) {
 		entered |= p.entry != 0;
 		t->sn--;
-		run_handler(t, &p);
+		run_handler(t, &p, &call);
 		sr_replay_take_run_tokens(t);
 		t->sn++;
 	}
@@ -121,7 +144,7 @@ void sr_replay_handlers_after(struct sr_thread *t)
 	/* A further signal may follow a handler's last call, after the handler has returned. */
 	while ((comes = comes_signal(t, &p)) && p.place == SR_SIGNAL_AFTER &&
 	       p.level == t->signals.handlers)
-		run_handler(t, &p);
+		run_handler(t, &p, NULL);
 	await_between(t, comes, &p);
 }
 
@@ -135,7 +158,7 @@ void sr_replay_stalled(struct sr_thread *t)
 	bool comes = comes_signal(t, &p);
 
 	if (comes && p.place == SR_SIGNAL_BETWEEN && p.level == t->signals.handlers) {
-		run_handler(t, &p);
+		run_handler(t, &p, NULL);
 		comes = comes_signal(t, &p);
 	}
 	await_between(t, comes, &p);
@@ -148,7 +171,7 @@ void sr_replay_handlers_at_heap(struct sr_thread *t)
 
 	while (comes_signal(t, &p) && p.place == SR_SIGNAL_BETWEEN &&
 	       p.level == t->signals.handlers && p.heap_position == t->heap_ops) {
-		run_handler(t, &p);
+		run_handler(t, &p, NULL);
 		await_between(t, comes_signal(t, &p), &p);
 	}
 }

@@ -4,6 +4,7 @@
  *
  *   engine.c    starts and ends a replayed process and its threads
  *   call.c      answers a call from its record
+ *   executing.c  compares what the program executes
  *   stream.c    reads a thread's records, and waits for its tickets
  *   handlers.c  runs the program's signal handlers where the recording has them
  *   exposed.c   supplies the values that loads of exposed regions found
@@ -18,6 +19,8 @@
 #include "shim/core/call.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
+
+struct sr_image_origin;
 
 struct sr_replay_record {
 	uint16_t kind;
@@ -72,6 +75,12 @@ extern struct sr_replay_control *sr_replay_page SR_HIDDEN;
 /* struct sr_engine's call. */
 uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
 
+/* ----------------------------------------------------------- executing.c */
+
+/* struct sr_engine's executes. */
+bool sr_replay_executes(struct sr_thread *t, const void *what, size_t size, void *site,
+			struct sr_image_origin *next);
+
 /* -------------------------------------------------------------- stream.c */
 
 /* Called at the thread's first call.  Sets t->silent if the recording does not have the thread. */
@@ -113,7 +122,7 @@ void sr_replay_stalled(struct sr_thread *t);
  */
 void sr_replay_handlers_between(struct sr_thread *t);
 bool sr_replay_handler_comes_first(struct sr_thread *t); /* see engine.h */
-bool sr_replay_handlers_in_call(struct sr_thread *t);
+bool sr_replay_handlers_in_call(struct sr_thread *t, const struct sr_call_desc *d, uint64_t *a);
 void sr_replay_handlers_after(struct sr_thread *t);
 void sr_replay_handlers_at_heap(struct sr_thread *t);
 

@@ -17,6 +17,8 @@ void sr_replay_start_thread(struct sr_thread *t)
 	int fd;
 
 	t->started = true;
+	if (t->sn < sr_replay_page->sns_before)
+		t->sn = sr_replay_page->sns_before;
 	if (t->ended && !sr_thread_revive(t)) {
 		t->silent = true;
 		return;
@@ -144,7 +146,7 @@ bool sr_replay_peek(struct sr_thread *t)
 			s->peeked =
 			    !is_taken(s) && s->next.kind != SR_REC_PAD &&
 			    s->next.kind != SR_REC_CLOCK && s->next.kind != SR_REC_CONNECTION &&
-			    s->next.kind != SR_REC_EXPOSED_COUNTS && s->next.kind != SR_REC_EXEC;
+			    s->next.kind != SR_REC_EXPOSED_COUNTS;
 	}
 	return true;
 }

@@ -22,6 +22,7 @@
 #include "replay/host/group/relay.h"
 #include "replay/host/group/state.h"
 #include "replay/host/group/transport.h"
+#include "replay/host/images.h"
 #include "replay/host/verdict.h"
 
 struct worker {
@@ -98,7 +99,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 		snprintf(output, sizeof(output), "%s/rank-%d", d->c->output, w->rank);
 		o.output = output;
 	}
-	status = sr_rank_replay(d->c->trace, &o, w->control, w->control_fd, d->transport->group);
+	status = sr_images_replay(d->c->trace, &o, w->control, w->control_fd, d->transport->group);
 	fflush(NULL);
 	/* Skips the exit handlers of this process's libraries, which belong to the parent. */
 	_exit(status);

@@ -41,7 +41,7 @@ static void set_open_files(unsigned long limit)
 
 	if (!limit || getrlimit(RLIMIT_NOFILE, &now))
 		return;
-	now.rlim_cur = limit;
+	now.rlim_cur = limit < now.rlim_max ? limit : now.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &now);
 }
 
@@ -90,14 +90,16 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 /* The words after the tool's own, which start the program. */
 static const char *const start_words[] = {"replay-start", NULL};
 
-#define START_WORDS 6 /* path, replay-start, trace, rank, limit, sandbox */
+/* path, replay-start, trace, rank, limit, lowest descriptor, sandbox, image */
+#define START_WORDS 8
 
 /* The last word: no sandbox, or one with this directory of private files. */
 #define NO_SANDBOX "-"
 
 static void put_start_words(char **argv, const struct sr_launch *l)
 {
-	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24], sandbox[16];
+	static char self[PATH_MAX], trace[PATH_MAX], rank[16], limit[24], lowest[16], sandbox[16],
+	    image[16];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
 	if (n < 0 || !realpath(l->trace, trace)) {
@@ -113,8 +115,12 @@ static void put_start_words(char **argv, const struct sr_launch *l)
 	argv[3] = rank;
 	snprintf(sandbox, sizeof(sandbox), "%d", l->files_fd);
 	argv[4] = limit;
-	argv[5] = l->confined ? sandbox : (char *)NO_SANDBOX;
-	argv[6] = NULL;
+	snprintf(lowest, sizeof(lowest), "%d", l->lowest_fd);
+	argv[5] = lowest;
+	argv[6] = l->confined ? sandbox : (char *)NO_SANDBOX;
+	snprintf(image, sizeof(image), "%u", l->image);
+	argv[7] = image;
+	argv[8] = NULL;
 }
 
 static void __attribute__((noreturn)) run(char **argv)
@@ -194,14 +200,16 @@ int sr_cmd_replay_start(int argc, char **argv)
 	l.trace = argv[1];
 	l.rank = (int32_t)strtol(argv[2], NULL, 10);
 	l.open_files = strtoul(argv[3], NULL, 10);
-	l.confined = strcmp(argv[4], NO_SANDBOX) != 0;
-	l.files_fd = l.confined ? (int)strtol(argv[4], NULL, 10) : -1;
+	l.lowest_fd = (int)strtol(argv[4], NULL, 10);
+	l.confined = strcmp(argv[5], NO_SANDBOX) != 0;
+	l.files_fd = l.confined ? (int)strtol(argv[5], NULL, 10) : -1;
 	if (sr_trace_open(&t, l.trace, &err))
 		return sr_fail("%s", err.text);
-	if (!sr_trace_process(t, l.rank) || !sr_recorded_load(&recorded, t, l.rank, l.trace))
+	l.image = (uint32_t)strtoul(argv[6], NULL, 10);
+	if (sr_trace_choose_image(t, l.rank, l.image, &err) || !sr_recorded_load(&recorded, t, l.rank, l.trace))
 		return sr_fail("%s has no rank %d to start", l.trace, l.rank);
 	l.recorded = &recorded;
 	/* The program must not see the tool's descriptors. */
-	syscall(SYS_close_range, 3, SR_REPLAY_FD - 1, 0);
+	syscall(SYS_close_range, 3, l.lowest_fd - 1, 0);
 	become(&l);
 }

@@ -32,9 +32,11 @@ struct sr_launch {
 	const struct sr_tool *tool;
 	const char *trace;
 	int32_t rank;
+	uint32_t image; /* of the rank */
 	bool laid_out;            /* see layout.h */
 	bool confined;            /* see confine.h */
 	int files_fd;             /* of the private files, where it may write; -1: none */
+	int lowest_fd;            /* of the replay's own descriptors */
 	unsigned long open_files; /* the limit that the program is to have; 0: as it is */
 };
 

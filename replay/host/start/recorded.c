@@ -100,6 +100,8 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	    .executed_as = text_of(extra, "executed_as"),
 	    .stack_limit = limit ? strtoull(limit, NULL, 10) : 0,
 	    .main_stack = main_stack ? strtoull(main_stack, NULL, 0) : 0,
+	    .descriptors_below =
+		(int)json_integer_value(json_object_get(extra, "descriptors_below")),
 	    .pid = (int)json_integer_value(json_object_get(extra, "pid")),
 	    .tsc = json_is_true(json_object_get(extra, "tsc")),
 	    .trap = json_is_true(json_object_get(extra, "syscall_trap")),

@@ -25,6 +25,7 @@ struct sr_recorded {
 	struct sr_layout layout;
 	struct sr_processor processor;
 	bool stdout_line_buffered;
+	int descriptors_below; /* the recorder's own had numbers from here on */
 	bool trap; /* recorded with the system-call trap */
 	bool tsc; /* recorded with the time-stamp counter trapped */
 	bool serial; /* one thread ran at a time (record --threads=serial) */

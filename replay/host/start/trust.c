@@ -13,13 +13,13 @@
 #include "replay/host/start/confine.h"
 #include "replay/print/say.h"
 
-static bool is_own(const char *trace, int32_t rank)
+static bool is_own(const struct sr_trace *t, int32_t rank)
 {
 	char path[PATH_MAX];
 	bool own;
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/rank-%d", trace, rank);
+	sr_trace_rank_path(t, rank, NULL, path, sizeof(path));
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	own = fd >= 0 && sr_seal_holds(fd);
 	if (fd >= 0)
@@ -27,18 +27,18 @@ static bool is_own(const char *trace, int32_t rank)
 	return own;
 }
 
-enum sr_trust sr_trust_of(const char *trace, int32_t rank, bool has_consent)
+enum sr_trust sr_trust_of(const struct sr_trace *t, const char *dir, int32_t rank, bool has_consent)
 {
 	const char *obstacle;
 
-	if (has_consent || is_own(trace, rank))
+	if (has_consent || is_own(t, rank))
 		return SR_TRUST_FULLY;
 	obstacle = sr_confine_obstacle();
 	if (obstacle) {
 		sr_fail("rank %d of %s was not recorded by this user on this machine, or is a copy; "
 			"its program cannot be run in a sandbox (%s); if you trust who made the "
 			"trace, give --no-sandbox",
-			rank, trace, obstacle);
+			rank, dir, obstacle);
 		return SR_TRUST_REFUSED;
 	}
 	sr_note("rank %d was not recorded by this user on this machine, or is a copy: its program "

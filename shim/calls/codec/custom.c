@@ -171,7 +171,7 @@ void sr_put_changed_files(struct sr_buf *b, bool ended)
 	struct sr_list l = sr_list_begin(b);
 	struct sr_opened_file f;
 
-	for (; ended && sr_files_next_changed(&f) >= 0; l.n++)
+	for (; ended && sr_files_next_changed(&f); l.n++)
 		sr_put_opened_file(b, &f);
 	sr_list_end(&l);
 }

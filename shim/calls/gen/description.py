@@ -97,7 +97,7 @@ ORDERS = {
     'both': 'SR_ORDER_ENTRY | SR_ORDER_RETURN',
 }
 VALUED = ('fd', 'when', 'also', 'order', 'idle', 'invoke', 'replayed')
-PLAIN = ('any', 'output', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives', 'read')
+PLAIN = ('any', 'output', 'children', 'effect', 'newfd', 'wait', 'opens', 'outside', 'cancel', 'blocks', 'variadic', 'opaque', 'receives', 'read')
 
 DEF_PATH = 'calls.def'
 

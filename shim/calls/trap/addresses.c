@@ -12,6 +12,8 @@
 #include "logd/base/page.h"
 #include "shim/calls/trap/make.h"
 #include "shim/core/thread.h"
+#include "shim/files/inputs.h"
+#include "shim/files/private.h"
 #include "shim/files/uncompared.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
@@ -39,14 +41,20 @@ static bool is_output(const uint64_t *a)
 long sr_trapped_mmap(const struct sr_trapped *c)
 {
 	uint64_t *a = c->a;
+	bool output;
 	long result;
 
 	if (!a[0])
 		a[0] = (uintptr_t)sr_heap_place_program(a[1], (int)a[3]);
 	else if (a[3] & MAP_FIXED)
 		sr_heap_mapping_ends((void *)a[0], a[1]);
+	output = is_output(a);
+	if (output) {
+		sr_files_mapped(c->t, (int)a[4]);
+		sr_private_mapped((int)a[4]);
+	}
 	result = sr_make_raw(SYS_mmap, a);
-	if (is_output(a) && !sr_sys_is_error((void *)result))
+	if (output && !sr_sys_is_error((void *)result))
 		sr_output_is_uncompared(SR_UNCOMPARED_MAPPED);
 	if (a[2] & PROT_EXEC && !sr_sys_is_error((void *)result))
 		sr_heap_code_begins((void *)result, a[1], (int)a[2]);

@@ -30,6 +30,7 @@
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
 #include "shim/process/children.h"
+#include "shim/process/exec.h"
 #include "shim/signals/signals.h"
 
 void sr_replayed_prlimit64(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
@@ -162,19 +163,46 @@ long sr_trapped_fork(const struct sr_trapped *c)
 	return make_child(c, SYS_clone, SIGCHLD);
 }
 
+/* The kernel refuses an exec with others. */
+static bool are_strings(char *const *list)
+{
+	bool readable = true;
+
+	for (; list && (readable = sr_is_readable(list, sizeof(*list))) && *list; list++)
+		if (!(readable = sr_is_readable(*list, 1)))
+			break;
+	return readable;
+}
+
 /* A replay executes nothing: see exec.c. */
 long sr_trapped_exec(const struct sr_trapped *c)
 {
-	const char *path = (const char *)c->a[c->nr == SYS_execveat];
-	uint64_t a[6] = {(uintptr_t)path};
+	const bool at = c->nr == SYS_execveat;
+	struct sr_exec e = {
+	    .directory = at ? (int)c->a[0] : AT_FDCWD,
+	    .path = (const char *)c->a[at],
+	    .argv = (char *const *)c->a[at + 1],
+	    .envp = (char *const *)c->a[at + 2],
+	};
+	uint64_t a[6] = {(uintptr_t)e.path}, *envp = &c->a[at + 2];
+	bool is_noted = sr_engine->executes && sr_is_readable(e.path, 1) && are_strings(e.argv) &&
+			are_strings(e.envp);
 	struct sr_trapped call = *c;
+	enum sr_heap before;
 
 	if (!sr_signals_are_replayed()) {
-		if (sr_is_readable(path, 1))
-			sr_engine_note(c->t, SR_REC_EXEC, path, strlen(path));
+		before = sr_enter(c->t);
+		if (is_noted)
+			sr_exec_begins(&e);
+		*envp = (uintptr_t)e.envp;
 		sr_tsc_pause();
 		c->t->made.error = (int)-sr_make_raw(c->nr, c->a);
 		sr_tsc_resume();
+		if (is_noted)
+			sr_exec_failed(&e);
+		sr_leave(c->t, before);
+	} else if (is_noted) {
+		sr_exec_replayed(&e, c->site);
 	}
 	call.a = a;
 	return sr_make_call(&call, SR_CALL_exec);

@@ -41,6 +41,7 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
+#include "shim/files/write_order.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/vdso.h"
 #include "shim/memory/images.h"
@@ -93,6 +94,7 @@ static long load(const struct sr_trapped *c)
 	if (result >= 0) {
 		sr_fd_release((int)result);
 		sr_files_opened((int)result, (int)c->a[2], &file);
+		sr_files_release(c->t);
 	}
 	sr_leave(c->t, before);
 	return result;

@@ -57,9 +57,9 @@ def frames(data, rank, thread):
         at += 64 + header[3]
 
 
-def records(data, rank, thread):
+def records(data, rank, thread, sns_before):
     """(SN, kind, payload), pieces put together"""
-    sn, ring, begun = 1, 0, None
+    sn, ring, begun = sns_before + 1, 0, None
     for (_, _, flags, _, _, first_sn, sns, ring_begin, ring_bytes, count), raw in frames(data, rank, thread):
         want(first_sn == sn and ring_begin == ring, "the frame with SN", first_sn, "does not follow on", sn)
         at, pieces, end = 0, 0, sn + sns
@@ -189,10 +189,23 @@ def dump(trace, rank, thread):
     return [json.loads(line) for line in r.stdout.splitlines()]
 
 
-def check_stream(trace, rank, thread, schema, count):
-    with open(os.path.join(trace, "rank-%d" % rank, "thread-%d.srs" % thread), "rb") as f:
-        mine = [r for r in records(f.read(), rank, thread) if r[1]]
-    dumped = dump(trace, rank, thread)
+def check_exec(payload, shown):
+    """Path, number of arguments, arguments, number of variables, checksum."""
+    strings = payload.decode().split("\0")
+    n = int(strings[1])
+    want(strings[-1] == "" and len(strings) == n + 5 and strings[0] == shown["path"] and
+         strings[2:n + 2] == shown["arguments"] and int(strings[n + 2]) == shown["variables"] and
+         strings[n + 3] == shown["checksum"], "exec", strings, shown)
+
+
+def check_stream(trace, image, rank, thread, schema, count):
+    where = os.path.join(trace, "rank-%d" % rank, "image-%d" % image if image else "")
+    with open(os.path.join(where, "process.json")) as f:
+        process = json.load(f)
+    want(process.get("image", 0) == image, "image")
+    with open(os.path.join(where, "thread-%d.srs" % thread), "rb") as f:
+        mine = [r for r in records(f.read(), rank, thread, process.get("sns_before", 0)) if r[1]]
+    dumped = [r for r in dump(trace, rank, thread) if r.get("image", 0) == image]
     want(len(mine) == len(dumped), "thread %d:" % thread, len(mine), "records, dump has", len(dumped))
     for (sn, kind, payload), shown in zip(mine, dumped):
         count[min(kind, CALLS)] += 1
@@ -202,10 +215,20 @@ def check_stream(trace, rank, thread, schema, count):
             want(shown["sn"] == sn and all(same(found[k], shown.get(k, [])) for k in found), found, shown)
         elif kind == CLOCK:
             check_clock(payload)
+        elif kind == EXEC:
+            check_exec(payload, shown)
         elif kind == WINDOW:
             check_window(payload, shown)
         elif kind == BATON:
             check_baton(payload, shown)
+
+
+def images(rank):
+    """The directories of a rank's images."""
+    found = [rank]
+    while os.path.isdir(os.path.join(rank, "image-%d" % len(found))):
+        found.append(os.path.join(rank, "image-%d" % len(found)))
+    return found
 
 
 def check_trace(trace, kinds):
@@ -216,8 +239,9 @@ def check_trace(trace, kinds):
             want(json.load(f)["version"] == 2, "version")
         with open(os.path.join(trace, "rank-0", "schema.json")) as f:
             schema = json.load(f)
-        for stream in glob.glob(os.path.join(trace, "rank-0", "thread-*.srs")):
-            check_stream(trace, 0, int(stream.rsplit("-", 1)[1][:-4]), schema, count)
+        for image, where in enumerate(images(os.path.join(trace, "rank-0"))):
+            for stream in glob.glob(os.path.join(where, "thread-*.srs")):
+                check_stream(trace, image, 0, int(stream.rsplit("-", 1)[1][:-4]), schema, count)
     except Wrong as e:
         return str(e)[:1000]
     missing = [k for k in kinds if not count[k]]
@@ -234,6 +258,7 @@ def main():
                 ("verbs, exposed memory and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS, CONNECTION]),
                 ("threads", ["threads", "all"], {}, [CALLS, EXIT, MARK, HEAP]),
                 ("signals", ["signals", "random", "3"], {}, [CALLS, EXIT, SIGNAL]),
+                ("programs that execute others", ["execs", "chain"], {"SREPLAY_FROM_START": "on"}, [CALLS, EXIT, MARK, EXEC]),
                 ("threads in turns", ["atomics", "references", "sleepers"], {"SREPLAY_THREADS": "serial"}, [CALLS, EXIT, BATON])):
             trace = os.path.join(directory, command[0] + ".srec")
             subprocess.run([SREPLAY, "record", "-o", trace, "--", os.path.join(APPS, command[0])] + command[1:],

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/process/image.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "logd/base/checksum.h"
+#include "logd/base/decimal.h"
+#include "logd/base/hex.h"
+#include "shim/core/codec.h"
+#include "shim/core/setting.h"
+#include "shim/core/settings.h"
+#include "shim/core/variables.h"
+#include "shim/memory/heap.h"
+
+/* NUMBER,PROCESS,SNS of struct sr_image_origin.  What stands behind it came with it. */
+#define VARIABLE    "SREPLAY_IMAGE"
+#define VALUE_BYTES (sizeof(VARIABLE) + 20 + 1 + 2 * SR_PROCESS_ID_BYTES + 1 + 20 + 1)
+
+#define PRELOAD "LD_PRELOAD"
+#define LIBRARY "libsreplay_verbs.so"
+
+/* The settings of this process, as NAME=VALUE, and the library's path: copies, as a program may
+ * overwrite its environment.  */
+#define SETTINGS_MAX 64
+static char *settings[SETTINGS_MAX];
+static size_t n_settings;
+static char *library;
+
+/* ------------------------------------------------------------------- start */
+
+static char *copy(const char *text, size_t n)
+{
+	char *made = sr_alloc(n + 1);
+
+	if (made) {
+		memcpy(made, text, n);
+		made[n] = 0;
+	}
+	return made;
+}
+
+static bool is_named(const char *entry, const char *name)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(entry, name, n) && entry[n] == '=';
+}
+
+/* Is it a setting of the recording, and not of this image alone? */
+static bool is_setting(const char *entry)
+{
+	for (size_t i = 0; i < SR_LAUNCHER_RANKS; i++)
+		if (is_named(entry, sr_launcher_ranks[i]))
+			return true;
+	return !strncmp(entry, "SREPLAY_", 8) && !is_named(entry, VARIABLE) &&
+	       !is_named(entry, SR_ENV_MUST_RECORD) &&
+	       !is_named(entry, sr_setting_variable(SR_SETTING_FROM_START));
+}
+
+/* The element of a list of libraries that is ours; *n: its length.  NULL: there is none. */
+static const char *find_library(const char *list, size_t *n)
+{
+	for (const char *at = list; *at; at += *n + (at[*n] != 0)) {
+		const char *slash, *end;
+
+		*n = strcspn(at, ": ");
+		end = at + *n;
+		for (slash = end; slash > at && slash[-1] != '/'; slash--)
+			;
+		if ((size_t)(end - slash) == sizeof(LIBRARY) - 1 &&
+		    !strncmp(slash, LIBRARY, sizeof(LIBRARY) - 1))
+			return at;
+	}
+	return NULL;
+}
+
+void sr_image_keep_settings(void)
+{
+	for (char **at = environ; at && *at; at++) {
+		size_t n;
+		const char *own = is_named(*at, PRELOAD)
+				      ? find_library(*at + sizeof(PRELOAD), &n)
+				      : NULL;
+
+		if (own && !library)
+			library = copy(own, n);
+		else if (is_setting(*at) && n_settings < SETTINGS_MAX)
+			settings[n_settings++] = copy(*at, strlen(*at));
+	}
+}
+
+/* A variable that is not in our format counts as none. */
+static bool parse(const char *text, struct sr_image_origin *image)
+{
+	char id[2 * SR_PROCESS_ID_BYTES + 1];
+	long number, sns;
+
+	*image = (struct sr_image_origin){0};
+	if (!text || !sr_decimal(&text, INT32_MAX, &number) || *text++ != ',' ||
+	    strlen(text) < sizeof(id))
+		return false;
+	memcpy(id, text, sizeof(id) - 1);
+	id[sizeof(id) - 1] = 0;
+	text += sizeof(id) - 1;
+	if (!number || !sr_from_hex(id, image->before, sizeof(image->before)) || *text++ != ',' ||
+	    !sr_decimal(&text, INT64_MAX, &sns) || *text)
+		return false;
+	image->number = (uint32_t)number;
+	image->sns = (uint64_t)sns;
+	return true;
+}
+
+bool sr_image_begin(struct sr_image_origin *image)
+{
+	return parse(sr_variable(VARIABLE), image);
+}
+
+void sr_image_end_environment(void)
+{
+	for (char **at = environ; at && *at; at++)
+		if (is_named(*at, VARIABLE))
+			*at = NULL;
+}
+
+/* -------------------------------------------------------------------- exec */
+
+static const char *find(char *const *envp, const char *entry)
+{
+	size_t n = strcspn(entry, "=") + 1;
+	const char *found = NULL;
+
+	/* The dynamic linker takes the last one. */
+	for (; envp && *envp; envp++)
+		if (!strncmp(*envp, entry, n))
+			found = *envp + n;
+	return found;
+}
+
+static void put_number(struct sr_buf *b, uint64_t number)
+{
+	char digits[20], *at = digits + sizeof(digits);
+
+	do
+		*--at = (char)('0' + number % 10);
+	while (number /= 10);
+	sr_put_raw(b, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+static void put_text(struct sr_buf *b, const char *text)
+{
+	sr_put_raw(b, text, strlen(text));
+}
+
+static void put_end(struct sr_buf *b)
+{
+	sr_put_raw(b, "", 1);
+}
+
+/* The strings that are added, each with its 0. */
+static size_t put_added(struct sr_buf *b, char *const *envp, const struct sr_image_origin *next)
+{
+	char id[2 * SR_PROCESS_ID_BYTES + 1];
+	const char *preload = find(envp, PRELOAD "=");
+	size_t n, count = 1;
+
+	sr_to_hex(id, next->before, sizeof(next->before));
+	put_text(b, VARIABLE "=");
+	put_number(b, next->number);
+	put_text(b, ",");
+	put_text(b, id);
+	put_text(b, ",");
+	put_number(b, next->sns);
+	put_end(b);
+	for (size_t i = 0; i < n_settings; i++) {
+		if (!settings[i] || find(envp, settings[i]))
+			continue;
+		put_text(b, settings[i]);
+		put_end(b);
+		count++;
+	}
+	if (library && !(preload && find_library(preload, &n))) {
+		put_text(b, PRELOAD "=");
+		put_text(b, library);
+		put_text(b, preload && *preload ? ":" : "");
+		put_text(b, preload ? preload : "");
+		put_end(b);
+		count++;
+	}
+	return count;
+}
+
+char **sr_image_environment(char *const *envp, const struct sr_image_origin *next)
+{
+	struct sr_buf added = {0};
+	size_t n = 0, count = put_added(&added, envp, next);
+	char **made, *text;
+
+	while (envp && envp[n])
+		n++;
+	made = added.p ? sr_alloc((n + count + 1) * sizeof(*made) + added.len) : NULL;
+	if (made) {
+		text = (char *)(made + n + count + 1);
+		memcpy(text, added.p, added.len);
+		for (size_t i = 0; i < n; i++)
+			made[i] = envp[i];
+		for (size_t i = 0; i < count; i++, text += strlen(text) + 1)
+			made[n + i] = text;
+		made[n + count] = NULL;
+	}
+	sr_free(added.p);
+	return made;
+}
+
+static void put_count(struct sr_buf *b, char *const *strings)
+{
+	uint64_t n = 0;
+
+	while (strings && strings[n])
+		n++;
+	put_number(b, n);
+	put_end(b);
+}
+
+static void put_checksum(struct sr_buf *b, char *const *strings)
+{
+	char text[2 * sizeof(uint64_t) + 1];
+	uint64_t sum = 0;
+
+	for (; strings && *strings; strings++)
+		sum = sr_checksum(*strings, strlen(*strings) + 1, sum);
+	sr_to_hex(text, &sum, sizeof(sum));
+	sr_put_raw(b, text, sizeof(text));
+}
+
+void sr_image_put(struct sr_buf *b, const char *path, char *const *argv, char *const *envp)
+{
+	put_text(b, path);
+	put_end(b);
+	put_count(b, argv);
+	for (; argv && *argv; argv++)
+		sr_put_raw(b, *argv, strlen(*argv) + 1);
+	put_count(b, envp);
+	put_checksum(b, envp);
+}
