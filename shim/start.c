@@ -37,6 +37,7 @@
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"
 #include "shim/record/record.h"
+#include "shim/files/inherited.h"
 #include "shim/process/image.h"
 #include "shim/process/restart.h"
 #include "shim/process/segments.h"
@@ -163,6 +164,8 @@ static int choose_threads(enum sr_record_from from)
 
 static void record(enum sr_record_from from)
 {
+	if (from == SR_RECORD_FROM_START)
+		sr_inherited_find();
 	if (!prepare())
 		return;
 	sr_image_keep_settings();

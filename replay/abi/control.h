@@ -54,6 +54,11 @@ enum sr_replay_outcome {
 	SR_REPLAY_NOT_TRANSFERRED, /* the device did not carry out a repeated request */
 };
 
+/* What a descriptor was when the process started; 0: closed. */
+#define SR_INHERITED_FDS      512 /* of lower numbers only */
+#define SR_INHERITED_CAPTURED 1
+#define SR_INHERITED_COPY     2 /* and more: a copy of 0, 1 or 2 */
+
 /* One thread of the replayed process, written by itself. */
 struct sr_replay_thread {
 	_Atomic uint64_t calls; /* the SN of the last one that was replayed; 0: none */
@@ -148,6 +153,7 @@ struct sr_replay_control {
 	bool serial;  /* one thread runs at a time: shim/core/run_token.h */
 	int32_t pid; /* recorded */
 	uint64_t sns_before; /* the threads' SNs go on after this one: a later image's */
+	uint8_t inherited[SR_INHERITED_FDS]; /* by number: SR_INHERITED_*; recorded */
 	uint64_t main_stack; /* see shim/threads/main_stack.h */
 	struct sr_processor processor; /* recorded */
 	_Atomic bool cpuid_traced; /* cpuid traps already: see shim/kernel/cpuid_trap.h */

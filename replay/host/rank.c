@@ -520,6 +520,7 @@ static void fill_control(struct sr_replay_control *c, const struct sr_recorded *
 	for (int i = 0; sns_before && i < SR_REPLAY_THREADS; i++)
 		atomic_store(&c->thread[i].calls, sns_before);
 	c->stdout_line_buffered = recorded->stdout_line_buffered;
+	memcpy(c->inherited, recorded->inherited, sizeof(c->inherited));
 	c->main_stack = recorded->main_stack;
 	c->trap = recorded->trap;
 	c->tsc = recorded->tsc;

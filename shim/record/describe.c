@@ -11,6 +11,7 @@
 #include "logd/base/hex.h"
 #include "logd/base/highfd.h"
 #include "logd/base/rawsys.h"
+#include "shim/files/inherited.h"
 #include "shim/kernel/tsc.h"
 #include "shim/kernel/user_dispatch.h"
 #include "shim/memory/heap.h"
@@ -115,14 +116,15 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
-		     "\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
+		     "\"descriptors\":\"%s\",\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
 		     from == SR_RECORD_FROM_START ? "start" : "open",
 		     sr_trap_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
-		     (unsigned long long)kernel_mappings(), getauxval(AT_SYSINFO_EHDR), sr_fd_floor(), getauxval(AT_MINSIGSTKSZ),
+		     (unsigned long long)kernel_mappings(), getauxval(AT_SYSINFO_EHDR),
+		     sr_inherited_text(), sr_fd_floor(), getauxval(AT_MINSIGSTKSZ),
 		     s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
 	sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */

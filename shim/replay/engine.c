@@ -13,6 +13,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/files/fds.h"
+#include "shim/files/inherited.h"
 #include "shim/files/own_fds.h"
 #include "shim/files/uncompared.h"
 #include "shim/kernel/cpuid_trap.h"
@@ -436,6 +437,7 @@ void sr_replay_start(void)
 		sr_replay_page->group_fd = keep(sr_replay_page->group_fd);
 	if (sr_replay_page->found_fd >= 0)
 		sr_replay_page->found_fd = keep(sr_replay_page->found_fd);
+	sr_inherited_open(sr_replay_page->inherited);
 	take_files();
 	sr_group_start(sr_replay_page);
 	sr_tickets_start(sr_replay_page);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "logd/base/decimal.h"
 #include "logd/base/hex.h"
 #include "replay/analysis/log/objects.h"
 #include "replay/print/say.h"
@@ -70,6 +71,22 @@ static void load_layout(struct sr_layout *l, const json_t *extra)
 	l->signal_frame = number_of(extra, "signal_frame");
 }
 
+/* "5,6=1"; what is malformed, and what follows it, counts as closed. */
+static void load_inherited(uint8_t inherited[SR_INHERITED_FDS], const json_t *extra)
+{
+	const char *at = json_string_value(json_object_get(extra, "descriptors"));
+	long fd, like;
+
+	while (at && sr_decimal(&at, SR_INHERITED_FDS - 1, &fd)) {
+		bool is_copy = *at == '=';
+
+		if (is_copy && (at++, !sr_decimal(&at, STDERR_FILENO, &like)))
+			return;
+		inherited[fd] = is_copy ? (uint8_t)(SR_INHERITED_COPY + like) : SR_INHERITED_CAPTURED;
+		at += *at == ',';
+	}
+}
+
 /* A malformed table counts as none. */
 static void load_processor(struct sr_processor *p, const json_t *extra)
 {
@@ -112,6 +129,7 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 	};
 	load_layout(&r->layout, extra);
 	load_processor(&r->processor, extra);
+	load_inherited(r->inherited, extra);
 	if (json_string_value(json_object_get(extra, "recorded_from")) &&
 	    !strcmp(json_string_value(json_object_get(extra, "recorded_from")), "open"))
 		r->from_open = true;

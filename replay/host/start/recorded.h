@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "logd/trace/reader.h"
+#include "replay/abi/control.h"
 #include "replay/host/start/layout.h"
 
 struct sr_recorded {
@@ -30,6 +31,7 @@ struct sr_recorded {
 	bool tsc; /* recorded with the time-stamp counter trapped */
 	bool serial; /* one thread ran at a time (record --threads=serial) */
 	int pid;  /* as the process itself sees it */
+	uint8_t inherited[SR_INHERITED_FDS]; /* its descriptors at the start, as in the control page */
 	uint64_t ignored, blocked; /* masks of the signals that it inherited ignored and blocked */
 	bool from_open; /* libibverbs was loaded late: nothing before the first device is recorded */
 };

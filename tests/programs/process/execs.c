@@ -221,9 +221,15 @@ static void in_a_child(void)
 static void with_files(void)
 {
 	FILE *f = fopen("written", "w");
+	int out;
 
 	fputs("by the first image\n", f);
 	fclose(f);
+	out = open("inherited", O_RDWR | O_CREAT | O_TRUNC, 0644);
+	write(out, "a line to read\n", 15);
+	lseek(out, 0, SEEK_SET);
+	dup2(out, 9);
+	dup2(STDOUT_FILENO, 8);
 	execv(self, (char *[]){"execs", "files", "again", NULL});
 }
 
@@ -295,6 +301,11 @@ static int use_files(void)
 	fputs("by the second\n", f);
 	fclose(f);
 	say(line);
+	memset(line, 0, sizeof(line));
+	read(9, line, sizeof(line) - 1);
+	say(line);
+	dprintf(9, "to a descriptor of the first image\n");
+	dprintf(8, "to a copy of standard output\n");
 	return say_after("after files");
 }
 
