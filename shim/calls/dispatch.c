@@ -9,6 +9,7 @@
 #include "shim/verbs/outside.h"
 #include "shim/files/own_fds.h"
 #include "shim/files/uncompared.h"
+#include "shim/process/children.h"
 #include "shim/threads/libraries.h"
 #include "shim/core/thread.h"
 #include "shim/verbs/regions.h"
@@ -92,6 +93,8 @@ doubtful_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *sit
 {
 	const struct sr_call_desc *d = &sr_calls[n];
 
+	if (!sr_engine && (d->flags & SR_CALL_OPENS || n == SR_CALL_post_send))
+		sr_children_uses_verbs(d->name);
 	if (!sr_engine && !(sr_waiting && d->flags & SR_CALL_OPENS && sr_wake()))
 		return sr_outside && d->flags & (SR_CALL_OPENS | SR_CALL_OUTSIDE)
 			   ? sr_outside_call(n, a)

@@ -7,10 +7,13 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "logd/base/compiler.h"
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
@@ -25,6 +28,8 @@
 #include "shim/exposed/probe/probes.h"
 
 static void (*forget)(void);
+static bool is_child; /* of a recorded process */
+static atomic_bool *said; /* that children use verbs; in memory that all of them share; or NULL */
 
 /* ------------------------------------------------------------- in the child */
 
@@ -51,6 +56,7 @@ void sr_children_become_program(void)
 	struct sr_thread *t = &sr_self;
 
 	probes_stop_in_child();
+	is_child = is_child || (sr_engine && !sr_engine->replays);
 	if (forget)
 		forget();
 	t->depth = 0;
@@ -64,8 +70,21 @@ static void after_fork_in_child(void)
 	sr_children_become_program();
 }
 
+void sr_children_uses_verbs(const char *call)
+{
+	if (is_child && said && !atomic_exchange(said, true))
+		sr_say("process %ld, which a recorded one has forked, uses verbs (%s): children are "
+		       "not recorded",
+		       sr_sys_getpid(), call);
+	is_child = false;
+}
+
 int sr_children_start(void (*f)(void))
 {
+	void *page = sr_sys_mmap(sr_heap_place_mapping(PAGE), PAGE, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	said = sr_sys_is_error(page) ? NULL : page;
 	forget = f;
 	return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

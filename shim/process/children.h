@@ -16,6 +16,12 @@
  */
 int sr_children_start(void (*forget)(void));
 
+/*
+ * A process that is not recorded makes this call of a verbs library.  If it is a child of one that
+ * is, its communication is missing in the trace: that is said, once for all children of that process.
+ */
+void sr_children_uses_verbs(const char *call);
+
 /* The recording has ended: children have nothing to forget. */
 void sr_children_stop(void);
 
