@@ -13,6 +13,7 @@
 #include "logd/trace/reader.h"
 #include "logd/trace/seal.h"
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/command/visit.h"
 
 struct options {
@@ -294,7 +295,7 @@ int sr_cmd_collect(int argc, char **argv)
 	struct options o = {0};
 	int to, status = 0;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (mkdir(o.output, DIR_MODE) && errno != EEXIST)
 		return sr_fail("cannot make %s: %s", o.output, strerror(errno));

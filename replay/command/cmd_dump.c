@@ -6,6 +6,7 @@
 
 #include "nicclock/order_code.h"
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/print/print.h"
 #include "replay/command/visit.h"
 
@@ -202,7 +203,7 @@ int sr_cmd_dump(int argc, char **argv)
 				     .cannot_open = SR_EXIT_FAILED};
 	int status;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	visitor.thread = o.thread;
 	status = sr_visit(&o.choice, &visitor, &o);

@@ -5,12 +5,16 @@
  * only addresses, orders and checksums (analysis/explain.h).
  */
 #include <argp.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
+#include "replay/command/traces.h"
 #include "replay/analysis/explain.h"
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/log/call_sites.h"
@@ -64,8 +68,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_ARG:
-		if (!o->dir)
-			o->dir = arg;
+		if (!o->dir && access(arg, F_OK) && !o->has_place && parse_place(arg, o))
+			o->has_place = true; /* of the newest trace */
+		else if (!o->dir)
+			o->dir = sr_traces_find(arg);
 		else if (o->has_place)
 			argp_usage(state);
 		else if (parse_place(arg, o))
@@ -76,7 +82,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!o->has_place)
 			argp_usage(state);
-		return 0;
+		o->dir = o->dir ? o->dir : sr_traces_find(NULL);
+		return o->dir ? 0 : EINVAL;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -176,7 +183,7 @@ int sr_cmd_explain(int argc, char **argv)
 
 	if (!x)
 		return sr_fail("no memory left");
-	if (argp_parse(&argp, argc, argv, 0, NULL, &x->o)) {
+	if (sr_argp_parse(&argp, argc, argv, 0, &x->o)) {
 		free(x);
 		return SR_EXIT_FAILED;
 	}

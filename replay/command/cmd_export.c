@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/export/export.h"
 
 struct format {
@@ -122,7 +123,7 @@ int sr_cmd_export(int argc, char **argv)
 	struct sr_error err;
 	int status;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (!o.out && o.format == &formats[0] && isatty(STDOUT_FILENO))
 		return sr_fail("Perfetto's messages are no text: give -o FILE, or --format=json");

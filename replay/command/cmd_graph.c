@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/analysis/graph.h"
 #include "replay/analysis/plan_make.h"
 
@@ -108,7 +109,7 @@ int sr_cmd_graph(int argc, char **argv)
 	struct sr_error err;
 	int status;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);

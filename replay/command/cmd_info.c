@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/print/marks.h"
 #include "replay/print/print.h"
 #include "replay/host/start/recorded.h"
@@ -260,7 +261,7 @@ int sr_cmd_info(int argc, char **argv)
 
 	if (!i)
 		return sr_fail("no memory");
-	if (!argp_parse(&argp, argc, argv, 0, NULL, &choice)) {
+	if (!sr_argp_parse(&argp, argc, argv, 0, &choice)) {
 		i->dir = choice.dir;
 		status = sr_visit(&choice, &visitor, i);
 	}

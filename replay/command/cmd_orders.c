@@ -14,6 +14,7 @@
 #include "nicclock/closure.h"
 #include "nicclock/order_code.h"
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/print/marks.h"
 #include "replay/analysis/classify.h"
 #include "replay/command/visit.h"
@@ -345,7 +346,7 @@ int sr_cmd_orders(int argc, char **argv)
 
 	for (int i = 0; i < SR_CLOCK_MEMBERS; i++)
 		o.members[i].rank = -1;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o.choice))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o.choice))
 		return SR_EXIT_FAILED;
 	o.classify = sr_classify_new();
 	if (!o.classify)

@@ -3,6 +3,7 @@
 #include <argp.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/host/group/make_plan.h"
 
 struct options {
@@ -49,7 +50,7 @@ int sr_cmd_process(int argc, char **argv)
 {
 	struct options o = {0};
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	return sr_make_plan(o.dir, o.group, o.quiet);
 }

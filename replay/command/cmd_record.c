@@ -22,6 +22,7 @@
 #include "replay/command/record_end.h"
 #include "replay/command/record_options.h"
 #include "replay/command/record_output.h"
+#include "replay/command/traces.h"
 #include "replay/host/start/installed.h"
 #include "shim/core/ranks.h"
 #include "shim/core/settings.h"
@@ -32,29 +33,6 @@
 #define SAY_MS     1000
 
 #define KEY_BYTES  32
-
-/* COMMAND.srec, which must not be there yet. */
-static bool choose_output(struct sr_record_options *o)
-{
-	static char path[PATH_MAX];
-	const char *slash = strrchr(o->command[0], '/'), *name = slash ? slash + 1 : o->command[0];
-	char cwd[PATH_MAX];
-	struct stat st;
-
-	if (o->value[SR_SETTING_TRACE])
-		return true;
-	if (!getcwd(cwd, sizeof(cwd)) ||
-	    (size_t)snprintf(path, sizeof(path), "%s/%s.srec", cwd, name) >= sizeof(path)) {
-		sr_fail("%s.srec: the path is too long", name);
-		return false;
-	}
-	if (!stat(path, &st)) {
-		sr_fail("%s.srec exists; remove it, or name another trace with -o", name);
-		return false;
-	}
-	o->value[SR_SETTING_TRACE] = path;
-	return true;
-}
 
 static bool write_key(int fd)
 {
@@ -170,6 +148,8 @@ static void wait_for_trace(const struct sr_record_options *o, const char *socket
 	struct stat st;
 	int err;
 
+	if (o->claimed)
+		sr_traces_release(o->claimed); /* if nothing was recorded */
 	if (stat(trace, &st)) {
 		sr_record_say_nothing(o->command[0], sr_record_is_from_start(o));
 		return;
@@ -212,15 +192,23 @@ static bool is_in_group(const struct sr_record_options *o, long rank)
 	return false;
 }
 
+/* Without --output the trace is COMMAND-N.srec. */
+static bool choose_output(struct sr_record_options *o, long rank)
+{
+	if (!o->value[SR_SETTING_TRACE])
+		o->value[SR_SETTING_TRACE] = o->claimed = sr_traces_claim(o->command[0], rank);
+	return o->value[SR_SETTING_TRACE];
+}
+
 /* All that can be known before the command runs. */
 static bool can_be_recorded(struct sr_record_options *o)
 {
 	long rank;
 
-	if (!choose_output(o) || !prepare_key(o->value[SR_SETTING_KEY]))
+	if (!prepare_key(o->value[SR_SETTING_KEY]))
 		return false;
 	rank = rank_of(o);
-	return rank >= 0 && (!is_in_group(o, rank) ||
+	return rank >= 0 && choose_output(o, rank) && (!is_in_group(o, rank) ||
 			     sr_output_is_usable(o->value[SR_SETTING_TRACE], rank));
 }
 

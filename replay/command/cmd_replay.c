@@ -13,6 +13,7 @@
 
 #include "logd/trace/reader.h"
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/host/shared/control.h"
 #include "replay/host/group/choose.h"
 #include "replay/host/group/conduct.h"
@@ -323,7 +324,7 @@ int sr_cmd_replay(int argc, char **argv)
 
 	complete_gdb_option(argc, argv);
 	o.tool.arguments = cut_tool_arguments(&argc, argv);
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (!combine_choices(&o))
 		return SR_EXIT_FAILED;

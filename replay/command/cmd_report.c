@@ -8,15 +8,19 @@
 #include <unistd.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
+#include "replay/print/progress.h"
 #include "replay/report/report.h"
 
 struct options {
 	const char *dir, *out;
+	bool quiet;
 };
 
 static const struct argp_option option_list[] = {
     {"output", 'o', "FILE.html", 0,
      "there (default: NAME.html for NAME.srec; - is standard output)", 0},
+    {"quiet", 'q', NULL, 0, "no progress bar, and nothing at the end", 0},
     {0},
 };
 
@@ -24,10 +28,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
-	if (key != 'o')
+	switch (key) {
+	case 'o':
+		o->out = arg;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	default:
 		return sr_parse_trace(key, arg, state, &o->dir);
-	o->out = arg;
-	return 0;
+	}
 }
 
 static const struct argp argp = {
@@ -60,7 +70,7 @@ static char *name_of(const char *dir, const char *ending)
 	return name;
 }
 
-static int write_page(const struct sr_gathered *g, const char *dir, const char *path)
+static int write_page(const struct sr_gathered *g, const char *dir, const char *path, bool quiet)
 {
 	bool is_stdout = !strcmp(path, "-");
 	char *name = name_of(dir, "");
@@ -77,11 +87,19 @@ static int write_page(const struct sr_gathered *g, const char *dir, const char *
 	/* Standard output is looked at by main(). */
 	if (out && !is_stdout && ((ferror(out) | fclose(out)) && !status))
 		status = sr_fail("cannot write %s: %s: it is not complete", path, strerror(errno));
-	if (!status && !is_stdout)
+	if (!status && !is_stdout && !quiet)
 		sr_note("%s shows %zu ranks and %llu records of calls: open it in a browser", path,
 			g->t.ranks_n, (unsigned long long)g->t.slices_n);
 	free(name);
 	return status;
+}
+
+static int gather(struct sr_gathered *g, struct sr_trace *t, bool quiet, struct sr_error *err)
+{
+	int ret = sr_gather(g, t, sr_progress_begin("reading", quiet), err);
+
+	sr_progress_end();
+	return ret;
 }
 
 int sr_cmd_report(int argc, char **argv)
@@ -93,17 +111,17 @@ int sr_cmd_report(int argc, char **argv)
 	char *path;
 	int status;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);
 	path = o.out ? strdup(o.out) : name_of(o.dir, ".html");
 	if (!path)
 		status = sr_fail("no memory left");
-	else if (sr_gather(&g, t, NULL, &err))
+	else if (gather(&g, t, o.quiet, &err))
 		status = sr_fail("%s", err.text);
 	else
-		status = write_page(&g, o.dir, path);
+		status = write_page(&g, o.dir, path, o.quiet);
 	if (path)
 		sr_gather_free(&g);
 	free(path);

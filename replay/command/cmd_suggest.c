@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "replay/analysis/suggest.h"
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
+#include "replay/command/traces.h"
 
 #define SHARES_MAX 16
 
@@ -81,16 +84,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (!o->dir)
-			o->dir = arg;
+		if (!o->dir && access(arg, F_OK) && o->rank < 0 && parse_place(arg, o))
+			return 0; /* of the newest trace */
+		else if (!o->dir)
+			o->dir = sr_traces_find(arg);
 		else if (o->rank >= 0)
 			argp_usage(state);
 		else if (!parse_place(arg, o))
 			argp_error(state, "%s: expected RANK, RANK:SN or RANK.THREAD:SN", arg);
 		return 0;
 	case ARGP_KEY_END:
+		o->dir = o->dir ? o->dir : sr_traces_find(NULL);
 		if (!o->dir)
-			argp_usage(state);
+			return EINVAL;
 		if (!o->shares_n)
 			memcpy(o->shares, usual, sizeof(usual));
 		o->shares_n = o->shares_n ? o->shares_n : 3;
@@ -464,7 +470,7 @@ int sr_cmd_suggest(int argc, char **argv)
 	struct sr_error err;
 	int status;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);

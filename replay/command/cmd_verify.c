@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/command/visit.h"
 #include "replay/print/marks.h"
 
@@ -131,7 +132,7 @@ int sr_cmd_verify(int argc, char **argv)
 	struct result result = {0};
 	int status;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &choice))
+	if (sr_argp_parse(&argp, argc, argv, 0, &choice))
 		return SR_EXIT_FAILED;
 	status = sr_visit(&choice, &visitor, &result);
 	return status || !result.missing ? status : 1;

@@ -20,11 +20,16 @@ int sr_cmd_info(int argc, char **argv);
 int sr_cmd_process(int argc, char **argv);
 int sr_cmd_explain(int argc, char **argv);
 int sr_cmd_export(int argc, char **argv);
+int sr_cmd_ls(int argc, char **argv);
+int sr_cmd_ps(int argc, char **argv);
 int sr_cmd_suggest(int argc, char **argv);
 int sr_cmd_report(int argc, char **argv);
 int sr_cmd_graph(int argc, char **argv);
 
-/* For the default case of an argp parser: stores the command's one argument, a trace, in *dir. */
+/*
+ * For the default case of an argp parser: stores the command's one argument, a trace, in *dir; without
+ * one, the newest trace (traces.h).
+ */
 error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir);
 
 /* Parses a rank or thread number; -1 after a message. */

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "replay/command/command.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+
+#include "replay/command/traces.h"
 
 error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir)
 {
 	if (key == ARGP_KEY_ARG && !*dir)
-		*dir = arg;
-	else if (key == ARGP_KEY_ARG || (key == ARGP_KEY_END && !*dir))
+		*dir = sr_traces_find(arg);
+	else if (key == ARGP_KEY_ARG)
 		argp_usage(state);
+	else if (key == ARGP_KEY_END && !*dir)
+		*dir = sr_traces_find(NULL);
 	else if (key != ARGP_KEY_END)
 		return ARGP_ERR_UNKNOWN;
-	return 0;
+	return *dir ? 0 : EINVAL;
 }
 
 long sr_parse_number(const char *option, const char *text)

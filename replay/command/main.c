@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/host/start/launch.h"
 #include "replay/print/terminal.h"
 
@@ -31,6 +32,8 @@ static const struct {
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
     {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
     {"info", sr_cmd_info, "say what a trace holds"},
+    {"ls", sr_cmd_ls, "list the traces here"},
+    {"ps", sr_cmd_ps, "list the processes of a trace"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -51,6 +54,18 @@ static int finish_output(int status)
 	sr_fail("standard output could not be written%s%s: it is not complete", errno ? ": " : "",
 		errno ? strerror(errno) : "");
 	return status ? status : SR_EXIT_FAILED;
+}
+
+static int fail_unknown(const char *word)
+{
+	const char *names[COMMANDS], *guess;
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		names[i] = commands[i].name;
+	guess = sr_guess(word, names, COMMANDS);
+	if (guess)
+		return sr_fail("there is no command \"%s\"; did you mean \"%s\"?", word, guess);
+	return sr_fail("there is no command \"%s\"; sreplay --help lists them", word);
 }
 
 int main(int argc, char **argv)
@@ -85,5 +100,5 @@ int main(int argc, char **argv)
 		errno = 0;
 		return finish_output(commands[i].run(argc - 1, argv + 1));
 	}
-	return sr_fail("there is no command \"%s\"; sreplay --help lists them", argv[1]);
+	return fail_unknown(argv[1]);
 }

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/command/guess.h"
+#include "replay/command/traces.h"
 #include "replay/print/say.h"
 #include "shim/core/settings.h"
 
@@ -111,6 +113,8 @@ bool sr_record_is_quiet(const struct sr_record_options *o)
 
 void sr_record_refuse(const struct sr_record_options *o)
 {
+	if (o->claimed)
+		sr_traces_release(o->claimed);
 	if (!o->command || !sr_record_or_run(o))
 		exit(SR_EXIT_FAILED);
 	sr_note("%s runs unrecorded (--or-run)", o->command[0]);
@@ -263,7 +267,7 @@ void sr_record_options_parse(int argc, char **argv, struct sr_record_options *o)
 	look_ahead(argv, o);
 	list_settings(options);
 	/* Options after the command's name are the command's. */
-	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o))
+	if (sr_argp_parse(&argp, argc, argv, ARGP_IN_ORDER, o))
 		exit(SR_EXIT_FAILED);
 	check_variables(o);
 }

@@ -11,6 +11,7 @@ struct sr_record_options {
 	/* As the settings' variables have them; NULL: the option was not given. */
 	const char *value[SR_SETTING_COUNT];
 	char **command;
+	char *claimed; /* the trace's directory, if it was made for a default name; NULL */
 };
 
 /*

@@ -11,29 +11,10 @@
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/plan_make.h"
 #include "replay/host/group/choose.h"
+#include "replay/print/progress.h"
 #include "replay/print/say.h"
 
 typedef unsigned long long ull;
-
-#define BAR 40
-
-static void draw(double done)
-{
-	static int last = -1;
-	int percent = (int)(100 * done), cells = (int)(BAR * done);
-
-	if (percent == last)
-		return;
-	last = percent;
-	fprintf(stderr, "\rsreplay: processing [%.*s%.*s] %3d %%", cells,
-		"########################################", BAR - cells,
-		"                                        ", percent);
-}
-
-static void erase(void)
-{
-	fprintf(stderr, "\r%*s\r", BAR + 32, "");
-}
 
 static void say_doubts(const struct sr_process_counts *c)
 {
@@ -58,17 +39,15 @@ static int make(struct sr_trace *t, const char *dir, const char *list, bool quie
 {
 	struct sr_process_counts counts;
 	struct sr_error err;
-	bool bar = !quiet && isatty(STDERR_FILENO);
 	int32_t *ranks;
 	size_t n = sr_ranks_choose(t, dir, list, &ranks);
 	int ret;
 
 	if (!n)
 		return SR_EXIT_FAILED;
-	ret = sr_plan_make(t, ranks, n, bar ? draw : NULL, &counts, &err);
+	ret = sr_plan_make(t, ranks, n, sr_progress_begin("processing", quiet), &counts, &err);
 	free(ranks);
-	if (bar)
-		erase();
+	sr_progress_end();
 	if (ret) {
 		sr_fail("%s", err.text);
 		return ret == -ELOOP ? 1 : SR_EXIT_FAILED;
