@@ -4,6 +4,7 @@
 
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
+#include "shim/core/stack_below.h"
 #include "shim/files/fds.h"
 #include "shim/core/hooks.h"
 #include "shim/verbs/outside.h"
@@ -120,10 +121,17 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 	const struct sr_call_desc *d = &sr_calls[n];
 	struct sr_thread *t = &sr_self;
 
+	uint64_t result;
+
 	/* Most often a lock that a provider takes on the data path. */
 	if (sr_engine && t->depth)
 		return nested_call(t, d, a);
-	if (sr_engine && d->fd_arg < 0 && !d->when)
-		return sr_engine->call(t, n, a, site);
-	return doubtful_call(t, n, a, site);
+	if (!sr_engine)
+		return doubtful_call(t, n, a, site);
+	if (d->fd_arg < 0 && !d->when)
+		result = sr_engine->call(t, n, a, site);
+	else
+		result = doubtful_call(t, n, a, site);
+	sr_clear_stack_below(SR_STACK_CALL);
+	return result;
 }

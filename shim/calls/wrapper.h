@@ -19,6 +19,7 @@
 #include "shim/core/hooks.h"
 #include "shim/verbs/objects.h"
 #include "shim/core/order.h"
+#include "shim/core/stack_below.h"
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"
 #include "shim/core/thread.h"
@@ -33,8 +34,13 @@
 static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, void *site)
 {
 	struct sr_thread *t = &sr_self;
+	uint64_t result;
 
-	return sr_engine && !t->depth ? sr_engine->call(t, n, a, site) : sr_call(n, a, site);
+	if (!sr_engine || t->depth)
+		return sr_call(n, a, site);
+	result = sr_engine->call(t, n, a, site);
+	sr_clear_stack_below(SR_STACK_OPERATION);
+	return result;
 }
 
 #endif

@@ -235,6 +235,35 @@ static void note(struct seen *s, int fd, const struct statx *st, const char *pat
 		tell_daemon(fd, path, s->note, keep_content);
 }
 
+/* How long before the program a launcher makes what it shares with it. */
+#define LAUNCH_NS 60000000000ll
+
+bool sr_files_is_others(int fd)
+{
+	struct statx st;
+	const struct seen *s;
+
+	if (!daemon_client || !is_regular(fd, "", AT_EMPTY_PATH, &st))
+		return false;
+	s = sr_map_get(&all, key_of(&st));
+	return s && s->note && changed_at(&st) >= began - LAUNCH_NS;
+}
+
+void sr_files_keep(int fd)
+{
+	struct statx st;
+	struct seen *s;
+	char path[320];
+
+	if (!daemon_client || !is_regular(fd, "", AT_EMPTY_PATH, &st))
+		return;
+	s = sr_map_get(&all, key_of(&st));
+	if (!s || !s->note || s->kept)
+		return;
+	find_path(fd, path, sizeof(path));
+	s->kept = keep_now(fd, path, s->note, st.stx_size);
+}
+
 void sr_files_ends(int dirfd, const char *path, bool link)
 {
 	struct statx st;

@@ -60,6 +60,15 @@ void sr_files_ends(int dirfd, const char *path, bool link);
  */
 void sr_files_opened(int fd, int flags, struct sr_opened_file *file);
 
+/*
+ * Is this a file that others may be storing into: one that was written while the program ran or less
+ * than a minute before, but was not made by it?  A launcher makes such files for its processes.
+ */
+bool sr_files_is_others(int fd);
+
+/* The file may be gone when the replay opens it: keeps its content. */
+void sr_files_keep(int fd);
+
 /* Does the kernel generate the content of this file (/proc, /sys, ...)? */
 bool sr_files_made_up(int fd);
 

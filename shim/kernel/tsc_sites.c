@@ -18,6 +18,7 @@
 #include "shim/exposed/probe/counter.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/write.h"
+#include "shim/kernel/readable.h"
 #include "shim/kernel/tsc_scan.h"
 #include "shim/memory/images.h"
 
@@ -325,14 +326,36 @@ static void search_bytes(struct search *s, const struct mapping *map, uintptr_t 
 		s->complete &= take_occurrence(s, map, from + at);
 }
 
+/*
+ * The dynamic linker maps all of a library executable first, also what lies behind the file's end.
+ * There is no code, and reading it is a SIGBUS.
+ */
+static uintptr_t end_of_file(const struct mapping *map)
+{
+	uintptr_t there = map->begin, not_there = map->end;
+
+	if (sr_is_readable((const void *)(map->end - 1), 1) || !sr_is_readable((const void *)there, 1))
+		return map->end;
+	while (not_there - there > PAGE) {
+		uintptr_t middle = sr_page_down(there + (not_there - there) / 2);
+
+		if (sr_is_readable((const void *)middle, 1))
+			there = middle;
+		else
+			not_there = middle;
+	}
+	return not_there;
+}
+
 static void search_mapping(struct search *s, const struct mapping *map)
 {
+	uintptr_t end = end_of_file(map);
 	size_t n, step;
 
-	for (uintptr_t from = map->begin; from < map->end; from += step) {
-		n = map->end - from < CHUNK ? map->end - from : CHUNK;
-		if (is_readable(map->begin, map->end - map->begin)) {
-			n = map->end - from;
+	for (uintptr_t from = map->begin; from < end; from += step) {
+		n = end - from < CHUNK ? end - from : CHUNK;
+		if (is_readable(map->begin, end - map->begin)) {
+			n = end - from;
 			search_bytes(s, map, from, (const uint8_t *)from, n);
 			return;
 		}

@@ -22,6 +22,7 @@
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/files/own_fds.h"
+#include "shim/process/ids.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
@@ -439,6 +440,18 @@ uint64_t sr_invoke_fcntl(const struct sr_call_desc *d, uint64_t *a)
 	if (result >= 0 && duplicates((int)a[1]) && sr_fd_captured((int)a[0]))
 		sr_fd_capture(result);
 	return (uint64_t)(int64_t)result;
+}
+
+/*
+ * Afterwards the program may ask that processor by cpuid.  On a machine without it, it stays where it
+ * is.
+ */
+void sr_replayed_sched_setaffinity(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
+{
+	int32_t id = (int32_t)a[0], real = sr_real_id(id);
+
+	if (!(int)result && (!id || real != id))
+		sr_syscall(SYS_sched_setaffinity, real, (long)a[1], (long)a[2], 0, 0, 0);
 }
 
 void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)

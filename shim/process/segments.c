@@ -153,6 +153,25 @@ static uint64_t place(size_t size)
 	return atomic_fetch_add_explicit(&where, room, memory_order_relaxed);
 }
 
+/*
+ * With SHM_REMAP, what was at the address ends first: if that was the last attachment of a removed
+ * segment, there would be nothing left to attach.  So it is attached elsewhere meanwhile.
+ */
+static uint64_t attach_instead(const struct sr_call_desc *d, uint64_t *a, size_t size)
+{
+	long held = sr_syscall(SYS_shmat, (int)a[0], 0, SHM_RDONLY, 0, 0, 0);
+	uint64_t result;
+	int error;
+
+	sr_heap_mapping_ends((void *)sr_page_down(a[1]), size);
+	result = sr_real(d, a);
+	error = errno;
+	if (!sr_sys_is_error((void *)held))
+		sr_syscall(SYS_shmdt, held, 0, 0, 0, 0, 0);
+	errno = error;
+	return result;
+}
+
 uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
 {
 	uint64_t placed[3] = {a[0], a[1], a[2]}, result;
@@ -162,9 +181,7 @@ uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
 	/* An attachment that a library makes is not the program's. */
 	if (!a[1] && size && sr_self.depth == 1)
 		placed[1] = place(size);
-	if (a[1] && a[2] & SHM_REMAP)
-		sr_heap_mapping_ends((void *)sr_page_down(a[1]), size);
-	result = sr_real(d, placed);
+	result = a[1] && a[2] & SHM_REMAP ? attach_instead(d, a, size) : sr_real(d, placed);
 	/* If the range is in use, let the kernel choose. */
 	if (result == (uint64_t)-1 && errno == EINVAL && placed[1] != a[1])
 		result = sr_real(d, a);
@@ -180,10 +197,17 @@ uint64_t sr_invoke_shmat(const struct sr_call_desc *d, uint64_t *a)
 uint64_t sr_invoke_shmdt(const struct sr_call_desc *d, uint64_t *a)
 {
 	size_t size = size_at(a[0]);
+	uint64_t result;
+	int error = errno;
 
 	if (size)
 		sr_heap_mapping_ends((void *)a[0], size);
-	return sr_real(d, a);
+	result = sr_real(d, a);
+	if (!size || !(int)result)
+		return result;
+	/* It was exposed memory, of which only the user mapping is left. */
+	errno = error;
+	return (uint64_t)sr_sys_munmap((void *)a[0], size);
 }
 
 /* ------------------------------------------------------------------- replay */

@@ -2,8 +2,10 @@
 #include "shim/verbs/shared_memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/vfs.h>
@@ -13,12 +15,10 @@
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
+#include "shim/files/inputs.h"
 #include "shim/verbs/regions.h"
 
-/*
- * A file of a disk may be shared, too, but mostly is a database's own; what is in it counts as an
- * input. Files of /dev/shm and memfds are made to be shared.
- */
+/* Files of /dev/shm and memfds are made to be shared. */
 static bool is_shared_memory(int fd)
 {
 	struct statfs fs;
@@ -26,10 +26,51 @@ static bool is_shared_memory(int fd)
 	return !sr_syscall(SYS_fstatfs, fd, SR_ARG(&fs), 0, 0, 0, 0) && fs.f_type == TMPFS_MAGIC;
 }
 
-static bool may_be_exposed(const uint64_t a[6])
+/*
+ * A file of a disk may be shared, too, but mostly is a database's own; what is in it counts as an
+ * input.  Not so one that somebody has just made: a launcher, that shares it with its processes.
+ */
+static bool is_launchers(int fd)
 {
-	return a[2] == (PROT_READ | PROT_WRITE) && a[3] & MAP_SHARED && !(a[3] & MAP_ANONYMOUS) &&
-	       is_shared_memory((int)a[4]);
+	return !is_shared_memory(fd) && sr_files_is_others(fd);
+}
+
+/*
+ * The program may only read it, but pages are protected by moving them, and a replay writes to them.
+ * Not shared memory of a program that sees to this itself, by mapping it twice.
+ */
+static bool make_writable(void *addr, const uint64_t a[6])
+{
+	char path[40];
+	void *made;
+	long fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)a[4]);
+	fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG(path), O_RDWR | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return false;
+	made = sr_sys_mmap(addr, a[1], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)fd, (off_t)a[5]);
+	sr_sys_close((int)fd);
+	return !sr_sys_is_error(made);
+}
+
+static bool may_be_exposed(void *addr, const uint64_t a[6])
+{
+	int fd = (int)a[4];
+
+	if (!(a[3] & MAP_SHARED) || a[3] & MAP_ANONYMOUS)
+		return false;
+	if (a[2] == (PROT_READ | PROT_WRITE))
+		return is_shared_memory(fd) || is_launchers(fd);
+	return a[2] == PROT_READ && is_launchers(fd) && make_writable(addr, a);
+}
+
+/* A replay has what was in it from the trace, access by access. */
+static void replace(void *addr, const uint64_t a[6])
+{
+	if (!(a[2] & PROT_WRITE))
+		sr_sys_mmap(addr, a[1], PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 /* The mapping has a record of its own, so that a replay does the same at the same place. */
@@ -42,10 +83,23 @@ static void announce(void *addr, size_t size, void *site)
 
 void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 {
-	/* The replay's file is a private one, which may lie on another file system. */
-	if (sr_engine->replays ? sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping)
-			       : may_be_exposed(a))
-		announce(addr, a[1], site);
+	enum sr_heap before;
+
+	if (!sr_engine->replays) {
+		before = sr_enter(&sr_self);
+		if (!may_be_exposed(addr, a)) {
+			sr_leave(&sr_self, before);
+			return;
+		}
+		sr_files_keep((int)a[4]);
+		sr_leave(&sr_self, before);
+	} else if (sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping)) {
+		/* The replay's file is a private one, which may lie on another file system. */
+		replace(addr, a);
+	} else {
+		return;
+	}
+	announce(addr, a[1], site);
 }
 
 void sr_shared_attached(void *addr, size_t size, int flags, void *site)

@@ -26,7 +26,7 @@ from harness import BUILD, SREPLAY, Tap, kill_group, run, start, wait_for_listen
 
 ROOT = os.path.realpath(os.path.join(HERE, "..", "..", ".."))
 SOFTDEV = [os.path.join(ROOT, "ci", "softdev"), "--"]
-APPS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SOURCES = os.path.join(ROOT, "tests", "programs", "stacks")
 SECONDS = 60
 
 UCX = {"UCX_TLS": "rc_verbs,ud_verbs,sm,self", "UCX_NET_DEVICES": "soft0:1"}
@@ -46,7 +46,7 @@ class Pair:
         with tempfile.TemporaryFile() as log:
             server = start(record(0) + put(self.server), log, log)
             try:
-                wait_for_listener(port, server, 20)
+                wait_for_listener(port, server, 3)
                 status, out, err = run(record(1) + put(self.client), SECONDS)
                 end = time.monotonic() + 20
                 while server.poll() is None and time.monotonic() < end:
@@ -60,12 +60,19 @@ class Pair:
 class Job:
     """A program with a launcher."""
 
-    def __init__(self, launcher, program, env=None, quick=False):
-        self.launcher, self.program, self.env, self.quick = launcher, program[0], env or {}, quick
-        self.command = program
+    def __init__(self, launcher, command, env, compiler, quick=False):
+        self.launcher, self.command, self.env, self.program, self.quick = launcher, command, env, compiler, quick
 
     def go(self, record, each, port):
-        command = self.launcher + record(None) + self.command if each else record(None) + self.launcher + self.command
+        """Compiled where the job runs: SOURCE's name follows the compiled program's."""
+        place = tempfile.gettempdir()
+        binary, source = os.path.join(place, self.command[0] % self.command[1]), self.command[1]
+        if not os.path.exists(binary):
+            subprocess.run([self.program, "-O1", "-o", binary, os.path.join(SOURCES, source + ".c")], check=True)
+        return self.run(record, each, [binary] + self.command[2:])
+
+    def run(self, record, each, program):
+        command = self.launcher + record(None) + program if each else record(None) + self.launcher + program
         status, out, err = run(command, SECONDS)
         return [status], out.decode(errors="replace") + err
 
@@ -87,12 +94,25 @@ def fio(verb, *options):
                 ["fio", "--name=c", "--rw=write"] + common[:1] + ["--hostname=127.0.0.1", "--verb=" + verb] + common[1:])
 
 
-def mpich(program, env=None):
-    return Job(["mpiexec.hydra", "-launcher", "fork", "-iface", "lo", "-n", "2"], program, dict(UCX, **(env or {})))
+UCX_VERBS = {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "soft0:1"}
+ISOLATED = ["--oversubscribe", "--mca", "plm", "isolated", "--mca", "oob_tcp_if_include", "lo"]
+OVER_UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"]
 
 
-def openmpi(program, env=None):
-    return Job(["mpirun", "--oversubscribe", "-n", "2", "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^openib"], program, dict(UCX, **ROOT_MAY, **(env or {})))
+def mpich(program, env=None, ranks=2, quick=False):
+    """Its job's processes on one node would talk through shared memory alone: MPIR_CVAR_NOLOCAL."""
+    return Job(["mpiexec.hydra", "-launcher", "fork", "-iface", "lo", "-n", str(ranks)], ["mpich-%s", program, "3"],
+               dict(UCX_VERBS, **(env or {})), "mpicc.mpich", quick)
+
+
+def openmpi(program, env=None, ranks=2):
+    return Job(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", str(ranks)], ["openmpi-%s", program, "3"],
+               dict(UCX_VERBS, **ROOT_MAY, **(env or {})), "mpicc.openmpi")
+
+
+def oshmem(program, env=None, ranks=2):
+    return Job(["oshrun"] + ISOLATED + ["--mca", "spml", "ucx"] + OVER_UCX + ["-n", str(ranks)], ["oshmem-%s", program, "3"],
+               dict(UCX_VERBS, **ROOT_MAY, SHMEM_SYMMETRIC_SIZE="16M", **(env or {})), "oshcc")
 
 
 ROSTER = {
@@ -111,6 +131,13 @@ ROSTER = {
     "fio-write-thread": fio("write", "--thread"),
     "fio-read-thread": fio("read", "--thread"),
     "fio-send-thread": fio("send", "--thread"),
+    "mpich-rma": mpich("mpi_rma", {"MPIR_CVAR_NOLOCAL": "1"}, quick=True),
+    "mpich-rma-local": mpich("mpi_rma"),
+    "mpich-rma-sm": mpich("mpi_rma", UCX),
+    "openmpi-rma": openmpi("mpi_rma"),
+    "openmpi-rma-sm": openmpi("mpi_rma", UCX),
+    "oshmem-rma": oshmem("shmem_rma"),
+    "oshmem-rma-sm": oshmem("shmem_rma", UCX),
     "rping": Pair(["rping", "-s", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"], ["rping", "-c", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"]),
     "ib_write_bw": Pair(["ib_write_bw", "-d", "soft0", "-x", "1", "-n", "50", "-p", "PORT"], ["ib_write_bw", "-d", "soft0", "-x", "1", "-n", "50", "-p", "PORT", "127.0.0.1"]),
 }
@@ -207,6 +234,8 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         directory = args.keep or place
         os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
