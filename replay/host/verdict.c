@@ -362,6 +362,22 @@ static void say_uncompared(char *how, size_t size, const struct sr_replay_contro
 		snprintf(how + n, size - (size_t)n, "%swhat libc itself writes", sep);
 }
 
+/*
+ * What is compared was as recorded.  But what the threads decided meanwhile, and what no call has
+ * shown, is not known.
+ */
+static void say_ran_at_once(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	ull lost = atomic_load(&c->late);
+
+	if (c->serial && lost)
+		sr_note("rank %d: %llu time%s a thread made no call for long, and others ran beside it: what "
+			"they decided then by plain atomics was not recorded, and is compared as far as "
+			"calls show it; the last time was before thread %u SN %llu",
+			v->rank, lost, lost == 1 ? "" : "s", atomic_load(&c->late_thread),
+			(ull)atomic_load(&c->late_sn));
+}
+
 /* The rank did what was recorded; did the others send it what was recorded? */
 static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int status)
 {
@@ -377,6 +393,7 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 				SR_REPLAY_EXIT_DIVERGED);
 	}
 	v->how = SR_VERDICT_EXACT;
+	say_ran_at_once(v, c);
 	say_uncompared(how, sizeof(how), c);
 	return end_line(v, c, how, status);
 }

@@ -80,6 +80,9 @@ def test_spin(tap, trace):
     wrong, late_ones, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), "spin"], 1)
     tap.ok(not wrong and late_ones == 1, "threads that spin without a call are not waited for, and info says so",
            "\n".join(wrong) + info(trace))
+    status, _, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
+    tap.ok(status == 0 and "a thread made no call for long, and others ran beside it" in err,
+           "the verdict of its replay says so, too", err)
 
 
 def main():
