@@ -16,6 +16,7 @@ int sr_cmd_dump(int argc, char **argv);
 int sr_cmd_verify(int argc, char **argv);
 int sr_cmd_orders(int argc, char **argv);
 int sr_cmd_collect(int argc, char **argv);
+int sr_cmd_pack(int argc, char **argv);
 int sr_cmd_info(int argc, char **argv);
 int sr_cmd_process(int argc, char **argv);
 int sr_cmd_explain(int argc, char **argv);

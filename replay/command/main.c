@@ -30,6 +30,7 @@ static const struct {
     {"export", sr_cmd_export, "write a run for Perfetto, Chrome or Graphviz", BINARY},
     {"suggest", sr_cmd_suggest, "say which ranks to record together"},
     {"orders", sr_cmd_orders, "say which rank was found to come before which"},
+    {"pack", sr_cmd_pack, "put executables and libraries into a trace"},
     {"collect", sr_cmd_collect, "bring the traces of a job's nodes together"},
     {"info", sr_cmd_info, "say what a trace holds"},
     {"ls", sr_cmd_ls, "list the traces here"},

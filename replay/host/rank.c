@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "logd/base/highfd.h"
+#include "replay/host/start/packed.h"
 #include "replay/print/say.h"
 #include "replay/host/feeder.h"
 #include "replay/host/files.h"
@@ -583,7 +584,8 @@ static bool may_run(struct replay *r)
 {
 	const struct sr_rank_options *o = r->options;
 
-	r->trust = sr_trust_of(r->trace, o->dir, o->rank, o->no_sandbox);
+	r->trust = sr_trust_of(r->trace, o->dir, o->rank, o->no_sandbox,
+			       sr_packed_is_needed(o->dir, r->recorded.json));
 	if (r->trust == SR_TRUST_CONFINED && !o->files)
 		return !sr_fail("--live-files lets a program of a stranger's trace change files: "
 				"give --no-sandbox as well if you trust who made it");
@@ -610,7 +612,7 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 		sr_fail("rank %d loaded libibverbs after it had started, and what it did "
 			"before is not recorded: to replay it, record it with --from-start",
 			o->rank);
-	else if (sr_recorded_check_files(&r.recorded) && sr_trust_check_environment(&r.recorded) &&
+	else if (sr_recorded_check_files(&r.recorded, o->dir) && sr_trust_check_environment(&r.recorded) &&
 		 may_run(&r) && prepare_files(&r))
 		status = run(&r);
 	sr_recorded_free(&r.recorded);

@@ -19,6 +19,7 @@
 #include "replay/abi/control.h"
 #include "replay/host/start/confine.h"
 #include "replay/host/start/installed.h"
+#include "replay/host/start/packed.h"
 
 /* The kernel places mappings below the room that the stack may take. */
 static void set_stack_limit(const struct sr_recorded *p)
@@ -67,6 +68,8 @@ static void __attribute__((noreturn)) become(const struct sr_launch *l)
 {
 	const struct sr_recorded *p = l->recorded;
 
+	if (!sr_packed_enter(l->trace, p->json))
+		_exit(SR_REPLAY_EXIT_FAILED);
 	/* The process dies with us: without its feeder, a replay would wait for ever. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	inherit_signals(p);

@@ -10,6 +10,7 @@
 #include "logd/base/decimal.h"
 #include "logd/base/hex.h"
 #include "replay/analysis/log/objects.h"
+#include "replay/host/start/packed.h"
 #include "replay/print/say.h"
 
 static char *text_of(const json_t *json, const char *key)
@@ -164,7 +165,7 @@ static bool same_identity(int fd, const json_t *object, const char *path)
 	return false;
 }
 
-bool sr_recorded_check_files(const struct sr_recorded *r)
+bool sr_recorded_check_files(const struct sr_recorded *r, const char *trace)
 {
 	const json_t *object;
 	bool good = true;
@@ -175,7 +176,10 @@ bool sr_recorded_check_files(const struct sr_recorded *r)
 		char *path = text_of(object, "path");
 		int fd = path ? sr_object_open(path) : -EINVAL;
 
-		if (fd < 0) {
+		if (path && sr_packed_has(trace, object, path)) {
+			if (fd >= 0)
+				close(fd);
+		} else if (fd < 0) {
 			sr_fail("%s, which the recorded program used, cannot be read: %s",
 				path ? path : "a file", strerror(-fd));
 			good = false;

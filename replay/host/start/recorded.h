@@ -42,8 +42,9 @@ bool sr_recorded_load(struct sr_recorded *r, const struct sr_trace *t, int32_t r
 void sr_recorded_free(struct sr_recorded *r);
 
 /*
- * Are the executable and its libraries the recorded ones?  Prints a message for each that is not.
+ * Are the executable and its libraries the recorded ones, or in the trace (packed.h)?  Prints a
+ * message for each that is not.
  */
-bool sr_recorded_check_files(const struct sr_recorded *r);
+bool sr_recorded_check_files(const struct sr_recorded *r, const char *trace);
 
 #endif

@@ -27,24 +27,33 @@ static bool is_own(const struct sr_trace *t, int32_t rank)
 	return own;
 }
 
-enum sr_trust sr_trust_of(const struct sr_trace *t, const char *dir, int32_t rank, bool has_consent)
+/* The seal covers what the trace says, not the files that are packed in it. */
+static const char *doubt(const struct sr_trace *t, int32_t rank, bool packed)
 {
-	const char *obstacle;
+	if (packed)
+		return "needs files that are packed in the trace, since the installed ones are not "
+		       "those that were recorded";
+	return is_own(t, rank) ? NULL
+			       : "was not recorded by this user on this machine, or is a copy";
+}
 
-	if (has_consent || is_own(t, rank))
+enum sr_trust sr_trust_of(const struct sr_trace *t, const char *dir, int32_t rank, bool has_consent,
+			  bool packed)
+{
+	const char *obstacle, *why = has_consent ? NULL : doubt(t, rank, packed);
+
+	if (!why)
 		return SR_TRUST_FULLY;
 	obstacle = sr_confine_obstacle();
 	if (obstacle) {
-		sr_fail("rank %d of %s was not recorded by this user on this machine, or is a copy; "
-			"its program cannot be run in a sandbox (%s); if you trust who made the "
+		sr_fail("rank %d of %s %s; its program cannot be run in a sandbox (%s); if you trust who made the "
 			"trace, give --no-sandbox",
-			rank, dir, obstacle);
+			rank, dir, why, obstacle);
 		return SR_TRUST_REFUSED;
 	}
-	sr_note("rank %d was not recorded by this user on this machine, or is a copy: its program "
-		"runs in a sandbox, without network, and changes nothing (--no-sandbox runs it "
-		"without)",
-		rank);
+	sr_note("rank %d %s: its program runs in a sandbox, without network, and changes nothing "
+		"(--no-sandbox runs it without)",
+		rank, why);
 	return SR_TRUST_CONFINED;
 }
 

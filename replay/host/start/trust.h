@@ -23,7 +23,8 @@ enum sr_trust {
  * program runs in a sandbox (confine.h), and that is said; or not at all, where no sandbox can be
  * set up.  has_consent: --no-sandbox.
  */
-enum sr_trust sr_trust_of(const struct sr_trace *t, const char *dir, int32_t rank, bool has_consent);
+enum sr_trust sr_trust_of(const struct sr_trace *t, const char *dir, int32_t rank, bool has_consent,
+			  bool packed);
 
 /*
  * Libraries that the environment brings into the program (LD_PRELOAD, LD_AUDIT) must be among the

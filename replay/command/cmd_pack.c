@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cmd_pack.c: `sreplay pack`: puts the executables and libraries of the recorded programs into the trace. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "logd/trace/reader.h"
+#include "replay/analysis/log/objects.h"
+#include "replay/command/command.h"
+#include "replay/command/visit.h"
+#include "replay/host/start/packed.h"
+
+/* As traces are: for this user only.  An executable is executed in its place. */
+#define DIR_MODE  0700
+#define FILE_MODE 0500
+
+static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
+
+static const struct argp argp = {
+    NULL,
+    sr_parse_choice_only,
+    "DIR.srec",
+    "Copy the executables and libraries that the recorded programs used into the trace. A replay "
+    "uses them, in a sandbox, where the installed ones are missing or have changed.",
+    children,
+    NULL,
+    NULL,
+};
+
+struct pack {
+	const char *dir;
+	int trace; /* its directory */
+	size_t files;
+	uint64_t bytes;
+};
+
+/* -errno. */
+static int copy_bytes(int from, int to, uint64_t *bytes)
+{
+	ssize_t n;
+
+	while ((n = sendfile(to, from, NULL, 1 << 20)) > 0)
+		*bytes += (uint64_t)n;
+	return n < 0 ? -errno : 0;
+}
+
+static int make_directory(const struct pack *p, const char *name)
+{
+	int fd;
+
+	if (mkdirat(p->trace, name, DIR_MODE) && errno != EEXIST)
+		return -errno;
+	fd = openat(p->trace, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The file appears whole, or not at all. */
+static int copy(struct pack *p, int from, int to, const char *name)
+{
+	char draft[32];
+	int fd, err;
+
+	snprintf(draft, sizeof(draft), ".draft.%d", (int)getpid());
+	unlinkat(to, draft, 0);
+	fd = openat(to, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+	if (fd < 0)
+		return -errno;
+	lseek(from, 0, SEEK_SET);
+	err = copy_bytes(from, fd, &p->bytes);
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && renameat(to, draft, to, name))
+		err = -errno;
+	if (err)
+		unlinkat(to, draft, 0);
+	return err;
+}
+
+/* The linker looks for a library under the name of a link to it, and a program may be run by one. */
+static int copy_links(const char *path, int to)
+{
+	const char *name = strrchr(path, '/') + 1;
+	char directory[PATH_MAX], link[2 * PATH_MAX], real[PATH_MAX];
+	struct dirent *entry;
+	DIR *list;
+	int err = 0;
+
+	snprintf(directory, sizeof(directory), "%.*s", (int)(name - path), path);
+	list = opendir(directory);
+	while (list && !err && (entry = readdir(list))) {
+		if (entry->d_type != DT_LNK)
+			continue;
+		snprintf(link, sizeof(link), "%s%s", directory, entry->d_name);
+		if (realpath(link, real) && !strcmp(real, path) &&
+		    linkat(to, name, to, entry->d_name, 0) && errno != EEXIST)
+			err = -errno;
+	}
+	if (list)
+		closedir(list);
+	return err;
+}
+
+static int pack_file(struct pack *p, const char *path, int from)
+{
+	char name[64];
+	int err = make_directory(p, SR_PACKED), to;
+
+	if (err >= 0) {
+		close(err);
+		sr_packed_directory(path, name, sizeof(name));
+		err = to = make_directory(p, name);
+	}
+	if (err < 0)
+		return sr_fail("cannot make %s/" SR_PACKED ": %s", p->dir, strerror(-err));
+	err = copy(p, from, to, strrchr(path, '/') + 1);
+	if (!err)
+		err = copy_links(path, to);
+	close(to);
+	p->files += !err;
+	return err ? sr_fail("%s cannot be packed: %s", path, strerror(-err)) : 0;
+}
+
+static int pack_object(struct pack *p, const json_t *object, const char *path)
+{
+	struct sr_object_identity id;
+	int fd, status = 0;
+
+	if (!sr_packed_may_be(path) || sr_packed_has(p->dir, object, path))
+		return 0;
+	fd = sr_object_open(path);
+	if (fd < 0)
+		return sr_fail("%s cannot be packed: %s", path, strerror(-fd));
+	if (!sr_object_is_same_file(fd, object, &id))
+		status = sr_fail("%s cannot be packed any more: its %s is %s, recorded was %s", path,
+				 id.what, id.now, id.recorded);
+	else
+		status = pack_file(p, path, fd);
+	close(fd);
+	return status;
+}
+
+/* Ranks that ran other versions of one file: only one version can be in its place. */
+static int check_versions(struct pack *p, const json_t *objects)
+{
+	const json_t *object;
+	int status = 0;
+	size_t i;
+
+	json_array_foreach(objects, i, object)
+	{
+		char *path = sr_trace_bytes(json_object_get(object, "path"), NULL);
+
+		if (path && sr_packed_may_be(path) && !sr_packed_has(p->dir, object, path))
+			status = sr_fail("%s: the ranks used different versions of %s, of which only "
+					 "one can be packed: make a trace of these ranks alone",
+					 p->dir, path);
+		free(path);
+	}
+	return status;
+}
+
+static int pack_objects(struct pack *p, const json_t *objects)
+{
+	const json_t *object;
+	int status = 0;
+	size_t i;
+
+	json_array_foreach(objects, i, object)
+	{
+		char *path = sr_trace_bytes(json_object_get(object, "path"), NULL);
+
+		if (path && pack_object(p, object, path))
+			status = SR_EXIT_FAILED;
+		free(path);
+	}
+	return status;
+}
+
+/* Calls the function with what each image of each rank used. */
+static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *c,
+		    int (*what)(struct pack *p, const json_t *objects))
+{
+	struct sr_error err;
+	int status = 0;
+
+	for (size_t i = 0; i < sr_trace_ranks(t); i++) {
+		int32_t rank = sr_trace_rank_number(t, i);
+
+		if (c->rank >= 0 && c->rank != rank)
+			continue;
+		for (uint32_t image = 0; image < sr_trace_images(t, rank); image++) {
+			if (sr_trace_choose_image(t, rank, image, &err))
+				status = sr_fail("%s", err.text);
+			else if (what(p, json_object_get(sr_trace_process(t, rank), "objects")))
+				status = SR_EXIT_FAILED;
+		}
+	}
+	return status;
+}
+
+int sr_cmd_pack(int argc, char **argv)
+{
+	struct sr_choice c = SR_CHOICE_INIT;
+	struct pack p = {.trace = -1};
+	struct sr_trace *t;
+	struct sr_error err;
+	int status;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &c))
+		return SR_EXIT_FAILED;
+	if (sr_trace_open(&t, c.dir, &err))
+		return sr_fail("%s", err.text);
+	p.dir = c.dir;
+	p.trace = open(c.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	status = p.trace < 0 ? sr_fail("%s: %s", c.dir, strerror(errno))
+			     : for_each(&p, t, &c, pack_objects);
+	if (!status)
+		status = for_each(&p, t, &c, check_versions);
+	if (!status)
+		printf("%s: %zu files packed, %.1f MB\n", c.dir, p.files, (double)p.bytes / 1e6);
+	if (p.trace >= 0)
+		close(p.trace);
+	sr_trace_close(t);
+	return status;
+}

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`sreplay pack`: a trace with its executables and libraries replays after these were changed or removed; in a sandbox,
+whoever recorded it. Needs no RDMA.
+
+    pack.py
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import SREPLAY, Tap, run
+
+SANDBOX = "runs in a sandbox"
+
+
+class Installed:
+    """A program and its libraries, copies of the system's, which the test may change."""
+
+    def __init__(self, place, trace):
+        self.bin, self.lib = os.path.join(place, "bin"), os.path.join(place, "lib,with:odd names")
+        self.saved, self.trace = os.path.join(place, "saved"), os.path.join(place, trace)
+        os.makedirs(self.bin)
+        os.makedirs(self.lib)
+        shutil.copy(shutil.which("ls"), os.path.join(self.bin, "listing"))
+        needed = subprocess.run(["ldd", self.bin + "/listing"], capture_output=True, text=True, check=True).stdout
+        self.libraries = []
+        for line in needed.splitlines():
+            words = line.split()
+            if len(words) > 2 and words[2].startswith("/") and not words[0].startswith("libc.so"):
+                # Under the name of a link, as libraries are installed.
+                name = words[0] + ".0.1"
+                shutil.copy(os.path.realpath(words[2]), os.path.join(self.lib, name))
+                os.symlink(name, os.path.join(self.lib, words[0]))
+                self.libraries.append(words[0])
+        # LD_LIBRARY_PATH takes a colon for the end of a directory: the program gets a way without one.
+        self.way = os.path.join(place, "way")
+        os.symlink(self.lib, self.way)
+        with open(os.path.join(place, "listed"), "w") as f:
+            f.write("here\n")
+        self.environment = dict(os.environ, LD_LIBRARY_PATH=self.way)
+
+    def record(self):
+        self.recorded = run([SREPLAY, "record", "--from-start", "-o", self.trace, "--", self.bin + "/listing", "-l", self.bin], 60,
+                            env=self.environment)
+
+    def save(self):
+        shutil.copytree(self.bin, self.saved + "/bin")
+        shutil.copytree(self.lib, self.saved + "/lib", symlinks=True)
+
+    def restore(self):
+        for there, name in ((self.bin, "bin"), (self.lib, "lib")):
+            shutil.rmtree(there, ignore_errors=True)
+            shutil.copytree(os.path.join(self.saved, name), there, symlinks=True)
+
+    def replay(self, *options, trace=None):
+        return run([SREPLAY, "replay", "--timeout", "20", *options, trace or self.trace], 60)
+
+    def is_exact(self, replayed):
+        return replayed[:2] == self.recorded[:2] and "0 divergences: exact" in replayed[2]
+
+
+def another_library(i):
+    """Its links lead to another version, and the recorded one is gone."""
+    for name in i.libraries:
+        os.unlink(os.path.join(i.lib, name + ".0.1"))
+        shutil.copy(shutil.which("true"), os.path.join(i.lib, name + ".0.2"))
+        os.unlink(os.path.join(i.lib, name))
+        os.symlink(name + ".0.2", os.path.join(i.lib, name))
+
+
+def changed_library(i):
+    for name in i.libraries:
+        shutil.copy(shutil.which("true"), os.path.join(i.lib, name + ".0.1"))
+
+
+def changed_executable(i):
+    shutil.copy(shutil.which("true"), os.path.join(i.bin, "listing"))
+
+
+def removed_executable(i):
+    os.unlink(os.path.join(i.bin, "listing"))
+
+
+def all_removed(i):
+    removed_executable(i)
+    for name in os.listdir(i.lib):
+        os.unlink(os.path.join(i.lib, name))
+
+
+CHANGES = (changed_library, another_library, changed_executable, removed_executable, all_removed)
+
+
+def pack(trace):
+    return run([SREPLAY, "pack", trace], 60)
+
+
+def after_changes(tap, i):
+    for change in CHANGES:
+        name = change.__name__.replace("_", " ")
+        change(i)
+        replayed = i.replay()
+        tap.ok(i.is_exact(replayed) and SANDBOX in replayed[2], "%s: exact, in a sandbox" % name, replayed)
+        replayed = i.replay("--no-sandbox")
+        tap.ok(i.is_exact(replayed) and SANDBOX not in replayed[2], "%s: exact, without one if asked for" % name, replayed)
+        i.restore()
+
+
+def unpacked(tap, i):
+    for change in CHANGES:
+        change(i)
+        status, _, err = i.replay()
+        tap.ok(status == 125 and ("is not the file that was recorded" in err or "cannot be read" in err),
+               "%s: refused before it is packed" % change.__name__.replace("_", " "), err)
+        status, _, err = pack(i.trace)
+        tap.ok(status == 125 and "cannot be packed" in err, "... and it is too late to pack", err)
+        shutil.rmtree(i.trace + "/packed", ignore_errors=True)
+        i.restore()
+
+
+def trusted(tap, i, place):
+    """What is packed is not covered by the seal, so it is never run outside of a sandbox unasked."""
+    replayed = i.replay()
+    tap.ok(i.is_exact(replayed) and SANDBOX not in replayed[2], "with nothing changed, the installed files are used", replayed)
+    copy = os.path.join(place, "copy.srec")
+    shutil.copytree(i.trace, copy)
+    all_removed(i)
+    replayed = i.replay(trace=copy)
+    tap.ok(i.is_exact(replayed) and SANDBOX in replayed[2], "a copy of the trace: exact, in a sandbox", replayed)
+    packed = [os.path.join(d, f) for d, _, files in os.walk(copy + "/packed") for f in files]
+    tap.ok(packed and not [f for f in packed if os.path.basename(f).startswith("libsreplay")],
+           "sreplay's own library is not among them", packed)
+    for path in packed:
+        os.chmod(path, 0o700)
+        shutil.copy(shutil.which("true"), path)
+    status, _, err = i.replay(trace=copy)
+    tap.ok(status == 125 and "cannot be read" in err, "packed files that are not the recorded ones are not used", err)
+    for path in packed:
+        os.unlink(path)
+        os.symlink("/bin/true", path)
+    status, _, err = i.replay(trace=copy)
+    tap.ok(status == 125, "nor are links", err)
+    i.restore()
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as place:
+        place = os.path.realpath(place)
+        os.environ["SREPLAY_SOCKET"] = os.path.join(place, "logd.sock")
+        i = Installed(place, "trace.srec")
+        i.record()
+        i.save()
+        unpacked(tap, i)
+        status, out, err = pack(i.trace)
+        tap.ok(status == 0 and b"files packed" in out, "a trace is packed", "%s %s" % (out, err))
+        status, out, _ = pack(i.trace)
+        tap.ok(status == 0 and b" 0 files packed" in out, "packing it again adds nothing", out)
+        after_changes(tap, i)
+        trusted(tap, i, place)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()
