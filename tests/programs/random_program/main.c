@@ -84,10 +84,14 @@ void run_steps(struct self *s, int n)
 
 struct self *new_self(struct self *parent)
 {
-	static int count; /* by the main thread only, or under the lock of thread_steps */
+	static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
+	static int count;
 	struct self *s = calloc(1, sizeof(*s));
 
+	/* The main thread makes others while these make theirs. */
+	pthread_mutex_lock(&counting);
 	s->number = count++;
+	pthread_mutex_unlock(&counting);
 	s->steps = scramble(parent->steps + (uint64_t)draw(parent, 1000000));
 	s->depth = parent->depth + 1;
 	snprintf(s->name, sizeof(s->name), "thread-%d", s->number);
