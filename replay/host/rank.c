@@ -200,21 +200,31 @@ static bool prepare_files(struct replay *r)
 
 /* ---------------------------------------------------------- the child */
 
-static bool pass(int32_t *fd, int from)
+/* To a number from `from` on; where no more are left there, to a lower one. */
+static bool pass(int32_t *fd, int from, int *lowest)
 {
-	*fd = fcntl(*fd, F_DUPFD, from);
-	return *fd >= 0;
+	int high = fcntl(*fd, F_DUPFD, from);
+
+	for (; high < 0 && from > 5; from /= 2)
+		high = fcntl(*fd, F_DUPFD, from / 2);
+	if (high < 0)
+		return false;
+	/* Rings have high numbers themselves. */
+	close(*fd);
+	*fd = high;
+	*lowest = high < *lowest ? high : *lowest;
+	return true;
 }
 
-/* The limit on open files as far up as it goes; false if that is too few. */
-static bool open_up(int highest)
+/* The limit on open files as far up as it goes. */
+static bool open_up(void)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return false;
 	limit.rlim_cur = limit.rlim_max;
-	return !setrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)highest < limit.rlim_max;
+	return !setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /*
@@ -224,23 +234,20 @@ static bool open_up(int highest)
 static bool pass_descriptors(struct replay *r, int *lowest)
 {
 	struct sr_replay_control *c = r->control;
-	int floor = sr_fd_floor(), n = (int)c->threads + 4, from = floor + 1;
+	int floor = sr_fd_floor(), from = floor + 1;
 
-	/* Where the hard limit is low, those of many threads lie among the program's. */
-	if (!open_up(from + n))
-		from = floor - n;
-	if (from < 3)
+	*lowest = floor;
+	if (!open_up())
 		return false;
-	*lowest = from < floor ? from : floor;
 	for (uint32_t i = 0; i < c->threads; i++) {
-		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i], from))
+		if (c->stream_fd[i] >= 0 && !pass(&c->stream_fd[i], from, lowest))
 			return false;
 	}
-	if (c->group_fd >= 0 && (!pass(&c->group_fd, from) || !pass(&c->found_fd, from)))
+	if (c->group_fd >= 0 && (!pass(&c->group_fd, from, lowest) || !pass(&c->found_fd, from, lowest)))
 		return false;
-	if (c->files_fd >= 0 && !pass(&c->files_fd, from))
+	if (c->files_fd >= 0 && !pass(&c->files_fd, from, lowest))
 		return false;
-	if (c->journal_fd >= 0 && !pass(&c->journal_fd, from))
+	if (c->journal_fd >= 0 && !pass(&c->journal_fd, from, lowest))
 		return false;
 	if (dup2(r->control_fd, floor) < 0)
 		return false;

@@ -54,6 +54,20 @@ except OSError as e:
 """
 
 
+THREADS = """
+import sys, threading
+n = int(sys.argv[1])
+gate = threading.Barrier(n + 1)
+threads = [threading.Thread(target=gate.wait) for _ in range(n)]
+for t in threads:
+    t.start()
+gate.wait()
+for t in threads:
+    t.join()
+print(n)
+"""
+
+
 def limited(soft, hard):
     def set_limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -89,6 +103,8 @@ def main():
         try_program(tap, place, "the highest number", GIVEN, [1023], 1024, HARD)
         try_program(tap, place, "every number closed", CLOSES, [], 1024, HARD)
         try_program(tap, place, "every number closed below a hard limit", CLOSES, [], 1024, 1024)
+        for n in (8, 12, 16, 20, 60):
+            try_program(tap, place, "%d threads below a hard limit" % n, THREADS, [n], 1024, 1024)
         try_program(tap, place, "a limit of its own", RAISES, [], 1024, HARD)
     tap.finish()
 
