@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include "logd/ring/request.h"
 #include "replay/host/start/installed.h"
 #include "replay/print/say.h"
+#include "shim/core/setting.h"
 
 /* A daemon that we started ends when nothing has needed it for so long. */
 #define IDLE_EXIT_SECONDS "60"
@@ -93,6 +95,8 @@ static bool start_daemon(const char *path, const char *socket_path, struct reaso
 
 	if (child == 0) {
 		dup2(said, STDERR_FILENO);
+		/* It is not the program that is recorded. */
+		unsetenv(sr_setting_variable(SR_SETTING_TRACE));
 		execl(path, path, "--daemonize", "--idle-exit", IDLE_EXIT_SECONDS, "--socket",
 		      socket_path, NULL);
 		_exit(127);

@@ -1,15 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/record/executing.h"
 
+#include <poll.h>
 #include <string.h>
 
+#include "logd/base/rawsys.h"
 #include "shim/record/ending.h"
 #include "shim/record/notes.h"
 #include "shim/record/streams.h"
 
+static bool is_daemon_gone(void)
+{
+	const struct timespec at_once = {0};
+	struct pollfd p = {.fd = sr_recorder.client.socket};
+
+	return p.fd < 0 || (sr_syscall(SYS_ppoll, SR_ARG(&p), 1, SR_ARG(&at_once), 0, 0, 0) > 0 &&
+			    p.revents & (POLLHUP | POLLERR));
+}
+
 /*
  * The daemon empties the rings of this image as long as it needs: it has them mapped, too.  It ends
- * the streams when the next image introduces itself, or else when the process ends.
+ * the streams when the next image introduces itself, or else when the process ends.  If the
+ * daemon has died, only this image can give its rings to the successor.
  */
 bool sr_record_executes(struct sr_thread *t, const void *what, size_t size, void *site,
 			struct sr_image_origin *next)
@@ -17,6 +29,8 @@ bool sr_record_executes(struct sr_thread *t, const void *what, size_t size, void
 	if (!sr_record_is_process())
 		return false;
 	sr_record_note(t, SR_REC_EXEC, what, size);
+	if (is_daemon_gone())
+		sr_client_finish(&sr_recorder.client, -1);
 	*next = (struct sr_image_origin){
 	    .number = sr_recorder.image.number + 1,
 	    .sns = sr_record_highest_sn(),

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -195,6 +196,33 @@ def without_command(tap, place):
            "%s\n%s %s %s" % (recorded, status, out, err))
 
 
+def is_gone(pid):
+    """With all of its threads, which share its sockets."""
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z" and len(os.listdir("/proc/%d/task" % pid)) == 1
+    except OSError:
+        return True
+
+
+def daemon_dies(tap, place):
+    """What the first image had in its rings is handed to the next daemon."""
+    trace, logd = os.path.join(place, "t.srec"), os.path.join(os.path.realpath(BUILD), "logd", "sreplay-logd")
+    process = subprocess.Popen([SREPLAY, "record", "--from-start", "-o", trace, "--", "sh", "-c",
+                                "echo ready; read line; echo $line; exec %s execv" % PROGRAM],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
+    ready = process.stdout.readline()
+    told = run([logd, "--status"], SECONDS)[1].decode()
+    daemon = int(re.search(r"process (\d+)", told).group(1))
+    os.kill(daemon, signal.SIGKILL)
+    while not is_gone(daemon):
+        time.sleep(0.01)
+    out, _ = process.communicate(b"go on\n", SECONDS)
+    status, again, err = replay(trace, 0, cwd=place)
+    tap.ok(b"go on" in out and (status, again) == (7, ready + out) and "in 3 images, 0 divergences: exact" in err,
+           "the daemon is killed within the first image: all is recorded", "%s %s %s %s" % (out, status, again, err))
+
+
 def collected(tap, place):
     trace, recorded = record(place, "t", [PROGRAM, "chain"])
     copy = os.path.join(place, "copy.srec")
@@ -219,4 +247,4 @@ def debugged(tap, place):
 
 if __name__ == "__main__":
     run_functions([each_case, one_thread_at_a_time, numbers_go_on, by_other_programs, not_recorded, compared, first_divergence_ends,
-                   foreign_image, without_command, collected, debugged])
+                   foreign_image, without_command, daemon_dies, collected, debugged])
