@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "replay/command/command.h"
+#include "replay/command/explain_entered.h"
 #include "replay/command/guess.h"
 #include "replay/command/traces.h"
 #include "replay/analysis/explain.h"
@@ -121,7 +122,8 @@ static int print_all(const struct explain *x)
 			       x->o.rank, x->o.thread, x->o.sn);
 	sr_explained_print_call(&x->words, x->o.rank, x->o.thread, x->o.sn);
 	putchar('\n');
-	if (!x->e.values_n)
+	if (!x->e.values_n &&
+	    !sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn))
 		printf("  no value from the network entered here\n");
 	for (size_t i = 0; i < x->e.values_n; i++)
 		sr_explained_print(&x->words, &x->e.values[i]);
