@@ -282,7 +282,7 @@ struct sr_mark_payload {
 	 */
 	uint64_t argument;
 	uint64_t skipped_sns; /* how many calls the missing records stand for */
-	char text[];          /* for the user, up to the end of the payload, without a 0 */
+	__extension__ char text[]; /* for the user, up to the end of the payload, without a 0 */
 };
 
 /* Whether a queue pair's requests carry clocks from its connection on, and if not, why. */
