@@ -31,6 +31,7 @@
 enum {
 	OPTION_GDB = 256,
 	OPTION_EXEC,
+	OPTION_IMAGE,
 	OPTION_TRANSPORT,
 	OPTION_LIVE_FILES,
 	OPTION_NO_SANDBOX,
@@ -41,6 +42,7 @@ struct options {
 	const char *dir;
 	const char *group; /* a list of ranks; NULL: all */
 	const char *rank;  /* --rank, as given; NULL: it was not */
+	long image; /* the last one to replay; -1: all */
 	long timeout;
 	const char *output;
 	bool live_files;
@@ -55,6 +57,10 @@ static const struct argp_option option_list[] = {
     {"group", 'g', "LIST", 0, "replay these ranks, e.g. 0,2-5 (default: all that were recorded)",
      0},
     {"rank", 'r', "N", 0, "this rank only, alone; with --exec the one that the tool runs", 0},
+    {"image", OPTION_IMAGE, "K", 0,
+     "of a rank that executed other programs: up to image K only, which is also the one that --gdb and "
+     "--exec run (default: the last)",
+     0},
     {"timeout", 't', "SECONDS", 0,
      "stop a replay that makes no recorded call for so long (default 60, 0: never)", 0},
     {"output", 'o', "DIR", 0,
@@ -106,6 +112,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			return EINVAL;
 		o->rank = arg;
 		return 0;
+	case OPTION_IMAGE:
+		o->image = sr_parse_number("--image", arg);
+		return o->image < 0 ? EINVAL : 0;
 	case OPTION_LIVE_FILES:
 		o->live_files = true;
 		return 0;
@@ -185,6 +194,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	    .dir = o->dir,
 	    .rank = rank,
 	    .timeout = o->timeout,
+	    .last_image = o->image,
 	    .files = files,
 	    .no_sandbox = o->no_sandbox,
 	    .output = files ? o->output : NULL,
@@ -269,6 +279,8 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 		return sr_fail("--%s: which rank? Of those that are replayed one is wanted: %s",
 			       o->tool.kind == SR_TOOL_GDB ? "gdb" : "exec",
 			       o->tool.kind == SR_TOOL_GDB ? "--gdb RANK" : "--rank N");
+	if (o->image >= 0 && n > 1)
+		return sr_fail("--image %ld: of which rank? --rank N", o->image);
 	if (n > SR_GROUP_MEMBERS)
 		return sr_fail("a group of more than %d ranks cannot be replayed at once",
 			       SR_GROUP_MEMBERS);
@@ -315,7 +327,7 @@ static int replay_apart(struct sr_trace *t, const struct options *o, const int32
 
 int sr_cmd_replay(int argc, char **argv)
 {
-	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1};
+	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1, .image = -1};
 	struct sr_trace *t;
 	struct sr_error err;
 	int32_t *ranks;

@@ -39,6 +39,12 @@ int sr_images_replay(struct sr_trace *t, const struct sr_rank_options *o,
 	struct sr_rank_options last = *o;
 	struct sr_error err;
 
+	if (o->last_image >= 0) {
+		if (o->last_image >= (long)images)
+			return sr_fail("rank %d has no image %ld, only 0 to %u", o->rank,
+				       o->last_image, images - 1);
+		images = (uint32_t)o->last_image + 1;
+	}
 	if (group && images > 1)
 		sr_note("rank %d: only its last image takes part in the group; the %u before are "
 			"replayed by themselves",

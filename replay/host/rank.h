@@ -24,6 +24,7 @@ struct sr_rank_options {
 	const char *output;  /* receives what the program writes; NULL: it is dropped */
 	bool no_sandbox;     /* for strangers' programs as well: start/trust.h */
 	struct sr_tool tool; /* that runs the program, if any */
+	long last_image;     /* of the rank, which the tool gets; -1: the last that it has */
 	uint64_t calls_before; /* replayed of the rank's earlier images */
 	const struct sr_outsiders *outsiders; /* of the group; NULL: nothing is known of them */
 };

@@ -75,6 +75,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	    .files = d->c->files,
 	    .no_sandbox = d->c->no_sandbox,
 	    .outsiders = d->c->outsiders,
+	    .last_image = -1,
 	};
 	char output[PATH_MAX];
 	sigset_t none;

@@ -243,6 +243,16 @@ def debugged(tap, place):
     status, out, err = run([SREPLAY, "replay", "--gdb", "0", trace, "--", "-batch", "-ex", "sreplay break %d" % (sn + 2),
                             "-ex", "continue", "-ex", "sreplay"], SECONDS)
     tap.ok(b"SN %d" % (sn + 2) in out, "gdb debugs the last image, at its SNs", out + err.encode())
+    trace, recorded = record(place, "t", [PROGRAM, "chain"])
+    sn = numbers(trace)[2]["first"]
+    status, out, err = run([SREPLAY, "replay", "--gdb", "0", "--image", "2", trace, "--", "-batch", "-ex",
+                            "sreplay break %d" % (sn + 1), "-ex", "continue", "-ex", "sreplay"], SECONDS)
+    tap.ok(b"SN %d" % (sn + 1) in out, "... or the image that is named", out + err.encode())
+    status, out, err = run([SREPLAY, "replay", "--image", "2", trace], SECONDS)
+    tap.ok(status == 0 and recorded[1].startswith(out) and out.count(b"\n") == 3 and "image 2 replayed" in err,
+           "--image ends the replay with that image", "%s %s %s" % (status, out, err))
+    status, out, err = run([SREPLAY, "replay", "--image", "6", trace], SECONDS)
+    tap.ok(status == 125 and "has no image 6, only 0 to 5" in err, "an image that is not there", err)
 
 
 if __name__ == "__main__":
