@@ -145,6 +145,9 @@ struct sr_group_member {
 
 	_Atomic uint32_t regions;
 	struct sr_group_region exposed[SR_GROUP_REGIONS];
+	/* Memory shared with other processes, which store there without a request; registered or not. */
+	_Atomic uint32_t shared_n;
+	struct sr_group_region shared[SR_GROUP_REGIONS];
 
 	/* By thread: the SN of the call entered last, and the number of positions. */
 	_Atomic uint64_t entered[SR_REPLAY_THREADS];
@@ -353,6 +356,7 @@ enum sr_found_flags {
 	SR_FOUND_SEVERAL = 4,   /* other members may have written the same: the likeliest is named */
 	SR_FOUND_PENDING = 8,   /* never on disk: the command resolves it when all ranks have ended */
 	SR_FOUND_NOBODY = 16,   /* no member has written them, and no outsider can have */
+	SR_FOUND_SHARED = 32,   /* from memory that processes share: any of them may have stored them */
 };
 
 _Static_assert(sizeof(struct sr_found_value) == 48, "on disk");

@@ -145,6 +145,8 @@ static bool print_found(const struct sr_explained_words *x, const struct sr_expl
 			fprintf(x->out, f->flags & SR_FOUND_NOBODY
 					    ? "by nobody: no rank wrote them, and "
 					      "nobody else can have"
+				: f->flags & SR_FOUND_SHARED
+					    ? "through memory shared with other processes"
 					    : "from outside the group");
 		fprintf(x->out, f->flags & SR_FOUND_SEVERAL ? " (others wrote the same)\n" : "\n");
 	}

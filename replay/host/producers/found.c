@@ -38,6 +38,8 @@ static void count(struct adding *a, const struct sr_found_value *f)
 	}
 	if (f->flags & SR_FOUND_NOBODY)
 		b->nobody += f->length;
+	else if (f->flags & SR_FOUND_SHARED)
+		b->shared += f->length;
 	else
 		*(f->producer >= 0 ? &b->inside : &b->outside) += f->length;
 }

@@ -18,6 +18,7 @@ int sr_found_open(void);
  */
 struct sr_found_bytes {
 	uint64_t inside, outside, nobody;
+	uint64_t shared; /* through memory shared with other processes */
 	struct sr_found_value first;
 	uint8_t first_bytes[16];
 };

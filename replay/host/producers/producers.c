@@ -20,6 +20,7 @@ enum producer {
 	BY_CPU,
 	UNCHANGED,
 	OUTSIDE,
+	SHARED, /* through memory that processes share: not looked for */
 	NOBODY,
 };
 
@@ -104,6 +105,8 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct sr_s
 		return own;
 	if (sr_writes_may_be_outsiders(m, k->l.addr + at))
 		return (struct verdict){.by = OUTSIDE};
+	if (k->l.seen && sr_is_shared(&p->e, member, k->l.addr + at))
+		return (struct verdict){.by = SHARED};
 	if (m->is_complete && !may_be_there(p, k, m, writers, at))
 		return (struct verdict){.by = NOBODY};
 	return k->l.seen ? (struct verdict){.by = OUTSIDE} : own;
@@ -138,6 +141,7 @@ static struct sr_found_value describe(const struct sr_producers *p,
 	f.flags = (uint16_t)((v->by == UNCHANGED ? SR_FOUND_UNCHANGED : 0) |
 			     (v->by == BY_CPU ? SR_FOUND_CPU : 0) |
 			     (v->by == NOBODY ? SR_FOUND_NOBODY : 0) |
+			     (v->by == SHARED ? SR_FOUND_SHARED : 0) |
 			     (v->several ? SR_FOUND_SEVERAL : 0));
 	f.producer = SR_RANK_OUTSIDE;
 	f.producer_sn = 0;

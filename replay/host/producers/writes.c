@@ -68,6 +68,16 @@ static int by_place_and_writer(const void *a, const void *b, void *writes)
 	return i < j ? -1 : i > j;
 }
 
+bool sr_is_shared(const struct sr_ended_group *e, uint32_t member, uint64_t addr)
+{
+	const struct sr_group_member *m = &e->group->member[member];
+
+	for (uint32_t i = 0; i < atomic_load(&m->shared_n); i++)
+		if (addr - m->shared[i].addr < m->shared[i].length)
+			return true;
+	return false;
+}
+
 bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr)
 {
 	const struct sr_group_member *m = &e->group->member[member];

@@ -66,6 +66,9 @@ struct sr_writes_range sr_writes_of(const struct sr_writes *m, uint64_t place, i
 /* Can a process that is not replayed have written this byte? */
 bool sr_writes_may_be_outsiders(const struct sr_writes *m, uint64_t addr);
 
+/* Is it memory that other processes share, and store into without a request? */
+bool sr_is_shared(const struct sr_ended_group *e, uint32_t member, uint64_t addr);
+
 bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr);
 
 #endif

@@ -186,6 +186,18 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n)
 		sr_progress_enter(t->number, t->sn);
 }
 
+/* With the lock.  a: of the call shared_mapping. */
+static void add_shared(const uint64_t *a)
+{
+	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
+	uint32_t n = atomic_load(&self->shared_n);
+
+	if (n >= SR_GROUP_REGIONS)
+		return;
+	self->shared[n] = (struct sr_group_region){a[0], a[1]};
+	atomic_store(&self->shared_n, n + 1);
+}
+
 void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, enum sr_call_number n,
 		       const uint64_t *a, uint64_t result)
 {
@@ -194,6 +206,8 @@ void sr_group_replayed(struct sr_thread *t, const struct sr_group_call *call, en
 	sr_lock(&sr_group_lock);
 	sr_transfer_for(call);
 	sr_requests_call(t, n, a, result);
+	if (n == SR_CALL_shared_mapping && (int)result)
+		add_shared(a);
 	sr_unlock(&sr_group_lock);
 	if (sr_group_posts(n))
 		sr_progress_enter(t->number, t->sn);

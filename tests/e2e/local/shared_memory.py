@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
-from harness import BUILD, SREPLAY, Tap, replay
+from harness import BUILD, SREPLAY, Tap, replay, run
 
 PROGRAM = os.path.join(os.path.realpath(BUILD), "tests", "programs", "shared_memory")
 ROUNDS = "300"
@@ -34,6 +34,11 @@ def check(tap, directory, how, name):
         tap.ok(status == 0 and out == said[rank][0] and "0 divergences: exact" in err,
                "%s: rank %d replays exactly, without the other and without the memory" % (how, rank),
                "%s\n%s\n%s\n%s" % (status, said[rank][0], out, err))
+
+
+    status, out, err = run([SREPLAY, "replay", trace], 100)
+    tap.ok(status == 0 and "all 2 ranks ended as recorded" in err and "through memory shared with other processes" in err,
+           "%s: both together replay exactly, and what came through the memory is said" % how, "%s\n%s" % (status, err))
 
 
 def main():
