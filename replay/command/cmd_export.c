@@ -107,6 +107,12 @@ static int write_out(const struct options *o, const struct sr_timeline *t)
 	if (out && o->out && ((ferror(out) | fclose(out)) && !status))
 		status =
 		    sr_fail("cannot write %s: %s: it is not complete", o->out, strerror(errno));
+	for (size_t i = 0; !status && i < t->ranks_n; i++)
+		if (sr_trace_images(t->trace, t->links.ranks[i].number) > 1)
+			sr_note(
+			    "rank %d executed %u programs in turn: only the last one is written",
+			    t->links.ranks[i].number,
+			    sr_trace_images(t->trace, t->links.ranks[i].number));
 	if (!status && t->contradictions)
 		sr_note("%llu arrows contradict each other and point backwards: were these ranks "
 			"recorded in one run?",

@@ -239,9 +239,9 @@ static void print_command(const struct sr_attribution *a, const struct sr_sugges
 static void print_basis(const struct sr_attribution *a)
 {
 	if (!a->is_replayed)
-		printf("(from addresses, orders and checks of the trace alone; after sreplay "
-		       "replay of all "
-		       "ranks from the bytes themselves)\n");
+		printf("(from addresses and orders of the trace alone; after a replay of all ranks "
+		       "from the bytes "
+		       "themselves)\n");
 }
 
 static void print_slice(const struct sr_attribution *a)

@@ -74,6 +74,12 @@ static void put_ends(const struct sr_report *r, struct health *h)
 		size_t threads = g->t.first_track[i + 1] - g->t.first_track[i];
 
 		dropped += g->ranks[i].dropped;
+		if (sr_trace_images(g->trace, g->t.links.ranks[i].number) > 1)
+			put_health(
+			    h, "doubt",
+			    "rank %d executed %u programs in turn: only the last one is shown",
+			    g->t.links.ranks[i].number,
+			    sr_trace_images(g->trace, g->t.links.ranks[i].number));
 		if (g->ranks[i].ended >= threads)
 			whole++;
 		else

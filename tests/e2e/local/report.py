@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`sreplay report`: the page has what `dump`, the plan and `explain` say, is small, and runs no script of a stranger's.
 
-    report.py [page] [hostile] [large] [refused]
+    report.py [page] [hostile] [large] [executed] [refused]
     report.py browser
 
 `browser` opens pages in a headless Chromium: they load without errors, and draw as many arrows as the trace has.
@@ -110,6 +110,18 @@ def large(tap, directory):
     tap.ok(len(text) < 8 << 20, "it is small", len(text))
 
 
+def executed(tap, directory):
+    """Of several programs that a rank executed in turn the last one is shown, and that is said."""
+    trace, path = os.path.join(directory, "exec.srec"), os.path.join(directory, "exec.html")
+    run([SREPLAY, "record", "--from-start", "-o", trace, "--", "sh", "-c", "exec true"], SECONDS)
+    report(trace, path)
+    _, data = data_of(path)
+    tap.ok(any("executed 2 programs" in text for _, text in data["health"]), "a rank's earlier programs are said to be left out",
+           data["health"])
+    _, _, err = run([SREPLAY, "export", "-o", os.path.join(directory, "exec.json"), trace], SECONDS)
+    tap.ok("executed 2 programs" in err, "so does export", err)
+
+
 def refused(tap, directory):
     status, _, err = run([SREPLAY, "report", os.path.join(directory, "none.srec")], SECONDS)
     tap.ok(status == 125 and "none.srec" in err, "a trace that is not there is named", err)
@@ -162,4 +174,4 @@ def browser(tap, directory):
 
 
 if __name__ == "__main__":
-    run_functions([browser] if sys.argv[1:] == ["browser"] else [page, hostile, large, refused])
+    run_functions([browser] if sys.argv[1:] == ["browser"] else [page, hostile, large, executed, refused])
