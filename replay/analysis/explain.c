@@ -15,7 +15,7 @@
 /* A hook returns this when it has seen all that was asked for. */
 #define ENOUGH (-ECANCELED)
 
-static int compare_call(const void *a, const void *b)
+int sr_explained_call_order(const void *a, const void *b)
 {
 	const struct sr_explained_call *x = a, *y = b;
 
@@ -30,7 +30,7 @@ static bool is_asked_for(const struct sr_explanation *x, const struct sr_value *
 {
 	const struct sr_explained_call call = {v->rank, v->at.thread, v->at.sn};
 
-	return bsearch(&call, x->calls, x->calls_n, sizeof(call), compare_call) != NULL;
+	return bsearch(&call, x->calls, x->calls_n, sizeof(call), sr_explained_call_order) != NULL;
 }
 
 static int keep_value(struct sr_explanation *x, const struct sr_value *v)

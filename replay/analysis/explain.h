@@ -49,6 +49,9 @@ struct sr_explained_call {
 	uint64_t sn;
 };
 
+/* For qsort() and bsearch(): by rank, thread, SN. */
+int sr_explained_call_order(const void *a, const void *b);
+
 struct sr_explain_index;
 
 struct sr_explanation {

@@ -99,14 +99,12 @@ static int write_out(const struct options *o, const struct sr_timeline *t)
 
 	if (sr_names_load(&names, t, &err))
 		status = sr_fail("%s", err.text);
-	else if (!(out = o->out ? fopen(o->out, "w") : stdout))
-		status = sr_fail("cannot write %s: %s", o->out, strerror(errno));
+	else if (!(out = sr_output_open(o->out)))
+		status = SR_EXIT_FAILED;
 	else if (o->format->write(&names, out))
 		status = sr_fail("no memory left");
-	/* Standard output is looked at by main(). */
-	if (out && o->out && ((ferror(out) | fclose(out)) && !status))
-		status =
-		    sr_fail("cannot write %s: %s: it is not complete", o->out, strerror(errno));
+	if (out)
+		status = sr_output_close(out, o->out, status);
 	for (size_t i = 0; !status && i < t->ranks_n; i++)
 		if (sr_trace_images(t->trace, t->links.ranks[i].number) > 1)
 			sr_note(

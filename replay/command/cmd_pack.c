@@ -148,26 +148,19 @@ static int pack_object(struct pack *p, const json_t *object, const char *path)
 }
 
 /* Ranks that ran other versions of one file: only one version can be in its place. */
-static int check_versions(struct pack *p, const json_t *objects)
+static int check_version(struct pack *p, const json_t *object, const char *path)
 {
-	const json_t *object;
-	int status = 0;
-	size_t i;
-
-	json_array_foreach(objects, i, object)
-	{
-		char *path = sr_trace_bytes(json_object_get(object, "path"), NULL);
-
-		if (path && sr_packed_may_be(path) && !sr_packed_has(p->dir, object, path))
-			status = sr_fail("%s: the ranks used different versions of %s, of which only "
-					 "one can be packed: make a trace of these ranks alone",
-					 p->dir, path);
-		free(path);
-	}
-	return status;
+	if (!sr_packed_may_be(path) || sr_packed_has(p->dir, object, path))
+		return 0;
+	return sr_fail("%s: the ranks used different versions of %s, of which only "
+		       "one can be packed: make a trace of these ranks alone",
+		       p->dir, path);
 }
 
-static int pack_objects(struct pack *p, const json_t *objects)
+typedef int (*visit)(struct pack *p, const json_t *object, const char *path);
+
+/* All of them, also behind one that fails. */
+static int each_object(struct pack *p, const json_t *objects, visit what)
 {
 	const json_t *object;
 	int status = 0;
@@ -177,7 +170,7 @@ static int pack_objects(struct pack *p, const json_t *objects)
 	{
 		char *path = sr_trace_bytes(json_object_get(object, "path"), NULL);
 
-		if (path && pack_object(p, object, path))
+		if (path && what(p, object, path))
 			status = SR_EXIT_FAILED;
 		free(path);
 	}
@@ -185,8 +178,7 @@ static int pack_objects(struct pack *p, const json_t *objects)
 }
 
 /* Calls the function with what each image of each rank used. */
-static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *c,
-		    int (*what)(struct pack *p, const json_t *objects))
+static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *c, visit what)
 {
 	struct sr_error err;
 	int status = 0;
@@ -199,7 +191,7 @@ static int for_each(struct pack *p, struct sr_trace *t, const struct sr_choice *
 		for (uint32_t image = 0; image < sr_trace_images(t, rank); image++) {
 			if (sr_trace_choose_image(t, rank, image, &err))
 				status = sr_fail("%s", err.text);
-			else if (what(p, json_object_get(sr_trace_process(t, rank), "objects")))
+			else if (each_object(p, json_object_get(sr_trace_process(t, rank), "objects"), what))
 				status = SR_EXIT_FAILED;
 		}
 	}
@@ -221,9 +213,9 @@ int sr_cmd_pack(int argc, char **argv)
 	p.dir = c.dir;
 	p.trace = open(c.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	status = p.trace < 0 ? sr_fail("%s: %s", c.dir, strerror(errno))
-			     : for_each(&p, t, &c, pack_objects);
+			     : for_each(&p, t, &c, pack_object);
 	if (!status)
-		status = for_each(&p, t, &c, check_versions);
+		status = for_each(&p, t, &c, check_version);
 	if (!status)
 		printf("%s: %zu files packed, %.1f MB\n", c.dir, p.files, (double)p.bytes / 1e6);
 	if (p.trace >= 0)

@@ -46,7 +46,7 @@ static const struct argp argp = {
     "DIR.srec",
     "Show a run as one page for a browser: its health, a timeline of ranks and threads with calls "
     "and "
-    "arrows, who communicated with whom, values and their producers, and costs. The page needs no "
+    "arrows, the traffic between ranks, values and their producers, and costs. The page needs no "
     "network.",
     NULL,
     NULL,
@@ -72,22 +72,19 @@ static char *name_of(const char *dir, const char *ending)
 
 static int write_page(const struct sr_gathered *g, const char *dir, const char *path, bool quiet)
 {
-	bool is_stdout = !strcmp(path, "-");
+	const char *file = strcmp(path, "-") ? path : NULL;
 	char *name = name_of(dir, "");
-	FILE *out = name ? is_stdout ? stdout : fopen(path, "w") : NULL;
+	FILE *out = name ? sr_output_open(file) : NULL;
 	struct sr_error err;
-	int status = 0;
+	int status = SR_EXIT_FAILED;
 
 	if (!name)
 		return sr_fail("no memory left");
-	if (!out)
-		status = sr_fail("cannot write %s: %s", path, strerror(errno));
-	else if (sr_report_write(g, name, out, &err))
-		status = sr_fail("%s", err.text);
-	/* Standard output is looked at by main(). */
-	if (out && !is_stdout && ((ferror(out) | fclose(out)) && !status))
-		status = sr_fail("cannot write %s: %s: it is not complete", path, strerror(errno));
-	if (!status && !is_stdout && !quiet)
+	if (out) {
+		status = sr_report_write(g, name, out, &err) ? sr_fail("%s", err.text) : 0;
+		status = sr_output_close(out, file, status);
+	}
+	if (!status && file && !quiet)
 		sr_note("%s shows %zu ranks and %llu records of calls: open it in a browser", path,
 			g->t.ranks_n, (unsigned long long)g->t.slices_n);
 	free(name);

@@ -6,6 +6,7 @@
 #include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "replay/print/say.h"
 
@@ -32,6 +33,15 @@ int sr_cmd_graph(int argc, char **argv);
  * one, the newest trace (traces.h).
  */
 error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir);
+
+/* Where a command writes: the file, or standard output for NULL. NULL after a message. */
+FILE *sr_output_open(const char *path);
+
+/*
+ * Closes the file. status: of what was written. Returns that, or SR_EXIT_FAILED after a message. main()
+ * looks at standard output.
+ */
+int sr_output_close(FILE *out, const char *path, int status);
 
 /* Parses a rank or thread number; -1 after a message. */
 long sr_parse_number(const char *option, const char *text);

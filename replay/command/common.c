@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "replay/command/traces.h"
 
@@ -18,6 +19,22 @@ error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char 
 	else if (key != ARGP_KEY_END)
 		return ARGP_ERR_UNKNOWN;
 	return *dir ? 0 : EINVAL;
+}
+
+FILE *sr_output_open(const char *path)
+{
+	FILE *out = path ? fopen(path, "w") : stdout;
+
+	if (!out)
+		sr_fail("cannot write %s: %s", path, strerror(errno));
+	return out;
+}
+
+int sr_output_close(FILE *out, const char *path, int status)
+{
+	if (path && (ferror(out) | fclose(out)) && !status)
+		return sr_fail("cannot write %s: %s: it is not complete", path, strerror(errno));
+	return status;
 }
 
 long sr_parse_number(const char *option, const char *text)

@@ -564,7 +564,7 @@ static int run(struct replay *r)
 	int status, found, group_fd;
 
 	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->trace, v.rank));
-	/* Whoever looks at the code, or sets breakpoints, finds it as it is in the file. */
+	/* A tool that looks at the code or sets breakpoints finds it as it is in the file. */
 	r->control->probes = r->options->tool.kind == SR_TOOL_NONE;
 	if (!open_plan(r) || !open_feeders(r, &limit))
 		return SR_EXIT_FAILED;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/log/grow.h"
 #include "replay/print/marks.h"
 
 /* The share of the timeline in the progress; the rest is for explanations. */
@@ -25,28 +26,13 @@ static void say(void *argument, double done)
 		x->progress(TIMELINE * done);
 }
 
-/* Room for one more element; NULL: no memory. */
-static void *grow(void **list, size_t n, size_t *room, size_t size)
-{
-	if (n == *room) {
-		size_t more = *room ? 2 * *room : 256;
-		void *larger = realloc(*list, more * size);
-
-		if (!larger)
-			return NULL;
-		*list = larger;
-		*room = more;
-	}
-	return (char *)*list + n * size;
-}
-
 /* ------------------------------------------------------------ the records */
 
 static int take_value(void *argument, const struct sr_value *v)
 {
 	struct sr_gathered *g = ((struct gathering *)argument)->g;
 	struct sr_seen_value *at =
-	    grow((void **)&g->values, g->values_n, &g->values_room, sizeof(*at));
+	    sr_grow((void **)&g->values, g->values_n, &g->values_room, sizeof(*at));
 
 	if (!at)
 		return -ENOMEM;
@@ -188,17 +174,6 @@ static int count_traffic(struct sr_gathered *g)
 
 /* ------------------------------------------------------------- the values */
 
-static int by_place(const void *a, const void *b)
-{
-	const struct sr_explained_call *x = a, *y = b;
-
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return x->sn < y->sn ? -1 : x->sn > y->sn;
-}
-
 /* All values, or as many as can be explained, at even distances. */
 static int explain_values(struct sr_gathered *g, struct sr_error *err)
 {
@@ -210,9 +185,9 @@ static int explain_values(struct sr_gathered *g, struct sr_error *err)
 	for (size_t i = 0; i < g->values_n; i += step)
 		g->calls[n++] = (struct sr_explained_call){
 		    g->values[i].rank, g->values[i].at.thread, g->values[i].at.sn};
-	qsort(g->calls, n, sizeof(*g->calls), by_place);
+	qsort(g->calls, n, sizeof(*g->calls), sr_explained_call_order);
 	for (size_t i = 0; i < n; i++)
-		if (!i || by_place(&g->calls[kept - 1], &g->calls[i]))
+		if (!i || sr_explained_call_order(&g->calls[kept - 1], &g->calls[i]))
 			g->calls[kept++] = g->calls[i];
 	g->explained = (struct sr_explanation){
 	    .trace = g->trace, .calls = g->calls, .calls_n = kept, .most = SR_REPORT_VALUES};
@@ -240,7 +215,7 @@ static int add_write(struct sr_gathered *g, size_t rank, uint32_t thread, uint64
 		w.to.slice++;
 		w.is_before = true;
 	}
-	at = grow((void **)&g->writes, g->writes_n, &g->writes_room, sizeof(w));
+	at = sr_grow((void **)&g->writes, g->writes_n, &g->writes_room, sizeof(w));
 	if (!at)
 		return -ENOMEM;
 	*at = w;

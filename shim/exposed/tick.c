@@ -42,6 +42,18 @@ static bool protect_changed(void)
 	return any;
 }
 
+/* What memory has changed; in a replay, what was found then.  False: nothing. */
+static bool show_changes(void)
+{
+	bool any;
+
+	if (!hooks.recorded)
+		return protect_changed();
+	any = replay_values();
+	replay_protected();
+	return any;
+}
+
 /*
  * Is it too early to tell?  The thread may be in the module or in a call; and if it has accessed exposed memory since
  * the timer was armed, it is not waiting or will access it again.
@@ -90,13 +102,7 @@ void tick(const ucontext_t *uc)
 	}
 	exposed_lock(NULL);
 	event_begin(t->fault, SR_EXPOSED_TICK | SR_EXPOSED_STALLED, 0, 0);
-	if (hooks.recorded) {
-		counts.ticks += replay_values();
-		replay_protected();
-	} else {
-		protect_changed();
-		counts.ticks++;
-	}
+	counts.ticks += show_changes() || !hooks.recorded;
 	event_end();
 	if (open_n || values_awaited)
 		tick_arm();
@@ -129,11 +135,7 @@ void sr_exposed_yields(void)
 	exposed_lock(&mask);
 	event_begin(t->fault, SR_EXPOSED_TICK, 0, 0);
 	event_yields(t->yields);
-	if (hooks.recorded)
-		counts.ticks += replay_values();
-	else
-		counts.ticks += protect_changed();
-	replay_protected();
+	counts.ticks += show_changes();
 	event_end();
 	exposed_unlock(&mask);
 }

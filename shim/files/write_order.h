@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct sr_thread;
+#include "shim/core/thread.h"
 
 /* Returns what to end; 0 if the order of this write is of no interest. */
 uint32_t sr_write_begins(int fd, uint32_t thread);
@@ -32,10 +32,10 @@ void sr_files_hold_many(struct sr_thread *t);
 void sr_files_release_held(struct sr_thread *t);
 
 /* Call when the event of the call has been drawn. */
-#define sr_files_release(t)                                                                        \
-	do {                                                                                       \
-		if (__builtin_expect((t)->holds_files, 0))                                         \
-			sr_files_release_held(t);                                                  \
-	} while (0)
+static inline void sr_files_release(struct sr_thread *t)
+{
+	if (__builtin_expect(t->holds_files, 0))
+		sr_files_release_held(t);
+}
 
 #endif

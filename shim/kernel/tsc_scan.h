@@ -60,9 +60,6 @@ static inline unsigned int sr_counter_length(const uint8_t *p, size_t n)
 /* The first occurrence in these bytes at or after `from`; n if there is none. */
 size_t sr_counter_find(const uint8_t *code, size_t n, size_t from);
 
-/* Longest instruction. */
-#define SR_CODE_MAX 15
-
 /* Does an instruction of the function that was decoded last begin here? */
 bool sr_code_begins(const struct sr_code_reader *r, uintptr_t at);
 

@@ -18,6 +18,7 @@
 #include "shim/exposed/probe/counter.h"
 #include "shim/exposed/probe/probe.h"
 #include "shim/exposed/probe/write.h"
+#include "shim/exposed/x86/opcodes.h"
 #include "shim/kernel/readable.h"
 #include "shim/kernel/tsc_scan.h"
 #include "shim/memory/images.h"
@@ -265,10 +266,10 @@ static bool read_file(void *memory, uintptr_t at, void *to, size_t n)
 /* Are the instructions that have these bytes in the file, as r has just decoded it, in memory as well? */
 static bool is_as_in_file(struct search *s, uintptr_t at)
 {
-	uint8_t now[SR_CODE_MAX + SR_COUNTER_BYTES], then[sizeof(now)];
+	uint8_t now[INSN_BYTES_MAX + SR_COUNTER_BYTES], then[sizeof(now)];
 	uintptr_t begin = at;
 
-	while (begin > s->reader->begin && at - begin < SR_CODE_MAX && !sr_code_begins(s->reader, begin))
+	while (begin > s->reader->begin && at - begin < INSN_BYTES_MAX && !sr_code_begins(s->reader, begin))
 		begin--;
 	return read_original(&s->memory, begin, now, at + SR_COUNTER_BYTES - begin) &&
 	       read_file(&s->memory, begin, then, at + SR_COUNTER_BYTES - begin) &&

@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/log/grow.h"
 #include "shim/core/call.h"
 
 /* The shares of the passes in the progress. */
@@ -31,21 +32,6 @@ static void pass_progress(void *argument, uint64_t done, uint64_t size)
 	say(argument, (double)done / (double)(size ? size : 1));
 }
 
-/* Room for one more element; NULL: no memory. */
-static void *grow(void **list, size_t n, size_t *room, size_t size)
-{
-	if (n == *room) {
-		size_t more = *room ? 2 * *room : 256;
-		void *larger = realloc(*list, more * size);
-
-		if (!larger)
-			return NULL;
-		*list = larger;
-		*room = more;
-	}
-	return (char *)*list + n * size;
-}
-
 /* ------------------------------------------------------------ the calls */
 
 static uint64_t first_event(const struct sr_entry *e, const struct sr_call_head *head)
@@ -61,7 +47,7 @@ static uint64_t first_event(const struct sr_entry *e, const struct sr_call_head 
 static int take_call(struct sr_track *k, const struct sr_entry *e)
 {
 	struct sr_call_head head;
-	struct sr_slice *s = grow((void **)&k->slices, k->n, &k->room, sizeof(*s));
+	struct sr_slice *s = sr_grow((void **)&k->slices, k->n, &k->room, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
@@ -172,7 +158,7 @@ static int add_flow(struct sr_timeline *t, struct sr_flow f, size_t from_rank,
 	if (!sr_timeline_find(t, from_rank, from->thread, from->sn, &f.from) ||
 	    !sr_timeline_find(t, to_rank, to->thread, to->sn, &f.to))
 		return 0;
-	at = grow((void **)&t->flows, t->flows_n, &t->flows_room, sizeof(f));
+	at = sr_grow((void **)&t->flows, t->flows_n, &t->flows_room, sizeof(f));
 	if (!at)
 		return -ENOMEM;
 	f.from_sn = from->sn;
@@ -236,7 +222,7 @@ static int take_posted(void *argument, const struct sr_posted *p)
 
 	if (!sr_timeline_find(t, p->rank, p->at.thread, p->at.sn, &post.at))
 		return 0;
-	at = grow((void **)&t->posts, t->posts_n, &t->posts_room, sizeof(post));
+	at = sr_grow((void **)&t->posts, t->posts_n, &t->posts_room, sizeof(post));
 	if (!at)
 		return -ENOMEM;
 	*at = post;
@@ -285,7 +271,7 @@ static int add_starts(struct sr_timeline *t)
 		if (!k->thread || s == k->n ||
 		    !find_event_before(t, i, k->slices[s].event, &f.from))
 			continue;
-		at = grow((void **)&t->flows, t->flows_n, &t->flows_room, sizeof(f));
+		at = sr_grow((void **)&t->flows, t->flows_n, &t->flows_room, sizeof(f));
 		if (!at)
 			return -ENOMEM;
 		*at = f;
