@@ -173,3 +173,40 @@ void sr_graph_print_dot(const struct sr_graph *g, FILE *out)
 		}
 	fprintf(out, "}\n");
 }
+
+static json_t *place_json(const struct sr_graph *g, size_t i)
+{
+	return i < g->n ? json_integer(g->ranks[i]) : json_null();
+}
+
+static json_t *edge_json(const struct sr_graph *g, size_t from, size_t to)
+{
+	const struct sr_graph_edge *e = sr_graph_edge(g, from, to);
+	json_t *v = json_pack("{s:o, s:o}", "from", place_json(g, from), "to", place_json(g, to));
+	char name[32];
+
+	for (int k = 0; k < SR_OP_KINDS; k++) {
+		snprintf(name, sizeof(name), "%ss", sr_traffic_names[k]);
+		json_object_set_new(v, name, json_integer((json_int_t)e->posted.count[k]));
+		snprintf(name, sizeof(name), "%s_bytes", sr_traffic_names[k]);
+		json_object_set_new(v, name, json_integer((json_int_t)e->posted.bytes[k]));
+	}
+	json_object_set_new(v, "values", json_integer((json_int_t)e->values));
+	json_object_set_new(v, "value_bytes", json_integer((json_int_t)e->value_bytes));
+	return v;
+}
+
+void sr_graph_print_json(const struct sr_graph *g, FILE *out)
+{
+	json_t *edges = json_array(), *all = json_object();
+
+	for (size_t from = 0; from <= g->n; from++)
+		for (size_t to = 0; to <= g->n; to++)
+			if (!sr_graph_edge_is_empty(sr_graph_edge(g, from, to)))
+				json_array_append_new(edges, edge_json(g, from, to));
+	json_object_set_new(all, "replayed", json_boolean(g->replayed));
+	json_object_set_new(all, "edges", edges);
+	json_dumpf(all, out, JSON_COMPACT | JSON_ENSURE_ASCII);
+	fputc('\n', out);
+	json_decref(all);
+}

@@ -37,5 +37,6 @@ void sr_graph_edge_words(const struct sr_graph_edge *e, char *text, size_t size)
 void sr_graph_print_text(const struct sr_graph *g, FILE *out);
 void sr_graph_print_dot(const struct sr_graph *g, FILE *out);
 void sr_graph_print_svg(const struct sr_graph *g, FILE *out);
+void sr_graph_print_json(const struct sr_graph *g, FILE *out);
 
 #endif

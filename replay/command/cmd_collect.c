@@ -14,16 +14,18 @@
 #include "logd/trace/seal.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
-#include "replay/command/visit.h"
+#include "replay/print/json.h"
 
 struct options {
 	const char *output;
 	char **traces;
 	int count;
+	bool json;
 };
 
 static const struct argp_option option_list[] = {
     {"output", 'o', "DIR.srec", 0, "the trace to make, or to add to", 0},
+    SR_JSON_OPTION,
     {0},
 };
 
@@ -34,6 +36,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		o->output = arg;
+		return 0;
+	case 'j':
+		o->json = true;
 		return 0;
 	case ARGP_KEY_ARGS:
 		o->traces = state->argv + state->next;
@@ -269,6 +274,15 @@ static int copy_manifest(int from, int to)
 	return err == -EEXIST ? 0 : err;
 }
 
+static void print_collected(const struct options *o, const char *dir, size_t ranks)
+{
+	if (o->json)
+		sr_json_print(json_pack("{s:o, s:I, s:o}", "trace", sr_json_string(dir), "ranks",
+					(json_int_t)ranks, "output", sr_json_string(o->output)));
+	else
+		printf("%s: %zu ranks\n", dir, ranks);
+}
+
 static int collect(const struct options *o, const char *dir, int to)
 {
 	struct sr_trace *t;
@@ -283,7 +297,7 @@ static int collect(const struct options *o, const char *dir, int to)
 	if (!status)
 		status = copy_ranks(o, t, dir, from, to);
 	if (!status)
-		printf("%s: %zu ranks\n", dir, sr_trace_ranks(t));
+		print_collected(o, dir, sr_trace_ranks(t));
 	if (from >= 0)
 		close(from);
 	sr_trace_close(t);

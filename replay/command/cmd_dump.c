@@ -7,6 +7,7 @@
 #include "nicclock/order_code.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/print/json.h"
 #include "replay/print/print.h"
 #include "replay/command/visit.h"
 
@@ -14,7 +15,6 @@ struct options {
 	struct sr_choice choice;
 	long thread; /* -1: all */
 	uint64_t first, last;
-	bool json;
 	bool plain;           /* no names for sites */
 	struct sr_print with; /* of the rank that is printed */
 	/*
@@ -31,7 +31,6 @@ static const struct argp_option option_list[] = {
     {"thread", 't', "N", 0, "this thread only", 0},
     {"sn", 's', "A..B", 0, "calls with these numbers only (A, A.., ..B, A..B)", 0},
     {"addresses", 'a', NULL, 0, "call sites as addresses only, without names and lines", 0},
-    {"json", 'j', NULL, 0, "a JSON object per line, with all bytes of all values", 0},
     {0},
 };
 
@@ -69,9 +68,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'a':
 		o->plain = true;
 		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -80,7 +76,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
 static const struct argp argp = {
-    option_list, parse_option, NULL, "Print the records of a trace, a line each.",
+    option_list, parse_option, NULL, "Print the records of a trace, a line each, with --json all bytes of all values.",
     children,    NULL,         NULL,
 };
 
@@ -109,17 +105,6 @@ static json_t *decode_clock(struct options *o, const struct sr_entry *e)
 			 "after", orders);
 }
 
-/* The library leaves DEL as it is, and the terminal's guard does not know of JSON. */
-static int put_ascii(const char *text, size_t size, void *unused)
-{
-	for (size_t i = 0; i < size; i++)
-		if (text[i] == 0x7f)
-			fputs("\\u007f", stdout);
-		else
-			putchar(text[i]);
-	return 0;
-}
-
 static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 		       const struct sr_entry *e, json_t *v)
 {
@@ -128,8 +113,7 @@ static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 		json_object_set_new(v, "image", json_integer(o->image));
 	json_object_set_new(v, "thread", json_integer(thread));
 	json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
-	json_dump_callback(v, put_ascii, NULL, JSON_COMPACT | JSON_ENSURE_ASCII);
-	putchar('\n');
+	sr_json_print(json_incref(v));
 }
 
 static int print_record(struct options *o, int32_t rank, uint32_t thread, const struct sr_entry *e)
@@ -140,7 +124,7 @@ static int print_record(struct options *o, int32_t rank, uint32_t thread, const 
 		return sr_fail(
 		    "rank %d thread %u SN %llu: the record does not fit the trace's schema", rank,
 		    thread, (unsigned long long)e->sn);
-	if (o->json)
+	if (o->choice.json)
 		print_json(o, rank, thread, e, v);
 	else
 		sr_print_line(stdout, &o->with, e, v);
@@ -157,7 +141,7 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 	o->clock = (struct sr_order_stream){0};
 	o->clock_known = !o->first;
 
-	if (!o->json)
+	if (!o->choice.json)
 		printf("rank %d%s thread %u\n", rank, sr_stream_image_label(s), thread);
 	/* -ENOENT: the stream ends before; -EBADMSG: the reader's warning says it. */
 	if (o->first && (got = sr_stream_seek(s, o->first)))

@@ -19,7 +19,8 @@
 #include "replay/analysis/explain.h"
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/log/call_sites.h"
-#include "replay/print/explained.h"
+#include "replay/print/explained_json.h"
+#include "replay/print/json.h"
 
 #define VALUES 256 /* of one call, at most */
 
@@ -29,6 +30,7 @@ struct options {
 	uint32_t thread;
 	uint64_t sn;
 	bool has_place;
+	bool json;
 };
 
 struct explain {
@@ -68,6 +70,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct options *o = state->input;
 
 	switch (key) {
+	case 'j':
+		o->json = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (!o->dir && access(arg, F_OK) && !o->has_place && parse_place(arg, o))
 			o->has_place = true; /* of the newest trace */
@@ -90,8 +95,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_option option_list[] = {
+    SR_JSON_OPTION,
+    {0},
+};
+
 static const struct argp argp = {
-    NULL,
+    option_list,
     parse_option,
     "DIR.srec RANK[.THREAD]:SN",
     "Say of each value that entered a process at this call which rank of the recorded ones wrote "
@@ -111,6 +121,34 @@ static const char *address_words(void *sites, int32_t rank, uint64_t return_addr
 	return sr_call_sites_address(sites, rank, return_address);
 }
 
+static void print_json(const struct explain *x)
+{
+	json_t *line = sr_explained_call_json(&x->words, x->o.rank, x->o.thread, x->o.sn);
+	json_t *values = json_array(), *entered = json_null();
+
+	for (size_t i = 0; i < x->e.values_n; i++)
+		json_array_append_new(values, sr_explained_json(&x->words, &x->e.values[i]));
+	if (!x->e.values_n)
+		sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn, &entered);
+	json_object_set_new(line, "values", values);
+	json_object_set_new(line, "more_values", json_boolean(x->e.too_many));
+	json_object_set_new(line, "entered", entered);
+	sr_json_print(line);
+}
+
+static void print_text(const struct explain *x)
+{
+	sr_explained_print_call(&x->words, x->o.rank, x->o.thread, x->o.sn);
+	putchar('\n');
+	if (!x->e.values_n &&
+	    !sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn, NULL))
+		printf("  no value from the network entered here\n");
+	for (size_t i = 0; i < x->e.values_n; i++)
+		sr_explained_print(&x->words, &x->e.values[i]);
+	if (x->e.too_many)
+		printf("  and more: only the first %d are shown\n", VALUES);
+}
+
 /* The exit status. */
 static int print_all(const struct explain *x)
 {
@@ -120,15 +158,10 @@ static int print_all(const struct explain *x)
 		return sr_fail("rank %d thread %u has no record of SN %" PRIu64
 			       " (an idle poll that came again is recorded once)",
 			       x->o.rank, x->o.thread, x->o.sn);
-	sr_explained_print_call(&x->words, x->o.rank, x->o.thread, x->o.sn);
-	putchar('\n');
-	if (!x->e.values_n &&
-	    !sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn))
-		printf("  no value from the network entered here\n");
-	for (size_t i = 0; i < x->e.values_n; i++)
-		sr_explained_print(&x->words, &x->e.values[i]);
-	if (x->e.too_many)
-		printf("  and more: only the first %d are shown\n", VALUES);
+	if (x->o.json)
+		print_json(x);
+	else
+		print_text(x);
 	return 0;
 }
 

@@ -16,9 +16,10 @@ struct options {
 };
 
 static const struct argp_option option_list[] = {
-    {"format", 'f', "text|dot|svg", 0, "lines (the default), for Graphviz, or a picture", 0},
+    {"format", 'f', "text|dot|svg|json", 0, "lines (the default), for Graphviz, a picture, or JSON", 0},
+    {"json", 'j', NULL, 0, "the same as --format json", 0},
     {"output", 'o', "FILE", 0,
-     "there, not on standard output; NAME.dot and NAME.svg tell the format", 0},
+     "there, not on standard output; NAME.dot, NAME.svg and NAME.json tell the format", 0},
     {0},
 };
 
@@ -26,7 +27,11 @@ static const struct {
 	const char *name;
 	void (*print)(const struct sr_graph *g, FILE *out);
 } formats[] = {
-    {"text", sr_graph_print_text}, {"dot", sr_graph_print_dot}, {"svg", sr_graph_print_svg}};
+    {"text", sr_graph_print_text},
+    {"dot", sr_graph_print_dot},
+    {"svg", sr_graph_print_svg},
+    {"json", sr_graph_print_json},
+};
 
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
@@ -48,7 +53,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'f':
 		if (!choose(o, arg))
-			argp_error(state, "--format %s: expected text, dot or svg", arg);
+			argp_error(state, "--format %s: expected text, dot, svg or json", arg);
+		return 0;
+	case 'j':
+		choose(o, "json");
 		return 0;
 	case 'o':
 		o->out = arg;

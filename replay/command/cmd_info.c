@@ -6,6 +6,7 @@
 
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/print/json.h"
 #include "replay/print/marks.h"
 #include "replay/print/print.h"
 #include "replay/host/start/recorded.h"
@@ -36,12 +37,14 @@ struct summary {
 	uint64_t of_kind[KINDS];
 	struct sr_exposed_sum regions;
 	char end[512]; /* of the process, or why there is none */
+	bool has_status;
+	int32_t status;
 	bool executes; /* a thread's last record is that of an exec; had it failed, a call would follow */
 	char executed[256];
 };
 
 struct info {
-	const char *dir;
+	struct sr_choice choice;
 	struct summary sum; /* of this rank */
 	struct sr_schema *schema;
 };
@@ -51,12 +54,14 @@ static void note_end(struct summary *sum, const struct sr_entry *e)
 {
 	enum sr_mark reason;
 	char sentence[512];
-	int32_t status;
 
-	if (sr_entry_exit(e, &status))
-		snprintf(sum->end, sizeof(sum->end), "ended with status %d", status);
-	else if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)) && reason != SR_MARK_ENDED)
+	if (sr_entry_exit(e, &sum->status)) {
+		sum->has_status = true;
+		snprintf(sum->end, sizeof(sum->end), "ended with status %d", sum->status);
+	} else if (sr_entry_mark(e, &reason, sentence, sizeof(sentence)) &&
+		   reason != SR_MARK_ENDED) {
 		memcpy(sum->end, sentence, sizeof(sum->end));
+	}
 }
 
 /* Marks follow it. */
@@ -136,13 +141,18 @@ static void print_calls(const struct summary *sum, const struct sr_schema *schem
 }
 
 /* The program uses what such a call returns without further calls, so the trace lacks that. */
-static void print_direct(const struct summary *sum, const struct sr_schema *schema)
+static uint64_t count_direct(const struct summary *sum, const struct sr_schema *schema)
 {
 	uint64_t calls = 0;
 
 	for (size_t kind = SR_REC_CALL; kind < KINDS; kind++)
 		if (sr_schema_is_direct(schema, (uint16_t)kind))
 			calls += sum->of_kind[kind];
+	return calls;
+}
+
+static void print_direct(uint64_t calls)
+{
 	if (calls)
 		printf(
 		    "  not complete: direct verbs were let through (--allow-direct), %llu call%s; "
@@ -183,8 +193,12 @@ static void print_trace(void *argument, const struct sr_trace *t)
 	const struct info *i = argument;
 	size_t ranks = sr_trace_ranks(t);
 
-	printf("%s: trace version %d, %zu rank%s\n", i->dir, SR_TRACE_VERSION, ranks,
-	       ranks == 1 ? "" : "s");
+	if (i->choice.json)
+		sr_json_print(json_pack("{s:o, s:i, s:I}", "trace", sr_json_string(i->choice.dir), "version",
+					SR_TRACE_VERSION, "ranks", (json_int_t)ranks));
+	else
+		printf("%s: trace version %d, %zu rank%s\n", i->choice.dir, SR_TRACE_VERSION, ranks,
+		       ranks == 1 ? "" : "s");
 }
 
 static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
@@ -208,39 +222,92 @@ static void print_end(const struct summary *sum, const struct sr_trace *t, int32
 		puts(sum->end);
 }
 
+static const json_t *kernel_release(const struct sr_recorded *r)
+{
+	return json_object_get(json_object_get(r->json, "kernel"), "release");
+}
+
+static void print_text(const struct info *i, const struct sr_trace *t, int32_t rank,
+		       const struct sr_recorded *r)
+{
+	const struct summary *sum = &i->sum;
+
+	printf("rank %d%s: %s, ", rank, sr_trace_image_label(t, rank), r->exe);
+	print_end(sum, t, rank);
+	print_command(r->argv);
+	printf("  on %s, Linux %s, process %lld\n",
+	       json_string_value(json_object_get(r->json, "hostname")),
+	       json_string_value(kernel_release(r)),
+	       (long long)json_integer_value(json_object_get(r->json, "pid")));
+	printf("  %llu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n",
+	       (ull)sum->threads, sum->threads == 1 ? "" : "s", (ull)sum->calls, (ull)sum->records,
+	       (ull)sum->raw_bytes, (ull)sum->stored_bytes);
+	if (sum->without_end)
+		printf("  %llu of the threads without an end: still running, or their last "
+		       "calls are lost\n",
+		       (ull)sum->without_end);
+	if (sum->signals)
+		printf("  %llu signal%s handled, %llu of them between calls, in the "
+		       "program's code\n",
+		       (ull)sum->signals, sum->signals == 1 ? "" : "s", (ull)sum->signals_between);
+	print_threads(sum, r);
+	print_direct(count_direct(sum, i->schema));
+	sr_exposed_sum_print(&sum->regions);
+	print_calls(sum, i->schema);
+}
+
+static json_t *calls_json(const struct summary *sum, const struct sr_schema *schema)
+{
+	json_t *calls = json_object();
+
+	for (size_t kind = SR_REC_CALL; kind < KINDS; kind++)
+		if (sum->of_kind[kind])
+			json_object_set_new(calls, sr_schema_name(schema, (uint16_t)kind),
+					    sr_json_count(sum->of_kind[kind]));
+	return calls;
+}
+
+static void print_json(const struct info *i, const struct sr_trace *t, int32_t rank,
+		       const struct sr_recorded *r)
+{
+	const struct summary *sum = &i->sum;
+	json_t *line = json_pack(
+	    "{s:i, s:i, s:o, s:O?, s:O?, s:O?, s:O?}", "rank", rank, "image",
+	    (int)sr_trace_image(t, rank), "executable", sr_json_string(r->exe), "arguments",
+	    json_object_get(r->json, "arguments"), "host", json_object_get(r->json, "hostname"),
+	    "kernel", kernel_release(r), "pid", json_object_get(r->json, "pid"));
+
+	json_object_set_new(line, "status", sum->has_status ? json_integer(sum->status) : json_null());
+	json_object_set_new(line, "end", sum->executes ? json_null() : sr_json_string(sum->end));
+	json_object_set_new(line, "executed", sum->executes ? sr_json_string(sum->executed) : json_null());
+	json_object_set_new(line, "threads", sr_json_count(sum->threads));
+	json_object_set_new(line, "threads_without_end", sr_json_count(sum->without_end));
+	json_object_set_new(line, "calls", sr_json_count(sum->calls));
+	json_object_set_new(line, "records", sr_json_count(sum->records));
+	json_object_set_new(line, "bytes", sr_json_count(sum->raw_bytes));
+	json_object_set_new(line, "bytes_on_disk", sr_json_count(sum->stored_bytes));
+	json_object_set_new(line, "signals", sr_json_count(sum->signals));
+	json_object_set_new(line, "signals_between_calls", sr_json_count(sum->signals_between));
+	json_object_set_new(line, "one_thread_at_a_time", json_boolean(r->serial));
+	json_object_set_new(line, "times_beside", sr_json_count(sum->late));
+	json_object_set_new(line, "direct_verbs", sr_json_count(count_direct(sum, i->schema)));
+	json_object_set_new(line, "exposed", sr_exposed_sum_json(&sum->regions));
+	json_object_set_new(line, "calls_by_name", calls_json(sum, i->schema));
+	sr_json_print(line);
+}
+
 static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct info *i = argument;
-	const struct summary *sum = &i->sum;
 	struct sr_recorded r;
 	int status = SR_EXIT_FAILED;
 
-	if (sr_recorded_load(&r, t, rank, i->dir)) {
+	if (sr_recorded_load(&r, t, rank, i->choice.dir)) {
 		status = 0;
-		printf("rank %d%s: %s, ", rank, sr_trace_image_label(t, rank), r.exe);
-		print_end(sum, t, rank);
-		print_command(r.argv);
-		printf("  on %s, Linux %s, process %lld\n",
-		       json_string_value(json_object_get(r.json, "hostname")),
-		       json_string_value(
-			   json_object_get(json_object_get(r.json, "kernel"), "release")),
-		       (long long)json_integer_value(json_object_get(r.json, "pid")));
-		printf("  %llu thread%s, %llu calls in %llu records, %llu bytes (%llu on disk)\n",
-		       (ull)sum->threads, sum->threads == 1 ? "" : "s", (ull)sum->calls,
-		       (ull)sum->records, (ull)sum->raw_bytes, (ull)sum->stored_bytes);
-		if (sum->without_end)
-			printf("  %llu of the threads without an end: still running, or their last "
-			       "calls are lost\n",
-			       (ull)sum->without_end);
-		if (sum->signals)
-			printf("  %llu signal%s handled, %llu of them between calls, in the "
-			       "program's code\n",
-			       (ull)sum->signals, sum->signals == 1 ? "" : "s",
-			       (ull)sum->signals_between);
-		print_threads(sum, &r);
-		print_direct(sum, i->schema);
-		sr_exposed_sum_print(&sum->regions);
-		print_calls(sum, i->schema);
+		if (i->choice.json)
+			print_json(i, t, rank, &r);
+		else
+			print_text(i, t, rank, &r);
 		sr_recorded_free(&r);
 	}
 	sr_schema_free(i->schema);
@@ -255,16 +322,14 @@ int sr_cmd_info(int argc, char **argv)
 						  .rank_end = print_rank,
 						  .thread = -1,
 						  .cannot_open = SR_EXIT_FAILED};
-	struct sr_choice choice = SR_CHOICE_INIT;
 	struct info *i = calloc(1, sizeof(*i));
 	int status = SR_EXIT_FAILED;
 
 	if (!i)
 		return sr_fail("no memory");
-	if (!sr_argp_parse(&argp, argc, argv, 0, &choice)) {
-		i->dir = choice.dir;
-		status = sr_visit(&choice, &visitor, i);
-	}
+	i->choice = (struct sr_choice)SR_CHOICE_INIT;
+	if (!sr_argp_parse(&argp, argc, argv, 0, &i->choice))
+		status = sr_visit(&i->choice, &visitor, i);
 	free(i);
 	return status;
 }

@@ -13,13 +13,14 @@
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/traces.h"
+#include "replay/print/json.h"
 
 struct options {
 	bool json;
 };
 
 static const struct argp_option option_list[] = {
-    {"json", 'j', NULL, 0, "a JSON object per line", 0},
+    SR_JSON_OPTION,
     {0},
 };
 
@@ -78,14 +79,9 @@ static char *command_of(const struct sr_trace *t)
 static void print_json(const struct sr_trace_found *f, size_t ranks, uint64_t size,
 		       const char *began, const char *command)
 {
-	json_t *text = json_string(command); /* NULL: its bytes are no UTF-8 */
-	json_t *line = json_pack("{s:s, s:s, s:I, s:I, s:o}", "trace", f->path, "began", began,
-				 "ranks", (json_int_t)ranks, "bytes", (json_int_t)size, "command",
-				 text ? text : json_null());
-
-	json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
-	putchar('\n');
-	json_decref(line);
+	sr_json_print(json_pack("{s:o, s:s, s:I, s:I, s:o}", "trace", sr_json_string(f->path), "began", began,
+				"ranks", (json_int_t)ranks, "bytes", (json_int_t)size, "command",
+				sr_json_string(command)));
 }
 
 static int print_trace(const struct options *o, const struct sr_trace_found *f)

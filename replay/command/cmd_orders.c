@@ -15,6 +15,7 @@
 #include "nicclock/order_code.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/print/json.h"
 #include "replay/print/marks.h"
 #include "replay/analysis/classify.h"
 #include "replay/command/visit.h"
@@ -240,27 +241,39 @@ static int check(struct orders *o)
 	return err;
 }
 
-static void print_pair(const struct member *later, const struct member *earlier, int number)
+/* How often one rank was found to come before another. */
+struct pair {
+	ull posts, cpu, exact;
+	uint64_t last;
+};
+
+static struct pair count_pair(const struct member *later, int number)
 {
-	ull posts = 0, cpu = 0, exact = 0;
-	uint64_t last = 0;
+	struct pair p = {0};
 
 	for (size_t k = 0; k < later->count; k++) {
 		const struct sr_order *order = &later->found[k].order;
 
 		if (order->member != number)
 			continue;
-		posts += order->via == SR_ORDER_CELL;
-		cpu += order->via == SR_ORDER_OWN;
-		exact += later->found[k].exact != 0;
-		if (order->event > last)
-			last = order->event;
+		p.posts += order->via == SR_ORDER_CELL;
+		p.cpu += order->via == SR_ORDER_OWN;
+		p.exact += later->found[k].exact != 0;
+		if (order->event > p.last)
+			p.last = order->event;
 	}
-	if (posts + cpu)
+	return p;
+}
+
+static void print_pair(const struct member *later, const struct member *earlier, int number)
+{
+	struct pair p = count_pair(later, number);
+
+	if (p.posts + p.cpu)
 		printf("rank %ld before rank %ld: %llu orders (%llu by posts, %llu by its CPU; "
 		       "%llu exact, %llu ambiguous), up to its event %llu\n",
-		       earlier->rank, later->rank, posts + cpu, posts, cpu, exact,
-		       posts + cpu - exact, (ull)last);
+		       earlier->rank, later->rank, p.posts + p.cpu, p.posts, p.cpu, p.exact,
+		       p.posts + p.cpu - p.exact, (ull)p.last);
 }
 
 static void print_without(long rank, const struct connection *c)
@@ -309,6 +322,57 @@ static void print_connections(const struct member *m)
 	if (without > WITHOUT_MAX)
 		printf("rank %ld: and %zu more (sreplay dump: \"connection\")\n", m->rank,
 		       without - WITHOUT_MAX);
+}
+
+static json_t *connection_json(const struct connection *c)
+{
+	return json_pack("{s:o, s:o, s:o, s:i, s:I, s:b, s:s, s:o}", "queue_pair",
+			 c->is.number ? json_integer(c->is.number) : json_null(), "peer",
+			 c->is.peer ? json_integer(c->is.peer) : json_null(), "peer_rank",
+			 c->is.peer_rank >= 0 ? json_integer(c->is.peer_rank) : json_null(), "thread",
+			 (int)c->thread, "sn", (json_int_t)c->sn, "only_reads",
+			 c->is.carries < SR_CARRIES_NONE, "why", sr_carries_why(c->is.carries), "error",
+			 c->is.error ? sr_json_string(strerrorname_np(c->is.error)) : json_null());
+}
+
+static json_t *member_json(const struct member *m)
+{
+	json_t *without = json_array();
+
+	for (size_t i = 0; i < m->connections_n; i++)
+		if (sr_carries_why(m->connections[i].is.carries)[0])
+			json_array_append_new(without, connection_json(&m->connections[i]));
+	return json_pack("{s:i, s:I, s:I, s:I, s:o}", "rank", (int)m->rank, "events",
+			 (json_int_t)m->events, "orders", (json_int_t)m->count, "reads_short_of_cells",
+			 (json_int_t)m->shorts, "without_clocks", without);
+}
+
+static json_t *pair_json(const struct member *later, const struct member *earlier, const struct pair *p)
+{
+	return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I}", "before", (int)earlier->rank, "after",
+			 (int)later->rank, "by_posts", (json_int_t)p->posts, "by_cpu",
+			 (json_int_t)p->cpu, "exact", (json_int_t)p->exact, "up_to_event",
+			 (json_int_t)p->last);
+}
+
+static void print_json(const struct orders *o, bool is_consistent)
+{
+	json_t *pairs = json_array(), *ranks = json_array();
+
+	for (int i = 0; i < SR_CLOCK_MEMBERS; i++) {
+		const struct member *m = &o->members[i];
+
+		for (int k = 0; m->count && k < SR_CLOCK_MEMBERS; k++) {
+			struct pair p = count_pair(m, k);
+
+			if (p.posts + p.cpu)
+				json_array_append_new(pairs, pair_json(m, &o->members[k], &p));
+		}
+		if (m->is_read)
+			json_array_append_new(ranks, member_json(m));
+	}
+	sr_json_print(json_pack("{s:o, s:b, s:o, s:o}", "trace", sr_json_string(o->choice.dir),
+				"consistent", is_consistent, "pairs", pairs, "ranks", ranks));
 }
 
 static void print(const struct orders *o)
@@ -361,8 +425,11 @@ int sr_cmd_orders(int argc, char **argv)
 	sr_classify_free(o.classify);
 	if (status)
 		return status;
-	print(&o);
+	if (!o.choice.json)
+		print(&o);
 	err = check(&o);
+	if (o.choice.json && err != -ENOMEM)
+		print_json(&o, !err);
 	for (int i = 0; i < SR_CLOCK_MEMBERS; i++) {
 		free(o.members[i].found);
 		free(o.members[i].connections);

@@ -15,7 +15,9 @@
 #include "logd/trace/reader.h"
 #include "replay/analysis/log/objects.h"
 #include "replay/command/command.h"
+#include "replay/command/guess.h"
 #include "replay/command/visit.h"
+#include "replay/print/json.h"
 #include "replay/host/start/packed.h"
 
 /* As traces are: for this user only.  An executable is executed in its place. */
@@ -206,7 +208,7 @@ int sr_cmd_pack(int argc, char **argv)
 	struct sr_error err;
 	int status;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &c))
+	if (sr_argp_parse(&argp, argc, argv, 0, &c))
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, c.dir, &err))
 		return sr_fail("%s", err.text);
@@ -216,7 +218,10 @@ int sr_cmd_pack(int argc, char **argv)
 			     : for_each(&p, t, &c, pack_object);
 	if (!status)
 		status = for_each(&p, t, &c, check_version);
-	if (!status)
+	if (!status && c.json)
+		sr_json_print(json_pack("{s:o, s:I, s:I}", "trace", sr_json_string(c.dir), "files",
+					(json_int_t)p.files, "bytes", (json_int_t)p.bytes));
+	else if (!status)
 		printf("%s: %zu files packed, %.1f MB\n", c.dir, p.files, (double)p.bytes / 1e6);
 	if (p.trace >= 0)
 		close(p.trace);

@@ -6,28 +6,26 @@
 #include "replay/command/guess.h"
 #include "replay/host/group/make_plan.h"
 
-struct options {
-	const char *dir;
-	const char *group;
-	bool quiet;
-};
-
 static const struct argp_option option_list[] = {
     {"group", 'g', "LIST", 0, "for the replay of these ranks (0,2-5); all, if not given", 0},
     {"quiet", 'q', NULL, 0, "no progress bar, and only what is in doubt", 0},
+    SR_JSON_OPTION,
     {0},
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *o = state->input;
+	struct sr_make_plan_options *o = state->input;
 
 	switch (key) {
 	case 'g':
-		o->group = arg;
+		o->list = arg;
 		return 0;
 	case 'q':
 		o->quiet = true;
+		return 0;
+	case 'j':
+		o->json = true;
 		return 0;
 	default:
 		return sr_parse_trace(key, arg, state, &o->dir);
@@ -48,9 +46,9 @@ static const struct argp argp = {
 
 int sr_cmd_process(int argc, char **argv)
 {
-	struct options o = {0};
+	struct sr_make_plan_options o = {0};
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
-	return sr_make_plan(o.dir, o.group, o.quiet);
+	return sr_make_plan(&o);
 }

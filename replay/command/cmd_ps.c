@@ -9,11 +9,11 @@
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/visit.h"
+#include "replay/print/json.h"
 #include "replay/print/marks.h"
 
 struct ps {
 	struct sr_choice choice;
-	bool json;
 	/* Of this rank: */
 	unsigned int threads;
 	bool has_status;
@@ -21,29 +21,11 @@ struct ps {
 	bool has_end; /* without a status: a mark says why */
 };
 
-static const struct argp_option option_list[] = {
-    {"json", 'j', NULL, 0, "a JSON object per line", 0},
-    {0},
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct ps *p = state->input;
-
-	if (key == ARGP_KEY_INIT)
-		state->child_inputs[0] = &p->choice;
-	else if (key == 'j')
-		p->json = true;
-	else
-		return ARGP_ERR_UNKNOWN;
-	return 0;
-}
-
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
 static const struct argp argp = {
-    option_list,
-    parse_option,
+    NULL,
+    sr_parse_choice_only,
     NULL,
     "List the recorded processes: rank, process number, host, threads, exit status and command.",
     children,
@@ -87,9 +69,7 @@ static void print_json(const struct ps *p, const json_t *process, int32_t rank)
 				 p->has_status ? json_integer(p->status) : json_null(), "cut",
 				 p->has_end || !p->has_status);
 
-	json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
-	putchar('\n');
-	json_decref(line);
+	sr_json_print(line);
 }
 
 static int end_rank(void *argument, struct sr_trace *t, int32_t rank)
@@ -100,7 +80,7 @@ static int end_rank(void *argument, struct sr_trace *t, int32_t rank)
 	const char *host = json_string_value(json_object_get(process, "hostname"));
 	char status[16] = "-";
 
-	if (p->json) {
+	if (p->choice.json) {
 		print_json(p, process, rank);
 		return 0;
 	}
@@ -130,9 +110,9 @@ int sr_cmd_ps(int argc, char **argv)
 						  .cannot_open = SR_EXIT_FAILED};
 	struct ps p = {.choice = SR_CHOICE_INIT};
 
-	if (sr_argp_parse(&argp, argc, argv, 0, &p))
+	if (sr_argp_parse(&argp, argc, argv, 0, &p.choice))
 		return SR_EXIT_FAILED;
-	if (!p.json)
+	if (!p.choice.json)
 		printf("%4s %8s %-12s %7s %6s  %s\n", "RANK", "PROCESS", "HOST", "THREADS",
 		       "STATUS", "COMMAND");
 	return sr_visit(&p.choice, &visitor, &p);

@@ -6,6 +6,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,6 +36,7 @@ enum {
 	OPTION_TRANSPORT,
 	OPTION_LIVE_FILES,
 	OPTION_NO_SANDBOX,
+	OPTION_JSON,
 	OPTION_SANDBOX,
 };
 
@@ -45,6 +47,8 @@ struct options {
 	long image; /* the last one to replay; -1: all */
 	long timeout;
 	const char *output;
+	const char *json; /* a file for the verdicts; NULL: none */
+	int json_fd;
 	bool live_files;
 	bool no_sandbox;
 	enum sr_group_transport transport;
@@ -68,6 +72,7 @@ static const struct argp_option option_list[] = {
      "its own, DIR/rank-N, and what each prints goes to DIR/rank-N.out and DIR/rank-N.err as well, as "
      "it is",
      0},
+    {"json", OPTION_JSON, "FILE", 0, "write the verdicts there as well, as a JSON object per rank", 0},
     {"live-files", OPTION_LIVE_FILES, 0, 0,
      "let the program read and change the files of this machine, as it did when it was recorded",
      0},
@@ -115,6 +120,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPTION_IMAGE:
 		o->image = sr_parse_number("--image", arg);
 		return o->image < 0 ? EINVAL : 0;
+	case OPTION_JSON:
+		o->json = arg;
+		return 0;
 	case OPTION_LIVE_FILES:
 		o->live_files = true;
 		return 0;
@@ -199,6 +207,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	    .no_sandbox = o->no_sandbox,
 	    .output = files ? o->output : NULL,
 	    .tool = o->tool,
+	    .json = o->json_fd,
 	    .outsiders = outsiders,
 	};
 	struct sr_replay_control *control;
@@ -270,6 +279,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .files = files,
 	    .no_sandbox = o->no_sandbox,
 	    .output = o->output,
+	    .json = o->json_fd,
 	    .tool = o->tool,
 	    .tool_rank = (int32_t)o->tool_rank,
 	};
@@ -327,7 +337,7 @@ static int replay_apart(struct sr_trace *t, const struct options *o, const int32
 
 int sr_cmd_replay(int argc, char **argv)
 {
-	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1, .image = -1};
+	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1, .image = -1, .json_fd = -1};
 	struct sr_trace *t;
 	struct sr_error err;
 	int32_t *ranks;
@@ -345,11 +355,19 @@ int sr_cmd_replay(int argc, char **argv)
 		o.timeout = 0;
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);
+	if (o.json)
+		o.json_fd = open(o.json, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+	if (o.json && o.json_fd < 0) {
+		sr_trace_close(t);
+		return sr_fail("cannot write %s: %s", o.json, strerror(errno));
+	}
 	n = sr_ranks_choose(t, o.dir, o.group, &ranks);
 	if (n) {
 		status = replay_apart(t, &o, ranks, n);
 		free(ranks);
 	}
+	if (o.json)
+		close(o.json_fd);
 	sr_trace_close(t);
 	return status;
 }

@@ -14,6 +14,7 @@
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/traces.h"
+#include "replay/print/json.h"
 
 #define SHARES_MAX 16
 
@@ -30,7 +31,7 @@ struct options {
 static const struct argp_option option_list[] = {
     {"share", 's', "PERCENT", 0,
      "explain this share of the bytes (default: 50, 90 and 99); may be repeated", 0},
-    {"json", 'j', NULL, 0, "a JSON object", 0},
+    SR_JSON_OPTION,
     {0},
 };
 
@@ -398,7 +399,7 @@ static json_t *groups_json(const struct options *o, const struct sr_attribution 
 static int print_json(const struct options *o, const struct sr_attribution *a, size_t rank,
 		      struct sr_suggestion *s)
 {
-	json_t *all = json_pack("{s:s, s:b, s:o}", "trace", o->dir, "replayed", a->is_replayed,
+	json_t *all = json_pack("{s:o, s:b, s:o}", "trace", sr_json_string(o->dir), "replayed", a->is_replayed,
 				"closed_groups", groups_json(o, a, SR_SUGGEST_GROUP, rank, s));
 	bool is_call = o->sn != 0;
 
@@ -416,9 +417,7 @@ static int print_json(const struct options *o, const struct sr_attribution *a, s
 		    all, "nobody",
 		    json_integer((json_int_t)sr_attributed(a, a->n + 1, rank, is_call)));
 	}
-	json_dumpf(all, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
-	putchar('\n');
-	json_decref(all);
+	sr_json_print(all);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/visit.h"
+#include "replay/print/json.h"
 #include "replay/print/marks.h"
 
 typedef unsigned long long ull;
@@ -25,7 +26,9 @@ static const struct argp argp = {
 };
 
 struct result {
-	bool missing; /* a stream */
+	struct sr_choice choice;
+	uint32_t image; /* of the rank that is read */
+	bool missing;   /* a stream */
 };
 
 /* What one stream says of its end. */
@@ -72,9 +75,34 @@ static void say_what_is_lost(const struct found *f, const struct sr_entry *last,
 		sr_note("rank %d thread %u lacks its last calls: %s", rank, thread, sentence);
 }
 
-static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
+static void print_text(struct sr_stream *s, int32_t rank, uint32_t thread, const char *how,
+		       const struct found *f)
 {
 	const struct sr_stream_totals *totals = sr_stream_totals(s);
+
+	printf("rank %d%s thread %u: %s%s, %llu frames, %llu records, %llu calls, %llu bytes (%llu "
+	       "on disk)\n",
+	       rank, sr_stream_image_label(s), thread, how, f->dropped ? " with holes" : "",
+	       (ull)totals->frames, (ull)totals->records, (ull)totals->sns, (ull)totals->raw_bytes,
+	       (ull)totals->stored_bytes);
+}
+
+static void print_json(struct sr_stream *s, int32_t rank, uint32_t image, uint32_t thread,
+		       const char *how, const struct found *f)
+{
+	const struct sr_stream_totals *totals = sr_stream_totals(s);
+
+	sr_json_print(json_pack(
+	    "{s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "rank", rank, "image", (int)image,
+	    "thread", (int)thread, "verdict", how, "dropped", (json_int_t)f->dropped, "frames",
+	    (json_int_t)totals->frames, "records", (json_int_t)totals->records, "calls",
+	    (json_int_t)totals->sns, "bytes", (json_int_t)totals->raw_bytes, "bytes_on_disk",
+	    (json_int_t)totals->stored_bytes, "warning", sr_json_string(sr_stream_warning(s))));
+}
+
+static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
+{
+	const struct result *r = argument;
 	struct found f = {0};
 	struct sr_entry e = {0};
 	bool whole;
@@ -83,11 +111,10 @@ static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint
 	while ((got = sr_stream_next(s, &e)) > 0)
 		note_mark(&f, &e);
 	whole = !got && !sr_stream_warning(s);
-	printf("rank %d%s thread %u: %s%s, %llu frames, %llu records, %llu calls, %llu bytes (%llu "
-	       "on disk)\n",
-	       rank, sr_stream_image_label(s), thread, verdict(got, s, &f), f.dropped ? " with holes" : "",
-	       (ull)totals->frames, (ull)totals->records, (ull)totals->sns, (ull)totals->raw_bytes,
-	       (ull)totals->stored_bytes);
+	if (r->choice.json)
+		print_json(s, rank, r->image, thread, verdict(got, s, &f), &f);
+	else
+		print_text(s, rank, thread, verdict(got, s, &f), &f);
 	if (whole)
 		say_what_is_lost(&f, &e, rank, thread);
 	if (whole && !sr_stream_ended(s))
@@ -100,11 +127,13 @@ static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint
 /* The daemon lists each stream that it begins. */
 static int verify_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
+	struct result *r = argument;
 	const uint32_t *there;
 	uint32_t *listed;
 	size_t n = sr_trace_threads(t, rank, &there), listed_n, missing = 0;
 	struct sr_error err;
 
+	r->image = sr_trace_image(t, rank);
 	if (sr_trace_listed_threads(t, rank, &listed, &listed_n, &err))
 		return sr_fail("%s", err.text);
 	for (size_t i = 0, at = 0; i < listed_n; i++) {
@@ -115,12 +144,16 @@ static int verify_rank(void *argument, struct sr_trace *t, int32_t rank)
 		missing++;
 		sr_note("rank %d%s thread %u: its file thread-%u.srs is missing", rank,
 			sr_trace_image_label(t, rank), listed[i], listed[i]);
+		if (r->choice.json)
+			sr_json_print(json_pack("{s:i, s:i, s:i, s:s}", "rank", rank, "image",
+						(int)r->image, "thread", (int)listed[i], "verdict",
+						"missing"));
 	}
 	if (!n && !missing)
 		sr_note("rank %d%s has no thread: nothing is recorded of it, or its files are gone",
 			rank, sr_trace_image_label(t, rank));
 	free(listed);
-	((struct result *)argument)->missing |= missing || !n;
+	r->missing |= missing || !n;
 	return 0;
 }
 
@@ -128,12 +161,11 @@ int sr_cmd_verify(int argc, char **argv)
 {
 	static const struct sr_visitor visitor = {
 	    .rank = verify_rank, .stream = verify_stream, .thread = -1, .cannot_open = 1};
-	struct sr_choice choice = SR_CHOICE_INIT;
-	struct result result = {0};
+	struct result result = {.choice = SR_CHOICE_INIT};
 	int status;
 
-	if (sr_argp_parse(&argp, argc, argv, 0, &choice))
+	if (sr_argp_parse(&argp, argc, argv, 0, &result.choice))
 		return SR_EXIT_FAILED;
-	status = sr_visit(&choice, &visitor, &result);
+	status = sr_visit(&result.choice, &visitor, &result);
 	return status || !result.missing ? status : 1;
 }

@@ -34,6 +34,12 @@ int sr_cmd_graph(int argc, char **argv);
  */
 error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir);
 
+/* For the options of a command that reports something. */
+#define SR_JSON_OPTION                                                                             \
+	{                                                                                          \
+		"json", 'j', NULL, 0, "JSON instead of text, an object per line", 0                \
+	}
+
 /* Where a command writes: the file, or standard output for NULL. NULL after a message. */
 FILE *sr_output_open(const char *path);
 

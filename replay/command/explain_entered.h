@@ -3,12 +3,13 @@
 #ifndef REPLAY_COMMAND_EXPLAIN_ENTERED_H
 #define REPLAY_COMMAND_EXPLAIN_ENTERED_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "logd/trace/reader.h"
 
-/* False: nothing that it could say. */
-bool sr_explain_entered(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn);
+/* Prints it; or, with json, makes an object of it, or null. False: nothing that it could say. */
+bool sr_explain_entered(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn, json_t **json);
 
 #endif

@@ -8,6 +8,7 @@
 
 static const struct argp_option option_list[] = {
     {"rank", 'r', "N", 0, "this rank only", 0},
+    SR_JSON_OPTION,
     {0},
 };
 
@@ -19,6 +20,9 @@ static error_t parse_choice(int key, char *arg, struct argp_state *state)
 	case 'r':
 		c->rank = sr_parse_number("--rank", arg);
 		return c->rank < 0 ? EINVAL : 0;
+	case 'j':
+		c->json = true;
+		return 0;
 	default:
 		return sr_parse_trace(key, arg, state, &c->dir);
 	}

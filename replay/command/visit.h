@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * visit.h: for commands that read a trace: the argument and option that choose trace and rank, and
- * a walk over the streams.
+ * visit.h: for commands that read a trace: the argument and the options that they share, and a walk
+ * over the streams.
  */
 #ifndef REPLAY_COMMAND_VISIT_H
 #define REPLAY_COMMAND_VISIT_H
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "logd/trace/reader.h"
@@ -14,6 +15,7 @@
 struct sr_choice {
 	const char *dir;
 	long rank; /* -1: none was named */
+	bool json;
 };
 
 #define SR_CHOICE_INIT                                                                             \
@@ -21,7 +23,7 @@ struct sr_choice {
 		.rank = -1                                                                         \
 	}
 
-/* An argp child: DIR.srec and --rank.  Its input is a struct sr_choice. */
+/* An argp child: DIR.srec, --rank and --json.  Its input is a struct sr_choice. */
 extern const struct argp sr_choice_argp;
 
 /* For commands with no other options: their only child is sr_choice_argp, and so is their input. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "replay/export/export.h"
-#include "replay/export/json_text.h"
+#include "replay/print/json_text.h"
 
 struct writer {
 	const struct sr_names *names;

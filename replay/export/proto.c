@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/export/json_text.h"
+#include "replay/print/json_text.h"
 
 enum wire_type { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 

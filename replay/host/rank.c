@@ -29,7 +29,7 @@
 #include "replay/host/start/recorded.h"
 #include "replay/host/start/trust.h"
 #include "replay/host/stuck.h"
-#include "replay/host/verdict.h"
+#include "replay/host/verdict_json.h"
 
 #define TICK_MS     100
 
@@ -581,6 +581,8 @@ static int run(struct replay *r)
 	if (!v.stuck && !is_exact(r))
 		load_print(r, &v);
 	status = sr_verdict_say(&v, r->control);
+	if (r->options->json >= 0)
+		sr_verdict_write(r->options->json, &v, r->control, status);
 	atomic_store(&r->control->verdict, v.how);
 	sr_schema_free(v.with.schema);
 	sr_symbols_free(v.with.symbols);

@@ -328,6 +328,7 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 	uint32_t children = atomic_load(&c->children);
 	char images[32] = "";
 
+	snprintf(v->text, sizeof(v->text), "%s", how);
 	if (children)
 		sr_note("rank %d: %u child%s of the program %s not started again: what %s printed "
 			"is missing",

@@ -30,7 +30,8 @@ struct sr_verdict {
 	const char *warning;         /* about the trace, or NULL */
 	struct sr_found_bytes found; /* of a group */
 	struct sr_print with;
-	enum sr_verdict_kind how; /* what sr_verdict_say came to */
+	enum sr_verdict_kind how;    /* what sr_verdict_say came to */
+	char text[256];              /* of its last line; "": there was none */
 };
 
 /* Prints it on standard error; returns the exit status of `sreplay replay`. */

@@ -33,7 +33,7 @@ void sr_explained_print_call(const struct sr_explained_words *x, int32_t rank, u
 	fprintf(x->out, " at SN %" PRIu64 "%s%s", sn, *words ? ", " : "", words);
 }
 
-static const char *opcode_name(uint8_t opcode)
+const char *sr_explained_opcode(uint8_t opcode)
 {
 	switch (opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -53,7 +53,7 @@ static void print_write(const struct sr_explained_words *x, size_t rank, const s
 {
 	fprintf(x->out, "    %s ", intro);
 	sr_explained_print_call(x, x->links->ranks[rank].number, w->at.thread, w->at.sn);
-	fprintf(x->out, ": %s of %" PRIu64 " bytes at 0x%" PRIx64 "%s\n", opcode_name(w->opcode),
+	fprintf(x->out, ": %s of %" PRIu64 " bytes at 0x%" PRIx64 "%s\n", sr_explained_opcode(w->opcode),
 		w->length, w->address, why);
 }
 
@@ -120,6 +120,12 @@ static void print_unchanged(FILE *out, const struct sr_explained *k)
 			same, same == 1 ? " is" : "s are", k->before_sn);
 }
 
+bool sr_explained_is_of(const struct sr_explained *k, const struct sr_found_value *f)
+{
+	return f->sn == k->v.at.sn && f->thread == k->v.at.thread && f->fault == k->v.at.fault &&
+	       f->addr >= k->v.address && f->addr + f->length <= k->v.address + k->v.length;
+}
+
 /* Prints what a replay found by comparing the bytes of this value. */
 static bool print_found(const struct sr_explained_words *x, const struct sr_explained *k)
 {
@@ -128,9 +134,7 @@ static bool print_found(const struct sr_explained_words *x, const struct sr_expl
 	for (size_t i = 0; i < x->found_n; i++) {
 		const struct sr_found_value *f = &x->found[i];
 
-		if (f->sn != k->v.at.sn || f->thread != k->v.at.thread ||
-		    f->fault != k->v.at.fault || f->addr < k->v.address ||
-		    f->addr + f->length > k->v.address + k->v.length)
+		if (!sr_explained_is_of(k, f))
 			continue;
 		any = true;
 		fprintf(x->out, "    %u bytes at 0x%" PRIx64 ": ", f->length, f->addr);

@@ -28,4 +28,10 @@ void sr_explained_print_call(const struct sr_explained_words *x, int32_t rank, u
 /* The value, who wrote it, and what else was written there: some lines. */
 void sr_explained_print(const struct sr_explained_words *x, const struct sr_explained *k);
 
+/* "WRITE", "fetch and add": of an opcode that changes memory. */
+const char *sr_explained_opcode(uint8_t opcode);
+
+/* Are these bytes, which a replay compared, of this value? */
+bool sr_explained_is_of(const struct sr_explained *k, const struct sr_found_value *f);
+
 #endif

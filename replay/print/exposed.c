@@ -7,6 +7,7 @@
 
 #include "logd/base/hex.h"
 #include "logd/trace/exposed_records.h"
+#include "replay/print/json.h"
 
 typedef unsigned long long ull;
 
@@ -28,14 +29,6 @@ static const char *const reasons[] = {
 static const char *reason(uint32_t refusal)
 {
 	return refusal < REASONS ? reasons[refusal] : "unknown";
-}
-
-static json_t *address(uint64_t a)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "0x%llx", (ull)a);
-	return json_string(text);
 }
 
 static json_t *bytes(const void *p, size_t n)
@@ -72,17 +65,17 @@ static json_t *print_event(const struct sr_exposed_event *e)
 	json_t *values = json_array(), *protected = json_array();
 
 	if (e->addr)
-		json_object_set_new(v, "of", address(e->addr));
+		json_object_set_new(v, "of", sr_json_address(e->addr));
 	if (e->pc)
-		json_object_set_new(v, "by", address(e->pc));
+		json_object_set_new(v, "by", sr_json_address(e->pc));
 	print_flags(v, e->flags);
 	for (uint32_t i = 0; i < e->values_n; i++)
 		json_array_append_new(
-		    values, json_pack("{s:o, s:I, s:o}", "addr", address(e->values[i].addr),
+		    values, json_pack("{s:o, s:I, s:o}", "addr", sr_json_address(e->values[i].addr),
 				      "length", (json_int_t)e->values[i].length, "data",
 				      bytes(e->values[i].data, e->values[i].length)));
 	for (uint32_t i = 0; i < e->protected_n; i++)
-		json_array_append_new(protected, address(e->protected[i]));
+		json_array_append_new(protected, sr_json_address(e->protected[i]));
 	json_object_set_new(v, "values", values);
 	json_object_set_new(v, "protected", protected);
 	return v;
@@ -92,11 +85,11 @@ static json_t *print_region(const struct sr_region_payload *r)
 {
 	return json_pack("{s:s, s:s, s:o, s:I, s:s}", "record", "region", "what",
 			 r->what == SR_REGION_ADDED ? "added" : "removed", "addr",
-			 address(r->addr), "length", (json_int_t)r->length, "how",
+			 sr_json_address(r->addr), "length", (json_int_t)r->length, "how",
 			 reason(r->refusal));
 }
 
-static json_t *print_counts(const struct sr_exposed_counts_payload *c)
+static void set_counts(json_t *v, const struct sr_exposed_counts_payload *c)
 {
 #define COUNTED(name) {#name, offsetof(struct sr_exposed_counts_payload, name)}
 	static const struct {
@@ -118,14 +111,20 @@ static json_t *print_counts(const struct sr_exposed_counts_payload *c)
 	    COUNTED(by_jump),
 	};
 #undef COUNTED
-	json_t *v = json_pack("{s:s}", "record", "exposed_counts");
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		uint64_t count;
 
 		memcpy(&count, (const char *)c + fields[i].at, sizeof(count));
-		json_object_set_new(v, fields[i].name, json_integer((json_int_t)count));
+		json_object_set_new(v, fields[i].name, sr_json_count(count));
 	}
+}
+
+static json_t *print_counts(const struct sr_exposed_counts_payload *c)
+{
+	json_t *v = json_pack("{s:s}", "record", "exposed_counts");
+
+	set_counts(v, c);
 	return v;
 }
 
@@ -223,4 +222,26 @@ void sr_exposed_sum_print(const struct sr_exposed_sum *sum)
 	if (sum->has_counts && c->jumps)
 		printf("  exposed: %llu instruction%s of the program replaced by jumps, which %llu of these faults came by\n",
 		       (ull)c->jumps, s(c->jumps), (ull)c->by_jump);
+}
+
+json_t *sr_exposed_sum_json(const struct sr_exposed_sum *sum)
+{
+	json_t *v = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "regions", (json_int_t)sum->regions,
+			      "region_bytes", (json_int_t)sum->region_bytes, "values", (json_int_t)sum->values,
+			      "value_bytes", (json_int_t)sum->bytes, "asynchronous", (json_int_t)sum->late,
+			      "ticks", (json_int_t)sum->ticks, "not_still", (json_int_t)sum->not_still);
+	json_t *compared = json_array(), *counters = NULL;
+
+	for (size_t i = 1; i < REASONS; i++)
+		if (sum->compared[i])
+			json_array_append_new(compared, json_pack("{s:s, s:I, s:I}", "why", reasons[i], "regions",
+								  (json_int_t)sum->compared[i], "bytes",
+								  (json_int_t)sum->compared_bytes[i]));
+	json_object_set_new(v, "compared_at_calls", compared);
+	if (sum->has_counts) {
+		counters = json_object();
+		set_counts(counters, &sum->counts);
+	}
+	json_object_set_new(v, "counters", counters ? counters : json_null());
+	return v;
 }

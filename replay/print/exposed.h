@@ -21,5 +21,6 @@ struct sr_exposed_sum {
 
 void sr_exposed_sum_add(struct sr_exposed_sum *sum, const struct sr_entry *e);
 void sr_exposed_sum_print(const struct sr_exposed_sum *sum);
+json_t *sr_exposed_sum_json(const struct sr_exposed_sum *sum);
 
 #endif

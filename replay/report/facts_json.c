@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/export/json_text.h"
+#include "replay/print/json_text.h"
 #include "replay/print/explained.h"
 #include "replay/report/report.h"
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "logd/trace/read_trace.h"
-#include "replay/export/json_text.h"
+#include "replay/print/json_text.h"
 
 int sr_report_write(const struct sr_gathered *g, const char *name, FILE *out, struct sr_error *err)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/export/json_text.h"
+#include "replay/print/json_text.h"
 
 static size_t hash(const char *text)
 {

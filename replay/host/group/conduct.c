@@ -76,6 +76,7 @@ work(const struct conductor *d, struct worker *w, pid_t conductor)
 	    .no_sandbox = d->c->no_sandbox,
 	    .outsiders = d->c->outsiders,
 	    .last_image = -1,
+	    .json = d->c->json,
 	};
 	char output[PATH_MAX];
 	sigset_t none;

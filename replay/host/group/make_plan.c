@@ -11,6 +11,7 @@
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/plan_make.h"
 #include "replay/host/group/choose.h"
+#include "replay/print/json.h"
 #include "replay/print/progress.h"
 #include "replay/print/say.h"
 
@@ -35,17 +36,35 @@ static void say_doubts(const struct sr_process_counts *c)
 			(ull)c->holes);
 }
 
-static int make(struct sr_trace *t, const char *dir, const char *list, bool quiet)
+static void print_json(const char *dir, const struct sr_process_counts *c)
+{
+	sr_json_print(json_pack(
+	    "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "trace", sr_json_string(dir),
+	    "records", (json_int_t)c->records, "calls", (json_int_t)c->calls, "values",
+	    (json_int_t)c->values, "value_bytes", (json_int_t)c->bytes, "orders", (json_int_t)c->orders,
+	    "messages", (json_int_t)c->messages, "unmatched_receives", (json_int_t)c->unmatched,
+	    "unexpected_completions", (json_int_t)c->unexpected, "weakened_orders",
+	    (json_int_t)c->weakened, "ambiguous_connections", (json_int_t)c->ambiguous_links,
+	    "missing_calls", (json_int_t)c->holes, "threads_without_end", (json_int_t)c->cut));
+}
+
+static void print_text(const char *dir, const struct sr_process_counts *c)
+{
+	printf("%s: %llu records, %llu values (%llu bytes), %llu orders, %llu messages\n", dir,
+	       (ull)c->records, (ull)c->values, (ull)c->bytes, (ull)c->orders, (ull)c->messages);
+}
+
+static int make(struct sr_trace *t, const struct sr_make_plan_options *o)
 {
 	struct sr_process_counts counts;
 	struct sr_error err;
 	int32_t *ranks;
-	size_t n = sr_ranks_choose(t, dir, list, &ranks);
+	size_t n = sr_ranks_choose(t, o->dir, o->list, &ranks);
 	int ret;
 
 	if (!n)
 		return SR_EXIT_FAILED;
-	ret = sr_plan_make(t, ranks, n, sr_progress_begin("processing", quiet), &counts, &err);
+	ret = sr_plan_make(t, ranks, n, sr_progress_begin("processing", o->quiet), &counts, &err);
 	free(ranks);
 	sr_progress_end();
 	if (ret) {
@@ -53,22 +72,22 @@ static int make(struct sr_trace *t, const char *dir, const char *list, bool quie
 		return ret == -ELOOP ? 1 : SR_EXIT_FAILED;
 	}
 	say_doubts(&counts);
-	if (!quiet)
-		printf("%s: %llu records, %llu values (%llu bytes), %llu orders, %llu messages\n",
-		       dir, (ull)counts.records, (ull)counts.values, (ull)counts.bytes,
-		       (ull)counts.orders, (ull)counts.messages);
+	if (o->json)
+		print_json(o->dir, &counts);
+	else if (!o->quiet)
+		print_text(o->dir, &counts);
 	return 0;
 }
 
-int sr_make_plan(const char *dir, const char *list, bool quiet)
+int sr_make_plan(const struct sr_make_plan_options *o)
 {
 	struct sr_trace *t;
 	struct sr_error err;
 	int status;
 
-	if (sr_trace_open(&t, dir, &err))
+	if (sr_trace_open(&t, o->dir, &err))
 		return sr_fail("%s", err.text);
-	status = make(t, dir, list, quiet);
+	status = make(t, o);
 	sr_trace_close(t);
 	return status;
 }
@@ -112,7 +131,7 @@ static bool make_plan_apart(const char *dir)
 		return sr_fail("cannot fork: %s", strerror(errno)), false;
 	if (!pid) {
 		dup2(2, 1); /* standard output belongs to the programs */
-		status = sr_make_plan(dir, NULL, false);
+		status = sr_make_plan(&(struct sr_make_plan_options){.dir = dir});
 		fflush(NULL);
 		_exit(status);
 	}

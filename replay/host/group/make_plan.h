@@ -9,11 +9,15 @@
 
 #include "logd/trace/reader.h"
 
-/*
- * For the ranks of a list as in "0,2-5"; NULL: for all.  quiet: prints only what is in doubt.
- * Returns the exit status; 1: the orders in the trace contradict each other.
- */
-int sr_make_plan(const char *dir, const char *list, bool quiet);
+struct sr_make_plan_options {
+	const char *dir;
+	const char *list; /* the ranks, as in "0,2-5"; NULL: all */
+	bool quiet;       /* prints only what is in doubt */
+	bool json;        /* prints the counts as JSON */
+};
+
+/* Returns the exit status; 1: the orders in the trace contradict each other. */
+int sr_make_plan(const struct sr_make_plan_options *o);
 
 /* Makes a plan if the trace has none for these ranks.  False after a message. */
 bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n);

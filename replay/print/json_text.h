@@ -2,8 +2,8 @@
 /*
  * json_text.h: text of a stranger's trace as a JSON string, also inside an HTML page.
  */
-#ifndef REPLAY_EXPORT_JSON_TEXT_H
-#define REPLAY_EXPORT_JSON_TEXT_H
+#ifndef REPLAY_PRINT_JSON_TEXT_H
+#define REPLAY_PRINT_JSON_TEXT_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/export/json_text.h"
+#include "replay/print/json_text.h"
 
 #include <stdint.h>
 #include <string.h>
