@@ -37,14 +37,17 @@ struct sr_producers *sr_producers_new(const struct sr_ended_group *e)
 	if (!p)
 		return NULL;
 	p->e = *e;
-	p->search.e = &p->e;
+	sr_search_begin(&p->search, &p->e);
 	return p;
 }
 
 void sr_producers_free(struct sr_producers *p)
 {
-	for (int i = 0; p && i < SR_GROUP_MEMBERS; i++)
+	if (!p)
+		return;
+	for (int i = 0; i < SR_GROUP_MEMBERS; i++)
 		sr_writes_free(&p->memory[i]);
+	sr_search_end(&p->search);
 	free(p);
 }
 
@@ -63,10 +66,10 @@ static bool may_be_one_of(const struct sr_producers *p, const struct sr_sample *
 	uint64_t addr = k->l.addr + at;
 
 	for (size_t n = r.first; n < r.end; n++) {
-		const struct sr_group_write *w = &m->writes[m->order[n]];
+		const struct sr_group_write *w = sr_writes_at(m, n);
 
 		if (addr - w->addr >= w->length ||
-		    (k->l.seen && writer == p->e.self && m->order[n] >= k->l.writes))
+		    (k->l.seen && writer == p->e.self && sr_writes_number(m, n) >= k->l.writes))
 			continue;
 		if (w->kind == SR_GROUP_UNSEEN || w->kind == SR_GROUP_ATOMIC ||
 		    m->written[(w->at + (addr - w->addr)) % SR_GROUP_WRITTEN] == k->bytes[at])
@@ -83,9 +86,8 @@ static bool may_be_there(const struct sr_producers *p, const struct sr_sample *k
 			 const struct sr_writers *writers, uint32_t at)
 {
 	for (uint32_t i = 0; i < p->e.group->members; i++)
-		for (int length = 0; length < SR_WRITE_LENGTHS; length++)
-			if (may_be_one_of(p, k, m, i, writers->of[i][length], at))
-				return true;
+		if (may_be_one_of(p, k, m, i, writers->of[i], at))
+			return true;
 	return false;
 }
 
@@ -192,22 +194,14 @@ static void judge_word(struct sr_producers *p, const struct sr_sample *k, const 
 		b.addr += judge_some(p, k, m, writers, &b, of);
 }
 
-static void find_writers(const struct sr_producers *p, const struct sr_writes *m, uint64_t addr,
-			 enum sr_write_length length, struct sr_writers *writers)
-{
-	for (uint32_t i = 0; i < p->e.group->members; i++)
-		writers->of[i][length] = sr_writes_of(m, sr_writes_place(addr, length), (int32_t)i);
-}
-
 static void judge(struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
 		  struct verdict *of)
 {
 	struct sr_writers writers;
 
-	find_writers(p, m, k->l.addr, SR_WRITE_LONG, &writers);
 	for (uint64_t at = k->l.addr, end = at + k->l.length, stop; at < end; at = stop) {
 		if (at == k->l.addr || at % SR_WRITES_LINE == 0)
-			find_writers(p, m, at, SR_WRITE_SHORT, &writers);
+			sr_writes_of_line(m, at, p->e.group->members, writers.of);
 		stop = (at | 7) + 1 < end ? (at | 7) + 1 : end;
 		judge_word(p, k, m, &writers, at, stop, of);
 	}
@@ -219,7 +213,7 @@ void sr_producers_bytes(const struct sr_producers *p, const struct sr_found_valu
 	static struct sr_sample k;
 
 	memset(bytes, 0, n);
-	if (sr_sample_load(&p->e, pending->producer_sn, &k) && addr - pending->addr + n <= k.l.length)
+	if (sr_sample_load(&p->search, pending->producer_sn, &k) && addr - pending->addr + n <= k.l.length)
 		memcpy(bytes, k.bytes + (addr - pending->addr), n);
 }
 
@@ -232,7 +226,7 @@ int sr_producers_resolve(struct sr_producers *p, const struct sr_found_value *pe
 	struct sr_writes *m;
 	int error = 0;
 
-	if (!sr_sample_load(&p->e, pending->producer_sn, &k))
+	if (!sr_sample_load(&p->search, pending->producer_sn, &k))
 		return 0;
 	for (uint32_t i = 0; i < p->e.group->members; i++)
 		if (k.knows[i] < p->begun[i])

@@ -15,49 +15,46 @@
 /* Of each writer so many writes are tried for a value, from the likeliest on. */
 #define MAX_TRIED 4096
 
-bool sr_sample_load(const struct sr_ended_group *e, uint64_t place, struct sr_sample *k)
+void sr_search_begin(struct sr_search *x, const struct sr_ended_group *e)
 {
-	uint64_t at = sr_group_samples_at(e->self) + place;
-	size_t known = e->group->members * sizeof(k->knows[0]);
+	x->e = e;
+	x->samples = sr_view_map(e->fd, sr_group_samples_at(e->self),
+				 atomic_load(&e->group->member[e->self].sampled));
+}
 
-	sr_group_file_read(e->fd, at, &k->l, sizeof(k->l));
-	if (k->l.length > PAGE || k->l.member < 0 ||
-	    (uint32_t)k->l.member >= e->group->members)
-		return false; /* the process was killed before it was written */
-	sr_group_file_read(e->fd, at + sizeof(k->l), k->knows, known);
-	sr_group_file_read(e->fd, at + sizeof(k->l) + known, k->bytes, k->l.length);
-	if (k->l.seen)
-		sr_group_file_read(e->fd, at + sizeof(k->l) + known + k->l.length, k->before,
-				   k->l.length);
+void sr_search_end(struct sr_search *x)
+{
+	sr_view_unmap(&x->samples);
+	sr_view_positions_free(&x->positions);
+}
+
+/* The next n bytes of a sample; false: it ends before. */
+static bool take(const struct sr_search *x, uint64_t *at, void *to, size_t n)
+{
+	if (*at > x->samples.n || n > x->samples.n - *at)
+		return false;
+	memcpy(to, x->samples.bytes + *at, n);
+	*at += n;
 	return true;
 }
 
-/* What the writer knew of the member when it wrote: its last position up to then. */
-static uint64_t knew(const struct sr_search *x, const struct sr_group_origin *o, uint32_t member)
+bool sr_sample_load(const struct sr_search *x, uint64_t place, struct sr_sample *k)
 {
-	const struct sr_group_member *m = &x->e->group->member[o->member];
-	const size_t bytes =
-	    sizeof(struct sr_group_position) + x->e->group->members * sizeof(uint64_t);
-	uint64_t at = sr_group_positions_at((uint32_t)o->member, o->thread);
-	uint64_t low = 0, high = atomic_load(&m->positions[o->thread]), sn, known = 0;
+	const uint32_t members = x->e->group->members;
 
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		sr_group_file_read(x->e->fd, at + middle * bytes, &sn, sizeof(sn));
-		if (sn <= o->sn)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low)
-		sr_group_file_read(x->e->fd,
-				   at + (low - 1) * bytes + sizeof(sn) + member * sizeof(known),
-				   &known, sizeof(known));
-	return known;
+	return take(x, &place, &k->l, sizeof(k->l)) && k->l.length <= PAGE && k->l.member >= 0 &&
+	       (uint32_t)k->l.member < members && take(x, &place, k->knows, members * sizeof(k->knows[0])) &&
+	       take(x, &place, k->bytes, k->l.length) &&
+	       (!k->l.seen || take(x, &place, k->before, k->l.length));
 }
 
-static bool is_after(const struct sr_search *x, const struct sr_sample *k,
+/* What the writer knew of the member when it wrote. */
+static uint64_t knew(struct sr_search *x, const struct sr_group_origin *o, uint32_t member)
+{
+	return sr_view_knew(&x->positions, x->e->fd, x->e->group, o, member);
+}
+
+static bool is_after(struct sr_search *x, const struct sr_sample *k,
 		     const struct sr_group_write *w)
 {
 	if ((uint32_t)w->origin.member == x->e->self)
@@ -102,19 +99,29 @@ static uint8_t changed_bits(const struct sr_sample *k, uint64_t addr, uint32_t n
 	return bits;
 }
 
+/* NULL: this member has brought nothing of the word yet. */
+static const struct sr_spent *spent_of(const struct sr_search *x, uint64_t addr, int32_t member)
+{
+	const struct sr_spent *s = &x->spent[spent_at(addr)];
+
+	return s->word == addr / 8 && s->member == member ? s : NULL;
+}
+
+/* Did its member post it before what it brought last? */
+static bool is_before(const struct sr_group_origin *o, const struct sr_spent *s)
+{
+	return o->tick != s->tick ? o->tick < s->tick : o->request < s->request;
+}
+
 /* Has the write, or a later one by the same writer, brought one of these bytes of the word already? */
 static bool is_spent(const struct sr_search *x, const struct sr_sample *k, uint64_t addr, uint32_t n,
 		     const struct sr_group_origin *o)
 {
-	const struct sr_spent *s = &x->spent[spent_at(addr)];
+	const struct sr_spent *s = spent_of(x, addr, o->member);
 
-	if (s->word != addr / 8 || s->member != o->member)
-		return false;
-	if (o->tick != s->tick)
-		return o->tick < s->tick;
-	if (o->request != s->request)
-		return o->request < s->request;
-	return s->bytes & changed_bits(k, addr, n);
+	if (!s || is_before(o, s))
+		return s;
+	return o->tick == s->tick && o->request == s->request && s->bytes & changed_bits(k, addr, n);
 }
 
 void sr_search_spend(struct sr_search *x, uint64_t addr, uint32_t n,
@@ -163,7 +170,7 @@ static size_t first_unknown(const struct sr_search *x, const struct sr_sample *k
 	while (r.first < r.end) {
 		size_t middle = r.first + (r.end - r.first) / 2;
 
-		if (is_known(k, x->e->self, &m->writes[m->order[middle]]))
+		if (is_known(k, x->e->self, sr_writes_at(m, middle)))
 			r.first = middle + 1;
 		else
 			r.end = middle;
@@ -171,7 +178,27 @@ static size_t first_unknown(const struct sr_search *x, const struct sr_sample *k
 	return r.first;
 }
 
-static bool is_ordered(const struct sr_search *x, const struct sr_group_origin *a,
+/* Without the writes that a change of the word cannot have come from any more, which are the first. */
+static struct sr_writes_range not_spent(const struct sr_search *x, const struct sr_sample *k,
+					const struct sr_writes *m, struct sr_writes_range r, uint64_t addr)
+{
+	const struct sr_spent *s = NULL;
+	size_t end = r.end;
+
+	if (k->l.seen && r.first < r.end)
+		s = spent_of(x, addr, sr_writes_at(m, r.first)->origin.member);
+	while (s && r.first < end) {
+		size_t middle = r.first + (end - r.first) / 2;
+
+		if (sr_writes_at(m, middle)->origin.tick < s->tick)
+			r.first = middle + 1;
+		else
+			end = middle;
+	}
+	return r;
+}
+
+static bool is_ordered(struct sr_search *x, const struct sr_group_origin *a,
 		       const struct sr_group_origin *b)
 {
 	return knew(x, b, (uint32_t)a->member) >= a->tick ||
@@ -179,7 +206,7 @@ static bool is_ordered(const struct sr_search *x, const struct sr_group_origin *
 }
 
 /* Of two writers' writes, takes the later if both are known, else the earlier. */
-static void choose(const struct sr_search *x, struct sr_search_found *f, const struct sr_group_write *w,
+static void choose(struct sr_search *x, struct sr_search_found *f, const struct sr_group_write *w,
 		   bool known)
 {
 	const struct sr_group_write *old = f->w;
@@ -210,7 +237,7 @@ static const struct sr_group_write *last_known(const struct sr_search *x, const 
 	size_t i = unknown;
 
 	for (int tried = 0; i-- > r.first && tried < MAX_TRIED; tried++) {
-		const struct sr_group_write *w = &m->writes[m->order[i]];
+		const struct sr_group_write *w = sr_writes_at(m, i);
 
 		if (fits(x, k, m, w, b))
 			return w;
@@ -218,7 +245,7 @@ static const struct sr_group_write *last_known(const struct sr_search *x, const 
 	return NULL;
 }
 
-static const struct sr_group_write *first_possible(const struct sr_search *x,
+static const struct sr_group_write *first_possible(struct sr_search *x,
 						   const struct sr_sample *k, const struct sr_writes *m,
 						   struct sr_writes_range r, size_t unknown,
 						   const struct sr_wanted *b)
@@ -226,7 +253,7 @@ static const struct sr_group_write *first_possible(const struct sr_search *x,
 	size_t i = unknown;
 
 	for (int tried = 0; i < r.end && tried < MAX_TRIED; tried++, i++) {
-		const struct sr_group_write *w = &m->writes[m->order[i]];
+		const struct sr_group_write *w = sr_writes_at(m, i);
 
 		if (counts_unknown(x, m, w, b->addr) && fits(x, k, m, w, b) && !is_after(x, k, w))
 			return w;
@@ -234,47 +261,25 @@ static const struct sr_group_write *first_possible(const struct sr_search *x,
 	return NULL;
 }
 
-/* Of two by one writer, either of which may be NULL. */
-static const struct sr_group_write *earlier(const struct sr_group_write *a,
-					    const struct sr_group_write *b)
+static void search_writer(struct sr_search *x, const struct sr_sample *k, const struct sr_writes *m,
+			  struct sr_writes_range r, const struct sr_wanted *b, struct sr_search_found *f)
 {
-	if (!a || !b)
-		return a ? a : b;
-	if (a->origin.tick != b->origin.tick)
-		return a->origin.tick < b->origin.tick ? a : b;
-	return a < b ? a : b;
-}
+	const struct sr_group_write *last, *first;
+	size_t unknown;
 
-static const struct sr_group_write *later(const struct sr_group_write *a,
-					  const struct sr_group_write *b)
-{
-	return a && b && earlier(a, b) == a ? b : a ? a : b;
-}
-
-static void search_writer(const struct sr_search *x, const struct sr_sample *k,
-			  const struct sr_writes *m, const struct sr_writes_range *r, const struct sr_wanted *b,
-			  struct sr_search_found *f)
-{
-	const struct sr_group_write *w[SR_WRITE_LENGTHS], *last, *first;
-	size_t unknown[SR_WRITE_LENGTHS];
-
-	for (int i = 0; i < SR_WRITE_LENGTHS; i++) {
-		unknown[i] = first_unknown(x, k, m, r[i]);
-		w[i] = last_known(x, k, m, r[i], unknown[i], b);
-	}
-	last = later(w[SR_WRITE_SHORT], w[SR_WRITE_LONG]);
+	r = not_spent(x, k, m, r, b->addr);
+	unknown = first_unknown(x, k, m, r);
+	last = last_known(x, k, m, r, unknown, b);
 	if (last)
 		choose(x, f, last, true);
 	if (f->w && f->is_known)
 		return;
-	for (int i = 0; i < SR_WRITE_LENGTHS; i++)
-		w[i] = first_possible(x, k, m, r[i], unknown[i], b);
-	first = earlier(w[SR_WRITE_SHORT], w[SR_WRITE_LONG]);
+	first = first_possible(x, k, m, r, unknown, b);
 	if (first)
 		choose(x, f, first, false);
 }
 
-struct sr_search_found sr_search(const struct sr_search *x, const struct sr_sample *k,
+struct sr_search_found sr_search(struct sr_search *x, const struct sr_sample *k,
 			   const struct sr_writes *m, const struct sr_writers *writers, struct sr_wanted *b)
 {
 	struct sr_search_found f = {.w = NULL};

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "logd/base/page.h"
+#include "replay/host/producers/view.h"
 #include "replay/host/producers/writes.h"
 
 /* One sample, as the member left it in the file. */
@@ -31,7 +32,7 @@ struct sr_wanted {
 
 /* By writer, the writes that can have changed a line. */
 struct sr_writers {
-	struct sr_writes_range of[SR_GROUP_MEMBERS][SR_WRITE_LENGTHS];
+	struct sr_writes_range of[SR_GROUP_MEMBERS];
 };
 
 /*
@@ -48,13 +49,18 @@ struct sr_spent {
 
 struct sr_search {
 	const struct sr_ended_group *e;
+	struct sr_view_part samples;
+	struct sr_view_positions positions;
 	struct sr_spent spent[SR_SPENT];
 };
 
-/* place: where the file has it.  false: the process was killed before it was written. */
-bool sr_sample_load(const struct sr_ended_group *e, uint64_t place, struct sr_sample *k);
+void sr_search_begin(struct sr_search *x, const struct sr_ended_group *e);
+void sr_search_end(struct sr_search *x);
 
-struct sr_search_found sr_search(const struct sr_search *x, const struct sr_sample *k,
+/* place: where the file has it.  false: the process was killed before it was written. */
+bool sr_sample_load(const struct sr_search *x, uint64_t place, struct sr_sample *k);
+
+struct sr_search_found sr_search(struct sr_search *x, const struct sr_sample *k,
 				 const struct sr_writes *m, const struct sr_writers *writers,
 				 struct sr_wanted *b);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "logd/base/page.h"
@@ -40,34 +41,6 @@ static bool has_outsiders(const struct sr_ended_group *e, uint32_t member)
 	return false;
 }
 
-uint64_t sr_writes_place(uint64_t addr, enum sr_write_length length)
-{
-	return length == SR_WRITE_SHORT ? addr / SR_WRITES_LINE * 2 : addr / PAGE * 2 + 1;
-}
-
-static uint64_t place_of_write(const struct sr_group_write *w)
-{
-	bool is_long = w->length && w->addr / SR_WRITES_LINE != (w->addr + w->length - 1) / SR_WRITES_LINE;
-
-	return sr_writes_place(w->addr, is_long ? SR_WRITE_LONG : SR_WRITE_SHORT);
-}
-
-static int by_place_and_writer(const void *a, const void *b, void *writes)
-{
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	const struct sr_group_write *x = (struct sr_group_write *)writes + i;
-	const struct sr_group_write *y = (struct sr_group_write *)writes + j;
-	uint64_t s = place_of_write(x), t = place_of_write(y);
-
-	if (s != t)
-		return s < t ? -1 : 1;
-	if (x->origin.member != y->origin.member)
-		return x->origin.member < y->origin.member ? -1 : 1;
-	if (x->origin.tick != y->origin.tick)
-		return x->origin.tick < y->origin.tick ? -1 : 1;
-	return i < j ? -1 : i > j;
-}
-
 bool sr_is_shared(const struct sr_ended_group *e, uint32_t member, uint64_t addr)
 {
 	const struct sr_group_member *m = &e->group->member[member];
@@ -97,8 +70,8 @@ static bool has_strange_writes(const struct sr_ended_group *e, uint32_t member,
 {
 	uint64_t page = UINT64_MAX;
 
-	for (size_t i = 0; i < m->count; i++) {
-		const struct sr_group_write *w = &m->writes[m->order[i]];
+	for (size_t i = 0; i < m->entries_n; i++) {
+		const struct sr_group_write *w = sr_writes_at(m, i);
 
 		if (w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_UNSEEN ||
 		    w->addr / PAGE == page)
@@ -152,6 +125,111 @@ static bool knows_all(const struct sr_ended_group *e, uint32_t member)
 	return m->writes <= SR_GROUP_WRITES && m->written <= SR_GROUP_WRITTEN;
 }
 
+/* ------------------------------------------------------------------- lines */
+
+/* A write of no bytes was taken back. */
+static uint64_t lines_of(const struct sr_group_write *w)
+{
+	return w->length ? (w->addr + w->length - 1) / SR_WRITES_LINE - w->addr / SR_WRITES_LINE + 1 : 0;
+}
+
+static int by_line_and_writer(const void *a, const void *b, void *writes)
+{
+	const struct sr_write_entry *i = a, *j = b;
+	const struct sr_group_write *x = (struct sr_group_write *)writes + i->number;
+	const struct sr_group_write *y = (struct sr_group_write *)writes + j->number;
+
+	if (i->line != j->line)
+		return i->line < j->line ? -1 : 1;
+	if (x->origin.member != y->origin.member)
+		return x->origin.member < y->origin.member ? -1 : 1;
+	if (x->origin.tick != y->origin.tick)
+		return x->origin.tick < y->origin.tick ? -1 : 1;
+	return i->number < j->number ? -1 : i->number > j->number;
+}
+
+static size_t hash(const struct sr_writes *m, uint64_t line)
+{
+	return (size_t)(line * 0x9e3779b97f4a7c15ull >> 32) & (m->lines_n - 1);
+}
+
+/* The table's place for the line: its own, or a free one. */
+static uint32_t *find_line(const struct sr_writes *m, uint64_t line)
+{
+	size_t at = hash(m, line);
+
+	while (m->lines[at] && m->entries[m->lines[at] - 1].line != line)
+		at = (at + 1) & (m->lines_n - 1);
+	return &m->lines[at];
+}
+
+static int sort_by_line(struct sr_writes *m)
+{
+	size_t n = 0, distinct = 0;
+
+	for (size_t i = 0; i < m->count; i++)
+		n += lines_of(&m->writes[i]);
+	m->entries = malloc((n ? n : 1) * sizeof(*m->entries));
+	if (!m->entries || n >= UINT32_MAX)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->count; i++)
+		for (uint64_t line = 0; line < lines_of(&m->writes[i]); line++)
+			m->entries[m->entries_n++] = (struct sr_write_entry){
+			    m->writes[i].addr / SR_WRITES_LINE + line, (uint32_t)i};
+	qsort_r(m->entries, n, sizeof(*m->entries), by_line_and_writer, m->writes);
+	for (size_t i = 0; i < n; i++)
+		distinct += !i || m->entries[i].line != m->entries[i - 1].line;
+	for (m->lines_n = 16; m->lines_n < 2 * distinct;)
+		m->lines_n *= 2;
+	m->lines = calloc(m->lines_n, sizeof(*m->lines));
+	if (!m->lines)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (!i || m->entries[i].line != m->entries[i - 1].line)
+			*find_line(m, m->entries[i].line) = (uint32_t)i + 1;
+	return 0;
+}
+
+/* The first entry from `at` on that is not of this line and writer. */
+static size_t end_of_writer(const struct sr_writes *m, size_t at, uint64_t line, int32_t member)
+{
+	size_t low = at, high = m->entries_n;
+
+	for (size_t step = 1; at + step < high; step *= 2) {
+		if (m->entries[at + step].line != line ||
+		    sr_writes_at(m, at + step)->origin.member != member) {
+			high = at + step;
+			break;
+		}
+		low = at + step;
+	}
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (m->entries[middle].line == line && sr_writes_at(m, middle)->origin.member == member)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+void sr_writes_of_line(const struct sr_writes *m, uint64_t addr, uint32_t members, struct sr_writes_range *of)
+{
+	const uint64_t line = addr / SR_WRITES_LINE;
+	size_t at = *find_line(m, line), end;
+
+	memset(of, 0, members * sizeof(*of));
+	if (!at)
+		return;
+	for (at--; at < m->entries_n && m->entries[at].line == line; at = end) {
+		int32_t member = sr_writes_at(m, at)->origin.member;
+
+		end = end_of_writer(m, at, line, member);
+		of[member] = (struct sr_writes_range){at, end};
+	}
+}
+
 int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m)
 {
 	uint64_t writes = e->group->member[member].writes;
@@ -161,10 +239,9 @@ int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_wr
 
 	m->count = (size_t)(writes - first);
 	m->writes = malloc((m->count ? m->count : 1) * bytes);
-	m->order = malloc((m->count ? m->count : 1) * sizeof(*m->order));
 	written = mmap(NULL, SR_GROUP_WRITTEN, PROT_READ, MAP_SHARED | MAP_NORESERVE, e->fd,
 		       (off_t)sr_group_written_at(member));
-	if (!m->writes || !m->order || written == MAP_FAILED)
+	if (!m->writes || written == MAP_FAILED)
 		return -ENOMEM;
 	m->written = written;
 	for (size_t i = 0, n; i < m->count; i += n) {
@@ -175,46 +252,19 @@ int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_wr
 		sr_group_file_read(e->fd, sr_group_writes_at(member) + place * bytes,
 				   m->writes + i, n * bytes);
 	}
-	for (size_t i = 0; i < m->count; i++)
-		m->order[i] = (uint32_t)i;
-	qsort_r(m->order, m->count, sizeof(*m->order), by_place_and_writer, m->writes);
+	if (sort_by_line(m))
+		return -ENOMEM;
 	find_outsiders(e, member, m);
 	m->is_complete = knows_all(e, member) && !has_strange_writes(e, member, m);
 	m->loaded = true;
 	return 0;
 }
 
-struct sr_writes_range sr_writes_of(const struct sr_writes *m, uint64_t place, int32_t member)
-{
-	struct sr_writes_range r = {0, m->count};
-	size_t end = m->count;
-
-	for (int last = 0; last < 2; last++) {
-		size_t low = r.first;
-
-		end = m->count;
-		while (low < end) {
-			size_t middle = low + (end - low) / 2;
-			const struct sr_group_write *w = &m->writes[m->order[middle]];
-			uint64_t at = place_of_write(w);
-
-			if (at < place || (at == place && w->origin.member < member + last))
-				low = middle + 1;
-			else
-				end = middle;
-		}
-		if (last)
-			r.end = low;
-		else
-			r.first = low;
-	}
-	return r;
-}
-
 void sr_writes_free(struct sr_writes *m)
 {
 	free(m->writes);
-	free(m->order);
+	free(m->entries);
+	free(m->lines);
 	if (m->written)
 		munmap((void *)m->written, SR_GROUP_WRITTEN);
 }

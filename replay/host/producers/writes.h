@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * writes.h: all writes into one member's memory, when all members of the group have ended:
- * by place, then writer, then in the writer's order; and where outsiders may have written.
+ * by line, then writer, then in the writer's order; and where outsiders may have written.
  */
 #ifndef REPLAY_HOST_PRODUCERS_WRITES_H
 #define REPLAY_HOST_PRODUCERS_WRITES_H
@@ -25,15 +25,12 @@ struct sr_ended_group {
 	const struct sr_outsiders *outsiders; /* NULL: nothing is known of them */
 };
 
-/*
- * Most writes are of a few bytes, and many of them are in one page: those within a line are
- * found by their line, longer ones by their page.
- */
 #define SR_WRITES_LINE 64
-enum sr_write_length {
-	SR_WRITE_SHORT,
-	SR_WRITE_LONG,
-	SR_WRITE_LENGTHS,
+
+/* A write, in one of the lines that it changed; number: its place among all of this memory. */
+struct sr_write_entry {
+	uint64_t line;
+	uint32_t number;
 };
 
 struct sr_writes {
@@ -45,11 +42,14 @@ struct sr_writes {
 	bool is_complete; /* it has all writes that were ever made to the exposed regions */
 	const uint8_t *written;
 	struct sr_group_write *writes;
-	uint32_t *order;
 	size_t count;
+	struct sr_write_entry *entries; /* by line, then writer, then in the writer's order */
+	size_t entries_n;
+	uint32_t *lines; /* a table of hashed lines: the number of a line's first entry, plus 1 */
+	size_t lines_n;  /* a power of two */
 };
 
-/* Places in the order: [first, end). */
+/* Entries: [first, end). */
 struct sr_writes_range {
 	size_t first, end;
 };
@@ -58,10 +58,18 @@ struct sr_writes_range {
 int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m);
 void sr_writes_free(struct sr_writes *m);
 
-/* The place of writes of this length that include the address. */
-uint64_t sr_writes_place(uint64_t addr, enum sr_write_length length);
-/* What one member wrote at a place. */
-struct sr_writes_range sr_writes_of(const struct sr_writes *m, uint64_t place, int32_t member);
+static inline uint32_t sr_writes_number(const struct sr_writes *m, size_t entry)
+{
+	return m->entries[entry].number;
+}
+
+static inline const struct sr_group_write *sr_writes_at(const struct sr_writes *m, size_t entry)
+{
+	return &m->writes[sr_writes_number(m, entry)];
+}
+
+/* What each member wrote in the line of this address. */
+void sr_writes_of_line(const struct sr_writes *m, uint64_t addr, uint32_t members, struct sr_writes_range *of);
 
 /* Can a process that is not replayed have written this byte? */
 bool sr_writes_may_be_outsiders(const struct sr_writes *m, uint64_t addr);
