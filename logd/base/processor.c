@@ -28,9 +28,52 @@ static bool is_topology(uint32_t leaf)
 	return leaf == 0xb || leaf == 0x1f || leaf == 0x80000026;
 }
 
+/* The bits that name the CPU that answers: its number, and its core's and its node's. */
+static const struct {
+	uint32_t leaf, bits[4];
+} numbers[] = {
+    {0x1, {0, 0xff000000, 0, 0}},
+    {0xb, {0, 0, 0, 0xffffffff}},
+    {0x1f, {0, 0, 0, 0xffffffff}},
+    {0x8000001e, {0xffffffff, 0xff, 0xff, 0}},
+    {0x80000026, {0, 0, 0, 0xffffffff}},
+};
+
+void sr_processor_number(uint32_t leaf, const uint32_t from[4], uint32_t to[4])
+{
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		for (int r = 0; numbers[i].leaf == leaf && r < 4; r++)
+			to[r] = (to[r] & ~numbers[i].bits[r]) | (from[r] & numbers[i].bits[r]);
+}
+
 static bool is_same(const struct sr_cpuid *a, const struct sr_cpuid *b)
 {
 	return !memcmp(a->reg, b->reg, sizeof(a->reg));
+}
+
+static const struct sr_cpuid *find(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf)
+{
+	for (uint32_t i = 0; i < p->entries; i++) {
+		const struct sr_cpuid *c = &p->entry[i];
+
+		if (c->leaf == leaf && (c->subleaf == SR_CPUID_ANY || c->subleaf == subleaf))
+			return c;
+	}
+	return NULL;
+}
+
+/*
+ * Behind the last leaf of a range Intel answers what the last basic leaf does, to the same subleaf.
+ * That leaf, if c, an answer to subleaf 0 behind a range, is its; and it is about topology, so that it
+ * has an answer to every subleaf.
+ */
+static const struct sr_cpuid *topology_beyond(const struct sr_processor *p, const struct sr_cpuid *c)
+{
+	const struct sr_cpuid *first = find(p, 0, 0), *last = NULL;
+
+	if (first && is_topology(first->reg[EAX]))
+		last = find(p, first->reg[EAX], 0);
+	return last && is_same(last, c) ? last : NULL;
 }
 
 /* ----------------------------------------------------------------- reading */
@@ -143,6 +186,25 @@ static void read_leaf(struct sr_processor *p, uint32_t leaf)
 	}
 }
 
+static void read_beyond(struct sr_processor *p, uint32_t leaf)
+{
+	struct sr_cpuid c;
+
+	execute(&c, leaf, 0);
+	if (topology_beyond(p, &c))
+		add_only(p, &c);
+	else
+		read_leaf(p, leaf);
+}
+
+void sr_processor_execute(uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
+{
+	struct sr_cpuid c;
+
+	execute(&c, leaf, subleaf);
+	memcpy(reg, c.reg, sizeof(c.reg));
+}
+
 void sr_processor_read(struct sr_processor *p)
 {
 	struct sr_cpuid c;
@@ -152,12 +214,16 @@ void sr_processor_read(struct sr_processor *p)
 		execute(&c, ranges[i], 0);
 		for (uint32_t n = 0; n < RANGE_LEAVES && ranges[i] + n <= c.reg[EAX]; n++)
 			read_leaf(p, ranges[i] + n);
-		execute(&c, BEYOND(ranges[i]), 0);
-		add_only(p, &c);
+		read_beyond(p, BEYOND(ranges[i]));
 	}
 }
 
 #else
+
+void sr_processor_execute(uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
+{
+	memset(reg, 0, 4 * sizeof(reg[0]));
+}
 
 void sr_processor_read(struct sr_processor *p)
 {
@@ -168,42 +234,30 @@ void sr_processor_read(struct sr_processor *p)
 
 /* ------------------------------------------------------------------ asking */
 
-static const struct sr_cpuid *find(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf)
+/* The leaf whose answers this one has: itself, or what stands for all behind its range. */
+static uint32_t leaf_that_answers(const struct sr_processor *p, uint32_t leaf)
 {
-	for (uint32_t i = 0; i < p->entries; i++) {
-		const struct sr_cpuid *c = &p->entry[i];
+	const struct sr_cpuid *beyond, *topology;
 
-		if (c->leaf == leaf && (c->subleaf == SR_CPUID_ANY || c->subleaf == subleaf))
-			return c;
-	}
-	return NULL;
-}
-
-static void ask_beyond(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf,
-		       uint32_t reg[4])
-{
-	const struct sr_cpuid *beyond = find(p, BEYOND(leaf), SR_CPUID_ANY);
-	const struct sr_cpuid *first = find(p, 0, 0), *last = NULL;
-
-	if (first)
-		last = find(p, first->reg[EAX], 0);
-	if (last && beyond && is_same(last, beyond))
-		sr_processor_ask(p, last->leaf, subleaf, reg);
-	else if (beyond)
-		memcpy(reg, beyond->reg, sizeof(beyond->reg));
+	if (find(p, leaf, 0))
+		return leaf;
+	beyond = find(p, BEYOND(leaf), 0);
+	topology = beyond ? topology_beyond(p, beyond) : NULL;
+	return topology ? topology->leaf : BEYOND(leaf);
 }
 
 void sr_processor_ask(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf,
 		      uint32_t reg[4])
 {
-	const struct sr_cpuid *c = find(p, leaf, subleaf), *first = find(p, leaf, 0);
+	const struct sr_cpuid *c, *first;
 
+	leaf = leaf_that_answers(p, leaf);
+	c = find(p, leaf, subleaf);
+	first = find(p, leaf, 0);
 	memset(reg, 0, 4 * sizeof(reg[0]));
 	if (c) {
 		memcpy(reg, c->reg, sizeof(c->reg));
-	} else if (!first) {
-		ask_beyond(p, leaf, subleaf, reg);
-	} else if (is_topology(leaf)) {
+	} else if (first && is_topology(leaf)) {
 		reg[ECX] = subleaf & 0xff;
 		reg[EDX] = first->reg[EDX];
 	}
@@ -249,6 +303,24 @@ bool sr_processors_are_alike(const struct sr_processor *a, const struct sr_proce
 		return false;
 	for (size_t i = 0; i < WORDS; i++)
 		if (features(a, &words[i]) != features(b, &words[i]))
+			return false;
+	return true;
+}
+
+static bool is_same_but_for_number(const struct sr_cpuid *a, const struct sr_cpuid *b)
+{
+	struct sr_cpuid b_on_a = *b;
+
+	sr_processor_number(a->leaf, a->reg, b_on_a.reg);
+	return a->leaf == b->leaf && a->subleaf == b->subleaf && is_same(a, &b_on_a);
+}
+
+bool sr_processors_are_the_same(const struct sr_processor *a, const struct sr_processor *b)
+{
+	if (a->entries != b->entries)
+		return false;
+	for (uint32_t i = 0; i < a->entries; i++)
+		if (!is_same_but_for_number(&a->entry[i], &b->entry[i]))
 			return false;
 	return true;
 }

@@ -37,6 +37,12 @@ void sr_processor_read(struct sr_processor *p);
 void sr_processor_ask(const struct sr_processor *p, uint32_t leaf, uint32_t subleaf,
 		      uint32_t reg[4]);
 
+/* What this CPU answers now; zeros on machines other than x86-64. */
+void sr_processor_execute(uint32_t leaf, uint32_t subleaf, uint32_t reg[4]);
+
+/* Makes the bits of the answer `to` that name the CPU those of `from`, another CPU's answer. */
+void sr_processor_number(uint32_t leaf, const uint32_t from[4], uint32_t to[4]);
+
 /*
  * What the dynamic linker and libc get in a replay, which act on it at once: the recorded answer
  * without instructions that this processor lacks, and with the size of the state that this
@@ -44,6 +50,9 @@ void sr_processor_ask(const struct sr_processor *p, uint32_t leaf, uint32_t subl
  */
 void sr_processor_ask_for_libc(const struct sr_processor *recorded, const struct sr_processor *here,
 			       uint32_t leaf, uint32_t subleaf, uint32_t reg[4]);
+
+/* Do both answer the same, but for the numbers of their CPUs? */
+bool sr_processors_are_the_same(const struct sr_processor *a, const struct sr_processor *b);
 
 /* Do both have the same vendor and features? */
 bool sr_processors_are_alike(const struct sr_processor *a, const struct sr_processor *b);

@@ -55,15 +55,17 @@ json_t *sr_exec_decode(const void *payload, size_t size)
 	struct strings s = {payload, (const char *)payload + size};
 	json_t *arguments = json_array();
 	const char *path, *text;
-	size_t length = take_path(&s, &path), n = take_count(&s);
+	size_t length = take_path(&s, &path), n = take_count(&s), event;
 
 	for (; n && (text = next(&s)); n--)
 		json_array_append_new(arguments, string_of(text, strlen(text)));
 	n = take_count(&s);
 	text = next(&s);
-	return json_pack("{s:s, s:o, s:o, s:I, s:o}", "record", "exec", "path",
+	event = take_count(&s);
+	return json_pack("{s:s, s:o, s:o, s:I, s:o, s:o*}", "record", "exec", "path",
 			 string_of(path, length), "arguments", arguments, "variables",
-			 (json_int_t)n, "checksum", text ? string_of(text, strlen(text)) : json_null());
+			 (json_int_t)n, "checksum", text ? string_of(text, strlen(text)) : json_null(),
+			 "order", event ? json_integer((json_int_t)event) : NULL);
 }
 
 void sr_print_exec(FILE *out, const void *payload, size_t size)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* {"record": "exec", "path": , "arguments": [...], "variables": , "checksum": of these}. */
+/* {"record": "exec", "path": , "arguments": [...], "variables": , "checksum": of these, "order": its event}. */
 json_t *sr_exec_decode(const void *payload, size_t size);
 
 /* Path and arguments, as " PATH: ARGUMENT..."; what is cut off is left out. */

@@ -85,7 +85,7 @@ struct sr_engine {
 	 * itself; false: it is not the recorded process that executes.  Replay: compares it, and
 	 * returns only if the recorded exec failed.  NULL: execs are not recorded any more.
 	 */
-	bool (*executes)(struct sr_thread *t, const void *what, size_t size, void *site,
+	bool (*executes)(struct sr_thread *t, struct sr_buf *what, void *site,
 			 struct sr_image_origin *next);
 	/*
 	 * Recording, may be NULL: the program is about to forbid the process what a recording needs.

@@ -66,6 +66,7 @@ struct sr_thread {
 	struct sr_opened_file opened; /* the last one */
 	/* The places of files that no other thread changes now (files/write_order.h). */
 	bool holds_files, holds_many;
+	uint32_t outputs; /* that are under way (files/last_outputs.h) */
 	uint64_t held_files[SR_FILE_PLACES / 64];
 	uint64_t segment_size; /* of the last attached shared memory (segments.h) */
 	bool started;         /* its stream is open, or could not be opened */

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -15,13 +16,55 @@
 
 #include <asm/prctl.h>
 
-static bool traps;
+#define CPUS_MAX 8192 /* the kernel's own limit */
+
+static bool traps, same; /* same: this processor answers as the recorded one did */
 static const struct sr_processor *recorded;
 static struct sr_processor here;
+
+/* The CPUs that this thread may run on, as the kernel's mask. */
+struct affinity {
+	unsigned long mask[CPUS_MAX / (8 * sizeof(unsigned long))];
+};
+
+static struct affinity at_start;
 
 static long let(bool execute)
 {
 	return sr_syscall(SYS_arch_prctl, ARCH_SET_CPUID, execute, 0, 0, 0, 0);
+}
+
+static void get_affinity(struct affinity *a)
+{
+	*a = (struct affinity){{0}};
+	sr_syscall(SYS_sched_getaffinity, 0, sizeof(a->mask), (long)a->mask, 0, 0, 0);
+}
+
+/*
+ * The program, which has done so in the recording as well, has put this thread on one CPU.  hwloc
+ * (and so MPI) visits each CPU in turn to ask for its number.
+ */
+static bool is_on_a_chosen_cpu(void)
+{
+	struct affinity now;
+	int cpus = 0;
+
+	get_affinity(&now);
+	for (size_t i = 0; i < sizeof(now.mask) / sizeof(now.mask[0]); i++)
+		cpus += __builtin_popcountl(now.mask[i]);
+	return cpus == 1 && memcmp(&now, &at_start, sizeof(now));
+}
+
+static void ask(uint32_t leaf, uint32_t subleaf, uint32_t reg[4])
+{
+	uint32_t own[4], known[4];
+
+	sr_processor_ask(recorded, leaf, subleaf, known);
+	let(true);
+	sr_processor_execute(leaf, subleaf, own);
+	let(false);
+	memcpy(reg, same ? own : known, sizeof(own));
+	sr_processor_number(leaf, is_on_a_chosen_cpu() ? own : known, reg);
 }
 
 /* Warns once, before the program can use a feature that this processor lacks. */
@@ -47,7 +90,7 @@ static bool on_fault(siginfo_t *info, ucontext_t *uc)
 	if (info->si_code != SI_KERNEL || info->si_addr || at[0] != 0x0f || at[1] != 0xa2)
 		return false;
 	warn(leaf);
-	sr_processor_ask(recorded, leaf, (uint32_t)regs[REG_RCX], reg);
+	ask(leaf, (uint32_t)regs[REG_RCX], reg);
 	regs[REG_RAX] = (greg_t)reg[0];
 	regs[REG_RBX] = (greg_t)reg[1];
 	regs[REG_RCX] = (greg_t)reg[2];
@@ -64,6 +107,8 @@ bool sr_cpuid_begin(const struct sr_processor *table, bool traced)
 	if (traced)
 		let(true);
 	sr_processor_read(&here);
+	same = sr_processors_are_the_same(recorded, &here);
+	get_affinity(&at_start);
 	traps = !sr_signals_claim(SIGSEGV, on_fault) && !let(false);
 	if (traced)
 		sr_syscall(SYS_kill, sr_sys_getpid(), SIGSTOP, 0, 0, 0, 0);

@@ -4,7 +4,9 @@
  *
  * arch_prctl(ARCH_SET_CPUID) makes the instruction fault, if the processor supports that (Intel's
  * since Ivy Bridge, some of AMD's; a hypervisor may hide it). The handler answers from the
- * recorded table (processor.h). A recording leaves the instruction alone.
+ * recorded table (processor.h), or executes the instruction where this processor is the same one.
+ * The number of the CPU is the recorded one, unless the program has put the thread on one CPU.
+ * A recording leaves the instruction alone.
  *
  * The mode belongs to the thread. Threads that it creates inherit the mode; an execve ends it.
  */

@@ -26,6 +26,7 @@
 #include "shim/core/next.h"
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
+#include "shim/files/last_outputs.h"
 #include "shim/kernel/tsc.h"
 #include "shim/memory/heap.h"
 #include "shim/process/executable.h"
@@ -53,7 +54,7 @@ static bool note(const struct sr_exec *e, struct sr_image_origin *next)
 	bool is_recorded;
 
 	sr_image_put(&what, e->path, e->argv, e->envp);
-	is_recorded = sr_engine->executes(&sr_self, what.p, what.len, NULL, next);
+	is_recorded = sr_engine->executes(&sr_self, &what, NULL, next);
 	sr_free(what.p);
 	return is_recorded;
 }
@@ -79,6 +80,7 @@ void sr_exec_begins(struct sr_exec *e)
 void sr_exec_failed(struct sr_exec *e)
 {
 	sr_free(e->made);
+	sr_outputs_open();
 }
 
 void sr_exec_replayed(const struct sr_exec *e, void *site)
@@ -87,7 +89,7 @@ void sr_exec_replayed(const struct sr_exec *e, void *site)
 	struct sr_buf what = {0};
 
 	sr_image_put(&what, e->path, e->argv, e->envp);
-	sr_engine->executes(&sr_self, what.p, what.len, site, NULL);
+	sr_engine->executes(&sr_self, &what, site, NULL);
 	sr_free(what.p);
 	sr_leave(&sr_self, before);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/process/image.h"
 
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -242,4 +243,20 @@ void sr_image_put(struct sr_buf *b, const char *path, char *const *argv, char *c
 		sr_put_raw(b, *argv, strlen(*argv) + 1);
 	put_count(b, envp);
 	put_checksum(b, envp);
+}
+
+uint64_t sr_image_event(const void *rest, size_t size)
+{
+	const char *text = rest;
+	long event;
+
+	return size && !text[size - 1] && sr_decimal(&text, LONG_MAX, &event) ? (uint64_t)event : 0;
+}
+
+void sr_image_put_event(struct sr_buf *b, uint64_t event)
+{
+	if (!event)
+		return;
+	put_number(b, event);
+	put_end(b);
 }

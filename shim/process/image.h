@@ -12,6 +12,8 @@
 #define SHIM_PROCESS_IMAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "logd/ring/protocol.h"
 
@@ -38,5 +40,9 @@ char **sr_image_environment(char *const *envp, const struct sr_image_origin *nex
  * directory of PATH after the other).
  */
 void sr_image_put(struct sr_buf *b, const char *path, char *const *argv, char *const *envp);
+/* Recording: appends the event of the exec as a last string; 0: the process has no threads. */
+void sr_image_put_event(struct sr_buf *b, uint64_t event);
+/* Replay: what follows after sr_image_put's strings as that event; 0: nothing. */
+uint64_t sr_image_event(const void *rest, size_t size);
 
 #endif

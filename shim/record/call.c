@@ -15,6 +15,7 @@
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
 #include "shim/files/fds.h"
+#include "shim/files/last_outputs.h"
 #include "shim/files/write_order.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
@@ -73,6 +74,11 @@ enum threads {
 
 #define INLINE static inline __attribute__((always_inline))
 
+INLINE bool is_output(const struct sr_call_desc *d)
+{
+	return __builtin_expect(d->flags & (SR_CALL_OUTPUT | SR_CALL_ANY), 0);
+}
+
 INLINE void begin(struct recording *r, void *site, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -127,6 +133,8 @@ INLINE void emit(struct recording *r, const enum threads how)
 		sr_emit_call(t, (uint16_t)(SR_REC_CALL + r->n));
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_ends(r->pinned);
+	if (how != ALONE && is_output(r->d))
+		sr_output_ends(t);
 	if (how == SERIAL)
 		sr_serial_go_on(t);
 }
@@ -209,9 +217,11 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	t->heap = SR_HEAP_LIBRARY;
 	t->inside_rdmacm = d->source == SR_SOURCE_RDMACM;
 	if (how == SERIAL)
-		sr_serial_release(t, sr_serial_releasing(d));
-	if (how != ALONE && __builtin_expect(d->flags & (SR_CALL_OUTPUT | SR_CALL_ANY), 0))
+		sr_serial_release(t, sr_serial_releasing(d, is_output(d)));
+	if (how != ALONE && is_output(d)) {
+		sr_output_begins(t);
 		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);
+	}
 	*error = saved;
 	if (how != ALONE && d->flags & SR_CALL_CANCEL)
 		result = invoke_cancellable(r);

@@ -13,10 +13,10 @@
 #include "shim/record/call.h"
 #include "shim/record/emit.h"
 #include "shim/record/serial.h"
+#include "shim/record/settling.h"
 #include "shim/record/signal.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
-#include "shim/threads/stdio_order.h"
 #include "shim/verbs/regions.h"
 
 /*
@@ -39,8 +39,8 @@ bool sr_record_is_process(void)
 }
 
 /*
- * After the last record, other threads may continue until the process ends. They are not
- * recorded, but the completions that they poll must still not show the shim's wr_ids.
+ * After the last record of a process that goes on: calls are not recorded, but the completions that
+ * they poll must still not show the shim's wr_ids.
  */
 static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
@@ -51,6 +51,24 @@ static uint64_t pass_call(struct sr_thread *t, enum sr_call_number n, uint64_t *
 	result = sr_invoke(&sr_calls[n], a);
 	sr_leave(t, before);
 	return result;
+}
+
+/* The thread whose exit handlers have run, and the event of that. */
+static struct sr_thread *last_thread;
+static uint64_t last_event;
+
+/*
+ * The end takes longer than without sreplay, since the records have to be written.  What the other
+ * threads did meanwhile would be in no trace, so they stop at their next call.  The last thread
+ * needs none of them: its exit handlers have run.
+ */
+static uint64_t stop_others(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
+{
+	static const struct timespec a_second = {.tv_sec = 1};
+
+	while (t != last_thread && sr_record_is_process())
+		sr_sys_nanosleep(&a_second);
+	return pass_call(t, n, a, site);
 }
 
 static const struct sr_engine passing_engine = {
@@ -71,14 +89,10 @@ static const struct sr_engine passing_engine = {
     .exits = sr_record_exits,
 };
 
-/* The thread whose exit handlers have run, and the event of that. */
-static struct sr_thread *last_thread;
-static uint64_t last_event;
-
 /* Only the thread that writes what is left in stdio's buffers is still recorded. */
 static uint64_t last_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	return t == last_thread ? sr_record_call_alone(t, n, a, site) : pass_call(t, n, a, site);
+	return t == last_thread ? sr_record_call_alone(t, n, a, site) : stop_others(t, n, a, site);
 }
 
 static bool last_signal(struct sr_thread *t, struct sr_signal_payload *p)
@@ -104,6 +118,8 @@ static const struct sr_engine last_engine = {
     .exit_begins = sr_record_exits,
     .exits = sr_record_exits,
 };
+
+static struct sr_engine ended_engine;
 
 const struct sr_engine *sr_record_passing_engine(void)
 {
@@ -139,26 +155,6 @@ void sr_record_ring_stopped(int error)
 		sr_say("this process is not recorded any further: sreplay-logd cannot write its "
 		       "trace (%s)",
 		       why ? why : "unknown error");
-}
-
-/*
- * Returns the event of the process's end; 0 if the process has no threads. Other threads'
- * prints are complete by then or have not begun. It releases the run token, because a
- * printing thread may wait for it.
- */
-static uint64_t settle(struct sr_thread *t)
-{
-	bool serial = sr_serial && sr_threaded && !t->ended;
-	uint64_t event = 0;
-
-	if (serial) {
-		sr_serial_arrive(t, NULL);
-		sr_serial_release(t, SR_TOKEN_FOR_LONG);
-	}
-	sr_stdio_settle();
-	if (serial)
-		event = sr_serial_regain(t);
-	return event || !sr_threaded ? event : sr_draw_event();
 }
 
 /* Which thread ends the process, and whether the records are on disk. */
@@ -235,7 +231,7 @@ static void end_others(struct sr_thread *t)
 {
 	if (!t->started)
 		sr_record_start_thread(t);
-	last_event = settle(t);
+	last_event = sr_record_settle(t, true);
 	last_thread = t;
 	sr_regions_record_counts();
 	if (sr_serial)
@@ -267,7 +263,9 @@ void sr_record_exits(int status)
 	if (!last_thread)
 		end_others(t);
 	put_end(t, SR_REC_EXIT, status);
-	sr_engine = &passing_engine;
+	ended_engine = passing_engine;
+	ended_engine.call = stop_others;
+	sr_engine = &ended_engine;
 	sr_record_close_streams();
 	if (sr_client_finish(&sr_recorder.client, -1) && !atomic_load(&said))
 		sr_say(

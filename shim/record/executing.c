@@ -5,8 +5,11 @@
 #include <string.h>
 
 #include "logd/base/rawsys.h"
+#include "shim/core/codec.h"
+#include "shim/process/image.h"
 #include "shim/record/ending.h"
 #include "shim/record/notes.h"
+#include "shim/record/settling.h"
 #include "shim/record/streams.h"
 
 static bool is_daemon_gone(void)
@@ -23,12 +26,15 @@ static bool is_daemon_gone(void)
  * the streams when the next image introduces itself, or else when the process ends.  If the
  * daemon has died, only this image can give its rings to the successor.
  */
-bool sr_record_executes(struct sr_thread *t, const void *what, size_t size, void *site,
+bool sr_record_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 			struct sr_image_origin *next)
 {
 	if (!sr_record_is_process())
 		return false;
-	sr_record_note(t, SR_REC_EXEC, what, size);
+	if (!t->started)
+		sr_record_start_thread(t);
+	sr_image_put_event(what, sr_record_settle(t, false));
+	sr_record_note(t, SR_REC_EXEC, what->p, what->len);
 	if (is_daemon_gone())
 		sr_client_finish(&sr_recorder.client, -1);
 	*next = (struct sr_image_origin){

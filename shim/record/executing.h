@@ -6,11 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct sr_buf;
 struct sr_image_origin;
 struct sr_thread;
 
 /* struct sr_engine's executes. */
-bool sr_record_executes(struct sr_thread *t, const void *what, size_t size, void *site,
+bool sr_record_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 			struct sr_image_origin *next);
 
 #endif

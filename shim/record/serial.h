@@ -12,6 +12,7 @@
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
+#include "shim/files/last_outputs.h"
 
 void sr_serial_note(struct sr_thread *t, const struct sr_token_payload *p);
 
@@ -60,12 +61,15 @@ static inline void sr_serial_go_on(struct sr_thread *t)
 }
 
 /* How to release the token for this call. If the call may wait, a waiting thread must be woken. */
-static inline enum sr_token_releasing sr_serial_releasing(const struct sr_call_desc *d)
+static inline enum sr_token_releasing sr_serial_releasing(const struct sr_call_desc *d,
+							  bool is_output)
 {
 	const uint8_t sees = d->order & (SR_ORDER_RETURN | SR_ORDER_IDLE);
 
 	if (sr_call_number(d) == SR_CALL_kernel_sched_yield)
 		return SR_TOKEN_AWAY;
+	if (is_output && sr_outputs_are_closed())
+		return SR_TOKEN_FOR_LONG;
 	/* A lock, a barrier, or a call that may wait for more than threads. */
 	if (d->flags & SR_CALL_BLOCKS || (d->when == sr_has_threads && sees == SR_ORDER_RETURN))
 		return SR_TOKEN_FOR_LONG;

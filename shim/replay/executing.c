@@ -2,6 +2,7 @@
 /* executing.c: the program executes another one, which is compared and not done; see own.h. */
 #include <string.h>
 
+#include "shim/process/image.h"
 #include "shim/replay/own.h"
 
 /* Takes the record of the exec.  If the next record is another one, the replay ends here. */
@@ -37,26 +38,46 @@ static bool has_succeeded(struct sr_thread *t)
 	return outcome == SR_REPLAY_EXECUTED;
 }
 
-bool sr_replay_executes(struct sr_thread *t, const void *what, size_t size, void *site,
+/*
+ * Is it what was recorded?  A recording of several threads has the event of the exec behind it; one
+ * of an earlier version has the path only.
+ */
+static bool is_recorded(const struct sr_replay_record *r, const struct sr_buf *what,
+			uint64_t *event)
+{
+	size_t path = strlen((const char *)what->p);
+
+	*event = 0;
+	if (r->size == path && !memcmp(r->payload, what->p, path))
+		return true;
+	if (r->size < what->len || memcmp(r->payload, what->p, what->len))
+		return false;
+	*event = sr_image_event(r->payload + what->len, r->size - what->len);
+	return true;
+}
+
+bool sr_replay_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 			struct sr_image_origin *next)
 {
 	struct sr_replay_record r;
-	size_t path = strlen(what);
+	uint64_t event;
 
 	if (!t->started)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
 	/* What the report shows if something else was recorded. */
 	t->buf.len = 0;
-	sr_put_raw(&t->buf, what, size);
+	sr_put_raw(&t->buf, what->p, what->len);
 	t->sn++;
 	if (!t->silent)
 		sr_replay_pass_exposed(t, SR_REC_EXEC, site);
 	take_exec(t, &r, site);
-	/* Earlier versions recorded the path only. */
-	if ((r.size != size || memcmp(r.payload, what, size)) &&
-	    (r.size != path || memcmp(r.payload, what, path)))
+	if (!is_recorded(&r, what, &event))
 		find_other(t, &r, site);
+	if (event) {
+		sr_replay_await_ticket(t, event);
+		sr_replay_go_on(t, event);
+	}
 	t->sn--;
 	if (has_succeeded(t))
 		sr_replay_stop(t, SR_REPLAY_EXECUTED, SR_REC_EXEC, site);

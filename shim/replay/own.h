@@ -78,7 +78,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 /* ----------------------------------------------------------- executing.c */
 
 /* struct sr_engine's executes. */
-bool sr_replay_executes(struct sr_thread *t, const void *what, size_t size, void *site,
+bool sr_replay_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 			struct sr_image_origin *next);
 
 /* -------------------------------------------------------------- stream.c */

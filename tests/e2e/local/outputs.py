@@ -131,6 +131,15 @@ def racing(tap, place):
     for i in range(3):
         good, told = c.is_exact()
         tap.ok(good, "threads that write without a lock: in the recorded order (%d)" % i, told[-300:])
+    for how in ("exit", "_exit", "exec", "failing_exec"):
+        for threads in ("auto", "parallel", "serial"):
+            wrong = []
+            for _ in range(4):
+                c = Case(place, how + "_amid_writes", SHORT, SREPLAY_THREADS=threads)
+                good, told = c.is_exact()
+                if not good:
+                    wrong.append(told[-500:])
+            tap.ok(not wrong, "%s while threads write, threads %s: the last lines, too" % (how, threads), "\n".join(wrong))
     c = Case(place, "racing_count", SHORT)
     for i in range(5):
         status, out, err = c.replay()

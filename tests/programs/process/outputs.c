@@ -306,6 +306,53 @@ static void by_racing_threads(void)
 		pthread_join(t[i], NULL);
 }
 
+static void *endless_writer(void *name)
+{
+	char line[32];
+
+	for (int i = 0;; i++)
+		write(1, line, (size_t)sprintf(line, "%s %d\n", (char *)name, i));
+	return NULL;
+}
+
+/* The process ends, or becomes another program, while other threads write. */
+static void begin_endless_writers(void)
+{
+	static char *const names[] = {"first", "second", "third"};
+	pthread_t t;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t, NULL, endless_writer, names[i]);
+	usleep(2000);
+}
+
+static void by_exit_amid_writes(void)
+{
+	begin_endless_writers();
+	exit(0);
+}
+
+static void by__exit_amid_writes(void)
+{
+	begin_endless_writers();
+	_exit(0);
+}
+
+static void by_exec_amid_writes(void)
+{
+	begin_endless_writers();
+	execlp("true", "true", (char *)NULL);
+}
+
+static void by_failing_exec_amid_writes(void)
+{
+	begin_endless_writers();
+	for (int i = 0; i < 20; i++)
+		execlp("/no/program", "no program", (char *)NULL);
+	dprintf(1, "that failed\n");
+	exit(0);
+}
+
 static volatile long counter;
 
 static void *count(void *unused)
@@ -367,6 +414,10 @@ static const struct {
     {"thread", by_thread},
     {"last_thread", by_last_thread},
     {"racing_threads", by_racing_threads},
+    {"exit_amid_writes", by_exit_amid_writes},
+    {"_exit_amid_writes", by__exit_amid_writes},
+    {"exec_amid_writes", by_exec_amid_writes},
+    {"failing_exec_amid_writes", by_failing_exec_amid_writes},
     {"racing_count", by_racing_count},
     {"status", by_status},
     {"status_at_once", by_status_at_once},

@@ -399,7 +399,17 @@ static void chosen(const char *name)
 }
 #endif
 
-/* All that it says, in another thread as well, and what libc has chosen by it. */
+/* What libc has chosen by what the processor says. */
+static void libc(void)
+{
+#if defined(__x86_64__)
+	chosen("memcpy");
+	chosen("strlen");
+	chosen("memset");
+#endif
+}
+
+/* All that it says, in another thread as well. */
 static void processor(void)
 {
 #if defined(__x86_64__)
@@ -417,12 +427,28 @@ static void processor(void)
 	}
 	pthread_create(&thread, NULL, ask_elsewhere, NULL);
 	pthread_join(thread, NULL);
-	chosen("memcpy");
-	chosen("strlen");
-	chosen("memset");
 	printf("caches %ld %ld\n", sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL3_CACHE_SIZE));
 	printf("avx2 %d, avx512f %d\n", __builtin_cpu_supports("avx2"),
 	       __builtin_cpu_supports("avx512f"));
+#endif
+}
+
+/* As hwloc does: on each CPU in turn, what its number is. */
+static void visitor(void)
+{
+#if defined(__x86_64__)
+	cpu_set_t mine, one;
+
+	sched_getaffinity(0, sizeof(mine), &mine);
+	for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN) && cpu < 4; cpu++) {
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		if (sched_setaffinity(0, sizeof(one), &one))
+			continue;
+		ask(1, 0);
+		ask(0xb, 0);
+	}
+	sched_setaffinity(0, sizeof(mine), &mine);
 #endif
 }
 
@@ -433,8 +459,6 @@ static void daring(void)
 	unsigned int a, b, c, d;
 
 	__cpuid(0x80000001, a, b, c, d);
-	printf("fma4: %d\n", c >> 16 & 1);
-	fflush(stdout);
 	if (c >> 16 & 1)
 		__asm__ volatile("vfmaddpd %%xmm0, %%xmm1, %%xmm2, %%xmm3" : : : "xmm3");
 #endif
@@ -774,6 +798,7 @@ static const struct source {
     {"network", network}, {"machine", machine}, {"addresses", addresses},  {"masks", masks},
     {"counter", counter}, {"threads", threads}, {"numbers", numbers}, {"unknown", unknown},
     {"processor", processor}, {"daring", daring}, {"segments", segments},
+    {"libc", libc}, {"visitor", visitor},
 };
 
 int main(int argc, char **argv)

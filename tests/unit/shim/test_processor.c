@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -107,6 +108,84 @@ static void the_table_says_what_the_processor_does(void **state)
 	compare_range(&p, 0x80000000);
 }
 
+/* A processor's answers, of which the table knows what stands for them. */
+static void the_table_says_what_is_behind_the_ranges(void **state)
+{
+	static const uint32_t ranges[] = {0, 0x40000000, 0x80000000};
+	static struct sr_processor p;
+	uint32_t reg[4], own[4];
+
+	sr_processor_read(&p);
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		sr_processor_ask(&p, ranges[i], 0, reg);
+		for (uint32_t sub = 0; sub < 8; sub++) {
+			uint32_t beyond[] = {(reg[0] < ranges[i] ? ranges[i] : reg[0]) + 1,
+					     ranges[i] + 0x3fffffff};
+
+			for (size_t k = 0; k < 2 && is_stable(reg[0]); k++) {
+				uint32_t answer[4];
+
+				sr_processor_execute(beyond[k], sub, own);
+				sr_processor_ask(&p, beyond[k], sub, answer);
+				assert_memory_equal(answer, own, sizeof(own));
+			}
+		}
+	}
+}
+
+/* An Intel processor whose last leaf is of topology: behind it each subleaf has an answer. */
+static void behind_a_topology_there_are_subleaves(void **state)
+{
+	static const struct sr_processor p = {
+	    .entries = 4,
+	    .entry = {{0, SR_CPUID_ANY, {0xb, 0, 0, 0}},
+		      {0xb, 0, {1, 2, 0x100, 7}},
+		      {0xb, 1, {4, 8, 0x201, 7}},
+		      {0x3fffffff, SR_CPUID_ANY, {1, 2, 0x100, 7}}},
+	};
+	uint32_t reg[4];
+
+	sr_processor_ask(&p, 0xc, 1, reg);
+	assert_memory_equal(reg, p.entry[2].reg, sizeof(reg));
+	sr_processor_ask(&p, 0xc, 9, reg);
+	assert_memory_equal(reg, ((uint32_t[]){0, 0, 9, 7}), sizeof(reg));
+}
+
+static void a_processor_is_the_same_on_each_of_its_cpus(void **state)
+{
+	static struct sr_processor p[2];
+	cpu_set_t all, set;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	for (int cpu = 0; cpu < 2; cpu++) {
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+		if (sched_setaffinity(0, sizeof(set), &set))
+			skip();
+		sr_processor_read(&p[cpu]);
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+	assert_true(sr_processors_are_the_same(&p[0], &p[1]));
+	/* They differ in their numbers. */
+	assert_memory_not_equal(&p[0], &p[1], sizeof(p[0]));
+	p[1].entry[p[1].entries - 1].reg[0] ^= 1;
+	assert_false(sr_processors_are_the_same(&p[0], &p[1]));
+}
+
+static void an_answer_takes_the_number_of_another_cpu(void **state)
+{
+	const uint32_t from[4] = {0x11111111, 0x22222222, 0x33333333, 0x44444444};
+	uint32_t to[4] = {0};
+
+	sr_processor_number(1, from, to);
+	assert_memory_equal(to, ((uint32_t[]){0, 0x22000000, 0, 0}), sizeof(to));
+	sr_processor_number(0xb, from, to);
+	assert_memory_equal(to, ((uint32_t[]){0, 0x22000000, 0, 0x44444444}), sizeof(to));
+	memset(to, 0, sizeof(to));
+	sr_processor_number(7, from, to);
+	assert_memory_equal(to, ((uint32_t[4]){0}), sizeof(to));
+}
+
 static void the_table_has_all_extended_state(void **state)
 {
 	static struct sr_processor p;
@@ -129,6 +208,10 @@ int main(void)
 #if defined(__x86_64__)
 	    cmocka_unit_test(the_table_says_what_the_processor_does),
 	    cmocka_unit_test(the_table_has_all_extended_state),
+	    cmocka_unit_test(the_table_says_what_is_behind_the_ranges),
+	    cmocka_unit_test(behind_a_topology_there_are_subleaves),
+	    cmocka_unit_test(a_processor_is_the_same_on_each_of_its_cpus),
+	    cmocka_unit_test(an_answer_takes_the_number_of_another_cpu),
 #endif
 	};
 
