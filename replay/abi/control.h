@@ -180,6 +180,9 @@ struct sr_replay_control {
 	struct sr_replay_mismatch mismatch;
 	char not_transferred[160]; /* which request, and why */
 
+	/* Bytes of the streams, and as far as they are sent: for the command's progress. */
+	_Atomic uint64_t trace_size, trace_read;
+
 	/* enum sr_verdict_kind: from the command's process for this rank to the one for the group. */
 	_Atomic uint32_t verdict;
 };

@@ -12,19 +12,29 @@
 
 #include "logd/trace/reader.h"
 #include "logd/trace/seal.h"
+#include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
+#include "replay/print/progress.h"
 
 struct options {
 	const char *output;
 	char **traces;
 	int count;
 	bool json;
+	bool quiet;
 };
+
+/* Of all traces: bytes to copy, and copied. */
+static struct {
+	sr_progress show;
+	uint64_t size, done;
+} progress;
 
 static const struct argp_option option_list[] = {
     {"output", 'o', "DIR.srec", 0, "the trace to make, or to add to", 0},
+    {"quiet", 'q', NULL, 0, "no progress bar", 0},
     SR_JSON_OPTION,
     {0},
 };
@@ -36,6 +46,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		o->output = arg;
+		return 0;
+	case 'q':
+		o->quiet = true;
 		return 0;
 	case 'j':
 		o->json = true;
@@ -76,8 +89,11 @@ static int copy_bytes(int from, int to)
 {
 	ssize_t n;
 
-	while ((n = sendfile(to, from, NULL, 1 << 20)) > 0)
-		;
+	while ((n = sendfile(to, from, NULL, 1 << 20)) > 0) {
+		progress.done += (uint64_t)n;
+		if (progress.show && progress.size)
+			progress.show((double)progress.done / (double)progress.size);
+	}
 	return n < 0 ? -errno : 0;
 }
 
@@ -276,6 +292,7 @@ static int copy_manifest(int from, int to)
 
 static void print_collected(const struct options *o, const char *dir, size_t ranks)
 {
+	sr_progress_hide();
 	if (o->json)
 		sr_json_print(json_pack("{s:o, s:I, s:o}", "trace", sr_json_string(dir), "ranks",
 					(json_int_t)ranks, "output", sr_json_string(o->output)));
@@ -304,6 +321,37 @@ static int collect(const struct options *o, const char *dir, int to)
 	return status;
 }
 
+/* Of streams and kept files; the others are small. */
+static uint64_t size_of(const char *dir)
+{
+	struct sr_trace *t;
+	uint64_t bytes;
+	char path[PATH_MAX];
+	struct dirent *e;
+	struct stat st;
+	DIR *kept;
+
+	if (sr_trace_open(&t, dir, NULL))
+		return 0;
+	bytes = sr_stream_bytes(t, -1);
+	sr_trace_close(t);
+	snprintf(path, sizeof(path), "%s/files", dir);
+	kept = opendir(path);
+	while (kept && (e = readdir(kept)))
+		if (!fstatat(dirfd(kept), e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
+			bytes += (uint64_t)st.st_size;
+	if (kept)
+		closedir(kept);
+	return bytes;
+}
+
+static void begin_progress(const struct options *o)
+{
+	for (int i = 0; i < o->count && !o->quiet; i++)
+		progress.size += size_of(o->traces[i]);
+	progress.show = sr_progress_begin("copying", progress.size, o->quiet);
+}
+
 int sr_cmd_collect(int argc, char **argv)
 {
 	struct options o = {0};
@@ -316,8 +364,10 @@ int sr_cmd_collect(int argc, char **argv)
 	to = open(o.output, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (to < 0)
 		return sr_fail("%s: %s", o.output, strerror(errno));
+	begin_progress(&o);
 	for (int i = 0; i < o.count && !status; i++)
 		status = collect(&o, o.traces[i], to);
+	sr_progress_end();
 	close(to);
 	return status;
 }

@@ -6,9 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/export/export.h"
+#include "replay/print/progress.h"
 
 struct format {
 	const char *name, *suffix;
@@ -26,6 +28,7 @@ static const struct format formats[] = {
 struct options {
 	const char *dir, *out;
 	const struct format *format;
+	bool quiet;
 };
 
 static const struct argp_option option_list[] = {
@@ -34,6 +37,7 @@ static const struct argp_option option_list[] = {
     {"output", 'o', "FILE", 0,
      "there, not on standard output; NAME.perfetto-trace, NAME.json and NAME.dot tell the format",
      0},
+    {"quiet", 'q', NULL, 0, "no progress bar", 0},
     {0},
 };
 
@@ -68,6 +72,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'o':
 		o->out = arg;
 		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
 	case ARGP_KEY_SUCCESS:
 		choose(o);
 		return 0;
@@ -90,6 +97,16 @@ static const struct argp argp = {
     NULL,
 };
 
+static int write_format(const struct options *o, const struct sr_names *names, FILE *out)
+{
+	int ret;
+
+	sr_progress_begin("writing", 0, o->quiet);
+	ret = o->format->write(names, out);
+	sr_progress_end();
+	return ret;
+}
+
 static int write_out(const struct options *o, const struct sr_timeline *t)
 {
 	struct sr_names names;
@@ -101,7 +118,7 @@ static int write_out(const struct options *o, const struct sr_timeline *t)
 		status = sr_fail("%s", err.text);
 	else if (!(out = sr_output_open(o->out)))
 		status = SR_EXIT_FAILED;
-	else if (o->format->write(&names, out))
+	else if (write_format(o, &names, out))
 		status = sr_fail("no memory left");
 	if (out)
 		status = sr_output_close(out, o->out, status);
@@ -119,6 +136,21 @@ static int write_out(const struct options *o, const struct sr_timeline *t)
 	return status;
 }
 
+static void show(void *progress, double done)
+{
+	(*(sr_progress *)progress)(done);
+}
+
+static int load(struct sr_timeline *timeline, struct sr_trace *t, bool quiet, struct sr_error *err)
+{
+	sr_progress progress = sr_progress_begin("reading", sr_stream_bytes(t, -1), quiet);
+	const struct sr_timeline_hooks hooks = {.progress = progress ? show : NULL, .argument = &progress};
+	int ret = sr_timeline_load(timeline, t, &hooks, err);
+
+	sr_progress_end();
+	return ret;
+}
+
 int sr_cmd_export(int argc, char **argv)
 {
 	struct options o = {0};
@@ -133,7 +165,7 @@ int sr_cmd_export(int argc, char **argv)
 		return sr_fail("Perfetto's messages are no text: give -o FILE, or --format=json");
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);
-	if (sr_timeline_load(&timeline, t, NULL, &err))
+	if (load(&timeline, t, o.quiet, &err))
 		status = sr_fail("%s", err.text);
 	else
 		status = write_out(&o, &timeline);

@@ -188,7 +188,7 @@ static void print_command(char **argv)
 	putchar('\n');
 }
 
-static void print_trace(void *argument, const struct sr_trace *t)
+static void print_trace(void *argument, struct sr_trace *t)
 {
 	const struct info *i = argument;
 	size_t ranks = sr_trace_ranks(t);

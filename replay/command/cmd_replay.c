@@ -49,6 +49,7 @@ struct options {
 	const char *output;
 	const char *json; /* a file for the verdicts; NULL: none */
 	int json_fd;
+	bool quiet;
 	bool live_files;
 	bool no_sandbox;
 	enum sr_group_transport transport;
@@ -72,6 +73,7 @@ static const struct argp_option option_list[] = {
      "its own, DIR/rank-N, and what each prints goes to DIR/rank-N.out and DIR/rank-N.err as well, as "
      "it is",
      0},
+    {"quiet", 'q', NULL, 0, "no progress bar", 0},
     {"json", OPTION_JSON, "FILE", 0, "write the verdicts there as well, as a JSON object per rank", 0},
     {"live-files", OPTION_LIVE_FILES, 0, 0,
      "let the program read and change the files of this machine, as it did when it was recorded",
@@ -120,6 +122,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case OPTION_IMAGE:
 		o->image = sr_parse_number("--image", arg);
 		return o->image < 0 ? EINVAL : 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
 	case OPTION_JSON:
 		o->json = arg;
 		return 0;
@@ -194,6 +199,12 @@ static char **cut_tool_arguments(int *argc, char **argv)
 	return NULL;
 }
 
+/* What a program prints to the terminal itself, and not by way of the command, would mix with a bar. */
+static bool has_bar(const struct options *o)
+{
+	return !o->quiet && o->tool.kind == SR_TOOL_NONE;
+}
+
 static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 		      struct sr_transport *way, const struct sr_outsiders *outsiders,
 		      const char *files)
@@ -207,6 +218,7 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	    .no_sandbox = o->no_sandbox,
 	    .output = files ? o->output : NULL,
 	    .tool = o->tool,
+	    .bar = has_bar(o) && !isatty(STDOUT_FILENO),
 	    .json = o->json_fd,
 	    .outsiders = outsiders,
 	};
@@ -241,7 +253,7 @@ static bool find_transport(struct sr_trace *t, const struct options *o, const in
 		wanted = n > 1 ? SR_GROUP_BEST : SR_GROUP_NONE;
 	if (!sr_transport_open(way, ranks, n, wanted))
 		return false;
-	if (wanted == SR_GROUP_NONE || sr_ensure_plan(t, o->dir, ranks, n))
+	if (wanted == SR_GROUP_NONE || sr_ensure_plan(t, o->dir, ranks, n, o->quiet))
 		return sr_transport_ready(way);
 	sr_transport_abandon(way);
 	if (o->has_transport)
@@ -279,6 +291,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .files = files,
 	    .no_sandbox = o->no_sandbox,
 	    .output = o->output,
+	    .bar = has_bar(o),
 	    .json = o->json_fd,
 	    .tool = o->tool,
 	    .tool_rank = (int32_t)o->tool_rank,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/print/progress.h"
@@ -93,7 +94,7 @@ static int write_page(const struct sr_gathered *g, const char *dir, const char *
 
 static int gather(struct sr_gathered *g, struct sr_trace *t, bool quiet, struct sr_error *err)
 {
-	int ret = sr_gather(g, t, sr_progress_begin("reading", quiet), err);
+	int ret = sr_gather(g, t, sr_progress_begin("reading", sr_stream_bytes(t, -1), quiet), err);
 
 	sr_progress_end();
 	return ret;

@@ -4,31 +4,54 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/visit.h"
 #include "replay/print/json.h"
 #include "replay/print/marks.h"
+#include "replay/print/progress.h"
 
 typedef unsigned long long ull;
+
+struct result {
+	struct sr_choice choice;
+	bool quiet;
+	uint32_t image; /* of the rank that is read */
+	bool missing;   /* a stream */
+	sr_progress progress;
+	uint64_t size, read; /* bytes of all streams, and of those before */
+};
+
+static const struct argp_option option_list[] = {
+    {"quiet", 'q', NULL, 0, "no progress bar", 0},
+    {0},
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct result *r = state->input;
+
+	if (key == 'q')
+		r->quiet = true;
+	else if (key == ARGP_KEY_INIT)
+		state->child_inputs[0] = &r->choice;
+	else
+		return ARGP_ERR_UNKNOWN;
+	return 0;
+}
 
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
 static const struct argp argp = {
-    NULL,
-    sr_parse_choice_only,
+    option_list,
+    parse_option,
     NULL,
     "Check every checksum and count of a trace. Exit status: 0 if all is well, 1 if a stream is "
     "cut, damaged or missing, has no end, or was stopped (a full disk).",
     children,
     NULL,
     NULL,
-};
-
-struct result {
-	struct sr_choice choice;
-	uint32_t image; /* of the rank that is read */
-	bool missing;   /* a stream */
 };
 
 /* What one stream says of its end. */
@@ -102,14 +125,22 @@ static void print_json(struct sr_stream *s, int32_t rank, uint32_t image, uint32
 
 static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
-	const struct result *r = argument;
+	struct result *r = argument;
 	struct found f = {0};
 	struct sr_entry e = {0};
+	uint64_t at = 0;
 	bool whole;
 	int got;
 
-	while ((got = sr_stream_next(s, &e)) > 0)
+	while ((got = sr_stream_next(s, &e)) > 0) {
 		note_mark(&f, &e);
+		if (r->progress && e.offset != at) {
+			at = e.offset;
+			r->progress((double)(r->read + at) / (double)r->size);
+		}
+	}
+	r->read += sr_stream_size(s);
+	sr_progress_hide();
 	whole = !got && !sr_stream_warning(s);
 	if (r->choice.json)
 		print_json(s, rank, r->image, thread, verdict(got, s, &f), &f);
@@ -157,15 +188,24 @@ static int verify_rank(void *argument, struct sr_trace *t, int32_t rank)
 	return 0;
 }
 
+static void begin(void *argument, struct sr_trace *t)
+{
+	struct result *r = argument;
+
+	r->size = sr_stream_bytes(t, r->choice.rank);
+	r->progress = sr_progress_begin("verifying", r->size, r->quiet);
+}
+
 int sr_cmd_verify(int argc, char **argv)
 {
 	static const struct sr_visitor visitor = {
-	    .rank = verify_rank, .stream = verify_stream, .thread = -1, .cannot_open = 1};
+	    .trace = begin, .rank = verify_rank, .stream = verify_stream, .thread = -1, .cannot_open = 1};
 	struct result result = {.choice = SR_CHOICE_INIT};
 	int status;
 
-	if (sr_argp_parse(&argp, argc, argv, 0, &result.choice))
+	if (sr_argp_parse(&argp, argc, argv, 0, &result))
 		return SR_EXIT_FAILED;
 	status = sr_visit(&result.choice, &visitor, &result);
+	sr_progress_end();
 	return status || !result.missing ? status : 1;
 }

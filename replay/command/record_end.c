@@ -10,18 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/print/progress.h"
 #include "replay/print/say.h"
-
-static void size_words(uint64_t bytes, char words[32])
-{
-	static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
-	double size = (double)bytes;
-	size_t unit = 0;
-
-	for (; size >= 1000 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
-		size /= 1000;
-	snprintf(words, 32, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
-}
 
 /* A trace in the current directory by its name there. */
 static const char *short_name(const char *trace)
@@ -39,7 +29,7 @@ void sr_record_say_end(const char *trace, const struct sr_session_end *end)
 {
 	char size[32];
 
-	size_words(end->stored, size);
+	sr_size_words((double)end->stored, size);
 	/* All that ended did so under an earlier daemon, or none was recorded. */
 	if (end->processes)
 		sr_note("recorded %u rank%s to %s (%s)", end->processes,

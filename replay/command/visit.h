@@ -35,7 +35,7 @@ error_t sr_parse_choice_only(int key, char *arg, struct argp_state *state);
  */
 struct sr_visitor {
 	/* Before all; NULL: nothing to do. */
-	void (*trace)(void *argument, const struct sr_trace *t);
+	void (*trace)(void *argument, struct sr_trace *t);
 	/* Before a rank's streams; NULL: nothing to do. */
 	int (*rank)(void *argument, struct sr_trace *t, int32_t rank);
 	/* An open stream; the visitor reads it. */

@@ -6,12 +6,14 @@
 
 #include "replay/export/export.h"
 #include "replay/print/json_text.h"
+#include "replay/print/progress.h"
 
 struct writer {
 	const struct sr_names *names;
 	const struct sr_timeline *t;
 	FILE *out;
 	bool any;
+	uint64_t slices; /* written */
 };
 
 static int32_t number_of(const struct writer *w, size_t track)
@@ -101,8 +103,10 @@ static int put_rank(struct writer *w, size_t rank)
 
 		snprintf(text, sizeof(text), "thread %u", k->thread);
 		put_metadata(w, "thread_name", number, k->thread, text);
-		for (size_t s = 0; s < k->n; s++)
+		for (size_t s = 0; s < k->n; s++) {
 			put_slice(w, k, &k->slices[s]);
+			sr_progress_count(++w->slices, w->t->slices_n);
+		}
 	}
 	return put_counter(w, rank);
 }

@@ -6,6 +6,7 @@
 
 #include "replay/export/export.h"
 #include "replay/export/proto.h"
+#include "replay/print/progress.h"
 
 /* Numbers of fields, as in Perfetto's protos/perfetto/trace. */
 enum trace { TRACE_PACKET = 1 };
@@ -272,6 +273,7 @@ int sr_export_perfetto(const struct sr_names *names, FILE *out)
 {
 	struct writer w = {.names = names, .t = names->t, .out = out};
 	int err = sr_arrows_sort(&w.arrows, w.t);
+	uint64_t slices = 0;
 
 	for (uint32_t i = SN; i <= SITE; i++)
 		put_interned(&w, INTERNED_ANNOTATION, i, annotation_names[i]);
@@ -280,8 +282,10 @@ int sr_export_perfetto(const struct sr_names *names, FILE *out)
 		for (size_t i = w.t->first_track[rank]; i < w.t->first_track[rank + 1] && !err;
 		     i++) {
 			describe_thread(&w, i);
-			for (size_t s = 0; s < w.t->tracks[i].n; s++)
+			for (size_t s = 0; s < w.t->tracks[i].n; s++) {
 				put_slice(&w, (struct sr_place){(uint32_t)i, (uint32_t)s});
+				sr_progress_count(++slices, w.t->slices_n);
+			}
 		}
 	}
 	if (w.packet.failed || w.part.failed || w.inner.failed || w.small.failed)

@@ -97,6 +97,7 @@ static void *feed(void *argument)
 			break;
 		}
 		f->calls += e.count;
+		atomic_store_explicit(&f->read, e.offset, memory_order_relaxed);
 		executes = e.kind == SR_REC_EXEC;
 		if (f->orders && send_orders(f, &e))
 			return NULL;

@@ -20,6 +20,7 @@ struct sr_feeder {
 	struct sr_orders *orders; /* records to insert before its calls; NULL: none */
 	pthread_t thread;
 	bool running;
+	_Atomic uint64_t read; /* as far as the stream is sent, in bytes of its file */
 	/* Valid after sr_feeder_stop, and once all is sent. */
 	_Atomic bool all_sent;
 	uint64_t quiet_ms; /* before it was killed, the process went on without a record */

@@ -19,6 +19,8 @@
 
 #include "logd/base/highfd.h"
 #include "replay/host/start/packed.h"
+#include "replay/analysis/log/sizes.h"
+#include "replay/print/progress.h"
 #include "replay/print/say.h"
 #include "replay/host/feeder.h"
 #include "replay/host/files.h"
@@ -384,6 +386,18 @@ static bool is_where_killed(const struct replay *r, long idle_ms)
 
 enum waited { ENDED, STUCK, WHERE_KILLED };
 
+static void show_progress(const struct replay *r, sr_progress bar)
+{
+	struct sr_replay_control *c = r->control;
+	uint64_t read = 0;
+
+	for (size_t i = 0; i < r->n_feeders; i++)
+		read += atomic_load_explicit(&r->feeders[i].read, memory_order_relaxed);
+	atomic_store(&c->trace_read, read);
+	if (bar)
+		bar((double)read / (double)atomic_load(&c->trace_size));
+}
+
 /* Waits until the child has ended, or has made no call for so many seconds (0: no limit). */
 static enum waited await_child(const struct replay *r, long seconds)
 {
@@ -391,18 +405,23 @@ static enum waited await_child(const struct replay *r, long seconds)
 	uint64_t before = 0;
 	long idle_ms = 0;
 	enum waited end = ENDED;
+	sr_progress bar;
 
+	atomic_store(&r->control->trace_size, sr_stream_bytes_of_image(r->trace, r->options->rank));
+	bar = sr_progress_begin("replaying", atomic_load(&r->control->trace_size), !r->options->bar);
 	/* Without pidfds (old kernels, sandboxes) it asks for the child's state. */
 	while (end == ENDED && !(p.fd < 0 ? child_has_ended(r) : poll(&p, 1, TICK_MS) > 0)) {
 		uint64_t calls = progress(r);
 
 		idle_ms = calls == before ? idle_ms + TICK_MS : 0;
 		before = calls;
+		show_progress(r, bar);
 		if (seconds && !is_over(r) && is_where_killed(r, idle_ms))
 			end = WHERE_KILLED;
 		else if (seconds && idle_ms >= seconds * 1000 && !is_over(r))
 			end = STUCK;
 	}
+	sr_progress_end();
 	if (p.fd >= 0)
 		close(p.fd);
 	return end;

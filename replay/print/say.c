@@ -4,8 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "replay/print/progress.h"
+
 static void say(const char *format, va_list ap)
 {
+	sr_progress_hide();
 	fputs("sreplay: ", stderr);
 	vfprintf(stderr, format, ap);
 	fputc('\n', stderr);

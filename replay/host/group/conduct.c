@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "replay/host/shared/control.h"
+#include "replay/analysis/log/sizes.h"
+#include "replay/print/progress.h"
 #include "replay/print/say.h"
 #include "replay/print/terminal.h"
 #include "replay/host/shared/memory.h"
@@ -217,6 +219,8 @@ static void reap(struct conductor *d)
 
 /* --------------------------------------------------------------- in between */
 
+#define PROGRESS_MS 200
+
 static size_t running(const struct conductor *d)
 {
 	size_t n = 0;
@@ -243,10 +247,31 @@ static void take_signals(struct conductor *d)
 	}
 }
 
+static sr_progress begin_progress(const struct conductor *d)
+{
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < d->c->count; i++)
+		size += sr_stream_bytes_of_image(d->c->trace, d->workers[i].rank);
+	return sr_progress_begin("replaying", size, !d->c->bar);
+}
+
+static void show_progress(const struct conductor *d, sr_progress bar)
+{
+	uint64_t read = 0, size = 0;
+
+	for (size_t i = 0; i < d->c->count; i++) {
+		read += atomic_load(&d->workers[i].control->trace_read);
+		size += atomic_load(&d->workers[i].control->trace_size);
+	}
+	bar((double)read / (double)size);
+}
+
 static void conduct(struct conductor *d)
 {
 	size_t n = 1 + 2 * d->c->count;
 	struct pollfd *polled = calloc(n, sizeof(*polled));
+	sr_progress bar = begin_progress(d);
 
 	while (polled && running(d)) {
 		polled[0] = (struct pollfd){.fd = d->signals, .events = POLLIN};
@@ -256,14 +281,17 @@ static void conduct(struct conductor *d)
 			polled[2 + 2 * i] =
 			    (struct pollfd){.fd = d->workers[i].err.fd, .events = POLLIN};
 		}
-		if (poll(polled, n, -1) < 0 && errno != EINTR)
+		if (poll(polled, n, bar ? PROGRESS_MS : -1) < 0 && errno != EINTR)
 			break;
+		if (bar)
+			show_progress(d, bar);
 		for (size_t i = 0; i < d->c->count; i++) {
 			sr_relay_move(&d->workers[i].out);
 			sr_relay_move(&d->workers[i].err);
 		}
 		take_signals(d);
 	}
+	sr_progress_end();
 	free(polled);
 }
 

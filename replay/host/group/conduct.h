@@ -21,6 +21,7 @@ struct sr_conduct {
 	const char *files;   /* has the directories of private files; NULL: --live-files */
 	bool no_sandbox;     /* see rank.h */
 	const char *output;  /* directory for what each rank prints; NULL: none */
+	bool bar;            /* shows its progress */
 	int json;            /* as in struct sr_rank_options */
 	struct sr_tool tool;
 	int32_t tool_rank;                    /* the rank that it runs; -1: none */

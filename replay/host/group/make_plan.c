@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "replay/analysis/log/sizes.h"
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/plan_make.h"
 #include "replay/host/group/choose.h"
@@ -64,7 +65,7 @@ static int make(struct sr_trace *t, const struct sr_make_plan_options *o)
 
 	if (!n)
 		return SR_EXIT_FAILED;
-	ret = sr_plan_make(t, ranks, n, sr_progress_begin("processing", o->quiet), &counts, &err);
+	ret = sr_plan_make(t, ranks, n, sr_progress_begin("processing", sr_stream_bytes(t, -1), o->quiet), &counts, &err);
 	free(ranks);
 	sr_progress_end();
 	if (ret) {
@@ -120,7 +121,7 @@ static bool has_plan(struct sr_trace *t, const int32_t *ranks, size_t n)
  * Makes a plan for all recorded ranks, which serves any group of them, in a child process, whose
  * memory is freed with it.  It does not exec: that takes as long as the plan of a short trace.
  */
-static bool make_plan_apart(const char *dir)
+static bool make_plan_apart(const char *dir, bool quiet)
 {
 	int status;
 	pid_t pid;
@@ -131,7 +132,7 @@ static bool make_plan_apart(const char *dir)
 		return sr_fail("cannot fork: %s", strerror(errno)), false;
 	if (!pid) {
 		dup2(2, 1); /* standard output belongs to the programs */
-		status = sr_make_plan(&(struct sr_make_plan_options){.dir = dir});
+		status = sr_make_plan(&(struct sr_make_plan_options){.dir = dir, .quiet = quiet});
 		fflush(NULL);
 		_exit(status);
 	}
@@ -140,9 +141,9 @@ static bool make_plan_apart(const char *dir)
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
-bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n)
+bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n, bool quiet)
 {
-	if (has_plan(t, ranks, n) || (make_plan_apart(dir) && has_plan(t, ranks, n)))
+	if (has_plan(t, ranks, n) || (make_plan_apart(dir, quiet) && has_plan(t, ranks, n)))
 		return true;
 	sr_fail("there is no plan for %s, and \"sreplay process\" could make none", dir);
 	return false;

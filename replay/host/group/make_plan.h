@@ -19,7 +19,7 @@ struct sr_make_plan_options {
 /* Returns the exit status; 1: the orders in the trace contradict each other. */
 int sr_make_plan(const struct sr_make_plan_options *o);
 
-/* Makes a plan if the trace has none for these ranks.  False after a message. */
-bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n);
+/* Makes a plan if the trace has none for these ranks.  quiet: as above.  False after a message. */
+bool sr_ensure_plan(struct sr_trace *t, const char *dir, const int32_t *ranks, size_t n, bool quiet);
 
 #endif

@@ -7,11 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "replay/print/progress.h"
+
 /* Longer lines are passed on in pieces. */
 #define LINE_MAX (1u << 20)
 
 static void say_line(struct sr_relay *r, const char *text, size_t n)
 {
+	sr_progress_hide();
 	fprintf(r->out, "[rank %d] ", r->rank);
 	fwrite(r->line, 1, r->held, r->out);
 	fwrite(text, 1, n, r->out);
