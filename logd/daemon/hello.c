@@ -154,6 +154,8 @@ int hello_claim(struct trace_place *place, pid_t pid, const struct sr_message *h
 	if (!err && !(place->dir = strdup(t.dir)))
 		err = -ENOMEM;
 	if (!err)
+		place->layouts = sr_layouts_new(t.schema, t.body.schema_size);
+	if (!err)
 		err = claim(place, pid, hello, &t, steps, error, error_size);
 	free(t.text);
 	return err;
@@ -165,5 +167,6 @@ void trace_place_free(struct trace_place *place)
 		close(place->rank_fd);
 	if (place->trace_fd >= 0)
 		close(place->trace_fd);
+	sr_layouts_free(place->layouts);
 	free(place->dir);
 }

@@ -238,6 +238,7 @@ static int new_area(struct recording *r, const struct sr_area *area, uint32_t nu
 	    .process = r->process,
 	    .image = r->image.number,
 	    .sns = r->image.sns,
+	    .layouts = r->place.layouts,
 	};
 	struct served *a = served_new(area, number, &origin, resume);
 

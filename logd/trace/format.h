@@ -39,6 +39,7 @@ struct sr_stream_header {
 enum sr_codec {
 	SR_CODEC_RAW = 0,
 	SR_CODEC_ZSTD = 1,
+	SR_CODEC_COLUMNS = 2, /* zstd of columns (columns.h) */
 };
 
 /* The frame's last record has SR_RECORD_MORE: it goes on in the next frame. */

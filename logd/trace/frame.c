@@ -2,8 +2,12 @@
 #include "logd/trace/frame.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#include <zstd.h>
+
+#include "logd/trace/columns.h"
 
 void sr_stream_header_seal(struct sr_stream_header *h)
 {
@@ -35,6 +39,47 @@ bool sr_frame_header_valid(const struct sr_frame_header *h)
 bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored)
 {
 	return h->checksum == XXH3_64bits(stored, h->stored_bytes);
+}
+
+bool sr_frame_codec_known(uint16_t codec)
+{
+	return codec == SR_CODEC_RAW || codec == SR_CODEC_ZSTD || codec == SR_CODEC_COLUMNS;
+}
+
+/* Columns are fewer bytes than their records. */
+static int decode_columns(const struct sr_frame_header *h, const void *stored, void *records)
+{
+	void *columns = malloc(h->raw_bytes + 1);
+	int err = -ENOMEM;
+	size_t n;
+
+	if (columns) {
+		n = ZSTD_decompress(columns, h->raw_bytes, stored, h->stored_bytes);
+		err = ZSTD_isError(n) ? -EBADMSG
+				      : sr_columns_decode(columns, n, records, h->raw_bytes);
+	}
+	free(columns);
+	return err;
+}
+
+int sr_frame_decode(const struct sr_frame_header *h, const void *stored, void *records)
+{
+	size_t n;
+
+	switch (h->codec) {
+	case SR_CODEC_RAW:
+		if (h->stored_bytes != h->raw_bytes)
+			return -EBADMSG;
+		memcpy(records, stored, h->raw_bytes);
+		return 0;
+	case SR_CODEC_ZSTD:
+		n = ZSTD_decompress(records, h->raw_bytes, stored, h->stored_bytes);
+		return n == h->raw_bytes ? 0 : -EBADMSG;
+	case SR_CODEC_COLUMNS:
+		return decode_columns(h, stored, records);
+	default:
+		return -EBADMSG;
+	}
 }
 
 /* The reason of a mark; 0: the record is none.  It has been checked to be whole. */

@@ -20,6 +20,15 @@ void sr_frame_seal(struct sr_frame_header *h, const void *stored);
 bool sr_frame_header_valid(const struct sr_frame_header *h);
 bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored);
 
+/* Is it one that sr_frame_decode knows? */
+bool sr_frame_codec_known(uint16_t codec);
+
+/*
+ * The h->raw_bytes of records, 8-byte aligned, of a frame whose header and body are valid.  0;
+ * -EBADMSG: the stored bytes are something else; -ENOMEM.
+ */
+int sr_frame_decode(const struct sr_frame_header *h, const void *stored, void *records);
+
 /* What the records of a frame, or in a ring, amount to. */
 struct sr_count {
 	size_t bytes; /* whole records */

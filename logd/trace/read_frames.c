@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <zstd.h>
 
 int sr_stream_note(struct sr_stream *s, int code, const char *format, ...)
 {
@@ -110,8 +109,8 @@ int sr_stream_next_header(struct sr_stream *s, struct sr_frame_header *h)
 		return torn(s);
 	if (!sr_frame_header_valid(h))
 		return only_zeros_from(s, s->at.offset) ? torn(s) : damaged(s, "a bad header");
-	if (h->codec != SR_CODEC_RAW && h->codec != SR_CODEC_ZSTD)
-		return damaged(s, "an unknown codec");
+	if (!sr_frame_codec_known(h->codec))
+		return damaged(s, "a codec that this build does not know (a later one may)");
 	if (h->codec == SR_CODEC_RAW && h->stored_bytes != h->raw_bytes)
 		return damaged(s, "a wrong size");
 	if (h->ring_bytes && h->ring_bytes != h->raw_bytes)
@@ -125,7 +124,7 @@ int sr_stream_next_header(struct sr_stream *s, struct sr_frame_header *h)
 
 static int decode(struct sr_stream *s, const struct sr_frame_header *h)
 {
-	size_t n;
+	int err;
 
 	if (h->codec == SR_CODEC_RAW) {
 		unsigned char *raw = s->stored;
@@ -134,10 +133,10 @@ static int decode(struct sr_stream *s, const struct sr_frame_header *h)
 		s->frame = raw;
 		return 0;
 	}
-	n = ZSTD_decompress(s->frame, SR_FRAME_MAX_RAW, s->stored, h->stored_bytes);
-	if (ZSTD_isError(n) || n != h->raw_bytes)
-		return damaged(s, "compressed data that do not decompress");
-	return 0;
+	err = sr_frame_decode(h, s->stored, s->frame);
+	if (err == -ENOMEM)
+		return sr_stream_note(s, err, "no memory to decode a frame");
+	return err ? damaged(s, "compressed data that do not decompress") : 0;
 }
 
 /* The records must be what the header counts. */

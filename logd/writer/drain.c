@@ -19,6 +19,8 @@
 #define LAST_MS       3000
 /* More than this would fall out of the caches while it waits. */
 #define WATERMARK_MAX (256u << 10)
+/* Fewer bytes wait in the ring for so long at most, for a frame that compresses well. */
+#define FRAME_WAIT_MS 1000
 #define FOR_EVER      (-1)
 
 /* After this many threads, recordings to further file systems share them. */
@@ -87,13 +89,15 @@ static bool is_over(struct stream *s)
 /* Is it time to write what waits? */
 static bool is_due(struct worker *w, struct stream *s, size_t waiting, int64_t now)
 {
+	if (waiting && waiting != s->seen_waiting)
+		w->last_active = now;
+	s->seen_waiting = waiting;
 	if (!waiting) {
 		s->due_ms = 0;
 		return false;
 	}
-	w->last_active = now;
 	if (!s->due_ms)
-		s->due_ms = now + DRAIN_TICK_MS;
+		s->due_ms = now + FRAME_WAIT_MS;
 	return waiting >= watermark(s) || now >= s->due_ms || stream_is_asked(s) ||
 	       sr_ring_closed(&s->ring) || atomic_load(&w->drain->stopping);
 }
@@ -216,17 +220,26 @@ static void drop_areas(struct worker *w)
 /* ---- sleeping ---- */
 
 /*
- * Asks all rings for a wake-up: at their watermarks or, idle, at their first record.  False: one
- * has reached that already, or there is something else to do.
+ * What a ring has to hold for a wake-up: a watermark.  Where nobody looks at it again in a tick, an
+ * empty one needs it at its first record, from which on a frame is due at some time.
+ */
+static size_t wake_level(const struct stream *s, bool idle)
+{
+	return idle && !s->due_ms ? 1 : watermark(s);
+}
+
+/*
+ * Asks all rings for a wake-up.  False: one holds that much already, or there is something else to
+ * do.
  */
 static bool arm_all(struct worker *w, bool idle, bool *fenced)
 {
 	for (struct stream *s = w->streams; s; s = s->next)
-		sr_ring_arm(&s->ring, idle ? 1 : watermark(s));
+		sr_ring_arm(&s->ring, wake_level(s, idle));
 	*fenced = true;
 	/*
-	 * Only a sleep without end needs the barrier (see sr_ring_publish): a missed watermark
-	 * costs one tick, and the producer of a full ring looks again behind a barrier of its own.
+	 * Only a sleep of more than a tick needs the barrier (see sr_ring_publish): else a missed
+	 * watermark costs one tick, and the producer of a full ring looks again behind a barrier of its own.
 	 */
 	for (struct stream *s = w->streams; idle && s; s = s->next) {
 		if (s->ring.shared->expedited) {
@@ -237,10 +250,16 @@ static bool arm_all(struct worker *w, bool idle, bool *fenced)
 	for (struct stream *s = w->streams; s; s = s->next) {
 		if (idle && !s->ring.shared->expedited)
 			*fenced = false;
-		if (stream_waiting(s) >= (idle ? 1 : watermark(s)) || is_over(s))
+		if (stream_waiting(s) >= wake_level(s, idle) || is_over(s))
 			return false;
 	}
 	return true;
+}
+
+/* Of two times, where 0 is never. */
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
 }
 
 /*
@@ -249,21 +268,22 @@ static bool arm_all(struct worker *w, bool idle, bool *fenced)
  */
 static int64_t time_to_sleep(const struct worker *w, bool idle, bool fenced)
 {
-	int64_t left = FOR_EVER, mark;
+	int64_t next = 0, left;
 
 	if (!idle || !fenced)
 		return DRAIN_TICK_MS;
 	for (const struct stream *s = w->streams; s; s = s->next) {
-		if (!s->mark_again_ms)
-			continue;
-		mark = s->mark_again_ms - sr_sys_now_ms();
-		if (left < 0 || mark < left)
-			left = mark > 0 ? mark : 0;
+		next = earlier(next, s->mark_again_ms);
+		next = earlier(next, s->due_ms);
 	}
-	return left;
+	left = next - sr_sys_now_ms();
+	return !next ? FOR_EVER : left > 0 ? left : 0;
 }
 
-/* After a tick in which nothing waited in any ring, the thread sleeps until the doorbell rings. */
+/*
+ * After a tick in which nothing came into any ring, the thread sleeps until the doorbell rings or a
+ * frame is due.
+ */
 static void sleep_until_needed(struct worker *w, uint32_t seen)
 {
 	bool idle = sr_sys_now_ms() - w->last_active >= DRAIN_TICK_MS, fenced;

@@ -5,8 +5,10 @@
  * A few threads serve all rings whose traces are on one file system; so a file system that does not
  * answer delays no others.  Each has a doorbell (protocol.h): a futex in a memfd that the recorded
  * processes map.  The producer of a ring that is filled past its watermark rings it.  A
- * thread looks at its rings at least every DRAIN_TICK_MS, so a record is in the file soon; but
- * when all its rings have been silent for a tick it sleeps until the doorbell rings.
+ * thread looks at its rings every DRAIN_TICK_MS; but when all of them have been silent for a tick, it
+ * sleeps until the doorbell rings.  A frame is written when there is enough for one, or about a
+ * second after its first record.  Until then its records are in the ring, where they outlive the
+ * program and the daemon, but not both.
  *
  * All functions are for the daemon's main thread.
  */

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "logd/ring/ring.h"
+#include "logd/trace/columns.h"
 #include "logd/writer/batch_writer.h"
 
 /* The largest frame: one record, or as many as make FRAME_TARGET. */
@@ -15,6 +16,7 @@ struct frame_writer {
 	ZSTD_CCtx *compressor;     /* NULL: raw */
 	unsigned char *compressed; /* room for each job */
 	size_t room;
+	struct sr_columns_encoder *columns;
 	struct batch_writer *batch; /* NULL: plain */
 };
 
@@ -30,7 +32,8 @@ struct frame_writer *frame_writer_new(int level, bool plain)
 	w->room = ZSTD_compressBound(FRAME_MAX_WRITTEN);
 	w->compressed = malloc(FRAME_JOBS * w->room);
 	w->compressor = ZSTD_createCCtx();
-	if (!w->compressed || !w->compressor) {
+	w->columns = sr_columns_encoder_new(FRAME_MAX_WRITTEN);
+	if (!w->compressed || !w->compressor || !w->columns) {
 		frame_writer_free(w);
 		return NULL;
 	}
@@ -44,24 +47,28 @@ void frame_writer_free(struct frame_writer *w)
 		return;
 	batch_writer_free(w->batch);
 	ZSTD_freeCCtx(w->compressor);
+	sr_columns_encoder_free(w->columns);
 	free(w->compressed);
 	free(w);
 }
 
-/* What is stored of the records: compressed if that makes it smaller. */
+/* What is stored of the records: compressed columns, if that makes it smaller. */
 static const void *encode(struct frame_writer *w, struct frame_job *job, unsigned char *room)
 {
 	struct sr_frame_header *h = &job->h;
-	size_t n;
+	const void *columns;
+	size_t size, n;
 
 	h->codec = SR_CODEC_RAW;
 	h->stored_bytes = h->raw_bytes;
 	if (!w->compressor)
 		return job->records;
-	n = ZSTD_compress2(w->compressor, room, w->room, job->records, h->raw_bytes);
+	size = sr_columns_encode(w->columns, job->layouts, job->records, h->raw_bytes, &columns);
+	n = size ? ZSTD_compress2(w->compressor, room, w->room, columns, size)
+		 : ZSTD_compress2(w->compressor, room, w->room, job->records, h->raw_bytes);
 	if (ZSTD_isError(n) || n >= h->raw_bytes)
 		return job->records;
-	h->codec = SR_CODEC_ZSTD;
+	h->codec = size ? SR_CODEC_COLUMNS : SR_CODEC_ZSTD;
 	h->stored_bytes = (uint32_t)n;
 	return room;
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "logd/trace/frame.h"
+#include "logd/trace/layouts.h"
 
 struct frame_writer;
 
@@ -23,6 +24,7 @@ struct frame_job {
 	uint64_t offset;          /* the file's end */
 	struct sr_frame_header h; /* the caller fills in what concerns the records */
 	const void *records;
+	const struct sr_layouts *layouts; /* of these; or NULL */
 	/* Afterwards: bytes written; or -errno, and the file is cut back to offset. */
 	int64_t result;
 };

@@ -291,6 +291,7 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 	    .fd = s->fd,
 	    .offset = s->offset,
 	    .records = records,
+	    .layouts = s->origin.layouts,
 	    .h =
 		{
 		    .flags = count.open ? SR_FRAME_OPEN : 0,

@@ -20,6 +20,7 @@
 struct frame_job;
 struct frame_writer;
 struct served;
+struct sr_layouts;
 
 /* Where a stream belongs.  Directories and `process` are the recording's. */
 struct stream_origin {
@@ -29,6 +30,7 @@ struct stream_origin {
 	const uint8_t *process;
 	uint32_t image;
 	uint64_t sns; /* its SNs go on after this one */
+	const struct sr_layouts *layouts; /* of its records; or NULL */
 };
 
 struct stream {
@@ -50,6 +52,7 @@ struct stream {
 	bool exit_next; /* ... once the frame under way is written */
 	int64_t active_ms; /* when the file last got records; 0: not yet */
 	int64_t due_ms; /* when even a little in the ring is written; 0: the ring is empty */
+	size_t seen_waiting; /* when its drain thread looked last */
 
 	_Atomic uint64_t written;  /* ring position up to which the file has all */
 	_Atomic bool gone;         /* the process is dead: empty the ring and end */

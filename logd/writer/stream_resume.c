@@ -2,7 +2,6 @@
 #include "logd/writer/stream_resume.h"
 
 #include <stdlib.h>
-#include <zstd.h>
 
 #include "logd/trace/file_io.h"
 #include "logd/trace/frame.h"
@@ -19,23 +18,15 @@ static void *read_body(int fd, const struct sr_frame_header *h, uint64_t offset)
 	return NULL;
 }
 
-static const void *decoded(const struct sr_frame_header *h, const void *stored, void *room)
-{
-	if (h->codec == SR_CODEC_RAW)
-		return h->stored_bytes == h->raw_bytes ? stored : NULL;
-	return ZSTD_decompress(room, h->raw_bytes, stored, h->stored_bytes) == h->raw_bytes ? room
-											    : NULL;
-}
-
 /* Fills in what the last record of the last frame is. */
 static void note_last(struct stream_end_found *end, const struct sr_frame_header *h,
 		      const void *stored)
 {
 	void *room = malloc(h->raw_bytes + 1);
-	const void *records = room ? decoded(h, stored, room) : NULL;
 	struct sr_count count;
 
-	if (records && !sr_count_records(&count, records, h->raw_bytes, h->raw_bytes, false)) {
+	if (room && !sr_frame_decode(h, stored, room) &&
+	    !sr_count_records(&count, room, h->raw_bytes, h->raw_bytes, false)) {
 		end->exit = count.exit;
 		/* A mark that was in the ring is its producer's. */
 		end->mark = h->ring_bytes ? 0 : count.mark;

@@ -4,7 +4,8 @@
  *
  * The input's first byte says what the rest is: 0 = a stream as it is; 1 = a
  * stream whose checksums are put right first, so that what lies behind them is
- * reached; 2 = process.json; 3 = manifest.json; 4 = files.jsonl; 5 = the list of streams.
+ * reached; 2 = process.json; 3 = manifest.json; 4 = files.jsonl; 5 = the list of streams; 6 = the
+ * columns of a frame, behind four bytes that say how many bytes of records they are.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "logd/trace/columns.h"
 #include "logd/trace/frame.h"
 #include "logd/trace/reader.h"
 
@@ -132,6 +134,29 @@ static void read_stream(void)
 	sr_trace_close(t);
 }
 
+/* The records are written to exactly as many bytes as there are to be. */
+static void decode_columns(const uint8_t *data, size_t size)
+{
+	uint32_t records_size;
+	uint8_t *records, *columns;
+
+	if (size < sizeof(records_size))
+		return;
+	memcpy(&records_size, data, sizeof(records_size));
+	records_size %= SR_FRAME_MAX_RAW + 1;
+	size -= sizeof(records_size);
+	records = malloc(records_size + 1);
+	columns = malloc(size + 1);
+	memcpy(columns, data + sizeof(records_size), size);
+	if (!sr_columns_decode(columns, size, records, records_size))
+		for (uint32_t i = 0; i < records_size; i++)
+			sink ^= records[i];
+	free(columns);
+	free(records);
+}
+
+#define COLUMNS 6
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *copy;
@@ -139,6 +164,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *const paths[] = {stream_path,   stream_path, process_path,
 				     manifest_path, files_path,	 list_path};
 
+	if (size && data[0] == COLUMNS) {
+		decode_columns(data + 1, size - 1);
+		return 0;
+	}
 	if (!size || data[0] >= sizeof(paths) / sizeof(paths[0]))
 		return -1;
 	copy = malloc(size);

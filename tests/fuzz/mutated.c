@@ -18,7 +18,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 #define MOST	    20000 /* bytes of an input */
 #define MOST_INPUTS 4096
-#define KINDS	    6 /* of fuzz_reader.c */
+#define KINDS	    7 /* of fuzz_reader.c */
 
 struct input {
 	uint8_t *data;

@@ -8,6 +8,7 @@
 #include <sreplay/trace.h>
 
 #include "logd/base/hex.h"
+#include "logd/trace/layouts.h"
 #include "logd/trace/read_trace.h"
 #include "shim/core/call.h"
 #include "shim/core/order.h"
@@ -128,26 +129,6 @@ static json_t *hex_bytes(const uint8_t *p, size_t n)
 	return value;
 }
 
-static size_t integer_bytes(const char *type)
-{
-	if (!strcmp(type, "ptr"))
-		return 8;
-	if (!type[0] || !strchr("uix", type[0]))
-		return 0;
-	switch (atoi(type + 1)) {
-	case 8:
-		return 1;
-	case 16:
-		return 2;
-	case 32:
-		return 4;
-	case 64:
-		return 8;
-	default:
-		return 0;
-	}
-}
-
 static json_t *decode_integer(const char *type, size_t n, struct cursor *c)
 {
 	uint64_t v = take_integer(c, n);
@@ -227,7 +208,7 @@ static json_t *decode_raw(size_t n, struct cursor *c)
 
 static json_t *decode_type(const struct sr_schema *s, const char *type, struct cursor *c, int depth)
 {
-	size_t n = integer_bytes(type);
+	size_t n = sr_type_bytes(type);
 	json_t *value;
 	const json_t *fields;
 
@@ -294,7 +275,7 @@ static json_t *decode_result(const struct sr_schema *s, uint16_t kind, uint64_t 
 {
 	const char *type = json_string_value(json_object_get(call_of(s, kind), "ret"));
 	struct cursor c = {(const uint8_t *)&result, sizeof(result), false, 0};
-	size_t n = type ? integer_bytes(type) : 0;
+	size_t n = type ? sr_type_bytes(type) : 0;
 
 	return n ? decode_integer(type, n, &c) : json_null();
 }

