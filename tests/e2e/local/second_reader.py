@@ -7,6 +7,8 @@ and compression), and finds in a trace what `sreplay dump --json` finds. Needs n
 """
 
 import collections
+import ctypes
+import ctypes.util
 import glob
 import json
 import os
@@ -24,6 +26,9 @@ APPS = os.path.join(ROOT, "tests", "programs")
 REPEAT, EXIT, MARK, HEAP, CLOCK, SIGNAL, EXEC, WINDOW, REGION, WINDOW_COUNTS, BATON, CONNECTION, CALLS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 64
 # Where the kind says how long a payload is.
 LENGTHS = {REPEAT: 8, EXIT: 16, HEAP: 16, SIGNAL: 176, REGION: 24, BATON: 32, CONNECTION: 24}
+
+
+CODECS = collections.Counter()
 
 
 class Wrong(Exception):
@@ -46,14 +51,68 @@ def sns_of(kind, payload):
     return int(kind >= CALLS)
 
 
+def unzstd(data, most):
+    zstd = ctypes.CDLL(ctypes.util.find_library("zstd"))
+    zstd.ZSTD_decompress.restype = ctypes.c_size_t
+    out = ctypes.create_string_buffer(most)
+    n = zstd.ZSTD_decompress(out, ctypes.c_size_t(most), data, ctypes.c_size_t(len(data)))
+    want(n <= most, "zstd")
+    return out.raw[:n]
+
+
+def column(data, width, n):
+    how = data.integer(1)
+    if how == 0:
+        return [data.take(width) for _ in range(n)]
+    if how == 1:
+        return [data.take(width)] * n
+    want(how == 2 and width in (2, 4, 8), "a column of kind", how)
+    value, values = 0, []
+    for _ in range(n):
+        number = data.leb128()
+        value = (value + (number >> 1 ^ -(number & 1))) % (1 << 8 * width)
+        values.append(value.to_bytes(width, "little"))
+    return values
+
+
+def from_columns(data):
+    """The records."""
+    shapes = [[data.leb128() for _ in range(4)] for _ in range(data.leb128())]
+    order = [data.leb128() for _ in range(sum(s[3] for s in shapes))]
+    payloads = []
+    for _, _, size, n in shapes:
+        columns, left = [], size - 8
+        while left:
+            width = data.leb128()
+            want(0 < width <= left, "a field of", width)
+            columns.append(column(data, width, n))
+            left -= width
+        payloads.append(iter([b"".join(parts) for parts in zip(*columns)] if columns else [b""] * n))
+    want(not data.left(), "something behind the columns")
+    raw = b""
+    for shape in order:
+        kind, flags, size, _ = shapes[shape]
+        raw += struct.pack("<IHH", size, kind, flags) + next(payloads[shape]) + bytes(-size % 8)
+    return raw
+
+
+def decoded(codec, stored, raw_bytes):
+    CODECS[codec] += 1
+    want(codec <= 2, "codec", codec)
+    raw = unzstd(stored, raw_bytes) if codec else stored
+    return from_columns(Bytes(raw)) if codec == 2 else raw
+
+
 def frames(data, rank, thread):
     """(the frame's header, its records' bytes)"""
     magic, version, at, of_rank, of_thread = struct.unpack_from("<8sIIiI", data)
     want((magic, version, of_rank, of_thread) == (b"srstream", 2, rank, thread), "header", magic, version, of_rank, of_thread)
     while at < len(data):
         header = struct.unpack_from("<IHHIIQQQII", data, at)
-        want(header[0] == 0x6d726673 and header[1] == 0 and header[3] == header[4], "frame at", at, header)
-        yield header, data[at + 64:at + 64 + header[3]]
+        want(header[0] == 0x6d726673, "frame at", at, header)
+        raw = decoded(header[1], data[at + 64:at + 64 + header[3]], header[4])
+        want(len(raw) == header[4], "frame at", at, header, "has", len(raw), "bytes")
+        yield header, raw
         at += 64 + header[3]
 
 
@@ -253,7 +312,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         os.environ["LD_LIBRARY_PATH"] = os.path.join(ROOT, "tests", "lib", "softdev")
-        subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
+        subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--idle-exit", "30"], check=True)
         for name, command, settings, kinds in (
                 ("verbs, exposed memory and clocks", ["loopback", "1", "3"], {"SREPLAY_CLOCKS": "2"}, [CALLS, REPEAT, EXIT, CLOCK, WINDOW, REGION, WINDOW_COUNTS, CONNECTION]),
                 ("threads", ["threads", "all"], {}, [CALLS, EXIT, MARK, HEAP]),
@@ -265,6 +324,7 @@ def main():
                            stdout=subprocess.DEVNULL, env=dict(os.environ, **settings))
             problem = check_trace(trace, kinds)
             tap.ok(not problem, "a reader made from the description finds what dump does: " + name, problem)
+    tap.ok(CODECS[1] and CODECS[2], "some of their frames are compressed records, and some columns", str(CODECS))
     tap.finish()
 
 
