@@ -329,13 +329,27 @@ static const struct other {
 	const char *first; /* a digit for each */
 	uint32_t others;
 } others[] = {
-    {SR_REC_REPEAT, "8", 8},       {SR_REC_HEAP, "448", 8},        {SR_REC_CLOCK, "", 1},
-    {SR_REC_EXPOSED, "448844", 8}, {SR_REC_RUN_TOKEN, "44888", 8}, {SR_REC_CONNECTION, "", 4},
+    {SR_REC_REPEAT, "8", 8},        {SR_REC_HEAP, "448", 8},    {SR_REC_CLOCK, "", 1},
+    {SR_REC_RUN_TOKEN, "44888", 8}, {SR_REC_CONNECTION, "", 4},
 };
 
 _Static_assert(sizeof(struct sr_repeat_payload) == 8 && sizeof(struct sr_heap_payload) == 16 &&
 		   sizeof(struct sr_exposed_payload) == 32 && sizeof(struct sr_token_payload) == 32,
 	       "the fields above are theirs");
+
+/* Of struct sr_exposed_payload; then come addresses of pages, and values with the bytes of each. */
+static void walk_exposed(struct walk *w)
+{
+	uint32_t pages, values, length;
+	bool fits = take(w, 4) && take(w, 4) && take(w, 8) && take(w, 8) &&
+		    take_number(w, 4, &pages) && take_number(w, 4, &values);
+
+	while (fits && pages--)
+		fits = take(w, 8);
+	while (fits && values--)
+		fits = take(w, 8) && take_number(w, 4, &length) && take(w, 4) &&
+		       length <= w->left && take_fixed(w, sr_record_padded(length));
+}
 
 static void walk_other(struct walk *w, uint16_t kind)
 {
@@ -358,6 +372,8 @@ void sr_layouts_fields(const struct sr_layouts *l, uint16_t kind, const void *pa
 	f->n = 0;
 	if (kind >= SR_REC_CALL)
 		walk_call(&w, l, kind - SR_REC_CALL);
+	else if (kind == SR_REC_EXPOSED)
+		walk_exposed(&w);
 	else
 		walk_other(&w, kind);
 	take_rest(&w);
