@@ -46,6 +46,13 @@ struct sr_group_region {
 	uint64_t addr, length;
 };
 
+/* Memory that a member shares with other processes, by a mapping of its own. */
+struct sr_group_shared {
+	uint64_t addr, length;
+	uint64_t object, offset; /* object: the same number for the same memory in all members; 0: not known */
+	uint64_t since;          /* writes into the member's memory before it was mapped */
+};
+
 /* A ring of `room` bytes in the file at `base`; the next byte goes to `at` modulo `room`. */
 struct sr_group_place {
 	uint64_t base, at, room;
@@ -147,7 +154,7 @@ struct sr_group_member {
 	struct sr_group_region exposed[SR_GROUP_REGIONS];
 	/* Memory shared with other processes, which store there without a request; registered or not. */
 	_Atomic uint32_t shared_n;
-	struct sr_group_region shared[SR_GROUP_REGIONS];
+	struct sr_group_shared shared[SR_GROUP_REGIONS];
 
 	/* By thread: the SN of the call entered last, and the number of positions. */
 	_Atomic uint64_t entered[SR_REPLAY_THREADS];
@@ -213,6 +220,7 @@ enum sr_group_write_kind {
 	SR_GROUP_ATOMIC, /* the result is not known yet: it may have written anything */
 	SR_GROUP_OWN,    /* stored by the member's CPU, or fetched into its memory */
 	SR_GROUP_UNSEEN, /* stored by the member at an unknown time; has no bytes */
+	SR_GROUP_SHARED, /* never in the file: stored by a CPU through another mapping of this memory */
 };
 
 /* A change of a member's memory, within one page. */
@@ -221,7 +229,8 @@ struct sr_group_write {
 	uint64_t addr;
 	uint64_t at; /* offset of its bytes in the written bytes */
 	uint32_t length;
-	uint32_t kind; /* enum sr_group_write_kind */
+	uint16_t kind;   /* enum sr_group_write_kind */
+	uint16_t holder; /* the member among whose written bytes its are; set by the command */
 };
 
 /*

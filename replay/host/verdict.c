@@ -388,8 +388,8 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 		sr_note("rank %d: %llu bytes entered from the group, %llu from outside", v->rank,
 			(ull)v->found.inside, (ull)v->found.outside);
 	if (v->found.shared)
-		sr_note("rank %d: %llu bytes entered through memory shared with other processes: which of them "
-			"stored these is not looked for",
+		sr_note("rank %d: %llu bytes entered through memory shared with other processes: no rank of "
+			"the group is known to have stored these",
 			v->rank, (ull)v->found.shared);
 	if (atomic_load(&c->mismatches) || v->found.nobody) {
 		say_mismatch(v, c);

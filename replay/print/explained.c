@@ -22,15 +22,21 @@ static void print_bytes(FILE *out, const uint8_t *p, uint32_t n)
 	}
 }
 
-void sr_explained_print_call(const struct sr_explained_words *x, int32_t rank, uint32_t thread,
-			     uint64_t sn)
+static void print_call(const struct sr_explained_words *x, const char *when, int32_t rank, uint32_t thread,
+		       uint64_t sn)
 {
 	const char *words = x->call(x->argument, rank, thread, sn);
 
 	fprintf(x->out, "rank %d", rank);
 	if (thread)
 		fprintf(x->out, " thread %u", thread);
-	fprintf(x->out, " at SN %" PRIu64 "%s%s", sn, *words ? ", " : "", words);
+	fprintf(x->out, " %s SN %" PRIu64 "%s%s", when, sn, *words ? ", " : "", words);
+}
+
+void sr_explained_print_call(const struct sr_explained_words *x, int32_t rank, uint32_t thread,
+			     uint64_t sn)
+{
+	print_call(x, "at", rank, thread, sn);
 }
 
 const char *sr_explained_opcode(uint8_t opcode)
@@ -138,19 +144,20 @@ static bool print_found(const struct sr_explained_words *x, const struct sr_expl
 			continue;
 		any = true;
 		fprintf(x->out, "    %u bytes at 0x%" PRIx64 ": ", f->length, f->addr);
-		if (f->flags & SR_FOUND_UNCHANGED)
-			fprintf(x->out, "unchanged; last written by ");
-		else if (f->producer >= 0)
+		if (f->producer >= 0) {
 			fprintf(x->out,
 				f->flags & SR_FOUND_CPU ? "stored by the CPU of " : "written by ");
-		if (f->producer >= 0)
-			sr_explained_print_call(x, f->producer, f->producer_thread, f->producer_sn);
-		else
-			fprintf(x->out, f->flags & SR_FOUND_NOBODY
+			print_call(x, f->flags & SR_FOUND_CPU ? "after" : "at", f->producer, f->producer_thread,
+				   f->producer_sn);
+		} else
+			fprintf(x->out, f->flags & SR_FOUND_UNCHANGED
+					    ? "unchanged: they were there before"
+				: f->flags & SR_FOUND_NOBODY
 					    ? "by nobody: no rank wrote them, and "
 					      "nobody else can have"
 				: f->flags & SR_FOUND_SHARED
-					    ? "through memory shared with other processes"
+					    ? "through memory shared with other processes: no rank "
+					      "of the group is known to have stored them"
 					    : "from outside the group");
 		fprintf(x->out, f->flags & SR_FOUND_SEVERAL ? " (others wrote the same)\n" : "\n");
 	}

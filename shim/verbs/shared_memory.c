@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
 #include "logd/base/say.h"
 #include "shim/core/engine.h"
@@ -73,10 +75,49 @@ static void replace(void *addr, const uint64_t a[6])
 			    MAP_SHARED | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-/* The mapping has a record of its own, so that a replay does the same at the same place. */
-static void announce(void *addr, size_t size, void *site)
+/* Another machine has the same numbers for other objects. */
+static uint64_t machine(void)
 {
-	uint64_t a[] = {(uintptr_t)addr, size};
+	char id[64];
+	long fd = sr_syscall(SYS_openat, AT_FDCWD, SR_ARG("/proc/sys/kernel/random/boot_id"), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	long n = fd < 0 ? 0 : sr_syscall(SYS_read, (int)fd, SR_ARG(id), sizeof(id), 0, 0, 0);
+
+	if (fd >= 0)
+		sr_sys_close((int)fd);
+	return n > 0 ? sr_checksum(id, (size_t)n, 0) : 0;
+}
+
+/* A file's number may be another one's later. */
+static uint64_t object_of_file(int fd)
+{
+	struct statx s = {0};
+	uint64_t words[5];
+
+	if (sr_syscall(SYS_statx, fd, SR_ARG(""), AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, SR_ARG(&s), 0))
+		return 0;
+	words[0] = (uint64_t)s.stx_dev_major << 32 | s.stx_dev_minor;
+	words[1] = s.stx_ino;
+	words[2] = s.stx_mask & STATX_BTIME ? (uint64_t)s.stx_btime.tv_sec : 0;
+	words[3] = s.stx_mask & STATX_BTIME ? s.stx_btime.tv_nsec : 0;
+	words[4] = machine();
+	return sr_checksum(words, sizeof(words), 0) | 1;
+}
+
+static uint64_t object_of_segment(int id)
+{
+	const uint64_t words[] = {(uint64_t)id, machine()};
+
+	return sr_checksum(words, sizeof(words), 0) | 1;
+}
+
+/*
+ * The mapping has a record of its own, so that a replay does the same at the same place, and knows which
+ * mappings of other processes are of the same memory.
+ */
+static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site)
+{
+	uint64_t of[] = {object, offset};
+	uint64_t a[] = {(uintptr_t)addr, size, (uintptr_t)of};
 
 	sr_call(SR_CALL_shared_mapping, a, site);
 }
@@ -84,6 +125,7 @@ static void announce(void *addr, size_t size, void *site)
 void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 {
 	enum sr_heap before;
+	uint64_t object = 0;
 
 	if (!sr_engine->replays) {
 		before = sr_enter(&sr_self);
@@ -92,6 +134,7 @@ void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 			return;
 		}
 		sr_files_keep((int)a[4]);
+		object = object_of_file((int)a[4]);
 		sr_leave(&sr_self, before);
 	} else if (sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping)) {
 		/* The replay's file is a private one, which may lie on another file system. */
@@ -99,13 +142,13 @@ void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 	} else {
 		return;
 	}
-	announce(addr, a[1], site);
+	announce(addr, a[1], object, a[5], site);
 }
 
-void sr_shared_attached(void *addr, size_t size, int flags, void *site)
+void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site)
 {
 	if (size && !(flags & SHM_RDONLY))
-		announce(addr, size, site);
+		announce(addr, size, sr_engine->replays ? 0 : object_of_segment(id), 0, site);
 }
 
 uint64_t sr_invoke_shared_mapping(const struct sr_call_desc *d, uint64_t *a)

@@ -16,6 +16,6 @@
 void sr_shared_mapped(void *addr, const uint64_t a[6], void *site);
 
 /* shmat has returned; the segment is read-only with SHM_RDONLY in the flags. */
-void sr_shared_attached(void *addr, size_t size, int flags, void *site);
+void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site);
 
 #endif

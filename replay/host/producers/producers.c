@@ -7,11 +7,13 @@
 
 #include "logd/base/page.h"
 #include "replay/host/producers/search.h"
+#include "replay/host/producers/shared.h"
 
 struct sr_producers {
 	struct sr_ended_group e;
 	struct sr_writes memory[SR_GROUP_MEMBERS];
-	uint64_t begun[SR_GROUP_MEMBERS]; /* ticks that were seen to have begun */
+	uint64_t begun[SR_GROUP_MEMBERS];  /* ticks that were seen to have begun */
+	uint64_t stores[SR_GROUP_MEMBERS]; /* stores into memory that member `self` shares: all below were made */
 	struct sr_search search;
 };
 
@@ -20,7 +22,7 @@ enum producer {
 	BY_CPU,
 	UNCHANGED,
 	OUTSIDE,
-	SHARED, /* through memory that processes share: not looked for */
+	SHARED, /* through memory that processes share, by none of the group that is known */
 	NOBODY,
 };
 
@@ -58,6 +60,8 @@ static void note_begun(struct sr_producers *p, const struct sr_search_found *f)
 
 	if (!f->is_one_of_several && o->tick > p->begun[o->member])
 		p->begun[o->member] = o->tick;
+	if (f->w->kind == SR_GROUP_SHARED && !f->is_one_of_several && o->request >= p->stores[o->member])
+		p->stores[o->member] = o->request + 1;
 }
 
 static bool may_be_one_of(const struct sr_producers *p, const struct sr_sample *k,
@@ -72,7 +76,7 @@ static bool may_be_one_of(const struct sr_producers *p, const struct sr_sample *
 		    (k->l.seen && writer == p->e.self && sr_writes_number(m, n) >= k->l.writes))
 			continue;
 		if (w->kind == SR_GROUP_UNSEEN || w->kind == SR_GROUP_ATOMIC ||
-		    m->written[(w->at + (addr - w->addr)) % SR_GROUP_WRITTEN] == k->bytes[at])
+		    *sr_writes_bytes(m, w, addr - w->addr, 1) == k->bytes[at])
 			return true;
 	}
 	return false;
@@ -117,7 +121,7 @@ static struct verdict judge_byte(const struct sr_producers *p, const struct sr_s
 static struct verdict judge_write(const struct sr_search_found *f)
 {
 	return (struct verdict){
-	    .by = f->w->kind == SR_GROUP_OWN ? BY_CPU : BY_WRITE,
+	    .by = f->w->kind == SR_GROUP_OWN || f->w->kind == SR_GROUP_SHARED ? BY_CPU : BY_WRITE,
 	    .several = f->is_one_of_several,
 	    .origin = f->w->origin,
 	};
@@ -129,7 +133,7 @@ static bool same(const struct verdict *a, const struct verdict *b)
 		return false;
 	return a->by >= UNCHANGED ||
 	       (a->origin.member == b->origin.member && a->origin.thread == b->origin.thread &&
-		a->origin.sn == b->origin.sn && a->origin.request == b->origin.request);
+		a->origin.sn == b->origin.sn && (a->by == BY_CPU || a->origin.request == b->origin.request));
 }
 
 static struct sr_found_value describe(const struct sr_producers *p,
@@ -151,7 +155,7 @@ static struct sr_found_value describe(const struct sr_producers *p,
 		f.producer = p->e.group->member[v->origin.member].rank;
 		f.producer_thread = v->origin.thread;
 		f.producer_sn = v->origin.sn;
-		f.request = (uint16_t)v->origin.request;
+		f.request = (uint16_t)(v->by == BY_CPU ? 0 : v->origin.request);
 	}
 	return f;
 }
@@ -217,6 +221,16 @@ void sr_producers_bytes(const struct sr_producers *p, const struct sr_found_valu
 		memcpy(bytes, k.bytes + (addr - pending->addr), n);
 }
 
+static int load(struct sr_producers *p, uint32_t member)
+{
+	struct sr_writes *m = &p->memory[member];
+	int error = sr_writes_load(&p->e, member, m);
+
+	if (!error)
+		error = sr_shared_add(&p->e, member, m);
+	return error ? error : sr_writes_sort(&p->e, member, m);
+}
+
 int sr_producers_resolve(struct sr_producers *p, const struct sr_found_value *pending,
 			int (*add)(void *argument, const struct sr_found_value *found),
 			void *argument)
@@ -231,9 +245,12 @@ int sr_producers_resolve(struct sr_producers *p, const struct sr_found_value *pe
 	for (uint32_t i = 0; i < p->e.group->members; i++)
 		if (k.knows[i] < p->begun[i])
 			k.knows[i] = p->begun[i];
+	/* They are numbered for this member's memory only. */
+	for (uint32_t i = 0; i < p->e.group->members; i++)
+		k.stores[i] = k.l.seen ? p->stores[i] : 0;
 	m = &p->memory[k.l.member];
 	if (!m->loaded)
-		error = sr_writes_load(&p->e, (uint32_t)k.l.member, m);
+		error = load(p, (uint32_t)k.l.member);
 	if (error)
 		return error;
 	judge(p, &k, m, of);

@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-#include "replay/host/shared/memory.h"
-
 /* Of each writer so many writes are tried for a value, from the likeliest on. */
 #define MAX_TRIED 4096
 
@@ -68,6 +66,10 @@ static bool is_known(const struct sr_sample *k, uint32_t self, const struct sr_g
 {
 	const struct sr_group_origin *o = &w->origin, *request = &k->l.origin;
 
+	/* What a CPU stored after a post may come any time after it. */
+	if (w->kind == SR_GROUP_SHARED)
+		return o->tick < ((uint32_t)o->member == self ? request->tick : k->knows[o->member]) ||
+		       o->request < k->stores[o->member];
 	if ((uint32_t)o->member != self)
 		return o->tick <= k->knows[o->member];
 	if (w->kind == SR_GROUP_OWN || k->l.seen)
@@ -150,7 +152,7 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 		 const struct sr_group_write *w, const struct sr_wanted *b)
 {
 	uint64_t begin = w->addr > b->begin ? w->addr : b->begin;
-	uint64_t at = (w->at + (begin - w->addr)) % SR_GROUP_WRITTEN;
+	const uint8_t *written;
 	uint32_t n = sr_search_common(w, b);
 
 	if (!n || w->kind == SR_GROUP_UNSEEN || (w->kind == SR_GROUP_ATOMIC) != b->atomics)
@@ -159,8 +161,8 @@ static bool fits(const struct sr_search *x, const struct sr_sample *k, const str
 	if (k->l.seen && (w->kind == SR_GROUP_OWN || is_spent(x, k, b->addr, n, &w->origin)))
 		return false;
 	n += (uint32_t)(b->addr - begin);
-	return b->atomics || (at + n <= SR_GROUP_WRITTEN &&
-			      !memcmp(k->bytes + (begin - k->l.addr), m->written + at, n));
+	written = sr_writes_bytes(m, w, begin - w->addr, n);
+	return b->atomics || (written && !memcmp(k->bytes + (begin - k->l.addr), written, n));
 }
 
 /* The first of them that is not known: they are in the order of their ticks. */
@@ -227,7 +229,7 @@ static void choose(struct sr_search *x, struct sr_search_found *f, const struct 
 static bool counts_unknown(const struct sr_search *x, const struct sr_writes *m,
 			   const struct sr_group_write *w, uint64_t addr)
 {
-	return !x->e->has_clocks || w->kind == SR_GROUP_OWN || !sr_writes_may_be_outsiders(m, addr);
+	return !x->e->has_clocks || w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_SHARED || !sr_writes_may_be_outsiders(m, addr);
 }
 
 static const struct sr_group_write *last_known(const struct sr_search *x, const struct sr_sample *k,

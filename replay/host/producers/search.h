@@ -14,6 +14,7 @@
 struct sr_sample {
 	struct sr_group_sample l;
 	uint64_t knows[SR_GROUP_MEMBERS];
+	uint64_t stores[SR_GROUP_MEMBERS]; /* into memory that it shares: below these they were made before */
 	uint8_t bytes[PAGE], before[PAGE];
 };
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "logd/base/page.h"
-#include "replay/host/shared/memory.h"
+#include "replay/host/producers/view.h"
 
 static bool is_member(const struct sr_group *g, int32_t rank)
 {
@@ -41,16 +41,6 @@ static bool has_outsiders(const struct sr_ended_group *e, uint32_t member)
 	return false;
 }
 
-bool sr_is_shared(const struct sr_ended_group *e, uint32_t member, uint64_t addr)
-{
-	const struct sr_group_member *m = &e->group->member[member];
-
-	for (uint32_t i = 0; i < atomic_load(&m->shared_n); i++)
-		if (addr - m->shared[i].addr < m->shared[i].length)
-			return true;
-	return false;
-}
-
 bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr)
 {
 	const struct sr_group_member *m = &e->group->member[member];
@@ -73,7 +63,7 @@ static bool has_strange_writes(const struct sr_ended_group *e, uint32_t member,
 	for (size_t i = 0; i < m->entries_n; i++) {
 		const struct sr_group_write *w = sr_writes_at(m, i);
 
-		if (w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_UNSEEN ||
+		if (sr_writes_number(m, i) >= m->own || w->kind == SR_GROUP_OWN || w->kind == SR_GROUP_UNSEEN ||
 		    w->addr / PAGE == page)
 			continue;
 		if (!sr_is_exposed(e, member, w->addr))
@@ -230,30 +220,86 @@ void sr_writes_of_line(const struct sr_writes *m, uint64_t addr, uint32_t member
 	}
 }
 
-int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m)
+/* ------------------------------------------------------------------- loading */
+
+static const struct sr_group_write *write_number(const struct sr_view_part *v, uint64_t number)
 {
-	uint64_t writes = e->group->member[member].writes;
-	uint64_t first = writes > SR_GROUP_WRITES ? writes - SR_GROUP_WRITES : 0;
-	const size_t bytes = sizeof(*m->writes);
+	uint64_t at = number % SR_GROUP_WRITES * sizeof(struct sr_group_write);
+
+	return at + sizeof(struct sr_group_write) <= v->n ? (const void *)(v->bytes + at) : NULL;
+}
+
+/* The bytes of all writes that are held among this member's. */
+static int hold_written(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m)
+{
 	void *written;
 
-	m->count = (size_t)(writes - first);
-	m->writes = malloc((m->count ? m->count : 1) * bytes);
+	if (m->written[member])
+		return 0;
 	written = mmap(NULL, SR_GROUP_WRITTEN, PROT_READ, MAP_SHARED | MAP_NORESERVE, e->fd,
 		       (off_t)sr_group_written_at(member));
-	if (!m->writes || written == MAP_FAILED)
+	if (written == MAP_FAILED)
 		return -ENOMEM;
-	m->written = written;
-	for (size_t i = 0, n; i < m->count; i += n) {
-		uint64_t place = (first + i) % SR_GROUP_WRITES;
+	m->written[member] = written;
+	return 0;
+}
 
-		n = m->count - i < SR_GROUP_WRITES - place ? m->count - i
-							   : (size_t)(SR_GROUP_WRITES - place);
-		sr_group_file_read(e->fd, sr_group_writes_at(member) + place * bytes,
-				   m->writes + i, n * bytes);
+int sr_writes_each(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m,
+		   int (*see)(void *argument, const struct sr_group_write *w, uint64_t number), void *argument)
+{
+	uint64_t n = e->group->member[member].writes;
+	uint64_t number = n > SR_GROUP_WRITES ? n - SR_GROUP_WRITES : 0;
+	struct sr_view_part v = sr_view_map(e->fd, sr_group_writes_at(member),
+					    (n < SR_GROUP_WRITES ? n : SR_GROUP_WRITES) * sizeof(struct sr_group_write));
+	int error = hold_written(e, member, m);
+
+	for (; number < n && !error; number++) {
+		const struct sr_group_write *at = write_number(&v, number);
+		struct sr_group_write w = {0};
+
+		if (at)
+			w = *at;
+		w.holder = (uint16_t)member;
+		error = see(argument, &w, number);
 	}
-	if (sort_by_line(m))
-		return -ENOMEM;
+	sr_view_unmap(&v);
+	return error;
+}
+
+int sr_writes_add(struct sr_writes *m, const struct sr_group_write *w)
+{
+	if (m->count == m->room) {
+		size_t room = 2 * m->room + 1024;
+		struct sr_group_write *more = realloc(m->writes, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		m->writes = more;
+		m->room = room;
+	}
+	m->writes[m->count++] = *w;
+	return 0;
+}
+
+static int add(void *argument, const struct sr_group_write *w, uint64_t number)
+{
+	return sr_writes_add(argument, w);
+}
+
+int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m)
+{
+	int error = sr_writes_each(e, member, m, add, m);
+
+	m->own = m->count;
+	return error;
+}
+
+int sr_writes_sort(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m)
+{
+	int error = sort_by_line(m);
+
+	if (error)
+		return error;
 	find_outsiders(e, member, m);
 	m->is_complete = knows_all(e, member) && !has_strange_writes(e, member, m);
 	m->loaded = true;
@@ -265,6 +311,7 @@ void sr_writes_free(struct sr_writes *m)
 	free(m->writes);
 	free(m->entries);
 	free(m->lines);
-	if (m->written)
-		munmap((void *)m->written, SR_GROUP_WRITTEN);
+	for (int i = 0; i < SR_GROUP_MEMBERS; i++)
+		if (m->written[i])
+			munmap((void *)m->written[i], SR_GROUP_WRITTEN);
 }

@@ -40,9 +40,10 @@ struct sr_writes {
 	const struct sr_outsiders_range *outsiders;
 	size_t outsiders_n;
 	bool is_complete; /* it has all writes that were ever made to the exposed regions */
-	const uint8_t *written;
+	const uint8_t *written[SR_GROUP_MEMBERS]; /* by holder */
 	struct sr_group_write *writes;
-	size_t count;
+	size_t count, room;
+	size_t own; /* the first of them are this member's; the others came through memory that it shares */
 	struct sr_write_entry *entries; /* by line, then writer, then in the writer's order */
 	size_t entries_n;
 	uint32_t *lines; /* a table of hashed lines: the number of a line's first entry, plus 1 */
@@ -54,9 +55,28 @@ struct sr_writes_range {
 	size_t first, end;
 };
 
-/* 0 or -ENOMEM. */
+/* Reads those that the member's memory has; more may be added before they are sorted.  0 or -ENOMEM. */
 int sr_writes_load(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m);
+int sr_writes_sort(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m);
 void sr_writes_free(struct sr_writes *m);
+
+/*
+ * Calls `see` with all writes that are kept of this member's memory, of which m then holds the bytes.  0, or
+ * what it returned, or -ENOMEM.
+ */
+int sr_writes_each(const struct sr_ended_group *e, uint32_t member, struct sr_writes *m,
+		   int (*see)(void *argument, const struct sr_group_write *w, uint64_t number), void *argument);
+/* Before they are sorted.  0 or -ENOMEM. */
+int sr_writes_add(struct sr_writes *m, const struct sr_group_write *w);
+
+/* Of a write's n bytes from `from` on, which do not go over the end of the ring; NULL: they do. */
+static inline const uint8_t *sr_writes_bytes(const struct sr_writes *m, const struct sr_group_write *w,
+					     uint64_t from, uint32_t n)
+{
+	uint64_t at = (w->at + from) % SR_GROUP_WRITTEN;
+
+	return at + n <= SR_GROUP_WRITTEN ? m->written[w->holder] + at : NULL;
+}
 
 static inline uint32_t sr_writes_number(const struct sr_writes *m, size_t entry)
 {
@@ -73,9 +93,6 @@ void sr_writes_of_line(const struct sr_writes *m, uint64_t addr, uint32_t member
 
 /* Can a process that is not replayed have written this byte? */
 bool sr_writes_may_be_outsiders(const struct sr_writes *m, uint64_t addr);
-
-/* Is it memory that other processes share, and store into without a request? */
-bool sr_is_shared(const struct sr_ended_group *e, uint32_t member, uint64_t addr);
 
 bool sr_is_exposed(const struct sr_ended_group *e, uint32_t member, uint64_t addr);
 

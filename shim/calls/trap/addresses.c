@@ -68,7 +68,7 @@ long sr_trapped_shmat(const struct sr_trapped *c)
 	long result = sr_make_call(c, SR_CALL_shmat);
 
 	if (!sr_sys_is_error((void *)result))
-		sr_shared_attached((void *)result, c->t->segment_size, (int)c->a[2], c->site);
+		sr_shared_attached((void *)result, c->t->segment_size, (int)c->a[0], (int)c->a[2], c->site);
 	return result;
 }
 

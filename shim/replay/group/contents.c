@@ -107,12 +107,21 @@ void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n)
 	sr_history_add_unseen(&now, addr, n);
 }
 
-void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n)
+/*
+ * What is there already has been stored by the program: the recorder cannot tell, on a page that is
+ * passed through, and recorded it as a value.
+ */
+void sr_contents_given(uint64_t addr, const uint8_t *bytes, uint32_t n)
 {
 	struct live *l = find(sr_page_down(addr));
+	const uint8_t *there;
 
-	if (l && addr % PAGE + n <= PAGE)
-		memcpy(l->before + addr % PAGE, bytes, n);
+	if (!l)
+		return;
+	there = sr_exposed_backing((void *)(uintptr_t)addr);
+	for (uint32_t i = 0; i < n; i++)
+		if (there[i] != bytes[i])
+			l->before[addr % PAGE + i] = bytes[i];
 }
 
 static bool is_zero(const uint8_t *p, uint32_t n)

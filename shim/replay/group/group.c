@@ -191,10 +191,11 @@ static void add_shared(const uint64_t *a)
 {
 	struct sr_group_member *self = &sr_group_memory->member[sr_group_self];
 	uint32_t n = atomic_load(&self->shared_n);
+	const uint64_t *object = (const uint64_t *)a[2];
 
 	if (n >= SR_GROUP_REGIONS)
 		return;
-	self->shared[n] = (struct sr_group_region){a[0], a[1]};
+	self->shared[n] = (struct sr_group_shared){a[0], a[1], object[0], object[1], sr_history_writes()};
 	atomic_store(&self->shared_n, n + 1);
 }
 

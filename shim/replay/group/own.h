@@ -183,8 +183,8 @@ bool sr_contents_begin(void);
 void sr_contents_region(struct sr_thread *t, uint64_t addr, uint64_t length);
 /* From now on, bytes that the process requested may arrive in this range. */
 void sr_contents_expected(struct sr_thread *t, uint64_t addr, uint32_t n);
-/* Peers wrote these bytes, which the program finds there next. */
-void sr_contents_given(uint64_t addr, const void *bytes, uint32_t n);
+/* The program finds these bytes of a page there next. */
+void sr_contents_given(uint64_t addr, const uint8_t *bytes, uint32_t n);
 
 /* ------------------------------------------------------------ requests.c */
 

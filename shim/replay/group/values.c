@@ -258,6 +258,6 @@ void sr_value_seen(const struct sr_value *v)
 		    v->length - at < to_page_end(l.addr) ? v->length - at : to_page_end(l.addr);
 		put_off(v, at, &l, knows, v->bytes + at,
 			sr_exposed_backing((void *)(uintptr_t)l.addr));
+		sr_contents_given(l.addr, v->bytes + at, l.length);
 	}
-	sr_contents_given(v->addr, v->bytes, v->length);
 }

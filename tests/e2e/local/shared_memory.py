@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two recorded processes talk through shared memory by plain loads and stores; each is replayed alone, exactly."""
+"""
+Two recorded processes talk through shared memory by plain loads and stores; each is replayed alone, exactly.  Replayed
+together, each byte has the rank that stored it, and where in its program.
+"""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,11 +38,24 @@ def check(tap, directory, how, name):
         tap.ok(status == 0 and out == said[rank][0] and "0 divergences: exact" in err,
                "%s: rank %d replays exactly, without the other and without the memory" % (how, rank),
                "%s\n%s\n%s\n%s" % (status, said[rank][0], out, err))
-
-
+    status, out, err = run([SREPLAY, "replay", "--transport", "shm", "--group", "0", trace], 100)
+    tap.ok(status == 0 and "bytes entered through memory shared with other processes" in err and "the group" in err,
+           "%s: of one alone it is said that nobody of the group stored what came through the memory" % how, err)
     status, out, err = run([SREPLAY, "replay", trace], 100)
-    tap.ok(status == 0 and "all 2 ranks ended as recorded" in err and "through memory shared with other processes" in err,
-           "%s: both together replay exactly, and what came through the memory is said" % how, "%s\n%s" % (status, err))
+    entered = [int(n) for n in re.findall(r"(\d+) bytes entered from the group, 0 from outside", err)]
+    tap.ok(status == 0 and "all 2 ranks ended as recorded" in err and "through memory shared" not in err and
+           len(entered) == 2 and min(entered) > 200 * int(ROUNDS), "%s: both together replay exactly, and who stored "
+           "each byte is found" % how, "%s\n%s" % (status, err))
+    tap.ok(how == "copied" or all(is_explained(trace, rank) for rank in range(2)),
+           "%s: by the other rank, in the same round" % how, run([SREPLAY, "explain", trace, "0:100"], 100)[1].decode())
+
+
+def is_explained(trace, rank):
+    """A round is a call of each, unless they copy; they begin with a few calls more or less, and take turns."""
+    status, out, _ = run([SREPLAY, "explain", trace, "%d:100" % rank], 100)
+    stored = re.findall(r"stored by the CPU of rank %d after SN (\d+)" % (1 - rank), out.decode())
+    return status == 0 and stored and all(abs(int(sn) - 100) <= 3 for sn in stored) and \
+        len(set(map(int, stored))) <= 2 and "outside" not in out.decode()
 
 
 def main():
