@@ -8,6 +8,7 @@
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
+#include "replay/print/names.h"
 #include "replay/print/print.h"
 #include "replay/command/visit.h"
 
@@ -88,7 +89,7 @@ static json_t *decode_clock(struct options *o, const struct sr_entry *e)
 	int n;
 
 	if (!o->clock_known)
-		return json_pack("{s:s, s:o}", "record", "clock", "after", orders);
+		return json_pack("{s:s, s:o}", "record", sr_record_name(SR_REC_CLOCK), "after", orders);
 	n = sr_order_decode_event(&o->clock, e->payload, size);
 	for (at = 0; n > 0;
 	     n = sr_order_decode(&o->clock, (const uint8_t *)e->payload + at, size - at, &order)) {
@@ -101,7 +102,7 @@ static json_t *decode_clock(struct options *o, const struct sr_entry *e)
 						    order.via == SR_ORDER_OWN ? "cpu" : "post"));
 		at += (uint32_t)n;
 	}
-	return json_pack("{s:s, s:I, s:o}", "record", "clock", "event", (json_int_t)o->clock.event,
+	return json_pack("{s:s, s:I, s:o}", "record", sr_record_name(SR_REC_CLOCK), "event", (json_int_t)o->clock.event,
 			 "after", orders);
 }
 

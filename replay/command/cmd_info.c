@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "replay/command/classes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
@@ -16,7 +17,7 @@
 
 typedef unsigned long long ull;
 
-#define KINDS 65536
+#define KINDS SR_KINDS
 
 static const struct argp_child children[] = {{&sr_choice_argp, 0, NULL, 0}, {0}};
 
@@ -35,6 +36,7 @@ struct summary {
 	uint64_t late, late_site, late_sn;
 	uint32_t late_thread;
 	uint64_t of_kind[KINDS];
+	struct sr_classes classes;
 	struct sr_exposed_sum regions;
 	char end[512]; /* of the process, or why there is none */
 	bool has_status;
@@ -117,6 +119,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 			sum->of_kind[last_call] += e.count;
 			sum->calls += e.count;
 		}
+		sr_classes_add(&sum->classes, &e);
 		note_signal(sum, &e);
 		note_late(sum, &e, thread);
 		note_end(sum, &e);
@@ -254,6 +257,7 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 	print_direct(count_direct(sum, i->schema));
 	sr_exposed_sum_print(&sum->regions);
 	print_calls(sum, i->schema);
+	sr_classes_print(&sum->classes, i->schema);
 }
 
 static json_t *calls_json(const struct summary *sum, const struct sr_schema *schema)
@@ -293,6 +297,7 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	json_object_set_new(line, "direct_verbs", sr_json_count(count_direct(sum, i->schema)));
 	json_object_set_new(line, "exposed", sr_exposed_sum_json(&sum->regions));
 	json_object_set_new(line, "calls_by_name", calls_json(sum, i->schema));
+	json_object_set_new(line, "bytes_by_class", sr_classes_json(&sum->classes, i->schema));
 	sr_json_print(line);
 }
 

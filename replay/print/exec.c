@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sreplay/trace.h>
+
 #include "logd/base/hex.h"
+#include "replay/print/names.h"
 
 struct strings {
 	const char *at, *end;
@@ -62,7 +65,7 @@ json_t *sr_exec_decode(const void *payload, size_t size)
 	n = take_count(&s);
 	text = next(&s);
 	event = take_count(&s);
-	return json_pack("{s:s, s:o, s:o, s:I, s:o, s:o*}", "record", "exec", "path",
+	return json_pack("{s:s, s:o, s:o, s:I, s:o, s:o*}", "record", sr_record_name(SR_REC_EXEC), "path",
 			 string_of(path, length), "arguments", arguments, "variables",
 			 (json_int_t)n, "checksum", text ? string_of(text, strlen(text)) : json_null(),
 			 "order", event ? json_integer((json_int_t)event) : NULL);

@@ -8,6 +8,7 @@
 #include "logd/base/hex.h"
 #include "logd/trace/exposed_records.h"
 #include "replay/print/json.h"
+#include "replay/print/names.h"
 
 typedef unsigned long long ull;
 
@@ -61,7 +62,7 @@ static void print_flags(json_t *v, uint32_t flags)
 
 static json_t *print_event(const struct sr_exposed_event *e)
 {
-	json_t *v = json_pack("{s:s, s:I}", "record", "exposed", "access", (json_int_t)e->fault);
+	json_t *v = json_pack("{s:s, s:I}", "record", sr_record_name(SR_REC_EXPOSED), "access", (json_int_t)e->fault);
 	json_t *values = json_array(), *protected = json_array();
 
 	if (e->addr)
@@ -83,7 +84,7 @@ static json_t *print_event(const struct sr_exposed_event *e)
 
 static json_t *print_region(const struct sr_region_payload *r)
 {
-	return json_pack("{s:s, s:s, s:o, s:I, s:s}", "record", "region", "what",
+	return json_pack("{s:s, s:s, s:o, s:I, s:s}", "record", sr_record_name(SR_REC_REGION), "what",
 			 r->what == SR_REGION_ADDED ? "added" : "removed", "addr",
 			 sr_json_address(r->addr), "length", (json_int_t)r->length, "how",
 			 reason(r->refusal));
@@ -122,7 +123,7 @@ static void set_counts(json_t *v, const struct sr_exposed_counts_payload *c)
 
 static json_t *print_counts(const struct sr_exposed_counts_payload *c)
 {
-	json_t *v = json_pack("{s:s}", "record", "exposed_counts");
+	json_t *v = json_pack("{s:s}", "record", sr_record_name(SR_REC_EXPOSED_COUNTS));
 
 	set_counts(v, c);
 	return v;

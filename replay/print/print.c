@@ -7,6 +7,7 @@
 
 #include "replay/print/exec.h"
 #include "replay/print/marks.h"
+#include "replay/print/names.h"
 #include "replay/print/exposed.h"
 #include "shim/core/call.h"
 #include "shim/core/order.h"
@@ -32,7 +33,7 @@ static json_t *decode_signal(const struct sr_entry *e)
 
 	memcpy(&p, e->payload, sizeof(p));
 	memcpy(&info, p.info, sizeof(info));
-	v = json_pack("{s:s, s:i, s:s, s:i, s:i}", "record", "signal", "signo", (int)p.signo,
+	v = json_pack("{s:s, s:i, s:s, s:i, s:i}", "record", sr_record_name(e->kind), "signo", (int)p.signo,
 		      "place", name_in(places, COUNT(places), p.place), "level", (int)p.level,
 		      "code", info.si_code);
 	if (p.order)
@@ -51,7 +52,7 @@ static json_t *decode_run_token(const struct sr_entry *e)
 	json_t *v;
 
 	memcpy(&p, e->payload, sizeof(p));
-	v = json_pack("{s:s, s:s, s:I}", "record", "run_token", "what",
+	v = json_pack("{s:s, s:s, s:I}", "record", sr_record_name(e->kind), "what",
 		      name_in(whats, COUNT(whats), p.what), "order", (json_int_t)p.event);
 	if (p.what == SR_RUN_TOKEN_PREEMPTED)
 		json_object_set_new(v, "from", json_integer(p.other));
@@ -73,7 +74,7 @@ static json_t *decode_connection(const struct sr_entry *e)
 
 	sr_entry_connection(e, &p);
 	why = sr_carries_why(p.carries);
-	v = json_pack("{s:s, s:I, s:I, s:i, s:b}", "record", "connection", "number",
+	v = json_pack("{s:s, s:I, s:I, s:i, s:b}", "record", sr_record_name(e->kind), "number",
 		      (json_int_t)p.number, "peer", (json_int_t)p.peer, "peer_rank",
 		      (int)p.peer_rank, "clocks", p.carries < SR_CARRIES_NONE);
 	if (why[0])
@@ -88,7 +89,7 @@ static json_t *decode_repeat(const struct sr_entry *e)
 	uint64_t count = 0;
 
 	sr_entry_repeat(e, &count);
-	return json_pack("{s:s, s:I}", "record", "repeat", "count", (json_int_t)count);
+	return json_pack("{s:s, s:I}", "record", sr_record_name(e->kind), "count", (json_int_t)count);
 }
 
 static json_t *decode_exit(const struct sr_entry *e)
@@ -96,7 +97,7 @@ static json_t *decode_exit(const struct sr_entry *e)
 	int32_t status = 0;
 
 	memcpy(&status, e->payload, sizeof(status));
-	return json_pack("{s:s, s:i}", "record", e->kind == SR_REC_EXIT ? "exit" : "exit_begins",
+	return json_pack("{s:s, s:i}", "record", sr_record_name(e->kind),
 			 "status", (int)status);
 }
 
@@ -106,7 +107,7 @@ static json_t *decode_mark(const struct sr_entry *e)
 	enum sr_mark reason = 0;
 
 	sr_entry_mark(e, &reason, sentence, sizeof(sentence));
-	return json_pack("{s:s, s:i, s:s}", "record", "mark", "reason", (int)reason, "text",
+	return json_pack("{s:s, s:i, s:s}", "record", sr_record_name(e->kind), "reason", (int)reason, "text",
 			 sentence);
 }
 
@@ -115,7 +116,7 @@ static json_t *decode_heap(const struct sr_entry *e)
 	struct sr_heap_payload p;
 
 	memcpy(&p, e->payload, sizeof(p));
-	return json_pack("{s:s, s:I, s:I, s:I}", "record", "heap", "run", (json_int_t)p.run,
+	return json_pack("{s:s, s:I, s:I, s:I}", "record", sr_record_name(e->kind), "run", (json_int_t)p.run,
 			 "previous", (json_int_t)p.previous, "position", (json_int_t)p.position);
 }
 

@@ -73,6 +73,10 @@ def reports(tap, directory):
            numbers(text, r"^  (\d+) threads?, (\d+) calls in (\d+) records, (\d+) bytes \((\d+) on disk\)"), "... with the text's counts", text)
     calls = {name: int(n) for n, name in re.findall(r"^  +(\d+)  (\w+)$", text.split("rank 1")[0], re.M)}
     tap.ok(got[1]["calls_by_name"] == calls and sum(calls.values()) == got[1]["calls"], "... and its calls by name", (got[1], calls))
+    shares = [(name, int(b), int(r)) for b, r, name in re.findall(r" %  (\d+) bytes in (\d+) records (?:of )?(\w+)$", text.split("rank 1")[0], re.M)]
+    classes = [(c["class"], c["bytes"], c["records"]) for c in got[1]["bytes_by_class"]]
+    tap.ok(shares and shares == classes[:len(shares)] and sum(c[2] for c in classes) == got[1]["records"] and
+           sum(c[1] for c in classes) == got[1]["bytes"], "... and the bytes of each kind of record, which are all", (shares, classes))
     tap.ok([r["status"] for r in got[1:]] == [0] * RANKS and "%d faults" % got[1]["exposed"]["counters"]["faults"] in text, "... ends and exposed memory", got[1])
     tap.ok(not undocumented("info", got), "its keys are documented", undocumented("info", got))
 
