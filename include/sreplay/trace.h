@@ -121,9 +121,36 @@ enum sr_record_kind {
 	 * comes EXIT.  By the recorder, where the system-call trap sees those writes.
 	 */
 	SR_REC_EXIT_BEGINS = 13,
+	/*
+	 * When the next call's record was written (record --stamps): struct sr_stamp_delta,
+	 * sr_stamp_time or sr_stamp_sync, by its size.  By the recorder, in front of the records of calls; if
+	 * there is none, the time has not moved.
+	 */
+	SR_REC_STAMP = 14,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
+};
+
+/*
+ * The processor's time-stamp counter counts ticks of 2^SR_STAMP_SHIFT cycles here.  Times are nanoseconds
+ * since 1970.
+ */
+#define SR_STAMP_SHIFT 4
+
+struct sr_stamp_delta {
+	uint32_t ticks; /* since the last stamp of the stream */
+};
+
+/* The kernel's coarse clock: it moves every few milliseconds. */
+struct sr_stamp_time {
+	uint64_t time;
+};
+
+/* The counter and the clock at one moment; the first of a stream, and again now and then. */
+struct sr_stamp_sync {
+	uint64_t ticks, time;
+	uint64_t hz; /* ticks in a second, as measured since the process started */
 };
 
 struct sr_repeat_payload {

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "nicclock/order_code.h"
+#include "replay/analysis/log/stamps.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
@@ -24,6 +26,7 @@ struct options {
 	 */
 	struct sr_order_stream clock;
 	bool clock_known;
+	struct sr_stamps stamps;
 	long image;       /* that is printed; -1: the rank has only one */
 	uint64_t printed; /* records */
 };
@@ -114,7 +117,22 @@ static void print_json(const struct options *o, int32_t rank, uint32_t thread,
 		json_object_set_new(v, "image", json_integer(o->image));
 	json_object_set_new(v, "thread", json_integer(thread));
 	json_object_set_new(v, "sn", json_integer((json_int_t)e->sn));
+	if (o->stamps.time)
+		json_object_set_new(v, "time", sr_json_count(o->stamps.time));
 	sr_json_print(json_incref(v));
+}
+
+/* In front of the line: the time of day. */
+static void print_time(const struct sr_stamps *s)
+{
+	time_t seconds = (time_t)(s->time / 1000000000);
+	struct tm tm;
+	char text[16];
+
+	if (!s->time || !localtime_r(&seconds, &tm))
+		return;
+	strftime(text, sizeof(text), "%T", &tm);
+	printf("%s.%06u ", text, (unsigned int)(s->time % 1000000000 / 1000));
 }
 
 static int print_record(struct options *o, int32_t rank, uint32_t thread, const struct sr_entry *e)
@@ -125,10 +143,12 @@ static int print_record(struct options *o, int32_t rank, uint32_t thread, const 
 		return sr_fail(
 		    "rank %d thread %u SN %llu: the record does not fit the trace's schema", rank,
 		    thread, (unsigned long long)e->sn);
-	if (o->choice.json)
+	if (o->choice.json) {
 		print_json(o, rank, thread, e, v);
-	else
+	} else {
+		print_time(&o->stamps);
 		sr_print_line(stdout, &o->with, e, v);
+	}
 	json_decref(v);
 	return 0;
 }
@@ -141,6 +161,7 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 
 	o->clock = (struct sr_order_stream){0};
 	o->clock_known = !o->first;
+	o->stamps = (struct sr_stamps){0};
 
 	if (!o->choice.json)
 		printf("rank %d%s thread %u\n", rank, sr_stream_image_label(s), thread);
@@ -150,6 +171,8 @@ static int dump_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 	while (!status && (got = sr_stream_next(s, &e)) > 0) {
 		if (e.sn > o->last)
 			break;
+		if (sr_stamps_take(&o->stamps, &e))
+			continue;
 		status = print_record(o, rank, thread, &e);
 		o->printed++;
 	}

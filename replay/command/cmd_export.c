@@ -89,9 +89,9 @@ static const struct argp argp = {
     "DIR.srec",
     "Write a run for ui.perfetto.dev, trace_processor, chrome://tracing or Graphviz: ranks and "
     "threads "
-    "are tracks, calls are slices, messages and orders are arrows. A trace has no times: a call "
-    "takes "
-    "one microsecond, and begins after what it is known to follow.",
+    "are tracks, calls are slices, messages and orders are arrows. Without "
+    "stamps (record --stamps) a trace has no times: a call takes one microsecond, and begins after what "
+    "it is known to follow.",
     NULL,
     NULL,
     NULL,

@@ -38,14 +38,25 @@ static void put_metadata(struct writer *w, const char *what, int32_t rank, uint3
 	fputs("}}", w->out);
 }
 
+/* In microseconds: a unit of the causal axis, and tenths of it, or so many nanoseconds. */
+static void put_time(struct writer *w, const char *key, uint64_t time, unsigned int tenths)
+{
+	if (w->t->began)
+		fprintf(w->out, ",\"%s\":%" PRIu64 ".%03u", key, time / 1000, (unsigned int)(time % 1000));
+	else if (tenths)
+		fprintf(w->out, ",\"%s\":%" PRIu64 ".%u", key, time, tenths);
+	else
+		fprintf(w->out, ",\"%s\":%" PRIu64, key, time);
+}
+
 static void put_slice(struct writer *w, const struct sr_track *k, const struct sr_slice *s)
 {
 	const char *site = sr_names_site(w->names, k->rank, s->site);
 
 	begin(w, "X", w->t->links.ranks[k->rank].number, k->thread);
-	fprintf(w->out,
-		",\"ts\":%" PRIu64 ",\"dur\":%" PRIu64 ",\"cat\":\"call\",\"name\":", s->begin,
-		s->end - s->begin);
+	put_time(w, "ts", s->begin, 0);
+	put_time(w, "dur", s->end - s->begin, 0);
+	fputs(",\"cat\":\"call\",\"name\":", w->out);
 	sr_json_text(w->out, sr_names_call(w->names, k->rank, s->kind));
 	fprintf(w->out, ",\"args\":{\"SN\":%" PRIu64 ",\"calls\":%" PRIu64 ",\"bytes\":%u", s->sn,
 		s->count, s->bytes);
@@ -65,13 +76,12 @@ static void put_flow(struct writer *w, const struct sr_flow *f)
 	uint64_t number = sr_arrow_number(w->t, f), last = f->is_before ? to->begin : to->end - 1;
 
 	begin(w, "s", number_of(w, f->from.track), w->t->tracks[f->from.track].thread);
-	fprintf(w->out, ",\"ts\":%" PRIu64 ".2,\"id\":%" PRIu64 ",\"cat\":\"%s\",\"name\":\"%s\"}",
-		from->begin, number, name, name);
+	put_time(w, "ts", from->begin, 2);
+	fprintf(w->out, ",\"id\":%" PRIu64 ",\"cat\":\"%s\",\"name\":\"%s\"}", number, name, name);
 	begin(w, "f", number_of(w, f->to.track), w->t->tracks[f->to.track].thread);
-	fprintf(w->out,
-		",\"ts\":%" PRIu64 ".7,\"id\":%" PRIu64
-		",\"bp\":\"e\",\"cat\":\"%s\",\"name\":\"%s\"}",
-		last, number, name, name);
+	put_time(w, "ts", last, 7);
+	fprintf(w->out, ",\"id\":%" PRIu64 ",\"bp\":\"e\",\"cat\":\"%s\",\"name\":\"%s\"}", number, name,
+		name);
 }
 
 static int put_counter(struct writer *w, size_t rank)
@@ -81,10 +91,9 @@ static int put_counter(struct writer *w, size_t rank)
 
 	for (size_t i = 0; steps && i < n; i++) {
 		begin(w, "C", w->t->links.ranks[rank].number, 0);
-		fprintf(w->out,
-			",\"ts\":%" PRIu64
-			",\"name\":\"outstanding requests\",\"args\":{\"requests\":%" PRId64 "}}",
-			steps[i].time, steps[i].count);
+		put_time(w, "ts", steps[i].time, 0);
+		fprintf(w->out, ",\"name\":\"outstanding requests\",\"args\":{\"requests\":%" PRId64 "}}",
+			steps[i].count);
 	}
 	free(steps);
 	return steps ? 0 : -ENOMEM;
@@ -116,9 +125,10 @@ int sr_export_json(const struct sr_names *names, FILE *out)
 	struct writer w = {.names = names, .t = names->t, .out = out};
 	int err = 0;
 
-	fputs("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"sreplay " SREPLAY_VERSION
-	      "\",\"axis\":\"causal: a microsecond is a call\"},\"traceEvents\":[",
-	      out);
+	fprintf(out,
+		"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"sreplay " SREPLAY_VERSION
+		"\",\"axis\":\"%s\"},\"traceEvents\":[",
+		w.t->began ? "time" : "causal: a microsecond is a call");
 	for (size_t rank = 0; rank < w.t->ranks_n && !err; rank++)
 		err = put_rank(&w, rank);
 	for (size_t i = 0; i < w.t->flows_n && !err; i++)

@@ -187,7 +187,7 @@ static void annotate(struct writer *w, uint32_t name, uint32_t field, uint64_t v
 
 static void begin_event(struct writer *w, uint64_t time, uint64_t type, uint64_t track)
 {
-	sr_proto_number(&w->packet, PACKET_TIMESTAMP, time * SR_EXPORT_UNIT);
+	sr_proto_number(&w->packet, PACKET_TIMESTAMP, w->t->began ? time : time * SR_EXPORT_UNIT);
 	sr_proto_number(&w->part, EVENT_TYPE, type);
 	sr_proto_number(&w->part, EVENT_TRACK, track);
 }

@@ -96,6 +96,8 @@ static void *feed(void *argument)
 			f->quiet_ms = quiet_before(&e);
 			break;
 		}
+		if (e.kind == SR_REC_STAMP)
+			continue;
 		f->calls += e.count;
 		atomic_store_explicit(&f->read, e.offset, memory_order_relaxed);
 		executes = e.kind == SR_REC_EXEC;

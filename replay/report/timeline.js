@@ -145,6 +145,14 @@ function drawOutstanding(rank, y) {
 	pen.stroke();
 }
 
+/* On the causal axis a number of calls, else the time since the first call. */
+function timeText(time) {
+	if (!D.began)
+		return count(Math.round(time));
+	const size = view.to - view.from, unit = size < 1e5 ? [1, "ns"] : size < 1e8 ? [1e3, "µs"] : size < 1e11 ? [1e6, "ms"] : [1e9, "s"];
+	return count(Math.round(time / unit[0])) + " " + unit[1];
+}
+
 function drawLabels() {
 	pen.fillStyle = style("--back");
 	pen.fillRect(0, 0, LEFT - 2, +canvas.dataset.height);
@@ -158,7 +166,7 @@ function drawLabels() {
 	pen.fillStyle = style("--soft");
 	for (let i = 0; i <= 8; i++) {
 		const time = view.from + (view.to - view.from) * i / 8, x = xOf(time);
-		pen.fillText(count(Math.round(time)), x - (i === 8 ? 40 : 0), 14);
+		pen.fillText(timeText(time), x - (i === 8 ? 40 : 0), 14);
 		pen.fillRect(x, 17, 1, 5);
 	}
 }
@@ -408,6 +416,9 @@ talk();
 values();
 costs();
 listen();
+if (D.began)
+	$("axis").textContent = `Times are those of the recording, which began at ${new Date(D.began).toLocaleString()}` +
+		(D.coarse ? ", by a clock that moves every few milliseconds: in between, a call begins after what it is known to follow." : ".");
 $("chunk").textContent = D.chunk > 1 ? `This run is long: a bar is up to ${D.chunk} calls, named by the most frequent.` : "";
 if (location.hash.includes(":")) {
 	$("search").value = decodeURIComponent(location.hash.slice(1)); /* report.html#2.0:43 */

@@ -75,6 +75,9 @@ static void put_tracks(struct sr_report *r)
 {
 	const struct sr_timeline *t = &r->g->t;
 
+	/* Milliseconds since 1970, as browsers count; 0: the axis is causal. */
+	fprintf(r->out, "\"began\":%" PRIu64 ",\"coarse\":%s,", t->began / 1000000,
+		t->is_coarse ? "true" : "false");
 	fprintf(r->out, "\"chunk\":%zu,\"length\":%" PRIu64 ",\"calls\":%" PRIu64 ",\"tracks\":[",
 		r->chunk, t->length, t->slices_n);
 	for (size_t i = 0; i < t->tracks_n; i++) {

@@ -107,6 +107,9 @@ struct sr_thread {
 	struct sr_received received; /* by the thread's last poll */
 
 	struct sr_token_hold run_token; /* recording */
+
+	/* Recording: the last time that its stream says, and the last one with the clock's (stamps.h). */
+	uint64_t stamp, stamp_sync;
 };
 
 extern __thread struct sr_thread sr_self

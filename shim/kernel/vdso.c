@@ -147,6 +147,15 @@ void sr_vdso_hide(void)
 	vdso_gettimeofday = (int (*)(struct timeval *, void *))find(&v, "__vdso_gettimeofday");
 }
 
+int (*sr_vdso_find_clock(void))(clockid_t, struct timespec *)
+{
+	struct symbols v = {0};
+
+	if (!open_vdso(&v))
+		return NULL;
+	return (int (*)(clockid_t, struct timespec *))find(&v, "__vdso_clock_gettime");
+}
+
 long sr_vdso_call(long nr, uint64_t a, uint64_t b)
 {
 	if (nr == SYS_clock_gettime && vdso_clock_gettime)

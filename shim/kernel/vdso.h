@@ -12,9 +12,13 @@
 #define SHIM_KERNEL_VDSO_H
 
 #include <stdint.h>
+#include <time.h>
 
 /* Call before main, while there is one thread. */
 void sr_vdso_hide(void);
+
+/* The vDSO's clock_gettime, which reads coarse clocks without the time-stamp counter.  NULL: it has none. */
+int (*sr_vdso_find_clock(void))(clockid_t, struct timespec *);
 
 /* Makes clock_gettime or gettimeofday in the fastest way. -errno. */
 long sr_vdso_call(long nr, uint64_t a, uint64_t b);

@@ -84,3 +84,16 @@ void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_receiv
 	}
 	sr_ring_commit(&t->ring, (uint32_t)total);
 }
+
+void sr_emit_stamp(struct sr_thread *t)
+{
+	union sr_stamp p;
+	uint32_t size = sr_stamp(t, &p);
+
+	if (__builtin_expect(size == sizeof(p.delta), 1))
+		sr_emit_inline(t, SR_REC_STAMP, &p, sizeof(p.delta));
+	else if (size == sizeof(p.time))
+		sr_emit_inline(t, SR_REC_STAMP, &p, sizeof(p.time));
+	else if (size)
+		sr_emit_inline(t, SR_REC_STAMP, &p, sizeof(p.sync));
+}

@@ -12,11 +12,15 @@
 
 #include "shim/core/call.h"
 #include "shim/core/thread.h"
+#include "shim/record/stamps.h"
 
 bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
 
 /* False if it was dropped (--lossy, or a daemon that has given up). */
 bool sr_emit(struct sr_thread *t, uint16_t kind, const void *payload, size_t size);
+
+/* Writes the time, if it has moved. */
+void sr_emit_stamp(struct sr_thread *t);
 
 /* Writes a record of how often the last record was repeated. */
 void sr_emit_repeats(struct sr_thread *t);
@@ -121,6 +125,8 @@ static inline void __attribute__((always_inline)) sr_emit_call(struct sr_thread 
 		return;
 	}
 	sr_flush_repeats(t);
+	if (__builtin_expect(sr_stamps_on, 0))
+		sr_emit_stamp(t);
 	if (t->received.gathered) {
 		sr_emit_gathered(t, kind, &t->received);
 		return;

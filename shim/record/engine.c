@@ -28,6 +28,7 @@
 #include "shim/record/notes.h"
 #include "shim/record/serial.h"
 #include "shim/record/signal.h"
+#include "shim/record/stamps.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/stdio_pin.h"
@@ -125,6 +126,8 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	sr_children_start(forget_in_child);
 	if (s->threads == SR_THREADS_SERIAL)
 		take_turns();
+	if (s->stamps)
+		sr_stamps_start(s->tsc == SR_TSC_NATIVE);
 	sr_record_expect_end();
 	sr_engine = &record_engine;
 	sr_signals_start(false);

@@ -15,6 +15,7 @@ struct axis {
 	struct sr_timeline *t;
 	const struct sr_flow **flows; /* by their targets */
 	struct cursor *cursors;
+	uint64_t shortest; /* call */
 };
 
 static int by_target(const void *a, const void *b)
@@ -79,7 +80,8 @@ static bool place_slice(struct axis *a, size_t track, bool force)
 		if (!take_arrows(a, track, true, &s->begin, force))
 			return false;
 		c->has_begun = true;
-		s->end = s->begin + 1;
+		if (s->end < s->begin + a->shortest)
+			s->end = s->begin + a->shortest;
 	}
 	if (!take_arrows(a, track, false, &s->end, force))
 		return false;
@@ -134,7 +136,7 @@ static int prepare(struct axis *a)
 
 int sr_timeline_axis(struct sr_timeline *t)
 {
-	struct axis a = {.t = t};
+	struct axis a = {.t = t, .shortest = t->began && t->is_coarse ? SR_COARSE_CALL_NS : 1};
 	int err = prepare(&a);
 	bool is_over = false, any = true;
 

@@ -9,6 +9,7 @@
 
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/stamps.h"
 #include "shim/core/call.h"
 
 /* The shares of the passes in the progress. */
@@ -44,7 +45,25 @@ static uint64_t first_event(const struct sr_entry *e, const struct sr_call_head 
 	return event;
 }
 
-static int take_call(struct sr_track *k, const struct sr_entry *e)
+/* What a call takes at most, as only its end has a time. */
+#define CALL_NS 1000
+
+/* Until the axis is made, begin and end are the earliest that they can be. */
+static void set_times(struct sr_slice *s, const struct sr_stamps *stamps, uint64_t before)
+{
+	uint64_t gap = stamps->time - before;
+
+	if (!stamps->time)
+		return;
+	s->end = stamps->time;
+	s->begin = s->end - (before && gap < CALL_NS ? gap : CALL_NS);
+	if (stamps->is_coarse) {
+		s->begin = stamps->time;
+		s->end = s->begin + SR_COARSE_CALL_NS;
+	}
+}
+
+static int take_call(struct sr_track *k, const struct sr_entry *e, const struct sr_stamps *stamps)
 {
 	struct sr_call_head head;
 	struct sr_slice *s = sr_grow((void **)&k->slices, k->n, &k->room, sizeof(*s));
@@ -60,12 +79,14 @@ static int take_call(struct sr_track *k, const struct sr_entry *e)
 			       .event = first_event(e, &head),
 			       .bytes = (uint32_t)e->size,
 			       .kind = e->kind};
+	set_times(s, stamps, k->n ? s[-1].end : 0);
 	k->n++;
 	return 0;
 }
 
 static int read_track(struct loading *l, struct sr_track *k, struct sr_error *err)
 {
+	struct sr_stamps stamps = {0};
 	struct sr_stream *s;
 	struct sr_entry e;
 	int ret =
@@ -75,10 +96,11 @@ static int read_track(struct loading *l, struct sr_track *k, struct sr_error *er
 	if (ret)
 		return ret;
 	while (!ret && (got = sr_stream_next(s, &e)) > 0) {
+		sr_stamps_take(&stamps, &e);
 		if (l->hooks->entry)
 			ret = l->hooks->entry(l->hooks->argument, k->rank, &e);
 		if (!ret && e.kind >= SR_REC_CALL)
-			ret = take_call(k, &e);
+			ret = take_call(k, &e, &stamps);
 		else if (!ret && e.kind == SR_REC_REPEAT && k->n)
 			k->slices[k->n - 1].count += e.count;
 	}
@@ -89,6 +111,8 @@ static int read_track(struct loading *l, struct sr_track *k, struct sr_error *er
 			     l->t->links.ranks[k->rank].number, k->thread, (unsigned long long)e.sn,
 			     ret == -ENOMEM ? "no memory left" : "a damaged record");
 	sr_stream_close(s);
+	l->t->is_coarse |= stamps.is_coarse;
+	l->t->lacks_times |= k->n && !k->slices[0].end;
 	l->t->slices_n += k->n;
 	return ret;
 }
@@ -120,6 +144,24 @@ static int read_tracks(struct loading *l, struct sr_error *err)
 		say(l, (double)(i + 1) / (double)t->tracks_n);
 	}
 	return ret;
+}
+
+/* Times count from the first one.  Without times of all tracks there are none. */
+static void begin_axis(struct sr_timeline *t)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < t->tracks_n; i++)
+		if (t->tracks[i].n && t->tracks[i].slices[0].begin < first)
+			first = t->tracks[i].slices[0].begin;
+	for (size_t i = 0; i < t->tracks_n; i++)
+		for (size_t s = 0; s < t->tracks[i].n; s++) {
+			struct sr_slice *slice = &t->tracks[i].slices[s];
+
+			slice->begin = t->lacks_times ? 0 : slice->begin - first;
+			slice->end = t->lacks_times ? 0 : slice->end - first;
+		}
+	t->began = t->lacks_times || first == UINT64_MAX ? 0 : first;
 }
 
 bool sr_timeline_find(const struct sr_timeline *t, size_t rank, uint32_t thread, uint64_t sn,
@@ -315,6 +357,7 @@ int sr_timeline_load(struct sr_timeline *t, struct sr_trace *trace,
 	l.share = STREAMS;
 	if (!ret)
 		ret = read_tracks(&l, err);
+	begin_axis(t);
 	l.from += l.share;
 	l.share = 1 - l.from;
 	if (!ret)

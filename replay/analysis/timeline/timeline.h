@@ -3,9 +3,10 @@
  * timeline.h: a whole run as calls of threads and the arrows between them, for `sreplay export` and
  * `sreplay report`.
  *
- * Traces have no times.  The axis is causal: a call takes one unit, and begins after the call in
+ * Most traces have no times.  The axis is causal then: a call takes one unit, and begins after the call in
  * front of it in its thread and after what it is known to follow (orders, messages, requests).  So
- * a call's time is the length of the longest chain of calls that leads to it.
+ * a call's time is the length of the longest chain of calls that leads to it.  With stamps of all ranks
+ * (record --stamps) it is nanoseconds, and still keeps to what is known to follow what.
  *
  * Memory: some 56 bytes for each call's record and 56 for each arrow.
  */
@@ -19,6 +20,9 @@
 #include "logd/trace/reader.h"
 #include "replay/analysis/log/links.h"
 #include "replay/analysis/process/process.h"
+
+/* What each call takes where times are those of a coarse clock. */
+#define SR_COARSE_CALL_NS 100
 
 /* One call's record, with those that only repeated it. */
 struct sr_slice {
@@ -82,6 +86,9 @@ struct sr_timeline {
 	size_t posts_n, posts_room;
 	struct sr_process_counts counts;
 	uint64_t slices_n, length; /* of the axis */
+	uint64_t began;            /* ns since 1970, where the axis begins; 0: it is causal */
+	bool is_coarse;            /* its times are of a clock that moves every few milliseconds */
+	bool lacks_times;          /* of one track at least */
 	uint64_t contradictions; /* arrows that the axis could not keep to; of a sound trace none */
 };
 

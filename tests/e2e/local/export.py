@@ -33,11 +33,11 @@ i=0; until grep -q ":48B3 00000000:0000 0A" /proc/net/tcp /proc/net/tcp6; do i=$
 """
 
 
-def record_group(directory, name, ranks, *arguments):
+def record_group(directory, name, ranks, *arguments, options=""):
     trace, everyone = os.path.join(directory, name + ".srec"), ",".join(map(str, range(ranks)))
     out = fresh(os.path.join(directory, name))
     command = [os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out, "-w", everyone,
-               "%s record --clocks -o %s --rank %%r --" % (SREPLAY, trace), os.path.join(PROGRAMS, name)]
+               "%s record --clocks %s -o %s --rank %%r --" % (SREPLAY, options, trace), os.path.join(PROGRAMS, name)]
     return trace, run([SOFTDEV, "--"] + command + list(arguments), SECONDS)
 
 
