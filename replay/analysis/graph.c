@@ -64,6 +64,14 @@ static void take_traffic(struct sr_graph *g, const json_t *list)
 	}
 }
 
+void sr_graph_add_traffic(struct sr_graph *g, const struct sr_traffic *t, const struct sr_links *links)
+{
+	json_t *list = sr_traffic_json(t, links);
+
+	take_traffic(g, list);
+	json_decref(list);
+}
+
 static int take_report(struct sr_graph *g, struct sr_plan *p, size_t rank, struct sr_error *err)
 {
 	const void *records;

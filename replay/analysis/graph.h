@@ -28,6 +28,11 @@ struct sr_graph {
 int sr_graph_load(struct sr_graph *g, struct sr_plan *p, struct sr_error *err);
 void sr_graph_free(struct sr_graph *g);
 
+/* Adds the requests of earlier images of ranks that executed several programs. */
+int sr_graph_add_images(struct sr_graph *g, struct sr_trace *t, struct sr_error *err);
+/* Adds requests between ranks of the trace. */
+void sr_graph_add_traffic(struct sr_graph *g, const struct sr_traffic *t, const struct sr_links *links);
+
 struct sr_graph_edge *sr_graph_edge(const struct sr_graph *g, size_t from, size_t to);
 bool sr_graph_edge_is_empty(const struct sr_graph_edge *e);
 uint64_t sr_graph_edge_bytes(const struct sr_graph_edge *e); /* of its requests */

@@ -17,6 +17,7 @@
 #include "replay/command/guess.h"
 #include "replay/command/traces.h"
 #include "replay/analysis/explain.h"
+#include "replay/analysis/log/images.h"
 #include "replay/analysis/plan/plan.h"
 #include "replay/analysis/log/call_sites.h"
 #include "replay/print/explained_json.h"
@@ -130,6 +131,7 @@ static void print_json(const struct explain *x)
 		json_array_append_new(values, sr_explained_json(&x->words, &x->e.values[i]));
 	if (!x->e.values_n)
 		sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn, &entered);
+	json_object_set_new(line, "image", json_integer(sr_trace_image(x->e.trace, x->o.rank)));
 	json_object_set_new(line, "values", values);
 	json_object_set_new(line, "more_values", json_boolean(x->e.too_many));
 	json_object_set_new(line, "entered", entered);
@@ -177,6 +179,12 @@ static void load_found(struct explain *x, struct sr_plan *plan)
 	x->words.found = records;
 }
 
+/* Replays of several ranks compare what the last image got. */
+static bool is_last_image(const struct explain *x)
+{
+	return sr_trace_image(x->e.trace, x->o.rank) + 1 == sr_trace_images(x->e.trace, x->o.rank);
+}
+
 static int explain(struct explain *x)
 {
 	struct sr_explained_call call = {.thread = x->o.thread, .sn = x->o.sn};
@@ -199,7 +207,7 @@ static int explain(struct explain *x)
 					       .address = address_words,
 					       .argument = x->sites};
 	/* Without a plan there was no replay that could have compared anything. */
-	if (!sr_plan_open(&plan, x->e.trace, &err))
+	if (is_last_image(x) && !sr_plan_open(&plan, x->e.trace, &err))
 		load_found(x, plan);
 	if (!x->sites)
 		status = sr_fail("no memory left");
@@ -226,6 +234,8 @@ int sr_cmd_explain(int argc, char **argv)
 		status = sr_fail("%s", err.text);
 	else if (!sr_trace_process(x->e.trace, x->o.rank))
 		status = sr_fail("%s has no rank %d", x->o.dir, x->o.rank);
+	else if (sr_images_choose_by_sn(x->e.trace, x->o.rank, x->o.sn, &err))
+		status = sr_fail("%s", err.text);
 	else
 		status = explain(x);
 	sr_explain_free(&x->e);

@@ -122,12 +122,6 @@ static int write_out(const struct options *o, const struct sr_timeline *t)
 		status = sr_fail("no memory left");
 	if (out)
 		status = sr_output_close(out, o->out, status);
-	for (size_t i = 0; !status && i < t->ranks_n; i++)
-		if (sr_trace_images(t->trace, t->links.ranks[i].number) > 1)
-			sr_note(
-			    "rank %d executed %u programs in turn: only the last one is written",
-			    t->links.ranks[i].number,
-			    sr_trace_images(t->trace, t->links.ranks[i].number));
 	if (!status && t->contradictions)
 		sr_note("%llu arrows contradict each other and point backwards: were these ranks "
 			"recorded in one run?",

@@ -124,7 +124,7 @@ int sr_cmd_graph(int argc, char **argv)
 	if (open_plan(&p, t, &err) || sr_graph_load(&g, p, &err)) {
 		status = sr_fail("%s", err.text);
 	} else {
-		status = print(&o, &g);
+		status = sr_graph_add_images(&g, t, &err) ? sr_fail("%s", err.text) : print(&o, &g);
 		sr_graph_free(&g);
 	}
 	sr_plan_close(p);

@@ -77,7 +77,7 @@ static void put_ends(const struct sr_report *r, struct health *h)
 		if (sr_trace_images(g->trace, g->t.links.ranks[i].number) > 1)
 			put_health(
 			    h, "doubt",
-			    "rank %d executed %u programs in turn: only the last one is shown",
+			    "rank %d executed %u programs in turn: values and their producers are those of the last one",
 			    g->t.links.ranks[i].number,
 			    sr_trace_images(g->trace, g->t.links.ranks[i].number));
 		if (g->ranks[i].ended >= threads)
@@ -379,7 +379,7 @@ static void put_sites(struct sr_report *r, const char *name, bool loads)
 		if (loads == (s->kind != 0))
 			continue;
 		place = sr_names_site(&r->g->names, s->rank, s->address);
-		snprintf(text, sizeof(text), "0x%" PRIx64, s->address);
+		snprintf(text, sizeof(text), "0x%" PRIx64, sr_site_address(s->address));
 		fprintf(r->out, "%s[%zu,%zu,%zu,%" PRIu64 ",%" PRIu64 "]", n++ ? "," : "", s->rank,
 			sr_strings_number(&r->strings, what),
 			sr_strings_number(&r->strings, *place ? place : text), s->calls, s->bytes);

@@ -64,6 +64,11 @@ static int take_entry(void *argument, size_t rank, const struct sr_entry *e)
 	r->bytes += e->size;
 	if (e->kind < 16)
 		r->other_bytes[e->kind] += e->size;
+	/* An earlier image's threads end with it. */
+	if (g->t.image) {
+		sr_exposed_sum_add(&r->exposed, e);
+		return 0;
+	}
 	if (sr_entry_exit(e, &status)) {
 		r->ended++;
 		snprintf(r->end, sizeof(r->end), "ended with status %d", status);

@@ -9,6 +9,7 @@
 
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/images.h"
 #include "replay/analysis/log/stamps.h"
 #include "shim/core/call.h"
 
@@ -20,6 +21,7 @@ struct loading {
 	struct sr_timeline *t;
 	const struct sr_timeline_hooks *hooks;
 	double from, share;
+	bool *has; /* by rank: has it the image that is processed? */
 };
 
 static void say(struct loading *l, double done)
@@ -63,7 +65,8 @@ static void set_times(struct sr_slice *s, const struct sr_stamps *stamps, uint64
 	}
 }
 
-static int take_call(struct sr_track *k, const struct sr_entry *e, const struct sr_stamps *stamps)
+static int take_call(struct sr_track *k, const struct sr_entry *e, const struct sr_stamps *stamps,
+		     uint32_t image)
 {
 	struct sr_call_head head;
 	struct sr_slice *s = sr_grow((void **)&k->slices, k->n, &k->room, sizeof(*s));
@@ -75,8 +78,8 @@ static int take_call(struct sr_track *k, const struct sr_entry *e, const struct 
 	memcpy(&head, e->payload, sizeof(head));
 	*s = (struct sr_slice){.sn = e->sn,
 			       .count = 1,
-			       .site = head.site,
-			       .event = first_event(e, &head),
+			       .site = head.site | (uint64_t)image << SR_SITE_BITS,
+			       .event = image ? 0 : first_event(e, &head),
 			       .bytes = (uint32_t)e->size,
 			       .kind = e->kind};
 	set_times(s, stamps, k->n ? s[-1].end : 0);
@@ -87,6 +90,7 @@ static int take_call(struct sr_track *k, const struct sr_entry *e, const struct 
 static int read_track(struct loading *l, struct sr_track *k, struct sr_error *err)
 {
 	struct sr_stamps stamps = {0};
+	size_t before = k->n;
 	struct sr_stream *s;
 	struct sr_entry e;
 	int ret =
@@ -100,7 +104,7 @@ static int read_track(struct loading *l, struct sr_track *k, struct sr_error *er
 		if (l->hooks->entry)
 			ret = l->hooks->entry(l->hooks->argument, k->rank, &e);
 		if (!ret && e.kind >= SR_REC_CALL)
-			ret = take_call(k, &e, &stamps);
+			ret = take_call(k, &e, &stamps, l->t->image);
 		else if (!ret && e.kind == SR_REC_REPEAT && k->n)
 			k->slices[k->n - 1].count += e.count;
 	}
@@ -113,35 +117,65 @@ static int read_track(struct loading *l, struct sr_track *k, struct sr_error *er
 	sr_stream_close(s);
 	l->t->is_coarse |= stamps.is_coarse;
 	l->t->lacks_times |= k->n && !k->slices[0].end;
-	l->t->slices_n += k->n;
+	l->t->slices_n += k->n - before;
+	return ret;
+}
+
+/* The rank's track of this thread; it is made if an earlier image had none.  NULL: no memory. */
+static struct sr_track *find_track(struct sr_timeline *t, size_t rank, uint32_t thread)
+{
+	struct sr_track *k;
+
+	for (size_t i = t->first_track[rank]; i < t->tracks_n; i++)
+		if (t->tracks[i].thread == thread)
+			return &t->tracks[i];
+	k = sr_grow((void **)&t->tracks, t->tracks_n, &t->tracks_room, sizeof(*k));
+	if (!k)
+		return NULL;
+	*k = (struct sr_track){.rank = rank, .thread = thread};
+	t->tracks_n++;
+	return k;
+}
+
+/* The streams of the image that is chosen. */
+static int read_image(struct loading *l, size_t rank, struct sr_error *err)
+{
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(l->t->trace, l->t->links.ranks[rank].number, &threads);
+	int ret = 0;
+
+	for (size_t i = 0; i < n && !ret; i++) {
+		struct sr_track *k = find_track(l->t, rank, threads[i]);
+
+		ret = k ? read_track(l, k, err) : sr_error_set(err, -ENOMEM, "no memory left");
+	}
 	return ret;
 }
 
 static int read_tracks(struct loading *l, struct sr_error *err)
 {
 	struct sr_timeline *t = l->t;
-	const uint32_t *threads;
-	size_t at = 0;
 	int ret = 0;
 
 	t->ranks_n = t->links.ranks_n;
 	t->first_track = calloc(t->ranks_n + 1, sizeof(*t->first_track));
-	for (size_t i = 0; i < t->ranks_n; i++)
-		t->tracks_n += sr_trace_threads(t->trace, t->links.ranks[i].number, &threads);
-	t->tracks = calloc(t->tracks_n + 1, sizeof(*t->tracks));
+	t->tracks = calloc(1, sizeof(*t->tracks));
 	if (!t->first_track || !t->tracks)
 		return sr_error_set(err, -ENOMEM, "no memory left");
-	for (size_t i = 0; i < t->ranks_n; i++) {
-		size_t n = sr_trace_threads(t->trace, t->links.ranks[i].number, &threads);
+	t->tracks_room = 1;
+	for (size_t i = 0; i < t->ranks_n && !ret; i++) {
+		int32_t rank = t->links.ranks[i].number;
+		uint32_t images = sr_trace_images(t->trace, rank);
 
-		t->first_track[i] = at;
-		for (size_t k = 0; k < n; k++)
-			t->tracks[at++] = (struct sr_track){.rank = i, .thread = threads[k]};
-	}
-	t->first_track[t->ranks_n] = at;
-	for (size_t i = 0; i < t->tracks_n && !ret; i++) {
-		ret = read_track(l, &t->tracks[i], err);
-		say(l, (double)(i + 1) / (double)t->tracks_n);
+		t->first_track[i] = t->tracks_n;
+		for (uint32_t k = 0; k < images && !ret; k++) {
+			t->image = images - 1 - k;
+			ret = sr_trace_choose_image(t->trace, rank, k, err);
+			if (!ret)
+				ret = read_image(l, i, err);
+		}
+		t->first_track[i + 1] = t->tracks_n;
+		say(l, (double)(i + 1) / (double)t->ranks_n);
 	}
 	return ret;
 }
@@ -220,7 +254,7 @@ static int take_order(void *argument, const struct sr_found_order *o)
 	struct loading *l = argument;
 
 	/* A message has an arrow of its own. */
-	if (o->flags & SR_PLAN_BY_MESSAGE)
+	if (o->flags & SR_PLAN_BY_MESSAGE || !l->has[o->rank] || !l->has[o->of_rank])
 		return 0;
 	return add_flow(l->t, (struct sr_flow){.kind = SR_FLOW_ORDER, .flags = o->flags},
 			o->of_rank, &o->of, o->rank, &o->at);
@@ -230,6 +264,8 @@ static int take_message(void *argument, const struct sr_message *m)
 {
 	struct loading *l = argument;
 
+	if (!l->has[m->rank])
+		return 0;
 	return add_flow(l->t,
 			(struct sr_flow){.kind = SR_FLOW_MESSAGE,
 					 .flags = m->flags,
@@ -242,7 +278,7 @@ static int take_completed(void *argument, const struct sr_completed *c)
 {
 	struct loading *l = argument;
 
-	if (c->opcode == IBV_WR_BIND_MW)
+	if (c->opcode == IBV_WR_BIND_MW || !l->has[c->rank])
 		return 0;
 	return add_flow(
 	    l->t,
@@ -252,7 +288,8 @@ static int take_completed(void *argument, const struct sr_completed *c)
 
 static int take_posted(void *argument, const struct sr_posted *p)
 {
-	struct sr_timeline *t = ((struct loading *)argument)->t;
+	const struct loading *l = argument;
+	struct sr_timeline *t = l->t;
 	struct sr_post post = {.to = p->to,
 			       .sn = p->at.sn,
 			       .length = p->length,
@@ -262,7 +299,7 @@ static int take_posted(void *argument, const struct sr_posted *p)
 			       .opcode = p->opcode};
 	struct sr_post *at;
 
-	if (!sr_timeline_find(t, p->rank, p->at.thread, p->at.sn, &post.at))
+	if (!l->has[p->rank] || !sr_timeline_find(t, p->rank, p->at.thread, p->at.sn, &post.at))
 		return 0;
 	at = sr_grow((void **)&t->posts, t->posts_n, &t->posts_room, sizeof(post));
 	if (!at)
@@ -276,7 +313,7 @@ static int take_value(void *argument, const struct sr_value *v)
 {
 	const struct loading *l = argument;
 
-	return l->hooks->value ? l->hooks->value(l->hooks->argument, v) : 0;
+	return l->hooks->value && !l->t->image ? l->hooks->value(l->hooks->argument, v) : 0;
 }
 
 /* The last of a rank's calls before this event, but for those of the track. */
@@ -322,7 +359,8 @@ static int add_starts(struct sr_timeline *t)
 	return 0;
 }
 
-static int find_arrows(struct loading *l, struct sr_error *err)
+/* Of the images that are chosen. */
+static int find_arrows_of_image(struct loading *l, struct sr_error *err)
 {
 	struct sr_timeline *t = l->t;
 	const struct sr_process_hooks hooks = {.order = take_order,
@@ -330,16 +368,35 @@ static int find_arrows(struct loading *l, struct sr_error *err)
 					       .completed = take_completed,
 					       .message = take_message,
 					       .value = take_value,
-					       .progress = pass_progress,
+					       .progress = t->image ? NULL : pass_progress,
 					       .argument = l};
-	bool *group = malloc(t->ranks_n + 1);
+	struct sr_process_counts counts;
+	struct sr_links links;
 	int ret;
 
-	if (!group)
+	if (!t->image)
+		return sr_process(t->trace, &t->links, l->has, &hooks, &t->counts, err);
+	ret = sr_links_find(&links, t->trace, NULL, err);
+	if (!ret)
+		ret = sr_process(t->trace, &links, l->has, &hooks, &counts, err);
+	sr_links_free(&links);
+	return ret;
+}
+
+static int find_arrows(struct loading *l, struct sr_error *err)
+{
+	int ret = 0;
+
+	l->has = calloc(l->t->ranks_n + 1, sizeof(*l->has));
+	if (!l->has)
 		return sr_error_set(err, -ENOMEM, "no memory left");
-	memset(group, true, t->ranks_n + 1);
-	ret = sr_process(t->trace, &t->links, group, &hooks, &t->counts, err);
-	free(group);
+	for (uint32_t i = sr_images_most(l->t->trace); i-- && !ret;) {
+		l->t->image = i;
+		ret = sr_images_choose(l->t->trace, i, l->has, err);
+		if (!ret)
+			ret = find_arrows_of_image(l, err);
+	}
+	free(l->has);
 	return ret;
 }
 

@@ -27,13 +27,30 @@
 /* One call's record, with those that only repeated it. */
 struct sr_slice {
 	uint64_t sn, count;   /* sn ... sn + count - 1 */
-	uint64_t site, event; /* event: its first event number; 0: none */
+	uint64_t site;        /* with its image: sr_site_address(), sr_site_image() */
+	uint64_t event;       /* its first event number; 0: none, or of an earlier image */
 	uint64_t begin, end;  /* on the axis */
 	uint32_t bytes;       /* of its record */
 	uint16_t kind;        /* SR_REC_CALL + number */
 };
 
-/* A thread. */
+/*
+ * A rank may have executed several programs: its images.  A site has the distance of its image from the
+ * last one above the bits of an address.
+ */
+#define SR_SITE_BITS 48
+
+static inline uint64_t sr_site_address(uint64_t site)
+{
+	return site & ((1ull << SR_SITE_BITS) - 1);
+}
+
+static inline uint32_t sr_site_image(uint64_t site)
+{
+	return (uint32_t)(site >> SR_SITE_BITS);
+}
+
+/* A thread of a rank, in all of its images. */
 struct sr_track {
 	size_t rank; /* index among the trace's */
 	uint32_t thread;
@@ -78,13 +95,14 @@ struct sr_timeline {
 	struct sr_links links;
 	size_t ranks_n;
 	struct sr_track *tracks; /* by rank, then thread */
-	size_t tracks_n;
+	size_t tracks_n, tracks_room;
 	size_t *first_track; /* of each rank; ranks_n + 1 of them */
 	struct sr_flow *flows;
 	size_t flows_n, flows_room;
 	struct sr_post *posts;
 	size_t posts_n, posts_room;
 	struct sr_process_counts counts;
+	uint32_t image; /* whose records are read or reported now: its distance from the last one */
 	uint64_t slices_n, length; /* of the axis */
 	uint64_t began;            /* ns since 1970, where the axis begins; 0: it is causal */
 	bool is_coarse;            /* its times are of a clock that moves every few milliseconds */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`sreplay export`: what an independent reader of each format finds is what `dump` and the plan say of the trace.
 
-    export.py [one_sided] [messages] [threads] [refused]
+    export.py [one_sided] [messages] [threads] [images] [refused]
 
 Perfetto's messages are read by protoc, which knows nothing of our writer.
 """
@@ -201,6 +201,48 @@ def threads(tap, directory):
            (err, err2, created, others))
 
 
+def images(tap, directory):
+    """A program that executes another one is shown as both: `exec_after` posts in the first, and the second has other functions."""
+    trace = os.path.join(directory, "images.srec")
+    device = dict(os.environ, LD_LIBRARY_PATH=os.path.join(os.path.realpath(BUILD), "tests", "lib", "softdev"))
+    program = os.path.join(PROGRAMS, "exec_after")
+    status, _, err = run([SREPLAY, "record", "--clocks", "--from-start", "-o", trace, "--", program, "sh", "-c", "read l < $0; exec $1",
+                          __file__, program], SECONDS, env=device)
+    tap.ok(status == 0, "three images are recorded", err)
+    calls = called(trace)[0, 0]
+    p, path = None, os.path.join(directory, "images")
+    for suffix in (".perfetto-trace", ".json"):
+        status, _, err = run([SREPLAY, "export", "-o", path + suffix, trace], SECONDS)
+        tap.ok(status == 0 and not err, "export writes them without a word (%s)" % suffix, err)
+    p = Perfetto(path + ".perfetto-trace")
+    tap.ok([(s[2], s[3]) for s in p.slices[0, 0]] == calls, "the slices are the calls of all images, in their order", (len(calls), len(p.slices[0, 0])))
+    tap.ok(sum(name == "post_send" for _, name in calls) == 40, "... 20 posts of each of two", collections.Counter(n for _, n in calls))
+    with open(path + ".json") as f:
+        events = json.load(f)["traceEvents"]
+    sites = [e["args"]["site"] for e in events if e["ph"] == "X" and e["name"] == "post_send" and "site" in e["args"]]
+    tap.ok(len(sites) == 40 and all("exec_after.c" in s for s in sites), "sites are found in the executable of their image", sites[:3])
+    messages = collections.Counter(e["ph"] for e in events if e["ph"] in "sf" and e["cat"] == "message")
+    tap.ok(messages == {"s": 40, "f": 40}, "and so are the messages of both", messages)
+    status, out, err = run([SREPLAY, "graph", "--json", trace], SECONDS)
+    edges = json.loads(out)["edges"] if status == 0 else err
+    tap.ok([(e["from"], e["to"], e["sends"], e["send_bytes"]) for e in edges] == [(0, 0, 40, 320)], "graph counts the requests of both", edges)
+    polls = [sn for sn, name in calls if name == "poll_cq"]
+    status, out, err = run([SREPLAY, "explain", "--json", trace, "0:%d" % polls[0]], SECONDS)
+    first = json.loads(out) if status == 0 else {}
+    status, out, err2 = run([SREPLAY, "explain", "--json", trace, "0:%d" % polls[-1]], SECONDS)
+    last = json.loads(out) if status == 0 else {}
+    tap.ok(first.get("image") == 0 and last.get("image") == 2 and "exec_after.c" in first["call"] and "exec_after.c" in last["call"],
+           "explain takes the image with that SN", (first, last, err, err2))
+    brought = [v for sn in polls[:4] for v in json.loads(run([SREPLAY, "explain", "--json", trace, "0:%d" % sn], SECONDS)[1])["values"]]
+    tap.ok(brought and brought[0]["via"] == "message" and int.from_bytes(bytes.fromhex(brought[0]["data"]), "little") == 1,
+           "... and says what entered there", brought[:2])
+    page = os.path.join(directory, "images.html")
+    status, _, err = run([SREPLAY, "report", "-q", "-o", page, trace], SECONDS)
+    text = read(page).decode()
+    shown = int(re.search(r'"calls":(\d+),"tracks"', text).group(1))
+    tap.ok(status == 0 and shown == len(calls) and "executed 3 programs in turn: values" in text, "the page has all calls", (err, shown, len(calls)))
+
+
 def refused(tap, directory):
     trace = os.path.join(directory, "true.srec")
     run([SREPLAY, "record", "--from-start", "-o", trace, "--", "true"], SECONDS)
@@ -215,4 +257,4 @@ def refused(tap, directory):
 
 
 if __name__ == "__main__":
-    run_functions([one_sided, messages, threads, refused])
+    run_functions([one_sided, messages, threads, images, refused])

@@ -111,15 +111,15 @@ def large(tap, directory):
 
 
 def executed(tap, directory):
-    """Of several programs that a rank executed in turn the last one is shown, and that is said."""
+    """Of several programs that a rank executed in turn all are shown. That values are of the last is said."""
     trace, path = os.path.join(directory, "exec.srec"), os.path.join(directory, "exec.html")
-    run([SREPLAY, "record", "--from-start", "-o", trace, "--", "sh", "-c", "exec true"], SECONDS)
+    run([SREPLAY, "record", "--from-start", "-o", trace, "--", "sh", "-c", "exec cat $0", __file__], SECONDS)
     report(trace, path)
     _, data = data_of(path)
-    tap.ok(any("executed 2 programs" in text for _, text in data["health"]), "a rank's earlier programs are said to be left out",
-           data["health"])
-    _, _, err = run([SREPLAY, "export", "-o", os.path.join(directory, "exec.json"), trace], SECONDS)
-    tap.ok("executed 2 programs" in err, "so does export", err)
+    tap.ok(any("executed 2 programs" in text for _, text in data["health"]), "that it executed another one is said", data["health"])
+    _, out, _ = run([SREPLAY, "dump", "--addresses", "--json", trace], SECONDS)
+    images = [r["image"] for r in map(json.loads, out.splitlines()) if "call" in r]
+    tap.ok(set(images) == {0, 1} and data["calls"] == len(images), "the calls of both are there", (images, data["calls"]))
 
 
 def refused(tap, directory):
