@@ -199,7 +199,7 @@ struct sr_exposed_payload {
 	uint32_t fault; /* faults of the thread since its last call, with this one */
 	uint32_t flags; /* SR_EXPOSED_* */
 	uint64_t site;  /* the instruction that faulted; 0: none.  SR_EXPOSED_YIELD: see docs/format */
-	uint64_t addr;  /* the page that it wanted; 0: no fault */
+	uint64_t addr;  /* the address that it wanted (of older builds its page); 0: no fault */
 	uint32_t protected_pages, values;
 };
 

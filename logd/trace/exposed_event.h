@@ -21,7 +21,7 @@ struct sr_exposed_value {
 struct sr_exposed_event {
 	uint64_t fault; /* faults of the thread since its last call, with this one */
 	uintptr_t pc;   /* the instruction that faulted */
-	uintptr_t addr; /* the page that it wanted; 0: no fault */
+	uintptr_t addr; /* the address that it wanted; 0: no fault */
 	uint32_t flags; /* SR_EXPOSED_* */
 	uint64_t yields; /* SR_EXPOSED_YIELD: times that the thread gave up its processor since its last call */
 	uint32_t values_n;

@@ -25,6 +25,7 @@ static const struct {
     {"verify", sr_cmd_verify, "check every checksum and count of a trace"},
     {"process", sr_cmd_process, "find out what the replay of a group needs"},
     {"explain", sr_cmd_explain, "say where the values of a call came from"},
+    {"races", sr_cmd_races, "find accesses that nothing orders"},
     {"graph", sr_cmd_graph, "show who communicated with whom"},
     {"report", sr_cmd_report, "show a run as one page for a browser", BINARY},
     {"export", sr_cmd_export, "write a run for Perfetto, Chrome or Graphviz", BINARY},

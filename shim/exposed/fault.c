@@ -212,7 +212,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	counts.by_jump += exposed_self.by_jump;
 	if (!write && has_waited(uc, p, &insn))
 		return;
-	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], user);
+	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr);
 	replay_values();
 	/* A store to a suspended page of this thread leaves its state as it is. */
 	if (is_suspended(p) && !(write && is_mine(p)))

@@ -67,7 +67,7 @@ static void count_load(struct sr_thread *t, const struct sr_exposed_event *now, 
 	if (now->fault <= before)
 		return;
 	for (int i = 0; i < SR_REPLAY_LOADS; i++)
-		again = again || (s->loads[i].pc == now->pc && s->loads[i].addr == now->addr);
+		again = again || (s->loads[i].pc == now->pc && !((s->loads[i].addr ^ now->addr) >> 12));
 	if (!again) {
 		s->loads[s->loads_at % SR_REPLAY_LOADS].pc = now->pc;
 		s->loads[s->loads_at++ % SR_REPLAY_LOADS].addr = now->addr;

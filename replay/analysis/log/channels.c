@@ -381,6 +381,46 @@ bool sr_channels_are_linked(const struct sr_channel *to, int32_t to_rank,
 	return is_address_of(to->peer, from->local) || is_address_of(from->peer, to->local);
 }
 
+static bool is_sharing(const struct sr_schema *schema, const struct sr_entry *e)
+{
+	const char *name = e->kind < SR_REC_CALL ? NULL : sr_schema_name(schema, e->kind);
+	json_t *call;
+	char *path;
+	bool is;
+
+	if (!name || (strcmp(name, "shmat") && strcmp(name, "openat")))
+		return false;
+	if (!strcmp(name, "shmat"))
+		return true;
+	call = sr_schema_decode(schema, e->kind, e->payload, e->size);
+	path = sr_trace_bytes(field(call, "in", "path"), NULL);
+	is = path && !strncmp(path, "/dev/shm/", 9) && result_of(call) >= 0;
+	free(path);
+	json_decref(call);
+	return is;
+}
+
+int sr_channels_share(struct sr_trace *t, int32_t rank, bool *shares, struct sr_error *err)
+{
+	struct sr_schema *schema = sr_schema_of(t, rank, err);
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(t, rank, &threads);
+	int ret = schema ? 0 : -EBADMSG;
+
+	*shares = false;
+	for (size_t i = 0; i < n && !ret && !*shares; i++) {
+		struct sr_stream *s;
+		struct sr_entry e;
+
+		ret = sr_stream_open(&s, t, rank, threads[i], err);
+		while (!ret && !*shares && sr_stream_next(s, &e) > 0)
+			*shares = is_sharing(schema, &e);
+		sr_stream_close(s);
+	}
+	sr_schema_free(schema);
+	return ret;
+}
+
 json_t *sr_channels_call(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn)
 {
 	struct sr_schema *schema = sr_schema_of(t, rank, NULL);

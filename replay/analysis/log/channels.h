@@ -51,6 +51,12 @@ int sr_channels_walk(struct sr_trace *t, int32_t rank,
 bool sr_channels_are_linked(const struct sr_channel *to, int32_t to_rank,
 			    const struct sr_channel *from, int32_t from_rank);
 
+/*
+ * Has this rank memory that other processes may have as well (System V, /dev/shm)?  What they tell each other there
+ * is in no record.  0, or -errno and a sentence.
+ */
+int sr_channels_share(struct sr_trace *t, int32_t rank, bool *shares, struct sr_error *err);
+
 /* A call of a rank as sr_schema_decode() makes it, with its name in "call"; NULL: there is none. */
 json_t *sr_channels_call(struct sr_trace *t, int32_t rank, uint32_t thread, uint64_t sn);
 

@@ -21,6 +21,8 @@ static const struct {
 	int opcode;
 } calls[] = {
     {CALL(post_send), SR_WHAT_POST_SEND, 0},
+    {CALL(post_recv), SR_WHAT_POST_RECV, 0},
+    {CALL(post_srq_recv), SR_WHAT_POST_SRQ_RECV, 0},
     {CALL(poll_cq), SR_WHAT_POLL, 0},
     {CALL(start_poll), SR_WHAT_POLL_EX, 0},
     {CALL(next_poll), SR_WHAT_POLL_EX, 0},
@@ -70,6 +72,7 @@ static const char *const structs[] = {
     "ibv_sge",
     "ibv_wc",
     "send_wr",
+    "recv_wr",
     "ibv_mw_bind_info",
     "ibv_mw_bind",
     "segment",

@@ -18,6 +18,8 @@ enum sr_what {
 	SR_WHAT_NOTHING,
 	/* The data path. */
 	SR_WHAT_POST_SEND,
+	SR_WHAT_POST_RECV,
+	SR_WHAT_POST_SRQ_RECV,
 	SR_WHAT_POLL,
 	SR_WHAT_POLL_EX, /* start_poll, next_poll */
 	SR_WHAT_BATCH_START,

@@ -27,8 +27,14 @@ struct sr_found_order {
 	uint32_t flags; /* enum sr_plan_flags */
 };
 
+/* A piece of memory that a request gathers or scatters. */
+struct sr_posted_piece {
+	uint64_t address, length;
+};
+
 /* A request was posted. */
 struct sr_posted {
+	uint64_t number; /* of all that were posted, from 1: names it */
 	size_t rank;
 	struct sr_position at;
 	uint64_t site;
@@ -39,6 +45,13 @@ struct sr_posted {
 	uint64_t checksum; /* of all it sends; 0: not known */
 	size_t to;         /* SR_NO_RANK: outside, or not known */
 	uint64_t address;  /* where in the memory of `to`; one-sided requests */
+	uint64_t queue;    /* address of the queue pair */
+	uint32_t type;     /* enum ibv_qp_type */
+	uint32_t flags;    /* IBV_SEND_* */
+	uint64_t operand;  /* of an atomic: what is added, or put in place of what was there */
+	uint64_t expected; /* of a compare-and-swap */
+	const struct sr_posted_piece *pieces;
+	size_t pieces_n;
 };
 
 /* Bytes entered a process. */
@@ -55,6 +68,9 @@ struct sr_value {
 	size_t from; /* SR_NO_RANK: not a recorded one */
 	bool is_message;
 	struct sr_position sent; /* of a message */
+	uint64_t posted;         /* number of the request that fetched it, or sent it; 0: not known */
+	uint64_t accessed;       /* address that the instruction accessed; 0: not known */
+	uint32_t exposed_flags;  /* SR_EXPOSED_* */
 	uint16_t request;
 	uint64_t message_length, message_checksum;
 	uint64_t remote; /* address of the first fetched byte in the memory of `from` */
@@ -75,6 +91,7 @@ struct sr_fetched {
 /* A request is over: with its own completion, or with that of a later one of its queue. */
 struct sr_completed {
 	size_t rank;
+	uint64_t number; /* of struct sr_posted */
 	struct sr_position posted, completed;
 	uint64_t length;
 	uint16_t request, completion;
@@ -84,10 +101,41 @@ struct sr_completed {
 /* A receive has ended with a message whose sender is known. */
 struct sr_message {
 	size_t rank, from;
+	uint64_t number; /* of struct sr_posted */
 	struct sr_position received, sent;
 	uint64_t length;
 	uint16_t request, completion;
 	uint32_t flags; /* enum sr_plan_flags */
+};
+
+/* A receive has ended successfully, whoever sent. */
+struct sr_received {
+	size_t rank, from;
+	struct sr_position at;
+	uint64_t number; /* of the message's struct sr_posted; 0: not known */
+	uint64_t queue, wr_id;
+	uint64_t length; /* bytes that came into the receive's memory */
+};
+
+/* Receives were posted. */
+struct sr_receives {
+	size_t rank;
+	struct sr_position at;
+	uint64_t queue; /* address of the queue pair, or of the shared receive queue */
+	uint64_t site, wr_id;
+	const struct sr_posted_piece *pieces;
+	size_t pieces_n;
+	bool is_shared;
+};
+
+/* An event of a rank's clock, or an order that was found at it, as it was recorded. */
+struct sr_clocked {
+	size_t rank;
+	struct sr_position at;
+	uint64_t event;  /* its own */
+	size_t of_rank;  /* SR_NO_RANK: no order */
+	uint64_t of;     /* the other's event */
+	bool is_by_post; /* a post of the other's; else its CPU had come so far */
 };
 
 struct sr_process_hooks {
@@ -98,6 +146,9 @@ struct sr_process_hooks {
 	int (*fetched)(void *argument, const struct sr_fetched *f);
 	int (*completed)(void *argument, const struct sr_completed *c);
 	int (*message)(void *argument, const struct sr_message *m);
+	int (*received)(void *argument, const struct sr_received *r);
+	int (*receives)(void *argument, const struct sr_receives *r);
+	int (*clocked)(void *argument, const struct sr_clocked *c);
 	/* Called now and then. */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;

@@ -33,15 +33,25 @@ struct ring {
 struct request {
 	struct sr_send_request send; /* first: matching.h hands it back */
 	struct sr_position at;
+	uint64_t posted; /* number of struct sr_posted */
 	uint64_t length, remote, first_sge;
 	uint16_t number;
 	uint8_t opcode;
 	bool fetches, fetched;
 };
 
+/* What else is reported of a request. */
+struct details {
+	struct sr_posted_piece *pieces;
+	size_t pieces_n, pieces_room;
+	uint64_t operand, expected;
+	uint32_t flags; /* IBV_SEND_* */
+};
+
 /* One of a batch that is being built. */
 struct built {
 	struct request rq;
+	struct details details; /* its list is used again by the next batch */
 	uint64_t checksum;
 	uint32_t rkey;
 };
@@ -49,6 +59,7 @@ struct built {
 /* A message that the other end has not received yet. */
 struct message {
 	struct sr_position at;
+	uint64_t posted;
 	uint64_t length, checksum;
 	uint16_t number;
 	uint8_t opcode;
@@ -119,7 +130,8 @@ struct process {
 	size_t n;
 	size_t of_member[SR_CLOCK_MEMBERS]; /* rank of a member of the clocks */
 	struct qp **qp_of_end;
-	uint64_t size;
+	uint64_t size, posted;
+	struct details details; /* of the request that is being posted */
 };
 
 /* ------------------------------------------------------------- queue pairs */
@@ -152,6 +164,7 @@ uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t 
 int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c);
 int sr_log_post_send(struct process *p, size_t rank);
 int sr_log_bind_mw(struct process *p, size_t rank);
+int sr_log_post_recv(struct process *p, size_t rank);
 int sr_log_batch(struct process *p, size_t rank);
 int sr_log_poll_cq(struct process *p, size_t rank);
 

@@ -132,6 +132,7 @@ static int ended(struct polling *s, const struct qp *q, struct request *rq)
 	v.from = sr_log_peer_of(p, q);
 	v.remote = rq->remote;
 	v.sent = rq->at;
+	v.posted = rq->posted;
 	v.request = rq->number;
 	v.flags = sr_log_link_flags(p, q);
 	reported = report_segments(s, &v, rq->length, rq->first_sge);
@@ -195,6 +196,7 @@ static void drop(void *argument, struct sr_send_request *r)
 		c->err = hooks->completed(
 		    hooks->argument,
 		    &(struct sr_completed){.rank = c->s->rank,
+					   .number = rq->posted,
 					   .posted = rq->at,
 					   .completed =
 					       *sr_knowledge_now(c->s->p->knowledge, c->s->rank),
@@ -283,6 +285,7 @@ static int take_message(struct polling *s, struct qp *q, const struct message *m
 	p->counts->messages++;
 	v->is_message = true;
 	v->sent = m->at;
+	v->posted = m->posted;
 	v->request = m->number;
 	v->message_length = m->length;
 	v->message_checksum = m->checksum;
@@ -291,6 +294,7 @@ static int take_message(struct polling *s, struct qp *q, const struct message *m
 		return 0;
 	return p->hooks->message(p->hooks->argument,
 				 &(struct sr_message){.rank = s->rank,
+						      .number = v->posted,
 						      .from = v->from,
 						      .received = v->at,
 						      .sent = v->sent,
@@ -298,6 +302,24 @@ static int take_message(struct polling *s, struct qp *q, const struct message *m
 						      .request = v->request,
 						      .completion = v->completion,
 						      .flags = v->flags});
+}
+
+static int report_received(struct polling *s, const struct qp *q, const struct completion *c,
+			   const struct sr_value *v)
+{
+	const struct sr_process_hooks *hooks = s->p->hooks;
+
+	if (!hooks->received)
+		return 0;
+	return hooks->received(
+	    hooks->argument,
+	    &(struct sr_received){.rank = s->rank,
+				  .from = v->from,
+				  .at = v->at,
+				  .number = v->posted,
+				  .queue = q->address,
+				  .wr_id = c->wr_id,
+				  .length = c->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? 0 : c->byte_len});
 }
 
 /* 1: it has to wait for the send; nothing was reported then. */
@@ -322,6 +344,9 @@ static int received(struct polling *s, struct qp *q, const struct completion *c)
 	v.from = sr_log_peer_of(s->p, q);
 	v.flags = flags;
 	if (m && (err = take_message(s, q, m, &v)))
+		return err;
+	err = report_received(s, q, c, &v);
+	if (err)
 		return err;
 	if (c->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		return 0;

@@ -3,17 +3,20 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "logd/base/opcodes.h"
+#include "replay/analysis/log/grow.h"
 #include "replay/analysis/log/wire.h"
 
-static int posted(struct process *p, size_t rank, struct qp *q, const struct request *rq,
-		  uint64_t checksum, uint32_t rkey)
+static int posted(struct process *p, size_t rank, struct qp *q, struct request *rq,
+		  const struct details *d, uint64_t checksum, uint32_t rkey)
 {
 	struct message *m;
 	size_t to = sr_log_peer_of(p, q);
 	const struct qp *other = sr_log_other_end(p, q);
 
+	rq->posted = ++p->posted;
 	if (sr_log_add_request(q, rq))
 		return -ENOMEM;
 	if (sr_op(rq->opcode) & SR_OP_RECEIVED && to != SR_NO_RANK && !(other && other->deaf)) {
@@ -21,6 +24,7 @@ static int posted(struct process *p, size_t rank, struct qp *q, const struct req
 		if (!m)
 			return -ENOMEM;
 		*m = (struct message){.at = rq->at,
+				      .posted = rq->posted,
 				      .length = rq->length,
 				      .checksum = checksum,
 				      .number = rq->number,
@@ -31,8 +35,16 @@ static int posted(struct process *p, size_t rank, struct qp *q, const struct req
 	return p->hooks->posted(
 	    p->hooks->argument,
 	    &(struct sr_posted){
+		.number = rq->posted,
 		.rank = rank,
 		.at = rq->at,
+		.queue = q->address,
+		.type = q->type,
+		.flags = d->flags,
+		.operand = d->operand,
+		.expected = d->expected,
+		.pieces = d->pieces,
+		.pieces_n = d->pieces_n,
 		.site = p->ranks[rank].call.site,
 		.request = rq->number,
 		.opcode = rq->opcode,
@@ -51,21 +63,37 @@ struct pieces {
 	uint32_t first_key;
 };
 
-static struct pieces get_pieces(struct sr_cursor *c, uint64_t n)
+static int keep_piece(struct details *d, const struct sr_keymap *lkeys, const struct ibv_sge *sge)
 {
-	struct pieces v = {0};
+	struct sr_posted_piece *at =
+	    sr_grow((void **)&d->pieces, d->pieces_n, &d->pieces_room, sizeof(*at));
 
-	for (uint64_t i = 0; i < n && !c->bad; i++) {
+	if (!at)
+		return -ENOMEM;
+	*at = (struct sr_posted_piece){sr_log_address_of(lkeys, sge->lkey, sge->addr), sge->length};
+	d->pieces_n++;
+	return 0;
+}
+
+static int get_pieces(struct sr_cursor *c, uint64_t n, const struct sr_keymap *lkeys,
+		      struct pieces *v, struct details *d)
+{
+	int err = 0;
+
+	*v = (struct pieces){0};
+	d->pieces_n = 0;
+	for (uint64_t i = 0; i < n && !c->bad && !err; i++) {
 		struct ibv_sge sge;
 
 		sr_get_ibv_sge(c, &sge);
-		if (!v.length) {
-			v.first = sge.addr;
-			v.first_key = sge.lkey;
+		if (!v->length) {
+			v->first = sge.addr;
+			v->first_key = sge.lkey;
 		}
-		v.length += sge.length;
+		v->length += sge.length;
+		err = keep_piece(d, lkeys, &sge);
 	}
-	return v;
+	return err ? err : c->bad ? -EBADMSG : 0;
 }
 
 /* How many of the chain were posted: all, or those before the refused one. */
@@ -85,11 +113,15 @@ static int post_one(struct process *p, size_t rank, struct qp *q, struct sr_curs
 	struct sr_wire_send_wr w;
 	struct pieces pieces;
 	struct request rq;
+	int err;
 
 	sr_get_send_wr_fields(at, &w);
-	pieces = get_pieces(at, w.sg_list_n);
-	if (at->bad)
-		return -EBADMSG;
+	err = get_pieces(at, w.sg_list_n, lkeys, &pieces, &p->details);
+	if (err)
+		return err;
+	p->details.flags = w.send_flags;
+	p->details.operand = w.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? w.swap : w.compare_add;
+	p->details.expected = w.compare_add;
 	rq = (struct request){
 	    .at = *sr_knowledge_now(p->knowledge, rank),
 	    .send = {.wr_id = w.wr_id,
@@ -102,7 +134,7 @@ static int post_one(struct process *p, size_t rank, struct qp *q, struct sr_curs
 	};
 	if (rq.fetches)
 		rq.first_sge = sr_log_address_of(lkeys, pieces.first_key, pieces.first);
-	return posted(p, rank, q, &rq, w.checksum, w.rkey);
+	return posted(p, rank, q, &rq, &p->details, w.checksum, w.rkey);
 }
 
 int sr_log_post_send(struct process *p, size_t rank)
@@ -148,6 +180,19 @@ int sr_log_bind_mw(struct process *p, size_t rank)
 	return sr_log_add_request(q, &rq);
 }
 
+static void get_operands(const struct sr_log_call *c, struct details *d)
+{
+	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
+	struct sr_in_wr_rdma_write begins;
+
+	/* Behind (qp, rkey, remote_addr), which all that name remote memory begin with. */
+	at.p += SR_BYTES_in_wr_rdma_write - sizeof(begins.wr_id) - sizeof(begins.wr_flags);
+	d->operand = sr_get_u64(&at);
+	d->expected = d->operand;
+	if (c->opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+		d->operand = sr_get_u64(&at);
+}
+
 static int build(struct qp *q, const struct sr_log_call *c)
 {
 	const uint8_t *end = c->in + c->in_size;
@@ -165,11 +210,14 @@ static int build(struct qp *q, const struct sr_log_call *c)
 
 		if (!more)
 			return -ENOMEM;
+		memset(more + q->batch_room, 0, (room - q->batch_room) * sizeof(*more));
 		q->batch = more;
 		q->batch_room = room;
 	}
 	b = &q->batch[q->batch_n];
-	*b = (struct built){.rq = {.opcode = c->opcode,
+	b->details.pieces_n = 0;
+	*b = (struct built){.details = {.pieces = b->details.pieces, .pieces_room = b->details.pieces_room},
+			    .rq = {.opcode = c->opcode,
 				   .number = (uint16_t)q->batch_n++,
 				   .fetches = sr_op(c->opcode) & SR_OP_SCATTERS}};
 	if (c->what == SR_WHAT_BUILD_REMOTE) {
@@ -183,6 +231,9 @@ static int build(struct qp *q, const struct sr_log_call *c)
 	sr_get_in_wr_send(&last, &ends);
 	b->rq.send.wr_id = ends.wr_id;
 	b->rq.send.signaled = q->sig_all || ends.wr_flags & IBV_SEND_SIGNALED;
+	b->details.flags = ends.wr_flags;
+	if (c->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || c->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		get_operands(c, &b->details);
 	return first.bad || last.bad ? -EBADMSG : 0;
 }
 
@@ -198,19 +249,25 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 	} in;
 	struct built *b;
 	struct pieces pieces;
+	int err = 0;
 
 	if (!q->batch_n)
 		return 0;
 	b = &q->batch[q->batch_n - 1];
+	b->details.pieces_n = 0;
 	switch (c->what) {
 	case SR_WHAT_SET_SGE:
 		sr_get_in_wr_set_sge(&at, &in.sge);
+		err = keep_piece(&b->details, lkeys,
+				 &(struct ibv_sge){in.sge.addr, in.sge.length, in.sge.lkey});
 		b->rq.first_sge = sr_log_address_of(lkeys, in.sge.lkey, in.sge.addr);
 		b->rq.length = in.sge.length;
 		break;
 	case SR_WHAT_SET_SGE_LIST:
 		sr_get_in_wr_set_sge_list(&at, &in.list);
-		pieces = get_pieces(&at, in.list.sg_list_n);
+		err = get_pieces(&at, in.list.sg_list_n, lkeys, &pieces, &b->details);
+		if (err)
+			return err;
 		b->rq.length = pieces.length;
 		if (pieces.length)
 			b->rq.first_sge =
@@ -220,13 +277,15 @@ static int set_data(struct process *p, size_t rank, struct qp *q, const struct s
 		sr_get_in_wr_set_inline_data(&at, &in.data);
 		b->rq.length = in.data.length;
 		b->checksum = in.data.checksum;
+		b->details.flags |= IBV_SEND_INLINE;
 		break;
 	default: /* the trace has only the checksum of an inline list */
 		sr_get_in_wr_set_inline_data_list(&at, &in.data_list);
 		b->checksum = in.data_list.checksum;
+		b->details.flags |= IBV_SEND_INLINE;
 		break;
 	}
-	return at.bad ? -EBADMSG : 0;
+	return at.bad ? -EBADMSG : err;
 }
 
 int sr_log_batch(struct process *p, size_t rank)
@@ -257,12 +316,48 @@ int sr_log_batch(struct process *p, size_t rank)
 			struct built *b = &q->batch[i];
 
 			b->rq.at = *sr_knowledge_now(p->knowledge, rank);
-			err = posted(p, rank, q, &b->rq, b->checksum, b->rkey);
+			err = posted(p, rank, q, &b->rq, &b->details, b->checksum, b->rkey);
 		}
 		break;
 	default:
 		break;
 	}
 	q->batch_n = 0;
+	return err;
+}
+
+/* Receives matter to those who ask for them only: nothing is known of what comes. */
+int sr_log_post_recv(struct process *p, size_t rank)
+{
+	struct rank *r = &p->ranks[rank];
+	const struct sr_log_call *c = &r->call;
+	struct sr_cursor at = {.p = c->in, .end = c->in + c->in_size};
+	struct sr_cursor out = {.p = c->out, .end = c->out + c->out_size};
+	struct sr_in_post_recv in;
+	struct sr_out_post_recv bad;
+	int err = 0;
+
+	if (!p->hooks->receives)
+		return 0;
+	sr_get_in_post_recv(&at, &in);
+	sr_get_out_post_recv(&out, &bad);
+	for (uint32_t i = 0; i < in.wr_n && !(bad.has_bad_wr && i >= bad.bad_wr) && !err; i++) {
+		struct sr_wire_recv_wr w;
+		struct pieces pieces;
+
+		sr_get_recv_wr_fields(&at, &w);
+		err = get_pieces(&at, w.sg_list_n, &p->links->ranks[rank].lkeys, &pieces, &p->details);
+		if (!err)
+			err = p->hooks->receives(
+			    p->hooks->argument,
+			    &(struct sr_receives){.rank = rank,
+						  .at = *sr_knowledge_now(p->knowledge, rank),
+						  .queue = in.qp,
+						  .site = c->site,
+						  .wr_id = w.wr_id,
+						  .pieces = p->details.pieces,
+						  .pieces_n = p->details.pieces_n,
+						  .is_shared = c->what == SR_WHAT_POST_SRQ_RECV});
+	}
 	return err;
 }

@@ -42,23 +42,41 @@ static bool orders_block(struct process *p, size_t rank, size_t from, size_t end
 	return false;
 }
 
+static int report_clock(struct process *p, size_t rank, const struct sr_log_clock *c)
+{
+	size_t other = c->found ? rank_of(p, rank, &c->order) : SR_NO_RANK;
+
+	if (!p->hooks->clocked || (c->found && other == SR_NO_RANK))
+		return 0;
+	return p->hooks->clocked(p->hooks->argument,
+				 &(struct sr_clocked){.rank = rank,
+						      .at = *sr_knowledge_now(p->knowledge, rank),
+						      .event = c->event,
+						      .of_rank = other,
+						      .of = c->order.event,
+						      .is_by_post = c->order.via == SR_ORDER_CELL});
+}
+
 /*
  * Takes clocks up to `end`.  Between two calls a rank may store what another one answers, and see
- * the answer.  False: blocked.
+ * the answer.  1: blocked.
  */
-static bool take_clocks(struct process *p, size_t rank, size_t end)
+static int take_clocks(struct process *p, size_t rank, size_t end)
 {
 	struct rank *r = &p->ranks[rank];
 	const struct sr_log_clock *clocks = r->call.clocks;
+	int err = 0;
 
-	while (r->clocks < end) {
+	while (r->clocks < end && !err) {
 		/* An event precedes its orders, and counts together with them. */
 		size_t first = r->clocks + 1, next = first;
 
 		while (next < end && clocks[next].found)
 			next++;
 		if (orders_block(p, rank, first, next))
-			return false;
+			return 1;
+		for (size_t i = r->clocks; i < next && !err; i++)
+			err = report_clock(p, rank, &clocks[i]);
 		for (size_t i = first; i < next; i++) {
 			const struct sr_order *o = &clocks[i].order;
 			size_t other = rank_of(p, rank, o);
@@ -71,7 +89,7 @@ static bool take_clocks(struct process *p, size_t rank, size_t end)
 		sr_knowledge_event(p->knowledge, rank, clocks[r->clocks].event);
 		r->clocks = next;
 	}
-	return true;
+	return err;
 }
 
 static void enter_at(struct process *p, size_t rank, uint64_t sn, uint64_t fault)
@@ -89,6 +107,8 @@ static int report_exposed(struct process *p, size_t rank, const struct sr_expose
 			     .at = *sr_knowledge_now(p->knowledge, rank),
 			     .site = e->fault ? e->pc : p->ranks[rank].call.site,
 			     .is_exposed = true,
+			     .accessed = e->fault ? e->addr : 0,
+			     .exposed_flags = e->flags,
 			     .from = SR_NO_RANK,
 			     .known = sr_knowledge_of(p->knowledge, rank)};
 	int err = 0;
@@ -121,8 +141,9 @@ static int take_exposed_regions(struct process *p, size_t rank)
 		if (!sr_exposed_records_decode(&w, c->exposed_bytes + exposed->at, exposed->size))
 			return -EBADMSG;
 		enter_at(p, rank, w.event.fault ? c->sn - 1 : c->sn, w.event.fault);
-		if (!take_clocks(p, rank, exposed->clocks))
-			return 1;
+		err = take_clocks(p, rank, exposed->clocks);
+		if (err)
+			return err;
 		r->there = false;
 		err = sr_knowledge_flush(p->knowledge, rank);
 		if (!err)
@@ -140,7 +161,7 @@ static int enter(struct process *p, size_t rank)
 	if (ret)
 		return ret;
 	enter_at(p, rank, r->call.sn, 0);
-	return take_clocks(p, rank, r->call.clocks_n) ? 0 : 1;
+	return take_clocks(p, rank, r->call.clocks_n);
 }
 
 static bool sends_too_many(struct process *p, size_t rank)
@@ -179,6 +200,9 @@ static int take_call(struct process *p, size_t rank)
 		return sr_log_bind_mw(p, rank);
 	case SR_WHAT_POST_SEND:
 		return sr_log_post_send(p, rank);
+	case SR_WHAT_POST_RECV:
+	case SR_WHAT_POST_SRQ_RECV:
+		return sr_log_post_recv(p, rank);
 	case SR_WHAT_POLL:
 	case SR_WHAT_POLL_EX:
 		return sr_log_poll_cq(p, rank);
@@ -436,6 +460,7 @@ int sr_process(struct sr_trace *t, const struct sr_links *links, const bool *gro
 	if (p.ranks)
 		close_ranks(&p);
 	sr_knowledge_free(p.knowledge);
+	free(p.details.pieces);
 	free(p.qp_of_end);
 	free(p.ranks);
 	return ret;

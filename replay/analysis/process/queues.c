@@ -69,6 +69,8 @@ void sr_log_free_qp(struct qp *q)
 		free(r);
 	}
 	free(q->messages.p);
+	for (size_t i = 0; i < q->batch_room; i++)
+		free(q->batch[i].details.pieces);
 	free(q->batch);
 	free(q);
 }

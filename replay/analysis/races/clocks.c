@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/clocks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/analysis/log/grow.h"
+
+/* By surety, then chain. */
+struct clock {
+	uint32_t chains;
+	uint32_t at[];
+};
+
+struct place {
+	uint32_t chain, number; /* number 0: the pass has not come there */
+	uint32_t waits, sure_waits;
+	struct clock *before, *read; /* joins of what comes before; read: by what the moment read */
+};
+
+struct chain {
+	uint32_t last;
+	uint32_t next; /* chain of the same lane */
+};
+
+struct sr_race_clocks {
+	const struct sr_race_model *m;
+	struct place *places;
+	struct chain *chains;
+	size_t chains_n, chains_room;
+	uint32_t *first_chain; /* by lane */
+	uint32_t *ready;       /* a heap: lowest number on top */
+	size_t ready_n, done, forced_at;
+	uint64_t dropped;
+	struct clock *now; /* of the moment that the pass is at, without what it read */
+	uint32_t at;
+	int error;
+};
+
+struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
+{
+	struct sr_race_clocks *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->m = m;
+	c->at = SR_NO_MOMENT;
+	c->places = calloc(m->moments_n + 1, sizeof(*c->places));
+	c->ready = malloc((m->moments_n + 1) * sizeof(*c->ready));
+	c->first_chain = malloc((m->lanes_n + 1) * sizeof(*c->first_chain));
+	if (!c->places || !c->ready || !c->first_chain) {
+		sr_race_clocks_free(c);
+		return NULL;
+	}
+	memset(c->first_chain, 0xff, (m->lanes_n + 1) * sizeof(*c->first_chain));
+	for (size_t i = 0; i < m->moments_n; i++) {
+		c->places[i].waits = m->moments[i].waits;
+		c->places[i].sure_waits = m->moments[i].sure_waits;
+		if (!m->moments[i].waits)
+			c->ready[c->ready_n++] = (uint32_t)i; /* ascending: a heap */
+	}
+	return c;
+}
+
+void sr_race_clocks_free(struct sr_race_clocks *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; c->places && i < c->m->moments_n; i++) {
+		free(c->places[i].before);
+		free(c->places[i].read);
+	}
+	free(c->places);
+	free(c->ready);
+	free(c->first_chain);
+	free(c->chains);
+	free(c->now);
+	free(c);
+}
+
+int sr_race_clocks_error(const struct sr_race_clocks *c)
+{
+	return c->error;
+}
+
+uint64_t sr_race_clocks_dropped(const struct sr_race_clocks *c)
+{
+	return c->dropped;
+}
+
+/* ------------------------------------------------------------ the next one */
+
+static void push_ready(struct sr_race_clocks *c, uint32_t moment)
+{
+	size_t i = c->ready_n++;
+
+	while (i && c->ready[(i - 1) / 2] > moment) {
+		c->ready[i] = c->ready[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	c->ready[i] = moment;
+}
+
+static uint32_t pop_ready(struct sr_race_clocks *c)
+{
+	uint32_t top = c->ready[0], last = c->ready[--c->ready_n];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < c->ready_n) {
+		if (child + 1 < c->ready_n && c->ready[child + 1] < c->ready[child])
+			child++;
+		if (c->ready[child] >= last)
+			break;
+		c->ready[i] = c->ready[child];
+		i = child;
+	}
+	c->ready[i] = last;
+	return top;
+}
+
+/* All that are left wait for each other: the first one that waits only for what is not sure goes on. */
+static uint32_t force(struct sr_race_clocks *c)
+{
+	for (size_t i = 0; i < c->m->moments_n; i++) {
+		struct place *p = &c->places[i];
+
+		if (p->number || p->sure_waits)
+			continue;
+		c->dropped += p->waits;
+		return (uint32_t)i;
+	}
+	c->error = -ELOOP;
+	return SR_NO_MOMENT;
+}
+
+/* ----------------------------------------------------------------- clocks */
+
+static struct clock *make_clock(struct sr_race_clocks *c, uint32_t chains)
+{
+	struct clock *k = calloc(1, sizeof(*k) + (size_t)SR_SURETIES * chains * sizeof(k->at[0]));
+
+	if (!k)
+		c->error = -ENOMEM;
+	else
+		k->chains = chains;
+	return k;
+}
+
+/* Room for all chains that there are. */
+static struct clock *widen(struct sr_race_clocks *c, struct clock *k)
+{
+	struct clock *wide;
+
+	if (k && k->chains >= c->chains_n)
+		return k;
+	wide = make_clock(c, (uint32_t)c->chains_n + 8);
+	for (size_t s = 0; wide && k && s < SR_SURETIES; s++)
+		memcpy(wide->at + s * wide->chains, k->at + s * k->chains, k->chains * sizeof(k->at[0]));
+	free(k);
+	return wide;
+}
+
+/* Joins what is at least as unsure as `surety`. */
+static void join(struct sr_race_clocks *c, struct clock **to, const struct clock *from, enum sr_surety surety)
+{
+	*to = widen(c, *to);
+	if (!*to || !from)
+		return;
+	for (size_t s = surety; s < SR_SURETIES; s++) {
+		uint32_t *at = (*to)->at + s * (*to)->chains;
+		const uint32_t *add = from->at + s * from->chains;
+
+		for (uint32_t i = 0; i < from->chains && i < (*to)->chains; i++)
+			if (add[i] > at[i])
+				at[i] = add[i];
+	}
+}
+
+/* A chain of the lane whose last moment comes before: a new one if there is none. */
+static uint32_t chain_for(struct sr_race_clocks *c, uint32_t lane, const struct clock *k)
+{
+	struct chain *added;
+	uint32_t i;
+
+	for (i = c->first_chain[lane]; i != SR_NO_MOMENT; i = c->chains[i].next)
+		if (!c->m->lanes[lane].is_loose || (k && i < k->chains && k->at[i] >= c->chains[i].last))
+			return i;
+	added = sr_grow((void **)&c->chains, c->chains_n, &c->chains_room, sizeof(*added));
+	if (!added) {
+		c->error = -ENOMEM;
+		return SR_NO_MOMENT;
+	}
+	*added = (struct chain){.next = c->first_chain[lane]};
+	c->first_chain[lane] = (uint32_t)c->chains_n;
+	return (uint32_t)c->chains_n++;
+}
+
+/* Hands on what the moment knows, with itself. */
+static void hand_on(struct sr_race_clocks *c, uint32_t moment, const struct clock *k)
+{
+	const struct sr_moment_order *o;
+
+	for (uint32_t i = c->m->moments[moment].orders; i != SR_NO_MOMENT && !c->error; i = o->next) {
+		struct place *to;
+
+		o = &c->m->orders[i];
+		to = &c->places[o->to];
+		if (to->number)
+			continue; /* it was forced */
+		join(c, o->is_read ? &to->read : &to->before, k, o->surety);
+		to->sure_waits -= o->surety == SR_SURE && !o->is_guess;
+		if (!--to->waits)
+			push_ready(c, o->to);
+	}
+}
+
+static void pass(struct sr_race_clocks *c, uint32_t moment)
+{
+	struct place *p = &c->places[moment];
+	struct clock *whole = NULL;
+
+	free(c->now);
+	c->now = p->before;
+	p->before = NULL;
+	join(c, &whole, c->now, SR_SURE);
+	join(c, &whole, p->read, SR_SURE);
+	free(p->read);
+	p->read = NULL;
+	p->chain = chain_for(c, c->m->moments[moment].lane, whole);
+	if (!c->error)
+		whole = widen(c, whole);
+	if (!c->error) {
+		p->number = ++c->chains[p->chain].last;
+		for (size_t s = 0; s < SR_SURETIES; s++)
+			whole->at[s * whole->chains + p->chain] = p->number;
+		hand_on(c, moment, whole);
+	}
+	free(whole);
+}
+
+uint32_t sr_race_clocks_next(struct sr_race_clocks *c)
+{
+	if (c->error || c->done == c->m->moments_n)
+		return SR_NO_MOMENT;
+	c->at = c->ready_n ? pop_ready(c) : force(c);
+	if (c->at == SR_NO_MOMENT)
+		return SR_NO_MOMENT;
+	c->done++;
+	pass(c, c->at);
+	return c->error ? SR_NO_MOMENT : c->at;
+}
+
+bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_surety surety)
+{
+	const struct place *p;
+
+	if (before == SR_NO_MOMENT)
+		return false;
+	p = &c->places[before];
+	return p->number && c->now && p->chain < c->now->chains &&
+	       c->now->at[surety * c->now->chains + p->chain] >= p->number;
+}

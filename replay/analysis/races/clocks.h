@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * clocks.h: vector clocks of a model's moments, as a pass over them goes on.
+ *
+ * A clock has a number for each chain and surety: how many moments of that chain come before.  The moments
+ * of a lane are one chain; a loose lane has as many chains as it needs so that each is ordered.  Clocks exist
+ * only where the pass is: memory is bounded by what is under way.
+ */
+#ifndef REPLAY_ANALYSIS_RACES_CLOCKS_H
+#define REPLAY_ANALYSIS_RACES_CLOCKS_H
+
+#include "replay/analysis/races/model.h"
+
+struct sr_race_clocks;
+
+/* For a model that does not change any more.  NULL: no memory. */
+struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m);
+void sr_race_clocks_free(struct sr_race_clocks *c);
+
+/*
+ * Goes to the next moment, after all that come before it: its number; SR_NO_MOMENT: the end, or an error.
+ * An order that is not sure is dropped if the others contradict it.
+ */
+uint32_t sr_race_clocks_next(struct sr_race_clocks *c);
+
+/* 0, -ENOMEM, or -ELOOP: sure orders contradict each other. */
+int sr_race_clocks_error(const struct sr_race_clocks *c);
+uint64_t sr_race_clocks_dropped(const struct sr_race_clocks *c);
+
+/* Does `before` come before the moment that the pass is at?  What that read itself is left out. */
+bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_surety surety);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/model.h"
+
+#include <stdlib.h>
+
+#include "replay/analysis/log/grow.h"
+
+void sr_model_free(struct sr_race_model *m)
+{
+	free(m->moments);
+	free(m->orders);
+	free(m->lanes);
+	free(m->accesses);
+	*m = (struct sr_race_model){0};
+}
+
+uint32_t sr_model_lane(struct sr_race_model *m, bool is_loose)
+{
+	struct sr_lane *l = sr_grow((void **)&m->lanes, m->lanes_n, &m->lanes_room, sizeof(*l));
+
+	if (!l) {
+		m->is_full = true;
+		return SR_NO_MOMENT;
+	}
+	*l = (struct sr_lane){.last = SR_NO_MOMENT, .is_loose = is_loose};
+	return (uint32_t)m->lanes_n++;
+}
+
+uint32_t sr_model_moment(struct sr_race_model *m, uint32_t lane)
+{
+	struct sr_moment *at = sr_grow((void **)&m->moments, m->moments_n, &m->moments_room, sizeof(*at));
+	uint32_t number = (uint32_t)m->moments_n, before;
+
+	if (!at || m->moments_n == SR_NO_MOMENT || lane == SR_NO_MOMENT) {
+		m->is_full = true;
+		return SR_NO_MOMENT;
+	}
+	*at = (struct sr_moment){.lane = lane, .orders = SR_NO_MOMENT};
+	m->moments_n++;
+	before = m->lanes[lane].last;
+	m->lanes[lane].last = number;
+	if (!m->lanes[lane].is_loose)
+		sr_model_order(m, before, number, SR_SURE, false);
+	return number;
+}
+
+void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr_surety surety, bool is_read)
+{
+	struct sr_moment_order *o;
+
+	if (from == SR_NO_MOMENT || to == SR_NO_MOMENT || from == to)
+		return;
+	o = sr_grow((void **)&m->orders, m->orders_n, &m->orders_room, sizeof(*o));
+	if (!o || m->orders_n == SR_NO_MOMENT) {
+		m->is_full = true;
+		return;
+	}
+	*o = (struct sr_moment_order){
+	    .to = to, .next = m->moments[from].orders, .surety = (uint8_t)surety, .is_read = is_read};
+	m->moments[from].orders = (uint32_t)m->orders_n++;
+	m->moments[to].waits++;
+	m->moments[to].sure_waits += surety == SR_SURE;
+}
+
+void sr_model_guess(struct sr_race_model *m, uint32_t from, uint32_t to)
+{
+	size_t n = m->orders_n;
+
+	sr_model_order(m, from, to, SR_SURE, true);
+	if (m->orders_n == n)
+		return;
+	m->orders[n].is_guess = true;
+	m->moments[to].sure_waits--;
+}
+
+struct sr_access *sr_model_access(struct sr_race_model *m, struct sr_access a)
+{
+	struct sr_access *at = sr_grow((void **)&m->accesses, m->accesses_n, &m->accesses_room, sizeof(*at));
+
+	if (!at) {
+		m->is_full = true;
+		return NULL;
+	}
+	*at = a;
+	m->accesses_n++;
+	return at;
+}
+
+/* Accesses of one moment stay in a fixed order, so that the same trace gives the same report. */
+static int by_moment(const void *a, const void *b)
+{
+	const struct sr_access *x = a, *y = b;
+
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	if (x->request != y->request)
+		return x->request < y->request ? -1 : 1;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+void sr_model_sort(struct sr_race_model *m)
+{
+	if (m->accesses_n)
+		qsort(m->accesses, m->accesses_n, sizeof(*m->accesses), by_moment);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * model.h: a run as races are searched in it: moments, what comes before what, and accesses to memory.
+ *
+ * A moment is a point in the run of a thread or of a queue: a post, a poll, the effect of a request.  An
+ * order says that one moment comes before another one, and how sure that is of other runs.  An access
+ * is to a range of one rank's memory, from one moment until another one.
+ *
+ * Moments and orders are added while a trace is read; sweep.h then passes over them.
+ */
+#ifndef REPLAY_ANALYSIS_RACES_MODEL_H
+#define REPLAY_ANALYSIS_RACES_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SR_NO_MOMENT UINT32_MAX
+#define SR_NO_QUEUE  UINT32_MAX
+
+/* How sure an order is.  What is surer counts wherever the less sure ones do. */
+enum sr_surety {
+	SR_SURE,     /* holds in every run in which the values come from where they came from, or likely did */
+	SR_DOUBTFUL, /* a value may have come from there */
+	SR_SEEN,     /* holds in this run: a clock has seen it */
+	SR_SURETIES
+};
+
+struct sr_moment_order {
+	uint32_t to, next; /* next: of the orders from the same moment; SR_NO_MOMENT: none */
+	uint8_t surety;
+	bool is_read; /* `to` read what `from` wrote: in a race of `to` this order is left out */
+	bool is_guess;
+};
+
+
+struct sr_moment {
+	uint32_t lane;
+	uint32_t orders; /* the first of those from here; SR_NO_MOMENT: none */
+	uint32_t waits, sure_waits; /* orders to here */
+};
+
+/* A lane's moments follow each other, but for those of a loose lane. */
+struct sr_lane {
+	uint32_t last;
+	bool is_loose;
+};
+
+enum sr_access_kind {
+	SR_ACCESS_WRITE,   /* of a WRITE, at its target */
+	SR_ACCESS_READ,    /* of a READ, at its target */
+	SR_ACCESS_ATOMIC,  /* at its target */
+	SR_ACCESS_LOAD,    /* the CPU's */
+	SR_ACCESS_STORE,
+	SR_ACCESS_GATHER,  /* a request takes what it sends out of its own rank's memory */
+	SR_ACCESS_SCATTER, /* a READ or an atomic brings what it fetched there */
+	SR_ACCESS_RECV,    /* a message comes to a posted receive */
+	SR_ACCESS_RELEASE, /* the memory is deregistered */
+	SR_ACCESS_KINDS
+};
+
+/* Why a race of this access may be none. */
+#define SR_DOUBT_SAMPLED 1u /* it may have loaded other bytes of the page */
+#define SR_DOUBT_THREADS 2u
+#define SR_DOUBT_OUTSIDE 4u
+#define SR_DOUBT_ORDER   8u /* doubtful orders forbid it */
+#define SR_DOUBT_CUT     16u
+#define SR_DOUBT_SHARED  32u
+
+struct sr_access {
+	uint64_t begin, end; /* addresses */
+	uint64_t sn, site, checksum;
+	uint64_t request;     /* 0: of no request; one request has several accesses */
+	uint32_t owner, rank; /* whose memory; who accesses it */
+	uint32_t thread, fault;
+	uint32_t agent;                /* accesses of one agent and kind come, and end, in their order */
+	uint32_t queue, place, fences; /* place: in its queue; fences: of its queue up to here */
+	/*
+	 * It happens at or after `from`, and has happened at `until`.  At `over` the program knows that the
+	 * request has ended.  SR_NO_MOMENT: never.
+	 */
+	uint32_t from, until, over;
+	uint8_t kind, opcode;
+	uint8_t doubts;
+};
+
+struct sr_race_model {
+	struct sr_moment *moments;
+	size_t moments_n, moments_room;
+	struct sr_moment_order *orders;
+	size_t orders_n, orders_room;
+	struct sr_lane *lanes;
+	size_t lanes_n, lanes_room;
+	struct sr_access *accesses; /* ascending by `from` once sr_model_sort() was called */
+	size_t accesses_n, accesses_room;
+	bool is_full; /* an addition failed: no memory, or too many moments */
+};
+
+void sr_model_free(struct sr_race_model *m);
+
+/* Numbers; SR_NO_MOMENT, and is_full, if there is no memory. */
+uint32_t sr_model_lane(struct sr_race_model *m, bool is_loose);
+uint32_t sr_model_moment(struct sr_race_model *m, uint32_t lane);
+
+/* Nothing happens if one of them is SR_NO_MOMENT or both are the same. */
+void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr_surety surety, bool is_read);
+/* The same, of a value that likely came from there: SR_SURE, but dropped if others contradict it. */
+void sr_model_guess(struct sr_race_model *m, uint32_t from, uint32_t to);
+
+/* NULL: no memory. */
+struct sr_access *sr_model_access(struct sr_race_model *m, struct sr_access a);
+void sr_model_sort(struct sr_race_model *m);
+
+#endif

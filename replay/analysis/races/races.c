@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/races.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "logd/base/opcodes.h"
+#include "logd/trace/read_trace.h"
+#include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/doubts.h"
+#include "replay/analysis/races/sweep.h"
+
+/* Pairs of one race that are examined for doubts. */
+#define EXAMINED 4
+
+struct finding {
+	struct sr_races *r;
+	size_t room;
+	uint32_t *examined; /* by race */
+	size_t examined_room;
+	struct sr_race_doubts *doubts;
+};
+
+/* ------------------------------------------------------------------- words */
+
+const char *sr_race_evidence_word(enum sr_race_evidence e)
+{
+	static const char *const words[] = {"possible", "predicted", "observed"};
+
+	return words[e];
+}
+
+const char *sr_race_class_word(enum sr_race_class c)
+{
+	static const char *const words[] = {"data", "same-value", "in-flight", "lifetime", "fence", "sync"};
+
+	return words[c];
+}
+
+const char *sr_race_severity_word(enum sr_race_severity s)
+{
+	static const char *const words[] = {"note", "warning", "error"};
+
+	return words[s];
+}
+
+static const char *opcode_word(uint8_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+		return "WRITE";
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return "WRITE with immediate";
+	case IBV_WR_RDMA_READ:
+		return "READ";
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return "compare-and-swap";
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return "fetch-and-add";
+	case IBV_WR_ATOMIC_WRITE:
+		return "atomic WRITE";
+	default:
+		return sr_op(opcode) & SR_OP_RECEIVED ? "SEND" : "request";
+	}
+}
+
+const char *sr_race_access_words(const struct sr_access *a, char text[64])
+{
+	const char *before = a->kind == SR_ACCESS_GATHER    ? "gather of a "
+			     : a->kind == SR_ACCESS_SCATTER ? "local side of a "
+							    : "";
+
+	if (a->kind == SR_ACCESS_LOAD)
+		return "load";
+	if (a->kind == SR_ACCESS_STORE)
+		return "store";
+	if (a->kind == SR_ACCESS_RECV)
+		return "message into a posted receive";
+	if (a->kind == SR_ACCESS_RELEASE)
+		return "deregistration";
+	snprintf(text, 64, "%s%s", before, opcode_word(a->opcode));
+	return text;
+}
+
+/* ------------------------------------------------------------------ classes */
+
+static bool is_window(const struct sr_access *a)
+{
+	return a->kind == SR_ACCESS_GATHER || a->kind == SR_ACCESS_SCATTER || a->kind == SR_ACCESS_RECV;
+}
+
+/* A request that changes an aligned word at most, and the CPU that waits for it. */
+static bool is_flag(const struct sr_access *write, const struct sr_access *load)
+{
+	return (write->kind == SR_ACCESS_WRITE || write->kind == SR_ACCESS_ATOMIC) && load->kind == SR_ACCESS_LOAD &&
+	       write->begin / 8 == (write->end - 1) / 8;
+}
+
+static enum sr_race_class class_of(const struct sr_access *a, const struct sr_access *b)
+{
+	if (a->kind == SR_ACCESS_RELEASE || b->kind == SR_ACCESS_RELEASE)
+		return SR_RACE_LIFETIME;
+	if (a->queue != SR_NO_QUEUE && a->queue == b->queue)
+		return SR_RACE_FENCE;
+	if (is_window(a) || is_window(b))
+		return SR_RACE_IN_FLIGHT;
+	if (is_flag(a, b) || is_flag(b, a))
+		return SR_RACE_SYNC;
+	if (a->kind == SR_ACCESS_WRITE && b->kind == SR_ACCESS_WRITE && a->begin == b->begin && a->end == b->end &&
+	    a->checksum && a->checksum == b->checksum)
+		return SR_RACE_SAME_VALUE;
+	return SR_RACE_DATA;
+}
+
+static enum sr_race_severity severity_of(const struct sr_race *r)
+{
+	if (r->evidence == SR_RACE_POSSIBLE || r->class == SR_RACE_SAME_VALUE || r->class == SR_RACE_SYNC)
+		return SR_RACE_NOTE;
+	return r->evidence == SR_RACE_OBSERVED ? SR_RACE_ERROR : SR_RACE_WARNING;
+}
+
+/* ------------------------------------------------------------------- races */
+
+static bool goes_first(const struct sr_access *a, const struct sr_access *b)
+{
+	return a->site != b->site ? a->site < b->site : a->kind <= b->kind;
+}
+
+static bool is_alike(const struct sr_race *r, const struct sr_race *s)
+{
+	return r->class == s->class && r->a.site == s->a.site && r->b.site == s->b.site && r->a.kind == s->a.kind &&
+	       r->b.kind == s->b.kind;
+}
+
+static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered)
+{
+	const struct sr_race_run *run = &f->r->run;
+
+	r->doubts = r->a.doubts | r->b.doubts;
+	if (unordered == SR_SURE)
+		r->doubts |= SR_DOUBT_ORDER;
+	if (!run->has_clocks || run->counts.holes)
+		r->doubts |= SR_DOUBT_CUT;
+	if (run->shares_memory)
+		r->doubts |= SR_DOUBT_SHARED;
+	if (!r->doubts && sr_race_may_be_ordered_outside(f->doubts, &r->a, &r->b))
+		r->doubts |= SR_DOUBT_OUTSIDE;
+	r->evidence = r->doubts		       ? SR_RACE_POSSIBLE
+		      : unordered == SR_SEEN ? SR_RACE_OBSERVED
+					     : SR_RACE_PREDICTED;
+	r->severity = severity_of(r);
+}
+
+static struct sr_race *add(struct finding *f, const struct sr_race *r)
+{
+	struct sr_race *added = sr_grow((void **)&f->r->races, f->r->n, &f->room, sizeof(*added));
+	uint32_t *examined = sr_grow((void **)&f->examined, f->r->n, &f->examined_room, sizeof(*examined));
+
+	if (!added || !examined)
+		return NULL;
+	*added = *r;
+	*examined = 0;
+	f->r->n++;
+	return added;
+}
+
+static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered)
+{
+	struct finding *f = argument;
+	struct sr_race found = {.a = goes_first(a, b) ? *a : *b, .b = goes_first(a, b) ? *b : *a};
+	struct sr_race *r = NULL;
+	size_t i = 0;
+
+	found.begin = a->begin > b->begin ? a->begin : b->begin;
+	found.end = a->end < b->end ? a->end : b->end;
+	found.class = class_of(a, b);
+	while (i < f->r->n && !is_alike(&f->r->races[i], &found))
+		i++;
+	r = i < f->r->n ? &f->r->races[i] : add(f, &found);
+	if (!r)
+		return -ENOMEM;
+	found.count = r->count + 1;
+	if (!r->count || (r->evidence < SR_RACE_OBSERVED && f->examined[i] < EXAMINED)) {
+		weigh(f, &found, unordered);
+		f->examined[i] += !(found.doubts & (uint8_t)~SR_DOUBT_OUTSIDE);
+		if (!r->count || found.evidence > r->evidence)
+			*r = found;
+	}
+	r->count = found.count;
+	return 0;
+}
+
+static int by_severity(const void *a, const void *b)
+{
+	const struct sr_race *r = a, *s = b;
+
+	if (r->severity != s->severity)
+		return r->severity > s->severity ? -1 : 1;
+	if (r->evidence != s->evidence)
+		return r->evidence > s->evidence ? -1 : 1;
+	if (r->class != s->class)
+		return r->class < s->class ? -1 : 1;
+	if (r->a.site != s->a.site)
+		return r->a.site < s->a.site ? -1 : 1;
+	if (r->b.site != s->b.site)
+		return r->b.site < s->b.site ? -1 : 1;
+	return r->a.kind != s->a.kind ? r->a.kind - s->a.kind : r->b.kind - s->b.kind;
+}
+
+static int search(struct sr_races *r)
+{
+	struct finding f = {.r = r};
+	struct sr_sweep sweep = {.found = take_found, .argument = &f};
+	int ret = -ENOMEM;
+
+	f.doubts = sr_race_doubts_new(&r->run);
+	sr_model_sort(&r->run.model);
+	if (f.doubts)
+		ret = sr_sweep(&r->run.model, &sweep);
+	r->pairs = sweep.pairs;
+	r->dropped = sweep.dropped;
+	if (r->n)
+		qsort(r->races, r->n, sizeof(*r->races), by_severity);
+	sr_race_doubts_free(f.doubts);
+	free(f.examined);
+	return ret;
+}
+
+int sr_races_find(struct sr_races *r, struct sr_error *err)
+{
+	int ret = sr_race_collect(&r->run, &r->how, err);
+
+	if (ret)
+		return ret;
+	r->accesses = r->run.model.accesses_n;
+	r->moments = r->run.model.moments_n;
+	r->orders = r->run.model.orders_n;
+	ret = search(r);
+	if (ret == -ELOOP)
+		return sr_error_set(err, ret, "the orders in the trace contradict each other");
+	return ret ? sr_error_set(err, ret, "no memory left") : 0;
+}
+
+void sr_races_free(struct sr_races *r)
+{
+	free(r->races);
+	sr_race_run_free(&r->run);
+	r->races = NULL;
+}

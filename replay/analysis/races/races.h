@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * races.h: the races of a trace, for `sreplay races`: accesses by RDMA and by CPUs to the same memory that
+ * nothing orders in every run.
+ *
+ * There is one of them for each pair of call sites and class.
+ */
+#ifndef REPLAY_ANALYSIS_RACES_RACES_H
+#define REPLAY_ANALYSIS_RACES_RACES_H
+
+#include "replay/analysis/races/collect.h"
+
+enum sr_race_evidence {
+	SR_RACE_POSSIBLE,  /* something that the trace does not tell may order them */
+	SR_RACE_PREDICTED, /* they can come in the other order */
+	SR_RACE_OBSERVED,  /* ... and no clock ordered them in this run */
+};
+
+enum sr_race_class {
+	SR_RACE_DATA,
+	SR_RACE_SAME_VALUE, /* both write the same bytes */
+	SR_RACE_IN_FLIGHT,  /* a request's own buffer */
+	SR_RACE_LIFETIME,
+	SR_RACE_FENCE, /* two requests of one queue pair */
+	SR_RACE_SYNC,  /* a flag */
+};
+
+enum sr_race_severity { SR_RACE_NOTE, SR_RACE_WARNING, SR_RACE_ERROR };
+
+struct sr_race {
+	struct sr_access a, b; /* one pair of them, with the most evidence */
+	uint64_t begin, end;   /* memory that both access */
+	uint64_t count;        /* pairs */
+	enum sr_race_evidence evidence;
+	enum sr_race_class class;
+	enum sr_race_severity severity;
+	uint8_t doubts; /* SR_DOUBT_*: why it is only possible */
+};
+
+struct sr_races {
+	/* To be filled in: */
+	struct sr_race_collecting how;
+
+	struct sr_race *races; /* the most severe first */
+	size_t n;
+	uint64_t accesses, moments, orders, pairs, dropped;
+	struct sr_race_run run;
+};
+
+/* 0, or -errno and a sentence.  To be freed in both cases. */
+int sr_races_find(struct sr_races *r, struct sr_error *err);
+void sr_races_free(struct sr_races *r);
+
+const char *sr_race_evidence_word(enum sr_race_evidence e);
+const char *sr_race_class_word(enum sr_race_class c);
+const char *sr_race_severity_word(enum sr_race_severity s);
+/* "WRITE", "load", "gather of a SEND" */
+const char *sr_race_access_words(const struct sr_access *a, char text[64]);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/sockets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logd/trace/read_trace.h"
+#include "replay/analysis/log/channels.h"
+#include "replay/analysis/log/grow.h"
+
+struct sr_socket_channel {
+	struct sr_channel c; /* as it was last seen */
+	uint32_t rank;
+	uint32_t peer; /* another channel, or one of these: */
+};
+
+#define NOT_LINKED UINT32_MAX
+
+struct loading {
+	struct sr_race_sockets *s;
+	uint32_t rank;
+	bool failed;
+};
+
+static bool is_channel(const struct sr_channel *c)
+{
+	return !strcmp(c->what, "socket") || !strcmp(c->what, "pipe") || !strcmp(c->what, "pair of sockets");
+}
+
+static uint32_t channel_of(struct loading *l, const struct sr_channel *c)
+{
+	struct sr_race_sockets *s = l->s;
+	struct sr_socket_channel *k;
+
+	for (size_t i = s->channels_n; i-- > 0;) {
+		k = &s->channels[i];
+		if (k->rank == l->rank && k->c.thread == c->thread && k->c.sn == c->sn && k->c.end == c->end) {
+			k->c = *c;
+			return (uint32_t)i;
+		}
+	}
+	k = sr_grow((void **)&s->channels, s->channels_n, &s->channels_room, sizeof(*k));
+	if (!k) {
+		l->failed = true;
+		return NOT_LINKED;
+	}
+	*k = (struct sr_socket_channel){.c = *c, .rank = l->rank, .peer = NOT_LINKED};
+	return (uint32_t)s->channels_n++;
+}
+
+static bool see(void *argument, const struct sr_channel_use *u)
+{
+	struct loading *l = argument;
+	uint64_t begin = u->is_write ? u->channel->sent : u->channel->received;
+	struct sr_socket_use *use;
+
+	/* Nobody answers on standard output. */
+	if (!is_channel(u->channel) || u->fd <= 2 || !u->bytes)
+		return true;
+	use = sr_grow((void **)&l->s->uses, l->s->n, &l->s->room, sizeof(*use));
+	if (!use) {
+		l->failed = true;
+		return false;
+	}
+	*use = (struct sr_socket_use){.sn = u->sn,
+				      .begin = begin,
+				      .end = begin + u->bytes,
+				      .rank = l->rank,
+				      .thread = u->thread,
+				      .channel = channel_of(l, u->channel),
+				      .moment = SR_NO_MOMENT,
+				      .is_write = u->is_write};
+	l->s->n++;
+	return !l->failed;
+}
+
+static int by_call(const void *a, const void *b)
+{
+	const struct sr_socket_use *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return (x->sn > y->sn) - (x->sn < y->sn);
+}
+
+/* Each channel with the only one that it can lead to. */
+static void find_peers(struct sr_race_sockets *s)
+{
+	for (size_t i = 0; i < s->channels_n; i++) {
+		struct sr_socket_channel *a = &s->channels[i];
+		size_t found = 0;
+
+		for (size_t k = 0; k < s->channels_n; k++) {
+			const struct sr_socket_channel *b = &s->channels[k];
+
+			if (i == k || !sr_channels_are_linked(&a->c, (int32_t)a->rank, &b->c, (int32_t)b->rank))
+				continue;
+			a->peer = (uint32_t)k;
+			found++;
+		}
+		if (found != 1)
+			a->peer = NOT_LINKED;
+	}
+	for (size_t i = 0; i < s->n; i++) {
+		uint32_t peer = s->channels[s->uses[i].channel].peer;
+
+		s->uses[i].is_linked = peer != NOT_LINKED && s->channels[peer].peer == s->uses[i].channel;
+	}
+}
+
+int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct sr_error *err)
+{
+	struct loading l = {.s = s};
+	int ret = 0;
+
+	for (size_t i = 0; i < sr_trace_ranks(t) && !ret; i++) {
+		bool shares = false;
+
+		l.rank = (uint32_t)i;
+		ret = sr_channels_walk(t, sr_trace_rank_number(t, i), see, &l, err);
+		if (!ret)
+			ret = sr_channels_share(t, sr_trace_rank_number(t, i), &shares, err);
+		s->shares_memory |= shares;
+	}
+	s->next = calloc(s->n + 1, sizeof(*s->next));
+	if (!ret && (l.failed || !s->next))
+		ret = sr_error_set(err, -ENOMEM, "no memory left");
+	if (ret)
+		return ret;
+	if (s->n)
+		qsort(s->uses, s->n, sizeof(*s->uses), by_call);
+	find_peers(s);
+	return 0;
+}
+
+void sr_race_sockets_free(struct sr_race_sockets *s)
+{
+	free(s->uses);
+	free(s->next);
+	free(s->channels);
+}
+
+/* The first use of a thread: its place in `next` says how many of them were given. */
+static size_t first_of(const struct sr_race_sockets *s, uint32_t rank, uint32_t thread)
+{
+	const struct sr_socket_use wanted = {.rank = rank, .thread = thread};
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (by_call(&s->uses[middle], &wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct sr_socket_use *sr_race_sockets_due(struct sr_race_sockets *s, uint32_t rank, uint32_t thread, uint64_t sn)
+{
+	size_t first = first_of(s, rank, thread), at;
+	struct sr_socket_use *u;
+
+	if (first == s->n)
+		return NULL;
+	at = first + s->next[first];
+	u = at < s->n ? &s->uses[at] : NULL;
+	if (!u || u->rank != rank || u->thread != thread || u->sn >= sn)
+		return NULL;
+	s->next[first]++;
+	return u;
+}
+
+/* The last write of the other end that brought some of these bytes. */
+static const struct sr_socket_use *source_of(const struct sr_race_sockets *s, const struct sr_socket_use *read)
+{
+	uint32_t from = s->channels[read->channel].peer;
+	const struct sr_socket_use *last = NULL;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sr_socket_use *u = &s->uses[i];
+
+		if (u->is_write && u->channel == from && u->begin < read->end && (!last || u->begin > last->begin))
+			last = u;
+	}
+	return last;
+}
+
+void sr_race_sockets_link(struct sr_race_sockets *s, struct sr_race_model *m)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct sr_socket_use *u = &s->uses[i];
+		const struct sr_socket_use *from = u->is_write || !u->is_linked ? NULL : source_of(s, u);
+
+		if (from)
+			sr_model_order(m, from->moment, u->moment, SR_SURE, false);
+	}
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sockets.h: what went through the sockets and pipes of the recorded ranks, as moments of a model.
+ *
+ * Who read bytes comes after who wrote them, if both ends were recorded.  Otherwise both are at the border of what
+ * is known.
+ */
+#ifndef REPLAY_ANALYSIS_RACES_SOCKETS_H
+#define REPLAY_ANALYSIS_RACES_SOCKETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "logd/trace/reader.h"
+#include "replay/analysis/races/model.h"
+
+/* A call that read or wrote. */
+struct sr_socket_use {
+	uint64_t sn, begin, end; /* bytes of the channel */
+	uint32_t rank, thread;
+	uint32_t channel;
+	uint32_t moment; /* SR_NO_MOMENT until it has one */
+	bool is_write, is_linked;
+};
+
+struct sr_race_sockets {
+	struct sr_socket_use *uses; /* by rank, thread, SN */
+	size_t n, room;
+	size_t *next; /* by rank and thread: see sr_race_sockets_due() */
+	struct sr_socket_channel *channels;
+	size_t channels_n, channels_room;
+	bool shares_memory; /* a rank has memory that other processes may have as well */
+};
+
+/* Reads the calls.  0, or -errno and a sentence. */
+int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct sr_error *err);
+void sr_race_sockets_free(struct sr_race_sockets *s);
+
+/* The next use of this thread before this call that was not asked for yet; NULL: none. */
+struct sr_socket_use *sr_race_sockets_due(struct sr_race_sockets *s, uint32_t rank, uint32_t thread, uint64_t sn);
+
+/* All uses have moments: adds the orders between both ends. */
+void sr_race_sockets_link(struct sr_race_sockets *s, struct sr_race_model *m);
+
+#endif

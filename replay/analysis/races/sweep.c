@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/sweep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "replay/analysis/log/grow.h"
+#include "replay/analysis/log/keymap.h"
+#include "replay/analysis/races/clocks.h"
+#include "replay/analysis/races/conflicts.h"
+#include "replay/analysis/races/queues.h"
+
+/* Memory in pieces, each with the accesses to it. */
+#define PIECE 512
+
+/* Accesses of one kind and queue or rank to a piece, in the order of the pass. */
+struct row {
+	uint32_t agent, kind;
+	uint32_t *at; /* accesses */
+	size_t n, room;
+};
+
+struct piece {
+	struct row *rows;
+	size_t n, room;
+};
+
+struct state {
+	const struct sr_race_model *m;
+	struct sr_sweep *s;
+	struct sr_race_clocks *clocks;
+	struct sr_keymap places; /* of a piece, in pieces */
+	struct piece *pieces;
+	size_t pieces_n, pieces_room;
+	size_t next; /* access */
+	uint32_t *of_moment; /* by moment: its first access */
+};
+
+/* ------------------------------------------------------------ is it ordered */
+
+/* `a` came first in the pass. */
+static bool is_ordered(const struct state *t, const struct sr_access *a, const struct sr_access *b, enum sr_surety s)
+{
+	if (sr_race_is_before(t->clocks, a->until, s) || sr_race_is_before(t->clocks, a->over, s))
+		return true;
+	if (a->queue == SR_NO_QUEUE || a->queue != b->queue)
+		return false;
+	return a->place < b->place ? sr_race_is_queue_ordered(a, b) : sr_race_is_queue_ordered(b, a);
+}
+
+/* Has it, and all that the row has before it, ended before? */
+static bool ends_row(const struct state *t, const struct sr_access *a)
+{
+	if (sr_race_is_before(t->clocks, a->over, SR_SURE))
+		return true;
+	return a->from == a->until && (a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE) &&
+	       sr_race_is_before(t->clocks, a->until, SR_SURE);
+}
+
+static int compare(struct state *t, const struct sr_access *a, const struct sr_access *b)
+{
+	enum sr_surety unordered = SR_SURE;
+
+	t->s->pairs++;
+	if (!sr_accesses_conflict(a, b) || is_ordered(t, a, b, SR_SURE))
+		return 0;
+	if (!is_ordered(t, a, b, SR_DOUBTFUL))
+		unordered = is_ordered(t, a, b, SR_SEEN) ? SR_DOUBTFUL : SR_SEEN;
+	return t->s->found(t->s->argument, a, b, unordered);
+}
+
+/* ----------------------------------------------------------------- pieces */
+
+static struct piece *piece_of(struct state *t, uint32_t owner, uint64_t number)
+{
+	uint64_t key = number * 0x10001 + owner + 1, at;
+	struct piece *p;
+
+	if (sr_keymap_get(&t->places, key, &at))
+		return &t->pieces[at];
+	p = sr_grow((void **)&t->pieces, t->pieces_n, &t->pieces_room, sizeof(*p));
+	if (!p || sr_keymap_put(&t->places, key, t->pieces_n))
+		return NULL;
+	*p = (struct piece){0};
+	t->pieces_n++;
+	return p;
+}
+
+static int add(struct piece *p, uint32_t access, const struct sr_access *a)
+{
+	struct row *r;
+	uint32_t *at;
+	size_t i = 0;
+
+	while (i < p->n && (p->rows[i].agent != a->agent || p->rows[i].kind != a->kind))
+		i++;
+	if (i == p->n) {
+		size_t room = p->room ? 2 * p->room : 2;
+		struct row *more = i < p->room ? p->rows : realloc(p->rows, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		p->room = i < p->room ? p->room : room;
+		p->rows = more;
+		p->rows[p->n++] = (struct row){.agent = a->agent, .kind = a->kind};
+	}
+	r = &p->rows[i];
+	if (r->n == r->room) {
+		at = realloc(r->at, (r->room ? 2 * r->room : 4) * sizeof(*at));
+		if (!at)
+			return -ENOMEM;
+		r->at = at;
+		r->room = r->room ? 2 * r->room : 4;
+	}
+	r->at[r->n++] = access;
+	return 0;
+}
+
+/* Two that meet in several pieces are compared in the first one. */
+static bool is_first(const struct sr_access *a, const struct sr_access *b, uint64_t number)
+{
+	uint64_t first = a->begin > b->begin ? a->begin : b->begin;
+
+	return first / PIECE == number;
+}
+
+static int compare_all(struct state *t, const struct piece *p, const struct sr_access *b, uint64_t number)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < p->n && !ret; i++)
+		for (size_t k = p->rows[i].n; k-- > 0 && !ret;) {
+			const struct sr_access *a = &t->m->accesses[p->rows[i].at[k]];
+
+			if (ends_row(t, a))
+				break;
+			if (is_first(a, b, number))
+				ret = compare(t, a, b);
+		}
+	return ret;
+}
+
+static int take(struct state *t, uint32_t access)
+{
+	const struct sr_access *b = &t->m->accesses[access];
+	int ret = 0;
+
+	for (uint64_t n = b->begin / PIECE; b->begin < b->end && n <= (b->end - 1) / PIECE && !ret; n++) {
+		struct piece *p = piece_of(t, b->owner, n);
+
+		if (!p)
+			return -ENOMEM;
+		ret = compare_all(t, p, b, n);
+		if (!ret)
+			ret = add(p, access, b);
+	}
+	return ret;
+}
+
+/* -------------------------------------------------------------------- all */
+
+static bool index_accesses(struct state *t)
+{
+	t->of_moment = malloc((t->m->moments_n + 1) * sizeof(*t->of_moment));
+	if (!t->of_moment)
+		return false;
+	for (size_t i = 0; i < t->m->moments_n; i++)
+		t->of_moment[i] = SR_NO_MOMENT;
+	for (size_t i = t->m->accesses_n; i-- > 0;)
+		if (t->m->accesses[i].from != SR_NO_MOMENT)
+			t->of_moment[t->m->accesses[i].from] = (uint32_t)i;
+	return true;
+}
+
+static int go(struct state *t)
+{
+	uint32_t moment;
+	int ret = 0;
+
+	while (!ret && (moment = sr_race_clocks_next(t->clocks)) != SR_NO_MOMENT)
+		for (uint32_t i = t->of_moment[moment];
+		     i < t->m->accesses_n && t->m->accesses[i].from == moment && !ret; i++)
+			ret = take(t, i);
+	t->s->dropped = sr_race_clocks_dropped(t->clocks);
+	return ret ? ret : sr_race_clocks_error(t->clocks);
+}
+
+int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s)
+{
+	struct state t = {.m = m, .s = s, .clocks = sr_race_clocks_new(m)};
+	int ret = t.clocks && index_accesses(&t) ? go(&t) : -ENOMEM;
+
+	for (size_t i = 0; i < t.pieces_n; i++) {
+		for (size_t k = 0; k < t.pieces[i].n; k++)
+			free(t.pieces[i].rows[k].at);
+		free(t.pieces[i].rows);
+	}
+	free(t.pieces);
+	free(t.of_moment);
+	sr_keymap_free(&t.places);
+	sr_race_clocks_free(t.clocks);
+	return ret;
+}

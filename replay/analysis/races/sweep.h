@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sweep.h: finds the pairs of accesses that conflict and that nothing orders.
+ *
+ * For such a pair there is a prefix of the run, closed under its orders, behind which both come next (the
+ * frontier of Netzer and Miller): the run can go on with either of them.  The order by which one of the two
+ * read what the other wrote does not count.
+ */
+#ifndef REPLAY_ANALYSIS_RACES_SWEEP_H
+#define REPLAY_ANALYSIS_RACES_SWEEP_H
+
+#include "replay/analysis/races/model.h"
+
+struct sr_sweep {
+	/* Up to which surety the pair is without an order; a->from comes first in the pass. */
+	int (*found)(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered);
+	void *argument;
+	uint64_t pairs;   /* compared */
+	uint64_t dropped; /* orders that were not sure, and contradicted others */
+};
+
+/* The model is sorted.  0, -errno (-ELOOP: its orders contradict each other), or what the function returned. */
+int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_races.c: `sreplay races`: accesses by RDMA and by CPUs to the same memory that nothing orders
+ * (analysis/races).  Writes what it finds to DIR.srec/races.json as well.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/analysis/races/races.h"
+#include "replay/command/command.h"
+#include "replay/command/guess.h"
+#include "replay/command/suppress.h"
+#include "replay/command/traces.h"
+#include "replay/host/group/choose.h"
+#include "replay/print/json.h"
+#include "replay/print/races.h"
+
+#define FOUND_RACES 1 /* the exit status */
+
+struct options {
+	const char *dir, *suppress, *group;
+	enum sr_memory_model memory;
+	bool no_loads, notes, json;
+};
+
+enum { KEY_LOCAL = 256, KEY_MODEL, KEY_SUPPRESS, KEY_NOTES };
+
+static const struct argp_option option_list[] = {
+    {"model", KEY_MODEL, "MODEL", 0,
+     "device (default): who sees a WRITE sees those before it on its queue pair; iba: only what the InfiniBand "
+     "specification promises",
+     0},
+    {"local", KEY_LOCAL, "WHAT", 0,
+     "accesses of CPUs: recorded (default): the loads that found what peers wrote; none", 0},
+    {"group", 'g', "LIST", 0, "races in the memory of these ranks only, e.g. 0,2-5", 0},
+    {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
+    {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
+    {"json", 'j', NULL, 0, "print JSON: a line for the trace, and one for each race", 0},
+    {0},
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case KEY_MODEL:
+		if (strcmp(arg, "device") && strcmp(arg, "iba"))
+			argp_error(state, "--model=%s: expected device or iba", arg);
+		o->memory = strcmp(arg, "iba") ? SR_MODEL_DEVICE : SR_MODEL_IBA;
+		return 0;
+	case KEY_LOCAL:
+		if (strcmp(arg, "recorded") && strcmp(arg, "none"))
+			argp_error(state, "--local=%s: expected recorded or none", arg);
+		o->no_loads = !strcmp(arg, "none");
+		return 0;
+	case KEY_SUPPRESS:
+		o->suppress = arg;
+		return 0;
+	case KEY_NOTES:
+		o->notes = true;
+		return 0;
+	case 'g':
+		o->group = arg;
+		return 0;
+	case 'j':
+		o->json = true;
+		return 0;
+	default:
+		return sr_parse_trace(key, arg, state, &o->dir);
+	}
+}
+
+static const struct argp argp = {
+    option_list,
+    parse_option,
+    "DIR.srec",
+    "Find races: accesses to the same memory by requests and by CPUs, of which one is a write, that nothing orders in "
+    "every run.\vThe exit status is 0 if there is none, 1 if there are races, 125 if something failed. Notes do not "
+    "count. The races, notes among them, are in DIR.srec/races.json as well.",
+    NULL,
+    NULL,
+    NULL,
+};
+
+/* --------------------------------------------------------------- what is found */
+
+struct output {
+	const struct options *o;
+	struct sr_races *r;
+	struct sr_call_sites *sites;
+	struct sr_suppressions *suppressions;
+	json_t *list;
+	uint64_t errors, warnings, notes, suppressed;
+};
+
+static bool is_suppressed(struct output *x, const struct sr_race *race)
+{
+	char *a = sr_race_place(x->sites, x->r, &race->a), *b = sr_race_place(x->sites, x->r, &race->b);
+	bool is = a && b && sr_is_suppressed(x->suppressions, sr_race_class_word(race->class), a, b);
+
+	free(a);
+	free(b);
+	return is;
+}
+
+static void put_race(struct output *x, const struct sr_race *race, size_t number)
+{
+	if (is_suppressed(x, race)) {
+		x->suppressed++;
+		return;
+	}
+	x->errors += race->severity == SR_RACE_ERROR;
+	x->warnings += race->severity == SR_RACE_WARNING;
+	x->notes += race->severity == SR_RACE_NOTE;
+	json_array_append_new(x->list, sr_race_json(x->sites, x->r, race, number));
+	if (!x->o->json && (race->severity > SR_RACE_NOTE || x->o->notes))
+		sr_race_print(stdout, x->sites, x->r, race, number);
+}
+
+static json_t *whole(struct output *x)
+{
+	const struct sr_race_run *run = &x->r->run;
+
+	return json_pack(
+	    "{s:o, s:i, s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:b}, s:O}", "trace",
+	    sr_json_string(x->o->dir), "version", 1, "model",
+	    x->o->memory == SR_MODEL_IBA ? "iba" : "device", "local", x->o->no_loads ? "none" : "recorded", "found",
+	    "errors", (json_int_t)x->errors, "warnings", (json_int_t)x->warnings, "notes", (json_int_t)x->notes,
+	    "suppressed", (json_int_t)x->suppressed, "collected", "accesses", (json_int_t)x->r->accesses, "requests",
+	    (json_int_t)run->requests, "loads", (json_int_t)run->loads, "producers_known", (json_int_t)run->certain,
+	    "producers_unknown", (json_int_t)run->uncertain, "orders_dropped", (json_int_t)x->r->dropped, "clocks", run->has_clocks, "races", x->list);
+}
+
+/* `sreplay races` may be used on a trace that cannot be written to. */
+static void write_beside(const json_t *all, const char *dir)
+{
+	char *path = NULL;
+
+	if (asprintf(&path, "%s/races.json", dir) < 0)
+		return;
+	if (json_dump_file(all, path, JSON_INDENT(2) | JSON_ENSURE_ASCII))
+		sr_note("cannot write %s", path);
+	free(path);
+}
+
+static int write_all(struct output *x)
+{
+	json_t *all = whole(x), *race;
+	size_t i;
+
+	if (!all)
+		return sr_fail("no memory left");
+	write_beside(all, x->o->dir);
+	if (x->o->json) {
+		json_object_del(all, "races");
+		sr_json_print(json_incref(all));
+		json_array_foreach(x->list, i, race) sr_json_print(json_incref(race));
+	}
+	json_decref(all);
+	return 0;
+}
+
+static void print_totals(const struct output *x)
+{
+	const struct sr_race_run *run = &x->r->run;
+
+	if (x->o->json)
+		return;
+	printf("%s: %" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64 " notes%s; %" PRIu64
+	       " accesses of %" PRIu64 " requests and %" PRIu64 " loads\n",
+	       x->o->dir, x->errors, x->warnings, x->notes,
+	       x->notes && !x->o->notes ? " (--notes prints them)" : "", x->r->accesses, run->requests, run->loads);
+	if (x->suppressed)
+		printf("%" PRIu64 " suppressed\n", x->suppressed);
+}
+
+static void say_doubts(const struct sr_races *r)
+{
+	if (!r->run.has_clocks)
+		sr_note("not all ranks were recorded with --clocks: no more than possible races can be found");
+	if (r->run.counts.holes)
+		sr_note("the trace lacks %" PRIu64 " calls: no more than possible races can be found",
+			r->run.counts.holes);
+}
+
+static int print_all(const struct options *o, struct sr_races *r)
+{
+	struct output x = {.o = o, .r = r, .sites = sr_call_sites_new(r->how.trace), .list = json_array()};
+	int status = 0;
+
+	if (o->suppress && !(x.suppressions = sr_suppressions_read(o->suppress)))
+		status = SR_EXIT_FAILED;
+	else if (!x.sites || !x.list)
+		status = sr_fail("no memory left");
+	for (size_t i = 0; i < r->n && !status; i++)
+		put_race(&x, &r->races[i], i + 1);
+	if (!status) {
+		print_totals(&x);
+		say_doubts(r);
+		status = write_all(&x);
+	}
+	if (!status && x.errors + x.warnings)
+		status = FOUND_RACES;
+	sr_suppressions_free(x.suppressions);
+	sr_call_sites_free(x.sites);
+	json_decref(x.list);
+	return status;
+}
+
+/* ------------------------------------------------------------------------- all */
+
+/* By index among the trace's ranks: is it in the list?  NULL after a message. */
+static bool *choose(struct sr_trace *t, const struct options *o)
+{
+	int32_t *ranks;
+	size_t n = sr_ranks_choose(t, o->dir, o->group, &ranks);
+	bool *group = n ? calloc(sr_trace_ranks(t) + 1, sizeof(*group)) : NULL;
+
+	for (size_t i = 0; group && i < sr_trace_ranks(t); i++)
+		for (size_t k = 0; k < n; k++)
+			group[i] |= sr_trace_rank_number(t, i) == ranks[k];
+	if (n)
+		free(ranks);
+	if (n && !group)
+		sr_fail("no memory left");
+	return group;
+}
+
+static int find(const struct options *o, struct sr_trace *t)
+{
+	struct sr_links links = {0};
+	bool *group = choose(t, o);
+	struct sr_races r = {.how = {.trace = t,
+				     .links = &links,
+				     .group = group,
+				     .memory = o->memory,
+				     .no_loads = o->no_loads}};
+	struct sr_error err;
+	int status = SR_EXIT_FAILED, ret;
+
+	if (!group)
+		return status;
+	ret = sr_links_find(&links, t, NULL, &err);
+	if (!ret)
+		ret = sr_races_find(&r, &err);
+	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
+	sr_races_free(&r);
+	sr_links_free(&links);
+	free(group);
+	return status;
+}
+
+int sr_cmd_races(int argc, char **argv)
+{
+	struct options o = {0};
+	struct sr_trace *t;
+	struct sr_error err;
+	int status;
+
+	if (sr_argp_parse(&argp, argc, argv, 0, &o))
+		return SR_EXIT_FAILED;
+	if (sr_trace_open(&t, o.dir, &err))
+		return sr_fail("%s", err.text);
+	status = find(&o, t);
+	sr_trace_close(t);
+	return status;
+}

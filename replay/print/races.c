@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/print/races.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/print/json.h"
+
+const char *sr_race_doubt_words(uint8_t doubts, size_t i)
+{
+	static const struct {
+		uint8_t doubt;
+		const char *words;
+	} all[] = {
+	    {SR_DOUBT_ORDER, "a value that was read may have come from several requests, and some of them would order the two"},
+	    {SR_DOUBT_SAMPLED, "the page was read as a whole: the program may not have loaded these bytes"},
+	    {SR_DOUBT_OUTSIDE, "something outside of the recorded ranks may order them"},
+	    {SR_DOUBT_THREADS, "threads may order them without a call"},
+	    {SR_DOUBT_SHARED, "the ranks may order them by memory that they share"},
+	    {SR_DOUBT_CUT, "the trace has no clocks, or lacks calls"},
+	};
+
+	for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
+		if (doubts & all[k].doubt && !i--)
+			return all[k].words;
+	return "";
+}
+
+static int32_t number_of(const struct sr_races *r, uint32_t rank)
+{
+	return r->how.links->ranks[rank].number;
+}
+
+char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
+{
+	const int32_t rank = number_of(r, a->rank);
+	const char *words;
+
+	/* A fault has the address of its instruction, a call that of the next one. */
+	if (a->fault)
+		words = sr_call_sites_address(sites, rank, a->site + 1);
+	else
+		words = sr_call_sites_call(sites, rank, a->thread, a->sn);
+	return strdup(words);
+}
+
+static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
+{
+	char text[64], *place = sr_race_place(sites, r, a);
+
+	fprintf(out, "    %s of %" PRIu64 " bytes by rank %d", sr_race_access_words(a, text), a->end - a->begin,
+		number_of(r, a->rank));
+	if (a->thread)
+		fprintf(out, " thread %u", a->thread);
+	fprintf(out, " %s SN %" PRIu64, a->fault ? "after" : "at", a->sn);
+	if (a->fault)
+		fprintf(out, " (fault %u)", a->fault);
+	fprintf(out, "%s%s\n", place && *place ? (a->fault ? ", at " : ", ") : "", place ? place : "");
+	free(place);
+}
+
+void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
+		   size_t number)
+{
+	const char *words;
+
+	fprintf(out, "race %zu: %s, %s, %s; %" PRIu64 " pair%s\n", number, sr_race_severity_word(race->severity),
+		sr_race_class_word(race->class), sr_race_evidence_word(race->evidence), race->count,
+		race->count == 1 ? "" : "s");
+	fprintf(out, "  nothing orders, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n", race->begin,
+		number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
+	print_access(out, sites, r, &race->a);
+	print_access(out, sites, r, &race->b);
+	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
+		fprintf(out, "  only possible: %s\n", words);
+}
+
+static json_t *access_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
+{
+	char text[64], *place = sr_race_place(sites, r, a);
+	json_t *o = json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:o, s:o}", "what", sr_race_access_words(a, text),
+			      "rank", number_of(r, a->rank), "thread", (json_int_t)a->thread, "sn", (json_int_t)a->sn,
+			      "fault", (json_int_t)a->fault, "address", sr_json_address(a->begin), "length",
+			      (json_int_t)(a->end - a->begin), "site", sr_json_address(a->site), "place",
+			      sr_json_string(place ? place : ""));
+
+	free(place);
+	return o;
+}
+
+json_t *sr_race_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race, size_t number)
+{
+	json_t *reasons = json_array();
+	const char *words;
+
+	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
+		json_array_append_new(reasons, json_string(words));
+	return json_pack("{s:I, s:s, s:s, s:s, s:I, s:{s:i, s:o, s:I}, s:[o, o], s:o}", "id", (json_int_t)number,
+			 "severity", sr_race_severity_word(race->severity), "class", sr_race_class_word(race->class),
+			 "evidence", sr_race_evidence_word(race->evidence), "count", (json_int_t)race->count, "memory",
+			 "rank", number_of(r, race->a.owner), "address", sr_json_address(race->begin), "length",
+			 (json_int_t)(race->end - race->begin), "accesses", access_json(sites, r, &race->a),
+			 access_json(sites, r, &race->b), "reasons", reasons);
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`sreplay races`: small programs with a race and without, and whole ones, recorded on the software device.
+
+    races.py [CASE...]
+
+Each case of tests/programs/pgas/races.c is recorded with all ranks and clocks; what is found must be what the case has,
+and nothing else: as errors, warnings and notes.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, fresh, run
+
+PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
+SECONDS = 60
+
+NONE = set()
+# Of each case: the classes of its races. Same values are a note.
+LITMUS = {
+    "write-write-racing": {"data"}, "write-write-barrier": NONE, "write-write-flag": NONE,
+    "write-write-early-flag": {"data"}, "write-write-counter": NONE, "write-write-late-counter": {"data"},
+    "write-write-lock": NONE, "write-write-same-value": NONE, "write-write-other-words": NONE,
+    "write-write-pipelined": NONE, "write-write-socket": NONE, "write-write-early-socket": {"data"},
+    "write-read-racing": {"data"}, "write-read-barrier": {"data"}, "write-read-ordered": NONE, "read-read": NONE,
+    "atomic-atomic": NONE, "atomic-write": {"data"}, "atomic-read-ordered": NONE,
+    "load-racing": {"data"}, "load-barrier": NONE, "load-flag": NONE,
+    "fence-missing": {"fence"}, "fence-there": NONE, "fence-completion": NONE,
+    "gather-racing": {"in-flight"}, "gather-completion": NONE, "gather-write": {"in-flight"},
+    "inline-write": NONE,
+    "scatter-racing": {"in-flight"}, "scatter-completion": NONE,
+}
+# Without what a device does beyond the specification.
+IBA = {name: LITMUS[name] for name in LITMUS}
+IBA["load-flag"] = {"data"}
+# Whole programs without races: ranks.
+WHOLE = {"steal fenced 3": 2, "laplace": 4, "mcop 12": 4, "is 1024 2": 4, "knapsack corrected": 4}
+
+
+def record(directory, name, ranks, may_be_wrong=False):
+    out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, name.replace(" ", "-") + ".srec")
+    group = ",".join(str(i) for i in range(ranks))
+    words = name.split() if name not in LITMUS else ["races", name]
+    status, _, err = run([SOFTDEV, "--", os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out,
+                          "-w", group, "%s record --clocks -o %s --rank %%r --group %s --" % (SREPLAY, trace, group),
+                          os.path.join(PROGRAMS, words[0])] + words[1:], SECONDS)
+    return trace, err if status not in (0, 1 if may_be_wrong else 0) else None
+
+
+def find(trace, *options):
+    """Races that are no notes, those that are, and the command's exit status."""
+    status, out, err = run([SREPLAY, "races", "--json"] + list(options) + [trace], SECONDS)
+    if status not in (0, 1):
+        return None, None, "%s %s" % (status, err)
+    races = [json.loads(line) for line in out.decode().splitlines()][1:]
+    loud = [r for r in races if r["severity"] != "note"]
+    return loud, [r for r in races if r["severity"] == "note"], status
+
+
+def litmus(tap, directory, name):
+    trace, failed = record(directory, name, 3)
+    if failed is not None:
+        tap.ok(False, name + " is recorded", failed)
+        return
+    for model, expected in (("device", LITMUS[name]), ("iba", IBA[name])):
+        loud, notes, status = find(trace, "--model", model)
+        right = loud is not None and {r["class"] for r in loud} == expected and status == (1 if expected else 0)
+        if name == "write-write-same-value":
+            right = right and "same-value" in {r["class"] for r in notes}
+        tap.ok(right, "%s, model %s: %s" % (name, model, ", ".join(expected) or "none"), "%s\n%s" % (status, loud))
+
+
+def whole(tap, directory, name):
+    trace, failed = record(directory, name, WHOLE[name])
+    loud = find(trace)[0] if failed is None else failed
+    tap.ok(loud == [], name + ": no race", loud)
+
+
+def steal(tap, directory):
+    """The items and their number race with the loads that do not wait for them (docs/user/case-study.md)."""
+    trace, failed = record(directory, "steal racing 3", 2, True)
+    loud = find(trace)[0] if failed is None else None
+    places = [[a["place"] for a in r["accesses"]] for r in loud or []]
+    right = places and all("serve (steal.c:175)" in " ".join(p) and "main (steal.c:23" in " ".join(p) for p in places)
+    tap.ok(right, "steal racing: the write of the items and its loads", "%s\n%s" % (failed, loud))
+
+
+def guppie(tap, directory):
+    """Its updates race by design: a READ and a WRITE of the same word."""
+    trace, failed = record(directory, "guppie 6 400", 4, True)
+    loud = find(trace)[0] if failed is None else None
+    what = {a["what"] for r in loud or [] for a in r["accesses"]}
+    tap.ok(loud and what <= {"READ", "WRITE"} and "WRITE" in what, "guppie: its updates race", "%s\n%s" % (failed, loud))
+
+
+def options(tap, directory):
+    trace, failed = record(fresh(os.path.join(directory, "again")), "write-write-racing", 3)
+    quiet = os.path.join(directory, "quiet")
+    with open(quiet, "w", encoding="utf-8") as f:
+        f.write("# known\n*transfer.c* | *transfer.c*\n")
+    tap.ok(failed is None and find(trace)[2] == 1, "there is a race to be suppressed", failed)
+    loud, _, status = find(trace, "--suppress", quiet)
+    tap.ok(loud == [] and status == 0, "--suppress leaves it out", "%s %s" % (status, loud))
+    tap.ok(find(trace, "--group", "0,1")[0] == [], "--group 0,1 looks at their memory only", "")
+    find(trace)
+    with open(os.path.join(trace, "races.json"), encoding="utf-8") as f:
+        kept = json.load(f)
+    tap.ok([r["class"] for r in kept["races"]].count("data") == 1, "races.json is in the trace", kept)
+    status, out, err = run([SREPLAY, "races", trace], SECONDS)
+    tap.ok(status == 1 and b"warning, data, predicted" in out or b"error, data, observed" in out, "as text", out)
+    status, _, err = run([SREPLAY, "races", os.path.join(directory, "missing.srec")], SECONDS)
+    tap.ok(status == 125, "a trace that is not there fails with 125", err)
+
+
+def main():
+    tap = Tap()
+    names = sys.argv[1:] or list(LITMUS) + list(WHOLE) + ["steal", "guppie", "options"]
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        status, out, _ = run([os.path.join(PROGRAMS, "races")], SECONDS)
+        tap.ok(set(out.decode().split()) == set(LITMUS), "each case has an expectation", out)
+        for name in names:
+            if name in LITMUS:
+                litmus(tap, directory, name)
+            elif name in WHOLE:
+                whole(tap, directory, name)
+            else:
+                {"steal": steal, "guppie": guppie, "options": options}[name](tap, directory)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

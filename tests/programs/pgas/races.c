@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * races.c: small programs, each with a race or without, for `sreplay races`.
+ *
+ *   races CASE
+ *   races             lists the cases
+ *
+ * Ranks 0 and 1 access the memory of rank 2, or each other's.  In the name of a case is what comes between the two
+ * accesses: "racing" is nothing that orders them.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pgas/internal.h"
+
+#define WORDS 128 /* more than are sent inline */
+#define BYTES (WORDS * sizeof(uint64_t))
+#define OWNER 2
+
+struct shared {
+	uint64_t data[WORDS];
+	uint64_t flag, counter, port;
+	struct pgas_lock lock;
+};
+
+static struct shared *shared;
+static uint64_t *mine, *other; /* private: WORDS each */
+static uint64_t one = 1;
+
+static void fill(uint64_t *words, uint64_t value)
+{
+	for (int i = 0; i < WORDS; i++)
+		words[i] = value;
+}
+
+static void put(int rank)
+{
+	pgas_put(rank, shared->data, mine, BYTES);
+}
+
+static void get(int rank)
+{
+	pgas_get(rank, mine, shared->data, BYTES);
+}
+
+/* Tells rank 1 that rank 0 has come here. */
+static void raise_flag(void)
+{
+	pgas_put(1, &shared->flag, &one, sizeof(one));
+}
+
+static bool is(int rank)
+{
+	return pgas.rank == rank;
+}
+
+/* ---------------------------------------------------------------- two writes */
+
+static void write_write_racing(void)
+{
+	if (is(0) || is(1))
+		put(OWNER);
+}
+
+static void write_write_barrier(void)
+{
+	if (is(0))
+		put(OWNER);
+	pgas_barrier();
+	if (is(1))
+		put(OWNER);
+}
+
+static void write_write_flag(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		raise_flag();
+	} else if (is(1)) {
+		pgas_wait_for(&shared->flag, 1);
+		put(OWNER);
+	}
+}
+
+/* The flag goes to another rank than the data, whose completion nobody awaits. */
+static void write_write_early_flag(void)
+{
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		raise_flag();
+	} else if (is(1)) {
+		pgas_wait_for(&shared->flag, 1);
+		put(OWNER);
+	}
+	pgas_quiet();
+}
+
+static void write_write_counter(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	} else if (is(1)) {
+		while (!pgas_fetch_add(OWNER, &shared->counter, 0))
+			;
+		put(OWNER);
+	}
+}
+
+static void write_write_late_counter(void)
+{
+	if (is(0)) {
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+		put(OWNER);
+	} else if (is(1)) {
+		while (!pgas_fetch_add(OWNER, &shared->counter, 0))
+			;
+		put(OWNER);
+	}
+}
+
+static void write_write_lock(void)
+{
+	if (is(OWNER))
+		return;
+	pgas_lock(OWNER, &shared->lock);
+	put(OWNER);
+	pgas_unlock(OWNER, &shared->lock);
+}
+
+static void write_write_same_value(void)
+{
+	fill(mine, 7);
+	if (is(0) || is(1))
+		put(OWNER);
+}
+
+static void write_write_other_words(void)
+{
+	if (is(0) || is(1))
+		pgas_put(OWNER, &shared->data[pgas.rank * WORDS / 2], mine, BYTES / 2);
+}
+
+static void write_write_pipelined(void)
+{
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		pgas_start_put(OWNER, shared->data, other, BYTES);
+	}
+	pgas_quiet();
+}
+
+/* ------------------------------------------------------------------- sockets */
+
+static int make_listener(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	uint64_t port;
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) || listen(fd, 1) ||
+	    getsockname(fd, (struct sockaddr *)&at, &size))
+		pgas_fail("cannot listen");
+	port = at.sin_port;
+	pgas_put(0, &shared->port, &port, sizeof(port));
+	return fd;
+}
+
+/* A connection between ranks 0 and 1; -1 in the others. */
+static int meet(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int listener = is(1) ? make_listener() : -1, fd = -1;
+
+	pgas_barrier();
+	if (is(0)) {
+		at.sin_port = (in_port_t)pgas_load(&shared->port);
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
+			pgas_fail("cannot connect");
+	} else if (is(1)) {
+		fd = accept(listener, NULL, NULL);
+	}
+	pgas_barrier();
+	return fd;
+}
+
+static void write_write_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		put(OWNER);
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		put(OWNER);
+	}
+}
+
+static void write_write_early_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+		put(OWNER);
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		put(OWNER);
+	}
+}
+
+/* ---------------------------------------------------------- a write and a read */
+
+static void write_read_racing(void)
+{
+	if (is(0))
+		put(OWNER);
+	else if (is(1))
+		get(OWNER);
+}
+
+static void write_read_barrier(void)
+{
+	write_read_racing();
+	pgas_barrier();
+	if (is(0))
+		get(OWNER);
+}
+
+static void write_read_ordered(void)
+{
+	if (is(0))
+		put(OWNER);
+	pgas_barrier();
+	if (is(1))
+		get(OWNER);
+}
+
+static void read_read(void)
+{
+	if (is(0) || is(1))
+		get(OWNER);
+}
+
+/* -------------------------------------------------------------------- atomics */
+
+static void atomic_atomic(void)
+{
+	pgas_fetch_add(OWNER, &shared->counter, 1);
+}
+
+static void atomic_write(void)
+{
+	if (is(0))
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	else if (is(1))
+		pgas_put(OWNER, &shared->counter, &one, sizeof(one));
+}
+
+static void atomic_read_ordered(void)
+{
+	uint64_t value;
+
+	if (is(0))
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	pgas_barrier();
+	if (is(1))
+		pgas_get(OWNER, &value, &shared->counter, sizeof(value));
+}
+
+/* ---------------------------------------------------------------------- loads */
+
+/* So that the load finds something new: it waits for the data's last word only. */
+static void load_racing(void)
+{
+	struct pgas_patience patience = {0};
+
+	if (is(0))
+		put(OWNER);
+	while (is(OWNER) && !pgas_load(&shared->data[WORDS - 1]))
+		pgas_relax(&patience);
+}
+
+static void load_barrier(void)
+{
+	if (is(0))
+		put(OWNER);
+	pgas_barrier();
+	if (is(OWNER) && !pgas_load(&shared->data[0]))
+		pgas_fail("it is not there");
+}
+
+static void load_flag(void)
+{
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		pgas_start_put(OWNER, &shared->flag, &one, sizeof(one));
+	} else if (is(OWNER)) {
+		pgas_wait_for(&shared->flag, 1);
+		if (!pgas_load(&shared->data[0]))
+			pgas_fail("it is not there");
+	}
+	pgas_quiet();
+}
+
+/* ------------------------------------------------------------- one queue pair */
+
+static void post(enum ibv_wr_opcode opcode, uint64_t *local, unsigned int flags)
+{
+	struct pgas_peer *peer = &pgas.peers[OWNER];
+	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = BYTES, .lkey = pgas.private.mr->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = OWNER,
+				       .sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = opcode,
+				       .send_flags = IBV_SEND_SIGNALED | flags,
+				       .wr.rdma = {.remote_addr = peer->base + (uint64_t)((char *)shared->data -
+											   pgas.shared.base),
+						   .rkey = peer->rkey}};
+
+	if (ibv_post_send(peer->qp, &wr, &bad))
+		pgas_fail("cannot post");
+	peer->posted++;
+}
+
+static void read_then_write(unsigned int flags, bool waits)
+{
+	if (is(0)) {
+		post(IBV_WR_RDMA_READ, mine, 0);
+		if (waits)
+			pgas_quiet();
+		post(IBV_WR_RDMA_WRITE, other, flags);
+	}
+	pgas_quiet();
+}
+
+static void fence_missing(void)
+{
+	read_then_write(0, false);
+}
+
+static void fence_there(void)
+{
+	read_then_write(IBV_SEND_FENCE, false);
+}
+
+static void fence_completion(void)
+{
+	read_then_write(0, true);
+}
+
+/* ------------------------------------------------------------ requests' buffers */
+
+static void gather_racing(void)
+{
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		pgas_start_get(1, mine, shared->data, BYTES);
+	}
+	pgas_quiet();
+}
+
+static void gather_completion(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		get(1);
+	}
+}
+
+static void scatter_racing(void)
+{
+	if (is(0)) {
+		pgas_start_get(1, mine, shared->data, BYTES);
+		pgas_start_get(OWNER, mine, shared->data, BYTES);
+	}
+	pgas_quiet();
+}
+
+static void scatter_completion(void)
+{
+	if (is(0)) {
+		get(1);
+		get(OWNER);
+	}
+}
+
+/* A peer writes to what is being sent on. */
+static void gather_write(void)
+{
+	if (is(0))
+		put(1);
+	else if (is(1))
+		pgas_start_put(OWNER, shared->data, shared->data, BYTES);
+	pgas_quiet();
+}
+
+/* What is sent inline is read when it is posted. */
+static void inline_write(void)
+{
+	if (is(0))
+		pgas_put(1, shared->data, mine, sizeof(uint64_t));
+	else if (is(1))
+		pgas_start_put(OWNER, &shared->data[1], shared->data, sizeof(uint64_t));
+	pgas_quiet();
+}
+
+/* ------------------------------------------------------------------------ all */
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+    {"write-write-racing", write_write_racing},
+    {"write-write-barrier", write_write_barrier},
+    {"write-write-flag", write_write_flag},
+    {"write-write-early-flag", write_write_early_flag},
+    {"write-write-counter", write_write_counter},
+    {"write-write-late-counter", write_write_late_counter},
+    {"write-write-lock", write_write_lock},
+    {"write-write-same-value", write_write_same_value},
+    {"write-write-other-words", write_write_other_words},
+    {"write-write-pipelined", write_write_pipelined},
+    {"write-write-socket", write_write_socket},
+    {"write-write-early-socket", write_write_early_socket},
+    {"write-read-racing", write_read_racing},
+    {"write-read-barrier", write_read_barrier},
+    {"write-read-ordered", write_read_ordered},
+    {"read-read", read_read},
+    {"atomic-atomic", atomic_atomic},
+    {"atomic-write", atomic_write},
+    {"atomic-read-ordered", atomic_read_ordered},
+    {"load-racing", load_racing},
+    {"load-barrier", load_barrier},
+    {"load-flag", load_flag},
+    {"fence-missing", fence_missing},
+    {"fence-there", fence_there},
+    {"fence-completion", fence_completion},
+    {"gather-racing", gather_racing},
+    {"gather-completion", gather_completion},
+    {"gather-write", gather_write},
+    {"inline-write", inline_write},
+    {"scatter-racing", scatter_racing},
+    {"scatter-completion", scatter_completion},
+};
+
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+int main(int argc, char **argv)
+{
+	size_t i = 0;
+
+	if (argc < 2)
+		for (size_t k = 0; k < CASES; k++)
+			puts(cases[k].name);
+	if (argc < 2)
+		return 0;
+	while (i < CASES && strcmp(cases[i].name, argv[1]))
+		i++;
+	if (i == CASES)
+		return 2;
+	pgas_start(sizeof(*shared) + 65536, 65536);
+	shared = pgas_shared(sizeof(*shared));
+	mine = pgas_private(BYTES);
+	other = pgas_private(BYTES);
+	fill(mine, 1 + (uint64_t)pgas.rank);
+	fill(other, 100 + (uint64_t)pgas.rank);
+	pgas_barrier();
+	cases[i].run();
+	pgas_barrier();
+	return pgas_end(pgas_result(true, "%s", argv[1]));
+}
