@@ -16,18 +16,29 @@
 #include "logd/writer/process.h"
 #include "logd/writer/trace_dir.h"
 
+static bool take_origin(const struct sr_message *hello, uint32_t flag,
+			struct sr_image_origin *origin)
+{
+	memset(origin, 0, sizeof(*origin));
+	if (!(hello->flags & flag))
+		return false;
+	memcpy(origin, hello->text, sizeof(*origin));
+	return true;
+}
+
 bool hello_image(const struct sr_message *hello, struct sr_image_origin *image)
 {
-	memset(image, 0, sizeof(*image));
-	if (!(hello->flags & SR_MESSAGE_IMAGE))
-		return false;
-	memcpy(image, hello->text, sizeof(*image));
-	return true;
+	return take_origin(hello, SR_MESSAGE_IMAGE, image);
+}
+
+bool hello_parent(const struct sr_message *hello, struct sr_image_origin *parent)
+{
+	return take_origin(hello, SR_MESSAGE_CHILD, parent);
 }
 
 int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t error_size)
 {
-	struct sr_image_origin image;
+	struct sr_image_origin image, parent;
 
 	if (body_fd < 0)
 		return -EPROTO;
@@ -44,6 +55,8 @@ int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t
 		return -EINVAL;
 	}
 	if (hello_image(hello, &image) && (!image.number || image.number > SR_IMAGES_MAX))
+		return -EPROTO;
+	if (hello_parent(hello, &parent) && (!parent.number || hello_image(hello, &image)))
 		return -EPROTO;
 	return 0;
 }
@@ -101,8 +114,10 @@ static int describe(struct rank_claim *c, pid_t pid, const struct sr_message *he
 		    const struct hello_texts *t, _Atomic unsigned int *steps, char *error,
 		    size_t error_size)
 {
+	struct sr_image_origin parent;
 	const struct process_facts facts = {
 	    .image = c->image,
+	    .parent = hello_parent(hello, &parent) ? &parent : NULL,
 	    .pid = pid,
 	    .rank = hello->rank,
 	    .flags = hello->hello_flags,

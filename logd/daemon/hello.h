@@ -22,6 +22,8 @@ struct trace_place {
 
 /* The image before it, if the process has executed a program; false: it has not. */
 bool hello_image(const struct sr_message *hello, struct sr_image_origin *image);
+/* Its parent, if a recorded process has forked it; false: none has. */
+bool hello_parent(const struct sr_message *hello, struct sr_image_origin *parent);
 
 /* Is it a hello that this daemon can take?  0, or -errno and perhaps a sentence. */
 int hello_check(const struct sr_message *hello, int body_fd, char *error, size_t error_size);

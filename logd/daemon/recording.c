@@ -132,6 +132,7 @@ static int new_recording(struct recordings *list, struct connection *c,
 			 const struct sr_message *hello, int body_fd)
 {
 	struct recording *r = calloc(1, sizeof(*r));
+	struct sr_image_origin parent;
 	int err;
 
 	if (!r)
@@ -140,7 +141,11 @@ static int new_recording(struct recordings *list, struct connection *c,
 	r->list = list;
 	r->pid = c->pid;
 	r->rank = hello->rank;
-	hello_image(hello, &r->image);
+	r->is_further = hello_image(hello, &r->image);
+	if (hello_parent(hello, &parent)) {
+		r->is_further = true;
+		r->image.sns = parent.sns;
+	}
 	r->hello = *hello;
 	memcpy(r->process, hello->process, sizeof(r->process));
 	memcpy(r->session, hello->session, sizeof(r->session));
@@ -339,7 +344,7 @@ void recordings_progress(struct recordings *list)
 		*at = r->next;
 		list->ended += !refused;
 		if (!refused)
-			tally_add(&list->tallies, r->session, !r->image.number, r->ended.stored);
+			tally_add(&list->tallies, r->session, !r->is_further, r->ended.stored);
 		recording_free(r);
 	}
 	list->events->progressed(list->owner);

@@ -182,6 +182,10 @@ int sr_client_make_hello(struct sr_client *c, const struct sr_hello *h)
 		c->hello.flags |= SR_MESSAGE_IMAGE;
 		memcpy(c->hello.text, h->image, sizeof(*h->image));
 	}
+	if (h->parent) {
+		c->hello.flags |= SR_MESSAGE_CHILD;
+		memcpy(c->hello.text, h->parent, sizeof(*h->parent));
+	}
 	ret = sr_sys_getrandom(c->hello.process, sizeof(c->hello.process));
 	if (ret != sizeof(c->hello.process))
 		return ret < 0 ? (int)ret : -EIO;

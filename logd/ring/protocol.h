@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 7u
+#define SR_PROTOCOL_VERSION 8u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 
@@ -22,8 +22,8 @@ enum sr_message_type {
 	/*
 	 * A process introduces itself: rank, hello_flags, trace_version, value (the stack),
 	 * process, session; fd: memfd with a struct sr_hello_body.  With SR_MESSAGE_RESUME: an
-	 * earlier daemon knew it by the same `process`.  With SR_MESSAGE_IMAGE: text: a struct
-	 * sr_image_origin.  Answer: fd: a memfd page whose first word is the doorbell.
+	 * earlier daemon knew it by the same `process`.  With SR_MESSAGE_IMAGE or
+	 * SR_MESSAGE_CHILD: text: a struct sr_image_origin.  Answer: fd: a memfd page whose first word is the doorbell.
 	 */
 	SR_MSG_HELLO = 1,
 	/*
@@ -77,6 +77,7 @@ enum sr_message_type {
 #define SR_MESSAGE_RESUME 1u
 #define SR_MESSAGE_KEEP   2u
 #define SR_MESSAGE_IMAGE  4u
+#define SR_MESSAGE_CHILD  8u
 
 struct sr_message {
 	uint32_t magic;
@@ -113,14 +114,15 @@ struct sr_trace_identity {
 };
 
 /*
- * The process has executed a program: it is the next image of a rank that is recorded already.  The
- * recording of the image before it has ended with that.
+ * SR_MESSAGE_IMAGE: the process has executed a program: it is the next image of a rank that is recorded
+ * already.  The recording of the image before it has ended with that.  SR_MESSAGE_CHILD: a recorded
+ * process has forked this one, whose recording is a trace of its own within that process's.
  */
 struct sr_image_origin {
-	uint8_t before[SR_PROCESS_ID_BYTES]; /* the `process` of the image before */
-	uint32_t number;                     /* of this image, from 1 */
-	uint32_t reserved;
-	uint64_t sns; /* the SNs of its threads go on after this one */
+	uint8_t before[SR_PROCESS_ID_BYTES]; /* the `process` of the image before, or of the parent */
+	uint32_t number;                     /* of this image, or of its parent's children, from 1 */
+	uint32_t thread;                     /* CHILD: that has forked it; IMAGE: 0 */
+	uint64_t sns; /* the SNs of its threads go on after this one; CHILD: that of the fork */
 };
 
 /* In HELLO's memfd, followed by the three texts, not 0-terminated. */

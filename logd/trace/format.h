@@ -34,6 +34,9 @@ struct sr_stream_header {
 #define SR_IMAGE_DIR  "image-%u"
 #define SR_IMAGES_MAX 1000000u
 
+/* The trace of a process that this one has forked, in the directory of its image. */
+#define SR_CHILD_DIR  "child-%u.srec"
+
 #define SR_FRAME_MAGIC 0x6d726673u /* "sfrm" */
 
 enum sr_codec {

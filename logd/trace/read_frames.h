@@ -16,7 +16,7 @@
 #define INDEX_ENTRIES 4096
 
 struct sr_stream {
-	char label[24]; /* of its image */
+	char label[96]; /* of its image */
 	int fd;
 	char path[PATH_MAX];
 	char warning[PATH_MAX + 256];

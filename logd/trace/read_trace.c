@@ -21,7 +21,8 @@ struct rank {
 	int32_t number;
 	uint32_t images, image; /* how many there are, and which is read */
 	size_t values;          /* in this image's JSON */
-	char label[24];
+	char child[64]; /* of a process that a recorded one has forked: "1", or of that one "1/2" */
+	char label[96];
 	uint8_t process_id[16];
 	json_t *process;
 	char *schema;
@@ -252,6 +253,34 @@ static void forget_image(struct sr_trace *t, struct rank *r)
 	*r = (struct rank){.number = r->number, .images = r->images};
 }
 
+/* The numbers of children in the trace's path: a child's trace is in its parent's. */
+static void name_child(const struct sr_trace *t, struct rank *r)
+{
+	char real[PATH_MAX];
+	size_t n = 0;
+
+	if (!realpath(t->dir, real))
+		return;
+	for (char *name = strtok(real, "/"); name; name = strtok(NULL, "/")) {
+		uint32_t number;
+
+		if (parse_name(name, "child-", ".srec", &number) && n < sizeof(r->child))
+			n += (size_t)snprintf(r->child + n, sizeof(r->child) - n, "%s%u",
+					      n ? "/" : "", number);
+	}
+}
+
+static void set_label(const struct sr_trace *t, struct rank *r)
+{
+	char image[24] = "";
+
+	if (json_object_get(r->process, "child"))
+		name_child(t, r);
+	if (r->images > 1)
+		snprintf(image, sizeof(image), " image %u", r->image);
+	snprintf(r->label, sizeof(r->label), "%s%s%s", r->child[0] ? " child " : "", r->child, image);
+}
+
 static int read_image(struct sr_trace *t, struct rank *r, struct sr_error *err)
 {
 	char dir[PATH_MAX - 32], path[PATH_MAX];
@@ -260,8 +289,6 @@ static int read_image(struct sr_trace *t, struct rank *r, struct sr_error *err)
 	const char *id;
 	int ret;
 
-	if (r->images > 1)
-		snprintf(r->label, sizeof(r->label), " image %u", r->image);
 	image_path(t, r, r->image, dir, sizeof(dir));
 	ret = check_rank_dir(dir, err);
 	if (ret)
@@ -280,6 +307,7 @@ static int read_image(struct sr_trace *t, struct rank *r, struct sr_error *err)
 	ret = read_schema(t, r, path, err);
 	if (ret)
 		return ret;
+	set_label(t, r);
 	ret = list_numbers(dir, "thread-", ".srs", &r->threads, &r->n_threads);
 	if (ret)
 		return sr_error_set(err, ret, "cannot list %s: %s", dir, strerror(-ret));
@@ -385,6 +413,41 @@ uint32_t sr_trace_image(const struct sr_trace *t, int32_t rank)
 	const struct rank *r = find_rank(t, rank);
 
 	return r ? r->image : 0;
+}
+
+const char *sr_trace_child(const struct sr_trace *t, int32_t rank)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	return r && r->child[0] ? r->child : NULL;
+}
+
+int sr_trace_children(const struct sr_trace *t, int32_t rank, char ***dirs, size_t *n)
+{
+	const struct rank *r = find_rank(t, rank);
+	char path[PATH_MAX - 32];
+	uint32_t *numbers;
+	int ret;
+
+	*dirs = NULL;
+	*n = 0;
+	if (!r)
+		return -ENOENT;
+	image_path(t, r, r->image, path, sizeof(path));
+	ret = list_numbers(path, "child-", ".srec", &numbers, n);
+	*dirs = ret ? NULL : calloc(*n + 1, sizeof(**dirs));
+	for (size_t i = 0; *dirs && i < *n; i++)
+		if (asprintf(&(*dirs)[i], "%s/" SR_CHILD_DIR, path, numbers[i]) < 0)
+			(*dirs)[i] = NULL;
+	free(numbers);
+	return *dirs ? ret : -ENOMEM;
+}
+
+void sr_trace_children_free(char **dirs, size_t n)
+{
+	for (size_t i = 0; dirs && i < n; i++)
+		free(dirs[i]);
+	free(dirs);
 }
 
 const char *sr_trace_image_label(const struct sr_trace *t, int32_t rank)

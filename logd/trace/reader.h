@@ -57,7 +57,17 @@ uint32_t sr_trace_images(const struct sr_trace *t, int32_t rank);
 uint32_t sr_trace_image(const struct sr_trace *t, int32_t rank);
 int sr_trace_choose_image(struct sr_trace *t, int32_t rank, uint32_t image, struct sr_error *err);
 
-/* For messages, behind "rank N": " image K", or "" where the rank has only one. */
+/*
+ * A process that a recorded one has forked has a trace of its own, in the directory of its parent's
+ * image.  Its number as a child, "1", or "1/2" of a child of that one; NULL: it is not forked.
+ */
+const char *sr_trace_child(const struct sr_trace *t, int32_t rank);
+
+/* The traces of the children that the chosen image has forked; for sr_trace_children_free. */
+int sr_trace_children(const struct sr_trace *t, int32_t rank, char ***dirs, size_t *n);
+void sr_trace_children_free(char **dirs, size_t n);
+
+/* For messages, behind "rank N": " child K", " image K", or "" where there is nothing to tell apart. */
 const char *sr_trace_image_label(const struct sr_trace *t, int32_t rank);
 
 /* The SNs of the image's threads go on after this one; 0 of the first image. */

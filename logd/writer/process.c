@@ -230,6 +230,13 @@ json_t *process_describe(const struct process_facts *f, char *error, size_t erro
 		json_object_set_new(p, "image", json_integer(f->image->number));
 		json_object_set_new(p, "sns_before", json_integer((json_int_t)f->image->sns));
 	}
+	if (f->parent) {
+		process_id_text(id, f->parent->before);
+		json_object_set_new(p, "child", json_integer(f->parent->number));
+		json_object_set_new(p, "parent", json_string(id));
+		json_object_set_new(p, "forked_by", json_integer(f->parent->thread));
+		json_object_set_new(p, "sns_before", json_integer((json_int_t)f->parent->sns));
+	}
 	json_object_set_new(p, "flags", json_integer(f->flags));
 	json_object_set_new(p, "stack", json_integer((json_int_t)f->stack));
 	json_object_set_new(p, "pid", json_integer(f->pid));

@@ -24,7 +24,8 @@ struct process_facts {
 	const uint8_t *id;
 	const char *extra; /* text of a JSON object */
 	size_t extra_size;
-	const struct sr_image_origin *image; /* NULL: the first one of its rank */
+	const struct sr_image_origin *image;  /* NULL: the first one of its rank */
+	const struct sr_image_origin *parent; /* NULL: no recorded process has forked it */
 	_Atomic unsigned int *steps; /* grows with each file that was read; or NULL */
 };
 

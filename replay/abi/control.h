@@ -21,6 +21,7 @@
 #define SR_REPLAY_MAGIC         0x31796c7065725f73ull
 /* The memfd of this page has the number sr_fd_floor() (logd/base/highfd.h) in the new process. */
 #define SR_REPLAY_THREADS       4096 /* streams of one process */
+#define SR_REPLAY_FORKS         16   /* a child's parents */
 #define SR_REPLAY_BYTES         4096 /* of arguments shown in a divergence, each side */
 
 /* Exit statuses of `sreplay replay` that are not the program's. */
@@ -136,6 +137,14 @@ static inline void sr_report_call(struct sr_replay_report *r, const struct sr_gr
 	r->found_site = call->found_site;
 }
 
+/* A fork at which the process goes on as its child. */
+struct sr_replay_fork {
+	uint32_t number; /* of the child; 0: there are no more */
+	uint32_t thread; /* that forks */
+	uint64_t sn;
+	int32_t pid; /* the child's, recorded */
+};
+
 struct sr_replay_control {
 	uint64_t magic;
 	uint32_t version; /* SR_TRACE_VERSION */
@@ -160,8 +169,12 @@ struct sr_replay_control {
 	/* Of the private files, and of the journal about their names; -1: none (shim/files). */
 	int32_t files_fd, journal_fd;
 
+	struct sr_replay_fork fork[SR_REPLAY_FORKS + 1]; /* from the first parent on */
+
 	/* Written by the process. */
 	struct sr_replay_thread thread[SR_REPLAY_THREADS];
+	_Atomic uint32_t forks;         /* so many of these it has made */
+	_Atomic int32_t continued_as;   /* the child that goes on when it ends; 0: none */
 	_Atomic int32_t process;    /* its id */
 	_Atomic uint32_t children;  /* that it started in the recording, and did not start now */
 	_Atomic bool cpuid_emulated;    /* the program's cpuid answers are the recorded processor's */

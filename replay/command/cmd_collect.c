@@ -180,12 +180,9 @@ static void seal(int from, int to)
 		sr_seal_make(to);
 }
 
-static int copy_flat(int from_dir, int to_dir, const char *name)
-{
-	return copy_file(from_dir, to_dir, name, name);
-}
+static int copy_of_rank(int from_dir, int to_dir, const char *name);
 
-static int copy_image(int from_dir, int to_dir, const char *name)
+static int copy_inner(int from_dir, int to_dir, const char *name)
 {
 	int from = open_directory(from_dir, name), to, err;
 	char bad[NAME_MAX + 1];
@@ -195,7 +192,7 @@ static int copy_image(int from_dir, int to_dir, const char *name)
 	err = mkdirat(to_dir, name, DIR_MODE) ? -errno : 0;
 	to = err ? err : open_directory(to_dir, name);
 	if (!err)
-		err = to < 0 ? to : copy_files(from, to, copy_flat, bad);
+		err = to < 0 ? to : copy_files(from, to, copy_of_rank, bad);
 	if (!err)
 		seal(from, to);
 	if (to >= 0)
@@ -204,15 +201,22 @@ static int copy_image(int from_dir, int to_dir, const char *name)
 	return err;
 }
 
-/* A file, or the directory of a later image. */
-static int copy_of_rank(int from_dir, int to_dir, const char *name)
+/* A later image, or the trace of a child with its rank and kept files. */
+static bool is_inner(int dir, const char *name)
 {
+	static const char *const names[] = {"image-", "child-", "rank-", "files"};
 	struct stat st;
 
-	if (!strncmp(name, "image-", 6) && !fstatat(from_dir, name, &st, AT_SYMLINK_NOFOLLOW) &&
-	    S_ISDIR(st.st_mode))
-		return copy_image(from_dir, to_dir, name);
-	return copy_flat(from_dir, to_dir, name);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode);
+	return false;
+}
+
+static int copy_of_rank(int from_dir, int to_dir, const char *name)
+{
+	return is_inner(from_dir, name) ? copy_inner(from_dir, to_dir, name)
+					: copy_file(from_dir, to_dir, name, name);
 }
 
 /* The result appears complete under its name, or not at all. */

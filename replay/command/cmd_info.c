@@ -230,6 +230,15 @@ static const json_t *kernel_release(const struct sr_recorded *r)
 	return json_object_get(json_object_get(r->json, "kernel"), "release");
 }
 
+/* A child: which call of its parent has forked it. */
+static void print_fork(const struct sr_trace *t, int32_t rank, const struct sr_recorded *r)
+{
+	if (sr_trace_child(t, rank))
+		printf("  forked by thread %lld of its parent at SN %llu; replay it by sreplay replay -r %d/%s\n",
+		       (long long)json_integer_value(json_object_get(r->json, "forked_by")),
+		       (ull)sr_trace_sns_before(t, rank), rank, sr_trace_child(t, rank));
+}
+
 static void print_text(const struct info *i, const struct sr_trace *t, int32_t rank,
 		       const struct sr_recorded *r)
 {
@@ -238,6 +247,7 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 	printf("rank %d%s: %s, ", rank, sr_trace_image_label(t, rank), r->exe);
 	print_end(sum, t, rank);
 	print_command(r->argv);
+	print_fork(t, rank, r);
 	printf("  on %s, Linux %s, process %lld\n",
 	       json_string_value(json_object_get(r->json, "hostname")),
 	       json_string_value(kernel_release(r)),
@@ -281,6 +291,11 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	    json_object_get(r->json, "arguments"), "host", json_object_get(r->json, "hostname"),
 	    "kernel", kernel_release(r), "pid", json_object_get(r->json, "pid"));
 
+	if (sr_trace_child(t, rank)) {
+		json_object_set_new(line, "child", json_string(sr_trace_child(t, rank)));
+		json_object_set(line, "forked_by", json_object_get(r->json, "forked_by"));
+		json_object_set_new(line, "forked_at", sr_json_count(sr_trace_sns_before(t, rank)));
+	}
 	json_object_set_new(line, "status", sum->has_status ? json_integer(sum->status) : json_null());
 	json_object_set_new(line, "end", sum->executes ? json_null() : sr_json_string(sum->end));
 	json_object_set_new(line, "executed", sum->executes ? sr_json_string(sum->executed) : json_null());
@@ -326,6 +341,7 @@ int sr_cmd_info(int argc, char **argv)
 						  .stream = read_stream,
 						  .rank_end = print_rank,
 						  .thread = -1,
+						  .children = true,
 						  .cannot_open = SR_EXIT_FAILED};
 	struct info *i = calloc(1, sizeof(*i));
 	int status = SR_EXIT_FAILED;

@@ -7,6 +7,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,6 +22,7 @@
 #include "replay/host/group/make_plan.h"
 #include "replay/host/group/transport.h"
 #include "replay/host/output.h"
+#include "replay/host/forks.h"
 #include "replay/host/images.h"
 #include "replay/host/start/private.h"
 
@@ -61,7 +63,10 @@ struct options {
 static const struct argp_option option_list[] = {
     {"group", 'g', "LIST", 0, "replay these ranks, e.g. 0,2-5 (default: all that were recorded)",
      0},
-    {"rank", 'r', "N", 0, "this rank only, alone; with --exec the one that the tool runs", 0},
+    {"rank", 'r', "N", 0,
+     "this rank only, alone; with --exec the one that the tool runs; N/K: the K-th process that it has "
+     "forked (sreplay info lists them)",
+     0},
     {"image", OPTION_IMAGE, "K", 0,
      "of a rank that executed other programs: up to image K only, which is also the one that --gdb and "
      "--exec run (default: the last)",
@@ -115,7 +120,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'r':
 		/* The tool's rank, if there is a tool; else the only one: combine_choices(). */
-		if (!take_rank(o, "--rank", arg))
+		if (!strchr(arg, '/') && !take_rank(o, "--rank", arg))
 			return EINVAL;
 		o->rank = arg;
 		return 0;
@@ -348,8 +353,24 @@ static int replay_apart(struct sr_trace *t, const struct options *o, const int32
 	return status;
 }
 
+/* A child of a rank, as in 3/1, is the rank in a trace of its own. */
+static bool find_child(struct options *o, char path[PATH_MAX])
+{
+	int32_t rank;
+
+	if (!o->group || !strchr(o->group, '/'))
+		return true;
+	if (!sr_forks_find(path, o->dir, o->group, &rank))
+		return false;
+	o->dir = path;
+	o->group = NULL;
+	o->tool_rank = rank;
+	return true;
+}
+
 int sr_cmd_replay(int argc, char **argv)
 {
+	char child[PATH_MAX];
 	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1, .image = -1, .json_fd = -1};
 	struct sr_trace *t;
 	struct sr_error err;
@@ -362,6 +383,8 @@ int sr_cmd_replay(int argc, char **argv)
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (!combine_choices(&o))
+		return SR_EXIT_FAILED;
+	if (!find_child(&o, child))
 		return SR_EXIT_FAILED;
 	/* A program that the user steps through is not stuck. */
 	if (o.tool.kind == SR_TOOL_GDB)

@@ -17,7 +17,8 @@ typedef unsigned long long ull;
 struct result {
 	struct sr_choice choice;
 	bool quiet;
-	uint32_t image; /* of the rank that is read */
+	uint32_t image;    /* of the rank that is read */
+	const char *child; /* likewise; NULL: it is none */
 	bool missing;   /* a stream */
 	sr_progress progress;
 	uint64_t size, read; /* bytes of all streams, and of those before */
@@ -110,14 +111,14 @@ static void print_text(struct sr_stream *s, int32_t rank, uint32_t thread, const
 	       (ull)totals->stored_bytes);
 }
 
-static void print_json(struct sr_stream *s, int32_t rank, uint32_t image, uint32_t thread,
+static void print_json(struct sr_stream *s, int32_t rank, const struct result *r, uint32_t thread,
 		       const char *how, const struct found *f)
 {
 	const struct sr_stream_totals *totals = sr_stream_totals(s);
 
 	sr_json_print(json_pack(
-	    "{s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "rank", rank, "image", (int)image,
-	    "thread", (int)thread, "verdict", how, "dropped", (json_int_t)f->dropped, "frames",
+	    "{s:i, s:s*, s:i, s:i, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "rank", rank, "child", r->child,
+	    "image", (int)r->image, "thread", (int)thread, "verdict", how, "dropped", (json_int_t)f->dropped, "frames",
 	    (json_int_t)totals->frames, "records", (json_int_t)totals->records, "calls",
 	    (json_int_t)totals->sns, "bytes", (json_int_t)totals->raw_bytes, "bytes_on_disk",
 	    (json_int_t)totals->stored_bytes, "warning", sr_json_string(sr_stream_warning(s))));
@@ -143,7 +144,7 @@ static int verify_stream(void *argument, struct sr_stream *s, int32_t rank, uint
 	sr_progress_hide();
 	whole = !got && !sr_stream_warning(s);
 	if (r->choice.json)
-		print_json(s, rank, r->image, thread, verdict(got, s, &f), &f);
+		print_json(s, rank, r, thread, verdict(got, s, &f), &f);
 	else
 		print_text(s, rank, thread, verdict(got, s, &f), &f);
 	if (whole)
@@ -165,6 +166,7 @@ static int verify_rank(void *argument, struct sr_trace *t, int32_t rank)
 	struct sr_error err;
 
 	r->image = sr_trace_image(t, rank);
+	r->child = sr_trace_child(t, rank);
 	if (sr_trace_listed_threads(t, rank, &listed, &listed_n, &err))
 		return sr_fail("%s", err.text);
 	for (size_t i = 0, at = 0; i < listed_n; i++) {
@@ -199,7 +201,7 @@ static void begin(void *argument, struct sr_trace *t)
 int sr_cmd_verify(int argc, char **argv)
 {
 	static const struct sr_visitor visitor = {
-	    .trace = begin, .rank = verify_rank, .stream = verify_stream, .thread = -1, .cannot_open = 1};
+	    .trace = begin, .rank = verify_rank, .stream = verify_stream, .thread = -1, .children = true, .cannot_open = 1};
 	struct result result = {.choice = SR_CHOICE_INIT};
 	int status;
 

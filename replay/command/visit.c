@@ -2,12 +2,15 @@
 #include "replay/command/visit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "replay/command/command.h"
+#include "replay/host/forks.h"
 
 static const struct argp_option option_list[] = {
-    {"rank", 'r', "N", 0, "this rank only", 0},
+    {"rank", 'r', "N", 0, "this rank only; N/K: the K-th process that it has forked", 0},
     SR_JSON_OPTION,
     {0},
 };
@@ -18,6 +21,9 @@ static error_t parse_choice(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'r':
+		c->child = strchr(arg, '/') ? arg : NULL;
+		if (c->child)
+			return 0;
 		c->rank = sr_parse_number("--rank", arg);
 		return c->rank < 0 ? EINVAL : 0;
 	case 'j':
@@ -81,6 +87,27 @@ static int visit_image(const struct sr_visitor *v, void *argument, struct sr_tra
 	return v->rank_end ? first_of(status, v->rank_end(argument, t, rank)) : status;
 }
 
+static int visit_children(const struct sr_visitor *v, void *argument, struct sr_trace *t,
+			  int32_t rank)
+{
+	char **dirs;
+	size_t n;
+	int status = 0;
+
+	if (sr_trace_children(t, rank, &dirs, &n))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct sr_visitor of_child = *v;
+		struct sr_choice c = SR_CHOICE_INIT;
+
+		c.dir = dirs[i];
+		of_child.trace = NULL;
+		status = first_of(status, sr_visit(&c, &of_child, argument));
+	}
+	sr_trace_children_free(dirs, n);
+	return status;
+}
+
 static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trace *t, int32_t rank,
 		      size_t *streams)
 {
@@ -92,8 +119,25 @@ static int visit_rank(const struct sr_visitor *v, void *argument, struct sr_trac
 		if (sr_trace_choose_image(t, rank, i, &err))
 			return first_of(status, sr_fail("%s", err.text));
 		status = first_of(status, visit_image(v, argument, t, rank, streams));
+		if (v->children)
+			status = first_of(status, visit_children(v, argument, t, rank));
 	}
 	return status;
+}
+
+/* A child of a rank is the rank in a trace of its own. */
+static int visit_child(const struct sr_choice *c, const struct sr_visitor *v, void *argument)
+{
+	struct sr_choice of_child = *c;
+	char path[PATH_MAX];
+	int32_t rank;
+
+	if (!sr_forks_find(path, c->dir, c->child, &rank))
+		return SR_EXIT_FAILED;
+	of_child.dir = path;
+	of_child.child = NULL;
+	of_child.rank = rank;
+	return sr_visit(&of_child, v, argument);
 }
 
 int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argument)
@@ -103,6 +147,8 @@ int sr_visit(const struct sr_choice *c, const struct sr_visitor *v, void *argume
 	size_t streams = 0;
 	int status = 0;
 
+	if (c->child)
+		return visit_child(c, v, argument);
 	if (sr_trace_open(&t, c->dir, &err))
 		return sr_fail("%s", err.text);
 	if (v->trace)

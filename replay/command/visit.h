@@ -15,6 +15,7 @@
 struct sr_choice {
 	const char *dir;
 	long rank; /* -1: none was named */
+	const char *child; /* a child of a rank was named, as in 3/1; NULL: none was */
 	bool json;
 };
 
@@ -44,6 +45,7 @@ struct sr_visitor {
 	int (*rank_end)(void *argument, struct sr_trace *t, int32_t rank);
 	long thread;     /* this one only; -1: all */
 	bool last_image; /* of each rank only */
+	bool children;   /* and the processes that they have forked, unless one is named */
 	int cannot_open; /* the status where a stream cannot be opened */
 };
 

@@ -239,6 +239,8 @@ def first_stop():
     gdb.execute("tcatch exec", to_string=True)
     gdb.execute("run", to_string=True)
     gdb.execute("set confirm %s" % ("on" if confirm else "off"))
+    # A replay forks only to go on as a child that was recorded.
+    gdb.execute("set follow-fork-mode child")
     for name in ("run", "start", "starti"):
         Refused(name)
     # Whatever else starts a program, starts this instead.

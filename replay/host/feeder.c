@@ -11,7 +11,7 @@
 int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
 		   size_t ring_bytes, struct sr_error *err)
 {
-	int error = sr_stream_open(&f->stream, t, rank, thread, err);
+	int error = sr_stream_open(&f->part[0].stream, t, rank, thread, err);
 
 	if (error)
 		return error;
@@ -19,9 +19,37 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 	if (error) {
 		snprintf(err->text, sizeof(err->text), "cannot make a ring for thread %u: %s",
 			 thread, strerror(-error));
-		sr_stream_close(f->stream);
+		sr_stream_close(f->part[0].stream);
 	}
+	f->parts = 1;
 	return error;
+}
+
+int sr_feeder_add(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
+		  uint64_t until, struct sr_error *err)
+{
+	int error = sr_stream_open(&f->part[f->parts].stream, t, rank, thread, err);
+
+	if (error)
+		return error;
+	f->part[f->parts++ - 1].until = until;
+	return 0;
+}
+
+/* The next record of the parts.  A parent's may end before its fork's record, if it was killed. */
+static int next(struct sr_feeder *f, struct sr_entry *e)
+{
+	for (;;) {
+		const struct sr_feeder_part *p = &f->part[f->at];
+		int got = sr_stream_next(p->stream, e);
+
+		if (!p->until)
+			return got;
+		if (got > 0 && e->kind != SR_REC_MARK && (e->kind < SR_REC_CALL || e->sn < p->until))
+			return got;
+		f->at++;
+		f->calls = 0;
+	}
 }
 
 static int send(void *argument, uint16_t kind, const void *payload, size_t size)
@@ -89,7 +117,7 @@ static void *feed(void *argument)
 	bool executes = false;
 	int got;
 
-	while ((got = sr_stream_next(f->stream, &e)) > 0) {
+	while ((got = next(f, &e)) > 0) {
 		/* A call after a mark would not follow on the one before it. */
 		if (sr_entry_mark(&e, &reason, sentence, sizeof(sentence))) {
 			outcome = outcome_of(reason);
@@ -138,9 +166,10 @@ void sr_feeder_stop(struct sr_feeder *f)
 		sr_ring_stop(f->ring.shared, EPIPE);
 		pthread_join(f->thread, NULL);
 	}
-	warning = sr_stream_warning(f->stream);
+	warning = sr_stream_warning(f->part[f->parts - 1].stream);
 	if (warning)
 		snprintf(f->warning, sizeof(f->warning), "%s", warning);
-	sr_stream_close(f->stream);
+	for (size_t i = 0; i < f->parts; i++)
+		sr_stream_close(f->part[i].stream);
 	sr_ring_detach(&f->ring);
 }

@@ -12,10 +12,19 @@
 
 #include "logd/trace/reader.h"
 #include "logd/ring/ring.h"
+#include "replay/abi/control.h"
 #include "replay/host/orders.h"
 
-struct sr_feeder {
+/* A stream up to the call with which a thread forks, which the child does not have. */
+struct sr_feeder_part {
 	struct sr_stream *stream;
+	uint64_t until; /* the SN of that call; 0: the stream is sent to its end */
+};
+
+struct sr_feeder {
+	struct sr_feeder_part part[SR_REPLAY_FORKS + 1]; /* of the same thread, in this order */
+	size_t parts, at; /* at: the one that is sent */
+	bool is_parents;  /* it ends where its process, a parent of the replayed one, forks */
 	struct sr_ring ring; /* its memfd is ring.fd */
 	struct sr_orders *orders; /* records to insert before its calls; NULL: none */
 	pthread_t thread;
@@ -34,6 +43,10 @@ struct sr_feeder {
 int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
 		   size_t ring_bytes, struct sr_error *err);
 int sr_feeder_start(struct sr_feeder *f);
+
+/* The thread goes on as that of a child, which it has forked with the call `until`. */
+int sr_feeder_add(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
+		  uint64_t until, struct sr_error *err);
 
 /* The replayed process is gone: ends the thread, frees everything. */
 void sr_feeder_stop(struct sr_feeder *f);

@@ -24,6 +24,7 @@
 #include "replay/print/say.h"
 #include "replay/host/feeder.h"
 #include "replay/host/files.h"
+#include "replay/host/forks.h"
 #include "replay/host/producers/found.h"
 #include "replay/host/shared/memory.h"
 #include "replay/host/orders.h"
@@ -43,6 +44,7 @@
 
 struct replay {
 	struct sr_trace *trace;
+	struct sr_forks forks; /* the first one's process is started */
 	const struct sr_rank_options *options;
 	struct sr_recorded recorded;
 	struct sr_replay_control *control;
@@ -108,35 +110,99 @@ static bool open_plan(struct replay *r)
 	return r->orders && r->control->found_fd >= 0;
 }
 
-static bool open_feeders(struct replay *r, unsigned long *limit)
+/* Has the process of this trace, a parent or the child itself, a stream of the thread? */
+static bool has_thread(const struct replay *r, size_t process, uint32_t thread)
 {
-	int32_t rank = r->options->rank;
 	const uint32_t *threads;
-	size_t n = sr_trace_threads(r->trace, rank, &threads);
+	size_t n = sr_trace_threads(r->forks.trace[process], r->options->rank, &threads);
+
+	for (size_t i = 0; i < n; i++)
+		if (threads[i] == thread)
+			return true;
+	return false;
+}
+
+/*
+ * The thread's stream.  If it is the one that forked, the child's follows on its parent's.  If not, a
+ * parent's thread with the number of one of the child's began after the fork.
+ */
+static bool open_feeder(struct replay *r, struct sr_feeder *f, uint32_t thread, size_t ring_bytes)
+{
+	const struct sr_replay_fork *fork = r->control->fork;
+	size_t last = r->forks.n - 1, first;
+	int32_t rank = r->options->rank;
 	struct sr_error err;
 
+	while (last && !has_thread(r, last, thread))
+		last--;
+	for (first = last; first && fork[first - 1].thread == thread;)
+		first--;
+	f->is_parents = last + 1 < r->forks.n;
+	if (sr_feeder_open(f, r->forks.trace[first], rank, thread, ring_bytes, &err))
+		return !sr_fail("%s", err.text);
+	r->n_feeders++;
+	for (size_t i = first + 1; i <= last; i++)
+		if (sr_feeder_add(f, r->forks.trace[i], rank, thread, fork[i - 1].sn, &err))
+			return !sr_fail("%s", err.text);
+	return true;
+}
+
+/* The threads of all processes, by number: is there such a stream?  *n: how many there are. */
+static bool *list_threads(const struct replay *r, size_t *n)
+{
+	bool *listed = calloc(SR_REPLAY_THREADS, sizeof(*listed));
+
+	*n = 0;
+	for (size_t i = 0; listed && i < r->forks.n; i++) {
+		const uint32_t *threads;
+		size_t of_one = sr_trace_threads(r->forks.trace[i], r->options->rank, &threads);
+
+		for (size_t k = 0; k < of_one; k++) {
+			if (threads[k] >= SR_REPLAY_THREADS) {
+				sr_fail("rank %d has more than %d threads", r->options->rank,
+					SR_REPLAY_THREADS);
+				free(listed);
+				return NULL;
+			}
+			*n += !listed[threads[k]];
+			listed[threads[k]] = true;
+		}
+	}
+	return listed;
+}
+
+static bool open_listed(struct replay *r, const bool *listed, size_t n)
+{
+	size_t ring_bytes = n > FEW_THREADS ? SMALL_RING : RING;
+
+	for (uint32_t thread = 0; thread < SR_REPLAY_THREADS; thread++) {
+		size_t i = r->n_feeders;
+
+		if (!listed[thread])
+			continue;
+		if (!open_feeder(r, &r->feeders[i], thread, ring_bytes) ||
+		    (r->plan && !open_orders(r, i, thread)))
+			return false;
+		r->control->stream_fd[thread] = r->feeders[i].ring.fd;
+		r->control->threads = thread + 1;
+	}
+	return true;
+}
+
+static bool open_feeders(struct replay *r, unsigned long *limit)
+{
+	size_t n;
+	bool *listed = list_threads(r, &n), done;
+
+	if (!listed)
+		return false;
 	*limit = raise_limit(3 * n + SPARE_FDS);
 	r->feeders = calloc(n ? n : 1, sizeof(*r->feeders));
 	for (uint32_t i = 0; i < SR_REPLAY_THREADS; i++)
 		r->control->stream_fd[i] = -1;
-	for (size_t i = 0; i < n && r->feeders; i++) {
-		if (threads[i] >= SR_REPLAY_THREADS) {
-			sr_fail("rank %d has more than %d threads", rank, SR_REPLAY_THREADS);
-			return false;
-		}
-		if (sr_feeder_open(&r->feeders[i], r->trace, rank, threads[i],
-				   n > FEW_THREADS ? SMALL_RING : RING, &err)) {
-			sr_fail("%s", err.text);
-			return false;
-		}
-		r->n_feeders++;
-		if (r->plan && !open_orders(r, i, threads[i]))
-			return false;
-		r->control->stream_fd[threads[i]] = r->feeders[i].ring.fd;
-		if (threads[i] >= r->control->threads)
-			r->control->threads = threads[i] + 1;
-	}
-	return r->feeders != NULL;
+	done = r->feeders && open_listed(r, listed, n);
+	free(listed);
+	return done;
 }
 
 /*
@@ -171,13 +237,28 @@ static bool open_journal(struct replay *r)
 	return !sr_fail("cannot make %s: %s", r->options->output, strerror(errno));
 }
 
+/*
+ * The last first, because a number that two of the processes have used is the child's: the parent's
+ * is a file that it read after the fork.
+ */
 static bool link_kept(const struct replay *r)
 {
 	int kept = openat(r->files_fd, "kept", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool linked = kept >= 0 && sr_files_link(r->trace, r->options->rank, r->options->dir, kept);
+	bool linked = kept >= 0;
 
+	for (size_t i = r->forks.n; linked && i--;)
+		linked = sr_files_link(r->forks.trace[i], r->options->rank, r->forks.dir[i], kept);
 	close(kept);
 	return linked;
+}
+
+static bool check_files(const struct replay *r, bool kept)
+{
+	bool good = true;
+
+	for (size_t i = 0; good && i < r->forks.n; i++)
+		good = sr_files_check(r->forks.trace[i], r->options->rank, kept);
+	return good;
 }
 
 /* Prepares the private files, and prints which of the program's inputs have changed. */
@@ -186,7 +267,7 @@ static bool prepare_files(struct replay *r)
 	const struct sr_rank_options *o = r->options;
 
 	if (!o->files)
-		return sr_files_check(r->trace, o->rank, false);
+		return check_files(r, false);
 	if (!r->recorded.trap)
 		return !sr_fail("rank %d was recorded without the system-call trap, so a replay cannot "
 				"keep apart what it writes: --live-files lets it write to the "
@@ -197,7 +278,7 @@ static bool prepare_files(struct replay *r)
 		return !sr_fail("cannot make %s/rank-%d: %s", o->files, o->rank, strerror(errno));
 	if (o->output && !open_journal(r))
 		return false;
-	return link_kept(r) && sr_files_check(r->trace, o->rank, true);
+	return link_kept(r) && check_files(r, true);
 }
 
 /* ---------------------------------------------------------- the child */
@@ -276,9 +357,9 @@ become_recorded(struct replay *r, unsigned long limit, pid_t parent)
 	struct sr_launch launch = {
 	    .recorded = &r->recorded,
 	    .tool = &r->options->tool,
-	    .trace = r->options->dir,
+	    .trace = r->forks.dir[0],
 	    .rank = r->options->rank,
-	    .image = sr_trace_image(r->trace, r->options->rank),
+	    .image = sr_trace_image(r->forks.trace[0], r->options->rank),
 	    .open_files = limit_for(r, limit),
 	    .laid_out = is_laid_out(r),
 	    .confined = r->trust == SR_TRUST_CONFINED,
@@ -302,6 +383,9 @@ static bool start_child(struct replay *r, unsigned long limit)
 {
 	pid_t self = getpid();
 
+	/* A replayed process that goes on as its child leaves that to this one. */
+	if (r->forks.n > 1)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	r->child = fork();
 	if (r->child < 0) {
 		sr_fail("cannot fork: %s", strerror(errno));
@@ -374,6 +458,8 @@ static bool is_where_killed(const struct replay *r, long idle_ms)
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		const struct sr_feeder *f = &r->feeders[i];
 
+		if (f->is_parents)
+			continue;
 		if (!atomic_load(&f->all_sent))
 			return false;
 		killed = killed || f->killed;
@@ -434,8 +520,21 @@ static void load_print(const struct replay *r, struct sr_verdict *v)
 	v->with.symbols = sr_symbols_new(json_object_get(r->recorded.json, "objects"));
 }
 
+/* The process has forked, and its child is watched in its place.  A tool follows by itself. */
+static bool goes_on_as_child(struct replay *r)
+{
+	pid_t child = atomic_exchange(&r->control->continued_as, 0);
+
+	if (!child || r->options->tool.kind != SR_TOOL_NONE)
+		return false;
+	while (waitpid(r->child, NULL, 0) < 0 && errno == EINTR)
+		;
+	r->child = child;
+	return true;
+}
+
 /* Waits for the end.  Kills a child that makes no progress, after printing where it is. */
-static void wait_for_child(const struct replay *r, struct sr_verdict *v)
+static void wait_for_child(struct replay *r, struct sr_verdict *v)
 {
 	struct sr_stuck stuck = {
 	    .trace = r->trace,
@@ -447,6 +546,9 @@ static void wait_for_child(const struct replay *r, struct sr_verdict *v)
 	};
 
 	enum waited how = await_child(r, r->options->timeout);
+
+	while (how == ENDED && goes_on_as_child(r))
+		how = await_child(r, r->options->timeout);
 
 	v->stuck = how == STUCK;
 	if (how == WHERE_KILLED) {
@@ -561,6 +663,8 @@ static void stop_feeders(struct replay *r, struct sr_verdict *v)
 {
 	for (size_t i = 0; i < r->n_feeders; i++) {
 		sr_feeder_stop(&r->feeders[i]);
+		if (r->feeders[i].is_parents)
+			continue;
 		v->recorded_calls += r->feeders[i].calls;
 		v->killed = v->killed || r->feeders[i].killed;
 		if (r->feeders[i].warning[0])
@@ -582,7 +686,8 @@ static int run(struct replay *r)
 	unsigned long limit;
 	int status, found, group_fd;
 
-	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->trace, v.rank));
+	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->forks.trace[0], v.rank));
+	sr_forks_fill(&r->forks, v.rank, r->control->fork);
 	/* A tool that looks at the code or sets breakpoints finds it as it is in the file. */
 	r->control->probes = r->options->tool.kind == SR_TOOL_NONE;
 	if (!open_plan(r) || !open_feeders(r, &limit))
@@ -608,12 +713,23 @@ static int run(struct replay *r)
 	return status;
 }
 
+/* The least trusted of its processes decides. */
+static enum sr_trust trust_all(const struct replay *r)
+{
+	enum sr_trust trust = SR_TRUST_FULLY;
+
+	for (size_t i = 0; i < r->forks.n && trust == SR_TRUST_FULLY; i++)
+		trust = sr_trust_of(r->forks.trace[i], r->forks.dir[i], r->options->rank,
+				    r->options->no_sandbox,
+				    sr_packed_is_needed(r->forks.dir[0], r->recorded.json));
+	return trust;
+}
+
 static bool may_run(struct replay *r)
 {
 	const struct sr_rank_options *o = r->options;
 
-	r->trust = sr_trust_of(r->trace, o->dir, o->rank, o->no_sandbox,
-			       sr_packed_is_needed(o->dir, r->recorded.json));
+	r->trust = trust_all(r);
 	if (r->trust == SR_TRUST_CONFINED && !o->files)
 		return !sr_fail("--live-files lets a program of a stranger's trace change files: "
 				"give --no-sandbox as well if you trust who made it");
@@ -634,18 +750,23 @@ int sr_rank_replay(struct sr_trace *t, const struct sr_rank_options *o,
 	};
 	int status = SR_EXIT_FAILED;
 
-	if (!sr_recorded_load(&r.recorded, t, o->rank, o->dir))
+	if (!sr_forks_open(&r.forks, t, o->dir, o->rank))
+		return status;
+	if (r.forks.n > 1 && group)
+		return sr_fail("rank %d of %s is a child, which is replayed alone", o->rank, o->dir);
+	if (!sr_recorded_load(&r.recorded, r.forks.trace[0], o->rank, r.forks.dir[0]))
 		return status;
 	if (r.recorded.from_open)
 		sr_fail("rank %d loaded libibverbs after it had started, and what it did "
 			"before is not recorded: to replay it, record it with --from-start",
 			o->rank);
-	else if (sr_recorded_check_files(&r.recorded, o->dir) && sr_trust_check_environment(&r.recorded) &&
+	else if (sr_recorded_check_files(&r.recorded, r.forks.dir[0]) && sr_trust_check_environment(&r.recorded) &&
 		 may_run(&r) && prepare_files(&r))
 		status = run(&r);
 	sr_recorded_free(&r.recorded);
 	free(r.feeders);
 	free(r.orders);
 	sr_plan_close(r.plan);
+	sr_forks_close(&r.forks);
 	return status;
 }

@@ -322,6 +322,16 @@ static void say_unexplained(const struct sr_verdict *v)
 			(ull)(b->nobody - b->first.length));
 }
 
+/* " child 1/2", or "". */
+static const char *child_label(const struct sr_verdict *v)
+{
+	static char label[80];
+	const char *child = sr_trace_child(v->trace, v->rank);
+
+	snprintf(label, sizeof(label), "%s%s", child ? " child " : "", child ? child : "");
+	return label;
+}
+
 static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, const char *how,
 		    int status)
 {
@@ -330,13 +340,13 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 
 	snprintf(v->text, sizeof(v->text), "%s", how);
 	if (children)
-		sr_note("rank %d: %u child%s of the program %s not started again: what %s printed "
+		sr_note("rank %d%s: %u child%s of the program %s not started again: what %s printed "
 			"is missing",
-			v->rank, children, children > 1 ? "ren" : "",
+			v->rank, child_label(v), children, children > 1 ? "ren" : "",
 			children > 1 ? "were" : "was", children > 1 ? "they" : "it");
 	if (v->image)
 		snprintf(images, sizeof(images), " in %u images", v->image + 1);
-	sr_note("rank %d: %llu calls replayed%s, %d divergences: %s", v->rank,
+	sr_note("rank %d%s: %llu calls replayed%s, %d divergences: %s", v->rank, child_label(v),
 		(ull)(v->calls_before + sr_replay_calls(c)), images,
 		status == SR_REPLAY_EXIT_DIVERGED && !atomic_load(&c->mismatches), how);
 	return status;

@@ -89,6 +89,8 @@ void sr_verdict_write(int file, const struct sr_verdict *v, const struct sr_repl
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
+	if (sr_trace_child(v->trace, v->rank))
+		json_object_set_new(line, "child", json_string(sr_trace_child(v->trace, v->rank)));
 	json_object_set_new(line, "bytes_from_group", sr_json_count(v->found.inside));
 	json_object_set_new(line, "bytes_from_outside", sr_json_count(v->found.outside));
 	json_object_set_new(line, "bytes_from_shared_memory", sr_json_count(v->found.shared));

@@ -88,6 +88,15 @@ struct sr_engine {
 	bool (*executes)(struct sr_thread *t, struct sr_buf *what, void *site,
 			 struct sr_image_origin *next);
 	/*
+	 * The program forks.  Recording: the number of the child if it is to be recorded; replay: if it
+	 * is the one that is to be replayed.  0: it is neither.  continues: in the child, first of
+	 * all, with this number.  Both may be NULL.
+	 */
+	uint32_t (*forks)(struct sr_thread *t);
+	void (*continues)(struct sr_thread *t, uint32_t child);
+	/* Replay: the child has been made, and goes on in place of this process. */
+	void (*leaves_to)(struct sr_thread *t, int32_t child);
+	/*
 	 * Recording, may be NULL: the program is about to forbid the process what a recording needs.
 	 * The recording ends, and from here on the shim makes no system call of its own.  why: what
 	 * the program does.

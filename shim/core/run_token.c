@@ -333,3 +333,13 @@ void sr_token_stop(void)
 	}
 	sr_unlock(&run_token.lock);
 }
+
+void sr_token_forget_others(struct sr_token_hold *h)
+{
+	run_token.lock = (struct sr_lock){0};
+	run_token.first = NULL;
+	atomic_store(&run_token.waiting, 0);
+	atomic_store(&run_token.due, false);
+	h->tid = (int32_t)sr_sys_gettid();
+	atomic_store(&run_token.tid, h->tid);
+}

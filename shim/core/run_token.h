@@ -87,4 +87,7 @@ void sr_token_drop(struct sr_token_hold *h);
 /* The process ends: ends all waiting for the token. */
 void sr_token_stop(void);
 
+/* In a forked child, whose only thread has the token: nobody waits for it. */
+void sr_token_forget_others(struct sr_token_hold *h);
+
 #endif

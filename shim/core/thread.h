@@ -80,6 +80,7 @@ struct sr_thread {
 	uint32_t number;
 	struct sr_child child;
 	struct sr_made made;
+	uint32_t recorded_child; /* the number of the process that it forks; 0: that is not recorded */
 	bool forking; /* between the handlers of pthread_atfork: it holds the lock of our heap */
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;

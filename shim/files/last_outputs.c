@@ -77,3 +77,10 @@ void sr_outputs_open(void)
 
 	atomic_compare_exchange_strong(&closed_by, &self, 0);
 }
+
+void sr_outputs_forget(struct sr_thread *t)
+{
+	atomic_store(&under_way, 0);
+	atomic_store(&closed_by, 0);
+	t->outputs = 0;
+}

@@ -33,4 +33,7 @@ void sr_outputs_await(struct sr_thread *t);
 /* The process goes on.  Does nothing if this thread has not closed the gate. */
 void sr_outputs_open(void);
 
+/* In a forked child: the parent's threads write nothing here. */
+void sr_outputs_forget(struct sr_thread *t);
+
 #endif

@@ -191,8 +191,9 @@ bool sr_is_inherited(int fd)
 {
 	struct stat st;
 
+	/* A closed one of the replay's own three is what it was; another one is a file that is missing. */
 	if (sr_sys_fstat(fd, &st))
-		return true;
+		return fd < INHERITED;
 	for (int i = 0; i < INHERITED; i++)
 		if (st.st_dev == inherited[i].st_dev && st.st_ino == inherited[i].st_ino)
 			return true;

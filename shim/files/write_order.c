@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "logd/base/lock.h"
@@ -125,4 +126,13 @@ void sr_files_release_held(struct sr_thread *t)
 	if (t->holds_many)
 		sr_unlock(&many);
 	t->holds_files = t->holds_many = false;
+}
+
+void sr_writes_forget(struct sr_thread *t)
+{
+	for (uint32_t i = 0; i < PLACES; i++)
+		atomic_store(&writers[i], 0);
+	memset(t->held_files, 0, sizeof(t->held_files));
+	t->holds_files = t->holds_many = false;
+	many = (struct sr_lock){0};
 }

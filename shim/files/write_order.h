@@ -22,6 +22,9 @@
 uint32_t sr_write_begins(int fd, uint32_t thread);
 void sr_write_ends(uint32_t write, uint32_t thread);
 
+/* In a forked child: no other thread is there that writes. */
+void sr_writes_forget(struct sr_thread *t);
+
 /*
  * The recorder is about to read the content of this file: no other thread changes it until
  * sr_files_release().  A thread may hold several files.  Does nothing in a process of one thread.

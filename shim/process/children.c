@@ -33,10 +33,10 @@ static atomic_bool *said; /* that children use verbs; in memory that all of them
 
 /* ------------------------------------------------------------- in the child */
 
-/* A replay makes no child that could find the lock held. */
+/* A replay makes no child that could find the lock held, but the one that it goes on as. */
 static void before_fork(void)
 {
-	if (sr_signals_are_replayed())
+	if (sr_signals_are_replayed() && !sr_self.recorded_child)
 		return;
 	sr_heap_lock();
 	sr_self.forking = true;
@@ -64,10 +64,31 @@ void sr_children_become_program(void)
 	t->inside_rdmacm = false;
 }
 
+/* The child is recorded, or it is the one that is replayed. */
+static void go_on(struct sr_thread *t)
+{
+	uint32_t child = t->recorded_child;
+
+	t->recorded_child = 0;
+	t->inside_rdmacm = t->raw = false;
+	sr_engine->continues(t, child);
+	t->depth = 0;
+	t->heap = SR_HEAP_PROGRAM;
+	sr_select(t);
+}
+
+static void begin_child(void)
+{
+	if (sr_self.recorded_child)
+		go_on(&sr_self);
+	else
+		sr_children_become_program();
+}
+
 static void after_fork_in_child(void)
 {
 	after_fork_in_parent();
-	sr_children_become_program();
+	begin_child();
 }
 
 void sr_children_uses_verbs(const char *call)
@@ -108,46 +129,68 @@ uint64_t sr_invoke_child(const struct sr_call_desc *d, uint64_t *a)
 	return (uint64_t)(int64_t)sr_self.made.pid;
 }
 
-/* Makes the child. The child returns from here as the program, without a record. */
-static pid_t make_child(pid_t (*make)(void), bool by_atfork, void *site)
+/* One of the functions that fork. */
+struct fork {
+	pid_t (*make)(void);
+	bool by_atfork; /* it runs the handlers of pthread_atfork */
+	bool executes;  /* the child does nothing but execute a program */
+};
+
+/* Makes the child, which returns from here as the program, without a record. */
+static pid_t make_child(const struct fork *f, void *site)
 {
 	struct sr_thread *t = &sr_self;
+	bool replayed = sr_signals_are_replayed();
 	uint64_t none[1] = {0};
 	enum sr_heap before;
 	pid_t pid;
 
 	if (!is_programs())
-		return make();
-	if (!sr_signals_are_replayed()) {
-		sr_files_child_made();
-		before = sr_enter(t);
-		pid = make();
-		if (!pid) {
-			if (!by_atfork)
-				sr_children_become_program();
+		return f->make();
+	before = sr_enter(t);
+	t->recorded_child = !f->executes && sr_engine->forks ? sr_engine->forks(t) : 0;
+	if (!replayed || t->recorded_child) {
+		if (!replayed)
+			sr_files_child_made();
+		pid = f->make();
+		if (!pid && !f->by_atfork)
+			begin_child();
+		if (!pid)
 			return 0;
-		}
+		if (replayed)
+			sr_engine->leaves_to(t, pid);
+		t->recorded_child = 0;
 		t->made.pid = pid;
 		t->made.error = errno;
-		sr_leave(t, before);
 	}
+	sr_leave(t, before);
 	return (pid_t)sr_call(SR_CALL_forked, none, site);
 }
 
-/* In a recorded process, vfork calls this function, too (vfork.c). */
 SR_EXPORT pid_t fork(void)
 {
 	SR_NEXT(next, "fork");
+	struct fork f = {.make = (pid_t(*)(void))sr_next(&next), .by_atfork = true};
 
-	return make_child((pid_t(*)(void))sr_next(&next), true, __builtin_return_address(0));
+	return make_child(&f, __builtin_return_address(0));
+}
+
+/* In a recorded process, vfork is a fork (vfork.c). */
+pid_t sr_children_vfork(void)
+{
+	SR_NEXT(next, "fork");
+	struct fork f = {.make = (pid_t(*)(void))sr_next(&next), .by_atfork = true, .executes = true};
+
+	return make_child(&f, __builtin_return_address(0));
 }
 
 /* _Fork does not run the handlers of pthread_atfork. */
 SR_EXPORT pid_t _Fork(void)
 {
 	SR_NEXT(next, "_Fork");
+	struct fork f = {.make = (pid_t(*)(void))sr_next(&next)};
 
-	return make_child((pid_t(*)(void))sr_next(&next), false, __builtin_return_address(0));
+	return make_child(&f, __builtin_return_address(0));
 }
 
 /* Pause the trap: the new program does not know it and would be killed by it. */

@@ -2,12 +2,15 @@
 /*
  * children.h: processes that the program creates.
  *
- * A child is not recorded: it runs as it would without the shim. The parent's recording
- * contains the calls that created it and that waited for it. A replay creates no children:
- * their process ids and how they ended are in the trace.
+ * The engine says which children are recorded (engine.h). The others run as they would without the
+ * shim. The parent's recording contains the calls that created them and that waited for them. A
+ * replay creates no children, because their process ids and how they ended are in the trace; but a
+ * replay of a child replays its parent up to the fork, forks, and goes on as the child.
  */
 #ifndef SHIM_PROCESS_CHILDREN_H
 #define SHIM_PROCESS_CHILDREN_H
+
+#include <sys/types.h>
 
 /*
  * The engine calls this once. The child of a fork, which has one thread, calls forget,
@@ -24,6 +27,9 @@ void sr_children_uses_verbs(const char *call);
 
 /* The recording has ended: children have nothing to forget. */
 void sr_children_stop(void);
+
+/* vfork of a recorded process. */
+pid_t sr_children_vfork(void);
 
 /* In a child that was made without fork: the same, and the call that made it is forgotten. */
 void sr_children_become_program(void);

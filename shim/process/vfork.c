@@ -14,6 +14,7 @@
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
 #include "shim/core/next.h"
+#include "shim/process/children.h"
 
 void *sr_vfork(void) SR_HIDDEN __attribute__((used));
 
@@ -21,7 +22,7 @@ void *sr_vfork(void)
 {
 	SR_NEXT(next, "vfork");
 
-	return sr_engine ? (void *)fork : sr_next(&next);
+	return sr_engine ? (void *)sr_children_vfork : sr_next(&next);
 }
 
 #if defined(__x86_64__)

@@ -100,6 +100,11 @@ static void inherited_signals(uint64_t *ignored, uint64_t *blocked)
 bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     enum sr_record_from from)
 {
+	static const char *const begins[] = {
+	    [SR_RECORD_FROM_START] = "start",
+	    [SR_RECORD_FROM_OPEN] = "open",
+	    [SR_RECORD_FROM_FORK] = "fork",
+	};
 	const char *path = (const char *)getauxval(AT_EXECFN);
 	const uint8_t *random_bytes = (const uint8_t *)getauxval(AT_RANDOM);
 	char random[2 * 16 + 1] = "";
@@ -118,7 +123,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
 		     "\"descriptors\":\"%s\",\"descriptors_below\":%d,\"signal_frame\":\"%#lx\",\"threads\":\"%s\",\"ignored\":\"%#lx\",\"blocked\":\"%#lx\","
 		     "\"executed_as\":{\"hex\":\"",
-		     from == SR_RECORD_FROM_START ? "start" : "open",
+		     begins[from],
 		     sr_trap_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1,
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
@@ -126,7 +131,8 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     (unsigned long long)kernel_mappings(), getauxval(AT_SYSINFO_EHDR),
 		     sr_inherited_text(), sr_fd_floor(), getauxval(AT_MINSIGSTKSZ),
 		     s->threads == SR_THREADS_SERIAL ? "serial" : "parallel", ignored, blocked);
-	sr_main_stack_pin(main_stack);
+	if (main_stack)
+		sr_main_stack_pin(main_stack);
 	/* In hexadecimal: a path need not be UTF-8. */
 	for (; path && *path && n < (int)size - 8; path++)
 		n += snprintf(extra + n, size - (size_t)n, "%02x", (unsigned char)*path);

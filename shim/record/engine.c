@@ -23,6 +23,8 @@
 #include "shim/record/describe.h"
 #include "shim/record/ending.h"
 #include "shim/record/executing.h"
+#include "shim/record/forking.h"
+#include "shim/record/introduce.h"
 #include "shim/record/heap_runs.h"
 #include "shim/record/leaving.h"
 #include "shim/record/notes.h"
@@ -53,21 +55,9 @@ static struct sr_engine record_engine = {
     .exits = sr_record_exits,
     .executes = sr_record_executes,
     .leaves = sr_record_leaves,
+    .forks = sr_record_forks,
+    .continues = sr_record_continues,
 };
-
-/* A child is not recorded: the rings belong to the parent. */
-static void forget_in_child(void)
-{
-	if (!sr_engine)
-		return;
-	sr_engine = NULL;
-	sr_signals_forget_in_child();
-	sr_tsc_forget_in_child();
-	sr_files_stop();
-	sr_threaded = sr_serial = false;
-	sr_client_abandon(&sr_recorder.client);
-	sr_clocks_forget_in_child();
-}
 
 /* Makes the threads run one at a time. Call before sr_engine is set. */
 static void take_turns(void)
@@ -82,48 +72,24 @@ static void take_turns(void)
 void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 		     const struct sr_image_origin *image)
 {
-	/* Static, because the program's frames will use this part of the stack. */
-	static char extra[SR_DESCRIPTION_BYTES];
-	char error[512] = "", socket_path[108];
-	struct sr_hello hello = {
-	    .version = SR_TRACE_VERSION,
-	    .rank = s->rank,
-	    .trace_dir = s->trace,
-	    .schema = sr_schema,
-	    .schema_size = sr_schema_size,
-	    .extra_json = extra,
-	    .session = s->session,
-	    .image = image,
-	};
-
 	/* Only at the start: later the program may have written to standard output. */
 	if (from == SR_RECORD_FROM_START)
 		sr_stdio_pin_as_found();
-	if (!sr_record_describe(extra, sizeof(extra), s, from)) {
-		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
-		return;
-	}
-	if (sr_socket_path(socket_path, sizeof(socket_path))) {
-		sr_say("rank %d is not recorded: the path in %s is too long", s->rank,
-		       sr_setting_variable(SR_SETTING_SOCKET));
-		return;
-	}
 	sr_recorder.ring_bytes = (size_t)s->ring_bytes;
 	sr_recorder.lossy = s->lossy;
 	sr_recorder.ring_stopped = sr_record_ring_stopped;
 	sr_recorder.rank = s->rank;
 	if (image)
 		sr_recorder.image = *image;
-	if (sr_client_connect(&sr_recorder.client, socket_path, &hello, error, sizeof(error))) {
-		sr_say("rank %d is not recorded: %s", s->rank, error);
+	if (!sr_record_introduce(s, from, image))
 		return;
-	}
 	/* A process whose recording starts when it opens a device may already have threads. */
 	sr_threaded = from != SR_RECORD_FROM_START && !__libc_single_threaded;
-	sr_client_set_hooks(&sr_recorder.client, &sr_record_client_hooks);
 	sr_fd_ordinary_below(sr_fd_floor());
 	sr_files_start(&sr_recorder.client, s->record_files);
-	sr_children_start(forget_in_child);
+	sr_children_start(sr_record_forget);
+	if (from == SR_RECORD_FROM_START)
+		sr_record_expect_forks(s, image);
 	if (s->threads == SR_THREADS_SERIAL)
 		take_turns();
 	if (s->stamps)

@@ -22,6 +22,7 @@ static bool is_daemon_gone(void)
 }
 
 /*
+ * What a forked child executes is not recorded: most are helpers, that a program starts in this way.
  * The daemon empties the rings of this image as long as it needs: it has them mapped, too.  It ends
  * the streams when the next image introduces itself, or else when the process ends.  If the
  * daemon has died, only this image can give its rings to the successor.
@@ -35,6 +36,8 @@ bool sr_record_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 		sr_record_start_thread(t);
 	sr_image_put_event(what, sr_record_settle(t, false));
 	sr_record_note(t, SR_REC_EXEC, what->p, what->len);
+	if (sr_recorder.is_child)
+		return false;
 	if (is_daemon_gone())
 		sr_client_finish(&sr_recorder.client, -1);
 	*next = (struct sr_image_origin){

@@ -10,4 +10,7 @@ struct sr_thread;
 bool sr_record_heap_begin(struct sr_thread *t);
 void sr_record_heap_end(struct sr_thread *t);
 
+/* In a forked child: no other thread is there that holds the lock. */
+void sr_record_heap_free(void);
+
 #endif

@@ -11,6 +11,7 @@
 enum sr_record_from {
 	SR_RECORD_FROM_START,
 	SR_RECORD_FROM_OPEN, /* from the first device that the process opens */
+	SR_RECORD_FROM_FORK, /* a child of a recorded process */
 };
 
 /*

@@ -46,6 +46,20 @@ static void unlink_thread(struct sr_thread *t)
 	sr_unlock(&threads_lock);
 }
 
+void sr_record_keep_only(struct sr_thread *t)
+{
+	threads_lock = (struct sr_lock){0};
+	threads = t->next = t->previous = NULL;
+	gone_sn = 0;
+	t->started = t->silent = false;
+	t->ring = (struct sr_ring){0};
+	t->orders = (struct sr_order_stream){0};
+	t->stamp = t->stamp_sync = 0;
+	t->repeats = 0;
+	t->last_kind = 0;
+	t->last.len = 0;
+}
+
 void sr_record_disarm_threads(void)
 {
 	sr_lock(&threads_lock);

@@ -16,6 +16,7 @@ struct sr_recorder {
 	struct sr_client client;
 	int32_t rank;
 	struct sr_image_origin image; /* zeros: the first one */
+	bool is_child;                /* of a recorded process, which has forked it */
 	size_t ring_bytes;
 	bool lossy;
 	void (*ring_stopped)(int error); /* the daemon has stopped a ring */
@@ -31,6 +32,9 @@ uint64_t sr_record_highest_sn(void);
 
 /* Ends the thread's stream after its last call. */
 void sr_record_end_thread(struct sr_thread *t);
+
+/* In a forked child: this thread is the only one, and its stream has not begun. */
+void sr_record_keep_only(struct sr_thread *t);
 
 /* From here on no system call of these threads is trapped. */
 void sr_record_disarm_threads(void);

@@ -5,6 +5,7 @@
  *   engine.c    starts and ends a replayed process and its threads
  *   call.c      answers a call from its record
  *   executing.c  compares what the program executes
+ *   forking.c    goes on as a child
  *   stream.c    reads a thread's records, and waits for its tickets
  *   handlers.c  runs the program's signal handlers where the recording has them
  *   exposed.c   supplies the values that loads of exposed regions found
@@ -76,6 +77,11 @@ extern struct sr_replay_control *sr_replay_page SR_HIDDEN;
 uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site);
 
 /* ----------------------------------------------------------- executing.c */
+
+/* struct sr_engine's forks, continues and leaves_to. */
+uint32_t sr_replay_forks(struct sr_thread *t);
+void sr_replay_continues(struct sr_thread *t, uint32_t child);
+void sr_replay_leaves_to(struct sr_thread *t, int32_t child);
 
 /* struct sr_engine's executes. */
 bool sr_replay_executes(struct sr_thread *t, struct sr_buf *what, void *site,

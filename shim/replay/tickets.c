@@ -192,6 +192,27 @@ void sr_tickets_start(struct sr_replay_control *c)
 	atomic_store(&control->ticket, 1);
 }
 
+/*
+ * Of the parent's threads, some may have drawn events before the fork whose calls ended after it.
+ * The child's own begin behind these.
+ */
+static bool skips;
+
+void sr_tickets_continue_in_child(void)
+{
+	all.lock = (struct sr_lock){0};
+	all.threads = 1;
+	all.parked = all.waiting = 0;
+	all.heap_parked = false;
+	all.waiters = NULL;
+	for (int i = 0; i < SLOTS; i++)
+		atomic_store(&slots[i].sleepers, 0);
+	for (int i = 0; i < SLOTS; i++)
+		atomic_store(&run_slots[i].sleepers, 0);
+	atomic_store(&heap_slot.sleepers, 0);
+	skips = true;
+}
+
 static bool has_come(uint64_t event)
 {
 	return atomic_load(&control->ticket) >= event;
@@ -201,6 +222,9 @@ void sr_ticket_wait(uint32_t number, uint64_t event)
 {
 	struct waiter w = {.event = event, .is_over = has_come, .argument = event};
 
+	if (skips && event > atomic_load(&control->ticket))
+		set_ticket(event);
+	skips = false;
 	for (int i = 0; i < SPINS; i++) {
 		uint64_t now = atomic_load(&control->ticket);
 

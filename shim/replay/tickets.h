@@ -27,6 +27,9 @@ void sr_tickets_start(struct sr_replay_control *control);
 /* Returns when the ticket of this event is next.  number: of the calling thread. */
 void sr_ticket_wait(uint32_t number, uint64_t event);
 
+/* In a forked child, which has one thread: events that the parent has drawn may be missing. */
+void sr_tickets_continue_in_child(void);
+
 /* The event has happened: passes the ticket on. */
 void sr_ticket_done(uint64_t event);
 

@@ -332,6 +332,15 @@ void sr_signals_forget_in_child(void)
 	sr_kernel_mask(SIG_BLOCK, &hidden, NULL);
 }
 
+void sr_signals_continue_in_child(void)
+{
+	struct sr_signal_state *s = &sr_self.signals;
+
+	s->has_timer = s->timer_set = s->waiting = false;
+	s->held = s->at_once = 0;
+	sr_signal_queue_empty(s);
+}
+
 void sr_signals_unhide(void)
 {
 	struct sr_signal_state *s = &sr_self.signals;

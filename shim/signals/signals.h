@@ -92,6 +92,9 @@ void sr_signals_thread_ends(void);
  */
 void sr_signals_forget_in_child(void);
 
+/* For one that is recorded or replayed: only what belongs to the parent ends, timers and waiting signals. */
+void sr_signals_continue_in_child(void);
+
 /*
  * Before an exec: blocks what the program has blocked, for the new image. After an exec
  * that failed: undoes that.

@@ -59,6 +59,12 @@ void sr_signal_queue_grow(struct sr_signal_state *s)
 	sr_free(old);
 }
 
+void sr_signal_queue_empty(struct sr_signal_state *s)
+{
+	if (s->queue)
+		s->queue->n = 0;
+}
+
 bool sr_signal_queue_is_full(const struct sr_signal_state *s)
 {
 	return s->queue->n == s->queue->room;

@@ -24,6 +24,7 @@ bool sr_signal_enqueue(struct sr_signal_state *s, int signo, const siginfo_t *in
 
 /* Enlarges the queue if there is memory. Call outside sections only. */
 void sr_signal_queue_grow(struct sr_signal_state *s);
+void sr_signal_queue_empty(struct sr_signal_state *s);
 bool sr_signal_queue_is_full(const struct sr_signal_state *s);
 
 /* For a signal within a section, where the shim may hold locks. */

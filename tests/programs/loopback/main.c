@@ -6,6 +6,7 @@
  *
  *   loopback SEED [EPOCHS [FEATURES]]
  *   loopback threads | turns | turns-shared
+ *   loopback forked ...    the same, in a process that this one forks
  *
  * An epoch makes pairs of connected queue pairs with properties taken by
  * chance, posts and polls at random, and ends them in one of several ways: all
@@ -33,6 +34,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void act(void)
 {
@@ -243,7 +246,7 @@ static struct ibv_cq *create_cq(int i)
 	return ibv_cq_ex_to_cq(w.cq_ex[i]);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	int epochs = argc > 2 ? atoi(argv[2]) : 10;
@@ -290,4 +293,16 @@ int main(int argc, char **argv)
 	printf(" pd %d", ibv_dealloc_pd(w.pd));
 	printf(" close %d\n", ibv_close_device(w.context));
 	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	bool forked = argc > 1 && !strcmp(argv[1], "forked");
+	pid_t child = forked ? fork() : 0;
+	int status;
+
+	if (!child)
+		return run(argc - forked, argv + forked);
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

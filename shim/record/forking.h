@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * forking.h: the recorded process forks, and its child is recorded, too.
+ *
+ * The child's recording is a trace of its own, in the directory of its parent's image
+ * (SR_CHILD_DIR).  It goes on where the fork left it: the same thread, memory, descriptors and
+ * signal handlers, and SNs behind the fork's.
+ */
+#ifndef SHIM_RECORD_FORKING_H
+#define SHIM_RECORD_FORKING_H
+
+#include <stdint.h>
+
+struct sr_image_origin;
+struct sr_settings;
+struct sr_thread;
+
+/*
+ * Call when the recording has begun.  from_start: with the process.  Children of programs that may
+ * use verbs are recorded; those of shells and other programs only cost time.
+ */
+void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_origin *image);
+
+/* struct sr_engine's forks and continues. */
+uint32_t sr_record_forks(struct sr_thread *t);
+void sr_record_continues(struct sr_thread *t, uint32_t child);
+
+#endif

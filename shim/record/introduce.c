@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/introduce.h"
+
+#include "logd/base/say.h"
+#include "logd/ring/socket_path.h"
+#include "shim/core/engine.h"
+#include "shim/core/order.h"
+#include "shim/core/run_token.h"
+#include "shim/core/schema.h"
+#include "shim/core/setting.h"
+#include "shim/core/settings.h"
+#include "shim/files/inputs.h"
+#include "shim/kernel/tsc.h"
+#include "shim/record/describe.h"
+#include "shim/record/ending.h"
+#include "shim/record/streams.h"
+#include "shim/signals/signals.h"
+#include "shim/verbs/clocks/clocks.h"
+
+static const struct sr_settings *settings;
+
+/*
+ * Introduces the process to the daemon.  False, after a line that says why: it is not recorded.
+ * Static buffers, because the program's frames will use this part of the stack.
+ */
+static bool introduce(const struct sr_settings *s, enum sr_record_from from, const char *trace,
+		      const struct sr_image_origin *image, const struct sr_image_origin *parent)
+{
+	static char extra[SR_DESCRIPTION_BYTES];
+	char error[512] = "", socket_path[108];
+	struct sr_hello hello = {
+	    .version = SR_TRACE_VERSION,
+	    .rank = s->rank,
+	    .trace_dir = trace,
+	    .schema = sr_schema,
+	    .schema_size = sr_schema_size,
+	    .extra_json = extra,
+	    .session = s->session,
+	    .image = image,
+	    .parent = parent,
+	};
+
+	if (!sr_record_describe(extra, sizeof(extra), s, from)) {
+		sr_say("rank %d is not recorded: the path of its executable is too long", s->rank);
+		return false;
+	}
+	if (sr_socket_path(socket_path, sizeof(socket_path))) {
+		sr_say("rank %d is not recorded: the path in %s is too long", s->rank,
+		       sr_setting_variable(SR_SETTING_SOCKET));
+		return false;
+	}
+	if (sr_client_connect(&sr_recorder.client, socket_path, &hello, error, sizeof(error))) {
+		sr_say("rank %d is not recorded: %s", s->rank, error);
+		return false;
+	}
+	sr_client_set_hooks(&sr_recorder.client, &sr_record_client_hooks);
+	return true;
+}
+
+bool sr_record_introduce(const struct sr_settings *s, enum sr_record_from from,
+			 const struct sr_image_origin *image)
+{
+	settings = s;
+	return introduce(s, from, s->trace, image, NULL);
+}
+
+bool sr_record_introduce_child(const char *trace, const struct sr_image_origin *parent)
+{
+	sr_recorder.image = (struct sr_image_origin){.sns = parent->sns};
+	sr_recorder.is_child = true;
+	return introduce(settings, SR_RECORD_FROM_FORK, trace, NULL, parent);
+}
+
+/* A child is not recorded: the rings belong to the parent. */
+void sr_record_forget(void)
+{
+	if (!sr_engine)
+		return;
+	sr_engine = NULL;
+	sr_signals_forget_in_child();
+	sr_tsc_forget_in_child();
+	sr_files_stop();
+	sr_threaded = sr_serial = false;
+	sr_client_abandon(&sr_recorder.client);
+	sr_clocks_forget_in_child();
+}
