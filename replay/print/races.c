@@ -16,7 +16,7 @@ const char *sr_race_doubt_words(uint8_t doubts, size_t i)
 	    {SR_DOUBT_ORDER, "a value that was read may have come from several requests, and some of them would order the two"},
 	    {SR_DOUBT_SAMPLED, "the page was read as a whole: the program may not have loaded these bytes"},
 	    {SR_DOUBT_OUTSIDE, "something outside of the recorded ranks may order them"},
-	    {SR_DOUBT_THREADS, "threads may order them without a call"},
+	    {SR_DOUBT_SENT, "the bytes had arrived: only a packet that is sent again would read them here"},
 	    {SR_DOUBT_SHARED, "the ranks may order them by memory that they share"},
 	    {SR_DOUBT_CUT, "the trace has no clocks, or lacks calls"},
 	};

@@ -14,10 +14,6 @@
 #include "replay/analysis/races/sockets.h"
 #include "sreplay/trace.h"
 
-/* Of struct sr_access.agent: each kind of agent has numbers of its own. */
-#define AGENT_CPU     0x80000000u
-#define AGENT_RECEIVE 0x40000000u
-
 /* A request of any rank. */
 struct request {
 	struct sr_race_request r;
@@ -309,6 +305,7 @@ static int add_local(struct collect *c, struct request *rq, struct sr_access a, 
 	a.from = rq->r.post;
 	a.until = SR_NO_MOMENT;
 	a.kind = sr_op(p->opcode) & SR_OP_SCATTERS ? SR_ACCESS_SCATTER : SR_ACCESS_GATHER;
+	a.gathered = a.kind == SR_ACCESS_GATHER ? rq->r.effect : SR_NO_MOMENT;
 	for (size_t i = 0; i < p->pieces_n && !err; i++) {
 		a.begin = p->pieces[i].address;
 		a.end = a.begin + p->pieces[i].length;
@@ -323,7 +320,7 @@ static int add_inline(struct collect *c, struct request *rq, struct sr_access a,
 	int err = 0;
 
 	a.owner = (uint32_t)p->rank;
-	a.agent = AGENT_CPU | (uint32_t)p->rank;
+	a.agent = SR_AGENT_CPU | (uint32_t)p->rank;
 	a.queue = SR_NO_QUEUE;
 	a.kind = SR_ACCESS_LOAD;
 	for (size_t i = 0; i < p->pieces_n && !err && !c->how->no_loads; i++) {
@@ -359,6 +356,7 @@ static int take_posted(void *argument, const struct sr_posted *p)
 			      .rank = (uint32_t)p->rank,
 			      .thread = p->at.thread,
 			      .over = SR_NO_MOMENT,
+			      .gathered = SR_NO_MOMENT,
 			      .opcode = p->opcode};
 	struct request *rq;
 	struct queue *q;
@@ -514,11 +512,12 @@ static int add_received(struct collect *c, const struct sr_received *d, uint32_t
 							      .owner = (uint32_t)d->rank,
 							      .rank = (uint32_t)d->rank,
 							      .thread = v->at.thread,
-							      .agent = AGENT_RECEIVE | number,
+							      .agent = (q->is_shared ? SR_AGENT_SHARED : SR_AGENT_RECEIVE) | number,
 							      .queue = SR_NO_QUEUE,
 							      .from = sent ? sent->r.effect : v->moment,
 							      .until = moment,
 							      .over = moment,
+							      .gathered = SR_NO_MOMENT,
 							      .kind = SR_ACCESS_RECV}))
 			return -ENOMEM;
 	}
@@ -647,11 +646,12 @@ static int add_load(struct collect *c, const struct sr_value *v, uint32_t moment
 							.rank = (uint32_t)v->rank,
 							.thread = v->at.thread,
 							.fault = v->at.fault,
-							.agent = AGENT_CPU | (uint32_t)v->rank,
+							.agent = SR_AGENT_CPU | (uint32_t)v->rank,
 							.queue = SR_NO_QUEUE,
 							.from = moment,
 							.until = moment,
 							.over = moment,
+							.gathered = SR_NO_MOMENT,
 							.kind = SR_ACCESS_LOAD,
 							.doubts = doubts})
 		       ? 0

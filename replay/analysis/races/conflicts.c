@@ -32,6 +32,10 @@ bool sr_accesses_conflict(const struct sr_access *a, const struct sr_access *b)
 		return false;
 	if (a->request && a->request == b->request)
 		return false;
+	/* Messages of a queue pair come to its receives in their order. */
+	if (a->kind == SR_ACCESS_RECV && b->kind == SR_ACCESS_RECV && a->agent == b->agent &&
+	    a->agent & SR_AGENT_RECEIVE)
+		return false;
 	/* Devices make atomics of one word one by one. */
 	return !(a->kind == SR_ACCESS_ATOMIC && b->kind == SR_ACCESS_ATOMIC && a->begin == b->begin);
 }

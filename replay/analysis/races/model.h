@@ -61,11 +61,16 @@ enum sr_access_kind {
 
 /* Why a race of this access may be none. */
 #define SR_DOUBT_SAMPLED 1u /* it may have loaded other bytes of the page */
-#define SR_DOUBT_THREADS 2u
 #define SR_DOUBT_OUTSIDE 4u
 #define SR_DOUBT_ORDER   8u /* doubtful orders forbid it */
 #define SR_DOUBT_CUT     16u
 #define SR_DOUBT_SHARED  32u
+#define SR_DOUBT_SENT    64u /* what was gathered had arrived already */
+
+/* Agents (struct sr_access) of these kinds; a queue pair's number is its own agent. */
+#define SR_AGENT_CPU     0x80000000u /* and the rank */
+#define SR_AGENT_RECEIVE 0x40000000u /* and the queue pair */
+#define SR_AGENT_SHARED  0x20000000u /* and the shared receive queue */
 
 struct sr_access {
 	uint64_t begin, end; /* addresses */
@@ -80,6 +85,7 @@ struct sr_access {
 	 * request has ended.  SR_NO_MOMENT: never.
 	 */
 	uint32_t from, until, over;
+	uint32_t gathered; /* of SR_ACCESS_GATHER: the request's effect; else SR_NO_MOMENT */
 	uint8_t kind, opcode;
 	uint8_t doubts;
 };

@@ -136,11 +136,11 @@ static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 	       r->b.kind == s->b.kind;
 }
 
-static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered)
+static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint8_t doubts)
 {
 	const struct sr_race_run *run = &f->r->run;
 
-	r->doubts = r->a.doubts | r->b.doubts;
+	r->doubts = r->a.doubts | r->b.doubts | doubts;
 	if (unordered == SR_SURE)
 		r->doubts |= SR_DOUBT_ORDER;
 	if (!run->has_clocks || run->counts.holes)
@@ -168,7 +168,8 @@ static struct sr_race *add(struct finding *f, const struct sr_race *r)
 	return added;
 }
 
-static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered)
+static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
+		      uint8_t doubts)
 {
 	struct finding *f = argument;
 	struct sr_race found = {.a = goes_first(a, b) ? *a : *b, .b = goes_first(a, b) ? *b : *a};
@@ -185,7 +186,7 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 		return -ENOMEM;
 	found.count = r->count + 1;
 	if (!r->count || (r->evidence < SR_RACE_OBSERVED && f->examined[i] < EXAMINED)) {
-		weigh(f, &found, unordered);
+		weigh(f, &found, unordered, doubts);
 		f->examined[i] += !(found.doubts & (uint8_t)~SR_DOUBT_OUTSIDE);
 		if (!r->count || found.evidence > r->evidence)
 			*r = found;

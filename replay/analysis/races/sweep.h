@@ -12,8 +12,9 @@
 #include "replay/analysis/races/model.h"
 
 struct sr_sweep {
-	/* Up to which surety the pair is without an order; a->from comes first in the pass. */
-	int (*found)(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered);
+	/* Up to which surety the pair is without an order; a->from comes first in the pass.  doubts: SR_DOUBT_SENT. */
+	int (*found)(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
+		     uint8_t doubts);
 	void *argument;
 	uint64_t pairs;   /* compared */
 	uint64_t dropped; /* orders that were not sure, and contradicted others */

@@ -347,7 +347,8 @@ struct found {
 	const struct accesses *all;
 };
 
-static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered)
+static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
+		      uint8_t doubts)
 {
 	struct found *f = argument;
 
@@ -392,7 +393,7 @@ static void build_accesses(struct built *b, const struct accesses *all)
 
 		a.from = b->moments[from->from];
 		a.until = from->until < 0 ? SR_NO_MOMENT : b->moments[from->until];
-		a.over = SR_NO_MOMENT;
+		a.over = a.gathered = SR_NO_MOMENT;
 		if (from->request >= 0) {
 			a.fences = b->requests[from->request].fences;
 			a.queue = b->queues[a.queue].number;
