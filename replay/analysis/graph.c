@@ -137,6 +137,7 @@ static void print_name(const struct sr_graph *g, size_t i, FILE *out)
 void sr_graph_print_text(const struct sr_graph *g, FILE *out)
 {
 	char words[256];
+	bool any = false;
 
 	for (size_t from = 0; from <= g->n; from++)
 		for (size_t to = 0; to <= g->n; to++) {
@@ -144,6 +145,7 @@ void sr_graph_print_text(const struct sr_graph *g, FILE *out)
 
 			if (sr_graph_edge_is_empty(e))
 				continue;
+			any = true;
 			print_name(g, from, out);
 			fprintf(out, " to ");
 			print_name(g, to, out);
@@ -154,6 +156,8 @@ void sr_graph_print_text(const struct sr_graph *g, FILE *out)
 					*words ? "; " : "", e->values, e->value_bytes);
 			fputc('\n', out);
 		}
+	if (!any)
+		fprintf(out, "no rank has posted a request\n");
 	if (!g->replayed)
 		fprintf(out, "(what entered from whom: after a replay of these ranks)\n");
 }

@@ -301,7 +301,7 @@ static void print_collected(const struct options *o, const char *dir, size_t ran
 		sr_json_print(json_pack("{s:o, s:I, s:o}", "trace", sr_json_string(dir), "ranks",
 					(json_int_t)ranks, "output", sr_json_string(o->output)));
 	else
-		printf("%s: %zu ranks\n", dir, ranks);
+		printf("%s: %zu rank%s\n", dir, ranks, ranks == 1 ? "" : "s");
 }
 
 static int collect(const struct options *o, const char *dir, int to)

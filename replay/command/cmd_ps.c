@@ -33,6 +33,15 @@ static const struct argp argp = {
     NULL,
 };
 
+static void print_head(void *argument, struct sr_trace *t)
+{
+	const struct ps *p = argument;
+
+	if (!p->choice.json)
+		printf("%4s %8s %-12s %7s %6s  %s\n", "RANK", "PROCESS", "HOST", "THREADS",
+		       "STATUS", "COMMAND");
+}
+
 static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct ps *p = argument;
@@ -103,7 +112,8 @@ static int end_rank(void *argument, struct sr_trace *t, int32_t rank)
 
 int sr_cmd_ps(int argc, char **argv)
 {
-	static const struct sr_visitor visitor = {.rank = begin_rank,
+	static const struct sr_visitor visitor = {.trace = print_head,
+						  .rank = begin_rank,
 						  .stream = read_stream,
 						  .rank_end = end_rank,
 						  .thread = -1,
@@ -112,8 +122,5 @@ int sr_cmd_ps(int argc, char **argv)
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &p.choice))
 		return SR_EXIT_FAILED;
-	if (!p.choice.json)
-		printf("%4s %8s %-12s %7s %6s  %s\n", "RANK", "PROCESS", "HOST", "THREADS",
-		       "STATUS", "COMMAND");
 	return sr_visit(&p.choice, &visitor, &p);
 }

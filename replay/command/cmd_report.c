@@ -86,8 +86,8 @@ static int write_page(const struct sr_gathered *g, const char *dir, const char *
 		status = sr_output_close(out, file, status);
 	}
 	if (!status && file && !quiet)
-		sr_note("%s shows %zu ranks and %llu records of calls: open it in a browser", path,
-			g->t.ranks_n, (unsigned long long)g->t.slices_n);
+		sr_note("%s shows %zu rank%s and %llu records of calls: open it in a browser", path,
+			g->t.ranks_n, g->t.ranks_n == 1 ? "" : "s", (unsigned long long)g->t.slices_n);
 	free(name);
 	return status;
 }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "logd/trace/reader.h"
 #include "replay/print/say.h"
 #include "shim/core/setting.h"
 
@@ -243,6 +244,17 @@ static bool has_ending(const char *name)
 	return n > m && !strcmp(name + n - m, ENDING);
 }
 
+/* Web pages have files of that name as well. */
+static bool is_trace(const char *path)
+{
+	struct sr_trace *t;
+
+	if (sr_trace_open(&t, path, NULL))
+		return false;
+	sr_trace_close(t);
+	return true;
+}
+
 static int add(struct sr_trace_found **list, size_t *n, const char *dir, const char *name)
 {
 	struct sr_trace_found *more;
@@ -257,7 +269,7 @@ static int add(struct sr_trace_found **list, size_t *n, const char *dir, const c
 		free(path);
 		return -ENOMEM;
 	}
-	got = stat(manifest, &st);
+	got = stat(manifest, &st) || (!has_ending(name) && !is_trace(path));
 	free(manifest);
 	more = got ? NULL : realloc(*list, (*n + 1) * sizeof(*more));
 	if (!more) {
@@ -282,7 +294,7 @@ int sr_traces_list(struct sr_trace_found **list, size_t *n)
 	if (!d)
 		return -errno;
 	while (!err && (e = readdir(d)))
-		if (e->d_name[0] != '.' && has_ending(e->d_name))
+		if (e->d_name[0] != '.')
 			err = add(list, n, dir, e->d_name);
 	closedir(d);
 	if (*n)

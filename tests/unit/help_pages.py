@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..")
 count = failed = 0
@@ -67,12 +68,39 @@ def check_header():
         ok(not re.sub(r".*#pragma once in main file.*", "", wrong).strip(), "trace.h compiles alone as %s" % standard, wrong)
 
 
+def check_unit(directory):
+    """systemd's own check of the daemon's unit, with the daemon where it is built."""
+    if not shutil.which("systemd-analyze"):
+        return
+    daemon = os.path.join(directory, "logd", "sreplay-logd")
+    with open(daemon + ".service", encoding="utf-8") as f:
+        text = re.sub(r"(?m)^ExecStart=\S+", "ExecStart=" + daemon, f.read())
+    with tempfile.TemporaryDirectory() as place:
+        unit = os.path.join(place, "sreplay-logd.service")
+        with open(unit, "w", encoding="utf-8") as f:
+            f.write(text)
+        wrong = said("systemd-analyze", "verify", "--man=no", unit)
+        ok("sreplay-logd" not in wrong, "systemd finds nothing wrong with the unit", wrong)
+        with open(unit, "a", encoding="utf-8") as f:
+            f.write("[Service]\nRestart=perhaps\n")
+        ok("sreplay-logd" in said("systemd-analyze", "verify", "--man=no", unit), "... and would")
+
+
+def check_installed(commands):
+    with open(os.path.join(ROOT, "docs", "meson.build"), encoding="utf-8") as f:
+        text = f.read()
+    missing = [c for c in commands if "'%s'" % c not in text]
+    ok(not missing, "the page of each command is installed", missing)
+
+
 def main():
     sreplay, directory = sys.argv[1:]
     commands = re.findall(r"^  (\w+) ", said(sreplay, "--help"), re.M)
     check_pages(sreplay, directory, commands)
     check_completion(directory, commands)
     check_header()
+    check_installed(commands)
+    check_unit(os.path.dirname(directory))
     print("1..%d" % count)
     return failed > 0
 
