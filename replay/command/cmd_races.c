@@ -12,12 +12,14 @@
 #include <string.h>
 
 #include "replay/analysis/races/races.h"
+#include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/suppress.h"
 #include "replay/command/traces.h"
 #include "replay/host/group/choose.h"
 #include "replay/print/json.h"
+#include "replay/print/progress.h"
 #include "replay/print/races.h"
 
 #define FOUND_RACES 1 /* the exit status */
@@ -25,7 +27,7 @@
 struct options {
 	const char *dir, *suppress, *group;
 	enum sr_memory_model memory;
-	bool no_loads, notes, json;
+	bool no_loads, notes, json, quiet;
 };
 
 enum { KEY_LOCAL = 256, KEY_MODEL, KEY_SUPPRESS, KEY_NOTES };
@@ -41,6 +43,7 @@ static const struct argp_option option_list[] = {
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
     {"json", 'j', NULL, 0, "print JSON: a line for the trace, and one for each race", 0},
+    {"quiet", 'q', NULL, 0, "no progress bar", 0},
     {0},
 };
 
@@ -70,6 +73,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'j':
 		o->json = true;
+		return 0;
+	case 'q':
+		o->quiet = true;
 		return 0;
 	default:
 		return sr_parse_trace(key, arg, state, &o->dir);
@@ -232,6 +238,35 @@ static bool *choose(struct sr_trace *t, const struct options *o)
 	return group;
 }
 
+/* The trace is read twice. */
+struct shown {
+	sr_progress bar;
+	uint64_t last;
+	bool is_second;
+};
+
+static void show(void *argument, uint64_t done, uint64_t size)
+{
+	struct shown *s = argument;
+
+	s->is_second |= done < s->last;
+	s->last = done;
+	if (s->bar)
+		s->bar((s->is_second + (double)done / (double)size) / 2);
+}
+
+static int find_races(struct sr_races *r, struct sr_trace *t, bool quiet, struct sr_error *err)
+{
+	struct shown shown = {.bar = sr_progress_begin("reading", 2 * sr_stream_bytes(t, -1), quiet)};
+	int ret;
+
+	r->how.progress = show;
+	r->how.argument = &shown;
+	ret = sr_races_find(r, err);
+	sr_progress_end();
+	return ret;
+}
+
 static int find(const struct options *o, struct sr_trace *t)
 {
 	struct sr_links links = {0};
@@ -248,7 +283,7 @@ static int find(const struct options *o, struct sr_trace *t)
 		return status;
 	ret = sr_links_find(&links, t, NULL, &err);
 	if (!ret)
-		ret = sr_races_find(&r, &err);
+		ret = find_races(&r, t, o->quiet, &err);
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
 	sr_races_free(&r);
 	sr_links_free(&links);

@@ -804,7 +804,7 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 					       .clocked = take_clocked,
 					       .progress = take_progress,
 					       .argument = &c};
-	const struct sr_process_hooks first = {.value = take_result, .argument = &c};
+	const struct sr_process_hooks first = {.value = take_result, .progress = take_progress, .argument = &c};
 	bool *all = malloc(how->links->ranks_n + 1);
 	int ret;
 

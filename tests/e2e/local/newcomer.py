@@ -19,7 +19,7 @@ from oddities import on_terminal
 
 SECONDS = 60
 # What reads a trace, and what it needs besides.
-READERS = {"replay": [], "dump": [], "verify": [], "process": [], "explain": ["0:1"], "graph": [], "report": ["-o", "OUT"], "export": ["-o", "OUT"],
+READERS = {"replay": [], "dump": [], "verify": [], "process": [], "explain": ["0:1"], "graph": [], "report": ["-o", "OUT"], "export": ["-o", "OUT"], "races": [],
            "suggest": [], "orders": [], "pack": [], "collect": ["-o", "OUT.srec"], "info": [], "ps": []}
 FAILED = 125
 
@@ -104,7 +104,7 @@ def damaged(tap, directory):
             lines = err.splitlines()
             said += bool(err)
             # A torn end is read up to there; what is around it may be whole.
-            if not isinstance(status, int) or status < 0 or status > FAILED or (status and not err and command != "verify"):
+            if not isinstance(status, int) or status < 0 or status > FAILED or (status and not err and command not in ("verify", "races")):
                 bad.append((harm.__name__, name, command, status, out[-200:], err[-500:]))
             if any(len(line) > 500 for line in lines) or "assert" in err.lower():
                 bad.append((harm.__name__, name, command, err[-500:]))
