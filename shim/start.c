@@ -182,6 +182,7 @@ static void record(enum sr_record_from from)
 		refuse_to_run();
 	if (sr_engine)
 		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes);
+	sr_leaves_out = sr_engine && settings.order;
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);
 }

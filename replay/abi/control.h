@@ -53,6 +53,8 @@ enum sr_replay_outcome {
 	SR_REPLAY_NO_EXPOSED,   /* an exposed region cannot be watched here as it was in the recording */
 	SR_REPLAY_EXECUTED, /* the program executed another one, as recorded */
 	SR_REPLAY_NOT_TRANSFERRED, /* the device did not carry out a repeated request */
+	SR_REPLAY_NOT_PRODUCED, /* no rank of the replay sent a message that the trace leaves out */
+	SR_REPLAY_OTHER_PRODUCED, /* ... or it sent another one */
 };
 
 /* What a descriptor was when the process started; 0: closed. */

@@ -7,6 +7,7 @@
 
 #include "nicclock/clock.h"
 #include "logd/base/checksum.h"
+#include "shim/core/left_out.h"
 
 /* More pieces of one poll are ignored. */
 #define SEEN_MAX 256
@@ -104,13 +105,25 @@ void sr_classify_all_sent(struct sr_classify *s)
 			qsort(s->of[i].list, s->of[i].count, sizeof(struct sent), by_checksum);
 }
 
-static void see(struct sr_classify *s, const json_t *data)
+static bool is_left_out(const json_t *piece)
 {
+	const char *address = json_string_value(json_object_get(piece, "addr"));
+
+	return address && strtoull(address, NULL, 16) & SR_SEGMENT_LEFT_OUT;
+}
+
+static void see(struct sr_classify *s, const json_t *piece)
+{
+	struct sr_left_out l;
 	size_t size;
-	char *bytes = sr_trace_bytes(data, &size);
+	char *bytes = sr_trace_bytes(json_object_get(piece, "data"), &size);
 
 	if (bytes && size && s->seen_n < SEEN_MAX)
 		s->seen[s->seen_n++] = sr_checksum(bytes, size, 0);
+	if (bytes && size == sizeof(l) && s->seen_n && is_left_out(piece)) {
+		memcpy(&l, bytes, sizeof(l));
+		s->seen[s->seen_n - 1] = l.checksum;
+	}
 	free(bytes);
 }
 
@@ -130,7 +143,7 @@ bool sr_classify_seen(struct sr_classify *s, const struct sr_schema *schema, con
 		return false;
 	call = sr_schema_decode(schema, e->kind, e->payload, e->size);
 	json_array_foreach(json_object_get(json_object_get(call, "out"), "arrived"), i, piece)
-	    see(s, json_object_get(piece, "data"));
+	    see(s, piece);
 	json_decref(call);
 	return s->seen_n;
 }

@@ -38,6 +38,10 @@ static int keep_value(struct sr_explanation *x, const struct sr_value *v)
 	struct sr_explained *k = &x->values[x->values_n];
 	size_t n = x->links.ranks_n;
 
+	if (!v->data) {
+		x->left_out++;
+		return 0;
+	}
 	if (x->values_n == x->most) {
 		x->too_many = true;
 		return 0;
@@ -142,6 +146,8 @@ static int see_value(void *argument, const struct sr_value *v)
 	struct sr_explanation *x = argument;
 	size_t i;
 
+	if (!v->data)
+		return 0;
 	sr_explain_index_ask(x->own, v->rank, v->address, v->length);
 	while (sr_explain_index_next(x->own, &i)) {
 		struct sr_explained *k = &x->values[i];

@@ -65,6 +65,7 @@ struct sr_explanation {
 	struct sr_explained *values;
 	size_t values_n;
 	bool too_many;
+	size_t left_out; /* values that entered, and that the trace leaves out (record --order) */
 	bool reached; /* the first pass is at the only call */
 	struct sr_explain_index *places, *own; /* of the second pass */
 };

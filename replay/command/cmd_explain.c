@@ -134,6 +134,7 @@ static void print_json(const struct explain *x)
 	json_object_set_new(line, "image", json_integer(sr_trace_image(x->e.trace, x->o.rank)));
 	json_object_set_new(line, "values", values);
 	json_object_set_new(line, "more_values", json_boolean(x->e.too_many));
+	json_object_set_new(line, "left_out", json_integer((json_int_t)x->e.left_out));
 	json_object_set_new(line, "entered", entered);
 	sr_json_print(line);
 }
@@ -142,7 +143,10 @@ static void print_text(const struct explain *x)
 {
 	sr_explained_print_call(&x->words, x->o.rank, x->o.thread, x->o.sn);
 	putchar('\n');
-	if (!x->e.values_n &&
+	if (x->e.left_out)
+		printf("  %zu value%s that other ranks sent, and that the trace leaves out (record --order)\n",
+		       x->e.left_out, x->e.left_out == 1 ? "" : "s");
+	if (!x->e.values_n && !x->e.left_out &&
 	    !sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn, NULL))
 		printf("  no value from the network entered here\n");
 	for (size_t i = 0; i < x->e.values_n; i++)
@@ -156,7 +160,7 @@ static int print_all(const struct explain *x)
 {
 	const char *call = sr_call_sites_call(x->sites, x->o.rank, x->o.thread, x->o.sn);
 
-	if (!*call && !x->e.values_n)
+	if (!*call && !x->e.values_n && !x->e.left_out)
 		return sr_fail("rank %d thread %u has no record of SN %" PRIu64
 			       " (an idle poll that came again is recorded once)",
 			       x->o.rank, x->o.thread, x->o.sn);

@@ -475,6 +475,24 @@ static void say_bad_record(const struct sr_verdict *v, const struct sr_replay_co
 		name_of(v, c->report.expected));
 }
 
+static void say_not_produced(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr,
+		"what %s brought is not in the trace, which was recorded with --order: replay all ranks "
+		"together, not one alone and not with --transport none (or its sender's trace ends before)\n",
+		name_of(v, c->report.found));
+}
+
+static void say_other_produced(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr,
+		"what %s brought is not what its sender sends in this replay: the program changed it after "
+		"its post, or several receives share memory; record without --order\n",
+		name_of(v, c->report.found));
+}
+
 static void say_peer_exited(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	where(v, &c->report);
@@ -512,6 +530,8 @@ static const struct outcome {
     [SR_REPLAY_WAITS] = {say_waits, "stopped there", SR_REPLAY_EXIT_DIVERGED, .threads = true},
     [SR_REPLAY_NO_EXPOSED] = {say_no_exposed, "stopped there", SR_REPLAY_EXIT_FAILED},
     [SR_REPLAY_NOT_TRANSFERRED] = {say_not_transferred, "stopped there", SR_REPLAY_EXIT_FAILED},
+    [SR_REPLAY_NOT_PRODUCED] = {say_not_produced, "stopped there", SR_REPLAY_EXIT_FAILED},
+    [SR_REPLAY_OTHER_PRODUCED] = {say_other_produced, "stopped there", SR_REPLAY_EXIT_DIVERGED},
 };
 
 int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)

@@ -24,6 +24,8 @@ static const char *const outcomes[] = {
     [SR_REPLAY_NO_EXPOSED] = "exposed memory not watched",
     [SR_REPLAY_EXECUTED] = "executed",
     [SR_REPLAY_NOT_TRANSFERRED] = "not transferred",
+    [SR_REPLAY_NOT_PRODUCED] = "not produced",
+    [SR_REPLAY_OTHER_PRODUCED] = "other produced",
 };
 
 #define OUTCOMES (sizeof(outcomes) / sizeof(outcomes[0]))

@@ -110,6 +110,9 @@ int sr_settings_read(struct sr_settings *s)
 	for (int i = 0; i < SR_SETTING_COUNT; i++)
 		if (read_setting(&sr_setting_table[i], s))
 			return -EINVAL;
+	/* The clocks' directory says which peers are recorded. */
+	if (s->order && s->clocks == SR_CLOCKS_OFF)
+		s->clocks = SR_CLOCKS_ON;
 	if (read_launchers_rank(s))
 		return -EINVAL;
 	find_member(s);

@@ -10,7 +10,10 @@
 #ifndef SHIM_CORE_RECEIVED_H
 #define SHIM_CORE_RECEIVED_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "shim/core/left_out.h"
 
 /*
  * Pieces of at least this many bytes are not encoded but copied from their place into the
@@ -23,6 +26,13 @@ struct sr_received_piece {
 	void *addr; /* where the bytes are */
 	uint32_t length;
 	uint32_t at; /* their offset in the record if they are gathered, else 0 */
+	/*
+	 * Recording: the bytes are not recorded, since their sender produces them again.  Replay: the record
+	 * lacks them; `filled` of them have come from their sender so far.
+	 */
+	bool left_out;
+	uint32_t filled;
+	uint64_t checksum; /* replay: of the recorded ones */
 };
 
 struct sr_poller;

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
@@ -199,6 +200,22 @@ static void end_order(struct sr_thread *t, const struct call *c)
 	sr_replay_go_on(t, c->resumed);
 }
 
+/* What the poll's record lacks has come from its senders, and is what was received then. */
+static void check_left_out(struct sr_thread *t, const struct call *c)
+{
+	struct sr_received *r = &t->received;
+
+	for (uint32_t i = 0; i < r->count; i++) {
+		const struct sr_received_piece *p = &r->pieces[i];
+
+		if (p->filled != p->length)
+			sr_replay_diverge(t, SR_REPLAY_NOT_PRODUCED, c->found, c->found);
+		if (sr_checksum(p->addr, p->length, 0) != p->checksum)
+			sr_replay_diverge(t, SR_REPLAY_OTHER_PRODUCED, c->found, c->found);
+	}
+	r->count = 0;
+}
+
 static void do_again_in_group(struct sr_thread *t, const struct call *c)
 {
 	const struct sr_group_call call = {.sn = t->sn,
@@ -209,6 +226,7 @@ static void do_again_in_group(struct sr_thread *t, const struct call *c)
 
 	sr_group_replayed(t, &call, c->n, c->a, c->head.result);
 	sr_replay_check_transfers(sr_group_not_transferred());
+	check_left_out(t, c);
 	sr_replay_await_group(t, c->found, c->site);
 }
 

@@ -85,6 +85,34 @@ static void add_list(struct sr_received *r, add_function *add, struct sr_wqe *wq
 	}
 }
 
+bool sr_leaves_out;
+
+/*
+ * The other end's process is of the job, and is recorded: when it is replayed, it sends this again.  The
+ * completion names the queue pair, which not every extended CQ was asked for, so that the replay
+ * knows where it comes from.
+ */
+static bool is_sent_again(const struct sr_wq *wq, const struct ibv_wc *wc)
+{
+	return wq->clock && wq->clock->carries && wq->clock->qp->qp_type == IBV_QPT_RC &&
+	       wq->clock->qp->qp_num == wc->qp_num;
+}
+
+static void leave_out(struct sr_received *r, uint32_t from)
+{
+	for (uint32_t i = from; i < r->count - r->unproven; i++)
+		r->pieces[i].left_out = r->pieces[i].length >= SR_LEFT_OUT_MIN &&
+					!sr_regions_is_near(r->pieces[i].addr);
+}
+
+void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out *l)
+{
+	if (!has_room(r))
+		return;
+	r->pieces[r->count++] = (struct sr_received_piece){
+	    .addr = p, .length = l->length, .left_out = true, .checksum = l->checksum};
+}
+
 /* The first `length` bytes of the scatter list were written. */
 static void add_written(struct sr_received *r, struct sr_wqe *wqe, uint32_t length)
 {
@@ -249,8 +277,13 @@ static bool complete(struct sr_wq *wq, struct sr_wqe *wqe, struct ibv_wc *wc)
 		return true; /* twice: not by a device that keeps the rules; it must not be free
 				twice */
 	wqe->request.reported = true;
-	if (receives_into_list(wc))
+	if (receives_into_list(wc)) {
+		uint32_t from = wq->received->count - wq->received->unproven;
+
 		add_written(wq->received, wqe, wc->byte_len);
+		if (__builtin_expect(sr_leaves_out, 0) && is_sent_again(wq, wc))
+			leave_out(wq->received, from);
+	}
 	else if (__builtin_expect(may_have_begun(wq, wc), 0))
 		add_unproven(wq->received, wqe);
 	hand_back(wq, wqe);

@@ -187,7 +187,7 @@ void sr_wq_unlock_posts(struct sr_wq *wq);
  */
 void *sr_wq_begin_posts(struct sr_wq *wq, uint32_t *room);
 
-/* Ordered queues: the queue pair whose clocks the requests carry; NULL at its destruction. */
+/* The queue pair whose clocks the requests carry, or that the queue receives for; NULL at its destruction. */
 void sr_wq_set_clock(struct sr_wq *wq, struct sr_clock_qp *clock);
 /* Ordered queues: the number of the program's requests that the poller has passed. */
 uint64_t sr_wq_passed(const struct sr_wq *wq);
@@ -220,6 +220,11 @@ void sr_wq_unappend(struct sr_wq *wq, struct sr_wqe *first);
  * Returns how many are left.
  */
 int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received);
+
+/* Are messages of recorded peers left out of the records of polls (--order)? */
+extern bool sr_leaves_out SR_HIDDEN;
+/* Replay: the record of the poll lacks these bytes. */
+void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out *l);
 
 /*
  * The queue pair is reset or destroyed: lists the memory of outstanding fetches, which may have

@@ -53,6 +53,7 @@ static void add_qp(struct ibv_qp *qp, const struct ibv_qp_cap *cap, struct ibv_p
 		q->clock->max_inline = room->asked.max_inline_data;
 		q->clock->granted_inline = cap->max_inline_data;
 		sr_wq_set_clock(q->sq, q->clock);
+		sr_wq_set_clock(q->rq, q->clock);
 		sr_clocks_name_qp(q->clock);
 	}
 	put(qp, q);
@@ -243,6 +244,7 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 	 * this moment.  So the queues are retired and replaced.
 	 */
 	sr_wq_set_clock(q->sq, NULL);
+	sr_wq_set_clock(q->rq, NULL);
 	sr_clocks_disconnect(q->clock);
 	q->posted = 0;
 	if (q->sq) {
@@ -256,6 +258,7 @@ uint64_t sr_invoke_modify_qp(const struct sr_call_desc *d, uint64_t *a)
 		next = sr_wq_create_alike(q->rq);
 		sr_wq_retire(q->rq, qp->recv_cq);
 		q->rq = next;
+		sr_wq_set_clock(q->rq, q->clock);
 	}
 	return result;
 }
@@ -286,6 +289,7 @@ uint64_t sr_invoke_destroy_qp(const struct sr_call_desc *d, uint64_t *a)
 	sr_free(ops);
 	if (q) {
 		sr_wq_set_clock(q->sq, NULL);
+		sr_wq_set_clock(q->rq, NULL);
 		sr_clocks_remove_qp(q->clock);
 		sr_wq_abandon(q->sq, received);
 		sr_wq_retire(q->sq, send_cq);

@@ -63,7 +63,7 @@ struct sr_value {
 	uint16_t completion; /* of the call */
 	uint64_t address;
 	uint32_t length;
-	const uint8_t *data;
+	const uint8_t *data; /* NULL: the trace leaves the bytes out (record --order) */
 	/* Of a completion: its origin, a message or fetched memory. */
 	size_t from; /* SR_NO_RANK: not a recorded one */
 	bool is_message;

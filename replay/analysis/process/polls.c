@@ -3,8 +3,10 @@
 #include "replay/analysis/process/own.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "replay/analysis/log/wire.h"
+#include "shim/core/left_out.h"
 
 struct poll {
 	struct sr_cursor completions, segments;
@@ -67,6 +69,23 @@ static bool get_poll(const struct sr_log_call *c, struct poll *v)
 	return !out.bad;
 }
 
+/* A segment's bytes; without data where the trace leaves them out (left_out.h). */
+struct arrived {
+	uint64_t address;
+	uint32_t length;
+	const uint8_t *data;
+};
+
+static struct arrived arrived_of(const struct sr_wire_segment *s)
+{
+	struct sr_left_out l;
+
+	if (!(s->addr & SR_SEGMENT_LEFT_OUT) || s->data.n != sizeof(l))
+		return (struct arrived){s->addr, s->data.n, s->data.p};
+	memcpy(&l, s->data.p, sizeof(l));
+	return (struct arrived){s->addr & ~SR_SEGMENT_LEFT_OUT, l.length, NULL};
+}
+
 struct polling {
 	struct process *p;
 	size_t rank;
@@ -86,24 +105,26 @@ static int64_t report_segments(struct polling *s, struct sr_value *v, uint64_t l
 
 	while (reported < length && s->segment < s->poll.segments_n) {
 		struct sr_cursor next = s->poll.segments;
-		struct sr_wire_segment found;
+		struct sr_wire_segment segment;
+		struct arrived found;
 		int err;
 
-		sr_get_segment_fields(&next, &found);
+		sr_get_segment_fields(&next, &segment);
 		if (next.bad)
 			return -EBADMSG;
+		found = arrived_of(&segment);
 		/* Memory that the CPU cannot read was not recorded. */
-		if (first && !reported && found.addr != first)
+		if (first && !reported && found.address != first)
 			break;
 		s->poll.segments = next;
 		s->segment++;
-		v->address = found.addr;
-		v->data = found.data.p;
-		v->length = found.data.n;
+		v->address = found.address;
+		v->data = found.data;
+		v->length = found.length;
 		v->remote = remote + reported;
-		reported += found.data.n;
+		reported += found.length;
 		p->counts->values++;
-		p->counts->bytes += found.data.n;
+		p->counts->bytes += found.length;
 		err = p->hooks->value ? p->hooks->value(p->hooks->argument, v) : 0;
 		if (err)
 			return err;

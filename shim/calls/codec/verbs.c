@@ -203,9 +203,22 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
 		sr_get_ibv_wc(c, &wc[i]);
 }
 
+/* Memory that peers do not write: nothing of it is an exposed region's. */
+static void put_left_out(struct sr_buf *b, const struct sr_received_piece *piece)
+{
+	struct sr_left_out l = {piece->length, sr_checksum(piece->addr, piece->length, 0)};
+
+	sr_put_u64(b, (uintptr_t)piece->addr | SR_SEGMENT_LEFT_OUT);
+	sr_put_bytes(b, &l, sizeof(l));
+}
+
 static void put_piece(struct sr_buf *b, struct sr_received *received,
 		      struct sr_received_piece *piece)
 {
+	if (__builtin_expect(piece->left_out, 0)) {
+		put_left_out(b, piece);
+		return;
+	}
 	sr_put_u64(b, (uintptr_t)piece->addr);
 	if (piece->length < SR_GATHER_MIN) {
 		char near[SR_GATHER_MIN];
@@ -230,13 +243,29 @@ void sr_put_arrived(struct sr_buf *b, struct sr_received *received)
 		put_piece(b, received, &received->pieces[i]);
 }
 
+/* The sender's replay brings it: shim/replay/group/completions.c. */
+static void expect_left_out(struct sr_cursor *c, const struct sr_wire_segment *v,
+			    struct sr_received *received)
+{
+	struct sr_left_out l;
+
+	if (v->data.n != sizeof(l)) {
+		c->bad = true;
+		return;
+	}
+	memcpy(&l, v->data.p, sizeof(l));
+	sr_received_expect(received, (void *)(uintptr_t)(v->addr & ~SR_SEGMENT_LEFT_OUT), &l);
+}
+
 void sr_deliver_arrived(struct sr_cursor *c, struct sr_received *received)
 {
 	for (uint32_t left = sr_get_u32(c); left && !c->bad; left--) {
 		struct sr_wire_segment v;
 
 		sr_get_segment_fields(c, &v);
-		if (!c->bad && v.data.n)
+		if (!c->bad && v.addr & SR_SEGMENT_LEFT_OUT)
+			expect_left_out(c, &v, received);
+		else if (!c->bad && v.data.n)
 			memcpy((void *)(uintptr_t)v.addr, v.data.p, v.data.n);
 	}
 }

@@ -135,14 +135,39 @@ static void land(const struct sr_group_channel *in, const struct sr_group_messag
 	}
 }
 
+/*
+ * The piece of the poll's record that lacks these bytes; NULL: the record has them.  Several may be of the
+ * same memory, where a message came over another one: they are filled in their order.
+ */
+static struct sr_received_piece *left_out(const struct sr_value *v)
+{
+	struct sr_received *r = &v->t->received;
+
+	for (uint32_t i = 0; i < r->count; i++) {
+		struct sr_received_piece *p = &r->pieces[i];
+		size_t in_piece = (size_t)(v->bytes - (uint8_t *)p->addr);
+
+		if (p->left_out && v->bytes >= (uint8_t *)p->addr && in_piece == p->filled &&
+		    v->length <= p->length - in_piece)
+			return p;
+	}
+	return NULL;
+}
+
 /* The bytes are in memory now, from the message or, without one, from outside. */
 static void enter(const struct sr_value *v, struct sr_request_qp *q, struct sr_group_channel *in,
 		  const struct sr_group_message *m, uint32_t from)
 {
-	if (m)
+	struct sr_received_piece *expected = left_out(v);
+
+	if (expected && m) {
+		sr_value_produced(v, in, m, from);
+		expected->filled += v->length;
+	} else if (m) {
 		sr_value_received(v, in, m, from, sharing(sr_request_receives(q), v->addr, v->length));
-	else
+	} else {
 		sr_value_from_outside(v);
+	}
 }
 
 static void compare_received(struct sr_thread *t, struct sr_request_qp *q,

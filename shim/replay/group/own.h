@@ -215,6 +215,9 @@ enum sr_sharing {
 /* A message brought the value; `from`: its offset in the message. */
 void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 		       const struct sr_group_message *m, uint32_t from, enum sr_sharing sharing);
+/* The record lacks the value's bytes: stores those of the message in the program's memory. */
+void sr_value_produced(const struct sr_value *v, struct sr_group_channel *c,
+		       const struct sr_group_message *m, uint32_t from);
 /* Are the bytes of the value those of the message? */
 bool sr_value_is_sent(const struct sr_value *v, const struct sr_group_channel *c,
 		      const struct sr_group_message *m, uint32_t from);

@@ -179,6 +179,13 @@ void sr_value_received(const struct sr_value *v, struct sr_group_channel *c,
 	contradict(v, c, m, from, d.first);
 }
 
+void sr_value_produced(const struct sr_value *v, struct sr_group_channel *c,
+		       const struct sr_group_message *m, uint32_t from)
+{
+	sr_channel_bytes(c, m, from, (void *)v->bytes, v->length);
+	report(v, 0, v->length, &m->origin, 0);
+}
+
 /* ------------------------------------------------------------------- memory */
 
 static uint32_t to_page_end(uint64_t addr)

@@ -63,7 +63,7 @@ static struct ibv_qp *create_queue_pair(void)
 	return qp;
 }
 
-static void to_init(struct ibv_qp *qp)
+void pgas_prepare_queue_pair(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 				   .port_num = 1,
@@ -116,7 +116,7 @@ void pgas_connect(int rank, int ranks)
 		pgas_fail("cannot create a protection domain and a completion queue: %m");
 	for (int i = 0; i < ranks; i++) {
 		pgas.peers[i].qp = create_queue_pair();
-		to_init(pgas.peers[i].qp);
+		pgas_prepare_queue_pair(pgas.peers[i].qp);
 	}
 }
 

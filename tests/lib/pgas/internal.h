@@ -60,6 +60,8 @@ void pgas_register(struct pgas_heap *heap, int access);
 /* Describes this rank to others, and uses the description of another rank. */
 void pgas_describe(struct pgas_address *a);
 void pgas_reach(int rank, const struct pgas_address *a);
+/* From its creation to the state in which receives may be posted. */
+void pgas_prepare_queue_pair(struct ibv_qp *qp);
 
 /* sync.c */
 void pgas_make_sync(void);

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""record --order: messages that recorded ranks send each other are not in the trace, and a replay of all ranks sends
+them again. On the software device.
+
+    order.py
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, fresh, read, run
+from outputs import change
+
+ROOT = os.path.realpath(BUILD)
+PROGRAMS = os.path.join(ROOT, "tests", "programs")
+SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
+SECONDS = 60
+LEFT_OUT = r'"addr": ?"0x8[0-9a-f]{15}"'
+
+
+def record(directory, name, ranks, program, options):
+    """(trace, the recorded outputs, '' or what went wrong)"""
+    out, trace = fresh(os.path.join(directory, name)), os.path.join(directory, name + ".srec")
+    everyone = ",".join(map(str, range(ranks)))
+    command = [os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out, "-w", everyone,
+               "%s record %s -o %s --rank %%r --group %s --" % (SREPLAY, options, trace, everyone), os.path.join(PROGRAMS, program[0])]
+    status, _, err = run([SOFTDEV, "--"] + command + program[1:], SECONDS)
+    return trace, [read("%s/%d.out" % (out, r)) for r in range(ranks)], "" if status == 0 else "recorded: %s\n%s" % (status, err)
+
+
+def size(trace):
+    return sum(map(os.path.getsize, glob.glob(trace + "/rank-*/thread-*.srs")))
+
+
+def left_out(trace):
+    out = subprocess.run([SREPLAY, "dump", "--json", trace], capture_output=True, text=True).stdout
+    return len(re.findall(LEFT_OUT, out))
+
+
+def exact(directory, trace, outputs, *options):
+    again = os.path.join(directory, "again")
+    shutil.rmtree(again, ignore_errors=True)
+    status, _, err = run([SREPLAY, "replay", "-o", again] + list(options) + [trace], SECONDS)
+    same = [read("%s/rank-%d.out" % (again, r)) for r in range(len(outputs))] == outputs if status == 0 else False
+    good = same and len(re.findall("0 divergences: exact", err)) == len(outputs)
+    return "" if good else "replayed: %s\n%s" % (status, err)
+
+
+def whole_jobs(tap, directory):
+    for name, ranks, program in (("pair", 2, ["messages", "300"]), ("few-buffers", 4, ["messages", "60", "2"]),
+                                 ("one-sided", 2, ["dht"])):
+        trace, outputs, problem = record(directory, name, ranks, program, "--order")
+        n = left_out(trace)
+        problem = problem or exact(directory, trace, outputs)
+        tap.ok(not problem and (n > 100 or name == "one-sided"),
+               "%s of %d ranks: %d messages are not in the trace; together the ranks replay exactly" % (" ".join(program), ranks, n), problem)
+
+
+def smaller(tap, directory):
+    program = ["messages", "300"]
+    detailed, outputs, problem = record(directory, "detailed", 3, program, "--clocks")
+    small, outputs, worse = record(directory, "small", 3, program, "--order")
+    problem = problem or worse or exact(directory, small, outputs)
+    tap.ok(not problem and size(small) * 20 < size(detailed), "messages of 2 KB: %d bytes instead of %d" % (size(small), size(detailed)), problem)
+    return small
+
+
+def by_one_alone(tap, trace):
+    for options in (["--rank", "1"], ["--transport", "none"], ["--group", "0,1"]):
+        status, _, err = run([SREPLAY, "replay"] + options + [trace], SECONDS)
+        tap.ok(status == 125 and "replay all ranks together" in err, "%s cannot replay it, and says why" % " ".join(options), "%s %s" % (status, err))
+
+
+def other_commands(tap, trace):
+    info = subprocess.run([SREPLAY, "info", "--rank", "1", trace], capture_output=True, text=True).stdout
+    tap.ok("messages of other recorded ranks are left out (--order)" in info, "info says so", info)
+    lines = subprocess.run([SREPLAY, "dump", "--json", "--rank", "1", trace], capture_output=True, text=True).stdout.splitlines()
+    sn = next(json.loads(line)["sn"] for line in lines if re.search(LEFT_OUT, line))
+    said = subprocess.run([SREPLAY, "explain", "1:%d" % sn, trace], capture_output=True, text=True).stdout
+    tap.ok("that the trace leaves out (record --order)" in said, "explain says so", said)
+    problems = [c for c in (["verify"], ["process"], ["graph"], ["orders"], ["suggest"], ["report", "-o", trace + ".html"])
+                if run([SREPLAY] + c + [trace], SECONDS)[0]]
+    tap.ok(not problems, "other commands read it", problems)
+
+
+def damaged(tap, directory):
+    """What was received is not what its sender sends."""
+    trace, _, problem = record(directory, "damaged", 2, ["messages", "20"], "--order")
+    place = re.compile(rb"[^\0].{5}\0\x80\x0c\0\0\0.{4}", re.S)
+
+    def flip(body):
+        at = place.search(body).end()
+        return body[:at] + bytes([body[at] ^ 1]) + body[at + 1:]
+
+    with open(os.path.join(trace, "rank-0", "thread-0.srs"), "rb") as f:
+        found = place.search(f.read())
+    changed = change(trace, found.group(0), flip) if found else 0
+    status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+    tap.ok(not problem and changed and status == 124 and "is not what its sender sends in this replay" in err,
+           "another checksum in the trace stops the replay", "%s %s %s %s" % (problem, changed, status, err))
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        whole_jobs(tap, directory)
+        small = smaller(tap, directory)
+        by_one_alone(tap, small)
+        other_commands(tap, small)
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
+        subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
+        damaged(tap, directory)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * messages.c: ranks send each other messages (SEND) whose content depends on all that they have
+ * received, in the order in which it came.
+ *
+ *   messages [ROUNDS [BUFFERS]]
+ *
+ * In each round a rank sends a message to each other one, and receives one from each.  A message
+ * begins with the number that the rest of it follows from.  Each rank also puts its number into
+ * the next rank's memory, which that one looks at without waiting for it.  With several BUFFERS
+ * to a peer (default 4) a message that comes early waits in one of them.
+ */
+#include <string.h>
+
+#include "pgas/internal.h"
+
+#define MOST             4096
+#define PEER_BUFFERS_MAX 16
+
+struct message {
+	uint64_t number, round;
+	uint8_t bytes[MOST - 16];
+};
+
+struct peer {
+	struct ibv_qp *qp;
+	struct message *out, *in[PEER_BUFFERS_MAX];
+	uint64_t received; /* messages */
+};
+
+static struct peer peers[PGAS_MAX_RANKS];
+static struct ibv_cq *cq;
+static struct ibv_mr *mr;
+static uint64_t number, sends_done;
+static uint64_t *looked_at;
+static int buffers;
+static bool right = true;
+
+/* What a message from this rank, in this round, looks like. */
+static uint32_t make(struct message *m, uint64_t of, uint64_t round)
+{
+	uint64_t state = of ^ round << 20;
+	uint32_t length = (uint32_t)(pgas_random(&state) % sizeof(m->bytes));
+
+	m->number = of;
+	m->round = round;
+	for (uint32_t i = 0; i < length; i++)
+		m->bytes[i] = (uint8_t)(i % 8 ? state >> i % 8 * 8 : pgas_random(&state));
+	return 16 + length;
+}
+
+static void post_receive(struct peer *p, int rank, int buffer)
+{
+	struct ibv_sge sge = {(uintptr_t)p->in[buffer], MOST, mr->lkey};
+	struct ibv_recv_wr *bad, wr = {.wr_id = (uint64_t)(rank * PEER_BUFFERS_MAX + buffer),
+				       .sg_list = &sge,
+				       .num_sge = 1};
+
+	if (ibv_post_recv(p->qp, &wr, &bad))
+		pgas_fail("cannot post a receive: %m");
+}
+
+static void send(struct peer *p, uint64_t round)
+{
+	struct ibv_sge sge = {(uintptr_t)p->out, make(p->out, number, round), mr->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = UINT64_MAX,
+				       .sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_SEND,
+				       .send_flags = IBV_SEND_SIGNALED};
+
+	if (ibv_post_send(p->qp, &wr, &bad))
+		pgas_fail("cannot post a send: %m");
+}
+
+static void take(const struct ibv_wc *wc)
+{
+	static struct message expected;
+	struct peer *p = &peers[wc->wr_id / PEER_BUFFERS_MAX];
+	const struct message *m = p->in[wc->wr_id % PEER_BUFFERS_MAX];
+
+	p->received++;
+	right = right && make(&expected, m->number, m->round) == wc->byte_len &&
+		m->round == p->received && !memcmp(&expected, m, wc->byte_len);
+	for (uint32_t i = 0; i < wc->byte_len; i++)
+		number = (number ^ ((const uint8_t *)m)[i]) * 0x100000001b3;
+	post_receive(p, (int)(wc->wr_id / PEER_BUFFERS_MAX), wc->wr_id % PEER_BUFFERS_MAX);
+}
+
+static void poll(void)
+{
+	struct ibv_wc wc[4];
+	int n = ibv_poll_cq(cq, 4, wc);
+
+	for (int i = 0; i < n; i++) {
+		if (wc[i].status != IBV_WC_SUCCESS)
+			pgas_fail("a completion failed: %s", ibv_wc_status_str(wc[i].status));
+		if (wc[i].wr_id == UINT64_MAX)
+			sends_done++;
+		else
+			take(&wc[i]);
+	}
+}
+
+/* All messages of the round are here, and those to others are sent. */
+static bool is_round_over(uint64_t round)
+{
+	for (int i = 0; i < pgas.ranks; i++)
+		if (i != pgas.rank && peers[i].received < round)
+			return false;
+	return sends_done >= round * (uint64_t)(pgas.ranks - 1);
+}
+
+static void do_round(uint64_t round)
+{
+	struct pgas_patience patience = {0};
+
+	for (int i = 0; i < pgas.ranks; i++)
+		if (i != pgas.rank)
+			send(&peers[i], round);
+	pgas_put((pgas.rank + 1) % pgas.ranks, looked_at, &number, sizeof(number));
+	number += pgas_load(looked_at);
+	while (!is_round_over(round)) {
+		poll();
+		pgas_relax(&patience);
+	}
+}
+
+static void make_queue_pair(struct peer *p)
+{
+	struct ibv_qp_init_attr attr = {.send_cq = cq,
+					.recv_cq = cq,
+					.cap = {4, (uint32_t)buffers, 1, 1, 0},
+					.qp_type = IBV_QPT_RC};
+
+	p->qp = ibv_create_qp(pgas.pd, &attr);
+	if (!p->qp)
+		pgas_fail("cannot create a queue pair: %m");
+}
+
+/* As the runtime connects its own. */
+static void connect_all(void)
+{
+	static struct pgas_address mine, all[PGAS_MAX_RANKS];
+	struct ibv_qp *own;
+
+	pgas_describe(&mine);
+	for (int i = 0; i < pgas.ranks; i++)
+		mine.qpn[i] = peers[i].qp->qp_num;
+	pgas_exchange(&mine, all, sizeof(mine));
+	for (int i = 0; i < pgas.ranks; i++) {
+		own = pgas.peers[i].qp;
+		pgas.peers[i].qp = peers[i].qp;
+		pgas_reach(i, &all[i]);
+		pgas.peers[i].qp = own;
+	}
+}
+
+static void set_up(void)
+{
+	char *memory = pgas_private((size_t)pgas.ranks * (size_t)(buffers + 1) * MOST);
+
+	mr = pgas.private.mr;
+	looked_at = pgas_shared(sizeof(*looked_at));
+	cq = ibv_create_cq(pgas.device, 1024, NULL, NULL, 0);
+	for (int i = 0; i < pgas.ranks; i++) {
+		make_queue_pair(&peers[i]);
+		pgas_prepare_queue_pair(peers[i].qp);
+		peers[i].out = (void *)memory;
+		memory += MOST;
+		for (int b = 0; b < buffers; b++, memory += MOST) {
+			peers[i].in[b] = (void *)memory;
+			post_receive(&peers[i], i, b);
+		}
+	}
+	connect_all();
+}
+
+int main(int argc, char **argv)
+{
+	static const char usage[] = "messages [ROUNDS [BUFFERS]]";
+	long rounds = pgas_argument(argc, argv, 1, 200, 1, usage);
+
+	buffers = (int)pgas_argument(argc, argv, 2, 4, 2, usage);
+	if (buffers > PEER_BUFFERS_MAX)
+		pgas_fail("%s", usage);
+	pgas_start(1 << 16, (size_t)PGAS_MAX_RANKS * (PEER_BUFFERS_MAX + 1) * MOST);
+	set_up();
+	pgas_barrier();
+	number = (uint64_t)pgas.rank + 1;
+	for (long round = 1; round <= rounds; round++)
+		do_round((uint64_t)round);
+	pgas_barrier();
+	right = pgas_result(right, "rank %d: %ld rounds, %016llx", pgas.rank, rounds,
+			    (unsigned long long)number);
+	for (int i = 0; i < pgas.ranks; i++)
+		ibv_destroy_qp(peers[i].qp);
+	ibv_destroy_cq(cq);
+	return pgas_end(right);
+}
