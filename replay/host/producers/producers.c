@@ -185,6 +185,22 @@ static bool is_unchanged(const struct sr_sample *k, uint64_t begin, uint64_t end
 	return k->l.seen && !memcmp(k->before + at, k->bytes + at, end - begin);
 }
 
+/*
+ * Of a write by a rank that is not replayed some bytes may be those that were there before, as of any
+ * write: the changed word came as a whole, if no member wrote to it.
+ */
+static void complete_outside(struct verdict *of, size_t n)
+{
+	size_t outside = 0, unchanged = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		outside += of[i].by == OUTSIDE;
+		unchanged += of[i].by == UNCHANGED;
+	}
+	for (size_t i = 0; i < n && outside && outside + unchanged == n; i++)
+		of[i] = (struct verdict){.by = OUTSIDE};
+}
+
 static void judge_word(struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
 		       const struct sr_writers *writers, uint64_t begin, uint64_t end,
 		       struct verdict *of)
@@ -196,6 +212,7 @@ static void judge_word(struct sr_producers *p, const struct sr_sample *k, const 
 			of[b.addr - k->l.addr] = (struct verdict){.by = UNCHANGED};
 	while (b.addr < end)
 		b.addr += judge_some(p, k, m, writers, &b, of);
+	complete_outside(of + (begin - k->l.addr), end - begin);
 }
 
 static void judge(struct sr_producers *p, const struct sr_sample *k, const struct sr_writes *m,
