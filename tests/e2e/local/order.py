@@ -45,10 +45,10 @@ def left_out(trace):
     return len(re.findall(LEFT_OUT, out))
 
 
-def exact(directory, trace, outputs, *options):
+def exact(directory, trace, outputs, before=(), options=()):
     again = os.path.join(directory, "again")
     shutil.rmtree(again, ignore_errors=True)
-    status, _, err = run([SREPLAY, "replay", "-o", again] + list(options) + [trace], SECONDS)
+    status, _, err = run(list(before) + [SREPLAY, "replay", "-o", again] + list(options) + [trace], SECONDS)
     same = [read("%s/rank-%d.out" % (again, r)) for r in range(len(outputs))] == outputs if status == 0 else False
     good = same and len(re.findall("0 divergences: exact", err)) == len(outputs)
     return "" if good else "replayed: %s\n%s" % (status, err)
@@ -64,12 +64,18 @@ def whole_jobs(tap, directory):
                "%s of %d ranks: %d messages are not in the trace; together the ranks replay exactly" % (" ".join(program), ranks, n), problem)
 
 
+def over_a_device(tap, trace, outputs, directory):
+    problem = exact(directory, trace, outputs, [SOFTDEV, "--"], ["--transport", "rxe"])
+    tap.ok(not problem, "the messages can come over a device", problem)
+
+
 def smaller(tap, directory):
     program = ["messages", "300"]
     detailed, outputs, problem = record(directory, "detailed", 3, program, "--clocks")
     small, outputs, worse = record(directory, "small", 3, program, "--order")
     problem = problem or worse or exact(directory, small, outputs)
     tap.ok(not problem and size(small) * 20 < size(detailed), "messages of 2 KB: %d bytes instead of %d" % (size(small), size(detailed)), problem)
+    over_a_device(tap, small, outputs, directory)
     return small
 
 
