@@ -88,7 +88,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->has_place)
-			argp_usage(state);
+			argp_error(state, "of which call? RANK:SN or RANK.THREAD:SN, such as 0:41");
 		o->dir = o->dir ? o->dir : sr_traces_find(NULL);
 		return o->dir ? 0 : EINVAL;
 	default:

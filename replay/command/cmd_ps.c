@@ -14,6 +14,7 @@
 
 struct ps {
 	struct sr_choice choice;
+	bool has_head; /* it is printed */
 	/* Of this rank: */
 	unsigned int threads;
 	bool has_status;
@@ -33,19 +34,19 @@ static const struct argp argp = {
     NULL,
 };
 
-static void print_head(void *argument, struct sr_trace *t)
+static void print_head(struct ps *p)
 {
-	const struct ps *p = argument;
-
-	if (!p->choice.json)
+	if (!p->choice.json && !p->has_head)
 		printf("%4s %8s %-12s %7s %6s  %s\n", "RANK", "PROCESS", "HOST", "THREADS",
 		       "STATUS", "COMMAND");
+	p->has_head = true;
 }
 
 static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 {
 	struct ps *p = argument;
 
+	print_head(p);
 	p->threads = 0;
 	p->has_status = p->has_end = false;
 	return 0;
@@ -112,8 +113,7 @@ static int end_rank(void *argument, struct sr_trace *t, int32_t rank)
 
 int sr_cmd_ps(int argc, char **argv)
 {
-	static const struct sr_visitor visitor = {.trace = print_head,
-						  .rank = begin_rank,
+	static const struct sr_visitor visitor = {.rank = begin_rank,
 						  .stream = read_stream,
 						  .rank_end = end_rank,
 						  .thread = -1,

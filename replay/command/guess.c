@@ -105,8 +105,11 @@ error_t sr_argp_parse(const struct argp *argp, int argc, char **argv, unsigned i
 
 	while (end < argc && strcmp(argv[end], "--"))
 		end++;
-	/* Without "--" what looks like an option may be one of the command that is recorded. */
-	for (int i = 1; i < end && (end < argc || !(flags & ARGP_IN_ORDER)); i++)
+	/* Without "--" what looks like an option behind a word may be one of the command that is recorded. */
+	if (end == argc && flags & ARGP_IN_ORDER)
+		for (end = 1; end < argc && argv[end][0] == '-';)
+			end++;
+	for (int i = 1; i < end; i++)
 		if (!strncmp(argv[i], "--", 2) && check(argp, argv[0], argv[i]))
 			return EINVAL;
 	return argp_parse(argp, argc, argv, flags, NULL, input);

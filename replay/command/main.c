@@ -72,6 +72,7 @@ static int fail_unknown(const char *word)
 
 int main(int argc, char **argv)
 {
+	static char help[] = "--help";
 	char name[64];
 
 	argp_err_exit_status = SR_EXIT_FAILED;
@@ -83,6 +84,16 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		usage(stdout);
 		return 0;
+	}
+	/* "help" and "help COMMAND", as other tools have them */
+	if (!strcmp(argv[1], "help")) {
+		if (argc == 2) {
+			usage(stdout);
+			return 0;
+		}
+		argv[1] = argv[2];
+		argv[2] = help;
+		argc = 3;
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
 		printf("sreplay %s\n", SREPLAY_VERSION);

@@ -2,6 +2,7 @@
 #include "replay/command/record_end.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -74,8 +75,13 @@ static bool is_static(int fd)
 
 void sr_record_say_nothing(const char *command, bool from_start)
 {
-	int fd = open_command(command);
+	int fd;
 
+	errno = 0;
+	fd = open_command(command);
+	/* Then it was not run either, and that is said. */
+	if (fd < 0 && errno == ENOENT)
+		return;
 	if (fd >= 0 && is_static(fd))
 		sr_note("nothing was recorded: %s is statically linked, so its calls cannot be "
 			"intercepted",

@@ -51,7 +51,15 @@ def arguments(tap, directory):
         status, out, err = run([SREPLAY, command, "--rank=x", "a", "b", "c", "d"], SECONDS, cwd=directory)
         if command != "record":
             tap.ok(is_told(status, err), "%s: too many arguments, and wrong ones" % command, (status, err))
-    status, _, err = run([SREPLAY, "record"], SECONDS, cwd=directory)
+    status, out, err = run([SREPLAY, "help", "replay"], SECONDS)
+    tap.ok(status == 0 and (out, err) == run([SREPLAY, "replay", "--help"], SECONDS)[1:] and run([SREPLAY, "help"], SECONDS)[0] == 0, "help COMMAND", err)
+    status, out, err = run([SREPLAY, "record", "--form-start", "ls"], SECONDS, cwd=directory)
+    tap.ok(status == FAILED and 'did you mean "--from-start"' in err and not out, "record: an option that was meant", err)
+    status, out, err = run([SREPLAY, "record", "ls", "--form-start"], SECONDS, cwd=directory)
+    tap.ok("did you mean" not in err, "... but not of the command's", err)
+    status, out, err = run([SREPLAY, "record", "no-such-program"], SECONDS, cwd=directory, env=dict(os.environ, SREPLAY_QUIET="off"))
+    tap.ok(status == 127 and err.count("\n") == 1 and "cannot run no-such-program" in err, "record: a program that is not there", err)
+    status, out, err = run([SREPLAY, "record"], SECONDS, cwd=directory)
     tap.ok(is_told(status, err), "record: no command", (status, err))
 
 
