@@ -186,6 +186,9 @@ enum sr_exposed_refusal sr_exposed_add(void *addr, size_t length)
 
 	if (!length)
 		return SR_EXPOSED_REFUSED_UNMAPPED;
+	exposed_lock(&mask);
+	address_give_places(r.begin, r.end);
+	exposed_unlock(&mask);
 	if (!in_one_zone(r.begin, r.end))
 		return SR_EXPOSED_REFUSED_ADDRESS;
 	if (page_table_reach(r.begin, r.end))

@@ -3,6 +3,7 @@
 #ifndef SHIM_EXPOSED_PAGE_ADDRESS_H
 #define SHIM_EXPOSED_PAGE_ADDRESS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,20 +40,38 @@ struct zone {
 
 static const struct zone zones[] = {
     {0x000000000000ul, 0x010000000000ul, 0x000000000000ul}, /* without PIE; Go's heap */
-    {0x550000000000ul, 0x580000000000ul, 0x010000000000ul}, /* PIE and brk */
+    {0x550000000000ul, 0x570000000000ul, 0x010000000000ul}, /* PIE and brk */
     {0x7e0000000000ul, 0x800000000000ul, 0x040000000000ul}, /* mappings */
     {0x6a0000000000ul, 0x6c0000000000ul, 0x060000000000ul}, /* mappings that shim/memory/heap.c places */
 };
+
+/*
+ * Some programs choose addresses elsewhere (MPICH maps its windows at random ones, the same in all ranks): each GiB
+ * in which there is such a region gets one of so many places.
+ */
+#define OTHERS_OFFSET 0x030000000000ul
+#define OTHERS        1024
+#define GIB           (1ul << 30)
+
+/* By address / GIB: 1 + its place; 0: none.  The reverse: what is there, in GiB. */
+extern _Atomic uint16_t *other_places;
+extern uint32_t other_gibs[OTHERS];
+
+/* Gives [begin, end) places, in a row, if it is in no zone.  Not if it is sreplay's own, or there is no room. */
+void address_give_places(uintptr_t begin, uintptr_t end);
 
 #define ZONES_BYTES 0x080000000000ul
 #define NOWHERE     UINTPTR_MAX
 
 NO_VECTORS static inline uintptr_t offset_of(uintptr_t addr)
 {
+	uint16_t place;
+
 	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++)
 		if (addr - zones[i].begin < zones[i].end - zones[i].begin)
 			return addr - zones[i].begin + zones[i].offset;
-	return NOWHERE;
+	place = addr >> 47 || !other_places ? 0 : atomic_load_explicit(&other_places[addr / GIB], memory_order_acquire);
+	return place ? OTHERS_OFFSET + (place - 1ul) * GIB + addr % GIB : NOWHERE;
 }
 
 /* The reverse of offset_of(). */
@@ -61,6 +80,8 @@ static inline uintptr_t address_at(uintptr_t offset)
 	for (size_t i = 0; i < sizeof(zones) / sizeof(*zones); i++)
 		if (offset - zones[i].offset < zones[i].end - zones[i].begin)
 			return offset - zones[i].offset + zones[i].begin;
+	if (offset - OTHERS_OFFSET < OTHERS * GIB && other_gibs[(offset - OTHERS_OFFSET) / GIB])
+		return other_gibs[(offset - OTHERS_OFFSET) / GIB] * GIB + offset % GIB;
 	return NOWHERE;
 }
 

@@ -70,6 +70,7 @@ int map_protect(uintptr_t user, int prot)
 
 struct extent {
 	uintptr_t begin, end;
+	uintptr_t mapping_end; /* of a piece: where the mapping that it is in ends */
 	char perms[5];
 	bool stack;
 	bool huge;
@@ -190,6 +191,25 @@ bool map_file_of(uintptr_t addr, struct mapped_file *f)
 	return true;
 }
 
+/*
+ * Is it a part of the main thread's stack?  The kernel names only that mapping of it which has the program's
+ * arguments, at the upper end; an madvise of a page in the middle, as in ibv_reg_mr after ibv_fork_init, makes three
+ * of it.  Nothing else lies next to a stack.
+ */
+static bool is_below_stack(struct maps *m, uintptr_t at)
+{
+	struct extent e = {.end = at};
+	char line[512];
+
+	while (!e.stack && next_line(m, line, sizeof(line))) {
+		e = parse(line);
+		if (e.end > at && e.begin > at)
+			return false;
+		at = e.end > at ? e.end : at;
+	}
+	return e.stack;
+}
+
 #define PIECES_MAX 64
 
 enum sr_exposed_refusal map_take(uintptr_t begin, uintptr_t end)
@@ -213,8 +233,11 @@ enum sr_exposed_refusal map_take(uintptr_t begin, uintptr_t end)
 			break;
 		refusal = n == PIECES_MAX ? SR_EXPOSED_REFUSED_NO_MEMORY : judge(&e);
 		pieces[n].begin = at;
+		pieces[n].mapping_end = e.end;
 		pieces[n++].end = at = e.end < end ? e.end : end;
 	}
+	if (!refusal && n && at >= end && is_below_stack(&m, pieces[n - 1].mapping_end))
+		refusal = SR_EXPOSED_REFUSED_STACK;
 	sr_sys_close(m.fd);
 	if (refusal)
 		return refusal;

@@ -94,26 +94,34 @@ def fio(verb, *options):
                 ["fio", "--name=c", "--rw=write"] + common[:1] + ["--hostname=127.0.0.1", "--verb=" + verb] + common[1:])
 
 
+def perftest(program, *options):
+    common = [program, "-d", "soft0", "-x", "1", "-F", "-p", "PORT"] + list(options) + ([] if "-D" in options else ["-n", "50"])
+    return Pair(common, common + ["127.0.0.1"])
+
+
 UCX_VERBS = {"UCX_TLS": "rc_verbs,ud_verbs,self", "UCX_NET_DEVICES": "soft0:1"}
 ISOLATED = ["--oversubscribe", "--mca", "plm", "isolated", "--mca", "oob_tcp_if_include", "lo"]
 OVER_UCX = ["--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self"]
 
 
-def mpich(program, env=None, ranks=2, quick=False):
+def mpich(program, env=None, ranks=2, quick=False, kinds=()):
     """Its job's processes on one node would talk through shared memory alone: MPIR_CVAR_NOLOCAL."""
-    return Job(["mpiexec.hydra", "-launcher", "fork", "-iface", "lo", "-n", str(ranks)], ["mpich-%s", program, "3"],
+    return Job(["mpiexec.hydra", "-launcher", "fork", "-iface", "lo", "-n", str(ranks)], ["mpich-%s", program, "3"] + list(kinds),
                dict(UCX_VERBS, **(env or {})), "mpicc.mpich", quick)
 
 
-def openmpi(program, env=None, ranks=2):
-    return Job(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", str(ranks)], ["openmpi-%s", program, "3"],
-               dict(UCX_VERBS, **ROOT_MAY, **(env or {})), "mpicc.openmpi")
+def openmpi(program, env=None, ranks=2, kinds=(), quick=False):
+    return Job(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", str(ranks)], ["openmpi-%s", program, "3"] + list(kinds),
+               dict(UCX_VERBS, **ROOT_MAY, **(env or {})), "mpicc.openmpi", quick)
 
 
 def oshmem(program, env=None, ranks=2):
     return Job(["oshrun"] + ISOLATED + ["--mca", "spml", "ucx"] + OVER_UCX + ["-n", str(ranks)], ["oshmem-%s", program, "3"],
                dict(UCX_VERBS, **ROOT_MAY, SHMEM_SYMMETRIC_SIZE="16M", **(env or {})), "oshcc")
 
+
+# Shared windows need a transport of theirs within the node.
+NOT_SHARED = ["messages", "passive", "active", "dynamic"]
 
 ROSTER = {
     "fi_pingpong": fi_pingpong("verbs", "msg"),
@@ -138,9 +146,41 @@ ROSTER = {
     "openmpi-rma-sm": openmpi("mpi_rma", UCX),
     "oshmem-rma": oshmem("shmem_rma"),
     "oshmem-rma-sm": oshmem("shmem_rma", UCX),
+    "mpich-windows": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, kinds=NOT_SHARED),
+    "mpich-windows-sm": mpich("mpi_windows", UCX),
+    "openmpi-windows": openmpi("mpi_windows", kinds=NOT_SHARED, quick=True),
+    "openmpi-windows-sm": openmpi("mpi_windows", UCX, kinds=NOT_SHARED),
+    "mpich-windows-4": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, ranks=4, kinds=NOT_SHARED),
+    "mpich-windows-sm-4": mpich("mpi_windows", UCX, ranks=4),
+    "openmpi-windows-4": openmpi("mpi_windows", ranks=4, kinds=NOT_SHARED),
+    "mpich-rma-4": mpich("mpi_rma", {"MPIR_CVAR_NOLOCAL": "1"}, ranks=4),
+    "openmpi-rma-4": openmpi("mpi_rma", ranks=4),
+    "oshmem-rma-4": oshmem("shmem_rma", ranks=4),
+    "ucx-stream_lat": ucx("stream_lat"),
+    "ucx-tag_bw-4-threads": ucx("tag_bw", "-T", "4", "-M", "multi"),
+    "ucx-am_bw": ucx("ucp_am_bw"),
+    "ucx-sleeping": ucx("tag_lat", "-E", "sleep"),
+    "ucx-get-big": ucx("ucp_get", "-s", "1000000"),
+    "ucx-cswap": ucx("ucp_cswap"),
+    "fi_pingpong-dgram": fi_pingpong("verbs", "dgram"),
+    "fi_pingpong-tcp": fi_pingpong("tcp", "msg"),
+    "fi_pingpong-shm": fi_pingpong("shm", "rdm"),
+    "fi_pingpong-sockets": fi_pingpong("sockets", "rdm"),
+    "fi_pingpong-udp-rxd": fi_pingpong("udp;ofi_rxd", "rdm"),
+    "ucmatose": Pair(["ucmatose", "-p", "PORT"], ["ucmatose", "-p", "PORT", "-s", "127.0.0.1"]),
+    "udaddy": Pair(["udaddy", "-p", "PORT"], ["udaddy", "-p", "PORT", "-s", "127.0.0.1"]),
+    "rstream": Pair(["rstream", "-p", "PORT", "-S", "1000", "-C", "20"],
+                    ["rstream", "-p", "PORT", "-s", "127.0.0.1", "-S", "1000", "-C", "20"]),
+    "riostream": Pair(["riostream", "-p", "PORT", "-S", "1000", "-C", "20"],
+                      ["riostream", "-p", "PORT", "-s", "127.0.0.1", "-S", "1000", "-C", "20"]),
+    "cmtime": Pair(["cmtime", "-p", "PORT", "-c", "4"], ["cmtime", "-p", "PORT", "-s", "127.0.0.1", "-c", "4"]),
+    "qperf": Pair(["qperf", "-lp", "PORT"], ["qperf", "-lp", "PORT", "-t", "1", "-i", "1", "127.0.0.1", "rc_lat", "rc_rdma_write_bw", "tcp_lat"]),
     "rping": Pair(["rping", "-s", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"], ["rping", "-c", "-a", "127.0.0.1", "-p", "PORT", "-C", "5"]),
-    "ib_write_bw": Pair(["ib_write_bw", "-d", "soft0", "-x", "1", "-n", "50", "-p", "PORT"], ["ib_write_bw", "-d", "soft0", "-x", "1", "-n", "50", "-p", "PORT", "127.0.0.1"]),
 }
+ROSTER.update({program + "".join(options): perftest(program, *options) for program, options in (
+    ("ib_write_bw", []), ("ib_write_lat", []), ("ib_read_bw", []), ("ib_atomic_lat", []), ("ib_send_bw", []),
+    ("ib_send_lat", ["-e"]), ("ib_send_bw", ["-r", "64", "-a"]), ("ib_send_lat", ["-c", "UD"]), ("ib_send_bw", ["-c", "UC"]),
+    ("ib_write_bw", ["-q", "4"]), ("ib_write_bw", ["-R"]), ("ib_write_bw", ["-b"]), ("ib_send_bw", ["--use-srq"]), ("ib_write_bw", ["-D", "1"]))})
 
 
 def free_port():

@@ -151,6 +151,41 @@ static void memory_that_is_unmapped_is_forgotten(void **state)
 	assert_int_equal(p[2 * PAGE + 9], (uint8_t)((2 * PAGE + 9) / 7));
 }
 
+/* As MPICH's windows are; the second one lies across a multiple of a GiB. */
+static void a_program_may_choose_any_address(void **state)
+{
+	static const uintptr_t at[] = {0x252460016000, 0x072f80000000 - PAGE};
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		volatile uint8_t *p = mmap((void *)at[i], 2 * PAGE, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+		assert_ptr_equal((void *)p, (void *)at[i]);
+		p[PAGE - 1] = 3;
+		assert_int_equal(sr_exposed_add((void *)p, 2 * PAGE), SR_EXPOSED_OK);
+		assert_int_equal(p[PAGE - 1], 3);
+		*(uint8_t *)sr_exposed_backing((void *)(p + PAGE)) = 4;
+		assert_int_equal(p[PAGE], 4);
+		p[PAGE] = 5;
+		sr_exposed_remove((void *)p, 2 * PAGE);
+		assert_int_equal(p[PAGE], 5);
+		munmap((void *)p, 2 * PAGE);
+	}
+}
+
+/* As ibv_reg_mr does after ibv_fork_init: the page is a mapping of its own then, which is not named as a stack. */
+static void a_page_of_the_stack_is_refused_when_it_was_split_off(void **state)
+{
+	uint8_t here[4 * PAGE];
+	uint8_t *page = (uint8_t *)(((uintptr_t)here + 2 * PAGE) & ~(uintptr_t)(PAGE - 1));
+
+	page[0] = 7;
+	assert_int_equal(madvise(page, PAGE, MADV_DONTFORK), 0);
+	assert_int_equal(sr_exposed_add(page, 96), SR_EXPOSED_REFUSED_STACK);
+	assert_int_equal(madvise(page, PAGE, MADV_DOFORK), 0);
+	assert_int_equal(page[0], 7);
+}
+
 static void what_cannot_be_a_exposed_is_refused(void **state)
 {
 	uint8_t here[10], *constant, *end;
@@ -158,7 +193,8 @@ static void what_cannot_be_a_exposed_is_refused(void **state)
 	constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_int_equal(sr_exposed_add(constant, PAGE), SR_EXPOSED_REFUSED_READ_ONLY);
 	assert_int_equal(sr_exposed_add(here, sizeof(here)), SR_EXPOSED_REFUSED_STACK);
-	assert_int_equal(sr_exposed_add((void *)0x400000000000, PAGE), SR_EXPOSED_REFUSED_ADDRESS);
+	assert_int_equal(sr_exposed_add((void *)0x660000000000, PAGE), SR_EXPOSED_REFUSED_ADDRESS);
+	assert_int_equal(sr_exposed_add((void *)0x400000000000, PAGE), SR_EXPOSED_REFUSED_UNMAPPED);
 	assert_int_equal(sr_exposed_add(NULL, SIZE_MAX), SR_EXPOSED_REFUSED_ADDRESS);
 	/* Half of it is: nothing has changed then. */
 	end = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -331,6 +367,8 @@ int main(void)
 	    cmocka_unit_test(a_region_of_two_mappings_comes_back),
 	    cmocka_unit_test(a_large_region_ends_page_by_page),
 	    cmocka_unit_test(memory_that_is_unmapped_is_forgotten),
+	    cmocka_unit_test(a_program_may_choose_any_address),
+	    cmocka_unit_test(a_page_of_the_stack_is_refused_when_it_was_split_off),
 	    cmocka_unit_test(what_cannot_be_a_exposed_is_refused),
 	    cmocka_unit_test(a_region_that_was_forgotten_ends),
 	    cmocka_unit_test(regions_are_counted_beyond_16_bits),
