@@ -50,6 +50,7 @@
 #include "shim/kernel/tsc.h"
 #include "shim/core/variables.h"
 #include "shim/verbs/regions.h"
+#include "shim/verbs/shared_memory.h"
 
 /* Without the trap, nothing sees what comes after this. */
 static void handle_exit(int status, void *unused)
@@ -96,6 +97,7 @@ static bool prepare(void)
 	sr_heap_on_mapping_end(sr_segment_ends);
 	sr_heap_on_mapping_end(sr_mr_doubt);
 	sr_heap_on_mapping_end(sr_regions_mapping_ends);
+	sr_shared_start();
 	sr_place_set_hook(sr_heap_place_mapping);
 	/*
 	 * The handler that is registered first runs last: after those of the program and the

@@ -499,7 +499,7 @@ static void *next_mmap(void *addr, size_t size, int prot, int flags, int fd, off
 	return p;
 }
 
-#define LISTENERS_MAX 4
+#define LISTENERS_MAX 8
 
 static sr_mapping_listener listeners[LISTENERS_MAX];
 

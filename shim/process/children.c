@@ -100,6 +100,14 @@ void sr_children_uses_verbs(const char *call)
 	is_child = false;
 }
 
+static void (*watch_before)(void *site), (*watch_in_child)(void *site);
+
+void sr_children_watch(void (*before)(void *site), void (*in_child)(void *site))
+{
+	watch_before = before;
+	watch_in_child = in_child;
+}
+
 int sr_children_start(void (*f)(void))
 {
 	void *page = sr_sys_mmap(sr_heap_place_mapping(PAGE), PAGE, PROT_READ | PROT_WRITE,
@@ -147,6 +155,8 @@ static pid_t make_child(const struct fork *f, void *site)
 
 	if (!is_programs())
 		return f->make();
+	if (!f->executes && watch_before)
+		watch_before(site);
 	before = sr_enter(t);
 	t->recorded_child = !f->executes && sr_engine->forks ? sr_engine->forks(t) : 0;
 	if (!replayed || t->recorded_child) {
@@ -155,6 +165,8 @@ static pid_t make_child(const struct fork *f, void *site)
 		pid = f->make();
 		if (!pid && !f->by_atfork)
 			begin_child();
+		if (!pid && sr_engine && watch_in_child)
+			watch_in_child(site);
 		if (!pid)
 			return 0;
 		if (replayed)

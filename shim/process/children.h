@@ -28,6 +28,12 @@ void sr_children_uses_verbs(const char *call);
 /* The recording has ended: children have nothing to forget. */
 void sr_children_stop(void);
 
+/*
+ * Called in the program's thread that forks, before the fork and in a child that is recorded or replayed,
+ * outside of sections: they may make calls of their own.
+ */
+void sr_children_watch(void (*before)(void *site), void (*in_child)(void *site));
+
 /* vfork of a recorded process. */
 pid_t sr_children_vfork(void);
 

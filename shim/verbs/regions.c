@@ -110,7 +110,20 @@ static void after_fork_in_child(void)
 	if (sr_regions_on)
 		sr_exposed_after_fork(true);
 	sr_regions_on = false;
-	mode = SR_REGIONS_OFF;
+	/* A child that is recorded, or replayed, begins anew with its first region. */
+	if (sr_engine)
+		ready = 1;
+	else
+		mode = SR_REGIONS_OFF;
+}
+
+static void watch_forks(void)
+{
+	static bool watched;
+
+	if (!watched)
+		pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	watched = true;
 }
 
 /* Starts the module with the first region, so that other processes do not pay for it. */
@@ -122,7 +135,7 @@ static bool is_ready(void)
 		if (!ready)
 			ready = sr_exposed_init(&hooks);
 		if (!ready)
-			pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+			watch_forks();
 		else
 			sr_say("memory that peers write cannot be watched (error %d): it is "
 			       "compared at each call",

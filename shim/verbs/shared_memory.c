@@ -12,12 +12,16 @@
 #include <sys/vfs.h>
 
 #include "logd/base/checksum.h"
+#include "logd/base/lock.h"
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "logd/base/say.h"
 #include "shim/core/engine.h"
 #include "shim/core/hooks.h"
 #include "shim/core/thread.h"
 #include "shim/files/inputs.h"
+#include "shim/memory/heap.h"
+#include "shim/process/children.h"
 #include "shim/verbs/regions.h"
 
 /* Files of /dev/shm and memfds are made to be shared. */
@@ -110,6 +114,92 @@ static uint64_t object_of_segment(int id)
 	return sr_checksum(words, sizeof(words), 0) | 1;
 }
 
+/* ------------------------------------------------------------ what is mapped */
+
+#define MAPPINGS 256
+
+/* Where there is no room, children's stores into the rest are not seen. */
+static struct {
+	struct sr_lock lock;
+	size_t n;
+	struct mapping {
+		uintptr_t addr;
+		size_t size;
+		uint64_t object, offset;
+		bool announced;
+	} list[MAPPINGS];
+} mapped;
+
+static void remember(void *addr, size_t size, uint64_t object, uint64_t offset, bool announced)
+{
+	sr_lock(&mapped.lock);
+	if (mapped.n < MAPPINGS)
+		mapped.list[mapped.n++] = (struct mapping){(uintptr_t)addr, size, object, offset, announced};
+	sr_unlock(&mapped.lock);
+}
+
+/* Of one that is unmapped in part, the rest counts as gone, too. */
+static void forget(void *addr, size_t size)
+{
+	uintptr_t begin = (uintptr_t)addr;
+
+	if (!mapped.n)
+		return;
+	sr_lock(&mapped.lock);
+	for (size_t i = mapped.n; i--;)
+		if (mapped.list[i].addr < begin + size && begin < mapped.list[i].addr + mapped.list[i].size)
+			mapped.list[i] = mapped.list[--mapped.n];
+	sr_unlock(&mapped.lock);
+}
+
+static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site);
+
+/* A fork: of recordings by earlier versions, the replay finds no such record. */
+static void announce_again(struct mapping *m, void *site)
+{
+	if (sr_engine->replays && !sr_engine->comes_next(&sr_self, SR_CALL_shared_mapping))
+		return;
+	m->announced = true;
+	announce((void *)m->addr, m->size, m->object, m->offset, site);
+}
+
+static void before_fork(void *site)
+{
+	for (size_t i = 0; i < mapped.n; i++)
+		if (!mapped.list[i].announced)
+			announce_again(&mapped.list[i], site);
+}
+
+static void after_fork_in_child(void *site)
+{
+	mapped.lock = (struct sr_lock){0};
+	for (size_t i = 0; i < mapped.n; i++)
+		announce_again(&mapped.list[i], site);
+}
+
+void sr_shared_start(void)
+{
+	sr_heap_on_mapping_end(forget);
+	sr_children_watch(before_fork, after_fork_in_child);
+}
+
+/*
+ * Memory without a name, which a child will share: as no other process has it, any number does that no
+ * other object has.
+ */
+static uint64_t object_without_name(const void *addr)
+{
+	const uint64_t words[] = {(uintptr_t)addr, (uint64_t)sr_sys_getpid(), machine(),
+				  (uint64_t)sr_sys_now_ms()};
+
+	return sr_checksum(words, sizeof(words), 0) | 1;
+}
+
+static bool has_no_name(const uint64_t a[6])
+{
+	return a[3] & MAP_ANONYMOUS && a[3] & MAP_SHARED && a[2] == (PROT_READ | PROT_WRITE);
+}
+
 /*
  * The mapping has a record of its own, so that a replay does the same at the same place, and knows which
  * mappings of other processes are of the same memory.
@@ -117,7 +207,8 @@ static uint64_t object_of_segment(int id)
 static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, void *site)
 {
 	uint64_t of[] = {object, offset};
-	uint64_t a[] = {(uintptr_t)addr, size, (uintptr_t)of};
+	/* A mapping has whole pages, whatever the program has asked for. */
+	uint64_t a[] = {(uintptr_t)addr, (size + PAGE - 1) & ~(PAGE - 1ul), (uintptr_t)of};
 
 	sr_call(SR_CALL_shared_mapping, a, site);
 }
@@ -127,6 +218,10 @@ void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 	enum sr_heap before;
 	uint64_t object = 0;
 
+	if (has_no_name(a)) {
+		remember(addr, a[1], sr_engine->replays ? 0 : object_without_name(addr), 0, false);
+		return;
+	}
 	if (!sr_engine->replays) {
 		before = sr_enter(&sr_self);
 		if (!may_be_exposed(addr, a)) {
@@ -143,12 +238,17 @@ void sr_shared_mapped(void *addr, const uint64_t a[6], void *site)
 		return;
 	}
 	announce(addr, a[1], object, a[5], site);
+	remember(addr, a[1], object, a[5], true);
 }
 
 void sr_shared_attached(void *addr, size_t size, int id, int flags, void *site)
 {
-	if (size && !(flags & SHM_RDONLY))
-		announce(addr, size, sr_engine->replays ? 0 : object_of_segment(id), 0, site);
+	uint64_t object = sr_engine->replays ? 0 : object_of_segment(id);
+
+	if (!size || flags & SHM_RDONLY)
+		return;
+	announce(addr, size, object, 0, site);
+	remember(addr, size, object, 0, true);
 }
 
 uint64_t sr_invoke_shared_mapping(const struct sr_call_desc *d, uint64_t *a)

@@ -4,13 +4,19 @@
  * back, as a NIC does, so it is exposed memory from its mapping to its unmapping
  * (docs/user/exposed-memory.md).
  *
- * The functions are called by the system-call trap, in the thread that made the mapping.
+ * The others are called by the system-call trap, in the thread that made the mapping.
  */
 #ifndef SHIM_VERBS_SHARED_MEMORY_H
 #define SHIM_VERBS_SHARED_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+/*
+ * Before the program's first mapping.  Memory that has no name is shared with children only, so it is
+ * exposed from the first fork on.  In a child that is recorded, all of it is exposed anew.
+ */
+void sr_shared_start(void);
 
 /* mmap has returned, with these arguments. */
 void sr_shared_mapped(void *addr, const uint64_t a[6], void *site);

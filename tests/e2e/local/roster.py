@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs of the distribution, on the software device, recorded with default options: each rank alone replays exactly.
+"""Programs of the distribution, on the software device, recorded with default options: each rank, and each process that it
+has forked, alone replays exactly.
 
     roster.py                  the test: those that are quick, once
     roster.py [--runs N] [--each] [--group] [--option OPTION]... [--keep DIR] all|NAME...
@@ -87,11 +88,11 @@ def ucx(test, *options, env=UCX, quick=False):
     return Pair(["ucx_perftest", "-p", "PORT"], client, env, quick)
 
 
-def fio(verb, *options):
+def fio(verb, *options, quick=False):
     """The engine's own options have to come behind its name."""
     common = ["--ioengine=rdma", "--port=PORT", "--bs=4k", "--size=64k", "--iodepth=4"] + list(options)
     return Pair(["fio", "--name=s", "--rw=read"] + common,
-                ["fio", "--name=c", "--rw=write"] + common[:1] + ["--hostname=127.0.0.1", "--verb=" + verb] + common[1:])
+                ["fio", "--name=c", "--rw=write"] + common[:1] + ["--hostname=127.0.0.1", "--verb=" + verb] + common[1:], quick=quick)
 
 
 def perftest(program, *options):
@@ -133,7 +134,7 @@ ROSTER = {
     "ucx-fadd": ucx("ucp_fadd"),
     "ucx-verbs": ucx("tag_lat", env={"UCX_TLS": "rc_verbs,ud_verbs", "UCX_NET_DEVICES": "soft0:1"}, quick=True),
     "ucx-threads": ucx("tag_lat", "-T", "2", "-M", "multi"),
-    "fio-write": fio("write"),
+    "fio-write": fio("write", quick=True),
     "fio-read": fio("read"),
     "fio-send": fio("send"),
     "fio-write-thread": fio("write", "--thread"),
@@ -214,8 +215,21 @@ def verdict(err):
     return (lines or ["nothing said"])[-1].strip()[:200]
 
 
+def numbers(directory, pattern):
+    return sorted(int(m.group(1)) for m in (re.match(pattern, d) for d in os.listdir(directory)) if m)
+
+
+def with_children(name, directory, rank):
+    """The rank, or child of one, and the processes that it has forked."""
+    yield name
+    for child in numbers(directory, r"child-(\d+)\.srec$"):
+        inner = os.path.join(directory, "child-%d.srec" % child, "rank-%d" % rank)
+        yield from with_children("%s/%d" % (name, child), inner, rank)
+
+
 def ranks_of(trace):
-    return sorted(int(m.group(1)) for m in (re.match(r"rank-(\d+)$", d) for d in os.listdir(trace)) if m)
+    for rank in numbers(trace, r"rank-(\d+)$"):
+        yield from with_children(str(rank), os.path.join(trace, "rank-%d" % rank), rank)
 
 
 def try_one(name, directory, args):
@@ -228,7 +242,7 @@ def try_one(name, directory, args):
     if os.path.isdir(trace):
         for rank in ranks_of(trace):
             began = time.monotonic()
-            status, out, err = run([SREPLAY, "replay", "--timeout", "10", "--rank", str(rank), trace], SECONDS)
+            status, out, err = run([SREPLAY, "replay", "--timeout", "10", "--rank", rank, trace], SECONDS)
             result["ranks"].append((rank, status, "0 divergences: exact" in err, "%.1f s: " % (time.monotonic() - began) + verdict(err), err))
         if args.group:
             status, out, err = run([SREPLAY, "replay", "--timeout", "10", trace], 2 * SECONDS)
@@ -258,7 +272,7 @@ def show(name, r):
         print("    " + "\n    ".join(r["said"].splitlines()[-12:]))
     for rank, status, exact, word, _ in r["ranks"]:
         if not exact:
-            print("    rank %d: %s %s" % (rank, status, word))
+            print("    rank %s: %s %s" % (rank, status, word))
     if "group" in r:
         print("    group: %s %s" % (r["group"][0], verdict(r["group"][1])))
 

@@ -10,9 +10,11 @@
  */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -255,6 +257,34 @@ static void without_handlers(void)
 	await(child);
 }
 
+/* What the two tell each other is in memory that only they have. */
+static void shared(void)
+{
+	struct timespec now;
+	struct {
+		_Atomic int turn;
+		long values[40];
+	} *both = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t child;
+	int self;
+
+	both->values[39] = 5;
+	child = begin("child 1");
+	self = !child;
+	for (int i = 0; i < 20; i++) {
+		while (atomic_load(&both->turn) % 2 != self)
+			usleep(50);
+		printf("%s: found %ld\n", name, both->values[i]);
+		clock_gettime(CLOCK_REALTIME, &now);
+		both->values[i + 1] = now.tv_nsec;
+		atomic_fetch_add(&both->turn, 1);
+	}
+	fflush(stdout);
+	if (!child)
+		exit(13);
+	await(child);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -268,6 +298,7 @@ static const struct {
     {"killed", killed},
     {"executes", executes},
     {"without-handlers", without_handlers},
+    {"shared", shared},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
