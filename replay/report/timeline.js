@@ -165,8 +165,8 @@ function drawLabels() {
 	});
 	pen.fillStyle = style("--soft");
 	for (let i = 0; i <= 8; i++) {
-		const time = view.from + (view.to - view.from) * i / 8, x = xOf(time);
-		pen.fillText(timeText(time), x - (i === 8 ? 40 : 0), 14);
+		const time = view.from + (view.to - view.from) * i / 8, x = xOf(time), text = timeText(time);
+		pen.fillText(text, x - (i === 8 ? pen.measureText(text).width : 0), 14);
 		pen.fillRect(x, 17, 1, 5);
 	}
 }
@@ -231,12 +231,15 @@ function describe(track, bar) {
 	return lines.join("\n");
 }
 
+/* What is shown around a call that was asked for: some 60 calls on either side, of those that follow each other. */
+const NEAR = D.began ? Math.ceil(60 * D.length * D.tracks.length / D.calls) : 60;
+
 function selectBar(track, bar, jump) {
 	const t = D.tracks[track], begin = t.b[bar], size = view.to - view.from;
 	selected = {track, bar};
 	$("detail").textContent = describe(track, bar);
-	if (jump && size > 200)
-		move(begin - 60, begin + 60);
+	if (jump && size > 3 * NEAR)
+		move(begin - NEAR, begin + NEAR);
 	else if (begin < view.from || begin > view.to)
 		move(begin - size / 2, begin + size / 2);
 	redraw();

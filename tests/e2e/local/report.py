@@ -164,6 +164,12 @@ def browser(tap, directory):
     path = check_page(tap, directory, trace, "uts")
     _, dom, _ = open_page(path, directory, "#1.0:41")
     tap.ok("1.0:41 " in re.search(r'<pre id="detail"[^>]*>([^<]*)', dom).group(1), "a place in the address is shown", dom[-2000:])
+    tap.ok("A trace has no times" in dom, "the causal axis is named", dom[-2000:])
+    trace, _ = record_group(directory, "dht", 3, options="--stamps --tsc=native")
+    path = check_page(tap, directory, trace, "stamped")
+    _, dom, _ = open_page(path, directory, "#1.0:41")
+    tap.ok("Times are those of the recording" in dom and "1.0:41 " in re.search(r'<pre id="detail"[^>]*>([^<]*)', dom).group(1),
+           "the time axis is named, and a place is shown", dom[-2000:])
     trace = os.path.join(directory, "pingpong.srec")
     run([SOFTDEV, "--", "sh", "-c", PINGPONG, "sh", trace, SREPLAY, "record", "--clocks"], SECONDS)
     check_page(tap, directory, trace, "pingpong")
