@@ -59,7 +59,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_LOCAL:
 		if (strcmp(arg, "recorded") && strcmp(arg, "none"))
-			argp_error(state, "--local=%s: expected recorded or none", arg);
+			/* Under the sanitizers the compiler thinks that it may be NULL. */
+			argp_error(state, "--local=%s: expected recorded or none", arg ? arg : "");
 		o->no_loads = !strcmp(arg, "none");
 		return 0;
 	case KEY_SUPPRESS:
