@@ -170,6 +170,7 @@ struct sr_replay_control {
 	_Atomic bool cpuid_traced; /* cpuid traps already: see shim/kernel/cpuid_trap.h */
 	/* Of the private files, and of the journal about their names; -1: none (shim/files). */
 	int32_t files_fd, journal_fd;
+	int32_t watch_fd; /* of `sreplay races` (watch.h); -1: none */
 
 	struct sr_replay_fork fork[SR_REPLAY_FORKS + 1]; /* from the first parent on */
 

@@ -15,6 +15,7 @@
 #include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/command/races_stores.h"
 #include "replay/command/suppress.h"
 #include "replay/command/traces.h"
 #include "replay/host/group/choose.h"
@@ -27,7 +28,7 @@
 struct options {
 	const char *dir, *suppress, *group;
 	enum sr_memory_model memory;
-	bool no_loads, notes, json, quiet;
+	bool no_loads, replays, notes, json, quiet;
 };
 
 enum { KEY_LOCAL = 256, KEY_MODEL, KEY_SUPPRESS, KEY_NOTES };
@@ -38,7 +39,9 @@ static const struct argp_option option_list[] = {
      "specification promises",
      0},
     {"local", KEY_LOCAL, "WHAT", 0,
-     "accesses of CPUs: recorded (default): the loads that found what peers wrote; none", 0},
+     "accesses of CPUs: replay (default): stores to memory that requests access, found by replaying the ranks, and "
+     "what is recorded; recorded: the loads that found what peers wrote; none",
+     0},
     {"group", 'g', "LIST", 0, "races in the memory of these ranks only, e.g. 0,2-5", 0},
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
@@ -58,9 +61,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->memory = strcmp(arg, "iba") ? SR_MODEL_DEVICE : SR_MODEL_IBA;
 		return 0;
 	case KEY_LOCAL:
-		if (strcmp(arg, "recorded") && strcmp(arg, "none"))
+		if (strcmp(arg, "replay") && strcmp(arg, "recorded") && strcmp(arg, "none"))
 			/* Under the sanitizers the compiler thinks that it may be NULL. */
-			argp_error(state, "--local=%s: expected recorded or none", arg ? arg : "");
+			argp_error(state, "--local=%s: expected replay, recorded or none", arg ? arg : "");
+		o->replays = !strcmp(arg, "replay");
 		o->no_loads = !strcmp(arg, "none");
 		return 0;
 	case KEY_SUPPRESS:
@@ -135,12 +139,12 @@ static json_t *whole(struct output *x)
 	const struct sr_race_run *run = &x->r->run;
 
 	return json_pack(
-	    "{s:o, s:i, s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:b}, s:O}", "trace",
+	    "{s:o, s:i, s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}, s:O}", "trace",
 	    sr_json_string(x->o->dir), "version", 1, "model",
-	    x->o->memory == SR_MODEL_IBA ? "iba" : "device", "local", x->o->no_loads ? "none" : "recorded", "found",
+	    x->o->memory == SR_MODEL_IBA ? "iba" : "device", "local", x->o->no_loads ? "none" : x->o->replays ? "replay" : "recorded", "found",
 	    "errors", (json_int_t)x->errors, "warnings", (json_int_t)x->warnings, "notes", (json_int_t)x->notes,
 	    "suppressed", (json_int_t)x->suppressed, "collected", "accesses", (json_int_t)x->r->accesses, "requests",
-	    (json_int_t)run->requests, "loads", (json_int_t)run->loads, "producers_known", (json_int_t)run->certain,
+	    (json_int_t)run->requests, "loads", (json_int_t)run->loads, "stores", (json_int_t)run->stores, "producers_known", (json_int_t)run->certain,
 	    "producers_unknown", (json_int_t)run->uncertain, "orders_dropped", (json_int_t)x->r->dropped, "clocks", run->has_clocks, "races", x->list);
 }
 
@@ -180,9 +184,10 @@ static void print_totals(const struct output *x)
 	if (x->o->json)
 		return;
 	printf("%s: %" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64 " notes%s; %" PRIu64
-	       " accesses of %" PRIu64 " requests and %" PRIu64 " loads\n",
+	       " accesses of %" PRIu64 " requests, %" PRIu64 " loads and %" PRIu64 " stores\n",
 	       x->o->dir, x->errors, x->warnings, x->notes,
-	       x->notes && !x->o->notes ? " (--notes prints them)" : "", x->r->accesses, run->requests, run->loads);
+	       x->notes && !x->o->notes ? " (--notes prints them)" : "", x->r->accesses, run->requests, run->loads,
+	       run->stores);
 	if (x->suppressed)
 		printf("%" PRIu64 " suppressed\n", x->suppressed);
 }
@@ -271,6 +276,7 @@ static int find_races(struct sr_races *r, struct sr_trace *t, bool quiet, struct
 static int find(const struct options *o, struct sr_trace *t)
 {
 	struct sr_links links = {0};
+	struct sr_race_stores stores = {0};
 	bool *group = choose(t, o);
 	struct sr_races r = {.how = {.trace = t,
 				     .links = &links,
@@ -283,10 +289,17 @@ static int find(const struct options *o, struct sr_trace *t)
 	if (!group)
 		return status;
 	ret = sr_links_find(&links, t, NULL, &err);
+	if (!ret && o->replays) {
+		if (!sr_stores_find(&stores, &r.how, o->dir))
+			goto out;
+		r.how.stores = &stores;
+	}
 	if (!ret)
 		ret = find_races(&r, t, o->quiet, &err);
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
 	sr_races_free(&r);
+out:
+	sr_race_stores_free(&stores);
 	sr_links_free(&links);
 	free(group);
 	return status;
@@ -294,7 +307,7 @@ static int find(const struct options *o, struct sr_trace *t)
 
 int sr_cmd_races(int argc, char **argv)
 {
-	struct options o = {0};
+	struct options o = {.replays = true};
 	struct sr_trace *t;
 	struct sr_error err;
 	int status;

@@ -33,6 +33,7 @@
 
 enum {
 	OPTION_GDB = 256,
+	OPTION_WATCH,
 	OPTION_EXEC,
 	OPTION_IMAGE,
 	OPTION_TRANSPORT,
@@ -45,6 +46,7 @@ enum {
 struct options {
 	const char *dir;
 	const char *group; /* a list of ranks; NULL: all */
+	const char *watch; /* of sreplay races: replay/abi/watch.h */
 	const char *rank;  /* --rank, as given; NULL: it was not */
 	long image; /* the last one to replay; -1: all */
 	long timeout;
@@ -88,6 +90,7 @@ static const struct argp_option option_list[] = {
      "sandbox that keeps them from the network and from changing anything",
      0},
     {"sandbox", OPTION_SANDBOX, "DIR", OPTION_HIDDEN, NULL, 0},
+    {"watch", OPTION_WATCH, "FILE", OPTION_HIDDEN, NULL, 0},
     {"transport", OPTION_TRANSPORT, "WAY", 0,
      "how the ranks reach each other: rxe, by loopback on an RDMA device of this host; shm, "
      "through shared memory (default for several: rxe where there is a device, else shm); none: "
@@ -156,6 +159,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			return 0;
 		argp_error(state, "--transport %s: expected rxe, shm or none", arg);
 		return EINVAL;
+	case OPTION_WATCH:
+		o->watch = arg;
+		return 0;
 	case OPTION_GDB:
 		o->tool.kind = SR_TOOL_GDB;
 		return !strcmp(arg, ONLY_RANK) || take_rank(o, "--gdb", arg) ? 0 : EINVAL;
@@ -234,6 +240,8 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	if (!control)
 		return sr_fail("cannot make the control page: %s", strerror(errno));
 	control->group_fd = way->group_fd;
+	if (o->watch && (control->watch_fd = open(o->watch, O_RDWR | O_APPEND | O_CLOEXEC)) < 0)
+		return sr_fail("cannot open %s: %s", o->watch, strerror(errno));
 	status = sr_images_replay(t, &one, control, fd, way->group);
 	sr_transport_close(way);
 	return status;

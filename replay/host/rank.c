@@ -332,6 +332,8 @@ static bool pass_descriptors(struct replay *r, int *lowest)
 		return false;
 	if (c->journal_fd >= 0 && !pass(&c->journal_fd, from, lowest))
 		return false;
+	if (c->watch_fd >= 0 && !pass(&c->watch_fd, from, lowest))
+		return false;
 	if (dup2(r->control_fd, floor) < 0)
 		return false;
 	return !syscall(SYS_close_range, 3, *lowest - 1, 0);

@@ -16,6 +16,8 @@ const char *sr_race_doubt_words(uint8_t doubts, size_t i)
 	    {SR_DOUBT_ORDER, "a value that was read may have come from several requests, and some of them would order the two"},
 	    {SR_DOUBT_SAMPLED, "the page was read as a whole: the program may not have loaded these bytes"},
 	    {SR_DOUBT_OUTSIDE, "something outside of the recorded ranks may order them"},
+	    {SR_DOUBT_THREADS, "another thread may have stored this, at another time"},
+	    {SR_DOUBT_REPLAY, "the store was found by a replay that was not exact"},
 	    {SR_DOUBT_SENT, "the bytes had arrived: only a packet that is sent again would read them here"},
 	    {SR_DOUBT_SHARED, "the ranks may order them by memory that they share"},
 	    {SR_DOUBT_CUT, "the trace has no clocks, or lacks calls"},
@@ -53,7 +55,7 @@ static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr
 		number_of(r, a->rank));
 	if (a->thread)
 		fprintf(out, " thread %u", a->thread);
-	fprintf(out, " %s SN %" PRIu64, a->fault ? "after" : "at", a->sn);
+	fprintf(out, " %s SN %" PRIu64, a->fault ? "after" : a->kind == SR_ACCESS_STORE ? "before" : "at", a->sn);
 	if (a->fault)
 		fprintf(out, " (fault %u)", a->fault);
 	fprintf(out, "%s%s\n", place && *place ? (a->fault ? ", at " : ", ") : "", place ? place : "");

@@ -19,6 +19,7 @@
 #include "shim/files/fds.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/replay/watch.h"
 #include "shim/verbs/regions.h"
 
 /* The current call. */
@@ -251,6 +252,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 		return pass(t, c.d, a, before);
 	sr_replay_handlers_between(t);
 	t->sn++;
+	sr_watch_call_begins(t);
 	if (!t->silent)
 		stop_if_asked(t);
 	/* Loads from exposed regions have their records in front of the call's. */
@@ -279,6 +281,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	end_order(t, &c);
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);
+	sr_watch_call_ends();
 	/* Each thread has its own counter, so no locked add is needed. */
 	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
 			      memory_order_relaxed);

@@ -22,6 +22,7 @@
 #include "shim/process/children.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/replay/watch.h"
 #include "shim/files/changes.h"
 #include "shim/files/private.h"
 #include "shim/replay/tickets.h"
@@ -139,6 +140,7 @@ static int own_fd_from(int from)
 	int first = sr_lower_fd(-1, sr_replay_page->group_fd, from);
 
 	first = sr_lower_fd(first, sr_replay_page->found_fd, from);
+	first = sr_lower_fd(first, sr_replay_page->watch_fd, from);
 	first = sr_lower_fd(first, sr_private_fd(), from);
 	first = sr_lower_fd(first, sr_changes_fd(), from);
 	for (uint32_t i = 0; i < sr_replay_page->threads; i++)
@@ -440,6 +442,8 @@ void sr_replay_start(void)
 		sr_replay_page->group_fd = keep(sr_replay_page->group_fd);
 	if (sr_replay_page->found_fd >= 0)
 		sr_replay_page->found_fd = keep(sr_replay_page->found_fd);
+	if (sr_replay_page->watch_fd >= 0)
+		sr_replay_page->watch_fd = keep(sr_replay_page->watch_fd);
 	sr_inherited_open(sr_replay_page->inherited);
 	take_files();
 	sr_group_start(sr_replay_page);
@@ -455,6 +459,8 @@ void sr_replay_start(void)
 	    .went_pass_through = sr_group_went_pass_through,
 	    .was_pass_through = sr_group_was_pass_through,
 	});
+	if (sr_replay_page->watch_fd >= 0 && !sr_watch_start(sr_replay_page->watch_fd))
+		fail();
 	sr_stdio_pin(sr_replay_page->stdout_line_buffered);
 	sr_main_stack_pin(sr_replay_page->main_stack);
 	start_traps();

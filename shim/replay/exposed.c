@@ -4,6 +4,7 @@
 
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/replay/watch.h"
 #include "shim/verbs/regions.h"
 
 /* A loop that repeats its loads so often without a new value waits in vain. */
@@ -124,6 +125,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		t->stream->vain = 0;
 		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
 		sr_group_seen(t, e);
+		sr_watch_values(t, e);
 	} else if (now->pc && t->stream && (!next || next->flags & SR_EXPOSED_MANY)) {
 		count_load(t, now, next ? next->fault : 0);
 	}

@@ -18,6 +18,7 @@ struct region {
 };
 
 static struct sr_map regions;
+static _Atomic uint64_t changes; /* of the regions */
 /* Bounds of all regions that were ever registered; they never shrink. */
 static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
 
@@ -106,8 +107,39 @@ void sr_mr_doubt(void *addr, size_t length)
 	struct range range = {(uintptr_t)addr, (uintptr_t)addr + length};
 
 	if (range.begin < atomic_load_explicit(&highest, memory_order_relaxed) &&
-	    range.end > atomic_load_explicit(&lowest, memory_order_relaxed))
+	    range.end > atomic_load_explicit(&lowest, memory_order_relaxed)) {
 		sr_map_each(&regions, doubt, &range);
+		atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
+	}
+}
+
+struct wanted {
+	struct range range;
+	bool found;
+};
+
+static void find_page(void *value, void *argument)
+{
+	const struct region *r = value;
+	struct wanted *w = argument;
+	uintptr_t begin = (uintptr_t)r->addr;
+
+	/* All memory there is (implicit on-demand paging) is no region to look into. */
+	if (begin > 1 && begin < w->range.end && w->range.begin < begin + r->length)
+		w->found |= !r->doubtful || sr_is_readable((void *)w->range.begin, w->range.end - w->range.begin);
+}
+
+bool sr_mr_has_page(void *page, size_t size)
+{
+	struct wanted w = {.range = {(uintptr_t)page, (uintptr_t)page + size}};
+
+	sr_map_each(&regions, find_page, &w);
+	return w.found;
+}
+
+uint64_t sr_mr_changes(void)
+{
+	return atomic_load_explicit(&changes, memory_order_relaxed);
 }
 
 static void note_place(const struct region *r)
@@ -129,6 +161,7 @@ static void add_region(struct ibv_mr *mr, struct region *r)
 	void *old;
 
 	note_place(r);
+	atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
 	if (!key || sr_map_put(&regions, key, r, &old)) {
 		sr_free(r);
 		return;
@@ -161,6 +194,7 @@ static void remove_region(struct ibv_mr *mr)
 {
 	uint64_t key = key_of(mr->context, mr->lkey);
 
+	atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed);
 	if (key)
 		sr_free(sr_map_take(&regions, key));
 }

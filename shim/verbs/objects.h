@@ -98,6 +98,11 @@ void *sr_mr_written(struct ibv_context *context, uint32_t lkey, uint64_t addr, u
  */
 void sr_mr_doubt(void *addr, size_t length);
 
+/* Does a memory region have some of this page, so that the program can access it?  Any thread, in a call. */
+bool sr_mr_has_page(void *page, size_t size);
+/* Grows whenever that may have become another answer. */
+uint64_t sr_mr_changes(void);
+
 void sr_mr_add(struct ibv_mr *mr, void *addr, size_t length, uint64_t iova);
 
 /* ---------------------------------------------------------- work queues */

@@ -12,6 +12,7 @@
 #include "replay/analysis/process/process.h"
 #include "replay/analysis/races/producers.h"
 #include "replay/analysis/races/sockets.h"
+#include "replay/analysis/races/stores.h"
 #include "sreplay/trace.h"
 
 /* A request of any rank. */
@@ -45,12 +46,22 @@ struct queue {
 	size_t pieces_n, pieces_room;
 	bool is_shared;
 	size_t rank;
+	size_t last_read; /* its access */
 };
 
 /* An event of a rank's clock. */
 struct event {
-	uint32_t moment;
+	uint32_t moment, before; /* before: the rank's moment before that one */
 	size_t first_request;
+};
+
+/* An order on what a rank's CPU stored until the event after this one: known at the end. */
+struct stored_order {
+	size_t of_rank;
+	size_t event; /* in its events */
+	uint32_t to;
+	enum sr_surety surety;
+	bool is_read;
 };
 
 /* What a call's requests gather came from there. */
@@ -76,6 +87,7 @@ struct rank {
 	uint32_t lane;
 	struct sr_position at;
 	uint32_t moment; /* where the rank is; SR_NO_MOMENT: nothing has happened yet */
+	uint32_t before; /* its moment before that one */
 	bool is_load;    /* the moment is a load's, not a call's */
 	/* Of the position: */
 	uint32_t call, load; /* its moments */
@@ -108,16 +120,64 @@ struct collect {
 	struct sr_keymap queue_places;
 	struct sr_race_producers *producers;
 	struct sr_race_sockets sockets;
+	struct stored_order *stored;
+	size_t stored_n, stored_room;
 	struct sr_keymap results; /* what atomics returned, by their number */
 };
 
 /* ------------------------------------------------------------------ moments */
 
+/* If nothing says that it was a post's, the order is on all that the CPU has stored until the next event. */
+static void order(struct collect *c, const struct clocked *k, uint32_t from, size_t event, uint32_t to,
+		  enum sr_surety surety, bool is_read)
+{
+	struct stored_order *s;
+
+	sr_model_order(c->m, from, to, surety, is_read);
+	if (k->is_by_post || !c->how->stores)
+		return;
+	s = sr_grow((void **)&c->stored, c->stored_n, &c->stored_room, sizeof(*s));
+	if (!s) {
+		c->m->is_full = true;
+		return;
+	}
+	*s = (struct stored_order){k->of_rank, event, to, surety, is_read};
+	c->stored_n++;
+}
+
+static void follow_stored(struct collect *c)
+{
+	for (size_t i = 0; i < c->stored_n; i++) {
+		const struct stored_order *s = &c->stored[i];
+		const struct rank *r = &c->ranks[s->of_rank];
+		bool is_last = s->event + 1 == r->events_n;
+
+		sr_model_order(c->m, is_last ? c->m->lanes[r->lane].last : r->events[s->event + 1].before, s->to,
+			       s->surety, s->is_read);
+	}
+}
+
+static void follow_clock(struct collect *c, struct rank *r, const struct clocked *k, uint32_t from, size_t event)
+{
+	const uint32_t reader = r->load != SR_NO_MOMENT ? r->load : r->call;
+
+	order(c, k, from, event, reader, SR_SEEN, r->load != SR_NO_MOMENT);
+	if (r->is_uncertain)
+		order(c, k, from, event, r->load, SR_DOUBTFUL, true);
+	if (r->has_unknown)
+		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
+	/* The clock was read a moment after what was fetched, so the order to that may be dropped again. */
+	for (size_t f = 0; f < r->fetched_n; f++) {
+		if (r->fetched[f].owner != SR_NO_RANK && r->fetched[f].owner != k->of_rank)
+			continue;
+		order(c, k, from, event, r->fetched[f].effect, SR_DOUBTFUL, true);
+		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
+	}
+}
+
 static void follow_clocks(struct collect *c, struct rank *r, const struct clocked *k)
 {
 	const struct rank *other = &c->ranks[k->of_rank];
-	const uint32_t reader = r->load != SR_NO_MOMENT ? r->load : r->call;
-	const bool is_read = r->load != SR_NO_MOMENT;
 	const struct event *e;
 	uint32_t from[64];
 	size_t n = 0;
@@ -136,20 +196,8 @@ static void follow_clocks(struct collect *c, struct rank *r, const struct clocke
 		if (q->to == (size_t)(r - c->ranks))
 			from[n++] = q->r.landing;
 	}
-	for (size_t i = 0; i < n; i++) {
-		sr_model_order(c->m, from[i], reader, SR_SEEN, is_read);
-		if (r->is_uncertain)
-			sr_model_order(c->m, from[i], r->load, SR_DOUBTFUL, true);
-		if (r->has_unknown)
-			sr_model_order(c->m, from[i], r->call, SR_DOUBTFUL, false);
-		/* The clock was read a moment after what was fetched, so the order to that may be dropped again. */
-		for (size_t f = 0; f < r->fetched_n; f++) {
-			if (r->fetched[f].owner != SR_NO_RANK && r->fetched[f].owner != k->of_rank)
-				continue;
-			sr_model_order(c->m, from[i], r->fetched[f].effect, SR_DOUBTFUL, true);
-			sr_model_order(c->m, from[i], r->call, SR_DOUBTFUL, false);
-		}
-	}
+	for (size_t i = 0; i < n; i++)
+		follow_clock(c, r, k, from[i], at);
 }
 
 /* The rank goes on to another position: what it found in clocks at this one is known now. */
@@ -181,12 +229,41 @@ static int add_border(struct collect *c, uint32_t moment, size_t rank, bool is_e
 	return 0;
 }
 
+/* What the thread stored up to there: together, as late as it can have been. */
+static void take_stores(struct collect *c, size_t rank, uint32_t thread, uint64_t sn, uint32_t fault)
+{
+	const struct sr_race_store *s;
+	uint32_t moment = SR_NO_MOMENT;
+
+	while (c->how->stores && (s = sr_race_stores_due(c->how->stores, (uint32_t)rank, thread, sn, fault))) {
+		if (moment == SR_NO_MOMENT)
+			moment = sr_model_moment(c->m, c->ranks[rank].lane);
+		c->run->stores++;
+		if (c->how->group[rank])
+			sr_model_access(c->m, (struct sr_access){.begin = s->address,
+								 .end = s->address + s->length,
+								 .sn = s->sn,
+								 .owner = (uint32_t)rank,
+								 .rank = (uint32_t)rank,
+								 .thread = thread,
+								 .agent = SR_AGENT_CPU | (uint32_t)rank,
+								 .queue = SR_NO_QUEUE,
+								 .from = moment,
+								 .until = moment,
+								 .over = moment,
+								 .gathered = SR_NO_MOMENT,
+								 .kind = SR_ACCESS_STORE,
+								 .doubts = c->how->stores->doubts[rank]});
+	}
+}
+
 /* What the thread read from and wrote to sockets before this call. */
 static void take_sockets(struct collect *c, size_t rank, uint32_t thread, uint64_t sn)
 {
 	struct sr_socket_use *u;
 
 	while ((u = sr_race_sockets_due(&c->sockets, (uint32_t)rank, thread, sn))) {
+		take_stores(c, rank, thread, u->sn, 0);
 		u->moment = sr_model_moment(c->m, c->ranks[rank].lane);
 		if (!u->is_linked && add_border(c, u->moment, rank, !u->is_write, true))
 			c->m->is_full = true;
@@ -203,8 +280,10 @@ static uint32_t moment_at(struct collect *c, size_t rank, const struct sr_positi
 	if (r->moment != SR_NO_MOMENT && !is_same(&r->at, at))
 		finish_position(c, r);
 	take_sockets(c, rank, at->thread, at->fault ? at->sn + 1 : at->sn);
+	take_stores(c, rank, at->thread, at->sn, at->fault);
 	r->at = *at;
 	r->is_load = is_load;
+	r->before = c->m->lanes[r->lane].last;
 	r->moment = sr_model_moment(c->m, r->lane);
 	*(is_load ? &r->load : &r->call) = r->moment;
 	return r->moment;
@@ -222,7 +301,7 @@ static int take_clocked(void *argument, const struct sr_clocked *k)
 		e = sr_grow((void **)&r->events, r->events_n, &r->events_room, sizeof(*e));
 		if (!e || sr_keymap_put(&r->event_places, k->event, r->events_n))
 			return -ENOMEM;
-		*e = (struct event){moment, c->requests_n};
+		*e = (struct event){moment, r->before, c->requests_n};
 		r->events_n++;
 		return 0;
 	}
@@ -253,6 +332,7 @@ static struct queue *queue_of(struct collect *c, size_t rank, uint64_t address, 
 	}
 	sr_race_queue_init(&q->q, c->m, is_ordered);
 	q->rank = rank;
+	q->last_read = SIZE_MAX;
 	*added = q;
 	*number = (uint32_t)c->queues_n++;
 	return q;
@@ -270,6 +350,25 @@ static int add_access(struct collect *c, struct request *rq, struct sr_access a)
 	return sr_model_access(c->m, a) ? 0 : -ENOMEM;
 }
 
+/* READs of the same bytes one after another wait for them to change. */
+static void note_poll(struct collect *c, struct queue *q, struct sr_access *a)
+{
+	struct sr_access *before = q->last_read < c->m->accesses_n ? &c->m->accesses[q->last_read] : NULL;
+
+	if (a->kind != SR_ACCESS_READ || !c->how->group[a->owner])
+		return;
+	if (before && before->owner == a->owner && before->begin == a->begin && before->end == a->end &&
+	    before->place + 1 == a->place)
+		before->is_polled = a->is_polled = true;
+	q->last_read = c->m->accesses_n;
+}
+
+/* Did an atomic that returned this leave something else there? */
+static bool changed(const struct sr_posted *p, uint64_t result)
+{
+	return p->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? result == p->expected : p->operand != 0;
+}
+
 static int add_remote(struct collect *c, struct request *rq, struct sr_access a, const struct sr_posted *p)
 {
 	const unsigned int does = sr_op(p->opcode);
@@ -282,7 +381,8 @@ static int add_remote(struct collect *c, struct request *rq, struct sr_access a,
 					  .queue = rq->queue,
 					  .place = rq->r.place,
 					  .opcode = p->opcode};
-	uint64_t result;
+	uint64_t result = 0;
+	bool has_result;
 
 	a.owner = (uint32_t)p->to;
 	a.begin = w.begin;
@@ -290,9 +390,11 @@ static int add_remote(struct collect *c, struct request *rq, struct sr_access a,
 	a.from = rq->r.effect;
 	a.until = rq->r.landing;
 	a.kind = does & SR_OP_ATOMIC ? SR_ACCESS_ATOMIC : does & SR_OP_CHANGES ? SR_ACCESS_WRITE : SR_ACCESS_READ;
-	if (does & SR_OP_CHANGES && sr_race_producers_add(c->producers, &w))
+	note_poll(c, c->queues[rq->queue], &a);
+	has_result = does & SR_OP_ATOMIC && sr_keymap_get(&c->results, p->number, &result);
+	if (does & SR_OP_CHANGES && !(has_result && !changed(p, result)) && sr_race_producers_add(c->producers, &w))
 		return -ENOMEM;
-	if (does & SR_OP_ATOMIC && sr_keymap_get(&c->results, p->number, &result))
+	if (has_result)
 		sr_race_producers_result(c->producers, p->number, result);
 	return add_access(c, rq, a);
 }
@@ -541,9 +643,19 @@ static int take_received(void *argument, const struct sr_received *d)
 
 /* ------------------------------------------------------------------- values */
 
-/* The orders from those that can have left what was read.  by: the request that fetched it; 0: a load. */
+/* Has the instruction itself loaded some of these bytes? */
+static bool is_loaded(const struct sr_value *v, uint64_t address, uint64_t length)
+{
+	return v->accessed && v->site && !(v->exposed_flags & SR_EXPOSED_ASYNC) && v->accessed < address + length &&
+	       (v->accessed | 7) >= address;
+}
+
+/*
+ * The orders from those that can have left what was read.  by: the request that fetched it; 0: a load, or, if it is
+ * sampled, bytes that were read with the load's.
+ */
 static int take_run(struct collect *c, size_t rank, uint32_t reader, const struct sr_race_producing *found,
-		    uint64_t by)
+		    uint64_t by, bool is_sampled)
 {
 	struct rank *r = &c->ranks[rank];
 	struct request *rq = by ? &c->requests[by - 1] : NULL;
@@ -552,8 +664,8 @@ static int take_run(struct collect *c, size_t rank, uint32_t reader, const struc
 		const struct request *w = &c->requests[found->fits[i] - 1];
 
 		if (found->is_certain)
-			sr_model_order(c->m, w->r.landing, reader, SR_SURE, true);
-		else if (!i)
+			sr_model_order(c->m, w->r.landing, reader, is_sampled ? SR_DOUBTFUL : SR_SURE, true);
+		else if (!i && !is_sampled)
 			sr_model_guess(c->m, w->r.landing, reader);
 		else
 			sr_model_order(c->m, w->r.landing, reader, SR_DOUBTFUL, true);
@@ -627,7 +739,7 @@ static int take_bytes(struct collect *c, const struct sr_value *v, size_t owner,
 			err = -ENOMEM;
 		else
 			err = is_gather(v) ? take_gathered(c, v, &found)
-					   : take_run(c, v->rank, reader, &found, by);
+					   : take_run(c, v->rank, reader, &found, by, v->is_exposed && !is_loaded(v, address + done, n));
 	}
 	return err;
 }
@@ -665,8 +777,7 @@ static int add_loads(struct collect *c, const struct sr_value *v, uint32_t momen
 	uint64_t from = v->address, to = end;
 	int err;
 
-	if (!v->accessed || v->exposed_flags & SR_EXPOSED_ASYNC || v->accessed >= end ||
-	    (v->accessed | 7) < v->address)
+	if (!is_loaded(v, v->address, v->length))
 		return add_load(c, v, moment, from, to, SR_DOUBT_SAMPLED);
 	if (v->accessed > from)
 		from = v->accessed;
@@ -741,6 +852,9 @@ static void end(struct collect *c)
 		finish_position(c, &c->ranks[i]);
 	for (size_t i = 0; i < c->sockets.n; i++)
 		take_sockets(c, c->sockets.uses[i].rank, c->sockets.uses[i].thread, UINT64_MAX);
+	for (size_t i = 0; c->how->stores && i < c->how->stores->n; i++)
+		take_stores(c, c->how->stores->all[i].rank, c->how->stores->all[i].thread, UINT64_MAX, 0);
+	follow_stored(c);
 	sr_race_sockets_link(&c->sockets, c->m);
 	c->run->shares_memory = c->sockets.shares_memory;
 	for (size_t i = 0; i < c->requests_n; i++) {
@@ -779,6 +893,7 @@ static void release(struct collect *c)
 	sr_race_producers_free(c->producers);
 	sr_race_sockets_free(&c->sockets);
 	sr_keymap_free(&c->results);
+	free(c->stored);
 }
 
 /* What an atomic left there depends on what it returned, which the calls may tell only later. */

@@ -8,6 +8,7 @@
 #include "replay/analysis/process/events.h"
 #include "replay/analysis/races/model.h"
 #include "replay/analysis/races/queues.h"
+#include "replay/analysis/races/stores.h"
 
 /* A moment at which a rank learned something from outside of the recorded ranks, or told it. */
 struct sr_race_border {
@@ -20,7 +21,7 @@ struct sr_race_run {
 	struct sr_race_border *borders;
 	size_t borders_n, borders_room;
 	struct sr_process_counts counts;
-	uint64_t loads, requests, receives; /* collected */
+	uint64_t loads, stores, requests, receives; /* collected */
 	uint64_t certain, uncertain;        /* runs of bytes whose producer is known, and is not */
 	bool has_clocks;
 	bool shares_memory; /* with processes that may tell each other things there */
@@ -32,6 +33,7 @@ struct sr_race_collecting {
 	const bool *group; /* by rank: are its accesses looked at? */
 	enum sr_memory_model memory;
 	bool no_loads;
+	struct sr_race_stores *stores; /* NULL: none are known */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;
 };

@@ -61,10 +61,12 @@ enum sr_access_kind {
 
 /* Why a race of this access may be none. */
 #define SR_DOUBT_SAMPLED 1u /* it may have loaded other bytes of the page */
+#define SR_DOUBT_THREADS 2u /* another thread may have stored it, at another time */
 #define SR_DOUBT_OUTSIDE 4u
 #define SR_DOUBT_ORDER   8u /* doubtful orders forbid it */
 #define SR_DOUBT_CUT     16u
 #define SR_DOUBT_SHARED  32u
+#define SR_DOUBT_REPLAY  128u /* found by a replay that was not exact */
 #define SR_DOUBT_SENT    64u /* what was gathered had arrived already */
 
 /* Agents (struct sr_access) of these kinds; a queue pair's number is its own agent. */
@@ -87,6 +89,7 @@ struct sr_access {
 	uint32_t from, until, over;
 	uint32_t gathered; /* of SR_ACCESS_GATHER: the request's effect; else SR_NO_MOMENT */
 	uint8_t kind, opcode;
+	bool is_polled; /* a READ again and again */
 	uint8_t doubts;
 };
 

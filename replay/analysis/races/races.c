@@ -93,11 +93,17 @@ static bool is_window(const struct sr_access *a)
 	return a->kind == SR_ACCESS_GATHER || a->kind == SR_ACCESS_SCATTER || a->kind == SR_ACCESS_RECV;
 }
 
-/* A request that changes an aligned word at most, and the CPU that waits for it. */
+/* A change of an aligned word at most, and who waits for it: a CPU, or a READ again and again. */
 static bool is_flag(const struct sr_access *write, const struct sr_access *load)
 {
-	return (write->kind == SR_ACCESS_WRITE || write->kind == SR_ACCESS_ATOMIC) && load->kind == SR_ACCESS_LOAD &&
-	       write->begin / 8 == (write->end - 1) / 8;
+	const bool is_write = write->kind == SR_ACCESS_WRITE || write->kind == SR_ACCESS_ATOMIC;
+
+	if (write->begin / 8 != (write->end - 1) / 8)
+		return false;
+	if (load->kind == SR_ACCESS_LOAD)
+		return is_write;
+	return (is_write || write->kind == SR_ACCESS_STORE) && load->kind == SR_ACCESS_READ && load->is_polled &&
+	       load->begin / 8 == (load->end - 1) / 8;
 }
 
 static enum sr_race_class class_of(const struct sr_access *a, const struct sr_access *b)

@@ -34,6 +34,10 @@ LITMUS = {
     "gather-racing": {"in-flight"}, "gather-completion": NONE, "gather-write": {"in-flight"},
     "inline-write": NONE,
     "scatter-racing": {"in-flight"}, "scatter-completion": NONE,
+    "store-read-racing": {"data"}, "store-read-barrier": NONE, "store-read-polled": NONE,
+    "store-write-racing": {"data"}, "store-write-flag": NONE,
+    "gather-store-racing": {"in-flight"}, "gather-store-completion": NONE,
+    "scatter-store-racing": {"in-flight"}, "scatter-store-completion": NONE,
 }
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
@@ -90,6 +94,16 @@ def steal(tap, directory):
     tap.ok(right, "steal racing: the write of the items and its loads", "%s\n%s" % (failed, loud))
 
 
+def knapsack(tap, directory):
+    """The owners of weights and values store them while others fetch them."""
+    trace, failed = record(directory, "knapsack race", 4, True)
+    loud = find(trace)[0] if failed is None else None
+    what = [{a["what"] for a in r["accesses"]} for r in loud or []]
+    tap.ok(what == [{"store", "READ"}], "knapsack race: stores and READs", "%s\n%s" % (failed, loud))
+    loud, _, status = find(trace, "--local", "recorded")
+    tap.ok(loud == [] and status == 0, "its stores are not in the recording", loud)
+
+
 def guppie(tap, directory):
     """Its updates race by design: a READ and a WRITE of the same word."""
     trace, failed = record(directory, "guppie 6 400", 4, True)
@@ -119,7 +133,7 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    names = sys.argv[1:] or list(LITMUS) + list(WHOLE) + ["steal", "guppie", "options"]
+    names = sys.argv[1:] or list(LITMUS) + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         status, out, _ = run([os.path.join(PROGRAMS, "races")], SECONDS)
@@ -130,7 +144,7 @@ def main():
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:
-                {"steal": steal, "guppie": guppie, "options": options}[name](tap, directory)
+                {"steal": steal, "knapsack": knapsack, "guppie": guppie, "options": options}[name](tap, directory)
     tap.finish()
 
 

@@ -419,6 +419,97 @@ static void inline_write(void)
 	pgas_quiet();
 }
 
+/* --------------------------------------------------------------------- stores */
+
+static void store_read_racing(void)
+{
+	if (is(OWNER))
+		fill(shared->data, 5);
+	else if (is(0))
+		get(OWNER);
+}
+
+static void store_read_barrier(void)
+{
+	if (is(OWNER))
+		fill(shared->data, 5);
+	pgas_barrier();
+	if (is(0))
+		get(OWNER);
+}
+
+/* The owner raises a flag in its own memory, and waits for the answer without a call. */
+static void store_read_polled(void)
+{
+	uint64_t raised = 0;
+
+	if (is(OWNER)) {
+		fill(shared->data, 5);
+		pgas_store(&shared->counter, 1);
+		pgas_wait_for(&shared->flag, 1);
+	} else if (is(0)) {
+		while (!raised)
+			pgas_get(OWNER, &raised, &shared->counter, sizeof(raised));
+		get(OWNER);
+		pgas_put(OWNER, &shared->flag, &one, sizeof(one));
+	}
+}
+
+/* The pause makes it likely that the store comes first: then the trace does not suggest that it waits for the put. */
+static void store_write_racing(void)
+{
+	if (is(OWNER))
+		fill(shared->data, 5);
+	usleep(20000);
+	if (is(0))
+		put(OWNER);
+}
+
+static void store_write_flag(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		pgas_put(OWNER, &shared->flag, &one, sizeof(one));
+	} else if (is(OWNER)) {
+		pgas_wait_for(&shared->flag, 1);
+		fill(shared->data, 5);
+	}
+}
+
+static void gather_store_racing(void)
+{
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		mine[3] = 99;
+	}
+	pgas_quiet();
+}
+
+static void gather_store_completion(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		mine[3] = 99;
+	}
+}
+
+static void scatter_store_racing(void)
+{
+	if (is(0)) {
+		pgas_start_get(1, mine, shared->data, BYTES);
+		mine[3] = 99;
+	}
+	pgas_quiet();
+}
+
+static void scatter_store_completion(void)
+{
+	if (is(0)) {
+		get(1);
+		mine[3] = 99;
+	}
+}
+
 /* ------------------------------------------------------------------------ all */
 
 static const struct {
@@ -456,6 +547,15 @@ static const struct {
     {"inline-write", inline_write},
     {"scatter-racing", scatter_racing},
     {"scatter-completion", scatter_completion},
+    {"store-read-racing", store_read_racing},
+    {"store-read-barrier", store_read_barrier},
+    {"store-read-polled", store_read_polled},
+    {"store-write-racing", store_write_racing},
+    {"store-write-flag", store_write_flag},
+    {"gather-store-racing", gather_store_racing},
+    {"gather-store-completion", gather_store_completion},
+    {"scatter-store-racing", scatter_store_racing},
+    {"scatter-store-completion", scatter_store_completion},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* races_stores.h: replays ranks and watches what they store, for `sreplay races --local=replay`. */
+#ifndef REPLAY_COMMAND_RACES_STORES_H
+#define REPLAY_COMMAND_RACES_STORES_H
+
+#include "replay/analysis/races/collect.h"
+
+/*
+ * Replays each rank of the trace whose memory is accessed by requests or messages, one after the other.  False after a
+ * message.  To be freed in both cases.
+ */
+bool sr_stores_find(struct sr_race_stores *s, const struct sr_race_collecting *how, const char *dir);
+
+#endif
