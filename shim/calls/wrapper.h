@@ -39,7 +39,10 @@ static inline uint64_t sr_call_operation(enum sr_call_number n, uint64_t *a, voi
 	if (!sr_engine || t->depth)
 		return sr_call(n, a, site);
 	result = sr_engine->call(t, n, a, site);
-	sr_clear_stack_below(SR_STACK_OPERATION);
+	if (n == SR_CALL_poll_cq && (int)result > 0)
+		sr_clear_stack_below(SR_STACK_COMPLETED);
+	else
+		sr_clear_stack_below(SR_STACK_OPERATION);
 	return result;
 }
 

@@ -12,11 +12,13 @@
 #include <stdint.h>
 
 /*
- * So many bytes, at an operation on the data path and at any other call.  The recorder itself goes
- * deeper, so a small stack has room for it.  What the rest of its frames leaves below is met by
- * functions that need more stack than this.
+ * So many bytes, at an operation on the data path, at a poll that found something, and at any other
+ * call.  After such a poll a library calls its handlers, and these make answers on their stack, several
+ * functions deep.  The recorder itself goes deeper, so a small stack has room for it.  What the rest of
+ * its frames leaves below is met by functions that need more stack than this.
  */
 #define SR_STACK_OPERATION 512
+#define SR_STACK_COMPLETED 8192
 #define SR_STACK_CALL      2048
 
 /* In a frame that is about to return, and keeps nothing below its stack pointer. */

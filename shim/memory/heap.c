@@ -16,6 +16,7 @@
 #include "shim/memory/heap_order.h"
 #include "shim/memory/images.h"
 #include "shim/core/symbols.h"
+#include "shim/core/stack_below.h"
 #include "shim/core/thread.h"
 
 #define HUGE   (2ul << 20)
@@ -247,12 +248,20 @@ void sr_free(void *p)
 
 /* ------------------------------------------------ the program's own heap */
 
+/* Programs allocate memory where they make a struct on the stack: see stack_below.h. */
+static inline __attribute__((always_inline)) void clear_below(const struct sr_engine *engine)
+{
+	if (engine)
+		sr_clear_stack_below(SR_STACK_OPERATION);
+}
+
 static void *program_malloc(size_t size)
 {
 	const struct sr_engine *engine = sr_heap_begin();
 	void *p = next.malloc(size);
 
 	sr_heap_end(engine);
+	clear_below(engine);
 	return p;
 }
 
@@ -262,6 +271,7 @@ static void *program_calloc(size_t n, size_t size)
 	void *p = next.calloc(n, size);
 
 	sr_heap_end(engine);
+	clear_below(engine);
 	return p;
 }
 
@@ -271,6 +281,7 @@ static void *program_realloc(void *p, size_t size)
 	void *q = next.realloc(p, size);
 
 	sr_heap_end(engine);
+	clear_below(engine);
 	return q;
 }
 
@@ -280,6 +291,7 @@ static void *program_memalign(size_t align, size_t size)
 	void *p = next.memalign(align, size);
 
 	sr_heap_end(engine);
+	clear_below(engine);
 	return p;
 }
 
@@ -289,6 +301,7 @@ static void program_free(void *p)
 
 	next.free(p);
 	sr_heap_end(engine);
+	clear_below(engine);
 }
 
 /* ------------------------------------------------------ the malloc family */

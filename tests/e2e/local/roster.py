@@ -148,7 +148,7 @@ ROSTER = {
     "oshmem-rma": oshmem("shmem_rma"),
     "oshmem-rma-sm": oshmem("shmem_rma", UCX),
     "mpich-windows": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, kinds=NOT_SHARED),
-    "mpich-windows-sm": mpich("mpi_windows", UCX),
+    "mpich-windows-sm": mpich("mpi_windows", UCX, quick=True),
     "openmpi-windows": openmpi("mpi_windows", kinds=NOT_SHARED, quick=True),
     "openmpi-windows-sm": openmpi("mpi_windows", UCX, kinds=NOT_SHARED),
     "mpich-windows-4": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, ranks=4, kinds=NOT_SHARED),
