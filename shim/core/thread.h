@@ -63,6 +63,7 @@ struct sr_thread {
 	 */
 	volatile uint8_t selector, armed;
 	bool raw;             /* the current call was a system call */
+	uintptr_t raw_stack;  /* ... and this was the program's stack pointer */
 	struct sr_opened_file opened; /* the last one */
 	/* The places of files that no other thread changes now (files/write_order.h). */
 	bool holds_files, holds_many;

@@ -8,7 +8,9 @@
 #include "logd/base/lock.h"
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "shim/core/thread.h"
 #include "shim/memory/heap.h"
+#include "shim/threads/main_stack.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/region_records.h"
 
@@ -104,12 +106,30 @@ static void compare_chunk(struct sr_compared *c, size_t offset, const char *now,
 	}
 }
 
-static void compare(struct sr_compared *c, struct sr_exposed_event *e,
+/* No stack is larger. */
+#define STACK_BYTES (1ul << 30)
+
+static bool is_on_main_stack(const struct sr_compared *c)
+{
+	return sr_main_stack_start() - (uintptr_t)c->addr < STACK_BYTES;
+}
+
+/* From which offset on the region is the program's now. */
+static size_t first_of(const struct sr_compared *c, uintptr_t stack)
+{
+	if (!is_on_main_stack(c))
+		return 0;
+	if (sr_self.number || stack > (uintptr_t)c->addr + c->length)
+		return c->length;
+	return stack > (uintptr_t)c->addr ? stack - (uintptr_t)c->addr : 0;
+}
+
+static void compare(struct sr_compared *c, uintptr_t stack, struct sr_exposed_event *e,
 		    struct sr_exposed_value *values)
 {
 	static char now[CHUNK_BYTES]; /* compared_lock guards it */
 
-	for (size_t at = 0, n; at < c->length; at += n) {
+	for (size_t at = first_of(c, stack), n; at < c->length; at += n) {
 		n = c->length - at < CHUNK_BYTES ? c->length - at : CHUNK_BYTES;
 		if (!read_now(now, c->addr + at, n)) {
 			/* It is no memory any more from there on, or a little before. */
@@ -120,7 +140,7 @@ static void compare(struct sr_compared *c, struct sr_exposed_event *e,
 	}
 }
 
-void sr_compared_all(uint32_t where)
+void sr_compared_all(uint32_t where, uintptr_t stack)
 {
 	static struct sr_exposed_value values[PIECES_MAX];
 	struct sr_exposed_event e = {
@@ -133,7 +153,7 @@ void sr_compared_all(uint32_t where)
 		return;
 	sr_lock(&compared_lock);
 	for (struct sr_compared *c = compared; c; c = c->next)
-		compare(c, &e, values);
+		compare(c, stack, &e, values);
 	hand_over(&e);
 	sr_unlock(&compared_lock);
 }

@@ -24,7 +24,11 @@ void sr_compared_forget(const char *addr, size_t length);
 /* Is any memory compared? */
 bool sr_compared_any(void) NO_VECTORS;
 
-/* where: SR_EXPOSED_AT_CALL or SR_EXPOSED_AT_RETURN. */
-void sr_compared_all(uint32_t where);
+/*
+ * where: SR_EXPOSED_AT_CALL or SR_EXPOSED_AT_RETURN.  stack: of what is registered on the main thread's
+ * stack only the bytes from there on are compared, by that thread.  Below are the shim's own frames, which
+ * a replay must not be given, and what no frame has any more.
+ */
+void sr_compared_all(uint32_t where, uintptr_t stack);
 
 #endif

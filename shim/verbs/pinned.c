@@ -10,6 +10,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/kernel/readable.h"
 #include "shim/core/hooks.h"
+#include "shim/core/thread.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/compared.h"
 #include "shim/verbs/regions.h"
@@ -222,10 +223,19 @@ void sr_regions_unpin(struct sr_pinned *p)
 		sr_free(p->pieces);
 }
 
+/* A wrapper has the arguments in its frame; the trap's are below the signal's frame. */
+static uintptr_t programs_stack(const struct sr_call_desc *d, const uint64_t *a)
+{
+	if (sr_self.raw)
+		return sr_self.raw_stack;
+	return d->source == SR_SOURCE_SHIM ? UINTPTR_MAX : (uintptr_t)a;
+}
+
 void sr_regions_call_begins(const struct sr_call_desc *d, uint64_t *a, struct sr_pinned *p)
 {
+	p->stack = programs_stack(d, a);
 	sr_exposed_call_begins();
-	sr_compared_all(SR_EXPOSED_AT_CALL);
+	sr_compared_all(SR_EXPOSED_AT_CALL, p->stack);
 	sr_regions_pin(d, a, p);
 }
 
@@ -233,7 +243,7 @@ void sr_regions_call_ends(struct sr_pinned *p)
 {
 	sr_regions_unpin(p);
 	sr_exposed_call_ends();
-	sr_compared_all(SR_EXPOSED_AT_RETURN);
+	sr_compared_all(SR_EXPOSED_AT_RETURN, p->stack);
 }
 
 const void *sr_regions_sent(const void *p, size_t length)

@@ -67,11 +67,13 @@ struct sr_pinned {
 	uint64_t *arguments; /* during the call, some of them are aliases */
 	uint32_t arguments_n;
 	bool wakes;          /* afterwards, wake the threads that wait at the real addresses */
+	uintptr_t stack;     /* above are the program's frames only; UINTPTR_MAX: not known */
 };
 
 static inline void sr_pinned_none(struct sr_pinned *p)
 {
 	p->n = 0;
+	p->stack = UINTPTR_MAX;
 }
 
 /* Does the address lie on a partially registered page? */

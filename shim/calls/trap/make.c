@@ -20,6 +20,7 @@ long sr_make_call(const struct sr_trapped *c, enum sr_call_number n)
 	uint64_t result;
 
 	c->t->raw = true;
+	c->t->raw_stack = (uintptr_t)c->uc->uc_mcontext.gregs[REG_RSP];
 	result = sr_call(n, c->a, c->site);
 	c->t->raw = false;
 	return result == (uint64_t)-1 ? -errno : (long)result;
