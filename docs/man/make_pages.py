@@ -29,7 +29,7 @@ class Command:
         self.doc = " ".join(doc.split())
         self.options = []
         for line in (rest or "").splitlines():
-            m = re.match(r"\s+(?:-(\w), )?\s*(?:--([\w-]+)(?:=(\S+))?)(?:\s{2,}(.*))?$", line)
+            m = re.match(r"\s+(?:-(\w), )?\s*(?:--([\w-]+)(?:=(\S+))?)(?:\s+(.*))?$", line)
             if m:
                 self.options.append([m.group(1), m.group(2), m.group(3), m.group(4) or ""])
             elif self.options and re.match(r"\s{10,}\S", line):

@@ -127,6 +127,12 @@ enum sr_record_kind {
 	 * there is none, the time has not moved.
 	 */
 	SR_REC_STAMP = 14,
+	/*
+	 * The process is about to fork a child that is recorded: struct sr_fork_payload.  The child's
+	 * trace goes on here; what follows, to begin with handlers of signals and the call "forked", is
+	 * its parent's alone.  By the recorder.
+	 */
+	SR_REC_FORK = 15,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
@@ -151,6 +157,11 @@ struct sr_stamp_time {
 struct sr_stamp_sync {
 	uint64_t ticks, time;
 	uint64_t hz; /* ticks in a second, as measured since the process started */
+};
+
+struct sr_fork_payload {
+	uint32_t child; /* its number among the process's children, from 1 */
+	uint32_t reserved;
 };
 
 struct sr_repeat_payload {

@@ -25,15 +25,39 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 	return error;
 }
 
-int sr_feeder_add(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
-		  uint64_t until, struct sr_error *err)
+static bool has_thread(const struct sr_trace *t, int32_t rank, uint32_t thread)
 {
-	int error = sr_stream_open(&f->part[f->parts].stream, t, rank, thread, err);
+	const uint32_t *threads;
+	size_t n = sr_trace_threads(t, rank, &threads);
 
+	for (size_t i = 0; i < n; i++)
+		if (threads[i] == thread)
+			return true;
+	return false;
+}
+
+int sr_feeder_add(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
+		  uint32_t child, struct sr_error *err)
+{
+	int error = 0;
+
+	if (has_thread(t, rank, thread))
+		error = sr_stream_open(&f->part[f->parts].stream, t, rank, thread, err);
 	if (error)
 		return error;
-	f->part[f->parts++ - 1].until = until;
+	f->part[f->parts++ - 1].until = child;
 	return 0;
+}
+
+/* Where the thread forks the child with this number; 0: any.  Other records are not this one. */
+static bool is_fork(const struct sr_entry *e, uint32_t child)
+{
+	struct sr_fork_payload p;
+
+	if (e->kind != SR_REC_FORK || e->size < sizeof(p))
+		return false;
+	memcpy(&p, e->payload, sizeof(p));
+	return !child || p.child == child;
 }
 
 /* The next record of the parts.  A parent's may end before its fork's record, if it was killed. */
@@ -41,11 +65,11 @@ static int next(struct sr_feeder *f, struct sr_entry *e)
 {
 	for (;;) {
 		const struct sr_feeder_part *p = &f->part[f->at];
-		int got = sr_stream_next(p->stream, e);
+		int got = p->stream ? sr_stream_next(p->stream, e) : 0;
 
-		if (!p->until)
-			return got;
-		if (got > 0 && e->kind != SR_REC_MARK && (e->kind < SR_REC_CALL || e->sn < p->until))
+		if (got > 0 && is_fork(e, 0) && !(p->until && is_fork(e, p->until)))
+			continue;
+		if (!p->until || (got > 0 && e->kind != SR_REC_MARK && !is_fork(e, p->until)))
 			return got;
 		f->at++;
 		f->calls = 0;
@@ -138,6 +162,8 @@ static void *feed(void *argument)
 	f->executed = executes && !is_cut_short(reason);
 	if (f->executed)
 		outcome = SR_REPLAY_EXECUTED;
+	if (!f->part[f->parts - 1].stream)
+		outcome = SR_REPLAY_DIED;
 	f->killed = outcome == SR_REPLAY_DIED;
 	/*
 	 * If the recording was cut short, the mark says why; if the file is torn, the reader does.
@@ -166,10 +192,11 @@ void sr_feeder_stop(struct sr_feeder *f)
 		sr_ring_stop(f->ring.shared, EPIPE);
 		pthread_join(f->thread, NULL);
 	}
-	warning = sr_stream_warning(f->part[f->parts - 1].stream);
+	warning = f->part[f->parts - 1].stream ? sr_stream_warning(f->part[f->parts - 1].stream) : NULL;
 	if (warning)
 		snprintf(f->warning, sizeof(f->warning), "%s", warning);
 	for (size_t i = 0; i < f->parts; i++)
-		sr_stream_close(f->part[i].stream);
+		if (f->part[i].stream)
+			sr_stream_close(f->part[i].stream);
 	sr_ring_detach(&f->ring);
 }

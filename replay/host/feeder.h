@@ -15,10 +15,10 @@
 #include "replay/abi/control.h"
 #include "replay/host/orders.h"
 
-/* A stream up to the call with which a thread forks, which the child does not have. */
+/* A stream up to where the thread forks. */
 struct sr_feeder_part {
 	struct sr_stream *stream;
-	uint64_t until; /* the SN of that call; 0: the stream is sent to its end */
+	uint32_t until; /* the child's number; 0: the stream is sent to its end */
 };
 
 struct sr_feeder {
@@ -44,9 +44,12 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 		   size_t ring_bytes, struct sr_error *err);
 int sr_feeder_start(struct sr_feeder *f);
 
-/* The thread goes on as that of a child, which it has forked with the call `until`. */
+/*
+ * The thread goes on in this trace, that of the child with this number.  If the trace has no such stream,
+ * the child was killed before its first call.
+ */
 int sr_feeder_add(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
-		  uint64_t until, struct sr_error *err);
+		  uint32_t child, struct sr_error *err);
 
 /* The replayed process is gone: ends the thread, frees everything. */
 void sr_feeder_stop(struct sr_feeder *f);

@@ -133,7 +133,7 @@ static bool open_feeder(struct replay *r, struct sr_feeder *f, uint32_t thread, 
 	int32_t rank = r->options->rank;
 	struct sr_error err;
 
-	while (last && !has_thread(r, last, thread))
+	while (last && !has_thread(r, last, thread) && fork[last - 1].thread != thread)
 		last--;
 	for (first = last; first && fork[first - 1].thread == thread;)
 		first--;
@@ -142,7 +142,7 @@ static bool open_feeder(struct replay *r, struct sr_feeder *f, uint32_t thread, 
 		return !sr_fail("%s", err.text);
 	r->n_feeders++;
 	for (size_t i = first + 1; i <= last; i++)
-		if (sr_feeder_add(f, r->forks.trace[i], rank, thread, fork[i - 1].sn, &err))
+		if (sr_feeder_add(f, r->forks.trace[i], rank, thread, fork[i - 1].number, &err))
 			return !sr_fail("%s", err.text);
 	return true;
 }

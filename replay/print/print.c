@@ -66,6 +66,14 @@ static json_t *decode_exec(const struct sr_entry *e)
 	return sr_exec_decode(e->payload, e->size);
 }
 
+static json_t *decode_fork(const struct sr_entry *e)
+{
+	struct sr_fork_payload p;
+
+	memcpy(&p, e->payload, sizeof(p));
+	return json_pack("{s:s, s:I}", "record", sr_record_name(e->kind), "child", (json_int_t)p.child);
+}
+
 static json_t *decode_connection(const struct sr_entry *e)
 {
 	struct sr_connection_payload p = {0};
@@ -138,6 +146,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	    {SR_REC_EXPOSED_COUNTS, 0, sr_exposed_print},
 	    {SR_REC_CONNECTION, sizeof(struct sr_connection_payload), decode_connection},
 	    {SR_REC_EXEC, 0, decode_exec},
+	    {SR_REC_FORK, sizeof(struct sr_fork_payload), decode_fork},
 	    {SR_REC_RUN_TOKEN, sizeof(struct sr_token_payload), decode_run_token},
 	    {SR_REC_SIGNAL, sizeof(struct sr_signal_payload), decode_signal},
 	};

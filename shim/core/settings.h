@@ -31,6 +31,12 @@ enum sr_threads_mode {
 	SR_THREADS_SERIAL,
 };
 
+enum sr_children_mode {
+	SR_CHILDREN_AUTO, /* by whether the process is linked with verbs */
+	SR_CHILDREN_ON,
+	SR_CHILDREN_OFF,
+};
+
 enum sr_clocks_mode {
 	SR_CLOCKS_OFF,
 	SR_CLOCKS_ON,

@@ -23,6 +23,7 @@
 #include "shim/record/ending.h"
 #include "shim/record/heap_runs.h"
 #include "shim/record/introduce.h"
+#include "shim/record/notes.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
@@ -43,6 +44,13 @@ static int add_image(char *path, size_t size, int32_t rank, const struct sr_imag
 	return n;
 }
 
+static bool are_recorded(const struct sr_settings *s)
+{
+	if (s->children == SR_CHILDREN_AUTO)
+		return sr_process_uses_verbs();
+	return s->children == SR_CHILDREN_ON;
+}
+
 void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_origin *image)
 {
 	size_t n = 0;
@@ -58,7 +66,7 @@ void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_o
 	if (n < sizeof(directory))
 		n += (size_t)add_image(directory + n, sizeof(directory) - n, s->rank, image);
 	/* A child's directory has to fit as well. */
-	if (n + 64 > sizeof(directory) || !sr_process_uses_verbs())
+	if (n + 64 > sizeof(directory) || !are_recorded(s))
 		directory[0] = 0;
 }
 
@@ -72,13 +80,17 @@ uint32_t sr_record_forks(struct sr_thread *t)
 		   (!sr_threaded || sr_serial) && sr_record_is_process() && !t->silent &&
 		   sr_recorder.client.state == SR_CLIENT_LIVE;
 
+	struct sr_fork_payload fork = {0};
+
 	if (!may)
 		return 0;
 	if (!t->started)
 		sr_record_start_thread(t);
 	if (sr_serial && sr_threaded)
 		sr_serial_arrive(t, NULL);
-	return atomic_fetch_add(&children, 1) + 1;
+	fork.child = atomic_fetch_add(&children, 1) + 1;
+	sr_record_note(t, SR_REC_FORK, &fork, sizeof(fork));
+	return fork.child;
 }
 
 /* The other threads are the parent's; what they held or had begun is nobody's here. */

@@ -123,6 +123,11 @@ def not_of_shells(tap, place):
     trace = os.path.join(place, "shell.srec")
     run([SREPLAY, "record", "--from-start", "-o", trace, "--", "sh", "-c", "(echo child); echo parent"], SECONDS)
     tap.ok(not children(trace), "a shell's children", children(trace))
+    for how, wanted in (("on", ["1"]), ("off", [])):
+        command = ["sh", "-c", "(date +%N); (echo child); echo parent"] if wanted else [PROGRAM, "two"]
+        run([SREPLAY, "record", "--from-start", "--children", how, "-o", how + ".srec", "--"] + command, SECONDS, cwd=place)
+        found = sorted(children(os.path.join(place, how + ".srec")))
+        tap.ok(bool(found) == bool(wanted), "--children=%s" % how, found)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ Each seed is a program (tests/programs/random_program): threads that share data 
 sockets. It is recorded once and replayed three times. Output, exit status and written files are compared. A replay that is
 said to be exact and differs is a failure whatever the share of the others; at least 99 of 100 must be exact, and at most
 one of a hundred or less may not be.
-KEEP=DIR keeps the traces of the seeds that failed. JOBS=N runs so many at a time.
+KEEP=DIR keeps the traces of the seeds that failed. JOBS=N runs so many at a time. CHILDREN=1 records the processes that
+the programs fork, and replays each of them, once.
 """
 
 import concurrent.futures
@@ -59,13 +60,33 @@ def replay_once(trace, work, recorded, out):
     return "reported", "status %s\n%s" % (status, err)
 
 
+def children_of(directory, name="0"):
+    """Of rank 0, whose directory this is: their names, as in 0/1/2."""
+    for entry in sorted(os.listdir(directory)):
+        child = re.match(r"child-(\d+)\.srec$", entry)
+        if child:
+            yield "%s/%s" % (name, child.group(1))
+            yield from children_of(os.path.join(directory, entry, "rank-0"), "%s/%s" % (name, child.group(1)))
+
+
+def replay_children(trace):
+    """What each child printed is not known: its writes are compared."""
+    for child in children_of(os.path.join(trace, "rank-0")):
+        status, _, err = run([SREPLAY, "replay", "--timeout", "10", "-r", child, trace], SECONDS)
+        if "sreplay: rank 0 child %s: " % child[2:] not in err or " 0 divergences: exact" not in err:
+            return "reported", "%s: status %s\n%s" % (child, status, err)
+    return "exact", ""
+
+
 def try_seed(seed, names, directory):
     """(kind of the worst replay, detail) of one recording and its replays."""
     base = os.path.join(directory, "seed-%d" % seed)
     work, trace = os.path.join(base, "work"), os.path.join(base, "trace.srec")
     os.makedirs(work)
     arguments = [PROGRAM, str(seed)] + (["0", "0", names] if names else [])
-    status, output, err = run([SREPLAY, "record", "--from-start", "-o", trace, "--"] + arguments, SECONDS, cwd=work)
+    # Children of threads that run in parallel are not recorded.
+    options = ["--children=on", "--threads=serial"] if os.environ.get("CHILDREN") else []
+    status, output, err = run([SREPLAY, "record", "--from-start"] + options + ["-o", trace, "--"] + arguments, SECONDS, cwd=work)
     # It waits, and loses nothing.
     said = [line for line in err.splitlines() if not line.startswith("sreplay: waiting for ")]
     if not isinstance(status, int) or status < 0 or status > 63:
@@ -79,6 +100,8 @@ def try_seed(seed, names, directory):
             result = replay_once(trace, work, recorded, os.path.join(base, "out"))
             if result[0] != "exact":
                 break
+        if options and result[0] == "exact":
+            result = replay_children(trace)
     keep = os.environ.get("KEEP")
     if keep and result[0] != "exact":
         shutil.copytree(base, os.path.join(keep, "seed-%d" % seed), dirs_exist_ok=True)
