@@ -514,6 +514,16 @@ const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size
 	return r ? r->schema : NULL;
 }
 
+bool sr_trace_has_thread(const struct sr_trace *t, int32_t rank, uint32_t thread)
+{
+	const struct rank *r = find_rank(t, rank);
+
+	for (size_t i = 0; r && i < r->n_threads; i++)
+		if (r->threads[i] == thread)
+			return true;
+	return false;
+}
+
 size_t sr_trace_threads(const struct sr_trace *t, int32_t rank, const uint32_t **threads)
 {
 	const struct rank *r = find_rank(t, rank);

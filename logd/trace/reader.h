@@ -83,6 +83,7 @@ const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size
 
 /* How many threads of a rank have a stream; *threads: their numbers, ascending. */
 size_t sr_trace_threads(const struct sr_trace *t, int32_t rank, const uint32_t **threads);
+bool sr_trace_has_thread(const struct sr_trace *t, int32_t rank, uint32_t thread);
 
 /*
  * The threads of the rank whose streams the daemon has begun, ascending: a malloc'ed list, without

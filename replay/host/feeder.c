@@ -25,23 +25,12 @@ int sr_feeder_open(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32
 	return error;
 }
 
-static bool has_thread(const struct sr_trace *t, int32_t rank, uint32_t thread)
-{
-	const uint32_t *threads;
-	size_t n = sr_trace_threads(t, rank, &threads);
-
-	for (size_t i = 0; i < n; i++)
-		if (threads[i] == thread)
-			return true;
-	return false;
-}
-
 int sr_feeder_add(struct sr_feeder *f, struct sr_trace *t, int32_t rank, uint32_t thread,
 		  uint32_t child, struct sr_error *err)
 {
 	int error = 0;
 
-	if (has_thread(t, rank, thread))
+	if (sr_trace_has_thread(t, rank, thread))
 		error = sr_stream_open(&f->part[f->parts].stream, t, rank, thread, err);
 	if (error)
 		return error;

@@ -110,18 +110,6 @@ static bool open_plan(struct replay *r)
 	return r->orders && r->control->found_fd >= 0;
 }
 
-/* Has the process of this trace, a parent or the child itself, a stream of the thread? */
-static bool has_thread(const struct replay *r, size_t process, uint32_t thread)
-{
-	const uint32_t *threads;
-	size_t n = sr_trace_threads(r->forks.trace[process], r->options->rank, &threads);
-
-	for (size_t i = 0; i < n; i++)
-		if (threads[i] == thread)
-			return true;
-	return false;
-}
-
 /*
  * The thread's stream.  If it is the one that forked, the child's follows on its parent's.  If not, a
  * parent's thread with the number of one of the child's began after the fork.
@@ -133,7 +121,7 @@ static bool open_feeder(struct replay *r, struct sr_feeder *f, uint32_t thread, 
 	int32_t rank = r->options->rank;
 	struct sr_error err;
 
-	while (last && !has_thread(r, last, thread) && fork[last - 1].thread != thread)
+	while (last && !sr_trace_has_thread(r->forks.trace[last], rank, thread) && fork[last - 1].thread != thread)
 		last--;
 	for (first = last; first && fork[first - 1].thread == thread;)
 		first--;
