@@ -456,6 +456,9 @@ void sr_replayed_sched_setaffinity(const struct sr_call_desc *d, uint64_t *a, ui
 
 void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
+	/* Of the program's own files, O_APPEND says where it writes. */
+	if (!(int)result && a[1] == F_SETFL && !sr_fd_captured((int)a[0]) && !sr_is_inherited((int)a[0]))
+		sr_syscall(SYS_fcntl, (long)a[0], F_SETFL, (long)a[2], 0, 0, 0);
 	if ((int)result < 0 || !duplicates((int)a[1]))
 		return;
 	sr_syscall(SYS_dup3, (long)a[0], (long)(int)result, a[1] == F_DUPFD_CLOEXEC ? O_CLOEXEC : 0,
@@ -465,11 +468,12 @@ void sr_replayed_fcntl(const struct sr_call_desc *d, uint64_t *a, uint64_t resul
 }
 
 /*
- * A replay may have other files as standard input, output and error, so their flags are recorded.
+ * A replay may have other files as standard input, output and error, so their flags are recorded, and
+ * those of all descriptors, as each may be a copy: perror writes to one, if it can be read as well.
  */
-static bool is_outputs_flags(int fd, int cmd)
+static bool is_about_flags(int fd, int cmd)
 {
-	return fd <= STDERR_FILENO && (cmd == F_GETFL || cmd == F_SETFL);
+	return sr_fd_is_ordinary(fd) && (cmd == F_GETFL || cmd == F_SETFL);
 }
 
 /*
@@ -482,7 +486,7 @@ bool sr_fcntl_captured(const uint64_t *a)
 	int fd = (int)a[0], cmd = (int)a[1];
 
 	return sr_fd_captured(fd) ||
-	       ((duplicates(cmd) || is_outputs_flags(fd, cmd) || is_about_locks(cmd)) &&
+	       ((duplicates(cmd) || is_about_flags(fd, cmd) || is_about_locks(cmd)) &&
 		sr_trapped(a));
 }
 

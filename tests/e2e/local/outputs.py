@@ -9,6 +9,7 @@ call, the place and both sides' bytes; and one that says "exact" has written wha
 import ctypes
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -124,6 +125,20 @@ def not_written(tap, place):
         good, told = c.is_exact()
         status, _, err = c.replay(SHORT.replace("two", "six"))
         tap.ok(good and status == 0 and "exact" in err, "%s: nothing was written, nothing is compared" % how, told + err)
+
+
+def other_standard_error(tap, place):
+    """A terminal can be read and written, what standard error is led to instead can be written only."""
+    trace, path = os.path.join(place, "perror.srec"), os.path.join(place, "err")
+    for recorded, replayed in (("w+", "w"), ("w", "w+"), ("w+", "w+")):
+        with open(path, recorded) as err:
+            printed = subprocess.run([SREPLAY, "record", "--from-start", "-q", "-o", trace, "--", PROGRAM, "perror", path, path],
+                                     stdout=subprocess.PIPE, stderr=err).stdout
+        with open(path, replayed) as err:
+            replay = subprocess.run([SREPLAY, "replay", trace], stdout=subprocess.PIPE, stderr=err)
+        shutil.rmtree(trace)
+        tap.ok(replay.returncode == 0 and replay.stdout == printed and "0 divergences: exact" in read(path),
+               "perror, recorded with standard error open as %s, replayed as %s" % (recorded, replayed), read(path))
 
 
 def racing(tap, place):
@@ -251,7 +266,7 @@ def uncompared(tap, place):
     tap.ok(status == 0 and err.rstrip().endswith("exact, but not compared is what libc itself writes"), "without the trap: it is said", err)
 
 
-CASES = {"uncompared": uncompared, "damaged": damaged, "killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "statuses": statuses, "broken_pipe": broken_pipe}
+CASES = {"uncompared": uncompared, "damaged": damaged, "killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "other_standard_error": other_standard_error, "statuses": statuses, "broken_pipe": broken_pipe}
 
 
 def main():

@@ -353,6 +353,17 @@ static void by_failing_exec_amid_writes(void)
 	exit(0);
 }
 
+static void by_perror(void)
+{
+	int fd = open("/dev/null", O_WRONLY);
+
+	errno = ENOENT;
+	perror("perror");
+	printf("may be read: %d %d\n", fcntl(2, F_GETFL) & O_ACCMODE, fcntl(dup(2), F_GETFL) & O_ACCMODE);
+	fcntl(fd, F_SETFL, O_APPEND);
+	printf("%#x\n", fcntl(fd, F_GETFL));
+}
+
 static volatile long counter;
 
 static void *count(void *unused)
@@ -414,6 +425,7 @@ static const struct {
     {"thread", by_thread},
     {"last_thread", by_last_thread},
     {"racing_threads", by_racing_threads},
+    {"perror", by_perror},
     {"exit_amid_writes", by_exit_amid_writes},
     {"_exit_amid_writes", by__exit_amid_writes},
     {"exec_amid_writes", by_exec_amid_writes},
