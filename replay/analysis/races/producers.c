@@ -108,7 +108,8 @@ int sr_race_producers_result(struct sr_race_producers *p, uint64_t number, uint6
 
 /* ------------------------------------------------------------- does it fit */
 
-enum fit { FITS_NOT, MAY_FIT, FITS };
+/* DOUBTFUL: the bytes differ, or the CPU has stored others around those that are known. */
+enum fit { FITS_NOT, DOUBTFUL, MAY_FIT, FITS };
 
 static enum fit atomic_fits(const struct written *a, uint64_t word)
 {
@@ -143,8 +144,7 @@ static enum fit fits(const struct sr_race_producers *p, const struct written *a,
 		return MAY_FIT;
 	if (sr_checksum(whole, size, 0) == a->w.checksum)
 		return FITS;
-	/* What the CPU stored around the run is not known. */
-	return is_whole ? FITS_NOT : MAY_FIT;
+	return is_whole ? FITS_NOT : DOUBTFUL;
 }
 
 /* ------------------------------------------------------------ of one run */
@@ -198,17 +198,20 @@ static void pass(struct sr_race_producers *p, struct row *r, const struct writte
 
 static void choose(const struct sr_race_producers *p, const struct candidates *c, struct sr_race_producing *found)
 {
-	enum fit best = MAY_FIT;
+	enum fit best = DOUBTFUL;
+	size_t doubtful = 0;
 
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
+		doubtful += c->fit[i] == DOUBTFUL;
 		if (c->fit[i] == FITS)
 			best = FITS;
+	}
 	found->n = 0;
 	for (size_t i = 0; i < c->n && found->n < SR_PRODUCERS_MOST; i++)
 		if (c->fit[i] >= best)
 			found->fits[found->n++] = p->all[c->at[i]].w.number;
 	found->is_complete = c->are_all && found->n < SR_PRODUCERS_MOST;
-	found->is_certain = found->n == 1 && found->is_complete;
+	found->is_certain = found->n == 1 && found->is_complete && (best == FITS || !doubtful);
 }
 
 uint64_t sr_race_producers_next(struct sr_race_producers *p, uint32_t owner, uint64_t address, const uint8_t *data,

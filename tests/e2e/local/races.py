@@ -95,11 +95,17 @@ def steal(tap, directory):
 
 
 def knapsack(tap, directory):
-    """The owners of weights and values store them while others fetch them."""
-    trace, failed = record(directory, "knapsack race", 4, True)
-    loud = find(trace)[0] if failed is None else None
-    what = [{a["what"] for a in r["accesses"]} for r in loud or []]
-    tap.ok(what == [{"store", "READ"}], "knapsack race: stores and READs", "%s\n%s" % (failed, loud))
+    """The owners of weights and values store them while others fetch them.  Known: in one recording of some 80 a value is
+    taken for that of a later request, and this order hides the race (docs/user/races.md)."""
+    hidden, wrong = 0, []
+    for n in range(5):
+        trace, failed = record(fresh(os.path.join(directory, "knapsack-%d" % n)), "knapsack race", 4, True)
+        loud = find(trace)[0] if failed is None else None
+        what = [{a["what"] for a in r["accesses"]} for r in loud or []]
+        hidden += loud == []
+        if loud != [] and what != [{"store", "READ"}]:
+            wrong.append("%s\n%s" % (failed, loud))
+    tap.ok(not wrong and hidden < 2, "knapsack race: stores and READs", "hidden %d times\n%s" % (hidden, "\n".join(wrong)))
     loud, _, status = find(trace, "--local", "recorded")
     tap.ok(loud == [] and status == 0, "its stores are not in the recording", loud)
 
