@@ -122,6 +122,7 @@ struct collect {
 	struct sr_race_sockets sockets;
 	struct stored_order *stored;
 	size_t stored_n, stored_room;
+	struct sr_keymap polled; /* memory that READs poll */
 	struct sr_keymap results; /* what atomics returned, by their number */
 };
 
@@ -350,7 +351,12 @@ static int add_access(struct collect *c, struct request *rq, struct sr_access a)
 	return sr_model_access(c->m, a) ? 0 : -ENOMEM;
 }
 
-/* READs of the same bytes one after another wait for them to change. */
+static uint64_t polled_key(const struct sr_access *a)
+{
+	return a->begin * 0x10001 + a->owner;
+}
+
+/* READs of the same bytes one after another wait for them to change: these bytes are a flag. */
 static void note_poll(struct collect *c, struct queue *q, struct sr_access *a)
 {
 	struct sr_access *before = q->last_read < c->m->accesses_n ? &c->m->accesses[q->last_read] : NULL;
@@ -358,8 +364,8 @@ static void note_poll(struct collect *c, struct queue *q, struct sr_access *a)
 	if (a->kind != SR_ACCESS_READ || !c->how->group[a->owner])
 		return;
 	if (before && before->owner == a->owner && before->begin == a->begin && before->end == a->end &&
-	    before->place + 1 == a->place)
-		before->is_polled = a->is_polled = true;
+	    before->place + 1 == a->place && sr_keymap_put(&c->polled, polled_key(a), 1))
+		c->m->is_full = true;
 	q->last_read = c->m->accesses_n;
 }
 
@@ -845,6 +851,17 @@ static int begin(struct collect *c)
 	return c->m->is_full ? -ENOMEM : 0;
 }
 
+static void mark_polled(struct collect *c)
+{
+	uint64_t is;
+
+	for (size_t i = 0; i < c->m->accesses_n; i++) {
+		struct sr_access *a = &c->m->accesses[i];
+
+		a->is_polled = a->kind == SR_ACCESS_READ && sr_keymap_get(&c->polled, polled_key(a), &is);
+	}
+}
+
 /* When a request was over is known only at the end. */
 static void end(struct collect *c)
 {
@@ -854,6 +871,7 @@ static void end(struct collect *c)
 		take_sockets(c, c->sockets.uses[i].rank, c->sockets.uses[i].thread, UINT64_MAX);
 	for (size_t i = 0; c->how->stores && i < c->how->stores->n; i++)
 		take_stores(c, c->how->stores->all[i].rank, c->how->stores->all[i].thread, UINT64_MAX, 0);
+	mark_polled(c);
 	follow_stored(c);
 	sr_race_sockets_link(&c->sockets, c->m);
 	c->run->shares_memory = c->sockets.shares_memory;
@@ -893,6 +911,7 @@ static void release(struct collect *c)
 	sr_race_producers_free(c->producers);
 	sr_race_sockets_free(&c->sockets);
 	sr_keymap_free(&c->results);
+	sr_keymap_free(&c->polled);
 	free(c->stored);
 }
 

@@ -89,7 +89,7 @@ struct sr_access {
 	uint32_t from, until, over;
 	uint32_t gathered; /* of SR_ACCESS_GATHER: the request's effect; else SR_NO_MOMENT */
 	uint8_t kind, opcode;
-	bool is_polled; /* a READ again and again */
+	bool is_polled; /* a READ of what READs poll */
 	uint8_t doubts;
 };
 

@@ -93,7 +93,7 @@ static bool is_window(const struct sr_access *a)
 	return a->kind == SR_ACCESS_GATHER || a->kind == SR_ACCESS_SCATTER || a->kind == SR_ACCESS_RECV;
 }
 
-/* A change of an aligned word at most, and who waits for it: a CPU, or a READ again and again. */
+/* A change of an aligned word at most, and who waits for it: a CPU, or READs that poll it. */
 static bool is_flag(const struct sr_access *write, const struct sr_access *load)
 {
 	const bool is_write = write->kind == SR_ACCESS_WRITE || write->kind == SR_ACCESS_ATOMIC;
