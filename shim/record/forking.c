@@ -79,7 +79,6 @@ uint32_t sr_record_forks(struct sr_thread *t)
 	bool may = directory[0] && sr_trap_is_on && !sr_contexts_seen() &&
 		   (!sr_threaded || sr_serial) && sr_record_is_process() && !t->silent &&
 		   sr_recorder.client.state == SR_CLIENT_LIVE;
-
 	struct sr_fork_payload fork = {0};
 
 	if (!may)
