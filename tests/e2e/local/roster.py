@@ -125,8 +125,9 @@ def oshmem(program, env=None, ranks=2):
 NOT_SHARED = ["messages", "passive", "active", "dynamic"]
 
 ROSTER = {
-    "fi_pingpong": fi_pingpong("verbs", "msg"),
-    "fi_pingpong-rxm": fi_pingpong("verbs;ofi_rxm", "rdm", quick=True),
+    "fi_pingpong": fi_pingpong("verbs", "msg", quick=True),
+    # libfabric 1.17 uses its endpoint after it has freed it: bare, 5 of 200 runs crash.
+    "fi_pingpong-rxm": fi_pingpong("verbs;ofi_rxm", "rdm"),
     "ucx-tag_lat": ucx("tag_lat", quick=True),
     "ucx-am_lat": ucx("am_lat", "-d", "soft0:1", "-x", "rc_verbs"),
     "ucx-put_lat": ucx("ucp_put_lat"),
@@ -148,7 +149,8 @@ ROSTER = {
     "oshmem-rma": oshmem("shmem_rma"),
     "oshmem-rma-sm": oshmem("shmem_rma", UCX),
     "mpich-windows": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, kinds=NOT_SHARED),
-    "mpich-windows-sm": mpich("mpi_windows", UCX, quick=True),
+    # Not exact in 1 to 2 of 5 recordings: a value of a shared window is lost ("shared wrong").
+    "mpich-windows-sm": mpich("mpi_windows", UCX),
     "openmpi-windows": openmpi("mpi_windows", kinds=NOT_SHARED, quick=True),
     "openmpi-windows-sm": openmpi("mpi_windows", UCX, kinds=NOT_SHARED),
     "mpich-windows-4": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, ranks=4, kinds=NOT_SHARED),

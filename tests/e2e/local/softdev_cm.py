@@ -35,7 +35,6 @@ PAIRS = {
     "rdma-server": ("rdma_server", "rdma_client -s " + ADDRESS),
     "ucmatose": ("ucmatose -C 4 -b " + ADDRESS, "ucmatose -C 4 -s " + ADDRESS),
     "fi-msg": ("fi_pingpong -p verbs -e msg -I 20 -S 64", "fi_pingpong -p verbs -e msg -I 20 -S 64 " + ADDRESS),
-    "fi-rdm": ("fi_pingpong -p verbs;ofi_rxm -e rdm -I 5 -S 64", "fi_pingpong -p verbs;ofi_rxm -e rdm -I 5 -S 64 " + ADDRESS),
     "perftest": ("ib_send_lat -R -d soft0 -x 1 -F -n 100", "ib_send_lat -R -d soft0 -x 1 -F -n 100 " + ADDRESS),
     "rstream": ("rstream -T b -T r -S 1000 -C 20 -I 10 -b " + ADDRESS, "rstream -T b -T r -S 1000 -C 20 -I 10 -s " + ADDRESS),
 }

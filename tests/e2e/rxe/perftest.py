@@ -33,6 +33,7 @@ PROGRAMS = {program + way: ("ib_" + program.replace("-", "_") + IB + options, po
 # They poll memory that the peer writes.
 PROGRAMS.update({"write-lat-" + size: ("ib_write_lat -s " + size + IB, 18515, "127.0.0.1")
                  for size in ("2", "64", "8192")})
+# By hand only: its client does not end in one run of some hundred, recorded or bare.
 PROGRAMS["fi-pingpong"] = ("fi_pingpong -p verbs -e msg -I 20 -S 256 ", 47592, "198.18.0.1")
 PROGRAMS.update({"ucx-" + test.split()[0]: (UCX + test + " ", 13337, "127.0.0.1") for test in UCX_TESTS})
 
