@@ -4,23 +4,17 @@
 #include "shim/files/fds.h"
 #include "logd/base/highfd.h"
 
-#include <errno.h>
 #include <sys/single_threaded.h>
 
-#include "logd/base/say.h"
-#include "logd/ring/socket_path.h"
 #include "shim/calls/trap/trap.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
-#include "shim/core/schema.h"
-#include "shim/core/setting.h"
 #include "shim/files/inputs.h"
 #include "shim/kernel/tsc.h"
 #include "shim/process/children.h"
 #include "shim/record/call.h"
 #include "shim/record/counter.h"
-#include "shim/record/describe.h"
 #include "shim/record/ending.h"
 #include "shim/record/executing.h"
 #include "shim/record/forking.h"
@@ -34,7 +28,6 @@
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/stdio_pin.h"
-#include "shim/verbs/clocks/clocks.h"
 
 static struct sr_engine record_engine = {
     .call = sr_record_call,

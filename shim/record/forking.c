@@ -8,11 +8,9 @@
 #include <sys/syscall.h>
 
 #include "logd/base/rawsys.h"
-#include "logd/base/say.h"
 #include "logd/ring/protocol.h"
 #include "logd/trace/format.h"
 #include "shim/calls/trap/trap.h"
-#include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
 #include "shim/core/settings.h"

@@ -16,8 +16,8 @@ struct sr_settings;
 struct sr_thread;
 
 /*
- * Call when a recording begins with its process.  Children of programs that may use verbs are
- * recorded, unless --children says otherwise; those of shells and the like only cost time.
+ * Call when a recording begins with its process.  --children decides which programs' children are
+ * recorded: by default those of programs that may use verbs.
  */
 void sr_record_expect_forks(const struct sr_settings *s, const struct sr_image_origin *image);
 

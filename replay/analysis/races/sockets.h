@@ -2,8 +2,8 @@
 /*
  * sockets.h: what went through the sockets and pipes of the recorded ranks, as moments of a model.
  *
- * Who read bytes comes after who wrote them, if both ends were recorded.  Otherwise both are at the border of what
- * is known.
+ * A read comes after the write whose bytes it took, if both ends were recorded.  If one end was not, the analysis
+ * does not know what happened beyond it.
  */
 #ifndef REPLAY_ANALYSIS_RACES_SOCKETS_H
 #define REPLAY_ANALYSIS_RACES_SOCKETS_H
