@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cmd_export.c: `sreplay export`: a run in the format of another tool. */
 #include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,9 +25,8 @@ static const struct format formats[] = {
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 struct options {
-	const char *dir, *out;
+	struct sr_trace_options common;
 	const struct format *format;
-	bool quiet;
 };
 
 static const struct argp_option option_list[] = {
@@ -37,7 +35,7 @@ static const struct argp_option option_list[] = {
     {"output", 'o', "FILE", 0,
      "there, not on standard output; NAME.perfetto-trace, NAME.json and NAME.dot tell the format",
      0},
-    {"quiet", 'q', NULL, 0, "no progress bar", 0},
+    SR_QUIET_OPTION,
     {0},
 };
 
@@ -50,8 +48,8 @@ static bool has_suffix(const char *text, const char *suffix)
 
 static void choose(struct options *o)
 {
-	for (size_t i = 0; !o->format && o->out && i < FORMATS; i++)
-		if (has_suffix(o->out, formats[i].suffix))
+	for (size_t i = 0; !o->format && o->common.out && i < FORMATS; i++)
+		if (has_suffix(o->common.out, formats[i].suffix))
 			o->format = &formats[i];
 	if (!o->format)
 		o->format = &formats[0];
@@ -69,17 +67,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (!o->format)
 			argp_error(state, "--format %s: expected perfetto, json or dot", arg);
 		return 0;
-	case 'o':
-		o->out = arg;
-		return 0;
-	case 'q':
-		o->quiet = true;
-		return 0;
 	case ARGP_KEY_SUCCESS:
 		choose(o);
 		return 0;
 	default:
-		return sr_parse_trace(key, arg, state, &o->dir);
+		return sr_parse_trace_options(key, arg, state, &o->common);
 	}
 }
 
@@ -101,7 +93,7 @@ static int write_format(const struct options *o, const struct sr_names *names, F
 {
 	int ret;
 
-	sr_progress_begin("writing", 0, o->quiet);
+	sr_progress_begin("writing", 0, o->common.quiet);
 	ret = o->format->write(names, out);
 	sr_progress_end();
 	return ret;
@@ -116,12 +108,12 @@ static int write_out(const struct options *o, const struct sr_timeline *t)
 
 	if (sr_names_load(&names, t, &err))
 		status = sr_fail("%s", err.text);
-	else if (!(out = sr_output_open(o->out)))
+	else if (!(out = sr_output_open(o->common.out)))
 		status = SR_EXIT_FAILED;
 	else if (write_format(o, &names, out))
 		status = sr_fail("no memory left");
 	if (out)
-		status = sr_output_close(out, o->out, status);
+		status = sr_output_close(out, o->common.out, status);
 	if (!status && t->contradictions)
 		sr_note("%llu arrows contradict each other and point backwards: were these ranks "
 			"recorded in one run?",
@@ -155,11 +147,11 @@ int sr_cmd_export(int argc, char **argv)
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
-	if (!o.out && o.format == &formats[0] && isatty(STDOUT_FILENO))
+	if (!o.common.out && o.format == &formats[0] && isatty(STDOUT_FILENO))
 		return sr_fail("Perfetto's messages are no text: give -o FILE, or --format=json");
-	if (sr_trace_open(&t, o.dir, &err))
+	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
-	if (load(&timeline, t, o.quiet, &err))
+	if (load(&timeline, t, o.common.quiet, &err))
 		status = sr_fail("%s", err.text);
 	else
 		status = write_out(&o, &timeline);

@@ -11,7 +11,7 @@
 #include "replay/analysis/plan_make.h"
 
 struct options {
-	const char *dir, *out;
+	struct sr_trace_options common;
 	void (*print)(const struct sr_graph *g, FILE *out);
 };
 
@@ -58,16 +58,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'j':
 		choose(o, "json");
 		return 0;
-	case 'o':
-		o->out = arg;
-		return 0;
 	case ARGP_KEY_SUCCESS:
-		dot = o->out ? strrchr(o->out, '.') : NULL;
+		dot = o->common.out ? strrchr(o->common.out, '.') : NULL;
 		if (!o->print && !choose(o, dot ? dot + 1 : NULL))
 			o->print = sr_graph_print_text;
 		return 0;
 	default:
-		return sr_parse_trace(key, arg, state, &o->dir);
+		return sr_parse_trace_options(key, arg, state, &o->common);
 	}
 }
 
@@ -95,17 +92,12 @@ static int open_plan(struct sr_plan **p, struct sr_trace *t, struct sr_error *er
 
 static int print(const struct options *o, const struct sr_graph *g)
 {
-	FILE *out = o->out ? fopen(o->out, "w") : stdout;
-	bool bad;
+	FILE *out = sr_output_open(o->common.out);
 
 	if (!out)
-		return sr_fail("cannot write %s: %s", o->out, strerror(errno));
+		return SR_EXIT_FAILED;
 	o->print(g, out);
-	bad = fflush(out) || ferror(out);
-	if (o->out)
-		bad |= fclose(out) != 0;
-	return bad ? sr_fail("cannot write %s: %s", o->out ? o->out : "the graph", strerror(errno))
-		   : 0;
+	return sr_output_close(out, o->common.out, 0);
 }
 
 int sr_cmd_graph(int argc, char **argv)
@@ -119,7 +111,7 @@ int sr_cmd_graph(int argc, char **argv)
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
-	if (sr_trace_open(&t, o.dir, &err))
+	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
 	if (open_plan(&p, t, &err) || sr_graph_load(&g, p, &err)) {
 		status = sr_fail("%s", err.text);

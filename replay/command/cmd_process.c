@@ -15,21 +15,7 @@ static const struct argp_option option_list[] = {
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct sr_make_plan_options *o = state->input;
-
-	switch (key) {
-	case 'g':
-		o->list = arg;
-		return 0;
-	case 'q':
-		o->quiet = true;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	default:
-		return sr_parse_trace(key, arg, state, &o->dir);
-	}
+	return sr_parse_trace_options(key, arg, state, state->input);
 }
 
 static const struct argp argp = {
@@ -46,9 +32,11 @@ static const struct argp argp = {
 
 int sr_cmd_process(int argc, char **argv)
 {
-	struct sr_make_plan_options o = {0};
+	struct sr_trace_options o = {0};
+	struct sr_make_plan_options plan;
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
-	return sr_make_plan(&o);
+	plan = (struct sr_make_plan_options){.dir = o.dir, .list = o.group, .quiet = o.quiet, .json = o.json};
+	return sr_make_plan(&plan);
 }

@@ -4,7 +4,6 @@
  * (analysis/races).  Writes what it finds to DIR.srec/races.json as well.
  */
 #include <argp.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -26,9 +25,10 @@
 #define FOUND_RACES 1 /* the exit status */
 
 struct options {
-	const char *dir, *suppress, *group;
+	struct sr_trace_options common;
+	const char *suppress;
 	enum sr_memory_model memory;
-	bool no_loads, replays, notes, json, quiet;
+	bool no_loads, replays, notes;
 };
 
 enum { KEY_LOCAL = 256, KEY_MODEL, KEY_SUPPRESS, KEY_NOTES };
@@ -46,7 +46,7 @@ static const struct argp_option option_list[] = {
     {"notes", KEY_NOTES, NULL, 0, "print notes as well: flags, equal values, and what is only possible", 0},
     {"suppress", KEY_SUPPRESS, "FILE", 0, "leave out races whose places match a line of FILE", 0},
     {"json", 'j', NULL, 0, "print JSON: a line for the trace, and one for each race", 0},
-    {"quiet", 'q', NULL, 0, "no progress bar", 0},
+    SR_QUIET_OPTION,
     {0},
 };
 
@@ -73,17 +73,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case KEY_NOTES:
 		o->notes = true;
 		return 0;
-	case 'g':
-		o->group = arg;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	case 'q':
-		o->quiet = true;
-		return 0;
 	default:
-		return sr_parse_trace(key, arg, state, &o->dir);
+		return sr_parse_trace_options(key, arg, state, &o->common);
 	}
 }
 
@@ -130,7 +121,7 @@ static void put_race(struct output *x, const struct sr_race *race, size_t number
 	x->warnings += race->severity == SR_RACE_WARNING;
 	x->notes += race->severity == SR_RACE_NOTE;
 	json_array_append_new(x->list, sr_race_json(x->sites, x->r, race, number));
-	if (!x->o->json && (race->severity > SR_RACE_NOTE || x->o->notes))
+	if (!x->o->common.json && (race->severity > SR_RACE_NOTE || x->o->notes))
 		sr_race_print(stdout, x->sites, x->r, race, number);
 }
 
@@ -140,7 +131,7 @@ static json_t *whole(struct output *x)
 
 	return json_pack(
 	    "{s:o, s:i, s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}, s:O}", "trace",
-	    sr_json_string(x->o->dir), "version", 1, "model",
+	    sr_json_string(x->o->common.dir), "version", 1, "model",
 	    x->o->memory == SR_MODEL_IBA ? "iba" : "device", "local", x->o->no_loads ? "none" : x->o->replays ? "replay" : "recorded", "found",
 	    "errors", (json_int_t)x->errors, "warnings", (json_int_t)x->warnings, "notes", (json_int_t)x->notes,
 	    "suppressed", (json_int_t)x->suppressed, "collected", "accesses", (json_int_t)x->r->accesses, "requests",
@@ -167,8 +158,8 @@ static int write_all(struct output *x)
 
 	if (!all)
 		return sr_fail("no memory left");
-	write_beside(all, x->o->dir);
-	if (x->o->json) {
+	write_beside(all, x->o->common.dir);
+	if (x->o->common.json) {
 		json_object_del(all, "races");
 		sr_json_print(json_incref(all));
 		json_array_foreach(x->list, i, race) sr_json_print(json_incref(race));
@@ -181,11 +172,11 @@ static void print_totals(const struct output *x)
 {
 	const struct sr_race_run *run = &x->r->run;
 
-	if (x->o->json)
+	if (x->o->common.json)
 		return;
 	printf("%s: %" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64 " notes%s; %" PRIu64
 	       " accesses of %" PRIu64 " requests, %" PRIu64 " loads and %" PRIu64 " stores\n",
-	       x->o->dir, x->errors, x->warnings, x->notes,
+	       x->o->common.dir, x->errors, x->warnings, x->notes,
 	       x->notes && !x->o->notes ? " (--notes prints them)" : "", x->r->accesses, run->requests, run->loads,
 	       run->stores);
 	if (x->suppressed)
@@ -231,7 +222,7 @@ static int print_all(const struct options *o, struct sr_races *r)
 static bool *choose(struct sr_trace *t, const struct options *o)
 {
 	int32_t *ranks;
-	size_t n = sr_ranks_choose(t, o->dir, o->group, &ranks);
+	size_t n = sr_ranks_choose(t, o->common.dir, o->common.group, &ranks);
 	bool *group = n ? calloc(sr_trace_ranks(t) + 1, sizeof(*group)) : NULL;
 
 	for (size_t i = 0; group && i < sr_trace_ranks(t); i++)
@@ -290,12 +281,12 @@ static int find(const struct options *o, struct sr_trace *t)
 		return status;
 	ret = sr_links_find(&links, t, NULL, &err);
 	if (!ret && o->replays) {
-		if (!sr_stores_find(&stores, &r.how, o->dir))
+		if (!sr_stores_find(&stores, &r.how, o->common.dir))
 			goto out;
 		r.how.stores = &stores;
 	}
 	if (!ret)
-		ret = find_races(&r, t, o->quiet, &err);
+		ret = find_races(&r, t, o->common.quiet, &err);
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
 	sr_races_free(&r);
 out:
@@ -314,7 +305,7 @@ int sr_cmd_races(int argc, char **argv)
 
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
-	if (sr_trace_open(&t, o.dir, &err))
+	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
 	status = find(&o, t);
 	sr_trace_close(t);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cmd_report.c: `sreplay report`: a run as one HTML page. */
 #include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +12,6 @@
 #include "replay/print/progress.h"
 #include "replay/report/report.h"
 
-struct options {
-	const char *dir, *out;
-	bool quiet;
-};
-
 static const struct argp_option option_list[] = {
     {"output", 'o', "FILE.html", 0,
      "there (default: NAME.html for NAME.srec; - is standard output)", 0},
@@ -27,18 +21,7 @@ static const struct argp_option option_list[] = {
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	struct options *o = state->input;
-
-	switch (key) {
-	case 'o':
-		o->out = arg;
-		return 0;
-	case 'q':
-		o->quiet = true;
-		return 0;
-	default:
-		return sr_parse_trace(key, arg, state, &o->dir);
-	}
+	return sr_parse_trace_options(key, arg, state, state->input);
 }
 
 static const struct argp argp = {
@@ -102,7 +85,7 @@ static int gather(struct sr_gathered *g, struct sr_trace *t, bool quiet, struct 
 
 int sr_cmd_report(int argc, char **argv)
 {
-	struct options o = {0};
+	struct sr_trace_options o = {0};
 	struct sr_gathered g;
 	struct sr_trace *t;
 	struct sr_error err;

@@ -35,6 +35,22 @@ int sr_cmd_graph(int argc, char **argv);
  */
 error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir);
 
+/* Options that several commands have; a command has those that its list of options names. */
+struct sr_trace_options {
+	const char *dir;
+	const char *group; /* -g */
+	const char *out;   /* -o */
+	bool json, quiet;  /* -j, -q */
+};
+
+/* For the default case of an argp parser: these options and the trace. */
+error_t sr_parse_trace_options(int key, char *arg, struct argp_state *state, struct sr_trace_options *o);
+
+#define SR_QUIET_OPTION                                                                            \
+	{                                                                                          \
+		"quiet", 'q', NULL, 0, "no progress bar", 0                                        \
+	}
+
 /* For the options of a command that reports something. */
 #define SR_JSON_OPTION                                                                             \
 	{                                                                                          \

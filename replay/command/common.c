@@ -21,6 +21,26 @@ error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char 
 	return *dir ? 0 : EINVAL;
 }
 
+error_t sr_parse_trace_options(int key, char *arg, struct argp_state *state, struct sr_trace_options *o)
+{
+	switch (key) {
+	case 'g':
+		o->group = arg;
+		return 0;
+	case 'o':
+		o->out = arg;
+		return 0;
+	case 'j':
+		o->json = true;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	default:
+		return sr_parse_trace(key, arg, state, &o->dir);
+	}
+}
+
 FILE *sr_output_open(const char *path)
 {
 	FILE *out = path ? fopen(path, "w") : stdout;

@@ -3,40 +3,7 @@
 #ifndef REPLAY_ANALYSIS_RACES_COLLECT_H
 #define REPLAY_ANALYSIS_RACES_COLLECT_H
 
-#include "logd/trace/reader.h"
-#include "replay/analysis/log/links.h"
-#include "replay/analysis/process/events.h"
-#include "replay/analysis/races/model.h"
-#include "replay/analysis/races/queues.h"
-#include "replay/analysis/races/stores.h"
-
-/* A moment at which a rank learned something from outside of the recorded ranks, or told it. */
-struct sr_race_border {
-	uint32_t moment, rank;
-	bool is_entry, is_socket;
-};
-
-struct sr_race_run {
-	struct sr_race_model model;
-	struct sr_race_border *borders;
-	size_t borders_n, borders_room;
-	struct sr_process_counts counts;
-	uint64_t loads, stores, requests, receives; /* collected */
-	uint64_t certain, uncertain;        /* runs of bytes whose producer is known, and is not */
-	bool has_clocks;
-	bool shares_memory; /* with processes that may tell each other things there */
-};
-
-struct sr_race_collecting {
-	struct sr_trace *trace;
-	const struct sr_links *links;
-	const bool *group; /* by rank: are its accesses looked at? */
-	enum sr_memory_model memory;
-	bool no_loads;
-	struct sr_race_stores *stores; /* NULL: none are known */
-	void (*progress)(void *argument, uint64_t done, uint64_t size);
-	void *argument;
-};
+#include "replay/analysis/races/run.h"
 
 /* 0, or -errno and a sentence.  To be freed in both cases. */
 int sr_race_collect(struct sr_race_run *r, const struct sr_race_collecting *how, struct sr_error *err);

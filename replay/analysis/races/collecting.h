@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * collecting.h: what the parts of collect.c know of a trace while it is read.
+ *
+ * positions.h gives the ranks' calls and loads moments, requests.h and receives.h add what was posted, values.h says
+ * where bytes came from.
+ */
+#ifndef REPLAY_ANALYSIS_RACES_COLLECTING_H
+#define REPLAY_ANALYSIS_RACES_COLLECTING_H
+
+#include "replay/analysis/log/keymap.h"
+#include "replay/analysis/races/producers.h"
+#include "replay/analysis/races/run.h"
+#include "replay/analysis/races/sockets.h"
+
+/* A request of any rank. */
+struct sr_collected_request {
+	struct sr_race_request r;
+	size_t rank, to;
+	uint32_t queue, over;
+	uint32_t first_access, accesses_n;
+	uint64_t entered; /* step of its rank at which it was posted */
+	uint8_t opcode;
+	bool is_unknown; /* not all are known that can have left what it fetched */
+	bool has_value;  /* the trace has it */
+	bool is_stored;  /* a store of the memory's owner may have */
+};
+
+/* A receive that was posted. */
+struct sr_collected_receive {
+	struct sr_position at;
+	uint64_t site, wr_id;
+	size_t first_piece, pieces_n; /* in struct sr_collected_queue */
+	uint32_t moment;
+	bool is_over;
+};
+
+/* A queue pair, or a shared receive queue. */
+struct sr_collected_queue {
+	struct sr_race_queue q;
+	struct sr_collected_receive *receives;
+	size_t first, receives_n, receives_room;
+	struct sr_posted_piece *pieces;
+	size_t pieces_n, pieces_room;
+	bool is_shared;
+	size_t rank;
+	size_t last_read; /* its access */
+};
+
+/* An event of a rank's clock. */
+struct sr_collected_event {
+	uint32_t moment, before; /* before: the rank's moment before that one */
+	size_t first_request;
+};
+
+/* An order on what a rank's CPU stored until the event after this one: known at the end. */
+struct sr_stored_order {
+	size_t of_rank;
+	size_t event; /* in its events */
+	uint32_t to;
+	enum sr_surety surety;
+	bool is_read;
+};
+
+/* What a call's requests gather came from there. */
+struct sr_gathered {
+	uint32_t from;
+	enum sr_surety surety;
+};
+
+/* A READ or an atomic whose bytes may have come from several places. */
+struct sr_fetched_bytes {
+	uint32_t effect;
+	size_t owner; /* if they can only be its CPU's, but for known requests; else SR_NO_RANK */
+};
+
+/* What a rank found in others' clocks at its position. */
+struct sr_clocked_order {
+	size_t of_rank;
+	uint64_t of;
+	bool is_by_post;
+};
+
+struct sr_collected_rank {
+	uint32_t lane;
+	struct sr_position at;
+	uint32_t moment; /* where the rank is; SR_NO_MOMENT: nothing has happened yet */
+	uint32_t before; /* its moment before that one */
+	bool is_load;    /* the moment is a load's, not a call's */
+	/* Of the position: */
+	uint32_t call, load; /* its moments */
+	struct sr_clocked_order *clocked;
+	size_t clocked_n, clocked_room;
+	bool is_uncertain;    /* a load may have got what it found from several requests */
+	bool has_unknown;     /* a message of an unknown sender */
+	struct sr_fetched_bytes *fetched; /* that ended */
+	size_t fetched_n, fetched_room;
+	/* Of the requests that are posted next: */
+	struct sr_gathered *gathered;
+	size_t gathered_n, gathered_room;
+	uint64_t gathered_sn;
+	/* Of all: */
+	struct sr_keymap event_places;
+	struct sr_collected_event *events;
+	size_t events_n, events_room;
+	bool has_outside; /* a queue pair leads to a rank that was not recorded */
+};
+
+struct sr_collect {
+	struct sr_race_run *run;
+	const struct sr_race_collecting *how;
+	struct sr_race_model *m;
+	struct sr_collected_rank *ranks;
+	struct sr_collected_request *requests; /* by number - 1 */
+	size_t requests_n, requests_room;
+	struct sr_collected_queue **queues;
+	size_t queues_n, queues_room;
+	struct sr_keymap queue_places;
+	struct sr_race_producers *producers;
+	struct sr_race_sockets sockets;
+	struct sr_stored_order *stored;
+	size_t stored_n, stored_room;
+	struct sr_keymap polled; /* memory that READs poll */
+	struct sr_keymap results; /* what atomics returned, by their number */
+};
+
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/positions.h"
+
+#include <errno.h>
+
+#include "replay/analysis/log/grow.h"
+
+/* If nothing says that it was a post's, the order is on all that the CPU has stored until the next event. */
+static void order(struct sr_collect *c, const struct sr_clocked_order *k, uint32_t from, size_t event, uint32_t to,
+		  enum sr_surety surety, bool is_read)
+{
+	struct sr_stored_order *s;
+
+	sr_model_order(c->m, from, to, surety, is_read);
+	if (k->is_by_post || !c->how->stores)
+		return;
+	s = sr_grow((void **)&c->stored, c->stored_n, &c->stored_room, sizeof(*s));
+	if (!s) {
+		c->m->is_full = true;
+		return;
+	}
+	*s = (struct sr_stored_order){k->of_rank, event, to, surety, is_read};
+	c->stored_n++;
+}
+
+static void follow_stored(struct sr_collect *c)
+{
+	for (size_t i = 0; i < c->stored_n; i++) {
+		const struct sr_stored_order *s = &c->stored[i];
+		const struct sr_collected_rank *r = &c->ranks[s->of_rank];
+		bool is_last = s->event + 1 == r->events_n;
+
+		sr_model_order(c->m, is_last ? c->m->lanes[r->lane].last : r->events[s->event + 1].before, s->to,
+			       s->surety, s->is_read);
+	}
+}
+
+static void follow_clock(struct sr_collect *c, struct sr_collected_rank *r, const struct sr_clocked_order *k, uint32_t from, size_t event)
+{
+	const uint32_t reader = r->load != SR_NO_MOMENT ? r->load : r->call;
+
+	order(c, k, from, event, reader, SR_SEEN, r->load != SR_NO_MOMENT);
+	if (r->is_uncertain)
+		order(c, k, from, event, r->load, SR_DOUBTFUL, true);
+	if (r->has_unknown)
+		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
+	/* The clock was read a moment after what was fetched, so the order to that may be dropped again. */
+	for (size_t f = 0; f < r->fetched_n; f++) {
+		if (r->fetched[f].owner != SR_NO_RANK && r->fetched[f].owner != k->of_rank)
+			continue;
+		order(c, k, from, event, r->fetched[f].effect, SR_DOUBTFUL, true);
+		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
+	}
+}
+
+static void follow_clocks(struct sr_collect *c, struct sr_collected_rank *r, const struct sr_clocked_order *k)
+{
+	const struct sr_collected_rank *other = &c->ranks[k->of_rank];
+	const struct sr_collected_event *e;
+	uint32_t from[64];
+	size_t n = 0;
+	uint64_t at;
+
+	if (!sr_keymap_get(&other->event_places, k->of, &at))
+		return;
+	e = &other->events[at];
+	from[n++] = e->moment;
+	/* What was posted there may have been seen. */
+	for (size_t i = e->first_request; k->is_by_post && i < c->requests_n && n < 64; i++) {
+		const struct sr_collected_request *q = &c->requests[i];
+
+		if (q->rank != k->of_rank || q->r.post != e->moment)
+			break;
+		if (q->to == (size_t)(r - c->ranks))
+			from[n++] = q->r.landing;
+	}
+	for (size_t i = 0; i < n; i++)
+		follow_clock(c, r, k, from[i], at);
+}
+
+/* The rank goes on to another position: what it found in clocks at this one is known now. */
+static void finish_position(struct sr_collect *c, struct sr_collected_rank *r)
+{
+	for (size_t i = 0; i < r->clocked_n; i++)
+		follow_clocks(c, r, &r->clocked[i]);
+	r->clocked_n = r->fetched_n = 0;
+	r->is_uncertain = r->has_unknown = false;
+	r->call = r->load = SR_NO_MOMENT;
+}
+
+static bool is_same(const struct sr_position *a, const struct sr_position *b)
+{
+	return a->thread == b->thread && a->sn == b->sn && a->fault == b->fault;
+}
+
+int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool is_entry, bool is_socket)
+{
+	struct sr_race_run *run = c->run;
+	struct sr_race_border *b =
+		sr_grow((void **)&run->borders, run->borders_n, &run->borders_room, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	*b = (struct sr_race_border){
+	    .moment = moment, .rank = (uint32_t)rank, .is_entry = is_entry, .is_socket = is_socket};
+	run->borders_n++;
+	return 0;
+}
+
+/* What the thread stored up to there: together, as late as it can have been. */
+static void take_stores(struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn, uint32_t fault)
+{
+	const struct sr_race_store *s;
+	uint32_t moment = SR_NO_MOMENT;
+
+	while (c->how->stores && (s = sr_race_stores_due(c->how->stores, (uint32_t)rank, thread, sn, fault))) {
+		if (moment == SR_NO_MOMENT)
+			moment = sr_model_moment(c->m, c->ranks[rank].lane);
+		c->run->stores++;
+		if (c->how->group[rank])
+			sr_model_access(c->m, (struct sr_access){.begin = s->address,
+								 .end = s->address + s->length,
+								 .sn = s->sn,
+								 .owner = (uint32_t)rank,
+								 .rank = (uint32_t)rank,
+								 .thread = thread,
+								 .agent = SR_AGENT_CPU | (uint32_t)rank,
+								 .queue = SR_NO_QUEUE,
+								 .from = moment,
+								 .until = moment,
+								 .over = moment,
+								 .gathered = SR_NO_MOMENT,
+								 .kind = SR_ACCESS_STORE,
+								 .doubts = c->how->stores->doubts[rank]});
+	}
+}
+
+/* What the thread read from and wrote to sockets before this call. */
+static void take_sockets(struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn)
+{
+	struct sr_socket_use *u;
+
+	while ((u = sr_race_sockets_due(&c->sockets, (uint32_t)rank, thread, sn))) {
+		take_stores(c, rank, thread, u->sn, 0);
+		u->moment = sr_model_moment(c->m, c->ranks[rank].lane);
+		if (!u->is_linked && sr_collect_border(c, u->moment, rank, !u->is_write, true))
+			c->m->is_full = true;
+	}
+}
+
+/* The moment of a rank's call, or of its load. */
+uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_position *at, bool is_load)
+{
+	struct sr_collected_rank *r = &c->ranks[rank];
+
+	if (r->moment != SR_NO_MOMENT && is_same(&r->at, at) && r->is_load == is_load)
+		return r->moment;
+	if (r->moment != SR_NO_MOMENT && !is_same(&r->at, at))
+		finish_position(c, r);
+	take_sockets(c, rank, at->thread, at->fault ? at->sn + 1 : at->sn);
+	take_stores(c, rank, at->thread, at->sn, at->fault);
+	r->at = *at;
+	r->is_load = is_load;
+	r->before = c->m->lanes[r->lane].last;
+	r->moment = sr_model_moment(c->m, r->lane);
+	*(is_load ? &r->load : &r->call) = r->moment;
+	return r->moment;
+}
+
+int sr_collect_clocked(void *argument, const struct sr_clocked *k)
+{
+	struct sr_collect *c = argument;
+	struct sr_collected_rank *r = &c->ranks[k->rank];
+	uint32_t moment = sr_collect_moment(c, k->rank, &k->at, r->is_load && is_same(&r->at, &k->at));
+	struct sr_clocked_order *added;
+	struct sr_collected_event *e;
+
+	if (k->of_rank == SR_NO_RANK) {
+		e = sr_grow((void **)&r->events, r->events_n, &r->events_room, sizeof(*e));
+		if (!e || sr_keymap_put(&r->event_places, k->event, r->events_n))
+			return -ENOMEM;
+		*e = (struct sr_collected_event){moment, r->before, c->requests_n};
+		r->events_n++;
+		return 0;
+	}
+	added = sr_grow((void **)&r->clocked, r->clocked_n, &r->clocked_room, sizeof(*added));
+	if (!added)
+		return -ENOMEM;
+	*added = (struct sr_clocked_order){k->of_rank, k->of, k->is_by_post};
+	r->clocked_n++;
+	return 0;
+}
+
+void sr_collect_end_positions(struct sr_collect *c)
+{
+	for (size_t i = 0; i < c->how->links->ranks_n; i++)
+		finish_position(c, &c->ranks[i]);
+	for (size_t i = 0; i < c->sockets.n; i++)
+		take_sockets(c, c->sockets.uses[i].rank, c->sockets.uses[i].thread, UINT64_MAX);
+	for (size_t i = 0; c->how->stores && i < c->how->stores->n; i++)
+		take_stores(c, c->how->stores->all[i].rank, c->how->stores->all[i].thread, UINT64_MAX, 0);
+	follow_stored(c);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * positions.h: the moments of a trace's ranks: calls and loads, and what the CPU stored and sockets brought between
+ * them; and what the recorded clocks say of them.
+ */
+#ifndef REPLAY_ANALYSIS_RACES_POSITIONS_H
+#define REPLAY_ANALYSIS_RACES_POSITIONS_H
+
+#include "replay/analysis/races/collecting.h"
+
+/* The moment of a rank's call, or of its load. */
+uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_position *at, bool is_load);
+
+/* A hook of sr_process(). */
+int sr_collect_clocked(void *argument, const struct sr_clocked *k);
+
+/* At this moment something outside of the recorded ranks was learned, or told.  0 or -ENOMEM. */
+int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool is_entry, bool is_socket);
+
+/* When all calls have been read: takes what is left. */
+void sr_collect_end_positions(struct sr_collect *c);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/values.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "logd/base/opcodes.h"
+#include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/positions.h"
+#include "sreplay/trace.h"
+
+/* Has the instruction itself loaded some of these bytes? */
+static bool is_loaded(const struct sr_value *v, uint64_t address, uint64_t length)
+{
+	return v->accessed && v->site && !(v->exposed_flags & SR_EXPOSED_ASYNC) && v->accessed < address + length &&
+	       (v->accessed | 7) >= address;
+}
+
+/*
+ * The orders from those that can have left what was read.  by: the request that fetched it; 0: a load, or, if it is
+ * sampled, bytes that were read with the load's.
+ */
+static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const struct sr_race_producing *found,
+		    uint64_t by, bool is_sampled)
+{
+	struct sr_collected_rank *r = &c->ranks[rank];
+	struct sr_collected_request *rq = by ? &c->requests[by - 1] : NULL;
+
+	for (size_t i = 0; i < found->n; i++) {
+		const struct sr_collected_request *w = &c->requests[found->fits[i] - 1];
+
+		if (found->is_certain)
+			sr_model_order(c->m, w->r.landing, reader, is_sampled ? SR_DOUBTFUL : SR_SURE, true);
+		else if (!i && !is_sampled)
+			sr_model_guess(c->m, w->r.landing, reader);
+		else
+			sr_model_order(c->m, w->r.landing, reader, SR_DOUBTFUL, true);
+	}
+	c->run->certain += found->is_certain;
+	c->run->uncertain += !found->is_certain;
+	if (rq) {
+		rq->has_value = true;
+		rq->is_unknown |= !found->is_complete;
+		rq->is_stored |= !found->is_from_requests;
+		return 0;
+	}
+	if (!found->n || !found->is_complete)
+		r->is_uncertain = true;
+	return !found->n && r->has_outside ? sr_collect_border(c, reader, rank, true, false) : 0;
+}
+
+static bool is_gather(const struct sr_value *v)
+{
+	return v->is_exposed && v->accessed && !v->site;
+}
+
+/* The recorder read what a request will gather: the device reads it later. */
+static int take_gathered(struct sr_collect *c, const struct sr_value *v, const struct sr_race_producing *found)
+{
+	struct sr_collected_rank *r = &c->ranks[v->rank];
+
+	if (r->gathered_sn != v->at.sn + 1)
+		r->gathered_n = 0;
+	r->gathered_sn = v->at.sn + 1;
+	for (size_t i = 0; i < found->n; i++) {
+		struct sr_gathered *g = sr_grow((void **)&r->gathered, r->gathered_n, &r->gathered_room, sizeof(*g));
+
+		if (!g)
+			return -ENOMEM;
+		*g = (struct sr_gathered){c->requests[found->fits[i] - 1].r.landing,
+				       found->is_certain ? SR_SURE : SR_DOUBTFUL};
+		r->gathered_n++;
+	}
+	return 0;
+}
+
+struct reading {
+	const struct sr_collect *c;
+	const struct sr_value *v;
+};
+
+/* Clocks have told the reader of all whose bytes it can have got. */
+static bool may_have_come(const void *argument, uint64_t number)
+{
+	const struct reading *g = argument;
+	const struct sr_collected_request *w = &g->c->requests[number - 1];
+
+	return !g->c->run->has_clocks || w->rank == g->v->rank || w->entered <= g->v->known[w->rank].step;
+}
+
+/* The orders to what a value came from; owner: of the memory that it was in. */
+static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t owner, uint64_t address, uint32_t reader,
+		      uint64_t by)
+{
+	const struct reading reading = {c, v};
+	const bool is_atomic = by && sr_op(c->requests[by - 1].opcode) & SR_OP_ATOMIC;
+	struct sr_race_producing found = {.may_have_come = may_have_come, .argument = &reading};
+	uint64_t n;
+	int err = 0;
+
+	for (uint64_t done = 0; done < v->length && !err; done += n) {
+		n = sr_race_producers_next(c->producers, (uint32_t)owner, address + done, v->data + done,
+					   v->length - done, by, is_atomic, &found);
+		if (!n)
+			err = -ENOMEM;
+		else
+			err = is_gather(v) ? take_gathered(c, v, &found)
+					   : take_run(c, v->rank, reader, &found, by, v->is_exposed && !is_loaded(v, address + done, n));
+	}
+	return err;
+}
+
+static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t moment, uint64_t begin, uint64_t end,
+		    uint8_t doubts)
+{
+	if (c->how->no_loads || !c->how->group[v->rank] || begin >= end)
+		return 0;
+	c->run->loads++;
+	return sr_model_access(c->m, (struct sr_access){.begin = begin,
+							.end = end,
+							.sn = v->at.sn,
+							.site = v->site,
+							.owner = (uint32_t)v->rank,
+							.rank = (uint32_t)v->rank,
+							.thread = v->at.thread,
+							.fault = v->at.fault,
+							.agent = SR_AGENT_CPU | (uint32_t)v->rank,
+							.queue = SR_NO_QUEUE,
+							.from = moment,
+							.until = moment,
+							.over = moment,
+							.gathered = SR_NO_MOMENT,
+							.kind = SR_ACCESS_LOAD,
+							.doubts = doubts})
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* What the instruction itself loaded; the rest of the page was read with it, and is perhaps never loaded. */
+static int add_loads(struct sr_collect *c, const struct sr_value *v, uint32_t moment)
+{
+	const uint64_t end = v->address + v->length;
+	uint64_t from = v->address, to = end;
+	int err;
+
+	if (!is_loaded(v, v->address, v->length))
+		return add_load(c, v, moment, from, to, SR_DOUBT_SAMPLED);
+	if (v->accessed > from)
+		from = v->accessed;
+	if ((v->accessed | 7) + 1 < to)
+		to = (v->accessed | 7) + 1;
+	err = add_load(c, v, moment, from, to, 0);
+	if (!err)
+		err = add_load(c, v, moment, v->address, from, SR_DOUBT_SAMPLED);
+	return err ? err : add_load(c, v, moment, to, end, SR_DOUBT_SAMPLED);
+}
+
+static int take_fetched(struct sr_collect *c, const struct sr_value *v)
+{
+	const struct sr_collected_request *rq;
+
+	if (!v->posted || v->posted > c->requests_n || v->from == SR_NO_RANK)
+		return 0;
+	rq = &c->requests[v->posted - 1];
+	return take_bytes(c, v, v->from, v->remote, rq->r.effect, v->posted);
+}
+
+int sr_collect_value(void *argument, const struct sr_value *v)
+{
+	struct sr_collect *c = argument;
+	uint32_t moment;
+	int err;
+
+	if (!v->is_exposed)
+		return v->is_message ? 0 : take_fetched(c, v);
+	moment = sr_collect_moment(c, v->rank, &v->at, true);
+	err = take_bytes(c, v, v->rank, v->address, moment, 0);
+	return err || is_gather(v) ? err : add_loads(c, v, moment);
+}
+
+/* What an atomic left there depends on what it returned, which the calls may tell only later. */
+int sr_collect_result(void *argument, const struct sr_value *v)
+{
+	struct sr_collect *c = argument;
+	uint64_t word;
+
+	if (!v->posted || v->is_message || v->length != sizeof(word))
+		return 0;
+	memcpy(&word, v->data, sizeof(word));
+	return sr_keymap_put(&c->results, v->posted, word);
+}
