@@ -77,6 +77,12 @@ uint64_t sr_trace_sns_before(const struct sr_trace *t, int32_t rank);
 void sr_trace_rank_path(const struct sr_trace *t, int32_t rank, const char *name, char *path,
 			size_t size);
 
+/*
+ * Does the trace lack what other ranks of the job sent to this one (record --order)?  Then the rank is replayed
+ * with all others.
+ */
+bool sr_trace_leaves_out(const struct sr_trace *t, int32_t rank);
+
 /* process.json and schema.json of a rank, which belong to the trace.  NULL: no such rank. */
 const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank);
 const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size);

@@ -14,26 +14,10 @@
 #include "logd/trace/file_io.h"
 #include "logd/trace/frame.h"
 #include "logd/writer/frame_writer.h"
+#include "logd/writer/stream_file.h"
 #include "logd/writer/stream_resume.h"
 
-/* A frame is cut here: large enough to compress well, small enough for a cache. */
-#define FRAME_TARGET (512u << 10)
-/* ... unless a single record is larger; none is larger than this. */
-#define FRAME_MOST   (SR_RING_MAX_PIECE + sizeof(struct sr_record))
-
 /* ---- opening ---- */
-
-static void make_header(struct sr_stream_header *h, const struct stream_origin *o)
-{
-	memset(h, 0, sizeof(*h));
-	memcpy(h->magic, SR_STREAM_MAGIC, sizeof(h->magic));
-	h->version = SR_TRACE_VERSION;
-	h->header_bytes = sizeof(*h);
-	h->rank = o->rank;
-	h->thread = o->thread;
-	memcpy(h->process, o->process, sizeof(h->process));
-	sr_stream_header_seal(h);
-}
 
 /* For a new file, or one whose header is torn, which loses nothing by being written again. */
 static int write_header(struct stream *s, const struct sr_stream_header *h)
@@ -84,34 +68,19 @@ static int resume_file(struct stream *s, const struct sr_stream_header *mine)
 	return sr_ring_resume_at(&s->ring, end.ring_position);
 }
 
-/* `sreplay verify` misses a stream that is in the list and not there. */
-static int list_stream(const struct stream *s, int rank_fd)
-{
-	int fd = openat(rank_fd, SR_STREAMS_FILE,
-			O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	char line[16];
-	int n = snprintf(line, sizeof(line), "%u\n", s->origin.thread), err;
-
-	if (fd < 0)
-		return -errno;
-	err = write_all(fd, line, (size_t)n);
-	close(fd);
-	return err;
-}
-
 static int open_file(struct stream *s, const struct stream_origin *o)
 {
 	const char *file = strrchr(s->name, '/') + 1;
 	struct sr_stream_header h;
 	int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (s->resume ? 0 : O_EXCL), err;
 
-	make_header(&h, o);
+	stream_file_header(&h, o->rank, o->thread, o->process);
 	s->fd = openat(o->rank_fd, file, flags, 0600);
 	if (s->fd < 0)
 		return -errno;
 	err = s->resume ? resume_file(s, &h) : write_header(s, &h);
 	/* An earlier daemon may have been killed in between: a line may come twice. */
-	return err || s->offset != sizeof(h) ? err : list_stream(s, o->rank_fd);
+	return err || s->offset != sizeof(h) ? err : stream_file_list(o->rank_fd, o->thread);
 }
 
 /* The mark is to be written at once. */
@@ -276,8 +245,8 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 
 	if (s->stopped || !waiting)
 		return false;
-	if (sr_count_records(&count, records, waiting, FRAME_TARGET, s->open) ||
-	    count.bytes > FRAME_MOST) {
+	if (sr_count_records(&count, records, waiting, STREAM_FRAME_TARGET, s->open) ||
+	    count.bytes > STREAM_FRAME_MOST) {
 		stop(s, w, -EINVAL,
 		     "its ring does not hold records any more: the program overwrote it");
 		return false;

@@ -55,6 +55,7 @@ enum sr_replay_outcome {
 	SR_REPLAY_NOT_TRANSFERRED, /* the device did not carry out a repeated request */
 	SR_REPLAY_NOT_PRODUCED, /* no rank of the replay sent a message that the trace leaves out */
 	SR_REPLAY_OTHER_PRODUCED, /* ... or it sent another one */
+	SR_REPLAY_CAUSES_END, /* ... or its trace ends before it sent that one */
 };
 
 /* What a descriptor was when the process started; 0: closed. */
@@ -95,6 +96,7 @@ struct sr_replay_output {
 
 struct sr_replay_report {
 	uint32_t thread;
+	int32_t sender; /* rank whose trace ends: SR_REPLAY_CAUSES_END */
 	uint64_t sn;
 	uint16_t expected, found; /* record kinds; 0: the end of the process */
 	int32_t expected_status, found_status;
@@ -171,6 +173,7 @@ struct sr_replay_control {
 	/* Of the private files, and of the journal about their names; -1: none (shim/files). */
 	int32_t files_fd, journal_fd;
 	int32_t watch_fd; /* of `sreplay races` (watch.h); -1: none */
+	int32_t produced_fd; /* of --record-ranks (produced.h); -1: none */
 
 	struct sr_replay_fork fork[SR_REPLAY_FORKS + 1]; /* from the first parent on */
 
@@ -190,6 +193,8 @@ struct sr_replay_control {
 	_Atomic uint32_t reporting; /* id of the thread that writes the report; 0: none yet */
 	_Atomic uint32_t outcome;   /* enum sr_replay_outcome; set when the report is complete */
 	struct sr_replay_report report;
+
+	_Atomic int32_t produced_error; /* an errno: not all could be written to produced_fd */
 
 	/* Of a group. */
 	_Atomic uint64_t mismatches;

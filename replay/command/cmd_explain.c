@@ -144,8 +144,9 @@ static void print_text(const struct explain *x)
 	sr_explained_print_call(&x->words, x->o.rank, x->o.thread, x->o.sn);
 	putchar('\n');
 	if (x->e.left_out)
-		printf("  %zu value%s that other ranks sent, and that the trace leaves out (record --order)\n",
-		       x->e.left_out, x->e.left_out == 1 ? "" : "s");
+		printf("  %zu value%s that other ranks sent, and that the trace leaves out (record --order): sreplay "
+		       "replay --record-ranks %d makes one that has them\n",
+		       x->e.left_out, x->e.left_out == 1 ? "" : "s", x->o.rank);
 	if (!x->e.values_n && !x->e.left_out &&
 	    !sr_explain_entered(x->e.trace, x->o.rank, x->o.thread, x->o.sn, NULL))
 		printf("  no value from the network entered here\n");

@@ -239,11 +239,6 @@ static void print_fork(const struct sr_trace *t, int32_t rank, const struct sr_r
 		       (ull)sr_trace_sns_before(t, rank), rank, sr_trace_child(t, rank));
 }
 
-static bool leaves_out(const struct sr_recorded *r)
-{
-	return json_is_true(json_object_get(json_object_get(r->json, "extra"), "order"));
-}
-
 static void print_text(const struct info *i, const struct sr_trace *t, int32_t rank,
 		       const struct sr_recorded *r)
 {
@@ -270,8 +265,9 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 		       (ull)sum->signals, sum->signals == 1 ? "" : "s", (ull)sum->signals_between);
 	print_threads(sum, r);
 	print_direct(count_direct(sum, i->schema));
-	if (leaves_out(r))
-		puts("  messages of other recorded ranks are left out (--order): all ranks are replayed together");
+	if (sr_trace_leaves_out(t, rank))
+		puts("  messages of other recorded ranks are left out (--order): all ranks are replayed together; "
+		     "sreplay replay --record-ranks makes a detailed trace");
 	sr_exposed_sum_print(&sum->regions);
 	print_calls(sum, i->schema);
 	sr_classes_print(&sum->classes, i->schema);
@@ -318,7 +314,7 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	json_object_set_new(line, "times_beside", sr_json_count(sum->late));
 	json_object_set_new(line, "direct_verbs", sr_json_count(count_direct(sum, i->schema)));
 	json_object_set_new(line, "exposed", sr_exposed_sum_json(&sum->regions));
-	json_object_set_new(line, "messages_left_out", json_boolean(leaves_out(r)));
+	json_object_set_new(line, "messages_left_out", json_boolean(sr_trace_leaves_out(t, rank)));
 	json_object_set_new(line, "calls_by_name", calls_json(sum, i->schema));
 	json_object_set_new(line, "bytes_by_class", sr_classes_json(&sum->classes, i->schema));
 	sr_json_print(line);

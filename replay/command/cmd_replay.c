@@ -16,6 +16,7 @@
 #include "logd/trace/reader.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/command/record_ranks.h"
 #include "replay/host/shared/control.h"
 #include "replay/host/group/choose.h"
 #include "replay/host/group/conduct.h"
@@ -25,6 +26,7 @@
 #include "replay/host/forks.h"
 #include "replay/host/images.h"
 #include "replay/host/start/private.h"
+#include "replay/host/verdict.h"
 
 #define DEFAULT_TIMEOUT 60
 
@@ -41,11 +43,13 @@ enum {
 	OPTION_NO_SANDBOX,
 	OPTION_JSON,
 	OPTION_SANDBOX,
+	OPTION_RECORD_RANKS,
 };
 
 struct options {
 	const char *dir;
 	const char *group; /* a list of ranks; NULL: all */
+	const char *record_ranks; /* a list of ranks; NULL: none */
 	const char *watch; /* of sreplay races: replay/abi/watch.h */
 	const char *rank;  /* --rank, as given; NULL: it was not */
 	long image; /* the last one to replay; -1: all */
@@ -79,6 +83,10 @@ static const struct argp_option option_list[] = {
      "keep the files that the program writes, below DIR with their paths; of several ranks each has "
      "its own, DIR/rank-N, and what each prints goes to DIR/rank-N.out and DIR/rank-N.err as well, as "
      "it is",
+     0},
+    {"record-ranks", OPTION_RECORD_RANKS, "LIST", 0,
+     "of a job that was recorded with --order: replay it whole, and make of these ranks the detailed trace -o "
+     "NAME.srec, of which each can be replayed alone",
      0},
     {"quiet", 'q', NULL, 0, "no progress bar", 0},
     {"json", OPTION_JSON, "FILE", 0, "write the verdicts there as well, as a JSON object per rank", 0},
@@ -135,6 +143,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPTION_JSON:
 		o->json = arg;
+		return 0;
+	case OPTION_RECORD_RANKS:
+		o->record_ranks = arg;
 		return 0;
 	case OPTION_LIVE_FILES:
 		o->live_files = true;
@@ -218,7 +229,7 @@ static bool has_bar(const struct options *o)
 
 static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 		      struct sr_transport *way, const struct sr_outsiders *outsiders,
-		      const char *files)
+		      const char *files, struct sr_produced_by *produced)
 {
 	const struct sr_rank_options one = {
 	    .dir = o->dir,
@@ -242,8 +253,14 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	control->group_fd = way->group_fd;
 	if (o->watch && (control->watch_fd = open(o->watch, O_RDWR | O_APPEND | O_CLOEXEC)) < 0)
 		return sr_fail("cannot open %s: %s", o->watch, strerror(errno));
+	if (produced)
+		control->produced_fd = produced->fd;
 	status = sr_images_replay(t, &one, control, fd, way->group);
 	sr_transport_close(way);
+	if (produced) {
+		produced->error = atomic_load(&control->produced_error);
+		produced->ended_as_recorded = atomic_load(&control->verdict) != SR_VERDICT_FAILED;
+	}
 	return status;
 }
 
@@ -289,7 +306,7 @@ static struct sr_outsiders *find_outsiders(struct sr_trace *t, const int32_t *ra
 }
 
 static int replay(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n,
-		  const char *files)
+		  const char *files, struct sr_produced_by *produced)
 {
 	struct sr_outsiders *outsiders;
 	struct sr_transport way;
@@ -308,6 +325,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 	    .json = o->json_fd,
 	    .tool = o->tool,
 	    .tool_rank = (int32_t)o->tool_rank,
+	    .produced = produced,
 	};
 
 	if (o->tool.kind != SR_TOOL_NONE && (n > 1 || o->tool_rank >= 0) &&
@@ -324,7 +342,7 @@ static int replay(struct sr_trace *t, const struct options *o, const int32_t *ra
 		return SR_EXIT_FAILED;
 	c.outsiders = outsiders = find_outsiders(t, ranks, n, &way);
 	c.transport = &way;
-	status = n == 1 ? replay_one(t, o, ranks[0], &way, outsiders, files) : sr_conduct(&c);
+	status = n == 1 ? replay_one(t, o, ranks[0], &way, outsiders, files, produced) : sr_conduct(&c);
 	sr_outsiders_free(outsiders);
 	return status;
 }
@@ -342,7 +360,8 @@ static bool combine_choices(struct options *o)
 }
 
 /* With private files, unless the user wants the machine's. */
-static int replay_apart(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
+static int replay_apart(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n,
+			struct sr_produced_by *produced)
 {
 	struct sr_private files;
 	int status;
@@ -353,12 +372,28 @@ static int replay_apart(struct sr_trace *t, const struct options *o, const int32
 	if (o->output && !sr_output_make(o->output))
 		return SR_EXIT_FAILED;
 	if (o->live_files)
-		return replay(t, o, ranks, n, NULL);
+		return replay(t, o, ranks, n, NULL, produced);
 	if (!sr_private_make(&files, o->output))
 		return SR_EXIT_FAILED;
-	status = replay(t, o, ranks, n, files.path);
+	status = replay(t, o, ranks, n, files.path, produced);
 	sr_private_remove(&files);
 	return status;
+}
+
+/* Its -o is the new trace's, and what the program writes is dropped. */
+static int replay_and_record(struct sr_trace *t, const struct options *o, const int32_t *ranks, size_t n)
+{
+	struct options without = *o;
+	struct sr_record_ranks r;
+	int status;
+
+	if (o->group || o->tool.kind != SR_TOOL_NONE)
+		return sr_fail("--record-ranks replays all ranks of the job: not with --rank, --group, --gdb or --exec");
+	without.output = NULL;
+	status = sr_record_ranks_begin(&r, t, o->dir, o->record_ranks, ranks, n, o->output);
+	if (!status)
+		status = replay_apart(t, &without, ranks, n, r.of);
+	return sr_record_ranks_end(&r, status);
 }
 
 /* A child of a rank, as in 3/1, is the rank in a trace of its own. */
@@ -407,7 +442,7 @@ int sr_cmd_replay(int argc, char **argv)
 	}
 	n = sr_ranks_choose(t, o.dir, o.group, &ranks);
 	if (n) {
-		status = replay_apart(t, &o, ranks, n);
+		status = o.record_ranks ? replay_and_record(t, &o, ranks, n) : replay_apart(t, &o, ranks, n, NULL);
 		free(ranks);
 	}
 	if (o.json)

@@ -322,6 +322,8 @@ static bool pass_descriptors(struct replay *r, int *lowest)
 		return false;
 	if (c->watch_fd >= 0 && !pass(&c->watch_fd, from, lowest))
 		return false;
+	if (c->produced_fd >= 0 && !pass(&c->produced_fd, from, lowest))
+		return false;
 	if (dup2(r->control_fd, floor) < 0)
 		return false;
 	return !syscall(SYS_close_range, 3, *lowest - 1, 0);
@@ -567,6 +569,7 @@ static bool has_ended_as_recorded(const struct replay *r, const struct sr_verdic
 	case SR_REPLAY_CUT:
 	case SR_REPLAY_THREAD_CUT:
 	case SR_REPLAY_EXECUTED:
+	case SR_REPLAY_CAUSES_END:
 		return true;
 	case SR_REPLAY_RUNNING:
 		return v->killed;

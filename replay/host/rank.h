@@ -16,6 +16,13 @@
 #include "replay/abi/group.h"
 #include "replay/host/start/launch.h"
 
+/* Where a rank's replay puts the values that its trace leaves out, and what became of that. */
+struct sr_produced_by {
+	int fd;    /* -1: they are not wanted */
+	int error; /* an errno: not all could be written */
+	bool ended_as_recorded; /* to the end of its trace at least */
+};
+
 struct sr_rank_options {
 	const char *dir;     /* of the trace */
 	int32_t rank;

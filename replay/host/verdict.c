@@ -480,8 +480,9 @@ static void say_not_produced(const struct sr_verdict *v, const struct sr_replay_
 	where(v, &c->report);
 	fprintf(stderr,
 		"what %s brought is not in the trace, which was recorded with --order: replay all ranks "
-		"together, not one alone and not with --transport none (or its sender's trace ends before)\n",
-		name_of(v, c->report.found));
+		"together, not one alone and not with --transport none; or first make a detailed trace: sreplay "
+		"replay --record-ranks %d -o DETAIL.srec\n",
+		name_of(v, c->report.found), v->rank);
 }
 
 static void say_other_produced(const struct sr_verdict *v, const struct sr_replay_control *c)
@@ -491,6 +492,14 @@ static void say_other_produced(const struct sr_verdict *v, const struct sr_repla
 		"what %s brought is not what its sender sends in this replay: the program changed it after "
 		"its post, or several receives share memory; record without --order\n",
 		name_of(v, c->report.found));
+}
+
+static void say_causes_end(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fprintf(stderr,
+		"%s needs what rank %d did, and that rank's trace ends before it\n",
+		name_of(v, c->report.found), c->report.sender);
 }
 
 static void say_peer_exited(const struct sr_verdict *v, const struct sr_replay_control *c)
@@ -531,6 +540,8 @@ static const struct outcome {
     [SR_REPLAY_NO_EXPOSED] = {say_no_exposed, "stopped there", SR_REPLAY_EXIT_FAILED},
     [SR_REPLAY_NOT_TRANSFERRED] = {say_not_transferred, "stopped there", SR_REPLAY_EXIT_FAILED},
     [SR_REPLAY_NOT_PRODUCED] = {say_not_produced, "stopped there", SR_REPLAY_EXIT_FAILED},
+    [SR_REPLAY_CAUSES_END] = {say_causes_end, "exact, up to what another rank's trace lacks",
+			      SR_REPLAY_EXIT_CUT, .how = SR_VERDICT_CUT},
     [SR_REPLAY_OTHER_PRODUCED] = {say_other_produced, "stopped there", SR_REPLAY_EXIT_DIVERGED},
 };
 

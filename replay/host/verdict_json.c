@@ -26,6 +26,7 @@ static const char *const outcomes[] = {
     [SR_REPLAY_NOT_TRANSFERRED] = "not transferred",
     [SR_REPLAY_NOT_PRODUCED] = "not produced",
     [SR_REPLAY_OTHER_PRODUCED] = "other produced",
+    [SR_REPLAY_CAUSES_END] = "causes end",
 };
 
 #define OUTCOMES (sizeof(outcomes) / sizeof(outcomes[0]))

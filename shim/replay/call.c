@@ -19,6 +19,7 @@
 #include "shim/files/fds.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/replay/produced.h"
 #include "shim/replay/watch.h"
 #include "shim/verbs/regions.h"
 
@@ -210,9 +211,10 @@ static void check_left_out(struct sr_thread *t, const struct call *c)
 		const struct sr_received_piece *p = &r->pieces[i];
 
 		if (p->filled != p->length)
-			sr_replay_diverge(t, SR_REPLAY_NOT_PRODUCED, c->found, c->found);
+			sr_replay_diverge_from_group(t, SR_REPLAY_NOT_PRODUCED, c->found);
 		if (sr_checksum(p->addr, p->length, 0) != p->checksum)
 			sr_replay_diverge(t, SR_REPLAY_OTHER_PRODUCED, c->found, c->found);
+		sr_produced_keep(t, p->addr, p->length);
 	}
 	r->count = 0;
 }

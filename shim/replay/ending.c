@@ -55,6 +55,18 @@ sr_replay_diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t 
 	sr_replay_end(outcome, SR_REPLAY_EXIT_DIVERGED);
 }
 
+void __attribute__((noreturn))
+sr_replay_diverge_from_group(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t found)
+{
+	int32_t rank = sr_group_early_end();
+
+	if (rank < 0)
+		sr_replay_diverge(t, outcome, found, found);
+	sr_replay_claim_report();
+	sr_replay_page->report.sender = rank;
+	sr_replay_diverge(t, SR_REPLAY_CAUSES_END, found, found);
+}
+
 static void show(uint8_t *shown, uint32_t *size, const uint8_t *in, size_t in_size)
 {
 	*size = (uint32_t)in_size;

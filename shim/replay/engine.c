@@ -141,6 +141,7 @@ static int own_fd_from(int from)
 
 	first = sr_lower_fd(first, sr_replay_page->found_fd, from);
 	first = sr_lower_fd(first, sr_replay_page->watch_fd, from);
+	first = sr_lower_fd(first, sr_replay_page->produced_fd, from);
 	first = sr_lower_fd(first, sr_private_fd(), from);
 	first = sr_lower_fd(first, sr_changes_fd(), from);
 	for (uint32_t i = 0; i < sr_replay_page->threads; i++)
@@ -444,6 +445,8 @@ void sr_replay_start(void)
 		sr_replay_page->found_fd = keep(sr_replay_page->found_fd);
 	if (sr_replay_page->watch_fd >= 0)
 		sr_replay_page->watch_fd = keep(sr_replay_page->watch_fd);
+	if (sr_replay_page->produced_fd >= 0)
+		sr_replay_page->produced_fd = keep(sr_replay_page->produced_fd);
 	sr_inherited_open(sr_replay_page->inherited);
 	take_files();
 	sr_group_start(sr_replay_page);

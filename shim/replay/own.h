@@ -155,6 +155,12 @@ void sr_replay_sleep(void) __attribute__((noreturn));
 void sr_replay_claim_report(void);
 void sr_replay_diverge(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t expected,
 		       uint16_t found) __attribute__((noreturn));
+/*
+ * What the thread waited for did not come: with this outcome or, where it did not come because the trace of
+ * another rank ends early, as that of a killed one does, with SR_REPLAY_CAUSES_END.
+ */
+void sr_replay_diverge_from_group(struct sr_thread *t, enum sr_replay_outcome outcome, uint16_t found)
+    __attribute__((noreturn));
 /* The program made another call than the recorded one, or used other arguments (in t->buf). */
 void sr_replay_find_instead(struct sr_thread *t, uint16_t expected, uint16_t found, void *site)
     __attribute__((noreturn));

@@ -251,5 +251,5 @@ void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site)
 	sr_replay_check_transfers(sr_group_not_transferred());
 	sr_replay_claim_report();
 	sr_replay_page->report.found_site = (uintptr_t)site;
-	sr_replay_diverge(t, SR_REPLAY_PEER_EXITED, found, found);
+	sr_replay_diverge_from_group(t, SR_REPLAY_PEER_EXITED, found);
 }

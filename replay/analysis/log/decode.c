@@ -295,3 +295,31 @@ bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v)
 		return see_given_id(c, &out, &s, v);
 	}
 }
+
+static void pass_completion(struct sr_cursor *c, bool extended)
+{
+	struct sr_completion x;
+	struct ibv_wc wc;
+
+	if (extended)
+		sr_get_completion(c, &x);
+	else
+		sr_get_ibv_wc(c, &wc);
+}
+
+bool sr_log_get_polled(const struct sr_log_call *c, struct sr_log_polled *v)
+{
+	struct sr_cursor out = cursor(c->out, c->out_size);
+
+	*v = (struct sr_log_polled){.extended = c->what == SR_WHAT_POLL_EX};
+	if (!sr_get_u8(&out))
+		return false;
+	v->n = v->extended ? 1 : sr_get_u32(&out);
+	v->completions = out;
+	for (size_t i = 0; i < v->n && !out.bad; i++)
+		pass_completion(&out, v->extended);
+	if (!out.bad && sr_get_u8(&out))
+		v->segments_n = sr_get_u32(&out);
+	v->segments = out;
+	return !out.bad;
+}

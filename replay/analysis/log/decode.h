@@ -49,4 +49,13 @@ struct sr_log_cm {
 };
 bool sr_log_get_cm(const struct sr_log_call *c, struct sr_log_cm *v);
 
+/* What a poll has found: completions, then segments of bytes that have arrived. */
+struct sr_log_polled {
+	struct sr_cursor completions, segments; /* at the first of each */
+	size_t n, segments_n;
+	bool extended; /* by start_poll or next_poll: one completion, of struct sr_completion */
+};
+/* False also if it found nothing. */
+bool sr_log_get_polled(const struct sr_log_call *c, struct sr_log_polled *v);
+
 #endif

@@ -5,14 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/wire.h"
 #include "shim/core/left_out.h"
-
-struct poll {
-	struct sr_cursor completions, segments;
-	size_t n, segments_n;
-	bool extended;
-};
 
 struct completion {
 	uint64_t wr_id;
@@ -36,37 +31,25 @@ static struct completion get_completion(struct sr_cursor *c, bool extended)
  * How many segments completions prove: a segment without bytes stands before those of requests that
  * ended without success.
  */
-static size_t proven(struct sr_cursor *out)
+static size_t proven(const struct sr_log_polled *v)
 {
-	size_t n = sr_get_u32(out);
-	struct sr_cursor c = *out;
+	struct sr_cursor c = v->segments;
 	struct sr_wire_segment found;
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < v->segments_n; i++) {
 		sr_get_segment_fields(&c, &found);
 		if (c.bad || !found.addr)
 			return i;
 	}
-	return n;
+	return v->segments_n;
 }
 
-static bool get_poll(const struct sr_log_call *c, struct poll *v)
+static bool get_poll(const struct sr_log_call *c, struct sr_log_polled *v)
 {
-	struct sr_cursor out = {.p = c->out, .end = c->out + c->out_size};
-
-	*v = (struct poll){.extended = c->what == SR_WHAT_POLL_EX};
-	if (!sr_get_u8(&out))
+	if (!sr_log_get_polled(c, v))
 		return false;
-	v->n = v->extended ? 1 : sr_get_u32(&out);
-	v->completions = out;
-	for (size_t i = 0; i < v->n && !out.bad; i++)
-		get_completion(&out, v->extended);
-	if (out.bad)
-		return false;
-	if (sr_get_u8(&out))
-		v->segments_n = proven(&out);
-	v->segments = out;
-	return !out.bad;
+	v->segments_n = proven(v);
+	return true;
 }
 
 /* A segment's bytes; without data where the trace leaves a message out (left_out.h). */
@@ -89,7 +72,7 @@ static struct arrived arrived_of(const struct sr_wire_segment *s, bool is_receiv
 struct polling {
 	struct process *p;
 	size_t rank;
-	struct poll poll;
+	struct sr_log_polled poll;
 	size_t at, segment;
 };
 

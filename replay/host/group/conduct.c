@@ -122,6 +122,8 @@ static bool start_worker(struct conductor *d, struct worker *w)
 		w->control->group_fd = d->transport->group_fd;
 		w->control->member = (uint32_t)(w - d->workers);
 	}
+	if (d->c->produced)
+		w->control->produced_fd = d->c->produced[w - d->workers].fd;
 	if (!w->has_terminal && !open_relays(d, w))
 		return false;
 	fflush(NULL);
@@ -329,6 +331,16 @@ static int verdict(const struct conductor *d)
 	return 0;
 }
 
+static void report_produced(const struct conductor *d)
+{
+	for (size_t i = 0; d->c->produced && i < d->c->count; i++) {
+		const struct worker *w = &d->workers[i];
+
+		d->c->produced[i].error = atomic_load(&w->control->produced_error);
+		d->c->produced[i].ended_as_recorded = how(w) != SR_VERDICT_FAILED;
+	}
+}
+
 int sr_conduct(const struct sr_conduct *c)
 {
 	struct conductor d = {.c = c, .transport = c->transport};
@@ -354,6 +366,7 @@ int sr_conduct(const struct sr_conduct *c)
 		conduct(&d);
 		sr_transport_close(d.transport);
 		status = verdict(&d);
+		report_produced(&d);
 	} else {
 		end_all(&d);
 		sr_transport_close(d.transport);

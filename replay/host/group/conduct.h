@@ -27,6 +27,7 @@ struct sr_conduct {
 	int32_t tool_rank;                    /* the rank that it runs; -1: none */
 	struct sr_transport *transport;       /* ready */
 	const struct sr_outsiders *outsiders; /* NULL: nothing is known of them */
+	struct sr_produced_by *produced;      /* by each rank; NULL: nobody wants it */
 };
 
 /* The exit status: 0 if all ranks ended as recorded. */

@@ -163,6 +163,8 @@ static void enter(const struct sr_value *v, struct sr_request_qp *q, struct sr_g
 	if (expected && m) {
 		sr_value_produced(v, in, m, from);
 		expected->filled += v->length;
+	} else if (expected && in) {
+		sr_group_has_ended((uint32_t)in->key.from);
 	} else if (m) {
 		sr_value_received(v, in, m, from, sharing(sr_request_receives(q), v->addr, v->length));
 	} else {

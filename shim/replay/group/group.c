@@ -148,6 +148,22 @@ void sr_group_note(struct sr_buf *notes, uint16_t kind, const void *payload, siz
 		sr_put_raw(notes, &n, sizeof(n));
 }
 
+/* The rank of a member that ended before its program did, where one was waited for; -1: none so far. */
+static _Atomic int32_t early_end = -1;
+
+void sr_group_has_ended(uint32_t member)
+{
+	const struct sr_group_member *m = &sr_group_memory->member[member];
+
+	if (!atomic_load(&m->whole))
+		atomic_store(&early_end, m->rank);
+}
+
+int32_t sr_group_early_end(void)
+{
+	return atomic_load(&early_end);
+}
+
 static bool is_member(int32_t member)
 {
 	return member >= 0 && (uint32_t)member < sr_group_memory->members;
@@ -155,9 +171,13 @@ static bool is_member(int32_t member)
 
 static bool take_note(struct sr_thread *t, const struct note *n)
 {
-	if (n->kind == SR_REC_REPLAY_WAIT)
-		return !is_member(n->wait.member) || n->wait.thread >= SR_REPLAY_THREADS ||
-		       sr_progress_wait(t, &n->wait);
+	if (n->kind == SR_REC_REPLAY_WAIT) {
+		if (!is_member(n->wait.member) || n->wait.thread >= SR_REPLAY_THREADS ||
+		    sr_progress_wait(t, &n->wait))
+			return true;
+		sr_group_has_ended((uint32_t)n->wait.member);
+		return false;
+	}
 	sr_lock(&sr_group_lock);
 	sr_requests_peer(&n->peer);
 	sr_unlock(&sr_group_lock);

@@ -39,6 +39,9 @@ void sr_group_enter(struct sr_thread *t, enum sr_call_number n);
  */
 bool sr_group_wait_for_dependencies(struct sr_thread *t, struct sr_buf *notes);
 
+/* Of a rank whose trace ends early, because of which a wait was in vain; -1: there is none. */
+int32_t sr_group_early_end(void);
+
 /*
  * Applies what the call posts and completes to the group.  Called with the call's ticket, after
  * its results were delivered.  A device may repeat the requests later; `call` identifies the

@@ -55,6 +55,9 @@ void sr_group_copy(void *to, const void *from, size_t n);
 /* Frees the pages of the file that lie wholly in the range. */
 void sr_group_discard(uint64_t from, uint64_t to);
 
+/* It was waited for this member in vain, because it has ended. */
+void sr_group_has_ended(uint32_t member);
+
 /* ------------------------------------------------------------ progress.c */
 
 /* The thread has entered this call. */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * produced.h: values that a trace leaves out (record --order) and a replay of the whole job has
+ * produced again.
+ *
+ * The replayed process writes them to the file control->produced_fd, if there is one: each as one entry,
+ * in the order of its thread's calls.  The command makes a detailed trace of them (--record-ranks).
+ */
+#ifndef REPLAY_ABI_PRODUCED_H
+#define REPLAY_ABI_PRODUCED_H
+
+#include <stdint.h>
+
+/* The value's bytes follow, and nothing pads them. */
+struct sr_produced_entry {
+	uint32_t thread;
+	uint32_t length;
+};
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/traces/complete.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/analysis/log/decode.h"
+#include "replay/analysis/log/wire.h"
+#include "shim/core/call.h"
+#include "shim/core/left_out.h"
+
+/* A poll's record: all up to the segments, these, and what follows them. */
+struct parts {
+	size_t before;
+	struct sr_cursor segments;
+	size_t n;
+	const uint8_t *end; /* of the record */
+};
+
+/* False: the call is none that brings values. */
+static bool take_apart(const struct sr_completer *c, const struct sr_entry *e, struct parts *p)
+{
+	const uint8_t *payload = e->payload;
+	struct sr_call_head head;
+	struct sr_log_call call = {.what = sr_log_what(c->kinds, e->kind)};
+	struct sr_log_polled polled;
+	size_t fixed;
+
+	if ((call.what != SR_WHAT_POLL && call.what != SR_WHAT_POLL_EX) || e->size < sizeof(head))
+		return false;
+	memcpy(&head, payload, sizeof(head));
+	fixed = sizeof(head) + head.in_size + head.orders * sizeof(uint64_t);
+	if (fixed > e->size)
+		return false;
+	call.out = payload + sizeof(head) + head.in_size;
+	call.out_size = e->size - fixed;
+	if (!sr_log_get_polled(&call, &polled) || !polled.segments_n)
+		return false;
+	*p = (struct parts){.before = (size_t)(polled.segments.p - payload),
+			    .segments = polled.segments,
+			    .n = polled.segments_n,
+			    .end = payload + e->size};
+	return true;
+}
+
+/* Is it one that the trace leaves out?  *length: of its bytes. */
+static bool is_left_out(const struct sr_wire_segment *s, uint32_t *length)
+{
+	struct sr_left_out l;
+
+	if (!(s->addr & SR_SEGMENT_LEFT_OUT) || s->data.n != sizeof(l))
+		return false;
+	memcpy(&l, s->data.p, sizeof(l));
+	*length = l.length;
+	return true;
+}
+
+/* How many bytes the record is short of; 0: none.  -EBADMSG. */
+static int64_t missing(struct sr_completer *c, const struct parts *p)
+{
+	struct sr_cursor at = p->segments;
+	int64_t bytes = 0;
+
+	c->last_n = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		struct sr_wire_segment s;
+		uint32_t length;
+
+		sr_get_segment_fields(&at, &s);
+		if (at.bad)
+			return -EBADMSG;
+		if (!is_left_out(&s, &length))
+			continue;
+		bytes += length;
+		if (c->last_n < sizeof(c->last) / sizeof(c->last[0]))
+			c->last[c->last_n] = length;
+		c->last_n++;
+	}
+	return bytes;
+}
+
+static uint8_t *make_room(struct sr_completer *c, size_t size)
+{
+	if (size > c->room_size) {
+		uint8_t *more = realloc(c->room, size + size / 2);
+
+		if (!more)
+			return NULL;
+		c->room = more;
+		c->room_size = size + size / 2;
+	}
+	return c->room;
+}
+
+static uint8_t *put(uint8_t *to, const void *p, size_t n)
+{
+	memcpy(to, p, n);
+	return to + n;
+}
+
+static int fill(struct sr_completer *c, struct parts *p, uint8_t *to, uint8_t **end)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const uint8_t *begin = p->segments.p, *bytes;
+		struct sr_wire_segment s;
+		uint32_t length;
+
+		sr_get_segment_fields(&p->segments, &s);
+		if (!is_left_out(&s, &length)) {
+			to = put(to, begin, (size_t)(p->segments.p - begin));
+			continue;
+		}
+		bytes = sr_produced_next(c->produced, c->thread, length, &c->at);
+		if (!bytes)
+			return -ENODATA;
+		s.addr &= ~SR_SEGMENT_LEFT_OUT;
+		to = put(to, &s.addr, sizeof(s.addr));
+		to = put(to, &length, sizeof(length));
+		to = put(to, bytes, length);
+		c->values++;
+	}
+	*end = put(to, p->segments.p, (size_t)(p->end - p->segments.p));
+	return 0;
+}
+
+/* What a repeated poll brought is what it brought before, and was produced as often. */
+static int pass_repetitions(struct sr_completer *c, uint64_t count)
+{
+	if (c->last_n > sizeof(c->last) / sizeof(c->last[0]))
+		return -EBADMSG; /* the recorder repeats no record of this size */
+	for (; c->last_n && count; count--)
+		for (uint32_t i = 0; i < c->last_n; i++)
+			if (!sr_produced_next(c->produced, c->thread, c->last[i], &c->at))
+				return -ENODATA;
+	return 0;
+}
+
+int sr_complete(struct sr_completer *c, struct sr_entry *e)
+{
+	struct parts p;
+	int64_t bytes;
+	uint8_t *room, *end = NULL;
+	int err;
+
+	if (e->kind == SR_REC_REPEAT)
+		return pass_repetitions(c, e->count);
+	if (e->kind < SR_REC_CALL)
+		return 0;
+	c->last_n = 0;
+	if (!take_apart(c, e, &p))
+		return 0;
+	bytes = missing(c, &p);
+	if (bytes <= 0)
+		return (int)bytes;
+	room = make_room(c, e->size + (size_t)bytes);
+	if (!room)
+		return -ENOMEM;
+	memcpy(room, e->payload, p.before);
+	err = fill(c, &p, room + p.before, &end);
+	if (err)
+		return err;
+	e->payload = room;
+	e->size = (size_t)(end - room);
+	return 0;
+}
+
+void sr_completer_end(struct sr_completer *c)
+{
+	free(c->room);
+}
