@@ -13,10 +13,18 @@ struct clock {
 	uint32_t at[];
 };
 
+/* What all of a choice's moments have behind them that the pass has come to. */
+struct choice {
+	struct choice *next;
+	uint32_t number, come;
+	struct clock *all;
+};
+
 struct place {
 	uint32_t chain, number; /* number 0: the pass has not come there */
 	uint32_t waits, sure_waits;
 	struct clock *before, *read; /* joins of what comes before; read: by what the moment read */
+	struct choice *choices;
 };
 
 struct chain {
@@ -63,6 +71,18 @@ struct sr_race_clocks *sr_race_clocks_new(const struct sr_race_model *m)
 	return c;
 }
 
+static void free_choices(struct place *p)
+{
+	struct choice *next;
+
+	for (struct choice *h = p->choices; h; h = next) {
+		next = h->next;
+		free(h->all);
+		free(h);
+	}
+	p->choices = NULL;
+}
+
 void sr_race_clocks_free(struct sr_race_clocks *c)
 {
 	if (!c)
@@ -70,6 +90,7 @@ void sr_race_clocks_free(struct sr_race_clocks *c)
 	for (size_t i = 0; c->places && i < c->m->moments_n; i++) {
 		free(c->places[i].before);
 		free(c->places[i].read);
+		free_choices(&c->places[i]);
 	}
 	free(c->places);
 	free(c->ready);
@@ -177,6 +198,53 @@ static void join(struct sr_race_clocks *c, struct clock **to, const struct clock
 	}
 }
 
+static struct choice *choice_of(struct sr_race_clocks *c, struct place *p, uint32_t number)
+{
+	struct choice *h = p->choices;
+
+	while (h && h->number != number)
+		h = h->next;
+	if (h)
+		return h;
+	h = calloc(1, sizeof(*h));
+	if (!h) {
+		c->error = -ENOMEM;
+		return NULL;
+	}
+	*h = (struct choice){.next = p->choices, .number = number};
+	p->choices = h;
+	return h;
+}
+
+/* One more moment of a choice: what it does not surely follow, the choice does not. */
+static void meet(struct sr_race_clocks *c, struct place *to, uint32_t number, const struct clock *k)
+{
+	struct choice *h = choice_of(c, to, number);
+
+	if (!h)
+		return;
+	if (!h->come++) {
+		join(c, &h->all, k, SR_SURE);
+		return;
+	}
+	for (uint32_t i = 0; i < h->all->chains; i++)
+		if (i >= k->chains)
+			h->all->at[i] = 0;
+		else if (h->all->at[i] > k->at[i])
+			h->all->at[i] = k->at[i];
+}
+
+/* What the moment surely follows, whichever of its choices are right. */
+static void join_choices(struct sr_race_clocks *c, struct place *p, struct clock *whole)
+{
+	for (const struct choice *h = p->choices; h && whole; h = h->next)
+		if (h->all && h->come == c->m->choices[h->number - 1])
+			for (uint32_t i = 0; i < h->all->chains && i < whole->chains; i++)
+				if (h->all->at[i] > whole->at[i])
+					whole->at[i] = h->all->at[i];
+	free_choices(p);
+}
+
 /* A chain of the lane whose last moment comes before: a new one if there is none. */
 static uint32_t chain_for(struct sr_race_clocks *c, uint32_t lane, const struct clock *k)
 {
@@ -209,7 +277,9 @@ static void hand_on(struct sr_race_clocks *c, uint32_t moment, const struct cloc
 		if (to->number)
 			continue; /* it was forced */
 		join(c, o->is_read ? &to->read : &to->before, k, o->surety);
-		to->sure_waits -= o->surety == SR_SURE && !o->is_guess;
+		if (o->choice)
+			meet(c, to, o->choice, k);
+		to->sure_waits -= o->surety == SR_SURE;
 		if (!--to->waits)
 			push_ready(c, o->to);
 	}
@@ -227,6 +297,7 @@ static void pass(struct sr_race_clocks *c, uint32_t moment)
 	join(c, &whole, p->read, SR_SURE);
 	free(p->read);
 	p->read = NULL;
+	join_choices(c, p, whole);
 	p->chain = chain_for(c, c->m->moments[moment].lane, whole);
 	if (!c->error)
 		whole = widen(c, whole);

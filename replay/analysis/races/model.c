@@ -9,6 +9,7 @@ void sr_model_free(struct sr_race_model *m)
 {
 	free(m->moments);
 	free(m->orders);
+	free(m->choices);
 	free(m->lanes);
 	free(m->accesses);
 	*m = (struct sr_race_model){0};
@@ -62,15 +63,27 @@ void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr
 	m->moments[to].sure_waits += surety == SR_SURE;
 }
 
-void sr_model_guess(struct sr_race_model *m, uint32_t from, uint32_t to)
+uint32_t sr_model_choice(struct sr_race_model *m)
+{
+	uint32_t *at = sr_grow((void **)&m->choices, m->choices_n, &m->choices_room, sizeof(*at));
+
+	if (!at) {
+		m->is_full = true;
+		return 0;
+	}
+	*at = 0;
+	return (uint32_t)++m->choices_n;
+}
+
+void sr_model_choose(struct sr_race_model *m, uint32_t choice, uint32_t from, uint32_t to)
 {
 	size_t n = m->orders_n;
 
-	sr_model_order(m, from, to, SR_SURE, true);
-	if (m->orders_n == n)
+	sr_model_order(m, from, to, SR_DOUBTFUL, true);
+	if (m->orders_n == n || !choice)
 		return;
-	m->orders[n].is_guess = true;
-	m->moments[to].sure_waits--;
+	m->orders[n].choice = choice;
+	m->choices[choice - 1]++;
 }
 
 struct sr_access *sr_model_access(struct sr_race_model *m, struct sr_access a)

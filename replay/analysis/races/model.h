@@ -20,7 +20,7 @@
 
 /* How sure an order is.  What is surer counts wherever the less sure ones do. */
 enum sr_surety {
-	SR_SURE,     /* holds in every run in which the values come from where they came from, or likely did */
+	SR_SURE,     /* holds in every run in which the values come from where they came from */
 	SR_DOUBTFUL, /* a value may have come from there */
 	SR_SEEN,     /* holds in this run: a clock has seen it */
 	SR_SURETIES
@@ -28,11 +28,10 @@ enum sr_surety {
 
 struct sr_moment_order {
 	uint32_t to, next; /* next: of the orders from the same moment; SR_NO_MOMENT: none */
+	uint32_t choice; /* not 0: one of this choice */
 	uint8_t surety;
 	bool is_read; /* `to` read what `from` wrote: in a race of `to` this order is left out */
-	bool is_guess;
 };
-
 
 struct sr_moment {
 	uint32_t lane;
@@ -98,6 +97,8 @@ struct sr_race_model {
 	size_t moments_n, moments_room;
 	struct sr_moment_order *orders;
 	size_t orders_n, orders_room;
+	uint32_t *choices; /* by number, less 1: how many orders it has */
+	size_t choices_n, choices_room;
 	struct sr_lane *lanes;
 	size_t lanes_n, lanes_room;
 	struct sr_access *accesses; /* ascending by `from` once sr_model_sort() was called */
@@ -113,8 +114,12 @@ uint32_t sr_model_moment(struct sr_race_model *m, uint32_t lane);
 
 /* Nothing happens if one of them is SR_NO_MOMENT or both are the same. */
 void sr_model_order(struct sr_race_model *m, uint32_t from, uint32_t to, enum sr_surety surety, bool is_read);
-/* The same, of a value that likely came from there: SR_SURE, but dropped if others contradict it. */
-void sr_model_guess(struct sr_race_model *m, uint32_t from, uint32_t to);
+/*
+ * A moment read a value that one of several moments left: each of them may come before it, and what comes before all
+ * of them surely does.  The number of a choice; then its orders, all to one moment.
+ */
+uint32_t sr_model_choice(struct sr_race_model *m);
+void sr_model_choose(struct sr_race_model *m, uint32_t choice, uint32_t from, uint32_t to);
 
 /* NULL: no memory. */
 struct sr_access *sr_model_access(struct sr_race_model *m, struct sr_access a);

@@ -25,16 +25,17 @@ static int take_run(struct sr_collect *c, size_t rank, uint32_t reader, const st
 {
 	struct sr_collected_rank *r = &c->ranks[rank];
 	struct sr_collected_request *rq = by ? &c->requests[by - 1] : NULL;
+	uint32_t choice = 0;
 
+	if (!found->is_certain && found->is_complete && found->is_from_requests && found->n && !is_sampled)
+		choice = sr_model_choice(c->m);
 	for (size_t i = 0; i < found->n; i++) {
 		const struct sr_collected_request *w = &c->requests[found->fits[i] - 1];
 
-		if (found->is_certain)
-			sr_model_order(c->m, w->r.landing, reader, is_sampled ? SR_DOUBTFUL : SR_SURE, true);
-		else if (!i && !is_sampled)
-			sr_model_guess(c->m, w->r.landing, reader);
+		if (found->is_certain && !is_sampled)
+			sr_model_order(c->m, w->r.landing, reader, SR_SURE, true);
 		else
-			sr_model_order(c->m, w->r.landing, reader, SR_DOUBTFUL, true);
+			sr_model_choose(c->m, choice, w->r.landing, reader);
 	}
 	c->run->certain += found->is_certain;
 	c->run->uncertain += !found->is_certain;

@@ -96,17 +96,17 @@ def steal(tap, directory):
 
 
 def knapsack(tap, directory):
-    """The owners of weights and values store them while others fetch them.  Known: in one recording of some 80 a value is
-    taken for that of a later request, and this order hides the race (docs/user/races.md)."""
-    hidden, wrong = 0, []
+    """The owners of weights and values store them while others fetch them.  A value that several requests may have left
+    makes the race a possible one at most: it hides none."""
+    wrong = []
     for n in range(5):
         trace, failed = record(fresh(os.path.join(directory, "knapsack-%d" % n)), "knapsack race", 4, True)
-        loud = find(trace)[0] if failed is None else None
+        loud, notes, _ = find(trace) if failed is None else (None, None, None)
         what = [{a["what"] for a in r["accesses"]} for r in loud or []]
-        hidden += loud == []
-        if loud != [] and what != [{"store", "READ"}]:
-            wrong.append("%s\n%s" % (failed, loud))
-    tap.ok(not wrong and hidden < 2, "knapsack race: stores and READs", "hidden %d times\n%s" % (hidden, "\n".join(wrong)))
+        doubtful = [r for r in notes or [] if {a["what"] for a in r["accesses"]} == {"store", "READ"}]
+        if what != [{"store", "READ"}] and not (loud == [] and doubtful):
+            wrong.append("%s\n%s\n%s" % (failed, loud, notes))
+    tap.ok(not wrong, "knapsack race: stores and READs, in each of five recordings", "\n".join(wrong))
     loud, _, status = find(trace, "--local", "recorded")
     tap.ok(loud == [] and status == 0, "its stores are not in the recording", loud)
 

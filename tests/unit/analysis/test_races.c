@@ -43,6 +43,7 @@ struct request {
 
 struct read_from {
 	int from, to; /* events */
+	int other;    /* or from there, which the search is to leave open; -1: no */
 	enum sr_surety surety;
 };
 
@@ -122,17 +123,26 @@ static void add_receipt(struct program *p)
 	}
 }
 
-/* It returned what a WRITE or an atomic left there, or nothing new. */
+/* It returned what a WRITE or an atomic left there, or one of two, or nothing new. */
 static void add_read(struct program *p, int reader, int rank)
 {
+	struct read_from *before = NULL;
+
 	for (int i = 0; i < p->requests_n; i++) {
 		const struct request *r = &p->requests[i];
 
 		if (!(sr_op(r->opcode) & SR_OP_CHANGES) || p->to[r->queue] != rank || r->effect >= reader || draw(3))
 			continue;
-		p->reads[p->reads_n++] = (struct read_from){r->landing >= 0 ? r->landing : r->effect, reader,
-							    (enum sr_surety)draw(SR_SURETIES)};
-		return;
+		if (before) {
+			before->other = r->landing >= 0 ? r->landing : r->effect;
+			before->surety = SR_SURE;
+			return;
+		}
+		before = &p->reads[p->reads_n++];
+		*before = (struct read_from){r->landing >= 0 ? r->landing : r->effect, reader, -1,
+					     (enum sr_surety)draw(SR_SURETIES)};
+		if (draw(2))
+			return;
 	}
 }
 
@@ -315,7 +325,9 @@ static bool is_closed(uint32_t prefix, const uint32_t before[], int n)
 	return true;
 }
 
-static bool is_race(const struct program *p, const struct access *a, const struct access *b, enum sr_surety surety)
+/* choices: bit i: read i is from its other event. */
+static bool is_race_with(const struct program *p, const struct access *a, const struct access *b,
+			 enum sr_surety surety, uint32_t choices)
 {
 	uint32_t before[EVENTS];
 
@@ -330,12 +342,29 @@ static bool is_race(const struct program *p, const struct access *a, const struc
 			return false;
 	}
 	memcpy(before, p->before[surety], sizeof(before));
-	for (int i = 0; i < p->reads_n; i++)
-		if (p->reads[i].surety <= surety && p->reads[i].to != a->from && p->reads[i].to != b->from)
-			before[p->reads[i].to] |= 1u << p->reads[i].from;
+	for (int i = 0; i < p->reads_n; i++) {
+		const struct read_from *r = &p->reads[i];
+		bool is_other = r->other >= 0 && choices >> i & 1;
+
+		if (r->surety > surety || r->to == a->from || r->to == b->from)
+			continue;
+		if (!is_other || surety > SR_SURE)
+			before[r->to] |= 1u << r->from;
+		if (is_other || (r->other >= 0 && surety > SR_SURE))
+			before[r->to] |= 1u << r->other;
+	}
 	for (uint32_t prefix = 0; prefix < 1u << p->events_n; prefix++)
 		if (is_closed(prefix, before, p->events_n) && is_under_way(a, prefix, before) &&
 		    is_under_way(b, prefix, before))
+			return true;
+	return false;
+}
+
+/* In one of the runs that the values leave open? */
+static bool is_race(const struct program *p, const struct access *a, const struct access *b, enum sr_surety surety)
+{
+	for (uint32_t choices = 0; choices < 1u << p->reads_n; choices++)
+		if ((surety == SR_SURE || !choices) && is_race_with(p, a, b, surety, choices))
 			return true;
 	return false;
 }
@@ -385,6 +414,19 @@ static void build_event(struct built *b, const struct program *p, int i)
 	}
 }
 
+static void build_read(struct built *b, const struct read_from *r)
+{
+	uint32_t choice;
+
+	if (r->other < 0) {
+		sr_model_order(&b->m, b->moments[r->from], b->moments[r->to], r->surety, true);
+		return;
+	}
+	choice = sr_model_choice(&b->m);
+	sr_model_choose(&b->m, choice, b->moments[r->from], b->moments[r->to]);
+	sr_model_choose(&b->m, choice, b->moments[r->other], b->moments[r->to]);
+}
+
 static void build_accesses(struct built *b, const struct accesses *all)
 {
 	for (int i = 0; i < all->n; i++) {
@@ -417,7 +459,7 @@ static int search(struct found *f, const struct program *p, const struct accesse
 	for (int i = 0; i < p->events_n; i++)
 		build_event(&b, p, i);
 	for (int i = 0; i < p->reads_n; i++)
-		sr_model_order(&b.m, b.moments[p->reads[i].from], b.moments[p->reads[i].to], p->reads[i].surety, true);
+		build_read(&b, &p->reads[i]);
 	build_accesses(&b, all);
 	sr_model_sort(&b.m);
 	ret = sr_sweep(&b.m, &sweep);
@@ -445,7 +487,8 @@ static void print(const struct program *p)
 		printf("\n");
 	}
 	for (int i = 0; i < p->reads_n; i++)
-		printf("# %d reads from %d, surety %d\n", p->reads[i].to, p->reads[i].from, p->reads[i].surety);
+		printf("# %d reads from %d or %d, surety %d\n", p->reads[i].to, p->reads[i].from, p->reads[i].other,
+		       p->reads[i].surety);
 }
 
 static bool agree(const struct program *p, uint64_t *races, uint64_t *none)
