@@ -160,14 +160,12 @@ bool sr_exposed_is_partial(const void *addr)
 	return p && p->state != PAGE_NONE && !p->whole;
 }
 
-static bool is_alias(uintptr_t at)
-{
-	return at - BACKING_BASE < ZONES_BYTES;
-}
-
+/* Between the backing mappings there may be memory of the program. */
 bool sr_exposed_is_alias(const void *addr)
 {
-	return is_alias((uintptr_t)addr);
+	uintptr_t user = (uintptr_t)addr - BACKING_BASE < ZONES_BYTES ? address_at((uintptr_t)addr - BACKING_BASE) : NOWHERE;
+
+	return user != NOWHERE && is_exposed(user) && page_at(user)->aliases;
 }
 
 /* A page that was passed through before the process had threads is protected soon, and can be aliased then. */

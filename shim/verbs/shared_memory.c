@@ -256,8 +256,22 @@ uint64_t sr_invoke_shared_mapping(const struct sr_call_desc *d, uint64_t *a)
 	return sr_regions_share((void *)a[0], a[1]);
 }
 
+/* With --exposed=protect: it lies at an address at which memory cannot be protected. */
+static void say_unwatched(uint64_t addr)
+{
+	static bool said;
+
+	if (!said)
+		sr_say("the program's shared memory at %#llx was not watched when it was recorded: what other processes "
+		       "stored there is not in the trace",
+		       (unsigned long long)addr);
+	said = true;
+}
+
 void sr_replayed_shared_mapping(const struct sr_call_desc *d, uint64_t *a, uint64_t result)
 {
+	if (!result)
+		say_unwatched(a[0]);
 	if (!result || sr_regions_share((void *)a[0], a[1]))
 		return;
 	sr_say("the program's shared memory at %#llx was watched when it was recorded, which is "

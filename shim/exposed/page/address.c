@@ -11,11 +11,22 @@ _Atomic uint16_t *other_places;
 uint32_t other_gibs[OTHERS];
 static uint16_t other_gibs_n;
 
-/* The backing mappings and all that follows them, and the heaps of libraries (shim/memory/heap.h). */
+/*
+ * Where the shim has its heaps, the mappings that it places, and the stacks of threads (shim/memory/heap.h): stacks
+ * cannot be protected.  Each is the beginning of a range that is hardly used; a program may have chosen an address in
+ * the rest of it, or between the backing mappings.
+ */
+static const struct own {
+	uintptr_t begin, gibs;
+} owns[] = {{0x650000000000ul, 16}, {0x660000000000ul, 16}, {0x664000000000ul, 16},
+	    {0x670000000000ul, 64}, {0x680000000000ul, 64}, {0x690000000000ul, 64}};
+
 static bool is_own(uintptr_t gib)
 {
-	return gib - 0x650000000000ul / GIB < (0x6a0000000000ul - 0x650000000000ul) / GIB ||
-	       gib - 0x6c0000000000ul / GIB < (0x7e0000000000ul - 0x6c0000000000ul) / GIB;
+	for (size_t i = 0; i < sizeof(owns) / sizeof(*owns); i++)
+		if (gib - owns[i].begin / GIB < owns[i].gibs)
+			return true;
+	return false;
 }
 
 static bool make_table(void)

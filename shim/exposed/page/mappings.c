@@ -133,6 +133,31 @@ static enum sr_exposed_refusal judge(const struct extent *e)
 	return SR_EXPOSED_OK;
 }
 
+/* The program may have something of its own there: MPICH maps windows at addresses that it draws. */
+static bool reserve(uintptr_t at, size_t size, int prot, int flags, int fd, uintptr_t offset)
+{
+	void *p = sr_sys_mmap((void *)at, size, prot, flags | MAP_FIXED_NOREPLACE | MAP_NORESERVE, fd, (off_t)offset);
+
+	if (sr_sys_is_error(p))
+		return false;
+	if (p == (void *)at)
+		return true;
+	sr_sys_munmap(p, size); /* Linux before 4.17 treats the address as a hint */
+	return false;
+}
+
+static enum sr_exposed_refusal make_room(uintptr_t begin, uintptr_t end)
+{
+	size_t size = end - begin;
+
+	if (!reserve(backing_at(begin), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
+		return SR_EXPOSED_REFUSED_ADDRESS;
+	if (reserve((uintptr_t)shadow_of(begin), size, PROT_READ | PROT_WRITE, MAP_SHARED, shadow_fd, offset_of(begin)))
+		return SR_EXPOSED_OK;
+	sr_sys_munmap((void *)backing_at(begin), size);
+	return SR_EXPOSED_REFUSED_ADDRESS;
+}
+
 static enum sr_exposed_refusal take_piece(uintptr_t begin, uintptr_t end)
 {
 	size_t size = end - begin;
@@ -243,15 +268,16 @@ enum sr_exposed_refusal map_take(uintptr_t begin, uintptr_t end)
 		return refusal;
 	if (at < end)
 		return SR_EXPOSED_REFUSED_UNMAPPED;
-	if (sr_sys_is_error(sr_sys_mmap(shadow_of(begin), end - begin, PROT_READ | PROT_WRITE,
-					MAP_SHARED | MAP_FIXED | MAP_NORESERVE, shadow_fd,
-					(off_t)offset_of(begin))))
-		return SR_EXPOSED_REFUSED_NO_MEMORY;
+	refusal = make_room(begin, end);
+	if (refusal)
+		return refusal;
 	for (size_t i = 0; i < n; i++) {
 		refusal = take_piece(pieces[i].begin, pieces[i].end);
 		if (refusal) {
-			while (i--)
-				map_return(pieces[i].begin, pieces[i].end);
+			for (size_t left = i; left--;)
+				map_return(pieces[left].begin, pieces[left].end);
+			sr_sys_munmap((void *)backing_at(pieces[i].begin), end - pieces[i].begin);
+			sr_sys_munmap(shadow_of(pieces[i].begin), end - pieces[i].begin);
 			return refusal;
 		}
 	}

@@ -50,6 +50,17 @@ def check(tap, directory, how, name):
            "%s: by the other rank, in the same round" % how, run([SREPLAY, "explain", trace, "0:100"], 100)[1].decode())
 
 
+def unwatched(tap, directory):
+    name, trace = "sreplay-unwatched-%d" % os.getpid(), os.path.join(directory, "unwatched.srec")
+    ranks = [subprocess.Popen([SREPLAY, "record", "--from-start", "--exposed=off", "-o", trace, "--rank", str(rank), "--", PROGRAM,
+                               "posix", name, str(rank), "3"], stdout=subprocess.DEVNULL) for rank in range(2)]
+    ended = [rank.wait(100) for rank in ranks]
+    remove("posix", name)
+    status, out, err = run([SREPLAY, "replay", "--timeout", "1", "--rank", "1", trace], 100)
+    tap.ok(ended == [0, 0] and "was not watched when it was recorded" in err, "a replay says that shared memory was not watched",
+           "%s %s\n%s" % (ended, status, err))
+
+
 def is_explained(trace, rank):
     """A round is a call of each, unless they copy; they begin with a few calls more or less, and take turns."""
     status, out, _ = run([SREPLAY, "explain", trace, "%d:100" % rank], 100)
@@ -65,6 +76,7 @@ def main():
         check(tap, directory, "posix", "sreplay-test-%d" % os.getpid())
         check(tap, directory, "copied", "sreplay-copied-%d" % os.getpid())
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
+        unwatched(tap, directory)
     tap.finish()
 
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "shim/exposed/page/address.h"
 #include "tests/unit/exposed/fixture.h"
 
 static void a_region_keeps_what_was_in_it(void **state)
@@ -154,7 +155,9 @@ static void memory_that_is_unmapped_is_forgotten(void **state)
 /* As MPICH's windows are; the second one lies across a multiple of a GiB. */
 static void a_program_may_choose_any_address(void **state)
 {
-	static const uintptr_t at[] = {0x252460016000, 0x072f80000000 - PAGE};
+	/* The others lie between mappings of the module's own, and between those of the shim. */
+	static const uintptr_t at[] = {0x252460016000, 0x072f80000000 - PAGE, 0x67b42f1d1000, 0x6c2460016000,
+				       0x75f460016000, 0x7d4460016000};
 
 	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
 		volatile uint8_t *p = mmap((void *)at[i], 2 * PAGE, PROT_READ | PROT_WRITE,
@@ -170,6 +173,30 @@ static void a_program_may_choose_any_address(void **state)
 		sr_exposed_remove((void *)p, 2 * PAGE);
 		assert_int_equal(p[PAGE], 5);
 		munmap((void *)p, 2 * PAGE);
+	}
+}
+
+/* The program has its own memory where the backing mapping, or the shadow copy, would be. */
+static void memory_of_the_program_is_not_mapped_over(void **state)
+{
+	static const uintptr_t bases[] = {BACKING_BASE, SHADOW_BASE};
+
+	for (size_t i = 0; i < 2; i++) {
+		uint8_t *p = memory(3), *q;
+		uintptr_t there = bases[i] + offset_of((uintptr_t)p + PAGE);
+
+		q = mmap((void *)there, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		assert_ptr_equal(q, (void *)there);
+		*q = 7;
+		assert_int_equal(sr_exposed_add(p, 3 * PAGE), SR_EXPOSED_REFUSED_ADDRESS);
+		assert_int_equal(*q, 7);
+		assert_int_equal(p[PAGE], (uint8_t)(PAGE / 7));
+		assert_false(sr_exposed_is_alias(q));
+		munmap(q, PAGE);
+		assert_int_equal(sr_exposed_add(p, 3 * PAGE), SR_EXPOSED_OK);
+		assert_int_equal(p[PAGE], (uint8_t)(PAGE / 7));
+		sr_exposed_remove(p, 3 * PAGE);
+		munmap(p, 3 * PAGE);
 	}
 }
 
@@ -368,6 +395,7 @@ int main(void)
 	    cmocka_unit_test(a_large_region_ends_page_by_page),
 	    cmocka_unit_test(memory_that_is_unmapped_is_forgotten),
 	    cmocka_unit_test(a_program_may_choose_any_address),
+	    cmocka_unit_test(memory_of_the_program_is_not_mapped_over),
 	    cmocka_unit_test(a_page_of_the_stack_is_refused_when_it_was_split_off),
 	    cmocka_unit_test(what_cannot_be_a_exposed_is_refused),
 	    cmocka_unit_test(a_region_that_was_forgotten_ends),
