@@ -151,7 +151,6 @@ ROSTER = {
     "mpich-windows": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, kinds=NOT_SHARED),
     # Its shared windows lie at addresses that are drawn at random.
     "mpich-windows-sm": mpich("mpi_windows", UCX, quick=True),
-    # Hung for a minute in 2 of 3 runs beside other tests; not looked into.
     "openmpi-windows": openmpi("mpi_windows", kinds=NOT_SHARED),
     "openmpi-windows-sm": openmpi("mpi_windows", UCX, kinds=NOT_SHARED),
     "mpich-windows-4": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, ranks=4, kinds=NOT_SHARED),
