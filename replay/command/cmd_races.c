@@ -14,6 +14,7 @@
 #include "replay/analysis/log/sizes.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/command/races_again.h"
 #include "replay/command/races_stores.h"
 #include "replay/command/suppress.h"
 #include "replay/command/traces.h"
@@ -195,6 +196,7 @@ static void say_doubts(const struct sr_races *r)
 static int print_all(const struct options *o, struct sr_races *r)
 {
 	struct output x = {.o = o, .r = r, .sites = sr_call_sites_new(r->how.trace), .list = json_array()};
+	struct sr_error err;
 	int status = 0;
 
 	if (o->suppress && !(x.suppressions = sr_suppressions_read(o->suppress)))
@@ -203,6 +205,8 @@ static int print_all(const struct options *o, struct sr_races *r)
 		status = sr_fail("no memory left");
 	for (size_t i = 0; i < r->n && !status; i++)
 		put_race(&x, &r->races[i], i + 1);
+	if (!status && sr_races_add_instances(x.list, r, &err))
+		status = sr_fail("%s", err.text);
 	if (!status) {
 		print_totals(&x);
 		say_doubts(r);

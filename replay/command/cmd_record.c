@@ -220,6 +220,9 @@ int sr_cmd_record(int argc, char **argv)
 	int status, err;
 
 	sr_record_options_parse(argc, argv, &o);
+	/* `sreplay confirm` runs a line that records as its user ran it. */
+	if (getenv(sr_setting_variable(SR_SETTING_CONFIRM)) && getenv(sr_setting_variable(SR_SETTING_TRACE)))
+		o.value[SR_SETTING_TRACE] = getenv(sr_setting_variable(SR_SETTING_TRACE));
 	if (!can_be_recorded(&o))
 		sr_record_refuse(&o);
 	err = sr_socket_path(socket_path, sizeof(socket_path));

@@ -26,6 +26,7 @@ int sr_cmd_ls(int argc, char **argv);
 int sr_cmd_ps(int argc, char **argv);
 int sr_cmd_suggest(int argc, char **argv);
 int sr_cmd_races(int argc, char **argv);
+int sr_cmd_confirm(int argc, char **argv);
 int sr_cmd_report(int argc, char **argv);
 int sr_cmd_graph(int argc, char **argv);
 

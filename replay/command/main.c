@@ -26,6 +26,7 @@ static const struct {
     {"process", sr_cmd_process, "find out what the replay of a group needs"},
     {"explain", sr_cmd_explain, "say where the values of a call came from"},
     {"races", sr_cmd_races, "find accesses that nothing orders"},
+    {"confirm", sr_cmd_confirm, "run a job again, with the accesses of a race in both orders", THE_PROGRAMS},
     {"graph", sr_cmd_graph, "show who communicated with whom"},
     {"report", sr_cmd_report, "show a run as one page for a browser", BINARY},
     {"export", sr_cmd_export, "write a run for Perfetto, Chrome or Graphviz", BINARY},

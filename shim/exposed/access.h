@@ -28,6 +28,12 @@ static inline bool is_plain(const struct insn *insn)
 	return is_word(insn) || insn->class == INSN_VECTOR_LOAD || is_store(insn);
 }
 
+/* watch.c: see sr_exposed_watch_load(). */
+bool is_watched_load(const ucontext_t *uc, uintptr_t addr);
+bool is_watched_page(uintptr_t addr);
+void watched_load_begins(uintptr_t addr);
+void watched_load_ends(uintptr_t addr);
+
 /* load.c */
 void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);
 /* Does the load, as the backing mapping has it; now: the bytes. */

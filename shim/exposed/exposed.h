@@ -77,6 +77,18 @@ bool sr_exposed_call_alone(void) NO_VECTORS;
 bool sr_exposed_call_interrupted(void);
 void sr_exposed_call_resumes(bool interrupted);
 
+/*
+ * Recording, for `sreplay confirm`: an instruction of the program that loads from this range, which lies in exposed
+ * memory.  Both functions are called in the fault's handler, without the module's lock: before the load, and when it
+ * has been done.  Loads from these pages are done one by one, so that each faults.  Probes must be off.
+ */
+struct sr_exposed_watched {
+	uintptr_t pc, begin, end;
+	void (*before)(uintptr_t address);
+	void (*after)(uintptr_t address);
+};
+void sr_exposed_watch_load(const struct sr_exposed_watched *w);
+
 /* How many faults the calling thread has had since its last call. */
 uint64_t sr_exposed_faults(void);
 

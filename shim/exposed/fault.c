@@ -244,7 +244,7 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 {
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	struct page *p;
-	bool ours;
+	bool ours, watched;
 
 	if (tick_is(info)) {
 		tick(uc);
@@ -259,11 +259,16 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	p = info->si_code > 0 ? page_at(addr) : NULL;
 	if (!p)
 		return false;
+	watched = __builtin_expect(is_watched_load(uc, addr), 0);
+	if (watched)
+		watched_load_begins(addr);
 	exposed_lock(NULL);
 	ours = p->state != PAGE_NONE;
 	if (ours)
 		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
 	exposed_unlock(NULL);
+	if (watched)
+		watched_load_ends(addr);
 	return ours || may_try_again(addr, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 }
 

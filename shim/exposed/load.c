@@ -63,7 +63,8 @@ static bool show_snapshot(uintptr_t user, struct page *p, bool must)
 	bool stable = false;
 
 	protect_pass_through();
-	if (replay_flagged(SR_EXPOSED_ALONE))
+	/* The event says so, and a replay does the same. */
+	if (replay_flagged(SR_EXPOSED_ALONE) || (!must && is_watched_page(user)))
 		return false;
 	for (int i = 0; i < SNAPSHOT_TRIES && !stable; i++) {
 		if (!snapshot(user, now))

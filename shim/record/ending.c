@@ -7,6 +7,7 @@
 
 #include "logd/base/rawsys.h"
 #include "logd/base/say.h"
+#include "shim/confirm/confirm.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/core/thread.h"
@@ -246,6 +247,7 @@ void sr_record_exit_begins(int status)
 	if (!may_end(t))
 		return;
 	before = sr_enter(t);
+	sr_confirm_end();
 	end_others(t);
 	put_end(t, SR_REC_EXIT_BEGINS, status);
 	sr_engine = &last_engine;
@@ -260,6 +262,7 @@ void sr_record_exits(int status)
 	if (!may_end(t))
 		return;
 	before = sr_enter(t);
+	sr_confirm_end();
 	if (!last_thread)
 		end_others(t);
 	put_end(t, SR_REC_EXIT, status);

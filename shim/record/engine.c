@@ -7,6 +7,7 @@
 #include <sys/single_threaded.h>
 
 #include "shim/calls/trap/trap.h"
+#include "shim/confirm/confirm.h"
 #include "shim/core/engine.h"
 #include "shim/core/order.h"
 #include "shim/core/run_token.h"
@@ -85,6 +86,8 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 		sr_record_expect_forks(s, image);
 	if (s->threads == SR_THREADS_SERIAL)
 		take_turns();
+	if (s->confirm)
+		record_engine.call = sr_confirm_start(s->confirm, s->rank, record_engine.call);
 	if (s->stamps)
 		sr_stamps_start(s->tsc == SR_TSC_NATIVE);
 	sr_record_expect_end();

@@ -8,6 +8,7 @@
 #include "logd/base/opcodes.h"
 #include "shim/core/hooks.h"
 #include "shim/verbs/clock_posts.h"
+#include "shim/verbs/held.h"
 #include "shim/verbs/posting.h"
 
 static struct sr_wqe *take_for_send(struct sr_qp *q, const struct ibv_send_wr *wr)
@@ -199,6 +200,8 @@ static int post_copies(const struct sr_call_desc *d, struct ibv_qp *qp, struct s
 	struct ibv_send_wr *from = s->copies, *end = s->copies + s->n;
 	int err;
 
+	if (__builtin_expect(sr_held_any, 0) && sr_held_keep(d, qp, from))
+		return 0;
 	for (int tries = 0; tries < READER_TRIES; tries++) {
 		err = (int)sr_real_operation(d, qp->context, qp, (uintptr_t)from, bad);
 		if (!err || *bad <= s->copies || *bad >= end || !has_role(*bad, SR_WQE_READER))

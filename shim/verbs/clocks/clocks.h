@@ -151,6 +151,9 @@ void sr_clocks_drop_pd(struct ibv_pd *pd);
  */
 void sr_clocks_tick(struct sr_clock_qp *c);
 
+/* A word in registered memory of the shim, for one READ at a time of the caller's; NULL: there is none left. */
+volatile uint64_t *sr_clocks_probe_word(void);
+
 /* A READER of this queue pair has completed.  The caller serialises calls per queue pair. */
 void sr_clocks_read(struct sr_clock_qp *c);
 

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * overlay.c: each file system that holds ordinary files gets an overlay, whose upper layer is in memory.
+ *
+ * A mount does not show what is mounted below it, so that each one is done by itself, from the root down.  The root
+ * directory cannot be mounted over from within; its subdirectories are, one by one.
+ */
+#include "replay/command/overlay.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "replay/command/command.h"
+
+#define PLACES 512
+
+struct overlay {
+	char *places[PLACES]; /* to be mounted over */
+	int fds[PLACES];      /* what was there */
+	int n;
+	int upper;            /* a file system in memory: covered itself, it has no name */
+};
+
+static bool refuse(const char *what)
+{
+	sr_fail("the run's files cannot be kept private (%s: %s): --live-files lets it read and change the files of this machine",
+		what, strerror(errno));
+	return false;
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool fine = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return fine;
+}
+
+/* As the same user within. */
+static bool leave_namespaces(void)
+{
+	const unsigned int user = geteuid(), group = getegid();
+	char users[64], groups[64];
+
+	if (!unshare(CLONE_NEWNS))
+		return true;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return false;
+	snprintf(users, sizeof(users), "%u %u 1", user, user);
+	snprintf(groups, sizeof(groups), "%u %u 1", group, group);
+	return write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", users) &&
+	       write_file("/proc/self/gid_map", groups);
+}
+
+/* File systems with ordinary files that are kept. */
+static bool is_ordinary(const char *type)
+{
+	static const char *const types[] = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "overlay", "tmpfs", "nfs", "nfs4",
+					    "lustre", "gpfs", "beegfs", "ceph", "9p", "virtiofs", "fuse.sshfs", "vfat", "erofs"};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strcmp(type, types[i]))
+			return true;
+	return false;
+}
+
+static bool is_below(const char *path, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	return !strncmp(path, directory, n) && (!path[n] || path[n] == '/');
+}
+
+/* What the kernel, devices and running services show there is no copy of. */
+static bool is_left_alone(const char *path)
+{
+	return is_below(path, "/proc") || is_below(path, "/sys") || is_below(path, "/dev") || is_below(path, "/run");
+}
+
+static void add(struct overlay *o, const char *place)
+{
+	if (o->n == PLACES || is_left_alone(place))
+		return;
+	o->fds[o->n] = open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (o->fds[o->n] < 0)
+		return;
+	o->places[o->n++] = strdup(place);
+}
+
+static void add_root(struct overlay *o)
+{
+	DIR *root = opendir("/");
+	struct dirent *e;
+	struct stat st;
+	char path[PATH_MAX];
+
+	while (root && (e = readdir(root))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		snprintf(path, sizeof(path), "/%s", e->d_name);
+		if (!lstat(path, &st) && S_ISDIR(st.st_mode))
+			add(o, path);
+	}
+	if (root)
+		closedir(root);
+}
+
+/* In the order of /proc/self/mountinfo a mount comes after the one that it is on. */
+static bool find_places(struct overlay *o)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char *line = NULL, place[PATH_MAX], type[64], *rest;
+	size_t room = 0;
+	bool is_first = true;
+
+	if (!f)
+		return false;
+	add_root(o);
+	while (getline(&line, &room, f) >= 0) {
+		rest = strstr(line, " - ");
+		if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1 || sscanf(rest, " - %63s", type) != 1)
+			continue;
+		if (strcmp(place, "/") && is_ordinary(type))
+			add(o, place);
+		is_first = false;
+	}
+	free(line);
+	fclose(f);
+	return !is_first;
+}
+
+static bool make_upper(struct overlay *o, const char *upper)
+{
+	if ((mkdir(upper, 0700) && errno != EEXIST) || mount("none", upper, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700"))
+		return false;
+	o->upper = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return o->upper >= 0;
+}
+
+static bool cover(const struct overlay *o, int i)
+{
+	char options[256], upper[64], work[64];
+	struct stat st;
+
+	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/upper-%d", o->upper, i);
+	snprintf(work, sizeof(work), "/proc/self/fd/%d/work-%d", o->upper, i);
+	if (mkdir(upper, 0755) || mkdir(work, 0755))
+		return false;
+	/* The directory itself keeps its rights. */
+	if (!fstat(o->fds[i], &st)) {
+		chmod(upper, st.st_mode & 07777);
+		if (chown(upper, st.st_uid, st.st_gid))
+			errno = 0;
+	}
+	snprintf(options, sizeof(options), "lowerdir=/proc/self/fd/%d,upperdir=%s,workdir=%s", o->fds[i], upper, work);
+	return !mount("overlay", o->places[i], "overlay", 0, options);
+}
+
+/* What is live is what it was, at its place. */
+static bool uncover(const struct sr_live *live, const int fds[])
+{
+	char there[64];
+
+	for (size_t i = 0; i < live->n; i++) {
+		snprintf(there, sizeof(there), "/proc/self/fd/%d", fds[i]);
+		if (mount(there, live->paths[i], NULL, MS_BIND, NULL))
+			return refuse(live->paths[i]);
+	}
+	return true;
+}
+
+static bool cover_all(struct overlay *o, const char *upper)
+{
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return refuse("mount");
+	if (!find_places(o))
+		return refuse("/proc/self/mountinfo");
+	if (!make_upper(o, upper))
+		return refuse("mount of a tmpfs");
+	for (int i = 0; i < o->n; i++)
+		if (!cover(o, i))
+			return refuse(o->places[i]);
+	return true;
+}
+
+bool sr_overlay_enter(const struct sr_live *live, const char *upper)
+{
+	struct overlay o = {.n = 0};
+	char directory[PATH_MAX];
+	int fds[SR_LIVE_PATHS];
+
+	if (!getcwd(directory, sizeof(directory)))
+		return refuse("the current directory");
+	if (!leave_namespaces())
+		return refuse("unshare");
+	for (size_t i = 0; i < live->n; i++)
+		if ((fds[i] = open(live->paths[i], O_PATH | O_CLOEXEC)) < 0)
+			return refuse(live->paths[i]);
+	if (!cover_all(&o, upper) || !uncover(live, fds))
+		return false;
+	/* By its name, which now means another file system. */
+	return !chdir(directory) || refuse(directory);
+}

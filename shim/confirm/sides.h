@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sides.h: what the parts of shim/confirm do for one of the two accesses, by its number.
+ *
+ * begins: before a recorded call; ends: after it.  The calling thread is in a section.
+ */
+#ifndef SHIM_CONFIRM_SIDES_H
+#define SHIM_CONFIRM_SIDES_H
+
+#include "shim/confirm/agreement.h"
+#include "shim/core/call.h"
+#include "shim/core/thread.h"
+
+/* One more call at its place.  Is it an instance that is looked for? */
+bool sr_confirm_is_instance(int i, void *site);
+
+/* requests.c */
+void sr_confirm_request_begins(int i, const uint64_t *a, enum sr_call_number n);
+void sr_confirm_request_ends(int i, struct sr_thread *t, enum sr_call_number n);
+/* The program is about to destroy what requests need: none is held any more. */
+void sr_confirm_release_requests(void);
+
+/* cpu.c */
+void sr_confirm_inline_begins(int i);
+void sr_confirm_inline_ends(int i);
+void sr_confirm_store_may_come(int i, struct sr_thread *t);
+/* is_next: this is the call that came after the store in the recording. */
+void sr_confirm_store_may_have_come(int i, const struct sr_thread *t, bool is_next);
+void sr_confirm_watch_load(int i);
+
+#endif

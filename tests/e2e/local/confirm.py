@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`sreplay confirm`: races of programs on the software device come in both orders; what is ordered does not.
+
+    confirm.py [CASE...]
+"""
+
+import json
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, fresh, run, run_functions
+
+PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
+SECONDS = 120
+
+
+def job(directory, words, ranks, trace):
+    """The line that starts a job: each rank with a recorder of its own."""
+    group = ",".join(str(i) for i in range(ranks))
+    return [os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", "60", "-o", directory, "-w", group,
+            "%s record -q --clocks -o %s --rank %%r --group %s --" % (SREPLAY, trace, group),
+            os.path.join(PROGRAMS, words[0])] + words[1:]
+
+
+def find(directory, name, ranks):
+    """Records and searches; the trace and its races that are no notes."""
+    out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, "recorded.srec")
+    shutil.rmtree(trace, ignore_errors=True)
+    run([SOFTDEV, "--"] + job(out, name.split(), ranks, trace), SECONDS)
+    status, _, err = run([SREPLAY, "races", "-q", trace], SECONDS)
+    if status not in (0, 1):
+        raise SystemExit(err)
+    with open(os.path.join(trace, "races.json"), encoding="utf-8") as f:
+        return trace, [r for r in json.load(f)["races"] if r["severity"] != "note"]
+
+
+def confirm(directory, trace, name, ranks, *options):
+    """The exit status, what was found of each race, and the messages."""
+    out = os.path.join(directory, "out")
+    status, text, err = run([SOFTDEV, "--", SREPLAY, "confirm", "--json"] + list(options) + [trace, "--"] +
+                            job(out, name.split(), ranks, trace), SECONDS)
+    return status, [json.loads(line) for line in text.decode().splitlines()], err
+
+
+def replays(trace, *arguments):
+    return run([SREPLAY, "replay", "-q"] + list(arguments) + [trace], SECONDS)
+
+
+def is_forced(race):
+    return [o["forced"] for o in race["confirmation"]["orders"]] == [True, True]
+
+
+def check_confirmed(tap, directory, name, ranks, effects):
+    trace, races = find(directory, name, ranks)
+    status, found, err = confirm(directory, trace, name, ranks)
+    right = status == 1 and len(found) == len(races) and all(r["evidence"] == "confirmed" and is_forced(r) for r in found)
+    tap.ok(right and found[0]["confirmation"]["effect"] in effects, name + ": confirmed in both orders",
+           "%s %s\n%s" % (status, err, json.dumps(found, indent=1)))
+    return trace, found
+
+
+def steal(tap, directory):
+    """The write of the items and a load of them: it depends on their order whether the answer is right."""
+    trace, found = check_confirmed(tap, directory, "steal racing 2", 2, {"result", "spreads", "value"})
+    orders = found[0]["confirmation"]["orders"] if found else []
+    # In one order the load finds what was there before, in the other one what was written.
+    values = [{a["value"] for a in o["accesses"]} for o in orders]
+    tap.ok([len(v) for v in values] in ([1, 2], [2, 1]), "and the load finds the one or the other", values)
+    for order in ("ab", "ba"):
+        for rank in "0", "1":
+            status, _, err = replays(os.path.join(trace, "races", "1-%s.srec" % order), "-r", rank)
+            tap.ok(status in (0, 1) and "0 divergences" in err, "rank %s of the order %s replays" % (rank, order), err)
+    tap.ok(os.listdir(os.path.join(directory, "out")) != [], "the recording has written files", "")
+    fresh(os.path.join(directory, "out"))
+    status, found, err = confirm(directory, trace, "steal fenced 2", 2, "--tries", "2")
+    tap.ok(status == 0 and found and not found[0]["confirmation"]["confirmed"],
+           "steal fenced: the same accesses come in one order only", "%s %s\n%s" % (status, err, found))
+    left = os.listdir(os.path.join(directory, "out"))
+    tap.ok(not left, "what the runs wrote to files is gone", left)
+
+
+def kinds(tap, directory):
+    for name, effects in (("write-write-racing", {"value"}), ("store-write-racing", {"value"}),
+                          ("gather-store-racing", {"value"}), ("atomic-write", {"value"})):
+        check_confirmed(tap, directory, "races " + name, 3, effects)
+
+
+def ordered(tap, directory):
+    """The accesses of a race, looked for in programs that order them."""
+    trace, _ = find(directory, "races write-write-racing", 3)
+    for name, tries in ("barrier", 1), ("flag", 2), ("lock", 4):
+        status, found, err = confirm(directory, trace, "races write-write-" + name, 3, "--order", "ab", "--tries", str(tries))
+        tap.ok(status == 0 and found and not found[0]["confirmation"]["confirmed"], "write-write-%s: nothing is confirmed" % name,
+               "%s %s\n%s" % (status, err, found))
+
+
+def failures(tap, directory):
+    out, trace = fresh(os.path.join(directory, "out")), os.path.join(directory, "none.srec")
+    run([SOFTDEV, "--"] + job(out, ["races", "write-write-racing"], 3, trace), SECONDS)
+    touched = os.path.join(directory, "touched")
+    status, _, err = run([SREPLAY, "confirm", "--live-files", trace, "--", "touch", touched], SECONDS)
+    tap.ok(status == 125 and "first sreplay races" in err and not os.path.exists(touched), "without races.json nothing runs", err)
+    run([SREPLAY, "races", "-q", trace], SECONDS)
+    status, _, err = run([SREPLAY, "confirm", "--race", "77", trace, "--", "true"], SECONDS)
+    tap.ok(status == 125 and "has no race 77" in err, "a race that is not there", err)
+    status, _, err = run([SREPLAY, "confirm", trace], SECONDS)
+    tap.ok(status == 125 and "which job?" in err, "without a command", err)
+    shutil.rmtree(os.path.join(trace, "races"))
+    with open(os.path.join(trace, "races"), "w", encoding="utf-8"):
+        pass
+    status, _, err = run([SREPLAY, "confirm", "--live-files", "--all", trace, "--", "touch", touched], SECONDS)
+    tap.ok(status == 125 and not os.path.exists(touched), "a directory that cannot be written fails before anything starts", err)
+    os.unlink(os.path.join(trace, "races"))
+    status, _, err = run([SREPLAY, "confirm", "--live-files", trace, "--", "touch", touched], SECONDS)
+    tap.ok(status == 125 and "recorded nothing" in err and os.path.exists(touched), "a command without verbs; --live-files", err)
+
+
+if __name__ == "__main__":
+    run_functions([steal, kinds, ordered, failures])
