@@ -133,6 +133,12 @@ enum sr_record_kind {
 	 * its parent's alone.  By the recorder.
 	 */
 	SR_REC_FORK = 15,
+	/*
+	 * In a ring only: a small file that the program opens, struct sr_input_payload.  The daemon
+	 * writes what it says to files.jsonl (and files/), and a PAD in its place to the stream.  By the
+	 * recorder, in front of the call that opens the file.
+	 */
+	SR_REC_INPUT = 16,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
@@ -162,6 +168,16 @@ struct sr_stamp_sync {
 struct sr_fork_payload {
 	uint32_t child; /* its number among the process's children, from 1 */
 	uint32_t reserved;
+};
+
+/* Followed by the path, without a 0, and by the content if that is to be kept. */
+struct sr_input_payload {
+	uint64_t device, inode; /* as stat has them */
+	uint64_t size;
+	uint64_t hash;          /* XXH3 of the content */
+	int64_t changed;        /* ns since 1970 */
+	uint32_t note;          /* its number in the records of calls */
+	uint32_t path_bytes;
 };
 
 struct sr_repeat_payload {

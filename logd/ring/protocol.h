@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define SR_PROTOCOL_MAGIC   0x736c6f67u /* "slog" */
-#define SR_PROTOCOL_VERSION 8u
+#define SR_PROTOCOL_VERSION 9u
 #define SR_PROCESS_ID_BYTES 16
 #define SR_SESSION_BYTES    16
 

@@ -147,6 +147,7 @@ int sr_count_records(struct sr_count *c, const void *records, size_t available, 
 		c->sns += (uint64_t)sns;
 		c->open = r->flags & SR_RECORD_MORE;
 		c->exit = r->kind == SR_REC_EXIT;
+		c->inputs |= r->kind == SR_REC_INPUT;
 		c->mark = mark_of(r);
 		c->records++;
 		c->bytes += sr_record_padded(size);

@@ -135,8 +135,10 @@ static void serve(struct worker *w, struct stream *s, struct batch *b, int64_t n
 	stream_mark_again(s, w->writer, now);
 	if (is_due(w, s, stream_waiting(s), now)) {
 		s->due_ms = 0;
+		enter_file_system(w);
 		if (stream_prepare(s, w->writer, &b->jobs[b->n]))
 			b->streams[b->n++] = s;
+		leave_file_system(w);
 	}
 	if (b->n == FRAME_JOBS)
 		write_batch(w, b);

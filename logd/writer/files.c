@@ -15,7 +15,7 @@
 
 #include "logd/service/log.h"
 #include "logd/trace/elf_id.h"
-#include "logd/writer/process.h"
+#include "logd/writer/file_lines.h"
 
 /* How long a daemon that ends waits for files that are being read. */
 #define STOP_SECONDS 4
@@ -62,45 +62,22 @@ struct files {
 
 /* ---- lines of files.jsonl ---- */
 
-/* Identifies file and content: all lines about the same have the same. */
-static void put_identity(json_t *line, const struct stat *st)
-{
-	char text[96];
-
-	snprintf(text, sizeof(text), "%llx:%llx:%lld.%09ld", (unsigned long long)st->st_dev,
-		 (unsigned long long)st->st_ino, (long long)st->st_mtim.tv_sec,
-		 st->st_mtim.tv_nsec);
-	json_object_set_new(line, "file", json_string(text));
-}
-
 static json_t *begin_line(const struct job *j)
 {
-	json_t *line = json_object();
+	const struct stat *st = &j->before;
+	char file[96];
 
-	put_identity(line, &j->before);
-	json_object_set_new(line, "path", process_bytes(j->path, strlen(j->path)));
-	json_object_set_new(line, "size", json_integer(j->before.st_size));
-	if (j->number)
-		json_object_set_new(line, "note", json_integer((json_int_t)j->number));
-	return line;
+	snprintf(file, sizeof(file), "%llx:%llx:%lld.%09ld", (unsigned long long)st->st_dev,
+		 (unsigned long long)st->st_ino, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+	return file_line_new(file, j->path, strlen(j->path), (uint64_t)st->st_size, j->number);
 }
 
-/* One write, so that a killed daemon leaves a whole line or none. */
 static int put_line(int rank_fd, json_t *line)
 {
-	char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER), *all = NULL;
-	int n = text ? asprintf(&all, "%s\n", text) : -1;
-	int fd = n < 0 ? -1
-		       : openat(rank_fd, "files.jsonl",
-				O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	int err = n < 0 ? -ENOMEM : fd < 0 ? -errno : 0;
+	size_t size = 0;
+	char *text = file_line_text(line, &size);
+	int err = text ? file_lines_append(rank_fd, text, size) : -ENOMEM;
 
-	if (!err && write(fd, all, (size_t)n) != n)
-		err = -EIO;
-	if (fd >= 0)
-		close(fd);
-	if (n >= 0)
-		free(all);
 	free(text);
 	json_decref(line);
 	return err;

@@ -14,6 +14,7 @@
 #include "logd/trace/file_io.h"
 #include "logd/trace/frame.h"
 #include "logd/writer/frame_writer.h"
+#include "logd/writer/inputs.h"
 #include "logd/writer/stream_file.h"
 #include "logd/writer/stream_resume.h"
 
@@ -255,6 +256,9 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 		stop(s, w, -ENOENT, "its file was removed");
 		return false;
 	}
+	if (count.inputs)
+		inputs_take(&(struct inputs_place){s->origin.rank_fd, s->origin.trace_fd, s->origin.rank},
+			    (void *)records, count.bytes);
 	s->exit_next = count.exit;
 	*job = (struct frame_job){
 	    .fd = s->fd,

@@ -16,6 +16,8 @@
 #include "logd/base/say.h"
 #include "logd/ring/client.h"
 #include "shim/core/thread.h"
+#include "shim/files/paths.h"
+#include "shim/files/small_inputs.h"
 #include "shim/files/write_order.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
@@ -51,6 +53,7 @@ void sr_files_start(struct sr_client *client, bool keep)
 	/* File systems use this clock. */
 	sr_sys_clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	began = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	sr_paths_start();
 	daemon_client = client;
 	keep_content = keep;
 	atomic_store(&notes, 0);
@@ -59,6 +62,7 @@ void sr_files_start(struct sr_client *client, bool keep)
 void sr_files_stop(void)
 {
 	daemon_client = NULL;
+	sr_paths_stop();
 }
 
 /*
@@ -91,13 +95,9 @@ static bool is_regular(int dirfd, const char *path, int flags, struct statx *st)
 	       S_ISREG(st->stx_mode);
 }
 
-bool sr_files_made_up(int fd)
+static bool is_made_up(unsigned long type)
 {
-	struct statfs fs;
-
-	if (sr_syscall(SYS_fstatfs, fd, SR_ARG(&fs), 0, 0, 0, 0))
-		return true;
-	switch ((unsigned long)fs.f_type) {
+	switch (type) {
 	case 0x19800202: /* mqueue */
 	case PROC_SUPER_MAGIC:
 	case SYSFS_MAGIC:
@@ -112,15 +112,27 @@ bool sr_files_made_up(int fd)
 	}
 }
 
-/* The full path as the process sees it, or "" if it does not fit. */
-static void find_path(int fd, char *path, size_t size)
+bool sr_files_made_up(int fd)
 {
-	char self[40];
-	long n;
+	struct statfs fs;
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	n = sr_syscall(SYS_readlinkat, AT_FDCWD, SR_ARG(self), SR_ARG(path), (long)size, 0, 0);
-	path[n > 0 && n < (long)size ? n : 0] = 0;
+	return sr_syscall(SYS_fstatfs, fd, SR_ARG(&fs), 0, 0, 0, 0) ||
+	       is_made_up((unsigned long)fs.f_type);
+}
+
+/* The device of the file system whose files were last found to have content of their own. */
+static _Atomic uint64_t usual_device;
+
+static bool has_content(int fd, const struct statx *st)
+{
+	uint64_t device = 1 + makedev(st->stx_dev_major, st->stx_dev_minor);
+
+	if (atomic_load_explicit(&usual_device, memory_order_relaxed) == device)
+		return true;
+	if (sr_files_made_up(fd))
+		return false;
+	atomic_store_explicit(&usual_device, device, memory_order_relaxed);
+	return true;
 }
 
 /* ------------------------------------------------------------------- notes */
@@ -192,11 +204,14 @@ static int copy_content(int fd, uint64_t size)
 	return copy;
 }
 
-/* Gives the daemon a copy of the content, since the file itself is about to change. */
-static bool keep_now(int fd, const char *path, uint32_t note, uint64_t size)
+/* Gives the daemon the content, since the file itself is about to change. */
+static bool keep_now(int fd, const char *path, uint32_t note, const struct statx *st)
 {
-	int copy = copy_content(fd, size);
+	int copy;
 
+	if (sr_small_input(&sr_self, fd, st, path, note, true))
+		return true;
+	copy = copy_content(fd, st->stx_size);
 	if (copy < 0)
 		return false;
 	tell_daemon(copy, path, note, true);
@@ -230,8 +245,8 @@ static void number(struct seen *s, const struct statx *st)
 static void note(struct seen *s, int fd, const struct statx *st, const char *path, bool at_once)
 {
 	number(s, st);
-	s->kept = at_once && keep_now(fd, path, s->note, st->stx_size);
-	if (!s->kept)
+	s->kept = at_once && keep_now(fd, path, s->note, st);
+	if (!s->kept && !sr_small_input(&sr_self, fd, st, path, s->note, keep_content))
 		tell_daemon(fd, path, s->note, keep_content);
 }
 
@@ -260,8 +275,8 @@ void sr_files_keep(int fd)
 	s = sr_map_get(&all, key_of(&st));
 	if (!s || !s->note || s->kept)
 		return;
-	find_path(fd, path, sizeof(path));
-	s->kept = keep_now(fd, path, s->note, st.stx_size);
+	sr_find_path(fd, path, sizeof(path));
+	s->kept = keep_now(fd, path, s->note, &st);
 }
 
 void sr_files_ends(int dirfd, const char *path, bool link)
@@ -280,8 +295,8 @@ void sr_files_ends(int dirfd, const char *path, bool link)
 	fd = (int)sr_syscall(SYS_openat, dirfd, SR_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return;
-	find_path(fd, full, sizeof(full));
-	s->kept = keep_now(fd, full, s->note, st.stx_size);
+	sr_find_path(fd, full, sizeof(full));
+	s->kept = keep_now(fd, full, s->note, &st);
 	sr_sys_close(fd);
 }
 
@@ -303,7 +318,7 @@ static void becomes_own(struct seen *s, int fd, const struct statx *st, struct s
 	if (f->size && (!s->note || !is_same(s, st)))
 		note(s, fd, st, f->path, true);
 	else if (f->size && !s->kept)
-		s->kept = keep_now(fd, f->path, s->note, f->size);
+		s->kept = keep_now(fd, f->path, s->note, st);
 	f->note = f->size ? s->note : 0;
 	s->own = true;
 	s->size = f->size;
@@ -418,7 +433,7 @@ static bool keep_changed(const struct writer *w, struct sr_opened_file *f)
 
 	if (!is_open(w, &st) || s->mapped || is_same(s, &st))
 		return false;
-	find_path(w->fd, f->path, sizeof(f->path));
+	sr_find_path(w->fd, f->path, sizeof(f->path));
 	copy = copy_content(w->fd, st.stx_size);
 	if (!is_open(w, &after)) {
 		if (copy >= 0)
@@ -456,7 +471,7 @@ bool sr_files_next_changed(struct sr_opened_file *f)
 	return false;
 }
 
-void sr_files_opened(int fd, int flags, struct sr_opened_file *f)
+bool sr_files_opened(int fd, int flags, struct sr_opened_file *f)
 {
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	struct statx st;
@@ -465,17 +480,18 @@ void sr_files_opened(int fd, int flags, struct sr_opened_file *f)
 	f->note = 0;
 	f->own = false;
 	f->key = f->size = 0;
-	find_path(fd, f->path, sizeof(f->path));
+	sr_find_path(fd, f->path, sizeof(f->path));
 	if (!daemon_client || fd < 0 || flags & O_PATH || !is_regular(fd, "", AT_EMPTY_PATH, &st))
-		return;
+		return false;
 	hold(&st);
 	/* Another thread may have changed it before that. */
-	if (!is_regular(fd, "", AT_EMPTY_PATH, &st))
-		return;
+	if (sr_self.holds_files && !is_regular(fd, "", AT_EMPTY_PATH, &st))
+		return false;
 	f->key = key_of(&st);
 	f->size = st.stx_size;
-	if (sr_files_made_up(fd) || !(s = see(f->key)))
-		return;
+	s = has_content(fd, &st) ? see(f->key) : NULL;
+	if (!s)
+		return false;
 	if (writes)
 		remember(fd, s, f->key);
 	if (s->own)
@@ -484,4 +500,5 @@ void sr_files_opened(int fd, int flags, struct sr_opened_file *f)
 		becomes_own(s, fd, &st, f);
 	else
 		opened_input(s, fd, &st, f);
+	return true;
 }

@@ -56,9 +56,10 @@ void sr_files_ends(int dirfd, const char *path, bool link);
  * Call after the program has opened fd with these flags; fills in file, but not its class.  Until
  * sr_files_release() no other thread changes the file (write_order.h).  Notes
  * nothing but regular files, and no files in /proc and similar file systems, whose content the
- * kernel generates.  Waits until the daemon has noted the file.  Preserves errno.
+ * kernel generates.  Of a file that is not small (small_inputs.h) it waits until the daemon has noted
+ * it.  Preserves errno.  True: it is a regular file with content of its own; false: that is not known.
  */
-void sr_files_opened(int fd, int flags, struct sr_opened_file *file);
+bool sr_files_opened(int fd, int flags, struct sr_opened_file *file);
 
 /*
  * Is this a file that others may be storing into: one that was written while the program ran or less

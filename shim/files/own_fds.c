@@ -19,6 +19,7 @@
 #include "shim/core/call.h"
 #include "shim/core/engine.h"
 #include "shim/files/fds.h"
+#include "shim/files/paths.h"
 #include "shim/core/next.h"
 #include "shim/exposed/exposed.h"
 
@@ -31,7 +32,8 @@ static int own_fd_from(int fd)
 	fd = fd > 0 ? fd : 0;
 	if (!sr_engine_is_active())
 		return -1;
-	return sr_lower_fd(sr_engine->own_fd_from(fd), sr_exposed_fd(), fd);
+	return sr_lower_fd(sr_lower_fd(sr_engine->own_fd_from(fd), sr_exposed_fd(), fd),
+			   sr_paths_own_fd(), fd);
 }
 
 bool sr_is_own_fd(int fd)

@@ -173,10 +173,14 @@ static int output_of(const struct stat *st, int flags, const char *path)
 	return 0;
 }
 
-static enum sr_fd_class classify(int fd, int flags, const char *path)
+/* is_file: it is known to be a regular file. */
+static enum sr_fd_class classify(int fd, int flags, const char *path, bool is_file)
 {
 	struct stat st;
 
+	/* The usual case needs no more system calls. */
+	if (is_file && (flags & O_ACCMODE) == O_RDONLY)
+		return SR_FD_FILE;
 	if (flags & O_PATH || sr_sys_fstat(fd, &st) || is_constant_device(&st))
 		return SR_FD_PLAIN;
 	if (output_of(&st, flags, path)) {
@@ -188,19 +192,31 @@ static enum sr_fd_class classify(int fd, int flags, const char *path)
 	return SR_FD_OUTSIDE;
 }
 
+/*
+ * Through libc, which makes it a cancellation point, unless the program made the system call.  The
+ * functions of shim/files/opens.c pass it on to libc from a section.
+ */
+static int open_really(const struct sr_call_desc *d, const uint64_t *a)
+{
+	if (sr_self.raw)
+		return (int)sr_real(d, a);
+	return openat((int)a[0], (const char *)a[1], (int)a[2], (mode_t)a[3]);
+}
+
 uint64_t sr_invoke_openat(const struct sr_call_desc *d, uint64_t *a)
 {
 	struct sr_opened_file *file = &sr_self.opened;
 	int fd, error;
+	bool is_file;
 
 	if (a[2] & O_TRUNC)
 		sr_files_ends((int)a[0], (const char *)a[1], true);
-	fd = (int)sr_real(d, a);
+	fd = open_really(d, a);
 	error = errno;
 	if (fd < 0)
 		return (uint64_t)-1;
-	sr_files_opened(fd, (int)a[2], file);
-	file->class = classify(fd, (int)a[2], (const char *)a[1]);
+	is_file = sr_files_opened(fd, (int)a[2], file);
+	file->class = classify(fd, (int)a[2], (const char *)a[1], is_file);
 	if (file->class == SR_FD_OUTSIDE)
 		sr_fd_capture(fd);
 	else
@@ -282,7 +298,7 @@ uint64_t sr_invoke_truncate(const struct sr_call_desc *d, uint64_t *a)
 
 	memset(file, 0, sizeof(*file));
 	if (fd >= 0) {
-		file->class = classify((int)fd, O_WRONLY, path);
+		file->class = classify((int)fd, O_WRONLY, path, false);
 		if (file->class == SR_FD_FILE)
 			sr_files_opened((int)fd, O_WRONLY, file);
 		sr_sys_close((int)fd);

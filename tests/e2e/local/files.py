@@ -115,6 +115,38 @@ def kept_inputs(tap, place):
     tap.ok(status == 125 and kept in err and "it is damaged" in err, "damaged kept content is refused", err)
 
 
+OPENS = """
+import os
+for name in 'old', 'new':
+    if name == 'new':
+        with open(name, 'w') as f:
+            f.write('x' * 100)
+        os.system('printf 7 >> new')
+    with open(name) as f:
+        print(len(f.read()))
+    os.remove(name)
+os.symlink('in.txt', 'link')
+print(open('link').read())
+os.remove('link')
+"""
+
+
+def small_files(tap, place):
+    """Small files that are removed, written by a child, or read by another name, are in the trace where that is needed."""
+    trace = os.path.join(place, "small.srec")
+    here = os.path.join(place, "small")
+    os.makedirs(here)
+    write(os.path.join(here, "in.txt"), TEXT)
+    write(os.path.join(here, "old"), "o" * 60)
+    r = subprocess.run([SREPLAY, "record", "--from-start", "-o", trace, "--", "/usr/bin/python3", "-c", OPENS], cwd=here,
+                       capture_output=True, text=True)
+    tap.ok(r.returncode == 0 and r.stdout == "60\n101\n" + TEXT + "\n", "the program finds its small files", r.stdout + r.stderr)
+    status, got, err = replay(trace)
+    tap.ok((status, got) == (0, r.stdout) and "0 divergences: exact" in err, "so does its replay", got + err)
+    kept = [name for name in os.listdir(os.path.join(trace, "files")) if not name.startswith(".")]
+    tap.ok(sorted(int(name.split("-")[1]) for name in kept) == [60, 101], "what is gone is kept in the trace", str(kept))
+
+
 def another_user_can(*command):
     """Runs it without root's rights, with a HOME for the key of its recordings; None where that is not to be had here."""
     if os.geteuid() != 0:
@@ -135,6 +167,7 @@ def main():
                         "--socket", os.environ["SREPLAY_SOCKET"]], check=True)
         changed_inputs(tap, place)
         kept_inputs(tap, place)
+        small_files(tap, place)
     r = another_user_can("env", "-u", "SREPLAY_SOCKET", "/usr/bin/python3", os.path.realpath(__file__))
     if r:
         tap.ok(r.returncode == 0 and r.stdout.count("\nok ") > 10, "all the same without root's rights", r.stdout + r.stderr)

@@ -117,6 +117,12 @@ def wait_written(daemon, trace):
     run([LOGD, "--wait", trace, "--timeout", "30", "--socket", daemon.socket], 40)
 
 
+def seconds(run_it):
+    begin = time.monotonic()
+    run_it()
+    return time.monotonic() - begin
+
+
 @case
 def stopped(tap, place):
     """The daemon is stopped while two threads record: after 5 s, counted once, the program goes on."""
@@ -275,6 +281,36 @@ def large_input(tap, place):
             f.write(b"another")
         _, _, err = run([SREPLAY, "replay", trace], 60)
         tap.ok("has changed since it was recorded" in err, "a change is noticed", err)
+
+
+@case
+def small_inputs(tap, place):
+    """20,000 small files: they are noted without a round trip to the daemon for each."""
+    many = 20000
+    for i in range(many):
+        with open(os.path.join(place, str(i)), "w") as f:
+            f.write("small %d\n" % i)
+    with Daemon(place) as daemon:
+        # The least of three tries: the machine is busy.
+        bare = min(seconds(lambda: run([PROGRAM, "inputs", place, str(many)], 60)) for _ in range(3))
+        took = []
+        for n in range(3):
+            trace = os.path.join(place, "t%d.srec" % n)
+            recording = Recording(daemon, trace, "inputs", place, str(many))
+            status, lasted = recording.end()
+            took.append(lasted)
+            if (status, recording.err) != (0, b""):
+                break
+        tap.ok((status, recording.err) == (0, b""), "20,000 small inputs are recorded", recording.err.decode())
+        tap.ok(min(took) < 4 * bare + 0.5, "they take %.2f s, %.2f bare" % (min(took), bare))
+        with open(os.path.join(trace, "rank-0", "files.jsonl")) as f:
+            lines = f.read().splitlines()
+        tap.ok(sum('"xxh3"' in line for line in lines) >= many, "each has a hash in the trace", str(len(lines)))
+        tap.ok(not (problem := is_whole(trace, recording)), "it replays", problem)
+        with open(os.path.join(place, "77"), "r+") as f:
+            f.write("SMALL")
+        _, _, err = run([SREPLAY, "replay", trace], 60)
+        tap.ok(err.count("has changed since it was recorded") == 1 and "/77, " in err, "one that has changed is named", err)
 
 
 @case
