@@ -310,14 +310,22 @@ enum sr_run_token {
 	SR_RUN_TOKEN_REACQUIRED = 2,
 	/* This thread preempted the thread `other`: it had the token when `event` began. */
 	SR_RUN_TOKEN_PREEMPTED = 3,
+	/*
+	 * Between two accesses to exposed memory, of which the first is the thread's access number
+	 * `other` since its last call, the thread let others run, and has the token again from this
+	 * event on.
+	 */
+	SR_RUN_TOKEN_YIELDED = 4,
+	/* The same, but the thread had been preempted, and ran beside others until there. */
+	SR_RUN_TOKEN_REJOINED = 5,
 };
 
 struct sr_token_payload {
 	uint32_t what;    /* enum sr_run_token */
-	uint32_t other;   /* PREEMPTED: number of a thread */
+	uint32_t other;   /* PREEMPTED: number of a thread; YIELDED, REJOINED: number of accesses */
 	uint64_t event;   /* PREEMPTED: that of one of the next records */
 	uint64_t site;    /* the address that the next call returns to; 0: not known */
-	uint64_t arrived; /* REACQUIRED: the event at which it left the program's code; or 0 */
+	uint64_t arrived; /* REACQUIRED, REJOINED: the event at which it left the program's code; or 0 */
 };
 
 enum sr_mark {

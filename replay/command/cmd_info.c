@@ -96,7 +96,7 @@ static void note_late(struct summary *sum, const struct sr_entry *e, uint32_t th
 	if (e->kind != SR_REC_RUN_TOKEN || e->size < sizeof(p))
 		return;
 	memcpy(&p, e->payload, sizeof(p));
-	if (p.what != SR_RUN_TOKEN_REACQUIRED || sum->late++)
+	if ((p.what != SR_RUN_TOKEN_REACQUIRED && p.what != SR_RUN_TOKEN_REJOINED) || sum->late++)
 		return;
 	sum->late_site = p.site;
 	sum->late_sn = e->sn;

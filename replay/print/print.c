@@ -47,6 +47,8 @@ static json_t *decode_run_token(const struct sr_entry *e)
 	    [SR_RUN_TOKEN_ACQUIRED] = "acquired",
 	    [SR_RUN_TOKEN_REACQUIRED] = "reacquired",
 	    [SR_RUN_TOKEN_PREEMPTED] = "preempted",
+	    [SR_RUN_TOKEN_YIELDED] = "yielded",
+	    [SR_RUN_TOKEN_REJOINED] = "rejoined",
 	};
 	struct sr_token_payload p;
 	json_t *v;
@@ -56,6 +58,8 @@ static json_t *decode_run_token(const struct sr_entry *e)
 		      name_in(whats, COUNT(whats), p.what), "order", (json_int_t)p.event);
 	if (p.what == SR_RUN_TOKEN_PREEMPTED)
 		json_object_set_new(v, "from", json_integer(p.other));
+	if (p.what == SR_RUN_TOKEN_YIELDED || p.what == SR_RUN_TOKEN_REJOINED)
+		json_object_set_new(v, "access", json_integer(p.other));
 	if (p.arrived)
 		json_object_set_new(v, "arrived", json_integer((json_int_t)p.arrived));
 	return v;

@@ -66,6 +66,12 @@ struct sr_engine {
 	 */
 	void (*releases)(struct sr_thread *t);
 	void (*resumes)(struct sr_thread *t);
+	/*
+	 * The thread is about to access exposed memory, in the program's code; accesses: those since its
+	 * last call.  Recording: others that wait run first.  Replay: as in the recording.  NULL: all
+	 * threads run at the same time.
+	 */
+	void (*yields)(struct sr_thread *t, uint64_t accesses, uintptr_t site);
 
 	/*
 	 * The program calls exit, which does not mean that this thread is the one that ends the

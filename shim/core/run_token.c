@@ -276,6 +276,17 @@ bool sr_token_keep(struct sr_token_hold *h)
 	return true;
 }
 
+bool sr_token_is_wanted(void)
+{
+	return atomic_load_explicit(&run_token.waiting, memory_order_relaxed);
+}
+
+bool sr_token_is_due(void)
+{
+	/* The one that waited so long may have got the token by itself. */
+	return sr_token_is_wanted() && atomic_load_explicit(&run_token.due, memory_order_relaxed);
+}
+
 bool sr_token_is_lost(const struct sr_token_hold *h)
 {
 	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) != h->word;

@@ -59,8 +59,15 @@ struct sr_token_hold {
 /* Takes the token, when the thread leaves the program's code or returns from a real call. */
 void sr_token_take(struct sr_token_hold *h, uint32_t number);
 
+/* These three are asked where the vector registers hold the program's values. */
+#define SR_TOKEN_ASKED __attribute__((target("general-regs-only")))
+
+/* Does another thread wait for the token, or has one waited longer than a slice? */
+bool sr_token_is_wanted(void) SR_TOKEN_ASKED;
+bool sr_token_is_due(void) SR_TOKEN_ASKED;
+
 /* Did another thread preempt the token while this one ran the program's code? */
-bool sr_token_is_lost(const struct sr_token_hold *h);
+SR_TOKEN_ASKED bool sr_token_is_lost(const struct sr_token_hold *h);
 
 /*
  * The shim interrupts the program's code to wait for something that will surely come. Until

@@ -11,6 +11,7 @@
 #include "shim/exposed/probe/aside.h"
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/probe/probes.h"
+#include "shim/exposed/x86/word.h"
 
 #define ERR_WRITE    2
 
@@ -75,7 +76,12 @@ static void refresh(uintptr_t user, const ucontext_t *uc)
 	if (!snapshot(user, now))
 		counts.unstable++;
 	record_difference(user, now, PAGE, SR_EXPOSED_ASYNC);
-	page_renew_snapshot(user);
+	if (changes_expected()) {
+		page_protect(user);
+		event_protected(user);
+	} else {
+		page_renew_snapshot(user);
+	}
 	suspend_changed();
 	event_end();
 }
@@ -156,6 +162,38 @@ static bool has_waited(const ucontext_t *uc, struct page *p, const struct insn *
 	       !fault_needs_handling(p, false);
 }
 
+static bool finds_nothing(const struct page *p, const struct insn *insn)
+{
+	return is_word(insn) && is_within(insn) && p->shadow_valid &&
+	       word_load(backing_of(p, insn->address), insn->size) == word_load(shadow_of(insn->address), insn->size);
+}
+
+/*
+ * A load that finds nothing new may wait for another thread of the program, not for a peer.  True: others have run, and
+ * the instruction must be executed again.
+ */
+static bool has_yielded(const ucontext_t *uc, const struct page *p, const struct insn *insn)
+{
+	enum sr_exposed_wanted wanted = hooks.wanted ? hooks.wanted() : SR_EXPOSED_ALL_RUN;
+
+	if (wanted == SR_EXPOSED_ALL_RUN || (wanted == SR_EXPOSED_OTHERS_WAIT && !finds_nothing(p, insn)))
+		return false;
+	exposed_unlock(NULL);
+	hooks.yield(exposed_self.fault, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+	exposed_lock(NULL);
+	return true;
+}
+
+/* In a replay, others run where they ran in the recording. */
+static void yield_again(const ucontext_t *uc)
+{
+	if (!hooks.recorded || !hooks.yield || exposed_self.silent || exposed_self.fault + 1 < exposed_self.quiet_until)
+		return;
+	exposed_unlock(NULL);
+	hooks.yield(exposed_self.fault, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
+	exposed_lock(NULL);
+}
+
 static void access_parts(ucontext_t *uc, uintptr_t user, const struct insn *insn, bool write)
 {
 	if (write && hooks.storing)
@@ -210,7 +248,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	exposed_self.accesses_n++;
 	counts.faults++;
 	counts.by_jump += exposed_self.by_jump;
-	if (!write && has_waited(uc, p, &insn))
+	if ((!write && has_waited(uc, p, &insn)) || has_yielded(uc, p, &insn))
 		return;
 	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr);
 	replay_values();
@@ -225,6 +263,7 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 {
 	exposed_lock(NULL);
+	yield_again(uc);
 	exposed_self.by_jump = true;
 	handle(uc, addr, write);
 	exposed_self.by_jump = false;
@@ -263,6 +302,7 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 	if (watched)
 		watched_load_begins(addr);
 	exposed_lock(NULL);
+	yield_again(uc);
 	ours = p->state != PAGE_NONE;
 	if (ours)
 		handle(uc, addr, uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);

@@ -155,12 +155,16 @@ void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct ins
 	bool walked = is_walk(addr & PAGE_MASK);
 	bool partial = is_partial(p);
 
-	if (partial && insn->class == INSN_OPERAND && is_within(insn) && aside_begin(uc, insn, false)) {
+	bool few = !walked && p->loads < alone_max(LOADS_MAX);
+
+	if (insn->class == INSN_OPERAND && is_within(insn) && (partial || (few && changes_expected())) &&
+	    aside_begin(uc, insn, false)) {
+		p->loads += !partial;
 		counts.loads++;
 		check_snapshots();
 		return;
 	}
-	if (alone && (partial || (!walked && (poll || repeat || p->loads < LOADS_MAX)))) {
+	if (alone && (partial || few || (!walked && (poll || repeat)))) {
 		if (poll)
 			counts.polls++;
 		else if (repeat)

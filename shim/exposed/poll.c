@@ -190,7 +190,7 @@ NO_VECTORS static bool finish_unchanged(struct page *p, const struct insn *insn,
 	struct exposed_thread *t = &exposed_self;
 	uint64_t traces;
 
-	if (hooks.recorded && t->fault + 1 >= t->quiet_until)
+	if (hooks.recorded ? t->fault + 1 >= t->quiet_until : hooks.wanted && hooks.wanted())
 		return false;
 	if (p->state != PAGE_PROTECTED || !p->shadow_valid || (!p->users && !p->aliases) || t->silent ||
 	    (is_partial(p) && is_unregistered(p, addr, insn->size)))

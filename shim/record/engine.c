@@ -61,6 +61,7 @@ static void take_turns(void)
 	record_engine.thread_begins = sr_serial_thread_begins;
 	record_engine.releases = sr_serial_releases;
 	record_engine.resumes = sr_serial_resumes;
+	record_engine.yields = sr_serial_yields;
 }
 
 void sr_record_start(const struct sr_settings *s, enum sr_record_from from,

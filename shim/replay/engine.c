@@ -175,6 +175,7 @@ static const struct sr_engine replay_engine = {
     .thread_ends = thread_ends,
     .releases = sr_engine_ignore,
     .resumes = sr_engine_ignore,
+    .yields = sr_replay_yields,
     .exit_called = exit_called,
     .exit_begins = exit_begins,
     .exits = exits,

@@ -94,12 +94,25 @@ static void count_load(struct sr_thread *t, const struct sr_exposed_event *now, 
  */
 #define QUIET_MAX 1024
 
+/* The fault at which the next record may have something to say; UINT64_MAX: none before the next call. */
+static uint64_t next_fault(struct sr_thread *t, uint64_t fault)
+{
+	const struct sr_exposed_event *next = next_event(t);
+	struct sr_token_payload yield;
+
+	if (next)
+		return next->flags & SR_EXPOSED_MANY ? UINT64_MAX : next->fault;
+	if (sr_replay_peek_yield(t, &yield))
+		return yield.other + 1ull;
+	/* Behind the heap operation or the handler that comes next there may be an event. */
+	return t->stream->peeked && t->stream->next.kind < SR_REC_CALL ? fault + 1 : UINT64_MAX;
+}
+
 uint64_t sr_replay_quiet_until(uint64_t fault)
 {
 	struct sr_thread *t = &sr_self;
 	enum sr_heap before = sr_enter(t);
-	const struct sr_exposed_event *next = t->started && !t->silent && !t->ended ? next_event(t) : NULL;
-	uint64_t until = next && !(next->flags & SR_EXPOSED_MANY) ? next->fault : UINT64_MAX;
+	uint64_t until = t->started && !t->silent && !t->ended ? next_fault(t, fault) : UINT64_MAX;
 
 	sr_leave(t, before);
 	return until < fault + QUIET_MAX ? until : fault + QUIET_MAX;
@@ -138,6 +151,7 @@ void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)
 	struct sr_replay_stream *s = t->stream;
 	struct sr_region_payload region;
 	const struct sr_exposed_event *missed;
+	struct sr_token_payload yield;
 
 	while (!s->repeats_left && sr_replay_peek(t) && s->next.kind == SR_REC_REGION &&
 	       s->next.size >= sizeof(region)) {
@@ -155,4 +169,6 @@ void sr_replay_pass_exposed(struct sr_thread *t, uint16_t found, void *site)
 	missed = next_event(t);
 	if (missed)
 		miss_load(t, missed, found, (uintptr_t)site, 0);
+	if (sr_replay_peek_yield(t, &yield))
+		miss_load(t, &(struct sr_exposed_event){.pc = yield.site}, found, (uintptr_t)site, 0);
 }

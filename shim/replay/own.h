@@ -110,8 +110,12 @@ void sr_replay_let_go(uint64_t event);
 void sr_replay_go_on(struct sr_thread *t, uint64_t event);
 /* Passes on the ticket that go_on kept. */
 void sr_replay_end_ticket(struct sr_thread *t);
-/* Takes the run-token records that come next. */
+/* Takes the run-token records that come next, at each of which the thread got the token. */
 void sr_replay_take_run_tokens(struct sr_thread *t);
+/* struct sr_engine's yields. */
+void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
+/* Does the next record say that the thread let others run between two of its accesses? */
+bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p);
 
 /* Waits for the calls of other ranks that the current call depends on. */
 void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site);

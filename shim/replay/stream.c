@@ -214,29 +214,65 @@ void sr_replay_go_on(struct sr_thread *t, uint64_t event)
 		sr_ticket_done(event);
 }
 
-/* Takes the run-token records in front of the next record: at each, the thread got the token. */
-void sr_replay_take_run_tokens(struct sr_thread *t)
+/* Is the next record a run-token record?  That is no record to wait for. */
+static bool peek_run_token(struct sr_thread *t, struct sr_token_payload *p)
 {
 	struct sr_replay_stream *s = t->stream;
+
+	if (t->silent || s->repeats_left || !sr_replay_peek(t) || s->next.kind != SR_REC_RUN_TOKEN ||
+	    s->next.size < sizeof(*p))
+		return false;
+	memcpy(p, s->next.payload, sizeof(*p));
+	return true;
+}
+
+static bool is_at_access(const struct sr_token_payload *p)
+{
+	return p->what == SR_RUN_TOKEN_YIELDED || p->what == SR_RUN_TOKEN_REJOINED;
+}
+
+/* Here the thread got the token: lets others run until then. */
+static void take_run_token(struct sr_thread *t, const struct sr_token_payload *p)
+{
+	t->stream->peeked = false;
+	sr_replay_end_ticket(t);
+	if (p->arrived)
+		sr_ticket_amidst(t->number, p->arrived);
+	sr_replay_await_ticket(t, p->event);
+	sr_replay_go_on(t, p->event);
+	if (p->what != SR_RUN_TOKEN_REACQUIRED && p->what != SR_RUN_TOKEN_REJOINED)
+		return;
+	atomic_store(&sr_replay_page->late_thread, t->number);
+	atomic_store(&sr_replay_page->late_sn, t->sn + 1);
+	atomic_fetch_add(&sr_replay_page->late, 1);
+}
+
+void sr_replay_take_run_tokens(struct sr_thread *t)
+{
 	struct sr_token_payload p;
 
 	if (!sr_replay_page->serial)
 		return;
-	while (!t->silent && !s->repeats_left && sr_replay_peek(t) &&
-	       s->next.kind == SR_REC_RUN_TOKEN && s->next.size >= sizeof(p)) {
-		memcpy(&p, s->next.payload, sizeof(p));
-		s->peeked = false;
-		sr_replay_end_ticket(t);
-		if (p.arrived)
-			sr_ticket_amidst(t->number, p.arrived);
-		sr_replay_await_ticket(t, p.event);
-		sr_replay_go_on(t, p.event);
-		if (p.what != SR_RUN_TOKEN_REACQUIRED)
-			continue;
-		atomic_store(&sr_replay_page->late_thread, t->number);
-		atomic_store(&sr_replay_page->late_sn, t->sn + 1);
-		atomic_fetch_add(&sr_replay_page->late, 1);
-	}
+	while (peek_run_token(t, &p) && !is_at_access(&p))
+		take_run_token(t, &p);
+}
+
+bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p)
+{
+	return sr_replay_page->serial && peek_run_token(t, p) && is_at_access(p);
+}
+
+void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
+{
+	struct sr_token_payload p;
+	enum sr_heap before;
+
+	if (t->depth || t->ended || !t->started)
+		return;
+	before = sr_enter(t);
+	while (sr_replay_peek_yield(t, &p) && p.other == accesses)
+		take_run_token(t, &p);
+	sr_leave(t, before);
 }
 
 /*

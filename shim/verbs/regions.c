@@ -51,6 +51,21 @@ NO_VECTORS static bool threads(void)
 	return sr_threaded;
 }
 
+NO_VECTORS static enum sr_exposed_wanted wanted(void)
+{
+	if (!sr_serial || !sr_threaded)
+		return SR_EXPOSED_ALL_RUN;
+	if (sr_token_is_lost(&sr_self.run_token) || sr_token_is_due())
+		return SR_EXPOSED_OTHERS_FIRST;
+	return sr_token_is_wanted() ? SR_EXPOSED_OTHERS_WAIT : SR_EXPOSED_ALL_RUN;
+}
+
+static void yield(uint64_t fault, uintptr_t pc)
+{
+	if (sr_engine && sr_engine->yields)
+		sr_engine->yields(&sr_self, fault, pc);
+}
+
 /*
  * Claimed at the start: no other thread can have the signal blocked then, and each later thread
  * is created with it unblocked.
@@ -69,6 +84,8 @@ void sr_regions_start(enum sr_regions_mode m, bool patch)
 	    .found = sr_clocks_sample,
 	    .storing = sr_clocks_store,
 	    .threads = threads,
+	    .wanted = wanted,
+	    .yield = yield,
 	    .is_its_own = sr_own_memory_is,
 	    .may_tick = may_tick,
 	    .patches = patch,
@@ -82,6 +99,7 @@ void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay)
 	vector_start();
 	hooks = *of_replay;
 	hooks.threads = threads;
+	hooks.yield = yield;
 	hooks.may_tick = may_tick;
 	claim_faults();
 }

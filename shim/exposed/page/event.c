@@ -6,6 +6,7 @@
 
 #include "logd/base/rawsys.h"
 #include "shim/exposed/page/page.h"
+#include "shim/exposed/page/thread.h"
 
 /* Values are copied, since their source may be overwritten within the same fault. */
 #define VALUES_MAX 1024
@@ -48,14 +49,23 @@ void event_begin(uint64_t fault, uint32_t flags, uintptr_t pc, uintptr_t addr)
 	bytes_n = 0;
 }
 
+/* Was the thread shown something that it could have loaded before, had it had no snapshot? */
+static bool is_late(const struct sr_exposed_event *e)
+{
+	return e->flags & SR_EXPOSED_TICK && !(e->flags & SR_EXPOSED_YIELD) && (e->values_n || e->protected_n);
+}
+
 static void hand_over(void)
 {
 	const uint32_t say = SR_EXPOSED_ALONE | SR_EXPOSED_MANY;
 
 	if (hooks.found && event.values_n)
 		hooks.found();
-	if (hooks.event && (event.values_n || event.protected_n || event.flags & say))
-		hooks.event(&event);
+	if (!hooks.event || !(event.values_n || event.protected_n || event.flags & say))
+		return;
+	hooks.event(&event);
+	if (is_late(&event))
+		note_delayed();
 }
 
 void event_value(uintptr_t addr, const void *data, uint32_t length, uint32_t flags)
@@ -164,6 +174,8 @@ bool replay_values(void)
 		for (uint32_t i = 0; i < e.values_n; i++)
 			put_value(&e.values[i], e.flags);
 		flagged |= e.flags;
+		if (is_late(&e))
+			note_delayed();
 		for (uint32_t i = 0; i < e.protected_n && to_protect_n < OPEN_MAX; i++)
 			to_protect[to_protect_n++] = e.protected[i];
 		any = true;

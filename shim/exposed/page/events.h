@@ -19,6 +19,12 @@
 /* What the tick's signal, which is a SIGSEGV too, carries (timer.c). */
 #define SR_EXPOSED_TICK_VALUE 0x73725f7469636bul
 
+enum sr_exposed_wanted {
+	SR_EXPOSED_ALL_RUN, /* no thread waits for this one */
+	SR_EXPOSED_OTHERS_WAIT,
+	SR_EXPOSED_OTHERS_FIRST, /* ... and have for long; or this thread ran beside them, and shall not */
+};
+
 struct sr_exposed_hooks {
 	/* Recording.  Called under the module's lock with signals blocked; must not access exposed memory. */
 	void (*event)(const struct sr_exposed_event *e);
@@ -56,6 +62,17 @@ struct sr_exposed_hooks {
 	 * device could have changed it?  Called under the module's lock.  NULL: no.
 	 */
 	bool (*is_its_own)(const void *addr, size_t length);
+	/*
+	 * Recording; may be NULL.  How much do other threads want to run the program's code?  In general registers
+	 * only (NO_VECTORS).
+	 */
+	enum sr_exposed_wanted (*wanted)(void);
+	/*
+	 * Lets others run the program's code, if this thread is between two calls.  Called without the lock, in front of
+	 * an access that has no number yet; fault: the number of the one before.  Replay: does so if the trace says so
+	 * here.
+	 */
+	void (*yield)(uint64_t fault, uintptr_t pc);
 	/* May an event be made now?  NULL: always.  The tick asks. */
 	bool (*may_tick)(void);
 	/*

@@ -36,8 +36,8 @@ struct page {
 	bool silent;       /* opened within a call: nothing is recorded */
 	bool digested;     /* `digest` is of what was there before any device could write */
 	uint8_t pins;      /* passed through for calls that use it, and not in open_pages */
-	uint8_t loads;     /* done by the handler since the page was protected */
-	uint16_t repeats;  /* ... of those, loads that a loop came back to and that found nothing new */
+	uint32_t loads;    /* done by the handler since the page was protected */
+	uint32_t repeats;  /* ... of those, loads that a loop came back to and that found nothing new */
 	uint32_t users;    /* regions that have any of it */
 	uint32_t whole;    /* ... that have all of it */
 	uint32_t aliases;  /* calls under way that were given the backing mapping: it must stay where it is */

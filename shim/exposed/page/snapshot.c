@@ -133,6 +133,8 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 			return;
 	}
 	p->repeats = 0;
+	if (changes_expected())
+		p->loads = 0;
 	while (i < length) {
 		if (shadow[i] == now[i]) {
 			i++;

@@ -28,6 +28,7 @@ struct exposed_thread {
 	uint64_t armed_accesses; /* ... and when the tick was armed */
 	uint32_t stalls;      /* ticks since the thread last did something */
 	uint64_t row_epoch;
+	uint32_t delayed; /* see note_delayed() */
 	uint32_t row; /* stores in a row ... */
 	uintptr_t row_page; /* ... to this page */
 	bool silent; /* within a call */
@@ -95,6 +96,32 @@ NO_VECTORS static inline bool is_shared(const struct page *p)
 NO_VECTORS static inline bool is_partial(const struct page *p)
 {
 	return is_shared(p) && exposed_self.accesses < ALONE_MAX * SAME_PLACE;
+}
+
+/*
+ * A snapshot hides from a thread that makes no call what it waits for.  So in a process with threads the handler does
+ * more loads alone before it takes one; and more again if the thread was shown a change late, at a tick or because
+ * another thread saw it first.  A thread that polls is shown each change at once after a few of these; one that
+ * computes is rarely shown any.
+ */
+#define DELAYED_MAX 5
+#define MORE_SHIFT  4
+
+static inline void note_delayed(void)
+{
+	if (exposed_self.delayed < DELAYED_MAX)
+		exposed_self.delayed++;
+}
+
+static inline uint32_t changes_expected(void)
+{
+	return exposed_self.delayed + (hooks.threads && hooks.threads());
+}
+
+/* How many loads the handler does alone, where it does `usual` for a thread that expects no change. */
+static inline uint32_t alone_max(uint32_t usual)
+{
+	return usual << (changes_expected() * MORE_SHIFT);
 }
 
 /* Called after the access, since is_partial() must not depend on the access itself. */
