@@ -46,6 +46,7 @@
 #include "logd/base/say.h"
 #include "shim/core/setting.h"
 #include "shim/core/settings.h"
+#include "shim/core/stack_below.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 #include "shim/core/variables.h"
@@ -260,6 +261,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 {
 	int saved = errno;
 
+	sr_vectors_find();
 	begin(envp);
 	sr_image_end_environment();
 	errno = saved;

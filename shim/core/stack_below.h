@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stack_below.h: what a call leaves on the stack below its caller.
+ * stack_below.h: what a call leaves on the stack below its caller, and in vector registers.
  *
  * Programs send bytes that they never wrote: padding, the unwritten end of a struct.  If it lies on
  * the stack, it holds what earlier functions left there, and the recorder leaves other bytes than a
  * replay.  So both clear the stack below an intercepted call before it returns.
+ *
+ * And the vector registers, which belong to the called function: the dynamic linker saves them on the stack when it
+ * looks up a function at its first call.
  */
 #ifndef SHIM_CORE_STACK_BELOW_H
 #define SHIM_CORE_STACK_BELOW_H
@@ -20,6 +23,33 @@
 #define SR_STACK_OPERATION 512
 #define SR_STACK_COMPLETED 8192
 #define SR_STACK_CALL      2048
+
+/* Which vector registers there are. Set at the start; the processor itself is asked, not the trace. */
+enum sr_vectors { SR_VECTORS_SSE, SR_VECTORS_AVX, SR_VECTORS_AVX512 };
+extern uint8_t sr_vectors;
+void sr_vectors_find(void);
+
+#define SR_VPXOR(n) "vpxord %%zmm" #n ", %%zmm" #n ", %%zmm" #n "\n\t"
+#define SR_KXOR(n)  "kxorw %%k" #n ", %%k" #n ", %%k" #n "\n\t"
+#define SR_PXOR(n)  "pxor %%xmm" #n ", %%xmm" #n "\n\t"
+
+static inline __attribute__((always_inline)) void sr_clear_vectors(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_expect(sr_vectors == SR_VECTORS_SSE, 0)) {
+		/* Register 0 is cleared by sr_clear_stack_below(). */
+		__asm__ volatile(SR_PXOR(1) SR_PXOR(2) SR_PXOR(3) SR_PXOR(4) SR_PXOR(5) SR_PXOR(6) SR_PXOR(7) SR_PXOR(8)
+				 SR_PXOR(9) SR_PXOR(10) SR_PXOR(11) SR_PXOR(12) SR_PXOR(13) SR_PXOR(14) SR_PXOR(15) "" ::);
+		return;
+	}
+	if (sr_vectors == SR_VECTORS_AVX512)
+		__asm__ volatile(SR_VPXOR(16) SR_VPXOR(17) SR_VPXOR(18) SR_VPXOR(19) SR_VPXOR(20) SR_VPXOR(21) SR_VPXOR(22)
+				 SR_VPXOR(23) SR_VPXOR(24) SR_VPXOR(25) SR_VPXOR(26) SR_VPXOR(27) SR_VPXOR(28) SR_VPXOR(29)
+				 SR_VPXOR(30) SR_VPXOR(31)
+				 SR_KXOR(0) SR_KXOR(1) SR_KXOR(2) SR_KXOR(3) SR_KXOR(4) SR_KXOR(5) SR_KXOR(6) SR_KXOR(7) "" ::);
+	__asm__ volatile("vzeroall" ::);
+#endif
+}
 
 /* In a frame that is about to return, and keeps nothing below its stack pointer. */
 static inline __attribute__((always_inline)) void sr_clear_stack_below(const int bytes)
@@ -40,6 +70,7 @@ static inline __attribute__((always_inline)) void sr_clear_stack_below(const int
 			 : "=&r"(at)
 			 : "i"(-bytes)
 			 : "memory", "xmm0", "cc");
+	sr_clear_vectors();
 #endif
 }
 

@@ -115,6 +115,63 @@ static void dlerror_after_other_calls(void)
 	free(p);
 }
 
+#if defined(__x86_64__)
+static void print_registers(const char *after)
+{
+	uint64_t low[16][2], high[16][8] = {{0}}, sum = 0;
+
+	__asm__ volatile("movups %%xmm0, 0(%0)\n\tmovups %%xmm1, 16(%0)\n\tmovups %%xmm2, 32(%0)\n\t"
+			 "movups %%xmm3, 48(%0)\n\tmovups %%xmm4, 64(%0)\n\tmovups %%xmm5, 80(%0)\n\t"
+			 "movups %%xmm6, 96(%0)\n\tmovups %%xmm7, 112(%0)\n\tmovups %%xmm8, 128(%0)\n\t"
+			 "movups %%xmm9, 144(%0)\n\tmovups %%xmm10, 160(%0)\n\tmovups %%xmm11, 176(%0)\n\t"
+			 "movups %%xmm12, 192(%0)\n\tmovups %%xmm13, 208(%0)\n\tmovups %%xmm14, 224(%0)\n\t"
+			 "movups %%xmm15, 240(%0)\n\t" ::"r"(low)
+			 : "memory");
+	if (__builtin_cpu_supports("avx512f"))
+		__asm__ volatile("vmovdqu64 %%zmm16, 0(%0)\n\tvmovdqu64 %%zmm17, 64(%0)\n\t"
+				 "vmovdqu64 %%zmm18, 128(%0)\n\tvmovdqu64 %%zmm19, 192(%0)\n\t"
+				 "vmovdqu64 %%zmm20, 256(%0)\n\tvmovdqu64 %%zmm31, 320(%0)\n\t" ::"r"(high)
+				 : "memory");
+	for (int i = 0; i < 32; i++)
+		sum = sum * 31 + low[i / 2][i % 2];
+	for (int i = 0; i < 128; i++)
+		sum = sum * 31 + high[i / 8][i % 8];
+	printf("after %s: 0x%016llx\n", after, (unsigned long long)sum);
+}
+
+/* The dynamic linker saves them on the stack, where a struct that is sent may lie. */
+static void vector_registers(void)
+{
+	char bytes[700] = "bytes";
+	struct timeval now;
+	int ends[2];
+	void *p;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+		exit(1);
+	print_registers("socketpair");
+	for (int i = 0; i < 2; i++) {
+		memset(bytes, 'a' + i, sizeof(bytes));
+		if (send(ends[0], bytes, sizeof(bytes), 0) != sizeof(bytes))
+			exit(1);
+		print_registers("send");
+		if (recv(ends[1], bytes, sizeof(bytes), 0) != sizeof(bytes))
+			exit(1);
+		print_registers("recv");
+		gettimeofday(&now, NULL);
+		print_registers("gettimeofday");
+		p = malloc(100000);
+		print_registers("malloc");
+		free(p);
+		print_registers("free");
+	}
+}
+#else
+static void vector_registers(void)
+{
+}
+#endif
+
 static void crash(void)
 {
 	printf("%ld\n", (long)time(NULL));
@@ -447,6 +504,7 @@ static const struct {
     {"vfork-that-fails-to-exec", vfork_that_fails_to_exec},
     {"vfork-that-closes", vfork_that_closes},
     {"crash", crash},
+    {"vector-registers", vector_registers},
     {"dlerror", dlerror_after_other_calls},
     {"blocked-thread-at-exit", blocked_thread_at_exit},
     {"close-all-descriptors", close_all_descriptors},
