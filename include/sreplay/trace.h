@@ -46,6 +46,19 @@ struct sr_record {
 #define SR_RECORD_MORE 1u
 
 /*
+ * Some bytes of the payload are missing: they are the same as bytes that the stream has already, most
+ * often of a message that came again.  The payload, all its pieces together, ends with a struct
+ * sr_reference for each such range, ascending, and with how many there are, a uint32_t.
+ */
+#define SR_RECORD_REFERS 2u
+
+struct sr_reference {
+	uint64_t position; /* of the earlier bytes: how many bytes of the ring's records are in front */
+	uint32_t offset;   /* in the whole payload, without this list: where they go */
+	uint32_t size;
+};
+
+/*
  * The calls of a thread are numbered from 1: a call's serial number, SN.  The comment of a kind
  * says where it advances the SN; other kinds do not.
  */

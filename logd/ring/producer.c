@@ -185,15 +185,15 @@ static void gather_copy(struct gather *from, unsigned char *to, size_t size)
 	}
 }
 
-static void put_piece(struct sr_ring *r, uint16_t kind, struct gather *from, uint32_t payload,
-		      bool more)
+static void put_piece(struct sr_ring *r, uint16_t kind, uint16_t flags, struct gather *from,
+		      uint32_t payload)
 {
 	struct sr_record *record = (struct sr_record *)(r->data + (r->head & r->mask));
 	uint32_t size = sizeof(*record) + payload, padded = sr_record_padded(size);
 
 	record->size = size;
 	record->kind = kind;
-	record->flags = more ? SR_RECORD_MORE : 0;
+	record->flags = flags;
 	gather_copy(from, (unsigned char *)(record + 1), payload);
 	memset((unsigned char *)record + size, 0, padded - size);
 	sr_ring_publish(r, r->head + padded);
@@ -210,12 +210,14 @@ static uint64_t room_of_all_pieces(const struct sr_ring *r, uint64_t total)
 	return total + pieces * (sizeof(struct sr_record) + SR_RECORD_ALIGN);
 }
 
-static int write_pieces(struct sr_ring *r, uint16_t kind, const struct iovec *iov, uint64_t total)
+static int write_pieces(struct sr_ring *r, uint16_t kind, uint16_t flags, const struct iovec *iov,
+			uint64_t total, uint64_t *begin)
 {
 	struct gather from = {.iov = iov};
 
 	if (!make_room_and_mark(r, r->lossy ? room_of_all_pieces(r, total) : 0))
 		return -EPIPE;
+	*begin = r->head;
 	do {
 		uint32_t payload = total > r->max_payload ? r->max_payload : (uint32_t)total;
 		uint64_t need = sr_record_padded(sizeof(struct sr_record) + payload);
@@ -223,12 +225,31 @@ static int write_pieces(struct sr_ring *r, uint16_t kind, const struct iovec *io
 		if (!has_room(r, need) && !wait_until_room(r, need))
 			return -EPIPE;
 		total -= payload;
-		put_piece(r, kind, &from, payload, total > 0);
+		put_piece(r, kind, total ? flags | SR_RECORD_MORE : flags, &from, payload);
 	} while (total);
 	return 0;
 }
 
+const void *sr_ring_written(const struct sr_ring *r, uint64_t begin, uint64_t offset, uint64_t size,
+			    uint64_t *position)
+{
+	const uint64_t header = sizeof(struct sr_record), most = r->max_payload;
+
+	if (offset % most + size > most)
+		return NULL;
+	*position = begin + offset / most * sr_record_padded((uint32_t)(header + most)) + header + offset % most;
+	return r->head - *position > r->mask ? NULL : r->data + (*position & r->mask);
+}
+
 int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, int n)
+{
+	uint64_t begin;
+
+	return sr_ring_writev_at(r, kind, 0, iov, n, &begin);
+}
+
+int sr_ring_writev_at(struct sr_ring *r, uint16_t kind, uint16_t flags, const struct iovec *iov, int n,
+		      uint64_t *begin)
 {
 	uint64_t total = 0;
 	int ret;
@@ -241,7 +262,7 @@ int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, in
 	atomic_signal_fence(memory_order_seq_cst);
 	for (int i = 0; i < n; i++)
 		total += iov[i].iov_len;
-	ret = write_pieces(r, kind, iov, total);
+	ret = write_pieces(r, kind, flags, iov, total, begin);
 	if (ret)
 		sr_ring_lose(r, kind);
 	atomic_signal_fence(memory_order_seq_cst);

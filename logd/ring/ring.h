@@ -161,6 +161,17 @@ static inline bool sr_ring_busy(const struct sr_ring *r)
  * reservation; -EPIPE: it was dropped. */
 int sr_ring_writev(struct sr_ring *r, uint16_t kind, const struct iovec *iov, int n);
 
+/* The same with these flags.  *begin: the position of the record, that is, of its first piece. */
+int sr_ring_writev_at(struct sr_ring *r, uint16_t kind, uint16_t flags, const struct iovec *iov, int n,
+		      uint64_t *begin);
+
+/*
+ * Of the record that was written last, at `begin`: where the `size` bytes at `offset` of its payload
+ * are, and their position.  NULL: in two pieces, or overwritten by later ones.
+ */
+const void *sr_ring_written(const struct sr_ring *r, uint64_t begin, uint64_t offset, uint64_t size,
+			    uint64_t *position);
+
 /* No more records will come.  All that was committed stays readable. */
 void sr_ring_close(struct sr_ring *r);
 

@@ -43,6 +43,8 @@ enum sr_codec {
 	SR_CODEC_RAW = 0,
 	SR_CODEC_ZSTD = 1,
 	SR_CODEC_COLUMNS = 2, /* zstd of columns (columns.h) */
+	/* Added to one of these: a record has SR_RECORD_REFERS.  Earlier readers do not know that. */
+	SR_CODEC_REFERS = 16,
 };
 
 /* The frame's last record has SR_RECORD_MORE: it goes on in the next frame. */

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 #include <zstd.h>
 
+#include "logd/base/checksum.h"
 #include "logd/trace/columns.h"
 
 void sr_stream_header_seal(struct sr_stream_header *h)
@@ -26,7 +26,7 @@ static uint64_t frame_header_checksum(const struct sr_frame_header *h)
 
 void sr_frame_seal(struct sr_frame_header *h, const void *stored)
 {
-	h->checksum = XXH3_64bits(stored, h->stored_bytes);
+	h->checksum = sr_checksum(stored, h->stored_bytes, 0);
 	h->header_checksum = frame_header_checksum(h);
 }
 
@@ -38,11 +38,12 @@ bool sr_frame_header_valid(const struct sr_frame_header *h)
 
 bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored)
 {
-	return h->checksum == XXH3_64bits(stored, h->stored_bytes);
+	return h->checksum == sr_checksum(stored, h->stored_bytes, 0);
 }
 
 bool sr_frame_codec_known(uint16_t codec)
 {
+	codec &= (uint16_t)~SR_CODEC_REFERS;
 	return codec == SR_CODEC_RAW || codec == SR_CODEC_ZSTD || codec == SR_CODEC_COLUMNS;
 }
 
@@ -66,7 +67,7 @@ int sr_frame_decode(const struct sr_frame_header *h, const void *stored, void *r
 {
 	size_t n;
 
-	switch (h->codec) {
+	switch (h->codec & ~SR_CODEC_REFERS) {
 	case SR_CODEC_RAW:
 		if (h->stored_bytes != h->raw_bytes)
 			return -EBADMSG;
@@ -146,6 +147,7 @@ int sr_count_records(struct sr_count *c, const void *records, size_t available, 
 			return -EINVAL;
 		c->sns += (uint64_t)sns;
 		c->open = r->flags & SR_RECORD_MORE;
+		c->refers |= (r->flags & SR_RECORD_REFERS) != 0;
 		c->exit = r->kind == SR_REC_EXIT;
 		c->inputs |= r->kind == SR_REC_INPUT;
 		c->mark = mark_of(r);

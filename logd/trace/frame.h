@@ -35,6 +35,7 @@ struct sr_count {
 	uint32_t records;
 	uint64_t sns;
 	bool open;     /* the last one goes on in the next */
+	bool refers;   /* one has SR_RECORD_REFERS */
 	bool exit;     /* the last one is SR_REC_EXIT */
 	bool inputs;   /* there are SR_REC_INPUT: in a ring */
 	uint32_t mark; /* the last one is a mark with this reason; 0: it is none */

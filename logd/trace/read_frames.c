@@ -96,6 +96,11 @@ static bool only_zeros_from(struct sr_stream *s, uint64_t offset)
 
 /* ---- frames ---- */
 
+static bool is_raw(const struct sr_frame_header *h)
+{
+	return (h->codec & ~SR_CODEC_REFERS) == SR_CODEC_RAW;
+}
+
 int sr_stream_next_header(struct sr_stream *s, struct sr_frame_header *h)
 {
 	ssize_t n = sr_stream_read_at(s, h, sizeof(*h), s->at.offset);
@@ -111,7 +116,7 @@ int sr_stream_next_header(struct sr_stream *s, struct sr_frame_header *h)
 		return only_zeros_from(s, s->at.offset) ? torn(s) : damaged(s, "a bad header");
 	if (!sr_frame_codec_known(h->codec))
 		return damaged(s, "a codec that this build does not know (a later one may)");
-	if (h->codec == SR_CODEC_RAW && h->stored_bytes != h->raw_bytes)
+	if (is_raw(h) && h->stored_bytes != h->raw_bytes)
 		return damaged(s, "a wrong size");
 	if (h->ring_bytes && h->ring_bytes != h->raw_bytes)
 		return damaged(s, "a wrong number of ring bytes");
@@ -126,7 +131,7 @@ static int decode(struct sr_stream *s, const struct sr_frame_header *h)
 {
 	int err;
 
-	if (h->codec == SR_CODEC_RAW) {
+	if (is_raw(h)) {
 		unsigned char *raw = s->stored;
 
 		s->stored = s->frame;
@@ -207,6 +212,7 @@ int sr_stream_load_frame(struct sr_stream *s)
 	if (ret)
 		return ret;
 	s->frame_offset = s->at.offset;
+	s->frame_position = s->at.ring_position;
 	s->frame_bytes = h.raw_bytes;
 	s->frame_used = 0;
 	add_to_totals(s, &h);

@@ -29,13 +29,15 @@ struct sr_stream {
 	unsigned char *stored; /* as read */
 	unsigned char *frame;  /* decoded */
 	uint32_t frame_bytes, frame_used;
-	uint64_t frame_offset;
+	uint64_t frame_offset, frame_position; /* in the file, in the ring */
 	uint64_t next_sn;
 
 	unsigned char *whole; /* the pieces of a record so far */
 	size_t whole_size, whole_room;
 	bool assembling;
 	struct sr_entry entry;
+	uint64_t entry_position;    /* in the ring */
+	struct sr_earlier *earlier; /* references.h; NULL: there was no reference */
 	bool held;  /* a seek found `entry`, and it is the next to return */
 	bool ended; /* the entry that was returned last ends the stream */
 

@@ -10,6 +10,7 @@
 
 #include "logd/trace/read_frames.h"
 #include "logd/trace/read_trace.h"
+#include "logd/trace/references.h"
 #include "logd/trace/safe_file.h"
 
 const char *sr_stream_warning(const struct sr_stream *s)
@@ -118,10 +119,14 @@ static int next_entry(struct sr_stream *s)
 		if (s->frame_used == s->frame_bytes) /* a frame without records */
 			continue;
 		r = (const struct sr_record *)(s->frame + s->frame_used);
+		if (!s->assembling)
+			s->entry_position = s->frame_position + s->frame_used;
 		s->frame_used += sr_record_padded(r->size);
 		if (r->kind == SR_REC_PAD)
 			continue;
 		ret = take_piece(s, r);
+		if (ret == 1 && s->entry.flags & SR_RECORD_REFERS)
+			ret = sr_references_resolve(s, s->entry_position);
 		if (ret)
 			return ret;
 	}
@@ -373,5 +378,6 @@ void sr_stream_close(struct sr_stream *s)
 	free(s->stored);
 	free(s->frame);
 	free(s->whole);
+	sr_references_free(s);
 	free(s);
 }

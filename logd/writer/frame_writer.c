@@ -12,6 +12,14 @@
 /* The largest frame: one record, or as many as make FRAME_TARGET. */
 #define FRAME_MAX_WRITTEN (SR_RING_MAX_PIECE + sizeof(struct sr_record))
 
+/*
+ * A frame of such records, on average, is mostly messages, and columns of their other fields gain
+ * nothing.  The messages may be numbers that do not compress: what zstd takes to find that out would
+ * hold up a program that receives faster.
+ */
+#define LONG_RECORD (2u << 10)
+#define RAW_MOST    31u
+
 struct frame_writer {
 	ZSTD_CCtx *compressor;     /* NULL: raw */
 	unsigned char *compressed; /* room for each job */
@@ -52,25 +60,57 @@ void frame_writer_free(struct frame_writer *w)
 	free(w);
 }
 
-/* What is stored of the records: compressed columns, if that makes it smaller. */
+/* Compresses the records themselves.  Returns 0 if that gains less than a sixteenth. */
+static size_t compress_long(struct frame_writer *w, struct frame_job *job, unsigned char *room)
+{
+	struct frame_habit *habit = job->habit;
+	uint32_t most = job->h.raw_bytes - job->h.raw_bytes / 16;
+	size_t n;
+
+	if (habit->raw) {
+		habit->raw--;
+		return 0;
+	}
+	n = ZSTD_compress2(w->compressor, room, w->room, job->records, job->h.raw_bytes);
+	if (!ZSTD_isError(n) && n < most) {
+		habit->after = 0;
+		return n;
+	}
+	habit->after = habit->after < RAW_MOST ? 2 * habit->after + 1 : RAW_MOST;
+	habit->raw = habit->after;
+	return 0;
+}
+
+/* Compresses columns of the records, or the records.  Returns 0 if that gains nothing. */
+static size_t compress_columns(struct frame_writer *w, struct frame_job *job, unsigned char *room)
+{
+	const void *columns;
+	size_t size = sr_columns_encode(w->columns, job->layouts, job->records, job->h.raw_bytes, &columns), n;
+
+	n = size ? ZSTD_compress2(w->compressor, room, w->room, columns, size)
+		 : ZSTD_compress2(w->compressor, room, w->room, job->records, job->h.raw_bytes);
+	if (ZSTD_isError(n) || n >= job->h.raw_bytes)
+		return 0;
+	job->h.codec = size ? SR_CODEC_COLUMNS : SR_CODEC_ZSTD;
+	return n;
+}
+
+/* What is stored of the records. */
 static const void *encode(struct frame_writer *w, struct frame_job *job, unsigned char *room)
 {
 	struct sr_frame_header *h = &job->h;
-	const void *columns;
-	size_t size, n;
+	bool is_long = job->habit && h->raw_bytes / LONG_RECORD >= h->records;
+	size_t n = 0;
 
-	h->codec = SR_CODEC_RAW;
-	h->stored_bytes = h->raw_bytes;
-	if (!w->compressor)
-		return job->records;
-	size = sr_columns_encode(w->columns, job->layouts, job->records, h->raw_bytes, &columns);
-	n = size ? ZSTD_compress2(w->compressor, room, w->room, columns, size)
-		 : ZSTD_compress2(w->compressor, room, w->room, job->records, h->raw_bytes);
-	if (ZSTD_isError(n) || n >= h->raw_bytes)
-		return job->records;
-	h->codec = size ? SR_CODEC_COLUMNS : SR_CODEC_ZSTD;
-	h->stored_bytes = (uint32_t)n;
-	return room;
+	h->codec = SR_CODEC_ZSTD;
+	if (w->compressor)
+		n = is_long ? compress_long(w, job, room) : compress_columns(w, job, room);
+	if (!n)
+		h->codec = SR_CODEC_RAW;
+	if (job->refers)
+		h->codec |= SR_CODEC_REFERS;
+	h->stored_bytes = n ? (uint32_t)n : h->raw_bytes;
+	return n ? room : job->records;
 }
 
 static void seal(struct frame_writer *w, struct frame_job *job, struct batch_write *write,

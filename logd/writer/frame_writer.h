@@ -18,6 +18,12 @@ struct frame_writer;
 /* So many frames at most are written at once. */
 #define FRAME_JOBS 8
 
+/* What earlier frames of a stream tell about the next one.  All zeros to begin with. */
+struct frame_habit {
+	uint32_t raw;   /* so many frames of long records are stored as they are from here on */
+	uint32_t after; /* ... and so many after the next one that does not compress */
+};
+
 /* One frame on its way to the end of one file. */
 struct frame_job {
 	int fd;
@@ -25,6 +31,8 @@ struct frame_job {
 	struct sr_frame_header h; /* the caller fills in what concerns the records */
 	const void *records;
 	const struct sr_layouts *layouts; /* of these; or NULL */
+	struct frame_habit *habit;        /* of the stream; or NULL */
+	bool refers;                      /* a record has SR_RECORD_REFERS */
 	/* Afterwards: bytes written; or -errno, and the file is cut back to offset. */
 	int64_t result;
 };

@@ -265,6 +265,8 @@ bool stream_prepare(struct stream *s, struct frame_writer *w, struct frame_job *
 	    .offset = s->offset,
 	    .records = records,
 	    .layouts = s->origin.layouts,
+	    .habit = &s->habit,
+	    .refers = count.refers,
 	    .h =
 		{
 		    .flags = count.open ? SR_FRAME_OPEN : 0,

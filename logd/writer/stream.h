@@ -16,11 +16,9 @@
 #include <stdint.h>
 
 #include "logd/ring/ring.h"
+#include "logd/writer/frame_writer.h"
 
-struct frame_job;
-struct frame_writer;
 struct served;
-struct sr_layouts;
 
 /* Where a stream belongs.  Directories and `process` are the recording's. */
 struct stream_origin {
@@ -50,6 +48,7 @@ struct stream {
 	bool exit;      /* the last record is SR_REC_EXIT */
 	uint32_t mark;  /* ... or the daemon's own mark with this reason; 0: it is none */
 	bool exit_next; /* ... once the frame under way is written */
+	struct frame_habit habit;
 	int64_t active_ms; /* when the file last got records; 0: not yet */
 	int64_t due_ms; /* when even a little in the ring is written; 0: the ring is empty */
 	size_t seen_waiting; /* when its drain thread looked last */

@@ -32,6 +32,7 @@ enum sr_heap {
 	SR_HEAP_SHIM,
 };
 
+struct sr_known;
 struct sr_replay_stream;
 
 /* Files that share a place are changed by one thread at a time (files/write_order.h). */
@@ -101,6 +102,8 @@ struct sr_thread {
 	uint64_t repeats;
 	uint16_t last_kind;
 	struct sr_buf last;
+
+	struct sr_known *known; /* recording: blocks that its stream has (known.h) */
 
 	struct sr_replay_stream *stream; /* replay: see shim/replay/engine.c */
 

@@ -3,6 +3,8 @@
 
 #include <sys/uio.h>
 
+#include "shim/record/known.h"
+
 bool sr_emit_in_pieces(struct sr_thread *t, uint16_t kind, const void *payload, size_t size)
 {
 	struct iovec iov = {.iov_base = (void *)payload, .iov_len = size};
@@ -63,6 +65,8 @@ void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_receiv
 	unsigned char *room;
 	int n;
 
+	if (sr_known_emit(t, kind, received))
+		return;
 	list->len = 0;
 	iov = (void *)sr_buf_room(list, (2ull * received->count + 1) * sizeof(*iov));
 	list->len = 0;

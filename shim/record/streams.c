@@ -10,6 +10,7 @@
 #include "shim/kernel/user_dispatch.h"
 #include "shim/memory/heap.h"
 #include "shim/record/emit.h"
+#include "shim/record/known.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/program_threads.h"
 #include "shim/verbs/clocks/clocks.h"
@@ -56,6 +57,7 @@ void sr_record_keep_only(struct sr_thread *t)
 	t->orders = (struct sr_order_stream){0};
 	t->stamp = t->stamp_sync = 0;
 	t->repeats = 0;
+	sr_known_free(t);
 	t->last_kind = 0;
 	t->last.len = 0;
 }
@@ -118,6 +120,7 @@ void sr_record_end_thread(struct sr_thread *t)
 	t->started = false;
 	sr_free(t->buf.p);
 	sr_free(t->last.p);
+	sr_known_free(t);
 	sr_free(t->received.pieces);
 	sr_poller_ends(&t->received);
 	t->buf = t->last = (struct sr_buf){0};

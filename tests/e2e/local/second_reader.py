@@ -98,6 +98,7 @@ def from_columns(data):
 
 def decoded(codec, stored, raw_bytes):
     CODECS[codec] += 1
+    codec &= ~16 # some of its records refer to others, which their flags say as well
     want(codec <= 2, "codec", codec)
     raw = unzstd(stored, raw_bytes) if codec else stored
     return from_columns(Bytes(raw)) if codec == 2 else raw
@@ -116,12 +117,24 @@ def frames(data, rank, thread):
         at += 64 + header[3]
 
 
+def resolved(payload, stream):
+    """The payload of a record that refers to earlier bytes of the stream."""
+    n = int.from_bytes(payload[-4:], "little")
+    written, out = Bytes(payload[:len(payload) - 4 - 16 * n]), b""
+    for position, offset, size in struct.iter_unpack("<QII", payload[len(payload) - 4 - 16 * n:-4]):
+        want(offset >= len(out) and position + size <= len(stream), "a reference to", position, "at", offset)
+        out += written.take(offset - len(out))
+        out += stream[position:position + size]
+    return out + written.take(written.left())
+
+
 def records(data, rank, thread, sns_before):
     """(SN, kind, payload), pieces put together"""
-    sn, ring, begun = sns_before + 1, 0, None
+    sn, ring, begun, stream = sns_before + 1, 0, None, bytearray()
     for (_, _, flags, _, _, first_sn, sns, ring_begin, ring_bytes, count), raw in frames(data, rank, thread):
         want(first_sn == sn and ring_begin == ring, "the frame with SN", first_sn, "does not follow on", sn)
         at, pieces, end = 0, 0, sn + sns
+        stream += raw if ring_bytes else b""
         while at < len(raw):
             size, kind, more = struct.unpack_from("<IHH", raw, at)
             payload = raw[at + 8:at + size]
@@ -130,6 +143,8 @@ def records(data, rank, thread, sns_before):
                 sn += sns_of(kind, payload)
             begun[2] += payload
             if not more & 1:
+                if more & 2:
+                    begun[2] = resolved(begun[2], stream)
                 yield tuple(begun)
                 begun = None
             pieces += 1
