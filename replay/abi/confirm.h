@@ -46,6 +46,7 @@ struct sr_confirm_side {
 	char call[SR_CONFIRM_NAME]; /* the post; of a store: the call in front of it */
 	char next[SR_CONFIRM_NAME]; /* of a store: the call behind it */
 	uint64_t site, next_site;   /* of these calls; of a load: its instruction */
+	uint64_t code, next_code;   /* the same, as sr_stack_place() names it; 0: not known */
 	uint64_t stack;             /* a hash (logd/base/stack_hash.h); 0: any */
 	uint64_t occurrence;        /* from 1; 0: any */
 	uint64_t begin, end;        /* the memory as it was recorded */

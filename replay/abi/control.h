@@ -173,6 +173,7 @@ struct sr_replay_control {
 	/* Of the private files, and of the journal about their names; -1: none (shim/files). */
 	int32_t files_fd, journal_fd;
 	int32_t watch_fd; /* of `sreplay races` (watch.h); -1: none */
+	int32_t stacks_fd; /* the same (stacks.h) */
 	int32_t produced_fd; /* of --record-ranks (produced.h); -1: none */
 
 	struct sr_replay_fork fork[SR_REPLAY_FORKS + 1]; /* from the first parent on */

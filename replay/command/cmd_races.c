@@ -99,6 +99,7 @@ struct output {
 	struct sr_call_sites *sites;
 	struct sr_suppressions *suppressions;
 	json_t *list;
+	json_t *earlier; /* what races.json was before; NULL: there is none */
 	uint64_t errors, warnings, notes, suppressed;
 };
 
@@ -112,8 +113,35 @@ static bool is_suppressed(struct output *x, const struct sr_race *race)
 	return is;
 }
 
-static void put_race(struct output *x, const struct sr_race *race, size_t number)
+/* What sreplay confirm has shown stays shown. */
+static json_t *confirm(const struct output *x, struct sr_race *race)
 {
+	json_t *confirmation = sr_races_confirmation(x->earlier, race);
+
+	if (confirmation) {
+		race->evidence = SR_RACE_CONFIRMED;
+		race->severity = sr_race_severity_of(race);
+	}
+	return confirmation;
+}
+
+static void print_confirmation(const json_t *c)
+{
+	const char *effect = json_string_value(json_object_get(c, "effect"));
+	json_t *order;
+	size_t i;
+
+	printf("  confirmed by %s", effect ? "runs in both orders" : "a run");
+	json_array_foreach(json_object_get(c, "orders"), i, order)
+		if (json_is_true(json_object_get(order, "forced")))
+			printf("%s races/%s", i ? "," : ":", json_string_value(json_object_get(order, "trace")));
+	printf("%s%s\n", effect ? "; effect: " : "", effect ? effect : "");
+}
+
+static void put_race(struct output *x, struct sr_race *race, size_t number)
+{
+	json_t *confirmation = confirm(x, race), *json;
+
 	if (is_suppressed(x, race)) {
 		x->suppressed++;
 		return;
@@ -121,9 +149,15 @@ static void put_race(struct output *x, const struct sr_race *race, size_t number
 	x->errors += race->severity == SR_RACE_ERROR;
 	x->warnings += race->severity == SR_RACE_WARNING;
 	x->notes += race->severity == SR_RACE_NOTE;
-	json_array_append_new(x->list, sr_race_json(x->sites, x->r, race, number));
-	if (!x->o->common.json && (race->severity > SR_RACE_NOTE || x->o->notes))
-		sr_race_print(stdout, x->sites, x->r, race, number);
+	json = sr_race_json(x->sites, x->r, race, number);
+	if (confirmation)
+		json_object_set(json, "confirmation", confirmation);
+	json_array_append_new(x->list, json);
+	if (x->o->common.json || (race->severity == SR_RACE_NOTE && !x->o->notes))
+		return;
+	sr_race_print(stdout, x->sites, x->r, race, number);
+	if (confirmation)
+		print_confirmation(confirmation);
 }
 
 static json_t *whole(struct output *x)
@@ -195,7 +229,11 @@ static void say_doubts(const struct sr_races *r)
 
 static int print_all(const struct options *o, struct sr_races *r)
 {
-	struct output x = {.o = o, .r = r, .sites = sr_call_sites_new(r->how.trace), .list = json_array()};
+	struct output x = {.o = o,
+			   .r = r,
+			   .sites = sr_call_sites_new(r->how.trace),
+			   .list = json_array(),
+			   .earlier = sr_races_earlier(o->common.dir)};
 	struct sr_error err;
 	int status = 0;
 
@@ -205,7 +243,7 @@ static int print_all(const struct options *o, struct sr_races *r)
 		status = sr_fail("no memory left");
 	for (size_t i = 0; i < r->n && !status; i++)
 		put_race(&x, &r->races[i], i + 1);
-	if (!status && sr_races_add_instances(x.list, r, &err))
+	if (!status && sr_races_add_instances(x.list, x.sites, r, &err))
 		status = sr_fail("%s", err.text);
 	if (!status) {
 		print_totals(&x);
@@ -217,6 +255,7 @@ static int print_all(const struct options *o, struct sr_races *r)
 	sr_suppressions_free(x.suppressions);
 	sr_call_sites_free(x.sites);
 	json_decref(x.list);
+	json_decref(x.earlier);
 	return status;
 }
 
@@ -272,6 +311,7 @@ static int find(const struct options *o, struct sr_trace *t)
 {
 	struct sr_links links = {0};
 	struct sr_race_stores stores = {0};
+	struct sr_race_stacks stacks = {0};
 	bool *group = choose(t, o);
 	struct sr_races r = {.how = {.trace = t,
 				     .links = &links,
@@ -285,9 +325,10 @@ static int find(const struct options *o, struct sr_trace *t)
 		return status;
 	ret = sr_links_find(&links, t, NULL, &err);
 	if (!ret && o->replays) {
-		if (!sr_stores_find(&stores, &r.how, o->common.dir))
+		if (!sr_stores_find(&stores, &stacks, &r.how, o->common.dir))
 			goto out;
 		r.how.stores = &stores;
+		r.stacks = &stacks;
 	}
 	if (!ret)
 		ret = find_races(&r, t, o->common.quiet, &err);
@@ -295,6 +336,7 @@ static int find(const struct options *o, struct sr_trace *t)
 	sr_races_free(&r);
 out:
 	sr_race_stores_free(&stores);
+	sr_race_stacks_free(&stacks);
 	sr_links_free(&links);
 	free(group);
 	return status;

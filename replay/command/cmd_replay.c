@@ -36,6 +36,7 @@
 enum {
 	OPTION_GDB = 256,
 	OPTION_WATCH,
+	OPTION_STACKS,
 	OPTION_EXEC,
 	OPTION_IMAGE,
 	OPTION_TRANSPORT,
@@ -50,7 +51,8 @@ struct options {
 	const char *dir;
 	const char *group; /* a list of ranks; NULL: all */
 	const char *record_ranks; /* a list of ranks; NULL: none */
-	const char *watch; /* of sreplay races: replay/abi/watch.h */
+	const char *watch;  /* of sreplay races: replay/abi/watch.h */
+	const char *stacks; /* ... and replay/abi/stacks.h */
 	const char *rank;  /* --rank, as given; NULL: it was not */
 	long image; /* the last one to replay; -1: all */
 	long timeout;
@@ -99,6 +101,7 @@ static const struct argp_option option_list[] = {
      0},
     {"sandbox", OPTION_SANDBOX, "DIR", OPTION_HIDDEN, NULL, 0},
     {"watch", OPTION_WATCH, "FILE", OPTION_HIDDEN, NULL, 0},
+    {"stacks", OPTION_STACKS, "FILE", OPTION_HIDDEN, NULL, 0},
     {"transport", OPTION_TRANSPORT, "WAY", 0,
      "how the ranks reach each other: rxe, by loopback on an RDMA device of this host; shm, "
      "through shared memory (default for several: rxe where there is a device, else shm); none: "
@@ -172,6 +175,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return EINVAL;
 	case OPTION_WATCH:
 		o->watch = arg;
+		return 0;
+	case OPTION_STACKS:
+		o->stacks = arg;
 		return 0;
 	case OPTION_GDB:
 		o->tool.kind = SR_TOOL_GDB;
@@ -253,6 +259,8 @@ static int replay_one(struct sr_trace *t, const struct options *o, int32_t rank,
 	control->group_fd = way->group_fd;
 	if (o->watch && (control->watch_fd = open(o->watch, O_RDWR | O_APPEND | O_CLOEXEC)) < 0)
 		return sr_fail("cannot open %s: %s", o->watch, strerror(errno));
+	if (o->stacks && (control->stacks_fd = open(o->stacks, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) < 0)
+		return sr_fail("cannot open %s: %s", o->stacks, strerror(errno));
 	if (produced)
 		control->produced_fd = produced->fd;
 	status = sr_images_replay(t, &one, control, fd, way->group);

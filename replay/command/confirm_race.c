@@ -72,12 +72,14 @@ static bool is_kind(const json_t *access, const char *word)
 	return !strcmp(text_of(access, "kind"), word);
 }
 
-static bool take_call(const json_t *call, char name[SR_CONFIRM_NAME], uint64_t *site, uint64_t *occurrence)
+static bool take_call(const json_t *call, char name[SR_CONFIRM_NAME], uint64_t *site, uint64_t *code,
+		      uint64_t *occurrence)
 {
 	if (!json_is_object(call))
 		return false;
 	snprintf(name, SR_CONFIRM_NAME, "%s", text_of(call, "name"));
 	*site = address_of(call, "site");
+	*code = address_of(call, "code");
 	if (occurrence)
 		*occurrence = (uint64_t)json_integer_value(json_object_get(call, "occurrence"));
 	return true;
@@ -105,12 +107,13 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		s->kind = SR_CONFIRM_REQUEST;
 	} else if (is_kind(access, "store")) {
 		s->kind = SR_CONFIRM_STORE;
-		if (!take_call(call, s->next, &s->next_site, NULL))
+		if (!take_call(call, s->next, &s->next_site, &s->next_code, NULL))
 			return "the store is the last thing that its rank does";
 		call = json_object_get(access, "after");
 	} else if (is_kind(access, "load") && json_integer_value(json_object_get(access, "fault"))) {
 		s->kind = SR_CONFIRM_LOAD;
 		s->site = address_of(access, "site");
+		s->code = address_of(access, "code");
 		return NULL;
 	} else if (is_kind(access, "load")) {
 		s->kind = SR_CONFIRM_CALL;
@@ -120,7 +123,7 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		return *text_of(access, "kind") ? "such an access cannot be held"
 						: "races.json is of an older version: sreplay races writes it again";
 	}
-	return take_call(call, s->call, &s->site, &s->occurrence) ? NULL : "the trace does not say where one of the accesses was made";
+	return take_call(call, s->call, &s->site, &s->code, &s->occurrence) ? NULL : "the trace does not say where one of the accesses was made";
 }
 
 const char *sr_confirm_describe(const json_t *race, struct sr_confirm *c)

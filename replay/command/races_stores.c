@@ -14,9 +14,10 @@
 
 struct watching {
 	struct sr_race_stores *s;
+	struct sr_race_stacks *stacks;
 	const struct sr_race_collecting *how;
 	const char *dir;
-	char place[64], file[128], verdict[128];
+	char place[64], file[128], verdict[128], stack_file[128];
 };
 
 /* The child: replays one rank, and says nothing. */
@@ -29,7 +30,7 @@ static void __attribute__((noreturn)) run_replay(const struct watching *w, int32
 	dup2(nothing, STDIN_FILENO);
 	dup2(nothing, STDOUT_FILENO);
 	dup2(nothing, STDERR_FILENO);
-	execl("/proc/self/exe", "sreplay", "replay", "--quiet", "--rank", number, "--json", w->verdict, "--watch", w->file,
+	execl("/proc/self/exe", "sreplay", "replay", "--quiet", "--rank", number, "--json", w->verdict, "--watch", w->file, "--stacks", w->stack_file,
 	      w->dir, (char *)NULL);
 	_exit(SR_EXIT_FAILED);
 }
@@ -79,8 +80,9 @@ static int watch(struct watching *w, const struct sr_race_model *m, size_t rank)
 
 	snprintf(w->file, sizeof(w->file), "%s/stores-%d", w->place, number);
 	snprintf(w->verdict, sizeof(w->verdict), "%s/verdict-%d", w->place, number);
+	snprintf(w->stack_file, sizeof(w->stack_file), "%s/stacks-%d", w->place, number);
 	ret = sr_race_stores_ask(m, (uint32_t)rank, w->file);
-	if (ret > 0)
+	if (ret >= 0)
 		ret = replay(w, number);
 	if (!ret && !access(w->verdict, F_OK) && !was_exact(w)) {
 		sr_note("the replay of rank %d is not exact: races of its stores are no more than possible%s", number,
@@ -93,8 +95,11 @@ static int watch(struct watching *w, const struct sr_race_model *m, size_t rank)
 		w->s->doubts[rank] |= SR_DOUBT_THREADS;
 	if (!ret)
 		ret = sr_race_stores_read(w->s, (uint32_t)rank, w->file);
+	if (!ret)
+		ret = sr_race_stacks_read(w->stacks, (uint32_t)rank, w->stack_file);
 	unlink(w->file);
 	unlink(w->verdict);
+	unlink(w->stack_file);
 	return ret;
 }
 
@@ -111,16 +116,17 @@ static bool watch_all(struct watching *w)
 		if (ret)
 			sr_fail("what rank %d stores cannot be found: %s", w->how->links->ranks[i].number, strerror(-ret));
 	}
+	sr_race_stacks_sort(w->stacks);
 	if (!ret && (ret = sr_race_stores_sort(w->s)))
 		sr_fail("no memory left");
 	sr_race_run_free(&run);
 	return !ret;
 }
 
-bool sr_stores_find(struct sr_race_stores *s, const struct sr_race_collecting *how, const char *dir)
+bool sr_stores_find(struct sr_race_stores *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how, const char *dir)
 {
 	const char *tmp = getenv("TMPDIR");
-	struct watching w = {.s = s, .how = how, .dir = dir};
+	struct watching w = {.s = s, .stacks = stacks, .how = how, .dir = dir};
 	bool fine;
 
 	*s = (struct sr_race_stores){.doubts = calloc(how->links->ranks_n + 1, 1)};

@@ -4,11 +4,12 @@
 #define REPLAY_COMMAND_RACES_STORES_H
 
 #include "replay/analysis/races/collect.h"
+#include "replay/analysis/races/stacks.h"
 
 /*
  * Replays each rank of the trace whose memory is accessed by requests or messages, one after the other.  False after a
  * message.  To be freed in both cases.
  */
-bool sr_stores_find(struct sr_race_stores *s, const struct sr_race_collecting *how, const char *dir);
+bool sr_stores_find(struct sr_race_stores *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how, const char *dir);
 
 #endif

@@ -322,6 +322,8 @@ static bool pass_descriptors(struct replay *r, int *lowest)
 		return false;
 	if (c->watch_fd >= 0 && !pass(&c->watch_fd, from, lowest))
 		return false;
+	if (c->stacks_fd >= 0 && !pass(&c->stacks_fd, from, lowest))
+		return false;
 	if (c->produced_fd >= 0 && !pass(&c->produced_fd, from, lowest))
 		return false;
 	if (dup2(r->control_fd, floor) < 0)

@@ -47,7 +47,42 @@ char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const
 	return strdup(words);
 }
 
-static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
+/* What is below main is the C library's, and ours. */
+static bool is_below_main(const char *frame)
+{
+	return !strncmp(frame, "main_below", 10) || !strncmp(frame, "__libc_start", 12) || !strncmp(frame, "start_thread", 12);
+}
+
+json_t *sr_race_frames(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
+{
+	const uint64_t *frame;
+	size_t n = sr_race_stack_frames(r->stacks, a->rank, stack, &frame);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		/* Of a fault the instruction, else the address behind the call. */
+		const char *words = sr_call_sites_address(sites, number_of(r, a->rank), frame[i] + (a->fault && !i));
+
+		if (is_below_main(words))
+			break;
+		json_array_append_new(list, sr_json_string(words));
+	}
+	return list;
+}
+
+static void print_callers(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
+{
+	json_t *frames = sr_race_frames(sites, r, a, stack), *frame;
+	size_t i;
+
+	json_array_foreach(frames, i, frame)
+		if (i)
+			fprintf(out, "%s%s", i == 1 ? "      called by " : ", ", json_string_value(frame));
+	fprintf(out, "%s", json_array_size(frames) > 1 ? "\n" : "");
+	json_decref(frames);
+}
+
+static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
 {
 	char text[64], *place = sr_race_place(sites, r, a);
 
@@ -60,6 +95,7 @@ static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr
 		fprintf(out, " (fault %u)", a->fault);
 	fprintf(out, "%s%s\n", place && *place ? (a->fault ? ", at " : ", ") : "", place ? place : "");
 	free(place);
+	print_callers(out, sites, r, a, stack);
 }
 
 void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
@@ -72,8 +108,8 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 		race->count == 1 ? "" : "s");
 	fprintf(out, "  nothing orders, at 0x%" PRIx64 " in rank %d (%" PRIu64 " byte%s in common):\n", race->begin,
 		number_of(r, race->a.owner), race->end - race->begin, race->end - race->begin == 1 ? "" : "s");
-	print_access(out, sites, r, &race->a);
-	print_access(out, sites, r, &race->b);
+	print_access(out, sites, r, &race->a, race->stack_a);
+	print_access(out, sites, r, &race->b, race->stack_b);
 	for (size_t i = 0; *(words = sr_race_doubt_words(race->doubts, i)); i++)
 		fprintf(out, "  only possible: %s\n", words);
 }

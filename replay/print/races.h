@@ -15,6 +15,9 @@ const char *sr_race_doubt_words(uint8_t doubts, size_t i);
 /* "post_send at serve (steal.c:175)": where an access was made.  To be freed. */
 char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a);
 
+/* Who called there, from the access outwards, as far as it is the program: strings like "worker (uts.c:97)". */
+json_t *sr_race_frames(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack);
+
 /* A race as some lines; `number`: what it is called. */
 void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_race *race,
 		   size_t number);

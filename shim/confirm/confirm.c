@@ -5,6 +5,7 @@
 
 #include "shim/confirm/sides.h"
 #include "shim/core/order.h"
+#include "shim/core/stack.h"
 #include "shim/core/thread.h"
 
 static struct {
@@ -29,15 +30,29 @@ static bool is_mine(int i)
 
 static bool is_at(int i, enum sr_call_number n, void *site)
 {
-	return is_mine(i) && n == self.at[i] && sr_agreement->side[i].site == (uintptr_t)site;
+	const struct sr_confirm_side *s = &sr_agreement->side[i];
+
+	return is_mine(i) && n == self.at[i] && sr_confirm_is_place((uintptr_t)site, s->site, s->code);
+}
+
+static bool is_next(int i, enum sr_call_number n, void *site)
+{
+	const struct sr_confirm_side *s = &sr_agreement->side[i];
+
+	return n == self.next[i] && sr_confirm_is_place((uintptr_t)site, s->next_site, s->next_code);
 }
 
 bool sr_confirm_is_instance(int i, void *site)
 {
 	struct sr_confirm_side *s = &sr_agreement->side[i];
 	uint64_t seen = atomic_fetch_add(&s->seen, 1) + 1;
+	struct sr_stack stack;
 
-	return !s->occurrence || seen == s->occurrence;
+	if (s->occurrence && seen != s->occurrence)
+		return false;
+	if (s->stack && s->kind != SR_CONFIRM_STORE)
+		sr_stack_take(&stack, (uintptr_t)site);
+	return !s->stack || s->kind == SR_CONFIRM_STORE || stack.hash == s->stack;
 }
 
 /* What is destroyed here may be what a request needs. */
@@ -61,7 +76,7 @@ static void begins(int i, struct sr_thread *t, enum sr_call_number n, uint64_t *
 			sr_confirm_inline_begins(i);
 		break;
 	case SR_CONFIRM_STORE:
-		sr_confirm_store_may_have_come(i, t, n == self.next[i] && sr_agreement->side[i].next_site == (uintptr_t)site);
+		sr_confirm_store_may_have_come(i, t, is_next(i, n, site));
 		break;
 	default:
 		break;

@@ -2,6 +2,7 @@
 /* cpu.c: accesses of the CPU: loads, stores, and data that is sent inline. */
 #include "shim/confirm/memory.h"
 #include "shim/confirm/sides.h"
+#include "shim/core/stack.h"
 #include "shim/exposed/exposed.h"
 
 #define COMPARED 4096 /* bytes; more of a range are not looked at */
@@ -101,10 +102,23 @@ static struct load {
 	struct sr_exposed_watched watched;
 } load;
 
-static void before_load(uintptr_t address)
+static bool comes_from(uint64_t wanted, uint64_t pc)
 {
+	struct sr_stack stack;
+
+	if (wanted)
+		sr_stack_take(&stack, pc);
+	return !wanted || stack.hash == wanted;
+}
+
+static void before_load(uintptr_t pc, uintptr_t address)
+{
+	const struct sr_confirm_side *s = &sr_agreement->side[load.side];
+
+	if (!sr_confirm_is_place(pc, s->site, s->code))
+		return;
 	atomic_fetch_add_explicit(&sr_agreement->side[load.side].seen, 1, memory_order_relaxed);
-	if (!sr_agreement_searches() || load.thread)
+	if (!sr_agreement_searches() || load.thread || !comes_from(s->stack, pc))
 		return;
 	/* As the analysis has it: the rest of an aligned word. */
 	if (arrive(load.side, address, (address | 7) + 1))

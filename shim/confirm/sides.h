@@ -8,8 +8,18 @@
 #define SHIM_CONFIRM_SIDES_H
 
 #include "shim/confirm/agreement.h"
+#include "logd/base/page.h"
 #include "shim/core/call.h"
+#include "shim/core/stack.h"
 #include "shim/core/thread.h"
+
+/* Is it the recorded place?  Libraries may be elsewhere now, by whole pages. */
+static inline bool sr_confirm_is_place(uint64_t address, uint64_t recorded, uint64_t code)
+{
+	if ((address ^ recorded) & (PAGE - 1))
+		return false;
+	return code ? sr_stack_place(address) == code : address == recorded;
+}
 
 /* One more call at its place.  Is it an instance that is looked for? */
 bool sr_confirm_is_instance(int i, void *site);

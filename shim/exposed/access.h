@@ -31,7 +31,7 @@ static inline bool is_plain(const struct insn *insn)
 /* watch.c: see sr_exposed_watch_load(). */
 bool is_watched_load(const ucontext_t *uc, uintptr_t addr);
 bool is_watched_page(uintptr_t addr);
-void watched_load_begins(uintptr_t addr);
+void watched_load_begins(const ucontext_t *uc, uintptr_t addr);
 void watched_load_ends(uintptr_t addr);
 
 /* load.c */

@@ -83,8 +83,8 @@ void sr_exposed_call_resumes(bool interrupted);
  * has been done.  Loads from these pages are done one by one, so that each faults.  Probes must be off.
  */
 struct sr_exposed_watched {
-	uintptr_t pc, begin, end;
-	void (*before)(uintptr_t address);
+	uintptr_t pc, begin, end; /* pc: only where it lies in its page counts here */
+	void (*before)(uintptr_t pc, uintptr_t address);
 	void (*after)(uintptr_t address);
 };
 void sr_exposed_watch_load(const struct sr_exposed_watched *w);

@@ -300,7 +300,7 @@ static bool fault(siginfo_t *info, ucontext_t *uc)
 		return false;
 	watched = __builtin_expect(is_watched_load(uc, addr), 0);
 	if (watched)
-		watched_load_begins(addr);
+		watched_load_begins(uc, addr);
 	exposed_lock(NULL);
 	yield_again(uc);
 	ours = p->state != PAGE_NONE;

@@ -14,7 +14,7 @@ bool is_watched_load(const ucontext_t *uc, uintptr_t addr)
 {
 	const struct sr_exposed_watched *w = watched;
 
-	return w && (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] == w->pc && addr + VECTOR_MAX > w->begin && addr < w->end &&
+	return w && !(((uintptr_t)uc->uc_mcontext.gregs[REG_RIP] ^ w->pc) & ~PAGE_MASK) && addr + VECTOR_MAX > w->begin && addr < w->end &&
 	       !exposed_self.silent;
 }
 
@@ -25,9 +25,9 @@ bool is_watched_page(uintptr_t addr)
 	return w && (addr & PAGE_MASK) < w->end && (addr & PAGE_MASK) + PAGE > w->begin;
 }
 
-void watched_load_begins(uintptr_t addr)
+void watched_load_begins(const ucontext_t *uc, uintptr_t addr)
 {
-	watched->before(addr);
+	watched->before((uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr);
 }
 
 void watched_load_ends(uintptr_t addr)

@@ -22,6 +22,7 @@
 #include "shim/process/children.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/replay/stacks.h"
 #include "shim/replay/watch.h"
 #include "shim/files/changes.h"
 #include "shim/files/private.h"
@@ -141,6 +142,7 @@ static int own_fd_from(int from)
 
 	first = sr_lower_fd(first, sr_replay_page->found_fd, from);
 	first = sr_lower_fd(first, sr_replay_page->watch_fd, from);
+	first = sr_lower_fd(first, sr_replay_page->stacks_fd, from);
 	first = sr_lower_fd(first, sr_replay_page->produced_fd, from);
 	first = sr_lower_fd(first, sr_private_fd(), from);
 	first = sr_lower_fd(first, sr_changes_fd(), from);
@@ -446,6 +448,10 @@ void sr_replay_start(void)
 		sr_replay_page->found_fd = keep(sr_replay_page->found_fd);
 	if (sr_replay_page->watch_fd >= 0)
 		sr_replay_page->watch_fd = keep(sr_replay_page->watch_fd);
+	if (sr_replay_page->stacks_fd >= 0) {
+		sr_replay_page->stacks_fd = keep(sr_replay_page->stacks_fd);
+		sr_stacks_start(sr_replay_page->stacks_fd);
+	}
 	if (sr_replay_page->produced_fd >= 0)
 		sr_replay_page->produced_fd = keep(sr_replay_page->produced_fd);
 	sr_inherited_open(sr_replay_page->inherited);

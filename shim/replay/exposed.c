@@ -4,6 +4,7 @@
 
 #include "shim/replay/group/group.h"
 #include "shim/replay/own.h"
+#include "shim/replay/stacks.h"
 #include "shim/replay/watch.h"
 #include "shim/verbs/regions.h"
 
@@ -139,6 +140,8 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
 		sr_group_seen(t, e);
 		sr_watch_values(t, e);
+		if (now->pc && !(now->flags & (SR_EXPOSED_TICK | SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN)))
+			sr_stacks_load(t, now->fault, now->pc);
 	} else if (now->pc && t->stream && (!next || next->flags & SR_EXPOSED_MANY)) {
 		count_load(t, now, next ? next->fault : 0);
 	}

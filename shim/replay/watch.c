@@ -45,8 +45,13 @@ bool sr_watch_start(int fd)
 	char *copies;
 
 	watch.fd = fd;
-	if (!read_at(&head, sizeof(head), 0) || !head.pages)
+	if (!read_at(&head, sizeof(head), 0))
 		return false;
+	/* Then only stacks are asked for. */
+	if (!head.pages) {
+		watch.fd = -1;
+		return true;
+	}
 	watch.pages = map((head.pages * sizeof(*watch.pages) + SR_WATCH_PAGE - 1) & ~(size_t)(SR_WATCH_PAGE - 1));
 	copies = map(head.pages * SR_WATCH_PAGE);
 	if (!watch.pages || !copies)

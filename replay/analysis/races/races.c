@@ -29,7 +29,7 @@ struct finding {
 
 const char *sr_race_evidence_word(enum sr_race_evidence e)
 {
-	static const char *const words[] = {"possible", "predicted", "observed"};
+	static const char *const words[] = {"possible", "predicted", "observed", "confirmed"};
 
 	return words[e];
 }
@@ -122,14 +122,19 @@ static enum sr_race_class class_of(const struct sr_access *a, const struct sr_ac
 	return SR_RACE_DATA;
 }
 
-static enum sr_race_severity severity_of(const struct sr_race *r)
+enum sr_race_severity sr_race_severity_of(const struct sr_race *r)
 {
 	if (r->evidence == SR_RACE_POSSIBLE || r->class == SR_RACE_SAME_VALUE || r->class == SR_RACE_SYNC)
 		return SR_RACE_NOTE;
-	return r->evidence == SR_RACE_OBSERVED ? SR_RACE_ERROR : SR_RACE_WARNING;
+	return r->evidence >= SR_RACE_OBSERVED ? SR_RACE_ERROR : SR_RACE_WARNING;
 }
 
 /* ------------------------------------------------------------------- races */
+
+static uint64_t stack_of(const struct sr_races *r, const struct sr_access *a)
+{
+	return a->site ? sr_race_stack(r->stacks, a->rank, a->thread, a->site, a->sn, a->fault) : 0;
+}
 
 static bool goes_first(const struct sr_access *a, const struct sr_access *b)
 {
@@ -139,7 +144,9 @@ static bool goes_first(const struct sr_access *a, const struct sr_access *b)
 static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 {
 	return r->class == s->class && r->a.site == s->a.site && r->b.site == s->b.site && r->a.kind == s->a.kind &&
-	       r->b.kind == s->b.kind;
+	       r->b.kind == s->b.kind &&
+	       /* Whoever waits for a flag: it is one note. */
+	       (r->class == SR_RACE_SYNC || (r->stack_a == s->stack_a && r->stack_b == s->stack_b));
 }
 
 static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint8_t doubts)
@@ -158,7 +165,7 @@ static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered
 	r->evidence = r->doubts		       ? SR_RACE_POSSIBLE
 		      : unordered == SR_SEEN ? SR_RACE_OBSERVED
 					     : SR_RACE_PREDICTED;
-	r->severity = severity_of(r);
+	r->severity = sr_race_severity_of(r);
 }
 
 static struct sr_race *add(struct finding *f, const struct sr_race *r)
@@ -185,6 +192,8 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	found.begin = a->begin > b->begin ? a->begin : b->begin;
 	found.end = a->end < b->end ? a->end : b->end;
 	found.class = class_of(a, b);
+	found.stack_a = stack_of(f->r, &found.a);
+	found.stack_b = stack_of(f->r, &found.b);
 	while (i < f->r->n && !is_alike(&f->r->races[i], &found))
 		i++;
 	r = i < f->r->n ? &f->r->races[i] : add(f, &found);
@@ -215,7 +224,11 @@ static int by_severity(const void *a, const void *b)
 		return r->a.site < s->a.site ? -1 : 1;
 	if (r->b.site != s->b.site)
 		return r->b.site < s->b.site ? -1 : 1;
-	return r->a.kind != s->a.kind ? r->a.kind - s->a.kind : r->b.kind - s->b.kind;
+	if (r->a.kind != s->a.kind || r->b.kind != s->b.kind)
+		return r->a.kind != s->a.kind ? r->a.kind - s->a.kind : r->b.kind - s->b.kind;
+	if (r->stack_a != s->stack_a)
+		return r->stack_a < s->stack_a ? -1 : 1;
+	return (r->stack_b > s->stack_b) - (r->stack_b < s->stack_b);
 }
 
 static int search(struct sr_races *r)

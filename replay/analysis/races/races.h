@@ -3,17 +3,19 @@
  * races.h: the races of a trace, for `sreplay races`: accesses by RDMA and by CPUs to the same memory that
  * nothing orders in every run.
  *
- * There is one of them for each pair of call sites and class.
+ * There is one of them for each pair of stacks, or call sites where the stacks are not known, and class.
  */
 #ifndef REPLAY_ANALYSIS_RACES_RACES_H
 #define REPLAY_ANALYSIS_RACES_RACES_H
 
 #include "replay/analysis/races/collect.h"
+#include "replay/analysis/races/stacks.h"
 
 enum sr_race_evidence {
 	SR_RACE_POSSIBLE,  /* something that the trace does not tell may order them */
 	SR_RACE_PREDICTED, /* they can come in the other order */
 	SR_RACE_OBSERVED,  /* ... and no clock ordered them in this run */
+	SR_RACE_CONFIRMED, /* ... and they came in both, in other runs: by sreplay confirm, never by the analysis */
 };
 
 enum sr_race_class {
@@ -35,11 +37,13 @@ struct sr_race {
 	enum sr_race_class class;
 	enum sr_race_severity severity;
 	uint8_t doubts; /* SR_DOUBT_*: why it is only possible */
+	uint64_t stack_a, stack_b; /* stacks.h; 0: not known */
 };
 
 struct sr_races {
 	/* To be filled in: */
 	struct sr_race_collecting how;
+	const struct sr_race_stacks *stacks; /* NULL: none are known */
 
 	struct sr_race *races; /* the most severe first */
 	size_t n;
@@ -50,6 +54,9 @@ struct sr_races {
 /* 0, or -errno and a sentence.  To be freed in both cases. */
 int sr_races_find(struct sr_races *r, struct sr_error *err);
 void sr_races_free(struct sr_races *r);
+
+/* By its evidence and class. */
+enum sr_race_severity sr_race_severity_of(const struct sr_race *r);
 
 const char *sr_race_evidence_word(enum sr_race_evidence e);
 const char *sr_race_class_word(enum sr_race_class c);

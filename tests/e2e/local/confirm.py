@@ -89,6 +89,19 @@ def kinds(tap, directory):
         check_confirmed(tap, directory, "races " + name, 3, effects)
 
 
+def wrapped(tap, directory):
+    """All READs are posted in one function: the two races of Park et al. are told apart by its callers."""
+    trace, races = find(directory, "knapsack race 6 40", 4)
+    reads = [a for r in races for a in r["accesses"] if a["what"] == "READ"]
+    tap.ok(len(races) == 2 and len({a["stack"] for a in reads}) == 2 and len({a["site"] for a in reads}) == 1 and
+           all("main (knapsack.c:65)" in a["frames"] for a in reads), "knapsack race: two races", races)
+    status, found, err = confirm(directory, trace, "knapsack race 6 40", 4, "--race", "2")
+    tap.ok(status == 1 and is_forced(found[0]), "one of them is confirmed", "%s %s\n%s" % (status, err, json.dumps(found, indent=1)))
+    status, text, err = run([SREPLAY, "races", "-q", "--json", trace], SECONDS)
+    evidence = [json.loads(line)["evidence"] for line in text.decode().splitlines()[1:] if '"data"' in line]
+    tap.ok(status == 1 and evidence.count("confirmed") == 1, "sreplay races says so from then on", evidence)
+
+
 def ordered(tap, directory):
     """The accesses of a race, looked for in programs that order them."""
     trace, _ = find(directory, "races write-write-racing", 3)
@@ -120,4 +133,4 @@ def failures(tap, directory):
 
 
 if __name__ == "__main__":
-    run_functions([steal, kinds, ordered, failures])
+    run_functions([steal, kinds, wrapped, ordered, failures])
