@@ -39,7 +39,10 @@ bool sr_poll_captured(const uint64_t *a);
 /* Called when a thread is being created; from then on the process has several. */
 bool sr_makes_thread(const uint64_t *a);
 
-/* Does the process have more than one thread of the program, or did it ever? */
+/*
+ * Does the process have more than one thread of the program, or did it ever?  Or may other processes take this lock,
+ * since it lies in memory that they share?
+ */
 bool sr_has_threads(const uint64_t *a);
 
 #endif

@@ -70,6 +70,27 @@ bool pass_through(uintptr_t user)
 	return false;
 }
 
+/* xchg is atomic without a prefix. */
+static bool is_atomic(const struct insn *insn)
+{
+	const struct encoding *e = &insn->encoding;
+
+	return insn->class == INSN_EXCHANGE && (e->lock || (!e->map && (e->opcode == 0x86 || e->opcode == 0x87)));
+}
+
+/*
+ * Threads and processes meet at words that they change atomically.  If one spins there, each of its attempts may
+ * bring a value; and what it does so on a page that is passed through would not be seen, now or later.
+ */
+static bool may_fill(struct page *p, const struct insn *insn)
+{
+	if (is_atomic(insn))
+		p->atomics = true;
+	if (p->atomics)
+		exposed_self.row = 0;
+	return !p->atomics;
+}
+
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
 	bool partial = is_partial(p);
@@ -77,7 +98,7 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 	if (hooks.storing)
 		hooks.storing();
 	validate_shadow_before_store(addr);
-	if ((partial || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
+	if ((partial || !may_fill(p, insn) || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
 		if (is_store(insn) &&
 		    store_alone(uc, p, insn)) {
 			check_snapshots();

@@ -32,6 +32,7 @@
 #include "shim/signals/signals.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
+#include "shim/exposed/exposed.h"
 #include "shim/exposed/probe/probes.h"
 
 static pthread_key_t end_key;
@@ -324,9 +325,15 @@ bool sr_makes_thread(const uint64_t *a)
 	return true;
 }
 
+/* A page of memory that only this process has registered may be exposed, too: its locks cost a record then. */
+static bool is_lock_of_processes(uint64_t addr)
+{
+	return sr_exposed_covers((void *)addr, 1) && !sr_exposed_is_partial((void *)addr);
+}
+
 bool sr_has_threads(const uint64_t *a)
 {
-	return sr_threaded;
+	return sr_threaded || is_lock_of_processes(a[0]);
 }
 
 /* -------------------------------------------------------------------- end */

@@ -2,13 +2,16 @@
 /*
  * shared_memory.c: two processes talk through shared memory, by plain loads and stores.
  *
- *     shared_memory posix|system-v|copied NAME 0|1 ROUNDS
+ *     shared_memory posix|system-v|copied|locked NAME 0|1 ROUNDS
  *
  * In turns each writes a message that depends on the last one and on the time, and then its number.
  * The other waits for the number without any call, and reads the message.  With `copied` it also
- * reads it from the other's mapping by process_vm_readv, and writes a word of it back.
+ * reads it from the other's mapping by process_vm_readv, and writes a word of it back.  With `locked` both take
+ * locks of all kinds that lie in the memory, in the order that comes; each process has one thread.
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +36,16 @@ struct side {
 	uint64_t message[WORDS];
 	pid_t pid;
 	struct side *sides; /* where that process has it */
-	char apart[4096];
+	_Alignas(64) char apart[4096];
+};
+
+struct locks {
+	pthread_mutex_t mutex;
+	pthread_rwlock_t rwlock;
+	pthread_spinlock_t spin;
+	sem_t sem;
+	_Atomic uint32_t ready, asked[2]; /* asked: a flag that its owner clears by compare and exchange */
+	uint64_t sum;
 };
 
 static struct side *map_posix(const char *name)
@@ -102,6 +114,59 @@ static uint64_t talk(struct side *mine, struct side *other, int me, uint64_t rou
 	return sum;
 }
 
+static void make_locks(struct locks *l)
+{
+	pthread_mutexattr_t mutex;
+	pthread_rwlockattr_t rwlock;
+
+	pthread_mutexattr_init(&mutex);
+	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&l->mutex, &mutex);
+	pthread_rwlockattr_init(&rwlock);
+	pthread_rwlockattr_setpshared(&rwlock, PTHREAD_PROCESS_SHARED);
+	pthread_rwlock_init(&l->rwlock, &rwlock);
+	pthread_spin_init(&l->spin, PTHREAD_PROCESS_SHARED);
+	sem_init(&l->sem, 1, 1);
+	atomic_store(&l->ready, 1);
+}
+
+static void wait_until_asked(struct locks *l, int me)
+{
+	uint32_t one;
+
+	do
+		one = 1;
+	while (!atomic_compare_exchange_strong(&l->asked[me], &one, 0));
+}
+
+/* Every 16th time each waits for the other. */
+static uint64_t take_locks(struct locks *l, int me, uint64_t rounds)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < rounds; i++) {
+		pthread_mutex_lock(&l->mutex);
+		sum = sum * 31 + (l->sum = l->sum * 31 + (uint64_t)me);
+		pthread_mutex_unlock(&l->mutex);
+		pthread_spin_lock(&l->spin);
+		sum = sum * 31 + (l->sum = l->sum * 37 + (uint64_t)me);
+		pthread_spin_unlock(&l->spin);
+		pthread_rwlock_wrlock(&l->rwlock);
+		sum = sum * 31 + (l->sum = l->sum * 41 + (uint64_t)me);
+		pthread_rwlock_unlock(&l->rwlock);
+		sem_wait(&l->sem);
+		sum = sum * 31 + (l->sum = l->sum * 43 + (uint64_t)me);
+		sem_post(&l->sem);
+		if (i % 16)
+			continue;
+		while (atomic_load(&l->asked[!me]))
+			;
+		atomic_store(&l->asked[!me], 1);
+		wait_until_asked(l, me);
+	}
+	return sum;
+}
+
 int main(int argc, char **argv)
 {
 	struct side *sides;
@@ -112,6 +177,16 @@ int main(int argc, char **argv)
 	me = atoi(argv[3]);
 	sides = check(strcmp(argv[1], "system-v") ? map_posix(argv[2]) : map_system_v(argv[2]),
 		      "shared memory");
+	if (!strcmp(argv[1], "locked")) {
+		struct locks *l = (struct locks *)sides[0].apart;
+
+		if (!me)
+			make_locks(l);
+		while (!atomic_load(&l->ready))
+			;
+		printf("%llx\n", (unsigned long long)take_locks(l, me, strtoull(argv[4], NULL, 0)));
+		return 0;
+	}
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	sides[me].pid = getpid();
 	sides[me].sides = sides;

@@ -177,12 +177,47 @@ static void a_page_that_changes_all_the_time_is_not_newer_than_another(void **st
 	sr_exposed_remove((void *)p, 2 * PAGE);
 }
 
+/*
+ * A loop that tries to take a flag finds it taken, however often: each attempt may be the one that succeeds, and
+ * then nothing is left to be seen.
+ */
+static void a_flag_that_is_taken_by_force_is_seen(void **state)
+{
+	_Atomic uint32_t *flag = (void *)memory(1), *backing;
+	volatile uint64_t *words = (void *)flag;
+	struct sr_exposed_counts begin, end;
+	uint64_t before;
+
+	words[0] = 0;
+	assert_int_equal(sr_exposed_add((void *)flag, PAGE), SR_EXPOSED_OK);
+	backing = sr_exposed_backing((void *)flag);
+	sr_exposed_get_counts(&begin);
+	for (int round = 0; round < 3; round++) {
+		sr_exposed_observe();
+		for (int i = 0; i < 100; i++) {
+			uint32_t one = 1;
+
+			assert_false(atomic_compare_exchange_strong(flag, &one, 0));
+		}
+		for (int i = 1; i < FILLED; i++)
+			words[i] = (uint64_t)i;
+		before = values;
+		atomic_store(backing, 1);
+		assert_int_equal(atomic_exchange(flag, 0), 1);
+		assert_int_equal(values, before + 1);
+	}
+	sr_exposed_get_counts(&end);
+	assert_int_equal(end.pass_throughs, begin.pass_throughs);
+	sr_exposed_remove((void *)flag, PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clocks_are_looked_at_behind_a_value_and_in_front_of_its_record),
 	    cmocka_unit_test(a_store_is_told_before_it_is_seen),
 	    cmocka_unit_test(a_store_that_must_wait_counts_once),
+	    cmocka_unit_test(a_flag_that_is_taken_by_force_is_seen),
 	    cmocka_unit_test(a_page_that_changes_all_the_time_is_not_newer_than_another),
 	};
 
