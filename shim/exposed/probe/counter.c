@@ -194,15 +194,6 @@ bool counter_probes_start(const struct counter_handlers *h)
 	return probes_are_possible();
 }
 
-static bool overlaps_another(const struct probe *s)
-{
-	for (const struct probe *p = probes; p < probes + probes_n; p++)
-		if (p != s && p->at - s->at + JUMP_BYTES - 1 < 2 * JUMP_BYTES - 1 &&
-		    (p->state == PROBE_PATCHED || p->state == PROBE_CHANGING))
-			return true;
-	return false;
-}
-
 static bool take_counter(struct probe *s, unsigned int length, const uint8_t *text, uintptr_t begin, size_t n)
 {
 	size_t at = s->pc - begin;

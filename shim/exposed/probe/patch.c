@@ -30,17 +30,23 @@ bool code_put(int memory, uintptr_t at, const uint8_t *bytes, size_t n)
 	return sr_syscall(SYS_pwrite64, memory, SR_ARG(bytes), (long)n, (long)at, 0, 0) == (long)n;
 }
 
+/* So many of the jump's bytes are not those of an instruction that stays. */
+static unsigned int own_bytes(const struct probe *s)
+{
+	return s->punned ? s->group.length : JUMP_BYTES;
+}
+
 /*
  * Writes the bytes with which instructions of the group begin, except the first; or the others.  In runs, since each
  * write takes long.
  */
 static bool put_under(int memory, const struct probe *s, const uint8_t *bytes, bool begins)
 {
-	unsigned int from, to;
+	unsigned int from, to, end = own_bytes(s);
 	bool done = true;
 
-	for (from = 1; from < JUMP_BYTES && done; from = to + 1) {
-		for (to = from; to < JUMP_BYTES && !under_begin(&s->group, to) != begins; to++)
+	for (from = 1; from < end && done; from = to + 1) {
+		for (to = from; to < end && !under_begin(&s->group, to) != begins; to++)
 			;
 		if (to > from)
 			done = code_put(memory, s->at + from, bytes + from, to - from);

@@ -18,6 +18,12 @@ static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0
 		     on[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06}; /* of a low program's copy, in another stub */
 #define LOW 0x20000000ul
 
+/* For a jump that has no choice: below the code, above it where the heap follows, and where the stack does. */
+#define BELOW_MIN (176ul << 20)
+#define HEAP_MIN  (1ul << 30)
+#define STACK_MIN (96ul << 20)
+#define LIBRARIES 0x7e0000000000ul
+
 /* How many choices there are; so many of them below. */
 #define PLACES	     280
 #define PLACES_BELOW 240
@@ -31,27 +37,48 @@ static uint8_t highest_byte(const struct probe *s, unsigned int n)
 	return s->at == s->pc ? up[n % sizeof(up)] : on[n % sizeof(on)];
 }
 
-/* Does an instruction begin with byte 0 to 3 of the distance? */
-static bool is_begin(const struct group *g, unsigned int byte)
+/* Is byte 0 to 3 of the distance given?  One that begins an instruction is a trap; a punned jump has those behind it. */
+static bool is_given(const struct probe *s, unsigned int byte)
 {
-	return under_begin(g, byte + 1);
+	return s->punned ? byte + 1 >= s->group.length : under_begin(&s->group, byte + 1);
 }
 
-/* The n-th choice of the distance's bytes: those that begin an instruction are traps. */
+static uint32_t byte_of(const struct probe *s, unsigned int byte, uint32_t choice)
+{
+	uint32_t given = s->punned ? s->code[byte + 1] : PROBE_TRAP;
+
+	return (is_given(s, byte) ? given : choice & 0xff) << 8 * byte;
+}
+
+/* The n-th choice of the distance. */
 static int32_t distance_of(const struct probe *s, unsigned int n)
 {
-	const struct group *g = &s->group;
-	uint32_t high = highest_byte(s, n), v;
+	uint32_t v = byte_of(s, 3, highest_byte(s, n)) | byte_of(s, 2, n * 37);
 
-	v = (is_begin(g, 3) ? PROBE_TRAP : high) << 24;
-	v |= (is_begin(g, 2) ? PROBE_TRAP : n * 37 & 0xff) << 16;
-	/* All that is left to choose where both bytes above are traps. */
-	v |= (is_begin(g, 1) ? PROBE_TRAP : n / sizeof(down) % 16 << 4) << 8;
+	/* All that is left to choose where both bytes above are given. */
+	v |= byte_of(s, 1, n / sizeof(down) % 16 << 4);
 	/* The stub begins a page, where that is free to choose. */
-	v |= is_begin(g, 0) ? PROBE_TRAP : (uint32_t)(-(s->at + JUMP_BYTES) & 0xff);
-	if (!is_begin(g, 1))
+	v |= byte_of(s, 0, (uint32_t)-(s->at + JUMP_BYTES));
+	if (!is_given(s, 1))
 		v = (v & ~0xf00u) | (uint32_t)((-(s->at + JUMP_BYTES + (v & ~0xf00u)) >> 8 & 0xf) << 8);
 	return (int32_t)v;
+}
+
+/* The highest byte of a punned jump's distance is given: the program may need what lies there. */
+static bool is_left_to_program(const struct probe *s, uintptr_t at)
+{
+	if (at < s->at)
+		return s->at - at < BELOW_MIN;
+	return s->pc < LIBRARIES ? at - s->at < HEAP_MIN : at - s->at > STACK_MIN;
+}
+
+static bool is_choice(const struct probe *s, unsigned int n, uintptr_t at)
+{
+	if (at < 0x10000)
+		return false;
+	if (s->punned)
+		return !is_left_to_program(s, at);
+	return (at > s->at) == (s->pc < LOW || n >= PLACES_BELOW);
 }
 
 /* Two pages: the stub may lie at the end of the first. */
@@ -61,7 +88,7 @@ uint8_t *place_stub(const struct probe *s)
 		uintptr_t at = s->at + JUMP_BYTES + (uintptr_t)(intptr_t)distance_of(s, n);
 		char *p, *pages = (char *)(at & PAGE_MASK);
 
-		if ((at > s->at) != (s->pc < LOW || n >= PLACES_BELOW) || at < 0x10000)
+		if (!is_choice(s, n, at))
 			continue;
 		p = sr_sys_mmap(pages, 2 * PAGE, PROT_READ | PROT_WRITE,
 				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

@@ -33,6 +33,11 @@ struct probe {
 	struct insn insn; /* its address is another one each time */
 	struct operand operand;
 	struct group group;
+	/*
+	 * The jump is longer than the instruction, and what is behind that stays as it is: its bytes are the highest of
+	 * the jump's distance.  So a branch may lead there.
+	 */
+	bool punned;
 	uint8_t code[GROUP_BYTES_MAX + CODE_MAX]; /* the original bytes, and what follows them */
 	uintptr_t at; /* where its jump is: at pc, or in front of its copy if the instruction lies under another probe's jump */
 	uint8_t was[JUMP_BYTES], jump[JUMP_BYTES]; /* what is there without and with the jump */
@@ -65,7 +70,12 @@ bool probes_are_possible(void);
 bool probe_finish_stub(struct probe *s, uintptr_t pages, size_t copies);
 
 /* table.c */
+/* The last one that was made for it. */
 struct probe *probe_at(uintptr_t pc);
+/* Have threads come to the middle of its jump, again and again? */
+bool probe_has_trapped(const struct probe *s);
+/* Does another probe's jump have bytes of this one's? */
+bool overlaps_another(const struct probe *s);
 /* In whose stub is it? */
 struct probe *probe_of_stub(uintptr_t at);
 void probe_note_stub(const struct probe *s);

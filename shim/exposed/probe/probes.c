@@ -39,46 +39,9 @@ static bool is_worth_it(const struct insn *insn)
 	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
 
-/*
- * Takes the bytes from the file.  Code that is not from a file, or was changed, is left alone; so is code that the program
- * could change without a call, or may not only execute.
- */
-static bool take_text(struct probe *s)
+static struct group group_of_one(uint8_t length)
 {
-	struct text t;
-
-	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code))
-		return false;
-	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
-	return group_of(s->code, s->pc, &s->group) && !memcmp(s->code, (const void *)s->pc, s->group.length);
-}
-
-/* Takes those of another probe's copy of the instruction. */
-static void take_copy(struct probe *s, const struct probe *over, unsigned int k)
-{
-	uint8_t length = (uint8_t)(over->group.at[k + 1] - over->group.at[k]);
-
-	memcpy(s->code, over->code + over->group.at[k], CODE_MAX);
-	s->group = (struct group){.n = 1, .length = length, .at = {0, length}};
-}
-
-/*
- * The instruction may lie under another probe's jump, since the words of a message are read one after the other.  Then its
- * copy, which that jump leads to, gets a jump of its own.
- */
-static bool take_code(struct probe *s)
-{
-	unsigned int k;
-	const struct probe *over = probe_over(s->pc, &k);
-
-	if (over)
-		take_copy(s, over, k);
-	else if (!take_text(s))
-		return false;
-	s->at = over ? copy_of(over, k) : s->pc;
-	s->back = over ? copy_of(over, k + 1) : s->pc + s->group.length;
-	memcpy(s->was, over ? gap : s->code, sizeof(s->was));
-	return true;
+	return (struct group){.n = 1, .length = length, .at = {0, length}};
 }
 
 /*
@@ -126,6 +89,11 @@ bool probe_finish_stub(struct probe *s, uintptr_t pages, size_t copies)
 	return true;
 }
 
+static bool take_operand(struct probe *s)
+{
+	return encoding_operand(s->code, s->pc, &s->insn.encoding, &s->operand);
+}
+
 static bool make_stub(struct probe *s)
 {
 	uint8_t *stub = place_stub(s);
@@ -139,11 +107,87 @@ static bool make_stub(struct probe *s)
 	return probe_finish_stub(s, pages, n);
 }
 
+/*
+ * The instruction may lie under another probe's jump, since the words of a message are read one after the other.  Then its
+ * copy, which that jump leads to, gets a jump of its own.
+ */
+static bool take_copy(struct probe *s, const struct probe *over, unsigned int k)
+{
+	s->group = group_of_one((uint8_t)(over->group.at[k + 1] - over->group.at[k]));
+	s->at = copy_of(over, k);
+	s->back = copy_of(over, k + 1);
+	memcpy(s->code, over->code + over->group.at[k], CODE_MAX);
+	memcpy(s->was, gap, sizeof(s->was));
+	return take_operand(s) && make_stub(s);
+}
+
+/* The jump lies over as many instructions as it needs, or is punned.  The bytes there must be the file's. */
+static bool take_text(struct probe *s, bool punned)
+{
+	size_t n;
+
+	s->punned = punned;
+	if (punned)
+		s->group = group_of_one(s->insn.length);
+	n = punned ? JUMP_BYTES : s->group.length;
+	s->at = s->pc;
+	s->back = s->pc + s->group.length;
+	memcpy(s->was, s->code, sizeof(s->was));
+	return !memcmp(s->code, (const void *)s->pc, n) && take_operand(s) && make_stub(s);
+}
+
+static bool can_be_punned(const struct probe *s)
+{
+	return s->insn.length < JUMP_BYTES && can_be_shared(s->code, s->insn.length) && !overlaps_another(s);
+}
+
+/* Another probe's jump has this instruction's bytes in its distance: they must stay. */
+static bool is_shared_by_another(const struct probe *s)
+{
+	for (const struct probe *p = probes; p < probes + probes_n; p++)
+		if (p != s && p->punned && (p->state == PROBE_PATCHED || p->state == PROBE_CHANGING) && s->pc - p->at < JUMP_BYTES)
+			return true;
+	return false;
+}
+
+/*
+ * Takes the bytes from the file.  Code that is not from a file, or was changed, is left alone; so is code that the program
+ * could change without a call, or may not only execute.
+ *
+ * A jump over several instructions leaves another one free to be punned, or to have a jump in its copy.  But where
+ * branches lead to one of them they would trap.
+ */
+static bool take_code(struct probe *s)
+{
+	struct group g;
+	struct text t;
+	bool wide;
+
+	if (!text_at(s->pc, &t) || !t.is_text || t.end - s->pc < sizeof(s->code) || is_shared_by_another(s))
+		return false;
+	memcpy(s->code, t.file + (s->pc - t.begin), sizeof(s->code));
+	s->at = s->pc;
+	wide = !s->punned && group_of(s->code, s->pc, &g);
+	if (wide && !is_branched_into_nearby(t.file, t.end - t.begin, s->pc - t.begin, &g)) {
+		s->group = g;
+		if (take_text(s, false))
+			return true;
+	}
+	if (can_be_punned(s) && take_text(s, true))
+		return true;
+	s->group = g;
+	return wide && take_text(s, false);
+}
+
 static bool patch(struct probe *s, const struct insn *insn)
 {
+	const struct probe *over;
+	unsigned int k;
+
 	s->stores = insn->class == INSN_STORE || insn->class == INSN_VECTOR_STORE || insn->class == INSN_EXCHANGE;
 	s->insn = *insn;
-	if (!take_code(s) || !encoding_operand(s->code, s->pc, &insn->encoding, &s->operand) || !make_stub(s))
+	over = probe_over(s->pc, &k);
+	if (!(over ? take_copy(s, over, k) : take_code(s)))
 		return false;
 	s->state = PROBE_CHANGING;
 	atomic_fetch_add_explicit(&patched_n, 1, memory_order_release);
@@ -183,6 +227,25 @@ void probes_init(const struct probe_handlers *h)
 	possible = hooks.patches && probes_are_possible();
 }
 
+/*
+ * The one for this instruction, or a new one.  If many came to the middle of a jump, which was given up, the next one
+ * must be punned.  NULL: there is no room.
+ */
+static struct probe *find_probe(uintptr_t pc)
+{
+	struct probe *s = probe_at(pc);
+	bool given_up = s && s->state == PROBE_GIVEN_UP && !s->punned && probe_has_trapped(s);
+
+	if (s && !given_up)
+		return s;
+	if (probes_n == PROBES_MAX)
+		return NULL;
+	s = &probes[probes_n];
+	*s = (struct probe){.pc = pc, .state = PROBE_COUNTED, .punned = given_up};
+	probes_n++;
+	return s;
+}
+
 void probes_count(const ucontext_t *uc, const struct insn *insn)
 {
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
@@ -190,14 +253,9 @@ void probes_count(const ucontext_t *uc, const struct insn *insn)
 
 	if (!probes_are_wanted() || exposed_self.probe.inside || !is_worth_it(insn))
 		return;
-	s = probe_at(pc);
-	if (!s) {
-		if (probes_n == PROBES_MAX)
-			return;
-		s = &probes[probes_n];
-		*s = (struct probe){.pc = pc, .state = PROBE_COUNTED};
-		probes_n++;
-	}
+	s = find_probe(pc);
+	if (!s)
+		return;
 	if (++s->faults < FAULTS_MIN || s->state != PROBE_COUNTED)
 		return;
 	if (!patch(s, insn))

@@ -15,10 +15,19 @@ static uintptr_t stubs_begin = UINTPTR_MAX, stubs_end;
 
 struct probe *probe_at(uintptr_t pc)
 {
-	for (uint32_t i = 0; i < probes_n; i++)
+	for (uint32_t i = probes_n; i--;)
 		if (probes[i].pc == pc)
 			return &probes[i];
 	return NULL;
+}
+
+bool overlaps_another(const struct probe *s)
+{
+	for (const struct probe *p = probes; p < probes + probes_n; p++)
+		if (p != s && p->at - s->at + JUMP_BYTES - 1 < 2 * JUMP_BYTES - 1 &&
+		    (p->state == PROBE_PATCHED || p->state == PROBE_CHANGING))
+			return true;
+	return false;
 }
 
 struct probe *probe_of_stub(uintptr_t at)
@@ -166,10 +175,16 @@ void try_to_give_up(struct probe *s)
 	exposed_unlock(NULL);
 }
 
+bool probe_has_trapped(const struct probe *s)
+{
+	return s->traps >= TRAPS_MAX;
+}
+
 static void count_trap(struct probe *s)
 {
 	/* What is served by the jump would have been a fault, which costs as much as a trap. */
-	if (++s->traps >= TRAPS_MAX && s->traps > s->served / 2 && s->state == PROBE_PATCHED)
+	s->traps++;
+	if (probe_has_trapped(s) && s->traps > s->served / 2 && s->state == PROBE_PATCHED)
 		try_to_give_up(s);
 }
 

@@ -138,7 +138,7 @@ static bool is_reached_by_long(const uint8_t *text, size_t n, size_t at, const s
 /* As far as a distance of one byte leads: to the last byte of the group, counted from the branch's end. */
 #define SHORT (128 + JUMP_BYTES + 2)
 
-static bool is_reached_by_short(const uint8_t *text, size_t n, size_t at, const struct group *g)
+bool is_branched_into_nearby(const uint8_t *text, size_t n, size_t at, const struct group *g)
 {
 	size_t end = n - at > SHORT ? at + SHORT : n;
 
@@ -150,7 +150,17 @@ static bool is_reached_by_short(const uint8_t *text, size_t n, size_t at, const 
 
 bool is_branched_into(const uint8_t *text, size_t n, size_t at, const struct group *g)
 {
-	return is_reached_by_short(text, n, at, g) || is_reached_by_long(text, n, at, g);
+	return is_branched_into_nearby(text, n, at, g) || is_reached_by_long(text, n, at, g);
+}
+
+bool can_be_shared(const uint8_t *code, unsigned int length)
+{
+	struct encoding e;
+
+	for (; length < JUMP_BYTES && encoding_of(code + length, &e); length += e.length)
+		if (is_landmark(code + length, &e))
+			return false;
+	return true;
 }
 
 /* --------------------------------------------------------------- copying */

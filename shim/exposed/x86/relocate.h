@@ -33,6 +33,15 @@ bool group_extend(const uint8_t *code, uintptr_t pc, struct group *g);
  */
 bool is_branched_into(const uint8_t *text, size_t n, size_t at, const struct group *g);
 
+/* The same for branches with a distance of one byte, which takes a hundredth of the time. */
+bool is_branched_into_nearby(const uint8_t *text, size_t n, size_t at, const struct group *g);
+
+/*
+ * May the bytes from `length` on, up to the end of a jump, be a part of that jump's distance, and stay as they are?
+ * Not where a tracer may write.
+ */
+bool can_be_shared(const uint8_t *code, unsigned int length);
+
 /* Where each copy begins; at[n] is the jump back. */
 struct copies {
 	uint8_t at[GROUP_MAX + 1];

@@ -61,6 +61,9 @@ void site_of_vectors(volatile void *from, volatile void *to);
 void site_of_wide_vectors(volatile void *from, volatile void *to);
 uint64_t site_branched_into(volatile void *p, uint64_t until);
 uint64_t site_branched_rarely(volatile void *p, uint64_t n);
+uint64_t site_before_a_target(volatile void *p, uint64_t way);
+uint64_t site_before_a_far_target(volatile void *p, uint64_t way);
+uint64_t site_before_a_load(volatile void *p, uint64_t way);
 uint64_t site_before_padding(volatile void *p, uint64_t v);
 uint64_t site_before_a_gap(volatile void *p);
 uint64_t site_in_a_child(volatile void *p, uint64_t way);
@@ -108,6 +111,13 @@ __asm__(".text\n"
 	"1: inc %ecx\n cmp %rsi, %rcx\n jb 1b\n ret\n"
 	APART "site_branched_rarely: mov (%rdi), %eax\n"
 	"1: xor %ecx, %ecx\n dec %rsi\n jz 1b\n ret\n"
+	APART "site_before_a_target: xor %eax, %eax\n test %rsi, %rsi\n jz 1f\n mov 8(%rdi), %rax\n"
+	"1: add $1, %rax\n ret\n"
+	APART "site_before_a_far_target: xor %eax, %eax\n test %rsi, %rsi\n jz 2f\n mov 8(%rdi), %rax\n"
+	"1: add $1, %rax\n ret\n .skip 256, 0xcc\n"
+	"2: jmp 1b\n"
+	APART "site_before_a_load: xor %eax, %eax\n test %rsi, %rsi\n jz 1f\n mov 8(%rdi), %rax\n"
+	"1: mov (%rdi), %rcx\n add %rcx, %rax\n ret\n"
 	APART "site_before_padding: mov %rsi, %rax\n mov %sil, (%rdi)\n ret\n .nops 6\n"
 	APART "site_before_a_gap: mov (%rdi), %rax\n nopl (%rax)\n lea 1(%rax), %rax\n ret\n"
 	APART "site_in_a_child: xor %eax, %eax\n test %rsi, %rsi\n lea 2f(%rip), %rdx\n jz 1f\n jmp *%rdx\n"
@@ -413,6 +423,40 @@ static void test_a_branch_that_is_rarely_taken(void **state)
 		assert_int_equal(site_branched_rarely(&user[41], i % 10 ? 2 : 1), i);
 	}
 	assert_true(is_jump((uintptr_t)site_branched_rarely, 1));
+}
+
+/*
+ * Branches lead to the next instruction, which the jump of five bytes covers by one: it stays as it is.  Afterwards
+ * neither way faults.
+ */
+static void test_a_target_of_branches_behind_it(void **state)
+{
+	static uint64_t (*const sites[])(volatile void *, uint64_t) = {site_before_a_target, site_before_a_far_target};
+
+	for (size_t k = 0; k < 2; k++) {
+		uint64_t before = 0;
+
+		for (uint64_t i = 1; i <= 2 * ROUNDS; i++) {
+			if (i == ROUNDS + 1)
+				before = served();
+			sr_exposed_observe();
+			dma[45] = i;
+			assert_int_equal(sites[k](&user[44], i % 2), i % 2 ? i + 1 : 1);
+		}
+		assert_int_equal(served() - before, ROUNDS / 2);
+		assert_true(is_jump((uintptr_t)sites[k], 12));
+	}
+}
+
+/* The next instruction meets protected pages as well: only one of the two can have a jump, and both are right. */
+static void test_a_load_at_a_target_of_branches(void **state)
+{
+	for (uint64_t i = 1; i <= 2 * ROUNDS; i++) {
+		sr_exposed_observe();
+		dma[44] = i;
+		dma[45] = 3 * i;
+		assert_int_equal(site_before_a_load(&user[44], i % 2), i % 2 ? 4 * i : i);
+	}
 }
 
 /* Two bytes of instruction and return: the jump covers nops behind them. */
@@ -966,6 +1010,8 @@ int main(void)
 	    cmocka_unit_test(test_who_comes_to_the_midst),
 	    cmocka_unit_test(test_branches_to_the_midst_are_found),
 	    cmocka_unit_test(test_a_branch_that_is_rarely_taken),
+	    cmocka_unit_test(test_a_target_of_branches_behind_it),
+	    cmocka_unit_test(test_a_load_at_a_target_of_branches),
 	    cmocka_unit_test(test_padding_is_covered),
 	    cmocka_unit_test(test_where_no_jump_is_written),
 	    cmocka_unit_test(test_code_that_may_be_written),
