@@ -12,9 +12,15 @@ static inline bool is_within(const struct insn *insn)
 	return is_in_one_page(insn->address, insn->size);
 }
 
-NO_VECTORS static inline bool is_word(const struct insn *insn)
+/* Does it put what it loads into a register, or the flags? */
+NO_VECTORS static inline bool is_register_load(const struct insn *insn)
 {
 	return insn->class == INSN_LOAD || insn->class == INSN_COMPARE;
+}
+
+NO_VECTORS static inline bool is_word(const struct insn *insn)
+{
+	return is_register_load(insn) || insn->class == INSN_CALL || insn->class == INSN_JUMP;
 }
 
 static inline bool is_store(const struct insn *insn)
@@ -39,7 +45,7 @@ void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct ins
 /* Does the load, as the backing mapping has it; now: the bytes. */
 void do_load(ucontext_t *uc, struct page *p, const struct insn *insn, char now[VECTOR_MAX]);
 void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
-/* INSN_LOAD and INSN_COMPARE: v has been read. */
+/* is_word(): v has been read. */
 void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v);
 /* The counters of a page are of one epoch. */
 void renew(struct page *p) NO_VECTORS;

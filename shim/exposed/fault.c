@@ -136,6 +136,8 @@ static void find_instruction(const ucontext_t *uc, const struct page *p, bool wr
 		insn->class = INSN_UNKNOWN;
 	if (insn->class == INSN_OPERAND && write)
 		insn->class = INSN_UNKNOWN;
+	if (insn->class == INSN_CALL && has_shadow_stack())
+		insn->class = INSN_UNKNOWN;
 }
 
 /* Within a call nothing is recorded. */

@@ -15,10 +15,24 @@
 /* Loads that the handler does before it takes a snapshot: together they cost as much as that. */
 #define LOADS_MAX    3
 
+/* The stack is never exposed. */
+static void go_to(greg_t *g, const struct insn *insn, uint64_t target)
+{
+	if (insn->class == INSN_CALL) {
+		g[REG_RSP] -= 8;
+		*(volatile uint64_t *)g[REG_RSP] = (uint64_t)g[REG_RIP] + insn->length;
+	}
+	g[REG_RIP] = (greg_t)target;
+}
+
 void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v)
 {
 	greg_t *g = uc->uc_mcontext.gregs;
 
+	if (is_transfer(insn)) {
+		go_to(g, insn, v);
+		return;
+	}
 	word_take(insn, decode_register(uc, insn->reg), &g[REG_EFL], v);
 	g[REG_RIP] += insn->length;
 }

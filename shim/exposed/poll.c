@@ -221,7 +221,7 @@ NO_VECTORS bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, 
 	bool known;
 
 	/* The shim's own code comes here as well, from libc's functions, and may hold the lock. */
-	if (!is_word(insn) || !exposed_try_lock())
+	if (!is_register_load(insn) || !exposed_try_lock())
 		return false;
 	known = finish_unchanged(page_at(addr), insn, pc, addr, r, v);
 	exposed_release();

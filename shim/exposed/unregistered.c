@@ -63,7 +63,7 @@ NO_VECTORS bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t a
 	bool write = insn->class == INSN_STORE, done;
 	struct page *p = page_at(addr);
 
-	if (!is_word(insn) && !write)
+	if (!is_register_load(insn) && !write)
 		return false;
 	if (exposed_self.silent || !exposed_try_lock())
 		return false;

@@ -122,6 +122,15 @@ NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_
 	return !is_over(f, s, addr);
 }
 
+/* The access is done.  A call has moved the stack pointer. */
+static uintptr_t resume_at(const struct probe *s, const greg_t *g)
+{
+	exposed_self.probe.sp = (uint64_t)g[REG_RSP];
+	if (is_transfer(&s->insn))
+		return (uintptr_t)g[REG_RIP];
+	return s->insn.class == INSN_OPERAND ? s->aside : copy_of(s, 1);
+}
+
 SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char *vectors)
 {
 	struct exposed_thread *t = &exposed_self;
@@ -145,7 +154,7 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 		f->r[i] = (uint64_t)*decode_register(&t->probe.uc, i);
 	f->flags = (uint64_t)g[REG_EFL];
 	if ((uintptr_t)g[REG_RIP] != s->pc)
-		t->probe.resume = s->insn.class == INSN_OPERAND ? s->aside : copy_of(s, 1);
+		t->probe.resume = resume_at(s, g);
 	errno = saved;
 }
 

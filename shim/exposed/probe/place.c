@@ -18,11 +18,16 @@ static const uint8_t down[] = {0xf4, 0xf0, 0xe8, 0xe0, 0xd8, 0xd0, 0xc8, 0xc0, 0
 		     on[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06}; /* of a low program's copy, in another stub */
 #define LOW 0x20000000ul
 
-/* For a jump that has no choice: below the code, above it where the heap follows, and where the stack does. */
+/*
+ * For a jump that has no choice: below the code, above it where the heap follows, and where the stack does.  Between
+ * programs and libraries there is the code that the program maps itself, and above that its other mappings
+ * (shim/memory/heap.h).
+ */
 #define BELOW_MIN (176ul << 20)
 #define HEAP_MIN  (1ul << 30)
 #define STACK_MIN (96ul << 20)
-#define LIBRARIES 0x7e0000000000ul
+#define PROGRAMS_END 0x570000000000ul
+#define LIBRARIES    0x7e0000000000ul
 
 /* How many choices there are; so many of them below. */
 #define PLACES	     280
@@ -69,7 +74,9 @@ static bool is_left_to_program(const struct probe *s, uintptr_t at)
 {
 	if (at < s->at)
 		return s->at - at < BELOW_MIN;
-	return s->pc < LIBRARIES ? at - s->at < HEAP_MIN : at - s->at > STACK_MIN;
+	if (s->pc < PROGRAMS_END)
+		return at - s->at < HEAP_MIN;
+	return s->pc < LIBRARIES || at - s->at > STACK_MIN;
 }
 
 static bool is_choice(const struct probe *s, unsigned int n, uintptr_t at)

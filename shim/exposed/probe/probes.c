@@ -35,7 +35,7 @@ static bool is_worth_it(const struct insn *insn)
 		return insn->always;
 	if (insn->class == INSN_EXCHANGE)
 		return !decode_names_sp(insn);
-	return insn->class == INSN_COMPARE || insn->class == INSN_STORE ||
+	return insn->class == INSN_COMPARE || insn->class == INSN_STORE || is_transfer(insn) ||
 	       insn->class == INSN_VECTOR_LOAD || insn->class == INSN_VECTOR_STORE;
 }
 
@@ -199,14 +199,24 @@ static bool patch(struct probe *s, const struct insn *insn)
 	return true;
 }
 
+/* The C library chooses it before the program starts. */
+bool has_shadow_stack(void)
+{
+	static enum { UNKNOWN, NO, YES } has;
+	uint64_t features = 0;
+
+	if (has == UNKNOWN)
+		has = !sr_syscall(SYS_arch_prctl, ARCH_SHSTK_STATUS, SR_ARG(&features), 0, 0, 0, 0) && features ? YES : NO;
+	return has == YES;
+}
+
 /* entry.c relies on where xsave puts what it saves, which is the same on every processor of today.  Others have no probes. */
 bool probes_are_possible(void)
 {
 	uint32_t a, b, c, d;
-	uint64_t features = 0;
 
-	/* The copy of a call pushes the original's return address, which a shadow stack would not accept. */
-	if (!sr_syscall(SYS_arch_prctl, ARCH_SHSTK_STATUS, SR_ARG(&features), 0, 0, 0, 0) && features)
+	/* The copy of a call pushes the original's return address. */
+	if (has_shadow_stack())
 		return false;
 	__cpuid(1, a, b, c, d);
 	if (!(c & bit_OSXSAVE))

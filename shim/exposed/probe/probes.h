@@ -43,6 +43,9 @@ struct probe_handlers {
 /* Once. */
 void probes_init(const struct probe_handlers *h);
 
+/* Would it not accept a return address that no call has pushed? */
+bool has_shadow_stack(void);
+
 /* With the lock held: the instruction has met a protected page, by a fault. */
 void probes_count(const ucontext_t *uc, const struct insn *insn);
 

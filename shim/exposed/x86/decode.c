@@ -30,6 +30,8 @@ static bool has_known_prefixes(const struct insn *i)
 {
 	const struct encoding *e = &i->encoding;
 
+	if (is_transfer(i))
+		return !e->prefixed;
 	if (e->kind == ENCODED_LEGACY && !e->repeat)
 		return true;
 	if (e->kind == ENCODED_EVEX) {

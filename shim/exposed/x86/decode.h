@@ -37,6 +37,12 @@ struct insn {
 	struct encoding encoding;
 };
 
+/* It goes on at an address that it loads. */
+static inline bool is_transfer(const struct insn *insn)
+{
+	return insn->class == INSN_CALL || insn->class == INSN_JUMP;
+}
+
 /* What the instruction of these bytes does if it is at pc, whatever the registers: all but its address. */
 void decode_bytes(const uint8_t *code, uintptr_t pc, struct insn *insn);
 

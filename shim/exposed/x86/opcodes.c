@@ -37,6 +37,7 @@ enum size {
 #define PLAIN(imm)                {FORM_PLAIN, imm, 0, 0, 0, 0}
 #define RELATIVE(form, imm)       {form, imm, 0, 0, 0, 0}
 #define MODRM(imm)                {FORM_MODRM, imm, 0, 0, 0, 0}
+#define BY(form, class)           {form, 0, class, QWORD, 0, 0}
 #define ADDRESS                   {FORM_MODRM, 0, 0, 0, OPCODE_ADDRESS, 0}
 #define EXCHANGE(size, imm)       {FORM_MODRM, imm, INSN_EXCHANGE, size, 0, 0}
 #define READ(size, imm)           {FORM_MODRM, imm, INSN_OPERAND, size, OPCODE_ALWAYS, 0}
@@ -66,9 +67,10 @@ static const struct opcode groups[][8] = {
 		  [4 ... 5] = READ(BYTE, 0), [6 ... 7] = MODRM(0)},
     [GROUP_3V] = {[0 ... 1] = COMPARE(V, IMMEDIATE_Z, OPCODE_TEST), [2 ... 3] = EXCHANGE(V, 0),
 		  [4 ... 5] = READ(V, 0), [6 ... 7] = MODRM(0)},
-    /* inc, dec; push.  A call or jump by a register or memory stays where it is. */
+    /* inc, dec; call and jump by a register or memory; push */
     [GROUP_4] = {[0 ... 1] = EXCHANGE(BYTE, 0)},
-    [GROUP_5] = {[0 ... 1] = EXCHANGE(V, 0), [6] = MODRM(0)},
+    [GROUP_5] = {[0 ... 1] = EXCHANGE(V, 0), [2] = BY(FORM_CALL_BY, INSN_CALL), [4] = BY(FORM_JUMP_BY, INSN_JUMP),
+		 [6] = MODRM(0)},
     /* bt, bts, btr, btc */
     [GROUP_8] = {[4] = READ(V, IMMEDIATE_1), [5 ... 7] = EXCHANGE(V, IMMEDIATE_1)},
     /* cmpxchg8b, cmpxchg16b */
@@ -488,7 +490,7 @@ bool encoding_of(const uint8_t *code, struct encoding *e)
 	}
 	if (e->op.form == FORM_PREFIX || (e->op.form == FORM_UNKNOWN && e->op.class == INSN_UNKNOWN))
 		return false;
-	if (e->op.form == FORM_MODRM)
+	if (e->op.form == FORM_MODRM || e->op.form == FORM_CALL_BY || e->op.form == FORM_JUMP_BY)
 		p = take_modrm(code, p, e);
 	e->immediate_at = (uint8_t)(p - code);
 	e->immediate_bytes = immediate_size(e);

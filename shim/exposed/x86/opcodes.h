@@ -23,6 +23,8 @@ enum insn_class {
 	INSN_VECTOR_STORE, /* vector register to memory */
 	INSN_STRING,       /* movs, stos */
 	INSN_OPERAND,      /* computes with memory, and leaves it as it is: add, imul, pcmpeqb, ... */
+	INSN_CALL,         /* by an address in memory */
+	INSN_JUMP,         /* the same */
 	INSN_EXCHANGE,     /* reads and writes, or only writes, at most 16 bytes: add, xchg, cmpxchg, setc, ... */
 };
 
@@ -35,6 +37,8 @@ enum form {
 	FORM_JUMP,
 	FORM_CALL,
 	FORM_RETURN,
+	FORM_CALL_BY, /* a call by a register or memory, which ModRM says */
+	FORM_JUMP_BY,
 	FORM_GROUP,   /* in the table only: bits 3 to 5 of ModRM choose the row */
 	FORM_PREFIX,  /* in the table only */
 };

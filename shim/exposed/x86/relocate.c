@@ -89,9 +89,9 @@ bool group_extend(const uint8_t *code, uintptr_t pc, struct group *g)
 		g->length = (uint8_t)(g->length + e.length);
 		g->at[++g->n] = g->length;
 		/* What is behind it does not belong to this path. */
-		if (e.op.form == FORM_JUMP || e.op.form == FORM_RETURN)
+		if (e.op.form == FORM_JUMP || e.op.form == FORM_JUMP_BY || e.op.form == FORM_RETURN)
 			return take_padding(code, pc, g);
-		if (e.op.form == FORM_CALL)
+		if (e.op.form == FORM_CALL || e.op.form == FORM_CALL_BY)
 			return g->length >= JUMP_BYTES;
 		if (e.op.form == FORM_BRANCH && leads_into(step_distance(at, &e), g))
 			return false;
@@ -197,9 +197,10 @@ static bool put_branch(uint8_t *to, uintptr_t target, uint8_t condition)
 }
 
 /* The return address is the original's: push its lower half, sign-extended, and write the upper half. */
-#define CALL_COPY_BYTES 18
+#define PUSH_BYTES      13
+#define CALL_COPY_BYTES (PUSH_BYTES + JUMP_BYTES)
 
-static bool put_call(uint8_t *to, uintptr_t target, uintptr_t back)
+static void put_push(uint8_t *to, uintptr_t back)
 {
 	const uint32_t lower = (uint32_t)back, upper = (uint32_t)(back >> 32);
 	static const uint8_t mov_upper[4] = {0xc7, 0x44, 0x24, 0x04};
@@ -208,7 +209,12 @@ static bool put_call(uint8_t *to, uintptr_t target, uintptr_t back)
 	memcpy(to + 1, &lower, sizeof(lower));
 	memcpy(to + 5, mov_upper, sizeof(mov_upper));
 	memcpy(to + 9, &upper, sizeof(upper));
-	return put_jump(to + 13, (uintptr_t)to + 13, target);
+}
+
+static bool put_call(uint8_t *to, uintptr_t target, uintptr_t back)
+{
+	put_push(to, back);
+	return put_jump(to + PUSH_BYTES, (uintptr_t)to + PUSH_BYTES, target);
 }
 
 /* An operand relative to RIP keeps its address.  False: that is too far. */
@@ -223,6 +229,47 @@ static bool keep_operand(uint8_t *to, const uint8_t *code, uintptr_t pc, const s
 	return true;
 }
 
+/* The same instruction with another row of its group: 2 call, 4 jump, 6 push. */
+static void put_row(uint8_t *to, const uint8_t *code, const struct encoding *e, unsigned int row)
+{
+	memcpy(to, code, e->length);
+	to[e->modrm_at] = (uint8_t)((code[e->modrm_at] & 0xc7) | row << 3);
+}
+
+/*
+ * By memory: pushes the target twice, puts the return address over the first, and returns to the second.  The access
+ * to memory comes first, with all registers as they were: it may fault.
+ */
+static size_t put_call_by_memory(uint8_t *to, const uint8_t *code, uintptr_t pc, const struct encoding *e)
+{
+	static const uint8_t push_again[3] = {0xff, 0x34, 0x24}, mov_lower[4] = {0xc7, 0x44, 0x24, 0x08},
+			     mov_upper[4] = {0xc7, 0x44, 0x24, 0x0c};
+	const uintptr_t back = pc + e->length;
+	const uint32_t lower = (uint32_t)back, upper = (uint32_t)(back >> 32);
+	uint8_t *p = to + e->length;
+
+	put_row(to, code, e, 6);
+	if (e->relative && !keep_operand(to, code, pc, e))
+		return 0;
+	memcpy(p, push_again, 3);
+	memcpy(p + 3, mov_lower, 4);
+	memcpy(p + 7, &lower, 4);
+	memcpy(p + 11, mov_upper, 4);
+	memcpy(p + 15, &upper, 4);
+	p[19] = 0xc3;
+	return e->length + 20u;
+}
+
+/* Not by the stack pointer, which has changed. */
+static size_t put_call_by_register(uint8_t *to, const uint8_t *code, uintptr_t pc, const struct encoding *e)
+{
+	if ((code[e->modrm_at] & 7) == REGISTER_SP && !(e->rex & REX_B))
+		return 0;
+	put_push(to, pc + e->length);
+	put_row(to + PUSH_BYTES, code, e, 4);
+	return PUSH_BYTES + e->length;
+}
+
 /* How many bytes the copy takes; 0: it cannot be made. */
 static size_t copy(const uint8_t *code, uintptr_t pc, const struct encoding *e, uint8_t *to)
 {
@@ -235,6 +282,8 @@ static size_t copy(const uint8_t *code, uintptr_t pc, const struct encoding *e, 
 		return put_jump(to, (uintptr_t)to, target) ? JUMP_BYTES : 0;
 	case FORM_CALL:
 		return put_call(to, target, back) ? CALL_COPY_BYTES : 0;
+	case FORM_CALL_BY:
+		return (e->has_memory ? put_call_by_memory : put_call_by_register)(to, code, pc, e);
 	}
 	memcpy(to, code, e->length);
 	return !e->relative || keep_operand(to, code, pc, e) ? e->length : 0;

@@ -221,6 +221,14 @@ static void compare_form(const uint8_t *bytes, const struct reading *z, const st
 		CHECK(z->i.meta.category == (e->op.form == FORM_CALL ? ZYDIS_CATEGORY_CALL : ZYDIS_CATEGORY_UNCOND_BR));
 		CHECK(z->i.raw.imm[0].is_relative && signed_at(bytes + e->immediate_at, e->immediate_bytes) == immediate_of(z));
 		break;
+	case FORM_CALL_BY:
+	case FORM_JUMP_BY:
+		if (e->prefixed)
+			break;
+		CHECK(z->i.meta.category == (e->op.form == FORM_CALL_BY ? ZYDIS_CATEGORY_CALL : ZYDIS_CATEGORY_UNCOND_BR));
+		CHECK(!z->i.raw.imm[0].is_relative && z->i.meta.branch_type == ZYDIS_BRANCH_TYPE_NEAR);
+		CHECK(e->relative == (z->memory && z->memory->mem.base == ZYDIS_REGISTER_RIP));
+		break;
 	case FORM_RETURN:
 		CHECK(z->i.meta.category == ZYDIS_CATEGORY_RET);
 		break;
@@ -303,7 +311,7 @@ static void compare_access(const uint8_t *bytes, const struct reading *z, const 
 	ZyanU64 address;
 
 	CHECK(z->memory && z->memory->mem.type == ZYDIS_MEMOP_TYPE_MEM);
-	CHECK(memory_operands(z) == 1);
+	CHECK(memory_operands(z) == (insn->class == INSN_CALL ? 2 : 1)); /* with the return address */
 	CHECK(insn->size == z->memory->size / 8);
 	CHECK(insn->length == z->i.length);
 	CHECK(ZYAN_SUCCESS(ZydisCalcAbsoluteAddressEx(&z->i, z->memory, registers.values[ZYDIS_REGISTER_RIP], &registers, &address)));
@@ -445,7 +453,8 @@ static void compare_copy(const uint8_t *bytes, const struct reading *z, const st
 	struct reading moved;
 	struct copies c;
 
-	if (!relocate(bytes, pc, &g, to, &c, pc + g.length) || insn->encoding.op.form == FORM_CALL)
+	if (!relocate(bytes, pc, &g, to, &c, pc + g.length) || insn->encoding.op.form == FORM_CALL ||
+	    insn->encoding.op.form == FORM_CALL_BY)
 		return;
 	CHECK(read_bytes(to, &moved));
 	if (insn->encoding.op.form == FORM_BRANCH || insn->encoding.op.form == FORM_JUMP) {

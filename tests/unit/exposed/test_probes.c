@@ -61,6 +61,11 @@ void site_of_vectors(volatile void *from, volatile void *to);
 void site_of_wide_vectors(volatile void *from, volatile void *to);
 uint64_t site_branched_into(volatile void *p, uint64_t until);
 uint64_t site_branched_rarely(volatile void *p, uint64_t n);
+uint64_t site_calls_by_register(volatile void *p, uint64_t target);
+uint64_t site_calls_by_memory(volatile void *p, uint64_t v);
+uint64_t site_stores_and_calls(volatile void *p, uint64_t v);
+uint64_t site_jumps_by_memory(volatile void *p, uint64_t v);
+uint64_t double_it(void), triple_it(void);
 uint64_t site_before_a_target(volatile void *p, uint64_t way);
 uint64_t site_before_a_far_target(volatile void *p, uint64_t way);
 uint64_t site_before_a_load(volatile void *p, uint64_t way);
@@ -82,6 +87,12 @@ __asm__(".text\n"
 	"1: mov $-1, %rax\n ret\n"
 	"double_it: lea (%rax, %rax), %rax\n ret\n"
 	APART "site_then_call: sub $8, %rsp\n mov (%rdi), %rax\n call double_it\n inc %rax\n add $8, %rsp\n ret\n"
+	APART "triple_it: lea (%rax, %rax, 2), %rax\n ret\n"
+	APART "site_calls_by_register: sub $8, %rsp\n mov (%rdi), %rax\n call *%rsi\n inc %rax\n add $8, %rsp\n ret\n"
+	APART "site_calls_by_memory: sub $8, %rsp\n mov %rsi, %rax\n call *8(%rdi)\n lea 1(%rax), %rax\n add $8, %rsp\n ret\n"
+	APART "site_stores_and_calls: push %r12\n mov %rsi, %rax\n mov %rdi, %r12\n mov %rsi, (%r12)\n call *8(%r12)\n"
+	"	mov (%r12), %rcx\n add %rcx, %rax\n pop %r12\n ret\n"
+	APART "site_jumps_by_memory: mov %rsi, %rax\n jmp *(%rdi)\n nop\n nop\n nop\n"
 	APART "site_then_relative: mov (%rdi), %eax\n add seventeen(%rip), %eax\n ret\n"
 	"seventeen: .long 17\n"
 	APART "site_compares: cmp (%rdi), %esi\n sete %al\n movzbl %al, %eax\n ret\n"
@@ -423,6 +434,28 @@ static void test_a_branch_that_is_rarely_taken(void **state)
 		assert_int_equal(site_branched_rarely(&user[41], i % 10 ? 2 : 1), i);
 	}
 	assert_true(is_jump((uintptr_t)site_branched_rarely, 1));
+}
+
+/* A register says where, or a pointer that a peer changes: no page is opened for that. */
+static void test_calls_by_register_and_memory(void **state)
+{
+	uint64_t before = served(), snapshots = counts.snapshots;
+
+	for (uint64_t i = 1; i <= ROUNDS; i++) {
+		uint64_t (*target)(void) = i % 3 ? double_it : triple_it;
+		uint64_t times = i % 3 ? 2 : 3;
+
+		sr_exposed_observe();
+		dma[50] = i;
+		dma[51] = (uint64_t)target;
+		assert_int_equal(site_calls_by_register(&user[50], (uint64_t)target), times * i + 1);
+		assert_int_equal(site_calls_by_memory(&user[50], i), times * i + 1);
+		sr_exposed_observe();
+		assert_int_equal(site_stores_and_calls(&user[50], i), times * i + i);
+		assert_int_equal(site_jumps_by_memory(&user[51], i), times * i);
+	}
+	assert_true(served() - before > 6 * ROUNDS - 7 * 16);
+	assert_int_equal(counts.snapshots, snapshots);
 }
 
 /*
@@ -1010,6 +1043,7 @@ int main(void)
 	    cmocka_unit_test(test_who_comes_to_the_midst),
 	    cmocka_unit_test(test_branches_to_the_midst_are_found),
 	    cmocka_unit_test(test_a_branch_that_is_rarely_taken),
+	    cmocka_unit_test(test_calls_by_register_and_memory),
 	    cmocka_unit_test(test_a_target_of_branches_behind_it),
 	    cmocka_unit_test(test_a_load_at_a_target_of_branches),
 	    cmocka_unit_test(test_padding_is_covered),
