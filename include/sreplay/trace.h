@@ -249,6 +249,18 @@ struct sr_exposed_value_head {
 	uint32_t reserved;
 };
 
+/*
+ * A value that is left out (record --order), because the replay of the rank that sent it produces it again: a segment of
+ * received bytes (schema.json), or a value of SR_REC_EXPOSED.  Its address has this bit, and its bytes are a
+ * struct sr_left_out.
+ */
+#define SR_LEFT_OUT (1ull << 63)
+
+struct __attribute__((packed)) sr_left_out {
+	uint32_t length;
+	uint64_t checksum; /* XXH3 of the bytes */
+};
+
 /* `what` of struct sr_region_payload. */
 #define SR_REGION_ADDED   1
 #define SR_REGION_REMOVED 2

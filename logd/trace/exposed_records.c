@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "logd/base/page.h"
+
 /* The piece at *at, if the record has it. */
 static const void *take(const char *payload, size_t size, size_t *at, size_t n)
 {
@@ -12,6 +14,19 @@ static const void *take(const char *payload, size_t size, size_t *at, size_t n)
 		return NULL;
 	*at += n;
 	return p;
+}
+
+/* A value lies within one page. */
+static bool decode_left_out(struct sr_exposed_value *v)
+{
+	struct sr_left_out l;
+
+	memcpy(&l, v->data, sizeof(l));
+	v->addr &= ~SR_LEFT_OUT;
+	v->data = NULL;
+	v->length = l.length;
+	v->checksum = l.checksum;
+	return l.length && v->addr % PAGE + l.length <= PAGE;
 }
 
 static bool decode_value(struct sr_exposed_value *v, const void *payload, size_t size, size_t *at)
@@ -24,7 +39,11 @@ static bool decode_value(struct sr_exposed_value *v, const void *payload, size_t
 	memcpy(&head, p, sizeof(head));
 	*v = (struct sr_exposed_value){.addr = head.addr, .length = head.length};
 	v->data = take(payload, size, at, head.length);
-	return v->data && take(payload, size, at, -head.length & 7);
+	if (!v->data || !take(payload, size, at, -head.length & 7))
+		return false;
+	if (head.addr & SR_LEFT_OUT)
+		return head.length == sizeof(struct sr_left_out) && decode_left_out(v);
+	return true;
 }
 
 bool sr_exposed_records_decode(struct sr_exposed_records *w, const void *payload, size_t size)

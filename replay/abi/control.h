@@ -164,6 +164,7 @@ struct sr_replay_control {
 	int32_t descriptors_below; /* the program's: see shim/files/fds.h */
 	bool probes; /* instructions may be replaced by jumps: shim/exposed/probe */
 	bool serial;  /* one thread runs at a time: shim/core/run_token.h */
+	bool whole_job; /* the group has all recorded ranks */
 	int32_t pid; /* recorded */
 	uint64_t sns_before; /* the threads' SNs go on after this one: a later image's */
 	uint8_t inherited[SR_INHERITED_FDS]; /* by number: SR_INHERITED_*; recorded */

@@ -7,7 +7,6 @@
 
 #include "nicclock/clock.h"
 #include "logd/base/checksum.h"
-#include "shim/core/left_out.h"
 
 /* More pieces of one poll are ignored. */
 #define SEEN_MAX 256
@@ -109,7 +108,7 @@ static bool is_left_out(const json_t *piece)
 {
 	const char *address = json_string_value(json_object_get(piece, "addr"));
 
-	return address && strtoull(address, NULL, 16) & SR_SEGMENT_LEFT_OUT;
+	return address && strtoull(address, NULL, 16) & SR_LEFT_OUT;
 }
 
 static void see(struct sr_classify *s, const json_t *piece)

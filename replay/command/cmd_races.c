@@ -342,6 +342,19 @@ out:
 	return status;
 }
 
+/* What entered is compared with what was written. */
+static bool leaves_out(const struct sr_trace *t, const char *dir)
+{
+	size_t n = sr_trace_ranks(t);
+
+	for (size_t i = 0; i < n; i++)
+		if (sr_trace_leaves_out(t, sr_trace_rank_number(t, i)))
+			return sr_fail("%s leaves out what the ranks sent each other (record --order): first sreplay replay "
+				       "--record-ranks %d-%d -o DETAIL.srec %s",
+				       dir, sr_trace_rank_number(t, 0), sr_trace_rank_number(t, n - 1), dir);
+	return false;
+}
+
 int sr_cmd_races(int argc, char **argv)
 {
 	struct options o = {.replays = true};
@@ -353,7 +366,7 @@ int sr_cmd_races(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
-	status = find(&o, t);
+	status = leaves_out(t, o.common.dir) ? SR_EXIT_FAILED : find(&o, t);
 	sr_trace_close(t);
 	return status;
 }

@@ -85,10 +85,7 @@ static int watch(struct watching *w, const struct sr_race_model *m, size_t rank)
 	if (ret >= 0)
 		ret = replay(w, number);
 	if (!ret && !access(w->verdict, F_OK) && !was_exact(w)) {
-		sr_note("the replay of rank %d is not exact: races of its stores are no more than possible%s", number,
-			sr_trace_leaves_out(w->how->trace, number)
-			    ? "; it was recorded with --order: first sreplay replay --record-ranks"
-			    : "");
+		sr_note("the replay of rank %d is not exact: races of its stores are no more than possible", number);
 		w->s->doubts[rank] |= SR_DOUBT_REPLAY;
 	}
 	if (sr_trace_threads(w->how->trace, number, &threads) > 1)

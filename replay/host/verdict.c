@@ -475,6 +475,17 @@ static void say_bad_record(const struct sr_verdict *v, const struct sr_replay_co
 		name_of(v, c->report.expected));
 }
 
+/* A load that found a value; else the call did. */
+static void say_value(const struct sr_verdict *v, const struct sr_replay_report *r)
+{
+	if (r->found != SR_REC_EXPOSED)
+		return;
+	fprintf(stderr, "sreplay:   %u bytes at 0x%llx, found by a load ", r->expected_size,
+		(ull)r->expected_address);
+	sr_print_site(stderr, &v->with, r->expected_site);
+	fputc('\n', stderr);
+}
+
 static void say_not_produced(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	where(v, &c->report);
@@ -483,10 +494,26 @@ static void say_not_produced(const struct sr_verdict *v, const struct sr_replay_
 		"together, not one alone and not with --transport none; or first make a detailed trace: sreplay "
 		"replay --record-ranks %d -o DETAIL.srec\n",
 		name_of(v, c->report.found), v->rank);
+	say_value(v, &c->report);
+}
+
+/* The writes of members did not come to what a load found: shim/replay/group/landed.c. */
+static void say_others_landed(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	where(v, &c->report);
+	fputs("what a load found after it is left out of the trace (record --order), and cannot be put together from "
+	      "what the ranks write in this replay: several of them write there, and nothing orders their writes, or "
+	      "a rank changed what it sends after its post; record without --order\n",
+	      stderr);
+	say_value(v, &c->report);
 }
 
 static void say_other_produced(const struct sr_verdict *v, const struct sr_replay_control *c)
 {
+	if (c->report.found == SR_REC_EXPOSED) {
+		say_others_landed(v, c);
+		return;
+	}
 	where(v, &c->report);
 	fprintf(stderr,
 		"what %s brought is not what its sender sends in this replay: the program changed it after "

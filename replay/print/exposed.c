@@ -60,6 +60,17 @@ static void print_flags(json_t *v, uint32_t flags)
 			json_object_set_new(v, names[i].name, json_true());
 }
 
+static json_t *print_value(const struct sr_exposed_value *v)
+{
+	json_t *value = json_pack("{s:o, s:I}", "addr", sr_json_address(v->addr), "length", (json_int_t)v->length);
+
+	if (v->data)
+		json_object_set_new(value, "data", bytes(v->data, v->length));
+	else
+		json_object_set_new(value, "checksum", sr_json_address(v->checksum));
+	return value;
+}
+
 static json_t *print_event(const struct sr_exposed_event *e)
 {
 	json_t *v = json_pack("{s:s, s:I}", "record", sr_record_name(SR_REC_EXPOSED), "access", (json_int_t)e->fault);
@@ -71,10 +82,7 @@ static json_t *print_event(const struct sr_exposed_event *e)
 		json_object_set_new(v, "by", sr_json_address(e->pc));
 	print_flags(v, e->flags);
 	for (uint32_t i = 0; i < e->values_n; i++)
-		json_array_append_new(
-		    values, json_pack("{s:o, s:I, s:o}", "addr", sr_json_address(e->values[i].addr),
-				      "length", (json_int_t)e->values[i].length, "data",
-				      bytes(e->values[i].data, e->values[i].length)));
+		json_array_append_new(values, print_value(&e->values[i]));
 	for (uint32_t i = 0; i < e->protected_n; i++)
 		json_array_append_new(protected, sr_json_address(e->protected[i]));
 	json_object_set_new(v, "values", values);

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/trace/exposed_records.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/wire.h"
 #include "shim/core/call.h"
-#include "shim/core/left_out.h"
 
 /* A poll's record: all up to the segments, these, and what follows them. */
 struct parts {
@@ -49,7 +49,7 @@ static bool is_left_out(const struct sr_wire_segment *s, uint32_t *length)
 {
 	struct sr_left_out l;
 
-	if (!(s->addr & SR_SEGMENT_LEFT_OUT) || s->data.n != sizeof(l))
+	if (!(s->addr & SR_LEFT_OUT) || s->data.n != sizeof(l))
 		return false;
 	memcpy(&l, s->data.p, sizeof(l));
 	*length = l.length;
@@ -114,7 +114,7 @@ static int fill(struct sr_completer *c, struct parts *p, uint8_t *to, uint8_t **
 		bytes = sr_produced_next(c->produced, c->thread, length, &c->at);
 		if (!bytes)
 			return -ENODATA;
-		s.addr &= ~SR_SEGMENT_LEFT_OUT;
+		s.addr &= ~SR_LEFT_OUT;
 		to = put(to, &s.addr, sizeof(s.addr));
 		to = put(to, &length, sizeof(length));
 		to = put(to, bytes, length);
@@ -136,6 +136,64 @@ static int pass_repetitions(struct sr_completer *c, uint64_t count)
 	return 0;
 }
 
+/* How large the record becomes; 0: it lacks nothing.  -EBADMSG. */
+static int64_t completed_size(const struct sr_exposed_records *r)
+{
+	const struct sr_exposed_event *e = &r->event;
+	size_t size = sizeof(struct sr_exposed_payload) + e->protected_n * sizeof(*e->protected);
+	bool lacks = false;
+
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		lacks = lacks || !e->values[i].data;
+		size += sizeof(struct sr_exposed_value_head) + ((e->values[i].length + 7u) & ~7u);
+	}
+	return lacks ? (int64_t)size : 0;
+}
+
+static int fill_exposed(struct sr_completer *c, const struct sr_exposed_records *r, const void *payload)
+{
+	const struct sr_exposed_event *e = &r->event;
+	static const char zeros[8];
+	uint8_t *to = put(c->room, payload,
+			  sizeof(struct sr_exposed_payload) + e->protected_n * sizeof(*e->protected));
+
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		const struct sr_exposed_value *v = &e->values[i];
+		const struct sr_exposed_value_head head = {.addr = v->addr, .length = v->length};
+		const void *data = v->data;
+
+		if (!data) {
+			data = sr_produced_next(c->produced, c->thread, v->length, &c->at);
+			c->values++;
+		}
+		if (!data)
+			return -ENODATA;
+		to = put(to, &head, sizeof(head));
+		to = put(to, data, v->length);
+		to = put(to, zeros, -v->length & 7);
+	}
+	return 0;
+}
+
+static int complete_exposed(struct sr_completer *c, struct sr_entry *e)
+{
+	static struct sr_exposed_records r;
+	int64_t size;
+	int err;
+
+	if (!sr_exposed_records_decode(&r, e->payload, e->size))
+		return -EBADMSG;
+	size = completed_size(&r);
+	if (!size)
+		return 0;
+	if (!make_room(c, (size_t)size))
+		return -ENOMEM;
+	err = fill_exposed(c, &r, e->payload);
+	e->payload = c->room;
+	e->size = (size_t)size;
+	return err;
+}
+
 int sr_complete(struct sr_completer *c, struct sr_entry *e)
 {
 	struct parts p;
@@ -145,6 +203,8 @@ int sr_complete(struct sr_completer *c, struct sr_entry *e)
 
 	if (e->kind == SR_REC_REPEAT)
 		return pass_repetitions(c, e->count);
+	if (e->kind == SR_REC_EXPOSED)
+		return complete_exposed(c, e);
 	if (e->kind < SR_REC_CALL)
 		return 0;
 	c->last_n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * complete.h: puts what a replay has produced into the records of a stream that lack it
- * (shim/core/left_out.h).
+ * (struct sr_left_out).
  */
 #ifndef REPLAY_TRACES_COMPLETE_H
 #define REPLAY_TRACES_COMPLETE_H

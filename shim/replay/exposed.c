@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "shim/replay/group/group.h"
+#include "shim/replay/group/landed.h"
 #include "shim/replay/own.h"
+#include "shim/replay/produced.h"
 #include "shim/replay/stacks.h"
 #include "shim/replay/watch.h"
 #include "shim/verbs/regions.h"
@@ -119,6 +121,31 @@ uint64_t sr_replay_quiet_until(uint64_t fault)
 	return until < fault + QUIET_MAX ? until : fault + QUIET_MAX;
 }
 
+/* Values that the record lacks come from the members that wrote them; then they are what was found. */
+static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
+{
+	struct sr_exposed_value *values = t->stream->regions.values;
+	enum sr_landed how;
+	uint32_t which = 0, lacks = 0;
+
+	for (uint32_t i = 0; i < e->values_n; i++)
+		lacks += !values[i].data;
+	if (!lacks)
+		return;
+	how = sr_landed_fill(t, e, values, &which);
+	if (how != SR_LANDED) {
+		sr_replay_claim_report();
+		sr_replay_page->report.expected_address = values[which].addr;
+		sr_replay_page->report.expected_size = values[which].length;
+		sr_replay_page->report.expected_site = e->pc;
+		sr_replay_diverge_from_group(t, how == SR_LANDED_OTHERS && sr_replay_page->whole_job ? SR_REPLAY_OTHER_PRODUCED : SR_REPLAY_NOT_PRODUCED,
+					     SR_REC_EXPOSED);
+	}
+	for (uint32_t i = 0; i < e->values_n; i++)
+		if (values[i].checksum)
+			sr_produced_keep(t, values[i].data, values[i].length);
+}
+
 /* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e)
 {
@@ -138,6 +165,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		t->stream->peeked = false;
 		t->stream->vain = 0;
 		sr_replay_await_group(t, SR_REC_EXPOSED, (void *)now->pc);
+		fill_left_out(t, e);
 		sr_group_seen(t, e);
 		sr_watch_values(t, e);
 		if (now->pc && !(now->flags & (SR_EXPOSED_TICK | SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN)))

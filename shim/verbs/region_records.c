@@ -6,10 +6,16 @@
 
 #include <sreplay/trace.h>
 
+#include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
 #include "shim/core/engine.h"
+#include "shim/core/received.h"
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
+#include "shim/verbs/clocks/clocks.h"
+#include "shim/verbs/objects.h"
+
+bool sr_record_all_values;
 
 /* The largest event: see shim/exposed/page/event.c. */
 #define RECORD_MAX (2ul << 20)
@@ -18,6 +24,28 @@ static void put(struct sr_event_writer *w, const void *p, size_t n)
 {
 	memcpy(w->buf + w->n, p, n);
 	w->n += n;
+}
+
+/* The peer that wrote it writes it again: shim/replay/group/landed.c. */
+static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_value *v)
+{
+	const struct sr_left_out l = {v->length, sr_checksum(v->data, v->length, 0)};
+	const struct sr_exposed_value_head head = {.addr = v->addr | SR_LEFT_OUT,
+						   .length = sizeof(l)};
+	static const char zeros[8];
+
+	put(w, &head, sizeof(head));
+	put(w, &l, sizeof(l));
+	put(w, zeros, -sizeof(l) & 7);
+}
+
+/*
+ * Did a load find what only recorded peers can have written, by requests whose order is known?  Not if it may have
+ * come at another time than the load, from a page in flux, or through memory that is shared with other processes.
+ */
+static bool is_written_again(const struct sr_exposed_event *e)
+{
+	return sr_leaves_out && e->addr && !e->flags && sr_clocks_only_members() && !sr_record_all_values;
 }
 
 static void put_value(struct sr_event_writer *w, const struct sr_exposed_value *v)
@@ -41,6 +69,8 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	    .values = e->values_n,
 	};
 
+	const bool again = is_written_again(e);
+
 	if (!w->buf) {
 		void *p = sr_sys_mmap(sr_heap_place_mapping(RECORD_MAX), RECORD_MAX,
 				      PROT_READ | PROT_WRITE,
@@ -54,8 +84,12 @@ void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_
 	put(w, &head, sizeof(head));
 	for (uint32_t i = 0; i < e->protected_n; i++)
 		put(w, &(uint64_t){e->protected[i]}, sizeof(uint64_t));
-	for (uint32_t i = 0; i < e->values_n; i++)
-		put_value(w, &e->values[i]);
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		if (__builtin_expect(again, 0) && e->values[i].length >= SR_LEFT_OUT_MIN)
+			put_left_out(w, &e->values[i]);
+		else
+			put_value(w, &e->values[i]);
+	}
 	sr_engine_note(&sr_self, SR_REC_EXPOSED, w->buf, w->n);
 }
 

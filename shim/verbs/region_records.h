@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "logd/base/compiler.h"
 #include "shim/exposed/exposed.h"
 
 /* What the shim does about exposure for one registration. */
@@ -22,6 +23,9 @@ struct sr_event_writer {
 	char *buf;
 	size_t n;
 };
+
+/* Others than peers write to exposed memory, too: with --order as well its values are recorded in full. */
+extern bool sr_record_all_values SR_HIDDEN;
 
 void sr_record_exposed_event(struct sr_event_writer *w, const struct sr_exposed_event *e);
 

@@ -22,6 +22,7 @@
 #include "shim/files/inputs.h"
 #include "shim/memory/heap.h"
 #include "shim/process/children.h"
+#include "shim/verbs/region_records.h"
 #include "shim/verbs/regions.h"
 
 /* Files of /dev/shm and memfds are made to be shared. */
@@ -210,6 +211,7 @@ static void announce(void *addr, size_t size, uint64_t object, uint64_t offset, 
 	/* A mapping has whole pages, whatever the program has asked for. */
 	uint64_t a[] = {(uintptr_t)addr, (size + PAGE - 1) & ~(PAGE - 1ul), (uintptr_t)of};
 
+	sr_record_all_values = true;
 	sr_call(SR_CALL_shared_mapping, a, site);
 }
 

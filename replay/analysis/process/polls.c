@@ -7,7 +7,6 @@
 
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/wire.h"
-#include "shim/core/left_out.h"
 
 struct completion {
 	uint64_t wr_id;
@@ -52,7 +51,7 @@ static bool get_poll(const struct sr_log_call *c, struct sr_log_polled *v)
 	return true;
 }
 
-/* A segment's bytes; without data where the trace leaves a message out (left_out.h). */
+/* A segment's bytes; without data where the trace leaves a message out (struct sr_left_out). */
 struct arrived {
 	uint64_t address;
 	uint32_t length;
@@ -63,10 +62,10 @@ static struct arrived arrived_of(const struct sr_wire_segment *s, bool is_receiv
 {
 	struct sr_left_out l;
 
-	if (!is_received || !(s->addr & SR_SEGMENT_LEFT_OUT) || s->data.n != sizeof(l))
+	if (!is_received || !(s->addr & SR_LEFT_OUT) || s->data.n != sizeof(l))
 		return (struct arrived){s->addr, s->data.n, s->data.p};
 	memcpy(&l, s->data.p, sizeof(l));
-	return (struct arrived){s->addr & ~SR_SEGMENT_LEFT_OUT, l.length, NULL};
+	return (struct arrived){s->addr & ~SR_LEFT_OUT, l.length, NULL};
 }
 
 struct polling {

@@ -208,7 +208,7 @@ static void put_left_out(struct sr_buf *b, const struct sr_received_piece *piece
 {
 	struct sr_left_out l = {piece->length, sr_checksum(piece->addr, piece->length, 0)};
 
-	sr_put_u64(b, (uintptr_t)piece->addr | SR_SEGMENT_LEFT_OUT);
+	sr_put_u64(b, (uintptr_t)piece->addr | SR_LEFT_OUT);
 	sr_put_bytes(b, &l, sizeof(l));
 }
 
@@ -254,7 +254,7 @@ static void expect_left_out(struct sr_cursor *c, const struct sr_wire_segment *v
 		return;
 	}
 	memcpy(&l, v->data.p, sizeof(l));
-	sr_received_expect(received, (void *)(uintptr_t)(v->addr & ~SR_SEGMENT_LEFT_OUT), &l);
+	sr_received_expect(received, (void *)(uintptr_t)(v->addr & ~SR_LEFT_OUT), &l);
 }
 
 void sr_deliver_arrived(struct sr_cursor *c, struct sr_received *received)
@@ -263,7 +263,7 @@ void sr_deliver_arrived(struct sr_cursor *c, struct sr_received *received)
 		struct sr_wire_segment v;
 
 		sr_get_segment_fields(c, &v);
-		if (!c->bad && v.addr & SR_SEGMENT_LEFT_OUT)
+		if (!c->bad && v.addr & SR_LEFT_OUT)
 			expect_left_out(c, &v, received);
 		else if (!c->bad && v.data.n)
 			memcpy((void *)(uintptr_t)v.addr, v.data.p, v.data.n);

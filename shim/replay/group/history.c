@@ -108,6 +108,30 @@ uint64_t sr_history_writes(void)
 	return writes;
 }
 
+uint32_t sr_history_read(uint64_t number, struct sr_group_write *w, uint32_t n)
+{
+	uint64_t left = SR_GROUP_WRITES - (number - 1) % SR_GROUP_WRITES;
+	uint32_t most = n < left ? n : (uint32_t)left;
+
+	sr_group_read(entry_at(sr_group_self, number), w, most * sizeof(*w));
+	return most;
+}
+
+void sr_history_bytes(uint64_t at, void *p, uint32_t n)
+{
+	struct sr_group_place place = place_of(sr_group_self, at);
+	uint8_t *to = p;
+
+	while (n) {
+		uint64_t from;
+		size_t part = sr_group_place_take(&place, n, &from);
+
+		sr_group_read(from, to, part);
+		to += part;
+		n -= (uint32_t)part;
+	}
+}
+
 void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n)
 {
 	struct sr_group_member *m = &sr_group_memory->member[sr_group_self];

@@ -6,6 +6,7 @@
  *   progress.c  how far the members are, and what each knows of the others
  *   channel.c   messages from one queue pair to another
  *   history.c   all writes to each member's memory
+ *   landed.c    which writes a value consists of that the trace leaves out (landed.h)
  *   contents.c  what a process itself stores where its peers may READ it
  *   transfer.c  moves bytes from member to member: through the file, or over a device
  *   requests.c, posts.c, completions.c   queue pairs and their requests (requests.h)
@@ -88,6 +89,9 @@ bool sr_progress_wait_posted(struct sr_thread *t, const struct sr_group_channel 
  */
 void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *argument);
 
+/* How many calls all members have entered. */
+uint64_t sr_progress_moves(void);
+
 /* Waits until no member makes any more calls. */
 void sr_progress_linger(void);
 
@@ -139,6 +143,9 @@ void sr_transfer_for(const struct sr_group_call *of);
 /* Waits until the message's bytes have arrived, or cannot arrive any more. */
 void sr_transfer_await(const struct sr_group_channel *c, const struct sr_group_message *m);
 
+/* Waits until what all members have asked for so far is done, or will not be done. */
+void sr_transfer_await_members(void);
+
 /* Waits until all transfers of this process are done.  Returns false if one failed. */
 bool sr_transfer_all(void);
 
@@ -172,6 +179,10 @@ uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *or
 			       uint64_t addr);
 /* The number of writes so far to this member's memory. */
 uint64_t sr_history_writes(void);
+/* Reads writes to this process's memory, from this number on, at most n; returns how many. */
+uint32_t sr_history_read(uint64_t number, struct sr_group_write *w, uint32_t n);
+/* Bytes of these writes: `at` as in struct sr_group_write. */
+void sr_history_bytes(uint64_t at, void *p, uint32_t n);
 /* From now on this range of the member's own memory may hold anything. */
 void sr_history_add_unseen(const struct sr_group_origin *origin, uint64_t addr, uint32_t n);
 /* The atomic `number` stored this value; or it changed nothing. */

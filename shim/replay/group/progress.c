@@ -253,7 +253,7 @@ struct lull {
 	uint64_t checks[SR_GROUP_MEMBERS];
 };
 
-static uint64_t all_moves(void)
+uint64_t sr_progress_moves(void)
 {
 	uint64_t moves = 0;
 
@@ -292,7 +292,7 @@ static bool is_others_ticket(void)
 /* Is it vain to wait for this member? */
 static bool is_vain(struct lull *l, uint32_t member)
 {
-	uint64_t moves = all_moves();
+	uint64_t moves = sr_progress_moves();
 
 	if (moves != l->moves)
 		begin_lull(l, moves);
@@ -308,7 +308,7 @@ void sr_progress_until(uint32_t member, bool (*is_so)(void *argument), void *arg
 
 	if (is_so(argument))
 		return;
-	begin_lull(&lull, all_moves());
+	begin_lull(&lull, sr_progress_moves());
 	atomic_fetch_add(&self()->waiting, 1);
 	atomic_fetch_add(&self()->doubts, 1);
 	/* What was done before it was in vain to wait counts. */

@@ -158,6 +158,23 @@ void sr_transfer_await(const struct sr_group_channel *c, const struct sr_group_m
 	await(&c->arrived, m->number + 1, &sr_group_memory->member[c->key.from].work_items);
 }
 
+void sr_transfer_await_members(void)
+{
+	const struct timespec moment = {.tv_nsec = 200000};
+	const char *why;
+
+	for (uint32_t i = 0; sr_group_over_device() && i < sr_group_memory->members; i++) {
+		const struct sr_work_items *e = &sr_group_memory->member[i].work_items;
+		uint64_t asked = atomic_load(&e->asked);
+
+		while (atomic_load(&e->done) < asked && !atomic_load(&e->failed) && !sr_transfer_failed(&why) &&
+		       atomic_load(&sr_group_memory->proxy.state) == SR_PROXY_READY) {
+			wake_proxy();
+			sr_sys_nanosleep(&moment);
+		}
+	}
+}
+
 bool sr_transfer_all(void)
 {
 	struct sr_work_items *e = ours();

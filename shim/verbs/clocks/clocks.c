@@ -229,9 +229,28 @@ bool sr_clocks_go_over(enum ibv_qp_type type)
 	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND;
 }
 
+/* Of connections so far: those whose peers are members, over which nothing is lost, and all others. */
+static _Atomic bool has_members, has_strangers;
+
+bool sr_clocks_only_members(void)
+{
+	return has_members && !has_strangers;
+}
+
+static void note_kind(const struct sr_clock_qp *c, enum sr_carries carries)
+{
+	if (carries == SR_CARRIES_TO_ONESELF)
+		return;
+	if ((carries == SR_CARRIES_CLOCKS || carries == SR_CARRIES_NO_READS) && c->qp->qp_type == IBV_QPT_RC)
+		has_members = true;
+	else
+		has_strangers = true;
+}
+
 static void note_qp(const struct sr_clock_qp *c, int32_t peer_rank, enum sr_carries carries,
 		    int err)
 {
+	note_kind(c, carries);
 	if (sr_clocks_member)
 		note(&(struct sr_connection_payload){.number = c->qp->qp_num,
 						     .peer = c->find.number,
@@ -469,8 +488,10 @@ static void use_found(struct sr_clock_qp *c, const struct sr_found *found)
 	if (found->own_cell != SR_NO_CELL && found->own_cell < CELLS)
 		sr_clock_region_use_cell(&self.memory->region, found->own_cell);
 	/* An XRC target sends nothing, and neither does a send queue of length 0. */
-	if (!sr_clocks_member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit)
+	if (!sr_clocks_member || c->qp->qp_type == IBV_QPT_XRC_RECV || !c->limit) {
+		has_strangers = true;
 		return;
+	}
 	carries = what_carries(c, found);
 	c->to_oneself = carries == SR_CARRIES_TO_ONESELF;
 	if (carries == SR_CARRIES_CLOCKS)

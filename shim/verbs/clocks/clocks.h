@@ -101,6 +101,12 @@ static inline bool sr_clocks_is_member(void)
 	return sr_clocks_member;
 }
 
+/*
+ * Do all connections so far, of which there is one, lead to members over RC, or to this process itself?  Then nobody
+ * else has written to its memory by requests, and all of these writes were carried out in the order of their posts.
+ */
+bool sr_clocks_only_members(void);
+
 /* ---- life of a queue pair ---- */
 
 /* Can requests of a queue pair of this type carry clocks? */

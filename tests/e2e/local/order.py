@@ -23,16 +23,18 @@ ROOT = os.path.realpath(BUILD)
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
 SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
 SECONDS = 60
+# A daemon that compresses nothing.
+LOGD = [os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"]
 LEFT_OUT = r'"addr": ?"0x8[0-9a-f]{15}"'
 
 
-def record(directory, name, ranks, program, options):
+def record(directory, name, ranks, program, options, device=()):
     """(trace, the recorded outputs, '' or what went wrong)"""
     out, trace = fresh(os.path.join(directory, name)), os.path.join(directory, name + ".srec")
     everyone = ",".join(map(str, range(ranks)))
     command = [os.path.join(PROGRAMS, "pgasrun"), "-n", str(ranks), "-t", str(SECONDS), "-o", out, "-w", everyone,
                "%s record %s -o %s --rank %%r --group %s --" % (SREPLAY, options, trace, everyone), os.path.join(PROGRAMS, program[0])]
-    status, _, err = run([SOFTDEV, "--"] + command + program[1:], SECONDS)
+    status, _, err = run([SOFTDEV] + list(device) + ["--"] + command + program[1:], SECONDS)
     return trace, [read("%s/%d.out" % (out, r)) for r in range(ranks)], "" if status == 0 else "recorded: %s\n%s" % (status, err)
 
 
@@ -123,7 +125,7 @@ def main():
         by_one_alone(tap, small)
         other_commands(tap, small)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
-        subprocess.run([os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"], check=True)
+        subprocess.run(LOGD, check=True)
         damaged(tap, directory)
     tap.finish()
 

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/replay/group/landed.h"
+
+#include <string.h>
+
+#include "logd/base/checksum.h"
+#include "logd/base/page.h"
+#include "logd/base/rawsys.h"
+#include "shim/memory/heap.h"
+#include "shim/replay/group/group.h"
+#include "shim/replay/group/own.h"
+#include "shim/verbs/regions.h"
+
+#define WRITERS 16  /* members that wrote to one value */
+#define WRITES  512 /* of these, the latest that are not known to have landed */
+#define OWN     256 /* of the program's own stores, the latest */
+#define SEQUENCE 1024 /* writes of a candidate */
+#define AGAIN   8   /* of each member, that have landed, but are tried again */
+#define PAGES   (1u << 18) /* a power of two; pages that members write to */
+#define ROOM    (64 * PAGE)
+#define SCANNED (1u << 16) /* writes into one page */
+#define OLD     64 /* of these, to the value, that have landed */
+
+/*
+ * The writes into each page, from the latest on: chains of numbers of the history, in which 0 ends a chain.  A
+ * number's place here is that of its entry in the history.
+ */
+struct link {
+	uint64_t before; /* the write into this page before it */
+	uint64_t landed; /* the event with a value that showed that it had landed; 0: none so far */
+	uint16_t from, end; /* its bytes, in the page */
+};
+
+struct head {
+	uint64_t page; /* 0: free */
+	uint64_t last;
+};
+
+/* A write, and where its bytes are in the value. */
+struct write {
+	uint64_t number, weight;
+	uint64_t at; /* of its bytes, in the history */
+	uint32_t from, length;
+};
+
+/* The writes of a member to a value, the first posted first. */
+struct writer {
+	int32_t member;
+	uint32_t n;      /* how many there are */
+	uint32_t landed; /* of these, the first ones, that have landed before */
+	uint32_t known;  /* so many are known to have been posted before the value was found */
+	uint32_t begin, end; /* the candidate: without these, it has none before, and none from here on */
+	struct write w[WRITES];
+};
+
+/* Mapped, because the library's image has to stay small.  The lock of the exposed regions guards it. */
+static struct table {
+	struct link links[SR_GROUP_WRITES];
+	struct head heads[PAGES];
+	struct writer writer[WRITERS];
+	struct write own[OWN]; /* the program's own stores, from the last one on */
+	uint8_t room[ROOM];
+} *table;
+static uint64_t indexed; /* so many writes are in it */
+static uint64_t events;  /* that had values to be filled in */
+
+static struct link *link_of(uint64_t number)
+{
+	return &table->links[number % SR_GROUP_WRITES];
+}
+
+static struct head *head_of(uint64_t page)
+{
+	uint32_t at = (uint32_t)((page / PAGE * 0x9e3779b97f4a7c15ull) >> 40) % PAGES;
+
+	for (uint32_t i = 0; i < PAGES; i++, at = (at + 1) % PAGES)
+		if (!table->heads[at].page || table->heads[at].page == page)
+			return &table->heads[at];
+	return NULL;
+}
+
+static bool begin(void)
+{
+	void *p;
+
+	if (table)
+		return true;
+	p = sr_sys_mmap(sr_heap_place_mapping(sizeof(*table)), sizeof(*table), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (sr_sys_is_error(p))
+		return false;
+	table = p;
+	return true;
+}
+
+/* Takes in what has been written to this process's memory since. */
+static void take_in(void)
+{
+	uint64_t writes = sr_history_writes();
+	struct sr_group_write w[32];
+
+	while (indexed < writes) {
+		uint32_t n = sr_history_read(indexed + 1, w, 32);
+
+		for (uint32_t i = 0; i < n && indexed < writes; i++) {
+			struct head *h = head_of(sr_page_down(w[i].addr));
+
+			indexed++;
+			if (!h || w[i].kind == SR_GROUP_UNSEEN)
+				continue;
+			h->page = sr_page_down(w[i].addr);
+			*link_of(indexed) = (struct link){.before = h->last,
+							  .from = (uint16_t)(w[i].addr % PAGE),
+							  .end = (uint16_t)(w[i].addr % PAGE + w[i].length)};
+			h->last = indexed;
+		}
+	}
+}
+
+/* ------------------------------------------------------------ candidates */
+
+struct search {
+	const struct sr_exposed_value *v;
+	uint8_t *bytes; /* of the candidate */
+	uint32_t tries;
+	uint64_t knows[SR_GROUP_MEMBERS];
+	uint32_t writers;
+	uint32_t part; /* of the candidate's last write so many bytes; UINT32_MAX: all of them */
+	uint32_t partial; /* the writer that it is of */
+	bool all_orders;  /* of writes of several members that lie over each other */
+	uint8_t sequence[SEQUENCE]; /* the writers of the candidate's writes, in their order */
+	bool seen;        /* those before a write that is known to have landed are in its place already */
+	uint32_t own;     /* the program's own stores since the last value of this page */
+	bool own_last;    /* ... are over all that had landed */
+};
+
+
+static struct writer *writer_of(struct search *s, int32_t member)
+{
+	for (uint32_t i = 0; i < s->writers; i++)
+		if (table->writer[i].member == member)
+			return &table->writer[i];
+	if (s->writers == WRITERS)
+		return NULL;
+	table->writer[s->writers].member = member;
+	table->writer[s->writers].n = table->writer[s->writers].landed = table->writer[s->writers].known = 0;
+	return &table->writer[s->writers++];
+}
+
+/* Had it landed before the values of this event were found? */
+static bool is_old(uint64_t number)
+{
+	uint64_t landed = link_of(number)->landed;
+
+	return landed && landed != events;
+}
+
+static void add(struct search *s, const struct sr_group_write *w, uint64_t number)
+{
+	const struct sr_exposed_value *v = s->v;
+	uint64_t begin = w->addr > v->addr ? w->addr : v->addr;
+	uint64_t end = w->addr + w->length < v->addr + v->length ? w->addr + w->length : v->addr + v->length;
+	const struct write x = {.number = number,
+				.weight = w->origin.weight,
+				.at = w->at + (begin - w->addr),
+				.from = (uint32_t)(begin - v->addr),
+				.length = (uint32_t)(end - begin)};
+	bool has_landed = is_old(number);
+	struct writer *of;
+
+	if (w->kind == SR_GROUP_OWN && s->own < OWN && !s->seen)
+		table->own[s->own++] = x;
+	/* An atomic has no bytes until its result is known; those of others are not in doubt. */
+	if (begin >= end || w->kind != SR_GROUP_BYTES)
+		return;
+	of = writer_of(s, w->origin.member);
+	if (!of || of->n == WRITES || (has_landed && of->landed == AGAIN))
+		return;
+	of->w[of->n++] = x;
+	of->landed += has_landed;
+	of->known += w->origin.tick <= s->knows[w->origin.member];
+}
+
+static void reverse(struct writer *w)
+{
+	for (uint32_t i = 0; i < w->n / 2; i++) {
+		struct write x = w->w[i];
+
+		w->w[i] = w->w[w->n - 1 - i];
+		w->w[w->n - 1 - i] = x;
+	}
+}
+
+/* The writes that the value may consist of. */
+static void gather(struct search *s)
+{
+	struct head *h = head_of(sr_page_down(s->v->addr));
+	uint64_t number = h && h->page ? h->last : 0, from = s->v->addr % PAGE;
+	uint32_t old = 0, scanned = 0;
+
+	s->writers = s->own = 0;
+	s->seen = false;
+	for (; number && number + SR_GROUP_WRITES > indexed && old < OLD && scanned < SCANNED; scanned++) {
+		const struct link *l = link_of(number);
+		struct sr_group_write w;
+
+		if (l->from < from + s->v->length && from < l->end) {
+			old += is_old(number);
+			s->seen = s->seen || is_old(number);
+			if (sr_history_read(number, &w, 1))
+				add(s, &w, number);
+		}
+		number = l->before;
+	}
+	for (uint32_t i = 0; i < s->writers; i++)
+		reverse(&table->writer[i]);
+}
+
+static void apply(const struct search *s, const struct write *w, uint32_t length)
+{
+	sr_history_bytes(w->at, s->bytes + w->from, length);
+}
+
+/* Does the writer's next write lie over any that others still have? */
+static bool is_contended(const struct search *s, const uint32_t at[WRITERS], uint32_t of)
+{
+	const struct write *w = &table->writer[of].w[at[of]];
+
+	for (uint32_t i = 0; i < s->writers; i++)
+		for (uint32_t k = i == of ? table->writer[i].end : at[i]; k < table->writer[i].end; k++) {
+			const struct write *x = &table->writer[i].w[k];
+
+			if (x->from < w->from + w->length && w->from < x->from + x->length)
+				return true;
+		}
+	return false;
+}
+
+/* The writer whose next write comes first if what was known of other members decides; -1: none has more. */
+static int first_known(const struct search *s, const uint32_t at[WRITERS])
+{
+	int first = -1;
+
+	for (uint32_t i = 0; i < s->writers; i++)
+		if (at[i] < table->writer[i].end &&
+		    (first < 0 || table->writer[i].w[at[i]].weight < table->writer[first].w[at[first]].weight))
+			first = (int)i;
+	return first;
+}
+
+/* What the program has stored since values of this page were found last: over what had landed before. */
+static void apply_own(const struct search *s)
+{
+	for (uint32_t i = s->own; i--;)
+		apply(s, &table->own[i], table->own[i].length);
+}
+
+/* The candidate's writes, in the order of s->sequence. */
+static bool has_checksum(struct search *s, uint32_t n)
+{
+	uint32_t at[WRITERS];
+
+	s->tries++;
+	memcpy(s->bytes, sr_exposed_backing((void *)s->v->addr), s->v->length);
+	for (uint32_t i = 0; i < s->writers; i++)
+		at[i] = table->writer[i].begin;
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t of = s->sequence[k];
+		const struct write *w = &table->writer[of].w[at[of]++];
+		bool in_part = s->part != UINT32_MAX && of == s->partial && at[of] == table->writer[of].end;
+
+		apply(s, w, in_part && s->part < w->length ? s->part : w->length);
+	}
+	if (s->own_last)
+		apply_own(s);
+	return sr_checksum(s->bytes, s->v->length, 0) == s->v->checksum;
+}
+
+static bool try_orders(struct search *s, uint32_t at[WRITERS], uint32_t n);
+
+static bool try_next(struct search *s, uint32_t at[WRITERS], uint32_t n, uint32_t of)
+{
+	bool found;
+
+	s->sequence[n] = (uint8_t)of;
+	at[of]++;
+	found = try_orders(s, at, n + 1);
+	at[of]--;
+	return found;
+}
+
+/* All orders of the candidate's writes, as far as they differ; the first is the one of what was known. */
+static bool try_orders(struct search *s, uint32_t at[WRITERS], uint32_t n)
+{
+	int first = first_known(s, at);
+
+	if (first < 0)
+		return has_checksum(s, n);
+	if (n == SEQUENCE)
+		return false;
+	if (!s->all_orders || !is_contended(s, at, (uint32_t)first))
+		return try_next(s, at, n, (uint32_t)first);
+	if (try_next(s, at, n, (uint32_t)first))
+		return true;
+	for (uint32_t i = 0; i < s->writers && s->tries < LANDED_TRIES; i++)
+		if ((int)i != first && at[i] < table->writer[i].end && try_next(s, at, n, i))
+			return true;
+	return false;
+}
+
+static bool fits(struct search *s)
+{
+	uint32_t at[WRITERS];
+
+	for (uint32_t i = 0; i < s->writers; i++)
+		at[i] = table->writer[i].begin;
+	return try_orders(s, at, 0);
+}
+
+/* The k-th cut of a writer to be tried; -1: there is no other one. */
+static int64_t cut(const struct writer *w, uint32_t k)
+{
+	uint32_t first = w->known > w->begin ? w->known : w->begin;
+
+	if (first + k <= w->n)
+		return first + k;
+	k -= w->n - first + 1;
+	return first >= w->begin + k + 1 ? (int64_t)(first - k - 1) : -1;
+}
+
+/* All combinations of cuts in which so many writers' are in all `away` from the first to be tried. */
+static bool try_away(struct search *s, uint32_t i, uint32_t away)
+{
+	int64_t end;
+
+	if (i == s->writers)
+		return !away && fits(s);
+	for (uint32_t k = i + 1 < s->writers ? 0 : away; k <= away && s->tries < LANDED_TRIES; k++) {
+		end = cut(&table->writer[i], k);
+		if (end < 0)
+			break;
+		table->writer[i].end = (uint32_t)end;
+		if (try_away(s, i + 1, away - k))
+			return true;
+	}
+	return false;
+}
+
+/* The nearest to what is known first. */
+static bool try_cuts(struct search *s)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < s->writers; i++)
+		most += table->writer[i].n - table->writer[i].begin;
+	for (uint32_t away = 0; away <= most && s->tries < LANDED_TRIES; away++)
+		if (try_away(s, 0, away))
+			return true;
+	return false;
+}
+
+/* A beginning of the last write of one writer, where the others' cuts are as known. */
+static bool try_parts(struct search *s)
+{
+	for (uint32_t i = 0; i < s->writers; i++)
+		table->writer[i].end = (uint32_t)cut(&table->writer[i], 0);
+	for (s->partial = 0; s->partial < s->writers; s->partial++) {
+		struct writer *w = &table->writer[s->partial];
+		uint32_t before = w->end;
+		int64_t end;
+
+		for (uint32_t k = 0; (end = cut(w, k)) >= 0; k++) {
+			if ((uint32_t)end <= w->begin)
+				continue;
+			w->end = (uint32_t)end;
+			for (s->part = 8; s->part < w->w[end - 1].length && s->tries < LANDED_TRIES; s->part += 8)
+				if (fits(s))
+					return true;
+		}
+		w->end = before;
+	}
+	s->part = UINT32_MAX;
+	return false;
+}
+
+static void begin_behind_landed(const struct search *s, uint32_t again)
+{
+	for (uint32_t i = 0; i < s->writers; i++)
+		table->writer[i].begin = table->writer[i].landed > again ? table->writer[i].landed - again : 0;
+}
+
+/* With what had landed before, or without it, or some of it. */
+static bool try_all(struct search *s, bool all_orders)
+{
+	s->all_orders = all_orders;
+	s->tries = 0;
+	for (uint32_t again = 0; again <= AGAIN; again += again ? again : 1) {
+		begin_behind_landed(s, again);
+		if (try_cuts(s))
+			return true;
+	}
+	begin_behind_landed(s, 0);
+	return try_parts(s);
+}
+
+static bool find(struct search *s)
+{
+	gather(s);
+	s->part = UINT32_MAX;
+	if (!s->writers)
+		return false;
+	for (int last = 0; last < (s->own ? 2 : 1); last++) {
+		s->own_last = last;
+		if (try_all(s, false) || (s->writers > 1 && try_all(s, true)))
+			return true;
+	}
+	return false;
+}
+
+/* What is found in the value has landed, and what its members posted to it before. */
+static void note_landed(const struct search *s)
+{
+	for (uint32_t i = 0; i < s->writers; i++)
+		for (uint32_t k = 0; k < table->writer[i].end; k++)
+			if (s->part == UINT32_MAX || i != s->partial || k + 1 < table->writer[i].end)
+				link_of(table->writer[i].w[k].number)->landed = events;
+}
+
+/* ------------------------------------------------------------ waiting */
+
+struct waiting {
+	struct search *s;
+	uint64_t writes, moves;
+	bool found;
+};
+
+static bool is_found(void *argument)
+{
+	struct waiting *w = argument;
+	uint64_t writes = sr_history_writes(), moves = sr_progress_moves();
+
+	/* The bytes are there once the call that posts them has ended. */
+	if (w->found || (writes == w->writes && moves == w->moves))
+		return w->found;
+	w->writes = writes;
+	w->moves = moves;
+	sr_transfer_await_members();
+	take_in();
+	w->found = find(w->s);
+	return w->found;
+}
+
+/* No member may have come so far in this replay. */
+static bool await(struct search *s)
+{
+	struct waiting w = {.s = s, .writes = indexed};
+
+	for (uint32_t i = 0; i < sr_group_memory->members && !w.found; i++)
+		if (i != sr_group_self)
+			sr_progress_until(i, is_found, &w);
+	return w.found;
+}
+
+static enum sr_landed fill(struct sr_thread *t, struct sr_exposed_value *v, uint8_t *bytes)
+{
+	struct search s = {.v = v, .bytes = bytes};
+
+	sr_progress_now(t, s.knows);
+	sr_transfer_await_members();
+	take_in();
+	if (!find(&s) && !await(&s)) {
+		for (uint32_t i = 0; i < sr_group_memory->members; i++)
+			if (i != sr_group_self && atomic_load(&sr_group_memory->member[i].state) >= SR_GROUP_LINGERS)
+				sr_group_has_ended(i);
+		return s.writers ? SR_LANDED_OTHERS : SR_LANDED_NOWHERE;
+	}
+	note_landed(&s);
+	v->data = bytes;
+	return SR_LANDED;
+}
+
+enum sr_landed sr_landed_fill(struct sr_thread *t, const struct sr_exposed_event *e,
+			      struct sr_exposed_value *values, uint32_t *which)
+{
+	size_t used = 0;
+
+	events++;
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		enum sr_landed how = SR_LANDED_NOWHERE;
+
+		if (values[i].data)
+			continue;
+		*which = i;
+		if (sr_group_on && begin() && used + values[i].length <= ROOM)
+			how = fill(t, &values[i], table->room + used);
+		if (how != SR_LANDED)
+			return how;
+		used += values[i].length;
+	}
+	return SR_LANDED;
+}

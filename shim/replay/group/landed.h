@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * landed.h: values of exposed memory that the trace leaves out (record --order).
+ *
+ * A load found them because requests of members had landed.  The members post these requests again, with the same
+ * bytes, and history.c has them.  Which of them had landed, the trace does not say: it has a checksum.  So the cut is
+ * searched for: for each member, up to which of its writes into that page.
+ *
+ * - What is there before is what the program knows: what it has stored, and the values of earlier records.
+ * - The writes of a member into a page land in the order of its posts: they come over RC, mostly over one queue pair.
+ *   So a candidate is a number of writes for each member, applied in the order of what they knew of each other.  The
+ *   first one is all that are known to have been posted before; then come those next to it, with more of them or fewer.
+ * - Where writes of several members lie over each other, and nothing has the checksum so far, all orders of them are
+ *   tried that keep the order of each member's.  So are the program's own stores, over or under what had landed.
+ * - If none has the checksum, a write may have landed in part: beginnings of the next one are tried.
+ * - If none has it still, a member may not have come so far: then more of its writes are waited for.
+ * - Writes that an earlier value has shown to have landed are not applied again, unless nothing else fits: pages are
+ *   copied while they change.
+ *
+ * At most LANDED_TRIES candidates are tried of each kind, and a value within one page is at most 4096 bytes, so a wrong one
+ * has the checksum with a probability of 2^-52.
+ */
+#ifndef SHIM_REPLAY_GROUP_LANDED_H
+#define SHIM_REPLAY_GROUP_LANDED_H
+
+#include <stdbool.h>
+
+#include "logd/trace/exposed_event.h"
+#include "shim/core/thread.h"
+
+#define LANDED_TRIES 4096
+
+enum sr_landed {
+	SR_LANDED,         /* all values have their data, valid until the next event of the process */
+	SR_LANDED_NOWHERE, /* no member has written to the memory of one of them */
+	SR_LANDED_OTHERS,  /* what they have written does not come to its checksum */
+};
+
+/*
+ * Fills in the values that are left out.  With the lock of the exposed regions.  *which: the value that could not be
+ * filled in.
+ */
+enum sr_landed sr_landed_fill(struct sr_thread *t, const struct sr_exposed_event *e,
+			      struct sr_exposed_value *values, uint32_t *which);
+
+#endif
