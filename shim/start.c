@@ -32,6 +32,7 @@
 #include "shim/memory/heap.h"
 #include "logd/base/lock.h"
 #include "shim/calls/trap/trap.h"
+#include "shim/confirm/confirm.h"
 #include "shim/verbs/outside.h"
 #include "shim/calls/codec/place.h"
 #include "shim/threads/program_threads.h"
@@ -184,7 +185,7 @@ static void record(enum sr_record_from from)
 	if (!sr_engine && from == SR_RECORD_FROM_START)
 		refuse_to_run();
 	if (sr_engine)
-		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes);
+		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes && !sr_confirm_needs_faults());
 	sr_leaves_out = sr_engine && settings.order;
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);

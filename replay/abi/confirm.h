@@ -42,6 +42,7 @@ struct sr_confirm_side {
 	uint32_t kind;   /* enum sr_confirm_kind */
 	uint32_t opcode; /* of a request */
 	bool is_local;   /* of a request: its own buffer is accessed */
+	bool is_message; /* of a request: it comes into a posted receive, at the recorded memory */
 	bool is_write, fetches; /* fetches: a request whose value is what it brought */
 	char call[SR_CONFIRM_NAME]; /* the post; of a store: the call in front of it */
 	char next[SR_CONFIRM_NAME]; /* of a store: the call behind it */

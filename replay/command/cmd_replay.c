@@ -16,6 +16,7 @@
 #include "logd/trace/reader.h"
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
+#include "replay/command/replay_race.h"
 #include "replay/command/record_ranks.h"
 #include "replay/host/shared/control.h"
 #include "replay/host/group/choose.h"
@@ -37,6 +38,7 @@ enum {
 	OPTION_GDB = 256,
 	OPTION_WATCH,
 	OPTION_STACKS,
+	OPTION_RACE,
 	OPTION_EXEC,
 	OPTION_IMAGE,
 	OPTION_TRANSPORT,
@@ -53,6 +55,7 @@ struct options {
 	const char *record_ranks; /* a list of ranks; NULL: none */
 	const char *watch;  /* of sreplay races: replay/abi/watch.h */
 	const char *stacks; /* ... and replay/abi/stacks.h */
+	const char *race;   /* --race, as given; NULL: none */
 	const char *rank;  /* --rank, as given; NULL: it was not */
 	long image; /* the last one to replay; -1: all */
 	long timeout;
@@ -101,6 +104,10 @@ static const struct argp_option option_list[] = {
      0},
     {"sandbox", OPTION_SANDBOX, "DIR", OPTION_HIDDEN, NULL, 0},
     {"watch", OPTION_WATCH, "FILE", OPTION_HIDDEN, NULL, 0},
+    {"race", OPTION_RACE, "N", 0,
+     "the race N of DIR.srec/races.json: with --gdb RANK, stop at its accesses in that rank; otherwise print both, and what is "
+     "around them. N:ab or N:ba: in the run that sreplay confirm made in this order",
+     0},
     {"stacks", OPTION_STACKS, "FILE", OPTION_HIDDEN, NULL, 0},
     {"transport", OPTION_TRANSPORT, "WAY", 0,
      "how the ranks reach each other: rxe, by loopback on an RDMA device of this host; shm, "
@@ -175,6 +182,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return EINVAL;
 	case OPTION_WATCH:
 		o->watch = arg;
+		return 0;
+	case OPTION_RACE:
+		o->race = arg;
 		return 0;
 	case OPTION_STACKS:
 		o->stacks = arg;
@@ -419,8 +429,24 @@ static bool find_child(struct options *o, char path[PATH_MAX])
 	return true;
 }
 
+/* The rank is replayed alone, unless others are asked for. */
+static bool stop_at_race(struct options *o, struct sr_replay_race *race)
+{
+	static char rank[24];
+
+	if (o->tool_rank < 0)
+		o->tool_rank = race->access[0].rank;
+	o->tool.arguments = sr_replay_race_arguments(race, (int32_t)o->tool_rank, o->tool.arguments);
+	snprintf(rank, sizeof(rank), "%ld", o->tool_rank);
+	if (!o->group)
+		o->group = rank;
+	o->dir = race->dir;
+	return o->tool.arguments;
+}
+
 int sr_cmd_replay(int argc, char **argv)
 {
+	struct sr_replay_race race;
 	char child[PATH_MAX];
 	struct options o = {.timeout = DEFAULT_TIMEOUT, .tool_rank = -1, .image = -1, .json_fd = -1};
 	struct sr_trace *t;
@@ -437,6 +463,14 @@ int sr_cmd_replay(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	if (!find_child(&o, child))
 		return SR_EXIT_FAILED;
+	if (o.race) {
+		if (!sr_replay_race_find(&race, o.dir, o.race))
+			return SR_EXIT_FAILED;
+		if (o.tool.kind != SR_TOOL_GDB)
+			return sr_replay_race_print(&race, o.dir, o.race);
+		if (!stop_at_race(&o, &race))
+			return SR_EXIT_FAILED;
+	}
 	/* A program that the user steps through is not stuck. */
 	if (o.tool.kind == SR_TOOL_GDB)
 		o.timeout = 0;

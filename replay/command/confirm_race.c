@@ -118,7 +118,11 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 	} else if (is_kind(access, "load")) {
 		s->kind = SR_CONFIRM_CALL;
 	} else if (is_kind(access, "receive")) {
-		return "a message that comes into a posted receive cannot be held";
+		if (!json_is_integer(json_object_get(access, "sender")))
+			return "the sender of the message is not known";
+		s->kind = SR_CONFIRM_REQUEST;
+		s->is_message = s->is_write = true;
+		s->rank = (int32_t)json_integer_value(json_object_get(access, "sender"));
 	} else {
 		return *text_of(access, "kind") ? "such an access cannot be held"
 						: "races.json is of an older version: sreplay races writes it again";

@@ -84,9 +84,9 @@ static bool hide_files(const struct sr_confirming *x)
 
 static void __attribute__((noreturn)) execute(const struct sr_confirming *x, const struct sr_confirm_outcome *o, const char *control)
 {
-	char *words[32] = {"sreplay", "record", "--quiet", "--clocks", "--probes=off", "-o", (char *)o->trace, "--group", x->ranks,
+	char *words[32] = {"sreplay", "record", "--quiet", "--clocks", "-o", (char *)o->trace, "--group", x->ranks,
 			   "--threads", (char *)x->threads, "--"};
-	int n = 12, command = 0, out = open(o->output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	int n = 11, command = 0, out = open(o->output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	char **all;
 
 	while (x->command[command])

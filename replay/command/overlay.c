@@ -27,6 +27,8 @@ struct overlay {
 	char *places[PLACES]; /* to be mounted over */
 	int fds[PLACES];      /* what was there */
 	int n;
+	int covered;
+	bool is_user;         /* in a user namespace */
 	int upper;            /* a file system in memory: covered itself, it has no name */
 };
 
@@ -48,12 +50,13 @@ static bool write_file(const char *path, const char *text)
 }
 
 /* As the same user within. */
-static bool leave_namespaces(void)
+static bool leave_namespaces(bool *is_user)
 {
 	const unsigned int user = geteuid(), group = getegid();
 	char users[64], groups[64];
 
-	if (!unshare(CLONE_NEWNS))
+	*is_user = unshare(CLONE_NEWNS) != 0;
+	if (!*is_user)
 		return true;
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
 		return false;
@@ -80,6 +83,14 @@ static bool is_below(const char *path, const char *directory)
 	size_t n = strlen(directory);
 
 	return !strncmp(path, directory, n) && (!path[n] || path[n] == '/');
+}
+
+static bool is_place(const struct overlay *o, const char *path)
+{
+	for (int i = 0; i < o->n; i++)
+		if (!strcmp(o->places[i], path))
+			return true;
+	return false;
 }
 
 /* What the kernel, devices and running services show there is no copy of. */
@@ -148,23 +159,63 @@ static bool make_upper(struct overlay *o, const char *upper)
 	return o->upper >= 0;
 }
 
-static bool cover(const struct overlay *o, int i)
+static bool cover(struct overlay *o, int fd, const char *place)
 {
 	char options[256], upper[64], work[64];
 	struct stat st;
 
-	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/upper-%d", o->upper, i);
-	snprintf(work, sizeof(work), "/proc/self/fd/%d/work-%d", o->upper, i);
+	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/upper-%d", o->upper, o->covered);
+	snprintf(work, sizeof(work), "/proc/self/fd/%d/work-%d", o->upper, o->covered++);
 	if (mkdir(upper, 0755) || mkdir(work, 0755))
 		return false;
 	/* The directory itself keeps its rights. */
-	if (!fstat(o->fds[i], &st)) {
+	if (!fstat(fd, &st)) {
 		chmod(upper, st.st_mode & 07777);
 		if (chown(upper, st.st_uid, st.st_gid))
 			errno = 0;
 	}
-	snprintf(options, sizeof(options), "lowerdir=/proc/self/fd/%d,upperdir=%s,workdir=%s", o->fds[i], upper, work);
-	return !mount("overlay", o->places[i], "overlay", 0, options);
+	snprintf(options, sizeof(options), "lowerdir=/proc/self/fd/%d,upperdir=%s,workdir=%s%s", fd, upper, work,
+		 o->is_user ? ",userxattr" : "");
+	return !mount("overlay", place, "overlay", 0, options);
+}
+
+static bool cover_tree(struct overlay *o, int fd, const char *place);
+
+/* The subdirectories, of which those that are mounts have their turn by themselves. */
+static bool cover_children(struct overlay *o, const char *place)
+{
+	DIR *directory = opendir(place);
+	char path[PATH_MAX];
+	struct dirent *e;
+	struct stat st;
+	bool fine = true;
+	int fd;
+
+	while (fine && directory && (e = readdir(directory))) {
+		snprintf(path, sizeof(path), "%s/%s", place, e->d_name);
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(path, &st) || !S_ISDIR(st.st_mode) || is_place(o, path))
+			continue;
+		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fine = fd < 0 || cover_tree(o, fd, path);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (directory)
+		closedir(directory);
+	return fine;
+}
+
+/*
+ * In a user namespace the kernel gives no copy of a directory below which something else is mounted.  One that the user
+ * cannot write to needs none itself.
+ */
+static bool cover_tree(struct overlay *o, int fd, const char *place)
+{
+	if (cover(o, fd, place))
+		return true;
+	if (errno != EINVAL || !o->is_user || !access(place, W_OK))
+		return refuse(place);
+	return cover_children(o, place);
 }
 
 /* What is live is what it was, at its place. */
@@ -180,17 +231,23 @@ static bool uncover(const struct sr_live *live, const int fds[])
 	return true;
 }
 
-static bool cover_all(struct overlay *o, const char *upper)
+static bool cover_all(struct overlay *o, const char *upper, const char *directory)
 {
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return refuse("mount");
 	if (!find_places(o))
 		return refuse("/proc/self/mountinfo");
+	/*
+	 * In a user namespace a directory of another group cannot be copied.  The current one need not be, if it is covered
+	 * itself.
+	 */
+	if (o->is_user && !is_place(o, directory))
+		add(o, directory);
 	if (!make_upper(o, upper))
 		return refuse("mount of a tmpfs");
 	for (int i = 0; i < o->n; i++)
-		if (!cover(o, i))
-			return refuse(o->places[i]);
+		if (!cover_tree(o, o->fds[i], o->places[i]))
+			return false;
 	return true;
 }
 
@@ -202,12 +259,12 @@ bool sr_overlay_enter(const struct sr_live *live, const char *upper)
 
 	if (!getcwd(directory, sizeof(directory)))
 		return refuse("the current directory");
-	if (!leave_namespaces())
+	if (!leave_namespaces(&o.is_user))
 		return refuse("unshare");
 	for (size_t i = 0; i < live->n; i++)
 		if ((fds[i] = open(live->paths[i], O_PATH | O_CLOEXEC)) < 0)
 			return refuse(live->paths[i]);
-	if (!cover_all(&o, upper) || !uncover(live, fds))
+	if (!cover_all(&o, upper, directory) || !uncover(live, fds))
 		return false;
 	/* By its name, which now means another file system. */
 	return !chdir(directory) || refuse(directory);

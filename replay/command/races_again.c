@@ -26,8 +26,20 @@ static const char *kind_word(uint8_t kind)
 	return kind < SR_ACCESS_KINDS && words[kind] ? words[kind] : "";
 }
 
-static void ask(struct sr_instance at[INSTANCES], const struct sr_races *r, const struct sr_access *a)
+/* What is held of a message that comes into a posted receive is the request that sends it. */
+static const struct sr_access *sender_of(const struct sr_races *r, const struct sr_access *a)
 {
+	const struct sr_race_model *m = &r->run.model;
+
+	for (size_t i = 0; a->kind == SR_ACCESS_RECV && a->request && i < m->accesses_n; i++)
+		if (m->accesses[i].request == a->request && m->accesses[i].kind != SR_ACCESS_RECV)
+			return &m->accesses[i];
+	return a;
+}
+
+static void ask(struct sr_instance at[INSTANCES], const struct sr_races *r, const struct sr_access *access)
+{
+	const struct sr_access *a = sender_of(r, access);
 	const int32_t rank = r->how.links->ranks[a->rank].number;
 	/* A store at a fault comes before the call after that one. */
 	const uint64_t sn = a->kind == SR_ACCESS_STORE && a->fault ? a->sn + 1 : a->sn;
@@ -63,15 +75,20 @@ static void add_stack(json_t *access, struct sr_call_sites *sites, const struct 
 	json_object_set_new(access, "frames", sr_race_frames(sites, r, a, stack));
 }
 
-static int add(json_t *access, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, const struct sr_instance at[INSTANCES],
-	       struct sr_error *err)
+static int add(json_t *access, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *found,
+	       const struct sr_instance at[INSTANCES], struct sr_error *err)
 {
+	const struct sr_access *a = sender_of(r, found);
 	struct sr_schema *schema = sr_schema_of(r->how.trace, at[0].rank, err);
 
 	if (!schema)
 		return -EBADMSG;
-	json_object_set_new(access, "kind", json_string(kind_word(a->kind)));
+	json_object_set_new(access, "kind", json_string(kind_word(found->kind)));
 	json_object_set_new(access, "opcode", json_integer(a->opcode));
+	if (a != found) {
+		json_object_set_new(access, "sender", json_integer(at[0].rank));
+		json_object_set_new(access, "sender_sn", json_integer((json_int_t)a->sn));
+	}
 	json_object_set_new(access, "call", instance(schema, r, a, &at[0]));
 	add_stack(access, sites, r, a, at[0].site);
 	if (a->kind == SR_ACCESS_STORE)

@@ -174,6 +174,75 @@ does anything. Each thread has at most one such stop; SN 0 removes it."""
             print("stops before rank %s thread %d SN %d" % (RANK, thread, sn))
 
 
+OPERAND = re.compile(r"(-?0x[0-9a-f]+)?\((?:%(\w+))?(?:,%(\w+)(?:,(\d))?)?\)")
+
+
+def operand():
+    """The address of the memory operand of the instruction that comes next; None if it has none."""
+    match = OPERAND.search(gdb.execute("x/i $pc", to_string=True).split(":", 1)[1])
+    if not match:
+        return None
+    displacement, base, index, scale = match.groups()
+    value = [int(gdb.parse_and_eval("(long) $" + r)) if r else 0 for r in (base, index)]
+    if base == "rip":
+        value[0] = next_pc()
+    return (int(displacement or "0", 16) + value[0] + value[1] * int(scale or "1")) % 2 ** 64
+
+
+def next_pc():
+    """The address behind the instruction at $pc."""
+    lines = gdb.execute("x/2i $pc", to_string=True).splitlines()
+    return int(lines[1].split()[0].rstrip(":"), 16)
+
+
+class Load(gdb.Breakpoint):
+    """An instruction of a race that loads from this memory, after this call."""
+
+    def __init__(self, thread, sn, pc, begin, end):
+        super(Load, self).__init__("*%d" % pc)
+        self.where = (thread, sn, begin, end)
+
+    def stop(self):
+        thread, sn, begin, end = self.where
+        if control.current() != thread or control.calls(thread) != sn:
+            return False
+        address = operand()
+        if address is not None and not begin - 64 < address < end:
+            return False
+        print("rank %s thread %d, after SN %d: the access of the race, at 0x%x" % (RANK, thread, sn, address or begin))
+        return True
+
+
+class Stops(gdb.Command):
+    """Stop at the accesses of a race (`sreplay replay --race N` gives them): sreplay stops THREAD:SN:PC:BEGIN:END..."""
+
+    def __init__(self):
+        super(Stops, self).__init__("sreplay stops", gdb.COMMAND_BREAKPOINTS)
+
+    def invoke(self, argument, from_tty):
+        for access in argument.split():
+            thread, sn, pc, begin, end = (int(n, 0) for n in access.split(":"))
+            if pc:
+                Load(thread, sn, pc, begin, end)
+                print("stops at the load of rank %s thread %d after SN %d" % (RANK, thread, sn))
+            else:
+                later.setdefault(thread, []).append(sn)
+        for thread in later:
+            later[thread].sort()
+            stop_next(thread)
+
+
+later = {}  # by thread: the SNs at which it is to stop, when it has reached the ones before
+
+
+def stop_next(thread):
+    if later.get(thread):
+        sn = later[thread].pop(0)
+        control.set_stop(thread, sn)
+        waiting.add(thread)
+        print("stops before rank %s thread %d SN %d" % (RANK, thread, sn))
+
+
 class Explain(gdb.Command):
     """Which rank produced what a call brought: sreplay explain [SN] (default: the last call of this thread)."""
 
@@ -208,6 +277,7 @@ def stopped(event):
         waiting.discard(thread)
         select_program_frame()
         say_position(thread)
+        stop_next(thread)
 
 
 class Fatal(gdb.Breakpoint):
@@ -255,6 +325,7 @@ Prefix()
 Sn()
 Next()
 Break()
+Stops()
 Explain()
 gdb.events.stop.connect(stopped)
 first_stop()

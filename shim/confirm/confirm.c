@@ -12,6 +12,7 @@ static struct {
 	int32_t rank;
 	sr_confirm_call call;
 	enum sr_call_number at[2], next[2]; /* of the sides; SR_CALL_COUNT: none */
+	void *is_at[2];                     /* a place that was found to be the side's */
 } self;
 
 static enum sr_call_number number_of(const char *name)
@@ -32,7 +33,14 @@ static bool is_at(int i, enum sr_call_number n, void *site)
 {
 	const struct sr_confirm_side *s = &sr_agreement->side[i];
 
-	return is_mine(i) && n == self.at[i] && sr_confirm_is_place((uintptr_t)site, s->site, s->code);
+	if (!is_mine(i) || n != self.at[i])
+		return false;
+	if (site == self.is_at[i])
+		return true;
+	if (!sr_confirm_is_place((uintptr_t)site, s->site, s->code))
+		return false;
+	self.is_at[i] = site;
+	return true;
 }
 
 static bool is_next(int i, enum sr_call_number n, void *site)
@@ -102,12 +110,23 @@ static void ends(int i, struct sr_thread *t, enum sr_call_number n, uint64_t res
 	}
 }
 
+/* Most calls do not. */
+static bool concerns(enum sr_call_number n)
+{
+	for (int i = 0; i < 2; i++)
+		if (is_mine(i) && (n == self.at[i] || n == self.next[i] || sr_confirm_awaits_store(i)))
+			return true;
+	return n == SR_CALL_wr_complete || ends_requests(n);
+}
+
 static uint64_t call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	enum sr_heap before;
 	uint64_t result;
 
 	if (!sr_agreement_searches())
+		return self.call(t, n, a, site);
+	if (!concerns(n))
 		return self.call(t, n, a, site);
 	before = sr_enter(t);
 	if (ends_requests(n))
@@ -138,6 +157,14 @@ sr_confirm_call sr_confirm_start(const char *path, int32_t rank, sr_confirm_call
 			sr_confirm_watch_load(i);
 	}
 	return is_mine(0) || is_mine(1) ? call : made_by;
+}
+
+bool sr_confirm_needs_faults(void)
+{
+	for (int i = 0; sr_agreement && i < 2; i++)
+		if (is_mine(i) && sr_agreement->side[i].kind == SR_CONFIRM_LOAD)
+			return true;
+	return false;
 }
 
 void sr_confirm_end(void)

@@ -17,6 +17,9 @@ typedef uint64_t (*sr_confirm_call)(struct sr_thread *t, enum sr_call_number n, 
 /* At the start of a recording.  Returns what makes the program's calls from now on; `call`: what did so far. */
 sr_confirm_call sr_confirm_start(const char *path, int32_t rank, sr_confirm_call call);
 
+/* Must the program's loads from exposed memory fault, rather than go by probes? */
+bool sr_confirm_needs_faults(void);
+
 /* The process is about to end, or to go on as another program: nothing is held any more. */
 void sr_confirm_end(void);
 

@@ -63,6 +63,11 @@ static struct store {
 	char before[COMPARED], after[COMPARED];
 } stores[2];
 
+bool sr_confirm_awaits_store(int i)
+{
+	return stores[i].thread;
+}
+
 void sr_confirm_store_may_come(int i, struct sr_thread *t)
 {
 	const struct sr_confirm_side *side = &sr_agreement->side[i];

@@ -30,7 +30,7 @@ struct request {
 	uint64_t remote, length;
 	struct ibv_sge list[PIECES];
 	int pieces;
-	bool is_local;
+	bool is_local, is_message;
 };
 
 static struct holder {
@@ -52,15 +52,17 @@ static uint64_t length_of(const struct request *r)
 	return n;
 }
 
-static void describe(struct request *r, struct ibv_qp *qp, const struct ibv_send_wr *wr, bool is_local)
+static void describe(struct request *r, struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct sr_confirm_side *s)
 {
 	const bool is_atomic = sr_op(wr->opcode) & SR_OP_ATOMIC;
 
-	*r = (struct request){.qp = qp, .is_local = is_local};
+	*r = (struct request){.qp = qp, .is_local = s->is_local, .is_message = s->is_message};
 	r->pieces = wr->num_sge < PIECES ? wr->num_sge : PIECES;
 	if (r->pieces > 0)
 		sr_posting_read(r->list, wr->sg_list, (size_t)r->pieces * sizeof(r->list[0]));
 	r->remote = is_atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr;
+	if (s->is_message)
+		r->remote = s->begin;
 	r->length = is_atomic ? sizeof(uint64_t) : length_of(r);
 }
 
@@ -81,7 +83,10 @@ static bool range_of(const struct request *r, const struct sr_confirm_side *s, u
 	}
 	*begin = r->is_local ? r->list[piece].addr : r->remote;
 	*end = *begin + (r->is_local ? r->list[piece].length : r->length);
-	return r->is_local ? is_there : overlaps(s, *begin, *end - *begin);
+	/* Where it goes is the receiver's affair. */
+	if (r->is_message)
+		*end = s->end;
+	return r->is_message || r->is_local ? is_there || r->is_message : overlaps(s, *begin, *end - *begin);
 }
 
 /* The first of a chain that may be the access; one at the recorded memory rather than another. */
@@ -97,7 +102,7 @@ static bool find(int i, const uint64_t *a, struct request *found, uint64_t *begi
 		sr_posting_read(&wr, wr.next, sizeof(wr));
 		if (wr.opcode != s->opcode)
 			continue;
-		describe(&r, (struct ibv_qp *)a[0], &wr, s->is_local);
+		describe(&r, (struct ibv_qp *)a[0], &wr, s);
 		if (range_of(&r, s, &from, &to) || (!any && s->occurrence)) {
 			any = true;
 			*found = r;

@@ -34,6 +34,8 @@ void sr_confirm_release_requests(void);
 void sr_confirm_inline_begins(int i);
 void sr_confirm_inline_ends(int i);
 void sr_confirm_store_may_come(int i, struct sr_thread *t);
+/* Is a thread about to store? */
+bool sr_confirm_awaits_store(int i);
 /* is_next: this is the call that came after the store in the recording. */
 void sr_confirm_store_may_have_come(int i, const struct sr_thread *t, bool is_next);
 void sr_confirm_watch_load(int i);

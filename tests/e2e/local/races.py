@@ -37,6 +37,7 @@ LITMUS = {
     "store-read-racing": {"data"}, "store-read-barrier": NONE, "store-read-polled": NONE,
     "store-write-racing": {"data"}, "store-write-flag": NONE,
     "gather-store-racing": {"in-flight"}, "gather-store-completion": NONE,
+    "receive-store-racing": {"in-flight"}, "receive-store-completion": NONE,
     "scatter-store-racing": {"in-flight"}, "scatter-store-completion": NONE,
 }
 # Without what a device does beyond the specification.

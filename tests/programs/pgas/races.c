@@ -493,6 +493,49 @@ static void gather_store_completion(void)
 	}
 }
 
+/* The next completion: there is one. */
+static void await_one(void)
+{
+	struct ibv_wc wc;
+
+	while (!ibv_poll_cq(pgas.cq, 1, &wc))
+		;
+}
+
+/* A message from rank 0 comes into a buffer to which rank 1 stores. */
+static void receive(bool store_early)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)mine, .length = BYTES, .lkey = pgas.private.mr->lkey};
+	struct ibv_recv_wr *bad_receive, receive = {.sg_list = &sge, .num_sge = 1};
+	struct ibv_send_wr *bad_send, send = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+
+	if (is(0)) {
+		pgas_wait_for(&shared->flag, 1);
+		if (ibv_post_send(pgas.peers[1].qp, &send, &bad_send))
+			pgas_fail("cannot send");
+		await_one();
+	} else if (is(1)) {
+		if (ibv_post_recv(pgas.peers[0].qp, &receive, &bad_receive))
+			pgas_fail("cannot post a receive");
+		pgas_put(0, &shared->flag, &one, sizeof(one));
+		if (store_early)
+			mine[3] = 99;
+		await_one();
+		if (!store_early)
+			mine[3] = 99;
+	}
+}
+
+static void receive_store_racing(void)
+{
+	receive(true);
+}
+
+static void receive_store_completion(void)
+{
+	receive(false);
+}
+
 static void scatter_store_racing(void)
 {
 	if (is(0)) {
@@ -554,6 +597,8 @@ static const struct {
     {"store-write-flag", store_write_flag},
     {"gather-store-racing", gather_store_racing},
     {"gather-store-completion", gather_store_completion},
+    {"receive-store-racing", receive_store_racing},
+    {"receive-store-completion", receive_store_completion},
     {"scatter-store-racing", scatter_store_racing},
     {"scatter-store-completion", scatter_store_completion},
 };
