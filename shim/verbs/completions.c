@@ -94,8 +94,7 @@ bool sr_leaves_out;
  */
 static bool is_sent_again(const struct sr_wq *wq, const struct ibv_wc *wc)
 {
-	return wq->clock && wq->clock->carries && wq->clock->qp->qp_type == IBV_QPT_RC &&
-	       wq->clock->qp->qp_num == wc->qp_num;
+	return sr_clocks_carried_to(wq->context, wc->qp_num);
 }
 
 static void leave_out(struct sr_received *r, uint32_t from)

@@ -99,11 +99,23 @@ static bool holds(const struct sr_request_qp *q, const struct sr_group_channel *
 	return w.done == m->length;
 }
 
+/* Does the poll's record lack bytes that came into the first memory of this receive, and has not got them so far? */
+static bool is_lacking(const struct sr_received *received, const struct sr_request *r)
+{
+	for (uint32_t i = 0; i < received->count; i++) {
+		const struct sr_received_piece *p = &received->pieces[i];
+
+		if (p->left_out && !p->filled && r->num_sge && r->sge[0].addr == (uintptr_t)p->addr)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Finds the receive of an SRQ.  If several have the same wr_id, it is the one whose memory holds
- * the message; *certain is false if none does.
+ * the message; *certain is false if none does.  Where the record lacks the message, it says where it was.
  */
-static struct sr_request *find_shared(const struct sr_recv_queue *from,
+static struct sr_request *find_shared(const struct sr_thread *t, const struct sr_recv_queue *from,
 				      const struct sr_request_qp *q, uint64_t wr_id,
 				      const struct sr_group_message *m, bool *certain)
 {
@@ -112,7 +124,7 @@ static struct sr_request *find_shared(const struct sr_recv_queue *from,
 	*certain = !first || !sr_recv_find(first->next, wr_id);
 	if (*certain || !m)
 		return (struct sr_request *)first;
-	while (r && !holds(q, q->in, (struct sr_request *)r, m))
+	while (r && !is_lacking(&t->received, (struct sr_request *)r) && !holds(q, q->in, (struct sr_request *)r, m))
 		r = sr_recv_find(r->next, wr_id);
 	*certain = r != NULL;
 	return (struct sr_request *)(r ? r : first);
@@ -293,7 +305,7 @@ static void received(struct sr_thread *t, struct sr_request_qp *q, const struct 
 	else
 		known = next_message(t, q, &m);
 	if (is_shared && q->qp->qp_type != IBV_QPT_UC)
-		r = find_shared(receives, q, wc->wr_id, known ? &m : NULL, &certain);
+		r = find_shared(t, receives, q, wc->wr_id, known ? &m : NULL, &certain);
 	if (r)
 		sr_recv_queue_remove(receives, &r->receive);
 	/* Datagrams are not compared: counting messages does not identify their sender. */

@@ -367,10 +367,34 @@ void sr_clocks_remove_srq(struct sr_clock_srq *s)
 	sr_free(s);
 }
 
+/* Connected RC queue pairs that carry clocks, by number and device. */
+static struct sr_map carrying;
+
+static uint64_t number_key(const struct ibv_context *context, uint32_t qp_num)
+{
+	return (uintptr_t)context ^ (uint64_t)qp_num << 32;
+}
+
+/* Only whether there is a value counts: a poller may look while the queue pair is destroyed. */
+static void note_carrying(const struct sr_clock_qp *c, bool carries)
+{
+	void *old;
+
+	if (c->qp->qp_type == IBV_QPT_RC)
+		sr_map_put(&carrying, number_key(c->qp->context, c->qp->qp_num), carries ? &carrying : NULL, &old);
+}
+
+bool sr_clocks_carried_to(const struct ibv_context *context, uint32_t qp_num)
+{
+	return sr_map_get(&carrying, number_key(context, qp_num));
+}
+
 void sr_clocks_disconnect(struct sr_clock_qp *c)
 {
 	if (!c)
 		return;
+	if (c->carries)
+		note_carrying(c, false);
 	c->peer_reads = 0;
 	c->carries = c->reads = c->to_oneself = c->unanswered = false;
 	give_back_slot(c->slot);
@@ -478,6 +502,7 @@ static void start_clocks(struct sr_clock_qp *c, const struct sr_found *found)
 		c->cell[i] = found->region + sr_clock_cell_offset(found->cell, i);
 	c->reads = c->qp->qp_type != IBV_QPT_UC && prepare_reads(c, found);
 	c->carries = true;
+	note_carrying(c, true);
 }
 
 static void use_found(struct sr_clock_qp *c, const struct sr_found *found)

@@ -107,6 +107,9 @@ static inline bool sr_clocks_is_member(void)
  */
 bool sr_clocks_only_members(void);
 
+/* Is it an RC queue pair that is connected to a member?  Any thread, without a lock. */
+bool sr_clocks_carried_to(const struct ibv_context *context, uint32_t qp_num);
+
 /* ---- life of a queue pair ---- */
 
 /* Can requests of a queue pair of this type carry clocks? */

@@ -58,6 +58,7 @@ def exact(directory, trace, outputs, before=(), options=()):
 
 def whole_jobs(tap, directory):
     for name, ranks, program in (("pair", 2, ["messages", "300"]), ("few-buffers", 4, ["messages", "60", "2"]),
+                                 ("shared", 3, ["messages", "100", "4", "1"]),
                                  ("one-sided", 2, ["dht"])):
         trace, outputs, problem = record(directory, name, ranks, program, "--order")
         n = left_out(trace)

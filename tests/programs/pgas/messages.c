@@ -3,12 +3,13 @@
  * messages.c: ranks send each other messages (SEND) whose content depends on all that they have
  * received, in the order in which it came.
  *
- *   messages [ROUNDS [BUFFERS]]
+ *   messages [ROUNDS [BUFFERS [SHARED]]]
  *
  * In each round a rank sends a message to each other one, and receives one from each.  A message
  * begins with the number that the rest of it follows from.  Each rank also puts its number into
  * the next rank's memory, which that one looks at without waiting for it.  With several BUFFERS
- * to a peer (default 4) a message that comes early waits in one of them.
+ * to a peer (default 4) a message that comes early waits in one of them.  SHARED: the buffers of all peers are in one
+ * shared receive queue.
  */
 #include <string.h>
 
@@ -33,6 +34,7 @@ static struct ibv_cq *cq;
 static struct ibv_mr *mr;
 static uint64_t number, sends_done;
 static uint64_t *looked_at;
+static struct ibv_srq *srq; /* NULL: not SHARED */
 static int buffers;
 static bool right = true;
 
@@ -56,7 +58,7 @@ static void post_receive(struct peer *p, int rank, int buffer)
 				       .sg_list = &sge,
 				       .num_sge = 1};
 
-	if (ibv_post_recv(p->qp, &wr, &bad))
+	if (srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(p->qp, &wr, &bad))
 		pgas_fail("cannot post a receive: %m");
 }
 
@@ -73,18 +75,26 @@ static void send(struct peer *p, uint64_t round)
 		pgas_fail("cannot post a send: %m");
 }
 
+static struct peer *sender_of(const struct ibv_wc *wc)
+{
+	for (int i = 0; i < pgas.ranks; i++)
+		if (peers[i].qp->qp_num == wc->qp_num)
+			return &peers[i];
+	pgas_fail("a message for no queue pair");
+}
+
 static void take(const struct ibv_wc *wc)
 {
 	static struct message expected;
-	struct peer *p = &peers[wc->wr_id / PEER_BUFFERS_MAX];
-	const struct message *m = p->in[wc->wr_id % PEER_BUFFERS_MAX];
+	struct peer *owner = &peers[wc->wr_id / PEER_BUFFERS_MAX], *p = sender_of(wc);
+	const struct message *m = owner->in[wc->wr_id % PEER_BUFFERS_MAX];
 
 	p->received++;
 	right = right && make(&expected, m->number, m->round) == wc->byte_len &&
 		m->round == p->received && !memcmp(&expected, m, wc->byte_len);
 	for (uint32_t i = 0; i < wc->byte_len; i++)
 		number = (number ^ ((const uint8_t *)m)[i]) * 0x100000001b3;
-	post_receive(p, (int)(wc->wr_id / PEER_BUFFERS_MAX), wc->wr_id % PEER_BUFFERS_MAX);
+	post_receive(owner, (int)(wc->wr_id / PEER_BUFFERS_MAX), wc->wr_id % PEER_BUFFERS_MAX);
 }
 
 static void poll(void)
@@ -130,6 +140,7 @@ static void make_queue_pair(struct peer *p)
 {
 	struct ibv_qp_init_attr attr = {.send_cq = cq,
 					.recv_cq = cq,
+					.srq = srq,
 					.cap = {4, (uint32_t)buffers, 1, 1, 0},
 					.qp_type = IBV_QPT_RC};
 
@@ -156,13 +167,16 @@ static void connect_all(void)
 	}
 }
 
-static void set_up(void)
+static void set_up(bool shared)
 {
+	struct ibv_srq_init_attr attr = {.attr = {(uint32_t)(pgas.ranks * buffers), 1, 0}};
 	char *memory = pgas_private((size_t)pgas.ranks * (size_t)(buffers + 1) * MOST);
 
 	mr = pgas.private.mr;
 	looked_at = pgas_shared(sizeof(*looked_at));
 	cq = ibv_create_cq(pgas.device, 1024, NULL, NULL, 0);
+	if (shared && !(srq = ibv_create_srq(pgas.pd, &attr)))
+		pgas_fail("cannot create a shared receive queue: %m");
 	for (int i = 0; i < pgas.ranks; i++) {
 		make_queue_pair(&peers[i]);
 		pgas_prepare_queue_pair(peers[i].qp);
@@ -178,14 +192,14 @@ static void set_up(void)
 
 int main(int argc, char **argv)
 {
-	static const char usage[] = "messages [ROUNDS [BUFFERS]]";
+	static const char usage[] = "messages [ROUNDS [BUFFERS [SHARED]]]";
 	long rounds = pgas_argument(argc, argv, 1, 200, 1, usage);
 
 	buffers = (int)pgas_argument(argc, argv, 2, 4, 2, usage);
 	if (buffers > PEER_BUFFERS_MAX)
 		pgas_fail("%s", usage);
 	pgas_start(1 << 16, (size_t)PGAS_MAX_RANKS * (PEER_BUFFERS_MAX + 1) * MOST);
-	set_up();
+	set_up(pgas_argument(argc, argv, 3, 0, 0, usage));
 	pgas_barrier();
 	number = (uint64_t)pgas.rank + 1;
 	for (long round = 1; round <= rounds; round++)
@@ -195,6 +209,8 @@ int main(int argc, char **argv)
 			    (unsigned long long)number);
 	for (int i = 0; i < pgas.ranks; i++)
 		ibv_destroy_qp(peers[i].qp);
+	if (srq)
+		ibv_destroy_srq(srq);
 	ibv_destroy_cq(cq);
 	return pgas_end(right);
 }

@@ -38,6 +38,13 @@ void *sr_mr_written(struct ibv_context *c, uint32_t lkey, uint64_t addr, uint32_
 
 static int clocks_read;
 
+bool sr_clocks_carried_to(const struct ibv_context *device, uint32_t qp_num)
+{
+	(void)device;
+	(void)qp_num;
+	return false;
+}
+
 void sr_clocks_read(struct sr_clock_qp *c)
 {
 	clocks_read++;
