@@ -360,9 +360,12 @@ enum sr_mark {
 	SR_MARK_ENDED = 4,   /* the thread ended, or another thread ended the process */
 };
 
+/* In the flags of DIED and ENDED: it was in a call that writes, of which there is no record. */
+#define SR_MARK_WRITING 1u
+
 struct sr_mark_payload {
 	uint32_t reason; /* enum sr_mark */
-	uint32_t reserved;
+	uint32_t flags;  /* SR_MARK_WRITING */
 	/*
 	 * DROPPED: how many records; STOPPED: an errno; DIED: for about so many ms the process had
 	 * gone on without a record; else 0.

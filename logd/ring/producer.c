@@ -129,7 +129,7 @@ static void write_hole_mark(struct sr_ring *r)
 	record->kind = SR_REC_MARK;
 	record->flags = 0;
 	mark->reason = SR_MARK_DROPPED;
-	mark->reserved = 0;
+	mark->flags = 0;
 	mark->argument = records;
 	mark->skipped_sns = sns;
 	sr_ring_publish(r, r->head + sr_record_padded(MARK_BYTES));

@@ -14,7 +14,7 @@
 #include "logd/ring/ring_futex.h"
 
 #define RING_MAGIC   0x676e697279616c70ull /* "playring" */
-#define RING_VERSION 1u
+#define RING_VERSION 2u
 #define HEADER_BYTES 4096u
 
 _Static_assert(sizeof(struct sr_ring_shared) <= HEADER_BYTES, "the header has one page");
@@ -252,6 +252,11 @@ bool sr_ring_stopped(const struct sr_ring *r)
 int sr_ring_stop_error(const struct sr_ring *r)
 {
 	return (int)atomic_load_explicit(&r->shared->stopped, memory_order_relaxed);
+}
+
+bool sr_ring_writing(const struct sr_ring *r)
+{
+	return atomic_load(&r->shared->writing) != 0;
 }
 
 bool sr_ring_closed(const struct sr_ring *r)

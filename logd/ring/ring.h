@@ -51,6 +51,8 @@ struct sr_ring_shared {
 	/* The producer's: how far records are committed. */
 	_Alignas(64) _Atomic uint64_t head;
 	_Atomic uint64_t flush_to; /* the process waits until this position is written */
+	/* How many calls are under way that write, and whose records will follow. */
+	_Atomic uint32_t writing;
 	/* The consumer's: how far they may be overwritten. */
 	_Alignas(64) _Atomic uint64_t tail;
 
@@ -233,6 +235,24 @@ static inline void *sr_ring_reserve(struct sr_ring *r, uint16_t kind, uint32_t p
 	return record + 1;
 }
 
+/*
+ * Around a call that writes, until its record is committed.  If the process ends in between, nobody
+ * knows how much was written, and the daemon says so.
+ */
+static inline void sr_ring_begin_write(struct sr_ring *r)
+{
+	uint32_t n = atomic_load_explicit(&r->shared->writing, memory_order_relaxed);
+
+	atomic_store_explicit(&r->shared->writing, n + 1, memory_order_relaxed);
+}
+
+static inline void sr_ring_end_write(struct sr_ring *r)
+{
+	uint32_t n = atomic_load_explicit(&r->shared->writing, memory_order_relaxed);
+
+	atomic_store_explicit(&r->shared->writing, n - 1, memory_order_relaxed);
+}
+
 /* Ends a reservation without a record. */
 static inline void sr_ring_cancel(struct sr_ring *r)
 {
@@ -329,6 +349,8 @@ bool sr_ring_stopped(const struct sr_ring *r);
 /* The errno that it was stopped with; 0: it is not stopped. */
 int sr_ring_stop_error(const struct sr_ring *r);
 bool sr_ring_closed(const struct sr_ring *r);
+/* Is the producer in a call that writes? */
+bool sr_ring_writing(const struct sr_ring *r);
 /* How much the consumer has released. */
 uint64_t sr_ring_released(const struct sr_ring *r);
 /* Is all that was committed released? */

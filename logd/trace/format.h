@@ -35,7 +35,8 @@ struct sr_stream_header {
 #define SR_IMAGES_MAX 1000000u
 
 /* The trace of a process that this one has forked, in the directory of its image. */
-#define SR_CHILD_DIR  "child-%u.srec"
+#define SR_CHILD_PREFIX "child-"
+#define SR_CHILD_DIR    SR_CHILD_PREFIX "%u.srec"
 
 #define SR_FRAME_MAGIC 0x6d726673u /* "sfrm" */
 

@@ -175,6 +175,8 @@ static int write_mark(struct stream *s, struct frame_writer *w, enum sr_mark rea
 	record->size = (uint32_t)(sizeof(*record) + sizeof(*mark) + length);
 	record->kind = SR_REC_MARK;
 	mark->reason = reason;
+	if ((reason == SR_MARK_DIED || reason == SR_MARK_ENDED) && sr_ring_writing(&s->ring))
+		mark->flags = SR_MARK_WRITING;
 	mark->argument = argument;
 	mark->skipped_sns = skipped;
 	memcpy(mark->text, text, length);

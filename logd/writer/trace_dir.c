@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "logd/service/log.h"
 #include "logd/trace/file_io.h"
 #include "logd/trace/format.h"
+#include "logd/trace/names.h"
 #include "logd/trace/seal.h"
 
 /* For this user only: a trace holds the environment and memory of a process. */
@@ -89,13 +91,7 @@ static json_t *read_json(int dir, const char *name)
 
 /* ---- the manifest ---- */
 
-/* May this be what another claim makes in a directory that is about to be a trace? */
-static bool is_ours(const char *name)
-{
-	return name[0] == '.' || !strncmp(name, "rank-", 5) || !strcmp(name, "manifest.json") ||
-	       !strcmp(name, "daemon.log") || !strcmp(name, "files");
-}
-
+/* Something that another claim, which begins the same trace now, has not made. */
 static bool holds_something_else(int dir)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -106,7 +102,7 @@ static bool holds_something_else(int dir)
 	if (!d)
 		return false;
 	while (!other && (entry = readdir(d)))
-		other = !is_ours(entry->d_name);
+		other = !sr_is_name_in_trace(entry->d_name);
 	closedir(d);
 	return other;
 }
@@ -186,6 +182,39 @@ static void get_on(const struct rank_claim *c)
 		atomic_fetch_add(c->steps, 1);
 }
 
+static bool has_content(int fd, const char *text, size_t size)
+{
+	struct stat st;
+	const void *found;
+	bool same;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || (size_t)st.st_size != size || !size)
+		return false;
+	found = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+	same = found != MAP_FAILED && !memcmp(found, text, size);
+	if (found != MAP_FAILED)
+		munmap((void *)found, size);
+	return same;
+}
+
+/*
+ * The trace of a child lies in the directory of the process that forked it, which has the same schema:
+ * a link takes neither time nor room.
+ */
+static bool share_schema(const struct rank_claim *c, int dir, int rank_fd)
+{
+	const char *base = strrchr(c->dir, '/');
+	int fd = base && !strncmp(base + 1, SR_CHILD_PREFIX, strlen(SR_CHILD_PREFIX))
+		     ? openat(dir, "../schema.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+		     : -1;
+	bool shared = fd >= 0 && has_content(fd, c->schema, c->schema_size) &&
+		      !linkat(dir, "../schema.json", rank_fd, "schema.json", 0);
+
+	if (fd >= 0)
+		close(fd);
+	return shared;
+}
+
 static int fill_rank(const struct rank_claim *c, int dir, const char *name)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err, seal_err;
@@ -195,7 +224,7 @@ static int fill_rank(const struct rank_claim *c, int dir, const char *name)
 	get_on(c);
 	err = write_json(fd, "process.json", c->description);
 	get_on(c);
-	if (!err)
+	if (!err && !share_schema(c, dir, fd))
 		err = write_text(fd, "schema.json", c->schema, c->schema_size);
 	get_on(c);
 	seal_err = err ? 0 : sr_seal_make(fd);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "logd/trace/names.h"
 #include "replay/print/say.h"
 
 /* How long a file system may take; after the shorter time the user is told. */
@@ -73,13 +74,6 @@ static bool can_be_made(const char *trace)
 	return !err || fail(trace, "the trace's directory cannot be made", err);
 }
 
-/* As the daemon sees it: what others, who begin the same trace now, may have made. */
-static bool is_of_a_trace(const char *name)
-{
-	return name[0] == '.' || !strncmp(name, "rank-", 5) || !strcmp(name, "daemon.log") ||
-	       !strcmp(name, "files");
-}
-
 static bool holds_something_else(const char *trace)
 {
 	DIR *d = opendir(trace);
@@ -87,7 +81,7 @@ static bool holds_something_else(const char *trace)
 	bool other = false;
 
 	while (d && !other && (entry = readdir(d)))
-		other = !is_of_a_trace(entry->d_name);
+		other = !sr_is_name_in_trace(entry->d_name);
 	if (d)
 		closedir(d);
 	return other;

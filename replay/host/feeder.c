@@ -106,12 +106,13 @@ static int send_orders(struct sr_feeder *f, const struct sr_entry *e)
 	return sr_orders_before(f->orders, e->sn, exposed.fault, send, f);
 }
 
-static uint64_t quiet_before(const struct sr_entry *mark)
+static void take_end(struct sr_feeder *f, const struct sr_entry *mark)
 {
 	struct sr_mark_payload p;
 
 	memcpy(&p, mark->payload, sizeof(p));
-	return p.argument;
+	f->quiet_ms = p.argument;
+	f->writing = (p.reason == SR_MARK_DIED || p.reason == SR_MARK_ENDED) && p.flags & SR_MARK_WRITING;
 }
 
 /* The recording ended before the thread did. */
@@ -134,7 +135,7 @@ static void *feed(void *argument)
 		/* A call after a mark would not follow on the one before it. */
 		if (sr_entry_mark(&e, &reason, sentence, sizeof(sentence))) {
 			outcome = outcome_of(reason);
-			f->quiet_ms = quiet_before(&e);
+			take_end(f, &e);
 			break;
 		}
 		if (e.kind == SR_REC_STAMP)

@@ -33,6 +33,7 @@ struct sr_feeder {
 	/* Valid after sr_feeder_stop, and once all is sent. */
 	_Atomic bool all_sent;
 	uint64_t quiet_ms; /* before it was killed, the process went on without a record */
+	bool writing; /* it ended in a call that writes */
 	uint64_t calls;    /* in the stream, as far as it was read */
 	bool executed;     /* the stream ends with an exec that was made */
 	bool killed;       /* the stream ends where the process was killed */

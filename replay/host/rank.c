@@ -662,6 +662,7 @@ static void stop_feeders(struct replay *r, struct sr_verdict *v)
 			continue;
 		v->recorded_calls += r->feeders[i].calls;
 		v->killed = v->killed || r->feeders[i].killed;
+		v->writing = v->writing || r->feeders[i].writing;
 		if (r->feeders[i].warning[0])
 			v->warning = r->feeders[i].warning;
 	}

@@ -352,8 +352,9 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 	return status;
 }
 
-/* "exact", and what of its output nothing is known of. */
-static void say_uncompared(char *how, size_t size, const struct sr_replay_control *c)
+/* "exact" or similar, and what of its output nothing is known of. */
+static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, const char *begin,
+			   const struct sr_replay_control *c)
 {
 	static const char *const whats[] = {
 	    "what it stores into mapped files",
@@ -361,12 +362,16 @@ static void say_uncompared(char *how, size_t size, const struct sr_replay_contro
 	    "what the kernel moves from pipes and sockets",
 	};
 	const char *sep = ", but not compared is ";
-	int n = snprintf(how, size, "exact");
+	int n = snprintf(how, size, "%s", begin);
 
 	for (unsigned int i = 0; i < sizeof(whats) / sizeof(whats[0]); i++) {
 		if (!(c->uncompared >> i & 1))
 			continue;
 		n += snprintf(how + n, size - (size_t)n, "%s%s", sep, whats[i]);
+		sep = ", and ";
+	}
+	if (v->writing) {
+		n += snprintf(how + n, size - (size_t)n, "%swhat it was writing when it ended", sep);
 		sep = ", and ";
 	}
 	if (!c->trap)
@@ -409,7 +414,7 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 	}
 	v->how = SR_VERDICT_EXACT;
 	say_ran_at_once(v, c);
-	say_uncompared(how, sizeof(how), c);
+	say_uncompared(v, how, sizeof(how), "exact", c);
 	return end_line(v, c, how, status);
 }
 
@@ -429,13 +434,15 @@ static int say_executed(struct sr_verdict *v, const struct sr_replay_control *c)
 static int say_signal(struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	int signo = WTERMSIG(v->wait_status);
+	char how[256];
 	bool as_recorded = v->killed && sr_replay_calls(c) == v->recorded_calls;
 
 	sr_note("rank %d: the program was ended by signal %d (%s)%s", v->rank, signo,
 		strsignal(signo), as_recorded ? ", where the recording ends too" : "");
 	if (as_recorded) {
 		v->how = SR_VERDICT_EXACT;
-		return end_line(v, c, "exact", 128 + signo);
+		say_uncompared(v, how, sizeof(how), "exact", c);
+		return end_line(v, c, how, 128 + signo);
 	}
 	if (signo == SIGILL)
 		say_lacks(c);
@@ -576,6 +583,7 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 {
 	uint32_t number = atomic_load_explicit(&c->outcome, memory_order_acquire);
 	const struct outcome *o = &outcomes[number];
+	char how[256];
 
 	if (number == SR_REPLAY_EXACT)
 		return exact(v, c, c->report.expected_status & 0xff);
@@ -590,5 +598,9 @@ int sr_verdict_say(struct sr_verdict *v, const struct sr_replay_control *c)
 		say_threads(c);
 	if (o->processor)
 		say_processor(c);
+	if (number == SR_REPLAY_DIED) {
+		say_uncompared(v, how, sizeof(how), o->end, c);
+		return end_line(v, c, how, o->status);
+	}
 	return end_line(v, c, o->end, o->status);
 }

@@ -27,6 +27,7 @@ struct sr_verdict {
 	uint64_t calls_before;  /* of the earlier images */
 	uint64_t recorded_calls;
 	bool killed;                 /* the recording ends where the process was killed */
+	bool writing;                /* ... or a thread ended, in a call that writes */
 	const char *warning;         /* about the trace, or NULL */
 	struct sr_found_bytes found; /* of a group */
 	struct sr_print with;

@@ -38,7 +38,8 @@ bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentenc
 	*reason = (enum sr_mark)p.reason;
 	switch (*reason) {
 	case SR_MARK_DIED:
-		snprintf(sentence, size, "the process was killed, or gone without exit");
+		snprintf(sentence, size, "the process was killed, or gone without exit%s",
+			 p.flags & SR_MARK_WRITING ? ", while it wrote" : "");
 		break;
 	case SR_MARK_DROPPED:
 		snprintf(sentence, size, "%llu records were dropped (--lossy)",
@@ -48,7 +49,8 @@ bool sr_entry_mark(const struct sr_entry *e, enum sr_mark *reason, char *sentenc
 		snprintf(sentence, size, "the recording was cut short: %.*s", text, words);
 		break;
 	case SR_MARK_ENDED:
-		snprintf(sentence, size, "the thread ended");
+		snprintf(sentence, size, "the thread ended%s",
+			 p.flags & SR_MARK_WRITING ? ", while it wrote" : "");
 		break;
 	default:
 		snprintf(sentence, size, "a mark of an unknown kind (%u): %.*s", p.reason, text,

@@ -129,8 +129,11 @@ INLINE void emit(struct recording *r, const enum threads how)
 		put_order(r);
 	put_head(&t->buf, &r->head);
 	t->sn++;
-	if (!t->silent)
+	if (!t->silent) {
 		sr_emit_call(t, (uint16_t)(SR_REC_CALL + r->n));
+		if (r->d->flags & SR_CALL_OUTPUT)
+			sr_ring_end_write(&t->ring);
+	}
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_ends(r->pinned);
 	if (how != ALONE && is_output(r->d))
@@ -222,6 +225,8 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 		sr_output_begins(t);
 		r->writes = sr_write_begins((int)r->a[d->fd_arg], t->number);
 	}
+	if (d->flags & SR_CALL_OUTPUT && !t->silent)
+		sr_ring_begin_write(&t->ring);
 	*error = saved;
 	if (how != ALONE && d->flags & SR_CALL_CANCEL)
 		result = invoke_cancellable(r);

@@ -7,6 +7,7 @@ call, the place and both sides' bytes; and one that says "exact" has written wha
 """
 
 import ctypes
+import fcntl
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
@@ -266,7 +268,43 @@ def uncompared(tap, place):
     tap.ok(status == 0 and err.rstrip().endswith("exact, but not compared is what libc itself writes"), "without the trap: it is said", err)
 
 
-CASES = {"uncompared": uncompared, "damaged": damaged, "killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "other_standard_error": other_standard_error, "statuses": statuses, "broken_pipe": broken_pipe}
+WRITES = """
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None)
+text = ctypes.create_string_buffer(b'x' * 200000)
+if sys.argv[1] == 'thread':
+    threading.Thread(target=libc.write, args=(int(sys.argv[2]), text, 200000), daemon=True).start()
+    threading.Event().wait(0.2)
+    libc._exit(3)
+libc.write(int(sys.argv[2]), text, 200000)
+"""
+
+
+def blocked(tap, place):
+    """A write that is under way when its process ends: nobody knows how much of it was written, and the verdict says so."""
+    for how in "thread", "killed":
+        trace = os.path.join(place, "blocked-%s.srec" % how)
+        r, w = os.pipe()
+        p = subprocess.Popen([SREPLAY, "record", "--from-start", "--children=off", "-o", trace, "--", "/usr/bin/python3", "-c", WRITES, how, str(w)],
+                             pass_fds=[w], start_new_session=True, stderr=subprocess.DEVNULL)
+        os.close(w)
+        end = time.time() + 20
+        if how == "killed":
+            piece = struct.pack("i", 0)
+            # It is full when the write blocks.
+            while struct.unpack("i", fcntl.ioctl(r, termios.FIONREAD, piece))[0] < 65536 and time.time() < end:
+                time.sleep(0.02)
+            os.killpg(p.pid, signal.SIGKILL)
+        status = p.wait()
+        os.close(r)
+        while "whole" not in subprocess.run([SREPLAY, "verify", trace], capture_output=True, text=True).stdout and time.time() < end:
+            time.sleep(0.1)
+        r = subprocess.run([SREPLAY, "replay", trace], capture_output=True, text=True, timeout=60)
+        tap.ok(status == (3 if how == "thread" else -signal.SIGKILL) and "but not compared is what it was writing when it ended" in r.stderr,
+               "%s: it is said" % how, "%s %s %s" % (status, r.returncode, r.stderr))
+
+
+CASES = {"blocked": blocked, "uncompared": uncompared, "damaged": damaged, "killed_loop": killed_loop, "other_sends": other_sends, "not_written": not_written, "racing": racing, "other_standard_error": other_standard_error, "statuses": statuses, "broken_pipe": broken_pipe}
 
 
 def main():
