@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * watch.h: the file by which `sreplay races` learns what a replayed process stores.
+ * watch.h: the file by which `sreplay races` learns what a replayed process loads and stores.
  *
- * struct sr_watch_head, then the addresses of the pages (u64 each); all of that by the command.  Behind them the
- * process appends struct sr_watch_store.
+ * struct sr_watch_head, then the ranges to watch (struct sr_watch_range), ascending and apart from each other; all of
+ * that by the command.  Behind them the process appends struct sr_watch_access.
  */
 #ifndef REPLAY_ABI_WATCH_H
 #define REPLAY_ABI_WATCH_H
@@ -13,17 +13,30 @@
 #define SR_WATCH_PAGE 4096u
 
 struct sr_watch_head {
-	uint64_t pages;
+	uint64_t ranges;
 };
 
-/*
- * Bytes that a thread found changed at the beginning of a call (fault 0), or of this access to exposed memory after
- * it: this process has stored them.
- */
-struct sr_watch_store {
+struct sr_watch_range {
+	uint64_t begin, end;
+};
+
+enum sr_watch_kind {
+	/*
+	 * Found changed at the beginning of a call (fault 0), or of this access to exposed memory after it: this process
+	 * has stored the bytes.  pc: an instruction that stored to their page since the call; 0: not known.
+	 */
+	SR_WATCH_CHANGED,
+	/* An instruction that accessed the bytes at this access to exposed memory after the call, or behind it. */
+	SR_WATCH_LOAD,
+	SR_WATCH_STORE,
+};
+
+struct sr_watch_access {
 	uint64_t sn, address;
+	uint64_t pc;     /* the instruction */
+	uint64_t caller; /* it is one of the C library's: where that was called, likely; else 0 */
 	uint32_t thread, length;
-	uint32_t fault, reserved;
+	uint32_t fault, kind;
 };
 
 #endif

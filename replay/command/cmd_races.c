@@ -15,7 +15,7 @@
 #include "replay/command/command.h"
 #include "replay/command/guess.h"
 #include "replay/command/races_again.h"
-#include "replay/command/races_stores.h"
+#include "replay/command/races_watch.h"
 #include "replay/command/suppress.h"
 #include "replay/command/traces.h"
 #include "replay/host/group/choose.h"
@@ -310,7 +310,7 @@ static int find_races(struct sr_races *r, struct sr_trace *t, bool quiet, struct
 static int find(const struct options *o, struct sr_trace *t)
 {
 	struct sr_links links = {0};
-	struct sr_race_stores stores = {0};
+	struct sr_race_watches watches = {0};
 	struct sr_race_stacks stacks = {0};
 	bool *group = choose(t, o);
 	struct sr_races r = {.how = {.trace = t,
@@ -325,9 +325,9 @@ static int find(const struct options *o, struct sr_trace *t)
 		return status;
 	ret = sr_links_find(&links, t, NULL, &err);
 	if (!ret && o->replays) {
-		if (!sr_stores_find(&stores, &stacks, &r.how, o->common.dir))
+		if (!sr_watches_find(&watches, &stacks, &r.how, o->common.dir))
 			goto out;
-		r.how.stores = &stores;
+		r.how.watches = &watches;
 		r.stacks = &stacks;
 	}
 	if (!ret)
@@ -335,7 +335,7 @@ static int find(const struct options *o, struct sr_trace *t)
 	status = ret ? sr_fail("%s", err.text) : print_all(o, &r);
 	sr_races_free(&r);
 out:
-	sr_race_stores_free(&stores);
+	sr_race_watches_free(&watches);
 	sr_race_stacks_free(&stacks);
 	sr_links_free(&links);
 	free(group);

@@ -112,9 +112,11 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		call = json_object_get(access, "after");
 	} else if (is_kind(access, "load") && json_integer_value(json_object_get(access, "fault"))) {
 		s->kind = SR_CONFIRM_LOAD;
-		s->site = address_of(access, "site");
+		s->site = address_of(access, "instruction");
 		s->code = address_of(access, "code");
 		return NULL;
+	} else if (is_kind(access, "load") && address_of(access, "instruction")) {
+		return "a load from memory that peers cannot write cannot be held";
 	} else if (is_kind(access, "load")) {
 		s->kind = SR_CONFIRM_CALL;
 	} else if (is_kind(access, "receive")) {

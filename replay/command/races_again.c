@@ -41,8 +41,8 @@ static void ask(struct sr_instance at[INSTANCES], const struct sr_races *r, cons
 {
 	const struct sr_access *a = sender_of(r, access);
 	const int32_t rank = r->how.links->ranks[a->rank].number;
-	/* A store at a fault comes before the call after that one. */
-	const uint64_t sn = a->kind == SR_ACCESS_STORE && a->fault ? a->sn + 1 : a->sn;
+	/* A store whose instruction is known has the SN in front of it. */
+	const uint64_t sn = a->kind == SR_ACCESS_STORE && a->site_is != SR_SITE_CALL ? a->sn + 1 : a->sn;
 
 	at[0] = (struct sr_instance){.rank = rank, .thread = a->thread, .sn = sn};
 	at[1] = (struct sr_instance){.rank = rank, .thread = a->thread, .sn = sn, .is_before = true};
@@ -66,11 +66,11 @@ static json_t *instance(const struct sr_schema *schema, const struct sr_races *r
 /* A store has that of the call behind it. */
 static void add_stack(json_t *access, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t site)
 {
-	const bool is_fault = a->fault && a->kind == SR_ACCESS_LOAD;
-	uint64_t stack = sr_race_stack(r->stacks, a->rank, a->thread, is_fault ? a->site : site,
-				       a->kind == SR_ACCESS_STORE && a->fault ? a->sn + 1 : a->sn, is_fault ? a->fault : 0);
+	const bool is_fault = a->fault && a->kind == SR_ACCESS_LOAD, is_store = a->kind == SR_ACCESS_STORE;
+	uint64_t stack = sr_race_stack(r->stacks, a->rank, a->thread, is_fault ? a->pc : site,
+				       is_store && a->site_is != SR_SITE_CALL ? a->sn + 1 : a->sn, is_fault ? a->fault : 0);
 
-	json_object_set_new(access, "code", code(r, a, a->site));
+	json_object_set_new(access, "code", code(r, a, a->pc ? a->pc : a->site));
 	json_object_set_new(access, "stack", stack ? sr_json_address(stack) : json_null());
 	json_object_set_new(access, "frames", sr_race_frames(sites, r, a, stack));
 }

@@ -39,11 +39,10 @@ char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const
 	const int32_t rank = number_of(r, a->rank);
 	const char *words;
 
-	/* A fault has the address of its instruction, a call that of the next one. */
-	if (a->fault)
-		words = sr_call_sites_address(sites, rank, a->site + 1);
-	else
+	if (a->site_is == SR_SITE_CALL)
 		words = sr_call_sites_call(sites, rank, a->thread, a->sn);
+	else
+		words = sr_call_sites_address(sites, rank, a->site + (a->site_is == SR_SITE_INSTRUCTION));
 	return strdup(words);
 }
 
@@ -61,7 +60,7 @@ json_t *sr_race_frames(struct sr_call_sites *sites, const struct sr_races *r, co
 
 	for (size_t i = 0; i < n; i++) {
 		/* Of a fault the instruction, else the address behind the call. */
-		const char *words = sr_call_sites_address(sites, number_of(r, a->rank), frame[i] + (a->fault && !i));
+		const char *words = sr_call_sites_address(sites, number_of(r, a->rank), frame[i] + (a->pc && !i));
 
 		if (is_below_main(words))
 			break;
@@ -82,6 +81,14 @@ static void print_callers(FILE *out, struct sr_call_sites *sites, const struct s
 	json_decref(frames);
 }
 
+/* Of a store without a place only the next call is known. */
+static const char *when_words(const struct sr_access *a)
+{
+	if (a->site_is != SR_SITE_CALL)
+		return "after";
+	return a->kind == SR_ACCESS_STORE ? "before" : "at";
+}
+
 static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t stack)
 {
 	char text[64], *place = sr_race_place(sites, r, a);
@@ -90,10 +97,10 @@ static void print_access(FILE *out, struct sr_call_sites *sites, const struct sr
 		number_of(r, a->rank));
 	if (a->thread)
 		fprintf(out, " thread %u", a->thread);
-	fprintf(out, " %s SN %" PRIu64, a->fault ? "after" : a->kind == SR_ACCESS_STORE ? "before" : "at", a->sn);
+	fprintf(out, " %s SN %" PRIu64, when_words(a), a->sn);
 	if (a->fault)
 		fprintf(out, " (fault %u)", a->fault);
-	fprintf(out, "%s%s\n", place && *place ? (a->fault ? ", at " : ", ") : "", place ? place : "");
+	fprintf(out, "%s%s\n", place && *place ? (a->site_is == SR_SITE_CALL ? ", " : ", at ") : "", place ? place : "");
 	free(place);
 	print_callers(out, sites, r, a, stack);
 }
@@ -117,10 +124,10 @@ void sr_race_print(FILE *out, struct sr_call_sites *sites, const struct sr_races
 static json_t *access_json(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a)
 {
 	char text[64], *place = sr_race_place(sites, r, a);
-	json_t *o = json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:o, s:o}", "what", sr_race_access_words(a, text),
+	json_t *o = json_pack("{s:s, s:i, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:o}", "what", sr_race_access_words(a, text),
 			      "rank", number_of(r, a->rank), "thread", (json_int_t)a->thread, "sn", (json_int_t)a->sn,
 			      "fault", (json_int_t)a->fault, "address", sr_json_address(a->begin), "length",
-			      (json_int_t)(a->end - a->begin), "site", sr_json_address(a->site), "place",
+			      (json_int_t)(a->end - a->begin), "site", sr_json_address(a->site), "instruction", sr_json_address(a->pc), "place",
 			      sr_json_string(place ? place : ""));
 
 	free(place);

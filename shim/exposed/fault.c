@@ -140,6 +140,48 @@ static void find_instruction(const ucontext_t *uc, const struct page *p, bool wr
 		insn->class = INSN_UNKNOWN;
 }
 
+/* ---------------------------------------------------------- watched accesses */
+
+/* Bytes of the page that the instruction accesses: of a string what is left of it, of another one what is known. */
+static void tell_accessed(const ucontext_t *uc, uintptr_t addr, const struct insn *insn, bool write)
+{
+	const greg_t *g = uc->uc_mcontext.gregs;
+	uintptr_t begin = is_within(insn) && insn->class != INSN_UNKNOWN ? insn->address : addr;
+	size_t n = begin == insn->address ? insn->size : 1, left = PAGE - addr % PAGE;
+
+	if (insn->class == INSN_STRING) {
+		begin = addr;
+		n = (insn->repeat ? (size_t)g[REG_RCX] : 1) * insn->size;
+	}
+	hooks.accessed((uintptr_t)g[REG_RIP], (uintptr_t)g[REG_RSP], begin, n < left || begin != addr ? n : left, write);
+}
+
+/* Loads from a hidden snapshot that are watched; then it is shown. */
+#define WATCHED_MAX 250
+
+/* The page is a snapshot: where nobody watches, the load does not fault.  It has no number. */
+static void load_hidden(ucontext_t *uc, uintptr_t addr, struct page *p)
+{
+	char now[VECTOR_MAX];
+	struct insn insn;
+
+	find_instruction(uc, p, false, &insn);
+	if (!exposed_self.silent)
+		tell_accessed(uc, addr, &insn, false);
+	if (exposed_self.silent || ++p->watched >= WATCHED_MAX || !is_within(&insn) ||
+	    !(is_word(&insn) || insn.class == INSN_VECTOR_LOAD)) {
+		page_show_hidden(addr & PAGE_MASK);
+		return;
+	}
+	memcpy(now, shadow_of(insn.address), insn.size);
+	if (insn.class != INSN_VECTOR_LOAD)
+		finish_load(uc, &insn, word_load(now, insn.size));
+	else if (vector_put(uc, insn.reg, now, insn.size, insn.vex))
+		uc->uc_mcontext.gregs[REG_RIP] += insn.length;
+	else
+		page_show_hidden(addr & PAGE_MASK);
+}
+
 /* Within a call nothing is recorded. */
 static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool write)
 {
@@ -231,9 +273,13 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	uintptr_t user = addr & PAGE_MASK;
 	struct page *p = page_at(addr);
 	struct insn insn;
+	ucontext_t before;
 
-	if (!fault_needs_handling(p, write))
+	if (!fault_needs_handling(p, write)) {
+		if (p->state == PAGE_SNAPSHOT && p->hidden)
+			load_hidden(uc, addr, p);
 		return;
+	}
 	if (exposed_self.silent) {
 		handle_silently(uc, user, p, write);
 		return;
@@ -252,12 +298,16 @@ static void handle(ucontext_t *uc, uintptr_t addr, bool write)
 	counts.by_jump += exposed_self.by_jump;
 	if ((!write && has_waited(uc, p, &insn)) || has_yielded(uc, p, &insn))
 		return;
+	if (hooks.accessed)
+		before = *uc;
 	event_begin(++exposed_self.fault, 0, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], addr);
 	replay_values();
 	/* A store to a suspended page of this thread leaves its state as it is. */
 	if (is_suspended(p) && !(write && is_mine(p)))
 		page_protect(user);
 	do_access(uc, addr, p, &insn, write);
+	if (hooks.accessed)
+		tell_accessed(&before, addr, &insn, write);
 	replay_protected();
 	event_end();
 }

@@ -255,7 +255,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 		return pass(t, c.d, a, before);
 	sr_replay_handlers_between(t);
 	t->sn++;
-	sr_watch_call_begins(t);
+	sr_watch_call_begins(t, c.d);
 	sr_stacks_call(t, n, site);
 	if (!t->silent)
 		stop_if_asked(t);
@@ -285,7 +285,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	end_order(t, &c);
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);
-	sr_watch_call_ends();
+	sr_watch_call_ends(c.d, c.head.result);
 	/* Each thread has its own counter, so no locked add is needed. */
 	atomic_store_explicit(&sr_replay_page->thread[t->number].calls, t->sn,
 			      memory_order_relaxed);

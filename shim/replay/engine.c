@@ -464,7 +464,9 @@ void sr_replay_start(void)
 	    .recorded = sr_replay_exposed_event,
 	    .expected = sr_replay_exposed_expected,
 	    .quiet_until = sr_replay_quiet_until,
-	    .patches = sr_replay_page->probes,
+	    /* A watched replay sees each access: it has no probes. */
+	    .accessed = sr_replay_page->watch_fd >= 0 ? sr_watch_accessed : NULL,
+	    .patches = sr_replay_page->probes && sr_replay_page->watch_fd < 0,
 	    .stored = sr_group_stored,
 	    .went_pass_through = sr_group_went_pass_through,
 	    .was_pass_through = sr_group_was_pass_through,

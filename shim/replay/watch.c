@@ -7,22 +7,27 @@
 
 #include "logd/base/lock.h"
 #include "logd/base/rawsys.h"
-#include "replay/abi/watch.h"
+#include "shim/core/order.h"
 #include "shim/exposed/exposed.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/objects.h"
 
-struct watched {
-	uint64_t address;
-	bool is_there;  /* registered: the program can access it */
-	bool has_copy;
-	char *copy;
-};
+#define RECENT 256
 
 static struct {
 	int fd;
-	struct watched *pages; /* ascending */
+	struct sr_watch_range *ranges; /* ascending */
+	uint64_t ranges_n;
+	struct sr_watched *pages; /* ascending */
 	uint64_t n, changes;
+	bool is_settled; /* no registration has changed since the last call */
+	struct sr_watched **open; /* that the program may store to unseen, or may have stored to */
+	uint64_t open_n;
+	struct {
+		struct sr_watch_access a;
+		uint64_t event;
+	} recent[RECENT]; /* reported since the last event, by hash */
+	uint64_t event;
 	struct sr_lock lock;
 } watch = {.fd = -1};
 
@@ -39,31 +44,58 @@ static bool read_at(void *p, size_t size, uint64_t offset)
 	return sr_syscall(SYS_pread64, watch.fd, SR_ARG(p), (long)size, (long)offset, 0, 0) == (long)size;
 }
 
-bool sr_watch_start(int fd)
+static size_t whole_pages(size_t bytes)
 {
-	struct sr_watch_head head;
-	char *copies;
+	return (bytes + SR_WATCH_PAGE - 1) & ~(size_t)(SR_WATCH_PAGE - 1);
+}
 
-	watch.fd = fd;
-	if (!read_at(&head, sizeof(head), 0))
+static uint64_t count_pages(void)
+{
+	uint64_t n = 0;
+
+	for (uint64_t i = 0; i < watch.ranges_n; i++)
+		n += (watch.ranges[i].end - 1) / SR_WATCH_PAGE - watch.ranges[i].begin / SR_WATCH_PAGE + 1;
+	return n;
+}
+
+static bool make_pages(void)
+{
+	uint64_t room = count_pages();
+	char *copies = map(room * SR_WATCH_PAGE);
+
+	watch.pages = map(whole_pages(room * sizeof(*watch.pages)));
+	watch.open = map(whole_pages(room * sizeof(struct sr_watched *)));
+	if (!watch.pages || !watch.open || !copies)
 		return false;
-	/* Then only stacks are asked for. */
-	if (!head.pages) {
-		watch.fd = -1;
-		return true;
-	}
-	watch.pages = map((head.pages * sizeof(*watch.pages) + SR_WATCH_PAGE - 1) & ~(size_t)(SR_WATCH_PAGE - 1));
-	copies = map(head.pages * SR_WATCH_PAGE);
-	if (!watch.pages || !copies)
-		return false;
-	for (uint64_t i = 0; i < head.pages; i++) {
-		if (!read_at(&watch.pages[i].address, sizeof(uint64_t), sizeof(head) + i * sizeof(uint64_t)))
-			return false;
-		watch.pages[i].copy = copies + i * SR_WATCH_PAGE;
-	}
-	watch.n = head.pages;
-	watch.changes = UINT64_MAX;
+	for (uint64_t i = 0; i < watch.ranges_n; i++)
+		for (uint64_t page = watch.ranges[i].begin / SR_WATCH_PAGE;
+		     page <= (watch.ranges[i].end - 1) / SR_WATCH_PAGE; page++) {
+			if (watch.n && watch.pages[watch.n - 1].address == page * SR_WATCH_PAGE)
+				continue;
+			watch.pages[watch.n] = (struct sr_watched){.address = page * SR_WATCH_PAGE,
+								   .copy = copies + watch.n * SR_WATCH_PAGE};
+			watch.n++;
+		}
 	return true;
+}
+
+/* Which pages are exposed is in the trace behind the call that registered them. */
+static void settle(void)
+{
+	for (uint64_t i = 0; i < watch.n && !watch.is_settled; i++) {
+		struct sr_watched *p = &watch.pages[i];
+
+		p->is_exposed = sr_exposed_touches((void *)p->address, SR_WATCH_PAGE);
+		p->may_close = !p->is_exposed && sr_watch_may_close(p);
+	}
+	watch.is_settled = true;
+}
+
+static void note_open(struct sr_watched *p)
+{
+	if (!p->is_open)
+		watch.open[watch.open_n++] = p;
+	p->is_open = true;
 }
 
 /* Pages come and go with the memory regions that they are in. */
@@ -71,35 +103,145 @@ static void find_pages(void)
 {
 	uint64_t changes = sr_mr_changes();
 
-	if (changes == watch.changes)
+	if (changes == watch.changes) {
+		settle();
 		return;
+	}
 	watch.changes = changes;
+	watch.is_settled = false;
 	for (uint64_t i = 0; i < watch.n; i++) {
-		struct watched *p = &watch.pages[i];
+		struct sr_watched *p = &watch.pages[i];
 
+		sr_watch_open(p);
 		p->is_there = sr_mr_has_page((void *)p->address, SR_WATCH_PAGE);
+		p->may_close = p->is_exposed = false;
 		p->has_copy &= p->is_there;
+		note_open(p);
 	}
 }
 
-static const char *bytes_of(const struct watched *p)
+static struct sr_watched *page_at(uintptr_t address)
+{
+	uint64_t page = address & ~(uint64_t)(SR_WATCH_PAGE - 1), low = 0, high = watch.n;
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if (watch.pages[middle].address < page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < watch.n && watch.pages[low].address == page ? &watch.pages[low] : NULL;
+}
+
+/* ------------------------------------------------------------------ reports */
+
+static const char *bytes_of(const struct sr_watched *p)
 {
 	return sr_exposed_backing((void *)p->address);
 }
 
-static void report(const struct sr_thread *t, uint32_t fault, uint64_t address, size_t length)
+static void put_report(const struct sr_watch_access *a)
 {
-	const struct sr_watch_store s = {.sn = t->sn,
-					 .address = address,
-					 .thread = t->number,
-					 .length = (uint32_t)length,
-					 .fault = fault};
+	sr_syscall(SYS_write, watch.fd, SR_ARG(a), sizeof(*a), 0, 0, 0);
+}
 
-	sr_syscall(SYS_write, watch.fd, SR_ARG(&s), sizeof(s), 0, 0, 0);
+static bool is_watched(uint64_t begin, uint64_t end)
+{
+	uint64_t low = 0, high = watch.ranges_n;
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if (watch.ranges[middle].end <= begin)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < watch.ranges_n && watch.ranges[low].begin < end;
+}
+
+/* Was the same access reported since the last event?  Then nothing has come between the two. */
+static bool is_recent(const struct sr_watch_access *a)
+{
+	const uint64_t hash = (a->pc * 31 + a->address) * 0x9e3779b97f4a7c15ull >> 56;
+	struct sr_watch_access *r = &watch.recent[hash].a;
+
+	if (watch.recent[hash].event == watch.event && r->pc == a->pc && r->address == a->address && r->length == a->length && r->kind == a->kind &&
+	    r->thread == a->thread && r->caller == a->caller)
+		return true;
+	*r = *a;
+	watch.recent[hash].event = watch.event;
+	return false;
+}
+
+/* A comparison is to find what nobody has seen: what this instruction stored is known. */
+static void take_store(struct sr_watched *p, const struct sr_watch_access *a)
+{
+	size_t at = a->address % SR_WATCH_PAGE, n = SR_WATCH_PAGE - at;
+
+	p->stored_by = a->pc;
+	note_open(p); /* its page may be passed through from now on */
+	if (p->has_copy && !p->is_closed)
+		memcpy(p->copy + at, bytes_of(p) + at, a->length < n ? a->length : n);
+}
+
+/* An access was seen: it is reported if it is to a watched range, once between two events. */
+static void take_access(const struct sr_watch_access *a)
+{
+	struct sr_watched *p = page_at(a->address);
+
+	if (!p || !is_watched(a->address, a->address + a->length))
+		return;
+	sr_lock(&watch.lock);
+	if (!is_recent(a))
+		put_report(a);
+	if (a->kind == SR_WATCH_STORE)
+		take_store(p, a);
+	sr_unlock(&watch.lock);
+}
+
+bool sr_watch_start(int fd)
+{
+	struct sr_watch_head head;
+	size_t bytes;
+
+	if (sr_syscall(SYS_pread64, fd, SR_ARG(&head), sizeof(head), 0, 0, 0) != sizeof(head) || head.ranges > UINT32_MAX)
+		return false;
+	/* Then only stacks are asked for. */
+	if (!head.ranges)
+		return true;
+	watch.fd = fd;
+	bytes = head.ranges * sizeof(*watch.ranges);
+	watch.ranges = map(whole_pages(bytes));
+	if (!watch.ranges || !read_at(watch.ranges, bytes, sizeof(head)))
+		return false;
+	watch.ranges_n = head.ranges;
+	watch.changes = UINT64_MAX;
+	sr_watch_access_start(&(struct sr_watch_access_user){.take = take_access, .opened = note_open, .page_at = page_at});
+	return make_pages();
+}
+
+/* ---------------------------------------------------------------- comparison */
+
+static void report_change(const struct sr_thread *t, uint32_t fault, const struct sr_watched *p, size_t begin,
+			  size_t end)
+{
+	const struct sr_watch_access a = {.sn = t->sn,
+					  .address = p->address + begin,
+					  .pc = p->stored_by,
+					  .thread = t->number,
+					  .length = (uint32_t)(end - begin),
+					  .fault = fault,
+					  .kind = SR_WATCH_CHANGED};
+
+	if (is_watched(a.address, a.address + a.length))
+		put_report(&a);
 }
 
 /* Each run of bytes that differ is a store. */
-static void compare(const struct sr_thread *t, uint32_t fault, struct watched *p)
+static void compare(const struct sr_thread *t, uint32_t fault, struct sr_watched *p)
 {
 	const char *now = bytes_of(p);
 	size_t begin, end;
@@ -110,62 +252,99 @@ static void compare(const struct sr_thread *t, uint32_t fault, struct watched *p
 		for (end = begin; end < SR_WATCH_PAGE && now[end] != p->copy[end]; end++)
 			p->copy[end] = now[end];
 		if (end > begin)
-			report(t, fault, p->address + begin, end - begin);
+			report_change(t, fault, p, begin, end);
 	}
 }
 
 static void compare_all(const struct sr_thread *t, uint32_t fault)
 {
-	for (uint64_t i = 0; i < watch.n; i++) {
-		struct watched *p = &watch.pages[i];
+	for (uint64_t i = 0; i < watch.open_n; i++) {
+		struct sr_watched *p = watch.open[i];
 
-		if (p->has_copy && memcmp(bytes_of(p), p->copy, SR_WATCH_PAGE))
+		if (p->has_copy && !p->is_closed && memcmp(bytes_of(p), p->copy, SR_WATCH_PAGE))
 			compare(t, fault, p);
 	}
 }
 
-void sr_watch_call_begins(const struct sr_thread *t)
+/* Does the call, in a replay, give the program's memory to the kernel, or change what is registered? */
+static bool may_stay_closed(const struct sr_call_desc *d)
+{
+	const bool is_clock = d == &sr_calls[SR_CALL_gettimeofday] || d == &sr_calls[SR_CALL_clock_gettime];
+
+	return !sr_threaded &&
+	       (is_clock || d->source == SR_SOURCE_CONTEXT || d->source == SR_SOURCE_QP || d->source == SR_SOURCE_CQ);
+}
+
+static void open_all(void)
+{
+	for (uint64_t i = 0; i < watch.n; i++) {
+		sr_watch_open(&watch.pages[i]);
+		if (watch.pages[i].may_close)
+			note_open(&watch.pages[i]);
+	}
+}
+
+void sr_watch_call_begins(const struct sr_thread *t, const struct sr_call_desc *d)
 {
 	if (watch.fd < 0)
 		return;
 	sr_lock(&watch.lock);
 	compare_all(t, 0);
+	if (!may_stay_closed(d))
+		open_all();
+	watch.event++;
 	sr_unlock(&watch.lock);
 }
 
-void sr_watch_call_ends(void)
+static void take_copy(struct sr_watched *p)
 {
+	if (!p->is_there || p->is_closed)
+		return;
+	if (!p->has_copy || memcmp(bytes_of(p), p->copy, SR_WATCH_PAGE))
+		memcpy(p->copy, bytes_of(p), SR_WATCH_PAGE);
+	p->has_copy = true;
+}
+
+/* What is open is closed again, but for pages that the program can store to unseen. */
+static void close_all(void)
+{
+	uint64_t kept = 0;
+
+	for (uint64_t i = 0; i < watch.open_n; i++) {
+		struct sr_watched *p = watch.open[i];
+
+		take_copy(p);
+		sr_watch_close(p);
+		p->is_open = p->is_there && !p->is_closed && (!p->is_exposed || sr_threaded);
+		if (p->is_open)
+			watch.open[kept++] = p;
+	}
+	watch.open_n = kept;
+}
+
+void sr_watch_call_ends(const struct sr_call_desc *d, uint64_t result)
+{
+	const bool is_idle = d->order & SR_ORDER_IDLE && (int64_t)(int32_t)result == d->idle;
+
 	if (watch.fd < 0)
 		return;
 	sr_lock(&watch.lock);
 	find_pages();
-	for (uint64_t i = 0; i < watch.n; i++) {
-		struct watched *p = &watch.pages[i];
-
-		if (!p->is_there)
-			continue;
-		if (!p->has_copy || memcmp(bytes_of(p), p->copy, SR_WATCH_PAGE))
-			memcpy(p->copy, bytes_of(p), SR_WATCH_PAGE);
-		p->has_copy = true;
-	}
+	/* The call may have put something into memory. */
+	for (uint64_t i = 0; i < watch.n && !is_idle; i++)
+		if (watch.pages[i].is_exposed)
+			take_copy(&watch.pages[i]);
+	close_all();
 	sr_unlock(&watch.lock);
 }
 
 /* A value lies within one page. */
 static void take_value(const struct sr_exposed_value *v)
 {
-	uint64_t page = v->addr & ~(uint64_t)(SR_WATCH_PAGE - 1), low = 0, high = watch.n;
+	struct sr_watched *p = page_at(v->addr);
 
-	while (low < high) {
-		uint64_t middle = (low + high) / 2;
-
-		if (watch.pages[middle].address < page)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low < watch.n && watch.pages[low].address == page && watch.pages[low].has_copy)
-		memcpy(watch.pages[low].copy + (v->addr - page), v->data, v->length);
+	if (p && p->has_copy)
+		memcpy(p->copy + v->addr % SR_WATCH_PAGE, v->data, v->length);
 }
 
 void sr_watch_values(const struct sr_thread *t, const struct sr_exposed_event *e)
@@ -173,10 +352,11 @@ void sr_watch_values(const struct sr_thread *t, const struct sr_exposed_event *e
 	if (watch.fd < 0)
 		return;
 	sr_lock(&watch.lock);
-	/* At a call all has been compared already. */
-	if (e->fault && !(e->flags & (SR_EXPOSED_AT_CALL | SR_EXPOSED_AT_RETURN)))
+	/* Where the program gives up its processor, no call begins. At a return the call has changed memory itself. */
+	if (e->fault && !(e->flags & SR_EXPOSED_AT_RETURN))
 		compare_all(t, (uint32_t)e->fault);
 	for (uint32_t i = 0; i < e->values_n; i++)
 		take_value(&e->values[i]);
+	watch.event++;
 	sr_unlock(&watch.lock);
 }

@@ -34,6 +34,9 @@ static int begin(struct sr_collect *c)
 
 		r->lane = sr_model_lane(c->m, false);
 		r->moment = r->call = r->load = SR_NO_MOMENT;
+		r->sampled = malloc(SR_SAMPLED_MOST * sizeof(*r->sampled));
+		if (!r->sampled)
+			return -ENOMEM;
 		if (links->ranks[i].member < 0)
 			c->run->has_clocks = false;
 	}
@@ -54,6 +57,7 @@ static void end(struct sr_collect *c)
 static void release(struct sr_collect *c)
 {
 	for (size_t i = 0; c->ranks && i < c->how->links->ranks_n; i++) {
+		free(c->ranks[i].sampled);
 		free(c->ranks[i].clocked);
 		free(c->ranks[i].gathered);
 		free(c->ranks[i].fetched);
@@ -75,6 +79,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->results);
 	sr_keymap_free(&c->polled);
 	free(c->stored);
+	free(c->reads);
 }
 
 int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *how, struct sr_error *err)

@@ -19,6 +19,7 @@ struct sr_collected_request {
 	size_t rank, to;
 	uint32_t queue, over;
 	uint32_t first_access, accesses_n;
+	uint64_t begin, end; /* in the memory of `to` */
 	uint64_t entered; /* step of its rank at which it was posted */
 	uint8_t opcode;
 	bool is_unknown; /* not all are known that can have left what it fetched */
@@ -62,6 +63,13 @@ struct sr_stored_order {
 	bool is_read;
 };
 
+/* A READ of bytes that the owner's CPU may have stored, until the event after this one: known at the end. */
+struct sr_stored_read {
+	uint32_t effect;
+	size_t owner, event;
+	uint64_t begin, end;
+};
+
 /* What a call's requests gather came from there. */
 struct sr_gathered {
 	uint32_t from;
@@ -71,6 +79,7 @@ struct sr_gathered {
 /* A READ or an atomic whose bytes may have come from several places. */
 struct sr_fetched_bytes {
 	uint32_t effect;
+	uint64_t begin, end;
 	size_t owner; /* if they can only be its CPU's, but for known requests; else SR_NO_RANK */
 };
 
@@ -80,6 +89,14 @@ struct sr_clocked_order {
 	uint64_t of;
 	bool is_by_post;
 };
+
+/* Bytes that were read with others, from this moment's request: who loads them later has read them from there. */
+struct sr_sampled {
+	uint64_t begin, end;
+	uint32_t from;
+};
+
+#define SR_SAMPLED_MOST 64
 
 struct sr_collected_rank {
 	uint32_t lane;
@@ -100,6 +117,8 @@ struct sr_collected_rank {
 	size_t gathered_n, gathered_room;
 	uint64_t gathered_sn;
 	/* Of all: */
+	struct sr_sampled *sampled; /* the last SR_SAMPLED_MOST, with watched loads */
+	size_t sampled_n;
 	struct sr_keymap event_places;
 	struct sr_collected_event *events;
 	size_t events_n, events_room;
@@ -120,6 +139,8 @@ struct sr_collect {
 	struct sr_race_sockets sockets;
 	struct sr_stored_order *stored;
 	size_t stored_n, stored_room;
+	struct sr_stored_read *reads;
+	size_t reads_n, reads_room;
 	struct sr_keymap polled; /* memory that READs poll */
 	struct sr_keymap results; /* what atomics returned, by their number */
 };

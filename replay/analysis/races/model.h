@@ -73,9 +73,18 @@ enum sr_access_kind {
 #define SR_AGENT_RECEIVE 0x40000000u /* and the queue pair */
 #define SR_AGENT_SHARED  0x20000000u /* and the shared receive queue */
 
+enum sr_site_kind {
+	SR_SITE_CALL,        /* where the call returns to whose SN it has */
+	SR_SITE_INSTRUCTION, /* what accessed the memory */
+	SR_SITE_CALLER,      /* where a function of the C library returns to that did */
+};
+
 struct sr_access {
 	uint64_t begin, end; /* addresses */
-	uint64_t sn, site, checksum;
+	uint64_t sn; /* of the call; of an instruction's access: of the call before it */
+	uint64_t checksum;
+	uint64_t site; /* 0: not known */
+	uint64_t pc;   /* of a CPU's access: its instruction; 0: not known */
 	uint64_t request;     /* 0: of no request; one request has several accesses */
 	uint32_t owner, rank; /* whose memory; who accesses it */
 	uint32_t thread, fault;
@@ -88,6 +97,7 @@ struct sr_access {
 	uint32_t from, until, over;
 	uint32_t gathered; /* of SR_ACCESS_GATHER: the request's effect; else SR_NO_MOMENT */
 	uint8_t kind, opcode;
+	uint8_t site_is;
 	bool is_polled; /* a READ of what READs poll */
 	uint8_t doubts;
 };

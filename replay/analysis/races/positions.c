@@ -2,8 +2,10 @@
 #include "replay/analysis/races/positions.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/stored_reads.h"
 
 /* If nothing says that it was a post's, the order is on all that the CPU has stored until the next event. */
 static void order(struct sr_collect *c, const struct sr_clocked_order *k, uint32_t from, size_t event, uint32_t to,
@@ -12,7 +14,7 @@ static void order(struct sr_collect *c, const struct sr_clocked_order *k, uint32
 	struct sr_stored_order *s;
 
 	sr_model_order(c->m, from, to, surety, is_read);
-	if (k->is_by_post || !c->how->stores)
+	if (k->is_by_post || !c->how->watches)
 		return;
 	s = sr_grow((void **)&c->stored, c->stored_n, &c->stored_room, sizeof(*s));
 	if (!s) {
@@ -35,6 +37,24 @@ static void follow_stored(struct sr_collect *c)
 	}
 }
 
+/* Are all stores of the rank's CPU known, one by one? */
+static bool knows_stores(const struct sr_collect *c, size_t rank)
+{
+	return c->how->watches && c->how->group[rank] && !c->how->watches->doubts[rank];
+}
+
+static void await_stores(struct sr_collect *c, const struct sr_fetched_bytes *f, size_t event)
+{
+	struct sr_stored_read *s = sr_grow((void **)&c->reads, c->reads_n, &c->reads_room, sizeof(*s));
+
+	if (!s) {
+		c->m->is_full = true;
+		return;
+	}
+	*s = (struct sr_stored_read){f->effect, f->owner, event, f->begin, f->end};
+	c->reads_n++;
+}
+
 static void follow_clock(struct sr_collect *c, struct sr_collected_rank *r, const struct sr_clocked_order *k, uint32_t from, size_t event)
 {
 	const uint32_t reader = r->load != SR_NO_MOMENT ? r->load : r->call;
@@ -48,6 +68,10 @@ static void follow_clock(struct sr_collect *c, struct sr_collected_rank *r, cons
 	for (size_t f = 0; f < r->fetched_n; f++) {
 		if (r->fetched[f].owner != SR_NO_RANK && r->fetched[f].owner != k->of_rank)
 			continue;
+		if (r->fetched[f].owner != SR_NO_RANK && knows_stores(c, k->of_rank)) {
+			await_stores(c, &r->fetched[f], event);
+			continue;
+		}
 		order(c, k, from, event, r->fetched[f].effect, SR_DOUBTFUL, true);
 		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
 	}
@@ -107,31 +131,102 @@ int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool i
 	return 0;
 }
 
-/* What the thread stored up to there: together, as late as it can have been. */
-static void take_stores(struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn, uint32_t fault)
+/* ------------------------------------------------------- what CPUs loaded and stored */
+
+/* The rank has read bytes that came from a request, beside those of the instruction that faulted. */
+void sr_collect_sampled(struct sr_collect *c, size_t rank, const struct sr_sampled *found)
 {
-	const struct sr_race_store *s;
+	struct sr_collected_rank *r = &c->ranks[rank];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->sampled_n; i++)
+		if (r->sampled[i].end <= found->begin || found->end <= r->sampled[i].begin)
+			r->sampled[kept++] = r->sampled[i];
+	if (kept == SR_SAMPLED_MOST) {
+		memmove(r->sampled, r->sampled + 1, (SR_SAMPLED_MOST - 1) * sizeof(*r->sampled));
+		kept--;
+	}
+	if (found->from != SR_NO_MOMENT)
+		r->sampled[kept++] = *found;
+	r->sampled_n = kept;
+}
+
+static bool is_sample_of(const struct sr_sampled *s, const struct sr_watch_access *w)
+{
+	return s->begin < w->address + w->length && w->address < s->end;
+}
+
+static bool has_sampled(const struct sr_collected_rank *r, const struct sr_watch_access *w)
+{
+	for (size_t i = 0; i < r->sampled_n; i++)
+		if (is_sample_of(&r->sampled[i], w))
+			return true;
+	return false;
+}
+
+static void follow_sampled(struct sr_collect *c, const struct sr_collected_rank *r, const struct sr_watch_access *w,
+			   uint32_t moment)
+{
+	for (size_t i = 0; i < r->sampled_n; i++)
+		if (is_sample_of(&r->sampled[i], w))
+			sr_model_order(c->m, r->sampled[i].from, moment, SR_SURE, true);
+}
+
+static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_access *w, uint32_t moment)
+{
+	const bool is_load = w->kind == SR_WATCH_LOAD;
+	const uint64_t behind = w->kind == SR_WATCH_CHANGED && !w->fault ? w->sn - 1 : w->sn;
+
+	*(is_load ? &c->run->loads : &c->run->stores) += 1;
+	if (!c->how->group[rank])
+		return 0;
+	return sr_model_access(c->m, (struct sr_access){.begin = w->address,
+							.end = w->address + w->length,
+							.sn = w->pc ? behind : behind + 1,
+							.pc = w->pc,
+							.site = w->caller ? w->caller : w->pc,
+							.site_is = w->caller ? SR_SITE_CALLER
+								   : w->pc   ? SR_SITE_INSTRUCTION
+									     : SR_SITE_CALL,
+							.owner = (uint32_t)rank,
+							.rank = (uint32_t)rank,
+							.thread = w->thread,
+							.fault = w->kind == SR_WATCH_CHANGED ? 0 : w->fault,
+							.agent = SR_AGENT_CPU | (uint32_t)rank,
+							.queue = SR_NO_QUEUE,
+							.from = moment,
+							.until = moment,
+							.over = moment,
+							.gathered = SR_NO_MOMENT,
+							.kind = is_load ? SR_ACCESS_LOAD : SR_ACCESS_STORE,
+							.doubts = c->how->watches->doubts[rank]})
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* Does it need a moment of its own?  READs come after one store, not after the next; what a load read orders no other. */
+static bool is_by_itself(const struct sr_collect *c, size_t rank, const struct sr_watch_access *w)
+{
+	return w->kind == SR_WATCH_STORE || (w->kind == SR_WATCH_LOAD && has_sampled(&c->ranks[rank], w));
+}
+
+/* What the thread loaded and stored up to there, as late as it can have been. */
+static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn, uint32_t fault)
+{
+	const struct sr_race_watched *w;
 	uint32_t moment = SR_NO_MOMENT;
 
-	while (c->how->stores && (s = sr_race_stores_due(c->how->stores, (uint32_t)rank, thread, sn, fault))) {
-		if (moment == SR_NO_MOMENT)
+	while (c->how->watches && (w = sr_race_watches_due(c->how->watches, (uint32_t)rank, thread, sn, fault))) {
+		bool is_alone = is_by_itself(c, rank, &w->a);
+
+		if (moment == SR_NO_MOMENT || is_alone)
 			moment = sr_model_moment(c->m, c->ranks[rank].lane);
-		c->run->stores++;
-		if (c->how->group[rank])
-			sr_model_access(c->m, (struct sr_access){.begin = s->address,
-								 .end = s->address + s->length,
-								 .sn = s->sn,
-								 .owner = (uint32_t)rank,
-								 .rank = (uint32_t)rank,
-								 .thread = thread,
-								 .agent = SR_AGENT_CPU | (uint32_t)rank,
-								 .queue = SR_NO_QUEUE,
-								 .from = moment,
-								 .until = moment,
-								 .over = moment,
-								 .gathered = SR_NO_MOMENT,
-								 .kind = SR_ACCESS_STORE,
-								 .doubts = c->how->stores->doubts[rank]});
+		if (w->a.kind == SR_WATCH_LOAD)
+			follow_sampled(c, &c->ranks[rank], &w->a, moment);
+		if (add_watched(c, rank, &w->a, moment))
+			c->m->is_full = true;
+		if (is_alone)
+			moment = SR_NO_MOMENT;
 	}
 }
 
@@ -141,7 +236,7 @@ static void take_sockets(struct sr_collect *c, size_t rank, uint32_t thread, uin
 	struct sr_socket_use *u;
 
 	while ((u = sr_race_sockets_due(&c->sockets, (uint32_t)rank, thread, sn))) {
-		take_stores(c, rank, thread, u->sn, 0);
+		take_watched(c, rank, thread, u->sn, 0);
 		u->moment = sr_model_moment(c->m, c->ranks[rank].lane);
 		if (!u->is_linked && sr_collect_border(c, u->moment, rank, !u->is_write, true))
 			c->m->is_full = true;
@@ -158,7 +253,7 @@ uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_po
 	if (r->moment != SR_NO_MOMENT && !is_same(&r->at, at))
 		finish_position(c, r);
 	take_sockets(c, rank, at->thread, at->fault ? at->sn + 1 : at->sn);
-	take_stores(c, rank, at->thread, at->sn, at->fault);
+	take_watched(c, rank, at->thread, at->sn, at->fault);
 	r->at = *at;
 	r->is_load = is_load;
 	r->before = c->m->lanes[r->lane].last;
@@ -197,7 +292,9 @@ void sr_collect_end_positions(struct sr_collect *c)
 		finish_position(c, &c->ranks[i]);
 	for (size_t i = 0; i < c->sockets.n; i++)
 		take_sockets(c, c->sockets.uses[i].rank, c->sockets.uses[i].thread, UINT64_MAX);
-	for (size_t i = 0; c->how->stores && i < c->how->stores->n; i++)
-		take_stores(c, c->how->stores->all[i].rank, c->how->stores->all[i].thread, UINT64_MAX, 0);
+	for (size_t i = 0; c->how->watches && i < c->how->watches->n; i++)
+		take_watched(c, c->how->watches->all[i].rank, c->how->watches->all[i].a.thread, UINT64_MAX, 0);
 	follow_stored(c);
+	if (sr_collect_follow_stores(c))
+		c->m->is_full = true;
 }

@@ -17,6 +17,12 @@ int sr_collect_clocked(void *argument, const struct sr_clocked *k);
 /* At this moment something outside of the recorded ranks was learned, or told.  0 or -ENOMEM. */
 int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool is_entry, bool is_socket);
 
+/*
+ * These bytes of the rank's memory are known from now on, and came from that moment's request for certain;
+ * SR_NO_MOMENT: where they came from is not known, or the load itself says it.
+ */
+void sr_collect_sampled(struct sr_collect *c, size_t rank, const struct sr_sampled *found);
+
 /* When all calls have been read: takes what is left. */
 void sr_collect_end_positions(struct sr_collect *c);
 

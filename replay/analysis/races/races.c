@@ -133,7 +133,9 @@ enum sr_race_severity sr_race_severity_of(const struct sr_race *r)
 
 static uint64_t stack_of(const struct sr_races *r, const struct sr_access *a)
 {
-	return a->site ? sr_race_stack(r->stacks, a->rank, a->thread, a->site, a->sn, a->fault) : 0;
+	const uint64_t site = a->pc ? a->pc : a->site;
+
+	return site ? sr_race_stack(r->stacks, a->rank, a->thread, site, a->sn, a->fault) : 0;
 }
 
 static bool goes_first(const struct sr_access *a, const struct sr_access *b)
@@ -141,12 +143,18 @@ static bool goes_first(const struct sr_access *a, const struct sr_access *b)
 	return a->site != b->site ? a->site < b->site : a->kind <= b->kind;
 }
 
+/* Of the instructions of CPUs only those have stacks that found something new. */
+static bool is_same_stack(const struct sr_access *a, uint64_t stack, uint64_t other)
+{
+	return stack == other || (a->pc && (!stack || !other));
+}
+
 static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 {
 	return r->class == s->class && r->a.site == s->a.site && r->b.site == s->b.site && r->a.kind == s->a.kind &&
 	       r->b.kind == s->b.kind &&
 	       /* Whoever waits for a flag: it is one note. */
-	       (r->class == SR_RACE_SYNC || (r->stack_a == s->stack_a && r->stack_b == s->stack_b));
+	       (r->class == SR_RACE_SYNC || (is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b)));
 }
 
 static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint8_t doubts)

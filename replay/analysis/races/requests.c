@@ -175,6 +175,8 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			       .to = p->to,
 			       .queue = number,
 			       .over = SR_NO_MOMENT,
+			       .begin = p->address,
+			       .end = p->address + p->length,
 			       .entered = p->at.entered,
 			       .opcode = p->opcode};
 	c->requests_n++;
@@ -211,7 +213,7 @@ int sr_collect_completed(void *argument, const struct sr_completed *d)
 	f = sr_grow((void **)&r->fetched, r->fetched_n, &r->fetched_room, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	*f = (struct sr_fetched_bytes){rq->r.effect, rq->has_value && !rq->is_unknown ? rq->to : SR_NO_RANK};
+	*f = (struct sr_fetched_bytes){rq->r.effect, rq->begin, rq->end, rq->has_value && !rq->is_unknown ? rq->to : SR_NO_RANK};
 	r->fetched_n++;
 	return rq->to == SR_NO_RANK ? sr_collect_border(c, moment, d->rank, true, false) : 0;
 }

@@ -8,7 +8,7 @@
 #include "replay/analysis/process/events.h"
 #include "replay/analysis/races/model.h"
 #include "replay/analysis/races/queues.h"
-#include "replay/analysis/races/stores.h"
+#include "replay/analysis/races/watched.h"
 
 /* A moment at which a rank learned something from outside of the recorded ranks, or told it. */
 struct sr_race_border {
@@ -33,7 +33,7 @@ struct sr_race_collecting {
 	const bool *group; /* by rank: are its accesses looked at? */
 	enum sr_memory_model memory;
 	bool no_loads;
-	struct sr_race_stores *stores; /* NULL: none are known */
+	struct sr_race_watches *watches; /* NULL: nothing was watched */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;
 };

@@ -89,6 +89,19 @@ static bool may_have_come(const void *argument, uint64_t number)
 	return !g->c->run->has_clocks || w->rank == g->v->rank || w->entered <= g->v->known[w->rank].step;
 }
 
+/* Who loads these bytes later, without a fault, has them from there. */
+static void note_sampled(struct sr_collect *c, const struct sr_value *v, uint64_t address, uint64_t length,
+			 const struct sr_race_producing *found)
+{
+	bool is_sampled = found->is_certain && !is_loaded(v, address, length);
+
+	if (c->how->watches && v->is_exposed && !is_gather(v))
+		sr_collect_sampled(c, v->rank,
+				   &(struct sr_sampled){address, address + length,
+							is_sampled ? c->requests[found->fits[0] - 1].r.landing
+								   : SR_NO_MOMENT});
+}
+
 /* The orders to what a value came from; owner: of the memory that it was in. */
 static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t owner, uint64_t address, uint32_t reader,
 		      uint64_t by)
@@ -103,10 +116,11 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 		n = sr_race_producers_next(c->producers, (uint32_t)owner, address + done, v->data + done,
 					   v->length - done, by, is_atomic, &found);
 		if (!n)
-			err = -ENOMEM;
-		else
-			err = is_gather(v) ? take_gathered(c, v, &found)
-					   : take_run(c, v->rank, reader, &found, by, v->is_exposed && !is_loaded(v, address + done, n));
+			return -ENOMEM;
+		note_sampled(c, v, address + done, n, &found);
+		err = is_gather(v) ? take_gathered(c, v, &found)
+				   : take_run(c, v->rank, reader, &found, by,
+					      v->is_exposed && !is_loaded(v, address + done, n));
 	}
 	return err;
 }
@@ -114,13 +128,20 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t moment, uint64_t begin, uint64_t end,
 		    uint8_t doubts)
 {
+	const struct sr_race_watched *w = NULL;
+
 	if (c->how->no_loads || !c->how->group[v->rank] || begin >= end)
 		return 0;
+	if (c->how->watches)
+		w = sr_race_watches_load(c->how->watches, (uint32_t)v->rank, v->at.thread, v->at.sn, v->at.fault, v->site);
 	c->run->loads++;
 	return sr_model_access(c->m, (struct sr_access){.begin = begin,
 							.end = end,
 							.sn = v->at.sn,
-							.site = v->site,
+							.site = w && w->a.caller ? w->a.caller : v->site,
+							.pc = v->site,
+							.site_is = w && w->a.caller ? SR_SITE_CALLER
+										    : SR_SITE_INSTRUCTION,
 							.owner = (uint32_t)v->rank,
 							.rank = (uint32_t)v->rank,
 							.thread = v->at.thread,

@@ -53,6 +53,11 @@ struct sr_exposed_hooks {
 	void (*went_pass_through)(uintptr_t user, const void *page);
 	void (*was_pass_through)(uintptr_t user, const void *page);
 	/*
+	 * Replay; NULL: nobody watches.  The instruction at pc, with this stack pointer, accesses these bytes.  Called as
+	 * event() is.
+	 */
+	void (*accessed)(uintptr_t pc, uintptr_t sp, uintptr_t addr, size_t length, bool is_store);
+	/*
 	 * Does the process have threads?  Once true, always true.  NULL: never.  In general registers only
 	 * (NO_VECTORS).
 	 */

@@ -35,6 +35,8 @@ struct page {
 	bool async;        /* protected by the tick: the next value is asynchronous */
 	bool silent;       /* opened within a call: nothing is recorded */
 	bool atomics;      /* the program changes words here atomically: never passed through for many stores */
+	bool hidden;       /* a snapshot that faults all the same: its loads are watched (hooks.accessed) ... */
+	uint8_t watched;   /* ... and so many were */
 	bool digested;     /* `digest` is of what was there before any device could write */
 	uint8_t pins;      /* passed through for calls that use it, and not in open_pages */
 	uint32_t loads;    /* done by the handler since the page was protected */

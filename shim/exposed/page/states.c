@@ -60,11 +60,27 @@ static void forget_open(uintptr_t user)
 	set_open_n(open_n - 1);
 }
 
+/* Where loads are watched, the page is shown only by name: each of them faults (fault.c). */
+static int show(uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	p->hidden = hooks.accessed && !exposed_self.silent;
+	p->watched = 0;
+	return p->hidden ? map_protect(user, PROT_NONE) : map_protect(user, PROT_READ);
+}
+
+void page_show_hidden(uintptr_t user)
+{
+	page_at(user)->hidden = false;
+	map_protect(user, PROT_READ);
+}
+
 void page_show_snapshot(uintptr_t user)
 {
 	struct page *p = page_at(user);
 
-	if (map_protect(user, PROT_READ))
+	if (show(user))
 		return; /* the load faults again */
 	p->state = PAGE_SNAPSHOT;
 	note_open(user);
@@ -201,7 +217,7 @@ bool page_pass_through(uintptr_t user)
 
 void page_renew_snapshot(uintptr_t user)
 {
-	if (!map_protect(user, PROT_READ))
+	if (!show(user))
 		page_at(user)->state = PAGE_SNAPSHOT;
 }
 

@@ -10,6 +10,8 @@ bool is_mine(const struct page *p);
 
 /* The shadow copy is complete: the program may read it. */
 void page_show_snapshot(uintptr_t user);
+/* A snapshot whose loads are watched: from now on they are not. */
+void page_show_hidden(uintptr_t user);
 /* Every access faults.  What changed under a page that was passed through goes into the event. */
 void page_protect(uintptr_t user);
 /* Maps the backing mapping at the program's address.  False: that failed. */

@@ -317,6 +317,51 @@ static void load_flag(void)
 	pgas_quiet();
 }
 
+/* The load comes first: it finds nothing new, and no recording has it. */
+static void load_early_racing(void)
+{
+	volatile uint64_t *words = shared->data;
+
+	if (is(OWNER) && words[5] + words[WORDS - 1])
+		pgas_fail("it was there");
+	usleep(20000);
+	if (is(0))
+		put(OWNER);
+}
+
+/* The same, with a message after it. */
+static void load_early_flag(void)
+{
+	volatile uint64_t *words = shared->data;
+
+	if (is(OWNER)) {
+		if (words[5] + words[WORDS - 1])
+			pgas_fail("it was there");
+		pgas_put(0, &shared->flag, &one, sizeof(one));
+	} else if (is(0)) {
+		pgas_wait_for(&shared->flag, 1);
+		put(OWNER);
+	}
+}
+
+/* Many loads of one page, which is shown as a snapshot: a flag that came with it, and what it promises. */
+static void load_snapshot_flag(void)
+{
+	volatile uint64_t *words = shared->data;
+	uint64_t sum = 0;
+
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		pgas_start_put(OWNER, &shared->flag, &one, sizeof(one));
+	}
+	pgas_quiet();
+	pgas_barrier();
+	for (int i = 0; is(OWNER) && pgas_load(&shared->flag) && i < WORDS; i++)
+		sum += words[i];
+	if (is(OWNER) && sum != WORDS)
+		pgas_fail("it is not there");
+}
+
 /* ------------------------------------------------------------- one queue pair */
 
 static void post(enum ibv_wr_opcode opcode, uint64_t *local, unsigned int flags)
@@ -438,12 +483,13 @@ static void store_read_barrier(void)
 		get(OWNER);
 }
 
-/* The owner raises a flag in its own memory, and waits for the answer without a call. */
+/* The owner raises a flag in its own memory, which rank 0 polls, and waits for the answer without a call. */
 static void store_read_polled(void)
 {
 	uint64_t raised = 0;
 
 	if (is(OWNER)) {
+		usleep(20000);
 		fill(shared->data, 5);
 		pgas_store(&shared->counter, 1);
 		pgas_wait_for(&shared->flag, 1);
@@ -553,6 +599,45 @@ static void scatter_store_completion(void)
 	}
 }
 
+/* A load of what a READ is bringing. */
+static void scatter_load(bool waits)
+{
+	volatile uint64_t *words = mine;
+	uint64_t sum = 0;
+
+	if (is(0)) {
+		pgas_start_get(1, mine, shared->data, BYTES);
+		if (waits)
+			pgas_quiet();
+		for (int i = 0; i < WORDS; i++)
+			sum += words[i];
+		other[0] = sum;
+	}
+	pgas_quiet();
+}
+
+static void scatter_load_racing(void)
+{
+	scatter_load(false);
+}
+
+static void scatter_load_completion(void)
+{
+	scatter_load(true);
+}
+
+/* A store that changes nothing is one all the same. */
+static void gather_same_store_racing(void)
+{
+	volatile uint64_t *words = mine;
+
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		words[3] = 1;
+	}
+	pgas_quiet();
+}
+
 /* ------------------------------------------------------------------------ all */
 
 static const struct {
@@ -581,6 +666,9 @@ static const struct {
     {"load-racing", load_racing},
     {"load-barrier", load_barrier},
     {"load-flag", load_flag},
+    {"load-early-racing", load_early_racing},
+    {"load-early-flag", load_early_flag},
+    {"load-snapshot-flag", load_snapshot_flag},
     {"fence-missing", fence_missing},
     {"fence-there", fence_there},
     {"fence-completion", fence_completion},
@@ -601,6 +689,9 @@ static const struct {
     {"receive-store-completion", receive_store_completion},
     {"scatter-store-racing", scatter_store_racing},
     {"scatter-store-completion", scatter_store_completion},
+    {"scatter-load-racing", scatter_load_racing},
+    {"scatter-load-completion", scatter_load_completion},
+    {"gather-same-store-racing", gather_same_store_racing},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))

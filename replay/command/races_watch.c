@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "replay/command/races_stores.h"
+#include "replay/command/races_watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "replay/command/command.h"
 
 struct watching {
-	struct sr_race_stores *s;
+	struct sr_race_watches *s;
 	struct sr_race_stacks *stacks;
 	const struct sr_race_collecting *how;
 	const char *dir;
@@ -81,17 +81,17 @@ static int watch(struct watching *w, const struct sr_race_model *m, size_t rank)
 	snprintf(w->file, sizeof(w->file), "%s/stores-%d", w->place, number);
 	snprintf(w->verdict, sizeof(w->verdict), "%s/verdict-%d", w->place, number);
 	snprintf(w->stack_file, sizeof(w->stack_file), "%s/stacks-%d", w->place, number);
-	ret = sr_race_stores_ask(m, (uint32_t)rank, w->file);
+	ret = sr_race_watches_ask(m, (uint32_t)rank, w->file);
 	if (ret >= 0)
 		ret = replay(w, number);
 	if (!ret && !access(w->verdict, F_OK) && !was_exact(w)) {
-		sr_note("the replay of rank %d is not exact: races of its stores are no more than possible", number);
+		sr_note("the replay of rank %d is not exact: races of its loads and stores are no more than possible", number);
 		w->s->doubts[rank] |= SR_DOUBT_REPLAY;
 	}
 	if (sr_trace_threads(w->how->trace, number, &threads) > 1)
 		w->s->doubts[rank] |= SR_DOUBT_THREADS;
 	if (!ret)
-		ret = sr_race_stores_read(w->s, (uint32_t)rank, w->file);
+		ret = sr_race_watches_read(w->s, (uint32_t)rank, w->file);
 	if (!ret)
 		ret = sr_race_stacks_read(w->stacks, (uint32_t)rank, w->stack_file);
 	unlink(w->file);
@@ -111,22 +111,23 @@ static bool watch_all(struct watching *w)
 	for (size_t i = 0; i < w->how->links->ranks_n && !ret; i++) {
 		ret = watch(w, &run.model, i);
 		if (ret)
-			sr_fail("what rank %d stores cannot be found: %s", w->how->links->ranks[i].number, strerror(-ret));
+			sr_fail("what rank %d accesses cannot be found: %s", w->how->links->ranks[i].number, strerror(-ret));
 	}
 	sr_race_stacks_sort(w->stacks);
-	if (!ret && (ret = sr_race_stores_sort(w->s)))
+	if (!ret && (ret = sr_race_watches_sort(w->s)))
 		sr_fail("no memory left");
 	sr_race_run_free(&run);
 	return !ret;
 }
 
-bool sr_stores_find(struct sr_race_stores *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how, const char *dir)
+bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, const struct sr_race_collecting *how,
+		     const char *dir)
 {
 	const char *tmp = getenv("TMPDIR");
 	struct watching w = {.s = s, .stacks = stacks, .how = how, .dir = dir};
 	bool fine;
 
-	*s = (struct sr_race_stores){.doubts = calloc(how->links->ranks_n + 1, 1)};
+	*s = (struct sr_race_watches){.doubts = calloc(how->links->ranks_n + 1, 1)};
 	if (!s->doubts)
 		return sr_fail("no memory left"), false;
 	snprintf(w.place, sizeof(w.place), "%s/sreplay-races-XXXXXX", tmp && strlen(tmp) < 32 ? tmp : "/tmp");

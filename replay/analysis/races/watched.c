@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "replay/analysis/races/watched.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "replay/analysis/log/grow.h"
+
+static int keep(struct sr_race_watches *s, uint32_t rank, const struct sr_watch_access *found)
+{
+	struct sr_race_watched *at = sr_grow((void **)&s->all, s->n, &s->room, sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	*at = (struct sr_race_watched){.rank = rank, .number = (uint32_t)s->n, .a = *found};
+	s->n++;
+	return 0;
+}
+
+int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *path)
+{
+	FILE *f = fopen(path, "r");
+	struct sr_watch_head head;
+	struct sr_watch_access found;
+	int ret = 0;
+
+	if (!f)
+		return -errno;
+	if (fread(&head, sizeof(head), 1, f) != 1 ||
+	    fseek(f, (long)(head.ranges * sizeof(struct sr_watch_range)), SEEK_CUR))
+		ret = -EIO;
+	while (!ret && fread(&found, sizeof(found), 1, f) == 1)
+		ret = keep(s, rank, &found);
+	if (ferror(f))
+		ret = -EIO;
+	fclose(f);
+	return ret;
+}
+
+/* What was found changed at a fault was stored before that; an access at a fault comes behind it. */
+static uint64_t place_of(const struct sr_watch_access *a)
+{
+	return 2 * (uint64_t)a->fault + (a->kind != SR_WATCH_CHANGED);
+}
+
+static int by_call(const void *a, const void *b)
+{
+	const struct sr_race_watched *x = a, *y = b;
+
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->a.thread != y->a.thread)
+		return x->a.thread < y->a.thread ? -1 : 1;
+	if (x->a.sn != y->a.sn)
+		return x->a.sn < y->a.sn ? -1 : 1;
+	if (place_of(&x->a) != place_of(&y->a))
+		return place_of(&x->a) < place_of(&y->a) ? -1 : 1;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+int sr_race_watches_sort(struct sr_race_watches *s)
+{
+	s->next = calloc(s->n + 1, sizeof(*s->next));
+	if (!s->next)
+		return -ENOMEM;
+	if (s->n)
+		qsort(s->all, s->n, sizeof(*s->all), by_call);
+	return 0;
+}
+
+void sr_race_watches_free(struct sr_race_watches *s)
+{
+	free(s->all);
+	free(s->next);
+	free(s->doubts);
+}
+
+/* The first one that is not before this one. */
+static size_t find(const struct sr_race_watches *s, const struct sr_race_watched *wanted)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (by_call(&s->all[middle], wanted) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn,
+						  uint32_t fault)
+{
+	const struct sr_race_watched wanted = {.rank = rank, .a.thread = thread}, *found;
+	size_t first = find(s, &wanted);
+
+	if (first == s->n || first + s->next[first] >= s->n)
+		return NULL;
+	found = &s->all[first + s->next[first]];
+	if (found->rank != rank || found->a.thread != thread || found->a.sn > sn ||
+	    (found->a.sn == sn && place_of(&found->a) > 2 * (uint64_t)fault))
+		return NULL;
+	s->next[first]++;
+	return found;
+}
+
+const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread,
+						   uint64_t sn, uint32_t fault, uint64_t pc)
+{
+	const struct sr_race_watched wanted = {
+	    .rank = rank, .a = {.thread = thread, .sn = sn, .fault = fault, .kind = SR_WATCH_LOAD}};
+
+	for (size_t i = find(s, &wanted); i < s->n; i++) {
+		const struct sr_race_watched *w = &s->all[i];
+
+		if (w->rank != rank || w->a.thread != thread || w->a.sn != sn || w->a.fault != fault)
+			break;
+		if (w->a.kind == SR_WATCH_LOAD && w->a.pc == pc)
+			return w;
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------- what is to be watched */
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct sr_watch_range *x = a, *y = b;
+
+	return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* The memory of these accesses, with repetitions. */
+static int find_ranges(const struct sr_race_model *m, uint32_t rank, struct sr_watch_range **ranges, size_t *n)
+{
+	size_t room = 0;
+
+	for (size_t i = 0; i < m->accesses_n; i++) {
+		const struct sr_access *a = &m->accesses[i];
+		struct sr_watch_range *at;
+
+		if (a->owner != rank || a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE)
+			continue;
+		at = sr_grow((void **)ranges, *n, &room, sizeof(*at));
+		if (!at)
+			return -ENOMEM;
+		*at = (struct sr_watch_range){a->begin, a->end};
+		(*n)++;
+	}
+	return 0;
+}
+
+static size_t join(struct sr_watch_range *ranges, size_t n)
+{
+	size_t kept = 0;
+
+	if (n)
+		qsort(ranges, n, sizeof(*ranges), by_begin);
+	for (size_t i = 0; i < n; i++) {
+		if (!kept || ranges[kept - 1].end < ranges[i].begin)
+			ranges[kept++] = ranges[i];
+		else if (ranges[kept - 1].end < ranges[i].end)
+			ranges[kept - 1].end = ranges[i].end;
+	}
+	return kept;
+}
+
+int sr_race_watches_ask(const struct sr_race_model *m, uint32_t rank, const char *path)
+{
+	struct sr_watch_range *ranges = NULL;
+	size_t n = 0;
+	int ret = find_ranges(m, rank, &ranges, &n);
+	FILE *f = ret ? NULL : fopen(path, "w");
+	struct sr_watch_head head;
+	bool fine;
+
+	if (!f) {
+		ret = ret ? ret : -errno;
+		free(ranges);
+		return ret;
+	}
+	head.ranges = n = join(ranges, n);
+	fine = fwrite(&head, sizeof(head), 1, f) == 1 && fwrite(ranges, sizeof(*ranges), n, f) == n;
+	fine &= fclose(f) == 0;
+	free(ranges);
+	return fine ? (int)n : -EIO;
+}

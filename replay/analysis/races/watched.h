@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * watched.h: what the CPUs of the ranks loaded and stored of memory that requests access, as watched replays found it
+ * (replay/abi/watch.h).
+ */
+#ifndef REPLAY_ANALYSIS_RACES_WATCHED_H
+#define REPLAY_ANALYSIS_RACES_WATCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "replay/abi/watch.h"
+#include "replay/analysis/races/model.h"
+
+struct sr_race_watched {
+	uint32_t rank, number; /* number: in the order in which the replay found it */
+	struct sr_watch_access a;
+};
+
+struct sr_race_watches {
+	struct sr_race_watched *all; /* by rank, thread, and where it belongs */
+	size_t n, room;
+	size_t *next;    /* by the first of each rank and thread: how many were given */
+	uint8_t *doubts; /* by rank: SR_DOUBT_* */
+};
+
+/* A file that the watched replay of a rank has written.  0, -ENOMEM or -EIO. */
+int sr_race_watches_read(struct sr_race_watches *s, uint32_t rank, const char *path);
+/* When all are read.  0 or -ENOMEM. */
+int sr_race_watches_sort(struct sr_race_watches *s);
+void sr_race_watches_free(struct sr_race_watches *s);
+
+/*
+ * The next access of this thread that comes before this fault after this call, and was not asked for yet; NULL: none.
+ * An access at a fault comes after the values that enter there.
+ */
+const struct sr_race_watched *sr_race_watches_due(struct sr_race_watches *s, uint32_t rank, uint32_t thread, uint64_t sn,
+						  uint32_t fault);
+
+/* The load of this instruction at this fault; NULL: none was seen. */
+const struct sr_race_watched *sr_race_watches_load(const struct sr_race_watches *s, uint32_t rank, uint32_t thread,
+						   uint64_t sn, uint32_t fault, uint64_t pc);
+
+/*
+ * Writes the file for the replay of a rank: the memory of it that other accesses than its CPU's are to.  The number of
+ * ranges, or -errno.
+ */
+int sr_race_watches_ask(const struct sr_race_model *m, uint32_t rank, const char *path);
+
+#endif

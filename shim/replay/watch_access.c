@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/replay/watch_access.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "logd/base/rawsys.h"
+#include "shim/core/order.h"
+#include "shim/core/thread.h"
+#include "shim/exposed/exposed.h"
+#include "shim/exposed/page/mappings.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/x86/decode.h"
+#include "shim/exposed/x86/word.h"
+#include "shim/kernel/readable.h"
+#include "shim/signals/signals.h"
+
+#define ERR_WRITE 2
+
+/* Accesses to a closed page between two calls that are reported; then it stays open. */
+#define FAULTS_MAX 256
+
+/* A page this near to the stack pointer may be the stack's: the kernel puts signals' frames there. */
+#define STACK_MAX (16ul << 20)
+
+static struct sr_watch_access_user user;
+static struct mapped_file libc_text, own_text;
+
+static bool is_in(const struct mapped_file *f, uintptr_t pc)
+{
+	return pc - f->begin < f->end - f->begin;
+}
+
+/* ------------------------------------------------------------------ reports */
+
+/* Is it the address behind a call instruction? */
+static bool is_return_address(uintptr_t at)
+{
+	const uint8_t *code = (const uint8_t *)at;
+
+	if (at < 4096 || is_in(&libc_text, at) || !sr_is_readable((void *)(at - 6), 6))
+		return false;
+	return code[-5] == 0xe8 || code[-6] == 0xff || code[-3] == 0xff || code[-2] == 0xff;
+}
+
+/* The C library's string functions have no frame: on top of the stack is where they return to. */
+static uintptr_t caller_of(uintptr_t pc, uintptr_t sp)
+{
+	uintptr_t at;
+
+	if (!is_in(&libc_text, pc) || !sr_is_readable((void *)sp, sizeof(at)))
+		return 0;
+	memcpy(&at, (void *)sp, sizeof(at));
+	return is_return_address(at) ? at : 0;
+}
+
+void sr_watch_accessed(uintptr_t pc, uintptr_t sp, uintptr_t address, size_t length, bool is_store)
+{
+	const struct sr_thread *t = &sr_self;
+	const struct sr_watch_access a = {.sn = t->sn,
+					  .address = address,
+					  .pc = pc,
+					  .caller = caller_of(pc, sp),
+					  .thread = t->number,
+					  .length = (uint32_t)length,
+					  .fault = (uint32_t)sr_exposed_faults(),
+					  .kind = is_store ? SR_WATCH_STORE : SR_WATCH_LOAD};
+
+	if (t->started && !t->silent && !t->ended)
+		user.take(&a);
+}
+
+/* ------------------------------------------------------- pages that are closed */
+
+static bool is_writable(void *p)
+{
+	char byte;
+	struct iovec here = {&byte, 1}, there = {p, 1};
+	long pid = sr_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+	return sr_syscall(SYS_process_vm_readv, pid, SR_ARG(&here), 1, SR_ARG(&there), 1, 0) == 1 &&
+	       sr_syscall(SYS_process_vm_writev, pid, SR_ARG(&here), 1, SR_ARG(&there), 1, 0) == 1;
+}
+
+bool sr_watch_may_close(const struct sr_watched *p)
+{
+	return p->is_there && is_writable((void *)p->address);
+}
+
+static bool is_near_stack(const struct sr_watched *p)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	return here - p->address + STACK_MAX < 2 * STACK_MAX;
+}
+
+static bool protect(const struct sr_watched *p, int prot)
+{
+	return !sr_syscall(SYS_mprotect, (long)p->address, SR_WATCH_PAGE, prot, 0, 0, 0);
+}
+
+/*
+ * In a process with threads the pages stay open: the C library's locks may lie there, and the kernel would not find
+ * them.
+ */
+void sr_watch_close(struct sr_watched *p)
+{
+	p->faults = 0;
+	p->stored_by = 0;
+	p->is_closed = p->may_close && !sr_threaded && !is_near_stack(p) && protect(p, PROT_NONE);
+}
+
+void sr_watch_open(struct sr_watched *p)
+{
+	if (p->is_closed)
+		p->is_closed = !protect(p, PROT_READ | PROT_WRITE);
+}
+
+static bool is_alone(const struct insn *insn)
+{
+	return insn->class != INSN_UNKNOWN && insn->class != INSN_STRING &&
+	       insn->address / SR_WATCH_PAGE == (insn->address + insn->size - 1) / SR_WATCH_PAGE;
+}
+
+/* False: it is not an instruction that is done here. */
+static bool do_access(ucontext_t *uc, const struct insn *insn)
+{
+	greg_t *g = uc->uc_mcontext.gregs;
+	void *at = (void *)insn->address;
+	char v[VECTOR_MAX];
+
+	switch (insn->class) {
+	case INSN_LOAD:
+	case INSN_COMPARE:
+		word_take(insn, decode_register(uc, insn->reg), &g[REG_EFL], word_load(at, insn->size));
+		break;
+	case INSN_VECTOR_LOAD:
+		word_copy(v, at, insn->size);
+		if (!vector_put(uc, insn->reg, v, insn->size, insn->vex))
+			return false;
+		break;
+	case INSN_STORE:
+		word_store(at, word_value(insn, *decode_register(uc, insn->reg)), insn->size);
+		break;
+	case INSN_VECTOR_STORE:
+		if (!vector_get(uc, insn->reg, v, insn->size))
+			return false;
+		word_copy(at, v, insn->size);
+		break;
+	default:
+		return false;
+	}
+	g[REG_RIP] += insn->length;
+	return true;
+}
+
+/* What it accesses within the page: all that is known of other instructions is where they faulted. */
+static void report(const ucontext_t *uc, const struct insn *insn, uintptr_t fault, bool is_store)
+{
+	const greg_t *g = uc->uc_mcontext.gregs;
+	bool is_known = is_alone(insn) && fault - insn->address < insn->size;
+
+	sr_watch_accessed((uintptr_t)g[REG_RIP], (uintptr_t)g[REG_RSP], is_known ? insn->address : fault,
+			  is_known ? insn->size : 1, is_store);
+}
+
+static bool fault(siginfo_t *info, ucontext_t *uc)
+{
+	struct sr_watched *p = info->si_code == SEGV_ACCERR ? user.page_at((uintptr_t)info->si_addr) : NULL;
+	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
+	bool is_store = uc->uc_mcontext.gregs[REG_ERR] & ERR_WRITE;
+	struct insn insn;
+
+	if (!p || !p->is_closed)
+		return false;
+	sr_watch_open(p);
+	if (p->is_closed)
+		return false;
+	/* The handler for exposed memory does an instruction that accesses this page, too. */
+	if (is_in(&own_text, pc) || sr_self.depth) {
+		user.opened(p);
+		return true;
+	}
+	decode(probes_code_at(pc), uc, &insn);
+	report(uc, &insn, (uintptr_t)info->si_addr, is_store);
+	if (is_store)
+		p->stored_by = pc;
+	if (++p->faults < FAULTS_MAX && is_alone(&insn) && do_access(uc, &insn)) {
+		if (is_store && p->has_copy)
+			memcpy(p->copy + insn.address % SR_WATCH_PAGE, (void *)insn.address, insn.size);
+		p->is_closed = protect(p, PROT_NONE);
+	}
+	if (!p->is_closed)
+		user.opened(p);
+	return true;
+}
+
+void sr_watch_access_start(const struct sr_watch_access_user *u)
+{
+	user = *u;
+	if (!map_file_of((uintptr_t)memmove, &libc_text))
+		libc_text.end = libc_text.begin = 0;
+	if (!map_file_of((uintptr_t)sr_watch_access_start, &own_text))
+		own_text.end = own_text.begin = 0;
+	sr_signals_claim(SIGSEGV, fault);
+}
