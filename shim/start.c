@@ -35,6 +35,7 @@
 #include "shim/confirm/confirm.h"
 #include "shim/verbs/outside.h"
 #include "shim/calls/codec/place.h"
+#include "shim/threads/main_stack.h"
 #include "shim/threads/program_threads.h"
 #include "shim/calls/real.h"
 #include "shim/record/record.h"
@@ -263,6 +264,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	int saved = errno;
 
 	sr_vectors_find();
+	sr_main_stack_know();
 	begin(envp);
 	sr_image_end_environment();
 	errno = saved;

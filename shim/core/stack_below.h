@@ -24,6 +24,12 @@
 #define SR_STACK_COMPLETED 8192
 #define SR_STACK_CALL      2048
 
+/*
+ * A call that opens, looks up or registers something: libc and the recorder, which a replay does not run, go so deep
+ * there. OpenMPI sends a buffer of 4 KiB from its stack of which it has written a part.
+ */
+#define SR_STACK_DEEP 16384
+
 /* Which vector registers there are. Set at the start; the processor itself is asked, not the trace. */
 enum sr_vectors { SR_VECTORS_SSE, SR_VECTORS_AVX, SR_VECTORS_AVX512 };
 extern uint8_t sr_vectors;

@@ -71,6 +71,8 @@ struct sr_thread {
 	uint32_t outputs; /* that are under way (files/last_outputs.h) */
 	uint64_t held_files[SR_FILE_PLACES / 64];
 	uint64_t segment_size; /* of the last attached shared memory (segments.h) */
+	/* Where its stack is known to lie, or a part of that; 0: the program chose it. */
+	uintptr_t stack_low, stack_high;
 	bool started;         /* its stream is open, or could not be opened */
 	bool silent;          /* no stream: calls pass through unrecorded */
 	bool numbered;

@@ -12,6 +12,10 @@
 #include "logd/base/page.h"
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include "logd/base/rawsys.h"
 #include "shim/core/next.h"
 #include "shim/core/thread.h"
 
@@ -39,6 +43,19 @@ static uintptr_t pinned;
 uintptr_t sr_main_stack_start(void)
 {
 	return (uintptr_t)__libc_stack_end;
+}
+
+/* A small part of what it may grow to, so that a replay may have another limit. */
+#define KNOWN (1ul << 20)
+
+void sr_main_stack_know(void)
+{
+	struct rlimit limit;
+
+	if (sr_syscall(SYS_getrlimit, RLIMIT_STACK, SR_ARG(&limit), 0, 0, 0, 0) || limit.rlim_cur < 4 * KNOWN)
+		return;
+	sr_self.stack_high = sr_main_stack_start();
+	sr_self.stack_low = sr_self.stack_high - KNOWN;
 }
 
 uintptr_t sr_main_stack_choose(void)

@@ -18,6 +18,9 @@ uintptr_t sr_main_stack_choose(void);
 /* Call before main: main then starts at this address. With 0 it is not moved. */
 void sr_main_stack_pin(uintptr_t place);
 
+/* At the start: the main thread's calls may clear so much of its stack (stack_below.h). */
+void sr_main_stack_know(void);
+
 /* The stack pointer with which the kernel started the process. */
 uintptr_t sr_main_stack_start(void);
 

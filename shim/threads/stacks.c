@@ -147,6 +147,7 @@ int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr)
 	if (!s->stack)
 		s->stack = atomic_fetch_add(&next_stack, size + PAGE);
 	s->stack_size = size;
+	s->guard = guard;
 	p = sr_sys_mmap(
 	    (void *)s->stack, size, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);

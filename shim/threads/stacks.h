@@ -22,7 +22,7 @@ struct sr_thread_start {
 	uint64_t hidden, mask; /* signals.h */
 	bool own_mask;         /* its attributes give the mask */
 	uint64_t stack;        /* 0: not mapped by the shim */
-	size_t stack_size;
+	size_t stack_size, guard; /* guard: bytes at its lower end without access */
 	_Atomic int32_t tid;
 	bool released; /* joined or detached */
 	struct sr_thread_start *next;

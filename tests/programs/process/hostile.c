@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -171,6 +172,34 @@ static void vector_registers(void)
 {
 }
 #endif
+
+/* A buffer on the stack, 4 KiB and more below the frame of the last call, of which nothing is written. */
+static __attribute__((noinline)) void print_unwritten(const char *after)
+{
+	volatile uint64_t buffer[1280];
+	uint64_t sum = 0;
+
+	__asm__ volatile("" ::"r"(buffer) : "memory");
+	for (size_t i = 0; i < sizeof(buffer) / sizeof(*buffer); i++)
+		sum = sum * 31 + buffer[i];
+	printf("below %s: 0x%016llx\n", after, (unsigned long long)sum);
+}
+
+/* OpenMPI sends such a buffer to its launcher. */
+static void unwritten_stack(void)
+{
+	struct addrinfo *found = NULL;
+	int fd;
+
+	fd = open("/proc/self/maps", O_RDONLY);
+	print_unwritten("open");
+	close(fd);
+	if (!getaddrinfo("localhost", NULL, NULL, &found))
+		freeaddrinfo(found);
+	print_unwritten("getaddrinfo");
+	ibv_get_device_list(&fd);
+	print_unwritten("ibv_get_device_list");
+}
 
 static void crash(void)
 {
@@ -505,6 +534,7 @@ static const struct {
     {"vfork-that-closes", vfork_that_closes},
     {"crash", crash},
     {"vector-registers", vector_registers},
+    {"unwritten-stack", unwritten_stack},
     {"dlerror", dlerror_after_other_calls},
     {"blocked-thread-at-exit", blocked_thread_at_exit},
     {"close-all-descriptors", close_all_descriptors},
