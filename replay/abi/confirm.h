@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * confirm.h: the file by which `sreplay confirm` and the recorded processes of a job find the two accesses of a race,
- * hold them, and let them go in an order.
+ * confirm.h: the file by which `sreplay confirm` and the recorded processes of a job find the two
+ * accesses of a race, hold them, and let them go in an order.
  *
- * The command fills it in and names it in SREPLAY_CONFIRM; each rank maps it.  The ranks agree by it alone, so they
- * have to be on one node.
+ * The command fills it in and names it in SREPLAY_CONFIRM; each rank maps it.  The ranks agree by
+ * it alone, so they have to be on one node.
  */
 #ifndef REPLAY_ABI_CONFIRM_H
 #define REPLAY_ABI_CONFIRM_H
@@ -43,7 +43,7 @@ struct sr_confirm_side {
 	uint32_t opcode; /* of a request */
 	bool is_local;   /* of a request: its own buffer is accessed */
 	bool is_message; /* of a request: it comes into a posted receive, at the recorded memory */
-	bool is_write, fetches; /* fetches: a request whose value is what it brought */
+	bool is_write, fetches;     /* fetches: a request whose value is what it brought */
 	char call[SR_CONFIRM_NAME]; /* the post; of a store: the call in front of it */
 	char next[SR_CONFIRM_NAME]; /* of a store: the call behind it */
 	uint64_t site, next_site;   /* of these calls; of a load: its instruction */
@@ -60,7 +60,7 @@ struct sr_confirm_side {
 	_Atomic uint64_t held_ns;              /* in all */
 	_Atomic uint32_t thread;
 	_Atomic uint64_t sn;
-	bool landed;                           /* proven */
+	bool landed; /* proven */
 	uint32_t value_n;
 	uint64_t value_hash;
 	uint8_t value[SR_CONFIRM_VALUE];
@@ -68,9 +68,9 @@ struct sr_confirm_side {
 
 struct sr_confirm {
 	uint64_t magic;
-	uint32_t first;     /* which side goes first */
-	bool by_thread;     /* threads are held, not requests */
-	uint64_t wait_ns;   /* as long as an access is held at first */
+	uint32_t first;   /* which side goes first */
+	bool by_thread;   /* threads are held, not requests */
+	uint64_t wait_ns; /* as long as an access is held at first */
 
 	_Atomic uint32_t lock; /* for a few instructions */
 	_Atomic uint32_t phase;

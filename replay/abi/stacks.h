@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stacks.h: the file by which `sreplay races` learns from which callers a replayed process makes its calls, and its loads
- * from exposed memory.
+ * stacks.h: the file by which `sreplay races` learns from which callers a replayed process makes
+ * its calls, and its loads from exposed memory.
  *
- * The process appends records: struct sr_stack_note, and, of a stack that it has not named before, its frames (u64 each).
+ * The process appends records: struct sr_stack_note, and, of a stack that it has not named before,
+ * its frames (u64 each).
  */
 #ifndef REPLAY_ABI_STACKS_H
 #define REPLAY_ABI_STACKS_H
@@ -13,8 +14,8 @@
 /* From here on what the thread does at this site has this stack. */
 struct sr_stack_note {
 	uint64_t sn, site, hash;
-	uint64_t code; /* the site, as sr_stack_place() names it */
-	uint32_t thread, fault; /* fault: not 0: of an access to exposed memory after the call */
+	uint64_t code;             /* the site, as sr_stack_place() names it */
+	uint32_t thread, fault;    /* fault: not 0: of an access to exposed memory after the call */
 	uint32_t frames, reserved; /* that follow; 0: the stack is known */
 };
 

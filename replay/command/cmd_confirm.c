@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_confirm.c: `sreplay confirm`: runs a job again, recorded, and makes the two accesses of a race that `sreplay races`
- * has found come in one order and in the other (shim/confirm).
+ * cmd_confirm.c: `sreplay confirm`: runs a job again, recorded, and makes the two accesses of a
+ * race that `sreplay races` has found come in one order and in the other (shim/confirm).
  */
 #include <argp.h>
 #include <limits.h>
@@ -18,11 +18,11 @@
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
 
-#define CONFIRMED    1 /* the exit status */
-#define LEAST_MS     10
-#define MOST_MS      10000
-#define GAPS         3 /* an access is held so many times the time between the two */
-#define TRIES        6
+#define CONFIRMED 1 /* the exit status */
+#define LEAST_MS  10
+#define MOST_MS   10000
+#define GAPS      3 /* an access is held so many times the time between the two */
+#define TRIES     6
 
 enum hold { HOLD_AUTO, HOLD_REQUEST, HOLD_THREAD };
 
@@ -40,15 +40,20 @@ enum { KEY_RACE = 256, KEY_ALL, KEY_ORDER, KEY_HOLD, KEY_WAIT, KEY_TRIES, KEY_LI
 static const struct argp_option option_list[] = {
     {"race", KEY_RACE, "N", 0, "the race with this number in DIR.srec/races.json", 0},
     {"all", KEY_ALL, NULL, 0, "all races that are no notes (default, if --race is not given)", 0},
-    {"order", KEY_ORDER, "ORDER", 0, "ab: the first access of the report comes first; ba: the other one; both (default)", 0},
+    {"order", KEY_ORDER, "ORDER", 0,
+     "ab: the first access of the report comes first; ba: the other one; both (default)", 0},
     {"hold", KEY_HOLD, "WHAT", 0,
-     "request: a request is kept back, and those behind it on its queue pair, while the program goes on; thread: the thread "
+     "request: a request is kept back, and those behind it on its queue pair, while the program "
+     "goes on; thread: the thread "
      "stops in front of the access; auto (default): the one, then the other",
      0},
     {"wait", KEY_WAIT, "MS", 0,
-     "how long an access is held for the other one at first (default 10); if both came, three times the time between them", 0},
+     "how long an access is held for the other one at first (default 10); if both came, three "
+     "times the time between them",
+     0},
     {"tries", KEY_TRIES, "K", 0, "so many runs for each order at most (default 6)", 0},
-    {"live-files", KEY_LIVE_FILES, NULL, 0, "let the runs change the files of this machine (default: they change a private copy)", 0},
+    {"live-files", KEY_LIVE_FILES, NULL, 0,
+     "let the runs change the files of this machine (default: they change a private copy)", 0},
     {"json", 'j', NULL, 0, "print JSON: an object for each race", 0},
     {0},
 };
@@ -71,7 +76,8 @@ static error_t parse_number(long *number, const char *option, const char *arg, l
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-	static const char *const orders[] = {"ab", "ba", "both"}, *const holds[] = {"auto", "request", "thread"};
+	static const char *const orders[] = {"ab", "ba", "both"}, *const holds[] = {
+								      "auto", "request", "thread"};
 	struct options *o = state->input;
 	int which;
 
@@ -111,9 +117,12 @@ static const struct argp argp = {
     option_list,
     parse_option,
     "DIR.srec -- COMMAND [ARGUMENT...]",
-    "Run COMMAND again, the whole line that started the job, with or without `sreplay record` in it, and make the accesses "
-    "of a race come in both orders. The runs are recorded as DIR.srec/races/N-ab.srec and N-ba.srec, and compared.\vThe exit "
-    "status is 0 if no race was confirmed, 1 if one was, 125 if something failed. What was found is in DIR.srec/races.json.",
+    "Run COMMAND again, the whole line that started the job, with or without `sreplay record` in "
+    "it, and make the accesses "
+    "of a race come in both orders. The runs are recorded as DIR.srec/races/N-ab.srec and "
+    "N-ba.srec, and compared.\vThe exit "
+    "status is 0 if no race was confirmed, 1 if one was, 125 if something failed. What was found "
+    "is in DIR.srec/races.json.",
     NULL,
     NULL,
     NULL,
@@ -125,7 +134,8 @@ static const struct argp argp = {
 static void choose_way(const struct options *o, int way, struct sr_confirm *c)
 {
 	c->by_thread = o->hold == HOLD_AUTO ? way & 1 : o->hold == HOLD_THREAD;
-	/* Each instance that accesses the recorded memory, not only the one that did so in the recording. */
+	/* Each instance that accesses the recorded memory, not only the one that did so in the
+	 * recording. */
 	if (o->hold == HOLD_AUTO ? way & 2 : way & 1)
 		c->side[0].occurrence = c->side[1].occurrence = 0;
 }
@@ -147,7 +157,8 @@ static void choose_next(struct way *w, const struct sr_confirm *c, uint64_t leas
 {
 	uint64_t wanted = GAPS * time_between(c);
 
-	if (c->phase == SR_CONFIRM_SEARCHING && wanted > w->wait_ns && wanted <= MOST_MS * 1000000ull) {
+	if (c->phase == SR_CONFIRM_SEARCHING && wanted > w->wait_ns &&
+	    wanted <= MOST_MS * 1000000ull) {
 		w->wait_ns = wanted;
 		return;
 	}
@@ -156,8 +167,9 @@ static void choose_next(struct way *w, const struct sr_confirm *c, uint64_t leas
 }
 
 /* False: a run could not be made. */
-static bool force(const struct options *o, const struct sr_confirming *x, const struct sr_confirm *wanted, const char *name,
-		  int first, struct way *w, struct sr_confirm_order *order)
+static bool force(const struct options *o, const struct sr_confirming *x,
+		  const struct sr_confirm *wanted, const char *name, int first, struct way *w,
+		  struct sr_confirm_order *order)
 {
 	const uint64_t least_ns = (uint64_t)o->wait_ms * 1000000u;
 	struct sr_confirm c;
@@ -183,8 +195,8 @@ static bool force(const struct options *o, const struct sr_confirming *x, const 
 /* --------------------------------------------------------------- both orders */
 
 /*
- * A store is known to be pending only between two calls.  That the request did not have to come before it is shown only
- * if the store came first.
+ * A store is known to be pending only between two calls.  That the request did not have to come
+ * before it is shown only if the store came first.
  */
 static bool confirms(const struct sr_confirm_order *order, int first)
 {
@@ -194,14 +206,16 @@ static bool confirms(const struct sr_confirm_order *order, int first)
 }
 
 /* A second run in the order ab: what differs between these two is no effect of the order. */
-static bool find_noise(const struct options *o, const struct sr_confirming *x, const struct sr_confirm *wanted, const char *name,
-		       struct way w, struct sr_confirm_found *f)
+static bool find_noise(const struct options *o, const struct sr_confirming *x,
+		       const struct sr_confirm *wanted, const char *name, struct way w,
+		       struct sr_confirm_found *f)
 {
 	struct sr_confirm_order again = {0};
 	struct sr_run_differences noise = {0};
 	bool fine = force(o, x, wanted, name, 0, &w, &again);
 
-	if (fine && again.is_forced && !sr_runs_compare(&noise, f->order[0].o.trace, again.o.trace)) {
+	if (fine && again.is_forced &&
+	    !sr_runs_compare(&noise, f->order[0].o.trace, again.o.trace)) {
 		f->has_noise = true;
 		f->statuses_vary = again.o.status != f->order[0].o.status;
 		sr_run_differences_drop(&f->differs, &noise);
@@ -218,7 +232,8 @@ static void say_other_nodes(const struct sr_confirm_order *o, const struct sr_co
 	struct sr_error err;
 	struct sr_trace *t;
 
-	if (!o->tries || o->is_forced || gethostname(here, sizeof(here) - 1) || sr_trace_open(&t, o->o.trace, &err))
+	if (!o->tries || o->is_forced || gethostname(here, sizeof(here) - 1) ||
+	    sr_trace_open(&t, o->o.trace, &err))
 		return;
 	for (int i = 0; i < 2; i++) {
 		const json_t *process = sr_trace_process(t, wanted->side[i].rank);
@@ -227,16 +242,19 @@ static void say_other_nodes(const struct sr_confirm_order *o, const struct sr_co
 		if (!process)
 			sr_note("rank %d was not recorded in this run", wanted->side[i].rank);
 		else if (host && strcmp(host, here))
-			sr_note("rank %d ran on %s: both accesses have to be made on this node, %s", wanted->side[i].rank, host, here);
+			sr_note("rank %d ran on %s: both accesses have to be made on this node, %s",
+				wanted->side[i].rank, host, here);
 	}
 	sr_trace_close(t);
 }
 
 /* False: a run could not be made. */
-static bool confirm(const struct options *o, const struct sr_confirming *x, json_t *race, struct sr_confirm_found *f)
+static bool confirm(const struct options *o, const struct sr_confirming *x, json_t *race,
+		    struct sr_confirm_found *f)
 {
 	const long number = (long)json_integer_value(json_object_get(race, "id"));
-	struct way w[2] = {{0, (uint64_t)o->wait_ms * 1000000u}, {0, (uint64_t)o->wait_ms * 1000000u}};
+	struct way w[2] = {{0, (uint64_t)o->wait_ms * 1000000u},
+			   {0, (uint64_t)o->wait_ms * 1000000u}};
 	struct sr_confirm wanted;
 	char name[2][64], again[64];
 
@@ -282,7 +300,8 @@ static void note_in(json_t *race, const struct sr_confirm_found *f)
 		json_object_set_new(race, "severity", json_string("error"));
 }
 
-static bool take_race(const struct options *o, const struct sr_confirming *x, json_t *race, bool *any)
+static bool take_race(const struct options *o, const struct sr_confirming *x, json_t *race,
+		      bool *any)
 {
 	struct sr_confirm_found f = {0};
 	bool fine = confirm(o, x, race, &f);
@@ -314,9 +333,9 @@ static int take_all(const struct options *o, const struct sr_confirming *x, json
 
 	if (one)
 		fine = take_race(o, x, one, &any);
-	json_array_foreach(json_object_get(all, "races"), i, race)
-		if (fine && !o->race && !is_note(race))
-			fine = take_race(o, x, race, &any);
+	json_array_foreach(json_object_get(all, "races"), i,
+			   race) if (fine && !o->race && !is_note(race)) fine =
+	    take_race(o, x, race, &any);
 	if (!sr_races_save(all, o->dir) || !fine)
 		return SR_EXIT_FAILED;
 	return any ? CONFIRMED : 0;
@@ -327,7 +346,8 @@ static char *list_ranks(const struct sr_trace *t)
 	char *list = NULL, *more;
 
 	for (size_t i = 0; i < sr_trace_ranks(t); i++) {
-		if (asprintf(&more, "%s%s%d", list ? list : "", list ? "," : "", sr_trace_rank_number(t, i)) < 0)
+		if (asprintf(&more, "%s%s%d", list ? list : "", list ? "," : "",
+			     sr_trace_rank_number(t, i)) < 0)
 			return NULL;
 		free(list);
 		list = more;
@@ -348,7 +368,9 @@ static bool take_settings(struct sr_confirming *x, const char *dir)
 	x->ranks = list_ranks(t);
 	extra = json_object_get(sr_trace_process(t, sr_trace_rank_number(t, 0)), "extra");
 	threads = json_string_value(json_object_get(extra, "threads"));
-	x->threads = threads && !strcmp(threads, "parallel") ? "parallel" : threads && !strcmp(threads, "serial") ? "serial" : "auto";
+	x->threads = threads && !strcmp(threads, "parallel") ? "parallel"
+		     : threads && !strcmp(threads, "serial") ? "serial"
+							     : "auto";
 	sr_trace_close(t);
 	return x->ranks || !sr_fail("no memory left");
 }
@@ -378,7 +400,8 @@ int sr_cmd_confirm(int argc, char **argv)
 	if (sr_argp_parse(&argp, argc, argv, 0, &o))
 		return SR_EXIT_FAILED;
 	if (!o.command)
-		return sr_fail("which job? sreplay confirm %s -- COMMAND, the line that started it", o.dir);
+		return sr_fail("which job? sreplay confirm %s -- COMMAND, the line that started it",
+			       o.dir);
 	if (o.race && o.all)
 		return sr_fail("--race and --all: give one of them");
 	if (!realpath(o.dir, dir))

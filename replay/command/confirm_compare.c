@@ -39,12 +39,38 @@ struct run {
 /* How often a thread waits is a matter of time. */
 static enum role role_of(const char *name)
 {
-	static const char *const waiting[] = {
-	    "poll_cq", "start_poll", "next_poll", "end_poll", "req_notify_cq", "get_cq_event", "ack_cq_events", "poll", "ppoll",
-	    "select", "pselect", "epoll_wait", "epoll_pwait", "sched_yield", "nanosleep", "clock_nanosleep", "usleep", "sleep",
-	    "clock_gettime", "gettimeofday", "time", "pthread_cond_wait", "pthread_cond_timedwait", "futex", "pthread_mutex_trylock",
-	    "getrusage", "times", "tsc", "rdtsc", "cpuid"};
-	static const char *const output[] = {"write", "writev", "pwrite", "pwrite64", "pwritev", "pwritev2", "pwritev64", "sendfile"};
+	static const char *const waiting[] = {"poll_cq",
+					      "start_poll",
+					      "next_poll",
+					      "end_poll",
+					      "req_notify_cq",
+					      "get_cq_event",
+					      "ack_cq_events",
+					      "poll",
+					      "ppoll",
+					      "select",
+					      "pselect",
+					      "epoll_wait",
+					      "epoll_pwait",
+					      "sched_yield",
+					      "nanosleep",
+					      "clock_nanosleep",
+					      "usleep",
+					      "sleep",
+					      "clock_gettime",
+					      "gettimeofday",
+					      "time",
+					      "pthread_cond_wait",
+					      "pthread_cond_timedwait",
+					      "futex",
+					      "pthread_mutex_trylock",
+					      "getrusage",
+					      "times",
+					      "tsc",
+					      "rdtsc",
+					      "cpuid"};
+	static const char *const output[] = {"write",   "writev",   "pwrite",    "pwrite64",
+					     "pwritev", "pwritev2", "pwritev64", "sendfile"};
 
 	if (!strncmp(name, "ibv_", 4))
 		name += 4;
@@ -88,7 +114,8 @@ static bool take(struct run *r, struct steps *s, const struct sr_entry *e)
 	if (e->kind < SR_REC_CALL || e->size < sizeof(head) || role(r, e->kind) == WAITING)
 		return true;
 	memcpy(&head, e->payload, sizeof(head));
-	fine = add(&s->calls, &s->calls_n, &s->calls_room, head.site ^ (uint64_t)e->kind << 48, e->sn);
+	fine =
+	    add(&s->calls, &s->calls_n, &s->calls_room, head.site ^ (uint64_t)e->kind << 48, e->sn);
 	if (role(r, e->kind) != OUTPUT)
 		return fine;
 	bytes = e->size - sizeof(head) - head.orders * sizeof(uint64_t);
@@ -127,8 +154,9 @@ static void name(struct run *r, int32_t rank, uint32_t thread, uint64_t sn, char
 }
 
 /* False: no memory. */
-static bool compare(struct sr_run_difference **list, size_t *n, size_t *room, struct run *a, struct run *b, int32_t rank,
-		    uint32_t thread, const struct step *x, size_t x_n, const struct step *y, size_t y_n)
+static bool compare(struct sr_run_difference **list, size_t *n, size_t *room, struct run *a,
+		    struct run *b, int32_t rank, uint32_t thread, const struct step *x, size_t x_n,
+		    const struct step *y, size_t y_n)
 {
 	struct sr_run_difference *d;
 	size_t i = 0;
@@ -140,21 +168,28 @@ static bool compare(struct sr_run_difference **list, size_t *n, size_t *room, st
 	d = sr_grow((void **)list, *n, room, sizeof(*d));
 	if (!d)
 		return false;
-	*d = (struct sr_run_difference){.rank = rank, .thread = thread, .at = i, .sn = i < x_n ? x[i].sn : 0, .other_sn = i < y_n ? y[i].sn : 0};
+	*d = (struct sr_run_difference){.rank = rank,
+					.thread = thread,
+					.at = i,
+					.sn = i < x_n ? x[i].sn : 0,
+					.other_sn = i < y_n ? y[i].sn : 0};
 	name(a, rank, thread, d->sn, d->place);
 	name(b, rank, thread, d->other_sn, d->other_place);
 	(*n)++;
 	return true;
 }
 
-static bool compare_thread(struct sr_run_differences *d, struct run *a, struct run *b, int32_t rank, uint32_t thread)
+static bool compare_thread(struct sr_run_differences *d, struct run *a, struct run *b, int32_t rank,
+			   uint32_t thread)
 {
 	struct steps x, y;
 	bool fine = read_steps(a, rank, thread, &x);
 
 	fine = read_steps(b, rank, thread, &y) && fine;
-	fine = fine && compare(&d->calls, &d->calls_n, &d->calls_room, a, b, rank, thread, x.calls, x.calls_n, y.calls, y.calls_n);
-	fine = fine && compare(&d->output, &d->output_n, &d->output_room, a, b, rank, thread, x.output, x.output_n, y.output, y.output_n);
+	fine = fine && compare(&d->calls, &d->calls_n, &d->calls_room, a, b, rank, thread, x.calls,
+			       x.calls_n, y.calls, y.calls_n);
+	fine = fine && compare(&d->output, &d->output_n, &d->output_room, a, b, rank, thread,
+			       x.output, x.output_n, y.output, y.output_n);
 	free_steps(&x);
 	free_steps(&y);
 	return fine;
@@ -207,7 +242,8 @@ int sr_runs_compare(struct sr_run_differences *d, const char *dir, const char *o
 	*d = (struct sr_run_differences){0};
 	fine = open_run(&b, other_dir) && fine;
 	for (size_t i = 0; fine && i < sr_trace_ranks(a.trace); i++)
-		fine = compare_rank(d, &a, &b, sr_trace_rank_number(a.trace, i)) || !sr_fail("no memory left");
+		fine = compare_rank(d, &a, &b, sr_trace_rank_number(a.trace, i)) ||
+		       !sr_fail("no memory left");
 	close_run(&a);
 	close_run(&b);
 	return fine ? 0 : SR_EXIT_FAILED;
@@ -219,7 +255,8 @@ void sr_run_differences_free(struct sr_run_differences *d)
 	free(d->output);
 }
 
-static size_t drop(struct sr_run_difference *list, size_t n, const struct sr_run_difference *noise, size_t noise_n)
+static size_t drop(struct sr_run_difference *list, size_t n, const struct sr_run_difference *noise,
+		   size_t noise_n)
 {
 	size_t kept = 0;
 
@@ -227,7 +264,8 @@ static size_t drop(struct sr_run_difference *list, size_t n, const struct sr_run
 		bool is_noise = false;
 
 		for (size_t k = 0; k < noise_n; k++)
-			is_noise |= noise[k].rank == list[i].rank && noise[k].thread == list[i].thread && noise[k].at <= list[i].at;
+			is_noise |= noise[k].rank == list[i].rank &&
+				    noise[k].thread == list[i].thread && noise[k].at <= list[i].at;
 		if (!is_noise)
 			list[kept++] = list[i];
 	}

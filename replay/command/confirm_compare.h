@@ -2,8 +2,9 @@
 /*
  * confirm_compare.h: what differs between two recorded runs of one job.
  *
- * Compared is which calls the threads make, and where, without those by which they wait; and what the program puts out.
- * Values that come from time or chance differ in every run, and are not looked at.
+ * Compared is which calls the threads make, and where, without those by which they wait; and what
+ * the program puts out. Values that come from time or chance differ in every run, and are not
+ * looked at.
  */
 #ifndef REPLAY_COMMAND_CONFIRM_COMPARE_H
 #define REPLAY_COMMAND_CONFIRM_COMPARE_H
@@ -16,8 +17,8 @@
 struct sr_run_difference {
 	int32_t rank;
 	uint32_t thread;
-	uint64_t at;            /* how many calls are the same before */
-	uint64_t sn, other_sn;  /* 0: the thread makes no call more there */
+	uint64_t at;           /* how many calls are the same before */
+	uint64_t sn, other_sn; /* 0: the thread makes no call more there */
 	char place[256], other_place[256];
 };
 

@@ -31,9 +31,11 @@ json_t *sr_races_load(const char *dir)
 bool sr_races_save(const json_t *all, const char *dir)
 {
 	char *path = NULL, *draft = NULL;
-	bool fine = asprintf(&path, "%s/races.json", dir) > 0 && asprintf(&draft, "%s/races.json.draft", dir) > 0;
+	bool fine = asprintf(&path, "%s/races.json", dir) > 0 &&
+		    asprintf(&draft, "%s/races.json.draft", dir) > 0;
 
-	fine = fine && !json_dump_file(all, draft, JSON_INDENT(2) | JSON_ENSURE_ASCII) && !rename(draft, path);
+	fine = fine && !json_dump_file(all, draft, JSON_INDENT(2) | JSON_ENSURE_ASCII) &&
+	       !rename(draft, path);
 	if (!fine)
 		sr_fail("cannot write %s/races.json", dir);
 	free(path);
@@ -46,9 +48,9 @@ json_t *sr_races_number(json_t *all, const char *dir, long number)
 	json_t *race;
 	size_t i;
 
-	json_array_foreach(json_object_get(all, "races"), i, race)
-		if (json_integer_value(json_object_get(race, "id")) == number)
-			return race;
+	json_array_foreach(json_object_get(all, "races"), i,
+			   race) if (json_integer_value(json_object_get(race, "id")) ==
+				     number) return race;
 	sr_fail("%s has no race %ld: sreplay races --notes %s lists them", dir, number, dir);
 	return NULL;
 }
@@ -72,8 +74,8 @@ static bool is_kind(const json_t *access, const char *word)
 	return !strcmp(text_of(access, "kind"), word);
 }
 
-static bool take_call(const json_t *call, char name[SR_CONFIRM_NAME], uint64_t *site, uint64_t *code,
-		      uint64_t *occurrence)
+static bool take_call(const json_t *call, char name[SR_CONFIRM_NAME], uint64_t *site,
+		      uint64_t *code, uint64_t *occurrence)
 {
 	if (!json_is_object(call))
 		return false;
@@ -87,8 +89,8 @@ static bool take_call(const json_t *call, char name[SR_CONFIRM_NAME], uint64_t *
 
 static bool is_request(const json_t *access)
 {
-	return is_kind(access, "write") || is_kind(access, "read") || is_kind(access, "atomic") || is_kind(access, "gather") ||
-	       is_kind(access, "scatter");
+	return is_kind(access, "write") || is_kind(access, "read") || is_kind(access, "atomic") ||
+	       is_kind(access, "gather") || is_kind(access, "scatter");
 }
 
 static const char *describe(const json_t *access, struct sr_confirm_side *s)
@@ -100,7 +102,8 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 	s->begin = address_of(access, "address");
 	s->end = s->begin + (uint64_t)json_integer_value(json_object_get(access, "length"));
 	s->stack = address_of(access, "stack");
-	s->is_write = is_kind(access, "write") || is_kind(access, "atomic") || is_kind(access, "scatter") || is_kind(access, "store");
+	s->is_write = is_kind(access, "write") || is_kind(access, "atomic") ||
+		      is_kind(access, "scatter") || is_kind(access, "store");
 	s->is_local = is_kind(access, "gather") || is_kind(access, "scatter");
 	s->fetches = sr_op((uint8_t)s->opcode) & SR_OP_SCATTERS && is_request(access);
 	if (is_request(access)) {
@@ -110,7 +113,8 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		if (!take_call(call, s->next, &s->next_site, &s->next_code, NULL))
 			return "the store is the last thing that its rank does";
 		call = json_object_get(access, "after");
-	} else if (is_kind(access, "load") && json_integer_value(json_object_get(access, "fault"))) {
+	} else if (is_kind(access, "load") &&
+		   json_integer_value(json_object_get(access, "fault"))) {
 		s->kind = SR_CONFIRM_LOAD;
 		s->site = address_of(access, "instruction");
 		s->code = address_of(access, "code");
@@ -126,10 +130,13 @@ static const char *describe(const json_t *access, struct sr_confirm_side *s)
 		s->is_message = s->is_write = true;
 		s->rank = (int32_t)json_integer_value(json_object_get(access, "sender"));
 	} else {
-		return *text_of(access, "kind") ? "such an access cannot be held"
-						: "races.json is of an older version: sreplay races writes it again";
+		return *text_of(access, "kind")
+			   ? "such an access cannot be held"
+			   : "races.json is of an older version: sreplay races writes it again";
 	}
-	return take_call(call, s->call, &s->site, &s->code, &s->occurrence) ? NULL : "the trace does not say where one of the accesses was made";
+	return take_call(call, s->call, &s->site, &s->code, &s->occurrence)
+		   ? NULL
+		   : "the trace does not say where one of the accesses was made";
 }
 
 const char *sr_confirm_describe(const json_t *race, struct sr_confirm *c)
@@ -151,8 +158,8 @@ char *sr_race_access_text(const json_t *race, int which)
 	const char *place = text_of(a, "place");
 	char *text = NULL;
 
-	if (asprintf(&text, "%s by rank %lld%s%s", text_of(a, "what"), json_integer_value(json_object_get(a, "rank")),
-		     *place ? ", " : "", place) < 0)
+	if (asprintf(&text, "%s by rank %lld%s%s", text_of(a, "what"),
+		     json_integer_value(json_object_get(a, "rank")), *place ? ", " : "", place) < 0)
 		return NULL;
 	return text;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* confirm_race.h: the races of DIR.srec/races.json, as `sreplay confirm` and `sreplay replay --race` need them. */
+/* confirm_race.h: the races of DIR.srec/races.json, as `sreplay confirm` and `sreplay replay
+ * --race` need them. */
 #ifndef REPLAY_COMMAND_CONFIRM_RACE_H
 #define REPLAY_COMMAND_CONFIRM_RACE_H
 

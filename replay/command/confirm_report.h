@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* confirm_report.h: what `sreplay confirm` has found of a race, as JSON for races.json and as text. */
+/* confirm_report.h: what `sreplay confirm` has found of a race, as JSON for races.json and as text.
+ */
 #ifndef REPLAY_COMMAND_CONFIRM_REPORT_H
 #define REPLAY_COMMAND_CONFIRM_REPORT_H
 
@@ -13,16 +14,16 @@ struct sr_confirm_order {
 	bool is_wanted;
 	bool is_forced; /* both were pending, and took effect in this order */
 	int tries;
-	uint64_t held_ns, ns; /* of the last try */
+	uint64_t held_ns, ns;        /* of the last try */
 	struct sr_confirm_outcome o; /* of the last try */
 };
 
 struct sr_confirm_found {
 	struct sr_confirm_order order[2];
 	bool is_confirmed;
-	bool is_compared;    /* both orders have been forced */
-	bool has_noise;      /* ab was run twice */
-	bool statuses_vary;  /* ... and ended differently */
+	bool is_compared;   /* both orders have been forced */
+	bool has_noise;     /* ab was run twice */
+	bool statuses_vary; /* ... and ended differently */
 	struct sr_run_differences differs;
 	const char *why_not; /* why it was not tried; NULL: it was */
 };

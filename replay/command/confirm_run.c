@@ -82,9 +82,11 @@ static bool hide_files(const struct sr_confirming *x)
 	return sr_overlay_enter(&live, upper);
 }
 
-static void __attribute__((noreturn)) execute(const struct sr_confirming *x, const struct sr_confirm_outcome *o, const char *control)
+static void __attribute__((noreturn))
+execute(const struct sr_confirming *x, const struct sr_confirm_outcome *o, const char *control)
 {
-	char *words[32] = {"sreplay", "record", "--quiet", "--clocks", "-o", (char *)o->trace, "--group", x->ranks,
+	char *words[32] = {"sreplay",   "record",           "--quiet", "--clocks",
+			   "-o",        (char *)o->trace,   "--group", x->ranks,
 			   "--threads", (char *)x->threads, "--"};
 	int n = 11, command = 0, out = open(o->output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	char **all;
@@ -131,13 +133,14 @@ static bool run(const struct sr_confirming *x, struct sr_confirm_outcome *o, con
 	o->ns = now_ns() - began;
 	o->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 	if (stat(o->trace, &st))
-		return !sr_fail("the run of %s recorded nothing (its exit status is %d): %s has what it printed", x->command[0],
-				o->status, o->output);
+		return !sr_fail("the run of %s recorded nothing (its exit status is %d): %s has "
+				"what it printed",
+				x->command[0], o->status, o->output);
 	return true;
 }
 
-bool sr_confirm_run(const struct sr_confirming *x, const struct sr_confirm *wanted, const char *name,
-		    struct sr_confirm_outcome *o)
+bool sr_confirm_run(const struct sr_confirming *x, const struct sr_confirm *wanted,
+		    const char *name, struct sr_confirm_outcome *o)
 {
 	char control[PATH_MAX];
 	struct sr_confirm *c;

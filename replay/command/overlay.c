@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * overlay.c: each file system that holds ordinary files gets an overlay, whose upper layer is in memory.
+ * overlay.c: each file system that holds ordinary files gets an overlay, whose upper layer is in
+ * memory.
  *
- * A mount does not show what is mounted below it, so that each one is done by itself, from the root down.  The root
- * directory cannot be mounted over from within; its subdirectories are, one by one.
+ * A mount does not show what is mounted below it, so that each one is done by itself, from the root
+ * down.  The root directory cannot be mounted over from within; its subdirectories are, one by one.
  */
 #include "replay/command/overlay.h"
 
@@ -28,13 +29,14 @@ struct overlay {
 	int fds[PLACES];      /* what was there */
 	int n;
 	int covered;
-	bool is_user;         /* in a user namespace */
-	int upper;            /* a file system in memory: covered itself, it has no name */
+	bool is_user; /* in a user namespace */
+	int upper;    /* a file system in memory: covered itself, it has no name */
 };
 
 static bool refuse(const char *what)
 {
-	sr_fail("the run's files cannot be kept private (%s: %s): --live-files lets it read and change the files of this machine",
+	sr_fail("the run's files cannot be kept private (%s: %s): --live-files lets it read and "
+		"change the files of this machine",
 		what, strerror(errno));
 	return false;
 }
@@ -62,15 +64,17 @@ static bool leave_namespaces(bool *is_user)
 		return false;
 	snprintf(users, sizeof(users), "%u %u 1", user, user);
 	snprintf(groups, sizeof(groups), "%u %u 1", group, group);
-	return write_file("/proc/self/setgroups", "deny") && write_file("/proc/self/uid_map", users) &&
-	       write_file("/proc/self/gid_map", groups);
+	return write_file("/proc/self/setgroups", "deny") &&
+	       write_file("/proc/self/uid_map", users) && write_file("/proc/self/gid_map", groups);
 }
 
 /* File systems with ordinary files that are kept. */
 static bool is_ordinary(const char *type)
 {
-	static const char *const types[] = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "overlay", "tmpfs", "nfs", "nfs4",
-					    "lustre", "gpfs", "beegfs", "ceph", "9p", "virtiofs", "fuse.sshfs", "vfat", "erofs"};
+	static const char *const types[] = {"ext2", "ext3",     "ext4",       "xfs",    "btrfs",
+					    "f2fs", "zfs",      "overlay",    "tmpfs",  "nfs",
+					    "nfs4", "lustre",   "gpfs",       "beegfs", "ceph",
+					    "9p",   "virtiofs", "fuse.sshfs", "vfat",   "erofs"};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (!strcmp(type, types[i]))
@@ -96,7 +100,8 @@ static bool is_place(const struct overlay *o, const char *path)
 /* What the kernel, devices and running services show there is no copy of. */
 static bool is_left_alone(const char *path)
 {
-	return is_below(path, "/proc") || is_below(path, "/sys") || is_below(path, "/dev") || is_below(path, "/run");
+	return is_below(path, "/proc") || is_below(path, "/sys") || is_below(path, "/dev") ||
+	       is_below(path, "/run");
 }
 
 static void add(struct overlay *o, const char *place)
@@ -140,7 +145,8 @@ static bool find_places(struct overlay *o)
 	add_root(o);
 	while (getline(&line, &room, f) >= 0) {
 		rest = strstr(line, " - ");
-		if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1 || sscanf(rest, " - %63s", type) != 1)
+		if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", place) != 1 ||
+		    sscanf(rest, " - %63s", type) != 1)
 			continue;
 		if (strcmp(place, "/") && is_ordinary(type))
 			add(o, place);
@@ -153,7 +159,8 @@ static bool find_places(struct overlay *o)
 
 static bool make_upper(struct overlay *o, const char *upper)
 {
-	if ((mkdir(upper, 0700) && errno != EEXIST) || mount("none", upper, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700"))
+	if ((mkdir(upper, 0700) && errno != EEXIST) ||
+	    mount("none", upper, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700"))
 		return false;
 	o->upper = open(upper, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return o->upper >= 0;
@@ -174,8 +181,8 @@ static bool cover(struct overlay *o, int fd, const char *place)
 		if (chown(upper, st.st_uid, st.st_gid))
 			errno = 0;
 	}
-	snprintf(options, sizeof(options), "lowerdir=/proc/self/fd/%d,upperdir=%s,workdir=%s%s", fd, upper, work,
-		 o->is_user ? ",userxattr" : "");
+	snprintf(options, sizeof(options), "lowerdir=/proc/self/fd/%d,upperdir=%s,workdir=%s%s", fd,
+		 upper, work, o->is_user ? ",userxattr" : "");
 	return !mount("overlay", place, "overlay", 0, options);
 }
 
@@ -193,7 +200,8 @@ static bool cover_children(struct overlay *o, const char *place)
 
 	while (fine && directory && (e = readdir(directory))) {
 		snprintf(path, sizeof(path), "%s/%s", place, e->d_name);
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(path, &st) || !S_ISDIR(st.st_mode) || is_place(o, path))
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || lstat(path, &st) ||
+		    !S_ISDIR(st.st_mode) || is_place(o, path))
 			continue;
 		fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		fine = fd < 0 || cover_tree(o, fd, path);
@@ -206,8 +214,8 @@ static bool cover_children(struct overlay *o, const char *place)
 }
 
 /*
- * In a user namespace the kernel gives no copy of a directory below which something else is mounted.  One that the user
- * cannot write to needs none itself.
+ * In a user namespace the kernel gives no copy of a directory below which something else is
+ * mounted.  One that the user cannot write to needs none itself.
  */
 static bool cover_tree(struct overlay *o, int fd, const char *place)
 {
@@ -238,8 +246,8 @@ static bool cover_all(struct overlay *o, const char *upper, const char *director
 	if (!find_places(o))
 		return refuse("/proc/self/mountinfo");
 	/*
-	 * In a user namespace a directory of another group cannot be copied.  The current one need not be, if it is covered
-	 * itself.
+	 * In a user namespace a directory of another group cannot be copied.  The current one need
+	 * not be, if it is covered itself.
 	 */
 	if (o->is_user && !is_place(o, directory))
 		add(o, directory);

@@ -18,9 +18,11 @@
 static const char *kind_word(uint8_t kind)
 {
 	static const char *const words[SR_ACCESS_KINDS] = {
-	    [SR_ACCESS_WRITE] = "write",   [SR_ACCESS_READ] = "read",       [SR_ACCESS_ATOMIC] = "atomic",
-	    [SR_ACCESS_LOAD] = "load",     [SR_ACCESS_STORE] = "store",     [SR_ACCESS_GATHER] = "gather",
-	    [SR_ACCESS_SCATTER] = "scatter", [SR_ACCESS_RECV] = "receive", [SR_ACCESS_RELEASE] = "release",
+	    [SR_ACCESS_WRITE] = "write",     [SR_ACCESS_READ] = "read",
+	    [SR_ACCESS_ATOMIC] = "atomic",   [SR_ACCESS_LOAD] = "load",
+	    [SR_ACCESS_STORE] = "store",     [SR_ACCESS_GATHER] = "gather",
+	    [SR_ACCESS_SCATTER] = "scatter", [SR_ACCESS_RECV] = "receive",
+	    [SR_ACCESS_RELEASE] = "release",
 	};
 
 	return kind < SR_ACCESS_KINDS && words[kind] ? words[kind] : "";
@@ -37,7 +39,8 @@ static const struct sr_access *sender_of(const struct sr_races *r, const struct 
 	return a;
 }
 
-static void ask(struct sr_instance at[INSTANCES], const struct sr_races *r, const struct sr_access *access)
+static void ask(struct sr_instance at[INSTANCES], const struct sr_races *r,
+		const struct sr_access *access)
 {
 	const struct sr_access *a = sender_of(r, access);
 	const int32_t rank = r->how.links->ranks[a->rank].number;
@@ -45,7 +48,8 @@ static void ask(struct sr_instance at[INSTANCES], const struct sr_races *r, cons
 	const uint64_t sn = a->kind == SR_ACCESS_STORE && a->site_is != SR_SITE_CALL ? a->sn + 1 : a->sn;
 
 	at[0] = (struct sr_instance){.rank = rank, .thread = a->thread, .sn = sn};
-	at[1] = (struct sr_instance){.rank = rank, .thread = a->thread, .sn = sn, .is_before = true};
+	at[1] =
+	    (struct sr_instance){.rank = rank, .thread = a->thread, .sn = sn, .is_before = true};
 }
 
 static json_t *code(const struct sr_races *r, const struct sr_access *a, uint64_t site)
@@ -55,16 +59,19 @@ static json_t *code(const struct sr_races *r, const struct sr_access *a, uint64_
 	return name ? sr_json_address(name) : json_null();
 }
 
-static json_t *instance(const struct sr_schema *schema, const struct sr_races *r, const struct sr_access *a, const struct sr_instance *i)
+static json_t *instance(const struct sr_schema *schema, const struct sr_races *r,
+			const struct sr_access *a, const struct sr_instance *i)
 {
 	if (!i->kind)
 		return json_null();
-	return json_pack("{s:s, s:o, s:o, s:I}", "name", sr_schema_name(schema, i->kind), "site", sr_json_address(i->site), "code",
-			 code(r, a, i->site), "occurrence", (json_int_t)i->occurrence);
+	return json_pack("{s:s, s:o, s:o, s:I}", "name", sr_schema_name(schema, i->kind), "site",
+			 sr_json_address(i->site), "code", code(r, a, i->site), "occurrence",
+			 (json_int_t)i->occurrence);
 }
 
 /* A store has that of the call behind it. */
-static void add_stack(json_t *access, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a, uint64_t site)
+static void add_stack(json_t *access, struct sr_call_sites *sites, const struct sr_races *r,
+		      const struct sr_access *a, uint64_t site)
 {
 	const bool is_fault = a->fault && a->kind == SR_ACCESS_LOAD, is_store = a->kind == SR_ACCESS_STORE;
 	uint64_t stack = sr_race_stack(r->stacks, a->rank, a->thread, is_fault ? a->pc : site,
@@ -75,8 +82,9 @@ static void add_stack(json_t *access, struct sr_call_sites *sites, const struct 
 	json_object_set_new(access, "frames", sr_race_frames(sites, r, a, stack));
 }
 
-static int add(json_t *access, struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *found,
-	       const struct sr_instance at[INSTANCES], struct sr_error *err)
+static int add(json_t *access, struct sr_call_sites *sites, const struct sr_races *r,
+	       const struct sr_access *found, const struct sr_instance at[INSTANCES],
+	       struct sr_error *err)
 {
 	const struct sr_access *a = sender_of(r, found);
 	struct sr_schema *schema = sr_schema_of(r->how.trace, at[0].rank, err);
@@ -97,7 +105,8 @@ static int add(json_t *access, struct sr_call_sites *sites, const struct sr_race
 	return 0;
 }
 
-int sr_races_add_instances(json_t *list, struct sr_call_sites *sites, const struct sr_races *r, struct sr_error *err)
+int sr_races_add_instances(json_t *list, struct sr_call_sites *sites, const struct sr_races *r,
+			   struct sr_error *err)
 {
 	const size_t n = json_array_size(list);
 	struct sr_instance *all = calloc(n * 2 * INSTANCES + 1, sizeof(*all));
@@ -105,8 +114,10 @@ int sr_races_add_instances(json_t *list, struct sr_call_sites *sites, const stru
 	size_t i;
 	int ret = all ? 0 : sr_error_set(err, -ENOMEM, "no memory left");
 
-	json_array_foreach(list, i, race) {
-		const struct sr_race *of = &r->races[json_integer_value(json_object_get(race, "id")) - 1];
+	json_array_foreach(list, i, race)
+	{
+		const struct sr_race *of =
+		    &r->races[json_integer_value(json_object_get(race, "id")) - 1];
 
 		if (ret)
 			break;
@@ -115,14 +126,18 @@ int sr_races_add_instances(json_t *list, struct sr_call_sites *sites, const stru
 	}
 	if (!ret)
 		ret = sr_instances_find(r->how.trace, all, n * 2 * INSTANCES, err);
-	json_array_foreach(list, i, race) {
-		const struct sr_race *of = &r->races[json_integer_value(json_object_get(race, "id")) - 1];
+	json_array_foreach(list, i, race)
+	{
+		const struct sr_race *of =
+		    &r->races[json_integer_value(json_object_get(race, "id")) - 1];
 		json_t *accesses = json_object_get(race, "accesses");
 
 		if (!ret)
-			ret = add(json_array_get(accesses, 0), sites, r, &of->a, &all[i * 2 * INSTANCES], err);
+			ret = add(json_array_get(accesses, 0), sites, r, &of->a,
+				  &all[i * 2 * INSTANCES], err);
 		if (!ret)
-			ret = add(json_array_get(accesses, 1), sites, r, &of->b, &all[(i * 2 + 1) * INSTANCES], err);
+			ret = add(json_array_get(accesses, 1), sites, r, &of->b,
+				  &all[(i * 2 + 1) * INSTANCES], err);
 	}
 	free(all);
 	return ret;
@@ -130,10 +145,12 @@ int sr_races_add_instances(json_t *list, struct sr_call_sites *sites, const stru
 
 static bool is_same_access(const json_t *was, const struct sr_access *a, uint64_t stack)
 {
-	const char *kind = json_string_value(json_object_get(was, "kind")), *site = json_string_value(json_object_get(was, "site"));
+	const char *kind = json_string_value(json_object_get(was, "kind")),
+		   *site = json_string_value(json_object_get(was, "site"));
 	const char *name = json_string_value(json_object_get(was, "stack"));
 
-	return kind && site && !strcmp(kind, kind_word(a->kind)) && strtoull(site, NULL, 16) == a->site &&
+	return kind && site && !strcmp(kind, kind_word(a->kind)) &&
+	       strtoull(site, NULL, 16) == a->site &&
 	       (!stack || (name && strtoull(name, NULL, 16) == stack));
 }
 
@@ -143,11 +160,13 @@ json_t *sr_races_confirmation(const json_t *earlier, const struct sr_race *race)
 	const char *class;
 	size_t i;
 
-	json_array_foreach(json_object_get(earlier, "races"), i, was) {
+	json_array_foreach(json_object_get(earlier, "races"), i, was)
+	{
 		found = json_object_get(was, "confirmation");
 		class = json_string_value(json_object_get(was, "class"));
 		accesses = json_object_get(was, "accesses");
-		if (json_is_true(json_object_get(found, "confirmed")) && class && !strcmp(class, sr_race_class_word(race->class)) &&
+		if (json_is_true(json_object_get(found, "confirmed")) && class &&
+		    !strcmp(class, sr_race_class_word(race->class)) &&
 		    is_same_access(json_array_get(accesses, 0), &race->a, race->stack_a) &&
 		    is_same_access(json_array_get(accesses, 1), &race->b, race->stack_b))
 			return found;

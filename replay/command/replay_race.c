@@ -18,7 +18,8 @@ static uint64_t number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
-	return json_is_string(v) ? strtoull(json_string_value(v), NULL, 0) : (uint64_t)json_integer_value(v);
+	return json_is_string(v) ? strtoull(json_string_value(v), NULL, 0)
+				 : (uint64_t)json_integer_value(v);
 }
 
 static const char *text(const json_t *o, const char *key)
@@ -44,19 +45,24 @@ static void describe(struct sr_replay_access *a, const json_t *access)
 }
 
 /* In the run that sreplay confirm made in this order. */
-static bool move_to_order(struct sr_replay_race *r, const json_t *race, const char *dir, const char *name)
+static bool move_to_order(struct sr_replay_race *r, const json_t *race, const char *dir,
+			  const char *name)
 {
 	json_t *order, *orders = json_object_get(json_object_get(race, "confirmation"), "orders");
 	size_t i;
 
-	json_array_foreach(orders, i, order) {
-		if (strcmp(text(order, "order"), name) || !json_is_true(json_object_get(order, "forced")))
+	json_array_foreach(orders, i, order)
+	{
+		if (strcmp(text(order, "order"), name) ||
+		    !json_is_true(json_object_get(order, "forced")))
 			continue;
 		snprintf(r->dir, sizeof(r->dir), "%s/races/%s", dir, text(order, "trace"));
 		for (size_t k = 0; k < 2; k++) {
-			const json_t *access = json_array_get(json_object_get(order, "accesses"), k);
+			const json_t *access =
+			    json_array_get(json_object_get(order, "accesses"), k);
 
-			const json_t *sender = json_object_get(json_array_get(json_object_get(race, "accesses"), k), "sender");
+			const json_t *sender = json_object_get(
+			    json_array_get(json_object_get(race, "accesses"), k), "sender");
 
 			/* Of a message, the post of its sender was held. */
 			if (json_is_integer(sender))
@@ -66,7 +72,9 @@ static bool move_to_order(struct sr_replay_race *r, const json_t *race, const ch
 		}
 		return true;
 	}
-	return !sr_fail("race %" PRIu64 " was not forced into the order %s: first sreplay confirm --race %" PRIu64 " %s -- COMMAND",
+	return !sr_fail("race %" PRIu64
+			" was not forced into the order %s: first sreplay confirm --race %" PRIu64
+			" %s -- COMMAND",
 			number(race, "id"), name, number(race, "id"), dir);
 }
 
@@ -109,8 +117,9 @@ static bool add_stop(struct sr_replay_race *r, const struct sr_replay_access *a)
 {
 	char *more;
 
-	if (asprintf(&more, "%s %" PRIu32 ":%" PRIu64 ":0x%" PRIx64 ":0x%" PRIx64 ":0x%" PRIx64, r->stops ? r->stops : "sreplay stops",
-		     a->thread, a->sn, a->pc, a->begin, a->end) < 0)
+	if (asprintf(&more, "%s %" PRIu32 ":%" PRIu64 ":0x%" PRIx64 ":0x%" PRIx64 ":0x%" PRIx64,
+		     r->stops ? r->stops : "sreplay stops", a->thread, a->sn, a->pc, a->begin,
+		     a->end) < 0)
 		return false;
 	free(r->stops);
 	r->stops = more;
@@ -129,7 +138,8 @@ char **sr_replay_race_arguments(struct sr_replay_race *r, int32_t rank, char **a
 	if (!fine)
 		return sr_fail("no memory left"), NULL;
 	if (!r->stops)
-		return sr_fail("rank %d makes none of the two accesses: --gdb %d or --gdb %d", rank, r->access[0].rank, r->access[1].rank),
+		return sr_fail("rank %d makes none of the two accesses: --gdb %d or --gdb %d", rank,
+			       r->access[0].rank, r->access[1].rank),
 		       NULL;
 	while (arguments && arguments[n])
 		n++;
@@ -147,14 +157,16 @@ char **sr_replay_race_arguments(struct sr_replay_race *r, int32_t rank, char **a
 
 static void print_calls(struct sr_trace *t, const struct sr_replay_access *a)
 {
-	struct sr_print with = {.schema = sr_schema_of(t, a->rank, NULL),
-				.symbols = sr_symbols_new(json_object_get(sr_trace_process(t, a->rank), "objects"))};
+	struct sr_print with = {
+	    .schema = sr_schema_of(t, a->rank, NULL),
+	    .symbols = sr_symbols_new(json_object_get(sr_trace_process(t, a->rank), "objects"))};
 	uint64_t from = a->sn > SHOWN ? a->sn - SHOWN : 1;
 	struct sr_stream *s = NULL;
 	struct sr_error err;
 	struct sr_entry e;
 
-	if (!with.schema || sr_stream_open(&s, t, a->rank, a->thread, &err) || sr_stream_seek(s, from))
+	if (!with.schema || sr_stream_open(&s, t, a->rank, a->thread, &err) ||
+	    sr_stream_seek(s, from))
 		from = UINT64_MAX;
 	while (from <= a->sn + SHOWN && sr_stream_next(s, &e) > 0 && e.sn <= a->sn + SHOWN) {
 		json_t *decoded = e.kind >= SR_REC_CALL ? sr_print_decode(&with, &e) : NULL;
@@ -171,16 +183,19 @@ static void print_calls(struct sr_trace *t, const struct sr_replay_access *a)
 	sr_schema_free(with.schema);
 }
 
-static void print_access(struct sr_trace *t, const json_t *race, int i, const struct sr_replay_access *a)
+static void print_access(struct sr_trace *t, const json_t *race, int i,
+			 const struct sr_replay_access *a)
 {
-	json_t *frames = json_object_get(json_array_get(json_object_get(race, "accesses"), (size_t)i), "frames"), *frame;
+	json_t *frames = json_object_get(
+		   json_array_get(json_object_get(race, "accesses"), (size_t)i), "frames"),
+	       *frame;
 	char *words = sr_race_access_text(race, i);
 	size_t k;
 
 	printf("%c: %s\n", 'a' + i, words ? words : "");
 	free(words);
-	printf("  rank %d thread %u, %s SN %" PRIu64 ", memory 0x%" PRIx64 " to 0x%" PRIx64 "\n", a->rank, a->thread,
-	       a->pc ? "after" : "at", a->sn, a->begin, a->end);
+	printf("  rank %d thread %u, %s SN %" PRIu64 ", memory 0x%" PRIx64 " to 0x%" PRIx64 "\n",
+	       a->rank, a->thread, a->pc ? "after" : "at", a->sn, a->begin, a->end);
 	json_array_foreach(frames, k, frame) printf("  #%zu %s\n", k, json_string_value(frame));
 	print_calls(t, a);
 }
@@ -190,12 +205,14 @@ static void print_values(const json_t *race)
 	json_t *order, *access;
 	size_t i, k;
 
-	json_array_foreach(json_object_get(json_object_get(race, "confirmation"), "orders"), i, order) {
+	json_array_foreach(json_object_get(json_object_get(race, "confirmation"), "orders"), i,
+			   order)
+	{
 		if (!json_is_true(json_object_get(order, "forced")))
 			continue;
 		printf("order %s (races/%s):", text(order, "order"), text(order, "trace"));
 		json_array_foreach(json_object_get(order, "accesses"), k, access)
-			printf(" %c %.32s", 'a' + (char)k, text(access, "value"));
+		    printf(" %c %.32s", 'a' + (char)k, text(access, "value"));
 		printf("\n");
 	}
 }
@@ -203,7 +220,8 @@ static void print_values(const json_t *race)
 int sr_replay_race_print(const struct sr_replay_race *r, const char *dir, const char *which)
 {
 	char order[3];
-	json_t *all = sr_races_load(dir), *race = all ? sr_races_number(all, dir, parse(which, order)) : NULL;
+	json_t *all = sr_races_load(dir),
+	       *race = all ? sr_races_number(all, dir, parse(which, order)) : NULL;
 	struct sr_error err;
 	struct sr_trace *t;
 

@@ -12,10 +12,10 @@
 #include "shim/core/thread.h"
 #include "shim/memory/heap.h"
 
-#define LOOK_NS     1000000       /* a wake-up may be missed */
-#define EFFECT_NS   5000000000ull /* the first one may take so long */
-#define STALE_NS    1000000000ull /* a holder of the lock that was killed */
-#define BACK_OFF    10            /* an access that was held in vain is held this much shorter, in percent */
+#define LOOK_NS   1000000       /* a wake-up may be missed */
+#define EFFECT_NS 5000000000ull /* the first one may take so long */
+#define STALE_NS  1000000000ull /* a holder of the lock that was killed */
+#define BACK_OFF  10 /* an access that was held in vain is held this much shorter, in percent */
 
 struct sr_confirm *sr_agreement;
 
@@ -35,11 +35,14 @@ bool sr_agreement_open(const char *path)
 	struct sr_confirm *c = NULL;
 
 	if (fd >= 0) {
-		c = sr_sys_mmap(sr_heap_place_mapping(sizeof(*c)), sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		c = sr_sys_mmap(sr_heap_place_mapping(sizeof(*c)), sizeof(*c),
+				PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		sr_sys_close(fd);
 	}
 	if (fd < 0 || sr_sys_is_error(c) || c->magic != SR_CONFIRM_MAGIC) {
-		sr_say("SREPLAY_CONFIRM=%s cannot be used: is this rank on another node than sreplay confirm?", path);
+		sr_say("SREPLAY_CONFIRM=%s cannot be used: is this rank on another node than "
+		       "sreplay confirm?",
+		       path);
 		return false;
 	}
 	sr_agreement = c;
@@ -79,7 +82,8 @@ static void change(enum sr_confirm_phase phase)
 
 bool sr_agreement_awaits(int i)
 {
-	return atomic_load_explicit(&sr_agreement->side[!i].state, memory_order_relaxed) == SR_SIDE_PENDING;
+	return atomic_load_explicit(&sr_agreement->side[!i].state, memory_order_relaxed) ==
+	       SR_SIDE_PENDING;
 }
 
 void sr_agreement_range(uint64_t *begin, uint64_t *end)
@@ -124,7 +128,8 @@ bool sr_agreement_arrive(int i, uint64_t begin, uint64_t end)
 
 	sr_agreement_saw(i);
 	lock();
-	comes = atomic_load(&sr_agreement->phase) == SR_CONFIRM_SEARCHING && atomic_load(&s->state) == SR_SIDE_AWAY;
+	comes = atomic_load(&sr_agreement->phase) == SR_CONFIRM_SEARCHING &&
+		atomic_load(&s->state) == SR_SIDE_AWAY;
 	if (comes) {
 		s->at_begin = begin;
 		s->at_end = end;
@@ -144,7 +149,8 @@ static bool is_its_turn(int i)
 {
 	uint32_t phase = atomic_load(&sr_agreement->phase);
 
-	return phase >= SR_CONFIRM_FIRST_DONE || (phase == SR_CONFIRM_BOTH && (uint32_t)i == sr_agreement->first);
+	return phase >= SR_CONFIRM_FIRST_DONE ||
+	       (phase == SR_CONFIRM_BOTH && (uint32_t)i == sr_agreement->first);
 }
 
 /* It has been held for long.  True: it is not held any more. */
@@ -210,7 +216,8 @@ void sr_agreement_done(int i, bool is_proven)
 	atomic_store(&s->state, SR_SIDE_OVER);
 	s->landed = is_proven;
 	if (atomic_load(&sr_agreement->phase) < SR_CONFIRM_DONE)
-		change((uint32_t)i == sr_agreement->first ? SR_CONFIRM_FIRST_DONE : SR_CONFIRM_DONE);
+		change((uint32_t)i == sr_agreement->first ? SR_CONFIRM_FIRST_DONE
+							  : SR_CONFIRM_DONE);
 	unlock();
 }
 

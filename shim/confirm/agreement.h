@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * agreement.h: when the two accesses of a race, in whatever processes, are both pending, and in which order they go.
+ * agreement.h: when the two accesses of a race, in whatever processes, are both pending, and in
+ * which order they go.
  *
- * The state is in the file that all ranks map (replay/abi/confirm.h).  Any thread, also in a fault's handler.
+ * The state is in the file that all ranks map (replay/abi/confirm.h).  Any thread, also in a
+ * fault's handler.
  */
 #ifndef SHIM_CONFIRM_AGREEMENT_H
 #define SHIM_CONFIRM_AGREEMENT_H
@@ -27,14 +29,15 @@ bool sr_agreement_awaits(int i);
 void sr_agreement_saw(int i);
 
 /*
- * Access `i`, to this memory, is about to be made: from here on it is held.  False: it need not be, since both have
- * been found already.
+ * Access `i`, to this memory, is about to be made: from here on it is held.  False: it need not be,
+ * since both have been found already.
  */
 bool sr_agreement_arrive(int i, uint64_t begin, uint64_t end);
 
 /*
- * Waits until it may go.  False: the other one did not come within the time, or *cancelled; it goes, and is not held
- * any more.  After true, sr_agreement_done() or sr_agreement_return() must follow.
+ * Waits until it may go.  False: the other one did not come within the time, or *cancelled; it
+ * goes, and is not held any more.  After true, sr_agreement_done() or sr_agreement_return() must
+ * follow.
  */
 bool sr_agreement_wait(int i, const _Atomic bool *cancelled);
 

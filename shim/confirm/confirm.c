@@ -47,7 +47,8 @@ static bool is_next(int i, enum sr_call_number n, void *site)
 {
 	const struct sr_confirm_side *s = &sr_agreement->side[i];
 
-	return n == self.next[i] && sr_confirm_is_place((uintptr_t)site, s->next_site, s->next_code);
+	return n == self.next[i] &&
+	       sr_confirm_is_place((uintptr_t)site, s->next_site, s->next_code);
 }
 
 bool sr_confirm_is_instance(int i, void *site)
@@ -66,7 +67,8 @@ bool sr_confirm_is_instance(int i, void *site)
 /* What is destroyed here may be what a request needs. */
 static bool ends_requests(enum sr_call_number n)
 {
-	return n == SR_CALL_ibv_destroy_qp || n == SR_CALL_ibv_modify_qp || n == SR_CALL_ibv_dereg_mr || n == SR_CALL_rdma_disconnect ||
+	return n == SR_CALL_ibv_destroy_qp || n == SR_CALL_ibv_modify_qp ||
+	       n == SR_CALL_ibv_dereg_mr || n == SR_CALL_rdma_disconnect ||
 	       n == SR_CALL_rdma_destroy_qp || n == SR_CALL_rdma_destroy_ep;
 }
 
@@ -102,7 +104,8 @@ static void ends(int i, struct sr_thread *t, enum sr_call_number n, uint64_t res
 			sr_confirm_inline_ends(i);
 		break;
 	case SR_CONFIRM_STORE:
-		if (is_at(i, n, site) && !sr_found_nothing(&sr_calls[n], result, 0) && sr_confirm_is_instance(i, site))
+		if (is_at(i, n, site) && !sr_found_nothing(&sr_calls[n], result, 0) &&
+		    sr_confirm_is_instance(i, site))
 			sr_confirm_store_may_come(i, t);
 		break;
 	default:
@@ -114,7 +117,8 @@ static void ends(int i, struct sr_thread *t, enum sr_call_number n, uint64_t res
 static bool concerns(enum sr_call_number n)
 {
 	for (int i = 0; i < 2; i++)
-		if (is_mine(i) && (n == self.at[i] || n == self.next[i] || sr_confirm_awaits_store(i)))
+		if (is_mine(i) &&
+		    (n == self.at[i] || n == self.next[i] || sr_confirm_awaits_store(i)))
 			return true;
 	return n == SR_CALL_wr_complete || ends_requests(n);
 }

@@ -26,12 +26,13 @@ static void note_memory(int i)
 		sr_agreement_value(i, bytes[i], n);
 }
 
-/* Where requests are held, an access of the CPU is found when the other one is pending: it need not wait for that. */
+/* Where requests are held, an access of the CPU is found when the other one is pending: it need not
+ * wait for that. */
 static bool arrive(int i, uint64_t begin, uint64_t end)
 {
 	sr_agreement_saw(i);
-	return (sr_agreement->by_thread || sr_agreement_awaits(i)) && sr_agreement_arrive(i, begin, end) &&
-	       sr_agreement_wait(i, NULL);
+	return (sr_agreement->by_thread || sr_agreement_awaits(i)) &&
+	       sr_agreement_arrive(i, begin, end) && sr_agreement_wait(i, NULL);
 }
 
 /* -------------------------------------------------------------- inline data */
@@ -88,7 +89,8 @@ void sr_confirm_store_may_have_come(int i, const struct sr_thread *t, bool is_ne
 
 	if (s->thread != t)
 		return;
-	if (sr_confirm_read(s->after, s->begin, s->n) && __builtin_memcmp(s->before, s->after, s->n)) {
+	if (sr_confirm_read(s->after, s->begin, s->n) &&
+	    __builtin_memcmp(s->before, s->after, s->n)) {
 		sr_agreement_value(i, s->after, s->n);
 		sr_agreement_done(i, true);
 	} else if (is_next) {
@@ -144,7 +146,10 @@ void sr_confirm_watch_load(int i)
 	const struct sr_confirm_side *s = &sr_agreement->side[i];
 
 	load.side = i;
-	load.watched = (struct sr_exposed_watched){
-	    .pc = s->site, .begin = s->begin, .end = s->end, .before = before_load, .after = after_load};
+	load.watched = (struct sr_exposed_watched){.pc = s->site,
+						   .begin = s->begin,
+						   .end = s->end,
+						   .before = before_load,
+						   .after = after_load};
 	sr_exposed_watch_load(&load.watched);
 }

@@ -2,8 +2,8 @@
 /*
  * requests.c: an access that a request makes.
  *
- * Either the request is kept back while the program goes on, and a thread of the shim's waits in its stead; or the
- * thread that is about to post it waits.
+ * Either the request is kept back while the program goes on, and a thread of the shim's waits in
+ * its stead; or the thread that is about to post it waits.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -19,10 +19,10 @@
 #include "shim/verbs/held.h"
 #include "shim/verbs/posting.h"
 
-#define PIECES       16
-#define COMPARED     4096
-#define STACK_BYTES  (1u << 20)
-#define SETTLING_MS  3 /* what cannot be proven to have landed has so long */
+#define PIECES      16
+#define COMPARED    4096
+#define STACK_BYTES (1u << 20)
+#define SETTLING_MS 3 /* what cannot be proven to have landed has so long */
 
 /* A request that is pending. */
 struct request {
@@ -52,7 +52,8 @@ static uint64_t length_of(const struct request *r)
 	return n;
 }
 
-static void describe(struct request *r, struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct sr_confirm_side *s)
+static void describe(struct request *r, struct ibv_qp *qp, const struct ibv_send_wr *wr,
+		     const struct sr_confirm_side *s)
 {
 	const bool is_atomic = sr_op(wr->opcode) & SR_OP_ATOMIC;
 
@@ -71,8 +72,10 @@ static bool overlaps(const struct sr_confirm_side *s, uint64_t begin, uint64_t l
 	return begin < s->end && begin + length > s->begin;
 }
 
-/* The memory that it accesses, as far as this race is about it: the recorded one, or else its first piece. */
-static bool range_of(const struct request *r, const struct sr_confirm_side *s, uint64_t *begin, uint64_t *end)
+/* The memory that it accesses, as far as this race is about it: the recorded one, or else its first
+ * piece. */
+static bool range_of(const struct request *r, const struct sr_confirm_side *s, uint64_t *begin,
+		     uint64_t *end)
 {
 	int piece = 0;
 	bool is_there = false;
@@ -86,7 +89,8 @@ static bool range_of(const struct request *r, const struct sr_confirm_side *s, u
 	/* Where it goes is the receiver's affair. */
 	if (r->is_message)
 		*end = s->end;
-	return r->is_message || r->is_local ? is_there || r->is_message : overlaps(s, *begin, *end - *begin);
+	return r->is_message || r->is_local ? is_there || r->is_message
+					    : overlaps(s, *begin, *end - *begin);
 }
 
 /* The first of a chain that may be the access; one at the recorded memory rather than another. */
@@ -195,8 +199,8 @@ static void *hold(void *argument)
 /* A library's thread to the recorder; its stack is none of the program's mappings. */
 static bool start_thread(int i)
 {
-	void *stack = sr_sys_mmap(sr_heap_place_mapping(STACK_BYTES), STACK_BYTES, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *stack = sr_sys_mmap(sr_heap_place_mapping(STACK_BYTES), STACK_BYTES,
+				  PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_attr_t attr;
 	pthread_t id;
 
@@ -215,7 +219,8 @@ void sr_confirm_request_begins(int i, const uint64_t *a, enum sr_call_number n)
 	uint64_t begin = sr_agreement->side[i].begin, end = sr_agreement->side[i].end;
 	struct request r = {.qp = (struct ibv_qp *)a[0]};
 
-	if (atomic_load(&h->works) || h->by || !q || !q->sq || (is_post && !find(i, a, &r, &begin, &end)))
+	if (atomic_load(&h->works) || h->by || !q || !q->sq ||
+	    (is_post && !find(i, a, &r, &begin, &end)))
 		return;
 	if (is_kept && !h->has_thread)
 		h->has_thread = start_thread(i);

@@ -7,8 +7,8 @@
 #ifndef SHIM_CONFIRM_SIDES_H
 #define SHIM_CONFIRM_SIDES_H
 
-#include "shim/confirm/agreement.h"
 #include "logd/base/page.h"
+#include "shim/confirm/agreement.h"
 #include "shim/core/call.h"
 #include "shim/core/stack.h"
 #include "shim/core/thread.h"

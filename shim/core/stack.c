@@ -19,11 +19,16 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg
 {
 	struct walk *w = argument;
 	uint64_t address = (uint64_t)_Unwind_GetIP(context);
+	const uint64_t *slot;
 
 	if (!w->s->n && address != w->from)
 		return ++w->skipped < SKIPPED_MOST ? _URC_NO_REASON : _URC_END_OF_STACK;
 	if (!address)
 		return _URC_END_OF_STACK;
+	/* The return address lies below the frame that it leads to, unless a signal came between.
+	 */
+	slot = (const uint64_t *)_Unwind_GetCFA(context) - 1;
+	w->s->slots[w->s->n] = !w->s->n || *slot != address ? NULL : slot;
 	w->s->frames[w->s->n++] = address;
 	return w->s->n < SR_STACK_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
 }

@@ -2,13 +2,15 @@
 /*
  * stack.h: who called whom, from an address in the program's code on.
  *
- * A stack is named by a hash of its return addresses, each as the library that it is in and the distance from where that
- * begins: so it has the same name in each run of a program, wherever libraries are.  Any thread, in a section or in a
- * fault's handler; allocates nothing and takes no lock.
+ * A stack is named by a hash of its return addresses, each as the library that it is in and the
+ * distance from where that begins: so it has the same name in each run of a program, wherever
+ * libraries are.  Any thread, in a section or in a fault's handler; allocates nothing and takes no
+ * lock.
  */
 #ifndef SHIM_CORE_STACK_H
 #define SHIM_CORE_STACK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SR_STACK_FRAMES 24
@@ -16,13 +18,27 @@
 struct sr_stack {
 	uint64_t hash; /* 0: there is none */
 	uint32_t n;
-	uint64_t frames[SR_STACK_FRAMES]; /* the first: where the call returns to, or the instruction */
+	uint64_t
+	    frames[SR_STACK_FRAMES]; /* the first: where the call returns to, or the instruction */
+	const uint64_t *slots[SR_STACK_FRAMES]; /* where each frame but the first is on the stack;
+						   NULL: not known */
 };
 
 /* An address in code, named like that. */
 uint64_t sr_stack_place(uint64_t address);
 
-/* from: the first frame; what lies above it is the shim's.  If it is not on the stack, there is none. */
+/* Is it still the thread's stack, if the first frame is where it was?  Much faster than to take it
+ * again. */
+static inline bool sr_stack_is_same(const struct sr_stack *s)
+{
+	for (uint32_t i = 1; i < s->n; i++)
+		if (!s->slots[i] || *s->slots[i] != s->frames[i])
+			return false;
+	return s->n > 1;
+}
+
+/* from: the first frame; what lies above it is the shim's.  If it is not on the stack, there is
+ * none. */
 void sr_stack_take(struct sr_stack *s, uint64_t from);
 
 #endif

@@ -14,8 +14,8 @@ bool is_watched_load(const ucontext_t *uc, uintptr_t addr)
 {
 	const struct sr_exposed_watched *w = watched;
 
-	return w && !(((uintptr_t)uc->uc_mcontext.gregs[REG_RIP] ^ w->pc) & ~PAGE_MASK) && addr + VECTOR_MAX > w->begin && addr < w->end &&
-	       !exposed_self.silent;
+	return w && !(((uintptr_t)uc->uc_mcontext.gregs[REG_RIP] ^ w->pc) & ~PAGE_MASK) &&
+	       addr + VECTOR_MAX > w->begin && addr < w->end && !exposed_self.silent;
 }
 
 bool is_watched_page(uintptr_t addr)

@@ -256,7 +256,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	sr_replay_handlers_between(t);
 	t->sn++;
 	sr_watch_call_begins(t, c.d);
-	sr_stacks_call(t, n, site);
+	sr_stacks_call(t, site);
 	if (!t->silent)
 		stop_if_asked(t);
 	/* Loads from exposed regions have their records in front of the call's. */

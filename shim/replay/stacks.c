@@ -1,27 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/replay/stacks.h"
 
+#include <sys/mman.h>
+
 #include "logd/base/lock.h"
+#include "logd/base/page.h"
 #include "logd/base/rawsys.h"
 #include "replay/abi/stacks.h"
 #include "shim/core/stack.h"
+#include "shim/memory/heap.h"
 
-#define PLACES 1024 /* sites of threads whose last stack is remembered */
+#define PLACES 512  /* sites of threads whose last stack is remembered */
 #define NAMES  4096 /* stacks that are remembered as named */
 
 static struct {
 	int fd;
 	struct sr_lock lock;
 	struct place {
-		uint64_t site, hash, frame;
+		uint64_t site, frame;
 		uint32_t thread;
-	} places[PLACES];
-	uint64_t names[NAMES];
+		struct sr_stack stack;
+	} * places;
+	uint64_t *names;
 } self = {.fd = -1};
+
+/* The library's image has to stay small (tests/unit/shim/image.py). */
+static void *map(size_t size)
+{
+	void *p = sr_sys_mmap(sr_heap_place_mapping(size), size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return sr_sys_is_error(p) ? NULL : p;
+}
 
 void sr_stacks_start(int fd)
 {
-	self.fd = fd;
+	self.places = map(sr_page_up(PLACES * sizeof(*self.places)));
+	self.names = map(sr_page_up(NAMES * sizeof(*self.names)));
+	if (self.places && self.names)
+		self.fd = fd;
 }
 
 static struct place *place_of(uint32_t thread, uint64_t site)
@@ -38,51 +55,58 @@ static bool is_named(uint64_t hash)
 	return was;
 }
 
-static void write_note(const struct sr_thread *t, uint64_t fault, uint64_t site, const struct sr_stack *s)
+static void write_note(const struct sr_thread *t, uint64_t fault, uint64_t site,
+		       const struct sr_stack *s)
 {
 	struct {
 		struct sr_stack_note note;
 		uint64_t frames[SR_STACK_FRAMES];
-	} r = {.note = {.sn = t->sn, .site = site, .hash = s->hash, .code = sr_stack_place(site), .thread = t->number, .fault = (uint32_t)fault}};
+	} r = {.note = {.sn = t->sn,
+			.site = site,
+			.hash = s->hash,
+			.code = sr_stack_place(site),
+			.thread = t->number,
+			.fault = (uint32_t)fault}};
 
 	if (!is_named(s->hash))
 		r.note.frames = s->n;
 	for (uint32_t i = 0; i < r.note.frames; i++)
 		r.frames[i] = s->frames[i];
-	sr_syscall(SYS_write, self.fd, SR_ARG(&r), (long)(sizeof(r.note) + r.note.frames * sizeof(uint64_t)), 0, 0, 0);
+	sr_syscall(SYS_write, self.fd, SR_ARG(&r),
+		   (long)(sizeof(r.note) + r.note.frames * sizeof(uint64_t)), 0, 0, 0);
 }
 
+/* frame: where the stack pointer is; 0: not known. */
 static void note(const struct sr_thread *t, uint64_t fault, uint64_t site, uint64_t frame)
 {
 	struct place *p = place_of(t->number, site);
 	struct sr_stack s;
+	bool is_known;
 
-	if (frame && p->site == site && p->thread == t->number && p->frame == frame)
+	sr_lock(&self.lock);
+	is_known = frame && p->site == site && p->thread == t->number && p->frame == frame &&
+		   sr_stack_is_same(&p->stack);
+	sr_unlock(&self.lock);
+	if (is_known)
 		return;
 	sr_stack_take(&s, site);
 	if (!s.hash)
 		return;
 	sr_lock(&self.lock);
-	if (p->site != site || p->thread != t->number || p->hash != s.hash)
+	if (p->site != site || p->thread != t->number || p->stack.hash != s.hash)
 		write_note(t, fault, site, &s);
-	*p = (struct place){site, s.hash, frame, t->number};
+	*p = (struct place){site, frame, t->number, s};
 	sr_unlock(&self.lock);
 }
 
-/* Loops poll: one from the same depth of the stack has the same callers, most likely. */
-static bool is_poll(enum sr_call_number n)
-{
-	return n == SR_CALL_poll_cq || n == SR_CALL_start_poll || n == SR_CALL_next_poll || n == SR_CALL_end_poll;
-}
-
-void sr_stacks_call(const struct sr_thread *t, enum sr_call_number n, void *site)
+void sr_stacks_call(const struct sr_thread *t, void *site)
 {
 	if (self.fd >= 0)
-		note(t, 0, (uintptr_t)site, is_poll(n) ? (uintptr_t)__builtin_frame_address(0) : 0);
+		note(t, 0, (uintptr_t)site, (uintptr_t)__builtin_frame_address(0));
 }
 
 void sr_stacks_load(const struct sr_thread *t, uint64_t fault, uint64_t pc)
 {
 	if (self.fd >= 0)
-		note(t, fault, pc, 0);
+		note(t, fault, pc, 0); /* the handler's frame says nothing of the program's stack */
 }

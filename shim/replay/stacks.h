@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stacks.h: writes down from which callers calls and loads come, for `sreplay races` (replay/abi/stacks.h). */
+/* stacks.h: writes down from which callers calls and loads come, for `sreplay races`
+ * (replay/abi/stacks.h). */
 #ifndef SHIM_REPLAY_STACKS_H
 #define SHIM_REPLAY_STACKS_H
 
 #include <stdint.h>
 
-#include "shim/core/call.h"
 #include "shim/core/thread.h"
 
 /* Before the program runs: they go to this descriptor. */
 void sr_stacks_start(int fd);
 
 /* Any thread, in a call whose SN has been counted. */
-void sr_stacks_call(const struct sr_thread *t, enum sr_call_number n, void *site);
+void sr_stacks_call(const struct sr_thread *t, void *site);
 /* In a fault's handler. */
 void sr_stacks_load(const struct sr_thread *t, uint64_t fault, uint64_t pc);
 

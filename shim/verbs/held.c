@@ -108,7 +108,8 @@ static void post(struct ibv_qp *qp, struct kept *k)
 	int err = (int)sr_real_operation(k->call, qp->context, qp, (uintptr_t)&k->wr, &bad);
 
 	if (err)
-		sr_say("a request that was held could not be posted (%s): the program waits for it in vain",
+		sr_say("a request that was held could not be posted (%s): the program waits for it "
+		       "in vain",
 		       strerrorname_np(err));
 }
 
@@ -141,12 +142,14 @@ void sr_held_release(int which)
 
 static bool post_probe(struct sr_qp *q, volatile uint64_t *answer)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)answer, .length = sizeof(*answer), .lkey = q->clock->read_sge.lkey};
+	struct ibv_sge sge = {
+	    .addr = (uintptr_t)answer, .length = sizeof(*answer), .lkey = q->clock->read_sge.lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge,
 				 .num_sge = 1,
 				 .opcode = IBV_WR_RDMA_READ,
 				 .send_flags = q->clock->fence,
-				 .wr.rdma = {.remote_addr = q->clock->cells, .rkey = q->clock->rkey},
+				 .wr.rdma = {.remote_addr = q->clock->cells,
+					     .rkey = q->clock->rkey},
 				 .qp_type.xrc.remote_srqn = q->clock->shared_queue},
 			   *bad;
 	struct sr_wqe *wqe;
@@ -160,7 +163,8 @@ static bool post_probe(struct sr_qp *q, volatile uint64_t *answer)
 		wqe->opcode = IBV_WC_RDMA_READ;
 		wr.wr_id = (uintptr_t)wqe;
 		sr_wq_append(q->sq, wqe);
-		err = (int)sr_real_operation(&sr_calls[SR_CALL_post_send], q->qp->context, q->qp, (uintptr_t)&wr, &bad);
+		err = (int)sr_real_operation(&sr_calls[SR_CALL_post_send], q->qp->context, q->qp,
+					     (uintptr_t)&wr, &bad);
 		if (err)
 			sr_wq_unappend(q->sq, wqe);
 	}

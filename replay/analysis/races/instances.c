@@ -14,8 +14,8 @@
 struct walk {
 	struct sr_instance **wanted; /* ascending by SN */
 	size_t n, next;
-	struct sr_keymap counts; /* by kind and site */
-	struct sr_instance last; /* what was no idle poll */
+	struct sr_keymap counts;      /* by kind and site */
+	struct sr_instance last;      /* what was no idle poll */
 	uint16_t poll_cq, start_poll; /* their kinds */
 	uint16_t kind;                /* of the last call */
 	uint64_t site;
@@ -24,7 +24,8 @@ struct walk {
 
 static int by_place(const void *a, const void *b)
 {
-	const struct sr_instance *x = *(struct sr_instance *const *)a, *y = *(struct sr_instance *const *)b;
+	const struct sr_instance *x = *(struct sr_instance *const *)a,
+				 *y = *(struct sr_instance *const *)b;
 
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
@@ -35,7 +36,8 @@ static int by_place(const void *a, const void *b)
 
 static void find_polls(struct walk *w, const struct sr_schema *schema)
 {
-	for (unsigned int kind = SR_REC_CALL; schema && kind < SR_REC_CALL + SR_CALL_COUNT + 64; kind++) {
+	for (unsigned int kind = SR_REC_CALL; schema && kind < SR_REC_CALL + SR_CALL_COUNT + 64;
+	     kind++) {
 		const char *name = sr_schema_name(schema, (uint16_t)kind);
 
 		if (!strcmp(name, "poll_cq") || !strcmp(name, "ibv_poll_cq"))
@@ -55,9 +57,13 @@ static int take_call(struct walk *w, uint64_t sn)
 		struct sr_instance *i = w->wanted[w->next];
 
 		if (i->is_before)
-			*i = (struct sr_instance){i->rank, i->thread, i->sn, true, w->last.kind, w->last.site, w->last.occurrence};
+			*i = (struct sr_instance){
+			    i->rank,      i->thread,         i->sn, true, w->last.kind,
+			    w->last.site, w->last.occurrence};
 		else if (i->sn == sn)
-			*i = (struct sr_instance){i->rank, i->thread, i->sn, false, w->kind, w->site, count + !w->is_idle};
+			*i =
+			    (struct sr_instance){i->rank, i->thread,          i->sn, false, w->kind,
+						 w->site, count + !w->is_idle};
 	}
 	if (w->is_idle)
 		return 0;
@@ -82,17 +88,20 @@ static int take_entry(struct walk *w, const struct sr_entry *e)
 	memcpy(&head, e->payload, sizeof(head));
 	w->kind = e->kind;
 	w->site = head.site;
-	w->is_idle = (e->kind == w->poll_cq && !head.result) || (e->kind == w->start_poll && head.result == ENOENT);
+	w->is_idle = (e->kind == w->poll_cq && !head.result) ||
+		     (e->kind == w->start_poll && head.result == ENOENT);
 	return take_call(w, e->sn);
 }
 
-static int walk_thread(struct sr_trace *t, struct sr_instance **wanted, size_t n, struct sr_error *err)
+static int walk_thread(struct sr_trace *t, struct sr_instance **wanted, size_t n,
+		       struct sr_error *err)
 {
 	struct sr_schema *schema = sr_schema_of(t, wanted[0]->rank, err);
 	struct walk w = {.wanted = wanted, .n = n};
 	struct sr_stream *s = NULL;
 	struct sr_entry e;
-	int ret = schema ? sr_stream_open(&s, t, wanted[0]->rank, wanted[0]->thread, err) : -EBADMSG;
+	int ret =
+	    schema ? sr_stream_open(&s, t, wanted[0]->rank, wanted[0]->thread, err) : -EBADMSG;
 
 	find_polls(&w, schema);
 	while (!ret && w.next < n && sr_stream_next(s, &e) > 0)
@@ -117,7 +126,8 @@ int sr_instances_find(struct sr_trace *t, struct sr_instance *all, size_t n, str
 	if (!ret && n)
 		qsort(sorted, n, sizeof(struct sr_instance *), by_place);
 	for (size_t i = 0; i < n && !ret; i = end) {
-		for (end = i + 1; end < n && sorted[end]->rank == sorted[i]->rank && sorted[end]->thread == sorted[i]->thread;)
+		for (end = i + 1; end < n && sorted[end]->rank == sorted[i]->rank &&
+				  sorted[end]->thread == sorted[i]->thread;)
 			end++;
 		ret = walk_thread(t, sorted + i, end - i, err);
 	}

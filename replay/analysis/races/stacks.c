@@ -21,7 +21,8 @@ static uint64_t key(uint32_t rank, uint64_t stack)
 }
 
 /* Before its frames, their number. */
-static int keep_frames(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_note *note, FILE *f)
+static int keep_frames(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_note *note,
+		       FILE *f)
 {
 	const size_t at = s->frames_n;
 	uint64_t *frame;
@@ -46,7 +47,8 @@ static int keep(struct sr_race_stacks *s, uint32_t rank, const struct sr_stack_n
 
 	if (!at)
 		return -ENOMEM;
-	*at = (struct sr_race_stack_note){note->site, note->sn, note->hash, rank, note->thread, note->fault};
+	*at = (struct sr_race_stack_note){note->site, note->sn,     note->hash,
+					  rank,       note->thread, note->fault};
 	s->n++;
 	if (sr_keymap_put(&s->codes, key(rank, note->site), note->code))
 		return -ENOMEM;
@@ -107,8 +109,8 @@ uint64_t sr_race_code(const struct sr_race_stacks *s, uint32_t rank, uint64_t si
 }
 
 /* The last note up to there. */
-uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread, uint64_t site, uint64_t sn,
-		       uint32_t fault)
+uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread,
+		       uint64_t site, uint64_t sn, uint32_t fault)
 {
 	const struct sr_race_stack_note wanted = {site, sn, 0, rank, thread, fault};
 	const struct sr_race_stack_note *found;
@@ -125,10 +127,12 @@ uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t t
 	if (!low)
 		return 0;
 	found = &s->notes[low - 1];
-	return found->rank == rank && found->thread == thread && found->site == site ? found->stack : 0;
+	return found->rank == rank && found->thread == thread && found->site == site ? found->stack
+										     : 0;
 }
 
-size_t sr_race_stack_frames(const struct sr_race_stacks *s, uint32_t rank, uint64_t stack, const uint64_t **frames)
+size_t sr_race_stack_frames(const struct sr_race_stacks *s, uint32_t rank, uint64_t stack,
+			    const uint64_t **frames)
 {
 	uint64_t at;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stacks.h: from which callers the calls and loads of the ranks came, as replays found it (replay/abi/stacks.h). */
+/* stacks.h: from which callers the calls and loads of the ranks came, as replays found it
+ * (replay/abi/stacks.h). */
 #ifndef REPLAY_ANALYSIS_RACES_STACKS_H
 #define REPLAY_ANALYSIS_RACES_STACKS_H
 
@@ -25,13 +26,14 @@ void sr_race_stacks_sort(struct sr_race_stacks *s);
 void sr_race_stacks_free(struct sr_race_stacks *s);
 
 /* Of a call, or, with a fault, of a load; 0: not known.  s may be NULL. */
-uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread, uint64_t site, uint64_t sn,
-		       uint32_t fault);
+uint64_t sr_race_stack(const struct sr_race_stacks *s, uint32_t rank, uint32_t thread,
+		       uint64_t site, uint64_t sn, uint32_t fault);
 
 /* A site by a name that it has in each run of the program; 0: not known. */
 uint64_t sr_race_code(const struct sr_race_stacks *s, uint32_t rank, uint64_t site);
 
 /* Its frames, from the site outwards; how many. */
-size_t sr_race_stack_frames(const struct sr_race_stacks *s, uint32_t rank, uint64_t stack, const uint64_t **frames);
+size_t sr_race_stack_frames(const struct sr_race_stacks *s, uint32_t rank, uint64_t stack,
+			    const uint64_t **frames);
 
 #endif
