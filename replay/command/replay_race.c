@@ -36,7 +36,7 @@ static void describe(struct sr_replay_access *a, const json_t *access)
 	*a = (struct sr_replay_access){.rank = (int32_t)number(access, "rank"),
 				       .thread = (uint32_t)number(access, "thread"),
 				       .sn = number(access, "sn"),
-				       .pc = is_load ? number(access, "site") : 0,
+				       .pc = is_load ? number(access, "instruction") : 0,
 				       .begin = number(access, "address")};
 	a->end = a->begin + number(access, "length");
 	/* A store at a fault comes before the call behind that. */
