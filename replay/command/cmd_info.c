@@ -6,6 +6,7 @@
 
 #include "replay/command/classes.h"
 #include "replay/command/command.h"
+#include "replay/command/info_left_out.h"
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
 #include "replay/print/marks.h"
@@ -38,6 +39,7 @@ struct summary {
 	uint64_t of_kind[KINDS];
 	struct sr_classes classes;
 	struct sr_exposed_sum regions;
+	struct sr_left_out_sum left_out;
 	char end[512]; /* of the process, or why there is none */
 	bool has_status;
 	int32_t status;
@@ -49,6 +51,8 @@ struct info {
 	struct sr_choice choice;
 	struct summary sum; /* of this rank */
 	struct sr_schema *schema;
+	struct sr_log_kinds kinds; /* where it leaves anything out */
+	bool leaves_out;
 };
 
 /* One thread's stream has the process's end; marks of others say why there is none. */
@@ -125,6 +129,8 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 		note_end(sum, &e);
 		note_exec(&executes, sum, &e);
 		sr_exposed_sum_add(&sum->regions, &e);
+		if (((struct info *)argument)->leaves_out)
+			sr_left_out_add(&sum->left_out, &((struct info *)argument)->kinds, &e);
 	}
 	sum->executes = sum->executes || executes;
 	sum->threads++;
@@ -212,6 +218,7 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	memset(&i->sum, 0, sizeof(i->sum));
 	snprintf(i->sum.end, sizeof(i->sum.end), "no end: still running, or the trace is cut");
 	i->schema = sr_schema_of(t, rank, &err);
+	i->leaves_out = sr_trace_leaves_out(t, rank) && !sr_log_kinds_load(&i->kinds, t, rank, NULL);
 	return i->schema ? 0 : sr_fail("%s", err.text);
 }
 
@@ -266,8 +273,7 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 	print_threads(sum, r);
 	print_direct(count_direct(sum, i->schema));
 	if (sr_trace_leaves_out(t, rank))
-		puts("  messages of other recorded ranks are left out (--order): all ranks are replayed together; "
-		     "sreplay replay --record-ranks makes a detailed trace");
+		sr_left_out_print(&sum->left_out);
 	sr_exposed_sum_print(&sum->regions);
 	print_calls(sum, i->schema);
 	sr_classes_print(&sum->classes, i->schema);
@@ -315,6 +321,7 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	json_object_set_new(line, "direct_verbs", sr_json_count(count_direct(sum, i->schema)));
 	json_object_set_new(line, "exposed", sr_exposed_sum_json(&sum->regions));
 	json_object_set_new(line, "messages_left_out", json_boolean(sr_trace_leaves_out(t, rank)));
+	json_object_set_new(line, "left_out", sr_trace_leaves_out(t, rank) ? sr_left_out_json(&sum->left_out) : json_null());
 	json_object_set_new(line, "calls_by_name", calls_json(sum, i->schema));
 	json_object_set_new(line, "bytes_by_class", sr_classes_json(&sum->classes, i->schema));
 	sr_json_print(line);

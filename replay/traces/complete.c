@@ -8,7 +8,6 @@
 #include "logd/trace/exposed_records.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/wire.h"
-#include "shim/core/call.h"
 
 /* A poll's record: all up to the segments, these, and what follows them. */
 struct parts {
@@ -22,37 +21,14 @@ struct parts {
 static bool take_apart(const struct sr_completer *c, const struct sr_entry *e, struct parts *p)
 {
 	const uint8_t *payload = e->payload;
-	struct sr_call_head head;
-	struct sr_log_call call = {.what = sr_log_what(c->kinds, e->kind)};
 	struct sr_log_polled polled;
-	size_t fixed;
 
-	if ((call.what != SR_WHAT_POLL && call.what != SR_WHAT_POLL_EX) || e->size < sizeof(head))
-		return false;
-	memcpy(&head, payload, sizeof(head));
-	fixed = sizeof(head) + head.in_size + head.orders * sizeof(uint64_t);
-	if (fixed > e->size)
-		return false;
-	call.out = payload + sizeof(head) + head.in_size;
-	call.out_size = e->size - fixed;
-	if (!sr_log_get_polled(&call, &polled) || !polled.segments_n)
+	if (!sr_log_get_polled_of(c->kinds, e, &polled) || !polled.segments_n)
 		return false;
 	*p = (struct parts){.before = (size_t)(polled.segments.p - payload),
 			    .segments = polled.segments,
 			    .n = polled.segments_n,
 			    .end = payload + e->size};
-	return true;
-}
-
-/* Is it one that the trace leaves out?  *length: of its bytes. */
-static bool is_left_out(const struct sr_wire_segment *s, uint32_t *length)
-{
-	struct sr_left_out l;
-
-	if (!(s->addr & SR_LEFT_OUT) || s->data.n != sizeof(l))
-		return false;
-	memcpy(&l, s->data.p, sizeof(l));
-	*length = l.length;
 	return true;
 }
 
@@ -70,7 +46,7 @@ static int64_t missing(struct sr_completer *c, const struct parts *p)
 		sr_get_segment_fields(&at, &s);
 		if (at.bad)
 			return -EBADMSG;
-		if (!is_left_out(&s, &length))
+		if (!sr_log_is_left_out(s.addr, s.data.p, s.data.n, &length))
 			continue;
 		bytes += length;
 		if (c->last_n < sizeof(c->last) / sizeof(c->last[0]))
@@ -107,7 +83,7 @@ static int fill(struct sr_completer *c, struct parts *p, uint8_t *to, uint8_t **
 		uint32_t length;
 
 		sr_get_segment_fields(&p->segments, &s);
-		if (!is_left_out(&s, &length)) {
+		if (!sr_log_is_left_out(s.addr, s.data.p, s.data.n, &length)) {
 			to = put(to, begin, (size_t)(p->segments.p - begin));
 			continue;
 		}

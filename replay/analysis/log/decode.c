@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/wire.h"
+#include "shim/core/call.h"
 
 static struct sr_cursor cursor(const uint8_t *p, size_t size)
 {
@@ -322,4 +323,33 @@ bool sr_log_get_polled(const struct sr_log_call *c, struct sr_log_polled *v)
 		v->segments_n = sr_get_u32(&out);
 	v->segments = out;
 	return !out.bad;
+}
+
+bool sr_log_get_polled_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_polled *v)
+{
+	struct sr_log_call call = {.what = sr_log_what(k, e->kind)};
+	const uint8_t *payload = e->payload;
+	struct sr_call_head head;
+	size_t fixed;
+
+	if ((call.what != SR_WHAT_POLL && call.what != SR_WHAT_POLL_EX) || e->size < sizeof(head))
+		return false;
+	memcpy(&head, payload, sizeof(head));
+	fixed = sizeof(head) + head.in_size + head.orders * sizeof(uint64_t);
+	if (fixed > e->size)
+		return false;
+	call.out = payload + sizeof(head) + head.in_size;
+	call.out_size = e->size - fixed;
+	return sr_log_get_polled(&call, v);
+}
+
+bool sr_log_is_left_out(uint64_t address, const void *data, size_t size, uint32_t *length)
+{
+	struct sr_left_out l;
+
+	if (!(address & SR_LEFT_OUT) || size != sizeof(l))
+		return false;
+	memcpy(&l, data, sizeof(l));
+	*length = l.length;
+	return true;
 }
