@@ -50,6 +50,9 @@ struct sr_received {
 	 */
 	uint32_t unproven;
 	uint64_t gathered;        /* bytes of the current record that were not encoded */
+	/* The poll's first call of the device has been made already, and found so many. */
+	bool is_polled;
+	int polled;
 	struct sr_poller *poller; /* this thread's entry in polls.h, once it has polled */
 };
 

@@ -63,6 +63,26 @@ static inline __attribute__((always_inline)) void sr_clear_stack_below(const int
 #if defined(__x86_64__)
 	char *at;
 
+	if (sr_vectors != SR_VECTORS_SSE) {
+		__asm__ volatile("vpxor %%xmm0, %%xmm0, %%xmm0\n\t"
+				 "lea %c1(%%rsp), %0\n"
+				 "1:\tvmovdqu %%ymm0, (%0)\n\t"
+				 "vmovdqu %%ymm0, 32(%0)\n\t"
+				 "vmovdqu %%ymm0, 64(%0)\n\t"
+				 "vmovdqu %%ymm0, 96(%0)\n\t"
+				 "vmovdqu %%ymm0, 128(%0)\n\t"
+				 "vmovdqu %%ymm0, 160(%0)\n\t"
+				 "vmovdqu %%ymm0, 192(%0)\n\t"
+				 "vmovdqu %%ymm0, 224(%0)\n\t"
+				 "add $256, %0\n\t"
+				 "cmp %%rsp, %0\n\t"
+				 "jne 1b"
+				 : "=&r"(at)
+				 : "i"(-bytes)
+				 : "memory", "xmm0", "cc");
+		sr_clear_vectors();
+		return;
+	}
 	/* "rep stos" takes longer to begin than these stores to end. */
 	__asm__ volatile("pxor %%xmm0, %%xmm0\n\t"
 			 "lea %c1(%%rsp), %0\n"

@@ -102,6 +102,12 @@ struct sr_thread {
 	 * The last record (empty if it was a long one), and how often it has been repeated since.
 	 */
 	uint64_t repeats;
+	/* Recording: the repeated record is one of this poll, which found nothing. */
+	struct {
+		uint64_t cq, entries; /* cq 0: it is of something else */
+		void *site;
+		int error; /* errno then */
+	} idle;
 	uint16_t last_kind;
 	struct sr_buf last;
 

@@ -21,6 +21,9 @@
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
 #include "shim/signals/signals.h"
+#include "shim/verbs/clocks/clocks.h"
+#include "shim/verbs/compared.h"
+#include "shim/verbs/objects.h"
 #include "shim/verbs/regions.h"
 
 /* The callee need not set the upper bits of a narrow result. */
@@ -121,6 +124,17 @@ INLINE void draw_return(struct recording *r, const enum threads how)
 		r->order[r->head.orders++] = sr_draw_event();
 }
 
+/* For is_idle_again. */
+static inline void note_idle(const struct recording *r)
+{
+	struct sr_thread *t = r->t;
+
+	t->idle.cq = t->repeats && !r->head.result ? r->a[0] : 0;
+	t->idle.entries = r->a[1];
+	t->idle.site = (void *)(uintptr_t)r->head.site;
+	t->idle.error = r->head.error;
+}
+
 INLINE void emit(struct recording *r, const enum threads how)
 {
 	struct sr_thread *t = r->t;
@@ -134,6 +148,8 @@ INLINE void emit(struct recording *r, const enum threads how)
 		if (r->d->flags & SR_CALL_OUTPUT)
 			sr_ring_end_write(&t->ring);
 	}
+	if (how == ALONE && r->n == SR_CALL_poll_cq)
+		note_idle(r);
 	if (__builtin_expect(sr_regions_on, 0))
 		sr_regions_call_ends(r->pinned);
 	if (how != ALONE && is_output(r->d))
@@ -238,8 +254,9 @@ INLINE void make(struct recording *r, int *error, int saved, const enum threads 
 	t->heap = SR_HEAP_SHIM;
 }
 
+/* entered: the section has begun, and this was the heap before; or NULL. */
 INLINE uint64_t record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site,
-		       const enum threads how)
+		       const enum threads how, const enum sr_heap *entered)
 {
 	/*
 	 * A separate variable, so that the compiler can keep the rest of the call's state in
@@ -249,7 +266,7 @@ INLINE uint64_t record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, 
 	struct recording r = {.t = t, .n = n, .d = &sr_calls[n], .a = a, .pinned = &pinned};
 	int *error, saved;
 
-	r.before = sr_enter(t);
+	r.before = entered ? *entered : sr_enter(t);
 	sr_pinned_none(&pinned);
 	if (!t->started)
 		sr_record_start_thread(t);
@@ -267,19 +284,19 @@ INLINE uint64_t record(struct sr_thread *t, enum sr_call_number n, uint64_t *a, 
 static uint64_t __attribute__((noinline))
 record_alone(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	return record(t, n, a, site, ALONE);
+	return record(t, n, a, site, ALONE, NULL);
 }
 
 static uint64_t __attribute__((noinline))
 record_ordered(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	return record(t, n, a, site, PARALLEL);
+	return record(t, n, a, site, PARALLEL, NULL);
 }
 
 static uint64_t __attribute__((noinline))
 record_in_ticket(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
-	return record(t, n, a, site, SERIAL);
+	return record(t, n, a, site, SERIAL, NULL);
 }
 
 static uint64_t __attribute__((noinline))
@@ -289,10 +306,56 @@ record_after_signals(struct sr_thread *t, enum sr_call_number n, uint64_t *a, vo
 	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
 }
 
+/* ------------------------------------------------------------- an idle poll */
+
+/* Is the last record one of this poll, which found nothing, and is there nothing else to do? */
+static inline bool is_idle_again(const struct sr_thread *t, const uint64_t *a, const void *site)
+{
+	return t->repeats && t->last_kind == SR_REC_CALL + SR_CALL_poll_cq && t->idle.cq == a[0] &&
+	       t->idle.entries == a[1] && t->idle.site == site && t->idle.error == *t->error && !sr_threaded &&
+	       !sr_any_retired && !sr_clocks_member;
+}
+
+/* What the general path does with exposed regions around the call, if that is nothing much. */
+static inline bool is_alone(const uint64_t *a)
+{
+	return !sr_regions_on ||
+	       (!sr_compared_any() && !sr_exposed_touches((void *)a[2], a[1] * sizeof(struct ibv_wc)) &&
+		sr_exposed_call_alone());
+}
+
+static uint64_t __attribute__((noinline))
+record_polled(struct sr_thread *t, uint64_t *a, void *site, enum sr_heap before)
+{
+	return record(t, SR_CALL_poll_cq, a, site, ALONE, &before);
+}
+
+/* Nothing again: that is counted. */
+static uint64_t poll_again(struct sr_thread *t, uint64_t *a, void *site)
+{
+	const int saved = *t->error;
+	enum sr_heap before = sr_enter(t);
+	struct ibv_cq *cq = (void *)a[0];
+
+	t->heap = SR_HEAP_LIBRARY;
+	t->received.polled = (int)sr_real_operation(&sr_calls[SR_CALL_poll_cq], cq->context, cq, a[1], (void *)a[2]);
+	t->heap = SR_HEAP_SHIM;
+	if (t->received.polled || *t->error != saved || !t->repeats) {
+		t->received.is_polled = true;
+		return record_polled(t, a, site, before);
+	}
+	t->repeats++;
+	t->sn++;
+	sr_leave_call(t, before);
+	return 0;
+}
+
 uint64_t sr_record_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a, void *site)
 {
 	if (__builtin_expect(t->signals.waiting, 0))
 		return record_after_signals(t, n, a, site);
+	if (n == SR_CALL_poll_cq && is_idle_again(t, a, site) && is_alone(a))
+		return poll_again(t, a, site);
 	return sr_threaded ? record_ordered(t, n, a, site) : record_alone(t, n, a, site);
 }
 
@@ -307,5 +370,7 @@ uint64_t sr_record_serial_call(struct sr_thread *t, enum sr_call_number n, uint6
 {
 	if (t->signals.waiting)
 		sr_signals_take(t, SR_SIGNAL_BEFORE);
+	else if (n == SR_CALL_poll_cq && is_idle_again(t, a, site) && is_alone(a))
+		return poll_again(t, a, site);
 	return sr_threaded ? record_in_ticket(t, n, a, site) : record_alone(t, n, a, site);
 }

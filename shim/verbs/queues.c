@@ -83,7 +83,9 @@ static inline __attribute__((always_inline)) int poll_queue(const struct sr_call
 	sr_poll_begins(received);
 	/* Removed completions leave room: polls again for the program's completions behind them. */
 	do {
-		n = (int)sr_real_operation(d, cq->context, cq, (uint64_t)*room, wc + kept);
+		n = received->is_polled ? received->polled
+					: (int)sr_real_operation(d, cq->context, cq, (uint64_t)*room, wc + kept);
+		received->is_polled = false;
 		left = n > 0 ? sr_wq_complete(wc + kept, n, received) : 0;
 		kept += left;
 		*room -= left;
