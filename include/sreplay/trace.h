@@ -152,6 +152,11 @@ enum sr_record_kind {
 	 * recorder, in front of the call that opens the file.
 	 */
 	SR_REC_INPUT = 16,
+	/*
+	 * The thread was stopped in the program's code, between two calls, and gave the run token away:
+	 * struct sr_place_payload says where.  By the recorder (--threads=serial).
+	 */
+	SR_REC_PLACE = 17,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
@@ -351,6 +356,32 @@ struct sr_token_payload {
 	uint64_t event;   /* PREEMPTED: that of one of the next records */
 	uint64_t site;    /* the address that the next call returns to; 0: not known */
 	uint64_t arrived; /* REACQUIRED, REJOINED: the event at which it left the program's code; or 0 */
+};
+
+/* Flags of a place. */
+#define SR_PLACE_SPIN	 1 /* a loop that came back with nothing changed: any of its turns will do */
+#define SR_PLACE_JUMP	 2 /* the instruction and what follows it may be replaced by a jump */
+#define SR_PLACE_UNKNOWN 4 /* the loop also does what the recorder does not follow */
+
+/* Of the program's memory at that moment; the bytes as an integer. */
+struct sr_place_word {
+	uint64_t addr;
+	uint64_t value;
+};
+
+struct sr_place_payload {
+	uint64_t pc;            /* the next instruction of the thread */
+	uint64_t heap_position; /* heap operations of the thread since its last HEAP record */
+	uint32_t flags;         /* SR_PLACE_* */
+	uint32_t words;         /* how many follow: what the code around it loads and stores */
+	uint32_t vectors;       /* registers xmm0 to xmm15 that the code around it changes: a bit for each */
+	uint32_t told_by;       /* the number of a general register that the code changes, or 4 */
+	uint32_t compared;      /* the general registers that tell the place: a bit for each */
+	uint32_t reserved;
+	uint64_t vectors_sum;   /* XXH3 of these, in their order */
+	uint64_t stack_bytes;   /* from the stack pointer on ... */
+	uint64_t stack_sum;     /* ... and their XXH3 */
+	uint64_t registers[16]; /* by their numbers in instructions */
 };
 
 enum sr_mark {

@@ -188,6 +188,10 @@ struct sr_replay_control {
 	_Atomic bool cpuid_emulated;    /* the program's cpuid answers are the recorded processor's */
 	_Atomic uint64_t ticket;      /* the event that may happen now: see tickets.h */
 	/* With `serial`: how often a thread lost the run token so far, and the last call of this. */
+	/* Places between two calls that a thread did not come to (shim/replay/places.c), and the last one. */
+	_Atomic uint64_t missed;
+	_Atomic uint32_t missed_thread;
+	_Atomic uint64_t missed_sn, missed_site;
 	_Atomic uint64_t late;
 	_Atomic uint32_t late_thread;
 	_Atomic uint64_t late_sn;

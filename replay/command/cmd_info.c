@@ -35,6 +35,7 @@ struct summary {
 	uint64_t signals, signals_between;
 	/* With --threads=serial: how often a thread lost the run token, and the first time. */
 	uint64_t late, late_site, late_sn;
+	uint64_t stops; /* of threads that made no call, at places */
 	uint32_t late_thread;
 	uint64_t of_kind[KINDS];
 	struct sr_classes classes;
@@ -126,6 +127,7 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 		sr_classes_add(&sum->classes, &e);
 		note_signal(sum, &e);
 		note_late(sum, &e, thread);
+		sum->stops += e.kind == SR_REC_PLACE;
 		note_end(sum, &e);
 		note_exec(&executes, sum, &e);
 		sr_exposed_sum_add(&sum->regions, &e);
@@ -176,6 +178,9 @@ static void print_threads(const struct summary *sum, const struct sr_recorded *r
 
 	if (!r->serial || sum->threads < 2)
 		return;
+	if (sum->stops)
+		printf("  %llu time%s a thread made no call for long, and was stopped between two calls\n",
+		       (ull)sum->stops, sum->stops == 1 ? "" : "s");
 	if (!sum->late) {
 		puts("  threads one at a time (--threads=serial), without exception");
 		return;
@@ -318,6 +323,7 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	json_object_set_new(line, "signals_between_calls", sr_json_count(sum->signals_between));
 	json_object_set_new(line, "one_thread_at_a_time", json_boolean(r->serial));
 	json_object_set_new(line, "times_beside", sr_json_count(sum->late));
+	json_object_set_new(line, "times_stopped", sr_json_count(sum->stops));
 	json_object_set_new(line, "direct_verbs", sr_json_count(count_direct(sum, i->schema)));
 	json_object_set_new(line, "exposed", sr_exposed_sum_json(&sum->regions));
 	json_object_set_new(line, "messages_left_out", json_boolean(sr_trace_leaves_out(t, rank)));

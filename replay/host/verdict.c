@@ -159,6 +159,18 @@ static void say_divergence(const struct sr_verdict *v, const struct sr_replay_co
 	say_last_calls(v, r);
 }
 
+static void say_missed_places(const struct sr_replay_control *c)
+{
+	ull missed = atomic_load(&c->missed);
+
+	if (c->serial && missed)
+		sr_note("%llu time%s a thread did not come to the place between two calls where it was "
+			"stopped in the recording, and others ran at another time; the last one was before "
+			"thread %u SN %llu, at 0x%llx",
+			missed, missed == 1 ? "" : "s", atomic_load(&c->missed_thread),
+			(ull)atomic_load(&c->missed_sn), (ull)atomic_load(&c->missed_site));
+}
+
 /* The usual reason for a divergence of one of several threads. */
 static void say_threads(const struct sr_replay_control *c)
 {
@@ -170,6 +182,8 @@ static void say_threads(const struct sr_replay_control *c)
 		sr_note(
 		    "the program has threads: if they synchronise by plain atomics, and not only "
 		    "by calls, their order there was not recorded (record --threads=serial does)");
+	else if (atomic_load(&c->missed))
+		say_missed_places(c);
 	else if (lost)
 		sr_note("the program's threads were recorded one at a time, except %llu time%s "
 			"until here, when a thread made no call for long and others ran beside it: "
@@ -374,8 +388,12 @@ static void say_uncompared(const struct sr_verdict *v, char *how, size_t size, c
 		n += snprintf(how + n, size - (size_t)n, "%swhat it was writing when it ended", sep);
 		sep = ", and ";
 	}
-	if (!c->trap)
-		snprintf(how + n, size - (size_t)n, "%swhat libc itself writes", sep);
+	if (!c->trap) {
+		n += snprintf(how + n, size - (size_t)n, "%swhat libc itself writes", sep);
+		sep = ", and ";
+	}
+	if (c->serial && atomic_load(&c->late))
+		snprintf(how + n, size - (size_t)n, "%swhat threads decided while they ran beside each other", sep);
 }
 
 /*
@@ -410,6 +428,11 @@ static int exact(struct sr_verdict *v, const struct sr_replay_control *c, int st
 		say_mismatch(v, c);
 		say_unexplained(v);
 		return end_line(v, c, "exact, but for values that the group did not produce",
+				SR_REPLAY_EXIT_DIVERGED);
+	}
+	if (atomic_load(&c->missed)) {
+		say_missed_places(c);
+		return end_line(v, c, "all calls as recorded, but threads took turns elsewhere between them",
 				SR_REPLAY_EXIT_DIVERGED);
 	}
 	v->how = SR_VERDICT_EXACT;

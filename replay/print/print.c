@@ -65,6 +65,50 @@ static json_t *decode_run_token(const struct sr_entry *e)
 	return v;
 }
 
+static json_t *registers_of(const struct sr_place_payload *p)
+{
+	json_t *v = json_array();
+	char text[24];
+
+	for (int i = 0; i < 16; i++) {
+		snprintf(text, sizeof(text), "0x%llx", (unsigned long long)p->registers[i]);
+		json_array_append_new(v, json_string(text));
+	}
+	return v;
+}
+
+static json_t *words_of(const struct sr_place_payload *p, const uint8_t *words, size_t size)
+{
+	json_t *v = json_array();
+	struct sr_place_word w;
+	char text[48];
+
+	for (uint32_t i = 0; i < p->words && size >= sizeof(w); i++, size -= sizeof(w), words += sizeof(w)) {
+		memcpy(&w, words, sizeof(w));
+		snprintf(text, sizeof(text), "0x%llx: 0x%llx", (unsigned long long)w.addr, (unsigned long long)w.value);
+		json_array_append_new(v, json_string(text));
+	}
+	return v;
+}
+
+static json_t *decode_place(const struct sr_entry *e)
+{
+	struct sr_place_payload p;
+	char pc[24];
+	json_t *v;
+
+	memcpy(&p, e->payload, sizeof(p));
+	snprintf(pc, sizeof(pc), "0x%llx", (unsigned long long)p.pc);
+	v = json_pack("{s:s, s:s, s:b, s:I, s:o, s:o}", "record", sr_record_name(e->kind), "pc", pc, "spins",
+		      p.flags & SR_PLACE_SPIN, "heap_position", (json_int_t)p.heap_position, "registers", registers_of(&p),
+		      "words", words_of(&p, (const uint8_t *)e->payload + sizeof(p), e->size - sizeof(p)));
+	if (p.flags & SR_PLACE_UNKNOWN)
+		json_object_set_new(v, "unknown", json_true());
+	if (!(p.flags & SR_PLACE_JUMP))
+		json_object_set_new(v, "by_trap", json_true());
+	return v;
+}
+
 static json_t *decode_exec(const struct sr_entry *e)
 {
 	return sr_exec_decode(e->payload, e->size);
@@ -151,6 +195,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	    {SR_REC_CONNECTION, sizeof(struct sr_connection_payload), decode_connection},
 	    {SR_REC_EXEC, 0, decode_exec},
 	    {SR_REC_FORK, sizeof(struct sr_fork_payload), decode_fork},
+	    {SR_REC_PLACE, sizeof(struct sr_place_payload), decode_place},
 	    {SR_REC_RUN_TOKEN, sizeof(struct sr_token_payload), decode_run_token},
 	    {SR_REC_SIGNAL, sizeof(struct sr_signal_payload), decode_signal},
 	};

@@ -27,6 +27,15 @@ enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the progra
 /* After this time, the first waiting thread gets the token at the holder's next call. */
 #define SLICE_NS    200000
 #define OTHERS_NS   2000000 /* the threads behind the first one check again */
+
+/*
+ * How long a thread may compute before it is asked to stop: shorter while those that are asked only spin. A thread
+ * that cannot stop where it is, in a lock of the shim's for example, is asked again when it has gone on for a moment.
+ */
+#define SLICE_MIN_NS 300000
+#define SLICE_MAX_NS (2ll * SR_TOKEN_MS * 1000000)
+#define ASKS_MAX     32
+#define ASK_AGAIN_NS 1000000
 #define SPINS       60
 
 enum { WAITS, POKED, GIVEN };
@@ -41,6 +50,7 @@ struct waiter {
 	/* The word of a holder in the program's code, when it was first seen. */
 	uint64_t seen;
 	struct sr_stall stall_timeout;
+	uint32_t asked; /* how often that holder was asked to stop */
 };
 
 static struct {
@@ -49,9 +59,13 @@ static struct {
 	_Atomic bool due; /* the first waiting thread must get the token */
 	_Atomic bool stopped;
 	_Atomic int32_t tid; /* the holder's */
+	_Atomic uint64_t unstoppable; /* the word of a holder that will not stop */
+	_Atomic int64_t slice_ns; /* how long a holder computes before it is asked to stop */
 	struct sr_lock lock; /* of the queue */
 	struct waiter *first;
-} run_token;
+} run_token = {.slice_ns = SR_TOKEN_MS * 1000000ll};
+
+void (*sr_token_stop_holder)(int32_t tid);
 
 static void relax(void)
 {
@@ -144,7 +158,26 @@ static void watch(struct waiter *w, uint64_t word)
 	int32_t tid = atomic_load(&run_token.tid);
 
 	w->seen = atomic_load(&run_token.word) == word ? word : 0;
+	w->asked = 0;
 	sr_stall_begin(&w->stall_timeout, tid);
+}
+
+/*
+ * Asks a holder that computes to stop, so that the token changes hands at a place that a replay finds again. False:
+ * it does not compute, or it was asked often enough.
+ */
+static bool ask_to_stop(struct waiter *w, uint64_t word)
+{
+	struct sr_stall *s = &w->stall_timeout;
+
+	if (!sr_token_stop_holder || w->asked == ASKS_MAX || atomic_load(&run_token.unstoppable) == word || !sr_stall_computes(s))
+		return false;
+	/* On a busy machine it may not get to it for long. */
+	if (w->asked && !sr_stall_goes_on(s, ASK_AGAIN_NS))
+		return !sr_stall_sleeps(s);
+	w->asked++;
+	sr_token_stop_holder(s->tid);
+	return true;
 }
 
 /* True if the waiter has the token now; thread *from had it. */
@@ -158,10 +191,34 @@ static bool preempt(struct waiter *w, uint32_t *from)
 		watch(w, word);
 		return false;
 	}
-	if (!sr_stall_ends(&w->stall_timeout, SR_TOKEN_MS * 1000000ll) || !atomic_compare_exchange_strong(&run_token.word, &word, w->word))
+	if (!sr_stall_ends(&w->stall_timeout, atomic_load(&run_token.slice_ns)) || ask_to_stop(w, word) ||
+	    !atomic_compare_exchange_strong(&run_token.word, &word, w->word))
 		return false;
 	*from = OWNER(word) - 1;
 	return true;
+}
+
+bool sr_token_is_asked_for(const struct sr_token_hold *h)
+{
+	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) == h->word &&
+	       atomic_load(&run_token.waiting);
+}
+
+void sr_token_refuse_to_stop(const struct sr_token_hold *h)
+{
+	atomic_store(&run_token.unstoppable, h->word);
+}
+
+void sr_token_adapt_slice(bool spun)
+{
+	int64_t ns = atomic_load(&run_token.slice_ns);
+
+	ns = spun ? ns / 2 : ns * 2;
+	if (ns < SLICE_MIN_NS)
+		ns = SLICE_MIN_NS;
+	if (ns > SLICE_MAX_NS)
+		ns = SLICE_MAX_NS;
+	atomic_store(&run_token.slice_ns, ns);
 }
 
 /* ------------------------------------------------------------------- run token */

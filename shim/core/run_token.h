@@ -14,10 +14,11 @@
  * than a slice gets the token at the holder's next call, whatever that call is.
  *
  * A thread cannot wait without end for a holder that makes no call: the holder may be
- * spinning until another thread stores something. When the holder has computed for
- * SR_TOKEN_MS, or has slept in a system call that the shim does not see, another thread
- * preempts the token. Then both run at the same time until the first one makes a call,
- * where it waits in line; the trace says so.
+ * spinning until another thread stores something. When the holder has computed for some
+ * milliseconds, it is asked to stop, and does so at a place in its code that the trace
+ * describes (shim/record/places.h). If it cannot, or has slept in a system call that the
+ * shim does not see, another thread preempts the token. Then both run at the same time
+ * until the first one makes a call, where it waits in line; the trace says so.
  *
  * Lock order: the run token comes before all locks of the shim. A thread waits for it at
  * the beginning and the end of an intercepted call, where it holds no lock. Code that holds
@@ -34,7 +35,7 @@
 
 #include "logd/base/compiler.h"
 
-/* How long one thread may run program code without a call while another one waits. */
+/* How long one thread may run program code without a call while another one waits; about that. */
 #define SR_TOKEN_MS 5
 
 /* True if the threads of this recording, or of the replayed one, run one at a time. */
@@ -76,6 +77,17 @@ SR_TOKEN_ASKED bool sr_token_is_lost(const struct sr_token_hold *h);
 bool sr_token_keep(struct sr_token_hold *h);
 
 void sr_token_go_on(struct sr_token_hold *h);
+
+/*
+ * Asks this thread, which has the token and computes, to give it away at a place that can be recorded. NULL: no thread
+ * can. The thread itself asks first whether it still has the token and somebody waits for it.
+ */
+extern void (*sr_token_stop_holder)(int32_t tid) SR_HIDDEN;
+bool sr_token_is_asked_for(const struct sr_token_hold *h);
+/* It cannot, until its next call: another thread preempts it. */
+void sr_token_refuse_to_stop(const struct sr_token_hold *h);
+/* It did, in a loop that only waits (spun), or that computes. */
+void sr_token_adapt_slice(bool spun);
 
 enum sr_token_releasing {
 	SR_TOKEN_BRIEFLY,  /* the call will very probably not wait */

@@ -11,6 +11,18 @@ struct sr_saved_buffer;
 struct sr_signal_queue;
 struct sr_thread;
 
+/* The signals that modules of the shim can claim (shim/signals/signals.h), and the index of one; -1: none of them. */
+#define SR_CLAIMABLE 3
+static const int sr_claimable_signals[SR_CLAIMABLE] = {SIGSEGV, SIGSYS, SIGTRAP};
+
+static inline int sr_claimable_index(int signo)
+{
+	for (int i = 0; i < SR_CLAIMABLE; i++)
+		if (sr_claimable_signals[i] == signo)
+			return i;
+	return -1;
+}
+
 /* Alternate signal stacks (signals/stack.h). All zeros: the kernel has the program's stack. */
 struct sr_signal_stack {
 	char *own;       /* the shim's stack: lowest address; NULL: none */
@@ -20,7 +32,7 @@ struct sr_signal_stack {
 struct sr_signal_state {
 	uint64_t hidden; /* claimed signals that the program has blocked */
 	uint64_t held;   /* those of them that were sent meanwhile */
-	siginfo_t held_info[2];
+	siginfo_t held_info[SR_CLAIMABLE];
 	struct sr_signal_stack stack;
 
 	/* Waiting signals, whose handlers will run at the next place that can be recorded. */

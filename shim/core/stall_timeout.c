@@ -8,15 +8,16 @@
 /*
  * The limit if the thread neither computes nor sleeps: the machine is busy, or there is no /proc.
  */
-#define LONG_NS 1000000000
+#define LONG_NS 5000000000ll
 #define ASLEEP  3
+#define GONE    INT64_MAX /* the thread's time if it has ended */
 
 static int64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts = {0};
 
 	if (sr_sys_clock_gettime(clock, &ts))
-		return INT64_MAX; /* the thread is gone */
+		return GONE;
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
 
@@ -57,12 +58,36 @@ void sr_stall_begin(struct sr_stall *p, int32_t tid)
 
 bool sr_stall_ends(struct sr_stall *p, int64_t ns)
 {
-	int64_t passed = sr_stall_now() - p->since;
+	int64_t passed = sr_stall_now() - p->since, used;
 
 	if (passed < ns)
 		return false;
-	if (passed >= LONG_NS || time_used(p->tid) - p->used >= ns)
+	used = time_used(p->tid);
+	p->computes = used != GONE && used - p->used >= ns;
+	if (passed >= LONG_NS || used == GONE || p->computes) {
+		p->went_on = p->went_on ? p->went_on : used;
 		return true;
+	}
+	return sr_stall_sleeps(p);
+}
+
+bool sr_stall_sleeps(struct sr_stall *p)
+{
 	p->asleep = is_asleep(p->tid) ? p->asleep + 1 : 0;
 	return p->asleep >= ASLEEP;
+}
+
+bool sr_stall_goes_on(struct sr_stall *p, int64_t ns)
+{
+	int64_t used = time_used(p->tid);
+
+	if (used - p->went_on < ns)
+		return false;
+	p->went_on = used;
+	return true;
+}
+
+bool sr_stall_computes(const struct sr_stall *p)
+{
+	return p->computes;
 }

@@ -13,6 +13,8 @@ struct sr_stall {
 	int64_t since, used;
 	int32_t tid;
 	int asleep; /* how many checks in a row found the thread asleep */
+	bool computes;
+	int64_t went_on; /* its time when that was last found out */
 };
 
 /* Starts to measure the time. */
@@ -23,6 +25,14 @@ void sr_stall_begin(struct sr_stall *p, int32_t tid);
  * this a few times per millisecond.
  */
 bool sr_stall_ends(struct sr_stall *p, int64_t ns);
+
+/* After it has ended: did the thread compute, rather than sleep or get no time from the machine? */
+bool sr_stall_computes(const struct sr_stall *p);
+
+/* Has it computed for this long since this was last true, or since it ended? It is also true if the thread is gone. */
+bool sr_stall_goes_on(struct sr_stall *p, int64_t ns);
+/* Or does it sleep in the kernel? */
+bool sr_stall_sleeps(struct sr_stall *p);
 
 int64_t sr_stall_now(void);
 

@@ -89,6 +89,8 @@ struct sr_thread {
 	void (*once)(void); /* the routine of the pthread_once that begins */
 	bool uses_heap, leaves_heap;
 	bool in_operation; /* on the heap, or on what is ordered like it: see heap_order.h */
+	/* The program's frames lie below it; 0: not known.  What is above is libc's and the shim's. */
+	uint64_t stack_top;
 	uint64_t heap_ops;      /* since this thread last took the heap over: see heap_runs.h */
 	struct sr_thread *next, *previous; /* recording: list of the threads with a stream */
 	uint64_t sn;            /* of the current call or, between calls, of the last one */

@@ -23,6 +23,7 @@
 #include "shim/record/heap_runs.h"
 #include "shim/record/leaving.h"
 #include "shim/record/notes.h"
+#include "shim/record/places.h"
 #include "shim/record/serial.h"
 #include "shim/record/signal.h"
 #include "shim/record/stamps.h"
@@ -94,6 +95,8 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	sr_record_expect_end();
 	sr_engine = &record_engine;
 	sr_signals_start(false);
+	if (sr_serial)
+		sr_places_record();
 	sr_trap_begin(0);
 	sr_tsc_begin(s->probes ? &sr_record_counter : NULL);
 }

@@ -68,7 +68,7 @@ static void thread_begins(struct sr_thread *t)
 	if (sr_replay_page->serial && !t->started)
 		sr_replay_start_thread(t);
 	if (sr_replay_page->serial && !t->silent)
-		sr_replay_handlers_between(t);
+		sr_replay_take_run_tokens(t);
 	sr_leave(t, before);
 }
 
@@ -123,6 +123,8 @@ static bool heap_begin(struct sr_thread *t)
 		sr_heap_run_take(t->number, heap.run, heap.previous);
 		t->stream->peeked = false;
 		t->heap_ops = 0;
+		if (sr_replay_page->serial)
+			sr_replay_peek(t);
 	}
 	sr_leave(t, before);
 	errno = saved;
@@ -460,6 +462,8 @@ void sr_replay_start(void)
 	sr_tickets_start(sr_replay_page);
 	sr_serial = sr_replay_page->serial;
 	sr_signals_start(true);
+	if (sr_serial)
+		sr_replay_start_places();
 	sr_regions_start_replay(&(struct sr_exposed_hooks){
 	    .recorded = sr_replay_exposed_event,
 	    .expected = sr_replay_exposed_expected,

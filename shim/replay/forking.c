@@ -31,7 +31,7 @@ uint32_t sr_replay_forks(struct sr_thread *t)
 	if (t->silent || t->number != f->thread || t->sn + 1 != f->sn)
 		return 0;
 	sr_replay_handlers_between(t);
-	sr_replay_take_run_tokens(t);
+	sr_replay_take_run_tokens_at_call(t);
 	return f->number;
 }
 

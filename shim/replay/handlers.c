@@ -58,6 +58,8 @@ static void run_handler(struct sr_thread *t, const struct sr_signal_payload *p,
 		sr_replay_await_ticket(t, p->order);
 		sr_replay_go_on(t, p->order);
 	}
+	if (sr_replay_page->serial && !t->silent)
+		sr_replay_peek(t);
 	memcpy(&info, p->info, sizeof(info));
 	t->stream->awaited = p->signo;
 	t->stream->awaited_mask = p->mask;
@@ -79,10 +81,10 @@ void sr_replay_handlers_between(struct sr_thread *t)
 {
 	struct sr_signal_payload p;
 
-	sr_replay_take_run_tokens(t);
+	sr_replay_take_run_tokens_at_call(t);
 	while (comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL) {
 		run_handler(t, &p, NULL);
-		sr_replay_take_run_tokens(t);
+		sr_replay_take_run_tokens_at_call(t);
 	}
 }
 
@@ -97,7 +99,7 @@ bool sr_replay_handler_comes_first(struct sr_thread *t)
 	before = sr_enter(t);
 	if (!t->started)
 		sr_replay_start_thread(t);
-	sr_replay_take_run_tokens(t);
+	sr_replay_take_run_tokens_at_call(t);
 	comes = comes_signal(t, &p) && p.place != SR_SIGNAL_IN_CALL;
 	if (comes)
 		run_handler(t, &p, NULL);
@@ -117,7 +119,7 @@ bool sr_replay_handlers_in_call(struct sr_thread *t, const struct sr_call_desc *
 		entered |= p.entry != 0;
 		t->sn--;
 		run_handler(t, &p, &call);
-		sr_replay_take_run_tokens(t);
+		sr_replay_take_run_tokens_at_call(t);
 		t->sn++;
 	}
 	return entered;

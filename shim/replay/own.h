@@ -10,6 +10,7 @@
  *   handlers.c  runs the program's signal handlers where the recording has them
  *   exposed.c   supplies the values that loads of exposed regions found
  *   ending.c    reports the first difference
+ *   places.c    stops a thread where it was stopped between two calls
  *   tickets.c   keeps the order of the threads' events
  */
 #ifndef SHIM_REPLAY_OWN_H
@@ -20,6 +21,7 @@
 #include "shim/core/call.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
+#include "shim/threads/place.h"
 
 struct sr_image_origin;
 
@@ -50,6 +52,11 @@ struct sr_replay_stream {
 	 */
 	uint64_t has_ticket, preempted;
 	uint32_t preempted_from;
+
+	/* The next record is a place, which the thread has not come to yet. */
+	bool awaits_place, words_are_there;
+	uint64_t passed_place; /* as often it passed that instruction with these registers, and was not there */
+	struct sr_place place;
 
 	/* The handler of this signal is about to run; 0: none is. */
 	uint32_t awaited;
@@ -112,6 +119,8 @@ void sr_replay_go_on(struct sr_thread *t, uint64_t event);
 void sr_replay_end_ticket(struct sr_thread *t);
 /* Takes the run-token records that come next, at each of which the thread got the token. */
 void sr_replay_take_run_tokens(struct sr_thread *t);
+/* At a call.  The thread has then missed a place that comes next. */
+void sr_replay_take_run_tokens_at_call(struct sr_thread *t);
 /* struct sr_engine's yields. */
 void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
 /* Does the next record say that the thread let others run between two of its accesses? */
@@ -119,6 +128,14 @@ bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p);
 
 /* Waits for the calls of other ranks that the current call depends on. */
 void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site);
+
+/* -------------------------------------------------------------- places.c */
+
+void sr_replay_start_places(void);
+/* The next record is a place. */
+void sr_replay_await_place(struct sr_thread *t);
+/* The thread has made a call, and has not come to the place of the next record. */
+void sr_replay_miss_place(struct sr_thread *t);
 
 /* ------------------------------------------------------------ handlers.c */
 

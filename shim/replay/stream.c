@@ -148,6 +148,8 @@ bool sr_replay_peek(struct sr_thread *t)
 			    s->next.kind != SR_REC_CLOCK && s->next.kind != SR_REC_CONNECTION &&
 			    s->next.kind != SR_REC_EXPOSED_COUNTS;
 	}
+	if (s->next.kind == SR_REC_PLACE && !s->awaits_place)
+		sr_replay_await_place(t);
 	return true;
 }
 
@@ -255,6 +257,21 @@ void sr_replay_take_run_tokens(struct sr_thread *t)
 		return;
 	while (peek_run_token(t, &p) && !is_at_access(&p))
 		take_run_token(t, &p);
+}
+
+static bool misses_place(struct sr_thread *t)
+{
+	if (t->silent || t->stream->repeats_left || !sr_replay_peek(t) || t->stream->next.kind != SR_REC_PLACE)
+		return false;
+	sr_replay_miss_place(t);
+	return true;
+}
+
+void sr_replay_take_run_tokens_at_call(struct sr_thread *t)
+{
+	do
+		sr_replay_take_run_tokens(t);
+	while (sr_replay_page->serial && misses_place(t));
 }
 
 bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p)

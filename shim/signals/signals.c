@@ -23,16 +23,17 @@
 #define MAX_CLAIMS 6
 #define BIT(signo) SR_SIGNAL_BIT(signo)
 
-static sr_signal_handler claims[2][MAX_CLAIMS];
+static sr_signal_handler claims[SR_CLAIMABLE][MAX_CLAIMS];
 
 /* ----------------------------------------------------------------- from the kernel */
 
 static bool is_claims(int signo, siginfo_t *info, ucontext_t *uc)
 {
-	const sr_signal_handler *handlers = claims[signo == SIGSYS];
+	const sr_signal_handler *handlers;
 
 	if (!(sr_signals_claimed() & BIT(signo)))
 		return false;
+	handlers = claims[sr_claimable_index(signo)];
 	for (int i = 0; i < MAX_CLAIMS && handlers[i]; i++)
 		if (handlers[i](info, uc))
 			return true;
@@ -164,7 +165,7 @@ const sigset_t *sr_signals_filter(const sigset_t *set, sigset_t *copy)
 
 static int add_claim(int signo, sr_signal_handler handler)
 {
-	sr_signal_handler *handlers = claims[signo == SIGSYS];
+	sr_signal_handler *handlers = claims[sr_claimable_index(signo)];
 
 	for (int i = 0; i < MAX_CLAIMS; i++) {
 		if (!handlers[i]) {
@@ -189,7 +190,7 @@ int sr_signals_claim(int signo, sr_signal_handler handler)
 	uint64_t bit = BIT(signo), mask;
 	int err;
 
-	if (signo != SIGSEGV && signo != SIGSYS)
+	if (sr_claimable_index(signo) < 0)
 		return -EINVAL;
 	if (!sr_signals_are_shadowed())
 		return -ENOSYS;

@@ -8,8 +8,8 @@
  * the same stack, with the same mask and context. In a process that is neither recorded nor
  * replayed, the shim installs nothing.
  *
- * Modules claim SIGSEGV (exposed regions, the time-stamp counter) and SIGSYS (the system-call
- * trap). A signal that no module accepts gets the program's disposition, including the default
+ * Modules claim SIGSEGV (exposed regions, the time-stamp counter), SIGSYS (the system-call trap)
+ * and SIGTRAP (single steps of a thread that is asked to stop). A signal that no module accepts gets the program's disposition, including the default
  * action with its core dump. The kernel never has a claimed signal blocked, because it would kill
  * a thread that faults while the signal is blocked. sr_signal_state.hidden says whether the
  * program has blocked it.
@@ -46,6 +46,7 @@
  * be held there.
  *     SIGSEGV: runs on the shim's stack with at least 32 KiB of room. All signals but the
  *     claimed ones are blocked; the handler itself may fault.
+ *     SIGTRAP: the same.
  *     SIGSYS: runs on the thread's stack, with its mask. The handler may block, and handlers
  *     of the program may run meanwhile.
  * The handler may change errno.
@@ -54,7 +55,7 @@ typedef bool (*sr_signal_handler)(siginfo_t *info, ucontext_t *uc);
 
 /*
  * In a process that is recorded from its start or replayed, claim before main, while there
- * is one thread; otherwise from any thread. -EINVAL: not one of the two signals, or too
+ * is one thread; otherwise from any thread. -EINVAL: not one of the three signals, or too
  * many claims. -EBUSY: another thread has blocked the signal, and a fault would kill that
  * thread. -ENOSYS: not supported on this architecture.
  */

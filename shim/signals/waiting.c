@@ -13,14 +13,14 @@ void sr_signal_hold(struct sr_signal_state *s, int signo, const siginfo_t *info)
 {
 	if (s->held & SR_SIGNAL_BIT(signo))
 		return;
-	s->held_info[signo == SIGSYS] = *info;
+	s->held_info[sr_claimable_index(signo)] = *info;
 	s->held |= SR_SIGNAL_BIT(signo);
 }
 
 static void release_held(struct sr_signal_state *s)
 {
-	for (int i = 0; i < 2; i++) {
-		int signo = i ? SIGSYS : SIGSEGV;
+	for (int i = 0; i < SR_CLAIMABLE; i++) {
+		int signo = sr_claimable_signals[i];
 
 		if (!(s->held & ~s->hidden & SR_SIGNAL_BIT(signo)))
 			continue;

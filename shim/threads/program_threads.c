@@ -56,6 +56,9 @@ static int real_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(voi
 	return create(id, attr, f, arg);
 }
 
+/* More than this function keeps on the stack. */
+#define RUN_FRAME 256
+
 static void *run(void *argument)
 {
 	struct sr_thread_start *s = argument, copy = *s;
@@ -92,6 +95,7 @@ static void *run(void *argument)
 		if (!copy.own_mask)
 			sr_signals_thread_opens(copy.mask);
 	}
+	t->stack_top = (uintptr_t)__builtin_frame_address(0) - RUN_FRAME;
 	if (copy.c11)
 		return (void *)(uintptr_t)((thrd_start_t)copy.routine)(copy.arg);
 	return ((sr_start_routine)copy.routine)(copy.arg);

@@ -11,7 +11,7 @@
  * All signals but those that the shim itself needs (shim/signals/signals.h): blocked, they would kill the process at
  * a fault.
  */
-#define BLOCKED (~(1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1)))
+#define BLOCKED (~(1ull << (SIGSEGV - 1) | 1ull << (SIGSYS - 1) | 1ull << (SIGTRAP - 1)))
 
 /*
  * Signals stay blocked while the lock is held, since a handler of the program's may fault.  The thread's own mask is

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shim/exposed/page/thread.h"
 
-__thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
+/* What a thread compares at breakpoints while it waits for none. */
+const uint64_t exposed_no_word;
+__thread struct exposed_thread exposed_self SR_INITIAL_EXEC = {.probe.word = &exposed_no_word, .probe.want = 1};
 
 NO_VECTORS void thread_epoch_begins(void)
 {

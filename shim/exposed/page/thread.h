@@ -64,6 +64,9 @@ struct exposed_thread {
 	/* Of its probes.  A stub knows where these words are, relative to FS. */
 	struct {
 		uint64_t rcx, sp, stack, top, resume;
+		/* Of a breakpoint: the value that is waited for, negated; the word that is to have it; and a register. */
+		uint64_t want, rax;
+		const uint64_t *word;
 		bool inside; /* the thread is in a stub, in the handler called from there, or on its way back */
 		bool give_up;
 		uint32_t guards;
@@ -75,6 +78,7 @@ struct exposed_thread {
 	} probe;
 };
 
+extern const uint64_t exposed_no_word;
 extern __thread struct exposed_thread exposed_self SR_INITIAL_EXEC;
 
 /*

@@ -103,6 +103,9 @@ NO_VECTORS SR_HIDDEN __attribute__((used)) bool sr_probe_is_needed(struct probe_
 	t->probe.resume = s->copies;
 	s->entered++;
 	f->r[REGISTER_SP] = t->probe.sp;
+	t->probe.give_up = false;
+	if (s->breaks)
+		return breakpoint_is_here(s->pc, f->r);
 	if (o->base != NO_REGISTER)
 		addr += f->r[o->base];
 	if (o->index != NO_REGISTER)
@@ -144,6 +147,11 @@ SR_HIDDEN __attribute__((used)) void sr_probe_serve(struct probe_frame *f, char 
 		return;
 	}
 	s->served++;
+	if (s->breaks) {
+		breakpoint_stop(s->pc, f->r, vectors);
+		errno = saved;
+		return;
+	}
 	for (uint8_t i = 0; i < 16; i++)
 		*decode_register(&t->probe.uc, i) = (greg_t)f->r[i];
 	g[REG_EFL] = (greg_t)f->flags;
@@ -216,7 +224,7 @@ void probes_make_stack(void)
 	struct exposed_thread *t = &exposed_self;
 	char *p;
 
-	if (t->probe.base || t->probe.inside || !probes_are_wanted())
+	if (t->probe.base || t->probe.inside || (!probes_are_wanted() && !breakpoints_on))
 		return;
 	/* An unmapped page lies between two stacks. */
 	p = (char *)atomic_fetch_add(&next_stack, STACK_BYTES + PAGE);

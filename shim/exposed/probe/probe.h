@@ -52,6 +52,8 @@ struct probe {
 	 */
 	uintptr_t aside;
 	uint8_t counter; /* it reads the time-stamp counter (counter.h): its length; 0: another probe */
+	bool breaks;     /* it is a breakpoint (breakpoint.h) ... */
+	uint8_t told_by; /* ... whose stub compares this */
 };
 
 #define PROBES_MAX 512 /* instructions that have faulted */
@@ -114,6 +116,11 @@ uint8_t *place_stub(const struct probe *s);
 /* counter.c: what the stub of such a probe calls. */
 void sr_counter_entry(void);
 extern const char sr_counter_entry_end[];
+
+/* breakpoint.c: what the stub of a breakpoint calls; see breakpoint.h. */
+bool breakpoint_is_here(uintptr_t pc, const uint64_t r[16]) NO_VECTORS;
+void breakpoint_stop(uintptr_t pc, const uint64_t r[16], const char *vectors);
+extern bool breakpoints_on;
 
 /* patch.c: false: nothing is changed. */
 bool write_code(const struct probe *s, const uint8_t *bytes);

@@ -184,7 +184,7 @@ static void count_trap(struct probe *s)
 {
 	/* What is served by the jump would have been a fault, which costs as much as a trap. */
 	s->traps++;
-	if (probe_has_trapped(s) && s->traps > s->served / 2 && s->state == PROBE_PATCHED)
+	if (!s->breaks && probe_has_trapped(s) && s->traps > s->served / 2 && s->state == PROBE_PATCHED)
 		try_to_give_up(s);
 }
 

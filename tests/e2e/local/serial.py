@@ -76,12 +76,28 @@ def test_atomics(tap, trace, runs):
     tap.ok(varied >= len(CASES) / 2, "most had printed something else in another recording in turns", varied)
 
 
+def stopped(trace):
+    times = re.search(r"(\d+) times? a thread made no call for long, and was stopped", info(trace))
+    return int(times.group(1)) if times else 0
+
+
 def test_spin(tap, trace):
+    """Threads that spin without a call: they are stopped at places of the program's code, and in a replay at the same."""
     wrong, late_ones, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), "spin"], 1)
-    tap.ok(not wrong and late_ones == 1, "threads that spin without a call are not waited for, and info says so",
+    tap.ok(not wrong and late_ones == 0 and stopped(trace), "threads that spin without a call are stopped, and info says so",
            "\n".join(wrong) + info(trace))
     status, _, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
-    tap.ok(status == 0 and "a thread made no call for long, and others ran beside it" in err,
+    tap.ok(status == 0 and " 0 divergences: exact\n" in err, "the verdict of its replay is exact", err)
+
+
+def test_code_in_no_file(tap, trace):
+    """There no breakpoint can be: the threads run beside each other, and that is said."""
+    wrong, late_ones, _ = runs_differ(trace, "serial", [os.path.join(APPS, "atomics"), "elsewhere"], 1)
+    tap.ok(not wrong and late_ones == 1, "threads that spin in code of no file are not waited for, and info says so",
+           "\n".join(wrong) + info(trace))
+    status, _, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
+    tap.ok(status == 0 and "a thread made no call for long, and others ran beside it" in err and
+           "not compared is what threads decided while they ran beside each other" in err,
            "the verdict of its replay says so, too", err)
 
 
@@ -93,6 +109,7 @@ def main():
         trace = os.path.join(directory, "serial.srec")
         test_atomics(tap, trace, runs)
         test_spin(tap, trace)
+        test_code_in_no_file(tap, trace)
         wrong, _, _ = runs_differ(trace, "serial", [os.path.join(APPS, "threads")], runs, 5)
         tap.ok(not wrong, "8 threads, everything, in turns: %d exact replays" % runs, "\n".join(wrong))
         for way, status in WAYS.items():

@@ -13,7 +13,9 @@
  *     handler      a signal's handler counts with the thread that it interrupts
  *     spin         who waits only spins: no call, for as long as another thread sleeps
  *
- * Without a case: all but "spin".  Each prints who did what, which differs from run to run.
+ *     elsewhere    the same by code that is in no file
+ *
+ * Without a case: all but the last two.  Each prints who did what, which differs from run to run.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -26,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -245,6 +248,25 @@ static void handler(int me)
 
 static _Atomic int spun;
 
+static void spin_here(int i)
+{
+	while (atomic_load(&spun) <= i)
+		;
+}
+
+/* The same as spin_here(), by code in memory that no file is mapped to. */
+static void (*spin_elsewhere)(atomic_int *word, int i);
+
+static void make_code(void)
+{
+	static const uint8_t code[] = {0x8b, 0x07, 0x39, 0xf0, 0x7e, 0xfa, 0xc3}; /* 1: mov (%rdi), %eax; cmp %esi, %eax; jle 1b; ret */
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memcpy(p, code, sizeof(code));
+	mprotect(p, 4096, PROT_READ | PROT_EXEC);
+	spin_elsewhere = (void (*)(atomic_int *, int))p;
+}
+
 static void spin(int me)
 {
 	for (int i = 0; i < 5; i++) {
@@ -253,8 +275,10 @@ static void spin(int me)
 			note(me, (uint64_t)i);
 			atomic_store(&spun, i + 1);
 		}
-		while (atomic_load(&spun) <= i)
-			;
+		if (spin_elsewhere)
+			spin_elsewhere(&spun, i);
+		else
+			spin_here(i);
 		note(me, (uint64_t)i);
 	}
 }
@@ -267,6 +291,7 @@ static const struct a_case {
 } cases[] = {
     {"references", references}, {"flags", flag},       {"futex", futex}, {"queue", queue},
     {"sleepers", sleepers},     {"handler", handler}, {"spin", spin},
+    {"elsewhere", spin},
 };
 
 static const struct a_case *now;
@@ -283,6 +308,8 @@ static void run(const struct a_case *c)
 	memset(found, 0, sizeof(found));
 	turnover = 0;
 	come = gone = 0;
+	if (!strcmp(c->name, "elsewhere"))
+		make_code();
 	current = new_object(0);
 	for (intptr_t i = 0; i < n_threads; i++)
 		if (pthread_create(&threads[i], NULL, thread, (void *)i))

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * breakpoint.h: places in the program's code at which a thread is looked at, and may be stopped.
+ *
+ * A place that a hot loop passes is passed millions of times before the thread is where it is to stop.  So a
+ * breakpoint is a jump to a stub, like any probe, which compares one register at once and goes on mostly.  Where no
+ * jump can be written, the instruction's first byte becomes one that faults, and the original is executed elsewhere.
+ */
+#ifndef SHIM_EXPOSED_PROBE_BREAKPOINT_H
+#define SHIM_EXPOSED_PROBE_BREAKPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* What a breakpoint at an instruction can be. */
+enum breakpoint_kind { BREAKPOINT_NONE, BREAKPOINT_TRAP, BREAKPOINT_JUMP };
+
+/* *length: of the bytes that it changes.  Only code that is as its file has it is suited.  Takes no lock that waits. */
+enum breakpoint_kind breakpoint_suits(uintptr_t pc, unsigned int *length);
+
+struct breakpoint_handlers {
+	/* Is this thread to be looked at?  r: its registers by their numbers.  In general registers only (NO_VECTORS). */
+	bool (*is_here)(uintptr_t pc, const uint64_t r[16]);
+	/* Then it is.  vectors: registers xmm0 to xmm15.  The thread goes on when this returns. */
+	void (*stop)(uintptr_t pc, const uint64_t r[16], const char *vectors);
+};
+
+/* Once.  False: the processor is not suited. */
+bool breakpoints_start(const struct breakpoint_handlers *h);
+
+/* What the stub compares: a general register by its number, but not rcx; or a word in memory. */
+#define BREAKPOINT_BY_WORD 16
+
+/*
+ * From now on threads are looked at there; for ever.  The caller may hold the lock of the exposed regions.  False: not
+ * possible.
+ */
+bool breakpoint_set(uintptr_t pc, bool jump, uint8_t told_by);
+
+/* This thread is to be looked at where it has these registers, and the word this value (NULL: there is none). */
+void breakpoint_await(uintptr_t pc, const uint64_t r[16], const uint64_t *word, uint64_t value);
+void breakpoint_await_none(void);
+
+/* A fault: true if it was that of a breakpoint.  Call it before other claims of SIGSEGV. */
+bool breakpoint_trapped(ucontext_t *uc);
+
+#endif

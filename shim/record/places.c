@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/record/places.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "logd/base/compiler.h"
+#include "logd/base/rawsys.h"
+#include "shim/core/run_token.h"
+#include "shim/core/thread.h"
+#include "shim/exposed/exposed.h"
+#include "shim/exposed/page/thread.h"
+#include "shim/exposed/probe/breakpoint.h"
+#include "shim/exposed/probe/probes.h"
+#include "shim/exposed/x86/decode.h"
+#include "shim/exposed/x86/mentions.h"
+#include "shim/record/notes.h"
+#include "shim/record/serial.h"
+#include "shim/record/streams.h"
+#include "shim/signals/signals.h"
+#include "shim/threads/place.h"
+
+/* Steps until the turn of a loop counts as too long, and further ones until an instruction is suited. */
+#define TURN_MAX  48
+#define FIND_MAX  32
+#define STEPS_MAX 256 /* in all, with those in the shim's own code */
+
+#define FLAG_STEP  0x100
+#define XMM_AT	   160 /* in the frame of a signal */
+#define XMM_BYTES  256
+#define REGISTER_CX 1
+/* The others may have what a call of the recorder left there. */
+#define KEPT_BY_CALLS (1u << 3 | 1u << 5 | 0xf000u)
+
+/* One thread at a time is on its way to a place: the one that has the run token. */
+static struct {
+	_Atomic int32_t thread; /* its number in the kernel; 0: none */
+	uint64_t word;          /* the run token's, as it was when it began */
+	uint32_t steps, looked;
+	uintptr_t began_at;
+	uint64_t began_with[16];
+	char vectors[XMM_BYTES];
+	bool closed; /* it came back to where it began, with the same registers */
+	bool changed; /* ... but not to the same memory */
+	bool other_vectors;
+	struct sr_place place;
+} step;
+
+/* Instructions at which threads have been stopped, or could be. */
+#define KNOWN_MAX 512
+
+static struct known {
+	uintptr_t pc;
+	uint8_t length; /* of what a jump changes */
+	uint8_t kind;
+} known[KNOWN_MAX];
+static uint32_t known_n;
+
+/* ------------------------------------------------------------------- asking */
+
+static char message;
+
+static void ask(int32_t tid)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = SIGSEGV;
+	info.si_code = SI_QUEUE;
+	info.si_pid = (pid_t)sr_sys_getpid();
+	info.si_ptr = &message;
+	sr_syscall(SYS_rt_tgsigqueueinfo, info.si_pid, tid, SIGSEGV, SR_ARG(&info), 0, 0);
+}
+
+/* ----------------------------------------------------------- suited instructions */
+
+static bool is_under_known(uintptr_t pc, unsigned int length)
+{
+	for (uint32_t i = 0; i < known_n; i++) {
+		const struct known *k = &known[i];
+
+		if (k->kind != BREAKPOINT_NONE && pc - k->pc + length - 1 < (uintptr_t)k->length + length - 1)
+			return true;
+	}
+	return false;
+}
+
+static enum breakpoint_kind find_out(uintptr_t pc, uint8_t *length)
+{
+	unsigned int n = 1;
+	enum breakpoint_kind kind = breakpoint_suits(pc, &n);
+
+	if (kind == BREAKPOINT_JUMP && is_under_known(pc, n)) {
+		kind = BREAKPOINT_TRAP;
+		n = 1;
+	}
+	if (is_under_known(pc, n))
+		kind = BREAKPOINT_NONE;
+	*length = (uint8_t)n;
+	return kind;
+}
+
+static enum breakpoint_kind suits(uintptr_t pc)
+{
+	struct known *k;
+
+	for (uint32_t i = 0; i < known_n; i++)
+		if (known[i].pc == pc)
+			return known[i].kind;
+	if (known_n == KNOWN_MAX)
+		return BREAKPOINT_NONE;
+	k = &known[known_n];
+	k->kind = (uint8_t)find_out(pc, &k->length);
+	k->pc = pc;
+	known_n++;
+	return k->kind;
+}
+
+/* ------------------------------------------------------------------- stopping */
+
+extern const char __ehdr_start[] SR_HIDDEN;
+extern const char etext[] SR_HIDDEN;
+
+static bool is_in_shim(uintptr_t pc)
+{
+	return pc - (uintptr_t)__ehdr_start < (uintptr_t)(etext - __ehdr_start);
+}
+
+/* In the program's code, with the token, and in no handler of the shim's but this one. */
+static bool may_stop(const struct sr_thread *t)
+{
+	return !t->depth && !t->in_operation && !t->ended && t->numbered && exposed_self.probe.guards == 1 &&
+	       !exposed_self.probe.inside && sr_token_is_asked_for(&t->run_token);
+}
+
+static void end_steps(ucontext_t *uc)
+{
+	uc->uc_mcontext.gregs[REG_EFL] &= ~FLAG_STEP;
+	atomic_store(&step.thread, 0);
+}
+
+/* A word that has changed meanwhile comes first: it tells the place, if no register does. */
+static void take_words(struct sr_place *place)
+{
+	struct sr_place before = *place;
+	struct sr_place_word first;
+
+	sr_place_take_words(place);
+	if (place->p.words != before.p.words)
+		return;
+	for (uint32_t i = 0; i < place->p.words; i++) {
+		if (place->word[i].value == before.word[i].value)
+			continue;
+		first = place->word[0];
+		place->word[0] = place->word[i];
+		place->word[i] = first;
+		if (place->p.told_by == REGISTER_SP)
+			place->p.told_by = BREAKPOINT_BY_WORD;
+		return;
+	}
+}
+
+static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
+{
+	struct sr_place_payload *p = &step.place.p;
+	const char *vectors = (const char *)uc->uc_mcontext.fpregs + XMM_AT;
+
+	p->pc = pc;
+	p->heap_position = t->heap_ops;
+	p->told_by = REGISTER_SP;
+	p->compared |= 1u << REGISTER_SP;
+	for (uint32_t i = 0; i < 16; i++)
+		if (r[i] != step.began_with[i] && p->compared >> i & 1 && i != REGISTER_CX && p->told_by == REGISTER_SP)
+			p->told_by = i;
+	memcpy(p->registers, r, sizeof(p->registers));
+	for (uint32_t i = 0; i < 16; i++)
+		if (memcmp(step.vectors + 16 * i, vectors + 16 * i, 16))
+			p->vectors |= 1u << i;
+	p->vectors_sum = sr_place_sum_vectors(vectors, p->vectors);
+	if (step.closed && !step.changed && !(p->flags & SR_PLACE_UNKNOWN) && !step.other_vectors)
+		p->flags |= SR_PLACE_SPIN;
+	else
+		p->compared |= KEPT_BY_CALLS;
+	if (suits(pc) == BREAKPOINT_JUMP)
+		p->flags |= SR_PLACE_JUMP;
+	sr_place_take_stack(p, t->stack_top);
+	take_words(&step.place);
+}
+
+/* The thread is at the place: others run until it gets the token again. */
+static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64_t r[16])
+{
+	bool spins;
+	enum sr_heap before = sr_enter(t);
+	uint64_t event = 0;
+	size_t size;
+
+	if (!t->started)
+		sr_record_start_thread(t);
+	if (!sr_token_keep(&t->run_token)) {
+		end_steps(uc);
+		sr_leave(t, before);
+		return;
+	}
+	describe(t, pc, r, uc);
+	size = sizeof(step.place.p) + step.place.p.words * sizeof(step.place.word[0]);
+	sr_record_note(t, SR_REC_PLACE, &step.place, size);
+	spins = step.place.p.flags & SR_PLACE_SPIN;
+	end_steps(uc);
+	sr_token_adapt_slice(spins);
+	sr_serial_release(t, SR_TOKEN_AWAY);
+	event = sr_serial_regain(t);
+	if (event)
+		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event});
+	sr_serial_go_on(t);
+	sr_leave(t, before);
+}
+
+/* ---------------------------------------------------------------------- steps */
+
+static void note_word(uint64_t addr)
+{
+	struct sr_place *p = &step.place;
+
+	for (uint32_t i = 0; i < p->p.words; i++)
+		if (p->word[i].addr == addr)
+			return;
+	if (p->p.words == SR_PLACE_WORDS || sr_exposed_touches((void *)addr, 8) || sr_place_read(&p->word[p->p.words].value, addr, 8) != 8) {
+		p->p.flags |= SR_PLACE_UNKNOWN;
+		return;
+	}
+	p->word[p->p.words++].addr = addr;
+}
+
+/* Of the instruction that comes next: what it loads or stores. */
+static void note_operand(uintptr_t pc, const uint64_t r[16])
+{
+	const uint8_t *code = (const uint8_t *)pc;
+	struct encoding e;
+	struct operand o;
+	uint64_t addr;
+	unsigned int size;
+
+	step.place.p.compared |= mentions_of(code);
+	if (!encoding_of(code, &e) || e.op.class == INSN_STRING) {
+		step.place.p.flags |= SR_PLACE_UNKNOWN;
+		return;
+	}
+	if (!e.has_memory || e.op.flags & OPCODE_ADDRESS)
+		return;
+	addr = e.segment ? (uintptr_t)__builtin_thread_pointer() : 0;
+	if (e.segment == PREFIX_GS)
+		step.place.p.flags |= SR_PLACE_UNKNOWN;
+	e.segment = 0;
+	size = encoding_operand_size(&e);
+	if (!encoding_operand(code, pc, &e, &o)) {
+		step.place.p.flags |= SR_PLACE_UNKNOWN;
+		return;
+	}
+	addr += o.displacement;
+	if (o.base != NO_REGISTER)
+		addr += r[o.base];
+	if (o.index != NO_REGISTER)
+		addr += r[o.index] << o.shift;
+	if (!size)
+		step.place.p.flags |= SR_PLACE_UNKNOWN;
+	for (unsigned int at = 0; at < size; at += 8)
+		note_word((addr + at) & ~7ull);
+	if (size && (addr & 7) + (size < 8 ? size : 8) > 8)
+		note_word(((addr + size - 1)) & ~7ull);
+}
+
+/* These show the flag that makes the thread step, change it, or lead into the kernel. */
+static bool is_delicate(uintptr_t pc)
+{
+	const uint8_t *code = (const uint8_t *)pc;
+
+	return code[0] == 0x9c || code[0] == 0x9d || code[0] == 0xcf || code[0] == 0xcc || code[0] == 0xcd ||
+	       (code[0] == 0x0f && (code[1] == 0x05 || code[1] == 0x34 || code[1] == 0x0b));
+}
+
+static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
+{
+	const struct sr_place *p = &step.place;
+	const char *vectors = (const char *)uc->uc_mcontext.fpregs + XMM_AT;
+	uint64_t now;
+
+	if (step.closed || !step.looked || pc != step.began_at || memcmp(r, step.began_with, sizeof(step.began_with)))
+		return;
+	step.closed = true;
+	step.other_vectors = memcmp(step.vectors, vectors, XMM_BYTES);
+	for (uint32_t i = 0; i < p->p.words; i++)
+		if (sr_place_read(&now, p->word[i].addr, 8) != 8 || now != p->word[i].value)
+			step.changed = true;
+}
+
+static bool is_place(uintptr_t pc)
+{
+	enum breakpoint_kind kind;
+
+	if (!step.closed && step.looked < TURN_MAX)
+		return false;
+	kind = suits(pc);
+	return kind == BREAKPOINT_JUMP || (kind == BREAKPOINT_TRAP && (step.looked >= TURN_MAX + FIND_MAX || is_delicate(pc)));
+}
+
+/* The program's own address: a probe of exposed memory may have its instruction elsewhere. */
+static uintptr_t original(ucontext_t *uc)
+{
+	greg_t *g = uc->uc_mcontext.gregs, rip = g[REG_RIP];
+	uintptr_t pc;
+
+	probes_enter(uc);
+	pc = (uintptr_t)g[REG_RIP];
+	g[REG_RIP] = rip;
+	return pc;
+}
+
+/* The thread is about to execute another instruction. */
+static void look(struct sr_thread *t, ucontext_t *uc)
+{
+	uintptr_t pc = original(uc);
+	uint64_t r[16];
+
+	uc->uc_mcontext.gregs[REG_EFL] |= FLAG_STEP;
+	if (++step.steps > STEPS_MAX || step.looked > TURN_MAX + 2 * FIND_MAX) {
+		sr_token_refuse_to_stop(&t->run_token);
+		end_steps(uc);
+		return;
+	}
+	if (is_in_shim(pc) || probes_is_section(uc))
+		return;
+	for (uint8_t i = 0; i < 16; i++)
+		r[i] = (uint64_t)*decode_register(uc, i);
+	check_turn(pc, r, uc);
+	if (is_place(pc)) {
+		stop(t, uc, pc, r);
+		return;
+	}
+	if (is_delicate(pc)) {
+		end_steps(uc);
+		return;
+	}
+	if (!step.looked) {
+		step.began_at = pc;
+		memcpy(step.began_with, r, sizeof(r));
+		memcpy(step.vectors, (const char *)uc->uc_mcontext.fpregs + XMM_AT, XMM_BYTES);
+	}
+	step.looked++;
+	if (!step.closed)
+		note_operand(pc, r);
+}
+
+static bool on_message(siginfo_t *info, ucontext_t *uc)
+{
+	struct sr_thread *t = &sr_self;
+	int32_t none = 0;
+
+	if (info->si_code != SI_QUEUE || info->si_ptr != &message)
+		return false;
+	if (!may_stop(t) || !atomic_compare_exchange_strong(&step.thread, &none, (int32_t)sr_sys_gettid()))
+		return true;
+	step.word = t->run_token.word;
+	step.steps = step.looked = 0;
+	step.closed = step.changed = step.other_vectors = false;
+	memset(&step.place.p, 0, sizeof(step.place.p));
+	look(t, uc);
+	return true;
+}
+
+static bool on_step(siginfo_t *info, ucontext_t *uc)
+{
+	struct sr_thread *t = &sr_self;
+
+	if (info->si_code != TRAP_TRACE || atomic_load(&step.thread) != (int32_t)sr_sys_gettid())
+		return false;
+	if (!may_stop(t) || step.word != t->run_token.word)
+		end_steps(uc);
+	else
+		look(t, uc);
+	return true;
+}
+
+void sr_places_record(void)
+{
+	if (!sr_signals_claim(SIGSEGV, on_message) && !sr_signals_claim(SIGTRAP, on_step))
+		sr_token_stop_holder = ask;
+}

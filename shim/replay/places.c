@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * places.c: stops a thread where it was stopped between two calls; see own.h and shim/record/places.h.
+ *
+ * When the next record of a thread is a place, its instruction becomes a breakpoint.  Each time that the thread comes
+ * there, its registers are compared with the recorded ones; then its stack, and the words in memory of the code around.
+ */
+#include <signal.h>
+#include <string.h>
+
+#include "shim/exposed/probe/breakpoint.h"
+#include "shim/exposed/x86/vector.h"
+#include "shim/replay/own.h"
+#include "shim/signals/signals.h"
+
+NO_VECTORS static bool is_here(uintptr_t pc, const uint64_t r[16])
+{
+	const struct sr_thread *t = &sr_self;
+	const struct sr_replay_stream *s = t->stream;
+
+	return s && s->awaits_place && s->place.p.pc == pc && !t->depth && sr_place_has_registers(&s->place.p, r) &&
+	       (!s->words_are_there || sr_place_has_words(&s->place));
+}
+
+/* The thread gives its ticket away, and goes on when it is its turn again. */
+static void stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
+{
+	struct sr_thread *t = &sr_self;
+	struct sr_replay_stream *s = t->stream;
+	enum sr_heap before;
+
+	if (!sr_place_is(&s->place, t->heap_ops, vectors)) {
+		s->passed_place++;
+		return;
+	}
+	before = sr_enter(t);
+	s->awaits_place = s->peeked = false;
+	breakpoint_await_none();
+	/* Without one it had given the token away, and nobody had taken it. */
+	sr_replay_take_run_tokens(t);
+	if (sr_replay_peek(t) && s->next.kind == SR_REC_REPLAY_END)
+		sr_replay_end_of_stream(t, &s->next, 0, NULL);
+	sr_replay_handlers_after(t);
+	sr_leave(t, before);
+}
+
+void sr_replay_await_place(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+	struct sr_place *place = &s->place;
+	size_t size = s->next.size;
+
+	if (size > sizeof(*place))
+		size = sizeof(*place);
+	memset(place, 0, sizeof(*place));
+	memcpy(place, s->next.payload, size);
+	if (size < sizeof(place->p) || size < sizeof(place->p) + place->p.words * sizeof(place->word[0]))
+		sr_replay_diverge(t, SR_REPLAY_BAD_RECORD, SR_REC_PLACE, SR_REC_PLACE);
+	s->awaits_place = true;
+	s->words_are_there = sr_place_words_are_there(place);
+	s->passed_place = 0;
+	breakpoint_set(place->p.pc, place->p.flags & SR_PLACE_JUMP, (uint8_t)place->p.told_by);
+	breakpoint_await(place->p.pc, place->p.registers, s->words_are_there && place->p.words ? (const uint64_t *)place->word[0].addr : NULL,
+			 place->word[0].value);
+}
+
+void sr_replay_miss_place(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	s->awaits_place = s->peeked = false;
+	breakpoint_await_none();
+	atomic_store(&sr_replay_page->missed_thread, t->number);
+	atomic_store(&sr_replay_page->missed_sn, t->sn + 1);
+	atomic_store(&sr_replay_page->missed_site, s->place.p.pc);
+	atomic_fetch_add(&sr_replay_page->missed, 1);
+}
+
+static bool on_fault(siginfo_t *info, ucontext_t *uc)
+{
+	return breakpoint_trapped(uc);
+}
+
+void sr_replay_start_places(void)
+{
+	static const struct breakpoint_handlers handlers = {.is_here = is_here, .stop = stop};
+
+	if (breakpoints_start(&handlers))
+		sr_signals_claim(SIGSEGV, on_fault);
+}

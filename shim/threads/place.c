@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/threads/place.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "logd/base/checksum.h"
+#include "logd/base/rawsys.h"
+#include "shim/exposed/x86/vector.h"
+
+#define REGISTER_SP 4
+#define XMM_BYTES   16
+
+size_t sr_place_read(void *to, uint64_t from, size_t n)
+{
+	const struct iovec here = {to, n}, there = {(void *)from, n};
+	long got = sr_syscall(SYS_process_vm_readv, sr_sys_gettid(), SR_ARG(&here), 1, SR_ARG(&there), 1, 0);
+
+	return got < 0 ? 0 : (size_t)got;
+}
+
+uint64_t sr_place_sum_vectors(const char *vectors, uint32_t bits)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < 16; i++)
+		if (bits >> i & 1)
+			sum = sr_checksum(vectors + i * XMM_BYTES, XMM_BYTES, sum);
+	return sum;
+}
+
+static uint64_t sum_stack(uint64_t sp, uint64_t *bytes)
+{
+	char stack[SR_PLACE_STACK];
+
+	*bytes = sr_place_read(stack, sp, *bytes);
+	return sr_checksum(stack, *bytes, 0);
+}
+
+void sr_place_take_stack(struct sr_place_payload *p, uint64_t top)
+{
+	uint64_t sp = p->registers[REGISTER_SP];
+
+	p->stack_bytes = SR_PLACE_STACK;
+	if (sp < top && top - sp < SR_PLACE_STACK)
+		p->stack_bytes = top - sp;
+	/* A thread on a stack of its own making; or in its outermost function. */
+	if (sp >= top && sp - top < SR_PLACE_STACK)
+		p->stack_bytes = 0;
+	p->stack_sum = sum_stack(p->registers[REGISTER_SP], &p->stack_bytes);
+}
+
+void sr_place_take_words(struct sr_place *place)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < place->p.words; i++) {
+		struct sr_place_word w = {.addr = place->word[i].addr};
+
+		if (sr_place_read(&w.value, w.addr, sizeof(w.value)) == sizeof(w.value))
+			place->word[kept++] = w;
+	}
+	place->p.words = kept;
+}
+
+NO_VECTORS bool sr_place_has_registers(const struct sr_place_payload *p, const uint64_t r[16])
+{
+	for (int i = 0; i < 16; i++)
+		if (p->compared >> i & 1 && p->registers[i] != r[i])
+			return false;
+	return true;
+}
+
+NO_VECTORS bool sr_place_has_words(const struct sr_place *place)
+{
+	for (uint32_t i = 0; i < place->p.words; i++)
+		if (*(const volatile uint64_t *)place->word[i].addr != place->word[i].value)
+			return false;
+	return true;
+}
+
+/* Memory that is protected, because other processes write it, cannot be read like this. */
+bool sr_place_words_are_there(const struct sr_place *place)
+{
+	struct sr_place now = {.p.words = place->p.words};
+
+	memcpy(now.word, place->word, sizeof(now.word));
+	sr_place_take_words(&now);
+	return now.p.words == place->p.words;
+}
+
+/* The same, also where they may be missing. */
+static bool has_words(const struct sr_place *place)
+{
+	struct sr_place now = {.p.words = place->p.words};
+
+	memcpy(now.word, place->word, sizeof(now.word));
+	sr_place_take_words(&now);
+	return now.p.words == place->p.words && !memcmp(now.word, place->word, now.p.words * sizeof(now.word[0]));
+}
+
+bool sr_place_is(const struct sr_place *place, uint64_t heap_position, const char *vectors)
+{
+	const struct sr_place_payload *p = &place->p;
+	uint64_t bytes = p->stack_bytes;
+
+	if (p->heap_position != heap_position || !has_words(place))
+		return false;
+	/* Nothing else matters to a loop that comes back to where it was. */
+	if (p->flags & SR_PLACE_SPIN)
+		return true;
+	return sr_place_sum_vectors(vectors, p->vectors) == p->vectors_sum &&
+	       sum_stack(p->registers[REGISTER_SP], &bytes) == p->stack_sum;
+}
