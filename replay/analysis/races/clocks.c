@@ -264,21 +264,29 @@ static uint32_t chain_for(struct sr_race_clocks *c, uint32_t lane, const struct 
 	return (uint32_t)c->chains_n++;
 }
 
-/* Hands on what the moment knows, with itself. */
-static void hand_on(struct sr_race_clocks *c, uint32_t moment, const struct clock *k)
+/* Hands on what the moment knows, with itself.  The last one to get it gets the clock itself, if it has none. */
+static void hand_on(struct sr_race_clocks *c, uint32_t moment, struct clock **known)
 {
+	struct clock *k = *known;
 	const struct sr_moment_order *o;
 
 	for (uint32_t i = c->m->moments[moment].orders; i != SR_NO_MOMENT && !c->error; i = o->next) {
+		struct clock **its;
 		struct place *to;
 
 		o = &c->m->orders[i];
 		to = &c->places[o->to];
 		if (to->number)
 			continue; /* it was forced */
-		join(c, o->is_read ? &to->read : &to->before, k, o->surety);
+		its = o->is_read ? &to->read : &to->before;
 		if (o->choice)
 			meet(c, to, o->choice, k);
+		if (o->next == SR_NO_MOMENT && !*its && o->surety == SR_SURE) {
+			*its = k;
+			*known = NULL;
+		} else {
+			join(c, its, k, o->surety);
+		}
 		to->sure_waits -= o->surety == SR_SURE;
 		if (!--to->waits)
 			push_ready(c, o->to);
@@ -305,7 +313,7 @@ static void pass(struct sr_race_clocks *c, uint32_t moment)
 		p->number = ++c->chains[p->chain].last;
 		for (size_t s = 0; s < SR_SURETIES; s++)
 			whole->at[s * whole->chains + p->chain] = p->number;
-		hand_on(c, moment, whole);
+		hand_on(c, moment, &whole);
 	}
 	free(whole);
 }

@@ -42,6 +42,11 @@ LITMUS = {
     "load-early-racing": {"data"}, "load-early-flag": NONE, "load-snapshot-flag": NONE,
     "scatter-load-racing": {"in-flight"}, "scatter-load-completion": NONE,
     "gather-same-store-racing": {"in-flight"},
+    "write-read-flag": NONE, "write-read-early-flag": {"data"}, "write-read-counter": NONE,
+    "write-read-late-counter": {"data"}, "write-read-lock": NONE, "atomic-write-barrier": NONE,
+    "atomic-write-flag": NONE, "load-counter": NONE, "store-write-barrier": NONE,
+    "store-read-flag": NONE, "load-socket": NONE, "load-early-socket": {"data"},
+    "write-read-socket": NONE, "write-read-early-socket": {"data"},
 }
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}

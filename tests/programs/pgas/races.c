@@ -638,6 +638,189 @@ static void gather_same_store_racing(void)
 	pgas_quiet();
 }
 
+/* ------------------------------------------- a write, a sign, and what waits for it */
+
+static void wait_for_counter(void)
+{
+	while (!pgas_fetch_add(OWNER, &shared->counter, 0))
+		;
+}
+
+static void write_read_flag(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		raise_flag();
+	} else if (is(1)) {
+		pgas_wait_for(&shared->flag, 1);
+		get(OWNER);
+	}
+}
+
+static void write_read_early_flag(void)
+{
+	if (is(0)) {
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+		raise_flag();
+	} else if (is(1)) {
+		pgas_wait_for(&shared->flag, 1);
+		get(OWNER);
+	}
+	pgas_quiet();
+}
+
+static void write_read_counter(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	} else if (is(1)) {
+		wait_for_counter();
+		get(OWNER);
+	}
+}
+
+static void write_read_late_counter(void)
+{
+	if (is(0)) {
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+		put(OWNER);
+	} else if (is(1)) {
+		wait_for_counter();
+		get(OWNER);
+	}
+}
+
+static void write_read_lock(void)
+{
+	if (is(OWNER))
+		return;
+	pgas_lock(OWNER, &shared->lock);
+	if (is(0))
+		put(OWNER);
+	else
+		get(OWNER);
+	pgas_unlock(OWNER, &shared->lock);
+}
+
+static void atomic_write_barrier(void)
+{
+	if (is(0))
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	pgas_barrier();
+	if (is(1))
+		pgas_put(OWNER, &shared->counter, &one, sizeof(one));
+}
+
+static void atomic_write_flag(void)
+{
+	if (is(0)) {
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+		raise_flag();
+	} else if (is(1)) {
+		pgas_wait_for(&shared->flag, 1);
+		pgas_put(OWNER, &shared->counter, &one, sizeof(one));
+	}
+}
+
+static void load_counter(void)
+{
+	if (is(0)) {
+		put(OWNER);
+		pgas_fetch_add(OWNER, &shared->counter, 1);
+	} else if (is(OWNER)) {
+		wait_for_counter();
+		if (!pgas_load(&shared->data[0]))
+			pgas_fail("it is not there");
+	}
+}
+
+static void store_write_barrier(void)
+{
+	if (is(OWNER))
+		fill(shared->data, 5);
+	pgas_barrier();
+	if (is(0))
+		put(OWNER);
+}
+
+static void store_read_flag(void)
+{
+	if (is(OWNER)) {
+		fill(shared->data, 5);
+		pgas_put(0, &shared->flag, &one, sizeof(one));
+	} else if (is(0)) {
+		pgas_wait_for(&shared->flag, 1);
+		get(OWNER);
+	}
+}
+
+/* Rank 1 loads from its own memory. */
+static void load_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		put(1);
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		if (!pgas_load(&shared->data[0]))
+			pgas_fail("it is not there");
+	}
+}
+
+static void load_early_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+		put(1);
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		other[0] = pgas_load(&shared->data[0]);
+	}
+}
+
+static void write_read_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		put(OWNER);
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		get(OWNER);
+	}
+}
+
+static void write_read_early_socket(void)
+{
+	char byte = 1;
+	int fd = meet();
+
+	if (is(0)) {
+		if (write(fd, &byte, 1) != 1)
+			pgas_fail("cannot write");
+		put(OWNER);
+	} else if (is(1)) {
+		if (read(fd, &byte, 1) != 1)
+			pgas_fail("cannot read");
+		get(OWNER);
+	}
+}
+
 /* ------------------------------------------------------------------------ all */
 
 static const struct {
@@ -692,6 +875,20 @@ static const struct {
     {"scatter-load-racing", scatter_load_racing},
     {"scatter-load-completion", scatter_load_completion},
     {"gather-same-store-racing", gather_same_store_racing},
+    {"write-read-flag", write_read_flag},
+    {"write-read-early-flag", write_read_early_flag},
+    {"write-read-counter", write_read_counter},
+    {"write-read-late-counter", write_read_late_counter},
+    {"write-read-lock", write_read_lock},
+    {"atomic-write-barrier", atomic_write_barrier},
+    {"atomic-write-flag", atomic_write_flag},
+    {"load-counter", load_counter},
+    {"store-write-barrier", store_write_barrier},
+    {"store-read-flag", store_read_flag},
+    {"load-socket", load_socket},
+    {"load-early-socket", load_early_socket},
+    {"write-read-socket", write_read_socket},
+    {"write-read-early-socket", write_read_early_socket},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
