@@ -56,6 +56,28 @@ static int real_create(pthread_t *id, const pthread_attr_t *attr, void *(*f)(voi
 	return create(id, attr, f, arg);
 }
 
+/*
+ * What libc and the shim left in registers differs between a recording and its replay, which compares registers
+ * (threads/place.h).
+ */
+static void *call_cleared(void *routine, void *arg)
+{
+#if defined(__x86_64__)
+	void *result = routine;
+
+	__asm__ volatile("xor %%ebx, %%ebx\n\txor %%r12d, %%r12d\n\txor %%r13d, %%r13d\n\t"
+			 "xor %%r14d, %%r14d\n\txor %%r15d, %%r15d\n\tcall *%%rax"
+			 : "+a"(result), "+D"(arg)
+			 :
+			 : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc",
+			   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+			   "xmm12", "xmm13", "xmm14", "xmm15");
+	return result;
+#else
+	return ((sr_start_routine)routine)(arg);
+#endif
+}
+
 /* More than this function keeps on the stack. */
 #define RUN_FRAME 256
 
@@ -97,8 +119,8 @@ static void *run(void *argument)
 	}
 	t->stack_top = (uintptr_t)__builtin_frame_address(0) - RUN_FRAME;
 	if (copy.c11)
-		return (void *)(uintptr_t)((thrd_start_t)copy.routine)(copy.arg);
-	return ((sr_start_routine)copy.routine)(copy.arg);
+		return (void *)(uintptr_t)(int)(uintptr_t)call_cleared(copy.routine, copy.arg);
+	return call_cleared(copy.routine, copy.arg);
 }
 
 static int start(pthread_t *id, const pthread_attr_t *attr, struct sr_thread_start *s)
