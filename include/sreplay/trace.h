@@ -342,8 +342,8 @@ enum sr_run_token {
 	SR_RUN_TOKEN_PREEMPTED = 3,
 	/*
 	 * Between two accesses to exposed memory, of which the first is the thread's access number
-	 * `other` since its last call, the thread let others run, and has the token again from this
-	 * event on.
+	 * `other` since its last call, the thread lets others run.  ACQUIRED follows, unless the
+	 * process ended before.
 	 */
 	SR_RUN_TOKEN_YIELDED = 4,
 	/* The same, but the thread had been preempted, and ran beside others until there. */
@@ -353,7 +353,7 @@ enum sr_run_token {
 struct sr_token_payload {
 	uint32_t what;    /* enum sr_run_token */
 	uint32_t other;   /* PREEMPTED: number of a thread; YIELDED, REJOINED: number of accesses */
-	uint64_t event;   /* PREEMPTED: that of one of the next records */
+	uint64_t event;   /* PREEMPTED: that of one of the next records; YIELDED, REJOINED: 0 */
 	uint64_t site;    /* the address that the next call returns to; 0: not known */
 	uint64_t arrived; /* REACQUIRED, REJOINED: the event at which it left the program's code; or 0 */
 };

@@ -52,20 +52,25 @@ void sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 {
 	struct sr_token_payload p = {.what = SR_RUN_TOKEN_YIELDED, .other = (uint32_t)accesses, .site = site};
 	enum sr_heap before;
+	uint64_t event;
+	bool keeps;
 
 	/* Within a call the token is released already, and a record of the thread may be half written. */
 	if (t->depth || t->ended || !t->started || accesses > UINT32_MAX)
 		return;
 	before = sr_enter(t);
-	if (sr_token_is_lost(&t->run_token)) {
+	keeps = sr_token_keep(&t->run_token);
+	if (!keeps) {
 		p.what = SR_RUN_TOKEN_REJOINED;
 		p.arrived = sr_draw_event();
-	} else if (sr_token_keep(&t->run_token)) {
-		sr_token_release(&t->run_token, SR_TOKEN_AWAY);
 	}
-	p.event = sr_serial_regain(t);
-	if (p.event)
-		sr_serial_note(t, &p);
-	sr_token_go_on(&t->run_token);
+	/* Before others run: the process may end while they do. */
+	sr_serial_note(t, &p);
+	if (keeps)
+		sr_serial_release(t, SR_TOKEN_AWAY);
+	event = sr_serial_regain(t);
+	if (event)
+		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event});
+	sr_serial_go_on(t);
 	sr_leave(t, before);
 }

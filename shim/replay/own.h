@@ -121,6 +121,8 @@ void sr_replay_end_ticket(struct sr_thread *t);
 void sr_replay_take_run_tokens(struct sr_thread *t);
 /* At a call.  The thread has then missed a place that comes next. */
 void sr_replay_take_run_tokens_at_call(struct sr_thread *t);
+/* Ends the thread's replay if the recording has nothing more of it. */
+void sr_replay_end_if_no_record(struct sr_thread *t);
 /* struct sr_engine's yields. */
 void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
 /* Does the next record say that the thread let others run between two of its accesses? */

@@ -38,8 +38,7 @@ static void stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	breakpoint_await_none();
 	/* Without one it had given the token away, and nobody had taken it. */
 	sr_replay_take_run_tokens(t);
-	if (sr_replay_peek(t) && s->next.kind == SR_REC_REPLAY_END)
-		sr_replay_end_of_stream(t, &s->next, 0, NULL);
+	sr_replay_end_if_no_record(t);
 	sr_replay_handlers_after(t);
 	sr_leave(t, before);
 }

@@ -233,15 +233,17 @@ static bool is_at_access(const struct sr_token_payload *p)
 	return p->what == SR_RUN_TOKEN_YIELDED || p->what == SR_RUN_TOKEN_REJOINED;
 }
 
-/* Here the thread got the token: lets others run until then. */
+/* Here the thread let others run, or had done so, until `event`. */
 static void take_run_token(struct sr_thread *t, const struct sr_token_payload *p)
 {
 	t->stream->peeked = false;
 	sr_replay_end_ticket(t);
 	if (p->arrived)
 		sr_ticket_amidst(t->number, p->arrived);
-	sr_replay_await_ticket(t, p->event);
-	sr_replay_go_on(t, p->event);
+	if (p->event) {
+		sr_replay_await_ticket(t, p->event);
+		sr_replay_go_on(t, p->event);
+	}
 	if (p->what != SR_RUN_TOKEN_REACQUIRED && p->what != SR_RUN_TOKEN_REJOINED)
 		return;
 	atomic_store(&sr_replay_page->late_thread, t->number);
@@ -279,6 +281,18 @@ bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p)
 	return sr_replay_page->serial && peek_run_token(t, p) && is_at_access(p);
 }
 
+/*
+ * Between two calls.  What the thread did behind its last record was seen by no other thread, since it would have let
+ * them run before.
+ */
+void sr_replay_end_if_no_record(struct sr_thread *t)
+{
+	struct sr_replay_stream *s = t->stream;
+
+	if (sr_replay_page->serial && !t->silent && !s->repeats_left && sr_replay_peek(t) && s->next.kind == SR_REC_REPLAY_END)
+		sr_replay_end_of_stream(t, &s->next, 0, NULL);
+}
+
 void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 {
 	struct sr_token_payload p;
@@ -287,8 +301,11 @@ void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 	if (t->depth || t->ended || !t->started)
 		return;
 	before = sr_enter(t);
-	while (sr_replay_peek_yield(t, &p) && p.other == accesses)
+	while (sr_replay_peek_yield(t, &p) && p.other == accesses) {
 		take_run_token(t, &p);
+		sr_replay_take_run_tokens(t);
+	}
+	sr_replay_end_if_no_record(t);
 	sr_leave(t, before);
 }
 
