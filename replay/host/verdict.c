@@ -362,7 +362,9 @@ static int end_line(struct sr_verdict *v, const struct sr_replay_control *c, con
 		snprintf(images, sizeof(images), " in %u images", v->image + 1);
 	sr_note("rank %d%s: %llu calls replayed%s, %d divergences: %s", v->rank, child_label(v),
 		(ull)(v->calls_before + sr_replay_calls(c)), images,
-		status == SR_REPLAY_EXIT_DIVERGED && !atomic_load(&c->mismatches), how);
+		status == SR_REPLAY_EXIT_DIVERGED && v->how == SR_VERDICT_FAILED &&
+		    !atomic_load(&c->mismatches),
+		how);
 	return status;
 }
 

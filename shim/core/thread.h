@@ -82,6 +82,7 @@ struct sr_thread {
 	bool create_is_ordered; /* ... and holds a lock: see libc_order.h */
 	uint8_t destructor_rounds;
 	uint32_t number;
+	size_t guard; /* below the stack that the shim has mapped for it */
 	struct sr_child child;
 	struct sr_made made;
 	uint32_t recorded_child; /* the number of the process that it forks; 0: that is not recorded */

@@ -100,6 +100,7 @@ static void *run(void *argument)
 		t->numbered = t->counted = true;
 		t->stack_low = copy.stack ? copy.stack + copy.guard : 0;
 		t->stack_high = copy.stack ? copy.stack + copy.stack_size : 0;
+		t->guard = copy.guard;
 		sr_ids_real(t->number, (int32_t)sr_sys_gettid());
 		/*
 		 * If the shim mapped the stack, a thread that creates another one may free *s

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "logd/base/compiler.h"
 #include "logd/base/lock.h"
 #include "logd/base/page.h"
 #include "logd/base/rawsys.h"
+#include "shim/core/next.h"
+#include "shim/core/thread.h"
 #include "shim/memory/heap.h"
 #include "shim/memory/map.h"
 #include "shim/threads/gone.h"
@@ -163,5 +166,36 @@ int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr)
 		sr_sys_munmap(p, size);
 		s->stack = 0;
 	}
+	return err;
+}
+
+/* ---- what the program is told ---- */
+
+static size_t guard_of(pthread_t id)
+{
+	const struct sr_thread_start *s;
+	size_t guard;
+
+	if (pthread_equal(id, pthread_self()))
+		return sr_self.guard;
+	sr_lock(&stacks_lock);
+	s = sr_map_get(&by_id, id);
+	guard = s ? s->guard : 0;
+	sr_unlock(&stacks_lock);
+	return guard;
+}
+
+/*
+ * glibc takes a stack that it has not mapped itself to have no guard.  Programs look for theirs: each
+ * thread of Rust does, and aborts without one.
+ */
+SR_EXPORT int pthread_getattr_np(pthread_t id, pthread_attr_t *attr)
+{
+	SR_NEXT(next, "pthread_getattr_np");
+	int err = ((int (*)(pthread_t, pthread_attr_t *))sr_next(&next))(id, attr);
+	size_t guard = err ? 0 : guard_of(id);
+
+	if (guard)
+		pthread_attr_setguardsize(attr, guard);
 	return err;
 }
