@@ -151,5 +151,9 @@ bool sr_forks_find(char path[PATH_MAX], const char *dir, const char *name, int32
 			return !sr_fail("%s has no recorded process %.*s: sreplay info %s lists the children",
 					dir, (int)(at - name), name, dir);
 	}
+	if (*at == ',')
+		return !sr_fail("%s: a child takes no part in the replay of several ranks: replay it alone, "
+				"by -r %.*s",
+				name, (int)(at - name), name);
 	return !*at || !sr_fail("%s is not a child of a rank, as in 3/1", name);
 }

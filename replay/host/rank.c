@@ -31,6 +31,7 @@
 #include "replay/host/output.h"
 #include "replay/host/start/recorded.h"
 #include "replay/host/start/trust.h"
+#include "replay/host/streams.h"
 #include "replay/host/stuck.h"
 #include "replay/host/verdict_json.h"
 
@@ -110,55 +111,6 @@ static bool open_plan(struct replay *r)
 	return r->orders && r->control->found_fd >= 0;
 }
 
-/*
- * The thread's stream.  If it is the one that forked, the child's follows on its parent's.  If not, a
- * parent's thread with the number of one of the child's began after the fork.
- */
-static bool open_feeder(struct replay *r, struct sr_feeder *f, uint32_t thread, size_t ring_bytes)
-{
-	const struct sr_replay_fork *fork = r->control->fork;
-	size_t last = r->forks.n - 1, first;
-	int32_t rank = r->options->rank;
-	struct sr_error err;
-
-	while (last && !sr_trace_has_thread(r->forks.trace[last], rank, thread) && fork[last - 1].thread != thread)
-		last--;
-	for (first = last; first && fork[first - 1].thread == thread;)
-		first--;
-	f->is_parents = last + 1 < r->forks.n;
-	if (sr_feeder_open(f, r->forks.trace[first], rank, thread, ring_bytes, &err))
-		return !sr_fail("%s", err.text);
-	r->n_feeders++;
-	for (size_t i = first + 1; i <= last; i++)
-		if (sr_feeder_add(f, r->forks.trace[i], rank, thread, fork[i - 1].number, &err))
-			return !sr_fail("%s", err.text);
-	return true;
-}
-
-/* The threads of all processes, by number: is there such a stream?  *n: how many there are. */
-static bool *list_threads(const struct replay *r, size_t *n)
-{
-	bool *listed = calloc(SR_REPLAY_THREADS, sizeof(*listed));
-
-	*n = 0;
-	for (size_t i = 0; listed && i < r->forks.n; i++) {
-		const uint32_t *threads;
-		size_t of_one = sr_trace_threads(r->forks.trace[i], r->options->rank, &threads);
-
-		for (size_t k = 0; k < of_one; k++) {
-			if (threads[k] >= SR_REPLAY_THREADS) {
-				sr_fail("rank %d has more than %d threads", r->options->rank,
-					SR_REPLAY_THREADS);
-				free(listed);
-				return NULL;
-			}
-			*n += !listed[threads[k]];
-			listed[threads[k]] = true;
-		}
-	}
-	return listed;
-}
-
 static bool open_listed(struct replay *r, const bool *listed, size_t n)
 {
 	size_t ring_bytes = n > FEW_THREADS ? SMALL_RING : RING;
@@ -168,8 +120,11 @@ static bool open_listed(struct replay *r, const bool *listed, size_t n)
 
 		if (!listed[thread])
 			continue;
-		if (!open_feeder(r, &r->feeders[i], thread, ring_bytes) ||
-		    (r->plan && !open_orders(r, i, thread)))
+		if (!sr_streams_open(&r->feeders[i], &r->forks, r->control->fork, r->options->rank, thread,
+				     ring_bytes))
+			return false;
+		r->n_feeders++;
+		if (r->plan && !open_orders(r, i, thread))
 			return false;
 		r->control->stream_fd[thread] = r->feeders[i].ring.fd;
 		r->control->threads = thread + 1;
@@ -180,7 +135,7 @@ static bool open_listed(struct replay *r, const bool *listed, size_t n)
 static bool open_feeders(struct replay *r, unsigned long *limit)
 {
 	size_t n;
-	bool *listed = list_threads(r, &n), done;
+	bool *listed = sr_streams_list(&r->forks, r->options->rank, &n), done;
 
 	if (!listed)
 		return false;

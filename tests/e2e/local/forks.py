@@ -104,6 +104,8 @@ def what_it_is_told(tap, place):
     inner = os.path.join(trace, "rank-0", "child-1.srec")
     status, _, err = replay(inner, "0")
     tap.ok(status == 5 and "exact" in err, "the child's trace by its path", err)
+    status, _, err = run([SREPLAY, "replay", "-g", "0,0/1", os.path.join(place, "two.srec")], SECONDS)
+    tap.ok(status == 125 and "replay it alone" in err, "a child in a replay of several ranks", err)
     alone = os.path.join(place, "alone.srec")
     shutil.copytree(inner, alone)
     status, _, err = replay(alone, "0")
