@@ -8,7 +8,8 @@
 #include <stdbool.h>
 
 /*
- * Has this process loaded libibverbs, or a library that loads it later by dlopen?  For start-up, before
+ * Has this process loaded libibverbs, or a library that loads it later by dlopen?  Or is it an interpreter that a
+ * launcher of parallel jobs has started (`mpirun python3 ...`)?  For start-up, before
  * the constructors of any library.
  */
 bool sr_process_uses_verbs(void);

@@ -252,6 +252,17 @@ def inertness(tap, place):
     tap.ok(not os.path.exists(place.trace("inert")), "no trace of any of these")
 
 
+def launched_interpreter(tap, place):
+    """mpi4py loads MPI long after the start: a rank that is an interpreter is recorded from there."""
+    trace = place.trace("interpreter")
+    environment = {name: value for name, value in os.environ.items() if name != "SREPLAY_TRACE"}
+    recorded = subprocess.run([SREPLAY, "record", "-o", trace, "--", sys.executable, "-S", "-c", "import time; print(time.time_ns())"],
+                              env=dict(environment, OMPI_COMM_WORLD_RANK="0"), capture_output=True, timeout=100)
+    status, out, err = replay(trace, 0)
+    tap.ok(recorded.returncode == 0 and recorded.stdout and status == 0 and out == recorded.stdout and "0 divergences: exact" in err,
+           "python, started by a launcher, is recorded from its start", "%s\n%s %s\n%s" % (recorded, status, out, err))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as directory:
@@ -265,6 +276,7 @@ def main():
         plain_start(tap, place)
         plain_start_oddities(tap, place)
         inertness(tap, place)
+        launched_interpreter(tap, place)
     tap.finish()
 
 
