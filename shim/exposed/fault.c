@@ -233,6 +233,11 @@ static void yield_again(const ucontext_t *uc)
 {
 	if (!hooks.recorded || !hooks.yield || exposed_self.silent || exposed_self.fault + 1 < exposed_self.quiet_until)
 		return;
+	/* What a tick brought behind the last access comes first. */
+	event_begin(exposed_self.fault, SR_EXPOSED_TICK, 0, 0);
+	replay_values();
+	replay_protected();
+	event_end();
 	exposed_unlock(NULL);
 	hooks.yield(exposed_self.fault, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
 	exposed_lock(NULL);

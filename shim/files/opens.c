@@ -5,9 +5,6 @@
  * Regular files are not captured: a replay reads them again, and inputs.h checks that they
  * are unchanged. A descriptor that librdmacm opens for itself is captured (fds.h). What
  * glibc opens internally does not pass through these wrappers.
- *
- * Where the system-call trap is on, it would see the call of the real function; the wrappers make the
- * recorded call themselves, which saves the signal.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +16,6 @@
 #include "shim/files/fds.h"
 #include "shim/files/inputs.h"
 #include "shim/files/write_order.h"
-#include "shim/core/call.h"
 #include "shim/core/next.h"
 #include "shim/core/engine.h"
 #include "shim/core/thread.h"
@@ -75,29 +71,11 @@ typedef int open_function(const char *path, int flags, ...);
 typedef int openat_function(int dirfd, const char *path, int flags, ...);
 typedef FILE *fopen_function(const char *path, const char *mode);
 
-static bool is_recorded(void)
-{
-	const struct sr_thread *t = &sr_self;
-
-	return sr_engine && !t->depth && t->armed;
-}
-
-static int make_call(int dirfd, const char *path, int flags, mode_t mode, void *site)
-{
-	uint64_t a[] = {(uint64_t)(int64_t)dirfd, (uintptr_t)path, (uint64_t)(int64_t)flags, mode};
-
-	return (int)sr_call(SR_CALL_openat, a, site);
-}
-
-#define SITE __builtin_return_address(0)
-
 SR_EXPORT int open(const char *path, int flags, ...)
 {
 	SR_NEXT(next, "open");
 	MODE_ARGUMENT(flags);
 
-	if (is_recorded())
-		return make_call(AT_FDCWD, path, flags, mode, SITE);
 	return opened(((open_function *)sr_next(&next))(path, flags, mode));
 }
 
@@ -106,8 +84,6 @@ SR_EXPORT int open64(const char *path, int flags, ...)
 	SR_NEXT(next, "open64");
 	MODE_ARGUMENT(flags);
 
-	if (is_recorded())
-		return make_call(AT_FDCWD, path, flags, mode, SITE);
 	return opened(((open_function *)sr_next(&next))(path, flags, mode));
 }
 
@@ -134,8 +110,6 @@ SR_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 	SR_NEXT(next, "openat");
 	MODE_ARGUMENT(flags);
 
-	if (is_recorded())
-		return make_call(dirfd, path, flags, mode, SITE);
 	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
 }
 
@@ -144,8 +118,6 @@ SR_EXPORT int openat64(int dirfd, const char *path, int flags, ...)
 	SR_NEXT(next, "openat64");
 	MODE_ARGUMENT(flags);
 
-	if (is_recorded())
-		return make_call(dirfd, path, flags, mode, SITE);
 	return opened(((openat_function *)sr_next(&next))(dirfd, path, flags, mode));
 }
 

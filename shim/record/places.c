@@ -194,7 +194,6 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 {
 	bool spins;
 	enum sr_heap before = sr_enter(t);
-	uint64_t event = 0;
 	size_t size;
 
 	if (!t->started)
@@ -211,10 +210,7 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 	end_steps(uc);
 	sr_token_adapt_slice(spins);
 	sr_serial_release(t, SR_TOKEN_AWAY);
-	event = sr_serial_regain(t);
-	if (event)
-		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event});
-	sr_serial_go_on(t);
+	sr_serial_run_again(t);
 	sr_leave(t, before);
 }
 

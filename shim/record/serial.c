@@ -48,11 +48,19 @@ void sr_serial_resumes(struct sr_thread *t)
 	sr_leave(t, before);
 }
 
+void sr_serial_run_again(struct sr_thread *t)
+{
+	uint64_t event = sr_serial_regain(t);
+
+	/* Also if nobody ran meanwhile: without the record, a replay would take the thread for one that never did. */
+	sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event ? event : sr_draw_event()});
+	sr_serial_go_on(t);
+}
+
 void sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 {
 	struct sr_token_payload p = {.what = SR_RUN_TOKEN_YIELDED, .other = (uint32_t)accesses, .site = site};
 	enum sr_heap before;
-	uint64_t event;
 	bool keeps;
 
 	/* Within a call the token is released already, and a record of the thread may be half written. */
@@ -68,9 +76,6 @@ void sr_serial_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 	sr_serial_note(t, &p);
 	if (keeps)
 		sr_serial_release(t, SR_TOKEN_AWAY);
-	event = sr_serial_regain(t);
-	if (event)
-		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_ACQUIRED, .event = event});
-	sr_serial_go_on(t);
+	sr_serial_run_again(t);
 	sr_leave(t, before);
 }

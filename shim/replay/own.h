@@ -117,12 +117,14 @@ void sr_replay_let_go(uint64_t event);
 void sr_replay_go_on(struct sr_thread *t, uint64_t event);
 /* Passes on the ticket that go_on kept. */
 void sr_replay_end_ticket(struct sr_thread *t);
-/* Takes the run-token records that come next, at each of which the thread got the token. */
-void sr_replay_take_run_tokens(struct sr_thread *t);
+/* Takes the run-token records that come next, at each of which the thread got the token.  False: there was none. */
+bool sr_replay_take_run_tokens(struct sr_thread *t);
 /* At a call.  The thread has then missed a place that comes next. */
 void sr_replay_take_run_tokens_at_call(struct sr_thread *t);
-/* Ends the thread's replay if the recording has nothing more of it. */
-void sr_replay_end_if_no_record(struct sr_thread *t);
+/*
+ * The thread has let others run between two calls: waits until it ran again.  If it never did, its replay ends here.
+ */
+void sr_replay_run_again(struct sr_thread *t);
 /* struct sr_engine's yields. */
 void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site);
 /* Does the next record say that the thread let others run between two of its accesses? */

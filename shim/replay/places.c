@@ -37,8 +37,7 @@ static void stop(uintptr_t pc, const uint64_t r[16], const char *vectors)
 	s->awaits_place = s->peeked = false;
 	breakpoint_await_none();
 	/* Without one it had given the token away, and nobody had taken it. */
-	sr_replay_take_run_tokens(t);
-	sr_replay_end_if_no_record(t);
+	sr_replay_run_again(t);
 	sr_replay_handlers_after(t);
 	sr_leave(t, before);
 }

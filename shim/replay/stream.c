@@ -251,14 +251,18 @@ static void take_run_token(struct sr_thread *t, const struct sr_token_payload *p
 	atomic_fetch_add(&sr_replay_page->late, 1);
 }
 
-void sr_replay_take_run_tokens(struct sr_thread *t)
+bool sr_replay_take_run_tokens(struct sr_thread *t)
 {
 	struct sr_token_payload p;
+	bool any = false;
 
 	if (!sr_replay_page->serial)
-		return;
-	while (peek_run_token(t, &p) && !is_at_access(&p))
+		return false;
+	while (peek_run_token(t, &p) && !is_at_access(&p)) {
 		take_run_token(t, &p);
+		any = true;
+	}
+	return any;
 }
 
 static bool misses_place(struct sr_thread *t)
@@ -281,15 +285,11 @@ bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p)
 	return sr_replay_page->serial && peek_run_token(t, p) && is_at_access(p);
 }
 
-/*
- * Between two calls.  What the thread did behind its last record was seen by no other thread, since it would have let
- * them run before.
- */
-void sr_replay_end_if_no_record(struct sr_thread *t)
+void sr_replay_run_again(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
 
-	if (sr_replay_page->serial && !t->silent && !s->repeats_left && sr_replay_peek(t) && s->next.kind == SR_REC_REPLAY_END)
+	if (!sr_replay_take_run_tokens(t) && sr_replay_peek(t) && s->next.kind == SR_REC_REPLAY_END)
 		sr_replay_end_of_stream(t, &s->next, 0, NULL);
 }
 
@@ -303,9 +303,8 @@ void sr_replay_yields(struct sr_thread *t, uint64_t accesses, uintptr_t site)
 	before = sr_enter(t);
 	while (sr_replay_peek_yield(t, &p) && p.other == accesses) {
 		take_run_token(t, &p);
-		sr_replay_take_run_tokens(t);
+		sr_replay_run_again(t);
 	}
-	sr_replay_end_if_no_record(t);
 	sr_leave(t, before);
 }
 

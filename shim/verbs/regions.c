@@ -99,7 +99,7 @@ void sr_regions_start_replay(const struct sr_exposed_hooks *of_replay)
 	vector_start();
 	hooks = *of_replay;
 	hooks.threads = threads;
-	hooks.yield = yield;
+	hooks.yield = sr_serial ? yield : NULL;
 	hooks.may_tick = may_tick;
 	claim_faults();
 }
