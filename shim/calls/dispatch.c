@@ -123,12 +123,6 @@ static bool is_shallow(enum sr_call_number n, const struct sr_call_desc *d)
 	return d->when == sr_has_threads || (d->fd_arg >= 0 && !(d->flags & SR_CALL_NEWFD)) || n == SR_CALL_clock_gettime || n == SR_CALL_gettimeofday;
 }
 
-/* Not on a stack that the program has made, of which nothing is known. */
-static bool has_room(const struct sr_thread *t, uintptr_t at)
-{
-	return at < t->stack_high && at - SR_STACK_DEEP - PAGE > t->stack_low;
-}
-
 uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 {
 	const struct sr_call_desc *d = &sr_calls[n];
@@ -145,7 +139,7 @@ uint64_t sr_call(enum sr_call_number n, uint64_t *a, void *site)
 		result = sr_engine->call(t, n, a, site);
 	else
 		result = doubtful_call(t, n, a, site);
-	if (is_shallow(n, d) || !has_room(t, (uintptr_t)__builtin_frame_address(0)))
+	if (is_shallow(n, d) || !sr_stack_has_room(t, (uintptr_t)__builtin_frame_address(0)))
 		sr_clear_stack_below(SR_STACK_CALL);
 	else
 		sr_clear_stack_below(SR_STACK_DEEP);

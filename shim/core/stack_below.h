@@ -12,7 +12,11 @@
 #ifndef SHIM_CORE_STACK_BELOW_H
 #define SHIM_CORE_STACK_BELOW_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "logd/base/page.h"
+#include "shim/core/thread.h"
 
 /*
  * So many bytes, at an operation on the data path, at a poll that found something, and at any other
@@ -55,6 +59,15 @@ static inline __attribute__((always_inline)) void sr_clear_vectors(void)
 				 SR_KXOR(0) SR_KXOR(1) SR_KXOR(2) SR_KXOR(3) SR_KXOR(4) SR_KXOR(5) SR_KXOR(6) SR_KXOR(7) "" ::);
 	__asm__ volatile("vzeroall" ::);
 #endif
+}
+
+/*
+ * May SR_STACK_DEEP bytes below this address be cleared?  Not on a stack that the program has made, of which nothing is
+ * known.
+ */
+static inline bool sr_stack_has_room(const struct sr_thread *t, uintptr_t at)
+{
+	return at < t->stack_high && at - SR_STACK_DEEP - PAGE > t->stack_low;
 }
 
 /* In a frame that is about to return, and keeps nothing below its stack pointer. */
