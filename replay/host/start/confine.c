@@ -105,6 +105,9 @@ static bool confine_files(int writable)
 		allow_path(rules, sinks[i],
 			   LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
 			       RIGHT_TRUNCATE);
+	/* Its own memory, which is all its own: the shim writes jumps into the program's code there. */
+	if (done)
+		allow_path(rules, "/proc/self/mem", LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE);
 	if (done && writable >= 0)
 		done = allow(rules, writable, RIGHTS_TO_WRITE);
 	done = done && !syscall(SYS_landlock_restrict_self, rules, 0);

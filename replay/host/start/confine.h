@@ -2,7 +2,7 @@
 /*
  * confine.h: the sandbox in which the programs of strangers' traces run.
  *
- * They may read what the user may read, and change nothing but the files of their own replay: no
+ * They may read what the user may read, and change nothing but themselves and the files of their own replay: no
  * network, no other process, no device, no mode or owner of a file.  It is made by Landlock and a
  * filter of system calls, so it needs neither root nor user name spaces, and a program cannot leave
  * it.  It does not keep a program from using processor time and memory, or from printing.

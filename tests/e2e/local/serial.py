@@ -88,6 +88,11 @@ def test_spin(tap, trace):
            "\n".join(wrong) + info(trace))
     status, _, err = run([SREPLAY, "replay", "--rank", "0", trace], RUN_SECONDS)
     tap.ok(status == 0 and " 0 divergences: exact\n" in err, "the verdict of its replay is exact", err)
+    copy = trace + ".copy.srec" # no seal holds for it
+    shutil.copytree(trace, copy)
+    status, _, err = run([SREPLAY, "replay", "--rank", "0", copy], RUN_SECONDS)
+    tap.ok(status == 0 and "sandbox" in err and " 0 divergences: exact\n" in err, "so is that of a replay in the sandbox", err)
+    shutil.rmtree(copy)
 
 
 def test_code_in_no_file(tap, trace):
