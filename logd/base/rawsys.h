@@ -9,6 +9,7 @@
 #ifndef LOGD_BASE_RAWSYS_H
 #define LOGD_BASE_RAWSYS_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -163,6 +164,19 @@ static inline long sr_sys_getpid(void)
 static inline long sr_sys_gettid(void)
 {
 	return sr_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+struct iovec;
+
+/*
+ * Reads the process's own memory; what is not mapped ends it.  By the thread's number, since the main thread may have
+ * ended; but the sandbox of a replay knows the process's only.
+ */
+static inline long sr_sys_read_self(const struct iovec *to, const struct iovec *from, long n)
+{
+	long got = sr_syscall(SYS_process_vm_readv, sr_sys_gettid(), SR_ARG(to), 1, SR_ARG(from), n, 0);
+
+	return got == -EPERM ? sr_syscall(SYS_process_vm_readv, sr_sys_getpid(), SR_ARG(to), 1, SR_ARG(from), n, 0) : got;
 }
 
 static inline long sr_sys_clock_gettime(clockid_t clock, struct timespec *now)

@@ -19,9 +19,7 @@ static bool are_readable(const struct iovec *pages, size_t n)
 {
 	char bytes[PAGES_AT_ONCE];
 	struct iovec here = {bytes, n};
-	/* The process's own number stands for its main thread, which may have ended. */
-	long read = sr_syscall(SYS_process_vm_readv, sr_sys_getpid(), SR_ARG(&here), 1,
-			       SR_ARG(pages), (long)n, 0);
+	long read = sr_sys_read_self(&here, pages, (long)n);
 
 	return read == (long)n || read == -ENOSYS || read == -EPERM;
 }

@@ -14,7 +14,7 @@
 size_t sr_place_read(void *to, uint64_t from, size_t n)
 {
 	const struct iovec here = {to, n}, there = {(void *)from, n};
-	long got = sr_syscall(SYS_process_vm_readv, sr_sys_getpid(), SR_ARG(&here), 1, SR_ARG(&there), 1, 0);
+	long got = sr_sys_read_self(&here, &there, 1);
 
 	return got < 0 ? 0 : (size_t)got;
 }
