@@ -180,18 +180,32 @@ static void *place(_Atomic uintptr_t *where, size_t size)
 	return (void *)atomic_fetch_add_explicit(where, padded, memory_order_relaxed);
 }
 
+static _Atomic uintptr_t next_shim_mapping = SR_SHIM_MAPS, next_library_mapping = SR_LIBRARY_MAPS;
+
 void *sr_heap_place_mapping(size_t size)
 {
-	static _Atomic uintptr_t where = SR_SHIM_MAPS;
-
-	return place(&where, size);
+	return place(&next_shim_mapping, size);
 }
 
 static void *place_library_mapping(size_t size)
 {
-	static _Atomic uintptr_t where = SR_LIBRARY_MAPS;
+	return place(&next_library_mapping, size);
+}
 
-	return place(&where, size);
+static bool is_placed(uintptr_t p, uintptr_t first, uintptr_t end)
+{
+	return p - first < end - first;
+}
+
+/* Only what is in use of these ranges: a program may have drawn an address in the rest. */
+bool sr_heap_is_placed(const void *addr)
+{
+	uintptr_t p = (uintptr_t)addr;
+
+	return is_placed(p, SR_LIBRARY_ARENA, library_arena.usable) || is_placed(p, SR_SHIM_ARENA, shim_arena.usable) ||
+	       is_placed(p, SR_LOADER_ARENA, loader_arena.usable) ||
+	       is_placed(p, SR_LIBRARY_MAPS, atomic_load_explicit(&next_library_mapping, memory_order_relaxed)) ||
+	       is_placed(p, SR_SHIM_MAPS, atomic_load_explicit(&next_shim_mapping, memory_order_relaxed));
 }
 
 /*

@@ -73,6 +73,9 @@ bool sr_heap_in_library_arena(const void *p, size_t size);
 
 bool sr_heap_in_shim_arena(const void *p, size_t size);
 
+/* Is it in an arena, or a mapping that was placed for the shim or a verbs library?  Any thread, no lock. */
+bool sr_heap_is_placed(const void *addr);
+
 /* The shim's own allocations; the caller need not be in a section. */
 void *sr_alloc(size_t size);
 void *sr_alloc_zeroed(size_t size);

@@ -135,6 +135,11 @@ bool sr_attr_has_stack(const pthread_attr_t *attr)
 	return attr && !pthread_attr_getstack(attr, &low, &size) && (uintptr_t)low + size;
 }
 
+bool sr_stack_is_placed(const void *addr)
+{
+	return (uintptr_t)addr - SR_STACKS < atomic_load_explicit(&next_stack, memory_order_relaxed) - SR_STACKS;
+}
+
 int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr)
 {
 	size_t size = 0, guard = 0;

@@ -37,6 +37,9 @@ bool sr_attr_has_stack(const pthread_attr_t *attr);
  */
 int sr_stack_map(struct sr_thread_start *s, pthread_attr_t *attr);
 
+/* Was a stack mapped there, now or earlier?  Any thread, no lock. */
+bool sr_stack_is_placed(const void *addr);
+
 /* A thread with this stack is about to be created; or could not be. */
 void sr_stack_list(struct sr_thread_start *s, const pthread_attr_t *attr);
 void sr_stack_unlist(struct sr_thread_start *s);

@@ -15,6 +15,7 @@
 #include "shim/memory/heap.h"
 #include "shim/signals/signals.h"
 #include "shim/threads/program_threads.h"
+#include "shim/threads/stacks.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/compared.h"
 #include "shim/verbs/own_memory.h"
@@ -165,12 +166,6 @@ static bool is_ready(void)
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 
-/* The program does not access what the verbs libraries register for themselves. */
-static bool is_a_librarys(const void *addr)
-{
-	return (uintptr_t)addr >= SR_LIBRARY_ARENA && (uintptr_t)addr < SR_STACKS;
-}
-
 void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 			enum sr_exposed_refusal why)
 {
@@ -183,19 +178,27 @@ void sr_regions_compare(struct sr_exposed_region *w, void *addr, size_t length,
 	sr_regions_on = true;
 }
 
+static enum sr_exposed_refusal expose(void *addr, size_t length)
+{
+	if (sr_stack_is_placed(addr))
+		return SR_EXPOSED_REFUSED_STACK;
+	return is_ready() ? sr_exposed_add(addr, length) : SR_EXPOSED_REFUSED_BY_KERNEL;
+}
+
 void sr_regions_add(struct sr_exposed_region *w, void *addr, size_t length, int access)
 {
 	enum sr_exposed_refusal refusal = SR_EXPOSED_REFUSED_BY_USER;
 
 	*w = (struct sr_exposed_region){0};
-	if (mode == SR_REGIONS_OFF || !length || is_a_librarys(addr))
+	/* The program does not access what the verbs libraries register for themselves. */
+	if (mode == SR_REGIONS_OFF || !length || sr_heap_is_placed(addr))
 		return;
 	if (!(access & REMOTE) && !(sr_regions_on && sr_exposed_touches(addr, length))) {
 		sr_own_memory_registered(addr, length);
 		return;
 	}
 	if (mode == SR_REGIONS_PROTECT)
-		refusal = is_ready() ? sr_exposed_add(addr, length) : SR_EXPOSED_REFUSED_BY_KERNEL;
+		refusal = expose(addr, length);
 	if (refusal) {
 		sr_regions_compare(w, addr, length, refusal);
 		return;

@@ -11,24 +11,6 @@ _Atomic uint16_t *other_places;
 uint32_t other_gibs[OTHERS];
 static uint16_t other_gibs_n;
 
-/*
- * Where the shim has its heaps, the mappings that it places, and the stacks of threads (shim/memory/heap.h): stacks
- * cannot be protected.  Each is the beginning of a range that is hardly used; a program may have chosen an address in
- * the rest of it, or between the backing mappings.
- */
-static const struct own {
-	uintptr_t begin, gibs;
-} owns[] = {{0x650000000000ul, 16}, {0x660000000000ul, 16}, {0x664000000000ul, 16},
-	    {0x670000000000ul, 64}, {0x680000000000ul, 64}, {0x690000000000ul, 64}};
-
-static bool is_own(uintptr_t gib)
-{
-	for (size_t i = 0; i < sizeof(owns) / sizeof(*owns); i++)
-		if (gib - owns[i].begin / GIB < owns[i].gibs)
-			return true;
-	return false;
-}
-
 static bool make_table(void)
 {
 	void *p;
@@ -52,7 +34,7 @@ void address_give_places(uintptr_t begin, uintptr_t end)
 		return;
 	/* A range that has some places has no more room behind them. */
 	for (uintptr_t gib = first; gib <= last; gib++)
-		if (is_own(gib) || offset_of(gib * GIB) != NOWHERE)
+		if (offset_of(gib * GIB) != NOWHERE)
 			return;
 	for (uintptr_t gib = first; gib <= last; gib++) {
 		other_gibs[other_gibs_n++] = (uint32_t)gib;

@@ -57,7 +57,7 @@ static const struct zone zones[] = {
 extern _Atomic uint16_t *other_places;
 extern uint32_t other_gibs[OTHERS];
 
-/* Gives [begin, end) places, in a row, if it is in no zone.  Not if it is sreplay's own, or there is no room. */
+/* Gives [begin, end) places, in a row, if it is in no zone and there is room. */
 void address_give_places(uintptr_t begin, uintptr_t end);
 
 #define ZONES_BYTES 0x080000000000ul

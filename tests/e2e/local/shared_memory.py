@@ -76,6 +76,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         check(tap, directory, "posix", "sreplay-test-%d" % os.getpid())
+        check(tap, directory, "drawn", "sreplay-drawn-%d" % os.getpid())
         check(tap, directory, "copied", "sreplay-copied-%d" % os.getpid())
         check(tap, directory, "system-v", "0x%x" % (0x53520000 + os.getpid() % 65536))
         check(tap, directory, "locked", "sreplay-locked-%d" % os.getpid(), explains=False)

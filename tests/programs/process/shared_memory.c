@@ -2,12 +2,14 @@
 /*
  * shared_memory.c: two processes talk through shared memory, by plain loads and stores.
  *
- *     shared_memory posix|system-v|copied|locked NAME 0|1 ROUNDS
+ *     shared_memory posix|drawn|system-v|copied|locked NAME 0|1 ROUNDS
  *
  * In turns each writes a message that depends on the last one and on the time, and then its number.
  * The other waits for the number without any call, and reads the message.  With `copied` it also
- * reads it from the other's mapping by process_vm_readv, and writes a word of it back.  With `locked` both take
- * locks of all kinds that lie in the memory, in the order that comes; each process has one thread.
+ * reads it from the other's mapping by process_vm_readv, and writes a word of it back.  With
+ * `locked` both take locks of all kinds that lie in the memory, in the order that comes; each
+ * process has one thread.  With `drawn` it lies at an address as MPICH draws it: here one between
+ * the mappings that sreplay places for itself.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -48,14 +50,15 @@ struct locks {
 	uint64_t sum;
 };
 
-static struct side *map_posix(const char *name)
+static struct side *map_posix(const char *name, void *at)
 {
 	int fd = shm_open(name, O_RDWR | O_CREAT, 0600);
 	void *p;
 
 	if (fd < 0 || ftruncate(fd, 2 * sizeof(struct side)))
 		return NULL;
-	p = mmap(NULL, 2 * sizeof(struct side), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(at, 2 * sizeof(struct side), PROT_READ | PROT_WRITE,
+		 MAP_SHARED | (at ? MAP_FIXED_NOREPLACE : 0), fd, 0);
 	close(fd);
 	return p == MAP_FAILED ? NULL : p;
 }
@@ -66,6 +69,13 @@ static struct side *map_system_v(const char *name)
 	void *p = shmat(id, NULL, 0);
 
 	return p == (void *)-1 ? NULL : p;
+}
+
+static struct side *map(const char *how, const char *name)
+{
+	if (!strcmp(how, "system-v"))
+		return map_system_v(name);
+	return map_posix(name, strcmp(how, "drawn") ? NULL : (void *)0x6800409c0000);
 }
 
 static void fail(const char *what)
@@ -175,8 +185,7 @@ int main(int argc, char **argv)
 	if (argc != 5)
 		return 2;
 	me = atoi(argv[3]);
-	sides = check(strcmp(argv[1], "system-v") ? map_posix(argv[2]) : map_system_v(argv[2]),
-		      "shared memory");
+	sides = check(map(argv[1], argv[2]), "shared memory");
 	if (!strcmp(argv[1], "locked")) {
 		struct locks *l = (struct locks *)sides[0].apart;
 
