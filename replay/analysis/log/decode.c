@@ -103,6 +103,36 @@ bool sr_log_get_reg_mr(const struct sr_log_call *c, struct sr_log_reg_mr *v)
 	return true;
 }
 
+bool sr_log_get_rereg_mr(const struct sr_log_call *c, uint64_t *region, struct sr_log_reg_mr *v)
+{
+	struct sr_cursor in_at = cursor(c->in, c->in_size), out_at = cursor(c->out, c->out_size);
+	struct sr_in_ibv_rereg_mr in;
+	struct sr_out_ibv_rereg_mr out;
+	struct ibv_mr mr;
+
+	sr_get_in_ibv_rereg_mr(&in_at, &in);
+	sr_get_out_ibv_rereg_mr(&out_at, &out);
+	if (in_at.bad || c->result || !get_object(out.mr, &mr, sizeof(mr)))
+		return false;
+	*region = in.mr;
+	*v = (struct sr_log_reg_mr){.lkey = mr.lkey, .rkey = mr.rkey};
+	if (in.flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		v->addr = v->iova = in.addr;
+		v->length = in.length;
+	}
+	return true;
+}
+
+/* They have one argument. */
+uint64_t sr_log_destroyed(const struct sr_log_call *c)
+{
+	struct sr_cursor at = cursor(c->in, c->in_size);
+	struct sr_in_ibv_dereg_mr in;
+
+	sr_get_in_ibv_dereg_mr(&at, &in);
+	return at.bad || c->result ? 0 : in.mr;
+}
+
 static bool get_gid(const struct sr_log_call *c, struct sr_log_gid *v)
 {
 	struct sr_cursor in_at = cursor(c->in, c->in_size), out_at = cursor(c->out, c->out_size);

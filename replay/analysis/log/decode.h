@@ -33,6 +33,12 @@ struct sr_log_reg_mr {
 };
 bool sr_log_get_reg_mr(const struct sr_log_call *c, struct sr_log_reg_mr *v);
 
+/* The same of ibv_rereg_mr.  *mr: the region, whose keys may be others now; it keeps its memory if addr is 0. */
+bool sr_log_get_rereg_mr(const struct sr_log_call *c, uint64_t *mr, struct sr_log_reg_mr *v);
+
+/* The argument of a call that destroys: a region, a queue pair, or librdmacm's identifier; 0: it failed. */
+uint64_t sr_log_destroyed(const struct sr_log_call *c);
+
 struct sr_log_gid {
 	uint32_t index;
 	uint8_t gid[16];

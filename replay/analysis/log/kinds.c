@@ -53,6 +53,8 @@ static const struct {
     {CALL(ibv_reg_mr), SR_WHAT_REG_MR, 0},
     {CALL(ibv_reg_mr_iova), SR_WHAT_REG_MR_IOVA, 0},
     {CALL(ibv_reg_mr_iova2), SR_WHAT_REG_MR_IOVA, 0},
+    {CALL(ibv_rereg_mr), SR_WHAT_REREG_MR, 0},
+    {CALL(ibv_dereg_mr), SR_WHAT_DEREG_MR, 0},
     {CALL(ibv_query_gid), SR_WHAT_QUERY_GID, 0},
     {CALL(_ibv_query_gid_ex), SR_WHAT_QUERY_GID_EX, 0},
     {CALL(rdma_get_cm_event), SR_WHAT_CM_EVENT, 0},
@@ -62,6 +64,9 @@ static const struct {
     {CALL(rdma_connect), SR_WHAT_CM_CONNECT, 0},
     {CALL(rdma_accept), SR_WHAT_CM_CONNECT, 0},
     {CALL(rdma_get_request), SR_WHAT_CM_REQUEST, 0},
+    {CALL(rdma_disconnect), SR_WHAT_CM_DISCONNECT, 0},
+    {CALL(rdma_destroy_qp), SR_WHAT_CM_DESTROY, 0},
+    {CALL(rdma_destroy_ep), SR_WHAT_CM_DESTROY, 0},
 };
 
 #define CALLS (sizeof(calls) / sizeof(calls[0]))

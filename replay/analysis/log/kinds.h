@@ -39,6 +39,8 @@ enum sr_what {
 	SR_WHAT_DESTROY_QP,
 	SR_WHAT_REG_MR,
 	SR_WHAT_REG_MR_IOVA,
+	SR_WHAT_REREG_MR,
+	SR_WHAT_DEREG_MR,
 	SR_WHAT_QUERY_GID,
 	SR_WHAT_QUERY_GID_EX,
 	SR_WHAT_CM_EVENT,
@@ -47,6 +49,8 @@ enum sr_what {
 	SR_WHAT_CM_CREATE_EP,
 	SR_WHAT_CM_CONNECT, /* rdma_connect, rdma_accept: they may hold an event */
 	SR_WHAT_CM_REQUEST,
+	SR_WHAT_CM_DISCONNECT,
+	SR_WHAT_CM_DESTROY, /* of an identifier's queue pair, perhaps with the identifier */
 	SR_WHATS,
 };
 

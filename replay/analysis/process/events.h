@@ -30,6 +30,7 @@ struct sr_found_order {
 /* A piece of memory that a request gathers or scatters. */
 struct sr_posted_piece {
 	uint64_t address, length;
+	uint32_t key; /* of its registration */
 };
 
 /* A request was posted. */
@@ -45,7 +46,9 @@ struct sr_posted {
 	uint64_t checksum; /* of all it sends; 0: not known */
 	size_t to;         /* SR_NO_RANK: outside, or not known */
 	uint64_t address;  /* where in the memory of `to`; one-sided requests */
+	uint32_t key;      /* of the registration there */
 	uint64_t queue;    /* address of the queue pair */
+	uint64_t other_end; /* address of that at the other end; 0: not known */
 	uint32_t type;     /* enum ibv_qp_type */
 	uint32_t flags;    /* IBV_SEND_* */
 	uint64_t operand;  /* of an atomic: what is added, or put in place of what was there */
@@ -128,6 +131,22 @@ struct sr_receives {
 	bool is_shared;
 };
 
+/* Memory is not registered any more. */
+struct sr_released {
+	size_t rank;
+	struct sr_position at;
+	uint64_t site, begin, end;
+	uint32_t lkey, rkey;
+};
+
+/* A queue pair takes no more requests from its other end. */
+struct sr_closed {
+	size_t rank;
+	struct sr_position at;
+	uint64_t queue;  /* its address */
+	bool is_over;    /* nor does it access memory for its own requests */
+};
+
 /* An event of a rank's clock, or an order that was found at it, as it was recorded. */
 struct sr_clocked {
 	size_t rank;
@@ -148,6 +167,8 @@ struct sr_process_hooks {
 	int (*message)(void *argument, const struct sr_message *m);
 	int (*received)(void *argument, const struct sr_received *r);
 	int (*receives)(void *argument, const struct sr_receives *r);
+	int (*released)(void *argument, const struct sr_released *r);
+	int (*closed)(void *argument, const struct sr_closed *c);
 	int (*clocked)(void *argument, const struct sr_clocked *c);
 	/* Called now and then. */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);

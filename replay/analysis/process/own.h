@@ -5,6 +5,7 @@
  *
  * process.c: which rank advances; clocks and exposed regions before its calls
  * queues.c: queue pairs and their connections
+ * registrations.c: memory regions
  * posts.c: requests (post_send, ibv_bind_mw, the builders)
  * polls.c: completions, and the values that they brought
  */
@@ -104,6 +105,11 @@ enum blocked {
 	BY_MANY,    /* the receiver of what it sends is far behind */
 };
 
+struct registration {
+	uint64_t begin, end;
+	uint32_t lkey, rkey;
+};
+
 struct rank {
 	struct sr_log_rank *log;
 	struct sr_log_call call;
@@ -118,6 +124,10 @@ struct rank {
 	struct qp **qps;
 	size_t qps_n, qps_room;
 	struct sr_keymap by_address, by_number; /* to the place in qps */
+	struct sr_keymap cm_qps; /* librdmacm's identifier to the address of its queue pair */
+	struct registration *registrations;
+	size_t registrations_n, registrations_room;
+	struct sr_keymap by_mr; /* to the place in registrations */
 };
 
 struct process {
@@ -158,6 +168,12 @@ uint32_t sr_log_link_flags(const struct process *p, const struct qp *q);
 
 /* The address in a rank's memory that a key and an iova refer to. */
 uint64_t sr_log_address_of(const struct sr_keymap *keys, uint32_t key, uint64_t iova);
+
+/* --------------------------------------------------------------- registrations */
+
+/* Calls that register memory, or end that: 0 or -errno. */
+int sr_log_registration(struct process *p, size_t rank, const struct sr_log_call *c);
+void sr_log_free_registrations(struct rank *r);
 
 /* ------------------------------------------- the calls: 0, 1 (blocked) or -errno */
 

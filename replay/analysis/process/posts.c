@@ -39,6 +39,7 @@ static int posted(struct process *p, size_t rank, struct qp *q, struct request *
 		.rank = rank,
 		.at = rq->at,
 		.queue = q->address,
+		.other_end = other ? other->address : 0,
 		.type = q->type,
 		.flags = d->flags,
 		.operand = d->operand,
@@ -52,6 +53,7 @@ static int posted(struct process *p, size_t rank, struct qp *q, struct request *
 		.length = rq->length,
 		.checksum = checksum,
 		.to = to,
+		.key = rkey,
 		.address = sr_op(rq->opcode) & SR_OP_REMOTE && to != SR_NO_RANK
 			       ? sr_log_address_of(&p->links->ranks[to].rkeys, rkey, rq->remote)
 			       : rq->remote});
@@ -70,7 +72,7 @@ static int keep_piece(struct details *d, const struct sr_keymap *lkeys, const st
 
 	if (!at)
 		return -ENOMEM;
-	*at = (struct sr_posted_piece){sr_log_address_of(lkeys, sge->lkey, sge->addr), sge->length};
+	*at = (struct sr_posted_piece){sr_log_address_of(lkeys, sge->lkey, sge->addr), sge->length, sge->lkey};
 	d->pieces_n++;
 	return 0;
 }

@@ -418,6 +418,8 @@ static void close_ranks(struct process *p)
 		free(r->qps);
 		sr_keymap_free(&r->by_address);
 		sr_keymap_free(&r->by_number);
+		sr_keymap_free(&r->cm_qps);
+		sr_log_free_registrations(r);
 	}
 }
 

@@ -180,34 +180,91 @@ static void reset(struct qp *q)
 	q->broken = false;
 }
 
+static int report_closed(struct process *p, size_t rank, uint64_t queue, bool is_over)
+{
+	if (!queue || !p->hooks->closed)
+		return 0;
+	return p->hooks->closed(p->hooks->argument, &(struct sr_closed){.rank = rank,
+									.at = *sr_knowledge_now(p->knowledge, rank),
+									.queue = queue,
+									.is_over = is_over});
+}
+
+/* librdmacm makes and destroys queue pairs by identifiers. */
+static int close_of_cm(struct process *p, size_t rank, const struct sr_log_call *c)
+{
+	uint64_t queue = 0, id = sr_log_destroyed(c);
+
+	if (!id || !sr_keymap_get(&p->ranks[rank].cm_qps, id, &queue))
+		return 0;
+	return report_closed(p, rank, queue, c->what == SR_WHAT_CM_DESTROY);
+}
+
+static int change_state(struct process *p, size_t rank, const struct sr_log_modify_qp *m)
+{
+	struct qp *q = sr_log_qp_at(&p->ranks[rank], m->qp);
+	const bool is_reset = m->attr.qp_state == IBV_QPS_RESET;
+
+	if (!q || !(m->mask & IBV_QP_STATE) || (!is_reset && m->attr.qp_state != IBV_QPS_ERR))
+		return 0;
+	if (is_reset)
+		reset(q);
+	return report_closed(p, rank, m->qp, is_reset);
+}
+
+static int make_by_cm(struct rank *r, const struct sr_log_call *c)
+{
+	struct sr_log_cm cm;
+
+	if (!sr_log_get_cm(c, &cm) || !cm.qp)
+		return 0;
+	if (sr_keymap_put(&r->cm_qps, cm.id, cm.qp))
+		return -ENOMEM;
+	if (c->what != SR_WHAT_CM_CREATE_QP && c->what != SR_WHAT_CM_CREATE_QP_EX)
+		return 0;
+	return add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0) ? 0 : -ENOMEM;
+}
+
 int sr_log_control(struct process *p, size_t rank, const struct sr_log_call *c)
 {
 	struct rank *r = &p->ranks[rank];
 	struct sr_log_create_qp made;
 	struct sr_log_modify_qp m;
-	struct sr_log_cm cm;
-	struct qp *q;
+	int err = 0;
 
 	switch (c->what) {
 	case SR_WHAT_CREATE_QP:
 	case SR_WHAT_CREATE_QP_EX:
 		if (sr_log_get_create_qp(c, &made) && made.qp &&
 		    !add_qp(r, made.qp, made.qp_num, made.type, made.sig_all))
-			return -ENOMEM;
+			err = -ENOMEM;
 		break;
 	case SR_WHAT_CM_CREATE_QP:
 	case SR_WHAT_CM_CREATE_QP_EX:
-		if (sr_log_get_cm(c, &cm) && cm.qp &&
-		    !add_qp(r, cm.qp, cm.qp_num, cm.qp_type, cm.sig_all > 0))
-			return -ENOMEM;
+	case SR_WHAT_CM_CREATE_EP:
+	case SR_WHAT_CM_REQUEST:
+	case SR_WHAT_CM_CONNECT:
+		err = make_by_cm(r, c);
 		break;
 	case SR_WHAT_MODIFY_QP:
-		if (sr_log_get_modify_qp(c, &m) && m.mask & IBV_QP_STATE &&
-		    m.attr.qp_state == IBV_QPS_RESET && (q = sr_log_qp_at(r, m.qp)))
-			reset(q);
+		if (sr_log_get_modify_qp(c, &m))
+			err = change_state(p, rank, &m);
+		break;
+	case SR_WHAT_DESTROY_QP:
+		err = report_closed(p, rank, sr_log_destroyed(c), true);
+		break;
+	case SR_WHAT_CM_DISCONNECT:
+	case SR_WHAT_CM_DESTROY:
+		err = close_of_cm(p, rank, c);
+		break;
+	case SR_WHAT_REG_MR:
+	case SR_WHAT_REG_MR_IOVA:
+	case SR_WHAT_REREG_MR:
+	case SR_WHAT_DEREG_MR:
+		err = sr_log_registration(p, rank, c);
 		break;
 	default:
 		break;
 	}
-	return connect_ends(p, rank, c);
+	return err ? err : connect_ends(p, rank, c);
 }

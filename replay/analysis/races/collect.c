@@ -7,6 +7,7 @@
 
 #include "logd/trace/read_trace.h"
 #include "replay/analysis/process/process.h"
+#include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/positions.h"
 #include "replay/analysis/races/receives.h"
 #include "replay/analysis/races/requests.h"
@@ -78,6 +79,8 @@ static void release(struct sr_collect *c)
 	sr_race_sockets_free(&c->sockets);
 	sr_keymap_free(&c->results);
 	sr_keymap_free(&c->polled);
+	sr_keymap_free(&c->closing_places);
+	free(c->closings);
 	free(c->stored);
 	free(c->reads);
 }
@@ -90,6 +93,8 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 					       .completed = sr_collect_completed,
 					       .received = sr_collect_received,
 					       .receives = sr_collect_receives,
+					       .released = sr_collect_released,
+					       .closed = sr_collect_closed,
 					       .clocked = sr_collect_clocked,
 					       .progress = take_progress,
 					       .argument = &c};

@@ -21,6 +21,7 @@ struct sr_collected_request {
 	uint32_t first_access, accesses_n;
 	uint64_t begin, end; /* in the memory of `to` */
 	uint64_t entered; /* step of its rank at which it was posted */
+	uint64_t own_end, other_end; /* queue pairs; own_end: its key; other_end: its address at `to`, 0: not known */
 	uint8_t opcode;
 	bool is_unknown; /* not all are known that can have left what it fetched */
 	bool has_value;  /* the trace has it */
@@ -46,6 +47,13 @@ struct sr_collected_queue {
 	bool is_shared;
 	size_t rank;
 	size_t last_read; /* its access */
+};
+
+/* A queue pair was closed. */
+struct sr_collected_closing {
+	uint32_t moment;
+	uint32_t before; /* of the closings of this queue pair, plus 1; 0: none */
+	bool is_over; /* nor does the queue pair access memory for its own requests */
 };
 
 /* An event of a rank's clock. */
@@ -98,6 +106,12 @@ struct sr_sampled {
 
 #define SR_SAMPLED_MOST 64
 
+/* A queue pair, or a shared receive queue, as a key. */
+static inline uint64_t sr_collected_queue_key(size_t rank, uint64_t address)
+{
+	return address ^ (uint64_t)(rank + 1) << 50;
+}
+
 struct sr_collected_rank {
 	uint32_t lane;
 	struct sr_position at;
@@ -141,6 +155,9 @@ struct sr_collect {
 	size_t stored_n, stored_room;
 	struct sr_stored_read *reads;
 	size_t reads_n, reads_room;
+	struct sr_collected_closing *closings;
+	size_t closings_n, closings_room;
+	struct sr_keymap closing_places; /* of a queue pair: its last closing */
 	struct sr_keymap polled; /* memory that READs poll */
 	struct sr_keymap results; /* what atomics returned, by their number */
 };

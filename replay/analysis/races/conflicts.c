@@ -9,7 +9,6 @@ bool sr_access_is_write(const struct sr_access *a)
 	case SR_ACCESS_STORE:
 	case SR_ACCESS_SCATTER:
 	case SR_ACCESS_RECV:
-	case SR_ACCESS_RELEASE:
 		return true;
 	default:
 		return false;
@@ -18,13 +17,15 @@ bool sr_access_is_write(const struct sr_access *a)
 
 static bool is_cpu(const struct sr_access *a)
 {
-	return a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE || a->kind == SR_ACCESS_RELEASE;
+	return a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE;
 }
 
 bool sr_accesses_conflict(const struct sr_access *a, const struct sr_access *b)
 {
 	if (a->owner != b->owner || a->begin >= b->end || b->begin >= a->end)
 		return false;
+	if (a->kind == SR_ACCESS_RELEASE || b->kind == SR_ACCESS_RELEASE)
+		return a->kind != b->kind && a->key && a->key == b->key;
 	if (!sr_access_is_write(a) && !sr_access_is_write(b))
 		return false;
 	/* Those of the CPU among themselves are another tool's business. */

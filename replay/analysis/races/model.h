@@ -54,7 +54,7 @@ enum sr_access_kind {
 	SR_ACCESS_GATHER,  /* a request takes what it sends out of its own rank's memory */
 	SR_ACCESS_SCATTER, /* a READ or an atomic brings what it fetched there */
 	SR_ACCESS_RECV,    /* a message comes to a posted receive */
-	SR_ACCESS_RELEASE, /* the memory is deregistered */
+	SR_ACCESS_RELEASE, /* the memory is not registered any more */
 	SR_ACCESS_KINDS
 };
 
@@ -96,6 +96,11 @@ struct sr_access {
 	 */
 	uint32_t from, until, over;
 	uint32_t gathered; /* of SR_ACCESS_GATHER: the request's effect; else SR_NO_MOMENT */
+	/*
+	 * By this key the device accesses the memory; 0: it does not.  The end of a registration (SR_ACCESS_RELEASE) is a
+	 * race with what is under way by its key, unless the connection by which that comes has ended before, at `closed`.
+	 */
+	uint32_t key, closed;
 	uint8_t kind, opcode;
 	uint8_t site_is;
 	bool is_polled; /* a READ of what READs poll */

@@ -198,6 +198,7 @@ static int add_watched(struct sr_collect *c, size_t rank, const struct sr_watch_
 							.until = moment,
 							.over = moment,
 							.gathered = SR_NO_MOMENT,
+							.closed = SR_NO_MOMENT,
 							.kind = is_load ? SR_ACCESS_LOAD : SR_ACCESS_STORE,
 							.doubts = c->how->watches->doubts[rank]})
 		       ? 0

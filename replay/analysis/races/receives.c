@@ -60,7 +60,7 @@ static struct sr_collected_receive *receive_of(struct sr_collect *c, const struc
 	struct sr_collected_receive *v;
 	uint64_t at;
 
-	if (sr_keymap_get(&c->queue_places, d->queue ^ (uint64_t)(d->rank + 1) << 50, &at)) {
+	if (sr_keymap_get(&c->queue_places, sr_collected_queue_key(d->rank, d->queue), &at)) {
 		*of = c->queues[at];
 		*number = (uint32_t)at;
 		v = first_with(*of, d->wr_id, true);
@@ -96,6 +96,7 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 
 		left -= n;
 		if (!sr_model_access(c->m, (struct sr_access){.begin = p->address,
+							      .key = p->key,
 							      .end = p->address + n,
 							      .sn = v->at.sn,
 							      .site = v->site,
@@ -109,6 +110,7 @@ static int add_received(struct sr_collect *c, const struct sr_received *d, uint3
 							      .until = moment,
 							      .over = moment,
 							      .gathered = SR_NO_MOMENT,
+							      .closed = SR_NO_MOMENT,
 							      .kind = SR_ACCESS_RECV}))
 			return -ENOMEM;
 	}

@@ -8,11 +8,12 @@
 
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/positions.h"
 
 struct sr_collected_queue *sr_collect_queue(struct sr_collect *c, size_t rank, uint64_t address, bool is_ordered, uint32_t *number)
 {
-	uint64_t key = address ^ (uint64_t)(rank + 1) << 50, at;
+	uint64_t key = sr_collected_queue_key(rank, address), at;
 	struct sr_collected_queue **added, *q;
 
 	if (sr_keymap_get(&c->queue_places, key, &at)) {
@@ -85,6 +86,7 @@ static int add_remote(struct sr_collect *c, struct sr_collected_request *rq, str
 	bool has_result;
 
 	a.owner = (uint32_t)p->to;
+	a.key = p->key;
 	a.begin = w.begin;
 	a.end = w.end;
 	a.from = rq->r.effect;
@@ -111,6 +113,7 @@ static int add_local(struct sr_collect *c, struct sr_collected_request *rq, stru
 	for (size_t i = 0; i < p->pieces_n && !err; i++) {
 		a.begin = p->pieces[i].address;
 		a.end = a.begin + p->pieces[i].length;
+		a.key = p->pieces[i].key;
 		err = add_access(c, rq, a);
 	}
 	return err;
@@ -159,6 +162,7 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			      .thread = p->at.thread,
 			      .over = SR_NO_MOMENT,
 			      .gathered = SR_NO_MOMENT,
+			      .closed = SR_NO_MOMENT,
 			      .opcode = p->opcode};
 	struct sr_collected_request *rq;
 	struct sr_collected_queue *q;
@@ -178,6 +182,8 @@ int sr_collect_posted(void *argument, const struct sr_posted *p)
 			       .begin = p->address,
 			       .end = p->address + p->length,
 			       .entered = p->at.entered,
+			       .own_end = sr_collected_queue_key(p->rank, p->queue),
+			       .other_end = p->other_end,
 			       .opcode = p->opcode};
 	c->requests_n++;
 	c->run->requests++;
@@ -240,10 +246,15 @@ void sr_collect_end_requests(struct sr_collect *c)
 		/* Other requests' accesses do not come between those of one. */
 		for (uint32_t k = 0; k < rq->accesses_n; k++) {
 			struct sr_access *a = &c->m->accesses[rq->first_access + k];
+			const bool is_local = a->kind == SR_ACCESS_GATHER || a->kind == SR_ACCESS_SCATTER;
 
 			a->over = rq->over;
+			if (is_local && a->over == SR_NO_MOMENT)
+				a->over = sr_collect_own_closing(c, rq);
+			if (!is_local)
+				a->closed = sr_collect_incoming_closing(c, rq);
 			if (a->until == SR_NO_MOMENT)
-				a->until = rq->over;
+				a->until = a->over;
 		}
 	}
 }

@@ -30,6 +30,7 @@ struct state {
 	struct sr_sweep *s;
 	struct sr_race_clocks *clocks;
 	struct sr_keymap places; /* of a piece, in pieces */
+	struct sr_keymap released; /* of a key that ends while the pass goes on, as a piece: the accesses by it */
 	struct piece *pieces;
 	size_t pieces_n, pieces_room;
 	size_t next; /* access */
@@ -48,12 +49,19 @@ static bool is_ordered(const struct state *t, const struct sr_access *a, const s
 	return a->place < b->place ? sr_race_is_queue_ordered(a, b) : sr_race_is_queue_ordered(b, a);
 }
 
+/* Had the connection ended when the memory was released?  Both happened at calls of the owner. */
+static bool is_closed(const struct sr_access *a, const struct sr_access *release)
+{
+	return release->kind == SR_ACCESS_RELEASE && a->closed < release->from;
+}
+
 /* Has it, and all that the row has before it, ended before? */
 static bool ends_row(const struct state *t, const struct sr_access *a)
 {
 	if (sr_race_is_before(t->clocks, a->over, SR_SURE))
 		return true;
-	return a->from == a->until && (a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE) &&
+	return a->from == a->until &&
+	       (a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE || a->kind == SR_ACCESS_RELEASE) &&
 	       sr_race_is_before(t->clocks, a->until, SR_SURE);
 }
 
@@ -62,7 +70,7 @@ static int compare(struct state *t, const struct sr_access *a, const struct sr_a
 	enum sr_surety unordered = SR_SURE;
 
 	t->s->pairs++;
-	if (!sr_accesses_conflict(a, b) || is_ordered(t, a, b, SR_SURE))
+	if (!sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) || is_ordered(t, a, b, SR_SURE))
 		return 0;
 	if (!is_ordered(t, a, b, SR_DOUBTFUL))
 		unordered = is_ordered(t, a, b, SR_SEEN) ? SR_DOUBTFUL : SR_SEEN;
@@ -72,15 +80,21 @@ static int compare(struct state *t, const struct sr_access *a, const struct sr_a
 
 /* ----------------------------------------------------------------- pieces */
 
-static struct piece *piece_of(struct state *t, uint32_t owner, uint64_t number)
+/* A number among an owner's, as a key. */
+static uint64_t key_of(uint32_t owner, uint64_t number)
 {
-	uint64_t key = number * 0x10001 + owner + 1, at;
-	struct piece *p;
+	return number * 0x10001 + owner + 1;
+}
 
-	if (sr_keymap_get(&t->places, key, &at))
+static struct piece *piece_of(struct state *t, struct sr_keymap *places, uint64_t key)
+{
+	struct piece *p;
+	uint64_t at;
+
+	if (sr_keymap_get(places, key, &at))
 		return &t->pieces[at];
 	p = sr_grow((void **)&t->pieces, t->pieces_n, &t->pieces_room, sizeof(*p));
-	if (!p || sr_keymap_put(&t->places, key, t->pieces_n))
+	if (!p || sr_keymap_put(places, key, t->pieces_n))
 		return NULL;
 	*p = (struct piece){0};
 	t->pieces_n++;
@@ -141,13 +155,38 @@ static int compare_all(struct state *t, const struct piece *p, const struct sr_a
 	return ret;
 }
 
+/* The end of a registration and what is accessed by its key. */
+static int take_key(struct state *t, uint32_t access)
+{
+	const struct sr_access *b = &t->m->accesses[access];
+	const bool is_release = b->kind == SR_ACCESS_RELEASE;
+	struct piece *p;
+	uint64_t at;
+	int ret = 0;
+
+	if (!b->key || !sr_keymap_get(&t->released, key_of(b->owner, b->key), &at))
+		return 0;
+	p = &t->pieces[at];
+	for (size_t i = 0; i < p->n && !ret; i++)
+		for (size_t k = p->rows[i].n; k-- > 0 && !ret;) {
+			const struct sr_access *a = &t->m->accesses[p->rows[i].at[k]];
+
+			if (is_release == (a->kind == SR_ACCESS_RELEASE) || ends_row(t, a))
+				break;
+			ret = compare(t, a, b);
+		}
+	return ret ? ret : add(p, access, b);
+}
+
 static int take(struct state *t, uint32_t access)
 {
 	const struct sr_access *b = &t->m->accesses[access];
-	int ret = 0;
+	int ret = take_key(t, access);
 
+	if (b->kind == SR_ACCESS_RELEASE)
+		return ret;
 	for (uint64_t n = b->begin / PIECE; b->begin < b->end && n <= (b->end - 1) / PIECE && !ret; n++) {
-		struct piece *p = piece_of(t, b->owner, n);
+		struct piece *p = piece_of(t, &t->places, key_of(b->owner, n));
 
 		if (!p)
 			return -ENOMEM;
@@ -159,6 +198,17 @@ static int take(struct state *t, uint32_t access)
 }
 
 /* -------------------------------------------------------------------- all */
+
+static bool index_releases(struct state *t)
+{
+	for (size_t i = 0; i < t->m->accesses_n; i++) {
+		const struct sr_access *a = &t->m->accesses[i];
+
+		if (a->kind == SR_ACCESS_RELEASE && !piece_of(t, &t->released, key_of(a->owner, a->key)))
+			return false;
+	}
+	return true;
+}
 
 static bool index_accesses(struct state *t)
 {
@@ -189,7 +239,7 @@ static int go(struct state *t)
 int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s)
 {
 	struct state t = {.m = m, .s = s, .clocks = sr_race_clocks_new(m)};
-	int ret = t.clocks && index_accesses(&t) ? go(&t) : -ENOMEM;
+	int ret = t.clocks && index_accesses(&t) && index_releases(&t) ? go(&t) : -ENOMEM;
 
 	for (size_t i = 0; i < t.pieces_n; i++) {
 		for (size_t k = 0; k < t.pieces[i].n; k++)
@@ -199,6 +249,7 @@ int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s)
 	free(t.pieces);
 	free(t.of_moment);
 	sr_keymap_free(&t.places);
+	sr_keymap_free(&t.released);
 	sr_race_clocks_free(t.clocks);
 	return ret;
 }

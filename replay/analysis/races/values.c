@@ -152,6 +152,7 @@ static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t mom
 							.until = moment,
 							.over = moment,
 							.gathered = SR_NO_MOMENT,
+							.closed = SR_NO_MOMENT,
 							.kind = SR_ACCESS_LOAD,
 							.doubts = doubts})
 		       ? 0

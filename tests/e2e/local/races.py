@@ -48,6 +48,11 @@ LITMUS = {
     "store-read-flag": NONE, "load-socket": NONE, "load-early-socket": {"data"},
     "write-read-socket": NONE, "write-read-early-socket": {"data"},
 }
+# The ends of registrations (tests/programs/pgas/lifetimes.c).
+LIFETIMES = {
+    "gather-racing": {"lifetime"}, "gather-completion": NONE, "scatter-racing": {"lifetime"}, "scatter-completion": NONE,
+    "gather-closed": NONE, "write-racing": {"lifetime"}, "write-flag": NONE, "read-racing": {"lifetime"}, "read-flag": NONE,
+}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
 IBA["load-flag"] = {"data"}
@@ -87,6 +92,13 @@ def litmus(tap, directory, name):
         if name == "write-write-same-value":
             right = right and "same-value" in {r["class"] for r in notes}
         tap.ok(right, "%s, model %s: %s" % (name, model, ", ".join(expected) or "none"), "%s\n%s" % (status, loud))
+
+
+def lifetime(tap, directory, name):
+    trace, failed = record(directory, "lifetimes " + name, 3)
+    loud, _, status = find(trace) if failed is None else (None, None, failed)
+    right = loud is not None and {r["class"] for r in loud} == LIFETIMES[name]
+    tap.ok(right, "end of a registration, %s: %s" % (name, ", ".join(LIFETIMES[name]) or "none"), "%s\n%s" % (status, loud))
 
 
 def whole(tap, directory, name):
@@ -149,14 +161,18 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    names = sys.argv[1:] or list(LITMUS) + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    names = sys.argv[1:] or list(LITMUS) + ["lifetimes " + name for name in LIFETIMES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         status, out, _ = run([os.path.join(PROGRAMS, "races")], SECONDS)
         tap.ok(set(out.decode().split()) == set(LITMUS), "each case has an expectation", out)
+        status, out, _ = run([os.path.join(PROGRAMS, "lifetimes")], SECONDS)
+        tap.ok(set(out.decode().split()) == set(LIFETIMES), "each end of a registration has an expectation", out)
         for name in names:
             if name in LITMUS:
                 litmus(tap, directory, name)
+            elif name.startswith("lifetimes "):
+                lifetime(tap, directory, name.split()[1])
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:

@@ -25,11 +25,11 @@
 
 /* ------------------------------------------------------------ the program */
 
-enum what { POST, EFFECT, LANDING, COMPLETION, RECEIPT, LOAD, STORE };
+enum what { POST, EFFECT, LANDING, COMPLETION, RECEIPT, LOAD, STORE, RELEASE };
 
 struct event {
 	enum what what;
-	int rank;    /* of POST, COMPLETION, RECEIPT, LOAD, STORE */
+	int rank;    /* of POST, COMPLETION, RECEIPT, LOAD, STORE, RELEASE */
 	int request; /* of POST, EFFECT, LANDING, RECEIPT; the last one of a COMPLETION */
 	uint64_t address;
 };
@@ -150,7 +150,7 @@ static void add_some(struct program *p)
 {
 	int event, rank = (int)draw(RANKS);
 
-	switch (draw(6)) {
+	switch (draw(7)) {
 	case 0:
 	case 1:
 		if (p->events_n + 3 <= EVENTS)
@@ -162,6 +162,10 @@ static void add_some(struct program *p)
 		break;
 	case 3:
 		add_receipt(p);
+		break;
+	case 4:
+		if (!draw(3))
+			add_event(p, RELEASE, rank, -1);
 		break;
 	default:
 		event = add_event(p, draw(3) ? LOAD : STORE, rank, -1);
@@ -276,6 +280,8 @@ static void add_access(struct accesses *all, const struct program *p, uint8_t ki
 						.sn = (uint64_t)all->n, /* names it */
 						.request = (uint64_t)(request + 1),
 						.owner = (uint32_t)owner,
+						.key = r || kind == SR_ACCESS_RELEASE ? 7 : 0,
+						.closed = SR_NO_MOMENT,
 						.queue = r ? (uint32_t)r->queue : SR_NO_QUEUE,
 						.agent = r ? 100 + (uint32_t)r->queue : (uint32_t)owner,
 						.place = r ? (uint32_t)r->place : 0,
@@ -303,8 +309,11 @@ static void find_accesses(struct accesses *all, const struct program *p)
 		add_access(all, p, is_fetch(r) ? SR_ACCESS_SCATTER : SR_ACCESS_GATHER, from, r->post, r->completion, i);
 	}
 	for (int i = 0; i < p->events_n; i++)
-		if (p->events[i].what == LOAD || p->events[i].what == STORE)
-			add_access(all, p, p->events[i].what == LOAD ? SR_ACCESS_LOAD : SR_ACCESS_STORE,
+		if (p->events[i].what == LOAD || p->events[i].what == STORE || p->events[i].what == RELEASE)
+			add_access(all, p,
+				   p->events[i].what == LOAD    ? SR_ACCESS_LOAD
+				   : p->events[i].what == STORE ? SR_ACCESS_STORE
+								: SR_ACCESS_RELEASE,
 				   p->events[i].rank, i, i, -1);
 }
 
@@ -473,7 +482,7 @@ static int search(struct found *f, const struct program *p, const struct accesse
 
 /* -------------------------------------------------------------------- all */
 
-static const char *const words[] = {"post", "effect", "landing", "completion", "receipt", "load", "store"};
+static const char *const words[] = {"post", "effect", "landing", "completion", "receipt", "load", "store", "release"};
 
 static void print(const struct program *p)
 {

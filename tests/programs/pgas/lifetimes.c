@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * lifetimes.c: small programs that end a registration while something may be under way there, or wait first, for
+ * `sreplay races`.
+ *
+ *   lifetimes CASE
+ *   lifetimes         lists the cases
+ *
+ * In the name of a case is what comes before the end; "racing" is nothing that orders it.  The other access is over by
+ * then in this run.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pgas/internal.h"
+
+#define BYTES      1024 /* more than are sent inline */
+#define OWNER      2
+#define TIME_IT_TAKES 100000 /* us */
+
+struct shared {
+	char data[BYTES];
+	uint64_t address, key, told, flag;
+};
+
+static struct shared *shared;
+static struct ibv_mr *region;
+static char *extra;
+
+static bool is(int rank)
+{
+	return pgas.rank == rank;
+}
+
+static void register_extra(void)
+{
+	extra = aligned_alloc(4096, 4096);
+	region = extra ? ibv_reg_mr(pgas.pd, extra, 4096,
+				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+		       : NULL;
+	if (!region)
+		pgas_fail("cannot register");
+}
+
+static void deregister(void)
+{
+	if (ibv_dereg_mr(region))
+		pgas_fail("cannot deregister");
+}
+
+/* Between the extra region of this rank, or private memory, and that memory of the other. */
+static void post(int rank, enum ibv_wr_opcode opcode, void *local, uint32_t lkey, uint64_t remote, uint32_t rkey)
+{
+	struct pgas_peer *peer = &pgas.peers[rank];
+	struct ibv_sge sge = {.addr = (uintptr_t)local, .length = BYTES, .lkey = lkey};
+	struct ibv_send_wr wr = {.wr_id = (uint64_t)rank,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = opcode,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.rdma = {.remote_addr = remote, .rkey = rkey}},
+			   *bad;
+
+	if (ibv_post_send(peer->qp, &wr, &bad))
+		pgas_fail("cannot post");
+	peer->posted++;
+}
+
+/* --------------------------------------------------- of the requester's own memory */
+
+static void local(enum ibv_wr_opcode opcode, bool waits)
+{
+	if (!is(0))
+		return;
+	register_extra();
+	post(OWNER, opcode, extra, region->lkey, pgas.peers[OWNER].base + (uint64_t)((char *)shared->data - pgas.shared.base),
+	     pgas.peers[OWNER].rkey);
+	if (waits)
+		pgas_quiet();
+	else
+		usleep(TIME_IT_TAKES);
+	deregister();
+	pgas_quiet();
+}
+
+static void gather_racing(void)
+{
+	local(IBV_WR_RDMA_WRITE, false);
+}
+
+static void gather_completion(void)
+{
+	local(IBV_WR_RDMA_WRITE, true);
+}
+
+static void scatter_racing(void)
+{
+	local(IBV_WR_RDMA_READ, false);
+}
+
+static void scatter_completion(void)
+{
+	local(IBV_WR_RDMA_READ, true);
+}
+
+/* The queue pair is gone before the registration (pgas_end). */
+static void gather_closed(void)
+{
+	char *mine = pgas_private(BYTES);
+
+	if (is(0))
+		pgas_start_put(OWNER, shared->data, mine, BYTES);
+}
+
+/* ------------------------------------------------------------ of the target's memory */
+
+static void remote(enum ibv_wr_opcode opcode, bool waits)
+{
+	char *mine = pgas_private(BYTES);
+	uint64_t one = 1;
+
+	if (is(1)) {
+		register_extra();
+		pgas_put(0, &shared->address, &(uint64_t){(uintptr_t)extra}, 8);
+		pgas_put(0, &shared->key, &(uint64_t){region->rkey}, 8);
+		pgas_put(0, &shared->told, &one, 8);
+		if (waits)
+			pgas_wait_for(&shared->flag, 1);
+		else
+			usleep(TIME_IT_TAKES);
+		deregister();
+	} else if (is(0)) {
+		pgas_wait_for(&shared->told, 1);
+		post(1, opcode, mine, pgas.private.mr->lkey, shared->address, (uint32_t)shared->key);
+		pgas_quiet();
+		if (waits)
+			pgas_put(1, &shared->flag, &one, 8);
+	}
+}
+
+static void write_racing(void)
+{
+	remote(IBV_WR_RDMA_WRITE, false);
+}
+
+static void write_flag(void)
+{
+	remote(IBV_WR_RDMA_WRITE, true);
+}
+
+static void read_racing(void)
+{
+	remote(IBV_WR_RDMA_READ, false);
+}
+
+static void read_flag(void)
+{
+	remote(IBV_WR_RDMA_READ, true);
+}
+
+/* ------------------------------------------------------------------------ all */
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+    {"gather-racing", gather_racing},   {"gather-completion", gather_completion},
+    {"scatter-racing", scatter_racing}, {"scatter-completion", scatter_completion},
+    {"gather-closed", gather_closed},   {"write-racing", write_racing},
+    {"write-flag", write_flag},         {"read-racing", read_racing},
+    {"read-flag", read_flag},
+};
+
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+int main(int argc, char **argv)
+{
+	size_t i = 0;
+
+	if (argc < 2)
+		for (size_t k = 0; k < CASES; k++)
+			puts(cases[k].name);
+	if (argc < 2)
+		return 0;
+	while (i < CASES && strcmp(cases[i].name, argv[1]))
+		i++;
+	if (i == CASES)
+		return 2;
+	pgas_start(sizeof(*shared) + 65536, 65536);
+	shared = pgas_shared(sizeof(*shared));
+	pgas_barrier();
+	cases[i].run();
+	return pgas_end(pgas_result(true, "%s", argv[1]));
+}
