@@ -49,6 +49,20 @@ void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
 void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v);
 /* The counters of a page are of one epoch. */
 void renew(struct page *p) NO_VECTORS;
+/* Loads that the handler does before it takes a snapshot: together they cost as much as that. */
+#define LOADS_MAX 3
+/* A loop that waits must see each change; one that only computes must get on. */
+#define REPEATS_MAX 4096
+
+enum back {
+	NOT_BACK,
+	BACK,      /* this load has been done lately, with no call since */
+	BACK_SAME, /* ... with all registers as they are now */
+};
+
+/* registers: a hash of them. */
+enum back comes_back(uintptr_t pc, uintptr_t addr, uint64_t registers) NO_VECTORS;
+void note_back(uintptr_t pc, uintptr_t addr, uint64_t registers) NO_VECTORS;
 /* Has the thread walked over neighbouring pages, with no call in between, and is this the next? */
 bool is_walk(uintptr_t user) NO_VECTORS;
 
@@ -60,10 +74,19 @@ void note_alone(struct page *p, uintptr_t pc, uintptr_t addr) NO_VECTORS;
 bool wait_at_poll(const ucontext_t *uc, struct page *p, const struct insn *insn);
 /* A hash of the registers.  A thread that comes back with the same ones may be waiting for memory to change. */
 uint64_t registers_of(const ucontext_t *uc);
-bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16],
-			      uint64_t *v) NO_VECTORS;
+/* A hash of the registers and of what returned calls have left below the stack pointer. */
+uint64_t traces_of(const uint64_t r[16], uintptr_t pc) NO_VECTORS;
+void note_polled(uint64_t traces) NO_VECTORS;
+
+/* quick.c */
+bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, uint64_t r[16], uint64_t *flags) NO_VECTORS;
 
 /* store.c */
+/* Stores in a row before the page is passed through: together they cost as much as that. */
+#define STORES_MAX 16
+/* How many there have been to this page. */
+uint32_t stores_in_a_row(uintptr_t page) NO_VECTORS;
+void note_row(uintptr_t page, uint32_t stores) NO_VECTORS;
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn);
 /* False: the frame does not have the register.  v: what is stored. */
 bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX]);

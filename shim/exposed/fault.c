@@ -324,7 +324,7 @@ static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 	exposed_self.by_jump = true;
 	handle(uc, addr, write);
 	exposed_self.by_jump = false;
-	/* The next ones take the short way (finish_unchanged). */
+	/* The next ones take the short way (quick.c). */
 	if (hooks.quiet_until)
 		exposed_self.quiet_until = hooks.quiet_until(exposed_self.fault);
 	exposed_unlock(NULL);
@@ -332,7 +332,7 @@ static void fault_at_probe(ucontext_t *uc, uintptr_t addr, bool write)
 
 const struct probe_handlers fault_probe_handlers = {
     .fault = fault_at_probe,
-    .unchanged = fault_unchanged_at_probe,
+    .quickly = fault_quickly_at_probe,
     .unregistered = fault_unregistered_at_probe,
 };
 

@@ -12,9 +12,6 @@
 #include "shim/exposed/probe/aside.h"
 #include "shim/exposed/x86/word.h"
 
-/* Loads that the handler does before it takes a snapshot: together they cost as much as that. */
-#define LOADS_MAX    3
-
 /* The stack is never exposed. */
 static void go_to(greg_t *g, const struct insn *insn, uint64_t target)
 {
@@ -127,47 +124,54 @@ static void walk_goes_on(uintptr_t user)
 	t->walk.epoch = thread_epoch();
 }
 
-enum back {
-	NOT_BACK,
-	BACK,      /* this load has been done lately, with no call since */
-	BACK_SAME, /* ... with all registers as they are now */
-};
-
-static enum back comes_back(const ucontext_t *uc, uintptr_t pc, uintptr_t addr)
+/* The place of this load among those of the thread since its last call; -1: it is not there. */
+NO_VECTORS static int find_recent(uintptr_t pc, uintptr_t addr)
 {
 	struct exposed_thread *t = &exposed_self;
-	uint64_t registers = registers_of(uc), before;
 
-	if (t->recent_epoch != thread_epoch()) {
-		memset(t->recent, 0, sizeof(t->recent));
-		t->recent_epoch = thread_epoch();
-	}
-	for (int i = 0; i < RECENT; i++) {
-		if (t->recent[i].pc != pc || t->recent[i].addr != addr)
-			continue;
-		before = t->recent[i].registers;
-		t->recent[i].registers = registers;
-		return before == registers ? BACK_SAME : BACK;
-	}
-	t->recent[t->recent_at % RECENT].pc = pc;
-	t->recent[t->recent_at % RECENT].addr = addr;
-	t->recent[t->recent_at++ % RECENT].registers = registers;
-	return NOT_BACK;
+	if (t->recent_epoch != thread_epoch())
+		t->recent_at = 0;
+	t->recent_epoch = thread_epoch();
+	for (int i = 0; i < RECENT && i < (int)t->recent_at; i++)
+		if (t->recent[i].pc == pc && t->recent[i].addr == addr)
+			return i;
+	return -1;
 }
 
-/* A loop that waits must see each change; one that only computes must get on. */
-#define REPEATS_MAX 4096
+NO_VECTORS enum back comes_back(uintptr_t pc, uintptr_t addr, uint64_t registers)
+{
+	int i = find_recent(pc, addr);
+
+	if (i < 0)
+		return NOT_BACK;
+	return exposed_self.recent[i].registers == registers ? BACK_SAME : BACK;
+}
+
+NO_VECTORS void note_back(uintptr_t pc, uintptr_t addr, uint64_t registers)
+{
+	struct exposed_thread *t = &exposed_self;
+	int i = find_recent(pc, addr);
+
+	if (i < 0)
+		i = (int)(t->recent_at++ % RECENT);
+	t->recent[i].pc = pc;
+	t->recent[i].addr = addr;
+	t->recent[i].registers = registers;
+}
 
 void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
 	bool alone = is_alone(insn);
 	bool poll = alone && is_poll(p, pc, insn->address);
-	/* A poll is not looked up here, since a probe's short way (finish_unchanged) does not either. */
-	enum back back = alone && !poll && !is_partial(p) ? comes_back(uc, pc, insn->address) : NOT_BACK;
+	bool partial = is_partial(p), looked_up = alone && !poll && !partial;
+	uint64_t registers = looked_up ? registers_of(uc) : 0;
+	enum back back = looked_up ? comes_back(pc, insn->address, registers) : NOT_BACK;
 	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
 	bool walked = is_walk(addr & PAGE_MASK);
-	bool partial = is_partial(p);
+
+	if (looked_up)
+		note_back(pc, insn->address, registers);
 
 	bool few = !walked && p->loads < alone_max(LOADS_MAX);
 

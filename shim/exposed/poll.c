@@ -41,7 +41,7 @@ NO_VECTORS void note_alone(struct page *p, uintptr_t pc, uintptr_t addr)
 	p->poll_pc = pc;
 }
 
-NO_VECTORS static void note_polled(uint64_t traces)
+NO_VECTORS void note_polled(uint64_t traces)
 {
 	struct exposed_thread *t = &exposed_self;
 
@@ -83,7 +83,7 @@ NO_VECTORS static uint64_t hash_words(const volatile uint64_t *p, const volatile
  * A hash of the registers and of the bytes below the stack pointer.  A task that runs between two accesses may leave
  * the registers as they were, if its loop keeps everything in memory.
  */
-NO_VECTORS static uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
+NO_VECTORS uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
 {
 	uint64_t hash = word_registers(r, pc);
 	uintptr_t sp = r[REGISTER_SP] & ~(uintptr_t)7, begin = sp - LEFT_BYTES;
@@ -159,71 +159,4 @@ uint64_t registers_of(const ucontext_t *uc)
 
 	read_registers(uc, r);
 	return word_registers(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
-}
-
-/* Polls by a probe after which snapshots are compared again. */
-#define BLIND_MAX 64
-
-/* Will the handler do this load itself, whatever came before, and without a wait? */
-NO_VECTORS static bool is_next(const struct page *p, uintptr_t pc, uintptr_t addr, uint64_t traces)
-{
-	const struct exposed_thread *t = &exposed_self;
-
-	if (!is_poll(p, pc, addr))
-		return is_partial(p);
-	if (is_walk(addr & PAGE_MASK) && !is_partial(p))
-		return false;
-	/* A replay waits for nothing. */
-	if (hooks.recorded)
-		return true;
-	return t->polled.epoch == thread_epoch() && t->polled.traces != traces;
-}
-
-/*
- * Does what handle() would do for a load that finds what the shadow copy has.  The program could have read that value
- * before, so snapshots may stay as they are.  That holds for a while only: a thread that polls may be waiting for a
- * change in one of them.
- */
-NO_VECTORS static bool finish_unchanged(struct page *p, const struct insn *insn, uintptr_t pc, uintptr_t addr,
-				  const uint64_t r[16], uint64_t *v)
-{
-	struct exposed_thread *t = &exposed_self;
-	uint64_t traces;
-
-	if (hooks.recorded ? t->fault + 1 >= t->quiet_until : hooks.wanted && hooks.wanted())
-		return false;
-	if (p->state != PAGE_PROTECTED || !p->shadow_valid || (!p->users && !p->aliases) || t->silent ||
-	    (is_partial(p) && is_unregistered(p, addr, insn->size)))
-		return false;
-	traces = traces_of(r, pc);
-	if (!is_next(p, pc, addr, traces) || (open_n && t->blind++ % BLIND_MAX == 0))
-		return false;
-	*v = word_load(backing_of(p, addr), insn->size);
-	if (*v != word_load(shadow_of(addr), insn->size))
-		return false;
-	renew(p);
-	t->row = 0;
-	t->fault++;
-	note_access(addr, true);
-	t->accesses_n++;
-	note_polled(traces);
-	counts.faults++;
-	counts.by_jump++;
-	counts.loads++;
-	counts.polls += is_poll(p, pc, addr);
-	note_alone(p, pc, addr);
-	return true;
-}
-
-NO_VECTORS bool fault_unchanged_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16],
-				    uint64_t *v)
-{
-	bool known;
-
-	/* The shim's own code comes here as well, from libc's functions, and may hold the lock. */
-	if (!is_register_load(insn) || !exposed_try_lock())
-		return false;
-	known = finish_unchanged(page_at(addr), insn, pc, addr, r, v);
-	exposed_release();
-	return known;
 }

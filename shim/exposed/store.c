@@ -10,9 +10,6 @@
 #include "shim/exposed/probe/exchange.h"
 #include "shim/exposed/x86/word.h"
 
-/* Stores in a row before the page is passed through: together they cost as much as that. */
-#define STORES_MAX 16
-
 bool do_store(ucontext_t *uc, struct page *p, const struct insn *insn, char v[VECTOR_MAX])
 {
 	char *to = backing_of(p, insn->address);
@@ -46,15 +43,20 @@ bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 }
 
 /* A loop that fills a page does nothing else; one that reads exposed memory in between is not such a loop. */
-static uint32_t stores_in_a_row(uintptr_t page)
+NO_VECTORS uint32_t stores_in_a_row(uintptr_t page)
+{
+	const struct exposed_thread *t = &exposed_self;
+
+	return t->row_page == page && t->row_epoch == thread_epoch() ? t->row : 0;
+}
+
+NO_VECTORS void note_row(uintptr_t page, uint32_t stores)
 {
 	struct exposed_thread *t = &exposed_self;
 
-	if (t->row_page != page || t->row_epoch != thread_epoch())
-		t->row = 0;
+	t->row = stores;
 	t->row_page = page;
 	t->row_epoch = thread_epoch();
-	return ++t->row;
 }
 
 /*
@@ -93,12 +95,15 @@ static bool may_fill(struct page *p, const struct insn *insn)
 
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
 {
-	bool partial = is_partial(p);
+	uintptr_t page = addr & PAGE_MASK;
+	bool fills = !is_partial(p) && may_fill(p, insn);
 
 	if (hooks.storing)
 		hooks.storing();
 	validate_shadow_before_store(addr);
-	if ((partial || !may_fill(p, insn) || stores_in_a_row(addr & PAGE_MASK) <= STORES_MAX) && is_within(insn)) {
+	if (fills)
+		note_row(page, stores_in_a_row(page) + 1);
+	if ((!fills || stores_in_a_row(page) <= STORES_MAX) && is_within(insn)) {
 		if (is_store(insn) &&
 		    store_alone(uc, p, insn)) {
 			check_snapshots();
@@ -109,6 +114,6 @@ void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct in
 			return;
 		}
 	}
-	if (!pass_through(addr & PAGE_MASK) && !partial)
+	if (!pass_through(page) && fills)
 		exposed_self.row--;
 }

@@ -67,6 +67,11 @@ static void yield(uint64_t fault, uintptr_t pc)
 		sr_engine->yields(&sr_self, fault, pc);
 }
 
+NO_VECTORS static bool orders_stores(void)
+{
+	return sr_clocks_member;
+}
+
 /*
  * Claimed at the start: no other thread can have the signal blocked then, and each later thread
  * is created with it unblocked.
@@ -84,6 +89,7 @@ void sr_regions_start(enum sr_regions_mode m, bool patch)
 	    .event = record_exposed_event,
 	    .found = sr_clocks_sample,
 	    .storing = sr_clocks_store,
+	    .orders_stores = orders_stores,
 	    .threads = threads,
 	    .wanted = wanted,
 	    .yield = yield,

@@ -45,6 +45,8 @@ struct sr_exposed_hooks {
 	void (*found)(void);
 	/* The program is about to store: whatever is ordered before its stores is recorded first. */
 	void (*storing)(void);
+	/* Is anything ordered before them?  Once true, always true.  In general registers only (NO_VECTORS).  NULL: yes. */
+	bool (*orders_stores)(void);
 	/*
 	 * Replay.  The program has stored these bytes; or it may store to a page that is passed through from here on;
 	 * or that has ended.  Called as event() is.

@@ -117,13 +117,13 @@ static inline void note_delayed(void)
 		exposed_self.delayed++;
 }
 
-static inline uint32_t changes_expected(void)
+NO_VECTORS static inline uint32_t changes_expected(void)
 {
 	return exposed_self.delayed + (hooks.threads && hooks.threads());
 }
 
 /* How many loads the handler does alone, where it does `usual` for a thread that expects no change. */
-static inline uint32_t alone_max(uint32_t usual)
+NO_VECTORS static inline uint32_t alone_max(uint32_t usual)
 {
 	return usual << (changes_expected() * MORE_SHIFT);
 }

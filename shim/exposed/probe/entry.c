@@ -76,14 +76,12 @@ void sr_probe_serve(struct probe_frame *f, char *vectors);
 /* The most frequent case: a loop polls, and finds that nothing has come. */
 NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t addr)
 {
-	const struct insn *insn = &s->insn;
-	uint64_t v;
+	bool aside = s->insn.class == INSN_VECTOR_LOAD;
 
-	if (!probe_handlers->unchanged(insn, s->pc, addr, f->r, &v))
+	if ((aside && !s->aside) || !probe_handlers->quickly(&s->insn, s->pc, addr, f->r, &f->flags))
 		return false;
 	s->served++;
-	word_take(insn, (greg_t *)&f->r[insn->reg], (greg_t *)&f->flags, v);
-	exposed_self.probe.resume = copy_of(s, 1);
+	exposed_self.probe.resume = aside ? s->aside : copy_of(s, 1);
 	return true;
 }
 

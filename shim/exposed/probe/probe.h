@@ -47,8 +47,8 @@ struct probe {
 	uintptr_t stub, copies, end;
 	uintptr_t back; /* where the copies lead to */
 	/*
-	 * The instruction, with the thread's `operand` as its operand. Behind it is a jump to the next one (INSN_OPERAND: the
-	 * thread goes there) or ret (INSN_EXCHANGE: the handler calls it).
+	 * The instruction, with the thread's `operand` as its operand. Behind it is a jump to the next one (INSN_OPERAND,
+	 * INSN_VECTOR_LOAD: the thread goes there) or ret (INSN_EXCHANGE: the handler calls it).  0: there is none.
 	 */
 	uintptr_t aside;
 	uint8_t counter; /* it reads the time-stamp counter (counter.h): its length; 0: another probe */

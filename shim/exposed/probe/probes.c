@@ -63,6 +63,12 @@ static size_t put_aside(struct probe *s, uint8_t *at)
 	return n + JUMP_BYTES;
 }
 
+/* Of a vector load it only saves time. */
+static bool has_aside(const struct insn *insn)
+{
+	return insn->class == INSN_OPERAND || insn->class == INSN_EXCHANGE || insn->class == INSN_VECTOR_LOAD;
+}
+
 /* Writes stub and copies.  How many bytes the copies have; 0: they cannot be made, or the stub is too far. */
 static size_t write_stub(struct probe *s, uint8_t *stub)
 {
@@ -70,9 +76,10 @@ static size_t write_stub(struct probe *s, uint8_t *stub)
 	size_t n = relocate(s->code, s->pc, &s->group, copies, &s->copy, s->back), aside;
 
 	s->copies = (uintptr_t)copies;
-	if (n && (s->insn.class == INSN_OPERAND || s->insn.class == INSN_EXCHANGE)) {
+	s->aside = 0;
+	if (n && has_aside(&s->insn)) {
 		aside = put_aside(s, copies + n);
-		n = aside ? n + aside : 0;
+		n = aside || s->insn.class == INSN_VECTOR_LOAD ? n + aside : 0;
 	}
 	return put_jump(s->jump, s->at, (uintptr_t)stub) ? n : 0;
 }

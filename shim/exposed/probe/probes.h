@@ -29,10 +29,12 @@ struct probe_handlers {
 	/* As a fault that is not one: with the registers in uc, at the address of the instruction's operand. */
 	void (*fault)(ucontext_t *uc, uintptr_t addr, bool write);
 	/*
-	 * Before that: a load or comparison that finds what the program knows already is over with v.
-	 * False: nothing has been done.  r: the registers by their numbers.  In general registers only (NO_VECTORS).
+	 * Before that: a load or comparison that finds what the program knows already, or a store on which nothing else
+	 * depends, is done at once.  What a vector load finds is put into the thread's `operand`, for a copy of the
+	 * instruction.  False: nothing has been done.  r: the registers by their numbers.  In general registers only
+	 * (NO_VECTORS).
 	 */
-	bool (*unchanged)(const struct insn *insn, uintptr_t pc, uintptr_t addr, const uint64_t r[16], uint64_t *v);
+	bool (*quickly)(const struct insn *insn, uintptr_t pc, uintptr_t addr, uint64_t r[16], uint64_t *flags);
 	/*
 	 * Before that: an access to a word that no region has is done at once.  False: it is not such a word, and nothing has been
 	 * done.  In general registers only.

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * quick.c: what a probe does in general registers only, for the accesses that bring nothing new and change no page's
+ * state.  Most are of this kind.  Saving the vector registers would take longer than all of it.
+ *
+ * Each function does what the handler (fault.c) would do, to the last counter.
+ */
+#include "shim/exposed/access.h"
+#include "shim/exposed/page/lock.h"
+#include "shim/exposed/page/pieces.h"
+#include "shim/exposed/x86/word.h"
+
+/* Loads by a probe after which snapshots are compared again. */
+#define BLIND_MAX 64
+
+struct access {
+	const struct insn *insn;
+	struct page *page;
+	uintptr_t pc, addr;
+	uint64_t *r;
+	bool partial;
+};
+
+/* Has the page no other state, is nobody else's turn, and may this access be one of which the trace has nothing? */
+NO_VECTORS static bool is_ordinary(const struct access *a)
+{
+	const struct exposed_thread *t = &exposed_self;
+	const struct page *p = a->page;
+
+	if (hooks.recorded ? t->fault + 1 >= t->quiet_until : hooks.wanted && hooks.wanted())
+		return false;
+	return p->state == PAGE_PROTECTED && (p->users || p->aliases) && !t->silent &&
+	       !(a->partial && is_unregistered(p, a->addr, a->insn->size));
+}
+
+NO_VECTORS static void count_access(const struct access *a, bool load)
+{
+	renew(a->page);
+	exposed_self.fault++;
+	exposed_self.accesses_n++;
+	note_access(a->addr, load);
+	counts.faults++;
+	counts.by_jump++;
+}
+
+/* ------------------------------------------------------------------- loads */
+
+/* What is known of a load before it is done. */
+struct load {
+	bool poll, repeat;
+	enum back back;
+	uint64_t hash; /* of the thread's traces if it is a poll; of its registers otherwise */
+};
+
+/* Does the handler wait before such a poll?  A replay waits for nothing, and a vector is no poll's. */
+NO_VECTORS static bool waits(struct load *l, const struct access *a)
+{
+	const struct exposed_thread *t = &exposed_self;
+
+	if (hooks.recorded || a->insn->class == INSN_VECTOR_LOAD)
+		return false;
+	l->hash = traces_of(a->r, a->pc);
+	return t->polled.epoch != thread_epoch() || t->polled.traces == l->hash;
+}
+
+/* The counters of a page are of one epoch. */
+NO_VECTORS static bool is_done_alone(struct load *l, const struct access *a)
+{
+	const struct page *p = a->page;
+	bool now = p->epoch == thread_epoch();
+
+	l->hash = word_registers(a->r, a->pc);
+	l->back = comes_back(a->pc, a->addr, l->hash);
+	l->repeat = l->back == BACK_SAME || (l->back == BACK && (now ? p->repeats : 0) < REPEATS_MAX);
+	return l->repeat || (now ? p->loads : 0) < alone_max(LOADS_MAX);
+}
+
+/* Will the handler do this load itself, and without a wait? */
+NO_VECTORS static bool is_next(struct load *l, const struct access *a)
+{
+	*l = (struct load){.poll = is_poll(a->page, a->pc, a->addr)};
+	if (!a->partial && is_walk(a->addr & PAGE_MASK))
+		return false;
+	if (l->poll)
+		return !waits(l, a);
+	return a->partial || is_done_alone(l, a);
+}
+
+/* Compares what is there with what the program knows.  False: they differ. */
+NO_VECTORS static bool read_known(const struct access *a, uint64_t *v)
+{
+	const char *from = backing_of(a->page, a->addr), *known = shadow_of(a->addr);
+	uint64_t *to = (uint64_t *)exposed_self.probe.operand;
+
+	if (a->insn->class != INSN_VECTOR_LOAD || a->insn->size <= 8) {
+		*v = *to = word_load(from, a->insn->size);
+		return *v == word_load(known, a->insn->size);
+	}
+	for (unsigned int i = 0; i < a->insn->size; i += 8, to++) {
+		*to = word_load(from + i, 8);
+		if (*to != word_load(known + i, 8))
+			return false;
+	}
+	return true;
+}
+
+NO_VECTORS static void note_load(const struct load *l, const struct access *a)
+{
+	bool word = a->insn->class != INSN_VECTOR_LOAD;
+
+	count_access(a, word);
+	exposed_self.row = 0;
+	counts.loads++;
+	if (l->poll) {
+		counts.polls++;
+		if (!hooks.recorded && word)
+			note_polled(l->hash);
+	} else if (!a->partial) {
+		note_back(a->pc, a->addr, l->hash);
+		if (l->repeat)
+			a->page->repeats += l->back == BACK;
+		else
+			a->page->loads++;
+	}
+	note_alone(a->page, a->pc, a->addr);
+}
+
+/*
+ * The program could have read that value before, so snapshots may stay as they are.  That holds for a while only: a
+ * thread that polls may be waiting for a change in one of them.
+ */
+NO_VECTORS static bool load_quickly(const struct access *a, uint64_t *flags)
+{
+	struct load l;
+	uint64_t v = 0;
+
+	if (!is_ordinary(a) || !a->page->shadow_valid || !is_next(&l, a) ||
+	    (open_n && exposed_self.blind++ % BLIND_MAX == 0) || !read_known(a, &v))
+		return false;
+	if (a->insn->class != INSN_VECTOR_LOAD)
+		word_take(a->insn, (greg_t *)&a->r[a->insn->reg], (greg_t *)flags, v);
+	note_load(&l, a);
+	return true;
+}
+
+/* ------------------------------------------------------------------ stores */
+
+/* Must others see or record the store, or what comes before it? */
+NO_VECTORS static bool is_awaited(void)
+{
+	return hooks.stored || (hooks.storing && (!hooks.orders_stores || hooks.orders_stores()));
+}
+
+/* Snapshots would have to be compared after it. */
+NO_VECTORS static bool store_quickly(const struct access *a)
+{
+	struct page *p = a->page;
+	bool fills = !a->partial && !p->atomics;
+	uint32_t row = stores_in_a_row(a->addr & PAGE_MASK) + 1;
+	uint64_t value;
+
+	if (open_n || is_awaited() || !is_ordinary(a) || (!p->shadow_valid && p->digested) ||
+	    (fills && row > STORES_MAX))
+		return false;
+	value = word_value(a->insn, (greg_t)a->r[a->insn->reg]);
+	word_store(backing_of(p, a->addr), value, a->insn->size);
+	if (p->shadow_valid)
+		word_store(shadow_of(a->addr), value, a->insn->size);
+	if (fills)
+		note_row(a->addr & PAGE_MASK, row);
+	else if (!a->partial)
+		exposed_self.row = 0;
+	count_access(a, false);
+	counts.stores++;
+	return true;
+}
+
+NO_VECTORS bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, uint64_t r[16], uint64_t *flags)
+{
+	struct access a = {insn, page_at(addr), pc, addr, r, false};
+	bool store = insn->class == INSN_STORE, done;
+
+	if (!store && !is_register_load(insn) && insn->class != INSN_VECTOR_LOAD)
+		return false;
+	/* The shim's own code comes here as well, from libc's functions, and may hold the lock. */
+	if (!exposed_try_lock())
+		return false;
+	a.partial = is_partial(a.page);
+	done = store ? store_quickly(&a) : load_quickly(&a, flags);
+	exposed_release();
+	return done;
+}
