@@ -49,6 +49,7 @@
 #include "shim/core/setting.h"
 #include "shim/core/settings.h"
 #include "shim/core/stack_below.h"
+#include "shim/core/sums.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 #include "shim/core/variables.h"
@@ -187,7 +188,7 @@ static void record(enum sr_record_from from)
 		refuse_to_run();
 	if (sr_engine)
 		sr_regions_start((enum sr_regions_mode)settings.exposed, settings.probes && !sr_confirm_needs_faults());
-	sr_leaves_out = sr_engine && settings.order;
+	sr_leaves_out = sr_sums_on = sr_engine && settings.order;
 	if (sr_engine)
 		sr_clocks_start(&settings, settings.member >= 0);
 }

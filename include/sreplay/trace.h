@@ -157,6 +157,12 @@ enum sr_record_kind {
 	 * struct sr_place_payload says where.  By the recorder (--threads=serial).
 	 */
 	SR_REC_PLACE = 17,
+	/*
+	 * With --order: sums of checksums that the records of calls lack: struct sr_check_payload.  By the
+	 * recorder, behind the call at which 256 requests, completions and values had come together, and at
+	 * the end of a thread.
+	 */
+	SR_REC_CHECK = 18,
 	/* The first kind that is a call; the trace's schema.json describes them.  Advances the SN
 	 * by one.  By the recorder, when the call has returned. */
 	SR_REC_CALL = 64,
@@ -181,6 +187,12 @@ struct sr_stamp_time {
 struct sr_stamp_sync {
 	uint64_t ticks, time;
 	uint64_t hz; /* ticks in a second, as measured since the process started */
+};
+
+/* Since the start of the thread. */
+struct sr_check_payload {
+	uint64_t sent;     /* of the data of its requests */
+	uint64_t received; /* of what is left out */
 };
 
 struct sr_fork_payload {
@@ -256,15 +268,10 @@ struct sr_exposed_value_head {
 
 /*
  * A value that is left out (record --order), because the replay of the rank that sent it produces it again: a segment of
- * received bytes (schema.json), or a value of SR_REC_EXPOSED.  Its address has this bit, and its bytes are a
- * struct sr_left_out.
+ * received bytes (schema.json), or a value of SR_REC_EXPOSED.  Its address has this bit, and its bytes are its length, a
+ * uint32_t, and the lowest 0 to 8 bytes of its XXH3.
  */
 #define SR_LEFT_OUT (1ull << 63)
-
-struct __attribute__((packed)) sr_left_out {
-	uint32_t length;
-	uint64_t checksum; /* XXH3 of the bytes */
-};
 
 /* `what` of struct sr_region_payload. */
 #define SR_REGION_ADDED   1

@@ -23,6 +23,9 @@ enum sr_column {
 	SR_COLUMN_EQUAL = 1, /* one value, which all records have */
 	SR_COLUMN_DELTAS =
 	    2, /* of 2, 4 or 8 bytes: differences to the value before, zigzag, LEB128 */
+	/* The same to the value before of a record with the same key, which is another field: columns_keys.h. */
+	SR_COLUMN_BY_KEY = 3,
+	SR_COLUMN_STEPS_BY_KEY = 4, /* ... to what comes if that value's step is made again */
 };
 
 struct sr_columns_encoder;
@@ -38,6 +41,9 @@ void sr_columns_encoder_free(struct sr_columns_encoder *e);
  */
 size_t sr_columns_encode(struct sr_columns_encoder *e, const struct sr_layouts *l,
 			 const void *records, size_t size, const void **columns);
+
+/* Is a column of the last frame stored by a key?  Then the frame's codec is SR_CODEC_COLUMNS_BY_KEY. */
+bool sr_columns_have_keys(const struct sr_columns_encoder *e);
 
 /*
  * Turns columns into exactly `size` bytes of records, 8-byte aligned.  0; -EBADMSG: they are

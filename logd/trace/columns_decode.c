@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "logd/base/leb128.h"
+#include "logd/trace/columns_keys.h"
+#include "logd/trace/layouts.h"
 
 /* The fewest bytes that a shape takes. */
 #define SHAPE_MIN 4
@@ -16,6 +18,12 @@ struct shape {
 	uint32_t used;  /* so many have been placed */
 };
 
+/* A column that is stored by a key, behind the others. */
+struct keyed {
+	uint32_t offset, width;
+	bool by_step;
+};
+
 struct decoder {
 	const uint8_t *p, *end;
 	bool bad;
@@ -25,6 +33,12 @@ struct decoder {
 	uint32_t n;   /* records */
 	unsigned char *records;
 	size_t size;
+	/* Of the shape at hand: its fields, and those that are stored by a key. */
+	uint32_t fields, keyed_n, key;
+	uint32_t width[SR_FIELDS_MAX], offset[SR_FIELDS_MAX];
+	struct keyed keyed[SR_FIELDS_MAX];
+	struct sr_keys keys;
+	struct sr_expected expected;
 };
 
 /* 0 where the columns are damaged, or the number is over `most`. */
@@ -147,6 +161,58 @@ static void take_deltas(struct decoder *d, unsigned char *field, const uint32_t 
 		d->bad = true;
 }
 
+static bool is_number(uint32_t width)
+{
+	return width == 1 || width == 2 || width == 4 || width == 8;
+}
+
+/* All of a shape have the same key, which is none of them. */
+static void begin_keyed(struct decoder *d, uint32_t offset, uint32_t width, bool by_step)
+{
+	uint32_t key = (uint32_t)take(d, SR_FIELDS_MAX - 1);
+
+	d->bad |= !is_number(width) || d->keyed_n == SR_FIELDS_MAX || (d->keyed_n && key != d->key);
+	if (d->bad)
+		return;
+	d->key = key;
+	d->keyed[d->keyed_n++] = (struct keyed){offset, width, by_step};
+}
+
+static void take_keyed_column(struct decoder *d, const struct shape *s, const struct keyed *c)
+{
+	const uint32_t *at = &d->at[s->first];
+	struct sr_expected *x = &d->expected;
+
+	memset(&d->keys, 0, sizeof(d->keys));
+	memset(x, 0, sizeof(*x));
+	for (uint32_t i = 0; i < s->count; i++) {
+		uint64_t key = 0, number = take(d, UINT64_MAX), value;
+		int k;
+
+		memcpy(&key, d->records + d->offset[d->key] + at[i], d->width[d->key]);
+		k = sr_keys_number(&d->keys, key);
+		d->bad |= k < 0;
+		if (d->bad)
+			return;
+		value = x->last[k] + x->step[k] + sr_unzigzag(number);
+		if (c->width < sizeof(value))
+			value &= (1ull << 8 * c->width) - 1;
+		memcpy(d->records + c->offset + at[i], &value, c->width);
+		sr_expected_next(x, k, value, c->by_step);
+	}
+}
+
+static void take_keyed_columns(struct decoder *d, const struct shape *s)
+{
+	if (!d->keyed_n)
+		return;
+	d->bad |= d->key >= d->fields || !is_number(d->width[d->key]);
+	for (uint32_t i = 0; i < d->keyed_n && !d->bad; i++)
+		d->bad |= d->keyed[i].offset == d->offset[d->key];
+	for (uint32_t i = 0; i < d->keyed_n && !d->bad; i++)
+		take_keyed_column(d, s, &d->keyed[i]);
+}
+
 static void take_column(struct decoder *d, const struct shape *s, uint32_t offset, uint32_t width)
 {
 	const uint8_t *how = take_bytes(d, 1), *values;
@@ -161,6 +227,8 @@ static void take_column(struct decoder *d, const struct shape *s, uint32_t offse
 		fill(values, 0, field, at, s->count, width);
 	else if (*how == SR_COLUMN_PLAIN && (values = take_bytes(d, (uint64_t)s->count * width)))
 		fill(values, width, field, at, s->count, width);
+	else if (*how == SR_COLUMN_BY_KEY || *how == SR_COLUMN_STEPS_BY_KEY)
+		begin_keyed(d, offset, width, *how == SR_COLUMN_STEPS_BY_KEY);
 	else
 		d->bad = true;
 }
@@ -169,12 +237,19 @@ static void take_columns(struct decoder *d, const struct shape *s)
 {
 	uint32_t payload = s->size - (uint32_t)sizeof(struct sr_record), width;
 
+	d->fields = d->keyed_n = 0;
 	for (uint32_t offset = 0; offset < payload && !d->bad; offset += width) {
 		width = (uint32_t)take(d, payload - offset);
 		d->bad |= !width;
+		/* Only the first ones can be keys. */
+		if (d->fields < SR_FIELDS_MAX) {
+			d->width[d->fields] = width;
+			d->offset[d->fields++] = offset;
+		}
 		if (!d->bad)
 			take_column(d, s, offset, width);
 	}
+	take_keyed_columns(d, s);
 }
 
 static int decode(struct decoder *d)

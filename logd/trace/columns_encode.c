@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "logd/base/leb128.h"
+#include "logd/trace/columns_choose.h"
+#include "logd/trace/columns_keys.h"
 
 /* A frame with more shapes is no better for columns. */
 #define SHAPES_MAX 4096
@@ -30,6 +32,12 @@ struct sr_columns_encoder {
 	uint16_t buckets[BUCKETS]; /* 1 + number of a shape; 0: free */
 	uint8_t *out;
 	size_t room;
+	struct sr_columns_chooser *chooser;
+	struct sr_columns_choice choice; /* for the shape at hand */
+	uint8_t *number;		 /* of each of its records: that of its key's value */
+	struct sr_keys keys;
+	struct sr_expected expected;
+	bool has_keys;
 };
 
 struct sr_columns_encoder *sr_columns_encoder_new(size_t most)
@@ -45,7 +53,9 @@ struct sr_columns_encoder *sr_columns_encoder_new(size_t most)
 	e->at = malloc(records * sizeof(*e->at));
 	e->shape_of = malloc(records * sizeof(*e->shape_of));
 	e->sorted = malloc(records * sizeof(*e->sorted));
-	if (e->copy && e->out && e->at && e->shape_of && e->sorted)
+	e->number = malloc(records);
+	e->chooser = sr_columns_chooser_new();
+	if (e->copy && e->out && e->at && e->shape_of && e->sorted && e->number && e->chooser)
 		return e;
 	sr_columns_encoder_free(e);
 	return NULL;
@@ -60,6 +70,8 @@ void sr_columns_encoder_free(struct sr_columns_encoder *e)
 	free(e->at);
 	free(e->shape_of);
 	free(e->sorted);
+	free(e->number);
+	sr_columns_chooser_free(e->chooser);
 	free(e);
 }
 
@@ -268,18 +280,82 @@ static void put_shape(struct output *o, const struct shape *s)
 	put(o, s->count);
 }
 
-static void put_columns(const struct sr_columns_encoder *e, const struct sr_layouts *l,
+/* Numbers the values of the key.  False: it has too many. */
+static bool number_keys(struct sr_columns_encoder *e, const struct shape *s, uint32_t offset, uint32_t width)
+{
+	memset(&e->keys, 0, sizeof(e->keys));
+	for (uint32_t i = 0; i < s->count; i++) {
+		uint64_t value = 0;
+		int number;
+
+		memcpy(&value, e->copy + offset + e->sorted[s->first + i], width);
+		number = sr_keys_number(&e->keys, value);
+		if (number < 0)
+			return false;
+		e->number[i] = (uint8_t)number;
+	}
+	return true;
+}
+
+static void choose(struct sr_columns_encoder *e, const struct shape *s, const struct sr_fields *f)
+{
+	struct sr_columns_choice *choice = &e->choice;
+	uint32_t offset = 0;
+
+	sr_columns_choose(e->chooser, f, e->copy, &e->sorted[s->first], s->count, choice);
+	for (int i = 0; i < choice->key; i++)
+		offset += f->width[i];
+	if (choice->key >= 0 && !number_keys(e, s, offset, f->width[choice->key])) {
+		choice->key = -1;
+		memset(choice->how, 0, f->n);
+	}
+	e->has_keys |= choice->key >= 0;
+}
+
+static void put_by_key(struct sr_columns_encoder *e, struct output *o, const struct shape *s, uint32_t offset,
+		       uint32_t width, bool by_step)
+{
+	struct sr_expected *x = &e->expected;
+
+	memset(x, 0, sizeof(*x));
+	for (uint32_t i = 0; i < s->count; i++) {
+		int k = e->number[i];
+		uint64_t value = 0;
+
+		memcpy(&value, e->copy + offset + e->sorted[s->first + i], width);
+		put(o, sr_zigzag(extended(value - x->last[k] - x->step[k], width)));
+		sr_expected_next(x, k, value, by_step);
+	}
+}
+
+/* What is stored by a key comes behind the other fields: the key may be any of these. */
+static void put_columns(struct sr_columns_encoder *e, const struct sr_layouts *l,
 			struct output *o, const struct shape *s)
 {
+	const struct sr_columns_choice *choice = &e->choice;
 	struct sr_fields f;
 	uint32_t offset = 0;
 
 	fields_of(e, l, s, &f);
-	for (uint32_t i = 0; i < f.n; i++) {
+	choose(e, s, &f);
+	for (uint32_t i = 0; i < f.n; offset += f.width[i++]) {
 		put(o, f.width[i]);
-		put_column(o, e->copy + offset, &e->sorted[s->first], s->count, f.width[i]);
-		offset += f.width[i];
+		if (choice->how[i]) {
+			put(o, choice->how[i]);
+			put(o, (uint64_t)choice->key);
+		} else {
+			put_column(o, e->copy + offset, &e->sorted[s->first], s->count, f.width[i]);
+		}
 	}
+	offset = 0;
+	for (uint32_t i = 0; choice->key >= 0 && i < f.n; offset += f.width[i++])
+		if (choice->how[i])
+			put_by_key(e, o, s, offset, f.width[i], choice->how[i] == SR_COLUMN_STEPS_BY_KEY);
+}
+
+bool sr_columns_have_keys(const struct sr_columns_encoder *e)
+{
+	return e->has_keys;
 }
 
 size_t sr_columns_encode(struct sr_columns_encoder *e, const struct sr_layouts *l,
@@ -294,6 +370,7 @@ size_t sr_columns_encode(struct sr_columns_encoder *e, const struct sr_layouts *
 	if (!find_records(e, size))
 		return 0;
 	sort_records(e);
+	e->has_keys = false;
 	put(&o, e->shapes_n);
 	for (uint32_t i = 0; i < e->shapes_n; i++)
 		put_shape(&o, &e->shapes[i]);

@@ -16,7 +16,7 @@ struct sr_exposed_value {
 	uintptr_t addr;
 	uint32_t length;
 	const void *data; /* belongs to the event's maker, who says how long it stays; NULL: it is left out */
-	uint64_t checksum; /* of what is left out (struct sr_left_out) */
+	uint64_t checksum, mask; /* of what is left out (left_out.h) */
 };
 
 struct sr_exposed_event {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "logd/base/page.h"
+#include "logd/trace/left_out.h"
 
 /* The piece at *at, if the record has it. */
 static const void *take(const char *payload, size_t size, size_t *at, size_t n)
@@ -17,15 +18,17 @@ static const void *take(const char *payload, size_t size, size_t *at, size_t n)
 }
 
 /* A value lies within one page. */
-static bool decode_left_out(struct sr_exposed_value *v)
+static bool decode_left_out(struct sr_exposed_value *v, size_t size)
 {
 	struct sr_left_out l;
 
-	memcpy(&l, v->data, sizeof(l));
+	if (!sr_left_out_get(&l, v->data, size))
+		return false;
 	v->addr &= ~SR_LEFT_OUT;
 	v->data = NULL;
 	v->length = l.length;
 	v->checksum = l.checksum;
+	v->mask = l.mask;
 	return l.length && v->addr % PAGE + l.length <= PAGE;
 }
 
@@ -42,7 +45,7 @@ static bool decode_value(struct sr_exposed_value *v, const void *payload, size_t
 	if (!v->data || !take(payload, size, at, -head.length & 7))
 		return false;
 	if (head.addr & SR_LEFT_OUT)
-		return head.length == sizeof(struct sr_left_out) && decode_left_out(v);
+		return decode_left_out(v, head.length);
 	return true;
 }
 

@@ -44,6 +44,7 @@ enum sr_codec {
 	SR_CODEC_RAW = 0,
 	SR_CODEC_ZSTD = 1,
 	SR_CODEC_COLUMNS = 2, /* zstd of columns (columns.h) */
+	SR_CODEC_COLUMNS_BY_KEY = 3, /* the same, some of them stored by a key */
 	/* Added to one of these: a record has SR_RECORD_REFERS.  Earlier readers do not know that. */
 	SR_CODEC_REFERS = 16,
 };

@@ -44,7 +44,8 @@ bool sr_frame_body_valid(const struct sr_frame_header *h, const void *stored)
 bool sr_frame_codec_known(uint16_t codec)
 {
 	codec &= (uint16_t)~SR_CODEC_REFERS;
-	return codec == SR_CODEC_RAW || codec == SR_CODEC_ZSTD || codec == SR_CODEC_COLUMNS;
+	return codec == SR_CODEC_RAW || codec == SR_CODEC_ZSTD || codec == SR_CODEC_COLUMNS ||
+	       codec == SR_CODEC_COLUMNS_BY_KEY;
 }
 
 /* Columns are fewer bytes than their records. */
@@ -77,6 +78,7 @@ int sr_frame_decode(const struct sr_frame_header *h, const void *stored, void *r
 		n = ZSTD_decompress(records, h->raw_bytes, stored, h->stored_bytes);
 		return n == h->raw_bytes ? 0 : -EBADMSG;
 	case SR_CODEC_COLUMNS:
+	case SR_CODEC_COLUMNS_BY_KEY:
 		return decode_columns(h, stored, records);
 	default:
 		return -EBADMSG;

@@ -83,6 +83,9 @@ void sr_trace_rank_path(const struct sr_trace *t, int32_t rank, const char *name
  */
 bool sr_trace_leaves_out(const struct sr_trace *t, int32_t rank);
 
+/* Do its calls' records lack checksums, of which it has the sums (SR_REC_CHECK)? */
+bool sr_trace_has_sums(const struct sr_trace *t, int32_t rank);
+
 /* process.json and schema.json of a rank, which belong to the trace.  NULL: no such rank. */
 const json_t *sr_trace_process(const struct sr_trace *t, int32_t rank);
 const char *sr_trace_schema(const struct sr_trace *t, int32_t rank, size_t *size);

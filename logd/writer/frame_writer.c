@@ -91,7 +91,7 @@ static size_t compress_columns(struct frame_writer *w, struct frame_job *job, un
 		 : ZSTD_compress2(w->compressor, room, w->room, job->records, job->h.raw_bytes);
 	if (ZSTD_isError(n) || n >= job->h.raw_bytes)
 		return 0;
-	job->h.codec = size ? SR_CODEC_COLUMNS : SR_CODEC_ZSTD;
+	job->h.codec = !size ? SR_CODEC_ZSTD : sr_columns_have_keys(w->columns) ? SR_CODEC_COLUMNS_BY_KEY : SR_CODEC_COLUMNS;
 	return n;
 }
 

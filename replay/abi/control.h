@@ -56,6 +56,8 @@ enum sr_replay_outcome {
 	SR_REPLAY_NOT_PRODUCED, /* no rank of the replay sent a message that the trace leaves out */
 	SR_REPLAY_OTHER_PRODUCED, /* ... or it sent another one */
 	SR_REPLAY_CAUSES_END, /* ... or its trace ends before it sent that one */
+	SR_REPLAY_OTHER_SENT, /* the sum of what it sends is not the recorded one */
+	SR_REPLAY_OTHER_RECEIVED, /* ... of what it received */
 };
 
 /* What a descriptor was when the process started; 0: closed. */
@@ -96,8 +98,9 @@ struct sr_replay_output {
 
 struct sr_replay_report {
 	uint32_t thread;
-	int32_t sender; /* rank whose trace ends: SR_REPLAY_CAUSES_END */
+	int32_t sender; /* rank whose trace ends: SR_REPLAY_CAUSES_END; or that sent it: SR_REPLAY_OTHER_PRODUCED */
 	uint64_t sn;
+	uint64_t since; /* the first call of a sum: SR_REPLAY_OTHER_SENT */
 	uint16_t expected, found; /* record kinds; 0: the end of the process */
 	int32_t expected_status, found_status;
 	uint64_t expected_site, found_site;
@@ -164,6 +167,7 @@ struct sr_replay_control {
 	int32_t descriptors_below; /* the program's: see shim/files/fds.h */
 	bool probes; /* instructions may be replaced by jumps: shim/exposed/probe */
 	bool serial;  /* one thread runs at a time: shim/core/run_token.h */
+	bool sums; /* checksums are not in the records: shim/core/sums.h */
 	bool whole_job; /* the group has all recorded ranks */
 	int32_t pid; /* recorded */
 	uint64_t sns_before; /* the threads' SNs go on after this one: a later image's */

@@ -7,6 +7,7 @@
 
 #include "nicclock/clock.h"
 #include "logd/base/checksum.h"
+#include "logd/trace/left_out.h"
 
 /* More pieces of one poll are ignored. */
 #define SEEN_MAX 256
@@ -119,10 +120,8 @@ static void see(struct sr_classify *s, const json_t *piece)
 
 	if (bytes && size && s->seen_n < SEEN_MAX)
 		s->seen[s->seen_n++] = sr_checksum(bytes, size, 0);
-	if (bytes && size == sizeof(l) && s->seen_n && is_left_out(piece)) {
-		memcpy(&l, bytes, sizeof(l));
+	if (bytes && s->seen_n && is_left_out(piece) && sr_left_out_get(&l, bytes, size) && l.mask == UINT64_MAX)
 		s->seen[s->seen_n - 1] = l.checksum;
-	}
 	free(bytes);
 }
 

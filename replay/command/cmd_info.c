@@ -6,6 +6,7 @@
 
 #include "replay/command/classes.h"
 #include "replay/command/command.h"
+#include "replay/command/info_data_path.h"
 #include "replay/command/info_left_out.h"
 #include "replay/command/guess.h"
 #include "replay/print/json.h"
@@ -52,8 +53,9 @@ struct info {
 	struct sr_choice choice;
 	struct summary sum; /* of this rank */
 	struct sr_schema *schema;
-	struct sr_log_kinds kinds; /* where it leaves anything out */
-	bool leaves_out;
+	struct sr_log_kinds kinds;
+	bool has_kinds, leaves_out;
+	struct sr_data_path *data_path; /* NULL: the trace's calls have another layout */
 };
 
 /* One thread's stream has the process's end; marks of others say why there is none. */
@@ -110,7 +112,8 @@ static void note_late(struct summary *sum, const struct sr_entry *e, uint32_t th
 
 static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32_t thread)
 {
-	struct summary *sum = &((struct info *)argument)->sum;
+	struct info *i = argument;
+	struct summary *sum = &i->sum;
 	const struct sr_stream_totals *totals = sr_stream_totals(s);
 	uint16_t last_call = 0;
 	bool executes = false;
@@ -131,9 +134,13 @@ static int read_stream(void *argument, struct sr_stream *s, int32_t rank, uint32
 		note_end(sum, &e);
 		note_exec(&executes, sum, &e);
 		sr_exposed_sum_add(&sum->regions, &e);
-		if (((struct info *)argument)->leaves_out)
-			sr_left_out_add(&sum->left_out, &((struct info *)argument)->kinds, &e);
+		if (i->leaves_out)
+			sr_left_out_add(&sum->left_out, &i->kinds, &e);
+		if (i->data_path)
+			sr_data_path_add(i->data_path, &i->kinds, &e);
 	}
+	if (i->data_path)
+		sr_data_path_end_stream(i->data_path);
 	sum->executes = sum->executes || executes;
 	sum->threads++;
 	sum->without_end += !sr_stream_ended(s);
@@ -223,7 +230,9 @@ static int begin_rank(void *argument, struct sr_trace *t, int32_t rank)
 	memset(&i->sum, 0, sizeof(i->sum));
 	snprintf(i->sum.end, sizeof(i->sum.end), "no end: still running, or the trace is cut");
 	i->schema = sr_schema_of(t, rank, &err);
-	i->leaves_out = sr_trace_leaves_out(t, rank) && !sr_log_kinds_load(&i->kinds, t, rank, NULL);
+	i->has_kinds = !sr_log_kinds_load(&i->kinds, t, rank, NULL);
+	i->leaves_out = i->has_kinds && sr_trace_leaves_out(t, rank);
+	i->data_path = i->has_kinds ? sr_data_path_new(t, rank) : NULL;
 	return i->schema ? 0 : sr_fail("%s", err.text);
 }
 
@@ -279,6 +288,8 @@ static void print_text(const struct info *i, const struct sr_trace *t, int32_t r
 	print_direct(count_direct(sum, i->schema));
 	if (sr_trace_leaves_out(t, rank))
 		sr_left_out_print(&sum->left_out);
+	if (i->data_path)
+		sr_data_path_print(i->data_path);
 	sr_exposed_sum_print(&sum->regions);
 	print_calls(sum, i->schema);
 	sr_classes_print(&sum->classes, i->schema);
@@ -328,6 +339,7 @@ static void print_json(const struct info *i, const struct sr_trace *t, int32_t r
 	json_object_set_new(line, "exposed", sr_exposed_sum_json(&sum->regions));
 	json_object_set_new(line, "messages_left_out", json_boolean(sr_trace_leaves_out(t, rank)));
 	json_object_set_new(line, "left_out", sr_trace_leaves_out(t, rank) ? sr_left_out_json(&sum->left_out) : json_null());
+	json_object_set_new(line, "data_path", i->data_path ? sr_data_path_json(i->data_path) : json_null());
 	json_object_set_new(line, "calls_by_name", calls_json(sum, i->schema));
 	json_object_set_new(line, "bytes_by_class", sr_classes_json(&sum->classes, i->schema));
 	sr_json_print(line);
@@ -348,6 +360,8 @@ static int print_rank(void *argument, struct sr_trace *t, int32_t rank)
 		sr_recorded_free(&r);
 	}
 	sr_schema_free(i->schema);
+	sr_data_path_free(i->data_path);
+	i->data_path = NULL;
 	return status;
 }
 

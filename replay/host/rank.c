@@ -640,6 +640,7 @@ static int run(struct replay *r)
 	fill_control(r->control, &r->recorded, sr_trace_sns_before(r->forks.trace[0], v.rank));
 	sr_forks_fill(&r->forks, v.rank, r->control->fork);
 	/* A tool that looks at the code or sets breakpoints finds it as it is in the file. */
+	r->control->sums = sr_trace_has_sums(r->trace, v.rank);
 	r->control->whole_job = r->group && r->group->members == sr_trace_ranks(r->trace);
 	r->control->probes = r->options->tool.kind == SR_TOOL_NONE;
 	if (!open_plan(r) || !open_feeders(r, &limit))

@@ -25,6 +25,7 @@ static const struct {
     {SR_REC_SIGNAL, "a signal's handler"},
     {SR_REC_RUN_TOKEN, "a switch to another thread"},
     {SR_REC_EXEC, "exec"},
+    {SR_REC_CHECK, "a sum of checksums"},
     {SR_REC_EXIT, "the end of the process"},
     {SR_REC_EXIT_BEGINS, "exit"},
 };
@@ -548,9 +549,27 @@ static void say_other_produced(const struct sr_verdict *v, const struct sr_repla
 	}
 	where(v, &c->report);
 	fprintf(stderr,
-		"what %s brought is not what its sender sends in this replay: the program changed it after "
-		"its post, or several receives share memory; record without --order\n",
-		name_of(v, c->report.found));
+		"what %s brought is not what its sender, rank %d, sends in this replay: that rank goes another way, or "
+		"changed it after its post, or several receives share memory; record without --order\n",
+		name_of(v, c->report.found), c->report.sender);
+}
+
+static void say_sum(const struct sr_verdict *v, const struct sr_replay_control *c, const char *what)
+{
+	where(v, &c->report);
+	fprintf(stderr, "between SN %llu and this call %s: the trace has a sum of their checksums (record --order), "
+			"and this replay comes to another one\n",
+		(ull)c->report.since, what);
+}
+
+static void say_other_sent(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	say_sum(v, c, "the program sends other bytes than recorded");
+}
+
+static void say_other_received(const struct sr_verdict *v, const struct sr_replay_control *c)
+{
+	say_sum(v, c, "it received other bytes from other ranks than recorded");
 }
 
 static void say_causes_end(const struct sr_verdict *v, const struct sr_replay_control *c)
@@ -601,6 +620,9 @@ static const struct outcome {
     [SR_REPLAY_NOT_PRODUCED] = {say_not_produced, "stopped there", SR_REPLAY_EXIT_FAILED},
     [SR_REPLAY_CAUSES_END] = {say_causes_end, "exact, up to what another rank's trace lacks",
 			      SR_REPLAY_EXIT_CUT, .how = SR_VERDICT_CUT},
+    [SR_REPLAY_OTHER_SENT] = {say_other_sent, "stopped there", SR_REPLAY_EXIT_DIVERGED, .threads = true,
+			      .processor = true},
+    [SR_REPLAY_OTHER_RECEIVED] = {say_other_received, "stopped there", SR_REPLAY_EXIT_DIVERGED},
     [SR_REPLAY_OTHER_PRODUCED] = {say_other_produced, "stopped there", SR_REPLAY_EXIT_DIVERGED},
 };
 

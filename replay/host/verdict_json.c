@@ -27,6 +27,8 @@ static const char *const outcomes[] = {
     [SR_REPLAY_NOT_PRODUCED] = "not produced",
     [SR_REPLAY_OTHER_PRODUCED] = "other produced",
     [SR_REPLAY_CAUSES_END] = "causes end",
+    [SR_REPLAY_OTHER_SENT] = "other sent",
+    [SR_REPLAY_OTHER_RECEIVED] = "other received",
 };
 
 #define OUTCOMES (sizeof(outcomes) / sizeof(outcomes[0]))

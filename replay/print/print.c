@@ -122,6 +122,17 @@ static json_t *decode_fork(const struct sr_entry *e)
 	return json_pack("{s:s, s:I}", "record", sr_record_name(e->kind), "child", (json_int_t)p.child);
 }
 
+static json_t *decode_check(const struct sr_entry *e)
+{
+	struct sr_check_payload p;
+	char sent[20], received[20];
+
+	memcpy(&p, e->payload, sizeof(p));
+	snprintf(sent, sizeof(sent), "0x%llx", (unsigned long long)p.sent);
+	snprintf(received, sizeof(received), "0x%llx", (unsigned long long)p.received);
+	return json_pack("{s:s, s:s, s:s}", "record", sr_record_name(e->kind), "sent", sent, "received", received);
+}
+
 static json_t *decode_connection(const struct sr_entry *e)
 {
 	struct sr_connection_payload p = {0};
@@ -194,6 +205,7 @@ static json_t *decode_other(const struct sr_entry *e)
 	    {SR_REC_EXPOSED_COUNTS, 0, sr_exposed_print},
 	    {SR_REC_CONNECTION, sizeof(struct sr_connection_payload), decode_connection},
 	    {SR_REC_EXEC, 0, decode_exec},
+	    {SR_REC_CHECK, sizeof(struct sr_check_payload), decode_check},
 	    {SR_REC_FORK, sizeof(struct sr_fork_payload), decode_fork},
 	    {SR_REC_PLACE, sizeof(struct sr_place_payload), decode_place},
 	    {SR_REC_RUN_TOKEN, sizeof(struct sr_token_payload), decode_run_token},

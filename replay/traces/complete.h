@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * complete.h: puts what a replay has produced into the records of a stream that lack it
- * (struct sr_left_out).
+ * (logd/trace/left_out.h, shim/core/sums.h).
  */
 #ifndef REPLAY_TRACES_COMPLETE_H
 #define REPLAY_TRACES_COMPLETE_H
+
+#include <stdbool.h>
 
 #include "logd/trace/reader.h"
 #include "replay/analysis/log/kinds.h"
@@ -15,6 +17,7 @@ struct sr_completer {
 	const struct sr_log_kinds *kinds;
 	const struct sr_produced *produced;
 	uint32_t thread;
+	bool sums; /* the records lack checksums of what is sent: sr_trace_has_sums */
 	size_t at;       /* in what was produced */
 	uint64_t values; /* so many were put in */
 	uint32_t last[64]; /* the lengths of what the last call's record lacked, for its repetitions */

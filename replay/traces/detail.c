@@ -130,7 +130,7 @@ static int copy_records(struct sr_stream *s, struct sr_completer *c, struct sr_s
 		err = sr_complete(c, &e);
 		if (err == -ENODATA)
 			return end_early(w);
-		if (!err)
+		if (!err && e.kind != SR_REC_CHECK)
 			err = sr_stream_writer_add(w, e.kind, e.flags, e.payload, e.size);
 	}
 	return err ? err : got < 0 && got != -EBADMSG ? got : 0;
@@ -147,7 +147,10 @@ static int complete_thread(const struct completing *x, uint32_t thread)
 	    .sns_before = sr_trace_sns_before(t, x->rank),
 	    .layouts = x->layouts,
 	};
-	struct sr_completer c = {.kinds = &x->kinds, .produced = &x->produced, .thread = thread};
+	struct sr_completer c = {.kinds = &x->kinds,
+				 .produced = &x->produced,
+				 .thread = thread,
+				 .sums = sr_trace_has_sums(t, x->rank)};
 	struct sr_stream_writer *w;
 	struct sr_stream *s;
 	struct sr_error error;
@@ -196,6 +199,7 @@ static int write_description(const struct sr_trace *t, int32_t rank, int to)
 	int fd, err;
 
 	json_object_del(json_object_get(process, "extra"), "order");
+	json_object_del(json_object_get(process, "extra"), "sums");
 	text = process ? json_dumps(process, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
 	json_decref(process);
 	if (!text)

@@ -15,9 +15,6 @@
 
 #include <sreplay/trace.h>
 
-/* With record --order, fewer bytes are recorded: they take hardly more than their checksum. */
-#define SR_LEFT_OUT_MIN 32
-
 /*
  * Pieces of at least this many bytes are not encoded but copied from their place into the
  * ring, between what was encoded before and after. A record with such a piece is never kept
@@ -35,7 +32,8 @@ struct sr_received_piece {
 	 */
 	bool left_out;
 	uint32_t filled;
-	uint64_t checksum; /* replay: of the recorded ones */
+	uint64_t checksum, mask; /* replay: of the recorded ones (logd/trace/left_out.h) */
+	int32_t sender;		 /* replay: the rank that they came from */
 };
 
 struct sr_poller;

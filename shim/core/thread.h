@@ -21,6 +21,7 @@
 #include "shim/core/run_token.h"
 #include "shim/core/call.h"
 #include "shim/core/signal_state.h"
+#include "shim/core/sums_state.h"
 
 /* Values of the selector: SYSCALL_DISPATCH_FILTER_ALLOW and _BLOCK. */
 enum { SR_TRAP_ALLOW = 0, SR_TRAP_BLOCK = 1 };
@@ -113,6 +114,8 @@ struct sr_thread {
 	} idle;
 	uint16_t last_kind;
 	struct sr_buf last;
+
+	struct sr_sums sums;
 
 	struct sr_known *known; /* recording: blocks that its stream has (known.h) */
 

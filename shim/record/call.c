@@ -147,6 +147,8 @@ INLINE void emit(struct recording *r, const enum threads how)
 		sr_emit_call(t, (uint16_t)(SR_REC_CALL + r->n));
 		if (r->d->flags & SR_CALL_OUTPUT)
 			sr_ring_end_write(&t->ring);
+		if (__builtin_expect(t->sums.events >= SR_CHECK_EVENTS, 0))
+			sr_emit_check(t);
 	}
 	if (how == ALONE && r->n == SR_CALL_poll_cq)
 		note_idle(r);

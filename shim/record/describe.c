@@ -117,7 +117,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 	sr_sys_getrlimit(RLIMIT_STACK, stack);
 	inherited_signals(&ignored, &blocked);
 	n = snprintf(extra, size,
-		     "{\"recorded_from\":\"%s\",\"syscall_trap\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,\"order\":%s,"
+		     "{\"recorded_from\":\"%s\",\"syscall_trap\":%s,\"tsc\":%s,\"pid\":%ld,\"member\":%d,\"order\":%s,\"sums\":%s,"
 		     "\"stdout_line_buffered\":%s,"
 		     "\"stack_limit\":\"%llu\",\"main_stack\":\"%#llx\","
 		     "\"stack\":\"%#llx\",\"random\":\"%s\",\"libraries_below\":\"%#llx\",\"vdso\":\"%#lx\","
@@ -126,6 +126,7 @@ bool sr_record_describe(char *extra, size_t size, const struct sr_settings *s,
 		     begins[from],
 		     sr_trap_is_on ? "true" : "false",
 		     sr_tsc_traps ? "true" : "false", sr_sys_getpid(), s->clocks ? s->member : -1, s->order ? "true" : "false",
+		     s->order ? "true" : "false",
 		     sr_stdio_line_buffered() ? "true" : "false", (unsigned long long)stack[0],
 		     (unsigned long long)main_stack, (unsigned long long)sr_main_stack_start(), random,
 		     (unsigned long long)kernel_mappings(), getauxval(AT_SYSINFO_EHDR),

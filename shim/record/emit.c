@@ -89,6 +89,19 @@ void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_receiv
 	sr_ring_commit(&t->ring, (uint32_t)total);
 }
 
+void sr_emit_check(struct sr_thread *t)
+{
+	const struct sr_check_payload check = {.sent = t->sums.sent, .received = t->sums.received};
+
+	if (!t->sums.events)
+		return;
+	sr_flush_repeats(t);
+	sr_emit(t, SR_REC_CHECK, &check, sizeof(check));
+	t->sums.events = 0;
+	/* A repeat refers to a call. */
+	t->last.len = 0;
+}
+
 void sr_emit_stamp(struct sr_thread *t)
 {
 	union sr_stamp p;

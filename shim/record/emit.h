@@ -25,6 +25,9 @@ void sr_emit_stamp(struct sr_thread *t);
 /* Writes a record of how often the last record was repeated. */
 void sr_emit_repeats(struct sr_thread *t);
 
+/* Writes a record of the thread's sums, if there is anything new in them. */
+void sr_emit_check(struct sr_thread *t);
+
 /* Writes a call's record, copying the received bytes from where they arrived. */
 void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_received *received);
 

@@ -222,6 +222,7 @@ static void put_end(struct sr_thread *t, enum sr_record_kind kind, int status)
 	if (t->silent)
 		return;
 	sr_flush_repeats(t);
+	sr_emit_check(t);
 	sr_emit(t, (uint16_t)kind, &payload, sizeof(payload));
 	/* A repeat refers to a call. */
 	t->last.len = 0;

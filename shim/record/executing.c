@@ -7,6 +7,7 @@
 #include "logd/base/rawsys.h"
 #include "shim/core/codec.h"
 #include "shim/process/image.h"
+#include "shim/record/emit.h"
 #include "shim/record/ending.h"
 #include "shim/record/notes.h"
 #include "shim/record/settling.h"
@@ -35,6 +36,8 @@ bool sr_record_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 	if (!t->started)
 		sr_record_start_thread(t);
 	sr_image_put_event(what, sr_record_settle(t, false));
+	if (!t->silent)
+		sr_emit_check(t);
 	sr_record_note(t, SR_REC_EXEC, what->p, what->len);
 	if (sr_recorder.is_child)
 		return false;

@@ -112,6 +112,7 @@ void sr_record_end_thread(struct sr_thread *t)
 
 	if (sr_engine_is_active() && t->started && !t->silent) {
 		sr_flush_repeats(t);
+		sr_emit_check(t);
 		unlink_thread(t);
 		if (sr_ring_stopped(&t->ring))
 			sr_recorder.ring_stopped(sr_ring_stop_error(&t->ring));

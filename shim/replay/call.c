@@ -14,6 +14,7 @@
 
 #include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
+#include "shim/core/sums.h"
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
 #include "shim/files/fds.h"
@@ -210,11 +211,17 @@ static void check_left_out(struct sr_thread *t, const struct call *c)
 
 	for (uint32_t i = 0; i < r->count; i++) {
 		const struct sr_received_piece *p = &r->pieces[i];
+		uint64_t checksum;
 
 		if (p->filled != p->length)
 			sr_replay_diverge_from_group(t, SR_REPLAY_NOT_PRODUCED, c->found);
-		if (sr_checksum(p->addr, p->length, 0) != p->checksum)
+		checksum = sr_checksum(p->addr, p->length, 0);
+		if ((checksum ^ p->checksum) & p->mask) {
+			sr_replay_claim_report();
+			sr_replay_page->report.sender = p->sender;
 			sr_replay_diverge(t, SR_REPLAY_OTHER_PRODUCED, c->found, c->found);
+		}
+		sr_sums_received(checksum);
 		sr_produced_keep(t, p->addr, p->length);
 	}
 	r->count = 0;
@@ -282,6 +289,8 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	if (makes_child(n) && (int)c.head.result >= 0)
 		atomic_fetch_add(&sr_replay_page->children, 1);
 	do_again_in_group(t, &c);
+	if (t->sums.events >= SR_CHECK_EVENTS)
+		sr_replay_take_check(t);
 	end_order(t, &c);
 	if (regions || sr_regions_on)
 		sr_regions_call_ends(&pinned);

@@ -74,6 +74,7 @@ static void thread_begins(struct sr_thread *t)
 
 static void thread_ends(struct sr_thread *t)
 {
+	sr_replay_take_check(t);
 	if (t->number < SR_REPLAY_THREADS)
 		atomic_store(&sr_replay_page->thread[t->number].over, true);
 	sr_replay_end_ticket(t);
@@ -303,6 +304,7 @@ static void take_end(struct sr_thread *t, struct sr_replay_record *r)
 	if (t->silent)
 		sr_replay_stop(t, SR_REPLAY_THREAD_CUT, 0, NULL);
 	sr_replay_pass_exposed(t, 0, NULL);
+	sr_replay_take_check(t);
 	if (!sr_replay_next_call(t, r))
 		sr_replay_end_of_stream(t, NULL, 0, NULL);
 	/* In the recording, another thread ended the process before, or it was killed. */
@@ -457,6 +459,7 @@ void sr_replay_start(void)
 	if (sr_replay_page->produced_fd >= 0)
 		sr_replay_page->produced_fd = keep(sr_replay_page->produced_fd);
 	sr_inherited_open(sr_replay_page->inherited);
+	sr_replay_start_sums();
 	take_files();
 	sr_group_start(sr_replay_page);
 	sr_tickets_start(sr_replay_page);

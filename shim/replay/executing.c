@@ -71,6 +71,7 @@ bool sr_replay_executes(struct sr_thread *t, struct sr_buf *what, void *site,
 	t->sn++;
 	if (!t->silent)
 		sr_replay_pass_exposed(t, SR_REC_EXEC, site);
+	sr_replay_take_check(t);
 	take_exec(t, &r, site);
 	if (!is_recorded(&r, what, &event))
 		find_other(t, &r, site);

@@ -2,6 +2,8 @@
 /* exposed.c: supplies the values that loads of exposed regions found; see own.h. */
 #include <string.h>
 
+#include "logd/base/checksum.h"
+#include "shim/core/sums.h"
 #include "shim/replay/group/group.h"
 #include "shim/replay/group/landed.h"
 #include "shim/replay/own.h"
@@ -141,9 +143,12 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 		sr_replay_diverge_from_group(t, how == SR_LANDED_OTHERS && sr_replay_page->whole_job ? SR_REPLAY_OTHER_PRODUCED : SR_REPLAY_NOT_PRODUCED,
 					     SR_REC_EXPOSED);
 	}
-	for (uint32_t i = 0; i < e->values_n; i++)
-		if (values[i].checksum)
-			sr_produced_keep(t, values[i].data, values[i].length);
+	for (uint32_t i = 0; i < e->values_n; i++) {
+		if (!values[i].mask)
+			continue;
+		sr_sums_received(sr_checksum(values[i].data, values[i].length, 0));
+		sr_produced_keep(t, values[i].data, values[i].length);
+	}
 }
 
 /* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */

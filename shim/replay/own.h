@@ -11,6 +11,7 @@
  *   exposed.c   supplies the values that loads of exposed regions found
  *   ending.c    reports the first difference
  *   places.c    stops a thread where it was stopped between two calls
+ *   sums.c      compares sums of checksums
  *   tickets.c   keeps the order of the threads' events
  */
 #ifndef SHIM_REPLAY_OWN_H
@@ -132,6 +133,12 @@ bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p);
 
 /* Waits for the calls of other ranks that the current call depends on. */
 void sr_replay_await_group(struct sr_thread *t, uint16_t found, void *site);
+
+/* ---------------------------------------------------------------- sums.c */
+
+void sr_replay_start_sums(void);
+/* If a record of sums comes next, takes it, and compares it with the thread's. */
+void sr_replay_take_check(struct sr_thread *t);
 
 /* -------------------------------------------------------------- places.c */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "logd/base/page.h"
+#include "logd/trace/left_out.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/clocks/clocks.h"
 #include "shim/verbs/polls.h"
@@ -100,8 +101,7 @@ static bool is_sent_again(const struct sr_wq *wq, const struct ibv_wc *wc)
 static void leave_out(struct sr_received *r, uint32_t from)
 {
 	for (uint32_t i = from; i < r->count - r->unproven; i++)
-		r->pieces[i].left_out = r->pieces[i].length >= SR_LEFT_OUT_MIN &&
-					!sr_regions_is_near(r->pieces[i].addr);
+		r->pieces[i].left_out = !sr_regions_is_near(r->pieces[i].addr);
 }
 
 void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out *l)
@@ -109,7 +109,7 @@ void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out
 	if (!has_room(r))
 		return;
 	r->pieces[r->count++] = (struct sr_received_piece){
-	    .addr = p, .length = l->length, .left_out = true, .checksum = l->checksum};
+	    .addr = p, .length = l->length, .left_out = true, .checksum = l->checksum, .mask = l->mask};
 }
 
 /* The first `length` bytes of the scatter list were written. */

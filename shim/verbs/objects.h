@@ -229,6 +229,7 @@ int sr_wq_complete(struct ibv_wc *wc, int n, struct sr_received *received);
 /* Are messages of recorded peers left out of the records of polls (--order)? */
 extern bool sr_leaves_out SR_HIDDEN;
 /* Replay: the record of the poll lacks these bytes. */
+struct sr_left_out;
 void sr_received_expect(struct sr_received *r, void *p, const struct sr_left_out *l);
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "logd/trace/left_out.h"
 #include "replay/analysis/log/decode.h"
 
 #include <string.h>
@@ -377,9 +378,8 @@ bool sr_log_is_left_out(uint64_t address, const void *data, size_t size, uint32_
 {
 	struct sr_left_out l;
 
-	if (!(address & SR_LEFT_OUT) || size != sizeof(l))
+	if (!(address & SR_LEFT_OUT) || !sr_left_out_get(&l, data, size))
 		return false;
-	memcpy(&l, data, sizeof(l));
 	*length = l.length;
 	return true;
 }

@@ -66,7 +66,7 @@ bool sr_log_get_polled(const struct sr_log_call *c, struct sr_log_polled *v);
 /* The same of a record as it is in the trace.  False also if it is none of such a call. */
 bool sr_log_get_polled_of(const struct sr_log_kinds *k, const struct sr_entry *e, struct sr_log_polled *v);
 
-/* Is it one whose bytes the trace leaves out (struct sr_left_out)?  *length: of these. */
+/* Is it one whose bytes the trace leaves out (logd/trace/left_out.h)?  *length: of these. */
 bool sr_log_is_left_out(uint64_t address, const void *data, size_t size, uint32_t *length);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* polls.c: completions, and the values that they brought; see process_own.h. */
+#include "logd/trace/left_out.h"
 #include "replay/analysis/process/own.h"
 
 #include <errno.h>
@@ -51,7 +52,7 @@ static bool get_poll(const struct sr_log_call *c, struct sr_log_polled *v)
 	return true;
 }
 
-/* A segment's bytes; without data where the trace leaves a message out (struct sr_left_out). */
+/* A segment's bytes; without data where the trace leaves a message out (left_out.h). */
 struct arrived {
 	uint64_t address;
 	uint32_t length;
@@ -62,9 +63,8 @@ static struct arrived arrived_of(const struct sr_wire_segment *s, bool is_receiv
 {
 	struct sr_left_out l;
 
-	if (!is_received || !(s->addr & SR_LEFT_OUT) || s->data.n != sizeof(l))
+	if (!is_received || !(s->addr & SR_LEFT_OUT) || !sr_left_out_get(&l, s->data.p, s->data.n))
 		return (struct arrived){s->addr, s->data.n, s->data.p};
-	memcpy(&l, s->data.p, sizeof(l));
 	return (struct arrived){s->addr & ~SR_LEFT_OUT, l.length, NULL};
 }
 

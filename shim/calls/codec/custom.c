@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* custom.c: plain data, sockets, lists of addresses, and signals. */
+#include "shim/core/sums.h"
 #include "shim/calls/codec/custom.h"
 #include "shim/files/inputs.h"
 #include "shim/files/private.h"
@@ -53,7 +54,12 @@ void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list,
 	for (size_t i = 0; i < n; i++)
 		sum =
 		    sr_checksum(sr_regions_sent(list[i].addr, list[i].length), list[i].length, sum);
-	sr_put_u64(b, sum);
+	sr_put_u64(b, sr_sums_sent(sum));
+}
+
+void sr_put_inline_checksum(struct sr_buf *b, const void *p, size_t n)
+{
+	sr_put_u64(b, sr_sums_sent(p && n ? sr_checksum(sr_regions_sent(p, n), n, 0) : 0));
 }
 
 void sr_put_data(struct sr_buf *b, const void *p, size_t n)

@@ -69,6 +69,8 @@ void sr_put_place(struct sr_buf *b, uintptr_t at);
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n);
 /* The same, but 0 if the memory cannot be read: the kernel would return EFAULT. */
 void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n);
+/* ... of a request (sums.h). */
+void sr_put_inline_checksum(struct sr_buf *b, const void *p, size_t n);
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n);
 
 /* Plain bytes, and a C string (NULL is the empty one). */

@@ -5,7 +5,9 @@
 #include "logd/base/checksum.h"
 #include "logd/base/opcodes.h"
 #include "logd/base/page.h"
+#include "logd/trace/left_out.h"
 #include "shim/calls/codec/custom.h"
+#include "shim/core/sums.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
@@ -106,7 +108,7 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 		v.remote_qkey = wr->wr.ud.remote_qkey;
 	}
 	if (does & SR_OP_GATHERS)
-		v.checksum = checksum_of(qp, wr, v.sg_list, v.sg_list_n);
+		v.checksum = sr_sums_sent(checksum_of(qp, wr, v.sg_list, v.sg_list_n));
 	sr_put_send_wr_fields(b, &v);
 }
 
@@ -119,6 +121,7 @@ void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const s
 		wr = sr_regions_see(wr, &room, sizeof(room));
 		put_send_wr(b, wr, qp);
 	}
+	sr_sums_count(list.n);
 	sr_list_end(&list);
 }
 
@@ -137,6 +140,7 @@ void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 		v.sg_list = see_list(wr->sg_list, v.sg_list_n, sges);
 		sr_put_recv_wr_fields(b, &v);
 	}
+	sr_sums_count(list.n);
 	sr_list_end(&list);
 }
 
@@ -188,6 +192,7 @@ void sr_deliver_bad_recv_wr(struct sr_cursor *c, struct ibv_recv_wr *wr,
 
 void sr_put_wc_array(struct sr_buf *b, const struct ibv_wc *wc, int n)
 {
+	sr_sums_count((uint32_t)n);
 	sr_put_u32(b, (uint32_t)n);
 	for (int i = 0; i < n; i++)
 		sr_put_ibv_wc(b, &wc[i]);
@@ -199,17 +204,27 @@ void sr_deliver_wc_array(struct sr_cursor *c, struct ibv_wc *wc, int n)
 		c->bad = true;
 		return;
 	}
+	sr_sums_count((uint32_t)n);
 	for (int i = 0; i < n; i++)
 		sr_get_ibv_wc(c, &wc[i]);
 }
 
+/*
+ * With the lowest byte of its checksum, 255 of 256 other messages are found at once, and with them the rank that sent
+ * them.  The sums find the others.
+ */
+#define CHECKSUM_BYTES 1
+
 /* Memory that peers do not write: nothing of it is an exposed region's. */
 static void put_left_out(struct sr_buf *b, const struct sr_received_piece *piece)
 {
-	struct sr_left_out l = {piece->length, sr_checksum(piece->addr, piece->length, 0)};
+	uint64_t checksum = sr_checksum(piece->addr, piece->length, 0);
+	uint8_t l[SR_LEFT_OUT_BYTES(CHECKSUM_BYTES)];
 
+	sr_sums_received(checksum);
+	sr_left_out_put(l, piece->length, checksum, CHECKSUM_BYTES);
 	sr_put_u64(b, (uintptr_t)piece->addr | SR_LEFT_OUT);
-	sr_put_bytes(b, &l, sizeof(l));
+	sr_put_bytes(b, l, sizeof(l));
 }
 
 static void put_piece(struct sr_buf *b, struct sr_received *received,
@@ -249,11 +264,10 @@ static void expect_left_out(struct sr_cursor *c, const struct sr_wire_segment *v
 {
 	struct sr_left_out l;
 
-	if (v->data.n != sizeof(l)) {
+	if (!sr_left_out_get(&l, v->data.p, v->data.n)) {
 		c->bad = true;
 		return;
 	}
-	memcpy(&l, v->data.p, sizeof(l));
 	sr_received_expect(received, (void *)(uintptr_t)(v->addr & ~SR_LEFT_OUT), &l);
 }
 

@@ -52,6 +52,7 @@ BY_HAND = {
     'pollfds_out': 'pollfd[]',
     'sockaddr_out': 'sockaddr',
     'buf_list_checksum': 'x64',
+    'inline_checksum': 'x64',
     'library_fds': 'library_fd[]',
     'cm_event': 'cm_id',
     'cm_sockaddr': 'bytes',

@@ -175,6 +175,7 @@ static void enter(const struct sr_value *v, struct sr_request_qp *q, struct sr_g
 	if (expected && m) {
 		sr_value_produced(v, in, m, from);
 		expected->filled += v->length;
+		expected->sender = sr_group_memory->member[m->origin.member].rank;
 	} else if (expected && in) {
 		sr_group_has_ended((uint32_t)in->key.from);
 	} else if (m) {

@@ -273,7 +273,7 @@ static bool has_checksum(struct search *s, uint32_t n)
 	}
 	if (s->own_last)
 		apply_own(s);
-	return sr_checksum(s->bytes, s->v->length, 0) == s->v->checksum;
+	return !((sr_checksum(s->bytes, s->v->length, 0) ^ s->v->checksum) & s->v->mask);
 }
 
 static bool try_orders(struct search *s, uint32_t at[WRITERS], uint32_t n);

@@ -18,7 +18,7 @@
  *   copied while they change.
  *
  * At most LANDED_TRIES candidates are tried of each kind, and a value within one page is at most 4096 bytes, so a wrong one
- * has the checksum with a probability of 2^-52.
+ * has the recorded 32 bits of the checksum with a probability of 2^-20.  The sums (shim/core/sums.h) then find it.
  */
 #ifndef SHIM_REPLAY_GROUP_LANDED_H
 #define SHIM_REPLAY_GROUP_LANDED_H

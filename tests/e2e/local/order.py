@@ -100,21 +100,48 @@ def other_commands(tap, trace):
     tap.ok(not problems, "other commands read it", problems)
 
 
-def damaged(tap, directory):
-    """What was received is not what its sender sends."""
-    trace, _, problem = record(directory, "damaged", 2, ["messages", "20"], "--order")
-    place = re.compile(rb"[^\0].{5}\0\x80\x0c\0\0\0.{4}", re.S)
-
+def falsified(trace, place, at):
+    """Changes one byte of rank 0's records, `at` bytes behind the first such place of each frame; how many there are."""
     def flip(body):
-        at = place.search(body).end()
-        return body[:at] + bytes([body[at] ^ 1]) + body[at + 1:]
+        i = place.search(body).end() + at
+        return body[:i] + bytes([body[i] ^ 1]) + body[i + 1:]
 
     with open(os.path.join(trace, "rank-0", "thread-0.srs"), "rb") as f:
         found = place.search(f.read())
-    changed = change(trace, found.group(0), flip) if found else 0
-    status, _, err = run([SREPLAY, "replay", trace], SECONDS)
-    tap.ok(not problem and changed and status == 124 and "is not what its sender sends in this replay" in err,
-           "another checksum in the trace stops the replay", "%s %s %s %s" % (problem, changed, status, err))
+    return change(trace, found.group(0), flip) if found else 0
+
+
+def damaged(tap, directory):
+    """What was received is not what its sender sends; what is sent is not what was sent."""
+    message = re.compile(rb"[^\0].{5}\0\x80\x05\0\0\0.{4}", re.S)
+    check = re.compile(rb"\x18\0\0\0\x12\0\0\0", re.S)
+    for what, place, at, said in (("another checksum of a message", message, 0, "is not what its sender, rank 1, sends in this replay"),
+                                  ("another sum of what is sent", check, 0, "sends other bytes than recorded"),
+                                  ("another sum of what is received", check, 8, "received other bytes from other ranks than recorded")):
+        trace, _, problem = record(directory, "damaged", 2, ["messages", "200"], "--order")
+        changed = falsified(trace, place, at)
+        status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+        named = re.search(r"rank 0 thread 0 SN (\d+): .*" + said, err)
+        calls = json.loads(subprocess.run([SREPLAY, "info", "--json", "--rank", "0", trace], capture_output=True, text=True).stdout.splitlines()[1])["calls"]
+        tap.ok(not problem and changed and status == 124 and named and int(named.group(1)) < calls / 2,
+               "%s in the trace of rank 0 stops its replay early" % what, "%s %s %s %s" % (problem, changed, status, err))
+        shutil.rmtree(trace)
+
+
+def checks(tap, trace):
+    """A rank's requests, completions and values are at most 256 between two records of their sums."""
+    lines = subprocess.run([SREPLAY, "dump", "--json", "--rank", "1", trace], capture_output=True, text=True).stdout.splitlines()
+    n = most = found = 0
+    for r in map(json.loads, lines):
+        if r.get("call") == "poll_cq":
+            n += len(r["out"].get("wc", []) or [])
+        elif r.get("call") in ("post_send", "post_recv"):
+            n += len(r["in"]["wr"])
+        elif r.get("record") == "check":
+            most, n, found = max(most, n), 0, found + 1
+    sums = re.findall(r'"checksum": ?"(0x[0-9a-f]+)"', "".join(l for l in lines if "post_send" in l))
+    tap.ok(found > 3 and n == 0 and most <= 256 and sums and set(sums) == {"0x0"},
+           "%d records of sums, of at most %d requests and completions" % (found, most), "%d left" % n)
 
 
 def main():
@@ -125,6 +152,7 @@ def main():
         small = smaller(tap, directory)
         by_one_alone(tap, small)
         other_commands(tap, small)
+        checks(tap, small)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
         subprocess.run(LOGD, check=True)
         damaged(tap, directory)

@@ -66,11 +66,25 @@ def column(data, width, n):
         return [data.take(width) for _ in range(n)]
     if how == 1:
         return [data.take(width)] * n
+    if how in (3, 4):
+        return how, data.leb128()
     want(how == 2 and width in (2, 4, 8), "a column of kind", how)
     value, values = 0, []
     for _ in range(n):
         number = data.leb128()
         value = (value + (number >> 1 ^ -(number & 1))) % (1 << 8 * width)
+        values.append(value.to_bytes(width, "little"))
+    return values
+
+
+def by_key(data, width, how, keys):
+    """The values of a field that is stored by a key; keys: that one's values."""
+    last, step, values = collections.defaultdict(int), collections.defaultdict(int), []
+    for key in keys:
+        number = data.leb128()
+        value = (last[key] + step[key] + (number >> 1 ^ -(number & 1))) % (1 << 8 * width)
+        step[key] = value - last[key] if how == 4 else 0
+        last[key] = value
         values.append(value.to_bytes(width, "little"))
     return values
 
@@ -81,12 +95,14 @@ def from_columns(data):
     order = [data.leb128() for _ in range(sum(s[3] for s in shapes))]
     payloads = []
     for _, _, size, n in shapes:
-        columns, left = [], size - 8
+        columns, widths, left = [], [], size - 8
         while left:
             width = data.leb128()
             want(0 < width <= left, "a field of", width)
             columns.append(column(data, width, n))
+            widths.append(width)
             left -= width
+        columns = [by_key(data, widths[i], c[0], columns[c[1]]) if isinstance(c, tuple) else c for i, c in enumerate(columns)]
         payloads.append(iter([b"".join(parts) for parts in zip(*columns)] if columns else [b""] * n))
     want(not data.left(), "something behind the columns")
     raw = b""
@@ -99,9 +115,9 @@ def from_columns(data):
 def decoded(codec, stored, raw_bytes):
     CODECS[codec] += 1
     codec &= ~16 # some of its records refer to others, which their flags say as well
-    want(codec <= 2, "codec", codec)
+    want(codec <= 3, "codec", codec)
     raw = unzstd(stored, raw_bytes) if codec else stored
-    return from_columns(Bytes(raw)) if codec == 2 else raw
+    return from_columns(Bytes(raw)) if codec >= 2 else raw
 
 
 def frames(data, rank, thread):

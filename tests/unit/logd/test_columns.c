@@ -177,6 +177,53 @@ static void test_calls_become_small(void **state)
 	assert_true(round_trip(NULL) > 4000 * 3 + 100);
 }
 
+/* Of some queues in any order, whose events go on by steps of their own; `noise` of 16 events do not. */
+static void add_by_queue(uint64_t n, uint32_t queues, uint64_t noise)
+{
+	static uint64_t count[4096];
+
+	memset(count, 0, sizeof(count));
+	while (n--) {
+		uint32_t q = (uint32_t)below(queues);
+		struct sr_token_payload p = {.what = 1,
+					     .other = q * 7,
+					     .event = ((uint64_t)q << 40) + count[q]++ * (q + 3) + (below(16) < noise ? draw() : 0),
+					     .site = q * 0x123456789ull,
+					     .arrived = 5 - q};
+
+		add(&made, SR_REC_RUN_TOKEN, 0, &p, sizeof(p));
+	}
+}
+
+static void test_fields_that_another_one_tells(void **state)
+{
+	seed = 7;
+	made.size = 0;
+	add_by_queue(4000, 8, 0);
+	/* A byte for the shape, the queue, and each of three fields: that is, mostly zeros. */
+	assert_in_range(round_trip(layouts), 4000 * 5, 4000 * 5 + 500);
+	assert_true(sr_columns_have_keys(encoder));
+	made.size = 0;
+	add_by_queue(4000, 1, 0);
+	assert_true(round_trip(layouts) > 0);
+	assert_false(sr_columns_have_keys(encoder));
+}
+
+/* More queues than a key may have values, from the start or only behind what the encoder looks at. */
+static void test_keys_with_many_values(void **state)
+{
+	static const uint32_t queues[] = {100, 128, 129, 140, 1000, 4000};
+
+	for (uint64_t i = 0; i < 120; i++) {
+		seed = i << 32;
+		made.size = 0;
+		add_by_queue(1100, 1 + (uint32_t)below(8), below(4));
+		add_by_queue(below(3000), queues[i % 6], below(4));
+		assert_true(round_trip(layouts) > 0);
+		round_trip(NULL);
+	}
+}
+
 static void test_calls_of_many_sizes_come_back(void **state)
 {
 	char text[3000];
@@ -252,8 +299,9 @@ static size_t some_columns(unsigned char *copy)
 		add_call(&made, i, "a text of 17 bytes", 17);
 		add_random(&made);
 	}
+	add_by_queue(70, 5, 1);
 	n = sr_columns_encode(encoder, layouts, made.data, made.size, &columns);
-	assert_true(n > 0);
+	assert_true(n > 0 && sr_columns_have_keys(encoder));
 	memcpy(copy, columns, n);
 	return n;
 }
@@ -392,6 +440,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_random_records_come_back),
 	    cmocka_unit_test(test_calls_become_small),
+	    cmocka_unit_test(test_fields_that_another_one_tells),
+	    cmocka_unit_test(test_keys_with_many_values),
 	    cmocka_unit_test(test_calls_of_many_sizes_come_back),
 	    cmocka_unit_test(test_more_shapes_than_are_worth_it),
 	    cmocka_unit_test(test_one_large_record),
