@@ -127,7 +127,7 @@ bool sr_watches_find(struct sr_race_watches *s, struct sr_race_stacks *stacks, c
 	struct watching w = {.s = s, .stacks = stacks, .how = how, .dir = dir};
 	bool fine;
 
-	*s = (struct sr_race_watches){.doubts = calloc(how->links->ranks_n + 1, 1)};
+	*s = (struct sr_race_watches){.doubts = calloc(how->links->ranks_n + 1, sizeof(*s->doubts))};
 	if (!s->doubts)
 		return sr_fail("no memory left"), false;
 	snprintf(w.place, sizeof(w.place), "%s/sreplay-races-XXXXXX", tmp && strlen(tmp) < 32 ? tmp : "/tmp");

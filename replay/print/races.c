@@ -7,10 +7,10 @@
 
 #include "replay/print/json.h"
 
-const char *sr_race_doubt_words(uint8_t doubts, size_t i)
+const char *sr_race_doubt_words(uint16_t doubts, size_t i)
 {
 	static const struct {
-		uint8_t doubt;
+		uint16_t doubt;
 		const char *words;
 	} all[] = {
 	    {SR_DOUBT_ORDER, "a value that was read may have come from several requests, and some of them would order the two"},
@@ -20,6 +20,7 @@ const char *sr_race_doubt_words(uint8_t doubts, size_t i)
 	    {SR_DOUBT_REPLAY, "the store was found by a replay that was not exact"},
 	    {SR_DOUBT_SENT, "the bytes had arrived: only a packet that is sent again would read them here"},
 	    {SR_DOUBT_SHARED, "the ranks may order them by memory that they share"},
+	    {SR_DOUBT_LOOP, "orders in the trace contradict each other, and some were dropped"},
 	    {SR_DOUBT_CUT, "the trace has no clocks, or lacks calls"},
 	};
 

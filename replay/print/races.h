@@ -10,7 +10,7 @@
 #include "replay/analysis/races/races.h"
 
 /* Why a race is only possible: a sentence for each doubt, "" behind the last one. */
-const char *sr_race_doubt_words(uint8_t doubts, size_t i);
+const char *sr_race_doubt_words(uint16_t doubts, size_t i);
 
 /* "post_send at serve (steal.c:175)": where an access was made.  To be freed. */
 char *sr_race_place(struct sr_call_sites *sites, const struct sr_races *r, const struct sr_access *a);

@@ -217,7 +217,7 @@ static int read_rank(struct sr_links *l, size_t rank, struct sr_trace *t,
 	struct sr_links_rank *r = &l->ranks[rank];
 	struct sr_log_rank *log;
 	struct sr_log_call call;
-	int ret = sr_log_rank_open(&log, t, r->number, true, err), bad = 0;
+	int ret = sr_log_rank_open(&log, t, r->number, true, NULL, err), bad = 0;
 
 	if (ret)
 		return ret;

@@ -41,6 +41,7 @@ struct sr_log_rank {
 	struct sr_log_kinds kinds;
 	int32_t number;
 	bool control_only;
+	struct sr_log_wanted wanted;
 	struct source *sources;
 	size_t sources_n;
 	struct source **heap; /* sources that are not over, lowest key on top */
@@ -129,7 +130,15 @@ static bool is_wait(enum sr_what what)
 	}
 }
 
-static int take_call(struct source *s, enum sr_what what, const struct sr_entry *e)
+static enum sr_log_place place_of(const struct sr_log_rank *r, const struct source *s, enum sr_what what, uint64_t sn)
+{
+	if (what == SR_WHAT_NOTHING)
+		return r->wanted.place ? r->wanted.place(r->wanted.argument, r->wanted.rank, s->thread, sn)
+				       : SR_LOG_NOT_WANTED;
+	return is_wait(what) ? SR_LOG_AT_RETURN : SR_LOG_AT_ENTRY;
+}
+
+static int take_call(struct source *s, enum sr_what what, enum sr_log_place place, const struct sr_entry *e)
 {
 	struct sr_call_head head;
 	const uint8_t *p = e->payload, *numbers;
@@ -141,11 +150,12 @@ static int take_call(struct source *s, enum sr_what what, const struct sr_entry 
 		return -EBADMSG;
 	numbers = p + e->size - head.orders * sizeof(uint64_t);
 	if (head.orders)
-		memcpy(&s->key, is_wait(what) ? p + e->size - sizeof(s->key) : numbers,
+		memcpy(&s->key, place == SR_LOG_AT_RETURN ? p + e->size - sizeof(s->key) : numbers,
 		       sizeof(s->key));
 	s->call = (struct sr_log_call){
 	    .what = head.error == -1 ? SR_WHAT_NOTHING : what, /* cancelled: no results */
 	    .thread = s->thread,
+	    .is_wanted = what == SR_WHAT_NOTHING && place,
 	    .sn = e->sn,
 	    .site = head.site,
 	    .result = head.result,
@@ -164,9 +174,9 @@ static bool is_idle(const struct sr_log_call *c)
 }
 
 static int take_matching(const struct sr_log_rank *r, struct source *s, enum sr_what what,
-			 const struct sr_entry *e)
+			 enum sr_log_place place, const struct sr_entry *e)
 {
-	int got = take_call(s, what, e);
+	int got = take_call(s, what, place, e);
 
 	if (got > 0 && what)
 		s->call.opcode = r->kinds.opcode[e->kind - SR_REC_CALL];
@@ -177,7 +187,7 @@ static void keep_for_repeats(struct source *s, enum sr_what what, const struct s
 {
 	struct repeated *a = &s->again;
 
-	if (s->call.what == SR_WHAT_NOTHING || is_idle(&s->call) || e->size > sizeof(a->payload))
+	if ((s->call.what == SR_WHAT_NOTHING && !s->call.is_wanted) || is_idle(&s->call) || e->size > sizeof(a->payload))
 		return;
 	a->size = e->size;
 	a->what = what;
@@ -192,14 +202,14 @@ static int take_again(const struct sr_log_rank *r, struct source *s)
 	    .kind = a->kind, .sn = a->sn++, .payload = a->payload, .size = (uint32_t)a->size};
 
 	a->left--;
-	return take_matching(r, s, a->what, &e);
+	return take_matching(r, s, a->what, place_of(r, s, a->what, e.sn), &e);
 }
 
-static bool matters(const struct sr_log_rank *r, const struct source *s, enum sr_what what)
+static bool matters(const struct sr_log_rank *r, const struct source *s, enum sr_what what, enum sr_log_place place)
 {
 	if (r->control_only)
 		return what > SR_WHAT_DATA_PATH_END;
-	return what != SR_WHAT_NOTHING || s->clocks_n || s->exposed_n;
+	return what != SR_WHAT_NOTHING || s->clocks_n || s->exposed_n || place;
 }
 
 /* Records after the last call stand before a call that was never made. */
@@ -231,6 +241,7 @@ static bool is_end(const struct sr_entry *e)
 static int advance(struct sr_log_rank *r, struct source *s)
 {
 	struct sr_entry *e = &s->entry;
+	enum sr_log_place place;
 	enum sr_what what;
 	int got, err = 0;
 
@@ -245,9 +256,10 @@ static int advance(struct sr_log_rank *r, struct source *s)
 			what = sr_log_what(&r->kinds, e->kind);
 			s->last_sn = e->sn;
 			s->again.size = 0;
-			if (!matters(r, s, what))
+			place = place_of(r, s, what, e->sn);
+			if (!matters(r, s, what, place))
 				continue;
-			got = take_matching(r, s, what, e);
+			got = take_matching(r, s, what, place, e);
 			if (got > 0)
 				keep_for_repeats(s, what, e);
 			return got;
@@ -336,7 +348,7 @@ static int start(struct sr_log_rank *r, struct sr_error *err)
 }
 
 int sr_log_rank_open(struct sr_log_rank **rank, struct sr_trace *t, int32_t number,
-		     bool control_only, struct sr_error *err)
+		     bool control_only, const struct sr_log_wanted *wanted, struct sr_error *err)
 {
 	struct sr_log_rank *r = calloc(1, sizeof(*r));
 	const uint32_t *threads;
@@ -348,6 +360,8 @@ int sr_log_rank_open(struct sr_log_rank **rank, struct sr_trace *t, int32_t numb
 		return sr_error_set(err, -ENOMEM, "no memory left");
 	r->number = number;
 	r->control_only = control_only;
+	if (wanted)
+		r->wanted = *wanted;
 	r->sources = calloc(n + 1, sizeof(*r->sources));
 	r->heap = calloc(n + 1, sizeof(*r->heap));
 	ret = r->sources && r->heap ? 0 : sr_error_set(err, -ENOMEM, "no memory left");

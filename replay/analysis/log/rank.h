@@ -36,6 +36,7 @@ struct sr_log_call {
 	enum sr_what what; /* SR_WHAT_NOTHING: it only carries the clocks */
 	uint8_t opcode;
 	uint32_t thread;
+	bool is_wanted; /* struct sr_log_wanted */
 	uint64_t sn; /* at the end of a stream: of its last call */
 	uint64_t site, result;
 	const uint8_t *in, *out; /* valid until the next call is requested */
@@ -47,9 +48,17 @@ struct sr_log_call {
 	const uint8_t *exposed_bytes;
 };
 
-/* control_only: without the data path, and without clocks.  0, or -errno and a sentence. */
+/* Other calls that are relevant, as SR_WHAT_NOTHING: asked for each, thread by thread in their order. */
+struct sr_log_wanted {
+	enum sr_log_place { SR_LOG_NOT_WANTED, SR_LOG_AT_ENTRY, SR_LOG_AT_RETURN } (*place)(void *argument, size_t rank,
+											    uint32_t thread, uint64_t sn);
+	void *argument;
+	size_t rank;
+};
+
+/* control_only: without the data path, and without clocks.  wanted: NULL: none.  0, or -errno and a sentence. */
 int sr_log_rank_open(struct sr_log_rank **rank, struct sr_trace *t, int32_t number,
-		     bool control_only, struct sr_error *err);
+		     bool control_only, const struct sr_log_wanted *wanted, struct sr_error *err);
 void sr_log_rank_close(struct sr_log_rank *r);
 
 /* 1: the next relevant call; 0: the end; -errno and a sentence. */

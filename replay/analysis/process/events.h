@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "replay/analysis/log/rank.h"
 #include "replay/analysis/plan/records.h"
 
 /* Ranks are indices among the trace's. */
@@ -157,6 +158,12 @@ struct sr_clocked {
 	bool is_by_post; /* a post of the other's; else its CPU had come so far */
 };
 
+/* A call that was wanted. */
+struct sr_passed {
+	size_t rank;
+	struct sr_position at;
+};
+
 struct sr_process_hooks {
 	/* Each may be NULL; each returns 0, or -errno, which ends the pass. */
 	int (*order)(void *argument, const struct sr_found_order *o);
@@ -170,6 +177,9 @@ struct sr_process_hooks {
 	int (*released)(void *argument, const struct sr_released *r);
 	int (*closed)(void *argument, const struct sr_closed *c);
 	int (*clocked)(void *argument, const struct sr_clocked *c);
+	/* Calls that log processing does not use otherwise, if they are wanted (log/rank.h). */
+	enum sr_log_place (*wants)(void *argument, size_t rank, uint32_t thread, uint64_t sn);
+	int (*passed)(void *argument, const struct sr_passed *c);
 	/* Called now and then. */
 	void (*progress)(void *argument, uint64_t done, uint64_t size);
 	void *argument;

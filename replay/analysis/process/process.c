@@ -195,7 +195,9 @@ static int take_call(struct process *p, size_t rank)
 
 	switch (c->what) {
 	case SR_WHAT_NOTHING:
-		return 0;
+		return c->is_wanted ? p->hooks->passed(p->hooks->argument,
+						       &(struct sr_passed){rank, *sr_knowledge_now(p->knowledge, rank)})
+				    : 0;
 	case SR_WHAT_BIND_MW:
 		return sr_log_bind_mw(p, rank);
 	case SR_WHAT_POST_SEND:
@@ -394,8 +396,8 @@ static int open_ranks(struct process *p, struct sr_trace *t)
 	for (size_t i = 0; i < p->n && !ret; i++) {
 		if (p->links->ranks[i].member >= 0)
 			p->of_member[p->links->ranks[i].member] = i;
-		ret =
-		    sr_log_rank_open(&p->ranks[i].log, t, p->links->ranks[i].number, false, p->err);
+		ret = sr_log_rank_open(&p->ranks[i].log, t, p->links->ranks[i].number, false,
+				       &(struct sr_log_wanted){p->hooks->wants, p->hooks->argument, i}, p->err);
 		if (!ret)
 			p->size += sr_log_rank_size(p->ranks[i].log);
 	}

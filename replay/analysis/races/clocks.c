@@ -39,8 +39,9 @@ struct sr_race_clocks {
 	size_t chains_n, chains_room;
 	uint32_t *first_chain; /* by lane */
 	uint32_t *ready;       /* a heap: lowest number on top */
-	size_t ready_n, done, forced_at;
+	size_t ready_n, done, first_open;
 	uint64_t dropped;
+	bool is_broken;
 	struct clock *now; /* of the moment that the pass is at, without what it read */
 	uint32_t at;
 	int error;
@@ -110,6 +111,11 @@ uint64_t sr_race_clocks_dropped(const struct sr_race_clocks *c)
 	return c->dropped;
 }
 
+bool sr_race_clocks_is_broken(const struct sr_race_clocks *c)
+{
+	return c->is_broken;
+}
+
 /* ------------------------------------------------------------ the next one */
 
 static void push_ready(struct sr_race_clocks *c, uint32_t moment)
@@ -140,19 +146,22 @@ static uint32_t pop_ready(struct sr_race_clocks *c)
 	return top;
 }
 
-/* All that are left wait for each other: the first one that waits only for what is not sure goes on. */
+/* All that are left wait for each other: the first one that waits only for what is not sure goes on, else the first one. */
 static uint32_t force(struct sr_race_clocks *c)
 {
-	for (size_t i = 0; i < c->m->moments_n; i++) {
-		struct place *p = &c->places[i];
+	size_t i;
 
-		if (p->number || p->sure_waits)
-			continue;
-		c->dropped += p->waits;
-		return (uint32_t)i;
+	while (c->places[c->first_open].number)
+		c->first_open++;
+	for (i = c->first_open; i < c->m->moments_n; i++)
+		if (!c->places[i].number && !c->places[i].sure_waits)
+			break;
+	if (i == c->m->moments_n) {
+		i = c->first_open;
+		c->is_broken = true;
 	}
-	c->error = -ELOOP;
-	return SR_NO_MOMENT;
+	c->dropped += c->places[i].waits;
+	return (uint32_t)i;
 }
 
 /* ----------------------------------------------------------------- clocks */

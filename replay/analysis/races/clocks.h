@@ -23,9 +23,11 @@ void sr_race_clocks_free(struct sr_race_clocks *c);
  */
 uint32_t sr_race_clocks_next(struct sr_race_clocks *c);
 
-/* 0, -ENOMEM, or -ELOOP: sure orders contradict each other. */
+/* 0 or -ENOMEM. */
 int sr_race_clocks_error(const struct sr_race_clocks *c);
 uint64_t sr_race_clocks_dropped(const struct sr_race_clocks *c);
+/* Were there sure ones among them?  They contradict each other. */
+bool sr_race_clocks_is_broken(const struct sr_race_clocks *c);
 
 /* Does `before` come before the moment that the pass is at?  What that read itself is left out. */
 bool sr_race_is_before(const struct sr_race_clocks *c, uint32_t before, enum sr_surety surety);

@@ -96,6 +96,8 @@ int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *ho
 					       .released = sr_collect_released,
 					       .closed = sr_collect_closed,
 					       .clocked = sr_collect_clocked,
+					       .wants = sr_collect_wants,
+					       .passed = sr_collect_passed,
 					       .progress = take_progress,
 					       .argument = &c};
 	const struct sr_process_hooks first = {.value = sr_collect_result, .progress = take_progress, .argument = &c};

@@ -67,6 +67,7 @@ enum sr_access_kind {
 #define SR_DOUBT_SHARED  32u
 #define SR_DOUBT_REPLAY  128u /* found by a replay that was not exact */
 #define SR_DOUBT_SENT    64u /* what was gathered had arrived already */
+#define SR_DOUBT_LOOP    256u /* orders contradicted each other, and some were dropped */
 
 /* Agents (struct sr_access) of these kinds; a queue pair's number is its own agent. */
 #define SR_AGENT_CPU     0x80000000u /* and the rank */
@@ -104,7 +105,7 @@ struct sr_access {
 	uint8_t kind, opcode;
 	uint8_t site_is;
 	bool is_polled; /* a READ of what READs poll */
-	uint8_t doubts;
+	uint16_t doubts;
 };
 
 struct sr_race_model {

@@ -231,19 +231,6 @@ static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uin
 	}
 }
 
-/* What the thread read from and wrote to sockets before this call. */
-static void take_sockets(struct sr_collect *c, size_t rank, uint32_t thread, uint64_t sn)
-{
-	struct sr_socket_use *u;
-
-	while ((u = sr_race_sockets_due(&c->sockets, (uint32_t)rank, thread, sn))) {
-		take_watched(c, rank, thread, u->sn, 0);
-		u->moment = sr_model_moment(c->m, c->ranks[rank].lane);
-		if (!u->is_linked && sr_collect_border(c, u->moment, rank, !u->is_write, true))
-			c->m->is_full = true;
-	}
-}
-
 /* The moment of a rank's call, or of its load. */
 uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_position *at, bool is_load)
 {
@@ -253,7 +240,6 @@ uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_po
 		return r->moment;
 	if (r->moment != SR_NO_MOMENT && !is_same(&r->at, at))
 		finish_position(c, r);
-	take_sockets(c, rank, at->thread, at->fault ? at->sn + 1 : at->sn);
 	take_watched(c, rank, at->thread, at->sn, at->fault);
 	r->at = *at;
 	r->is_load = is_load;
@@ -261,6 +247,31 @@ uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_po
 	r->moment = sr_model_moment(c->m, r->lane);
 	*(is_load ? &r->load : &r->call) = r->moment;
 	return r->moment;
+}
+
+enum sr_log_place sr_collect_wants(void *argument, size_t rank, uint32_t thread, uint64_t sn)
+{
+	struct sr_collect *c = argument;
+	size_t n;
+	const struct sr_socket_use *u = sr_race_sockets_uses(&c->sockets, (uint32_t)rank, thread, sn, &n);
+
+	return !n ? SR_LOG_NOT_WANTED : u->is_write ? SR_LOG_AT_ENTRY : SR_LOG_AT_RETURN;
+}
+
+/* What a thread read from a socket, or wrote to it. */
+int sr_collect_passed(void *argument, const struct sr_passed *d)
+{
+	struct sr_collect *c = argument;
+	size_t n;
+	struct sr_socket_use *u = sr_race_sockets_uses(&c->sockets, (uint32_t)d->rank, d->at.thread, d->at.sn, &n);
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		u[i].moment = sr_collect_moment(c, d->rank, &d->at, false);
+		if (!u[i].is_linked)
+			err = sr_collect_border(c, u[i].moment, d->rank, !u[i].is_write, true);
+	}
+	return err;
 }
 
 int sr_collect_clocked(void *argument, const struct sr_clocked *k)
@@ -291,8 +302,6 @@ void sr_collect_end_positions(struct sr_collect *c)
 {
 	for (size_t i = 0; i < c->how->links->ranks_n; i++)
 		finish_position(c, &c->ranks[i]);
-	for (size_t i = 0; i < c->sockets.n; i++)
-		take_sockets(c, c->sockets.uses[i].rank, c->sockets.uses[i].thread, UINT64_MAX);
 	for (size_t i = 0; c->how->watches && i < c->how->watches->n; i++)
 		take_watched(c, c->how->watches->all[i].rank, c->how->watches->all[i].a.thread, UINT64_MAX, 0);
 	follow_stored(c);

@@ -11,8 +11,10 @@
 /* The moment of a rank's call, or of its load. */
 uint32_t sr_collect_moment(struct sr_collect *c, size_t rank, const struct sr_position *at, bool is_load);
 
-/* A hook of sr_process(). */
+/* Hooks of sr_process(). */
 int sr_collect_clocked(void *argument, const struct sr_clocked *k);
+enum sr_log_place sr_collect_wants(void *argument, size_t rank, uint32_t thread, uint64_t sn);
+int sr_collect_passed(void *argument, const struct sr_passed *d);
 
 /* At this moment something outside of the recorded ranks was learned, or told.  0 or -ENOMEM. */
 int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool is_entry, bool is_socket);

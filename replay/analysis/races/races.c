@@ -157,7 +157,7 @@ static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 	       (r->class == SR_RACE_SYNC || (is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b)));
 }
 
-static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint8_t doubts)
+static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint16_t doubts)
 {
 	const struct sr_race_run *run = &f->r->run;
 
@@ -190,7 +190,7 @@ static struct sr_race *add(struct finding *f, const struct sr_race *r)
 }
 
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
-		      uint8_t doubts)
+		      uint16_t doubts)
 {
 	struct finding *f = argument;
 	struct sr_race found = {.a = goes_first(a, b) ? *a : *b, .b = goes_first(a, b) ? *b : *a};
@@ -210,7 +210,7 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 	found.count = r->count + 1;
 	if (!r->count || (r->evidence < SR_RACE_OBSERVED && f->examined[i] < EXAMINED)) {
 		weigh(f, &found, unordered, doubts);
-		f->examined[i] += !(found.doubts & (uint8_t)~SR_DOUBT_OUTSIDE);
+		f->examined[i] += !(found.doubts & (uint16_t)~SR_DOUBT_OUTSIDE);
 		if (!r->count || found.evidence > r->evidence)
 			*r = found;
 	}
@@ -268,8 +268,6 @@ int sr_races_find(struct sr_races *r, struct sr_error *err)
 	r->moments = r->run.model.moments_n;
 	r->orders = r->run.model.orders_n;
 	ret = search(r);
-	if (ret == -ELOOP)
-		return sr_error_set(err, ret, "the orders in the trace contradict each other");
 	return ret ? sr_error_set(err, ret, "no memory left") : 0;
 }
 

@@ -36,7 +36,7 @@ struct sr_race {
 	enum sr_race_evidence evidence;
 	enum sr_race_class class;
 	enum sr_race_severity severity;
-	uint8_t doubts; /* SR_DOUBT_*: why it is only possible */
+	uint16_t doubts; /* SR_DOUBT_*: why it is only possible */
 	uint64_t stack_a, stack_b; /* stacks.h; 0: not known */
 };
 

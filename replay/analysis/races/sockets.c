@@ -125,8 +125,7 @@ int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct s
 			ret = sr_channels_share(t, sr_trace_rank_number(t, i), &shares, err);
 		s->shares_memory |= shares;
 	}
-	s->next = calloc(s->n + 1, sizeof(*s->next));
-	if (!ret && (l.failed || !s->next))
+	if (!ret && l.failed)
 		ret = sr_error_set(err, -ENOMEM, "no memory left");
 	if (ret)
 		return ret;
@@ -139,14 +138,12 @@ int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct s
 void sr_race_sockets_free(struct sr_race_sockets *s)
 {
 	free(s->uses);
-	free(s->next);
 	free(s->channels);
 }
 
-/* The first use of a thread: its place in `next` says how many of them were given. */
-static size_t first_of(const struct sr_race_sockets *s, uint32_t rank, uint32_t thread)
+struct sr_socket_use *sr_race_sockets_uses(struct sr_race_sockets *s, uint32_t rank, uint32_t thread, uint64_t sn, size_t *n)
 {
-	const struct sr_socket_use wanted = {.rank = rank, .thread = thread};
+	const struct sr_socket_use wanted = {.rank = rank, .thread = thread, .sn = sn};
 	size_t low = 0, high = s->n;
 
 	while (low < high) {
@@ -157,46 +154,69 @@ static size_t first_of(const struct sr_race_sockets *s, uint32_t rank, uint32_t 
 		else
 			high = middle;
 	}
-	return low;
+	for (*n = 0; low + *n < s->n && !by_call(&s->uses[low + *n], &wanted);)
+		(*n)++;
+	return &s->uses[low];
 }
 
-struct sr_socket_use *sr_race_sockets_due(struct sr_race_sockets *s, uint32_t rank, uint32_t thread, uint64_t sn)
+/* Writes by channel, and where their bytes begin. */
+static int by_bytes(const void *a, const void *b)
 {
-	size_t first = first_of(s, rank, thread), at;
-	struct sr_socket_use *u;
+	const struct sr_socket_use *x = *(struct sr_socket_use *const *)a, *y = *(struct sr_socket_use *const *)b;
 
-	if (first == s->n)
-		return NULL;
-	at = first + s->next[first];
-	u = at < s->n ? &s->uses[at] : NULL;
-	if (!u || u->rank != rank || u->thread != thread || u->sn >= sn)
-		return NULL;
-	s->next[first]++;
-	return u;
+	if (x->channel != y->channel)
+		return x->channel < y->channel ? -1 : 1;
+	return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+struct writes {
+	struct sr_socket_use **at;
+	size_t n;
+};
+
+static bool find_writes(struct sr_race_sockets *s, struct writes *w)
+{
+	w->at = malloc((s->n + 1) * sizeof(*w->at));
+	for (size_t i = 0; w->at && i < s->n; i++)
+		if (s->uses[i].is_write && s->uses[i].moment != SR_NO_MOMENT)
+			w->at[w->n++] = &s->uses[i];
+	if (w->at)
+		qsort(w->at, w->n, sizeof(struct sr_socket_use *), by_bytes);
+	return w->at;
 }
 
 /* The last write of the other end that brought some of these bytes. */
-static const struct sr_socket_use *source_of(const struct sr_race_sockets *s, const struct sr_socket_use *read)
+static const struct sr_socket_use *source_of(const struct sr_race_sockets *s, const struct writes *w,
+					     const struct sr_socket_use *read)
 {
-	uint32_t from = s->channels[read->channel].peer;
-	const struct sr_socket_use *last = NULL;
+	const struct sr_socket_use wanted = {.channel = s->channels[read->channel].peer, .begin = read->end},
+				   *last = &wanted;
+	size_t low = 0, high = w->n;
 
-	for (size_t i = 0; i < s->n; i++) {
-		const struct sr_socket_use *u = &s->uses[i];
+	while (low < high) {
+		size_t middle = (low + high) / 2;
 
-		if (u->is_write && u->channel == from && u->begin < read->end && (!last || u->begin > last->begin))
-			last = u;
+		if (by_bytes(&w->at[middle], &last) < 0)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return last;
+	return low && w->at[low - 1]->channel == wanted.channel ? w->at[low - 1] : NULL;
 }
 
 void sr_race_sockets_link(struct sr_race_sockets *s, struct sr_race_model *m)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		const struct sr_socket_use *u = &s->uses[i];
-		const struct sr_socket_use *from = u->is_write || !u->is_linked ? NULL : source_of(s, u);
+	struct writes w = {0};
 
-		if (from)
+	if (!find_writes(s, &w))
+		m->is_full = true;
+	for (size_t i = 0; w.at && i < s->n; i++) {
+		const struct sr_socket_use *u = &s->uses[i];
+		const struct sr_socket_use *from = u->is_write || !u->is_linked ? NULL : source_of(s, &w, u);
+
+		/* The calls of one rank have an order already. */
+		if (from && from->rank != u->rank)
 			sr_model_order(m, from->moment, u->moment, SR_SURE, false);
 	}
+	free(w.at);
 }

@@ -27,7 +27,6 @@ struct sr_socket_use {
 struct sr_race_sockets {
 	struct sr_socket_use *uses; /* by rank, thread, SN */
 	size_t n, room;
-	size_t *next; /* by rank and thread: see sr_race_sockets_due() */
 	struct sr_socket_channel *channels;
 	size_t channels_n, channels_room;
 	bool shares_memory; /* a rank has memory that other processes may have as well */
@@ -37,8 +36,8 @@ struct sr_race_sockets {
 int sr_race_sockets_load(struct sr_race_sockets *s, struct sr_trace *t, struct sr_error *err);
 void sr_race_sockets_free(struct sr_race_sockets *s);
 
-/* The next use of this thread before this call that was not asked for yet; NULL: none. */
-struct sr_socket_use *sr_race_sockets_due(struct sr_race_sockets *s, uint32_t rank, uint32_t thread, uint64_t sn);
+/* What this call did: *n uses. */
+struct sr_socket_use *sr_race_sockets_uses(struct sr_race_sockets *s, uint32_t rank, uint32_t thread, uint64_t sn, size_t *n);
 
 /* All uses have moments: adds the orders between both ends. */
 void sr_race_sockets_link(struct sr_race_sockets *s, struct sr_race_model *m);

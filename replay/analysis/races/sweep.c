@@ -75,7 +75,8 @@ static int compare(struct state *t, const struct sr_access *a, const struct sr_a
 	if (!is_ordered(t, a, b, SR_DOUBTFUL))
 		unordered = is_ordered(t, a, b, SR_SEEN) ? SR_DOUBTFUL : SR_SEEN;
 	return t->s->found(t->s->argument, a, b, unordered,
-			   sr_race_is_before(t->clocks, a->gathered, SR_SURE) ? SR_DOUBT_SENT : 0);
+			   (sr_race_is_before(t->clocks, a->gathered, SR_SURE) ? SR_DOUBT_SENT : 0) |
+				   (sr_race_clocks_is_broken(t->clocks) ? SR_DOUBT_LOOP : 0));
 }
 
 /* ----------------------------------------------------------------- pieces */

@@ -12,15 +12,15 @@
 #include "replay/analysis/races/model.h"
 
 struct sr_sweep {
-	/* Up to which surety the pair is without an order; a->from comes first in the pass.  doubts: SR_DOUBT_SENT. */
+	/* Up to which surety the pair is without an order; a->from comes first in the pass.  doubts: SR_DOUBT_SENT, SR_DOUBT_LOOP. */
 	int (*found)(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
-		     uint8_t doubts);
+		     uint16_t doubts);
 	void *argument;
 	uint64_t pairs;   /* compared */
 	uint64_t dropped; /* orders that were not sure, and contradicted others */
 };
 
-/* The model is sorted.  0, -errno (-ELOOP: its orders contradict each other), or what the function returned. */
+/* The model is sorted.  0, -errno, or what the function returned. */
 int sr_sweep(const struct sr_race_model *m, struct sr_sweep *s);
 
 #endif

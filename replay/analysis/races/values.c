@@ -126,7 +126,7 @@ static int take_bytes(struct sr_collect *c, const struct sr_value *v, size_t own
 }
 
 static int add_load(struct sr_collect *c, const struct sr_value *v, uint32_t moment, uint64_t begin, uint64_t end,
-		    uint8_t doubts)
+		    uint16_t doubts)
 {
 	const struct sr_race_watched *w = NULL;
 

@@ -22,7 +22,7 @@ struct sr_race_watches {
 	struct sr_race_watched *all; /* by rank, thread, and where it belongs */
 	size_t n, room;
 	size_t *next;    /* by the first of each rank and thread: how many were given */
-	uint8_t *doubts; /* by rank: SR_DOUBT_* */
+	uint16_t *doubts; /* by rank: SR_DOUBT_* */
 };
 
 /* A file that the watched replay of a rank has written.  0, -ENOMEM or -EIO. */

@@ -386,7 +386,7 @@ struct found {
 };
 
 static int take_found(void *argument, const struct sr_access *a, const struct sr_access *b, enum sr_surety unordered,
-		      uint8_t doubts)
+		      uint16_t doubts)
 {
 	struct found *f = argument;
 
