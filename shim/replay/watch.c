@@ -120,9 +120,10 @@ static void find_pages(void)
 	}
 }
 
-static struct sr_watched *page_at(uintptr_t address)
+/* The first page that is not before this one. */
+static uint64_t first_from(uint64_t page)
 {
-	uint64_t page = address & ~(uint64_t)(SR_WATCH_PAGE - 1), low = 0, high = watch.n;
+	uint64_t low = 0, high = watch.n;
 
 	while (low < high) {
 		uint64_t middle = (low + high) / 2;
@@ -132,7 +133,32 @@ static struct sr_watched *page_at(uintptr_t address)
 		else
 			high = middle;
 	}
-	return low < watch.n && watch.pages[low].address == page ? &watch.pages[low] : NULL;
+	return low;
+}
+
+static struct sr_watched *page_at(uintptr_t address)
+{
+	const uint64_t page = address & ~(uint64_t)(SR_WATCH_PAGE - 1), at = first_from(page);
+
+	return at < watch.n && watch.pages[at].address == page ? &watch.pages[at] : NULL;
+}
+
+/* The program unmaps memory that is still registered, or maps something else there: it can be read no more. */
+static void forget_pages(void *address, size_t size)
+{
+	const uint64_t begin = (uintptr_t)address, end = begin + size;
+
+	if (watch.fd < 0)
+		return;
+	sr_lock(&watch.lock);
+	for (uint64_t i = first_from(begin & ~(uint64_t)(SR_WATCH_PAGE - 1)); i < watch.n && watch.pages[i].address < end; i++) {
+		struct sr_watched *p = &watch.pages[i];
+
+		sr_watch_open(p);
+		p->is_there = p->has_copy = p->may_close = p->is_exposed = false;
+		note_open(p);
+	}
+	sr_unlock(&watch.lock);
 }
 
 /* ------------------------------------------------------------------ reports */
@@ -219,6 +245,7 @@ bool sr_watch_start(int fd)
 		return false;
 	watch.ranges_n = head.ranges;
 	watch.changes = UINT64_MAX;
+	sr_heap_on_mapping_end(forget_pages);
 	sr_watch_access_start(&(struct sr_watch_access_user){.take = take_access, .opened = note_open, .page_at = page_at});
 	return make_pages();
 }
