@@ -52,6 +52,7 @@ LITMUS = {
 LIFETIMES = {
     "gather-racing": {"lifetime"}, "gather-completion": NONE, "scatter-racing": {"lifetime"}, "scatter-completion": NONE,
     "gather-closed": NONE, "write-racing": {"lifetime"}, "write-flag": NONE, "read-racing": {"lifetime"}, "read-flag": NONE,
+    "unmapped": NONE,
 }
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
@@ -99,6 +100,9 @@ def lifetime(tap, directory, name):
     loud, _, status = find(trace) if failed is None else (None, None, failed)
     right = loud is not None and {r["class"] for r in loud} == LIFETIMES[name]
     tap.ok(right, "end of a registration, %s: %s" % (name, ", ".join(LIFETIMES[name]) or "none"), "%s\n%s" % (status, loud))
+    if name == "unmapped":
+        err = run([SREPLAY, "races", trace], SECONDS)[2]
+        tap.ok("not exact" not in err, "memory that is unmapped while it is registered: the watched replays are exact", err)
 
 
 def whole(tap, directory, name):

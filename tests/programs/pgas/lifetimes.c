@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "pgas/internal.h"
@@ -114,6 +115,26 @@ static void gather_closed(void)
 		pgas_start_put(OWNER, shared->data, mine, BYTES);
 }
 
+/* What is registered is gone: a replay that watches it must not read it. */
+static void unmapped(void)
+{
+	char *place;
+
+	if (!is(0))
+		return;
+	place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	region = ibv_reg_mr(pgas.pd, place, 4096, IBV_ACCESS_LOCAL_WRITE);
+	if (!region)
+		pgas_fail("cannot register");
+	place[3] = 1;
+	post(OWNER, IBV_WR_RDMA_WRITE, place, region->lkey,
+	     pgas.peers[OWNER].base + (uint64_t)((char *)shared->data - pgas.shared.base), pgas.peers[OWNER].rkey);
+	pgas_quiet();
+	munmap(place, 4096);
+	pgas_put(1, &shared->flag, &(uint64_t){1}, 8);
+	deregister();
+}
+
 /* ------------------------------------------------------------ of the target's memory */
 
 static void remote(enum ibv_wr_opcode opcode, bool waits)
@@ -170,7 +191,7 @@ static const struct {
     {"scatter-racing", scatter_racing}, {"scatter-completion", scatter_completion},
     {"gather-closed", gather_closed},   {"write-racing", write_racing},
     {"write-flag", write_flag},         {"read-racing", read_racing},
-    {"read-flag", read_flag},
+    {"read-flag", read_flag},           {"unmapped", unmapped},
 };
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
