@@ -176,7 +176,8 @@ static void record(enum sr_record_from from)
 		return;
 	sr_image_keep_settings();
 	sr_direct_set(settings.allow_direct ? SR_DIRECT_ALLOW : SR_DIRECT_REFUSE);
-	if (settings.threads == SR_THREADS_AUTO)
+	settings.threads_auto = settings.threads == SR_THREADS_AUTO;
+	if (settings.threads_auto)
 		settings.threads = choose_threads(from);
 	if (from == SR_RECORD_FROM_START) {
 		pin_malloc();

@@ -355,6 +355,13 @@ enum sr_run_token {
 	SR_RUN_TOKEN_YIELDED = 4,
 	/* The same, but the thread had been preempted, and ran beside others until there. */
 	SR_RUN_TOKEN_REJOINED = 5,
+	/*
+	 * Behind the call whose record comes next, the thread runs the program's code without the token until its next call,
+	 * and others run beside it.  REACQUIRED in front of that call, or ACQUIRED if no other thread ran meanwhile.
+	 */
+	SR_RUN_TOKEN_PARTS = 6,
+	/* The same, from here on: behind a PLACE. */
+	SR_RUN_TOKEN_PARTED = 7,
 };
 
 struct sr_token_payload {

@@ -193,8 +193,8 @@ static void print_threads(const struct summary *sum, const struct sr_recorded *r
 		return;
 	}
 	with.symbols = sr_symbols_new(json_object_get(r->json, "objects"));
-	printf("  threads one at a time (--threads=serial), except %llu time%s when one made no call "
-	       "for long and others ran beside it; first before thread %u SN %llu ",
+	printf("  threads one at a time (--threads=serial), except %llu time%s when one computed, or made no call "
+	       "for long, and others ran beside it; first before thread %u SN %llu ",
 	       (ull)sum->late, sum->late == 1 ? "" : "s", sum->late_thread, (ull)sum->late_sn);
 	sr_print_site(stdout, &with, sum->late_site);
 	putchar('\n');

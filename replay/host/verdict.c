@@ -187,7 +187,7 @@ static void say_threads(const struct sr_replay_control *c)
 		say_missed_places(c);
 	else if (lost)
 		sr_note("the program's threads were recorded one at a time, except %llu time%s "
-			"until here, when a thread made no call for long and others ran beside it: "
+			"until here, when a thread computed, or made no call for long, and others ran beside it: "
 			"what they decided then by plain atomics was not recorded; the last time "
 			"was before thread %u SN %llu",
 			lost, lost == 1 ? "" : "s", atomic_load(&c->late_thread),
@@ -408,7 +408,7 @@ static void say_ran_at_once(const struct sr_verdict *v, const struct sr_replay_c
 	ull lost = atomic_load(&c->late);
 
 	if (c->serial && lost)
-		sr_note("rank %d: %llu time%s a thread made no call for long, and others ran beside it: what "
+		sr_note("rank %d: %llu time%s a thread computed, or made no call for long, and others ran beside it: what "
 			"they decided then by plain atomics was not recorded, and is compared as far as "
 			"calls show it; the last time was before thread %u SN %llu",
 			v->rank, lost, lost == 1 ? "" : "s", atomic_load(&c->late_thread),

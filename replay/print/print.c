@@ -49,6 +49,8 @@ static json_t *decode_run_token(const struct sr_entry *e)
 	    [SR_RUN_TOKEN_PREEMPTED] = "preempted",
 	    [SR_RUN_TOKEN_YIELDED] = "yielded",
 	    [SR_RUN_TOKEN_REJOINED] = "rejoined",
+	    [SR_RUN_TOKEN_PARTS] = "parts",
+	    [SR_RUN_TOKEN_PARTED] = "parted",
 	};
 	struct sr_token_payload p;
 	json_t *v;

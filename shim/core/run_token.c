@@ -8,6 +8,7 @@
 
 #include "logd/base/rawsys.h"
 #include "logd/base/lock.h"
+#include "shim/core/phases.h"
 #include "shim/core/stall_timeout.h"
 
 bool sr_serial;
@@ -36,6 +37,8 @@ enum { FREE, IN, OUT, RELEASED }; /* IN: at work in the shim; OUT: in the progra
 #define SLICE_MAX_NS (2ll * SR_TOKEN_MS * 1000000)
 #define ASKS_MAX     32
 #define ASK_AGAIN_NS 1000000
+/* Behind a call where it parts, or where it is not known whether threads compute. */
+#define SLICE_SOON_NS 200000
 #define SPINS       60
 
 enum { WAITS, POKED, GIVEN };
@@ -51,6 +54,8 @@ struct waiter {
 	uint64_t seen;
 	struct sr_stall stall_timeout;
 	uint32_t asked; /* how often that holder was asked to stop */
+	int64_t waited; /* the part of that holder's time that is known to phases.h */
+	int64_t sampled; /* when the holder was last looked at */
 };
 
 static struct {
@@ -59,6 +64,8 @@ static struct {
 	_Atomic bool due; /* the first waiting thread must get the token */
 	_Atomic bool stopped;
 	_Atomic int32_t tid; /* the holder's */
+	_Atomic uintptr_t site; /* of the call behind which it runs */
+	_Atomic uint32_t parted; /* how many threads are */
 	_Atomic uint64_t unstoppable; /* the word of a holder that will not stop */
 	_Atomic int64_t slice_ns; /* how long a holder computes before it is asked to stop */
 	struct sr_lock lock; /* of the queue */
@@ -159,6 +166,7 @@ static void watch(struct waiter *w, uint64_t word)
 
 	w->seen = atomic_load(&run_token.word) == word ? word : 0;
 	w->asked = 0;
+	w->waited = 0;
 	sr_stall_begin(&w->stall_timeout, tid);
 }
 
@@ -180,6 +188,34 @@ static bool ask_to_stop(struct waiter *w, uint64_t word)
 	return true;
 }
 
+/* The holder is still in the code where it was seen. */
+static void note_cost(struct waiter *w)
+{
+	int64_t used = sr_stall_used(&w->stall_timeout);
+
+	sr_phase_costs(atomic_load(&run_token.site), used - w->waited);
+	w->waited = used;
+}
+
+/* A holder that makes calls: where it is known to compute between them, each look at it stands for the time since the last. */
+static void note_sample(struct waiter *w)
+{
+	int64_t now = sr_stall_now();
+	uintptr_t site = atomic_load(&run_token.site);
+
+	if (site & SR_PHASE_KNOWN && w->sampled)
+		sr_phase_costs(site, now - w->sampled);
+	w->sampled = now;
+}
+
+static int64_t slice(void)
+{
+	int64_t ns = atomic_load(&run_token.slice_ns);
+	uintptr_t site = atomic_load(&run_token.site);
+
+	return ns > SLICE_SOON_NS && (sr_phase_parts(site) || sr_phase_is_doubtful(site)) ? SLICE_SOON_NS : ns;
+}
+
 /* True if the waiter has the token now; thread *from had it. */
 static bool preempt(struct waiter *w, uint32_t *from)
 {
@@ -188,10 +224,13 @@ static bool preempt(struct waiter *w, uint32_t *from)
 	if (STATE(word) != OUT)
 		return false;
 	if (word != w->seen) {
+		note_sample(w);
 		watch(w, word);
 		return false;
 	}
-	if (!sr_stall_ends(&w->stall_timeout, atomic_load(&run_token.slice_ns)) || ask_to_stop(w, word) ||
+	note_cost(w);
+	w->sampled = 0;
+	if (!sr_stall_ends(&w->stall_timeout, slice()) || ask_to_stop(w, word) ||
 	    !atomic_compare_exchange_strong(&run_token.word, &word, w->word))
 		return false;
 	*from = OWNER(word) - 1;
@@ -303,12 +342,20 @@ static void note_got(struct sr_token_hold *h, enum sr_token_got got)
 		h->got = got;
 }
 
+static void end_parting(struct sr_token_hold *h)
+{
+	h->parted_at = 0;
+	atomic_fetch_sub(&run_token.parted, 1);
+}
+
 void sr_token_take(struct sr_token_hold *h, uint32_t number)
 {
 	uint64_t was = h->word, mine = (was & ~3ull) | IN;
 
 	if (atomic_load_explicit(&run_token.stopped, memory_order_relaxed))
 		return;
+	if (h->parted_at)
+		end_parting(h);
 	if (h->begun && atomic_compare_exchange_strong(&run_token.word, &was, mine)) {
 		h->word = mine;
 		return;
@@ -349,6 +396,12 @@ bool sr_token_is_lost(const struct sr_token_hold *h)
 	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) != h->word;
 }
 
+/* The token's word while a thread that has put it down as `word` goes on without it, and no other one has taken it. */
+static uint64_t parted_word(uint64_t word)
+{
+	return (word & ~3ull) | RELEASED;
+}
+
 /* Returns a word that this thread has not used before; the caller stores it. */
 static uint64_t put_down(struct sr_token_hold *h, unsigned int state)
 {
@@ -360,6 +413,7 @@ static uint64_t put_down(struct sr_token_hold *h, unsigned int state)
 
 void sr_token_go_on(struct sr_token_hold *h)
 {
+	atomic_store_explicit(&run_token.site, h->site, memory_order_relaxed);
 	atomic_store_explicit(&run_token.word, put_down(h, OUT), memory_order_release);
 }
 
@@ -375,6 +429,45 @@ void sr_token_release(struct sr_token_hold *h, enum sr_token_releasing how)
 		poke();
 }
 
+bool sr_token_others_parted(void)
+{
+	return atomic_load_explicit(&run_token.parted, memory_order_relaxed);
+}
+
+bool sr_token_may_part(const struct sr_token_hold *h)
+{
+	/* Where it is known, the thread is not stopped later. */
+	return (h->site & SR_PHASE_KNOWN || sr_token_is_wanted() || sr_token_others_parted()) && sr_phase_parts(h->site);
+}
+
+void sr_token_part(struct sr_token_hold *h)
+{
+	uint64_t parted = put_down(h, OUT);
+
+	h->parted_at = sr_stall_now();
+	atomic_fetch_add(&run_token.parted, 1);
+	if (sr_token_is_wanted() && give())
+		return;
+	atomic_store(&run_token.word, parted_word(parted));
+	if (sr_token_is_wanted())
+		poke();
+}
+
+bool sr_token_meets_again(struct sr_token_hold *h)
+{
+	uint64_t left = parted_word(h->word), mine = (left & ~3ull) | IN;
+
+	if (!h->parted_at)
+		return false;
+	sr_phase_took(h->site, sr_stall_now() - h->parted_at);
+	if (atomic_load(&run_token.parted) > 1 || !atomic_compare_exchange_strong(&run_token.word, &left, mine))
+		return false;
+	end_parting(h);
+	atomic_store(&run_token.tid, h->tid);
+	h->word = mine;
+	return true;
+}
+
 bool sr_token_is_released(const struct sr_token_hold *h)
 {
 	return h->begun && STATE(h->word) == RELEASED;
@@ -384,6 +477,8 @@ void sr_token_drop(struct sr_token_hold *h)
 {
 	uint64_t was = h->word;
 
+	if (h->parted_at)
+		end_parting(h);
 	if (h->begun && atomic_compare_exchange_strong(&run_token.word, &was, FREE))
 		poke();
 	*h = (struct sr_token_hold){0};
@@ -407,6 +502,7 @@ void sr_token_forget_others(struct sr_token_hold *h)
 	run_token.lock = (struct sr_lock){0};
 	run_token.first = NULL;
 	atomic_store(&run_token.waiting, 0);
+	atomic_store(&run_token.parted, 0);
 	atomic_store(&run_token.due, false);
 	h->tid = (int32_t)sr_sys_gettid();
 	atomic_store(&run_token.tid, h->tid);

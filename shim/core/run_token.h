@@ -20,6 +20,9 @@
  * shim does not see, another thread preempts the token. Then both run at the same time
  * until the first one makes a call, where it waits in line; the trace says so.
  *
+ * Where threads compute rather than wait (phases.h), a thread parts: it puts the token down and
+ * goes on all the same, until its next call, where it waits in line.
+ *
  * Lock order: the run token comes before all locks of the shim. A thread waits for it at
  * the beginning and the end of an intercepted call, where it holds no lock. Code that holds
  * the token and may wait for a thread that needs it (real calls, pthread_once, the end of
@@ -52,6 +55,8 @@ struct sr_token_hold {
 	uint64_t word; /* the run token's value when this thread last changed it */
 	bool begun;
 	int32_t tid;
+	uintptr_t site;    /* of its last call; 0: it has made none */
+	int64_t parted_at; /* when it parted; 0: it has not */
 	uint32_t from; /* the thread that the token was preempted from */
 	/* How the thread got it; the caller sets KEPT once that is in the trace. */
 	enum sr_token_got got;
@@ -77,6 +82,19 @@ SR_TOKEN_ASKED bool sr_token_is_lost(const struct sr_token_hold *h);
 bool sr_token_keep(struct sr_token_hold *h);
 
 void sr_token_go_on(struct sr_token_hold *h);
+
+/*
+ * Instead of going on with the token, the thread may part: others have, or wait, and it is behind a call where threads
+ * compute.
+ */
+bool sr_token_others_parted(void);
+bool sr_token_may_part(const struct sr_token_hold *h);
+void sr_token_part(struct sr_token_hold *h);
+/*
+ * A thread leaves the program's code: if it had parted, and no other one ran the program's code meanwhile, it has the token
+ * again.  Else false.
+ */
+bool sr_token_meets_again(struct sr_token_hold *h);
 
 /*
  * Asks this thread, which has the token and computes, to give it away at a place that can be recorded. NULL: no thread

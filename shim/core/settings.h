@@ -61,6 +61,7 @@ struct sr_settings {
 #undef RENAMED
 
 	/* Derived from the settings. */
+	bool threads_auto; /* `threads` was chosen for the program */
 	bool in_group;
 	int member;  /* the process's number in the group; -1: too high for clocks */
 	int members; /* size of the group; 0: the settings do not say */

@@ -56,6 +56,13 @@ void sr_stall_begin(struct sr_stall *p, int32_t tid)
 	*p = (struct sr_stall){.since = sr_stall_now(), .used = time_used(tid), .tid = tid};
 }
 
+int64_t sr_stall_used(const struct sr_stall *p)
+{
+	int64_t used = time_used(p->tid);
+
+	return used == GONE ? 0 : used - p->used;
+}
+
 bool sr_stall_ends(struct sr_stall *p, int64_t ns)
 {
 	int64_t passed = sr_stall_now() - p->since, used;

@@ -26,6 +26,9 @@ void sr_stall_begin(struct sr_stall *p, int32_t tid);
  */
 bool sr_stall_ends(struct sr_stall *p, int64_t ns);
 
+/* How much time the thread has used since then, of its own. */
+int64_t sr_stall_used(const struct sr_stall *p);
+
 /* After it has ended: did the thread compute, rather than sleep or get no time from the machine? */
 bool sr_stall_computes(const struct sr_stall *p);
 

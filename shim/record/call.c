@@ -13,6 +13,7 @@
 
 #include "shim/core/hooks.h"
 #include "shim/core/order.h"
+#include "shim/core/phases.h"
 #include "shim/core/thread.h"
 #include "shim/files/fds.h"
 #include "shim/files/last_outputs.h"
@@ -91,6 +92,8 @@ INLINE void begin(struct recording *r, void *site, const enum threads how)
 	r->head = (struct sr_call_head){.site = (uintptr_t)site};
 	if (how == SERIAL)
 		sr_serial_arrive(t, site);
+	if (how == SERIAL && r->n == SR_CALL_openmp_leaves)
+		t->run_token.site |= SR_PHASE_KNOWN;
 	b->len = 0;
 	t->received.gathered = 0;
 	sr_buf_room(b, sizeof(r->head)); /* known at the end */
@@ -138,6 +141,7 @@ static inline void note_idle(const struct recording *r)
 INLINE void emit(struct recording *r, const enum threads how)
 {
 	struct sr_thread *t = r->t;
+	bool parts = how == SERIAL && __builtin_expect(sr_phases_any, 0) && sr_serial_parts(t);
 
 	if (how != ALONE)
 		put_order(r);
@@ -156,7 +160,9 @@ INLINE void emit(struct recording *r, const enum threads how)
 		sr_regions_call_ends(r->pinned);
 	if (how != ALONE && is_output(r->d))
 		sr_output_ends(t);
-	if (how == SERIAL)
+	if (__builtin_expect(parts, 0))
+		sr_token_part(&t->run_token);
+	else if (how == SERIAL)
 		sr_serial_go_on(t);
 }
 

@@ -96,7 +96,7 @@ void sr_record_start(const struct sr_settings *s, enum sr_record_from from,
 	sr_engine = &record_engine;
 	sr_signals_start(false);
 	if (sr_serial)
-		sr_places_record();
+		sr_places_record(s->threads_auto);
 	sr_trap_begin(0);
 	sr_tsc_begin(s->probes ? &sr_record_counter : NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "logd/base/compiler.h"
 #include "logd/base/rawsys.h"
+#include "shim/core/phases.h"
 #include "shim/core/run_token.h"
 #include "shim/core/thread.h"
 #include "shim/exposed/exposed.h"
@@ -44,6 +45,9 @@ static struct {
 	char vectors[XMM_BYTES];
 	bool closed; /* it came back to where it began, with the same registers */
 	bool changed; /* ... but not to the same memory */
+	/* It came back with one register changed, or has paused: it counts while it waits. */
+	bool counts, pauses;
+	uint32_t counts_words;
 	bool other_vectors;
 	struct sr_place place;
 } step;
@@ -185,14 +189,33 @@ static void describe(const struct sr_thread *t, uintptr_t pc, const uint64_t r[1
 		p->compared |= KEPT_BY_CALLS;
 	if (suits(pc) == BREAKPOINT_JUMP)
 		p->flags |= SR_PLACE_JUMP;
-	sr_place_take_stack(p, t->stack_top);
+	/* Others that run meanwhile may store there: a team's variables often lie on the main thread's stack. */
+	sr_place_take_stack(p, sr_token_others_parted() ? p->registers[REGISTER_SP] : t->stack_top);
 	take_words(&step.place);
+}
+
+/* Does the code wait for another thread, as far as its steps show? */
+static bool is_waiting(void)
+{
+	const struct sr_place_payload *p = &step.place.p;
+
+	return step.pauses || p->flags & SR_PLACE_SPIN || (step.counts && p->words == step.counts_words);
+}
+
+/* True if the thread is to part here. */
+static bool note_phase(uintptr_t site, bool waits)
+{
+	if (waits)
+		sr_phase_waits(site);
+	else
+		sr_phase_computes(site);
+	return !waits && sr_phase_parts(site);
 }
 
 /* The thread is at the place: others run until it gets the token again. */
 static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64_t r[16])
 {
-	bool spins;
+	bool waits, parts;
 	enum sr_heap before = sr_enter(t);
 	size_t size;
 
@@ -206,11 +229,18 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 	describe(t, pc, r, uc);
 	size = sizeof(step.place.p) + step.place.p.words * sizeof(step.place.word[0]);
 	sr_record_note(t, SR_REC_PLACE, &step.place, size);
-	spins = step.place.p.flags & SR_PLACE_SPIN;
+	waits = step.place.p.flags & SR_PLACE_SPIN;
+	sr_token_adapt_slice(waits);
+	waits = is_waiting();
+	parts = note_phase(t->run_token.site, waits);
 	end_steps(uc);
-	sr_token_adapt_slice(spins);
-	sr_serial_release(t, SR_TOKEN_AWAY);
-	sr_serial_run_again(t);
+	if (parts) {
+		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_PARTED, .site = t->run_token.site});
+		sr_token_part(&t->run_token);
+	} else {
+		sr_serial_release(t, SR_TOKEN_AWAY);
+		sr_serial_run_again(t);
+	}
 	sr_leave(t, before);
 }
 
@@ -277,19 +307,50 @@ static bool is_delicate(uintptr_t pc)
 	       (code[0] == 0x0f && (code[1] == 0x05 || code[1] == 0x34 || code[1] == 0x0b));
 }
 
-static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
+static bool has_changed(void)
 {
 	const struct sr_place *p = &step.place;
-	const char *vectors = (const char *)uc->uc_mcontext.fpregs + XMM_AT;
 	uint64_t now;
 
-	if (step.closed || !step.looked || pc != step.began_at || memcmp(r, step.began_with, sizeof(step.began_with)))
-		return;
-	step.closed = true;
-	step.other_vectors = memcmp(step.vectors, vectors, XMM_BYTES);
 	for (uint32_t i = 0; i < p->p.words; i++)
 		if (sr_place_read(&now, p->word[i].addr, 8) != 8 || now != p->word[i].value)
-			step.changed = true;
+			return true;
+	return false;
+}
+
+/* The loop has come back: has nothing but a count changed?  Further turns must not meet other memory. */
+static void check_count(const uint64_t r[16])
+{
+	unsigned int changed = 0;
+
+	for (uint32_t i = 0; i < 16; i++)
+		changed += r[i] != step.began_with[i];
+	if (step.counts || changed != 1 || step.other_vectors || step.place.p.flags & SR_PLACE_UNKNOWN || has_changed())
+		return;
+	step.counts = true;
+	step.counts_words = step.place.p.words;
+}
+
+static void check_turn(uintptr_t pc, const uint64_t r[16], const ucontext_t *uc)
+{
+	const char *vectors = (const char *)uc->uc_mcontext.fpregs + XMM_AT;
+
+	if (step.closed || !step.looked || pc != step.began_at)
+		return;
+	step.other_vectors = memcmp(step.vectors, vectors, XMM_BYTES);
+	if (memcmp(r, step.began_with, sizeof(step.began_with))) {
+		check_count(r);
+		return;
+	}
+	step.closed = true;
+	step.changed = has_changed();
+}
+
+static bool is_pause(uintptr_t pc)
+{
+	const uint8_t *code = (const uint8_t *)pc;
+
+	return code[0] == 0xf3 && code[1] == 0x90;
 }
 
 static bool is_place(uintptr_t pc)
@@ -345,6 +406,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 		memcpy(step.vectors, (const char *)uc->uc_mcontext.fpregs + XMM_AT, XMM_BYTES);
 	}
 	step.looked++;
+	step.pauses |= is_pause(pc);
 	if (!step.closed)
 		note_operand(pc, r);
 }
@@ -360,7 +422,7 @@ static bool on_message(siginfo_t *info, ucontext_t *uc)
 		return true;
 	step.word = t->run_token.word;
 	step.steps = step.looked = 0;
-	step.closed = step.changed = step.other_vectors = false;
+	step.closed = step.changed = step.other_vectors = step.counts = step.pauses = false;
 	memset(&step.place.p, 0, sizeof(step.place.p));
 	look(t, uc);
 	return true;
@@ -379,8 +441,23 @@ static bool on_step(siginfo_t *info, ucontext_t *uc)
 	return true;
 }
 
-void sr_places_record(void)
+/* Of the main thread, which may be bound to fewer than there are. */
+static bool has_several_processors(void)
 {
-	if (!sr_signals_claim(SIGSEGV, on_message) && !sr_signals_claim(SIGTRAP, on_step))
-		sr_token_stop_holder = ask;
+	uint64_t set[16] = {0};
+	long bytes = sr_syscall(SYS_sched_getaffinity, 0, sizeof(set), SR_ARG(set), 0, 0, 0);
+	int n = 0;
+
+	for (long i = 0; i < bytes / 8; i++)
+		n += __builtin_popcountll(set[i]);
+	return n > 1;
+}
+
+void sr_places_record(bool may_part)
+{
+	if (sr_signals_claim(SIGSEGV, on_message) || sr_signals_claim(SIGTRAP, on_step))
+		return;
+	sr_token_stop_holder = ask;
+	if (may_part && has_several_processors())
+		sr_phases_start();
 }

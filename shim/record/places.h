@@ -16,7 +16,12 @@
 #ifndef SHIM_RECORD_PLACES_H
 #define SHIM_RECORD_PLACES_H
 
-/* Once, when threads run one at a time, before there is a second thread. */
-void sr_places_record(void);
+#include <stdbool.h>
+
+/*
+ * Once, when threads run one at a time, before there is a second thread.  may_part: but where they compute, they do so at the
+ * same time (core/phases.h).
+ */
+void sr_places_record(bool may_part);
 
 #endif

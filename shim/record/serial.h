@@ -46,6 +46,15 @@ static inline void sr_serial_arrive(struct sr_thread *t, void *site)
 
 	if (t->ended)
 		return;
+	if (sr_token_meets_again(&t->run_token)) {
+		p.what = SR_RUN_TOKEN_ACQUIRED;
+		p.event = sr_draw_event();
+	}
+	t->run_token.site = (uintptr_t)site;
+	if (p.event) {
+		sr_serial_note(t, &p);
+		return;
+	}
 	/* While it waits in line, the thread does not see what others do from here on. */
 	if (sr_token_is_lost(&t->run_token))
 		p.arrived = sr_draw_event();
@@ -58,6 +67,15 @@ static inline void sr_serial_go_on(struct sr_thread *t)
 {
 	if (!t->ended)
 		sr_token_go_on(&t->run_token);
+}
+
+/* Behind its call, of which the record comes next, the thread parts (core/phases.h). */
+static inline bool sr_serial_parts(struct sr_thread *t)
+{
+	if (t->ended || !sr_token_may_part(&t->run_token))
+		return false;
+	sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_PARTS, .site = t->run_token.site});
+	return true;
 }
 
 /* How to release the token for this call. If the call may wait, a waiting thread must be woken. */

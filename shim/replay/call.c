@@ -198,10 +198,11 @@ static void end_order(struct sr_thread *t, const struct call *c)
 {
 	if (c->events > c->entered)
 		sr_replay_go_on(t, c->order[c->events - 1]);
-	if (!c->resumed)
-		return;
-	sr_replay_await_ticket(t, c->resumed);
-	sr_replay_go_on(t, c->resumed);
+	if (c->resumed) {
+		sr_replay_await_ticket(t, c->resumed);
+		sr_replay_go_on(t, c->resumed);
+	}
+	sr_replay_part(t);
 }
 
 /* What the poll's record lacks has come from its senders, and is what was received then. */

@@ -53,6 +53,7 @@ struct sr_replay_stream {
 	 */
 	uint64_t has_ticket, preempted;
 	uint32_t preempted_from;
+	bool parts; /* behind its next call, others run beside it */
 
 	/* The next record is a place, which the thread has not come to yet. */
 	bool awaits_place, words_are_there;
@@ -116,6 +117,8 @@ bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r);
 void sr_replay_await_ticket(struct sr_thread *t, uint64_t event);
 void sr_replay_let_go(uint64_t event);
 void sr_replay_go_on(struct sr_thread *t, uint64_t event);
+/* The call has ended: passes the ticket on if the thread parted behind it. */
+void sr_replay_part(struct sr_thread *t);
 /* Passes on the ticket that go_on kept. */
 void sr_replay_end_ticket(struct sr_thread *t);
 /* Takes the run-token records that come next, at each of which the thread got the token.  False: there was none. */

@@ -130,7 +130,8 @@ static bool is_taken(struct sr_replay_stream *s)
 		s->preempted = p.event;
 		s->preempted_from = p.other;
 	}
-	return p.what == SR_RUN_TOKEN_PREEMPTED;
+	s->parts |= p.what == SR_RUN_TOKEN_PARTS;
+	return p.what == SR_RUN_TOKEN_PREEMPTED || p.what == SR_RUN_TOKEN_PARTS;
 }
 
 bool sr_replay_peek(struct sr_thread *t)
@@ -177,6 +178,13 @@ bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 			keep_last(s); /* the next record overwrites it */
 	}
 	return true;
+}
+
+void sr_replay_part(struct sr_thread *t)
+{
+	if (t->stream->parts)
+		sr_replay_end_ticket(t);
+	t->stream->parts = false;
 }
 
 void sr_replay_end_ticket(struct sr_thread *t)
@@ -261,6 +269,9 @@ bool sr_replay_take_run_tokens(struct sr_thread *t)
 	while (peek_run_token(t, &p) && !is_at_access(&p)) {
 		take_run_token(t, &p);
 		any = true;
+		/* What comes next is about its next call. */
+		if (p.what == SR_RUN_TOKEN_PARTED)
+			break;
 	}
 	return any;
 }

@@ -9,6 +9,7 @@
  *     MEMORY   The call waits for nobody and makes no system call of its own.  It counts as one
  *              operation on the heap (heap_runs.h), with all that it allocates: cheap, since only
  *              a change of the thread is recorded.  NUMBER: the same, the result is a double.
+ *              VARIABLE: the same, and some variables have a value that the environment does not have (openmp.h).
  *     ENVIRONMENT
  *              MEMORY, with the lock of ZONES, whose functions read the variable TZ.
  *     ZONES, LOCALES, ...
@@ -40,6 +41,7 @@
 #include "shim/core/thread.h"
 #include "shim/memory/heap_order.h"
 #include "shim/threads/libraries.h"
+#include "shim/threads/openmp.h"
 
 #define PATIENCE_NS 1000000000ll
 
@@ -54,6 +56,7 @@ enum way {
 	CHILDREN,
 	LOCKS, /* so many subjects have a lock of the shim's */
 	MEMORY = LOCKS,
+	VARIABLE,
 	NUMBER,
 	ENVIRONMENT,
 	FILE_0,
@@ -320,10 +323,14 @@ static word with_stream(enum way way, void *f, struct arguments *a)
 	return result;
 }
 
+static word variable(const struct arguments *a, word value)
+{
+	return value ? value : (uintptr_t)sr_openmp_variable((const char *)a->in_register[0]);
+}
+
 word sr_libc_call(unsigned int n, struct arguments *a, void *site) SR_HIDDEN __attribute__((used));
 
-/* The entries call this. */
-word sr_libc_call(unsigned int n, struct arguments *a, void *site)
+static word call_in_order(unsigned int n, struct arguments *a, void *site)
 {
 	const enum way way = ways[n];
 	void *f = real_of(n);
@@ -336,6 +343,14 @@ word sr_libc_call(unsigned int n, struct arguments *a, void *site)
 	if (way == ENVIRONMENT)
 		return with_zones(f, a, site);
 	return way <= NUMBER ? as_operation(way, f, a) : with_stream(way, f, a);
+}
+
+/* The entries call this. */
+word sr_libc_call(unsigned int n, struct arguments *a, void *site)
+{
+	word result = call_in_order(n, a, site);
+
+	return ways[n] == VARIABLE ? variable(a, result) : result;
 }
 
 /* --------------------------------------------------------------- entries */

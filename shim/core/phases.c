@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/core/phases.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* Threads part where others have waited so long; not more than twice as much is remembered. */
+#define LOST_NS	     40000000ll
+#define LOST_KNOWN_NS 4000000ll /* where it is known that threads compute */
+#define DOUBTFUL_NS  1000000ll
+/* So much is forgotten for a phase that was too short to part for. */
+#define SHORT_NS     200000ll
+#define FORGOTTEN_NS 5000000ll
+#define SHORT_KNOWN_NS     30000ll
+#define FORGOTTEN_KNOWN_NS 100000ll
+
+#define SITES_LOG2 9
+#define PROBES	   8
+
+static struct site {
+	_Atomic uintptr_t site;
+	_Atomic int64_t pending; /* cost that is not known to be that of computing */
+	_Atomic int64_t lost;
+} sites[1 << SITES_LOG2];
+
+_Atomic bool sr_phases_any;
+static bool on;
+
+/* A thread's start has no call site. */
+static struct site *find(uintptr_t address, bool add)
+{
+	const uintptr_t key = address ? address : 1;
+	const size_t at = (size_t)((key * 0x9e3779b97f4a7c15ull) >> (64 - SITES_LOG2));
+
+	for (size_t i = 0; i < PROBES; i++) {
+		struct site *s = &sites[(at + i) & ((1 << SITES_LOG2) - 1)];
+		uintptr_t there = atomic_load_explicit(&s->site, memory_order_relaxed);
+
+		if (there == key || (!there && add && (atomic_compare_exchange_strong(&s->site, &there, key) || there == key)))
+			return s;
+	}
+	return NULL;
+}
+
+void sr_phases_start(void)
+{
+	on = true;
+}
+
+
+bool sr_phase_is_doubtful(uintptr_t address)
+{
+	struct site *s = on ? find(address, false) : NULL;
+
+	return s && atomic_load(&s->pending) >= DOUBTFUL_NS;
+}
+
+void sr_phase_waits(uintptr_t address)
+{
+	struct site *s = on ? find(address, false) : NULL;
+
+	if (!s)
+		return;
+	atomic_store(&s->pending, 0);
+	if (address & SR_PHASE_KNOWN)
+		atomic_store(&s->lost, 0);
+}
+
+static int64_t much(uintptr_t address)
+{
+	return address & SR_PHASE_KNOWN ? LOST_KNOWN_NS : LOST_NS;
+}
+
+static void add(struct site *s, int64_t ns)
+{
+	int64_t lost = atomic_load(&s->lost) + ns, enough = much(atomic_load(&s->site));
+
+	lost = lost < 0 ? 0 : lost;
+	atomic_store(&s->lost, lost > 2 * enough ? 2 * enough : lost);
+	if (lost >= enough)
+		atomic_store(&sr_phases_any, true);
+}
+
+void sr_phase_costs(uintptr_t address, int64_t ns)
+{
+	struct site *s = on && ns > 0 ? find(address, true) : NULL;
+
+	if (!s)
+		return;
+	if (address & SR_PHASE_KNOWN)
+		add(s, ns);
+	else
+		atomic_fetch_add(&s->pending, ns);
+}
+
+void sr_phase_computes(uintptr_t address)
+{
+	struct site *s = on ? find(address, false) : NULL;
+
+	if (s)
+		add(s, atomic_exchange(&s->pending, 0));
+}
+
+bool sr_phase_parts(uintptr_t address)
+{
+	struct site *s = atomic_load_explicit(&sr_phases_any, memory_order_relaxed) ? find(address, false) : NULL;
+
+	return s && atomic_load(&s->lost) >= much(address);
+}
+
+void sr_phase_took(uintptr_t address, int64_t ns)
+{
+	struct site *s = find(address, false);
+
+	if (!s)
+		return;
+	if (address & SR_PHASE_KNOWN)
+		add(s, ns < SHORT_KNOWN_NS ? -FORGOTTEN_KNOWN_NS : ns);
+	else
+		add(s, ns < SHORT_NS ? -FORGOTTEN_NS : ns);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * phases.h: behind which calls do threads compute for long, while others wait for the run token?
+ *
+ * With --threads=auto threads run one at a time, except where they compute: there, one at a time would take as many times
+ * as long as there are processors.  Whether code computes or waits for another thread is found out by the steps of a
+ * thread that is stopped (shim/record/places.h).  What it has cost so far that others waited is kept for each call site.
+ * Where that was much, a thread *parts*: behind this call it goes on without the token until its next call, and the
+ * trace says so.
+ *
+ * Any thread calls this.  The figures are estimates, and a lost update is no harm.
+ */
+#ifndef SHIM_CORE_PHASES_H
+#define SHIM_CORE_PHASES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "logd/base/compiler.h"
+
+/* Is there such a call site?  False if threads do not part. */
+extern _Atomic bool sr_phases_any SR_HIDDEN;
+
+/* Once: threads may part. */
+void sr_phases_start(void);
+
+/*
+ * In a call site's address: behind this call threads are known to compute, or to meet only by other calls (OpenMP's).  So it
+ * need not be found out, and shorter phases count as well.
+ */
+#define SR_PHASE_KNOWN (1ull << 63)
+
+/* Another thread waited so long, in the computing thread's own time, for code behind a call that returned to site. */
+void sr_phase_costs(uintptr_t site, int64_t ns);
+/* Much has been lost there, and it is not known why: a thread is to be stopped there soon. */
+bool sr_phase_is_doubtful(uintptr_t site);
+/* A thread was stopped there: it waited for another one, or it computed. */
+void sr_phase_waits(uintptr_t site);
+void sr_phase_computes(uintptr_t site);
+
+/* Is a thread to part there? */
+bool sr_phase_parts(uintptr_t site);
+/* A thread had parted there, and made its next call after this time. */
+void sr_phase_took(uintptr_t site, int64_t ns);
+
+#endif

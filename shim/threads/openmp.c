@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shim/threads/openmp.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "logd/base/compiler.h"
+#include "shim/core/engine.h"
+#include "shim/core/next.h"
+#include "shim/core/order.h"
+#include "shim/core/run_token.h"
+#include "shim/core/thread.h"
+
+/* No more than a function has: what the caller left in other registers must not reach the stack. */
+#define PARAMETERS_0 void
+#define PARAMETERS_1 uint64_t a
+#define PARAMETERS_2 uint64_t a, uint64_t b
+#define PARAMETERS_3 uint64_t a, uint64_t b, uint64_t c
+#define PARAMETERS_4 uint64_t a, uint64_t b, uint64_t c, uint64_t d
+#define PARAMETERS_5 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e
+#define PARAMETERS_6 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f
+#define PARAMETERS_7 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g
+#define PARAMETERS_8 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h
+#define PARAMETERS_9 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h, uint64_t i
+#define PARAMETERS_10 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h, uint64_t i, uint64_t j
+#define PARAMETERS_11 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h, uint64_t i, uint64_t j, uint64_t k
+#define PARAMETERS_12 uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h, uint64_t i, uint64_t j, uint64_t k, uint64_t l
+#define ARGUMENTS_0
+#define ARGUMENTS_1 a
+#define ARGUMENTS_2 a, b
+#define ARGUMENTS_3 a, b, c
+#define ARGUMENTS_4 a, b, c, d
+#define ARGUMENTS_5 a, b, c, d, e
+#define ARGUMENTS_6 a, b, c, d, e, f
+#define ARGUMENTS_7 a, b, c, d, e, f, g
+#define ARGUMENTS_8 a, b, c, d, e, f, g, h
+#define ARGUMENTS_9 a, b, c, d, e, f, g, h, i
+#define ARGUMENTS_10 a, b, c, d, e, f, g, h, i, j
+#define ARGUMENTS_11 a, b, c, d, e, f, g, h, i, j, k
+#define ARGUMENTS_12 a, b, c, d, e, f, g, h, i, j, k, l
+
+static void call(enum sr_call_number n, void *site)
+{
+	uint64_t none[1] = {0};
+
+	if (sr_engine_is_active() && sr_serial && sr_threaded && !sr_self.depth)
+		sr_call(n, none, site);
+}
+
+#define FUNCTION(name, n)                                                                                                \
+	typedef uint64_t type_##name(PARAMETERS_##n);                                                                    \
+	SR_EXPORT type_##name name;                                                                                      \
+	uint64_t name(PARAMETERS_##n)                                                                                    \
+	{                                                                                                                \
+		static void *_Atomic next;                                                                               \
+		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next);                                     \
+		uint64_t result;                                                                                         \
+                                                                                                                         \
+		call(SR_CALL_openmp_enters, (void *)real);                                                               \
+		result = real(ARGUMENTS_##n);                                                                            \
+		call(SR_CALL_openmp_leaves, __builtin_return_address(0));                                                \
+		return result;                                                                                           \
+	}
+
+/* A function of the program that the runtime calls, on the stack of the thread that began the region. */
+struct body {
+	void (*run)(void *);
+	void *argument;
+};
+
+static void run_body(void *argument)
+{
+	const struct body *body = argument;
+
+	call(SR_CALL_openmp_leaves, (void *)body->run);
+	body->run(body->argument);
+	call(SR_CALL_openmp_enters, (void *)run_body);
+}
+
+#define REGION(name, n)                                                                                                  \
+	typedef uint64_t type_##name(PARAMETERS_##n);                                                                    \
+	SR_EXPORT type_##name name;                                                                                      \
+	uint64_t name(PARAMETERS_##n)                                                                                    \
+	{                                                                                                                \
+		static void *_Atomic next;                                                                               \
+		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next);                                     \
+		struct body body = {(void (*)(void *))a, (void *)b};                                                     \
+		uint64_t result;                                                                                         \
+                                                                                                                         \
+		call(SR_CALL_openmp_enters, (void *)real);                                                               \
+		a = (uintptr_t)run_body;                                                                                 \
+		b = (uintptr_t)&body;                                                                                    \
+		result = real(ARGUMENTS_##n);                                                                            \
+		call(SR_CALL_openmp_leaves, __builtin_return_address(0));                                                \
+		return result;                                                                                           \
+	}
+
+/* In front of what a task's function gets, which the runtime copies, by `copy` if there is one. */
+struct task {
+	void (*run)(void *);
+	void (*copy)(void *, void *);
+	void *original;
+	size_t size; /* of this, so that what follows is aligned */
+};
+
+#define ALIGN_MAX 64
+#define DETACH	  (1u << 13) /* the runtime writes into what the function gets */
+
+static void run_task(void *argument)
+{
+	const struct task *task = argument;
+
+	call(SR_CALL_openmp_leaves, (void *)task->run);
+	task->run((char *)argument + task->size);
+	call(SR_CALL_openmp_enters, (void *)run_task);
+}
+
+static void copy_task(void *to, void *from)
+{
+	const struct task *task = from;
+
+	memcpy(to, task, sizeof(*task));
+	if (task->copy)
+		task->copy((char *)to + task->size, task->original);
+	else
+		memcpy((char *)to + task->size, task->original, ((const size_t *)from)[sizeof(*task) / sizeof(size_t)]);
+}
+
+#define TASK(name, n)                                                                                                    \
+	typedef uint64_t type_##name(PARAMETERS_##n);                                                                    \
+	SR_EXPORT type_##name name;                                                                                      \
+	uint64_t name(PARAMETERS_##n)                                                                                    \
+	{                                                                                                                \
+		static void *_Atomic next;                                                                               \
+		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next);                                     \
+		struct {                                                                                                 \
+			struct task task;                                                                                \
+			size_t bytes;                                                                                    \
+		} t = {{(void (*)(void *))a, (void (*)(void *, void *))c, (void *)b, sizeof(t.task)}, d};                \
+		uint64_t result;                                                                                         \
+                                                                                                                         \
+		call(SR_CALL_openmp_enters, (void *)real);                                                               \
+		if (e <= ALIGN_MAX && !(g & DETACH)) {                                                                   \
+			if (t.task.size < e)                                                                             \
+				t.task.size = e;                                                                         \
+			a = (uintptr_t)run_task;                                                                         \
+			b = (uintptr_t)&t;                                                                               \
+			c = (uintptr_t)copy_task;                                                                        \
+			d += t.task.size;                                                                                \
+		}                                                                                                        \
+		result = real(ARGUMENTS_##n);                                                                            \
+		call(SR_CALL_openmp_leaves, __builtin_return_address(0));                                                \
+		return result;                                                                                           \
+	}
+
+#include "shim/threads/openmp.def"
+
+/* A thread that waits for others sleeps at once: one that spins in the runtime would keep the run token. */
+const char *sr_openmp_variable(const char *name)
+{
+	return sr_serial && sr_engine_is_active() && name && !strcmp(name, "GOMP_SPINCOUNT") ? "0" : NULL;
+}

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""With default options threads that compute do so at the same time, which is said, and those that wait for each other replay
+exactly; no RDMA needed.
+
+    computing.py [RUNS]
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "lib"))
+from harness import BUILD, SREPLAY, Tap, run
+
+PROGRAMS = os.path.join(os.path.realpath(BUILD), "tests", "programs")
+SECONDS = 60
+SEVERAL = len(os.sched_getaffinity(0)) > 1
+EXACT = " 0 divergences: exact\n"
+BESIDE = "not compared is what threads decided while they ran beside each other"
+
+
+class Recording:
+    def __init__(self, trace, command, *options):
+        subprocess.run(["rm", "-rf", trace], check=True)
+        recorded = subprocess.run([SREPLAY, "record", *options, "-o", trace, "--"] + command, capture_output=True, timeout=SECONDS)
+        self.status, self.output, self.said = recorded.returncode, recorded.stdout, recorded.stderr.decode()
+        self.info = subprocess.run([SREPLAY, "info", trace], capture_output=True, text=True).stdout
+        self.beside = self.count(r"except (\d+) times? when one computed")
+        self.stops = self.count(r"(\d+) times? a thread made no call for long, and was stopped")
+        self.replayed, self.printed, self.verdict = run([SREPLAY, "replay", "--timeout", "20", trace], SECONDS)
+
+    def count(self, pattern):
+        found = re.search(pattern, self.info)
+        return int(found.group(1)) if found else 0
+
+    def ends_well(self):
+        return self.status == 0 and not self.said and self.replayed == 0 and self.printed == self.output
+
+    def __str__(self):
+        return "recorded %d %s\n%s\nreplayed %d, output %s\n%s" % (
+            self.status, self.said, self.info, self.replayed, "equal" if self.printed == self.output else "differs", self.verdict)
+
+
+def test_openmp(tap, trace, threads):
+    """What OpenMP's runtime decides is replayed, though threads compute beside each other."""
+    program = os.path.join(PROGRAMS, "openmp")
+    if not os.path.exists(program):
+        print("# OpenMP is not installed")
+        return
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    for case in ("dynamic", "barriers", "critical", "tasks"):
+        r = Recording(trace, [program, case, "8"])
+        tap.ok(r.ends_well(), "OpenMP with %d threads, %s: a replay prints the same" % (threads, case), r)
+    r = Recording(trace, [program, "dynamic", "20"], "--threads=serial")
+    tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict, "OpenMP, --threads=serial: exact", r)
+
+
+def main():
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    tap = Tap()
+    computes = os.path.join(PROGRAMS, "computes")
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
+        trace = os.path.join(directory, "computing.srec")
+        for _ in range(runs):
+            for case in ("sums", "steps", "pool"):
+                r = Recording(trace, [computes, case])
+                tap.ok(r.ends_well(), "%s: a replay prints the same" % case, r)
+                if case == "sums" and SEVERAL:
+                    tap.ok(r.beside and r.stops < 40 and BESIDE in r.verdict,
+                           "threads that compute for long are stopped a few times, then run beside each other, which is said", r)
+            r = Recording(trace, [computes, "flags", "2", "100"])
+            tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
+                   "threads that count while they wait for each other are taken one at a time, and replay exactly", r)
+            r = Recording(trace, [computes, "stop"], "--threads=serial")
+            tap.ok(r.ends_well() and not r.beside and r.stops and EXACT in r.verdict,
+                   "--threads=serial: also those that compute, and look at what others store", r)
+            r = Recording(trace, [computes, "stop"])
+            tap.ok(not SEVERAL or (r.beside and EXACT not in r.verdict), "by default their replay is not called exact", r)
+            test_openmp(tap, trace, 2)
+            test_openmp(tap, trace, 4)
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

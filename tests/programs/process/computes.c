@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * computes.c: threads that compute, and threads that wait for each other.
+ *
+ *     computes CASE [THREADS [MS]]
+ *
+ *     sums   each thread computes for MS milliseconds or so without a call
+ *     steps  the same, but all meet at a barrier after each millisecond or so
+ *     pool   threads take tasks of some milliseconds from a queue with a lock
+ *     flags  threads hand a flag on and count how often they looked at it, which differs from run to run
+ *     stop   one computes until another one stops it by a plain store; how far it got differs from run to run
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THREADS_MAX 64
+#define TASKS	    100
+/* About so many turns of the loop are a millisecond. */
+#define TURNS 400000ull
+
+static int n_threads = 2;
+static uint64_t ms = 300;
+static uint64_t found[THREADS_MAX];
+static pthread_barrier_t barrier;
+
+static uint64_t compute(uint64_t x, uint64_t turns)
+{
+	for (uint64_t i = 0; i < turns; i++)
+		x = (x ^ i) * 6364136223846793005ull + (x >> 29);
+	return x;
+}
+
+static void sums(int me)
+{
+	found[me] = compute((uint64_t)me, ms * TURNS);
+}
+
+static void steps(int me)
+{
+	for (uint64_t i = 0; i < ms; i++) {
+		found[me] = compute(found[me] + (uint64_t)me, TURNS);
+		pthread_barrier_wait(&barrier);
+	}
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t next_task, sum;
+
+static void pool(int me)
+{
+	for (;;) {
+		uint64_t task, x;
+
+		pthread_mutex_lock(&lock);
+		task = next_task++;
+		pthread_mutex_unlock(&lock);
+		if (task >= TASKS)
+			return;
+		x = compute(task, ms * TURNS / TASKS);
+		pthread_mutex_lock(&lock);
+		sum = sum * 3 + x;
+		pthread_mutex_unlock(&lock);
+		found[me]++;
+	}
+}
+
+static _Alignas(64) _Atomic uint64_t flag;
+
+static void flags(int me)
+{
+	const uint64_t n = (uint64_t)n_threads;
+
+	for (uint64_t i = 0; i < ms; i++) {
+		uint64_t looks = 0;
+
+		while (atomic_load_explicit(&flag, memory_order_acquire) % n != (uint64_t)me)
+			looks++;
+		found[me] = found[me] * 31 + looks;
+		atomic_fetch_add(&flag, 1);
+	}
+}
+
+static atomic_int stopped;
+
+static void stop(int me)
+{
+	uint64_t x = 0;
+
+	if (!me) {
+		found[me] = compute(0, ms * TURNS);
+		atomic_store(&stopped, 1);
+		return;
+	}
+	while (!atomic_load_explicit(&stopped, memory_order_relaxed))
+		x = (x ^ found[me]++) * 6364136223846793005ull + (x >> 29);
+	sum += x & 1;
+}
+
+static const struct {
+	const char *name;
+	void (*run)(int me);
+} cases[] = {{"sums", sums}, {"steps", steps}, {"pool", pool}, {"flags", flags}, {"stop", stop}};
+
+static void (*run)(int me);
+
+static void *start(void *argument)
+{
+	run((int)(intptr_t)argument);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t id[THREADS_MAX];
+
+	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (!strcmp(argv[1], cases[i].name))
+			run = cases[i].run;
+	if (argc > 2)
+		n_threads = atoi(argv[2]);
+	if (argc > 3)
+		ms = strtoull(argv[3], NULL, 10);
+	if (!run || n_threads < 1 || n_threads > THREADS_MAX)
+		return 2;
+	pthread_barrier_init(&barrier, NULL, (unsigned int)n_threads);
+	for (int i = 0; i < n_threads; i++)
+		if (pthread_create(&id[i], NULL, start, (void *)(intptr_t)i))
+			return 3;
+	for (int i = 0; i < n_threads; i++) {
+		pthread_join(id[i], NULL);
+		printf("thread %d found %llu\n", i, (unsigned long long)found[i]);
+	}
+	printf("together %llu\n", (unsigned long long)sum);
+	return 0;
+}
