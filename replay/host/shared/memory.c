@@ -21,6 +21,9 @@ struct sr_group *sr_group_make(const int32_t *ranks, size_t n, enum sr_group_tra
 	g = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 	if (g == MAP_FAILED)
 		return NULL;
+	/* Members map what lies behind it, too. */
+	if (ftruncate(*fd, (off_t)SR_GROUP_FILE_END))
+		return NULL;
 	g->magic = SR_GROUP_MAGIC;
 	g->size = size;
 	g->members = (uint32_t)n;

@@ -46,6 +46,73 @@ void sr_group_write(uint64_t at, const void *p, size_t n)
 	}
 }
 
+/* Parts of the file that this process has mapped.  They stay. */
+#define WINDOW  (64ull << 20)
+#define WINDOWS 256
+#define PROBES  8
+
+static struct window {
+	_Atomic uint64_t number; /* 1 more than its place in the file, in windows; 0: none */
+	uint8_t *_Atomic p;      /* NULL: it is being mapped, or could not be */
+} windows[WINDOWS];
+
+static void map_window(struct window *w, uint64_t number)
+{
+	void *p = sr_sys_mmap(sr_heap_place_mapping(WINDOW), WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+			      (off_t)(number * WINDOW));
+
+	if (!sr_sys_is_error(p))
+		atomic_store_explicit(&w->p, p, memory_order_release);
+}
+
+/* NULL: there is no room, or another thread is just mapping it: then system calls do as well. */
+static uint8_t *window_of(uint64_t number)
+{
+	/* Members' parts of the file lie large powers of two apart. */
+	uint64_t at = number * 0x9e3779b97f4a7c15ull >> 32;
+
+	for (uint64_t i = 0; i < PROBES; i++) {
+		struct window *w = &windows[(at + i) % WINDOWS];
+		uint64_t has = atomic_load_explicit(&w->number, memory_order_acquire);
+
+		if (!has && atomic_compare_exchange_strong(&w->number, &has, number + 1)) {
+			map_window(w, number);
+			has = number + 1;
+		}
+		if (has == number + 1)
+			return atomic_load_explicit(&w->p, memory_order_acquire);
+	}
+	return NULL;
+}
+
+/* NULL: it is not mapped, or not by one window. */
+static uint8_t *mapped_at(uint64_t at, size_t n)
+{
+	uint8_t *p = at % WINDOW + n <= WINDOW ? window_of(at / WINDOW) : NULL;
+
+	return p ? p + at % WINDOW : NULL;
+}
+
+void sr_group_read_own(uint64_t at, void *p, size_t n)
+{
+	const uint8_t *from = mapped_at(at, n);
+
+	if (from)
+		memcpy(p, from, n);
+	else
+		sr_group_read(at, p, n);
+}
+
+void sr_group_write_own(uint64_t at, const void *p, size_t n)
+{
+	uint8_t *to = mapped_at(at, n);
+
+	if (to)
+		memcpy(to, p, n);
+	else
+		sr_group_write(at, p, n);
+}
+
 void sr_group_write_pieces(uint64_t at, const struct sr_piece *pieces, uint32_t n)
 {
 	struct iovec iov[SR_GROUP_PIECES];
@@ -81,7 +148,7 @@ void sr_group_write_memory(uint64_t at, const void *p, size_t n)
 		size_t part = n < sizeof(copy) ? n : sizeof(copy);
 
 		sr_group_copy(copy, p, part);
-		sr_group_write(at, copy, part);
+		sr_group_write_own(at, copy, part);
 		p = (const char *)p + part;
 		at += part;
 		n -= part;

@@ -50,8 +50,20 @@ static uint64_t add_entry(uint32_t member, struct sr_group_write *w)
 	struct sr_group_member *m = &sr_group_memory->member[member];
 
 	w->at = m->written;
-	sr_group_write(entry_at(member, ++m->writes), w, sizeof(*w));
+	sr_group_write_own(entry_at(member, ++m->writes), w, sizeof(*w));
 	return m->writes;
+}
+
+/* What the process itself has stored, as the fault handler has it. */
+static void put_own(struct sr_group_place to, const struct sr_piece *pieces, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		for (size_t done = 0, part; done < pieces[i].length; done += part) {
+			uint64_t at;
+
+			part = sr_group_place_take(&to, pieces[i].length - done, &at);
+			sr_group_write_own(at, (const uint8_t *)pieces[i].p + done, part);
+		}
 }
 
 /*
@@ -80,7 +92,10 @@ void sr_history_add(uint32_t member, const struct sr_group_origin *origin,
 		at = stop;
 	}
 	unlock(m);
-	sr_transfer(by, place_of(member, place), pieces, n);
+	if (kind == SR_GROUP_OWN && !by)
+		put_own(place_of(member, place), pieces, n);
+	else
+		sr_transfer(by, place_of(member, place), pieces, n);
 }
 
 uint64_t sr_history_add_atomic(uint32_t member, const struct sr_group_origin *origin, uint64_t addr)
@@ -157,7 +172,7 @@ static bool find_atomic(uint32_t member, uint64_t number, uint64_t addr, struct 
 {
 	if (!is_kept(&sr_group_memory->member[member], number))
 		return false;
-	sr_group_read(entry_at(member, number), w, sizeof(*w));
+	sr_group_read_own(entry_at(member, number), w, sizeof(*w));
 	return w->addr == addr && w->kind == SR_GROUP_ATOMIC;
 }
 
@@ -168,9 +183,9 @@ void sr_history_resolve(uint32_t member, uint64_t number, uint64_t addr, uint64_
 
 	lock(m);
 	if (find_atomic(member, number, addr, &w)) {
-		sr_transfer(NULL, place_of(member, w.at), &(struct sr_piece){&value, sizeof(value)}, 1);
+		put_own(place_of(member, w.at), &(struct sr_piece){&value, sizeof(value)}, 1);
 		w.kind = SR_GROUP_BYTES;
-		sr_group_write(entry_at(member, number), &w, sizeof(w));
+		sr_group_write_own(entry_at(member, number), &w, sizeof(w));
 	}
 	unlock(m);
 }
@@ -183,7 +198,7 @@ void sr_history_void(uint32_t member, uint64_t number, uint64_t addr)
 	lock(m);
 	if (find_atomic(member, number, addr, &w)) {
 		w.length = 0;
-		sr_group_write(entry_at(member, number), &w, sizeof(w));
+		sr_group_write_own(entry_at(member, number), &w, sizeof(w));
 	}
 	unlock(m);
 }

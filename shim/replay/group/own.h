@@ -38,6 +38,12 @@ static inline bool sr_group_over_device(void)
 /* The group's file behind its mapped part.  Bytes that cannot be read are returned as zeros. */
 void sr_group_read(uint64_t at, void *p, size_t n);
 void sr_group_write(uint64_t at, const void *p, size_t n);
+/*
+ * The same through a mapping of the file, where there is one, for memory of the shim's own: the program's need not be
+ * there.  With a system call for each entry of the history, members waited for each other's in the kernel.
+ */
+void sr_group_read_own(uint64_t at, void *p, size_t n);
+void sr_group_write_own(uint64_t at, const void *p, size_t n);
 /* A part of the bytes to write. */
 struct sr_piece {
 	const void *p;

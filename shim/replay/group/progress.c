@@ -40,7 +40,7 @@ static void note_position(uint32_t thread, uint64_t sn)
 	uint64_t p[1 + SR_GROUP_MEMBERS] = {sn};
 
 	memcpy(p + 1, known, sr_group_memory->members * sizeof(known[0]));
-	sr_group_write(at, p, position_bytes());
+	sr_group_write_own(at, p, position_bytes());
 	atomic_store_explicit(count, n + 1, memory_order_release);
 }
 
@@ -59,7 +59,7 @@ static bool learn(const struct sr_group_wait *w)
 
 	/* Finds the last position with an SN not above w->sn; it is usually near the end. */
 	for (uint64_t step = 1; high > step; step *= 2) {
-		sr_group_read(at + (high - step) * position_bytes(), p, sizeof(p[0]));
+		sr_group_read_own(at + (high - step) * position_bytes(), p, sizeof(p[0]));
 		if (p[0] <= w->sn) {
 			low = high - step;
 			break;
@@ -68,7 +68,7 @@ static bool learn(const struct sr_group_wait *w)
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		sr_group_read(at + middle * position_bytes(), p, sizeof(p[0]));
+		sr_group_read_own(at + middle * position_bytes(), p, sizeof(p[0]));
 		if (p[0] <= w->sn)
 			low = middle + 1;
 		else
@@ -76,7 +76,7 @@ static bool learn(const struct sr_group_wait *w)
 	}
 	if (!low)
 		return false; /* it had posted nothing and knew of no other member */
-	sr_group_read(at + (low - 1) * position_bytes(), p, position_bytes());
+	sr_group_read_own(at + (low - 1) * position_bytes(), p, position_bytes());
 	for (uint32_t i = 0; i < sr_group_memory->members; i++)
 		if (i != sr_group_self && p[1 + i] > known[i]) {
 			known[i] = p[1 + i];
