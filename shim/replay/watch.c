@@ -58,6 +58,21 @@ static uint64_t count_pages(void)
 	return n;
 }
 
+static void add_page(uint64_t address, char *copies, const struct sr_watch_range *r)
+{
+	const uint64_t end = r->end - address < SR_WATCH_PAGE ? r->end - address : SR_WATCH_PAGE;
+	struct sr_watched *p = watch.n ? &watch.pages[watch.n - 1] : NULL;
+
+	if (!p || p->address != address) {
+		p = &watch.pages[watch.n];
+		*p = (struct sr_watched){.address = address,
+					 .copy = copies + watch.n * SR_WATCH_PAGE,
+					 .first = (uint16_t)(r->begin > address ? r->begin - address : 0)};
+		watch.n++;
+	}
+	p->end = (uint16_t)end;
+}
+
 static bool make_pages(void)
 {
 	uint64_t room = count_pages();
@@ -69,13 +84,8 @@ static bool make_pages(void)
 		return false;
 	for (uint64_t i = 0; i < watch.ranges_n; i++)
 		for (uint64_t page = watch.ranges[i].begin / SR_WATCH_PAGE;
-		     page <= (watch.ranges[i].end - 1) / SR_WATCH_PAGE; page++) {
-			if (watch.n && watch.pages[watch.n - 1].address == page * SR_WATCH_PAGE)
-				continue;
-			watch.pages[watch.n] = (struct sr_watched){.address = page * SR_WATCH_PAGE,
-								   .copy = copies + watch.n * SR_WATCH_PAGE};
-			watch.n++;
-		}
+		     page <= (watch.ranges[i].end - 1) / SR_WATCH_PAGE; page++)
+			add_page(page * SR_WATCH_PAGE, copies, &watch.ranges[i]);
 	return true;
 }
 
@@ -273,14 +283,19 @@ static void compare(const struct sr_thread *t, uint32_t fault, struct sr_watched
 	const char *now = bytes_of(p);
 	size_t begin, end;
 
-	for (size_t i = 0; i < SR_WATCH_PAGE; i = end) {
-		for (begin = i; begin < SR_WATCH_PAGE && now[begin] == p->copy[begin]; begin++)
+	for (size_t i = p->first; i < p->end; i = end) {
+		for (begin = i; begin < p->end && now[begin] == p->copy[begin]; begin++)
 			;
-		for (end = begin; end < SR_WATCH_PAGE && now[end] != p->copy[end]; end++)
+		for (end = begin; end < p->end && now[end] != p->copy[end]; end++)
 			p->copy[end] = now[end];
 		if (end > begin)
 			report_change(t, fault, p, begin, end);
 	}
+}
+
+static bool is_changed(const struct sr_watched *p)
+{
+	return memcmp(bytes_of(p) + p->first, p->copy + p->first, (size_t)(p->end - p->first)) != 0;
 }
 
 static void compare_all(const struct sr_thread *t, uint32_t fault)
@@ -288,7 +303,7 @@ static void compare_all(const struct sr_thread *t, uint32_t fault)
 	for (uint64_t i = 0; i < watch.open_n; i++) {
 		struct sr_watched *p = watch.open[i];
 
-		if (p->has_copy && !p->is_closed && memcmp(bytes_of(p), p->copy, SR_WATCH_PAGE))
+		if (p->has_copy && !p->is_closed && is_changed(p))
 			compare(t, fault, p);
 	}
 }
@@ -327,8 +342,8 @@ static void take_copy(struct sr_watched *p)
 {
 	if (!p->is_there || p->is_closed)
 		return;
-	if (!p->has_copy || memcmp(bytes_of(p), p->copy, SR_WATCH_PAGE))
-		memcpy(p->copy, bytes_of(p), SR_WATCH_PAGE);
+	if (!p->has_copy || is_changed(p))
+		memcpy(p->copy + p->first, bytes_of(p) + p->first, (size_t)(p->end - p->first));
 	p->has_copy = true;
 }
 

@@ -24,6 +24,7 @@ struct sr_watched {
 	uint16_t faults;    /* since the last call */
 	uint64_t stored_by; /* the last instruction that stored there since the last call; 0: none is known */
 	char *copy;
+	uint16_t first, end; /* the watched bytes of the page lie between these */
 };
 
 struct sr_watch_access_user {
