@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "logd/trace/read_trace.h"
+#include "replay/analysis/log/kinds.h"
 #include "replay/analysis/log/schema.h"
 #include "shim/core/call.h"
 
@@ -34,6 +35,7 @@ struct walk {
 	struct sr_channel **fds;
 	bool (*see)(void *argument, const struct sr_channel_use *u);
 	void *argument;
+	enum { NOT_ASKED, NOT_INTERESTING, INTERESTING } interest[SR_LOG_CALLS]; /* by kind of call */
 };
 
 /* ------------------------------------------------------------------ fields */
@@ -260,7 +262,22 @@ static bool is_of_interest(const char *name)
 	       is_one_of(name, others);
 }
 
-static void advance(const struct walk *w, struct source *s)
+/* Names are compared once for each kind of call. */
+static bool is_kind_of_interest(struct walk *w, uint16_t kind)
+{
+	const size_t n = (size_t)kind - SR_REC_CALL;
+	const char *name;
+
+	if (n >= SR_LOG_CALLS)
+		return false;
+	if (!w->interest[n]) {
+		name = sr_schema_name(w->schema, kind);
+		w->interest[n] = name && is_of_interest(name) ? INTERESTING : NOT_INTERESTING;
+	}
+	return w->interest[n] == INTERESTING;
+}
+
+static void advance(struct walk *w, struct source *s)
 {
 	struct sr_entry e;
 
@@ -269,9 +286,9 @@ static void advance(const struct walk *w, struct source *s)
 	while (!s->call && sr_stream_next(s->stream, &e) > 0) {
 		if (e.kind < SR_REC_CALL || e.size < sizeof(struct sr_call_head))
 			continue;
-		s->name = sr_schema_name(w->schema, e.kind);
-		if (!s->name || !is_of_interest(s->name))
+		if (!is_kind_of_interest(w, e.kind))
 			continue;
+		s->name = sr_schema_name(w->schema, e.kind);
 		s->call = sr_schema_decode(w->schema, e.kind, e.payload, e.size);
 		s->sn = e.sn;
 		/* Without an event it comes after the thread's one before. */
@@ -381,14 +398,18 @@ bool sr_channels_are_linked(const struct sr_channel *to, int32_t to_rank,
 	return is_address_of(to->peer, from->local) || is_address_of(from->peer, to->local);
 }
 
-static bool is_sharing(const struct sr_schema *schema, const struct sr_entry *e)
+/* other: calls that have another name, by kind. */
+static bool is_sharing(const struct sr_schema *schema, const struct sr_entry *e, bool other[SR_LOG_CALLS])
 {
-	const char *name = e->kind < SR_REC_CALL ? NULL : sr_schema_name(schema, e->kind);
+	const size_t n = (size_t)e->kind - SR_REC_CALL;
+	const char *name = n >= SR_LOG_CALLS || other[n] ? NULL : sr_schema_name(schema, e->kind);
 	json_t *call;
 	char *path;
 	bool is;
 
-	if (!name || (strcmp(name, "shmat") && strcmp(name, "openat")))
+	if (name && strcmp(name, "shmat") && strcmp(name, "openat"))
+		other[n] = true;
+	if (!name || other[n])
 		return false;
 	if (!strcmp(name, "shmat"))
 		return true;
@@ -403,6 +424,7 @@ static bool is_sharing(const struct sr_schema *schema, const struct sr_entry *e)
 int sr_channels_share(struct sr_trace *t, int32_t rank, bool *shares, struct sr_error *err)
 {
 	struct sr_schema *schema = sr_schema_of(t, rank, err);
+	bool other[SR_LOG_CALLS] = {false};
 	const uint32_t *threads;
 	size_t n = sr_trace_threads(t, rank, &threads);
 	int ret = schema ? 0 : -EBADMSG;
@@ -414,7 +436,7 @@ int sr_channels_share(struct sr_trace *t, int32_t rank, bool *shares, struct sr_
 
 		ret = sr_stream_open(&s, t, rank, threads[i], err);
 		while (!ret && !*shares && sr_stream_next(s, &e) > 0)
-			*shares = is_sharing(schema, &e);
+			*shares = is_sharing(schema, &e, other);
 		sr_stream_close(s);
 	}
 	sr_schema_free(schema);
