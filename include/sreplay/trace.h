@@ -158,7 +158,7 @@ enum sr_record_kind {
 	 */
 	SR_REC_PLACE = 17,
 	/*
-	 * With --order: sums of checksums that the records of calls lack: struct sr_check_payload.  By the
+	 * With --order: sums of what the records of calls lack: struct sr_check_payload.  By the
 	 * recorder, behind the call at which 256 requests, completions and values had come together, and at
 	 * the end of a thread.
 	 */
@@ -191,8 +191,8 @@ struct sr_stamp_sync {
 
 /* Since the start of the thread. */
 struct sr_check_payload {
-	uint64_t sent;     /* of the data of its requests */
-	uint64_t received; /* of what is left out */
+	uint32_t sent;     /* upper half of the sum of what its requests lack */
+	uint32_t received; /* ... of the checksums of what is left out */
 };
 
 struct sr_fork_payload {

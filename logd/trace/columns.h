@@ -26,6 +26,7 @@ enum sr_column {
 	/* The same to the value before of a record with the same key, which is another field: columns_keys.h. */
 	SR_COLUMN_BY_KEY = 3,
 	SR_COLUMN_STEPS_BY_KEY = 4, /* ... to what comes if that value's step is made again */
+	SR_COLUMN_SAME = 5, /* the values of another field in front of it */
 };
 
 struct sr_columns_encoder;

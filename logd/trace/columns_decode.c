@@ -37,6 +37,11 @@ struct decoder {
 	uint32_t fields, keyed_n, key;
 	uint32_t width[SR_FIELDS_MAX], offset[SR_FIELDS_MAX];
 	struct keyed keyed[SR_FIELDS_MAX];
+	/* ... and those with the values of others. */
+	uint32_t same_n;
+	struct {
+		uint32_t offset, width, other;
+	} same[SR_FIELDS_MAX];
 	struct sr_keys keys;
 	struct sr_expected expected;
 };
@@ -209,8 +214,35 @@ static void take_keyed_columns(struct decoder *d, const struct shape *s)
 	d->bad |= d->key >= d->fields || !is_number(d->width[d->key]);
 	for (uint32_t i = 0; i < d->keyed_n && !d->bad; i++)
 		d->bad |= d->keyed[i].offset == d->offset[d->key];
+	for (uint32_t i = 0; i < d->same_n && !d->bad; i++)
+		d->bad |= d->same[i].offset == d->offset[d->key];
 	for (uint32_t i = 0; i < d->keyed_n && !d->bad; i++)
 		take_keyed_column(d, s, &d->keyed[i]);
+}
+
+static void begin_same(struct decoder *d, uint32_t offset, uint32_t width)
+{
+	uint32_t other = (uint32_t)take(d, SR_FIELDS_MAX - 1);
+
+	d->bad |= d->same_n == SR_FIELDS_MAX || other >= d->fields || d->width[other] != width ||
+		  d->offset[other] == offset;
+	for (uint32_t i = 0; i < d->same_n && !d->bad; i++)
+		d->bad |= d->same[i].offset == d->offset[other];
+	if (d->bad)
+		return;
+	d->same[d->same_n].offset = offset;
+	d->same[d->same_n].width = width;
+	d->same[d->same_n++].other = d->offset[other];
+}
+
+static void fill_same(struct decoder *d, const struct shape *s)
+{
+	const uint32_t *at = &d->at[s->first];
+
+	for (uint32_t i = 0; i < d->same_n && !d->bad; i++)
+		for (uint32_t k = 0; k < s->count; k++)
+			memcpy(d->records + at[k] + d->same[i].offset, d->records + at[k] + d->same[i].other,
+			       d->same[i].width);
 }
 
 static void take_column(struct decoder *d, const struct shape *s, uint32_t offset, uint32_t width)
@@ -227,6 +259,8 @@ static void take_column(struct decoder *d, const struct shape *s, uint32_t offse
 		fill(values, 0, field, at, s->count, width);
 	else if (*how == SR_COLUMN_PLAIN && (values = take_bytes(d, (uint64_t)s->count * width)))
 		fill(values, width, field, at, s->count, width);
+	else if (*how == SR_COLUMN_SAME)
+		begin_same(d, offset, width);
 	else if (*how == SR_COLUMN_BY_KEY || *how == SR_COLUMN_STEPS_BY_KEY)
 		begin_keyed(d, offset, width, *how == SR_COLUMN_STEPS_BY_KEY);
 	else
@@ -237,7 +271,7 @@ static void take_columns(struct decoder *d, const struct shape *s)
 {
 	uint32_t payload = s->size - (uint32_t)sizeof(struct sr_record), width;
 
-	d->fields = d->keyed_n = 0;
+	d->fields = d->keyed_n = d->same_n = 0;
 	for (uint32_t offset = 0; offset < payload && !d->bad; offset += width) {
 		width = (uint32_t)take(d, payload - offset);
 		d->bad |= !width;
@@ -250,6 +284,7 @@ static void take_columns(struct decoder *d, const struct shape *s)
 			take_column(d, s, offset, width);
 	}
 	take_keyed_columns(d, s);
+	fill_same(d, s);
 }
 
 static int decode(struct decoder *d)

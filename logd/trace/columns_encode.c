@@ -328,19 +328,52 @@ static void put_by_key(struct sr_columns_encoder *e, struct output *o, const str
 	}
 }
 
+static bool is_same(const struct sr_columns_encoder *e, const struct shape *s, uint32_t a, uint32_t b, uint32_t width)
+{
+	const uint32_t *at = &e->sorted[s->first];
+
+	for (uint32_t i = 0; i < s->count; i++)
+		if (memcmp(e->copy + at[i] + a, e->copy + at[i] + b, width))
+			return false;
+	return true;
+}
+
+/* The number of a field in front of this one with the same values; -1: there is none, or they are all equal. */
+static int find_same(const struct sr_columns_encoder *e, const struct shape *s, const struct sr_fields *f, uint32_t field,
+		     uint32_t offset)
+{
+	uint32_t other = 0;
+
+	if (s->count <= FEW || f->width[field] < 2 ||
+	    all_equal(e->copy + offset, &e->sorted[s->first], s->count, f->width[field]))
+		return -1;
+	for (uint32_t i = 0; i < field; other += f->width[i++])
+		if (f->width[i] == f->width[field] && e->choice.how[i] != SR_COLUMN_SAME &&
+		    is_same(e, s, other, offset, f->width[i]))
+			return (int)i;
+	return -1;
+}
+
 /* What is stored by a key comes behind the other fields: the key may be any of these. */
 static void put_columns(struct sr_columns_encoder *e, const struct sr_layouts *l,
 			struct output *o, const struct shape *s)
 {
-	const struct sr_columns_choice *choice = &e->choice;
+	struct sr_columns_choice *choice = &e->choice;
 	struct sr_fields f;
 	uint32_t offset = 0;
 
 	fields_of(e, l, s, &f);
 	choose(e, s, &f);
 	for (uint32_t i = 0; i < f.n; offset += f.width[i++]) {
+		int same = (int)i == choice->key ? -1 : find_same(e, s, &f, i, offset);
+
 		put(o, f.width[i]);
-		if (choice->how[i]) {
+		if (same >= 0) {
+			choice->how[i] = SR_COLUMN_SAME;
+			e->has_keys = true;
+			put(o, SR_COLUMN_SAME);
+			put(o, (uint64_t)same);
+		} else if (choice->how[i]) {
 			put(o, choice->how[i]);
 			put(o, (uint64_t)choice->key);
 		} else {
@@ -349,7 +382,7 @@ static void put_columns(struct sr_columns_encoder *e, const struct sr_layouts *l
 	}
 	offset = 0;
 	for (uint32_t i = 0; choice->key >= 0 && i < f.n; offset += f.width[i++])
-		if (choice->how[i])
+		if (choice->how[i] && choice->how[i] != SR_COLUMN_SAME)
 			put_by_key(e, o, s, offset, f.width[i], choice->how[i] == SR_COLUMN_STEPS_BY_KEY);
 }
 

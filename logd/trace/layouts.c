@@ -331,7 +331,7 @@ static const struct other {
 } others[] = {
     {SR_REC_REPEAT, "8", 8},        {SR_REC_HEAP, "448", 8},    {SR_REC_CLOCK, "", 1},
     {SR_REC_RUN_TOKEN, "44888", 8}, {SR_REC_CONNECTION, "", 4}, {SR_REC_FORK, "", 4},
-    {SR_REC_PLACE, "88444444", 8},  {SR_REC_CHECK, "", 8},
+    {SR_REC_PLACE, "88444444", 8},  {SR_REC_CHECK, "", 4},
 };
 
 _Static_assert(sizeof(struct sr_repeat_payload) == 8 && sizeof(struct sr_heap_payload) == 16 &&
@@ -339,18 +339,31 @@ _Static_assert(sizeof(struct sr_repeat_payload) == 8 && sizeof(struct sr_heap_pa
 		   sizeof(struct sr_place_payload) == 192,
 	       "the fields above are theirs");
 
+/* What is left out has its length first, and then bytes of a checksum. */
+static bool walk_value(struct walk *w)
+{
+	uint64_t addr = 0;
+	uint32_t length;
+
+	if (w->left >= sizeof(addr))
+		memcpy(&addr, w->p, sizeof(addr));
+	if (!take(w, 8) || !take_number(w, 4, &length) || !take(w, 4) || length > w->left)
+		return false;
+	length = sr_record_padded(length);
+	return addr & SR_LEFT_OUT && length >= 4 ? take(w, 4) && take_fixed(w, length - 4) : take_fixed(w, length);
+}
+
 /* Of struct sr_exposed_payload; then come addresses of pages, and values with the bytes of each. */
 static void walk_exposed(struct walk *w)
 {
-	uint32_t pages, values, length;
+	uint32_t pages, values;
 	bool fits = take(w, 4) && take(w, 4) && take(w, 8) && take(w, 8) &&
 		    take_number(w, 4, &pages) && take_number(w, 4, &values);
 
 	while (fits && pages--)
 		fits = take(w, 8);
 	while (fits && values--)
-		fits = take(w, 8) && take_number(w, 4, &length) && take(w, 4) &&
-		       length <= w->left && take_fixed(w, sr_record_padded(length));
+		fits = walk_value(w);
 }
 
 static void walk_other(struct walk *w, uint16_t kind)

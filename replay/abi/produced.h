@@ -4,8 +4,8 @@
  * produced again.
  *
  * The replayed process writes them to the file control->produced_fd, if there is one: each as one entry,
- * in the order of its thread's calls.  So are the checksums of what its requests send, if the trace has
- * only their sums (shim/core/sums.h).  The command makes a detailed trace of them (--record-ranks).
+ * in the order of its thread's calls.  So are the encoded arguments of calls that
+ * post requests, where the trace has only sums of some of them (shim/core/sums.h).  The command makes a detailed trace of them (--record-ranks).
  */
 #ifndef REPLAY_ABI_PRODUCED_H
 #define REPLAY_ABI_PRODUCED_H

@@ -127,11 +127,11 @@ static json_t *decode_fork(const struct sr_entry *e)
 static json_t *decode_check(const struct sr_entry *e)
 {
 	struct sr_check_payload p;
-	char sent[20], received[20];
+	char sent[12], received[12];
 
 	memcpy(&p, e->payload, sizeof(p));
-	snprintf(sent, sizeof(sent), "0x%llx", (unsigned long long)p.sent);
-	snprintf(received, sizeof(received), "0x%llx", (unsigned long long)p.received);
+	snprintf(sent, sizeof(sent), "0x%x", p.sent);
+	snprintf(received, sizeof(received), "0x%x", p.received);
 	return json_pack("{s:s, s:s, s:s}", "record", sr_record_name(e->kind), "sent", sent, "received", received);
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "logd/base/opcodes.h"
 #include "logd/trace/exposed_records.h"
 #include "replay/analysis/log/decode.h"
 #include "replay/analysis/log/wire.h"
@@ -172,79 +171,36 @@ static int complete_exposed(struct sr_completer *c, struct sr_entry *e)
 	return err;
 }
 
-/* Puts the next checksum of what was sent into the completed payload. */
-static int put_checksum(struct sr_completer *c, size_t offset)
+/* The arguments of the call, of some of which the trace has only sums. */
+static int complete_arguments(struct sr_completer *c, struct sr_entry *e)
 {
-	const uint8_t *checksum = sr_produced_next(c->produced, c->thread, sizeof(uint64_t), &c->at);
-
-	if (!checksum)
-		return -ENODATA;
-	memcpy(c->room + offset, checksum, sizeof(uint64_t));
-	return 0;
-}
-
-/* `at` is behind the request's fields and the number of its pieces. */
-static int fill_request(struct sr_completer *c, struct sr_cursor *at, const uint8_t *payload)
-{
-	static const size_t behind = sizeof(uint32_t) + sizeof(uint64_t);
-	struct sr_wire_send_wr w;
-	struct ibv_sge sge;
-	int err = 0;
-
-	sr_get_send_wr_fields(at, &w);
-	if (!at->bad && sr_op(w.opcode) & SR_OP_GATHERS)
-		err = put_checksum(c, (size_t)(at->p - payload) - behind);
-	for (size_t i = 0; i < w.sg_list_n && !at->bad; i++)
-		sr_get_ibv_sge(at, &sge);
-	return err;
-}
-
-static int fill_requests(struct sr_completer *c, struct sr_cursor *at, const uint8_t *payload)
-{
-	uint32_t n;
-	int err = 0;
-
-	sr_get_u64(at); /* the queue pair */
-	n = sr_get_u32(at);
-	for (uint32_t i = 0; i < n && !at->bad && !err; i++)
-		err = fill_request(c, at, payload);
-	return err;
-}
-
-/* The checksum is the last argument. */
-static int fill_inline(struct sr_completer *c, struct sr_cursor *at, const uint8_t *payload)
-{
-	size_t end = (size_t)(at->end - payload);
-
-	return end < sizeof(struct sr_call_head) + sizeof(uint64_t) ? -EBADMSG : put_checksum(c, end - sizeof(uint64_t));
-}
-
-/* The checksums of what the call sends, which the trace has only the sums of. */
-static int complete_sent(struct sr_completer *c, struct sr_entry *e, bool is_inline)
-{
-	const uint8_t *payload = e->payload;
+	const uint8_t *arguments;
 	struct sr_call_head head;
-	struct sr_cursor at;
-	int err;
 
 	if (e->size < sizeof(head))
 		return -EBADMSG;
-	memcpy(&head, payload, sizeof(head));
+	memcpy(&head, e->payload, sizeof(head));
 	if (head.in_size > e->size - sizeof(head))
 		return -EBADMSG;
 	if (!make_room(c, e->size))
 		return -ENOMEM;
-	memcpy(c->room, payload, e->size);
-	at = (struct sr_cursor){.p = payload + sizeof(head), .end = payload + sizeof(head) + head.in_size};
-	err = is_inline ? fill_inline(c, &at, payload) : fill_requests(c, &at, payload);
+	arguments = sr_produced_next(c->produced, c->thread, head.in_size, &c->at);
+	if (!arguments)
+		return -ENODATA;
+	memcpy(c->room, e->payload, e->size);
+	memcpy(c->room + sizeof(head), arguments, head.in_size);
 	e->payload = c->room;
-	return err ? err : at.bad ? -EBADMSG : 0;
+	return 0;
+}
+
+static bool lacks_arguments(enum sr_what what)
+{
+	return what == SR_WHAT_POST_SEND || what == SR_WHAT_POST_RECV || what == SR_WHAT_POST_SRQ_RECV ||
+	       what == SR_WHAT_SET_INLINE || what == SR_WHAT_SET_INLINE_LIST;
 }
 
 int sr_complete(struct sr_completer *c, struct sr_entry *e)
 {
-	const enum sr_what what = sr_log_what(c->kinds, e->kind);
-
 	struct parts p;
 	int64_t bytes;
 	uint8_t *room, *end = NULL;
@@ -257,10 +213,8 @@ int sr_complete(struct sr_completer *c, struct sr_entry *e)
 	if (e->kind < SR_REC_CALL)
 		return 0;
 	c->last_n = 0;
-	if (c->sums && (what == SR_WHAT_SET_INLINE || what == SR_WHAT_SET_INLINE_LIST))
-		return complete_sent(c, e, true);
-	if (c->sums && what == SR_WHAT_POST_SEND)
-		return complete_sent(c, e, false);
+	if (c->sums && lacks_arguments(sr_log_what(c->kinds, e->kind)))
+		return complete_arguments(c, e);
 	if (!take_apart(c, e, &p))
 		return 0;
 	bytes = missing(c, &p);

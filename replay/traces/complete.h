@@ -17,7 +17,7 @@ struct sr_completer {
 	const struct sr_log_kinds *kinds;
 	const struct sr_produced *produced;
 	uint32_t thread;
-	bool sums; /* the records lack checksums of what is sent: sr_trace_has_sums */
+	bool sums; /* the records lack arguments: sr_trace_has_sums */
 	size_t at;       /* in what was produced */
 	uint64_t values; /* so many were put in */
 	uint32_t last[64]; /* the lengths of what the last call's record lacked, for its repetitions */

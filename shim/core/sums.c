@@ -4,7 +4,6 @@
 #include "shim/core/thread.h"
 
 bool sr_sums_on;
-void (*sr_sums_keep)(uint64_t checksum);
 
 /* Another order of the same checksums comes to another sum. */
 static uint64_t with(uint64_t sum, uint64_t checksum)
@@ -18,17 +17,17 @@ static void begin(struct sr_thread *t)
 	t->last.len = 0;
 }
 
-uint64_t sr_sums_sent(uint64_t checksum)
+bool sr_sums_take(void)
+{
+	return sr_sums_on && !sr_self.sums.whole;
+}
+
+void sr_sums_sent(uint64_t value)
 {
 	struct sr_thread *t = &sr_self;
 
-	if (!sr_sums_on)
-		return checksum;
 	begin(t);
-	t->sums.sent = with(t->sums.sent, checksum);
-	if (sr_sums_keep)
-		sr_sums_keep(checksum);
-	return 0;
+	t->sums.sent = with(t->sums.sent, value);
 }
 
 void sr_sums_received(uint64_t checksum)
@@ -42,6 +41,6 @@ void sr_sums_received(uint64_t checksum)
 
 void sr_sums_count(uint32_t events)
 {
-	if (sr_sums_on)
+	if (sr_sums_take())
 		sr_self.sums.events += events;
 }

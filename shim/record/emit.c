@@ -91,7 +91,7 @@ void sr_emit_gathered(struct sr_thread *t, uint16_t kind, const struct sr_receiv
 
 void sr_emit_check(struct sr_thread *t)
 {
-	const struct sr_check_payload check = {.sent = t->sums.sent, .received = t->sums.received};
+	const struct sr_check_payload check = {.sent = sr_sum_shown(t->sums.sent), .received = sr_sum_shown(t->sums.received)};
 
 	if (!t->sums.events)
 		return;

@@ -268,6 +268,7 @@ uint64_t sr_replay_call(struct sr_thread *t, enum sr_call_number n, uint64_t *a,
 	if (!t->silent)
 		stop_if_asked(t);
 	/* Loads from exposed regions have their records in front of the call's. */
+	sr_replay_keep_arguments(t, n, a);
 	encode_arguments(t, n, a);
 	regions = sr_regions_on;
 	if (regions && t->stream)

@@ -47,6 +47,15 @@ void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
 	sr_put_checksum(b, sr_is_readable(p, n) ? p : NULL, n);
 }
 
+static void put_summed(struct sr_buf *b, uint64_t checksum)
+{
+	if (sr_sums_take()) {
+		sr_sums_sent(checksum);
+		checksum = 0;
+	}
+	sr_put_u64(b, checksum);
+}
+
 void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list, size_t n)
 {
 	uint64_t sum = 0;
@@ -54,12 +63,12 @@ void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list,
 	for (size_t i = 0; i < n; i++)
 		sum =
 		    sr_checksum(sr_regions_sent(list[i].addr, list[i].length), list[i].length, sum);
-	sr_put_u64(b, sr_sums_sent(sum));
+	put_summed(b, sum);
 }
 
 void sr_put_inline_checksum(struct sr_buf *b, const void *p, size_t n)
 {
-	sr_put_u64(b, sr_sums_sent(p && n ? sr_checksum(sr_regions_sent(p, n), n, 0) : 0));
+	put_summed(b, p && n ? sr_checksum(sr_regions_sent(p, n), n, 0) : 0);
 }
 
 void sr_put_data(struct sr_buf *b, const void *p, size_t n)

@@ -78,6 +78,36 @@ static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *w
 	return sum;
 }
 
+/* What differs from request to request, and follows from what the program did before. */
+static void sum_request(struct sr_wire_send_wr *v)
+{
+	sr_sums_sent(v->checksum);
+	sr_sums_sent(v->remote_addr);
+	sr_sums_sent(v->imm_data);
+	if (v->compare_add | v->swap) {
+		sr_sums_sent(v->compare_add);
+		sr_sums_sent(v->swap);
+	}
+	v->checksum = v->remote_addr = v->compare_add = v->swap = v->imm_data = 0;
+}
+
+/* The list of n pieces is the last that was put. */
+static void sum_list(struct sr_buf *b, uint32_t n)
+{
+	struct ibv_sge *sge = (struct ibv_sge *)(b->p + b->len) - n;
+
+	_Static_assert(sizeof(*sge) == 16 && offsetof(struct ibv_sge, length) == 8, "as it is encoded");
+	for (uint32_t i = 0; b->p && i < n; i++) {
+		struct ibv_sge piece;
+
+		memcpy(&piece, &sge[i], sizeof(piece));
+		sr_sums_sent(piece.addr);
+		sr_sums_sent(piece.length);
+		piece.addr = piece.length = 0;
+		memcpy(&sge[i], &piece, sizeof(piece));
+	}
+}
+
 static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
 {
 	const unsigned does = sr_op(wr->opcode);
@@ -108,8 +138,12 @@ static void put_send_wr(struct sr_buf *b, const struct ibv_send_wr *wr, const st
 		v.remote_qkey = wr->wr.ud.remote_qkey;
 	}
 	if (does & SR_OP_GATHERS)
-		v.checksum = sr_sums_sent(checksum_of(qp, wr, v.sg_list, v.sg_list_n));
+		v.checksum = checksum_of(qp, wr, v.sg_list, v.sg_list_n);
+	if (sr_sums_take())
+		sum_request(&v);
 	sr_put_send_wr_fields(b, &v);
+	if (sr_sums_take())
+		sum_list(b, v.sg_list_n);
 }
 
 void sr_put_send_wr_list(struct sr_buf *b, const struct ibv_send_wr *wr, const struct ibv_qp *qp)
@@ -139,6 +173,8 @@ void sr_put_recv_wr_list(struct sr_buf *b, const struct ibv_recv_wr *wr)
 		v.sg_list_n = list_length(wr->sg_list, wr->num_sge);
 		v.sg_list = see_list(wr->sg_list, v.sg_list_n, sges);
 		sr_put_recv_wr_fields(b, &v);
+		if (sr_sums_take())
+			sum_list(b, v.sg_list_n);
 	}
 	sr_sums_count(list.n);
 	sr_list_end(&list);

@@ -114,10 +114,10 @@ def falsified(trace, place, at):
 def damaged(tap, directory):
     """What was received is not what its sender sends; what is sent is not what was sent."""
     message = re.compile(rb"[^\0].{5}\0\x80\x05\0\0\0.{4}", re.S)
-    check = re.compile(rb"\x18\0\0\0\x12\0\0\0", re.S)
+    check = re.compile(rb"\x10\0\0\0\x12\0\0\0", re.S)
     for what, place, at, said in (("another checksum of a message", message, 0, "is not what its sender, rank 1, sends in this replay"),
                                   ("another sum of what is sent", check, 0, "sends other bytes than recorded"),
-                                  ("another sum of what is received", check, 8, "received other bytes from other ranks than recorded")):
+                                  ("another sum of what is received", check, 4, "received other bytes from other ranks than recorded")):
         trace, _, problem = record(directory, "damaged", 2, ["messages", "200"], "--order")
         changed = falsified(trace, place, at)
         status, _, err = run([SREPLAY, "replay", trace], SECONDS)

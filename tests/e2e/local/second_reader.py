@@ -66,7 +66,7 @@ def column(data, width, n):
         return [data.take(width) for _ in range(n)]
     if how == 1:
         return [data.take(width)] * n
-    if how in (3, 4):
+    if how in (3, 4, 5):
         return how, data.leb128()
     want(how == 2 and width in (2, 4, 8), "a column of kind", how)
     value, values = 0, []
@@ -102,7 +102,8 @@ def from_columns(data):
             columns.append(column(data, width, n))
             widths.append(width)
             left -= width
-        columns = [by_key(data, widths[i], c[0], columns[c[1]]) if isinstance(c, tuple) else c for i, c in enumerate(columns)]
+        columns = [by_key(data, widths[i], c[0], columns[c[1]]) if c[0] in (3, 4) else c for i, c in enumerate(columns)]
+        columns = [columns[c[1]] if c[0] == 5 else c for c in columns]
         payloads.append(iter([b"".join(parts) for parts in zip(*columns)] if columns else [b""] * n))
     want(not data.left(), "something behind the columns")
     raw = b""
