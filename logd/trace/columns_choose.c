@@ -7,10 +7,16 @@
 #include "logd/base/leb128.h"
 #include "logd/trace/columns_keys.h"
 
-#define SAMPLE 1024 /* records */
-#define VARY   24   /* fields whose values are not all equal; others are not tried */
-#define LEAST  64   /* fewer records gain nothing */
-#define TALLY  256
+/*
+ * The daemon does this for each shape of a frame, so it looks at few records, and tries few keys: those with the most
+ * values, of those that have few.
+ */
+#define SAMPLE 256 /* records */
+#define VARY   24  /* fields whose values are not all equal; others are not tried */
+#define LEAST  64  /* fewer records gain nothing */
+#define TALLY  64
+#define KEYS   2
+#define VALUES 48 /* of a key, in the sample */
 
 /* How often each number came.  Numbers that share a place are rare enough for an estimate. */
 struct tally {
@@ -27,6 +33,7 @@ struct sr_columns_chooser {
 	struct sr_expected expected;
 	struct tally tally;
 	uint32_t alone[VARY];	/* bits that the field takes without a key */
+	uint32_t key[KEYS], keys_n;
 	uint32_t by_key[VARY];
 	uint8_t how[VARY], best_how[VARY];
 };
@@ -58,7 +65,7 @@ static void tally_begin(struct tally *t)
 
 static void tally_add(struct tally *t, uint64_t number)
 {
-	uint32_t *count = &t->count[number * 0x9e3779b97f4a7c15ull >> 56];
+	uint32_t *count = &t->count[number * 0x9e3779b97f4a7c15ull >> 58];
 
 	if (!(*count)++)
 		t->bits += 8 * (1 + (63u - (uint32_t)__builtin_clzll(number | 1)) / 7);
@@ -114,8 +121,10 @@ static uint32_t bits_by_key(struct sr_columns_chooser *c, const uint64_t *value,
 
 static bool is_equal(const unsigned char *field, const uint32_t *at, uint32_t n, uint32_t width)
 {
+	uint64_t first = sr_column_value(field + at[0], width);
+
 	for (uint32_t i = 1; i < n; i++)
-		if (memcmp(field + at[0], field + at[i], width))
+		if (sr_column_value(field + at[i], width) != first)
 			return false;
 	return true;
 }
@@ -135,10 +144,8 @@ static void take_sample(struct sr_columns_chooser *c, const struct sr_fields *f,
 
 		if (!is_number(f->width[i]) || is_equal(records, at, c->n, f->width[i]))
 			continue;
-		for (uint32_t k = 0; k < c->n; k++) {
-			value[k] = 0;
-			memcpy(&value[k], records + at[k], f->width[i]);
-		}
+		for (uint32_t k = 0; k < c->n; k++)
+			value[k] = sr_column_value(records + at[k], f->width[i]);
 		c->field[c->varying++] = i;
 	}
 }
@@ -157,6 +164,38 @@ static bool number_keys(struct sr_columns_chooser *c, uint32_t key)
 	return true;
 }
 
+static uint32_t count_values(struct sr_columns_chooser *c, uint32_t field)
+{
+	memset(&c->keys, 0, sizeof(c->keys));
+	for (uint32_t i = 0; i < c->n; i++)
+		if (sr_keys_number(&c->keys, c->value[field][i]) >= VALUES)
+			return UINT32_MAX;
+	return c->keys.n;
+}
+
+/* Fields with as many values as one before tell as much, and need not be tried. */
+static void choose_keys(struct sr_columns_chooser *c)
+{
+	uint32_t values[KEYS];
+
+	c->keys_n = 0;
+	for (uint32_t i = 0; i < c->varying; i++) {
+		uint32_t n = count_values(c, i), at = 0;
+
+		while (at < c->keys_n && values[at] > n)
+			at++;
+		if (n == UINT32_MAX || at == KEYS || (at < c->keys_n && values[at] == n))
+			continue;
+		c->keys_n += c->keys_n < KEYS;
+		for (uint32_t k = c->keys_n - 1; k > at; k--) {
+			values[k] = values[k - 1];
+			c->key[k] = c->key[k - 1];
+		}
+		values[at] = n;
+		c->key[at] = i;
+	}
+}
+
 /* The bits of all fields with this key. */
 static uint64_t try_key(struct sr_columns_chooser *c, const struct sr_fields *f, uint32_t key)
 {
@@ -167,7 +206,8 @@ static uint64_t try_key(struct sr_columns_chooser *c, const struct sr_fields *f,
 
 		c->how[i] = 0;
 		c->by_key[i] = c->alone[i];
-		for (int by_step = 0; i != key && by_step < 2; by_step++) {
+		/* A field that takes little gains little. */
+		for (int by_step = 0; i != key && c->alone[i] > c->n / 2 && by_step < 2; by_step++) {
 			bits = bits_by_key(c, c->value[i], width, by_step);
 			if (bits + bits / 16 >= c->by_key[i])
 				continue;
@@ -186,12 +226,19 @@ void sr_columns_choose(struct sr_columns_chooser *c, const struct sr_fields *f, 
 
 	choice->key = -1;
 	memset(choice->how, 0, f->n);
+	memset(choice->varies, 0, f->n * sizeof(choice->varies[0]));
 	if (n < LEAST)
 		return;
 	take_sample(c, f, records, at, n);
 	for (uint32_t i = 0; i < c->varying; i++)
 		least += c->alone[i] = bits_alone(c, c->value[i], f->width[c->field[i]]);
-	for (uint32_t key = 0; key < c->varying; key++) {
+	for (uint32_t i = 0; i < c->varying; i++)
+		choice->varies[c->field[i]] = true;
+	if (least < c->n)
+		return;
+	choose_keys(c);
+	for (uint32_t i = 0; i < c->keys_n; i++) {
+		uint32_t key = c->key[i];
 		uint64_t all = number_keys(c, key) ? try_key(c, f, key) : UINT64_MAX;
 
 		if (all >= least)

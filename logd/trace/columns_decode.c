@@ -191,11 +191,9 @@ static void take_keyed_column(struct decoder *d, const struct shape *s, const st
 	memset(&d->keys, 0, sizeof(d->keys));
 	memset(x, 0, sizeof(*x));
 	for (uint32_t i = 0; i < s->count; i++) {
-		uint64_t key = 0, number = take(d, UINT64_MAX), value;
-		int k;
+		uint64_t number = take(d, UINT64_MAX), value;
+		int k = sr_keys_number(&d->keys, sr_column_value(d->records + d->offset[d->key] + at[i], d->width[d->key]));
 
-		memcpy(&key, d->records + d->offset[d->key] + at[i], d->width[d->key]);
-		k = sr_keys_number(&d->keys, key);
 		d->bad |= k < 0;
 		if (d->bad)
 			return;

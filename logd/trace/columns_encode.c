@@ -285,11 +285,9 @@ static bool number_keys(struct sr_columns_encoder *e, const struct shape *s, uin
 {
 	memset(&e->keys, 0, sizeof(e->keys));
 	for (uint32_t i = 0; i < s->count; i++) {
-		uint64_t value = 0;
-		int number;
+		uint64_t value = sr_column_value(e->copy + offset + e->sorted[s->first + i], width);
+		int number = sr_keys_number(&e->keys, value);
 
-		memcpy(&value, e->copy + offset + e->sorted[s->first + i], width);
-		number = sr_keys_number(&e->keys, value);
 		if (number < 0)
 			return false;
 		e->number[i] = (uint8_t)number;
@@ -319,10 +317,9 @@ static void put_by_key(struct sr_columns_encoder *e, struct output *o, const str
 
 	memset(x, 0, sizeof(*x));
 	for (uint32_t i = 0; i < s->count; i++) {
+		uint64_t value = sr_column_value(e->copy + offset + e->sorted[s->first + i], width);
 		int k = e->number[i];
-		uint64_t value = 0;
 
-		memcpy(&value, e->copy + offset + e->sorted[s->first + i], width);
 		put(o, sr_zigzag(extended(value - x->last[k] - x->step[k], width)));
 		sr_expected_next(x, k, value, by_step);
 	}
@@ -333,7 +330,7 @@ static bool is_same(const struct sr_columns_encoder *e, const struct shape *s, u
 	const uint32_t *at = &e->sorted[s->first];
 
 	for (uint32_t i = 0; i < s->count; i++)
-		if (memcmp(e->copy + at[i] + a, e->copy + at[i] + b, width))
+		if (sr_column_value(e->copy + at[i] + a, width) != sr_column_value(e->copy + at[i] + b, width))
 			return false;
 	return true;
 }
@@ -344,11 +341,10 @@ static int find_same(const struct sr_columns_encoder *e, const struct shape *s, 
 {
 	uint32_t other = 0;
 
-	if (s->count <= FEW || f->width[field] < 2 ||
-	    all_equal(e->copy + offset, &e->sorted[s->first], s->count, f->width[field]))
+	if (f->width[field] < 2 || !e->choice.varies[field])
 		return -1;
 	for (uint32_t i = 0; i < field; other += f->width[i++])
-		if (f->width[i] == f->width[field] && e->choice.how[i] != SR_COLUMN_SAME &&
+		if (e->choice.varies[i] && f->width[i] == f->width[field] && e->choice.how[i] != SR_COLUMN_SAME &&
 		    is_same(e, s, other, offset, f->width[i]))
 			return (int)i;
 	return -1;

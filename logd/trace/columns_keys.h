@@ -39,6 +39,26 @@ static inline int sr_keys_number(struct sr_keys *k, uint64_t value)
 	return (int)k->n - 1;
 }
 
+/* The integer of 1, 2, 4 or 8 bytes at p.  Of a known width, no call is needed. */
+static inline uint64_t sr_column_value(const unsigned char *p, uint32_t width)
+{
+	uint64_t value = 0;
+
+	switch (width) {
+	case 1:
+		return *p;
+	case 2:
+		memcpy(&value, p, 2);
+		return value;
+	case 4:
+		memcpy(&value, p, 4);
+		return value;
+	default:
+		memcpy(&value, p, 8);
+		return value;
+	}
+}
+
 /* What the next value of a field is expected to be, for each value of the key; zeroed at the start. */
 struct sr_expected {
 	uint64_t last[SR_KEYS_MAX], step[SR_KEYS_MAX];
