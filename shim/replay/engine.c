@@ -54,7 +54,7 @@ static bool comes_next(struct sr_thread *t, enum sr_call_number n)
 		sr_replay_start_thread(t);
 	sr_replay_handlers_between(t);
 	if (!t->silent && t->stream->repeats_left)
-		kind = t->stream->last_kind;
+		kind = t->stream->last.kind;
 	else if (!t->silent && sr_replay_peek(t))
 		kind = t->stream->next.kind;
 	sr_leave(t, before);
@@ -80,6 +80,8 @@ static void thread_ends(struct sr_thread *t)
 	sr_replay_end_ticket(t);
 	sr_ring_detach(&t->ring);
 	sr_free(t->stream->notes.p);
+	sr_free(t->stream->whole.p);
+	sr_free(t->stream->taken.p);
 	sr_free(t->stream);
 	t->stream = NULL;
 	t->started = false;

@@ -41,10 +41,8 @@ struct sr_replay_stream {
 	size_t unreleased;     /* bytes in front of these, up to the last record's end */
 	struct sr_buf whole;   /* a record that came in pieces */
 	uint64_t repeats_left; /* of the last record */
-	uint16_t last_kind;
-	const uint8_t *last_at; /* in the ring until that is released, then in last */
-	size_t last_size;
-	struct sr_buf last;
+	struct sr_replay_record last; /* of a call, in `taken` until the next one */
+	struct sr_buf taken;
 
 	/*
 	 * If threads run one at a time (shim/core/run_token.h).  has_ticket: the event whose

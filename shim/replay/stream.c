@@ -44,21 +44,10 @@ void sr_replay_start_thread(struct sr_thread *t)
 /* The feeder wrote the records on another CPU.  So far ahead they are fetched. */
 #define FETCH_AHEAD   384
 
-/* A REPEAT may follow, which stands for the last record again. */
-static void keep_last(struct sr_replay_stream *s)
-{
-	if (s->last_at == s->last.p)
-		return;
-	s->last.len = 0;
-	sr_put_raw(&s->last, s->last_at, s->last_size);
-	s->last_at = s->last.p;
-}
-
 static void release(struct sr_thread *t)
 {
 	struct sr_replay_stream *s = t->stream;
 
-	keep_last(s);
 	if (s->unreleased)
 		sr_ring_release(&t->ring, s->unreleased);
 	s->unreleased = 0;
@@ -154,6 +143,24 @@ bool sr_replay_peek(struct sr_thread *t)
 	return true;
 }
 
+/*
+ * The record stays while the call is answered, although the records behind it may be looked at meanwhile, which gives its
+ * place in the ring back to the feeder.  And a REPEAT may follow, which stands for it again.
+ */
+static void keep_taken(struct sr_replay_stream *s)
+{
+	struct sr_buf taken = s->taken;
+
+	if (s->next.payload == s->whole.p) {
+		s->taken = s->whole;
+		s->whole = taken;
+	} else {
+		s->taken.len = 0;
+		sr_put_raw(&s->taken, s->next.payload, s->next.size);
+	}
+	s->last = (struct sr_replay_record){s->next.kind, s->taken.p, s->next.size};
+}
+
 /* Takes the record of the current call; SR_REC_REPEAT stands for the last record again. */
 bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 {
@@ -162,21 +169,15 @@ bool sr_replay_next_call(struct sr_thread *t, struct sr_replay_record *r)
 	if (!s->repeats_left) {
 		if (!sr_replay_peek(t))
 			return false;
-		*r = s->next;
 		s->peeked = false;
-		if (r->kind == SR_REC_REPEAT && r->size == sizeof(struct sr_repeat_payload))
-			s->repeats_left = ((const struct sr_repeat_payload *)r->payload)->count;
+		if (s->next.kind == SR_REC_REPEAT && s->next.size == sizeof(struct sr_repeat_payload))
+			s->repeats_left = ((const struct sr_repeat_payload *)s->next.payload)->count;
+		if (!s->repeats_left)
+			keep_taken(s);
 	}
-	if (s->repeats_left) {
+	if (s->repeats_left)
 		s->repeats_left--;
-		*r = (struct sr_replay_record){s->last_kind, s->last_at, s->last_size};
-	} else if (r->size <= SR_REPEAT_MAX) {
-		s->last_kind = r->kind;
-		s->last_at = r->payload;
-		s->last_size = r->size;
-		if (r->payload == s->whole.p)
-			keep_last(s); /* the next record overwrites it */
-	}
+	*r = s->last;
 	return true;
 }
 

@@ -78,6 +78,28 @@ class Job:
         return [status], out.decode(errors="replace") + err
 
 
+class Hpcc(Job):
+    """The HPC Challenge of the distribution, by a small problem: seven programs in one, their messages up to 2 MB."""
+
+    def go(self, record, each, port):
+        source = "/usr/share/doc/hpcc/examples/_hpccinf.txt"
+        with open(source) as f:
+            lines = f.read().split("\n")
+        lines[5], lines[7], lines[10], lines[11] = "200 Ns", "40 NBs", "1 Ps", "2 Qs"
+        # What the program read has to be there in its replays.
+        place = os.path.join(tempfile.gettempdir(), "sreplay-hpcc")
+        os.makedirs(place, exist_ok=True)
+        os.chdir(place)
+        with open("hpccinf.txt", "w") as f:
+            f.write("\n".join(lines))
+        if os.path.exists("hpccoutf.txt"):
+            os.unlink("hpccoutf.txt")
+        statuses, said = self.run(record, each, self.command)
+        with open("hpccoutf.txt") as f:
+            said += f.read()
+        return statuses + [0 if "End of HPC Challenge tests" in said else 1], said
+
+
 def fi_pingpong(provider, endpoint, quick=False):
     common = ["-p", provider, "-e", endpoint]
     return Pair(["fi_pingpong", "-B", "PORT"] + common, ["fi_pingpong", "-P", "PORT"] + common + ["127.0.0.1"], quick=quick)
@@ -121,6 +143,8 @@ def oshmem(program, env=None, ranks=2):
                dict(UCX_VERBS, **ROOT_MAY, SHMEM_SYMMETRIC_SIZE="16M", **(env or {})), "oshcc")
 
 
+HPCC = Hpcc(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", "2"], ["hpcc"], dict(UCX_VERBS, **ROOT_MAY), "hpcc")
+
 # Shared windows need a transport of theirs within the node.
 NOT_SHARED = ["messages", "passive", "active", "dynamic"]
 
@@ -148,6 +172,7 @@ ROSTER = {
     "openmpi-rma-sm": openmpi("mpi_rma", UCX),
     "oshmem-rma": oshmem("shmem_rma"),
     "oshmem-rma-sm": oshmem("shmem_rma", UCX),
+    "hpcc": HPCC,
     "mpich-windows": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, kinds=NOT_SHARED),
     # Its shared windows lie at addresses that are drawn at random.
     "mpich-windows-sm": mpich("mpi_windows", UCX, quick=True),
