@@ -17,6 +17,7 @@
 #include "shim/exposed/probe/probes.h"
 #include "shim/exposed/x86/decode.h"
 #include "shim/exposed/x86/mentions.h"
+#include "shim/memory/images.h"
 #include "shim/record/notes.h"
 #include "shim/record/serial.h"
 #include "shim/record/streams.h"
@@ -253,6 +254,9 @@ static void note_word(uint64_t addr)
 	for (uint32_t i = 0; i < p->p.words; i++)
 		if (p->word[i].addr == addr)
 			return;
+	/* ld.so counts what it looks up, of which there is less in a replay: the providers' libraries are not loaded. */
+	if (sr_is_loader((const void *)addr))
+		return;
 	if (p->p.words == SR_PLACE_WORDS || sr_exposed_touches((void *)addr, 8) || sr_place_read(&p->word[p->p.words].value, addr, 8) != 8) {
 		p->p.flags |= SR_PLACE_UNKNOWN;
 		return;
