@@ -21,6 +21,7 @@ static struct site {
 	_Atomic uintptr_t site;
 	_Atomic int64_t pending; /* cost that is not known to be that of computing */
 	_Atomic int64_t lost;
+	_Atomic bool computes; /* the last thread that was stopped there did */
 } sites[1 << SITES_LOG2];
 
 _Atomic bool sr_phases_any;
@@ -62,6 +63,7 @@ void sr_phase_waits(uintptr_t address)
 	if (!s)
 		return;
 	atomic_store(&s->pending, 0);
+	atomic_store(&s->computes, false);
 	if (address & SR_PHASE_KNOWN)
 		atomic_store(&s->lost, 0);
 }
@@ -87,7 +89,7 @@ void sr_phase_costs(uintptr_t address, int64_t ns)
 
 	if (!s)
 		return;
-	if (address & SR_PHASE_KNOWN)
+	if (address & SR_PHASE_KNOWN || atomic_load(&s->computes))
 		add(s, ns);
 	else
 		atomic_fetch_add(&s->pending, ns);
@@ -97,8 +99,10 @@ void sr_phase_computes(uintptr_t address)
 {
 	struct site *s = on ? find(address, false) : NULL;
 
-	if (s)
-		add(s, atomic_exchange(&s->pending, 0));
+	if (!s)
+		return;
+	atomic_store(&s->computes, true);
+	add(s, atomic_exchange(&s->pending, 0));
 }
 
 bool sr_phase_parts(uintptr_t address)

@@ -436,8 +436,8 @@ bool sr_token_others_parted(void)
 
 bool sr_token_may_part(const struct sr_token_hold *h)
 {
-	/* Where it is known, the thread is not stopped later. */
-	return (h->site & SR_PHASE_KNOWN || sr_token_is_wanted() || sr_token_others_parted()) && sr_phase_parts(h->site);
+	/* Also if none waits yet: the thread would be stopped as soon as one does. */
+	return sr_phase_parts(h->site);
 }
 
 void sr_token_part(struct sr_token_hold *h)

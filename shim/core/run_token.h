@@ -84,12 +84,11 @@ bool sr_token_keep(struct sr_token_hold *h);
 void sr_token_go_on(struct sr_token_hold *h);
 
 /*
- * Instead of going on with the token, the thread may part: others have, or wait, and it is behind a call where threads
- * compute.
+ * Instead of going on with the token, the thread may part: it is behind a call where threads compute.
  */
-bool sr_token_others_parted(void);
 bool sr_token_may_part(const struct sr_token_hold *h);
 void sr_token_part(struct sr_token_hold *h);
+bool sr_token_others_parted(void);
 /*
  * A thread leaves the program's code: if it had parted, and no other one ran the program's code meanwhile, it has the token
  * again.  Else false.

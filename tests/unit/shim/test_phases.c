@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_phases.c: threads part where they compute and others wait for that, not where they wait, nor for short phases. */
+#include <stdio.h>
+
+#include "shim/core/phases.h"
+
+#define MS 1000000ll
+
+static int tests, failed;
+
+static void result(bool good, const char *what)
+{
+	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, what);
+	failed += !good;
+}
+
+static void lose(uintptr_t site, int64_t ms)
+{
+	for (int64_t i = 0; i < 5 * ms; i++)
+		sr_phase_costs(site, MS / 5);
+}
+
+int main(void)
+{
+	const uintptr_t known = 0x5000 | SR_PHASE_KNOWN;
+
+	lose(0x1000, 100);
+	result(!sr_phase_parts(0x1000) && !sr_phase_is_doubtful(0x1000), "no thread parts before that is begun");
+	sr_phases_start();
+
+	lose(0x1000, 100);
+	result(!sr_phase_parts(0x1000) && sr_phase_is_doubtful(0x1000), "much is lost, but why is not known");
+	sr_phase_computes(0x1000);
+	result(sr_phase_parts(0x1000), "a thread was stopped, and computed: it parts");
+	result(!sr_phase_parts(0x2000), "not behind another call");
+
+	lose(0x2000, 100);
+	sr_phase_waits(0x2000);
+	result(!sr_phase_parts(0x2000) && !sr_phase_is_doubtful(0x2000), "a thread that waits for others does not part");
+
+	sr_phase_costs(0x3000, 2 * MS);
+	sr_phase_computes(0x3000);
+	result(!sr_phase_parts(0x3000), "a little computing is no reason");
+	lose(0x3000, 50);
+	result(sr_phase_parts(0x3000), "what is lost where threads compute adds up");
+	sr_phase_waits(0x3000);
+	lose(0x3000, 50);
+	result(sr_phase_is_doubtful(0x3000), "until one was found waiting");
+
+	for (int i = 0; i < 20; i++)
+		sr_phase_took(0x1000, MS / 100);
+	result(!sr_phase_parts(0x1000), "where phases are short, threads part no more");
+	sr_phase_took(0x1000, 50 * MS);
+	result(sr_phase_parts(0x1000), "where they are long, they do");
+
+	lose(known, 10);
+	result(sr_phase_parts(known), "where it is known that threads compute, it is not found out first");
+	sr_phase_waits(known);
+	result(!sr_phase_parts(known), "nor believed of one that waits");
+	printf("1..%d\n", tests);
+	return failed > 0;
+}
