@@ -71,6 +71,7 @@ static void begin_entry(struct sr_stream *s, const struct sr_record *r)
 	    .sn = counts ? s->next_sn : s->next_sn - 1,
 	    .payload = r + 1,
 	    .size = r->size - sizeof(*r),
+	    .written = r->size - sizeof(*r),
 	    .offset = s->frame_offset,
 	};
 	s->next_sn += s->entry.count;
@@ -100,7 +101,7 @@ static int take_piece(struct sr_stream *s, const struct sr_record *r)
 		return ret;
 	s->assembling = false;
 	s->entry.payload = s->whole;
-	s->entry.size = s->whole_size;
+	s->entry.size = s->entry.written = s->whole_size;
 	return 1;
 }
 

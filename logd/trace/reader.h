@@ -38,6 +38,7 @@ struct sr_entry {
 	uint64_t count;      /* by how much it advances the SN */
 	const void *payload; /* whole, 8-byte aligned; valid until the next call on the stream */
 	size_t size;         /* bytes */
+	size_t written;      /* of these in the stream: without those that it refers to (SR_RECORD_REFERS) */
 	uint64_t offset;     /* in the file, of the frame in which it begins */
 };
 

@@ -151,6 +151,7 @@ int sr_cmd_export(int argc, char **argv)
 		return sr_fail("Perfetto's messages are no text: give -o FILE, or --format=json");
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
+	sr_note_what_sums_lack(t, o.common.dir);
 	if (load(&timeline, t, o.common.quiet, &err))
 		status = sr_fail("%s", err.text);
 	else

@@ -113,6 +113,7 @@ int sr_cmd_graph(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, o.common.dir, &err))
 		return sr_fail("%s", err.text);
+	sr_note_what_sums_lack(t, o.common.dir);
 	if (open_plan(&p, t, &err) || sr_graph_load(&g, p, &err)) {
 		status = sr_fail("%s", err.text);
 	} else {

@@ -96,6 +96,7 @@ int sr_cmd_report(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);
+	sr_note_what_sums_lack(t, o.dir);
 	path = o.out ? strdup(o.out) : name_of(o.dir, ".html");
 	if (!path)
 		status = sr_fail("no memory left");

@@ -473,6 +473,7 @@ int sr_cmd_suggest(int argc, char **argv)
 		return SR_EXIT_FAILED;
 	if (sr_trace_open(&t, o.dir, &err))
 		return sr_fail("%s", err.text);
+	sr_note_what_sums_lack(t, o.dir);
 	status = suggest(&o, t);
 	sr_trace_close(t);
 	return status;

@@ -47,6 +47,10 @@ struct sr_trace_options {
 /* For the default case of an argp parser: these options and the trace. */
 error_t sr_parse_trace_options(int key, char *arg, struct argp_state *state, struct sr_trace_options *o);
 
+/* Notes that a trace lacks arguments of requests, and the remedy. */
+struct sr_trace;
+void sr_note_what_sums_lack(const struct sr_trace *t, const char *dir);
+
 #define SR_QUIET_OPTION                                                                            \
 	{                                                                                          \
 		"quiet", 'q', NULL, 0, "no progress bar", 0                                        \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "logd/trace/reader.h"
 #include "replay/command/traces.h"
 
 error_t sr_parse_trace(int key, char *arg, struct argp_state *state, const char **dir)
@@ -67,4 +68,18 @@ long sr_parse_number(const char *option, const char *text)
 		return -1;
 	}
 	return value;
+}
+
+void sr_note_what_sums_lack(const struct sr_trace *t, const char *dir)
+{
+	size_t n = sr_trace_ranks(t);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!sr_trace_has_sums(t, sr_trace_rank_number(t, i)))
+			continue;
+		sr_note("%s has only sums of the addresses and lengths of requests (record --order), so less is known of what goes "
+			"where: sreplay replay --record-ranks %d-%d -o DETAIL.srec %s makes a trace with all of them",
+			dir, sr_trace_rank_number(t, 0), sr_trace_rank_number(t, n - 1), dir);
+		return;
+	}
 }

@@ -125,15 +125,28 @@ static bool take(struct sr_data_path *d, const struct sr_log_kinds *kinds, const
 	       (e->kind == SR_REC_REPEAT && d->in_poll);
 }
 
+static void add_long(struct sr_data_path *d, const uint8_t *payload, size_t size)
+{
+	for (size_t at = 0, piece; at < size; at += piece) {
+		size_t n;
+
+		piece = size - at < ROOM ? size - at : ROOM;
+		n = ZSTD_compress2(d->compressor, d->stored, ZSTD_compressBound(ROOM), payload + at, piece);
+		d->bytes += ZSTD_isError(n) || n > piece ? piece : n;
+	}
+}
+
 void sr_data_path_add(struct sr_data_path *d, const struct sr_log_kinds *kinds, const struct sr_entry *e)
 {
-	struct sr_record r = {.size = (uint32_t)(sizeof(r) + e->size), .kind = e->kind};
+	/* What comes again was written once: the estimate leaves it out at the end. */
+	const size_t size = e->written < e->size ? e->written : e->size;
+	struct sr_record r = {.size = (uint32_t)(sizeof(r) + size), .kind = e->kind};
 	uint32_t padded;
 
 	if (!take(d, kinds, e))
 		return;
-	if (e->size > ROOM / 2) {
-		d->bytes += e->size;
+	if (size > ROOM / 2) {
+		add_long(d, e->payload, size);
 		return;
 	}
 	padded = sr_record_padded(r.size);
@@ -141,7 +154,7 @@ void sr_data_path_add(struct sr_data_path *d, const struct sr_log_kinds *kinds, 
 		sr_data_path_end_stream(d);
 	memset(d->records + d->size + padded - SR_RECORD_ALIGN, 0, SR_RECORD_ALIGN);
 	memcpy(d->records + d->size, &r, sizeof(r));
-	memcpy(d->records + d->size + sizeof(r), e->payload, e->size);
+	memcpy(d->records + d->size + sizeof(r), e->payload, size);
 	d->size += padded;
 }
 

@@ -22,6 +22,7 @@ from outputs import change
 ROOT = os.path.realpath(BUILD)
 PROGRAMS = os.path.join(ROOT, "tests", "programs")
 SOFTDEV = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "ci", "softdev")
+FALSIFY = os.path.join(ROOT, "tests", "lib", "falsify")
 SECONDS = 60
 # A daemon that compresses nothing.
 LOGD = [os.path.join(ROOT, "logd", "sreplay-logd"), "--daemonize", "--level", "0", "--idle-exit", "30"]
@@ -98,6 +99,8 @@ def other_commands(tap, trace):
     problems = [c for c in (["verify"], ["process"], ["graph"], ["orders"], ["suggest"], ["report", "-o", trace + ".html"])
                 if run([SREPLAY] + c + [trace], SECONDS)[0]]
     tap.ok(not problems, "other commands read it", problems)
+    said = [run([SREPLAY] + c + [trace], SECONDS)[2] for c in (["graph"], ["suggest"], ["report", "-o", trace + ".html"])]
+    tap.ok(all("--record-ranks 0-2" in s for s in said), "and name the remedy where they need addresses of requests", said)
 
 
 def falsified(trace, place, at):
@@ -128,6 +131,24 @@ def damaged(tap, directory):
         shutil.rmtree(trace)
 
 
+def looked(trace, rank):
+    """SNs behind which a load of the rank found 8 bytes that another one had put there."""
+    lines = subprocess.run([SREPLAY, "dump", "--json", "--rank", str(rank), trace], capture_output=True, text=True).stdout.splitlines()
+    return [r["sn"] for r in map(json.loads, lines) if r.get("record") == "exposed" and [v["length"] for v in r["values"]] == [8]]
+
+
+def another_way(tap, directory):
+    """A rank that finds another number sends other messages from then on."""
+    trace, _, problem = record(directory, "another", 3, ["messages", "200"], "--order")
+    found = [sn for sn in looked(trace, 1) if sn > 300]
+    changed = subprocess.run([FALSIFY, trace, "1", "0", str(found[0]), "exposed"], capture_output=True, text=True) if found else None
+    status, _, err = run([SREPLAY, "replay", trace], SECONDS)
+    named = re.findall(r"is not what its sender, rank (\d), sends", err)
+    own = re.search(r"rank 1 thread 0 SN (\d+): between SN \d+ and this call the program sends other bytes", err)
+    tap.ok(not problem and found and changed.returncode == 0 and status == 124 and ("1" in named or own),
+           "a rank that goes another way behind a changed value is the one that is named", "%s %s %s %s" % (problem, changed, status, err))
+
+
 def checks(tap, trace):
     """A rank's requests, completions and values are at most 256 between two records of their sums."""
     lines = subprocess.run([SREPLAY, "dump", "--json", "--rank", "1", trace], capture_output=True, text=True).stdout.splitlines()
@@ -153,6 +174,7 @@ def main():
         by_one_alone(tap, small)
         other_commands(tap, small)
         checks(tap, small)
+        another_way(tap, directory)
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "plain.sock")
         subprocess.run(LOGD, check=True)
         damaged(tap, directory)
