@@ -49,8 +49,12 @@ void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn);
 void finish_load(ucontext_t *uc, const struct insn *insn, uint64_t v);
 /* The counters of a page are of one epoch. */
 void renew(struct page *p) NO_VECTORS;
-/* Loads that the handler does before it takes a snapshot: together they cost as much as that. */
-#define LOADS_MAX 3
+/* Recording: what the handler does alone before it takes a snapshot.  Together it costs as much as that. */
+#define LOADS_MAX     48
+#define LOAD_BY_FAULT 16
+#define LOAD_BY_JUMP  1
+/* So many loads by a jump bring nothing but their own values. */
+#define LOADS_EXACT   3
 /* A loop that waits must see each change; one that only computes must get on. */
 #define REPEATS_MAX 4096
 
@@ -70,13 +74,20 @@ bool is_walk(uintptr_t user) NO_VECTORS;
 /* Is it the instruction and address of the last load that was done alone on this page? */
 bool is_poll(const struct page *p, uintptr_t pc, uintptr_t addr) NO_VECTORS;
 void note_alone(struct page *p, uintptr_t pc, uintptr_t addr) NO_VECTORS;
-/* Waits a little if the load is a poll, without the lock.  True: the page's state may have changed. */
-bool wait_at_poll(const ucontext_t *uc, struct page *p, const struct insn *insn);
+/* A load that is_poll(): the thread's registers by their numbers; the how manieth of its accesses it is. */
+struct poll {
+	uintptr_t pc, addr;
+	unsigned int size;
+	const uint64_t *r;
+	uint64_t access;
+};
+
+/* Waits a little if the thread seems to wait, without the lock.  True: the page's state may have changed. */
+bool wait_at_poll(struct page *p, const struct poll *poll) NO_VECTORS;
+/* The same of any load. */
+bool wait_at_fault(const ucontext_t *uc, struct page *p, const struct insn *insn);
 /* A hash of the registers.  A thread that comes back with the same ones may be waiting for memory to change. */
 uint64_t registers_of(const ucontext_t *uc);
-/* A hash of the registers and of what returned calls have left below the stack pointer. */
-uint64_t traces_of(const uint64_t r[16], uintptr_t pc) NO_VECTORS;
-void note_polled(uint64_t traces) NO_VECTORS;
 
 /* quick.c */
 bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, uintptr_t addr, uint64_t r[16], uint64_t *flags) NO_VECTORS;

@@ -202,7 +202,7 @@ static void handle_silently(ucontext_t *uc, uintptr_t user, struct page *p, bool
  */
 static bool has_waited(const ucontext_t *uc, struct page *p, const struct insn *insn)
 {
-	return !hooks.recorded && is_word(insn) && is_within(insn) && p->shadow_valid && wait_at_poll(uc, p, insn) &&
+	return !hooks.recorded && is_word(insn) && is_within(insn) && p->shadow_valid && wait_at_fault(uc, p, insn) &&
 	       !fault_needs_handling(p, false);
 }
 

@@ -65,37 +65,6 @@ void load_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	counts.loads++;
 }
 
-/* How often a copy is tried: nothing may have changed while other open pages were compared. */
-#define SNAPSHOT_TRIES 16
-
-static bool show_snapshot(uintptr_t user, struct page *p, bool must)
-{
-	static char now[PAGE];
-	bool stable = false;
-
-	protect_pass_through();
-	/* The event says so, and a replay does the same. */
-	if (replay_flagged(SR_EXPOSED_ALONE) || (!must && is_watched_page(user)))
-		return false;
-	for (int i = 0; i < SNAPSHOT_TRIES && !stable; i++) {
-		if (!snapshot(user, now))
-			continue;
-		check_snapshots();
-		stable = is_equal(now, backing_of(p, user), PAGE);
-	}
-	if (!stable) {
-		if (!must)
-			return false;
-		counts.unstable++;
-		/* The last copy counts, even if no second pass agreed with it; then other snapshots may be older. */
-		check_snapshots();
-	}
-	record_difference(user, now, PAGE, 0);
-	p->shadow_valid = true;
-	page_show_snapshot(user);
-	return true;
-}
-
 /*
  * A thread walks over neighbouring pages, with no call in between.  After so many of them the next one becomes a
  * snapshot at once.
@@ -115,14 +84,114 @@ NO_VECTORS bool is_walk(uintptr_t user)
 	return is_walked(user) && exposed_self.walk.pages >= WALK_MIN;
 }
 
-static void walk_goes_on(uintptr_t user)
+static void walk_goes_on(uintptr_t user, uint32_t pages)
 {
 	struct exposed_thread *t = &exposed_self;
 
-	t->walk.pages = is_walked(user) ? t->walk.pages + 1 : 0;
-	t->walk.last = user;
+	t->walk.pages = is_walked(user) ? t->walk.pages + pages : 0;
+	t->walk.last = user + (pages - 1) * PAGE;
 	t->walk.epoch = thread_epoch();
 }
+
+/* ------------------------------------------------------------------- snapshots */
+
+/* Pages that become snapshots at once, at most: half of those that a thread may have open. */
+#define AT_ONCE (OPEN_MAX / 2)
+
+/* The end of the pages that become snapshots together.  A walk upwards takes as many as it has taken so far. */
+static uintptr_t end_of_walk(uintptr_t user)
+{
+	uint32_t n = hooks.recorded ? replay_further() : exposed_self.walk.pages - 1;
+	uintptr_t end = user + PAGE, stop;
+
+	if (!hooks.recorded && (!is_walk(user) || user < exposed_self.walk.last))
+		return end;
+	for (stop = end + (n < AT_ONCE ? n : AT_ONCE - 1) * PAGE; end < stop; end += PAGE) {
+		const struct page *p = page_at(end);
+
+		if (!p || p->state != PAGE_PROTECTED || !p->whole || offset_of(end) - offset_of(user) != end - user)
+			break;
+	}
+	return end;
+}
+
+/* Makes the shadow copy what the page is now.  True: it was, and has been since it was last known. */
+static bool is_known(uintptr_t user)
+{
+	static char now[PAGE];
+	struct page *p = page_at(user);
+
+	if (p->shadow_valid && is_equal(shadow_of(user), backing_of(p, user), PAGE))
+		return true;
+	if (!snapshot(user, now))
+		counts.unstable++;
+	record_difference(user, now, PAGE, 0);
+	p->shadow_valid = true;
+	return false;
+}
+
+/*
+ * A page that is known when a turn begins, and equal when the turn comes to it, was so when the turn began, as all the
+ * others were.
+ */
+#define TURNS 4
+
+static bool sample_pages(uintptr_t begin, uintptr_t end)
+{
+	bool still = false;
+
+	for (int i = 0; i < TURNS && !still; i++) {
+		still = true;
+		for (uintptr_t user = begin; user < end; user += PAGE)
+			still &= is_known(user);
+	}
+	return still;
+}
+
+/* How often a copy of one page is tried, TRIES times each. */
+#define SNAPSHOT_TRIES 16
+
+/* False: the page did not hold still.  must: then the last copy counts. */
+static bool sample_page(uintptr_t user, bool must)
+{
+	static char now[PAGE];
+	struct page *p = page_at(user);
+	bool stable = false;
+
+	if (p->shadow_valid && is_equal(shadow_of(user), backing_of(p, user), PAGE))
+		return true;
+	for (int i = 0; i < SNAPSHOT_TRIES && !stable; i++)
+		stable = snapshot(user, now);
+	if (!stable && !must)
+		return false;
+	counts.unstable += !stable;
+	record_difference(user, now, PAGE, 0);
+	p->shadow_valid = true;
+	return true;
+}
+
+/* False: the page did not hold still, or must not be shown now. */
+static bool show_snapshot(uintptr_t user, bool must)
+{
+	uintptr_t end = end_of_walk(user);
+
+	protect_pass_through();
+	if (!must && is_watched_page(user))
+		return false;
+	if (end == user + PAGE || !sample_pages(user, end)) {
+		end = user + PAGE;
+		if (!sample_page(user, must))
+			return false;
+	}
+	/* They were like that at the moment of the sample as well, or are protected. */
+	check_snapshots();
+	event_flag(SR_EXPOSED_SNAPSHOT | (uint32_t)((end - user) / PAGE - 1) << 16);
+	page_show_snapshots(user, end);
+	walk_goes_on(user, (uint32_t)((end - user) / PAGE));
+	return true;
+}
+
+/* ------------------------------------------------------------------- recording */
 
 /* The place of this load among those of the thread since its last call; -1: it is not there. */
 NO_VECTORS static int find_recent(uintptr_t pc, uintptr_t addr)
@@ -159,48 +228,104 @@ NO_VECTORS void note_back(uintptr_t pc, uintptr_t addr, uint64_t registers)
 	t->recent[i].registers = registers;
 }
 
-void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
+static uint32_t cost_of_load(void)
+{
+	return exposed_self.by_jump ? LOAD_BY_JUMP : LOAD_BY_FAULT;
+}
+
+/* An instruction that is executed aside costs two faults where no jump leads to it. */
+static bool is_done_aside(struct page *p, bool walked)
+{
+	uint32_t cost = exposed_self.by_jump ? LOAD_BY_JUMP : 2 * LOAD_BY_FAULT;
+
+	if (walked || p->loads >= alone_max(LOADS_MAX) || !(exposed_self.by_jump || changes_expected()))
+		return false;
+	p->loads += cost;
+	return true;
+}
+
+/* Recording: does the handler do the load alone?  Counts it if so. */
+static bool is_done_alone(const ucontext_t *uc, struct page *p, const struct insn *insn, bool poll)
 {
 	uintptr_t pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP];
-	bool alone = is_alone(insn);
-	bool poll = alone && is_poll(p, pc, insn->address);
-	bool partial = is_partial(p), looked_up = alone && !poll && !partial;
-	uint64_t registers = looked_up ? registers_of(uc) : 0;
-	enum back back = looked_up ? comes_back(pc, insn->address, registers) : NOT_BACK;
-	bool repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
-	bool walked = is_walk(addr & PAGE_MASK);
+	bool walked = is_walk(insn->address & PAGE_MASK), repeat;
+	uint64_t registers;
+	enum back back;
 
-	if (looked_up)
-		note_back(pc, insn->address, registers);
+	if (is_partial(p))
+		return true;
+	if (insn->class == INSN_OPERAND)
+		return is_done_aside(p, walked);
+	if (poll)
+		return !walked;
+	registers = registers_of(uc);
+	back = comes_back(pc, insn->address, registers);
+	note_back(pc, insn->address, registers);
+	repeat = back == BACK_SAME || (back == BACK && p->repeats < REPEATS_MAX);
+	if (walked || !(repeat || p->loads < alone_max(LOADS_MAX)))
+		return false;
+	if (repeat)
+		p->repeats += back == BACK;
+	else
+		p->loads += cost_of_load();
+	return true;
+}
 
-	bool few = !walked && p->loads < alone_max(LOADS_MAX);
+/*
+ * What came together with a value will be loaded next, if the loads before were followed by more.  When it is known by
+ * then, these loads find nothing new, which costs a fifth.  The page is sampled before the load: of two values at one
+ * place a replay shows the last one.
+ */
+static void sample_what_follows(const struct page *p, const struct insn *insn)
+{
+	if (!hooks.recorded && exposed_self.by_jump && p->loads > LOADS_EXACT && p->shadow_valid &&
+	    !is_equal(shadow_of(insn->address), backing_of(p, insn->address), insn->size))
+		take_sample(insn->address & PAGE_MASK, PAGE);
+}
 
-	if (insn->class == INSN_OPERAND && is_within(insn) && (partial || (few && changes_expected())) &&
-	    aside_begin(uc, insn, false)) {
-		p->loads += !partial;
-		counts.loads++;
-		check_snapshots();
-		return;
-	}
-	if (alone && (partial || few || (!walked && (poll || repeat)))) {
-		if (poll)
-			counts.polls++;
-		else if (repeat)
-			p->repeats += back == BACK;
-		else if (!partial)
-			p->loads++;
-		note_alone(p, pc, insn->address);
-		load_alone(uc, p, insn);
-		check_snapshots();
-		return;
-	}
-	if (show_snapshot(addr & PAGE_MASK, p, !alone)) {
-		walk_goes_on(addr & PAGE_MASK);
-		return;
-	}
-	event_flag(SR_EXPOSED_ALONE);
+static void do_alone(ucontext_t *uc, struct page *p, const struct insn *insn, bool poll)
+{
+	counts.polls += poll;
+	note_alone(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address);
+	if (!poll)
+		sample_what_follows(p, insn);
 	load_alone(uc, p, insn);
 	check_snapshots();
+}
+
+/* False: that is not possible now. */
+static bool do_aside(ucontext_t *uc, const struct insn *insn)
+{
+	if (!aside_begin(uc, insn, false))
+		return false;
+	counts.loads++;
+	check_snapshots();
+	return true;
+}
+
+/* A replay takes snapshots where the trace says so, since what they cost the recorder depended on its jumps. */
+static bool is_alone_again(void)
+{
+	if (replay_flagged(SR_EXPOSED_ALONE))
+		protect_pass_through();
+	return !replay_flagged(SR_EXPOSED_SNAPSHOT);
+}
+
+void fault_load(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
+{
+	bool alone = is_alone(insn), aside = insn->class == INSN_OPERAND && is_within(insn);
+	bool poll = alone && is_poll(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address);
+
+	if ((alone || aside) && (hooks.recorded ? is_alone_again() : is_done_alone(uc, p, insn, poll))) {
+		if (alone)
+			do_alone(uc, p, insn, poll);
+		if (alone || do_aside(uc, insn))
+			return;
+	}
+	if (show_snapshot(addr & PAGE_MASK, !alone))
+		return;
+	event_flag(SR_EXPOSED_ALONE);
+	do_alone(uc, p, insn, poll);
 }
 
 /* The counters of a page are of one epoch. */

@@ -21,7 +21,7 @@
  * seems to spin waits at least as long as coming back takes, which at worst doubles what the fault costs: a task may
  * leave all registers as they were, too.
  */
-static uint32_t next_poll_wait(uint32_t pauses, bool changed, bool spins)
+NO_VECTORS static uint32_t next_poll_wait(uint32_t pauses, bool changed, bool spins)
 {
 	uint32_t back = exposed_self.probe.inside ? POLL_WAIT_JUMP : POLL_WAIT_FAULT, least = spins ? back : back / 4;
 
@@ -39,15 +39,6 @@ NO_VECTORS void note_alone(struct page *p, uintptr_t pc, uintptr_t addr)
 {
 	p->poll_at = addr;
 	p->poll_pc = pc;
-}
-
-NO_VECTORS void note_polled(uint64_t traces)
-{
-	struct exposed_thread *t = &exposed_self;
-
-	t->polled.traces = traces;
-	t->polled.epoch = thread_epoch();
-	t->polled.access = t->accesses_n;
 }
 
 static void read_registers(const ucontext_t *uc, uint64_t r[16])
@@ -79,21 +70,17 @@ NO_VECTORS static uint64_t hash_words(const volatile uint64_t *p, const volatile
 	return ((a * MIX + b) * MIX + c) * MIX + d;
 }
 
-/*
- * A hash of the registers and of the bytes below the stack pointer.  A task that runs between two accesses may leave
- * the registers as they were, if its loop keeps everything in memory.
- */
-NO_VECTORS uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
+/* A hash of the bytes below the stack pointer. */
+NO_VECTORS static uint64_t left_below(uintptr_t sp)
 {
-	uint64_t hash = word_registers(r, pc);
-	uintptr_t sp = r[REGISTER_SP] & ~(uintptr_t)7, begin = sp - LEFT_BYTES;
-	const struct page *p = page_at(sp);
+	uintptr_t end = sp & ~(uintptr_t)7, begin = end - LEFT_BYTES;
+	const struct page *p = page_at(end);
 
 	if (p && p->state != PAGE_NONE)
-		return hash;
-	if (begin < (sp & PAGE_MASK))
-		begin = sp & PAGE_MASK;
-	return hash_words((const volatile uint64_t *)begin, (const volatile uint64_t *)sp, hash);
+		return 0;
+	if (begin < (end & PAGE_MASK))
+		begin = end & PAGE_MASK;
+	return hash_words((const volatile uint64_t *)begin, (const volatile uint64_t *)end, 0);
 }
 
 /*
@@ -103,16 +90,16 @@ NO_VECTORS uint64_t traces_of(const uint64_t r[16], uintptr_t pc)
  * spins: the thread has done nothing but this load for a while, so that waiting, which is cheaper than
  * coming back, delays nothing else.
  */
-static bool await_change(struct page *p, const struct insn *insn, bool spins)
+NO_VECTORS static bool await_change(struct page *p, uintptr_t addr, unsigned int size, bool spins)
 {
-	const char *at = backing_of(p, insn->address);
-	uint64_t known = word_load(shadow_of(insn->address), insn->size);
+	const char *at = backing_of(p, addr);
+	uint64_t known = word_load(shadow_of(addr), size);
 	uint32_t pauses = p->poll_pauses ? p->poll_pauses : POLL_WAIT_JUMP;
 	bool changed;
 
-	if (word_load(at, insn->size) != known)
+	if (word_load(at, size) != known)
 		return false;
-	changed = wait_for_change(at, insn->size, known, pauses);
+	changed = wait_for_change(at, size, known, pauses);
 	if (p->state != PAGE_NONE)
 		p->poll_pauses = next_poll_wait(pauses, changed, spins);
 	return true;
@@ -120,37 +107,59 @@ static bool await_change(struct page *p, const struct insn *insn, bool spins)
 
 enum wait {
 	NO_WAIT,
-	WAIT,  /* the load is the last one that was done alone, and comes first after a call or with the same registers */
+	WAIT,  /* the poll is the first one after a call, or leaves the same traces as the one before */
 	SPINS, /* ... and the thread has accessed nothing else in between */
 };
 
 /*
  * A thread that comes back with other traces has done something in between, a task for example, and has more to do.
- * It must not be delayed.
+ * It must not be delayed.  A task may leave the registers as they were, if its loop keeps everything in memory; so if
+ * they are the same, what is below the stack pointer is looked at, too.
+ *
+ * access: the number of this one.
  */
-static enum wait is_waiting(const ucontext_t *uc, const struct page *p, const struct insn *insn)
+NO_VECTORS static enum wait is_waiting(uintptr_t pc, const uint64_t r[16], uint64_t access)
 {
 	struct exposed_thread *t = &exposed_self;
-	uint64_t r[16], traces;
-	enum wait wait = NO_WAIT;
+	uint64_t registers = word_registers(r, pc), left = 0;
+	bool first = t->polled.epoch != thread_epoch(), same = !first && t->polled.registers == registers;
+	enum wait wait = first ? WAIT : NO_WAIT;
 
-	if (!is_poll(p, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP], insn->address))
-		return NO_WAIT;
-	read_registers(uc, r);
-	traces = traces_of(r, (uintptr_t)uc->uc_mcontext.gregs[REG_RIP]);
-	if (t->polled.epoch != thread_epoch())
-		wait = WAIT;
-	else if (t->polled.traces == traces)
-		wait = t->polled.access + 1 == t->accesses_n ? SPINS : WAIT;
-	note_polled(traces);
+	if (same) {
+		left = left_below(r[REGISTER_SP]);
+		if (t->polled.has_left && t->polled.left == left)
+			wait = t->polled.access + 1 == access ? SPINS : WAIT;
+	}
+	t->polled.epoch = thread_epoch();
+	t->polled.registers = registers;
+	t->polled.has_left = same;
+	t->polled.left = left;
+	t->polled.access = access;
 	return wait;
 }
 
-bool wait_at_poll(const ucontext_t *uc, struct page *p, const struct insn *insn)
+NO_VECTORS bool wait_at_poll(struct page *p, const struct poll *poll)
 {
-	enum wait wait = is_waiting(uc, p, insn);
+	enum wait wait = is_waiting(poll->pc, poll->r, poll->access);
 
-	return wait != NO_WAIT && await_change(p, insn, wait == SPINS);
+	return wait != NO_WAIT && await_change(p, poll->addr, poll->size, wait == SPINS);
+}
+
+bool wait_at_fault(const ucontext_t *uc, struct page *p, const struct insn *insn)
+{
+	struct poll poll = {
+	    .pc = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP],
+	    .addr = insn->address,
+	    .size = insn->size,
+	    .access = exposed_self.accesses_n,
+	};
+	uint64_t r[16];
+
+	if (!is_poll(p, poll.pc, poll.addr))
+		return false;
+	read_registers(uc, r);
+	poll.r = r;
+	return wait_at_poll(p, &poll);
 }
 
 uint64_t registers_of(const ucontext_t *uc)

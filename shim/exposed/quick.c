@@ -49,18 +49,16 @@ NO_VECTORS static void count_access(const struct access *a, bool load)
 struct load {
 	bool poll, repeat;
 	enum back back;
-	uint64_t hash; /* of the thread's traces if it is a poll; of its registers otherwise */
+	uint64_t registers; /* a hash; not of a poll */
 };
 
-/* Does the handler wait before such a poll?  A replay waits for nothing, and a vector is no poll's. */
-NO_VECTORS static bool waits(struct load *l, const struct access *a)
+/* A vector is no poll's. */
+NO_VECTORS static void wait_as_poll(const struct access *a)
 {
-	const struct exposed_thread *t = &exposed_self;
+	const struct poll poll = {a->pc, a->addr, a->insn->size, a->r, exposed_self.accesses_n + 1};
 
-	if (hooks.recorded || a->insn->class == INSN_VECTOR_LOAD)
-		return false;
-	l->hash = traces_of(a->r, a->pc);
-	return t->polled.epoch != thread_epoch() || t->polled.traces == l->hash;
+	if (is_register_load(a->insn))
+		wait_at_poll(a->page, &poll);
 }
 
 /* The counters of a page are of one epoch. */
@@ -69,21 +67,24 @@ NO_VECTORS static bool is_done_alone(struct load *l, const struct access *a)
 	const struct page *p = a->page;
 	bool now = p->epoch == thread_epoch();
 
-	l->hash = word_registers(a->r, a->pc);
-	l->back = comes_back(a->pc, a->addr, l->hash);
+	if (a->insn->class == INSN_OPERAND)
+		return (now ? p->loads : 0) < alone_max(LOADS_MAX);
+	l->registers = word_registers(a->r, a->pc);
+	l->back = comes_back(a->pc, a->addr, l->registers);
 	l->repeat = l->back == BACK_SAME || (l->back == BACK && (now ? p->repeats : 0) < REPEATS_MAX);
 	return l->repeat || (now ? p->loads : 0) < alone_max(LOADS_MAX);
 }
 
-/* Will the handler do this load itself, and without a wait? */
+/* Will the handler do this load itself? */
 NO_VECTORS static bool is_next(struct load *l, const struct access *a)
 {
-	*l = (struct load){.poll = is_poll(a->page, a->pc, a->addr)};
+	*l = (struct load){.poll = a->insn->class != INSN_OPERAND && is_poll(a->page, a->pc, a->addr)};
+	/* A replay takes a snapshot only where the trace has an event. */
+	if (hooks.recorded)
+		return true;
 	if (!a->partial && is_walk(a->addr & PAGE_MASK))
 		return false;
-	if (l->poll)
-		return !waits(l, a);
-	return a->partial || is_done_alone(l, a);
+	return l->poll || a->partial || is_done_alone(l, a);
 }
 
 /* Compares what is there with what the program knows.  False: they differ. */
@@ -92,7 +93,7 @@ NO_VECTORS static bool read_known(const struct access *a, uint64_t *v)
 	const char *from = backing_of(a->page, a->addr), *known = shadow_of(a->addr);
 	uint64_t *to = (uint64_t *)exposed_self.probe.operand;
 
-	if (a->insn->class != INSN_VECTOR_LOAD || a->insn->size <= 8) {
+	if (a->insn->size <= 8) {
 		*v = *to = word_load(from, a->insn->size);
 		return *v == word_load(known, a->insn->size);
 	}
@@ -104,24 +105,31 @@ NO_VECTORS static bool read_known(const struct access *a, uint64_t *v)
 	return true;
 }
 
+/* What a recording decides by. */
+NO_VECTORS static void note_recorded(const struct load *l, const struct access *a)
+{
+	struct page *p = a->page;
+
+	if (l->poll || a->partial)
+		return;
+	if (a->insn->class != INSN_OPERAND)
+		note_back(a->pc, a->addr, l->registers);
+	if (l->repeat)
+		p->repeats += l->back == BACK;
+	else
+		p->loads += LOAD_BY_JUMP;
+}
+
 NO_VECTORS static void note_load(const struct load *l, const struct access *a)
 {
-	bool word = a->insn->class != INSN_VECTOR_LOAD;
-
-	count_access(a, word);
-	exposed_self.row = 0;
+	count_access(a, is_register_load(a->insn));
+	if (!hooks.recorded)
+		note_recorded(l, a);
 	counts.loads++;
-	if (l->poll) {
-		counts.polls++;
-		if (!hooks.recorded && word)
-			note_polled(l->hash);
-	} else if (!a->partial) {
-		note_back(a->pc, a->addr, l->hash);
-		if (l->repeat)
-			a->page->repeats += l->back == BACK;
-		else
-			a->page->loads++;
-	}
+	counts.polls += l->poll;
+	if (a->insn->class == INSN_OPERAND)
+		return;
+	exposed_self.row = 0;
 	note_alone(a->page, a->pc, a->addr);
 }
 
@@ -134,10 +142,18 @@ NO_VECTORS static bool load_quickly(const struct access *a, uint64_t *flags)
 	struct load l;
 	uint64_t v = 0;
 
-	if (!is_ordinary(a) || !a->page->shadow_valid || !is_next(&l, a) ||
-	    (open_n && exposed_self.blind++ % BLIND_MAX == 0) || !read_known(a, &v))
+	if (!is_ordinary(a) || !a->page->shadow_valid || (open_n && exposed_self.blind++ % BLIND_MAX == 0) ||
+	    !is_next(&l, a))
 		return false;
-	if (a->insn->class != INSN_VECTOR_LOAD)
+	if (l.poll && !hooks.recorded) {
+		wait_as_poll(a);
+		/* Meanwhile the lock was free. */
+		if (!is_ordinary(a) || !a->page->shadow_valid)
+			return false;
+	}
+	if (!read_known(a, &v))
+		return false;
+	if (is_register_load(a->insn))
 		word_take(a->insn, (greg_t *)&a->r[a->insn->reg], (greg_t *)flags, v);
 	note_load(&l, a);
 	return true;
@@ -180,7 +196,7 @@ NO_VECTORS bool fault_quickly_at_probe(const struct insn *insn, uintptr_t pc, ui
 	struct access a = {insn, page_at(addr), pc, addr, r, false};
 	bool store = insn->class == INSN_STORE, done;
 
-	if (!store && !is_register_load(insn) && insn->class != INSN_VECTOR_LOAD)
+	if (!store && !is_register_load(insn) && insn->class != INSN_VECTOR_LOAD && insn->class != INSN_OPERAND)
 		return false;
 	/* The shim's own code comes here as well, from libc's functions, and may hold the lock. */
 	if (!exposed_try_lock())

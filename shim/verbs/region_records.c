@@ -53,7 +53,9 @@ static void put_left_out(struct sr_event_writer *w, const struct sr_exposed_valu
  */
 static bool is_written_again(const struct sr_exposed_event *e)
 {
-	return sr_leaves_out && e->addr && !e->flags && sr_clocks_only_members() && !sr_record_all_values;
+	const uint32_t shown = SR_EXPOSED_SNAPSHOT | SR_EXPOSED_FURTHER(~0u) << 16;
+
+	return sr_leaves_out && e->addr && !(e->flags & ~shown) && sr_clocks_only_members() && !sr_record_all_values;
 }
 
 static void put_value(struct sr_event_writer *w, const struct sr_exposed_value *v)

@@ -57,7 +57,7 @@ static bool is_late(const struct sr_exposed_event *e)
 
 static void hand_over(void)
 {
-	const uint32_t say = SR_EXPOSED_ALONE | SR_EXPOSED_MANY;
+	const uint32_t say = SR_EXPOSED_ALONE | SR_EXPOSED_MANY | SR_EXPOSED_SNAPSHOT;
 
 	if (hooks.found && event.values_n)
 		hooks.found();
@@ -152,6 +152,12 @@ static uintptr_t to_protect[OPEN_MAX];
 static uint32_t to_protect_n, protected_n;
 static uint32_t flagged;
 
+/* From here on the program knows the value.  A snapshot shows it only when it is taken anew. */
+static bool is_known(const struct page *p, uint32_t flags)
+{
+	return is_snapshot(p) ? flags & SR_EXPOSED_REFRESHED : p->state == PAGE_PROTECTED && p->shadow_valid;
+}
+
 /* A value lies within one page.  It may be for memory that is compared, and not exposed. */
 static void put_value(const struct sr_exposed_value *v, uint32_t flags)
 {
@@ -159,7 +165,7 @@ static void put_value(const struct sr_exposed_value *v, uint32_t flags)
 
 	memcpy(p && p->state != PAGE_NONE ? backing_of(p, v->addr) : (char *)v->addr, v->data,
 	       v->length);
-	if (flags & SR_EXPOSED_REFRESHED && p && is_snapshot(p))
+	if (p && is_known(p, flags))
 		memcpy(shadow_of(v->addr), v->data, v->length);
 }
 
@@ -186,6 +192,11 @@ bool replay_values(void)
 bool replay_flagged(uint32_t flag)
 {
 	return hooks.recorded && flagged & flag;
+}
+
+uint32_t replay_further(void)
+{
+	return SR_EXPOSED_FURTHER(flagged);
 }
 
 bool replay_next_protected(uintptr_t *user)

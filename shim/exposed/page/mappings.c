@@ -61,9 +61,14 @@ static int show(uintptr_t begin, uintptr_t end)
 	return sr_sys_is_error(p) ? -ENOMEM : 0;
 }
 
+int map_protect_range(uintptr_t begin, uintptr_t end, int prot)
+{
+	return (int)sr_syscall(SYS_mprotect, (long)begin, (long)(end - begin), prot, 0, 0, 0);
+}
+
 int map_protect(uintptr_t user, int prot)
 {
-	return (int)sr_syscall(SYS_mprotect, (long)user, PAGE, prot, 0, 0, 0);
+	return map_protect_range(user, user + PAGE, prot);
 }
 
 /* ------------------------------------------------------------ whole ranges */

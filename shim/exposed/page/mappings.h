@@ -30,6 +30,7 @@ void map_drop(uintptr_t user);
 
 /* Sets what the program may do at its address.  -errno. */
 int map_protect(uintptr_t user, int prot);
+int map_protect_range(uintptr_t begin, uintptr_t end, int prot);
 
 /* A private mapping of a file. */
 struct mapped_file {

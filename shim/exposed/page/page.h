@@ -39,7 +39,7 @@ struct page {
 	uint8_t watched;   /* ... and so many were */
 	bool digested;     /* `digest` is of what was there before any device could write */
 	uint8_t pins;      /* passed through for calls that use it, and not in open_pages */
-	uint32_t loads;    /* done by the handler since the page was protected */
+	uint32_t loads;    /* done by the handler since the page was protected: what they cost (access.h) */
 	uint32_t repeats;  /* ... of those, loads that a loop came back to and that found nothing new */
 	uint32_t users;    /* regions that have any of it */
 	uint32_t whole;    /* ... that have all of it */

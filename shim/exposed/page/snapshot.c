@@ -113,16 +113,61 @@ static bool is_equal_to_digest(const struct page *p, const char *now, size_t len
 	return p->digested && length == PAGE && digest(now) == p->digest;
 }
 
+/* Which bits of 8 bytes differ. */
+static inline uint64_t bits_that_differ(const char *known, const char *now)
+{
+	uint64_t a, b;
+
+	__builtin_memcpy(&a, known, sizeof(a));
+	__builtin_memcpy(&b, now, sizeof(b));
+	return a ^ b;
+}
+
+/* Where the bytes next differ, from i on; `length`: nowhere. */
+static size_t next_difference(const char *known, const char *now, size_t i, size_t length)
+{
+	while (i + sizeof(uint64_t) <= length && !bits_that_differ(known + i, now + i))
+		i += sizeof(uint64_t);
+	while (i < length && known[i] == now[i])
+		i++;
+	return i;
+}
+
+/* Fewer than 8 equal bytes cost less than the head of another value. */
+#define APART 8
+
+static size_t end_of_difference(const char *known, const char *now, size_t i, size_t length)
+{
+	size_t end = i;
+
+	for (; i + sizeof(uint64_t) <= length; i += sizeof(uint64_t)) {
+		uint64_t differ = bits_that_differ(known + i, now + i);
+
+		if (!differ || i + (size_t)__builtin_ctzll(differ) / 8 - end >= APART)
+			return end;
+		end = i + sizeof(uint64_t) - (size_t)__builtin_clzll(differ) / 8;
+	}
+	for (; i < length && i - end < APART; i++)
+		if (known[i] != now[i])
+			end = i + 1;
+	return end;
+}
+
+static void record_all(struct page *p, uintptr_t addr, const char *now, size_t length, uint32_t flags)
+{
+	if (!is_equal_to_digest(p, now, length))
+		event_value(addr, now, (uint32_t)length, flags);
+	memcpy(shadow_of(addr), now, length);
+}
+
 void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags)
 {
 	struct page *p = page_at(addr);
 	char *shadow = shadow_of(addr);
-	size_t i = 0, begin;
+	size_t i, end;
 
 	if (!p->shadow_valid) {
-		if (!is_equal_to_digest(p, now, length))
-			event_value(addr, now, (uint32_t)length, flags);
-		memcpy(shadow, now, length);
+		record_all(p, addr, now, length, flags);
 		return;
 	}
 	if (!memcmp(shadow, now, length))
@@ -135,20 +180,10 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 	p->repeats = 0;
 	if (changes_expected())
 		p->loads = 0;
-	while (i < length) {
-		if (shadow[i] == now[i]) {
-			i++;
-			continue;
-		}
-		/* Up to 8 equal bytes cost less than the head of another value. */
-		begin = i;
-		for (size_t last = i; i < length && i - last <= 8; i++)
-			if (shadow[i] != now[i])
-				last = i;
-		while (shadow[i - 1] == now[i - 1])
-			i--;
-		memcpy(shadow + begin, now + begin, i - begin);
-		event_value(addr + begin, now + begin, (uint32_t)(i - begin), flags);
+	for (i = 0; (i = next_difference(shadow, now, i, length)) < length; i = end) {
+		end = end_of_difference(shadow, now, i, length);
+		memcpy(shadow + i, now + i, end - i);
+		event_value(addr + i, now + i, (uint32_t)(end - i), flags);
 	}
 }
 

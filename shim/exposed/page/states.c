@@ -20,26 +20,100 @@ bool is_mine(const struct page *p)
 	return p->owner == thread_id();
 }
 
-/* The oldest of this thread's pages makes room. */
-static void make_room(void)
+/* In the order of their opening, so that the oldest comes first. */
+static void forget_open(uintptr_t user)
 {
-	uintptr_t oldest = 0;
+	uint32_t i = open_n;
+
+	while (i && open_pages[i - 1] != user)
+		i--;
+	if (!i--)
+		return;
+	memmove(&open_pages[i], &open_pages[i + 1], (open_n - i - 1) * sizeof(*open_pages));
+	set_open_n(open_n - 1);
+}
+
+/* ----------------------------------------- several snapshots that are protected */
+
+/* Neighbouring pages, which one system call protects. */
+struct run {
+	uintptr_t begin, end;
+};
+
+static void end_run(struct run *r)
+{
+	if (r->begin < r->end)
+		map_protect_range(r->begin, r->end, PROT_NONE);
+	*r = (struct run){0};
+}
+
+static void add_to_run(struct run *r, uintptr_t user)
+{
+	if (r->begin < r->end && user + PAGE == r->begin) {
+		r->begin = user;
+	} else if (r->begin < r->end && user == r->end) {
+		r->end += PAGE;
+	} else {
+		end_run(r);
+		*r = (struct run){user, user + PAGE};
+	}
+}
+
+/* As page_protect(), but the program's mapping of a snapshot may be protected as late as at end_run(). */
+static void protect_in_run(struct run *r, uintptr_t user)
+{
+	struct page *p = page_at(user);
+
+	if (p->state != PAGE_SNAPSHOT) {
+		page_protect(user);
+		return;
+	}
+	forget_open(user);
+	p->state = PAGE_PROTECTED;
+	p->loads = 0;
+	add_to_run(r, user);
+}
+
+void protect_mine(void)
+{
+	struct run r = {0};
+
+	for (uint32_t i = open_n; i--;)
+		if (is_mine(page_at(open_pages[i])))
+			protect_in_run(&r, open_pages[i]);
+	end_run(&r);
+}
+
+static uint32_t count_mine(void)
+{
 	uint32_t n = 0;
 
 	for (uint32_t i = open_n; i--;)
-		if (is_mine(page_at(open_pages[i]))) {
-			oldest = open_pages[i];
-			n++;
+		n += is_mine(page_at(open_pages[i]));
+	return n;
+}
+
+/* For so many pages.  The oldest of this thread's make room. */
+static void make_room(uint32_t n)
+{
+	uint32_t mine = count_mine(), spare = OPEN_MAX - n;
+	struct run r = {0};
+
+	for (uint32_t i = 0; mine > spare && i < open_n;) {
+		if (!is_mine(page_at(open_pages[i]))) {
+			i++;
+			continue;
 		}
-	if (n >= OPEN_MAX)
-		page_protect(oldest);
-	else if (open_n == OPEN_ALL)
+		protect_in_run(&r, open_pages[i]);
+		mine--;
+	}
+	end_run(&r);
+	while (open_n + n > OPEN_ALL)
 		page_protect(open_pages[0]);
 }
 
 static void note_open(uintptr_t user)
 {
-	make_room();
 	page_at(user)->owner = thread_id();
 	open_pages[open_n] = user;
 	set_open_n(open_n + 1);
@@ -47,27 +121,16 @@ static void note_open(uintptr_t user)
 		tick_arm();
 }
 
-/* In the order of their opening, so that the oldest comes first. */
-static void forget_open(uintptr_t user)
-{
-	uint32_t i = 0;
-
-	while (i < open_n && open_pages[i] != user)
-		i++;
-	if (i == open_n)
-		return;
-	memmove(&open_pages[i], &open_pages[i + 1], (open_n - i - 1) * sizeof(*open_pages));
-	set_open_n(open_n - 1);
-}
-
 /* Where loads are watched, the page is shown only by name: each of them faults (fault.c). */
-static int show(uintptr_t user)
+static int show(uintptr_t begin, uintptr_t end)
 {
-	struct page *p = page_at(user);
+	bool hidden = hooks.accessed && !exposed_self.silent;
 
-	p->hidden = hooks.accessed && !exposed_self.silent;
-	p->watched = 0;
-	return p->hidden ? map_protect(user, PROT_NONE) : map_protect(user, PROT_READ);
+	for (uintptr_t user = begin; user < end; user += PAGE) {
+		page_at(user)->hidden = hidden;
+		page_at(user)->watched = 0;
+	}
+	return map_protect_range(begin, end, hidden ? PROT_NONE : PROT_READ);
 }
 
 void page_show_hidden(uintptr_t user)
@@ -76,15 +139,16 @@ void page_show_hidden(uintptr_t user)
 	map_protect(user, PROT_READ);
 }
 
-void page_show_snapshot(uintptr_t user)
+void page_show_snapshots(uintptr_t begin, uintptr_t end)
 {
-	struct page *p = page_at(user);
-
-	if (show(user))
+	make_room((uint32_t)((end - begin) / PAGE));
+	if (show(begin, end))
 		return; /* the load faults again */
-	p->state = PAGE_SNAPSHOT;
-	note_open(user);
-	counts.snapshots++;
+	for (uintptr_t user = begin; user < end; user += PAGE) {
+		page_at(user)->state = PAGE_SNAPSHOT;
+		note_open(user);
+		counts.snapshots++;
+	}
 }
 
 static void take_back(uintptr_t user, struct page *p)
@@ -141,13 +205,6 @@ void page_protect(uintptr_t user)
 	p->loads = 0;
 }
 
-void protect_mine(void)
-{
-	for (uint32_t i = open_n; i--;)
-		if (is_mine(page_at(open_pages[i])))
-			page_protect(open_pages[i]);
-}
-
 /* This thread may read these pages as well, without a fault.  It must not find them as they were before. */
 void suspend_changed(void)
 {
@@ -172,12 +229,19 @@ void protect_pass_through(void)
 
 static void protect_snapshots(void)
 {
+	struct run r = {0};
+
 	for (uint32_t i = open_n; i--;) {
 		const struct page *p = page_at(open_pages[i]);
 
-		if (p->state == PAGE_SNAPSHOT || (p->state == PAGE_SUSPENDED && is_mine(p)))
+		if (p->state != PAGE_SNAPSHOT && p->state != PAGE_SUSPENDED)
+			continue;
+		if (is_mine(p))
+			protect_in_run(&r, open_pages[i]);
+		else
 			page_suspend(open_pages[i]);
 	}
+	end_run(&r);
 }
 
 void suspend_all(void)
@@ -210,6 +274,7 @@ bool page_pass_through(uintptr_t user)
 	protect_snapshots();
 	if (!page_map_through(user))
 		return false;
+	make_room(1);
 	note_open(user);
 	counts.pass_throughs++;
 	return true;
@@ -217,7 +282,7 @@ bool page_pass_through(uintptr_t user)
 
 void page_renew_snapshot(uintptr_t user)
 {
-	if (!show(user))
+	if (!show(user, user + PAGE))
 		page_at(user)->state = PAGE_SNAPSHOT;
 }
 
@@ -239,6 +304,7 @@ void page_open_silently(uintptr_t user)
 	if (p->aliases || !page_map_through(user))
 		return;
 	p->silent = true;
+	make_room(1);
 	note_open(user);
 }
 

@@ -8,8 +8,8 @@
 /* Did this thread open the page? */
 bool is_mine(const struct page *p);
 
-/* The shadow copy is complete: the program may read it. */
-void page_show_snapshot(uintptr_t user);
+/* The shadow copies of these pages, at most OPEN_MAX, are complete: the program may read them. */
+void page_show_snapshots(uintptr_t begin, uintptr_t end);
 /* A snapshot whose loads are watched: from now on they are not. */
 void page_show_hidden(uintptr_t user);
 /* Every access faults.  What changed under a page that was passed through goes into the event. */

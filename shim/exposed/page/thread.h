@@ -54,7 +54,8 @@ struct exposed_thread {
 		uint32_t pages;
 	} walk; /* a walk over neighbouring pages, each of which became a snapshot */
 	struct {
-		uint64_t epoch, traces, access;
+		uint64_t epoch, registers, left, access;
+		bool has_left;
 	} polled; /* the last load that was a poll; when, as a number of accesses */
 	uint64_t ticked[STALLS_MAX]; /* a hash of the registers at each tick since the thread last did something */
 	uintptr_t strange_at, strange_pc; /* the last fault at a page that was not exposed */

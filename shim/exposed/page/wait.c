@@ -15,7 +15,7 @@ void end_waits(void)
 		sr_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
 }
 
-static bool watch(const char *at, unsigned int size, uint64_t known, uint32_t pauses, unsigned int ended)
+NO_VECTORS static bool watch(const char *at, unsigned int size, uint64_t known, uint32_t pauses, unsigned int ended)
 {
 	for (uint32_t i = 0; i < pauses && atomic_load(&waits_ended) == ended; i++) {
 		if (word_load(at, size) != known)
@@ -25,7 +25,7 @@ static bool watch(const char *at, unsigned int size, uint64_t known, uint32_t pa
 	return false;
 }
 
-bool wait_for_change(const char *at, unsigned int size, uint64_t known, uint32_t pauses)
+NO_VECTORS bool wait_for_change(const char *at, unsigned int size, uint64_t known, uint32_t pauses)
 {
 	unsigned int ended = atomic_load(&waits_ended);
 	bool changed;

@@ -76,7 +76,7 @@ void sr_probe_serve(struct probe_frame *f, char *vectors);
 /* The most frequent case: a loop polls, and finds that nothing has come. */
 NO_VECTORS static bool is_over(struct probe_frame *f, struct probe *s, uintptr_t addr)
 {
-	bool aside = s->insn.class == INSN_VECTOR_LOAD;
+	bool aside = s->insn.class == INSN_VECTOR_LOAD || s->insn.class == INSN_OPERAND;
 
 	if ((aside && !s->aside) || !probe_handlers->quickly(&s->insn, s->pc, addr, f->r, &f->flags))
 		return false;
