@@ -265,7 +265,12 @@ void sr_free(void *p)
 /* Programs allocate memory where they make a struct on the stack: see stack_below.h. */
 static inline __attribute__((always_inline)) void clear_below(const struct sr_engine *engine)
 {
-	if (engine)
+	if (!engine)
+		return;
+	/* The first of a run was recorded, or waited for: that goes deep. */
+	if (__builtin_expect(sr_self.heap_ops == 1, 0) && sr_stack_has_room(&sr_self, (uintptr_t)__builtin_frame_address(0)))
+		sr_clear_stack_below(SR_STACK_DEEP);
+	else
 		sr_clear_stack_below(SR_STACK_OPERATION);
 }
 

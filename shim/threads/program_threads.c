@@ -30,6 +30,7 @@
 #include "shim/core/next.h"
 #include "logd/base/say.h"
 #include "shim/signals/signals.h"
+#include "shim/core/stack_below.h"
 #include "shim/core/thread.h"
 #include "shim/kernel/tsc.h"
 #include "shim/exposed/exposed.h"
@@ -119,6 +120,9 @@ static void *run(void *argument)
 			sr_signals_thread_opens(copy.mask);
 	}
 	t->stack_top = (uintptr_t)__builtin_frame_address(0) - RUN_FRAME;
+	/* So does what they left on the stack. */
+	if (!copy.inner && sr_stack_has_room(t, (uintptr_t)__builtin_frame_address(0)))
+		sr_clear_stack_below(SR_STACK_DEEP);
 	if (copy.c11)
 		return (void *)(uintptr_t)(int)(uintptr_t)call_cleared(copy.routine, copy.arg);
 	return call_cleared(copy.routine, copy.arg);

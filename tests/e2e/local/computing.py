@@ -75,6 +75,9 @@ def main():
             r = Recording(trace, [computes, "flags", "2", "100"])
             tap.ok(r.ends_well() and not r.beside and EXACT in r.verdict,
                    "threads that count while they wait for each other are taken one at a time, and replay exactly", r)
+            r = Recording(trace, [computes, "deep", "4", "200"], "--threads=serial")
+            tap.ok(r.ends_well() and r.stops and EXACT in r.verdict,
+                   "--threads=serial: those that compute beside memory on the stack that they never wrote", r)
             r = Recording(trace, [computes, "stop"], "--threads=serial")
             tap.ok(r.ends_well() and not r.beside and r.stops and EXACT in r.verdict,
                    "--threads=serial: also those that compute, and look at what others store", r)

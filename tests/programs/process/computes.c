@@ -8,6 +8,7 @@
  *     steps  the same, but all meet at a barrier after each millisecond or so
  *     pool   threads take tasks of some milliseconds from a queue with a lock
  *     flags  threads hand a flag on and count how often they looked at it, which differs from run to run
+ *     deep   each allocates, then computes far below on the stack, beside memory that it never wrote
  *     stop   one computes until another one stops it by a plain store; how far it got differs from run to run
  */
 #include <pthread.h>
@@ -84,6 +85,26 @@ static void flags(int me)
 	}
 }
 
+static __attribute__((noinline)) uint64_t compute_deep(uint64_t x, uint64_t turns)
+{
+	volatile char unwritten[6000];
+
+	unwritten[sizeof(unwritten) - 1] = (char)x;
+	for (uint64_t i = 0; i < turns; i++)
+		x = (x ^ i) * 6364136223846793005ull + (x >> 29);
+	return x + (uint64_t)unwritten[sizeof(unwritten) - 1];
+}
+
+static void deep(int me)
+{
+	for (uint64_t i = 0; i < 5; i++) {
+		void *p = malloc(100 + 10 * (size_t)me);
+
+		found[me] += compute_deep(i, ms * TURNS / 5);
+		free(p);
+	}
+}
+
 static atomic_int stopped;
 
 static void stop(int me)
@@ -103,7 +124,7 @@ static void stop(int me)
 static const struct {
 	const char *name;
 	void (*run)(int me);
-} cases[] = {{"sums", sums}, {"steps", steps}, {"pool", pool}, {"flags", flags}, {"stop", stop}};
+} cases[] = {{"sums", sums}, {"steps", steps}, {"pool", pool}, {"flags", flags}, {"deep", deep}, {"stop", stop}};
 
 static void (*run)(int me);
 
