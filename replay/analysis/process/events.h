@@ -100,6 +100,7 @@ struct sr_completed {
 	uint64_t length;
 	uint16_t request, completion;
 	uint8_t opcode;
+	const struct sr_position *known; /* of struct sr_value; it is kept up to date */
 };
 
 /* A receive has ended with a message whose sender is known. */

@@ -207,7 +207,8 @@ static void drop(void *argument, struct sr_send_request *r)
 					   .length = rq->length,
 					   .request = rq->number,
 					   .completion = (uint16_t)c->s->at,
-					   .opcode = rq->opcode});
+					   .opcode = rq->opcode,
+					   .known = sr_knowledge_of(c->s->p->knowledge, c->s->rank)});
 	sr_log_drop_request(c->q, r);
 }
 

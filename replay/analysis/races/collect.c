@@ -81,6 +81,7 @@ static void release(struct sr_collect *c)
 	sr_keymap_free(&c->polled);
 	sr_keymap_free(&c->closing_places);
 	free(c->closings);
+	free(c->fetched);
 	free(c->stored);
 	free(c->reads);
 }

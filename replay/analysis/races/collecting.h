@@ -86,9 +86,15 @@ struct sr_gathered {
 
 /* A READ or an atomic whose bytes may have come from several places. */
 struct sr_fetched_bytes {
-	uint32_t effect;
-	uint64_t begin, end;
-	size_t owner; /* if they can only be its CPU's, but for known requests; else SR_NO_RANK */
+	uint64_t request;
+};
+
+/* What the clocks of another rank told with a fetch. */
+struct sr_fetched_order {
+	uint64_t request;
+	size_t of_rank, event; /* in its events */
+	uint32_t from, call;
+	bool is_by_post;
 };
 
 /* What a rank found in others' clocks at its position. */
@@ -105,6 +111,8 @@ struct sr_sampled {
 };
 
 #define SR_SAMPLED_MOST 64
+/* Fetches of a rank whose bytes are to be found in its memory. */
+#define SR_FETCHES_MOST 64
 
 /* A queue pair, or a shared receive queue, as a key. */
 static inline uint64_t sr_collected_queue_key(size_t rank, uint64_t address)
@@ -131,6 +139,9 @@ struct sr_collected_rank {
 	size_t gathered_n, gathered_room;
 	uint64_t gathered_sn;
 	/* Of all: */
+	uint64_t fetches[SR_FETCHES_MOST]; /* requests, the last one last; see fetches.h */
+	size_t fetches_n;
+	const struct sr_position *known; /* of struct sr_completed */
 	struct sr_sampled *sampled; /* the last SR_SAMPLED_MOST, with watched loads */
 	size_t sampled_n;
 	struct sr_keymap event_places;
@@ -158,6 +169,8 @@ struct sr_collect {
 	struct sr_collected_closing *closings;
 	size_t closings_n, closings_room;
 	struct sr_keymap closing_places; /* of a queue pair: its last closing */
+	struct sr_fetched_order *fetched; /* known at the end */
+	size_t fetched_n, fetched_room;
 	struct sr_keymap polled; /* memory that READs poll */
 	struct sr_keymap results; /* what atomics returned, by their number */
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/stored_reads.h"
 
 /* If nothing says that it was a post's, the order is on all that the CPU has stored until the next event. */
@@ -43,7 +44,7 @@ static bool knows_stores(const struct sr_collect *c, size_t rank)
 	return c->how->watches && c->how->group[rank] && !c->how->watches->doubts[rank];
 }
 
-static void await_stores(struct sr_collect *c, const struct sr_fetched_bytes *f, size_t event)
+static void await_stores(struct sr_collect *c, const struct sr_collected_request *f, size_t event)
 {
 	struct sr_stored_read *s = sr_grow((void **)&c->reads, c->reads_n, &c->reads_room, sizeof(*s));
 
@@ -51,7 +52,7 @@ static void await_stores(struct sr_collect *c, const struct sr_fetched_bytes *f,
 		c->m->is_full = true;
 		return;
 	}
-	*s = (struct sr_stored_read){f->effect, f->owner, event, f->begin, f->end};
+	*s = (struct sr_stored_read){f->r.effect, f->to, event, f->begin, f->end};
 	c->reads_n++;
 }
 
@@ -64,17 +65,37 @@ static void follow_clock(struct sr_collect *c, struct sr_collected_rank *r, cons
 		order(c, k, from, event, r->load, SR_DOUBTFUL, true);
 	if (r->has_unknown)
 		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
-	/* The clock was read a moment after what was fetched, so the order to that may be dropped again. */
 	for (size_t f = 0; f < r->fetched_n; f++) {
-		if (r->fetched[f].owner != SR_NO_RANK && r->fetched[f].owner != k->of_rank)
-			continue;
-		if (r->fetched[f].owner != SR_NO_RANK && knows_stores(c, k->of_rank)) {
-			await_stores(c, &r->fetched[f], event);
-			continue;
+		struct sr_fetched_order *o =
+			sr_grow((void **)&c->fetched, c->fetched_n, &c->fetched_room, sizeof(*o));
+
+		if (!o) {
+			c->m->is_full = true;
+			return;
 		}
-		order(c, k, from, event, r->fetched[f].effect, SR_DOUBTFUL, true);
-		order(c, k, from, event, r->call, SR_DOUBTFUL, false);
+		*o = (struct sr_fetched_order){r->fetched[f].request, k->of_rank, event, from, r->call, k->is_by_post};
+		c->fetched_n++;
 	}
+}
+
+/*
+ * Where the bytes of a fetch came from is known now, or will not be.  The clock was read a moment after what was fetched,
+ * so the order to that may be dropped again.
+ */
+static void follow_fetched(struct sr_collect *c, const struct sr_fetched_order *o)
+{
+	const struct sr_collected_request *rq = &c->requests[o->request - 1];
+	const struct sr_clocked_order k = {.of_rank = o->of_rank, .is_by_post = o->is_by_post};
+	const bool is_stored = rq->has_value && !rq->is_unknown; /* by its owner's CPU, if by no known request */
+
+	if (is_stored && (!rq->is_stored || rq->to != o->of_rank))
+		return;
+	if (is_stored && knows_stores(c, o->of_rank)) {
+		await_stores(c, rq, o->event);
+		return;
+	}
+	order(c, &k, o->from, o->event, rq->r.effect, SR_DOUBTFUL, true);
+	order(c, &k, o->from, o->event, o->call, SR_DOUBTFUL, false);
 }
 
 static void follow_clocks(struct sr_collect *c, struct sr_collected_rank *r, const struct sr_clocked_order *k)
@@ -222,8 +243,11 @@ static void take_watched(struct sr_collect *c, size_t rank, uint32_t thread, uin
 
 		if (moment == SR_NO_MOMENT || is_alone)
 			moment = sr_model_moment(c->m, c->ranks[rank].lane);
-		if (w->a.kind == SR_WATCH_LOAD)
+		if (w->a.kind == SR_WATCH_LOAD) {
 			follow_sampled(c, &c->ranks[rank], &w->a, moment);
+			if (sr_collect_found_fetches(c, rank, w->a.address, w->a.length))
+				c->m->is_full = true;
+		}
 		if (add_watched(c, rank, &w->a, moment))
 			c->m->is_full = true;
 		if (is_alone)
@@ -304,6 +328,8 @@ void sr_collect_end_positions(struct sr_collect *c)
 		finish_position(c, &c->ranks[i]);
 	for (size_t i = 0; c->how->watches && i < c->how->watches->n; i++)
 		take_watched(c, c->how->watches->all[i].rank, c->how->watches->all[i].a.thread, UINT64_MAX, 0);
+	for (size_t i = 0; i < c->fetched_n; i++)
+		follow_fetched(c, &c->fetched[i]);
 	follow_stored(c);
 	if (sr_collect_follow_stores(c))
 		c->m->is_full = true;

@@ -106,6 +106,16 @@ int sr_race_producers_result(struct sr_race_producers *p, uint64_t number, uint6
 	return 0;
 }
 
+int sr_race_producers_see(struct sr_race_producers *p, uint32_t owner, uint64_t address, const uint8_t *data, uint64_t length)
+{
+	return sr_image_put(&p->image, owner, address, data, length);
+}
+
+void sr_race_producers_get(const struct sr_race_producers *p, uint32_t owner, uint64_t address, uint8_t *data, uint64_t length)
+{
+	sr_image_get(&p->image, owner, address, data, length);
+}
+
 /* ------------------------------------------------------------- does it fit */
 
 /* DOUBTFUL: the bytes differ, or the CPU has stored others around those that are known. */

@@ -46,6 +46,10 @@ void sr_race_producers_free(struct sr_race_producers *p);
 /* 0 or -ENOMEM. */
 int sr_race_producers_add(struct sr_race_producers *p, const struct sr_race_written *w);
 
+/* These bytes are in the owner's memory; what is known of its memory. */
+int sr_race_producers_see(struct sr_race_producers *p, uint32_t owner, uint64_t address, const uint8_t *data, uint64_t length);
+void sr_race_producers_get(const struct sr_race_producers *p, uint32_t owner, uint64_t address, uint8_t *data, uint64_t length);
+
 /* An atomic of this number returned this value. */
 int sr_race_producers_result(struct sr_race_producers *p, uint64_t number, uint64_t value);
 

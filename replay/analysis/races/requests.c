@@ -8,6 +8,7 @@
 
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/lifetimes.h"
 #include "replay/analysis/races/positions.h"
 
@@ -113,6 +114,8 @@ static int add_local(struct sr_collect *c, struct sr_collected_request *rq, stru
 	for (size_t i = 0; i < p->pieces_n && !err; i++) {
 		a.begin = p->pieces[i].address;
 		a.end = a.begin + p->pieces[i].length;
+		if (a.kind == SR_ACCESS_SCATTER)
+			sr_collect_overwrite_fetches(c, p->rank, a.begin, a.end);
 		a.key = p->pieces[i].key;
 		err = add_access(c, rq, a);
 	}
@@ -214,12 +217,15 @@ int sr_collect_completed(void *argument, const struct sr_completed *d)
 		return 0;
 	rq->over = moment;
 	sr_race_complete(c->m, &rq->r, moment);
+	r->known = d->known;
 	if (!(sr_op(rq->opcode) & SR_OP_SCATTERS) || (rq->has_value && !rq->is_unknown && !rq->is_stored))
 		return 0;
+	if (!rq->has_value)
+		sr_collect_await_fetch(c, d->rank, d->number);
 	f = sr_grow((void **)&r->fetched, r->fetched_n, &r->fetched_room, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
-	*f = (struct sr_fetched_bytes){rq->r.effect, rq->begin, rq->end, rq->has_value && !rq->is_unknown ? rq->to : SR_NO_RANK};
+	*f = (struct sr_fetched_bytes){d->number};
 	r->fetched_n++;
 	return rq->to == SR_NO_RANK ? sr_collect_border(c, moment, d->rank, true, false) : 0;
 }

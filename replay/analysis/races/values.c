@@ -6,6 +6,7 @@
 
 #include "logd/base/opcodes.h"
 #include "replay/analysis/log/grow.h"
+#include "replay/analysis/races/fetches.h"
 #include "replay/analysis/races/positions.h"
 #include "sreplay/trace.h"
 
@@ -188,6 +189,11 @@ static int take_fetched(struct sr_collect *c, const struct sr_value *v)
 	return take_bytes(c, v, v->from, v->remote, rq->r.effect, v->posted);
 }
 
+int sr_collect_fetched(struct sr_collect *c, const struct sr_value *v)
+{
+	return take_fetched(c, v);
+}
+
 int sr_collect_value(void *argument, const struct sr_value *v)
 {
 	struct sr_collect *c = argument;
@@ -197,7 +203,12 @@ int sr_collect_value(void *argument, const struct sr_value *v)
 	if (!v->is_exposed)
 		return v->is_message ? 0 : take_fetched(c, v);
 	moment = sr_collect_moment(c, v->rank, &v->at, true);
-	err = take_bytes(c, v, v->rank, v->address, moment, 0);
+	if (sr_collect_is_of_fetch(c, v->rank, v->address, v->length))
+		err = sr_race_producers_see(c->producers, (uint32_t)v->rank, v->address, v->data, v->length);
+	else
+		err = take_bytes(c, v, v->rank, v->address, moment, 0);
+	if (!err)
+		err = sr_collect_found_fetches(c, v->rank, v->address, v->length);
 	return err || is_gather(v) ? err : add_loads(c, v, moment);
 }
 
