@@ -93,6 +93,13 @@ static bool is_window(const struct sr_access *a)
 	return a->kind == SR_ACCESS_GATHER || a->kind == SR_ACCESS_SCATTER || a->kind == SR_ACCESS_RECV;
 }
 
+/* A lock that compare-and-swap takes is given back by a WRITE of its word. */
+static bool is_lock_word(const struct sr_access *write, const struct sr_access *lock)
+{
+	return write->kind == SR_ACCESS_WRITE && lock->kind == SR_ACCESS_ATOMIC &&
+	       lock->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && write->begin == lock->begin && write->end == lock->end;
+}
+
 /* A change of an aligned word at most, and who waits for it: a CPU, or READs that poll it. */
 static bool is_flag(const struct sr_access *write, const struct sr_access *load)
 {
@@ -114,7 +121,7 @@ static enum sr_race_class class_of(const struct sr_access *a, const struct sr_ac
 		return SR_RACE_FENCE;
 	if (is_window(a) || is_window(b))
 		return SR_RACE_IN_FLIGHT;
-	if (is_flag(a, b) || is_flag(b, a))
+	if (is_flag(a, b) || is_flag(b, a) || is_lock_word(a, b) || is_lock_word(b, a))
 		return SR_RACE_SYNC;
 	if (a->kind == SR_ACCESS_WRITE && b->kind == SR_ACCESS_WRITE && a->begin == b->begin && a->end == b->end &&
 	    a->checksum && a->checksum == b->checksum)

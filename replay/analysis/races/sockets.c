@@ -9,8 +9,15 @@
 #include "replay/analysis/log/channels.h"
 #include "replay/analysis/log/grow.h"
 
+/* How a stream of bytes begins. */
+struct beginning {
+	char at[64];
+	size_t n;
+};
+
 struct sr_socket_channel {
 	struct sr_channel c; /* as it was last seen */
+	struct beginning sent, received;
 	uint32_t rank;
 	uint32_t peer; /* another channel, or one of these: */
 };
@@ -49,6 +56,22 @@ static uint32_t channel_of(struct loading *l, const struct sr_channel *c)
 	return (uint32_t)s->channels_n++;
 }
 
+static void note_beginning(struct beginning *b, uint64_t at, const char *data, size_t n)
+{
+	if (at != b->n)
+		return;
+	if (n > sizeof(b->at) - b->n)
+		n = sizeof(b->at) - b->n;
+	if (n)
+		memcpy(b->at + b->n, data, n);
+	b->n += n;
+}
+
+static bool may_be_same(const struct beginning *sent, const struct beginning *received)
+{
+	return !memcmp(sent->at, received->at, sent->n < received->n ? sent->n : received->n);
+}
+
 static bool see(void *argument, const struct sr_channel_use *u)
 {
 	struct loading *l = argument;
@@ -72,6 +95,9 @@ static bool see(void *argument, const struct sr_channel_use *u)
 				      .moment = SR_NO_MOMENT,
 				      .is_write = u->is_write};
 	l->s->n++;
+	if (!l->failed)
+		note_beginning(u->is_write ? &l->s->channels[use->channel].sent : &l->s->channels[use->channel].received, begin,
+			       u->data, u->data ? u->data_n : 0);
 	return !l->failed;
 }
 
@@ -86,6 +112,13 @@ static int by_call(const void *a, const void *b)
 	return (x->sn > y->sn) - (x->sn < y->sn);
 }
 
+/* Two may have the same addresses: a server's connections, of which accept() was not asked who is there. */
+static bool are_ends(const struct sr_socket_channel *a, const struct sr_socket_channel *b)
+{
+	return sr_channels_are_linked(&a->c, (int32_t)a->rank, &b->c, (int32_t)b->rank) &&
+	       may_be_same(&b->sent, &a->received) && may_be_same(&a->sent, &b->received);
+}
+
 /* Each channel with the only one that it can lead to. */
 static void find_peers(struct sr_race_sockets *s)
 {
@@ -96,7 +129,7 @@ static void find_peers(struct sr_race_sockets *s)
 		for (size_t k = 0; k < s->channels_n; k++) {
 			const struct sr_socket_channel *b = &s->channels[k];
 
-			if (i == k || !sr_channels_are_linked(&a->c, (int32_t)a->rank, &b->c, (int32_t)b->rank))
+			if (i == k || !are_ends(a, b))
 				continue;
 			a->peer = (uint32_t)k;
 			found++;
