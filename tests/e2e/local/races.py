@@ -54,6 +54,8 @@ LIFETIMES = {
     "gather-closed": NONE, "write-racing": {"lifetime"}, "write-flag": NONE, "read-racing": {"lifetime"}, "read-flag": NONE,
     "unmapped": NONE,
 }
+# What is fetched into memory that peers can write, and sockets of one listener (tests/programs/pgas/fetches.c).
+FETCHES = {"read-flag": NONE, "read-early-flag": {"data"}, "locked": NONE, "locked-written": NONE, "listener": NONE}
 # Without what a device does beyond the specification.
 IBA = {name: LITMUS[name] for name in LITMUS}
 IBA["load-flag"] = {"data"}
@@ -103,6 +105,15 @@ def lifetime(tap, directory, name):
     if name == "unmapped":
         err = run([SREPLAY, "races", trace], SECONDS)[2]
         tap.ok("not exact" not in err, "memory that is unmapped while it is registered: the watched replays are exact", err)
+
+
+def fetches(tap, directory, name):
+    trace, failed = record(directory, "fetches " + name, 3)
+    loud, notes, status = find(trace) if failed is None else (None, None, failed)
+    right = loud is not None and {r["class"] for r in loud} == FETCHES[name]
+    if name == "listener":
+        right = right and "data" not in {r["class"] for r in notes}
+    tap.ok(right, "fetched, %s: %s" % (name, ", ".join(FETCHES[name]) or "none"), "%s\n%s" % (status, loud))
 
 
 def whole(tap, directory, name):
@@ -165,7 +176,7 @@ def options(tap, directory):
 
 def main():
     tap = Tap()
-    names = sys.argv[1:] or list(LITMUS) + ["lifetimes " + name for name in LIFETIMES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
+    names = sys.argv[1:] or list(LITMUS) + ["lifetimes " + name for name in LIFETIMES] + ["fetches " + name for name in FETCHES] + list(WHOLE) + ["steal", "knapsack", "guppie", "options"]
     with tempfile.TemporaryDirectory() as directory:
         os.environ["SREPLAY_SOCKET"] = os.path.join(directory, "logd.sock")
         status, out, _ = run([os.path.join(PROGRAMS, "races")], SECONDS)
@@ -177,6 +188,8 @@ def main():
                 litmus(tap, directory, name)
             elif name.startswith("lifetimes "):
                 lifetime(tap, directory, name.split()[1])
+            elif name.startswith("fetches "):
+                fetches(tap, directory, name.split()[1])
             elif name in WHOLE:
                 whole(tap, directory, name)
             else:

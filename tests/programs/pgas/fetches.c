@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fetches.c: small programs that synchronise by what they fetch into memory which peers can write, or by sockets of one
+ * listener, for `sreplay races`.
+ *
+ *   fetches CASE
+ *   fetches         lists the cases
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "pgas/internal.h"
+
+#define BYTES 1024 /* more than are sent inline */
+#define OWNER 2
+
+struct shared {
+	char data[BYTES], mine[BYTES];
+	uint64_t flag, fetched, lock, port;
+};
+
+static struct shared *shared;
+
+static bool is(int rank)
+{
+	return pgas.rank == rank;
+}
+
+static void put(void)
+{
+	pgas_put(OWNER, shared->data, shared->mine, BYTES);
+}
+
+/* --------------------------------------------------------------- flags that READs poll */
+
+static void raise_flag(void)
+{
+	pgas_put(OWNER, &shared->flag, &(uint64_t){1}, 8);
+}
+
+static void poll_flag(void)
+{
+	do
+		pgas_get(OWNER, &shared->fetched, &shared->flag, 8);
+	while (!shared->fetched);
+}
+
+static void read_flag(void)
+{
+	if (is(0)) {
+		put();
+		raise_flag();
+	} else if (is(1)) {
+		poll_flag();
+		put();
+	}
+}
+
+static void read_early_flag(void)
+{
+	if (is(0)) {
+		raise_flag();
+		put();
+	} else if (is(1)) {
+		poll_flag();
+		put();
+	}
+}
+
+/* ------------------------------------------------------------------------------- locks */
+
+static uint64_t compare_and_swap(uint64_t expected, uint64_t wanted)
+{
+	struct pgas_peer *peer = &pgas.peers[OWNER];
+	struct ibv_sge sge = {.addr = (uintptr_t)&shared->fetched, .length = 8, .lkey = pgas.shared.mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = OWNER,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.atomic = {.remote_addr = peer->base + (uint64_t)((char *)&shared->lock - pgas.shared.base),
+					       .rkey = peer->rkey,
+					       .compare_add = expected,
+					       .swap = wanted}},
+			   *bad;
+
+	if (ibv_post_send(peer->qp, &wr, &bad))
+		pgas_fail("cannot post");
+	peer->posted++;
+	pgas_quiet();
+	return shared->fetched;
+}
+
+static void locked(void)
+{
+	if (is(OWNER))
+		return;
+	for (int i = 0; i < 20; i++) {
+		while (compare_and_swap(0, 1 + (uint64_t)pgas.rank))
+			;
+		put();
+		compare_and_swap(1 + (uint64_t)pgas.rank, 0);
+	}
+}
+
+/* The lock is given back by a WRITE. */
+static void locked_written(void)
+{
+	if (is(OWNER))
+		return;
+	for (int i = 0; i < 20; i++) {
+		while (compare_and_swap(0, 1 + (uint64_t)pgas.rank))
+			;
+		put();
+		pgas_put(OWNER, &shared->lock, &(uint64_t){0}, 8);
+	}
+}
+
+/* ----------------------------------------------------------------------------- sockets */
+
+static int make_listener(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) || listen(fd, 2) ||
+	    getsockname(fd, (struct sockaddr *)&at, &size))
+		pgas_fail("cannot listen");
+	for (int i = 1; i < pgas.ranks; i++)
+		pgas_put(i, &shared->port, &(uint64_t){at.sin_port}, 8);
+	return fd;
+}
+
+static void get(int fd, char *byte)
+{
+	if (read(fd, byte, 1) != 1)
+		pgas_fail("cannot read");
+}
+
+static void give(int fd, char byte)
+{
+	if (write(fd, &byte, 1) != 1)
+		pgas_fail("cannot write");
+}
+
+/* Rank 0 does not ask whose connections it accepts: they say so. */
+static void listener(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = is(0) ? make_listener() : -1, of[3] = {0};
+	char byte;
+
+	pgas_barrier();
+	if (is(0)) {
+		for (int i = 0; i < 2; i++) {
+			int next = accept(fd, NULL, NULL);
+
+			get(next, &byte);
+			of[(int)byte] = next;
+		}
+		get(of[1], &byte);
+		give(of[OWNER], byte);
+		return;
+	}
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	at.sin_port = (in_port_t)shared->port;
+	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)))
+		pgas_fail("cannot connect");
+	give(fd, (char)pgas.rank);
+	if (is(1)) {
+		put();
+		give(fd, 7);
+	} else {
+		get(fd, &byte);
+		shared->mine[0] = shared->data[3];
+	}
+}
+
+/* ------------------------------------------------------------------------ all */
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+    {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
+    {"locked-written", locked_written}, {"listener", listener},
+};
+
+#define CASES (sizeof(cases) / sizeof(cases[0]))
+
+int main(int argc, char **argv)
+{
+	size_t i = 0;
+
+	if (argc < 2)
+		for (size_t k = 0; k < CASES; k++)
+			puts(cases[k].name);
+	if (argc < 2)
+		return 0;
+	while (i < CASES && strcmp(cases[i].name, argv[1]))
+		i++;
+	if (i == CASES)
+		return 2;
+	pgas_start(sizeof(*shared) + 65536, 65536);
+	shared = pgas_shared(sizeof(*shared));
+	memset(shared->mine, pgas.rank, BYTES);
+	pgas_barrier();
+	cases[i].run();
+	pgas_barrier();
+	return pgas_end(pgas_result(true, "%s", argv[1]));
+}
