@@ -14,7 +14,7 @@
 
 #define PIECE 512
 /* What is longer is compared only where a value has all of it. */
-#define SMALL 64
+#define SMALL 1024
 /* So many of a piece are looked at, from the last one back. */
 #define LOOK 256
 

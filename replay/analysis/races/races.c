@@ -145,6 +145,13 @@ static uint64_t stack_of(const struct sr_races *r, const struct sr_access *a)
 	return site ? sr_race_stack(r->stacks, a->rank, a->thread, site, a->sn, a->fault) : 0;
 }
 
+static uint64_t origin_of(void *argument, const struct sr_access *a)
+{
+	const struct finding *f = argument;
+
+	return (a->site ^ a->pc * 31) * 0x9e3779b97f4a7c15ull ^ stack_of(f->r, a);
+}
+
 static bool goes_first(const struct sr_access *a, const struct sr_access *b)
 {
 	return a->site != b->site ? a->site < b->site : a->kind <= b->kind;
@@ -249,7 +256,7 @@ static int by_severity(const void *a, const void *b)
 static int search(struct sr_races *r)
 {
 	struct finding f = {.r = r};
-	struct sr_sweep sweep = {.found = take_found, .argument = &f};
+	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = &f};
 	int ret = -ENOMEM;
 
 	f.doubts = sr_race_doubts_new(&r->run);

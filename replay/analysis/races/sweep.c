@@ -13,9 +13,12 @@
 /* Memory in pieces, each with the accesses to it. */
 #define PIECE 512
 
-/* Accesses of one kind and queue or rank to a piece, in the order of the pass. */
+/*
+ * Accesses of one agent and origin to the same bytes, in the order of the pass.  If one of them is a race with another
+ * access, those before it in the row would be the same race, with no better evidence.
+ */
 struct row {
-	uint32_t agent, kind;
+	uint64_t origin;
 	uint32_t *at; /* accesses */
 	size_t n, room;
 };
@@ -55,25 +58,43 @@ static bool is_closed(const struct sr_access *a, const struct sr_access *release
 	return release->kind == SR_ACCESS_RELEASE && a->closed < release->from;
 }
 
+/* Do its agent's accesses of this kind happen one after the other? */
+static bool is_in_order(const struct sr_access *a)
+{
+	switch (a->kind) {
+	case SR_ACCESS_LOAD:
+	case SR_ACCESS_STORE:
+	case SR_ACCESS_RELEASE:
+		return true;
+	case SR_ACCESS_WRITE:
+	case SR_ACCESS_READ:
+		return a->queue != SR_NO_QUEUE;
+	default:
+		return false;
+	}
+}
+
 /* Has it, and all that the row has before it, ended before? */
 static bool ends_row(const struct state *t, const struct sr_access *a)
 {
 	if (sr_race_is_before(t->clocks, a->over, SR_SURE))
 		return true;
-	return a->from == a->until &&
-	       (a->kind == SR_ACCESS_LOAD || a->kind == SR_ACCESS_STORE || a->kind == SR_ACCESS_RELEASE) &&
-	       sr_race_is_before(t->clocks, a->until, SR_SURE);
+	return a->from == a->until && is_in_order(a) && sr_race_is_before(t->clocks, a->until, SR_SURE);
 }
 
-static int compare(struct state *t, const struct sr_access *a, const struct sr_access *b)
+/* *is_race: it is one, and none of those before it in its row would be another one. */
+static int compare(struct state *t, const struct sr_access *a, const struct sr_access *b, bool *is_race)
 {
 	enum sr_surety unordered = SR_SURE;
 
 	t->s->pairs++;
+	*is_race = false;
 	if (!sr_accesses_conflict(a, b) || is_closed(a, b) || is_closed(b, a) || is_ordered(t, a, b, SR_SURE))
 		return 0;
 	if (!is_ordered(t, a, b, SR_DOUBTFUL))
 		unordered = is_ordered(t, a, b, SR_SEEN) ? SR_DOUBTFUL : SR_SEEN;
+	/* Where equal values meet, those before may differ. */
+	*is_race = !a->checksum || a->checksum != b->checksum;
 	return t->s->found(t->s->argument, a, b, unordered,
 			   (sr_race_is_before(t->clocks, a->gathered, SR_SURE) ? SR_DOUBT_SENT : 0) |
 				   (sr_race_clocks_is_broken(t->clocks) ? SR_DOUBT_LOOP : 0));
@@ -102,14 +123,29 @@ static struct piece *piece_of(struct state *t, struct sr_keymap *places, uint64_
 	return p;
 }
 
-static int add(struct piece *p, uint32_t access, const struct sr_access *a)
+static uint64_t origin_of(const struct state *t, const struct sr_access *a)
+{
+	return t->s->origin ? t->s->origin(t->s->argument, a) : a->site ^ a->pc;
+}
+
+static bool is_row_of(const struct state *t, const struct row *r, const struct sr_access *a, uint64_t origin)
+{
+	const struct sr_access *last = &t->m->accesses[r->at[r->n - 1]];
+
+	return r->origin == origin && last->agent == a->agent && last->kind == a->kind && last->begin == a->begin &&
+	       last->end == a->end && last->doubts == a->doubts;
+}
+
+static int add(const struct state *t, struct piece *p, uint32_t access, const struct sr_access *a, uint64_t origin)
 {
 	struct row *r;
 	uint32_t *at;
-	size_t i = 0;
+	size_t i = p->n;
 
-	while (i < p->n && (p->rows[i].agent != a->agent || p->rows[i].kind != a->kind))
-		i++;
+	/* The newest rows are the likeliest ones. */
+	while (i && !is_row_of(t, &p->rows[i - 1], a, origin))
+		i--;
+	i = i ? i - 1 : p->n;
 	if (i == p->n) {
 		size_t room = p->room ? 2 * p->room : 2;
 		struct row *more = i < p->room ? p->rows : realloc(p->rows, room * sizeof(*more));
@@ -118,7 +154,7 @@ static int add(struct piece *p, uint32_t access, const struct sr_access *a)
 			return -ENOMEM;
 		p->room = i < p->room ? p->room : room;
 		p->rows = more;
-		p->rows[p->n++] = (struct row){.agent = a->agent, .kind = a->kind};
+		p->rows[p->n++] = (struct row){.origin = origin};
 	}
 	r = &p->rows[i];
 	if (r->n == r->room) {
@@ -140,24 +176,42 @@ static bool is_first(const struct sr_access *a, const struct sr_access *b, uint6
 	return first / PIECE == number;
 }
 
+static int compare_row(struct state *t, const struct row *r, const struct sr_access *b)
+{
+	bool is_race = false;
+	int ret = 0;
+
+	for (size_t k = r->n; k-- > 0 && !ret && !is_race;) {
+		const struct sr_access *a = &t->m->accesses[r->at[k]];
+
+		if (ends_row(t, a))
+			break;
+		ret = compare(t, a, b, &is_race);
+	}
+	return ret;
+}
+
+/* What the accesses of a row have in common: do they meet in these bytes, and can they conflict? */
+static bool may_meet(const struct state *t, const struct row *r, const struct sr_access *b, uint64_t number)
+{
+	const struct sr_access *a = &t->m->accesses[r->at[r->n - 1]];
+
+	return a->begin < b->end && b->begin < a->end && (sr_access_is_write(a) || sr_access_is_write(b)) &&
+	       is_first(a, b, number);
+}
+
 static int compare_all(struct state *t, const struct piece *p, const struct sr_access *b, uint64_t number)
 {
 	int ret = 0;
 
 	for (size_t i = 0; i < p->n && !ret; i++)
-		for (size_t k = p->rows[i].n; k-- > 0 && !ret;) {
-			const struct sr_access *a = &t->m->accesses[p->rows[i].at[k]];
-
-			if (ends_row(t, a))
-				break;
-			if (is_first(a, b, number))
-				ret = compare(t, a, b);
-		}
+		if (may_meet(t, &p->rows[i], b, number))
+			ret = compare_row(t, &p->rows[i], b);
 	return ret;
 }
 
 /* The end of a registration and what is accessed by its key. */
-static int take_key(struct state *t, uint32_t access)
+static int take_key(struct state *t, uint32_t access, uint64_t origin)
 {
 	const struct sr_access *b = &t->m->accesses[access];
 	const bool is_release = b->kind == SR_ACCESS_RELEASE;
@@ -169,20 +223,16 @@ static int take_key(struct state *t, uint32_t access)
 		return 0;
 	p = &t->pieces[at];
 	for (size_t i = 0; i < p->n && !ret; i++)
-		for (size_t k = p->rows[i].n; k-- > 0 && !ret;) {
-			const struct sr_access *a = &t->m->accesses[p->rows[i].at[k]];
-
-			if (is_release == (a->kind == SR_ACCESS_RELEASE) || ends_row(t, a))
-				break;
-			ret = compare(t, a, b);
-		}
-	return ret ? ret : add(p, access, b);
+		if (is_release != (t->m->accesses[p->rows[i].at[0]].kind == SR_ACCESS_RELEASE))
+			ret = compare_row(t, &p->rows[i], b);
+	return ret ? ret : add(t, p, access, b, origin);
 }
 
 static int take(struct state *t, uint32_t access)
 {
 	const struct sr_access *b = &t->m->accesses[access];
-	int ret = take_key(t, access);
+	const uint64_t origin = origin_of(t, b);
+	int ret = take_key(t, access, origin);
 
 	if (b->kind == SR_ACCESS_RELEASE)
 		return ret;
@@ -193,7 +243,7 @@ static int take(struct state *t, uint32_t access)
 			return -ENOMEM;
 		ret = compare_all(t, p, b, n);
 		if (!ret)
-			ret = add(p, access, b);
+			ret = add(t, p, access, b, origin);
 	}
 	return ret;
 }

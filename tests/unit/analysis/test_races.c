@@ -453,10 +453,16 @@ static void build_accesses(struct built *b, const struct accesses *all)
 	}
 }
 
+/* Each is to be found. */
+static uint64_t origin_of(void *argument, const struct sr_access *a)
+{
+	return a->sn;
+}
+
 static int search(struct found *f, const struct program *p, const struct accesses *all)
 {
 	static struct built b;
-	struct sr_sweep sweep = {.found = take_found, .argument = f};
+	struct sr_sweep sweep = {.found = take_found, .origin = origin_of, .argument = f};
 	int ret;
 
 	b = (struct built){0};
