@@ -88,7 +88,7 @@ static void release(struct sr_collect *c)
 
 int sr_race_collect(struct sr_race_run *run, const struct sr_race_collecting *how, struct sr_error *err)
 {
-	struct sr_collect c = {.run = run, .how = how, .m = &run->model};
+	struct sr_collect c = {.run = run, .how = how, .m = &run->model, .take_value = sr_collect_value};
 	const struct sr_process_hooks hooks = {.posted = sr_collect_posted,
 					       .value = sr_collect_value,
 					       .completed = sr_collect_completed,

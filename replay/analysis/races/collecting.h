@@ -151,6 +151,7 @@ struct sr_collected_rank {
 };
 
 struct sr_collect {
+	int (*take_value)(void *argument, const struct sr_value *v); /* values.h */
 	struct sr_race_run *run;
 	const struct sr_race_collecting *how;
 	struct sr_race_model *m;

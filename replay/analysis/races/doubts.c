@@ -105,12 +105,12 @@ static bool was_told(struct sr_race_doubts *d, const struct sr_race_border *entr
 	return found;
 }
 
-bool sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
+uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b)
 {
 	const struct sr_race_run *r = d->r;
 
 	if (!r->borders_n)
-		return false;
+		return 0;
 	memset(d->marks, 0, r->model.moments_n);
 	mark_before(d, a->from, BEFORE_A);
 	mark_before(d, b->from, BEFORE_B);
@@ -123,7 +123,7 @@ bool sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_ac
 		if (!e->is_entry || (marks != BEFORE_A && marks != BEFORE_B))
 			continue;
 		if (was_told(d, e, marks == BEFORE_B ? AFTER_A : AFTER_B))
-			return true;
+			return e->is_value ? SR_DOUBT_ORDER : SR_DOUBT_OUTSIDE;
 	}
-	return false;
+	return 0;
 }

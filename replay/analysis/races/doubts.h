@@ -15,7 +15,7 @@ struct sr_race_doubts;
 struct sr_race_doubts *sr_race_doubts_new(const struct sr_race_run *r);
 void sr_race_doubts_free(struct sr_race_doubts *d);
 
-/* For two accesses that no order of the model orders. */
-bool sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);
+/* For two accesses that no order of the model orders: a doubt (model.h), or 0. */
+uint16_t sr_race_may_be_ordered_outside(struct sr_race_doubts *d, const struct sr_access *a, const struct sr_access *b);
 
 #endif

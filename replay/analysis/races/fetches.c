@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "replay/analysis/races/values.h"
-
 void sr_collect_await_fetch(struct sr_collect *c, size_t rank, uint64_t number)
 {
 	struct sr_collected_rank *r = &c->ranks[rank];
@@ -85,7 +83,7 @@ static int take(struct sr_collect *c, size_t rank, uint64_t number, const struct
 	if (!data)
 		return -ENOMEM;
 	sr_race_producers_get(c->producers, (uint32_t)rank, a->begin, data, length);
-	err = sr_collect_fetched(c, &(struct sr_value){.rank = rank,
+	err = c->take_value(c, &(struct sr_value){.rank = rank,
 						       .from = rq->to,
 						       .posted = number,
 						       .data = data,

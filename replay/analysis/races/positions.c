@@ -152,6 +152,15 @@ int sr_collect_border(struct sr_collect *c, uint32_t moment, size_t rank, bool i
 	return 0;
 }
 
+int sr_collect_unknown_value(struct sr_collect *c, uint32_t moment, size_t rank)
+{
+	int err = sr_collect_border(c, moment, rank, true, false);
+
+	if (!err)
+		c->run->borders[c->run->borders_n - 1].is_value = true;
+	return err;
+}
+
 /* ------------------------------------------------------- what CPUs loaded and stored */
 
 /* The rank has read bytes that came from a request, beside those of the instruction that faulted. */

@@ -171,9 +171,11 @@ static bool is_alike(const struct sr_race *r, const struct sr_race *s)
 	       (r->class == SR_RACE_SYNC || (is_same_stack(&r->a, r->stack_a, s->stack_a) && is_same_stack(&r->b, r->stack_b, s->stack_b)));
 }
 
-static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint16_t doubts)
+/* Was it asked what may order them beyond the model? */
+static bool weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered, uint16_t doubts)
 {
 	const struct sr_race_run *run = &f->r->run;
+	bool asks;
 
 	r->doubts = r->a.doubts | r->b.doubts | doubts;
 	if (unordered == SR_SURE)
@@ -182,12 +184,14 @@ static void weigh(struct finding *f, struct sr_race *r, enum sr_surety unordered
 		r->doubts |= SR_DOUBT_CUT;
 	if (run->shares_memory)
 		r->doubts |= SR_DOUBT_SHARED;
-	if (!r->doubts && sr_race_may_be_ordered_outside(f->doubts, &r->a, &r->b))
-		r->doubts |= SR_DOUBT_OUTSIDE;
+	asks = !r->doubts;
+	if (asks)
+		r->doubts |= sr_race_may_be_ordered_outside(f->doubts, &r->a, &r->b);
 	r->evidence = r->doubts		       ? SR_RACE_POSSIBLE
 		      : unordered == SR_SEEN ? SR_RACE_OBSERVED
 					     : SR_RACE_PREDICTED;
 	r->severity = sr_race_severity_of(r);
+	return asks;
 }
 
 static struct sr_race *add(struct finding *f, const struct sr_race *r)
@@ -223,8 +227,7 @@ static int take_found(void *argument, const struct sr_access *a, const struct sr
 		return -ENOMEM;
 	found.count = r->count + 1;
 	if (!r->count || (r->evidence < SR_RACE_OBSERVED && f->examined[i] < EXAMINED)) {
-		weigh(f, &found, unordered, doubts);
-		f->examined[i] += !(found.doubts & (uint16_t)~SR_DOUBT_OUTSIDE);
+		f->examined[i] += weigh(f, &found, unordered, doubts);
 		if (!r->count || found.evidence > r->evidence)
 			*r = found;
 	}

@@ -243,11 +243,21 @@ static void mark_polled(struct sr_collect *c)
 	}
 }
 
+/* It fetched what may have come from anywhere. */
+static bool is_value_unknown(const struct sr_collected_request *rq)
+{
+	return sr_op(rq->opcode) & SR_OP_SCATTERS && rq->over != SR_NO_MOMENT && rq->begin < rq->end &&
+	       (!rq->has_value || rq->is_unknown);
+}
+
 void sr_collect_end_requests(struct sr_collect *c)
 {
 	mark_polled(c);
 	for (size_t i = 0; i < c->requests_n; i++) {
 		const struct sr_collected_request *rq = &c->requests[i];
+
+		if (is_value_unknown(rq) && sr_collect_unknown_value(c, rq->over, rq->rank))
+			c->m->is_full = true;
 
 		/* Other requests' accesses do not come between those of one. */
 		for (uint32_t k = 0; k < rq->accesses_n; k++) {

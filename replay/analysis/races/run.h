@@ -14,6 +14,7 @@
 struct sr_race_border {
 	uint32_t moment, rank;
 	bool is_entry, is_socket;
+	bool is_value; /* a value of the recorded ranks, but it is not known which request left it */
 };
 
 struct sr_race_run {

@@ -10,6 +10,9 @@
 #include "replay/analysis/races/conflicts.h"
 #include "replay/analysis/races/queues.h"
 
+/* So many equal values are looked at before one that may be another race. */
+#define EQUAL_MOST 16
+
 /* Memory in pieces, each with the accesses to it. */
 #define PIECE 512
 
@@ -82,7 +85,7 @@ static bool ends_row(const struct state *t, const struct sr_access *a)
 	return a->from == a->until && is_in_order(a) && sr_race_is_before(t->clocks, a->until, SR_SURE);
 }
 
-/* *is_race: it is one, and none of those before it in its row would be another one. */
+/* *is_race: it is one. */
 static int compare(struct state *t, const struct sr_access *a, const struct sr_access *b, bool *is_race)
 {
 	enum sr_surety unordered = SR_SURE;
@@ -93,8 +96,7 @@ static int compare(struct state *t, const struct sr_access *a, const struct sr_a
 		return 0;
 	if (!is_ordered(t, a, b, SR_DOUBTFUL))
 		unordered = is_ordered(t, a, b, SR_SEEN) ? SR_DOUBTFUL : SR_SEEN;
-	/* Where equal values meet, those before may differ. */
-	*is_race = !a->checksum || a->checksum != b->checksum;
+	*is_race = true;
 	return t->s->found(t->s->argument, a, b, unordered,
 			   (sr_race_is_before(t->clocks, a->gathered, SR_SURE) ? SR_DOUBT_SENT : 0) |
 				   (sr_race_clocks_is_broken(t->clocks) ? SR_DOUBT_LOOP : 0));
@@ -178,15 +180,21 @@ static bool is_first(const struct sr_access *a, const struct sr_access *b, uint6
 
 static int compare_row(struct state *t, const struct row *r, const struct sr_access *b)
 {
+	unsigned int equal = 0;
 	bool is_race = false;
 	int ret = 0;
 
-	for (size_t k = r->n; k-- > 0 && !ret && !is_race;) {
+	for (size_t k = r->n; k-- > 0 && !ret && !is_race && equal < EQUAL_MOST;) {
 		const struct sr_access *a = &t->m->accesses[r->at[k]];
 
 		if (ends_row(t, a))
 			break;
 		ret = compare(t, a, b, &is_race);
+		/* Where equal values race, those before may differ. */
+		if (is_race && a->checksum && a->checksum == b->checksum) {
+			is_race = false;
+			equal++;
+		}
 	}
 	return ret;
 }

@@ -189,11 +189,6 @@ static int take_fetched(struct sr_collect *c, const struct sr_value *v)
 	return take_bytes(c, v, v->from, v->remote, rq->r.effect, v->posted);
 }
 
-int sr_collect_fetched(struct sr_collect *c, const struct sr_value *v)
-{
-	return take_fetched(c, v);
-}
-
 int sr_collect_value(void *argument, const struct sr_value *v)
 {
 	struct sr_collect *c = argument;
