@@ -111,6 +111,9 @@ bool sr_exposed_covers(const void *addr, size_t length);
  */
 const void *sr_exposed_gather(const void *addr, size_t length);
 
+/* The same for what has that checksum, of exposed pages only; seed: as of sr_checksum(). */
+uint64_t sr_exposed_checksum(const void *addr, size_t length, uint64_t seed);
+
 /* Copies what is there now.  The program does not learn it. */
 void sr_exposed_copy(const void *addr, void *to, size_t length);
 

@@ -68,7 +68,7 @@ static bool store_parts(ucontext_t *uc, const struct insn *insn)
 			validate_shadow_before_store(parts[i].addr);
 		word_copy(parts[i].at, from, parts[i].n);
 		if (parts[i].exposed && parts[i].exposed->shadow_valid && !exposed_self.silent)
-			memcpy(shadow_of(parts[i].addr), from, parts[i].n);
+			memcpy(shadow_to_change(parts[i].addr), from, parts[i].n);
 		if (parts[i].exposed && hooks.stored)
 			hooks.stored(parts[i].addr, from, (uint32_t)parts[i].n);
 	}

@@ -181,7 +181,7 @@ NO_VECTORS static bool store_quickly(const struct access *a)
 	value = word_value(a->insn, (greg_t)a->r[a->insn->reg]);
 	word_store(backing_of(p, a->addr), value, a->insn->size);
 	if (p->shadow_valid)
-		word_store(shadow_of(a->addr), value, a->insn->size);
+		word_store(shadow_to_change(a->addr), value, a->insn->size);
 	if (fills)
 		note_row(a->addr & PAGE_MASK, row);
 	else if (!a->partial)

@@ -71,7 +71,7 @@ static bool may_digest(const void *addr, size_t length)
 /* All that is there was put there by the program, or by calls that are recorded. */
 static void mark_shadow_valid(uintptr_t user)
 {
-	memcpy(shadow_of(user), backing_of(page_at(user), user), PAGE);
+	memcpy(shadow_to_change(user), backing_of(page_at(user), user), PAGE);
 	page_at(user)->shadow_valid = true;
 }
 

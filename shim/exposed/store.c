@@ -35,7 +35,7 @@ bool store_alone(ucontext_t *uc, struct page *p, const struct insn *insn)
 	if (!do_store(uc, p, insn, v))
 		return false;
 	if (p->shadow_valid && !exposed_self.silent)
-		memcpy(shadow_of(insn->address), v, insn->size);
+		memcpy(shadow_to_change(insn->address), v, insn->size);
 	if (hooks.stored)
 		hooks.stored(insn->address, v, insn->size);
 	counts.stores++;

@@ -61,9 +61,9 @@ static void do_piece(ucontext_t *uc, const struct insn *insn, size_t n)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (exposed && p->state != PAGE_PASS_THROUGH && p->shadow_valid && !exposed_self.silent) {
 		if (insn->source)
-			memmove(shadow_of(insn->address), source_of(insn, n), n);
+			memmove(shadow_to_change(insn->address), source_of(insn, n), n);
 		else
-			fill(shadow_of(insn->address), (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n,
+			fill(shadow_to_change(insn->address), (uint64_t)uc->uc_mcontext.gregs[REG_RAX], n,
 			     insn->size);
 	}
 	if (exposed && p->state != PAGE_PASS_THROUGH && hooks.stored)

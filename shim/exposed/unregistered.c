@@ -24,7 +24,7 @@ static bool do_unregistered(ucontext_t *uc, struct page *p, const struct insn *i
 	if (is_store(insn)) {
 		if (!do_store(uc, p, insn, v))
 			return false;
-		memcpy(shadow_of(insn->address), v, insn->size);
+		memcpy(shadow_to_change(insn->address), v, insn->size);
 		return true;
 	}
 	if (insn->class == INSN_EXCHANGE)
@@ -54,7 +54,7 @@ NO_VECTORS static void do_unregistered_word(const struct insn *insn, uintptr_t a
 	}
 	value = word_value(insn, *reg);
 	word_store(at, value, insn->size);
-	word_store(shadow_of(addr), value, insn->size);
+	word_store(shadow_to_change(addr), value, insn->size);
 }
 
 NO_VECTORS bool fault_unregistered_at_probe(const struct insn *insn, uintptr_t addr, uint64_t registers[16],

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "logd/base/checksum.h"
 #include "logd/base/rawsys.h"
 #include "shim/kernel/readable.h"
 #include "shim/core/hooks.h"
@@ -244,6 +245,13 @@ void sr_regions_call_ends(struct sr_pinned *p)
 	sr_regions_unpin(p);
 	sr_exposed_call_ends();
 	sr_compared_all(SR_EXPOSED_AT_RETURN, p->stack);
+}
+
+uint64_t sr_regions_checksum(const void *p, size_t length, uint64_t seed)
+{
+	if (!sr_regions_on || !length || !sr_exposed_covers(p, length))
+		return sr_checksum(p, length, seed);
+	return sr_exposed_checksum(p, length, seed);
 }
 
 const void *sr_regions_sent(const void *p, size_t length)

@@ -106,6 +106,7 @@ void sr_regions_unpin(struct sr_pinned *p);
 
 /* The bytes that a request is about to send, as the program has seen them. */
 const void *sr_regions_sent(const void *p, size_t length);
+uint64_t sr_regions_checksum(const void *p, size_t length, uint64_t seed);
 
 /* Called before the process ends: records the counts. */
 void sr_regions_record_counts(void);

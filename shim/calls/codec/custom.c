@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <sys/un.h>
 
-#include "logd/base/checksum.h"
 #include "shim/kernel/readable.h"
 #include "shim/memory/heap.h"
 #include "shim/verbs/regions.h"
@@ -38,7 +37,7 @@ bool sr_buf_grow(struct sr_buf *b, size_t n)
 
 void sr_put_checksum(struct sr_buf *b, const void *p, size_t n)
 {
-	sr_put_u64(b, p && n ? sr_checksum(sr_regions_sent(p, n), n, 0) : 0);
+	sr_put_u64(b, p && n ? sr_regions_checksum(p, n, 0) : 0);
 }
 
 void sr_put_readable_checksum(struct sr_buf *b, const void *p, size_t n)
@@ -61,14 +60,13 @@ void sr_put_buf_list_checksum(struct sr_buf *b, const struct ibv_data_buf *list,
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum =
-		    sr_checksum(sr_regions_sent(list[i].addr, list[i].length), list[i].length, sum);
+		sum = sr_regions_checksum(list[i].addr, list[i].length, sum);
 	put_summed(b, sum);
 }
 
 void sr_put_inline_checksum(struct sr_buf *b, const void *p, size_t n)
 {
-	put_summed(b, p && n ? sr_checksum(sr_regions_sent(p, n), n, 0) : 0);
+	put_summed(b, p && n ? sr_regions_checksum(p, n, 0) : 0);
 }
 
 void sr_put_data(struct sr_buf *b, const void *p, size_t n)
@@ -108,8 +106,7 @@ void sr_put_iov_checksum(struct sr_buf *b, const struct iovec *iov, size_t count
 
 	for (size_t i = 0; i < count; i++)
 		if (sr_is_readable(iov[i].iov_base, iov[i].iov_len))
-			sum = sr_checksum(sr_regions_sent(iov[i].iov_base, iov[i].iov_len),
-					  iov[i].iov_len, sum);
+			sum = sr_regions_checksum(iov[i].iov_base, iov[i].iov_len, sum);
 	sr_put_u64(b, sum);
 }
 

@@ -73,7 +73,7 @@ static uint64_t checksum_of(const struct ibv_qp *qp, const struct ibv_send_wr *w
 				    : sr_mr_memory(qp->context, sge->lkey, sge->addr, sge->length);
 
 		if (p && sge->length)
-			sum = sr_checksum(sr_regions_sent(p, sge->length), sge->length, sum);
+			sum = sr_regions_checksum(p, sge->length, sum);
 	}
 	return sum;
 }

@@ -11,6 +11,8 @@ _Atomic uint16_t *other_places;
 uint32_t other_gibs[OTHERS];
 static uint16_t other_gibs_n;
 
+uint32_t shadow_changes[SHADOW_COUNTS];
+
 static bool make_table(void)
 {
 	void *p;

@@ -90,6 +90,21 @@ NO_VECTORS static inline char *shadow_of(uintptr_t addr)
 	return (char *)(SHADOW_BASE + offset_of(addr));
 }
 
+/*
+ * How often shadow copies were changed, by the number of the page, modulo so many.  Who has computed something of shadow
+ * copies knows by the sum over their pages whether it still holds.
+ */
+#define SHADOW_COUNTS 1024
+
+extern uint32_t shadow_changes[SHADOW_COUNTS];
+
+/* Bytes within one page are about to be written there. */
+NO_VECTORS static inline char *shadow_to_change(uintptr_t addr)
+{
+	shadow_changes[addr / PAGE % SHADOW_COUNTS]++;
+	return shadow_of(addr);
+}
+
 /* Are all of these bytes in one page? */
 NO_VECTORS static inline bool is_in_one_page(uintptr_t addr, size_t n)
 {

@@ -166,7 +166,7 @@ static void put_value(const struct sr_exposed_value *v, uint32_t flags)
 	memcpy(p && p->state != PAGE_NONE ? backing_of(p, v->addr) : (char *)v->addr, v->data,
 	       v->length);
 	if (p && is_known(p, flags))
-		memcpy(shadow_of(v->addr), v->data, v->length);
+		memcpy(shadow_to_change(v->addr), v->data, v->length);
 }
 
 bool replay_values(void)

@@ -84,7 +84,7 @@ void pieces_add(uintptr_t user, uintptr_t addr, size_t length)
 		 * page, they are still to be sampled.
 		 */
 		if (!p->pieces->users[i]++ && p->shadow_valid && !p->whole)
-			memcpy(shadow_of(at), backing_of(p, at), PIECE_BYTES);
+			memcpy(shadow_to_change(at), backing_of(p, at), PIECE_BYTES);
 	}
 }
 
@@ -130,6 +130,6 @@ void pieces_pass_over(uintptr_t addr, const char *now, size_t length)
 		n = PIECE_BYTES - (addr + i) % PIECE_BYTES;
 		n = n < length - i ? n : length - i;
 		if (is_unregistered(p, addr + i, n))
-			memcpy(shadow_of(addr + i), now + i, n);
+			memcpy(shadow_to_change(addr + i), now + i, n);
 	}
 }

@@ -157,7 +157,7 @@ static void record_all(struct page *p, uintptr_t addr, const char *now, size_t l
 {
 	if (!is_equal_to_digest(p, now, length))
 		event_value(addr, now, (uint32_t)length, flags);
-	memcpy(shadow_of(addr), now, length);
+	memcpy(shadow_to_change(addr), now, length);
 }
 
 void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t flags)
@@ -182,7 +182,7 @@ void record_difference(uintptr_t addr, const char *now, size_t length, uint32_t 
 		p->loads = 0;
 	for (i = 0; (i = next_difference(shadow, now, i, length)) < length; i = end) {
 		end = end_of_difference(shadow, now, i, length);
-		memcpy(shadow + i, now + i, end - i);
+		memcpy(shadow_to_change(addr + i), now + i, end - i);
 		event_value(addr + i, now + i, (uint32_t)(end - i), flags);
 	}
 }

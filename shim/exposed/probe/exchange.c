@@ -125,7 +125,7 @@ static void record(const struct insn *insn, const struct word *w, enum visibilit
 	if (v == SEEN)
 		record_difference(insn->address, (const char *)w->before + w->at, insn->size, 0);
 	if (v != UNSEEN)
-		memcpy(shadow_of(insn->address), stored, insn->size);
+		memcpy(shadow_to_change(insn->address), stored, insn->size);
 	if (v != UNREGISTERED && hooks.stored)
 		hooks.stored(insn->address, stored, insn->size);
 }

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "logd/base/checksum.h"
 #include "tests/unit/exposed/fixture.h"
 
 #define ROUNDS 1000
@@ -211,6 +212,70 @@ static void a_flag_that_is_taken_by_force_is_seen(void **state)
 	sr_exposed_remove((void *)flag, PAGE);
 }
 
+/* Each page becomes a snapshot after three loads, and from the ninth on many at once. */
+static void a_walk_takes_many_snapshots_at_once(void **state)
+{
+	enum { PAGES = 56 };
+	volatile uint64_t *p = (void *)memory(PAGES);
+	struct sr_exposed_counts before, after;
+	uint64_t sum = 0, right = 0;
+
+	assert_int_equal(sr_exposed_add((void *)p, PAGES * PAGE), SR_EXPOSED_OK);
+	for (uint64_t i = 0; i < PAGES * PAGE / 8; i += 40) {
+		write_by_nic((void *)&p[i], &i, 8);
+		right += i;
+	}
+	sr_exposed_observe();
+	sr_exposed_get_counts(&before);
+	for (uint64_t i = 0; i < PAGES * PAGE / 8; i += 40)
+		sum += p[i];
+	sr_exposed_get_counts(&after);
+	assert_int_equal(sum, right);
+	assert_int_equal(after.snapshots - before.snapshots, PAGES);
+	assert_true(after.faults - before.faults < 9 * 4 + 8);
+	sr_exposed_observe();
+	/* They are protected again. */
+	right = 7;
+	write_by_nic((void *)&p[40], &right, 8);
+	assert_int_equal(p[40], 7);
+	sr_exposed_remove((void *)p, PAGES * PAGE);
+}
+
+/* What was sent before, and is unchanged, is not compared. */
+static void a_checksum_is_of_what_is_known(void **state)
+{
+	volatile uint8_t *p = memory(2);
+	uint8_t *alias;
+	uint64_t first;
+
+	p[5000] = 3;
+	assert_int_equal(sr_exposed_add((void *)p, 2 * PAGE), SR_EXPOSED_OK);
+	alias = sr_exposed_backing((void *)p);
+	first = sr_exposed_checksum((void *)p, 2 * PAGE, 0);
+	values = 0;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(sr_exposed_checksum((void *)p, 2 * PAGE, 0), first);
+		assert_int_equal(first, sr_checksum(alias, 2 * PAGE, 0));
+	}
+	assert_int_equal(values, 0);
+	for (int i = 1; i < 40; i++) {
+		alias[100] ^= 1;
+		assert_int_equal(sr_exposed_checksum((void *)p, 2 * PAGE, 0), sr_checksum(alias, 2 * PAGE, 0));
+		assert_int_equal(values, i);
+		assert_int_equal(last.addr, (uintptr_t)p + 100);
+	}
+	alias[100] ^= 1;
+	assert_int_equal(sr_exposed_checksum((void *)p, 2 * PAGE, 0), first);
+	/* The program stores, and the NIC what was there before. */
+	values = 0;
+	p[5000] = 4;
+	alias[5000] = 3;
+	assert_int_equal(sr_exposed_checksum((void *)p, 2 * PAGE, 0), first);
+	assert_int_equal(values, 1);
+	assert_int_equal(last.addr, (uintptr_t)p + 5000);
+	sr_exposed_remove((void *)p, 2 * PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +284,8 @@ int main(void)
 	    cmocka_unit_test(a_store_that_must_wait_counts_once),
 	    cmocka_unit_test(a_flag_that_is_taken_by_force_is_seen),
 	    cmocka_unit_test(a_page_that_changes_all_the_time_is_not_newer_than_another),
+	    cmocka_unit_test(a_walk_takes_many_snapshots_at_once),
+	    cmocka_unit_test(a_checksum_is_of_what_is_known),
 	};
 
 	return cmocka_run_group_tests_name("moments", tests, set_up, NULL);

@@ -682,6 +682,28 @@ static void test_vectors(void **state)
 }
 
 /* Memory outside exposed regions, and a pass-through page. */
+/* A short message: its loads by a jump cost less than a snapshot of its page. */
+static void test_short_messages(void **state)
+{
+	uint64_t snapshots, sum = 0, right = 0;
+
+	for (uint64_t i = 0; i < 50; i++) {
+		sr_exposed_observe();
+		dma[2] = i;
+		assert_int_equal(site_by_index(user, 0), i);
+	}
+	snapshots = counts.snapshots;
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		for (uint64_t n = 0; n < 20; n++)
+			right += dma[2 + n] = i * n;
+		sr_exposed_observe();
+		for (uint64_t n = 0; n < 20; n++)
+			sum += site_by_index(user, n);
+	}
+	assert_int_equal(sum, right);
+	assert_int_equal(counts.snapshots, snapshots);
+}
+
 static void test_other_memory(void **state)
 {
 	uint64_t own = 5;
@@ -1054,6 +1076,7 @@ int main(void)
 	    cmocka_unit_test(test_loops),
 	    cmocka_unit_test(test_stores),
 	    cmocka_unit_test(test_vectors),
+	    cmocka_unit_test(test_short_messages),
 	    cmocka_unit_test(test_other_memory),
 	    cmocka_unit_test(test_a_handler_amidst_a_stub),
 	    cmocka_unit_test(test_a_handler_at_each_step),
