@@ -151,6 +151,12 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 	}
 }
 
+/* A loop that waits in vain must not find its page shown: it would make no further fault. */
+static bool is_another_load(const struct sr_exposed_event *next, const struct sr_exposed_event *now)
+{
+	return (next->addr ^ now->addr) >> 12 || (next->flags & SR_EXPOSED_SNAPSHOT && next->pc != now->pc);
+}
+
 /* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */
 bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_exposed_event *e)
 {
@@ -163,7 +169,7 @@ bool sr_replay_exposed_event(const struct sr_exposed_event *now, struct sr_expos
 		sr_replay_start_thread(t);
 	next = t->silent || t->ended ? NULL : next_event(t);
 	due = next && sr_exposed_is_due(next, now);
-	if (due && next->addr && now->addr && (next->addr ^ now->addr) >> 12)
+	if (due && next->addr && now->addr && is_another_load(next, now))
 		miss_load(t, next, SR_REC_EXPOSED, now->pc, now->addr);
 	if (due) {
 		*e = *next;
