@@ -33,9 +33,10 @@ static bool is_exposed(uintptr_t addr)
 
 static bool any_page(const void *addr, size_t length, bool exposed)
 {
-	uintptr_t at = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
+	const uintptr_t begin = (uintptr_t)addr & PAGE_MASK, end = (uintptr_t)addr + length;
 
-	for (; length && at < end; at = next_page(at))
+	/* The argument of a system call may be no address, but a small negative number: behind the last page comes none. */
+	for (uintptr_t at = begin; length && at >= begin && at < end; at = next_page(at))
 		if (is_exposed(at) == exposed)
 			return true;
 	return false;

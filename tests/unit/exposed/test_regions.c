@@ -125,6 +125,8 @@ static void a_large_region_ends_page_by_page(void **state)
 	assert_int_equal(values, before + 1);
 	assert_false(sr_exposed_touches(p + 700 * PAGE, PAGE));
 	assert_true(sr_exposed_touches(p + 701 * PAGE, PAGE));
+	/* An argument that is no address: the search must not go on behind the last page. */
+	assert_false(sr_exposed_touches((void *)-4288l, 512));
 	p[3 * PAGE] = 9;
 	assert_int_equal(p[3 * PAGE], 9);
 	assert_int_equal(p[3 * PAGE + 7], (uint8_t)((3 * PAGE + 7) / 7));
