@@ -81,16 +81,20 @@ static bool is_atomic(const struct insn *insn)
 }
 
 /*
- * Threads and processes meet at words that they change atomically.  If one spins there, each of its attempts may
- * bring a value; and what it does so on a page that is passed through would not be seen, now or later.
+ * What an instruction finds that changes a word would not be seen on a page that is passed through, now or later.
+ * Threads and processes meet at words that they change atomically: if one spins there, each of its attempts may bring a
+ * value.
  */
 static bool may_fill(struct page *p, const struct insn *insn)
 {
+	bool fills;
+
 	if (is_atomic(insn))
 		p->atomics = true;
-	if (p->atomics)
+	fills = !p->atomics && insn->class != INSN_EXCHANGE;
+	if (!fills)
 		exposed_self.row = 0;
-	return !p->atomics;
+	return fills;
 }
 
 void fault_store(ucontext_t *uc, uintptr_t addr, struct page *p, const struct insn *insn)
