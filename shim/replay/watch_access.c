@@ -70,7 +70,8 @@ void sr_watch_accessed(uintptr_t pc, uintptr_t sp, uintptr_t address, size_t len
 					  .fault = (uint32_t)sr_exposed_faults(),
 					  .kind = is_store ? SR_WATCH_STORE : SR_WATCH_LOAD};
 
-	if (t->started && !t->silent && !t->ended)
+	/* Without ranges to watch there is no user. */
+	if (user.take && t->started && !t->silent && !t->ended)
 		user.take(&a);
 }
 

@@ -105,6 +105,11 @@ def lifetime(tap, directory, name):
     if name == "unmapped":
         err = run([SREPLAY, "races", trace], SECONDS)[2]
         tap.ok("not exact" not in err, "memory that is unmapped while it is registered: the watched replays are exact", err)
+        nothing = os.path.join(directory, "nothing")
+        with open(nothing, "wb") as f:
+            f.write(bytes(8))
+        status, _, err = run([SREPLAY, "replay", "--rank", "0", "--watch", nothing, trace], SECONDS)
+        tap.ok("0 divergences: exact" in err, "a replay with nothing to watch is exact", "%s %s" % (status, err))
 
 
 def fetches(tap, directory, name):
