@@ -151,10 +151,14 @@ static void fill_left_out(struct sr_thread *t, const struct sr_exposed_event *e)
 	}
 }
 
-/* A loop that waits in vain must not find its page shown: it would make no further fault. */
+/*
+ * A loop that waits in vain must not find its page shown: it would make no further fault.  Another processor's memcpy
+ * has another instruction for the same address.
+ */
 static bool is_another_load(const struct sr_exposed_event *next, const struct sr_exposed_event *now)
 {
-	return (next->addr ^ now->addr) >> 12 || (next->flags & SR_EXPOSED_SNAPSHOT && next->pc != now->pc);
+	return (next->addr ^ now->addr) >> 12 ||
+	       (next->flags & SR_EXPOSED_SNAPSHOT && next->pc != now->pc && next->addr != now->addr);
 }
 
 /* See struct sr_exposed_hooks.  Called in the fault handler, or around a call. */
