@@ -21,7 +21,7 @@
 
 struct shared {
 	char data[BYTES], mine[BYTES];
-	uint64_t flag, fetched, lock, port;
+	uint64_t flag, fetched, polled, lock, port;
 };
 
 static struct shared *shared;
@@ -38,16 +38,25 @@ static void put(void)
 
 /* --------------------------------------------------------------- flags that READs poll */
 
+/* A READ that finds the flag at once polls nothing: so the other one is awaited. */
 static void raise_flag(void)
 {
+	pgas_wait_for(&shared->polled, 1);
 	pgas_put(OWNER, &shared->flag, &(uint64_t){1}, 8);
 }
 
 static void poll_flag(void)
 {
-	do
+	bool told = false;
+
+	for (;;) {
 		pgas_get(OWNER, &shared->fetched, &shared->flag, 8);
-	while (!shared->fetched);
+		if (shared->fetched)
+			return;
+		if (!told)
+			pgas_put(0, &shared->polled, &(uint64_t){1}, 8);
+		told = true;
+	}
 }
 
 static void read_flag(void)
