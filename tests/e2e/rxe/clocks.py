@@ -388,7 +388,8 @@ def check_race(tap, directory, ranks, members, home):
     exact = [int(n) for n in re.findall(r"(\d+) exact", text)]
     print("# %d orders, %d of them exact" % (sum(found.values()), sum(exact)))
     said = warnings(directory, name, ranks)
-    tap.ok(status == 0 and sum(exact) >= min(1, values), what + ": orders fit together, exact ones are told", said + "\n" + text)
+    # Each of a few values may be ambiguous: of a word that changed, only the bytes that differ are known.
+    tap.ok(status == 0 and sum(exact) >= (values >= 10), what + ": orders fit together, exact ones are told", said + "\n" + text)
     tap.ok(values and not missed, what + ": each value's producer is ordered before its read",
            "%s\n%d of %d: reader, producer, number, known, event %s\n%s" % (said, len(missed), values, missed[:5], text))
 
