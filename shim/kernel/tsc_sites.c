@@ -253,13 +253,21 @@ static bool add_site(struct search *s, uintptr_t pc, unsigned int length)
 	return true;
 }
 
+/* Where the file of the code is that is decoded now: to find it takes a look at all mappings. */
+static struct text in_file;
+
+static bool has_bytes(const struct text *t, uintptr_t at, size_t n)
+{
+	return at - t->begin < t->end - t->begin && n <= t->end - at;
+}
+
 static bool read_file(void *memory, uintptr_t at, void *to, size_t n)
 {
-	struct text t;
-
-	if (!text_at(at, &t) || !t.is_text || n > t.end - at)
+	if (!has_bytes(&in_file, at, n) && !text_at(at, &in_file))
+		in_file = (struct text){0};
+	if (!in_file.is_text || !has_bytes(&in_file, at, n))
 		return read_original(memory, at, to, n);
-	memcpy(to, t.file + (at - t.begin), n);
+	memcpy(to, in_file.file + (at - in_file.begin), n);
 	return true;
 }
 
@@ -287,6 +295,7 @@ static enum sr_occurrence classify_in_file(struct search *s, const struct mappin
 	/* It keeps what it has decoded. */
 	r->begin = r->end = 0;
 	r->read = read_file;
+	in_file = (struct text){0};
 	kind = sr_counter_classify(r, image_of(s, map), at);
 	if (kind != SR_OCCURRENCE_UNCLEAR && !is_as_in_file(s, at))
 		kind = SR_OCCURRENCE_UNCLEAR;
