@@ -67,6 +67,7 @@ static struct {
 	_Atomic uintptr_t site; /* of the call behind which it runs */
 	_Atomic uint32_t parted; /* how many threads are */
 	_Atomic uint64_t unstoppable; /* the word of a holder that will not stop */
+	_Atomic uint64_t later;       /* ... of one that will, as soon as it is out of ld.so */
 	_Atomic int64_t slice_ns; /* how long a holder computes before it is asked to stop */
 	struct sr_lock lock; /* of the queue */
 	struct waiter *first;
@@ -178,6 +179,11 @@ static bool ask_to_stop(struct waiter *w, uint64_t word)
 {
 	struct sr_stall *s = &w->stall_timeout;
 
+	/* It was asked in vain, and is asked as often as it takes. */
+	if (atomic_load(&run_token.later) == word) {
+		atomic_store(&run_token.later, 0);
+		w->asked = 1;
+	}
 	if (!sr_token_stop_holder || w->asked == ASKS_MAX || atomic_load(&run_token.unstoppable) == word || !sr_stall_computes(s))
 		return false;
 	/* On a busy machine it may not get to it for long. */
@@ -241,6 +247,11 @@ bool sr_token_is_asked_for(const struct sr_token_hold *h)
 {
 	return h->begun && STATE(h->word) == OUT && atomic_load(&run_token.word) == h->word &&
 	       atomic_load(&run_token.waiting);
+}
+
+void sr_token_ask_later(const struct sr_token_hold *h)
+{
+	atomic_store(&run_token.later, h->word);
 }
 
 void sr_token_refuse_to_stop(const struct sr_token_hold *h)

@@ -390,6 +390,7 @@ static void look(struct sr_thread *t, ucontext_t *uc)
 	 * again.  It is soon done, and the thread is asked again.
 	 */
 	if (sr_is_loader((const void *)pc)) {
+		sr_token_ask_later(&t->run_token);
 		end_steps(uc);
 		return;
 	}
