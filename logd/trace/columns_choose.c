@@ -129,11 +129,6 @@ static bool is_equal(const unsigned char *field, const uint32_t *at, uint32_t n,
 	return true;
 }
 
-static bool is_number(uint32_t width)
-{
-	return width == 1 || width == 2 || width == 4 || width == 8;
-}
-
 static void take_sample(struct sr_columns_chooser *c, const struct sr_fields *f, const unsigned char *records,
 			const uint32_t *at, uint32_t n)
 {
@@ -142,7 +137,7 @@ static void take_sample(struct sr_columns_chooser *c, const struct sr_fields *f,
 	for (uint32_t i = 0; i < f->n && c->varying < VARY; records += f->width[i++]) {
 		uint64_t *value = c->value[c->varying];
 
-		if (!is_number(f->width[i]) || is_equal(records, at, c->n, f->width[i]))
+		if (!sr_column_is_number(f->width[i]) || is_equal(records, at, c->n, f->width[i]))
 			continue;
 		for (uint32_t k = 0; k < c->n; k++)
 			value[k] = sr_column_value(records + at[k], f->width[i]);

@@ -166,17 +166,12 @@ static void take_deltas(struct decoder *d, unsigned char *field, const uint32_t 
 		d->bad = true;
 }
 
-static bool is_number(uint32_t width)
-{
-	return width == 1 || width == 2 || width == 4 || width == 8;
-}
-
 /* All of a shape have the same key, which is none of them. */
 static void begin_keyed(struct decoder *d, uint32_t offset, uint32_t width, bool by_step)
 {
 	uint32_t key = (uint32_t)take(d, SR_FIELDS_MAX - 1);
 
-	d->bad |= !is_number(width) || d->keyed_n == SR_FIELDS_MAX || (d->keyed_n && key != d->key);
+	d->bad |= !sr_column_is_number(width) || d->keyed_n == SR_FIELDS_MAX || (d->keyed_n && key != d->key);
 	if (d->bad)
 		return;
 	d->key = key;
@@ -209,7 +204,7 @@ static void take_keyed_columns(struct decoder *d, const struct shape *s)
 {
 	if (!d->keyed_n)
 		return;
-	d->bad |= d->key >= d->fields || !is_number(d->width[d->key]);
+	d->bad |= d->key >= d->fields || !sr_column_is_number(d->width[d->key]);
 	for (uint32_t i = 0; i < d->keyed_n && !d->bad; i++)
 		d->bad |= d->keyed[i].offset == d->offset[d->key];
 	for (uint32_t i = 0; i < d->same_n && !d->bad; i++)

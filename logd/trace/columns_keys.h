@@ -39,6 +39,11 @@ static inline int sr_keys_number(struct sr_keys *k, uint64_t value)
 	return (int)k->n - 1;
 }
 
+static inline bool sr_column_is_number(uint32_t width)
+{
+	return width == 1 || width == 2 || width == 4 || width == 8;
+}
+
 /* The integer of 1, 2, 4 or 8 bytes at p.  Of a known width, no call is needed. */
 static inline uint64_t sr_column_value(const unsigned char *p, uint32_t width)
 {

@@ -4,15 +4,15 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* Threads part where others have waited so long; not more than twice as much is remembered. */
-#define LOST_NS	     40000000ll
-#define LOST_KNOWN_NS 4000000ll /* where it is known that threads compute */
-#define DOUBTFUL_NS  1000000ll
-/* So much is forgotten for a phase that was too short to part for. */
-#define SHORT_NS     200000ll
-#define FORGOTTEN_NS 5000000ll
-#define SHORT_KNOWN_NS     30000ll
-#define FORGOTTEN_KNOWN_NS 100000ll
+#define DOUBTFUL_NS 1000000ll
+
+/*
+ * Threads part where others have waited for `enough`; not more than twice as much is remembered.  Of that, `forgotten`
+ * is taken back for a phase that was too short to part for.
+ */
+static const struct limits {
+	int64_t enough, brief, forgotten; /* ns */
+} found_out = {40000000, 200000, 5000000}, known = {4000000, 30000, 100000};
 
 #define SITES_LOG2 9
 #define PROBES	   8
@@ -48,7 +48,6 @@ void sr_phases_start(void)
 	on = true;
 }
 
-
 bool sr_phase_is_doubtful(uintptr_t address)
 {
 	struct site *s = on ? find(address, false) : NULL;
@@ -68,14 +67,14 @@ void sr_phase_waits(uintptr_t address)
 		atomic_store(&s->lost, 0);
 }
 
-static int64_t much(uintptr_t address)
+static const struct limits *limits_of(uintptr_t address)
 {
-	return address & SR_PHASE_KNOWN ? LOST_KNOWN_NS : LOST_NS;
+	return address & SR_PHASE_KNOWN ? &known : &found_out;
 }
 
 static void add(struct site *s, int64_t ns)
 {
-	int64_t lost = atomic_load(&s->lost) + ns, enough = much(atomic_load(&s->site));
+	int64_t lost = atomic_load(&s->lost) + ns, enough = limits_of(atomic_load(&s->site))->enough;
 
 	lost = lost < 0 ? 0 : lost;
 	atomic_store(&s->lost, lost > 2 * enough ? 2 * enough : lost);
@@ -109,17 +108,14 @@ bool sr_phase_parts(uintptr_t address)
 {
 	struct site *s = atomic_load_explicit(&sr_phases_any, memory_order_relaxed) ? find(address, false) : NULL;
 
-	return s && atomic_load(&s->lost) >= much(address);
+	return s && atomic_load(&s->lost) >= limits_of(address)->enough;
 }
 
 void sr_phase_took(uintptr_t address, int64_t ns)
 {
+	const struct limits *limits = limits_of(address);
 	struct site *s = find(address, false);
 
-	if (!s)
-		return;
-	if (address & SR_PHASE_KNOWN)
-		add(s, ns < SHORT_KNOWN_NS ? -FORGOTTEN_KNOWN_NS : ns);
-	else
-		add(s, ns < SHORT_NS ? -FORGOTTEN_NS : ns);
+	if (s)
+		add(s, ns < limits->brief ? -limits->forgotten : ns);
 }

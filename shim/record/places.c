@@ -216,7 +216,7 @@ static bool note_phase(uintptr_t site, bool waits)
 /* The thread is at the place: others run until it gets the token again. */
 static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64_t r[16])
 {
-	bool waits, parts;
+	bool parts;
 	enum sr_heap before = sr_enter(t);
 	size_t size;
 
@@ -230,10 +230,8 @@ static void stop(struct sr_thread *t, ucontext_t *uc, uintptr_t pc, const uint64
 	describe(t, pc, r, uc);
 	size = sizeof(step.place.p) + step.place.p.words * sizeof(step.place.word[0]);
 	sr_record_note(t, SR_REC_PLACE, &step.place, size);
-	waits = step.place.p.flags & SR_PLACE_SPIN;
-	sr_token_adapt_slice(waits);
-	waits = is_waiting();
-	parts = note_phase(t->run_token.site, waits);
+	sr_token_adapt_slice(step.place.p.flags & SR_PLACE_SPIN);
+	parts = note_phase(t->run_token.site, is_waiting());
 	end_steps(uc);
 	if (parts) {
 		sr_serial_note(t, &(struct sr_token_payload){.what = SR_RUN_TOKEN_PARTED, .site = t->run_token.site});

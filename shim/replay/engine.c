@@ -89,18 +89,6 @@ static void thread_ends(struct sr_thread *t)
 		sr_replay_end(SR_REPLAY_CUT, SR_REPLAY_EXIT_CUT);
 }
 
-/* It was stopped in front of an operation that it does now: what waits for its turn must not come behind that. */
-static void miss_places_before(struct sr_thread *t)
-{
-	struct sr_replay_stream *s = t->stream;
-
-	while (!s->repeats_left && sr_replay_peek(t) && s->next.kind == SR_REC_PLACE &&
-	       s->place.p.heap_position <= t->heap_ops) {
-		sr_replay_miss_place(t);
-		sr_replay_run_again(t);
-	}
-}
-
 /*
  * Does the thread take over the heap with this operation?  Does not return if the recording
  * cannot have such an operation.
@@ -111,8 +99,7 @@ static bool takes_heap_over(struct sr_thread *t, struct sr_heap_payload *heap)
 
 	if (s->repeats_left)
 		return false;
-	if (sr_replay_page->serial)
-		miss_places_before(t);
+	sr_replay_miss_places_at_heap(t);
 	sr_replay_handlers_at_heap(t);
 	if (!sr_replay_peek(t) || s->next.kind == SR_REC_REPLAY_END) {
 		/* The thread is in its last call, which did not return in the recording. */

@@ -277,12 +277,18 @@ bool sr_replay_take_run_tokens(struct sr_thread *t)
 	return any;
 }
 
+static bool comes_place(struct sr_thread *t)
+{
+	return !t->silent && !t->stream->repeats_left && sr_replay_peek(t) && t->stream->next.kind == SR_REC_PLACE;
+}
+
 static bool misses_place(struct sr_thread *t)
 {
-	if (t->silent || t->stream->repeats_left || !sr_replay_peek(t) || t->stream->next.kind != SR_REC_PLACE)
-		return false;
-	sr_replay_miss_place(t);
-	return true;
+	bool missed = comes_place(t);
+
+	if (missed)
+		sr_replay_miss_place(t);
+	return missed;
 }
 
 void sr_replay_take_run_tokens_at_call(struct sr_thread *t)
@@ -290,6 +296,15 @@ void sr_replay_take_run_tokens_at_call(struct sr_thread *t)
 	do
 		sr_replay_take_run_tokens(t);
 	while (sr_replay_page->serial && misses_place(t));
+}
+
+/* Its stop there would have been in front of this operation: what waits for its turn must not come behind. */
+void sr_replay_miss_places_at_heap(struct sr_thread *t)
+{
+	while (sr_replay_page->serial && comes_place(t) && t->stream->place.p.heap_position <= t->heap_ops) {
+		sr_replay_miss_place(t);
+		sr_replay_run_again(t);
+	}
 }
 
 bool sr_replay_peek_yield(struct sr_thread *t, struct sr_token_payload *p)

@@ -49,20 +49,24 @@ static void call(enum sr_call_number n, void *site)
 		sr_call(n, none, site);
 }
 
-#define FUNCTION(name, n)                                                                                                \
-	typedef uint64_t type_##name(PARAMETERS_##n);                                                                    \
-	SR_EXPORT type_##name name;                                                                                      \
-	uint64_t name(PARAMETERS_##n)                                                                                    \
-	{                                                                                                                \
-		static void *_Atomic next;                                                                               \
-		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next);                                     \
-		uint64_t result;                                                                                         \
-                                                                                                                         \
-		call(SR_CALL_openmp_enters, (void *)real);                                                               \
-		result = real(ARGUMENTS_##n);                                                                            \
-		call(SR_CALL_openmp_leaves, __builtin_return_address(0));                                                \
-		return result;                                                                                           \
+/* What the variable arguments do comes in front of the runtime's function, which holds what they declare until it returns. */
+#define WRAPPER(name, n, ...) \
+	typedef uint64_t type_##name(PARAMETERS_##n); \
+	SR_EXPORT type_##name name; \
+	uint64_t name(PARAMETERS_##n) \
+	{ \
+		static void *_Atomic next; \
+		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next); \
+		uint64_t result; \
+ \
+		call(SR_CALL_openmp_enters, (void *)real); \
+		__VA_ARGS__ \
+		result = real(ARGUMENTS_##n); \
+		call(SR_CALL_openmp_leaves, __builtin_return_address(0)); \
+		return result; \
 	}
+
+#define FUNCTION(name, n) WRAPPER(name, n, )
 
 /* A function of the program that the runtime calls, on the stack of the thread that began the region. */
 struct body {
@@ -79,23 +83,11 @@ static void run_body(void *argument)
 	call(SR_CALL_openmp_enters, (void *)run_body);
 }
 
-#define REGION(name, n)                                                                                                  \
-	typedef uint64_t type_##name(PARAMETERS_##n);                                                                    \
-	SR_EXPORT type_##name name;                                                                                      \
-	uint64_t name(PARAMETERS_##n)                                                                                    \
-	{                                                                                                                \
-		static void *_Atomic next;                                                                               \
-		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next);                                     \
-		struct body body = {(void (*)(void *))a, (void *)b};                                                     \
-		uint64_t result;                                                                                         \
-                                                                                                                         \
-		call(SR_CALL_openmp_enters, (void *)real);                                                               \
-		a = (uintptr_t)run_body;                                                                                 \
-		b = (uintptr_t)&body;                                                                                    \
-		result = real(ARGUMENTS_##n);                                                                            \
-		call(SR_CALL_openmp_leaves, __builtin_return_address(0));                                                \
-		return result;                                                                                           \
-	}
+#define REGION(name, n) \
+	WRAPPER(name, n, \
+		struct body body = {(void (*)(void *))a, (void *)b}; \
+		a = (uintptr_t)run_body; \
+		b = (uintptr_t)&body;)
 
 /* In front of what a task's function gets, which the runtime copies, by `copy` if there is one. */
 struct task {
@@ -128,32 +120,20 @@ static void copy_task(void *to, void *from)
 		memcpy((char *)to + task->size, task->original, ((const size_t *)from)[sizeof(*task) / sizeof(size_t)]);
 }
 
-#define TASK(name, n)                                                                                                    \
-	typedef uint64_t type_##name(PARAMETERS_##n);                                                                    \
-	SR_EXPORT type_##name name;                                                                                      \
-	uint64_t name(PARAMETERS_##n)                                                                                    \
-	{                                                                                                                \
-		static void *_Atomic next;                                                                               \
-		type_##name *real = (type_##name *)sr_next_find(#name, NULL, &next);                                     \
-		struct {                                                                                                 \
-			struct task task;                                                                                \
-			size_t bytes;                                                                                    \
-		} t = {{(void (*)(void *))a, (void (*)(void *, void *))c, (void *)b, sizeof(t.task)}, d};                \
-		uint64_t result;                                                                                         \
-                                                                                                                         \
-		call(SR_CALL_openmp_enters, (void *)real);                                                               \
-		if (e <= ALIGN_MAX && !(g & DETACH)) {                                                                   \
-			if (t.task.size < e)                                                                             \
-				t.task.size = e;                                                                         \
-			a = (uintptr_t)run_task;                                                                         \
-			b = (uintptr_t)&t;                                                                               \
-			c = (uintptr_t)copy_task;                                                                        \
-			d += t.task.size;                                                                                \
-		}                                                                                                        \
-		result = real(ARGUMENTS_##n);                                                                            \
-		call(SR_CALL_openmp_leaves, __builtin_return_address(0));                                                \
-		return result;                                                                                           \
-	}
+#define TASK(name, n) \
+	WRAPPER(name, n, \
+		struct { \
+			struct task task; \
+			size_t bytes; \
+		} t = {{(void (*)(void *))a, (void (*)(void *, void *))c, (void *)b, sizeof(t.task)}, d}; \
+		if (e <= ALIGN_MAX && !(g & DETACH)) { \
+			if (t.task.size < e) \
+				t.task.size = e; \
+			a = (uintptr_t)run_task; \
+			b = (uintptr_t)&t; \
+			c = (uintptr_t)copy_task; \
+			d += t.task.size; \
+		})
 
 #include "shim/threads/openmp.def"
 

@@ -143,8 +143,6 @@ def oshmem(program, env=None, ranks=2):
                dict(UCX_VERBS, **ROOT_MAY, SHMEM_SYMMETRIC_SIZE="16M", **(env or {})), "oshcc")
 
 
-HPCC = Hpcc(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", "2"], ["hpcc"], dict(UCX_VERBS, **ROOT_MAY), "hpcc")
-
 # Shared windows need a transport of theirs within the node.
 NOT_SHARED = ["messages", "passive", "active", "dynamic"]
 
@@ -172,7 +170,7 @@ ROSTER = {
     "openmpi-rma-sm": openmpi("mpi_rma", UCX),
     "oshmem-rma": oshmem("shmem_rma"),
     "oshmem-rma-sm": oshmem("shmem_rma", UCX),
-    "hpcc": HPCC,
+    "hpcc": Hpcc(["mpirun.openmpi"] + ISOLATED + OVER_UCX + ["-n", "2"], ["hpcc"], dict(UCX_VERBS, **ROOT_MAY), "hpcc"),
     "mpich-windows": mpich("mpi_windows", {"MPIR_CVAR_NOLOCAL": "1"}, kinds=NOT_SHARED),
     # Its shared windows lie at addresses that are drawn at random.
     "mpich-windows-sm": mpich("mpi_windows", UCX, quick=True),

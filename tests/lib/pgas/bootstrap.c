@@ -204,6 +204,16 @@ long pgas_argument(int argc, char **argv, int n, long preset, long least, const 
 	return value;
 }
 
+const struct pgas_case *pgas_case(int argc, char **argv, const struct pgas_case *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (argc < 2)
+			puts(cases[i].name);
+		else if (!strcmp(cases[i].name, argv[1]))
+			return &cases[i];
+	exit(argc < 2 ? 0 : 2);
+}
+
 bool pgas_result(bool right, const char *format, ...)
 {
 	va_list args;

@@ -113,6 +113,17 @@ void pgas_gather(uint64_t mine, uint64_t all[]);
  */
 long pgas_argument(int argc, char **argv, int n, long preset, long least, const char *usage);
 
+struct pgas_case {
+	const char *name;
+	void (*run)(void);
+};
+
+/*
+ * The case that the first argument names.  Without an argument it prints the names of all and ends the process; with
+ * another one it ends it with status 2.
+ */
+const struct pgas_case *pgas_case(int argc, char **argv, const struct pgas_case *cases, size_t n);
+
 /* Prints a printf-formatted result followed by ": right" or ": wrong"; returns `right`. */
 bool pgas_result(bool right, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

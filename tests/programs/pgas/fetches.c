@@ -193,34 +193,20 @@ static void listener(void)
 
 /* ------------------------------------------------------------------------ all */
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct pgas_case cases[] = {
     {"read-flag", read_flag}, {"read-early-flag", read_early_flag}, {"locked", locked},
     {"locked-written", locked_written}, {"listener", listener},
 };
 
-#define CASES (sizeof(cases) / sizeof(cases[0]))
-
 int main(int argc, char **argv)
 {
-	size_t i = 0;
+	const struct pgas_case *chosen = pgas_case(argc, argv, cases, sizeof(cases) / sizeof(*cases));
 
-	if (argc < 2)
-		for (size_t k = 0; k < CASES; k++)
-			puts(cases[k].name);
-	if (argc < 2)
-		return 0;
-	while (i < CASES && strcmp(cases[i].name, argv[1]))
-		i++;
-	if (i == CASES)
-		return 2;
 	pgas_start(sizeof(*shared) + 65536, 65536);
 	shared = pgas_shared(sizeof(*shared));
 	memset(shared->mine, pgas.rank, BYTES);
 	pgas_barrier();
-	cases[i].run();
+	chosen->run();
 	pgas_barrier();
 	return pgas_end(pgas_result(true, "%s", argv[1]));
 }

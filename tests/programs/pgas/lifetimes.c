@@ -183,10 +183,7 @@ static void read_flag(void)
 
 /* ------------------------------------------------------------------------ all */
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct pgas_case cases[] = {
     {"gather-racing", gather_racing},   {"gather-completion", gather_completion},
     {"scatter-racing", scatter_racing}, {"scatter-completion", scatter_completion},
     {"gather-closed", gather_closed},   {"write-racing", write_racing},
@@ -194,24 +191,13 @@ static const struct {
     {"read-flag", read_flag},           {"unmapped", unmapped},
 };
 
-#define CASES (sizeof(cases) / sizeof(cases[0]))
-
 int main(int argc, char **argv)
 {
-	size_t i = 0;
+	const struct pgas_case *chosen = pgas_case(argc, argv, cases, sizeof(cases) / sizeof(*cases));
 
-	if (argc < 2)
-		for (size_t k = 0; k < CASES; k++)
-			puts(cases[k].name);
-	if (argc < 2)
-		return 0;
-	while (i < CASES && strcmp(cases[i].name, argv[1]))
-		i++;
-	if (i == CASES)
-		return 2;
 	pgas_start(sizeof(*shared) + 65536, 65536);
 	shared = pgas_shared(sizeof(*shared));
 	pgas_barrier();
-	cases[i].run();
+	chosen->run();
 	return pgas_end(pgas_result(true, "%s", argv[1]));
 }

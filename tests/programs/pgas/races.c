@@ -823,10 +823,7 @@ static void write_read_early_socket(void)
 
 /* ------------------------------------------------------------------------ all */
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct pgas_case cases[] = {
     {"write-write-racing", write_write_racing},
     {"write-write-barrier", write_write_barrier},
     {"write-write-flag", write_write_flag},
@@ -891,21 +888,10 @@ static const struct {
     {"write-read-early-socket", write_read_early_socket},
 };
 
-#define CASES (sizeof(cases) / sizeof(cases[0]))
-
 int main(int argc, char **argv)
 {
-	size_t i = 0;
+	const struct pgas_case *chosen = pgas_case(argc, argv, cases, sizeof(cases) / sizeof(*cases));
 
-	if (argc < 2)
-		for (size_t k = 0; k < CASES; k++)
-			puts(cases[k].name);
-	if (argc < 2)
-		return 0;
-	while (i < CASES && strcmp(cases[i].name, argv[1]))
-		i++;
-	if (i == CASES)
-		return 2;
 	pgas_start(sizeof(*shared) + 65536, 65536);
 	shared = pgas_shared(sizeof(*shared));
 	mine = pgas_private(BYTES);
@@ -913,7 +899,7 @@ int main(int argc, char **argv)
 	fill(mine, 1 + (uint64_t)pgas.rank);
 	fill(other, 100 + (uint64_t)pgas.rank);
 	pgas_barrier();
-	cases[i].run();
+	chosen->run();
 	pgas_barrier();
 	return pgas_end(pgas_result(true, "%s", argv[1]));
 }
