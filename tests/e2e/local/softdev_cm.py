@@ -85,6 +85,18 @@ def run_pair(program, commands, base):
     return result, "\n".join("%s: %s" % (path, open(path, errors="replace").read()[-500:]) for path in outputs)
 
 
+def run_undisturbed(program, commands, base, trace=None):
+    """perftest's server closes its listener and listens again after the first connection, and its client
+    does not wait for that: a client that is rejected there says nothing of the device or of the recorder."""
+    for _ in range(5):
+        result, said = run_pair(program, commands, base)
+        if not (program.startswith("ib_") and "RDMA_CM_EVENT_REJECTED" in said):
+            break
+        if trace:
+            shutil.rmtree(trace, ignore_errors=True)
+    return result, said
+
+
 def recording(trace, rank, command):
     return [SREPLAY, "record", "-o", trace, "--rank", str(rank), "--group", "0,1", "--"] + command
 
@@ -114,9 +126,10 @@ def check_pair(tap, name, directory):
         tap.ok(True, "%s # SKIP it is not installed" % name)
         return
     base = os.path.join(directory, name)
-    result, said = run_pair(commands[0][0], commands, base)
+    result, said = run_undisturbed(commands[0][0], commands, base)
     tap.ok(result == [0, 0], "%s: runs" % name, "%s\n%s" % (result, said))
-    result, said = run_pair(commands[0][0], [recording(base + ".srec", rank, c) for rank, c in enumerate(commands)], base)
+    recorded = [recording(base + ".srec", rank, c) for rank, c in enumerate(commands)]
+    result, said = run_undisturbed(commands[0][0], recorded, base, base + ".srec")
     tap.ok(result == [0, 0], "%s: is recorded" % name, "%s\n%s" % (result, said))
     for rank in range(2):
         problem = replay_problem(base + ".srec", rank, read("%s.%d.out" % (base, rank)))
